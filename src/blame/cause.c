@@ -43,8 +43,8 @@ const struct blame_name blame_causes[BLAME_CAUSES] = {
 };
 
 /*
- * The largest cause; unknown where what is not known is larger, or where as much as the alignment
- * may be off could make up all of it. off: cycles, UINT64_MAX: nobody knows.
+ * The largest cause; unknown if the unknown part is larger, or if what the alignment may be off
+ * could make up all of it. off: cycles, UINT64_MAX: unknown.
  */
 void blame_judge(struct blame_spike *s, uint64_t off)
 {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * decode.c: the events that blame looks at.
- */
+/* decode.c: the events that blame uses. */
 #include "priv.h"
 
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * explain.c: the second walk. Before each event, every spike that is going on gets the time since
- * the event before it, as a part of what its vCPU did then. What a vCPU does the latency analyses
- * know (latency/vcpu.c); what is noted here is why it was left, and what the host's CPU does.
+ * explain.c: the second walk. Before each event, every spike in progress gets the time since the
+ * previous event, as a part of what its vCPU did then. The latency analyses know what a vCPU does
+ * (latency/vcpu.c); what is noted here is why it was left, and what the host's CPU does.
  */
 #include "priv.h"
 
@@ -13,7 +13,7 @@
 #include "kvmft/ksyms.h"
 #include "kvmft/util.h"
 
-#define CPUS_MAX 65536u /* a capture that speaks of more is not believed */
+#define CPUS_MAX 65536u /* a capture with more is not trusted */
 #define OTHERS	 UINT64_MAX /* key of a part that stands for several */
 #define IDLE_MS	 5u	/* no CPU takes that long to leave its idle state */
 
@@ -25,7 +25,7 @@ struct blame_vcpu {
 	char what[32];	     /* "port 0x3f8"; "" */
 	bool has_rip;
 	uint64_t rip, at; /* of its exit */
-	bool in_irq;  /* left the guest for an interrupt, and the exit is yet to be told */
+	bool in_irq;  /* left the guest for an interrupt; the exit is still to be reported */
 	bool kicked;  /* by vCPU kicker */
 	uint32_t kicker;
 };
@@ -57,12 +57,12 @@ int blame_again(struct blame *b, struct kvmft_err *err)
 	ret = lat_new(b->t, &lo, &again, err);
 	if (ret)
 		return ret;
-	b->found = b->lat; /* its notes are still asked for */
+	b->found = b->lat; /* its notes are still needed */
 	b->lat = again;
 	return 0;
 }
 
-/* What a vCPU does at a spike it may have begun long before, such as to halt. */
+/* What a vCPU does at a spike it may have begun long before, such as halting. */
 bool blame_window(const struct blame *b, uint64_t *from, uint64_t *to)
 {
 	*from = 0;
@@ -74,7 +74,7 @@ bool blame_window(const struct blame *b, uint64_t *from, uint64_t *to)
 
 /* ---- parts ---- */
 
-/* No room for one more: the least of that cause stands for all others of it. */
+/* No room for another one: the smallest of that cause stands for all others of it. */
 static struct blame_part *others(struct blame_spike *s, enum blame_cause cause)
 {
 	struct blame_part *p, *least = NULL;
@@ -112,7 +112,7 @@ struct blame_part *blame_part_add(struct blame_spike *s, enum blame_cause cause,
 	return p;
 }
 
-/* A timer of the guest is due, and the host's has not told so yet. */
+/* A timer of the guest is due, and the host's has not fired yet. */
 static bool not_due_yet(const struct blame_spike *s)
 {
 	return s->since <= s->accepted;
@@ -125,8 +125,8 @@ static void name_task(const struct tl_source *s, struct blame_part *p, int32_t t
 }
 
 /*
- * An idle CPU takes who is woken at once; where it did not, it was not allowed to, if that VM has a
- * limit. Else the CPU itself was late.
+ * An idle CPU starts a woken thread at once; if it did not, it was not allowed to, if that VM has a
+ * limit. Otherwise the CPU itself was late.
  */
 static void idle_wait_over(const struct blame *b, struct blame_spike *s)
 {
@@ -270,7 +270,9 @@ static void in_vmm(const struct blame *b, struct blame_spike *s, const struct bl
 		name_exit(b, v, p, asleep ? ", asleep" : "");
 }
 
-/* Of several exits in a spike the longest one's; of any length where there is but one. */
+/*
+ * Of several exits in a spike, that of the longest one; if there is only one, whatever its length.
+ */
 static void note_rip(struct blame_spike *s, const struct blame_vcpu *v)
 {
 	uint64_t time = 0;
@@ -284,7 +286,7 @@ static void note_rip(struct blame_spike *s, const struct blame_vcpu *v)
 	s->rip_time = time;
 }
 
-/* Who gives the lock back had it until then. */
+/* The one that releases the lock had it until then. */
 static void lock_over(struct blame_spike *s, const struct blame_vcpu *v)
 {
 	bool known = v && v->kicked;
@@ -300,7 +302,7 @@ static void lock_over(struct blame_spike *s, const struct blame_vcpu *v)
 		snprintf(p->name, sizeof(p->name), "halted, for a lock");
 }
 
-/* What an exit was for is known when it is over. */
+/* What an exit was for is known only when it is over. */
 static void exit_over(const struct blame *b, struct blame_spike *s)
 {
 	const struct blame_vcpu *v = vcpu_of(b, s);
@@ -316,7 +318,7 @@ static void exit_over(const struct blame *b, struct blame_spike *s)
 	}
 }
 
-/* A CPU that serves an interrupt does nothing else. False: it does not, as far as is known. */
+/* A CPU that handles an interrupt does nothing else. False: it does not, as far as is known. */
 static bool interrupted(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v,
 			const struct lat_now *n, uint64_t time)
 {
@@ -347,7 +349,7 @@ static const struct tl_source *guest_of(const struct blame *b, int64_t vm)
 	return NULL;
 }
 
-/* It took no interrupt until it is left now. If it halts for a lock, it spun on it till then. */
+/* It took no interrupt until it is left now. If it halts for a lock, it spun on it until then. */
 static void masked_over(const struct blame *b, struct blame_spike *s, bool lock)
 {
 	const struct tl_source *guest = guest_of(b, s->vm);
@@ -369,7 +371,7 @@ static void masked_over(const struct blame *b, struct blame_spike *s, bool lock)
 		snprintf(p->name, sizeof(p->name), "%s", guest ? "" : "the guest was not recorded");
 }
 
-/* The guest runs. Whether it does what was waited for, is the question. */
+/* The guest runs. The question is whether it does what was waited for. */
 static void guest_runs(const struct blame *b, struct blame_spike *s, const struct lat_now *n,
 		       uint64_t time)
 {
@@ -407,7 +409,7 @@ static bool hides_irqs(const struct blame *b, uint32_t isa)
 	return isa < ARRAY_SIZE(b->hides_irqs) && b->hides_irqs[isa];
 }
 
-/* What kernels call the loops in which they wait for a lock. */
+/* The names that kernels give to loops in which they wait for a lock. */
 static bool in_lock_loop(const struct blame *b, int64_t vm, uint64_t rip)
 {
 	const struct ksyms *k = b->map->vm[vm].syms;
@@ -440,7 +442,7 @@ static void in_guest(struct blame *b, struct blame_spike *s, const struct lat_no
 	}
 }
 
-/* It left a pause loop, and did not spin on, or it did: it has left another one. */
+/* It left a pause loop and did not spin on, or it did: it has left another one. */
 static void spun_over(const struct blame *b, struct blame_spike *s, bool on)
 {
 	uint64_t time = s->spun;
@@ -509,7 +511,7 @@ static uint64_t away(struct blame_spike *s, uint64_t from, uint64_t to)
 	return hi - lo;
 }
 
-/* Who waits moved to another vCPU. */
+/* The waiting task moved to another vCPU. */
 static void move(struct blame *b, struct blame_spike *s, int64_t vcpu)
 {
 	if (vcpu != s->on) {
@@ -566,7 +568,7 @@ static void spend(struct blame *b, struct blame_spike *s, uint64_t to)
 
 /* ---- the walk ---- */
 
-/* All that goes on, up to `to`; what begins meanwhile begins. */
+/* Everything in progress, up to `to`; begins what begins meanwhile. */
 static void pass(struct blame *b, uint64_t to)
 {
 	for (; b->next < b->n && b->v[b->order[b->next]].begin < to; b->next++) {
@@ -593,7 +595,9 @@ static void pass(struct blame *b, uint64_t to)
 	}
 }
 
-/* An entry, why NULL; or an exit. What interrupts the guest does not change what it spins on. */
+/*
+ * An entry if why is NULL, or an exit. What interrupts the guest does not change what it spins on.
+ */
 static void exits_over(struct blame *b, const struct tl_item *i, const struct exit_why *why,
 		       uint64_t rip)
 {
@@ -626,8 +630,8 @@ static void note_kick(struct blame *b, const struct tl_item *i)
 }
 
 /*
- * Where kvm_exit is traced late (SVM before Linux 6.12), the interrupt that the guest was left for
- * has been served by then, and what its handler told came first.
+ * If kvm_exit is traced late (SVM before Linux 6.12), the interrupt for which the guest was left
+ * has been handled by then, and its handler's events came first.
  */
 static void note_irq(struct blame *b, const struct tl_item *i)
 {
@@ -729,7 +733,7 @@ static int note_cpu(struct blame *b, enum event_role r, const struct tl_item *i)
 static void follow_task(struct blame *b, enum event_role r, const struct tl_item *i)
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];
-	/* Of a switch who leaves, else who is woken. */
+	/* For a switch the one that leaves, else the one that is woken. */
 	int32_t tid = (int32_t)blame_field(d, r, 0, i);
 
 	for (size_t k = 0; k < b->nactive; k++) {
@@ -785,7 +789,7 @@ int blame_explain(struct blame *b, const struct tl_item *i)
 	pass(b, i->host);
 	b->now = MAX(b->now, i->host);
 	if (i->kind != TL_EVENT) {
-		/* A guest's tells less: which of its tasks ran. */
+		/* A guest's shows less: which of its tasks ran. */
 		if (!i->src->guest)
 			b->lost_to = MAX(b->lost_to, i->host + i->width);
 		for (size_t c = 0; c < b->ncpu; c++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fault.c: what the first walk found out about exits for memory, where the host was recorded with
- * the events that tell.
+ * fault.c: what the first walk found out about exits for memory, if the host was recorded with the
+ * events for that.
  */
 #include "priv.h"
 

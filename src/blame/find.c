@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * find.c: the first walk. Spikes come from the latency analyses, as each of their cases ends, and
- * from wait.c. Some more than are wanted are kept, the longest; when there is no room the rest
- * goes, and of those that are one and the same all but the longest.
+ * from wait.c. Somewhat more than are wanted are kept, the longest; when there is no room the rest
+ * is dropped, and of those that count as the same all but the longest.
  */
 #include "priv.h"
 
@@ -48,7 +48,7 @@ static int by_length(const void *a, const void *b)
 	return worse(a, b);
 }
 
-/* Both are of one vCPU, and are one for more than half of the longer one. */
+/* Both are on one vCPU, and overlap by more than half of the longer one. */
 static bool same(const struct blame_spike *x, const struct blame_spike *y)
 {
 	uint64_t lo = MAX(x->begin, y->begin), hi = MIN(x->end, y->end);
@@ -129,7 +129,7 @@ static uint64_t stage(const struct blame *b, const struct lat_case *c, const cha
 	return 0;
 }
 
-/* From the doorbell to the interrupt no vCPU is in the way of a request. */
+/* From the doorbell to the interrupt no vCPU holds up a request. */
 static void request_away(const struct blame *b, const struct lat_case *c, const struct lat_desc *d,
 			 struct blame_spike *s)
 {
@@ -170,7 +170,7 @@ static int lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 
 /* ---- the walk ---- */
 
-/* Where exits are traced late, and no event tells of the interrupts that came before. */
+/* If exits are traced late, and no event reports the interrupts that came before. */
 static void hidden_irqs(struct blame *b)
 {
 	const struct tl_source *host = tl_source(b->t, 0);
@@ -206,7 +206,7 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	lo.want[LAT_IO] = blame_wants(b, BLAME_IO);
 	lo.want[LAT_TIMER] = blame_wants(b, BLAME_TIMER) || blame_wants(b, BLAME_HRTIMER);
 	lo.want[LAT_MEM] = blame_knows_faults(b);
-	/* Only so that it is never an error that one of the others cannot be had. */
+	/* Only so that it is never an error if one of the others is unavailable. */
 	lo.want[LAT_SCHED] = true;
 	b->nlimited = b->map->nvm;
 	b->limited = calloc(b->map->nvm + 1, sizeof(*b->limited));
@@ -235,7 +235,7 @@ int blame_find(struct blame *b, const struct tl_item *i)
 	return ret;
 }
 
-/* The nearest first, of those equally near the longest. */
+/* The nearest first; of equally near ones the longest. */
 static int by_distance(const void *x, const void *y, void *ctx)
 {
 	const struct blame_spike *p = x, *q = y;
@@ -244,7 +244,7 @@ static int by_distance(const void *x, const void *y, void *ctx)
 	return dp != dq ? (dp < dq ? -1 : 1) : worse(p, q);
 }
 
-/* Nothing was late there: what each vCPU did is told all the same. */
+/* Nothing was late there: what each vCPU did is reported all the same. */
 static void moments(struct blame *b)
 {
 	for (size_t i = 0; i < lat_vcpus(b->lat) && b->n < b->cap; i++) {

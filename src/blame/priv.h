@@ -47,7 +47,7 @@ struct blame_wait {
 
 /* A vCPU that was left. */
 struct blame_left {
-	uint64_t exit, rip; /* host TSC, 0: it is in the guest, or nobody knows */
+	uint64_t exit, rip; /* host TSC, 0: it is in the guest, or unknown */
 	bool halted, kicked;
 };
 
@@ -65,13 +65,13 @@ struct blame {
 	struct hostmap *map;
 	uint64_t khz;
 	bool hides_irqs[3]; /* by isa up to SVM: the host's interrupts look like the guest's time */
-	bool hidden; /* ... and might be what a spike is due to */
+	bool hidden; /* ... and may be what a spike is due to */
 	struct lat *lat, *found; /* of this walk; of the first, during the second */
 	struct blame_decoder *dec; /* by source */
 	/* find.c */
 	struct blame_spike *v;
 	size_t n, keep, cap; /* room for cap; `keep` of them stay */
-	uint64_t least;	     /* shorter ones, or farther ones, need not be looked at */
+	uint64_t least;	     /* shorter ones, or farther ones, can be ignored */
 	uint64_t count[BLAME_WHATS];
 	/* wait.c */
 	struct u64map wait_at; /* vm << 32 | tid → index + 1 */
@@ -80,9 +80,10 @@ struct blame {
 	struct u64map left_at;	/* vm << 32 | vcpu → index + 1 */
 	struct blame_left *left;
 	size_t left_cap;
-	bool *limited;		/* by VM: a vCPU of it had to leave its CPU idle */
+	bool *limited;		/* by VM: one of its vCPUs had to leave its CPU idle */
 	size_t nlimited;
-	struct u64map halts;	/* by place in a guest: halts << 32 | how many a kick ended */
+	struct u64map halts;	/* by place in a guest: halts << 32 | how many were ended by a
+				 * kick */
 	struct u64map vcpu_of;	/* source << 32 | CPU of the guest → vCPU */
 	struct blame_mark mark[BLAME_MARKS];
 	size_t nmark;
@@ -99,7 +100,7 @@ struct blame {
 	uint64_t now, lost_to;	/* host TSC; events of the host were lost up to there */
 };
 
-/* What is found of a spike. Most are not kept, and a spike with its parts is large. */
+/* What is found about a spike. Most are not kept, and a spike with its parts is large. */
 struct blame_found {
 	enum blame_what what;
 	int32_t tid;
@@ -109,7 +110,7 @@ struct blame_found {
 
 /* find.c: NULL, or the spike that is kept, of which the caller writes `of`. */
 struct blame_spike *blame_add(struct blame *b, const struct blame_found *f);
-/* ns as cycles of the host's TSC, where it is known how fast that is. */
+/* ns as cycles of the host's TSC, if its rate is known. */
 uint64_t blame_cycles(const struct blame *b, uint64_t ns);
 bool blame_wants(const struct blame *b, enum blame_what what);
 
@@ -123,16 +124,16 @@ bool blame_limited(const struct blame *b, int64_t vm);
 bool blame_lock_halt(const struct blame *b, int64_t vm, uint64_t rip);
 /* Whether a host's EV_ACCEPT is such a kick, of vCPU *target. */
 bool blame_kick(const struct blame *b, const struct tl_item *i, int64_t *target);
-/* The vCPU of a CPU of the guest, as far as its events told; else other. */
+/* The vCPU of a CPU of the guest, as far as its events have shown; else other. */
 int64_t blame_vcpu_of(const struct blame *b, const struct tl_item *i, uint64_t cpu, int64_t other);
 /* Learns that from a guest's event. 0 or -ENOMEM. */
 int blame_vcpu_learn(struct blame *b, const struct tl_item *i) __must_check;
 
-/* fault.c: whether the host's events tell. */
+/* fault.c: whether the host has the events. */
 bool blame_knows_faults(const struct blame *b);
 /* A stall for memory has ended. 0 or -ENOMEM. */
 int blame_fault(struct blame *b, const struct lat_case *c) __must_check;
-/* For lat_mem_kind(); that of an exit which is not known is not told. */
+/* For lat_mem_kind(); an unknown exit is not reported. */
 uint32_t blame_fault_kind(const struct blame *b, int64_t vm, int64_t vcpu, uint64_t exit);
 
 /* explain.c */

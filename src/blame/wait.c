@@ -114,7 +114,9 @@ static void mark_begin(struct blame *b, const struct tl_item *i)
 	b->mark[k] = (struct blame_mark){ (uint64_t)i->vm, i->host, i->vcpu, i->tid };
 }
 
-/* Who wrote the first one writes the second one, too; else it belongs to the last of that VM. */
+/*
+ * The same thread writes the first and the second one; otherwise it belongs to the last of that VM.
+ */
 static void mark_end(struct blame *b, const struct tl_item *i, const char *text)
 {
 	struct blame_found f = { .what = BLAME_MARKER, .vm = i->vm, .end = i->host };
@@ -157,7 +159,7 @@ static void marker(struct blame *b, const struct blame_decoder *d, const struct 
 
 /* ---- what tracers of the guest measured ---- */
 
-/* They say how long it was when it is over. A sample of a thread is about that thread. */
+/* They report how long it was when it is over. A thread's sample is about that thread. */
 static void measured(struct blame *b, const struct blame_decoder *d, enum event_role r,
 		     const struct tl_item *i)
 {
@@ -219,8 +221,8 @@ int blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i
 }
 
 /*
- * A guest with paravirtual spinlocks halts when it has spun for long, and whoever gives the lock
- * back kicks it. Its kernel does so at a place of its own, where hardly anything else ends a halt.
+ * A guest with paravirtual spinlocks halts when it has spun for long, and whoever releases the lock
+ * kicks it. Its kernel does so at a place of its own, where hardly anything else ends a halt.
  */
 static uint64_t halt_key(int64_t vm, uint64_t rip)
 {
@@ -265,7 +267,7 @@ static void kicked(struct blame *b, const struct tl_item *i)
 		b->left[at].kicked = true;
 }
 
-/* Who can run, and leaves its CPU to nobody, must. */
+/* One that can run, and leaves its CPU idle, must have been forced to. */
 static void switched(struct blame *b, const struct tl_item *i)
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];
@@ -283,7 +285,7 @@ bool blame_limited(const struct blame *b, int64_t vm)
 	return vm >= 0 && (size_t)vm < b->nlimited && b->limited[vm];
 }
 
-/* A vCPU that was left for anything but to be idle, and is entered again. */
+/* A vCPU that was left for anything but idling, and is entered again. */
 int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];

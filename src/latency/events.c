@@ -17,7 +17,7 @@ static const struct lat_event {
 	enum event_role role;
 	unsigned int side;
 	uint8_t n, text;    /* text 0: it has none */
-	enum event_role as; /* of events that the analyses take for another one */
+	enum event_role as; /* of events that the analyses treat like another one */
 } events[] = {
 	{ EV_ENTRY, ON_HOST, .n = 0 }, { EV_EXIT, ON_HOST, .n = 3 },
 	{ EV_NESTED_EXIT, ON_HOST, .n = 0 },
@@ -115,7 +115,7 @@ static int add_vectors(struct lat_decoder *d)
 	return 0;
 }
 
-/* What a vCPU's thread does is told by most events without their fields. */
+/* Most events show what a vCPU's thread does without their fields. */
 static bool tells_state(enum event_role r)
 {
 	return r == EV_EXIT || r == EV_SWITCH || r == EV_WAKEUP || r == EV_WAKEUP_NEW;
@@ -178,7 +178,7 @@ bool lat_decode(const struct lat_decoder *d, const struct tl_item *i, struct lat
 	return true;
 }
 
-/* QEMU's events have no formats before they are met: the few that matter are known by name. */
+/* QEMU's events have no formats before they are seen: the few that matter are known by name. */
 bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in)
 {
 	for (size_t k = ARRAY_SIZE(events); i->ev && k && events[k - 1].side == ON_QEMU; k--) {

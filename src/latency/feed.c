@@ -94,7 +94,7 @@ int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time)
 	return 0;
 }
 
-/* worst[] is a heap with the shortest on top while the walk goes on. */
+/* worst[] is a heap with the shortest on top during the walk. */
 static void heap_down(struct lat_case *c, size_t n, size_t i)
 {
 	for (;;) {
@@ -178,7 +178,7 @@ int lat_note_add(struct lat *l, const char *text)
 	return *slot ? 0 : -ENOMEM;
 }
 
-/* The first guest's; QEMU's traces and other hosts come behind the guests. */
+/* The first guest's; QEMU's traces and other hosts come after the guests. */
 static const struct lat_decoder *guest_decoder(const struct lat *l)
 {
 	return l->nsrc > 1 && tl_source(l->t, 1)->guest ? l->dec[1] : NULL;
@@ -199,7 +199,7 @@ static int notes_left_out(struct lat *l)
 	return ret;
 }
 
-/* What an answer would need and no capture has. */
+/* What an answer would need but no capture has. */
 static int notes(struct lat *l)
 {
 	const struct lat_decoder *host = l->dec[0], *guest = guest_decoder(l);
@@ -422,7 +422,7 @@ struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id)
 	return v;
 }
 
-/* What vCPUs' threads do, by the scheduler. */
+/* What vCPUs' threads do, according to the scheduler. */
 static int feed_state(struct lat *l, const struct lat_in *in)
 {
 	if (in->kind == EV_WAKEUP)
@@ -448,7 +448,7 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 		return l->mem ? lat_mem_event(l, v, in) : 0;
 	if (lat_net_is(in->kind))
 		return l->net ? lat_net_host(l, in) : 0;
-	/* sched and block events are made by, but do not tell of, the thread. */
+	/* sched and block events are made by the thread, but are not about it. */
 	if (v && in->kind < EV_SWITCH && in->kind != EV_ACCEPT && in->kind != EV_APICV_ACCEPT &&
 	    in->kind != EV_VGIC_LINE) {
 		/* An injection is part of the entry that follows it. */
@@ -538,7 +538,7 @@ static int feed_guest(struct lat *l, const struct lat_in *in)
 	return ret;
 }
 
-/* Other events of a guest still tell the task, and whether preemption or interrupts were off. */
+/* Other events of a guest still show the task, and whether preemption or interrupts were off. */
 static int feed_other(struct lat *l, const struct tl_item *i)
 {
 	const struct lat_in in = { .kind = EV_NONE, .i = i, .t = i->host };
@@ -546,7 +546,7 @@ static int feed_other(struct lat *l, const struct tl_item *i)
 	return i->src->guest ? feed_guest(l, &in) : 0;
 }
 
-/* Whatever was going on may have ended in the gap. */
+/* Whatever was in progress may have ended in the gap. */
 static int feed_gap(struct lat *l, const struct tl_item *i)
 {
 	int ret;
@@ -621,7 +621,7 @@ static int by_time(const void *a, const void *b)
 	return p < q ? 1 : p > q ? -1 : strcmp(x->name, y->name);
 }
 
-/* The greatest sum first. The worst cases know their group by its index before that. */
+/* The greatest sum first. Before that, the worst cases know their group by its index. */
 static int sort_groups(struct lat_table *t)
 {
 	uint32_t *now = calloc(t->ngroup ? t->ngroup : 1, sizeof(*now));
@@ -640,7 +640,7 @@ static int sort_groups(struct lat_table *t)
 	return 0;
 }
 
-/* How far the stages that QEMU's own events part may be off. */
+/* How far off the stages divided by QEMU's own events may be. */
 static int note_qemu(struct lat *l)
 {
 	uint64_t around = lat_io_qemu_around(l);

@@ -2,15 +2,14 @@
 /*
  * hrtimer.c: the guest's high-resolution timers, and how late their functions were called.
  *
- * hrtimer_start tells when a timer is due, in ns of the guest's CLOCK_MONOTONIC, or of
- * CLOCK_REALTIME. What the guest's capture read of that clock and of its TSC makes a guest TSC of
- * it, the vCPU's clock a host TSC. The time that hrtimer_expire_entry tells goes the same way, and
- * must not be later than that event, nor much earlier: else the timer is of another clock
- * (CLOCK_TAI, a CLOCK_BOOTTIME that was suspended) and left out.
+ * hrtimer_start shows when a timer is due, in ns of the guest's CLOCK_MONOTONIC, or of
+ * CLOCK_REALTIME. The readings of that clock and of the TSC in the guest's capture make it a guest
+ * TSC, the vCPU's clock a host TSC. The time in hrtimer_expire_entry is converted in the same way,
+ * and must not be later than that event, nor much earlier: otherwise the timer uses another clock
+ * (CLOCK_TAI, a CLOCK_BOOTTIME that was suspended) and is left out.
  *
- * The local timer's interrupt whose handler runs on the vCPU is what called it; without one the
- * total alone is known. hrtimer_cancel, where it was recorded, comes before hrtimer_expire_entry,
- * too.
+ * The local timer's interrupt whose handler runs on the vCPU is what called it; without one only
+ * the total is known. hrtimer_cancel, if recorded, also comes before hrtimer_expire_entry.
  */
 #include "priv.h"
 
@@ -21,7 +20,7 @@
 #include "kvmft/ksyms.h"
 #include "kvmft/samples.h"
 
-#define OPEN_MAX   65536	   /* timers that are set at once; more are not believed */
+#define OPEN_MAX   65536	   /* timers set at the same time; more are not trusted */
 #define REAL_FIRST 1000000000000000000ull /* ns, September 2001: CLOCK_REALTIME is past it */
 #define BEHIND_MS  10000u	   /* a vCPU may be off its CPU before it makes the event ... */
 #define AHEAD_MS   1u		   /* ... but it cannot have read the future */
@@ -193,7 +192,7 @@ static void timer_stages(const struct lat *l, const struct lat_vcpu *v, const st
 		k->cause = k->time ? TIMER_BY_HOST : TIMER_BY_NOTHING;
 }
 
-/* A pointer to a function is its first byte's: what is not there is of another kernel. */
+/* A pointer to a function points to its first byte: anything else is from another kernel. */
 static void name_function(const struct lat *l, size_t vm, uint64_t function, char name[LAT_NAME])
 {
 	const struct ksyms *k = l->map->vm[l->map->vm[vm].of].syms;
@@ -221,7 +220,7 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 	placed = l->khz && timer_place(l, v, in, t->expires, &due) &&
 		 timer_place(l, v, in, in->f[1], &read) && read <= in->t + l->khz * AHEAD_MS &&
 		 read + l->khz * BEHIND_MS >= in->t;
-	due = MAX(due, t->set_at); /* one that was due already is late from when it was set */
+	due = MAX(due, t->set_at); /* one that was already due is late from when it was set */
 	outside = !l->begun || MIN(due, in->t) < l->begin || in->t > l->stop;
 	ret = timer_drop(l->hrtimers, t);
 	lat_count(l, LAT_T_HRTIMER, !placed ? HRT_UNPLACED : outside ? HRT_OUTSIDE : HRT_EXPIRED);
@@ -267,7 +266,7 @@ void lat_hrtimers_forget(struct lat *l, size_t vm)
 			continue;
 		lat_count(l, LAT_T_HRTIMER, h->v[i].cancelled ? HRT_CANCELLED : HRT_CUT);
 		if (timer_drop(h, &h->v[i]))
-			return; /* cannot be: what is put back had a slot */
+			return; /* impossible: what is put back had a slot */
 	}
 }
 

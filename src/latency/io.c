@@ -80,11 +80,11 @@ struct request {
 	uint32_t nsect, vcpu;
 	char rwbs[8];
 	uint64_t t_issue, t_doorbell, t_vmm, t_disk, t_disk_end;
-	uint64_t faulted; /* what its vCPU had waited for memory before */
-	uint64_t qemu_req, qemu_around; /* QEMU's pointer; cycles its stamps may be off */
+	uint64_t faulted; /* how long its vCPU had waited for memory before */
+	uint64_t qemu_req, qemu_around; /* QEMU's pointer; cycles that its stamps may be off */
 	uint64_t t_take, t_done;	/* by QEMU's events; 0: none seen */
 	bool waiting;  /* for a doorbell */
-	bool vmm_wait; /* rung, and nobody of the VMM worked since */
+	bool vmm_wait; /* rung, and nothing of the VMM worked since */
 };
 
 struct lat_io {
@@ -95,7 +95,7 @@ struct lat_io {
 	size_t nspare, spare_cap;
 	size_t open;
 	size_t vmm_wait; /* how many have it */
-	uint64_t qemu_around; /* the most that a stamp of QEMU may be off by, cycles */
+	uint64_t qemu_around; /* the most that a stamp of QEMU may be off, cycles */
 	struct hash_key key;
 	struct u64map handler_of; /* device → hash of its interrupts' handlers, learnt */
 };
@@ -228,9 +228,9 @@ static bool tells_of(const struct lat_vcpu *v, const struct request *r, uint64_t
 }
 
 /*
- * The device interrupt that told of the end: the last one on this vCPU, else of this device on
- * another, which then passed the work on. Which handler is of which device is learnt from the
- * former.
+ * The device interrupt that reported the end: the last one on this vCPU, else that of this device
+ * on another, which then passed the work on. Which handler belongs to which device is learnt from
+ * the former.
  */
 static const struct irq_chain *completing(struct lat *l, const struct lat_vcpu *v,
 					  const struct request *r, uint64_t t)
@@ -254,7 +254,7 @@ static const struct irq_chain *completing(struct lat *l, const struct lat_vcpu *
 	return best ? &best->last_device : NULL;
 }
 
-/* The parts of the host's time by QEMU's events, as far as these are not off by too much. */
+/* The parts of the host's time by QEMU's events, as far as these are not too far off. */
 static void qemu_stages(struct lat *l, const struct request *r, const struct irq_chain *c,
 			struct lat_case *k)
 {
@@ -382,10 +382,13 @@ static void vmm_works(struct lat *l, struct request *r, uint64_t t)
 	l->io->vmm_wait--;
 }
 
-/* A vCPU's write to a device: the doorbell of what its guest issued. It began with the exit. */
+/* A vCPU's write to a device: the doorbell for what its guest issued. It began with the exit. */
 static void doorbell(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
-	/* The event follows the ioeventfd's wake-up: who waits for that may run already. */
+	/*
+	 * The event comes after the ioeventfd's wake-up: whatever waits for that may be running
+	 * already.
+	 */
 	uint64_t ran = lat_worker_ran(l, v->vm, v->exit);
 
 	each_request(l->io, r) {
@@ -405,7 +408,7 @@ static void doorbell(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	}
 }
 
-/* No ioeventfd: the vCPU's own thread brings the write of this exit to the VMM. */
+/* No ioeventfd: the vCPU's own thread takes the write of this exit to the VMM. */
 static void vcpu_is_vmm(struct lat *l, const struct lat_vcpu *v, uint64_t t)
 {
 	if (l->io->vmm_wait)
@@ -423,7 +426,7 @@ void lat_io_worker_runs(struct lat *l, const struct lat_worker *w)
 				vmm_works(l, r, w->ran);
 }
 
-/* A request of the host itself that could be this one: alone in its size and direction. */
+/* A request of the host itself that could be this one: the only one with its size and direction. */
 static void host_disk(struct lat *l, const struct lat_in *in)
 {
 	struct request *one = NULL;
@@ -444,7 +447,7 @@ static void host_disk(struct lat *l, const struct lat_in *in)
 		*(begins ? &one->t_disk : &one->t_disk_end) = in->t;
 }
 
-/* An event of the host; v: the vCPU whose thread it is of, or NULL. */
+/* An event of the host; v: the vCPU that its thread runs, or NULL. */
 void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	if (!l->io->open)
@@ -480,7 +483,7 @@ static void qemu_takes(struct lat *l, uint64_t vm, const struct lat_in *in)
 	l->io->qemu_around = MAX(l->io->qemu_around, in->i->around);
 }
 
-/* QEMU's record of a request is used again for others: the one that has it now. */
+/* QEMU reuses its record of a request: the one that has it now. */
 static void qemu_done(struct lat *l, uint64_t vm, const struct lat_in *in)
 {
 	each_request(l->io, r) {

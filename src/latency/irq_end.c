@@ -153,7 +153,7 @@ uint64_t lat_chain_in(const struct irq_chain *c)
 	return c->entered ? c->t_entry : c->t_accept;
 }
 
-/* The handler's events of a vector; devices' share irq_handler_entry, which does not tell it. */
+/* The handler's events of a vector; devices' share irq_handler_entry, which does not have it. */
 static struct lat_handler *handler_of(struct lat *l, size_t vm, unsigned int vector)
 {
 	struct lat_guest *g = &l->guest[vm];
@@ -181,7 +181,7 @@ int lat_handler_seen(struct lat *l, size_t vm, unsigned int vector, uint64_t t)
 
 /*
  * It went in, and no handler was seen. A recorder enables and disables events one by one, and not
- * all: only between the first and the last event of its handler the guest should have told of it.
+ * all: the guest should have traced its handler only between the first and the last event of that.
  */
 static int chain_unhandled(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c)
 {
@@ -239,7 +239,7 @@ int lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 	lat_count(l, LAT_T_IRQ, IRQ_MEASURED);
 	if (!l->o.want[LAT_IRQ] || !lat_wanted(l, k.vm, k.vcpu))
 		return 0;
-	/* A device's vector is another one on each vCPU. */
+	/* A device's vector differs from vCPU to vCPU. */
 	g = lat_group_get(l, LAT_T_IRQ, k.vm,
 			  c->irq >= 0 ? 1ull << 32 | (uint32_t)c->irq : c->vector, &k.group);
 	if (!g)
@@ -286,7 +286,7 @@ void lat_irq_forget(struct lat *l, struct lat_vcpu *v)
 	memset(v->met, 0, sizeof(v->met));
 }
 
-/* Without a guest an interrupt that went in is measured, even if its end is not seen. */
+/* Without a guest, an interrupt that went in is measured, even if its end is not seen. */
 static int finish_vcpu(struct lat *l, struct lat_vcpu *v)
 {
 	int ret = 0;

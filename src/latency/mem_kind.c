@@ -2,20 +2,20 @@
 /*
  * mem_kind.c: of what kind a stall for memory was, by what was seen while it lasted.
  *
- * Each kind has events that prove it. Where one of them is missing, because the capture has no such
- * events or they do not agree, the stall is not told.
+ * Each kind has events that prove it. If one of them is missing, because the capture has no such
+ * events or they do not agree, the kind is not told.
  */
 #include "mem.h"
 
 #include <string.h>
 
 /*
- * The bit by which KVM knows that it took the right to write itself: EPT_SPTE_MMU_WRITABLE,
+ * The bit by which KVM marks that it took the right to write itself: EPT_SPTE_MMU_WRITABLE,
  * DEFAULT_SPTE_MMU_WRITABLE (arch/x86/kvm/mmu/spte.h).
  */
 #define MMU_WRITABLE (1ull << 58 | 1ull << 10)
 
-/* The memory that was mapped was allocated meanwhile; *clear: as memory that nobody had. */
+/* The memory that was mapped was allocated meanwhile; *clear: as memory that nobody had before. */
 static bool is_new(const struct mem_stall *s, bool *clear)
 {
 	uint64_t pfn = mem_pfn(s);
@@ -94,7 +94,7 @@ static enum mem_kind mapped(const struct lat *l, const struct lat_vcpu *v,
 		return s->migrated ? MEM_MIGRATION : MEM_COW;
 	if (s->unmapped)
 		return MEM_UNKNOWN;
-	/* Who is not of the VM takes no page for good. */
+	/* Nobody outside the VM takes a page for good. */
 	return s->was_taken && !(s->by.vm < 0 && fresh && clear) ?
 		       again(l, v, s, fresh && !clear) :
 		       first(l, fresh, clear);
@@ -123,7 +123,7 @@ enum mem_kind mem_kind(const struct lat *l, const struct lat_vcpu *v, const stru
 	/* KVM was to try again, and the guest did something else. */
 	if (s->unmapped && s->write && s->nalloc && !s->migrated)
 		return MEM_COW;
-	/* Nothing had to be changed, which only tells where changes are seen. */
+	/* Nothing had to be changed, which is only known if changes are recorded. */
 	if (s->doubt || !s->tdp || !s->has_addr || s->any_spte || s->unmapped)
 		return MEM_UNKNOWN;
 	return l->mem->tdp[v->vm] && l->mem->has[EV_FAST_FAULT] ? MEM_ALREADY : MEM_UNKNOWN;

@@ -3,9 +3,9 @@
  * mem_taken.c: pages that a guest had and that were taken out of KVM's page tables, and by whom,
  * until they are mapped again.
  *
- * KVM's event of a change names the page of the guest, and not its VM. That is the VM of the thread
- * that made the change, or the only one there is; with several, what a thread of none of them took
- * is remembered as of an unknown one.
+ * KVM's event of a change names the page of the guest, but not its VM. That is the VM of the thread
+ * that made the change, or the only one; with several, what a thread of none of them took is
+ * remembered as belonging to an unknown one.
  */
 #include "mem.h"
 

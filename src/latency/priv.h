@@ -57,7 +57,7 @@ enum irq_source { SRC_UNKNOWN, SRC_MSI, SRC_LINE, SRC_IPI, SRC_IRQFD };
 
 struct irq_chain {
 	bool open, posted, listed, injected, entered, handled;
-	bool homeless; /* which vCPU it is for is not known: it stands at the VM's first */
+	bool homeless; /* its vCPU is not known: it is kept at the VM's first */
 	bool early; /* first of its vector, its acceptance was not seen */
 	enum irq_source source;
 	uint16_t vector; /* event_irqs' number */
@@ -108,7 +108,7 @@ struct lat_vcpu {
 	/* interrupts */
 	uint16_t numbers;	 /* of interrupts */
 	struct irq_chain *chain; /* as many, made at the first */
-	uint64_t open[IRQ_NUMBERS / 64], met[IRQ_NUMBERS / 64]; /* met: since the last gap */
+	uint64_t open[IRQ_NUMBERS / 64], met[IRQ_NUMBERS / 64]; /* seen: since the last gap */
 	struct irq_chain running; /* open: the one whose handler runs */
 	bool has_last;
 	struct irq_chain last_device; /* the device interrupt whose handler ran last */
@@ -120,7 +120,7 @@ struct lat_vcpu {
 	uint32_t io_pending;
 	/* sleep of its thread, which counts as what it did before */
 	uint64_t slept, asleep_since; /* since: 0, it does not */
-	int32_t waker;		      /* who woke it last; 0: an interrupt, or nobody knows */
+	int32_t waker;		      /* who woke it last; 0: an interrupt, or unknown */
 	struct mem_vcpu *stall;	      /* made at the first exit; NULL: mem is not wanted */
 };
 
@@ -132,22 +132,21 @@ struct lat_handler {
 	uint64_t untraced;    /* and before the first */
 };
 
-/* What is known of a VM's guest capture while it is walked. */
+/* What is known about a VM's guest capture while it is walked. */
 struct lat_guest {
 	bool injects; /* kvm_inj_virq was seen: its interrupts are not posted */
 	const struct tl_source *src; /* NULL: none */
 	bool begun;
 	uint64_t begin; /* host TSC of its first event */
 	uint64_t stop;	/* and of its end; UINT64_MAX: not known */
-	uint64_t uncertain; /* cycles that its stamps may be off by, either way */
+	uint64_t uncertain; /* cycles that its stamps may be off, either way */
 	struct lat_handler *handler; /* one for each number, made at the first interrupt */
 	struct lat_vcpu *home;	     /* of interrupts whose vCPU is not known */
 };
 
 /*
- * Who runs on a CPU of the host: the thread of the last switch. Where the host was recorded for
- * some threads only, switches between others are missing: then another one may be the last to have
- * run.
+ * What runs on a CPU of the host: the thread of the last switch. If the host was recorded for some
+ * threads only, switches between others are missing: then another one may be the last that ran.
  */
 struct lat_cpu {
 	int32_t tid, last;
@@ -155,7 +154,7 @@ struct lat_cpu {
 	bool known;
 };
 
-/* A thread that works for a VM, and is no vCPU. */
+/* A thread that works for a VM, but is not a vCPU. */
 struct lat_worker {
 	size_t vm;
 	bool running, waiting; /* it was woken or preempted, and has no CPU */
@@ -174,7 +173,7 @@ struct lat_net;
 struct lat {
 	const struct timeline *t;
 	struct hostmap *map;
-	struct lat_opts o;			/* want: less what is left out */
+	struct lat_opts o;			/* want: except what is left out */
 	const char *left_out[LAT_KINDS];	/* what that lacks */
 	uint64_t khz; /* of the host's TSC; 0: not known */
 	struct lat_decoder **dec; /* by source */
@@ -217,7 +216,7 @@ struct lat {
 	uint64_t blind_until; /* host events were lost up to here */
 };
 
-/* A length of time in what results are in: ns, or cycles. */
+/* A length of time in the unit of the results: ns, or cycles. */
 static inline uint64_t lat_span(const struct lat *l, uint64_t cycles)
 {
 	return l->khz ? (uint64_t)((unsigned __int128)cycles * 1000000u / l->khz) : cycles;
@@ -238,13 +237,13 @@ static inline void lat_count(struct lat *l, enum lat_table_id id, unsigned int w
 
 /* feed.c */
 struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id);
-/* The group of a table by key; NULL when there is no room (counted). */
+/* The group of a table by key; NULL if there is no room (counted). */
 struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm, uint64_t key,
 				uint32_t *index);
 int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time);
 /* Takes c (stages by stage_time and known) into group g and, if long enough, among the worst. */
 int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c);
-/* Whether a case of that total will be told: it is among the worst so far. */
+/* Whether a case with that total will be reported: it is among the worst so far. */
 bool lat_case_told(const struct lat *l, enum lat_table_id id, uint64_t time);
 /* The VM that a thread of that host is of, or works for; -1: of none, or of two. */
 int64_t lat_task_vm(const struct lat *l, const struct tl_source *host, int32_t tid);
@@ -258,7 +257,7 @@ int lat_note_add(struct lat *l, const char *text) __must_check;
 /* vcpu.c */
 uint64_t lat_time(const struct lat_vcpu *v, enum vs_state s, uint64_t t);
 void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES]);
-/* Cycles in [from, to] that v was robbed of its CPU; false: more than is remembered. */
+/* Cycles in [from, to] in which v was robbed of its CPU; false: more than is remembered. */
 bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t *off);
 /* Cycles that v's thread had slept until t. */
 uint64_t lat_slept(const struct lat_vcpu *v, uint64_t t);
@@ -287,7 +286,7 @@ void lat_worker_wake(struct lat *l, const struct lat_in *in);
 void lat_worker_switch(struct lat *l, const struct lat_in *in);
 bool lat_worker_raises(struct lat *l, int32_t tid, uint64_t *waited);
 uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t since);
-/* When the thread got the CPU that it has; 0: it has none, or that is not known. */
+/* When the thread got the CPU that it has; 0: it has none, or unknown. */
 uint64_t lat_worker_since(const struct lat *l, int32_t tid);
 void lat_workers_forget(struct lat *l);
 void lat_workers_free(struct lat *l);
@@ -306,7 +305,7 @@ int lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __
 void lat_irq_forget(struct lat *l, struct lat_vcpu *v);
 
 /* irq_end.c */
-/* The next vector behind `vector` (-1: from the first on) with an open chain; -1: none. */
+/* The next vector after `vector` (-1: from the first on) with an open chain; -1: none. */
 int lat_chain_next(const struct lat_vcpu *v, int vector);
 bool lat_is_device(const struct lat *l, unsigned int vector);
 /* Host TSC at which it went in: a running guest takes what is posted at once. */
@@ -363,7 +362,7 @@ void lat_hrtimers_free(struct lat *l);
 /* io.c */
 int lat_io_new(struct lat *l) __must_check;
 int lat_io_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
-/* Whether a vCPU's event is the write to a device's doorbell, or may be. */
+/* Whether a vCPU's event is, or may be, the write to a device's doorbell. */
 bool lat_is_doorbell(const struct lat_in *in);
 void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 /* A thread of the VMM or of vhost was woken, and runs. */

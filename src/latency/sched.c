@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * sched.c: stolen time: whom of the guest it hit, and who ran on the host instead.
- */
+/* sched.c: stolen time: which task of the guest it hit, and what ran on the host instead. */
 #include "priv.h"
 
 #include <stdio.h>
@@ -48,7 +46,7 @@ static const struct {
 	[HIT_UNSEEN] = { 1ull << 42, "(guest not recorded)" },
 };
 
-/* Of a task that is known. */
+/* Of a known task. */
 static uint32_t hit_context(const struct lat_vcpu *v)
 {
 	if (v->irq_depth)
@@ -57,7 +55,7 @@ static uint32_t hit_context(const struct lat_vcpu *v)
 		return HIT_SOFTIRQ;
 	if (!v->guest_tid)
 		return HIT_IDLE;
-	/* The count is of the task's last event, which tracing itself held at 1. */
+	/* The count is of the task's last event, which tracing itself kept at 1. */
 	return v->guest_preempt > 1 && !v->in_user ? HIT_LOCK : HIT_TASK;
 }
 
@@ -129,9 +127,9 @@ static int thief_name(const struct lat *l, int32_t tid, char *buf, size_t size)
 }
 
 /*
- * The group of who ran on c from `from` on. Where others followed the first without a switch that
- * was recorded, only the first, if it was seen to begin, and the last are known: such a time is
- * theirs together.
+ * The group of what ran on c from `from` on. If others followed the first without a recorded
+ * switch, only the first, if it was seen to begin, and the last are known: such a time is theirs
+ * together.
  */
 static struct lat_group *thief_group(struct lat *l, const struct lat_cpu *c, uint64_t from,
 				     uint32_t *index)

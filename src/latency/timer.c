@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * timer.c: deadlines of the guest's local timer (MSR 0x6e0, IA32_TSC_DEADLINE) and how late
- * what they were set for began.
+ * timer.c: deadlines of the guest's local timer (MSR 0x6e0, IA32_TSC_DEADLINE) and how late they
+ * were served.
  *
  * The deadline is a guest TSC: it becomes a host TSC with the vCPU's clock as it was when it was
  * set. The interrupt that follows on that vCPU with the vector of the guest's timer ends it.
@@ -68,7 +68,7 @@ void lat_timer_tick(struct lat_vcpu *v, uint64_t t)
 	v->due = true;
 }
 
-/* The vCPU's APIC accepted an interrupt: of its timer, when it has that vector and one is armed. */
+/* The vCPU's APIC accepted an interrupt: its timer's, if it has that vector and one is armed. */
 void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 {
 	if (!l->irqs->is_timer(c->vector) || !v->armed)

@@ -13,8 +13,8 @@
 
 #include "kvmft/exit_names.h"
 
-#define CPUS_MAX    65536u /* a capture that speaks of more is not believed */
-#define TASK_STOPPED 0x0cu /* prev_state: __TASK_STOPPED, __TASK_TRACED, others stopped it */
+#define CPUS_MAX    65536u /* a capture with more is not trusted */
+#define TASK_STOPPED 0x0cu /* prev_state: __TASK_STOPPED, __TASK_TRACED, stopped by others */
 
 const char *const vs_names[VS_STATES] = {
 	[VS_UNKNOWN] = "unknown", [VS_GUEST] = "guest",	   [VS_KERNEL] = "kernel",
@@ -133,7 +133,8 @@ int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		v->in_fault = false;
 		set_state(l, v, v->base, in->t);
 		break;
-	case EV_NESTED_EXIT: /* its own guest halts: KVM tells it, or sleeps until the wake-up */
+	case EV_NESTED_EXIT: /* its own guest halts: KVM reports that, or sleeps until the
+			      * wake-up */
 		set_base(l, v, VS_KERNEL, in->t);
 		break;
 	case EV_USER_EXIT: set_base(l, v, VS_USER, in->t); break;
@@ -162,7 +163,7 @@ struct lat_vcpu *lat_vcpu_of_tid(struct lat *l, const struct tl_source *s, int32
 	return th ? lat_vcpu_get(l, link ? link->vm[th->vm] : th->vm, th->vcpu) : NULL;
 }
 
-/* The CPU of a switch; NULL: no memory, or its number cannot be. */
+/* The CPU of a switch; NULL: no memory, or an impossible number. */
 static struct lat_cpu *cpu_get(struct lat *l, uint32_t cpu)
 {
 	if (cpu >= CPUS_MAX)
@@ -214,7 +215,7 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 	ret = in->i->src->link ? 0 : change_thief(l, c, (int32_t)in->f[2], in->t);
 	if (ret || !prev)
 		return ret;
-	/* Whom a signal stops in its sleep goes on sleeping. */
+	/* A thread that a signal stops in its sleep goes on sleeping. */
 	if (in->f[1] & TASK_REPORT & ~TASK_STOPPED ||
 	    (in->f[1] & TASK_STOPPED && prev->base == VS_HALTED)) {
 		prev->asleep = true;
@@ -241,13 +242,13 @@ int lat_vcpu_wake(struct lat *l, const struct lat_in *in)
 	bool told = v && v->state == VS_PREEMPTED && v->stopped;
 	int ret = 0;
 
-	/* Who was stopped is told to go on, and waits for a CPU like others from here on. */
+	/* A stopped thread is continued, and waits for a CPU like others from here on. */
 	if (told) {
 		ret = robbed_end(l, v, in->t);
 		set_state(l, v, v->base, in->t);
 		v->stopped = false;
 	}
-	/* Waking who is awake changes nothing. */
+	/* Waking a thread that is awake changes nothing. */
 	if (ret || !v || !(v->asleep || told))
 		return ret;
 	lat_vcpu_woken_by(v, in);
@@ -325,7 +326,7 @@ void lat_cpus_forget(struct lat *l)
 		l->cpu[i].known = false;
 }
 
-/* What was going on went on until the capture ended. */
+/* What was in progress lasted until the capture ended. */
 void lat_vcpu_finish(struct lat *l, struct lat_vcpu *v)
 {
 	l->table[LAT_T_SCHED].count[SCHED_OPEN] +=

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * worker.c: threads that work for a VM and are no vCPU: the VMM's own, and vhost's. What they do
+ * worker.c: threads that work for a VM and are not vCPUs: the VMM's own, and vhost's. What they do
  * for a guest cannot begin before they have a CPU: when they were woken, and when they ran.
  *
  * They are those that the capture names; threads that had ended before its end are not known.
@@ -89,8 +89,8 @@ bool lat_worker_raises(struct lat *l, int32_t tid, uint64_t *waited)
 
 /*
  * A doorbell was rung in the exit at `exit`. When did a thread of the VM that waited then, or was
- * woken since, get a CPU? 0: none did yet; UINT64_MAX: not known, since one was running and may
- * have looked at it at once.
+ * woken since, get a CPU? 0: none did yet; UINT64_MAX: unknown, because one was running and may
+ * have noticed it at once.
  */
 uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t exit)
 {

@@ -29,10 +29,10 @@ struct exits_run;
 /* How exits get counted. start() and read() return 0 or -errno with x->err set. */
 struct exits_engine {
 	const char *name;
-	unsigned int tick_ms; /* tick() is to be called so often; 0 = never */
+	unsigned int tick_ms; /* tick() is to be called this often; 0 = never */
 	int (*start)(struct exits_run *x);
 	int (*tick)(struct exits_run *x);
-	/* Brings x->table and x->lost up to date. last: nothing is to be counted any more. */
+	/* Brings x->table and x->lost up to date. last: nothing will be counted any more. */
 	int (*read)(struct exits_run *x, bool last);
 	void (*stop)(struct exits_run *x); /* also after a start() that failed */
 };
@@ -53,7 +53,8 @@ struct exits_target {
 	int32_t *tid;	   /* only these threads; none = all */
 	uint64_t *tid_start;
 	size_t ntid, tid_cap, start_cap;
-	bool threads;	   /* the threads are what was asked for, not a way to find the vCPU */
+	bool threads;	   /* the threads themselves were asked for, not as a way to find the
+			    * vCPU */
 	int32_t *pids;	   /* what the kernel is told: ntid, or all threads of pid */
 	size_t npids;
 };
@@ -70,16 +71,17 @@ struct exits_run {
 	struct kevent_list events; /* kvm_exit, kvm_entry for --time, two more for --latency */
 	struct fmt *fmt;
 	struct event_type exit, entry;
-	struct event_type waking, wakeup; /* for --latency, where the kernel has them */
+	struct event_type waking, wakeup; /* for --latency, if the kernel has them */
 	struct exit_names names;
 	enum exit_isa isa;
 	const char *clock; /* for --time; one that counts ns */
 
 	struct vm_list *vms; /* the last look; NULL = none yet */
-	bool undirected;     /* a VM has no directory in debugfs: only its descriptors tell of it */
+	bool undirected;     /* a VM has no directory in debugfs: it is known only by its
+			      * descriptors */
 	struct exits_target target;
 	struct exits table;
-	size_t looked; /* threads of the table that were asked for already */
+	size_t looked; /* threads of the table that were looked up already */
 
 	const struct exits_engine *engine;
 	struct exits_hist *hist;
@@ -103,7 +105,7 @@ struct exits_run {
 
 /* ---- exits_target.c ---- */
 
-/* What can be said without looking at the machine. */
+/* What can be checked without looking at the machine. */
 int exits_target_options(struct exits_run *x);
 /* Finds the target, and x->vms if there is one. After x->exit is known. */
 int exits_target_find(struct exits_run *x);
@@ -114,7 +116,7 @@ void exits_target_free(struct exits_target *t);
 
 /* ---- exits_who.c ---- */
 
-/* Begins to watch debugfs. */
+/* Starts watching debugfs. */
 void exits_who_begin(struct exits_run *x);
 /* vCPUs of this machine, and VMs; without a look at processes, so roughly. */
 size_t exits_who_count(void);
@@ -122,11 +124,11 @@ size_t exits_who_count(void);
 int exits_who_list(struct exits_run *x, bool all);
 /* Looks at the VMs again. */
 int exits_who_scan(struct exits_run *x);
-/* Threads that turned up since the last call get their process, VM and vCPU. */
+/* Threads that appeared since the last call get their process, VM and vCPU. */
 int exits_who_new(struct exits_run *x);
 /* The descriptor of x->inotify_fd is readable: a few looks are due from now on. */
 void exits_who_changed(struct exits_run *x);
-/* Looks when x->rescan_ns (0 = never) has come. */
+/* Looks if x->rescan_ns (0 = never) has come. */
 int exits_who_tick(struct exits_run *x);
 
 /* ---- exits_show.c ---- */

@@ -17,7 +17,7 @@
 #define SUBBUF_KB     64u
 #define TICK_MS	      20u
 #define WOKEN_MAX     32768u /* as many as the kernel's map has */
-#define READS_PER_CPU 256u /* then the next CPU has its turn, so that none waits for ever */
+#define READS_PER_CPU 256u /* then it is the next CPU's turn, so that none waits for ever */
 
 struct exits_drain {
 	struct kcpus cpus;
@@ -27,7 +27,7 @@ struct exits_drain {
 	uint8_t *buf;	   /* one sub-buffer; for counts */
 	struct exits_handling pair;
 	uint16_t exit_id, entry_id, waking_id, wakeup_id; /* 0: none */
-	struct u64map woken; /* by thread: when, plus 1; 0: was not */
+	struct u64map woken; /* by thread: when, plus 1; 0: never */
 	uint64_t lost_in_band, damaged;
 };
 
@@ -52,7 +52,7 @@ static int drain_instance(struct exits_run *x)
 	c.event_fork = x->target.pid != 0;
 	ret = kinst_create(x->t, &c, &x->k, x->err);
 	for (size_t i = 0; i < x->events.n && !ret && x->target.filter[0]; i++) {
-		/* Neither of these says whose vCPU it is; the table does that. */
+		/* Neither of these names the vCPU; the table does. */
 		if (!exits_has_vcpu(x, &x->events.v[i]))
 			continue;
 		x->events.v[i].filter = strdup(x->target.filter);
@@ -145,7 +145,7 @@ static void drain_stop(struct exits_run *x)
 
 /* ---- counting ---- */
 
-/* The event says whose vCPU it is: better than anything found elsewhere. */
+/* The event names the vCPU: better than anything found elsewhere. */
 static void take_vcpu(struct exits_run *x, const struct rec *rec, const struct fmt_field *field,
 		      uint32_t tid)
 {
@@ -179,7 +179,7 @@ static int take_exit(struct exits_run *x, const struct rec *rec, uint32_t tid)
 	return ret;
 }
 
-/* A thread is woken, by another one. Beyond so many only those that run vCPUs are remembered. */
+/* A thread is woken by another one. Beyond this number only those that run vCPUs are remembered. */
 static int take_waking(struct exits_run *x, const struct rec *rec)
 {
 	uint64_t tid = event_u64(x->fmt, &x->waking, 0, rec);
@@ -189,7 +189,7 @@ static int take_waking(struct exits_run *x, const struct rec *rec)
 	return u64map_put(&x->drain->woken, tid, rec->ts + 1);
 }
 
-/* It does not say whose vCPU that is, which is known by its exits. */
+/* It does not name the vCPU, which is known by its exits. */
 static int take_halt(struct exits_run *x, const struct rec *rec, uint32_t tid)
 {
 	if (!u64map_get(&x->table.by_tid, tid, NULL))
@@ -230,7 +230,7 @@ static int take_event(struct exits_run *x, const struct rec *rec)
 		return take_exit(x, rec, (uint32_t)tid);
 	if (!d->live || rec->id != d->entry_id)
 		return 0;
-	if (!x->exit.f[3].size) /* before Linux 5.10 only the entry tells */
+	if (!x->exit.f[3].size) /* before Linux 5.10 only the entry has it */
 		take_vcpu(x, rec, &x->entry.f[0], (uint32_t)tid);
 	return take_entry(x, rec, (uint32_t)tid);
 }
@@ -260,8 +260,8 @@ static int walk_subbuf(struct exits_run *x, bool *sparse)
 }
 
 /*
- * 1: this CPU may have more. A sparse sub-buffer is the last one for now, but not the first, which
- * is the rest of what the reading before this ended with.
+ * 1: this CPU may have more. A sparse sub-buffer is the last one for now, unless it is the first,
+ * which is the rest of what the previous reading ended with.
  */
 static int drain_cpu(struct exits_run *x, int fd, bool last)
 {
@@ -340,7 +340,7 @@ static int drain_tick(struct exits_run *x)
 	return drain_all(x, false, true);
 }
 
-/* What the kernel's counters say got lost, because the ring was full. */
+/* Losses according to the kernel's counters, because the ring was full. */
 static void drain_lost(struct exits_run *x)
 {
 	struct exits_drain *d = x->drain;

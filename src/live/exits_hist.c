@@ -4,18 +4,18 @@
  * in the kernel; the event itself is not enabled, so nothing is written to a ring, and nothing
  * happens here until somebody wants to see the counts.
  *
- * The map of counts is not cleared after reading, because exits between the two would get lost:
- * what an interval has is a difference, exact to the last exit. Only when the threads of VMs that
- * ended have filled it, it is emptied.
+ * The map of counts is not cleared after reading, because exits between the two would get lost: the
+ * count of an interval is a difference, exact to the last exit. Only when the threads of ended VMs
+ * have filled it is it emptied.
  *
- * Times need four triggers more. kvm_exit keeps stamp and reason per thread; kvm_entry takes the
- * difference and raises a synthetic event of our own, which has a map of sums, read as the counts
- * are, and one of maxima. A maximum is no difference, so each interval has a new map of them: the
- * next is there before the last is read and removed. (Clearing it is not possible: the kernel takes
+ * Times need four more triggers. kvm_exit keeps stamp and reason per thread; kvm_entry takes the
+ * difference and raises a synthetic event of our own, which has a map of sums, read like the
+ * counts, and one of maxima. A maximum is no difference, so each interval has a new map of them:
+ * the next exists before the last is read and removed. (Clearing it is impossible: the kernel takes
  * the variable in the command for a second one of that name.)
  *
- * For --latency the map of sums has the logarithm of the time as a key more, so that its cells are
- * buckets. Wake-ups are timed as exits are, by a synthetic event of their own; of halts
+ * For --latency the map of sums also has the logarithm of the time as a key, so that its cells are
+ * buckets. Wake-ups are timed like exits, by a synthetic event of their own; for halts
  * kvm_vcpu_wakeup itself has the time.
  */
 #include "exits.h"
@@ -31,7 +31,8 @@
 #define RING_KB	      64u     /* of which nothing is used */
 
 /*
- * How the kernel names the maps. Two maxima are there at a time, and maps of an event must differ.
+ * How the kernel names the maps. Two of maxima exist at a time, and the maps of an event must
+ * differ.
  */
 #define COUNT_MAP "common_pid,exit_reason"
 #define SUM_MAP	  "pid,reason:vals=hitcount,lat"
@@ -40,7 +41,7 @@
 #define HALT_MAP  "common_pid,ns.log2:vals=hitcount,ns"
 #define BUCKETS_GUESS 8u /* that a reason has */
 
-/* An exit of which it is not so has no time; its count is elsewhere. */
+/* An exit that fails this has no time; its count is elsewhere. */
 #define SANE_LAT " if " KSYNTH_LAT_SANE
 
 static const char *const max_map[] = { "reason,pid:vals=hitcount", "pid,reason:vals=hitcount" };
@@ -52,8 +53,8 @@ struct exits_hist {
 	char synth_wake[64];  /* likewise, of wake-ups */
 	bool spreads, halts;
 	unsigned int turn;    /* which map of maxima counts */
-	bool last;	      /* read() is for the last time */
-	/* what the maps had dropped when they were read last */
+	bool last;	      /* read() is called for the last time */
+	/* what the maps had dropped at the last reading */
 	uint64_t dropped, sum_dropped;
 };
 
@@ -101,8 +102,8 @@ static void count_trigger(const struct exits_hist *h, const char *more, char *bu
 }
 
 /*
- * The thread that wakes knows whom; all of the host have a cell, since which of them will run vCPUs
- * is not known.
+ * The thread that wakes knows which one it wakes; all of the host have a cell, because it is not
+ * known which of them will run vCPUs.
  */
 static int start_wakes(struct exits_run *x)
 {
@@ -138,7 +139,7 @@ static int start_halts(struct exits_run *x)
 	if (!x->wakeup.ev)
 		return 0;
 	snprintf(text, sizeof(text), "hist:keys=" HALT_MAP ":size=%" PRIu64, h->size);
-	/* It does not say whose vCPU it is: take_halt() asks the table. */
+	/* It does not name the vCPU: take_halt() asks the table. */
 	ret = kinst_trigger_add(x->k, "kvm", event_name(EV_VCPU_WAKEUP), text, x->err);
 	h->halts = !ret;
 	return ret;
@@ -151,7 +152,7 @@ static int start_times(struct exits_run *x)
 	char text[256];
 	int ret;
 
-	/* Types as the fields of kvm_exit have them: the kernel compares them by name. */
+	/* Types as in the fields of kvm_exit: the kernel compares them by name. */
 	ret = ksynth_add(x->t, 0, "int pid; unsigned int reason; u64 lat", h->synth, sizeof(h->synth),
 			 x->err);
 	if (ret) {
@@ -182,13 +183,13 @@ static int hist_start(struct exits_run *x)
 {
 	struct fmt_field reason;
 
-	/* A kernel with two fields for it would be asked for a map of both. */
+	/* A kernel with two such fields would need a map of both. */
 	if (!fmt_field(x->exit.ev, "exit_reason", &reason) || reason.off != x->exit.f[0].off)
 		return err_lack(x->err, ENOENT, "kvm_exit of this kernel has not one field that "
 				"tells the reason");
 	/*
 	 * The size has to be set before the first trigger: as long as no ring was given a size,
-	 * older kernels (seen with 6.1) make the main trace's ring a big one at that moment.
+	 * older kernels (seen with 6.1) enlarge the main trace's ring at that moment.
 	 */
 	struct kinst_config c = { .clock = x->o->time ? x->clock : NULL, .buffer_kb = RING_KB,
 				  .buffer_percent = -1 };
@@ -211,8 +212,8 @@ static int hist_start(struct exits_run *x)
 	c.event_fork = x->target.pid != 0;
 	ret = kinst_create(x->t, &c, &x->k, x->err);
 	/*
-	 * Stamps are right only while the ring is on: else a stamp of 0 would be kept, and the time
-	 * since boot be taken for that of an exit. The events are not enabled, so it stays empty.
+	 * Stamps are right only while the ring is on: otherwise a stamp of 0 would be kept, and the
+	 * exit would seem to have lasted since boot. The events are not enabled, so it stays empty.
 	 */
 	if (!ret && x->o->time)
 		ret = kinst_tracing(x->k, true, x->err);
@@ -260,7 +261,7 @@ static int take_count(void *ctx, const struct khist_entry *e)
 	return exits_raw(&x->table, (uint32_t)tid, (uint32_t)reason, n);
 }
 
-/* A cell of a map that has a logarithm among its keys, and the sum under its name, too. */
+/* A cell of a map with a logarithm among its keys, and the sum under its name, too. */
 static int take_spread(struct exits_run *x, const struct khist_entry *e, const char *who,
 		       const char *time, uint32_t fixed)
 {
@@ -274,7 +275,7 @@ static int take_spread(struct exits_run *x, const struct khist_entry *e, const c
 	    (!fixed && !khist_get(e, "reason", &reason)) || tid > UINT32_MAX || reason > UINT32_MAX ||
 	    bucket > 64)
 		return -EBADMSG;
-	/* Of which vCPU is known by its exits. */
+	/* The vCPU is known by its exits. */
 	if (fixed && !u64map_get(&x->table.by_tid, tid, NULL))
 		return 0;
 	return exits_spread_raw(&x->table, (uint32_t)tid, (uint32_t)reason, (unsigned int)bucket, n,
@@ -400,7 +401,7 @@ static int empty_map(struct exits_run *x, bool sums, struct khist *h)
 	return ret ? ret : control(x, sums, ":cont");
 }
 
-/* The maps are full of threads that are no more. While they are emptied, exits go by uncounted. */
+/* The maps are full of threads that no longer exist. While they are emptied, exits go uncounted. */
 static int empty_maps(struct exits_run *x)
 {
 	uint64_t begin = util_now_ns();
@@ -426,8 +427,8 @@ static int empty_maps(struct exits_run *x)
 
 /*
  * Exits go on while the maps are read. Read last, the sums hold at least what the maxima hold: no
- * maximum is above its total in the table that a run ends with. Between intervals that cannot be
- * had: an exit of that moment is in the sum of one and in the maximum of the other.
+ * maximum is above its total in the table that a run ends with. Between intervals that is
+ * impossible: an exit at that moment is in the sum of one and in the maximum of the other.
  */
 static int read_times(struct exits_run *x, bool last, struct khist *h)
 {

@@ -38,7 +38,7 @@ static int check_options(struct exits_run *x)
 
 /* ---- the machine ---- */
 
-/* Events without a word about their instruction set: the map has only numbers. */
+/* Events that do not name their instruction set: the map has only numbers. */
 static enum exit_isa machine_isa(const struct exit_names *n)
 {
 	const char *module;
@@ -54,7 +54,7 @@ static enum exit_isa machine_isa(const struct exit_names *n)
 	return n->isa;
 }
 
-/* Of wake-ups and halts what the kernel has. */
+/* Of wake-ups and halts, those that the kernel has. */
 static int wake_events(struct exits_run *x)
 {
 	static const enum event_role roles[] = { EV_WAKING, EV_VCPU_WAKEUP };
@@ -92,7 +92,7 @@ static int prepare_events(struct exits_run *x)
 	x->isa = machine_isa(&x->names);
 	if (!x->o->time)
 		return 0;
-	/* Clocks of ns; how fast a TSC runs would take a tenth of a second to find out. */
+	/* Clocks in ns; measuring the rate of a TSC would take a tenth of a second. */
 	for (size_t i = 0; i < ARRAY_SIZE(clocks) && !x->clock; i++)
 		if (!ktracefs_clock_check(x->t, clocks[i], NULL))
 			x->clock = clocks[i];

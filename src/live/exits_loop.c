@@ -24,7 +24,7 @@ static void take_signal(struct exits_run *x)
 {
 	struct signalfd_siginfo si;
 
-	/* Taken, so that the final table can be written; the next one ends even that. */
+	/* Taken, so that the final table can be written; the next one interrupts even that. */
 	(void)!read(x->signal_fd, &si, sizeof(si));
 	x->end = EXITS_SIGNAL;
 }
@@ -110,7 +110,7 @@ static int do_due(struct exits_run *x, struct due *d)
 		ret = exits_who_tick(x);
 	if (d->end && now >= d->end && !x->end)
 		x->end = EXITS_DURATION;
-	/* At the end comes a table anyway. */
+	/* At the end a table is printed anyway. */
 	if (!ret && step && now >= d->table && !x->end) {
 		ret = table(x, false);
 		d->table += step;

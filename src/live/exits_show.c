@@ -92,7 +92,7 @@ static int show_page(struct exits_run *x, int fd)
 
 /* ---- a file that is there whole or not at all ---- */
 
-/* Told now, not when there are counts to lose. */
+/* Reported now, not when there are counts to lose. */
 static int check_folder(const char *path, struct kvmft_err *err)
 {
 	const char *slash = strrchr(path, '/');
@@ -121,7 +121,7 @@ int exits_file_check(const char *path, struct kvmft_err *err)
 	return check_folder(path, err);
 }
 
-/* For others to read, as far as the umask lets them: a collector runs as somebody else. */
+/* For others to read, as far as the umask allows: a collector runs as another user. */
 static int show_file(struct exits_run *x)
 {
 	struct newfile f = { .fd = -1 };

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * exits_target.c: whose exits are counted, and telling users what is wrong with what they asked.
- */
+/* exits_target.c: whose exits are counted, and telling users what is wrong with their request. */
 #include "exits.h"
 
 #include <errno.h>
@@ -162,7 +160,7 @@ static int find_vcpu(struct exits_run *x, const struct vm *vm, bool alone)
 			       g->pid, x->o->vcpu.v,
 			       have.len ? have.s : vm->note ? vm->note : "none yet");
 	}
-	/* Best by the event's own word, which holds whatever thread runs the vCPU. */
+	/* Preferably by the event itself, which holds whatever thread runs the vCPU. */
 	if (alone && x->exit.f[3].size) {
 		snprintf(g->filter, sizeof(g->filter), "vcpu_id==%" PRIu32, v->id);
 		return 0;
@@ -175,7 +173,7 @@ static int find_vcpu(struct exits_run *x, const struct vm *vm, bool alone)
 	return tid_add(x, v->tid);
 }
 
-/* What nobody could have meant: a thread that runs no vCPU. */
+/* Certainly a mistake: a thread that runs no vCPU. */
 static int check_vcpu_thread(struct exits_run *x, uint32_t tid)
 {
 	_cleanup_(sbuf_free) struct sbuf have = { 0 };
@@ -258,7 +256,7 @@ static int find_process(struct exits_run *x)
 	return find_vcpu(x, vm, alone);
 }
 
-/* The threads that the kernel is to look at: all of a process, because vCPUs may come. */
+/* The threads that the kernel has to watch: all of a process, because vCPUs may appear. */
 static int find_pids(struct exits_run *x)
 {
 	struct exits_target *g = &x->target;
@@ -315,7 +313,7 @@ int exits_target_find(struct exits_run *x)
 	ret = find_in_list(x);
 	if (!ret)
 		return 0;
-	/* Nobody is told that there is no such VM without a look at everybody. */
+	/* That there is no such VM is never reported without a look at all processes. */
 	*x->err = (struct kvmft_err){ .text = "" };
 	exits_target_free(&x->target);
 	x->target = (struct exits_target){ 0 };
@@ -333,7 +331,7 @@ bool exits_wanted(const void *ctx, const struct exits *e, const struct exits_thr
 			return true;
 	if (g->ntid)
 		return false;
-	/* A thread that was gone before it could be asked: the kernel chose it by our list. */
+	/* A thread that was gone before it could be looked up: the kernel chose it by our list. */
 	if (g->pid && t->pid && t->pid != g->pid)
 		return false;
 	return !g->sel || (t->vm != EXITS_NONE && !strcmp(e->vm[t->vm].sel, g->sel));
@@ -347,7 +345,7 @@ static bool task_gone(uint32_t tid, uint64_t start)
 	return vm_task_read(NULL, tid, &task, &now) == -ESRCH || (start && now != start);
 }
 
-/* A process that nobody has waited for is still there, but its VM is not. */
+/* A process that has not been waited for still exists, but its VM does not. */
 static bool vms_gone(const struct exits *e, uint32_t pid)
 {
 	size_t had = 0;

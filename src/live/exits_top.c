@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * exits_top.c: a table on the whole terminal, renewed. A few ANSI sequences are all it needs: the
- * other screen on and off, home, clear to the end. Where standard output is no terminal, tables
+ * exits_top.c: a table on the whole terminal, renewed. It needs only a few ANSI sequences: the
+ * alternate screen on and off, home, clear to the end. If standard output is not a terminal, tables
  * are printed one after the other.
  */
 #include "exits.h"
@@ -15,7 +15,7 @@
 #define ROWS_DEFAULT 24u
 #define HEAD_ROWS    3u
 
-/* A terminal that is gone is noticed by who writes the tables. */
+/* If the terminal is gone, whoever writes the tables notices. */
 static void put_screen(const char *codes)
 {
 	(void)!full_write(STDOUT_FILENO, codes, strlen(codes), NULL);

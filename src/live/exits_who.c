@@ -2,12 +2,12 @@
 /*
  * exits_who.c: which thread is whose vCPU, while VMs come and go.
  *
- * The counts know thread ids only, and a thread that has ended can no longer be asked about. So
- * VMs are looked at when counting begins and whenever debugfs gets or loses one, which inotify
- * tells at once; the vCPUs of a new one turn up a little later, so there are a few looks more.
+ * The counts know only thread ids, and a thread that has ended can no longer be looked up. So VMs
+ * are looked at when counting begins and whenever debugfs gets or loses one, which inotify reports
+ * at once; the vCPUs of a new one appear a little later, so there are a few more looks.
  *
- * What debugfs tells is enough for nearly all, and reading every descriptor of every process of a
- * busy host takes longer than all the rest of a start. That is done for those that need it.
+ * debugfs is enough for nearly all, and reading every descriptor of every process of a busy host
+ * takes longer than all the rest of a start. That is done only for those that need it.
  */
 #include "exits.h"
 
@@ -57,7 +57,7 @@ static void note_vm(const struct exits_run *x, const struct exits_vm *vm, const 
 			 vm->name ? ")" : "", what);
 }
 
-/* Thread tid is vm's: that may be news, or the id has come to somebody else. */
+/* Thread tid belongs to vm: that may be new, or the id was reused. */
 static int who_set(struct exits *e, uint32_t tid, uint32_t vm, uint32_t vcpu, uint32_t pid)
 {
 	int64_t at = exits_thread(e, tid);
@@ -99,7 +99,7 @@ static uint32_t who_is_left(const struct vm *vm)
 }
 
 /*
- * A vCPU whose thread nobody tells: any thread of the process may be it. If it is the only one,
+ * A vCPU whose thread is unknown: any thread of the process may be it. If it is the only one,
  * whichever of them is seen to leave a guest is it.
  */
 static int who_process(struct exits *e, const struct vm *vm, uint32_t at)
@@ -163,7 +163,7 @@ int exits_who_list(struct exits_run *x, bool all)
 		return ret;
 	vm_list_free(x->vms);
 	x->vms = list;
-	/* From now on only a look at all processes tells whether that one is still there. */
+	/* From now on only a look at all processes shows whether that one still exists. */
 	for (size_t i = 0; i < list->n; i++)
 		x->undirected |= !list->vm[i].has_debugfs;
 	return 0;
@@ -194,7 +194,7 @@ int exits_who_scan(struct exits_run *x)
 	return ret ? ret : who_update(x);
 }
 
-/* A thread of which the list of VMs says nothing. */
+/* A thread that the list of VMs does not have. */
 static void who_ask(struct exits_run *x, struct exits_thread *t)
 {
 	struct exits *e = &x->table;

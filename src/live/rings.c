@@ -14,7 +14,7 @@
 #include <string.h>
 
 #define QUEUE_BYTES_CPU (8u << 20)  /* at most, per CPU ... */
-#define QUEUE_BYTES_ALL (64u << 20) /* ... and together; a CPU gets two sub-buffers at least */
+#define QUEUE_BYTES_ALL (64u << 20) /* ... and together; a CPU gets at least two sub-buffers */
 #define SPARE_BLOCKS	32
 
 struct live_block {
@@ -132,7 +132,8 @@ static void block_put(struct live *l, struct live_block *b)
 }
 
 /*
- * The newest stamp of a sub-buffer, and its use; what cannot be read is told when it is given out.
+ * The newest stamp of a sub-buffer, and how full it is; an unreadable one is reported when it is
+ * given out.
  */
 static void scan_newest(struct live_cpu *c, const struct live_block *b)
 {
@@ -148,7 +149,7 @@ static void scan_newest(struct live_cpu *c, const struct live_block *b)
 		c->last = MAX(c->last, rec.ts);
 }
 
-/* One sub-buffer: 1, 0 when there is none now, -errno. */
+/* One sub-buffer: 1, 0 if there is none now, -errno. */
 static int cpu_fetch(struct live_cpu *c)
 {
 	struct live_block *b = block_get(c->l);
@@ -187,8 +188,8 @@ static size_t queue_limit(const struct live *l)
 }
 
 /*
- * What came until `before` is read, and more, up to a sparse one: but not the first, which is the
- * rest of what the reading before this ended with.
+ * Reads what came until `before`, and more, up to a sparse sub-buffer: unless that is the first,
+ * which is the rest of what the previous reading ended with.
  */
 static int cpu_read(struct live_cpu *c, size_t limit, uint64_t before)
 {
@@ -225,7 +226,7 @@ static void item_set(struct live_cpu *c, enum rkind kind, uint64_t ts)
 	c->have = true;
 }
 
-/* Opens the next sub-buffer; true when that alone already is something to give out. */
+/* Opens the next sub-buffer; true if that alone is already something to give out. */
 static bool block_open(struct live_cpu *c)
 {
 	if (subbuf_begin(&c->sb, c->head->data, &c->l->geom)) {
@@ -241,7 +242,7 @@ static bool block_open(struct live_cpu *c)
 	return true;
 }
 
-/* Makes the next item of this CPU current: false when its queue is empty. */
+/* Makes the next item of this CPU current: false if its queue is empty. */
 static bool cpu_pull(struct live_cpu *c)
 {
 	struct rec rec;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * session.c: formats, descriptors, signals and output of commands that look at events live.
+ * session.c: formats, descriptors, signals and output of commands that watch events live.
  *
- * Output goes through poll() and write() in small pieces, so that a signal is obeyed even when
- * nobody reads the pipe behind standard output, and a reader that goes away is noticed even when
- * no event comes.
+ * Output goes through poll() and write() in small pieces, so that a signal is obeyed even if nobody
+ * reads the pipe behind standard output, and a reader that goes away is noticed even if no event
+ * comes.
  */
 #include "kvmft/live_session.h"
 
@@ -20,7 +20,7 @@
 
 #define DEFAULT_BUFFER_KB 4096u
 #define MIN_BUFFER_KB	  512u
-#define FREE_MEMORY_SHARE 20u /* the rings of all CPUs take no more than 1/20 of what is free */
+#define FREE_MEMORY_SHARE 20u /* the rings of all CPUs take at most 1/20 of what is free */
 
 void session_sweep(struct ktracefs *t, note_fn *note)
 {
@@ -131,7 +131,7 @@ int session_signals(struct kvmft_err *err)
 	return fd < 0 ? err_why(err, errno, "signalfd") : fd;
 }
 
-/* How much can be written without being blocked when poll() says "writable". */
+/* How much can be written without blocking when poll() says "writable". */
 static size_t piece_size(void)
 {
 	struct stat st;

@@ -52,7 +52,7 @@ static int trace_start(struct trace *t)
 	return ret;
 }
 
-/* Events that were lost and are in no line, because nothing came after them. */
+/* Lost events that no line shows, because nothing came after them. */
 static uint64_t lost_by_counters(struct trace *t)
 {
 	uint64_t lost = 0;
@@ -72,7 +72,7 @@ static int trace_result(struct trace *t)
 {
 	const struct live_totals *n = live_totals(t->live);
 	uint64_t lost = MAX(n->lost, lost_by_counters(t));
-	/* At the end the kernel's counters know what a gap in the stream does not say. */
+	/* At the end the kernel's counters show what a gap in the stream does not. */
 	bool unknown = n->lost_unknown && t->end == TRACE_COUNT;
 
 	if (t->end == TRACE_READER_GONE)

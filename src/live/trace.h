@@ -26,7 +26,7 @@
 
 enum trace_time {
 	TRACE_SINCE_START, /* seconds of the TSC since tracing began */
-	TRACE_UNITS,	   /* the stamp as it is: cycles, or a count */
+	TRACE_UNITS,	   /* the unchanged stamp: cycles, or a count */
 	TRACE_NS,	   /* the stamp is ns */
 	TRACE_KVMCLOCK,
 	TRACE_REALTIME,	   /* date and time of the day, by the TSC */
@@ -42,7 +42,7 @@ struct trace_comms {
 	uint64_t asked; /* tick of the last look at the kernel's own list */
 };
 
-/* One event of the kernel with the fields that we look at. */
+/* One event of the kernel with the fields that we use. */
 struct trace_kvm_event {
 	struct event_type type;
 	bool hidden; /* we wanted it, not the user */
@@ -93,7 +93,7 @@ struct trace {
 	struct sbuf line;	/* text of this tick */
 	struct sbuf shown;	/* ... cut to the width of the terminal */
 	struct screen_cut cut;
-	int task_width, time_width; /* of the columns, as wide as what stood in them so far */
+	int task_width, time_width; /* of the columns, as wide as their contents so far */
 	int signal_fd;
 	uint64_t begin_ns;	/* CLOCK_MONOTONIC, for the duration */
 	uint64_t tick, printed;
@@ -109,11 +109,11 @@ int trace_setup_instance(struct trace *t);
 
 /* ---- trace_clock.c ---- */
 
-/* Looks at the options; sets t->time and t->clock. */
+/* Checks the options; sets t->time and t->clock. */
 int trace_clock_choose(struct trace *t);
 /* Now in the instance's clock, x86-tsc or mono_raw: as early as any event from here on. */
 uint64_t trace_clock_now(const struct trace *t);
-/* Stamp ts of thread tid in the clock to be shown; false when that is not possible. */
+/* Stamp ts of thread tid in the clock to be shown; false if that is impossible. */
 bool trace_clock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *v);
 
 /* ---- trace_kvmclock.c ---- */
@@ -125,7 +125,7 @@ int trace_kvmclock_begin(struct trace *t);
 /* Looks at an event before it is printed. False: the user did not ask for it. */
 bool trace_kvmclock_feed(struct trace *t, const struct rec *rec);
 bool trace_kvmclock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *v);
-/* The fields of a kvm_pvclock_update; false when it is not one of this VM. */
+/* The fields of a kvm_pvclock_update; false if it is not one of this VM. */
 bool trace_pvclock_event(const struct trace_vm *v, const struct trace_kvm_event *e,
 			 const struct fmt *fmt, const struct rec *rec, struct trace_pvclock *out);
 int trace_pvclock_resolve(struct trace_kvm_event *e, const struct fmt *fmt,
@@ -139,7 +139,7 @@ int trace_record_get(struct trace *t);
 
 /* ---- trace_line.c ---- */
 
-/* Appends the line of an item to t->line; false when it is not to be seen. */
+/* Appends the line of an item to t->line; false if it is not to be shown. */
 bool trace_line(struct trace *t, const struct live_item *item);
 void trace_comms_free(struct trace_comms *c);
 

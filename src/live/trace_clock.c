@@ -3,8 +3,8 @@
  * trace_clock.c: the clock of `kvmft trace`.
  *
  * The instance has the trace clock that is shown, so that the kernel itself does the work; only
- * seconds since the start and a guest's kvmclock are computed here, from x86-tsc; the former from
- * mono_raw where there is no such clock.
+ * seconds since the start and a guest's kvmclock are computed here, from x86-tsc, or the former
+ * from mono_raw if there is no such clock.
  */
 #include "trace.h"
 
@@ -79,7 +79,7 @@ uint64_t trace_clock_now(const struct trace *t)
 	return kbracket_read(1, &b) ? 0 : stamp_of(t, &b);
 }
 
-/* Read anew once a second. */
+/* Read again once a second. */
 static bool wall_value(struct trace *t, uint64_t ts, uint64_t *v)
 {
 	int64_t cycles = (int64_t)(ts - stamp_of(t, &t->wall));

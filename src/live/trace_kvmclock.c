@@ -3,9 +3,9 @@
  * trace_kvmclock.c: host TSC to the kvmclock of one VM, live.
  *
  * TSC offsets come from debugfs, the pvclock record from trace_record.c; both may change while
- * tracing, which kvm_write_tsc_offset and kvm_pvclock_update tell. These two are recorded even
- * when the user did not ask for them, and are fed to the VM's epochs in the order of time, before
- * anything that happened later is printed.
+ * tracing, which kvm_write_tsc_offset and kvm_pvclock_update report. These two are recorded even if
+ * the user did not ask for them, and are fed to the VM's epochs in time order, before anything
+ * later is printed.
  */
 #include "trace.h"
 
@@ -80,7 +80,7 @@ int trace_pvclock_resolve(struct trace_kvm_event *e, const struct fmt *fmt, stru
 	return resolve(e, fmt, EV_PVCLOCK, PV_FIELDS, err);
 }
 
-/* The map of a vCPU as debugfs told it; -errno when it must not be used. */
+/* The map of a vCPU in debugfs; -errno if it must not be used. */
 static int vcpu_map(const struct vm_vcpu *c, struct tsc_map *map)
 {
 	if (!c->has_offset)
@@ -137,7 +137,7 @@ static int read_maps(struct trace *t)
 	return 0;
 }
 
-/* A record that starts in the future is another VM's, or of another life of this one. */
+/* A record that starts in the future belongs to another VM, or to an earlier life of this one. */
 static int check_record(struct trace *t, const struct trace_pvclock *r)
 {
 	const struct epoch_vcpu *c = epoch_vm_find(t->kvmclock.epochs, r->vcpu);
@@ -187,7 +187,7 @@ int trace_kvmclock_begin(struct trace *t)
 
 /* ---- while tracing ---- */
 
-/* The thread belongs to the VM's process; a thread we have not seen may have been born since. */
+/* The thread belongs to the VM's process; an unknown thread may have been created since. */
 static bool of_this_vm(const struct trace_vm *v, int32_t tid)
 {
 	char path[64];
@@ -220,8 +220,8 @@ bool trace_pvclock_event(const struct trace_vm *v, const struct trace_kvm_event 
 }
 
 /*
- * A software KVM prints offsets that it never applies. debugfs has the one in force: an event
- * that it contradicts, and that would change what we hold, is not believed.
+ * A software KVM prints offsets that it never applies. debugfs has the one in force: an event that
+ * it contradicts, and that would change what we hold, is not trusted.
  */
 static bool believe_offset(struct trace_vm *v, uint32_t id, uint64_t next)
 {
@@ -264,7 +264,7 @@ bool trace_kvmclock_feed(struct trace *t, const struct rec *rec)
 	struct trace_pvclock r;
 
 	if (rec->id == fmt_id(v->pvclock.type.ev)) {
-		/* One that is refused leaves the record before in force. */
+		/* If one is refused, the previous record stays in force. */
 		if (trace_pvclock_event(v, &v->pvclock, t->fmt, rec, &r) &&
 		    epoch_vm_pvclock(v->epochs, r.vcpu, rec->ts, &r.pv))
 			t->note("a pvclock record of vCPU %u could not be taken in", r.vcpu);

@@ -16,7 +16,7 @@
 #include "kvmft/put.h"
 
 #define COMMS_MAX   65536		   /* then all are forgotten */
-#define COMMS_TICKS (2000 / TRACE_TICK_MS) /* a name is believed this long: exec changes it */
+#define COMMS_TICKS (2000 / TRACE_TICK_MS) /* a name is trusted this long: exec changes it */
 
 void trace_comms_free(struct trace_comms *c)
 {
@@ -42,8 +42,8 @@ static struct trace_comm *comm_slot(struct trace_comms *c, int32_t tid)
 }
 
 /*
- * Threads that were gone before we looked: the kernel remembers the names of some, lines of
- * "TID NAME". Once a tick is enough.
+ * Threads that were gone before we looked: the kernel remembers the names of some, lines of "TID
+ * NAME". Once a tick is enough.
  */
 static void comms_from_kernel(struct trace *t)
 {
@@ -67,7 +67,7 @@ static void comms_from_kernel(struct trace *t)
 	}
 }
 
-/* From /proc while the thread lives; afterwards the last name known stays. */
+/* From /proc while the thread lives; afterwards the last known name stays. */
 static const char *comm_get(struct trace *t, int32_t tid)
 {
 	struct trace_comm *m;
@@ -94,7 +94,7 @@ static const char *comm_get(struct trace *t, int32_t tid)
 	return m ? m->name : "<...>";
 }
 
-/* As merge has it with --clock realtime. */
+/* As in merge with --clock realtime. */
 static void line_date(uint64_t ns, char *text, size_t size)
 {
 	time_t second = (time_t)(ns / 1000000000u);
@@ -125,7 +125,7 @@ static void line_time(struct trace *t, const struct live_item *i, int32_t tid)
 	sbuf_addf(&t->line, "%*s  ", t->time_width, text);
 }
 
-/* What stands before the time. Nobody waits for wider ones to come: a column grows when it must. */
+/* What precedes the time. Wider ones are not waited for: a column grows when it must. */
 static void line_who(struct trace *t, const char *task, uint32_t cpu)
 {
 	uint32_t last = t->cpus.n ? t->cpus.cpu[t->cpus.n - 1] : 0;

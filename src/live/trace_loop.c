@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * trace_loop.c: every tick the rings are read and what can be ordered is printed. A reader that
- * goes away is noticed even when no event comes.
+ * goes away is noticed even if no event comes.
  */
 #include "trace.h"
 
@@ -86,7 +86,7 @@ static int loop_read(struct trace *t, bool last)
 	return ret ? ret : more;
 }
 
-/* Everything that the ring still holds; not wanted when enough was printed. */
+/* Everything that the ring still holds; not wanted if enough was printed. */
 static int loop_rest(struct trace *t)
 {
 	int ret = kinst_events_disable(t->k);
@@ -114,7 +114,7 @@ static uint64_t until_next(struct trace *t, uint64_t next_ms)
 }
 
 /*
- * Never faster than the tick, even when there is much to read: the time between two reads is the
+ * Never faster than the tick, even if there is much to read: the time between two reads is the
  * window in which late events find their place.
  */
 int trace_loop(struct trace *t)

@@ -2,10 +2,10 @@
 /*
  * trace_record.c: where `kvmft trace --kvmclock` gets the guest's pvclock record from.
  *
- * Best from the guest itself: from a capture made in it, or from the `pvclock=` line of
- * `kvmft guest-offset`. The host learns of a record only when KVM writes one, which a quiet guest
- * makes it do every five minutes, or never (newer kernels). So that is the last resort, and it is
- * told what is being waited for, and how not to.
+ * Preferably from the guest itself: from a capture made in it, or from the `pvclock=` line of
+ * `kvmft guest-offset`. The host sees a record only when KVM writes one, which a quiet guest makes
+ * it do every five minutes, or never (newer kernels). So that is the last resort, with a message
+ * about what is being waited for, and how to avoid it.
  */
 #include "trace.h"
 

@@ -13,7 +13,7 @@ int trace_setup_vms(struct trace *t)
 {
 	if (!t->o->vms.n && !t->o->kvmclock)
 		return 0;
-	/* For the TSC offsets; a machine without debugfs is told by the VM list. */
+	/* For the TSC offsets; a machine without debugfs is reported by the VM list. */
 	if (vm_debugfs_mount(NULL, NULL))
 		errno = 0;
 	return vm_scan(NULL, &t->vms, t->err);
@@ -77,7 +77,7 @@ int trace_setup_instance(struct trace *t)
 		return err_why(t->err, ret, "cannot read the list of CPUs");
 	c.clock = t->clock;
 	c.subbuf_kb = SUBBUF_KB;
-	/* Overwrite: only then does the ring itself say where events are missing. */
+	/* Overwrite mode: only then does the ring itself show where events are missing. */
 	c.overwrite = true;
 	c.buffer_kb = session_buffer_kb(t->cpus.n);
 	if (t->o->buffer.set)

@@ -52,7 +52,7 @@ static bool read_stat(const char *dir, uint64_t *n, uint64_t *ns)
 	return true;
 }
 
-/* Is name one of "cpu,cpuacct"? The list of the one hierarchy of version 2 is empty. */
+/* Is name one of "cpu,cpuacct"? The list of the single hierarchy of version 2 is empty. */
 static bool has_controller(const char *list, size_t len, const char *name)
 {
 	size_t n = strlen(name);
@@ -99,7 +99,7 @@ static void walk(int task, cgroup_fn *fn, struct stuck_throttle *t)
 	}
 }
 
-/* Sums: a cgroup that nobody throttles adds nothing. The lowest that ever was gives its name. */
+/* Sums: an unthrottled cgroup adds nothing. The lowest throttled one gives its name. */
 static void add_up(const char *dir, uint64_t n, uint64_t ns, struct stuck_throttle *t)
 {
 	t->n += n;

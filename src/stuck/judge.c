@@ -10,7 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#define ROWS_MAX     8192u /* of a vCPU: more kinds of things are no loop */
+#define ROWS_MAX     8192u /* of a vCPU: more kinds of things are not a loop */
 #define MOSTLY	     800u  /* thousandths that make a state */
 #define LOOP_SHARE   900u  /* ... of all exits, for one that repeats */
 #define LOOP_SHARE_3 980u  /* ... for three: a loop that polls may have a delay or two in it */
@@ -242,7 +242,7 @@ static bool is_starved(const struct stuck_obs *o, const struct stuck_verdict *v)
 	       (o->turns < FEW_TURNS || permille(o->delay_ns, o->ns) >= (can - v->run_pm) / 2);
 }
 
-/* One that comes back is slow, and no more. */
+/* One that comes back is merely slow. */
 static enum stuck_class asleep_in_vmm(const struct stuck_obs *o)
 {
 	bool returned = o->peeked && o->peek != EXIT_INTR && o->peek != 0;
@@ -251,7 +251,7 @@ static enum stuck_class asleep_in_vmm(const struct stuck_obs *o)
 		return halts_of(o) ? STUCK_IDLE : STUCK_RUNNING;
 	if (o->peeked && o->peek == EXIT_HLT)
 		return STUCK_HALTED;
-	/* One that was told to stop has left KVM by a signal, and waits to be told to go on. */
+	/* One that was told to stop has left KVM by a signal, and waits to be continued. */
 	return o->futex && !returned ? STUCK_PAUSED : STUCK_VMM;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * peek.c: why KVM_RUN returned last. It says so in a page that the VMM maps (struct kvm_run of
- * linux/kvm.h, an ABI), and that /proc lets root read: what a VMM is busy with when it was asked
- * long before anybody looked. The page is the VMM's own: what it holds is shown, and not trusted.
+ * peek.c: why KVM_RUN last returned. A page that the VMM maps has it (struct kvm_run of
+ * linux/kvm.h, an ABI), which /proc lets root read: what a VMM is busy with that was asked long
+ * before anybody looked. The page is the VMM's own: its contents are shown, not trusted.
  */
 #include "room.h"
 

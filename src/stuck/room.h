@@ -23,7 +23,7 @@
 struct stuck_task {
 	int dir; /* /proc/PID/task/TID; -1 = it is gone */
 	char state;
-	char wchan[64], syscall[24]; /* of the last look at which it slept; "" = none */
+	char wchan[64], syscall[24]; /* of the last look that found it asleep; "" = none */
 	bool in_run;		     /* that system call is KVM_RUN */
 	bool looked;		     /* what follows is known */
 	enum stuck_at at;
@@ -48,7 +48,7 @@ struct stuck_vcpu {
 		uint64_t address; /* of IO and MMIO */
 		bool write;
 	} peek;
-	/* Stamps (CLOCK_MONOTONIC, 0 = none seen) of what came for it last. */
+	/* Stamps (CLOCK_MONOTONIC, 0 = none seen) of what last came for it. */
 	uint64_t irq_ns, timer_ns;
 	uint64_t exit; /* STUCK_REASON() of the last one */
 };
@@ -121,9 +121,7 @@ bool stuck_peek(uint32_t pid, uint32_t vcpu, struct stuck_peek *p);
 /* ---- watch.c: 0 or -errno with s->err set ---- */
 
 int stuck_watch_begin(struct stuck *s);
-/*
- * As much as ns of CPU time allow, a sub-buffer at least. last: of each CPU, and events end.
- */
+/* As much as ns of CPU time allow, at least a sub-buffer. last: of each CPU, and events end. */
 int stuck_watch_read(struct stuck *s, uint64_t ns, bool last);
 void stuck_watch_end(struct stuck *s);
 

@@ -11,7 +11,7 @@
 #include <sys/resource.h>
 
 #define DEFAULT_NS  3000000000u /* with what came before the first look, ... */
-#define LEAST_NS    1000000000u /* ... but look so long at least */
+#define LEAST_NS    1000000000u /* ... but look at least this long */
 #define MIN_NS	    200000000u
 #define MAX_NS	    3600000000000u
 #define LOOK_NS	    50000000u
@@ -23,7 +23,10 @@
 
 /* ---- who ---- */
 
-/* Interrupts come from any thread of a VMM; of two VMs of one process it is not known whose. */
+/*
+ * Interrupts come from any thread of a VMM; for two VMs of one process it is not known whose they
+ * are.
+ */
 static int add_threads(struct stuck *s, const struct vm *vm)
 {
 	_cleanup_free_ uint32_t *tid = NULL;
@@ -55,7 +58,7 @@ static int add_vm(struct stuck *s, const struct vm *vm)
 	return 0;
 }
 
-/* A file for each vCPU is kept open, of which the soft limit, 1,024 as a rule, may be too few. */
+/* A file for each vCPU is kept open, for which the soft limit, usually 1,024, may be too low. */
 static void allow_files(const struct stuck *s)
 {
 	struct rlimit now, more;
@@ -109,13 +112,16 @@ static void look(struct stuck *s)
 	}
 }
 
-/* Not in step with timers, which wake guests: else all looks would find them at the same. */
+/*
+ * Not in step with timers, which wake guests: otherwise all looks would find them in the same
+ * state.
+ */
 static uint64_t uneven(uint64_t step, unsigned int turn)
 {
 	return step / 4 * 3 + step / 16 * (turn * 5 % 8);
 }
 
-/* Until the time of the next look; true: a signal came. */
+/* Waits until the time of the next look; true: a signal came. */
 static bool rest(const struct stuck *s, uint64_t until)
 {
 	struct pollfd p = { .fd = s->signal_fd, .events = POLLIN };
@@ -131,7 +137,7 @@ static int look_on(struct stuck *s)
 	int ret = 0;
 
 	next = util_now_ns();
-	/* A machine that is slow because its guests hang has to be told in time, too. */
+	/* A machine that is slow because its guests hang has to be reported in time, too. */
 	s->ns = MAX(DEFAULT_NS - MIN(next - s->begin_ns, (uint64_t)DEFAULT_NS), (uint64_t)LEAST_NS);
 	s->ns = s->o->ns.set ? s->o->ns.v : s->ns;
 	s->begin_ns = next;
@@ -150,7 +156,10 @@ static int look_on(struct stuck *s)
 
 /* ---- the result ---- */
 
-/* Of who waits in the VMM, or computes there: its memory is not asked for while a thread of it hangs in the kernel. */
+/*
+ * For a thread that waits in the VMM, or computes there: its memory is not read while a thread of
+ * it hangs in the kernel.
+ */
 static void peek(const struct stuck *s, struct stuck_vcpu *c)
 {
 	bool blocked = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * task.c: a vCPU's thread in /proc. Nothing here takes a lock of the VMM's memory, which a VMM that
- * hangs may hold: that rules out cmdline, maps and the like.
+ * task.c: a vCPU's thread in /proc. Nothing here takes a lock of the VMM's memory, which a hanging
+ * VMM may hold: that rules out cmdline, maps and the like.
  */
 #include "room.h"
 
@@ -80,7 +80,7 @@ static bool read_stat(struct stuck_task *t, struct stuck_cpu *c)
 	p += 3;
 	for (size_t i = 4; i < ARRAY_SIZE(v) && *p; i++)
 		v[i] = strtoull(p, &p, 10);
-	/* What the guest had is in the user's share, too. */
+	/* The guest's time is in the user's share, too. */
 	c->guest = v[43];
 	c->user = v[14] > v[43] ? v[14] - v[43] : 0;
 	c->kernel = v[15];
@@ -125,7 +125,7 @@ static bool wchan_is(const struct stuck_task *t, const char *prefix)
 	return str_starts(t->wchan, prefix);
 }
 
-/* Kernels name the function in which a halted vCPU sleeps by what the compiler made of it. */
+/* The kernel function in which a halted vCPU sleeps, by the names that compilers made of it. */
 static bool is_halt(const struct stuck_task *t)
 {
 	return !t->wchan[0] || wchan_is(t, "kvm_") || wchan_is(t, "vcpu_") ||
@@ -168,7 +168,7 @@ enum stuck_at stuck_task_look(struct stuck_task *t)
 	if (t->dir < 0)
 		return STUCK_AT_GONE;
 	read_sched(t, &c);
-	/* It has not had a CPU since it slept: it sleeps where it did. */
+	/* It has not had a CPU since it slept: it still sleeps there. */
 	if (t->looked && c.known && t->at != STUCK_AT_CPU && c.turns == t->last.turns &&
 	    c.run == t->last.run)
 		return t->at;
