@@ -270,9 +270,10 @@ static int spte(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	else if (spte_leaf(e.old, e.level) && !spte_present(e.now) &&
 		 !(e.level == 1 && stalls(v) && covers(&e, &v->stall->now)))
 		/* A fault that takes the huge page away maps small ones, this and then others. */
-		return mem_taken_add(&l->mem->taken, place(l, in->i->src, vm), e.level, e.gfn, SPTE_PFN(e.old),
-				     in->i->tid, stalls(v) && !v->stall->now.unmapped &&
-							 covers(&e, &v->stall->now));
+		return mem_taken_add(&l->mem->taken, place(l, in->i->src, vm), e.level, e.gfn,
+				     SPTE_PFN(e.old), in->i->tid,
+				     stalls(v) && !v->stall->now.unmapped &&
+					     covers(&e, &v->stall->now));
 	return 0;
 }
 

@@ -52,7 +52,7 @@ const struct lat_desc lat_desc_mem = {
 };
 
 /* The stalls of LAT_T_MEM once more; their causes are kinds. */
-#define BY(id_, name_, title_, key_, untold_)                                                               \
+#define BY(id_, name_, title_, key_, untold_)                                                      \
 	const struct lat_desc lat_desc_mem_##id_ = {                                               \
 		.name = name_, .kind = LAT_MEM, .title = title_, .key = key_,                      \
 		.stage = { "total" },                                                              \
@@ -109,7 +109,8 @@ static int by_task(struct lat *l, const struct lat_vcpu *v, const struct lat_cas
 {
 	struct lat_case k = *c;
 
-	return mem_add(l, LAT_T_MEM_TASK, lat_hit_group(l, LAT_T_MEM_TASK, v, c->begin, &k), c, kind);
+	return mem_add(l, LAT_T_MEM_TASK, lat_hit_group(l, LAT_T_MEM_TASK, v, c->begin, &k), c,
+		       kind);
 }
 
 static int by_gpa(struct lat *l, const struct mem_stall *s, const struct lat_case *c,

@@ -1,15 +1,38 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # exits_stamps.py JSON DIR: `kvmft exits --latency --format json` against the events that the kernel recorded beside it
-# in the same instance, so with the very stamps that its triggers had: all is to be equal. DIR: raw.CPU, NAME.format.
+# in the same instance, so with the stamps that its triggers had. Counts are equal, and sums and buckets but for very few:
+# if an interrupt makes an event while one is being stamped, that one has the stamp of the event before in the ring, and
+# its own for triggers (__rb_reserve_next() and ring_buffer_event_time_stamp() in kernel/trace/ring_buffer.c). DIR:
+# raw.CPU, NAME.format; or a file NAME.hist with sums that the kernel made by triggers of the same instance.
 import glob
 import json
 import re
 import struct
 import sys
 
+def check(one, other):
+    """Lists of count, sum, and perhaps buckets, by reason."""
+    assert other and {k: v[0] for k, v in one.items()} == {k: v[0] for k, v in other.items()}, "counts differ"
+    all_of = sum(v[0] for v in other.values())
+    total = sum(v[1] for v in other.values())
+    unlike = [k for k in other if one[k][:2] != other[k][:2]]
+    moved = sum(abs(one[k][2].get(b, 0) - other[k][2].get(b, 0))
+                for k in other if len(other[k]) > 2 for b in set(one[k][2]) | set(other[k][2])) // 2
+    off = sum(abs(one[k][1] - other[k][1]) for k in other)
+    print(f"{all_of} in {len(other)} rows: {len(unlike)} rows with another sum, {off} ns of {total}; {moved} in another bucket")
+    assert len(unlike) * 3 <= len(other) and off * 500 <= total and moved * 1000 <= all_of, unlike
+
+
 WAKE, HALT = "(wake-up to entry)", "(halt to wake-up)"
 path, where = sys.argv[1:]
+if where.endswith(".hist"):
+    told = [(int(n), int(lat)) for n, lat in
+            re.findall(r"hitcount: +(\d+) +lat: +(\d+)", open(where, encoding="utf-8").read())]
+    have = [(e["timed"], e["total_ns"]) for e in json.load(open(path, encoding="utf-8"))["exits"] if e["reason"][0] != "("]
+    # Which number is which reason does not matter.
+    check(dict(enumerate(sorted(have))), dict(enumerate(sorted(told))))
+    sys.exit(0)
 
 
 def read_format(name):
@@ -97,4 +120,4 @@ have = {e["reason"]: [e["timed"], e["total_ns"], {int(k): v for k, v in dict(e["
 for reason in sorted(set(have) | set(want)):
     h, w = have.get(reason), want.get(reason)
     print(f"{reason}: {h[0] if h else None} of {w[0] if w else None}, sums {h[1] if h else None} and {w[1] if w else None}")
-assert want and have == want, "not equal"
+check(have, want)

@@ -47,6 +47,9 @@ guest_wait_up vm1
 "$KVMFT" exits --latency --top 2 >/tmp/top.txt 2>&1
 check "host: the table" same "$?" 0
 sed 's/^/# /' /tmp/top.txt
+# While it lives: those of a VM that ended are not kept.
+check "host: metrics" wait_until 60 grep -qs kvm_halt_seconds_bucket /tmp/metrics.txt
+carry /tmp/metrics.txt
 guest_wait_done vm1
 sleep 1
 cat "$read_by_us/events/synthetic/told/hist" >/tmp/told.hist
@@ -67,7 +70,6 @@ check "host: no synthetic event is left" same "$(grep -c kvmft_ /sys/kernel/trac
 cat /tmp/*.err | sed 's/^/# /'
 carry /tmp/kernel.json
 carry /tmp/user.json
-carry /tmp/metrics.txt
 carry /tmp/top.txt
 carry /tmp/told.hist
 tar -cf "$RESULTS/stamps.tar" -C /tmp stamps
