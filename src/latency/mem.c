@@ -38,6 +38,7 @@ void lat_mem_free(struct lat *l)
 	mem_taken_free(&l->mem->taken);
 	u64map_free(&l->mem->collapser);
 	u64map_free(&l->mem->fetcher);
+	u64map_free(&l->mem->filler);
 	mem_move_free(l);
 	free(l->mem->tdp);
 	free(l->mem);
@@ -354,6 +355,17 @@ static int fetches(struct lat *l, const struct lat_in *in)
 	return 0;
 }
 
+/* Who fetches from a userfaultfd is woken by who fills it in. */
+static int filled(struct lat *l, const struct lat_in *in)
+{
+	uint64_t key = (uint64_t)in->i->src->index << 32 | (uint32_t)in->f[0], met;
+
+	if (!u64map_get(&l->mem->fetcher, key, &met) || !(met & FETCH_USERFAULT) ||
+	    fmt_flags(in->i->src->fmt, in->i->rec) & IN_INTERRUPT)
+		return 0;
+	return u64map_put(&l->mem->filler, key, (uint32_t)in->i->tid);
+}
+
 static void fetched_for(struct mem_stall *s, uint64_t met)
 {
 	unsigned int i = s->nalloc % MEM_ALLOCS;
@@ -374,7 +386,7 @@ static void fetched_for(struct mem_stall *s, uint64_t met)
 static void fetched(struct lat *l, const struct lat_in *in)
 {
 	struct mem_stall *s = NULL;
-	uint64_t met = 0;
+	uint64_t met = 0, filler = 0;
 	size_t n = 0;
 
 	for (size_t i = 0; i < l->nvcpu; i++)
@@ -385,8 +397,12 @@ static void fetched(struct lat *l, const struct lat_in *in)
 		}
 	u64map_get(&l->mem->fetcher, fetcher(in), &met);
 	u64map_del(&l->mem->fetcher, fetcher(in));
-	if (n == 1)
-		fetched_for(s, met);
+	u64map_get(&l->mem->filler, fetcher(in), &filler);
+	u64map_del(&l->mem->filler, fetcher(in));
+	if (n != 1)
+		return;
+	fetched_for(s, met);
+	s->filler = (int32_t)filler;
 }
 
 bool lat_mem_is(enum event_role kind)
@@ -405,7 +421,7 @@ int lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		woken = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[0]);
 		if (woken)
 			lat_vcpu_woken_by(woken, in);
-		return 0;
+		return l->mem->fetches ? filled(l, in) : 0;
 	}
 	if (in->kind == EV_SWAP_OUT)
 		mem_taken_swapped(&l->mem->taken, in->f[0]);

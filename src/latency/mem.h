@@ -90,6 +90,7 @@ struct mem_stall {
 	bool unmapped;			 /* the host made KVM forget a page of the VMM */
 	bool block, file, compacted, reclaimed, migrated, userfault;
 	bool dirtied;	     /* it made a clean page of a file dirty */
+	int32_t filler;	     /* who filled the page in that another thread fetched; 0: not known */
 	bool async, arrived; /* another thread fetched the page for it; and was done */
 	struct mem_spte spte;		 /* mapped: the entry of the page */
 	struct mem_by by;
@@ -107,6 +108,7 @@ struct lat_mem {
 	bool *tdp; /* by VM: its page tables make EV_SPTE */
 	struct mem_move *move; /* likewise */
 	bool fetches; /* EV_ASYNC was seen */
+	struct u64map filler;  /* ... -> who woke them after a userfaultfd */
 	struct u64map fetcher; /* threads that fetch pages for vCPUs -> FETCH_ of what they met */
 	bool blind; /* events of the host were lost: so may be what was taken */
 	bool has[EV_ROLES]; /* events that the capture can have */

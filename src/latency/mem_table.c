@@ -138,6 +138,10 @@ static int by_gpa(struct lat *l, const struct mem_stall *s, const struct lat_cas
 /* Who took the page; or who woke the vCPU, if it slept. */
 static bool culprit(const struct mem_stall *s, int32_t *tid)
 {
+	if (s->filler) {
+		*tid = s->filler;
+		return true;
+	}
 	if (s->was_taken && s->by.vm >= 0) {
 		*tid = s->by.tid;
 		return true;

@@ -45,7 +45,7 @@ rows mem >"$tmp/have"
 ok "each stall is of its kind, and as long as it is" diff "$tmp/kinds" "$tmp/have"
 rows mem-thread >"$tmp/have"
 cat >"$tmp/threads" <<END
-filler-55|1|1.100
+filler-55|2|4.200
 khugepaged-66|1|2.000
 kswapd0-77|2|3.100
 kvm-nx-lpage-re-88|1|2.800
