@@ -70,7 +70,7 @@ BY(task, "mem-task", "the same by the guest's task", "Guest task", "not told");
 BY(gpa, "mem-gpa", "the same by address of the guest", "Guest addresses", "not told");
 BY(thread, "mem-thread", "who of the host had taken the page, or was waited for", "Host thread", "not told");
 BY(time, "mem-time", "the same by time", "From", "not told");
-BY(move, "mem-move", "VMs that moved: rounds of the dirty log, blackout, and then", "What", "");
+BY(move, "mem-move", "rounds of the dirty log; of VMs that moved, blackout and then", "What", "");
 
 const char *const lat_mem_by_names[] = { "vcpu", "task", "gpa", "thread", "time", "move", NULL };
 

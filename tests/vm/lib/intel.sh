@@ -103,7 +103,7 @@ intel_root()
 	echo "$root_image"
 }
 
-# What of kernel folder $2 goes into the tree $1: no module but KVM's, the others are in the
+# What of kernel folder $2 goes into the tree $1: KVM's modules, and those of disks in memory; others are in the
 # initramfs if they are needed at all.
 intel_kernel()
 {
@@ -111,7 +111,7 @@ intel_kernel()
 	mkdir -p "$1$kern_modules/kernel"
 	cp "$2/version" "$2/$RIG_IMAGE" "$1$2/"
 	cp "$kern_modules"/modules.* "$1$kern_modules/"
-	for kern_part in arch/x86/kvm virt; do
+	for kern_part in arch/x86/kvm virt drivers/block/zram drivers/block/null_blk fs/configfs mm; do
 		[ ! -d "$kern_modules/kernel/$kern_part" ] ||
 			(cd "$kern_modules" && cp -r --parents "kernel/$kern_part" "$1$kern_modules/")
 	done

@@ -18,6 +18,10 @@ lack()
 	echo "$1" >>/tmp/lacks
 }
 
+# An Intel host has these of busybox alone.
+for tool in mkswap swapon swapoff; do
+	command -v $tool >/dev/null || eval "$tool() { busybox $tool \"\$@\"; }"
+done
 : >/tmp/lacks
 if modprobe null_blk nr_devices=2 gb=1 memory_backed=1 2>/dev/null && mkswap /dev/nullb0 >/tmp/swap.log 2>&1; then
 	phases="$phases swap"
@@ -30,8 +34,17 @@ if modprobe zram num_devices=1 2>/dev/null && echo 256M >/sys/block/zram0/disksi
 else
 	lack "zram: there is none"
 fi
-if [ -b /dev/nullb1 ] && command -v mkfs.ext4 >/dev/null && mkfs.ext4 -q /dev/nullb1 2>/tmp/mkfs.log && mkdir -p /tmp/disk &&
-	modprobe ext4 2>/dev/null && mount -t ext4 /dev/nullb1 /tmp/disk; then
+new_disk()
+{
+	if command -v mkfs.ext4 >/dev/null; then
+		modprobe ext4 2>/dev/null && mkfs.ext4 -q "$1" && mount -t ext4 "$1" /tmp/disk
+	else
+		busybox mke2fs "$1" >/dev/null && mount -t ext2 "$1" /tmp/disk
+	fi 2>/tmp/mkfs.log
+}
+
+mkdir -p /tmp/disk
+if [ -b /dev/nullb1 ] && new_disk /dev/nullb1; then
 	phases="$phases file writeback"
 else
 	lack "file, writeback: no file system on a block device"
