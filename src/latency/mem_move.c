@@ -78,7 +78,7 @@ static const struct lat_vcpu *came_from(const struct lat *l, const struct lat_vc
 	uint64_t before, now;
 
 	if (v->host && v->host != in->i->src)
-		return v;
+		return v->exit && v->base != VS_GUEST ? v : NULL;
 	for (size_t i = 0; i < l->nvcpu && !v->entries; i++) {
 		const struct lat_vcpu *a = l->vcpu[i];
 

@@ -21,6 +21,7 @@ status_is 0 "both VMMs on one host"
 is "$(moves)" "100-12|round 1|1|0.100
 100-12|round 2|1|0.200
 200-12|blackout, vCPU 0|1|10.000
+200-12|blackout, vCPU 1|1|9.600
 200-12|then userfaultfd|1|0.300" "rounds, from the last exit to the first entry, and what then had to come"
 run "$kvmft" latency mem -q "$tmp/host"
 out_has "^  10 us at .* blackout, vCPU 0, 200-12" "as text: when it was"
@@ -40,21 +41,23 @@ is "$(moves | grep -c 'blackout\|then')" 0 "another guest is not moved"
 
 # ---- two hosts ----
 
-grep -v '^[01].* 20[01] \|=20[01]\|^meta task tid=20' "$text" >"$tmp/first.txt"
+grep -v '^[012].* 20[012] \|=20[012]\|^meta task tid=20' "$text" >"$tmp/first.txt"
 echo 'meta time tsc=4000 width=0 mono_raw=1 mono=1 boot=1 real=1700000000000000000' >>"$tmp/first.txt"
 {
-	grep -v '^[01].* 10[01] \|=10[01]\|^meta task tid=10' "$text"
+	grep -v '^[012].* 10[012] \|=10[012]\|^meta task tid=10' "$text"
 	# 1 ms later, by the clock of the day
 	echo 'meta time tsc=14000 width=0 mono_raw=1 mono=1 boot=1 real=1700000000001000000'
-} | sed 's/offset=-9500/offset=-9900/' >"$tmp/second.txt"
+} | sed 's/offset=-9500/offset=-9300/' >"$tmp/second.txt"
 "$mkcap" --capture "$tmp/first" "$tmp/first.txt"
 "$mkcap" --capture "$tmp/second" "$tmp/second.txt"
 run "$kvmft" latency mem --host "$tmp/second" --format csv -q "$tmp/first"
 status_is 0 "two hosts"
 is "$(moves | sed 's/^[^|]*|//')" "round 1|1|0.100
 round 2|1|0.200
-of it in its TSC, vCPU 0|1|0.100
+of it in its TSC, vCPU 0|1|0.700
 blackout, vCPU 0|1|1000.000
+of it in its TSC, vCPU 1|1|0.300
+blackout, vCPU 1|1|999.600
 then userfaultfd|1|0.300" "... linked by the guest's TSC, which stood still; the blackout is by their clocks"
 run "$kvmft" latency mem,irq --host "$tmp/second" "$tmp/first"
 status_is 2 "--host is of mem alone"
