@@ -158,6 +158,31 @@ arm64_reads()
 		done
 		rm -rf "$tmp/crossing"
 	done
+	for name in arm64 basic; do
+		text=$top/tests/golden/report-$name.txt
+		"$tools/mkcap" --capture "$tmp/crossing" "$text" && "$kvmft" report -i "$tmp/crossing" >"$tmp/small" || exit 1
+		for file in "$tmp"/crossing/seg000000/cpu*; do
+			mv "$file" "$tmp/piece"
+			truncate -s 4G "$file" && cat "$tmp/piece" >>"$file"
+		done
+		arm64_far "a capture of $name" report -i
+		rm -rf "$tmp/crossing"
+	done
+	"$tools/mkcap" --trace-dat "$tmp/crossing" "$text" && "$kvmft" report -i "$tmp/crossing" >"$tmp/small" &&
+		perl "$top/tests/matrix/far.pl" "$tmp/crossing" || exit 1
+	arm64_far "a trace.dat" report -i
+	arm64_far "a trace.dat" report --format json -i
+	rm -f "$tmp/crossing"
+}
+
+# arm64_far NAME COMMAND: what lies beyond 4 GiB of a file, most of which was never written, is read alike, and as
+# where nothing is before it.
+arm64_far()
+{
+	far=$1
+	shift
+	ok "arm64: $far, beyond 4 GiB: $1: as on this machine" arm64_same "$@"
+	[ $# != 2 ] || ok "arm64: ... and as in a small file" cmp "$tmp/small" "$tmp/got"
 }
 
 # Output and exit status.
