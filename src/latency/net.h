@@ -39,6 +39,7 @@ struct net_half {
 	uint32_t vcpu;	       /* of the guest */
 	int32_t tid;	       /* received: by which thread; then: who read it */
 	enum net_end end;
+	bool alone; /* proved to have no other half, or not proved which one */
 	bool ended, woke; /* woke: the kernel is done with it, and who was woken by it may not be */
 };
 
@@ -80,6 +81,9 @@ struct net_link {
 	uint64_t from, at;
 	int64_t lo, hi;
 	uint64_t compared, proven, told; /* of what was sent, up to these numbers */
+	uint64_t told_at; /* ... of what was received, up to this one */
+	bool fixed;  /* the bounds met, and told_at is set */
+	bool broken; /* lengths or bounds disagree since `proven`: something was lost */
 	uint64_t wrong;			 /* how often order and number contradicted each other */
 };
 

@@ -8,8 +8,9 @@
  * must have arrived: of the guest's when it frees their memory, of the host's when they were in the
  * ring before the guest polled it until it was empty. Where both bounds meet, all pairs are proved
  * up to there, because a packet that was lost or came from elsewhere would have parted them. Then
- * lengths must agree, too. Where they do not, or the bounds cross, all that was not proved before
- * is left out.
+ * lengths must agree, too. Where they do not, or the bounds cross, something was lost: QEMU, for one,
+ * drops what the guest does not listen to. What arrived is then part of what was sent, in order, and
+ * only those are pairs that are so in whatever way the two are laid upon each other.
  *
  * Which device of the guest a tap is the other end of is not told either. Where there are several,
  * each could be with each, until all but one have contradicted themselves.
@@ -55,7 +56,8 @@ static struct net_queue *queue_of(const struct lat *l, uint32_t i)
 static void link_restart(struct lat *l, struct net_link *k)
 {
 	k->from = k->compared = k->proven = k->told = queue_of(l, k->sender)->q.next;
-	k->at = queue_of(l, k->receiver)->q.next;
+	k->at = k->told_at = queue_of(l, k->receiver)->q.next;
+	k->fixed = k->broken = false;
 	k->lo = 0;
 	k->hi = INT64_MAX;
 }
@@ -74,10 +76,9 @@ static int link_add(struct lat *l, uint32_t sender, uint32_t receiver)
 	if (!s->nlink)
 		l->net->sent[s->out] += s->q.next - s->q.first;
 	s->link[s->nlink++] = g->link[g->nlink++] = (uint32_t)l->net->nlink++;
-	*k = (struct net_link){
-		.sender = sender, .receiver = receiver, .hi = INT64_MAX, .at = g->q.first
-	};
+	*k = (struct net_link){ .sender = sender, .receiver = receiver, .hi = INT64_MAX };
 	k->from = k->compared = k->proven = k->told = s->q.first;
+	k->at = k->told_at = g->q.first;
 	k->lo = (int64_t)(g->q.next - g->q.first) - (int64_t)(s->q.next - s->q.first);
 	return 0;
 }
@@ -210,9 +211,7 @@ static void trim(struct lat *l, struct net_queue *q)
 	for (uint32_t i = 0; i < q->nlink; i++) {
 		const struct net_link *k = &l->net->link[q->link[i]];
 
-		need = MIN(need, q->sent    ? k->told
-				 : known(k) ? MIN(other_end(k, k->told), q->q.next)
-					    : k->at);
+		need = MIN(need, q->sent ? k->told : k->told_at);
 	}
 	q->q.first = MAX(q->q.first, need);
 }
@@ -225,11 +224,18 @@ static int tell(struct lat *l, struct net_link *k, bool whole)
 	if (k->told >= k->proven || !is_it(l, k))
 		return 0;
 	while (!ret && k->told < k->proven) {
-		const struct net_half *from = net_fifo_at(&s->q, k->told),
-				      *to = net_fifo_at(&g->q, other_end(k, k->told));
+		const struct net_half *from = net_fifo_at(&s->q, k->told), *to;
 
-		if (!to->ended && !whole)
+		if (from->alone) {
+			k->told++;
+			continue;
+		}
+		to = net_fifo_at(&g->q, k->told_at);
+		if (!to->alone && !to->ended && !whole)
 			break;
+		k->told_at++;
+		if (to->alone)
+			continue;
 		l->net->measured[s->out]++;
 		ret = net_measured(l, s, g, from, to);
 		k->told++;
@@ -244,10 +250,8 @@ static int tell(struct lat *l, struct net_link *k, bool whole)
 
 static int contradicted(struct lat *l, struct net_link *k)
 {
-	int ret = 0;
+	int ret = known(k) ? tell(l, k, true) : 0;
 
-	if (known(k))
-		ret = tell(l, k, true);
 	k->wrong++;
 	link_restart(l, k);
 	trim(l, queue_of(l, k->sender));
@@ -261,25 +265,86 @@ static bool same_length(const struct net_half *s, const struct net_half *g)
 	return s->len == g->len + ETH_HEADER || s->len + VLAN_TAG == g->len + ETH_HEADER;
 }
 
-/* After a bound changed. */
+/*
+ * Lays what was received from number b on upon what was sent from a on, each as early as it can be;
+ * late: as late. False: it is no part of it.
+ */
+static bool lay(const struct net_fifo *s, const struct net_fifo *g, uint64_t a, uint64_t b,
+		bool late, uint64_t *is)
+{
+	uint64_t n = g->next - b, left = s->next - a;
+
+	for (uint64_t j = 0; j < n; j++) {
+		const struct net_half *to = net_fifo_at(g, late ? g->next - 1 - j : b + j);
+		uint64_t i;
+
+		do {
+			if (!left)
+				return false;
+			i = late ? a + left - 1 : s->next - left;
+			left--;
+		} while (!same_length(net_fifo_at(s, i), to));
+		is[late ? n - 1 - j : j] = i;
+	}
+	return true;
+}
+
+/*
+ * Something was lost, and all that was sent by now has arrived otherwise. What is a pair however
+ * the two are laid is proved; the rest stays alone.
+ */
+static int recover(struct lat *l, struct net_link *k)
+{
+	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
+	uint64_t b = other_end(k, k->proven), n = g->next - b, *is = calloc(2 * n + 1, sizeof(*is));
+	bool found = is && lay(s, g, k->proven, b, false, is) &&
+		     lay(s, g, k->proven, b, true, is + n);
+
+	if (!is)
+		return -ENOMEM;
+	for (uint64_t i = k->proven; i < s->next; i++)
+		net_fifo_at(s, i)->alone = true;
+	for (uint64_t j = 0; j < n; j++) {
+		bool pair = found && is[j] == is[n + j];
+
+		net_fifo_at(g, b + j)->alone = !pair;
+		if (pair)
+			net_fifo_at(s, is[j])->alone = false;
+	}
+	free(is);
+	k->broken = false;
+	k->from = k->compared = k->proven = s->next;
+	k->at = g->next;
+	k->lo = k->hi = 0;
+	return tell(l, k, false);
+}
+
+static void breaks(struct net_link *k)
+{
+	k->wrong += !k->broken;
+	k->broken = true;
+}
+
+/* After a bound changed; the bounds meet. */
 static int settle(struct lat *l, struct net_link *k)
 {
-	const struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
+	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
 
-	if (k->lo > k->hi)
-		return contradicted(l, k);
-	if (!known(k))
+	if (!k->fixed) {
+		/* The other halves of the first ones were not seen. */
+		k->compared = k->proven = k->told = k->from + (uint64_t)MAX(-k->lo, 0);
+		k->told_at = k->at + (uint64_t)MAX(k->lo, 0);
+		k->fixed = true;
+	}
+	for (; !k->broken && k->compared < s->next && other_end(k, k->compared) < g->next;
+	     k->compared++)
+		if (!same_length(net_fifo_at(s, k->compared),
+				 net_fifo_at(g, other_end(k, k->compared))))
+			breaks(k);
+	if (k->broken)
 		return 0;
-	/* What belongs to the first ones was not seen. */
-	if (k->lo < 0)
-		k->compared = MAX(k->compared, k->from + (uint64_t)-k->lo);
-	k->told = k->told < k->from + (uint64_t)MAX(-k->lo, 0) ? k->compared : k->told;
-	for (; k->compared < s->q.next && other_end(k, k->compared) < g->q.next; k->compared++)
-		if (!same_length(net_fifo_at(&s->q, k->compared),
-				 net_fifo_at(&g->q, other_end(k, k->compared))))
-			return contradicted(l, k);
-	if (other_end(k, s->q.next) == g->q.next)
-		k->proven = s->q.next;
+	if (other_end(k, s->next) == g->next)
+		k->proven = s->next;
 	return tell(l, k, false);
 }
 
@@ -314,8 +379,13 @@ int net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct
 		struct net_link *k = &l->net->link[q->link[i]];
 		const struct net_fifo *s = &queue_of(l, k->sender)->q;
 
-		k->lo = MAX(k->lo, (int64_t)(q->q.next - k->at) - (int64_t)(s->next - k->from));
-		ret = settle(l, k);
+		int64_t least = (int64_t)(q->q.next - k->at) - (int64_t)(s->next - k->from);
+
+		k->lo = known(k) ? k->lo : MAX(k->lo, least);
+		if (least > k->lo || k->lo > k->hi)
+			ret = contradicted(l, k);
+		else if (known(k))
+			ret = settle(l, k);
 	}
 	if (!q->nlink && q->q.next - q->q.first > UNLINKED)
 		q->q.first++;
@@ -333,10 +403,19 @@ int net_arrived(struct lat *l, struct net_queue *q, uint64_t n)
 
 		if (n <= k->from)
 			continue;
-		k->hi = MIN(k->hi, most);
-		if (known(k) && most == k->lo)
+		k->hi = known(k) ? k->hi : MIN(k->hi, most);
+		if (k->lo > k->hi)
+			ret = contradicted(l, k);
+		else if (known(k))
+			ret = settle(l, k);
+		if (ret || !known(k) || n <= k->from)
+			continue;
+		if (most < k->lo)
+			breaks(k);
+		if (k->broken && n == q->q.next)
+			ret = is_it(l, k) ? recover(l, k) : contradicted(l, k);
+		else if (!k->broken && most == k->lo)
 			k->proven = MAX(k->proven, n);
-		ret = settle(l, k);
 	}
 	return ret;
 }
@@ -354,7 +433,7 @@ int net_unsent(struct lat *l, const struct net_ref *ref)
 	for (uint32_t i = 0; i < q->nlink; i++) {
 		struct net_link *k = &l->net->link[q->link[i]];
 
-		if (k->told > q->q.next || k->from > q->q.next || k->compared > q->q.next)
+		if (MAX(k->told, k->from) > q->q.next || MAX(k->compared, k->proven) > q->q.next)
 			link_restart(l, k);
 	}
 	return 0;

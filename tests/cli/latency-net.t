@@ -246,6 +246,9 @@ is "$(counts net-rx)" "4 4 0 0 0 0" "a batch of packets of one length"
 { rx 10000; batch 20000 1; rx 30000; rx 40000; } | make_pair lost
 net lost --format csv
 is "$(counts net-rx)" "6 3 3 0 0 0" "one of these is missing: which one is not guessed"
+{ rx 10000; batch 20000 1 | sed 's/0xa01 len=100/0xa01 len=140/'; rx 30000; } | make_pair filtered
+net filtered --format csv
+is "$(counts net-rx)" "5 4 1 0 0 0" "... which one is known by its length: the others are measured"
 { rx 10000; batch 20000 none 85; rx 30000; } | make_pair length
 net length --format csv
 is "$(counts net-rx)" "5 2 3 0 0 0" "lengths that are not those that were sent"

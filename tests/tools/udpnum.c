@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * udpnum: numbered UDP packets, and when each of them was sent and received by the TSC of this machine.
+ *
+ *   udpnum send ADDRESS PORT COUNT HZ BURST SIZE    SIZE 0: 64 and more, another one for each of 997 packets
+ *   udpnum recv PORT COUNT                          ends after COUNT packets, or 3 s without one
+ *   udpnum tsc                                      prints the TSC
+ *
+ * Prints a line "NUMBER BEFORE AFTER SIZE" for each: the TSC before and after the call. BURST packets are sent
+ * at once, HZ in a second.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#define SIZE_MIN  64u
+#define SIZE_MAX_ 1400u
+#define COUNT_MAX 100000u
+#define PATIENCE  3 /* s */
+
+struct packet {
+	uint32_t number;
+	uint32_t size;
+	uint64_t before, after;
+};
+
+static int fail(const char *what)
+{
+	fprintf(stderr, "udpnum: %s: %s\n", what, strerror(errno));
+	return 1;
+}
+
+static uint32_t number_of(const char *text)
+{
+	return (uint32_t)strtoul(text, NULL, 0);
+}
+
+static void print_all(const struct packet *p, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		printf("%" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu32 "\n", p[i].number,
+		       p[i].before, p[i].after, p[i].size);
+}
+
+static int send_all(int fd, struct packet *p, uint32_t count, uint32_t hz, uint32_t burst,
+		    uint32_t size)
+{
+	static char buf[SIZE_MAX_];
+	struct timespec at;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	for (uint32_t i = 0; i < count; i++) {
+		if (i && !(i % burst)) {
+			uint64_t ns = (uint64_t)at.tv_nsec + 1000000000ull * burst / hz;
+
+			at.tv_sec += (time_t)(ns / 1000000000u);
+			at.tv_nsec = (long)(ns % 1000000000u);
+			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+		}
+		p[i].number = i;
+		p[i].size = size ? size : SIZE_MIN + i * 37 % 997;
+		memcpy(buf, &i, sizeof(i));
+		p[i].before = __rdtsc();
+		if (send(fd, buf, p[i].size, 0) < 0)
+			return fail("send");
+		p[i].after = __rdtsc();
+	}
+	return 0;
+}
+
+static uint32_t receive_all(int fd, struct packet *p, uint32_t count)
+{
+	static char buf[SIZE_MAX_];
+	uint32_t n = 0;
+
+	while (n < count) {
+		ssize_t got;
+
+		p[n].before = __rdtsc();
+		got = recv(fd, buf, sizeof(buf), 0);
+		p[n].after = __rdtsc();
+		if (got < 0)
+			break;
+		if ((size_t)got < sizeof(p[n].number))
+			continue;
+		memcpy(&p[n].number, buf, sizeof(p[n].number));
+		p[n++].size = (uint32_t)got;
+	}
+	return n;
+}
+
+int main(int argc, char **argv)
+{
+	bool sends = argc == 8 && !strcmp(argv[1], "send");
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	struct timeval patience = { .tv_sec = PATIENCE };
+	int room = 4 << 20, fd = socket(AF_INET, SOCK_DGRAM, 0);
+	uint32_t count = argc > 3 ? number_of(argv[sends ? 4 : 3]) : 0;
+	struct packet *p = calloc(COUNT_MAX, sizeof(*p));
+
+	if (argc == 2 && !strcmp(argv[1], "tsc"))
+		return printf("%llu\n", (unsigned long long)__rdtsc()) < 0;
+	if ((!sends && (argc != 4 || strcmp(argv[1], "recv"))) || !count || count > COUNT_MAX) {
+		fputs("usage: udpnum send ADDRESS PORT COUNT HZ BURST SIZE | recv PORT COUNT | tsc\n",
+		      stderr);
+		return 2;
+	}
+	if (fd < 0 || !p)
+		return fail("socket");
+	a.sin_port = htons((uint16_t)number_of(argv[sends ? 3 : 2]));
+	if (sends) {
+		uint32_t size = number_of(argv[7]);
+
+		if (inet_pton(AF_INET, argv[2], &a.sin_addr) != 1 || size > SIZE_MAX_ ||
+		    !number_of(argv[5]) || !number_of(argv[6]))
+			return 2;
+		if (connect(fd, (struct sockaddr *)&a, sizeof(a)) ||
+		    send_all(fd, p, count, number_of(argv[5]), number_of(argv[6]), size))
+			return fail(argv[2]);
+	} else {
+		a.sin_addr.s_addr = htonl(INADDR_ANY);
+		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room));
+		if (bind(fd, (struct sockaddr *)&a, sizeof(a)) ||
+		    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)))
+			return fail("bind");
+		fputs("ready\n", stderr);
+		count = receive_all(fd, p, count);
+	}
+	print_all(p, count);
+	free(p);
+	return ferror(stdout) || fflush(stdout) ? fail("standard output") : 0;
+}

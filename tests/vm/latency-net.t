@@ -1,0 +1,52 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What `kvmft latency net` says of packets that were numbered, and of pings, between a host and guests whose NICs are
+# served by QEMU and by vhost: none is taken for another one, and their times are those that ping shows.
+
+. "$(dirname "$0")/tap.sh"
+
+rig net --timeout "${RIG_TIMEOUT:-400}"
+if ! command -v python3 >/dev/null; then
+	skip "packets against their numbers" "python3 is not installed"
+	finish
+fi
+py="$(dirname "$0")/latency_net.py"
+
+# holds NAME ARGUMENTS...: of latency_net.py, which tells its figures
+holds()
+{
+	name=$1
+	shift
+	ok "$name" python3 "$py" "$@"
+	sed 's/^/# /' "$tmp/ok.log"
+}
+
+for vm in qemu vhost; do
+	offset=$(sed -n 's/^vcpu .* offset=\([-0-9]*\).*/\1/p' "$rig/$vm-host/meta" | head -n 1)
+	khz=$(sed -n 's/^tsc khz=\([0-9]*\).*/\1/p' "$rig/$vm-host/meta")
+	run "$kvmft" latency net --format json --worst 10000 --context 0 -q "$rig/$vm-host" "$rig/$vm"
+	status_is 0 "$vm: latency net"
+	cp "$out" "$tmp/$vm.json"
+	sums "... what was counted adds up"
+	for phase in rate burst slow; do
+		for way in in out; do
+			table=net-rx
+			[ $way = in ] || table=net-tx
+			holds "$vm: $phase, $way: no packet is taken for another one" numbers "$tmp/$vm.json" $table \
+				"$rig/$vm-$phase-$way.sent" "$rig/$vm-$phase-$way.received" "$offset" 95
+		done
+	done
+	# Without the delay much of the trip is in the system calls of ping, which an emulator takes long for.
+	for phase in "plain 85" "delayed 98 $(fact delay_ms)"; do
+		# shellcheck disable=SC2086 # PHASE PERCENT [MS]
+		set -- $phase
+		holds "$vm: ping, $1, to the guest: its time is in the stages" ping "$tmp/$vm.json" net-rx \
+			"$rig/$vm-$1-in.ping" "$(fact "$vm-$1-in-begin")" "$(fact "$vm-$1-in-end")" "$khz" "$2" ${3:+"$3"}
+		holds "... from it" ping "$tmp/$vm.json" net-tx \
+			"$rig/$vm-$1-out.ping" "$(fact "$vm-$1-in-end")" "$(fact "$vm-$1-out-end")" "$khz" "$2" ${3:+"$3"}
+	done
+	run "$kvmft" latency net -q "$rig/$vm-host" "$rig/$vm"
+	sed 's/^/# /' "$out"
+done
+finish

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Holds what `kvmft latency net --format json --worst 10000` says against what programs of both sides say.
+#
+#   latency_net.py numbers JSON TABLE SENT RECEIVED OFFSET PERCENT
+#
+# SENT and RECEIVED are lines of tests/tools/udpnum; OFFSET is what the guest's TSC is ahead of the host's. A packet
+# of the result begins while udpnum was in send(), and ends while it was in recv(): both calls must have had the same
+# number, and PERCENT or more of all packets that were sent must be there.
+#
+#   latency_net.py ping JSON TABLE LOG BEGIN END KHZ PERCENT [QDISC_MS]
+#
+# LOG is ping's; it ran from BEGIN to END (host TSC), its requests are in TABLE. The time of a request and of its answer
+# together must be what ping shows, PERCENT or more of it for half of the pings whose answer has a known reader; the
+# rest is ping's own, which may also lose its CPU. Half of the packets to the guest took QDISC_MS to QDISC_MS + 50 % in
+# the queue.
+import bisect
+import json
+import re
+import sys
+
+MASK = (1 << 64) - 1
+PING_BYTES = " 98 bytes"
+
+
+def calls(path, off):
+    with open(path, encoding="ascii") as f:
+        rows = [tuple(map(int, line.split())) for line in f]
+    rows = [(before - off & MASK, after - off & MASK, number) for number, before, after, _ in rows]
+    return rows, [r[0] for r in rows]
+
+
+def at(of, t):
+    rows, begins = of
+    i = bisect.bisect_right(begins, t) - 1
+    return rows[i][2] if i >= 0 and t <= rows[i][1] else None
+
+
+def numbers(doc, table, sent, received, offset, percent):
+    to_guest = table == "net-rx"
+    sent = calls(sent, 0 if to_guest else int(offset))
+    received = calls(received, int(offset) if to_guest else 0)
+    right = wrong = unread = 0
+    seen = set()
+    for case in doc[table]["worst"]:
+        number = at(sent, case["begin_host_tsc"])
+        if number is None:
+            continue
+        end = at(received, case["end_host_tsc"])
+        if end is None:
+            unread += 1
+        elif end == number and number not in seen:
+            right += 1
+        else:
+            wrong += 1
+        seen.add(number)
+    print(f"{len(sent[0])} sent, {right} paired rightly, {wrong} wrongly, {unread} without a reader")
+    assert len(sent[0]) and not wrong, "pairs are wrong"
+    assert right * 100 >= len(sent[0]) * int(percent), "too few pairs"
+
+
+def ping(doc, table, log, begin, end, khz, percent, qdisc=None):
+    def cases(of):
+        return sorted((c for c in doc[of]["worst"] if PING_BYTES in c["what"] and
+                       int(begin) <= c["begin_host_tsc"] <= int(end)), key=lambda c: c["begin_host_tsc"])
+
+    with open(log, encoding="ascii") as f:
+        trips = [float(m) for m in re.findall(r"time=([0-9.]+) ms", f.read())]
+    requests = cases(table)
+    answers = cases("net-tx" if table == "net-rx" else "net-rx")
+    assert len(trips) == len(requests), (len(trips), len(requests))
+    shares = []
+    shown = found = 0
+    ends = [r["begin_host_tsc"] for r in requests[1:]] + [MASK]
+    for trip, request, end in zip(trips, requests, ends):
+        answer = [a for a in answers if request["begin_host_tsc"] < a["begin_host_tsc"] < end and ", by " in a["what"]]
+        if len(answer) != 1:
+            continue
+        gap = max(0, answer[0]["begin_host_tsc"] - request["end_host_tsc"])
+        took = (answer[0]["end_host_tsc"] - request["begin_host_tsc"] - gap) / int(khz)
+        assert took < trip + 0.1, "more than ping shows"
+        shares.append(100 * took / trip)
+        shown += trip
+        found += took
+    shares.sort()
+    print(f"{len(trips)} pings, {len(shares)} with a known reader: {shown:.3f} ms by ping, {found:.3f} ms in stages, "
+          f"{100 * found / shown:.2f} %; {shares[len(shares) // 2]:.2f} % or more of half of them")
+    assert len(shares) * 4 >= len(trips), "too few have a reader"
+    assert shares[len(shares) // 2] >= float(percent), "the stages are not what ping shows"
+    if qdisc:
+        to_guest = requests if table == "net-rx" else answers
+        half = sorted(c["stages_ns"]["qdisc"] for c in to_guest)[len(to_guest) // 2] / 1000000
+        print(f"half of them up to {half:.3f} ms in the queue")
+        assert float(qdisc) <= half + 1 and half <= float(qdisc) * 1.5, "the queue was slower, or not at all"
+
+
+with open(sys.argv[2], encoding="utf-8") as json_file:
+    document = json.load(json_file)
+{"numbers": numbers, "ping": ping}[sys.argv[1]](document, *sys.argv[3:])

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+
+. "$VM_LIB/guest.sh"
+
+udpnum=$(dirname "$KVMFT")/tests/tools/udpnum
+modprobe virtio_net || die "no module virtio_net"
+nic=$(basename /sys/class/net/e*)
+ip addr add "$NET.2/24" dev "$nic"
+ip link set "$nic" up
+flag_set "$RIG_NAME-ready"
+flag_wait "$RIG_NAME-records"
+# shellcheck disable=SC2086 # a list
+"$KVMFT" record -o "/tmp/$RIG_NAME" -b 16M ${NET_EVENTS_GUEST:--e default -e net} 2>/tmp/record.err &
+recorder=$!
+wait_until 60 grep -qs '^begin ' "/tmp/$RIG_NAME/meta" || die "recording did not start: $(cat /tmp/record.err)"
+flag_set "$RIG_NAME-recorded"
+for phase in plain delayed; do
+	flag_wait "$RIG_NAME-$phase-ping"
+	busybox ping -c 15 -i 0.25 "$NET.1" >"$RESULTS/$RIG_NAME-$phase-out.ping" 2>&1
+	check "guest: $phase: the host answers ping" same "$?" 0
+	flag_set "$RIG_NAME-$phase-pinged"
+done
+
+for phase in rate burst slow; do
+	flag_wait "$RIG_NAME-$phase-in"
+	"$udpnum" recv 7000 "$(flag_get "$RIG_NAME-$phase-in")" >/tmp/received 2>"/tmp/$phase.err" &
+	receiver=$!
+	wait_until 10 grep -qs ready "/tmp/$phase.err" || die "udpnum recv: $(cat "/tmp/$phase.err")"
+	flag_set "$RIG_NAME-$phase-in-ready"
+	wait "$receiver"
+	check "guest: $phase packets are received" same "$?" 0
+	carry /tmp/received "$RIG_NAME-$phase-in.received"
+	flag_set "$RIG_NAME-$phase-in-done"
+	flag_wait "$RIG_NAME-$phase-out"
+	# shellcheck disable=SC2046 # COUNT HZ BURST SIZE
+	set -- $(flag_get "$RIG_NAME-$phase-out")
+	"$udpnum" send "$NET.1" 7001 "$@" >/tmp/sent
+	check "guest: $phase packets are sent" same "$?" 0
+	carry /tmp/sent "$RIG_NAME-$phase-out.sent"
+done
+flag_wait "$RIG_NAME-end"
+kill -TERM "$recorder"
+wait "$recorder"
+check "guest: record exits 0" same "$?" 0
+sed 's/^/# /' /tmp/record.err
+tar -cf "$RESULTS/$RIG_NAME-guest.tar" -C /tmp "$RIG_NAME"
+flag_set "$RIG_NAME-done"
+flag_wait "$RIG_NAME-over"
+finish
