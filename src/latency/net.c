@@ -644,6 +644,8 @@ static int common(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 
 int lat_net_host(struct lat *l, const struct lat_in *in)
 {
+	if (in->i->src->index) /* of another host, whose addresses are others */
+		return 0;
 	switch (in->kind) {
 	case EV_NAPI_POLL:
 		l->net->epoch[in->i->cpu % NET_CPUS]++;

@@ -7,10 +7,11 @@
  * as many as were received more than sent, at any time; and at most what follows from packets that
  * must have arrived: of the guest's when it frees their memory, of the host's when they were in the
  * ring before the guest polled it until it was empty. Where both bounds meet, all pairs are proved
- * up to there, because a packet that was lost or came from elsewhere would have parted them. Then
- * lengths must agree, too. Where they do not, or the bounds cross, something was lost: QEMU, for one,
- * drops what the guest does not listen to. What arrived is then part of what was sent, in order, and
- * only those are pairs that are so in whatever way the two are laid upon each other.
+ * up to there, because a packet that was lost or came from elsewhere would have parted them.
+ *
+ * Lengths must agree, too. Where they do not, or the bounds cross, something was lost: QEMU, for
+ * one, drops what the guest does not listen to. What arrived is then part of what was sent, in
+ * order, and only those are pairs that are so in whatever way the two are laid upon each other.
  *
  * Which device of the guest a tap is the other end of is not told either. Where there are several,
  * each could be with each, until all but one have contradicted themselves.
