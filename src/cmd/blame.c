@@ -40,7 +40,7 @@ static const struct opt blame_options[] = {
 	OPTION(0, "than", OPT_DURATION, struct blame_opts_given, than, "D",
 	       "only what was late by this or more: 100us, 2ms"),
 	OPTION(0, "top", OPT_U64, struct blame_opts_given, top, "N",
-	       "so many, the longest (default: 10; with --by of groups: 1000)"),
+	       "only the N longest (default: 10; with --by of groups: 1000)"),
 	OPTION_CHOICE(0, "by", struct blame_opts_given, by, "KEY", blame_bys,
 		      "length (default) or time: in that order; cause, task or vcpu: sums of each"),
 	OPTION(0, "what", OPT_STR, struct blame_opts_given, what, "KIND,...",
@@ -118,7 +118,7 @@ static int parse_what(const char *text, uint32_t *what, struct kvmft_err *err)
 		int k = name_in(text, n, names, BLAME_MARKER);
 
 		if (k < 0)
-			return err_usage(err, "option --what: '%.*s' is none of timer, hrtimer, irq, "
+			return err_usage(err, "option --what: '%.*s' is not one of timer, hrtimer, irq, "
 					      "io, wakeup, ready, stall, timerlat, noise", (int)n, text);
 		*what |= 1u << k;
 		text += n + (text[n] == ',');
@@ -141,11 +141,11 @@ static int blame_check(struct blame_cmd *m)
 	if (o->from_marker && (!o->from_marker[0] || !o->to_marker[0]))
 		return err_usage(m->err, "--from-marker and --to-marker: an empty text would match every marker");
 	if (o->from_marker && o->what)
-		return err_usage(m->err, "--what: with --from-marker it is markers alone");
+		return err_usage(m->err, "--what: --from-marker shows only markers");
 	if (o->at && (o->from || o->to))
-		return err_usage(m->err, "--at says when; without --from and --to");
+		return err_usage(m->err, "--at excludes --from and --to");
 	if (o->last.set && (o->at || o->from || o->to))
-		return err_usage(m->err, "--last says when; without --at, --from and --to");
+		return err_usage(m->err, "--last excludes --at, --from and --to");
 	if (o->top.set && (!o->top.v || o->top.v > BLAME_TOP_MAX))
 		return err_usage(m->err, "--top: 1 to %u", BLAME_TOP_MAX);
 	if (o->context.v > CONTEXT_MAX)
@@ -283,7 +283,7 @@ static int no_spikes(const struct blame_cmd *m)
 	if (why)
 		return err_lack(m->err, ENODATA, "%s: %s", kind, why);
 	if (!blame_saw_vcpu(m->b.b, m->b.o.vcpu))
-		return err_set(m->err, ENODATA, "no event of a vCPU%s was met",
+		return err_set(m->err, ENODATA, "no event of a vCPU%s was found",
 			       o->vcpu.set ? " that --vcpu names" : "");
 	if (o->from_marker)
 		return err_set(m->err, ENODATA,
@@ -455,11 +455,11 @@ const struct cmd cmd_blame = {
 	.summary = "the worst moments of a guest, and what on the host or in it each is due to",
 	.args = "HOST [GUEST[=SEL]]...",
 	.description =
-		"HOST and GUEST are captures as for merge. Every moment is taken apart into what the vCPU\n"
-		"did meanwhile; the largest part is its cause. Who had the CPU instead is known where the\n"
+		"HOST and GUEST are captures as for merge. Every moment is divided into what the vCPU did\n"
+		"meanwhile; the largest part is its cause. Which task had the CPU instead is known if the\n"
 		"host's scheduler was recorded:\n"
 		"kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup\n"
-		"Of several sessions, or directories of such, each has its list, and one is of all.",
+		"For several sessions, or directories of them, there is a list of each, and one of all.",
 	.examples = "  kvmft blame host guest\n"
 		    "  kvmft blame --than 1ms --by cause run\n"
 		    "  kvmft blame --at 12.345 -C 5 run\n"

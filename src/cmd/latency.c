@@ -49,7 +49,7 @@ static const struct opt latency_options[] = {
 	       "mem: also by these: vcpu, task, gpa, thread, time, move\n"
 	       "(default: task,thread,move)"),
 	OPTION(0, "grain", OPT_SIZE, struct latency_opts, grain, "SIZE",
-	       "mem, --by gpa: how much memory is a row (default: 64M)"),
+	       "mem, --by gpa: memory per row (default: 64M)"),
 	OPTION(0, "host", OPT_LIST, struct latency_opts, host, "HOST2",
 	       "mem: the host that the VM moved to; may be repeated, in that order"),
 	OPTION('C', "context", OPT_U64, struct latency_opts, context, "N",
@@ -157,12 +157,12 @@ static int latency_check(struct latency *m, const char *kinds)
 	m->lo.worst = o->worst.v;
 	m->lo.grain = o->grain.v;
 	if ((o->by || o->grain.set) && !m->lo.want[LAT_MEM])
-		return err_usage(m->err, "--by and --grain are of mem");
+		return err_usage(m->err, "--by and --grain are only for mem");
 	for (unsigned int k = 0; k < LAT_KINDS && o->host.n; k++)
 		if (m->lo.want[k] != (k == LAT_MEM))
 			return err_usage(m->err, "--host is of mem alone");
 	if (o->grain.set && o->grain.v < 4096)
-		return err_usage(m->err, "--grain: 4096 at least, a page");
+		return err_usage(m->err, "--grain: at least 4096, a page");
 	return rate_check(&o->khz, m->err);
 }
 
