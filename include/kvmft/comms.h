@@ -22,10 +22,12 @@ struct tl_comms {
 	struct u64map by_tid;
 	struct learn *learn;
 	size_t nlearn;
-	uint64_t ids; /* bit (id % 64) of each event that names tasks */
+	uint64_t ids; /* bit (id % 64) of each event that names tasks, or is to be looked at */
 };
 
 int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms **out) __must_check;
+/* comms_wants() is true of this event as well. */
+void comms_also(struct tl_comms *c, const struct fmt_event *ev);
 int comms_learn(struct tl_comms *c, const struct rec *rec) __must_check;
 /* Whether the event may be one to learn from. */
 static inline bool comms_wants(const struct tl_comms *c, const struct rec *rec)

@@ -129,6 +129,17 @@ static void find_events(struct merge_qemu *m, const struct pairing *p)
 	m->found = m->events != NULL;
 }
 
+/* They are many, and few captures tell anything of QEMU: so not before there is something. */
+static const struct qevents *events_asked(void *arg)
+{
+	struct merge_qemu *m = arg;
+
+	if (!m->events && !m->looked)
+		find_events(m, m->p);
+	m->looked = true;
+	return m->events;
+}
+
 int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct str_list *traces,
 		   const char *events, struct kvmft_err *err)
 {
@@ -144,14 +155,15 @@ int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct str_lis
 			     "recorded with --marker");
 	if (!traces->n && !markers)
 		return 0;
+	m->p = p;
 	if (events && !m->events)
 		ret = qevents_load(events, false, &m->events, err);
-	else if (!m->events)
-		find_events(m, p);
+	else if (traces->n)
+		(void)events_asked(m);
 	for (size_t i = 0; i < traces->n && !ret; i++)
 		ret = add_one(m, p, traces->v[i], err);
-	if (!ret && markers && m->events)
-		ret = tl_add_markers(p->t, m->events, err);
+	if (!ret && markers)
+		ret = tl_add_markers(p->t, events_asked, m, err);
 	return ret;
 }
 

@@ -68,9 +68,14 @@ int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms 
 		l->comm = e.f[learn_from[i].comm];
 		l->ev = l->pid.size && l->comm.size ? e.ev : NULL;
 		if (l->ev)
-			c->ids |= 1ull << (fmt_id(l->ev) % 64);
+			comms_also(c, l->ev);
 	}
 	return MIN(ret, 0);
+}
+
+void comms_also(struct tl_comms *c, const struct fmt_event *ev)
+{
+	c->ids |= 1ull << (fmt_id(ev) % 64);
 }
 
 int comms_learn(struct tl_comms *c, const struct rec *rec)

@@ -59,7 +59,7 @@ struct tl_stream {
 		uint64_t host, width;
 		enum tl_kind kind;
 		bool unplaced;
-		bool learn; /* names of threads may change with it */
+		bool learn; /* names of threads may change with it, or it is a marker */
 		int32_t tid;
 		const struct fmt_event *ev;
 	} at;
@@ -83,10 +83,7 @@ struct timeline {
 	struct tl_marks *marks; /* of tl_follow() */
 	uint64_t from, to; /* host TSC: what is outside is left out */
 	struct qdevices devices;
-	/*
-	 * More than place and thread is needed of each event: a source is a QEMU's, or reports for
-	 * one.
-	 */
+	/* More than place and thread is needed of each event: a source is a QEMU's. */
 	bool more_asked;
 	bool pending; /* the winner was handed out and has to be popped */
 	bool inherited; /* tl_inherit() was called */

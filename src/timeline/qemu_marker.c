@@ -13,6 +13,8 @@
 
 struct qmarker {
 	const struct hostmap *map;
+	const struct qevents *(*get)(void *arg); /* NULL: it was called */
+	void *arg;
 	const struct qevents *events;
 	struct qtypes types;
 	const struct fmt_event *print; /* the host's ftrace:print */
@@ -22,8 +24,8 @@ struct qmarker {
 	uint64_t met;
 };
 
-int qmarker_new(const struct hostmap *map, const struct qevents *events, struct qmarker **out,
-		struct kvmft_err *err)
+int qmarker_new(const struct hostmap *map, const struct qevents *(*get)(void *arg), void *arg,
+		struct qmarker **out, struct kvmft_err *err)
 {
 	struct qmarker *m = calloc(1, sizeof(*m));
 	struct event_type print;
@@ -33,7 +35,8 @@ int qmarker_new(const struct hostmap *map, const struct qevents *events, struct 
 	if (!m)
 		return err_set(err, ENOMEM, "out of memory");
 	m->map = map;
-	m->events = events;
+	m->get = get;
+	m->arg = arg;
 	if (!event_find(map->fmt, EV_PRINT, 1, &print)) {
 		qmarker_free(m);
 		return 0;
@@ -80,6 +83,11 @@ int qmarker_resolve(struct qmarker *m, struct tl_item *item)
 
 	if (item->ev != m->print || rec->len <= m->text)
 		return 0;
+	if (m->get)
+		m->events = m->get(m->arg);
+	m->get = NULL;
+	if (!m->events)
+		return 0;
 	text = (const char *)rec->data + m->text;
 	if (!qtrace_marker(m->events, text, strnlen(text, rec->len - m->text), &i) ||
 	    !is_qemu(m, item, &i))
@@ -96,6 +104,11 @@ int qmarker_resolve(struct qmarker *m, struct tl_item *item)
 	item->ev = fmt_by_id(m->types.fmt, m->rec.id);
 	item->marker = m;
 	return 0;
+}
+
+const struct fmt_event *qmarker_event(const struct qmarker *m)
+{
+	return m->print;
 }
 
 const struct fmt *qmarker_fmt(const struct qmarker *m)

@@ -198,7 +198,8 @@ int tl_add_qemu(struct timeline *t, const struct tl_qemu *p, struct kvmft_err *e
 	return 0;
 }
 
-int tl_add_markers(struct timeline *t, const struct qevents *events, struct kvmft_err *err)
+int tl_add_markers(struct timeline *t, const struct qevents *(*get)(void *arg), void *arg,
+		   struct kvmft_err *err)
 {
 	int ret = 0;
 
@@ -206,7 +207,10 @@ int tl_add_markers(struct timeline *t, const struct qevents *events, struct kvmf
 		struct tl_source *s = t->src[i];
 
 		if (!s->guest && !s->qemu && !s->marker)
-			ret = qmarker_new(s->link ? s->link->map : t->map, events, &s->marker, err);
+			ret = qmarker_new(s->link ? s->link->map : t->map, get, arg, &s->marker,
+					  err);
+		if (!ret && s->marker)
+			comms_also(s->comms, qmarker_event(s->marker));
 	}
 	return ret;
 }
@@ -267,7 +271,7 @@ static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
 		ret = -ENOMEM;
 	t->more_asked = t->devices.n || t->marks;
 	for (size_t i = 0; i < t->nsrc; i++)
-		t->more_asked |= t->src[i]->qemu || t->src[i]->marker;
+		t->more_asked |= t->src[i]->qemu != NULL;
 	for (size_t i = 0; ms && i < t->nstream; i++)
 		ms[i] = (struct rmerge_src){ .next = tl_stream_next, .src = &t->stream[i] };
 	if (!ret)
