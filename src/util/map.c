@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define MAP_FIRST_CAP 16
+#define MAP_PAGE      4096u
 
 static uint64_t mix(uint64_t x)
 {
@@ -57,6 +58,9 @@ static int map_grow(struct u64map *m)
 	bigger.slot = calloc(bigger.cap, sizeof(*bigger.slot));
 	if (!bigger.slot)
 		return -ENOMEM;
+	/* A page that is read before it is written is a fault twice: probes would do so. */
+	for (size_t i = 0; i < bigger.cap; i += MAP_PAGE / sizeof(*bigger.slot))
+		*(volatile bool *)&bigger.slot[i].used = false;
 	for (size_t i = 0; i < m->cap; i++)
 		if (m->slot[i].used)
 			*map_probe(&bigger, m->slot[i].key) = m->slot[i];
