@@ -111,6 +111,7 @@ struct rstream {
 	 */
 	uint32_t window, part_at, part_left;
 	uint64_t part_ts;
+	struct cap_chunks *chunks; /* not NULL: buf is in them, and mem unused */
 	struct cap_file file;	  /* kept open between reads */
 	struct rloss *loss;	  /* nloss of them, ascending; loss_at is the next */
 	size_t nloss, loss_at;

@@ -11,9 +11,8 @@
 #include <limits.h>
 #include <string.h>
 
-/* The extent that holds sub-buffer idx, with its offset inside in *off; NULL past the end. */
-static const struct cap_extent *find_extent(const struct capture *c, const struct cap_stream *s,
-					    uint64_t idx, uint64_t *off)
+const struct cap_extent *cap_extent_of(const struct capture *c, const struct cap_stream *s,
+				       uint64_t idx, uint64_t *off)
 {
 	size_t lo = 0, hi = s->next;
 
@@ -113,7 +112,7 @@ ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s
 	uint64_t off = 0;
 	int ret;
 
-	e = find_extent(c, s, idx, &off);
+	e = cap_extent_of(c, s, idx, &off);
 	if (!e || !n)
 		return 0;
 	n = MIN(n, (e->len - off) / c->subbuf_size);
@@ -132,7 +131,7 @@ int capture_read_part(const struct capture *c, const struct cap_stream *s, uint6
 	const struct cap_extent *e;
 	uint64_t off = 0;
 
-	e = find_extent(c, s, idx, &off);
+	e = cap_extent_of(c, s, idx, &off);
 	if (!e)
 		return -ENODATA;
 	if (at > c->subbuf_size || n > c->subbuf_size - at)

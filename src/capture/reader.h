@@ -59,6 +59,7 @@ struct cap_priv {
 	uint64_t symbols_bytes;
 	uint32_t segments_told;	   /* 1 + the highest segment that meta mentions */
 	struct cap_unpacker *unpacker; /* made when a compressed chunk is read */
+	struct cap_ahead *ahead;       /* chunks.c; while streams of chunks are open */
 	struct cap_maker maker;
 };
 
@@ -138,6 +139,13 @@ void cap_data_name(char *buf, size_t size, uint32_t segment, uint32_t cpu);
 /* True for one path step of a name from the file: no slash, no dots only, printable. */
 bool cap_name_ok(const char *name);
 
+/*
+ * read_subbuf.c: the extent that holds sub-buffer idx, whose offset inside it goes to *off; NULL
+ * past the end.
+ */
+const struct cap_extent *cap_extent_of(const struct capture *c, const struct cap_stream *s,
+				       uint64_t idx, uint64_t *off);
+
 /* ---- place.c, for those who make room for a new capture ---- */
 
 /* Is base (below the directory parent) a capture? By its meta file; links are not followed. */
@@ -191,6 +199,7 @@ int cap_unpack(const void *packed, size_t n, void *plain, size_t len) __must_che
  * is made if it is NULL, and freed by its owner. As above, -EIO, -ENOMEM.
  */
 struct cap_unpacker;
+struct cap_ahead;
 int cap_unpack_at(struct cap_unpacker **slot, const struct cap_extent *e, uint64_t off, void *buf,
 		  size_t len) __must_check;
 void cap_unpacker_free(struct cap_unpacker *u);

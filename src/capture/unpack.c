@@ -26,7 +26,7 @@ int cap_unpack(const void *packed, size_t n, void *plain, size_t len)
  * there is one for each CPU: so only pieces are in memory, and what is before a piece is unpacked
  * again unless the previous piece ended there.
  */
-#define PACKED_PIECE (32u << 10)
+#define PACKED_PIECE (256u << 10) /* of most chunks all: they are unpacked in one step */
 #define WINDOW_LOG   24 /* what a frame may ask for: no chunk that is read is larger */
 
 struct cap_unpacker {

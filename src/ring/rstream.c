@@ -105,7 +105,9 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 		.big_endian = cap->big_endian,
 		.swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__),
 	};
-	ret = rstream_buffer(r, cap->nstream);
+	ret = capture_chunks_open(cap, s, &r->chunks);
+	if (!ret && !r->chunks)
+		ret = rstream_buffer(r, cap->nstream);
 	ret = ret ? ret : rstream_place_losses(r);
 	if (ret)
 		rstream_close(r);
@@ -238,8 +240,10 @@ static int advance(struct rstream *r)
 		return (int)r->have;
 	}
 	if (r->at >= r->have) {
-		ssize_t n = capture_read_subbufs(r->cap, r->s, r->idx, r->batch, r->buf,
-						 r->keep ? &r->file : NULL);
+		ssize_t n = r->chunks
+				    ? capture_chunks_read(r->chunks, r->idx, &r->buf)
+				    : capture_read_subbufs(r->cap, r->s, r->idx, r->batch, r->buf,
+							   r->keep ? &r->file : NULL);
 
 		if (n <= 0)
 			return (int)n;
@@ -566,6 +570,8 @@ static int rstream_place_losses(struct rstream *r)
 
 void rstream_close(struct rstream *r)
 {
+	capture_chunks_close(r->chunks);
+	r->chunks = NULL;
 	capture_file_close(&r->file);
 	free(r->loss);
 	r->loss = NULL;

@@ -144,8 +144,12 @@ const struct sandbox_call sandbox_reader[] = {
 #ifdef SYS_open
 	RULE(open, OPEN_READ),
 #endif
+	/* the thread that unpacks */
+	ANY(set_robust_list), ANY(rseq),
 #ifdef KVMFT_SANITIZED
 	ANY(clone), ANY(wait4), ANY(pipe2), ANY(getppid),
+#else
+	RULE(clone, THREAD),
 #endif
 	END,
 };
