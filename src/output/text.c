@@ -21,7 +21,7 @@
  * The columns before the time are the same for all events of a thread on a CPU: they are kept,
  * direct-mapped, until a task gets another name or a column another width.
  */
-#define HEADS	  256
+#define HEADS	  1024
 #define HEAD_TEXT 96
 
 struct head {
