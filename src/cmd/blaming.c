@@ -105,35 +105,56 @@ static int print_json(const struct blaming *m, const struct out_clock *clock, ch
 	return err_why(m->err, ret, "cannot list the spikes");
 }
 
-int blaming_json(struct pairing *p, const struct out_clock *clock, uint64_t from, uint64_t to,
-		 char **json, struct kvmft_err *err)
+/* Both walks, with bounds around what is asked for; m->b has no spikes where there are none. */
+static int both_walks(struct blaming *m, struct pairing *p, uint64_t from, uint64_t to, size_t top,
+		      struct kvmft_err *err)
 {
 	uint64_t lead = (p->host.cap->tsc_khz ? p->host.cap->tsc_khz : 2000000) * PAGE_LEAD_MS;
 	struct kvmft_err lacks = { .text = "" };
-	struct blaming m = {
-		.p = p, .err = err, .from = from - MIN(from, lead), .to = to,
-		.o = { .vm = -1, .vcpu = -1, .top = PAGE_SPIKES, .from = from, .to = to },
-	};
 	int ret;
 
-	*json = NULL;
+	*m = (struct blaming){
+		.p = p, .err = &lacks, .from = from - MIN(from, lead), .to = to,
+		.o = { .vm = -1, .vcpu = -1, .top = top, .from = from, .to = to },
+	};
 	if (p->alone || p->nlater)
 		return 0;
-	m.err = &lacks;
-	ret = blaming_begin(&m);
-	m.err = err;
+	ret = blaming_begin(m);
+	m->err = err;
 	if (ret == -ENOMEM)
 		*err = lacks;
 	else if (ret)
 		ret = 0; /* captures without the events that spikes are found by: a page without
 			  * them */
 	else
-		ret = blaming_find(&m);
-	if (!ret && m.b && blame_spikes(m.b)) {
-		ret = blaming_explain(&m);
-		ret = ret ? ret : print_json(&m, clock, json);
-	}
+		ret = blaming_find(m);
+	if (!ret && m->b && blame_spikes(m->b))
+		ret = blaming_explain(m);
 	tl_stop(p->t);
+	return ret;
+}
+
+int blaming_json(struct pairing *p, const struct out_clock *clock, uint64_t from, uint64_t to,
+		 char **json, struct kvmft_err *err)
+{
+	struct blaming m;
+	int ret = both_walks(&m, p, from, to, PAGE_SPIKES, err);
+
+	*json = NULL;
+	if (!ret && m.b && blame_spikes(m.b))
+		ret = print_json(&m, clock, json);
+	blaming_free(&m);
+	return ret;
+}
+
+int blaming_spikes(struct pairing *p, uint64_t from, uint64_t to, size_t top, struct blame **spikes,
+		   struct kvmft_err *err)
+{
+	struct blaming m;
+	int ret = both_walks(&m, p, from, to, top, err);
+
+	*spikes = m.b;
+	m.b = NULL;
 	blaming_free(&m);
 	return ret;
 }

@@ -33,8 +33,11 @@ void blaming_free(struct blaming *m);
 /*
  * The longest spikes in [from, to] for a page, as the JSON of `kvmft blame`, to be freed; NULL if
  * the captures show none, or come from several hosts. The time line is stopped. 0 or -errno.
+ * blaming_spikes(): the spikes themselves, up to `top` of them, to be freed with blame_free().
  */
 int blaming_json(struct pairing *p, const struct out_clock *clock, uint64_t from, uint64_t to,
 		 char **json, struct kvmft_err *err) __must_check;
+int blaming_spikes(struct pairing *p, uint64_t from, uint64_t to, size_t top, struct blame **spikes,
+		   struct kvmft_err *err) __must_check;
 
 #endif

@@ -152,6 +152,14 @@ static bool is_page(const struct merge_opts *o)
 	return o->format && !strcmp(o->format, "html");
 }
 
+/* So has a trace for Perfetto, of guests. */
+#define TRACE_SPIKES 200u
+
+static bool is_trace(const struct merge *m)
+{
+	return m->p->nguest && m->o->format && str_starts(m->o->format, "perfetto");
+}
+
 /* The clock of the rows, and which of them are wanted: by the captures in their current state. */
 static int merge_ask(struct merge *m, struct out_clock *clock)
 {
@@ -170,26 +178,29 @@ static int merge_ask(struct merge *m, struct out_clock *clock)
 static int merge_begin(struct merge *m)
 {
 	const struct out_format *fmt = out_format_find(m->o->format ? m->o->format : "text");
-	_cleanup_free_ char *spikes = NULL;
+	_cleanup_free_ char *json = NULL;
+	struct blame *spikes = NULL;
 	struct out_clock clock;
 	int ret;
 
 	ret = merge_ask(m, &clock);
 	ret = ret ? ret : sink_check(fmt, &clock, m->o->file.path, m->err);
 	if (!ret && is_page(m->o))
-		ret = blaming_json(m->p, &clock, m->from, m->to, &spikes, m->err);
-	if (ret)
-		return ret;
-	if (!m->f)
+		ret = blaming_json(m->p, &clock, m->from, m->to, &json, m->err);
+	if (!ret && is_trace(m))
+		ret = blaming_spikes(m->p, m->from, m->to, TRACE_SPIKES, &spikes, m->err);
+	if (!ret && !m->f)
 		tl_window(m->p->t, m->from, m->to);
-	ret = tl_start(m->p->t, m->err);
+	ret = ret ? ret : tl_start(m->p->t, m->err);
 	ret = ret ? ret : win_new(m->p->t, &m->w);
 	ret = ret ? ret : outfile_check(m->o->file.out, NULL, m->p->t, m->o->trace_events, m->err);
 	ret = ret ? ret : sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
-	if (ret)
-		return ret;
-	ret = sink_begin(&m->s, m->p->t, fmt, &clock);
-	ret = ret || !spikes ? ret : out_html_spikes(&m->s.out, spikes);
+	if (!ret) {
+		ret = sink_begin(&m->s, m->p->t, fmt, &clock);
+		ret = ret || !json ? ret : out_html_spikes(&m->s.out, json);
+		ret = ret || !spikes ? ret : out_perfetto_spikes(&m->s.out, spikes);
+	}
+	blame_free(spikes);
 	m->s.out.color = m->o->file.page.color;
 	m->s.out.goes_on = m->f;
 	return ret;

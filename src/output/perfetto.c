@@ -9,6 +9,7 @@
  *
  * 	vCPUs of vm1	vCPU 0		slices: in the guest, or the exit, by its reason, until the
  * 					next entry; within, the vCPU's thread blocked or preempted
+ * 			spikes		slices: what was late in the guest, by its cause
  * 	host		CPU 0		slices: the vCPU that is in its guest; interrupt vectors
  * 			lost events	counter
  * 	guest vm1	CPU 0		slices: interrupts

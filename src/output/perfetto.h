@@ -7,6 +7,7 @@
  *	perfetto_messages.c	the table of events that Perfetto has a message for
  *	perfetto_machine.c	hosts and guests: names, tasks, clocks
  *	perfetto_packets.c	tracks, and events on them
+ *	perfetto_spikes.c	what came late in the guests
  *	perfetto_archive.c	a file for each machine, in an archive
  */
 #ifndef KVMFT_OUTPUT_PERFETTO_H
@@ -116,7 +117,7 @@ struct pf_track {
 };
 
 enum pf_kind { PF_SOURCE = 1, PF_CPU, PF_VM, PF_VCPU, PF_TASKS, PF_THREAD, PF_LOST, PF_REMARK,
-	       PF_IO };
+	       PF_IO, PF_SPIKES };
 
 /* Interrupts of a vCPU under way: flow id by vector, 0 = none. */
 struct pf_irqs {
@@ -213,6 +214,7 @@ struct pf_event {
 	uint64_t flow;		 /* 0 = none */
 	bool flow_ends;
 	int64_t value;		 /* of a counter */
+	const struct sbuf *notes; /* further arguments, by pf_note_*(); NULL: none */
 };
 
 enum { PF_BEGIN = 1, PF_END = 2, PF_INSTANT = 3, PF_COUNTER = 4 };
@@ -228,6 +230,8 @@ struct pf_track *pf_track(struct out *o, struct pf *p, enum pf_kind kind, size_t
 uint64_t pf_name(struct out *o, struct pf *p, const char *name);
 int pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct pf_event *e)
 	__must_check;
+void pf_note_str(struct sbuf *b, const char *name, const char *text);
+void pf_note_u64(struct sbuf *b, const char *name, uint64_t v);
 
 /* perfetto_archive.c */
 struct pf_archive;

@@ -186,7 +186,7 @@ static void track_name(const struct out *o, enum pf_kind kind, size_t source, ui
 	const struct tl_source *s = NULL;
 	const struct hostmap_thread *t;
 
-	if (kind != PF_VM && kind != PF_VCPU && kind != PF_REMARK)
+	if (kind != PF_VM && kind != PF_VCPU && kind != PF_SPIKES && kind != PF_REMARK)
 		s = tl_source(o->t, source);
 	switch (kind) {
 	case PF_SOURCE:
@@ -198,6 +198,7 @@ static void track_name(const struct out *o, enum pf_kind kind, size_t source, ui
 		t = hostmap_vcpu(map, source, number);
 		snprintf(buf, size, "vCPU %u, thread %d", number, t ? t->tid : 0);
 		break;
+	case PF_SPIKES: snprintf(buf, size, "spikes"); break;
 	case PF_TASKS: snprintf(buf, size, "tasks"); break;
 	case PF_IO: snprintf(buf, size, "block I/O %u", number); break;
 	case PF_THREAD: snprintf(buf, size, "%s %u", tl_comm(s, (int32_t)number), number); break;
@@ -211,10 +212,10 @@ static const struct {
 	uint64_t rank;	     /* among its siblings; the number is added */
 } place[] = {
 	[PF_SOURCE] = { 0, 0 },		    [PF_CPU] = { PF_SOURCE, 1 },
-	[PF_VM] = { 0, 0 },		    [PF_VCPU] = { PF_VM, 0 },
+	[PF_VM] = { 0, 0 },		    [PF_VCPU] = { PF_VM, 1000 },
 	[PF_TASKS] = { PF_SOURCE, 100000 }, [PF_THREAD] = { PF_TASKS, 0 },
 	[PF_LOST] = { PF_SOURCE, 0 },	    [PF_REMARK] = { 0, 0 },
-	[PF_IO] = { PF_SOURCE, 90000 },
+	[PF_IO] = { PF_SOURCE, 90000 },	    [PF_SPIKES] = { PF_VM, 0 },
 };
 
 static int put_track(struct out *o, struct pf_track *t, enum pf_kind kind, size_t source,
@@ -344,6 +345,26 @@ static uint64_t field_iid(struct out *o, struct pf *p, const struct evinfo *e)
 	return u64map_put(&p->field_iid, key, iid) ? 0 : iid;
 }
 
+/* ---- arguments ---- */
+
+void pf_note_str(struct sbuf *b, const char *name, const char *text)
+{
+	size_t mark = pb_begin(b, EVENT_ANNOTATION);
+
+	pb_str(b, NOTE_NAME, name);
+	pb_str(b, NOTE_STRING, text);
+	pb_end(b, mark);
+}
+
+void pf_note_u64(struct sbuf *b, const char *name, uint64_t v)
+{
+	size_t mark = pb_begin(b, EVENT_ANNOTATION);
+
+	pb_str(b, NOTE_NAME, name);
+	pb_u64(b, NOTE_UINT, v);
+	pb_end(b, mark);
+}
+
 static char *put_number(char *q, uint32_t field, uint64_t v)
 {
 	q = pb_put_varint(q, field << 3 | PB_VARINT);
@@ -436,6 +457,8 @@ int pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct p
 		pb_str(more, EVENT_NAME, e->name ? e->name : e->info->name);
 	if (field)
 		put_fields(more, e->item, field);
+	if (e->notes)
+		sbuf_add_mem(more, e->notes->s, e->notes->len);
 	if (more->error || !sbuf_room(b, ROOM + more->len))
 		return more->error ? more->error : b->error;
 	q = b->s + b->len;

@@ -37,6 +37,11 @@
 #define OPEN_MODES OTHERS_MODES
 #endif
 
+/* What C libraries ask for; CLONE_DETACHED is musl's. */
+#define THREAD                                                                        \
+	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | \
+	 CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_DETACHED)
+
 /* What is not in `of` must be 0. */
 #define ONLY(of) (UINT32_MAX ^ (uint32_t)(of))
 
@@ -64,7 +69,7 @@ const struct sandbox_rule sandbox_rules[SANDBOX_RULES] = {
 					     { 2 | SANDBOX_HIGH, UINT32_MAX } } },
 	[SANDBOX_OWN_PID] = { .pid = SANDBOX_PID_OWN },	    /* abort(), and waking threads */
 	[SANDBOX_CHILD_PID] = { .pid = SANDBOX_PID_CHILD }, /* ending COMMAND */
-	[SANDBOX_THREAD] = { .required = CLONE_THREAD },
+	[SANDBOX_THREAD] = { .zero = { { 0, ONLY(THREAD) } }, .required = CLONE_THREAD },
 };
 
 #define ANY(name)	 { SYS_##name, SANDBOX_ANY }

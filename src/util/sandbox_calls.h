@@ -49,7 +49,7 @@ struct sandbox_rule {
 		uint8_t arg;
 		uint32_t bits;
 	} zero[SANDBOX_ZERO_MAX];
-	/* or argument `arg` is one of nvalue values, has one of these bits, or is this process */
+	/* or argument `arg` is one of nvalue values, or this process; also has one of `required` */
 	uint8_t arg, nvalue;
 	uint32_t one_of[SANDBOX_ONE_OF];
 	uint32_t required;

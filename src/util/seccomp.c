@@ -186,9 +186,9 @@ static void rule_code(struct filter *f, const struct sandbox_rule *r, pid_t chil
 		bool last = i + 1 == SANDBOX_ZERO_MAX || !r->zero[i + 1].bits;
 
 		load_arg(f, r->zero[i].arg);
-		test(f, BPF_JSET, r->zero[i].bits, DENY, last ? ALLOW : NEXT);
+		test(f, BPF_JSET, r->zero[i].bits, DENY, last && !r->required ? ALLOW : NEXT);
 	}
-	if (i)
+	if (i && !r->required)
 		return;
 	load_arg(f, r->arg);
 	for (i = 0; i < r->nvalue; i++)

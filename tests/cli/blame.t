@@ -477,6 +477,46 @@ for when in "--at 50us" "--from 40us --to 45us"; do
 	ok "$when: all of what reaches there" grep -q '^marker 25500 ' "$tmp/got"
 done
 
+# ---- in a trace for Perfetto: the same spikes, by cause and length ----
+
+cat >"$tmp/slices.py" <<'END'
+import re, sys
+spikes, began, got = set(), {}, []
+for packet in re.split(r"^packet ", sys.stdin.read(), flags=re.M)[1:]:
+    number = lambda key: int(re.search(r"\b%s: (\d+)" % key, packet).group(1))
+    if 'name: "spikes"' in packet:
+        spikes.add(number("uuid"))
+    elif re.search(r"^    track: ", packet, re.M) and number("track") in spikes:
+        track = number("track")
+        if number("type") == 1:
+            parts = [int(v) for v in re.findall(r'uint_value: (\d+)\n\s*name: "[^"]*, ns"', packet)]
+            assert track not in began, "slices of a track overlap"
+            began[track] = number("timestamp"), sum(parts), re.search(r'"late"', packet) is not None
+        else:
+            begin, parts, late = began.pop(track)
+            assert late and number("timestamp") - begin == parts, packet
+            got.append(parts)
+assert not began
+print(sorted(got))
+END
+if command -v protoc >/dev/null; then
+	run "$kvmft" blame -q --top 200 --format json "$tmp/host" "$tmp/guest=one"
+	want=$(python3 -c 'import json, sys; print(sorted(s["length_ns"] for s in json.load(open(sys.argv[1]))["spikes"]))' "$out")
+	for format in perfetto perfetto-archive; do
+		run "$kvmft" merge -q --force --format $format -o "$tmp/trace" "$tmp/host" "$tmp/guest=one"
+		status_is 0 "merge --format $format"
+		if [ $format = perfetto ]; then
+			mv "$tmp/trace" "$tmp/host.pftrace"
+		else
+			tar -xf "$tmp/trace" -C "$tmp" host.pftrace
+		fi
+		protoc --decode=Trace -I "$top/tests/data" perfetto.proto <"$tmp/host.pftrace" >"$tmp/text"
+		is "$(python3 "$tmp/slices.py" <"$tmp/text")" "$want" "... has the spikes of blame, their parts within"
+	done
+else
+	skip "spikes for Perfetto" "protoc is not installed"
+fi
+
 # ---- wrong usage ----
 
 for wrong in "--what nosuch" "--top 0" "--by nosuch" "--from-marker a" "--at 1 --from 0" "--what=" "--at abc" \

@@ -93,6 +93,13 @@ for version in "" --v7 --zstd --time-shift; do
 	mv made again.dat
 	reader report --tsc-khz 1000000 -i again.dat
 done
+# Chunks enough for the thread that unpacks them.
+ok "many events" "$tools/gen" --trace-dat many.dat --events 60000 --cpus 2
+reader export --force --zstd -i many.dat -o made
+if [ -s made ]; then
+	mv made packed.dat
+	reader merge packed.dat
+fi
 reader convert --from host-tsc --to guest-tsc --tsc-offset -5 100 200
 reader convert --from host-tsc --to kvmclock -i pair-host --guest-capture pair-guest 1000000000000
 reader convert --from host-tsc --to guest-tsc --vm 1 1
