@@ -36,7 +36,10 @@ mkdir collect
 "$tools/genpair" --host host --guest guest --ms 500 --vcpus 2
 sed -i 's/^end .*/begin tsc=1000000000000\nstop tsc=1001000000000\n&/' host/meta
 "$kvmft" report -i host --split --format openmetrics >collect/kvmft_report.prom 2>"$err"
-"$kvmft" latency sched --format openmetrics host guest >collect/kvmft_latency.prom 2>"$err"
+for side in host guest; do # in which the host's scheduler was recorded
+	"$tools/mkcap" --capture late-$side "$top/tests/golden/latency-$side.txt"
+done
+"$kvmft" latency sched --format openmetrics late-host late-guest=one >collect/kvmft_latency.prom 2>"$err"
 "$tools/exits_load" --prometheus 1000 40 1 >collect/kvmft_exits.prom 2>"$err"
 for f in kvmft_report kvmft_latency kvmft_exits; do
 	ok "promtool check metrics: $f" sh -c "promtool check metrics <collect/$f.prom"
@@ -86,6 +89,23 @@ is "$(ask 'kvmft_alignment_ok')" 1 "the alignment is proved"
 is "$(ask 'kvmft_capture_lost_events')" 0 "nothing was lost"
 is "$(ask 'count(kvm_exits_total)')" 40000 "1,000 VMs with 40 reasons each: 40,000 series"
 is "$(ask 'count(kvm_exits_total{tid!=""}) or vector(0)')" 0 "... without a label for threads"
+
+# Whatever the dashboard and the rules ask for, there is: alerts without what they compare with. Grafana's variable is all.
+cat >asked.py <<'END'
+import json, re, sys
+for p in json.load(open(sys.argv[1]))["panels"]:
+    for t in p.get("targets", []):
+        print(t["expr"].replace("$instance", ".*"))
+for line in open(sys.argv[2]):
+    expr = re.match(r"    expr: (.*)", line)
+    if expr:
+        print(re.sub(r" (>|==) [0-9.]+$", "", expr[1]))
+END
+python3 asked.py "$fleet/dashboard.json" "$fleet/rules.yml" >asked
+ok "there are expressions" test "$(wc -l <asked)" -ge 15
+while read -r expr; do
+	ok "has series: $expr" test -n "$(ask "$expr")"
+done <asked
 
 # Counters: what came in between.
 "$tools/exits_load" --prometheus 1000 40 2 >collect/.new 2>"$err"
