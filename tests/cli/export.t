@@ -350,8 +350,17 @@ if command -v protoc >/dev/null; then
 	ok "each event is an ftrace event of its machine" cmp "$tmp/native" "$tmp/merged"
 	is "$(wc -l <"$tmp/native" | tr -d ' ')" "$(grep -c . "$tmp/merged")" "... and there are some"
 	out_has '^slices of host / CPU 0: one vCPU 0: ' "the guest is on the host's CPU"
+	# same NAME A B: but for the spikes, which merge has.
+	same()
+	{
+		pf_summary "$2"
+		sed -n '/ spikes/d; /^\(track\|events\|machine\|begin\|slices of\|counter\|attribute\)/p' "$out" | sort >"$tmp/one"
+		pf_summary "$3"
+		sed -n '/ spikes/d; /^\(track\|events\|machine\|begin\|slices of\|counter\|attribute\)/p' "$out" | sort >"$tmp/other"
+		ok "$1" cmp "$tmp/one" "$tmp/other"
+	}
 	"$kvmft" merge -q --format perfetto "$tmp/host" "$tmp/guest" >"$tmp/merge.pf" 2>"$err"
-	ok "merge makes the same" cmp "$tmp/host.pf" "$tmp/merge.pf"
+	same "merge makes the same" "$tmp/host.pf" "$tmp/merge.pf"
 	# An archive: the same events, a file for each machine.
 	run "$kvmft" export -q -i "$tmp/host" --to perfetto-archive "$tmp/guest"
 	status_is 2 "an archive on standard output"
@@ -359,10 +368,13 @@ if command -v protoc >/dev/null; then
 	run "$kvmft" export -q -i "$tmp/host" --to perfetto-archive -o "$tmp/pf.tar" "$tmp/guest"
 	status_is 0 "an archive of both"
 	"$kvmft" merge -q --format perfetto-archive -o "$tmp/merge.tar" "$tmp/host" "$tmp/guest" 2>"$err"
-	ok "merge makes the same" cmp "$tmp/pf.tar" "$tmp/merge.tar"
-	mkdir "$tmp/pf"
+	mkdir "$tmp/pf" "$tmp/merge"
+	tar xf "$tmp/merge.tar" -C "$tmp/merge"
 	ok "tar reads it" tar xf "$tmp/pf.tar" -C "$tmp/pf"
 	is "$(ls "$tmp/pf" | tr '\n' ' ')" "host.pftrace one.pftrace perfetto_manifest.json " "... its files"
+	ok "merge makes the same guest" cmp "$tmp/pf/one.pftrace" "$tmp/merge/one.pftrace"
+	ok "... and manifest" cmp "$tmp/pf/perfetto_manifest.json" "$tmp/merge/perfetto_manifest.json"
+	same "... and host" "$tmp/pf/host.pftrace" "$tmp/merge/host.pftrace"
 	is "$(ls -A "$tmp" | grep -c '^\.')" 0 "... nothing else is left"
 	begin_of() { sed -n "s/^begin of $1: //p" "$out"; }
 	pf_summary "$tmp/host.pf"

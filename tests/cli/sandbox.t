@@ -100,6 +100,7 @@ if [ -s made ]; then
 	mv made packed.dat
 	reader merge packed.dat
 fi
+rm -f many.dat packed.dat
 reader convert --from host-tsc --to guest-tsc --tsc-offset -5 100 200
 reader convert --from host-tsc --to kvmclock -i pair-host --guest-capture pair-guest 1000000000000
 reader convert --from host-tsc --to guest-tsc --vm 1 1
@@ -166,11 +167,12 @@ if [ "$(id -u)" = 0 ]; then
 	ok "... of which 100 succeed without a sandbox" test "$(grep -c ': done$' "$tmp/free")" -ge 100
 	ok "... as the process can tell" grep -qx 'process: harmed' "$tmp/free"
 fi
-is "$(grep -v ': killed$' "$tmp/killed")" "$unharmed" "in it all are killed"
+is "$(grep -vE ': killed$|^clone3: ENOSYS$' "$tmp/killed")" "$unharmed" "in it all are killed, but what libraries try first"
 is "$(grep -vE ': (EPERM|ENOSYS)$' "$tmp/denied")" "$unharmed" "... or, in the shipped one, denied"
 
 # Each number of a system call. Of newer kernels on x86, 335 and 336 return from probes; no filter sees them.
-"$killer" numbers | grep allowed | grep -vE '^33[56] ' | sort >"$tmp/numbers"
+# 435 is clone3, see above.
+"$killer" numbers | grep allowed | grep -vE '^(33[56]|435) ' | sort >"$tmp/numbers"
 "$killer" listed | sort >"$tmp/listed"
 ok "each number: what is on the list, no other" diff "$tmp/listed" "$tmp/numbers"
 case $(uname -m) in
