@@ -7,8 +7,7 @@
 . "$(dirname "$0")/tap.sh"
 
 # Two nodes of memory, between which pages can be moved.
-on_intel || set -- --host-cmdline numa=fake=2
-rig mem --timeout "${RIG_TIMEOUT:-300}" --vcpus 1 "$@"
+rig mem --timeout "${RIG_TIMEOUT:-300}" --vcpus 1 --host-cmdline numa=fake=2
 if ! command -v python3 >/dev/null; then
 	skip "stalls against the guests' times" "python3 is not installed"
 	finish
