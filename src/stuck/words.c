@@ -116,6 +116,16 @@ static uint64_t ago(const struct stuck *s, uint64_t ns)
 	return ns < s->end_ns ? s->end_ns - ns : 0;
 }
 
+static void add_ago(const struct stuck *s, const char *what, uint64_t ns, struct sbuf *b)
+{
+	if (!s->ev.mono || !ns)
+		return;
+	if (ago(s, ns))
+		sbuf_addf(b, "%s %s ago", what, NS(ago(s, ns)));
+	else
+		sbuf_addf(b, "%s just now", what);
+}
+
 static void add_irqs(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
 {
 	const struct stuck_row *r = stuck_most(&c->obs, STUCK_INJECT, STUCK_ACCEPT);
@@ -124,8 +134,7 @@ static void add_irqs(const struct stuck *s, const struct stuck_vcpu *c, struct s
 		return;
 	sbuf_addf(b, "; %" PRIu64 " interrupts came (most: vector 0x%" PRIx64,
 		  MAX(c->obs.count[STUCK_ACCEPT], c->obs.count[STUCK_INJECT]), r->a);
-	if (s->ev.mono && c->irq_ns)
-		sbuf_addf(b, ", last %s ago", NS(ago(s, c->irq_ns)));
+	add_ago(s, ", last", c->irq_ns, b);
 	sbuf_addc(b, ')');
 }
 
@@ -254,8 +263,7 @@ static void add_why(const struct stuck *s, const struct stuck_vcpu *c, struct sb
 		sbuf_addf(b, "asleep in the VMM " PCT ", ", PM(c->v.at_pm[STUCK_AT_USER]));
 	sbuf_addf(b, "%" PRIu64 " exits/s", c->v.exits_per_s);
 	add_halt(s, c, b);
-	if (s->ev.mono && c->timer_ns)
-		sbuf_addf(b, "; it set a timer %s ago", NS(ago(s, c->timer_ns)));
+	add_ago(s, "; it set a timer", c->timer_ns, b);
 	add_irqs(s, c, b);
 }
 
