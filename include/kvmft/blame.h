@@ -99,7 +99,7 @@ struct blame_spike {
 	bool asleep, running;
 	uint64_t idle_wait; /* woken, and its CPU idle all the time since */
 	uint64_t in_exit[4]; /* of the exit in progress: KVM, asleep there, VMM, asleep */
-	uint64_t in_lock;    /* halted, for a lock that somebody gives back */
+	uint64_t in_halt;    /* halted: for a lock, if somebody gives that back */
 	uint64_t masked;     /* in the guest, which takes no interrupt: it spun if it halts then */
 	uint32_t masked_by;  /* ... the task */
 	uint64_t spun;	     /* in the guest since a pause loop: it spins on if that exits again */

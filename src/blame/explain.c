@@ -275,7 +275,7 @@ static void in_vmm(const struct blame *b, struct blame_spike *s, const struct bl
  */
 static void note_rip(struct blame_spike *s, const struct blame_vcpu *v)
 {
-	uint64_t time = 0;
+	uint64_t time = s->in_halt;
 
 	for (unsigned int k = 0; k < ARRAY_SIZE(s->in_exit); k++)
 		time += s->in_exit[k];
@@ -286,20 +286,25 @@ static void note_rip(struct blame_spike *s, const struct blame_vcpu *v)
 	s->rip_time = time;
 }
 
-/* The one that releases the lock had it until then. */
-static void lock_over(struct blame_spike *s, const struct blame_vcpu *v)
+/* The one that releases a lock had it until then. */
+static void halt_over(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v)
 {
-	bool known = v && v->kicked;
+	bool kicked = v && v->kicked, lock = kicked || (v && blame_lock_halt(b, s->vm, v->rip));
+	enum blame_cause cause = CAUSE_HALT_WAKE;
 	struct blame_part *p;
 
-	if (!s->in_lock)
+	if (!s->in_halt)
 		return;
-	p = blame_part_add(s, CAUSE_LOCK_HOLDER, known ? v->kicker + 3ull : 2, s->in_lock);
-	s->in_lock = 0;
-	if (!p->name[0] && known)
+	if (lock)
+		cause = CAUSE_LOCK_HOLDER;
+	else if (s->what == BLAME_MOMENT)
+		cause = CAUSE_GUEST_SLEEP;
+	p = blame_part_add(s, cause, kicked ? v->kicker + 3ull : 2, s->in_halt);
+	s->in_halt = 0;
+	if (!p->name[0] && kicked)
 		snprintf(p->name, sizeof(p->name), "halted, for a lock of vCPU %u", v->kicker);
-	else if (!p->name[0])
-		snprintf(p->name, sizeof(p->name), "halted, for a lock");
+	else if (!p->name[0] && cause != CAUSE_GUEST_SLEEP)
+		snprintf(p->name, sizeof(p->name), "halted%s", lock ? ", for a lock" : "");
 }
 
 /* What an exit was for is known only when it is over. */
@@ -308,7 +313,7 @@ static void exit_over(const struct blame *b, struct blame_spike *s)
 	const struct blame_vcpu *v = vcpu_of(b, s);
 
 	note_rip(s, v);
-	lock_over(s, v);
+	halt_over(b, s, v);
 	for (unsigned int k = 0; k < ARRAY_SIZE(s->in_exit); k++) {
 		if (s->in_exit[k] && k < 2)
 			in_kernel(b, s, v, k & 1, s->in_exit[k]);
@@ -461,23 +466,17 @@ static void spun_over(const struct blame *b, struct blame_spike *s, bool on)
 	}
 }
 
-static void halted(const struct blame *b, struct blame_spike *s, uint64_t time)
+static void halted(struct blame_spike *s, uint64_t time)
 {
-	const struct blame_vcpu *v = vcpu_of(b, s);
-	bool timer = not_due_yet(s);
 	struct blame_part *p;
 
-	if (v && !timer && blame_lock_halt(b, s->vm, v->rip)) {
-		s->in_lock += time;
+	if (!not_due_yet(s) || s->what == BLAME_MOMENT) {
+		s->in_halt += time;
 		return;
 	}
-	if (s->what == BLAME_MOMENT) {
-		blame_part_add(s, CAUSE_GUEST_SLEEP, 1, time);
-		return;
-	}
-	p = blame_part_add(s, timer ? CAUSE_HOST_TIMER : CAUSE_HALT_WAKE, 2, time);
+	p = blame_part_add(s, CAUSE_HOST_TIMER, 2, time);
 	if (!p->name[0])
-		snprintf(p->name, sizeof(p->name), timer ? "the guest was halted" : "halted");
+		snprintf(p->name, sizeof(p->name), "the guest was halted");
 }
 
 /* From the doorbell to the interrupt: the VMM's, and its disk's. */
@@ -555,11 +554,11 @@ static void spend(struct blame *b, struct blame_spike *s, uint64_t to)
 	case VS_USER:
 		/* A vCPU that is woken for an interrupt which it does not take yet sleeps again. */
 		if (n.state == VS_KERNEL && n.asleep && halts(vcpu_of(b, s)))
-			halted(b, s, time);
+			halted(s, time);
 		else if (!interrupted(b, s, vcpu_of(b, s), &n, time))
 			s->in_exit[(n.state == VS_USER) * 2 + n.asleep] += time;
 		break;
-	case VS_HALTED: halted(b, s, time); break;
+	case VS_HALTED: halted(s, time); break;
 	case VS_WAITING:
 	case VS_PREEMPTED: robbed(b, s, &n, time); break;
 	default: blame_part_add(s, CAUSE_UNKNOWN, 0, time);

@@ -318,7 +318,7 @@ int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
 		return 0;
 	if (left.halted && learn_halt(b, i->vm, &left))
 		return -ENOMEM;
-	if (left.halted && !(left.kicked && blame_lock_halt(b, i->vm, left.rip)))
+	if (left.halted && !left.kicked)
 		return 0;
 	f.begin = left.exit;
 	f.end = i->host;

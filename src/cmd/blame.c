@@ -25,6 +25,7 @@
 struct blame_opts_given {
 	struct sink_file file; /* first */
 	const char *vm, *format, *from, *to, *at, *what, *from_marker, *to_marker;
+	const char *naming;
 	int by, clock;
 	struct opt_u64 vcpu, than, top, context, khz, last;
 	struct pairing_clock pair;
@@ -74,6 +75,13 @@ static const struct opt blame_options[] = {
 	PAGE_OPTIONS(struct blame_opts_given, file.page_opts),
 	OPTION('q', "quiet", OPT_FLAG, struct blame_opts_given, quiet, NULL,
 	       "no summary on standard error unless something is wrong"),
+	/* For record --blame, where a VM cannot be named as here. */
+	{ .name = "naming",
+	  .type = OPT_STR,
+	  .offset = offsetof(struct blame_opts_given, naming),
+	  .arg = "TEXT",
+	  .help = "how a VM is named",
+	  .flags = OPT_HIDDEN },
 	OPT_END,
 };
 
@@ -199,7 +207,9 @@ static int blame_when(struct blame_cmd *m)
 
 static int blame_open(struct blame_cmd *m, int argc, char **argv)
 {
-	struct pairing_opts po = { .clock = &m->o->pair, .need = PAIRING_CLOCKS };
+	struct pairing_opts po = {
+		.clock = &m->o->pair, .naming = m->o->naming, .need = PAIRING_CLOCKS,
+	};
 	uint64_t khz;
 	int ret = pairing_prepare(&m->p, argv[0], argv + 1, (size_t)argc - 1, &po, m->err);
 	ssize_t vm;

@@ -182,8 +182,14 @@ static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_
 	if (o->blame && !o->c.flight)
 		return err_usage(err, "option --blame needs --flight-recorder");
 	if (o->blame) {
-		sbuf_addf(&blame, "'kvmft record' blame -q --no-pager --top 3 %s %s --",
-			  says_when(o->blame_options) ? "" : "--last 1s",
+		const char *to = o->c.output;
+
+		if (!to || strpbrk(to, "'\"\\ "))
+			to = "SESSION";
+		sbuf_addf(&blame,
+			  "'kvmft record' blame -q --no-pager --top 3 --naming 'kvmft blame %s/host "
+			  "%s/GUEST=SEL' %s %s --",
+			  to, to, says_when(o->blame_options) ? "" : "--last 1s",
 			  o->blame_options ? o->blame_options : "");
 		if (blame.error)
 			return err_set(err, ENOMEM, "out of memory");

@@ -152,11 +152,13 @@ static void put_where(struct sbuf *b, const struct blame_view *v, const struct b
 static void put_spike(struct sbuf *b, const struct blame_view *v, size_t nth,
 		      const struct blame_spike *s)
 {
+	const char *what = blame_whats[s->what].name;
 	size_t from = b->len;
 	char text[32];
 
-	sbuf_addf(b, "%zu. %s  %s", nth, amount(v, text, sizeof(text), length(s)),
-		  blame_whats[s->what].name);
+	sbuf_addf(b, "%zu. %s ", nth, amount(v, text, sizeof(text), length(s)));
+	if (strncmp(s->of, what, strlen(what)))
+		sbuf_addf(b, " %s", what);
 	if (s->of[0])
 		sbuf_addf(b, " %s", s->of);
 	sbuf_addf(b, ", %s vCPU %lld, at ", vm_label(v, s), (long long)s->vcpu);

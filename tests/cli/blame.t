@@ -279,7 +279,8 @@ parts --what wakeup "$tmp/host" "$tmp/guest=one" >"$tmp/got"
 is "$(cat "$tmp/got")" "wakeup 6450 lock-holder: lock-holder (its CPU given to vCPU 1) 2400, lock-holder (spinning) 2100, \
 guest-sched (hog-78) 1500, lock-holder (PAUSE_INSTRUCTION) 450" "a vCPU that spins on a lock whose holder has no CPU"
 # The same with paravirtual spinlocks: it halts at a place of its own, and vCPU 1, which comes back late, kicks it
-# (delivery mode 3). One of its halts is ended by an interrupt, and one kick comes for a vCPU that is idle.
+# (delivery mode 3). One of its halts is ended by an interrupt. It may also halt where it does
+# when it is idle; then only the kick tells.
 {
 	echo "0   1000 101 kvm_entry vcpu_id=0"
 	for at in 20 24 28; do
@@ -317,10 +318,12 @@ stall 950 lock-holder: lock-holder (halted, for a lock of vCPU 1) 850, halt-wake
 halt-wake (awake, on its way into the guest) 50
 stall 950 lock-holder: lock-holder (halted, for a lock of vCPU 1) 850, halt-wake (woken, its CPU still idle) 50, \
 halt-wake (awake, on its way into the guest) 50
-wakeup 5100 halt-wake: halt-wake (halted) 2850, guest-sched (<idle>-0, on its way to switch) 2250
+wakeup 5100 guest-sched: guest-sched (<idle>-0, on its way to switch) 2250, halt-wake (halted) 1900, \
+lock-holder (halted, for a lock of vCPU 1) 950
+stall 950 lock-holder: lock-holder (halted, for a lock of vCPU 1) 950
 END
 sed -i ':a; /\\$/{N; s/\\\n//; ba}' "$tmp/want"
-ok "halts for a lock are the lock's, halts of an idle vCPU are not" diff "$tmp/want" "$tmp/got"
+ok "halts for a lock are its holder's, halts of an idle vCPU are not" diff "$tmp/want" "$tmp/got"
 
 # Linux 6.1 on SVM: what the host served is seen in what it told, before its exit is traced. An idle CPU that takes
 # a vCPU late has no limit, where no vCPU ever had to leave it idle.
@@ -516,6 +519,19 @@ if command -v protoc >/dev/null; then
 else
 	skip "spikes for Perfetto" "protoc is not installed"
 fi
+
+# Whose guest it is nobody knows. What record --blame prints names paths of its user's, not of its own.
+capture host <<'END'
+0   1000 101 kvm_entry vcpu_id=0
+1   1000 201 kvm_entry vcpu_id=0
+0  90000 101 kvm_exit exit_reason=1 isa=1
+1  90000 201 kvm_exit exit_reason=1 isa=1
+END
+run "$kvmft" blame -q "$tmp/host" "$tmp/guest"
+status_is 4 "a guest of one of two VMs"
+err_has "name its VM: $tmp/guest=SEL\. VMs there: " "... is told, with how to name it"
+run "$kvmft" blame -q --naming "kvmft blame run/host run/GUEST=SEL" "$tmp/host" "$tmp/guest"
+err_has 'name its VM: kvmft blame run/host run/GUEST=SEL\. VMs there: ' "... by record --blame, too"
 
 # ---- wrong usage ----
 
