@@ -40,7 +40,6 @@ enum event_role {
 	EV_EOI,		 /* apicid, vector */
 	EV_PV_EOI,	 /* apicid, vector */
 	EV_IRQ_LINE,	 /* irq_num, level; a line of a GIC, by an ioctl */
-	EV_VGIC_LINE,	 /* vcpu_id, irq, level; ... as the GIC takes it */
 	/* changes of a guest's clock */
 	EV_TSC_OFFSET,	 /* vcpu_id, previous_tsc_offset, next_tsc_offset */
 	EV_TRACK_TSC,	 /* vcpu_id, use_master_clock */
@@ -158,15 +157,15 @@ bool event_kernel(const struct capture *cap, unsigned int *major, unsigned int *
 bool event_exit_late(const struct capture *cap, uint32_t isa);
 
 /*
- * What a host's events tell of the interrupts of its guests. An interrupt has a number: the vector of
- * an APIC, the INTID of a GIC.
+ * What a host's events tell of the interrupts of its guests. An interrupt has a number: the vector
+ * of an APIC, the INTID of a GIC.
  */
 struct event_irqs {
 	enum event_role accept;	 /* it is pending at the vCPU */
 	uint16_t numbers;	 /* of a vCPU, from 0 */
 	uint16_t device, system; /* from one up to the other the handler tells another number */
 	uint16_t shared;	 /* from here on they are the VM's, and no event tells the vCPU */
-	bool listed;		 /* what is pending goes in with the next entry; no event tells its end */
+	bool listed;		 /* they go in with the next entry; no event tells their end */
 	bool (*is_timer)(unsigned int number);
 	/* Whether a handler of that name in the guest may be that number's; NULL: any. */
 	bool (*handles)(unsigned int number, const char *name);

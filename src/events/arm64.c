@@ -6,8 +6,8 @@
  * earlier one in exits of other kinds. Up to Linux 5.3 they were called idx and exit_reason, and up
  * to 4.8 a trap was 1, so kinds are known by their names. Neither event tells the vCPU.
  *
- * Of a GIC's interrupts the private ones of vCPUs and the lines of devices have an event. Those that vCPUs send
- * each other (SGIs), and messages by way of an ITS (LPIs), have none.
+ * Of a GIC's interrupts the private ones of vCPUs and the lines of devices have an event. Those that
+ * vCPUs send each other (SGIs), and messages through an ITS (LPIs), have none.
  */
 #include "arch.h"
 
@@ -50,11 +50,12 @@ static bool handles(unsigned int intid, const char *name)
 }
 
 static const struct event_irqs gic = {
-	.accept = EV_VGIC_LINE, .numbers = 1020, .device = 0, .system = 1020, .shared = 32,
+	.accept = EV_VGIC, .numbers = 1020, .device = 0, .system = 1020, .shared = 32,
 	.listed = true, .is_timer = is_timer, .handles = handles,
-	.no_deadlines = "the timer of an arm64 guest is set without an exit, so no event has its deadlines",
-	.untold = "interrupts that vCPUs send each other, and messages through an ITS, are in no event of the "
-		  "host: their handlers are those without an interrupt",
+	.no_deadlines = "the timer of an arm64 guest is set without an exit, so no event has its "
+			"deadlines",
+	.untold = "interrupts that vCPUs send each other, and messages through an ITS, are in no "
+		  "event of the host: their handlers are those without an interrupt",
 };
 
 /* The guest waits for an interrupt (WFI), or for an event as one that spins does (WFE). */

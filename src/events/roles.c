@@ -30,7 +30,6 @@ static const struct event_def roles[EV_ROLES] = {
 	[EV_EOI] = { "kvm", "kvm_eoi", { "apicid", "vector" } },
 	[EV_PV_EOI] = { "kvm", "kvm_pv_eoi", { "apicid", "vector" } },
 	[EV_IRQ_LINE] = { "kvm", "kvm_irq_line", { "irq_num", "level" } },
-	[EV_VGIC_LINE] = { "kvm", "vgic_update_irq_pending", { "vcpu_id", "irq", "level" } },
 	[EV_TSC_OFFSET] = { "kvm", "kvm_write_tsc_offset",
 			    { "vcpu_id", "previous_tsc_offset", "next_tsc_offset" } },
 	[EV_TRACK_TSC] = { "kvm", "kvm_track_tsc", { "vcpu_id", "use_master_clock" } },

@@ -29,7 +29,7 @@ static const struct lat_event {
 	{ EV_ACCEPT, ON_HOST, .n = 3 }, { EV_APICV_ACCEPT, ON_HOST, .n = 2 },
 	{ EV_INJECT, ON_HOST, .n = 3 }, { EV_EOI, ON_HOST, .n = 2 },
 	{ EV_PV_EOI, ON_HOST, .n = 2, .as = EV_EOI },
-	{ EV_IRQ_LINE, ON_HOST, .n = 2, .as = EV_SET_IRQ }, { EV_VGIC_LINE, ON_HOST, .n = 3 },
+	{ EV_IRQ_LINE, ON_HOST, .n = 2, .as = EV_SET_IRQ }, { EV_VGIC, ON_HOST, .n = 3 },
 	{ EV_SWITCH, ON_HOST | ON_GUEST, .n = 3, .text = 3 },
 	{ EV_WAKEUP, ON_HOST | ON_GUEST, .n = 2 },
 	{ EV_WAKING, ON_HOST | ON_GUEST, .n = 1 },

@@ -252,7 +252,7 @@ static const struct {
 	  "the host capture has no kvm:kvm_apic_accept_irq: record it (it is in kvmft record's default events)" },
 	{ LAT_IRQ,
 	  false,
-	  { EV_VGIC_LINE, EV_VGIC_LINE },
+	  { EV_VGIC, EV_VGIC },
 	  "the host capture has no kvm:vgic_update_irq_pending: record it (it is in kvmft record's default events)" },
 	{ LAT_TIMER,
 	  false,
@@ -450,7 +450,7 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 		return l->net ? lat_net_host(l, in) : 0;
 	/* sched and block events are made by the thread, but are not about it. */
 	if (v && in->kind < EV_SWITCH && in->kind != EV_ACCEPT && in->kind != EV_APICV_ACCEPT &&
-	    in->kind != EV_VGIC_LINE) {
+	    in->kind != EV_VGIC) {
 		/* An injection is part of the entry that follows it. */
 		if (in->kind == EV_ENTRY && l->mem)
 			ret = lat_mem_entry(l, v, in);
@@ -480,7 +480,7 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 	switch (in->kind) {
 	case EV_ACCEPT:
 	case EV_APICV_ACCEPT: return lat_irq_accept(l, in);
-	case EV_VGIC_LINE: return lat_irq_line(l, in);
+	case EV_VGIC: return lat_irq_line(l, in);
 	case EV_INJECT: return v ? lat_irq_inject(l, v, in) : 0;
 	case EV_EOI: return lat_irq_eoi(l, in);
 	case EV_MSR:

@@ -71,7 +71,7 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 	case EV_IPI: break;
 	case EV_ACCEPT: /* one message may go to several vCPUs */
 	case EV_APICV_ACCEPT:
-	case EV_VGIC_LINE: return;
+	case EV_VGIC: return;
 	default:
 		if (in->i->tid == l->raised.tid)
 			l->raised.valid = false;
@@ -186,8 +186,9 @@ int lat_irq_accept(struct lat *l, const struct lat_in *in)
 }
 
 /*
- * The vCPU of an interrupt of the VM: that which took the last one, or the only one that there is. Where that is
- * not known its first one holds it until a handler tells; *homeless. NULL: none, or no memory.
+ * The vCPU of an interrupt of the VM: that which took the last one, or the only one that there is.
+ * Where that is not known its first one holds it until a handler tells; *homeless. NULL: none, or
+ * no memory.
  */
 static struct lat_vcpu *shared_vcpu(struct lat *l, size_t vm, uint16_t number, bool *homeless)
 {
@@ -207,8 +208,9 @@ static struct lat_vcpu *shared_vcpu(struct lat *l, size_t vm, uint16_t number, b
 }
 
 /*
- * A line of a GIC goes up or down. Private ones are levels: down before the entry means that the guest
- * never sees it, and up again that it still is. Of others the host does not tell whether they are edges.
+ * A line of a GIC goes up or down. Private ones are levels: down before the entry means that the
+ * guest never sees it, and up again that it still is. Of others the host does not tell whether they
+ * are edges.
  */
 int lat_irq_line(struct lat *l, const struct lat_in *in)
 {
@@ -377,10 +379,12 @@ static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq, const c
 
 	if (!v->chain)
 		return -1;
-	if (u64map_get(&l->irq_vector, key, &known) && awaits_handler(l, v, (unsigned int)known, name))
+	if (u64map_get(&l->irq_vector, key, &known) &&
+	    awaits_handler(l, v, (unsigned int)known, name))
 		return (int)known;
 	for (int vec = -1; (vec = lat_chain_next(v, vec)) >= 0;) {
-		if (!awaits_handler(l, v, (unsigned int)vec, name) || lat_chain_in(&v->chain[vec]) < last)
+		if (!awaits_handler(l, v, (unsigned int)vec, name) ||
+		    lat_chain_in(&v->chain[vec]) < last)
 			continue;
 		found = lat_chain_in(&v->chain[vec]) == last ? -1 : vec;
 		last = lat_chain_in(&v->chain[vec]);
@@ -391,8 +395,8 @@ static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq, const c
 }
 
 /*
- * A handler to which nothing on its vCPU belongs. It may be of an interrupt whose vCPU was not known, and then is
- * now, or was another one, and then is not known any more. That one is not measured.
+ * A handler to which nothing on its vCPU belongs. It may be of an interrupt whose vCPU was not known,
+ * and then is now, or was another one, and then is not known any more. That one is not measured.
  */
 static int stray(struct lat *l, struct lat_vcpu *v, int32_t irq, const char *name)
 {
