@@ -295,7 +295,7 @@ static int no_spikes(const struct blame_cmd *m)
 	if (!blame_saw_vcpu(m->b.b, m->b.o.vcpu))
 		return err_set(m->err, ENODATA, "no event of a vCPU%s was found",
 			       o->vcpu.set ? " that --vcpu names" : "");
-	if (o->from_marker)
+	if (o->from_marker && !o->than.set)
 		return err_set(m->err, ENODATA,
 			       "no two markers with '%s' and '%s' follow each other in the guests' "
 			       "captures", o->from_marker, o->to_marker);

@@ -464,6 +464,8 @@ capture host <"$tmp/both"
 run "$kvmft" blame -q --from-marker nosuch --to-marker end "$tmp/host" "$tmp/guest=one"
 status_is 1 "markers that are not there"
 err_has "no two markers with 'nosuch' and 'end'" "... are named"
+run "$kvmft" blame -q --from-marker begin --to-marker end --than 1s "$tmp/host" "$tmp/guest=one"
+err_has 'nothing was late by as much as --than says' "... and are there where what lies between is shorter than --than"
 run "$kvmft" blame -q --at 85us --format json "$tmp/host" "$tmp/guest=one"
 status_is 0 "--at where nothing was late"
 
