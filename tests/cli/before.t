@@ -17,7 +17,7 @@ status_is 4 "a clock without a rate"
 err_has "not counter$" "... is named"
 
 # At a rate of its own: what one recording says of the ring must hold for the next.
-"$tinyvm" --vcpus 2 --pause 100 --ms 180000 --name t1 >"$tmp/vm.txt" &
+"$tinyvm" --vcpus 2 --pause 40 --ms 180000 --name t1 >"$tmp/vm.txt" &
 vm=$!
 sleep 0.3
 
