@@ -3,7 +3,7 @@
 #
 # What KVM on VMX tells, by the format texts of four kernels: 5.10, 6.1, 6.12 and 7.2. Each time in
 # tests/golden/vmx-host.txt can be worked out by hand, and is the same whatever the kernel calls its fields. The rig
-# has some of it from real hosts (tests/vm/intel*.t); this has what Bochs lacks: a TSC that is scaled and written at
+# has some of it from real hosts (tests/vm/intel*.t); this has what Bochs lacks: a TSC whose offset and ratio change at
 # once, pause loops with their windows, TDs, a guest's guest, and posted interrupts before 5.17, which no event tells.
 
 . "$(dirname "$0")/lib.sh"
