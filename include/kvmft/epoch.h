@@ -21,15 +21,15 @@
 
 /* Outcome of a conversion; the first three have stored a value, the others have not. */
 enum epoch_result {
-	EPOCH_EXACT,		/* one epoch, its constants observed */
-	EPOCH_BORROWED,		/* pvclock record seen only later; an unseen change is possible */
-	EPOCH_DOUBTFUL,		/* lost events, or a ratio unknown or changed, put it in doubt */
-	EPOCH_AMBIGUOUS,	/* two or more places on the host are possible */
-	EPOCH_NONE,		/* no epoch produces it */
-	EPOCH_BEFORE_FIRST,	/* before the first epoch known */
-	EPOCH_NO_MAP,		/* nothing known about this vCPU */
-	EPOCH_NO_RECORD,	/* no pvclock record known for that time */
-	EPOCH_RANGE,		/* the arithmetic has no answer (before the clock's zero, ...) */
+	EPOCH_EXACT,	    /* one epoch, its constants observed */
+	EPOCH_BORROWED,	    /* pvclock record seen only later; an unseen change is possible */
+	EPOCH_DOUBTFUL,	    /* lost events, or a ratio unknown or changed, put it in doubt */
+	EPOCH_AMBIGUOUS,    /* two or more places on the host are possible */
+	EPOCH_NONE,	    /* no epoch produces it */
+	EPOCH_BEFORE_FIRST, /* before the first epoch known */
+	EPOCH_NO_MAP,	    /* nothing known about this vCPU */
+	EPOCH_NO_RECORD,    /* no pvclock record known for that time */
+	EPOCH_RANGE,	    /* the arithmetic has no answer (before the clock's zero, ...) */
 	EPOCH_NR_RESULTS,
 };
 
@@ -41,11 +41,11 @@ static inline bool epoch_result_usable(enum epoch_result r)
 
 /* What was noticed about a vCPU while its epochs were built; a bit set. */
 enum epoch_note {
-	EPOCH_NOTE_READ_MISMATCH = 1
-				   << 0, /* first event's previous differs from what debugfs said */
+	EPOCH_NOTE_READ_MISMATCH = 1 << 0, /* first event's previous is not what debugfs said */
 	EPOCH_NOTE_CHAIN_BROKEN = 1 << 1,  /* an event's previous is not the last one's next */
 	EPOCH_NOTE_LOST_EVENTS = 1 << 2,   /* offset at the end differs from the last event */
-	EPOCH_NOTE_RATIO_CHANGED = 1 << 3, /* ratio at the end differs; no record tells since when */
+	EPOCH_NOTE_RATIO_CHANGED = 1
+				   << 3, /* ratio at the end differs; no record tells since when */
 	EPOCH_NOTE_RATIO_UNKNOWN = 1 << 4, /* no debugfs value yet: "not scaled" is assumed */
 	EPOCH_NOTE_GUEST_RESET = 1 << 5,   /* a pvclock version went backwards */
 	EPOCH_NOTE_UNSTABLE = 1 << 6,	   /* a record without TSC_STABLE: the guest clamps */
@@ -60,23 +60,23 @@ struct epoch {
 	uint64_t from;
 	struct tsc_map map;
 	struct pvclock pv;
-	bool has_map;			/* only an epoch at the head of the list may lack it */
+	bool has_map; /* only an epoch at the head of the list may lack it */
 	bool has_pv;
 	bool doubtful;
 };
 
 /* One vCPU.  Read freely; changed only by the functions below. */
 struct epoch_vcpu {
-	uint32_t id;			/* KVM's vcpu_id: the APIC id, with gaps; not an index */
-	unsigned int notes;		/* enum epoch_note */
+	uint32_t id;	    /* KVM's vcpu_id: the APIC id, with gaps; not an index */
+	unsigned int notes; /* enum epoch_note */
 	struct epoch *v;
 	size_t n, room;
-	uint64_t read_at;		/* debugfs was read at this host TSC ... */
-	uint64_t read_offset;		/* ... and said this; to be compared while read_pending */
+	uint64_t read_at;     /* debugfs was read at this host TSC ... */
+	uint64_t read_offset; /* ... and said this; to be compared while read_pending */
 	bool has_read;
 	bool read_pending;
-	bool has_write;			/* a kvm_write_tsc_offset was seen */
-	uint32_t pv_version;		/* of the last record seen on this vCPU */
+	bool has_write;	     /* a kvm_write_tsc_offset was seen */
+	uint32_t pv_version; /* of the last record seen on this vCPU */
 };
 
 enum epoch_master { EPOCH_MASTER_UNKNOWN, EPOCH_MASTER_OFF, EPOCH_MASTER_ON };
@@ -85,13 +85,13 @@ enum epoch_master { EPOCH_MASTER_UNKNOWN, EPOCH_MASTER_OFF, EPOCH_MASTER_ON };
 struct epoch_vm {
 	struct epoch_vcpu **vcpus;
 	size_t n, room;
-	uint64_t khz;			/* of the host's TSC, set by who makes it; 0: not known */
-	uint64_t watch_from;		/* offset events are recorded since this host TSC */
-	uint64_t last_event;		/* host TSC of the newest event fed */
+	uint64_t khz;	     /* of the host's TSC, set by who makes it; 0: not known */
+	uint64_t watch_from; /* offset events are recorded since this host TSC */
+	uint64_t last_event; /* host TSC of the newest event fed */
 	enum epoch_master master;
-	unsigned int master_changes;	/* snapshots: kvm_update_master_clock events */
-	struct pvclock pv;		/* the VM-wide record, if has_pv, ... */
-	uint64_t pv_from;		/* ... seen first at this host TSC */
+	unsigned int master_changes; /* snapshots: kvm_update_master_clock events */
+	struct pvclock pv;	     /* the VM-wide record, if has_pv, ... */
+	uint64_t pv_from;	     /* ... seen first at this host TSC */
 	bool has_pv;
 };
 
@@ -193,8 +193,7 @@ enum epoch_result epoch_kvmclock_to_host(const struct epoch_vcpu *c, uint64_t ns
  * The same between guest TSC and kvmclock; the epoch is the one the value belongs to on the host,
  * under the same rule of exactly one.  A guest TSC has one kvmclock.
  */
-enum epoch_result epoch_guest_to_kvmclock(const struct epoch_vcpu *c, uint64_t guest,
-					  uint64_t *ns);
+enum epoch_result epoch_guest_to_kvmclock(const struct epoch_vcpu *c, uint64_t guest, uint64_t *ns);
 enum epoch_result epoch_kvmclock_to_guest(const struct epoch_vcpu *c, uint64_t ns, uint64_t *lo,
 					  uint64_t *hi);
 

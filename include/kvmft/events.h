@@ -15,27 +15,27 @@
 enum event_role {
 	EV_NONE,
 	/* a host's, in the thread of the vCPU */
-	EV_ENTRY,	 /* vcpu_id */
-	EV_EXIT,	 /* exit_reason, isa, guest_rip, vcpu_id */
-	EV_NESTED_EXIT,	 /* exit_reason, isa; of a guest's guest: does not end a turn */
-	EV_USER_EXIT,	 /* reason, errno */
-	EV_VCPU_WAKEUP,	 /* ns, waited */
-	EV_HALT_POLL,	 /* grow */
-	EV_PIO,		 /* rw (0: in), port */
-	EV_MMIO,	 /* type, gpa */
-	EV_FAST_MMIO,	 /* gpa */
-	EV_MSR,		 /* write, ecx, data */
-	EV_PAGE_FAULT,	 /* fault_address, error_code */
-	EV_GUEST_FAULT,	 /* ipa; the same on arm64, devices' addresses too */
-	EV_WFX,		 /* is_wfe (it spins; 0: it waits), vcpu_pc; arm64: what such an exit is */
-	EV_INJECT,	 /* vector, soft, reinjected */
-	EV_IOCTL,	 /* cmd */
+	EV_ENTRY,	/* vcpu_id */
+	EV_EXIT,	/* exit_reason, isa, guest_rip, vcpu_id */
+	EV_NESTED_EXIT, /* exit_reason, isa; of a guest's guest: does not end a turn */
+	EV_USER_EXIT,	/* reason, errno */
+	EV_VCPU_WAKEUP, /* ns, waited */
+	EV_HALT_POLL,	/* grow */
+	EV_PIO,		/* rw (0: in), port */
+	EV_MMIO,	/* type, gpa */
+	EV_FAST_MMIO,	/* gpa */
+	EV_MSR,		/* write, ecx, data */
+	EV_PAGE_FAULT,	/* fault_address, error_code */
+	EV_GUEST_FAULT, /* ipa; the same on arm64, devices' addresses too */
+	EV_WFX,		/* is_wfe (it spins; 0: it waits), vcpu_pc; arm64: what such an exit is */
+	EV_INJECT,	/* vector, soft, reinjected */
+	EV_IOCTL,	/* cmd */
 	/* ... and in any thread of its VM */
 	EV_SET_IRQ,	 /* gsi, level */
 	EV_MSI,		 /* address, data */
 	EV_IPI,		 /* icr_low, dest_id */
 	EV_ACCEPT,	 /* apicid, vec, dm */
-	EV_VGIC,	 /* vcpu_id, irq, level; of arm64: the vCPU is right of its own interrupts */
+	EV_VGIC,	 /* vcpu_id, irq, level; arm64: the vCPU is right for its own irqs */
 	EV_APICV_ACCEPT, /* apicid, vec */
 	EV_EOI,		 /* apicid, vector */
 	EV_PV_EOI,	 /* apicid, vector */
@@ -47,67 +47,67 @@ enum event_role {
 	EV_PVCLOCK,	 /* vcpu_id, version, tsc_timestamp, system_time, tsc_to_system_mul,
 			    tsc_shift, flags */
 	/* a host's or a guest's */
-	EV_SWITCH,	 /* prev_pid, prev_state, next_pid, next_comm, prev_comm */
-	EV_WAKING,	 /* pid */
-	EV_WAKEUP,	 /* pid, target_cpu, comm */
-	EV_WAKEUP_NEW,	 /* pid, target_cpu, comm */
-	EV_NEWTASK,	 /* pid, clone_flags */
-	EV_RQ_ISSUE,	 /* dev, sector, nr_sector, bytes, rwbs */
-	EV_RQ_COMPLETE,	 /* dev, sector, nr_sector, rwbs */
-	EV_IRQ_ENTRY,	 /* irq, name */
-	EV_IRQ_EXIT,	 /* irq */
-	EV_SOFTIRQ_ENTRY, /* vec */
-	EV_SOFTIRQ_EXIT, /* vec */
-	EV_VECTOR_ENTRY, /* vector; all of irq_vectors, a list that grows with the kernel */
-	EV_VECTOR_EXIT,	 /* vector */
-	EV_TIMER_IRQ,	 /* vector; the EV_VECTOR_ENTRY of the local timer */
+	EV_SWITCH,	   /* prev_pid, prev_state, next_pid, next_comm, prev_comm */
+	EV_WAKING,	   /* pid */
+	EV_WAKEUP,	   /* pid, target_cpu, comm */
+	EV_WAKEUP_NEW,	   /* pid, target_cpu, comm */
+	EV_NEWTASK,	   /* pid, clone_flags */
+	EV_RQ_ISSUE,	   /* dev, sector, nr_sector, bytes, rwbs */
+	EV_RQ_COMPLETE,	   /* dev, sector, nr_sector, rwbs */
+	EV_IRQ_ENTRY,	   /* irq, name */
+	EV_IRQ_EXIT,	   /* irq */
+	EV_SOFTIRQ_ENTRY,  /* vec */
+	EV_SOFTIRQ_EXIT,   /* vec */
+	EV_VECTOR_ENTRY,   /* vector; all of irq_vectors, a list that grows with the kernel */
+	EV_VECTOR_EXIT,	   /* vector */
+	EV_TIMER_IRQ,	   /* vector; the EV_VECTOR_ENTRY of the local timer */
 	EV_HRTIMER_START,  /* hrtimer, expires */
 	EV_HRTIMER_CANCEL, /* hrtimer */
 	EV_HRTIMER_EXPIRE, /* hrtimer, now, function */
-	EV_READ_MSR,	 /* msr, val */
-	EV_WRITE_MSR,	 /* msr, val */
-	EV_PRINT,	 /* buf; what a program wrote to trace_marker */
+	EV_READ_MSR,	   /* msr, val */
+	EV_WRITE_MSR,	   /* msr, val */
+	EV_PRINT,	   /* buf; what a program wrote to trace_marker */
 	/* what the guest's own latency tracers report, in ns, when it is over */
-	EV_TIMERLAT,	 /* timer_latency, context */
+	EV_TIMERLAT,	   /* timer_latency, context */
 	EV_TIMERLAT_ENTRY, /* ... in the ring of the tracer itself */
-	EV_NOISE_SAMPLE, /* duration */
-	EV_NOISE_THREAD, /* duration, pid */
-	EV_NOISE_IRQ,	 /* duration, desc */
-	EV_NOISE_SOFTIRQ, /* duration, vector */
-	EV_NOISE_NMI,	 /* duration */
+	EV_NOISE_SAMPLE,   /* duration */
+	EV_NOISE_THREAD,   /* duration, pid */
+	EV_NOISE_IRQ,	   /* duration, desc */
+	EV_NOISE_SOFTIRQ,  /* duration, vector */
+	EV_NOISE_NMI,	   /* duration */
 	/* a host's memory, in any thread */
-	EV_SPTE,	 /* gfn, level, old_spte, new_spte; a change of KVM's page tables */
-	EV_FAST_FAULT,	 /* cr2_or_gpa, error_code, old_spte, new_spte; only a permission bit was
+	EV_SPTE,       /* gfn, level, old_spte, new_spte; a change of KVM's page tables */
+	EV_FAST_FAULT, /* cr2_or_gpa, error_code, old_spte, new_spte; only a permission bit was
 			  * missing */
-	EV_UNMAP,	 /* start, end; addresses of the VMM that KVM must forget */
-	EV_PAGE_ALLOC,	 /* pfn, order, gfp_flags */
-	EV_BIO,		 /* dev, sector, nr_sector, rwbs */
-	EV_FILE_PAGE,	 /* pfn; a page of a file is read or created */
-	EV_SWAP_OUT,	 /* pfn */
-	EV_COMPACTION,	 /* zone_start */
-	EV_RECLAIM,	 /* order; by the thread itself */
-	EV_MIGRATED,	 /* succeeded */
-	EV_COLLAPSE,	 /* status; of small pages, by khugepaged */
-	EV_FILE_DIRTY,	 /* ino; a page of a file, that was clean */
-	EV_ASYNC,	 /* gva, gfn; another thread is to fetch the page */
-	EV_FETCHED,	 /* address, gva; ... and has it */
-	EV_USERFAULT,	 /* none; a kprobe of that name, see kvmft-latency(1) */
+	EV_UNMAP,      /* start, end; addresses of the VMM that KVM must forget */
+	EV_PAGE_ALLOC, /* pfn, order, gfp_flags */
+	EV_BIO,	       /* dev, sector, nr_sector, rwbs */
+	EV_FILE_PAGE,  /* pfn; a page of a file is read or created */
+	EV_SWAP_OUT,   /* pfn */
+	EV_COMPACTION, /* zone_start */
+	EV_RECLAIM,    /* order; by the thread itself */
+	EV_MIGRATED,   /* succeeded */
+	EV_COLLAPSE,   /* status; of small pages, by khugepaged */
+	EV_FILE_DIRTY, /* ino; a page of a file, that was clean */
+	EV_ASYNC,      /* gva, gfn; another thread is to fetch the page */
+	EV_FETCHED,    /* address, gva; ... and has it */
+	EV_USERFAULT,  /* none; a kprobe of that name, see kvmft-latency(1) */
 	/* a host's or a guest's network; skbaddr: where the packet is in its kernel */
 	EV_SOFTIRQ_RAISE, /* vec */
-	EV_NET_QUEUE,	 /* skbaddr, len, name; to a device's queue */
-	EV_NET_START,	 /* skbaddr, len, queue_mapping, name; to its driver */
-	EV_NET_XMIT,	 /* skbaddr, rc; the driver is back */
-	EV_NET_ENTRY,	 /* skbaddr, len, queue_mapping, name; received, before it is shared out */
-	EV_NET_RECEIVE,	 /* skbaddr, len, name; ... and after */
-	EV_GRO,		 /* skbaddr, len, queue_mapping, name; received, before it is merged */
-	EV_NAPI_POLL,	 /* napi, work, budget, dev_name; a poll is over */
-	EV_SKB_COPY,	 /* skbaddr, len; to a program */
-	EV_SKB_FREE,	 /* skbaddr */
-	EV_SKB_DROP,	 /* skbaddr */
+	EV_NET_QUEUE,	  /* skbaddr, len, name; to a device's queue */
+	EV_NET_START,	  /* skbaddr, len, queue_mapping, name; to its driver */
+	EV_NET_XMIT,	  /* skbaddr, rc; the driver is back */
+	EV_NET_ENTRY,	  /* skbaddr, len, queue_mapping, name; received, before it is shared out */
+	EV_NET_RECEIVE,	  /* skbaddr, len, name; ... and after */
+	EV_GRO,		  /* skbaddr, len, queue_mapping, name; received, before it is merged */
+	EV_NAPI_POLL,	  /* napi, work, budget, dev_name; a poll is over */
+	EV_SKB_COPY,	  /* skbaddr, len; to a program */
+	EV_SKB_FREE,	  /* skbaddr */
+	EV_SKB_DROP,	  /* skbaddr */
 	/* QEMU's own */
-	EV_QEMU_READ,	 /* req, sector, nsectors; of virtio_blk */
-	EV_QEMU_WRITE,	 /* req, sector, nsectors */
-	EV_QEMU_DONE,	 /* req */
+	EV_QEMU_READ,  /* req, sector, nsectors; of virtio_blk */
+	EV_QEMU_WRITE, /* req, sector, nsectors */
+	EV_QEMU_DONE,  /* req */
 	EV_ROLES,
 };
 

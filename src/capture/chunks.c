@@ -4,9 +4,9 @@
  * printed.
  *
  * A capture has one such thread, made when a stream has read its first chunks: a look at a few
- * events costs none. Each stream has a ring of buffers: chunk x goes to buffer x % nslot. The thread
- * fills those behind the one that is in use and then sleeps until some ring is half empty: waking it
- * takes longer than unpacking a chunk does.
+ * events costs none. Each stream has a ring of buffers: chunk x goes to buffer x % nslot. The
+ * thread fills those behind the one that is in use and then sleeps until some ring is half empty:
+ * waking it takes longer than unpacking a chunk does.
  */
 #include "reader.h"
 
@@ -164,7 +164,8 @@ static struct cap_ahead *ahead_of(const struct capture *c)
 
 /* ---- who reads ---- */
 
-int capture_chunks_open(const struct capture *c, const struct cap_stream *s, struct cap_chunks **out)
+int capture_chunks_open(const struct capture *c, const struct cap_stream *s,
+			struct cap_chunks **out)
 {
 	uint64_t size = 0, room = ROOM_ALL / MAX(c->nstream, (size_t)1);
 	struct cap_ahead *a;
@@ -182,7 +183,9 @@ int capture_chunks_open(const struct capture *c, const struct cap_stream *s, str
 	k = a ? calloc(1, sizeof(*k)) : NULL;
 	if (!k)
 		return -ENOMEM;
-	*k = (struct cap_chunks){ .c = c, .s = s, .size = size,
+	*k = (struct cap_chunks){ .c = c,
+				  .s = s,
+				  .size = size,
 				  .nslot = (size_t)MIN(room / size, (uint64_t)SLOTS_MAX),
 				  .alone = true };
 	k->nslot = MIN(k->nslot, s->next);

@@ -6,8 +6,8 @@
  * earlier one in exits of other kinds. Up to Linux 5.3 they were called idx and exit_reason, and up
  * to 4.8 a trap was 1, so kinds are known by their names. Neither event tells the vCPU.
  *
- * Of a GIC's interrupts the private ones of vCPUs and the lines of devices have an event. Those that
- * vCPUs send each other (SGIs), and messages through an ITS (LPIs), have none.
+ * Of a GIC's interrupts the private ones of vCPUs and the lines of devices have an event. Those
+ * that vCPUs send each other (SGIs), and messages through an ITS (LPIs), have none.
  */
 #include "arch.h"
 

@@ -9,7 +9,7 @@ const struct event_def x86_exit = {
 	"kvm", "kvm_exit", { "exit_reason", "isa", "guest_rip", "vcpu_id" },
 };
 
-/* Of Linux guests (arch/x86/include/asm/irq_vectors.h): from here on vectors are the kernel's own. */
+/* Linux guests (arch/x86/include/asm/irq_vectors.h): from here on vectors are the kernel's own. */
 #define TIMER_VECTOR 0xec
 
 static bool is_timer(unsigned int vector)

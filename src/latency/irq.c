@@ -223,8 +223,8 @@ int lat_irq_line(struct lat *l, const struct lat_in *in)
 
 	if (vm < 0 || number >= l->irqs->numbers)
 		return 0;
-	v = shared ? shared_vcpu(l, (size_t)vm, number, &homeless) :
-		     apic_vcpu(l, (size_t)vm, (uint32_t)in->f[0]);
+	v = shared ? shared_vcpu(l, (size_t)vm, number, &homeless)
+		   : apic_vcpu(l, (size_t)vm, (uint32_t)in->f[0]);
 	if (!v)
 		return 0;
 	c = chain_at(v, number);
@@ -395,8 +395,9 @@ static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq, const c
 }
 
 /*
- * A handler to which nothing on its vCPU belongs. It may be of an interrupt whose vCPU was not known,
- * and then is now, or was another one, and then is not known any more. That one is not measured.
+ * A handler to which nothing on its vCPU belongs. It may be of an interrupt whose vCPU was not
+ * known, and then is now, or was another one, and then is not known any more. That one is not
+ * measured.
  */
 static int stray(struct lat *l, struct lat_vcpu *v, int32_t irq, const char *name)
 {
@@ -469,7 +470,8 @@ static int handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in 
 	} else {
 		const char *event = fmt_name(in->i->ev);
 
-		snprintf(c->name, sizeof(c->name), "%.*s", (int)(strrchr(event, '_') - event), event);
+		snprintf(c->name, sizeof(c->name), "%.*s", (int)(strrchr(event, '_') - event),
+			 event);
 	}
 	return handler_takes(l, v, c);
 }
@@ -512,4 +514,3 @@ int lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	default: return guest_goes_on(l, v, in);
 	}
 }
-

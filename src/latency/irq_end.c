@@ -49,7 +49,8 @@ const struct lat_desc lat_desc_irq = {
 	/* The first is the sum of those up to "open at the end". */
 	.count = { "accepted", "measured", "never injected", "injected, handler not seen",
 		   "ended (EOI) before a handler was seen", "of vectors that the guest did not trace",
-		   "outside the guest's capture", "for a vCPU that is not told", "begun before the host's capture", "cut by lost events",
+		   "outside the guest's capture", "for a vCPU that is not told",
+		   "begun before the host's capture", "cut by lost events",
 		   "open at the end", "coalesced", "injected again", "posted",
 		   "handlers without an interrupt of the host" },
 };

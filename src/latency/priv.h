@@ -198,7 +198,7 @@ struct lat {
 	struct lat_net *net; /* NULL: not wanted */
 	const struct event_irqs *irqs; /* of the host's guests */
 	struct u64map irq_vector; /* vm << 32 | irq → vector, learnt */
-	struct u64map irq_vcpu;	  /* vm << 32 | number of a shared one → vCPU that took the last */
+	struct u64map irq_vcpu;	  /* vm << 32 | number of a shared one → vCPU of the last */
 	uint64_t now;
 	bool begun;
 	uint64_t begin, end; /* of the host's events */

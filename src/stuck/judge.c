@@ -231,8 +231,8 @@ static bool mostly(const struct stuck_verdict *v, enum stuck_at at)
 
 /*
  * It could run most of the time, but got less than a fifth of that. Looks alone may be wrong: one
- * that is woken by the same timer as kvmft can run whenever it is looked at. How long it had to wait
- * for a CPU is known as well, once it got one.
+ * that is woken by the same timer as kvmft can run whenever it is looked at. How long it had to
+ * wait for a CPU is known as well, once it got one.
  */
 static bool is_starved(const struct stuck_obs *o, const struct stuck_verdict *v)
 {
@@ -328,7 +328,7 @@ void stuck_judge(struct stuck_obs *o, const struct ksyms *syms, struct stuck_ver
 	v->deaf = o->count[STUCK_ACCEPT] && !o->count[STUCK_INJECT] && !o->count[STUCK_EOI];
 	find_place(o, syms, v);
 	v->class = judge(o, v);
-	/* Posted ones are not seen to be taken; but none made it run. The last may just be on its way. */
+	/* Posted ones are not seen to be taken; but none made it run. The last may be on its way. */
 	if (v->class == STUCK_HALTED && MAX(o->count[STUCK_INJECT], o->count[STUCK_ACCEPT]) > 1)
 		v->deaf = true;
 }

@@ -8,7 +8,7 @@
  * not read is known, and rates are of all.
  * Hist triggers by thread, reason and RIP would count each. But they take 1,120 instructions of a
  * vCPU for an exit, and the ring 660; they know neither time nor order; and a map has 131,072 cells
- * at most, of which one guest that works fills 2,000 in 5 s: among many it is full before one hangs.
+ * at most, of which one guest that works fills 2,000 in 5 s: with many it is full before one hangs.
  * It takes 0.5 s to make, and 40 us a cell to read (emulated).
  * kvm_entry is not asked for: its RIP is that of the exit before it, or an interrupt's handler.
  */

@@ -138,7 +138,7 @@ static void add_irqs(const struct stuck *s, const struct stuck_vcpu *c, struct s
 	sbuf_addc(b, ')');
 }
 
-/* Where it waits is not always its idle loop: on arm64 a delay can be a halt, that of a panic too. */
+/* It may wait elsewhere than in its idle loop: on arm64 a delay can be a halt, a panic's, too. */
 static void add_halt(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
 {
 	const struct stuck_row *r = stuck_most(&c->obs, STUCK_HLT, STUCK_HLT);

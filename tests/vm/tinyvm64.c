@@ -9,7 +9,8 @@
  * sees it. Prints its thread and how many rounds it saw. Exit 77 when there is no /dev/kvm.
  *
  * --code HEX    runs these instructions (14000000: b .) for ever, where a kernel's code is: at
- *               0xffffffc080000000, x19 the address without memory; the first line is then "pid P", and the thread is called as cloud-hypervisor's.
+ *               0xffffffc080000000, x19 the address without memory; the first line is then "pid P",
+ *               and the thread is called as cloud-hypervisor's.
  * --irq         an interrupt is pending from the start.
  * --pause-io S  rests so many seconds over each access.
  */
