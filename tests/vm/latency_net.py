@@ -83,9 +83,14 @@ def ping(doc, table, log, begin, end, khz, percent, qdisc=None):
         shown += trip
         found += took
     shares.sort()
+    # Without a delay a guest's ping is often still awake when the answer comes.
+    assert shares or not qdisc, "none has a reader"
+    if not shares:
+        print(f"{len(trips)} pings, none with a known reader")
+        return
     print(f"{len(trips)} pings, {len(shares)} with a known reader: {shown:.3f} ms by ping, {found:.3f} ms in stages, "
           f"{100 * found / shown:.2f} %; {shares[len(shares) // 2]:.2f} % or more of half of them")
-    assert len(shares) * 4 >= len(trips), "too few have a reader"
+    assert len(shares) * 2 >= len(trips) or not qdisc, "too few have a reader"
     assert shares[len(shares) // 2] >= float(percent), "the stages are not what ping shows"
     if qdisc:
         to_guest = requests if table == "net-rx" else answers
