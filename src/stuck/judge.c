@@ -328,7 +328,7 @@ void stuck_judge(struct stuck_obs *o, const struct ksyms *syms, struct stuck_ver
 	v->deaf = o->count[STUCK_ACCEPT] && !o->count[STUCK_INJECT] && !o->count[STUCK_EOI];
 	find_place(o, syms, v);
 	v->class = judge(o, v);
-	/* Posted ones are not seen to be taken; but none made it run. The last may be on its way. */
+	/* Posted ones are not seen taken, but none made it run; the last may be on its way. */
 	if (v->class == STUCK_HALTED && MAX(o->count[STUCK_INJECT], o->count[STUCK_ACCEPT]) > 1)
 		v->deaf = true;
 }
