@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# merge --follow and trace --guest: captures that grow give the lines of the captures that they become, each
+# merge --follow: captures that grow give the lines of the captures that they become, each
 # once; what is removed before it could be shown is told and counted; a side that is late holds nobody up.
+# Real recordings: follow-live.t.
 
 . "$(dirname "$0")/lib.sh"
-. "$(dirname "$0")/vmlib.sh"
 
 tools=${KVMFT_TOOLS:-$top/build/tests/tools}
 
@@ -265,154 +265,4 @@ err_has "[0-9]+ events came late, by" "... and how late, at the end"
 "$kvmft" merge "$whole/host" "$whole/web=$id" 2>/dev/null | sed 's/  */ /g' | sort >"$tmp/want.1"
 sed 's/  */ /g' "$out" | sort >"$tmp/got.1"
 ok "... no line is missing, none is twice" cmp "$tmp/want.1" "$tmp/got.1"
-
-# ---- real recordings ----
-
-need_recording "following real recordings"
-"$tinyvm" --vcpus 2 --pause 50 --ms 120000 --name t1 >"$tmp/vm.txt" &
-vm=$!
-sleep 0.5
-
-# recorded OPTION...: what is followed of a recording of 3 s.
-recorded()
-{
-	rm -rf "$tmp/h"
-	"$kvmft" record --as host -q -e kvm:kvm_pio -d 3s --flush 200ms -o "$tmp/h" "$@" &
-	recorder=$!
-	i=0
-	while [ ! -s "$tmp/h/meta" ] && [ $i -lt 50 ]; do
-		sleep 0.1
-		i=$((i + 1))
-	done
-	timeout 60 "$kvmft" merge --follow "$tmp/h" >"$out" 2>"$err"
-	rc=$?
-	wait "$recorder"
-	recorder=
-}
-
-recorded
-status_is 0 "a recording is followed"
-"$kvmft" merge -q "$tmp/h" 2>/dev/null | sed 's/<\.\.\.>-/-/; s/^\([^ ]*\) [^ ]*-\([0-9]*\)/\1 \2/; s/  */ /g' >"$tmp/want.1"
-sed 's/<\.\.\.>-/-/; s/^\([^ ]*\) [^ ]*-\([0-9]*\)/\1 \2/; s/  */ /g' "$out" >"$tmp/got.1"
-ok "... its lines, but for names that are known at the end" cmp "$tmp/want.1" "$tmp/got.1"
-recorded --rotate 64K --keep 2
-status_is 3 "segments go before they can be shown"
-out_has "LOST EVENTS" "... the place is told"
-shown=$(sed -n 's/^kvmft: host: \([0-9]*\) events, .*/\1/p' "$err")
-lost=$(sed -n 's/^kvmft: host: [0-9]* events, \([0-9]*\) lost.*/\1/p' "$err")
-made=$(awk '/^stats when=end/ { for (i = 1; i <= NF; i++) if (sub("^read=", "", $i)) n += $i }
-	END { print n }' "$tmp/h/meta")
-if grep -q 'or more' "$err"; then
-	ok "... the first had gone before it began: 'or more'" test "$shown" -lt "$made"
-else
-	is $((shown + lost)) "$made" "... shown and lost are all that were made"
-fi
-
-# ---- trace --guest ----
-
-PATH=$tmp/bin:$PATH
-mkdir "$tmp/bin"
-ln -s "$kvmft" "$tmp/bin/kvmft"
-mem()
-{
-	ls -d /dev/shm/kvmft.* /run/kvmft.*.*.0 2>/dev/null
-}
-before=$(mem)
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio -d 3s
-status_is 0 "trace --guest"
-ok "... lines of the host" grep -q '^host .* kvm:kvm_pio: ' "$out"
-ok "... and of the guest" grep -q '^t1 .* \[v[01]\] .* kvm:kvm_mmio: ' "$out"
-back=$(sed 's/\[v*[0-9]*\]//; s/^[^ ]* *[^ ]* *//' "$out" | awk '$1 + 0 < last { n++ } { last = $1 + 0 } END { print n + 0 }')
-late=$(sed -n 's/.*: \([0-9]*\) events came late.*/\1/p' "$err" | awk '{ n += $1 } END { print n + 0 }')
-ok "... in order of time but for what came late ($back, $late)" test "$back" -le "$late"
-ok "... as many as the summary says" test "$(wc -l <"$out")" = \
-	"$(awk '/ events, / { n += $3 } END { print n }' "$err")"
-is "$(mem)" "$before" "... nothing is left in memory"
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio --tsc --side t1 --format json -N 20
-status_is 0 "trace --guest, an end by count"
-is "$(grep -c '"kind":"event"' "$out")" 20 "... of 20 events"
-out_has '"clock":"host-tsc"' "... in TSC"
-timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio 2>"$err" | head -n 5 >"$out"
-is "$(wc -l <"$out" | tr -d ' ')" 5 "a reader that has seen enough ends it"
-is "$(mem)" "$before" "... nothing is left in memory"
-is "$(our_instances)" "" "... and no instance"
-
-: >"$out"
-"$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' --guest-events kvm:kvm_mmio >"$out" 2>"$err" &
-job=$!
-comes . "$out"
-kill -TERM $job
-kill -INT $job
-wait $job
-rc=$?
-status_is 3 "a second signal"
-err_has "a second signal ended this before all was shown" "... is said to have ended it"
-is "$(mem)" "$before" "... nothing is left in memory"
-timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio >"$out" 2>"$err" &
-job=$!
-sleep 3
-tracer=$(pgrep -P $job)
-kill -KILL "$tracer"
-wait $job
-sleep 2
-ok "a killed one leaves its session" test -d "$(echo "/dev/shm/kvmft.$tracer".*)"
-run "$kvmft" reset -n
-out_has "^session /dev/shm/kvmft\.$tracer\." "... which reset names"
-out_has "^would remove .* and 1 session" "... and counts"
-run "$kvmft" reset
-out_has "^session /dev/shm/kvmft\.$tracer\." "... and removes"
-out_has "^removed .* and 1 session" "... and counts"
-is "$(mem)" "$before" "... nothing is left"
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' --side t7 -d 3s
-status_is 2 "trace --guest with a side that is none"
-err_has "^kvmft trace: option --side: 't7' is neither" "... speaks in its own name"
-is "$(grep -c 'kvmft merge\|/dev/shm\|/run/' "$err")" 0 "... and of no command and place that nobody named"
-"$tinyvm" --vcpus 2 --ms 10000 >/dev/null &
-fast=$!
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio -b 8K --guest t1=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio -d 2s
-kill $fast
-wait $fast 2>/dev/null
-err_has '^kvmft: host: [0-9]+ events, .* [1-9][0-9]* lost' "trace --guest, the host's ring is too small"
-is "$(grep -c '/dev/shm\|/run/' "$err")" 0 "... and its recorder names no place, either"
-timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio -d 6s >"$out" 2>"$err" &
-job=$!
-sleep 3
-rm -r "/dev/shm/kvmft.$(pgrep -P $job)".*/t1
-wait $job
-rc=$?
-status_is 3 "trace --guest, a guest's capture goes"
-err_has "^kvmft: cannot open capture t1: .*: left out from now on" "... the side is named"
-is "$(grep -c 'kvmft merge\|/dev/shm\|/run/' "$err")" 0 "... and no place that nobody named"
-ok "... the host goes on" grep -q '^host' "$out"
-is "$(mem)" "$before" "... nothing is left in memory"
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio -b 100G --guest t1=/usr/bin/env -d 1s
-status_is 1 "trace --guest, a ring larger than memory allows"
-err_has "at most -b [0-9]+K$" "... is told what it may have, and of no option that it lacks"
-others=
-for name in t2 t3; do
-	"$tinyvm" --ms 20000 --name $name >"$tmp/$name.txt" &
-	others="$others $!"
-	wait_for_line "$tmp/$name.txt"
-done
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest other=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio -d 1s
-# shellcheck disable=SC2086 # a list
-kill $others
-# shellcheck disable=SC2086
-wait $others 2>/dev/null
-status_is 4 "trace --guest, a guest that may be of several VMs"
-err_has 'name its VM: of what `kvmft record --guest` writes, by kvmft merge HOST GUEST=SEL\. VMs there: ' \
-	"... is named where that can be done"
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=false
-status_is 1 "a guest that cannot be reached"
-err_has "t1: " "... is named"
-is "$(mem)" "$before" "... nothing is left"
-is "$(tracefs_state)" "$state_before" "the kernel's own settings are as before"
-
 finish
