@@ -322,6 +322,7 @@ static int need(struct lat *l, struct kvmft_err *err)
 		l->left_out[k] = l->o.want[k] ? lacks(l, k) : NULL;
 		l->o.want[k] &= !l->left_out[k];
 		any |= l->o.want[k];
+		l->chains |= l->o.want[k] && k != LAT_MEM;
 		if (l->left_out[k])
 			first = MIN(first, k);
 	}
@@ -454,21 +455,21 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 		/* An injection is part of the entry that follows it. */
 		if (in->kind == EV_ENTRY && l->mem)
 			ret = lat_mem_entry(l, v, in);
-		if (!ret && in->kind == EV_ENTRY && !l->o.states_only)
+		if (!ret && in->kind == EV_ENTRY && l->chains)
 			ret = lat_irq_entry(l, v, in->t);
 		if (!ret)
 			ret = lat_vcpu_host(l, v, in);
 		if (!ret && in->kind == EV_EXIT && l->mem)
 			ret = lat_mem_exit(l, v, in);
-		if (!ret && in->kind == EV_EXIT && v->state == VS_HALTED && !l->o.states_only)
+		if (!ret && in->kind == EV_EXIT && v->state == VS_HALTED && l->chains)
 			ret = lat_irq_passed(l, v, in->t, -1, true);
 		if (ret)
 			return ret;
 	}
-	if (l->o.states_only)
-		return feed_state(l, in);
 	if (v && (in->kind == EV_MMIO || in->kind == EV_FAST_MMIO))
 		lat_mem_device(v);
+	if (!l->chains)
+		return feed_state(l, in);
 	if (l->net && v && lat_is_doorbell(in))
 		lat_net_doorbell(l, v);
 	lat_io_host(l, v, in);
@@ -520,12 +521,12 @@ static int feed_guest(struct lat *l, const struct lat_in *in)
 	v = lat_vcpu_get(l, (size_t)in->i->vm, (uint32_t)in->i->vcpu);
 	if (!v)
 		return -ENOMEM;
-	if (l->o.states_only) {
-		lat_vcpu_guest(v, in);
-		return 0;
-	}
 	if (!l->guest[in->i->vm].begun && !in->i->unplaced)
 		ret = guest_begins(l, (size_t)in->i->vm, in->t);
+	if (!l->chains) {
+		lat_vcpu_guest(v, in);
+		return ret;
+	}
 	if (!ret)
 		ret = lat_irq_guest(l, v, in);
 	if (!ret)
