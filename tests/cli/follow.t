@@ -180,6 +180,9 @@ comes()
 for gone in web web/meta; do
 	begin_grow 4
 	grow host 5
+	# What was in it must not be taken for what comes.
+	: >"$out"
+	: >"$err"
 	timeout 30 "$kvmft" merge --follow --delay 100ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 	job=$!
 	comes '^syn ' "$out"
@@ -200,6 +203,7 @@ for gone in web web/meta; do
 	err_has "host: [0-9]+ events, 0 lost$" "... with its summary"
 done
 begin_grow 5
+: >"$out"
 timeout 30 "$kvmft" merge --follow --delay 100ms --clock guest-tsc --side web "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 job=$!
 comes . "$out"
