@@ -119,6 +119,7 @@ struct net_task {
 	uint64_t woken, ran;
 	struct net_ref by; /* woken while the kernel was busy with it */
 	uint32_t by_len;
+	bool takes; /* from a tap, as a VMM's or vhost's */
 };
 
 /* One kernel: the host, or a guest. */
