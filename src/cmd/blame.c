@@ -454,7 +454,7 @@ static int blame_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	const struct blame_opts_given *o = opts;
 	const struct many_doc d = {
 		.format = o->format ? o->format : "text", .f = o->file.page.f, .title = "Cause",
-		.what = "spikes", .by_time = true,
+		.what = "Spikes", .times = "total time", .of = "spikes", .key = KEY_TIME,
 	};
 
 	return o->many ? many_print(o->many, &d, err) : blame_this(o, argc, argv, NULL, err);

@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 
 #include "captures.h"
+#include "kvmft/columns.h"
 #include "kvmft/json.h"
 #include "kvmft/sandbox.h"
 
@@ -410,18 +411,30 @@ static int sum_rows(struct sum *s, const struct sbuf *rows)
 	return ret;
 }
 
-static int by_n(const void *a, const void *b)
+static uint64_t mean(const struct many_row *r)
 {
-	const struct many_row *x = a, *y = b;
-
-	return x->n != y->n ? (x->n > y->n ? -1 : 1) : strcmp(x->name, y->name);
+	return r->timed ? r->total / r->timed : 0;
 }
 
-static int by_total(const void *a, const void *b)
+static uint64_t by_value(const struct many_row *r, enum report_key key)
+{
+	switch (key) {
+	case KEY_TIME:
+	case KEY_TIME_PCT: return r->total;
+	case KEY_MAX: return r->max;
+	case KEY_MIN: return r->min;
+	case KEY_MEAN: return mean(r);
+	case KEY_NAME: return 0; /* equal ones are by name */
+	default: return r->n;
+	}
+}
+
+static int by_key(const void *a, const void *b, void *key)
 {
 	const struct many_row *x = a, *y = b;
+	uint64_t v = by_value(x, *(enum report_key *)key), w = by_value(y, *(enum report_key *)key);
 
-	return x->total != y->total ? (x->total > y->total ? -1 : 1) : strcmp(x->name, y->name);
+	return v != w ? (v > w ? -1 : 1) : strcmp(x->name, y->name);
 }
 
 /* ---- printing ---- */
@@ -431,33 +444,61 @@ static double percent(uint64_t part, uint64_t whole)
 	return whole ? 100.0 * (double)part / (double)whole : 0;
 }
 
-static void us(struct sbuf *b, uint64_t ns)
+/* "1.23us", rounded. */
+static const char *us(uint64_t ns, char text[32])
+{
+	ns += 5;
+	snprintf(text, 32, "%" PRIu64 ".%02uus", ns / 1000, (unsigned int)(ns % 1000 / 10));
+	return text;
+}
+
+static void sum_head(const struct many_doc *d, struct columns *c, struct sbuf *b)
+{
+	columns_put(c, b, "%s", d->title);
+	columns_put(c, b, "%s", d->what);
+	columns_put(c, b, "%s%%", d->what);
+	columns_put(c, b, "Time%%");
+	columns_put(c, b, "Min Time");
+	columns_put(c, b, "Max Time");
+	columns_put(c, b, "Avg time");
+	columns_end(c, b);
+	if (c->print)
+		sbuf_addc(b, '\n');
+}
+
+static void sum_row(const struct sum *s, const struct many_row *r, struct columns *c,
+		    struct sbuf *b)
 {
 	char text[32];
 
-	ns += 5; /* rounded */
-	snprintf(text, sizeof(text), "%" PRIu64 ".%02uus", ns / 1000, (unsigned int)(ns % 1000 / 10));
-	sbuf_addf(b, " %13s", text);
+	columns_put(c, b, "%s", r->name);
+	columns_put(c, b, "%" PRIu64, r->n);
+	columns_put(c, b, "%.2f%%", percent(r->n, s->all));
+	columns_put(c, b, "%.2f%%", percent(r->total, s->total));
+	columns_put(c, b, "%s", us(r->min, text));
+	columns_put(c, b, "%s", us(r->max, text));
+	columns_put(c, b, "%s", us(mean(r), text));
+	columns_end(c, b);
 }
 
+/* With the columns of the tables above it. */
 static void sum_text(const struct many_doc *d, const struct sum *s, struct sbuf *b)
 {
-	sbuf_addf(b, "==> all %zu together <==\n\n%18s %10s %8s %8s %13s %13s\n\n", s->captures,
-		  d->title, "Count", "Count%", "Time%", "Max", "Mean");
-	for (size_t i = 0; i < s->n && (!d->top || i < d->top); i++) {
-		const struct many_row *r = &s->v[i];
+	size_t n = d->top ? MIN(d->top, s->n) : s->n;
+	struct columns c = { 0 };
+	char text[32];
 
-		sbuf_addf(b, "%18s %10" PRIu64 " %7.2f%% %7.2f%%", r->name, r->n,
-			  percent(r->n, s->all), percent(r->total, s->total));
-		us(b, r->max);
-		us(b, r->timed ? r->total / r->timed : 0);
-		sbuf_addc(b, '\n');
+	sbuf_addf(b, "==> all %zu together <==\n\n", s->captures);
+	for (int pass = 0; pass < 2; pass++) {
+		c.print = pass;
+		sum_head(d, &c, b);
+		for (size_t i = 0; i < n; i++)
+			sum_row(s, &s->v[i], &c, b);
 	}
-	if (d->top && s->n > d->top)
-		sbuf_addf(b, "%18s\n", "...");
-	sbuf_addf(b, "\nTotal %s:%" PRIu64 ", total time:", d->what, s->all);
-	sbuf_addf(b, "%" PRIu64 ".%02uus.\n", (s->total + 5) / 1000,
-		  (unsigned int)((s->total + 5) % 1000 / 10));
+	if (n < s->n)
+		sbuf_addf(b, "%*s\n", (int)c.width[0], "...");
+	sbuf_addf(b, "\nTotal %s:%" PRIu64 ", %s:%s.\n", d->what, s->all, d->times,
+		  us(s->total, text));
 }
 
 static int sum_json(const struct many_doc *d, const struct sum *s, struct sbuf *b)
@@ -466,7 +507,7 @@ static int sum_json(const struct many_doc *d, const struct sum *s, struct sbuf *
 
 	json_line_begin(&j, b);
 	json_put_u64(&j, "captures", s->captures);
-	json_put_str(&j, "of", d->what);
+	json_put_str(&j, "of", d->of);
 	json_put_array(&j, "together");
 	for (size_t i = 0; i < s->n; i++) {
 		const struct many_row *r = &s->v[i];
@@ -566,10 +607,11 @@ static void tell_notes(const struct sbuf *notes, const char *input)
 static int print_sum(const struct many_doc *d, struct sum *s)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	enum report_key key = d->key;
 	int ret = 0;
 
 	if (s->n)
-		qsort(s->v, s->n, sizeof(*s->v), d->by_time ? by_total : by_n);
+		qsort_r(s->v, s->n, sizeof(*s->v), by_key, &key);
 	if (is(d, "json")) {
 		ret = sum_json(d, s, &b);
 	} else if (is(d, "text") && s->captures > 1) {
@@ -616,11 +658,11 @@ int many_print(struct many *m, const struct many_doc *d, struct kvmft_err *err)
 	else if (ret)
 		err_set(err, -ret, "a process that reads captures ended: %s", strerror(-ret));
 	else if (!good)
-		ret = err_set(err, ENODATA, "none of %zu captures could be read", n);
+		ret = err_set(err, ENODATA, "none of %zu captures gave a result", n);
 	else
 		ret = print_sum(d, &s);
 	if (!ret && good < n)
-		cli_note("%zu of %zu captures could not be read: the others are here", n - good, n);
+		cli_note("%zu of %zu captures gave no result: the others are here", n - good, n);
 	free(s.v);
 	if (ret)
 		return ret == -EPIPE ? KVMFT_OK : ret;

@@ -486,9 +486,10 @@ static int report_one(void *ctx, const char *input, FILE *out, struct sbuf *rows
 static int report_many(const struct opts *o, struct kvmft_err *err)
 {
 	const struct many_doc d = {
-		.format = cli_formats[MAX(o->format, 0)], .f = o->file.page.f, .title = "Event",
-		.what = "samples", .top = o->top.v,
-		.by_time = o->key == KEY_TIME || o->key == KEY_TIME_PCT,
+		.format = cli_formats[MAX(o->format, 0)], .f = o->file.page.f,
+		.title = class_title(class_find(o->event ? o->event : "vmexit")), .what = "Samples",
+		.times = "Total events handled time", .of = "samples", .top = o->top.v,
+		.key = (enum report_key)MAX(o->key, 0),
 	};
 
 	return many_print(o->many, &d, err);

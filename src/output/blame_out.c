@@ -3,7 +3,7 @@
  * blame_out.c: spikes and their causes: as text, a block for each or a line per group; as one JSON
  * document; as CSV with a line per part.
  */
-#include "columns.h"
+#include "kvmft/columns.h"
 #include "kvmft/ksyms.h"
 #include "kvmft/blame_output.h"
 #include "kvmft/row.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* columns.c: columns as wide as their contents. */
-#include "columns.h"
+#include "kvmft/columns.h"
 
 #include <ctype.h>
 #include <stdarg.h>

@@ -3,7 +3,7 @@
  * diff_out.c: what differs between two recordings, as text of 80 columns, JSON and CSV.
  */
 #include "kvmft/diff_out.h"
-#include "columns.h"
+#include "kvmft/columns.h"
 
 #include <errno.h>
 #include <inttypes.h>

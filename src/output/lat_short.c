@@ -3,7 +3,7 @@
  * lat_short.c: latency results on one screen: the groups that took most of the time, and when the
  * worst cases were.
  */
-#include "columns.h"
+#include "kvmft/columns.h"
 #include "lat_text.h"
 #include "kvmft/screen.h"
 

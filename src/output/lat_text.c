@@ -3,7 +3,7 @@
  * lat_text.c: latency results as text: per table the stages of each group, a histogram of the
  * totals, what was counted, and the worst cases with their part of the time line.
  */
-#include "columns.h"
+#include "kvmft/columns.h"
 #include "lat_text.h"
 
 #include <errno.h>

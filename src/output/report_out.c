@@ -7,7 +7,7 @@
  * not have is to the right of its columns or after its tables, in lines that begin with '#'.
  */
 #include "kvmft/report_out.h"
-#include "columns.h"
+#include "kvmft/columns.h"
 #include "report_metrics.h"
 #include "kvmft/screen.h"
 

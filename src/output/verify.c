@@ -3,7 +3,7 @@
  * verify.c: the result of `kvmft verify`, for people, for programs and for tables.
  */
 #include "kvmft/verify.h"
-#include "columns.h"
+#include "kvmft/columns.h"
 #include "kvmft/screen.h"
 
 #include "kvmft/output.h"

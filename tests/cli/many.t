@@ -22,6 +22,15 @@ status_is 0 "report of a tree"
 is "$(grep '^==>' "$out" | tr '\n' ' ')" \
 	"==> day/db/only <== ==> day/web1/host <== ==> day/web2/0600 <== ==> day/web2/0700 <== ==> all 4 together <== " \
 	"... in the order of their names, without the guest"
+table_head() { sed -n "\\,^==> $1,,\$p" "$out" | grep Samples% | head -n 1 | tr -s ' '; }
+is "$(table_head all)" "$(table_head day/db)" "the last table has the columns of the others"
+for key in sample time max_t min_t mean_t ev_name; do
+	run "$kvmft" report -k "$key" day/db/only day/db/../db/only day/web2/0600
+	sed -n '/^==> all/,$s/^ *\([A-Z_]*\) .*%.*/\1/p' "$out" | grep . >got
+	"$kvmft" report -k "$key" day/db/only 2>/dev/null | sed -n 's/^ *\([A-Z_]*\) .*[0-9]%.*us.*/\1/p' >want
+	ok "... and, of what is twice the same, the same order (-k $key)" sh -c "test -s got && cmp got want"
+done
+run "$kvmft" report -i day
 "$kvmft" report day/web1/host day/db/only 2>/dev/null >want
 run "$kvmft" report day/web1/host day/db/only ./day/web1/host
 ok "one that is named twice counts once" cmp "$out" want
@@ -63,7 +72,7 @@ rm day/web2/0700/meta
 run "$kvmft" report -i day
 status_is 3 "a damaged capture: exit 3"
 err_has "^kvmft: day/web2/0700: " "... it is named"
-err_has "1 of 4 captures could not be read" "... and counted"
+err_has "1 of 4 captures gave no result" "... and counted"
 out_has "all 3 together" "... the others are there"
 run "$kvmft" report --format json -i day
 out_has '"capture":"day/web2/0700","exit":1,"error":' "... in JSON as well"
@@ -91,7 +100,7 @@ run "$kvmft" blame more
 status_is 0 "blame of a tree of sessions"
 is "$(grep -c '^==> more/./run <==' "$out")" 2 "... a list for each"
 n=$("$kvmft" blame --format csv more/a/run 2>/dev/null | cut -d, -f1-8 | sort -u | grep -vc '^what,')
-out_has "Total spikes:$((2 * n))," "... and all together"
+out_has "Total Spikes:$((2 * n))," "... and all together"
 run "$kvmft" blame more/a/run more/b/run
 is "$(grep -c '^==> more/./run <==' "$out")" 2 "sessions by their names"
 run "$kvmft" blame --by cause --format json more

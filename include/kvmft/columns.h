@@ -3,8 +3,8 @@
  * columns.h: a table for people whose columns are as wide as their contents. Its rows are made
  * twice: first to be measured, then to be printed.
  */
-#ifndef KVMFT_OUTPUT_COLUMNS_H
-#define KVMFT_OUTPUT_COLUMNS_H
+#ifndef KVMFT_COLUMNS_H
+#define KVMFT_COLUMNS_H
 
 #include "kvmft/util.h"
 
