@@ -182,6 +182,17 @@ enum epoch_result epoch_host_to_guest(const struct epoch_vcpu *c, uint64_t host,
 enum epoch_result epoch_guest_to_host(const struct epoch_vcpu *c, uint64_t guest, uint64_t *lo,
 				      uint64_t *hi);
 
+/* Guest TSCs @from .. @from + @len - 1 are host TSCs + @offset; @len 0: none. */
+struct epoch_line {
+	uint64_t from, len, offset;
+};
+
+/*
+ * What epoch_guest_to_host() says of all guest TSCs around @guest as a line, for which no epoch has
+ * to be looked up. False: @guest has no host TSC, or several, or a TSC that is scaled.
+ */
+bool epoch_guest_line(const struct epoch_vcpu *c, uint64_t guest, struct epoch_line *line);
+
 /* kvmclock ns at host TSC @host, by the map and the record in force: exact. */
 enum epoch_result epoch_host_to_kvmclock(const struct epoch_vcpu *c, uint64_t host, uint64_t *ns);
 

@@ -36,6 +36,9 @@ void guest_time_free(struct guest_time *g); /* NULL is fine; g itself is the cal
  */
 enum epoch_result guest_time_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
 				     uint64_t after, uint64_t ts, uint64_t *lo, uint64_t *hi);
+/* The same of all stamps around ts as a line; false: there is none. See epoch_guest_line(). */
+bool guest_time_line(const struct guest_time *g, const struct epoch_vcpu *v, uint64_t ts,
+		     struct epoch_line *line);
 /* For a guest TSC, whatever the capture's trace clock. */
 enum epoch_result guest_time_tsc_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
 					 uint64_t ts, uint64_t *lo, uint64_t *hi);

@@ -203,6 +203,36 @@ enum epoch_result epoch_guest_to_host(const struct epoch_vcpu *c, uint64_t guest
 	return give(r, k.lo, k.hi, lo, hi);
 }
 
+bool epoch_guest_line(const struct epoch_vcpu *c, uint64_t guest, struct epoch_line *line)
+{
+	uint64_t below = UINT64_MAX, above = UINT64_MAX, first, last;
+	size_t found = 0;
+	struct span s;
+
+	if (!c || !c->n || !c->v[0].has_map)
+		return false;
+	for (size_t i = 0; i < c->n; i = s.end) {
+		s = span_at(c, i, false);
+		if (!tsc_map_unscaled(s.map))
+			return false;
+		/* Its guest TSCs, which may wrap: so only distances are compared. */
+		first = s.map->offset + s.from;
+		last = s.map->offset + s.to;
+		if (guest - first <= last - first) {
+			found++;
+			line->offset = s.map->offset;
+			below = MIN(below, guest - first);
+			above = MIN(above, last - guest);
+		} else {
+			below = MIN(below, guest - last - 1);
+			above = MIN(above, first - guest - 1);
+		}
+	}
+	line->from = guest - below;
+	line->len = below + above; /* not the last one: that would be 0 if it were all of them */
+	return found == 1;
+}
+
 /* Cut the guest TSCs [*a, *b] to those read in span @s, given their host TSCs [lo, hi] there. */
 static void cut_guest(const struct span *s, uint64_t lo, uint64_t hi, uint64_t *a, uint64_t *b)
 {

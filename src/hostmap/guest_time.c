@@ -152,3 +152,9 @@ enum epoch_result guest_time_to_host(const struct guest_time *g, const struct ep
 		return tsc_to_host_after(g, v, after, ts, lo, hi);
 	return own_to_host(g, v, after, ts, lo, hi);
 }
+
+bool guest_time_line(const struct guest_time *g, const struct epoch_vcpu *v, uint64_t ts,
+		     struct epoch_line *line)
+{
+	return !g->kvmclock && g->own.kind == OWN_TSC && epoch_guest_line(v, ts, line);
+}

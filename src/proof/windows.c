@@ -181,20 +181,17 @@ static void account_inside(struct windows *w, struct win_vcpu *v, uint64_t host)
 	v->s.inside++;
 }
 
+/* The same for slack alone. */
 static void account_slack(struct windows *w, struct win_vcpu *v, uint64_t host, bool late,
 			  int64_t value)
 {
-	struct win_stats s = { 0 };
+	struct win_stats *const to[] = { slice_at(w, v, host), &v->part[v->on], &v->s };
 
-	if (late) {
-		s.late = value;
-		s.has_late = true;
-	} else {
-		s.early = value;
-		s.has_early = true;
+	for (size_t i = 0; i < ARRAY_SIZE(to); i++) {
+		slack(late ? &to[i]->late : &to[i]->early,
+		      late ? &to[i]->has_late : &to[i]->has_early, value);
+		to[i]->outside_max = MAX(to[i]->outside_max, -value);
 	}
-	s.outside_max = value < 0 ? -value : 0;
-	account(w, v, host, &s);
 }
 
 /* ---- turns ---- */

@@ -41,6 +41,8 @@ struct tl_stream {
 	const struct fmt *fmt; /* src's */
 	struct rstream r;
 	struct tl_stamps stamps;
+	/* Stamps whose place is known without more ado; of a guest those near the last one. */
+	struct epoch_line line;
 	uint64_t from;	/* of the window, host TSC */
 	bool converts;	/* stamps are not simply the first host's TSC, or it is QEMU's */
 	bool placed;	/* at.host is only a place: that of the event before, or of the first one

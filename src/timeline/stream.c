@@ -155,6 +155,15 @@ static bool begins_late(struct tl_stream *s, enum rkind k)
 	return true;
 }
 
+/* Most events that follow are near this one, whose place is known. */
+static void line_begin(struct tl_stream *s, uint64_t ts)
+{
+	if (!s->stamps.gtime || s->skip.mark || s->at.unplaced || ts - s->line.from < s->line.len)
+		return;
+	if (!guest_time_line(s->stamps.gtime, s->stamps.epochs, ts, &s->line))
+		s->line.len = 0;
+}
+
 /* By everything that there is; have: rstream_next() has returned an event. */
 static __attribute__((noinline)) bool next_any(struct tl_stream *s, bool have, uint64_t *key)
 {
@@ -172,6 +181,7 @@ static __attribute__((noinline)) bool next_any(struct tl_stream *s, bool have, u
 		case R_EVENT:
 			look_at(s);
 			place(s, s->stamp = s->r.rec.ts);
+			line_begin(s, s->stamp);
 			break;
 		case R_GAP:
 			s->at.kind = TL_GAP;
@@ -203,19 +213,20 @@ static __attribute__((noinline)) bool next_any(struct tl_stream *s, bool have, u
 	return true;
 }
 
-/* The usual case: an event of the first host, no earlier than the previous one, in the window. */
+/* The usual case: an event on the line, no earlier than the previous one, in the window. */
 bool tl_stream_next(void *stream, uint64_t *key)
 {
 	struct tl_stream *s = stream;
-	uint64_t ts;
+	uint64_t ts, host;
 
-	if (s->converts || !rstream_next_fast(&s->r))
+	if (!s->line.len || !rstream_next_fast(&s->r))
 		return next_any(s, false, key);
 	ts = s->r.rec.ts;
-	if (ts < s->at.host || ts < s->from)
+	host = ts - s->line.offset;
+	if (ts - s->line.from >= s->line.len || host < s->at.host || host < s->from)
 		return next_any(s, true, key);
 	look_at(s);
-	s->at.host = *key = ts;
+	s->at.host = *key = host;
 	s->at.width = 0;
 	s->at.unplaced = false;
 	s->placed = true;
@@ -254,6 +265,8 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 		if (!s->skip.mark)
 			return -ENOMEM;
 	}
+	if (!s->converts)
+		s->line.len = UINT64_MAX;
 	s->from = t->from;
 	s->begin = src->alone ? 0 : t->map->cap->begin_tsc;
 	ret = rstream_open(&s->r, src->cap, cs);

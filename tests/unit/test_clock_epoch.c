@@ -286,6 +286,71 @@ static void test_round_trip(void **state)
 	epoch_vm_free(vm);
 }
 
+/* A line says of its guest TSCs what the epochs say of each. */
+static void expect_line(const struct epoch_vcpu *c, uint64_t guest, uint64_t *seed, int *lines)
+{
+	struct epoch_line line = { 0 };
+	uint64_t lo, hi, g;
+
+	if (!epoch_guest_line(c, guest, &line))
+		return;
+	++*lines;
+	for (int k = 0; k < 12 && line.len; k++) {
+		uint64_t d[] = { 0, line.len - 1, guest - line.from, prng(seed) % line.len };
+
+		g = line.from + d[k % 4];
+		if (g - line.from >= line.len)
+			continue;
+		assert_true(epoch_result_usable(epoch_guest_to_host(c, g, &lo, &hi)));
+		assert_int_equal(lo, g - line.offset);
+		assert_int_equal(hi, lo);
+	}
+}
+
+static void test_line(void **state)
+{
+	uint64_t seed = 29, g;
+	int lines = 0;
+
+	(void)state;
+	for (int round = 0; round < 40; round++) {
+		struct epoch_vm *vm = vm_new();
+		uint64_t host = WATCH, off = 0, size = 1ull << (round + 10);
+		const struct epoch_vcpu *c;
+		struct tsc_map m = { 0 };
+
+		assert_int_equal(epoch_vm_read(vm, 0, WATCH, &m), 0);
+		for (int k = 0; k < round % 5; k++) {
+			uint64_t next = off + prng(&seed) % size - size / 2;
+
+			host += prng(&seed) % size;
+			assert_int_equal(epoch_vm_write_offset(vm, 0, host, off, next), 0);
+			off = next;
+		}
+		c = epoch_vm_find(vm, 0);
+		for (int k = 0; k < 200; k++) {
+			if (!epoch_result_usable(epoch_host_to_guest(c, WATCH + prng(&seed) % (host + size), &g)))
+				continue;
+			expect_line(c, g, &seed, &lines);
+		}
+		epoch_vm_free(vm);
+	}
+	assert_true(lines > 2000);
+	assert_false(epoch_guest_line(NULL, 0, &(struct epoch_line){ 0 }));
+}
+
+static void test_line_scaled(void **state)
+{
+	struct tsc_map m = with_offset(twice_and_a_half, 0);
+	struct epoch_vm *vm = vm_new();
+	struct epoch_line line;
+
+	(void)state;
+	assert_int_equal(epoch_vm_read(vm, 0, READ, &m), 0);
+	assert_false(epoch_guest_line(epoch_vm_find(vm, 0), 5000000, &line));
+	epoch_vm_free(vm);
+}
+
 /* ---- consistency with debugfs ---- */
 
 static void test_first_event_disagrees(void **state)
@@ -650,6 +715,8 @@ int main(void)
 		cmocka_unit_test(test_wrap),
 		cmocka_unit_test(test_edge_scaled_up),
 		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_line),
+		cmocka_unit_test(test_line_scaled),
 		cmocka_unit_test(test_first_event_disagrees),
 		cmocka_unit_test(test_events_before_read),
 		cmocka_unit_test(test_lost_events),
