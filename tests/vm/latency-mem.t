@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # What `kvmft latency mem` says of guests that timed each touch of their memory: as many stalls as the guest found
-# touches that took long, of the kind that was made, and together as long, but for what each exit takes beside.
+# touches that took long, of the kind that was made, and together as long, but for a switch of worlds each.
 
 . "$(dirname "$0")/tap.sh"
 
@@ -12,10 +12,6 @@ if ! command -v python3 >/dev/null; then
 	skip "stalls against the guests' times" "python3 is not installed"
 	finish
 fi
-
-# Percent by which sums may differ; 0: the guest's must only be longer. QEMU's TCG takes longer for a switch of
-# worlds than KVM for a stall, and not always as long.
-percent=${MEM_PERCENT:-0}
 
 # kind PHASE: what its stalls are, besides the first touches that come before
 kind()
@@ -39,15 +35,17 @@ kind()
 while read -r why; do
 	skip "stalls of some kinds" "$why"
 done <"$rig/lacks"
+run "$kvmft" merge -q -e kvm:kvm_exit,kvm:kvm_entry,kvm:kvm_write_tsc_offset --clock host-tsc --format json "$rig/host"
+status_is 0 "exits and entries"
+mv "$out" "$tmp/merged"
 for phase in $(sed -n 's/^phase //p' "$rig/memvm.out"); do
 	awk -v phase="$phase" '/^phase / { on = $2 == phase } on' "$rig/memvm.out" >"$tmp/guest"
 	pid=$(sed -n 's/^pid \([0-9]*\) vm-fd \([0-9]*\)/\1-\2/p' "$tmp/guest")
-	run "$kvmft" report --vm "$pid" --format csv "$rig/host"
-	cp "$out" "$tmp/exits"
+	grep "\"vm\":\"$pid\"" "$tmp/merged" >"$tmp/turns"
 	run "$kvmft" latency mem --vm "$pid" --by gpa --grain 1G --format json --worst 0 -q "$rig/host"
 	status_is 0 "$phase: latency mem"
 	ok "... its stalls and the guest's times agree" python3 "$(dirname "$0")/latency_mem.py" \
-		"$phase" "$(kind "$phase")" "$tmp/guest" "$out" "$tmp/exits" "$percent" "$rig/host/meta"
+		"$phase" "$(kind "$phase")" "$tmp/guest" "$rig/stamps/$phase" "$out" "$tmp/turns" "$rig/host/meta"
 	sums "... the parts are the whole"
 done
 run "$kvmft" latency mem -q "$rig/host"

@@ -3,7 +3,7 @@
  * memvm: a VM whose guest touches its memory page by page and times each touch by TSC, while its VMM takes
  * the memory away in the ways that hosts do.
  *
- *   memvm [--pages N] [--wait] [PHASE]...
+ *   memvm [--pages N] [--wait] [--stamps FILE] [PHASE]...
  *
  * Phases, in any order, each of them on N pages (default 512) of its own:
  *   touch    pages that the VMM has not
@@ -25,7 +25,7 @@
  * do next to nothing.
  *
  * A line per timed pass: `PHASE touched N over M sum CYCLES total CYCLES`: M touches took longer than half of
- * what the shortest of those exits does; sum is of these, total of all.
+ * what the shortest of those exits does; sum is of these, total of all. FILE gets the struct times of all touches.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -53,24 +53,33 @@
 #define PAGE	  4096u
 #define HUGE	  (512 * PAGE)
 #define PAGES_MAX 4096u
-#define LOW_SIZE  0x100000u /* code, then a word per touch */
+#define LOW_SIZE  0x100000u /* code, then six words per touch */
 #define CODE_AT	  0x1000u
-#define GAPS_AT	  0x2000u
+#define TIMES_AT  0x2000u
 #define HIGH_AT	  0x40000000u /* the memory that is touched */
 #define NO_MEMORY 0xc0000000u
 
 extern const uint8_t guest_begin[], guest_end[];
 
+/* What the guest notes of each touch: its TSC, then the low halves of it around the touch and around an exit after it. */
+struct times {
+	uint32_t now[2], touch[2], exit[2];
+};
+
 /*
  * 32 bit, flat. `out` asks for work: esi first address, edx how far to the next, ebp how many, edi where
- * their times go, ebx what to do: 0 read, 1 write, 2 an exit that is nearly none, 3 execute.
+ * their times go, ebx what to do: 0 read, 1 write, 2 an exit that is nearly none, 3 execute. Each is followed by such
+ * an exit between two accesses to what is there, as a fault is one: it tells what a switch of worlds takes just then.
  */
 __asm__(".pushsection .rodata\n"
 	".code32\n"
 	"guest_begin:\n"
 	"	out %al, $0x10\n"
 	"	mov %edx, %esp\n"
-	"1:	lfence\n"
+	"1:	rdtsc\n"
+	"	mov %eax, (%edi)\n"
+	"	mov %edx, 4(%edi)\n"
+	"	lfence\n"
 	"	rdtsc\n"
 	"	mov %eax, %ecx\n"
 	"	cmp $1, %ebx\n"
@@ -87,9 +96,19 @@ __asm__(".pushsection .rodata\n"
 	"2:	mov (%esi), %eax\n"
 	"3:	lfence\n"
 	"	rdtsc\n"
-	"	sub %ecx, %eax\n"
-	"	mov %eax, (%edi)\n"
-	"	add $4, %edi\n"
+	"	mov %ecx, 8(%edi)\n"
+	"	mov %eax, 12(%edi)\n"
+	"	lfence\n"
+	"	rdtsc\n"
+	"	mov %eax, %ecx\n"
+	"	mov 0x40000(%edi), %eax\n"
+	"	invd\n"
+	"	mov (%edi), %eax\n"
+	"	lfence\n"
+	"	rdtsc\n"
+	"	mov %ecx, 16(%edi)\n"
+	"	mov %eax, 20(%edi)\n"
+	"	add $24, %edi\n"
 	"	add %esp, %esi\n"
 	"	dec %ebp\n"
 	"	jnz 1b\n"
@@ -105,6 +124,7 @@ struct vm {
 	size_t high_size;
 	uint32_t pages;
 	uint64_t exit_cycles; /* of an exit that does next to nothing */
+	FILE *stamps;
 };
 
 static void die(const char *what)
@@ -199,39 +219,53 @@ static void run(struct vm *v)
 
 enum how { READ, WRITE, NOTHING, EXECUTE };
 
+static struct times times_of(const struct vm *v, uint32_t i)
+{
+	struct times t;
+
+	memcpy(&t, v->low + TIMES_AT + sizeof(t) * i, sizeof(t));
+	return t;
+}
+
 static void pass(struct vm *v, const char *name, uint32_t at, uint32_t step, uint32_t n, enum how how)
 {
 	struct kvm_regs r;
 	uint64_t sum = 0, total = 0;
-	uint32_t over = 0, gap;
+	uint32_t over = 0;
 
 	if (ioctl(v->vcpu, KVM_GET_REGS, &r))
 		die("KVM_GET_REGS");
 	r.rsi = at;
 	r.rdx = step;
 	r.rbp = n;
-	r.rdi = GAPS_AT;
+	r.rdi = TIMES_AT;
 	r.rbx = how;
 	if (ioctl(v->vcpu, KVM_SET_REGS, &r))
 		die("KVM_SET_REGS");
 	run(v);
 	for (uint32_t i = 0; i < n; i++) {
-		memcpy(&gap, v->low + GAPS_AT + 4 * (size_t)i, 4);
+		struct times t = times_of(v, i);
+		uint32_t gap = t.touch[1] - t.touch[0];
+
 		total += gap;
 		if (gap < v->exit_cycles / 2)
 			continue;
 		over++;
 		sum += gap;
 	}
-	if (name)
-		printf("%s touched %u over %u sum %llu total %llu\n", name, n, over, (unsigned long long)sum,
-		       (unsigned long long)total);
-	if (!v->exit_cycles)
-		for (uint32_t i = 0; i < n; i++) {
-			memcpy(&gap, v->low + GAPS_AT + 4 * (size_t)i, 4);
-			if (!v->exit_cycles || gap < v->exit_cycles)
-				v->exit_cycles = gap;
-		}
+	if (!name)
+		return;
+	printf("%s touched %u over %u sum %llu total %llu\n", name, n, over, (unsigned long long)sum,
+	       (unsigned long long)total);
+	if (v->stamps && fwrite(v->low + TIMES_AT, sizeof(struct times), n, v->stamps) != n)
+		die("stamps");
+	for (uint32_t i = 0; i < n && !strcmp(name, "exit"); i++) {
+		struct times t = times_of(v, i);
+		uint32_t gap = t.touch[1] - t.touch[0];
+
+		if (!v->exit_cycles || gap < v->exit_cycles)
+			v->exit_cycles = gap;
+	}
 }
 
 static void dirty_log(const struct vm *v, void *bits)
@@ -435,25 +469,32 @@ static void phase(struct vm *v, const char *name, uint32_t offset)
 static const struct option options[] = {
 	{ "pages", required_argument, NULL, 'p' },
 	{ "wait", no_argument, NULL, 'w' },
+	{ "stamps", required_argument, NULL, 's' },
 	{ NULL, 0, NULL, 0 },
 };
 
 int main(int argc, char **argv)
 {
 	struct vm v = { .pages = 512 };
+	const char *stamps = NULL;
 	bool wait = false;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "p:w", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "p:ws:", options, NULL)) != -1) {
 		if (c == 'p')
 			v.pages = (uint32_t)strtoul(optarg, NULL, 0);
 		else if (c == 'w')
 			wait = true;
+		else if (c == 's')
+			stamps = optarg;
 		else
 			return 2;
 	}
 	if (!v.pages || v.pages > PAGES_MAX || v.pages % 512)
 		return 2;
+	v.stamps = stamps ? fopen(stamps, "wxe") : NULL;
+	if (stamps && !v.stamps)
+		die(stamps);
 	v.high_size = (size_t)(argc - optind + 1) * PAGES_MAX * PAGE;
 	vm_new(&v);
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -462,10 +503,11 @@ int main(int argc, char **argv)
 	while (wait && (c = getchar()) != EOF && c != '\n')
 		;
 	run(&v);
-	pass(&v, NULL, GAPS_AT, 4, v.pages, WRITE); /* what the times go to is touched by now */
-	v.exit_cycles = 0;
+	pass(&v, NULL, TIMES_AT, sizeof(struct times), v.pages, WRITE); /* what the times go to is touched by now */
 	pass(&v, "exit", HIGH_AT, PAGE, v.pages, NOTHING);
 	for (int i = optind; i < argc; i++)
 		phase(&v, argv[i], (uint32_t)(i - optind) * PAGES_MAX * PAGE);
+	if (v.stamps && fclose(v.stamps))
+		die(stamps);
 	return 0;
 }

@@ -114,13 +114,15 @@ after()
 	esac
 }
 
+mkdir /tmp/stamps
 "$KVMFT" record -o /tmp/host -b 16M -e default -e mem 2>/tmp/host.err &
 recorder=$!
 wait_until 60 grep -qs '^begin ' /tmp/host/meta || die "recording did not start: $(cat /tmp/host.err)"
 for phase in $phases; do
 	echo "phase $phase" >>/tmp/memvm.out
 	before $phase
-	timeout 120 /tmp/memvm --pages "$(pages "$phase")" "$phase" >>/tmp/memvm.out 2>/tmp/memvm.err
+	timeout 120 /tmp/memvm --pages "$(pages "$phase")" --stamps "/tmp/stamps/$phase" "$phase" >>/tmp/memvm.out \
+		2>/tmp/memvm.err
 	check "host: memvm $phase" same "$?" 0
 	sed 's/^/# /' /tmp/memvm.err
 	after $phase
@@ -131,5 +133,6 @@ check "host: record exits 0" same "$?" 0
 sed 's/^/# /' /tmp/host.err
 tar -cf "$RESULTS/host.tar" -C /tmp host
 carry /tmp/memvm.out
+tar -cf "$RESULTS/stamps.tar" -C /tmp stamps
 carry /tmp/lacks
 finish
