@@ -121,7 +121,14 @@ static bool tells_state(enum event_role r)
 	return r == EV_EXIT || r == EV_SWITCH || r == EV_WAKEUP || r == EV_WAKEUP_NEW;
 }
 
-int lat_decoder_new(const struct fmt *fmt, bool guest, bool states_only, struct lat_decoder **out)
+void lat_decoder_spare(struct lat_decoder *d, bool mem)
+{
+	for (size_t i = 0; i < d->nev; i++)
+		if (!tells_state(d->ev[i].kind) && !(mem && lat_mem_is(d->ev[i].kind)))
+			d->ev[i].n = 0;
+}
+
+int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
 {
 	struct lat_decoder *d = calloc(1, sizeof(*d));
 
@@ -140,7 +147,7 @@ int lat_decoder_new(const struct fmt *fmt, bool guest, bool states_only, struct 
 		ev = add(d, t.ev, events[i].as ? events[i].as : events[i].role);
 		if (!ev)
 			return -ENOMEM;
-		ev->n = !states_only || tells_state(events[i].role) ? events[i].n : 0;
+		ev->n = events[i].n;
 		memcpy(ev->field, t.f, ev->n * sizeof(*t.f));
 		if (events[i].text)
 			ev->text = t.f[events[i].text];

@@ -382,13 +382,14 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 	l->khz = tl_source(t, 0)->cap->tsc_khz;
 	l->dec = calloc(l->nsrc, sizeof(*l->dec));
 	for (size_t i = 0; l->dec && !ret && i < l->nsrc; i++)
-		ret = lat_decoder_new(tl_source(t, i)->fmt, tl_source(t, i)->guest, o->states_only,
-				      &l->dec[i]);
+		ret = lat_decoder_new(tl_source(t, i)->fmt, tl_source(t, i)->guest, &l->dec[i]);
 	if (!l->dec || ret)
 		ret = err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; !ret && i < l->nsrc; i++)
 		ret = event_arch_check(tl_source(t, i)->cap, err);
 	ret = ret ? ret : need(l, err);
+	for (size_t i = 0; !ret && !l->chains && i < l->nsrc; i++)
+		lat_decoder_spare(l->dec[i], l->o.want[LAT_MEM]);
 	if (!ret && (tables(l) || notes(l)))
 		ret = err_set(err, ENOMEM, "out of memory");
 	if (ret)

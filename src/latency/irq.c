@@ -140,6 +140,7 @@ static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, u
 	lat_times_at(v, in->t, c->spent);
 	lat_timer_accept(l, v, c);
 	v->open[vector / 64] |= 1ull << vector % 64;
+	lat_irq_due(v, c);
 }
 
 static bool posts_untold(const struct lat *l)
@@ -168,6 +169,7 @@ int lat_irq_accept(struct lat *l, const struct lat_in *in)
 	if (in->kind == EV_APICV_ACCEPT) {
 		if (c->open && !c->posted) {
 			c->posted = true;
+			lat_irq_due(v, c);
 			lat_count(l, LAT_T_IRQ, IRQ_POSTED);
 		}
 		return 0;
@@ -295,6 +297,7 @@ int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	v->met[vector / 64] |= 1ull << vector % 64;
 	c->injected = true;
 	c->t_inject = in->t;
+	lat_irq_due(v, c);
 	spent_since_accept(v, c, in->t);
 	return lat_irq_passed(l, v, in->t, vector, true);
 }
@@ -302,8 +305,12 @@ int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 /* It goes in; or is in, and the vCPU ends it and goes on. */
 static int chain_entered(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, uint64_t t)
 {
+	if (c->entered && c->t_eoi && ++c->eoi_entries > EOI_ENTRIES)
+		return lat_chain_end(l, v, c);
+	if (c->t_eoi)
+		lat_irq_due(v, c);
 	if (c->entered)
-		return c->t_eoi && ++c->eoi_entries > EOI_ENTRIES ? lat_chain_end(l, v, c) : 0;
+		return 0;
 	if (c->injected) {
 		c->entered = true;
 		c->t_entry = t;
@@ -322,13 +329,19 @@ static int chain_entered(struct lat *l, struct lat_vcpu *v, struct irq_chain *c,
 	return c->listed ? lat_chain_end(l, v, c) : lat_timer_fired(l, v, c);
 }
 
-/* Passes the entry on to all open chains. Without a guest's capture, a timer ends here. */
+/* Passes the entry on to the chains that it matters to. Without a guest, a timer ends here. */
 int lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
 	int ret = 0;
 
-	for (int vec = -1; !ret && (vec = lat_chain_next(v, vec)) >= 0;)
-		ret = chain_entered(l, v, &v->chain[vec], t);
+	for (unsigned int w = 0; w < ARRAY_SIZE(v->next) && w * 64 < v->numbers; w++) {
+		uint64_t due = v->next[w];
+
+		v->next[w] = 0;
+		for (; due && !ret; due &= due - 1)
+			ret = chain_entered(l, v, &v->chain[w * 64 + (unsigned int)__builtin_ctzll(due)],
+					    t);
+	}
 	return ret;
 }
 
@@ -346,6 +359,7 @@ int lat_irq_eoi(struct lat *l, const struct lat_in *in)
 	if (!c || !c->open || !c->entered || c->t_eoi)
 		return 0;
 	c->t_eoi = in->t;
+	lat_irq_due(v, c);
 	return l->guest[vm].src ? 0 : lat_chain_end(l, v, c);
 }
 

@@ -71,6 +71,7 @@ void lat_chain_close(struct lat_vcpu *v, struct irq_chain *c)
 {
 	c->open = false;
 	v->open[c->vector / 64] &= ~(1ull << c->vector % 64);
+	v->next[c->vector / 64] &= ~(1ull << c->vector % 64);
 }
 
 /* ---- measured ---- */

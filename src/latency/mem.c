@@ -90,10 +90,10 @@ int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		ret = settle(l, v);
 		v->stall->before = *s;
 	}
-	memset(s, 0, offsetof(struct mem_stall, alloc));
+	memset(s, 0, offsetof(struct mem_stall, begin));
 	s->open = true;
 	s->begin = in->t;
-	s->tdp = exit_kind(why) == EXIT_KIND_FAULT;
+	s->tdp = v->in_fault;
 	s->pml = exit_is_log_full(why);
 	s->fault = s->pml || (s->tdp && !l->mem->has[EV_PAGE_FAULT]);
 	lat_times_at(v, in->t, s->base);
@@ -123,7 +123,7 @@ static int end_one(struct lat *l, struct lat_vcpu *v, unsigned int how)
 int lat_mem_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct mem_stall *s;
-	int ret = mem_move_entry(l, v, in);
+	int ret = v->host == in->i->src && v->entries ? 0 : mem_move_entry(l, v, in);
 
 	/* What it waited for on another host is not what it has now. */
 	if (!ret && v->stall && v->host != in->i->src)
@@ -132,11 +132,13 @@ int lat_mem_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		return ret;
 	s = &v->stall->now;
 	s->open = false;
+	if (!s->fault) /* an interrupt may come in between */
+		return 0;
 	s->end = in->t;
 	mem_spent(v, s);
-	ret = s->fault ? settle(l, v) : 0; /* an interrupt may come in between */
-	s->retried = s->fault && !s->device && s->tdp && s->has_addr && l->mem->tdp[v->vm] &&
-		     !s->mapped && !s->fast && !s->split && !s->async;
+	ret = settle(l, v);
+	s->retried = !s->device && s->tdp && s->has_addr && l->mem->tdp[v->vm] && !s->mapped &&
+		     !s->fast && !s->split && !s->async;
 	return ret || s->retried ? ret : over(l, v, s);
 }
 

@@ -71,7 +71,10 @@ struct mem_spte {
 	unsigned int level;
 };
 
-/* What was seen of a vCPU since its exit. Zero: nothing. */
+/*
+ * What was seen of a vCPU since its exit. Zero: nothing. An exit clears what comes before begin; the
+ * rest is set before that says that it is.
+ */
 struct mem_stall {
 	bool open, fault, device;
 	bool retried;	 /* it ended with nothing mapped: the guest may fault again at once */
@@ -80,10 +83,6 @@ struct mem_stall {
 	bool pml;	 /* the exit was for the log of dirty pages, which is full */
 	bool tdp;	 /* the address is one of the guest's memory */
 	bool has_addr, write;
-	uint64_t addr, begin, end;
-	uint64_t base[VS_STATES], base_slept; /* what the vCPU had done before */
-	uint64_t spent[VS_STATES], slept;     /* ... and did meanwhile, after mem_spent() */
-	int32_t waker; /* who woke it last */
 	/* by its own thread */
 	bool fast, fast_write;		 /* a bit of the entry was all that lacked */
 	bool split, mapped, any_spte;	 /* a huge page became a table; the page was mapped */
@@ -92,10 +91,15 @@ struct mem_stall {
 	bool dirtied;	     /* it made a clean page of a file dirty */
 	int32_t filler;	     /* who filled the page in that another thread fetched; 0: not known */
 	bool async, arrived; /* another thread fetched the page for it; and was done */
-	struct mem_spte spte;		 /* mapped: the entry of the page */
-	struct mem_by by;
 	bool was_taken;
 	unsigned int nalloc;
+	uint64_t addr;
+	uint64_t begin, end;
+	uint64_t base[VS_STATES], base_slept; /* what the vCPU had done before */
+	uint64_t spent[VS_STATES], slept;     /* ... and did meanwhile, after mem_spent() */
+	int32_t waker;			      /* who woke it last */
+	struct mem_spte spte;		      /* mapped: the entry of the page */
+	struct mem_by by;		      /* was_taken: it was this one */
 	struct { uint64_t pfn, order; bool clear; } alloc[MEM_ALLOCS]; /* a ring */
 };
 

@@ -37,8 +37,9 @@ struct lat_in {
 
 struct lat_decoder; /* of one source */
 
-int lat_decoder_new(const struct fmt *fmt, bool guest, bool states_only,
-		    struct lat_decoder **out) __must_check;
+int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out) __must_check;
+/* From now on fields are only read of what tells a vCPU's state, and, with mem, of its events. */
+void lat_decoder_spare(struct lat_decoder *d, bool mem);
 /* False: the record means nothing to the analyses. */
 bool lat_decode(const struct lat_decoder *d, const struct tl_item *i, struct lat_in *in);
 /* The same of an event of QEMU. */
@@ -108,7 +109,8 @@ struct lat_vcpu {
 	/* interrupts */
 	uint16_t numbers;	 /* of interrupts */
 	struct irq_chain *chain; /* as many, made at the first */
-	uint64_t open[IRQ_NUMBERS / 64], met[IRQ_NUMBERS / 64]; /* seen: since the last gap */
+	/* met: since the last gap; next: the next entry is to be told of it */
+	uint64_t open[IRQ_NUMBERS / 64], met[IRQ_NUMBERS / 64], next[IRQ_NUMBERS / 64];
 	struct irq_chain running; /* open: the one whose handler runs */
 	bool has_last;
 	struct irq_chain last_device; /* the device interrupt whose handler ran last */
@@ -300,6 +302,11 @@ int lat_irq_accept(struct lat *l, const struct lat_in *in) __must_check;
 int lat_irq_line(struct lat *l, const struct lat_in *in) __must_check;
 int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
 int lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
+/* The next entry of the vCPU is to be told of it. */
+static inline void lat_irq_due(struct lat_vcpu *v, const struct irq_chain *c)
+{
+	v->next[c->vector / 64] |= 1ull << c->vector % 64;
+}
 int lat_irq_eoi(struct lat *l, const struct lat_in *in) __must_check;
 /* Any event of the guest. */
 int lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;

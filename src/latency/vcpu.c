@@ -10,6 +10,7 @@
 #include "priv.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "kvmft/exit_names.h"
 
@@ -29,8 +30,8 @@ uint64_t lat_time(const struct lat_vcpu *v, enum vs_state s, uint64_t t)
 
 void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES])
 {
-	for (unsigned int s = 0; s < VS_STATES; s++)
-		time[s] = lat_time(v, (enum vs_state)s, t);
+	memcpy(time, v->time, sizeof(v->time));
+	time[v->state] = lat_time(v, v->state, t);
 }
 
 static void set_state(const struct lat *l, struct lat_vcpu *v, enum vs_state s, uint64_t t)
