@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * row.h: rows of a table for programs. One function names the columns and gives their values, and
- *is printed as members of a JSON object, as a line of CSV, or as the header of CSV.
+ * the row is printed as members of a JSON object, as a line of CSV, or as the header of CSV.
  *
  *	static void columns(struct row *r, const struct thing *t)
  *	{
@@ -12,7 +12,7 @@
  *	row_head(&r, b, false);  columns(&r, &(struct thing){ 0 });  row_end(&r);	name,count
  *	row_csv(&r, b, false);   columns(&r, t);                     row_end(&r);	x,17
  *	row_json(&r, &j, false); columns(&r, t);                     row_end(&r);
- *{"name":"x","count":17}
+ *							{"name":"x","count":17}
  */
 #ifndef KVMFT_ROW_H
 #define KVMFT_ROW_H
