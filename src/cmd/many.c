@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * many.c: many captures, a process for each CPU. Process w of n has the captures w, w + n, ...; a
- * pipe of its own brings their results in that order.
+ * many.c: a process for each CPU, which looks at many captures. Process w of n has the captures w,
+ * w + n, ...; a pipe of its own brings their results in that order.
  */
 #include "many.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -16,134 +14,16 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
-#include "captures.h"
-#include "kvmft/columns.h"
-#include "kvmft/json.h"
 #include "kvmft/sandbox.h"
 
-#define DEPTH_MAX 16
-#define LIST_MAX  100000u
 #define WORKERS	  64
 #define PART_MAX  (64u << 20) /* bytes of a result */
 #define PIPE_SIZE (1 << 20)
-#define ROWS_MAX  4096u /* of the sum */
-
-/* ---- which captures ---- */
-
-static bool has(const char *path, const char *name)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	struct stat st;
-
-	sbuf_addf(&b, "%s/%s", path, name);
-	return !b.error && !lstat(b.s, &st);
-}
-
-/* A file written by tracing programs, by its name. */
-static bool is_file_of_trace(const char *name)
-{
-	size_t n = strlen(name);
-
-	return n > 4 && (!strcmp(name + n - 4, ".dat") || !strcmp(name, "perf.data"));
-}
-
-static int list_add(struct operands *o, const char *path, struct str_list *list,
-		    struct kvmft_err *err)
-{
-	const char *word;
-	int ret = captures_word(o, path, &word, err);
-
-	if (!ret && list->n == LIST_MAX)
-		return err_set(err, E2BIG, "more than %u captures", LIST_MAX);
-	if (!ret && array_add(&list->v, &list->n, &list->cap, &word, sizeof(word)))
-		ret = err_set(err, ENOMEM, "out of memory");
-	return ret;
-}
-
-static int add_below(struct operands *o, const char *path, bool sessions, unsigned int depth,
-		     struct str_list *list, struct kvmft_err *err);
-
-/* What is in a directory, by name. */
-static int add_all(struct operands *o, const char *path, struct dirent **d, int n, bool sessions,
-		   unsigned int depth, struct str_list *list, struct kvmft_err *err)
-{
-	size_t len = strlen(path);
-	int ret = 0;
-
-	while (len > 1 && path[len - 1] == '/')
-		len--;
-	for (int i = 0; i < n && !ret; i++) {
-		_cleanup_(sbuf_free) struct sbuf b = { 0 };
-		struct stat st;
-
-		if (strcmp(path, "."))
-			sbuf_addf(&b, "%.*s/", (int)len, path);
-		sbuf_add(&b, d[i]->d_name);
-		if (b.error)
-			ret = err_set(err, ENOMEM, "out of memory");
-		else if (d[i]->d_name[0] == '.' || lstat(b.s, &st))
-			continue;
-		else if (S_ISDIR(st.st_mode))
-			ret = add_below(o, b.s, sessions, depth + 1, list, err);
-		else if (S_ISREG(st.st_mode) && is_file_of_trace(d[i]->d_name))
-			ret = list_add(o, b.s, list, err);
-	}
-	return ret;
-}
-
-static int add_below(struct operands *o, const char *path, bool sessions, unsigned int depth,
-		     struct str_list *list, struct kvmft_err *err)
-{
-	_cleanup_(session_free) struct session s = { 0 };
-	struct kvmft_err none = { .text = "" };
-	struct dirent **d;
-	int n, ret;
-
-	/* Without its meta file it is damaged, which has to be reported. */
-	if (has(path, "meta") || has(path, "seg000000"))
-		return depth && session_is_guest(path) ? 0 : list_add(o, path, list, err);
-	if (sessions && !session_read(path, &s, &none) && s.n)
-		return list_add(o, path, list, err);
-	if (depth > DEPTH_MAX)
-		return 0;
-	n = scandir(path, &d, NULL, alphasort);
-	if (n < 0)
-		return depth ? 0 : err_set(err, errno, "cannot read %s: %s", path, strerror(errno));
-	ret = add_all(o, path, d, n, sessions, depth, list, err);
-	while (n--)
-		free(d[n]);
-	free(d);
-	return ret;
-}
-
-int many_list(struct operands *o, const char *path, bool sessions, struct str_list *list,
-	      struct kvmft_err *err)
-{
-	size_t before = list->n;
-	struct stat st;
-	int ret;
-
-	if (stat(path, &st) || !S_ISDIR(st.st_mode))
-		return list_add(o, path, list, err);
-	ret = add_below(o, path, sessions, 0, list, err);
-	/* Nothing is there: whoever opens it will report that. */
-	return ret || list->n > before ? ret : list_add(o, path, list, err);
-}
-
-bool many_is_tree(const char *path)
-{
-	struct stat st;
-
-	return !stat(path, &st) && S_ISDIR(st.st_mode) && !has(path, "meta") &&
-	       !has(path, "seg000000");
-}
-
-/* ---- processes ---- */
 
 struct head {
 	uint32_t len, rows, notes; /* bytes that follow */
 	int32_t code;
-	char why[sizeof(((struct kvmft_err *)NULL)->text)];
+	char why[MANY_WHY];
 };
 
 struct many {
@@ -152,8 +32,6 @@ struct many {
 	void *ctx;
 	int pipe[WORKERS];
 	size_t n;
-	struct sbuf text, rows, notes; /* of the last result */
-	struct head head;
 };
 
 /* Messages on standard error, which is a file in memory. */
@@ -307,15 +185,17 @@ int many_begin(struct str_list *list, many_fn *fn, void *ctx, struct many **out,
 	return err_why(err, ret, "cannot start processes");
 }
 
+const struct str_list *many_inputs(const struct many *m)
+{
+	return m->list;
+}
+
 void many_end(struct many *m)
 {
 	if (!m)
 		return;
 	for (size_t i = 0; i < m->n; i++)
 		close(m->pipe[i]);
-	sbuf_free(&m->text);
-	sbuf_free(&m->rows);
-	sbuf_free(&m->notes);
 	free(m);
 }
 
@@ -348,323 +228,27 @@ static int take_part(int fd, struct sbuf *b, uint32_t n)
 	return ret;
 }
 
-/* The result of capture i. */
-static int result(struct many *m, size_t i)
+int many_result(struct many *m, size_t i, struct many_result *r)
 {
-	int fd = m->pipe[i % m->n], ret = take(fd, &m->head, sizeof(m->head));
+	int fd = m->pipe[i % m->n];
+	struct head h;
+	int ret = take(fd, &h, sizeof(h));
 
-	ret = ret ? ret : take_part(fd, &m->text, m->head.len);
-	ret = ret ? ret : take_part(fd, &m->rows, m->head.rows);
-	ret = ret ? ret : take_part(fd, &m->notes, m->head.notes);
-	m->head.why[sizeof(m->head.why) - 1] = '\0';
-	str_printable(m->head.why);
-	return ret;
-}
-
-/* ---- the sum ---- */
-
-struct sum {
-	struct many_row *v;
-	size_t n, cap;
-	size_t captures; /* that have rows */
-	uint64_t all, total;
-};
-
-static int sum_add(struct sum *s, const struct many_row *r)
-{
-	struct many_row *to = NULL;
-
-	for (size_t i = 0; i < s->n && !to; i++)
-		if (!strcmp(s->v[i].name, r->name))
-			to = &s->v[i];
-	s->all += r->n;
-	s->total += r->total;
-	if (!to && s->n == ROWS_MAX)
-		to = &s->v[ROWS_MAX - 1];
-	if (!to) {
-		struct many_row new = *r;
-
-		if (s->n == ROWS_MAX - 1)
-			strcpy(new.name, "(others)");
-		return array_add(&s->v, &s->n, &s->cap, &new, sizeof(new));
-	}
-	to->min = !to->timed ? r->min : r->timed ? MIN(to->min, r->min) : to->min;
-	to->max = MAX(to->max, r->max);
-	to->n += r->n;
-	to->timed += r->timed;
-	to->total += r->total;
+	ret = ret ? ret : take_part(fd, &r->text, h.len);
+	ret = ret ? ret : take_part(fd, &r->rows, h.rows);
+	ret = ret ? ret : take_part(fd, &r->notes, h.notes);
+	if (ret)
+		return ret;
+	r->code = h.code;
+	memcpy(r->why, h.why, sizeof(r->why));
+	r->why[sizeof(r->why) - 1] = '\0';
+	str_printable(r->why);
 	return 0;
 }
 
-static int sum_rows(struct sum *s, const struct sbuf *rows)
+void many_result_free(struct many_result *r)
 {
-	struct many_row r;
-	int ret = 0;
-
-	s->captures += rows->len > 0;
-	for (size_t at = 0; at + sizeof(r) <= rows->len && !ret; at += sizeof(r)) {
-		memcpy(&r, rows->s + at, sizeof(r));
-		r.name[sizeof(r.name) - 1] = '\0';
-		str_printable(r.name);
-		ret = sum_add(s, &r);
-	}
-	return ret;
-}
-
-static uint64_t mean(const struct many_row *r)
-{
-	return r->timed ? r->total / r->timed : 0;
-}
-
-static uint64_t by_value(const struct many_row *r, enum report_key key)
-{
-	switch (key) {
-	case KEY_TIME:
-	case KEY_TIME_PCT: return r->total;
-	case KEY_MAX: return r->max;
-	case KEY_MIN: return r->min;
-	case KEY_MEAN: return mean(r);
-	case KEY_NAME: return 0; /* equal ones are by name */
-	default: return r->n;
-	}
-}
-
-static int by_key(const void *a, const void *b, void *key)
-{
-	const struct many_row *x = a, *y = b;
-	uint64_t v = by_value(x, *(enum report_key *)key), w = by_value(y, *(enum report_key *)key);
-
-	return v != w ? (v > w ? -1 : 1) : strcmp(x->name, y->name);
-}
-
-/* ---- printing ---- */
-
-static double percent(uint64_t part, uint64_t whole)
-{
-	return whole ? 100.0 * (double)part / (double)whole : 0;
-}
-
-/* "1.23us", rounded. */
-static const char *us(uint64_t ns, char text[32])
-{
-	ns += 5;
-	snprintf(text, 32, "%" PRIu64 ".%02uus", ns / 1000, (unsigned int)(ns % 1000 / 10));
-	return text;
-}
-
-static void sum_head(const struct many_doc *d, struct columns *c, struct sbuf *b)
-{
-	columns_put(c, b, "%s", d->title);
-	columns_put(c, b, "%s", d->what);
-	columns_put(c, b, "%s%%", d->what);
-	columns_put(c, b, "Time%%");
-	columns_put(c, b, "Min Time");
-	columns_put(c, b, "Max Time");
-	columns_put(c, b, "Avg time");
-	columns_end(c, b);
-	if (c->print)
-		sbuf_addc(b, '\n');
-}
-
-static void sum_row(const struct sum *s, const struct many_row *r, struct columns *c,
-		    struct sbuf *b)
-{
-	char text[32];
-
-	columns_put(c, b, "%s", r->name);
-	columns_put(c, b, "%" PRIu64, r->n);
-	columns_put(c, b, "%.2f%%", percent(r->n, s->all));
-	columns_put(c, b, "%.2f%%", percent(r->total, s->total));
-	columns_put(c, b, "%s", us(r->min, text));
-	columns_put(c, b, "%s", us(r->max, text));
-	columns_put(c, b, "%s", us(mean(r), text));
-	columns_end(c, b);
-}
-
-/* With the columns of the tables above it. */
-static void sum_text(const struct many_doc *d, const struct sum *s, struct sbuf *b)
-{
-	size_t n = d->top ? MIN(d->top, s->n) : s->n;
-	struct columns c = { 0 };
-	char text[32];
-
-	sbuf_addf(b, "==> all %zu together <==\n\n", s->captures);
-	for (int pass = 0; pass < 2; pass++) {
-		c.print = pass;
-		sum_head(d, &c, b);
-		for (size_t i = 0; i < n; i++)
-			sum_row(s, &s->v[i], &c, b);
-	}
-	if (n < s->n)
-		sbuf_addf(b, "%*s\n", (int)c.width[0], "...");
-	sbuf_addf(b, "\nTotal %s:%" PRIu64 ", %s:%s.\n", d->what, s->all, d->times,
-		  us(s->total, text));
-}
-
-static int sum_json(const struct many_doc *d, const struct sum *s, struct sbuf *b)
-{
-	struct json j;
-
-	json_line_begin(&j, b);
-	json_put_u64(&j, "captures", s->captures);
-	json_put_str(&j, "of", d->of);
-	json_put_array(&j, "together");
-	for (size_t i = 0; i < s->n; i++) {
-		const struct many_row *r = &s->v[i];
-
-		json_object_begin(&j);
-		json_put_str(&j, "name", r->name);
-		json_put_u64(&j, "count", r->n);
-		json_put_u64(&j, "total_ns", r->total);
-		json_put_u64(&j, "min_ns", r->min);
-		json_put_u64(&j, "max_ns", r->max);
-		json_object_end(&j);
-	}
-	json_array_end(&j);
-	return json_line_end(&j);
-}
-
-static bool is(const struct many_doc *d, const char *format)
-{
-	return !strcmp(d->format, format);
-}
-
-/* A header for all of them, and each row preceded by the name of its capture. */
-static void add_csv(const struct sbuf *text, const char *input, bool head, struct sbuf *b)
-{
-	bool first = true;
-
-	for (const char *p = text->s, *end; p && *p; p = end) {
-		end = strchrnul(p, '\n');
-		end += *end == '\n';
-		if (!first || head) {
-			if (first)
-				sbuf_add(b, "capture");
-			else
-				sbuf_add_csv_quoted(b, input);
-			sbuf_addc(b, ',');
-			sbuf_add_mem(b, p, (size_t)(end - p));
-		}
-		first = false;
-	}
-}
-
-static int add_json(struct many *m, const char *input, struct sbuf *b)
-{
-	struct json j;
-	int ret;
-
-	json_line_begin(&j, b);
-	json_put_str(&j, "capture", input);
-	json_put_s64(&j, "exit", m->head.code < 0 ? KVMFT_FAILED : m->head.code);
-	if (m->head.code < 0)
-		json_put_str(&j, "error", m->head.why);
-	ret = json_line_end(&j);
-	if (ret || m->head.code < 0)
-		return ret;
-	/* The result is itself an object, and is inserted unchanged. */
-	b->len -= 2;
-	while (m->text.len && m->text.s[m->text.len - 1] == '\n')
-		m->text.s[--m->text.len] = '\0';
-	sbuf_addf(b, ",\"result\":%s}\n", m->text.s);
-	return b->error;
-}
-
-static int add_result(struct many *m, const struct many_doc *d, const char *input, bool first,
-		      struct sbuf *b)
-{
-	if (is(d, "json"))
-		return add_json(m, input, b);
-	if (m->head.code < 0)
-		return 0;
-	if (is(d, "csv")) {
-		add_csv(&m->text, input, first, b);
-	} else {
-		sbuf_addf(b, "%s==> %s <==\n", first ? "" : "\n", input);
-		sbuf_add_mem(b, m->text.s, m->text.len);
-	}
-	return b->error;
-}
-
-/* A remark on a capture: each names it. */
-static void tell(const char *input, const char *text)
-{
-	bool named = str_starts(text, input);
-
-	cli_note("%s%s%s", named ? "" : input, named ? "" : ": ", text);
-}
-
-static void tell_notes(const struct sbuf *notes, const char *input)
-{
-	char *save = NULL, *line = notes->len ? strtok_r(notes->s, "\n", &save) : NULL;
-
-	for (; line; line = strtok_r(NULL, "\n", &save)) {
-		str_printable(line);
-		tell(input, str_starts(line, "kvmft: ") ? line + 7 : line);
-	}
-}
-
-static int print_sum(const struct many_doc *d, struct sum *s)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	enum report_key key = d->key;
-	int ret = 0;
-
-	if (s->n)
-		qsort_r(s->v, s->n, sizeof(*s->v), by_key, &key);
-	if (is(d, "json")) {
-		ret = sum_json(d, s, &b);
-	} else if (is(d, "text") && s->captures > 1) {
-		sbuf_addc(&b, '\n');
-		sum_text(d, s, &b);
-	}
-	return ret ? ret : b.len ? sbuf_write(&b, d->f) : b.error;
-}
-
-static int print_all(struct many *m, const struct many_doc *d, struct sum *s, size_t *good,
-		     bool *complete)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	int ret = 0;
-
-	for (size_t i = 0; i < m->list->n && !ret; i++) {
-		_cleanup_free_ char *input = strdup(m->list->v[i]);
-
-		ret = input ? result(m, i) : -ENOMEM;
-		if (ret)
-			break;
-		str_printable(input);
-		ret = add_result(m, d, input, !*good, &b);
-		tell_notes(&m->notes, input);
-		if (m->head.code < 0)
-			tell(input, m->head.why);
-		*complete &= m->head.code == KVMFT_OK;
-		*good += m->head.code >= 0;
-		ret = ret ? ret : m->head.code < 0 ? 0 : sum_rows(s, &m->rows);
-		ret = ret || !b.len ? ret : sbuf_write(&b, d->f);
-	}
-	return ret;
-}
-
-int many_print(struct many *m, const struct many_doc *d, struct kvmft_err *err)
-{
-	struct sum s = { 0 };
-	size_t good = 0, n = m->list->n;
-	bool complete = true;
-	int ret = print_all(m, d, &s, &good, &complete);
-
-	if (ret && ferror(d->f))
-		ret = errno == EPIPE ? -EPIPE : err_why(err, ret, "cannot write");
-	else if (ret)
-		err_set(err, -ret, "a process that reads captures ended: %s", strerror(-ret));
-	else if (!good)
-		ret = err_set(err, ENODATA, "none of %zu captures gave a result", n);
-	else
-		ret = print_sum(d, &s);
-	if (!ret && good < n)
-		cli_note("%zu of %zu captures gave no result: the others are here", n - good, n);
-	free(s.v);
-	if (ret)
-		return ret == -EPIPE ? KVMFT_OK : ret;
-	return complete ? KVMFT_OK : KVMFT_INCOMPLETE;
+	sbuf_free(&r->text);
+	sbuf_free(&r->rows);
+	sbuf_free(&r->notes);
 }

@@ -48,6 +48,22 @@ struct many;
 int many_begin(struct str_list *list, many_fn *fn, void *ctx, struct many **out,
 	       struct kvmft_err *err) __must_check;
 void many_end(struct many *m); /* NULL is fine */
+const struct str_list *many_inputs(const struct many *m); /* those that are looked at */
+
+#define MANY_WHY sizeof(((struct kvmft_err *)NULL)->text)
+
+struct many_result {
+	int code; /* an exit code, or -errno */
+	char why[MANY_WHY];
+	struct sbuf text, rows, notes; /* output, rows for the sum, messages */
+};
+
+/*
+ * The result for input i; to be called for each, in their order. r is empty, or an earlier result.
+ * 0, or -errno if its process ended.
+ */
+int many_result(struct many *m, size_t i, struct many_result *r) __must_check;
+void many_result_free(struct many_result *r);
 
 struct many_doc {
 	const char *format; /* one of cli_formats */

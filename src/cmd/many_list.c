@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* many_list.c: which captures are below a directory. */
+#include "many.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "captures.h"
+
+#define DEPTH_MAX 16
+#define LIST_MAX  100000u
+
+static bool has(const char *path, const char *name)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	struct stat st;
+
+	sbuf_addf(&b, "%s/%s", path, name);
+	return !b.error && !lstat(b.s, &st);
+}
+
+/* A file written by tracing programs, by its name. */
+static bool is_file_of_trace(const char *name)
+{
+	size_t n = strlen(name);
+
+	return n > 4 && (!strcmp(name + n - 4, ".dat") || !strcmp(name, "perf.data"));
+}
+
+static int list_add(struct operands *o, const char *path, struct str_list *list,
+		    struct kvmft_err *err)
+{
+	const char *word;
+	int ret = captures_word(o, path, &word, err);
+
+	if (!ret && list->n == LIST_MAX)
+		return err_set(err, E2BIG, "more than %u captures", LIST_MAX);
+	if (!ret && array_add(&list->v, &list->n, &list->cap, &word, sizeof(word)))
+		ret = err_set(err, ENOMEM, "out of memory");
+	return ret;
+}
+
+static int add_below(struct operands *o, const char *path, bool sessions, unsigned int depth,
+		     struct str_list *list, struct kvmft_err *err);
+
+/* What is in a directory, by name. */
+static int add_all(struct operands *o, const char *path, struct dirent **d, int n, bool sessions,
+		   unsigned int depth, struct str_list *list, struct kvmft_err *err)
+{
+	size_t len = strlen(path);
+	int ret = 0;
+
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	for (int i = 0; i < n && !ret; i++) {
+		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+		struct stat st;
+
+		if (strcmp(path, "."))
+			sbuf_addf(&b, "%.*s/", (int)len, path);
+		sbuf_add(&b, d[i]->d_name);
+		if (b.error)
+			ret = err_set(err, ENOMEM, "out of memory");
+		else if (d[i]->d_name[0] == '.' || lstat(b.s, &st))
+			continue;
+		else if (S_ISDIR(st.st_mode))
+			ret = add_below(o, b.s, sessions, depth + 1, list, err);
+		else if (S_ISREG(st.st_mode) && is_file_of_trace(d[i]->d_name))
+			ret = list_add(o, b.s, list, err);
+	}
+	return ret;
+}
+
+static int add_below(struct operands *o, const char *path, bool sessions, unsigned int depth,
+		     struct str_list *list, struct kvmft_err *err)
+{
+	_cleanup_(session_free) struct session s = { 0 };
+	struct kvmft_err none = { .text = "" };
+	struct dirent **d;
+	int n, ret;
+
+	/* Without its meta file it is damaged, which has to be reported. */
+	if (has(path, "meta") || has(path, "seg000000"))
+		return depth && session_is_guest(path) ? 0 : list_add(o, path, list, err);
+	if (sessions && !session_read(path, &s, &none) && s.n)
+		return list_add(o, path, list, err);
+	if (depth > DEPTH_MAX)
+		return 0;
+	n = scandir(path, &d, NULL, alphasort);
+	if (n < 0)
+		return depth ? 0 : err_set(err, errno, "cannot read %s: %s", path, strerror(errno));
+	ret = add_all(o, path, d, n, sessions, depth, list, err);
+	while (n--)
+		free(d[n]);
+	free(d);
+	return ret;
+}
+
+int many_list(struct operands *o, const char *path, bool sessions, struct str_list *list,
+	      struct kvmft_err *err)
+{
+	size_t before = list->n;
+	struct stat st;
+	int ret;
+
+	if (stat(path, &st) || !S_ISDIR(st.st_mode))
+		return list_add(o, path, list, err);
+	ret = add_below(o, path, sessions, 0, list, err);
+	/* Nothing is there: whoever opens it will report that. */
+	return ret || list->n > before ? ret : list_add(o, path, list, err);
+}
+
+bool many_is_tree(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISDIR(st.st_mode) && !has(path, "meta") &&
+	       !has(path, "seg000000");
+}

@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* many_print.c: the results for many captures, and their sum. */
+#include "many.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "kvmft/columns.h"
+#include "kvmft/json.h"
+
+#define ROWS_MAX 4096u /* of the sum */
+
+/* ---- the sum ---- */
+
+struct sum {
+	struct many_row *v;
+	size_t n, cap;
+	size_t captures; /* that have rows */
+	uint64_t all, total;
+};
+
+static int sum_add(struct sum *s, const struct many_row *r)
+{
+	struct many_row *to = NULL;
+
+	for (size_t i = 0; i < s->n && !to; i++)
+		if (!strcmp(s->v[i].name, r->name))
+			to = &s->v[i];
+	s->all += r->n;
+	s->total += r->total;
+	if (!to && s->n == ROWS_MAX)
+		to = &s->v[ROWS_MAX - 1];
+	if (!to) {
+		struct many_row new = *r;
+
+		if (s->n == ROWS_MAX - 1)
+			strcpy(new.name, "(others)");
+		return array_add(&s->v, &s->n, &s->cap, &new, sizeof(new));
+	}
+	to->min = !to->timed ? r->min : r->timed ? MIN(to->min, r->min) : to->min;
+	to->max = MAX(to->max, r->max);
+	to->n += r->n;
+	to->timed += r->timed;
+	to->total += r->total;
+	return 0;
+}
+
+static int sum_rows(struct sum *s, const struct sbuf *rows)
+{
+	struct many_row r;
+	int ret = 0;
+
+	s->captures += rows->len > 0;
+	for (size_t at = 0; at + sizeof(r) <= rows->len && !ret; at += sizeof(r)) {
+		memcpy(&r, rows->s + at, sizeof(r));
+		r.name[sizeof(r.name) - 1] = '\0';
+		str_printable(r.name);
+		ret = sum_add(s, &r);
+	}
+	return ret;
+}
+
+static uint64_t mean(const struct many_row *r)
+{
+	return r->timed ? r->total / r->timed : 0;
+}
+
+static uint64_t by_value(const struct many_row *r, enum report_key key)
+{
+	switch (key) {
+	case KEY_TIME:
+	case KEY_TIME_PCT: return r->total;
+	case KEY_MAX: return r->max;
+	case KEY_MIN: return r->min;
+	case KEY_MEAN: return mean(r);
+	case KEY_NAME: return 0; /* equal ones are by name */
+	default: return r->n;
+	}
+}
+
+static int by_key(const void *a, const void *b, void *key)
+{
+	const struct many_row *x = a, *y = b;
+	uint64_t v = by_value(x, *(enum report_key *)key), w = by_value(y, *(enum report_key *)key);
+
+	return v != w ? (v > w ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+/* ---- printing ---- */
+
+static double percent(uint64_t part, uint64_t whole)
+{
+	return whole ? 100.0 * (double)part / (double)whole : 0;
+}
+
+/* "1.23us", rounded. */
+static const char *us(uint64_t ns, char text[32])
+{
+	ns += 5;
+	snprintf(text, 32, "%" PRIu64 ".%02uus", ns / 1000, (unsigned int)(ns % 1000 / 10));
+	return text;
+}
+
+static void sum_head(const struct many_doc *d, struct columns *c, struct sbuf *b)
+{
+	columns_put(c, b, "%s", d->title);
+	columns_put(c, b, "%s", d->what);
+	columns_put(c, b, "%s%%", d->what);
+	columns_put(c, b, "Time%%");
+	columns_put(c, b, "Min Time");
+	columns_put(c, b, "Max Time");
+	columns_put(c, b, "Avg time");
+	columns_end(c, b);
+	if (c->print)
+		sbuf_addc(b, '\n');
+}
+
+static void sum_row(const struct sum *s, const struct many_row *r, struct columns *c,
+		    struct sbuf *b)
+{
+	char text[32];
+
+	columns_put(c, b, "%s", r->name);
+	columns_put(c, b, "%" PRIu64, r->n);
+	columns_put(c, b, "%.2f%%", percent(r->n, s->all));
+	columns_put(c, b, "%.2f%%", percent(r->total, s->total));
+	columns_put(c, b, "%s", us(r->min, text));
+	columns_put(c, b, "%s", us(r->max, text));
+	columns_put(c, b, "%s", us(mean(r), text));
+	columns_end(c, b);
+}
+
+/* With the columns of the tables above it. */
+static void sum_text(const struct many_doc *d, const struct sum *s, struct sbuf *b)
+{
+	size_t n = d->top ? MIN(d->top, s->n) : s->n;
+	struct columns c = { 0 };
+	char text[32];
+
+	sbuf_addf(b, "==> all %zu together <==\n\n", s->captures);
+	for (int pass = 0; pass < 2; pass++) {
+		c.print = pass;
+		sum_head(d, &c, b);
+		for (size_t i = 0; i < n; i++)
+			sum_row(s, &s->v[i], &c, b);
+	}
+	if (n < s->n)
+		sbuf_addf(b, "%*s\n", (int)c.width[0], "...");
+	sbuf_addf(b, "\nTotal %s:%" PRIu64 ", %s:%s.\n", d->what, s->all, d->times,
+		  us(s->total, text));
+}
+
+static int sum_json(const struct many_doc *d, const struct sum *s, struct sbuf *b)
+{
+	struct json j;
+
+	json_line_begin(&j, b);
+	json_put_u64(&j, "captures", s->captures);
+	json_put_str(&j, "of", d->of);
+	json_put_array(&j, "together");
+	for (size_t i = 0; i < s->n; i++) {
+		const struct many_row *r = &s->v[i];
+
+		json_object_begin(&j);
+		json_put_str(&j, "name", r->name);
+		json_put_u64(&j, "count", r->n);
+		json_put_u64(&j, "total_ns", r->total);
+		json_put_u64(&j, "min_ns", r->min);
+		json_put_u64(&j, "max_ns", r->max);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+	return json_line_end(&j);
+}
+
+static bool is(const struct many_doc *d, const char *format)
+{
+	return !strcmp(d->format, format);
+}
+
+/* A header for all of them, and each row preceded by the name of its capture. */
+static void add_csv(const struct sbuf *text, const char *input, bool head, struct sbuf *b)
+{
+	bool first = true;
+
+	for (const char *p = text->s, *end; p && *p; p = end) {
+		end = strchrnul(p, '\n');
+		end += *end == '\n';
+		if (!first || head) {
+			if (first)
+				sbuf_add(b, "capture");
+			else
+				sbuf_add_csv_quoted(b, input);
+			sbuf_addc(b, ',');
+			sbuf_add_mem(b, p, (size_t)(end - p));
+		}
+		first = false;
+	}
+}
+
+static int add_json(struct many_result *r, const char *input, struct sbuf *b)
+{
+	struct json j;
+	int ret;
+
+	json_line_begin(&j, b);
+	json_put_str(&j, "capture", input);
+	json_put_s64(&j, "exit", r->code < 0 ? KVMFT_FAILED : r->code);
+	if (r->code < 0)
+		json_put_str(&j, "error", r->why);
+	ret = json_line_end(&j);
+	if (ret || r->code < 0)
+		return ret;
+	/* The result is itself an object, and is inserted unchanged. */
+	b->len -= 2;
+	while (r->text.len && r->text.s[r->text.len - 1] == '\n')
+		r->text.s[--r->text.len] = '\0';
+	sbuf_addf(b, ",\"result\":%s}\n", r->text.s);
+	return b->error;
+}
+
+static int add_result(struct many_result *r, const struct many_doc *d, const char *input,
+		      bool first, struct sbuf *b)
+{
+	if (is(d, "json"))
+		return add_json(r, input, b);
+	if (r->code < 0)
+		return 0;
+	if (is(d, "csv")) {
+		add_csv(&r->text, input, first, b);
+	} else {
+		sbuf_addf(b, "%s==> %s <==\n", first ? "" : "\n", input);
+		sbuf_add_mem(b, r->text.s, r->text.len);
+	}
+	return b->error;
+}
+
+/* A remark on a capture: each names it. */
+static void tell(const char *input, const char *text)
+{
+	bool named = str_starts(text, input);
+
+	cli_note("%s%s%s", named ? "" : input, named ? "" : ": ", text);
+}
+
+static void tell_notes(const struct sbuf *notes, const char *input)
+{
+	char *save = NULL, *line = notes->len ? strtok_r(notes->s, "\n", &save) : NULL;
+
+	for (; line; line = strtok_r(NULL, "\n", &save)) {
+		str_printable(line);
+		tell(input, str_starts(line, "kvmft: ") ? line + 7 : line);
+	}
+}
+
+static int print_sum(const struct many_doc *d, struct sum *s)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	enum report_key key = d->key;
+	int ret = 0;
+
+	if (s->n)
+		qsort_r(s->v, s->n, sizeof(*s->v), by_key, &key);
+	if (is(d, "json")) {
+		ret = sum_json(d, s, &b);
+	} else if (is(d, "text") && s->captures > 1) {
+		sbuf_addc(&b, '\n');
+		sum_text(d, s, &b);
+	}
+	return ret ? ret : b.len ? sbuf_write(&b, d->f) : b.error;
+}
+
+static int print_all(struct many *m, const struct many_doc *d, struct sum *s, size_t *good,
+		     bool *complete)
+{
+	_cleanup_(many_result_free) struct many_result r = { .code = 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const struct str_list *list = many_inputs(m);
+	int ret = 0;
+
+	for (size_t i = 0; i < list->n && !ret; i++) {
+		_cleanup_free_ char *input = strdup(list->v[i]);
+
+		ret = input ? many_result(m, i, &r) : -ENOMEM;
+		if (ret)
+			break;
+		str_printable(input);
+		ret = add_result(&r, d, input, !*good, &b);
+		tell_notes(&r.notes, input);
+		if (r.code < 0)
+			tell(input, r.why);
+		*complete &= r.code == KVMFT_OK;
+		*good += r.code >= 0;
+		ret = ret ? ret : r.code < 0 ? 0 : sum_rows(s, &r.rows);
+		ret = ret || !b.len ? ret : sbuf_write(&b, d->f);
+	}
+	return ret;
+}
+
+int many_print(struct many *m, const struct many_doc *d, struct kvmft_err *err)
+{
+	struct sum s = { 0 };
+	size_t good = 0, n = many_inputs(m)->n;
+	bool complete = true;
+	int ret = print_all(m, d, &s, &good, &complete);
+
+	if (ret && ferror(d->f))
+		ret = errno == EPIPE ? -EPIPE : err_why(err, ret, "cannot write");
+	else if (ret)
+		err_set(err, -ret, "a process that reads captures ended: %s", strerror(-ret));
+	else if (!good)
+		ret = err_set(err, ENODATA, "none of %zu captures gave a result", n);
+	else
+		ret = print_sum(d, &s);
+	if (!ret && good < n)
+		cli_note("%zu of %zu captures gave no result: the others are here", n - good, n);
+	free(s.v);
+	if (ret)
+		return ret == -EPIPE ? KVMFT_OK : ret;
+	return complete ? KVMFT_OK : KVMFT_INCOMPLETE;
+}
