@@ -5,6 +5,7 @@
 #ifndef KVMFT_HOSTMAP_PRIV_H
 #define KVMFT_HOSTMAP_PRIV_H
 
+#include "kvmft/events.h"
 #include "kvmft/hostmap.h"
 
 /* Adds a VM, with a label if cap or pid say enough; pid 0: unknown. Its index or -ENOMEM. */
@@ -13,8 +14,17 @@ ssize_t hostmap_vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid)
 void hostmap_vm_label(struct hostmap *m, size_t vm);
 /* Rebuilds the lists of the VMs' threads. */
 void hostmap_chain(struct hostmap *m);
+/* The VM of an emitting thread; -1 if unknown. */
+ssize_t hostmap_vm_of(const struct hostmap *m, int32_t tid);
+
+/* epochs.c: notes one event of a clock. 0, -ENOMEM, or -E2BIG: more than any capture has. */
+int hostmap_clock_event(struct hostmap *m, enum event_role kind, const struct event_type *ev,
+			const struct rec *rec) __must_check;
+/* Builds the epochs of one VM from what is known now. 0 or -ENOMEM. */
+int hostmap_epochs(struct hostmap *m, size_t vm) __must_check;
 /* Assigns the clock events to VMs and rebuilds all epochs. 0 or -ENOMEM. */
 int hostmap_build(struct hostmap *m) __must_check;
+
 /*
  * vmgroup.c: finds a VM for each thread of the map that has none yet; hostmap_vm.basis says why.
  * One walk over the capture. 0 or -errno.

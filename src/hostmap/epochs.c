@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * epochs.c: the epochs of each vCPU's clock, from the clock events of the host, from what was read
+ * beside them, and from what other captures and the user say. Clock events carry a vCPU id but no
+ * VM: the emitting thread's process is the VM.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "priv.h"
+#include "kvmft/own_tsc.h"
+
+#define MAX_CLOCK_EVENTS (1u << 22) /* a hostile file must not take all memory */
+
+struct hostmap_event {
+	uint64_t ts;
+	enum event_role kind;
+	int32_t tid;
+	ssize_t vm; /* -1: not known yet */
+	uint32_t vcpu;
+	uint64_t prev, next;
+	bool use_master;
+	struct pvclock pv;
+};
+
+int hostmap_clock_event(struct hostmap *m, enum event_role kind, const struct event_type *ev,
+			const struct rec *rec)
+{
+	struct hostmap_event *e;
+	uint64_t width;
+
+	if (m->nevent >= MAX_CLOCK_EVENTS)
+		return -E2BIG;
+	e = array_grow(&m->event, m->nevent, &m->event_cap, sizeof(*e));
+	if (!e)
+		return -ENOMEM;
+	e->ts = rec->ts;
+	if (m->own && !own_tsc_place(m->own, rec->ts, &e->ts, &width))
+		return 0; /* its time is not on the line */
+	e->kind = kind;
+	e->tid = fmt_pid(m->fmt, rec);
+	e->vm = -1;
+	switch (e->kind) {
+	case EV_TSC_OFFSET:
+		e->vcpu = (uint32_t)event_u64(m->fmt, ev, 0, rec);
+		e->prev = event_u64(m->fmt, ev, 1, rec);
+		e->next = event_u64(m->fmt, ev, 2, rec);
+		break;
+	case EV_TRACK_TSC:
+		e->vcpu = (uint32_t)event_u64(m->fmt, ev, 0, rec);
+		e->use_master = event_u64(m->fmt, ev, 1, rec) != 0;
+		break;
+	case EV_MASTER_CLOCK: e->use_master = event_u64(m->fmt, ev, 0, rec) != 0; break;
+	case EV_PVCLOCK:
+		e->vcpu = (uint32_t)event_u64(m->fmt, ev, 0, rec);
+		e->pv.version = (uint32_t)event_u64(m->fmt, ev, 1, rec);
+		e->pv.tsc_timestamp = event_u64(m->fmt, ev, 2, rec);
+		e->pv.system_time = event_u64(m->fmt, ev, 3, rec);
+		e->pv.mul = (uint32_t)event_u64(m->fmt, ev, 4, rec);
+		e->pv.shift = (int8_t)event_u64(m->fmt, ev, 5, rec);
+		e->pv.flags = (uint8_t)event_u64(m->fmt, ev, 6, rec);
+		break;
+	default: break;
+	}
+	m->nevent++;
+	return 0;
+}
+
+COMPARE_BY(event_cmp, struct hostmap_event, .ts);
+
+static const struct cap_vcpu *cap_vcpu(const struct hostmap_vm *vm, uint32_t id)
+{
+	for (size_t i = 0; vm->cap && i < vm->cap->nvcpu; i++)
+		if (vm->cap->vcpu[i].id == id)
+			return &vm->cap->vcpu[i];
+	return NULL;
+}
+
+static uint64_t vcpu_key(size_t vm, uint32_t vcpu)
+{
+	return (uint64_t)vm << 32 | vcpu;
+}
+
+/*
+ * A software KVM prints offsets that it never applies. debugfs, read before and after, is the
+ * witness: it said the same both times, and not what the last event claims.
+ */
+static bool offset_ignored(const struct hostmap *m, const struct hostmap_event *e)
+{
+	const struct cap_vcpu *v = cap_vcpu(&m->vm[e->vm], e->vcpu);
+	uint64_t last;
+
+	if (m->vm[e->vm].moved || !v || !v->has_offset || !v->has_end || v->offset != v->end_offset)
+		return false;
+	return u64map_get(&m->last_write, vcpu_key((size_t)e->vm, e->vcpu), &last) &&
+	       m->event[last].next != v->end_offset;
+}
+
+static int feed_event(struct hostmap *m, size_t vm, const struct hostmap_event *e)
+{
+	struct epoch_vm *ep = m->vm[vm].epochs;
+	int ret;
+
+	switch (e->kind) {
+	case EV_TSC_OFFSET:
+		if (offset_ignored(m, e))
+			return 0;
+		return epoch_vm_write_offset(ep, e->vcpu, e->ts, e->prev, e->next);
+	case EV_TRACK_TSC: return epoch_vm_track(ep, e->ts, e->use_master);
+	case EV_MASTER_CLOCK: return epoch_vm_master_clock(ep, e->ts, e->use_master);
+	case EV_PVCLOCK:
+		ret = epoch_vm_pvclock(ep, e->vcpu, e->ts, &e->pv);
+		/* The engine notes a refused record; it is no reason to give up. */
+		return ret == -ENOMEM ? ret : 0;
+	default: return -EINVAL;
+	}
+}
+
+static void set_ratio(const struct hostmap_vm *v, struct tsc_map *map)
+{
+	if (!v->scale)
+		return;
+	map->ratio = v->scale->ratio;
+	map->frac = v->scale->frac;
+}
+
+static int feed_reads(struct hostmap *m, size_t vm, bool end)
+{
+	const struct cap_vm *c = m->vm[vm].cap;
+	int ret = 0;
+
+	for (size_t i = 0; c && i < c->nvcpu && ret >= 0; i++) {
+		const struct cap_vcpu *v = &c->vcpu[i];
+		struct tsc_map map = { .offset = v->offset, .ratio = v->ratio, .frac = v->frac };
+
+		set_ratio(&m->vm[vm], &map);
+		if (!end && v->has_offset)
+			ret = epoch_vm_read(m->vm[vm].epochs, v->id, v->tsc, &map);
+		if (end && v->has_end) {
+			map.offset = v->end_offset;
+			map.ratio = v->end_ratio;
+			set_ratio(&m->vm[vm], &map);
+			ret = epoch_vm_check_end(m->vm[vm].epochs, v->id, &map);
+		}
+		if (ret == -EINVAL)
+			ret = 0; /* nonsense in the file: this vCPU stays without a map */
+	}
+	for (size_t i = 0; !end && i < m->vm[vm].n_own && (ret >= 0 || ret == -EINVAL); i++)
+		if (!m->vm[vm].own[i].from)
+			ret = epoch_vm_read(m->vm[vm].epochs, m->vm[vm].own[i].vcpu, 0,
+					    &m->vm[vm].own[i].map);
+	return ret < 0 && ret != -EINVAL ? ret : 0;
+}
+
+static const struct tsc_map *forced_of(const struct hostmap_vm *v, uint32_t vcpu)
+{
+	for (size_t i = 0; i < v->n_own; i++)
+		if (v->own[i].vcpu == vcpu && !v->own[i].from)
+			return &v->own[i].map;
+	return &v->forced;
+}
+
+/* Changes that were forced, from number *next on, as far as they come before `until`. */
+static int feed_changes(struct hostmap *m, size_t vm, size_t *next, uint64_t until)
+{
+	const struct hostmap_vm *v = &m->vm[vm];
+	int ret = 0;
+
+	for (; *next < v->n_own && v->own[*next].from <= until && !ret; ++*next) {
+		const struct hostmap_forced *f = &v->own[*next];
+		const struct epoch_vcpu *e = epoch_vm_find(v->epochs, f->vcpu);
+
+		if (f->from && e && e->n)
+			ret = epoch_vm_write_offset(v->epochs, f->vcpu, f->from,
+						    e->v[e->n - 1].map.offset, f->map.offset);
+	}
+	return ret;
+}
+
+static int feed_forced(struct hostmap *m, size_t vm)
+{
+	struct hostmap_vm *v = &m->vm[vm];
+	const struct hostmap_thread *t;
+	int ret = 0;
+
+	for (uint32_t id = 0; id < v->forced_vcpus && !ret; id++)
+		ret = epoch_vm_read(v->epochs, id, 0, forced_of(v, id));
+	hostmap_each_thread(m, vm, t) {
+		if (ret || t->vcpu < v->forced_vcpus)
+			continue;
+		ret = epoch_vm_read(v->epochs, t->vcpu, 0, forced_of(v, t->vcpu));
+		ret = ret == -EINVAL ? 0 : ret; /* two threads of one vCPU */
+	}
+	return ret;
+}
+
+/* Of the VM, or read inside the guest for this capture of it. */
+static bool event_concerns(const struct hostmap *m, const struct hostmap_event *e, size_t vm)
+{
+	return e->vm == (ssize_t)vm || (e->vm >= 0 && e->vm == (ssize_t)m->vm[vm].of);
+}
+
+int hostmap_epochs(struct hostmap *m, size_t vm)
+{
+	bool forced = m->vm[vm].has_forced;
+	size_t change = 0;
+	int ret;
+
+	epoch_vm_free(m->vm[vm].epochs);
+	m->vm[vm].epochs = epoch_vm_new(forced ? 0 : m->cap->begin_tsc);
+	if (!m->vm[vm].epochs)
+		return -ENOMEM;
+	m->vm[vm].epochs->khz = m->cap->tsc_khz;
+	ret = forced ? feed_forced(m, vm) : feed_reads(m, vm, false);
+	for (size_t i = 0; i < m->nevent && !ret; i++) {
+		ret = feed_changes(m, vm, &change, m->event[i].ts);
+		if (!ret && event_concerns(m, &m->event[i], vm) &&
+		    !(forced && m->event[i].kind == EV_TSC_OFFSET))
+			ret = feed_event(m, vm, &m->event[i]);
+	}
+	if (!ret)
+		ret = feed_changes(m, vm, &change, UINT64_MAX);
+	return ret || forced || m->vm[m->vm[vm].of].moved ? ret : feed_reads(m, vm, true);
+}
+
+/* Orders the events and notes each vCPU's last write; their VMs are known. */
+static int sort_events(struct hostmap *m)
+{
+	int ret = 0;
+
+	if (m->nevent)
+		qsort(m->event, m->nevent, sizeof(*m->event), event_cmp);
+	for (size_t i = 0; i < m->nevent && !ret; i++) {
+		const struct hostmap_event *e = &m->event[i];
+
+		if (e->kind == EV_TSC_OFFSET && e->vm >= 0)
+			ret = u64map_put(&m->last_write, vcpu_key((size_t)e->vm, e->vcpu), i);
+	}
+	return ret;
+}
+
+static int build_all(struct hostmap *m)
+{
+	int ret = sort_events(m);
+
+	for (size_t i = 0; i < m->nvm && !ret; i++)
+		ret = hostmap_epochs(m, i);
+	return ret;
+}
+
+int hostmap_build(struct hostmap *m)
+{
+	hostmap_chain(m);
+	for (size_t i = 0; i < m->nevent; i++)
+		m->event[i].vm = hostmap_vm_of(m, m->event[i].tid);
+	return build_all(m);
+}
+
+static bool same_event(const struct hostmap_event *a, const struct hostmap_event *b)
+{
+	return a->ts == b->ts && a->kind == b->kind && a->tid == b->tid && a->vcpu == b->vcpu;
+}
+
+/* Searches n in time order, from number *at on; the next one asked for is no earlier. */
+static bool has_event(const struct hostmap *m, size_t n, size_t *at, const struct hostmap_event *e)
+{
+	while (*at < n && m->event[*at].ts < e->ts)
+		++*at;
+	for (size_t i = *at; i < n && m->event[i].ts == e->ts; i++)
+		if (same_event(&m->event[i], e))
+			return true;
+	return false;
+}
+
+int hostmap_inherit(struct hostmap *m, const struct hostmap *before)
+{
+	const size_t n = m->nevent;
+	size_t at = 0;
+
+	for (size_t i = 0; i < before->nevent; i++) {
+		const struct hostmap_event *e = &before->event[i];
+
+		/* Those without a thread were not recorded: whoever added them does so again. */
+		if (e->tid <= 0 || has_event(m, n, &at, e) || m->nevent >= MAX_CLOCK_EVENTS)
+			continue;
+		if (array_add(&m->event, &m->nevent, &m->event_cap, e, sizeof(*e)))
+			return -ENOMEM;
+		m->event[m->nevent - 1].vm = hostmap_vm_of(m, e->tid);
+	}
+	return m->nevent == n ? 0 : build_all(m);
+}
+
+/* An event that is in no stream of the capture; for all captures of the VM. */
+static int add_event(struct hostmap *m, size_t vm, const struct hostmap_event *e)
+{
+	struct hostmap_event *slot = array_grow(&m->event, m->nevent, &m->event_cap, sizeof(*slot));
+	int ret;
+
+	if (!slot)
+		return -ENOMEM;
+	*slot = *e;
+	m->nevent++;
+	ret = sort_events(m);
+	for (; !ret && vm != HOSTMAP_END; vm = m->vm[vm].next)
+		ret = hostmap_epochs(m, vm);
+	return ret;
+}
+
+int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t guest_tsc,
+			const struct pvclock *pv)
+{
+	const struct epoch_vcpu *v = epoch_vm_find(m->vm[vm].epochs, vcpu);
+	uint64_t lo, hi;
+
+	if (!epoch_result_usable(epoch_guest_to_host(v, guest_tsc, &lo, &hi)))
+		return -ESRCH;
+	return hostmap_add_pvclock_at(m, vm, vcpu, lo, pv);
+}
+
+int hostmap_add_pvclock_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
+			   const struct pvclock *pv)
+{
+	struct hostmap_event e = {
+		.ts = host, .kind = EV_PVCLOCK, .vm = (ssize_t)vm, .vcpu = vcpu, .pv = *pv,
+	};
+
+	return add_event(m, vm, &e);
+}
+
+int hostmap_add_offset_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host, uint64_t prev,
+			  uint64_t next)
+{
+	struct hostmap_event e = {
+		.ts = host,
+		.kind = EV_TSC_OFFSET,
+		.vm = (ssize_t)vm,
+		.vcpu = vcpu,
+		.prev = prev,
+		.next = next,
+	};
+
+	m->vm[vm].moved = true;
+	return add_event(m, vm, &e);
+}
+
+int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t from,
+		       const struct tsc_map *map)
+{
+	struct hostmap_vm *v = &m->vm[vm];
+	size_t i = v->n_own;
+
+	if (!array_grow(&v->own, v->n_own, &v->own_cap, sizeof(*v->own)))
+		return -ENOMEM;
+	for (; i && v->own[i - 1].from > from; i--)
+		v->own[i] = v->own[i - 1];
+	v->own[i] = (struct hostmap_forced){ .vcpu = vcpu, .from = from, .map = *map };
+	v->n_own++;
+	return hostmap_epochs(m, vm);
+}
+
+int hostmap_set_scale(struct hostmap *m, const struct tsc_map *scale)
+{
+	for (size_t i = 0; i < m->nvm; i++)
+		m->vm[i].scale = scale;
+	return hostmap_build(m);
+}
+
+int hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)
+{
+	m->vm[vm].n_own = 0;
+	m->vm[vm].has_forced = true;
+	m->vm[vm].forced = *map;
+	m->vm[vm].forced_vcpus = MIN(n, (size_t)CAPTURE_MAX_CPUS);
+	return hostmap_epochs(m, vm);
+}
