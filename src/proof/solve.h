@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * solve.h: the problem that solve.c states, solve_grid.c searches coarsely and solve_sweep.c solves
- * exactly. Times are relative: H of a host time scaled to guest cycles, G of a guest time, both
- * from the first one known; an event is at host time G - d, and d is sought.
+ * solve.h: the problem that solve_collect.c collects and solve.c states, solve_grid.c searches
+ * coarsely, solve_sweep.c solves exactly and solve_places.c judges. Times are relative: H of a host
+ * time scaled to guest cycles, G of a guest time, both from the first one known; an event is at
+ * host time G - d, and d is sought.
  */
 #ifndef KVMFT_PROOF_SOLVE_H
 #define KVMFT_PROOF_SOLVE_H
@@ -77,6 +78,8 @@ static inline size_t solve_least(size_t n)
 	return MAX(n / 64, (size_t)2);
 }
 
+#define SOLVE_MIN_EVENTS 8
+
 /* An event outside counts against this many inside. */
 #define SOLVE_COST 19
 
@@ -89,13 +92,6 @@ static inline bool solve_spend(struct solve *s, uint64_t work)
 
 /* NULL: nothing is known about it. */
 const struct solve_vcpu *solve_find(const struct solve *s, uint32_t id);
-/* Adds those of another thread, at whatever time. 0 or -ENOMEM. */
-int solve_add_runs(struct solve *s, uint32_t vcpu, const struct run_list *l) __must_check;
-/* A thread runs the vCPU: its deadlines are the vCPU's. 0 or -ENOMEM. */
-int solve_name_thread(struct solve *s, uint32_t vcpu, int32_t tid) __must_check;
-/* When the host handled the write of that deadline by the vCPU; 0 if unknown. */
-uint64_t solve_deadline(const struct solve *s, uint32_t vcpu, const struct runs *runs,
-			uint64_t value);
 
 /* Windows of one vCPU in terms of H. */
 static inline int64_t solve_h(const struct solve *s, uint64_t scaled)
@@ -146,5 +142,11 @@ void solve_place_add(struct solve_place *best, const struct solve_place *p);
 int solve_sweep(struct solve *s, const struct solve_cell *c, size_t n, struct solve_place *best);
 /* With all events, in the cell where some have the place *best. 0, -ENOMEM, -ETIME. */
 int solve_settle(struct solve *s, const struct solve_cell *c, struct solve_place *best);
+
+/*
+ * The best place of all cells, if it is not chance. 0, found or not; -ENOMEM, -ETIME; -E2BIG: too
+ * many cells fit; -EDOM: it may be chance.
+ */
+int solve_cells(struct solve *s, struct solve_result *r);
 
 #endif

@@ -1,19 +1,236 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * solve_collect.c: windows and events for solve.c, from the host's threads and a guest's capture.
+ * solve_collect.c: what solve.c works with: windows of vCPUs, events of their guest, and pairs of
+ * both, from the host's threads and a guest's capture; thinned where there are too many.
  */
 #include "solve.h"
+
+#include <errno.h>
 
 #include "kvmft/msr_pairs.h"
 #include "kvmft/own_tsc.h"
 #include "kvmft/timeline.h"
 
+#define MAX_EVENTS (1u << 19)
+
+int solve_new(const struct tsc_map *map, struct solve **out)
+{
+	struct solve *s = calloc(1, sizeof(*s));
+
+	*out = s;
+	if (!s)
+		return -ENOMEM;
+	s->map = *map;
+	s->map.offset = 0;
+	s->stride = 1;
+	return 0;
+}
+
+static struct solve_vcpu *vcpu_at(struct solve *s, uint32_t id)
+{
+	struct solve_vcpu *v;
+
+	for (size_t i = 0; i < s->nv; i++)
+		if (s->v[i].id == id)
+			return &s->v[i];
+	v = array_grow(&s->v, s->nv, &s->vcap, sizeof(*v));
+	if (!v)
+		return NULL;
+	v->id = id;
+	s->nv++;
+	return v;
+}
+
+/* Joins windows with short gaps until there are half as many. */
+static void thin_windows(struct solve *s)
+{
+	while (s->windows > RUNS_MAX / 2) {
+		s->min_gap = s->min_gap ? s->min_gap * 2 : 1024;
+		s->windows = 0;
+		for (size_t i = 0; i < s->nv; i++) {
+			run_list_join(&s->v[i].w, s->min_gap);
+			s->windows += s->v[i].w.n;
+		}
+	}
+}
+
+int solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t exit)
+{
+	struct solve_vcpu *v = vcpu_at(s, vcpu);
+	int ret = v ? run_list_add(&v->w, entry, exit, s->min_gap) : -ENOMEM;
+
+	if (ret < 0)
+		return ret;
+	s->windows += (uint64_t)ret;
+	if (s->windows >= RUNS_MAX)
+		thin_windows(s);
+	return 0;
+}
+
+void solve_clear_windows(struct solve *s, uint32_t vcpu)
+{
+	struct solve_vcpu *v = vcpu_at(s, vcpu);
+
+	if (!v)
+		return;
+	s->windows -= v->w.n;
+	s->scaled = false; /* others would be scaled twice, unless the ratio is 1 */
+	v->w.n = v->ntid = v->np = 0;
+}
+
+COMPARE_BY(by_from, struct vcpu_run, .from);
+
+/* Windows of another thread of the vCPU, at whatever time. */
+static int add_runs(struct solve *s, uint32_t vcpu, const struct run_list *l)
+{
+	struct solve_vcpu *v = vcpu_at(s, vcpu);
+	struct run_list old;
+	int ret = v ? 0 : -ENOMEM;
+
+	if (ret || !l->n)
+		return ret;
+	old = v->w;
+	if (!old.n || old.v[old.n - 1].to < l->v[0].from) {
+		for (size_t i = 0; i < l->n && !ret; i++)
+			ret = solve_add_window(s, vcpu, l->v[i].from, l->v[i].to);
+		return ret;
+	}
+	v->w = (struct run_list){ 0 };
+	s->windows -= old.n;
+	for (size_t i = 0; i < l->n && ret >= 0; i++) {
+		struct vcpu_run *slot = array_grow(&old.v, old.n, &old.cap, sizeof(*slot));
+
+		ret = slot ? 0 : -ENOMEM;
+		if (slot)
+			old.v[old.n++] = l->v[i];
+	}
+	qsort(old.v, old.n, sizeof(*old.v), by_from);
+	for (size_t i = 0; i < old.n && !ret; i++)
+		ret = solve_add_window(s, vcpu, old.v[i].from, old.v[i].to);
+	free(old.v);
+	return ret;
+}
+
+/* A thread runs the vCPU: its deadlines are the vCPU's. */
+static int name_thread(struct solve *s, uint32_t vcpu, int32_t tid)
+{
+	struct solve_vcpu *v = vcpu_at(s, vcpu);
+	int32_t *slot = v ? array_grow(&v->tid, v->ntid, &v->tidcap, sizeof(*slot)) : NULL;
+
+	if (!slot)
+		return -ENOMEM;
+	*slot = tid;
+	v->ntid++;
+	return 0;
+}
+
+const struct solve_vcpu *solve_find(const struct solve *s, uint32_t id)
+{
+	for (size_t i = 0; i < s->nv; i++)
+		if (s->v[i].id == id)
+			return &s->v[i];
+	return NULL;
+}
+
+/* When the host handled the write of that deadline by the vCPU; 0 if unknown. */
+static uint64_t deadline_of(const struct solve *s, uint32_t vcpu, const struct runs *runs,
+			    uint64_t value)
+{
+	const struct solve_vcpu *v = solve_find(s, vcpu);
+	uint64_t host = 0;
+
+	for (size_t i = 0; v && i < v->ntid && !host; i++)
+		host = runs_deadline(runs, v->tid[i], value);
+	return host;
+}
+
+/* Drops every other event. */
+static void thin_events(struct solve *s)
+{
+	s->stride *= 2;
+	s->events = 0;
+	for (size_t i = 0; i < s->nv; i++) {
+		struct solve_vcpu *v = &s->v[i];
+
+		for (size_t k = 0; k < v->ne / 2; k++)
+			v->e[k] = v->e[2 * k];
+		for (size_t k = 0; k < v->np; k++)
+			v->p[k].at /= 2;
+		v->ne /= 2;
+		s->events += v->ne;
+	}
+}
+
+int solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest)
+{
+	struct solve_vcpu *v = vcpu_at(s, vcpu);
+	uint64_t *e;
+
+	if (!v)
+		return -ENOMEM;
+	if (s->seen++ % s->stride)
+		return 0;
+	if (s->events >= MAX_EVENTS)
+		thin_events(s);
+	e = array_grow(&v->e, v->ne, &v->ecap, sizeof(*e));
+	if (!e)
+		return -ENOMEM;
+	*e = guest;
+	v->ne++;
+	s->events++;
+	return 0;
+}
+
+void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t guest)
+{
+	struct solve_vcpu *v = vcpu_at(s, vcpu);
+	struct solve_pair *p;
+
+	if (!v || v->np >= MAX_EVENTS)
+		return; /* it only helps */
+	p = array_grow(&v->p, v->np, &v->pcap, sizeof(*p));
+	if (!p)
+		return;
+	*p = (struct solve_pair){ .at = v->ne,
+				  .later = (int64_t)(guest - tsc_to_guest(&s->map, host)) };
+	v->np++;
+}
+
+size_t solve_vcpus(const struct solve *s)
+{
+	return s->nv;
+}
+
+uint32_t solve_vcpu_id(const struct solve *s, size_t i)
+{
+	return s->v[i].id;
+}
+
+void solve_free(struct solve *s)
+{
+	if (!s)
+		return;
+	for (size_t i = 0; i < s->nv; i++) {
+		free(s->v[i].w.v);
+		free(s->v[i].tid);
+		free(s->v[i].e);
+		free(s->v[i].p);
+	}
+	free(s->v);
+	free(s->ev);
+	free(s->order);
+	free(s->cell);
+	free(s);
+}
+
+/* ---- from captures ---- */
+
 int solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, int32_t tid)
 {
 	const struct run_list *l = runs_of(runs, tid);
-	int ret = solve_name_thread(s, vcpu, tid);
+	int ret = name_thread(s, vcpu, tid);
 
-	return ret || !l ? ret : solve_add_runs(s, vcpu, l);
+	return ret || !l ? ret : add_runs(s, vcpu, l);
 }
 
 struct guest_side {
@@ -35,7 +252,7 @@ static int guest_event(void *arg, const struct rec *rec)
 		return 0;
 	if (g->runs->ndeadline &&
 	    msr_pair_match(&g->msr, g->fmt, fmt_by_id(g->fmt, rec->id), rec, &kind, &value) &&
-	    kind == MSR_PAIR_DEADLINE && (host = solve_deadline(g->s, g->vcpu, g->runs, value)))
+	    kind == MSR_PAIR_DEADLINE && (host = deadline_of(g->s, g->vcpu, g->runs, value)))
 		solve_add_pair(g->s, g->vcpu, host, ts);
 	return solve_add_event(g->s, g->vcpu, ts);
 }
