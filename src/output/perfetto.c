@@ -18,7 +18,7 @@
  * 	what must be said of all times, if anything must
  *
  * Arrows follow an interrupt: the vCPU's APIC accepts it, the host injects it, the guest's handler
- * begins. Events of QEMU's own traces, which have no CPU, are instants on tracks of their threads.
+ * begins; or a line of the vCPU's GIC goes up, and the handler begins. Events of QEMU's own traces, which have no CPU, are instants on tracks of their threads.
  */
 #include "perfetto.h"
 
@@ -105,7 +105,7 @@ static struct pf_irqs *irqs_of(struct pf *p, int64_t vm, uint64_t vcpu)
 	if (u64map_get(&p->irqs_of, key, &at))
 		return p->irqs[at];
 	slot = array_grow(&p->irqs, p->nirqs, &p->irqs_cap, sizeof(*slot));
-	q = calloc(1, sizeof(*q));
+	q = calloc(1, sizeof(*q) + p->irq_kind->numbers * sizeof(q->of[0]));
 	if (!slot || !q || u64map_put(&p->irqs_of, key, p->nirqs)) {
 		free(q);
 		return NULL;
@@ -120,17 +120,20 @@ static struct pf_irqs *irqs_of(struct pf *p, int64_t vm, uint64_t vcpu)
  * vector is accepted again though the last one, which was injected, was never seen in the guest,
  * which may not be recording.
  */
-static uint64_t flow_of(struct pf *p, const struct event_irqs *irqs, struct pf_irqs *q,
-			uint64_t vector, bool inject)
+static uint64_t flow_of(struct pf *p, struct pf_irqs *q, uint64_t vector, bool inject)
 {
-	if (vector > 255)
+	const struct event_irqs *irqs = p->irq_kind;
+	struct pf_irq *irq;
+
+	if (vector >= irqs->numbers)
 		return 0;
-	if (!q->flow[vector] || (q->injected[vector] && !inject))
-		q->flow[vector] = ++p->next_flow;
-	q->injected[vector] = inject;
+	irq = &q->of[vector];
+	if (!irq->flow || (irq->injected && !inject))
+		irq->flow = ++p->next_flow;
+	irq->injected = inject;
 	if (vector >= irqs->device && vector < irqs->system)
 		q->device = (unsigned int)vector;
-	return q->flow[vector];
+	return irq->flow;
 }
 
 static int host_irq(struct out *o, const struct tl_item *i, const struct evinfo *e)
@@ -152,19 +155,104 @@ static int host_irq(struct out *o, const struct tl_item *i, const struct evinfo 
 	vm = (ssize_t)map->vm[vm].of;
 	t = pf_track(o, p, PF_VCPU, (size_t)vm, (uint32_t)vcpu);
 	q = irqs_of(p, vm, vcpu);
-	return t && q ? instant(o, t, e, i, flow_of(p, event_irqs(i->src->fmt), q, vector, !accept))
-		      : -ENOMEM;
+	return t && q ? instant(o, t, e, i, flow_of(p, q, vector, !accept)) : -ENOMEM;
+}
+
+static uint64_t flow_take(struct pf_irq *irq)
+{
+	uint64_t flow = irq->flow;
+
+	*irq = (struct pf_irq){ 0 };
+	return flow;
 }
 
 /* What arrives in the guest: the flow to end, 0 = none. */
 static uint64_t flow_end(struct pf_irqs *q, enum event_role role, uint64_t number)
 {
-	unsigned int vector = role == EV_IRQ_ENTRY ? q->device : (unsigned int)(number & 0xff);
-	uint64_t flow = q->flow[vector];
+	return flow_take(&q->of[role == EV_IRQ_ENTRY ? q->device : number & 0xff]);
+}
 
-	q->flow[vector] = 0;
-	q->injected[vector] = false;
-	return flow;
+/* ---- ... of a GIC ---- */
+
+/*
+ * A line goes up, and with the next entry into the vCPU, unless it goes down before. Of lines of
+ * devices no event tells the vCPU: they have arrows where there is one.
+ */
+static int line_irq(struct out *o, const struct tl_item *i, const struct evinfo *e)
+{
+	const struct hostmap *map = tl_hostmap(o->t);
+	ssize_t vm = i->vm < 0 && !i->src->link ? hostmap_task_vm(map, i->tid) : (ssize_t)i->vm;
+	const struct hostmap_thread *thread, *only = NULL;
+	uint64_t vcpu, number, level;
+	struct pf *p = o->priv;
+	struct pf_irqs *q;
+	struct pf_track *t;
+
+	if (vm < 0 || !evinfo_u64(e, i, 0, &vcpu) || !evinfo_u64(e, i, 1, &number) ||
+	    !evinfo_u64(e, i, 2, &level) || number >= p->irq_kind->numbers)
+		return 0;
+	vm = (ssize_t)map->vm[vm].of;
+	if (number >= p->irq_kind->shared) {
+		hostmap_each_thread(map, (size_t)vm, thread) {
+			if (only && only->vcpu != thread->vcpu)
+				return 0;
+			only = thread;
+		}
+		vcpu = only ? only->vcpu : vcpu;
+	}
+	q = irqs_of(p, vm, vcpu);
+	if (!q)
+		return -ENOMEM;
+	if (!level && number < p->irq_kind->shared && !q->of[number].injected)
+		q->listed -= flow_take(&q->of[number]) != 0;
+	if (!level || q->of[number].flow)
+		return 0;
+	t = pf_track(o, p, PF_VCPU, (size_t)vm, (uint32_t)vcpu);
+	q->listed++;
+	return t ? instant(o, t, e, i, flow_of(p, q, number, false)) : -ENOMEM;
+}
+
+static int lines_enter(struct pf *p, const struct tl_item *i)
+{
+	struct pf_irqs *q = irqs_of(p, i->vm, (uint64_t)i->vcpu);
+
+	for (unsigned int n = 0; q && q->listed && n < p->irq_kind->numbers; n++)
+		q->of[n].injected = q->of[n].flow;
+	return q ? 0 : -ENOMEM;
+}
+
+/*
+ * The line behind a handler is one that went in and may be its; which of several was learnt from
+ * when it was alone. Unless it was, those that may be are over, but have no arrow.
+ */
+static int line_end(struct pf *p, struct pf_irqs *q, const struct tl_item *i, uint64_t irq,
+		    const char *name, uint64_t *flow)
+{
+	uint64_t key = (uint64_t)i->vm << 32 | (uint32_t)irq, known = UINT64_MAX, number = 0;
+	unsigned int found = 0;
+
+	u64map_get(&p->irq_number, key, &known);
+	for (unsigned int n = 0; q->listed && n < p->irq_kind->numbers; n++) {
+		if (!q->of[n].injected || !p->irq_kind->handles(n, name))
+			continue;
+		if (n == known)
+			found = 0;
+		number = n;
+		found++;
+		if (n == known)
+			break;
+	}
+	if (!found)
+		return 0;
+	if (found == 1) {
+		q->listed--;
+		*flow = flow_take(&q->of[number]);
+		return u64map_put(&p->irq_number, key, number);
+	}
+	for (unsigned int n = 0; n < p->irq_kind->numbers; n++)
+		if (q->of[n].injected && p->irq_kind->handles(n, name))
+			q->listed -= flow_take(&q->of[n]) != 0;
+	return 0;
 }
 
 /* ---- events with a meaning ---- */
@@ -180,6 +268,7 @@ static int slice(struct out *o, struct pf_track *t, enum pf_slice what, const ch
  */
 static int kvm_entry(struct out *o, const struct tl_item *i, struct pf_cpu *c)
 {
+	struct pf *p = o->priv;
 	struct pf_track *t, *cpu;
 	char name[128];
 	int ret;
@@ -196,7 +285,8 @@ static int kvm_entry(struct out *o, const struct tl_item *i, struct pf_cpu *c)
 	snprintf(name, sizeof(name), "%s vCPU %lld", tl_hostmap(o->t)->vm[i->vm].label,
 		 (long long)i->vcpu);
 	ret = ret ? ret : slice(o, cpu, PF_GUEST, name);
-	return ret ? ret : slice(o, t, PF_GUEST, "guest");
+	ret = ret ? ret : slice(o, t, PF_GUEST, "guest");
+	return ret || !p->irq_kind->listed ? ret : lines_enter(p, i);
 }
 
 /* The name of the reason as a number: each is made once. */
@@ -299,6 +389,24 @@ static int sched_waking(struct out *o, const struct tl_item *i, const struct evi
 
 /* ---- interrupts ---- */
 
+static int arrives(struct pf *p, const struct tl_item *i, const struct evinfo *e, uint64_t number,
+		   uint64_t *flow)
+{
+	struct pf_irqs *q = irqs_of(p, i->vm, (uint64_t)i->vcpu);
+	char name[64] = "";
+
+	if (!q)
+		return -ENOMEM;
+	if (p->irq_kind->listed) {
+		if (e->role != EV_IRQ_ENTRY)
+			return 0;
+		(void)fmt_str(tl_fmt(i), &e->type.f[1], i->rec, name, sizeof(name));
+		return line_end(p, q, i, number, name, flow);
+	}
+	*flow = flow_end(q, e->role, number);
+	return 0;
+}
+
 static int irq_entry(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
 	bool vector = e->role == EV_VECTOR_ENTRY;
@@ -306,7 +414,6 @@ static int irq_entry(struct out *o, const struct tl_item *i, const struct evinfo
 	struct pf_event ev = { .type = PF_BEGIN };
 	struct pf_track *t;
 	uint64_t number = 0;
-	struct pf_irqs *q;
 	char name[128];
 	int ret;
 
@@ -322,10 +429,9 @@ static int irq_entry(struct out *o, const struct tl_item *i, const struct evinfo
 	}
 	ev.name = name;
 	if (i->src->guest && i->vm >= 0) {
-		q = irqs_of(o->priv, i->vm, (uint64_t)i->vcpu);
-		if (!q)
-			return -ENOMEM;
-		ev.flow = flow_end(q, e->role, number);
+		ret = arrives(o->priv, i, e, number, &ev.flow);
+		if (ret)
+			return ret;
 		ev.flow_ends = true;
 	}
 	t = cpu_track(o, i);
@@ -397,11 +503,14 @@ static int io_complete(struct out *o, const struct tl_item *i, const struct evin
 static int put_meaning(struct out *o, const struct tl_item *i, const struct evinfo *e,
 		       struct pf_cpu *c)
 {
+	const struct pf *p = o->priv;
+
 	switch (e->role) {
 	case EV_ENTRY: return i->src->guest ? 0 : kvm_entry(o, i, c);
 	case EV_EXIT: return i->src->guest ? 0 : kvm_exit(o, i, e, c);
 	case EV_ACCEPT:
 	case EV_INJECT: return i->src->guest ? 0 : host_irq(o, i, e);
+	case EV_VGIC: return i->src->guest || !p->irq_kind->listed ? 0 : line_irq(o, i, e);
 	case EV_SWITCH: return sched_switch(o, i, e);
 	case EV_WAKING:
 	case EV_WAKEUP: return sched_waking(o, i, e);
@@ -538,6 +647,7 @@ static int begin(struct out *o, bool archive)
 	if (!p->lost || !p->io || evinfos_init(&p->types, o->t))
 		return -ENOMEM;
 	out_clock_remark(&o->clock, &p->remark);
+	p->irq_kind = event_irqs(tl_hostmap(o->t)->fmt);
 	ret = pf_machines_init(o, p);
 	if (!ret && archive)
 		ret = pf_archive_init(o, p);
@@ -583,6 +693,7 @@ static void pf_free(struct out *o, struct pf *p)
 	free(p->io);
 	u64map_free(&p->by_place);
 	u64map_free(&p->irqs_of);
+	u64map_free(&p->irq_number);
 	u64map_free(&p->type_of);
 	u64map_free(&p->cpu_of);
 	u64map_free(&p->name_of);

@@ -119,11 +119,17 @@ struct pf_track {
 enum pf_kind { PF_SOURCE = 1, PF_CPU, PF_VM, PF_VCPU, PF_TASKS, PF_THREAD, PF_LOST, PF_REMARK,
 	       PF_IO, PF_SPIKES };
 
-/* Interrupts of a vCPU under way: flow id by vector, 0 = none. */
+/* An interrupt of a vCPU under way: flow 0 = none. */
+struct pf_irq {
+	uint64_t flow;
+	bool injected; /* the flow is past its injection; of a GIC, its vCPU was entered */
+};
+
+/* By vector of an APIC, or INTID of a GIC: as many as event_irqs has. */
 struct pf_irqs {
-	uint64_t flow[256];
-	bool injected[256]; /* the flow is past its injection */
 	unsigned int device; /* the last one of a device: what irq_handler_entry belongs to */
+	unsigned int listed; /* of a GIC: flows */
+	struct pf_irq of[];
 };
 
 /* A block request under way, one on each track. */
@@ -154,6 +160,8 @@ struct pf {
 	struct pf_irqs **irqs;
 	size_t nirqs, irqs_cap;
 	struct u64map irqs_of; /* VM << 32 | vCPU */
+	const struct event_irqs *irq_kind; /* of the host */
+	struct u64map irq_number; /* of a GIC: VM << 32 | number in the guest */
 	char **name; /* number is the index, from 1 */
 	size_t nname, name_cap;
 	struct u64map name_of; /* hash of the text */

@@ -39,6 +39,23 @@ stages()
 		awk '$1 != "cause:" && $5 > 0 { print $1, $5 * 1000 }' | tr '\n' ';'
 }
 
+# arrows TEXT NS...: from where a line went up to the handlers, in their order; those that latency measures.
+arrows()
+{
+	what=$1
+	shift
+	if ! command -v protoc >/dev/null; then
+		skip "$what" "no protoc"
+		return
+	fi
+	run "$kvmft" merge -q --format perfetto "$tmp/host${1%%:*}" "$tmp/guest${1%%:*}=one"
+	status_is 0 "Perfetto"
+	protoc --decode=Trace -I "$top/tests/data" perfetto.proto <"$out" | perl "$here/perfetto.pl" >"$tmp/found"
+	shift
+	is "$(sed -n 's/^arrow of \([0-9]*\) ns .*/\1/p' "$tmp/found" | tr '\n' ' ')" "$*${*:+ }" "... $what"
+	is "$(tail -n 1 "$tmp/found")" "bad in all: 0" "... and all of it makes sense"
+}
+
 # One vCPU: it runs, a timer's physical interrupt stops it; it halts, and a device's line goes up, which the VMM
 # sets or KVM for it; a timer whose line goes down before the vCPU is entered; one that is still up as it is loaded
 # again.
@@ -114,10 +131,40 @@ for kernel in 6.1 6.12; do
 	is "$(stages 'line irq 41 virtio0')" "total 820;raise 30;deliver 770;guest 20;handler 70;" "... and one of KVM's"
 	run "$kvmft" latency irq "$tmp/host1" "$tmp/guest1=one"
 	out_has '^note: .*messages' "... a note tells what no event of the host tells"
+	arrows "the same interrupts have arrows in Perfetto" 1 700 1110 790
 	run "$kvmft" latency timer "$tmp/host1" "$tmp/guest1=one"
 	status_is 4 "latency timer"
 	err_has 'no event has its deadlines' "... why not"
 done
+
+# Two lines at once: which handler is whose was seen when they were alone. Of lines that never were nothing tells.
+{
+	sed -n '/^meta/p' "$tmp/host1.txt"
+	echo "0   500 101 kvm_entry vcpu_pc=0"
+	for up in "10000 33 33" "20000 34 34" "30000 33 34" "40000 35 36"; do
+		# shellcheck disable=SC2086 # words
+		set -- $up
+		cat <<END
+0  $(($1 + 100)) 101 kvm_exit ret=0 esr_ec=0 vcpu_pc=0
+1  $(($1 + 200)) 100 vgic_update_irq_pending vcpu_id=0 irq=$2 level=1
+1  $(($1 + 300)) 100 vgic_update_irq_pending vcpu_id=0 irq=$3 level=1
+0  $(($1 + 400)) 101 kvm_entry vcpu_pc=0
+END
+	done
+	echo "0 50000 101 kvm_exit ret=0 esr_ec=0 vcpu_pc=0"
+} >"$tmp/host3.txt"
+{
+	sed -n '/^meta/p' "$tmp/guest1.txt"
+	for run in "10500 40" "20500 41" "30500 41" "30600 40" "40500 42" "40600 43"; do
+		# shellcheck disable=SC2086 # words
+		set -- $run
+		echo "0 $1 77 irq:irq_handler_entry irq=$2 name=virtio common_flags=9"
+		echo "0 $(($1 + 50)) 77 irq:irq_handler_exit irq=$2 common_flags=9"
+	done
+} >"$tmp/guest3.txt"
+compiled host3 --formats formats-6.1-arm64.txt
+compiled guest3
+arrows "of two at once those that are known" 3 300 300 200 400
 
 # Without the guest: up to the entry.
 told "$tmp/host1"
@@ -168,6 +215,7 @@ told "$tmp/host2" "$tmp/guest2=one"
 is "$counted" "accepted 5; measured 2; injected, handler not seen 1; for a vCPU that is not told 2; handlers without an interrupt of the host 3 " \
 	"a line that moves: measured where it had been seen before"
 is "$(stages 'line irq 40 uart-pl011')" "total 2100;raise 10;deliver 1990;guest 100;handler 50;" "... to the ns"
+arrows "none, as nothing tells which vCPU the line goes to" 2
 run "$kvmft" latency irq "$tmp/host2"
 status_is 1 "the host alone"
 err_has 'nothing could be measured. irq: accepted 5; measured 0; for a vCPU that is not told 5' \

@@ -35,6 +35,7 @@ sub event_done {
 	if (my $id = $p{'event.flow_end'}) {
 		push @bad, "arrow from nowhere" unless $flow{$id};
 		push @bad, "arrow back in time" if $flow{$id} && $flow{$id}[0] > $ts;
+		print "arrow of ", $ts - $flow{$id}[0], " ns to $track{$on}\n" if $flow{$id};
 		$count{arrows}++;
 		$count{"arrows from a vCPU to a guest's CPU"}++
 			if $flow{$id} && $flow{$id}[1] =~ /vCPU/ && $track{$on} =~ /^guest .*CPU/;
