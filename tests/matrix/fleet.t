@@ -95,16 +95,20 @@ cat >asked.py <<'END'
 import json, re, sys
 for p in json.load(open(sys.argv[1]))["panels"]:
     for t in p.get("targets", []):
-        print(t["expr"].replace("$instance", ".*"))
+        print("|".join(re.findall(r"{{(\w+)}}", t["legendFormat"])), t["expr"].replace("$instance", ".*"))
 for line in open(sys.argv[2]):
     expr = re.match(r"    expr: (.*)", line)
     if expr:
-        print(re.sub(r" (>|==) [0-9.]+$", "", expr[1]))
+        print("-", re.sub(r" (>|==) [0-9.]+$", "", expr[1]))
 END
 python3 asked.py "$fleet/dashboard.json" "$fleet/rules.yml" >asked
 ok "there are expressions" test "$(wc -l <asked)" -ge 15
-while read -r expr; do
+while read -r labels expr; do
 	ok "has series: $expr" test -n "$(ask "$expr")"
+	[ "$labels" != - ] || continue
+	promtool query instant "http://127.0.0.1:$prom" "$expr" 2>/dev/null |
+		grep -Eo "[{ ]($labels)=\"[^\"]+\"" | sed 's/.\(.*\)=.*/\1/' | sort -u >got
+	is "$(tr '\n' '|' <got)" "$(echo "$labels" | tr '|' '\n' | sort | tr '\n' '|')" "... with what its legend names"
 done <asked
 
 # Counters: what came in between.
