@@ -13,6 +13,7 @@
 
 /* Where a packet was, in the order of its way. Those of the sender come before NP_TAKEN. */
 enum net_point {
+	NP_CALL,   /* the system call of the task that sends it */
 	NP_FIRST,  /* to the guest: the host got it from another device, and passed it on */
 	NP_QUEUE,  /* net_dev_queue */
 	NP_START,  /* net_dev_start_xmit */
@@ -25,7 +26,9 @@ enum net_point {
 	NP_STACK, /* netif_receive_skb of the guest */
 	NP_WOKEN, /* the task that reads it */
 	NP_RUN,
+	NP_ASK, /* its system call, if it did not sleep in it */
 	NP_END,
+	NP_BACK, /* from that call */
 	NP_POINTS
 };
 
@@ -39,8 +42,9 @@ struct net_half {
 	uint32_t vcpu;	       /* of the guest */
 	int32_t tid;	       /* received: by which thread; then: who read it */
 	enum net_end end;
-	bool alone; /* proved to have no other half, or not proved which one */
+	bool alone;	  /* proved to have no other half, or not proved which one */
 	bool ended, woke; /* woke: the kernel is done with it, and who was woken by it may not be */
+	bool reading;	  /* its reader has it, and is in the system call */
 };
 
 /* Halves in order; they keep their numbers while others are taken out in front. */
@@ -64,6 +68,7 @@ struct net_queue {
 	uint32_t link[NET_LINKS], nlink;
 	/* of a tap that sends: who takes, and how many were in the guest's ring by when, a ring */
 	int32_t taker;
+	uint32_t also; /* the next queue (+ 1) of that thread */
 	struct {
 		uint64_t t, n;
 	} published[NET_PUBLISHED];
@@ -81,10 +86,10 @@ struct net_link {
 	uint64_t from, at;
 	int64_t lo, hi;
 	uint64_t compared, proven, told; /* of what was sent, up to these numbers */
-	uint64_t told_at; /* ... of what was received, up to this one */
-	bool fixed;  /* the bounds met, and told_at is set */
-	bool broken; /* lengths or bounds disagree since `proven`: something was lost */
-	uint64_t wrong;			 /* how often order and number contradicted each other */
+	uint64_t told_at;		 /* ... of what was received, up to this one */
+	bool fixed;			 /* the bounds met, and told_at is set */
+	bool broken;   /* lengths or bounds disagree since `proven`: something was lost */
+	uint32_t pair; /* of devices */
 };
 
 /* A half, unless its queue forgot it. */
@@ -99,10 +104,12 @@ enum net_skb_state { SKB_NONE, SKB_QUEUED, SKB_SENT, SKB_IN };
 struct net_skb {
 	enum net_skb_state state;
 	bool stacked; /* SKB_IN: netif_receive_skb was seen */
+	bool up;      /* ... of another device before this one */
 	uint32_t dev, gen, len, cpu, queue;
 	int32_t context; /* the thread that received it; -1: an interrupt */
 	uint64_t first;	 /* received; once sent: from another device, or 0 */
 	uint64_t queued, start, epoch;
+	uint64_t call; /* in which it is sent, or 0 */
 	struct net_ref ref;
 };
 
@@ -114,12 +121,21 @@ struct net_dev {
 };
 
 #define NET_CPUS 64
+#define NET_RAW	 4
 
 struct net_task {
 	uint64_t woken, ran;
-	struct net_ref by; /* woken while the kernel was busy with it */
+	uint64_t call;	      /* a system call to send or to receive, that goes on */
+	bool sends, sent;     /* in this call */
+	struct net_ref reads; /* the last one in this call */
+	uint32_t fd, len;     /* of the call */
+	struct net_ref by;    /* woken while the kernel was busy with it, or awake and to read it */
 	uint32_t by_len;
-	bool takes; /* from a tap, as a VMM's or vhost's */
+	bool by_woken;
+	/* a raw socket of IPv4 (fd + 1), how long its answers are, how many came since it was empty */
+	uint32_t raw, expect, came;
+	uint32_t
+		takes; /* the first queue (+ 1) of a tap that it takes from, as a VMM's or vhost's */
 };
 
 /* One kernel: the host, or a guest. */
@@ -131,6 +147,8 @@ struct net_side {
 	struct u64map task_at;
 	struct net_task *task;
 	size_t task_cap;
+	int32_t raw[NET_RAW]; /* tasks that sent by raw sockets last */
+	uint32_t nraw;
 	/* by the CPU's low bits: what its kernel received last, and is busy with */
 	struct net_busy {
 		struct net_ref ref;
@@ -159,6 +177,10 @@ struct lat_net {
 	size_t queue_cap;
 	struct net_link *link;
 	size_t nlink, link_cap;
+	/* how often order and number contradicted each other, by two devices, both ways and in all queues */
+	struct u64map wrong_at;
+	uint64_t *wrong;
+	size_t wrong_cap;
 	struct u64map vcpu_at;
 	struct net_vcpu *vcpu;
 	size_t vcpu_cap;

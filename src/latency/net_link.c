@@ -67,17 +67,29 @@ static void link_restart(struct lat *l, struct net_link *k)
 static int link_add(struct lat *l, uint32_t sender, uint32_t receiver)
 {
 	struct net_queue *s = queue_of(l, sender), *g = queue_of(l, receiver);
+	struct {
+		uint64_t vm;
+		uint32_t tap, dev;
+	} id = { s->vm, (s->out ? g : s)->dev, (s->out ? s : g)->dev };
 	struct net_link *k;
+	uint64_t *wrong;
 
 	if (s->nlink >= NET_LINKS || g->nlink >= NET_LINKS)
 		return 0;
+	wrong = u64map_elem(&l->net->wrong_at, hash_bytes(&l->net->key, &id, sizeof(id)),
+			    &l->net->wrong, &l->net->wrong_cap, sizeof(*wrong));
+	if (!wrong)
+		return -ENOMEM;
 	k = array_grow(&l->net->link, l->net->nlink, &l->net->link_cap, sizeof(*k));
 	if (!k)
 		return -ENOMEM;
 	if (!s->nlink)
 		l->net->sent[s->out] += s->q.next - s->q.first;
 	s->link[s->nlink++] = g->link[g->nlink++] = (uint32_t)l->net->nlink++;
-	*k = (struct net_link){ .sender = sender, .receiver = receiver, .hi = INT64_MAX };
+	*k = (struct net_link){ .sender = sender,
+				.receiver = receiver,
+				.hi = INT64_MAX,
+				.pair = (uint32_t)(wrong - l->net->wrong) };
 	k->from = k->compared = k->proven = k->told = s->q.first;
 	k->at = k->told_at = g->q.first;
 	k->lo = (int64_t)(g->q.next - g->q.first) - (int64_t)(s->q.next - s->q.first);
@@ -161,25 +173,9 @@ static uint64_t other_end(const struct net_link *k, uint64_t n)
 	return k->at + (n - k->from) + (uint64_t)k->lo;
 }
 
-/* Contradictions of two devices, both ways and in all queues. */
-static uint64_t wrong_of(const struct lat *l, size_t vm, uint32_t tap, uint32_t dev)
-{
-	uint64_t wrong = 0;
-
-	for (size_t i = 0; i < l->net->nlink; i++) {
-		const struct net_link *k = &l->net->link[i];
-		const struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
-
-		if (s->vm == vm && (s->out ? g : s)->dev == tap && (s->out ? s : g)->dev == dev)
-			wrong += k->wrong;
-	}
-	return wrong;
-}
-
 static bool ruled_out(const struct lat *l, const struct net_link *o, uint64_t mine)
 {
-	const struct net_queue *s = queue_of(l, o->sender), *g = queue_of(l, o->receiver);
-	uint64_t wrong = wrong_of(l, s->vm, (s->out ? g : s)->dev, (s->out ? s : g)->dev);
+	uint64_t wrong = l->net->wrong[o->pair];
 
 	return wrong >= WRONG_MIN && wrong > mine * WRONG_MORE;
 }
@@ -192,7 +188,7 @@ static bool is_it(const struct lat *l, const struct net_link *k)
 
 	if (s->nlink == 1 && g->nlink == 1)
 		return true;
-	mine = wrong_of(l, s->vm, (s->out ? g : s)->dev, (s->out ? s : g)->dev);
+	mine = l->net->wrong[k->pair];
 	for (uint32_t i = 0; i < s->nlink; i++)
 		if (&l->net->link[s->link[i]] != k &&
 		    !ruled_out(l, &l->net->link[s->link[i]], mine))
@@ -253,7 +249,7 @@ static int contradicted(struct lat *l, struct net_link *k)
 {
 	int ret = known(k) ? tell(l, k, true) : 0;
 
-	k->wrong++;
+	l->net->wrong[k->pair]++;
 	link_restart(l, k);
 	trim(l, queue_of(l, k->sender));
 	trim(l, queue_of(l, k->receiver));
@@ -298,8 +294,8 @@ static int recover(struct lat *l, struct net_link *k)
 {
 	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
 	uint64_t b = other_end(k, k->proven), n = g->next - b, *is = calloc(2 * n + 1, sizeof(*is));
-	bool found = is && lay(s, g, k->proven, b, false, is) &&
-		     lay(s, g, k->proven, b, true, is + n);
+	bool found =
+		is && lay(s, g, k->proven, b, false, is) && lay(s, g, k->proven, b, true, is + n);
 
 	if (!is)
 		return -ENOMEM;
@@ -320,9 +316,9 @@ static int recover(struct lat *l, struct net_link *k)
 	return tell(l, k, false);
 }
 
-static void breaks(struct net_link *k)
+static void breaks(struct lat *l, struct net_link *k)
 {
-	k->wrong += !k->broken;
+	l->net->wrong[k->pair] += !k->broken;
 	k->broken = true;
 }
 
@@ -341,7 +337,7 @@ static int settle(struct lat *l, struct net_link *k)
 	     k->compared++)
 		if (!same_length(net_fifo_at(s, k->compared),
 				 net_fifo_at(g, other_end(k, k->compared))))
-			breaks(k);
+			breaks(l, k);
 	if (k->broken)
 		return 0;
 	if (other_end(k, s->next) == g->next)
@@ -412,7 +408,7 @@ int net_arrived(struct lat *l, struct net_queue *q, uint64_t n)
 		if (ret || !known(k) || n <= k->from)
 			continue;
 		if (most < k->lo)
-			breaks(k);
+			breaks(l, k);
 		if (k->broken && n == q->q.next)
 			ret = is_it(l, k) ? recover(l, k) : contradicted(l, k);
 		else if (!k->broken && most == k->lo)
@@ -502,5 +498,7 @@ void net_links_free(struct lat_net *m)
 		free(m->queue[i].q.h);
 	free(m->queue);
 	free(m->link);
+	free(m->wrong);
+	u64map_free(&m->wrong_at);
 	u64map_free(&m->queue_at);
 }
