@@ -104,6 +104,10 @@ enum event_role {
 	EV_SKB_COPY,	  /* skbaddr, len; to a program */
 	EV_SKB_FREE,	  /* skbaddr */
 	EV_SKB_DROP,	  /* skbaddr */
+	/* of system calls; each is several events, which event_find() does not find */
+	EV_CALL_SEND,	 /* fd, len; sendto, sendmsg, sendmmsg begin; len: of sendto */
+	EV_CALL_RECEIVE, /* fd; recvfrom, recvmsg, recvmmsg begin */
+	EV_CALL_END,	 /* ret; of any of them */
 	/* QEMU's own */
 	EV_QEMU_READ,  /* req, sector, nsectors; of virtio_blk */
 	EV_QEMU_WRITE, /* req, sector, nsectors */

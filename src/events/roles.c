@@ -98,6 +98,13 @@ static const struct event_def roles[EV_ROLES] = {
 	[EV_SKB_COPY] = { "skb", "skb_copy_datagram_iovec", { "skbaddr", "len" } },
 	[EV_SKB_FREE] = { "skb", "consume_skb", { "skbaddr" } },
 	[EV_SKB_DROP] = { "skb", "kfree_skb", { "skbaddr" } },
+	[EV_CALL_SEND] = { "syscalls", "sys_enter_sendto|sys_enter_sendmsg|sys_enter_sendmmsg",
+			   { "fd", "len" } },
+	[EV_CALL_RECEIVE] = { "syscalls",
+			      "sys_enter_recvfrom|sys_enter_recvmsg|sys_enter_recvmmsg", { "fd" } },
+	[EV_CALL_END] = { "syscalls",
+			  "sys_exit_sendto|sys_exit_sendmsg|sys_exit_sendmmsg|"
+			  "sys_exit_recvfrom|sys_exit_recvmsg|sys_exit_recvmmsg", { "ret" } },
 	[EV_QEMU_READ] = { "qemu", "virtio_blk_handle_read", { "req", "sector", "nsectors" } },
 	[EV_QEMU_WRITE] = { "qemu", "virtio_blk_handle_write", { "req", "sector", "nsectors" } },
 	[EV_QEMU_DONE] = { "qemu", "virtio_blk_req_complete", { "req" } },
@@ -149,8 +156,14 @@ static bool is_def(const struct fmt_event *ev, const struct event_def *d)
 
 	if (strcmp(fmt_sys(ev), d->sys))
 		return false;
-	if (want[0] != '*')
-		return !strcmp(have, want);
+	for (; want[0] != '*'; want++) {
+		end = strcspn(want, "|");
+		if (n == end && !strncmp(have, want, n))
+			return true;
+		want += end;
+		if (!*want)
+			return false;
+	}
 	end = strlen(++want);
 	return n > end && !strcmp(have + n - end, want);
 }

@@ -93,26 +93,35 @@ static struct decoded *add(struct lat_decoder *d, const struct fmt_event *e, enu
 	return ev;
 }
 
-/* irq_vectors:*_entry and *_exit have the vector; their names grow with the kernel. */
-static int add_vectors(struct lat_decoder *d)
+/* All events of a role; those of irq_vectors are more with each kernel. */
+static int add_all(struct lat_decoder *d, enum event_role role)
 {
 	const struct fmt_event *e;
 	struct decoded *ev;
 	struct event_type t;
 
 	for (size_t i = 0; (e = fmt_at(d->fmt, i)); i++) {
-		bool entry = event_is(e, EV_VECTOR_ENTRY);
-
-		if ((!entry && !event_is(e, EV_VECTOR_EXIT)) ||
-		    !event_resolve(e, EV_VECTOR_ENTRY, 1, &t))
+		if (!event_is(e, role) || !event_resolve(e, role, 1, &t))
 			continue;
-		ev = add(d, e, entry ? EV_VECTOR_ENTRY : EV_VECTOR_EXIT);
+		ev = add(d, e, role);
 		if (!ev)
 			return -ENOMEM;
-		ev->field[0] = t.f[0];
-		ev->n = 1;
+		ev->n = 2;
+		memcpy(ev->field, t.f, ev->n * sizeof(*t.f));
 	}
 	return 0;
+}
+
+static int add_lists(struct lat_decoder *d, bool guest)
+{
+	static const enum event_role roles[] = { EV_CALL_SEND, EV_CALL_RECEIVE, EV_CALL_END,
+						 EV_VECTOR_ENTRY, EV_VECTOR_EXIT };
+	int ret = 0;
+
+	/* the vectors of a guest alone */
+	for (size_t i = 0; i < (guest ? ARRAY_SIZE(roles) : 3) && !ret; i++)
+		ret = add_all(d, roles[i]);
+	return ret;
 }
 
 /* Most events show what a vCPU's thread does without their fields. */
@@ -152,7 +161,7 @@ int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
 		if (events[i].text)
 			ev->text = t.f[events[i].text];
 	}
-	return guest ? add_vectors(d) : 0;
+	return add_lists(d, guest);
 }
 
 static bool decode(const struct fmt *fmt, const struct decoded *ev, const struct tl_item *i,

@@ -12,10 +12,13 @@
 #include <errno.h>
 #include <string.h>
 
-#define SKBS_MAX       (1u << 20) /* addresses of one kernel */
-#define SOFTIRQ_NET_RX 3
-#define NETDEV_TX_BUSY 0x10
-#define ETH_HEADER     14
+#define SKBS_MAX	   (1u << 20) /* addresses of one kernel */
+#define SOFTIRQ_NET_RX	   3
+#define NETDEV_TX_BUSY	   0x10
+#define ETH_HEADER	   14
+#define VLAN_TAG	   4
+#define IP_HEADER	   20
+#define TASK_INTERRUPTIBLE 1
 
 int lat_net_new(struct lat *l)
 {
@@ -157,20 +160,42 @@ static int over(struct lat *l, struct net_half *h, const struct net_ref *ref)
 	return net_tell(l, &l->net->queue[ref->queue - 1]);
 }
 
+/* The task goes on to another packet, or is back from its system call, at t; 0: unseen. */
+static int reading_over(struct lat *l, struct net_task *task, uint64_t t)
+{
+	struct net_ref ref = task->reads;
+	struct net_half *h = net_half_of(l, &ref);
+
+	task->reads.queue = 0;
+	if (!h || !h->reading)
+		return 0;
+	h->reading = false;
+	h->t[NP_BACK] = t;
+	return over(l, h, &ref);
+}
+
 static int read_by(struct lat *l, struct net_half *h, const struct net_ref *ref,
 		   const struct lat_in *in)
 {
-	const struct net_task *t = task_of(l, side_of(in), in->i->tid);
+	struct net_task *t = task_of(l, side_of(in), in->i->tid);
+	uint64_t came = MAX(h->t[NP_TAKEN], h->t[NP_NAPI]);
+	int ret;
 
 	h->t[NP_END] = in->t;
 	h->end = NET_READ;
 	h->tid = in->i->tid;
 	/* Who was awake was not woken by it. */
-	if (t && t->woken > MAX(h->t[NP_TAKEN], h->t[NP_NAPI])) {
+	if (t && t->woken > came) {
 		h->t[NP_WOKEN] = t->woken;
 		h->t[NP_RUN] = t->ran > t->woken ? t->ran : 0;
 	}
-	return over(l, h, ref);
+	if (!t || !t->call || t->sends)
+		return over(l, h, ref);
+	h->t[NP_ASK] = t->call > MAX(came, h->t[NP_RUN]) ? t->call : 0;
+	ret = reading_over(l, t, 0);
+	t->reads = *ref;
+	h->reading = true;
+	return ret;
 }
 
 /* in NULL: it ended unseen. */
@@ -178,7 +203,7 @@ static int ended(struct lat *l, struct net_skb *k, const struct lat_in *in, enum
 {
 	struct net_half *h = net_half_of(l, &k->ref);
 
-	if (!h || h->ended)
+	if (!h || h->ended || h->reading)
 		return 0;
 	if (in && end == NET_READ)
 		return read_by(l, h, &k->ref, in);
@@ -216,6 +241,34 @@ static void busy_over(struct lat *l, const struct lat_in *in)
 	*busy_at(l, in) = (struct net_busy){ 0 };
 }
 
+static int task_lets_go(struct lat *l, struct net_task *t)
+{
+	struct net_ref ref = t->by;
+	struct net_half *h = net_half_of(l, &ref);
+
+	t->by.queue = 0;
+	if (!h || !h->woke || h->ended || h->reading)
+		return 0;
+	h->woke = false;
+	return h->t[NP_END] ? over(l, h, &ref) : 0;
+}
+
+static int task_has(struct lat *l, struct net_task *t, const struct net_ref *ref, uint32_t len,
+		    bool woken)
+{
+	struct net_half *h = net_half_of(l, ref);
+	int ret;
+
+	if (!h || h->ended)
+		return 0;
+	ret = task_lets_go(l, t);
+	t->by = *ref;
+	t->by_len = len;
+	t->by_woken = woken;
+	h->woke = true;
+	return ret;
+}
+
 /* The kernel is busy with a packet; with which one, if it got several at once, nothing tells. */
 static void busy_with(struct lat *l, const struct net_skb *k, const struct lat_in *in)
 {
@@ -234,36 +287,24 @@ static void busy_with(struct lat *l, const struct net_skb *k, const struct lat_i
  * Sockets that are given a copy of a packet (raw ones: ping's) have it at another address: its
  * reader is the task that was woken meanwhile, and reads one of that length next.
  */
-static void task_woken(struct lat *l, const struct lat_in *in)
+static int task_woken(struct lat *l, const struct lat_in *in)
 {
 	struct net_task *t = task_of(l, side_of(in), (int32_t)in->f[0]);
 	const struct net_busy *b = busy_at(l, in);
-	struct net_half *h;
 
 	if (!t)
-		return;
+		return 0;
 	t->woken = in->t;
 	if (in->kind != EV_WAKING || b->cpu != in->i->cpu || b->context != context(in) ||
 	    b->several)
-		return;
-	h = net_half_of(l, &b->ref);
-	if (!h || h->ended)
-		return;
-	t->by = b->ref;
-	t->by_len = b->len;
-	h->woke = true;
+		return 0;
+	return task_has(l, t, &b->ref, b->len, true);
 }
 
-static int task_lets_go(struct lat *l, struct net_task *t)
+/* Or it was awake, and has sent one of that length, and no other such one came. */
+static bool reads_raw(const struct net_task *t)
 {
-	struct net_ref ref = t->by;
-	struct net_half *h = net_half_of(l, &ref);
-
-	t->by.queue = 0;
-	if (!h || !h->woke || h->ended)
-		return 0;
-	h->woke = false;
-	return h->t[NP_END] ? over(l, h, &ref) : 0;
+	return t->call && !t->sends && t->fd + 1 == t->raw;
 }
 
 static int task_reads_copy(struct lat *l, const struct lat_in *in)
@@ -271,9 +312,50 @@ static int task_reads_copy(struct lat *l, const struct lat_in *in)
 	struct net_task *t = in_interrupt(in) ? NULL : task_of(l, side_of(in), in->i->tid);
 	struct net_half *h = t && t->by_len == in->f[1] ? net_half_of(l, &t->by) : NULL;
 
-	if (!h || h->ended || !h->woke)
+	if (!h || h->ended || !h->woke || h->reading)
 		return 0;
+	if (!t->by_woken && !reads_raw(t))
+		return 0;
+	if (t->came == 1 && in->f[1] == t->expect)
+		t->came = 0;
 	return read_by(l, h, &t->by, in);
+}
+
+/* The packet is passed to the stack. A raw socket that waits for its like may be given a copy. */
+static int raw_gets(struct lat *l, const struct net_skb *k, const struct lat_in *in)
+{
+	struct net_side *s = &l->net->side[side_of(in)];
+	int ret = 0;
+
+	for (uint32_t i = 0; i < MIN(s->nraw, NET_RAW) && !ret; i++) {
+		struct net_task *t = task_of(l, side_of(in), s->raw[i]);
+
+		if (!t || !t->raw || t->expect != k->len || t->came > 1)
+			continue;
+		t->came++;
+		if (t->by.queue && t->by_woken)
+			continue;
+		ret = t->came == 1 ? task_has(l, t, &k->ref, k->len, false) : task_lets_go(l, t);
+	}
+	return ret;
+}
+
+/* The packet is longer than what sendto() was given by the headers that raw sockets of IPv4 add. */
+static void raw_sends(struct lat *l, struct net_task *t, const struct lat_in *in)
+{
+	struct net_side *s = &l->net->side[side_of(in)];
+	uint32_t i = 0;
+
+	if (!t->len || in->f[1] != (uint64_t)t->len + IP_HEADER + ETH_HEADER)
+		return;
+	if (t->raw != t->fd + 1 || t->expect != t->len + IP_HEADER)
+		t->came = 2; /* not known, until it waits */
+	t->raw = t->fd + 1;
+	t->expect = t->len + IP_HEADER;
+	while (i < MIN(s->nraw, NET_RAW) && s->raw[i] != in->i->tid)
+		i++;
+	if (i == MIN(s->nraw, NET_RAW))
+		s->raw[s->nraw++ % NET_RAW] = in->i->tid;
 }
 
 static int task_switch(struct lat *l, const struct lat_in *in)
@@ -281,6 +363,8 @@ static int task_switch(struct lat *l, const struct lat_in *in)
 	struct net_task *prev = task_of(l, side_of(in), (int32_t)in->f[0]), *next;
 	int ret = prev && prev->by.queue && in->f[1] & TASK_REPORT ? task_lets_go(l, prev) : 0;
 
+	if (prev && (in->f[1] & TASK_REPORT) == TASK_INTERRUPTIBLE && reads_raw(prev))
+		prev->came = 0; /* it waits for the first */
 	next = task_of(l, side_of(in), (int32_t)in->f[2]);
 	if (next)
 		next->ran = in->t;
@@ -288,18 +372,55 @@ static int task_switch(struct lat *l, const struct lat_in *in)
 	return ret;
 }
 
-/* ---- sent ---- */
+/* ---- system calls ---- */
+
+static int called(struct lat *l, const struct lat_in *in)
+{
+	struct net_task *t = task_of(l, side_of(in), in->i->tid);
+	int ret = t ? reading_over(l, t, in->kind == EV_CALL_END ? in->t : 0) : 0;
+
+	if (!t)
+		return in->i->tid > 0 ? -ENOMEM : 0;
+	t->call = in->kind == EV_CALL_END ? 0 : in->t;
+	t->sends = in->kind == EV_CALL_SEND;
+	t->sent = false;
+	t->fd = (uint32_t)in->f[0];
+	t->len = t->sends ? (uint32_t)in->f[1] : 0;
+	return ret;
+}
 
 /*
- * Whether it is what a device of this kernel received a moment ago: passed on at once, on the
- * same CPU, before that polls again.
+ * When the system call began that sends the packet, if it is the first one of that call. A bridge
+ * or another device upon this one had it before, in the same call.
  */
+static uint64_t call_of(struct lat *l, const struct net_skb *was, const struct lat_in *in)
+{
+	struct net_task *t = in_interrupt(in) ? NULL : task_of(l, side_of(in), in->i->tid);
+
+	if (!t || !t->call || !t->sends ||
+	    (t->sent && (was->state != SKB_SENT || was->call != t->call)))
+		return 0;
+	if (!t->sent)
+		raw_sends(l, t, in);
+	t->sent = true;
+	return t->call;
+}
+
+/* ---- sent ---- */
+
+/* On the CPU that received it, in the same context, before a device is polled again. */
+static bool at_once(const struct lat *l, const struct net_skb *k, const struct lat_in *in)
+{
+	return k->cpu == in->i->cpu && k->context == context(in) &&
+	       (in->i->src->guest || k->epoch == l->net->epoch[in->i->cpu % NET_CPUS]);
+}
+
+/* Whether it is what a device of this kernel received a moment ago, and passed on at once. */
 static bool passed_on(const struct lat *l, const struct net_skb *k, const struct lat_in *in,
 		      uint32_t dev)
 {
-	return k->state == SKB_IN && k->dev != dev && k->cpu == in->i->cpu &&
-	       k->context == context(in) && k->len + ETH_HEADER == in->f[1] &&
-	       (in->i->src->guest || k->epoch == l->net->epoch[in->i->cpu % NET_CPUS]);
+	return k->state == SKB_IN && k->dev != dev && at_once(l, k, in) &&
+	       k->len + ETH_HEADER == in->f[1];
 }
 
 static int queued(struct lat *l, const struct lat_in *in)
@@ -312,15 +433,17 @@ static int queued(struct lat *l, const struct lat_in *in)
 	if (!k || dev == UINT32_MAX)
 		return k ? -ENOMEM : 0;
 	was = *k;
+	was.call = call_of(l, k, in);
 	if (!passed_on(l, &was, in, dev)) {
 		ret = skb_over(l, k);
-		was = (struct net_skb){ 0 };
+		was = (struct net_skb){ .call = was.call };
 	}
 	*k = (struct net_skb){ .gen = l->net->side[side_of(in)].gen,
 			       .state = SKB_QUEUED,
 			       .dev = dev,
 			       .queued = in->t,
 			       .first = was.first,
+			       .call = was.call,
 			       .ref = was.ref };
 	return ret;
 }
@@ -329,6 +452,7 @@ static struct net_half sent_half(const struct net_skb *k, const struct lat_in *i
 {
 	struct net_half h = { .len = k->len, .vcpu = (uint32_t)in->i->vcpu };
 
+	h.t[NP_CALL] = k->call;
 	h.t[NP_FIRST] = k->first;
 	h.t[NP_QUEUE] = k->queued;
 	h.t[NP_START] = k->start;
@@ -455,6 +579,14 @@ static int guest_got(struct lat *l, struct lat_vcpu *v, struct net_skb *k, const
 	return net_add(l, q, &h, &k->ref);
 }
 
+/* A bridge or VLAN device has it from a device below, which received it a moment ago. */
+static bool passed_up(const struct lat *l, const struct net_skb *k, const struct lat_in *in,
+		      uint32_t dev)
+{
+	return k->state == SKB_IN && k->stacked && k->dev != dev && in->kind != EV_GRO &&
+	       at_once(l, k, in) && (k->len == in->f[1] || k->len == in->f[1] + VLAN_TAG);
+}
+
 static int received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct net_skb *k = skb_at(l, side_of(in), in->f[0]);
@@ -468,9 +600,17 @@ static int received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	l->net->dev[dev].early |= in->kind != EV_NET_RECEIVE;
 	if (k->state == SKB_IN && k->dev == dev && in->kind == EV_NET_RECEIVE && !k->stacked) {
 		k->stacked = true;
+		k->len = (uint32_t)in->f[1]; /* others may have been merged into it */
 		h = v ? net_half_of(l, &k->ref) : NULL;
-		if (h)
+		if (h && !k->up)
 			h->t[NP_STACK] = in->t;
+		busy_with(l, k, in);
+		return k->up ? 0 : raw_gets(l, k, in);
+	}
+	if (passed_up(l, k, in, dev)) {
+		k->up = true;
+		k->stacked = in->kind == EV_NET_RECEIVE;
+		k->dev = dev;
 		busy_with(l, k, in);
 		return 0;
 	}
@@ -496,7 +636,7 @@ static int received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	/* What is not merged is passed to the stack at once. */
 	if (in->kind != EV_GRO)
 		busy_with(l, k, in);
-	return ret;
+	return ret || in->kind != EV_NET_RECEIVE ? ret : raw_gets(l, k, in);
 }
 
 /* How many were in the ring when the poll began. */
@@ -537,6 +677,26 @@ static int polled(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 
 /* ---- freed ---- */
 
+/* The thread takes from that tap, from now on; what others take need not be looked at. */
+static void takes(struct lat *l, struct net_task *task, int32_t tid, struct net_queue *q)
+{
+	struct net_task *was = q->taker != tid ? task_of(l, 0, q->taker) : NULL;
+	uint32_t self = (uint32_t)(q - l->net->queue) + 1;
+
+	if (q->taker == tid)
+		return;
+	for (uint32_t *at = was ? &was->takes : NULL; at && *at;
+	     at = &l->net->queue[*at - 1].also) {
+		if (*at != self)
+			continue;
+		*at = q->also;
+		break;
+	}
+	q->taker = tid;
+	q->also = task->takes;
+	task->takes = self;
+}
+
 /* A thread of the VMM, or vhost's, took it from the tap: it is the guest's from here on. */
 static int tap_taken(struct lat *l, struct net_skb *k, const struct lat_in *in, size_t vm)
 {
@@ -551,13 +711,12 @@ static int tap_taken(struct lat *l, struct net_skb *k, const struct lat_in *in, 
 		return -ENOMEM;
 	if (!both(l, vm, in->t))
 		return 0;
-	task->takes = true;
 	q = net_queue_get(l, vm, k->dev, k->queue, false, true);
 	if (!q)
 		return -ENOMEM;
 	h.t[NP_RAN] = lat_worker_since(l, in->i->tid);
 	h.t[NP_TAKEN] = in->t;
-	q->taker = in->i->tid;
+	takes(l, task, in->i->tid, q);
 	q->vhost = !strncmp(tl_comm(in->i->src, in->i->tid), "vhost-", 6);
 	return net_add(l, q, &h, &ref);
 }
@@ -619,15 +778,12 @@ static void published(struct lat *l, int32_t tid, uint64_t t)
 {
 	const struct net_task *task = task_of(l, 0, tid);
 
-	/* Most threads take nothing, and a host may have thousands of queues. */
-	if (!task || !task->takes)
-		return;
-	for (size_t i = 0; i < l->net->queue_at.n; i++) {
-		struct net_queue *q = &l->net->queue[i];
+	for (uint32_t at = task ? task->takes : 0; at; at = l->net->queue[at - 1].also) {
+		struct net_queue *q = &l->net->queue[at - 1];
 		uint64_t last =
 			q->npublished ? q->published[(q->npublished - 1) % NET_PUBLISHED].n : 0;
 
-		if (q->taker != tid || (q->npublished && last == q->q.next))
+		if (q->npublished && last == q->q.next)
 			continue;
 		q->published[q->npublished % NET_PUBLISHED].t = t;
 		q->published[q->npublished++ % NET_PUBLISHED].n = q->q.next;
@@ -645,8 +801,11 @@ static int common(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	case EV_SKB_FREE:
 	case EV_SKB_DROP: return freed(l, in);
 	case EV_SKB_COPY: return copied(l, in);
+	case EV_CALL_SEND:
+	case EV_CALL_RECEIVE:
+	case EV_CALL_END: return called(l, in);
 	case EV_WAKING:
-	case EV_WAKEUP: task_woken(l, in); return 0;
+	case EV_WAKEUP: return task_woken(l, in);
 	default: return 0;
 	}
 }
@@ -710,6 +869,8 @@ int lat_net_forget(struct lat *l, int64_t vm)
 			for (size_t k = 0; k < l->net->side[i].task_at.n; k++)
 				l->net->side[i].task[k] = (struct net_task){ 0 };
 		}
+	for (size_t i = 0; vm < 0 && i < l->net->queue_at.n; i++)
+		l->net->queue[i].taker = 0;
 	for (size_t i = 0; i < l->net->vcpu_at.n; i++)
 		l->net->vcpu[i] = (struct net_vcpu){ 0 };
 	return net_cut(l, vm);

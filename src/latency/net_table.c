@@ -10,6 +10,7 @@
 /* To the guest, and from it. Those behind the total are in the order of the way. */
 enum {
 	RX_TOTAL,
+	RX_SEND,
 	RX_FORWARD,
 	RX_QDISC,
 	RX_WAKE,
@@ -19,19 +20,35 @@ enum {
 	RX_NAPI,
 	RX_STACK,
 	RX_RUN,
-	RX_READ
+	RX_ASK,
+	RX_READ,
+	RX_RETURN
 };
-enum { TX_TOTAL, TX_QDISC, TX_DOORBELL, TX_WAKE, TX_TAKE, TX_STACK, TX_RUN, TX_READ, TX_FORWARD };
+enum {
+	TX_TOTAL,
+	TX_SEND,
+	TX_QDISC,
+	TX_DOORBELL,
+	TX_WAKE,
+	TX_TAKE,
+	TX_STACK,
+	TX_RUN,
+	TX_ASK,
+	TX_READ,
+	TX_RETURN,
+	TX_FORWARD
+};
 
 const struct lat_desc lat_desc_net_rx = {
 	.name = "net-rx",
 	.kind = LAT_NET,
 	.title = "packets to the guest, and where their time went",
 	.key = "From, to",
-	.stage = { "total", "forward", "qdisc", "wake", "take", "notify", "deliver", "napi",
-		   "stack", "run", "read" },
+	.stage = { "total", "send", "forward", "qdisc", "wake", "take", "notify", "deliver",
+		   "napi", "stack", "run", "ask", "read", "return" },
 	.stage_help = {
 		"from where the host first had it until a task of the guest, or its kernel, was done with it",
+		"in the system call of the host's task that sent it, up to the queue of the tap",
 		"from the host's NIC, or another device, to the tap",
 		"in the tap's queueing discipline",
 		"in the tap, until the thread of vhost or the VMM that takes it had a CPU",
@@ -41,14 +58,18 @@ const struct lat_desc lat_desc_net_rx = {
 		"until the guest's NAPI had it",
 		"in the guest's network stack, up to the wake-up of the task that reads",
 		"until that task had a CPU",
+		"until its system call to receive, if it came for it later",
 		"until it read the packet",
+		"until it was back from that call",
 	},
-	.parts = (1u << (RX_READ + 1)) - 2,
+	.parts = (1u << (RX_RETURN + 1)) - 2,
 	.crosses = 1u << RX_TOTAL | 1u << RX_DELIVER | 1u << RX_NAPI,
-	.cause = { "", "on the host before the tap", "in the tap's queue", "the VMM's thread had no CPU",
+	.cause = { "", "in the host's system call", "on the host before the tap",
+		   "in the tap's queue", "the VMM's thread had no CPU",
 		   "the VMM was late to take it", "the VMM was late to notify", "interrupt delivery",
 		   "the guest was late to poll", "in the guest's stack", "the guest's task had no CPU",
-		   "the guest's task was late to read" },
+		   "the guest's task was late to ask for it", "the guest's task was late to read",
+		   "the guest's task was late to return" },
 	.count = { "sent", "measured", "not paired: order and number prove nothing",
 		   "cut by lost events", "open at the end", "dropped" },
 };
@@ -58,23 +79,29 @@ const struct lat_desc lat_desc_net_tx = {
 	.kind = LAT_NET,
 	.title = "packets from the guest, and where their time went",
 	.key = "From, to",
-	.stage = { "total", "qdisc", "doorbell", "wake", "take", "stack", "run", "read", "forward" },
+	.stage = { "total", "send", "qdisc", "doorbell", "wake", "take", "stack", "run", "ask",
+		   "read", "return", "forward" },
 	.stage_help = {
-		"from where the guest queued it until a task of the host read it or a device sent it",
+		"from where the guest sent it until a task of the host read it or a device sent it",
+		"in the system call of the guest's task that sent it, up to the queue of its device",
 		"in the queueing discipline of the guest's device",
 		"until the exit of the doorbell's write",
 		"until the thread of vhost or the VMM that takes it had a CPU",
 		"until that thread handed it to the host",
 		"in the host's network stack, up to the wake-up of the task that reads",
 		"until that task had a CPU",
+		"until its system call to receive, if it came for it later",
 		"until it read the packet",
+		"until it was back from that call",
 		"... or until another device of the host sent it",
 	},
 	.parts = (1u << (TX_FORWARD + 1)) - 2,
 	.crosses = 1u << TX_TOTAL | 1u << TX_DOORBELL | 1u << TX_TAKE,
-	.cause = { "", "in the queue of the guest's device", "in the guest before the doorbell",
+	.cause = { "", "in the guest's system call", "in the queue of the guest's device",
+		   "in the guest before the doorbell",
 		   "the VMM's thread had no CPU", "the VMM was late to take it", "in the host's stack",
-		   "the host's task had no CPU", "the host's task was late to read",
+		   "the host's task had no CPU", "the host's task was late to ask for it",
+		   "the host's task was late to read", "the host's task was late to return",
 		   "on the host behind the tap" },
 	.count = { "sent", "measured", "not paired: order and number prove nothing",
 		   "cut by lost events", "open at the end", "dropped" },
@@ -85,11 +112,13 @@ static const uint8_t stage_rx[NP_POINTS] = {
 	[NP_QUEUE] = RX_FORWARD, [NP_START] = RX_QDISC,	  [NP_RAN] = RX_WAKE,
 	[NP_TAKEN] = RX_TAKE,	 [NP_SOURCE] = RX_NOTIFY, [NP_HANDLER] = RX_DELIVER,
 	[NP_NAPI] = RX_NAPI,	 [NP_STACK] = RX_STACK,	  [NP_WOKEN] = RX_STACK,
-	[NP_RUN] = RX_RUN,	 [NP_END] = RX_READ,
+	[NP_RUN] = RX_RUN,	 [NP_ASK] = RX_ASK,	  [NP_END] = RX_READ,
+	[NP_BACK] = RX_RETURN,
 };
 static const uint8_t stage_tx[NP_POINTS] = {
-	[NP_START] = TX_QDISC, [NP_BELL] = TX_DOORBELL, [NP_RAN] = TX_WAKE, [NP_TAKEN] = TX_TAKE,
-	[NP_WOKEN] = TX_STACK, [NP_RUN] = TX_RUN,	[NP_END] = TX_READ,
+	[NP_START] = TX_QDISC, [NP_BELL] = TX_DOORBELL, [NP_RAN] = TX_WAKE,
+	[NP_TAKEN] = TX_TAKE,  [NP_WOKEN] = TX_STACK,	[NP_RUN] = TX_RUN,
+	[NP_ASK] = TX_ASK,     [NP_END] = TX_READ,	[NP_BACK] = TX_RETURN,
 };
 
 static uint8_t stage_of(bool out, unsigned int point, enum net_end end)
@@ -122,7 +151,8 @@ static void stages(struct lat *l, bool out, const struct net_half *s, const stru
 			t[p] = 0;
 	}
 	for (unsigned int p = 0; p < NP_POINTS; p++) {
-		uint8_t stage = stage_of(out, p, g->end);
+		uint8_t stage = p == NP_QUEUE && s->t[NP_CALL] ? (out ? TX_SEND : RX_SEND)
+							       : stage_of(out, p, g->end);
 
 		if (!t[p] || t[p] < last)
 			continue;

@@ -401,7 +401,7 @@ int lat_net_new(struct lat *l) __must_check;
 /* An event of the network, which means nothing to the others. */
 static inline bool lat_net_is(enum event_role kind)
 {
-	return kind >= EV_NET_QUEUE && kind <= EV_SKB_DROP;
+	return kind >= EV_NET_QUEUE && kind <= EV_CALL_END;
 }
 int lat_net_host(struct lat *l, const struct lat_in *in) __must_check;
 int lat_net_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;

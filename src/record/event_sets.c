@@ -79,11 +79,14 @@ const char *const event_set_mem[] = {
 };
 
 /* What tells where packets were. The tasks that read them: who was woken, and when it ran. */
+#define NET_CALLS(name) "syscalls:sys_enter_" name, "syscalls:sys_exit_" name
 #define NET_BOTH                                                                      \
 	"net:net_dev_queue", "net:net_dev_start_xmit", "net:netif_receive_skb",       \
 		"net:napi_gro_receive_entry", "napi:napi_poll", "skb:consume_skb",    \
 		"skb:kfree_skb", "skb:skb_copy_datagram_iovec", "sched:sched_switch", \
-		"sched:sched_waking", "sched:sched_wakeup"
+		"sched:sched_waking", "sched:sched_wakeup", NET_CALLS("sendto"),      \
+		NET_CALLS("sendmsg"), NET_CALLS("sendmmsg"), NET_CALLS("recvfrom"),   \
+		NET_CALLS("recvmsg"), NET_CALLS("recvmmsg")
 
 const char *const event_set_net_host[] = {
 	NET_BOTH,

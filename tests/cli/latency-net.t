@@ -22,6 +22,10 @@ event napi napi_poll 19007 u64:napi s32:work s32:budget word:dev_name
 event skb skb_copy_datagram_iovec 19008 u64:skbaddr u32:len
 event skb consume_skb 19009 u64:skbaddr
 event skb kfree_skb 19010 u64:skbaddr
+event syscalls sys_enter_sendto 19011 u64:fd u64:len
+event syscalls sys_exit_sendto 19012 s64:ret
+event syscalls sys_enter_recvmsg 19013 u64:fd
+event syscalls sys_exit_recvmsg 19014 s64:ret
 END
 }
 soft=common_flags=0x10
@@ -300,6 +304,99 @@ is "$(stages net-tx)" \
 } | make_pair copy
 net copy --format csv
 is "$(stages net-rx | grep -o 'run.*')" "run 2 120, read 2 100" "a copy of the packet that its reader was woken for"
+# ---- system calls ----
+
+{
+	rx 10000 | sed "s/^g.0 10500.*/g.0 10490 77 syscalls:sys_enter_recvmsg fd=4\\n&/"
+	echo "h.1 19985 50 syscalls:sys_enter_sendto fd=3 len=58"
+	rx 20000 | sed "s/^g.0 20450.*/&\ng.0 20470 77 syscalls:sys_exit_recvmsg ret=58/"
+} | make_pair calls
+net calls --format csv
+is "$(stages net-rx)" "total 2 935, send 1 15, qdisc 2 20, wake 2 80, take 2 80, notify 2 40, deliver 2 180, napi 2 120, stack 2 160, run 2 120, read 2 100, return 1 20" \
+	"system calls of both tasks are part of it"
+# ping's guest waited, which empties its socket, sends 64 bytes, and is still awake when the answer comes.
+pings()
+{
+	cat <<END
+g.0 $1 77 syscalls:sys_enter_recvmsg fd=3
+g.0 $(at "$1" 2) 77 sched:sched_switch prev_pid=77 prev_state=1 next_pid=0
+g.0 $(at "$1" 4) 0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=77
+g.0 $(at "$1" 6) 77 syscalls:sys_exit_recvmsg ret=-512
+g.0 $(at "$1" 8) 77 syscalls:sys_enter_sendto fd=3 len=64
+END
+	guest_sends $(($1 + 20)) 98
+	host_gets $(($1 + 20)) 98
+	host_reads $(($1 + 20))
+	freed $(($1 + 20))
+	echo "g.0 $(at "$1" 390) 77 syscalls:sys_exit_sendto ret=64"
+}
+# answered T N: N answers come at T, the last one is read
+answered()
+{
+	for t in $(seq "$1" 500 $(($1 + 500 * ($2 - 1)))); do
+		rx "$t" 98 | sed "/^g.0 [0-9]* 77 /d; /sched_waking pid=77/d; /^g.0 [0-9]* 0 sched/d
+			s/^g.0 [0-9]*60 0 napi:.*/g.0 $(at "$t" 350) 0 skb:kfree_skb skbaddr=0x1a00 $soft\n&/"
+	done
+	cat <<END
+g.0 $(at "$t" 400) 77 syscalls:sys_enter_recvmsg fd=3
+g.0 $(at "$t" 420) 77 skb:skb_copy_datagram_iovec skbaddr=0x7777 len=84
+g.0 $(at "$t" 440) 77 syscalls:sys_exit_recvmsg ret=84
+END
+}
+{ rx 10000; pings 20000; pings 22000; answered 23000 1; } | make_pair awake
+net awake --format csv
+is "$(stages net-rx | grep -o 'stack.*')" "stack 2 120, run 1 60, ask 1 100, read 2 70, return 1 20" \
+	"one that is awake is known to read what it alone can read"
+is "$(stages net-tx | cut -d , -f 1-3)" "total 2 484, send 2 24, qdisc 2 10" "... which it sent"
+{ rx 10000; pings 20000; pings 22000; answered 23000 2; } | make_pair two
+net two --format csv
+is "$(stages net-rx | grep -o 'stack.*')" "stack 3 260, run 1 60, read 1 50" "... not which of two"
+{ rx 10000; pings 20000; pings 22000 | sed '/prev_state=1/d'; answered 23000 1; } | make_pair unknown
+net unknown --format csv
+is "$(stages net-rx | grep -o 'stack.*')" "stack 2 170, run 1 60, read 1 50" "... if it was not seen to wait before"
+{ rx 10000; { pings 20000; pings 22000; } | sed 's/len=64/len=70/'; answered 23000 1; } | make_pair other
+net other --format csv
+is "$(stages net-rx | grep -o 'stack.*')" "stack 2 170, run 1 60, read 1 50" "... if it is no raw socket"
+
+# ---- bridges ----
+
+# host_gets and host_reads, with a bridge that hands it on to the host
+{
+	tx 10000
+	guest_sends 20000 200
+	host_gets 20000 200
+	echo "h.1 20140 102 net:netif_receive_skb_entry skbaddr=0xb00 len=186 queue_mapping=1 name=br0"
+	echo "h.1 20145 102 net:netif_receive_skb skbaddr=0xb00 len=186 name=br0"
+	host_reads 20000
+	freed 20000
+	tx 30000
+} | make_pair bridge
+net bridge --format csv
+is "$(stages net-tx)" "total 3 690, qdisc 3 15, doorbell 3 75, wake 3 150, take 3 150, stack 3 120, run 3 90, read 3 90" \
+	"a bridge of the host's hands it to a task"
+# ... and a task of the host that sends through it
+{
+	rx 10000
+	cat <<END
+h.1 19950 50 syscalls:sys_enter_sendto fd=3 len=58
+h.1 19960 50 net:net_dev_queue skbaddr=0xa00 len=100 name=br0
+h.1 19970 50 net:net_dev_start_xmit skbaddr=0xa00 len=100 queue_mapping=0 name=br0
+END
+	rx 20000
+} | make_pair through
+net through --format csv
+is "$(stages net-rx | cut -d , -f 1-3)" "total 2 950, send 1 50, qdisc 2 20" "a bridge in the way of a system call"
+# The host's NIC merges two packets into one, which is passed on.
+{
+	rx 10000
+	echo "h.1 19900 0 net:napi_gro_receive_entry skbaddr=0xa00 len=86 queue_mapping=0 name=eth9 $soft"
+	echo "h.1 19920 0 net:napi_gro_receive_entry skbaddr=0xa10 len=86 queue_mapping=0 name=eth9 $soft"
+	echo "h.1 19930 0 net:netif_receive_skb skbaddr=0xa00 len=144 name=eth9 $soft"
+	rx 20000 158 | sed "/^h.1 200[01]0 50 /s/ 50 \(.*\)/ 0 \1 $soft/"
+} | make_pair merged
+net merged --format csv
+is "$(stages net-rx | cut -d , -f 1,2)" "total 2 1000, forward 1 100" "what a NIC merged is one packet from then on"
+
 # Two of each: lengths and numbers tell which is which.
 second() { sed 's/tap0/tap1/; s/eth0/eth1/; s/0xa0/0xc0/; s/0x1a/0x3a/; s/napi=1/napi=2/'; }
 for n in 1 2 3 4 5 6; do

@@ -37,8 +37,7 @@ for vm in qemu vhost; do
 				"$rig/$vm-$phase-$way.sent" "$rig/$vm-$phase-$way.received" "$offset" 95
 		done
 	done
-	# Without the delay much of the trip is in the system calls of ping, which an emulator takes long for.
-	for phase in "plain 85" "delayed 98 $(fact delay_ms)"; do
+	for phase in "plain 98" "delayed 98 $(fact delay_ms)"; do
 		# shellcheck disable=SC2086 # PHASE PERCENT [MS]
 		set -- $phase
 		holds "$vm: ping, $1, to the guest: its time is in the stages" ping "$tmp/$vm.json" net-rx \

@@ -10,10 +10,9 @@
 #
 #   latency_net.py ping JSON TABLE LOG BEGIN END KHZ PERCENT [QDISC_MS]
 #
-# LOG is ping's; it ran from BEGIN to END (host TSC), its requests are in TABLE. The time of a request and of its answer
-# together must be what ping shows, PERCENT or more of it for half of the pings whose answer has a known reader; the
-# rest is ping's own, which may also lose its CPU. Half of the packets to the guest took QDISC_MS to QDISC_MS + 50 % in
-# the queue.
+# LOG is ping's; it ran from BEGIN to END (host TSC), its requests are in TABLE. The stages of all requests and answers
+# must be PERCENT or more of the sum of what ping shows, without the worst one in 15: between its clock and its system
+# calls ping may lose its CPU. Half of the packets to the guest took QDISC_MS to QDISC_MS + 50 % in the queue.
 import bisect
 import json
 import re
@@ -69,29 +68,24 @@ def ping(doc, table, log, begin, end, khz, percent, qdisc=None):
     requests = cases(table)
     answers = cases("net-tx" if table == "net-rx" else "net-rx")
     assert len(trips) == len(requests), (len(trips), len(requests))
-    shares = []
-    shown = found = 0
+    tolds = []  # share, by ping, in stages
+    unread = 0
     ends = [r["begin_host_tsc"] for r in requests[1:]] + [MASK]
     for trip, request, end in zip(trips, requests, ends):
-        answer = [a for a in answers if request["begin_host_tsc"] < a["begin_host_tsc"] < end and ", by " in a["what"]]
-        if len(answer) != 1:
-            continue
+        answer = [a for a in answers if request["begin_host_tsc"] < a["begin_host_tsc"] < end]
+        assert len(answer) == 1, (trip, len(answer))
         gap = max(0, answer[0]["begin_host_tsc"] - request["end_host_tsc"])
         took = (answer[0]["end_host_tsc"] - request["begin_host_tsc"] - gap) / int(khz)
         assert took < trip + 0.1, "more than ping shows"
-        shares.append(100 * took / trip)
-        shown += trip
-        found += took
-    shares.sort()
-    # Without a delay a guest's ping is often still awake when the answer comes.
-    assert shares or not qdisc, "none has a reader"
-    if not shares:
-        print(f"{len(trips)} pings, none with a known reader")
-        return
-    print(f"{len(trips)} pings, {len(shares)} with a known reader: {shown:.3f} ms by ping, {found:.3f} ms in stages, "
-          f"{100 * found / shown:.2f} %; {shares[len(shares) // 2]:.2f} % or more of half of them")
-    assert len(shares) * 2 >= len(trips) or not qdisc, "too few have a reader"
-    assert shares[len(shares) // 2] >= float(percent), "the stages are not what ping shows"
+        tolds.append((took / trip, trip, took))
+        unread += ", by " not in answer[0]["what"]
+    tolds.sort()
+    shown, found = (sum(t[i] for t in tolds) for i in (1, 2))
+    print(f"{len(trips)} pings: {shown:.3f} ms by ping, {found:.3f} ms in stages, {100 * found / shown:.2f} %; "
+          f"the worst {100 * tolds[0][0]:.1f} %; {unread} without a reader")
+    shown, found = (sum(t[i] for t in tolds[len(tolds) // 15:]) for i in (1, 2))
+    print(f"without the worst {len(tolds) // 15}: {100 * found / shown:.2f} %")
+    assert found * 100 >= shown * float(percent), "the stages are not what ping shows"
     if qdisc:
         to_guest = requests if table == "net-rx" else answers
         half = sorted(c["stages_ns"]["qdisc"] for c in to_guest)[len(to_guest) // 2] / 1000000

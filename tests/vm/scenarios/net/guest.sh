@@ -17,7 +17,7 @@ wait_until 60 grep -qs '^begin ' "/tmp/$RIG_NAME/meta" || die "recording did not
 flag_set "$RIG_NAME-recorded"
 for phase in plain delayed; do
 	flag_wait "$RIG_NAME-$phase-ping"
-	busybox ping -c 15 -i 0.25 "$NET.1" >"$RESULTS/$RIG_NAME-$phase-out.ping" 2>&1
+	busybox ping -c 30 -i 0.2 "$NET.1" >"$RESULTS/$RIG_NAME-$phase-out.ping" 2>&1
 	check "guest: $phase: the host answers ping" same "$?" 0
 	flag_set "$RIG_NAME-$phase-pinged"
 done

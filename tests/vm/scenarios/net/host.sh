@@ -55,7 +55,7 @@ packets()
 pings()
 {
 	fact "$vm-$1-in-begin" "$("$udpnum" tsc)"
-	busybox ping -c 15 -i 0.25 "$subnet.2" >"$RESULTS/$vm-$1-in.ping" 2>&1
+	busybox ping -c 30 -i 0.2 "$subnet.2" >"$RESULTS/$vm-$1-in.ping" 2>&1
 	check "host: $vm: $1: the guest answers ping" same "$?" 0
 	fact "$vm-$1-in-end" "$("$udpnum" tsc)"
 	flag_set "$vm-$1-ping"
