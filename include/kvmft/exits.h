@@ -31,6 +31,7 @@ struct exits_thread {
 	uint32_t vcpu;	/* EXITS_NONE = not known */
 	uint32_t older; /* who had this tid before; EXITS_NONE = no one */
 	uint64_t start; /* clock ticks since boot, tells who has the tid now; 0 = not known */
+	bool exits;	/* some were counted */
 };
 
 /* One thread's exits for one reason, exit_reason as the event has it. */
@@ -85,6 +86,8 @@ struct exits {
 };
 
 void exits_free(struct exits *e);
+/* Counting begins now: what was counted so far is forgotten, but not what the source had. */
+void exits_baseline(struct exits *e);
 
 /* Index of the thread that has this tid now, added if it is new. -ENOMEM. */
 int64_t exits_thread(struct exits *e, uint32_t tid) __must_check;

@@ -165,6 +165,7 @@ int exits_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n)
 	if (at < 0)
 		return (int)at;
 	e->cell[at].count += n;
+	e->thread[e->cell[at].thread].exits |= n != 0;
 	return 0;
 }
 
@@ -222,6 +223,7 @@ int exits_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n)
 	if (at < 0)
 		return (int)at;
 	e->cell[at].count += raw_more(&e->cell[at].raw, n);
+	e->thread[e->cell[at].thread].exits |= n != 0;
 	return 0;
 }
 
@@ -234,6 +236,21 @@ int exits_time_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, u
 	e->time[at].n += raw_more(&e->time[at].raw_n, n);
 	e->time[at].total += raw_more(&e->time[at].raw_total, total);
 	return 0;
+}
+
+void exits_baseline(struct exits *e)
+{
+	for (size_t i = 0; i < e->n; i++) {
+		e->cell[i].count = e->cell[i].shown = 0;
+		if (e->timed) {
+			e->time[i].n = e->time[i].shown_n = 0;
+			e->time[i].total = e->time[i].shown_total = e->time[i].max = 0;
+		}
+		if (!e->spreads)
+			continue;
+		memset(e->spread[i].n, 0, sizeof(e->spread[i].n));
+		memset(e->spread[i].shown, 0, sizeof(e->spread[i].shown));
+	}
 }
 
 void exits_raw_reset(struct exits *e)

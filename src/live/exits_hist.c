@@ -172,7 +172,23 @@ static int start_times(struct exits_run *x)
 		 "hist:keys=common_pid:lat=common_timestamp-$ts0,r=$r0:size=%" PRIu64 ":clock=%s:"
 		 "onmatch(kvm.kvm_exit).trace(%s,common_pid,$r,$lat)",
 		 threads, x->clock, h->synth);
-	ret = ret ? ret : trigger(x, "kvm", "kvm_entry", text);
+	return ret ? ret : trigger(x, "kvm", "kvm_entry", text);
+}
+
+static int read_times(struct exits_run *x, bool last, struct khist *h);
+
+/*
+ * Setting a trigger takes milliseconds. What was timed before all exits were counted is left out, or
+ * there would be more times than exits.
+ */
+static int start_together(struct exits_run *x)
+{
+	struct khist h;
+	int ret = 0;
+
+	if (x->o->time)
+		ret = read_times(x, false, &h);
+	exits_baseline(&x->table);
 	if (ret || !x->o->latency)
 		return ret;
 	ret = start_wakes(x);
@@ -221,6 +237,7 @@ static int hist_start(struct exits_run *x)
 		ret = start_times(x);
 	count_trigger(h, "", text, sizeof(text));
 	ret = ret ? ret : trigger(x, "kvm", "kvm_exit", text);
+	ret = ret ? ret : start_together(x);
 	if (!ret)
 		sbuf_addf(&x->engine_text,
 			  "the kernel counts: hist triggers in %s, maps of %" PRIu64

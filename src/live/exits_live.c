@@ -233,9 +233,11 @@ int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err
 	if (!ret && x.o->top)
 		ret = exits_top_begin(&x);
 	if (!ret) {
-		say_what(&x); /* counting has begun */
+		uint64_t begun = util_now_ns();
+
+		say_what(&x);
 		ret = exits_who_scan(&x);
-		x.begin_ns = x.interval_ns = util_now_ns();
+		x.begin_ns = x.interval_ns = begun;
 	}
 	ret = ret ? ret : exits_loop(&x);
 	exits_top_end(&x);

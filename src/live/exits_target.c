@@ -334,6 +334,9 @@ bool exits_wanted(const void *ctx, const struct exits *e, const struct exits_thr
 	/* A thread that was gone before it could be looked up: the kernel chose it by our list. */
 	if (g->pid && t->pid && t->pid != g->pid)
 		return false;
+	/* Not all events name the vCPU that the filter of the others lets through. */
+	if (x->o->vcpu.set && (t->vcpu != EXITS_NONE ? t->vcpu != x->o->vcpu.v : !t->exits))
+		return false;
 	return !g->sel || (t->vm != EXITS_NONE && !strcmp(e->vm[t->vm].sel, g->sel));
 }
 

@@ -255,7 +255,8 @@ static void columns(struct row *o, const struct exits_page *p, const struct exit
 		row_u64(o, "timed", true, r->timed);
 		row_time(o, "total", r->timed, r->total);
 		row_time(o, "avg", r->timed, average_ns(r));
-		row_time(o, "max", r->timed, r->max);
+		/* The kernel keeps none of what is no exit. */
+		row_time(o, "max", r->timed && (r->max || exits_is_exit(r->reason)), r->max);
 	}
 	if (p->view->e->spreads)
 		spread_columns(o, r);

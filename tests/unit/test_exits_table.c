@@ -120,6 +120,38 @@ static void test_intervals(void **state __unused_arg)
 	exits_free(&e);
 }
 
+/* What the source had when counting began does not count, in whatever way it is looked at. */
+static void test_baseline(void **state __unused_arg)
+{
+	struct exits e = { .timed = true, .spreads = true };
+	struct exits_view v;
+	struct exits_row r;
+
+	assert_int_equal(exits_raw(&e, 10, 12, 100), 0);
+	assert_int_equal(exits_spread_raw(&e, 10, 12, 5, 99, 990), 0);
+	assert_int_equal(exits_time_add(&e, 10, 12, 0, 0, 50), 0);
+	exits_baseline(&e);
+	assert_int_equal(exits_view_make(&e, EXITS_BY_THREAD, true, NULL, NULL, &v), 0);
+	assert_int_equal(v.n, 0);
+	exits_view_free(&v);
+	assert_int_equal(exits_raw(&e, 10, 12, 103), 0);
+	assert_int_equal(exits_spread_raw(&e, 10, 12, 5, 101, 1000), 0);
+	assert_int_equal(exits_time_add(&e, 10, 12, 0, 0, 7), 0);
+	for (int whole = 0; whole < 2; whole++) {
+		assert_int_equal(exits_view_make(&e, EXITS_BY_THREAD, whole, NULL, NULL, &v), 0);
+		assert_int_equal(v.n, 1);
+		exits_view_row(&v, 0, &r);
+		assert_true(r.thread->exits);
+		assert_int_equal(r.count, 3);
+		assert_int_equal(r.timed, 2);
+		assert_int_equal(r.total, 10);
+		assert_int_equal(r.max, 7);
+		assert_int_equal(r.bucket[5], 2);
+		exits_view_free(&v);
+	}
+	exits_free(&e);
+}
+
 /* The kernel's map goes by tid; who has it may change. */
 static void test_tid_again(void **state __unused_arg)
 {
@@ -315,7 +347,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),	   cmocka_unit_test(test_by_reason),
-		cmocka_unit_test(test_intervals),  cmocka_unit_test(test_tid_again),
+		cmocka_unit_test(test_intervals), cmocka_unit_test(test_baseline),  cmocka_unit_test(test_tid_again),
 		cmocka_unit_test(test_source_emptied), cmocka_unit_test(test_vms),
 		cmocka_unit_test(test_pairs),	   cmocka_unit_test(test_many),
 		cmocka_unit_test(test_buckets),	   cmocka_unit_test(test_spread),

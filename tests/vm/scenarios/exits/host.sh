@@ -103,6 +103,9 @@ mode tid -t "$tid" 1
 mode tids -T "$tid1,$tid" 1
 mode vm --vm vm1 --time 1
 mode vm-user --vm vm1 --time --engine user -v 1 1
+mode latency --latency --format json 2
+mode latency-vcpu --vm vm1 -v 1 --latency --format json 2
+mode latency-vcpu-user --vm vm1 -v 1 --latency --format json --engine user 2
 mode no-vcpu-thread -t "$qemu" 1
 mode interval --vm vm1 -a --interval 500ms -N 3 --format csv
 mode metrics --interval 500ms -N 2 --time --format openmetrics -o kvm.prom
