@@ -69,15 +69,21 @@ static const struct clock_pieces *pieces_at(const struct out_clock *c, uint64_t 
 }
 
 /* The middle of the range that the readings allow; none if the clock was set in between. */
-static bool sampled_value(const struct out_clock *c, uint64_t host, uint64_t *v)
+static bool middle(const struct clock_pieces *p, uint64_t own, uint64_t *v)
 {
-	const struct clock_pieces *p = pieces_at(c, &host);
 	uint64_t lo, hi;
 
-	if (!p || clock_pieces_to_ns(p, host, &lo, &hi) < 0)
+	if (clock_pieces_to_ns(p, own, &lo, &hi) < 0)
 		return false;
 	*v = lo + (hi - lo) / 2;
 	return true;
+}
+
+static bool sampled_value(const struct out_clock *c, uint64_t host, uint64_t *v)
+{
+	const struct clock_pieces *p = pieces_at(c, &host);
+
+	return p && middle(p, host, v);
 }
 
 static const struct epoch_vcpu *clock_vcpu(const struct out_clock *c, int64_t vcpu)
@@ -133,16 +139,34 @@ static bool ns_host(const struct out_clock *c, uint64_t ns, uint64_t *host)
 	return cycles <= UINT64_MAX - c->base;
 }
 
+/* Of the cycles at which the clock can have shown v, the first at which it is shown. */
+static bool first_shown(const struct clock_pieces *p, uint64_t v, uint64_t *own)
+{
+	uint64_t last, at, shown;
+
+	if (clock_pieces_to_tsc(p, v, own, &last) < 0)
+		return false;
+	last += last != UINT64_MAX; /* by then it is more than v */
+	while (*own < last) {
+		at = *own + (last - *own) / 2;
+		if (middle(p, at, &shown) && shown < v)
+			*own = at + 1;
+		else
+			last = at;
+	}
+	return true;
+}
+
 /* The last host that the VM had reached by then, in that host's clock. */
 static bool sampled_host(const struct out_clock *c, uint64_t v, uint64_t *host)
 {
-	uint64_t last, own;
+	uint64_t own;
 
 	for (size_t i = c->nlater; i-- > 0;)
-		if (clock_pieces_to_tsc(c->later[i].pieces, v, &own, &last) >= 0 &&
+		if (first_shown(c->later[i].pieces, v, &own) &&
 		    own >= c->later[i].link->arrival)
 			return migrate_to_line(c->later[i].link, own, host);
-	return clock_pieces_to_tsc(c->pieces, v, host, &last) >= 0;
+	return first_shown(c->pieces, v, host);
 }
 
 bool out_clock_host(const struct out_clock *c, uint64_t v, uint64_t *host)

@@ -93,6 +93,7 @@ struct stuck {
 	uint64_t lost;
 	struct stuck_timers timers; /* known if a vCPU is halted */
 	bool blind, cut; /* ended by a signal */
+	bool unread;	 /* the newest events are not known */
 };
 
 /* ---- task.c ---- */

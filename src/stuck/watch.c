@@ -317,9 +317,12 @@ static void count_lost(struct stuck *s)
 {
 	struct kstats st;
 
-	for (size_t i = 0; i < s->ev.cpus.n; i++)
-		if (!kinst_stats(s->k, s->ev.cpus.cpu[i], &st, NULL))
-			s->lost += st.overrun + st.commit_overrun + st.dropped + st.entries;
+	for (size_t i = 0; i < s->ev.cpus.n; i++) {
+		if (kinst_stats(s->k, s->ev.cpus.cpu[i], &st, NULL))
+			continue;
+		s->lost += st.overrun + st.commit_overrun + st.dropped + st.entries;
+		s->unread |= st.entries != 0;
+	}
 }
 
 void stuck_watch_end(struct stuck *s)

@@ -121,7 +121,7 @@ static void add_ago(const struct stuck *s, const char *what, uint64_t ns, struct
 	if (!s->ev.mono || !ns)
 		return;
 	if (ago(s, ns))
-		sbuf_addf(b, "%s %s ago", what, NS(ago(s, ns)));
+		sbuf_addf(b, "%s %s%s ago", what, s->unread ? "at most " : "", NS(ago(s, ns)));
 	else
 		sbuf_addf(b, "%s just now", what);
 }
@@ -363,7 +363,8 @@ static void put_pct(struct json *j, const char *key, unsigned int pm)
 
 static void put_age(const struct stuck *s, struct json *j, const char *key, uint64_t ns)
 {
-	json_put_known_u64(j, key, s->ev.mono && ns, ago(s, ns) / 1000000);
+	json_put_known_u64(j, key, s->ev.mono && ns && (!s->unread || !ago(s, ns)),
+			   ago(s, ns) / 1000000);
 }
 
 static void put_guest(const struct stuck *s, struct json *j, const struct stuck_vcpu *c)
@@ -411,7 +412,8 @@ static void put_thread(struct json *j, const struct stuck_vcpu *c)
 	put_pct(j, "vmm_pct", c->v.at_pm[STUCK_AT_USER]);
 	json_put_u64(j, "throttled", c->obs.throttled);
 	json_put_str(j, "cgroup", c->obs.throttled && t->throttle.path[0] ? t->throttle.path : NULL);
-	json_put_str(j, "kvm_exit", c->obs.peeked ? exit_userspace_name(c->peek.reason) : NULL);
+	/* 0: it is in KVM_RUN, which sets this as it begins. */
+	json_put_str(j, "kvm_exit", c->obs.peeked && c->peek.reason ? exit_userspace_name(c->peek.reason) : NULL);
 }
 
 static void put_vcpu(const struct stuck *s, struct json *j, const struct stuck_vcpu *c)

@@ -165,6 +165,20 @@ ok "... --from with a date, --to without" test "$(lines)" -gt 10 -a "$(lines)" -
 is "$(grep -vcE ' 06:42:39\.52(0|1000000)' "$out")" 0 "... just these"
 merge --clock realtime --from '2611-06-12 06:17:13.25'
 status_is 2 "--from in a year that 64 bits of ns do not reach, and would be 2026 in"
+# Times of clocks that are known by readings, too, mean what the lines show.
+for clock in mono_raw mono boot realtime; do
+	merge -q --clock $clock
+	cp "$out" "$tmp/shown"
+	awk '!/EPOCH/ && NR % 400 == 7 { match($0, /\] +([0-9-]+ )?[0-9:.]+  /); t = substr($0, RSTART + 1, RLENGTH - 3); sub(/^ +/, "", t); print t }' \
+		"$tmp/shown" >"$tmp/times"
+	bad=0
+	while read -r t; do
+		merge -q --clock $clock --from "$t" --to "$t"
+		grep -v EPOCH "$out" | tr -s ' ' >"$tmp/got"
+		grep -F " $t  " "$tmp/shown" | tr -s ' ' | cmp -s - "$tmp/got" || bad=$((bad + 1))
+	done <"$tmp/times"
+	is "$(wc -l <"$tmp/times" | awk '{ print ($1 > 5 ? "many" : $1) }'), $bad wrong" "many, 0 wrong" "--clock $clock --from T --to T: the lines of T"
+done
 
 # ---- matches ----
 
