@@ -310,7 +310,7 @@ static const char *lacks(const struct lat *l, unsigned int kind)
 /* What cannot be answered is left out, with a note; if nothing is left, it is an error. */
 static int need(struct lat *l, struct kvmft_err *err)
 {
-	unsigned int first = LAT_KINDS;
+	_cleanup_(sbuf_free) struct sbuf why = { 0 };
 	bool any = false;
 
 	if (!lat_decoder_has(l->dec[0], EV_ENTRY) || !lat_decoder_has(l->dec[0], EV_EXIT))
@@ -324,11 +324,12 @@ static int need(struct lat *l, struct kvmft_err *err)
 		any |= l->o.want[k];
 		l->chains |= l->o.want[k] && k != LAT_MEM;
 		if (l->left_out[k])
-			first = MIN(first, k);
+			sbuf_addf(&why, "%s%s: %s", why.len ? "; " : "", lat_kind_names[k],
+				  l->left_out[k]);
 	}
-	if (any || first == LAT_KINDS)
+	if (any || !why.len)
 		return 0;
-	return err_lack(err, ENOENT, "%s: %s", lat_kind_names[first], l->left_out[first]);
+	return err_lack(err, ENOENT, "%s", why.s);
 }
 
 /* Where its end is known, what follows is not taken for something that it does not tell. */

@@ -7,7 +7,7 @@
 const struct lat_desc lat_desc_sched = {
 	.name = "sched",
 	.kind = LAT_SCHED,
-	.title = "time that vCPUs wanted to run and could not, by the guest's task that was hit",
+	.title = "time in which vCPUs wanted a CPU and had none, by the guest's task",
 	.key = "Guest task",
 	.stage = { "total", "preempted", "waiting" },
 	.stage_help = { "from losing the CPU, or waking, to having one again",

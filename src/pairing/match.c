@@ -319,6 +319,8 @@ static void add_trial(const struct matcher *m, const struct trial *t, struct sbu
 	else if (t->known && !t->checked)
 		sbuf_add(b, has_runs(m, t->vm) ? "no event between its entries and exits"
 					       : "no kvm_entry or kvm_exit of it");
+	else if (t->known && !t->outside)
+		sbuf_addf(b, "%" PRIu64 " events fit, %u are needed", t->checked, MIN_CHECKED);
 	else if (t->known || t->sol.r.found)
 		sbuf_addf(b, "%" PRIu64 " of %" PRIu64 " events outside", t->outside, t->checked);
 	else
@@ -329,7 +331,7 @@ static void add_trial(const struct matcher *m, const struct trial *t, struct sbu
 static int undecided(const struct matcher *m, const struct capture *g, const struct trial *t,
 		     size_t n, size_t fits, struct kvmft_err *err)
 {
-	bool tried = false;
+	bool tried = false, few = false;
 	struct sbuf b = { 0 };
 	int ret;
 
@@ -338,9 +340,11 @@ static int undecided(const struct matcher *m, const struct capture *g, const str
 		sbuf_add(&b, i ? ", " : "");
 		add_trial(m, &t[i], &b);
 		tried |= t[i].checked || !t[i].known;
+		few |= t[i].known && t[i].checked && !t[i].outside;
 	}
 	ret = err_lack(err, EDOM, "guest %s: %s; name its VM: %s", g->path,
 		       fits    ? "its events fit several VMs of the host"
+		       : few   ? "it has too few events to tell whose they are"
 		       : tried ? "its events fit no VM of the host"
 			       : "nothing tells which VM its events are of",
 		       b.s ? b.s : "");

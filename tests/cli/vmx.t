@@ -43,6 +43,11 @@ for kernel in 5.10 6.1 6.12 7.2; do
 	run "$kvmft" report -i "$host" --format csv --event page-fault
 	is "$(counts | grep -c ' 1;')" 1 "... a page that was not there"
 
+	# six events, of which it takes eight to tell whose they are
+	run "$kvmft" merge "$host" "$tmp/guest"
+	status_is 4 "whose few events are is not guessed"
+	err_has 'too few events to tell .*guest=SEL\. VMs there: one \(6 events fit, 8 are needed\)$' "... and why is told"
+
 	# a TSC that is half as fast again, and 51000 ahead from 60010 on
 	run "$kvmft" merge --clock host-tsc "$host" "$tmp/guest=one"
 	status_is 0 "merge"
