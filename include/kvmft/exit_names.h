@@ -29,7 +29,8 @@ enum exit_isa {
 struct exit_names {
 	const struct fmt_event *ev; /* borrowed; NULL: only the tables below are used */
 	enum exit_isa isa;	    /* of events that have none */
-	uint32_t trap;		    /* the kind of arm64's exits that is a trap */
+	bool own;		    /* this event has none, and its second field is of a trap */
+	uint64_t trap;		    /* the kind of exits that is a trap; UINT64_MAX: none */
 	int nth[EXIT_ARCHS];	    /* which symbol table of the format; -1 = none */
 };
 

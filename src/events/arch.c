@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+extern const struct event_arch event_arch_vmx, event_arch_svm, event_arch_pvm, event_arch_arm64;
+
 static const struct event_arch *const archs[] = {
 	&event_arch_vmx, &event_arch_svm, &event_arch_pvm, &event_arch_arm64,
 };

@@ -24,8 +24,9 @@ struct event_arch {
 	const char *const *machine; /* as `uname -m` and `arch=` of captures tell it, NULL last */
 	const char *vendor[3];	    /* of its CPUs */
 	enum exit_isa isa;	    /* as the events tell it */
-	/* EV_EXIT; its first field is the reason, the second the isa unless there is `trap`. */
+	/* EV_EXIT: the reason, and the isa; if `own`, nothing or what `trap` says. */
 	const struct event_def *exit;
+	bool own; /* that event has no isa: it is this kind's alone */
 	const struct exit_entry *reason, *flag; /* sorted; flags by number of the bit */
 	size_t nreason, nflag;
 	const char *prefix;	    /* of numbers that have no name */
@@ -45,8 +46,6 @@ struct event_arch {
 	const struct event_irqs *irqs;
 	const char *(*hint)(uint32_t key); /* exit_reason_hint() */
 };
-
-extern const struct event_arch event_arch_vmx, event_arch_svm, event_arch_pvm, event_arch_arm64;
 
 /* Number i, the usual one of its machines first; NULL past the last. */
 const struct event_arch *event_arch(size_t i);

@@ -61,6 +61,7 @@ static const struct event_irqs gic = {
 /* The guest waits for an interrupt (WFI), or for an event as one that spins does (WFE). */
 const struct event_arch event_arch_arm64 = {
 	.name = "arm64", .machine = machines, .exit = &arm64_exit, .isa = EXIT_ISA_ARM64,
+	.own = true,
 	.reason = names, .nreason = ARRAY_SIZE(names), .prefix = "", .probe = { 0, "IRQ" },
 	.trap = { 2, "TRAP" }, .halt = EXIT_TRAP | 0x01,
 	.intr = 0, .fault = EXIT_TRAP | 0x24, .pause = UINT32_MAX,

@@ -74,7 +74,7 @@ static void find_table(struct exit_names *n, int nth)
 }
 
 /* The number of traps changed: it is the one that the format names so. */
-static uint32_t find_trap(const struct exit_names *n, const struct event_arch *a, size_t at)
+static uint64_t find_trap(const struct exit_names *n, const struct event_arch *a, size_t at)
 {
 	const char *s;
 
@@ -83,7 +83,7 @@ static uint32_t find_trap(const struct exit_names *n, const struct event_arch *a
 		if (s && !strcmp(s, a->trap.name))
 			return i;
 	}
-	return a->trap.reason;
+	return a->trap.name ? a->trap.reason : UINT64_MAX;
 }
 
 void exit_names_init(struct exit_names *n, const struct fmt_event *ev, const char *vendor)
@@ -92,7 +92,8 @@ void exit_names_init(struct exit_names *n, const struct fmt_event *ev, const cha
 	size_t at;
 
 	n->ev = ev;
-	n->isa = a && a->trap.name ? a->isa : exit_isa_of_vendor(vendor);
+	n->own = a && a->own;
+	n->isa = n->own ? a->isa : exit_isa_of_vendor(vendor);
 	for (size_t i = 0; i < EXIT_ARCHS; i++)
 		n->nth[i] = -1;
 	for (int i = 0; ev && i < MAX_TABLES; i++)
@@ -103,10 +104,10 @@ void exit_names_init(struct exit_names *n, const struct fmt_event *ev, const cha
 
 struct exit_why exit_why(const struct exit_names *n, uint64_t first, uint64_t second)
 {
-	if (n->isa != EXIT_ISA_ARM64)
+	if (!n->own)
 		return (struct exit_why){ exit_isa(n, second), (uint32_t)first };
 	return (struct exit_why){
-		EXIT_ISA_ARM64,
+		n->isa,
 		(uint32_t)first == n->trap ? EXIT_TRAP | (uint32_t)second
 					   : (uint32_t)first & ~EXIT_TRAP,
 	};
@@ -171,6 +172,7 @@ uint32_t exit_reason_flags(enum exit_isa isa, uint64_t reason)
 
 char *exit_flags_text(uint32_t flags, char *buf, size_t size)
 {
+	const struct event_arch *vmx = arch_of(EXIT_ISA_VMX, NULL);
 	const char *sep = "", *name;
 	size_t at = 0;
 	int n;
@@ -179,7 +181,7 @@ char *exit_flags_text(uint32_t flags, char *buf, size_t size)
 	for (uint32_t bit = 16; bit < 32 && at < size; bit++) {
 		if (!(flags >> bit & 1))
 			continue;
-		name = lookup(event_arch_vmx.flag, event_arch_vmx.nflag, bit);
+		name = lookup(vmx->flag, vmx->nflag, bit);
 		if (name)
 			n = snprintf(buf + at, size - at, "%s%s", sep, name);
 		else
