@@ -267,7 +267,8 @@ void capture_close(struct capture *c);
 
 /*
  * The symbols of the recorded kernel, if it was recorded with them: 1; 0: none; -ENOMEM. If
- * anything is wrong with them, that is noted as damage and there are none. ksyms_free().
+ * anything is wrong with them, that is noted as damage, as soon as it is read, and those there have
+ * no names. They must not be looked up after capture_close(). ksyms_free().
  */
 struct ksyms;
 int capture_symbols(struct capture *c, struct ksyms *k) __must_check;

@@ -9,14 +9,21 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 
-static int unpack(struct capture *c, struct ksyms *k, const char *text, size_t n)
+static void damaged(void *arg, uint64_t at)
 {
-	size_t line = 0;
-	int ret = ksyms_unpack(k, text, n, &line);
+	cap_note(arg, CAP_SYMBOLS " is damaged at byte %" PRIu64 ": functions there have no names", at);
+}
+
+/* fd is taken over. */
+static int open_symbols(struct capture *c, struct ksyms *k, int fd, uint64_t size)
+{
+	uint64_t bad;
+	int ret = ksyms_open(k, fd, size, damaged, c, &bad);
 
 	if (ret == -EBADMSG)
-		cap_note(c, CAP_SYMBOLS ": line %zu is damaged: no symbol is used", line);
+		cap_note(c, CAP_SYMBOLS " is damaged at byte %" PRIu64 ": no symbol is used", bad);
 	if (ret)
 		return ret == -EBADMSG ? 0 : ret;
 	for (size_t i = 0; i < c->ngone; i++)
@@ -26,22 +33,24 @@ static int unpack(struct capture *c, struct ksyms *k, const char *text, size_t n
 
 static int of_directory(struct capture *c, struct ksyms *k)
 {
-	_cleanup_free_ char *text = NULL;
 	const struct cap_priv *p = cap_priv(c);
-	bool more = false;
-	ssize_t n = cap_read_file(p->dirfd, CAP_SYMBOLS, CAP_MAX_TEXT, &text, &more);
+	uint64_t size = 0;
+	int fd = cap_open_file(p->dirfd, CAP_SYMBOLS, &size);
 
-	if (n == -ENOMEM)
-		return -ENOMEM;
-	if (n == -ENOENT && !p->symbols_told)
+	if (fd == -ENOENT && !p->symbols_told)
 		return 0;
-	if (n < 0 || more)
-		cap_note(c, CAP_SYMBOLS ": %s", more ? "too long" : strerror((int)-n));
-	else if (p->symbols_told && (uint64_t)n != p->symbols_bytes)
-		cap_note(c, CAP_SYMBOLS " is cut: %zd of %" PRIu64 " bytes: no symbol is used", n,
-			 p->symbols_bytes);
+	if (fd < 0) {
+		cap_note(c, CAP_SYMBOLS ": %s", strerror(-fd));
+		return 0;
+	}
+	if (size > CAP_MAX_TEXT)
+		cap_note(c, CAP_SYMBOLS ": too long");
+	else if (p->symbols_told && size != p->symbols_bytes)
+		cap_note(c, CAP_SYMBOLS " is cut: %" PRIu64 " of %" PRIu64 " bytes: no symbol is used",
+			 size, p->symbols_bytes);
 	else
-		return unpack(c, k, text, (size_t)n);
+		return open_symbols(c, k, fd, size);
+	close(fd);
 	return 0;
 }
 

@@ -321,13 +321,14 @@ static int blame_show(struct blame_cmd *m)
 	return ret ? ret : sink_close(&m->s, false, f->print(&m->v, m->s.f), m->err);
 }
 
-static bool blame_tell(const struct blame_cmd *m)
+static bool blame_tell(struct blame_cmd *m)
 {
 	bool complete;
 
 	if (!m->o->quiet)
 		pairing_tell_assumed(&m->p, cli_note);
 	complete = pairing_summary(m->p.t, m->o->quiet, cli_note);
+	(void)guest_syms_whole(&m->syms, NULL);
 	for (size_t i = 0; i < m->p.nguest; i++)
 		sink_tell_alignment(&m->p, m->b.w, m->p.guest[i].vm,
 				    m->p.map->vm[m->p.guest[i].vm].label, m->o->quiet);
@@ -369,6 +370,8 @@ static int blame_this(const struct blame_opts_given *opts, int argc, char **argv
 	if (!ret && m.o->context.set)
 		ret = blame_stories(&m);
 	ret = ret ? ret : blame_show(&m);
+	/* Symbols are read as they are needed. */
+	complete &= guest_syms_whole(&m.syms, cli_note);
 	ret = ret ? ret : outfile_commit(m.o->file.out, 0, NULL, err);
 	if (!ret && rows)
 		add_rows(&m, rows);

@@ -165,7 +165,9 @@ static int known_of(const struct load *l, size_t vm, const struct guest_syms_of 
 		struct capture *c = guest[i].cap;
 		int ret = l->m->vm[guest[i].vm].of == vm ? capture_symbols(c, k) : 0;
 
-		if (ret)
+		if (ret > 0 && ksyms_read_rest(k) == -ENOMEM)
+			ret = -ENOMEM;
+		if (ret < 0 || k->n)
 			return ret;
 		if (l->m->vm[guest[i].vm].of != vm || !c->kallsyms)
 			continue;
@@ -232,16 +234,15 @@ int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o, struc
 int guest_syms_of_pairing(struct guest_syms *g, const struct guest_syms_opts *o, struct pairing *p,
 			  bool quiet, struct kvmft_err *err)
 {
-	struct guest_syms_of *of = calloc(p->nguest + 1, sizeof(*of));
-	int ret;
-
-	if (!of)
+	g->of = calloc(p->nguest + 1, sizeof(*g->of));
+	if (!g->of)
 		return err_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < p->nguest; i++)
-		of[i] = (struct guest_syms_of){ p->guest[i].vm, p->guest[i].c.cap };
-	ret = guest_syms_load(g, o, p->map, of, p->nguest, quiet ? NULL : cli_note, err);
-	free(of);
-	return ret;
+	for (; g->nof < p->nguest; g->nof++) {
+		struct capture *c = p->guest[g->nof].c.cap;
+
+		g->of[g->nof] = (struct guest_syms_of){ p->guest[g->nof].vm, c, c->ndamage };
+	}
+	return guest_syms_load(g, o, p->map, g->of, g->nof, quiet ? NULL : cli_note, err);
 }
 
 /* Which VM a capture belongs to: as named, by its UUID, or because there is no other. */
@@ -295,6 +296,7 @@ static int open_operand(struct hostmap *m, const char *operand, struct guest_sym
 	if (ret)
 		return ret;
 	of->cap = cap;
+	of->damage = cap->ndamage;
 	vm = whose(m, cap, sel, err);
 	of->vm = (size_t)vm;
 	return vm < 0 ? (int)vm : 0;
@@ -303,16 +305,32 @@ static int open_operand(struct hostmap *m, const char *operand, struct guest_sym
 int guest_syms_of_operands(struct guest_syms *g, const struct guest_syms_opts *o,
 			   struct hostmap *m, char **operand, size_t n, struct kvmft_err *err)
 {
-	struct guest_syms_of *of = calloc(n + 1, sizeof(*of));
-	int ret = of ? 0 : err_set(err, ENOMEM, "out of memory");
+	int ret = 0;
 
+	g->of = calloc(n + 1, sizeof(*g->of));
+	g->nof = g->of ? n : 0;
+	g->owned = true;
+	if (!g->of)
+		return err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < n && !ret; i++)
-		ret = open_operand(m, operand[i], &of[i], err);
-	ret = ret ? ret : guest_syms_load(g, o, m, of, n, cli_note, err);
-	for (size_t i = 0; of && i < n; i++)
-		capture_close(of[i].cap);
-	free(of);
-	return ret;
+		ret = open_operand(m, operand[i], &g->of[i], err);
+	return ret ? ret : guest_syms_load(g, o, m, g->of, n, cli_note, err);
+}
+
+bool guest_syms_whole(struct guest_syms *g, note_fn *note)
+{
+	bool whole = true;
+
+	for (size_t i = 0; i < g->nof; i++) {
+		const struct capture *c = g->of[i].cap;
+
+		for (size_t *k = &g->of[i].damage; c && *k < c->ndamage; ++*k) {
+			if (note)
+				note("%s: %s", c->path, c->damage[*k].text);
+			whole = false;
+		}
+	}
+	return whole;
 }
 
 void guest_syms_free(struct guest_syms *g)
@@ -322,5 +340,8 @@ void guest_syms_free(struct guest_syms *g)
 		free(g->k[i]);
 	}
 	free(g->k);
+	for (size_t i = 0; g->owned && i < g->nof; i++)
+		capture_close(g->of[i].cap);
+	free(g->of);
 	*g = (struct guest_syms){ 0 };
 }

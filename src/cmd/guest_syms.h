@@ -24,15 +24,19 @@ struct guest_syms_opts {
 		OPTION(0, "guest-modules", OPT_LIST, st, m.modules, "[SEL=]FILE",                 \
 		       "its /proc/modules: which module, where a function is not known")
 
-struct guest_syms {
-	struct ksyms **k;
-	size_t n, cap;
-};
-
 /* A guest's capture, and its VM. */
 struct guest_syms_of {
 	size_t vm;
 	struct capture *cap;
+	size_t damage; /* how much of it has been told */
+};
+
+struct guest_syms {
+	struct ksyms **k;
+	size_t n, cap;
+	struct guest_syms_of *of;
+	size_t nof;
+	bool owned; /* of operands: it closes them */
 };
 
 /* The name of one that was given; NULL: none was. */
@@ -52,6 +56,11 @@ int guest_syms_of_pairing(struct guest_syms *g, const struct guest_syms_opts *o,
 int guest_syms_of_operands(struct guest_syms *g, const struct guest_syms_opts *o,
 			   struct hostmap *m, char **operand, size_t n,
 			   struct kvmft_err *err) __must_check;
+/*
+ * Damage of the guests' captures that was found since they were opened, or since the last call: true
+ * if there is none. It is told; note NULL: somebody else has.
+ */
+bool guest_syms_whole(struct guest_syms *g, note_fn *note);
 /* ksyms_read(), where kallsyms may be a capture. */
 int guest_syms_read(struct ksyms *k, const struct ksyms_files *f,
 		    struct kvmft_err *err) __must_check;

@@ -416,6 +416,7 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 			ret = no_result(&m);
 	}
 	ret = ret ? ret : latency_show(&m, argc - 1, argv + 1, &clock);
+	complete &= guest_syms_whole(&m.syms, cli_note);
 	ret = ret ? ret : outfile_commit(m.o->file.out, 0, NULL, err);
 	free(m.spikes);
 	lat_free(m.lat);

@@ -352,6 +352,7 @@ static int report(struct run *run)
 	part = incomplete(run);
 	if (part)
 		tell_incomplete(run, report_totals(run->r));
+	part |= !guest_syms_whole(&run->syms, cli_note);
 	if (!report_has_samples(run->r, &run->filter) || !report_totals(run->r)->entries)
 		return why_empty(run);
 	remarks(run, fmt);

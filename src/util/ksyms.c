@@ -2,7 +2,7 @@
 /*
  * ksyms.c: the functions of a kernel, sorted by address, and where each of them ends.
  */
-#include "kvmft/ksyms.h"
+#include "ksyms_priv.h"
 
 #include <errno.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #define HEX_DIGITS  16
 #define PAGE	    4096u
 #define FIRMWARE    (1u << 20)
-#define BLOCK_BYTES (64u << 10)
+#define BLOCK_BYTES (16u << 10)
 
 /* ---- names ---- */
 
@@ -39,7 +39,7 @@ static const char *keep(struct ksyms *k, const char *s, size_t n)
 }
 
 /* Symbols of a module follow each other, so most have the same module name as the one before. */
-static const char *keep_module(struct ksyms *k, const char *s, size_t n)
+const char *ksyms_keep_module(struct ksyms *k, const char *s, size_t n)
 {
 	if (!n)
 		return "";
@@ -81,7 +81,7 @@ int ksyms_add(struct ksyms *k, uint64_t addr, char type, const char *name, size_
 	if (k->n >= KSYMS_MAX)
 		return -E2BIG;
 	s.name = keep(k, name, n);
-	s.module = keep_module(k, module, nm);
+	s.module = ksyms_keep_module(k, module, nm);
 	if (!s.name || !s.module)
 		return -ENOMEM;
 	return array_add(&k->v, &k->n, &k->cap, &s, sizeof(s));
@@ -319,17 +319,22 @@ static void cut_modules(struct ksyms *k)
 	k->nmod = kept;
 }
 
-int ksyms_finish(struct ksyms *k)
+void ksyms_finish_modules(struct ksyms *k)
 {
-	if (sort_functions(k))
-		return -ENOMEM;
 	if (k->nbound)
 		qsort(k->bound, k->nbound, sizeof(*k->bound), by_number);
 	if (k->nmod)
 		qsort(k->mod, k->nmod, sizeof(*k->mod), by_address);
+	cut_modules(k);
+}
+
+int ksyms_finish(struct ksyms *k)
+{
+	if (sort_functions(k))
+		return -ENOMEM;
+	ksyms_finish_modules(k);
 	drop_aliases(k);
 	find_ends(k);
-	cut_modules(k);
 	free(k->bound);
 	k->bound = NULL;
 	k->nbound = k->bound_cap = 0;
@@ -373,7 +378,7 @@ static struct ksym *in(struct ksym *v, size_t n, uint64_t addr)
 
 struct ksym *ksyms_find(const struct ksyms *k, uint64_t addr)
 {
-	struct ksym *s = in(k->v, k->n, addr);
+	struct ksym *s = k->packed ? ksyms_packed_find(k, addr) : in(k->v, k->n, addr);
 
 	return s ? s : in(k->mod, k->nmod, addr);
 }
@@ -423,6 +428,8 @@ void ksyms_drop_module(struct ksyms *k, const char *module)
 	for (size_t i = 0; i < k->n; i++)
 		if (*module && !strcmp(k->v[i].module, module))
 			k->v[i].size = 0;
+	if (k->packed)
+		ksyms_packed_drop(k, module);
 	for (size_t i = 0; i < k->nmod; i++)
 		if (strlen(k->mod[i].name) == n + 2 && !memcmp(k->mod[i].name + 1, module, n))
 			k->mod[i].size = 0;
@@ -432,6 +439,7 @@ void ksyms_free(struct ksyms *k)
 {
 	for (size_t i = 0; i < k->nblock; i++)
 		free(k->block[i]);
+	ksyms_packed_free(k->packed);
 	free(k->block);
 	free(k->bound);
 	free(k->mod);

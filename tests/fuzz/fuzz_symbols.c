@@ -31,18 +31,58 @@ static void check(const struct ksyms *k)
 	sbuf_free(&b);
 }
 
+static void on_damage(void *arg, uint64_t at)
+{
+	*(uint64_t *)arg = at;
+}
+
+static int unpack(struct ksyms *k, const void *data, size_t size)
+{
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+	uint64_t bad;
+	int ret;
+
+	if (fd < 0 || full_write(fd, data, size, NULL))
+		__builtin_trap();
+	ret = ksyms_open(k, fd, size, on_damage, &bad, &bad);
+	if (!ret && bad != size)
+		__builtin_trap();
+	return ret;
+}
+
+/* Function by function, or all at once: the names are the same. */
+static void check_lazy(const struct ksyms *k, const struct ksyms *lazy)
+{
+	for (size_t i = 0; i < k->n; i++) {
+		const uint64_t at[] = { k->v[i].addr, k->v[i].addr + k->v[i].size };
+
+		for (size_t n = 0; n < ARRAY_SIZE(at); n++) {
+			struct sbuf a = { 0 }, b = { 0 };
+
+			ksyms_place(k, at[n], &a);
+			ksyms_place(lazy, at[n], &b);
+			if (strcmp(a.s, b.s))
+				__builtin_trap();
+			sbuf_free(&a);
+			sbuf_free(&b);
+		}
+	}
+}
+
 /* What was packed is what comes out. */
 static void check_pack(const struct ksyms *k)
 {
 	struct sbuf once = { 0 }, twice = { 0 };
-	struct ksyms again = { 0 };
-	size_t line;
+	struct ksyms again = { 0 }, lazy = { 0 };
 
-	if (!ksyms_pack(k, &once) && !ksyms_unpack(&again, once.s, once.len, &line)) {
-		if (ksyms_pack(&again, &twice) || strcmp(once.s, twice.s))
+	if (!ksyms_pack(k, &once) && !unpack(&again, once.s, once.len) && !ksyms_read_rest(&again)) {
+		if (ksyms_pack(&again, &twice) || strcmp(once.s, twice.s) ||
+		    unpack(&lazy, once.s, once.len))
 			__builtin_trap();
 		check(&again);
+		check_lazy(&again, &lazy);
 	}
+	ksyms_free(&lazy);
 	ksyms_free(&again);
 	sbuf_free(&once);
 	sbuf_free(&twice);
@@ -72,14 +112,16 @@ static int elf(struct ksyms *k, const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct ksyms k = { 0 };
-	size_t line;
 	int ret;
 
 	if (!size)
 		return 0;
 	switch (data[0] & 3) {
 	case 0: ret = ksyms_parse(&k, (const char *)data + 1, size - 1); break;
-	case 1: ret = ksyms_unpack(&k, (const char *)data + 1, size - 1, &line); break;
+	case 1:
+		ret = unpack(&k, data + 1, size - 1);
+		ret = ret ? ret : ksyms_read_rest(&k);
+		break;
 	case 2: ret = modules(&k, data + 1, size - 1); break;
 	default: ret = elf(&k, data + 1, size - 1); break;
 	}

@@ -167,89 +167,194 @@ static void pack(const char *kallsyms, bool with_modules, struct sbuf *out)
 	ksyms_free(&k);
 }
 
+static void on_damage(void *arg, uint64_t at)
+{
+	*(uint64_t *)arg = at;
+}
+
+/* A file of len bytes; *bad: where it is damaged, by ksyms_open() or by look-ups later. */
+static int open_text(struct ksyms *k, const char *file, size_t len, uint64_t *bad)
+{
+	int fd = memfd_create("symbols", MFD_CLOEXEC);
+
+	assert_int_equal(full_write(fd, file, len, NULL), 0);
+	*bad = UINT64_MAX;
+	return ksyms_open(k, fd, len, on_damage, bad, bad);
+}
+
 static void test_pack(void **state __unused_arg)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 }, again = { 0 };
 	struct ksyms k;
-	size_t line;
+	uint64_t bad;
 
 	pack(text, false, &b);
-	assert_int_equal(ksyms_unpack(&k, b.s, b.len, &line), 0);
+	assert_int_equal(open_text(&k, b.s, b.len, &bad), 0);
+	assert_int_equal(bad, b.len);
+	check_names(&k);
+	assert_int_equal(ksyms_read_rest(&k), 0);
 	check_names(&k);
 	assert_int_equal(ksyms_pack(&k, &again), 0);
 	assert_string_equal(again.s, b.s);
 	ksyms_free(&k);
 	sbuf_reset(&b);
 	pack(text, true, &b);
-	assert_int_equal(ksyms_unpack(&k, b.s, b.len, &line), 0);
-	name_is(&k, 0xffffffffc0001000, "[kvm]+0x1000");
-	name_is(&k, 0xffffffffc0000ff8, "kvm_last+0x8 [kvm]");
+	assert_int_equal(open_text(&k, b.s, b.len, &bad), 0);
+	for (int i = 0; i < 2; i++) {
+		name_is(&k, 0xffffffffc0001000, "[kvm]+0x1000");
+		name_is(&k, 0xffffffffc0000ff8, "kvm_last+0x8 [kvm]");
+		assert_int_equal(ksyms_read_rest(&k), 0);
+	}
 	sbuf_reset(&again);
 	assert_int_equal(ksyms_pack(&k, &again), 0);
 	assert_string_equal(again.s, b.s);
 	ksyms_free(&k);
 }
 
+/* A module that is gone has no names, read before or after. */
+static void test_gone(void **state __unused_arg)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	struct ksyms k;
+	uint64_t bad;
+
+	pack(text, true, &b);
+	assert_int_equal(open_text(&k, b.s, b.len, &bad), 0);
+	name_is(&k, 0xffffffffc0000001, "kvm_a+0x1 [kvm]");
+	ksyms_drop_module(&k, "kvm");
+	ksyms_drop_module(&k, "kvm_amd");
+	ksyms_drop_module(&k, "");
+	for (int i = 0; i < 2; i++) {
+		name_is(&k, 0xffffffffc0000001, "no symbol");
+		name_is(&k, 0xffffffffc0003001, "no symbol");
+		name_is(&k, 0xffffffffc0008001, "bpf_prog_1+0x1 [bpf]");
+		name_is(&k, 0xffffffff81000101, "vp_notify+0x1");
+		assert_int_equal(ksyms_read_rest(&k), 0);
+	}
+	ksyms_free(&k);
+}
+
+/* Many groups: each address has the same name, whether one of them is read or all were. */
+static void test_groups(void **state __unused_arg)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	struct ksyms k = { 0 }, packed;
+	uint64_t at = 0xffffffff81000000, bad;
+	char name[32];
+
+	for (unsigned int i = 0; i < 3000; i++, at += 16 + i % 7 * 3) {
+		const char *module = i > 1500 && i < 1900 ? "one" : i > 2500 ? "bpf" : "";
+		int n = snprintf(name, sizeof(name), "f%u_%u", i * 7919 % 1000, i);
+
+		assert_int_equal(ksyms_add(&k, at, 't', name, (size_t)n, module, strlen(module)), 0);
+		if (i % 300 == 5)
+			assert_int_equal(ksyms_add_bound(&k, at + 7), 0);
+	}
+	assert_int_equal(ksyms_finish(&k), 0);
+	assert_int_equal(ksyms_pack(&k, &b), 0);
+	assert_int_equal(open_text(&packed, b.s, b.len, &bad), 0);
+	for (uint64_t a = 0xffffffff80fffff0; a < at + 8192; a += 5) {
+		_cleanup_(sbuf_free) struct sbuf want = { 0 };
+
+		ksyms_name(&k, a, &want);
+		name_is(&packed, a, want.s);
+	}
+	ksyms_free(&packed);
+	ksyms_free(&k);
+}
+
+/* Whatever is missing is missed at once. */
 static void test_unpack_cut(void **state __unused_arg)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct ksyms k;
-	size_t line;
+	uint64_t bad;
 
 	pack(text, true, &b);
 	for (size_t n = 0; n < b.len; n++) {
-		int ret = ksyms_unpack(&k, b.s, n, &line);
-
-		assert_int_equal(ret, n && b.s[n - 1] == '\n' ? 0 : -EBADMSG);
-		ksyms_free(&k);
+		assert_int_equal(open_text(&k, b.s, n, &bad), -EBADMSG);
+		assert_null(k.packed);
 	}
 }
 
-#define HEAD "kvmft-symbols 1\n"
+#define HEAD "kvmft-symbols 2\n"
+#define ONE  HEAD "@ ffffffff81000000 "
 
 static void test_unpack_hostile(void **state __unused_arg)
 {
+	/* at: of the wrong line behind the list, or -1 if the list is wrong. */
 	static const struct {
 		const char *text;
-		size_t line;
+		int at;
 	} bad[] = {
-		{ "kvmft-symbols 2\n", 1 },
-		{ "\n", 1 },
-		{ HEAD "\n", 2 },
-		{ HEAD "0f 0\n", 2 },					/* no group */
-		{ HEAD "@ ffffffff81000000\n0f\n", 3 },
-		{ HEAD "@ ffffffff81000000\n0f \n", 3 },
-		{ HEAD "@ ffffffff81000000\n0f 0 \n", 3 },
-		{ HEAD "@ ffffffff81000000\n0f 0A\n", 3 },
-		{ HEAD "@ ffffffff81000000\n0 0\n", 3 },
-		{ HEAD "@ ffffffff81000000\n1f 0\n", 3 },		/* shares with nothing */
-		{ HEAD "@ ffffffff81000000\n0f\x1b[2J 0\n", 3 },
-		{ HEAD "@ ffffffff81000000\n0f\x7f 0\n", 3 },
-		{ HEAD "@ ffffffff81000000\n0b 0\n0a 1\n", 4 },		/* not sorted */
-		{ HEAD "@ ffffffff81000000\n0ab 0\n1 1\n", 4 },
-		{ HEAD "@ ffffffff81000000\n0ab 0\n2 0\n", 4 },		/* twice the same */
-		{ HEAD "@ ffffffff81000000\n0a 0\n0b 0\n", 5 },		/* one address, two names */
-		{ HEAD "@ ffffffff81000000\n0a zzzzzzzzzzzzzzzz\n", 3 }, /* above 64 bits */
-		{ HEAD "@ ffffffff81000000\n0a 3w5e11264sgsf\n", 3 },
-		{ HEAD "@ 1000\n0a 0\n", 2 },				/* a user's address */
-		{ HEAD "@ 11111111111111111\n", 2 },
-		{ HEAD "@b ffffffff81000000\n@a ffffffff82000000\n", 3 },
-		{ HEAD "@b ffffffff81000000\n@b ffffffff82000000\n", 3 },
-		{ HEAD "+a ffffffffc0000000 1000\n+b ffffffffc0000fff 1000\n", 3 }, /* overlap */
-		{ HEAD "+a ffffffffc0000000 ffffffffffffffff\n", 2 },
-		{ HEAD "+ ffffffffc0000000 1\n", 2 },
-		{ HEAD "@ ffffffff81000000\n+a ffffffffc0000000 1000\n", 3 },
-		{ HEAD "!0\n", 2 },
+		{ "kvmft-symbols 1\n\n", -1 },
+		{ "\n\n", -1 },
+		{ HEAD, -1 },
+		{ HEAD "0f 0\n\n", -1 },				/* no group */
+		{ ONE "3\n\n0f\n", 0 },  				/* no offset */
+		{ ONE "4\n\n0f \n", 0 },
+		{ ONE "6\n\n0f 0 \n", 0 },
+		{ ONE "6\n\n0f 0A\n", 0 },
+		{ ONE "4\n\n0 0\n", 0 },				/* no name */
+		{ ONE "5\n\n1f 0\n", 0 },				/* shares with nothing */
+		{ ONE "9\n\n0f\x1b[2J 0\n", 0 },
+		{ ONE "6\n\n0f\x7f 0\n", 0 },
+		{ ONE "a\n\n0b 0\n0a 1\n", 5 },				/* not sorted */
+		{ ONE "a\n\n0ab 0\n1 1\n", 6 },
+		{ ONE "a\n\n0ab 0\n2 0\n", 6 },				/* twice the same */
+		{ ONE "5\n\n0a 1\n", 0 },				/* none at its base */
+		{ ONE "a\n\n0a 0\n0b 0\n", 5 },				/* one address, two names */
+		{ ONE "14\n\n0a zzzzzzzzzzzzzzzz\n", 0 },		/* above 64 bits */
+		{ ONE "11\n\n0a 3w5e11264sgsf\n", 0 },
+		{ ONE "4\n\n0a 0\n", -1 },				/* lengths that are not so */
+		{ ONE "6\n\n0a 0\n", -1 },
+		{ ONE "0\n\n", -1 },
+		{ ONE "ffffffffffffffff\n\n0a 0\n", -1 },
+		{ ONE "5\n\n0a 0", -1 },
+		{ ONE "4\n\n0a 0", 0 },
+		{ ONE "5\n@ ffffffff81000001 5\n\n0a 1\n0b 0\n", 0 },	/* in the next group */
+		{ HEAD "@ 1000 5\n\n0a 0\n", -1 },			/* a user's address */
+		{ HEAD "@ 11111111111111111 5\n\n0a 0\n", -1 },
+		{ HEAD "@b ffffffff82000000 5\n@a ffffffff81000000 5\n\n0a 0\n0a 0\n", -1 },
+		{ HEAD "@b ffffffff81000000 5\n@b ffffffff81000000 5\n\n0a 0\n0a 0\n", -1 },
+		{ HEAD "+a ffffffffc0000000 1000\n+b ffffffffc0000fff 1000\n\n", -1 }, /* overlap */
+		{ HEAD "+a ffffffffc0000000 ffffffffffffffff\n\n", -1 },
+		{ HEAD "+ ffffffffc0000000 1\n\n", -1 },
+		{ ONE "5\n+a ffffffffc0000000 1000\n\n0a 0\n", -1 },
+		{ HEAD "!0\n\n", -1 },
 	};
 	struct ksyms k;
-	size_t line;
+	uint64_t where;
 
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		line = 0;
-		assert_int_equal(ksyms_unpack(&k, bad[i].text, strlen(bad[i].text), &line), -EBADMSG);
-		assert_int_equal(line, bad[i].line);
+		const char *list = strstr(bad[i].text, "\n\n");
+		int ret = open_text(&k, bad[i].text, strlen(bad[i].text), &where);
+
+		assert_int_equal(ret, bad[i].at < 0 ? -EBADMSG : 0);
+		if (ret)
+			continue;
+		where = UINT64_MAX;
+		for (int n = 0; n < 2; n++) /* it is told once */
+			name_is(&k, 0xffffffff81000000, "no symbol");
+		assert_int_equal(where, list + 2 - bad[i].text + bad[i].at);
+		assert_int_equal(ksyms_read_rest(&k), -EBADMSG);
 		assert_null(k.v);
+		assert_null(k.packed);
 	}
+}
+
+/* One group is damaged: the others are not. */
+static void test_bad_group(void **state __unused_arg)
+{
+	static const char file[] = HEAD "@ ffffffff81000000 5\n@ ffffffff81000100 5\n\n0a 0\n0b 1\n";
+	struct ksyms k;
+	uint64_t bad;
+
+	assert_int_equal(open_text(&k, file, sizeof(file) - 1, &bad), 0);
+	name_is(&k, 0xffffffff81000100, "no symbol");
+	assert_int_equal(bad, sizeof(file) - 6);
+	name_is(&k, 0xffffffff810000ff, "a+0xff");
+	ksyms_free(&k);
 }
 
 /* A vmlinux of four symbols and two sections of use. */
@@ -402,6 +507,8 @@ int main(void)
 		cmocka_unit_test(test_cut),	       cmocka_unit_test(test_modules),
 		cmocka_unit_test(test_pack),	       cmocka_unit_test(test_unpack_cut),
 		cmocka_unit_test(test_unpack_hostile), cmocka_unit_test(test_vmlinux),
+		cmocka_unit_test(test_gone),	       cmocka_unit_test(test_groups),
+		cmocka_unit_test(test_bad_group),
 		cmocka_unit_test(test_slide),	       cmocka_unit_test(test_bad_vmlinux),
 	};
 
