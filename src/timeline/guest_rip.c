@@ -65,13 +65,43 @@ struct nested {
 	struct hostmap *m;
 	struct event_type exit;
 	struct exit_names names;
+	/* What was found out last, of each kind of event and of exit. */
+	struct {
+		const struct fmt_event *ev;
+		bool tells;
+	} event[64];
+	struct {
+		bool known, enters;
+		uint64_t reason, isa;
+	} why[64];
 };
 
 /* A guest that enters one of its own exits for that: on every exit of this kind it is L1. */
-static bool enters_guest(const struct nested *w, const struct rec *rec)
+static bool enters_guest(struct nested *w, const struct rec *rec)
 {
-	return exit_enters_guest(exit_why(&w->names, event_u64(w->m->fmt, &w->exit, 0, rec),
-					  event_u64(w->m->fmt, &w->exit, 1, rec)));
+	uint64_t reason = event_u64(w->m->fmt, &w->exit, 0, rec);
+	uint64_t isa = event_u64(w->m->fmt, &w->exit, 1, rec);
+	size_t i = reason % ARRAY_SIZE(w->why);
+
+	if (!w->why[i].known || w->why[i].reason != reason || w->why[i].isa != isa) {
+		w->why[i].enters = exit_enters_guest(exit_why(&w->names, reason, isa));
+		w->why[i].known = true;
+		w->why[i].reason = reason;
+		w->why[i].isa = isa;
+	}
+	return w->why[i].enters;
+}
+
+/* The events that only a guest with guests causes. */
+static bool is_nested(struct nested *w, const struct fmt_event *ev)
+{
+	size_t i = fmt_id(ev) % ARRAY_SIZE(w->event);
+
+	if (w->event[i].ev != ev) {
+		w->event[i].ev = ev;
+		w->event[i].tells = event_is(ev, EV_NESTED_EXIT);
+	}
+	return w->event[i].tells;
 }
 
 static void drop(struct nested *w, int32_t tid)
@@ -98,8 +128,7 @@ static int walk(struct nested *w, const struct cap_stream *cs)
 		if (k != R_EVENT)
 			continue;
 		ev = fmt_by_id(w->m->fmt, s.rec.id);
-		if (ev && ((ev == w->exit.ev && enters_guest(w, &s.rec)) ||
-			   event_is(ev, EV_NESTED_EXIT)))
+		if (ev && (ev == w->exit.ev ? enters_guest(w, &s.rec) : is_nested(w, ev)))
 			drop(w, fmt_pid(w->m->fmt, &s.rec));
 	}
 	ret = s.error;
