@@ -181,7 +181,8 @@ const bool *lat_answers(const struct lat *l);
 /* What this analysis, if it was wanted, needs and no capture has; otherwise NULL. */
 const char *lat_left_out(const struct lat *l, enum lat_kind kind);
 size_t lat_vcpus(const struct lat *l);
-void lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t);
+/* False: the options ask for others. */
+bool lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t);
 /* The i-th remark on what is missing for complete answers (a line of text); NULL past the last. */
 const char *lat_note(const struct lat *l, size_t i);
 /* Names of lat_kind as the command takes them, NULL-terminated. */

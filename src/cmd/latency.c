@@ -163,6 +163,8 @@ static int latency_check(struct latency *m, const char *kinds)
 			return err_usage(m->err, "--host is of mem alone");
 	if (o->grain.set && o->grain.v < 4096)
 		return err_usage(m->err, "--grain: at least 4096, a page");
+	if (o->grain.set && !(m->lo.mem_by >> (LAT_T_MEM_GPA - LAT_T_MEM_VCPU) & 1))
+		return err_usage(m->err, "--grain is only for --by gpa");
 	return rate_check(&o->khz, m->err);
 }
 
@@ -185,13 +187,17 @@ static int latency_walk(struct latency *m)
 static bool any_result(const struct latency *m)
 {
 	const bool *want = lat_answers(m->lat);
+	struct lat_times times;
 
 	for (unsigned int id = 0; id < LAT_TABLES; id++)
 		if (lat_has_table(m->lat, (enum lat_table_id)id) &&
 		    lat_table(m->lat, (enum lat_table_id)id)->ngroup)
 			return true;
 	/* That a vCPU was never robbed is an answer, too. */
-	return want[LAT_SCHED] && lat_vcpus(m->lat);
+	for (size_t i = 0; want[LAT_SCHED] && i < lat_vcpus(m->lat); i++)
+		if (lat_vcpu_times(m->lat, i, &times))
+			return true;
+	return false;
 }
 
 /* Nothing was measured: what the captures lack, or what became of what they have. */
@@ -203,6 +209,9 @@ static int no_result(const struct latency *m)
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(m->lat, (enum lat_table_id)id);
 
+		/* Counted for all vCPUs; that is no answer for one. */
+		if (m->o->vcpu.set && (id == LAT_T_NET_RX || id == LAT_T_NET_TX))
+			continue;
 		if (!lat_has_table(m->lat, (enum lat_table_id)id) || !t->count[0])
 			continue;
 		sbuf_addf(&b, "%s%s: ", b.len ? ". " : "", t->desc->name);
@@ -342,6 +351,9 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 	int ret = sink_bounds(&m->p, m->w, &bound, m->err);
 
 	v.bound = bound;
+	for (size_t i = 0; !ret && m->lo.vm >= 0 && i < m->p.map->nvm; i++)
+		if (m->p.map->vm[i].of != (size_t)m->lo.vm)
+			bound[i] = (struct lat_bound){ 0 };
 	if (!ret && fmt->page)
 		ret = latency_spikes(m, clock);
 	if (!ret && (stories || fmt->page))

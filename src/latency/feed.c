@@ -571,7 +571,7 @@ static int feed_gap(struct lat *l, const struct tl_item *i)
 		if (i->src->guest)
 			continue;
 		lat_vcpu_forget(l, v);
-		l->table[LAT_T_TIMER].count[TIMER_CUT] += v->armed;
+		lat_count_add(l, v->vm, v->id, LAT_T_TIMER, TIMER_CUT, v->armed);
 		v->armed = false;
 	}
 	lat_io_forget(l);
@@ -666,8 +666,10 @@ int lat_finish(struct lat *l)
 	int ret;
 
 	for (size_t k = 0; k < l->nvcpu; k++) {
-		lat_vcpu_finish(l, l->vcpu[k]);
-		l->table[LAT_T_TIMER].count[TIMER_OPEN] += l->vcpu[k]->armed;
+		struct lat_vcpu *v = l->vcpu[k];
+
+		lat_vcpu_finish(l, v);
+		lat_count_add(l, v->vm, v->id, LAT_T_TIMER, TIMER_OPEN, v->armed);
 	}
 	ret = lat_irq_finish(l);
 	l->table[LAT_T_TIMER].count[TIMER_UNSEEN] = l->table[LAT_T_TIMER].count[TIMER_FIRED] -
@@ -680,6 +682,9 @@ int lat_finish(struct lat *l)
 	lat_hrtimers_finish(l);
 	if (!ret)
 		ret = note_qemu(l);
+	if (!ret && l->o.want[LAT_NET] && l->o.vcpu >= 0)
+		ret = lat_note_add(l, "net: the packets that are counted are those of all vCPUs: when "
+				      "one is sent nothing tells which of them will get it");
 	if (!ret && l->o.want[LAT_SCHED] && l->unseen_switches)
 		ret = lat_note_add(
 			l,
@@ -718,7 +723,7 @@ size_t lat_vcpus(const struct lat *l)
 	return l->nvcpu;
 }
 
-void lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t)
+bool lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t)
 {
 	const struct lat_vcpu *v = l->vcpu[i];
 
@@ -726,6 +731,7 @@ void lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t)
 		.vm = v->vm, .vcpu = v->id, .tid = v->tid, .first = v->first, .last = v->last
 	};
 	memcpy(t->time, v->time, sizeof(t->time));
+	return lat_wanted(l, (int64_t)v->vm, v->id);
 }
 
 const bool *lat_answers(const struct lat *l)

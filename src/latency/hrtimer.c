@@ -51,6 +51,7 @@ const struct lat_desc lat_desc_hrtimer = {
 
 struct hrtimer {
 	bool cancelled;
+	uint32_t vcpu;	    /* that started it */
 	uint64_t vm, timer; /* the guest's pointer */
 	uint64_t expires;   /* ns of the guest's clock */
 	uint64_t set_at;    /* host TSC */
@@ -133,11 +134,11 @@ static int timer_start(struct lat *l, const struct lat_vcpu *v, const struct lat
 	struct lat_hrtimers *h = l->hrtimers;
 	struct hrtimer *t = timer_find(h, v->vm, in->f[0]);
 
-	lat_count(l, LAT_T_HRTIMER, HRT_STARTED);
+	lat_count(l, v, LAT_T_HRTIMER, HRT_STARTED);
 	if (t) {
-		lat_count(l, LAT_T_HRTIMER, t->cancelled ? HRT_CANCELLED : HRT_REARMED);
+		lat_count(l, v, LAT_T_HRTIMER, t->cancelled ? HRT_CANCELLED : HRT_REARMED);
 	} else if (h->n >= OPEN_MAX || u64map_get(&h->at, timer_key(v->vm, in->f[0]), NULL)) {
-		lat_count(l, LAT_T_HRTIMER, HRT_UNPLACED);
+		lat_count(l, v, LAT_T_HRTIMER, HRT_UNPLACED);
 		return 0;
 	} else {
 		t = array_grow(&h->v, h->n, &h->cap, sizeof(*t));
@@ -146,7 +147,7 @@ static int timer_start(struct lat *l, const struct lat_vcpu *v, const struct lat
 		h->n++;
 	}
 	*t = (struct hrtimer){
-		.vm = v->vm, .timer = in->f[0], .expires = in->f[1], .set_at = in->t
+		.vm = v->vm, .vcpu = v->id, .timer = in->f[0], .expires = in->f[1], .set_at = in->t
 	};
 	return 0;
 }
@@ -214,7 +215,7 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 	int ret;
 
 	if (!t) {
-		lat_count(l, LAT_T_HRTIMER, HRT_STRAY);
+		lat_count(l, v, LAT_T_HRTIMER, HRT_STRAY);
 		return 0;
 	}
 	placed = l->khz && timer_place(l, v, in, t->expires, &due) &&
@@ -223,11 +224,11 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 	due = MAX(due, t->set_at); /* one that was already due is late from when it was set */
 	outside = !l->begun || MIN(due, in->t) < l->begin || in->t > l->stop;
 	ret = timer_drop(l->hrtimers, t);
-	lat_count(l, LAT_T_HRTIMER, !placed ? HRT_UNPLACED : outside ? HRT_OUTSIDE : HRT_EXPIRED);
+	lat_count(l, v, LAT_T_HRTIMER, !placed ? HRT_UNPLACED : outside ? HRT_OUTSIDE : HRT_EXPIRED);
 	if (ret || !placed || outside)
 		return ret;
-	l->table[LAT_T_HRTIMER].count[HRT_ALONE] +=
-		!v->running.open || !l->irqs->is_timer(v->running.vector);
+	lat_count_add(l, v->vm, v->id, LAT_T_HRTIMER, HRT_ALONE,
+		      !v->running.open || !l->irqs->is_timer(v->running.vector));
 	if (!lat_wanted(l, k.vm, k.vcpu))
 		return 0;
 	g = lat_group_get(l, LAT_T_HRTIMER, k.vm, in->f[2], &k.group);
@@ -264,7 +265,8 @@ void lat_hrtimers_forget(struct lat *l, size_t vm)
 	for (size_t i = h->n; i--;) {
 		if (h->v[i].vm != vm)
 			continue;
-		lat_count(l, LAT_T_HRTIMER, h->v[i].cancelled ? HRT_CANCELLED : HRT_CUT);
+		lat_count_add(l, vm, h->v[i].vcpu, LAT_T_HRTIMER,
+			      h->v[i].cancelled ? HRT_CANCELLED : HRT_CUT, 1);
 		if (timer_drop(h, &h->v[i]))
 			return; /* impossible: what is put back had a slot */
 	}
@@ -272,6 +274,10 @@ void lat_hrtimers_forget(struct lat *l, size_t vm)
 
 void lat_hrtimers_finish(struct lat *l)
 {
-	for (size_t i = 0; i < l->hrtimers->n; i++)
-		lat_count(l, LAT_T_HRTIMER, l->hrtimers->v[i].cancelled ? HRT_CANCELLED : HRT_OPEN);
+	for (size_t i = 0; i < l->hrtimers->n; i++) {
+		const struct hrtimer *t = &l->hrtimers->v[i];
+
+		lat_count_add(l, t->vm, t->vcpu, LAT_T_HRTIMER,
+			      t->cancelled ? HRT_CANCELLED : HRT_OPEN, 1);
+	}
 }

@@ -186,11 +186,11 @@ static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct request *r = request_find(l, v->vm, in->f[0], in->f[1]);
 
-	lat_count(l, LAT_T_IO, IO_ISSUED);
+	lat_count(l, v, LAT_T_IO, IO_ISSUED);
 	if (r) { /* requeued, or a second one at the same place */
 		if (!r->ambiguous)
-			lat_count(l, LAT_T_IO, IO_AMBIGUOUS);
-		lat_count(l, LAT_T_IO, IO_AMBIGUOUS);
+			lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_AMBIGUOUS, 1);
+		lat_count(l, v, LAT_T_IO, IO_AMBIGUOUS);
 		r->ambiguous = true;
 		return 0;
 	}
@@ -198,7 +198,7 @@ static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (!r && l->io->open < IO_OPEN_MAX)
 		return -ENOMEM;
 	if (!r) {
-		lat_count(l, LAT_T_IO, IO_AMBIGUOUS);
+		lat_count(l, v, LAT_T_IO, IO_AMBIGUOUS);
 		return 0;
 	}
 	r->vm = v->vm;
@@ -295,14 +295,14 @@ static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct
 	if (r->t_doorbell)
 		lat_stage(k, ST_SUBMIT, lat_span(l, r->t_doorbell - r->t_issue));
 	else
-		lat_count(l, LAT_T_IO, IO_NO_DOORBELL);
+		lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_NO_DOORBELL, 1);
 	if (c) {
 		if (r->t_doorbell)
 			lat_stage(k, ST_HOST, lat_span(l, c->t_source - r->t_doorbell));
 		lat_stage(k, ST_DELIVER, lat_span(l, c->t_handler - c->t_source));
 		lat_stage(k, ST_COMPLETE, lat_span(l, t - c->t_handler));
 	} else {
-		lat_count(l, LAT_T_IO, IO_NO_IRQ);
+		lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_NO_IRQ, 1);
 	}
 	if (r->t_doorbell && r->t_vmm > r->t_doorbell)
 		lat_stage(k, ST_VMM, lat_span(l, r->t_vmm - r->t_doorbell));
@@ -327,17 +327,17 @@ static int complete(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	int ret = 0;
 
 	if (!r) {
-		lat_count(l, LAT_T_IO, IO_STRAY);
+		lat_count(l, v, LAT_T_IO, IO_STRAY);
 		return 0;
 	}
 	from = lat_vcpu_get(l, v->vm, r->vcpu);
 	if (from && r->waiting && from->io_pending)
 		from->io_pending--;
 	if (!r->ambiguous && (r->early || in->t > l->stop))
-		lat_count(l, LAT_T_IO, IO_OUTSIDE);
+		lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_OUTSIDE, 1);
 	if (r->ambiguous || r->early || in->t > l->stop)
 		return request_end(l, r);
-	lat_count(l, LAT_T_IO, IO_COMPLETED);
+	lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_COMPLETED, 1);
 	k.vcpu = r->vcpu;
 	if (l->o.want[LAT_IO] && lat_wanted(l, k.vm, k.vcpu)) {
 		g = lat_group_get(l, LAT_T_IO, k.vm, r->dev << 1 | (r->rwbs[0] == 'R'), &k.group);
@@ -518,10 +518,15 @@ uint64_t lat_io_qemu_around(const struct lat *l)
 	return l->io->qemu_around;
 }
 
+static void count_unended(struct lat *l, const struct request *r, unsigned int which)
+{
+	lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, which, r->used && !r->ambiguous);
+}
+
 void lat_io_forget(struct lat *l)
 {
 	for (size_t i = 0; i < l->io->nreq; i++)
-		l->table[LAT_T_IO].count[IO_CUT] += l->io->req[i].used && !l->io->req[i].ambiguous;
+		count_unended(l, &l->io->req[i], IO_CUT);
 	for (size_t i = 0; i < l->nvcpu; i++)
 		l->vcpu[i]->io_pending = 0;
 	l->io->nreq = l->io->nspare = l->io->open = l->io->vmm_wait = 0;
@@ -531,6 +536,5 @@ void lat_io_forget(struct lat *l)
 void lat_io_finish(struct lat *l)
 {
 	for (size_t i = 0; i < l->io->nreq; i++)
-		if (l->io->req[i].used && !l->io->req[i].ambiguous)
-			lat_count(l, LAT_T_IO, IO_OPEN);
+		count_unended(l, &l->io->req[i], IO_OPEN);
 }

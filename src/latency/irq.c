@@ -170,17 +170,17 @@ int lat_irq_accept(struct lat *l, const struct lat_in *in)
 		if (c->open && !c->posted) {
 			c->posted = true;
 			lat_irq_due(v, c);
-			lat_count(l, LAT_T_IRQ, IRQ_POSTED);
+			lat_count(l, v, LAT_T_IRQ, IRQ_POSTED);
 		}
 		return 0;
 	}
 	if (c->open && !c->injected && (!c->posted || lat_chain_pending(l, v, c))) {
-		lat_count(l, LAT_T_IRQ, IRQ_COALESCED);
+		lat_count(l, v, LAT_T_IRQ, IRQ_COALESCED);
 		return 0;
 	}
 	if (c->open)
 		ret = lat_chain_end(l, v, c);
-	lat_count(l, LAT_T_IRQ, IRQ_ACCEPTED);
+	lat_count(l, v, LAT_T_IRQ, IRQ_ACCEPTED);
 	chain_open(l, v, c, vector, in);
 	c->posted = posts_untold(l) && !l->guest[v->vm].injects;
 	v->met[vector / 64] |= 1ull << vector % 64;
@@ -238,12 +238,12 @@ int lat_irq_line(struct lat *l, const struct lat_in *in)
 	}
 	if (c->open && (!c->entered || (!c->homeless && lat_chain_pending(l, v, c)))) {
 		if (shared)
-			lat_count(l, LAT_T_IRQ, IRQ_COALESCED);
+			lat_count(l, v, LAT_T_IRQ, IRQ_COALESCED);
 		return 0;
 	}
 	if (c->open)
 		ret = lat_chain_end(l, v, c);
-	lat_count(l, LAT_T_IRQ, IRQ_ACCEPTED);
+	lat_count(l, v, LAT_T_IRQ, IRQ_ACCEPTED);
 	chain_open(l, v, c, number, in);
 	c->listed = true;
 	c->homeless = homeless;
@@ -280,7 +280,7 @@ int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		c->posted = c->entered = false;
 	}
 	if (c->open && c->injected) {
-		lat_count(l, LAT_T_IRQ, IRQ_REINJECTED);
+		lat_count(l, v, LAT_T_IRQ, IRQ_REINJECTED);
 		return 0;
 	}
 	if (c->open && c->entered) { /* posted, and taken without a handler: this is another one */
@@ -289,7 +289,7 @@ int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 			return ret;
 	}
 	if (!c->open) { /* accepted before the capture, or by the PIC, which has no such event */
-		lat_count(l, LAT_T_IRQ, IRQ_ACCEPTED);
+		lat_count(l, v, LAT_T_IRQ, IRQ_ACCEPTED);
 		l->raised.valid = false;
 		chain_open(l, v, c, vector, in);
 		c->early = !(v->met[vector / 64] >> vector % 64 & 1);
@@ -422,7 +422,7 @@ static int stray(struct lat *l, struct lat_vcpu *v, int32_t irq, const char *nam
 	/* A shared line has several handlers: only its first is the end of the way. */
 	if (v->running.open)
 		return 0;
-	lat_count(l, LAT_T_IRQ, IRQ_STRAY);
+	lat_count(l, v, LAT_T_IRQ, IRQ_STRAY);
 	if (!home || !home->chain || irq < 0)
 		return 0;
 	if (u64map_get(&l->irq_vector, irq_key(l, v, irq), &known)) {

@@ -193,12 +193,14 @@ static int chain_unhandled(struct lat *l, const struct lat_vcpu *v, const struct
 
 	if (!h)
 		return -ENOMEM;
+	if (!lat_wanted(l, (int64_t)v->vm, v->id))
+		return 0;
 	if (!g->begun || in < g->begin || in >= g->stop)
-		lat_count(l, LAT_T_IRQ, IRQ_OUTSIDE);
+		lat_count(l, v, LAT_T_IRQ, IRQ_OUTSIDE);
 	else if (!h->begun || in < h->begin)
 		h->untraced++;
 	else if (in < h->last)
-		lat_count(l, LAT_T_IRQ, c->t_eoi ? IRQ_ENDED : IRQ_UNMATCHED);
+		lat_count(l, v, LAT_T_IRQ, c->t_eoi ? IRQ_ENDED : IRQ_UNMATCHED);
 	else if (c->t_eoi)
 		h->ended++;
 	else
@@ -229,16 +231,16 @@ int lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 	if (!c->entered && c->posted && c->at_accept == VS_GUEST)
 		lat_chain_taken(c);
 	if (c->homeless) {
-		lat_count(l, LAT_T_IRQ, IRQ_HOMELESS);
+		lat_count(l, v, LAT_T_IRQ, IRQ_HOMELESS);
 		return 0;
 	}
 	if (c->early || !c->entered) {
-		lat_count(l, LAT_T_IRQ, c->early ? IRQ_BEFORE : IRQ_LOST);
+		lat_count(l, v, LAT_T_IRQ, c->early ? IRQ_BEFORE : IRQ_LOST);
 		return 0;
 	}
 	if (l->guest[v->vm].src && !c->handled)
 		return chain_unhandled(l, v, c);
-	lat_count(l, LAT_T_IRQ, IRQ_MEASURED);
+	lat_count(l, v, LAT_T_IRQ, IRQ_MEASURED);
 	if (!l->o.want[LAT_IRQ] || !lat_wanted(l, k.vm, k.vcpu))
 		return 0;
 	/* A device's vector differs from vCPU to vCPU. */
@@ -279,10 +281,10 @@ int lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, bo
 void lat_irq_forget(struct lat *l, struct lat_vcpu *v)
 {
 	for (int vec = -1; (vec = lat_chain_next(v, vec)) >= 0;) {
-		lat_count(l, LAT_T_IRQ, IRQ_CUT);
+		lat_count(l, v, LAT_T_IRQ, IRQ_CUT);
 		lat_chain_close(v, &v->chain[vec]);
 	}
-	l->table[LAT_T_IRQ].count[IRQ_CUT] += v->running.open;
+	lat_count_add(l, v->vm, v->id, LAT_T_IRQ, IRQ_CUT, v->running.open);
 	v->running.open = false;
 	v->has_last = false;
 	memset(v->met, 0, sizeof(v->met));
@@ -299,9 +301,9 @@ static int finish_vcpu(struct lat *l, struct lat_vcpu *v)
 		if (c->entered && !l->guest[v->vm].src)
 			ret = lat_chain_end(l, v, c);
 		else
-			lat_count(l, LAT_T_IRQ, IRQ_OPEN);
+			lat_count(l, v, LAT_T_IRQ, IRQ_OPEN);
 	}
-	l->table[LAT_T_IRQ].count[IRQ_OPEN] += v->running.open;
+	lat_count_add(l, v->vm, v->id, LAT_T_IRQ, IRQ_OPEN, v->running.open);
 	return ret;
 }
 

@@ -57,10 +57,10 @@ static int over(struct lat *l, struct lat_vcpu *v, const struct mem_stall *s)
 	if (!s->fault || !lat_wanted(l, (int64_t)v->vm, v->id))
 		return 0;
 	if (s->device) {
-		lat_count(l, LAT_T_MEM, MEM_DEVICE);
+		lat_count(l, v, LAT_T_MEM, MEM_DEVICE);
 		return 0;
 	}
-	lat_count(l, LAT_T_MEM, MEM_STALLS);
+	lat_count(l, v, LAT_T_MEM, MEM_STALLS);
 	return mem_measured(l, v, s);
 }
 
@@ -115,8 +115,8 @@ static int end_one(struct lat *l, struct lat_vcpu *v, unsigned int how)
 	s->open = false;
 	if (!s->fault || !lat_wanted(l, (int64_t)v->vm, v->id))
 		return ret;
-	lat_count(l, LAT_T_MEM, MEM_STALLS);
-	lat_count(l, LAT_T_MEM, how);
+	lat_count(l, v, LAT_T_MEM, MEM_STALLS);
+	lat_count(l, v, LAT_T_MEM, how);
 	return ret;
 }
 

@@ -260,9 +260,9 @@ int mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall
 	struct lat_group *g = lat_group_get(l, LAT_T_MEM, c.vm, kind, &c.group);
 	int ret;
 
-	lat_count(l, LAT_T_MEM, MEM_MEASURED);
+	lat_count(l, v, LAT_T_MEM, MEM_MEASURED);
 	if (kind == MEM_UNKNOWN)
-		lat_count(l, LAT_T_MEM, MEM_NOT_TOLD);
+		lat_count(l, v, LAT_T_MEM, MEM_NOT_TOLD);
 	if (!g)
 		return 0;
 	g->rest = kind == MEM_UNKNOWN;

@@ -745,7 +745,7 @@ static int freed(struct lat *l, const struct lat_in *in)
 	if (k->state == SKB_IN) {
 		ret = received_freed(l, k, in);
 	} else if (drop) {
-		l->net->dropped[guest] += l->net->dev[k->dev].end;
+		net_dropped(l, k->dev, guest);
 		ret = sent && guest ? net_unsent(l, &k->ref) : 0;
 	} else if (sent && guest && net_half_of(l, &k->ref)) {
 		ret = net_arrived(l, &l->net->queue[k->ref.queue - 1], k->ref.n + 1);

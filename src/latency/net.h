@@ -210,6 +210,8 @@ struct net_half *net_half_of(const struct lat *l, const struct net_ref *ref);
 int net_arrived(struct lat *l, struct net_queue *q, uint64_t n) __must_check;
 /* It was not sent, after all. */
 int net_unsent(struct lat *l, const struct net_ref *ref) __must_check;
+/* A packet that dev was to send was dropped. */
+void net_dropped(struct lat *l, uint32_t dev, bool out);
 /* A received one ended: what is proved may be told. */
 int net_tell(struct lat *l, struct net_queue *q) __must_check;
 /* Events of a VM were lost; vm -1: of all. */

@@ -63,6 +63,23 @@ static void link_restart(struct lat *l, struct net_link *k)
 	k->hi = INT64_MAX;
 }
 
+/* Not by vCPU: which one gets a packet is not told when it is sent. */
+static void net_count(const struct lat *l, uint64_t count[2], const struct net_queue *q, uint64_t n)
+{
+	if (lat_wanted(l, (int64_t)q->vm, l->o.vcpu))
+		count[q->out] += n;
+}
+
+void net_dropped(struct lat *l, uint32_t dev, bool out)
+{
+	const struct net_queue *q = NULL;
+
+	for (uint32_t i = 0; i < l->net->queue_at.n && !q; i++)
+		q = queue_of(l, i)->dev == dev ? queue_of(l, i) : NULL;
+	if (!q ? l->o.vm < 0 : lat_wanted(l, (int64_t)q->vm, l->o.vcpu))
+		l->net->dropped[out] += l->net->dev[dev].end;
+}
+
 /* What was sent or received before it was known that these may belong together counts, too. */
 static int link_add(struct lat *l, uint32_t sender, uint32_t receiver)
 {
@@ -84,7 +101,7 @@ static int link_add(struct lat *l, uint32_t sender, uint32_t receiver)
 	if (!k)
 		return -ENOMEM;
 	if (!s->nlink)
-		l->net->sent[s->out] += s->q.next - s->q.first;
+		net_count(l, l->net->sent, s, s->q.next - s->q.first);
 	s->link[s->nlink++] = g->link[g->nlink++] = (uint32_t)l->net->nlink++;
 	*k = (struct net_link){ .sender = sender,
 				.receiver = receiver,
@@ -233,7 +250,7 @@ static int tell(struct lat *l, struct net_link *k, bool whole)
 		k->told_at++;
 		if (to->alone)
 			continue;
-		l->net->measured[s->out]++;
+		net_count(l, l->net->measured, s, 1);
 		ret = net_measured(l, s, g, from, to);
 		k->told++;
 	}
@@ -371,7 +388,7 @@ int net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct
 	}
 	*slot = *h;
 	*ref = (struct net_ref){ (uint32_t)(q - l->net->queue) + 1, q->gen, q->q.next - 1 };
-	l->net->sent[q->out] += q->sent && q->nlink;
+	net_count(l, l->net->sent, q, q->sent && q->nlink);
 	for (uint32_t i = 0; i < q->nlink && !q->sent && !ret; i++) {
 		struct net_link *k = &l->net->link[q->link[i]];
 		const struct net_fifo *s = &queue_of(l, k->sender)->q;
@@ -426,7 +443,7 @@ int net_unsent(struct lat *l, const struct net_ref *ref)
 	if (ref->n + 1 != q->q.next)
 		return forget(l, q);
 	q->q.next--;
-	l->net->sent[q->out] -= q->nlink > 0;
+	net_count(l, l->net->sent, q, 0 - (uint64_t)(q->nlink > 0));
 	for (uint32_t i = 0; i < q->nlink; i++) {
 		struct net_link *k = &l->net->link[q->link[i]];
 
@@ -465,7 +482,7 @@ int net_cut(struct lat *l, int64_t vm)
 		if (vm >= 0 && q->vm != (size_t)vm)
 			continue;
 		if (q->sent && q->nlink)
-			l->net->cut[q->out] += q->q.next - q->q.first;
+			net_count(l, l->net->cut, q, q->q.next - q->q.first);
 		ret = forget(l, q);
 	}
 	return ret;
@@ -487,7 +504,7 @@ int net_finish(struct lat *l)
 	for (size_t i = 0; i < l->net->nlink && !ret; i++) {
 		const struct net_link *k = &l->net->link[i];
 
-		l->net->open[queue_of(l, k->sender)->out] += on_its_way(l, k);
+		net_count(l, l->net->open, queue_of(l, k->sender), on_its_way(l, k));
 	}
 	return ret;
 }

@@ -232,10 +232,21 @@ static inline void lat_stage(struct lat_case *k, unsigned int which, uint64_t ti
 	k->known |= 1u << which;
 }
 
-/* A count of a table. */
-static inline void lat_count(struct lat *l, enum lat_table_id id, unsigned int which)
+/* Whether the options ask for it. */
+bool lat_wanted(const struct lat *l, int64_t vm, int64_t vcpu);
+
+/* A count of a table, of what is asked for. */
+static inline void lat_count_add(struct lat *l, size_t vm, uint32_t vcpu, enum lat_table_id id,
+				 unsigned int which, uint64_t n)
 {
-	l->table[id].count[which]++;
+	if (lat_wanted(l, (int64_t)vm, vcpu))
+		l->table[id].count[which] += n;
+}
+
+static inline void lat_count(struct lat *l, const struct lat_vcpu *v, enum lat_table_id id,
+			     unsigned int which)
+{
+	lat_count_add(l, v->vm, v->id, id, which, 1);
 }
 
 /* feed.c */
@@ -252,7 +263,6 @@ bool lat_case_told(const struct lat *l, enum lat_table_id id, uint64_t time);
 int64_t lat_task_vm(const struct lat *l, const struct tl_source *host, int32_t tid);
 /* The VM of an event outside vCPU threads: of its process, or the only one. */
 int64_t lat_vm_of(const struct lat *l, const struct lat_in *in);
-bool lat_wanted(const struct lat *l, int64_t vm, int64_t vcpu);
 
 /* A remark on what is missing. 0 or -ENOMEM. */
 int lat_note_add(struct lat *l, const char *text) __must_check;

@@ -45,14 +45,14 @@ void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (!in->f[0] || (uint32_t)in->f[1] != MSR_TSC_DEADLINE)
 		return;
 	if (v->armed)
-		lat_count(l, LAT_T_TIMER, in->f[2] ? TIMER_REARMED : TIMER_CANCELLED);
+		lat_count(l, v, LAT_T_TIMER, in->f[2] ? TIMER_REARMED : TIMER_CANCELLED);
 	v->armed = v->due = false;
 	if (!in->f[2])
 		return;
-	lat_count(l, LAT_T_TIMER, TIMER_ARMED);
+	lat_count(l, v, LAT_T_TIMER, TIMER_ARMED);
 	e = epoch_vm_find(l->map->vm[v->vm].epochs, v->id);
 	if (!e || !epoch_result_usable(epoch_guest_to_host(e, in->f[2], &lo, &hi))) {
-		lat_count(l, LAT_T_TIMER, TIMER_UNPLACED);
+		lat_count(l, v, LAT_T_TIMER, TIMER_UNPLACED);
 		return;
 	}
 	v->armed = true;
@@ -83,7 +83,7 @@ void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 	else
 		lat_times_at(v, c->t_accept, c->at_deadline);
 	v->armed = false;
-	lat_count(l, LAT_T_TIMER, TIMER_FIRED);
+	lat_count(l, v, LAT_T_TIMER, TIMER_FIRED);
 }
 
 void lat_timer_stages(const struct lat *l, const struct irq_chain *c, uint64_t from, uint64_t end,
@@ -135,7 +135,7 @@ int lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c
 
 	if (!c->is_timer)
 		return 0;
-	lat_count(l, LAT_T_TIMER, TIMER_MEASURED);
+	lat_count(l, v, LAT_T_TIMER, TIMER_MEASURED);
 	if (!l->o.want[LAT_TIMER] || !lat_wanted(l, k.vm, k.vcpu))
 		return 0;
 	g = lat_group_get(l, LAT_T_TIMER, k.vm, v->id, &k.group);

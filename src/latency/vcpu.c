@@ -311,7 +311,7 @@ void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v)
 {
 	if (robbed(v)) {
 		l->nrobbed--;
-		l->table[LAT_T_SCHED].count[SCHED_CUT]++;
+		lat_count(l, v, LAT_T_SCHED, SCHED_CUT);
 	}
 	if (v->seen)
 		set_state(l, v, VS_UNKNOWN, MAX(l->now, v->since));

@@ -157,7 +157,8 @@ static void vcpus_json(struct json *j, const struct lat_view *v)
 	for (size_t i = 0; i < lat_vcpus(v->lat); i++) {
 		struct lat_times t;
 
-		lat_vcpu_times(v->lat, i, &t);
+		if (!lat_vcpu_times(v->lat, i, &t))
+			continue;
 		json_object_begin(j);
 		json_put_str(j, "vm", lat_vm_label(v, (int64_t)t.vm));
 		json_put_u64(j, "vcpu", t.vcpu);

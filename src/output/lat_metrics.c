@@ -104,7 +104,8 @@ static void states(const struct lat_view *v, size_t nvm, struct sbuf *b)
 		for (size_t i = 0; i < lat_vcpus(v->lat); i++) {
 			struct lat_times t;
 
-			lat_vcpu_times(v->lat, i, &t);
+			if (!lat_vcpu_times(v->lat, i, &t))
+				continue;
 			for (unsigned int s = 0; s < VS_STATES && t.vm == vm; s++)
 				sum[s] += t.time[s];
 			any |= t.vm == vm && t.last;

@@ -359,8 +359,7 @@ static void vcpu_row(struct columns *c, struct sbuf *b, const struct lat_view *v
 	struct lat_times t;
 	uint64_t wall;
 
-	lat_vcpu_times(v->lat, i, &t);
-	wall = t.last - t.first;
+	wall = lat_vcpu_times(v->lat, i, &t) ? t.last - t.first : 0;
 	if (!wall)
 		return;
 	columns_put(c, b, "%.24s", lat_vm_label(v, (int64_t)t.vm));

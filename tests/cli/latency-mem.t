@@ -161,4 +161,6 @@ run "$kvmft" latency irq --by vcpu "$tmp/host"
 status_is 2 "--by without mem"
 run "$kvmft" latency mem --by gpa --grain 100 "$tmp/host"
 status_is 2 "--grain of less than a page"
+run "$kvmft" latency mem --grain 2M "$tmp/host"
+status_is 2 "--grain without --by gpa"
 finish

@@ -62,7 +62,8 @@ status_is 1 "... an interrupt that came before is not measured from its middle"
 run "$kvmft" latency irq --all --from 1s "$tmp/host" "$tmp/guest=one"
 err_has "no such events in that time" "... and nothing is told as such"
 run "$kvmft" latency sched --all --vcpu 7 "$tmp/host" "$tmp/guest=one"
-out_has "^intervals 0" "--vcpu: nothing of the others"
+status_is 1 "--vcpu of none"
+err_has "no such events of the vCPU that --vcpu names" "... is told"
 
 # ---- with less ----
 
@@ -490,6 +491,35 @@ forms "the host alone" "$tmp/host"
 run "$kvmft" latency sched --all --format json -q "$tmp/pair-host" "$tmp/pair-guest"
 status_is 0 "captures of genpair"
 sums "... the parts are the whole"
+
+# ---- one of several VMs ----
+
+# The same VM twice, beside each other.
+awk '!/^(meta|[0-9])/ { next } { print }
+	/^meta (vm|vcpu|task)/ {
+		gsub(/100-12/, "300-12"); gsub(/=100/, "=300"); gsub(/=101/, "=301"); gsub(/=55/, "=255"); sub(/name=one/, "name=two"); print }
+	/^[0-9]/ { $1 += 2; $2 += 3; if ($3 < 102) $3 += 200; gsub(/pid=101/, "pid=301"); gsub(/pid=55/, "pid=255"); sub(/target_cpu=0/, "target_cpu=2"); print }' \
+	"$golden/latency-host.txt" >"$tmp/two.txt"
+ok "a host of two VMs is compiled" "$mkcap" --capture "$tmp/two" "$tmp/two.txt"
+# counts OPTION...: "TABLE/COUNTER N ..." and the VMs of the table of vCPUs
+counts()
+{
+	"$kvmft" latency irq,sched,timer -q --format csv "$@" "$tmp/two" |
+		sed -nE 's/^([a-z]+),"[^"]*","([^"]*)",counted,([0-9]+),.*/\1 \2=\3/p' | grep -v '=0$'
+	"$kvmft" latency irq,sched,timer -q --format json "$@" "$tmp/two" | sed 's/.*"vcpus"://' | grep -oE '"vm":"[a-z]+"' | sort -u
+}
+counts >"$tmp/both"
+counts --vm one >"$tmp/one"
+counts --vm two >"$tmp/two.counts"
+counts -v 0 >"$tmp/zero"
+is "$(grep -c = "$tmp/one")" 9 "--vm: counters"
+is "$(sed -n 's/.*"vm"://p' "$tmp/one" "$tmp/two.counts" | tr -d '\n')" '"one""two"' "... and the times of its vCPUs alone"
+is "$(grep = "$tmp/one")" "$(grep = "$tmp/two.counts")" "... are equal for two VMs that do the same"
+is "$(grep = "$tmp/both")" "$(awk -F = '/=/ { print $1 "=" 2 * $2 }' "$tmp/one")" "... and half of those of both"
+is "$(cat "$tmp/zero")" "$(cat "$tmp/both")" "-v 0 is all there is"
+run "$kvmft" latency all -q -v 9 "$tmp/two"
+status_is 1 "a vCPU that is not there is no empty table"
+err_has 'nothing to measure: .* of the vCPU that --vcpu names$' "... but an error"
 
 # ---- anything in any order ----
 
