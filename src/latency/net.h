@@ -89,6 +89,7 @@ struct net_link {
 	uint64_t told_at;		 /* ... of what was received, up to this one */
 	bool fixed;			 /* the bounds met, and told_at is set */
 	bool broken;   /* lengths or bounds disagree since `proven`: something was lost */
+	bool lost;     /* anew, once all that was sent has arrived */
 	uint32_t pair; /* of devices */
 };
 

@@ -6,8 +6,10 @@
  * that lacks: how many of those received were sent before the first that was seen. It is at least
  * as many as were received more than sent, at any time; and at most what follows from packets that
  * must have arrived: of the guest's when it frees their memory, of the host's when they were in the
- * ring before the guest polled it until it was empty. Where both bounds meet, all pairs are proved
- * up to there, because a packet that was lost or came from elsewhere would have parted them.
+ * ring before the guest polled it until it was empty. Where both bounds meet, all pairs are proved up
+ * to the last moment at which nothing was on its way: a packet that was lost or came from elsewhere
+ * would have parted the bounds. While more is on its way, what was sent later may have come in its
+ * place. After a contradiction it begins anew at such a moment.
  *
  * Lengths must agree, too. Where they do not, or the bounds cross, something was lost: QEMU, for
  * one, drops what the guest does not listen to. What arrived is then part of what was sent, in
@@ -58,7 +60,7 @@ static void link_restart(struct lat *l, struct net_link *k)
 {
 	k->from = k->compared = k->proven = k->told = queue_of(l, k->sender)->q.next;
 	k->at = k->told_at = queue_of(l, k->receiver)->q.next;
-	k->fixed = k->broken = false;
+	k->fixed = k->broken = k->lost = false;
 	k->lo = 0;
 	k->hi = INT64_MAX;
 }
@@ -109,7 +111,8 @@ static int link_add(struct lat *l, uint32_t sender, uint32_t receiver)
 				.pair = (uint32_t)(wrong - l->net->wrong) };
 	k->from = k->compared = k->proven = k->told = s->q.first;
 	k->at = k->told_at = g->q.first;
-	k->lo = (int64_t)(g->q.next - g->q.first) - (int64_t)(s->q.next - s->q.first);
+	k->lo = MAX((int64_t)(g->q.next - k->at) - (int64_t)(s->q.next - k->from), 0);
+	k->lost = s->q.first || g->q.first; /* not from the beginning of both captures */
 	return 0;
 }
 
@@ -268,6 +271,7 @@ static int contradicted(struct lat *l, struct net_link *k)
 
 	l->net->wrong[k->pair]++;
 	link_restart(l, k);
+	k->lost = true;
 	trim(l, queue_of(l, k->sender));
 	trim(l, queue_of(l, k->receiver));
 	return ret;
@@ -345,9 +349,7 @@ static int settle(struct lat *l, struct net_link *k)
 	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
 
 	if (!k->fixed) {
-		/* The other halves of the first ones were not seen. */
-		k->compared = k->proven = k->told = k->from + (uint64_t)MAX(-k->lo, 0);
-		k->told_at = k->at + (uint64_t)MAX(k->lo, 0);
+		k->told_at = k->at + (uint64_t)k->lo; /* of the first ones no sending was seen */
 		k->fixed = true;
 	}
 	for (; !k->broken && k->compared < s->next && other_end(k, k->compared) < g->next;
@@ -360,6 +362,16 @@ static int settle(struct lat *l, struct net_link *k)
 	if (other_end(k, s->next) == g->next)
 		k->proven = s->next;
 	return tell(l, k, false);
+}
+
+/* All that was sent has arrived, and what arrives from now on is sent from now on. */
+static void begins(struct lat *l, struct net_link *k)
+{
+	link_restart(l, k);
+	k->hi = 0;
+	k->fixed = true;
+	trim(l, queue_of(l, k->sender));
+	trim(l, queue_of(l, k->receiver));
 }
 
 /* ---- what happens ---- */
@@ -395,6 +407,8 @@ int net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct
 
 		int64_t least = (int64_t)(q->q.next - k->at) - (int64_t)(s->next - k->from);
 
+		if (k->lost)
+			continue;
 		k->lo = known(k) ? k->lo : MAX(k->lo, least);
 		if (least > k->lo || k->lo > k->hi)
 			ret = contradicted(l, k);
@@ -415,20 +429,25 @@ int net_arrived(struct lat *l, struct net_queue *q, uint64_t n)
 		const struct net_fifo *g = &queue_of(l, k->receiver)->q;
 		int64_t most = (int64_t)(g->next - k->at) - (int64_t)(n - k->from);
 
-		if (n <= k->from)
+		if (k->lost && n == q->q.next)
+			begins(l, k);
+		if (n <= k->from || k->lost)
 			continue;
 		k->hi = known(k) ? k->hi : MIN(k->hi, most);
 		if (k->lo > k->hi)
 			ret = contradicted(l, k);
 		else if (known(k))
 			ret = settle(l, k);
-		if (ret || !known(k) || n <= k->from)
+		if (ret || !known(k) || n <= k->from || k->lost)
 			continue;
 		if (most < k->lo)
 			breaks(l, k);
-		if (k->broken && n == q->q.next)
+		/* If more was sent, some of it may have arrived in place of what was lost. */
+		if (n != q->q.next)
+			continue;
+		if (k->broken)
 			ret = is_it(l, k) ? recover(l, k) : contradicted(l, k);
-		else if (!k->broken && most == k->lo)
+		else if (most == k->lo)
 			k->proven = MAX(k->proven, n);
 	}
 	return ret;

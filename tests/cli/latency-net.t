@@ -274,6 +274,31 @@ is "$(counts net-rx)" "2 1 0 0 1 0" "one that did not arrive before the end"
 net busy --format csv
 is "$(counts net-tx)" "2 2 0 0 0 0" "a device that was busy is given the same packet again"
 
+# ---- with the truth ----
+
+# truth SEED LOSE PERCENT NAME: two queues, both ways, with one in LOSE packets lost
+truth()
+{
+	python3 "$(dirname "$0")/latency_net.py" make "$1" 600 "$2" "$tmp/random-host.txt" "$tmp/random-guest.txt" \
+		"$tmp/truth.json" <"$tmp/formats" || echo "# no captures were made"
+	for side in host guest; do
+		rm -rf "$tmp/random-$side"
+		"$mkcap" --capture "$tmp/random-$side" "$tmp/random-$side.txt" || echo "# mkcap failed"
+	done
+	net random --format json --worst 10000 --context 0
+	ok "$4" python3 "$(dirname "$0")/latency_net.py" check "$out" "$tmp/truth.json" "$3"
+	sed 's/^/# /' "$tmp/ok.log"
+	ok "... what was counted adds up" python3 "$(dirname "$0")/latency_sums.py" "$out"
+}
+if command -v python3 >/dev/null; then
+	formats >"$tmp/formats"
+	truth 1 0 100 "batches in two queues, both ways: all are paired"
+	truth 118 40 90 "... some are lost on their way: none is taken for another one"
+	truth 114 8 60 "... many"
+else
+	skip "batches in two queues" "python3 is not installed"
+fi
+
 # ---- other ways ----
 
 {

@@ -1,18 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * udpnum: numbered UDP packets, and when each of them was sent and received by the TSC of this machine.
+ * udpnum: numbered UDP packets, and when each of them was sent and received by the TSC of this machine; or
+ * the bytes of a TCP connection, by their offset in it.
  *
  *   udpnum send ADDRESS PORT COUNT HZ BURST SIZE    SIZE 0: 64 and more, another one for each of 997 packets
  *   udpnum recv PORT COUNT                          ends after COUNT packets, or 3 s without one
+ *   udpnum stream ADDRESS PORT COUNT HZ SIZE        SIZE 0: another one for each call, up to 60000
+ *   udpnum sink PORT                                one connection, until its end
  *   udpnum tsc                                      prints the TSC
  *
- * Prints a line "NUMBER BEFORE AFTER SIZE" for each: the TSC before and after the call. BURST packets are sent
- * at once, HZ in a second.
+ * Prints a line "NUMBER BEFORE AFTER SIZE" for each: the TSC before and after the call; the number of a TCP's is
+ * its offset. BURST packets are sent at once, HZ in a second (0: as fast as it goes).
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +29,7 @@
 
 #define SIZE_MIN  64u
 #define SIZE_MAX_ 1400u
+#define CHUNK_MAX 60000u
 #define COUNT_MAX 100000u
 #define PATIENCE  3 /* s */
 
@@ -52,6 +57,15 @@ static void print_all(const struct packet *p, uint32_t n)
 		       p[i].before, p[i].after, p[i].size);
 }
 
+static void pause_until(struct timespec *at, uint32_t packets, uint32_t hz)
+{
+	uint64_t ns = (uint64_t)at->tv_nsec + 1000000000ull * packets / hz;
+
+	at->tv_sec += (time_t)(ns / 1000000000u);
+	at->tv_nsec = (long)(ns % 1000000000u);
+	clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, at, NULL);
+}
+
 static int send_all(int fd, struct packet *p, uint32_t count, uint32_t hz, uint32_t burst,
 		    uint32_t size)
 {
@@ -60,13 +74,8 @@ static int send_all(int fd, struct packet *p, uint32_t count, uint32_t hz, uint3
 
 	clock_gettime(CLOCK_MONOTONIC, &at);
 	for (uint32_t i = 0; i < count; i++) {
-		if (i && !(i % burst)) {
-			uint64_t ns = (uint64_t)at.tv_nsec + 1000000000ull * burst / hz;
-
-			at.tv_sec += (time_t)(ns / 1000000000u);
-			at.tv_nsec = (long)(ns % 1000000000u);
-			clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
-		}
+		if (i && !(i % burst))
+			pause_until(&at, burst, hz);
 		p[i].number = i;
 		p[i].size = size ? size : SIZE_MIN + i * 37 % 997;
 		memcpy(buf, &i, sizeof(i));
@@ -99,6 +108,79 @@ static uint32_t receive_all(int fd, struct packet *p, uint32_t count)
 	return n;
 }
 
+static int stream(int fd, struct packet *p, uint32_t count, uint32_t hz, uint32_t size)
+{
+	static char buf[CHUNK_MAX];
+	struct timespec at;
+	uint32_t offset = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	for (uint32_t i = 0; i < count; i++) {
+		if (i && hz)
+			pause_until(&at, 1, hz);
+		p[i].number = offset;
+		p[i].size = size ? size : 1 + i * 7919 % CHUNK_MAX;
+		p[i].before = __rdtsc();
+		if (send(fd, buf, p[i].size, 0) != (ssize_t)p[i].size)
+			return fail("send");
+		p[i].after = __rdtsc();
+		offset += p[i].size;
+	}
+	return 0;
+}
+
+static uint32_t sink(int fd, struct packet *p)
+{
+	static char buf[CHUNK_MAX];
+	uint32_t n = 0, offset = 0;
+
+	while (n < COUNT_MAX) {
+		ssize_t got;
+
+		p[n].before = __rdtsc();
+		got = recv(fd, buf, sizeof(buf), 0);
+		p[n].after = __rdtsc();
+		if (got <= 0)
+			break;
+		p[n].number = offset;
+		p[n++].size = (uint32_t)got;
+		offset += (uint32_t)got;
+	}
+	return n;
+}
+
+/* stream ADDRESS PORT COUNT HZ SIZE | sink PORT */
+static int tcp(int argc, char **argv, struct packet *p)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+	struct sockaddr_in a = { .sin_family = AF_INET };
+	uint32_t count = 0;
+
+	a.sin_port = htons((uint16_t)number_of(argv[argc == 7 ? 3 : 2]));
+	if (argc == 7) {
+		count = number_of(argv[4]);
+		if (count > COUNT_MAX || number_of(argv[6]) > CHUNK_MAX ||
+		    inet_pton(AF_INET, argv[2], &a.sin_addr) != 1)
+			return 2;
+		if (fd < 0 || connect(fd, (struct sockaddr *)&a, sizeof(a)) ||
+		    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) ||
+		    stream(fd, p, count, number_of(argv[5]), number_of(argv[6])))
+			return fail(argv[2]);
+	} else {
+		a.sin_addr.s_addr = htonl(INADDR_ANY);
+		if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+		    bind(fd, (struct sockaddr *)&a, sizeof(a)) || listen(fd, 1))
+			return fail("listen");
+		fputs("ready\n", stderr);
+		fd = accept(fd, NULL, NULL);
+		if (fd < 0)
+			return fail("accept");
+		count = sink(fd, p);
+	}
+	print_all(p, count);
+	return ferror(stdout) || fflush(stdout) ? fail("standard output") : 0;
+}
+
 int main(int argc, char **argv)
 {
 	bool sends = argc == 8 && !strcmp(argv[1], "send");
@@ -110,8 +192,12 @@ int main(int argc, char **argv)
 
 	if (argc == 2 && !strcmp(argv[1], "tsc"))
 		return printf("%llu\n", (unsigned long long)__rdtsc()) < 0;
+	if (p &&
+	    ((argc == 7 && !strcmp(argv[1], "stream")) || (argc == 3 && !strcmp(argv[1], "sink"))))
+		return tcp(argc, argv, p);
 	if ((!sends && (argc != 4 || strcmp(argv[1], "recv"))) || !count || count > COUNT_MAX) {
-		fputs("usage: udpnum send ADDRESS PORT COUNT HZ BURST SIZE | recv PORT COUNT | tsc\n",
+		fputs("usage: udpnum send ADDRESS PORT COUNT HZ BURST SIZE | recv PORT COUNT |\n"
+		      "       stream ADDRESS PORT COUNT HZ SIZE | sink PORT | tsc\n",
 		      stderr);
 		return 2;
 	}

@@ -13,6 +13,12 @@
 # LOG is ping's; it ran from BEGIN to END (host TSC), its requests are in TABLE. The stages of all requests and answers
 # must be PERCENT or more of the sum of what ping shows, without the worst one in 15: between its clock and its system
 # calls ping may lose its CPU. Half of the packets to the guest took QDISC_MS to QDISC_MS + 50 % in the queue.
+#
+#   latency_net.py stream JSON TABLE SENT RECEIVED OFFSET KHZ PERCENT TIMELINE
+#
+# The same of a TCP connection; TIMELINE has net_dev_start_xmit of both sides in host TSC. The packets that the sender's
+# device was given, one after the other, are the bytes of the connection, as long as nothing was sent twice. The call
+# that read first of a packet must have got the first of its bytes.
 import bisect
 import json
 import re
@@ -20,12 +26,13 @@ import sys
 
 MASK = (1 << 64) - 1
 PING_BYTES = " 98 bytes"
+TCP_HEADERS = 14 + 20 + 32
 
 
 def calls(path, off):
     with open(path, encoding="ascii") as f:
         rows = [tuple(map(int, line.split())) for line in f]
-    rows = [(before - off & MASK, after - off & MASK, number) for number, before, after, _ in rows]
+    rows = [(before - off & MASK, after - off & MASK, number, size) for number, before, after, size in rows]
     return rows, [r[0] for r in rows]
 
 
@@ -56,6 +63,46 @@ def numbers(doc, table, sent, received, offset, percent):
     print(f"{len(sent[0])} sent, {right} paired rightly, {wrong} wrongly, {unread} without a reader")
     assert len(sent[0]) and not wrong, "pairs are wrong"
     assert right * 100 >= len(sent[0]) * int(percent), "too few pairs"
+
+
+def stream(doc, table, sent, received, offset, khz, percent, timeline):
+    to_guest = table == "net-rx"
+    sent = calls(sent, 0 if to_guest else int(offset))[0]
+    received, begins = calls(received, int(offset) if to_guest else 0)
+    length = sent[-1][2] + sent[-1][3]
+    packets = []  # when the device got it, first byte, length
+    place = 0
+    with open(timeline, encoding="ascii", errors="replace") as f:
+        for line in f:
+            m = re.match(r"(\S+) .*\]  *(\d+)  net:net_dev_start_xmit: dev=(\S+) .* len=(\d+) ", line)
+            if not m or (m[1] == "host") != to_guest or not m[3].startswith("tap" if to_guest else "e"):
+                continue
+            time, size = int(m[2]), int(m[4])
+            if sent[0][0] <= time <= received[-1][1] and size > TCP_HEADERS:
+                packets.append((time, place, size))
+                place += size - TCP_HEADERS
+    assert place == length, f"{length} bytes were sent, {place} by the device: some twice?"
+    times = [p[0] for p in packets]
+    paired = right = wrong = 0
+    for case in doc[table]["worst"]:
+        stages = case["stages_ns"]
+        start = case["begin_host_tsc"] + sum(stages.get(s, 0) for s in ("send", "forward", "qdisc")) * int(khz) // 10**6
+        i = bisect.bisect_left(times, start - int(khz) // 10**4)
+        if i == len(times) or abs(times[i] - start) > int(khz) // 10**4 or f" {packets[i][2]} bytes" not in case["what"]:
+            continue
+        paired += 1
+        if "read" not in stages:
+            continue
+        end = case["end_host_tsc"] - stages.get("return", 0) * int(khz) // 10**6
+        call = bisect.bisect_right(begins, end) - 1
+        if received[call][2] <= packets[i][1] < received[call][2] + received[call][3]:
+            right += 1
+        else:
+            wrong += 1
+    print(f"{length} bytes in {len(packets)} packets up to {max(p[2] for p in packets)}: {paired} paired, "
+          f"{right} read by the right call, {wrong} by another one")
+    assert not wrong and right, "pairs are wrong"
+    assert paired * 100 >= len(packets) * int(percent), "too few pairs"
 
 
 def ping(doc, table, log, begin, end, khz, percent, qdisc=None):
@@ -95,4 +142,4 @@ def ping(doc, table, log, begin, end, khz, percent, qdisc=None):
 
 with open(sys.argv[2], encoding="utf-8") as json_file:
     document = json.load(json_file)
-{"numbers": numbers, "ping": ping}[sys.argv[1]](document, *sys.argv[3:])
+{"numbers": numbers, "ping": ping, "stream": stream}[sys.argv[1]](document, *sys.argv[3:])

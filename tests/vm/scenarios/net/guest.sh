@@ -15,14 +15,14 @@ flag_wait "$RIG_NAME-records"
 recorder=$!
 wait_until 60 grep -qs '^begin ' "/tmp/$RIG_NAME/meta" || die "recording did not start: $(cat /tmp/record.err)"
 flag_set "$RIG_NAME-recorded"
-for phase in plain delayed; do
+for phase in $PINGS; do
 	flag_wait "$RIG_NAME-$phase-ping"
 	busybox ping -c 30 -i 0.2 "$NET.1" >"$RESULTS/$RIG_NAME-$phase-out.ping" 2>&1
 	check "guest: $phase: the host answers ping" same "$?" 0
 	flag_set "$RIG_NAME-$phase-pinged"
 done
 
-for phase in rate burst slow; do
+for phase in $PACKETS; do
 	flag_wait "$RIG_NAME-$phase-in"
 	"$udpnum" recv 7000 "$(flag_get "$RIG_NAME-$phase-in")" >/tmp/received 2>"/tmp/$phase.err" &
 	receiver=$!
@@ -39,6 +39,24 @@ for phase in rate burst slow; do
 	check "guest: $phase packets are sent" same "$?" 0
 	carry /tmp/sent "$RIG_NAME-$phase-out.sent"
 done
+for phase in $STREAMS; do
+	flag_wait "$RIG_NAME-$phase-in"
+	"$udpnum" sink 7002 >/tmp/received 2>"/tmp/$phase.err" &
+	receiver=$!
+	wait_until 10 grep -qs ready "/tmp/$phase.err" || die "udpnum sink: $(cat "/tmp/$phase.err")"
+	flag_set "$RIG_NAME-$phase-in-ready"
+	wait "$receiver"
+	check "guest: $phase is received" same "$?" 0
+	carry /tmp/received "$RIG_NAME-$phase-in.received"
+	flag_set "$RIG_NAME-$phase-in-done"
+	flag_wait "$RIG_NAME-$phase-out"
+	# shellcheck disable=SC2046 # COUNT HZ SIZE
+	set -- $(flag_get "$RIG_NAME-$phase-out")
+	"$udpnum" stream "$NET.1" 7003 "$@" >/tmp/sent
+	check "guest: $phase is sent" same "$?" 0
+	carry /tmp/sent "$RIG_NAME-$phase-out.sent"
+done
+grep -h ^Tcp: /proc/net/snmp >"$RESULTS/$RIG_NAME.snmp"
 flag_wait "$RIG_NAME-end"
 kill -TERM "$recorder"
 wait "$recorder"

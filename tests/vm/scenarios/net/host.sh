@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 #
-# Numbered packets between the host and two guests, whose NICs are served by QEMU and by vhost, and what ping says
-# of the way there and back, while both sides are recorded.
+# Numbered packets between the host and guests, whose NICs are served by QEMU and by vhost, and what ping says of the
+# way there and back, while both sides are recorded. Guest nic (with NICS for the host, in latency-net-nic.t) is behind
+# a bridge and a NIC of the host, whose other end is a NIC in a network namespace of the host; guest mq has two queues,
+# and TCP connections both ways.
 
 . "$VM_LIB/host.sh"
 
 need_kvmft
 udpnum=$(dirname "$KVMFT")/tests/tools/udpnum
-tc=/usr/sbin/tc # iproute2's
+tc=/usr/sbin/tc ip=/usr/sbin/ip # iproute2's
 [ -x "$udpnum" ] || die "no $udpnum: make test-tools"
 DELAY_MS=30
-for module in tun vhost_net sch_netem; do
+for module in tun vhost_net sch_netem bridge e1000e virtio_net; do
 	modprobe $module || die "no module $module"
 done
 
@@ -38,11 +40,11 @@ packets()
 {
 	flag_set "$vm-$1-in" "$2"
 	flag_wait "$vm-$1-in-ready"
-	"$udpnum" send "$subnet.2" 7000 "$2" "$3" "$4" "$5" >"/tmp/$vm-$1-in.sent"
+	$outside "$udpnum" send "$subnet.2" 7000 "$2" "$3" "$4" "$5" >"/tmp/$vm-$1-in.sent"
 	check "host: $vm: $1 packets are sent" same "$?" 0
 	carry "/tmp/$vm-$1-in.sent"
 	flag_wait "$vm-$1-in-done"
-	"$udpnum" recv 7001 "$2" >"/tmp/$vm-$1-out.received" 2>"/tmp/$vm-$1.err" &
+	$outside "$udpnum" recv 7001 "$2" >"/tmp/$vm-$1-out.received" 2>"/tmp/$vm-$1.err" &
 	receiver=$!
 	wait_until 10 grep -qs ready "/tmp/$vm-$1.err" || die "udpnum recv: $(cat "/tmp/$vm-$1.err")"
 	flag_set "$vm-$1-out" "$2 $3 $4 $5"
@@ -55,7 +57,7 @@ packets()
 pings()
 {
 	fact "$vm-$1-in-begin" "$("$udpnum" tsc)"
-	busybox ping -c 30 -i 0.2 "$subnet.2" >"$RESULTS/$vm-$1-in.ping" 2>&1
+	$outside busybox ping -c 30 -i 0.2 "$subnet.2" >"$RESULTS/$vm-$1-in.ping" 2>&1
 	check "host: $vm: $1: the guest answers ping" same "$?" 0
 	fact "$vm-$1-in-end" "$("$udpnum" tsc)"
 	flag_set "$vm-$1-ping"
@@ -63,29 +65,88 @@ pings()
 	fact "$vm-$1-out-end" "$("$udpnum" tsc)"
 }
 
-# guest NAME NET vhost=on|off: everything with one guest.
+# streams NAME COUNT HZ SIZE: TCP, both ways.
+streams()
+{
+	flag_set "$vm-$1-in"
+	flag_wait "$vm-$1-in-ready"
+	"$udpnum" stream "$subnet.2" 7002 "$2" "$3" "$4" >"/tmp/$vm-$1-in.sent"
+	check "host: $vm: $1 is sent" same "$?" 0
+	carry "/tmp/$vm-$1-in.sent"
+	flag_wait "$vm-$1-in-done"
+	"$udpnum" sink 7003 >"/tmp/$vm-$1-out.received" 2>"/tmp/$vm-$1.err" &
+	receiver=$!
+	wait_until 10 grep -qs ready "/tmp/$vm-$1.err" || die "udpnum sink: $(cat "/tmp/$vm-$1.err")"
+	flag_set "$vm-$1-out" "$2 $3 $4"
+	wait "$receiver"
+	check "host: $vm: $1 is received" same "$?" 0
+	carry "/tmp/$vm-$1-out.received"
+}
+
+# The tap and NIC nic0 on a bridge without an address, and who talks to the guest behind the other end of nic0.
+bridged()
+{
+	for at in /sys/class/net/*/device; do
+		dev=$(basename "$(dirname "$at")")
+		case $(basename "$(readlink "$at/driver")") in
+		e1000e) near=$dev ;;
+		virtio_net) far=$dev ;;
+		esac
+	done
+	[ -n "${near:-}${far:-}" ] || die "the host lacks its two NICs"
+	"$ip" link add br0 type bridge || die "no bridge"
+	"$ip" netns add outside || die "no network namespace"
+	"$ip" link set "$far" netns outside || die "$far stays here"
+	for dev in "$near" "$1"; do
+		"$ip" link set "$dev" master br0
+		"$ip" link set "$dev" up
+	done
+	"$ip" link set br0 up
+	outside="$ip netns exec outside"
+	$outside "$ip" addr add "$subnet.1/24" dev "$far"
+	$outside "$ip" link set "$far" up
+	fact nic "$near"
+}
+
+# guest NAME NET TAP DEVICE PINGS PACKETS STREAMS: everything with one guest; options of -netdev tap and -device.
 guest()
 {
 	vm=$1
 	subnet=10.77.$2
-	guest_start "$vm" --env "NET=$subnet" --qemu-args "-netdev tap,id=n0,ifname=tap$2,script=no,downscript=no,$3 \
--device virtio-net-pci,netdev=n0,romfile="
+	outside=
+	guest_start "$vm" --env "NET=$subnet" --env "PINGS=$5" --env "PACKETS=$6" --env "STREAMS=$7" --qemu-args \
+		"-netdev tap,id=n0,ifname=tap$2,script=no,downscript=no,$3 -device virtio-net-pci,netdev=n0,romfile=,mac=52:54:00:77:00:0$2$4"
 	guest_wait_up "$vm"
-	ip addr add "$subnet.1/24" dev "tap$2"
-	ip link set "tap$2" up
+	if [ "$vm" = nic ]; then
+		bridged "tap$2"
+	else
+		ip addr add "$subnet.1/24" dev "tap$2"
+		ip link set "tap$2" up
+	fi
 	flag_wait "$vm-ready"
 	# Who has which address is asked now, and then known.
-	busybox ping -c 3 "$subnet.2" >/dev/null 2>&1
+	$outside busybox ping -c 3 "$subnet.2" >/dev/null 2>&1
 	record_begin "$vm-host"
 	flag_set "$vm-records"
 	flag_wait "$vm-recorded"
-	pings plain
-	"$tc" qdisc replace dev "tap$2" root netem delay ${DELAY_MS}ms || die "no netem"
-	pings delayed
-	"$tc" qdisc del dev "tap$2" root
-	packets rate 800 4000 1 0
-	packets burst 800 4000 32 200
-	packets slow 100 50 1 200
+	for phase in $5; do
+		[ "$phase" = plain ] || "$tc" qdisc replace dev "tap$2" root netem delay ${DELAY_MS}ms || die "no netem"
+		pings "$phase"
+		[ "$phase" = plain ] || "$tc" qdisc del dev "tap$2" root
+	done
+	for phase in $6; do
+		case $phase in
+		rate) packets rate 800 4000 1 0 ;;
+		burst) packets burst 800 4000 32 200 ;;
+		slow) packets slow 100 50 1 200 ;;
+		esac
+	done
+	for phase in $7; do
+		case $phase in
+		paced) streams paced 300 100 0 ;;
+		bulk) streams bulk 300 0 60000 ;;
+		esac
+	done
 	flag_set "$vm-end"
 	flag_wait "$vm-done"
 	record_end "$vm-host"
@@ -94,6 +155,12 @@ guest()
 }
 
 fact delay_ms "$DELAY_MS"
-guest qemu 1 vhost=off
-guest vhost 2 vhost=on
+for one in ${NET_GUESTS:-qemu vhost}; do
+	case $one in
+	qemu) guest qemu 1 vhost=off "" "plain delayed" "rate burst slow" "" ;;
+	vhost) guest vhost 2 vhost=on "" "plain delayed" "rate burst slow" "" ;;
+	nic) guest nic 3 vhost=on "" plain "rate burst slow" "" ;;
+	mq) guest mq 4 queues=2,vhost=on ,mq=on,vectors=6 "" "rate burst" "paced bulk" ;;
+	esac
+done
 finish
