@@ -22,7 +22,8 @@ struct blame_vcpu {
 	bool halted, device, user;
 	uint32_t cpu;	     /* of the host, of its last event */
 	uint32_t user_reason;
-	char what[32];	     /* "port 0x3f8"; "" */
+	const char *what;    /* what was accessed at address: "port", "at"; NULL */
+	uint64_t address;
 	bool has_rip;
 	uint64_t rip, at; /* of its exit */
 	bool in_irq;  /* left the guest for an interrupt; the exit is still to be reported */
@@ -34,7 +35,8 @@ struct blame_vcpu {
 struct blame_cpu {
 	uint32_t irqs, softirqs;
 	uint64_t irq, softirq;
-	char name[32];
+	const struct fmt_event *vector; /* by which irq came; NULL: it has a handler, ... */
+	char handler[32];		/* ... if that is known */
 };
 
 int blame_again(struct blame *b, struct kvmft_err *err)
@@ -209,22 +211,21 @@ static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now 
 static void name_exit(const struct blame *b, const struct blame_vcpu *v, struct blame_part *p,
 		      const char *more)
 {
-	char reason[EXIT_NAME_MAX];
+	char reason[EXIT_NAME_MAX], what[32] = "";
 
 	if (p->name[0])
 		return;
 	exit_reason_text(&b->dec[0].names, v->why.isa, v->why.reason, reason, sizeof(reason));
-	snprintf(p->name, sizeof(p->name), "%.24s%s%.20s%s", reason, v->what[0] ? " " : "", v->what,
-		 more);
+	if (v->what)
+		snprintf(what, sizeof(what), " %s 0x%llx", v->what, (unsigned long long)v->address);
+	snprintf(p->name, sizeof(p->name), "%.24s%s%s", reason, what, more);
 }
 
 static uint64_t exit_key(const struct blame_vcpu *v)
 {
 	uint64_t key = (uint64_t)v->why.isa << 32 | v->why.reason;
 
-	for (const char *c = v->what; *c; c++)
-		key = key * 31 + (unsigned char)*c;
-	return key;
+	return v->what ? (key * 31 + (unsigned char)*v->what) * 31 + v->address : key;
 }
 
 /* What KVM did with an exit. */
@@ -323,6 +324,20 @@ static void exit_over(const struct blame *b, struct blame_spike *s)
 	}
 }
 
+static void name_irq(const struct blame_cpu *c, struct blame_part *p)
+{
+	const char *name = c->vector ? fmt_name(c->vector) : "";
+
+	if (!c->irqs)
+		snprintf(p->name, sizeof(p->name), "softirq %llu", (unsigned long long)c->softirq);
+	else if (c->vector)
+		snprintf(p->name, sizeof(p->name), "%.*s", (int)(strlen(name) - strlen("_entry")), name);
+	else if (c->handler[0])
+		snprintf(p->name, sizeof(p->name), "%s", c->handler);
+	else
+		snprintf(p->name, sizeof(p->name), "interrupt %llu", (unsigned long long)c->irq);
+}
+
 /* A CPU that handles an interrupt does nothing else. False: it does not, as far as is known. */
 static bool interrupted(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v,
 			const struct lat_now *n, uint64_t time)
@@ -337,8 +352,10 @@ static bool interrupted(const struct blame *b, struct blame_spike *s, const stru
 	if (named)
 		key = c->irqs ? c->irq : 1ull << 32 | c->softirq;
 	p = blame_part_add(s, CAUSE_HOST_IRQ, key, time);
-	if (!p->name[0])
-		snprintf(p->name, sizeof(p->name), "%s", named ? c->name : "before its exit");
+	if (!p->name[0] && named)
+		name_irq(c, p);
+	else if (!p->name[0])
+		snprintf(p->name, sizeof(p->name), "before its exit");
 	return true;
 }
 
@@ -650,14 +667,14 @@ static int note_host(struct blame *b, enum event_role r, const struct tl_item *i
 
 	if (i->vm < 0 || i->vcpu < 0)
 		return 0;
-	v = u64map_elem(&b->vcpu_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &b->vcpu,
-			&b->vcpu_cap, sizeof(*v));
+	v = blame_elem(b->vcpu_memo, &b->vcpu_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu,
+		       &b->vcpu, &b->vcpu_cap, sizeof(*v));
 	if (!v)
 		return -ENOMEM;
 	v->cpu = i->cpu;
 	if (r == EV_EXIT)
 		why = exit_why(&d->names, blame_field(d, r, 0, i), blame_field(d, r, 1, i));
-	if (r == EV_EXIT || r == EV_ENTRY)
+	if (b->nactive && (r == EV_EXIT || r == EV_ENTRY))
 		exits_over(b, i, r == EV_EXIT ? &why : NULL, blame_field(d, r, 2, i));
 	switch (r) {
 	case EV_ENTRY: v->in_irq = false; break;
@@ -671,14 +688,14 @@ static int note_host(struct blame *b, enum event_role r, const struct tl_item *i
 		v->user_reason = (uint32_t)blame_field(d, r, 0, i);
 		break;
 	case EV_PIO:
-		snprintf(v->what, sizeof(v->what), "port 0x%llx",
-			 (unsigned long long)blame_field(d, r, 1, i));
+		v->what = "port";
+		v->address = blame_field(d, r, 1, i);
 		break;
 	case EV_MMIO:
 	case EV_FAST_MMIO:
 		v->device = true;
-		snprintf(v->what, sizeof(v->what), "at 0x%llx",
-			 (unsigned long long)blame_field(d, r, r == EV_MMIO, i));
+		v->what = "at";
+		v->address = blame_field(d, r, r == EV_MMIO, i);
 		break;
 	default: break;
 	}
@@ -689,7 +706,6 @@ static int note_cpu(struct blame *b, enum event_role r, const struct tl_item *i)
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];
 	struct blame_cpu *c;
-	char handler[32];
 
 	if (i->cpu >= CPUS_MAX)
 		return 0;
@@ -703,24 +719,21 @@ static int note_cpu(struct blame *b, enum event_role r, const struct tl_item *i)
 	case EV_IRQ_ENTRY:
 		c->irqs++;
 		c->irq = blame_field(d, r, 0, i);
-		snprintf(c->name, sizeof(c->name), "interrupt %llu", (unsigned long long)c->irq);
-		if (fmt_str(i->src->fmt, &d->ev[r].f[1], i->rec, handler, sizeof(handler)) &&
-		    handler[0])
-			snprintf(c->name, sizeof(c->name), "%.31s", handler);
+		c->vector = NULL;
+		if (!fmt_str(i->src->fmt, &d->ev[r].f[1], i->rec, c->handler, sizeof(c->handler)))
+			c->handler[0] = '\0';
 		break;
 	/* The host's own: its local timer, calls of other CPUs. */
 	case EV_VECTOR_ENTRY:
 		c->irqs++;
 		c->irq = 1ull << 33 | i->rec->id;
-		snprintf(c->name, sizeof(c->name), "%.*s",
-			 (int)(strlen(fmt_name(i->ev)) - strlen("_entry")), fmt_name(i->ev));
+		c->vector = i->ev;
 		break;
 	case EV_VECTOR_EXIT:
 	case EV_IRQ_EXIT: c->irqs -= c->irqs > 0; break;
 	case EV_SOFTIRQ_ENTRY:
 		c->softirqs++;
 		c->softirq = blame_field(d, r, 0, i);
-		snprintf(c->name, sizeof(c->name), "softirq %llu", (unsigned long long)c->softirq);
 		break;
 	case EV_SOFTIRQ_EXIT: c->softirqs -= c->softirqs > 0; break;
 	default: break;

@@ -59,6 +59,13 @@ struct blame_mark {
 
 #define BLAME_MARKS 64 /* open at once */
 
+/* What a map has for a key: most events are of few vCPUs. */
+struct blame_memo {
+	uint64_t key, at;
+	bool set;
+};
+#define BLAME_MEMOS 64
+
 struct blame {
 	struct blame_opts o;
 	const struct timeline *t;
@@ -80,11 +87,13 @@ struct blame {
 	struct u64map left_at;	/* vm << 32 | vcpu → index + 1 */
 	struct blame_left *left;
 	size_t left_cap;
+	struct blame_memo left_memo[BLAME_MEMOS];
 	bool *limited;		/* by VM: one of its vCPUs had to leave its CPU idle */
 	size_t nlimited;
 	struct u64map halts;	/* by place in a guest: halts << 32 | how many were ended by a
 				 * kick */
 	struct u64map vcpu_of;	/* source << 32 | CPU of the guest → vCPU */
+	struct blame_memo learned[BLAME_MEMOS];
 	struct blame_mark mark[BLAME_MARKS];
 	size_t nmark;
 	/* fault.c */
@@ -93,6 +102,7 @@ struct blame {
 	struct blame_vcpu *vcpu;
 	size_t vcpu_cap;
 	struct u64map vcpu_at;
+	struct blame_memo vcpu_memo[BLAME_MEMOS];
 	struct blame_cpu *cpu;
 	size_t ncpu, cpu_cap;
 	size_t next;		/* spikes by their beginning: the first that has not begun */
@@ -128,6 +138,10 @@ bool blame_kick(const struct blame *b, const struct tl_item *i, int64_t *target)
 int64_t blame_vcpu_of(const struct blame *b, const struct tl_item *i, uint64_t cpu, int64_t other);
 /* Learns that from a guest's event. 0 or -ENOMEM. */
 int blame_vcpu_learn(struct blame *b, const struct tl_item *i) __must_check;
+
+/* u64map_elem(), with a memo of that map: BLAME_MEMOS of them. */
+void *blame_elem(struct blame_memo *memo, struct u64map *map, uint64_t key, void *array, size_t *cap,
+		 size_t elem);
 
 /* fault.c: whether the host has the events. */
 bool blame_knows_faults(const struct blame *b);

@@ -29,12 +29,34 @@ int64_t blame_vcpu_of(const struct blame *b, const struct tl_item *i, uint64_t c
 
 int blame_vcpu_learn(struct blame *b, const struct tl_item *i)
 {
-	uint64_t *v = u64map_at(&b->vcpu_of, (uint64_t)i->src->index << 32 | i->cpu);
+	uint64_t key = (uint64_t)i->src->index << 32 | i->cpu, *v;
+	struct blame_memo *m = &b->learned[key % BLAME_MEMOS];
 
+	if (m->set && m->key == key && m->at == (uint64_t)i->vcpu)
+		return 0;
+	v = u64map_at(&b->vcpu_of, key);
 	if (!v)
 		return -ENOMEM;
 	*v = (uint64_t)i->vcpu;
+	*m = (struct blame_memo){ key, *v, true };
 	return 0;
+}
+
+void *blame_elem(struct blame_memo *memo, struct u64map *map, uint64_t key, void *array, size_t *cap,
+		 size_t elem)
+{
+	struct blame_memo *m = &memo[key % BLAME_MEMOS];
+	char *v, *one;
+
+	if (!m->set || m->key != key) {
+		one = u64map_elem(map, key, array, cap, elem);
+		memcpy(&v, array, sizeof(v)); /* as in array_grow() */
+		if (one)
+			*m = (struct blame_memo){ key, (size_t)(one - v), true };
+		return one;
+	}
+	memcpy(&v, array, sizeof(v));
+	return v + m->at;
 }
 
 /* NULL: out of memory, or of room. */
@@ -300,8 +322,8 @@ int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
 		switched(b, i);
 	if ((r != EV_ENTRY && r != EV_EXIT) || i->vm < 0 || i->vcpu < 0)
 		return 0;
-	l = u64map_elem(&b->left_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &b->left,
-			&b->left_cap, sizeof(*l));
+	l = blame_elem(b->left_memo, &b->left_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu,
+		       &b->left, &b->left_cap, sizeof(*l));
 	if (!l)
 		return -ENOMEM;
 	if (r == EV_EXIT) {
