@@ -14,37 +14,37 @@ const struct blame_name blame_whats[BLAME_WHATS] = {
 	[BLAME_STALL] = { "stall", "the vCPU was left, not halted, and not entered again" },
 	[BLAME_TIMERLAT] = { "timerlat", "the guest's timerlat tracer measured it" },
 	[BLAME_NOISE] = { "noise", "the guest's osnoise tracer measured it" },
-	[BLAME_MARKER] = { "marker", "what lies between the two markers" },
+	[BLAME_MARKER] = { "marker", "the time between two markers" },
 	[BLAME_MOMENT] = { "moment", "nothing was late: what the vCPU did around that time" },
 };
 
 const struct blame_name blame_causes[BLAME_CAUSES] = {
-	[CAUSE_UNKNOWN] = { "unknown", "the captures do not tell" },
+	[CAUSE_UNKNOWN] = { "unknown", "the captures do not show it" },
 	[CAUSE_LOST] = { "lost", "events were lost there" },
 	[CAUSE_HOST_TASK] = { "host-task", "another task had the vCPU's CPU" },
 	[CAUSE_SIBLING] = { "sibling", "another vCPU of this VM had its CPU" },
 	[CAUSE_HOST_IRQ] = { "host-irq", "the host served an interrupt or softirq" },
-	[CAUSE_THROTTLED] = { "throttled", "it could run and its CPU was idle: a limit of its cgroup" },
+	[CAUSE_THROTTLED] = { "throttled", "it could run, but its CPU was idle: a limit of its cgroup" },
 	[CAUSE_STOPPED] = { "stopped", "its thread was stopped by a signal" },
 	[CAUSE_MIGRATED] = { "migrated", "the host moved it to another CPU" },
-	[CAUSE_EXIT_KERNEL] = { "exit-kernel", "KVM took long with an exit" },
-	[CAUSE_EXIT_USER] = { "exit-user", "the VMM took long with an exit, on a CPU" },
-	[CAUSE_VMM] = { "vmm", "the VMM had it: its thread slept, or another one worked" },
+	[CAUSE_EXIT_KERNEL] = { "exit-kernel", "KVM took long to handle an exit" },
+	[CAUSE_EXIT_USER] = { "exit-user", "the VMM took long to handle an exit, on a CPU" },
+	[CAUSE_VMM] = { "vmm", "in the VMM: its thread slept, or another one worked" },
 	[CAUSE_PAGE_FAULT] = { "page-fault", "memory of the guest had to be mapped" },
 	[CAUSE_DISK] = { "disk", "the host's disk" },
-	[CAUSE_HALT_WAKE] = { "halt-wake", "the way of a vCPU that had slept back into the guest" },
+	[CAUSE_HALT_WAKE] = { "halt-wake", "a vCPU that had slept came back into its guest" },
 	[CAUSE_HOST_TIMER] = { "host-timer", "the host's own timer came late" },
-	[CAUSE_LOCK_HOLDER] = { "lock-holder", "it waited for a lock: spun, or halted" },
-	[CAUSE_GUEST_IRQS_OFF] = { "guest-irqs-off", "the guest ran, and did not take its interrupt" },
+	[CAUSE_LOCK_HOLDER] = { "lock-holder", "it waited for a lock, spinning or halted" },
+	[CAUSE_GUEST_IRQS_OFF] = { "guest-irqs-off", "the guest ran without taking its interrupt" },
 	[CAUSE_GUEST_HANDLER] = { "guest-handler", "the guest served interrupts or softirqs" },
-	[CAUSE_GUEST_SCHED] = { "guest-sched", "the guest had not switched to that task" },
+	[CAUSE_GUEST_SCHED] = { "guest-sched", "the guest had not switched to the task yet" },
 	[CAUSE_GUEST_SLEEP] = { "guest-sleep", "the guest's program, or the guest, slept" },
-	[CAUSE_GUEST_CODE] = { "guest-code", "the guest ran that very code" },
+	[CAUSE_GUEST_CODE] = { "guest-code", "the guest ran this code itself" },
 };
 
 /*
- * The largest cause; unknown if the unknown part is larger, or if what the alignment may be off
- * could make up all of it. off: cycles, UINT64_MAX: unknown.
+ * The largest cause; unknown if the unknown part is larger. It is sure if the alignment's error
+ * could not make another one as large. off: that error in cycles, UINT64_MAX: unknown.
  */
 void blame_judge(struct blame_spike *s, uint64_t off)
 {

@@ -54,8 +54,8 @@ static const struct event_irqs gic = {
 	.listed = true, .is_timer = is_timer, .handles = handles,
 	.no_deadlines = "the timer of an arm64 guest is set without an exit, so no event has its "
 			"deadlines",
-	.untold = "interrupts that vCPUs send each other, and messages through an ITS, are in no "
-		  "event of the host: their handlers are those without an interrupt",
+	.untold = "the host has no events of interrupts that vCPUs send each other, or of messages "
+		  "through an ITS: their handlers count as without an interrupt",
 };
 
 /* The guest waits for an interrupt (WFI), or for an event as one that spins does (WFE). */

@@ -170,7 +170,7 @@ int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct 
 		return err_set(err, ENOMEM, "out of memory");
 	g->map = map;
 	if (there < 0)
-		return err_set(err, ENOENT, "host capture %s knows no VM with UUID or name of %s",
+		return err_set(err, ENOENT, "host capture %s has no VM with the UUID or name of %s",
 			       path, label);
 	ret = find_arrival(g, (size_t)there, &vcpu);
 	if (ret == -ENODATA)

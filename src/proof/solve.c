@@ -124,7 +124,7 @@ static const char *prepare(struct solve *s)
 	if (!s->windows)
 		return "the host capture shows no entries and exits of this VM's vCPUs";
 	if (s->nev < SOLVE_MIN_EVENTS)
-		return "the guest capture has too few events on vCPUs that the host capture shows";
+		return "the guest capture has too few events of vCPUs that are in the host capture";
 	if (s->hspan >> 61 || s->gspan >> 61)
 		return "the stamps of one capture are too far apart";
 	overlap = MIN(s->hspan, s->gspan) / LEAST_OVERLAP;
@@ -235,13 +235,13 @@ static int run(struct solve *s, struct solve_result *r)
 	r->events = s->nev;
 	ret = solve_both(s, r);
 	if (ret == -ENODATA)
-		r->why = "the vCPUs ran without a break: their windows tell nothing";
+		r->why = "the vCPUs never left their guest: the windows exclude no offset";
 	else if (ret == -E2BIG)
 		r->why = "too many offsets fit: record longer";
 	else if (ret == -EDOM)
-		r->why = "an offset that fits may as well be chance: record longer";
+		r->why = "an offset fits, but that may be chance: record longer";
 	else if (ret == -ETIME)
-		r->why = "too many offsets nearly fit: the search ended at its limit of work";
+		r->why = "too many offsets nearly fit: the search reached its limit";
 	else if (!ret && !r->found)
 		r->why =
 			"no offset puts the guest's events into the windows: another VM, another ratio "

@@ -191,7 +191,7 @@ for side in host guest; do
 	# CAP_KILL 5, CAP_SYS_RESOURCE 24
 	allow=0x1000020
 	is "$((0x$(status_of "$recorder" CapEff) & ~allow))" 0 "$side: recorder: no capability but a few"
-	is "$((0x$(status_of "$recorder" CapPrm) & ~allow))" 0 "... none to be had again"
+	is "$((0x$(status_of "$recorder" CapPrm) & ~allow))" 0 "... and can get none back"
 	is "$(status_of "$recorder" CapBnd | tr -d 0)$(status_of "$recorder" CapInh | tr -d 0)" "" "... by any exec"
 	is "$(status_of "$recorder" NoNewPrivs)" 1 "... no new privileges"
 	is "$(cat /proc/"$recorder"/task/*/status | grep -c '^NoNewPrivs:.*1')" \
@@ -215,7 +215,7 @@ for side in host guest; do
 	# CAP_DAC_READ_SEARCH 2, CAP_SYS_PTRACE 19; nobody looks for VMs in a guest.
 	looker=$(grep -l "^PPid:[[:space:]]*$recorder\$" /proc/[0-9]*/status 2>/dev/null | xargs grep -sl kvmft-look)
 	if [ $side = host ]; then
-		is "$((0x$(sed -n 's/^CapPrm:[[:space:]]*//p' "$looker") & ~0x80004))" 0 "... who looks for VMs has no more"
+		is "$((0x$(sed -n 's/^CapPrm:[[:space:]]*//p' "$looker") & ~0x80004))" 0 "... the process that looks for VMs has no more"
 	else
 		is "$looker" "" "... and nobody looks for VMs"
 	fi
@@ -244,7 +244,7 @@ if command -v strace >/dev/null && strace -o /dev/null true 2>"$err"; then
 		awk '/landlock_restrict_self/ { on[$1] = 1 }
 			on[$1] && /open/ && / = [0-9]+</ { sub(/.* = [0-9]+/, ""); print }' "$tmp/calls" |
 			grep -vE "^<($tmp/|$tracefs/|/sys/devices/system/cpu/)" >"$tmp/opened"
-		is "$(cat "$tmp/opened")" "" "... it opens nothing else"
+		is "$(cat "$tmp/opened")" "" "... it opens no other file"
 	done
 	recorder=
 	nothing_left "within walls"
@@ -264,7 +264,7 @@ while [ "$(status_of $reader NoNewPrivs)" != 1 ] && [ $n -lt 100 ]; do
 	sleep 0.05
 	n=$((n + 1))
 done
-is "$((0x$(status_of $reader CapEff) & ~4))" 0 "reader: no capability but that of reading"
+is "$((0x$(status_of $reader CapEff) & ~4))" 0 "reader: no capability but to read"
 is "$(status_of $reader NoNewPrivs)" 1 "... no new privileges"
 exec 3>&-
 wait $reader

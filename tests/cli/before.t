@@ -9,7 +9,7 @@
 need_recording "a flight recorder's ring"
 run "$kvmft" record --as host --before 2s -o "$tmp/no"
 status_is 2 "without --flight-recorder"
-err_has "needs --flight-recorder" "... it is said"
+err_has "needs --flight-recorder" "... it is reported"
 run "$kvmft" record --as host --flight-recorder --before 0s -o "$tmp/no"
 status_is 2 "nothing asked for"
 run "$kvmft" record --as host --flight-recorder --before 2s --clock counter -e kvm:kvm_pio -o "$tmp/no"
@@ -42,7 +42,7 @@ ok "... in what was written, too ($grown ms)" test "$grown" -ge 3000
 
 run "$kvmft" record --as host --flight-recorder --before 2s -b 256K -e kvm:kvm_pio -d 6s -o "$tmp/short"
 status_is 3 "a ring of a size that was asked for"
-err_has 'the ring reaches back 0\.[0-9] s, --before asks for 2\.0 s and a second more: -b [0-9]+M would do' "... is not touched, and what would do is said"
+err_has 'the ring reaches back 0\.[0-9] s, --before asks for 2\.0 s and a second more: -b [0-9]+M would do' "... is not touched, and the message says what would do"
 ok "... how far it reached is in the capture" test "$(held "$tmp/short")" -lt 2000
 remedy=$(sed -n 's/.*: \(-b [0-9]*M\) would do.*/\1/p' "$err")
 # shellcheck disable=SC2086 # two words
@@ -83,7 +83,7 @@ cpus=$(sed 's/.*cpu//' "$tmp/parts" | sort -u | wc -l)
 pauses=$(($(wc -l <"$tmp/parts") - cpus))
 ok "... in three parts" test "$pauses" -ge 2
 is "$(grep -c 'NOT RECORDED on this CPU, while the ring was written out, within [0-9.]* [num]*s$' "$out")" \
-	"$pauses" "... the pauses are told of each CPU that has events on both sides"
+	"$pauses" "... pauses are reported for each CPU with events on both sides"
 
 # A marker of a program as trigger, here and on another side: written to the machine's own file where the kernel
 # copies markers, else to the one that the recorder named.

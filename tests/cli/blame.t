@@ -138,7 +138,7 @@ is "$(sed -n 's/^host-task  *\([0-9]*\) .*/\1/p' "$out")" 2 "... counts the spik
 is "$(grep -c exit-kernel "$out")" 0 "... --than leaves out the shorter ones"
 run "$kvmft" blame -q --than 1s "$tmp/host"
 status_is 1 "nothing as long as --than"
-err_has 'nothing was late by as much as --than says' "... is told"
+err_has 'nothing was late by as much as --than says' "... is reported"
 run "$kvmft" blame -q --at 92100ns --format csv "$tmp/host"
 status_is 0 "--at"
 is "$(sed -n '2s/,.*lock-holder.*/ lock-holder/p' "$out")" "stall lock-holder" "... the one of that time comes first"
@@ -161,13 +161,13 @@ ok "... within 80 columns but for that" sh -c "grep -vE '^(host |one |#)' '$out'
 } >"$tmp/many"
 capture host <"$tmp/many"
 parts --what stall "$tmp/host" >"$tmp/got"
-ok "a spike of fifty parts: all of it is told" grep -qE '^stall 520 host-task: host-task \(others\) 270, unknown \(many others\) 20, ' "$tmp/got"
+ok "a spike of fifty parts: all of them are shown" grep -qE '^stall 520 host-task: host-task \(others\) 270, unknown \(many others\) 20, ' "$tmp/got"
 is "$(grep -oE 'host-task [^)]*\) [0-9]+' "$tmp/got" | awk '{ s += $NF } END { print s }')" 500 "... by its cause"
 
 # The last of a recording; of a flight recorder, the last before its snapshot.
 run "$kvmft" blame -q --last 2us "$tmp/host"
-status_is 1 "--last of what does not tell its end"
-err_has 'nothing in .* tells when its recording ended' "... is told"
+status_is 1 "--last with a capture that does not say when it ended"
+err_has 'nothing in .* tells when its recording ended' "... is reported"
 { echo "meta stop tsc=95000"; cat "$tmp/events"; } >"$tmp/stopped"
 capture host <"$tmp/stopped"
 parts --last 2us --what stall "$tmp/host" | sed 's/ (.*//' >"$tmp/got"
@@ -190,7 +190,7 @@ is "$(awk -F , '/^stall/ { print $9 }' "$out" | uniq | tr '\n' ' ')" "host-irq l
 sed 's/^0 10100 .*/0 gap 3/' "$tmp/events" >"$tmp/gap"
 capture host <"$tmp/gap"
 run "$kvmft" blame -q --from 9us --to 11us "$tmp/host"
-status_is 1 "a stall with a gap in it is none"
+status_is 1 "no stall across a gap"
 run "$kvmft" blame -q "$tmp/host"
 status_is 3 "events were lost: exit code 3"
 
@@ -385,14 +385,14 @@ capture guest <<'END'
 END
 parts --what timer "$tmp/host" "$tmp/guest=one" >"$tmp/got"
 is "$(cat "$tmp/got")" "timer 40200 unknown: unknown (the guest, or an interrupt of the host) 40000, host-irq (interrupt) 100, \
-guest-irqs-off (hog-78) 100" "a late timer where nobody can tell whether the guest ran"
+guest-irqs-off (hog-78) 100" "a late timer where it is not known whether the guest ran"
 run "$kvmft" blame -q --what timer "$tmp/host" "$tmp/guest=one"
 out_has '^# .* record its irq_vectors:' "... and what to record"
 echo "recorded irq:softirq_entry" >>"$tmp/late"
 capture host <"$tmp/late"
 parts --what timer "$tmp/host" "$tmp/guest=one" >"$tmp/got"
 is "$(cat "$tmp/got")" "timer 40200 host-timer: host-timer (the guest ran meanwhile) 40000, host-irq (interrupt) 100, \
-guest-irqs-off (hog-78) 100" "... and where the host's softirqs were recorded, and were none"
+guest-irqs-off (hog-78) 100" "... and where softirqs of the host were recorded, but none came"
 # Interrupts are off while its kernel waits for a lock: told by where exits find it, if its symbols are known.
 capture host <<'END'
 0   1000 101 kvm_entry vcpu_id=0
@@ -452,14 +452,14 @@ grep '^[0-9]' "$tmp/guest.txt" | grep -v osnoise: >"$tmp/plain"
 capture guest <"$tmp/plainer"
 run "$kvmft" blame -q --what timerlat "$tmp/host" "$tmp/guest=one"
 status_is 4 "timerlat where no tracer ran"
-err_has 'timerlat: needs a capture of the guest, with osnoise:timerlat_sample' "... is told"
+err_has 'timerlat: needs a capture of the guest, with osnoise:timerlat_sample' "... is reported"
 parts --from-marker begin --to-marker end "$tmp/host" "$tmp/guest=one" >"$tmp/got"
 ok "between markers: asleep, then on another vCPU" grep -qxF \
 	"marker 25500 guest-sleep: guest-sleep 22000, guest-code (victim-77) 2500, guest-sched (<idle>-0, on its way to switch) 1000" "$tmp/got"
 sed 's/^0  20100 .*/0 gap 3/' "$tmp/both" >"$tmp/gap"
 capture host <"$tmp/gap"
 parts --what wakeup "$tmp/host" "$tmp/guest=one" >"$tmp/got"
-ok "what a gap of the host hides is lost, and nobody's" grep -qE '^wakeup 6300 lost: lost [0-9]+' "$tmp/got"
+ok "what a gap of the host hides is lost, not anyone's" grep -qE '^wakeup 6300 lost: lost [0-9]+' "$tmp/got"
 capture host <"$tmp/both"
 run "$kvmft" blame -q --from-marker nosuch --to-marker end "$tmp/host" "$tmp/guest=one"
 status_is 1 "markers that are not there"
@@ -471,10 +471,10 @@ status_is 0 "--at where nothing was late"
 
 run "$kvmft" blame -q --what io "$tmp/host" "$tmp/guest=one"
 status_is 4 "a kind of spike that the captures do not show"
-err_has 'io: the guest capture has no block:block_rq_issue' "... is told with what it takes"
+err_has 'io: the guest capture has no block:block_rq_issue' "... is reported with the remedy"
 run "$kvmft" blame -q --vcpu 7 "$tmp/host" "$tmp/guest=one"
 status_is 1 "a vCPU that is not there"
-err_has 'no event of a vCPU that --vcpu names' "... is told"
+err_has 'no event of a vCPU that --vcpu names' "... is reported"
 # What is late at a moment may have begun long before, and what reaches into a window is whole.
 for when in "--at 50us" "--from 40us --to 45us"; do
 	# shellcheck disable=SC2086 # words
@@ -531,7 +531,7 @@ capture host <<'END'
 END
 run "$kvmft" blame -q "$tmp/host" "$tmp/guest"
 status_is 4 "a guest of one of two VMs"
-err_has "name its VM: $tmp/guest=SEL\. VMs there: " "... is told, with how to name it"
+err_has "name its VM: $tmp/guest=SEL\. VMs there: " "... is reported, with how to name it"
 run "$kvmft" blame -q --naming "kvmft blame run/host run/GUEST=SEL" "$tmp/host" "$tmp/guest"
 err_has 'name its VM: kvmft blame run/host run/GUEST=SEL\. VMs there: ' "... by record --blame, too"
 

@@ -32,7 +32,7 @@ is "$(ldd "$tmp/build/kvmft" | grep -cE 'libkmod|libzstd')" 0 "minimal kvmft nee
 # 4: this machine lacks something.
 run "$tmp/build/kvmft" check --host --format json
 ok "minimal kvmft check (exit $rc)" test "$rc" = 0 -o "$rc" = 4
-out_has '"name":"kvm-module".*built without libkmod' "... tells of modules what can be told"
+out_has '"name":"kvm-module".*built without libkmod' "... says what is known of modules"
 # Nothing to do the second time; one object when one file changed.
 ok "second build does nothing" sh -c "! '$make' -C '$top' NODEPS=1 O='$tmp/build' WERROR=1 MINIMAL=1 | grep -E ' (CC|LD|AR) '"
 ok "install into DESTDIR" "$make" -C "$top" NODEPS=1 O="$tmp/build" WERROR=1 MINIMAL=1 DESTDIR="$tmp/dest" prefix=/usr install
@@ -54,7 +54,7 @@ again=build/again.$$
 object=$again/src/util/str.o
 ok "an object, by the folder's whole path" "$make" -C "$top" NODEPS=1 O="$top/$again" $object
 run "$make" -C "$top" NODEPS=1 -W include/kvmft/util.h O=$again $object
-out_has '^ *CC +src/util/str' "... is made anew by its short one when a header changed"
+out_has '^ *CC +src/util/str' "... is rebuilt by its short one when a header changed"
 rm -rf "${top:?}/$again"
 
 # ---- the build for small hosts ----

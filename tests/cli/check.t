@@ -151,7 +151,7 @@ hide="for m in /sys/kernel/tracing /sys/kernel/debug/tracing /sys/kernel/debug; 
 in_namespaces "$hide" check --host
 if grep -q tracefs /proc/filesystems; then
 	is "$(item tracefs)" ok "tracefs is not mounted: record can"
-	out_has 'not mounted now; kvmft record mounts it' "... is said"
+	out_has 'not mounted now; kvmft record mounts it' "... is reported"
 	if command -v setpriv >/dev/null; then
 		run unshare -m sh -c "$hide; exec setpriv --bounding-set -sys_admin --inh-caps -sys_admin \
 			'$bin/kvmft' check --host"
@@ -178,7 +178,7 @@ fi
 if [ "$fs" = /sys/kernel/tracing ]; then
 	in_namespaces "mount -o remount,ro,bind $fs" check --host
 	is "$(item privilege)" LACKING "tracefs is read-only, as in a container"
-	out_has 'Read-only file system' "... is said"
+	out_has 'Read-only file system' "... is reported"
 	out_has 'remedy: mount tracefs read-write' "... with its remedy"
 else
 	skip "tracefs is read-only" "tracefs is not on /sys/kernel/tracing"

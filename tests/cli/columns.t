@@ -62,7 +62,7 @@ is "$(head -n 1 "$out" | cut -c 1-50)" "host fifteen-bytes-x-4194303 [00] 10.000
 
 sed '/^0   3000/a 0 gap 5' "$golden/latency-host.txt" | compiled gap
 run "$kvmft" merge -q "$tmp/gap" "$tmp/guest=one"
-out_has '^host -             \[0\]  0\.000003000  LOST 5 EVENTS of this CPU' "lost events stand in the same columns"
+out_has '^host -             \[0\]  0\.000003000  LOST 5 EVENTS of this CPU' "lost events are in the same columns"
 sed 's/^\(0   8120.*\)/1   8120  77 block:block_rq_complete dev=0xfe00000 sector=2048 nr_sector=8/' "$golden/latency-guest.txt" |
 	sed 's/^meta cpu n=0 apicid=0/&\nmeta cpu n=1 apicid=9/' | compiled other
 run "$kvmft" merge -q "$tmp/host" "$tmp/other=one"

@@ -332,7 +332,7 @@ around "host mono_raw to host boot: no guest needed" 900000020 1200 \
 	--from host-mono_raw --to host-boot -i "$h" 0.9
 run conv --from host-tsc --to host-mono -i "$h" 9000000000
 status_is 0 "outside of the samples"
-err_has '1 of 1 results lie outside of the samples' "... is said"
+err_has '1 of 1 results lie outside of the samples' "... is reported"
 
 (cd "$tmp" && cp -r host kvmft.data && "$kvmft" convert --from host-tsc --to guest-tsc 2000000000) >"$out" 2>&1
 is "$(cat "$out")" 1500000000 "kvmft.data is the default"

@@ -49,7 +49,7 @@ while [ "$(stored | wc -l)" -lt 3 ] && [ $n -lt 200 ]; do
 done
 cron -d 20ms
 status_is 1 "while another one records: exit 1"
-err_has "another kvmft still records into $dir: nothing was recorded" "... is told"
+err_has "another kvmft still records into $dir: nothing was recorded" "... is reported"
 err_one_line "overlap"
 is "$(stored | wc -l | tr -d ' ')" 3 "... and nothing was made"
 kill -KILL "$recorder"
@@ -75,7 +75,7 @@ mv "$dir/$(stored | grep 'Z' | sed -n 2p)" "$dir/keep-me"
 cron --keep-captures 2 -d 20ms
 status_is 0 "--keep-captures 2"
 is "$(stored | grep -cv '2020\|other')" 2 "... leaves two with the new one"
-ok "... of which one is the newest before" test -d "$dir/$kept"
+ok "... one of them the newest before" test -d "$dir/$kept"
 ok "... nothing that is no capture goes" test -f "$dir/kvmft-20200101T000000Z/file" -a -d "$dir/kvmft-other"
 ok "... nor one of another name" test -f "$dir/keep-me/meta"
 rm -rf "$dir/kvmft-20200101T000000Z" "$dir/kvmft-other"
@@ -96,7 +96,7 @@ wrong()
 	shift 2
 	run "$kvmft" record --as host "$@"
 	status_is 2 "$name"
-	err_has "$pattern" "... is told"
+	err_has "$pattern" "... is reported"
 }
 wrong "--output and --output-dir" "exclude each other" -o x --output-dir "$dir"
 wrong "--keep-captures alone" "goes with --output-dir" --keep-captures 2
@@ -104,13 +104,13 @@ wrong "--keep-captures 0" "would remove the new capture" --output-dir "$dir" --k
 before=$(ls "$dir")
 run "$kvmft" record --as host --output-dir "$dir" -e kvm:kvm_exit -d 1ms --min-free 1000000G
 status_is 1 "a disk with less room than --min-free"
-err_has 'nothing was recorded: .* are free where .* is, which leaves no room above --min-free' "... is told"
+err_has 'nothing was recorded: .* are free where .* is, which leaves no room above --min-free' "... is reported"
 is "$(ls "$dir")" "$before" "... and no capture is made"
 run "$kvmft" record --as host -o "$tmp/noroom" -e kvm:kvm_exit -d 1ms --min-free 1000000G
 status_is 1 "... with -o as well"
 run "$kvmft" record --as host --output-dir "$tmp/nowhere" -e kvm:kvm_exit -d 1ms
 status_is 1 "a directory that is not there"
-err_has "cannot open directory $tmp/nowhere: No such file" "... is told"
+err_has "cannot open directory $tmp/nowhere: No such file" "... is reported"
 err_one_line "a directory that is not there"
 nothing_left "a directory that is not there"
 
@@ -125,7 +125,7 @@ if mount -t tmpfs -o size=64k,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	done
 	# 1 before anything was recorded, 3 after: where the disk is full first differs.
 	ok "full disk (exit $rc)" test "$rc" = 1 -o "$rc" = 3
-	err_has '^kvmft record: .*No space left on device' "... is told"
+	err_has '^kvmft record: .*No space left on device' "... is reported"
 	err_one_line "full disk"
 	nothing_left "full disk"
 	umount "$tmp/small" && mounted=
@@ -138,7 +138,7 @@ run env -i PATH=/usr/bin:/bin timeout 60 "$kvmft" record --as host -e 'kvm:*' -b
 lines=$(wc -l <"$err" | tr -d ' ')
 is "$([ "$rc" = 0 ] && [ "$lines" = 0 ] || { [ "$rc" = 3 ] && [ "$lines" -gt 0 ]; } && echo yes)" yes \
 	"a ring of 4K: exit $rc, $lines lines"
-[ "$rc" != 3 ] || err_has ' [1-9][0-9]* lost \(command\)' "... how many is told"
+[ "$rc" != 3 ] || err_has ' [1-9][0-9]* lost \(command\)' "... their number is reported"
 
 # ---- duration ----
 
@@ -164,7 +164,7 @@ args=$(echo "$line" | sed 's/.* root kvmft //; s,/var/lib/kvmft,'"$dir"',; s/-d 
 # shellcheck disable=SC2086 # words
 run env -i PATH=/usr/bin:/bin timeout 60 "$kvmft" ${args%%record*}record --as host ${args#*record}
 status_is 0 "... that works"
-is "$(cat "$out" "$err")" "" "... and says nothing"
+is "$(cat "$out" "$err")" "" "... silently"
 unit=$top/contrib/systemd/kvmft-record.service
 exec_start=$(sed -n 's/^ExecStart=//p' "$unit")
 args=$(echo "$exec_start" | sed 's/^[^ ]*//; s,/var/lib/kvmft,'"$dir"',; s/-d 20s/-d 20ms/; s/--min-free 1G//; s/ record / record --as host /')
@@ -183,7 +183,7 @@ if command -v setpriv >/dev/null; then
 		setpriv --no-new-privs --bounding-set "$some" --inh-caps -all \
 		env -i PATH=/usr/bin:/bin "$kvmft" $args
 	status_is 0 "contrib/systemd: the command works with the privileges of the unit ($some)"
-	is "$(cat "$out" "$err")" "" "... and says nothing"
+	is "$(cat "$out" "$err")" "" "... silently"
 else
 	skip "contrib/systemd: privileges" "setpriv is not installed"
 fi

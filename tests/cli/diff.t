@@ -117,7 +117,7 @@ ok "ten more of the same: at most one has a difference" test "$(cat "$tmp/alarms
 # ---- one thing changed ----
 
 is "$(rows base rate | cut -d ' ' -f 1)" "IO_INSTRUCTION,rate" "a rate that doubled leads"
-is "$(rows base rate | tr ' ' '\n' | grep -cv '^IO_INSTRUCTION\|^$')" 0 "... and nothing else changed"
+is "$(rows base rate | tr ' ' '\n' | grep -cv '^IO_INSTRUCTION\|^$')" 0 "... and nothing else did"
 diff_of base rate
 status_is 0 "... exit 0"
 out_has '^IO_INSTRUCTION +per second +3[0-9][0-9]\.[0-9] +[67][0-9][0-9]\.[0-9] +\+(8|9|10|11|12)[0-9]\.[0-9]% +0\.[67][0-9]% <0\.001$' \
@@ -158,7 +158,7 @@ out_has 'base: 0\.800 s' "... is what it is of"
 # ---- cannot tell ----
 
 diff_of base tiny
-status_is 4 "a short one cannot tell"
+status_is 4 "a short one is not enough"
 err_has 'cannot tell: .*/tiny is only 0\.050 s long; .* 200 ms or more' "... and says so"
 ok "... without a table" test ! -s "$out"
 err_one_line "a short one"
@@ -199,7 +199,7 @@ diff_of base rate --all --top 1
 out_has '^\.\.\.$' "--top: there is more"
 diff_of base rate --format json
 ok "JSON" python3 -m json.tool "$out"
-ok "... tells what differs" grep -q '"differs":true' "$out"
+ok "... says what differs" grep -q '"differs":true' "$out"
 ok "... and all rows" test "$(grep -o '"beyond_noise":false' "$out" | wc -l)" -gt 5
 cp "$out" "$tmp/json"
 diff_of base rate --format json
@@ -227,7 +227,7 @@ diff_of base same -e nosuch
 status_is 2 "a class that is not there"
 diff_of base same --before-guest "$tmp/base"
 status_is 2 "a guest on one side"
-err_has '--before-guest alone' "... is told"
+err_has '--before-guest alone' "... is reported"
 diff_of base same --vm two
 status_is 1 "a VM that is not there"
 diff_of base same -e msr

@@ -77,13 +77,13 @@ status_is 1 "a process that is not there"
 err_has 'no process 999999999' "... is named"
 run "$kvmft" exits -p $$ 1
 status_is 1 "a process that is no VM"
-err_has "PID $$ .* is not a VM.*kvmft list" "... is told so"
+err_has "PID $$ .* is not a VM.*kvmft list" "... is reported"
 err_one_line "a process that is no VM"
 run "$kvmft" exits -t 999999999 1
 status_is 1 "a thread that is not there"
 run "$kvmft" exits -t $$ 1
 status_is 1 "a thread of no VM"
-err_has "TID $$ .* is not a VM" "... is told so"
+err_has "TID $$ .* is not a VM" "... is reported"
 # Root in a container may lack the right to look at others: what we may look at is told all the same.
 if command -v setpriv >/dev/null; then
 	run setpriv --bounding-set=-sys_ptrace "$kvmft" exits -p $$ 1
@@ -122,7 +122,7 @@ else
 fi
 run "$kvmft" exits -p "$vm" -a --time --format json 200ms
 status_is 1 "nothing seen is no success"
-err_has 'no exits of PID .* were seen in' "... is told"
+err_has 'no exits of PID .* were seen in' "... is reported"
 out_has '"count":0,"exits":\[\]' "... and the table is there, empty"
 run "$kvmft" exits -p "$vm" --interval 100ms --count 2 --format csv
 is "$(cat "$out")" "time,seconds,pid,tid,vm,name,uuid,vcpu,reason,code,count" "CSV has its header once"

@@ -43,7 +43,7 @@ usage()
 	shift 2
 	run "$kvmft" export "$@"
 	status_is 2 "$name: exit 2"
-	err_has "$pattern" "... is told"
+	err_has "$pattern" "... is reported"
 	err_one_line "$name"
 }
 
@@ -66,7 +66,7 @@ is "$(stat -c %a "$tmp/out.dat")" 600 "... for its owner"
 cp "$tmp/out.dat" "$tmp/first.dat"
 run "$kvmft" export -i "$tmp/host" -o "$tmp/out.dat"
 status_is 1 "it exists"
-err_has 'use --force to replace it' "... is told"
+err_has 'use --force to replace it' "... is reported"
 err_one_line "it exists"
 ok "... and is untouched" cmp "$tmp/out.dat" "$tmp/first.dat"
 run "$kvmft" export -q --force -i "$tmp/host" -o "$tmp/out.dat"
@@ -84,7 +84,7 @@ fi
 # 64 KiB are not enough: what was begun is removed.
 run sh -c "ulimit -f 64; trap '' XFSZ; exec '$kvmft' export -i '$tmp/host' -o '$tmp/limit.dat'"
 status_is 1 "no room for the file"
-err_has 'cannot write .*limit.dat: File too large' "... is told"
+err_has 'cannot write .*limit.dat: File too large' "... is reported"
 ok "... and half a file is not left" test ! -e "$tmp/limit.dat"
 
 # ---- trace-cmd and kvmft read it ----
@@ -190,7 +190,7 @@ for how in "" --v7; do
 	# shellcheck disable=SC2086 # perhaps no option
 	run "$kvmft" export $how -i "$tmp/lossy" -o "$tmp/lossy.dat"
 	status_is 3 "lost events $how: exit 3"
-	err_has '777 lost' "... is told"
+	err_has '777 lost' "... is reported"
 	events_of "$tmp/lossy.dat" >"$tmp/got"
 	ok "... the others are there" cmp "$tmp/got" "$tmp/want.lossy"
 	run "$kvmft" export -q -i "$tmp/lossy.dat" --to json
@@ -206,7 +206,7 @@ cp -r "$tmp/host" "$tmp/broken"
 printf '\377\377\377\377' | dd of="$tmp/broken/seg000000/cpu1" bs=1 seek=8200 conv=notrunc 2>/dev/null
 run "$kvmft" export -i "$tmp/broken" -o "$tmp/broken.dat"
 status_is 3 "a damaged sub-buffer: exit 3"
-err_has 'damaged' "... is told"
+err_has 'damaged' "... is reported"
 if [ -n "$have_trace_cmd" ]; then
 	report "$tmp/broken.dat"
 	is "$? $(cat "$tmp/report.err")" "0 " "... and trace-cmd reads the rest without a word"
@@ -216,7 +216,7 @@ status_is 3 "... where it is a loss"
 out_has '"kind":"gap".*"lost":null' "... of unknown size"
 out_has '"kind":"end",.*"lost":null' "... and so in the last line"
 run "$kvmft" export -q -i "$tmp/broken" --to json
-out_has '"kind":"damage","side":"host".*"cpu":1.*"subbuf":2' "JSON tells the place of damage"
+out_has '"kind":"damage","side":"host".*"cpu":1.*"subbuf":2' "JSON has the place of damage"
 head -c 30000 "$tmp/out.dat" >"$tmp/cut.dat"
 run "$kvmft" export -q -i "$tmp/cut.dat" --to json
 status_is 3 "a file that was cut: exit 3"
@@ -225,7 +225,7 @@ status_is 3 "a file that was cut: exit 3"
 
 run "$kvmft" export -i "$tmp/host" -o "$tmp/pair.dat" "$tmp/guest"
 status_is 0 "a pair"
-err_has "one: $tmp/pair-one.dat" "... the guest's file is told"
+err_has "one: $tmp/pair-one.dat" "... the guest's file is named"
 if [ -n "$have_trace_cmd" ]; then
 	trace-cmd report -t -i "$tmp/pair.dat" -i "$tmp/pair-one.dat" >"$tmp/both" 2>"$tmp/report.err"
 	is "$? $(cat "$tmp/report.err")" "0 " "trace-cmd reads both without a word"
@@ -248,7 +248,7 @@ else
 fi
 run "$kvmft" export -q --force --tsc-ratio 8589934592/32 --time-shift -i "$tmp/host" -o "$tmp/shift.dat" "$tmp/guest"
 status_is 1 "--time-shift of a scaled TSC"
-err_has 'leave --time-shift out' "... is told"
+err_has 'leave --time-shift out' "... is reported"
 err_one_line "--time-shift of a scaled TSC"
 if pkg-config --exists libkshark 2>/dev/null; then
 	# shellcheck disable=SC2046 # flags
@@ -295,7 +295,7 @@ status_is 0 "JSON of a guest alone"
 out_has '"side":"guest","vm":"guest","cpu":2,"vcpu":2' "... is on its own time"
 run "$kvmft" export -q -i "$tmp/guest" --to json --clock kvmclock
 status_is 2 "a guest alone has no kvmclock"
-err_has 'alone has no such time' "... is told"
+err_has 'alone has no such time' "... is reported"
 
 # ---- Perfetto ----
 
@@ -315,17 +315,17 @@ is "$([ "$rc" = 0 ] || [ "$rc" = 3 ] && echo yes)" yes "a capture without clock 
 sed -i 's/^ring /&clock=x86-tsc /' "$tmp/poor/meta"
 run "$kvmft" export -q -i "$tmp/poor" --to perfetto
 status_is 0 "Perfetto, speed of the TSC unknown"
-err_has 'what the trace calls a ns is a cycle' "... is told"
+err_has 'what the trace calls a ns is a cycle' "... is reported"
 run "$kvmft" export -q -i "$tmp/host" --to perfetto --clock host-tsc
 status_is 2 "Perfetto and cycles"
-err_has 'times in ns' "... is told"
+err_has 'times in ns' "... is reported"
 cp -r "$tmp/host" "$tmp/wide"
 mv "$tmp/wide/seg000000/cpu1" "$tmp/wide/seg000000/cpu1500"
 beyond=$("$kvmft" merge -q "$tmp/wide" 2>/dev/null | grep -c '\[1500\]')
 for command in "export --to perfetto -i" "export --to perfetto-archive -i" "merge --format perfetto"; do
 	run "$kvmft" $command "$tmp/wide" -q -o "$tmp/wide.pf" --force
 	status_is 3 "$command: a CPU that Perfetto does not have"
-	err_has "^kvmft: $beyond events are left out: they are of CPUs from 1024 on" "... is told, and how many are missing"
+	err_has "^kvmft: $beyond events are left out: they are of CPUs from 1024 on" "... is reported, and how many are missing"
 done
 if command -v protoc >/dev/null; then
 	run "$kvmft" export -q -i "$tmp/host" --to perfetto -o "$tmp/host.pf" "$tmp/guest"
@@ -364,7 +364,7 @@ if command -v protoc >/dev/null; then
 	# An archive: the same events, a file for each machine.
 	run "$kvmft" export -q -i "$tmp/host" --to perfetto-archive "$tmp/guest"
 	status_is 2 "an archive on standard output"
-	err_has 'needs a file: -o OUT' "... is told"
+	err_has 'needs a file: -o OUT' "... is reported"
 	run "$kvmft" export -q -i "$tmp/host" --to perfetto-archive -o "$tmp/pf.tar" "$tmp/guest"
 	status_is 0 "an archive of both"
 	"$kvmft" merge -q --format perfetto-archive -o "$tmp/merge.tar" "$tmp/host" "$tmp/guest" 2>"$err"
@@ -388,11 +388,11 @@ if command -v protoc >/dev/null; then
 	ok "... its events are all of them" cmp "$tmp/archived.all" "$tmp/native"
 	offset=$(sed -n 's/.*"path":"one.pftrace","machine":{"name":"one"},"clocks":{.*"offset_ns":\(-*[0-9]*\)}.*/\1/p' \
 		"$tmp/pf/perfetto_manifest.json")
-	is "$((own + ${offset:-0}))" "${both% *}" "... and the manifest tells how the guest's differ"
+	is "$((own + ${offset:-0}))" "${both% *}" "... and the manifest says how the guest's differ"
 	"$kvmft" export -q -i "$tmp/lossy" --to perfetto >"$tmp/lossy.pf"
 	pf_summary "$tmp/lossy.pf"
 	out_has '^counter host / lost events: 777$' "lost events are counted"
-	out_has '^lost before events of host CPU [0-9]*: 1$' "... and their CPU is told"
+	out_has '^lost before events of host CPU [0-9]*: 1$' "... and their CPU is named"
 	"$kvmft" export -q -i "$tmp/broken" --to perfetto >"$tmp/broken.pf"
 	pf_summary "$tmp/broken.pf"
 	out_has '^counter host / lost events: 1$' "damage is counted"

@@ -100,7 +100,7 @@ kill -INT $job
 wait $job
 rc=$?
 status_is 3 "a second signal"
-err_has "a second signal ended this before all was shown" "... is said to have ended it"
+err_has "a second signal ended this before all was shown" "... is named as the reason"
 is "$(mem)" "$before" "... nothing is left in memory"
 timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
 	--guest-events kvm:kvm_mmio >"$out" 2>"$err" &
@@ -119,9 +119,9 @@ out_has "^session /dev/shm/kvmft\.$tracer\." "... and removes"
 out_has "^removed .* and 1 session" "... and counts"
 is "$(mem)" "$before" "... nothing is left"
 run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' --side t7 -d 3s
-status_is 2 "trace --guest with a side that is none"
+status_is 2 "trace --guest with a side that does not exist"
 err_has "^kvmft trace: option --side: 't7' is neither" "... speaks in its own name"
-is "$(grep -c 'kvmft merge\|/dev/shm\|/run/' "$err")" 0 "... and of no command and place that nobody named"
+is "$(grep -c 'kvmft merge\|/dev/shm\|/run/' "$err")" 0 "... and no command or place that was not given"
 "$tinyvm" --vcpus 2 --ms 10000 >/dev/null &
 fast=$!
 run timeout 60 "$kvmft" trace -e kvm:kvm_pio -b 8K --guest t1=/usr/bin/env --guest-options '--as guest' \
@@ -139,7 +139,7 @@ wait $job
 rc=$?
 status_is 3 "trace --guest, a guest's capture goes"
 err_has "^kvmft: cannot open capture t1: .*: left out from now on" "... the side is named"
-is "$(grep -c 'kvmft merge\|/dev/shm\|/run/' "$err")" 0 "... and no place that nobody named"
+is "$(grep -c 'kvmft merge\|/dev/shm\|/run/' "$err")" 0 "... and no place that was not given"
 ok "... the host goes on" grep -q '^host' "$out"
 is "$(mem)" "$before" "... nothing is left in memory"
 run timeout 60 "$kvmft" trace -e kvm:kvm_pio -b 100G --guest t1=/usr/bin/env -d 1s

@@ -49,7 +49,7 @@ run "$kvmft" merge $pair
 status_is 0 "merge of two files, no option"
 err_has "web.dat: tids:137,138 \(tids:137,138, one VM since they wake each other\): the only VM there" "... the VM"
 err_has 'web.dat: TSC offset -7[0-9]+ \+-[0-9]+ cycles( \([0-9.]+ us\))?, found in [0-9]+ events' "... the offset"
-ok "... which is the true one, within what is said" offset_near -7000000000
+ok "... which is the true one, within the limits" offset_near -7000000000
 err_has 'alignment of tids:137,138: [0-9]+ guest events checked, 0 outside.*; the TSC offset was found' "... the proof"
 for clock in host-tsc guest-tsc; do
 	# shellcheck disable=SC2086
@@ -105,7 +105,7 @@ done
 
 make vague "web:-7000000000:137,138:::148996237939" -v seed=1 -v vague=1 -v windows=1600
 run "$kvmft" merge "$tmp/vague/host.dat" "$tmp/vague/web.dat"
-status_is 4 "an offset that changed to nobody knows what"
+status_is 4 "an offset that changed to an unknown one"
 err_has "that of vCPU 0: it changed meanwhile, and the new one is ambiguous" "... is not taken for one that did not"
 run "$kvmft" verify "$tmp/vague/host.dat" "$tmp/vague/web.dat"
 status_is 4 "... verify"
@@ -126,7 +126,7 @@ ok "... its offset" offset_near -9000000000
 # Nobody wakes anybody: ids alone put the wrong threads together, the guest's events say so.
 make blind "web:-7000000000:258,261 db:-9000000000:259,262" -v seed=3
 run "$kvmft" merge "$tmp/blind/host.dat" "$tmp/blind/web.dat" "$tmp/blind/db.dat"
-status_is 0 "no wakeups: the guests tell their threads"
+status_is 0 "no wakeups: threads are found by the guests"
 err_has 'web.dat: tids:258,261 \(tids:258,261, the threads that fit its events\)' "... web's"
 err_has 'db.dat: tids:259,262 ' "... db's"
 run "$kvmft" merge "$tmp/blind/host.dat" "$tmp/blind/web.dat=tids:258,261"
@@ -137,7 +137,7 @@ status_is 4 "wrong ones"
 err_one_line "wrong ones"
 run "$kvmft" merge "$tmp/blind/host.dat" "$tmp/blind/web.dat=tids:258,999"
 status_is 1 "a thread that runs no vCPU"
-err_has "thread 999 made no kvm_entry" "... is told"
+err_has "thread 999 made no kvm_entry" "... is reported"
 run "$kvmft" merge "$tmp/blind/host.dat" "$tmp/blind/web.dat=tids:5-"
 status_is 2 "no list of threads"
 
@@ -166,7 +166,7 @@ done
 make jump "web:-7000000000:137,138:0:800:5000000" -v seed=5 -v windows=800
 run "$kvmft" merge "$tmp/jump/host.dat" "$tmp/jump/web.dat"
 status_is 0 "the TSC of a vCPU was moved"
-err_has 'TSC offsets found in the events: vCPU 0 -7000[0-9]+ then -6995[0-9]+, vCPU 1 -7000[0-9]+' "... told, with both offsets"
+err_has 'TSC offsets found in the events: vCPU 0 -7000[0-9]+ then -6995[0-9]+, vCPU 1 -7000[0-9]+' "... reported, with both offsets"
 err_has 'alignment of .* 0 outside' "... nothing is outside"
 widest=$(sed -n 's/.*, each +-\([0-9]*\) cycles.*/\1/p' "$err")
 err_has "guest times may be off by $widest cycles" "... the widest of their intervals is the bound"
@@ -190,7 +190,7 @@ done
 
 make same "web:-7000000000:137" -v seed=6 -v regular=1
 run "$kvmft" merge "$tmp/same/host.dat" "$tmp/same/web.dat"
-status_is 4 "every window like any other: cannot tell"
+status_is 4 "all windows alike: no answer"
 err_one_line "every window like any other"
 err_has 'TSC offset .* is not recorded' "... why"
 is "$(wc -c <"$out")" 0 "... and nothing is printed"
@@ -204,7 +204,7 @@ grep -v kvm_entry "$tmp/novm/host.txt" >"$tmp/novm/none.txt"
 "$mkcap" --clock x86-tsc --trace-dat "$tmp/novm/none.dat" "$tmp/novm/none.txt"
 run "$kvmft" merge "$tmp/novm/none.dat" "$tmp/novm/web.dat"
 status_is 1 "no kvm_entry, no VM"
-err_has "knows no VM: it has no kvm_entry events" "... is told"
+err_has "knows no VM: it has no kvm_entry events" "... is reported"
 
 # ---- strangers: each guest fits its own host and no other ----
 

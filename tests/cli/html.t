@@ -192,7 +192,7 @@ if command -v chromium >/dev/null; then
 	ok "... the worst moments before all tables" sh -c "sed 's/<table.*//' '$tmp/dom' | grep -q '<h2>Worst moments</h2><ol><li><a href=\"#t='"
 	rows=$(grep -o '<th scope="rowgroup"[^>]*><a href="#t=[-0-9.]*,[-0-9.]*"' "$tmp/dom" | wc -l)
 	is "$rows" "$(grep -o '<th scope="rowgroup"' "$tmp/dom" | wc -l)" "... each row of the tables leads to a moment ($rows)"
-	ok "... of which there are some" test "$rows" -gt 3
+	ok "... there are some" test "$rows" -gt 3
 	is "$(grep -o '<div class="bars">' "$tmp/dom" | wc -l)" "$rows" "... and has a histogram"
 else
 	skip "the page's elements" "not installed: chromium"

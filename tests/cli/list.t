@@ -11,7 +11,7 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	cp "$kvmft" "$tmp/kvmft-copy"
 	chmod 755 "$tmp/kvmft-copy"
 	run setpriv --reuid 65534 --regid 65534 --clear-groups "$tmp/kvmft-copy" list
-	status_is 4 "nobody sees no VM"
+	status_is 4 "without rights no VM is seen"
 	if grep -q ' /sys/kernel/debug debugfs ' /proc/mounts; then
 		err_has 'no VM runs here: .*root' "... and learns why"
 	else
@@ -22,7 +22,7 @@ if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null; then
 	status_is 4 "... in JSON, too"
 	out_has '^\{.*"vms":\[\]\}$' "... with an empty list"
 else
-	skip "nobody sees no VM" "not root, or setpriv is not installed"
+	skip "without rights no VM is seen" "not root, or setpriv is not installed"
 fi
 run "$kvmft" list --format xml
 status_is 2 "an unknown format"
@@ -58,7 +58,7 @@ run "$kvmft" list
 status_is 0 "there is a VM"
 out_has "^$pid-$fd  name " "its PID-FD begins a block"
 out_has "tinyvm, pid $pid, 2 vCPUs, master clock: (likely|no|unknown)" "VMM, vCPUs, master clock"
-out_has "^  of user $(id -u) \(you\), started by .*, pid $$\$" "whose it is, and who started it"
+out_has "^  of user $(id -u) \(you\), started by .*, pid $$\$" "which VMM it is, and its parent"
 out_has "^ +VCPU +TID +TID-SOURCE +TSC-OFFSET +AS-HEX +TSC-RATIO/FRAC" "the table has a head"
 
 run "$kvmft" list --format csv
@@ -80,14 +80,14 @@ case $(cut -d, -f10 "$tmp/rows" | sort -u | tr '\n' ' ') in
 "debugfs ")
 	is "$(cut -d, -f9 "$tmp/rows" | tr '\n' ' ')" "$tid1 $tid2 " "CSV: the threads that run them" ;;
 "unknown ")
-	is "$(cut -d, -f9 "$tmp/rows" | tr -d '\n')" "" "CSV: no thread where nothing tells it" ;;
+	is "$(cut -d, -f9 "$tmp/rows" | tr -d '\n')" "" "CSV: no thread where it is not known" ;;
 *)
 	is "$(cut -d, -f10 "$tmp/rows" | tr '\n' ' ')" "debugfs debugfs " "CSV: how the threads were found" ;;
 esac
 
 debugfs=/sys/kernel/debug/kvm/$pid-$fd
 if ! [ -d "$debugfs" ]; then
-	out_has "no TSC offsets: debugfs is not mounted|debugfs does not show" "what lacks is said"
+	out_has "no TSC offsets: debugfs is not mounted|debugfs does not show" "what is missing is named"
 	skip "offsets of a real VM" "no $debugfs"
 	finish
 fi

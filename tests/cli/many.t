@@ -34,7 +34,7 @@ run "$kvmft" report -i day
 "$kvmft" report day/web1/host day/db/only 2>/dev/null >want
 run "$kvmft" report day/web1/host day/db/only ./day/web1/host
 ok "one that is named twice counts once" cmp "$out" want
-err_has '^kvmft: \./day/web1/host is named more than once: it counts once$' "... which is said"
+err_has '^kvmft: \./day/web1/host is named more than once: it counts once$' "... which is reported"
 run "$kvmft" report --top 1 -i day
 is "$(sed -n '/^==> all/,$p' "$out" | grep -c '%')" 2 "--top is of the sum, too: its head and a row"
 is "$(sed -n '/^==> all/,$p' "$out" | tail -n 1)" "$("$kvmft" report -i day 2>/dev/null | tail -n 1)" "... and sums are of all rows"
@@ -53,7 +53,7 @@ is "$(cut -d, -f1 list.csv | sort -u | wc -l)" 5 "CSV: a header and four capture
 is "$(sort list.csv | cksum)" "$(sort tree.csv | cksum)" "... with the same rows"
 run "$kvmft" report --format json -i day
 is "$(wc -l <"$out" | tr -d ' ')" 5 "JSON: a line for each, and the sum"
-ok "... each is JSON, and the sum is that of all" python3 -c '
+ok "... each is JSON, and the sum is over all" python3 -c '
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]
 want = {}
@@ -79,7 +79,7 @@ out_has '"capture":"day/web2/0700","exit":1,"error":' "... in JSON as well"
 rm -r day/web2/0700
 
 run "$kvmft" report nothing day/none
-status_is 1 "none of them can be read: exit 1"
+status_is 1 "none can be read: exit 1"
 run "$kvmft" report --by stack day
 status_is 2 "--by stack: one at a time"
 run "$kvmft" report --event nonsense day
@@ -149,7 +149,7 @@ for of in "vmexit --split" ioport; do
 	run "$kvmft" report -i twins --event $of --format openmetrics
 	status_is 0 "two VMs of one name, report --event $of"
 	is "$(sed '/^#/d; s/ [^ ]*$//' "$out" | sort | uniq -d)" "" "... no sample comes twice"
-	out_has '^kvmft_exits{vm="twin",uuid="",number="2",reason=' "... and the second one is told apart"
+	out_has '^kvmft_exits{vm="twin",uuid="",number="2",reason=' "... and the second one is distinguished"
 	is "$(awk '/^kvmft_exits{/ { n += $NF } END { print n }' "$out")" 1000 "... nothing is missing"
 done
 is "$(grep -c '^kvmft_exits{vm="twin",uuid="",reason=' "$out") $(sed -n 's/^kvmft_exits{vm="twin",uuid="",reason="(others)"} //p' "$out")" \

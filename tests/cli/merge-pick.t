@@ -69,13 +69,13 @@ only "--vcpu with a list" '(\[v[02]\]|-400[13] )' --vcpu 0,2-2
 only "all of them" '^syn .*\[v2\].* msr:write_msr: ' --side syn --vcpu 2 -e write_msr
 merge -e 'read_msr/nosuchfield==1/'
 is "$(grep -vc EPOCH "$out")" 0 "filter: a field that is not there matches nothing"
-err_has '^kvmft: read_msr has no field nosuchfield$' "... and that is said"
+err_has '^kvmft: read_msr has no field nosuchfield$' "... and that is reported"
 status_is 1 "... nothing matched: exit 1"
 err_has '^kvmft merge: nothing matched$' "... and why"
 run "$kvmft" merge -e 'read_msr/vbl==1/' "$tmp/host" "$tmp/guest"
-err_has '^kvmft: read_msr has no field vbl \(did you mean val\?\)$' "... near fields are told"
+err_has '^kvmft: read_msr has no field vbl \(did you mean val\?\)$' "... similar fields are named"
 merge -e kvm_exti --grep kvm_exit
-err_has '^kvmft: no event named kvm_exti was found \(did you mean kvm_exit\?\)$' "--event: a name that is not there is said"
+err_has '^kvmft: no event named kvm_exti was found \(did you mean kvm_exit\?\)$' "--event: a name that does not exist is reported"
 status_is 1 "... exit 1"
 merge -q -e kvm_exti -e kvm_exit
 err_has '^kvmft: no event named kvm_exti was found \(did you mean kvm_exit\?\)$' "... with -q too, as a slip"
@@ -87,15 +87,15 @@ ok "names with a comma, as perf has them" cmp "$out" "$tmp/two"
 is "$(grep -cE 'named kvm_exit ' "$err")" 0 "... and not what it left nothing of"
 merge --grep 'kvm:*msr' --grep 'kvm_exit/vcpu==1/'
 is "$(grep -cE 'no event named kvm:' "$err")" 0 "--grep: nor what is there"
-err_has '^kvmft: kvm_exit has no field vcpu$' "... a slip in the second one is said"
+err_has '^kvmft: kvm_exit has no field vcpu$' "... a typo in the second one is reported"
 merge -e 'kvm_e*/vcpu_id==77/'
 is "$(grep -cE 'named|no field' "$err")" 0 "a value that is not there is no slip"
 merge --vcpu 9
 status_is 1 "--vcpu: one that is not there"
-err_has '^kvmft: no event of a vCPU that was named was found$' "... is said"
+err_has '^kvmft: no event of a vCPU that was named was found$' "... is reported"
 merge -q -e nosuch
 status_is 1 "-q: nothing matched"
-is "$(sed -n '$p' "$err")" "kvmft merge: nothing matched" "... is said"
+is "$(sed -n '$p' "$err")" "kvmft merge: nothing matched" "... is reported"
 
 # ---- a guest that began before the host, by an offset given by hand ----
 
@@ -104,16 +104,16 @@ sed -i 's/^begin tsc=.*/begin tsc=1000080000000/' "$tmp/late/meta"
 run "$kvmft" merge --tsc-offset -900000000000 --side guest "$tmp/late" "$tmp/guest"
 status_is 0 "a guest that began before the host"
 out_has '^syn .* 0\.0000[0-9]* ' "... seconds count from its beginning"
-is "$(grep -cE ' [0-9]{5,}\.[0-9]{9} ' "$out")" 0 "... and are none of another century"
+is "$(grep -cE ' [0-9]{5,}\.[0-9]{9} ' "$out")" 0 "... and do not match in another century"
 
 # ---- filters ----
 
 merge -e 'kvm_exit/!(exit_reason==hlt)/'
 status_is 1 "a number is compared with a text"
-err_has "the field exit_reason is a number, and 'hlt' is not" "... is told, and is true in no negation"
+err_has "the field exit_reason is a number, and 'hlt' is not" "... is reported, and does not match when negated"
 merge -e 'kvm_exit/!(exit_reson==1)/'
 status_is 1 "a misspelt field, negated"
-err_has "did you mean exit_reason" "... is told"
+err_has "did you mean exit_reason" "... is reported"
 merge -e 'kvm_exit/exit_reson==1 || vcpu_id==0/'
 status_is 0 "... or something that is true"
 merge -e kvm
@@ -212,12 +212,12 @@ wrong()
 	shift 2
 	merge "$@"
 	status_is 2 "$name"
-	err_has "$pattern" "... is told"
+	err_has "$pattern" "... is reported"
 	err_one_line "$name"
 }
 
-wrong "side that is none" "neither host nor guest" --side nobody
-wrong "vCPU that is none" "not a list such as" --vcpu 1-x
+wrong "no such side" "neither host nor guest" --side nobody
+wrong "a bad vCPU" "not a list such as" --vcpu 1-x
 wrong "context without grep" "needs --grep" --context 3
 wrong "filter that is cut" "is not EVENT or EVENT/FILTER/" -e 'read_msr/val==1'
 wrong "filter without operator" "one of == != .* is missing" -e 'read_msr/val/'
@@ -229,5 +229,5 @@ deep=$(printf '%0200d' 0 | tr 0 '(')
 wrong "parentheses without end" "nested too deeply" --grep "read_msr/$deep/"
 run "$kvmft" merge --grep kvm_exit --context 10001 "$tmp/host"
 status_is 2 "more context than is kept: wrong usage"
-err_has 'at most 10000' "... is told"
+err_has 'at most 10000' "... is reported"
 finish

@@ -148,7 +148,7 @@ simple()
 	same lines qemu-merge.out
 }
 ok "simple on the time line: order, device, a loss at its place, the bound" simple
-ok "dropped events and their number are told" sh -c "grep -q 'qemu: 3 events, 2 lost' notes"
+ok "dropped events are reported, with their number" sh -c "grep -q 'qemu: 3 events, 2 lost' notes"
 
 log()
 {
@@ -171,7 +171,7 @@ unplaced()
 	[ $? -eq 3 ] && [ "$(grep -c '^qemu .*? qemu:' lines)" -eq "$(grep -c '^qemu ' lines)" ] &&
 		grep -q 'no readings of the clock of this trace; .*: nothing can be placed' notes
 }
-ok "a trace of which nothing has a place: exit 3" unplaced
+ok "a trace with no event that can be placed: exit 3" unplaced
 
 sides()
 {
@@ -380,6 +380,6 @@ broken()
 	"$kvmft" qemu list-formats "$golden/qemu-host.txt" >lines 2>notes
 	[ $? -eq 1 ] && grep -q 'declares no trace event' notes
 }
-ok "list-formats: lines that are none are told, a file without events refused" broken
+ok "list-formats: bad lines are reported, a file without events is refused" broken
 
 finish

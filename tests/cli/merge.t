@@ -60,7 +60,7 @@ failed()
 	shift 2
 	run "$kvmft" merge "$@"
 	status_is 1 "$name"
-	err_has "$pattern" "... is told"
+	err_has "$pattern" "... is reported"
 	err_one_line "$name"
 }
 
@@ -126,7 +126,7 @@ failed "host given as guest" "capture of a host, not of a guest" "$host" "$tmp/o
 failed "the host twice" "host is named as host and as guest" "$host" "$host"
 run "$kvmft" merge --clock guest-tsc "$host"
 status_is 2 "--clock guest-tsc without a guest"
-err_has "needs a guest" "... is told"
+err_has "needs a guest" "... is reported"
 run "$kvmft" merge --clock kvmclock "$host"
 status_is 2 "--clock kvmclock without a guest"
 relabel "$host" "$tmp/nokhz" "s/^tsc khz=[0-9]* source=[^ ]*/tsc/; /^time /d"
@@ -166,7 +166,7 @@ failed "input missing: output is not made" "cannot open capture" -o "$tmp/late" 
 ok "... really" test ! -e "$tmp/late"
 "$kvmft" merge "$host" 2>"$err" | head -n 1 >"$out"
 is "$(wc -l <"$out" | tr -d ' ')" 1 "| head gets its line"
-is "$(grep -cviE '^kvmft: (host|alignment)' "$err")" 0 "... and no error is told"
+is "$(grep -cviE '^kvmft: (host|alignment)' "$err")" 0 "... and no error is reported"
 # The exit status, from a shell that can tell: a pipe whose reader is gone.
 mkfifo "$tmp/pipe"
 head -c 1 "$tmp/pipe" >/dev/null &
@@ -176,7 +176,7 @@ wait $!
 if [ -c /dev/full ]; then
 	"$kvmft" merge "$host" >/dev/full 2>"$err"
 	is "$?" 1 "full device: exit 1"
-	err_has 'No space left on device' "... is told"
+	err_has 'No space left on device' "... is reported"
 else
 	skip "full device" "no /dev/full"
 fi
@@ -194,7 +194,7 @@ incomplete()
 {
 	run "$kvmft" merge "$3"
 	status_is 3 "$1"
-	err_has "$2" "... is told"
+	err_has "$2" "... is reported"
 	is "$([ "$(wc -l <"$out")" -gt 0 ] && echo yes)" yes "... the rest is shown"
 }
 
@@ -215,7 +215,7 @@ incomplete "damaged line in meta" "meta: line 3 is damaged" "$tmp/badline"
 cp -r "$host" "$tmp/commit"
 printf '\377\377\377\377' | dd of="$tmp/commit/$data" bs=1 seek=8 conv=notrunc 2>/dev/null
 incomplete "commit word that is too large" "1 damaged sub-buffers left out" "$tmp/commit"
-out_has 'DAMAGED' "... and stands in the time line"
+out_has 'DAMAGED' "... and is in the time line"
 cp -r "$host" "$tmp/noformat"
 rm "$tmp/noformat/formats"
 incomplete "file of formats missing" "formats: kvm:kvm_userspace_exit: No such file" "$tmp/noformat"
@@ -233,7 +233,7 @@ ln -s "$host/$data" "$tmp/linked/$data"
 run "$kvmft" merge "$tmp/linked"
 # 1 when it held all there was
 is "$([ "$rc" = 3 ] || [ "$rc" = 1 ] && echo yes)" yes "data file that is a symbolic link (exit $rc)"
-err_has "$(basename "$data"): " "... is told"
+err_has "$(basename "$data"): " "... is reported"
 relabel "$host" "$tmp/name" "s/name=one/name=a%1b%5b31mb/"
 run "$kvmft" merge --tsc-offset 0 "$tmp/name" "$tmp/guest"
 is "$(cat "$out" "$err" | tr -dc '\033' | wc -c | tr -d ' ')" 0 "escape sequences of a capture are not printed"
@@ -277,7 +277,7 @@ truncate -s 64G "$file"
 run timeout 10 "$kvmft" merge "$tmp/ph" "$tmp/pg=$pair"
 status_is 3 "64 GB of a file that were never written"
 ok "... cost no time, and no line" cmp "$tmp/want" "$out"
-err_has "host: seg000000/cpu0: [0-9]+ of 68719476736 bytes were never written, and left out" "... and are told"
+err_has "host: seg000000/cpu0: [0-9]+ of 68719476736 bytes were never written, and left out" "... and are reported"
 truncate -s "$size" "$file"
 # In the middle: all that is left of the second half is where it was.
 cut=$((size / 4096 / 2 * 4096))
@@ -287,15 +287,15 @@ truncate -s $((cut + 1073741824)) "$file"
 cat "$tmp/back-half" >>"$file"
 run timeout 10 "$kvmft" merge "$tmp/ph" "$tmp/pg=$pair"
 status_is 3 "a hole in the middle"
-ok "... leaves what stands around it" cmp "$tmp/want" "$out"
-err_has "seg000000/cpu0: 1073741824 of $((size + 1073741824)) bytes were never written" "... and is told to the byte"
+ok "... leaves what is around it" cmp "$tmp/want" "$out"
+err_has "seg000000/cpu0: 1073741824 of $((size + 1073741824)) bytes were never written" "... and is reported to the byte"
 truncate -s "$cut" "$file"
 cat "$tmp/back-half" >>"$file"
 
 cp "$tmp/ph/meta" "$tmp/meta"
 perl -e 'print "vcpu vm=x-1 id=bad tid=1\n" x 200000' >>"$tmp/ph/meta"
 run timeout 10 "$kvmft" merge "$tmp/ph" "$tmp/pg=$pair"
-status_is 3 "200,000 records that are none"
+status_is 3 "200,000 bad records"
 err_has "host: meta: record vcpu without a valid id .200000 times.$" "... are counted"
 is "$(grep -c 'record vcpu' "$err")" 1 "... in one line"
 
@@ -310,6 +310,6 @@ mv "$tmp/ph/events/kvm/kvm_entry" "$tmp/ph/events/kvm/kvm_antry"
 mv "$tmp/ph/events/kvm/kvm_exit" "$tmp/ph/events/kvm/kvm_axit"
 sed -i 's/kvm_entry/kvm_antry/; s/kvm_exit/kvm_axit/' "$tmp/ph/events/kvm/kvm_antry" "$tmp/ph/events/kvm/kvm_axit"
 run "$kvmft" merge "$tmp/ph" "$tmp/pg"
-status_is 4 "a host without entries and exits cannot tell whose a guest is"
+status_is 4 "a host without entries and exits cannot be matched to a guest"
 err_has "nothing tells which VM its events are of; .*syn .no kvm_entry or kvm_exit of it.*other .no kvm_entry" "... and why"
 finish

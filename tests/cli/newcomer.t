@@ -45,7 +45,7 @@ status_is 1 "--grep with a misspelt field"
 err_has "exit_reason" "... did you mean exit_reason"
 run "$kvmft" merge -e 'kvm_exti,kvm_entry' host guest=one
 status_is 0 "one of two"
-err_has "kvm_exti" "... the other is told"
+err_has "kvm_exti" "... the other is named"
 run "$kvmft" exitss
 status_is 2 "exitss"
 err_has "did you mean exits" "... did you mean exits"
@@ -69,7 +69,7 @@ run "$kvmft" report -i access -e ioport
 status_is 0 "report -e"
 out_has '^# .*above perf.*--semantics perf' "sums that differ from perf's: why, and how to get those"
 run "$kvmft" report -i access -e ioport --semantics perf
-ok "... and then nothing is said" sh -c "! grep -q 'above perf' '$out'"
+ok "... and then no message" sh -c "! grep -q 'above perf' '$out'"
 for key in sample time percent_sample percent_time; do
 	run "$kvmft" report -i access -k "$key"
 	status_is 0 "-k $key"
@@ -88,12 +88,12 @@ status_is 0 "merge --qemu FILE, no host at hand"
 ok "... its events" test "$(grep -c . "$out")" -gt 3
 run "$kvmft" merge --clock mono --qemu "$golden/qemu-log.log" --trace-events "$golden/qemu-events.txt"
 status_is 2 "... not by a clock that it has not"
-err_has "are of the clock realtime" "... which is told"
+err_has "are of the clock realtime" "... which is reported"
 
 # ---- what changed? where did it come from? ----
 
 run "$kvmft" diff host host
-status_is 4 "diff of 20 us: too short to tell"
+status_is 4 "diff of 20 us: too short"
 err_has "cannot tell: host is only" "... and why"
 run "$kvmft" merge --format folded host guest=one
 status_is 1 "merge --format folded, without stacks"
@@ -168,7 +168,7 @@ terminal 80 "" env "KVMFT_PAGER=$tmp/pager" "$kvmft" report -i nosuch
 status_is 1 "an error goes through it as well"
 out_has "nosuch" "... and is seen"
 terminal 80 "" env "KVMFT_PAGER=$tmp/nosuch -x" "$kvmft" report access
-out_has "EPT_MISCONFIG" "a pager that is not there: none"
+out_has "EPT_MISCONFIG" "a pager that does not exist: no pager"
 run env "KVMFT_PAGER=$tmp/pager" "$kvmft" report -i access
 ok "no pager into a pipe" sh -c "! grep -q '^LESS' '$out'"
 if command -v less >/dev/null; then

@@ -167,7 +167,7 @@ wrong()
 	shift 2
 	run "$kvmft" "$@"
 	status_is 2 "$name"
-	err_has "$pattern" "... is told"
+	err_has "$pattern" "... is reported"
 	err_one_line "$name"
 	is "$(wc -c <"$out" | tr -d ' ')" 0 "... nothing on stdout"
 }

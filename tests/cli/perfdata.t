@@ -59,7 +59,7 @@ for event in vmexit mmio ioport msr; do
 done
 same_report split --split --percentiles
 same_report loss
-err_has 'events lost' "... and losses are told"
+err_has 'events lost' "... and losses are reported"
 status_is 3 "... exit 3"
 for f in basic split loss; do
 	"$kvmft" export -q -i "$tmp/$f.dat" --to text >"$tmp/want" 2>"$err"
@@ -99,7 +99,7 @@ done
 "$kvmft" export -q -i "$tmp/gen.perf" --to text >"$tmp/all" 2>"$err"
 sed -nE '/\] +0\.02[0-9]{7} /p' "$tmp/all" >"$tmp/want"
 run "$kvmft" export -q -i "$tmp/gen.perf" --to text --from 0.02 --until 0.029999999
-ok "the lines of a part are those of all" sh -c "test $(wc -l <"$tmp/want") -gt 1000 && diff '$tmp/want' '$out'"
+ok "the lines of a part are the same as in all" sh -c "test $(wc -l <"$tmp/want") -gt 1000 && diff '$tmp/want' '$out'"
 
 # ---- as a host ----
 

@@ -13,7 +13,7 @@ ok "an ELF file is made" "$gensdt" "$golden/sdt.txt" "$elf"
 for format in text json csv; do
 	run "$kvmft" qemu sdt --format "$format" "$elf"
 	status_is 3 "$format: places that cannot be probed make it incomplete"
-	err_has "2 places cannot be probed and are left out: its guard is not in the program's data" "... and are told"
+	err_has "2 places cannot be probed and are left out: its guard is not in the program's data" "... and are reported"
 	sed "s|$tmp/||g" "$out" >"$tmp/$format"
 	ok "... as it should be" diff -u "$golden/sdt-$format.out" "$tmp/$format"
 done
@@ -46,23 +46,23 @@ err_one_line "no such marker"
 run "$kvmft" qemu sdt "$elf:demo:name,arg0:string"
 status_is 2 "argument 0"
 run "$kvmft" qemu sdt "$elf:demo:name,arg1:float"
-status_is 2 "a type that is none"
+status_is 2 "no such type"
 
 # ---- what is no program ----
 
 run "$kvmft" qemu sdt "$tmp/absent:x:y"
 status_is 1 "no file"
-err_has "absent: cannot open the program or library: No such file" "... is told"
+err_has "absent: cannot open the program or library: No such file" "... is reported"
 run "$kvmft" qemu sdt "$top/LICENSE"
 status_is 1 "a text"
-err_has 'no markers can be read: it is not an ELF file' "... is told"
+err_has 'no markers can be read: it is not an ELF file' "... is reported"
 err_one_line "a text"
 run "$kvmft" qemu sdt "$kvmft"
 status_is 1 "a program without markers"
-err_has 'no SDT markers in it' "... is told"
+err_has 'no SDT markers in it' "... is reported"
 head -c 900 "$elf" >"$tmp/cut"
 run "$kvmft" qemu sdt "$tmp/cut"
 status_is 1 "a file cut short"
-err_has 'its section headers make no sense' "... is told"
+err_has 'its section headers make no sense' "... is reported"
 
 finish

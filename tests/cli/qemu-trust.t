@@ -132,7 +132,7 @@ if [ -n "$have_vm" ]; then
 	root_said=$open
 	start seven FAKE_VM=1 FAKE_HAND=1 FAKE_LISTEN="$tmp/user/own.sock.7" FAKE_UID=65534 "$qemu" \
 		-chardev socket,id=m,fd=3,server=on -mon chardev=m,mode=control
-	refused "a descriptor that is none" "has no path"
+	refused "a bad descriptor" "has no path"
 	again
 
 	# ---- and what works ----
@@ -175,7 +175,7 @@ if command -v setpriv >/dev/null; then
 	start root FAKE_LISTEN="$tmp/own2.sock" "$qemu" -qmp "unix:$tmp/own2.sock,server=on,wait=off"
 	run setpriv --reuid 65534 --regid 65534 --clear-groups timeout 60 "$tmp/bin/kvmft" qemu set --vm "$pid" a_one on
 	status_is 4 "a user does not speak to root's"
-	err_has "belongs to user 0: run as root, or as that user" "... is told"
+	err_has "belongs to user 0: run as root, or as that user" "... is reported"
 fi
 again
 started=$root_started
@@ -191,7 +191,7 @@ hangs_not()
 	shift 2
 	run timeout 10 "$kvmft" "$@"
 	status_is 1 "$name"
-	err_has "$pattern" "... is told"
+	err_has "$pattern" "... is reported"
 	err_one_line "$name"
 }
 

@@ -38,7 +38,7 @@ told()
 	shift 2
 	run timeout 30 "$kvmft" qemu "$@"
 	status_is 1 "$name"
-	err_has "$pattern" "... is told"
+	err_has "$pattern" "... is reported"
 	err_one_line "$name"
 	fake_end
 }
@@ -47,7 +47,7 @@ told()
 
 fake "$hello" @wait "$event" "$caps" @wait "$version$event" @wait "$event$three" @hold
 run "$kvmft" qemu events --qmp "$sock"
-status_is 0 "QMP: events, with messages that nobody asked for in between"
+status_is 0 "QMP: events, with unrequested messages in between"
 is "$(cat "$out")" "enabled      a_two  (vcpu)
 disabled     b_one
 unavailable  c_out" "... by name, with state and property"
@@ -182,13 +182,13 @@ usage()
 	shift 2
 	run "$kvmft" qemu "$@"
 	status_is 2 "$name"
-	err_has "$pattern" "... is told"
+	err_has "$pattern" "... is reported"
 }
 
 usage "set without anything" "nothing to switch" set
 usage "set without on or off" "'a' must be followed by on or off" set a
 usage "set with something else" "'a' must be followed by on or off, not 'maybe'" set a maybe
-usage "a name that can be none" "'a b' cannot name a trace event" set "a b" on
+usage "a name that cannot exist" "'a b' cannot name a trace event" set "a b" on
 usage "two monitors" "exclude each other" events --qmp a --hmp b
 usage "trace-file, unknown word" "not on, off, flush" trace-file maybe
 usage "trace-file set without a path" "set needs one PATH" trace-file set
@@ -198,12 +198,12 @@ usage "a bad line in a file" "events, line 2: 'b ad' cannot name" set --events "
 printf '# nothing\n\n' >"$tmp/events"
 run "$kvmft" qemu set --events "$tmp/events"
 status_is 1 "a file without patterns"
-err_has "there is no pattern in" "... is told"
+err_has "there is no pattern in" "... is reported"
 run "$kvmft" qemu set --events "$tmp/nosuch"
 status_is 1 "a file that is not there"
 run "$kvmft" qemu events --qmp "$tmp/nosuch"
 status_is 1 "a socket that is not there"
-err_has "there is no such socket" "... is told"
+err_has "there is no such socket" "... is reported"
 run "$kvmft" qemu events --qmp "$tmp/events"
 err_has "nothing listens there" "a file that is not a socket"
 long=$(awk 'BEGIN { for (i = 0; i < 120; i++) printf "x" }')
@@ -221,7 +221,7 @@ qemu_start "$tmp/dir" -qmp unix:qmp.sock,server=on,wait=off \
 	-chardev "socket,path=$tmp/dir/h,,mp.sock,id=x,server=on,wait=off" -mon x
 run "$kvmft" qemu events --vm "$vm_name" --format json 'virtio_blk_*'
 status_is 0 "QEMU $qemu_version: events by the VM's name, a socket relative to QEMU's directory"
-out_has "\"version\":\"$qemu_version" "... tells its version"
+out_has "\"version\":\"$qemu_version" "... reports its version"
 out_has '"name":"virtio_blk_handle_read","state":"disabled"' "... and the states"
 is "$(states --vm "$vm_name")" "$(states --hmp "$tmp/dir/h,mp.sock")" "QMP and HMP agree which are on"
 run "$kvmft" qemu set --vm "$qemu_pid" 'virtio_blk_*' on 'virtio_blk_r?_complete' off 'virtio_blk_data*' off
@@ -242,10 +242,10 @@ for how in "--vm $vm_name" "--hmp $tmp/dir/h,mp.sock"; do
 done
 run "$kvmft" qemu set --vm "$vm_name" virtio_blk_handel_read on
 status_is 1 "an event that this QEMU does not have"
-err_has "did you mean virtio_blk_handle_read" "... is told, with the nearest"
+err_has "did you mean virtio_blk_handle_read" "... is reported, with the nearest"
 run "$kvmft" qemu set --vm "$vm_name" 'virtio_nosuch_*' on
 status_is 0 "a wildcard that matches nothing"
-err_has "no event matches 'virtio_nosuch_\*'" "... is told"
+err_has "no event matches 'virtio_nosuch_\*'" "... is reported"
 gone=$("$kvmft" qemu events --vm "$vm_name" --state unavailable | awk 'NR == 1 { print $2 }')
 if [ -n "$gone" ]; then
 	run "$kvmft" qemu set --hmp "$tmp/dir/h,mp.sock" "$gone" on
@@ -255,7 +255,7 @@ fi
 if ! strings_has "$(command -v qemu-system-x86_64)" trace-file; then
 	run "$kvmft" qemu trace-file --vm "$vm_name"
 	status_is 4 "trace-file of a QEMU without back end simple"
-	err_has "no trace back end 'simple'" "... is told"
+	err_has "no trace back end 'simple'" "... is reported"
 fi
 # While somebody else is served HMP answers; while both are, nothing does.
 hold_socket "$tmp/dir/qmp.sock"
@@ -263,7 +263,7 @@ run "$kvmft" qemu events --vm "$vm_name" --timeout 3s virtio_notify
 is "$rc $(cat "$out")" "0 enabled      virtio_notify" "QMP is held by another client: HMP is used"
 run "$kvmft" qemu events --qmp "$tmp/dir/qmp.sock" --timeout 300ms
 status_is 1 "... but not when QMP was asked for"
-err_has "busy: no greeting within 300 ms" "... which is told"
+err_has "busy: no greeting within 300 ms" "... which is reported"
 unhold_socket
 qemu_stop
 run "$kvmft" qemu events --qmp "$tmp/dir/qmp.sock"
@@ -273,7 +273,7 @@ ok "... is not found by name either" test "$rc" -ne 0
 qemu_start "$tmp/dir"
 run "$kvmft" qemu events --vm "$vm_name"
 status_is 1 "a QEMU without a monitor"
-err_has "its command line has no monitor; start it with -qmp unix:PATH,server=on,wait=off" "... is told, with the remedy"
+err_has "its command line has no monitor; start it with -qmp unix:PATH,server=on,wait=off" "... is reported, with the remedy"
 qemu_stop
 qemu_start "$tmp/dir" -monitor "unix:$tmp/dir/mon.sock,server,nowait" -serial mon:null
 run "$kvmft" qemu events --vm "$vm_name" virtio_notify

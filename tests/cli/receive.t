@@ -35,9 +35,9 @@ refused()
 	"$mkstream" "capture $cap" "$@" >"$tmp/bad"
 	receive "$tmp/bad"
 	status_is 3 "$name"
-	err_has "$message" "... is told"
+	err_has "$message" "... is reported"
 	ok "... what came before is there" cmp "$got/seg000000/cpu0" "$cap/seg000000/cpu0"
-	ok "... and nothing else is" no_more_than "$cap"
+	ok "... and no other file is" no_more_than "$cap"
 }
 
 # nothing NAME MESSAGE STREAM: no capture is made at all.
@@ -45,7 +45,7 @@ nothing()
 {
 	receive "$3"
 	status_is "${4:-1}" "$1"
-	err_has "$2" "... is told"
+	err_has "$2" "... is reported"
 	is "$(find "$tmp" -maxdepth 1 -name '*got*')" "" "... and nothing is left"
 }
 
@@ -58,7 +58,7 @@ receive "$tmp/whole"
 status_is 0 "a whole stream"
 ok "... has the same data" diff -r "$made/seg000000" "$got/seg000000"
 is "$(stat -c %a "$got" "$got/meta" | tr '\n' ' ')" "700 600 " "... that only its owner can read"
-err_has "$got: .* of data" "... is told of"
+err_has "$got: .* of data" "... is reported"
 "$kvmft" merge "$made" >"$tmp/want" 2>/dev/null
 run "$kvmft" merge "$got"
 status_is 0 "... which can be read"
@@ -68,10 +68,10 @@ mv "$got" "$cap"
 receive "$tmp/whole"
 ok "what was received, sent again, is the same" diff -r "$cap" "$got"
 receive "$tmp/whole" -q
-is "$(cat "$err")" "" "--quiet says nothing"
+is "$(cat "$err")" "" "--quiet is silent"
 run "$kvmft" receive -o "$got"
 status_is 1 "a capture that exists is not replaced"
-err_has "exists" "... is told"
+err_has "exists" "... is reported"
 timeout 60 "$kvmft" receive --force -q -o "$got" <"$tmp/whole"
 is "$?" 0 "... but with --force"
 ok "... and is whole" diff -r "$cap" "$got"
@@ -120,12 +120,12 @@ while [ "$n" -lt "$size" ]; do
 	esac
 	if [ "$n" -lt 100 ]; then n=$((n + 1)); else n=$((n + step)); fi
 done
-is "$bad_cuts" "" "a stream that is cut is a capture that is readable, or none"
+is "$bad_cuts" "" "a cut stream is a readable capture, or refused"
 ok "... and most are" test "$kept" -gt 120
 head -c $((size - 1)) "$tmp/whole" >"$tmp/cut"
 receive "$tmp/cut"
 status_is 3 "without its last byte"
-err_has "was cut at byte $((size - 1))" "... is told"
+err_has "was cut at byte $((size - 1))" "... is reported"
 ok "... all is there" diff -r "$cap" "$got"
 
 # ---- no stream ----
@@ -151,12 +151,12 @@ refused "a frame without its mark" "damaged" "bytes hex:000000000000000000000000
 refused "a frame that is too long" "damaged" "frame 1 0 0 - 0xffffffffffffffff"
 refused "meta without a newline" "meta does not end" "frame 1 0 0 text:vm"
 refused "meta with control characters" "invalid bytes" 'frame 1 0 0 hex:766d1b5b0a'
-refused "meta that is none" "not a record" 'frame 1 0 0 text:=\n'
+refused "bad meta" "not a record" 'frame 1 0 0 text:=\n'
 refused "another size of sub-buffers" "contradicts the first" \
 	"frame 1 0 0 hex:$(printf 'ring clock=x86-tsc subbuf=8192\n' | od -An -tx1 | tr -d ' \n')"
 refused "data of nothing" "is empty" "times 1000000 frame 4 0 0 -"
 refused "half a sub-buffer" "not whole sub-buffers" "frame 4 0 0 zeros:100"
-refused "a CPU that none has" "impossible number" "frame 4 0xffffffff 0 zeros:4096"
+refused "a CPU beyond all" "impossible number" "frame 4 0xffffffff 0 zeros:4096"
 refused "a segment that has not begun" "not begun" "frame 4 0 5 zeros:4096"
 refused "segments out of order" "not the next one" "frame 6 0 7 -"
 refused "a file of another name" "unknown name" "frame 3 4 0 text:metaX"
@@ -180,7 +180,7 @@ limited()
 	"$mkstream" "$@" | timeout 100 "$kvmft" receive -o "$got" --max-size 1M >"$out" 2>"$err"
 	rc=$?
 	status_is 3 "$name"
-	err_has "$message" "... is told"
+	err_has "$message" "... is reported"
 	ok "... takes no more than it may" test "$(du -s --apparent-size -k "$got" | cut -f 1)" -lt 70000
 }
 limited "data without end" "max-size is reached" "capture $cap" "for-ever frame 4 0 0 zeros:4096"
@@ -193,7 +193,7 @@ ok "... the same capture" diff -r "$cap" "$got"
 "$mkstream" "capture $cap" "times 3000 frame 4 0 0 zeros:4096" end >"$tmp/much"
 receive "$tmp/much" --max-size 1M
 status_is 3 "--max-size"
-err_has "max-size is reached" "... is told"
+err_has "max-size is reached" "... is reported"
 ok "... holds" test "$(stat -c %s "$got/seg000000/cpu0")" -le 1048576
 receive "$tmp/whole" --min-free 900000G
 err_has "min-free is reached" "--min-free"
@@ -216,7 +216,7 @@ is "$(cd "$got" && echo seg*)" "seg000004 seg000005" "--keep 2"
 "$mkstream" "$@" "frame 4 0 1 file:$cap/seg000000/cpu0" >"$tmp/bad"
 receive "$tmp/bad"
 status_is 3 "data of a segment that is over"
-err_has "that has not begun, or is over" "... is told"
+err_has "that has not begun, or is over" "... is reported"
 
 # ---- the receiver is killed, or told to end ----
 

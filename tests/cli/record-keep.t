@@ -74,7 +74,7 @@ is "$(ids "$dir")" "$good" "... the old one is there"
 if command -v prlimit >/dev/null; then
 	failing --output-dir "$dir" --keep-captures 1 -d 1ms
 	is "$([ "$rc" != 0 ] && echo yes)" yes "a recorder that cannot start: exit $rc"
-	is "$(ids "$dir")" "$good" "... leaves the old one, and nothing else"
+	is "$(ids "$dir")" "$good" "... leaves the old one only"
 else
 	skip "a recorder that cannot start" "prlimit is not installed"
 fi
@@ -130,7 +130,7 @@ if command -v prlimit >/dev/null; then
 	is "$(stat -c %i "$cap") $(find "$tmp" -maxdepth 1 -name '*cap*' | wc -l)" "$good 1" "... nothing has changed"
 fi
 live "$cap" --force -o "$cap"
-ok "--force: the old one stays meanwhile" test "$(stat -c %i "$cap.replaced")" = "$good"
+ok "--force: the old one stays until then" test "$(stat -c %i "$cap.replaced")" = "$good"
 killed
 ok "... and when the recorder is killed" test "$(stat -c %i "$cap.replaced")" = "$good" -a -f "$cap/meta"
 partial=$(stat -c %i "$cap")
@@ -148,7 +148,7 @@ if mount -t tmpfs -o size=3M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	good=$(stat -c %i "$tmp/small/c")
 	run timeout 60 "$kvmft" record --as host -q -e 'kvm:*' --force -o "$tmp/small/c" -- "$tinyvm" --ms 20000
 	status_is 3 "a disk that is full half-way"
-	err_has "the capture to be replaced is kept as $tmp/small/c.replaced\$" "... is told"
+	err_has "the capture to be replaced is kept as $tmp/small/c.replaced\$" "... is reported"
 	is "$(stat -c %i "$tmp/small/c.replaced")" "$good" "... and so it is"
 	umount "$tmp/small" && mounted=
 fi
@@ -183,7 +183,7 @@ mv precious kvmft.data.old
 before=$(ids .)
 record -d 20ms
 status_is 1 "something else is kvmft.data.old"
-err_has "kvmft.data.old exists and is not a kvmft capture: it is not touched" "... is told"
+err_has "kvmft.data.old exists and is not a kvmft capture: it is not touched" "... is reported"
 is "$(ids .)" "$before" "... and nothing has changed"
 cd / || exit 1
 

@@ -38,7 +38,7 @@ adds_up()
 	is "$((told + lost))" "$counted" "... stored and lost are what the kernel counted"
 	run "$kvmft" merge "$cap"
 	status_is "$2" "... the capture can be read"
-	is "$(grep -cv ' LOST ' "$out")" "$told" "... and has the events that are told"
+	is "$(grep -cv ' LOST ' "$out")" "$told" "... and has as many events as reported"
 }
 
 free_bytes()
@@ -70,7 +70,7 @@ if mount -t tmpfs -o size=8M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	limited
 	status_is 3 "full disk: exit 3"
 	err_has 'cannot write the data of CPU [0-9]+: No space left on device; what was written before can be read$' \
-		"... is told"
+		"... is reported"
 	reason_is error "... meta has its end all the same"
 	is "$(($(data_size "$cap") % KB64))" 0 "... whole sub-buffers"
 	between "$(free_bytes)" 0 $((3 * KB64)) "... as much as fits"
@@ -89,7 +89,7 @@ if command -v prlimit >/dev/null; then
 	cap=$tmp/fsize
 	run timeout 60 prlimit --fsize=700000 "$kvmft" record --as host -e 'kvm:*' -o "$cap" -- "$tinyvm" --ms 20000
 	status_is 3 "file size limit: exit 3"
-	err_has 'File too large' "... is told"
+	err_has 'File too large' "... is reported"
 	reason_is error "... meta has its end"
 	is "$(($(data_size "$cap") % KB64))" 0 "... the short write was cut to whole sub-buffers"
 	taken=$(($(sum_stats "$cap" read) - $(sum_stats "$cap" unstored)))
@@ -117,7 +117,7 @@ inject()
 	wait "$vm" 2>/dev/null
 	vm=
 	status_is 3 "$1 at $2 $3: exit 3"
-	err_has "$4" "... is told"
+	err_has "$4" "... is reported"
 	taken=$(($(sum_stats "$cap" read) - $(sum_stats "$cap" unstored)))
 	run "$kvmft" merge "$cap"
 	case $2 in
@@ -183,7 +183,7 @@ rm -f "$tmp/screen"
 vm=$!
 script -qec "'$kvmft' record --as host -e 'kvm:*' -d 2500ms -o '$cap'" "$tmp/screen" >/dev/null
 is "$(tr '\r' '\n' <"$tmp/screen" | grep -cE '[12] s: [0-9]+ events/s, 0 lost, [0-9.]+ [KM]?i?B on disk; [12] s left')" 2 \
-	"on a terminal a line each second tells how it goes"
+	"on a terminal a line each second shows the progress"
 is "$(tr '\r' '\n' <"$tmp/screen" | grep events/s | awk 'length > 83')" "" "... of 80 columns"
 ok "... and is gone in the end" grep -q "$(printf '\033')\[Kkvmft: $cap: " "$tmp/screen"
 rm -rf "$tmp/mem"/* # a fast machine records 50 MB a second here
@@ -244,7 +244,7 @@ status_is 0 "... ends well"
 is "$(grep -c '^segment n=.* why=end' "$cap/meta")" 1 "... with what the ring held at the end"
 is "$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')" 3 "... and keeps the last three"
 is "$([ "$(segment_sizes | sort -n | tail -n 1)" -le $((2 * (258 * 1024 + 8192))) ] && echo yes)" yes \
-	"... none larger than the rings"
+	"... none is larger than the rings"
 is "$(cat "$err")" "" "... without a word"
 run "$kvmft" merge "$cap"
 status_is 0 "... can be read"
@@ -254,7 +254,7 @@ run timeout 60 "$kvmft" record --as host -e 'kvm:*' --flight-recorder -b 256K -p
 	--trigger 'kvm:kvm_pio/port == 0x80/'
 status_is 0 "--trigger"
 between "$(grep -c '^segment n=.* why=trigger' "$cap/meta")" 2 20 "... makes segments"
-is "$(grep -c 'why=end' "$cap/meta")" 0 "... and the end none"
+is "$(grep -c 'why=end' "$cap/meta")" 0 "... and the end has none"
 if [ -f "$tracefs/events/kvm/kvm_pio/trigger" ]; then
 	run "$kvmft" merge "$cap"
 	status_is 0 "... can be read"
@@ -280,12 +280,12 @@ is "$(grep -c 'why=trigger' "$cap/meta")" 0 "... which do not count"
 for wrong in exit-longer= exit-longer=0 exit-longer=5q exit-longer=5ms/ exit-longer=5ms/x exit-longer=5ms//; do
 	run "$kvmft" record --as host --flight-recorder -d 1ms -o "$tmp/none" --trigger "$wrong"
 	status_is 2 "--trigger $wrong: wrong usage"
-	err_has 'is not exit-longer=DURATION' "... is told"
+	err_has 'is not exit-longer=DURATION' "... is reported"
 done
 if [ ! -f "$tracefs/events/kvm/kvm_exit/hist" ]; then
 	run "$kvmft" record --as host --flight-recorder -d 1ms -o "$tmp/none" --trigger exit-longer=5ms
 	status_is 4 "--trigger exit-longer without hist triggers"
-	err_has 'has no hist triggers .* use --trigger EVENT/FILTER/' "... is told, with what does"
+	err_has 'has no hist triggers .* use --trigger EVENT/FILTER/' "... is reported, with what works"
 	nothing_left "--trigger exit-longer"
 fi
 run "$kvmft" record --as host -e 'kvm:*' --flight-recorder -d 1 -o "$tmp/none" --trigger 'kvm:kvm_pio/prot == 1/'
@@ -373,7 +373,7 @@ if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; 
 		grep -vE '/instances/kvmft\.[0-9.]+[">/]|<'"$cap"'[>/]|"'"$cap"'|"traced"|/\.traced\.[0-9]*\.new[>/]|"\.traced\.[0-9]*\.new", (0700|AT_FDCWD|[0-9]+<[^>]*>, "traced")|/dev/null|/proc/self/' >"$tmp/foreign"
 	# Only its own lines: added, and taken away again.
 	grep -vE '"kprobe_events"' "$tmp/foreign" >"$tmp/foreign2"
-	is "$(cat "$tmp/foreign2")" "" "... nothing else was opened for writing, made or removed"
+	is "$(cat "$tmp/foreign2")" "" "... no other file was opened for writing, made or removed"
 else
 	skip "log of writes" "strace is not installed, or may not trace"
 fi

@@ -38,8 +38,8 @@ before="runstate_set virtio_blk_handle_read "
 on -o "$tmp/a" --qmp "$qmp" --qemu 'virtio_blk_*' --qemu '-virtio_blk_data*' --qemu '-virtio_blk_r*'
 status_is 0 "capture with QEMU's events"
 is "$during" "runstate_set virtio_blk_handle_read virtio_blk_handle_write virtio_blk_submit_multireq " \
-	"... which are on meanwhile, but for those left out"
-err_has "^kvmft: 2 trace events of QEMU $qemu_pid are on" "... which is told"
+	"... which are on until then, except those left out"
+err_has "^kvmft: 2 trace events of QEMU $qemu_pid are on" "... which is reported"
 is "$(states --hmp "$hmp")" "$before" "... and as they were afterwards"
 file_has "$tmp/a/meta" "^qemu pid=$qemu_pid binary=/.*qemu-system-x86_64 backends=.*log.* found=.*log:text.* version=$qemu_version.* monitor=QMP%20" \
 	"the capture knows QEMU, its version, its program and back ends"
@@ -57,7 +57,7 @@ status_is 0 "through HMP"
 is "$(states --qmp "$qmp")" "$before" "... states as before"
 run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/d" --qmp "$qmp" --qemu virtio_blk_handel_read
 status_is 1 "an event that there is not"
-err_has "did you mean virtio_blk_handle_read" "... is told"
+err_has "did you mean virtio_blk_handle_read" "... is reported"
 ok "... and no capture made" test ! -e "$tmp/d"
 run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/a" --qmp "$qmp" --qemu 'virtio*'
 status_is 1 "set-up that fails later"
@@ -65,7 +65,7 @@ is "$(states --hmp "$hmp")" "$before" "... states as before"
 hold_socket "$qmp"
 run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/d" --qmp "$qmp" --qemu 'virtio*'
 status_is 1 "a monitor that is held"
-err_has "busy: no greeting within" "... is told"
+err_has "busy: no greeting within" "... is reported"
 unhold_socket
 
 is_on()
@@ -128,6 +128,6 @@ is "$(states --hmp "$hmp")" "$before" "... and no others"
 run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/e" --qmp "$qmp" --qemu 'virtio_n*' -- \
 	sh -c "kill $qemu_pid; while kill -0 $qemu_pid 2>/dev/null; do sleep 0.1; done"
 status_is 0 "QEMU ends during the capture"
-err_has "QEMU $qemu_pid has ended during the capture" "... is told, and no error"
+err_has "QEMU $qemu_pid has ended during the capture" "... is reported, and no error"
 qemu_stop
 finish

@@ -18,7 +18,7 @@ refused()
 	shift 2
 	run "$kvmft" record --as host "$@"
 	status_is "${refusal:-1}" "$name"
-	err_has "$pattern" "... is told"
+	err_has "$pattern" "... is reported"
 	err_one_line "$name"
 	nothing_left "$name"
 }
@@ -41,7 +41,7 @@ is "$(find "$tmp/a" -type f ! -perm 600 | wc -l | tr -d ' ')" 0 "... and all fil
 is "$(find "$tmp/a" ! -type f ! -type d | wc -l | tr -d ' ')" 0 "... which are plain files"
 is "$(head -n 1 "$tmp/a/meta")" "kvmft-capture version=1" "meta begins with its version"
 is "$(tail -n 1 "$tmp/a/meta" | cut -d ' ' -f 1,2)" "end reason=command" "... and ends with the reason"
-is "$(sum_stats "$tmp/a" read)" "$(told_events)" "events told are those read from the ring"
+is "$(sum_stats "$tmp/a" read)" "$(told_events)" "the reported number of events is what was read from the ring"
 tid=$(vcpu_tid)
 run "$kvmft" merge "$tmp/a"
 status_is 0 "capture can be read"
@@ -55,11 +55,11 @@ is "$(wc -l <"$out" | tr -d ' ')" "$(sum_stats "$tmp/a" read)" "... a line for e
 )
 is "$?" 0 "a strange umask does no harm"
 short -q -o "$tmp/quiet"
-is "$(wc -c <"$err" | tr -d ' ')" 0 "quiet says nothing"
+is "$(wc -c <"$err" | tr -d ' ')" 0 "--quiet is silent"
 # What the machine is does not depend on a VM that runs, and is told first.
 run timeout 60 "$kvmft" record -e 'kvm:*' -d 100ms --force -o "$tmp/role"
 without=$(sed -n 's/^side name=\([a-z]*\) from=machine$/\1/p' "$tmp/role/meta")
-err_has '^kvmft: recording this machine as a (host|guest|host and guest): it is ' "the role is told"
+err_has '^kvmft: recording this machine as a (host|guest|host and guest): it is ' "the role is reported"
 run timeout 60 "$kvmft" record -e 'kvm:*' --force -o "$tmp/role" -- "$tinyvm" --iterations 10
 is "$(sed -n 's/^side name=\([a-z]*\) from=machine$/\1/p' "$tmp/role/meta")" "$without" \
 	"... and is the same ($without) while a VM runs"
@@ -158,13 +158,13 @@ is "$(tail -n 1 "$cap/meta" | cut -d ' ' -f 1,2)" "end reason=duration" "... rea
 cap=$tmp/nosuch
 run timeout 60 "$kvmft" record --as host -e 'kvm:*' -o "$cap" -- /nonexistent/command
 status_is 1 "command that does not exist"
-err_has 'cannot run /nonexistent/command: No such file' "... is told"
+err_has 'cannot run /nonexistent/command: No such file' "... is reported"
 err_one_line "command that does not exist"
 nothing_left "command that does not exist"
 cap=$tmp/fails
 run timeout 60 "$kvmft" record --as host -q -e 'kvm:*' -o "$cap" -- sh -c 'exit 7'
 status_is 0 "command that fails: it was recorded"
-is "$(cat "$err")" "kvmft: sh ended with exit status 7" "... is told"
+is "$(cat "$err")" "kvmft: sh ended with exit status 7" "... is reported"
 
 # Three clocks, each read beside the TSC at the beginning and at the end; how fast they run is the machine's.
 # What the three rates then differ by is what the readings are wrong by, and the log, where it gave a constant.
@@ -239,7 +239,7 @@ killed_capture()
 	run "$kvmft" merge "$cap"
 	is "$([ "$rc" = 0 ] || [ "$rc" = 3 ] && echo yes)" yes "capture of a killed recorder can be read"
 	is "$([ "$(wc -l <"$out")" -gt 0 ] && echo yes)" yes "... and has events"
-	err_has 'recording was cut short' "... and it is told that it was cut short"
+	err_has 'recording was cut short' "... and is reported as cut short"
 }
 
 cap=$tmp/killed
@@ -264,7 +264,7 @@ wait "$recorder" 2>/dev/null
 kill "$vm" 2>/dev/null
 wait "$vm" 2>/dev/null
 is "$(our_instances | wc -l | tr -d ' ')" 1 "SIGKILL of both leaves the instance"
-is "$(cat "$tracefs"/instances/kvmft."$recorder".*.0/tracing_on)" 0 "... in which the kernel has stopped tracing"
+is "$(cat "$tracefs"/instances/kvmft."$recorder".*.0/tracing_on)" 0 "... where the kernel has stopped tracing"
 run "$kvmft" reset --dry-run
 status_is 0 "reset --dry-run"
 out_has "^instance kvmft\.$recorder\.[0-9]+\.[0-9]+$" "... names it"
@@ -378,7 +378,7 @@ refused "unknown system" "nosuchsystem" "$@" -e nosuchsystem:x
 refusal=
 run "$kvmft" record --as host "$@" -e 'kvm:kvm_exit/no_such_field == 1/'
 status_is 1 "filter that the kernel rejects"
-err_has 'kvm:kvm_exit: the kernel refuses filter' "... is told"
+err_has 'kvm:kvm_exit: the kernel refuses filter' "... is reported"
 err_has 'no_such_field == 1' "... with the kernel's text"
 err_has '^ *\^' "... and its caret"
 nothing_left "filter that the kernel rejects"
@@ -388,7 +388,7 @@ err_has '^ *\^' "... shows the caret"
 nothing_left "filter that is cut"
 run "$kvmft" record --as host "$@" -e kvm:kvm_exit --clock sundial
 is "$([ "$rc" = 1 ] || [ "$rc" = 4 ] && echo yes)" yes "clock that does not exist (exit $rc)"
-err_has "sundial.*x86-tsc" "... is told, with those that do"
+err_has "sundial.*x86-tsc" "... is reported, with those that work"
 nothing_left "clock that does not exist"
 refused "ring larger than memory allows" "more than 5 % of the available memory: at most -b [0-9]+K" \
 	"$@" -e kvm:kvm_exit -b 100G
@@ -418,7 +418,7 @@ if mount -t tmpfs -o size=1M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	run timeout 60 "$kvmft" record --as host -e 'kvm:*' -o "$cap" -- "$tinyvm" --ms 20000
 	status_is 3 "full disk"
 	err_has 'cannot write the data of CPU [0-9]+: No space left on device; what was written before can be read' \
-		"... is told"
+		"... is reported"
 	is "$(tail -n 1 "$cap/meta" | cut -d ' ' -f 1,2)" "end reason=error" "... meta is whole"
 	nothing_left "full disk"
 	run "$kvmft" merge "$cap"
@@ -443,14 +443,14 @@ if command -v setpriv >/dev/null; then
 	mkdir -m 777 "$user/out"
 	run setpriv --reuid 65534 --regid 65534 --clear-groups "$user/kvmft" record -o "$user/out/c" -d 0.1
 	status_is 4 "not root"
-	err_has 'root|[Pp]ermission' "... is told"
+	err_has 'root|[Pp]ermission' "... is reported"
 	err_one_line "not root"
 	is "$(find "$user/out" -mindepth 1 | wc -l | tr -d ' ')" 0 "... nothing was made"
 	run setpriv --reuid 65534 --regid 65534 --clear-groups "$user/kvmft" reset
 	status_is 4 "reset by another than root"
 	run setpriv --reuid 65534 --regid 65534 --clear-groups "$user/kvmft" merge "$tmp/a"
 	status_is 1 "merge of a capture that is not one's own"
-	err_has 'Permission denied' "... is told"
+	err_has 'Permission denied' "... is reported"
 	rm -rf "$user"
 else
 	skip "not root" "setpriv is not installed"

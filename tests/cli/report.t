@@ -64,7 +64,7 @@ expect 2012-mmio 2012 --event mmio
 expect 2012-ioport 2012 --event ioport
 expect loss loss
 status_is 3 "... exit 3: events are missing"
-err_has '7 events lost or more, 2 pairs dropped at gaps' "... and how many is told"
+err_has '7 events lost or more, 2 pairs dropped at gaps' "... and their number is shown"
 
 # ---- order and selection ----
 
@@ -87,7 +87,7 @@ is "$(events basic --per all -k ev_name)" \
 	"0x4e HLT INVALID_STATE IO_INSTRUCTION MSR_WRITE PREEMPTION_TIMER " "-k ev_name"
 is "$(events basic --per all --top 2)" "HLT IO_INSTRUCTION " "--top 2"
 report basic --top 1 --per all
-out_has '^ *\.\.\.$' "--top: text tells that there is more"
+out_has '^ *\.\.\.$' "--top: text shows that there is more"
 out_has '^Total Samples:9, ' "--top: sums are of all"
 is "$(events basic --vm two)" "MSR_WRITE PREEMPTION_TIMER " "--vm NAME"
 is "$(events basic --vm 200-9)" "MSR_WRITE PREEMPTION_TIMER " "--vm PID-FD"
@@ -142,7 +142,7 @@ for window in "--from 3us --to 10us" "--to 2us"; do
 done
 report basic --from 1s
 status_is 1 "--from: nothing is there"
-err_has 'at that time' "... is told"
+err_has 'at that time' "... is reported"
 report loss --from 9550ns
 status_is 3 "a window behind the gap of one CPU, before that of another"
 
@@ -159,7 +159,7 @@ for f in basic access split; do
 	done
 done
 report basic.dat
-out_has '^# kernel: an unknown kernel' "a kernel that is not known is said"
+out_has '^# kernel: an unknown kernel' "an unknown kernel is reported"
 
 # ---- beside perf kvm stat report, of the same events ----
 
@@ -202,11 +202,11 @@ run "$kvmft" merge "$tmp/arm"
 out_has 'kvm:kvm_exit' "... merge lists its events, as the message says"
 sed -i 's/arch=s390x //' "$tmp/arm/meta"
 report arm
-status_is 0 "... that does not tell its architecture: by its events"
+status_is 0 "... without its architecture: by its events"
 
 report split --event mmio
 status_is 1 "no kvm_mmio in the capture"
-err_has 'no kvm_mmio events in .*: record them with -e kvm:kvm_mmio' "... is told"
+err_has 'no kvm_mmio events in .*: record them with -e kvm:kvm_mmio' "... is reported"
 err_one_line "no kvm_mmio in the capture"
 report access.dat --event mmio --vcpu 3
 status_is 1 "nothing selected of a trace.dat"
@@ -214,18 +214,18 @@ grep -v kvm_entry "$golden/report-basic.txt" >"$tmp/noentry.txt"
 "$mkcap" --capture "$tmp/noentry" "$tmp/noentry.txt"
 report noentry
 status_is 1 "no kvm_entry"
-err_has 'no kvm_entry events' "... is told"
+err_has 'no kvm_entry events' "... is reported"
 printf '0 1000 1 sched:sched_switch prev_pid=1 next_pid=2\n' >"$tmp/sched.txt"
 "$mkcap" --capture "$tmp/sched" "$tmp/sched.txt"
 report sched
 status_is 1 "no kvm events at all"
-err_has 'no kvm_exit and kvm_entry events' "... is told"
+err_has 'no kvm_exit and kvm_entry events' "... is reported"
 err_one_line "no kvm events at all"
 cp -r "$tmp/sched" "$tmp/guest"
 sed -i 's/^side name=host/side name=guest/' "$tmp/guest/meta"
 report guest
 status_is 1 "a guest's capture"
-err_has 'capture of a guest' "... is told"
+err_has 'capture of a guest' "... is reported"
 report missing
 status_is 1 "no capture"
 err_one_line "no capture"
@@ -239,7 +239,7 @@ out_has '^one,0,HLT,4,80.00,95.24,2.000,8.000,5.000,25.82,20.000$' "--tsc-khz: h
 sed -i 's/^ring clock=x86-tsc/ring clock=counter/' "$tmp/nokhz/meta"
 report nokhz
 status_is 1 "a clock that is not a time"
-err_has 'trace clock counter' "... is told"
+err_has 'trace clock counter' "... is reported"
 
 # ---- wrong usage ----
 
@@ -324,7 +324,7 @@ fits keys --event page-fault --percentiles -k ev_name
 report keys --event mmio --percentiles
 status_is 0 "more addresses than there is memory for"
 out_has '^ *[(]others[)] ' "... the rest is one row"
-out_has '^# more keys than are kept in memory: [0-9]* samples are in one row, [(]others[)]$' "... and that is said"
+out_has '^# more keys than are kept in memory: [0-9]* samples are in one row, [(]others[)]$' "... and that is reported"
 samples=$(sed -n 's/^Total Samples:\([0-9]*\),.*/\1/p' "$out")
 is "$(awk '$3 ~ /%$/ { n += $2 } END { print n }' "$out")" "$samples" "... rows add up"
 if grep -q 'samples are in no histogram' "$out"; then

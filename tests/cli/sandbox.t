@@ -134,7 +134,7 @@ if [ -n "$tracer" ]; then
 		/\+\+\+ exited/ { delete on[$1] }
 		/\+\+\+ killed by SIGSYS/ { print "killed" }
 		END { for (c in n) print c }' "$tmp/all" | sort >"$tmp/used"
-	ok "none was killed" sh -c '! grep killed "$0"' "$tmp/used"
+	ok "no one was killed" sh -c '! grep killed "$0"' "$tmp/used"
 	echo "# used: $(tr '\n' ' ' <"$tmp/used")"
 	ok "... and they were seen" grep -qx openat "$tmp/used"
 fi
@@ -164,8 +164,8 @@ is "$?" 0 "with the one that kills"
 attacks=$(grep -c ': ' "$tmp/killed")
 ok "more than 150 attacks" test "$attacks" -gt 150
 if [ "$(id -u)" = 0 ]; then
-	ok "... of which 100 succeed without a sandbox" test "$(grep -c ': done$' "$tmp/free")" -ge 100
-	ok "... as the process can tell" grep -qx 'process: harmed' "$tmp/free"
+	ok "... 100 of them succeed without a sandbox" test "$(grep -c ': done$' "$tmp/free")" -ge 100
+	ok "... as the process sees" grep -qx 'process: harmed' "$tmp/free"
 fi
 is "$(grep -vE ': killed$|^clone3: ENOSYS$' "$tmp/killed")" "$unharmed" "in it all are killed, but what libraries try first"
 is "$(grep -vE ': (EPERM|ENOSYS)$' "$tmp/denied")" "$unharmed" "... or, in the shipped one, denied"
@@ -194,12 +194,12 @@ case $rc in
 *) status_is 1 "convert --vm: no such VM" ;;
 esac
 if [ "$(id -u)" = 0 ]; then
-	ok "... and root is not told to be root" sh -c '! grep -q "run as root" "$0"' "$err"
+	ok "... and root gets no advice to be root" sh -c '! grep -q "run as root" "$0"' "$err"
 fi
 if [ -n "$tracer" ]; then
 	$tracer "$plain" convert --from host-tsc --to guest-tsc --vm no-such-vm 1 >"$out" 2>"$err" </dev/null
 	ok "... its processes were looked at" grep -q 'readlinkat.*= [0-9]' "$tmp/calls"
-	is "$(sed '1,/PR_SET_SECCOMP/d' "$tmp/calls" | grep -c readlinkat)" 0 "... and none once it is confined"
+	is "$(sed '1,/PR_SET_SECCOMP/d' "$tmp/calls" | grep -c readlinkat)" 0 "... and not after it is confined"
 fi
 
 # ---- what is missing is said ----
@@ -207,9 +207,9 @@ fi
 run "$plain" -v convert --from host-tsc --to guest-tsc --tsc-offset 1 1
 status_is 0 "-v"
 err_has "^kvmft: confined by: capabilities( Landlock)? seccomp($|; this kernel lacks: Landlock)" \
-	"... tells the layers"
+	"... shows the layers"
 run "$plain" check
-out_has "^seccomp  " "check tells of seccomp"
+out_has "^seccomp  " "check reports seccomp"
 out_has "^landlock  " "... and of Landlock"
 if [ -n "$tracer" ]; then
 	# inject CALL=HOW

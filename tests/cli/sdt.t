@@ -157,7 +157,7 @@ wait_for_guard()
 }
 
 start_program
-wait_for_guard 0 "a program that nobody records"
+wait_for_guard 0 "a program that is not recorded"
 start_recorder "$tmp/term" -p "$vm"
 sleep 0.2
 kill -TERM "$recorder"
@@ -213,7 +213,7 @@ refused()
 	shift 3
 	run "$kvmft" record --as host -e none -o "$tmp/refused" "$@"
 	status_is "$want" "$name"
-	err_has "$pattern" "... is told"
+	err_has "$pattern" "... is reported"
 	err_one_line "$name"
 	ok "... and nothing made" [ ! -e "$tmp/refused" ]
 	all_gone "$name"
@@ -225,7 +225,7 @@ refused "a second one that is wrong" 1 'absent: cannot open' --sdt "$prog" --sdt
 
 run "$kvmft" record --as host -e none -o "$tmp/refused" --sdt "$prog:demo:name/nonsense == 1/"
 status_is 1 "a filter that the kernel refuses"
-err_has ":name_0: the kernel refuses filter .nonsense" "... is told"
+err_has ":name_0: the kernel refuses filter .nonsense" "... is reported"
 all_gone "a filter that the kernel refuses"
 
 # ---- trace_marker, private ----
@@ -248,7 +248,7 @@ for fs in /sys/kernel/tracing /sys/kernel/debug/tracing; do
 		"$(for i in 0 1 2 3 4; do printf 'virtio_notify vdev 0x%x vq %d;' "$pid" "$i"; done)" "... are all there"
 	ok "... each between the TSCs that the program read" between "$tmp/said" marker
 	is "$(lines "^host sdtprog-$pid " "$tmp/stamps")" 5 "... of the right thread"
-	is "$(grep -c "$(printf 'vdev 0x%x ' "$pid")" "$tracefs/trace")" 0 "... none went to the main trace"
+	is "$(grep -c "$(printf 'vdev 0x%x ' "$pid")" "$tracefs/trace")" 0 "... nothing went to the main trace"
 	nothing_left "$fs"
 done
 is "$(cat "$tracefs/tracing_on")" "$on_before" "the main trace's switch stays as it was"
@@ -269,7 +269,7 @@ told=$(told_events)
 run "$kvmft" merge --trace-events "$tmp/none-of-them" "$tmp/mlong"
 status_is 0 "... can be read"
 # Events of other VMs, which date a change of a guest's clock, are recorded too.
-is "$(lines . "$out")" "$told" "... has as many as were told"
+is "$(lines . "$out")" "$told" "... has as many as reported"
 ok "... most of them markers" [ "$(lines ' ftrace:print: ' "$out")" -gt $((told / 2)) ]
 run "$kvmft" record --as host -e none --marker command -o "$tmp/refused"
 status_is 2 "--marker command without a command"
@@ -300,7 +300,7 @@ if [ -f "$tracefs/options/copy_trace_marker" ]; then
 	nothing_left "copies"
 else
 	run "$kvmft" record --as host -e none --marker all -d 1 -o "$tmp/refused"
-	status_is 4 "a kernel without copy_trace_marker is told"
+	status_is 4 "a kernel without copy_trace_marker is reported"
 	err_has 'kvmft record --marker command -- COMMAND' "... with what to do"
 fi
 

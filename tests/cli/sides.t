@@ -73,7 +73,7 @@ refused()
 	shift 3
 	sides "$@"
 	status_is "$want" "$name"
-	err_has "$message" "... is told"
+	err_has "$message" "... is reported"
 	ok "... and no directory is made" test ! -e "$session"
 }
 
@@ -119,7 +119,7 @@ nothing_is_left "--guest-command"
 
 sides -q --guest "g1=$guest" --guest-options "$opts -q" -d 1s
 status_is 0 "--quiet"
-is "$(cat "$err")" "" "... says nothing"
+is "$(cat "$err")" "" "... is silent"
 
 # Words go to the guest as they are, whatever shells stand on the way.
 cat >"$tmp/bin/by-shell" <<'EOF'
@@ -140,20 +140,20 @@ refused "a command that fails" 1 "g1: does not record" --guest "g1=false" -d 1s
 refused "one that says why" 1 "the door is locked" --guest "g1=sh -c 'echo the door is locked >&2; exit 255'" -d 1s
 refused "one that sends something else" 1 "not a stream of kvmft record" --guest "g1=sh -c 'echo hello; sleep 3'" -d 1s
 refused "an event that is not there" 4 "g1: .*no_such_event" --guest "g1=$guest" --guest-events 'kvm:no_such_event' -d 1s
-refused "an option that is none" 1 "no-such-option" --guest "g1=$guest" --guest-options '--no-such-option' -d 1s
+refused "no such option" 1 "no-such-option" --guest "g1=$guest" --guest-options '--no-such-option' -d 1s
 refused "the same name twice" 2 "twice" --guest "g1=$guest" --guest "g1=$guest" -d 1s
 refused "a name that is a path" 2 "directory" --guest "a/g1=$guest" -d 1s
 refused "the host's name" 2 "reserved" --guest "host=$guest" -d 1s
 refused "an empty command" 2 "after =" --guest "g1=" -d 1s
 refused "a quote without end" 2 "quote" --guest "g1=sh -c 'x" -d 1s
-refused "options of a guest that is none" 2 "NAME of a --guest" --guest "g1=$guest" --guest-options 'g2:-b 1M' -d 1s
+refused "options of a guest that does not exist" 2 "NAME of a --guest" --guest "g1=$guest" --guest-options 'g2:-b 1M' -d 1s
 refused "--output-dir" 2 "output-dir" --guest "g1=$guest" --output-dir "$tmp" -d 1s
 refused "one of two" 1 "g2: does not record" --guest "g1=$guest" --guest-options "$opts" --guest "g2=false" -d 1s
 nothing_is_left "a guest that cannot begin"
 mkdir "$session.x"
 run "$kvmft" record -o "$session.x" --guest "g1=$guest" -d 1s
 status_is 1 "a directory that exists"
-err_has "exists" "... is told"
+err_has "exists" "... is reported"
 ok "... and stays" rmdir "$session.x"
 
 # ---- guests that fail later ----
@@ -170,7 +170,7 @@ kill "$moving"
 wait "$moving" 2>/dev/null
 ended
 status_is 0 "a guest whose VM goes while it is heard of"
-err_has "g1: its VM .PID $moving. is gone from this host, and the guest goes on" "... has moved, which is told"
+err_has "g1: its VM .PID $moving. is gone from this host, and the guest goes on" "... has moved, which is reported"
 is "$(grep -c 'is gone from this host' "$err") $(reason_of g1)" "1 control" "... once, and it is recorded to the end"
 
 # The recorder in the guest $1, or what reaches it.
@@ -180,7 +180,7 @@ begin_sides --guest "g1=$guest" --guest "g2=$guest" --guest-options "$opts" -d 4
 kill -KILL "$(guest_pid)"
 ended
 status_is 3 "a guest is killed: exit 3"
-err_has 'g1: .*what came before is in .*run/g1' "... is told"
+err_has 'g1: .*what came before is in .*run/g1' "... is reported"
 is "$(reason_of g1) $(reason_of g2) $(reason_of host)" "died control control" "... the others went on"
 is "$(status_of g1) $(status_of g2)" "3 0" "... with their own status"
 run "$kvmft" export -i "$session/g1" --to text
@@ -214,10 +214,10 @@ begin_sides --guest "g1=$guest" --guest "g2=$guest" --guest-options "$opts" -d 7
 frozen=$(guest_pid)
 kill -STOP "$frozen"
 wait_until grep -q 'g1: nothing has come' "$err"
-err_has 'g1: nothing has come from there for 5 s' "a guest that is silent is told of"
+err_has 'g1: nothing has come from there for 5 s' "a silent guest is reported"
 ended
 status_is 3 "... and given up: exit 3"
-err_has 'g1: has sent nothing for 10 s' "... is told"
+err_has 'g1: has sent nothing for 10 s' "... is reported"
 is "$(reason_of g2) $(reason_of host)" "control control" "... the others went on"
 kill -CONT "$frozen" 2>/dev/null
 
@@ -228,8 +228,8 @@ wait_until grep -q 'g1: nothing has come' "$err"
 kill -CONT "$frozen"
 ended
 status_is 3 "a guest that comes back: exit 3"
-err_has 'g1: CPU [0-9]+ lost [0-9]+ of ' "... it says what its ring lost meanwhile"
-err_has 'g1: is back' "... is told"
+err_has 'g1: CPU [0-9]+ lost [0-9]+ of ' "... it says what its ring lost until then"
+err_has 'g1: is back' "... is reported"
 is "$(reason_of g1)" control "... and has its end"
 
 wait "$slow"
@@ -280,7 +280,7 @@ begin_sides --guest "g1=$guest" --guest-options "$opts"
 kill -USR1 "$recorder"
 kill -INT "$recorder"
 ended
-status_is 0 "SIGUSR1 is for all sides, and ends none"
+status_is 0 "SIGUSR1 is for all sides, and ends none of them"
 for wrong in "--blame" "--flight-recorder --blame-options x" "--flight-recorder --blame --blame-options 'x"; do
 	# shellcheck disable=SC2086 # words
 	sides -d 1s --guest "g1=$guest" --guest-options "$opts" $wrong
@@ -301,14 +301,14 @@ wait_until has_line g2 'segment n=0 why=control'
 ok "a guest's flight recorder is asked for: it writes out its ring" has_line g1 'segment n=0 why=signal'
 ok "... the host does" has_line host 'segment n=0 why=control'
 ok "... and the other guest" has_line g2 'segment n=0 why=control'
-err_has 'g1: its flight recorder was triggered; all sides write out their rings' "... is told"
+err_has 'g1: its flight recorder was triggered; all sides write out their rings' "... is reported"
 khz=$(sed -n 's/^tsc khz=\([0-9]*\).*/\1/p' "$session/host/meta")
 delay=$((($(tsc_of host 'segment n=0') - $(tsc_of g1 fired)) / khz))
 ok "... soon ($delay ms from the guest's signal until the host has written)" test "$delay" -lt 5000
 ok "... before which the guest's ring was not yet written" test "$(tsc_of g1 fired)" -lt "$(tsc_of g1 'segment n=0')"
 "$kvmft" snapshot >"$tmp/snapshot" 2>&1
 is "$?" 0 "kvmft snapshot"
-ok "... says whom it told" grep -q '^[0-9]*: told to write out its ring$' "$tmp/snapshot"
+ok "... says which it signalled" grep -q '^[0-9]*: told to write out its ring$' "$tmp/snapshot"
 host_again() { grep -c '^segment .*why=signal' "$session/host/meta" | grep -qv '^0'; }
 wait_until host_again
 ok "... the host was asked for" host_again
@@ -337,12 +337,12 @@ status_is 0 "... exit 0"
 nothing_is_left "a trigger"
 begin_sides --flight-recorder -b 1M --guest "g1=$guest" --guest-options "$opts -b 1M" --blame -d 300ms
 ended
-status_is 0 "a flight recorder that nobody asked"
+status_is 0 "a flight recorder that was not asked"
 err_has "^kvmft: --blame: no trigger came, .*: kvmft blame --last 1s $session\$" "... says how to ask what --blame would have said"
 if [ -z "$(find "$tracefs/instances" -maxdepth 1 -name 'kvmft.*')" ]; then
 	run "$kvmft" snapshot
 	status_is 1 "kvmft snapshot without a recorder"
-	err_has 'no flight recorder of kvmft is running here' "... is told"
+	err_has 'no flight recorder of kvmft is running here' "... is reported"
 else
 	skip "kvmft snapshot without a recorder" "others record here"
 fi
@@ -409,7 +409,7 @@ EOF
 	end_agent
 	ended
 	status_is 3 "the agent is killed: exit 3"
-	err_has 'g1: .*what came before is in' "... is told"
+	err_has 'g1: .*what came before is in' "... is reported"
 	is "$(reason_of host)" control "... the host went on"
 	nothing_is_left "the agent is killed"
 	start_agent /nowhere

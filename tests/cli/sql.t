@@ -62,7 +62,7 @@ for n in 0 1 2; do
 done
 run "$kvmft" export -q -i wide0 --to sqlite -o wide.db --tsc-offset -1000 wide1=one wide2=one
 status_is 3 "more fields than a table has columns"
-err_has 'an event has more fields than a table has columns: the rest is left out' "... is told"
+err_has 'an event has more fields than a table has columns: the rest is left out' "... is reported"
 is "$(sql wide.db 'PRAGMA integrity_check' "SELECT count(*) FROM notes WHERE text LIKE '%more fields%'" 'SELECT sum(f0), sum(f999) FROM wide')" \
 	"ok
 1
@@ -126,7 +126,7 @@ guest" "... has events"
 run "$kvmft" export -i lossy --to sqlite -o lossy.db
 status_is 3 "lost events: exit 3"
 questions lossy.db "1 2 3" lossy
-is "$(sql lossy.db "SELECT sum(lost IS NULL) > 0, (SELECT lost IS NULL FROM sources) FROM losses")" "1|1" "... of some nobody knows how many"
+is "$(sql lossy.db "SELECT sum(lost IS NULL) > 0, (SELECT lost IS NULL FROM sources) FROM losses")" "1|1" "... some of unknown number"
 sed '/^0   3000/a 0 gap 5' "$golden/latency-host.txt" >gap.txt
 "$tools/mkcap" --capture gap gap.txt
 run "$kvmft" export -i gap --to sqlite -o gap.db guest=one

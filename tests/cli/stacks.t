@@ -184,7 +184,7 @@ run "$kvmft" record --as host -o "$tmp/no" --stacks kvm:kvm_nosuch -d 100ms
 status_is 4 "unknown event"
 run "$kvmft" record --as host -o "$tmp/no" --stacks 'kvm_pio/nosuch == 1/' -d 100ms
 status_is 1 "a filter that the kernel refuses"
-err_has "kvm:kvm_pio: the kernel refuses trigger 'stacktrace if \(nosuch == 1\)'" "... is told"
+err_has "kvm:kvm_pio: the kernel refuses trigger 'stacktrace if \(nosuch == 1\)'" "... is reported"
 nothing_left "refused"
 
 # Killed: addresses, and kvmft reset takes the triggers with the instance.
@@ -201,6 +201,6 @@ status_is 3 "what a killed recorder left can be read"
 is "$([ -e "$tmp/killed/kallsyms" ] && echo there)" "" "... it wrote no symbols"
 out_has 'ftrace:kernel_stack: 0xffffffff[0-9a-f]* <- 0xffffffff' "... stacks are addresses"
 run "$kvmft" check --host
-out_has '^stacktrace +ok +trigger stacktrace' "check tells of it"
+out_has '^stacktrace +ok +trigger stacktrace' "check reports it"
 is "$(tracefs_state)" "$state_before" "the rest of tracefs is as it was"
 finish

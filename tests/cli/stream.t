@@ -119,11 +119,11 @@ while ! grep -q 'waiting for the reader' "$err" && [ $i -lt 300 ]; do
 	sleep 0.1
 	i=$((i + 1))
 done
-err_has 'waiting for the reader of standard output' "a reader that takes nothing is told of"
+err_has 'waiting for the reader of standard output' "a reader that takes nothing is reported"
 ok "... the recorder is patient" kill -0 "$recorder"
 kill -INT "$recorder"
 wait "$recorder"
-is "$?" 3 "... until it is told that this is enough"
+is "$?" 3 "... until it is told to stop"
 recorder=
 err_has 'given up: not all was sent' "... which it says"
 kill "$sleeper"
@@ -134,7 +134,7 @@ rm -rf "$cap"
 recorded -- "$tinyvm" --ms 20000 | head -c 500000 >"$tmp/part"
 look_at_recorder
 status_is 3 "a reader that goes away ends it"
-err_has 'reader of standard output went away' "... is told"
+err_has 'reader of standard output went away' "... is reported"
 nothing_left "a reader that goes away"
 "$kvmft" receive -q -o "$cap" <"$tmp/part" 2>"$err"
 is "$?" 3 "... what it took is a capture"

@@ -131,7 +131,7 @@ run "$kvmft" stuck --vm "$vm" --seconds 1
 out_has "^$vm-.*: running\$" "a VM that works is not stuck"
 is "$(grep -cE '^  vCPU [01], thread [0-9]+: (running|idle)$' "$out")" 2 "... nor are its vCPUs"
 run env KVMFT="$kvmft" ONCE=1 "$top/contrib/watchdog/kvmft-watchdog" "$vm"
-status_is 0 "the watchdog says nothing"
+status_is 0 "the watchdog is silent"
 is "$(cat "$out" "$err")" "" "... at all"
 
 # ---- ended early, and killed ----

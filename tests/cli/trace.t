@@ -15,7 +15,7 @@ err_has 'give -e EVENT.*kvm:kvm_exit' "... says what to give"
 run "$kvmft" trace -e kvm:kvm_pio -N 0
 status_is 2 "count 0"
 run "$kvmft" trace -e kvm:kvm_pio -d soon
-status_is 2 "duration that is none"
+status_is 2 "no duration"
 
 need_recording "live tracing"
 
@@ -30,7 +30,7 @@ run "$kvmft" trace -e kvm:kvm_pioo
 status_is 4 "event that does not exist"
 err_has 'kvm_pio' "... and a near one is named"
 run "$kvmft" trace -e kvm:kvm_pio -p nobody
-status_is 2 "process id that is none"
+status_is 2 "no process id"
 
 # ---- a VM that loops until its stdin is closed, then some more ----
 

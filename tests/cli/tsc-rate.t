@@ -44,7 +44,7 @@ $wait
 END
 rate waits '2499962 "kvm_vcpu_wakeup" 2499876 2500049' "a wait of 100 ms, and the thread moves"
 err_has "the TSC runs at 2499962 kHz, by kvm_vcpu_wakeup: 2499876 to 2500049, so times are right to 35 in a million" \
-	"... is told, and how good that is"
+	"... is reported, with its accuracy"
 run "$kvmft" report -i "$tmp/waits"
 out_has '^# times are by a TSC of 2499962 kHz, known by kvm_vcpu_wakeup to be 2499876 to 2500049$' "... and beside the table"
 unsaid waits-svm <<END
@@ -64,7 +64,7 @@ $(echo "$wait" | sed "$2")
 END
 	rate refused "$unknown" "no measure: $1"
 }
-refused "the exit was none of HLT" 's/exit_reason=12/exit_reason=1/'
+refused "the exit was not a HLT" 's/exit_reason=12/exit_reason=1/'
 refused "events were lost in between" '3i 0 gap 7\n0 100000000 55 kvm_cpuid function=1'
 refused "events were lost of another CPU" '3i 2 500000 55 kvm_cpuid function=1\n2 gap 7\n2 100000000 55 kvm_cpuid function=1'
 refused "it was in user space since" '2i 0 1005000 101 kvm_userspace_exit reason=0 errno=4'
@@ -81,15 +81,15 @@ $vm
 0   1032500 101 kvm_vcpu_wakeup ns=12000 waited=1 valid=1
 0   1040000 101 kvm_entry vcpu_id=0
 END
-rate short "$unknown" "what a short wait tells is of no use"
+rate short "$unknown" "a short wait is of no use"
 
 # The exit alone, of a host without sched events: one bound.
 unsaid most <<END
 $vm
 $(echo "$wait" | grep -v sched:)
 END
-rate most "$unknown" "without sched_switch a wait tells no more than one bound"
-err_has "its events do not show it \\(it is at most 2500049 kHz\\): times are in cycles" "... which is told"
+rate most "$unknown" "without sched_switch a wait gives one bound only"
+err_has "its events do not show it \\(it is at most 2500049 kHz\\): times are in cycles" "... which is reported"
 
 # ---- timers: a clock read at 402,000 and 1,000,402,000 ns, between the interrupt's beginning and the event ----
 
@@ -147,7 +147,7 @@ $pvclock tsc_to_system_mul=3435973836 tsc_shift=-1
 $wait
 END
 rate pv-alone "2500000 \"kvm_pvclock_update, if that guest's TSC is not scaled\" 2500000 2500000" \
-	"... of which nobody knows whether it is, but the waits agree"
+	"... perhaps scaled, but the waits agree"
 sed 's/tsc_to_system_mul=3435973836 tsc_shift=-1/tsc_to_system_mul=2147483648 tsc_shift=0/' "$tmp/pv-alone.txt" |
 	unsaid pv-against
 rate pv-against '2499962 "kvm_vcpu_wakeup" 2499876 2500049' "... and the waits do not"

@@ -80,7 +80,7 @@ status_is 1 "a VM without facts, misaligned"
 is "$(wc -c <"$err" | tr -d ' ')" 0 "... and nothing on stderr"
 run "$kvmft" verify "$tmp/bare" "$tmp/plain/guest=4999"
 status_is 1 "... there is no other"
-err_has "no VM '4999' in" "... is told"
+err_has "no VM '4999' in" "... is reported"
 err_one_line "... no other"
 
 # ---- wrong offsets ----
@@ -129,7 +129,7 @@ solved()
 solved plain $offset
 pair blind --no-debugfs
 verify blind
-status_is 0 "captures that do not tell the offset: the events do"
+status_is 0 "captures without the offset: found from the events"
 out_has 'solved: TSC offset' "... said"
 err_has 'TSC offset -[0-9]* [+]-[0-9]* cycles .*, found in [0-9]* events' "... on stderr, too, with its bound"
 solved blind $offset
@@ -183,7 +183,7 @@ for version in "" --v7; do
 	status_is 0 "trace.dat ${version:---v6}: both files say their frequencies"
 	err_has 'TSC ratio' "... so the ratio is found"
 	run "$kvmft" verify --tsc-ratio 281474976710656/48 "$tmp/host.dat" "$tmp/guest.dat=syn"
-	status_is 4 "... with another ratio it cannot tell"
+	status_is 4 "... with another ratio there is no answer"
 	run "$kvmft" verify --solve --tsc-ratio 3474161823/32 "$tmp/host.dat" "$tmp/guest.dat=syn"
 	status_is 0 "trace.dat ${version:---v6}: solved"
 	found=$(sed -n 's/.*solved: TSC offset \(-\{0,1\}[0-9]*\).*/\1/p' "$out")
@@ -330,7 +330,7 @@ is "$(awk '$1 == "syn#2" && !first { first = NR } $1 == "syn#1" { last = NR } EN
 err_has 'alignment of syn#2: [1-9][0-9]* guest events checked, 0 outside' "... both are checked"
 run "$kvmft" merge -q --side syn#2 --format json "$tmp/reboot/host" "$tmp/reboot/guest" "$tmp/second"
 is "$(grep -c '"kind":"event","side":"guest","vm":"syn","source":2,' "$out") $(grep -c '"source":1,' "$out")" \
-	"$(grep -c '"kind":"event"' "$out") 0" "... --side NAME#N is one capture, JSON tells which"
+	"$(grep -c '"kind":"event"' "$out") 0" "... --side NAME#N is one capture, JSON says which"
 
 # A TSC that was written before: the wall clocks read the time of the first events, so that later ones seem to be of
 # the second boot. The event before on that CPU knows better.
@@ -357,7 +357,7 @@ run "$kvmft" merge --clock host-tsc --side guest "$tmp/unplaced/host" "$tmp/unpl
 is "$(awk 'function time(i) { for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]+[?]?$/ && length($i) > 8) return $i }
 	{ t = time() } t ~ /[?]/ { u++; if (t + 0 < 1000040000000) bad++; next }
 	{ n++ } END { print (u > 100), (n > 100), bad + 0 }' "$out")" "1 1 0" \
-	"stamps without a place stand where the first one with a place stands"
+	"unplaced stamps are where the first placed one is"
 
 # A guest that moved: each host's windows hold the events that happened on it; the other ones are not
 # checked. All the guest's TSC goes on.
@@ -416,7 +416,7 @@ err_has 'the TSC of one guest links both hosts: give the captures of syn and tho
 sed -i 's/uuid=6b766d66[^ ]*/uuid=00000000-0000-0000-0000-000000000000/' "$tmp/host2/meta"
 both merge
 status_is 1 "the second host does not know the VM"
-err_has 'knows no VM with UUID or name of syn' "... is told"
+err_has 'has no VM with the UUID or name of syn' "... is reported"
 
 # ---- what cannot be told ----
 
@@ -434,7 +434,7 @@ sed -i '$d' "$tmp/noend/host/meta"
 verify noend
 status_is 3 "aligned, but a capture was cut short: exit 3"
 out_has '^syn: aligned' "... it is aligned"
-err_has 'cut short' "... what is missing is told"
+err_has 'cut short' "... what is missing is named"
 run "$kvmft" verify "$tmp/plain/host"
 status_is 2 "without a guest: wrong usage"
 run "$kvmft" verify "$tmp/plain/host" "$tmp/nothing"

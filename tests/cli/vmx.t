@@ -35,7 +35,7 @@ for kernel in 5.10 6.1 6.12 7.2; do
 	status_is 0 "report"
 	is "$(counts)" "EPT_MISCONFIG 2;EPT_VIOLATION (L2) 1;EPT_VIOLATION 1;EXTERNAL_INTERRUPT 1;HLT (L2) 1;INVALID_STATE 1;MSR_WRITE 2;PAUSE_INSTRUCTION 1;PREEMPTION_TIMER 1;TDCALL 1;VMRESUME 1;" \
 		"... each reason by its name, and L2's are not L1's"
-	err_has '1 exits are failed VM entries' "... the flag is told"
+	err_has '1 exits are failed VM entries' "... the flag is named"
 	run "$kvmft" report -i "$host" --format csv --event fast-mmio
 	is "$(counts)" "0xfebf3000:F 1;" "... a doorbell"
 	run "$kvmft" report -i "$host" --format csv --event mmio
@@ -46,7 +46,7 @@ for kernel in 5.10 6.1 6.12 7.2; do
 	# six events, of which it takes eight to tell whose they are
 	run "$kvmft" merge "$host" "$tmp/guest"
 	status_is 4 "whose few events are is not guessed"
-	err_has 'too few events to tell .*guest=SEL\. VMs there: one \(6 events fit, 8 are needed\)$' "... and why is told"
+	err_has 'too few events to tell .*guest=SEL\. VMs there: one \(6 events fit, 8 are needed\)$' "... and the reason is given"
 
 	# a TSC that is half as fast again, and 51000 ahead from 60010 on
 	run "$kvmft" merge --clock host-tsc "$host" "$tmp/guest=one"
@@ -54,7 +54,7 @@ for kernel in 5.10 6.1 6.12 7.2; do
 	is "$(sed -n 's/^one .*\[v0\] *\([0-9]*\)  [a-z].*/\1/p' "$out" | tr '\n' ' ')" "1200 9750 9850 12300 12400 70000 " \
 		"... each guest event where it was, by offset and 48 bits of ratio"
 	err_has '6 guest events checked, 0 outside' "... inside"
-	out_has 'EPOCH .*: TSC offset 50000, ratio 422212465065984/48' "... the change is told"
+	out_has 'EPOCH .*: TSC offset 50000, ratio 422212465065984/48' "... the change is reported"
 	is "$(grep -c 'kvm_ple_window_update: ' "$out")" \
 		"$(grep -c '^name: kvm_ple_window_update' "$top/tests/data/formats-$kernel-kvm.txt")" "... so are pause loops' windows"
 

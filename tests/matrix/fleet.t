@@ -80,7 +80,7 @@ done
 value() { sed -n "s/^$1{[^}]*$2[^}]*} //p" collect/*.prom; }
 is "$(ask 'node_textfile_scrape_error')" 0 "node_exporter takes all files"
 samples=$("$kvmft" report -i host --format csv --per all 2>/dev/null | awk -F, 'NR > 1 { n += $4 } END { print n }')
-is "$(ask 'sum(kvmft_exits)')" "$samples" "exits in Prometheus are those of the report"
+is "$(ask 'sum(kvmft_exits)')" "$samples" "Prometheus has as many exits as the report"
 is "$(ask 'round(kvmft:exits:per_second * 0.5)')" "$samples" "... per second, of half a second"
 is "$(ask 'kvmft_exit_seconds{reason="EXCEPTION_NMI"}')" "$(value kvmft_exit_seconds EXCEPTION_NMI)" "... and their time"
 total=$("$kvmft" report -i host --format json 2>/dev/null | sed -n 's/.*"sections":\[{[^[]*"total_ns":\([0-9]*\).*/\1/p')

@@ -107,7 +107,7 @@ qemu_start "$tmp/dir" -qmp unix:qmp.sock,server=on,wait=off -monitor unix:hmp.so
 for how in "--vm $vm_name" "--qmp $tmp/dir/qmp.sock" "--hmp $tmp/dir/hmp.sock"; do
 	# shellcheck disable=SC2086 # option and argument
 	run "$kvmft" qemu trace-file $how
-	is "$rc $(cat "$out")" "0 Trace file \"$tmp/dir/one\" on." "trace-file ${how%% *}: tells the file"
+	is "$rc $(cat "$out")" "0 Trace file \"$tmp/dir/one\" on." "trace-file ${how%% *}: names the file"
 done
 target="--hmp $tmp/dir/hmp.sock"
 # shellcheck disable=SC2086
@@ -136,7 +136,7 @@ target="--hmp $tmp/dir/hmp.sock"
 	"$kvmft" qemu trace-file $target off >"$out"
 	"$kvmft" qemu trace-file $target on >"$out"
 	"$kvmft" qemu trace-file $target flush >"$out"
-	is "$(asked "$tmp/dir/t w \"o")" 0 "... on after off begins it anew"
+	is "$(asked "$tmp/dir/t w \"o")" 0 "... on after off starts it again"
 	run "$kvmft" qemu trace-file $target set "$tmp/nosuch/dir/file"
 	"$kvmft" qemu set $target handle_qmp_command off >"$out"
 }

@@ -47,7 +47,7 @@ if command -v protoc >/dev/null; then
 	is "$(cat "$tmp/protoc.err")" "" "... protoc reads it"
 	out_has '^bad in all: 0$' "... all of it makes sense"
 	out_has "^arrows from a vCPU to a guest's CPU: [1-9][0-9][0-9]" "... interrupts are arrows into the guest"
-	out_has '^events of vm1: sched_switch [1-9]' "... the guest's scheduler is told natively"
+	out_has '^events of vm1: sched_switch [1-9]' "... the guest's scheduler events are native"
 else
 	skip "Perfetto" "no protoc"
 fi

@@ -137,7 +137,7 @@ status_is 0 "merge"
 cp "$out" "$tmp/timeline"
 cp "$err" "$tmp/timeline.err"
 err_has 'alignment of vm1: [1-9][0-9]* guest events checked, 0 outside' "no guest event outside"
-err_has 'the TSC offset was found in the events: guest times may be off by [0-9]* cycles' "... and the bound is told"
+err_has 'the TSC offset was found in the events: guest times may be off by [0-9]* cycles' "... and the bound is given"
 is "$(awk '$1 == "host" { h++ } $1 == "vm1" { g++ } END { print (h > 1000 && g > 1000) }' "$out")" 1 \
 	"more than 1000 lines of each side"
 run "$kvmft" merge -q --clock guest-tsc "$rig/host" "$rig/guest"
@@ -172,7 +172,7 @@ echo "# the guest told its counter $told times: the offset is from $least to $mo
 ok "the guest told its counter" test "$told" -ge 100
 ok "... its offset is known" test "$least" -le "$most"
 ok "... and within what was solved" test "$least" -le "$high" -a "$most" -ge "$low"
-ok "... whose middle is off by no more than was told" test $((offset - most)) -le $(((high - low) / 2)) \
+ok "... whose middle is within the stated error" test $((offset - most)) -le $(((high - low) / 2)) \
 	-a $((least - offset)) -le $(((high - low) / 2))
 
 # ---- latency ----

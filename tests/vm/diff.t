@@ -67,7 +67,7 @@ on_intel || first=3
 shown slack
 leads "the guest halts for longer" "hlt,(mean|p50) \\+" $first
 shown poll
-out_has '^differs kvm\.halt_poll_ns: 0, then 10000000$' "poll: the parameter is told"
+out_has '^differs kvm\.halt_poll_ns: 0, then 10000000$' "poll: the parameter is reported"
 leads "vCPUs poll" "hlt,polling \\+" 1
 leads "... instead of sleeping" "hlt,asleep -" 1
 if on_intel; then

@@ -59,7 +59,7 @@ file_has "$d/kernel.err" 'the VM ended' "it ends with the VM"
 
 short=$(sed -n 's/^pid \([0-9]*\) .*/\1/p' "$d/comes.out")
 file_has "$d/all.out" "^$short +[0-9]+ +$io +100 +$short-[0-9]+:0 \(ended\)\$" "a short VM: PID, vCPU, all exits, ended"
-file_has "$d/all.err" "VM $short-[0-9]+ started" "... its start is told"
+file_has "$d/all.err" "VM $short-[0-9]+ started" "... its start is reported"
 file_has "$d/all.err" "VM $short-[0-9]+ ended" "... and its end"
 
 # ---- modes ----

@@ -23,9 +23,9 @@ for pair in plain kvmonly stacks v6 tsc2nsec; do
 	understood "$pair" host guest "$analyses" vm1
 done
 trace-cmd dump --options -i "$rig/tsc2nsec/host.dat" >"$tmp/options"
-ok "tsc2nsec: the host's file tells how long a cycle is" grep -q 'Option TSC2NSEC' "$tmp/options"
+ok "tsc2nsec: the host's file has the length of a cycle" grep -q 'Option TSC2NSEC' "$tmp/options"
 opens lossy host 7 5000
-ok "lossy: the host's file tells of losses" grep -q 'EVENTS DROPPED' "$report"
+ok "lossy: the host's file reports losses" grep -q 'EVENTS DROPPED' "$report"
 vcpu_threads lossy host vm1
 opens lossy guest 7 2000
 understood lossy host guest "" vm1

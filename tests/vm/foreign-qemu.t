@@ -27,7 +27,7 @@ for pair in $steps; do
 	vcpu_threads "$pair" host vm1
 	aligned "$pair" host guest vm1
 	understood "$pair" host guest "irq sched io timer" vm1
-	is "$(grep -cvE '^([0-9]+@[0-9.]+:)?(virtio|kvm)_' "$rig/$pair/qemu.log")" 0 "$pair: the log holds nothing else"
+	is "$(grep -cvE '^([0-9]+@[0-9.]+:)?(virtio|kvm)_' "$rig/$pair/qemu.log")" 0 "$pair: the log has no other lines"
 done
 
 set --
@@ -51,7 +51,7 @@ if [ -d "$rig/qemusimple" ]; then
 	"${KVMFT_TOOLS:-$top/build/tests/tools}/genqemu" --dump "$rig/qemusimple/simple" \
 		"$KVMFT_CACHE/qemu/trace/share/qemu/trace-events-all" >"$tmp/simple" 2>"$tmp/simple.err"
 	is "$(grep -oE '^[a-z0-9_]+' "$tmp/simple" | sort | uniq -c)" \
-		"$(grep -oE '^[a-z0-9_]+' "$rig/qemusimple/qemu.log" | sort | uniq -c)" "qemusimple: the log tells the same"
+		"$(grep -oE '^[a-z0-9_]+' "$rig/qemusimple/qemu.log" | sort | uniq -c)" "qemusimple: the log says the same"
 else
 	skip "qemusimple" "$why"
 fi

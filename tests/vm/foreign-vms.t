@@ -53,7 +53,7 @@ for vm in vm1_before vm1_after; do
 	hides tscwrite guest $vm
 done
 report_of tscwrite-told host
-is "$(grep -c 'kvm_write_tsc_offset:.* vcpu=0 ' "$report")" 1 "tscwrite-told: the host's file tells of the write"
+is "$(grep -c 'kvm_write_tsc_offset:.* vcpu=0 ' "$report")" 1 "tscwrite-told: the host's file has the write"
 for pair in reset restart; do
 	opens $pair host 7 10000
 	vcpu_threads $pair host vm1_first vm1_second

@@ -258,7 +258,7 @@ begin_sides -d 8s
 ask vm1 guest-exec '{"path":"killall","arg":["qemu-ga"]}' >/dev/null
 ended
 status_is 3 "the agent is killed"
-err_has "vm1: .*what came before is in" "... is told"
+err_has "vm1: .*what came before is in" "... is reported"
 is "$(reason_of host)" control "... the host went on"
 wait_until up
 gone() { [ -z "$(left)" ]; }
@@ -269,7 +269,7 @@ begin_sides -d 6s
 virsh destroy vm1 >/dev/null
 ended
 status_is 3 "the domain is destroyed"
-err_has "vm1: .*what came before is in" "... is told"
+err_has "vm1: .*what came before is in" "... is reported"
 is "$(reason_of host)" control "... the host went on"
 is "$(our_instances)" "" "no instance is left"
 is "$(tracefs_state)" "$state_before" "the kernel's own settings are as before"

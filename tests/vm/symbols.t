@@ -18,7 +18,7 @@ echo "# $(fact kallsyms_bytes) bytes of kallsyms, $bytes in the capture; _text $
 ok "the symbols take less than 2 MB" test "$bytes" -lt 2000000
 "$kvmft" receive -q -o "$tmp/stream" <"$rig/guest.stream" 2>/dev/null
 is "$?" 0 "a stream with symbols is received"
-ok "... and has the same, but for what was loaded meanwhile" test -s "$tmp/stream/symbols"
+ok "... and has the same, except what was loaded since" test -s "$tmp/stream/symbols"
 
 "$kvmft" merge -q --format json "$rig/host" "$rig/guest" >"$tmp/merge.json" 2>"$tmp/merge.err"
 rc=$?
@@ -27,7 +27,7 @@ python3 "$truth" check "$tmp/kallsyms" "$tmp/merge.json" >"$tmp/said"
 sed 's/^/# /' "$tmp/said"
 is "$(say wrong)" 0 "no address is called wrongly"
 ok "... most of $(say rips) have a name" test "$(say named)" -gt $(($(say rips) / 2))
-ok "... and programs are told" test "$(say user)" -gt 0
+ok "... and programs are named" test "$(say user)" -gt 0
 
 # The port that was read, and CPUID of a program.
 "$kvmft" report --by rip --format csv "$rig/host" "$rig/guest" >"$tmp/rip.csv" 2>"$tmp/rip.err"
@@ -63,11 +63,11 @@ ok "... and a capture in its place" cmp "$tmp/want" "$tmp/got"
 python3 "$truth" elf "$tmp/kallsyms" 0x1000000 "$tmp/vmlinux"
 run "$kvmft" merge -q --guest-vmlinux "$tmp/vmlinux" "$rig/host"
 is "$rc" 4 "a vmlinux alone: how far it was moved is not known"
-err_has 'guest-kaslr' "... which is said"
+err_has 'guest-kaslr' "... which is reported"
 by --guest-vmlinux "$tmp/vmlinux" --guest-kaslr 0x1000000
 ok "... with it, functions are as before" test "$(diff "$tmp/want" "$tmp/got" | grep '^[<>]' | grep -vc '\[\|null')" -eq 0
 by --guest-vmlinux "$tmp/vmlinux" --guest-kallsyms "$rig/guest"
-ok "... or with the guest's capture, which tells it, and of modules as well" cmp "$tmp/want" "$tmp/got"
+ok "... or with the guest's capture, which has it, and modules as well" cmp "$tmp/want" "$tmp/got"
 "$kvmft" merge -q --format json --guest-modules "$rig/modules" "$rig/host" >"$tmp/modules.json" 2>/dev/null
 ok "modules alone: $(grep -c '"rip_symbol":"\[' "$tmp/modules.json") addresses" \
 	grep -q '"rip_symbol":"\[[a-z]' "$tmp/modules.json"

@@ -30,7 +30,7 @@ done
 is "$(awk '{ for (i = 3; i <= NF; i++) if ($i ~ /^[0-9]+[.][0-9]+[?]?$/) { if ($i + 0 < last) bad++
 	last = $i + 0; n++; break } } END { print (n > 10000), bad + 0 }' "$out")" "1 0" "all at once: no line out of order"
 is "$(awk '$1 == "vm1#3" && !first { first = NR } $1 ~ /^vm1#[124]$/ { last = NR } END { print (first > last && last > 0) }' \
-	"$out")" 1 "all at once: the second boot stands after all of the first"
+	"$out")" 1 "all at once: the second boot comes after all of the first"
 is "$(grep -c ' EPOCH .*TSC offset' "$out" | awk '{ print ($1 >= 8) }')" 1 "all at once: epochs of the write and the reboot are lines"
 
 for capture in $captures; do

@@ -98,7 +98,7 @@ recording()
 }
 wait_until 30 recording || die "the host's recording did not start: $(cat /tmp/record.err)"
 flag_set host-recording
-note "both record: the guest does block I/O and tells its counter"
+note "both record: the guest does block I/O and stores its counter"
 flag_wait guest-recorded 120
 kill -TERM "$recorder"
 wait "$recorder"

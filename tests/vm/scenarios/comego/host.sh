@@ -42,7 +42,7 @@ whole()
 "$KVMFT" record --as host -b 32M -e kvm:kvm_entry -e kvm:kvm_exit -o "$cap" 2>/tmp/rec.err &
 recorder=$!
 check "the host is recorded before there is any VM" wait_until 60 begun
-check "... and knows none" sh -c "! grep '^vm ' $cap/meta"
+check "... and has none" sh -c "! grep '^vm ' $cap/meta"
 whole vm1
 whole vm2
 kill -INT "$recorder"

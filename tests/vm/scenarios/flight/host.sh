@@ -50,7 +50,7 @@ told()
 	[ "$(triggers late)" -gt "$before" ]
 }
 check "an exit of 4 s is more than 3 s: the ring is written out" wait_until 20 told
-check "... and none was before" same "$before" 0
+check "... and none from before" same "$before" 0
 sleep 1
 kill -INT $late
 wait $late

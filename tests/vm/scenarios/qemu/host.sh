@@ -41,7 +41,7 @@ check "... the log gets nothing more" same "$(reads second)" "$first"
 
 # ---- for a capture ----
 
-check "set: something of somebody else's" "$KVMFT" qemu set --vm vm1 vm_state_notify on
+check "set: another user's file" "$KVMFT" qemu set --vm vm1 vm_state_notify on
 before=$(states)
 "$KVMFT" record -o /tmp/host --vm vm1 -e kvm:kvm_exit -e kvm:kvm_entry -e kvm:kvm_mmio -e kvm:kvm_fast_mmio \
 	-e kvm:kvm_msi_set_irq -e kvm:kvm_set_irq --qemu default 2>/tmp/host.err &

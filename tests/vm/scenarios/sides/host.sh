@@ -181,7 +181,7 @@ step_reset()
 	wait "$recorder"
 	check "a guest is reset: exit 3" same "$?" 3
 	sed 's/^/# /' /tmp/reset.err
-	check "... is told" grep -q '^kvmft: vm1: ' /tmp/reset.err
+	check "... is reported" grep -q '^kvmft: vm1: ' /tmp/reset.err
 	check "... the host went on to the end" grep -q '^end reason=control' /tmp/reset/host/meta
 	keep reset
 	flag_wait ready-vm1 120
@@ -204,7 +204,7 @@ step_two()
 	wait "$recorder"
 	check "a guest is killed: exit 3" same "$?" 3
 	sed 's/^/# /' /tmp/two.err
-	check "... is told" grep -q 'vm2: .*what came before is in /tmp/two/vm2' /tmp/two.err
+	check "... is reported" grep -q 'vm2: .*what came before is in /tmp/two/vm2' /tmp/two.err
 	check "... the other went on" grep -q '^end side=vm1 reason=control status=0' /tmp/two/session
 	check "... to the end" grep -q '^end reason=control' /tmp/two/vm1/meta
 	keep two
@@ -242,7 +242,7 @@ step_cut()
 	wait "$recorder"
 	check "a link is cut: exit 3" same "$?" 3
 	sed 's/^/# /' /tmp/cut.err
-	check "... is told" grep -q 'vm1: nothing has come from there for 5 s' /tmp/cut.err
+	check "... is reported" grep -q 'vm1: nothing has come from there for 5 s' /tmp/cut.err
 	check "... the guest is given up in the end" grep -q 'vm1: was given up' /tmp/cut.err
 	keep cut
 }
@@ -257,7 +257,7 @@ step_full()
 	status=$?
 	sed 's/^/# /' /tmp/full.err
 	check "the disk is full: exit 1 or 3" test "$status" = 1 -o "$status" = 3
-	check "... is told" grep -q 'No space left' /tmp/full.err
+	check "... is reported" grep -q 'No space left' /tmp/full.err
 }
 
 for step in $steps; do

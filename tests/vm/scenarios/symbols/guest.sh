@@ -22,7 +22,7 @@ chmod +x /tmp/load
 check "recorded with symbols" "$KVMFT" record --symbols -b 16M -o /tmp/guest -- /tmp/load
 "$KVMFT" record --symbols -b 1M -e none -e sched:sched_process_exec -o - -- true >/tmp/guest.stream
 check "a stream with symbols" test -s /tmp/guest.stream
-check "nobody else can read them" same "$(stat -c %a /tmp/guest/symbols)" 600
+check "no other user can read them" same "$(stat -c %a /tmp/guest/symbols)" 600
 fact symbols_bytes "$(stat -c %s /tmp/guest/symbols)"
 fact kallsyms_bytes "$(wc -c </tmp/kallsyms)"
 fact text "0x$(sed -n 's/ T _text$//p' /tmp/kallsyms)"
