@@ -130,7 +130,7 @@ for kernel in 6.1 6.12; do
 		"... a device's line that the VMM raised"
 	is "$(stages 'line irq 41 virtio0')" "total 820;raise 30;deliver 770;guest 20;handler 70;" "... and one of KVM's"
 	run "$kvmft" latency irq "$tmp/host1" "$tmp/guest1=one"
-	out_has '^note: .*messages' "... a note tells what no event of the host tells"
+	out_has '^note: .*vCPUs send' "... a note says which interrupts have no event"
 	arrows "the same interrupts have arrows in Perfetto" 1 700 1110 790
 	run "$kvmft" latency timer "$tmp/host1" "$tmp/guest1=one"
 	status_is 4 "latency timer"
