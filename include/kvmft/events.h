@@ -91,7 +91,8 @@ enum event_role {
 	EV_FILE_DIRTY, /* ino; a page of a file, that was clean */
 	EV_ASYNC,      /* gva, gfn; another thread is to fetch the page */
 	EV_FETCHED,    /* address, gva; ... and has it */
-	EV_USERFAULT,  /* none; a kprobe of that name, see kvmft-latency(1) */
+	EV_HUGETLB,    /* none; a kprobe of that name, see kvmft-latency(1) */
+	EV_USERFAULT,  /* likewise */
 	/* a host's or a guest's network; skbaddr: where the packet is in its kernel */
 	EV_SOFTIRQ_RAISE, /* vec */
 	EV_NET_QUEUE,	  /* skbaddr, len, name; to a device's queue */

@@ -147,6 +147,29 @@ static inline const char *fmt_title(const struct fmt_event *e, size_t *len)
 	return ((const struct fmt_line *)e)->title;
 }
 
+/* Whether fmt_number() reads it, from records that are long enough: what fmt_u64() gives. */
+static inline bool fmt_numbers(const struct fmt *f, const struct fmt_field *fld)
+{
+	return ((const struct fmt_quick *)f)->pid_end && !fld->is_array &&
+	       (fld->size == 1 || fld->size == 2 || fld->size == 4 || fld->size == 8);
+}
+
+static inline uint64_t fmt_number(const struct fmt_field *fld, const struct rec *rec)
+{
+	const uint8_t *p = rec->data + fld->off;
+
+	switch (fld->size) {
+	case 1:
+		return fld->is_signed ? (uint64_t)(int8_t)*p : *p;
+	case 2:
+		return fld->is_signed ? (uint64_t)(int16_t)load_u16(p) : load_u16(p);
+	case 4:
+		return fld->is_signed ? (uint64_t)(int32_t)load_u32(p) : load_u32(p);
+	default:
+		return load_u64(p);
+	}
+}
+
 static inline int32_t fmt_pid(const struct fmt *f, const struct rec *rec)
 {
 	uint32_t end = ((const struct fmt_quick *)f)->pid_end;

@@ -337,8 +337,12 @@ int u64map_put(struct u64map *m, uint64_t key, uint64_t val) __must_check;
 bool u64map_get(const struct u64map *m, uint64_t key, uint64_t *val);
 /* The value of key, added as 0 if absent; NULL if out of memory. Valid until the next put. */
 uint64_t *u64map_at(struct u64map *m, uint64_t key);
-/* Removes key, if it is there; its slot is free for others. */
-void u64map_del(struct u64map *m, uint64_t key);
+/* Removes key; its slot is free for others. Whether it was there; its value, as u64map_get(). */
+bool u64map_take(struct u64map *m, uint64_t key, uint64_t *val);
+static inline void u64map_del(struct u64map *m, uint64_t key)
+{
+	(void)u64map_take(m, key, NULL);
+}
 void u64map_free(struct u64map *m);
 
 /* ---- growable array of fixed-size elements ---- */

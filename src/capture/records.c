@@ -56,6 +56,8 @@ static int rec_machine(struct capture *c, const struct meta_rec *rec)
 	}
 	if (endian)
 		c->big_endian = !strcmp(endian, "big");
+	if (meta_get_u64(rec, "hugetlb_kb", &n))
+		c->no_hugetlb = !n;
 	if (set(&c->uname, rec, "uname") || set(&c->arch, rec, "arch") ||
 	    set(&c->hypervisor, rec, "hypervisor") || set(&c->uuid, rec, "uuid") ||
 	    set(&c->vendor, rec, "vendor"))
@@ -584,7 +586,7 @@ static const struct {
 } meta_record[] = {
 	{ "tool", rec_tool },	    /* version */
 	{ "side", rec_side },	    /* name=host|guest */
-	{ "machine", rec_machine }, /* uname arch long endian cpus hypervisor uuid vendor */
+	{ "machine", rec_machine }, /* uname arch long endian cpus hypervisor uuid vendor hugetlb_kb */
 	{ "ring", rec_ring },	    /* clock trace_clock subbuf header buffer_kb overwrite flight */
 	{ "tsc", rec_tsc },	    /* khz source clocksource constant nonstop */
 	{ "cpu", rec_cpu },	    /* n apicid */

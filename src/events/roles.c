@@ -83,6 +83,7 @@ static const struct event_def roles[EV_ROLES] = {
 	[EV_ASYNC] = { "kvm", "kvm_try_async_get_page", { "gva", "gfn" } },
 	[EV_FETCHED] = { "kvm", "kvm_async_pf_completed", { "address", "gva" } },
 	[EV_COLLAPSE] = { "huge_memory", "mm_collapse_huge_page", { "status" } },
+	[EV_HUGETLB] = { "kprobes", "hugetlb_fault", { NULL } },
 	[EV_USERFAULT] = { "kprobes", "handle_userfault", { NULL } },
 	[EV_SOFTIRQ_RAISE] = { "irq", "softirq_raise", { "vec" } },
 	[EV_NET_QUEUE] = { "net", "net_dev_queue", { "skbaddr", "len", "name" } },

@@ -47,7 +47,7 @@ static const struct lat_event {
 	{ EV_RECLAIM, ON_HOST, .n = 0 }, { EV_MIGRATED, ON_HOST, .n = 0 },
 	{ EV_COLLAPSE, ON_HOST, .n = 0 }, { EV_USERFAULT, ON_HOST, .n = 0 },
 	{ EV_FILE_DIRTY, ON_HOST, .n = 0 }, { EV_ASYNC, ON_HOST, .n = 2 },
-	{ EV_FETCHED, ON_HOST, .n = 2 },
+	{ EV_FETCHED, ON_HOST, .n = 2 }, { EV_HUGETLB, ON_HOST, .n = 0 },
 	{ EV_SOFTIRQ_RAISE, ON_GUEST, .n = 1 },
 	{ EV_NET_QUEUE, ON_HOST | ON_GUEST, .n = 2, .text = 2 },
 	{ EV_NET_START, ON_HOST | ON_GUEST, .n = 3, .text = 3 },
@@ -66,6 +66,7 @@ static const struct lat_event {
 struct decoded {
 	enum event_role kind; /* EV_NONE: not ours */
 	unsigned int n;	      /* of field[] */
+	uint32_t plain;	      /* a record of this length has them all, as fmt_number() reads; 0: none */
 	struct fmt_field field[LAT_FIELDS], text;
 };
 
@@ -124,6 +125,18 @@ static int add_lists(struct lat_decoder *d, bool guest)
 	return ret;
 }
 
+static void see_plain(const struct fmt *fmt, struct decoded *ev)
+{
+	ev->plain = 1;
+	for (unsigned int k = 0; k < ev->n; k++) {
+		if (!fmt_numbers(fmt, &ev->field[k])) {
+			ev->plain = 0;
+			return;
+		}
+		ev->plain = MAX(ev->plain, (uint32_t)ev->field[k].off + ev->field[k].size);
+	}
+}
+
 /* Most events show what a vCPU's thread does without their fields. */
 static bool tells_state(enum event_role r)
 {
@@ -160,6 +173,7 @@ int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
 		memcpy(ev->field, t.f, ev->n * sizeof(*t.f));
 		if (events[i].text)
 			ev->text = t.f[events[i].text];
+		see_plain(fmt, ev);
 	}
 	return add_lists(d, guest);
 }
@@ -172,6 +186,12 @@ static bool decode(const struct fmt *fmt, const struct decoded *ev, const struct
 	in->t = i->host;
 	in->has = 0;
 	memset(in->f, 0, sizeof(in->f));
+	if (ev->plain && i->rec->len >= ev->plain) {
+		for (unsigned int k = 0; k < ev->n; k++)
+			in->f[k] = fmt_number(&ev->field[k], i->rec);
+		in->has = (1u << ev->n) - 1;
+		return true;
+	}
 	for (unsigned int k = 0; k < ev->n; k++) {
 		if (ev->field[k].size && fmt_u64(fmt, &ev->field[k], i->rec, &in->f[k]))
 			in->has |= 1u << k;

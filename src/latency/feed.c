@@ -65,7 +65,13 @@ struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm,
 	uint64_t k = key * 1024 + (uint64_t)(vm + 1), at;
 	struct lat_group *g;
 
+	if (l->group_last[id].at && l->group_last[id].key == k) {
+		*index = (uint32_t)l->group_last[id].at - 1;
+		return &t->group[*index];
+	}
 	if (u64map_get(&l->group_at[id], k, &at)) {
+		l->group_last[id].key = k;
+		l->group_last[id].at = at + 1;
 		*index = (uint32_t)at;
 		return &t->group[at];
 	}
@@ -322,7 +328,7 @@ static int need(struct lat *l, struct kvmft_err *err)
 		l->left_out[k] = l->o.want[k] ? lacks(l, k) : NULL;
 		l->o.want[k] &= !l->left_out[k];
 		any |= l->o.want[k];
-		l->chains |= l->o.want[k] && k != LAT_MEM;
+		l->chains |= l->o.want[k] && k != LAT_MEM && k != LAT_SCHED;
 		if (l->left_out[k])
 			sbuf_addf(&why, "%s%s: %s", why.len ? "; " : "", lat_kind_names[k],
 				  l->left_out[k]);

@@ -190,12 +190,12 @@ static void page_fault(struct mem_vcpu *m, const struct lat_in *in)
 
 static void fast_fault(struct mem_stall *s, const struct lat_in *in)
 {
-	bool writable = !(in->f[2] & 2) && in->f[3] & 2;
+	bool writable = !(in->f[2] & SPTE_WRITABLE) && in->f[3] & SPTE_WRITABLE;
 
 	if ((in->has & 12) != 12 || in->f[2] == in->f[3])
 		return;
 	s->fast = true;
-	s->fast_write |= writable;
+	s->fast_write |= writable && !spte_watched(in->f[2]);
 }
 
 static bool covers(const struct mem_spte *e, const struct mem_stall *s)
@@ -249,7 +249,7 @@ static bool protects(const struct mem_spte *e)
 {
 	uint64_t gone = e->old & ~e->now;
 
-	return spte_leaf(e->old, e->level) && spte_leaf(e->now, e->level) &&
+	return spte_leaf(e->old, e->level) && spte_leaf(e->now, e->level) && !spte_watched(e->now) &&
 	       SPTE_PFN(e->old) == SPTE_PFN(e->now) && (gone & SPTE_WRITABLE || gone == SPTE_DIRTY);
 }
 
@@ -326,6 +326,7 @@ static void own(struct lat *l, struct mem_vcpu *m, const struct lat_in *in)
 	case EV_RECLAIM: s->reclaimed = true; break;
 	case EV_MIGRATED: s->migrated = true; break;
 	case EV_USERFAULT: s->userfault = true; break;
+	case EV_HUGETLB: s->hugetlb = true; break;
 	default: break;
 	}
 }
@@ -426,7 +427,7 @@ int lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		return l->mem->fetches ? filled(l, in) : 0;
 	}
 	if (in->kind == EV_SWAP_OUT)
-		mem_taken_swapped(&l->mem->taken, in->f[0]);
+		return mem_taken_swapped(&l->mem->taken, in->f[0]);
 	if (in->kind == EV_COLLAPSE)
 		return u64map_put(&l->mem->collapser, (uint32_t)in->i->tid, 1);
 	if (in->kind == EV_FETCHED)

@@ -53,14 +53,17 @@ struct mem_by {
 /* By VM. */
 struct mem_move {
 	struct u64map seen; /* gfn >> 6 -> bit per page that was write-protected in this round */
+	uint64_t at, *word; /* that of the last page: at, and its bits; NULL: none */
 	uint32_t round;	    /* 0: none began */
 	bool arrived;	    /* it came from another VMM */
 };
 
 struct mem_taken {
 	struct u64map by_page; /* VM, level, gfn */
-	struct u64map by_pfn;  /* of the host, to the key of by_page */
+	struct u64map by_pfn;  /* of the host, to the key of by_page; if swaps */
+	bool swaps;	       /* a page was written to swap */
 	struct u64map small;   /* how many 4 KiB pages of by_page are in each 2 MiB, by its key */
+	uint64_t last, *count; /* that of the last page: its key, and how many; NULL: none */
 	uint8_t levels[2];     /* bit per level that there ever was: of a known VM, of none */
 	uint64_t forgotten;    /* there was no room for */
 };
@@ -87,7 +90,7 @@ struct mem_stall {
 	bool fast, fast_write;		 /* a bit of the entry was all that lacked */
 	bool split, mapped, any_spte;	 /* a huge page became a table; the page was mapped */
 	bool unmapped;			 /* the host made KVM forget a page of the VMM */
-	bool block, file, compacted, reclaimed, migrated, userfault;
+	bool block, file, compacted, reclaimed, migrated, userfault, hugetlb;
 	bool dirtied;	     /* it made a clean page of a file dirty */
 	int32_t filler;	     /* who filled the page in that another thread fetched; 0: not known */
 	bool async, arrived; /* another thread fetched the page for it; and was done */
@@ -124,7 +127,7 @@ struct lat_mem {
 int mem_taken_add(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t gfn, uint64_t pfn,
 		  int32_t tid, bool split) __must_check;
 /* The host's page was written to swap. */
-void mem_taken_swapped(struct mem_taken *m, uint64_t pfn);
+int mem_taken_swapped(struct mem_taken *m, uint64_t pfn) __must_check;
 /* Whether the page was taken, by whom; all of *by but vm. vm -1: from a VM that is not known. */
 bool mem_taken_find(const struct mem_taken *m, int64_t vm, uint64_t gfn, struct mem_by *by);
 void mem_taken_back(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t gfn);
@@ -138,6 +141,11 @@ void mem_taken_free(struct mem_taken *m);
 static inline bool spte_present(uint64_t e)
 {
 	return e & SPTE_PRESENT;
+}
+/* ... but without any right: so a page is watched where the CPU notes no accesses (access log). */
+static inline bool spte_watched(uint64_t e)
+{
+	return !(e & 7);
 }
 /* An entry that maps a page, and not a table. */
 static inline bool spte_leaf(uint64_t e, unsigned int level)

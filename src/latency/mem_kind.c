@@ -45,6 +45,8 @@ static enum mem_kind changed(const struct mem_stall *s)
 		return MEM_COLLAPSE; /* a table gave way to a page */
 	if (s->dirtied && s->write)
 		return MEM_WRITEBACK;
+	if (SPTE_PFN(old) == SPTE_PFN(now) && spte_watched(old))
+		return MEM_ACCESS;
 	if (SPTE_PFN(old) != SPTE_PFN(now) || old & SPTE_WRITABLE || !(now & SPTE_WRITABLE))
 		return MEM_UNKNOWN;
 	return old & MMU_WRITABLE ? MEM_DIRTY : MEM_UNKNOWN;
@@ -68,14 +70,28 @@ static enum mem_kind again(const struct lat *l, const struct lat_vcpu *v, const 
 	return lat_task_vm(l, v->host, s->by.tid) == (int64_t)v->vm ? MEM_VMM : MEM_HOST;
 }
 
-static enum mem_kind first(const struct lat *l, bool fresh, bool clear)
+/*
+ * It was not allocated meanwhile. What hugetlbfs gives never is: without a probe it cannot be told
+ * from a huge page that the VMM had.
+ */
+static enum mem_kind had(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s)
+{
+	if (s->hugetlb)
+		return MEM_TOUCH;
+	return s->spte.level == 1 || l->mem->has[EV_HUGETLB] || v->host->cap->no_hugetlb ?
+		       MEM_MAP :
+		       MEM_UNKNOWN;
+}
+
+static enum mem_kind first(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
+			   bool fresh, bool clear)
 {
 	const struct lat_mem *m = l->mem;
 
 	if (m->blind || m->taken.forgotten || !m->has[EV_PAGE_ALLOC])
 		return MEM_UNKNOWN;
 	if (!fresh)
-		return MEM_MAP;
+		return had(l, v, s);
 	return clear ? MEM_TOUCH : MEM_UNKNOWN;
 }
 
@@ -97,7 +113,7 @@ static enum mem_kind mapped(const struct lat *l, const struct lat_vcpu *v,
 	/* Nobody outside the VM takes a page for good. */
 	return s->was_taken && !(s->by.vm < 0 && fresh && clear) ?
 		       again(l, v, s, fresh && !clear) :
-		       first(l, fresh, clear);
+		       first(l, v, s, fresh, clear);
 }
 
 enum mem_kind mem_kind(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s)

@@ -30,25 +30,34 @@ static struct lat_group *row(struct lat *l, int64_t vm, enum row kind, uint32_t 
 
 /* ---- rounds ---- */
 
+/* word: NULL if there is no room for it. */
+static int find_word(struct mem_move *m, uint64_t at)
+{
+	if (m->word && m->at == at)
+		return 0;
+	m->word = NULL;
+	if (m->seen.n >= SEEN_MAX && !u64map_get(&m->seen, at, NULL))
+		return 0;
+	m->word = u64map_at(&m->seen, at);
+	m->at = at;
+	return m->word ? 0 : -ENOMEM;
+}
+
 int mem_move_protected(struct lat *l, int64_t vm, uint64_t gfn)
 {
 	struct mem_move *m = &l->mem->move[vm];
-	uint64_t bit = 1ull << (gfn & 63), *word;
+	uint64_t bit = 1ull << (gfn & 63);
+	int ret = find_word(m, gfn >> 6);
 
-	if (m->seen.n >= SEEN_MAX && !u64map_get(&m->seen, gfn >> 6, NULL))
-		return 0;
-	word = u64map_at(&m->seen, gfn >> 6);
-	if (!word)
-		return -ENOMEM;
-	if (!m->round || *word & bit) {
+	if (!ret && m->word && (!m->round || *m->word & bit)) {
 		m->round++;
 		u64map_free(&m->seen);
-		word = u64map_at(&m->seen, gfn >> 6);
-		if (!word)
-			return -ENOMEM;
+		m->word = NULL;
+		ret = find_word(m, gfn >> 6);
 	}
-	*word |= bit;
-	return 0;
+	if (!ret && m->word)
+		*m->word |= bit;
+	return ret;
 }
 
 /* ---- a vCPU that comes ---- */

@@ -30,43 +30,70 @@ static uint64_t base(uint64_t gfn, unsigned int level)
 	return gfn & ~((1ull << 9 * (level - 1)) - 1);
 }
 
+/* How many small pages of a huge one's key were taken; NULL: out of memory. */
+static uint64_t *small_of(struct mem_taken *m, uint64_t huge)
+{
+	if (!m->count || m->last != huge)
+		m->count = u64map_at(&m->small, huge);
+	m->last = huge;
+	return m->count;
+}
+
 int mem_taken_add(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t gfn, uint64_t pfn,
 		  int32_t tid, bool split)
 {
-	uint64_t key = key_of(vm, level, gfn);
+	uint64_t key = key_of(vm, level, gfn), *val, *n;
+	size_t before = m->by_page.n;
 
-	if (m->by_page.n >= TAKEN_MAX && !u64map_get(&m->by_page, key, NULL)) {
+	if (before >= TAKEN_MAX && !u64map_get(&m->by_page, key, NULL)) {
 		m->forgotten++;
 		return 0;
 	}
 	m->levels[vm < 0] |= (uint8_t)(1u << level);
-	if (level == 1 && !u64map_get(&m->by_page, key, NULL)) {
-		uint64_t *n = u64map_at(&m->small, key_of(vm, 2, base(gfn, 2)));
-
+	val = u64map_at(&m->by_page, key);
+	if (!val)
+		return -ENOMEM;
+	*val = pfn << PFN_SHIFT | (split ? SPLIT : 0) | ((uint64_t)(uint32_t)tid & (SWAPPED - 1));
+	if (level == 1 && m->by_page.n != before) {
+		n = small_of(m, key_of(vm, 2, base(gfn, 2)));
 		if (!n)
 			return -ENOMEM;
 		(*n)++;
 	}
-	if (u64map_put(&m->by_page, key,
-		       pfn << PFN_SHIFT | (split ? SPLIT : 0) |
-			       ((uint64_t)(uint32_t)tid & (SWAPPED - 1))))
-		return -ENOMEM;
-	return u64map_put(&m->by_pfn, pfn, key);
+	return m->swaps ? u64map_put(&m->by_pfn, pfn, key) : 0;
 }
 
-void mem_taken_swapped(struct mem_taken *m, uint64_t pfn)
+/* Most hosts never swap: only the first page that is written asks who had it. */
+static int find_by_pfn(struct mem_taken *m)
+{
+	for (size_t i = 0; i < m->by_page.cap && !m->swaps; i++) {
+		const struct u64map_slot *s = &m->by_page.slot[i];
+		uint64_t *key = s->used ? u64map_at(&m->by_pfn, s->val >> PFN_SHIFT) : NULL;
+
+		if (s->used && !key)
+			return -ENOMEM;
+		if (key) /* of several any, but always the same */
+			*key = MAX(*key, s->key);
+	}
+	m->swaps = true;
+	return 0;
+}
+
+int mem_taken_swapped(struct mem_taken *m, uint64_t pfn)
 {
 	uint64_t key, val;
 
+	if (find_by_pfn(m))
+		return -ENOMEM;
 	if (!u64map_get(&m->by_pfn, pfn, &key) || !u64map_get(&m->by_page, key, &val) ||
 	    val >> PFN_SHIFT != pfn)
-		return;
-	*u64map_at(&m->by_page, key) = val | SWAPPED;
+		return 0;
+	return u64map_put(&m->by_page, key, val | SWAPPED);
 }
 
 bool mem_taken_find(const struct mem_taken *m, int64_t vm, uint64_t gfn, struct mem_by *by)
 {
-	for (unsigned int level = 1; level <= MEM_LEVELS; level++) {
+	for (unsigned int level = 1; level <= MEM_LEVELS && m->by_page.n; level++) {
 		uint64_t val;
 
 		if (!(m->levels[vm < 0] >> level & 1) ||
@@ -85,11 +112,10 @@ static bool drop(struct mem_taken *m, uint64_t key)
 {
 	uint64_t val, at;
 
-	if (!u64map_get(&m->by_page, key, &val))
+	if (!u64map_take(&m->by_page, key, &val))
 		return false;
-	if (u64map_get(&m->by_pfn, val >> PFN_SHIFT, &at) && at == key)
+	if (m->swaps && u64map_get(&m->by_pfn, val >> PFN_SHIFT, &at) && at == key)
 		u64map_del(&m->by_pfn, val >> PFN_SHIFT);
-	u64map_del(&m->by_page, key);
 	return true;
 }
 
@@ -99,9 +125,11 @@ static void drop_small(struct mem_taken *m, int64_t vm, uint64_t gfn, uint64_t n
 
 	for (uint64_t i = 0; i < n; i++)
 		if (drop(m, key_of(vm, 1, gfn + i))) {
-			left = u64map_at(&m->small, huge);
-			if (left && !--*left)
+			left = small_of(m, huge);
+			if (left && !--*left) {
 				u64map_del(&m->small, huge);
+				m->count = NULL;
+			}
 		}
 }
 

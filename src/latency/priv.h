@@ -177,7 +177,7 @@ struct lat {
 	struct hostmap *map;
 	struct lat_opts o;			/* want: except what is left out */
 	const char *left_out[LAT_KINDS];	/* what that lacks */
-	bool chains; /* interrupts, and what they end, are followed: not for states and mem alone */
+	bool chains; /* interrupts, and what they end, are followed: not for states, mem, sched alone */
 	uint64_t khz; /* of the host's TSC; 0: not known */
 	struct lat_decoder **dec; /* by source */
 	size_t nsrc;
@@ -192,6 +192,7 @@ struct lat {
 	bool unseen_switches; /* between other threads of the host */
 	struct lat_table table[LAT_TABLES];
 	struct u64map group_at[LAT_TABLES];
+	struct { uint64_t key, at; } group_last[LAT_TABLES]; /* at: index + 1; 0: none yet */
 	char **note;
 	size_t nnote, note_cap;
 	struct lat_io *io;

@@ -80,9 +80,10 @@ struct lat_group *lat_hit_group(struct lat *l, enum lat_table_id id, const struc
 	if (!g)
 		return NULL;
 	g->rest = cause == HIT_UNKNOWN;
-	if (!known)
-		snprintf(g->name, sizeof(g->name), "%s", no_task[cause].name);
-	else if (v->guest_tid)
+	if (!known) {
+		if (!g->name[0])
+			snprintf(g->name, sizeof(g->name), "%s", no_task[cause].name);
+	} else if (v->guest_tid)
 		snprintf(g->name, sizeof(g->name), "%s-%d",
 			 tl_comm(l->guest[v->vm].src, v->guest_tid), v->guest_tid);
 	else

@@ -74,7 +74,8 @@ const char *const event_set_mem[] = {
 	"compaction:mm_compaction_begin",
 	"migrate:mm_migrate_pages",
 	"huge_memory:mm_collapse_huge_page",
-	"kprobes:handle_userfault", /* if somebody made that probe */
+	"kprobes:hugetlb_fault", /* if somebody made these probes */
+	"kprobes:handle_userfault",
 	NULL,
 };
 

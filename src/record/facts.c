@@ -36,6 +36,7 @@ static int facts_machine(struct record *r)
 	struct utsname u;
 	char uuid[37];
 	_cleanup_(sbuf_free) struct sbuf text = { 0 };
+	uint64_t kb;
 
 	if (uname(&u) < 0)
 		return err_why(r->err, errno, "uname");
@@ -52,6 +53,8 @@ static int facts_machine(struct record *r)
 		meta_str(&r->line, "vendor", r->tsc.vendor);
 	if (vm_guest_uuid(NULL, uuid) == 0)
 		meta_str(&r->line, "uuid", uuid);
+	if (record_meminfo("Hugetlb:", &kb))
+		meta_u64(&r->line, "hugetlb_kb", kb);
 	return record_put(r);
 }
 

@@ -290,6 +290,8 @@ void record_marker_disarm(struct record *r); /* before that instance goes */
 int record_affinity(struct record *r);	/* --cpus, before any thread */
 int record_nofile(struct record *r);
 int record_instance(struct record *r);
+/* KiB in the line of /proc/meminfo that begins with this; false: there is none. */
+bool record_meminfo(const char *name, uint64_t *kb);
 /*
  * Opens what is needed to record the online CPUs: before privileges are dropped, because the pipes
  * of many CPUs may need them.

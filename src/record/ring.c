@@ -23,15 +23,23 @@
 
 /* ---- memory ---- */
 
-static uint64_t mem_available_kb(void)
+bool record_meminfo(const char *name, uint64_t *kb)
 {
 	_cleanup_free_ char *text = NULL;
 	const char *p;
 
 	if (file_read_all(AT_FDCWD, "/proc/meminfo", 1 << 16, &text) < 0)
-		return 0;
-	p = strstr(text, "MemAvailable:");
-	return p ? strtoull(p + strlen("MemAvailable:"), NULL, 10) : 0;
+		return false;
+	p = strstr(text, name);
+	*kb = p ? strtoull(p + strlen(name), NULL, 10) : 0;
+	return p;
+}
+
+static uint64_t mem_available_kb(void)
+{
+	uint64_t kb;
+
+	return record_meminfo("MemAvailable:", &kb) ? kb : 0;
 }
 
 static int online_count(struct record *r, size_t *n)

@@ -115,13 +115,15 @@ bool u64map_get(const struct u64map *m, uint64_t key, uint64_t *val)
  * The slots after it move up if that brings them no further from home, so no tombstones are
  * needed.
  */
-void u64map_del(struct u64map *m, uint64_t key)
+bool u64map_take(struct u64map *m, uint64_t key, uint64_t *val)
 {
 	struct u64map_slot *slot = m->cap ? map_probe(m, key) : NULL;
 	size_t hole, mask = m->cap - 1;
 
 	if (!slot || !slot->used)
-		return;
+		return false;
+	if (val)
+		*val = slot->val;
 	hole = (size_t)(slot - m->slot);
 	for (size_t i = (hole + 1) & mask; m->slot[i].used; i = (i + 1) & mask) {
 		size_t home = map_home(m, m->slot[i].key);
@@ -133,6 +135,7 @@ void u64map_del(struct u64map *m, uint64_t key)
 	}
 	m->slot[hole] = (struct u64map_slot){ 0 };
 	m->n--;
+	return true;
 }
 
 void u64map_free(struct u64map *m)

@@ -22,13 +22,13 @@ status_is 0 "all tables, as CSV"
 cat >"$tmp/kinds" <<END
 (not told)|2|4.800
 NX huge page|1|2.800
-access log|1|0.800
+access log|2|4.000
 compaction|1|1.500
 copy-on-write|2|13.100
 dirty log|3|2.600
 fetched meanwhile|1|3.000
 file read|1|1.400
-first touch|2|0.400
+first touch|3|3.700
 huge page collapse|2|2.500
 huge page split|1|0.400
 mapped already|1|2.100
@@ -52,11 +52,11 @@ kvm-nx-lpage-re-88|1|2.800
 qemu-100|1|1.800
 END
 ok "who took the page, or woke the vCPU" diff "$tmp/threads" "$tmp/have"
-is "$(rows mem-vcpu)" "0|29|54.900" "by vCPU"
-is "$(rows mem-task)" "(guest not recorded)|29|54.900" "by task: the guest was not recorded"
+is "$(rows mem-vcpu)" "0|31|61.400" "by vCPU"
+is "$(rows mem-task)" "(guest not recorded)|31|61.400" "by task: the guest was not recorded"
 is "$(rows mem-gpa)" "(not known)|1|1.000
-0x0-0x3ffffff|28|53.900" "by address, 64 MiB; the log of dirty pages tells none"
-is "$(rows mem-time | awk -F '|' '{ n += $2 } END { print (NR > 9 && NR < 26), n }')" "1 29" "by time, in 10 to 25 slices"
+0x0-0x3ffffff|30|60.400" "by address, 64 MiB; the log of dirty pages tells none"
+is "$(rows mem-time | awk -F '|' '{ n += $2 } END { print (NR > 9 && NR < 26), n }')" "1 31" "by time, in 10 to 25 slices"
 out_has '^mem,"","accesses to devices: no stalls",counted,1,' "a device is no memory"
 out_has '^mem,"","open at the end",counted,1,' "what did not end is counted"
 out_has '^mem,"one","userfaultfd",asleep,2,.*,0\.010,,' "sleep is told apart"
@@ -64,9 +64,10 @@ out_has '^mem,"one","userfaultfd",off-cpu,2,.*,0\.005,,' "... from waiting for a
 out_has '^mem,"one","copy-on-write",again,1,7\.600' "... and so is the guest, where KVM gave up for now"
 run "$kvmft" latency mem --by gpa --grain 2M --format csv -q "$tmp/host"
 is "$(rows mem-gpa | cut -d '|' -f 1,2)" "(not known)|1
-0x0-0x1fffff|24
+0x0-0x1fffff|25
 0x400000-0x5fffff|3
-0x600000-0x7fffff|1" "--grain"
+0x600000-0x7fffff|1
+0xa00000-0xbfffff|1" "--grain"
 run "$kvmft" latency mem --format json -q "$tmp/host"
 status_is 0 "as JSON"
 if command -v python3 >/dev/null; then
@@ -104,6 +105,14 @@ without "kvmmmu:\|event kvmmmu" nospte
 is "$(rows mem | grep -cE 'touch|collapse|split|refault|already|dirty')" 1 "... Intel's log tells still"
 without "mm_filemap\|event filemap" nofile
 is "$(rows mem | grep -E 'swap|file')" "swap-in|1|1.200" "... a read is neither of swap nor of a file"
+without "hugetlb_fault" noprobe
+is "$(rows mem | grep -E 'not told|first')" "(not told)|3|8.100
+first touch|2|0.400
+mapped first|2|2.900" "... a huge page may have been of hugetlbfs"
+echo "meta machine hugetlb_kb=0" >>"$tmp/noprobe.txt"
+"$mkcap" --capture "$tmp/nopool" "$tmp/noprobe.txt"
+run "$kvmft" latency mem --format csv "$tmp/nopool"
+is "$(rows mem | grep -E 'mapped first')" "mapped first|3|6.200" "... which has no memory here"
 grep -v kvm_page_fault "$text" >"$tmp/nofault.txt"
 "$mkcap" --capture "$tmp/nofault" "$tmp/nofault.txt"
 run "$kvmft" latency mem "$tmp/nofault"
@@ -143,14 +152,14 @@ status_is 1 "--vm of one without stalls"
 cat >"$tmp/guest.txt" <<END
 0 1500 7 sched:sched_switch prev_pid=7 prev_state=0 next_pid=77
 0 13000 77 sched:sched_switch prev_pid=77 prev_state=0 next_pid=0
-0 314500 0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=77
+0 334500 0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=77
 END
 sed -n '/^0/q; p' "$top/tests/golden/latency-guest.txt" | cat - "$tmp/guest.txt" >"$tmp/g.txt"
 "$mkcap" --capture "$tmp/guest" "$tmp/g.txt"
 run "$kvmft" latency mem --by task --format csv -q "$tmp/host" "$tmp/guest=one"
 status_is 0 "with a guest"
 is "$(rows mem-task | sed "s/^[^|]*-77|/77|/" | sort)" "77|2|0.300
-<idle>/0|27|54.600" "... whose tasks are told"
+<idle>/0|29|61.100" "... whose tasks are told"
 
 # ---- usage ----
 

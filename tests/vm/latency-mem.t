@@ -17,12 +17,13 @@ fi
 kind()
 {
 	case $1 in
-	touch | huge) echo "first touch" ;;
+	touch | huge | hugetlb) echo "first touch" ;;
 	read) echo "mapped first" ;;
 	cow | ksm) echo "copy-on-write" ;;
 	dirty) echo "dirty log" ;;
 	madvise | mbind) echo "refault, VMM" ;;
 	swap) echo "swap-in|refault, VMM" ;; # what the host still had in its swap cache is not read
+	access) echo "access log" ;;
 	split) echo "dirty log|huge page split" ;;
 	uffd) echo "userfaultfd" ;;
 	zram) echo "swap-in" ;;
@@ -41,7 +42,7 @@ mv "$out" "$tmp/merged"
 for phase in $(sed -n 's/^phase //p' "$rig/memvm.out"); do
 	awk -v phase="$phase" '/^phase / { on = $2 == phase } on' "$rig/memvm.out" >"$tmp/guest"
 	pid=$(sed -n 's/^pid \([0-9]*\) vm-fd \([0-9]*\)/\1-\2/p' "$tmp/guest")
-	grep "\"vm\":\"$pid\"" "$tmp/merged" >"$tmp/turns"
+	grep "\"pid\":${pid%-*}," "$tmp/merged" >"$tmp/turns"
 	run "$kvmft" latency mem --vm "$pid" --by gpa --grain 1G --format json --worst 0 -q "$rig/host"
 	status_is 0 "$phase: latency mem"
 	ok "... its stalls and the guest's times agree" python3 "$(dirname "$0")/latency_mem.py" \

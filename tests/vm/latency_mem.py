@@ -123,6 +123,11 @@ slack = abs(host["count"] - count) * us(max(e[1] - e[0] for e in exits)) * 1e3
 assert abs(host["total_ns"] - us(total) * 1e3) <= 2 * count + slack, "sums differ from those of exits"
 if phase == "mmio":
     assert mem["mem"]["counts"]["accesses to devices: no stalls"] >= all_touches
+elif phase == "access":
+    # Where the CPU notes accesses itself, nothing has to wait.
+    want = sum(int(n) for n in re.findall(rf"^{phase} touched \d+ over (\d+) ", lines, re.M)) - silent
+    assert abs(causes.get(kind, 0) - want) * 1000 <= all_touches, (want, causes)
+    assert ("name=eptad value=N" in facts) == (want > 0), want
 elif kind == "first touch":
     assert causes.get(kind) == host["count"], causes
 else:

@@ -11,6 +11,7 @@
  *   cow      pages that a fork of the VMM shares
  *   dirty    a dirty log, three rounds
  *   madvise  pages that the VMM gave back (MADV_DONTNEED)
+ *   access   pages that the host asked whether they are used
  *   swap     pages that were written to swap (MADV_PAGEOUT); so is zram, where that is the swap
  *   ksm      pages that the host made one, because they are the same
  *   mbind    pages that the VMM moved to another node of memory
@@ -18,6 +19,7 @@
  *   file     pages of the file $MEMVM_FILE that are on disk only
  *   writeback ... and those that were written back, and so may not be written
  *   huge     huge pages
+ *   hugetlb  huge pages of hugetlbfs
  *   split    huge pages that a dirty log splits
  *   uffd     pages that a thread of the VMM fills in, each after 2 ms
  *   mmio     addresses without memory
@@ -347,13 +349,22 @@ static void uffd(struct vm *v, uint32_t at, uint8_t *p)
 	close(f.fd);
 }
 
+/* What was used lately is only noted as such when it is first asked to go to swap: so is `access`. */
 static void taken(struct vm *v, const char *name, uint32_t at, uint8_t *p, int advice)
 {
-	/* What was used lately is only noted as such when it is first asked to go to swap. */
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < (strcmp(name, "access") ? 3 : 1); i++)
 		if (madvise(p, (size_t)v->pages * PAGE, advice))
 			die(name);
 	pass(v, name, at, PAGE, v->pages, WRITE);
+}
+
+static void hugetlb(struct vm *v, uint32_t at, uint8_t *p)
+{
+	const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_FIXED;
+
+	if (mmap(p, (size_t)v->pages * PAGE, PROT_READ | PROT_WRITE, flags, -1, 0) != p)
+		die("mmap of huge pages");
+	pass(v, "hugetlb", at, HUGE, v->pages / 512, WRITE);
 }
 
 static long number(const char *path)
@@ -433,6 +444,8 @@ static void phase(struct vm *v, const char *name, uint32_t offset)
 
 	if (!strcmp(name, "mmio")) {
 		pass(v, "mmio", NO_MEMORY, PAGE, n, WRITE);
+	} else if (!strcmp(name, "hugetlb")) {
+		hugetlb(v, at, p);
 	} else if (!strcmp(name, "uffd")) {
 		uffd(v, at, p);
 	} else if (!strcmp(name, "read")) {
@@ -456,7 +469,7 @@ static void phase(struct vm *v, const char *name, uint32_t offset)
 			logged(v, "dirty", at, 3);
 		else if (!strcmp(name, "madvise"))
 			taken(v, name, at, p, MADV_DONTNEED);
-		else if (!strcmp(name, "swap") || !strcmp(name, "zram"))
+		else if (!strcmp(name, "access") || !strcmp(name, "swap") || !strcmp(name, "zram"))
 			taken(v, name, at, p, MADV_PAGEOUT);
 		else if (!strcmp(name, "ksm"))
 			ksm(v, at, p);

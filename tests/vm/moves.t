@@ -15,6 +15,9 @@ ok "stalls, rounds and blackouts are what the guest and QEMU saw" python3 "$(dir
 run "$kvmft" latency mem --by move -q "$rig/host"
 sed -n '/^mem-move/,$s/^/# /p' "$out"
 
+rig moves --env MOVES=precopy --env MOVES_RING=1024
+ok "likewise with a ring of written pages, which is full now and then" python3 "$(dirname "$0")/moves_truth.py" "$rig" "$kvmft"
+
 rig moves --env MOVES=away
 cp -r "$rig" "$tmp/away"
 gone=$(date +%s)

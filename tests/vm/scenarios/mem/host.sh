@@ -7,7 +7,7 @@
 . "$VM_LIB/host.sh"
 
 need_kvmft
-phases="touch read cow dirty madvise split mmio"
+phases="touch read cow dirty madvise access split mmio"
 memvm_make /tmp/memvm
 # Huge pages are to become small ones when the guest writes, and not when their log begins.
 echo N >/sys/module/kvm/parameters/eager_page_split 2>/dev/null && note "no eager page split"
@@ -54,6 +54,7 @@ if echo 'p:handle_userfault handle_userfault' >>/sys/kernel/tracing/kprobe_event
 else
 	lack "uffd: no kprobes"
 fi
+echo 'p:hugetlb_fault hugetlb_fault' >>/sys/kernel/tracing/kprobe_events
 if grep -q 'always\|madvise' /sys/kernel/mm/transparent_hugepage/enabled; then
 	phases="$phases huge"
 	if echo force >/sys/module/kvm/parameters/nx_huge_pages 2>/dev/null; then
@@ -66,6 +67,11 @@ if grep -q 'always\|madvise' /sys/kernel/mm/transparent_hugepage/enabled; then
 	fi
 else
 	lack "huge, nx: no huge pages"
+fi
+if echo 16 >/proc/sys/vm/nr_hugepages && [ "$(cat /proc/sys/vm/nr_hugepages)" = 16 ]; then
+	phases="$phases hugetlb"
+else
+	lack "hugetlb: no memory for huge pages"
 fi
 if [ -e /sys/kernel/mm/ksm/run ]; then
 	phases="$phases ksm"

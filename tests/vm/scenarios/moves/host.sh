@@ -3,7 +3,8 @@
 #
 # A guest that times each write to its memory, while QEMU's balloon takes that away, and while it moves to another
 # QEMU and on to a third one, whose memory comes after it. MOVES chooses: balloon precopy postcopy, away (its state
-# goes to a file), or home alone (it comes from MOVES_STATE, on another host).
+# goes to a file), or home alone (it comes from MOVES_STATE, on another host). MOVES_RING: what was written is told in
+# rings of so many pages, and not in bitmaps.
 
 . "$VM_LIB/host.sh"
 
@@ -21,7 +22,8 @@ mover()
 	name=$1
 	shift
 	mkdir -p "$GUEST_RUN/$name"
-	setsid qemu-system-x86_64 -name mover,debug-threads=on -uuid $uuid -machine pc,accel=kvm -cpu host -m 160 \
+	setsid qemu-system-x86_64 -name mover,debug-threads=on -uuid $uuid -machine pc \
+		-accel "kvm${MOVES_RING:+,dirty-ring-size=$MOVES_RING}" -cpu host -m 160 \
 		-nodefaults -no-user-config -display none -kernel /tmp/touchos \
 		-chardev "socket,id=s,path=$GUEST_RUN/$name/serial.sock,server=on,wait=off" -serial chardev:s \
 		-device virtio-balloon-pci,disable-modern=on \
