@@ -403,6 +403,13 @@ if command -v protoc >/dev/null; then
 else
 	skip "Perfetto" "no protoc"
 fi
+# As few bytes as Perfetto's recorder has for them: its columns for sched_switch, numbers for names of fields.
+"$kvmft" merge -q --format perfetto --tsc-khz 2595000 "$top/tests/golden/foreign/pair/host.dat" \
+	"$top/tests/golden/foreign/pair/guest.dat" >"$tmp/real.pf" 2>"$err"
+run perl "$top/tests/cli/perfetto_size.pl" "$tmp/real.pf"
+status_is 0 "events of real files: $(tr '\n' ' ' <"$out")"
+ok "... compact ones have 10 bytes at most" awk '/^compact/ { n = $2 > 1000 && $3 <= 10 } END { exit !n }' "$out"
+ok "... and the others, with all their fields, 40" awk '/^events/ { n = $2 > 1000 && $3 <= 40 } END { exit !n }' "$out"
 
 sed 's/x86-tsc/local/g' "$tmp/guest/meta" >"$tmp/meta" && cp "$tmp/meta" "$tmp/guest/meta"
 run "$kvmft" export -q -i "$tmp/guest" --to json

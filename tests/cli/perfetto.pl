@@ -8,6 +8,7 @@ use strict;
 use warnings;
 
 my (%p, %note, @args, @path, %track, %open, %last, %flow, %name, %event, %field, %count, %value, %notes, @bad);
+my (%state, %clock, %iid);
 my (%machine, %synced, %sched, %events, %described, %used, %lost, @bundle, %list, %one, %first);
 
 sub event_done {
@@ -80,9 +81,35 @@ sub bundle_done {
 	$count{"compact events"} += $n;
 }
 
+# Names and defaults are those of a sequence, from a packet on that begins its state.
+sub sequence_state {
+	my $s = $p{sequence_id} // 0;
+	my $flags = $p{sequence_flags} // 0;
+
+	push @bad, "state of no sequence" if $flags && !$s;
+	%iid = map { $_ => $iid{$_} } grep { !/^$s / } keys %iid if $flags & 1;
+	$state{$s}++ if $flags & 1;
+	push @bad, "sequence $s has no state yet" if $flags & 2 && !$state{$s};
+	$clock{$s} = $p{'defaults.clock'} if defined $p{'defaults.clock'};
+	return unless defined $p{'event.type'};
+	push @bad, "event without a time" unless defined $p{timestamp};
+	push @bad, "no clock of sequence $s is told" unless $clock{$s};
+	push @bad, "a name of a state that is not asked for"
+		if !($flags & 2) && (defined $p{'event.name_iid'} || grep { defined $_->{iid} } @args);
+}
+
+sub name_done {
+	my ($kind, $n) = @_;
+	my $key = ($p{sequence_id} // 1) . " $kind $n->{iid}";
+
+	push @bad, "$kind $n->{iid} has two names" if defined $iid{$key} && $iid{$key} ne $n->{name};
+	$iid{$key} = $n->{name};
+}
+
 sub packet_done {
 	my $m = $p{machine_id} // 0;
 
+	sequence_state();
 	$machine{$m} = $p{'system_info.machine_name'} if defined $p{'system_info.machine_name'};
 	$synced{$m}++ if defined $p{'clock_sync.pair.client.clock.time'} && defined $p{'clock_sync.pair.host.clock.time'};
 	if (defined(my $id = $p{'track.uuid'})) {
@@ -119,8 +146,10 @@ while (<STDIN>) {
 		}
 	} elsif (/^\s*\}/) {
 		my $at = join '.', @path;
-		$event{$note{iid}} = $note{name} if $at eq 'packet.interned.event';
-		$field{$note{iid}} = $note{name} if $at eq 'packet.interned.note';
+		if ($at =~ /^packet\.interned\.(event|note)$/) {
+			name_done($1, \%note);
+			($1 eq 'event' ? \%event : \%field)->{$note{iid}} = $note{name};
+		}
 		push @args, {%note} if $at eq 'packet.event.note';
 		print "attribute $note{key}: ", $note{number} // $note{text}, "\n" if $at eq 'packet.attributes.attribute';
 		if ($at eq 'packet.bundle.event') {
