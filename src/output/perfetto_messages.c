@@ -250,7 +250,21 @@ static enum pf_compact compact_of(const struct pf_type *t)
 	return t->info->role == EV_WAKING && t->nfield >= 4 ? PF_COMPACT_WAKING : PF_NOT_COMPACT;
 }
 
-static int type_new(struct pf *p, const struct tl_item *i, struct pf_type *t)
+/*
+ * Whether a text in the trace is not one of those that Perfetto makes slices and counters of: these
+ * begin with a letter, a bar and a process, "B|77|name". It counts others as errors, or takes them
+ * for the end of a slice.
+ */
+static bool is_remark(const struct pf_type *t, const struct tl_item *i)
+{
+	char text[4] = "";
+
+	return t->info->role == EV_PRINT &&
+	       (!fmt_str(tl_fmt(i), &t->info->type.f[0], i->rec, text, sizeof(text)) ||
+		!strchr("BCEFGHINS", text[0]) || text[1] != '|');
+}
+
+static int type_new(struct pf *p, const struct tl_item *i, bool remark, struct pf_type *t)
 {
 	const struct pf_message *m;
 
@@ -258,7 +272,7 @@ static int type_new(struct pf *p, const struct tl_item *i, struct pf_type *t)
 	t->field = t->info ? calloc(fields_of(i->ev) + 1, sizeof(*t->field)) : NULL;
 	if (!t->field)
 		return -ENOMEM;
-	m = i->marker ? NULL : message_of(i->ev);
+	m = i->marker || remark ? NULL : message_of(i->ev);
 	if (!m || !fill_message(t, m))
 		fill_own(t, &p->next_own);
 	else
@@ -266,12 +280,12 @@ static int type_new(struct pf *p, const struct tl_item *i, struct pf_type *t)
 	return 0;
 }
 
-struct pf_type *pf_type(struct pf *p, const struct tl_item *i)
+static struct pf_type *type_of(struct pf *p, const struct tl_item *i, bool remark)
 {
+	uint64_t at, key = tl_type(i) | (uint64_t)remark << 63;
 	struct pf_type **slot;
-	uint64_t at;
 
-	if (u64map_get(&p->type_of, tl_type(i), &at))
+	if (u64map_get(&p->type_of, key, &at))
 		return p->type[at];
 	slot = array_grow(&p->type, p->ntype, &p->type_cap, sizeof(*slot));
 	if (!slot)
@@ -279,11 +293,18 @@ struct pf_type *pf_type(struct pf *p, const struct tl_item *i)
 	*slot = calloc(1, sizeof(**slot));
 	if (!*slot)
 		return NULL;
-	if (type_new(p, i, *slot) || u64map_put(&p->type_of, tl_type(i), p->ntype)) {
+	if (type_new(p, i, remark, *slot) || u64map_put(&p->type_of, key, p->ntype)) {
 		pf_type_free(*slot);
 		return NULL;
 	}
 	return p->type[p->ntype++];
+}
+
+struct pf_type *pf_type(struct pf *p, const struct tl_item *i)
+{
+	struct pf_type *t = type_of(p, i, false);
+
+	return t && is_remark(t, i) ? type_of(p, i, true) : t;
 }
 
 void pf_type_free(struct pf_type *t)

@@ -33,6 +33,40 @@ ask_file()
 	sed -e 1d -e '/^$/d' "$tmp/answer.all" >"$tmp/answer"
 }
 
+# same NAME HOW KVMFT.json [MORE]: the last answer is kvmft's own.
+same()
+{
+	ok "$1: $2 as kvmft has them" python3 "$here/perfetto_answers.py" "$2" "$3" "$tmp/answer" ${4:+"$4"}
+	echo "# $1: $(head -n 5 "$tmp/ok.log" | tr '\n' ' ')"
+}
+
+# The first one, or with max for min the last.
+host_events="SELECT min(ts) FROM ftrace_event AS e JOIN cpu USING (ucpu) LEFT JOIN machine AS m ON m.id = cpu.machine_id
+	WHERE m.name = 'host'"
+
+# answers NAME TRACE: what kvmft finds in the captures $tmp/blame.json and $tmp/latency.json are of.
+answers()
+{
+	ask "$2" "SELECT s.ts - ($host_events) AS since, s.dur, s.name FROM slice AS s JOIN track AS t ON t.id = s.track_id
+		JOIN track AS vm ON vm.id = t.parent_id WHERE vm.name GLOB 'vCPUs of *' AND t.name = 'spikes';"
+	same "$1" spikes "$tmp/blame.json" \
+		"$(grep -o '"side":"host".*"t":[0-9]*' "$tmp/merge.json" | sed 's/.*://' | sort -n | head -n 1)"
+	ask "$2" "INCLUDE PERFETTO MODULE sched.time_in_state;
+		SELECT substr(vm.name, 10) AS vm, CAST(substr(t.name, 6) AS INT) AS vcpu, tid, sum(s.time_in_state) +
+		coalesce((SELECT 1 + ($(echo "$host_events" | sed s/min/max/)) - o.ts FROM thread_state AS o WHERE o.utid = s.utid
+		AND o.state IN ('R', 'R+') AND o.dur = -1), 0) AS ns
+		FROM track AS t JOIN track AS vm ON vm.id = t.parent_id
+		JOIN thread ON thread.machine_id = 0 AND thread.tid = CAST(substr(t.name, instr(t.name, 'thread ') + 7) AS INT)
+		JOIN sched_time_in_state_for_thread AS s USING (utid)
+		WHERE vm.name GLOB 'vCPUs of *' AND t.name GLOB 'vCPU *, thread *' AND s.state IN ('R', 'R+') GROUP BY 1, 2, 3;"
+	same "$1, sched.time_in_state" sched "$tmp/latency.json" "$tmp/merge.json"
+	ask "$2" "INCLUDE PERFETTO MODULE linux.irqs;
+		SELECT m.name, how, count(), sum(s.dur) FROM (SELECT id, dur, 'hard' AS how FROM linux_hard_irqs UNION ALL
+		SELECT id, dur, 'soft' FROM linux_soft_irqs) AS s JOIN slice USING (id) JOIN track AS t ON t.id = slice.track_id
+		LEFT JOIN machine AS m ON m.id = t.machine_id WHERE s.dur >= 0 GROUP BY 1, 2;"
+	same "$1, linux.irqs" irqs "$tmp/merge.json"
+}
+
 # checked NAME TRACE: what is so of every trace; the time line is $tmp/merge.json.
 checked()
 {
@@ -43,7 +77,7 @@ checked()
 	ok "$1: all events of merge, at their times" perl "$here/perfetto.pl" "$tmp/merge.json" "$tmp/answer"
 	echo "# $1: $(cat "$tmp/ok.log")"
 	ask "$2" "SELECT count() FROM slice AS s JOIN track AS t ON t.id = s.track_id JOIN track AS vm ON vm.id = t.parent_id
-		WHERE vm.name GLOB 'vCPUs of *' AND s.depth = 0 AND s.name != 'guest' AND s.name NOT GLOB '*:*';"
+		WHERE vm.name GLOB 'vCPUs of *' AND t.name GLOB 'vCPU *' AND s.depth = 0 AND s.name != 'guest' AND s.name NOT GLOB '[a-z]*:*' AND s.name NOT GLOB 'EPOCH:*';"
 	is "$(cat "$tmp/answer")" "$(grep -c '"side":"host".*"event":"kvm:kvm_exit"' "$tmp/merge.json")" \
 		"$1: a slice for each exit"
 	ask "$2" "SELECT count() FROM sched;"
@@ -60,12 +94,17 @@ both()
 	which=$1
 	shift
 	"$kvmft" merge -q --format json "$@" >"$tmp/merge.json" 2>"$err"
+	"$kvmft" blame -q --top 200 --format json "$@" >"$tmp/blame.json" 2>"$err" || echo '{"spikes":[]}' >"$tmp/blame.json"
+	"$kvmft" latency sched --all -q --format json "$@" >"$tmp/latency.json" 2>"$err" ||
+		echo '{"tsc_khz":1,"vcpus":[]}' >"$tmp/latency.json"
 	run "$kvmft" merge -q --force --format perfetto -o "$tmp/one.pftrace" "$@"
 	status_is 0 "$which: written"
 	checked "$which" "$tmp/one.pftrace"
+	answers "$which" "$tmp/one.pftrace"
 	run "$kvmft" merge -q --force --format perfetto-archive -o "$tmp/all.tar" "$@"
 	status_is 0 "$which, an archive: written"
 	checked "$which, an archive" "$tmp/all.tar"
+	answers "$which, an archive" "$tmp/all.tar"
 }
 
 # ---- files of trace-cmd ----
@@ -113,4 +152,13 @@ is "$(sort "$tmp/answer" | tr '\n' ' ')" '"one","irq 30",1,950,950,950 "one","lo
 
 "$tools/genpair" --host "$tmp/ghost" --guest "$tmp/gguest" --ms 30 --vcpus 2 >"$tmp/gen.log" 2>&1
 both "generated" "$tmp/ghost" "$tmp/gguest"
+
+# ---- any others: a session, or a host and its guests, in each line ----
+
+while read -r captures; do
+	# shellcheck disable=SC2086 # names without blanks
+	[ -z "$captures" ] || both "$captures" $captures
+done <<END
+$KVMFT_PERFETTO_CAPTURES
+END
 finish
