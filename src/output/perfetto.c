@@ -205,10 +205,11 @@ static int line_irq(struct out *o, const struct tl_item *i, const struct evinfo 
 		return -ENOMEM;
 	if (!level && number < p->irq_kind->shared && !q->of[number].injected)
 		q->listed -= flow_take(&q->of[number]) != 0;
-	if (!level || q->of[number].flow)
+	/* Still up; or up again, as long as no handler was seen, which may not be recorded yet. */
+	if (!level || (q->of[number].flow && (q->handled || !q->of[number].injected)))
 		return 0;
 	t = pf_track(o, p, PF_VCPU, (size_t)vm, (uint32_t)vcpu);
-	q->listed++;
+	q->listed += !q->of[number].flow;
 	return t ? instant(o, t, e, i, flow_of(p, q, number, false)) : -ENOMEM;
 }
 
@@ -216,9 +217,46 @@ static int lines_enter(struct pf *p, const struct tl_item *i)
 {
 	struct pf_irqs *q = irqs_of(p, i->vm, (uint64_t)i->vcpu);
 
-	for (unsigned int n = 0; q && q->listed && n < p->irq_kind->numbers; n++)
-		q->of[n].injected = q->of[n].flow;
+	for (unsigned int n = 0; q && q->listed && n < p->irq_kind->numbers; n++) {
+		if (!q->of[n].flow || q->of[n].injected)
+			continue;
+		q->of[n].injected = true;
+		q->of[n].entered = i->host;
+	}
 	return q ? 0 : -ENOMEM;
+}
+
+/* Lines that went in, and may be this handler's; or, without a name, any. */
+static bool is_in(const struct pf *p, const struct pf_irq *irq, unsigned int number,
+		  const char *name)
+{
+	return irq->injected && (!name || p->irq_kind->handles(number, name));
+}
+
+static void lines_drop(const struct pf *p, struct pf_irqs *q, uint64_t before, const char *name)
+{
+	for (unsigned int n = 0; q->listed && n < p->irq_kind->numbers; n++)
+		if (is_in(p, &q->of[n], n, name) && q->of[n].entered < before)
+			q->listed -= flow_take(&q->of[n]) != 0;
+}
+
+/* Of common_flags (include/linux/trace_events.h): interrupts off, in one, or in an NMI. */
+#define FLAG_BUSY 0x49
+
+/*
+ * A guest that goes on with its interrupts on has taken what went in, as far as its stamps can be
+ * told from those of the entry.
+ */
+static int lines_passed(struct out *o, struct pf *p, const struct tl_item *i)
+{
+	uint64_t slack = tl_hostmap(o->t)->vm[i->vm].uncertain;
+	struct pf_irqs *q = irqs_of(p, i->vm, (uint64_t)i->vcpu);
+
+	if (!q)
+		return -ENOMEM;
+	if (q->listed && !(fmt_flags(i->src->fmt, i->rec) & FLAG_BUSY) && i->host > slack)
+		lines_drop(p, q, i->host - slack, NULL);
+	return 0;
 }
 
 /*
@@ -233,26 +271,20 @@ static int line_end(struct pf *p, struct pf_irqs *q, const struct tl_item *i, ui
 
 	u64map_get(&p->irq_number, key, &known);
 	for (unsigned int n = 0; q->listed && n < p->irq_kind->numbers; n++) {
-		if (!q->of[n].injected || !p->irq_kind->handles(n, name))
+		if (!is_in(p, &q->of[n], n, name))
 			continue;
-		if (n == known)
-			found = 0;
 		number = n;
-		found++;
+		found = n == known ? 1 : found + 1;
 		if (n == known)
 			break;
 	}
-	if (!found)
+	if (found > 1)
+		lines_drop(p, q, UINT64_MAX, name);
+	if (found != 1)
 		return 0;
-	if (found == 1) {
-		q->listed--;
-		*flow = flow_take(&q->of[number]);
-		return u64map_put(&p->irq_number, key, number);
-	}
-	for (unsigned int n = 0; n < p->irq_kind->numbers; n++)
-		if (q->of[n].injected && p->irq_kind->handles(n, name))
-			q->listed -= flow_take(&q->of[n]) != 0;
-	return 0;
+	q->listed--;
+	*flow = flow_take(&q->of[number]);
+	return u64map_put(&p->irq_number, key, number);
 }
 
 /* ---- events with a meaning ---- */
@@ -400,6 +432,7 @@ static int arrives(struct pf *p, const struct tl_item *i, const struct evinfo *e
 	if (p->irq_kind->listed) {
 		if (e->role != EV_IRQ_ENTRY)
 			return 0;
+		q->handled = true;
 		(void)fmt_str(tl_fmt(i), &e->type.f[1], i->rec, name, sizeof(name));
 		return line_end(p, q, i, number, name, flow);
 	}
@@ -546,6 +579,8 @@ static int put_event(struct out *o, const struct tl_item *i)
 	if (!c)
 		return -ENOMEM;
 	ret = pf_ftrace(o, p, c, t, i);
+	if (!ret && p->irq_kind->listed && i->src->guest && i->vm >= 0 && !i->unplaced)
+		ret = lines_passed(o, p, i);
 	return ret || !t || t->info->role == EV_NONE ? ret : put_meaning(o, i, t->info, c);
 }
 
