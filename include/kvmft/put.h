@@ -27,8 +27,9 @@ static inline char *put_sdec(char *p, int64_t v);
 /* The number of digits that put_dec() writes: 1 for 0. */
 static inline unsigned int put_dec_len(uint64_t v);
 
-/* Hexadecimal, in lower case: as many digits as v has, "0" for 0; all 8; all 16. */
+/* Hexadecimal, in lower case: as many digits as v has, "0" for 0; at least min of 16; all 8; all 16. */
 static inline char *put_hex(char *p, uint64_t v);
+static inline char *put_hex_pad(char *p, uint64_t v, unsigned int min);
 static inline char *put_hex8(char *p, uint32_t v);
 static inline char *put_hex16(char *p, uint64_t v);
 

@@ -147,12 +147,17 @@ static inline char *put_hex8(char *p, uint32_t v)
 	return p + 8;
 }
 
-static inline char *put_hex(char *p, uint64_t v)
+static inline char *put_hex_pad(char *p, uint64_t v, unsigned int min)
 {
-	unsigned int n = (67 - (unsigned int)__builtin_clzll(v | 1)) / 4;
+	unsigned int n = MAX((67 - (unsigned int)__builtin_clzll(v | 1)) / 4, min);
 
 	put_hex16(p, v << (64 - 4 * n));
 	return p + n;
+}
+
+static inline char *put_hex(char *p, uint64_t v)
+{
+	return put_hex_pad(p, v, 1);
 }
 
 #endif

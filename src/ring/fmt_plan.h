@@ -107,6 +107,8 @@ enum pcode {
 	C_DEC_U32, C_DEC_S32, C_DEC_U64, C_DEC_S64,
 	C_HEX_U32, C_HEX_U64,	/* without leading zeros */
 	C_HEX8_U32, C_HEX16_U64,	/* %08x, %016llx */
+	C_HEX_PAD_U64,	/* %08lx and the like: width digits or more */
+	C_POINTER_U64,	/* %ps: 0x and digits */
 	C_SEGMENT,	/* seg */
 	C_MEMO,		/* memo: texts that depend on few values */
 };
@@ -123,6 +125,7 @@ struct pstep {
 	};
 	const struct fmt *f;
 	uint8_t len;
+	uint8_t width; /* C_HEX_PAD_U64 */
 };
 
 /* fmt_print.c */

@@ -47,6 +47,9 @@ STEP(hex_u64, put_hex(p, load_u64(data + s->off)))
 STEP(hex8_u32, put_hex8(p, load_u32(data + s->off)))
 STEP(hex16_u64, put_hex16(p, load_u64(data + s->off)))
 
+STEP(hex_pad_u64, put_hex_pad(p, load_u64(data + s->off), s->width))
+STEP(pointer_u64, put_hex(put_mem(p, "0x", 2), load_u64(data + s->off)))
+
 static __attribute__((noinline)) void step_dec_long(const struct pstep *s, const uint8_t *data,
 						    char *p, const struct rec *rec, struct sbuf *to)
 {
@@ -170,7 +173,8 @@ static pstep_print *const step_of[] = {
 	[C_END] = step_end,	    [C_DEC_U32] = step_dec_u32,	  [C_DEC_S32] = step_dec_s32,
 	[C_DEC_U64] = step_dec_u64, [C_DEC_S64] = step_dec_s64,	  [C_HEX_U32] = step_hex_u32,
 	[C_HEX_U64] = step_hex_u64, [C_HEX8_U32] = step_hex8_u32, [C_HEX16_U64] = step_hex16_u64,
-	[C_SEGMENT] = step_segment, [C_MEMO] = step_memo,
+	[C_SEGMENT] = step_segment, [C_MEMO] = step_memo,	  [C_HEX_PAD_U64] = step_hex_pad_u64,
+	[C_POINTER_U64] = step_pointer_u64,
 };
 
 pstep_print *plan_step(enum pcode code)

@@ -181,34 +181,52 @@ static struct pmemo *memo_new(const struct fmt_plan *p, size_t i, bool *ok)
 
 /* ---- single fields ---- */
 
-/* The code that prints a field with this specification; C_SEGMENT if there is none. */
-static enum pcode field_code(const struct pseg *s, const struct fmt *f)
+/*
+ * The field that is printed, maybe as a number of the same size but another sign; NULL: it is
+ * something else.
+ */
+static const struct pnode *plain_field(const struct pnode *n, bool *is_signed)
 {
-	const struct pspec *c = &s->spec;
-	bool plain = !c->left && !c->alt && !c->plus && !c->has_prec && !s->star, is_signed;
-	const struct pnode *n = s->arg;
-	unsigned int bytes;
+	const struct pnode *field = n->kind == P_CAST && n->size == n->a->size ? n->a : n;
 
-	if (c->conv != 'd' && c->conv != 'u' && c->conv != 'x')
-		return C_SEGMENT;
-	if (!plain || n->kind != P_FIELD || f->swap || f->big_endian)
-		return C_SEGMENT;
-	/* Cut to the low bytes of the field, or extended: only if that does not change its sign. */
-	bytes = MIN((unsigned int)n->size, c->bytes);
-	is_signed = c->conv == 'd' && (bytes == c->bytes || n->is_signed);
-	if ((bytes < c->bytes && n->is_signed && c->conv != 'd') || (bytes != 4 && bytes != 8))
-		return C_SEGMENT;
-	if (c->conv != 'x') {
-		if (c->width)
-			return C_SEGMENT;
-		return is_signed ? bytes == 4 ? C_DEC_S32 : C_DEC_S64 :
-				   bytes == 4 ? C_DEC_U32 : C_DEC_U64;
-	}
+	*is_signed = n->is_signed;
+	return field->kind == P_FIELD ? field : NULL;
+}
+
+static enum pcode hex_code(const struct pspec *c, unsigned int bytes)
+{
 	if (!c->width)
 		return bytes == 4 ? C_HEX_U32 : C_HEX_U64;
 	if (c->zero && c->width == 2 * bytes)
 		return bytes == 4 ? C_HEX8_U32 : C_HEX16_U64;
-	return C_SEGMENT;
+	return c->zero && bytes == 8 && c->width <= 16 ? C_HEX_PAD_U64 : C_SEGMENT;
+}
+
+/* The code that prints a field with this specification; C_SEGMENT if there is none. */
+static enum pcode field_code(const struct pseg *s, const struct pnode *n, bool n_signed,
+			     const struct fmt *f)
+{
+	const struct pspec *c = &s->spec;
+	bool plain = !c->left && !c->alt && !c->plus && !c->has_prec && !s->star, is_signed;
+	unsigned int bytes;
+
+	if (f->swap || f->big_endian)
+		return C_SEGMENT;
+	if (c->conv == 'p' && c->alt && n->size == 8)
+		return C_POINTER_U64;
+	if (!plain || (c->conv != 'd' && c->conv != 'u' && c->conv != 'x'))
+		return C_SEGMENT;
+	/* Cut to the low bytes of the field, or extended: only if that does not change its sign. */
+	bytes = MIN((unsigned int)n->size, c->bytes);
+	is_signed = c->conv == 'd' && (bytes == c->bytes || n_signed);
+	if ((bytes < c->bytes && n_signed && c->conv != 'd') || (bytes != 4 && bytes != 8))
+		return C_SEGMENT;
+	if (c->conv == 'x')
+		return hex_code(c, bytes);
+	if (c->width)
+		return C_SEGMENT;
+	return is_signed ? bytes == 4 ? C_DEC_S32 : C_DEC_S64 :
+			   bytes == 4 ? C_DEC_U32 : C_DEC_U64;
 }
 
 /* ---- all together ---- */
@@ -225,9 +243,10 @@ static struct pstep *step_add(struct fmt_plan *p)
 static bool lower_value(struct fmt_plan *p, const struct fmt *f, struct pstep *step, size_t *i)
 {
 	const struct pseg *s = &p->seg[*i];
+	const struct pnode *field;
 	struct pmemo *memo;
 	enum pcode code;
-	bool ok;
+	bool ok, is_signed;
 
 	memo = memo_new(p, *i, &ok);
 	if (memo) {
@@ -236,12 +255,14 @@ static bool lower_value(struct fmt_plan *p, const struct fmt *f, struct pstep *s
 		*i += memo->nseg;
 		return true;
 	}
-	code = field_code(s, f);
+	field = s->spec.conv ? plain_field(s->arg, &is_signed) : NULL;
+	code = field ? field_code(s, field, is_signed, f) : C_SEGMENT;
 	step->print = plan_step(code);
 	if (code == C_SEGMENT)
 		step->seg = s;
 	else
-		step->off = s->arg->off;
+		step->off = field->off;
+	step->width = (uint8_t)s->spec.width;
 	++*i;
 	return ok;
 }

@@ -297,6 +297,15 @@ static void test_arithmetic(void **state __unused_arg)
 		{ "\"%d %d\", REC->s < REC->u, REC->b < 7", "0 1" }, /* int against u32, int */
 		{ "\"%d %d\", REC->l < REC->u, REC->b < REC->s", "1 0" },
 		{ "\"%llx\", (u64)REC->s", "fffffffffffffff7" },
+		/* what prints of system calls have: the number itself, in another type of its size */
+		{ "\"%08lx %lx\", (unsigned long)REC->l, (unsigned long)REC->l",
+		  "8000000000000000 8000000000000000" },
+		{ "\"%lu %ld\", (unsigned long)REC->l, (unsigned long)REC->l",
+		  "9223372036854775808 -9223372036854775808" },
+		{ "\"%d %u %x\", (int)REC->u, (u32)REC->s, (u32)REC->s", "7 4294967287 fffffff7" },
+		{ "\"%ld %lu\", (s32)REC->u, (u32)REC->s", "7 4294967287" },
+		{ "\"%ps;\", (void *)REC->l", "0x8000000000000000;" },
+		{ "\"%08lx %02lx\", (unsigned long)REC->u, (unsigned long)REC->u", "00000007 07" },
 		{ "\"%llx\", (unsigned long long)(u32)REC->s", "fffffff7" },
 		{ "\"%lld\", (long long)(REC->u - 8)", "4294967295" },
 		{ "\"%llx\", (u64)(s8)(REC->u + 0xf8)", "ffffffffffffffff" },

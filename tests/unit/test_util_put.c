@@ -57,6 +57,10 @@ static void test_numbers(void **state __unused_arg)
 		check(text, put_dec_fixed(text, v[i], 9), want);
 		snprintf(want, sizeof(want), "%" PRIx64, v[i]);
 		check(text, put_hex(text, v[i]), want);
+		for (int w = 1; w <= 16; w++) {
+			snprintf(want, sizeof(want), "%0*" PRIx64, w, v[i]);
+			check(text, put_hex_pad(text, v[i], (unsigned int)w), want);
+		}
 		snprintf(want, sizeof(want), "%08" PRIx32, (uint32_t)v[i]);
 		check(text, put_hex8(text, (uint32_t)v[i]), want);
 		snprintf(want, sizeof(want), "%016" PRIx64, v[i]);
