@@ -238,7 +238,7 @@ struct capture {
 	size_t ndamage, damage_cap;
 	char *printk; /* the kernel's printk_formats, unchecked text; NULL = none */
 	size_t printk_len;
-	char *kallsyms; /* lines of the kernel's kallsyms, unchecked bytes; NULL = none */
+	char *kallsyms; /* see capture_kallsyms() */
 	size_t kallsyms_len;
 	char **gone; /* modules unloaded while recording: see capture_symbols() */
 	size_t ngone, gone_cap;
@@ -266,6 +266,11 @@ int capture_open(const char *path, struct capture **out, struct kvmft_err *err) 
 int capture_open_dir(const char *path, struct capture **out, struct kvmft_err *err) __must_check;
 void capture_close(struct capture *c);
 
+/*
+ * Lines of the kernel's kallsyms, unchecked bytes and a NUL, which belong to c; a trace.dat's are
+ * read when they are first asked for. NULL: it has none, or they cannot be read.
+ */
+const char *capture_kallsyms(const struct capture *c, size_t *len);
 /*
  * The symbols of the recorded kernel, if it was recorded with them: 1; 0: none; -ENOMEM. If
  * anything is wrong with them, that is noted as damage, as soon as it is read, and those there have

@@ -331,6 +331,8 @@ struct u64map {
 	uint64_t seed;	/* 0 = chosen with the first key */
 };
 
+/* Makes room for n keys in all, which then need no growth. 0 or -ENOMEM. */
+int u64map_reserve(struct u64map *m, size_t n) __must_check;
 /* 0 or -ENOMEM; replaces the value of an existing key. A failed growth loses nothing. */
 int u64map_put(struct u64map *m, uint64_t key, uint64_t val) __must_check;
 /* Whether key is there; its value goes to *val unless val is NULL. */

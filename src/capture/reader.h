@@ -61,6 +61,13 @@ struct cap_priv {
 	struct cap_unpacker *unpacker; /* made when a compressed chunk is read */
 	struct cap_ahead *ahead;       /* chunks.c; while streams of chunks are open */
 	struct cap_maker maker;
+	/* kallsyms, megabytes that few ask for: read when they do. load NULL: none, or read. */
+	struct cap_later {
+		int (*load)(struct capture *c, const struct cap_later *at);
+		uint64_t off, size, file; /* of the section; of the file */
+		uint16_t flags;
+		bool swap;
+	} kallsyms;
 };
 
 /* ---- model.c: filling struct capture, bounded and checked ---- */

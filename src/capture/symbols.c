@@ -57,8 +57,10 @@ static int of_directory(struct capture *c, struct ksyms *k)
 /* trace-cmd stores all of kallsyms; a part of it would not show where functions end. */
 static bool is_whole(const struct capture *c)
 {
-	return c->kallsyms && memmem(c->kallsyms, c->kallsyms_len, " _stext\n", 8) &&
-	       memmem(c->kallsyms, c->kallsyms_len, " _etext\n", 8);
+	size_t len;
+	const char *text = capture_kallsyms(c, &len);
+
+	return text && memmem(text, len, " _stext\n", 8) && memmem(text, len, " _etext\n", 8);
 }
 
 int capture_symbols(struct capture *c, struct ksyms *k)

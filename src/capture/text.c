@@ -86,6 +86,21 @@ int cap_set_kallsyms(struct capture *c, const char *text, size_t len)
 	return 0;
 }
 
+const char *capture_kallsyms(const struct capture *c, size_t *len)
+{
+	struct cap_later later = { .load = NULL };
+
+	if (c->priv) {
+		later = cap_priv(c)->kallsyms;
+		cap_priv(c)->kallsyms.load = NULL;
+	}
+	/* What the reader of the whole file would have done. */
+	if (later.load && later.load((struct capture *)(uintptr_t)c, &later))
+		return NULL;
+	*len = c->kallsyms_len;
+	return c->kallsyms;
+}
+
 int cap_parse_clock(char **slot, const char *text)
 {
 	const char *open = strchr(text, '['), *close = open ? strchr(open, ']') : NULL;

@@ -114,13 +114,17 @@ static void put_cmdlines(const struct tdw_spec *s, struct sbuf *b)
 
 void tdw_block(const struct tdw_spec *s, enum tdw_block block, struct sbuf *b)
 {
+	const char *text;
+	size_t len = 0;
+
 	switch (block) {
 	case TDW_HEADER_INFO: put_header_info(s, b); break;
 	case TDW_FTRACE: put_ftrace(s, b); break;
 	case TDW_FORMATS: put_formats(s, b); break;
 	case TDW_KALLSYMS:
-		tdw_put_u32(b, &s->g, (uint32_t)s->cap->kallsyms_len);
-		sbuf_add_mem(b, s->cap->kallsyms, s->cap->kallsyms_len);
+		text = capture_kallsyms(s->cap, &len);
+		tdw_put_u32(b, &s->g, (uint32_t)len);
+		sbuf_add_mem(b, text, len);
 		break;
 	case TDW_PRINTK:
 		tdw_put_u32(b, &s->g, (uint32_t)s->cap->printk_len);

@@ -112,6 +112,35 @@ static const struct {
 	{ TD_CMDLINES, "saved command lines", td_cmdlines },
 };
 
+static int kallsyms_load(struct capture *c, const struct cap_later *at)
+{
+	struct td t = { .c = c, .fd = cap_priv(c)->fd, .size = at->file, .swap = at->swap,
+			.compressed = true, .meta_left = at->size + MAX_PLAIN };
+	const struct section s = { .flags = at->flags, .off = at->off, .size = at->size };
+	_cleanup_free_ uint8_t *data = NULL;
+	struct cursor cur;
+	size_t len = 0;
+	int ret = section_load(&t, &s, &data, &len);
+
+	cur = td_cursor(&t, data, len);
+	return ret ? ret : td_kallsyms(&t, &cur);
+}
+
+/* Only noted, if the file has all of it. */
+static bool read_later(struct td *t, const struct section *s)
+{
+	if (s->id != TD_KALLSYMS || s->off > t->size || s->size > t->size - s->off ||
+	    s->size > CAPTURE_MAX_META || (s->flags & PACKED && !t->compressed) ||
+	    take_meta(t, s->size))
+		return false;
+	if (!cap_priv(t->c)->kallsyms.load)
+		cap_priv(t->c)->kallsyms = (struct cap_later){ .load = kallsyms_load,
+							       .off = s->off, .size = s->size,
+							       .file = t->size, .flags = s->flags,
+							       .swap = t->swap };
+	return true;
+}
+
 static int section_read(struct td *t, const struct section *s)
 {
 	_cleanup_free_ uint8_t *data = NULL;
@@ -236,7 +265,7 @@ static int opt_section(struct td *t, uint16_t id, struct cursor opt)
 	else
 		ret = section_at(t, off, &s);
 	if (!ret && s.id == id)
-		return section_read(t, &s);
+		return read_later(t, &s) ? 0 : section_read(t, &s);
 	if (ret == -ENOMEM)
 		return ret;
 	cap_note(t->c, "section %u is missing", id);

@@ -56,6 +56,7 @@ int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms 
 	c->learn = calloc(c->nlearn, sizeof(*c->learn));
 	if (!c->learn)
 		return -ENOMEM;
+	ret = cap->ntask ? u64map_reserve(&c->by_tid, cap->ntask) : 0;
 	for (size_t i = 0; i < cap->ntask && ret >= 0; i++)
 		if (cap->task[i].comm)
 			ret = comms_set(c, cap->task[i].tid, cap->task[i].comm);

@@ -181,8 +181,7 @@ int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err)
 	f->big_endian = cap->big_endian;
 	f->swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 	f->long_size = cap->long_size;
-	f->kallsyms = cap->kallsyms;
-	f->kallsyms_len = cap->kallsyms_len;
+	f->of = cap->kallsyms || cap->priv ? cap : NULL; /* of formats alone there is none later */
 	for (i = 0; i < cap->nformat && !ret; i++)
 		ret = add_event(f, &cap->format[i]);
 	if (ret) {

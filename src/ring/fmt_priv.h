@@ -81,8 +81,7 @@ struct fmt {
 	char **note;
 	size_t nnote, note_cap;
 	struct fmt_names *names;
-	const char *kallsyms;	   /* the capture's; NULL = none */
-	size_t kallsyms_len;
+	const struct capture *of; /* for its kallsyms; NULL = none */
 	struct ksyms syms;	   /* made for the first stack */
 	bool syms_tried;
 };

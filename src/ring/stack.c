@@ -49,8 +49,12 @@ void fmt_stack(const struct fmt_event *e, const struct rec *rec, struct fmt_valu
 
 static const struct ksyms *symbols(struct fmt *f)
 {
-	if (!f->syms_tried && f->kallsyms)
-		(void)!ksyms_parse(&f->syms, f->kallsyms, f->kallsyms_len);
+	const char *text;
+	size_t len;
+
+	text = f->syms_tried || !f->of ? NULL : capture_kallsyms(f->of, &len);
+	if (text)
+		(void)!ksyms_parse(&f->syms, text, len);
 	f->syms_tried = true;
 	return &f->syms;
 }

@@ -48,13 +48,11 @@ static struct u64map_slot *map_probe(const struct u64map *m, uint64_t key)
 	return &m->slot[i];
 }
 
-static int map_grow(struct u64map *m)
+/* cap: a power of two. */
+static int map_resize(struct u64map *m, size_t cap)
 {
-	struct u64map bigger = { .n = m->n, .seed = m->seed ? m->seed : map_seed(m) };
+	struct u64map bigger = { .n = m->n, .seed = m->seed ? m->seed : map_seed(m), .cap = cap };
 
-	if (__builtin_mul_overflow(m->cap, 2, &bigger.cap))
-		return -ENOMEM;
-	bigger.cap = MAX(bigger.cap, (size_t)MAP_FIRST_CAP);
 	bigger.slot = calloc(bigger.cap, sizeof(*bigger.slot));
 	if (!bigger.slot)
 		return -ENOMEM;
@@ -67,6 +65,25 @@ static int map_grow(struct u64map *m)
 	free(m->slot);
 	*m = bigger;
 	return 0;
+}
+
+static int map_grow(struct u64map *m)
+{
+	size_t cap;
+
+	if (__builtin_mul_overflow(m->cap, 2, &cap))
+		return -ENOMEM;
+	return map_resize(m, MAX(cap, (size_t)MAP_FIRST_CAP));
+}
+
+int u64map_reserve(struct u64map *m, size_t n)
+{
+	size_t cap = MAX(m->cap, (size_t)MAP_FIRST_CAP);
+
+	while (cap - cap / 4 < n)
+		if (__builtin_mul_overflow(cap, 2, &cap))
+			return -ENOMEM;
+	return cap > m->cap ? map_resize(m, cap) : 0;
 }
 
 uint64_t *u64map_at(struct u64map *m, uint64_t key)

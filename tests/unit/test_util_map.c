@@ -4,6 +4,7 @@
  */
 #include "kvmft/util.h"
 
+#include <errno.h>
 #include <setjmp.h>
 
 #include <cmocka.h>
@@ -54,6 +55,25 @@ static void test_at(void **state __unused_arg)
 	at = u64map_at(&m, 9);
 	assert_int_equal(*at, 3);
 	assert_int_equal(m.n, 1);
+	u64map_free(&m);
+}
+
+static void test_reserve(void **state __unused_arg)
+{
+	struct u64map m = { 0 };
+	size_t cap;
+
+	assert_int_equal(u64map_put(&m, 3, 4), 0);
+	assert_int_equal(u64map_reserve(&m, 1000), 0);
+	cap = m.cap;
+	for (uint64_t i = 0; i < 1000; i++)
+		assert_int_equal(u64map_put(&m, i, i + 1), 0);
+	assert_int_equal(m.n, 1000);
+	assert_int_equal(m.cap, cap);
+	assert_int_equal(u64map_reserve(&m, 10), 0);
+	assert_int_equal(m.cap, cap);
+	assert_int_equal(u64map_reserve(&m, SIZE_MAX), -ENOMEM);
+	assert_true(u64map_get(&m, 3, NULL) && u64map_get(&m, 999, NULL));
 	u64map_free(&m);
 }
 
@@ -172,6 +192,7 @@ int main(void)
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_put_get),
 		cmocka_unit_test(test_at),
+		cmocka_unit_test(test_reserve),
 		cmocka_unit_test(test_colliding),
 		cmocka_unit_test(test_seed),
 		cmocka_unit_test(test_many),
