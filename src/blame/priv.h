@@ -6,7 +6,8 @@
  *   find.c     the first walk: spikes, and which of them are the same
  *   wait.c     ... tasks of the guest that wait for a CPU, vCPUs that stand still, markers
  *   fault.c    ... of what kind exits for memory were
- *   explain.c  the second walk: where each cycle of a spike went
+ *   explain.c  the second walk: what the vCPUs of spikes do
+ *   spend.c    ... and where each cycle of a spike went
  *   cause.c    the closed list, and which one a spike is due to
  */
 #ifndef KVMFT_BLAME_PRIV_H
@@ -150,7 +151,40 @@ int blame_fault(struct blame *b, const struct lat_case *c) __must_check;
 /* For lat_mem_kind(); an unknown exit is not reported. */
 uint32_t blame_fault_kind(const struct blame *b, int64_t vm, int64_t vcpu, uint64_t exit);
 
-/* explain.c */
+/* ---- the second walk ---- */
+
+struct blame_vcpu {
+	struct exit_why why;
+	bool halted, device, user;
+	uint32_t cpu;	     /* of the host, of its last event */
+	uint32_t user_reason;
+	const char *what;    /* what was accessed at address: "port", "at"; NULL */
+	uint64_t address;
+	bool has_rip;
+	uint64_t rip, at; /* of its exit */
+	bool in_irq;  /* left the guest for an interrupt; the exit is still to be reported */
+	bool kicked;  /* by vCPU kicker */
+	uint32_t kicker;
+};
+
+/* What interrupts a CPU of the host. */
+struct blame_cpu {
+	uint32_t irqs, softirqs;
+	uint64_t irq, softirq;
+	const struct fmt_event *vector; /* by which irq came; NULL: it has a handler, ... */
+	char handler[32];		/* ... if that is known */
+};
+
+/* spend.c: attributes the time since the last call, up to `to`. */
+void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to);
+/* An exit has ended, and with it a halt. */
+void blame_exit_over(const struct blame *b, struct blame_spike *s);
+/* A pause loop has ended; on: with an exit into another one. */
+void blame_spun_over(const struct blame *b, struct blame_spike *s, bool on);
+/* It is left, and took no interrupt until now; lock: because it waits for one. */
+void blame_masked_over(const struct blame *b, struct blame_spike *s, bool lock);
+/* All of these, at its end or before it moves to another vCPU. */
+void blame_settle(struct blame *b, struct blame_spike *s);
 struct blame_part *blame_part_add(struct blame_spike *s, enum blame_cause cause, uint64_t key,
 				  uint64_t time);
 

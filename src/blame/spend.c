@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * spend.c: what the time of a spike is attributed to. Of an exit, a halt, a spin or a wait for an
+ * idle CPU that is known only when it is over: until then its time is kept in the spike.
+ */
+#include "priv.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define OTHERS	UINT64_MAX /* key of a part that stands for several */
+#define IDLE_MS 5u	   /* no CPU takes that long to leave its idle state */
+
+/* No room for another one: the smallest of that cause stands for all others of it. */
+static struct blame_part *others(struct blame_spike *s, enum blame_cause cause)
+{
+	struct blame_part *p, *least = NULL;
+
+	for (p = s->part; p < s->part + BLAME_PARTS; p++) {
+		if (p->cause != cause)
+			continue;
+		if (p->key == OTHERS)
+			return p;
+		if (!least || p->time < least->time)
+			least = p;
+	}
+	p = least ? least : &s->part[BLAME_PARTS];
+	if (!least)
+		s->nparts = BLAME_PARTS + 1;
+	p->key = OTHERS;
+	snprintf(p->name, sizeof(p->name), least ? "others" : "many others");
+	return p;
+}
+
+struct blame_part *blame_part_add(struct blame_spike *s, enum blame_cause cause, uint64_t key,
+				  uint64_t time)
+{
+	struct blame_part *p = s->part, *end = s->part + MIN(s->nparts, (size_t)BLAME_PARTS);
+
+	while (p < end && (p->cause != cause || p->key != key))
+		p++;
+	if (p == s->part + BLAME_PARTS) {
+		p = others(s, cause);
+	} else if (p == end) {
+		*p = (struct blame_part){ .cause = cause, .key = key };
+		s->nparts++;
+	}
+	p->time += time;
+	return p;
+}
+
+/* A timer of the guest is due, and the host's has not fired yet. */
+static bool not_due_yet(const struct blame_spike *s)
+{
+	return s->since <= s->accepted;
+}
+
+static void name_task(const struct tl_source *s, struct blame_part *p, int32_t tid)
+{
+	if (!p->name[0])
+		snprintf(p->name, sizeof(p->name), "%.40s-%d", tid ? tl_comm(s, tid) : "<idle>", tid);
+}
+
+/*
+ * An idle CPU starts a woken thread at once; if it did not, it was not allowed to, if that VM has a
+ * limit. Otherwise the CPU itself was late.
+ */
+static void idle_wait_over(const struct blame *b, struct blame_spike *s)
+{
+	uint64_t khz = b->khz ? b->khz : 2000000;
+	bool late = s->idle_wait > khz * IDLE_MS, limit = late && blame_limited(b, s->vm);
+	struct blame_part *p;
+
+	if (!s->idle_wait)
+		return;
+	p = blame_part_add(s, limit ? CAUSE_THROTTLED : CAUSE_HALT_WAKE, 3u + late, s->idle_wait);
+	s->idle_wait = 0;
+	if (!p->name[0])
+		snprintf(p->name, sizeof(p->name), "woken, its CPU %s idle", late ? "left" : "still");
+}
+
+static const struct blame_vcpu *vcpu_of(const struct blame *b, const struct blame_spike *s)
+{
+	uint64_t at;
+
+	return u64map_get(&b->vcpu_at, (uint64_t)s->vm << 32 | (uint32_t)s->on, &at) ? &b->vcpu[at]
+										      : NULL;
+}
+
+static bool spins(const struct blame_vcpu *v)
+{
+	return v && exit_kind(v->why) == EXIT_KIND_PAUSE;
+}
+
+static bool halts(const struct blame_vcpu *v)
+{
+	return v && exit_kind(v->why) == EXIT_KIND_HALT;
+}
+
+/* Somebody else has the CPU that the vCPU wants. */
+static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now *n, uint64_t time)
+{
+	const struct tl_source *host = tl_source(b->t, 0);
+	const struct hostmap_thread *th = n->thief > 0 ? hostmap_thread(b->map, n->thief) : NULL;
+	enum blame_cause cause = CAUSE_HOST_TASK;
+	struct blame_part *p;
+
+	if (n->stopped)
+		cause = CAUSE_STOPPED;
+	else if (!n->thief_known)
+		cause = CAUSE_UNKNOWN;
+	else if (!n->thief && n->state == VS_WAITING && not_due_yet(s))
+		cause = CAUSE_HOST_TIMER;
+	else if (!n->thief && n->state == VS_WAITING) {
+		s->idle_wait += time;
+		return;
+	} else if (!n->thief)
+		cause = CAUSE_THROTTLED;
+	else if (th && (int64_t)th->vm == s->vm)
+		/* KVM gives the CPU of a spinning vCPU to another of its VM: perhaps the holder. */
+		cause = spins(vcpu_of(b, s)) ? CAUSE_LOCK_HOLDER : CAUSE_SIBLING;
+	else if (!strncmp(tl_comm(host, n->thief), "migration/", 10))
+		cause = CAUSE_MIGRATED;
+	else if (!strncmp(tl_comm(host, n->thief), "ksoftirqd/", 10) ||
+		 !strncmp(tl_comm(host, n->thief), "irq/", 4))
+		cause = CAUSE_HOST_IRQ; /* in a thread */
+	p = blame_part_add(s, cause, cause == CAUSE_STOPPED ? 0 : (uint32_t)n->thief, time);
+	if (p->name[0])
+		return;
+	if (cause == CAUSE_UNKNOWN)
+		snprintf(p->name, sizeof(p->name), "who had the CPU was not recorded");
+	else if (cause == CAUSE_HOST_TIMER)
+		snprintf(p->name, sizeof(p->name), "its CPU was idle");
+	else if (cause == CAUSE_LOCK_HOLDER)
+		snprintf(p->name, sizeof(p->name), "its CPU given to vCPU %u", th->vcpu);
+	else if (cause == CAUSE_SIBLING)
+		snprintf(p->name, sizeof(p->name), "vCPU %u", th->vcpu);
+	else if (th)
+		snprintf(p->name, sizeof(p->name), "vCPU %u of %.40s", th->vcpu,
+			 b->map->vm[th->vm].label);
+	else if (n->thief && !n->stopped)
+		name_task(host, p, n->thief);
+}
+
+/* The exit's name, and what it was for. */
+static void name_exit(const struct blame *b, const struct blame_vcpu *v, struct blame_part *p,
+		      const char *more)
+{
+	char reason[EXIT_NAME_MAX], what[32] = "";
+
+	if (p->name[0])
+		return;
+	exit_reason_text(&b->dec[0].names, v->why.isa, v->why.reason, reason, sizeof(reason));
+	if (v->what)
+		snprintf(what, sizeof(what), " %s 0x%llx", v->what, (unsigned long long)v->address);
+	snprintf(p->name, sizeof(p->name), "%.24s%s%s", reason, what, more);
+}
+
+static uint64_t exit_key(const struct blame_vcpu *v)
+{
+	uint64_t key = (uint64_t)v->why.isa << 32 | v->why.reason;
+
+	return v->what ? (key * 31 + (unsigned char)*v->what) * 31 + v->address : key;
+}
+
+/* What KVM did with an exit. */
+static void in_kernel(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v,
+		      bool asleep, uint64_t time)
+{
+	static const enum blame_cause causes[] = {
+		[EXIT_KIND_OTHER] = CAUSE_EXIT_KERNEL, [EXIT_KIND_HALT] = CAUSE_HALT_WAKE,
+		[EXIT_KIND_INTR] = CAUSE_HOST_IRQ,     [EXIT_KIND_FAULT] = CAUSE_PAGE_FAULT,
+		[EXIT_KIND_PAUSE] = CAUSE_LOCK_HOLDER, [EXIT_KIND_ASYNC] = CAUSE_EXIT_KERNEL,
+	};
+	enum exit_kind kind = v ? exit_kind(v->why) : EXIT_KIND_OTHER;
+	struct blame_part *p;
+	uint32_t fault = 0;
+
+	if (kind == EXIT_KIND_FAULT && v->device)
+		kind = EXIT_KIND_OTHER;
+	if (kind == EXIT_KIND_FAULT)
+		fault = blame_fault_kind(b, s->vm, s->on, v->at);
+	p = blame_part_add(s, causes[kind], v ? exit_key(v) + asleep + fault * 2ull : 0, time);
+	if (fault && !p->name[0])
+		snprintf(p->name, sizeof(p->name), "%s%s", lat_mem_kind(fault),
+			 asleep ? ", asleep" : "");
+	if (kind == EXIT_KIND_HALT && !p->name[0])
+		snprintf(p->name, sizeof(p->name), "awake, on its way into the guest");
+	else if (v)
+		name_exit(b, v, p, asleep ? ", asleep" : "");
+}
+
+/* What the VMM did with it. */
+static void in_vmm(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v,
+		   bool asleep, uint64_t time)
+{
+	const char *reason = v && v->user ? exit_userspace_name(v->user_reason) : NULL;
+	struct blame_part *p = blame_part_add(s, asleep ? CAUSE_VMM : CAUSE_EXIT_USER,
+					      v ? exit_key(v) : 0, time);
+
+	if (p->name[0])
+		return;
+	if (reason && !strcmp(reason, "INTR"))
+		snprintf(p->name, sizeof(p->name), "a signal to the vCPU's thread");
+	else if (v)
+		name_exit(b, v, p, asleep ? ", asleep" : "");
+}
+
+/*
+ * Of several exits in a spike, that of the longest one; if there is only one, whatever its length.
+ */
+static void note_rip(struct blame_spike *s, const struct blame_vcpu *v)
+{
+	uint64_t time = s->in_halt;
+
+	for (unsigned int k = 0; k < ARRAY_SIZE(s->in_exit); k++)
+		time += s->in_exit[k];
+	if (!v || !v->has_rip || (s->has_rip && time <= s->rip_time))
+		return;
+	s->has_rip = true;
+	s->rip = v->rip;
+	s->rip_time = time;
+}
+
+/* The one that releases a lock had it until then. */
+static void halt_over(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v)
+{
+	bool kicked = v && v->kicked, lock = kicked || (v && blame_lock_halt(b, s->vm, v->rip));
+	enum blame_cause cause = CAUSE_HALT_WAKE;
+	struct blame_part *p;
+
+	if (!s->in_halt)
+		return;
+	if (lock)
+		cause = CAUSE_LOCK_HOLDER;
+	else if (s->what == BLAME_MOMENT)
+		cause = CAUSE_GUEST_SLEEP;
+	p = blame_part_add(s, cause, kicked ? v->kicker + 3ull : 2, s->in_halt);
+	s->in_halt = 0;
+	if (!p->name[0] && kicked)
+		snprintf(p->name, sizeof(p->name), "halted, for a lock of vCPU %u", v->kicker);
+	else if (!p->name[0] && cause != CAUSE_GUEST_SLEEP)
+		snprintf(p->name, sizeof(p->name), "halted%s", lock ? ", for a lock" : "");
+}
+
+/* What an exit was for is known only when it is over. */
+void blame_exit_over(const struct blame *b, struct blame_spike *s)
+{
+	const struct blame_vcpu *v = vcpu_of(b, s);
+
+	note_rip(s, v);
+	halt_over(b, s, v);
+	for (unsigned int k = 0; k < ARRAY_SIZE(s->in_exit); k++) {
+		if (s->in_exit[k] && k < 2)
+			in_kernel(b, s, v, k & 1, s->in_exit[k]);
+		else if (s->in_exit[k])
+			in_vmm(b, s, v, k & 1, s->in_exit[k]);
+		s->in_exit[k] = 0;
+	}
+}
+
+static void name_irq(const struct blame_cpu *c, struct blame_part *p)
+{
+	const char *name = c->vector ? fmt_name(c->vector) : "";
+
+	if (!c->irqs)
+		snprintf(p->name, sizeof(p->name), "softirq %llu", (unsigned long long)c->softirq);
+	else if (c->vector)
+		snprintf(p->name, sizeof(p->name), "%.*s", (int)(strlen(name) - strlen("_entry")), name);
+	else if (c->handler[0])
+		snprintf(p->name, sizeof(p->name), "%s", c->handler);
+	else
+		snprintf(p->name, sizeof(p->name), "interrupt %llu", (unsigned long long)c->irq);
+}
+
+/* A CPU that handles an interrupt does nothing else. False: it does not, as far as is known. */
+static bool interrupted(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v,
+			const struct lat_now *n, uint64_t time)
+{
+	const struct blame_cpu *c = v && v->cpu < b->ncpu ? &b->cpu[v->cpu] : NULL;
+	bool named = c && (c->irqs || c->softirqs);
+	uint64_t key = 1ull << 34;
+	struct blame_part *p;
+
+	if (n->asleep || (!named && !(v && v->in_irq && n->state == VS_GUEST)))
+		return false;
+	if (named)
+		key = c->irqs ? c->irq : 1ull << 32 | c->softirq;
+	p = blame_part_add(s, CAUSE_HOST_IRQ, key, time);
+	if (!p->name[0] && named)
+		name_irq(c, p);
+	else if (!p->name[0])
+		snprintf(p->name, sizeof(p->name), "before its exit");
+	return true;
+}
+
+/* The first capture of a VM's guest; NULL: there is none. */
+static const struct tl_source *guest_of(const struct blame *b, int64_t vm)
+{
+	for (size_t i = 1; i < tl_sources(b->t); i++) {
+		const struct tl_source *s = tl_source(b->t, i);
+
+		if (s->guest && (int64_t)b->map->vm[s->vm].of == vm)
+			return s;
+	}
+	return NULL;
+}
+
+/* It took no interrupt until it is left now. If it halts for a lock, it spun on it until then. */
+void blame_masked_over(const struct blame *b, struct blame_spike *s, bool lock)
+{
+	const struct tl_source *guest = guest_of(b, s->vm);
+	uint64_t time = s->masked;
+	struct blame_part *p;
+
+	s->masked = 0;
+	if (!time)
+		return;
+	p = blame_part_add(s, lock ? CAUSE_LOCK_HOLDER : CAUSE_GUEST_IRQS_OFF,
+			   lock ? 1 : s->masked_by, time);
+	if (p->name[0])
+		return;
+	if (lock)
+		snprintf(p->name, sizeof(p->name), "spinning");
+	else if (guest && s->masked_by != UINT32_MAX)
+		name_task(guest, p, (int32_t)s->masked_by);
+	else
+		snprintf(p->name, sizeof(p->name), "%s", guest ? "" : "the guest was not recorded");
+}
+
+/* The guest runs. The question is whether it does what was waited for. */
+static void guest_runs(const struct blame *b, struct blame_spike *s, const struct lat_now *n,
+		       uint64_t time)
+{
+	const struct tl_source *guest = guest_of(b, s->vm);
+	uint32_t task = n->task_known ? (uint32_t)n->task : UINT32_MAX;
+	enum blame_cause cause = CAUSE_GUEST_SCHED;
+	struct blame_part *p;
+
+	if (n->in_handler)
+		cause = CAUSE_GUEST_HANDLER;
+	else if (s->running || s->what == BLAME_MOMENT)
+		cause = CAUSE_GUEST_CODE;
+	else if (!s->tid)
+		cause = s->what == BLAME_IO ? CAUSE_GUEST_CODE : CAUSE_GUEST_IRQS_OFF;
+	if (cause == CAUSE_GUEST_IRQS_OFF) {
+		if (s->masked_by != task)
+			blame_masked_over(b, s, false);
+		s->masked_by = task;
+		s->masked += time;
+		return;
+	}
+	p = blame_part_add(s, cause, task, time);
+	if (p->name[0])
+		return;
+	if (cause == CAUSE_GUEST_SCHED && guest && n->task_known && !n->task)
+		snprintf(p->name, sizeof(p->name), "<idle>-0, on its way to switch");
+	else if (guest && n->task_known)
+		name_task(guest, p, n->task);
+	else
+		snprintf(p->name, sizeof(p->name), "%s", guest ? "" : "the guest was not recorded");
+}
+
+static bool hides_irqs(const struct blame *b, uint32_t isa)
+{
+	return isa < ARRAY_SIZE(b->hides_irqs) && b->hides_irqs[isa];
+}
+
+static void in_guest(struct blame *b, struct blame_spike *s, const struct lat_now *n,
+		     uint64_t time)
+{
+	const struct blame_vcpu *v = vcpu_of(b, s);
+	struct blame_part *p;
+
+	if (interrupted(b, s, v, n, time))
+		return;
+	if (not_due_yet(s) && v && hides_irqs(b, v->why.isa)) {
+		p = blame_part_add(s, CAUSE_UNKNOWN, 1, time);
+		b->hidden = true;
+		if (!p->name[0])
+			snprintf(p->name, sizeof(p->name), "the guest, or an interrupt of the host");
+	} else if (not_due_yet(s)) {
+		p = blame_part_add(s, CAUSE_HOST_TIMER, 1, time);
+		if (!p->name[0])
+			snprintf(p->name, sizeof(p->name), "the guest ran meanwhile");
+	} else if (spins(v)) {
+		s->spun += time;
+	} else {
+		guest_runs(b, s, n, time);
+	}
+}
+
+/* It left a pause loop and did not spin on, or it did: it has left another one. */
+void blame_spun_over(const struct blame *b, struct blame_spike *s, bool on)
+{
+	uint64_t time = s->spun;
+	struct blame_part *p;
+	struct lat_now n;
+
+	s->spun = 0;
+	if (time && on) {
+		p = blame_part_add(s, CAUSE_LOCK_HOLDER, 1, time);
+		if (!p->name[0])
+			snprintf(p->name, sizeof(p->name), "spinning");
+	} else if (time && lat_vcpu_now(b->lat, (size_t)s->vm, (uint32_t)s->on, &n)) {
+		guest_runs(b, s, &n, time);
+	} else if (time) {
+		blame_part_add(s, CAUSE_UNKNOWN, 0, time);
+	}
+}
+
+static void halted(struct blame_spike *s, uint64_t time)
+{
+	struct blame_part *p;
+
+	if (!not_due_yet(s) || s->what == BLAME_MOMENT) {
+		s->in_halt += time;
+		return;
+	}
+	p = blame_part_add(s, CAUSE_HOST_TIMER, 2, time);
+	if (!p->name[0])
+		snprintf(p->name, sizeof(p->name), "the guest was halted");
+}
+
+/* From the doorbell to the interrupt: the VMM's, and its disk's. */
+static uint64_t away(struct blame_spike *s, uint64_t from, uint64_t to)
+{
+	uint64_t lo = MAX(from, s->away_from), hi = MIN(to, s->away_to), left, take;
+	struct blame_part *p;
+
+	if (hi <= lo)
+		return 0;
+	left = hi - lo;
+	take = MIN(left, s->away_wait);
+	if (take) {
+		p = blame_part_add(s, CAUSE_VMM, 1, take);
+		if (!p->name[0])
+			snprintf(p->name, sizeof(p->name), "its thread waited for a CPU");
+		s->away_wait -= take;
+		left -= take;
+	}
+	take = MIN(left, s->away_disk);
+	if (take) {
+		blame_part_add(s, CAUSE_DISK, 0, take);
+		s->away_disk -= take;
+		left -= take;
+	}
+	if (left) {
+		p = blame_part_add(s, CAUSE_VMM, 0, left);
+		if (!p->name[0])
+			snprintf(p->name, sizeof(p->name), "the request in its hands");
+	}
+	return hi - lo;
+}
+
+void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
+{
+	uint64_t from = s->since, time;
+	struct lat_now n;
+
+	to = MIN(to, s->end);
+	if (to <= from)
+		return;
+	s->since = to;
+	time = to - from - away(s, from, to);
+	if (!time)
+		return;
+	if (from < b->lost_to) {
+		blame_part_add(s, CAUSE_LOST, 0, time);
+		return;
+	}
+	if (s->asleep) {
+		blame_part_add(s, CAUSE_GUEST_SLEEP, 0, time);
+		return;
+	}
+	if (!lat_vcpu_now(b->lat, (size_t)s->vm, (uint32_t)s->on, &n)) {
+		blame_part_add(s, CAUSE_UNKNOWN, 0, time);
+		return;
+	}
+	if (n.state != VS_WAITING)
+		idle_wait_over(b, s);
+	switch (n.state) {
+	case VS_GUEST: in_guest(b, s, &n, time); break;
+	case VS_KERNEL:
+	case VS_USER:
+		/* A vCPU that is woken for an interrupt which it does not take yet sleeps again. */
+		if (n.state == VS_KERNEL && n.asleep && halts(vcpu_of(b, s)))
+			halted(s, time);
+		else if (!interrupted(b, s, vcpu_of(b, s), &n, time))
+			s->in_exit[(n.state == VS_USER) * 2 + n.asleep] += time;
+		break;
+	case VS_HALTED: halted(s, time); break;
+	case VS_WAITING:
+	case VS_PREEMPTED: robbed(b, s, &n, time); break;
+	default: blame_part_add(s, CAUSE_UNKNOWN, 0, time);
+	}
+}
+
+void blame_settle(struct blame *b, struct blame_spike *s)
+{
+	blame_exit_over(b, s);
+	blame_spun_over(b, s, false);
+	blame_masked_over(b, s, false);
+	idle_wait_over(b, s);
+}
