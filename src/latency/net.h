@@ -56,6 +56,7 @@ struct net_fifo {
 
 #define NET_PUBLISHED 16
 #define NET_LINKS     16
+#define NET_LOAD      64
 
 /* What goes through a queue of a device, one way, as one side sees it. */
 struct net_queue {
@@ -73,6 +74,7 @@ struct net_queue {
 		uint64_t t, n;
 	} published[NET_PUBLISHED];
 	uint64_t npublished;
+	uint32_t load; /* buffers of the ring that may be in use, up to NET_LOAD */
 	uint64_t rung; /* of a guest's that sends: up to this one a doorbell is known */
 	bool vhost;    /* of a tap */
 };
@@ -87,10 +89,11 @@ struct net_link {
 	int64_t lo, hi;
 	uint64_t compared, proven, told; /* of what was sent, up to these numbers */
 	uint64_t told_at;		 /* ... of what was received, up to this one */
-	bool fixed;			 /* the bounds met, and told_at is set */
-	bool broken;   /* lengths or bounds disagree since `proven`: something was lost */
-	bool lost;     /* anew, once all that was sent has arrived */
-	uint32_t pair; /* of devices */
+	uint64_t trial; /* so many that are not proved are worth a look at their lengths */
+	bool fixed;	/* the bounds met, and told_at is set */
+	bool broken;	/* lengths or bounds disagree since `proven`: something was lost */
+	bool lost;	/* anew, once all that was sent has arrived */
+	uint32_t pair;	/* of devices */
 };
 
 /* A half, unless its queue forgot it. */

@@ -9,7 +9,7 @@
  * ring before the guest polled it until it was empty. Where both bounds meet, all pairs are proved up
  * to the last moment at which nothing was on its way: a packet that was lost or came from elsewhere
  * would have parted the bounds. While more is on its way, what was sent later may have come in its
- * place. After a contradiction it begins anew at such a moment.
+ * place, and only lengths can prove more. After a contradiction it begins anew at such a moment.
  *
  * Lengths must agree, too. Where they do not, or the bounds cross, something was lost: QEMU, for
  * one, drops what the guest does not listen to. What arrived is then part of what was sent, in
@@ -25,6 +25,7 @@
 
 #define FIFO_MAX   65536u
 #define QUEUES_MAX 4096u
+#define TRIAL	   128u
 #define UNLINKED   1024u /* kept until it is known where they may go */
 #define ETH_HEADER 14
 #define VLAN_TAG   4
@@ -61,6 +62,7 @@ static void link_restart(struct lat *l, struct net_link *k)
 	k->from = k->compared = k->proven = k->told = queue_of(l, k->sender)->q.next;
 	k->at = k->told_at = queue_of(l, k->receiver)->q.next;
 	k->fixed = k->broken = k->lost = false;
+	k->trial = 0;
 	k->lo = 0;
 	k->hi = INT64_MAX;
 }
@@ -308,21 +310,28 @@ static bool lay(const struct net_fifo *s, const struct net_fifo *g, uint64_t a, 
 }
 
 /*
- * Something was lost, and all that was sent by now has arrived otherwise. What is a pair however
- * the two are laid is proved; the rest stays alone.
+ * What was received is part of what was sent; which one each is, is proved where all ways to lay it
+ * on agree. If nothing is on its way (whole), the rest stays alone. Else there may be more to come,
+ * and things go on behind the last one that is proved: with a packet that is unlike its neighbours
+ * no other way is left for all before it.
  */
-static int recover(struct lat *l, struct net_link *k)
+static int recover(struct lat *l, struct net_link *k, bool whole)
 {
 	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
 	uint64_t b = other_end(k, k->proven), n = g->next - b, *is = calloc(2 * n + 1, sizeof(*is));
 	bool found =
 		is && lay(s, g, k->proven, b, false, is) && lay(s, g, k->proven, b, true, is + n);
+	uint64_t last = found || whole ? n : 0, next = s->next;
 
 	if (!is)
 		return -ENOMEM;
-	for (uint64_t i = k->proven; i < s->next; i++)
+	while (!whole && last && is[last - 1] != is[n + last - 1])
+		last--;
+	if (!whole)
+		next = last ? is[last - 1] + 1 : k->proven;
+	for (uint64_t i = k->proven; i < next; i++)
 		net_fifo_at(s, i)->alone = true;
-	for (uint64_t j = 0; j < n; j++) {
+	for (uint64_t j = 0; j < last; j++) {
 		bool pair = found && is[j] == is[n + j];
 
 		net_fifo_at(g, b + j)->alone = !pair;
@@ -330,9 +339,14 @@ static int recover(struct lat *l, struct net_link *k)
 			net_fifo_at(s, is[j])->alone = false;
 	}
 	free(is);
+	if (!found && !whole)
+		return contradicted(l, k);
+	k->trial = last ? 0 : 2 * n;
+	if (!last && !whole)
+		return 0;
 	k->broken = false;
-	k->from = k->compared = k->proven = s->next;
-	k->at = g->next;
+	k->from = k->compared = k->proven = next;
+	k->at = b + last;
 	k->lo = k->hi = 0;
 	return tell(l, k, false);
 }
@@ -357,11 +371,11 @@ static int settle(struct lat *l, struct net_link *k)
 		if (!same_length(net_fifo_at(s, k->compared),
 				 net_fifo_at(g, other_end(k, k->compared))))
 			breaks(l, k);
-	if (k->broken)
-		return 0;
-	if (other_end(k, s->next) == g->next)
+	if (!k->broken && other_end(k, s->next) == g->next)
 		k->proven = s->next;
-	return tell(l, k, false);
+	else if (g->next - other_end(k, k->proven) >= MAX(k->trial, TRIAL))
+		return recover(l, k, false);
+	return k->broken ? 0 : tell(l, k, false);
 }
 
 /* All that was sent has arrived, and what arrives from now on is sent from now on. */
@@ -446,7 +460,7 @@ int net_arrived(struct lat *l, struct net_queue *q, uint64_t n)
 		if (n != q->q.next)
 			continue;
 		if (k->broken)
-			ret = is_it(l, k) ? recover(l, k) : contradicted(l, k);
+			ret = is_it(l, k) ? recover(l, k, true) : contradicted(l, k);
 		else if (most == k->lo)
 			k->proven = MAX(k->proven, n);
 	}
@@ -485,9 +499,16 @@ static int tell_whole(struct lat *l, int64_t vm)
 {
 	int ret = 0;
 
-	for (size_t i = 0; i < l->net->nlink && !ret; i++)
-		if (vm < 0 || queue_of(l, l->net->link[i].sender)->vm == (size_t)vm)
-			ret = tell(l, &l->net->link[i], true);
+	for (size_t i = 0; i < l->net->nlink && !ret; i++) {
+		struct net_link *k = &l->net->link[i];
+
+		if (vm >= 0 && queue_of(l, k->sender)->vm != (size_t)vm)
+			continue;
+		if (known(k) && queue_of(l, k->receiver)->q.next > other_end(k, k->proven))
+			ret = recover(l, k, false);
+		if (!ret)
+			ret = tell(l, k, true);
+	}
 	return ret;
 }
 

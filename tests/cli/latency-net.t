@@ -276,11 +276,11 @@ is "$(counts net-tx)" "2 2 0 0 0 0" "a device that was busy is given the same pa
 
 # ---- with the truth ----
 
-# truth SEED LOSE PERCENT NAME: two queues, both ways, with one in LOSE packets lost
+# truth SEED LOSE PERCENT NAME [busy]: two queues, both ways, with one in LOSE packets lost
 truth()
 {
 	python3 "$(dirname "$0")/latency_net.py" make "$1" 600 "$2" "$tmp/random-host.txt" "$tmp/random-guest.txt" \
-		"$tmp/truth.json" <"$tmp/formats" || echo "# no captures were made"
+		"$tmp/truth.json" "${5:-}" <"$tmp/formats" || echo "# no captures were made"
 	for side in host guest; do
 		rm -rf "$tmp/random-$side"
 		"$mkcap" --capture "$tmp/random-$side" "$tmp/random-$side.txt" || echo "# mkcap failed"
@@ -295,6 +295,8 @@ if command -v python3 >/dev/null; then
 	truth 1 0 100 "batches in two queues, both ways: all are paired"
 	truth 118 40 90 "... some are lost on their way: none is taken for another one"
 	truth 114 8 60 "... many"
+	truth 2 0 95 "something is always on its way: lengths tell the most" busy
+	truth 2 40 60 "... and some are lost" busy
 else
 	skip "batches in two queues" "python3 is not installed"
 fi

@@ -2,11 +2,11 @@
 #
 # Packets of a guest with two queues, as two captures (tests/tools/mkcap.c), and what became of each of them.
 #
-#   latency_net.py make SEED PACKETS LOSE HOST GUEST TRUTH
+#   latency_net.py make SEED PACKETS LOSE HOST GUEST TRUTH [busy]
 #   latency_net.py check JSON TRUTH PERCENT
 #
 # Both ways, in batches, some of which wait until the next round; few lengths, some as long as a GSO packet may be. The
-# guest's GRO merges some of those that are received. One in LOSE packets is lost on its way (0: none). TRUTH has, for each
+# guest's GRO merges some of those that are received. One in LOSE packets is lost on its way (0: none); busy: something always is. TRUTH has, for each
 # that arrived, when it began and ended. PERCENT of all that were sent or more must be paired, none with another one.
 import json
 import random
@@ -42,9 +42,10 @@ class Maker:
 
 # What is on its way through one queue, one way: to the guest, or from it.
 class Queue:
-    def __init__(self, maker, number, out):
-        self.m, self.number, self.out = maker, number, out
+    def __init__(self, maker, number, out, busy):
+        self.m, self.number, self.out, self.busy = maker, number, out, busy
         self.waiting, self.ring = [], []
+        self.late = []  # taken, but not yet in the ring
         self.held = []  # sent by the guest, not yet freed
 
     def send(self):
@@ -60,13 +61,20 @@ class Queue:
             self.waiting.append((begin, size, skb))
             m.sent += 1
 
-    # vhost's thread of this queue
+    # A thread of vhost's for each queue and way
     def move(self):
-        m, tid, cpu = self.m, 102 + 2 * self.number, self.number
+        m, tid, cpu = self.m, 111 + 2 * self.number + self.out, self.number
         count = m.random.choice((0, 1, 100, 100))
+        if self.busy and self.out:
+            count = max(0, min(count, len(self.waiting) - 1))
         taken, self.waiting = self.waiting[:count], self.waiting[count:]
-        m.event("h", cpu, 0, f"sched:sched_switch prev_pid=0 prev_state=0 next_pid={tid}")
-        for begin, size, skb in taken:
+        sleeps = self.out or not self.busy  # and what it took is in the ring by then
+        if sleeps:
+            m.event("h", cpu, 0, f"sched:sched_switch prev_pid=0 prev_state=0 next_pid={tid}")
+        self.ring, self.late = self.ring + self.late, []
+        for i, (begin, size, skb) in enumerate(taken):
+            if self.busy and not self.out and i + 1 == len(taken):
+                m.event("h", cpu, tid, "kvm_msi_set_irq address=0xfee00000 data=0x41")
             if self.out:
                 self.receive_out(begin, size, skb, cpu, tid)
                 continue
@@ -74,10 +82,11 @@ class Queue:
             m.event("h", cpu, tid, f"skb:consume_skb skbaddr={skb:#x}")
             m.free["h"].append(skb)
             if not m.lost():
-                self.ring.append((begin, size))
-        if taken and not self.out:
+                (self.late if self.busy and i + 1 == len(taken) else self.ring).append((begin, size))
+        if taken and not self.out and not self.busy:
             m.event("h", cpu, tid, "kvm_msi_set_irq address=0xfee00000 data=0x41")
-        m.event("h", cpu, tid, f"sched:sched_switch prev_pid={tid} prev_state=1 next_pid=0")
+        if sleeps:
+            m.event("h", cpu, tid, f"sched:sched_switch prev_pid={tid} prev_state=1 next_pid=0")
 
     def receive_out(self, begin, size, skb, cpu, tid):
         m = self.m
@@ -121,9 +130,9 @@ class Queue:
         m.event("g", cpu, 0, "irq:softirq_exit vec=3" + SOFTIRQ)
 
 
-def make(seed, packets, lose, host, guest, truth):
+def make(seed, packets, lose, host, guest, truth, busy=""):
     m = Maker(int(seed), int(lose))
-    queues = [Queue(m, n, out) for n in (0, 1) for out in (False, True)]
+    queues = [Queue(m, n, out, busy == "busy") for n in (0, 1) for out in (False, True)]
     while m.sent < int(packets):
         for q in queues:
             step = m.random.choice((q.send, q.send, q.move, q.move, q.poll))
@@ -140,7 +149,8 @@ def make(seed, packets, lose, host, guest, truth):
         for n in (0, 1):
             f.write(f"meta vcpu vm=100-12 id={n} tid={101 + 2 * n} offset=0 ratio=0 frac=48\n"
                     f"meta task tid={101 + 2 * n} tgid=100 comm=CPU%20{n}/KVM\n"
-                    f"meta task tid={102 + 2 * n} tgid={102 + 2 * n} comm=vhost-100\n")
+                    f"meta task tid={111 + 2 * n} tgid={111 + 2 * n} comm=vhost-100\n"
+                    f"meta task tid={112 + 2 * n} tgid={112 + 2 * n} comm=vhost-100\n")
         f.write(formats)
         f.writelines(f"{n} {900 + n} {101 + 2 * n} kvm_entry vcpu_id={n}\n" for n in (0, 1))
         f.writelines(line + "\n" for line in m.lines["h"])
