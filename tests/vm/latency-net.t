@@ -7,6 +7,9 @@
 . "$(dirname "$0")/tap.sh"
 
 rig net --timeout "${RIG_TIMEOUT:-400}"
+# A round trip of 0.2 ms, of which ping takes 4 % for itself.
+share=98
+! on_intel || share=95
 if ! command -v python3 >/dev/null; then
 	skip "packets against their numbers" "python3 is not installed"
 	finish
@@ -37,7 +40,7 @@ for vm in qemu vhost; do
 				"$rig/$vm-$phase-$way.sent" "$rig/$vm-$phase-$way.received" "$offset" 95
 		done
 	done
-	for phase in "plain 98" "delayed 98 $(fact delay_ms)"; do
+	for phase in "plain $share" "delayed 98 $(fact delay_ms)"; do
 		# shellcheck disable=SC2086 # PHASE PERCENT [MS]
 		set -- $phase
 		holds "$vm: ping, $1, to the guest: its time is in the stages" ping "$tmp/$vm.json" net-rx \

@@ -8,6 +8,11 @@
 # of the result begins while udpnum was in send(), and ends while it was in recv(): both calls must have had the same
 # number, and PERCENT or more of all packets that were sent must be there.
 #
+#   latency_net.py forwarded JSON TABLE SENT RECEIVED OFFSET PERCENT
+#
+# The same behind a NIC of the host, where udpnum ran at its other end: the guest's call has the number. The NIC had the
+# packets in the order of their numbers, after they were sent there, or before they were received.
+#
 #   latency_net.py ping JSON TABLE LOG BEGIN END KHZ PERCENT [QDISC_MS]
 #
 # LOG is ping's; it ran from BEGIN to END (host TSC), its requests are in TABLE. The stages of all requests and answers
@@ -26,6 +31,7 @@ import sys
 
 MASK = (1 << 64) - 1
 PING_BYTES = " 98 bytes"
+UDP_HEADERS = 14 + 20 + 8
 TCP_HEADERS = 14 + 20 + 32
 
 
@@ -63,6 +69,33 @@ def numbers(doc, table, sent, received, offset, percent):
     print(f"{len(sent[0])} sent, {right} paired rightly, {wrong} wrongly, {unread} without a reader")
     assert len(sent[0]) and not wrong, "pairs are wrong"
     assert right * 100 >= len(sent[0]) * int(percent), "too few pairs"
+
+
+def forwarded(doc, table, sent, received, offset, percent):
+    to_guest = table == "net-rx"
+    sent = calls(sent, 0 if to_guest else int(offset))
+    received = calls(received, int(offset) if to_guest else 0)
+    near, far = (received, sent) if to_guest else (sent, received)
+    rows = {row[2]: row for row in far[0]}
+    found = {}
+    wrong = 0
+    for case in doc[table]["worst"]:
+        guest, nic = case["begin_host_tsc"], case["end_host_tsc"]
+        if to_guest:
+            guest, nic = nic, guest
+        number = at(near, guest)
+        if number is None or "forward" not in case["stages_ns"]:
+            continue
+        before, after, _, length = rows[number]
+        if f" {length + UDP_HEADERS} bytes" not in case["what"]:
+            continue  # something else, while a call waited
+        wrong += number in found or not (nic >= before if to_guest else nic <= after)
+        found[number] = nic
+    order = [found[number] for number in sorted(found)]
+    wrong += sum(a >= b for a, b in zip(order, order[1:]))
+    print(f"{len(sent[0])} sent, {len(found)} paired and seen at the NIC, {wrong} wrongly")
+    assert len(sent[0]) and not wrong, "pairs are wrong"
+    assert len(found) * 100 >= len(sent[0]) * int(percent), "too few pairs"
 
 
 def stream(doc, table, sent, received, offset, khz, percent, timeline):
@@ -142,4 +175,4 @@ def ping(doc, table, log, begin, end, khz, percent, qdisc=None):
 
 with open(sys.argv[2], encoding="utf-8") as json_file:
     document = json.load(json_file)
-{"numbers": numbers, "ping": ping, "stream": stream}[sys.argv[1]](document, *sys.argv[3:])
+{"numbers": numbers, "forwarded": forwarded, "ping": ping, "stream": stream}[sys.argv[1]](document, *sys.argv[3:])

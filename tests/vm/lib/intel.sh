@@ -15,10 +15,10 @@
 # First those that no scenario could do without.
 INTEL_PROGRAMS="qemu-system-x86_64 busybox sh dash tar modprobe
 	bash [ awk basename bzip2 cat chmod chroot cmp comm cp cut date dd diff dirname dmesg du echo env
-	expr false file find flock fold grep egrep gzip head hostname id join kill less ln ls lsmod
+	expr false file find flock fold grep egrep gzip head hostname id ip join kill less ln ls lsmod
 	md5sum mkdir mkfifo mknod mktemp modinfo mount mountpoint mv nice nproc od paste perf perl pgrep
 	pidof printf ps pwd rdmsr readlink realpath renice rm rmdir rmmod script sed seq setsid sha256sum
-	sleep sort split stat stdbuf stty sync tac tail taskset tee test timeout touch tr trace-cmd true
+	sleep sort split stat stdbuf stty sync tac tail taskset tc tee test timeout touch tr trace-cmd true
 	truncate tty umount uname uniq uptime wc which wrmsr xargs xz"
 
 # The boot loader enters the compressed image, which would move the kernel. Bochs' CPU has neither
@@ -103,18 +103,22 @@ intel_root()
 	echo "$root_image"
 }
 
-# What of kernel folder $2 goes into the tree $1: KVM's modules, and those of disks in memory; others are in the
-# initramfs if they are needed at all.
+# What of kernel folder $2 goes into the tree $1: KVM's modules, those of disks in memory and of guests' networks; others
+# are in the initramfs if they are needed at all.
 intel_kernel()
 {
 	kern_modules=$2/lib/modules/$(cat "$2/version")
 	mkdir -p "$1$kern_modules/kernel"
 	cp "$2/version" "$2/$RIG_IMAGE" "$1$2/"
 	cp "$kern_modules"/modules.* "$1$kern_modules/"
-	for kern_part in arch/x86/kvm virt drivers/block/zram drivers/block/null_blk fs/configfs mm; do
-		[ ! -d "$kern_modules/kernel/$kern_part" ] ||
-			(cd "$kern_modules" && cp -r --parents "kernel/$kern_part" "$1$kern_modules/")
-	done
+	(
+		cd "$kern_modules/kernel" || exit
+		for kern_part in arch/x86/kvm virt drivers/block/zram drivers/block/null_blk fs/configfs mm \
+			drivers/vhost drivers/virtio drivers/net/tap.ko* drivers/net/tun.ko* drivers/net/virtio_net.ko* \
+			drivers/net/net_failover.ko* net/core/failover.ko* net/sched/sch_netem.ko*; do
+			[ ! -e "$kern_part" ] || cp -r --parents "$kern_part" "$1$kern_modules/kernel/"
+		done
+	)
 }
 
 # The program under test, what the tests have built beside it, the scenarios.

@@ -2,9 +2,9 @@
 # shellcheck shell=sh
 #
 # Numbered packets between the host and guests, whose NICs are served by QEMU and by vhost, and what ping says of the
-# way there and back, while both sides are recorded. Guest nic (with NICS for the host, in latency-net-nic.t) is behind
-# a bridge and a NIC of the host, whose other end is a NIC in a network namespace of the host; guest mq has two queues,
-# and TCP connections both ways.
+# way there and back, while both sides are recorded. Guests nic and nicq (with NICs for the host, see latency-net-nic.t)
+# are behind a bridge and a NIC of the host, whose other end is a NIC in a network namespace of the host; guest mq has two
+# queues, and TCP connections both ways, guest seg has them without GSO.
 
 . "$VM_LIB/host.sh"
 
@@ -13,8 +13,12 @@ udpnum=$(dirname "$KVMFT")/tests/tools/udpnum
 tc=/usr/sbin/tc ip=/usr/sbin/ip # iproute2's
 [ -x "$udpnum" ] || die "no $udpnum: make test-tools"
 DELAY_MS=30
-for module in tun vhost_net sch_netem bridge e1000e virtio_net; do
-	modprobe $module || die "no module $module"
+nic_modules=
+case ${NET_GUESTS:-} in
+*nic*) nic_modules="bridge e1000e virtio_net" ;;
+esac
+for module in tun vhost_net sch_netem $nic_modules; do
+	modprobe "$module" || die "no module $module"
 done
 
 # record_begin NAME, record_end NAME
@@ -83,8 +87,8 @@ streams()
 	carry "/tmp/$vm-$1-out.received"
 }
 
-# The tap and NIC nic0 on a bridge without an address, and who talks to the guest behind the other end of nic0.
-bridged()
+# A NIC on a bridge without an address; who talks to the guest is at its other end.
+bridge_make()
 {
 	for at in /sys/class/net/*/device; do
 		dev=$(basename "$(dirname "$at")")
@@ -97,15 +101,19 @@ bridged()
 	"$ip" link add br0 type bridge || die "no bridge"
 	"$ip" netns add outside || die "no network namespace"
 	"$ip" link set "$far" netns outside || die "$far stays here"
-	for dev in "$near" "$1"; do
-		"$ip" link set "$dev" master br0
-		"$ip" link set "$dev" up
-	done
+	"$ip" link set "$near" master br0
+	"$ip" link set "$near" up
 	"$ip" link set br0 up
+	"$ip" -n outside link set "$far" up
+}
+# bridged TAP
+bridged()
+{
+	[ -e /sys/class/net/br0 ] || bridge_make
 	outside="$ip netns exec outside"
-	$outside "$ip" addr add "$subnet.1/24" dev "$far"
-	$outside "$ip" link set "$far" up
-	fact nic "$near"
+	"$ip" link set "$1" master br0
+	"$ip" link set "$1" up
+	"$ip" -n outside addr add "$subnet.1/24" dev "$far"
 }
 
 # guest NAME NET TAP DEVICE PINGS PACKETS STREAMS: everything with one guest; options of -netdev tap and -device.
@@ -117,12 +125,14 @@ guest()
 	guest_start "$vm" --env "NET=$subnet" --env "PINGS=$5" --env "PACKETS=$6" --env "STREAMS=$7" --qemu-args \
 		"-netdev tap,id=n0,ifname=tap$2,script=no,downscript=no,$3 -device virtio-net-pci,netdev=n0,romfile=,mac=52:54:00:77:00:0$2$4"
 	guest_wait_up "$vm"
-	if [ "$vm" = nic ]; then
-		bridged "tap$2"
-	else
-		ip addr add "$subnet.1/24" dev "tap$2"
-		ip link set "tap$2" up
-	fi
+	case $vm in
+	nic*) bridged "tap$2" ;;
+	*)
+		"$ip" addr add "$subnet.1/24" dev "tap$2"
+		"$ip" link set "tap$2" up
+		"$ip" route replace "$subnet.0/24" dev "tap$2" rto_min 5s
+		;;
+	esac
 	flag_wait "$vm-ready"
 	# Who has which address is asked now, and then known.
 	$outside busybox ping -c 3 "$subnet.2" >/dev/null 2>&1
@@ -145,6 +155,7 @@ guest()
 		case $phase in
 		paced) streams paced 300 100 0 ;;
 		bulk) streams bulk 300 0 60000 ;;
+		few) streams few 40 0 60000 ;;
 		esac
 	done
 	flag_set "$vm-end"
@@ -155,12 +166,19 @@ guest()
 }
 
 fact delay_ms "$DELAY_MS"
+no_gso=,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off
+# What is sent twice because the machine is slow has no place of its own in the connection.
+for one in early_retrans=0 recovery=0 reordering=127; do
+	echo "${one#*=}" >"/proc/sys/net/ipv4/tcp_${one%%=*}"
+done
 for one in ${NET_GUESTS:-qemu vhost}; do
 	case $one in
 	qemu) guest qemu 1 vhost=off "" "plain delayed" "rate burst slow" "" ;;
 	vhost) guest vhost 2 vhost=on "" "plain delayed" "rate burst slow" "" ;;
-	nic) guest nic 3 vhost=on "" plain "rate burst slow" "" ;;
+	nic) guest nic 3 vhost=on "" "" "rate burst slow" "" ;;
+	nicq) guest nicq 5 vhost=off "" "" "rate burst slow" "" ;;
 	mq) guest mq 4 queues=2,vhost=on ,mq=on,vectors=6 "" "rate burst" "paced bulk" ;;
+	seg) guest seg 6 vhost=off "$no_gso" "" "" few ;;
 	esac
 done
 finish
