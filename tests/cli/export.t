@@ -396,6 +396,22 @@ if command -v protoc >/dev/null; then
 	"$kvmft" export -q -i "$tmp/broken" --to perfetto >"$tmp/broken.pf"
 	pf_summary "$tmp/broken.pf"
 	out_has '^counter host / lost events: 1$' "damage is counted"
+	# What a guest wrote to its trace: Perfetto reads some texts as slices, and other ones as errors.
+	{
+		echo "event ftrace print 5 u64:ip text:buf"
+		sed -n '/^meta/p' "$top/tests/golden/latency-guest.txt"
+		for text in "B|77|work" "C|77|depth|3" "E|77" "Exit of the loop" "fio began" "B"; do
+			n=$((${n:-1000} + 100))
+			echo "0 $n 77 ftrace:print ip=0 buf=$text"
+		done
+	} >"$tmp/texts.txt"
+	"${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap" --capture "$tmp/texts" "$tmp/texts.txt"
+	"$kvmft" export -q -i "$tmp/texts" --to perfetto >"$tmp/texts.pf"
+	is "$(protoc --decode=Trace -I "$top/tests/data" perfetto.proto <"$tmp/texts.pf" |
+		sed -n '/ print {/,/}/s/ *buf: "\(.*\)"/\1/p' | tr '\n' ';')" 'B|77|work;C|77|depth|3;E|77;' \
+		"texts that Perfetto has a meaning for are its prints"
+	pf_summary "$tmp/texts.pf"
+	out_has '^events of .*: print 6$' "... the others are events as any"
 	"$kvmft" export -q -i "$tmp/guest" --to perfetto >"$tmp/guest.pf"
 	pf_summary "$tmp/guest.pf"
 	out_has '^machine 0: guest$' "a guest alone"
