@@ -85,6 +85,16 @@ static struct pseg *segment(struct build *b)
 	return s;
 }
 
+/* An event is one line: tabs and line ends of its format are blanks there. */
+static void one_line(struct sbuf *t, bool last)
+{
+	while (last && t->len && t->s[t->len - 1] == '\n')
+		t->len--;
+	for (size_t i = 0; i < t->len; i++)
+		if (isspace((unsigned char)t->s[i]))
+			t->s[i] = ' ';
+}
+
 /* Literal text up to the next conversion; returns its end. */
 static const char *literal(struct build *b, const char *f)
 {
@@ -101,13 +111,14 @@ static const char *literal(struct build *b, const char *f)
 			sbuf_addc(&t, *f);
 		}
 	}
+	one_line(&t, !*f);
 	s = segment(b);
 	if (s) {
 		s->len = t.len;
 		sbuf_add_mem(&t, zeros, sizeof(zeros));
 		s->text = sbuf_take(&t);
 		if (s->text)
-			str_printable(s->text); /* "\n" in a print format */
+			str_printable(s->text);
 		else
 			b->failed = true;
 	}

@@ -347,6 +347,9 @@ static void test_arithmetic(void **state __unused_arg)
 		{ "\"%d\", REC->a[REC->u - 6] + REC->a[(0)]", "33" },
 		{ "\"%d\", __builtin_expect(REC->u == 7, 1) ? 2 : 3", "2" },
 		{ "\"%llx\", 1 << 31", "ffffffff80000000" },
+		/* an event is one line */
+		{ "\"seq:%u\\tcontext:%d\\n\", REC->u, REC->b", "seq:7 context:-3" },
+		{ "\"%u \\n%u \\n\\n\", REC->u, REC->u", "7  7 " },
 	};
 	uint8_t data[36] = { 0 };
 	struct rec rec = { .data = data, .len = sizeof(data), .id = 60001 };
