@@ -99,7 +99,8 @@ static void exits_over(struct blame *b, const struct tl_item *i, const struct ex
 		if (why && s->masked && in_lock_loop(b, s->vm, rip))
 			blame_masked_over(b, s, true);
 		if (kind != EXIT_KIND_INTR)
-			blame_masked_over(b, s, kind == EXIT_KIND_HALT && blame_lock_halt(b, s->vm, rip));
+			blame_masked_over(b, s, kind == EXIT_KIND_HALT &&
+							blame_lock_halt(b, s->vm, rip));
 	}
 }
 

@@ -141,8 +141,8 @@ int64_t blame_vcpu_of(const struct blame *b, const struct tl_item *i, uint64_t c
 int blame_vcpu_learn(struct blame *b, const struct tl_item *i) __must_check;
 
 /* u64map_elem(), with a memo of that map: BLAME_MEMOS of them. */
-void *blame_elem(struct blame_memo *memo, struct u64map *map, uint64_t key, void *array, size_t *cap,
-		 size_t elem);
+void *blame_elem(struct blame_memo *memo, struct u64map *map, uint64_t key, void *array,
+		 size_t *cap, size_t elem);
 
 /* fault.c: whether the host has the events. */
 bool blame_knows_faults(const struct blame *b);

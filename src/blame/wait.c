@@ -42,8 +42,8 @@ int blame_vcpu_learn(struct blame *b, const struct tl_item *i)
 	return 0;
 }
 
-void *blame_elem(struct blame_memo *memo, struct u64map *map, uint64_t key, void *array, size_t *cap,
-		 size_t elem)
+void *blame_elem(struct blame_memo *memo, struct u64map *map, uint64_t key, void *array,
+		 size_t *cap, size_t elem)
 {
 	struct blame_memo *m = &memo[key % BLAME_MEMOS];
 	char *v, *one;

@@ -57,8 +57,8 @@ int guest_syms_of_operands(struct guest_syms *g, const struct guest_syms_opts *o
 			   struct hostmap *m, char **operand, size_t n,
 			   struct kvmft_err *err) __must_check;
 /*
- * Damage of the guests' captures that was found since they were opened, or since the last call: true
- * if there is none. It is told; note NULL: somebody else has.
+ * Damage of the guests' captures that was found since they were opened, or since the last call;
+ * true if there is none. It is reported to note, unless that is NULL.
  */
 bool guest_syms_whole(struct guest_syms *g, note_fn *note);
 /* ksyms_read(), where kallsyms may be a capture. */

@@ -224,7 +224,8 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 	due = MAX(due, t->set_at); /* one that was already due is late from when it was set */
 	outside = !l->begun || MIN(due, in->t) < l->begin || in->t > l->stop;
 	ret = timer_drop(l->hrtimers, t);
-	lat_count(l, v, LAT_T_HRTIMER, !placed ? HRT_UNPLACED : outside ? HRT_OUTSIDE : HRT_EXPIRED);
+	lat_count(l, v, LAT_T_HRTIMER,
+		  !placed ? HRT_UNPLACED : outside ? HRT_OUTSIDE : HRT_EXPIRED);
 	if (ret || !placed || outside)
 		return ret;
 	lat_count_add(l, v->vm, v->id, LAT_T_HRTIMER, HRT_ALONE,

@@ -133,10 +133,10 @@ struct net_task {
 	bool sends, sent;     /* in this call */
 	struct net_ref reads; /* the last one in this call */
 	uint32_t fd, len;     /* of the call */
-	struct net_ref by;    /* woken while the kernel was busy with it, or awake and to read it */
+	struct net_ref by;    /* woken while the kernel handled it, or awake and to read it */
 	uint32_t by_len;
 	bool by_woken;
-	/* a raw socket of IPv4 (fd + 1), how long its answers are, how many came since it was empty */
+	/* a raw socket of IPv4 (fd + 1), length of its answers, how many since it was empty */
 	uint32_t raw, expect, came;
 	uint32_t
 		takes; /* the first queue (+ 1) of a tap that it takes from, as a VMM's or vhost's */
@@ -181,7 +181,7 @@ struct lat_net {
 	size_t queue_cap;
 	struct net_link *link;
 	size_t nlink, link_cap;
-	/* how often order and number contradicted each other, by two devices, both ways and in all queues */
+	/* how often order and number disagreed, by two devices, both ways and in all queues */
 	struct u64map wrong_at;
 	uint64_t *wrong;
 	size_t wrong_cap;

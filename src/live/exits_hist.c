@@ -178,8 +178,8 @@ static int start_times(struct exits_run *x)
 static int read_times(struct exits_run *x, bool last, struct khist *h);
 
 /*
- * Setting a trigger takes milliseconds. What was timed before all exits were counted is left out, or
- * there would be more times than exits.
+ * Setting a trigger takes milliseconds. What was timed before all exits were counted is left out;
+ * otherwise there would be more times than exits.
  */
 static int start_together(struct exits_run *x)
 {

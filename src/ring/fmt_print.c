@@ -173,8 +173,8 @@ static pstep_print *const step_of[] = {
 	[C_END] = step_end,	    [C_DEC_U32] = step_dec_u32,	  [C_DEC_S32] = step_dec_s32,
 	[C_DEC_U64] = step_dec_u64, [C_DEC_S64] = step_dec_s64,	  [C_HEX_U32] = step_hex_u32,
 	[C_HEX_U64] = step_hex_u64, [C_HEX8_U32] = step_hex8_u32, [C_HEX16_U64] = step_hex16_u64,
-	[C_SEGMENT] = step_segment, [C_MEMO] = step_memo,	  [C_HEX_PAD_U64] = step_hex_pad_u64,
-	[C_POINTER_U64] = step_pointer_u64,
+	[C_SEGMENT] = step_segment, [C_MEMO] = step_memo,
+	[C_HEX_PAD_U64] = step_hex_pad_u64, [C_POINTER_U64] = step_pointer_u64,
 };
 
 pstep_print *plan_step(enum pcode code)

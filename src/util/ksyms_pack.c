@@ -4,16 +4,16 @@
  *
  *	kvmft-symbols 2
  *	+NAME BASE SIZE		a module as /proc/modules has it, hexadecimal
- *	@NAME BASE BYTES	a group of functions of module NAME, @ BASE BYTES of the kernel's own;
- *				the first begins at BASE, BYTES is the length of the group's lines
+ *	@NAME BASE BYTES	a group of functions of module NAME, @ BASE BYTES of the kernel;
+ *				the first begins at BASE, BYTES is the length of its lines
  *	(an empty line)
  *	!OFFSET			in a group: its functions before BASE + OFFSET end there
  *	CREST OFFSET		a function at BASE + OFFSET
  *
  * Groups have no more than GROUP functions, and follow each other by their addresses; so a name is
- * found by reading one of them. Inside a group functions are sorted by name: C, one of 0-9a-z, tells
- * how many characters a name shares with the one before it, REST the others. OFFSETs are of base 36.
- * So a line takes some 17 bytes, as it would if all functions were sorted by name.
+ * found by reading one of them. Inside a group functions are sorted by name: C, one of 0-9a-z, is
+ * how many characters a name shares with the one before it, REST the others. OFFSETs are in base
+ * 36. So a line takes some 17 bytes, as it would if all functions were sorted by name.
  */
 #include "ksyms_priv.h"
 

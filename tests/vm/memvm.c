@@ -63,7 +63,7 @@
 
 extern const uint8_t guest_begin[], guest_end[];
 
-/* What the guest notes of each touch: its TSC, then the low halves of it around the touch and around an exit after it. */
+/* What the guest notes of each touch: its TSC, and the low half of it around the touch and an exit after it. */
 struct times {
 	uint32_t now[2], touch[2], exit[2];
 };
