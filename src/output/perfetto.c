@@ -115,31 +115,49 @@ static struct pf_irqs *irqs_of(struct pf *p, int64_t vm, uint64_t vcpu)
 	return q;
 }
 
-/*
- * The flow of an interrupt that the host is handling, begun here if it is new: also if one of its
- * vector is accepted again though the last one, which was injected, was never seen in the guest,
- * which may not be recording.
- */
-static uint64_t flow_of(struct pf *p, struct pf_irqs *q, uint64_t vector, bool inject)
+/* NULL: none has that number. What is injected goes in; where nothing is, what is accepted. */
+static struct pf_irq *irq_of(const struct pf *p, struct pf_irqs *q, uint64_t vector, bool inject)
 {
 	const struct event_irqs *irqs = p->irq_kind;
-	struct pf_irq *irq;
 
 	if (vector >= irqs->numbers)
-		return 0;
-	irq = &q->of[vector];
-	if (!irq->flow || (irq->injected && !inject))
-		irq->flow = ++p->next_flow;
-	irq->injected = inject;
-	if (vector >= irqs->device && vector < irqs->system)
+		return NULL;
+	q->injects |= inject;
+	if (vector >= irqs->device && vector < irqs->system && (inject || !q->injects))
 		q->device = (unsigned int)vector;
+	return &q->of[vector];
+}
+
+/* One that is pending takes in others; one that was injected no more, its handler comes first. */
+static uint64_t flow_accept(struct pf *p, struct pf_irqs *q, uint64_t vector)
+{
+	struct pf_irq *irq = irq_of(p, q, vector, false);
+	uint64_t *flow = irq && irq->injected ? &irq->next : irq ? &irq->flow : NULL;
+
+	if (flow && !*flow)
+		*flow = ++p->next_flow;
+	return flow ? *flow : 0;
+}
+
+/* If the last one was, and another one waits, its handler was not seen: maybe nobody records it. */
+static uint64_t flow_inject(struct pf *p, struct pf_irqs *q, uint64_t vector, bool again)
+{
+	struct pf_irq *irq = irq_of(p, q, vector, true);
+
+	if (!irq)
+		return 0;
+	if (irq->injected && irq->next && !again)
+		*irq = (struct pf_irq){ .flow = irq->next };
+	if (!irq->flow)
+		irq->flow = ++p->next_flow;
+	irq->injected = true;
 	return irq->flow;
 }
 
 static int host_irq(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
 	const struct hostmap *map = tl_hostmap(o->t);
-	uint64_t vector, vcpu = (uint64_t)i->vcpu;
+	uint64_t vector, again = 0, vcpu = (uint64_t)i->vcpu;
 	bool accept = e->role == EV_ACCEPT;
 	struct pf *p = o->priv;
 	struct pf_track *t;
@@ -155,14 +173,19 @@ static int host_irq(struct out *o, const struct tl_item *i, const struct evinfo 
 	vm = (ssize_t)map->vm[vm].of;
 	t = pf_track(o, p, PF_VCPU, (size_t)vm, (uint32_t)vcpu);
 	q = irqs_of(p, vm, vcpu);
-	return t && q ? instant(o, t, e, i, flow_of(p, q, vector, !accept)) : -ENOMEM;
+	if (!t || !q)
+		return -ENOMEM;
+	return instant(o, t, e, i,
+		       accept ? flow_accept(p, q, vector)
+			      : flow_inject(p, q, vector,
+					    evinfo_u64(e, i, 2, &again) && again));
 }
 
 static uint64_t flow_take(struct pf_irq *irq)
 {
 	uint64_t flow = irq->flow;
 
-	*irq = (struct pf_irq){ 0 };
+	*irq = (struct pf_irq){ .flow = irq->next };
 	return flow;
 }
 
@@ -209,8 +232,9 @@ static int line_irq(struct out *o, const struct tl_item *i, const struct evinfo 
 	if (!level || (q->of[number].flow && (q->handled || !q->of[number].injected)))
 		return 0;
 	t = pf_track(o, p, PF_VCPU, (size_t)vm, (uint32_t)vcpu);
-	q->listed += !q->of[number].flow;
-	return t ? instant(o, t, e, i, flow_of(p, q, number, false)) : -ENOMEM;
+	q->listed -= flow_take(&q->of[number]) != 0;
+	q->listed++;
+	return t ? instant(o, t, e, i, flow_accept(p, q, number)) : -ENOMEM;
 }
 
 static int lines_enter(struct pf *p, const struct tl_item *i)

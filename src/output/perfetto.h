@@ -121,7 +121,7 @@ enum pf_kind { PF_SOURCE = 1, PF_CPU, PF_VM, PF_VCPU, PF_TASKS, PF_THREAD, PF_LO
 
 /* An interrupt of a vCPU under way: flow 0 = none. */
 struct pf_irq {
-	uint64_t flow;
+	uint64_t flow, next; /* next: accepted after the injection */
 	bool injected;	  /* the flow is past its injection; of a GIC, its vCPU was entered */
 	uint64_t entered; /* of a GIC: then, host TSC */
 };
@@ -129,6 +129,7 @@ struct pf_irq {
 /* By vector of an APIC, or INTID of a GIC: as many as event_irqs has. */
 struct pf_irqs {
 	unsigned int device; /* the last one of a device: what irq_handler_entry belongs to */
+	bool injects;	     /* the host tells of injections */
 	unsigned int listed; /* of a GIC: flows */
 	bool handled;	     /* ... and whether its guest had a handler */
 	struct pf_irq of[];

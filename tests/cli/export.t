@@ -396,6 +396,37 @@ if command -v protoc >/dev/null; then
 	"$kvmft" export -q -i "$tmp/broken" --to perfetto >"$tmp/broken.pf"
 	pf_summary "$tmp/broken.pf"
 	out_has '^counter host / lost events: 1$' "damage is counted"
+	# Accepted again before the handler of the first, and two devices: each handler has the arrow of its own.
+	{
+		sed -n '/^meta/p' "$top/tests/golden/latency-host.txt"
+		cat <<-END
+			1  1000 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x26
+			0  1100 101 kvm_inj_virq vector=0x26 soft=0 reinjected=0
+			1  1150 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x26
+			1  1160 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x31
+			0  1170 101 kvm_inj_virq vector=0x26 soft=0 reinjected=1
+			0  1200 101 kvm_entry vcpu_id=0
+			0  1400 101 kvm_exit exit_reason=12 isa=1
+			0  1500 101 kvm_inj_virq vector=0x31 soft=0 reinjected=0
+			0  1600 101 kvm_entry vcpu_id=0
+			0  1800 101 kvm_exit exit_reason=12 isa=1
+			0  1900 101 kvm_inj_virq vector=0x26 soft=0 reinjected=0
+			0  2000 101 kvm_entry vcpu_id=0
+			0  9000 101 kvm_exit exit_reason=12 isa=1
+		END
+	} >"$tmp/twice.txt"
+	{
+		sed -n '/^meta/p' "$top/tests/golden/latency-guest.txt"
+		for at in "1300 30" "1700 31" "2100 30"; do
+			echo "0 ${at% *} 77 irq:irq_handler_entry irq=${at#* }"
+			echo "0 $((${at% *} + 50)) 77 irq:irq_handler_exit irq=${at#* }"
+		done
+	} >"$tmp/handlers.txt"
+	"$KVMFT_TOOLS/mkcap" --capture "$tmp/twice" "$tmp/twice.txt"
+	"$KVMFT_TOOLS/mkcap" --capture "$tmp/handlers" "$tmp/handlers.txt"
+	"$kvmft" export -q -i "$tmp/twice" --to perfetto "$tmp/handlers=one" >"$tmp/twice.pf"
+	pf_summary "$tmp/twice.pf"
+	is "$(sed -n 's/^arrow of \([0-9]*\) .*/\1/p' "$out" | tr '\n' ' ')" "300 540 950 " "one accepted twice, another device between"
 	# What a guest wrote to its trace: Perfetto reads some texts as slices, and other ones as errors.
 	{
 		echo "event ftrace print 5 u64:ip text:buf"
@@ -405,7 +436,7 @@ if command -v protoc >/dev/null; then
 			echo "0 $n 77 ftrace:print ip=0 buf=$text"
 		done
 	} >"$tmp/texts.txt"
-	"${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap" --capture "$tmp/texts" "$tmp/texts.txt"
+	"$KVMFT_TOOLS/mkcap" --capture "$tmp/texts" "$tmp/texts.txt"
 	"$kvmft" export -q -i "$tmp/texts" --to perfetto >"$tmp/texts.pf"
 	is "$(protoc --decode=Trace -I "$top/tests/data" perfetto.proto <"$tmp/texts.pf" |
 		sed -n '/ print {/,/}/s/ *buf: "\(.*\)"/\1/p' | tr '\n' ';')" 'B|77|work;C|77|depth|3;E|77;' \
