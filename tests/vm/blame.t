@@ -53,9 +53,11 @@ phases()
 {
 	times=$(fact times)
 	while read -r name cause from to than more; do
+		guest=$rig/guest
+		[ "$name" != timerlat ] || guest=$rig/timerlat.dat
 		set -- "$kvmft" blame -q --clock boot --from "$from" --to "$to" --than "${than}ms" --top 1000
 		# shellcheck disable=SC2086 # options
-		run "$@" --format csv $more "$rig/host" "$rig/guest"
+		run "$@" --format csv $more "$rig/host" "$guest"
 		judge "$name" "$cause" "$than"
 		if [ "$cause" = none ]; then
 			is "$((good + bad + other))" 0 "a quiet guest: nothing is blamed"
@@ -63,7 +65,7 @@ phases()
 		fi
 		status_is 0 "$name"
 		# shellcheck disable=SC2086
-		run "$@" --format json $more "$rig/host" "$rig/guest"
+		run "$@" --format json $more "$rig/host" "$guest"
 		is "$(sums)" 0 "... the parts of each sum to it"
 		! grep -q "^$name " "$rig/spins" || judge_planted "$name" "$cause"
 		# Two VMs on one CPU take turns, and how often is up to the scheduler; all other are planted one by one.
@@ -79,6 +81,13 @@ is "$(spikes | wc -l)" 10 "--top is ten"
 rig blame --timeout 440 \
 	--env "PLANTS=hardirq softirq storm offline lock cpuid user wake latetimer gsoftirq hole swap idle"
 phases
+if [ -n "${TRACERS_KERNEL:-}" ]; then
+	rig blame --timeout 440 --guest-kernel "$TRACERS_KERNEL" --env "PLANTS=noise timerlat idle" \
+		--env "GUEST_EVENTS=osnoise:*"
+	phases
+else
+	skip "what a guest's osnoise and timerlat tracers measure" "no kernel of Debian has them: TRACERS_KERNEL=TREE"
+fi
 echo "# $all spikes of what was planted: $right have its cause, $wrong another one, $((all - right - wrong)) none"
 ok "98 % have the planted cause" test $((right * 100)) -ge $((all * 98))
 if [ -n "${KEEP:-}" ]; then cp -a "$tmp"/rig-* "$KEEP"; fi

@@ -331,6 +331,34 @@ plant_idle()
 	phase_end
 }
 
+# ---- a kernel with tracers of latency (Debian's have none: --guest-kernel) measures it itself ----
+
+# Its thread never sleeps on vCPU 0.
+plant_noise()
+{
+	in_guest 'echo 0 >/sys/kernel/tracing/osnoise/cpus && mkdir /sys/kernel/tracing/instances/noise &&
+		echo osnoise >/sys/kernel/tracing/instances/noise/current_tracer'
+	phase noise host-task $THAN --vcpu 0 --what noise
+	"$tools/rob" busy thief 1 $MS $TIMES >/dev/null || fail "rob busy"
+	phase_end
+	in_guest 'echo nop >/sys/kernel/tracing/instances/noise/current_tracer &&
+		rmdir /sys/kernel/tracing/instances/noise'
+}
+# Recorded by trace-cmd: before Linux 6.15 its samples are no events.
+plant_timerlat()
+{
+	guest_asks 'echo 0 >/sys/kernel/tracing/osnoise/cpus &&
+		trace-cmd record -o "$RESULTS/timerlat.dat" -C x86-tsc -b 16384 -p timerlat \
+			-e sched:sched_switch -e sched:sched_wakeup -e irq -e irq_vectors -e timer -- \
+			sh -c "touch $RESULTS/timerlat-runs; while [ ! -e $RESULTS/timerlat-ends ]; do sleep 0.2; done"'
+	wait_until 60 [ -e "$RESULTS/timerlat-runs" ] || die "trace-cmd does not record"
+	phase timerlat host-task $THAN --vcpu 0 --what timerlat
+	"$tools/rob" busy thief 1 $MS $TIMES >/dev/null || fail "rob busy"
+	phase_end
+	touch "$RESULTS/timerlat-ends"
+	guest_did
+}
+
 sleep 1
 for plant in $PLANTS; do
 	"plant_$plant"
