@@ -6,6 +6,7 @@
 #ifndef KVMFT_LIVE_SESSION_H
 #define KVMFT_LIVE_SESSION_H
 
+#include "kvmft/exit_names.h"
 #include "kvmft/kernel.h"
 #include "kvmft/live.h"
 
@@ -16,6 +17,8 @@ int session_formats(struct ktracefs *t, const struct kevent_list *list, struct f
 		    struct kvmft_err *err) __must_check;
 /* Size of a ring per CPU, in KB: 4 MB, less when memory is short. */
 uint64_t session_buffer_kb(size_t ncpu);
+/* Of this machine's KVM, for what does not name it; else that of the names. */
+enum exit_isa session_isa(const struct exit_names *n);
 /* Opens all CPUs of an instance: (*raw)[cpus->n], to be closed with session_raw_close(). */
 int session_raw_open(struct kinst *k, const struct kcpus *cpus, int **raw,
 		     struct kvmft_err *err) __must_check;

@@ -85,6 +85,8 @@ struct stuck_obs {
 	uint64_t count[STUCK_WHATS]; /* rows or not */
 	/* events that were read, and those that were lost, by the ring all vCPUs share */
 	uint64_t read, lost;
+	bool exact;	   /* exits were counted by the kernel: all of them, ... */
+	uint64_t exits_ns; /* ... in this time */
 
 	struct stuck_row *row;
 	size_t nrow, cap;
@@ -107,8 +109,16 @@ struct stuck_verdict {
 	bool deaf; /* interrupts are there, and the guest takes none */
 };
 
-/* One more; rows are bounded, count is not. 0 or -ENOMEM. */
-int stuck_count(struct stuck_obs *o, enum stuck_what what, uint64_t a, uint64_t b) __must_check;
+/* n more; rows are bounded, count is not. 0 or -ENOMEM. */
+int stuck_count_n(struct stuck_obs *o, enum stuck_what what, uint64_t a, uint64_t b,
+		  uint64_t n) __must_check;
+static inline int __must_check stuck_count(struct stuck_obs *o, enum stuck_what what, uint64_t a,
+					   uint64_t b)
+{
+	return stuck_count_n(o, what, a, b, 1);
+}
+/* As if nothing of these had been counted. */
+void stuck_count_none(struct stuck_obs *o, enum stuck_what from, enum stuck_what to);
 void stuck_obs_free(struct stuck_obs *o);
 /* Sorts rows: nothing is to be counted afterwards. syms: of the guest, NULL = none. */
 void stuck_judge(struct stuck_obs *o, const struct ksyms *syms, struct stuck_verdict *v);
@@ -116,7 +126,11 @@ void stuck_judge(struct stuck_obs *o, const struct ksyms *syms, struct stuck_ver
 const struct stuck_row *stuck_most(const struct stuck_obs *o, enum stuck_what from,
 				   enum stuck_what to);
 
+/* Who counts exits: the ring, and the kernel those that the ring loses; or one of them alone. */
+enum stuck_engine { STUCK_ENGINE_AUTO, STUCK_ENGINE_HIST, STUCK_ENGINE_RING };
+
 struct stuck_config {
+	int engine; /* enum stuck_engine; -1: STUCK_ENGINE_AUTO */
 	const char *vm;
 	const struct ksyms *syms; /* of the guest; NULL: none */
 	struct opt_u64 ns;

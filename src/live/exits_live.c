@@ -38,22 +38,6 @@ static int check_options(struct exits_run *x)
 
 /* ---- the machine ---- */
 
-/* Events that do not name their instruction set: the map has only numbers. */
-static enum exit_isa machine_isa(const struct exit_names *n)
-{
-	const char *module;
-	enum exit_isa isa;
-	struct stat st;
-	char path[64];
-
-	for (size_t i = 0; (module = exit_module(i, &isa)); i++) {
-		snprintf(path, sizeof(path), "/sys/module/%s", module);
-		if (module[0] && !stat(path, &st))
-			return isa;
-	}
-	return n->isa;
-}
-
 /* Of wake-ups and halts, those that the kernel has. */
 static int wake_events(struct exits_run *x)
 {
@@ -89,7 +73,7 @@ static int prepare_events(struct exits_run *x)
 	(void)event_find(x->fmt, EV_WAKING, 1, &x->waking);
 	(void)event_find(x->fmt, EV_VCPU_WAKEUP, 1, &x->wakeup);
 	exit_names_init(&x->names, x->exit.ev, NULL);
-	x->isa = machine_isa(&x->names);
+	x->isa = session_isa(&x->names);
 	if (!x->o->time)
 		return 0;
 	/* Clocks in ns; measuring the rate of a TSC would take a tenth of a second. */

@@ -169,3 +169,18 @@ int session_write(int signal_fd, const char *text, size_t n, enum session_write 
 	}
 	return 0;
 }
+
+enum exit_isa session_isa(const struct exit_names *n)
+{
+	const char *module;
+	enum exit_isa isa;
+	struct stat st;
+	char path[64];
+
+	for (size_t i = 0; (module = exit_module(i, &isa)); i++) {
+		snprintf(path, sizeof(path), "/sys/module/%s", module);
+		if (module[0] && !stat(path, &st))
+			return isa;
+	}
+	return n->isa;
+}

@@ -47,18 +47,18 @@ bool stuck_class_is(enum stuck_class c)
 
 /* ---- rows ---- */
 
-int stuck_count(struct stuck_obs *o, enum stuck_what what, uint64_t a, uint64_t b)
+int stuck_count_n(struct stuck_obs *o, enum stuck_what what, uint64_t a, uint64_t b, uint64_t n)
 {
 	const uint64_t words[] = { (uint64_t)what, a, b };
-	struct stuck_row one = { .what = what, .a = a, .b = b, .n = 1 };
+	struct stuck_row one = { .what = what, .a = a, .b = b, .n = n };
 	uint64_t hash, at;
 
-	o->count[what]++;
+	o->count[what] += n;
 	if (!o->nrow)
 		hash_key_init(&o->key);
 	hash = hash_bytes(&o->key, words, sizeof(words));
 	if (u64map_get(&o->by_key, hash, &at)) {
-		o->row[at].n++;
+		o->row[at].n += n;
 		return 0;
 	}
 	if (o->nrow >= ROWS_MAX)
@@ -66,6 +66,15 @@ int stuck_count(struct stuck_obs *o, enum stuck_what what, uint64_t a, uint64_t 
 	if (array_add(&o->row, &o->nrow, &o->cap, &one, sizeof(one)))
 		return -ENOMEM;
 	return u64map_put(&o->by_key, hash, o->nrow - 1);
+}
+
+void stuck_count_none(struct stuck_obs *o, enum stuck_what from, enum stuck_what to)
+{
+	for (size_t i = 0; i < o->nrow; i++)
+		if (o->row[i].what >= from && o->row[i].what <= to)
+			o->row[i].n = 0;
+	for (enum stuck_what w = from; w <= to; w++)
+		o->count[w] = 0;
 }
 
 void stuck_obs_free(struct stuck_obs *o)
@@ -95,15 +104,29 @@ static unsigned int permille(uint64_t part, uint64_t whole)
 }
 
 /* Lost events are taken to be like those that were kept: nothing better is known. */
-static uint64_t per_second(const struct stuck_obs *o, uint64_t n)
+static uint64_t scaled(const struct stuck_obs *o, uint64_t n, uint64_t times, uint64_t ns)
 {
-	unsigned __int128 all = (unsigned __int128)n * 1000000000u;
+	unsigned __int128 all = (unsigned __int128)n * times;
 
-	if (!o->ns)
+	if (!ns)
 		return 0;
 	if (o->read && o->lost)
 		all = all / o->read * (o->read + o->lost);
-	return (uint64_t)(all / o->ns);
+	return (uint64_t)(all / ns);
+}
+
+/* n of the events that exits are counted by. */
+static uint64_t exits_per_second(const struct stuck_obs *o, uint64_t n)
+{
+	if (!o->exact)
+		return scaled(o, n, 1000000000u, o->ns);
+	return o->exits_ns ? (uint64_t)((unsigned __int128)n * 1000000000u / o->exits_ns) : 0;
+}
+
+/* n events of the ring, to be compared with a number of exits. */
+static uint64_t as_exits(const struct stuck_obs *o, uint64_t n)
+{
+	return o->exact ? scaled(o, n, o->exits_ns, o->ns) : n;
 }
 
 static uint64_t exits_of(const struct stuck_obs *o)
@@ -124,7 +147,7 @@ static uint64_t halts_of(const struct stuck_obs *o)
 	for (const struct stuck_row *r = o->row; r < o->row + o->nrow; r++)
 		if (r->what == STUCK_TO_USER && r->a == EXIT_HLT)
 			n += r->n;
-	return MAX(n, o->count[STUCK_HLT]);
+	return MAX(as_exits(o, n), o->count[STUCK_HLT]);
 }
 
 /* ---- where its guest is ---- */
@@ -203,21 +226,24 @@ static bool is_loop(const struct stuck_obs *o, struct stuck_verdict *v)
 	bool exits = exits_of(o) != 0;
 	enum stuck_what from = exits ? STUCK_EXIT : STUCK_PIO, to = exits ? STUCK_EXIT : STUCK_MSR;
 	uint64_t all = exits ? o->count[STUCK_EXIT] : accesses_of(o);
-	uint64_t irqs = MAX(o->count[STUCK_INJECT], o->count[STUCK_ACCEPT]);
+	uint64_t irqs = as_exits(o, MAX(o->count[STUCK_INJECT], o->count[STUCK_ACCEPT]));
 	const struct stuck_row *most = stuck_most(o, from, to);
+	uint64_t loops = !most	 ? 0
+			 : exits ? exits_per_second(o, most->n)
+				 : scaled(o, most->n, 1000000000u, o->ns);
 
-	if (!most || per_second(o, most->n) < LOOP_PER_S || halts_of(o) > all / 10)
+	if (!most || loops < LOOP_PER_S || halts_of(o) > all / 10)
 		return false;
 	v->exit_pm = permille(most->n, all);
 	if (v->exit_pm < LOOP_SHARE &&
 	    (permille(top_three(o, from, to), all) < LOOP_SHARE_3 || irqs > all / 100))
 		return false;
 	v->exit = exits ? most : NULL;
-	v->per_s = per_second(o, most->n);
+	v->per_s = loops;
 	v->access = stuck_most(o, STUCK_PIO, STUCK_MSR);
-	if (!v->access || v->access->n < most->n / 2)
+	if (!v->access || as_exits(o, v->access->n) < most->n / 2)
 		v->access = stuck_most(o, STUCK_FAULT, STUCK_FAULT);
-	if (v->access && v->access->n < most->n / 2)
+	if (v->access && as_exits(o, v->access->n) < most->n / 2)
 		v->access = NULL;
 	return true;
 }
@@ -324,7 +350,7 @@ void stuck_judge(struct stuck_obs *o, const struct ksyms *syms, struct stuck_ver
 		v->at_pm[i] = permille(o->at[i], o->looks);
 	if (o->nrow)
 		qsort(o->row, o->nrow, sizeof(*o->row), by_rip);
-	v->exits_per_s = per_second(o, exits_of(o));
+	v->exits_per_s = exits_per_second(o, exits_of(o));
 	v->deaf = o->count[STUCK_ACCEPT] && !o->count[STUCK_INJECT] && !o->count[STUCK_EOI];
 	find_place(o, syms, v);
 	v->class = judge(o, v);

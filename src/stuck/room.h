@@ -7,7 +7,8 @@
  * cgroup.c  how often its cgroups were throttled
  * timers.c  whether KVM has a timer armed for any guest
  * peek.c    why KVM_RUN returned last, out of the VMM's kvm_run page
- * watch.c   events of KVM, counted per vCPU
+ * watch.c   events of KVM, counted per vCPU, by a ring
+ * hist.c    exits, counted by the kernel
  * run.c     order of setting up, looking and undoing
  * words.c   a verdict in a sentence; text and JSON
  */
@@ -79,6 +80,8 @@ struct stuck {
 	struct kvmft_err *err;
 	struct ktracefs *t;
 	struct kinst *k;
+	bool hist; /* exits are counted by the kernel */
+	uint64_t hist_ns, hist_end_ns; /* CLOCK_MONOTONIC: from when to when they were */
 	struct vm_list *vms;
 	const struct vm *only;
 	struct stuck_vcpu *vcpu; /* n of them, those of a VM together */
@@ -124,7 +127,21 @@ bool stuck_peek(uint32_t pid, uint32_t vcpu, struct stuck_peek *p);
 int stuck_watch_begin(struct stuck *s);
 /* As much as ns of CPU time allow, at least a sub-buffer. last: of each CPU, and events end. */
 int stuck_watch_read(struct stuck *s, uint64_t ns, bool last);
+/* Whether most events were lost so far, or not read. */
+bool stuck_watch_lossy(const struct stuck *s);
+/* n exits of a vCPU. */
+int stuck_watch_exit(struct stuck *s, struct stuck_vcpu *c, struct exit_why w, uint64_t rip,
+		     uint64_t n);
 void stuck_watch_end(struct stuck *s);
+
+/* ---- hist.c: 0 or -errno with s->err set, where there is a result ---- */
+
+/* Exits of all vCPUs are counted from now on; where the kernel cannot, that is an error. */
+int stuck_hist_all(struct stuck *s);
+/* The same of those that the ring shows too little of, if it loses most, and the kernel can. */
+void stuck_hist_some(struct stuck *s);
+/* Once: puts what was counted in place of what the ring has of these vCPUs' exits. */
+int stuck_hist_read(struct stuck *s);
 
 /* ---- words.c ---- */
 

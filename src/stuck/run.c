@@ -134,6 +134,7 @@ static int look_on(struct stuck *s)
 {
 	uint64_t step = MAX((uint64_t)LOOK_NS, s->n * (uint64_t)LOOK_VCPU_NS), next;
 	unsigned int turn = 0;
+	bool asked = false;
 	int ret = 0;
 
 	next = util_now_ns();
@@ -144,6 +145,11 @@ static int look_on(struct stuck *s)
 	do {
 		look(s);
 		ret = stuck_watch_read(s, step / READ_SHARE, false);
+		if (!ret && !asked && util_now_ns() - s->begin_ns >= s->ns / 4) {
+			asked = true;
+			if (s->o->engine <= STUCK_ENGINE_AUTO)
+				stuck_hist_some(s);
+		}
 		/* A look that was late is not made up for. */
 		next = MAX(next + uneven(step, turn++), util_now_ns());
 		s->cut = !ret && rest(s, MIN(next, s->begin_ns + s->ns));
@@ -151,7 +157,8 @@ static int look_on(struct stuck *s)
 	look(s);
 	s->end_ns = util_now_ns();
 	s->ns = s->end_ns - s->begin_ns;
-	return ret ? ret : stuck_watch_read(s, s->ns / READ_SHARE, true);
+	ret = ret ? ret : stuck_watch_read(s, s->ns / READ_SHARE, true);
+	return ret ? ret : stuck_hist_read(s);
 }
 
 /* ---- the result ---- */

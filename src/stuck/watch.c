@@ -5,11 +5,7 @@
  * The ring is small, is overwritten, and a look reads of it what 0.4 % of a CPU can: a guest that
  * exits half a million times a second costs no more than one that does so ten thousand times.
  * Counts need no order, and of exits that repeat a part tells as much as all; how many were lost or
- * not read is known, and rates are of all.
- * Hist triggers by thread, reason and RIP would count each. But they take 1,120 instructions of a
- * vCPU for an exit, and the ring 660; they know neither time nor order; and a map has 131,072 cells
- * at most, of which one guest that works fills 2,000 in 5 s: with many it is full before one hangs.
- * It takes 0.5 s to make, and 40 us a cell to read (emulated).
+ * not read is known, and rates are of all. Where that is not enough, hist.c counts.
  * kvm_entry is not asked for: its RIP is that of the exit before it, or an interrupt's handler.
  */
 #include "room.h"
@@ -48,18 +44,23 @@ static bool tells_no_exits(void)
 
 static int find_events(struct stuck *s)
 {
+	_cleanup_(kevent_list_free) struct kevent_list all = { 0 };
 	struct stuck_events *ev = &s->ev;
 	int ret = kevent_kvm_check(s->t, s->err);
+	bool counted = s->o->engine == STUCK_ENGINE_HIST;
 
 	for (size_t i = 0; i < ARRAY_SIZE(roles) && !ret; i++) {
 		/* kvm_exit is there, whatever its fields are called. */
 		const char *name = event_name(roles[i]);
 
-		if (kevent_exists(s->t, "kvm", name) &&
-		    kevent_list_add(&ev->list, "kvm", name, NULL))
+		if (!kevent_exists(s->t, "kvm", name))
+			continue;
+		if (kevent_list_add(&all, "kvm", name, NULL) ||
+		    (!(counted && roles[i] == EV_EXIT) &&
+		     kevent_list_add(&ev->list, "kvm", name, NULL)))
 			ret = err_set(s->err, ENOMEM, "out of memory");
 	}
-	ret = ret ? ret : session_formats(s->t, &ev->list, &ev->fmt, s->err);
+	ret = ret ? ret : session_formats(s->t, &all, &ev->fmt, s->err);
 	if (ret)
 		return ret;
 	for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
@@ -112,6 +113,10 @@ int stuck_watch_begin(struct stuck *s)
 	ret = ret ? ret : make_instance(s);
 	if (ret)
 		return ret;
+	if (s->o->engine == STUCK_ENGINE_HIST)
+		ret = stuck_hist_all(s);
+	if (ret)
+		return ret;
 	ev->geom = (struct subbuf_geom){
 		.size = kinst_subbuf_size(s->k), .header = 8 + sizeof(long),
 		.long_size = sizeof(long), .big_endian = big,
@@ -161,17 +166,23 @@ static struct stuck_vcpu *vcpu_by_id(struct stuck *s, const struct rec *rec, uin
 	return NULL;
 }
 
+int stuck_watch_exit(struct stuck *s, struct stuck_vcpu *c, struct exit_why w, uint64_t rip,
+		     uint64_t n)
+{
+	/* On arm64 the event that follows tells a guest that waits from one that spins. */
+	c->exit = STUCK_REASON(w.isa, w.reason);
+	if (exit_is_halt(w) && s->ev.of[EV_WFX].ev)
+		return 0;
+	return stuck_count_n(&c->obs, what_exit(w), c->exit, rip, n);
+}
+
 static int take_exit(struct stuck *s, struct stuck_vcpu *c, const struct rec *rec)
 {
 	const struct event_type *e = &s->ev.of[EV_EXIT];
 	struct exit_why w = exit_why(&s->ev.names, event_u64(s->ev.fmt, e, 0, rec),
 				     event_u64(s->ev.fmt, e, 1, rec));
 
-	/* On arm64 the event that follows tells a guest that waits from one that spins. */
-	c->exit = STUCK_REASON(w.isa, w.reason);
-	if (exit_is_halt(w) && s->ev.of[EV_WFX].ev)
-		return 0;
-	return stuck_count(&c->obs, what_exit(w), c->exit, event_u64(s->ev.fmt, e, 2, rec));
+	return stuck_watch_exit(s, c, w, event_u64(s->ev.fmt, e, 2, rec), 1);
 }
 
 static int take_irq(struct stuck *s, enum stuck_what what, const struct rec *rec,
@@ -313,16 +324,25 @@ int stuck_watch_read(struct stuck *s, uint64_t ns, bool last)
 }
 
 /* Those that were not read, too. */
-static void count_lost(struct stuck *s)
+static uint64_t lost_events(const struct stuck *s, bool *unread)
 {
 	struct kstats st;
+	uint64_t n = 0;
 
 	for (size_t i = 0; i < s->ev.cpus.n; i++) {
 		if (kinst_stats(s->k, s->ev.cpus.cpu[i], &st, NULL))
 			continue;
-		s->lost += st.overrun + st.commit_overrun + st.dropped + st.entries;
-		s->unread |= st.entries != 0;
+		n += st.overrun + st.commit_overrun + st.dropped + st.entries;
+		*unread |= st.entries != 0;
 	}
+	return n;
+}
+
+bool stuck_watch_lossy(const struct stuck *s)
+{
+	bool unread = false;
+
+	return lost_events(s, &unread) > s->ev.read;
 }
 
 void stuck_watch_end(struct stuck *s)
@@ -331,7 +351,7 @@ void stuck_watch_end(struct stuck *s)
 	struct stuck_events *ev = &s->ev;
 
 	if (s->k)
-		count_lost(s);
+		s->lost += lost_events(s, &s->unread);
 	session_raw_close(ev->raw, ev->cpus.n);
 	ev->raw = NULL;
 	if (kinst_destroy(s->k, &undo) && undo.text[0])

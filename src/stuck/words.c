@@ -382,6 +382,7 @@ static void put_guest(const struct stuck *s, struct json *j, const struct stuck_
 	put_pct(j, "rip_pct", share(v->rip_n, v->rip_all));
 	json_put_u64(j, "rips", v->rip_all);
 	json_put_u64(j, "exits_per_s", v->exits_per_s);
+	json_put_bool(j, "counted", c->obs.exact);
 	json_put_str(j, "exit_reason", v->exit ? reason_text(s, v->exit, buf) : NULL);
 	json_put_known_u64(j, "loop_per_s", v->class == STUCK_EXIT_LOOP, v->per_s);
 	json_put_str(j, "access", v->access ? spaces[v->access->what] : NULL);

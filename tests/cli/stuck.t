@@ -63,7 +63,20 @@ run "$kvmft" stuck --vm nosuch
 ok "a VM that is not there" test "$rc" = 1 -o "$rc" = 4
 err_one_line "a VM that is not there"
 
+run "$kvmft" stuck --engine nobody
+status_is 2 "an engine that it has not"
+
 start --code e480ebfc
+run "$kvmft" stuck --vm "$vm" --seconds 1 --engine hist
+if [ -e "$tracefs/events/kvm/kvm_exit/hist" ]; then
+	status_is 0 "--engine hist"
+else
+	status_is 4 "--engine hist where the kernel has no hist triggers"
+	err_has '^kvmft stuck: --engine hist: this kernel has no hist triggers [(]CONFIG_HIST_TRIGGERS[)]$' "... is said"
+fi
+nothing_left "--engine hist"
+run "$kvmft" stuck --vm "$vm" --seconds 1 --engine ring
+status_is 0 "--engine ring"
 hangs "a loop on a port" exit-loop stuck '[0-9]+/s: .*in from port 0x80, (100|9[0-9])\.'
 run "$kvmft" stuck --vm "$vm" --format json
 status_is 0 "JSON"

@@ -204,6 +204,61 @@ static void test_halted_posted(void **state)
 	assert_false(v.deaf);
 }
 
+/*
+ * Exits were counted by the kernel for two of three seconds; the ring kept a tenth of the rest. Its
+ * shares and rates are those of each, and what is compared is of the same time.
+ */
+static void test_counted(void **state)
+{
+	const uint64_t io = STUCK_REASON(EXIT_ISA_SVM, 0x7b), rip = 0xffffffff81001004;
+	struct stuck_obs o = seen(STUCK_AT_CPU, 3 * S);
+	struct stuck_verdict v;
+
+	(void)state;
+	o.read = 1000;
+	o.lost = 9000;
+	count(&o, 20, STUCK_EXIT, io, rip + 4); /* what the ring had of them */
+	count(&o, 20, STUCK_SAMPLE, STUCK_REASON(EXIT_ISA_SVM, 0x60), rip + 4);
+	stuck_count_none(&o, STUCK_SAMPLE, STUCK_EXIT);
+	assert_int_equal(o.count[STUCK_SAMPLE] + o.count[STUCK_EXIT], 0);
+	o.exact = true;
+	o.exits_ns = 2 * S;
+	assert_int_equal(stuck_count_n(&o, STUCK_EXIT, io, rip, 2000), 0);
+	assert_int_equal(stuck_count_n(&o, STUCK_EXIT, io, rip, 2000), 0);
+	assert_int_equal(stuck_count_n(&o, STUCK_SAMPLE, STUCK_REASON(EXIT_ISA_SVM, 0x60), rip, 500), 0);
+	count(&o, 600, STUCK_PIO, 0x3fd, 0); /* of 6000 in 3 s: as many as exits */
+	stuck_judge(&o, NULL, &v);
+	assert_string_equal(stuck_class_name(v.class), "exit-loop");
+	assert_int_equal(v.per_s, 2000);
+	assert_int_equal(v.exits_per_s, 2250);
+	assert_int_equal(v.exit_pm, 1000);
+	assert_non_null(v.access);
+	assert_int_equal(v.access->a, 0x3fd);
+	stuck_obs_free(&o);
+	/* accesses that are too few to be those, once what was lost is added */
+	o = seen(STUCK_AT_CPU, 3 * S);
+	o.read = 1000;
+	o.lost = 9000;
+	o.exact = true;
+	o.exits_ns = 2 * S;
+	assert_int_equal(stuck_count_n(&o, STUCK_EXIT, io, rip, 4000), 0);
+	count(&o, 200, STUCK_PIO, 0x3fd, 0);
+	stuck_judge(&o, NULL, &v);
+	assert_string_equal(stuck_class_name(v.class), "exit-loop");
+	assert_null(v.access);
+	stuck_obs_free(&o);
+	/* its guest spins: seven exits, all of them in the same page */
+	o = seen(STUCK_AT_CPU, 3 * S);
+	o.read = 10;
+	o.lost = 1000000;
+	o.exact = true;
+	o.exits_ns = 2 * S;
+	assert_int_equal(stuck_count_n(&o, STUCK_SAMPLE, STUCK_REASON(EXIT_ISA_SVM, 0x60), rip, 7), 0);
+	assert_string_equal(judged(&o, &v), "spinning");
+	assert_int_equal(v.exits_per_s, 3);
+	assert_int_equal(v.rip_n, 7);
+}
+
 static void test_loop(void **state)
 {
 	struct stuck_obs o = seen(STUCK_AT_CPU, 3 * S);
@@ -334,7 +389,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_thread),	 cmocka_unit_test(test_vmm),
 		cmocka_unit_test(test_halted), cmocka_unit_test(test_halted_posted),
-		cmocka_unit_test(test_loop),
+		cmocka_unit_test(test_loop), cmocka_unit_test(test_counted),
 		cmocka_unit_test(test_spinning), cmocka_unit_test(test_bounds),
 		cmocka_unit_test(test_names),
 	};

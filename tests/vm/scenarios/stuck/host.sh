@@ -3,7 +3,7 @@
 #
 # Guests that hang in every way there is, and `kvmft stuck`, which has to say how within 5 s: small VMs
 # with planted code, and real guests. STUCK (from --env) chooses among the steps_... below; default: all
-# that this CPU has. What it said is in stuck.tar.
+# that this CPU has. ENGINE: of kvmft stuck, for all of them. What it said is in stuck.tar.
 
 . "$VM_LIB/host.sh"
 . "$SCENARIO_DIR/../tracefs-state.sh"
@@ -29,7 +29,7 @@ arm64)
 	tinyvm_make /tmp/tinyvm
 	vm_for="/tmp/tinyvm --ms 600000 --long"
 	code_at=ffffffff810010
-	steps="spin nosyms halt deaf deaf_spin lost port cost mmio msr cpuid no_page vmm vmm_spin vmm_d
+	steps="spin nosyms halt deaf deaf_spin lost port cost shared killed mmio msr cpuid no_page vmm vmm_spin vmm_d
 		throttled starved guest panic off"
 	# jmp .; cli, hlt; mov %al, 0x20000, jmp -9
 	irqchip=--irqchip spin=ebfe halt=faf4 mmio=88042500000200ebf7 mmio_at=0x20000
@@ -54,7 +54,7 @@ asks()
 	sel=$2
 	shift 2
 	begin=$(uptime_cs)
-	"$KVMFT" stuck --vm "$sel" "$@" >"$name.out" 2>"$name.err"
+	"$KVMFT" stuck --vm "$sel" ${ENGINE:+--engine "$ENGINE"} "$@" >"$name.out" 2>"$name.err"
 	echo $? >"$name.rc"
 	took=$(($(uptime_cs) - begin))
 	sed 's/^/# /' "$name.out" "$name.err"
@@ -172,13 +172,72 @@ step_port()
 step_cost()
 {
 	small cost --code e480ebfc
-	"$KVMFT" stuck --vm "$vm" --format json >port.json 2>/dev/null &
+	"$KVMFT" stuck --vm "$vm" ${ENGINE:+--engine "$ENGINE"} --format json >port.json 2>/dev/null &
 	pid=$!
 	sleep 2
 	read -r cpu rest <"/proc/$pid/schedstat"
 	wait $pid
 	note "cost of a loop on a port: $cpu ns of CPU time in 2 s ($rest)"
 	fact cost_ns "$cpu"
+	ends
+}
+
+# engine NAME: all VMs; of the last one $class, $rips that were seen, and whether its exits were $counted.
+engine()
+{
+	begin=$(uptime_cs)
+	"$KVMFT" stuck --engine "$1" --format json >"shared-$1.json" 2>"shared-$1.err"
+	set -- "$1" $? "$(sed -n "s/.*\"pid\":$vm,.*\"class\":\"\([a-z-]*\)\".*\"rips\":\([0-9]*\),.*\"counted\":\([a-z]*\),.*/\1 \2 \3/p" "shared-$1.json")"
+	note "shared, $1: $(($(uptime_cs) - begin))/100 s, $(sed -n 's/.*\("events":[0-9]*,"lost":[0-9]*\).*/\1/p' "shared-$1.json"): $3 $(cat "shared-$1.err")"
+	check "shared, $1: exit status" same "$2" 0
+	events=$(sed -n 's/.*"events":\([0-9]*\),.*/\1/p' "shared-$1.json")
+	lost=$(sed -n 's/.*"lost":\([0-9]*\),.*/\1/p' "shared-$1.json")
+	# shellcheck disable=SC2034 # class is for the reader
+	read -r class rips counted <<-EOT
+		$3
+	EOT
+}
+
+# One spins, on a CPU that it shares with two that exit all the time.
+step_shared()
+{
+	small busy1 --code e480ebfc
+	busy_vms=$vm
+	small busy2 --code e480ebfc
+	busy_vms="$busy_vms $vm"
+	small quiet --code $spin
+	engine ring
+	check "shared, ring: nothing is counted" same "$counted" false
+	few=$rips
+	engine auto
+	if [ "$lost" -gt $((events * 2)) ]; then
+		check "shared, auto: its exits are counted" same "$class $counted" "spinning true"
+		check "... $rips of them; the ring had $few" test "$rips" -ge "$few"
+	else
+		skip "shared, auto" "the ring lost $lost events, and $events were read"
+	fi
+	engine hist
+	check "shared, hist: all are counted" same "$class $counted" "spinning true"
+	for pid in $busy_vms; do
+		kill -KILL "$pid"
+		wait "$pid" 2>/dev/null
+	done
+	ends
+}
+
+# What a killed one leaves, reset removes.
+step_killed()
+{
+	small killed --code e480ebfc
+	"$KVMFT" stuck --vm "$vm" --engine hist --seconds 30 >/dev/null 2>&1 &
+	pid=$!
+	wait_until 20 sh -c 'grep -qs guest_rip /sys/kernel/tracing/instances/kvmft.*/events/kvm/kvm_exit/trigger' ||
+		fail "killed: no trigger"
+	kill -KILL $pid
+	wait $pid 2>/dev/null
+	check "killed: reset" "$KVMFT" reset
+	tracefs_state >/tmp/state.killed
+	check "killed: nothing is left" diff /tmp/state.before /tmp/state.killed
 	ends
 }
 
