@@ -102,6 +102,7 @@ struct rstream {
 	struct subbuf_geom geom;
 	uint8_t *buf;	  /* one batch of sub-buffers, or a part of one */
 	uint8_t *mem;	  /* what buf lies in */
+	size_t lent;	  /* its size if it is a capture_buffer(); 0: it is not */
 	uint64_t idx;	  /* next sub-buffer to read */
 	uint32_t batch, have, at; /* sub-buffers per read, in buf, current */
 	/*

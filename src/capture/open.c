@@ -9,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define PAGE 4096u
+
 typedef int (*read_file_fn)(struct capture *c, int fd, uint64_t size, struct kvmft_err *err);
 
 static bool is_perf(int fd)
@@ -114,6 +116,34 @@ static void free_vm(struct cap_vm *vm)
 	free(vm->vcpu);
 }
 
+void *capture_buffer(const struct capture *c, size_t size)
+{
+	struct cap_priv *p = cap_priv(c);
+
+	for (size_t i = p->nspare; i--;) {
+		void *mem = p->spare[i];
+
+		if (p->spare_size[i] != size)
+			continue;
+		p->spare[i] = p->spare[--p->nspare];
+		p->spare_size[i] = p->spare_size[p->nspare];
+		return mem;
+	}
+	return aligned_alloc(PAGE, (size + PAGE - 1) / PAGE * PAGE);
+}
+
+void capture_buffer_back(const struct capture *c, void *mem, size_t size)
+{
+	struct cap_priv *p = cap_priv(c);
+
+	if (p->nspare == CAP_SPARE) {
+		free(mem);
+		return;
+	}
+	p->spare[p->nspare] = mem;
+	p->spare_size[p->nspare++] = size;
+}
+
 static void free_priv(struct cap_priv *p)
 {
 	size_t i;
@@ -129,6 +159,8 @@ static void free_priv(struct cap_priv *p)
 	u64map_free(&p->vm_by_id);
 	u64map_free(&p->damage_by_text);
 	cap_unpacker_free(p->unpacker);
+	for (i = 0; i < p->nspare; i++)
+		free(p->spare[i]);
 	if (p->maker.free)
 		p->maker.free(p->maker.arg);
 	free(p);

@@ -19,6 +19,7 @@
 #define CAP_MAX_GONE	 256u
 #define CAP_MAX_SEGMENT	 999999
 #define CAP_MAX_SEGMENTS 100000
+#define CAP_SPARE	 16u
 
 /* Owned by struct capture through ->priv. */
 /* A file of which parts are read. */
@@ -68,6 +69,9 @@ struct cap_priv {
 		uint16_t flags;
 		bool swap;
 	} kallsyms;
+	/* Buffers that were given back: capture_buffer(). */
+	void *spare[CAP_SPARE];
+	size_t spare_size[CAP_SPARE], nspare;
 };
 
 /* ---- model.c: filling struct capture, bounded and checked ---- */

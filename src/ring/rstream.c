@@ -78,8 +78,8 @@ static int rstream_buffer(struct rstream *r, size_t nstream)
 	size = r->window ? r->window : r->batch * size;
 	if (size > PAGE && !r->window)
 		before = PAGE - LINE / 4;
-	r->mem = before ? aligned_alloc(PAGE, ((size_t)size + 2 * PAGE - 1) / PAGE * PAGE)
-			: malloc(size);
+	r->lent = before ? (size_t)size + PAGE : 0;
+	r->mem = before ? capture_buffer(r->cap, r->lent) : malloc(size);
 	if (!r->mem)
 		return -ENOMEM;
 	r->buf = r->mem + before;
@@ -575,6 +575,9 @@ void rstream_close(struct rstream *r)
 	capture_file_close(&r->file);
 	free(r->loss);
 	r->loss = NULL;
-	free(r->mem);
+	if (r->lent && r->mem)
+		capture_buffer_back(r->cap, r->mem, r->lent);
+	else
+		free(r->mem);
 	r->mem = r->buf = NULL;
 }
