@@ -93,10 +93,14 @@ static uint32_t dev_of(struct lat *l, const struct lat_in *in)
 		uint64_t side;
 		char name[16];
 	} id = { .side = side_of(in) };
+	uint32_t *last = &m->side[id.side].dev;
 	struct net_dev *d;
 	uint64_t key;
 
 	lat_decode_text(l->dec[in->i->src->index], in, id.name, sizeof(id.name));
+	if (*last < m->dev_at.n && m->dev[*last].side == id.side &&
+	    !strcmp(m->dev[*last].name, id.name))
+		return *last;
 	memset(id.name + strlen(id.name), 0, sizeof(id.name) - strlen(id.name));
 	key = hash_bytes(&m->key, &id, sizeof(id));
 	d = u64map_elem(&m->dev_at, key, &m->dev, &m->dev_cap, sizeof(*d));
@@ -106,7 +110,7 @@ static uint32_t dev_of(struct lat *l, const struct lat_in *in)
 		memcpy(d->name, id.name, sizeof(d->name));
 		d->side = id.side;
 	}
-	return (uint32_t)(d - m->dev);
+	return *last = (uint32_t)(d - m->dev);
 }
 
 static struct net_vcpu *vcpu_of(struct lat *l, const struct lat_vcpu *v)

@@ -148,6 +148,7 @@ struct net_side {
 	struct net_skb *skb;
 	size_t cap;
 	uint32_t gen; /* after a gap nothing is known of any */
+	uint32_t dev; /* the last one named */
 	struct u64map task_at;
 	struct net_task *task;
 	size_t task_cap;

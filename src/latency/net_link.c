@@ -341,7 +341,7 @@ static int recover(struct lat *l, struct net_link *k, bool whole)
 	free(is);
 	if (!found && !whole)
 		return contradicted(l, k);
-	k->trial = last ? 0 : 2 * n;
+	k->trial = last ? TRIAL + (n - last) * 3 / 2 : 2 * n; /* each is looked at a few times */
 	if (!last && !whole)
 		return 0;
 	k->broken = false;
