@@ -4,7 +4,7 @@
  * the bytes of a TCP connection, by their offset in it.
  *
  *   udpnum send ADDRESS PORT COUNT HZ BURST SIZE    SIZE 0: 64 and more, another one for each of 997 packets
- *   udpnum recv PORT COUNT                          ends after COUNT packets, or 3 s without one
+ *   udpnum recv PORT COUNT                          ends after COUNT packets, or 10 s without one
  *   udpnum stream ADDRESS PORT COUNT HZ SIZE        SIZE 0: another one for each call, up to 60000
  *   udpnum sink PORT                                one connection, until its end
  *   udpnum tsc                                      prints the TSC
@@ -31,7 +31,7 @@
 #define SIZE_MAX_ 1400u
 #define CHUNK_MAX 60000u
 #define COUNT_MAX 100000u
-#define PATIENCE  3 /* s */
+#define PATIENCE  10 /* s */
 
 struct packet {
 	uint32_t number;

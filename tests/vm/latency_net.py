@@ -11,7 +11,7 @@
 #   latency_net.py forwarded JSON TABLE SENT RECEIVED OFFSET PERCENT
 #
 # The same behind a NIC of the host, where udpnum ran at its other end: the guest's call has the number. The NIC had the
-# packets in the order of their numbers, after they were sent there, or before they were received.
+# packets in the order in which they were received, after they were sent there, or before they were received.
 #
 #   latency_net.py ping JSON TABLE LOG BEGIN END KHZ PERCENT [QDISC_MS]
 #
@@ -91,7 +91,7 @@ def forwarded(doc, table, sent, received, offset, percent):
             continue  # something else, while a call waited
         wrong += number in found or not (nic >= before if to_guest else nic <= after)
         found[number] = nic
-    order = [found[number] for number in sorted(found)]
+    order = [found[row[2]] for row in received[0] if row[2] in found]
     wrong += sum(a >= b for a, b in zip(order, order[1:]))
     print(f"{len(sent[0])} sent, {len(found)} paired and seen at the NIC, {wrong} wrongly")
     assert len(sent[0]) and not wrong, "pairs are wrong"

@@ -9,7 +9,7 @@ nic=$(basename /sys/class/net/e*)
 ip addr add "$NET.2/24" dev "$nic"
 ip link set "$nic" up
 /usr/sbin/ip route replace "$NET.0/24" dev "$nic" rto_min 5s
-for one in early_retrans=0 recovery=0 reordering=127; do
+for one in early_retrans=0 recovery=0 reordering=1000; do
 	echo "${one#*=}" >"/proc/sys/net/ipv4/tcp_${one%%=*}"
 done
 flag_set "$RIG_NAME-ready"

@@ -168,7 +168,7 @@ guest()
 fact delay_ms "$DELAY_MS"
 no_gso=,host_tso4=off,host_tso6=off,host_ecn=off,host_ufo=off,guest_tso4=off,guest_tso6=off,guest_ecn=off,guest_ufo=off
 # What is sent twice because the machine is slow has no place of its own in the connection.
-for one in early_retrans=0 recovery=0 reordering=127; do
+for one in early_retrans=0 recovery=0 reordering=1000; do
 	echo "${one#*=}" >"/proc/sys/net/ipv4/tcp_${one%%=*}"
 done
 for one in ${NET_GUESTS:-qemu vhost}; do
