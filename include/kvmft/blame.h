@@ -68,7 +68,7 @@ extern const struct blame_name blame_causes[BLAME_CAUSES];
 
 struct blame_part {
 	enum blame_cause cause;
-	uint64_t key; /* tells parts of one cause apart */
+	uint64_t key; /* distinguishes parts of one cause */
 	uint64_t time;
 	char name[BLAME_NAME]; /* "dd-4711", "io of port 0x3f8"; "" */
 };
@@ -99,7 +99,7 @@ struct blame_spike {
 	bool asleep, running;
 	uint64_t idle_wait; /* woken, and its CPU idle all the time since */
 	uint64_t in_exit[4]; /* of the exit in progress: KVM, asleep there, VMM, asleep */
-	uint64_t in_halt;    /* halted: for a lock, if somebody gives that back */
+	uint64_t in_halt;    /* halted: for a lock, if it is then released */
 	uint64_t masked;     /* in the guest, which takes no interrupt: it spun if it halts then */
 	uint32_t masked_by;  /* ... the task */
 	uint64_t spun;	     /* in the guest since a pause loop: it spins on if that exits again */

@@ -15,7 +15,7 @@ struct by_stack { /* to be freed with by_stack_free() */
 	bool lost_unknown;
 };
 
-/* What a row stands for; texts are printable. */
+/* What a row is; texts are printable. */
 struct by_stack_row {
 	const char *event;  /* "kvm:kvm_exit" */
 	const char *reason; /* of an exit, else "" */

@@ -3,7 +3,7 @@
  * diff.h: what changed from one recording to another, and whether that may be chance.
  *
  * On each side everything is summed up by slices of time. How much these sums differ from slice to
- * slice is the noise that a change has to be told from. The numbers here measure what was counted;
+ * slice is the noise, which a change must exceed. The numbers here measure what was counted;
  * no event is placed by them, so they are doubles.
  */
 #ifndef KVMFT_DIFF_H
@@ -48,7 +48,7 @@ int boot_test(struct boot_row *row, size_t n, const struct boot_opts *o) __must_
 /* ---- sums by slices (diff/slices.c) ---- */
 
 #define DIFF_SLICES  128
-#define DIFF_ENOUGH  40	      /* fewer cannot tell */
+#define DIFF_ENOUGH  40	      /* fewer are not enough */
 #define DIFF_SLICE   5000000u /* ns; doubled as often as needed */
 #define DIFF_BUCKETS (LOGHIST_BUCKETS / 4)
 #define DIFF_KEYS    160 /* if there are more, they are merged */
@@ -158,7 +158,7 @@ struct diff_row {
 
 struct diff_fact {
 	char name[64];
-	char *value[2]; /* NULL: not told */
+	char *value[2]; /* NULL: not known */
 };
 
 struct diff {

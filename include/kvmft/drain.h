@@ -112,7 +112,7 @@ int drain_store_init(struct drain_store *s) __must_check;
 void drain_store_free(struct drain_store *s);
 /* Begins a new segment unless the present one is empty. 0 or -errno. */
 int drain_rotate(struct drain_store *s) __must_check;
-/* Sets the reason to stop unless there is one, and wakes whoever waits for it. */
+/* Sets the reason to stop unless there is one, and wakes the one that waits for it. */
 void drain_set_stop(struct drain_store *s, enum drain_stop why);
 /* Would min_free hold with n bytes more in the file system? */
 bool drain_room(const struct drain_store *s, size_t n);

@@ -45,7 +45,7 @@ enum epoch_note {
 	EPOCH_NOTE_CHAIN_BROKEN = 1 << 1,  /* an event's previous is not the last one's next */
 	EPOCH_NOTE_LOST_EVENTS = 1 << 2,   /* offset at the end differs from the last event */
 	EPOCH_NOTE_RATIO_CHANGED = 1
-				   << 3, /* ratio at the end differs; no record tells since when */
+				   << 3, /* ratio at the end differs; no record says since when */
 	EPOCH_NOTE_RATIO_UNKNOWN = 1 << 4, /* no debugfs value yet: "not scaled" is assumed */
 	EPOCH_NOTE_GUEST_RESET = 1 << 5,   /* a pvclock version went backwards */
 	EPOCH_NOTE_UNSTABLE = 1 << 6,	   /* a record without TSC_STABLE: the guest clamps */
@@ -160,7 +160,7 @@ int epoch_vm_pvclock(struct epoch_vm *vm, uint32_t id, uint64_t host, const stru
 
 /*
  * debugfs said @map at the end of the capture; feed it last.  Differences are noted: another
- * offset makes the last epoch doubtful, another ratio all of them, unless the pvclock records tell
+ * offset makes the last epoch doubtful, another ratio all of them, unless the pvclock records say
  * since when it is in force: they are made for the frequency of the guest's TSC.  Where no initial
  * value was fed it serves as one.  Returns a bit set of the enum epoch_note found now (0: all
  * well), -ENOMEM, or an error of tsc_map_check().

@@ -153,7 +153,7 @@ enum event_role event_role_of(const struct fmt_event *ev);
  */
 int event_arch_check(const struct capture *cap, struct kvmft_err *err) __must_check;
 
-/* "6.1" of the recorded kernel's "Linux NAME 6.1.0-13-amd64 ..." or bare release; false: not told. */
+/* "6.1" of the recorded kernel's "Linux NAME 6.1.0-13-amd64 ..." or bare release; false: not known. */
 bool event_kernel(const struct capture *cap, unsigned int *major, unsigned int *minor);
 /*
  * Whether an exit of that isa (exit_names.h) is traced only when the host's interrupts were served,
@@ -162,15 +162,15 @@ bool event_kernel(const struct capture *cap, unsigned int *major, unsigned int *
 bool event_exit_late(const struct capture *cap, uint32_t isa);
 
 /*
- * What a host's events tell of the interrupts of its guests. An interrupt has a number: the vector
+ * What a host's events say about interrupts of its guests. An interrupt has a number: the vector
  * of an APIC, the INTID of a GIC.
  */
 struct event_irqs {
 	enum event_role accept;	 /* it is pending at the vCPU */
 	uint16_t numbers;	 /* of a vCPU, from 0 */
-	uint16_t device, system; /* from one up to the other the handler tells another number */
-	uint16_t shared;	 /* from here on they are the VM's, and no event tells the vCPU */
-	bool listed;		 /* they go in with the next entry; no event tells their end */
+	uint16_t device, system; /* from one up to the other the handler has another number */
+	uint16_t shared;	 /* from here on they are the VM's, and no event has the vCPU */
+	bool listed;		 /* they go in with the next entry; no event shows their end */
 	bool (*is_timer)(unsigned int number);
 	/* Whether a handler of that name in the guest may be that number's; NULL: any. */
 	bool (*handles)(unsigned int number, const char *name);
@@ -178,7 +178,7 @@ struct event_irqs {
 	const char *untold;	  /* interrupts that are in no event; NULL: none */
 };
 
-/* By its kvm_exit; those of x86 where that tells nothing. Never NULL. */
+/* By its kvm_exit; those of x86 where that is not clear. Never NULL. */
 const struct event_irqs *event_irqs(const struct fmt *fmt);
 
 /* Field number i of a record of that type; 0 if the kernel or the record lacks it. */

@@ -30,7 +30,7 @@ struct exits_thread {
 	uint32_t vm;	/* index into exits.vm; EXITS_NONE = of no known VM */
 	uint32_t vcpu;	/* EXITS_NONE = not known */
 	uint32_t older; /* who had this tid before; EXITS_NONE = no one */
-	uint64_t start; /* clock ticks since boot, tells who has the tid now; 0 = not known */
+	uint64_t start; /* clock ticks since boot, against reuse of the tid; 0 = not known */
 	bool exits;	/* some were counted */
 };
 

@@ -31,7 +31,7 @@ struct kguest_clock {
 
 /*
  * Fills *g from kernel variables through one kprobe, or from the boot log if that is not possible.
- * 0 even if little was found: the flags tell. t is borrowed. -ENOMEM.
+ * 0 even if little was found: see the flags. t is borrowed. -ENOMEM.
  */
 int kguest_clock_read(struct ktracefs *t, struct kguest_clock *g) __must_check;
 

@@ -446,7 +446,7 @@ typedef int (*klog_fn)(const char *line, void *arg); /* non-zero stops and is re
  */
 int klog_find_in(const char *text, const char *needle, klog_fn fn, void *arg);
 
-/* Offsets of sched_clock(), as the boot log tells them. */
+/* Offsets of sched_clock(), from the boot log. */
 struct klog_sched {
 	bool has_kvm; /* "kvm-clock: using sched offset of N cycles" (ns despite the word) */
 	int64_t kvm_sched_clock_offset;
@@ -460,7 +460,7 @@ int klog_parse_sched(const char *text, struct klog_sched *s) __must_check;
 /* ---- modules ---- */
 
 enum kmodule_state {
-	KMODULE_UNKNOWN,   /* cannot be told here */
+	KMODULE_UNKNOWN,   /* not known here */
 	KMODULE_LOADED,
 	KMODULE_BUILTIN,
 	KMODULE_AVAILABLE, /* on disk, not loaded */

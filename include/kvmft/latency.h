@@ -80,7 +80,7 @@ struct lat_desc {
 	 * alignment.
 	 */
 	uint32_t crosses;
-	const char *cause[LAT_CAUSES]; /* [0] = none stands out */
+	const char *cause[LAT_CAUSES]; /* [0] = none in particular */
 	const char *count[LAT_COUNTS]; /* what was counted, matched or not */
 	bool in_order;		       /* its groups keep the order in which they came */
 };

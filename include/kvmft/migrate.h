@@ -4,7 +4,7 @@
  * unrelated, but the guest's continues where it was: KVM on the new host is given the value that it
  * had on the old one. So a host TSC of the new host has a place on the old one's scale: the value
  * that that would have reached by then, as the guest saw it. How long the guest stood still in
- * between is not part of it, and no guest can tell.
+ * between is not part of it, and no guest sees it.
  */
 #ifndef KVMFT_MIGRATE_H
 #define KVMFT_MIGRATE_H

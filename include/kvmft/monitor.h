@@ -84,7 +84,7 @@ struct monitor;
 /*
  * Connects to the socket called path (abstract: in the abstract namespace) and waits for its
  * greeting; this, and each reply later, may take timeout_ns. name goes before the text in err.
- * -errno with err set: -ETIMEDOUT if somebody else is being served. *m: monitor_close().
+ * -errno with err set: -ETIMEDOUT if it serves another client. *m: monitor_close().
  */
 int monitor_open(enum mon_kind kind, const char *path, bool abstract, uint64_t timeout_ns,
 		 struct monitor **m, struct kvmft_err *err) __must_check;

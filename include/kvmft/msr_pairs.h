@@ -2,7 +2,7 @@
 /*
  * msr_pairs.h: one moment seen from both sides. The guest accesses an MSR that KVM intercepts: the
  * host traces kvm_msr while it handles the access, the guest traces read_msr or write_msr when it
- * runs again. Number and value tell which two belong together, so each pair shows how much later
+ * runs again. Number and value show which two belong together, so each pair shows how much later
  * the guest's event is, independently of the windows; it can never be earlier.
  */
 #ifndef KVMFT_MSR_PAIRS_H

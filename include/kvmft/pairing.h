@@ -25,7 +25,7 @@ struct pairing_capture {
 struct pairing_guest {
 	struct pairing_capture c;
 	size_t vm; /* index into the host map */
-	struct match match; /* why it is that VM, and its offsets if the events told them */
+	struct match match; /* why it is that VM, and its offsets if they are from the events */
 	/* With a forced map: what the host recorded, by vCPU, each until its next one. */
 	struct pairing_recorded {
 		uint32_t vcpu;

@@ -89,7 +89,7 @@ int qtrace_open(const char *path, const struct qtrace_options *o, struct qtrace 
 		struct kvmft_err *err) __must_check;
 /* 1; 0 at the end; -errno of a failed read. */
 int qtrace_next(struct qtrace *t, struct qtrace_item *item) __must_check;
-/* To the beginning; the figures start anew. */
+/* To the beginning; the figures start at 0. */
 int qtrace_rewind(struct qtrace *t) __must_check;
 const struct qtrace_stats *qtrace_stats(const struct qtrace *t);
 void qtrace_close(struct qtrace *t); /* NULL is fine */

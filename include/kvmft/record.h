@@ -24,7 +24,7 @@ struct record_progress {
 	const char *waits_for;	  /* a trigger; NULL: for a signal */
 };
 
-/* What a recorder tells whoever controls it. */
+/* What a recorder reports to its controller. */
 enum record_news {
 	RECORD_NEWS_LIVE,     /* all events are on */
 	RECORD_NEWS_COMMAND,  /* COMMAND ended, with this status of waitpid() */
@@ -42,7 +42,7 @@ struct record_control {
 	bool on;
 	int fd;		 /* borrowed; where orders come from */
 	bool outlive;	 /* the end of COMMAND does not end the recording */
-	/* NULL: nobody listens. status: for RECORD_NEWS_COMMAND; p: for RECORD_NEWS_PROGRESS. */
+	/* May be NULL. status: for RECORD_NEWS_COMMAND; p: for RECORD_NEWS_PROGRESS. */
 	void (*news)(void *ctx, enum record_news what, int status,
 		     const struct record_progress *p);
 	void *ctx;
@@ -58,7 +58,7 @@ struct record_config {
 	struct opt_u64 flush, before;
 	bool sync, symbols;
 	bool force, overwrite, allow_lost, quiet, flight, load_modules;
-	void (*progress)(const struct record_progress *p); /* NULL: nobody listens */
+	void (*progress)(const struct record_progress *p); /* may be NULL */
 	struct record_control control;
 };
 

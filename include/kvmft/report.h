@@ -173,7 +173,7 @@ void report_key_name(const struct report *r, uint64_t key, char name[REPORT_NAME
 /* Ticks in ns, or cycles: see report_in_cycles(). */
 uint64_t report_ns(const struct report *r, uint64_t ticks);
 
-/* With opts.by_rip: the code that a row stands for. */
+/* With opts.by_rip: the code of a row. */
 struct report_place {
 	const char *function; /* "user": of any program; NULL: unknown */
 	const char *module;   /* NULL: the kernel itself */

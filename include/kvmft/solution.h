@@ -26,7 +26,7 @@ struct solution {
 	size_t n_own, own_cap;
 	uint64_t rest, rest_outside; /* of other vCPUs by r, and those it does not fit */
 	uint32_t missed; /* one of these with such events ... */
-	const char *missed_why; /* ... and why it has no offset of its own; NULL: there is none */
+	const char *missed_why; /* why it has no offset of its own; NULL: no vCPU is missed */
 };
 
 /* What the events of s show. 0 (s->r.found or s->r.why), or -ENOMEM. */

@@ -84,7 +84,7 @@ void tdw_put_u64(struct sbuf *b, const struct subbuf_geom *g, uint64_t v);
 
 /* UNAME, VERSION, CPUSTAT, OFFSET. */
 int tdw_facts(struct tdw *w, const struct tdw_spec *spec) __must_check;
-/* A number that stands for this recording: the capture's TRACEID, else derived from its facts. */
+/* A number that identifies this recording: the capture's TRACEID, else derived from its facts. */
 uint64_t tdw_trace_id(const struct capture *cap);
 /* The same for a guest known only by its UUID. */
 uint64_t tdw_trace_id_of_uuid(const char *uuid);

@@ -36,7 +36,7 @@ struct tsc_rate {
 struct tsc_rate_guest {
 	const struct capture *cap;
 	const struct fmt *fmt;
-	bool has_map; /* how its vCPUs' TSC is derived, of which the ratio counts */
+	bool has_map; /* how its vCPUs' TSC is derived; only the ratio counts */
 	struct tsc_map map;
 };
 

@@ -75,7 +75,7 @@ struct vm {
 	char *vmm;	  /* "qemu-system-x86_64", "firecracker", ...; "?" when unreadable */
 	char *name;	  /* NULL when the command line gives none */
 	char *uuid;	  /* lower case, 8-4-4-4-12; NULL when the command line gives none */
-	/* of the process, clock ticks since boot: tells PID reuse; 0 = unknown */
+	/* of the process, clock ticks since boot, against reuse of the PID; 0 = unknown */
 	uint64_t start_time;
 	bool has_uid;	     /* and uid is its owner */
 	uint32_t uid;
@@ -87,7 +87,7 @@ struct vm {
 	size_t n_vcpus, cap_vcpus;
 };
 
-/* Why debugfs does, or does not, tell us about VMs. */
+/* Whether debugfs shows VMs, and why not. */
 enum vm_debugfs_state {
 	VM_DEBUGFS_OK,
 	VM_DEBUGFS_NOT_MOUNTED, /* the mount point is there: vm_debugfs_mount() may help */

@@ -48,7 +48,7 @@ bool blame_window(const struct blame *b, uint64_t *from, uint64_t *to)
 	return b->n;
 }
 
-/* Everything in progress, up to `to`; begins what begins meanwhile. */
+/* Everything in progress, up to `to`; and what begins before that. */
 static void pass(struct blame *b, uint64_t to)
 {
 	for (; b->next < b->n && b->v[b->order[b->next]].begin < to; b->next++) {

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OTHERS	UINT64_MAX /* key of a part that stands for several */
+#define OTHERS	UINT64_MAX /* key of a part for several */
 #define IDLE_MS 5u	   /* no CPU takes that long to leave its idle state */
 
-/* No room for another one: the smallest of that cause stands for all others of it. */
+/* No room for another one: the smallest of that cause takes all others of it. */
 static struct blame_part *others(struct blame_spike *s, enum blame_cause cause)
 {
 	struct blame_part *p, *least = NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * wait.c: spikes that no latency analysis measures: tasks of the guest that wait for a CPU, vCPUs
- * that stand still, and what lies between two markers.
+ * that stand still, and times between two markers.
  */
 #include "priv.h"
 
@@ -350,7 +350,7 @@ int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
 	return 0;
 }
 
-/* Events were lost: what waited may have ended meanwhile. */
+/* Events were lost: waits may have ended in between. */
 void blame_wait_forget(struct blame *b, const struct tl_item *gap)
 {
 	if (gap->src->qemu)

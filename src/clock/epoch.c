@@ -393,10 +393,10 @@ static int record_is_of(const struct epoch *e, uint64_t khz, const struct tsc_ma
 }
 
 /*
- * The ratio at the end is another one. No event tells when it changed, but the records around it
+ * The ratio at the end is another one. No event says when it changed, but the records around it
  * do: from the first change of the offset on between the last one of the old ratio and the first
  * one of the new, as a VMM sets both while the guest does not run. Where the offset did not change
- * there, the time between both is in doubt. False: the records do not tell.
+ * there, the time between both is in doubt. False: the records do not say.
  */
 static bool date_scaling(const struct epoch_vm *vm, struct epoch_vcpu *c, const struct tsc_map *map)
 {

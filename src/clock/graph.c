@@ -101,7 +101,7 @@ static const struct clock_edge_info edges[CLOCK_EDGE_NR] = {
 		"samples of the host's CLOCK_REALTIME", SAMPLES_REMEDY },
 };
 
-/* Edges that stand in for another one; no message asks for them. */
+/* Edges that replace another one; no message asks for them. */
 #define BIT(e)	(1U << CLOCK_EDGE_##e)
 #define STAND_INS (BIT(EPOCHS) | BIT(EPOCH_PV) | BIT(EPOCH_KVMCLOCK) | BIT(GUEST_LOCAL_PIECES) | \
 		   BIT(GUEST_RAW_KVM) | BIT(GUEST_RAW_PIECES) | BIT(HOST_LOCAL_PIECES) | \

@@ -350,7 +350,7 @@ static void add_rows(const struct blame_cmd *m, struct sbuf *rows)
 	}
 }
 
-/* rows: for a sum; NULL: nobody wants one. */
+/* rows: for a sum; NULL: none is wanted. */
 static int blame_this(const struct blame_opts_given *opts, int argc, char **argv,
 		      struct sbuf *rows, struct kvmft_err *err)
 {

@@ -225,7 +225,7 @@ static void convert_value(struct convert *v, uint64_t value)
 		v->flagged[i] += (ret & flag_note[i].flag) != 0;
 }
 
-/* 0, -errno, or 1: nobody reads the results any more (`| head`), which is no failure. */
+/* 0, -errno, or 1: the reader has gone (`| head`), which is no failure. */
 static int flush_out(struct convert *v, struct kvmft_err *err)
 {
 	int ret;

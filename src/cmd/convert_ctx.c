@@ -74,7 +74,7 @@ static int open_captures(struct convert_ctx *c, struct kvmft_err *err)
 
 /* ---- the VM and the vCPU ---- */
 
-/* That of the guest's capture, as merge finds it; its offset, too, if nobody recorded that. */
+/* That of the guest's capture, as merge finds it; its offset, too, if that was not recorded. */
 static ssize_t vm_of_guest(struct convert_ctx *c, struct kvmft_err *err)
 {
 	struct matcher m = {

@@ -183,7 +183,7 @@ static int side_exits(struct run *run, int i)
 	return 0;
 }
 
-/* That there are none is no failure, unless guests were given for them. */
+/* None is no failure, unless guests were given for them. */
 static int side_latency(struct run *run, int i)
 {
 	struct diff_side *s = &run->d.side[i];

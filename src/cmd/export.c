@@ -127,7 +127,7 @@ static int export_open(struct pairing *p, const struct export_opts *o, int argc,
 	return rate_of_pairing(p, &o->khz, o->quiet, sink_cycles(o->to, o->clock), cli_note, err);
 }
 
-/* The time line begins anew, with what is wanted of it. */
+/* The time line begins again, with what is wanted of it. */
 static int export_window(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
 {
 	struct out_clock clock;

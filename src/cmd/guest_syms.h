@@ -28,7 +28,7 @@ struct guest_syms_opts {
 struct guest_syms_of {
 	size_t vm;
 	struct capture *cap;
-	size_t damage; /* how much of it has been told */
+	size_t damage; /* how much of it has been reported */
 };
 
 struct guest_syms {

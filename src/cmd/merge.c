@@ -120,7 +120,7 @@ static int merge_show(void *arg, const struct tl_item *item)
 
 static int merge_item(struct merge *m, const struct tl_item *item)
 {
-	/* Captures being followed are read completely, or it could not be told what is new. */
+	/* Captures being followed are read completely, or what is new would not be known. */
 	if (m->f && (item->host < m->from || item->host > m->to)) {
 		m->enough |= item->kind == TL_EVENT && item->host > m->to;
 		return 0;

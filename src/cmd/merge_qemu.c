@@ -129,7 +129,7 @@ static void find_events(struct merge_qemu *m, const struct pairing *p)
 	m->found = m->events != NULL;
 }
 
-/* They are many, and few captures tell anything of QEMU: so not before there is something. */
+/* They are many, and few captures have anything of QEMU: only when there is something. */
 static const struct qevents *events_asked(void *arg)
 {
 	struct merge_qemu *m = arg;

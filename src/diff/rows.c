@@ -5,7 +5,7 @@
  * Everything is tested as a ratio of sums. A rate is samples over seconds, a mean is time over
  * samples. A percentile is no such ratio, but one shows whether it moved: the share of samples
  * above the percentile of both sides together. Samples in the bucket of that percentile count half,
- * so that times that are all the same can be told apart as well.
+ * so that times that are all the same can be distinguished as well.
  */
 #include "kvmft/diff.h"
 

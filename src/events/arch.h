@@ -21,9 +21,9 @@ struct exit_entry {
 
 struct event_arch {
 	const char *name;
-	const char *const *machine; /* as `uname -m` and `arch=` of captures tell it, NULL last */
+	const char *const *machine; /* of `uname -m` and `arch=` of captures, NULL last */
 	const char *vendor[3];	    /* of its CPUs */
-	enum exit_isa isa;	    /* as the events tell it */
+	enum exit_isa isa;	    /* in the events */
 	/* EV_EXIT: the reason, and the isa; if `own`, nothing or what `trap` says. */
 	const struct event_def *exit;
 	bool own; /* that event has no isa: it is this kind's alone */

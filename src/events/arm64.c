@@ -4,7 +4,7 @@
  * (ARM_EXCEPTION_* of arch/arm64/include/asm/kvm_asm.h), and for a trap the class of the exception,
  * bits 31-26 of ESR_EL2 (ESR_ELx_EC_* of arch/arm64/include/asm/esr.h), which is left over from an
  * earlier one in exits of other kinds. Up to Linux 5.3 they were called idx and exit_reason, and up
- * to 4.8 a trap was 1, so kinds are known by their names. Neither event tells the vCPU.
+ * to 4.8 a trap was 1, so kinds are known by their names. Neither event has the vCPU.
  *
  * Of a GIC's interrupts the private ones of vCPUs and the lines of devices have an event. Those
  * that vCPUs send each other (SGIs), and messages through an ITS (LPIs), have none.

@@ -376,7 +376,7 @@ static uint64_t cell_count(const struct exits_cell *c, bool whole)
 }
 
 /* Adds one cell to the sums, as if it had been a thread of number 0. */
-/* tid: of whom, in the sum. */
+/* tid: whose, in the sum. */
 static int sum_add(struct exits *sum, uint32_t tid, const struct exits *e, size_t i, bool whole)
 {
 	const struct exits_time *t = e->timed ? &e->time[i] : NULL;

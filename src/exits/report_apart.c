@@ -72,7 +72,7 @@ void apart_free(struct report *r)
 	r->none = NULL;
 }
 
-/* ---- what the cells tell ---- */
+/* ---- what the cells show ---- */
 
 /*
  * A table of f is made of whole cells: a vCPU's own, and those of VMs if all that share them match.

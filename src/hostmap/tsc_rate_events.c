@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tsc_rate_events.c: what the events of a capture tell of its TSC's frequency.
+ * tsc_rate_events.c: the TSC frequency from the events of a capture.
  *
  *   kvm_pvclock_update     the record that KVM computes from the frequency
  *   kvm_vcpu_wakeup        how many ns of CLOCK_MONOTONIC a halted vCPU waited. The exit that

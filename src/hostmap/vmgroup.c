@@ -314,7 +314,7 @@ static bool is_alone(const struct member *v)
 	return !v->by_pid && !v->by_wakes && !v->tgid;
 }
 
-/* Joins each one of which nothing else is known to the thread before it. */
+/* Joins each thread of which nothing else is known to the one before it. */
 static int join_neighbours(struct grouping *g)
 {
 	int ret = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * inst_events.c: events, filters and triggers of an instance of our own. Only the wanted events are
- * enabled: a whole system would cost time for events that nobody reads.
+ * enabled: a whole system would cost time for events that are not read.
  */
 #include "priv.h"
 

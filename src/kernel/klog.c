@@ -106,7 +106,7 @@ static int read_kmsg(char **text)
 		ssize_t n = read(fd, rec, KLOG_RECORD_MAX);
 
 		if (n < 0 &&
-		    (errno == EPIPE || errno == EINTR)) /* overwritten meanwhile: continue */
+		    (errno == EPIPE || errno == EINTR)) /* overwritten: continue */
 			continue;
 		if (n <= 0)
 			break;

@@ -95,7 +95,7 @@ int kmono_raw_take(const struct kread_arg *arg, struct kmono_raw *r)
 
 		if (!arg->present || !last->present)
 			continue;
-		/* Odd: being written; different: written meanwhile. */
+		/* Odd: being written; different: was written. */
 		if (arg->value != last->value || (arg->value & 1))
 			return -EAGAIN;
 		if (find_raw(arg + 1, r) == 0) {

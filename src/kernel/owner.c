@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * owner.c: whose is it? The names of kvmft's instances and probe groups carry the process that
- * made them, by PID and start time, so that a leftover is told from a live one even when the
+ * made them, by PID and start time, so that a leftover differs from a live one even when the
  * PID was given out again:
  *
  *	kvmft.PID.STARTTIME.N	an instance

@@ -55,7 +55,7 @@ struct exits_target {
 	size_t ntid, tid_cap, start_cap;
 	bool threads;	   /* the threads themselves were asked for, not as a way to find the
 			    * vCPU */
-	int32_t *pids;	   /* what the kernel is told: ntid, or all threads of pid */
+	int32_t *pids;	   /* for the kernel: ntid, or all threads of pid */
 	size_t npids;
 };
 

@@ -2,7 +2,7 @@
 /*
  * exits_hist.c: engine 1, the kernel counts. A hist trigger on kvm_exit adds one to a cell of a map
  * in the kernel; the event itself is not enabled, so nothing is written to a ring, and nothing
- * happens here until somebody wants to see the counts.
+ * happens here until the counts are to be shown.
  *
  * The map of counts is not cleared after reading, because exits between the two would get lost: the
  * count of an interval is a difference, exact to the last exit. Only when the threads of ended VMs
@@ -28,7 +28,7 @@
 #define REASONS_GUESS 48u     /* that a vCPU has in its life; 20 are usual */
 #define MAP_MIN	      4096u   /* cells ... */
 #define MAP_MAX	      131072u /* ... TRACING_MAP_BITS_MAX of kernel/trace/tracing_map.h */
-#define RING_KB	      64u     /* of which nothing is used */
+#define RING_KB	      64u     /* not used */
 
 /*
  * How the kernel names the maps. Two of maxima exist at a time, and the maps of an event must

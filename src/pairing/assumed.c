@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * assumed.c: what was concluded because nobody recorded it: which threads are a VM, which VM a
+ * assumed.c: what was concluded because it was not recorded: which threads are a VM, which VM a
  * guest's capture belongs to, the offset by which its stamps were moved. It is reported, so that it
  * can be contradicted.
  */

@@ -91,7 +91,7 @@ bool follow_leave_out(struct follow *f, struct follow_gone *gone)
 				      .first = !at };
 	f->c.n--;
 	memmove(f->guests + at, f->guests + at + 1, (f->c.n - at) * sizeof(*f->guests));
-	/* Before the first pass nobody knows a guest. */
+	/* Before the first pass no guest is known. */
 	if (f->opened)
 		memmove(f->id + at, f->id + at + 1, (f->c.n - at) * sizeof(*f->id));
 	f->failed = 0;
@@ -268,7 +268,7 @@ bool follow_late(struct follow *f, const struct tl_item *item)
 {
 	struct late *l = &f->late[item->src->id];
 
-	/* A gap begins where the event before it stands. */
+	/* A gap begins where the event before it is. */
 	if (item->kind != TL_EVENT || item->host >= f->passed)
 		return false;
 	l->events++;

@@ -150,7 +150,7 @@ static int solve_scaled(const struct matcher *m, struct trial *t, const struct c
 	return ret;
 }
 
-/* Most guests run at the host's speed, which is what the last of the maps stands for. */
+/* Most guests run at the host's speed, which is the last of the maps. */
 static int solve_vm(const struct matcher *m, struct trial *t, const struct capture *cap,
 		    const struct fmt *fmt)
 {

@@ -56,7 +56,7 @@ static int list_cpus(struct regroup *g)
 	return 0;
 }
 
-/* A thread whose VM nobody wrote down. */
+/* A thread whose VM was not recorded. */
 static bool is_free(const struct hostmap *m, const struct hostmap_thread *t, uint32_t vcpu)
 {
 	return t->vcpu == vcpu && t->vm != HOSTMAP_END && !m->vm[t->vm].cap && !m->vm[t->vm].paired;

@@ -327,7 +327,7 @@ static void add_unchecked(const struct align *a, struct sbuf *b)
 			  100 - a->share);
 }
 
-/* vCPUs of which nothing could be checked, by number. */
+/* vCPUs without anything to check, by number. */
 static void blind_reason(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
 	const char *before = "not checked at all: vCPU";

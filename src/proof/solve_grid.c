@@ -260,7 +260,7 @@ static int search(struct solve *s, const struct row *row, size_t tests, unsigned
 	return ret;
 }
 
-/* Of the vCPUs without a row, the one whose events tell most. */
+/* The vCPU without a row whose events exclude most. */
 static ssize_t next_row(const struct solve *s, const struct gaps *g, const struct row *row)
 {
 	unsigned __int128 most = 0;

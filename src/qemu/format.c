@@ -82,7 +82,7 @@ static char escape(const char **p, const char *end)
 			v = v * 8 + (unsigned int)(**p - '0');
 		return (char)v;
 	}
-	return *(*p)++; /* \" \\ \' \? and whatever else stands for itself */
+	return *(*p)++; /* \" \\ \' \? and any other, which is itself */
 }
 
 static int literal(const char **p, const char *end, struct sbuf *b)

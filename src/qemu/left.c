@@ -98,7 +98,7 @@ void qemu_left_done(void)
 		unlinkat(dir, name, 0);
 }
 
-/* ---- finishing somebody's work ---- */
+/* ---- finishing another one's work ---- */
 
 struct left {
 	uint32_t pid;

@@ -18,7 +18,7 @@ struct mon_ops {
 	const char *name; /* "QMP" */
 	/* Reads the greeting and makes it ready for commands. */
 	int (*hello)(struct monitor *m, struct kvmft_err *err);
-	/* Discards from m->in what nobody asked for; the beginning of something stays. */
+	/* Discards from m->in what was not requested; an incomplete message stays. */
 	void (*idle)(struct monitor *m);
 	int (*version)(struct monitor *m, struct sbuf *out, struct kvmft_err *err);
 	int (*events)(struct monitor *m, struct mon_events *list, struct kvmft_err *err);

@@ -108,7 +108,7 @@ static bool count_before(struct qline l, const char *what, uint64_t *n)
 	return qline_digits(&digits, 1, 9, n);
 }
 
-/* "message repeated 5 times: [ NAME TEXT]": the line stands for that many. */
+/* "message repeated 5 times: [ NAME TEXT]": the line counts for that many. */
 static struct qline unfold(struct qtrace *t, struct qline l)
 {
 	static const char head[] = "message repeated ";

@@ -72,7 +72,7 @@ bool qline_iso(struct qline *l, struct qtrace_item *item);
 bool qline_seconds(struct qline *l, struct qtrace_item *item);
 /* Local date and time of day as ns since 1970; false: no such time. */
 bool qline_local(int64_t days, uint64_t ns_of_day, uint64_t *ns);
-/* The day (since 1970, local) of which ns_of_day is nearest to t->o.near. */
+/* The day (since 1970, local) whose ns_of_day is nearest to t->o.near. */
 int64_t qline_nearest_day(const struct qtrace *t, uint64_t ns_of_day);
 int64_t qline_days(int64_t year, unsigned int month, unsigned int day);
 void qline_civil(int64_t days, int64_t *year, unsigned int *month, unsigned int *day);

@@ -121,7 +121,7 @@ void record_child_release(struct record_child *c)
 {
 	if (c->p.pid <= 0 || c->p.to < 0)
 		return;
-	/* A child that has died meanwhile is noticed by SIGCHLD: EPIPE needs no care here. */
+	/* A child that has died is noticed by SIGCHLD: EPIPE needs no care here. */
 	if (write(c->p.to, "g", 1) < 0)
 		errno = 0;
 	close(c->p.to);

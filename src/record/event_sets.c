@@ -79,7 +79,7 @@ const char *const event_set_mem[] = {
 	NULL,
 };
 
-/* What tells where packets were. The tasks that read them: who was woken, and when it ran. */
+/* Where packets were. The tasks that read them: who was woken, and when it ran. */
 #define NET_CALLS(name) "syscalls:sys_enter_" name, "syscalls:sys_exit_" name
 #define NET_BOTH                                                                      \
 	"net:net_dev_queue", "net:net_dev_start_xmit", "net:netif_receive_skb",       \

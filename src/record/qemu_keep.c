@@ -21,7 +21,7 @@
 /* Switching back matters more than speed. */
 #define BACK_TIMEOUT_NS 30000000000ull
 
-/* What `--qemu default` stands for; names that a QEMU does not have are left out. */
+/* What `--qemu default` means; names that a QEMU does not have are left out. */
 static const char *const default_events[] = {
 	"virtio_queue_notify", "virtio_notify", "virtio_notify_irqfd",
 	"virtio_notify_irqfd_deferred_fn", "virtio_blk_handle_read", "virtio_blk_handle_write",
@@ -384,7 +384,7 @@ static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 	monitor_patience(q->q.m, BACK_TIMEOUT_NS);
 	ret = wildcards_off(q, err);
 	ret = ret ? ret : monitor_events(q->q.m, &now, err);
-	/* Only what we switched: what somebody else has switched off meanwhile stays off. */
+	/* Only what we switched: what somebody else has switched off stays off. */
 	for (size_t i = 0; i < now.n; i++)
 		if (now.v[i].state != MON_ENABLED ||
 		    mon_switches_get(&q->want, now.v[i].name) != 1) {

@@ -118,7 +118,7 @@ int record_store_written(struct record *r, unsigned int segment)
 	return ret;
 }
 
-/* Under its lock again, because the next one may begin meanwhile. */
+/* Under its lock again, because the next one may begin now. */
 static void store_began(void *ctx)
 {
 	struct record *r = ctx;

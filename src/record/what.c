@@ -154,7 +154,7 @@ static int tid_note(struct record *r, uint32_t tid)
 	return 1;
 }
 
-/* Once the instance exists the kernel is told at once; before, it gets all of them together. */
+/* Once the instance exists, the kernel gets it at once; before, all of them together. */
 static int tid_add(struct record *r, uint32_t tid)
 {
 	int ret = tid_note(r, tid);

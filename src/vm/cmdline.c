@@ -3,7 +3,7 @@
  * cmdline.c: name and UUID of a VM from its VMM's command line. Pure, untrusted text.
  *
  * QEMU:   -name NAME | -name guest=NAME,debug-threads=on | -uuid U | -smbios type=1,uuid=U
- *         (option lists separate with ',', a doubled comma stands for one)
+ *         (option lists separate with ',', a doubled comma is one)
  * others: --name NAME | --name=NAME | --id NAME (firecracker), and --platform uuid=U
  *         (cloud-hypervisor): best effort.
  */

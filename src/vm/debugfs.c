@@ -87,7 +87,7 @@ static int read_ratio(int dirfd, struct vm_vcpu *v)
 	return 0;
 }
 
-/* One reading of everything; *l2 says that an L2 guest may have been running meanwhile. */
+/* One reading of everything; *l2: an L2 guest may have been running then. */
 static int read_clock_once(int dirfd, struct vm_vcpu *v, bool *l2)
 {
 	uint64_t mode_before, mode_after, tsc_before, tsc_after;
