@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Somebody else on this machine wants the recorder, which is root, to write over, into or through
-# something, or to run his code. Each attempt is refused with a message, or has no effect; and what a
+# Another user of this machine wants the recorder, which is root, to write over, into or through
+# something, or to run his code. Each attempt is refused with a message or has no effect, and what a
 # recorder and a reader could do after being taken over is little.
 
 . "$(dirname "$0")/lib.sh"
@@ -228,7 +228,7 @@ for side in host guest; do
 	nothing_left "confined $side"
 done
 
-# Whatever it opens once it is confined: its capture, its instance, what tracefs and the list of CPUs say.
+# What it opens once it is confined: its capture, its instance, tracefs, the list of CPUs.
 if command -v strace >/dev/null && strace -o /dev/null true 2>"$err"; then
 	for more in "" "--rotate 64K"; do
 		# shellcheck disable=SC2086 # words
@@ -239,7 +239,7 @@ if command -v strace >/dev/null && strace -o /dev/null true 2>"$err"; then
 			skip "... of Landlock" "this kernel has none"
 			continue
 		fi
-		# The C library looks at how memory is given out when it gives some back, and does without.
+		# The C library reads the kernel's overcommit mode when it frees memory, and works without it.
 		is "$(grep -v overcommit_memory "$tmp/calls" | grep -cE '= -1 (EACCES|EPERM)')" 0 "... nothing is denied to it"
 		awk '/landlock_restrict_self/ { on[$1] = 1 }
 			on[$1] && /open/ && / = [0-9]+</ { sub(/.* = [0-9]+/, ""); print }' "$tmp/calls" |

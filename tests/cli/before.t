@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# record --before: the ring of a flight recorder reaches back as far as asked for, or that it does not is said.
+# record --before: the ring of a flight recorder reaches back as far as requested, or it is reported that it does not.
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/vmlib.sh"
@@ -16,7 +16,7 @@ run "$kvmft" record --as host --flight-recorder --before 2s --clock counter -e k
 status_is 4 "a clock without a rate"
 err_has "not counter$" "... is named"
 
-# At a rate of its own: what one recording says of the ring must hold for the next.
+# At a steady rate: the ring that one recording needs must be right for the next.
 "$tinyvm" --vcpus 2 --pause 40 --ms 180000 --name t1 >"$tmp/vm.txt" &
 vm=$!
 sleep 0.3
@@ -50,7 +50,7 @@ run "$kvmft" record --as host --flight-recorder --before 2s $remedy -e kvm:kvm_p
 status_is 0 "what was said does ($remedy)"
 ok "... two seconds" test "$(reach "$tmp/remedy")" -ge 2000
 
-# Nobody has events in this shell: a ring that holds nothing makes no segment, however often it is asked for.
+# No events here: an empty ring makes no segment, however often it is asked for.
 "$kvmft" record --as host --flight-recorder -b 128K -e kvm:kvm_pio -p $$ -d 3s -o "$tmp/still" 2>"$err" &
 recorder=$!
 for i in 1 2; do
@@ -64,7 +64,7 @@ is "$rc" 0 "a ring without events"
 is "$(grep -c 'still: no segment written, the rings are empty .signal.$' "$err")" 2 "... says so each time"
 is "$(grep -c 'segment [0-9]* written' "$err") $(grep -c '^segment ' "$tmp/still/meta")" "0 0" "... and writes no segment"
 
-# While a ring is written out it is off: no pair of events reaches over that.
+# While a ring is written out it is off: no pair of events spans that.
 "$kvmft" record --as host -q --flight-recorder -b 128K -e kvm:kvm_pio -d 3s -o "$tmp/twice" &
 recorder=$!
 for i in 1 2; do
@@ -77,7 +77,7 @@ recorder=
 is "$rc" 0 "a ring that is written out three times"
 run "$kvmft" merge "$tmp/twice"
 status_is 0 "... is no loss"
-# Both vCPUs may have been on one CPU for a while: where another has nothing before a pause none is told.
+# Both vCPUs may have been on one CPU for a while: a CPU without events before a pause reports none.
 find "$tmp/twice" -path '*/seg*/cpu*' -size +0 >"$tmp/parts"
 cpus=$(sed 's/.*cpu//' "$tmp/parts" | sort -u | wc -l)
 pauses=$(($(wc -l <"$tmp/parts") - cpus))

@@ -147,7 +147,7 @@ status_is 0 "-C"
 ok "... shows the time line around it" grep -q 'kvm_exit' "$out"
 ok "... within 80 columns but for that" sh -c "grep -vE '^(host |one |#)' '$out' | awk 'length > 80 { exit 1 }'"
 
-# More parts than are told apart.
+# More parts than are kept.
 {
 	entry_at 1000
 	exit_at 2000 1
@@ -257,7 +257,7 @@ ok "a wait that the host is to blame for" grep -qE '^wakeup 6300 host-task: host
 ok "a halted vCPU's wait" grep -qE '^wakeup 5500 halt-wake: halt-wake \(halted\) [0-9]+, ' "$tmp/got"
 is "$(grep -c '^wakeup [0-9]* .*kworker' "$tmp/got")" 0 "a task that sleeps idly does not wait"
 grep '^[0-9]' "$tmp/guest.txt" >"$tmp/both-guest"
-# A task waits while its vCPU spins: pause loops exit, the CPU is given to the one that holds the lock, and back.
+# A task waits while its vCPU spins: pause loops exit, and the CPU goes to the holder of the lock and back.
 {
 	echo "0   1000 101 kvm_entry vcpu_id=0"
 	for at in 20 22 24; do
@@ -280,7 +280,7 @@ is "$(cat "$tmp/got")" "wakeup 6450 lock-holder: lock-holder (its CPU given to v
 guest-sched (hog-78) 1500, lock-holder (PAUSE_INSTRUCTION) 450" "a vCPU that spins on a lock whose holder has no CPU"
 # The same with paravirtual spinlocks: it halts at a place of its own, and vCPU 1, which comes back late, kicks it
 # (delivery mode 3). One of its halts is ended by an interrupt. It may also halt where it does
-# when it is idle; then only the kick tells.
+# when it is idle; then only the kick shows it.
 {
 	echo "0   1000 101 kvm_entry vcpu_id=0"
 	for at in 20 24 28; do
@@ -364,7 +364,7 @@ END
 sed -i ':a; /\\$/{N; s/\\\n//; ba}' "$tmp/want"
 ok "interrupts that came before their exit, softirqs in their thread, and a CPU that was idle for long" \
 	diff "$tmp/want" "$tmp/got"
-# A timer that came late while the guest ran, or the host served an interrupt: who can tell?
+# A timer that came late while the guest ran, or while the host served an interrupt: that is not known.
 cat >"$tmp/late" <<'END'
 meta machine uname=Linux%206.1.0-13 arch=x86_64
 0   1000 101 kvm_entry vcpu_id=0
@@ -393,7 +393,7 @@ capture host <"$tmp/late"
 parts --what timer "$tmp/host" "$tmp/guest=one" >"$tmp/got"
 is "$(cat "$tmp/got")" "timer 40200 host-timer: host-timer (the guest ran meanwhile) 40000, host-irq (interrupt) 100, \
 guest-irqs-off (hog-78) 100" "... and where softirqs of the host were recorded, but none came"
-# Interrupts are off while its kernel waits for a lock: told by where exits find it, if its symbols are known.
+# Interrupts are off while its kernel waits for a lock: shown by where its exits are, if its symbols are known.
 capture host <<'END'
 0   1000 101 kvm_entry vcpu_id=0
 0   2000 101 kvm_exit exit_reason=32 isa=1
@@ -522,7 +522,7 @@ else
 	skip "spikes for Perfetto" "protoc is not installed"
 fi
 
-# Whose guest it is nobody knows. What record --blame prints names paths of its user's, not of its own.
+# It is not known which VM the guest is. record --blame prints the user's paths, not its own.
 capture host <<'END'
 0   1000 101 kvm_entry vcpu_id=0
 1   1000 201 kvm_entry vcpu_id=0

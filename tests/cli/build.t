@@ -20,7 +20,7 @@ else
 	skip "clang" "clang is not installed"
 fi
 rm -rf "$tmp/build"
-# The objects that do not differ are there already, newer than their sources.
+# Objects that are the same are there already, newer than their sources.
 if [ -n "${KVMFT_PLAIN:-}" ]; then
 	mkdir "$tmp/build"
 	cp -a "${KVMFT_PLAIN%/*}/src" "${KVMFT_PLAIN%/*}/.flags" "$tmp/build"

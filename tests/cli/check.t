@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# `kvmft check`: on this machine, as it is for others (not root, in namespaces, locked down), and that
+# `kvmft check`: on this machine, as others see it (not root, in namespaces, locked down), and that
 # it changes nothing. tests/unit/test_kernel_feat.c has the machines that this one is not.
 
 . "$(dirname "$0")/lib.sh"
@@ -83,7 +83,7 @@ for side in host guest; do
 		out_has '^cannot record: ' "... says so"
 		err_one_line "$side: lacking"
 	fi
-	# What lacks has its purpose and its remedy in the two lines after it.
+	# What is missing has its purpose and its remedy in the two lines after it.
 	is "$(awk '/^[a-z]/ && $2 ~ /LACKING|absent/ { want = 2; name = $1; next }
 		want == 2 { if ($0 !~ /^ +(needed|used) for: /) print name; want = 1; next }
 		want == 1 { if ($0 !~ /^ +remedy: /) print name; want = 0 }' "$out")" "" \
@@ -112,7 +112,7 @@ out_has '"name":"x86-tsc"' "JSON has items"
 cp "$tmp/text" "$out" # of the guest
 is "$(item kvm-module)" "" "a guest is not asked for the kvm module"
 
-# What check says of this machine is what a look at it says.
+# What check says about this machine agrees with a look at it.
 fs=/sys/kernel/tracing
 [ -d "$fs/instances" ] || fs=/sys/kernel/debug/tracing
 if [ -d "$fs/instances" ]; then

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The columns of text lines: as wide as what stands in them, the same for all lines, and nothing of it is lost.
+# The columns of text lines: as wide as their contents, the same in all lines, and nothing is cut.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -58,7 +58,7 @@ out_has '^host a-7 \[01\]        1000  kvm:' "... right under each other"
 run "$kvmft" merge -q --from 9 "$tmp/late"
 is "$(head -n 1 "$out" | cut -c 1-50)" "host fifteen-bytes-x-4194303 [00] 10.000000000  kv" "few lines need no room for others"
 
-# ---- what is no event, and times that nobody knows ----
+# ---- what is no event, and unknown times ----
 
 sed '/^0   3000/a 0 gap 5' "$golden/latency-host.txt" | compiled gap
 run "$kvmft" merge -q "$tmp/gap" "$tmp/guest=one"

@@ -10,7 +10,7 @@ ln -s "${KVMFT_PLAIN:-$kvmft}" "$tmp/bin/kvmft"
 PATH=$tmp/bin:$PATH
 export PATH
 dir=$top/contrib/completion
-# Nobody's settings.
+# No user's settings.
 HOME=$tmp
 export HOME
 unset XDG_CONFIG_HOME XDG_DATA_HOME ZDOTDIR
@@ -20,7 +20,7 @@ ok "there are commands" test -s "$tmp/commands"
 kvmft --list-options qemu | awk -F '\t' 'NF == 2 { sub(/^qemu /, "", $1); print $1 }' >"$tmp/verbs"
 sed 's/^/qemu /' "$tmp/verbs" | cat "$tmp/commands" - >"$tmp/all"
 
-# What SHELL offers for the words before the cursor, the last one begun, a line each.
+# What SHELL offers for the words before the cursor (the last one is incomplete), a line each.
 in_bash()
 {
 	bash --norc --noprofile -c '

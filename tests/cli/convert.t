@@ -151,7 +151,7 @@ seq 1 200000 | "$kvmft" convert --from host-tsc --to guest-tsc --tsc-offset 7 >"
 is "$(seq 8 200007 | cmp - "$out" 2>&1)" "" "200000 lines, over many reads"
 run conv --from host-tsc --to guest-tsc --tsc-offset 7
 status_is 0 "no lines, no results"
-# Somebody who asks and waits must get the answer before the end of file.
+# A program that writes a value and waits must get the answer before the end of file.
 mkfifo "$tmp/q" "$tmp/a"
 "$kvmft" convert --from host-tsc --to guest-tsc --tsc-offset 7 <"$tmp/q" >"$tmp/a" &
 exec 8>"$tmp/q" 9<"$tmp/a"

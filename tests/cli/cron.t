@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Recordings that nobody watches: names, lock, retention, silence, duration, and the examples of
+# Unattended recordings: names, lock, retention, silence, duration, and the examples of
 # contrib/cron and contrib/systemd.
 
 . "$(dirname "$0")/lib.sh"
@@ -132,7 +132,7 @@ if mount -t tmpfs -o size=64k,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 else
 	skip "full disk" "a tmpfs cannot be mounted here"
 fi
-# Losing is wrong, too. A tiny ring that nobody can empty fast enough: exit 3 has a line, 0 has none.
+# Loss is a fault, too. A tiny ring that cannot be emptied fast enough: exit 3 has a line, 0 has none.
 run env -i PATH=/usr/bin:/bin timeout 60 "$kvmft" record --as host -e 'kvm:*' -b 4K --output-dir "$dir" -- \
 	"$tinyvm" --iterations 20000
 lines=$(wc -l <"$err" | tr -d ' ')

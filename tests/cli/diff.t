@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# `kvmft diff` with captures of which it is known what differs: nothing, one rate, one time, the length, a reason that
+# `kvmft diff` with captures whose differences are known: nothing, one rate, one time, the length, a reason that
 # is gone, the machine; too short ones; selections, formats, wrong use.
 
 . "$(dirname "$0")/lib.sh"
@@ -10,7 +10,7 @@ mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
 
 # capture NAME [VARIABLE=VALUE]...: a vCPU that exits for reasons 1 (interrupt), 12 (HLT), 30 (I/O) and 32 (MSR_WRITE),
 # at random times with these means, in us: gap1 ... between two of a reason, time1 ... of one. seconds, seed; gap 0:
-# never. halt=sleep, halt=poll: what a vCPU does in HLT is in the capture. Before begin and after that all is quiet.
+# never. halt=sleep, halt=poll: the capture shows what a vCPU does in HLT. Before begin and after end all is quiet.
 capture()
 {
 	name=$1

@@ -84,7 +84,7 @@ status_is 1 "a thread that is not there"
 run "$kvmft" exits -t $$ 1
 status_is 1 "a thread of no VM"
 err_has "TID $$ .* is not a VM" "... is reported"
-# Root in a container may lack the right to look at others: what we may look at is told all the same.
+# Root in a container may lack the right to look at others: what we may look at is reported all the same.
 if command -v setpriv >/dev/null; then
 	run setpriv --bounding-set=-sys_ptrace "$kvmft" exits -p $$ 1
 	err_has "PID $$ .* is not a VM|cannot tell whether PID $$ .*CAP_SYS_PTRACE" "... nor without CAP_SYS_PTRACE"

@@ -23,7 +23,7 @@ printf '0xffffffff81000000 : "a\\nb"\n' >"$tmp/host/printk_formats"
 cp -r "$tmp/host" "$tmp/guest"
 sed -i "/^vm /d; /^vcpu /d; s/^side .*/side name=guest/; s/^machine .*/& uuid=$uuid/" "$tmp/guest/meta"
 
-# events_of CAPTURE: each event as a line of JSON, without what only a capture tells.
+# events_of CAPTURE: each event as a line of JSON, without what only a capture has.
 events_of()
 {
 	"$kvmft" export -q -i "$1" --to json --clock host-tsc |
@@ -91,7 +91,7 @@ ok "... and half a file is not left" test ! -e "$tmp/limit.dat"
 
 have_trace_cmd=
 command -v trace-cmd >/dev/null && have_trace_cmd=1
-# trace-cmd's own way to show the events, ticks as they are.
+# Events as trace-cmd shows them, with raw ticks.
 report()
 {
 	trace-cmd report --raw-ts "$@" >"$tmp/report" 2>"$tmp/report.err"

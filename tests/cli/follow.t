@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# merge --follow: captures that grow give the lines of the captures that they become, each
-# once; what is removed before it could be shown is told and counted; a side that is late holds nobody up.
+# merge --follow: captures that grow give the lines of the finished captures, each
+# once; what is removed before it could be shown is reported and counted; a late side does not delay the others.
 # Real recordings: follow-live.t.
 
 . "$(dirname "$0")/lib.sh"

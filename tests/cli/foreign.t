@@ -173,7 +173,7 @@ err_has "guest times may be off by $widest cycles" "... the widest of their inte
 run "$kvmft" verify "$tmp/jump/host.dat" "$tmp/jump/web.dat"
 out_has ": aligned within $widest cycles" "... to verify as well"
 
-# Too few events of a vCPU whose offset is its own: that of the other one would move them out of the recording, where
+# Too few events of a vCPU with an offset of its own: that of the other one would move them out of the recording, where
 # nothing contradicts.
 for wakes in 0 1; do
 	make apart$wakes "web:-7000000000:137,138" -v seed=10 -v wakes=$wakes
@@ -186,7 +186,7 @@ for wakes in 0 1; do
 	is "$(wc -c <"$out")" 0 "... nothing is printed"
 done
 
-# ---- what cannot be told ----
+# ---- what cannot be known ----
 
 make same "web:-7000000000:137" -v seed=6 -v regular=1
 run "$kvmft" merge "$tmp/same/host.dat" "$tmp/same/web.dat"

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Of everything that a file can have, or say that it has, n, 2n and 4n: how the CPU time and the memory of those who
-# read it grow. Neither may grow faster than n log n: 4n takes less than LIMIT times what n does, each the least of
-# some runs. A small time is compared with what it is at least worth comparing with, FLOOR_US.
+# Of everything that a file can have, or claim to have, n, 2n and 4n: how the CPU time and the memory of
+# readers grow. Neither may grow faster than n log n: 4n takes less than LIMIT times what n does, each the least of
+# some runs. Times below FLOOR_US count as that.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -66,7 +66,7 @@ make_epochs()
 	} >host.txt
 	"$tools/mkcap" --capture host host.txt
 }
-# Of CPUs whose number a file says, and in which there is hardly anything.
+# Of CPUs that a file claims to have, with hardly any events.
 make_cpus() { "$tools/gen" --trace-dat file --events $((n / 4)) --cpus $((n / 20)) --subbuf 1K; }
 make_dat_events() { "$tools/gen" --trace-dat file --events $((n * 4)) --cpus 2 --subbuf 4K; }
 make_qemu_names()
@@ -116,7 +116,7 @@ grows()
 }
 
 merge="merge -q host guest=one"
-# The reader takes 4096 VMs: what is done with each shows below that.
+# The reader takes 4096 VMs at most: growth must show below that.
 grows vms 1024 merge -q host guest=one
 grows same_vms 1024 merge -q host guest
 for what in vms vcpus tasks losses brackets clocks markers qemus segments_told stats events cmdlines strings epochs; do

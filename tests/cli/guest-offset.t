@@ -50,7 +50,7 @@ for clock in local global perf; do
 	is "$(cat "$out")" "$(printf '0x%x' "$want")" "... is the same in hex"
 done
 
-# A kernel log that may not be read is not one without the lines.
+# A kernel log that may not be read is not the same as one without the lines.
 if [ "$(id -u)" = 0 ] && command -v setpriv >/dev/null && [ "$(cat /proc/sys/kernel/dmesg_restrict)" = 1 ]; then
 	chmod 711 "$tmp"
 	cp "$kvmft" "$tmp/kvmft"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What a recorder could do that was taken over, and its helpers: tests/tools/hijack.c confines itself as they do
+# What a recorder, or a helper of it, could do after being taken over: tests/tools/hijack.c confines itself as they do
 # and tries. What is possible must be on the lists here, which kvmft-record(1) explains under "Privileges".
 
 . "$(dirname "$0")/lib.sh"
@@ -28,7 +28,7 @@ try()
 	nothing_left "$1"
 }
 
-# only WHO [MUST]: besides MUST, all of which it did, it did nothing but what stands in the standard input.
+# only WHO [MUST]: it did all of MUST, and besides that only what the standard input lists.
 only()
 {
 	try "$1"
@@ -80,7 +80,7 @@ only recorder <"$tmp/recorder.may"
 	echo "another's descriptors"
 } >"$tmp/guest.may"
 only guest <"$tmp/guest.may"
-# Reads, whatever it is.
+# It may read any file.
 only look <<-END
 	read passwords
 	list /root

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The format html: its size, that nothing in a capture can become HTML, and how a browser takes it.
+# The format html: its size, that nothing in a capture can become HTML, and how a browser shows it.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -60,7 +60,7 @@ run "$kvmft" latency all --format html -o "$tmp/chain.html" --trace-events "$tmp
 status_is 3 "latency --format html, of a capture with a gap"
 is "$(grep -c 'onerror' "$tmp/chain.html")" 0 "what QEMU said is nowhere in the page as text"
 
-# Nothing tells how fast the TSC runs.
+# The TSC frequency is not known.
 grep -v 'sched_switch\|kvm_vcpu_wakeup' "$top/tests/golden/latency-host.txt" >"$tmp/cycles-host.txt"
 for side in host guest; do
 	"$mkcap" --capture "$tmp/cycles-$side" "$tmp/$([ $side = host ] && echo cycles || echo chain)-$side.txt"
@@ -69,14 +69,14 @@ done
 run "$kvmft" latency irq --format html -o "$tmp/cycles.html" "$tmp/cycles-host" "$tmp/cycles-guest=one"
 status_is 0 "latency --format html, in cycles"
 
-# The VM's name is the host's knowledge, too.
+# The host knows the VM's name, too.
 sed 's/name=one/name=castor/' "$tmp/chain-host.txt" >"$tmp/castor.txt"
 "$mkcap" --capture "$tmp/castor" "$tmp/castor.txt"
 run "$kvmft" merge --format html -o "$tmp/castor.html" "$tmp/castor"
 ok "a host's page has the name of its VM" sh -c "sed -n '/ id=\"data\">/,/<\/script>/p' '$tmp/castor.html' |
 	sed 's/.* id=\"data\">//; s/<.*//' | base64 -d 2>/dev/null | grep -aq '.castor.*\"vm\":\"castor\"'"
 
-# Two VMs, many reasons, and threads of a VMM of which the capture tells only what they did; one of the vCPUs does
+# Two VMs, many reasons, and threads of a VMM of which the capture has only their events; one of the vCPUs does
 # nothing any more, and one is gone, long before the end.
 {
 	cat <<'END'
@@ -163,7 +163,7 @@ wall=
 [ "$rc" != 0 ] || wall=wall
 status_is 0 "in wall-clock time"
 
-# What was concluded of a recording of trace-cmd's.
+# What was concluded from a recording of trace-cmd.
 foreign=
 if "$kvmft" merge -q --format html -o "$tmp/foreign.html" "$top/tests/golden/foreign/pair/host.dat" \
 	"$top/tests/golden/foreign/pair/guest.dat" 2>"$err"; then

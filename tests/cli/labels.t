@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Names of VMs and tasks that deceive who reads them: as if they were the host, turned around, not seen, or run by
-# a spreadsheet. In all outputs; what a name is shown as selects it.
+# Names of VMs and tasks that deceive their reader: they look like the host, are reversed, invisible, or run by
+# a spreadsheet. In all outputs; a name as it is shown selects it.
 
 . "$(dirname "$0")/lib.sh"
 

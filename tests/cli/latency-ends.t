@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# `kvmft latency`: what crosses the beginning or the end of a recording, or its own end of interrupt, is not
+# `kvmft latency`: what crosses the beginning or the end of a recording, or an end of interrupt, is not
 # measured but counted, in all analyses and forms. Stamps are ns; each capture is a few events, in which a reader
 # can see what is right.
 
@@ -206,7 +206,7 @@ run "$kvmft" latency timer --all --format json -q "$tmp/hrt-host" "$tmp/hrt-gues
 out_has '"started":3,"expired":1,.*"outside the host.s capture":2' "timers that the host saw part of"
 ok "... the parts are the whole" python3 "$here/latency_sums.py" "$out"
 
-# ---- whom stolen time hit is not known before the guest was recorded, nor after, which no fact tells ----
+# ---- the task that stolen time hit is not known before the guest was recorded, nor after it ----
 
 capture host stolen-host <<'END'
 0    100 101 kvm_entry vcpu_id=0

@@ -198,7 +198,7 @@ out_has '^3\. 200 ns: MSI irq 30 to vCPU 0, posted, one' "... so is one to a gue
 run "$kvmft" latency irq --all --format json -q "$tmp/posted" "$tmp/posted-guest=one"
 sums "... the parts are the whole"
 
-# Its own guest had halted, of which KVM was about to tell it.
+# Its own guest had halted, and KVM was about to tell it.
 sed '/kvm_vcpu_wakeup/d; s/^0   3000 101 kvm_exit .*/&\n0   3010 101 kvm_nested_vmexit exit_reason=12 isa=1/' \
 	"$tmp/posted.txt" >"$tmp/nested.txt"
 "$mkcap" --capture "$tmp/nested" "$tmp/nested.txt"
@@ -403,7 +403,7 @@ run "$kvmft" latency timer --all --format json -q "$tmp/host" "$tmp/hrt=one"
 out_has '"started":7,"expired":4,"cancelled":0,"started anew":1,"cut by lost events":0,"open at the end":1,"not to be placed":1,"outside the host.s capture":0,"outside the timer.s interrupt":3,"expiries of timers not seen to start":1' "... each has come to some end"
 sums "... the parts are the whole"
 
-# ---- handlers that the guest does not tell of ----
+# ---- handlers that the guest has no events of ----
 
 # The timer's interrupt twice more, of which the last is seen.
 sed '/^0  17000/,$d' "$golden/latency-host.txt" >"$tmp/again.txt"

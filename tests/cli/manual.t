@@ -6,7 +6,7 @@
 # What only calculates must print what the page shows. What reads captures is run on small ones that are made here,
 # and must succeed. What needs a machine to record ("host#", "guest#", "#") is run for a short time, with a small VM
 # in place of the page's, when CHECK_ALL=1; make check looks whether its options exist. An example that
-# cannot be run here is in not_run() with the reason; none is left out unseen.
+# cannot be run here is in not_run() with the reason; none is skipped silently.
 
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/vmlib.sh"
