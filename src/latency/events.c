@@ -77,6 +77,11 @@ struct lat_decoder {
 	size_t nev, ev_cap;
 	uint8_t at[UINT16_MAX + 1]; /* event id → index + 1 */
 	bool has[EV_ROLES];
+	struct {
+		struct exit_why why;
+		uint32_t class;
+		bool known;
+	} exits[64]; /* those seen last, by the reason's low bits */
 };
 
 static struct decoded *add(struct lat_decoder *d, const struct fmt_event *e, enum event_role kind)
@@ -199,7 +204,21 @@ static bool decode(const struct fmt *fmt, const struct decoded *ev, const struct
 	return true;
 }
 
-bool lat_decode(const struct lat_decoder *d, const struct tl_item *i, struct lat_in *in)
+static uint32_t exit_class(struct lat_decoder *d, struct exit_why why)
+{
+	unsigned int at = why.reason % ARRAY_SIZE(d->exits);
+
+	if (!d->exits[at].known || d->exits[at].why.reason != why.reason ||
+	    d->exits[at].why.isa != why.isa) {
+		d->exits[at].why = why;
+		d->exits[at].class = exit_kind(why) |
+				     (exit_is_log_full(why) ? LAT_EXIT_LOG_FULL : 0);
+		d->exits[at].known = true;
+	}
+	return d->exits[at].class;
+}
+
+bool lat_decode(struct lat_decoder *d, const struct tl_item *i, struct lat_in *in)
 {
 	uint8_t at = d->at[i->rec->id];
 	struct exit_why why;
@@ -210,6 +229,7 @@ bool lat_decode(const struct lat_decoder *d, const struct tl_item *i, struct lat
 		why = exit_why(&d->names, in->f[0], in->f[1]);
 		in->f[0] = why.reason;
 		in->f[1] = why.isa;
+		in->f[3] = exit_class(d, why);
 	}
 	return true;
 }

@@ -8,8 +8,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "kvmft/exit_names.h"
-
 #define GFP_MOVABLE  0x8u /* memory of programs has it, tables of KVM have not */
 #define GFP_ZERO     0x100u
 #define ERROR_WRITE  2u /* of both extensions */
@@ -77,7 +75,6 @@ static int settle(struct lat *l, struct lat_vcpu *v)
 
 int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
-	struct exit_why why = { (enum exit_isa)(uint32_t)in->f[1], (uint32_t)in->f[0] };
 	struct mem_stall *s;
 	int ret = 0;
 
@@ -94,7 +91,7 @@ int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	s->open = true;
 	s->begin = in->t;
 	s->tdp = v->in_fault;
-	s->pml = exit_is_log_full(why);
+	s->pml = in->f[3] & LAT_EXIT_LOG_FULL;
 	s->fault = s->pml || (s->tdp && !l->mem->has[EV_PAGE_FAULT]);
 	lat_times_at(v, in->t, s->base);
 	s->base_slept = lat_slept(v, in->t);

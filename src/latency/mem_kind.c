@@ -111,7 +111,7 @@ static enum mem_kind mapped(const struct lat *l, const struct lat_vcpu *v,
 	if (s->unmapped)
 		return MEM_UNKNOWN;
 	/* Nobody outside the VM takes a page for good. */
-	return s->was_taken && !(s->by.vm < 0 && fresh && clear) ?
+	return s->was_taken && !(s->by.vm < 0 && ((fresh && clear) || s->hugetlb)) ?
 		       again(l, v, s, fresh && !clear) :
 		       first(l, v, s, fresh, clear);
 }

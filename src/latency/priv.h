@@ -31,9 +31,13 @@ struct lat_in {
 	enum event_role kind;
 	const struct tl_item *i;
 	uint64_t t; /* host TSC */
-	uint64_t f[LAT_FIELDS]; /* of EV_EXIT the first two are what exit_why() says */
+	/* of EV_EXIT the first two are what exit_why() says, the last its class */
+	uint64_t f[LAT_FIELDS];
 	uint32_t has;
 };
+
+/* The class of an exit: enum exit_kind, and this bit: the log of written pages is full. */
+#define LAT_EXIT_LOG_FULL 0x100u
 
 struct lat_decoder; /* of one source */
 
@@ -41,7 +45,7 @@ int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
 /* From now on fields are only read of what tells a vCPU's state, and, with mem, of its events. */
 void lat_decoder_spare(struct lat_decoder *d, bool mem);
 /* False: the record means nothing to the analyses. */
-bool lat_decode(const struct lat_decoder *d, const struct tl_item *i, struct lat_in *in);
+bool lat_decode(struct lat_decoder *d, const struct tl_item *i, struct lat_in *in);
 /* The same of an event of QEMU. */
 bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in);
 /* Whether the capture has the format of such an event. */

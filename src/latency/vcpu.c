@@ -71,13 +71,6 @@ static void set_base(const struct lat *l, struct lat_vcpu *v, enum vs_state base
 	set_state(l, v, base, t);
 }
 
-static enum exit_kind kind_of(const struct lat_in *in)
-{
-	struct exit_why why = { (enum exit_isa)(uint32_t)in->f[1], (uint32_t)in->f[0] };
-
-	return exit_kind(why);
-}
-
 static int robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
 	int ret = lat_thief(l, v, v->steal_cpu < l->ncpu ? &l->cpu[v->steal_cpu] : NULL, t);
@@ -125,7 +118,7 @@ int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	case EV_EXIT:
 		v->exit = in->t;
 		v->in_user = in->has & 4 && ksyms_is_user(in->f[2]);
-		kind = kind_of(in);
+		kind = (enum exit_kind)(in->f[3] & ~LAT_EXIT_LOG_FULL);
 		v->in_fault = kind == EXIT_KIND_FAULT;
 		set_base(l, v, kind == EXIT_KIND_HALT ? VS_HALTED : VS_KERNEL, in->t);
 		break;
