@@ -5,45 +5,25 @@
 import json
 import sys
 
-WAKE, HALT = "(wake-up to entry)", "(halt to wake-up)"
-want = {}
+from exits_rows import HALT, WAKE, Rows, of_json, same_counts
 
-
-def add(reason, ns):
-    x = want.setdefault(reason, [0, 0, {}])
-    bucket = 1
-    while bucket < ns:
-        bucket *= 2
-    x[0] += 1
-    x[1] += ns
-    x[2][bucket] = x[2].get(bucket, 0) + 1
-
-
-out = {}
-woken = {}
+want = Rows()
 for line in open(sys.argv[1], encoding="utf-8"):
     e = json.loads(line)
     if e["kind"] != "event":
         continue
     name, tid, t = e["event"], e["pid"], e["t"]
     if name == "kvm:kvm_exit":
-        out[tid] = (t, e["reason"])
+        want.exit(tid, t, e["reason"])
     elif name == "kvm:kvm_entry":
-        if tid in out:
-            begin, reason = out.pop(tid)
-            add(reason, t - begin)
-        if tid in woken:
-            add(WAKE, t - woken.pop(tid))
+        want.entry(tid, t)
     elif name == "kvm:kvm_vcpu_wakeup":
-        add(HALT, e["fields"]["ns"])
+        want.add(HALT, e["fields"]["ns"])
     elif name == "sched:sched_waking":
-        woken[e["fields"]["pid"]] = t
-have = {}
-for e in json.load(open(sys.argv[2], encoding="utf-8"))["exits"]:
-    have[e["reason"]] = (e["timed"], e["total_ns"], dict(e["buckets_ns"]))
-    assert sum(have[e["reason"]][2].values()) == e["timed"], e
+        want.waking(e["fields"]["pid"], t)
+have = of_json(sys.argv[2])
 assert WAKE in have and HALT in have, have.keys()
-assert {k: v[0] for k, v in have.items()} == {k: v[0] for k, v in want.items()}, (have, want)
+same_counts(have, want)
 for reason, (n, total, buckets) in sorted(have.items()):
     _, ns, other = want[reason]
     moved = sum(abs(buckets.get(k, 0) - other.get(k, 0)) for k in set(buckets) | set(other)) // 2

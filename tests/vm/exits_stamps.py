@@ -6,14 +6,17 @@
 # its own for triggers (__rb_reserve_next() and ring_buffer_event_time_stamp() in kernel/trace/ring_buffer.c). DIR:
 # raw.CPU, NAME.format; or a file NAME.hist with sums that the kernel made by triggers of the same instance.
 import glob
-import json
 import re
 import struct
 import sys
 
+from exits_rows import HALT, Rows, of_json, same_counts
+
+
 def check(one, other):
     """Lists of count, sum, and perhaps buckets, by reason."""
-    assert other and {k: v[0] for k, v in one.items()} == {k: v[0] for k, v in other.items()}, "counts differ"
+    assert other
+    same_counts(one, other)
     all_of = sum(v[0] for v in other.values())
     total = sum(v[1] for v in other.values())
     unlike = [k for k in other if one[k][:2] != other[k][:2]]
@@ -24,12 +27,11 @@ def check(one, other):
     assert len(unlike) * 3 <= len(other) and off * 500 <= total and moved * 1000 <= all_of, unlike
 
 
-WAKE, HALT = "(wake-up to entry)", "(halt to wake-up)"
 path, where = sys.argv[1:]
 if where.endswith(".hist"):
     told = [(int(n), int(lat)) for n, lat in
             re.findall(r"hitcount: +(\d+) +lat: +(\d+)", open(where, encoding="utf-8").read())]
-    have = [(e["timed"], e["total_ns"]) for e in json.load(open(path, encoding="utf-8"))["exits"] if e["reason"][0] != "("]
+    have = [tuple(row[:2]) for reason, row in of_json(path).items() if reason[0] != "("]
     # Which number is which reason does not matter.
     check(dict(enumerate(sorted(have))), dict(enumerate(sorted(told))))
     sys.exit(0)
@@ -86,37 +88,20 @@ def field(fields, rec, name):
     return int.from_bytes(rec[offset:offset + size], "little")
 
 
-want, out, woken, ran = {}, {}, {}, set()
-
-
-def add(reason, ns):
-    x = want.setdefault(reason, [0, 0, {}])
-    bucket = 1
-    while bucket < ns:
-        bucket *= 2
-    x[0] += 1
-    x[1] += ns
-    x[2][bucket] = x[2].get(bucket, 0) + 1
-
-
+want = Rows()
 for t, rec in found:
     name, fields = by_id[struct.unpack_from("<H", rec)[0]]
     tid = field(fields, rec, "common_pid")
     if name == "kvm_exit":
-        ran.add(tid)
-        out[tid] = (t, field(fields, rec, "exit_reason"))
+        reason = field(fields, rec, "exit_reason")
+        want.exit(tid, t, reasons.get(reason, hex(reason)))
     elif name == "kvm_entry":
-        if tid in out:
-            begin, reason = out.pop(tid)
-            add(reasons.get(reason, hex(reason)), t - begin)
-        if tid in woken:
-            add(WAKE, t - woken.pop(tid))
+        want.entry(tid, t)
     elif name == "kvm_vcpu_wakeup":
-        add(HALT, field(fields, rec, "ns"))
+        want.add(HALT, field(fields, rec, "ns"))
     else:
-        woken[field(fields, rec, "pid")] = t
-have = {e["reason"]: [e["timed"], e["total_ns"], {int(k): v for k, v in dict(e["buckets_ns"]).items()}]
-        for e in json.load(open(path, encoding="utf-8"))["exits"]}
+        want.waking(field(fields, rec, "pid"), t)
+have = of_json(path)
 for reason in sorted(set(have) | set(want)):
     h, w = have.get(reason), want.get(reason)
     print(f"{reason}: {h[0] if h else None} of {w[0] if w else None}, sums {h[1] if h else None} and {w[1] if w else None}")

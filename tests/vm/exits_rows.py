@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# The rows of `kvmft exits --latency`, made anew from events in the order of their stamps: count, sum in ns and buckets by
+# reason. Events of a thread are in its own order, so those of exits are exact. A wake-up comes from another CPU: if it
+# and the entry of its vCPU are within the same moment, the order of their stamps need not be the order in which each
+# program or trigger sees them, and what is counted of such a pair differs between two that look.
+import json
+
+WAKE, HALT = "(wake-up to entry)", "(halt to wake-up)"
+
+
+class Rows(dict):
+    def __init__(self):
+        super().__init__()
+        self.out, self.woken = {}, {}
+
+    def add(self, reason, ns):
+        row = self.setdefault(reason, [0, 0, {}])
+        bucket = 1
+        while bucket < ns:
+            bucket *= 2
+        row[0] += 1
+        row[1] += ns
+        row[2][bucket] = row[2].get(bucket, 0) + 1
+
+    def exit(self, tid, t, reason):
+        self.out[tid] = (t, reason)
+
+    def entry(self, tid, t):
+        if tid in self.out:
+            begin, reason = self.out.pop(tid)
+            self.add(reason, t - begin)
+        if tid in self.woken:
+            self.add(WAKE, t - self.woken.pop(tid))
+
+    def waking(self, tid, t):
+        self.woken[tid] = t
+
+
+def of_json(path):
+    """The rows that `kvmft exits --latency --format json` printed."""
+    rows = {}
+    for e in json.load(open(path, encoding="utf-8"))["exits"]:
+        rows[e["reason"]] = [e["timed"], e["total_ns"], {int(k): v for k, v in dict(e["buckets_ns"]).items()}]
+        assert sum(rows[e["reason"]][2].values()) == e["timed"], e
+    return rows
+
+
+def same_counts(one, other):
+    for reason in sorted(set(one) | set(other)):
+        a, b = (rows.get(reason, [0])[0] for rows in (one, other))
+        if a != b:
+            print(f"{reason}: {a} and {b}")
+        assert abs(a - b) <= (2 + b // 200 if reason == WAKE else 0), reason
