@@ -248,7 +248,7 @@ int file_rename_new(int dir, const char *from, const char *to) __must_check;
 struct newfile {
 	int dir;       /* borrowed */
 	int fd;	       /* to write and read; -1 = none */
-	char temp[40]; /* "" = none, or it has its name */
+	char temp[40]; /* "" = none, or it has its name; where the file system can, it never has one */
 };
 
 enum newfile_flags {
@@ -272,6 +272,8 @@ bool file_is_part(int dir, const char *base, const char *path);
  */
 int newfile_check(int dir, const char *base, bool replace) __must_check;
 int newfile_open(struct newfile *f, int dir, mode_t mode) __must_check;
+/* The same, on file systems on which every file has a name. */
+int newfile_open_named(struct newfile *f, int dir, mode_t mode) __must_check;
 /*
  * Gives it its name; errors of newfile_check(), and -errno. Afterwards, and after an error:
  * newfile_close().

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * newfile.c: files that get their name when they are complete: if the writer fails or is killed,
- * the file that had the name before is still there.
+ * the file that had the name before is still there, and nothing else is. Until then they have no
+ * name, or a temporary one where the file system cannot do that.
  */
 #include "kvmft/util.h"
 
@@ -14,6 +15,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
+#define TEMP_FORMAT ".kvmft.%ld.%d.tmp"
 #define TEMP_NAMES 100 /* attempts: some of the names may be taken */
 #define DEPTH_MAX  256 /* directories above a file; more means that the file system changes
 		        * meanwhile */
@@ -104,11 +106,45 @@ int file_create(int dirfd, const char *name)
 	return create(dirfd, name, 0600);
 }
 
+/* "/proc/self/fd/N", by which a file without a name can be given one. */
+static void fd_path(int fd, char path[32])
+{
+	snprintf(path, 32, "/proc/self/fd/%d", fd);
+}
+
+static int link_as(const struct newfile *f, const char *name)
+{
+	char path[32];
+
+	fd_path(f->fd, path);
+	return linkat(AT_FDCWD, path, f->dir, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+}
+
+static int create_nameless(int dir, mode_t mode)
+{
+	int fd = openat(dir, ".", O_TMPFILE | O_CLOEXEC | O_RDWR, mode);
+	char path[32];
+
+	if (fd < 0)
+		return -errno;
+	fd_path(fd, path);
+	if (!access(path, F_OK) && (mode != 0600 || !fchmod(fd, mode)))
+		return fd;
+	close(fd);
+	return -ENOSYS;
+}
+
 int newfile_open(struct newfile *f, int dir, mode_t mode)
+{
+	*f = (struct newfile){ .dir = dir, .fd = create_nameless(dir, mode) };
+	return f->fd < 0 ? newfile_open_named(f, dir, mode) : 0;
+}
+
+int newfile_open_named(struct newfile *f, int dir, mode_t mode)
 {
 	*f = (struct newfile){ .dir = dir, .fd = -EEXIST };
 	for (int i = 0; i < TEMP_NAMES && f->fd == -EEXIST; i++) {
-		snprintf(f->temp, sizeof(f->temp), ".kvmft.%ld.%d.tmp", (long)getpid(), i);
+		snprintf(f->temp, sizeof(f->temp), TEMP_FORMAT, (long)getpid(), i);
 		f->fd = create(dir, f->temp, mode);
 	}
 	if (f->fd < 0)
@@ -135,11 +171,35 @@ static int take_name(const struct newfile *f, const char *base)
 	return unlinkat(f->dir, f->temp, 0) < 0 ? -errno : 0;
 }
 
+/* Only a file with a name can replace another one. */
+static int take_temp(struct newfile *f)
+{
+	int ret = -EEXIST;
+
+	for (int i = 0; i < TEMP_NAMES && ret == -EEXIST; i++) {
+		snprintf(f->temp, sizeof(f->temp), TEMP_FORMAT, (long)getpid(), i);
+		ret = link_as(f, f->temp);
+	}
+	if (ret)
+		f->temp[0] = '\0';
+	return ret;
+}
+
 int newfile_commit(struct newfile *f, const char *base, unsigned int flags)
 {
+	bool replace = flags & NEWFILE_REPLACE;
 	struct stat ours, named;
-	int ret = newfile_check(f->dir, base, flags & NEWFILE_REPLACE);
+	int ret = newfile_check(f->dir, base, replace);
 
+	/* The old file is lost for good: not before the new one is safe. */
+	if (!ret && (flags & NEWFILE_SYNC) && fsync(f->fd))
+		ret = -errno;
+	if (!ret && !f->temp[0]) {
+		ret = link_as(f, base);
+		if (ret != -EEXIST || !replace)
+			return ret;
+		ret = take_temp(f);
+	}
 	if (ret)
 		return ret;
 	/* If others may write there, the name could have become theirs. */
@@ -147,10 +207,7 @@ int newfile_commit(struct newfile *f, const char *base, unsigned int flags)
 		return -errno;
 	if (!same_file(&ours, &named))
 		return -ESTALE;
-	/* The old file is lost for good: not before the new one is safe. */
-	if ((flags & NEWFILE_SYNC) && fsync(f->fd))
-		ret = -errno;
-	else if (!(flags & NEWFILE_REPLACE))
+	if (!replace)
 		ret = take_name(f, base);
 	else if (renameat(f->dir, f->temp, f->dir, base))
 		ret = -errno;

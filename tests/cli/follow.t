@@ -269,4 +269,20 @@ err_has "[0-9]+ events came late, by" "... and how late, at the end"
 "$kvmft" merge "$whole/host" "$whole/web=$id" 2>/dev/null | sed 's/  */ /g' | sort >"$tmp/want.1"
 sed 's/  */ /g' "$out" | sort >"$tmp/got.1"
 ok "... no line is missing, none is twice" cmp "$tmp/want.1" "$tmp/got.1"
+
+# Killed, both it and the process that names its file: nothing is left beside that.
+begin_grow 0
+mkdir "$tmp/killed"
+"$kvmft" merge --follow -o "$tmp/killed/out" "$tmp/grow/host" "$tmp/grow/web=$id" 2>"$err" &
+job=$!
+namer=
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+	namer=$(pgrep -P $job)
+	[ -z "$namer" ] || break
+	sleep 0.25
+done
+is "$(cat "/proc/$namer/comm")" kvmft-output "a process will name the file"
+kill -KILL $job "$namer"
+wait $job
+is "$(ls -A "$tmp/killed")" "" "killed together they leave no file"
 finish
