@@ -14,6 +14,8 @@
 #include "kvmft/remote.h"
 #include "kvmft/stream.h"
 
+#define SIDES_DEFAULT "kvmft.data" /* the session's name if none is given */
+
 struct sides_config {
 	struct str_list guests;	 /* NAME[=COMMAND]; NAME=qga:SOCKET */
 	struct str_list events;	 /* of all guests */
@@ -21,6 +23,7 @@ struct sides_config {
 	const char *command;	 /* words of the program to run in the guests; NULL = none */
 	const char *push_file;	 /* a static kvmft; NULL = found beside this one */
 	bool push;
+	struct opt_u64 timeout; /* a guest that sends nothing for that long does not begin; 0: never */
 	bool flight; /* of all sides: when one writes out its ring, the others do */
 	struct opt_u64 before; /* ... which must reach back this far, ns */
 	/*

@@ -164,6 +164,8 @@ void sbuf_add_escaped(struct sbuf *b, const char *text);
 void sbuf_add_csv(struct sbuf *b, const char *text);
 /* The same, always in quotes. */
 void sbuf_add_csv_quoted(struct sbuf *b, const char *text);
+/* Adds text so that a shell takes it as one word, for commands that users are told to type. */
+void sbuf_add_word(struct sbuf *b, const char *text);
 /* Undoes sbuf_add_escaped() in place; a broken escape is left unchanged. */
 void str_unescape(char *s);
 /* The value of a hex digit of either case, or -1. */
@@ -248,7 +250,7 @@ int file_rename_new(int dir, const char *from, const char *to) __must_check;
 struct newfile {
 	int dir;       /* borrowed */
 	int fd;	       /* to write and read; -1 = none */
-	char temp[40]; /* "" = none, or it has its name; where the file system can, it never has one */
+	char temp[40]; /* "" = none, or it has its name; only where files cannot be without one */
 };
 
 enum newfile_flags {

@@ -29,6 +29,8 @@
 #define SIDES_OPTIONS(st, m)                                                                      \
 	OPTION(0, "guest-options", OPT_LIST, st, m.options, "[NAME:]OPTIONS",                     \
 	       "further options of record in guests, or in the one called NAME"),                 \
+	OPTION(0, "guest-timeout", OPT_DURATION, st, m.timeout, "DURATION",                       \
+	       "give up if a guest that is to begin sends nothing for that long (default: 60s)"), \
 	OPTION(0, "push", OPT_FLAG, st, m.push, NULL,                                             \
 	       "bring a static kvmft into guests that have none, and remove it afterwards"),   \
 	OPTION(0, "push-file", OPT_STR, st, m.push_file, "FILE",                                  \

@@ -169,6 +169,26 @@ static bool says_when(const char *options)
 			   strstr(options, "--to "));
 }
 
+/* The command that is run when all have written out their rings, and how it says that a VM is named. */
+static void blame_words(const struct record_options *o, struct sbuf *blame)
+{
+	static const char *const side[] = { "host", "GUEST=SEL" };
+	_cleanup_(sbuf_free) struct sbuf naming = { 0 };
+
+	sbuf_add(&naming, "kvmft blame");
+	for (size_t i = 0; i < ARRAY_SIZE(side); i++) {
+		_cleanup_(sbuf_free) struct sbuf path = { 0 };
+
+		sbuf_addf(&path, "%s/%s", o->c.output ? o->c.output : SIDES_DEFAULT, side[i]);
+		sbuf_addc(&naming, ' ');
+		sbuf_add_word(&naming, path.s ? path.s : "");
+	}
+	sbuf_add(blame, "'kvmft record' blame -q --no-pager --top 3 --naming ");
+	sbuf_add_word(blame, naming.s ? naming.s : "");
+	sbuf_addf(blame, " %s %s --", says_when(o->blame_options) ? "" : "--last 1s",
+		  o->blame_options ? o->blame_options : "");
+}
+
 static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_err *err)
 {
 	bool shown = !o->c.quiet && !argv[0] && isatty(STDERR_FILENO);
@@ -182,15 +202,7 @@ static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_
 	if (o->blame && !o->c.flight)
 		return err_usage(err, "option --blame needs --flight-recorder");
 	if (o->blame) {
-		const char *to = o->c.output;
-
-		if (!to || strpbrk(to, "'\"\\ "))
-			to = "SESSION";
-		sbuf_addf(&blame,
-			  "'kvmft record' blame -q --no-pager --top 3 --naming 'kvmft blame %s/host "
-			  "%s/GUEST=SEL' %s %s --",
-			  to, to, says_when(o->blame_options) ? "" : "--last 1s",
-			  o->blame_options ? o->blame_options : "");
+		blame_words(o, &blame);
 		if (blame.error)
 			return err_set(err, ENOMEM, "out of memory");
 		o->sides.after_snapshot = blame.s;
@@ -282,7 +294,7 @@ static int record_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (o->sides.guests.n)
 		return record_sides_cmd(o, argv, err);
 	if (o->sides.events.n || o->sides.options.n || o->sides.command || o->sides.push ||
-	    o->blame)
+	    o->sides.timeout.set || o->blame)
 		return err_usage(err, "options for guests go with --guest NAME");
 	return record_here(&o->c, argc, argv, err);
 }

@@ -37,6 +37,14 @@ static int not_begun(struct sides *x, struct side *s)
 				"%s: there is no kvmft, or no such command (%s): --push brings a "
 				"static one",
 				s->name, s->last);
+	if (s->late)
+		return err_set(x->err, ETIMEDOUT,
+			       "%s: does not record: %s, and then nothing came from there%s%s; "
+			       "--guest-timeout allows more time",
+			       s->name,
+			       s->spec->agent ? "its agent was asked to run kvmft"
+					      : "its command was started",
+			       s->last[0] ? "; last was said: " : "", s->last);
 	err_set(x->err, EIO, "%s: does not record: %s", s->name,
 		s->last[0] ? s->last : s->err.text);
 	/* Where its command passes that on. */
@@ -174,6 +182,7 @@ static void guest_exit(struct side *s)
 
 static int result(struct sides *x)
 {
+	_cleanup_(sbuf_free) struct sbuf path = { 0 }, word = { 0 };
 	const struct side *host = &x->side[0];
 	int worst = KVMFT_OK;
 
@@ -195,14 +204,14 @@ static int result(struct sides *x)
 		*x->err = host->err;
 		return host->ret;
 	}
+	sbuf_add_mem(&path, x->shown, MAX(strlen(x->shown), (size_t)1) - 1);
+	sbuf_add_word(&word, path.s ? path.s : "");
 	if (x->snapshots.words.n && !x->snapshots.ever)
 		x->note("--blame: no trigger came, and no snapshot was asked for; for the end: "
-			"kvmft blame --last 1s %.*s",
-			(int)strlen(x->shown) - 1, x->shown);
+			"kvmft blame --last 1s %s", word.s ? word.s : "");
 	if (!x->host->quiet)
-		x->note("%.*s: %zu sides (%s): kvmft merge %.*s", (int)strlen(x->shown) - 1,
-			x->shown, x->n, x->why ? x->why : "error", (int)strlen(x->shown) - 1,
-			x->shown);
+		x->note("%s: %zu sides (%s): kvmft merge %s", path.s ? path.s : "", x->n,
+			x->why ? x->why : "error", word.s ? word.s : "");
 	return worst;
 }
 

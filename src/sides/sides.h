@@ -84,9 +84,11 @@ struct side {
 	struct stream_news news;
 	struct record_progress progress;
 	bool live, command_done, stalled, killed;
+	bool late; /* it was not waited for any longer */
 	bool owes; /* its ring, since all were asked for theirs */
 	int ret, exit_code;
 	struct kvmft_err err;
+	uint64_t begun; /* util_now_ns() when it was started */
 	uint64_t since; /* util_now_ns() of the last byte, and of the order to stop */
 	uint32_t vm_pid; /* VMM of the VM that it is known to be; 0: unknown, or gone and
 			  * reported */

@@ -8,13 +8,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define DEFAULT_NAME "kvmft.data"
-
 /* ---- the directory ---- */
 
 int sides_make_dir(struct sides *x)
 {
-	const char *path = x->host->output ? x->host->output : DEFAULT_NAME;
+	const char *path = x->host->output ? x->host->output : SIDES_DEFAULT;
 	struct sbuf shown = { 0 };
 
 	x->parent = capw_parent_open(path, &x->base, x->err);
@@ -211,7 +209,7 @@ int sides_start_guest(struct sides *x, struct side *s)
 		return ret;
 	}
 	s->to = in[1];
-	s->since = util_now_ns();
+	s->since = s->begun = util_now_ns();
 	ret = start_transport(x, s, in[0], out[1]);
 	close(in[0]);
 	close(out[1]);

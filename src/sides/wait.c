@@ -12,6 +12,8 @@
 
 #define STALL_NS (10 * SIDES_SECOND) /* of a guest that was told to end */
 #define MOVED_NS (2 * SIDES_SECOND)  /* by then, what a guest sent before its VM went has arrived */
+#define BEGIN_NS (60 * SIDES_SECOND) /* of a guest that is to begin */
+#define BEGIN_MAX 10u /* times that long, of one that goes on sending without beginning */
 #define LEAVE_NS (5 * SIDES_SECOND)  /* ... of our own process, when that one is gone */
 
 static void tell_last(struct sides *x, struct side *s)
@@ -247,6 +249,23 @@ static void look_for_vm(struct sides *x, struct side *s, uint64_t now)
 	s->vm_pid = 0;
 }
 
+/* It was started, and nothing says yet that it records. */
+static void wait_for_begin(struct sides *x, struct side *s, uint64_t now)
+{
+	uint64_t limit = x->c->timeout.set ? x->c->timeout.v : BEGIN_NS, since = now - s->since;
+
+	if (limit && (since >= limit || (now - s->begun) / BEGIN_MAX >= limit)) {
+		s->late = true;
+		give_up(s);
+	} else if (since >= SIDES_SECOND && since / SIDES_SECOND % 10 == 0) {
+		tell_last(x, s);
+		x->note("waiting for %s to begin: %s, and nothing has come from there%s", s->name,
+			s->spec->agent ? "its agent was asked to run kvmft"
+				       : "its command was started",
+			s->news.bytes ? " since" : "");
+	}
+}
+
 static void look_at(struct sides *x, struct side *s, uint64_t now)
 {
 	uint64_t since = now - s->since;
@@ -264,10 +283,8 @@ static void look_at(struct sides *x, struct side *s, uint64_t now)
 		x->note("%s: has sent nothing for 10 s, and was told to end: it is given up",
 			s->name);
 		give_up(s);
-	} else if (s->state != SIDE_ENDED && !s->live && since >= SIDES_SECOND &&
-		   since / SIDES_SECOND % 10 == 0) {
-		tell_last(x, s);
-		x->note("waiting for %s to begin", s->name);
+	} else if (s->spec && s->state != SIDE_ENDED && !s->live && !s->killed) {
+		wait_for_begin(x, s, now);
 	}
 }
 

@@ -152,6 +152,24 @@ void sbuf_add_csv(struct sbuf *b, const char *text)
 		sbuf_add(b, text);
 }
 
+void sbuf_add_word(struct sbuf *b, const char *text)
+{
+	static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				    "_./:@%+=,-";
+
+	if (*text && !text[strspn(text, plain)]) {
+		sbuf_add(b, text);
+		return;
+	}
+	sbuf_addc(b, '\'');
+	for (; *text; text++)
+		if (*text == '\'')
+			sbuf_add(b, "'\\''");
+		else
+			sbuf_addc(b, *text);
+	sbuf_addc(b, '\'');
+}
+
 void sbuf_reset(struct sbuf *b)
 {
 	b->len = 0;

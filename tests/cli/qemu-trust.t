@@ -4,6 +4,13 @@
 # Somebody else on this machine wants root, who looks for QEMUs, to speak to a socket, or to open a
 # file, that he himself may not. Processes by tests/tools/fakevmm.c.
 
+# Other QEMUs of this machine are none of its business: it has its own list of processes.
+alone="unshare --pid --fork --mount-proc --kill-child"
+if [ -z "$KVMFT_ALONE" ] && $alone true 2>/dev/null; then
+	export KVMFT_ALONE=1
+	exec $alone sh "$0"
+fi
+
 . "$(dirname "$0")/lib.sh"
 
 tools=${KVMFT_TOOLS:-$top/build/tests/tools}

@@ -171,6 +171,23 @@ static void test_csv(void **state __unused_arg)
 	sbuf_free(&b);
 }
 
+static void test_word(void **state __unused_arg)
+{
+	static const char *const words[][2] = {
+		{ "", "''" }, { "/run/a-b_c.1,2+3=4@5%6:7", "/run/a-b_c.1,2+3=4@5%6:7" },
+		{ "my run", "'my run'" }, { "$(id)", "'$(id)'" }, { "it's", "'it'\\''s'" },
+		{ "a\\b", "'a\\b'" }, { "~", "'~'" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		struct sbuf b = { 0 };
+
+		sbuf_add_word(&b, words[i][0]);
+		assert_string_equal(b.s, words[i][1]);
+		sbuf_free(&b);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -182,6 +199,7 @@ int main(void)
 		cmocka_unit_test(test_overflow_sticks),
 		cmocka_unit_test(test_take),
 		cmocka_unit_test(test_csv),
+		cmocka_unit_test(test_word),
 	};
 
 	return cmocka_run_group_tests_name("util/sbuf", tests, NULL, NULL);
