@@ -17,6 +17,8 @@
 #include <string.h>
 
 #define ROOM_ALL     (4u << 20) /* of all rings of a capture */
+/* ... of hundreds of CPUs, which get a buffer each; in parts each would be unpacked several times */
+#define ROOM_MANY    (11u << 20)
 #define SLOTS_MAX    16u
 #define SLOTS_MIN    3u /* one in use, one ready, one that is filled */
 #define READS_BEFORE 3u
@@ -167,13 +169,13 @@ static struct cap_ahead *ahead_of(const struct capture *c)
 int capture_chunks_open(const struct capture *c, const struct cap_stream *s,
 			struct cap_chunks **out)
 {
-	uint64_t size = 0, room = ROOM_ALL / MAX(c->nstream, (size_t)1);
+	uint64_t size = 0, n = MAX(c->nstream, (size_t)1);
 	struct cap_ahead *a;
 	struct cap_chunks *k;
 
 	*out = NULL;
 	for (size_t i = 0; i < s->next; i++) {
-		if (!s->ext[i].packed || s->ext[i].len > room)
+		if (!s->ext[i].packed || s->ext[i].len > ROOM_MANY / n)
 			return 0;
 		size = MAX(size, s->ext[i].len);
 	}
@@ -186,9 +188,9 @@ int capture_chunks_open(const struct capture *c, const struct cap_stream *s,
 	*k = (struct cap_chunks){ .c = c,
 				  .s = s,
 				  .size = size,
-				  .nslot = (size_t)MIN(room / size, (uint64_t)SLOTS_MAX),
+				  .nslot = (size_t)MIN(ROOM_ALL / n / size, (uint64_t)SLOTS_MAX),
 				  .alone = true };
-	k->nslot = MIN(k->nslot, s->next);
+	k->nslot = MIN(MAX(k->nslot, (size_t)1), s->next);
 	k->mem = malloc((size_t)(k->nslot * size));
 	if (!k->mem) {
 		free(k);
