@@ -303,6 +303,10 @@ static int read_block(struct td *t, struct scan *s, size_t i, uint64_t *off)
 		*off = end;
 		return whole ? 0 : -ENODATA;
 	}
+	if (whole && block[i].read == td_kallsyms && td_kallsyms_later(t, *off, end - *off, 0)) {
+		*off = end;
+		return 0;
+	}
 	/* At least the word that says whether there is such a block. */
 	ret = td_load(t, *off, MAX(end - *off, (uint64_t)WORD), &data, &len);
 	if (ret)

@@ -126,19 +126,21 @@ static int kallsyms_load(struct capture *c, const struct cap_later *at)
 	return ret ? ret : td_kallsyms(&t, &cur);
 }
 
-/* Only noted, if the file has all of it. */
-static bool read_later(struct td *t, const struct section *s)
+bool td_kallsyms_later(struct td *t, uint64_t off, uint64_t size, uint16_t flags)
 {
-	if (s->id != TD_KALLSYMS || s->off > t->size || s->size > t->size - s->off ||
-	    s->size > CAPTURE_MAX_META || (s->flags & PACKED && !t->compressed) ||
-	    take_meta(t, s->size))
+	if (!t->c->is_tracedat || off > t->size || size > t->size - off || size > CAPTURE_MAX_META)
 		return false;
 	if (!cap_priv(t->c)->kallsyms.load)
-		cap_priv(t->c)->kallsyms = (struct cap_later){ .load = kallsyms_load,
-							       .off = s->off, .size = s->size,
-							       .file = t->size, .flags = s->flags,
-							       .swap = t->swap };
+		cap_priv(t->c)->kallsyms = (struct cap_later){ .load = kallsyms_load, .off = off,
+							       .size = size, .file = t->size,
+							       .flags = flags, .swap = t->swap };
 	return true;
+}
+
+static bool read_later(struct td *t, const struct section *s)
+{
+	return s->id == TD_KALLSYMS && (!(s->flags & PACKED) || t->compressed) &&
+	       !take_meta(t, s->size) && td_kallsyms_later(t, s->off, s->size, s->flags);
 }
 
 static int section_read(struct td *t, const struct section *s)
