@@ -251,7 +251,7 @@ void blame_exit_over(const struct blame *b, struct blame_spike *s)
 	note_rip(s, v);
 	halt_over(b, s, v);
 	for (unsigned int k = 0; k < ARRAY_SIZE(s->in_exit); k++) {
-		if (s->in_exit[k] && k < 2)
+		if (k < 2 && s->in_exit[k])
 			in_kernel(b, s, v, k & 1, s->in_exit[k]);
 		else if (s->in_exit[k])
 			in_vmm(b, s, v, k & 1, s->in_exit[k]);

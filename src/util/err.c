@@ -11,10 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TEXT_MAX sizeof(((struct kvmft_err *)NULL)->text) /* err itself may be NULL */
+
 static __printf(3, 0) void err_fill(struct kvmft_err *err, int code, const char *fmt, va_list ap)
 {
 	/* Not straight into err->text: callers add context with "%s: ...", err->text. */
-	char text[sizeof(err->text)];
+	char text[TEXT_MAX];
 
 	if (!err)
 		return;
@@ -45,7 +47,7 @@ int err_set(struct kvmft_err *err, int errnum, const char *fmt, ...)
 
 int err_why(struct kvmft_err *err, int errnum, const char *fmt, ...)
 {
-	char what[sizeof(err->text)];
+	char what[TEXT_MAX];
 	va_list ap;
 
 	if (!errnum)
