@@ -8,7 +8,7 @@
 
 nics="-netdev hubport,id=near,hubid=0 -device e1000e,netdev=near,romfile="
 nics="$nics -netdev hubport,id=far,hubid=0 -device virtio-net-pci,netdev=far,romfile="
-rig net --timeout "${RIG_TIMEOUT:-500}" --env "NET_GUESTS=nic nicq mq seg" --host-qemu "$nics"
+rig net --timeout "${RIG_TIMEOUT:-900}" --env "NET_GUESTS=nic nicq mq seg" --host-qemu "$nics"
 if ! command -v python3 >/dev/null; then
 	skip "packets against their numbers" "python3 is not installed"
 	finish

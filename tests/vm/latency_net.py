@@ -107,7 +107,7 @@ def stream(doc, table, sent, received, offset, khz, percent, timeline):
     place = 0
     with open(timeline, encoding="ascii", errors="replace") as f:
         for line in f:
-            m = re.match(r"(\S+) .*\]  *(\d+)  net:net_dev_start_xmit: dev=(\S+) .* len=(\d+) ", line)
+            m = re.match(r"(\S+) .*\]  *(\d+)  net:net_dev_start_xmit: dev=(\S+) .* protocol=0x0800 .* len=(\d+) ", line)
             if not m or (m[1] == "host") != to_guest or not m[3].startswith("tap" if to_guest else "e"):
                 continue
             time, size = int(m[2]), int(m[4])
