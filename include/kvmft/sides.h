@@ -23,7 +23,7 @@ struct sides_config {
 	const char *command;	 /* words of the program to run in the guests; NULL = none */
 	const char *push_file;	 /* a static kvmft; NULL = found beside this one */
 	bool push;
-	struct opt_u64 timeout; /* a guest that sends nothing for that long does not begin; 0: never */
+	struct opt_u64 timeout; /* of a guest that sends nothing before it records; 0: never */
 	bool flight; /* of all sides: when one writes out its ring, the others do */
 	struct opt_u64 before; /* ... which must reach back this far, ns */
 	/*

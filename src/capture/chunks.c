@@ -17,7 +17,7 @@
 #include <string.h>
 
 #define ROOM_ALL     (4u << 20) /* of all rings of a capture */
-/* ... of hundreds of CPUs, which get a buffer each; in parts each would be unpacked several times */
+/* ... of hundreds of CPUs: in parts of less each chunk would be unpacked several times */
 #define ROOM_MANY    (11u << 20)
 #define SLOTS_MAX    16u
 #define SLOTS_MIN    3u /* one in use, one ready, one that is filled */

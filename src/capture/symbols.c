@@ -22,7 +22,10 @@ static int open_symbols(struct capture *c, struct ksyms *k, int fd, uint64_t siz
 	uint64_t bad;
 	int ret = ksyms_open(k, fd, size, damaged, c, &bad);
 
-	if (ret == -EBADMSG)
+	if (ret == -EBADMSG && !bad)
+		cap_note(c, CAP_SYMBOLS
+			 " is not in the format that this kvmft reads: no symbol is used");
+	else if (ret == -EBADMSG)
 		cap_note(c, CAP_SYMBOLS " is damaged at byte %" PRIu64 ": no symbol is used", bad);
 	if (ret)
 		return ret == -EBADMSG ? 0 : ret;

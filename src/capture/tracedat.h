@@ -67,8 +67,8 @@ int td_read_v6(struct td *t, uint64_t off) __must_check;
 int td_read_blocks(struct td *t, size_t n, uint64_t *off) __must_check;
 /* tracedat_v7.c */
 /*
- * Only notes where kallsyms is: flags and bytes of a section of v7, of which v6 has the same without
- * flags. False: it has to be read now, as the file lacks some of it.
+ * Only notes where kallsyms is: flags and bytes of a section of v7; v6 has the same without flags.
+ * False: it has to be read now, as the file lacks some of it.
  */
 bool td_kallsyms_later(struct td *t, uint64_t off, uint64_t size, uint16_t flags);
 int td_read_v7(struct td *t, uint64_t off) __must_check;

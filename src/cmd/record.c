@@ -169,7 +169,7 @@ static bool says_when(const char *options)
 			   strstr(options, "--to "));
 }
 
-/* The command that is run when all have written out their rings, and how it says that a VM is named. */
+/* The command that is run when all have written out their rings, and its words for a named VM. */
 static void blame_words(const struct record_options *o, struct sbuf *blame)
 {
 	static const char *const side[] = { "host", "GUEST=SEL" };

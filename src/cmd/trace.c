@@ -209,7 +209,8 @@ static int check_alone(const struct trace_opts *o, struct kvmft_err *err)
 		bool set;
 	} option[] = {
 		{ "guest-events", o->sides.events.n }, { "guest-options", o->sides.options.n },
-		{ "guest-timeout", o->sides.timeout.set }, { "push", o->sides.push }, { "push-file", o->sides.push_file },
+		{ "guest-timeout", o->sides.timeout.set }, { "push", o->sides.push },
+		{ "push-file", o->sides.push_file },
 		{ "delay", o->delay.set }, { "tsc-offset", o->tsc_offset.set },
 		{ "tsc-ratio", o->tsc_ratio }, { "tsc-khz", o->khz.set },
 		{ "side", o->side.n }, { "vcpu", o->vcpu.n },

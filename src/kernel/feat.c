@@ -256,7 +256,7 @@ static const struct feat feat[] = {
 	  "run as root, or sysctl kernel.dmesg_restrict=0", probe_log },
 	{ "uprobes", "probes in QEMU", 0, HOST, "uprobe_events",
 	  KERNEL_OPTION("CONFIG_UPROBE_EVENTS"), NULL },
-	{ "hist-triggers", "kvmft exits: counting in the kernel", 0, HOST, "README",
+	{ "hist-triggers", "kvmft exits and stuck: counting in the kernel", 0, HOST, "README",
 	  KERNEL_OPTION("CONFIG_HIST_TRIGGERS; without it kvmft counts by itself"), probe_hist },
 	{ "stacktrace", "kernel stacks at events: kvmft record --stacks", 0, BOTH,
 	  "events/ftrace/kernel_stack", KERNEL_OPTION("CONFIG_STACKTRACE"), probe_stacktrace },

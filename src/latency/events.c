@@ -66,7 +66,7 @@ static const struct lat_event {
 struct decoded {
 	enum event_role kind; /* EV_NONE: not ours */
 	unsigned int n;	      /* of field[] */
-	uint32_t plain;	      /* a record of this length has them all, as fmt_number() reads; 0: none */
+	uint32_t plain;	      /* a record so long has all, as fmt_number() reads; 0: none */
 	struct fmt_field field[LAT_FIELDS], text;
 };
 

@@ -335,12 +335,12 @@ int lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t)
 	int ret = 0;
 
 	for (unsigned int w = 0; w < ARRAY_SIZE(v->next) && w * 64 < v->numbers; w++) {
+		struct irq_chain *chain = v->chain + w * 64;
 		uint64_t due = v->next[w];
 
 		v->next[w] = 0;
 		for (; due && !ret; due &= due - 1)
-			ret = chain_entered(l, v, &v->chain[w * 64 + (unsigned int)__builtin_ctzll(due)],
-					    t);
+			ret = chain_entered(l, v, &chain[__builtin_ctzll(due)], t);
 	}
 	return ret;
 }

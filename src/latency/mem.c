@@ -246,8 +246,9 @@ static bool protects(const struct mem_spte *e)
 {
 	uint64_t gone = e->old & ~e->now;
 
-	return spte_leaf(e->old, e->level) && spte_leaf(e->now, e->level) && !spte_watched(e->now) &&
-	       SPTE_PFN(e->old) == SPTE_PFN(e->now) && (gone & SPTE_WRITABLE || gone == SPTE_DIRTY);
+	if (!spte_leaf(e->old, e->level) || !spte_leaf(e->now, e->level) || spte_watched(e->now))
+		return false;
+	return SPTE_PFN(e->old) == SPTE_PFN(e->now) && (gone & SPTE_WRITABLE || gone == SPTE_DIRTY);
 }
 
 static int spte(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)

@@ -75,8 +75,8 @@ struct mem_spte {
 };
 
 /*
- * What was seen of a vCPU since its exit. Zero: nothing. An exit clears what comes before begin; the
- * rest is set before that says that it is.
+ * What was seen of a vCPU since its exit. Zero: nothing. An exit clears what comes before begin;
+ * the rest is set before that says that it is.
  */
 struct mem_stall {
 	bool open, fault, device;

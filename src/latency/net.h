@@ -138,8 +138,7 @@ struct net_task {
 	bool by_woken;
 	/* a raw socket of IPv4 (fd + 1), length of its answers, how many since it was empty */
 	uint32_t raw, expect, came;
-	uint32_t
-		takes; /* the first queue (+ 1) of a tap that it takes from, as a VMM's or vhost's */
+	uint32_t takes; /* the first queue (+ 1) of a tap that it takes from; VMM or vhost */
 };
 
 /* One kernel: the host, or a guest. */

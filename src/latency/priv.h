@@ -181,7 +181,7 @@ struct lat {
 	struct hostmap *map;
 	struct lat_opts o;			/* want: except what is left out */
 	const char *left_out[LAT_KINDS];	/* what that lacks */
-	bool chains; /* interrupts, and what they end, are followed: not for states, mem, sched alone */
+	bool chains; /* interrupts are followed: not for states, mem, sched alone */
 	uint64_t khz; /* of the host's TSC; 0: not known */
 	struct lat_decoder **dec; /* by source */
 	size_t nsrc;

@@ -18,7 +18,8 @@
  * 	what must be said of all times, if anything must
  *
  * Arrows follow an interrupt: the vCPU's APIC accepts it, the host injects it, the guest's handler
- * begins; or a line of the vCPU's GIC goes up, and the handler begins. Events of QEMU's own traces, which have no CPU, are instants on tracks of their threads.
+ * begins; or a line of the vCPU's GIC goes up, and the handler begins. Events of
+ * QEMU's own traces, which have no CPU, are instants on tracks of their threads.
  */
 #include "perfetto.h"
 

@@ -287,70 +287,71 @@ static void test_print_like_kernel(void **state __unused_arg)
 	"\tfield:u16 a[2];\toffset:32;\tsize:4;\tsigned:0;\n\nprint fmt: "
 
 /* The conversions of C, with b = -3, u = 7, s = -9, l = INT64_MIN, a = { 11, 22 }. */
+static const struct {
+	const char *print, *want;
+} arithmetic[] = {
+	{ "\"%d %lld\", REC->s / 2, REC->l / 0x10", "-4 -576460752303423488" },
+	{ "\"%d %d\", REC->s % 4, REC->s >> 1", "-1 -5" },
+	{ "\"%d %d\", REC->s < REC->u, REC->b < 7", "0 1" }, /* int against u32, int */
+	{ "\"%d %d\", REC->l < REC->u, REC->b < REC->s", "1 0" },
+	{ "\"%llx\", (u64)REC->s", "fffffffffffffff7" },
+	/* what prints of system calls have: the number itself, in another type of its size */
+	{ "\"%08lx %lx\", (unsigned long)REC->l, (unsigned long)REC->l",
+	  "8000000000000000 8000000000000000" },
+	{ "\"%lu %ld\", (unsigned long)REC->l, (unsigned long)REC->l",
+	  "9223372036854775808 -9223372036854775808" },
+	{ "\"%d %u %x\", (int)REC->u, (u32)REC->s, (u32)REC->s", "7 4294967287 fffffff7" },
+	{ "\"%ld %lu\", (s32)REC->u, (u32)REC->s", "7 4294967287" },
+	{ "\"%ps;\", (void *)REC->l", "0x8000000000000000;" },
+	{ "\"%08lx %02lx\", (unsigned long)REC->u, (unsigned long)REC->u", "00000007 07" },
+	{ "\"%llx\", (unsigned long long)(u32)REC->s", "fffffff7" },
+	{ "\"%lld\", (long long)(REC->u - 8)", "4294967295" },
+	{ "\"%llx\", (u64)(s8)(REC->u + 0xf8)", "ffffffffffffffff" },
+	{ "\"%llx %llx\", (u64)(~REC->b), (u64)(~REC->u)", "2 fffffff8" },
+	{ "\"%d %d\", !REC->b, -REC->b", "0 3" },
+	{ "\"%d %d\", REC->u & (1 | 4 | 8), REC->u * (REC->s + 2)", "5 -49" },
+	{ "\"%d %d\", 2 * 3 + 4 * 5, 1 << 2 + 1 == 8 && 1 | 6 & 3", "26 1" },
+	{ "\"%d %d\", REC->u - 3 - 2, 7 - 3 + 2", "2 6" },
+	{ "\"%d %d\", 64 / 4 / 2 * 3, (REC->u - 8) * 2", "24 -2" },
+	{ "\"%d %d\", 1 + 2 * 3 - 4, 7 - 2 * 3 - 4", "3 -3" },
+	{ "\"%d %d\", 2 * 3 + 4 * 5, 1 << 3 == 8 && 1 | 6 & 3", "26 1" },
+	{ "\"%d %d\", REC->u + 1 + 2 > 10 ? 4 : 5, REC->u || REC->b == 2 ? 1 : 2", "5 1" },
+	{ "\"%s\", 1 < 2 ? REC->u == 1 ? \"a\" : \"b?:,)\" : \"c\"", "b?:,)" },
+	{ "\"%d\", (int)(void *)(unsigned long)REC->u-1-1", "5" },
+	{ "\"%d\", 2 * (1 + (3 - (2 + REC->b))) - (REC->u - 6)", "9" },
+	{ "\"%lld\", REC->l / (REC->b + 2)", "-9223372036854775808" },
+	{ "\"%d\", REC->u / (REC->b + 3)", "0" },
+	{ "\"%s\", REC->s > 0 ? \"a\" : REC->b > 0 ? \"b\" : REC->u > 6 ? \"c\" : \"d\"", "c" },
+	{ "\"%d\", REC->s < 0 ? REC->u < 6 ? 1 : 2 : 3", "2" },
+	{ "\"%s\", REC->b == -3 ? \"y\" : (REC->b ? \"n\" : \"-\")", "y" },
+	{ "\"%s\", __print_symbolic(REC->b, { -2, \"two\" }, { -3, \"three\" })", "three" },
+	{ "\"%s\", __print_symbolic(REC->b + 2, { NAME, \"x\" })", "0xffffffffffffffff" },
+	{ "\"%s\", __print_symbolic(REC->u, { 1, \"x\" }, { }, { 7, \"y\" })", "0x7" },
+	/* enums that kernels leave there */
+	{ "\"%s\", __print_symbolic(REC->u - 6, {VDSO_CLOCKMODE_NONE, \"none\"}, "
+	  "{VDSO_CLOCKMODE_TSC, \"tsc\"})", "tsc" },
+	{ "\"%s\", __print_symbolic(REC->u - 7, {VCLOCK_NONE, \"none\"}, "
+	  "{VCLOCK_TSC, \"tsc\"})", "none" },
+	{ "\"[%s]\", __print_flags(REC->u - 7, \"|\", { NAME, \"x\" })", "[]" },
+	{ "\"%s\", __print_flags(REC->u, \"|\", { 3, \"x\" }, { 1, \"y\" })", "x|0x4" },
+	/* libtraceevent 1.7.1 crashes on these as they stand */
+	{ "\"%d\", REC->u ? REC->a[0] : REC->a[1]", "11" },
+	{ "\"%d %d\", !REC->u ? 1 : REC->a[1] + 1, !REC->u ? 1 : 2 * REC->a[1]", "23 44" },
+	{ "\"%d\", !REC->u ? 1 : !REC->u ? 2 : -REC->a[0]", "-11" },
+	/* it binds what follows an operand with a sign to the sign, or turns it round */
+	{ "\"%d %d\", !!REC->u == 2, !!REC->u & 6", "0 0" },
+	{ "\"%d %d\", 2 * -REC->b + 1, - -REC->b - 1", "7 -4" },
+	{ "\"%d %d\", ~-REC->b + 1, 8 / -REC->b * 2", "-3 4" },
+	{ "\"%d\", REC->a[REC->u - 6] + REC->a[(0)]", "33" },
+	{ "\"%d\", __builtin_expect(REC->u == 7, 1) ? 2 : 3", "2" },
+	{ "\"%llx\", 1 << 31", "ffffffff80000000" },
+	/* an event is one line */
+	{ "\"seq:%u\\tcontext:%d\\n\", REC->u, REC->b", "seq:7 context:-3" },
+	{ "\"%u \\n%u \\n\\n\", REC->u, REC->u", "7  7 " },
+};
+
 static void test_arithmetic(void **state __unused_arg)
 {
-	static const struct {
-		const char *print, *want;
-	} list[] = {
-		{ "\"%d %lld\", REC->s / 2, REC->l / 0x10", "-4 -576460752303423488" },
-		{ "\"%d %d\", REC->s % 4, REC->s >> 1", "-1 -5" },
-		{ "\"%d %d\", REC->s < REC->u, REC->b < 7", "0 1" }, /* int against u32, int */
-		{ "\"%d %d\", REC->l < REC->u, REC->b < REC->s", "1 0" },
-		{ "\"%llx\", (u64)REC->s", "fffffffffffffff7" },
-		/* what prints of system calls have: the number itself, in another type of its size */
-		{ "\"%08lx %lx\", (unsigned long)REC->l, (unsigned long)REC->l",
-		  "8000000000000000 8000000000000000" },
-		{ "\"%lu %ld\", (unsigned long)REC->l, (unsigned long)REC->l",
-		  "9223372036854775808 -9223372036854775808" },
-		{ "\"%d %u %x\", (int)REC->u, (u32)REC->s, (u32)REC->s", "7 4294967287 fffffff7" },
-		{ "\"%ld %lu\", (s32)REC->u, (u32)REC->s", "7 4294967287" },
-		{ "\"%ps;\", (void *)REC->l", "0x8000000000000000;" },
-		{ "\"%08lx %02lx\", (unsigned long)REC->u, (unsigned long)REC->u", "00000007 07" },
-		{ "\"%llx\", (unsigned long long)(u32)REC->s", "fffffff7" },
-		{ "\"%lld\", (long long)(REC->u - 8)", "4294967295" },
-		{ "\"%llx\", (u64)(s8)(REC->u + 0xf8)", "ffffffffffffffff" },
-		{ "\"%llx %llx\", (u64)(~REC->b), (u64)(~REC->u)", "2 fffffff8" },
-		{ "\"%d %d\", !REC->b, -REC->b", "0 3" },
-		{ "\"%d %d\", REC->u & (1 | 4 | 8), REC->u * (REC->s + 2)", "5 -49" },
-		{ "\"%d %d\", 2 * 3 + 4 * 5, 1 << 2 + 1 == 8 && 1 | 6 & 3", "26 1" },
-		{ "\"%d %d\", REC->u - 3 - 2, 7 - 3 + 2", "2 6" },
-		{ "\"%d %d\", 64 / 4 / 2 * 3, (REC->u - 8) * 2", "24 -2" },
-		{ "\"%d %d\", 1 + 2 * 3 - 4, 7 - 2 * 3 - 4", "3 -3" },
-		{ "\"%d %d\", 2 * 3 + 4 * 5, 1 << 3 == 8 && 1 | 6 & 3", "26 1" },
-		{ "\"%d %d\", REC->u + 1 + 2 > 10 ? 4 : 5, REC->u || REC->b == 2 ? 1 : 2", "5 1" },
-		{ "\"%s\", 1 < 2 ? REC->u == 1 ? \"a\" : \"b?:,)\" : \"c\"", "b?:,)" },
-		{ "\"%d\", (int)(void *)(unsigned long)REC->u-1-1", "5" },
-		{ "\"%d\", 2 * (1 + (3 - (2 + REC->b))) - (REC->u - 6)", "9" },
-		{ "\"%lld\", REC->l / (REC->b + 2)", "-9223372036854775808" },
-		{ "\"%d\", REC->u / (REC->b + 3)", "0" },
-		{ "\"%s\", REC->s > 0 ? \"a\" : REC->b > 0 ? \"b\" : REC->u > 6 ? \"c\" : \"d\"", "c" },
-		{ "\"%d\", REC->s < 0 ? REC->u < 6 ? 1 : 2 : 3", "2" },
-		{ "\"%s\", REC->b == -3 ? \"y\" : (REC->b ? \"n\" : \"-\")", "y" },
-		{ "\"%s\", __print_symbolic(REC->b, { -2, \"two\" }, { -3, \"three\" })", "three" },
-		{ "\"%s\", __print_symbolic(REC->b + 2, { NAME, \"x\" })", "0xffffffffffffffff" },
-		{ "\"%s\", __print_symbolic(REC->u, { 1, \"x\" }, { }, { 7, \"y\" })", "0x7" },
-		/* enums that kernels leave there */
-		{ "\"%s\", __print_symbolic(REC->u - 6, {VDSO_CLOCKMODE_NONE, \"none\"}, "
-		  "{VDSO_CLOCKMODE_TSC, \"tsc\"})", "tsc" },
-		{ "\"%s\", __print_symbolic(REC->u - 7, {VCLOCK_NONE, \"none\"}, "
-		  "{VCLOCK_TSC, \"tsc\"})", "none" },
-		{ "\"[%s]\", __print_flags(REC->u - 7, \"|\", { NAME, \"x\" })", "[]" },
-		{ "\"%s\", __print_flags(REC->u, \"|\", { 3, \"x\" }, { 1, \"y\" })", "x|0x4" },
-		/* libtraceevent 1.7.1 crashes on these as they stand */
-		{ "\"%d\", REC->u ? REC->a[0] : REC->a[1]", "11" },
-		{ "\"%d %d\", !REC->u ? 1 : REC->a[1] + 1, !REC->u ? 1 : 2 * REC->a[1]", "23 44" },
-		{ "\"%d\", !REC->u ? 1 : !REC->u ? 2 : -REC->a[0]", "-11" },
-		/* it binds what follows an operand with a sign to the sign, or turns it round */
-		{ "\"%d %d\", !!REC->u == 2, !!REC->u & 6", "0 0" },
-		{ "\"%d %d\", 2 * -REC->b + 1, - -REC->b - 1", "7 -4" },
-		{ "\"%d %d\", ~-REC->b + 1, 8 / -REC->b * 2", "-3 4" },
-		{ "\"%d\", REC->a[REC->u - 6] + REC->a[(0)]", "33" },
-		{ "\"%d\", __builtin_expect(REC->u == 7, 1) ? 2 : 3", "2" },
-		{ "\"%llx\", 1 << 31", "ffffffff80000000" },
-		/* an event is one line */
-		{ "\"seq:%u\\tcontext:%d\\n\", REC->u, REC->b", "seq:7 context:-3" },
-		{ "\"%u \\n%u \\n\\n\", REC->u, REC->u", "7  7 " },
-	};
 	uint8_t data[36] = { 0 };
 	struct rec rec = { .data = data, .len = sizeof(data), .id = 60001 };
 	size_t i;
@@ -361,20 +362,20 @@ static void test_arithmetic(void **state __unused_arg)
 	enc_put(data + 24, false, (uint64_t)INT64_MIN, 8);
 	enc_put(data + 32, false, 11, 2);
 	enc_put(data + 34, false, 22, 2);
-	for (i = 0; i < ARRAY_SIZE(list); i++) {
+	for (i = 0; i < ARRAY_SIZE(arithmetic); i++) {
 		struct capture c = { .long_size = 8 };
 		struct sbuf text = { 0 }, out = { 0 };
 		struct fmt *f;
 
-		sbuf_addf(&text, "%s%s\n", ARITHMETIC, list[i].print);
+		sbuf_addf(&text, "%s%s\n", ARITHMETIC, arithmetic[i].print);
 		add_format(&c, "t", "sums", text.s);
 		f = load(&c);
 		if (!fmt_has_plan(fmt_by_id(f, 60001)))
-			print_error("no plan: %s\n", list[i].print);
+			print_error("no plan: %s\n", arithmetic[i].print);
 		fmt_print(f, fmt_by_id(f, 60001), &rec, &out);
-		if (strcmp(out.s, list[i].want))
-			print_error("%s\n", list[i].print);
-		assert_string_equal(out.s, list[i].want);
+		if (strcmp(out.s, arithmetic[i].want))
+			print_error("%s\n", arithmetic[i].print);
+		assert_string_equal(out.s, arithmetic[i].want);
 		fmt_free(f);
 		free_formats(&c);
 		sbuf_free(&text);
