@@ -149,18 +149,34 @@ static void put_where(struct sbuf *b, const struct blame_view *v, const struct b
 	sbuf_addc(b, '\n');
 }
 
+/* The length of s->of without a vCPU at its end, which is told with the name of its VM. */
+static int without_vcpu(const struct blame_spike *s)
+{
+	size_t n = strlen(s->of);
+	char tail[32];
+	int len = snprintf(tail, sizeof(tail), "vCPU %lld", (long long)s->vcpu);
+
+	if (n < (size_t)len || strcmp(s->of + n - len, tail))
+		return (int)n;
+	n -= (size_t)len;
+	if (n >= 4 && (!memcmp(s->of + n - 4, " on ", 4) || !memcmp(s->of + n - 4, " of ", 4)))
+		n -= 4;
+	return (int)n;
+}
+
 static void put_spike(struct sbuf *b, const struct blame_view *v, size_t nth,
 		      const struct blame_spike *s)
 {
 	const char *what = blame_whats[s->what].name;
+	const int of = without_vcpu(s);
 	size_t from = b->len;
 	char text[32];
 
 	sbuf_addf(b, "%zu. %s ", nth, amount(v, text, sizeof(text), length(s)));
 	if (strncmp(s->of, what, strlen(what)))
 		sbuf_addf(b, " %s", what);
-	if (s->of[0])
-		sbuf_addf(b, " %s", s->of);
+	if (of)
+		sbuf_addf(b, " %.*s", of, s->of);
 	sbuf_addf(b, ", %s vCPU %lld, at ", vm_label(v, s), (long long)s->vcpu);
 	put_when(b, v, s);
 	put_also(b, s);
