@@ -23,6 +23,7 @@ struct opts {
 	struct guest_syms_opts syms;
 	int key, semantics, per, by, format;
 	bool percentiles, split;
+	struct str_list given; /* of --input */
 	struct str_list inputs; /* several */
 	struct many *many;
 };
@@ -38,7 +39,7 @@ enum { BY_REASON, BY_STACK, BY_RIP };
 static const char *const per_names[] = { "all", "vm", "vcpu", NULL }; /* enum report_per */
 
 static const struct opt report_options[] = {
-	OPTION('i', "input", OPT_STR, struct opts, input, "INPUT",
+	OPTION('i', "input", OPT_LIST, struct opts, given, "INPUT",
 	       "capture of a host, trace.dat or perf.data (default: kvmft.data); or several,\n"
 	       "or a directory of them"),
 	OPTION('e', "event", OPT_STR, struct opts, event, "CLASS",
@@ -502,6 +503,8 @@ static int rip_sessions(struct opts *r, struct operands *o, struct kvmft_err *er
 	_cleanup_(session_free) struct session s = { 0 };
 	int ret;
 
+	if (r->given.n > 1)
+		return err_usage(err, "--by rip: one host at a time");
 	if (!r->input && o->argc) {
 		r->input = o->argv[0];
 		o->argv++;
@@ -519,17 +522,20 @@ static int report_sessions(void *opts, struct operands *o, struct kvmft_err *err
 	struct opts *r = opts;
 	int at = 0, ret;
 
+	r->input = r->given.n ? r->given.v[0] : NULL;
 	if (r->by == BY_RIP)
 		return rip_sessions(r, o, err);
 	if (!r->input)
 		r->input = o->argc ? o->argv[at++] : DEFAULT_INPUT;
-	if (at == o->argc) {
+	if (at == o->argc && r->given.n < 2) {
 		ret = captures_host(o, &r->input, &s, &why);
 		o->argc = 0;
 		if (ret == -ENOMEM || s.n)
 			return ret ? err_set(err, ENOMEM, "%s", why.text) : 0;
 	}
 	ret = many_list(o, r->input, false, &r->inputs, err);
+	for (size_t i = 1; i < r->given.n && !ret; i++)
+		ret = many_list(o, r->given.v[i], false, &r->inputs, err);
 	for (; at < o->argc && !ret; at++)
 		ret = many_list(o, o->argv[at], false, &r->inputs, err);
 	o->argc = 0;

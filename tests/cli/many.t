@@ -22,6 +22,10 @@ status_is 0 "report of a tree"
 is "$(grep '^==>' "$out" | tr '\n' ' ')" \
 	"==> day/db/only <== ==> day/web1/host <== ==> day/web2/0600 <== ==> day/web2/0700 <== ==> all 4 together <== " \
 	"... in the order of their names, without the guest"
+run "$kvmft" report -i day/db/only -i day/web1/host day/web2/0600
+out_has '^==> all 3 together <==$' "--input several times, and an operand"
+run "$kvmft" report --by rip -i day/db/only -i day/web1/host
+status_is 2 "... but one host for --by rip"
 table_head() { sed -n "\\,^==> $1,,\$p" "$out" | grep Samples% | head -n 1 | tr -s ' '; }
 is "$(table_head all)" "$(table_head day/db)" "the last table has the columns of the others"
 for key in sample time max_t min_t mean_t ev_name; do
