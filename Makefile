@@ -106,9 +106,16 @@ kv_ldflags := $(small_ldflags)
 ifeq ($(WERROR),1)
 kv_cflags += -Werror
 endif
+# Tests start sanitized programs thousands of times. At fixed addresses, and with gcc's runtimes linked in where
+# they are installed (clang does that anyway), such a start takes half as long.
 ifneq ($(SAN),)
-kv_cflags += -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
-kv_ldflags += -fsanitize=$(SAN)
+san_cflags := -fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer
+kv_cflags += $(san_cflags) -fno-pie
+kv_ldflags += -fsanitize=$(SAN) -no-pie
+ifeq ($(shell echo 'int main(void) { return 0; }' | $(CC) $(san_cflags) -static-libasan -static-libubsan -x c \
+	-Werror -o /dev/null - 2>/dev/null && echo 1),1)
+kv_ldflags += -static-libasan -static-libubsan
+endif
 endif
 ifeq ($(COV),1)
 kv_cflags += --coverage -DKVMFT_COVERAGE
