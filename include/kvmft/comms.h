@@ -15,11 +15,14 @@ struct comm {
 	int32_t tid;
 };
 
+#define COMMS_NEAR 256u
+
 struct tl_comms {
 	const struct fmt *fmt;
 	struct comm *v;
 	size_t cap;
 	struct u64map by_tid;
+	uint32_t near[COMMS_NEAR]; /* by tid: index + 1 of one seen lately; 0: none */
 	struct learn *learn;
 	size_t nlearn;
 	uint64_t ids; /* bit (id % 64) of each event that names tasks, or is to be looked at */

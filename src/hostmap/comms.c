@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct learn {
-	const struct fmt_event *ev;
+	uint32_t id; /* of the event; UINT32_MAX: there is none */
 	struct fmt_field pid, comm;
 };
 
@@ -36,6 +36,7 @@ static int comms_set(struct tl_comms *c, int32_t tid, const char *name)
 	if (!m)
 		return -ENOMEM;
 	m->tid = tid;
+	c->near[(uint32_t)tid % COMMS_NEAR] = (uint32_t)(m - c->v) + 1;
 	if (!strncmp(m->name, name, COMM_LEN - 1))
 		return 0;
 	memset(m->name, 0, sizeof(m->name));
@@ -67,9 +68,11 @@ int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms 
 		event_find(fmt, learn_from[i].role, 0, &e);
 		l->pid = e.f[learn_from[i].pid];
 		l->comm = e.f[learn_from[i].comm];
-		l->ev = l->pid.size && l->comm.size ? e.ev : NULL;
-		if (l->ev)
-			comms_also(c, l->ev);
+		l->id = UINT32_MAX;
+		if (!e.ev || !l->pid.size || !l->comm.size)
+			continue;
+		l->id = (uint32_t)fmt_id(e.ev);
+		comms_also(c, e.ev);
 	}
 	return MIN(ret, 0);
 }
@@ -77,6 +80,18 @@ int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms 
 void comms_also(struct tl_comms *c, const struct fmt_event *ev)
 {
 	c->ids |= 1ull << (fmt_id(ev) % 64);
+}
+
+/* Most events name a task as the last one did. */
+static bool comms_known(struct tl_comms *c, const struct learn *l, const struct rec *rec,
+			uint64_t pid)
+{
+	uint32_t at = c->near[pid % COMMS_NEAR];
+	const struct comm *m = &c->v[at - 1];
+
+	return at && m->tid == (int32_t)pid && !l->comm.is_dynamic && l->comm.size == COMM_LEN &&
+	       l->comm.off + (uint32_t)COMM_LEN <= rec->len &&
+	       !strncmp(m->name, (const char *)rec->data + l->comm.off, COMM_LEN - 1);
 }
 
 int comms_learn(struct tl_comms *c, const struct rec *rec)
@@ -89,7 +104,8 @@ int comms_learn(struct tl_comms *c, const struct rec *rec)
 		const struct learn *l = &c->learn[i];
 		int ret;
 
-		if (!l->ev || fmt_id(l->ev) != rec->id || !fmt_u64(c->fmt, &l->pid, rec, &pid) ||
+		if (l->id != rec->id || !fmt_u64(c->fmt, &l->pid, rec, &pid) ||
+		    comms_known(c, l, rec, pid) ||
 		    !fmt_str(c->fmt, &l->comm, rec, name, sizeof(name)))
 			continue;
 		ret = comms_set(c, (int32_t)pid, name);
