@@ -64,6 +64,48 @@ static void absorb(struct blame_spike *to, const struct blame_spike *s)
 		to->also[i] += s->also[i];
 }
 
+/* Where middles from `at` on are. */
+static size_t middles_from(const struct blame_middle *m, size_t n, uint64_t at)
+{
+	size_t lo = 0;
+
+	while (lo < n) {
+		size_t half = (lo + n) / 2;
+
+		if (m[half].at < at)
+			lo = half + 1;
+		else
+			n = half;
+	}
+	return lo;
+}
+
+/*
+ * The longest of those that stay that counts as the same as s; n: none does. What overlaps more than
+ * half of a longer one contains its middle.
+ */
+static size_t same_as(const struct blame *b, size_t n, const struct blame_spike *s)
+{
+	const struct blame_middle *m = b->middle;
+	size_t found = n;
+
+	for (size_t k = middles_from(m, n, s->begin); k < n && m[k].at <= s->end; k++)
+		if (m[k].i < found && same(&b->v[m[k].i], s))
+			found = m[k].i;
+	return found;
+}
+
+static void stays(struct blame *b, size_t n, size_t i)
+{
+	struct blame_middle *m = b->middle;
+	uint64_t at = b->v[i].begin + (b->v[i].end - b->v[i].begin) / 2;
+	size_t k = middles_from(m, n, at);
+
+	memmove(&m[k + 1], &m[k], (n - k) * sizeof(*m));
+	m[k] = (struct blame_middle){ at, n };
+	b->v[n] = b->v[i];
+}
+
 /* The longest stay, one of each. */
 static void compact(struct blame *b)
 {
@@ -72,14 +114,12 @@ static void compact(struct blame *b)
 	if (b->n)
 		qsort(b->v, b->n, sizeof(*b->v), by_length);
 	for (size_t i = 0; i < b->n; i++) {
-		size_t k = 0;
+		size_t k = same_as(b, n, &b->v[i]);
 
-		while (k < n && !same(&b->v[k], &b->v[i]))
-			k++;
 		if (k < n)
 			absorb(&b->v[k], &b->v[i]);
 		else if (n < b->keep)
-			b->v[n++] = b->v[i];
+			stays(b, n++, i);
 	}
 	b->n = n;
 	if (n == b->keep)
@@ -101,8 +141,12 @@ struct blame_spike *blame_add(struct blame *b, const struct blame_found *f)
 	if (b->n == b->cap)
 		compact(b);
 	b->v[b->n] = (struct blame_spike){
-		.what = f->what, .vm = f->vm, .vcpu = f->vcpu, .tid = f->tid,
-		.begin = f->begin, .end = f->end,
+		.what = f->what,
+		.vm = f->vm,
+		.vcpu = f->vcpu,
+		.tid = f->tid,
+		.begin = f->begin,
+		.end = f->end,
 	};
 	return &b->v[b->n++];
 }
@@ -110,9 +154,9 @@ struct blame_spike *blame_add(struct blame *b, const struct blame_found *f)
 /* ---- what latency measures ---- */
 
 static const int what_of[LAT_TABLES] = {
-	[LAT_T_IRQ] = BLAME_IRQ,     [LAT_T_SCHED] = -1,	[LAT_T_STEALER] = -1,
-	[LAT_T_IO] = BLAME_IO,	     [LAT_T_TIMER] = BLAME_TIMER, [LAT_T_HRTIMER] = BLAME_HRTIMER,
-	[LAT_T_MEM] = -1, [LAT_T_NET_RX] = -1, [LAT_T_NET_TX] = -1,
+	[LAT_T_IRQ] = BLAME_IRQ, [LAT_T_SCHED] = -1,	      [LAT_T_STEALER] = -1,
+	[LAT_T_IO] = BLAME_IO,	 [LAT_T_TIMER] = BLAME_TIMER, [LAT_T_HRTIMER] = BLAME_HRTIMER,
+	[LAT_T_MEM] = -1,	 [LAT_T_NET_RX] = -1,	      [LAT_T_NET_TX] = -1,
 };
 
 uint64_t blame_cycles(const struct blame *b, uint64_t time)
@@ -148,7 +192,10 @@ static int lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 	struct blame *b = ctx;
 	const struct lat_table *t = lat_table(b->lat, id);
 	struct blame_found f = {
-		.vm = c->vm, .vcpu = c->vcpu, .begin = c->begin, .end = c->end,
+		.vm = c->vm,
+		.vcpu = c->vcpu,
+		.begin = c->begin,
+		.end = c->end,
 	};
 	struct blame_spike *s;
 
@@ -187,7 +234,12 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 {
 	struct blame *b = calloc(1, sizeof(*b));
 	struct lat_opts lo = {
-		.vm = o->vm, .vcpu = o->vcpu, .each = lat_ends, .ctx = b, .cases_only = true,
+		.vm = o->vm,
+		.vcpu = o->vcpu,
+		.each = lat_ends,
+		.ctx = b,
+		.cases_only = true,
+		.named_from = b ? &b->least : NULL,
 	};
 	int ret;
 
@@ -202,6 +254,7 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	b->keep = MIN(MAX(o->top * 4, (size_t)64), (size_t)BLAME_TOP_MAX * 4);
 	b->cap = b->keep * 2;
 	b->v = calloc(b->cap, sizeof(*b->v));
+	b->middle = calloc(b->keep, sizeof(*b->middle));
 	lo.want[LAT_IRQ] = blame_wants(b, BLAME_IRQ);
 	lo.want[LAT_IO] = blame_wants(b, BLAME_IO);
 	lo.want[LAT_TIMER] = blame_wants(b, BLAME_TIMER) || blame_wants(b, BLAME_HRTIMER);
@@ -210,7 +263,7 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	lo.want[LAT_SCHED] = true;
 	b->nlimited = b->map->nvm;
 	b->limited = calloc(b->map->nvm + 1, sizeof(*b->limited));
-	if (!b->v || !b->limited || blame_decoders(t, &b->dec))
+	if (!b->v || !b->middle || !b->limited || blame_decoders(t, &b->dec))
 		ret = err_set(err, ENOMEM, "out of memory");
 	else
 		ret = lat_new(t, &lo, &b->lat, err);
@@ -256,7 +309,9 @@ static void moments(struct blame *b)
 		    t.first > b->o.at)
 			continue;
 		b->v[b->n++] = (struct blame_spike){
-			.what = BLAME_MOMENT, .vm = (int64_t)t.vm, .vcpu = t.vcpu,
+			.what = BLAME_MOMENT,
+			.vm = (int64_t)t.vm,
+			.vcpu = t.vcpu,
 			.begin = MAX(b->o.at - MIN(b->o.at, b->o.near), t.first),
 			.end = MIN(b->o.at + b->o.near, t.last),
 		};
@@ -368,6 +423,7 @@ void blame_free(struct blame *b)
 	lat_free(b->found);
 	free(b->dec);
 	free(b->v);
+	free(b->middle);
 	u64map_free(&b->wait_at);
 	free(b->wait);
 	u64map_free(&b->fault);

@@ -20,10 +20,10 @@
 #include "kvmft/ksyms.h"
 #include "kvmft/samples.h"
 
-#define OPEN_MAX   65536	   /* timers set at the same time; more are not trusted */
+#define OPEN_MAX   65536		  /* timers set at the same time; more are not trusted */
 #define REAL_FIRST 1000000000000000000ull /* ns, September 2001: CLOCK_REALTIME is past it */
-#define BEHIND_MS  10000u	   /* a vCPU may be off its CPU before it makes the event ... */
-#define AHEAD_MS   1u		   /* ... but it cannot have read the future */
+#define BEHIND_MS  10000u /* a vCPU may be off its CPU before it makes the event ... */
+#define AHEAD_MS   1u	  /* ... but it cannot have read the future */
 
 const struct lat_desc lat_desc_hrtimer = {
 	.name = "hrtimer",
@@ -64,7 +64,7 @@ struct lat_hrtimers {
 	struct clocks {
 		struct cap_pieces mono, real;
 		bool has_mono, has_real;
-	} *clock; /* by source */
+	} * clock; /* by source */
 };
 
 int lat_hrtimers_new(struct lat *l)
@@ -225,7 +225,9 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 	outside = !l->begun || MIN(due, in->t) < l->begin || in->t > l->stop;
 	ret = timer_drop(l->hrtimers, t);
 	lat_count(l, v, LAT_T_HRTIMER,
-		  !placed ? HRT_UNPLACED : outside ? HRT_OUTSIDE : HRT_EXPIRED);
+		  !placed   ? HRT_UNPLACED
+		  : outside ? HRT_OUTSIDE
+			    : HRT_EXPIRED);
 	if (ret || !placed || outside)
 		return ret;
 	lat_count_add(l, v->vm, v->id, LAT_T_HRTIMER, HRT_ALONE,
@@ -235,9 +237,11 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 	g = lat_group_get(l, LAT_T_HRTIMER, k.vm, in->f[2], &k.group);
 	if (!g)
 		return 0;
-	name_function(l, v->vm, in->f[2], g->name);
-	snprintf(k.what, sizeof(k.what), "%.40s on vCPU %u", g->name, v->id);
 	timer_stages(l, v, in, due, &k);
+	if (lat_case_named(l, &k)) {
+		name_function(l, v->vm, in->f[2], g->name);
+		snprintf(k.what, sizeof(k.what), "%.40s on vCPU %u", g->name, v->id);
+	}
 	return lat_case_add(l, LAT_T_HRTIMER, g, &k);
 }
 

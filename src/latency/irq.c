@@ -484,8 +484,10 @@ static int handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in 
 	} else {
 		const char *event = fmt_name(in->i->ev);
 
-		snprintf(c->name, sizeof(c->name), "%.*s", (int)(strrchr(event, '_') - event),
-			 event);
+		size_t n = MIN((size_t)(strrchr(event, '_') - event), sizeof(c->name) - 1);
+
+		memcpy(c->name, event, n);
+		c->name[n] = '\0';
 	}
 	return handler_takes(l, v, c);
 }

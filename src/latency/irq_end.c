@@ -248,10 +248,12 @@ int lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 			  c->irq >= 0 ? 1ull << 32 | (uint32_t)c->irq : c->vector, &k.group);
 	if (!g)
 		return 0;
-	group_name(g, c);
 	chain_stages(l, c, &k);
-	snprintf(k.what, sizeof(k.what), "%.40s to vCPU %u%s", g->name, v->id,
-		 c->posted ? ", posted" : "");
+	if (c->irq < 0 || lat_case_named(l, &k)) /* the name of a vector may be known only now */
+		group_name(g, c);
+	if (lat_case_named(l, &k))
+		snprintf(k.what, sizeof(k.what), "%.40s to vCPU %u%s", g->name, v->id,
+			 c->posted ? ", posted" : "");
 	return lat_case_add(l, LAT_T_IRQ, g, &k);
 }
 

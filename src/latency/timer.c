@@ -143,7 +143,8 @@ int lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c
 		return 0;
 	if (!g->name[0])
 		snprintf(g->name, sizeof(g->name), "deadline of vCPU %u", v->id);
-	snprintf(k.what, sizeof(k.what), "deadline of vCPU %u", v->id);
 	timer_stages(l, v, c, &k);
+	if (lat_case_named(l, &k))
+		snprintf(k.what, sizeof(k.what), "deadline of vCPU %u", v->id);
 	return lat_case_add(l, LAT_T_TIMER, g, &k);
 }
