@@ -178,8 +178,7 @@ static int host_irq(struct out *o, const struct tl_item *i, const struct evinfo 
 		return -ENOMEM;
 	return instant(o, t, e, i,
 		       accept ? flow_accept(p, q, vector)
-			      : flow_inject(p, q, vector,
-					    evinfo_u64(e, i, 2, &again) && again));
+			      : flow_inject(p, q, vector, evinfo_u64(e, i, 2, &again) && again));
 }
 
 static uint64_t flow_take(struct pf_irq *irq)
@@ -314,9 +313,29 @@ static int line_end(struct pf *p, struct pf_irqs *q, const struct tl_item *i, ui
 
 /* ---- events with a meaning ---- */
 
+/* name: a constant. */
 static int slice(struct out *o, struct pf_track *t, enum pf_slice what, const char *name)
 {
-	return slice_begin(o, t, what, &(struct pf_event){ .type = PF_BEGIN, .name = name });
+	struct pf_event e = { .type = PF_BEGIN,
+			      .name = name,
+			      .iid = pf_name_const(o, o->priv, name) };
+
+	return slice_begin(o, t, what, &e);
+}
+
+/* On the track of a CPU: the vCPU t that it runs. */
+static int ran(struct out *o, const struct tl_item *i, struct pf_track *t, struct pf_track *cpu)
+{
+	struct pf_event e = { .type = PF_BEGIN, .iid = t->ran_iid };
+	char name[128];
+
+	if (!t->ran_iid) {
+		snprintf(name, sizeof(name), "%s vCPU %lld", tl_hostmap(o->t)->vm[i->vm].label,
+			 (long long)i->vcpu);
+		e.name = name;
+		e.iid = t->ran_iid = pf_name(o, o->priv, name);
+	}
+	return slice_begin(o, cpu, PF_GUEST, &e);
 }
 
 /*
@@ -327,7 +346,6 @@ static int kvm_entry(struct out *o, const struct tl_item *i, struct pf_cpu *c)
 {
 	struct pf *p = o->priv;
 	struct pf_track *t, *cpu;
-	char name[128];
 	int ret;
 
 	if (i->vm < 0) /* nobody knows whose it is */
@@ -339,9 +357,7 @@ static int kvm_entry(struct out *o, const struct tl_item *i, struct pf_cpu *c)
 	c->vcpu = t;
 	ret = slices_end(o, t, 0);
 	ret = ret ? ret : slice_end(o, cpu, PF_GUEST);
-	snprintf(name, sizeof(name), "%s vCPU %lld", tl_hostmap(o->t)->vm[i->vm].label,
-		 (long long)i->vcpu);
-	ret = ret ? ret : slice(o, cpu, PF_GUEST, name);
+	ret = ret ? ret : ran(o, i, t, cpu);
 	ret = ret ? ret : slice(o, t, PF_GUEST, "guest");
 	return ret || !p->irq_kind->listed ? ret : lines_enter(p, i);
 }
@@ -638,8 +654,10 @@ static int put_gap(struct out *o, const struct tl_item *i)
 	ret = ret ? ret : pf_put(o, p, cpu, &(struct pf_event){ .type = PF_INSTANT, .name = name });
 	/* A loss of unknown size shows as one, so that it is seen. */
 	p->lost[i->src->index] += i->kind == TL_GAP && i->lost ? i->lost : 1;
-	return ret ? ret : pf_put(o, p, lost, &(struct pf_event){
-				.type = PF_COUNTER, .value = (int64_t)p->lost[i->src->index] });
+	return ret ? ret
+		   : pf_put(o, p, lost,
+			    &(struct pf_event){ .type = PF_COUNTER,
+						.value = (int64_t)p->lost[i->src->index] });
 }
 
 /* A track with an event on it: an empty one is not shown. */
@@ -757,7 +775,7 @@ static void pf_free(struct out *o, struct pf *p)
 	u64map_free(&p->type_of);
 	u64map_free(&p->cpu_of);
 	u64map_free(&p->name_of);
-	u64map_free(&p->field_iid);
+	u64map_free(&p->info_iid);
 	u64map_free(&p->reason_iid);
 	pf_archive_free(o, p);
 	pf_machines_free(p);

@@ -28,10 +28,10 @@ struct pf_machine {
 	struct sbuf own;
 	/* ns that its stamps are lower than those of the first machine: only in an archive */
 	uint64_t behind;
-	int file;    /* of an archive: what is written so far; borrowed */
+	int file;	 /* of an archive: what is written so far; borrowed */
 	uint64_t synced; /* its clocks were written up to then */
 	bool read;	 /* ... and what it read itself, if anything */
-	bool shared; /* there are several captures of it */
+	bool shared;	 /* there are several captures of it */
 };
 
 /* ---- types of events ---- */
@@ -41,6 +41,8 @@ enum pf_form {
 	PF_DESCRIBED, /* one that the trace describes */
 	PF_GENERIC,   /* names and values */
 };
+
+#define PF_PAIRS 5 /* of events that Perfetto makes slices of */
 
 enum pf_compact { PF_NOT_COMPACT, PF_COMPACT_SWITCH, PF_COMPACT_WAKING };
 
@@ -55,10 +57,37 @@ struct pf_type {
 	enum pf_compact compact;
 	uint32_t number; /* field of FtraceEvent */
 	bool described;
+	uint8_t pair; /* from 1; 0: Perfetto makes no slice of it */
+	bool ends;
 	bool all_fields;
 	struct pf_field *field;
 	size_t nfield;
 };
+
+/* ---- what was looked up lately ---- */
+
+struct pf_near {
+	uint64_t key;
+	void *at; /* NULL: empty */
+};
+#define PF_NEARS 256
+
+static inline struct pf_near *pf_near(struct pf_near v[PF_NEARS], uint64_t key)
+{
+	return &v[key * 0x9e3779b97f4a7c15 >> 56];
+}
+
+static inline void *pf_near_get(struct pf_near v[PF_NEARS], uint64_t key)
+{
+	const struct pf_near *n = pf_near(v, key);
+
+	return n->key == key ? n->at : NULL;
+}
+
+static inline void pf_near_put(struct pf_near v[PF_NEARS], uint64_t key, void *at)
+{
+	*pf_near(v, key) = (struct pf_near){ key, at };
+}
 
 /* ---- events of a CPU that are not written yet ---- */
 
@@ -94,9 +123,10 @@ struct pf_cpu {
 	size_t nwk, wk_cap;
 	char (*comm)[16];
 	size_t ncomm, comm_cap;
-	uint64_t last; /* stamp */
-	bool lost;     /* events before these */
-	unsigned int entered, no_exits; /* kinds of interrupts: is_unpaired() */
+	uint64_t last;		   /* stamp */
+	bool lost;		   /* events before these */
+	uint8_t entered[PF_PAIRS]; /* without an exit: is_unpaired() */
+	bool no_exits[PF_PAIRS];
 	struct pf_task task;
 	struct pf_track *vcpu; /* of the vCPU that ran here last */
 };
@@ -110,20 +140,31 @@ enum pf_slice { PF_GUEST, PF_EXIT, PF_OFF, PF_IRQ, PF_VECTOR, PF_REQUEST };
 
 struct pf_track {
 	uint64_t uuid;
+	uint64_t ran_iid; /* of a vCPU's: its name where a CPU runs it; 0: none yet */
 	unsigned int depth;
 	enum pf_slice open[PF_DEPTH];
 	bool waiting; /* its PF_OFF is: for a CPU */
 	bool no_ends; /* of interrupts only the beginnings were recorded */
 };
 
-enum pf_kind { PF_SOURCE = 1, PF_CPU, PF_VM, PF_VCPU, PF_TASKS, PF_THREAD, PF_LOST, PF_REMARK,
-	       PF_IO, PF_SPIKES };
+enum pf_kind {
+	PF_SOURCE = 1,
+	PF_CPU,
+	PF_VM,
+	PF_VCPU,
+	PF_TASKS,
+	PF_THREAD,
+	PF_LOST,
+	PF_REMARK,
+	PF_IO,
+	PF_SPIKES
+};
 
 /* An interrupt of a vCPU under way: flow 0 = none. */
 struct pf_irq {
 	uint64_t flow, next; /* next: accepted after the injection */
-	bool injected;	  /* the flow is past its injection; of a GIC, its vCPU was entered */
-	uint64_t entered; /* of a GIC: then, host TSC */
+	bool injected;	     /* the flow is past its injection; of a GIC, its vCPU was entered */
+	uint64_t entered;    /* of a GIC: then, host TSC */
 };
 
 /* By vector of an APIC, or INTID of a GIC: as many as event_irqs has. */
@@ -151,30 +192,33 @@ struct pf {
 	struct pf_type **type;
 	size_t ntype, type_cap;
 	struct u64map type_of; /* tl_type() */
+	struct pf_near type_near[PF_NEARS], cpu_near[PF_NEARS], track_near[PF_NEARS];
+	struct pf_near const_near[PF_NEARS]; /* names that do not change, by their address */
 	uint32_t next_own;
 	struct pf_cpu **cpu;
 	size_t ncpu, cpu_cap;
 	struct u64map cpu_of; /* source << 32 | CPU */
-	size_t pending; /* bytes, about, in all of them */
+	size_t pending;	      /* bytes, about, in all of them */
 	struct sbuf scratch;
 	struct pf_track **track;
 	size_t ntrack, track_cap;
 	struct u64map by_place; /* index into track */
 	struct pf_irqs **irqs;
 	size_t nirqs, irqs_cap;
-	struct u64map irqs_of; /* VM << 32 | vCPU */
+	struct u64map irqs_of;		   /* VM << 32 | vCPU */
 	const struct event_irqs *irq_kind; /* of the host */
-	struct u64map irq_number; /* of a GIC: VM << 32 | number in the guest */
-	char **name; /* number is the index, from 1 */
+	struct u64map irq_number;	   /* of a GIC: VM << 32 | number in the guest */
+	char **name;			   /* number is the index, from 1 */
 	size_t nname, name_cap;
 	struct u64map name_of; /* hash of the text */
-	struct u64map field_iid; /* address of an evinfo: number of its first field's name */
+	/* address of an evinfo: number of its name << 32 | of its first field's name */
+	struct u64map info_iid;
 	struct u64map reason_iid;
 	uint64_t next_field, next_flow, next_uuid;
 	bool has_readings; /* of the host's clocks, so that the trace's can be the output's */
-	uint64_t add; /* ns between the output's clock and the trace's */
-	uint64_t now; /* the last time known */
-	uint64_t *lost; /* by source, so far */
+	uint64_t add;	   /* ns between the output's clock and the trace's */
+	uint64_t now;	   /* the last time known */
+	uint64_t *lost;	   /* by source, so far */
 	struct pf_io (*io)[PF_IO_TRACKS]; /* by source */
 	/* what must be said of all times, the name of a track; empty: nothing, or it was said */
 	struct sbuf remark;
@@ -184,6 +228,8 @@ struct pf {
 
 /* perfetto_messages.c: of an item with i->ev; NULL when out of memory. */
 struct pf_type *pf_type(struct pf *p, const struct tl_item *i);
+/* The same, so that Perfetto makes nothing of it. */
+struct pf_type *pf_type_own(struct pf *p, const struct tl_item *i);
 void pf_type_free(struct pf_type *t);
 void pf_describe(const struct pf_type *t, struct sbuf *b, uint32_t field);
 
@@ -217,14 +263,14 @@ size_t pf_packet(struct pf_machine *m);
 
 /* An event on a track. */
 struct pf_event {
-	uint64_t type;		 /* PF_BEGIN ... */
-	const char *name;	 /* NULL: by iid, or that of info */
-	uint64_t iid;		 /* of a name; 0: none */
+	uint64_t type;		   /* PF_BEGIN ... */
+	const char *name;	   /* NULL: by iid, or that of info */
+	uint64_t iid;		   /* of a name; 0: none */
 	const struct evinfo *info; /* with the fields of item; NULL: none */
 	const struct tl_item *item;
-	uint64_t flow;		 /* 0 = none */
+	uint64_t flow; /* 0 = none */
 	bool flow_ends;
-	int64_t value;		 /* of a counter */
+	int64_t value;		  /* of a counter */
 	const struct sbuf *notes; /* further arguments, by pf_note_*(); NULL: none */
 };
 
@@ -239,8 +285,10 @@ struct pf_track *pf_track(struct out *o, struct pf *p, enum pf_kind kind, size_t
 			  uint32_t number);
 /* The number of a name, which is written if it is new; 0: it has none, write it as it is. */
 uint64_t pf_name(struct out *o, struct pf *p, const char *name);
-int pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct pf_event *e)
-	__must_check;
+/* The same of a text that stays where it is. */
+uint64_t pf_name_const(struct out *o, struct pf *p, const char *name);
+int pf_put(struct out *o, struct pf *p, const struct pf_track *t,
+	   const struct pf_event *e) __must_check;
 void pf_note_str(struct sbuf *b, const char *name, const char *text);
 void pf_note_u64(struct sbuf *b, const char *name, uint64_t v);
 

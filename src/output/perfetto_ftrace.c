@@ -45,14 +45,15 @@ enum {
 	WAKING_PRIO = 10,
 	WAKING_COMM = 11,
 	WAKING_FLAGS = 12,
-	/* GenericFtraceEvent, of FtraceEvent */
+	/* FtraceEvent */
 	GENERIC = 327,
+	HRTIMER_ENTRY = 553,
 };
 
-#define MAX_CPUS    1024	 /* trace processor refuses a trace with more */
-#define BUNDLE	    (16u << 10)	 /* bytes of events kept of a CPU */
-#define COMPACT	    512u	 /* and this many of each of the compact ones */
-#define ALL_PENDING (2u << 20)	 /* what all CPUs together keep */
+#define MAX_CPUS    1024	/* trace processor refuses a trace with more */
+#define BUNDLE	    (16u << 10) /* bytes of events kept of a CPU */
+#define COMPACT	    512u	/* and this many of each of the compact ones */
+#define ALL_PENDING (2u << 20)	/* what all CPUs together keep */
 #define NUMBER_ROOM (2 + PB_VARINT_MAX)
 
 /* ---- the bundle ---- */
@@ -65,10 +66,14 @@ bool pf_has_cpu(const struct tl_item *i)
 struct pf_cpu *pf_cpu(struct pf *p, const struct tl_item *i)
 {
 	uint64_t key = (uint64_t)i->src->index << 32 | i->cpu, at;
-	struct pf_cpu **slot;
+	struct pf_cpu **slot, *c = pf_near_get(p->cpu_near, key);
 
-	if (u64map_get(&p->cpu_of, key, &at))
+	if (c)
+		return c;
+	if (u64map_get(&p->cpu_of, key, &at)) {
+		pf_near_put(p->cpu_near, key, p->cpu[at]);
 		return p->cpu[at];
+	}
 	slot = array_grow(&p->cpu, p->ncpu, &p->cpu_cap, sizeof(*slot));
 	if (!slot)
 		return NULL;
@@ -102,14 +107,14 @@ void pf_cpu_free(struct pf_cpu *c)
 }
 
 /* for (...) of one column of the compact form, `value` of its element e */
-#define PUT_COLUMN(b, field, v, n, value)                             \
-	do {                                                          \
-		size_t mark_ = pb_begin(b, field);                    \
-		for (size_t k_ = 0; k_ < (n); k_++) {                 \
-			const __typeof__(*(v)) *e = &(v)[k_];         \
-			pb_varint(b, (uint64_t)(value));              \
-		}                                                     \
-		pb_end(b, mark_);                                     \
+#define PUT_COLUMN(b, field, v, n, value)                     \
+	do {                                                  \
+		size_t mark_ = pb_begin(b, field);            \
+		for (size_t k_ = 0; k_ < (n); k_++) {         \
+			const __typeof__(*(v)) *e = &(v)[k_]; \
+			pb_varint(b, (uint64_t)(value));      \
+		}                                             \
+		pb_end(b, mark_);                             \
 	} while (0)
 
 /* Stamps are differences, except for the first one. */
@@ -204,7 +209,7 @@ int pf_ftrace_lost(struct out *o __unused_arg, struct pf *p, struct pf_cpu *c)
 
 	c->lost = true;
 	c->task.known = false;
-	c->entered = 0;
+	memset(c->entered, 0, sizeof(c->entered));
 	return ret;
 }
 
@@ -366,30 +371,23 @@ static int put_generic(struct pf *p, struct pf_cpu *c, const struct tl_item *i)
 
 /*
  * Perfetto makes slices of entries and exits. If a recording has only entries, slices would nest
- * without end: from the second one on they are only events.
+ * without end: from the second one on they are only events. (Timers of the kernel that expire in a
+ * softirq are interrupted by others.)
  */
 static bool is_unpaired(struct pf_cpu *c, const struct pf_type *t)
 {
-	static const struct {
-		enum event_role entry, exit;
-	} pair[] = {
-		{ EV_IRQ_ENTRY, EV_IRQ_EXIT },
-		{ EV_SOFTIRQ_ENTRY, EV_SOFTIRQ_EXIT },
-		{ EV_VECTOR_ENTRY, EV_VECTOR_EXIT },
-	};
+	enum { NESTED = 2 };
+	unsigned int i = t->pair - 1u;
 
-	for (unsigned int i = 0; t->form == PF_TYPED && i < ARRAY_SIZE(pair); i++) {
-		if (t->info->role == pair[i].exit)
-			c->entered &= ~(1u << i);
-		else if (t->info->role != pair[i].entry)
-			continue;
-		else {
-			c->no_exits |= c->entered & 1u << i;
-			c->entered |= 1u << i;
-		}
-		return c->no_exits >> i & 1;
-	}
-	return false;
+	if (!t->pair)
+		return false;
+	if (t->ends && c->entered[i])
+		c->entered[i]--;
+	else if (!t->ends && c->entered[i] == (t->number == HRTIMER_ENTRY ? NESTED : 1))
+		c->no_exits[i] = true;
+	else if (!t->ends)
+		c->entered[i]++;
+	return c->no_exits[i];
 }
 
 /* ---- the compact form ---- */
@@ -440,8 +438,15 @@ static bool numbers(const struct fmt *f, const struct pf_type *t, const struct r
 static int compact_switch(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 			  const struct tl_item *i)
 {
-	enum { PREV_COMM = 0, NEXT_COMM = 4, PREV_PID = 2, PREV_PRIO, PREV_STATE, NEXT_PID = 6,
-	       NEXT_PRIO };
+	enum {
+		PREV_COMM = 0,
+		NEXT_COMM = 4,
+		PREV_PID = 2,
+		PREV_PRIO,
+		PREV_STATE,
+		NEXT_PID = 6,
+		NEXT_PRIO
+	};
 	const struct fmt *f = tl_fmt(i);
 	struct pf_task was = c->task;
 	char comm[16], prev[16];
@@ -486,8 +491,12 @@ static int compact_waking(struct pf *p, struct pf_cpu *c, const struct pf_type *
 	w = index < PF_COMMS ? array_grow(&c->wk, c->nwk, &c->wk_cap, sizeof(*w)) : NULL;
 	if (!w)
 		return 0;
-	*w = (struct pf_waking){ p->now + p->add - c->m->behind, (int32_t)v[PID], (int32_t)v[PRIO],
-				 (int32_t)v[CPU], index, fmt_flags(f, i->rec) };
+	*w = (struct pf_waking){ p->now + p->add - c->m->behind,
+				 (int32_t)v[PID],
+				 (int32_t)v[PRIO],
+				 (int32_t)v[CPU],
+				 index,
+				 fmt_flags(f, i->rec) };
 	c->nwk++;
 	return 1;
 }
@@ -521,9 +530,13 @@ int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_typ
 	if (now < c->last) /* the clock was set: differences cannot go back */
 		ret = flush(p, c);
 	c->last = now;
+	if (!ret && t && !i->unplaced && is_unpaired(c, t)) {
+		t = pf_type_own(p, i);
+		ret = t ? 0 : -ENOMEM;
+	}
 	if (ret)
 		return ret;
-	if (!t || i->unplaced || t->form == PF_GENERIC || is_unpaired(c, t)) {
+	if (!t || i->unplaced || t->form == PF_GENERIC) {
 		ret = put_generic(p, c, i);
 	} else if (!compact(p, c, t, i)) {
 		ret = describe(c, t);

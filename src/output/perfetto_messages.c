@@ -30,8 +30,7 @@ static const struct pf_message {
 	{ 17, false, "sched", "sched_wakeup", "comm=1s pid=2 prio=3 success=4 target_cpu=5" },
 	{ 18, true, "sched", "sched_blocked_reason", "pid=1 caller=2 io_wait=3" },
 	{ 20, true, "sched", "sched_waking", "comm=1s pid=2! prio=3 success=4 target_cpu=5" },
-	{ 114, false, "sched", "sched_wakeup_new",
-	  "comm=1s pid=2 prio=3 success=4 target_cpu=5" },
+	{ 114, false, "sched", "sched_wakeup_new", "comm=1s pid=2 prio=3 success=4 target_cpu=5" },
 	{ 237, false, "sched", "sched_process_exec", "filename=1s pid=2 old_pid=3" },
 	{ 238, false, "sched", "sched_process_exit", "comm=1s pid=2 tgid=3 prio=4" },
 	{ 239, false, "sched", "sched_process_fork",
@@ -70,8 +69,7 @@ static const struct pf_message {
 	{ 115, false, "block", "block_bio_backmerge",
 	  "dev=1 sector=2 nr_sector=3 rwbs=4s comm=5s" },
 	{ 116, false, "block", "block_bio_bounce", "dev=1 sector=2 nr_sector=3 rwbs=4s comm=5s" },
-	{ 117, false, "block", "block_bio_complete",
-	  "dev=1 sector=2 nr_sector=3 error=4 rwbs=5s" },
+	{ 117, false, "block", "block_bio_complete", "dev=1 sector=2 nr_sector=3 error=4 rwbs=5s" },
 	{ 118, false, "block", "block_bio_frontmerge",
 	  "dev=1 sector=2 nr_sector=3 rwbs=4s comm=5s" },
 	{ 119, false, "block", "block_bio_queue", "dev=1 sector=2 nr_sector=3 rwbs=4s comm=5s" },
@@ -225,6 +223,20 @@ static bool fill_message(struct pf_type *t, const struct pf_message *m)
 	return m->used || t->all_fields;
 }
 
+/* Events that Perfetto makes slices of, by the numbers of their messages. */
+static const struct {
+	uint16_t entry, exit;
+} pairs[PF_PAIRS] = { { 36, 37 }, { 24, 25 }, { 559, 560 }, { 365, 366 }, { 553, 554 } };
+
+static void fill_pair(struct pf_type *t)
+{
+	for (uint8_t i = 0; i < PF_PAIRS; i++)
+		if (t->number == pairs[i].entry || t->number == pairs[i].exit) {
+			t->pair = (uint8_t)(i + 1);
+			t->ends = t->number == pairs[i].exit;
+		}
+}
+
 static void fill_own(struct pf_type *t, uint32_t *next)
 {
 	const struct fmt_event *ev = t->info->ev;
@@ -264,7 +276,7 @@ static bool is_remark(const struct pf_type *t, const struct tl_item *i)
 		!strchr("BCEFGHINS", text[0]) || text[1] != '|');
 }
 
-static int type_new(struct pf *p, const struct tl_item *i, bool remark, struct pf_type *t)
+static int type_new(struct pf *p, const struct tl_item *i, bool own, struct pf_type *t)
 {
 	const struct pf_message *m;
 
@@ -272,17 +284,19 @@ static int type_new(struct pf *p, const struct tl_item *i, bool remark, struct p
 	t->field = t->info ? calloc(fields_of(i->ev) + 1, sizeof(*t->field)) : NULL;
 	if (!t->field)
 		return -ENOMEM;
-	m = i->marker || remark ? NULL : message_of(i->ev);
+	m = i->marker || own ? NULL : message_of(i->ev);
 	if (!m || !fill_message(t, m))
 		fill_own(t, &p->next_own);
 	else
 		t->compact = compact_of(t);
+	if (t->form == PF_TYPED)
+		fill_pair(t);
 	return 0;
 }
 
-static struct pf_type *type_of(struct pf *p, const struct tl_item *i, bool remark)
+static struct pf_type *type_of(struct pf *p, const struct tl_item *i, bool own)
 {
-	uint64_t at, key = tl_type(i) | (uint64_t)remark << 63;
+	uint64_t at, key = tl_type(i) | (uint64_t)own << 63;
 	struct pf_type **slot;
 
 	if (u64map_get(&p->type_of, key, &at))
@@ -293,7 +307,7 @@ static struct pf_type *type_of(struct pf *p, const struct tl_item *i, bool remar
 	*slot = calloc(1, sizeof(**slot));
 	if (!*slot)
 		return NULL;
-	if (type_new(p, i, remark, *slot) || u64map_put(&p->type_of, key, p->ntype)) {
+	if (type_new(p, i, own, *slot) || u64map_put(&p->type_of, key, p->ntype)) {
 		pf_type_free(*slot);
 		return NULL;
 	}
@@ -302,9 +316,19 @@ static struct pf_type *type_of(struct pf *p, const struct tl_item *i, bool remar
 
 struct pf_type *pf_type(struct pf *p, const struct tl_item *i)
 {
-	struct pf_type *t = type_of(p, i, false);
+	struct pf_type *t = pf_near_get(p->type_near, tl_type(i));
 
+	if (t)
+		return t;
+	t = type_of(p, i, false);
+	if (t && t->info->role != EV_PRINT)
+		pf_near_put(p->type_near, tl_type(i), t);
 	return t && is_remark(t, i) ? type_of(p, i, true) : t;
+}
+
+struct pf_type *pf_type_own(struct pf *p, const struct tl_item *i)
+{
+	return type_of(p, i, true);
 }
 
 void pf_type_free(struct pf_type *t)

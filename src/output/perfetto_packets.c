@@ -64,9 +64,9 @@ enum {
 	UNIT_COUNT = 2,
 };
 
-enum { STATE_CLEARED = 1, NEEDS_STATE = 2 };	      /* sequence_flags */
+enum { STATE_CLEARED = 1, NEEDS_STATE = 2 };			       /* sequence_flags */
 enum { REALTIME = 1, MONOTONIC = 3, MONOTONIC_RAW = 5, BOOTTIME = 6 }; /* BuiltinClock */
-enum { ORDER_BY_RANK = 3 };			      /* ChildTracksOrdering */
+enum { ORDER_BY_RANK = 3 };					       /* ChildTracksOrdering */
 
 #define SEQUENCE  1
 #define MAX_NAMES 65536 /* that have a number; others are written in full */
@@ -211,11 +211,16 @@ static const struct {
 	enum pf_kind parent; /* 0 = none; of the same source */
 	uint64_t rank;	     /* among its siblings; the number is added */
 } place[] = {
-	[PF_SOURCE] = { 0, 0 },		    [PF_CPU] = { PF_SOURCE, 1 },
-	[PF_VM] = { 0, 0 },		    [PF_VCPU] = { PF_VM, 1000 },
-	[PF_TASKS] = { PF_SOURCE, 100000 }, [PF_THREAD] = { PF_TASKS, 0 },
-	[PF_LOST] = { PF_SOURCE, 0 },	    [PF_REMARK] = { 0, 0 },
-	[PF_IO] = { PF_SOURCE, 90000 },	    [PF_SPIKES] = { PF_VM, 0 },
+	[PF_SOURCE] = { 0, 0 },
+	[PF_CPU] = { PF_SOURCE, 1 },
+	[PF_VM] = { 0, 0 },
+	[PF_VCPU] = { PF_VM, 1000 },
+	[PF_TASKS] = { PF_SOURCE, 100000 },
+	[PF_THREAD] = { PF_TASKS, 0 },
+	[PF_LOST] = { PF_SOURCE, 0 },
+	[PF_REMARK] = { 0, 0 },
+	[PF_IO] = { PF_SOURCE, 90000 },
+	[PF_SPIKES] = { PF_VM, 0 },
 };
 
 static int put_track(struct out *o, struct pf_track *t, enum pf_kind kind, size_t source,
@@ -256,10 +261,14 @@ struct pf_track *pf_track(struct out *o, struct pf *p, enum pf_kind kind, size_t
 			  uint32_t number)
 {
 	uint64_t key = place_of(kind, source, number), at;
-	struct pf_track **slot, *t;
+	struct pf_track **slot, *t = pf_near_get(p->track_near, key);
 
-	if (u64map_get(&p->by_place, key, &at))
+	if (t)
+		return t;
+	if (u64map_get(&p->by_place, key, &at)) {
+		pf_near_put(p->track_near, key, p->track[at]);
 		return p->track[at];
+	}
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
@@ -325,16 +334,25 @@ uint64_t pf_name(struct out *o, struct pf *p, const char *name)
 	return p->nname;
 }
 
-/* The number of the name of an event type's first field; 0 = out of memory. */
+uint64_t pf_name_const(struct out *o, struct pf *p, const char *name)
+{
+	uint64_t key = (uint64_t)(uintptr_t)name;
+	uint64_t iid = (uint64_t)(uintptr_t)pf_near_get(p->const_near, key);
+
+	if (iid)
+		return iid;
+	iid = pf_name(o, p, name);
+	pf_near_put(p->const_near, key, (void *)(uintptr_t)iid);
+	return iid;
+}
+
+/* The number of the name of an event type's first field. */
 static uint64_t field_iid(struct out *o, struct pf *p, const struct evinfo *e)
 {
-	uint64_t iid, key = (uint64_t)(uintptr_t)e;
+	uint64_t iid = p->next_field + 1;
 	size_t packet, mark, i;
 	const char *field;
 
-	if (u64map_get(&p->field_iid, key, &iid))
-		return iid;
-	iid = p->next_field + 1;
 	packet = packet_begin(&o->line, NEEDS_STATE);
 	mark = pb_begin(&o->line, PACKET_INTERNED);
 	for (i = 0; (field = fmt_field_name(e->ev, i)); i++)
@@ -342,7 +360,25 @@ static uint64_t field_iid(struct out *o, struct pf *p, const struct evinfo *e)
 	pb_end(&o->line, mark);
 	pb_end(&o->line, packet);
 	p->next_field += i;
-	return u64map_put(&p->field_iid, key, iid) ? 0 : iid;
+	return iid;
+}
+
+/* Both, of an event with info; one that has a name of its own does not need that of the type. */
+static int info_iids(struct out *o, struct pf *p, const struct pf_event *e, uint64_t *name,
+		     uint64_t *field)
+{
+	uint64_t both, key = (uint64_t)(uintptr_t)e->info;
+
+	if (!u64map_get(&p->info_iid, key, &both)) {
+		both = e->iid || e->name ? 0 : pf_name(o, p, e->info->name) << 32;
+		both |= field_iid(o, p, e->info);
+		if (u64map_put(&p->info_iid, key, both))
+			return -ENOMEM;
+	}
+	if (!e->iid && !e->name)
+		*name = both >> 32;
+	*field = (uint32_t)both;
+	return 0;
 }
 
 /* ---- arguments ---- */
@@ -419,8 +455,8 @@ static char *put_flow(char *q, uint32_t field, uint64_t flow)
 }
 
 /* An event's packet up to its texts and fields; *event: where its length goes. */
-static char *put_event(char *q, const struct pf *p, const struct pf_track *t,
-		       const struct pf_event *e, char **event)
+static inline char *put_event(char *q, const struct pf *p, const struct pf_track *t,
+			      const struct pf_event *e, uint64_t iid, char **event)
 {
 	q = put_number(q, PACKET_SEQUENCE_ID, SEQUENCE);
 	q = put_number(q, PACKET_SEQUENCE_FLAGS, NEEDS_STATE);
@@ -429,8 +465,8 @@ static char *put_event(char *q, const struct pf *p, const struct pf_track *t,
 	*event = q++;
 	q = put_number(q, EVENT_TYPE, e->type);
 	q = put_number(q, EVENT_TRACK, t->uuid);
-	if (e->iid)
-		q = put_number(q, EVENT_NAME_IID, e->iid);
+	if (iid)
+		q = put_number(q, EVENT_NAME_IID, iid);
 	if (e->type == PF_COUNTER)
 		q = put_number(q, EVENT_VALUE, (uint64_t)e->value);
 	if (e->flow)
@@ -440,20 +476,16 @@ static char *put_event(char *q, const struct pf *p, const struct pf_track *t,
 
 int pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct pf_event *e)
 {
-	struct pf_event named = *e;
 	struct sbuf *b = &o->line, *more = &p->scratch;
+	uint64_t field = 0, iid = e->iid;
 	char *packet, *event, *q;
-	uint64_t field = 0;
 
-	if (!e->iid && (e->name || e->info))
-		named.iid = pf_name(o, p, e->name ? e->name : e->info->name);
-	if (e->info) {
-		field = field_iid(o, p, e->info);
-		if (!field)
-			return -ENOMEM;
-	}
+	if (!iid && e->name)
+		iid = pf_name(o, p, e->name);
+	if (e->info && info_iids(o, p, e, &iid, &field))
+		return -ENOMEM;
 	sbuf_reset(more);
-	if (!named.iid && (e->name || e->info))
+	if (!iid && (e->name || e->info))
 		pb_str(more, EVENT_NAME, e->name ? e->name : e->info->name);
 	if (field)
 		put_fields(more, e->item, field);
@@ -464,7 +496,7 @@ int pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct p
 	q = b->s + b->len;
 	*q++ = PB_TAG(PF_PACKET, PB_BYTES);
 	packet = q++;
-	q = put_event(q, p, t, &named, &event);
+	q = put_event(q, p, t, e, iid, &event);
 	if (more->len)
 		memcpy(q, more->s, more->len);
 	q = pb_put_len(event, q + more->len);

@@ -148,6 +148,20 @@ ask_file "$tmp/one.pftrace" "$top/contrib/perfetto/interrupts.sql"
 is "$(sort "$tmp/answer" | tr '\n' ' ')" '"one","irq 30",1,950,950,950 "one","local_timer",1,820,820,820 ' \
 	"interrupts.sql has both, from their acceptance"
 
+# ---- beginnings without their ends, more than slices may nest ----
+
+{
+	echo "event net napi_gro_receive_entry 19006 u64:skbaddr u32:len u16:queue_mapping word:name"
+	cat "$golden/latency-guest.txt"
+	i=0
+	while [ $i -lt 600 ]; do
+		echo "0 $((18000 + i)) 77 net:napi_gro_receive_entry skbaddr=1 len=60 queue_mapping=1 name=eth0"
+		i=$((i + 1))
+	done
+} >"$tmp/begins.txt"
+"$tools/mkcap" --capture "$tmp/begins" "$tmp/begins.txt" >"$tmp/mkcap.log" 2>&1
+both "without ends" "$tmp/host" "$tmp/begins"
+
 # ---- generated: windows that are exact ----
 
 "$tools/genpair" --host "$tmp/ghost" --guest "$tmp/gguest" --ms 30 --vcpus 2 >"$tmp/gen.log" 2>&1

@@ -25,10 +25,13 @@ def spikes():
 # A trace processor takes a thread that sleeps, or was not seen yet, for runnable from its sched_waking on, and never by a
 # sched_wakeup alone; kvmft one that was seen from its sched_wakeup. By thread, how much more that is, in MERGE.json.
 def between_wakings(path):
-    by, waking, wakeup, seen = {}, {}, {}, set()
+    by, waking, wakeup, seen, last = {}, {}, {}, set(), 0
     for line in open(path):
         e = json.loads(line)
-        if e["kind"] != "event" or e["side"] != "host" or not e["event"].startswith("sched:"):
+        if e["kind"] != "event" or e["side"] != "host":
+            continue
+        last = e["t"]
+        if not e["event"].startswith("sched:"):
             continue
         name, f = e["event"][6:], e["fields"]
         if name == "sched_waking":
@@ -46,6 +49,8 @@ def between_wakings(path):
             elif ready is not None:
                 by[tid] = by.get(tid, 0) + (ready - begin if begin is not None else ready - e["t"])
             seen.add(tid)
+    for tid in waking.keys() & seen:  # they still wait when the recording ends
+        by[tid] = by.get(tid, 0) + wakeup.get(tid, last + 1) - waking[tid]
     return by
 
 
