@@ -44,7 +44,7 @@ enum lat_table_id {
 /* Bit numbers of lat_opts.mem_by; the command's names are in lat_mem_by_names[]. */
 enum lat_mem_by { MEM_BY_vcpu, MEM_BY_task, MEM_BY_gpa, MEM_BY_thread, MEM_BY_time, MEM_BY_move };
 extern const char *const lat_mem_by_names[]; /* NULL-terminated */
-#define LAT_GRAIN  (64ull << 20)	     /* of addresses, by default */
+#define LAT_GRAIN (64ull << 20) /* of addresses, by default */
 
 #define LAT_STAGES 14 /* most stages of a table, including the total */
 #define LAT_CAUSES 24
@@ -68,10 +68,10 @@ extern const char *const vs_names[VS_STATES];
  * What a table consists of. Stage 0 is the total; others are parts of it, as far as they are known.
  */
 struct lat_desc {
-	const char *name;   /* "irq" */
+	const char *name;  /* "irq" */
 	enum lat_kind kind; /* the analysis of the table */
-	const char *title;  /* one line, head of the table */
-	const char *key;    /* head of the first column */
+	const char *title; /* one line, head of the table */
+	const char *key;   /* head of the first column */
 	const char *stage[LAT_STAGES];
 	const char *stage_help[LAT_STAGES];
 	uint32_t parts; /* bit per stage: those that follow each other and make the total */
@@ -89,10 +89,10 @@ struct lat_desc {
 enum lat_kind lat_table_kind(enum lat_table_id id);
 
 struct lat_group {
-	int64_t vm; /* index into the host map; -1: of the host */
+	int64_t vm;	     /* index into the host map; -1: of the host */
 	char name[LAT_NAME];
-	bool rest;			   /* of what is not known: comes last */
-	uint32_t order;			   /* used during sorting */
+	bool rest;	     /* of what is not known: comes last */
+	uint32_t order;	     /* used during sorting */
 	struct loghist *stage[LAT_STAGES]; /* NULL: never measured */
 	uint64_t cause[LAT_CAUSES];
 	uint64_t longest, begin, end; /* of its cases: the total, and when it was (host TSC) */
@@ -105,8 +105,8 @@ struct lat_case {
 	int64_t vm, vcpu;
 	uint32_t group;
 	uint32_t cause;
-	uint32_t kind;	/* of mem, see lat_mem_kind() */
-	uint32_t known; /* bit per stage */
+	uint32_t kind;	     /* of mem, see lat_mem_kind() */
+	uint32_t known;	     /* bit per stage */
 	uint64_t stage_time[LAT_STAGES];
 	char what[LAT_NAME]; /* "vector 38", "vda sector 3328 read 64 KiB" */
 };
@@ -115,9 +115,9 @@ struct lat_table {
 	const struct lat_desc *desc;
 	struct lat_group *group; /* after lat_finish(): the greatest sum of totals first */
 	size_t ngroup, group_cap;
-	uint64_t crowded; /* samples of groups that did not fit */
+	uint64_t crowded;	 /* samples of groups that did not fit */
 	uint64_t count[LAT_COUNTS];
-	struct lat_case *worst; /* the longest first, after lat_finish() */
+	struct lat_case *worst;	 /* the longest first, after lat_finish() */
 	size_t nworst;
 };
 
@@ -135,13 +135,13 @@ struct lat_times {
 
 struct lat_opts {
 	bool want[LAT_KINDS];
-	int64_t vm, vcpu; /* only this one; -1: any */
-	uint64_t than_ns; /* only longer ones are kept as worst; 0 with cycles */
-	size_t worst;	  /* how many are kept per table */
-	bool states_only; /* only lat_vcpu_now() is wanted */
-	bool cases_only;  /* only what each() is told, of all but sched, and notes */
-	uint32_t mem_by;  /* tables of mem in addition to the one by kind */
-	uint64_t grain;	  /* of the one by address, in bytes; 0: LAT_GRAIN */
+	int64_t vm, vcpu;  /* only this one; -1: any */
+	uint64_t than_ns;  /* only longer ones are kept as worst; 0 with cycles */
+	size_t worst;	   /* how many are kept per table */
+	bool states_only;  /* only lat_vcpu_now() is wanted */
+	bool cases_only;   /* only what each() is told, of all but sched, and notes */
+	uint32_t mem_by;   /* tables of mem in addition to the one by kind */
+	uint64_t grain;	   /* of the one by address, in bytes; 0: LAT_GRAIN */
 	/* If set, called with each case as it ends; 0 or -errno. */
 	int (*each)(void *ctx, enum lat_table_id id, const struct lat_case *c);
 	void *ctx;
@@ -172,9 +172,9 @@ struct lat_now {
 	bool stopped;		   /* VS_PREEMPTED: by a signal */
 	bool thief_known;	   /* VS_PREEMPTED, VS_WAITING: who has the CPU, 0: no one */
 	int32_t thief;
-	bool task_known; /* the guest's */
+	bool task_known;	   /* the guest's */
 	int32_t task;
-	bool in_handler; /* of an interrupt or softirq of the guest */
+	bool in_handler;	   /* of an interrupt or softirq of the guest */
 };
 /* False: nothing of it was seen. */
 bool lat_vcpu_now(const struct lat *l, size_t vm, uint32_t vcpu, struct lat_now *now);

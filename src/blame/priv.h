@@ -78,28 +78,28 @@ struct blame {
 	struct hostmap *map;
 	uint64_t khz;
 	bool hides_irqs[3]; /* by isa up to SVM: the host's interrupts look like the guest's time */
-	bool hidden;	    /* ... and may be what a spike is due to */
-	struct lat *lat, *found;   /* of this walk; of the first, during the second */
+	bool hidden; /* ... and may be what a spike is due to */
+	struct lat *lat, *found; /* of this walk; of the first, during the second */
 	struct blame_decoder *dec; /* by source */
 	/* find.c */
 	struct blame_spike *v;
 	struct blame_middle *middle; /* of those that stay, in order, while that is found out */
-	size_t n, keep, cap;	     /* room for cap; `keep` of them stay */
-	uint64_t least;		     /* shorter ones, or farther ones, can be ignored */
+	size_t n, keep, cap; /* room for cap; `keep` of them stay */
+	uint64_t least;	     /* shorter ones, or farther ones, can be ignored */
 	uint64_t count[BLAME_WHATS];
 	/* wait.c */
 	struct u64map wait_at; /* vm << 32 | tid → index + 1 */
 	struct blame_wait *wait;
 	size_t wait_cap;
-	struct u64map left_at; /* vm << 32 | vcpu → index + 1 */
+	struct u64map left_at;	/* vm << 32 | vcpu → index + 1 */
 	struct blame_left *left;
 	size_t left_cap;
 	struct blame_memo left_memo[BLAME_MEMOS];
-	bool *limited; /* by VM: one of its vCPUs had to leave its CPU idle */
+	bool *limited;		/* by VM: one of its vCPUs had to leave its CPU idle */
 	size_t nlimited;
-	struct u64map halts;   /* by place in a guest: halts << 32 | how many were ended by a
+	struct u64map halts;	/* by place in a guest: halts << 32 | how many were ended by a
 				 * kick */
-	struct u64map vcpu_of; /* source << 32 | CPU of the guest → vCPU */
+	struct u64map vcpu_of;	/* source << 32 | CPU of the guest → vCPU */
 	struct blame_memo learned[BLAME_MEMOS];
 	struct blame_mark mark[BLAME_MARKS];
 	size_t nmark;
@@ -112,9 +112,9 @@ struct blame {
 	struct blame_memo vcpu_memo[BLAME_MEMOS];
 	struct blame_cpu *cpu;
 	size_t ncpu, cpu_cap;
-	size_t next; /* spikes by their beginning: the first that has not begun */
+	size_t next;		/* spikes by their beginning: the first that has not begun */
 	size_t *order, *active, nactive;
-	uint64_t now, lost_to; /* host TSC; events of the host were lost up to there */
+	uint64_t now, lost_to;	/* host TSC; events of the host were lost up to there */
 };
 
 /* What is found about a spike. Most are not kept, and a spike with its parts is large. */
@@ -162,14 +162,14 @@ uint32_t blame_fault_kind(const struct blame *b, int64_t vm, int64_t vcpu, uint6
 struct blame_vcpu {
 	struct exit_why why;
 	bool halted, device, user;
-	uint32_t cpu; /* of the host, of its last event */
+	uint32_t cpu;	     /* of the host, of its last event */
 	uint32_t user_reason;
-	const char *what; /* what was accessed at address: "port", "at"; NULL */
+	const char *what;    /* what was accessed at address: "port", "at"; NULL */
 	uint64_t address;
 	bool has_rip;
 	uint64_t rip, at; /* of its exit */
-	bool in_irq;	  /* left the guest for an interrupt; the exit is still to be reported */
-	bool kicked;	  /* by vCPU kicker */
+	bool in_irq;  /* left the guest for an interrupt; the exit is still to be reported */
+	bool kicked;  /* by vCPU kicker */
 	uint32_t kicker;
 };
 

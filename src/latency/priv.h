@@ -22,9 +22,9 @@
 #include "kvmft/ksyms.h"
 #include "kvmft/latency.h"
 
-#define LAT_FIELDS   4
-#define IN_INTERRUPT 0x18  /* common_flags: TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ */
-#define TASK_REPORT  0x7fu /* prev_state: bits of sleep (linux/sched.h); 0x100: preempted */
+#define LAT_FIELDS 4
+#define IN_INTERRUPT 0x18 /* common_flags: TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ */
+#define TASK_REPORT 0x7fu /* prev_state: bits of sleep (linux/sched.h); 0x100: preempted */
 
 /* A record, as far as it matters here. Absent fields are 0 and not in `has`. */
 struct lat_in {
@@ -63,22 +63,22 @@ enum irq_source { SRC_UNKNOWN, SRC_MSI, SRC_LINE, SRC_IPI, SRC_IRQFD };
 struct irq_chain {
 	bool open, posted, listed, injected, entered, handled;
 	bool homeless; /* its vCPU is not known: it is kept at the VM's first */
-	bool early;    /* first of its vector, its acceptance was not seen */
+	bool early; /* first of its vector, its acceptance was not seen */
 	enum irq_source source;
-	uint16_t vector;      /* event_irqs' number */
+	uint16_t vector; /* event_irqs' number */
 	uint32_t eoi_entries; /* entries since t_eoi */
 	enum vs_state at_accept;
 	uint64_t entries; /* of the vCPU when it was accepted */
 	bool has_wake;
 	uint64_t wake; /* cycles that the thread which raised it had waited for a CPU */
 	uint64_t t_source, t_accept, t_inject, t_entry, t_handler, t_end, t_eoi;
-	uint64_t first_entry;	   /* after t_accept, 0: none yet */
-	uint64_t spent[VS_STATES]; /* what the vCPU had done until it was accepted; then: since */
-	uint64_t masked;	   /* cycles in the guest before it, when first_entry */
-	bool is_timer;		   /* the local timer's: */
+	uint64_t first_entry; /* after t_accept, 0: none yet */
+	uint64_t spent[VS_STATES];  /* what the vCPU had done until it was accepted; then: since */
+	uint64_t masked;      /* cycles in the guest before it, when first_entry */
+	bool is_timer;	      /* the local timer's: */
 	uint64_t deadline, armed_at, at_deadline[VS_STATES]; /* host TSC; times of the vCPU then */
-	int32_t irq;					     /* the guest's number of it, -1 */
-	char name[24];					     /* of its handler */
+	int32_t irq;	      /* the guest's number of it, -1 */
+	char name[24];	      /* of its handler */
 };
 
 /* ---- vCPUs ---- */
@@ -90,11 +90,11 @@ struct lat_vcpu {
 	uint32_t id;
 	int32_t tid;
 	const struct tl_source *host; /* where it ran last; NULL: nowhere yet */
-	enum vs_state state, base;    /* base: what it does when it is on a CPU */
+	enum vs_state state, base; /* base: what it does when it is on a CPU */
 	uint64_t since, first, last;
-	uint64_t exit;	  /* its last kvm_exit */
-	bool in_user;	  /* the guest was in user space then */
-	bool in_fault;	  /* it was for memory, as far as is known */
+	uint64_t exit; /* its last kvm_exit */
+	bool in_user;  /* the guest was in user space then */
+	bool in_fault; /* it was for memory, as far as is known */
 	uint64_t faulted; /* cycles of such exits, until the next entry */
 	uint64_t time[VS_STATES];
 	uint64_t entries;
@@ -135,19 +135,19 @@ struct lat_vcpu {
 /* The events of one vector's handlers in a guest capture; those of all devices are one event. */
 struct lat_handler {
 	bool begun;
-	uint64_t begin, last;	   /* host TSC */
+	uint64_t begin, last; /* host TSC */
 	uint64_t unmatched, ended; /* since then without a handler: no longer traced? */
-	uint64_t untraced;	   /* and before the first */
+	uint64_t untraced;    /* and before the first */
 };
 
 /* What is known about a VM's guest capture while it is walked. */
 struct lat_guest {
-	bool injects;		     /* kvm_inj_virq was seen: its interrupts are not posted */
+	bool injects; /* kvm_inj_virq was seen: its interrupts are not posted */
 	const struct tl_source *src; /* NULL: none */
 	bool begun;
-	uint64_t begin;		     /* host TSC of its first event */
-	uint64_t stop;		     /* and of its end; UINT64_MAX: not known */
-	uint64_t uncertain;	     /* cycles that its stamps may be off, either way */
+	uint64_t begin; /* host TSC of its first event */
+	uint64_t stop;	/* and of its end; UINT64_MAX: not known */
+	uint64_t uncertain; /* cycles that its stamps may be off, either way */
 	struct lat_handler *handler; /* one for each number, made at the first interrupt */
 	struct lat_vcpu *home;	     /* of interrupts whose vCPU is not known */
 };
@@ -181,20 +181,20 @@ struct lat_net;
 struct lat {
 	const struct timeline *t;
 	struct hostmap *map;
-	struct lat_opts o;		 /* want: except what is left out */
-	const char *left_out[LAT_KINDS]; /* what that lacks */
-	bool chains;		  /* interrupts are followed: not for states, mem, sched alone */
-	uint64_t khz;		  /* of the host's TSC; 0: not known */
+	struct lat_opts o;			/* want: except what is left out */
+	const char *left_out[LAT_KINDS];	/* what that lacks */
+	bool chains; /* interrupts are followed: not for states, mem, sched alone */
+	uint64_t khz; /* of the host's TSC; 0: not known */
 	struct lat_decoder **dec; /* by source */
 	size_t nsrc;
 	struct lat_vcpu **vcpu;
 	size_t nvcpu, vcpu_cap;
-	struct u64map vcpu_at;		 /* vm << 32 | id → index */
+	struct u64map vcpu_at; /* vm << 32 | id → index */
 	struct lat_vcpu *near[LAT_NEAR]; /* ... met last, by the id's low bits */
-	struct lat_guest *guest;	 /* by VM */
+	struct lat_guest *guest; /* by VM */
 	struct lat_cpu *cpu;
 	size_t ncpu, cpu_cap;
-	size_t nrobbed;	      /* vCPUs that are being robbed */
+	size_t nrobbed; /* vCPUs that are being robbed */
 	bool unseen_switches; /* between other threads of the host */
 	struct lat_table table[LAT_TABLES];
 	struct u64map group_at[LAT_TABLES];
@@ -206,11 +206,11 @@ struct lat {
 	struct lat_io *io;
 	struct lat_workers *workers;
 	struct lat_hrtimers *hrtimers;
-	struct lat_mem *mem;	       /* NULL: not wanted */
-	struct lat_net *net;	       /* NULL: not wanted */
+	struct lat_mem *mem; /* NULL: not wanted */
+	struct lat_net *net; /* NULL: not wanted */
 	const struct event_irqs *irqs; /* of the host's guests */
-	struct u64map irq_vector;      /* vm << 32 | irq → vector, learnt */
-	struct u64map irq_vcpu;	       /* vm << 32 | number of a shared one → vCPU of the last */
+	struct u64map irq_vector; /* vm << 32 | irq → vector, learnt */
+	struct u64map irq_vcpu;	  /* vm << 32 | number of a shared one → vCPU of the last */
 	uint64_t now;
 	bool begun;
 	uint64_t begin, end; /* of the host's events */
@@ -400,7 +400,7 @@ void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 /* A thread of the VMM or of vhost was woken, and runs. */
 void lat_io_worker_runs(struct lat *l, const struct lat_worker *w);
 void lat_io_qemu(struct lat *l, const struct lat_in *in);
-void lat_io_qemu_forget(struct lat *l);		  /* QEMU's events were lost */
+void lat_io_qemu_forget(struct lat *l); /* QEMU's events were lost */
 uint64_t lat_io_qemu_around(const struct lat *l); /* cycles */
 void lat_io_forget(struct lat *l);
 void lat_io_finish(struct lat *l);

@@ -28,10 +28,10 @@ struct pf_machine {
 	struct sbuf own;
 	/* ns that its stamps are lower than those of the first machine: only in an archive */
 	uint64_t behind;
-	int file;	 /* of an archive: what is written so far; borrowed */
+	int file;    /* of an archive: what is written so far; borrowed */
 	uint64_t synced; /* its clocks were written up to then */
 	bool read;	 /* ... and what it read itself, if anything */
-	bool shared;	 /* there are several captures of it */
+	bool shared; /* there are several captures of it */
 };
 
 /* ---- types of events ---- */
@@ -123,8 +123,8 @@ struct pf_cpu {
 	size_t nwk, wk_cap;
 	char (*comm)[16];
 	size_t ncomm, comm_cap;
-	uint64_t last;		   /* stamp */
-	bool lost;		   /* events before these */
+	uint64_t last; /* stamp */
+	bool lost;     /* events before these */
 	uint8_t entered[PF_PAIRS]; /* without an exit: is_unpaired() */
 	bool no_exits[PF_PAIRS];
 	struct pf_task task;
@@ -163,8 +163,8 @@ enum pf_kind {
 /* An interrupt of a vCPU under way: flow 0 = none. */
 struct pf_irq {
 	uint64_t flow, next; /* next: accepted after the injection */
-	bool injected;	     /* the flow is past its injection; of a GIC, its vCPU was entered */
-	uint64_t entered;    /* of a GIC: then, host TSC */
+	bool injected;	  /* the flow is past its injection; of a GIC, its vCPU was entered */
+	uint64_t entered; /* of a GIC: then, host TSC */
 };
 
 /* By vector of an APIC, or INTID of a GIC: as many as event_irqs has. */
@@ -198,17 +198,17 @@ struct pf {
 	struct pf_cpu **cpu;
 	size_t ncpu, cpu_cap;
 	struct u64map cpu_of; /* source << 32 | CPU */
-	size_t pending;	      /* bytes, about, in all of them */
+	size_t pending; /* bytes, about, in all of them */
 	struct sbuf scratch;
 	struct pf_track **track;
 	size_t ntrack, track_cap;
 	struct u64map by_place; /* index into track */
 	struct pf_irqs **irqs;
 	size_t nirqs, irqs_cap;
-	struct u64map irqs_of;		   /* VM << 32 | vCPU */
+	struct u64map irqs_of; /* VM << 32 | vCPU */
 	const struct event_irqs *irq_kind; /* of the host */
-	struct u64map irq_number;	   /* of a GIC: VM << 32 | number in the guest */
-	char **name;			   /* number is the index, from 1 */
+	struct u64map irq_number; /* of a GIC: VM << 32 | number in the guest */
+	char **name; /* number is the index, from 1 */
 	size_t nname, name_cap;
 	struct u64map name_of; /* hash of the text */
 	/* address of an evinfo: number of its name << 32 | of its first field's name */
@@ -216,9 +216,9 @@ struct pf {
 	struct u64map reason_iid;
 	uint64_t next_field, next_flow, next_uuid;
 	bool has_readings; /* of the host's clocks, so that the trace's can be the output's */
-	uint64_t add;	   /* ns between the output's clock and the trace's */
-	uint64_t now;	   /* the last time known */
-	uint64_t *lost;	   /* by source, so far */
+	uint64_t add; /* ns between the output's clock and the trace's */
+	uint64_t now; /* the last time known */
+	uint64_t *lost; /* by source, so far */
 	struct pf_io (*io)[PF_IO_TRACKS]; /* by source */
 	/* what must be said of all times, the name of a track; empty: nothing, or it was said */
 	struct sbuf remark;
@@ -263,14 +263,14 @@ size_t pf_packet(struct pf_machine *m);
 
 /* An event on a track. */
 struct pf_event {
-	uint64_t type;		   /* PF_BEGIN ... */
-	const char *name;	   /* NULL: by iid, or that of info */
-	uint64_t iid;		   /* of a name; 0: none */
+	uint64_t type;		 /* PF_BEGIN ... */
+	const char *name;	 /* NULL: by iid, or that of info */
+	uint64_t iid;		 /* of a name; 0: none */
 	const struct evinfo *info; /* with the fields of item; NULL: none */
 	const struct tl_item *item;
-	uint64_t flow; /* 0 = none */
+	uint64_t flow;		 /* 0 = none */
 	bool flow_ends;
-	int64_t value;		  /* of a counter */
+	int64_t value;		 /* of a counter */
 	const struct sbuf *notes; /* further arguments, by pf_note_*(); NULL: none */
 };
 
