@@ -127,7 +127,7 @@ endif
 kv_libs := $(pkg_libs) $(kmod_libs) -lpthread
 
 # ---- sources ----
-only_whole := $(addprefix src/,cmd/cmds.c record/qemu.c record/qemu_keep.c record/sdt.c qemu/left.c)
+only_whole := $(addprefix src/,cmd/cmds.c record/qemu.c record/qemu_keep.c record/sdt.c record/net_id.c qemu/left.c)
 only_small := $(addprefix src/,cmd/cmds_small.c record/small.c)
 lib_src  := $(filter-out $(if $(filter 1,$(SMALL)),$(only_whole),$(only_small)),$(sort \
 	$(wildcard src/*/*.c)))

@@ -340,6 +340,18 @@ int kprobe_remove(struct kprobes *p, const char *name);
 int kprobes_close(struct kprobes *p);
 
 /*
+ * Probes at events of the kernel: another event is made of each, with what its fields lead to. The
+ * same object again. -ENOTSUP: kernel without them, or without their filters; -EPERM: lockdown.
+ */
+int eprobes_open(struct ktracefs *t, struct kprobes **out, struct kvmft_err *err) __must_check;
+/*
+ * Adds group/name at event sys/event, with arguments and a filter ("a=$skbaddr:x64 b=+8($skbaddr):u32
+ * if len > 8"). -ENOTSUP: a kernel without them; else as kprobe_add().
+ */
+int eprobe_add(struct kprobes *p, const char *name, const char *sys, const char *event,
+	       const char *args, struct kvmft_err *err) __must_check;
+
+/*
  * ---- probes in programs and libraries ----
  *
  * The same object, opened for uprobe_events: kprobes_group() and kprobes_close() serve both.

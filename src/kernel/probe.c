@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * probe.c: probes in the kernel, and in programs and libraries, in groups of our own; a synthetic
- * event of our own.
+ * probe.c: probes in the kernel, at its events, and in programs and libraries, in groups of our
+ * own; a synthetic event of our own.
  *
- * kprobe_events and uprobe_events belong to the whole machine: lines are only ever added, under our
- * group's name, and each is journalled with the line that removes it. libtracefs' functions for
- * dynamic events neither report the kernel's error nor remove what they did not make.
+ * kprobe_events, uprobe_events and dynamic_events belong to the whole machine: lines are only ever
+ * added, under our group's name, and each is journalled with the line that removes it. libtracefs'
+ * functions for dynamic events neither report the kernel's error nor remove what they did not make.
  */
 #include "priv.h"
 
@@ -17,11 +17,13 @@
 #include <tracefs.h>
 
 #define PROBE_LINE_MAX 4000 /* the kernel's own limit for one line is 4096 */
+#define NO_EPROBES_HERE "event probes with filters (CONFIG_EPROBE_EVENTS, Linux 6.0)"
+#define NO_EPROBES	"this kernel has no " NO_EPROBES_HERE
 
 /* The probes of this process of one kind. */
 struct kprobes {
 	struct ktracefs *t;
-	const char *file; /* kprobe_events or uprobe_events */
+	const char *file; /* kprobe_events, uprobe_events or dynamic_events */
 	char group[64];
 	struct kjournal journal;
 };
@@ -92,6 +94,17 @@ int uprobes_open(struct ktracefs *t, struct kprobes **out, unsigned int *can, st
 
 	*can = got ? 0 : uprobe_abilities(t);
 	return got;
+}
+
+/* What a kernel that has none says to a line of one is EINVAL, even if it names them in README. */
+int eprobes_open(struct ktracefs *t, struct kprobes **out, struct kvmft_err *err)
+{
+	_cleanup_free_ char *text = NULL;
+
+	*out = NULL;
+	if (ktracefs_text(t, "README", &text) || !strstr(text, "[<args>] [if <filter>]"))
+		return err_lack(err, ENOTSUP, NO_EPROBES);
+	return probes_open(t, "dynamic_events", NO_EPROBES_HERE, out, err);
 }
 
 const char *kprobes_group(const struct kprobes *p)
@@ -178,6 +191,22 @@ int kprobe_add(struct kprobes *p, const char *name, const char *func, const char
 		return err_set(err, EINVAL, "%s: not a function name", func);
 	sbuf_addf(&line, "p:%s/%s %s", p->group, name, func);
 	return define(p, &d, &line, err);
+}
+
+int eprobe_add(struct kprobes *p, const char *name, const char *sys, const char *event,
+	       const char *args, struct kvmft_err *err)
+{
+	const struct probe d = { .name = name, .args = args, .what = event, .where = "probe there" };
+	struct sbuf line = { 0 };
+	int ret;
+
+	if (!kname_ok(sys) || !kname_ok(event))
+		return err_set(err, EINVAL, "%s:%s: not an event", sys, event);
+	sbuf_addf(&line, "e:%s/%s %s/%s", p->group, name, sys, event);
+	ret = define(p, &d, &line, err);
+	if (ret == -EINVAL && !strchr(err->text, '\n'))
+		return err_lack(err, ENOTSUP, NO_EPROBES);
+	return ret;
 }
 
 int uprobe_add(struct kprobes *p, const struct kuprobe *u, struct kvmft_err *err)

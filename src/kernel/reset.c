@@ -172,7 +172,7 @@ int kowners_alive(struct ktracefs *t, struct kowner **list, size_t *n)
 	return ret;
 }
 
-/* ---- lines of kprobe_events, uprobe_events and synthetic_events ---- */
+/* ---- lines of kprobe_events and its like ---- */
 
 /*
  * What may be left in each file. names() cuts the name out of a line, and the part of it that
@@ -205,6 +205,12 @@ static int probe_names(const char *line, char *owner, char *name, size_t size)
 	group = strcspn(line, "/ \n");
 	return group + 1 < len && !cut(owner, size, line, group) ? cut(name, size, line, len)
 								 : -EINVAL;
+}
+
+/* The same of probes at events; dynamic_events shows those of the other files, too. */
+static int eprobe_names(const char *line, char *owner, char *name, size_t size)
+{
+	return *line == 'e' ? probe_names(line, owner, name, size) : -EINVAL;
 }
 
 /* "NAME\tFIELDS" */
@@ -267,6 +273,7 @@ int kreset_sweep_of(struct ktracefs *t, const struct kowner *only, bool dry_run,
 	static const struct kind list[] = {
 		{ "kprobe_events", "probe", "-:", probe_names },
 		{ "uprobe_events", "probe", "-:", probe_names },
+		{ "dynamic_events", "probe", "-:", eprobe_names },
 		{ "synthetic_events", "synthetic event", "!", synth_names },
 	};
 	struct sweep s = { .t = t, .r = r, .only = only, .dry_run = dry_run, .err = err };

@@ -144,6 +144,8 @@ int record_facts_event(struct record *r, const struct kevent *e)
 		return err_why(r->err, ret, "cannot read the format of %s:%s", e->sys, e->name);
 	if (record_sdt.name)
 		ret = record_sdt.name(r, e, &sys, &name, &text);
+	if (!ret && record_net_id.name)
+		ret = record_net_id.name(r, e, &sys, &name, &text);
 	if (ret)
 		return err_set(r->err, -ret, "out of memory");
 	ret = capw_format(r->w, text, &at);

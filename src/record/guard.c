@@ -103,7 +103,8 @@ int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *di
 /* What is left of a killed recorder: in each instance, and each list of probes. */
 int record_confine_watch(const struct record *r, struct kvmft_err *err)
 {
-	static const char *const file[] = { "kprobe_events", "uprobe_events", "synthetic_events" };
+	static const char *const file[] = { "kprobe_events", "uprobe_events", "dynamic_events",
+					     "synthetic_events" };
 	struct sandbox_dir dir[2 + ARRAY_SIZE(file)] = {
 		{ r->place.dir, SANDBOX_WRITE | SANDBOX_CREATE | SANDBOX_REMOVE },
 		{ openat(ktracefs_dirfd(r->t), "instances", O_PATH | O_DIRECTORY | O_CLOEXEC),
@@ -126,7 +127,8 @@ int record_confine_watch(const struct record *r, struct kvmft_err *err)
  * trace_pipe would take the events of others out of their buffers. Not all of its own instance for
  * writing: the function tracer, or a ring as large as memory, would stop the machine.
  */
-enum wall_of { OF_ROOT, OF_INSTANCE, OF_WATCH, OF_BEFORE, OF_MARKER, OF_SDT, OF_SYNTH, OF_GUEST };
+enum wall_of { OF_ROOT, OF_INSTANCE, OF_WATCH, OF_BEFORE, OF_MARKER, OF_SDT, OF_NET, OF_SYNTH,
+	       OF_GUEST };
 
 static const struct {
 	enum wall_of of;
@@ -151,6 +153,7 @@ static const struct {
 	{ OF_BEFORE, SANDBOX_WRITE, "buffer_size_kb" }, /* of the instance */
 	{ OF_MARKER, SANDBOX_WRITE, "options" },	/* of the watcher */
 	{ OF_SDT, SANDBOX_READ | SANDBOX_WRITE, "uprobe_events" }, /* its probes, at the end ... */
+	{ OF_NET, SANDBOX_WRITE, "dynamic_events" }, /* ... those of net-id */
 	{ OF_SYNTH, SANDBOX_WRITE, "synthetic_events" }, /* ... and the event of --trigger */
 	{ OF_ROOT, SANDBOX_READ, "/sys/devices/system/cpu" },
 	/*
@@ -169,6 +172,7 @@ static int wall_dir(const struct record *r, enum wall_of of)
 	case OF_BEFORE: return r->before.asked ? kinst_dirfd(r->k) : -1;
 	case OF_MARKER: return r->flight.marker ? kinst_dirfd(r->flight.watch) : -1;
 	case OF_SDT: return r->sdt ? ktracefs_dirfd(r->t) : -1;
+	case OF_NET: return r->net_id ? ktracefs_dirfd(r->t) : -1;
 	case OF_SYNTH: return r->flight.synth[0] ? ktracefs_dirfd(r->t) : -1;
 	case OF_GUEST: return r->side & CAP_SIDE_GUEST ? ktracefs_dirfd(r->t) : -1;
 	default: return ktracefs_dirfd(r->t);

@@ -201,13 +201,16 @@ static int qemu_facts(struct record *r)
 	return extra(r, record_qemu.facts);
 }
 
-static int enter_sdt(struct record *r)
+static int enter_probes(struct record *r)
 {
-	return extra(r, record_sdt.start);
+	int ret = extra(r, record_sdt.start);
+
+	return ret ? ret : extra(r, record_net_id.start);
 }
 
-static void leave_sdt(struct record *r)
+static void leave_probes(struct record *r)
 {
+	(void)!extra(r, record_net_id.end);
 	(void)!extra(r, record_sdt.end);
 }
 
@@ -269,7 +272,7 @@ static const struct phase {
 	{ record_modules, NULL },
 	{ enter_qemu, leave_qemu },
 	{ enter_events, leave_events },
-	{ enter_sdt, leave_sdt },
+	{ enter_probes, leave_probes },
 	{ record_flight_check, record_trigger_free },
 	{ record_instance, leave_instance },
 	{ record_stacks_arm, record_stacks_free },
@@ -416,6 +419,7 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 	ret = ret ? ret : record_marker_check(&r, command ? argv : NULL);
 	ret = ret || !record_qemu.check ? ret : record_qemu.check(o, err);
 	ret = ret || !record_sdt.check ? ret : record_sdt.check(o, err);
+	ret = ret || !record_net_id.check ? ret : record_net_id.check(o, err);
 	if (ret)
 		return ret;
 	/*

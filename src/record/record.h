@@ -12,6 +12,7 @@
  * stacks.c         the kernel's stacks at events, --stacks
  * symbols.c        what a guest's functions are called, --symbols
  * sdt.c            markers of programs, --sdt
+ * net_id.c         addresses and ports of packets, -e net-id
  * marker.c         markers of programs in trace_marker, --marker
  * facts.c          what goes into the capture besides events
  * clocks.c         ... and of clocks that need a trace or a probe to be read
@@ -148,6 +149,8 @@ struct record {
 	struct sbuf line;	    /* meta record under construction */
 	struct record_flight flight;
 	struct record_sdt *sdt;	    /* NULL without --sdt */
+	struct kprobes *net_id;	    /* NULL without -e net-id */
+	bool want_net_id;
 	struct record_stacks {
 		struct kevent_list ev;	/* --stacks */
 		uint32_t id;		/* of ftrace:kernel_stack */
@@ -242,7 +245,7 @@ struct record_extra {
 	int (*end)(struct record *r);	/* once; harmless if nothing was begun */
 };
 
-extern const struct record_extra record_qemu, record_sdt;
+extern const struct record_extra record_qemu, record_sdt, record_net_id;
 
 /* ---- stacks.c: --stacks ---- */
 

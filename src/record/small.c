@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * small.c: `make SMALL=1` uses this file in place of qemu.c, qemu_keep.c, sdt.c and qemu/left.c:
- * --qemu and --sdt are a fifth of the whole, and refused here.
+ * small.c: `make SMALL=1` uses this file in place of qemu.c, qemu_keep.c, sdt.c, net_id.c and
+ * qemu/left.c: --qemu and --sdt are a fifth of the whole, and refused here.
  */
 #include "record.h"
 
 #include <errno.h>
+#include <string.h>
 
 static int refuse_qemu(const struct record_config *o, struct kvmft_err *err)
 {
@@ -21,5 +22,15 @@ static int refuse_sdt(const struct record_config *o, struct kvmft_err *err)
 			: 0;
 }
 
+static int refuse_net_id(const struct record_config *o, struct kvmft_err *err)
+{
+	for (size_t i = 0; i < o->events.n; i++)
+		if (!strcmp(o->events.v[i], "net-id"))
+			return err_lack(err, ENOTSUP,
+					"this small build has no -e net-id: use the whole kvmft");
+	return 0;
+}
+
 const struct record_extra record_qemu = { .check = refuse_qemu };
 const struct record_extra record_sdt = { .check = refuse_sdt };
+const struct record_extra record_net_id = { .check = refuse_net_id };

@@ -87,6 +87,8 @@ int record_events(struct record *r)
 			want_mem = true;
 		else if (!strcmp(r->o->events.v[i], "net"))
 			want_net = true;
+		else if (!strcmp(r->o->events.v[i], "net-id"))
+			want_net = r->want_net_id = true;
 		else
 			ret = kevent_expand(r->t, r->o->events.v[i], &r->events, r->err);
 	}

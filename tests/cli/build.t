@@ -84,6 +84,9 @@ for option in "--qemu default" "--sdt /bin/sh"; do
 	status_is 4 "small kvmft refuses $option"
 	err_has "this small build has no ${option% *}: use the whole kvmft" "... and says why"
 done
+run "$small" record --as host -o "$tmp/none" -e net-id -- true
+status_is 4 "small kvmft refuses -e net-id"
+err_has "this small build has no -e net-id: use the whole kvmft" "... and says why"
 if [ "$(uname -m)" = x86_64 ]; then
 	strip -o "$tmp/stripped" "$small"
 	size=$(wc -c <"$tmp/stripped")

@@ -114,6 +114,61 @@ static void test_probes(void **state)
 	free(file);
 }
 
+/* dynamic_events shows the probes of all files; only those at events are removed there. */
+static void test_eprobes_left(void **state)
+{
+	struct kowner dead = kfx_dead_owner();
+	char gone[96], text[300], want[160];
+	struct kfx *fx = *state;
+	struct kreset r;
+	char *file;
+
+	name_of(&dead, '_', "", "", gone, sizeof(gone));
+	snprintf(text, sizeof(text),
+		 "p:%s/kp foo\ne:%s/ep net.net_dev_start_xmit a=$len:u32\n"
+		 "e:others/ep net.net_dev_queue\n", gone, gone);
+	kfx_file(fx, "dynamic_events", text);
+	assert_int_equal(kreset_sweep(fx->t, false, &r, &fx->err), 0);
+	assert_int_equal(r.probes, 1);
+	kreset_free(&r);
+	assert_true(ktracefs_read(fx->t, "dynamic_events", 4096, &file) > 0);
+	snprintf(want, sizeof(want), "-:%s/ep", gone);
+	assert_true(str_starts(file, want));
+	free(file);
+}
+
+static void test_eprobe_lines(void **state)
+{
+	struct kfx *fx = *state;
+	struct kprobes *p;
+	char want[300], *file;
+
+	assert_int_equal(eprobes_open(fx->t, &p, &fx->err), -ENOTSUP);
+	assert_int_equal(fx->err.code, KVMFT_LACKING);
+	assert_null(p);
+	kfx_file(fx, "dynamic_events", "");
+	kfx_file(fx, "README", "e[:[<group>/][<event>]] <group>.<event> [<args>]\n");
+	assert_int_equal(eprobes_open(fx->t, &p, &fx->err), -ENOTSUP); /* without filters */
+	kfx_file(fx, "README", "e[:[<group>/][<event>]] <group>.<event> [<args>] [if <filter>]\n");
+	assert_int_equal(eprobes_open(fx->t, &p, &fx->err), 0);
+	assert_int_equal(eprobe_add(p, "bad name", "net", "x", NULL, &fx->err) < 0, 1);
+	assert_int_equal(eprobe_add(p, "ok", "net x", "x", NULL, &fx->err), -EINVAL);
+	assert_int_equal(eprobe_add(p, "ok", "net", "../x", NULL, &fx->err), -EINVAL);
+	assert_int_equal(eprobe_add(p, "ok", "net", "net_dev_queue", "a=$len:u32 if len > 8",
+				    &fx->err),
+			 0);
+	snprintf(want, sizeof(want), "e:%s/ok net/net_dev_queue a=$len:u32 if len > 8",
+		 kprobes_group(p));
+	assert_true(ktracefs_read(fx->t, "dynamic_events", 4096, &file) > 0);
+	assert_string_equal(file, want);
+	free(file);
+	assert_int_equal(kprobes_close(p), 0);
+	assert_true(ktracefs_read(fx->t, "dynamic_events", 4096, &file) > 0);
+	snprintf(want, sizeof(want), "-:");
+	assert_true(str_starts(file, want));
+	free(file);
+}
+
 static void test_kprobe_lines(void **state)
 {
 	struct kfx *fx = *state;
@@ -263,6 +318,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_instance_refused, kfx_setup, kfx_teardown),
 		cmocka_unit_test_setup_teardown(test_probes, kfx_setup, kfx_teardown),
 		cmocka_unit_test_setup_teardown(test_kprobe_lines, kfx_setup, kfx_teardown),
+		cmocka_unit_test_setup_teardown(test_eprobes_left, kfx_setup, kfx_teardown),
+		cmocka_unit_test_setup_teardown(test_eprobe_lines, kfx_setup, kfx_teardown),
 		cmocka_unit_test_setup_teardown(test_read_symbols_refused, kfx_setup, kfx_teardown),
 		cmocka_unit_test_setup_teardown(test_half_built, kfx_setup, kfx_teardown),
 		cmocka_unit_test_setup_teardown(test_features, kfx_setup, kfx_teardown),
