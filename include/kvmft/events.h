@@ -105,6 +105,8 @@ enum event_role {
 	EV_SKB_COPY,	  /* skbaddr, len; to a program */
 	EV_SKB_FREE,	  /* skbaddr */
 	EV_SKB_DROP,	  /* skbaddr */
+	/* of probes at EV_NET_START, EV_NET_ENTRY and EV_GRO; several events, not found either */
+	EV_NET_HEAD, /* skbaddr, len, data_len, head; head: bytes from the IP header on */
 	/* of system calls; each is several events, which event_find() does not find */
 	EV_CALL_SEND,	 /* fd, len; sendto, sendmsg, sendmmsg begin; len: of sendto */
 	EV_CALL_RECEIVE, /* fd; recvfrom, recvmsg, recvmmsg begin */

@@ -50,6 +50,7 @@ extern const char *const lat_mem_by_names[]; /* NULL-terminated */
 #define LAT_CAUSES 24
 #define LAT_COUNTS 15
 #define LAT_NAME   64
+#define LAT_WHAT   192 /* two addresses of IPv6 are long */
 
 /* What a vCPU's thread is doing. */
 enum vs_state {
@@ -108,7 +109,7 @@ struct lat_case {
 	uint32_t kind;	     /* of mem, see lat_mem_kind() */
 	uint32_t known;	     /* bit per stage */
 	uint64_t stage_time[LAT_STAGES];
-	char what[LAT_NAME]; /* "vector 38", "vda sector 3328 read 64 KiB" */
+	char what[LAT_WHAT]; /* "vector 38", "vda sector 3328 read 64 KiB" */
 };
 
 struct lat_table {

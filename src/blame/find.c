@@ -211,7 +211,7 @@ static int lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 		request_away(b, c, t->desc, s);
 	if (s->what == BLAME_TIMER || s->what == BLAME_HRTIMER)
 		s->accepted = s->begin + MIN(stage(b, c, "expire", t->desc), s->end - s->begin);
-	snprintf(s->of, sizeof(s->of), "%s", c->what[0] ? c->what : t->group[c->group].name);
+	snprintf(s->of, sizeof(s->of), "%.63s", c->what[0] ? c->what : t->group[c->group].name);
 	return 0;
 }
 

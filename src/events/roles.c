@@ -99,6 +99,11 @@ static const struct event_def roles[EV_ROLES] = {
 	[EV_SKB_COPY] = { "skb", "skb_copy_datagram_iovec", { "skbaddr", "len" } },
 	[EV_SKB_FREE] = { "skb", "consume_skb", { "skbaddr" } },
 	[EV_SKB_DROP] = { "skb", "kfree_skb", { "skbaddr" } },
+	/* kvmft's own: record -e net-id */
+	[EV_NET_HEAD] = { "kvmft",
+			  "net_ip4_start|net_ip4_entry|net_ip4_gro|"
+			  "net_ip6_start|net_ip6_entry|net_ip6_gro",
+			  { "skbaddr", "len", "data_len", "head" } },
 	[EV_CALL_SEND] = { "syscalls", "sys_enter_sendto|sys_enter_sendmsg|sys_enter_sendmmsg",
 			   { "fd", "len" } },
 	[EV_CALL_RECEIVE] = { "syscalls",

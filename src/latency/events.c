@@ -100,7 +100,7 @@ static struct decoded *add(struct lat_decoder *d, const struct fmt_event *e, enu
 }
 
 /* All events of a role; those of irq_vectors are more with each kernel. */
-static int add_all(struct lat_decoder *d, enum event_role role)
+static int add_all(struct lat_decoder *d, enum event_role role, uint8_t n, uint8_t text)
 {
 	const struct fmt_event *e;
 	struct decoded *ev;
@@ -112,21 +112,27 @@ static int add_all(struct lat_decoder *d, enum event_role role)
 		ev = add(d, e, role);
 		if (!ev)
 			return -ENOMEM;
-		ev->n = 2;
+		ev->n = n;
 		memcpy(ev->field, t.f, ev->n * sizeof(*t.f));
+		if (text)
+			ev->text = t.f[text];
 	}
 	return 0;
 }
 
 static int add_lists(struct lat_decoder *d, bool guest)
 {
-	static const enum event_role roles[] = { EV_CALL_SEND, EV_CALL_RECEIVE, EV_CALL_END,
-						 EV_VECTOR_ENTRY, EV_VECTOR_EXIT };
+	static const struct {
+		enum event_role role;
+		uint8_t n, text;
+	} roles[] = { { EV_CALL_SEND, 2, 0 },	 { EV_CALL_RECEIVE, 2, 0 },
+		      { EV_CALL_END, 2, 0 },	 { EV_NET_HEAD, 3, 3 },
+		      { EV_VECTOR_ENTRY, 2, 0 }, { EV_VECTOR_EXIT, 2, 0 } };
 	int ret = 0;
 
 	/* the vectors of a guest alone */
-	for (size_t i = 0; i < (guest ? ARRAY_SIZE(roles) : 3) && !ret; i++)
-		ret = add_all(d, roles[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(roles) - (guest ? 0 : 2) && !ret; i++)
+		ret = add_all(d, roles[i].role, roles[i].n, roles[i].text);
 	return ret;
 }
 
@@ -263,6 +269,19 @@ void lat_decode_text(const struct lat_decoder *d, const struct lat_in *in, char 
 	buf[0] = '\0';
 	if (ev->text.size)
 		fmt_str(d->fmt, &ev->text, in->i->rec, buf, size);
+}
+
+size_t lat_decode_bytes(const struct lat_decoder *d, const struct lat_in *in, void *buf,
+			size_t size)
+{
+	const struct fmt_field *f = &d->ev[d->at[in->i->rec->id] - 1].text;
+	const struct rec *r = in->i->rec;
+	size_t n = MIN(f->size, size);
+
+	if (f->is_dynamic || f->off > r->len || n > r->len - f->off)
+		return 0;
+	memcpy(buf, r->data + f->off, n);
+	return n;
 }
 
 void lat_decoder_free(struct lat_decoder *d)

@@ -47,6 +47,8 @@ void lat_net_free(struct lat *l)
 	u64map_free(&m->dev_at);
 	u64map_free(&m->vcpu_at);
 	free(m->side);
+	u64map_free(&m->flow_at);
+	free(m->flow);
 	free(m->dev);
 	free(m->vcpu);
 	free(m);
@@ -455,7 +457,9 @@ static int queued(struct lat *l, const struct lat_in *in)
 
 static struct net_half sent_half(const struct net_skb *k, const struct lat_in *in)
 {
-	struct net_half h = { .len = k->len, .vcpu = (uint32_t)in->i->vcpu };
+	struct net_half h = {
+		.len = k->len, .vcpu = (uint32_t)in->i->vcpu, .ident = k->ident
+	};
 
 	h.t[NP_CALL] = k->call;
 	h.t[NP_FIRST] = k->first;
@@ -506,7 +510,10 @@ static int started(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	k->len = (uint32_t)in->f[1];
 	k->queue = (uint32_t)in->f[2];
 	k->ref.queue = 0;
-	return !ret && v ? guest_sends(l, v, k, in) : ret;
+	k->ident = (struct net_ident){ 0 };
+	if (!ret && v)
+		ret = guest_sends(l, v, k, in);
+	return ret ? ret : net_id_seen(l, k, in);
 }
 
 /* The device was busy: the same packet comes again. */
@@ -638,6 +645,7 @@ static int received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		ret = guest_got(l, v, k, in);
 	else if (vm >= 0)
 		ret = tap_got(l, k, in, (size_t)vm);
+	ret = ret ? ret : net_id_seen(l, k, in);
 	/* What is not merged is passed to the stack at once. */
 	if (in->kind != EV_GRO)
 		busy_with(l, k, in);
@@ -721,6 +729,7 @@ static int tap_taken(struct lat *l, struct net_skb *k, const struct lat_in *in, 
 	struct net_task *task = task_of(l, 0, in->i->tid);
 	struct net_ref ref;
 	struct net_queue *q;
+	int ret;
 
 	if (!task)
 		return in->i->tid > 0 ? -ENOMEM : 0;
@@ -736,7 +745,8 @@ static int tap_taken(struct lat *l, struct net_skb *k, const struct lat_in *in, 
 	takes(l, task, in->i->tid, q);
 	(void)loads(q, k->len);
 	q->vhost = !strncmp(tl_comm(in->i->src, in->i->tid), "vhost-", 6);
-	return net_add(l, q, &h, &ref);
+	ret = net_add(l, q, &h, &ref);
+	return !ret && h.ident.id ? net_identified(l, &ref) : ret;
 }
 
 /* What was received is done with: by its reader, or by the kernel that was busy with it. */
@@ -821,6 +831,7 @@ static int common(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	case EV_SKB_FREE:
 	case EV_SKB_DROP: return freed(l, in);
 	case EV_SKB_COPY: return copied(l, in);
+	case EV_NET_HEAD: return net_id_event(l, skb_known(l, in), in);
 	case EV_CALL_SEND:
 	case EV_CALL_RECEIVE:
 	case EV_CALL_END: return called(l, in);
@@ -886,6 +897,7 @@ int lat_net_forget(struct lat *l, int64_t vm)
 		if (vm < 0 ? !i : i == (size_t)vm + 1) {
 			l->net->side[i].gen++;
 			memset(l->net->side[i].busy, 0, sizeof(l->net->side[i].busy));
+			memset(l->net->side[i].told, 0, sizeof(l->net->side[i].told));
 			for (size_t k = 0; k < l->net->side[i].task_at.n; k++)
 				l->net->side[i].task[k] = (struct net_task){ 0 };
 		}

@@ -4,6 +4,7 @@
  *
  *   net.c        events of both sides become halves of packets: sent here, received there
  *   net_link.c   which half belongs to which: by order and number, as far as these are proved
+ *   net_id.c     what the recorded headers of packets say about that
  *   net_table.c  its tables
  */
 #ifndef KVMFT_LATENCY_NET_H
@@ -35,6 +36,13 @@ enum net_point {
 /* How it ended, as far as it was seen. */
 enum net_end { NET_IN_STACK, NET_READ, NET_FORWARDED };
 
+/* Of its header. */
+struct net_ident {
+	uint64_t id;   /* of two packets with another one they are not the same; 0: not known */
+	uint32_t flow; /* its number + 1 */
+	bool strong;   /* no other packet of the flow has it at that time */
+};
+
 /* What one side saw of a packet. */
 struct net_half {
 	uint64_t t[NP_POINTS]; /* host TSC; 0: not seen */
@@ -45,6 +53,9 @@ struct net_half {
 	bool alone;	  /* proved to have no other half, or not proved which one */
 	bool ended, woke; /* woke: the kernel is done with it, and who was woken by it may not be */
 	bool reading;	  /* its reader has it, and is in the system call */
+	bool twin;	  /* sent: another one with that identity is on its way as well */
+	struct net_ident ident;
+	uint64_t chain; /* sent: number + 1 of the next one in its bucket */
 };
 
 /* Halves in order; they keep their numbers while others are taken out in front. */
@@ -77,6 +88,8 @@ struct net_queue {
 	uint32_t load; /* buffers of the ring that may be in use, up to NET_LOAD */
 	uint64_t rung; /* of a guest's that sends: up to this one a doorbell is known */
 	bool vhost;    /* of a tap */
+	bool named;    /* of one that receives: headers tell its packets from each other */
+	uint64_t *bucket; /* of one that sends: number + 1 of the last half by its identity */
 };
 
 /*
@@ -115,6 +128,7 @@ struct net_skb {
 	uint64_t queued, start, epoch;
 	uint64_t call; /* in which it is sent, or 0 */
 	struct net_ref ref;
+	struct net_ident ident;
 };
 
 struct net_dev {
@@ -141,6 +155,14 @@ struct net_task {
 	uint32_t takes; /* the first queue (+ 1) of a tap that it takes from; VMM or vhost */
 };
 
+/* On a CPU: the last packet that was sent or received, or whose header came before it. */
+struct net_told {
+	uint64_t address;
+	uint32_t cpu, len;
+	bool seen;
+	struct net_ident ident;
+};
+
 /* One kernel: the host, or a guest. */
 struct net_side {
 	struct u64map at; /* address → index of skb */
@@ -160,6 +182,7 @@ struct net_side {
 		int32_t context;
 		bool several; /* at once: not told which one */
 	} busy[NET_CPUS];
+	struct net_told told[NET_CPUS];
 };
 
 /* What a vCPU's NAPI does. */
@@ -169,6 +192,8 @@ struct net_vcpu {
 	uint32_t polled, queue;	  /* received in this poll, by which queue (+ 1) */
 	struct net_ref sends;	  /* net_dev_start_xmit goes on */
 };
+
+struct net_flow;
 
 struct lat_net {
 	struct net_side *side; /* 0: the host; 1 + VM */
@@ -188,6 +213,9 @@ struct lat_net {
 	struct u64map vcpu_at;
 	struct net_vcpu *vcpu;
 	size_t vcpu_cap;
+	struct u64map flow_at;
+	struct net_flow *flow;
+	size_t flow_cap;
 	uint64_t epoch[NET_CPUS]; /* polls of the host's CPUs, by their low bits */
 	uint64_t sent[2], measured[2], cut[2], open[2], dropped[2]; /* [1]: from the guest */
 };
@@ -212,6 +240,8 @@ int net_add(struct lat *l, struct net_queue *q, const struct net_half *h,
 struct net_half *net_half_of(const struct lat *l, const struct net_ref *ref);
 /* Those that the queue sent up to number n have arrived by now. */
 int net_arrived(struct lat *l, struct net_queue *q, uint64_t n) __must_check;
+/* The identity of a half is known. */
+int net_identified(struct lat *l, const struct net_ref *ref) __must_check;
 /* It was not sent, after all. */
 int net_unsent(struct lat *l, const struct net_ref *ref) __must_check;
 /* A packet that dev was to send was dropped. */
@@ -222,6 +252,19 @@ int net_tell(struct lat *l, struct net_queue *q) __must_check;
 int net_cut(struct lat *l, int64_t vm) __must_check;
 int net_finish(struct lat *l) __must_check;
 void net_links_free(struct lat_net *m);
+
+/* net_id.c */
+/* A header was recorded; k: the packet at that address, or NULL. */
+int net_id_event(struct lat *l, struct net_skb *k, const struct lat_in *in) __must_check;
+/* A packet was sent or received where such a probe may be. */
+int net_id_seen(struct lat *l, struct net_skb *k, const struct lat_in *in) __must_check;
+/* "udp 10.0.0.1:7000 > 10.0.0.2:7000"; empty for flow 0. */
+void net_flow_name(const struct lat_net *m, uint32_t flow, char *buf, size_t size);
+/* Number n of a queue that sends has got its identity, is taken back. */
+int net_index_add(struct net_queue *q, uint64_t n) __must_check;
+void net_index_drop(struct net_queue *q, uint64_t n);
+/* The last one with that identity, and its number; NULL: none. */
+struct net_half *net_index_find(struct net_queue *q, uint64_t id, uint64_t *n);
 
 /* net_table.c */
 int net_measured(struct lat *l, const struct net_queue *from, const struct net_queue *to,

@@ -2,7 +2,7 @@
 /*
  * net_link.c: which packet that was received is which of those that were sent.
  *
- * Nothing in a packet tells it. But a queue keeps their order and loses none, so one number is all
+ * Nothing in a packet tells it, unless headers were recorded (net_id.c). But a queue keeps their order and loses none, so one number is all
  * that lacks: how many of those received were sent before the first that was seen. It is at least
  * as many as were received more than sent, at any time; and at most what follows from packets that
  * must have arrived: of the guest's when it frees their memory, of the host's when they were in the
@@ -283,6 +283,8 @@ static int contradicted(struct lat *l, struct net_link *k)
 /* The frame that a tap is given has a VLAN's tag beside it, and the guest's has it in it. */
 static bool same_length(const struct net_half *s, const struct net_half *g)
 {
+	if (s->ident.id && g->ident.id && s->ident.id != g->ident.id)
+		return false;
 	return s->len == g->len + ETH_HEADER || s->len + VLAN_TAG == g->len + ETH_HEADER;
 }
 
@@ -389,6 +391,140 @@ static void begins(struct lat *l, struct net_link *k)
 	trim(l, queue_of(l, k->receiver));
 }
 
+/* ---- what headers tell ---- */
+
+/* Number i of what was sent is number n of what was received, and begins the link anew. */
+static int begins_with(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
+{
+	if (i < k->told || n < k->told_at)
+		return 0;
+	*k = (struct net_link){ .sender = k->sender,
+				.receiver = k->receiver,
+				.from = i,
+				.at = n,
+				.compared = i + 1,
+				.proven = i + 1,
+				.told = i,
+				.told_at = n,
+				.fixed = true,
+				.pair = k->pair };
+	return tell(l, k, false);
+}
+
+/* The same, with something lost before them: of what came between, only one way may be left. */
+static int pairs_up_to(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
+{
+	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
+	struct net_fifo sent = *s, got = *g;
+	uint64_t a = k->proven, b = other_end(k, a), *is, more = n - b;
+	bool found;
+
+	if (i < a || n < b)
+		return begins_with(l, k, i, n);
+	is = calloc(2 * more + 1, sizeof(*is));
+	if (!is)
+		return -ENOMEM;
+	sent.next = i;
+	got.next = n;
+	found = lay(&sent, &got, a, b, false, is) && lay(&sent, &got, a, b, true, is + more);
+	for (uint64_t j = a; j <= i; j++)
+		net_fifo_at(s, j)->alone = j < i;
+	for (uint64_t j = 0; j <= more; j++)
+		net_fifo_at(g, b + j)->alone = j < more && !(found && is[j] == is[more + j]);
+	for (uint64_t j = 0; j < more; j++)
+		if (found && is[j] == is[more + j])
+			net_fifo_at(s, is[j])->alone = false;
+	free(is);
+	breaks(l, k);
+	k->broken = false;
+	k->from = k->compared = k->proven = i + 1;
+	k->at = n + 1;
+	k->lo = k->hi = 0;
+	k->trial = 0;
+	return tell(l, k, false);
+}
+
+/* Numbers i and n are the same packet, for sure. */
+static int is_same(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
+{
+	int64_t skew = (int64_t)(n - k->at) - (int64_t)(i - k->from);
+	int ret = 0;
+
+	if (k->lost || i < k->from || n < k->at)
+		return begins_with(l, k, i, n);
+	if (!known(k)) {
+		if (skew < k->lo || skew > k->hi)
+			return begins_with(l, k, i, n);
+		k->lo = k->hi = skew;
+		ret = settle(l, k);
+	}
+	if (ret || !known(k) || k->lost)
+		return ret;
+	if (k->broken || other_end(k, i) != n)
+		return pairs_up_to(l, k, i, n);
+	k->proven = MAX(k->proven, MIN(i + 1, k->compared));
+	return tell(l, k, false);
+}
+
+/* Number n of what was received is not what order says it is. */
+static void refute(struct lat *l, struct net_link *k, uint64_t n)
+{
+	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
+	uint64_t i = k->from + (n - k->at) - (uint64_t)k->lo;
+
+	if (!known(k) || k->lost || n < k->at + (uint64_t)k->lo || i < k->told ||
+	    i >= k->compared || n < k->told_at || same_length(net_fifo_at(s, i), net_fifo_at(g, n)))
+		return;
+	breaks(l, k);
+	k->proven = MAX(k->told, MIN(k->proven, i));
+}
+
+/* That packet went through this link, and so through none of the others of either end. */
+static void others_wrong(struct lat *l, const struct net_link *k)
+{
+	const struct net_queue *end[] = { queue_of(l, k->sender), queue_of(l, k->receiver) };
+
+	for (size_t e = 0; e < 2 && !is_it(l, k); e++)
+		for (uint32_t i = 0; i < end[e]->nlink; i++) {
+			const struct net_link *o = &l->net->link[end[e]->link[i]];
+
+			l->net->wrong[o->pair] += o->pair != k->pair;
+		}
+}
+
+int net_identified(struct lat *l, const struct net_ref *ref)
+{
+	struct net_half *h = net_half_of(l, ref);
+	struct net_queue *q = queue_of(l, ref->queue - 1);
+	struct net_link *is = NULL;
+	uint64_t i = 0;
+	unsigned int found = 0;
+
+	if (!h || !h->ident.id)
+		return 0;
+	if (q->sent)
+		return net_index_add(q, ref->n);
+	q->named |= h->ident.strong;
+	for (uint32_t n = 0; n < q->nlink; n++) {
+		struct net_link *k = &l->net->link[q->link[n]];
+		uint64_t at;
+		const struct net_half *s = NULL;
+
+		refute(l, k, ref->n);
+		if (h->ident.strong)
+			s = net_index_find(queue_of(l, k->sender), h->ident.id, &at);
+		if (!s)
+			continue;
+		found += s->twin || !same_length(s, h) ? 2 : 1;
+		is = k;
+		i = at;
+	}
+	if (found != 1)
+		return 0;
+	others_wrong(l, is);
+	return is_same(l, is, i, ref->n);
+}
+
 /* ---- what happens ---- */
 
 static int forget(struct lat *l, struct net_queue *q)
@@ -425,7 +561,9 @@ int net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct
 		if (k->lost)
 			continue;
 		k->lo = known(k) ? k->lo : MAX(k->lo, least);
-		if (least > k->lo || k->lo > k->hi)
+		if (least > k->lo && q->named) /* its header will tell where things go on */
+			breaks(l, k);
+		else if (least > k->lo || k->lo > k->hi)
 			ret = contradicted(l, k);
 		else if (known(k))
 			ret = settle(l, k);
@@ -435,46 +573,35 @@ int net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct
 	return ret;
 }
 
-/* ... to that link. */
-static int arrived(struct lat *l, struct net_link *k, uint64_t n)
-{
-	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
-	int64_t most = (int64_t)(g->next - k->at) - (int64_t)(n - k->from);
-	int ret = 0;
-
-	if (n <= k->from || k->lost)
-		return 0;
-	k->hi = known(k) ? k->hi : MIN(k->hi, most);
-	if (k->lo > k->hi)
-		ret = contradicted(l, k);
-	else if (known(k))
-		ret = settle(l, k);
-	if (ret || !known(k) || n <= k->from || k->lost)
-		return ret;
-	if (most < k->lo)
-		breaks(l, k);
-	/* If more was sent, some of it may have arrived in place of what was lost. */
-	if (n != s->next)
-		return 0;
-	if (k->broken)
-		return is_it(l, k) ? recover(l, k, true) : contradicted(l, k);
-	if (most == k->lo)
-		k->proven = MAX(k->proven, n);
-	return 0;
-}
-
 int net_arrived(struct lat *l, struct net_queue *q, uint64_t n)
 {
 	int ret = 0;
 
 	for (uint32_t i = 0; i < q->nlink && !ret; i++) {
 		struct net_link *k = &l->net->link[q->link[i]];
+		const struct net_fifo *g = &queue_of(l, k->receiver)->q;
+		int64_t most = (int64_t)(g->next - k->at) - (int64_t)(n - k->from);
 
 		if (k->lost && n == q->q.next)
 			begins(l, k);
-		ret = arrived(l, k, n);
-		if (!ret && k->lost && n == q->q.next)
-			begins(l, k);
+		if (n <= k->from || k->lost)
+			continue;
+		k->hi = known(k) ? k->hi : MIN(k->hi, most);
+		if (k->lo > k->hi)
+			ret = contradicted(l, k);
+		else if (known(k))
+			ret = settle(l, k);
+		if (ret || !known(k) || n <= k->from || k->lost)
+			continue;
+		if (most < k->lo)
+			breaks(l, k);
+		/* If more was sent, some of it may have arrived in place of what was lost. */
+		if (n != q->q.next)
+			continue;
+		if (k->broken)
+			ret = is_it(l, k) ? recover(l, k, true) : contradicted(l, k);
+		else if (most == k->lo)
+			k->proven = MAX(k->proven, n);
 	}
 	return ret;
 }
@@ -487,6 +614,7 @@ int net_unsent(struct lat *l, const struct net_ref *ref)
 		return 0;
 	if (ref->n + 1 != q->q.next)
 		return forget(l, q);
+	net_index_drop(q, ref->n);
 	q->q.next--;
 	net_count(l, l->net->sent, q, 0 - (uint64_t)(q->nlink > 0));
 	for (uint32_t i = 0; i < q->nlink; i++) {
@@ -563,8 +691,10 @@ int net_finish(struct lat *l)
 
 void net_links_free(struct lat_net *m)
 {
-	for (size_t i = 0; i < m->queue_at.n; i++)
+	for (size_t i = 0; i < m->queue_at.n; i++) {
 		free(m->queue[i].q.h);
+		free(m->queue[i].bucket);
+	}
 	free(m->queue);
 	free(m->link);
 	free(m->wrong);

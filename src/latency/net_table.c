@@ -186,10 +186,14 @@ static void describe(const struct lat *l, bool out, const struct net_half *s,
 {
 	const struct tl_source *src = out ? tl_source(l->t, 0) : l->guest[k->vm].src;
 	size_t n = (size_t)snprintf(k->what, sizeof(k->what), "%.32s, %u bytes", way, s->len);
+	char flow[LAT_WHAT / 2 + 16];
 
 	if (g->end == NET_READ)
-		snprintf(k->what + n, sizeof(k->what) - n, ", by %.15s-%d", tl_comm(src, g->tid),
-			 g->tid);
+		n += (size_t)snprintf(k->what + n, sizeof(k->what) - n, ", by %.15s-%d",
+				      tl_comm(src, g->tid), g->tid);
+	net_flow_name(l->net, s->ident.flow, flow, sizeof(flow));
+	if (*flow)
+		snprintf(k->what + n, sizeof(k->what) - n, ", %s", flow);
 }
 
 int net_measured(struct lat *l, const struct net_queue *from, const struct net_queue *to,
