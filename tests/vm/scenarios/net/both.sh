@@ -25,9 +25,9 @@ pings_send()
 noise_begin()
 {
 	# shellcheck disable=SC2086 # a command, an option
-	$outside "$udpnum" noise "$1" "$2" 300 "$3" ${4:-} &
+	$outside "$udpnum" noise "$1" "$2" 200 "$3" ${4:-} &
 	noise=$!
-	$outside busybox ping -q -i 0.05 "$1" >/dev/null 2>&1 &
+	$outside busybox ping -q -i 0.1 "$1" >/dev/null 2>&1 &
 	noise="$noise $!"
 }
 noise_end()
