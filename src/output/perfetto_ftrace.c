@@ -51,8 +51,8 @@ enum {
 };
 
 #define MAX_CPUS    1024	/* trace processor refuses a trace with more */
-#define BUNDLE	    (16u << 10) /* bytes of events kept of a CPU */
-#define COMPACT	    512u	/* and this many of each of the compact ones */
+#define BUNDLE	    (64u << 10) /* bytes of events kept of a CPU */
+#define COMPACT	    1024u	/* and this many of each of the compact ones */
 #define ALL_PENDING (2u << 20)	/* what all CPUs together keep */
 #define NUMBER_ROOM (2 + PB_VARINT_MAX)
 
