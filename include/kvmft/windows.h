@@ -44,6 +44,7 @@ struct win_vcpu {
 	uint64_t windows;		    /* closed ones, entry to exit */
 	/* state of the walk */
 	struct vcpu_turn turn;
+	bool heard;		   /* it had events since the last gap */
 	uint64_t entry, exit;	   /* host TSC of the last ones */
 	uint64_t first_in, last_in; /* guest events in the open window */
 	bool any_in;

@@ -263,7 +263,11 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	lo.want[LAT_SCHED] = true;
 	b->nlimited = b->map->nvm;
 	b->limited = calloc(b->map->nvm + 1, sizeof(*b->limited));
-	if (!b->v || !b->middle || !b->limited || blame_decoders(t, &b->dec))
+	b->guest_gen = calloc(b->map->nvm + 1, sizeof(*b->guest_gen));
+	b->nhalts = calloc(b->map->nvm + 1, sizeof(*b->nhalts));
+	hash_key_init(&b->halt_key);
+	if (!b->v || !b->middle || !b->limited || !b->guest_gen || !b->nhalts ||
+	    blame_decoders(t, &b->dec))
 		ret = err_set(err, ENOMEM, "out of memory");
 	else
 		ret = lat_new(t, &lo, &b->lat, err);
@@ -430,6 +434,8 @@ void blame_free(struct blame *b)
 	u64map_free(&b->left_at);
 	free(b->left);
 	free(b->limited);
+	free(b->guest_gen);
+	free(b->nhalts);
 	u64map_free(&b->halts);
 	u64map_free(&b->vcpu_of);
 	free(b->vcpu);

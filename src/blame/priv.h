@@ -44,12 +44,14 @@ struct blame_wait {
 	uint64_t since;
 	int64_t vcpu;
 	bool ready;
+	uint32_t gen;
 };
 
 /* A vCPU that was left. */
 struct blame_left {
 	uint64_t exit, rip; /* host TSC, 0: it is in the guest, or unknown */
 	bool halted, kicked;
+	uint32_t gen;
 };
 
 struct blame_mark {
@@ -88,6 +90,8 @@ struct blame {
 	uint64_t least;	     /* shorter ones, or farther ones, can be ignored */
 	uint64_t count[BLAME_WHATS];
 	/* wait.c */
+	uint32_t gen;	       /* after a gap of the host nothing is known of any vCPU that was left */
+	uint32_t *guest_gen;   /* by VM: ... and after one of its own of its tasks */
 	struct u64map wait_at; /* vm << 32 | tid → index + 1 */
 	struct blame_wait *wait;
 	size_t wait_cap;
@@ -97,6 +101,8 @@ struct blame {
 	struct blame_memo left_memo[BLAME_MEMOS];
 	bool *limited;		/* by VM: one of its vCPUs had to leave its CPU idle */
 	size_t nlimited;
+	struct hash_key halt_key;
+	uint32_t *nhalts;	/* by VM */
 	struct u64map halts;	/* by place in a guest: halts << 32 | how many were ended by a
 				 * kick */
 	struct u64map vcpu_of;	/* source << 32 | CPU of the guest → vCPU */

@@ -11,8 +11,8 @@
 
 #include "kvmft/util.h"
 
-#define TASKS_MAX (1u << 20) /* of all guests; a hostile capture must not fill memory */
-#define HALTS_MAX 4096u      /* places where guests halt; they have two or three */
+#define TID_MAX	  (1 << 22) /* PID_MAX_LIMIT of linux/threads.h: what is above is no task */
+#define HALTS_MAX 4096u      /* places where a guest halts; it has two or three */
 
 /* Delivery mode "remote read", which KVM uses for nothing but KVM_HC_KICK_CPU (asm/apicdef.h). */
 #define DM_MASK 0x700u
@@ -59,14 +59,20 @@ void *blame_elem(struct blame_memo *memo, struct u64map *map, uint64_t key, void
 	return v + m->at;
 }
 
-/* NULL: out of memory, or of room. */
-static struct blame_wait *wait_of(struct blame *b, const struct tl_item *i, uint64_t tid)
+static bool is_task(int32_t tid)
 {
-	uint64_t key = (uint64_t)i->vm << 32 | (uint32_t)tid, at;
+	return tid > 0 && tid <= TID_MAX;
+}
 
-	if (b->wait_at.n >= TASKS_MAX)
-		return u64map_get(&b->wait_at, key, &at) ? &b->wait[at] : NULL;
-	return u64map_elem(&b->wait_at, key, &b->wait, &b->wait_cap, sizeof(*b->wait));
+/* Of a task of the guest: tid is in 1..TID_MAX. NULL: out of memory. */
+static struct blame_wait *wait_of(struct blame *b, const struct tl_item *i, int32_t tid)
+{
+	uint64_t key = (uint64_t)i->vm << 32 | (uint32_t)tid;
+	struct blame_wait *w = u64map_elem(&b->wait_at, key, &b->wait, &b->wait_cap, sizeof(*w));
+
+	if (w && w->gen != b->guest_gen[i->vm])
+		*w = (struct blame_wait){ .gen = b->guest_gen[i->vm] };
+	return w;
 }
 
 static void wait_ends(struct blame *b, struct blame_wait *w, const struct tl_item *i, int32_t tid)
@@ -90,16 +96,18 @@ static int task_switch(struct blame *b, const struct blame_decoder *d, const str
 	bool sleeps = blame_field(d, EV_SWITCH, 1, i) & TASK_SLEEPS;
 	struct blame_wait *w;
 
-	if (prev > 0) {
-		w = wait_of(b, i, (uint32_t)prev);
+	if (is_task(prev)) {
+		w = wait_of(b, i, prev);
 		if (!w)
-			return b->wait_at.n < TASKS_MAX ? -ENOMEM : 0;
-		*w = (struct blame_wait){ sleeps ? 0 : i->host, i->vcpu, true };
+			return -ENOMEM;
+		w->since = sleeps ? 0 : i->host;
+		w->vcpu = i->vcpu;
+		w->ready = true;
 	}
-	if (next > 0) {
-		w = wait_of(b, i, (uint32_t)next);
+	if (is_task(next)) {
+		w = wait_of(b, i, next);
 		if (!w)
-			return b->wait_at.n < TASKS_MAX ? -ENOMEM : 0;
+			return -ENOMEM;
 		if (w->since)
 			wait_ends(b, w, i, next);
 	}
@@ -110,15 +118,16 @@ static int task_switch(struct blame *b, const struct blame_decoder *d, const str
 static int task_woken(struct blame *b, const struct blame_decoder *d, enum event_role r,
 		      const struct tl_item *i)
 {
-	uint64_t tid = blame_field(d, r, 0, i);
-	struct blame_wait *w = wait_of(b, i, tid);
+	int32_t tid = (int32_t)blame_field(d, r, 0, i);
+	struct blame_wait *w = is_task(tid) ? wait_of(b, i, tid) : NULL;
 
 	if (!w)
-		return b->wait_at.n < TASKS_MAX ? -ENOMEM : 0;
-	if (!w->since)
-		*w = (struct blame_wait){
-			i->host, blame_vcpu_of(b, i, blame_field(d, r, 1, i), i->vcpu), false,
-		};
+		return is_task(tid) ? -ENOMEM : 0;
+	if (w->since)
+		return 0;
+	w->since = i->host;
+	w->vcpu = blame_vcpu_of(b, i, blame_field(d, r, 1, i), i->vcpu);
+	w->ready = false;
 	return 0;
 }
 
@@ -246,16 +255,20 @@ int blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i
  * A guest with paravirtual spinlocks halts when it has spun for long, and whoever releases the lock
  * kicks it. Its kernel does so at a place of its own, where hardly anything else ends a halt.
  */
-static uint64_t halt_key(int64_t vm, uint64_t rip)
+static uint64_t halt_key(const struct blame *b, int64_t vm, uint64_t rip)
 {
-	return rip ^ (uint64_t)vm << 40;
+	const uint64_t both[] = { (uint64_t)vm, rip };
+
+	return hash_bytes(&b->halt_key, both, sizeof(both));
 }
 
 static int learn_halt(struct blame *b, int64_t vm, const struct blame_left *l)
 {
-	uint64_t key = halt_key(vm, l->rip), *v, had;
+	uint64_t key = halt_key(b, vm, l->rip), *v, had;
 
-	if (!l->rip || (b->halts.n >= HALTS_MAX && !u64map_get(&b->halts, key, &had)))
+	if (!l->rip)
+		return 0;
+	if (!u64map_get(&b->halts, key, &had) && b->nhalts[vm]++ >= HALTS_MAX)
 		return 0;
 	v = u64map_at(&b->halts, key);
 	if (!v)
@@ -268,7 +281,7 @@ bool blame_lock_halt(const struct blame *b, int64_t vm, uint64_t rip)
 {
 	uint64_t v;
 
-	return rip && u64map_get(&b->halts, halt_key(vm, rip), &v) && (v & UINT32_MAX) > (v >> 33);
+	return rip && u64map_get(&b->halts, halt_key(b, vm, rip), &v) && (v & UINT32_MAX) > (v >> 33);
 }
 
 bool blame_kick(const struct blame *b, const struct tl_item *i, int64_t *target)
@@ -286,7 +299,7 @@ static void kicked(struct blame *b, const struct tl_item *i)
 
 	if (i->vm >= 0 && blame_kick(b, i, &target) &&
 	    u64map_get(&b->left_at, (uint64_t)i->vm << 32 | (uint32_t)target, &at))
-		b->left[at].kicked = true;
+		b->left[at].kicked = true; /* of one that is forgotten, too: its next exit clears it */
 }
 
 /* One that can run, and leaves its CPU idle, must have been forced to. */
@@ -330,13 +343,13 @@ int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
 		why = exit_why(&d->names, blame_field(d, r, 0, i), blame_field(d, r, 1, i));
 		*l = (struct blame_left){
 			.exit = i->host, .rip = blame_field(d, r, 2, i),
-			.halted = exit_is_halt(why),
+			.halted = exit_is_halt(why), .gen = b->gen,
 		};
 		return 0;
 	}
 	left = *l;
 	*l = (struct blame_left){ 0 };
-	if (!left.exit)
+	if (!left.exit || left.gen != b->gen)
 		return 0;
 	if (left.halted && learn_halt(b, i->vm, &left))
 		return -ENOMEM;
@@ -355,12 +368,11 @@ void blame_wait_forget(struct blame *b, const struct tl_item *gap)
 {
 	if (gap->src->qemu)
 		return;
-	if (!gap->src->guest) {
-		for (size_t k = 0; k < b->left_at.n; k++)
-			b->left[k] = (struct blame_left){ 0 };
-		return;
-	}
-	for (size_t k = 0; k < b->wait_at.n; k++)
-		b->wait[k].since = 0;
-	b->nmark = 0;
+	if (!gap->src->guest)
+		b->gen++;
+	else if (gap->vm >= 0)
+		b->guest_gen[gap->vm]++;
+	for (size_t k = b->nmark; gap->src->guest && k--;)
+		if (b->mark[k].vm == (uint64_t)gap->vm)
+			b->mark[k] = b->mark[--b->nmark];
 }

@@ -155,7 +155,7 @@ void cell_clear(struct cell *c)
 	c->timed = c->untimed = c->max = 0;
 	c->sum = c->squares = 0;
 	c->min = UINT64_MAX;
-	if (c->hist)
+	if (c->hist && c->hist->n)
 		memset(c->hist->row, 0, c->hist->n * sizeof(*c->hist->row));
 	if (c->part)
 		memset(c->part, 0, REPORT_PARTS * sizeof(*c->part));

@@ -10,7 +10,9 @@
 
 #include "kvmft/events.h"
 
-#define GROUPS_MAX 256 /* of a table; a hostile capture must not make more */
+/* Of a table; a hostile capture must not make more. GROUPS_VM: that others leave room for. */
+#define GROUPS_MAX 256
+#define GROUPS_VM  32
 
 const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", "mem", "net", NULL };
 
@@ -62,20 +64,24 @@ struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm,
 				uint32_t *index)
 {
 	struct lat_table *t = &l->table[id];
-	uint64_t k = key * 1024 + (uint64_t)(vm + 1), at;
+	const uint64_t both[] = { (uint64_t)vm, key };
+	uint32_t *of_vm = &l->vm_groups[id * (l->map->nvm + 1) + (size_t)(vm + 1)];
+	uint64_t k, at;
 	struct lat_group *g;
 
-	if (l->group_last[id].at && l->group_last[id].key == k) {
+	if (l->group_last[id].at && l->group_last[id].key == key && l->group_last[id].vm == vm) {
 		*index = (uint32_t)l->group_last[id].at - 1;
 		return &t->group[*index];
 	}
+	k = hash_bytes(&l->group_key, both, sizeof(both));
 	if (u64map_get(&l->group_at[id], k, &at)) {
-		l->group_last[id].key = k;
+		l->group_last[id].key = key;
+		l->group_last[id].vm = vm;
 		l->group_last[id].at = at + 1;
 		*index = (uint32_t)at;
 		return &t->group[at];
 	}
-	if (t->ngroup >= GROUPS_MAX) {
+	if (t->ngroup >= GROUPS_MAX && *of_vm >= GROUPS_VM) {
 		t->crowded++;
 		return NULL;
 	}
@@ -85,6 +91,7 @@ struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm,
 		return NULL;
 	}
 	g->vm = vm;
+	++*of_vm;
 	*index = (uint32_t)t->ngroup++;
 	return g;
 }
@@ -188,6 +195,16 @@ int lat_note_add(struct lat *l, const char *text)
 static const struct lat_decoder *guest_decoder(const struct lat *l)
 {
 	return l->nsrc > 1 && tl_source(l->t, 1)->guest ? l->dec[1] : NULL;
+}
+
+/* Whether the host's capture, or that of any guest, has both: others need not. */
+static bool side_has(const struct lat *l, bool guest, enum event_role a, enum event_role b)
+{
+	for (size_t i = 0; i < l->nsrc; i++)
+		if (tl_source(l->t, i)->guest == guest && (guest || !i) &&
+		    lat_decoder_has(l->dec[i], a) && lat_decoder_has(l->dec[i], b))
+			return true;
+	return false;
 }
 
 static int notes_left_out(struct lat *l)
@@ -307,7 +324,7 @@ static const char *lacks(const struct lat *l, unsigned int kind)
 			       "default -e net`";
 		if (!d)
 			return "needs a capture of the guest, with block:block_rq_issue and block:block_rq_complete";
-		if (!lat_decoder_has(d, needs[i].ev[0]) || !lat_decoder_has(d, needs[i].ev[1]))
+		if (!side_has(l, needs[i].guest, needs[i].ev[0], needs[i].ev[1]))
 			return needs[i].lacks;
 	}
 	return NULL;
@@ -388,9 +405,11 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 	l->nsrc = tl_sources(t);
 	l->khz = tl_source(t, 0)->cap->tsc_khz;
 	l->dec = calloc(l->nsrc, sizeof(*l->dec));
+	l->vm_groups = calloc(LAT_TABLES * (l->map->nvm + 1), sizeof(*l->vm_groups));
+	hash_key_init(&l->group_key);
 	for (size_t i = 0; l->dec && !ret && i < l->nsrc; i++)
 		ret = lat_decoder_new(tl_source(t, i)->fmt, tl_source(t, i)->guest, &l->dec[i]);
-	if (!l->dec || ret)
+	if (!l->dec || !l->vm_groups || ret)
 		ret = err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; !ret && i < l->nsrc; i++)
 		ret = event_arch_check(tl_source(t, i)->cap, err);
@@ -408,18 +427,27 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 
 /* ---- the walk ---- */
 
+static inline struct lat_vcpu *hear(struct lat *l, struct lat_vcpu *v)
+{
+	if (!v->heard)
+		l->heard[l->nheard++] = v;
+	v->heard = v->fresh = true;
+	return v;
+}
+
 struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id)
 {
 	uint64_t key = (uint64_t)vm << 32 | id, at;
 	struct lat_vcpu **near = &l->near[(vm + id) % LAT_NEAR], **slot, *v = *near;
 
 	if (v && v->vm == vm && v->id == id)
-		return v;
+		return hear(l, v);
 	if (u64map_get(&l->vcpu_at, key, &at))
-		return *near = l->vcpu[at];
+		return hear(l, *near = l->vcpu[at]);
 	v = calloc(1, sizeof(*v));
 	slot = v ? array_grow(&l->vcpu, l->nvcpu, &l->vcpu_cap, sizeof(*slot)) : NULL;
-	if (!slot || u64map_put(&l->vcpu_at, key, l->nvcpu)) {
+	if (!slot || !array_grow(&l->heard, l->nvcpu, &l->heard_cap, sizeof(*slot)) ||
+	    u64map_put(&l->vcpu_at, key, l->nvcpu)) {
 		free(v);
 		return NULL;
 	}
@@ -428,7 +456,7 @@ struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id)
 	v->vm = vm;
 	v->id = id;
 	v->numbers = l->irqs->numbers;
-	return v;
+	return hear(l, v);
 }
 
 /* What vCPUs' threads do, according to the scheduler. */
@@ -558,6 +586,7 @@ static int feed_other(struct lat *l, const struct tl_item *i)
 /* Whatever was in progress may have ended in the gap. */
 static int feed_gap(struct lat *l, const struct tl_item *i)
 {
+	int64_t vm_or_all = i->src->guest ? i->vm : -1;
 	int ret;
 
 	if (i->src->qemu) {
@@ -566,31 +595,37 @@ static int feed_gap(struct lat *l, const struct tl_item *i)
 	}
 	if (!i->src->guest)
 		l->blind_until = MAX(l->blind_until, i->host + i->width);
-	for (size_t k = 0; k < l->nvcpu; k++) {
-		struct lat_vcpu *v = l->vcpu[k];
+	for (size_t k = 0; k < l->nheard; k++) {
+		struct lat_vcpu *v = l->heard[k];
 
-		if (i->src->guest && (int64_t)v->vm != i->vm)
+		if (i->src->guest && ((int64_t)v->vm != i->vm || !v->fresh))
 			continue;
 		lat_irq_forget(l, v);
-		v->guest_known = false;
+		v->fresh = v->guest_known = false;
 		v->irq_depth = v->softirq_depth = 0;
+		v->io_pending = 0;
 		if (i->src->guest)
 			continue;
 		lat_vcpu_forget(l, v);
 		lat_count_add(l, v->vm, v->id, LAT_T_TIMER, TIMER_CUT, v->armed);
 		v->armed = false;
 	}
-	lat_io_forget(l);
-	for (size_t vm = 0; vm < l->map->nvm; vm++)
-		if (!i->src->guest || (int64_t)vm == i->vm)
-			lat_hrtimers_forget(l, vm);
+	lat_hrtimers_forget(l, vm_or_all);
 	if (!i->src->guest) {
 		lat_workers_forget(l);
 		lat_cpus_forget(l);
 	}
 	l->raised.valid = false;
-	ret = lat_net_forget(l, i->src->guest ? i->vm : -1);
-	return ret || i->src->guest ? ret : lat_mem_forget(l);
+	ret = lat_io_forget(l, vm_or_all);
+	if (!ret)
+		ret = lat_net_forget(l, vm_or_all);
+	if (!ret && !i->src->guest)
+		ret = lat_mem_forget(l);
+	for (size_t k = 0; k < l->nheard && !i->src->guest; k++)
+		l->heard[k]->heard = false;
+	if (!i->src->guest)
+		l->nheard = 0;
+	return ret;
 }
 
 int lat_feed(struct lat *l, const struct tl_item *i)
@@ -769,6 +804,8 @@ void lat_free(struct lat *l)
 		free(l->vcpu[i]);
 	}
 	free(l->vcpu);
+	free(l->heard);
+	free(l->vm_groups);
 	for (unsigned int i = 0; i < LAT_TABLES; i++) {
 		struct lat_table *t = &l->table[i];
 

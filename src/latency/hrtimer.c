@@ -20,7 +20,7 @@
 #include "kvmft/ksyms.h"
 #include "kvmft/samples.h"
 
-#define OPEN_MAX   65536		  /* timers set at the same time; more are not trusted */
+#define OPEN_MAX   65536		  /* timers of a VM set at the same time; more are not trusted */
 #define REAL_FIRST 1000000000000000000ull /* ns, September 2001: CLOCK_REALTIME is past it */
 #define BEHIND_MS  10000u /* a vCPU may be off its CPU before it makes the event ... */
 #define AHEAD_MS   1u	  /* ... but it cannot have read the future */
@@ -52,19 +52,22 @@ const struct lat_desc lat_desc_hrtimer = {
 struct hrtimer {
 	bool cancelled;
 	uint32_t vcpu;	    /* that started it */
-	uint64_t vm, timer; /* the guest's pointer */
+	uint64_t timer;	    /* the guest's pointer */
 	uint64_t expires;   /* ns of the guest's clock */
 	uint64_t set_at;    /* host TSC */
 };
 
 struct lat_hrtimers {
-	struct hrtimer *v;
-	size_t n, cap;
-	struct u64map at; /* of VM and pointer → index */
+	/* By VM: what one guest does is nothing to the others. */
+	struct timers {
+		struct hrtimer *v;
+		size_t n, cap;
+		struct u64map at; /* of pointer → index */
+	} *vm;
 	struct clocks {
 		struct cap_pieces mono, real;
 		bool has_mono, has_real;
-	} * clock; /* by source */
+	} *clock; /* by source */
 };
 
 int lat_hrtimers_new(struct lat *l)
@@ -73,7 +76,8 @@ int lat_hrtimers_new(struct lat *l)
 	if (!l->hrtimers)
 		return -ENOMEM;
 	l->hrtimers->clock = calloc(l->nsrc, sizeof(*l->hrtimers->clock));
-	if (!l->hrtimers->clock)
+	l->hrtimers->vm = calloc(l->map->nvm + 1, sizeof(*l->hrtimers->vm));
+	if (!l->hrtimers->clock || !l->hrtimers->vm)
 		return -ENOMEM;
 	for (size_t i = 1; i < l->nsrc && l->o.want[LAT_TIMER]; i++) {
 		const struct tl_source *s = tl_source(l->t, i);
@@ -97,57 +101,53 @@ void lat_hrtimers_free(struct lat *l)
 		cap_pieces_free(&h->clock[i].mono);
 		cap_pieces_free(&h->clock[i].real);
 	}
+	for (size_t vm = 0; h->vm && vm < l->map->nvm; vm++) {
+		free(h->vm[vm].v);
+		u64map_free(&h->vm[vm].at);
+	}
 	free(h->clock);
-	free(h->v);
-	u64map_free(&h->at);
+	free(h->vm);
 	free(h);
 }
 
-static uint64_t timer_key(uint64_t vm, uint64_t timer)
-{
-	return timer ^ vm << 48;
-}
-
-static struct hrtimer *timer_find(struct lat_hrtimers *h, uint64_t vm, uint64_t timer)
+static struct hrtimer *timer_find(const struct timers *h, uint64_t timer)
 {
 	uint64_t at;
 
-	if (!u64map_get(&h->at, timer_key(vm, timer), &at))
-		return NULL;
-	return h->v[at].vm == vm && h->v[at].timer == timer ? &h->v[at] : NULL;
+	return u64map_get(&h->at, timer, &at) ? &h->v[at] : NULL;
 }
 
 /* The last one takes its place. */
-static int timer_drop(struct lat_hrtimers *h, struct hrtimer *t)
+static int timer_drop(struct timers *h, struct hrtimer *t)
 {
 	const struct hrtimer *last = &h->v[--h->n];
 
-	u64map_del(&h->at, timer_key(t->vm, t->timer));
+	u64map_del(&h->at, t->timer);
 	if (t == last)
 		return 0;
 	*t = *last;
-	return u64map_put(&h->at, timer_key(t->vm, t->timer), (uint64_t)(t - h->v));
+	return u64map_put(&h->at, t->timer, (uint64_t)(t - h->v));
 }
 
 static int timer_start(struct lat *l, const struct lat_vcpu *v, const struct lat_in *in)
 {
-	struct lat_hrtimers *h = l->hrtimers;
-	struct hrtimer *t = timer_find(h, v->vm, in->f[0]);
+	struct timers *h = &l->hrtimers->vm[v->vm];
+	struct hrtimer *t = timer_find(h, in->f[0]);
 
 	lat_count(l, v, LAT_T_HRTIMER, HRT_STARTED);
 	if (t) {
 		lat_count(l, v, LAT_T_HRTIMER, t->cancelled ? HRT_CANCELLED : HRT_REARMED);
-	} else if (h->n >= OPEN_MAX || u64map_get(&h->at, timer_key(v->vm, in->f[0]), NULL)) {
+	} else if (h->n >= OPEN_MAX) {
 		lat_count(l, v, LAT_T_HRTIMER, HRT_UNPLACED);
 		return 0;
 	} else {
 		t = array_grow(&h->v, h->n, &h->cap, sizeof(*t));
-		if (!t || u64map_put(&h->at, timer_key(v->vm, in->f[0]), h->n))
+		if (!t || u64map_put(&h->at, in->f[0], h->n))
 			return -ENOMEM;
 		h->n++;
 	}
 	*t = (struct hrtimer){
-		.vm = v->vm, .vcpu = v->id, .timer = in->f[0], .expires = in->f[1], .set_at = in->t
+		.vcpu = v->id, .timer = in->f[0], .expires = in->f[1], .set_at = in->t
 	};
 	return 0;
 }
@@ -208,7 +208,7 @@ static void name_function(const struct lat *l, size_t vm, uint64_t function, cha
 static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct lat_case k = { .vm = (int64_t)v->vm, .vcpu = v->id };
-	struct hrtimer *t = timer_find(l->hrtimers, v->vm, in->f[0]);
+	struct hrtimer *t = timer_find(&l->hrtimers->vm[v->vm], in->f[0]);
 	uint64_t due = 0, read = 0;
 	struct lat_group *g;
 	bool placed, outside;
@@ -223,7 +223,7 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 		 read + l->khz * BEHIND_MS >= in->t;
 	due = MAX(due, t->set_at); /* one that was already due is late from when it was set */
 	outside = !l->begun || MIN(due, in->t) < l->begin || in->t > l->stop;
-	ret = timer_drop(l->hrtimers, t);
+	ret = timer_drop(&l->hrtimers->vm[v->vm], t);
 	lat_count(l, v, LAT_T_HRTIMER,
 		  !placed   ? HRT_UNPLACED
 		  : outside ? HRT_OUTSIDE
@@ -255,7 +255,7 @@ int lat_hrtimer_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in
 	case EV_HRTIMER_START: return timer_start(l, v, in);
 	case EV_HRTIMER_EXPIRE: return timer_expire(l, v, in);
 	case EV_HRTIMER_CANCEL:
-		t = timer_find(l->hrtimers, v->vm, in->f[0]);
+		t = timer_find(&l->hrtimers->vm[v->vm], in->f[0]);
 		if (t)
 			t->cancelled = true;
 		return 0;
@@ -263,26 +263,28 @@ int lat_hrtimer_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in
 	}
 }
 
-void lat_hrtimers_forget(struct lat *l, size_t vm)
+static void timers_end(struct lat *l, size_t vm, unsigned int how)
 {
-	struct lat_hrtimers *h = l->hrtimers;
+	const struct timers *h = &l->hrtimers->vm[vm];
 
-	for (size_t i = h->n; i--;) {
-		if (h->v[i].vm != vm)
-			continue;
+	for (size_t i = 0; i < h->n; i++)
 		lat_count_add(l, vm, h->v[i].vcpu, LAT_T_HRTIMER,
-			      h->v[i].cancelled ? HRT_CANCELLED : HRT_CUT, 1);
-		if (timer_drop(h, &h->v[i]))
-			return; /* impossible: what is put back had a slot */
+			      h->v[i].cancelled ? HRT_CANCELLED : how, 1);
+}
+
+void lat_hrtimers_forget(struct lat *l, int64_t vm)
+{
+	for (size_t i = vm < 0 ? 0 : (size_t)vm; i < (vm < 0 ? l->map->nvm : (size_t)vm + 1); i++) {
+		struct timers *h = &l->hrtimers->vm[i];
+
+		timers_end(l, i, HRT_CUT);
+		h->n = 0;
+		u64map_free(&h->at);
 	}
 }
 
 void lat_hrtimers_finish(struct lat *l)
 {
-	for (size_t i = 0; i < l->hrtimers->n; i++) {
-		const struct hrtimer *t = &l->hrtimers->v[i];
-
-		lat_count_add(l, t->vm, t->vcpu, LAT_T_HRTIMER,
-			      t->cancelled ? HRT_CANCELLED : HRT_OPEN, 1);
-	}
+	for (size_t vm = 0; vm < l->map->nvm; vm++)
+		timers_end(l, vm, HRT_OPEN);
 }

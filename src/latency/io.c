@@ -90,14 +90,14 @@ struct request {
 struct lat_io {
 	struct request *req;
 	size_t nreq, req_cap;
-	struct u64map at; /* hash of vm, dev, sector → index + 1 of the request */
+	struct u64map at; /* request_key() → index + 1 */
 	uint32_t *spare;
 	size_t nspare, spare_cap;
 	size_t open;
 	size_t vmm_wait; /* how many have it */
 	uint64_t qemu_around; /* the most that a stamp of QEMU may be off, cycles */
 	struct hash_key key;
-	struct u64map handler_of; /* device → hash of its interrupts' handlers, learnt */
+	struct u64map handler_of; /* request_key() of a device → hash of its handlers, learnt */
 };
 
 #define each_request(io, r)                                                            \
@@ -123,10 +123,12 @@ void lat_io_free(struct lat *l)
 	free(l->io);
 }
 
-/* Sectors need 41 bits up to a PiB; a collision is found by comparing, and counts as ambiguous. */
-static uint64_t request_key(uint64_t vm, uint64_t dev, uint64_t sector)
+/* No guest can choose a device and a sector whose key is one of another guest's. */
+static uint64_t request_key(const struct lat_io *io, uint64_t vm, uint64_t dev, uint64_t sector)
 {
-	return sector ^ dev << 40 ^ vm << 60;
+	const uint64_t id[] = { vm, dev, sector };
+
+	return hash_bytes(&io->key, id, sizeof(id));
 }
 
 static struct request *request_find(struct lat *l, uint64_t vm, uint64_t dev, uint64_t sector)
@@ -134,7 +136,7 @@ static struct request *request_find(struct lat *l, uint64_t vm, uint64_t dev, ui
 	uint64_t at;
 	struct request *r;
 
-	if (!u64map_get(&l->io->at, request_key(vm, dev, sector), &at))
+	if (!u64map_get(&l->io->at, request_key(l->io, vm, dev, sector), &at))
 		return NULL;
 	r = &l->io->req[at - 1];
 	return r->used && r->vm == vm && r->dev == dev && r->sector == sector ? r : NULL;
@@ -168,7 +170,7 @@ static int request_end(struct lat *l, struct request *r)
 {
 	struct lat_io *io = l->io;
 	uint32_t *slot = array_grow(&io->spare, io->nspare, &io->spare_cap, sizeof(*slot));
-	uint64_t key = request_key(r->vm, r->dev, r->sector), at;
+	uint64_t key = request_key(io, r->vm, r->dev, r->sector), at;
 
 	if (!slot)
 		return -ENOMEM;
@@ -194,7 +196,7 @@ static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		r->ambiguous = true;
 		return 0;
 	}
-	r = request_new(l, request_key(v->vm, in->f[0], in->f[1]));
+	r = request_new(l, request_key(l->io, v->vm, in->f[0], in->f[1]));
 	if (!r && l->io->open < IO_OPEN_MAX)
 		return -ENOMEM;
 	if (!r) {
@@ -235,7 +237,7 @@ static bool tells_of(const struct lat_vcpu *v, const struct request *r, uint64_t
 static const struct irq_chain *completing(struct lat *l, const struct lat_vcpu *v,
 					  const struct request *r, uint64_t t)
 {
-	uint64_t key = request_key(r->vm, r->dev, 0), device;
+	uint64_t key = request_key(l->io, r->vm, r->dev, UINT64_MAX), device;
 	bool known = u64map_get(&l->io->handler_of, key, &device);
 	const struct lat_vcpu *best = NULL;
 
@@ -523,14 +525,23 @@ static void count_unended(struct lat *l, const struct request *r, unsigned int w
 	lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, which, r->used && !r->ambiguous);
 }
 
-void lat_io_forget(struct lat *l)
+int lat_io_forget(struct lat *l, int64_t vm)
 {
-	for (size_t i = 0; i < l->io->nreq; i++)
-		count_unended(l, &l->io->req[i], IO_CUT);
-	for (size_t i = 0; i < l->nvcpu; i++)
-		l->vcpu[i]->io_pending = 0;
+	int ret = 0;
+
+	for (size_t i = 0; l->io->open && i < l->io->nreq && !ret; i++) {
+		struct request *r = &l->io->req[i];
+
+		if (vm >= 0 && r->vm != (uint64_t)vm)
+			continue;
+		count_unended(l, r, IO_CUT);
+		ret = vm >= 0 && r->used ? request_end(l, r) : 0;
+	}
+	if (vm >= 0)
+		return ret;
 	l->io->nreq = l->io->nspare = l->io->open = l->io->vmm_wait = 0;
 	u64map_free(&l->io->at);
+	return 0;
 }
 
 void lat_io_finish(struct lat *l)

@@ -102,11 +102,9 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 /* The vCPU of an APIC; NULL when it never runs in this capture (whose ids are not trusted). */
 static struct lat_vcpu *apic_vcpu(struct lat *l, size_t vm, uint32_t id)
 {
-	uint64_t at;
+	bool runs = u64map_get(&l->vcpu_at, (uint64_t)vm << 32 | id, NULL);
 
-	if (u64map_get(&l->vcpu_at, (uint64_t)vm << 32 | id, &at))
-		return l->vcpu[at];
-	return hostmap_vcpu(l->map, vm, id) ? lat_vcpu_get(l, vm, id) : NULL;
+	return runs || hostmap_vcpu(l->map, vm, id) ? lat_vcpu_get(l, vm, id) : NULL;
 }
 
 /* ---- accepted, injected, entered ---- */
@@ -206,7 +204,7 @@ static struct lat_vcpu *shared_vcpu(struct lat *l, size_t vm, uint16_t number, b
 	}
 	if (!l->guest[vm].home && first)
 		l->guest[vm].home = lat_vcpu_get(l, vm, first->vcpu);
-	return l->guest[vm].home;
+	return l->guest[vm].home ? lat_vcpu_get(l, vm, l->guest[vm].home->id) : NULL;
 }
 
 /*

@@ -445,9 +445,9 @@ static int end_all(struct lat *l, unsigned int how)
 {
 	int ret = 0;
 
-	for (size_t i = 0; i < l->nvcpu && !ret; i++)
-		if (l->vcpu[i]->stall)
-			ret = end_one(l, l->vcpu[i], how);
+	for (size_t i = 0; i < l->nheard && !ret; i++)
+		if (l->heard[i]->stall)
+			ret = end_one(l, l->heard[i], how);
 	return ret;
 }
 

@@ -117,8 +117,14 @@ static uint32_t dev_of(struct lat *l, const struct lat_in *in)
 
 static struct net_vcpu *vcpu_of(struct lat *l, const struct lat_vcpu *v)
 {
-	return u64map_elem(&l->net->vcpu_at, (uint64_t)v->vm << 32 | v->id, &l->net->vcpu,
-			   &l->net->vcpu_cap, sizeof(struct net_vcpu));
+	struct lat_net *m = l->net;
+	uint32_t gen = m->side[0].gen + m->side[v->vm + 1].gen;
+	struct net_vcpu *c = u64map_elem(&m->vcpu_at, (uint64_t)v->vm << 32 | v->id, &m->vcpu,
+					 &m->vcpu_cap, sizeof(*c));
+
+	if (c && c->gen != gen)
+		*c = (struct net_vcpu){ .gen = gen };
+	return c;
 }
 
 static bool in_interrupt(const struct lat_in *in)
@@ -153,10 +159,13 @@ static bool both(const struct lat *l, size_t vm, uint64_t t)
 static struct net_task *task_of(struct lat *l, size_t side, int32_t tid)
 {
 	struct net_side *s = &l->net->side[side];
+	struct net_task *t = tid > 0 ? u64map_elem(&s->task_at, (uint32_t)tid, &s->task,
+						   &s->task_cap, sizeof(*t))
+				     : NULL;
 
-	return tid > 0 ? u64map_elem(&s->task_at, (uint32_t)tid, &s->task, &s->task_cap,
-				     sizeof(struct net_task))
-		       : NULL;
+	if (t && t->gen != s->gen)
+		*t = (struct net_task){ .gen = s->gen };
+	return t;
 }
 
 /* ---- the end of what was received ---- */
@@ -484,8 +493,9 @@ static int guest_sends(struct lat *l, struct lat_vcpu *v, struct net_skb *k,
 	k->ref.queue = 0;
 	if (!both(l, v->vm, in->t))
 		return 0;
-	q = net_queue_get(l, v->vm, k->dev, k->queue, true, true);
-	ret = q ? net_add(l, q, &h, &k->ref) : -ENOMEM;
+	ret = net_queue_get(l, v->vm, k->dev, k->queue, true, true, &q);
+	if (!ret && q)
+		ret = net_add(l, q, &h, &k->ref);
 	c->sends = k->ref;
 	return ret;
 }
@@ -553,14 +563,15 @@ static int tap_got(struct lat *l, struct net_skb *k, const struct lat_in *in, si
 	struct net_half h = { .len = (uint32_t)in->f[1], .tid = in->i->tid };
 	uint32_t number = in->kind == EV_NET_ENTRY && in->f[2] ? (uint32_t)in->f[2] - 1 : 0;
 	struct net_queue *q;
+	int ret;
 
 	if (net_dev_ends(l, k->dev))
 		return -ENOMEM;
 	if (!both(l, vm, in->t))
 		return 0;
-	q = net_queue_get(l, vm, k->dev, number, true, false);
-	if (!q)
-		return -ENOMEM;
+	ret = net_queue_get(l, vm, k->dev, number, true, false, &q);
+	if (ret || !q)
+		return ret;
 	h.t[NP_RAN] = lat_worker_since(l, in->i->tid);
 	h.t[NP_TAKEN] = in->t;
 	q->vhost = !strncmp(tl_comm(in->i->src, in->i->tid), "vhost-", 6);
@@ -573,15 +584,16 @@ static int guest_got(struct lat *l, struct lat_vcpu *v, struct net_skb *k, const
 	struct net_vcpu *c = vcpu_of(l, v);
 	uint32_t number = in->kind != EV_NET_RECEIVE && in->f[2] ? (uint32_t)in->f[2] - 1 : 0;
 	struct net_queue *q;
+	int ret;
 
 	if (!c)
 		return -ENOMEM;
 	c->polled++;
 	if (!both(l, v->vm, in->t))
 		return 0;
-	q = net_queue_get(l, v->vm, k->dev, number, false, false);
-	if (!q)
-		return -ENOMEM;
+	ret = net_queue_get(l, v->vm, k->dev, number, false, false, &q);
+	if (ret || !q)
+		return ret;
 	h.t[NP_SOURCE] = c->source;
 	h.t[NP_HANDLER] = c->handler;
 	h.t[NP_NAPI] = in->t;
@@ -737,9 +749,9 @@ static int tap_taken(struct lat *l, struct net_skb *k, const struct lat_in *in, 
 		return -ENOMEM;
 	if (!both(l, vm, in->t))
 		return 0;
-	q = net_queue_get(l, vm, k->dev, k->queue, false, true);
-	if (!q)
-		return -ENOMEM;
+	ret = net_queue_get(l, vm, k->dev, k->queue, false, true, &q);
+	if (ret || !q)
+		return ret;
 	h.t[NP_RAN] = lat_worker_since(l, in->i->tid);
 	h.t[NP_TAKEN] = in->t;
 	takes(l, task, in->i->tid, q);
@@ -898,13 +910,9 @@ int lat_net_forget(struct lat *l, int64_t vm)
 			l->net->side[i].gen++;
 			memset(l->net->side[i].busy, 0, sizeof(l->net->side[i].busy));
 			memset(l->net->side[i].told, 0, sizeof(l->net->side[i].told));
-			for (size_t k = 0; k < l->net->side[i].task_at.n; k++)
-				l->net->side[i].task[k] = (struct net_task){ 0 };
 		}
 	for (size_t i = 0; vm < 0 && i < l->net->queue_at.n; i++)
 		l->net->queue[i].taker = 0;
-	for (size_t i = 0; i < l->net->vcpu_at.n; i++)
-		l->net->vcpu[i] = (struct net_vcpu){ 0 };
 	return net_cut(l, vm);
 }
 

@@ -134,6 +134,7 @@ struct net_skb {
 struct net_dev {
 	char name[16];
 	size_t side;
+	size_t vm;  /* + 1: of its first queue */
 	bool end;   /* of a way: a tap, or a device of a guest that is polled */
 	bool early; /* its packets are seen before netif_receive_skb */
 };
@@ -153,6 +154,7 @@ struct net_task {
 	/* a raw socket of IPv4 (fd + 1), length of its answers, how many since it was empty */
 	uint32_t raw, expect, came;
 	uint32_t takes; /* the first queue (+ 1) of a tap that it takes from; VMM or vhost */
+	uint32_t gen;
 };
 
 /* On a CPU: the last packet that was sent or received, or whose header came before it. */
@@ -169,6 +171,7 @@ struct net_side {
 	struct net_skb *skb;
 	size_t cap;
 	uint32_t gen; /* after a gap nothing is known of any */
+	uint32_t nqueue; /* of a guest's VM: queues */
 	uint32_t dev; /* the last one named */
 	struct u64map task_at;
 	struct net_task *task;
@@ -191,6 +194,7 @@ struct net_vcpu {
 	uint64_t source, handler; /* of the interrupt that asked for it */
 	uint32_t polled, queue;	  /* received in this poll, by which queue (+ 1) */
 	struct net_ref sends;	  /* net_dev_start_xmit goes on */
+	uint32_t gen;		  /* of the host and its VM together */
 };
 
 struct net_flow;
@@ -228,9 +232,12 @@ static inline struct net_half *net_fifo_at(const struct net_fifo *f, uint64_t n)
 }
 
 /* net_link.c */
-/* The queue of a device of that VM, made when there is none; NULL: out of memory, or too many. */
-struct net_queue *net_queue_get(struct lat *l, size_t vm, uint32_t dev, uint32_t number, bool out,
-				bool sent);
+/*
+ * The queue of a device of that VM, made when there is none; *q is NULL if it has too many: then
+ * what it sends is not paired. 0 or -ENOMEM.
+ */
+int net_queue_get(struct lat *l, size_t vm, uint32_t dev, uint32_t number, bool out, bool sent,
+		  struct net_queue **q) __must_check;
 /* The device may be the end of a way: what went through it may be what went through others. */
 int net_dev_ends(struct lat *l, uint32_t dev) __must_check;
 /* A half more. *ref tells which. */

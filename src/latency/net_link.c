@@ -25,7 +25,8 @@
 #include <string.h>
 
 #define FIFO_MAX   65536u
-#define QUEUES_MAX 4096u
+#define QUEUES_MAX 16384u
+#define QUEUES_VM  1024u /* of which no guest can take them all from others */
 #define TRIAL	   128u
 #define UNLINKED   1024u /* kept until it is known where they may go */
 #define ETH_HEADER 14
@@ -77,12 +78,10 @@ static void net_count(const struct lat *l, uint64_t count[2], const struct net_q
 
 void net_dropped(struct lat *l, uint32_t dev, bool out)
 {
-	const struct net_queue *q = NULL;
+	const struct net_dev *d = &l->net->dev[dev];
 
-	for (uint32_t i = 0; i < l->net->queue_at.n && !q; i++)
-		q = queue_of(l, i)->dev == dev ? queue_of(l, i) : NULL;
-	if (!q ? l->o.vm < 0 : lat_wanted(l, (int64_t)q->vm, l->o.vcpu))
-		l->net->dropped[out] += l->net->dev[dev].end;
+	if (d->vm ? lat_wanted(l, (int64_t)d->vm - 1, l->o.vcpu) : l->o.vm < 0)
+		l->net->dropped[out] += d->end;
 }
 
 /* What was sent or received before it was known that these may belong together counts, too. */
@@ -146,29 +145,37 @@ int net_dev_ends(struct lat *l, uint32_t dev)
 	return ret;
 }
 
-struct net_queue *net_queue_get(struct lat *l, size_t vm, uint32_t dev, uint32_t number, bool out,
-				bool sent)
+int net_queue_get(struct lat *l, size_t vm, uint32_t dev, uint32_t number, bool out, bool sent,
+		  struct net_queue **q)
 {
 	struct lat_net *m = l->net;
 	uint64_t key = (uint64_t)vm << 44 ^ (uint64_t)dev << 16 ^ (number & 0x3fffu) << 2 ^
 		       (uint64_t)out << 1 ^ (uint64_t)sent,
 		 at;
-	struct net_queue *q;
 
-	if (u64map_get(&m->queue_at, key, &at))
-		return &m->queue[at];
-	if (m->queue_at.n >= QUEUES_MAX)
-		return NULL;
+	*q = NULL;
+	if (u64map_get(&m->queue_at, key, &at)) {
+		*q = &m->queue[at];
+		return 0;
+	}
+	if (m->queue_at.n >= QUEUES_MAX || m->side[vm + 1].nqueue >= QUEUES_VM) {
+		if (lat_wanted(l, (int64_t)vm, l->o.vcpu))
+			m->sent[out] += sent;
+		return 0;
+	}
 	at = m->queue_at.n;
-	q = u64map_elem(&m->queue_at, key, &m->queue, &m->queue_cap, sizeof(*q));
-	if (!q)
-		return NULL;
-	q->vm = vm;
-	q->dev = dev;
-	q->number = number;
-	q->out = out;
-	q->sent = sent;
-	return m->dev[dev].end && links_add(l, (uint32_t)at) ? NULL : q;
+	*q = u64map_elem(&m->queue_at, key, &m->queue, &m->queue_cap, sizeof(**q));
+	if (!*q)
+		return -ENOMEM;
+	m->side[vm + 1].nqueue++;
+	if (!m->dev[dev].vm)
+		m->dev[dev].vm = vm + 1;
+	(*q)->vm = vm;
+	(*q)->dev = dev;
+	(*q)->number = number;
+	(*q)->out = out;
+	(*q)->sent = sent;
+	return m->dev[dev].end ? links_add(l, (uint32_t)at) : 0;
 }
 
 struct net_half *net_half_of(const struct lat *l, const struct net_ref *ref)
@@ -374,8 +381,9 @@ static int settle(struct lat *l, struct net_link *k)
 		if (!same_length(net_fifo_at(s, k->compared),
 				 net_fifo_at(g, other_end(k, k->compared))))
 			breaks(l, k);
-	/* As many as were sent may have arrived with one from elsewhere among them: no proof. */
-	if (g->next - other_end(k, k->proven) >= MAX(k->trial, TRIAL))
+	if (!k->broken && other_end(k, s->next) == g->next)
+		k->proven = s->next;
+	else if (g->next - other_end(k, k->proven) >= MAX(k->trial, TRIAL))
 		return recover(l, k, false);
 	return k->broken ? 0 : tell(l, k, false);
 }
@@ -572,46 +580,35 @@ int net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct
 	return ret;
 }
 
-/* ... to that link. */
-static int arrived(struct lat *l, struct net_link *k, uint64_t n)
-{
-	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
-	int64_t most = (int64_t)(g->next - k->at) - (int64_t)(n - k->from);
-	int ret = 0;
-
-	if (n <= k->from || k->lost)
-		return 0;
-	k->hi = known(k) ? k->hi : MIN(k->hi, most);
-	if (k->lo > k->hi)
-		ret = contradicted(l, k);
-	else if (known(k))
-		ret = settle(l, k);
-	if (ret || !known(k) || n <= k->from || k->lost)
-		return ret;
-	if (most < k->lo)
-		breaks(l, k);
-	/* If more was sent, some of it may have arrived in place of what was lost. */
-	if (n != s->next)
-		return 0;
-	if (k->broken)
-		return is_it(l, k) ? recover(l, k, true) : contradicted(l, k);
-	if (most == k->lo)
-		k->proven = MAX(k->proven, n);
-	return 0;
-}
-
 int net_arrived(struct lat *l, struct net_queue *q, uint64_t n)
 {
 	int ret = 0;
 
 	for (uint32_t i = 0; i < q->nlink && !ret; i++) {
 		struct net_link *k = &l->net->link[q->link[i]];
+		const struct net_fifo *g = &queue_of(l, k->receiver)->q;
+		int64_t most = (int64_t)(g->next - k->at) - (int64_t)(n - k->from);
 
 		if (k->lost && n == q->q.next)
 			begins(l, k);
-		ret = arrived(l, k, n);
-		if (!ret && k->lost && n == q->q.next)
-			begins(l, k);
+		if (n <= k->from || k->lost)
+			continue;
+		k->hi = known(k) ? k->hi : MIN(k->hi, most);
+		if (k->lo > k->hi)
+			ret = contradicted(l, k);
+		else if (known(k))
+			ret = settle(l, k);
+		if (ret || !known(k) || n <= k->from || k->lost)
+			continue;
+		if (most < k->lo)
+			breaks(l, k);
+		/* If more was sent, some of it may have arrived in place of what was lost. */
+		if (n != q->q.next)
+			continue;
+		if (k->broken)
+			ret = is_it(l, k) ? recover(l, k, true) : contradicted(l, k);
+		else if (most == k->lo)
+			k->proven = MAX(k->proven, n);
 	}
 	return ret;
 }

@@ -92,6 +92,8 @@ struct lat_vcpu {
 	size_t vm;
 	uint32_t id;
 	int32_t tid;
+	bool heard; /* looked up since the last gap of the host: in lat.heard */
+	bool fresh; /* ... since the last gap of either side */
 	const struct tl_source *host; /* where it ran last; NULL: nowhere yet */
 	enum vs_state state, base; /* base: what it does when it is on a CPU */
 	uint64_t since, first, last;
@@ -163,6 +165,7 @@ struct lat_cpu {
 	int32_t tid, last;
 	uint64_t since; /* tid's switch */
 	bool known;
+	uint32_t gen;
 };
 
 /* A thread that works for a VM, but is not a vCPU. */
@@ -170,6 +173,7 @@ struct lat_worker {
 	size_t vm;
 	bool running, waiting; /* it was woken or preempted, and has no CPU */
 	bool fresh;	       /* it raised no interrupt since it waited */
+	uint32_t gen;
 	uint64_t woken, ran;   /* when it last began to wait, and to run */
 };
 
@@ -192,18 +196,25 @@ struct lat {
 	size_t nsrc;
 	struct lat_vcpu **vcpu;
 	size_t nvcpu, vcpu_cap;
+	/* those that something may be known of: a gap must not take time for all others */
+	struct lat_vcpu **heard;
+	size_t nheard, heard_cap;
 	struct u64map vcpu_at; /* vm << 32 | id → index */
 	struct lat_vcpu *near[LAT_NEAR]; /* ... met last, by the id's low bits */
 	struct lat_guest *guest; /* by VM */
 	struct lat_cpu *cpu;
 	size_t ncpu, cpu_cap;
+	uint32_t cpu_gen; /* after a gap nothing is known of any */
 	size_t nrobbed; /* vCPUs that are being robbed */
 	bool unseen_switches; /* between other threads of the host */
 	struct lat_table table[LAT_TABLES];
 	struct u64map group_at[LAT_TABLES];
+	struct hash_key group_key; /* of a VM and a key: no guest's is another's */
 	struct {
 		uint64_t key, at;
+		int64_t vm;
 	} group_last[LAT_TABLES]; /* at: index + 1; 0: none yet */
+	uint32_t *vm_groups; /* by table, and VM + 1: how many groups it has */
 	char **note;
 	size_t nnote, note_cap;
 	struct lat_io *io;
@@ -390,7 +401,7 @@ enum { TIMER_BY_NOTHING, TIMER_BY_HOST, TIMER_BY_GUEST, TIMER_BY_OFFCPU, TIMER_B
 /* hrtimer.c */
 int lat_hrtimers_new(struct lat *l) __must_check;
 int lat_hrtimer_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
-void lat_hrtimers_forget(struct lat *l, size_t vm);
+void lat_hrtimers_forget(struct lat *l, int64_t vm); /* -1: of all */
 void lat_hrtimers_finish(struct lat *l);
 void lat_hrtimers_free(struct lat *l);
 
@@ -405,7 +416,8 @@ void lat_io_worker_runs(struct lat *l, const struct lat_worker *w);
 void lat_io_qemu(struct lat *l, const struct lat_in *in);
 void lat_io_qemu_forget(struct lat *l); /* QEMU's events were lost */
 uint64_t lat_io_qemu_around(const struct lat *l); /* cycles */
-void lat_io_forget(struct lat *l);
+/* Events of a VM were lost; vm -1: of the host. */
+int lat_io_forget(struct lat *l, int64_t vm) __must_check;
 void lat_io_finish(struct lat *l);
 void lat_io_free(struct lat *l);
 

@@ -71,9 +71,17 @@ static void set_base(const struct lat *l, struct lat_vcpu *v, enum vs_state base
 	set_state(l, v, base, t);
 }
 
+static struct lat_cpu *cpu_now(const struct lat *l, size_t cpu)
+{
+	struct lat_cpu *c = &l->cpu[cpu];
+
+	c->known = c->known && c->gen == l->cpu_gen;
+	return c;
+}
+
 static int robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
-	int ret = lat_thief(l, v, v->steal_cpu < l->ncpu ? &l->cpu[v->steal_cpu] : NULL, t);
+	int ret = lat_thief(l, v, v->steal_cpu < l->ncpu ? cpu_now(l, v->steal_cpu) : NULL, t);
 
 	if (!ret)
 		ret = lat_stolen(l, v, t);
@@ -167,7 +175,7 @@ static struct lat_cpu *cpu_get(struct lat *l, uint32_t cpu)
 			return NULL;
 		l->ncpu++;
 	}
-	return &l->cpu[cpu];
+	return cpu_now(l, cpu);
 }
 
 /* Another thread takes a CPU that robbed vCPUs wait for. */
@@ -178,7 +186,9 @@ static int change_thief(struct lat *l, struct lat_cpu *c, int32_t next, uint64_t
 	for (size_t i = 0; l->nrobbed && i < l->nvcpu && !ret; i++)
 		if (robbed(l->vcpu[i]) && l->vcpu[i]->steal_cpu == (size_t)(c - l->cpu))
 			ret = lat_thief(l, l->vcpu[i], c, t);
-	*c = (struct lat_cpu){ .tid = next, .last = next, .since = t, .known = true };
+	*c = (struct lat_cpu){
+		.tid = next, .last = next, .since = t, .known = true, .gen = l->cpu_gen
+	};
 	return ret;
 }
 
@@ -288,7 +298,7 @@ bool lat_vcpu_now(const struct lat *l, size_t vm, uint32_t vcpu, struct lat_now 
 		return false;
 	v = l->vcpu[at];
 	if (robbed(v) && v->steal_cpu < l->ncpu)
-		c = &l->cpu[v->steal_cpu];
+		c = cpu_now(l, v->steal_cpu);
 	*now = (struct lat_now){
 		.state = v->state, .base = v->base, .asleep = v->asleep,
 		.stopped = v->state == VS_PREEMPTED && v->stopped,
@@ -316,8 +326,7 @@ void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v)
 
 void lat_cpus_forget(struct lat *l)
 {
-	for (size_t i = 0; i < l->ncpu; i++)
-		l->cpu[i].known = false;
+	l->cpu_gen++;
 }
 
 /* What was in progress lasted until the capture ended. */

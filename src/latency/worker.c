@@ -13,6 +13,7 @@ struct lat_workers {
 	struct lat_worker *w;
 	size_t cap;
 	struct u64map at; /* tid → index */
+	uint32_t gen;	  /* after a gap nothing is known of any */
 };
 
 int lat_workers_new(struct lat *l)
@@ -38,11 +39,20 @@ int lat_workers_new(struct lat *l)
 	return 0;
 }
 
-static struct lat_worker *worker_of(struct lat *l, uint64_t tid)
+static struct lat_worker *worker_at(const struct lat *l, size_t i)
+{
+	struct lat_worker *w = &l->workers->w[i];
+
+	if (w->gen != l->workers->gen)
+		*w = (struct lat_worker){ .vm = w->vm, .gen = l->workers->gen };
+	return w;
+}
+
+static struct lat_worker *worker_of(const struct lat *l, uint64_t tid)
 {
 	uint64_t at;
 
-	return u64map_get(&l->workers->at, (uint32_t)tid, &at) ? &l->workers->w[at] : NULL;
+	return u64map_get(&l->workers->at, (uint32_t)tid, &at) ? worker_at(l, at) : NULL;
 }
 
 void lat_worker_wake(struct lat *l, const struct lat_in *in)
@@ -97,7 +107,7 @@ uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t exit)
 	uint64_t first = 0;
 
 	for (size_t i = 0; i < l->workers->at.n; i++) {
-		const struct lat_worker *w = &l->workers->w[i];
+		const struct lat_worker *w = worker_at(l, i);
 
 		if (w->vm != vm)
 			continue;
@@ -111,17 +121,14 @@ uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t exit)
 
 uint64_t lat_worker_since(const struct lat *l, int32_t tid)
 {
-	uint64_t at;
+	const struct lat_worker *w = worker_of(l, (uint32_t)tid);
 
-	if (!u64map_get(&l->workers->at, (uint32_t)tid, &at) || !l->workers->w[at].running)
-		return 0;
-	return l->workers->w[at].ran;
+	return w && w->running ? w->ran : 0;
 }
 
 void lat_workers_forget(struct lat *l)
 {
-	for (size_t i = 0; i < l->workers->at.n; i++)
-		l->workers->w[i] = (struct lat_worker){ .vm = l->workers->w[i].vm };
+	l->workers->gen++;
 }
 
 void lat_workers_free(struct lat *l)

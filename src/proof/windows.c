@@ -23,6 +23,8 @@ struct windows {
 	struct win_vcpu *v;
 	size_t cap;
 	struct u64map by_key;  /* vm << 32 | vcpu → index */
+	/* those that had events since the last gap: only they are touched by the next */
+	size_t *heard, nheard, heard_cap;
 	struct {
 		uint64_t key;
 		size_t at; /* index + 1 */
@@ -297,8 +299,11 @@ static void win_gap(struct windows *w, const struct tl_item *i)
 	if (i->src->guest || (i->kind != TL_GAP && i->kind != TL_DAMAGE))
 		return;
 	w->blind_until = MAX(w->blind_until, i->host + i->width);
-	for (size_t k = 0; k < w->by_key.n; k++)
-		win_forget(w, &w->v[k]);
+	for (size_t k = 0; k < w->nheard; k++) {
+		win_forget(w, &w->v[w->heard[k]]);
+		w->v[w->heard[k]].heard = false;
+	}
+	w->nheard = 0;
 }
 
 static int win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item *i,
@@ -322,11 +327,19 @@ static int win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item 
 	return ret;
 }
 
+static int hear(struct windows *w, struct win_vcpu *v)
+{
+	size_t at = (size_t)(v - w->v);
+
+	v->heard = true;
+	return array_add(&w->heard, &w->nheard, &w->heard_cap, &at, sizeof(at));
+}
+
 static int win_event(struct windows *w, const struct tl_item *i, size_t vm, enum turn_event e)
 {
 	struct win_vcpu *v = win_at(w, vm, (uint32_t)i->vcpu);
 
-	if (!v)
+	if (!v || (!v->heard && hear(w, v)))
 		return -ENOMEM;
 	if (w->blind_until && i->host <= w->blind_until) {
 		struct win_stats s = { .unchecked = i->src->guest };
@@ -427,6 +440,7 @@ void win_free(struct windows *w)
 	for (size_t i = 0; w->ev && i < w->nsrc; i++)
 		free(w->ev[i].turns);
 	free(w->ev);
+	free(w->heard);
 	u64map_free(&w->by_key);
 	free(w);
 }

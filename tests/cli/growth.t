@@ -15,7 +15,7 @@ FLOOR_US=8000
 times=3
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs cpus qemu_names "
+only=" same_vms vms tasks epochs cpus qemu_names gaps "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only=
 left=0
 
@@ -65,6 +65,36 @@ make_epochs()
 			print 1, 100000 + i * 10, 101, "kvm_write_tsc_offset vcpu_id=" i % 8, "previous_tsc_offset=" i, "next_tsc_offset=" i + 1 }'
 	} >host.txt
 	"$tools/mkcap" --capture host host.txt
+}
+# More to forget, and more gaps to forget it at: vCPUs of a host, tasks of a guest.
+make_gaps()
+{
+	rm -rf host guest
+	for side in host guest; do
+		{
+			cat "$golden/latency-$side.txt"
+			awk -v n="$n" -v side=$side 'BEGIN {
+				if (side == "host")
+					for (i = 1; i <= n; i++)
+						print "meta vcpu vm=100-12 id=" i + 9 " tid=" i + 1000 " offset=0 ratio=0 frac=48"
+				for (i = 1; i <= n; i++) {
+					t = 1000000 + i * 10
+					if (side == "guest") {
+						print 0, t, 9, "sched:sched_switch prev_pid=" i + 9 " prev_state=1 next_pid=" i + 10
+						continue
+					}
+					print 1, t, i + 1000, "kvm_entry vcpu_id=" i + 9
+					print 1, t + 5, i + 1000, "kvm_exit exit_reason=0x1 isa=1"
+				}
+				for (i = 1; i <= n / 4; i++) {
+					t = 1000000 + n * 10 + i * 10
+					print (side == "host") " gap 1"
+					print (side == "host"), t, 9, "sched:sched_switch prev_pid=9 prev_state=1 next_pid=10"
+				}
+			}'
+		} >text.txt
+		"$tools/mkcap" --capture $side text.txt
+	done
 }
 # Of CPUs that a file claims to have, with hardly any events.
 make_cpus() { "$tools/gen" --trace-dat file --events $((n / 4)) --cpus $((n / 20)) --subbuf 1K; }
@@ -135,6 +165,9 @@ grows vcpus 4000 report --split -i host
 grows losses 4000 verify host guest=one
 grows brackets 4000 convert --from host-tsc --to host-mono -i host 5000
 grows tasks 4000 latency all host guest=one
+grows gaps 1000 blame host guest=one
+grows gaps 4000 merge -q host guest=one
+grows gaps 4000 latency all host guest=one
 grows dat_events 10000 merge -q file
 grows qemu_names 4000 merge -q --qemu file:simple host
 grows qemu_log 10000 merge -q --qemu file:log host
