@@ -23,7 +23,7 @@ kind()
 	dirty) echo "dirty log" ;;
 	madvise | mbind) echo "refault, VMM" ;;
 	swap) echo "swap-in|refault, VMM" ;; # what the host still had in its swap cache is not read
-	access) echo "access log" ;;
+	access | mglru | damon) echo "access log" ;;
 	split) echo "dirty log|huge page split" ;;
 	uffd) echo "userfaultfd" ;;
 	zram) echo "swap-in" ;;

@@ -12,6 +12,8 @@
  *   dirty    a dirty log, three rounds
  *   madvise  pages that the VMM gave back (MADV_DONTNEED)
  *   access   pages that the host asked whether they are used
+ *   mglru    ... by aging of the multi-gen LRU
+ *   damon    ... by DAMON
  *   swap     pages that were written to swap (MADV_PAGEOUT); so is zram, where that is the swap
  *   ksm      pages that the host made one, because they are the same
  *   mbind    pages that the VMM moved to another node of memory
@@ -36,6 +38,7 @@
 #include <linux/mempolicy.h>
 #include <linux/userfaultfd.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -394,6 +397,86 @@ static void ksm(struct vm *v, uint32_t at, uint8_t *p)
 	pass(v, "ksm", at, PAGE, v->pages, WRITE);
 }
 
+/* A line to a file that must be there. */
+static void tell(const char *path, const char *line)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, line, strlen(line)) != (ssize_t)strlen(line))
+		die(path);
+	close(fd);
+}
+
+/* Ages the pages of all groups and nodes: each one's youngest generation. */
+static void mglru(struct vm *v, uint32_t at)
+{
+	static const char path[] = "/sys/kernel/debug/lru_gen";
+	unsigned int group = 0, node = 0, last = 0, age;
+	char line[256], command[64] = "";
+	FILE *f;
+
+	tell("/sys/kernel/mm/lru_gen/enabled", "7");
+	f = fopen(path, "re");
+	if (!f)
+		die(path);
+	while (fgets(line, sizeof(line), f)) {
+		bool head = strstr(line, "memcg") || strstr(line, "node");
+
+		if (head && *command)
+			tell(path, command);
+		if (head)
+			*command = '\0';
+		if (sscanf(line, " memcg %u", &group) == 1 || sscanf(line, " node %u", &node) == 1)
+			continue;
+		if (sscanf(line, " %u %u", &last, &age) == 2)
+			snprintf(command, sizeof(command), "+ %u %u %u 1 1", group, node, last);
+	}
+	if (*command)
+		tell(path, command);
+	fclose(f);
+	pass(v, "mglru", at, PAGE, v->pages, WRITE);
+}
+
+#define DAMON "/sys/kernel/mm/damon/admin/kdamonds/"
+
+/* printf of a number to a file of DAMON's. */
+__attribute__((format(printf, 1, 3)))
+static void damon_tell(const char *name, uint64_t n, ...)
+{
+	char path[160], line[32];
+	va_list ap;
+
+	va_start(ap, n);
+	memcpy(path, DAMON, sizeof(DAMON));
+	vsnprintf(path + sizeof(DAMON) - 1, sizeof(path) - sizeof(DAMON), name, ap);
+	va_end(ap);
+	snprintf(line, sizeof(line), "%llu", (unsigned long long)n);
+	tell(path, line);
+}
+
+/* Each page is a region, so that each is looked at in each period. */
+static void damon(struct vm *v, uint32_t at, const uint8_t *p)
+{
+	damon_tell("nr_kdamonds", 1);
+	damon_tell("0/contexts/nr_contexts", 1);
+	tell(DAMON "0/contexts/0/operations", "fvaddr");
+	damon_tell("0/contexts/0/monitoring_attrs/intervals/sample_us", 20000);
+	damon_tell("0/contexts/0/monitoring_attrs/intervals/aggr_us", 100000000);
+	damon_tell("0/contexts/0/monitoring_attrs/nr_regions/max", v->pages * 2);
+	damon_tell("0/contexts/0/targets/nr_targets", 1);
+	damon_tell("0/contexts/0/targets/0/pid_target", (uint64_t)getpid());
+	damon_tell("0/contexts/0/targets/0/regions/nr_regions", v->pages);
+	for (uint32_t i = 0; i < v->pages; i++) {
+		damon_tell("0/contexts/0/targets/0/regions/%u/start", (uintptr_t)p + (uint64_t)i * PAGE, i);
+		damon_tell("0/contexts/0/targets/0/regions/%u/end", (uintptr_t)p + (uint64_t)(i + 1) * PAGE, i);
+	}
+	tell(DAMON "0/state", "on");
+	sleep(1);
+	tell(DAMON "0/state", "off");
+	pass(v, "damon", at, PAGE, v->pages, WRITE);
+	damon_tell("nr_kdamonds", 0);
+}
+
 static void mbind_move(struct vm *v, uint32_t at, uint8_t *p)
 {
 	const unsigned long nodes = 2; /* node 1 */
@@ -473,6 +556,10 @@ static void phase(struct vm *v, const char *name, uint32_t offset)
 			taken(v, name, at, p, MADV_PAGEOUT);
 		else if (!strcmp(name, "ksm"))
 			ksm(v, at, p);
+		else if (!strcmp(name, "mglru"))
+			mglru(v, at);
+		else if (!strcmp(name, "damon"))
+			damon(v, at, p);
 		else if (!strcmp(name, "mbind"))
 			mbind_move(v, at, p);
 	}

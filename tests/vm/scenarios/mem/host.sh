@@ -83,7 +83,17 @@ if [ -d /sys/devices/system/node/node1 ]; then
 else
 	lack "mbind: no second node of memory"
 fi
-phases=${MEM_PHASES:-$phases}
+if [ -e /sys/kernel/mm/lru_gen/enabled ] && [ -e /sys/kernel/debug/lru_gen ]; then
+	phases="$phases mglru"
+else
+	lack "mglru: the kernel has no multi-gen LRU"
+fi
+if [ -d /sys/kernel/mm/damon/admin ]; then
+	phases="$phases damon"
+else
+	lack "damon: the kernel has none"
+fi
+phases=$(echo "${MEM_PHASES:-$phases}" | tr , " ")
 # Else the host takes pages away to see where they are used.
 echo 0 >/proc/sys/kernel/numa_balancing 2>/dev/null
 export MEMVM_FILE=/tmp/disk/memory
@@ -116,6 +126,7 @@ after()
 	swap) swapoff /dev/nullb0 ;;
 	zram) swapoff /dev/zram0 ;;
 	nx) echo off >/sys/module/kvm/parameters/nx_huge_pages ;;
+	mglru) echo 0 >/sys/kernel/mm/lru_gen/enabled ;;
 	ksm) echo 0 >/sys/kernel/mm/ksm/run ;;
 	esac
 }

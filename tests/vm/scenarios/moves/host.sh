@@ -4,7 +4,7 @@
 # A guest that times each write to its memory, while QEMU's balloon takes that away, and while it moves to another
 # QEMU and on to a third one, whose memory comes after it. MOVES chooses: balloon precopy postcopy, away (its state
 # goes to a file), or home alone (it comes from MOVES_STATE, on another host). MOVES_RING: what was written is told in
-# rings of so many pages, and not in bitmaps.
+# rings of so many pages, and not in bitmaps. MOVES_BUSY: so many loops want the host's CPUs as well.
 
 . "$VM_LIB/host.sh"
 
@@ -67,7 +67,7 @@ tell()
 # found NAME FILE: the guest's log of that QEMU.
 found()
 {
-	saved "$1" 2100000 || guest_die "$1" "gives no log"
+	saved "$1" 3300000 || guest_die "$1" "gives no log"
 	cp "/tmp/$1.bin" "$RESULTS/$2"
 }
 
@@ -87,11 +87,16 @@ many_rounds()
 	[ "$(rounds "$1")" -ge 4 ] 2>/dev/null
 }
 
-# move FROM PORT: until some rounds are over.
+came()
+{
+	guest_monitor "$1" "info status" | grep -q 'VM status: running'
+}
+
+# move FROM PORT: until some rounds are over; it seldom ends by itself.
 move()
 {
 	guest_monitor "$1" "migrate_set_parameter max-bandwidth 30m" >/dev/null
-	guest_monitor "$1" "migrate_set_parameter downtime-limit 10" >/dev/null
+	guest_monitor "$1" "migrate_set_parameter downtime-limit 1" >/dev/null
 	guest_monitor "$1" "migrate -d tcp:127.0.0.1:$2" >/dev/null
 	wait_until 90 many_rounds "$1" || guest_die "$1" "does not migrate: $(guest_monitor "$1" "info migrate")"
 }
@@ -112,6 +117,11 @@ if [ "$moves" != home ]; then
 	wait_until 60 ready first || guest_die first "does not say that it runs"
 	fact pid_first "$(guest_pid first)"
 fi
+loops=
+while [ "$(echo "$loops" | wc -w)" -lt "${MOVES_BUSY:-0}" ]; do
+	(while :; do :; done) &
+	loops="$loops $!"
+done
 for step in $moves; do
 	case $step in
 	balloon)
@@ -165,6 +175,7 @@ for step in $moves; do
 	home)
 		mover home -incoming "exec:cat $MOVES_STATE"
 		fact pid_home "$(guest_pid home)"
+		wait_until 90 came home || guest_die home "does not come"
 		sleep 2
 		tell home p
 		found home home.bin
@@ -172,6 +183,8 @@ for step in $moves; do
 		;;
 	esac
 done
+# shellcheck disable=SC2086 # a list
+[ -z "$loops" ] || kill $loops
 kill -TERM "$recorder"
 wait "$recorder"
 check "host: record exits 0" same "$?" 0
