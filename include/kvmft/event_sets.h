@@ -9,6 +9,7 @@
 extern const char *const event_set_host[];  /* NULL-terminated "sys:event" */
 extern const char *const event_set_guest[];
 extern const char *const event_set_mem[];   /* of a host; "sys:event/FILTER/" are there, too */
+extern const char *const event_set_io[];    /* of a host */
 extern const char *const event_set_net_host[];
 extern const char *const event_set_net_guest[];
 extern const char *const event_set_clock[]; /* rare ones that date changes of a guest's clock */

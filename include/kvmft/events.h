@@ -93,6 +93,10 @@ enum event_role {
 	EV_FETCHED,    /* address, gva; ... and has it */
 	EV_HUGETLB,    /* none; a kprobe of that name, see kvmft-latency(1) */
 	EV_USERFAULT,  /* likewise */
+	/* what any thread of a host does */
+	EV_SYSCALL,	 /* id, args: of these the second, where latency asks */
+	EV_USER_FAULT,	 /* address; a page fault of the program itself */
+	EV_KERNEL_FAULT, /* address; ... of the kernel, mostly in a system call */
 	/* a host's or a guest's network; skbaddr: where the packet is in its kernel */
 	EV_SOFTIRQ_RAISE, /* vec */
 	EV_NET_QUEUE,	  /* skbaddr, len, name; to a device's queue */

@@ -46,7 +46,7 @@ enum lat_mem_by { MEM_BY_vcpu, MEM_BY_task, MEM_BY_gpa, MEM_BY_thread, MEM_BY_ti
 extern const char *const lat_mem_by_names[]; /* NULL-terminated */
 #define LAT_GRAIN (64ull << 20) /* of addresses, by default */
 
-#define LAT_STAGES 14 /* most stages of a table, including the total */
+#define LAT_STAGES 16 /* most stages of a table, including the total */
 #define LAT_CAUSES 24
 #define LAT_COUNTS 15
 #define LAT_NAME   64

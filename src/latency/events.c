@@ -48,6 +48,8 @@ static const struct lat_event {
 	{ EV_COLLAPSE, ON_HOST, .n = 0 }, { EV_USERFAULT, ON_HOST, .n = 0 },
 	{ EV_FILE_DIRTY, ON_HOST, .n = 0 }, { EV_ASYNC, ON_HOST, .n = 2 },
 	{ EV_FETCHED, ON_HOST, .n = 2 }, { EV_HUGETLB, ON_HOST, .n = 0 },
+	{ EV_SYSCALL, ON_HOST, .n = 2 }, { EV_USER_FAULT, ON_HOST, .n = 0 },
+	{ EV_KERNEL_FAULT, ON_HOST, .n = 0 },
 	{ EV_SOFTIRQ_RAISE, ON_GUEST, .n = 1 },
 	{ EV_NET_QUEUE, ON_HOST | ON_GUEST, .n = 2, .text = 2 },
 	{ EV_NET_START, ON_HOST | ON_GUEST, .n = 3, .text = 3 },
@@ -136,6 +138,16 @@ static int add_lists(struct lat_decoder *d, bool guest)
 	return ret;
 }
 
+/* Of a system call's arguments the second tells what a futex() is for. */
+static void second_argument(struct fmt_field *args)
+{
+	if (args->is_array && args->elem && args->size >= 2 * args->elem) {
+		args->off += args->elem;
+		args->size = args->elem;
+		args->is_array = false;
+	}
+}
+
 static void see_plain(const struct fmt *fmt, struct decoded *ev)
 {
 	ev->plain = 1;
@@ -184,6 +196,8 @@ int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
 		memcpy(ev->field, t.f, ev->n * sizeof(*t.f));
 		if (events[i].text)
 			ev->text = t.f[events[i].text];
+		if (events[i].role == EV_SYSCALL)
+			second_argument(&ev->field[1]);
 		see_plain(fmt, ev);
 	}
 	return add_lists(d, guest);

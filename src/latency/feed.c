@@ -2,7 +2,7 @@
 /*
  * feed.c: the walk behind all latency analyses, their tables, and the worst cases.
  */
-#include "priv.h"
+#include "path.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -386,6 +386,8 @@ static int tables(struct lat *l)
 			guest_capture(l, tl_source(l->t, i));
 	if ((l->o.want[LAT_MEM] && lat_mem_new(l)) || (l->o.want[LAT_NET] && lat_net_new(l)))
 		return -ENOMEM;
+	if (l->o.want[LAT_IO] && lat_path_new(l))
+		return -ENOMEM;
 	return lat_io_new(l) || lat_workers_new(l) ? -ENOMEM : lat_hrtimers_new(l);
 }
 
@@ -477,6 +479,10 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 		if (!v)
 			return -ENOMEM;
 	}
+	if (l->path)
+		lat_path_event(l, in);
+	if (lat_path_is(in->kind))
+		return 0;
 	if (in->kind == EV_WAKING && l->net)
 		ret = lat_net_host(l, in);
 	if (ret)
@@ -613,6 +619,7 @@ static int feed_gap(struct lat *l, const struct tl_item *i)
 	lat_hrtimers_forget(l, vm_or_all);
 	if (!i->src->guest) {
 		lat_workers_forget(l);
+		lat_path_forget(l);
 		lat_cpus_forget(l);
 	}
 	l->raised.valid = false;
@@ -828,6 +835,7 @@ void lat_free(struct lat *l)
 	u64map_free(&l->irq_vcpu);
 	lat_io_free(l);
 	lat_workers_free(l);
+	lat_path_free(l);
 	lat_hrtimers_free(l);
 	free(l);
 }

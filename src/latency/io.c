@@ -16,7 +16,7 @@
  * length and direction, and not which of the guest's devices it is: one open request alone must
  * fit.
  */
-#include "priv.h"
+#include "path.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -39,7 +39,12 @@ enum {
 	ST_TAKE,
 	ST_BLOCK,
 	ST_NOTIFY,
-	ST_FAULTS
+	ST_FAULTS,
+	ST_VMM_CPU,
+	ST_VMM_FAULT,
+	ST_VMM_LOCK,
+	ST_VMM_DISK,
+	ST_VMM_SLEEP
 };
 
 const struct lat_desc lat_desc_io = {
@@ -48,7 +53,8 @@ const struct lat_desc lat_desc_io = {
 	.title = "block requests of the guest, and where their time went",
 	.key = "Device",
 	.stage = { "total", "submit", "host", "deliver", "complete", "vmm-wait", "disk", "take",
-		   "block", "notify", "faults" },
+		   "block", "notify", "faults", "vmm-cpu", "vmm-fault", "vmm-lock", "vmm-disk",
+		   "vmm-sleep" },
 	.stage_help = {
 		"from block_rq_issue to block_rq_complete in the guest",
 		"from the issue to the exit of the doorbell's write",
@@ -61,6 +67,11 @@ const struct lat_desc lat_desc_io = {
 		"of host: from there until QEMU's block layer had it done",
 		"of host: from there to the source of the completion interrupt",
 		"of the total: the vCPU that issued it waited for memory",
+		"of host: the VMM's threads that worked for it wanted a CPU and had none",
+		"of host: ... waited for memory of their own, after a page fault",
+		"of host: ... waited for a lock of the VMM (futex)",
+		"of host: ... asked a disk, and waited for it",
+		"of host: ... slept, and what for is not told: the block layer, a timer, others",
 	},
 	.crosses = 1u << ST_SUBMIT | 1u << ST_DELIVER,
 	.parts = 1u << ST_SUBMIT | 1u << ST_HOST | 1u << ST_DELIVER | 1u << ST_COMPLETE,
@@ -68,7 +79,8 @@ const struct lat_desc lat_desc_io = {
 		   "in the guest after the interrupt" },
 	.count = { "issued", "completed", "ambiguous: left out", "without a doorbell of their own",
 		   "without a known interrupt", "outside the host's capture", "cut by lost events", "open at the end",
-		   "completions of requests not seen" },
+		   "completions of requests not seen",
+		   "what the VMM's threads waited for is not told" },
 };
 
 enum { BY_NOTHING, BY_SUBMIT, BY_HOST, BY_DELIVER, BY_COMPLETE };
@@ -284,6 +296,25 @@ static void fault_stage(struct lat *l, const struct request *r, struct lat_case 
 		lat_stage(k, ST_FAULTS, lat_span(l, v->faulted - r->faulted));
 }
 
+/*
+ * What the host's time was: what was waited for until the interrupt was raised. What the VMM's
+ * block layer has throttled, or an interrupt ended, is sleep.
+ */
+static void vmm_stages(struct lat *l, const struct request *r, const struct irq_chain *c,
+		       struct lat_case *k)
+{
+	uint64_t waited[PATH_WHATS];
+
+	if (!r->t_doorbell || !c || !c->by ||
+	    !lat_path_waits(l, c->by, r->t_doorbell, c->t_source, waited)) {
+		lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_UNTOLD, 1);
+		return;
+	}
+	for (unsigned int i = 0; i < PATH_WHATS; i++)
+		if (waited[i])
+			lat_stage(k, ST_VMM_CPU + i, lat_span(l, waited[i]));
+}
+
 static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct request *r,
 			   uint64_t t, struct lat_case *k)
 {
@@ -312,6 +343,7 @@ static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct
 		lat_stage(k, ST_DISK, lat_span(l, r->t_disk_end - r->t_disk));
 	fault_stage(l, r, k);
 	qemu_stages(l, r, c, k);
+	vmm_stages(l, r, c, k);
 	for (unsigned int s = ST_SUBMIT; s <= ST_COMPLETE; s++)
 		if (k->known >> s & 1 && k->stage_time[s] > k->time / 2 &&
 		    k->stage_time[s] > longest) {

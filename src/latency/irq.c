@@ -130,6 +130,7 @@ static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, u
 	c->irq = -1;
 	c->source = raised ? l->raised.source : SRC_UNKNOWN;
 	c->t_source = raised ? l->raised.t : in->t;
+	c->by = raised ? l->raised.tid : 0;
 	c->has_wake = raised && l->raised.has_wake;
 	c->wake = l->raised.wake;
 	c->t_accept = in->t;

@@ -9,6 +9,7 @@
  *   irq_end.c  how that ends: measured, or closed and counted
  *   timer.c    a deadline and what became of it
  *   hrtimer.c  a high-resolution timer of the guest and what became of it
+ *   path.c     what those threads waited for
  *   io.c       a block request of the guest
  *   sched.c    stolen time by guest task and by thief
  *   mem.c      a vCPU that waits for memory; mem.h has what its files share
@@ -73,6 +74,7 @@ struct irq_chain {
 	enum vs_state at_accept;
 	uint64_t entries; /* of the vCPU when it was accepted */
 	bool has_wake;
+	int32_t by;    /* the thread that raised it; 0: not known */
 	uint64_t wake; /* cycles that the thread which raised it had waited for a CPU */
 	uint64_t t_source, t_accept, t_inject, t_entry, t_handler, t_end, t_eoi;
 	uint64_t first_entry; /* after t_accept, 0: none yet */
@@ -179,6 +181,7 @@ struct lat_worker {
 
 struct lat_io;
 struct lat_workers;
+struct lat_path;
 struct lat_hrtimers;
 struct lat_mem;
 struct lat_net;
@@ -219,6 +222,7 @@ struct lat {
 	size_t nnote, note_cap;
 	struct lat_io *io;
 	struct lat_workers *workers;
+	struct lat_path *path; /* NULL: not wanted */
 	struct lat_hrtimers *hrtimers;
 	struct lat_mem *mem; /* NULL: not wanted */
 	struct lat_net *net; /* NULL: not wanted */
@@ -331,6 +335,13 @@ uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t since);
 uint64_t lat_worker_since(const struct lat *l, int32_t tid);
 void lat_workers_forget(struct lat *l);
 void lat_workers_free(struct lat *l);
+
+/* path.c; path.h has the rest */
+/* What a thread of the host does, which means nothing to others. */
+static inline bool lat_path_is(enum event_role kind)
+{
+	return kind >= EV_SYSCALL && kind <= EV_KERNEL_FAULT;
+}
 
 /* irq.c */
 /* Any event of the host: what was raised belongs to the accepts that follow it at once. */
@@ -481,7 +492,8 @@ enum {
 	IO_OUTSIDE,
 	IO_CUT,
 	IO_OPEN,
-	IO_STRAY
+	IO_STRAY,
+	IO_UNTOLD
 };
 enum {
 	TIMER_ARMED,

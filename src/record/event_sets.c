@@ -79,6 +79,21 @@ const char *const event_set_mem[] = {
 	NULL,
 };
 
+/* What threads of a VMM wait for while they work for a guest's request. */
+const char *const event_set_io[] = {
+	"sched:sched_switch",
+	"sched:sched_waking",
+	"sched:sched_wakeup",
+	"block:block_rq_issue",
+	"block:block_rq_complete",
+	"block:block_bio_queue",
+	"filemap:mm_filemap_add_to_page_cache",
+	"exceptions:page_fault_user",
+	"exceptions:page_fault_kernel",
+	"raw_syscalls:sys_enter",
+	NULL,
+};
+
 /* Where packets were. The tasks that read them: who was woken, and when it ran. */
 #define NET_CALLS(name) "syscalls:sys_enter_" name, "syscalls:sys_exit_" name
 #define NET_BOTH                                                                      \

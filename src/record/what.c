@@ -75,7 +75,8 @@ static int events_add_known(struct record *r, const char *const *set)
 int record_events(struct record *r)
 {
 	bool host = r->side & CAP_SIDE_HOST, guest = r->side & CAP_SIDE_GUEST;
-	bool want_default = !r->o->events.n, want_mem = false, want_net = false;
+	bool want_default = !r->o->events.n, want_mem = false, want_net = false,
+	     want_io = false;
 	int ret = 0;
 
 	for (size_t i = 0; i < r->o->events.n && !ret; i++) {
@@ -85,6 +86,8 @@ int record_events(struct record *r)
 			want_default = true;
 		else if (!strcmp(r->o->events.v[i], "mem"))
 			want_mem = true;
+		else if (!strcmp(r->o->events.v[i], "io"))
+			want_io = true;
 		else if (!strcmp(r->o->events.v[i], "net"))
 			want_net = true;
 		else if (!strcmp(r->o->events.v[i], "net-id"))
@@ -94,7 +97,7 @@ int record_events(struct record *r)
 	}
 	if (ret)
 		return ret;
-	if (host && (want_default || want_mem || want_net)) {
+	if (host && (want_default || want_mem || want_net || want_io)) {
 		ret = kevent_kvm_check(r->t, r->err);
 		if (ret)
 			return ret;
@@ -112,6 +115,11 @@ int record_events(struct record *r)
 		ret = events_add_known(r, event_set_mem);
 	if (ret)
 		return err_lack(r->err, -ret, "none of the events of mem exists here: %s",
+				strerror(-ret));
+	if (want_io && host)
+		ret = events_add_known(r, event_set_io);
+	if (ret)
+		return err_lack(r->err, -ret, "none of the events of io exists here: %s",
 				strerror(-ret));
 	if (want_net && host)
 		ret = events_add_known(r, event_set_net_host);

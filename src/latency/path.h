@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* path.h: what threads of a VM waited for. See path.c. */
+#ifndef KVMFT_LATENCY_PATH_H
+#define KVMFT_LATENCY_PATH_H
+
+#include "priv.h"
+
+enum path_what {
+	PATH_CPU,    /* it wanted one and had none */
+	PATH_FAULT,  /* memory of its own that was not there */
+	PATH_LOCK,   /* of the program */
+	PATH_DISK,   /* a call that asked a disk */
+	PATH_OTHERS, /* none of these, and no thread of the VM ended it */
+	PATH_WHATS
+};
+
+int lat_path_new(struct lat *l) __must_check;
+/*
+ * Cycles that were waited between from and to until thread tid of the first host had done what it
+ * did at `to`. The rest they worked. false: not all of it is known.
+ */
+bool lat_path_waits(const struct lat *l, int32_t tid, uint64_t from, uint64_t to,
+		    uint64_t waited[PATH_WHATS]);
+void lat_path_event(struct lat *l, const struct lat_in *in);
+void lat_path_forget(struct lat *l); /* events were lost */
+void lat_path_free(struct lat *l);
+
+#endif
