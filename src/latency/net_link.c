@@ -381,9 +381,8 @@ static int settle(struct lat *l, struct net_link *k)
 		if (!same_length(net_fifo_at(s, k->compared),
 				 net_fifo_at(g, other_end(k, k->compared))))
 			breaks(l, k);
-	if (!k->broken && other_end(k, s->next) == g->next)
-		k->proven = s->next;
-	else if (g->next - other_end(k, k->proven) >= MAX(k->trial, TRIAL))
+	/* As many as were sent may have arrived with one from elsewhere among them: no proof. */
+	if (g->next - other_end(k, k->proven) >= MAX(k->trial, TRIAL))
 		return recover(l, k, false);
 	return k->broken ? 0 : tell(l, k, false);
 }
@@ -580,35 +579,46 @@ int net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct
 	return ret;
 }
 
+/* ... to that link. */
+static int arrived(struct lat *l, struct net_link *k, uint64_t n)
+{
+	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
+	int64_t most = (int64_t)(g->next - k->at) - (int64_t)(n - k->from);
+	int ret = 0;
+
+	if (n <= k->from || k->lost)
+		return 0;
+	k->hi = known(k) ? k->hi : MIN(k->hi, most);
+	if (k->lo > k->hi)
+		ret = contradicted(l, k);
+	else if (known(k))
+		ret = settle(l, k);
+	if (ret || !known(k) || n <= k->from || k->lost)
+		return ret;
+	if (most < k->lo)
+		breaks(l, k);
+	/* If more was sent, some of it may have arrived in place of what was lost. */
+	if (n != s->next)
+		return 0;
+	if (k->broken)
+		return is_it(l, k) ? recover(l, k, true) : contradicted(l, k);
+	if (most == k->lo)
+		k->proven = MAX(k->proven, n);
+	return 0;
+}
+
 int net_arrived(struct lat *l, struct net_queue *q, uint64_t n)
 {
 	int ret = 0;
 
 	for (uint32_t i = 0; i < q->nlink && !ret; i++) {
 		struct net_link *k = &l->net->link[q->link[i]];
-		const struct net_fifo *g = &queue_of(l, k->receiver)->q;
-		int64_t most = (int64_t)(g->next - k->at) - (int64_t)(n - k->from);
 
 		if (k->lost && n == q->q.next)
 			begins(l, k);
-		if (n <= k->from || k->lost)
-			continue;
-		k->hi = known(k) ? k->hi : MIN(k->hi, most);
-		if (k->lo > k->hi)
-			ret = contradicted(l, k);
-		else if (known(k))
-			ret = settle(l, k);
-		if (ret || !known(k) || n <= k->from || k->lost)
-			continue;
-		if (most < k->lo)
-			breaks(l, k);
-		/* If more was sent, some of it may have arrived in place of what was lost. */
-		if (n != q->q.next)
-			continue;
-		if (k->broken)
-			ret = is_it(l, k) ? recover(l, k, true) : contradicted(l, k);
-		else if (most == k->lo)
-			k->proven = MAX(k->proven, n);
+		ret = arrived(l, k, n);
+		if (!ret && k->lost && n == q->q.next)
+			begins(l, k);
 	}
 	return ret;
 }

@@ -49,6 +49,7 @@ enum pf_compact { PF_NOT_COMPACT, PF_COMPACT_SWITCH, PF_COMPACT_WAKING };
 struct pf_field {
 	const struct fmt_field *at;
 	uint8_t number; /* of the message's field, below 32 */
+	bool plain;	/* for fmt_number() */
 };
 
 struct pf_type {
@@ -61,7 +62,7 @@ struct pf_type {
 	bool ends;
 	bool all_fields;
 	struct pf_field *field;
-	size_t nfield;
+	size_t nfield, nplain;
 };
 
 /* ---- what was looked up lately ---- */

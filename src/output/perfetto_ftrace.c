@@ -51,8 +51,8 @@ enum {
 };
 
 #define MAX_CPUS    1024	/* trace processor refuses a trace with more */
-#define BUNDLE	    (16u << 10) /* bytes of events kept of a CPU */
-#define COMPACT	    512u	/* and this many of each of the compact ones */
+#define BUNDLE	    (64u << 10) /* bytes of events kept of a CPU */
+#define COMPACT	    1024u	/* and this many of each of the compact ones */
 #define ALL_PENDING (2u << 20)	/* what all CPUs together keep */
 #define NUMBER_ROOM (2 + PB_VARINT_MAX)
 
@@ -248,12 +248,19 @@ static char *put_elements(char *q, uint32_t number, const struct fmt *f, const s
 	return q;
 }
 
-/* "0x1 0xff" */
+/* "0x1 0x1ff"; of bytes "01 ff" */
 char *pf_put_array(char *q, uint32_t number, const struct fmt *f, const struct fmt_value *v)
 {
+	static const char digit[] = "0123456789abcdef";
 	char text[PF_ARRAY_ROOM], *t = text;
 
-	for (uint32_t i = 0; i < v->len && i < PF_SHOWN; i++)
+	for (uint32_t i = 0; v->elem == 1 && i < v->len && i < PF_SHOWN; i++) {
+		if (i)
+			*t++ = ' ';
+		*t++ = digit[v->p[i] >> 4];
+		*t++ = digit[v->p[i] & 15];
+	}
+	for (uint32_t i = 0; v->elem > 1 && i < v->len && i < PF_SHOWN; i++)
 		t += snprintf(t, (size_t)(text + sizeof(text) - t), i ? " 0x%llx" : "0x%llx",
 			      (unsigned long long)fmt_element(f, v, i));
 	return pf_put_text(q, number, (const uint8_t *)text, (size_t)(t - text));
@@ -264,6 +271,10 @@ static char *put_field(char *q, const struct pf_type *t, const struct pf_field *
 {
 	struct fmt_value v;
 
+	if (fld->plain && fld->at->off + (uint32_t)fld->at->size <= rec->len) {
+		q = pb_put_varint(q, (uint64_t)fld->number << 3 | PB_VARINT);
+		return pb_put_varint(q, fmt_number(fld->at, rec));
+	}
 	fmt_value(f, fld->at, rec, &v);
 	switch (v.kind) {
 	case FMT_ABSENT: return q;
@@ -292,20 +303,20 @@ static char *put_event_head(char *q, const struct pf *p, const struct pf_cpu *c,
 /* What an event can take at most. */
 static size_t room_for(const struct pf_type *t, const struct rec *rec)
 {
-	return 128 + t->nfield * (NUMBER_ROOM + MAX((size_t)rec->len, (size_t)PF_ARRAY_ROOM));
+	return 128 + t->nfield * NUMBER_ROOM +
+	       (t->nfield - t->nplain) * MAX((size_t)rec->len, (size_t)PF_ARRAY_ROOM);
 }
 
 static int put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 		     const struct tl_item *i)
 {
 	const struct fmt *f = tl_fmt(i);
-	struct sbuf *b = &p->scratch;
+	struct sbuf *b = &c->event;
 	char *q, *event, *message;
 
-	sbuf_reset(b);
 	if (!sbuf_room(b, room_for(t, i->rec)))
 		return b->error;
-	q = b->s;
+	q = b->s + b->len;
 	*q++ = PB_TAG(BUNDLE_EVENT, PB_BYTES);
 	event = q++;
 	q = put_event_head(q, p, c, i);
@@ -315,8 +326,8 @@ static int put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 		q = put_field(q, t, &t->field[k], f, i->rec);
 	q = pb_put_len(message, q);
 	q = pb_put_len(event, q);
-	sbuf_add_mem(&c->event, b->s, (size_t)(q - b->s));
-	return c->event.error;
+	b->len = (size_t)(q - b->s);
+	return 0;
 }
 
 /* ---- with names and values: for which no message can be described, or is not enough ---- */

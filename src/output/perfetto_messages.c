@@ -216,7 +216,7 @@ static bool fill_message(struct pf_type *t, const struct pf_message *m)
 		if (at ? !fits(at, *end) : next[-1] == '!')
 			return false;
 		if (at)
-			t->field[t->nfield++] = (struct pf_field){ at, (uint8_t)number };
+			t->field[t->nfield++] = (struct pf_field){ at, (uint8_t)number, false };
 	}
 	t->number = m->number;
 	t->all_fields = t->nfield == fields_of(ev);
@@ -244,7 +244,7 @@ static void fill_own(struct pf_type *t, uint32_t *next)
 
 	t->nfield = 0;
 	for (size_t k = fmt_common_fields(ev); (at = fmt_field_at(ev, k)); k++, t->nfield++)
-		t->field[t->nfield] = (struct pf_field){ at, (uint8_t)(t->nfield + 1) };
+		t->field[t->nfield] = (struct pf_field){ at, (uint8_t)(t->nfield + 1), false };
 	t->form = t->nfield > MAX_OWN_FIELDS ? PF_GENERIC : PF_DESCRIBED;
 	t->number = t->form == PF_GENERIC ? GENERIC : FIRST_OWN + (*next)++;
 }
@@ -291,6 +291,10 @@ static int type_new(struct pf *p, const struct tl_item *i, bool own, struct pf_t
 		t->compact = compact_of(t);
 	if (t->form == PF_TYPED)
 		fill_pair(t);
+	for (size_t k = 0; k < t->nfield; k++) {
+		t->field[k].plain = fmt_numbers(tl_fmt(i), t->field[k].at);
+		t->nplain += t->field[k].plain;
+	}
 	return 0;
 }
 

@@ -409,10 +409,11 @@ static char *put_number(char *q, uint32_t field, uint64_t v)
 
 static char *put_note(char *q, const struct tl_item *i, const struct fmt_field *fld, uint64_t iid)
 {
+	const struct fmt *f = tl_fmt(i);
 	struct fmt_value v;
 	char *note;
 
-	fmt_value(tl_fmt(i), fld, i->rec, &v);
+	fmt_value(f, fld, i->rec, &v);
 	if (v.kind == FMT_ABSENT)
 		return q;
 	*q++ = PB_TAG(EVENT_ANNOTATION, PB_BYTES);
@@ -423,7 +424,7 @@ static char *put_note(char *q, const struct tl_item *i, const struct fmt_field *
 	case FMT_UNSIGNED: q = put_number(q, NOTE_UINT, v.num); break;
 	case FMT_POINTER: q = put_number(q, NOTE_POINTER, v.num); break;
 	case FMT_STRING: q = pf_put_text(q, NOTE_STRING, v.p, v.len); break;
-	default: q = pf_put_array(q, NOTE_STRING, tl_fmt(i), &v); break;
+	default: q = pf_put_array(q, NOTE_STRING, f, &v); break;
 	}
 	return pb_put_len(note, q);
 }

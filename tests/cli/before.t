@@ -16,6 +16,14 @@ run "$kvmft" record --as host --flight-recorder --before 2s --clock counter -e k
 status_is 4 "a clock without a rate"
 err_has "not counter$" "... is named"
 
+if [ -z "$(find "$tracefs/instances" -maxdepth 1 -name 'kvmft.*')" ]; then
+	run "$kvmft" snapshot
+	status_is 1 "kvmft snapshot without a recorder"
+	err_has 'no flight recorder of kvmft is running here' "... is reported"
+else
+	skip "kvmft snapshot without a recorder" "others record here"
+fi
+
 # At a steady rate, whatever else the machine does: the ring that one recording needs must be right for the next.
 first "$tinyvm" --vcpus 2 --pause 40 --ms 600000 --name t1 >"$tmp/vm.txt" &
 vm=$!
@@ -32,13 +40,9 @@ reach()
 			print last - m }'
 }
 
-# More than fits into a ring of 8M.
-run "$kvmft" record --as host --flight-recorder --before 3s -e 'kvm:*' -d 12s -o "$tmp/grown"
-status_is 0 "a ring that turns fast"
-err_has 'the ring grows from [0-9]+ to [0-9]+ KiB on each CPU, for --before' "... grows"
-ok "... until it reaches back that far ($(held "$tmp/grown") ms, or is not full)" test "$(held "$tmp/grown" | sed 's/^$/9999/')" -ge 3000
-grown=$(reach "$tmp/grown")
-ok "... in what was written, too ($grown ms)" test "$grown" -ge 3000
+# More than fits into a ring of 8M. Beside it, recorders with rings of their own.
+"$kvmft" record --as host --flight-recorder --before 3s -e 'kvm:*' -d 12s -o "$tmp/grown" 2>"$tmp/grown.err" &
+recorder=$!
 
 run "$kvmft" record --as host --flight-recorder --before 2s -b 256K -e kvm:kvm_pio -d 6s -o "$tmp/short"
 status_is 3 "a ring of a size that was asked for"
@@ -48,33 +52,40 @@ remedy=$(sed -n 's/.*: \(-b [0-9]*M\) would do.*/\1/p' "$err")
 # shellcheck disable=SC2086 # two words
 run "$kvmft" record --as host --flight-recorder --before 2s $remedy -e kvm:kvm_pio -d 6s -o "$tmp/remedy"
 status_is 0 "what was said does ($remedy)"
-ok "... two seconds" test "$(reach "$tmp/remedy")" -ge 2000
 
-# No events here: an empty ring makes no segment, however often it is asked for.
+wait "$recorder"
+grown=$?
+recorder=
+# The VM comes first on every CPU: it rests while its events are read.
+kill -STOP "$vm"
+ok "... two seconds" test "$(reach "$tmp/remedy")" -ge 2000
+rc=$grown
+cp "$tmp/grown.err" "$err"
+status_is 0 "a ring that turns fast"
+err_has 'the ring grows from [0-9]+ to [0-9]+ KiB on each CPU, for --before' "... grows"
+ok "... until it reaches back that far ($(held "$tmp/grown") ms, or is not full)" test "$(held "$tmp/grown" | sed 's/^$/9999/')" -ge 3000
+grown=$(reach "$tmp/grown")
+ok "... in what was written, too ($grown ms)" test "$grown" -ge 3000
+kill -CONT "$vm"
+
+# Two at once. No events here: an empty ring makes no segment, however often it is asked for. And while a ring is
+# written out it is off: no pair of events spans that.
 "$kvmft" record --as host --flight-recorder -b 128K -e kvm:kvm_pio -p $$ -d 3s -o "$tmp/still" 2>"$err" &
-recorder=$!
+still=$!
+"$kvmft" record --as host -q --flight-recorder -b 128K -e kvm:kvm_pio -d 3s -o "$tmp/twice" &
+twice=$!
+recorder="$still $twice"
 for i in 1 2; do
 	sleep 1
-	kill -USR1 "$recorder"
+	kill -USR1 "$still" "$twice"
 done
-wait "$recorder"
-rc=$?
-recorder=
-is "$rc" 0 "a ring without events"
+wait "$still"
+is "$?" 0 "a ring without events"
 is "$(grep -c 'still: no segment written, the rings are empty .signal.$' "$err")" 2 "... says so each time"
 is "$(grep -c 'segment [0-9]* written' "$err") $(grep -c '^segment ' "$tmp/still/meta")" "0 0" "... and writes no segment"
-
-# While a ring is written out it is off: no pair of events spans that.
-"$kvmft" record --as host -q --flight-recorder -b 128K -e kvm:kvm_pio -d 3s -o "$tmp/twice" &
-recorder=$!
-for i in 1 2; do
-	sleep 1
-	kill -USR1 "$recorder"
-done
-wait "$recorder"
-rc=$?
+wait "$twice"
+is "$?" 0 "a ring that is written out three times"
 recorder=
-is "$rc" 0 "a ring that is written out three times"
 run "$kvmft" merge "$tmp/twice"
 status_is 0 "... is no loss"
 # Both vCPUs may have been on one CPU for a while: a CPU without events before a pause reports none.

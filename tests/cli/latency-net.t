@@ -276,17 +276,19 @@ is "$(counts net-tx)" "2 2 0 0 0 0" "a device that was busy is given the same pa
 
 # ---- with the truth ----
 
-# truth SEED LOSE PERCENT NAME [busy]: two queues, both ways, with one in LOSE packets lost
+# truth SEED LOSE PERCENT NAME [OPTION]...: two queues, both ways, with one in LOSE packets lost
 truth()
 {
-	python3 "$(dirname "$0")/latency_net.py" make "$1" 600 "$2" "$tmp/random-host.txt" "$tmp/random-guest.txt" \
-		"$tmp/truth.json" "${5:-}" <"$tmp/formats" || echo "# no captures were made"
+	seed=$1 lose=$2 percent=$3 name=$4
+	shift 4
+	python3 "$(dirname "$0")/latency_net.py" make "$seed" 600 "$lose" "$tmp/random-host.txt" "$tmp/random-guest.txt" \
+		"$tmp/truth.json" "$@" <"$tmp/formats" || echo "# no captures were made"
 	for side in host guest; do
 		rm -rf "$tmp/random-$side"
 		"$mkcap" --capture "$tmp/random-$side" "$tmp/random-$side.txt" || echo "# mkcap failed"
 	done
 	net random --format json --worst 10000 --context 0
-	ok "$4" python3 "$(dirname "$0")/latency_net.py" check "$out" "$tmp/truth.json" "$3"
+	ok "$name" python3 "$(dirname "$0")/latency_net.py" check "$out" "$tmp/truth.json" "$percent"
 	sed 's/^/# /' "$tmp/ok.log"
 	ok "... what was counted adds up" python3 "$(dirname "$0")/latency_sums.py" "$out"
 }
@@ -297,6 +299,8 @@ if command -v python3 >/dev/null; then
 	truth 114 8 60 "... many"
 	truth 2 0 95 "something is always on its way: lengths tell the most" busy
 	truth 2 40 60 "... and some are lost" busy
+	truth 5 0 50 "some come from elsewhere: none is taken for one that was sent" foreign=50
+	truth 1 40 80 "devices drop some, or are busy" drop=20 again=20
 else
 	skip "batches in two queues" "python3 is not installed"
 fi

@@ -2,11 +2,13 @@
 #
 # Packets of a guest with two queues, as two captures (tests/tools/mkcap.c), and what became of each of them.
 #
-#   latency_net.py make SEED PACKETS LOSE HOST GUEST TRUTH [busy]
+#   latency_net.py make SEED PACKETS LOSE HOST GUEST TRUTH [busy] [WHAT=N]...
 #   latency_net.py check JSON TRUTH PERCENT
 #
 # Both ways, in batches, some of which wait until the next round; few lengths, some as long as a GSO packet may be. The
-# guest's GRO merges some of those that are received. One in LOSE packets is lost on its way (0: none); busy: something always is. TRUTH has, for each
+# guest's GRO merges some of those that are received. One in LOSE packets is lost on its way (0: none);
+# busy: something always is. One in N: WHAT is foreign (one more comes from elsewhere, of which no sending is seen), again
+# (the guest's device is busy, and is given it again), drop (its device, or the tap, drops it). TRUTH has, for each
 # that arrived, when it began and ended. PERCENT of all that were sent or more must be paired, none with another one.
 import json
 import random
@@ -18,7 +20,8 @@ SOFTIRQ = " common_flags=0x10"
 
 
 class Maker:
-    def __init__(self, seed, lose):
+    def __init__(self, seed, lose, rates):
+        self.rates = rates
         self.random = random.Random(seed)
         self.lose = lose
         self.now = 2000
@@ -39,6 +42,9 @@ class Maker:
     def lost(self):
         return self.lose and self.random.randrange(self.lose) == 0
 
+    def happens(self, what):
+        return what in self.rates and self.random.randrange(self.rates[what]) == 0
+
 
 # What is on its way through one queue, one way: to the guest, or from it.
 class Queue:
@@ -53,12 +59,23 @@ class Queue:
         side, tid, dev = ("g", 70 + n, "eth0") if self.out else ("h", 50 + n, "tap0")
         for _ in range(m.random.choice((1, 1, 2, 3, 8))):
             size, skb = m.random.choice(LENGTHS), m.address(side)
+            if m.happens("foreign"):
+                self.waiting.append((None, size, None))
             begin = m.event(side, n, tid, f"net:net_dev_queue skbaddr={skb:#x} len={size} name={dev}")
+            if self.out and m.happens("again"):
+                m.event(side, n, tid,
+                        f"net:net_dev_start_xmit skbaddr={skb:#x} len={size} queue_mapping={n} name={dev}")
+                m.event(side, n, tid, f"net:net_dev_xmit skbaddr={skb:#x} len={size} rc=16 name={dev}")
             m.event(side, n, tid,
                     f"net:net_dev_start_xmit skbaddr={skb:#x} len={size} queue_mapping={n} name={dev}")
+            drop = m.happens("drop")
+            if drop:
+                m.event(side, n, tid, f"skb:kfree_skb skbaddr={skb:#x}")
+                m.free[side].append(skb)
             if self.out:
                 m.event(side, n, tid, f"net:net_dev_xmit skbaddr={skb:#x} len={size} rc=0 name={dev}")
-            self.waiting.append((begin, size, skb))
+            if not drop:
+                self.waiting.append((begin, size, skb))
             m.sent += 1
 
     # A thread of vhost's for each queue and way
@@ -78,9 +95,10 @@ class Queue:
             if self.out:
                 self.receive_out(begin, size, skb, cpu, tid)
                 continue
-            m.event("h", cpu, tid, f"skb:skb_copy_datagram_iovec skbaddr={skb:#x} len={size}")
-            m.event("h", cpu, tid, f"skb:consume_skb skbaddr={skb:#x}")
-            m.free["h"].append(skb)
+            if skb:
+                m.event("h", cpu, tid, f"skb:skb_copy_datagram_iovec skbaddr={skb:#x} len={size}")
+                m.event("h", cpu, tid, f"skb:consume_skb skbaddr={skb:#x}")
+                m.free["h"].append(skb)
             if not m.lost():
                 (self.late if self.busy and i + 1 == len(taken) else self.ring).append((begin, size))
         if taken and not self.out and not self.busy:
@@ -90,7 +108,8 @@ class Queue:
 
     def receive_out(self, begin, size, skb, cpu, tid):
         m = self.m
-        self.held.append(skb)
+        if skb:
+            self.held.append(skb)
         if m.lost():
             return
         mine = m.address("h")
@@ -130,9 +149,10 @@ class Queue:
         m.event("g", cpu, 0, "irq:softirq_exit vec=3" + SOFTIRQ)
 
 
-def make(seed, packets, lose, host, guest, truth, busy=""):
-    m = Maker(int(seed), int(lose))
-    queues = [Queue(m, n, out, busy == "busy") for n in (0, 1) for out in (False, True)]
+def make(seed, packets, lose, host, guest, truth, *options):
+    rates = dict(option.split("=") for option in options if option != "busy")
+    m = Maker(int(seed), int(lose), {what: int(n) for what, n in rates.items()})
+    queues = [Queue(m, n, out, "busy" in options) for n in (0, 1) for out in (False, True)]
     while m.sent < int(packets):
         for q in queues:
             step = m.random.choice((q.send, q.send, q.move, q.move, q.poll))
@@ -161,7 +181,7 @@ def make(seed, packets, lose, host, guest, truth, busy=""):
         f.writelines(line + "\n" for line in m.lines["g"])
         f.writelines(f"{n} {end - 100 + n} 0 irq:softirq_exit vec=3\n" for n in (0, 1))
     with open(truth, "w", encoding="ascii") as f:
-        json.dump({"sent": m.sent, "pairs": m.truth}, f)
+        json.dump({"sent": m.sent, "pairs": [t for t in m.truth if t[0]]}, f)
 
 
 def check(result, truth, percent):

@@ -90,7 +90,7 @@ for rate in low bursty full; do
 	vm=
 done
 run timeout 60 "$kvmft" reset
-nothing_left "after the kills"
+nothing_left_soon "after the kills"
 
 # ---- all there, in order, whatever the pieces ----
 
@@ -130,5 +130,5 @@ kill -INT $recorder
 wait $recorder
 is "$?" 0 "... and the recording ends well"
 recorder=
-nothing_left "after all"
+nothing_left_soon "after all"
 finish

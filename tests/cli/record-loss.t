@@ -63,6 +63,6 @@ in_memory=$tmp/seq
 numbered "highest rate of one CPU for $seconds s, default ring" --seconds $seconds -- --rotate 64M --keep 2
 out=$tmp/seq.log
 out_has '^1 runs, 0 failed, 0 with loss: [1-9][0-9]{5,} ' "... nothing lost"
-nothing_left "after all"
+nothing_left_soon "after all"
 is "$(tracefs_state)" "$state_before" "tracefs is as it was before all this"
 finish

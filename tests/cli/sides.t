@@ -60,14 +60,6 @@ ended()
 
 reason_of() { sed -n "s/^end side=$1 reason=\([^ ]*\).*/\1/p" "$session/session"; }
 status_of() { sed -n "s/^end side=$1 .*status=\([^ ]*\).*/\1/p" "$session/session"; }
-all_gone() { [ -z "$(our_instances)" ]; }
-
-# Recorders of other sides are no children of this shell: they may take a moment.
-nothing_is_left()
-{
-	wait_until all_gone
-	nothing_left "$1"
-}
 
 # refused NAME STATUS MESSAGE OPTION...: nothing is recorded, and nothing left.
 refused()
@@ -106,7 +98,7 @@ for side in host g1; do
 	[ "$side" = host ] || run "$kvmft" export -i "$session/$side" --to text
 	is "$(all_pio)" 2000 "... $side saw all that COMMAND did"
 done
-nothing_is_left "a host and a guest"
+nothing_left_soon "a host and a guest"
 
 sides --guest "g1=$guest" --guest "g2=$guest" --guest-options "$opts" --guest-options 'g2:-b 512K' -d 2s
 status_is 0 "two guests, for 2 s"
@@ -114,13 +106,13 @@ length=$(sed -s -n 's/^begin tsc=/-/p; s/^stop tsc=/+/p; s/^tsc khz=\([0-9]*\).*
 	perl -ne '/k(\d+)/ ? $k = $1 : ($s += $_); END { printf "%.1f", $s / $k / 1000 }')
 ok "... last about that long ($length s)" test "${length%.*}" -ge 1 -a "${length%.*}" -le 4
 is "$(ls "$session" | tr '\n' ' ')" "g1 g2 host session " "... are there"
-nothing_is_left "two guests"
+nothing_left_soon "two guests"
 
 sides --guest "g1=$guest" --guest-options "$opts" --guest-command "$tinyvm --iterations 500"
 status_is 0 "--guest-command"
 is "$(reason_of g1)" command "... ends the recording"
 is "$(grep -a -c 'g1: vcpu 0 io=500' "$err")" 1 "... its output is shown, with the guest's name"
-nothing_is_left "--guest-command"
+nothing_left_soon "--guest-command"
 
 sides -q --guest "g1=$guest" --guest-options "$opts -q" -d 1s
 status_is 0 "--quiet"
@@ -144,7 +136,7 @@ refused "no such command" 4 "no-such-command" --guest "g1=no-such-command there"
 refused "a command that fails" 1 "g1: does not record" --guest "g1=false" -d 1s
 refused "one that says nothing" 1 "g1: does not record: its command was started, and then nothing came from there; --guest-timeout allows more time" \
 	--guest "g1=sh -c 'exec sleep 100'" --guest-timeout 2s -d 1s
-nothing_is_left "one that says nothing"
+nothing_left_soon "one that says nothing"
 refused "... but that it will" 1 "nothing came from there; last was said: soon; --guest-timeout" \
 	--guest "g1=sh -c 'echo soon >&2; exec sleep 100'" --guest-timeout 2s -d 1s
 refused "one that says why" 1 "the door is locked" --guest "g1=sh -c 'echo the door is locked >&2; exit 255'" -d 1s
@@ -159,7 +151,7 @@ refused "a quote without end" 2 "quote" --guest "g1=sh -c 'x" -d 1s
 refused "options of a guest that does not exist" 2 "NAME of a --guest" --guest "g1=$guest" --guest-options 'g2:-b 1M' -d 1s
 refused "--output-dir" 2 "output-dir" --guest "g1=$guest" --output-dir "$tmp" -d 1s
 refused "one of two" 1 "g2: does not record" --guest "g1=$guest" --guest-options "$opts" --guest "g2=false" -d 1s
-nothing_is_left "a guest that cannot begin"
+nothing_left_soon "a guest that cannot begin"
 mkdir "$session.x"
 run "$kvmft" record -o "$session.x" --guest "g1=$guest" -d 1s
 status_is 1 "a directory that exists"
@@ -195,7 +187,7 @@ is "$(reason_of g1) $(reason_of g2) $(reason_of host)" "died control control" ".
 is "$(status_of g1) $(status_of g2)" "3 0" "... with their own status"
 run "$kvmft" export -i "$session/g1" --to text
 ok "... what came before can be read" test "$rc" -eq 3 -o "$rc" -eq 1
-nothing_is_left "a guest that is killed"
+nothing_left_soon "a guest that is killed"
 
 # An agent that is there and lies.
 start_liar()
@@ -246,7 +238,7 @@ wait "$slow"
 is "$?" 1 "an agent whose answer does not end"
 ok "... is not waited for" grep -qE 'no answer|is not JSON|endless' "$tmp/slow.out"
 end_liar
-nothing_is_left "an agent whose answer does not end"
+nothing_left_soon "an agent whose answer does not end"
 
 # A guest cannot fill the host's disk.
 begin_sides --guest "g1=$guest" --guest-options "$opts" --max-size 20M
@@ -255,7 +247,7 @@ status_is 3 "--max-size holds for each side: exit 3"
 for side in host g1; do
 	ok "... for $side" test "$(data_size "$session/$side")" -le 20971520
 done
-nothing_is_left "--max-size"
+nothing_left_soon "--max-size"
 
 # ---- ends ----
 
@@ -264,7 +256,7 @@ kill -INT "$recorder"
 ended
 status_is 0 "Ctrl-C ends all"
 is "$(reason_of g1) $(reason_of host)" "control control" "... in order"
-nothing_is_left "Ctrl-C"
+nothing_left_soon "Ctrl-C"
 
 begin_sides --guest "g1=$guest" --guest-options "$opts"
 frozen=$(guest_pid)
@@ -275,7 +267,7 @@ kill -INT "$recorder"
 ended
 status_is 3 "a second Ctrl-C gives up a guest that does not answer"
 kill -CONT "$frozen" 2>/dev/null
-nothing_is_left "a second Ctrl-C"
+nothing_left_soon "a second Ctrl-C"
 
 begin_sides --guest "g1=$guest" --guest-options "$opts"
 kill -KILL "$recorder"
@@ -284,7 +276,7 @@ recorder=
 both_ended() { [ "$(sed -s -n '$p' "$session/host/meta" "$session/g1/meta" | grep -c '^end ')" = 2 ]; }
 wait_until both_ended
 ok "when the one that controls is killed, all sides end by themselves" both_ended
-nothing_is_left "one that is killed"
+nothing_left_soon "one that is killed"
 
 begin_sides --guest "g1=$guest" --guest-options "$opts"
 kill -USR1 "$recorder"
@@ -327,7 +319,7 @@ ended
 status_is 0 "... what a flight recorder overwrites is no loss: exit 0"
 run "$kvmft" merge -q "$session/host"
 ok "what was kept can be read" test "$rc" = 0
-nothing_is_left "flight recorders"
+nothing_left_soon "flight recorders"
 
 # This machine shows no entries of vCPUs: that is what blame says of it.
 begin_sides --flight-recorder -b 1M --trigger kvm:kvm_write_tsc_offset --guest "g1=$guest" --guest-options "$opts -b 1M" \
@@ -344,7 +336,7 @@ err_has '^kvmft record: (nothing was late|no event of a vCPU|.* name its VM: kvm
 kill -INT "$recorder"
 ended
 status_is 0 "... exit 0"
-nothing_is_left "a trigger"
+nothing_left_soon "a trigger"
 # A remedy can be typed, whatever the session is called.
 session="$tmp/my 'run'"
 begin_sides --flight-recorder -b 1M --guest "g1=$guest" --guest-options "$opts -b 1M" --blame -d 300ms
@@ -353,13 +345,6 @@ status_is 0 "a flight recorder that was not asked"
 ok "... says how to ask what --blame would have said" grep -qF ": kvmft blame --last 1s '$tmp/my '\\''run'\\'''" "$err"
 rm -rf "$session"
 session=$tmp/run
-if [ -z "$(find "$tracefs/instances" -maxdepth 1 -name 'kvmft.*')" ]; then
-	run "$kvmft" snapshot
-	status_is 1 "kvmft snapshot without a recorder"
-	err_has 'no flight recorder of kvmft is running here' "... is reported"
-else
-	skip "kvmft snapshot without a recorder" "others record here"
-fi
 
 # ---- by the guest agent ----
 
@@ -392,7 +377,7 @@ if command -v qemu-ga >/dev/null; then
 		is "$(all_pio)" 20000 "... $side saw all that COMMAND did"
 	done
 	is "$(reason_of g1) $(status_of g1)" "control 0" "... and has its end"
-	nothing_is_left "by the guest agent"
+	nothing_left_soon "by the guest agent"
 	end_agent
 	# An agent that runs what never begins.
 	mkdir "$tmp/mute"
@@ -426,7 +411,7 @@ EOF
 	kill -KILL "$recorder"
 	wait "$recorder" 2>/dev/null
 	recorder=
-	nothing_is_left "the agent: one that controls is killed"
+	nothing_left_soon "the agent: one that controls is killed"
 	wait_until no_spools
 	is "$(spools)" "$before" "... and no file"
 	begin_sides --guest "g1=qga:$tmp/agent.sock" --guest-options "$opts" -d 3s
@@ -435,7 +420,7 @@ EOF
 	status_is 3 "the agent is killed: exit 3"
 	err_has 'g1: .*what came before is in' "... is reported"
 	is "$(reason_of host)" control "... the host went on"
-	nothing_is_left "the agent is killed"
+	nothing_left_soon "the agent is killed"
 	start_agent /nowhere
 	refused "the agent: no kvmft in the guest" 4 "there is no kvmft" --guest "g1=qga:$tmp/agent.sock" -d 1s
 	end_agent

@@ -93,6 +93,18 @@ nothing_left()
 	is "$(our_instances)" "" "$1: nothing left in tracefs"
 }
 
+# The same after at most 20 s: recorders that are no children of this shell, or were killed, here or by a test that
+# runs beside this one, take a moment.
+nothing_left_soon()
+{
+	n=0
+	while [ -n "$(our_instances)" ] && [ $n -lt 200 ]; do
+		sleep 0.1
+		n=$((n + 1))
+	done
+	nothing_left "$1"
+}
+
 # start_recording CAPTURE [OPTION...]: $vm runs and $recorder records it.
 start_recording()
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * attacks.h: what a process would try that was taken over, for those who enter a sandbox of kvmft's and see.
+ * attacks.h: what a hijacked process would try, for tests that do so inside a sandbox of kvmft's.
  *
- * In the current directory there is a file, victim, and beside it a terminal and a process; at the end it
- * is told what became of the three. Each attempt is made by a process of its own, with arguments that would do
- * no harm beyond those.
+ * The targets are a file in the current directory, victim, a terminal and a process; at the end the state of the
+ * three is printed. Each attempt is made by a process of its own, with arguments that harm nothing else.
  */
 #ifndef TESTS_LIB_ATTACKS_H
 #define TESTS_LIB_ATTACKS_H

@@ -43,8 +43,8 @@ leave()
 	printf '%-13s %-46s skipped: %s\n' "$1" "$2" "$3" >>"$table"
 }
 
-# The unit programs below folder $2; the command of $3... starts one. What a program itself skips is told
-# with its reason. Those that cut a file at each byte take an hour under emulation: SHORT=1 leaves them to
+# The unit programs below folder $2; the command $3... starts one. What a program skips is printed with its
+# reason. Those that cut a file at each byte take an hour under emulation: SHORT=1 leaves them to
 # the other cells.
 units()
 {

@@ -13,7 +13,7 @@ my $data = do { local $/; <$file> };
 my $at = index($data, "flyrecord\0");
 die "$ARGV[0]: no flyrecord\n" if $at < 0;
 my $n = 0;
-# Places and lengths end where the first data begin, or at a place that is none.
+# The list of places and lengths ends where the data begin, or with a place outside the file.
 for ($at += 10; $at + 16 <= length $data; $at += 16, $n++) {
 	my ($place, $size) = unpack 'Q<2', substr($data, $at, 16);
 	last if !$size || $place + $size > length $data;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fakevmm.c: a process that looks like a QEMU, for tests of who is believed. Copied to a file called
- * qemu-system-x86_64 it takes QEMU's options and does nothing about them; what it does is said by its
- * environment, in this order:
+ * fakevmm.c: a process that looks like a QEMU, for tests of which processes are trusted. Copied to a file
+ * called qemu-system-x86_64 it takes QEMU's options and ignores them; its environment says what to do,
+ * in this order:
  *
  *   FAKE_VM=1          makes a VM of KVM and holds it
  *   FAKE_LISTEN=PATH   listens there, '@' in front: an abstract name
@@ -11,7 +11,7 @@
  *   FAKE_EUID=N        only for now: root stays its saved user
  *   FAKE_LATER=PATH    listens there, as that user
  *
- * Then it prints "ready" and answers, as QMP, whoever connects; what it is told goes to stdout.
+ * Then it prints "ready", answers every client as QMP does, and prints what clients send.
  */
 #include <fcntl.h>
 #include <grp.h>
@@ -54,7 +54,7 @@ static int listen_at(const char *path)
 	return fd;
 }
 
-/* As libvirt does: the socket is somebody else's, who is no QEMU. */
+/* As libvirt does: the socket belongs to a process that is no QEMU. */
 static int hand_over(int fd)
 {
 	pid_t pid = -1;

@@ -14,7 +14,7 @@
 
 #define MARKERS 64
 
-/* One line, cut up in place; false when it is none. */
+/* Cuts up one line, in place; false if it is no marker. */
 static bool take_line(char *line, struct enc_sdt_marker *m)
 {
 	char *save, *word[4];

@@ -142,7 +142,7 @@ static bool optional(char *word)
 	return true;
 }
 
-/* NULL: there is none, nor has to be. */
+/* NULL: there is none, and none is needed. */
 static struct used *find_used(struct mkcap *m, unsigned int line, char *word)
 {
 	bool may_lack = optional(word);
@@ -256,7 +256,10 @@ static uint32_t put_text(uint8_t *rec, const struct used *u, const char *name, c
 	return (len + (uint32_t)strlen((char *)rec + len) + 4) & ~3u;
 }
 
-/* A word behind the fields, and where it is in its own (__data_loc); how long the record is then, 0: it is none. */
+/*
+ * Puts a word behind the fields, and its place into its own field (__data_loc). Returns the length of the record,
+ * or 0 if there is no such field.
+ */
 static uint32_t put_dynamic(uint8_t *rec, const struct used *u, const struct subbuf_geom *g,
 			    const char *name, const char *value, uint32_t len)
 {

@@ -7,10 +7,10 @@
  *   perfdata [--khz KHZ] [--intel] [--big] [--conv] [--vcpus N] CAPTURE FILE [SYS:]EVENT...
  *
  * EVENT is a name in the system kvm, if it has none. Stamps are turned into ns by KHZ (default
- * 1000000: they are ns). The machine that perf is told of is AMD's unless --intel is given: names
+ * 1000000: they are ns). The file says that the machine is AMD's, or with --intel Intel's: names
  * of exits depend on it. --big: in big-endian order, of a capture in that order. --conv: perf's
- * clock is a line over the TSC that the stamps are, and the file says which. --vcpus: so many threads
- * are a process, where the capture does not tell.
+ * clock is a line over the TSC that the stamps are, and the file says which. --vcpus: how many
+ * threads are a process, where the capture does not say it.
  *
  * perf sorts records by time within rounds, which is what it read from all CPUs at once: here
  * ROUND_NS of each.

@@ -3,10 +3,10 @@
  * seqrun: records numbered events with the shipped kvmft and proves that none went uncounted.
  *
  * The events are written to trace_marker_raw of the recorder's own instance, by a thread on each
- * CPU, numbered per CPU; nobody else's ring is touched. So it is known what each CPU produced, and
- * afterwards each number is found in the capture or lies in a gap that was told. In a ring that
- * refuses new events a small one may still get in after a large one did not: then one gap that was
- * told is several jumps of the numbers ("not where they are told").
+ * CPU, numbered per CPU; no other ring is touched. So it is known what each CPU produced, and
+ * afterwards each number must be in the capture, or in a reported gap. A ring that refuses new
+ * events may still take a small one after a large one: then one reported gap is several jumps of
+ * the numbers ("not where they are told").
  *
  *   seqrun --kvmft PROG --dir DIR [--seed N] [--runs N] [--kill] [--pause] [--seconds S]
  *          [--tracefs DIR] [--two] [-- OPTION of kvmft record...]

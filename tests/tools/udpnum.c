@@ -5,22 +5,26 @@
  *
  *   udpnum send ADDRESS PORT COUNT HZ BURST SIZE    SIZE 0: 64 and more, another one for each of 997 packets
  *   udpnum recv PORT COUNT                          ends after COUNT packets, or 10 s without one
+ *   udpnum noise ADDRESS PORT HZ SIZE [forget]      packets of no number, until it is killed; forget: whose
+ *                                                   hardware address is asked for again and again
  *   udpnum stream ADDRESS PORT COUNT HZ SIZE        SIZE 0: another one for each call, up to 60000
  *   udpnum sink PORT                                one connection, until its end
  *   udpnum tsc                                      prints the TSC
  *
  * Prints a line "NUMBER BEFORE AFTER SIZE" for each: the TSC before and after the call; the number of a TCP's is
- * its offset. BURST packets are sent at once, HZ in a second (0: as fast as it goes).
+ * its offset. BURST packets are sent at once, HZ in a second (0: as fast as it goes). Noise prints nothing.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
+#include <net/if_arp.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <time.h>
@@ -85,6 +89,24 @@ static int send_all(int fd, struct packet *p, uint32_t count, uint32_t hz, uint3
 		p[i].after = __rdtsc();
 	}
 	return 0;
+}
+
+/* Nobody need listen at that port: what is sent back is noise, too. */
+static void noise(int fd, const struct sockaddr_in *to, uint32_t hz, uint32_t size, bool forget)
+{
+	static char buf[SIZE_MAX_];
+	struct arpreq entry = { 0 };
+	struct timespec at;
+
+	memcpy(&entry.arp_pa, to, sizeof(*to));
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	for (uint32_t i = 0;; i++) {
+		if (forget && !(i % 8))
+			(void)ioctl(fd, SIOCDARP, &entry);
+		(void)sendto(fd, buf, size ? size : SIZE_MIN + i * 37 % 997, 0,
+			     (const struct sockaddr *)to, sizeof(*to));
+		pause_until(&at, 1, hz);
+	}
 }
 
 static uint32_t receive_all(int fd, struct packet *p, uint32_t count)
@@ -183,6 +205,7 @@ static int tcp(int argc, char **argv, struct packet *p)
 
 int main(int argc, char **argv)
 {
+	bool noisy = argc >= 6 && !strcmp(argv[1], "noise");
 	bool sends = argc == 8 && !strcmp(argv[1], "send");
 	struct sockaddr_in a = { .sin_family = AF_INET };
 	struct timeval patience = { .tv_sec = PATIENCE };
@@ -195,8 +218,14 @@ int main(int argc, char **argv)
 	if (p &&
 	    ((argc == 7 && !strcmp(argv[1], "stream")) || (argc == 3 && !strcmp(argv[1], "sink"))))
 		return tcp(argc, argv, p);
+	if (noisy && number_of(argv[4]) && number_of(argv[5]) <= SIZE_MAX_ && fd >= 0 &&
+	    inet_pton(AF_INET, argv[2], &a.sin_addr) == 1) {
+		a.sin_port = htons((uint16_t)number_of(argv[3]));
+		noise(fd, &a, number_of(argv[4]), number_of(argv[5]), argc == 7);
+	}
 	if ((!sends && (argc != 4 || strcmp(argv[1], "recv"))) || !count || count > COUNT_MAX) {
 		fputs("usage: udpnum send ADDRESS PORT COUNT HZ BURST SIZE | recv PORT COUNT |\n"
+		      "       noise ADDRESS PORT HZ SIZE [forget] |\n"
 		      "       stream ADDRESS PORT COUNT HZ SIZE | sink PORT | tsc\n",
 		      stderr);
 		return 2;

@@ -211,7 +211,7 @@ static int open_meta(const char *dir, const char *text, size_t len, char *why, s
 	return ret;
 }
 
-/* A file of names that meta tells of is missed; one that is cut, or no text, is told, in old captures too. */
+/* A file of names that meta has and the directory has not is reported; so is one that is cut or no text. */
 static void test_texts(void **state __unused_arg)
 {
 	static const char cmdlines[] = "12 one\n13 two\n";

@@ -340,7 +340,7 @@ static void test_rounds(void **state __unused_arg)
 }
 
 /*
- * Each thread has a ring of its own: their events of one CPU are in no order, and are told apart.
+ * Each thread has a ring of its own: events of one CPU in different rings are in no order, and are kept apart.
  */
 static void test_threads(void **state __unused_arg)
 {

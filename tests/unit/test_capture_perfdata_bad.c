@@ -231,7 +231,7 @@ static void test_mutated(void **state __unused_arg)
 	}
 }
 
-/* A record that is none: what comes before it is read, and the rest is said to be missing. */
+/* Something that is no record: what comes before it is read, and the rest is reported as missing. */
 static void test_damaged_record(void **state __unused_arg)
 {
 	struct capture *c;

@@ -106,7 +106,7 @@ static void check_stream(const struct capture *c, size_t i, uint32_t cpu, const 
 		assert_int_equal(capture_read_subbufs(c, &c->stream[i], k, 1, buf, NULL), 1);
 		assert_memory_equal(buf, pages + k * FX_SUB, FX_SUB);
 	}
-	/* Parts, against their order too: what is compressed is unpacked anew then. */
+	/* Parts, backwards as well: compressed ones must be unpacked again. */
 	for (uint64_t k = nsub; k--;) {
 		uint32_t at = (uint32_t)(k * 37 % FX_SUB), n = MIN(100u, FX_SUB - at);
 
@@ -220,7 +220,7 @@ static uint64_t count_events(const char *path, uint32_t window, uint64_t *damage
 	return n;
 }
 
-/* A byte of compressed data that is wrong costs what is behind it in its chunk, and is told of. */
+/* A wrong byte of compressed data costs the rest of its chunk, and is reported. */
 static void test_damaged_chunks(void **state __unused_arg)
 {
 	char *dir = enc_tmpdir(), path[512];

@@ -30,11 +30,11 @@ static void test_turns(void **state __unused_arg)
 	check("xex", "m()");	     /* begins with an exit: nothing was known */
 	check("exxe", "()m(");	     /* entered without an event (fast path) */
 	check("eexx", "(a)m");	     /* the first entry failed */
-	check("eixex", "().()");     /* an interrupt tells of the exit */
+	check("eixex", "().()");     /* an interrupt shows the exit */
 	check("eixxe", "().m(");     /* ... of one only */
 	check("eiiex", "().()");     /* its further events are nothing new */
 	check("iixi", "..m.");	     /* interrupts out of turns */
-	check("eiexi", "()().");     /* the exit was not traced: the entry begins anew, and its exit counts */
+	check("eiexi", "()().");     /* the exit was not traced: the second entry begins, and its exit counts */
 	check("e?x", "(.)");
 }
 

@@ -354,7 +354,7 @@ static void check_many(const char *dir, struct report_opts opts)
 	for (uint32_t i = 0; i < MANY; i += 50) /* back and forth */
 		check_one(&o, i * 7 % MANY, opts.percentiles);
 	check_some(&o, 0, 0);
-	check_some(&o, 300, 1100); /* more than are apart at a time: the others' go to nobody */
+	check_some(&o, 300, 1100); /* more than are kept apart at a time: the rest belong to no one */
 	check_some(&o, 300, 310);  /* of those that are there together */
 	check_some(&o, 10, 20);	   /* of those that were left out */
 	check_some(&o, 300, 1100);

@@ -152,7 +152,7 @@ static void test_baseline(void **state __unused_arg)
 	exits_free(&e);
 }
 
-/* The kernel's map goes by tid; who has it may change. */
+/* The kernel's map goes by tid, and a tid may get another owner. */
 static void test_tid_again(void **state __unused_arg)
 {
 	struct exits e = { .timed = true };

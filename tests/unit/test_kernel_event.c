@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * test_kernel_event.c: specifications of events, what they expand to in a false tracefs, and
- * what a user is told when they expand to nothing.
+ * test_kernel_event.c: specifications of events: what they expand to in a made-up tracefs, and
+ * the message when they expand to nothing.
  */
 #include "kernel_fixture.h"
 

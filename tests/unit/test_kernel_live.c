@@ -351,8 +351,8 @@ static void test_busy(void **state)
 }
 
 /*
- * Whether a process is told the start time of itself (in NAME) that others see: QEMU's user emulation
- * makes one up in /proc/self/stat, and then every owner looks like one whose PID was given out again.
+ * Whether a process sees the same start time of itself (in NAME) as others do: QEMU's user emulation
+ * makes one up in /proc/self/stat, and then every owner looks like one whose PID was reused.
  */
 static bool told_true_start(const char *name, pid_t pid)
 {

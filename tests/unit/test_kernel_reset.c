@@ -57,7 +57,7 @@ static void test_instances(void **state)
 	kreset_free(&r);
 }
 
-/* One that cannot go is told, and does not keep the others from going. */
+/* One that cannot be removed is reported, and the others are removed all the same. */
 static void test_instance_refused(void **state)
 {
 	struct kowner dead = kfx_dead_owner();

@@ -177,7 +177,7 @@ static void test_print(void **state __unused_arg)
 	qev_print(find(q, "star"), (struct qev_value[]){ { .num = (uint64_t)-5 }, { .num = 7 }, { .num = 8 },
 							 { .num = 0xabc } }, 4, &b);
 	assert_string_equal(b.s, want);
-	sbuf_reset(&b); /* a width that nobody means costs no more than the widest */
+	sbuf_reset(&b); /* an absurd width costs no more than the widest */
 	qev_print(find(q, "star"), (struct qev_value[]){ { .num = INT32_MAX }, { .num = 7 },
 							 { .num = 0x80000000 }, { .num = 1 } }, 4, &b);
 	assert_true(b.len > 8000 && b.len < 8300);

@@ -185,7 +185,7 @@ static void test_simple_raw(void **state)
 	sbuf_free(&e.b);
 }
 
-/* Cut at every byte: what is whole is read, and the cut is told unless it is between records. */
+/* Cut at every byte: whole records are read, and the cut is reported unless it is between two. */
 static void test_simple_cut(void **state)
 {
 	struct fix *f = *state;

@@ -106,7 +106,7 @@ static bool tep_is_wrong(const struct fmt_event *e, const char *print)
 struct how {
 	unsigned int rounds;
 	bool must_print;    /* by plan: say which ones are not */
-	bool small;	    /* only what libtraceevent gets right in formats that nobody listed */
+	bool small;	    /* only what libtraceevent gets right in unlisted formats */
 	const char *except; /* an event to leave out */
 };
 

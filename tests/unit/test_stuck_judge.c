@@ -345,7 +345,7 @@ static void test_spinning(void **state)
 		count(&o, 1, STUCK_SAMPLE, intr, rip + i * 0x2000);
 	assert_string_equal(judged(&o, &v), "running");
 	ksyms_free(&k);
-	/* few samples are none */
+	/* too few samples count as none */
 	o = seen(STUCK_AT_CPU, 3 * S);
 	count(&o, 3, STUCK_SAMPLE, intr, rip);
 	assert_string_equal(judged(&o, NULL), "in-guest");

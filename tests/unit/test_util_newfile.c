@@ -118,7 +118,7 @@ static void test_commit(void **state)
 	assert_int_equal(entries(pl), 1);
 }
 
-/* What was there stays as it was until the end, and when there is none. */
+/* The old file stays as it was until the new one is complete, and if it never is. */
 static void test_replace(void **state)
 {
 	static const unsigned int flags[] = { NEWFILE_REPLACE, NEWFILE_REPLACE | NEWFILE_SYNC };

@@ -380,7 +380,7 @@ static struct vm_list *scan_told(struct fixture *fx)
 	return list;
 }
 
-/* The quick look finds what debugfs tells of, and does more where that does not lead to a process. */
+/* The quick look finds what is in debugfs, and looks further where that does not lead to a process. */
 static void test_told(void **state)
 {
 	struct fixture *fx = *state;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# kvmft exits with a kernel's map that is too small: what was not counted is told, and a map that VMs
+# kvmft exits with a kernel's map that is too small: what was not counted is reported, and a map that VMs
 # have filled that are no more is emptied.
 
 . "$(dirname "$0")/tap.sh"

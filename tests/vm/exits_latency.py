@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# exits_latency.py MERGED JSON: the lines of `kvmft merge --format json`, paired anew, against what
+# exits_latency.py MERGED JSON: the lines of `kvmft merge --format json`, paired here once more, against what
 # `kvmft exits --latency --format json` printed of the same guest.
 import json
 import sys

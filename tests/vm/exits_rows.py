@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The rows of `kvmft exits --latency`, made anew from events in the order of their stamps: count, sum in ns and buckets by
+# The rows of `kvmft exits --latency`, computed again from events in the order of their stamps: count, sum in ns and buckets by
 # reason. Events of a thread are in its own order, so those of exits are exact. A wake-up comes from another CPU: if it
 # and the entry of its vCPU are within the same moment, the order of their stamps need not be the order in which each
 # program or trigger sees them, and what is counted of such a pair differs between two that look.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Host and guest recorded by one trace-cmd through its agent in the guest: files that tell of each other. The
+# Host and guest recorded by one trace-cmd through its agent in the guest: each file names the other. The
 # trace-cmd that is installed, and a newer one.
 
 . "$(dirname "$0")/tap.sh"
@@ -21,7 +21,7 @@ option()
 	trace-cmd dump --options -i "$rig/$1/$2.dat" 2>/dev/null | sed -n "/Option $3,/,/^\t\t\[Option [^$3]/p"
 }
 
-# agent_pair PAIR VERSION PROTOCOL_FLAGS: both files tell of each other.
+# agent_pair PAIR VERSION PROTOCOL_FLAGS: each file names the other.
 agent_pair()
 {
 	opens "$1" host "$2" 5000

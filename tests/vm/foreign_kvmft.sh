@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh disable=SC2154 # rig, tmp and so on are tap.sh's and lib.sh's
 #
-# For foreign*.t, after foreign.sh: what kvmft makes of two files of which nobody tells it anything.
+# For foreign*.t, after foreign.sh: what kvmft makes of two files without being told how they belong together.
 
 # status_of PAIR FILE: exit status of what reads it; trace-cmd knows whether events were lost.
 status_of()
@@ -83,7 +83,7 @@ verified()
 		sh $found "$true_offset" $slack
 }
 
-# What other commands tell of the pair.
+# What other commands say about the pair.
 told()
 {
 	for analysis in $analyses; do

@@ -7,9 +7,6 @@
 . "$(dirname "$0")/tap.sh"
 
 rig net --timeout "${RIG_TIMEOUT:-400}"
-# A round trip of 0.2 ms, of which ping takes 4 % for itself.
-share=98
-! on_intel || share=95
 if ! command -v python3 >/dev/null; then
 	skip "packets against their numbers" "python3 is not installed"
 	finish
@@ -40,13 +37,18 @@ for vm in qemu vhost; do
 				"$rig/$vm-$phase-$way.sent" "$rig/$vm-$phase-$way.received" "$offset" 95
 		done
 	done
-	for phase in "plain $share" "delayed 98 $(fact delay_ms)"; do
-		# shellcheck disable=SC2086 # PHASE PERCENT [MS]
+	run "$kvmft" merge -q --clock host-tsc -e syscalls:sys_enter_sendto -e syscalls:sys_exit_recvfrom \
+		"$rig/$vm-host" "$rig/$vm"
+	cp "$out" "$tmp/$vm.timeline"
+	for phase in plain "delayed $(fact delay_ms)"; do
+		# shellcheck disable=SC2086 # PHASE [MS]
 		set -- $phase
 		holds "$vm: ping, $1, to the guest: its time is in the stages" ping "$tmp/$vm.json" net-rx \
-			"$rig/$vm-$1-in.ping" "$(fact "$vm-$1-in-begin")" "$(fact "$vm-$1-in-end")" "$khz" "$2" ${3:+"$3"}
+			"$rig/$vm-$1-in.ping" "$(fact "$vm-$1-in-begin")" "$(fact "$vm-$1-in-end")" "$khz" 98 \
+			"$rig/$vm-own-in.ping" "$tmp/$vm.timeline" ${2:+"$2"}
 		holds "... from it" ping "$tmp/$vm.json" net-tx \
-			"$rig/$vm-$1-out.ping" "$(fact "$vm-$1-in-end")" "$(fact "$vm-$1-out-end")" "$khz" "$2" ${3:+"$3"}
+			"$rig/$vm-$1-out.ping" "$(fact "$vm-$1-in-end")" "$(fact "$vm-$1-out-end")" "$khz" 98 \
+			"$rig/$vm-own-out.ping" "$tmp/$vm.timeline" ${2:+"$2"}
 	done
 	run "$kvmft" latency net -q "$rig/$vm-host" "$rig/$vm"
 	sed 's/^/# /' "$out"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# kvmft stuck on a host: planted hangs, each told by its class, and where, within 5 s, by either engine.
+# kvmft stuck on a host: planted hangs: each is found, with its class and place, within 5 s, by either engine.
 #
 # intel-stuck.t and arm64-stuck.t are the same on other CPUs.
 

@@ -24,7 +24,7 @@
  * --long  in 64-bit mode, where a kernel's code is: at 0xffffffff81001000.
  * --irqchip  with KVM's interrupt controllers: hlt stays in the kernel until an interrupt comes.
  * --msi  ... and that comes every 10 ms for the first vCPU, vector 0x40.
- * --no-page  the page of the guest that is first touched never comes: a userfaultfd that nobody reads.
+ * --no-page  the first page that the guest touches never comes: nobody reads the userfaultfd.
  * First output line, before any guest code runs: `pid P vm-fd F tids T...`. Then it waits for a
  * newline or end of file on stdin when --wait is given. Exit 77 when there is no /dev/kvm.
  */

@@ -78,7 +78,7 @@ run "$kvmft" merge --clock host-tsc "$h" "$rig/vm1jump"
 is "$(awk '/kvm_write_tsc_offset: vcpu=0 / { w = NR } /^vm1 .*\[v0\]/ && !/EPOCH/ { if (w) after++; else before++ }
 	END { print (before > 10 && after > 10) }' "$out")" 1 "TSC written: events of vCPU 0 before and after"
 
-# Where nothing tells of the write, the events do: vCPU 0 has one offset before it and another one after.
+# Where no event shows the write, the others do: vCPU 0 has one offset before it and another one after.
 run "$kvmft" verify --solve "$h" "$rig/vm1jump"
 status_is 0 "TSC written: solved in parts"
 out_has '^  vCPU 0: its TSC offset changed$' "... said"

@@ -15,7 +15,7 @@ cd $dir || die "no $dir"
 tinyvm_make /tmp/tinyvm
 tracefs_state >/tmp/state.before
 
-# Full at once: what does not fit is not counted, and that is told.
+# Full at once: what does not fit is not counted, and that is reported.
 background drops --map-size 128 -I 500ms --format json --engine kernel
 drops=$pid
 check "a VM with 60 vCPUs ran" /tmp/tinyvm --iterations 2 --vcpus 60

@@ -8,7 +8,7 @@
 . "$SCENARIO_DIR/../foreign-functions.sh"
 
 HOST_EVENTS="-e kvm -e sched -e irq"
-# Nothing that tells of TSC offsets, and few enough to see a guest boot.
+# Nothing that shows TSC offsets, and few enough to see a guest boot.
 BARE_EVENTS="-e kvm:kvm_entry -e kvm:kvm_exit -e kvm:kvm_inj_virq -e sched:sched_switch -e sched:sched_wakeup"
 # trace-cmd's agent listens on a socket of the VM's.
 vm1_devices=
@@ -56,7 +56,7 @@ step_plain()
 	pair_of_vm1 plain $HOST_EVENTS
 }
 
-# Nothing but KVM's own events tells of threads.
+# Only KVM's own events show threads.
 step_kvmonly()
 {
 	rounds=6 pair_of_vm1 kvmonly -e kvm
@@ -139,7 +139,7 @@ step_twovms()
 	pair_same_offsets vm2
 }
 
-# Two VMs, one of which nobody recorded, and which has little to do.
+# Two VMs: one is not recorded, and has little to do.
 step_unrecorded()
 {
 	guest_needed vm2 --mem 768

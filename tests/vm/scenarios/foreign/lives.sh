@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh disable=SC2154 # pair is set by pair_begin
 #
-# Steps of scenario foreign: VMs that write their TSC, are reset or started anew, come and go.
+# Steps of scenario foreign: VMs that write their TSC, are reset or restarted, come and go.
 
 # The guest writes the TSC of one vCPU, which the host's file tells by nothing but the time of exits.
 step_tscwrite()

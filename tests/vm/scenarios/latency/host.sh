@@ -13,7 +13,7 @@ rob=$(dirname "$KVMFT")/tests/tools/rob
 need_kvmft
 [ -x "$rob" ] || die "no $rob: make tests"
 note "the host runs, its guest boots"
-# Its VMM logs with time stamps what it is told to trace.
+# Its VMM logs what it is asked to trace, with time stamps.
 guest_start vm1 --env "IRQS_OFF_MS=$MS" --qemu-args "-msg timestamp=on -D /tmp/qemu.trace"
 guest_wait_up vm1
 flag_wait guest-ready

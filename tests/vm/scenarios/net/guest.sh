@@ -2,6 +2,7 @@
 # shellcheck shell=sh
 
 . "$VM_LIB/guest.sh"
+. ./both.sh
 
 udpnum=$(dirname "$KVMFT")/tests/tools/udpnum
 modprobe virtio_net || die "no module virtio_net"
@@ -12,6 +13,7 @@ ip link set "$nic" up
 for one in early_retrans=0 recovery=0 reordering=1000; do
 	echo "${one#*=}" >"/proc/sys/net/ipv4/tcp_${one%%=*}"
 done
+echo 0 >/proc/sys/net/ipv4/icmp_ratelimit
 flag_set "$RIG_NAME-ready"
 flag_wait "$RIG_NAME-records"
 # shellcheck disable=SC2086 # a list
@@ -21,7 +23,7 @@ wait_until 60 grep -qs '^begin ' "/tmp/$RIG_NAME/meta" || die "recording did not
 flag_set "$RIG_NAME-recorded"
 for phase in $PINGS; do
 	flag_wait "$RIG_NAME-$phase-ping"
-	busybox ping -c 30 -i 0.2 "$NET.1" >"$RESULTS/$RIG_NAME-$phase-out.ping" 2>&1
+	pings_send "$phase" "$NET.1" "$RIG_NAME-$phase-out.ping"
 	check "guest: $phase: the host answers ping" same "$?" 0
 	flag_set "$RIG_NAME-$phase-pinged"
 done
@@ -31,16 +33,20 @@ for phase in $PACKETS; do
 	"$udpnum" recv 7000 "$(flag_get "$RIG_NAME-$phase-in")" >/tmp/received 2>"/tmp/$phase.err" &
 	receiver=$!
 	wait_until 10 grep -qs ready "/tmp/$phase.err" || die "udpnum recv: $(cat "/tmp/$phase.err")"
+	noise_begin "$NET.1" 7005 "$(flag_get "$RIG_NAME-$phase-noise")" forget
 	flag_set "$RIG_NAME-$phase-in-ready"
 	wait "$receiver"
 	check "guest: $phase packets are received" same "$?" 0
+	noise_end
 	carry /tmp/received "$RIG_NAME-$phase-in.received"
 	flag_set "$RIG_NAME-$phase-in-done"
 	flag_wait "$RIG_NAME-$phase-out"
 	# shellcheck disable=SC2046 # COUNT HZ BURST SIZE
 	set -- $(flag_get "$RIG_NAME-$phase-out")
+	noise_begin "$NET.1" 7005 "$(flag_get "$RIG_NAME-$phase-noise")"
 	"$udpnum" send "$NET.1" 7001 "$@" >/tmp/sent
 	check "guest: $phase packets are sent" same "$?" 0
+	noise_end
 	carry /tmp/sent "$RIG_NAME-$phase-out.sent"
 done
 for phase in $STREAMS; do

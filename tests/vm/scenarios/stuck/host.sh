@@ -351,7 +351,7 @@ step_starved()
 
 # ---- real guests ----
 
-# boots NAME: $guest, until it is told how to hang.
+# boots NAME: $guest, until it waits for the command how to hang.
 guest=
 boots()
 {
@@ -370,7 +370,7 @@ hangs()
 	flag_wait "hangs-$guest"
 }
 
-# At other times it gets on: then nobody must be alarmed.
+# At other times it makes progress: then there must be no alarm.
 # shellcheck disable=SC2086 # or none
 step_guest()
 {

@@ -15,7 +15,7 @@ flag_wait vm1-ready 400
 flag_wait vm2-ready 400
 note "guests are up after $(uptime_cs) cs"
 # What proves the alignment, and no more: a guest that boots makes a million events of other kinds.
-# Interrupts tell of an exit sooner than kvm_exit does.
+# Interrupts show an exit sooner than kvm_exit does.
 "$KVMFT" record -o /tmp/host -b 8M -e kvm:kvm_entry -e kvm:kvm_exit -e kvm:kvm_msr \
 	-e irq_vectors:local_timer_entry -e irq_vectors:reschedule_entry 2>/tmp/record.err &
 recorder=$!
