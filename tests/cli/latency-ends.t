@@ -180,7 +180,7 @@ told irq part-host part-guest \
 	"interrupts that the host saw part of"
 told timer part-host part-guest "armed 2; fired 2; measured 1; fired, their handler not seen 1" \
 	"a timer whose handler begins behind the end of the host's capture"
-told io part-host part-guest "issued 3; completed 1; without a doorbell of their own 1; without a known interrupt 1; outside the host's capture 2" \
+told io part-host part-guest "issued 3; completed 1; without a doorbell of their own 1; without a known interrupt 1; outside the host's capture 2; what the VMM's threads waited for is not told 1" \
 	"requests from before the host's capture began, and until after it ended"
 
 # ---- high-resolution timers: due before the host recorded, expired after it ----
