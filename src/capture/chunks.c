@@ -6,7 +6,8 @@
  * A capture has one such thread, made when a stream has read its first chunks: a look at a few
  * events costs none. Each stream has a ring of buffers: chunk x goes to buffer x % nslot. The
  * thread fills those behind the one that is in use and then sleeps until some ring is half empty:
- * waking it takes longer than unpacking a chunk does.
+ * waking it takes longer than unpacking a chunk does. For the same reason, who would have to wait
+ * for a chunk unpacks another one meanwhile.
  */
 #include "reader.h"
 
@@ -33,9 +34,13 @@ struct cap_chunks {
 	int ret[SLOTS_MAX];
 	size_t reads;
 	bool alone; /* no thread unpacks it: at is in the first buffer, and have is at + 1 */
-	/* Under the lock where there is a thread; chunks from at to have - 1 are in the ring. */
+	/*
+	 * Under the lock where there is a thread; chunks from at to have - 1 are in the ring, or
+	 * somebody is unpacking them, which are `filling` chunks.
+	 */
 	size_t at, have;
-	bool filling;
+	bool ready[SLOTS_MAX];
+	unsigned int filling;
 };
 
 struct cap_ahead {
@@ -90,6 +95,20 @@ static struct cap_chunks *most_urgent(const struct cap_ahead *a)
 	return best;
 }
 
+/* Unpacks the next chunk of k, with the lock held, but not meanwhile. */
+static void fill(struct cap_ahead *a, struct cap_chunks *k, struct cap_unpacker **u)
+{
+	size_t x = k->have++;
+
+	k->ready[slot_of(k, x)] = false;
+	k->filling++;
+	pthread_mutex_unlock(&a->lock);
+	unpack(u, k, x);
+	pthread_mutex_lock(&a->lock);
+	k->filling--;
+	k->ready[slot_of(k, x)] = true;
+}
+
 static void *ahead_thread(void *arg)
 {
 	struct cap_ahead *a = arg;
@@ -103,12 +122,7 @@ static void *ahead_thread(void *arg)
 			pthread_cond_wait(&a->work, &a->lock);
 			continue;
 		}
-		k->filling = true;
-		pthread_mutex_unlock(&a->lock);
-		unpack(&a->unpacker, k, k->have); /* nobody else changes it meanwhile */
-		pthread_mutex_lock(&a->lock);
-		k->filling = false;
-		k->have++;
+		fill(a, k, &a->unpacker);
 		pthread_cond_signal(&a->done); /* costs nothing where nobody waits */
 	}
 	pthread_mutex_unlock(&a->lock);
@@ -240,12 +254,19 @@ static void go_to(struct cap_ahead *a, struct cap_chunks *k, size_t x)
 /* Chunk x is in its buffer, and those behind it will be. */
 static void get_ahead(struct cap_ahead *a, struct cap_chunks *k, size_t x)
 {
+	struct cap_chunks *other;
+
 	pthread_mutex_lock(&a->lock);
 	go_to(a, k, x);
 	if (a->idle && has_room(k) && k->have - k->at <= k->nslot / 2)
 		pthread_cond_signal(&a->work);
-	while (k->have <= x)
-		pthread_cond_wait(&a->done, &a->lock);
+	while (k->have <= x || !k->ready[slot_of(k, x)]) {
+		other = k->have <= x ? k : most_urgent(a);
+		if (other)
+			fill(a, other, &cap_priv(k->c)->unpacker);
+		else
+			pthread_cond_wait(&a->done, &a->lock);
+	}
 	pthread_mutex_unlock(&a->lock);
 }
 
