@@ -13,7 +13,7 @@ mkswap /dev/nullb0 >/dev/null && swapon /dev/nullb0 || die "no swap"
 fact swap_ns $SWAP_NS
 dd if=/dev/zero of=/tmp/second.img bs=1M count=32 2>/dev/null
 # A doorbell of the second disk is the vCPU's own work.
-guest_start vm1 --mem 512 --qemu-args "-drive if=none,id=second,file=/tmp/second.img,format=raw \
+guest_start vm1 --mem 512 --cmdline init_on_alloc=0 --qemu-args "-drive if=none,id=second,file=/tmp/second.img,format=raw \
 -device virtio-blk-pci,drive=second,ioeventfd=off"
 guest_wait_up vm1
 flag_wait guest-ready
@@ -77,7 +77,7 @@ hold()
 }
 
 phase quiet sleep 0.1
-# What the guest had and gave back it uses next, and does not look at it before.
+# What the guest had and gave back it uses next, and without init_on_alloc does not write to it before.
 flag_wait freed 120
 page_out || die "nothing goes to swap"
 sleep 3
