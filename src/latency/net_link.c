@@ -2,8 +2,8 @@
 /*
  * net_link.c: which packet that was received is which of those that were sent.
  *
- * Nothing in a packet tells it, unless headers were recorded (net_id.c). But a queue keeps their order and loses none, so one number is all
- * that lacks: how many of those received were sent before the first that was seen. It is at least
+ * Nothing in a packet tells it, unless headers were recorded (net_id.c). But a queue keeps their
+ * order and loses none, so one number is all that lacks: how many of those received were sent before the first that was seen. It is at least
  * as many as were received more than sent, at any time; and at most what follows from packets that
  * must have arrived: of the guest's when it frees their memory, of the host's when they were in the
  * ring before the guest polled it until it was empty. Where both bounds meet, all pairs are proved
@@ -417,30 +417,21 @@ static int begins_with(struct lat *l, struct net_link *k, uint64_t i, uint64_t n
 	return tell(l, k, false);
 }
 
-/* The same, with something lost before them: of what came between, only one way may be left. */
+/*
+ * The same, with something lost before them, or from elsewhere: of what came between, nothing is
+ * proved.
+ */
 static int pairs_up_to(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 {
 	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
-	struct net_fifo sent = *s, got = *g;
-	uint64_t a = k->proven, b = other_end(k, a), *is, more = n - b;
-	bool found;
+	uint64_t a = k->proven, b = other_end(k, a);
 
 	if (i < a || n < b)
 		return begins_with(l, k, i, n);
-	is = calloc(2 * more + 1, sizeof(*is));
-	if (!is)
-		return -ENOMEM;
-	sent.next = i;
-	got.next = n;
-	found = lay(&sent, &got, a, b, false, is) && lay(&sent, &got, a, b, true, is + more);
 	for (uint64_t j = a; j <= i; j++)
 		net_fifo_at(s, j)->alone = j < i;
-	for (uint64_t j = 0; j <= more; j++)
-		net_fifo_at(g, b + j)->alone = j < more && !(found && is[j] == is[more + j]);
-	for (uint64_t j = 0; j < more; j++)
-		if (found && is[j] == is[more + j])
-			net_fifo_at(s, is[j])->alone = false;
-	free(is);
+	for (uint64_t j = b; j <= n; j++)
+		net_fifo_at(g, j)->alone = j < n;
 	breaks(l, k);
 	k->broken = false;
 	k->from = k->compared = k->proven = i + 1;

@@ -25,6 +25,9 @@ event skb kfree_skb 19010 u64:skbaddr
 event syscalls sys_enter_sendto 19011 u64:fd u64:len
 event syscalls sys_exit_sendto 19012 s64:ret
 event syscalls sys_enter_recvmsg 19013 u64:fd
+event kvmft net_ip4_start 19015 u64:skbaddr u32:len u32:data_len bytes24:head
+event kvmft net_ip4_entry 19016 u64:skbaddr u32:len u32:data_len bytes24:head
+event kvmft net_ip4_gro 19017 u64:skbaddr u32:len u32:data_len bytes24:head
 event syscalls sys_exit_recvmsg 19014 s64:ret
 END
 }
@@ -301,6 +304,12 @@ if command -v python3 >/dev/null; then
 	truth 2 40 60 "... and some are lost" busy
 	truth 5 0 50 "some come from elsewhere: none is taken for one that was sent" foreign=50
 	truth 1 40 80 "devices drop some, or are busy" drop=20 again=20
+	truth 1 0 100 "with headers" ids
+	truth 118 40 90 "... some are lost" ids
+	truth 114 8 60 "... many" ids
+	truth 2 40 80 "... and something is always on its way" busy ids
+	truth 5 0 80 "... some come from elsewhere" ids foreign=50
+	truth 1 40 80 "... devices drop some, or are busy" ids drop=20 again=20
 else
 	skip "batches in two queues" "python3 is not installed"
 fi

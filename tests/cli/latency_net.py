@@ -2,16 +2,17 @@
 #
 # Packets of a guest with two queues, as two captures (tests/tools/mkcap.c), and what became of each of them.
 #
-#   latency_net.py make SEED PACKETS LOSE HOST GUEST TRUTH [busy] [WHAT=N]...
+#   latency_net.py make SEED PACKETS LOSE HOST GUEST TRUTH [busy] [ids] [WHAT=N]...
 #   latency_net.py check JSON TRUTH PERCENT
 #
 # Both ways, in batches, some of which wait until the next round; few lengths, some as long as a GSO packet may be. The
 # guest's GRO merges some of those that are received. One in LOSE packets is lost on its way (0: none);
-# busy: something always is. One in N: WHAT is foreign (one more comes from elsewhere, of which no sending is seen), again
+# busy: something always is. ids: headers of most are recorded. One in N: WHAT is foreign (one more comes from elsewhere, of which no sending is seen), again
 # (the guest's device is busy, and is given it again), drop (its device, or the tap, drops it). TRUTH has, for each
 # that arrived, when it began and ended. PERCENT of all that were sent or more must be paired, none with another one.
 import json
 import random
+import struct
 import sys
 
 LENGTHS = (66, 98, 98, 1514, 1514, 65226)
@@ -20,8 +21,9 @@ SOFTIRQ = " common_flags=0x10"
 
 
 class Maker:
-    def __init__(self, seed, lose, rates):
-        self.rates = rates
+    def __init__(self, seed, lose, ids, rates):
+        self.ids, self.rates = ids, rates
+        self.number = 0
         self.random = random.Random(seed)
         self.lose = lose
         self.now = 2000
@@ -38,6 +40,24 @@ class Maker:
     # An address, often one that was used a moment ago.
     def address(self, side):
         return self.free[side].pop(self.random.choice((-1, -1, 0)))
+
+    # The header of an IPv4 packet, in hex: of a flow that numbers its packets, or does not, or (not if it comes from
+    # elsewhere) in which few numbers come again and again. None: it is something else.
+    def header(self, queue, size, foreign=False):
+        flow = self.random.randrange(3 if foreign else 4) if self.ids else 0
+        if not flow:
+            return None
+        self.number += 1
+        number = self.number if flow == 1 else 0 if flow == 2 else self.random.randint(1, 40)
+        return struct.pack(">BBHHHBBH4s4sHH", 0x45, 0, (size - ETH) & 0xffff, number, 0x4000, 64, 17, 0,
+                           bytes((10, 0, queue.number, 1)), bytes((10, 0, queue.number, 2)), 1000 + flow,
+                           7000 + queue.out).hex()
+
+    # What a probe adds to the event of that packet.
+    def head(self, side, cpu, tid, where, skb, size, header, more=""):
+        if header:
+            self.event(side, cpu, tid,
+                       f"kvmft:net_ip4_{where} skbaddr={skb:#x} len={size} data_len=0 head={header}{more}")
 
     def lost(self):
         return self.lose and self.random.randrange(self.lose) == 0
@@ -60,14 +80,17 @@ class Queue:
         for _ in range(m.random.choice((1, 1, 2, 3, 8))):
             size, skb = m.random.choice(LENGTHS), m.address(side)
             if m.happens("foreign"):
-                self.waiting.append((None, size, None))
+                self.waiting.append((None, size, None, m.header(self, size, True)))
+            header = m.header(self, size)
             begin = m.event(side, n, tid, f"net:net_dev_queue skbaddr={skb:#x} len={size} name={dev}")
             if self.out and m.happens("again"):
                 m.event(side, n, tid,
                         f"net:net_dev_start_xmit skbaddr={skb:#x} len={size} queue_mapping={n} name={dev}")
+                m.head(side, n, tid, "start", skb, size, header)
                 m.event(side, n, tid, f"net:net_dev_xmit skbaddr={skb:#x} len={size} rc=16 name={dev}")
             m.event(side, n, tid,
                     f"net:net_dev_start_xmit skbaddr={skb:#x} len={size} queue_mapping={n} name={dev}")
+            m.head(side, n, tid, "start", skb, size, header)
             drop = m.happens("drop")
             if drop:
                 m.event(side, n, tid, f"skb:kfree_skb skbaddr={skb:#x}")
@@ -75,7 +98,7 @@ class Queue:
             if self.out:
                 m.event(side, n, tid, f"net:net_dev_xmit skbaddr={skb:#x} len={size} rc=0 name={dev}")
             if not drop:
-                self.waiting.append((begin, size, skb))
+                self.waiting.append((begin, size, skb, header))
             m.sent += 1
 
     # A thread of vhost's for each queue and way
@@ -89,24 +112,24 @@ class Queue:
         if sleeps:
             m.event("h", cpu, 0, f"sched:sched_switch prev_pid=0 prev_state=0 next_pid={tid}")
         self.ring, self.late = self.ring + self.late, []
-        for i, (begin, size, skb) in enumerate(taken):
+        for i, (begin, size, skb, header) in enumerate(taken):
             if self.busy and not self.out and i + 1 == len(taken):
                 m.event("h", cpu, tid, "kvm_msi_set_irq address=0xfee00000 data=0x41")
             if self.out:
-                self.receive_out(begin, size, skb, cpu, tid)
+                self.receive_out(begin, size, skb, header, cpu, tid)
                 continue
             if skb:
                 m.event("h", cpu, tid, f"skb:skb_copy_datagram_iovec skbaddr={skb:#x} len={size}")
                 m.event("h", cpu, tid, f"skb:consume_skb skbaddr={skb:#x}")
                 m.free["h"].append(skb)
             if not m.lost():
-                (self.late if self.busy and i + 1 == len(taken) else self.ring).append((begin, size))
+                (self.late if self.busy and i + 1 == len(taken) else self.ring).append((begin, size, header))
         if taken and not self.out and not self.busy:
             m.event("h", cpu, tid, "kvm_msi_set_irq address=0xfee00000 data=0x41")
         if sleeps:
             m.event("h", cpu, tid, f"sched:sched_switch prev_pid={tid} prev_state=1 next_pid=0")
 
-    def receive_out(self, begin, size, skb, cpu, tid):
+    def receive_out(self, begin, size, skb, header, cpu, tid):
         m = self.m
         if skb:
             self.held.append(skb)
@@ -115,6 +138,7 @@ class Queue:
         mine = m.address("h")
         m.event("h", cpu, tid, f"net:netif_receive_skb_entry skbaddr={mine:#x} len={size - ETH} "
                 f"queue_mapping={self.number + 1} name=tap0")
+        m.head("h", cpu, tid, "entry", mine, size - ETH, header)
         m.event("h", cpu, tid, f"net:netif_receive_skb skbaddr={mine:#x} len={size - ETH} name=tap0")
         m.truth.append((begin, m.event("h", cpu, tid, f"skb:consume_skb skbaddr={mine:#x}")))
         m.free["h"].append(mine)
@@ -129,10 +153,11 @@ class Queue:
         self.held = []
         got, self.ring = self.ring, []
         heads = []
-        for begin, size in got:
+        for begin, size, header in got:
             skb = m.address("g")
             m.event("g", cpu, 0, f"net:napi_gro_receive_entry skbaddr={skb:#x} len={size - ETH} "
                     f"queue_mapping={self.number + 1} name=eth0" + SOFTIRQ)
+            m.head("g", cpu, 0, "gro", skb, size - ETH, header, SOFTIRQ)
             if heads and m.random.randrange(3) == 0:
                 heads[-1][2] += size - ETH
                 m.event("g", cpu, 0, f"skb:consume_skb skbaddr={skb:#x}" + SOFTIRQ)
@@ -150,8 +175,8 @@ class Queue:
 
 
 def make(seed, packets, lose, host, guest, truth, *options):
-    rates = dict(option.split("=") for option in options if option != "busy")
-    m = Maker(int(seed), int(lose), {what: int(n) for what, n in rates.items()})
+    rates = dict(option.split("=") for option in options if "=" in option)
+    m = Maker(int(seed), int(lose), "ids" in options, {what: int(n) for what, n in rates.items()})
     queues = [Queue(m, n, out, "busy" in options) for n in (0, 1) for out in (False, True)]
     while m.sent < int(packets):
         for q in queues:

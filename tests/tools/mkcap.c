@@ -8,7 +8,7 @@
  *
  *   meta vm id=100-12 pid=100 name=one        a line of the capture's meta file (not in a trace.dat)
  *   event SYS NAME ID TYPE:FIELD...           an event format; TYPE is u8 ... u64, s8 ... s64; word, of 15
- *                                             bytes at most; text
+ *                                             bytes at most; bytesN, in hex; text
  *                                             is the last one, and takes the rest of a line. Without it
  *                                             an event has the format of tests/data/formats-6.18-x86.txt,
  *                                             or of the file there that --formats names
@@ -189,6 +189,13 @@ static void own_format(struct mkcap *m, unsigned int line, char *save)
 			off += 16;
 			continue;
 		}
+		if (!strncmp(word, "bytes", 5) && colon) {
+			size = (uint32_t)strtoul(word + 5, NULL, 10);
+			sbuf_addf(&b, "\tfield:u8 %s[%u];\toffset:%u;\tsize:%u;\tsigned:0;\n", colon + 1,
+				  size, off, size);
+			off += size;
+			continue;
+		}
 		if (!size || !colon)
 			DIE("'%s' is not TYPE:FIELD", word);
 		off = (off + size - 1) / size * size;
@@ -221,6 +228,16 @@ static void page_begin(struct mkcap *m, struct cpu *c, uint64_t ts)
 	c->open = true;
 }
 
+static void put_hex(uint8_t *to, uint32_t size, const char *hex)
+{
+	char two[3] = "";
+
+	for (; size-- && hex[0] && hex[1]; hex += 2) {
+		memcpy(two, hex, 2);
+		*to++ = (uint8_t)strtoul(two, NULL, 16);
+	}
+}
+
 /* A word, into an array of a size of its own. */
 static bool put_word(uint8_t *rec, const struct used *u, const char *name, const char *value)
 {
@@ -232,7 +249,10 @@ static bool put_word(uint8_t *rec, const struct used *u, const char *name, const
 	at = strstr(u->text, pattern);
 	if (!at || sscanf(strchr(at, ']'), "];\toffset:%u;\tsize:%u", &off, &size) != 2 || !size)
 		return false;
-	snprintf((char *)rec + off, size, "%s", value);
+	if (!strncmp(at - 2, "u8", 2))
+		put_hex(rec + off, size, value);
+	else
+		snprintf((char *)rec + off, size, "%s", value);
 	return true;
 }
 

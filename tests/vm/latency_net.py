@@ -2,12 +2,12 @@
 #
 # Holds what `kvmft latency net --format json --worst 10000` says against what programs of both sides say.
 #
-#   latency_net.py numbers JSON TABLE SENT RECEIVED OFFSET PERCENT
+#   latency_net.py numbers JSON TABLE SENT RECEIVED OFFSET PERCENT [FLOW]
 #
 # SENT and RECEIVED are lines of tests/tools/udpnum; OFFSET is what the guest's TSC is ahead of the host's. A packet of
 # the result that udpnum read in a call of recv() must begin in the call of send() that had the same number, and have
 # that length, once; PERCENT or more of all packets that were sent must be there. Others that begin in a call of send() are
-# not of udpnum, though they may be as long: what the kernel answered meanwhile, or another CPU sent.
+# not of udpnum, though they may be as long. FLOW, a regular expression, must be in each of its packets.
 #
 #   latency_net.py forwarded JSON TABLE SENT RECEIVED OFFSET PERCENT
 #
@@ -51,7 +51,7 @@ def at(of, t):
     return rows[i][2] if i >= 0 and t <= rows[i][1] else None
 
 
-def numbers(doc, table, sent, received, offset, percent):
+def numbers(doc, table, sent, received, offset, percent, flow=""):
     to_guest = table == "net-rx"
     sent = calls(sent, 0 if to_guest else int(offset))
     received = calls(received, int(offset) if to_guest else 0)
@@ -63,7 +63,8 @@ def numbers(doc, table, sent, received, offset, percent):
         end = at(received, case["end_host_tsc"]) if ", by udpnum-" in case["what"] else None
         if end is None:
             others += number is not None
-        elif end == number and number not in found and lengths[number] in case["what"]:
+        elif (end == number and number not in found and lengths[number] in case["what"] and
+              re.search(flow, case["what"])):
             found.add(number)
         else:
             wrong += 1
