@@ -42,10 +42,10 @@ else:
 END
 faults=$(fact faults_swapped)
 ok "waits for a lock are told where they were made" python3 "$tmp/told.py" "$tmp" lock "$faults" "$(fact swap_ns)"
-if [ "$faults" -gt 0 ]; then
+if [ "$faults" -ge 20 ]; then
 	ok "waits for memory likewise ($faults faults that had to read)" \
 		python3 "$tmp/told.py" "$tmp" fault "$faults" "$(fact swap_ns)"
 else
-	skip "waits for memory" "the VMM found all its memory in place"
+	skip "waits for memory" "the VMM found its memory in place ($faults faults had to read)"
 fi
 finish
