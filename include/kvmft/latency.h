@@ -146,7 +146,7 @@ struct lat_opts {
 	/* If set, called with each case as it ends; 0 or -errno. */
 	int (*each)(void *ctx, enum lat_table_id id, const struct lat_case *c);
 	void *ctx;
-	/* With cases_only: shorter ones, in cycles as it is at that time, have no names; NULL: all have */
+	/* With cases_only: those shorter than this, in cycles, have no names; NULL: all have */
 	const uint64_t *named_from;
 };
 

@@ -81,8 +81,8 @@ static size_t middles_from(const struct blame_middle *m, size_t n, uint64_t at)
 }
 
 /*
- * The longest of those that stay that counts as the same as s; n: none does. What overlaps more than
- * half of a longer one contains its middle.
+ * The longest of those that stay that counts as the same as s; n: none does. What overlaps more
+ * than half of a longer one contains its middle.
  */
 static size_t same_as(const struct blame *b, size_t n, const struct blame_spike *s)
 {

@@ -90,7 +90,7 @@ struct blame {
 	uint64_t least;	     /* shorter ones, or farther ones, can be ignored */
 	uint64_t count[BLAME_WHATS];
 	/* wait.c */
-	uint32_t gen;	       /* after a gap of the host nothing is known of any vCPU that was left */
+	uint32_t gen;	       /* one more after each gap of the host: what was left is unknown */
 	uint32_t *guest_gen;   /* by VM: ... and after one of its own of its tasks */
 	struct u64map wait_at; /* vm << 32 | tid → index + 1 */
 	struct blame_wait *wait;

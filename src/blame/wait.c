@@ -281,7 +281,8 @@ bool blame_lock_halt(const struct blame *b, int64_t vm, uint64_t rip)
 {
 	uint64_t v;
 
-	return rip && u64map_get(&b->halts, halt_key(b, vm, rip), &v) && (v & UINT32_MAX) > (v >> 33);
+	return rip && u64map_get(&b->halts, halt_key(b, vm, rip), &v) &&
+	       (v & UINT32_MAX) > (v >> 33);
 }
 
 bool blame_kick(const struct blame *b, const struct tl_item *i, int64_t *target)
@@ -299,7 +300,7 @@ static void kicked(struct blame *b, const struct tl_item *i)
 
 	if (i->vm >= 0 && blame_kick(b, i, &target) &&
 	    u64map_get(&b->left_at, (uint64_t)i->vm << 32 | (uint32_t)target, &at))
-		b->left[at].kicked = true; /* of one that is forgotten, too: its next exit clears it */
+		b->left[at].kicked = true; /* even if forgotten: its next exit clears it */
 }
 
 /* One that can run, and leaves its CPU idle, must have been forced to. */

@@ -20,7 +20,7 @@
 #include "kvmft/ksyms.h"
 #include "kvmft/samples.h"
 
-#define OPEN_MAX   65536		  /* timers of a VM set at the same time; more are not trusted */
+#define OPEN_MAX   65536		  /* timers of a VM set at once; more are not trusted */
 #define REAL_FIRST 1000000000000000000ull /* ns, September 2001: CLOCK_REALTIME is past it */
 #define BEHIND_MS  10000u /* a vCPU may be off its CPU before it makes the event ... */
 #define AHEAD_MS   1u	  /* ... but it cannot have read the future */
