@@ -5,12 +5,12 @@
  * Nothing in a packet tells it, unless headers were recorded (net_id.c). But a queue keeps their
  * order and loses none, so one number is all that lacks: how many of those received were sent
  * before the first that was seen. It is at least as many as were received more than sent, at any
- * time; and at most what follows from packets that must have arrived: of the guest's when it frees their memory, of the host's when they were in the
- * ring before the guest polled it until it was empty. Where both bounds meet, all pairs are proved
- * up to the last moment at which nothing was on its way: a packet that was lost or came from
- * elsewhere would have parted the bounds. While more is on its way, what was sent later may have
- * come in its place, and only lengths can prove more. After a contradiction it begins anew at such
- * a moment.
+ * time; and at most what follows from packets that must have arrived: of the guest's when it frees
+ * their memory, of the host's when they were in the ring before the guest polled it until it was
+ * empty. Where both bounds meet, all pairs are proved up to the last moment at which nothing was on
+ * its way: a packet that was lost or came from elsewhere would have parted the bounds. While more
+ * is on its way, what was sent later may have come in its place, and only lengths can prove more.
+ * After a contradiction it begins anew at such a moment.
  *
  * Lengths must agree, too. Where they do not, or the bounds cross, something was lost: QEMU, for
  * one, drops what the guest does not listen to. What arrived is then part of what was sent, in
