@@ -111,7 +111,8 @@ int db_sample(void *db, const struct report *r, const struct report_sample *s)
 	uint64_t from = 0, to = 0;
 	bool known = host_tsc(d, s->from, &from), ended = s->timed && host_tsc(d, s->to, &to);
 
-	if (!known || from < d->from || from > d->to)
+	/* As `kvmft report --from --to` counts: an exit whose entry came later is in neither. */
+	if (!known || from < d->from || (ended ? to : from) > d->to)
 		return 0;
 	db_put_vcpu(d, vm, vcpu);
 	sq_s64(d->sq, s->tid);
