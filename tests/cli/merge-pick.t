@@ -151,6 +151,9 @@ merge --clock host-tsc --from 1000040000000 --to 1000041000000
 ok "... in cycles" test "$(lines)" -gt 10 -a "$(lines)" -lt 500
 merge --from 2 --to 1
 status_is 2 "--to before --from"
+merge -N 0
+status_is 2 "no events at all"
+err_has "option --count: must be at least 1" "... is not one event"
 merge --from yesterday
 status_is 2 "--from that is not a time"
 merge --clock host-tsc --from 1.5
