@@ -228,7 +228,7 @@ plant_hole()
 	phase hole page-fault $THAN --from-marker begin --to-marker end
 	for _ in 1 2 3; do
 		fallocate -p -o 0 -l 64M /dev/shm/taken
-		in_guest 'taskset -c 0 "$tools/plant" touch "$taken" 4 "$MS" 4000 "$marker"'
+		in_guest 'taskset -c 0 "$tools/plant" touch "$taken" 4 "$MS" 1000 "$marker"'
 	done
 	phase_end
 }
