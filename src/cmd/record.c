@@ -30,9 +30,10 @@ static const struct opt record_options[] = {
 	OPTION('e', "event", OPT_EVENTS, struct record_config, events, "EVENT[/FILTER/]",
 	       "sys:event, sys:*, sys or event, with a kernel filter between slashes;\n"
 	       "'default' stands for the default set, 'mem' for what\n"
-	       "tells why vCPUs waited for memory, 'net' for where\n"
-	       "packets were, 'net-id' for that with their addresses\n"
-	       "and ports, 'none' for no event"),
+	       "tells why vCPUs waited for memory, 'io' for what the\n"
+	       "VMM's threads waited for, 'net' for where packets were,\n"
+	       "'net-id' for that with their addresses and ports, 'none'\n"
+	       "for no event"),
 	OPTION(0, "stacks", OPT_EVENTS, struct record_config, stacks, "EVENT[/FILTER/]",
 	       "also these events, and with each (for which FILTER is true) the kernel's stack\n"
 	       "at that moment"),

@@ -39,6 +39,7 @@ struct thread {
 	enum doing doing;
 	struct wait open, past[WAITS];
 	uint64_t npast;
+	uint32_t gen;
 };
 
 struct lat_path {
@@ -46,26 +47,33 @@ struct lat_path {
 	size_t cap;
 	struct u64map at; /* tid → index */
 	uint64_t futex;	  /* its number */
-	bool calls;	  /* they are recorded */
+	uint32_t gen;	  /* after a gap nothing is known of any */
 };
 
 static struct thread *thread_of(const struct lat_path *p, uint64_t tid)
 {
+	struct thread *th;
 	uint64_t at;
 
-	return u64map_get(&p->at, (uint32_t)tid, &at) ? &p->th[at] : NULL;
+	if (!u64map_get(&p->at, (uint32_t)tid, &at))
+		return NULL;
+	th = &p->th[at];
+	if (th->gen != p->gen)
+		*th = (struct thread){ .vm = th->vm, .cut = true, .gen = p->gen };
+	return th;
 }
 
 int lat_path_new(struct lat *l)
 {
 	const struct capture *cap = tl_source(l->t, 0)->cap;
-	struct lat_path *p = calloc(1, sizeof(*p));
+	struct lat_path *p;
 
-	l->path = p;
+	if (!lat_decoder_has(l->dec[0], EV_SYSCALL)) /* nothing could be told */
+		return 0;
+	p = l->path = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
 	p->futex = cap->arch && !strcmp(cap->arch, "aarch64") ? 98 : 202;
-	p->calls = lat_decoder_has(l->dec[0], EV_SYSCALL);
 	for (size_t i = 0; i < cap->ntask; i++) {
 		int64_t vm = hostmap_task_vm(l->map, cap->task[i].tid);
 		struct thread *th;
@@ -91,8 +99,8 @@ void lat_path_free(struct lat *l)
 
 void lat_path_forget(struct lat *l)
 {
-	for (size_t i = 0; l->path && i < l->path->at.n; i++)
-		l->path->th[i] = (struct thread){ .vm = l->path->th[i].vm, .cut = true };
+	if (l->path)
+		l->path->gen++;
 }
 
 /* ---- what they do ---- */
@@ -220,12 +228,12 @@ bool lat_path_waits(const struct lat *l, int32_t tid, uint64_t from, uint64_t to
 		    uint64_t waited[PATH_WHATS])
 {
 	const struct lat_path *p = l->path;
-	const struct thread *th = thread_of(p, (uint32_t)tid), *other;
+	const struct thread *th = p ? thread_of(p, (uint32_t)tid) : NULL, *other;
 	uint64_t t = to;
 	bool known;
 
 	memset(waited, 0, PATH_WHATS * sizeof(*waited));
-	if (!th || !p->calls)
+	if (!th)
 		return false;
 	for (unsigned int n = 0; n < STEPS && t > from; n++) {
 		const struct wait *w = wait_before(th, t, &known);
