@@ -22,7 +22,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define IO_OPEN_MAX   65536 /* at once; a guest that never completes must not fill memory */
+/* At once: a guest that never completes must not fill memory, nor take the room of another. */
+#define IO_OPEN_MAX   65536 /* of all guests */
+#define IO_OPEN_LEAST 4096  /* of each, however many there are */
 #define APIC_BASE     0xfee00000ull
 #define APIC_SIZE     0x1000ull
 #define SECTOR_SIZE   512u
@@ -85,7 +87,29 @@ const struct lat_desc lat_desc_io = {
 
 enum { BY_NOTHING, BY_SUBMIT, BY_HOST, BY_DELIVER, BY_COMPLETE };
 
+/*
+ * Requests that wait for the same are linked, so that an event finds them however many others a
+ * guest leaves open.
+ */
+enum io_list {
+	ON_VM,	 /* all of it */
+	ON_BELL, /* of a vCPU: no doorbell yet */
+	ON_VMM,	 /* of a VM: rung, and nothing of the VMM worked since */
+	ON_EXIT, /* ... of those, the ones rung by the same exit of a vCPU */
+	ON_DISK, /* of a size and a direction: no request of the host yet, or one that has not ended */
+	ON_QEMU, /* what QEMU may take; what it has taken under a pointer */
+	ON_TAKEN, /* all of the latter */
+	IO_LISTS
+};
+
+/* key: of the list, in lat_io.list; 0: on none. next, prev: indices + 1. */
+struct io_link {
+	uint64_t key;
+	uint32_t next, prev;
+};
+
 struct request {
+	struct io_link on[IO_LISTS];
 	bool used, ambiguous;
 	bool early; /* issued before the host recorded */
 	uint64_t vm, dev, sector;
@@ -93,10 +117,8 @@ struct request {
 	char rwbs[8];
 	uint64_t t_issue, t_doorbell, t_vmm, t_disk, t_disk_end;
 	uint64_t faulted; /* how long its vCPU had waited for memory before */
-	uint64_t qemu_req, qemu_around; /* QEMU's pointer; cycles that its stamps may be off */
+	uint64_t qemu_around; /* cycles that QEMU's stamps may be off */
 	uint64_t t_take, t_done;	/* by QEMU's events; 0: none seen */
-	bool waiting;  /* for a doorbell */
-	bool vmm_wait; /* rung, and nothing of the VMM worked since */
 };
 
 struct lat_io {
@@ -105,23 +127,148 @@ struct lat_io {
 	struct u64map at; /* request_key() → index + 1 */
 	uint32_t *spare;
 	size_t nspare, spare_cap;
-	size_t open;
-	size_t vmm_wait; /* how many have it */
+	size_t open, share; /* share: of one VM, at most */
+	struct u64map list; /* key → index + 1 of its first */
+	size_t vmm_wait; /* how many are ON_VMM */
+	bool failed;	 /* memory was short, and one is not on its list */
+	bool qemu;	 /* there is a trace of QEMU */
 	uint64_t qemu_around; /* the most that a stamp of QEMU may be off, cycles */
 	struct hash_key key;
 	struct u64map handler_of; /* request_key() of a device → hash of its handlers, learnt */
 };
 
-#define each_request(io, r)                                                            \
-	for (struct request *r = (io)->req; r < (io)->req + (io)->nreq; r++)         \
-		if (r->used)
+/* ---- lists of requests ---- */
+
+static uint64_t list_key(const struct lat_io *io, enum io_list which, uint64_t a, uint64_t b,
+			 uint64_t c, uint64_t d)
+{
+	const uint64_t id[] = { which, a, b, c, d };
+	uint64_t key = hash_bytes(&io->key, id, sizeof(id));
+
+	return key ? key : 1;
+}
+
+static struct request *request_at(const struct lat_io *io, uint64_t at)
+{
+	return at ? &io->req[at - 1] : NULL;
+}
+
+static struct request *list_first(const struct lat_io *io, uint64_t key)
+{
+	uint64_t at = 0;
+
+	return u64map_get(&io->list, key, &at) ? request_at(io, at) : NULL;
+}
+
+static struct request *list_next(const struct lat_io *io, const struct request *r,
+				 enum io_list which)
+{
+	return request_at(io, r->on[which].next);
+}
+
+static bool is_on(const struct request *r, enum io_list which)
+{
+	return r->on[which].key;
+}
+
+static void list_leave(struct lat_io *io, struct request *r, enum io_list which)
+{
+	struct io_link *k = &r->on[which];
+	struct request *next = request_at(io, k->next), *prev = request_at(io, k->prev);
+
+	if (!k->key)
+		return;
+	if (next)
+		next->on[which].prev = k->prev;
+	if (prev)
+		prev->on[which].next = k->next;
+	else if (next)
+		*u64map_at(&io->list, k->key) = k->next;
+	else
+		u64map_del(&io->list, k->key);
+	io->vmm_wait -= which == ON_VMM;
+	*k = (struct io_link){ 0 };
+}
+
+static void list_enter(struct lat_io *io, struct request *r, enum io_list which, uint64_t key)
+{
+	uint64_t *head;
+	struct request *first;
+
+	list_leave(io, r, which);
+	head = u64map_at(&io->list, key);
+	if (!head) {
+		io->failed = true;
+		return;
+	}
+	first = request_at(io, *head);
+	r->on[which] = (struct io_link){ .key = key, .next = (uint32_t)*head };
+	*head = (uint64_t)(r - io->req) + 1;
+	if (first)
+		first->on[which].prev = (uint32_t)*head;
+	io->vmm_wait += which == ON_VMM;
+}
+
+static uint64_t vm_key(const struct lat_io *io, uint64_t vm)
+{
+	return list_key(io, ON_VM, vm, 0, 0, 0);
+}
+
+static uint64_t bell_key(const struct lat_io *io, uint64_t vm, uint32_t vcpu)
+{
+	return list_key(io, ON_BELL, vm, vcpu, 0, 0);
+}
+
+static uint64_t exit_key(const struct lat_io *io, uint64_t vm, uint32_t vcpu, uint64_t exit)
+{
+	return list_key(io, ON_EXIT, vm, vcpu, exit, 0);
+}
+
+static uint64_t vmm_key(const struct lat_io *io, uint64_t vm)
+{
+	return list_key(io, ON_VMM, vm, 0, 0, 0);
+}
+
+static uint64_t disk_key(const struct lat_io *io, uint64_t nsect, char direction, bool begun)
+{
+	return list_key(io, ON_DISK, nsect, (uint8_t)direction, begun, 0);
+}
+
+static uint64_t take_key(const struct lat_io *io, uint64_t vm, uint64_t sector, uint64_t nsect,
+			 bool read)
+{
+	return list_key(io, ON_QEMU, vm, sector, nsect, read);
+}
+
+static uint64_t done_key(const struct lat_io *io, uint64_t vm, uint64_t pointer)
+{
+	return list_key(io, ON_QEMU, vm, pointer, 0, 2);
+}
+
+static void wait_for_qemu(struct lat_io *io, struct request *r)
+{
+	list_leave(io, r, ON_TAKEN);
+	if (io->qemu)
+		list_enter(io, r, ON_QEMU,
+			   take_key(io, r->vm, r->sector, r->nsect, r->rwbs[0] == 'R'));
+}
+
+/* ---- requests ---- */
 
 int lat_io_new(struct lat *l)
 {
+	size_t guests = 0;
+
 	l->io = calloc(1, sizeof(*l->io));
-	if (l->io)
-		hash_key_init(&l->io->key);
-	return l->io ? 0 : -ENOMEM;
+	if (!l->io)
+		return -ENOMEM;
+	hash_key_init(&l->io->key);
+	for (size_t i = 0; i < l->map->nvm; i++)
+		guests += l->guest[i].src != NULL;
+	for (size_t i = 0; i < l->nsrc; i++)
+		l->io->qemu |= tl_source(l->t, i)->qemu || tl_source(l->t, i)->marker;
+	l->io->share = MAX(IO_OPEN_MAX / MAX(guests, (size_t)1), (size_t)IO_OPEN_LEAST);
+	return 0;
 }
 
 void lat_io_free(struct lat *l)
@@ -131,6 +278,7 @@ void lat_io_free(struct lat *l)
 	free(l->io->req);
 	free(l->io->spare);
 	u64map_free(&l->io->at);
+	u64map_free(&l->io->list);
 	u64map_free(&l->io->handler_of);
 	free(l->io);
 }
@@ -154,14 +302,13 @@ static struct request *request_find(struct lat *l, uint64_t vm, uint64_t dev, ui
 	return r->used && r->vm == vm && r->dev == dev && r->sector == sector ? r : NULL;
 }
 
-static struct request *request_new(struct lat *l, uint64_t key)
+/* NULL: out of memory. */
+static struct request *request_new(struct lat *l, uint64_t vm, uint64_t key)
 {
 	struct lat_io *io = l->io;
 	struct request *r;
 	size_t at;
 
-	if (io->open >= IO_OPEN_MAX)
-		return NULL;
 	if (io->nspare) {
 		at = io->spare[--io->nspare];
 	} else {
@@ -172,9 +319,12 @@ static struct request *request_new(struct lat *l, uint64_t key)
 	if (u64map_put(&io->at, key, at + 1))
 		return NULL;
 	io->open++;
+	l->guest[vm].io_open++;
 	r = &io->req[at];
 	memset(r, 0, sizeof(*r));
 	r->used = true;
+	r->vm = vm;
+	list_enter(io, r, ON_VM, vm_key(io, vm));
 	return r;
 }
 
@@ -189,7 +339,9 @@ static int request_end(struct lat *l, struct request *r)
 	*slot = (uint32_t)(r - io->req);
 	io->nspare++;
 	io->open--;
-	io->vmm_wait -= r->vmm_wait;
+	l->guest[r->vm].io_open--;
+	for (enum io_list which = 0; which < IO_LISTS; which++)
+		list_leave(io, r, which);
 	r->used = false;
 	if (u64map_get(&io->at, key, &at) && at == *slot + 1)
 		u64map_del(&io->at, key);
@@ -206,16 +358,16 @@ static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 			lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_AMBIGUOUS, 1);
 		lat_count(l, v, LAT_T_IO, IO_AMBIGUOUS);
 		r->ambiguous = true;
+		list_leave(l->io, r, ON_QEMU);
 		return 0;
 	}
-	r = request_new(l, request_key(l->io, v->vm, in->f[0], in->f[1]));
-	if (!r && l->io->open < IO_OPEN_MAX)
-		return -ENOMEM;
-	if (!r) {
+	if (l->guest[v->vm].io_open >= l->io->share) {
 		lat_count(l, v, LAT_T_IO, IO_AMBIGUOUS);
 		return 0;
 	}
-	r->vm = v->vm;
+	r = request_new(l, v->vm, request_key(l->io, v->vm, in->f[0], in->f[1]));
+	if (!r)
+		return -ENOMEM;
 	r->dev = in->f[0];
 	r->sector = in->f[1];
 	r->nsect = (uint32_t)in->f[2];
@@ -223,9 +375,10 @@ static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	r->t_issue = in->t;
 	r->early = !l->begun;
 	r->faulted = v->faulted;
-	r->waiting = true;
+	list_enter(l->io, r, ON_BELL, bell_key(l->io, v->vm, v->id));
 	v->io_pending++;
 	lat_decode_text(l->dec[in->i->src->index], in, r->rwbs, sizeof(r->rwbs));
+	wait_for_qemu(l->io, r);
 	return 0;
 }
 
@@ -365,7 +518,7 @@ static int complete(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		return 0;
 	}
 	from = lat_vcpu_get(l, v->vm, r->vcpu);
-	if (from && r->waiting && from->io_pending)
+	if (from && is_on(r, ON_BELL) && from->io_pending)
 		from->io_pending--;
 	if (!r->ambiguous && (r->early || in->t > l->stop))
 		lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_OUTSIDE, 1);
@@ -393,6 +546,8 @@ int lat_io_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	if (in->i->unplaced)
 		return 0;
+	if (l->io->failed)
+		return -ENOMEM;
 	if (in->kind == EV_RQ_ISSUE)
 		return issue(l, v, in);
 	return in->kind == EV_RQ_COMPLETE ? complete(l, v, in) : 0;
@@ -412,8 +567,8 @@ bool lat_is_doorbell(const struct lat_in *in)
 static void vmm_works(struct lat *l, struct request *r, uint64_t t)
 {
 	r->t_vmm = t;
-	r->vmm_wait = false;
-	l->io->vmm_wait--;
+	list_leave(l->io, r, ON_VMM);
+	list_leave(l->io, r, ON_EXIT);
 }
 
 /* A vCPU's write to a device: the doorbell for what its guest issued. It began with the exit. */
@@ -423,62 +578,65 @@ static void doorbell(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	 * The event comes after the ioeventfd's wake-up: whatever waits for that may be running
 	 * already.
 	 */
-	uint64_t ran = lat_worker_ran(l, v->vm, v->exit);
+	uint64_t ran = lat_worker_ran(l, v->vm, v->exit), key = bell_key(l->io, v->vm, v->id);
+	struct lat_io *io = l->io;
 
-	each_request(l->io, r) {
-		if (!v->io_pending)
-			return;
-		if (!r->waiting || r->vm != v->vm || r->vcpu != v->id)
-			continue;
-		r->waiting = false;
+	for (struct request *r; (r = list_first(io, key));) {
+		list_leave(io, r, ON_BELL);
 		r->t_doorbell = v->exit > r->t_issue ? v->exit : in->t;
-		v->io_pending--;
+		list_enter(io, r, ON_DISK, disk_key(io, r->nsect, r->rwbs[0], false));
 		if (ran == UINT64_MAX)
 			continue;
-		r->vmm_wait = true;
-		l->io->vmm_wait++;
+		list_enter(io, r, ON_VMM, vmm_key(io, r->vm));
+		list_enter(io, r, ON_EXIT, exit_key(io, r->vm, r->vcpu, r->t_doorbell));
 		if (ran > r->t_doorbell)
 			vmm_works(l, r, ran);
 	}
+	v->io_pending = 0;
 }
 
 /* No ioeventfd: the vCPU's own thread takes the write of this exit to the VMM. */
 static void vcpu_is_vmm(struct lat *l, const struct lat_vcpu *v, uint64_t t)
 {
-	if (l->io->vmm_wait)
-		each_request(l->io, r)
-			if (r->vmm_wait && r->vm == v->vm && r->vcpu == v->id &&
-			    r->t_doorbell == v->exit)
-				vmm_works(l, r, t);
+	uint64_t key;
+
+	if (!l->io->vmm_wait)
+		return;
+	key = exit_key(l->io, v->vm, v->id, v->exit);
+	for (struct request *r; (r = list_first(l->io, key));)
+		vmm_works(l, r, t);
 }
 
 void lat_io_worker_runs(struct lat *l, const struct lat_worker *w)
 {
-	if (l->io->vmm_wait)
-		each_request(l->io, r)
-			if (r->vmm_wait && r->vm == w->vm && r->t_doorbell < w->ran)
-				vmm_works(l, r, w->ran);
+	struct request *r = l->io->vmm_wait ? list_first(l->io, vmm_key(l->io, w->vm)) : NULL, *next;
+
+	for (; r; r = next) {
+		next = list_next(l->io, r, ON_VMM);
+		if (r->t_doorbell < w->ran)
+			vmm_works(l, r, w->ran);
+	}
 }
 
 /* A request of the host itself that could be this one: the only one with its size and direction. */
 static void host_disk(struct lat *l, const struct lat_in *in)
 {
-	struct request *one = NULL;
 	bool begins = in->kind == EV_RQ_ISSUE;
+	struct lat_io *io = l->io;
+	struct request *one;
 	char rwbs[8];
 
 	lat_decode_text(l->dec[0], in, rwbs, sizeof(rwbs));
-	each_request(l->io, r) {
-		if (!r->t_doorbell || r->nsect != in->f[2] || r->rwbs[0] != rwbs[0])
-			continue;
-		if (begins ? r->t_disk : !r->t_disk || r->t_disk_end)
-			continue;
-		if (one)
-			return;
-		one = r;
+	one = list_first(io, disk_key(io, in->f[2], rwbs[0], !begins));
+	if (!one || list_next(io, one, ON_DISK))
+		return;
+	if (begins) {
+		one->t_disk = in->t;
+		list_enter(io, one, ON_DISK, disk_key(io, in->f[2], rwbs[0], true));
+	} else {
+		one->t_disk_end = in->t;
+		list_leave(io, one, ON_DISK);
 	}
-	if (one)
-		*(begins ? &one->t_disk : &one->t_disk_end) = in->t;
 }
 
 /* An event of the host; v: the vCPU that its thread runs, or NULL. */
@@ -498,35 +656,29 @@ void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 
 static void qemu_takes(struct lat *l, uint64_t vm, const struct lat_in *in)
 {
-	bool read = in->kind == EV_QEMU_READ;
-	struct request *one = NULL;
+	struct lat_io *io = l->io;
+	uint64_t key = take_key(io, vm, in->f[1], in->f[2], in->kind == EV_QEMU_READ);
+	struct request *one = list_first(io, key);
 
-	each_request(l->io, r) {
-		if (r->ambiguous || r->t_take || r->vm != vm || r->sector != in->f[1] ||
-		    r->nsect != in->f[2] || (r->rwbs[0] == 'R') != read)
-			continue;
-		if (one)
-			return;
-		one = r;
-	}
-	if (!one)
+	if (!one || list_next(io, one, ON_QEMU))
 		return;
 	one->t_take = in->t;
-	one->qemu_req = in->f[0];
 	one->qemu_around = in->i->around;
-	l->io->qemu_around = MAX(l->io->qemu_around, in->i->around);
+	list_enter(io, one, ON_QEMU, done_key(io, vm, in->f[0]));
+	list_enter(io, one, ON_TAKEN, list_key(io, ON_TAKEN, 0, 0, 0, 0));
+	io->qemu_around = MAX(io->qemu_around, in->i->around);
 }
 
 /* QEMU reuses its record of a request: the one that has it now. */
 static void qemu_done(struct lat *l, uint64_t vm, const struct lat_in *in)
 {
-	each_request(l->io, r) {
-		if (!r->t_take || r->t_done || r->vm != vm || r->qemu_req != in->f[0])
-			continue;
-		r->t_done = in->t;
-		r->qemu_around = MAX(r->qemu_around, in->i->around);
+	struct request *r = list_first(l->io, done_key(l->io, vm, in->f[0]));
+
+	if (!r)
 		return;
-	}
+	r->t_done = in->t;
+	r->qemu_around = MAX(r->qemu_around, in->i->around);
+	list_leave(l->io, r, ON_QEMU);
 }
 
 void lat_io_qemu(struct lat *l, const struct lat_in *in)
@@ -543,8 +695,15 @@ void lat_io_qemu(struct lat *l, const struct lat_in *in)
 
 void lat_io_qemu_forget(struct lat *l)
 {
-	for (size_t i = 0; i < l->io->nreq; i++)
-		l->io->req[i].t_take = l->io->req[i].t_done = 0;
+	uint64_t key = list_key(l->io, ON_TAKEN, 0, 0, 0, 0);
+
+	for (struct request *r; (r = list_first(l->io, key));) {
+		r->t_take = r->t_done = 0;
+		if (r->ambiguous)
+			list_leave(l->io, r, ON_TAKEN);
+		else
+			wait_for_qemu(l->io, r);
+	}
 }
 
 uint64_t lat_io_qemu_around(const struct lat *l)
@@ -557,22 +716,32 @@ static void count_unended(struct lat *l, const struct request *r, unsigned int w
 	lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, which, r->used && !r->ambiguous);
 }
 
-int lat_io_forget(struct lat *l, int64_t vm)
+static int forget_vm(struct lat *l, uint64_t vm)
 {
+	uint64_t key = vm_key(l->io, vm);
 	int ret = 0;
 
-	for (size_t i = 0; l->io->open && i < l->io->nreq && !ret; i++) {
-		struct request *r = &l->io->req[i];
-
-		if (vm >= 0 && r->vm != (uint64_t)vm)
-			continue;
+	for (struct request *r; !ret && (r = list_first(l->io, key));) {
 		count_unended(l, r, IO_CUT);
-		ret = vm >= 0 && r->used ? request_end(l, r) : 0;
+		ret = request_end(l, r);
 	}
+	return ret;
+}
+
+int lat_io_forget(struct lat *l, int64_t vm)
+{
+	struct lat_io *io = l->io;
+
 	if (vm >= 0)
-		return ret;
-	l->io->nreq = l->io->nspare = l->io->open = l->io->vmm_wait = 0;
-	u64map_free(&l->io->at);
+		return forget_vm(l, (uint64_t)vm);
+	for (size_t i = 0; i < io->nreq; i++) {
+		count_unended(l, &io->req[i], IO_CUT);
+		if (io->req[i].used)
+			l->guest[io->req[i].vm].io_open--;
+	}
+	io->nreq = io->nspare = io->open = io->vmm_wait = 0;
+	u64map_free(&io->at);
+	u64map_free(&io->list);
 	return 0;
 }
 

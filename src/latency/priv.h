@@ -157,6 +157,8 @@ struct lat_guest {
 	uint64_t uncertain; /* cycles that its stamps may be off, either way */
 	struct lat_handler *handler; /* one for each number, made at the first interrupt */
 	struct lat_vcpu *home;	     /* of interrupts whose vCPU is not known */
+	size_t io_open;	 /* its block requests */
+	uint32_t worker; /* the first of lat_worker.next; both are indices + 1 */
 };
 
 /*
@@ -175,6 +177,7 @@ struct lat_worker {
 	size_t vm;
 	bool running, waiting; /* it was woken or preempted, and has no CPU */
 	bool fresh;	       /* it raised no interrupt since it waited */
+	uint32_t next;	       /* of the same VM */
 	uint32_t gen;
 	uint64_t woken, ran;   /* when it last began to wait, and to run */
 };

@@ -28,13 +28,16 @@ int lat_workers_new(struct lat *l)
 		int64_t vm = hostmap_task_vm(l->map, t->tid);
 		struct lat_worker *w;
 
-		if (vm < 0 || t->tid <= 0 || hostmap_thread(l->map, t->tid))
+		if (vm < 0 || t->tid <= 0 || hostmap_thread(l->map, t->tid) ||
+		    u64map_get(&l->workers->at, (uint32_t)t->tid, NULL))
 			continue;
 		w = u64map_elem(&l->workers->at, (uint32_t)t->tid, &l->workers->w, &l->workers->cap,
 				sizeof(*w));
 		if (!w)
 			return -ENOMEM;
 		w->vm = (size_t)vm;
+		w->next = l->guest[vm].worker;
+		l->guest[vm].worker = (uint32_t)(w - l->workers->w) + 1;
 	}
 	return 0;
 }
@@ -44,7 +47,7 @@ static struct lat_worker *worker_at(const struct lat *l, size_t i)
 	struct lat_worker *w = &l->workers->w[i];
 
 	if (w->gen != l->workers->gen)
-		*w = (struct lat_worker){ .vm = w->vm, .gen = l->workers->gen };
+		*w = (struct lat_worker){ .vm = w->vm, .next = w->next, .gen = l->workers->gen };
 	return w;
 }
 
@@ -106,11 +109,10 @@ uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t exit)
 {
 	uint64_t first = 0;
 
-	for (size_t i = 0; i < l->workers->at.n; i++) {
-		const struct lat_worker *w = worker_at(l, i);
+	for (uint32_t at = l->guest[vm].worker; at;) {
+		const struct lat_worker *w = worker_at(l, at - 1);
 
-		if (w->vm != vm)
-			continue;
+		at = w->next;
 		if (w->running && w->ran < exit)
 			return UINT64_MAX;
 		if (w->ran >= exit && (!first || w->ran < first))

@@ -96,6 +96,32 @@ make_gaps()
 		"$tools/mkcap" --capture $side text.txt
 	done
 }
+# Requests that never end, and doorbells for a few others.
+make_requests()
+{
+	rm -rf host guest
+	for side in host guest; do
+		{
+			cat "$golden/latency-$side.txt"
+			awk -v n="$n" -v side=$side 'BEGIN {
+				rq = "0 block:block_rq_issue dev=0xfd00001 nr_sector=8 bytes=4096 rwbs=R comm=x cmd="
+				for (i = 1; side == "guest" && i <= n; i++)
+					print 0, 1000000 + i, rq, "sector=" i * 8
+				for (i = 1; i <= n; i++) {
+					t = 1000000 + n + i * 100
+					if (side == "guest") {
+						print 0, t, rq, "sector=" (n + i) * 8
+						continue
+					}
+					print "0", t + 10, "101 kvm_exit exit_reason=0x31 isa=1"
+					print "0", t + 20, "101 kvm_fast_mmio gpa=0xfebf3000"
+					print "0", t + 30, "101 kvm_entry vcpu_id=0"
+				}
+			}'
+		} >text.txt
+		"$tools/mkcap" --capture $side text.txt
+	done
+}
 # Of CPUs that a file claims to have, with hardly any events.
 make_cpus() { "$tools/gen" --trace-dat file --events $((n / 4)) --cpus $((n / 20)) --subbuf 1K; }
 make_dat_events() { "$tools/gen" --trace-dat file --events $((n * 4)) --cpus 2 --subbuf 4K; }
@@ -175,6 +201,7 @@ grows tasks 4000 latency all host guest=one
 grows gaps 1000 blame host guest=one
 grows gaps 4000 merge -q host guest=one
 grows gaps 4000 latency all host guest=one
+grows requests 8000 latency io host guest=one
 grows dat_events 10000 merge -q file
 grows qemu_names 4000 merge -q --qemu file:simple host
 grows qemu_log 10000 merge -q --qemu file:log host

@@ -122,7 +122,14 @@ guest_head()
 	}'
 	echo "0 899000 0 irq:softirq_exit vec=3 $soft"
 } >liar.txt
-for what in host quiet liar two; do
+# ... and another, that ends none of its requests: more than all guests may have open.
+{
+	guest_head
+	awk 'BEGIN { for (i = 0; i < 66000; i++)
+		print 0, 20000 + int(i / 4), "0 block:block_rq_issue dev=0xfd00001 sector=" i, "nr_sector=1 bytes=512 rwbs=R comm=x cmd=" }'
+	echo "0 899000 0 irq:softirq_exit vec=3 $soft"
+} >greedy.txt
+for what in host quiet liar greedy two; do
 	ok "$what is compiled" "$mkcap" --capture $what $what.txt
 done
 
@@ -130,10 +137,13 @@ done
 two() { "$kvmft" latency "$1" -q --vm vm2 --format csv host "$2=vm1" two=vm2 2>/dev/null; }
 for kind in sched io timer net; do
 	two $kind quiet >quiet.csv
+	cp quiet.csv quiet.csv.$kind
 	two $kind liar >liar.csv
 	ok "$kind: something is measured" grep -q . quiet.csv
 	is "$(cat liar.csv)" "$(cat quiet.csv)" "$kind: the same, whatever the first guest claims"
 done
+two io greedy >greedy.csv
+is "$(cat greedy.csv)" "$(cat quiet.csv.io)" "io: the same, however many requests the first guest leaves open"
 # Tables of all VMs have room for each.
 for first in quiet liar; do
 	"$kvmft" latency sched -q --format json host $first=vm1 two=vm2 >$first.json 2>/dev/null
