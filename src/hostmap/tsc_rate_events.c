@@ -245,6 +245,15 @@ static void scan_pvclock(struct rate_scan *s, const struct rec *rec)
 
 /* ---- the walk, in time order over all CPUs, because threads move ---- */
 
+/* For timers: when the last event in a task was. */
+static inline void stream_in_task(struct rate_stream *st, enum event_role role, uint64_t ts)
+{
+	st->before = st->task;
+	if (st->gap || role == EV_TIMER_IRQ ||
+	    !(fmt_flags(st->scan->fmt, &st->r.rec) & FLAG_IRQ))
+		st->task = st->gap ? 0 : ts;
+}
+
 static bool stream_next(void *stream, uint64_t *key)
 {
 	struct rate_stream *st = stream;
@@ -255,11 +264,9 @@ static bool stream_next(void *stream, uint64_t *key)
 			k == R_EVENT ? (enum event_role)st->scan->role[st->r.rec.id] : EV_NONE;
 
 		st->gap = k != R_EVENT;
-		st->before = st->task;
 		*key = st->gap ? st->r.sb.ts : st->r.rec.ts;
-		if (st->gap || role == EV_TIMER_IRQ ||
-		    !(fmt_flags(st->scan->fmt, &st->r.rec) & FLAG_IRQ))
-			st->task = st->gap ? 0 : *key;
+		if (st->scan->type[EV_HRTIMER_EXPIRE].ev)
+			stream_in_task(st, role, *key);
 		if (st->gap || role)
 			return true;
 	}
@@ -319,22 +326,84 @@ static int walk(struct rate_scan *s, struct rmerge *m)
 	return ret;
 }
 
+static int open_all(struct rate_scan *s)
+{
+	int ret = 0;
+
+	s->nstream = 0;
+	for (; s->nstream < s->cap->nstream && !ret; s->nstream += !ret) {
+		struct rate_stream *st = &s->stream[s->nstream];
+
+		*st = (struct rate_stream){ .scan = s };
+		ret = rstream_open(&st->r, s->cap, &s->cap->stream[s->nstream]);
+	}
+	return ret;
+}
+
+static void close_all(struct rate_scan *s)
+{
+	for (size_t i = 0; i < s->nstream; i++)
+		rstream_close(&s->stream[i].r);
+	s->nstream = 0;
+}
+
+/* ---- most captures of which nothing is known have no such event at all ---- */
+
+/* Without these, the others reveal nothing. */
+static bool is_decisive(const struct rate_scan *s, uint16_t id)
+{
+	enum event_role role = (enum event_role)s->role[id];
+
+	return role == EV_PVCLOCK || role == EV_VCPU_WAKEUP || role == EV_HRTIMER_EXPIRE;
+}
+
+/* Whether this sub-buffer, or what can be read of it, has one. */
+static bool subbuf_decides(const struct rate_scan *s, struct rstream *r)
+{
+	struct subbuf sb = r->sb;
+	struct rec rec;
+	int ret;
+
+	while ((ret = subbuf_next(&sb, &rec)) > 0)
+		if (is_decisive(s, rec.id))
+			return true;
+	if (ret < 0)
+		rstream_damage(r);
+	return false;
+}
+
+/* One stream after the other, in no order of time: a tenth of what walk() costs. */
+static bool any_decides(struct rate_scan *s)
+{
+	for (size_t i = 0; i < s->nstream; i++) {
+		struct rstream *r = &s->stream[i].r;
+		enum rkind k;
+
+		while ((k = rstream_subbuf(r)) != R_END)
+			if (k == R_EVENT && subbuf_decides(s, r))
+				return true;
+		if (r->error)
+			return true; /* left to walk() to see, and to report */
+	}
+	return false;
+}
+
 static int walk_all(struct rate_scan *s)
 {
 	_cleanup_free_ struct rmerge_src *src = calloc(s->cap->nstream + 1, sizeof(*src));
 	struct rmerge *m = NULL;
-	int ret = 0;
+	int ret;
 
 	s->stream = calloc(s->cap->nstream + 1, sizeof(*s->stream));
 	if (!src || !s->stream)
 		return -ENOMEM;
-	for (; s->nstream < s->cap->nstream && !ret; s->nstream += !ret) {
-		struct rate_stream *st = &s->stream[s->nstream];
-
-		st->scan = s;
-		src[s->nstream] = (struct rmerge_src){ .next = stream_next, .src = st };
-		ret = rstream_open(&st->r, s->cap, &s->cap->stream[s->nstream]);
-	}
+	ret = open_all(s);
+	if (ret || !any_decides(s))
+		return ret;
+	close_all(s);
+	ret = open_all(s);
+	for (size_t i = 0; i < s->nstream; i++)
+		src[i] = (struct rmerge_src){ .next = stream_next, .src = &s->stream[i] };
 	if (!ret)
 		ret = rmerge_new(&m, src, s->nstream);
 	if (!ret)
@@ -356,8 +425,7 @@ int tsc_rate_scan(const struct capture *cap, const struct fmt *fmt, struct tsc_r
 	s->e = e;
 	if (resolve(s))
 		ret = walk_all(s);
-	for (size_t i = 0; i < s->nstream; i++)
-		rstream_close(&s->stream[i].r);
+	close_all(s);
 	free(s->stream);
 	free(s->thread);
 	free(s->timer);
