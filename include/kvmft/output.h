@@ -181,8 +181,8 @@ void out_paint(struct sbuf *b, size_t from, size_t label, size_t head, size_t si
  */
 int out_html_latency(struct out *o, const char *json) __must_check;
 int out_html_spikes(struct out *o, const char *json) __must_check;
-/* The same with a Perfetto format: spikes that were explained, before the first item. */
-struct blame;
-int out_perfetto_spikes(struct out *o, const struct blame *b) __must_check;
+/* The same with a Perfetto format: n spikes that were explained. */
+struct blame_spike;
+int out_perfetto_spikes(struct out *o, const struct blame_spike *spikes, size_t n) __must_check;
 
 #endif

@@ -16,6 +16,7 @@
 #include "kvmft/windows.h"
 #include "merge_pick.h"
 #include "merge_qemu.h"
+#include "merge_spikes.h"
 #include "kvmft/rate.h"
 #include "sink.h"
 #include "window.h"
@@ -34,6 +35,9 @@ struct merge_opts {
 	struct str_list host;
 	struct str_list qemu;
 	const char *trace_events;
+	struct operands operands; /* for the process that finds spikes */
+	struct str_list host_only;
+	struct many *spikes; /* NULL: none are wanted */
 };
 
 #define DEFAULT_DELAY_NS 500000000ull
@@ -152,22 +156,20 @@ static bool is_page(const struct merge_opts *o)
 	return o->format && !strcmp(o->format, "html");
 }
 
-/* So has a trace for Perfetto, of guests. */
-#define TRACE_SPIKES 200u
-
-static bool is_trace(const struct merge *m)
-{
-	return m->p->nguest && m->o->format && str_starts(m->o->format, "perfetto");
-}
-
-/* The clock of the rows, and which of them are wanted: by the captures in their current state. */
-static int merge_ask(struct merge *m, struct out_clock *clock)
+static int merge_when(struct merge *m, struct out_clock *clock)
 {
 	int ret;
 
 	sink_free(&m->s);
 	ret = sink_clock(&m->s, m->p, m->o->clock, clock, m->err);
-	ret = ret ? ret : window_parse(clock, m->o->from, m->o->to, &m->from, &m->to, m->err);
+	return ret ? ret : window_parse(clock, m->o->from, m->o->to, &m->from, &m->to, m->err);
+}
+
+/* The clock of the rows, and which of them are wanted: by the captures in their current state. */
+static int merge_ask(struct merge *m, struct out_clock *clock)
+{
+	int ret = merge_when(m, clock);
+
 	if (ret || !m->pick)
 		return ret ? ret : merge_pick_init(&m->o->pick, m->p->t, m->left_out, &m->pick,
 						   m->err);
@@ -179,7 +181,6 @@ static int merge_begin(struct merge *m)
 {
 	const struct out_format *fmt = out_format_find(m->o->format ? m->o->format : "text");
 	_cleanup_free_ char *json = NULL;
-	struct blame *spikes = NULL;
 	struct out_clock clock;
 	int ret;
 
@@ -187,8 +188,6 @@ static int merge_begin(struct merge *m)
 	ret = ret ? ret : sink_check(fmt, &clock, m->o->file.path, m->err);
 	if (!ret && is_page(m->o))
 		ret = blaming_json(m->p, &clock, m->from, m->to, &json, m->err);
-	if (!ret && is_trace(m))
-		ret = blaming_spikes(m->p, m->from, m->to, TRACE_SPIKES, &spikes, m->err);
 	if (!ret && !m->f)
 		tl_window(m->p->t, m->from, m->to);
 	ret = ret ? ret : tl_start(m->p->t, m->err);
@@ -198,9 +197,7 @@ static int merge_begin(struct merge *m)
 	if (!ret) {
 		ret = sink_begin(&m->s, m->p->t, fmt, &clock);
 		ret = ret || !json ? ret : out_html_spikes(&m->s.out, json);
-		ret = ret || !spikes ? ret : out_perfetto_spikes(&m->s.out, spikes);
 	}
-	blame_free(spikes);
 	m->s.out.color = m->o->file.page.color;
 	m->s.out.goes_on = m->f;
 	return ret;
@@ -214,6 +211,8 @@ static int merge_write(struct merge *m)
 		return ret;
 	ret = ret ? ret : merge_walk(m);
 	win_finish(m->w);
+	if (!ret && m->o->spikes)
+		ret = merge_spikes_put(m->o->spikes, &m->s.out, m->err);
 	ret = ret ? ret : sink_put_alignment(&m->s, m->p, m->w);
 	return sink_close(&m->s, true, ret, m->err);
 }
@@ -460,7 +459,7 @@ static int check_follow(const struct merge_opts *o, int argc, struct kvmft_err *
 	return 0;
 }
 
-static int merge_once(struct merge *m, int argc, char **argv, const struct pairing_opts *po)
+static int merge_prepare(struct merge *m, int argc, char **argv, const struct pairing_opts *po)
 {
 	const struct merge_opts *o = m->o;
 	int ret;
@@ -472,8 +471,58 @@ static int merge_once(struct merge *m, int argc, char **argv, const struct pairi
 				      cli_note, m->err);
 	ret = ret ? ret : pairing_add_hosts(m->p, &o->host, NULL, m->err);
 	ret = ret ? ret : merge_qemu_add(&m->q, m->p, &o->qemu, o->trace_events, m->err);
-	ret = ret ? ret : guest_syms_of_pairing(&m->syms, &o->syms, m->p, o->quiet, m->err);
+	return ret ? ret : guest_syms_of_pairing(&m->syms, &o->syms, m->p, o->quiet, m->err);
+}
+
+static int merge_once(struct merge *m, int argc, char **argv, const struct pairing_opts *po)
+{
+	int ret = merge_prepare(m, argc, argv, po);
+
 	return ret ? ret : merge_write(m);
+}
+
+static struct pairing_opts pairing_wants(const struct merge_opts *o)
+{
+	return (struct pairing_opts){
+		.need = is_page(o) ? PAIRING_CLOCKS
+			: (o->format && strcmp(o->format, "text")) || o->pick.vcpu.n ||
+					guest_syms_option(&o->syms)
+				? PAIRING_VCPUS
+				: PAIRING_LINES,
+		.clock = &o->pair,
+		.naming = o->naming,
+		.undecided_ok = o->host.n, /* another host may know more */
+	};
+}
+
+static void merge_close(struct merge *m)
+{
+	win_free(m->w);
+	pick_free(m->pick);
+	sink_free(&m->s);
+	pairing_close(&m->own);
+	guest_syms_free(&m->syms);
+	follow_free(m->f);
+	merge_qemu_free(&m->q);
+}
+
+/* In a process of its own. Traces of QEMU have no part in spikes. */
+static int merge_spikes(void *ctx, const char *input __unused_arg, FILE *out __unused_arg,
+			struct sbuf *rows, struct kvmft_err *err)
+{
+	struct merge_opts o = *(const struct merge_opts *)ctx;
+	struct pairing_opts po = pairing_wants(&o);
+	struct merge m = { .o = &o, .err = err };
+	struct out_clock clock;
+	int ret;
+
+	o.quiet = true;
+	o.qemu.n = 0;
+	ret = merge_prepare(&m, o.operands.argc, o.operands.argv, &po);
+	ret = ret ? ret : merge_when(&m, &clock);
+	ret = ret ? ret : merge_spikes_find(m.p, m.from, m.to, rows, err);
+	merge_close(&m);
+	return ret;
 }
 
 /* What was shown, and what is wrong with it. */
@@ -507,16 +556,7 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct merge_opts *o = opts;
 	struct merge m = { .o = o, .err = err };
-	struct pairing_opts po = {
-		.need = is_page(o) ? PAIRING_CLOCKS
-			: (o->format && strcmp(o->format, "text")) || o->pick.vcpu.n ||
-					guest_syms_option(&o->syms)
-				? PAIRING_VCPUS
-				: PAIRING_LINES,
-		.clock = &o->pair,
-		.naming = o->naming,
-		.undecided_ok = o->host.n, /* another host may know more */
-	};
+	struct pairing_opts po = pairing_wants(o);
 	bool complete = true;
 	int ret;
 
@@ -538,24 +578,46 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!m.enough) /* otherwise nothing can be said about what was not read */
 		ret = ret ? ret : merge_tell(&m, &complete);
 	ret = ret ? ret : outfile_commit(o->file.out, 0, NULL, err);
-	win_free(m.w);
-	pick_free(m.pick);
-	sink_free(&m.s);
-	pairing_close(&m.own);
-	guest_syms_free(&m.syms);
-	follow_free(m.f);
-	merge_qemu_free(&m.q);
+	merge_close(&m);
 	return sink_exit(ret, complete && !m.left_out);
+}
+
+static int merge_sessions(void *opts, struct operands *operands, struct kvmft_err *err)
+{
+	struct merge_opts *o = opts;
+	int ret = captures_first(opts, operands, err);
+
+	o->operands = *operands;
+	return ret;
+}
+
+/* A trace for Perfetto, of one host and its guests. */
+static bool has_spikes(const struct merge_opts *o, int argc)
+{
+	return argc > 1 && !o->host.n && !o->follow && o->format &&
+	       str_starts(o->format, "perfetto") && out_format_find(o->format);
 }
 
 /* A view that goes on cannot be paged. */
 static int merge_open(void *opts, int argc, struct kvmft_err *err)
 {
 	struct merge_opts *o = opts;
+	int ret;
 
 	o->file.page_opts.no_pager |= o->follow;
-	return sink_file_open_n(&o->file,
-				1 + sink_files(o->format, (size_t)argc + o->host.n), err);
+	ret = sink_file_open_n(&o->file, 1 + sink_files(o->format, (size_t)argc + o->host.n), err);
+	if (ret || !has_spikes(o, argc))
+		return ret;
+	o->host_only = (struct str_list){ .v = (const char **)o->operands.argv, .n = 1 };
+	return many_begin(&o->host_only, merge_spikes, o, &o->spikes, err);
+}
+
+static int merge_release(void *opts)
+{
+	struct merge_opts *o = opts;
+
+	many_end(o->spikes);
+	return sink_file_close(opts);
 }
 
 const struct cmd cmd_merge = {
@@ -573,10 +635,10 @@ const struct cmd cmd_merge = {
 		    "  kvmft merge --grep 'kvm_msr/ecx==0x11/' -C 5 host guest",
 	.opts = merge_options,
 	.opts_size = sizeof(struct merge_opts),
-	.sessions = captures_first,
+	.sessions = merge_sessions,
 	.run = merge_run,
 	.reader = true,
 	.output = merge_open,
-	.release = sink_file_close,
+	.release = merge_release,
 	.max_args = -1,
 };

@@ -83,9 +83,9 @@ static uint32_t row_of(uint64_t *busy, uint64_t begin)
 	return row;
 }
 
-int out_perfetto_spikes(struct out *o, const struct blame *b)
+int out_perfetto_spikes(struct out *o, const struct blame_spike *spikes, size_t n)
 {
-	size_t n = blame_spikes(b), nvm = tl_hostmap(o->t)->nvm;
+	size_t nvm = tl_hostmap(o->t)->nvm;
 	_cleanup_free_ const struct blame_spike **s = calloc(n + 1, sizeof(*s));
 	_cleanup_free_ uint64_t(*busy)[ROWS] = calloc(nvm + 1, sizeof(*busy));
 	struct pf *p = o->priv;
@@ -93,7 +93,7 @@ int out_perfetto_spikes(struct out *o, const struct blame *b)
 	int ret = s && busy ? 0 : -ENOMEM;
 
 	for (size_t i = 0; s && i < n; i++)
-		s[i] = blame_spike(b, i);
+		s[i] = &spikes[i];
 	if (!ret && n)
 		qsort(s, n, sizeof(*s), by_begin);
 	for (size_t i = 0; i < n && !ret; i++) {

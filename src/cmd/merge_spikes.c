@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * merge_spikes.c: spikes for a trace, from the process that finds them to the one that writes.
+ */
+#include "merge_spikes.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "blaming.h"
+
+#define SPIKES 200u
+
+int merge_spikes_find(struct pairing *p, uint64_t from, uint64_t to, struct sbuf *rows,
+		      struct kvmft_err *err)
+{
+	struct blame *b = NULL;
+	int ret = blaming_spikes(p, from, to, SPIKES, &b, err);
+
+	for (size_t i = 0; !ret && b && i < blame_spikes(b); i++)
+		sbuf_add_mem(rows, (const char *)blame_spike(b, i), sizeof(struct blame_spike));
+	blame_free(b);
+	return ret;
+}
+
+/* Of a process that read untrusted captures: what is used as an index, and texts. */
+static bool is_sane(struct blame_spike *s)
+{
+	bool sane = s->what < BLAME_WHATS && s->cause < BLAME_CAUSES &&
+		    s->nparts <= ARRAY_SIZE(s->part);
+
+	s->of[sizeof(s->of) - 1] = '\0';
+	for (size_t i = 0; sane && i < s->nparts; i++) {
+		s->part[i].name[sizeof(s->part[i].name) - 1] = '\0';
+		sane = s->part[i].cause < BLAME_CAUSES;
+	}
+	return sane;
+}
+
+int merge_spikes_put(struct many *m, struct out *o, struct kvmft_err *err)
+{
+	_cleanup_(many_result_free) struct many_result r = { 0 };
+	int ret = many_result(m, 0, &r);
+	struct blame_spike *s = (struct blame_spike *)r.rows.s;
+	size_t n = r.rows.len / sizeof(*s);
+
+	if (ret)
+		return err_set(err, -ret, "the process that looks for spikes has ended");
+	if (r.code < 0)
+		return err_set(err, -r.code, "%s", r.why);
+	for (size_t i = 0; i < n; i++)
+		if (!is_sane(&s[i]))
+			return err_set(err, EINVAL, "the process that looks for spikes found none");
+	return out_perfetto_spikes(o, s, n);
+}
