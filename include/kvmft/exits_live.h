@@ -17,6 +17,9 @@ struct exits_config {
 	int engine; /* enum exits_engine_choice, -1 = not given */
 };
 
+/* Can path be replaced by a table? 0 or -errno with err set. */
+int exits_file_check(const char *path, struct kvmft_err *err) __must_check;
+
 /* Until a signal, the duration or the count ends it. An exit code, or -errno with err set. */
 int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err *err) __must_check;
 

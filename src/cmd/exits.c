@@ -6,6 +6,10 @@
 #include "kvmft/exits_out.h"
 #include "cmds.h"
 
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
 /* --engine; as enum exits_engine_choice */
 static const char *const engines[] = { "auto", "kernel", "user", NULL };
 
@@ -54,15 +58,73 @@ static const struct opt exits_options[] = {
 	OPT_END,
 };
 
+static int check_target(const struct exits_config *c, struct kvmft_err *err)
+{
+	const struct {
+		const char *name;
+		bool given;
+		bool whole; /* names a process or VM, within which -v and -a choose */
+	} opt[] = {
+		{ "-p", c->pid.set, true },	{ "--vm", c->vm != NULL, true },
+		{ "-t", c->tid.set, false },	{ "-T", c->tids != NULL, false },
+		{ "-v", c->vcpu.set, false },	{ "-a", c->alltids, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(opt); i++)
+		for (size_t k = i + 1; k < ARRAY_SIZE(opt); k++) {
+			bool within = opt[i].whole && k >= 4;
+
+			if (opt[i].given && opt[k].given && !within)
+				return err_usage(err, "options %s and %s exclude each other",
+						 opt[i].name, opt[k].name);
+		}
+	if ((c->vcpu.set || c->alltids) && !c->pid.set && !c->vm)
+		return err_usage(err, "option %s needs -p PID or --vm SEL",
+				 c->vcpu.set ? "-v" : "-a");
+	if (c->pid.set && (!c->pid.v || c->pid.v > INT32_MAX))
+		return err_usage(err, "option -p: %" PRIu64 " is not a process id", c->pid.v);
+	if (c->tid.set && (!c->tid.v || c->tid.v > INT32_MAX))
+		return err_usage(err, "option -t: %" PRIu64 " is not a thread id", c->tid.v);
+	if (c->tids && c->tids[strspn(c->tids, "0123456789, ")])
+		return err_usage(err, "option -T: '%s' is not a list of thread ids", c->tids);
+	return 0;
+}
+
+static int check_options(const struct exits_config *c, struct kvmft_err *err)
+{
+	if (c->interval.set && !c->interval.v)
+		return err_usage(err, "option --interval: must be longer than 0");
+	if (c->count.set && (!c->count.v || !(c->interval.set || c->top)))
+		return err_usage(err, c->count.v ? "option --count needs --interval S" :
+						 "option --count: must be at least 1");
+	if (c->map_size.set && (c->map_size.v < 128 || c->map_size.v > 131072))
+		return err_usage(err,
+				 "option --map-size: %" PRIu64 " is not within 128 to 131072",
+				 c->map_size.v);
+	if (c->top && c->format > EXITS_TEXT)
+		return err_usage(err, "options --top and --format %s exclude each other",
+				 exits_format_names[c->format]);
+	if (c->top && c->file)
+		return err_usage(err, "options --top and -o exclude each other");
+	if (c->per_vm && c->format != EXITS_OPENMETRICS && c->format != EXITS_PROMETHEUS)
+		return err_usage(err, "option --per-vm: only for --format openmetrics and "
+					 "prometheus");
+	if (c->file && exits_file_check(c->file, err))
+		return -EINVAL;
+	return check_target(c, err);
+}
+
 static int exits_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct exits_config *c = opts;
+	int ret;
 
 	c->duration.set = argc > 0;
 	c->time |= c->latency;
 	if (argc && (parse_duration(argv[0], &c->duration.v) || !c->duration.v))
 		return err_usage(err, "'%s' is not a duration such as 10, 250ms or 5m", argv[0]);
-	return exits_live_run(c, cli_note, err);
+	ret = check_options(c, err);
+	return ret ? ret : exits_live_run(c, cli_note, err);
 }
 
 const struct cmd cmd_exits = {

@@ -223,6 +223,23 @@ static int check_alone(const struct trace_opts *o, struct kvmft_err *err)
 	return 0;
 }
 
+static int check_config(const struct trace_config *c, struct kvmft_err *err)
+{
+	if (!c->events.n)
+		return err_usage(err, "what to trace? give -e EVENT, for instance -e kvm:kvm_exit on a "
+				 "host, -e sched:sched_switch in a guest (-e 'kvm:*' for all of kvm)");
+	if (c->count.set && !c->count.v)
+		return err_usage(err, "option --count: must be at least 1");
+	if (c->tsc + !!c->clock + !!c->kvmclock > 1)
+		return err_usage(err, "--tsc, --clock and --kvmclock exclude each other");
+	if ((c->guest_capture || c->pvclock) && !c->kvmclock)
+		return err_usage(err, "option --%s: it goes with --kvmclock SEL",
+				 c->pvclock ? "pvclock" : "guest-capture");
+	if (c->guest_capture && c->pvclock)
+		return err_usage(err, "--guest-capture and --pvclock exclude each other");
+	return 0;
+}
+
 static int trace_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg,
 		     struct kvmft_err *err)
 {
@@ -232,6 +249,7 @@ static int trace_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 	if (o->sides.guests.n)
 		return trace_guests(o, err);
 	ret = check_alone(o, err);
+	ret = ret ? ret : check_config(&o->c, err);
 	if (ret)
 		return ret;
 	o->c.color = page_color(&o->page);

@@ -63,7 +63,7 @@ enum exits_end { EXITS_GOING, EXITS_SIGNAL, EXITS_DURATION, EXITS_COUNT, EXITS_R
 		 EXITS_TARGET_GONE, EXITS_QUIT };
 
 struct exits_run {
-	const struct exits_config *o;
+	const struct exits_config *c;
 	note_fn *note;
 	struct kvmft_err *err;
 	struct ktracefs *t;
@@ -105,8 +105,6 @@ struct exits_run {
 
 /* ---- exits_target.c ---- */
 
-/* What can be checked without looking at the machine. */
-int exits_target_options(struct exits_run *x);
 /* Finds the target, and x->vms if there is one. After x->exit is known. */
 int exits_target_find(struct exits_run *x);
 /* For views: is this one of the target's threads? ctx is the exits_run. */
@@ -135,8 +133,6 @@ int exits_who_tick(struct exits_run *x);
 
 /* One table: of this interval, or of OpenMetrics' counters. 0 or -errno with x->err set. */
 int exits_show(struct exits_run *x);
-/* Can path be replaced by a table? 0 or -errno with err set. */
-int exits_file_check(const char *path, struct kvmft_err *err);
 void exits_page_fill(const struct exits_run *x, const struct exits_view *v, struct exits_page *p);
 
 /* ---- exits_top.c ---- */

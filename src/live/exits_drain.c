@@ -43,7 +43,7 @@ static int drain_instance(struct exits_run *x)
 	struct kinst_config c = KINST_CONFIG_DEFAULT;
 	int ret;
 
-	c.clock = x->o->time ? x->clock : NULL;
+	c.clock = x->c->time ? x->clock : NULL;
 	c.subbuf_kb = SUBBUF_KB;
 	c.buffer_kb = session_buffer_kb(x->drain->cpus.n);
 	c.record_cmd = false;
@@ -88,7 +88,7 @@ static int drain_reader(struct exits_run *x)
 		.size = kinst_subbuf_size(x->k), .header = 8 + sizeof(long),
 		.long_size = sizeof(long), .big_endian = big,
 	};
-	if (x->o->time)
+	if (x->c->time)
 		return session_live_open(x->k, &d->cpus, d->raw, &d->live, x->err);
 	d->buf = malloc(d->geom.size);
 	return d->buf ? 0 : err_set(x->err, ENOMEM, "out of memory");

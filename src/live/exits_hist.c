@@ -64,8 +64,8 @@ static uint64_t map_size(const struct exits_run *x)
 {
 	uint64_t want = exits_who_count() * REASONS_GUESS, size = MAP_MIN;
 
-	if (x->o->map_size.set) {
-		want = x->o->map_size.v;
+	if (x->c->map_size.set) {
+		want = x->c->map_size.v;
 		size = 128;
 	}
 	while (size < want && size < MAP_MAX)
@@ -186,10 +186,10 @@ static int start_together(struct exits_run *x)
 	struct khist h;
 	int ret = 0;
 
-	if (x->o->time)
+	if (x->c->time)
 		ret = read_times(x, false, &h);
 	exits_baseline(&x->table);
-	if (ret || !x->o->latency)
+	if (ret || !x->c->latency)
 		return ret;
 	ret = start_wakes(x);
 	return ret ? ret : start_halts(x);
@@ -207,7 +207,7 @@ static int hist_start(struct exits_run *x)
 	 * The size has to be set before the first trigger: as long as no ring was given a size,
 	 * older kernels (seen with 6.1) enlarge the main trace's ring at that moment.
 	 */
-	struct kinst_config c = { .clock = x->o->time ? x->clock : NULL, .buffer_kb = RING_KB,
+	struct kinst_config c = { .clock = x->c->time ? x->clock : NULL, .buffer_kb = RING_KB,
 				  .buffer_percent = -1 };
 	struct exits_hist *h;
 	char text[96];
@@ -220,7 +220,7 @@ static int hist_start(struct exits_run *x)
 	if (!h)
 		return err_set(x->err, ENOMEM, "out of memory");
 	h->size = h->cells = map_size(x);
-	h->spreads = x->o->latency;
+	h->spreads = x->c->latency;
 	if (h->spreads)
 		h->cells = MIN(h->size * BUCKETS_GUESS, (uint64_t)MAP_MAX);
 	c.pid = x->target.pids;
@@ -231,9 +231,9 @@ static int hist_start(struct exits_run *x)
 	 * Stamps are right only while the ring is on: otherwise a stamp of 0 would be kept, and the
 	 * exit would seem to have lasted since boot. The events are not enabled, so it stays empty.
 	 */
-	if (!ret && x->o->time)
+	if (!ret && x->c->time)
 		ret = kinst_tracing(x->k, true, x->err);
-	if (!ret && x->o->time)
+	if (!ret && x->c->time)
 		ret = start_times(x);
 	count_trigger(h, "", text, sizeof(text));
 	ret = ret ? ret : trigger(x, "kvm", "kvm_exit", text);
@@ -389,7 +389,7 @@ static int control(struct exits_run *x, bool sums, const char *what)
 
 static int read_sums(struct exits_run *x, struct khist *h)
 {
-	int ret = x->o->latency ? read_map(x, "synthetic", x->hist->synth, SPREAD_MAP,
+	int ret = x->c->latency ? read_map(x, "synthetic", x->hist->synth, SPREAD_MAP,
 					   take_exit_spread, h) :
 				  read_map(x, "synthetic", x->hist->synth, SUM_MAP, take_sum, h);
 
@@ -426,7 +426,7 @@ static int empty_maps(struct exits_run *x)
 	struct khist h;
 	int ret;
 
-	ret = x->o->time ? empty_map(x, true, &h) : 0;
+	ret = x->c->time ? empty_map(x, true, &h) : 0;
 	ret = ret ? ret : empty_map(x, false, &h);
 	if (ret)
 		return ret;
@@ -437,7 +437,7 @@ static int empty_maps(struct exits_run *x)
 			"counted",
 			str_ns(text, sizeof(text), util_now_ns() - begin));
 	x->lost_unknown = true;
-	if ((x->o->interval.set || x->o->top) && exits_prune(&x->table))
+	if ((x->c->interval.set || x->c->top) && exits_prune(&x->table))
 		return err_set(x->err, ENOMEM, "out of memory");
 	return 0;
 }
@@ -478,10 +478,10 @@ static int hist_read(struct exits_run *x, bool last)
 
 	x->hist->last = last;
 	/* Times first: an exit is counted before it is timed, so there are never more times. */
-	if (x->o->time)
+	if (x->c->time)
 		ret = read_times(x, last, &h);
 	ret = ret ? ret : read_counts(x, &h);
-	if (!ret && x->o->latency)
+	if (!ret && x->c->latency)
 		ret = read_others(x);
 	if (!ret && !last && h.entries > x->hist->size / 4 * 3 &&
 	    exits_ended(&x->table) > h.entries / 4)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * exits_live.c: counting exits live, from its options to its result.
+ * exits_live.c: counting exits live, from its configuration to its result.
  */
 #include "exits.h"
 
@@ -10,32 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static int check_options(struct exits_run *x)
-{
-	const struct exits_config *o = x->o;
-
-	if (o->interval.set && !o->interval.v)
-		return err_usage(x->err, "option --interval: must be longer than 0");
-	if (o->count.set && (!o->count.v || !(o->interval.set || o->top)))
-		return err_usage(x->err, o->count.v ? "option --count needs --interval S" :
-						      "option --count: must be at least 1");
-	if (o->map_size.set && (o->map_size.v < 128 || o->map_size.v > 131072))
-		return err_usage(x->err,
-				 "option --map-size: %" PRIu64 " is not within 128 to 131072",
-				 o->map_size.v);
-	if (o->top && o->format > EXITS_TEXT)
-		return err_usage(x->err, "options --top and --format %s exclude each other",
-				 exits_format_names[o->format]);
-	if (o->top && o->file)
-		return err_usage(x->err, "options --top and -o exclude each other");
-	if (o->per_vm && o->format != EXITS_OPENMETRICS && o->format != EXITS_PROMETHEUS)
-		return err_usage(x->err, "option --per-vm: only for --format openmetrics and "
-					 "prometheus");
-	if (o->file && exits_file_check(o->file, x->err))
-		return -EINVAL;
-	return exits_target_options(x);
-}
-
 /* ---- the machine ---- */
 
 /* Of wake-ups and halts, those that the kernel has. */
@@ -44,7 +18,7 @@ static int wake_events(struct exits_run *x)
 	static const enum event_role roles[] = { EV_WAKING, EV_VCPU_WAKEUP };
 	int ret = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(roles) && x->o->latency && !ret; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(roles) && x->c->latency && !ret; i++) {
 		const char *sys = i ? "kvm" : "sched";
 
 		if (kevent_exists(x->t, sys, event_name(roles[i])))
@@ -60,21 +34,21 @@ static int prepare_events(struct exits_run *x)
 
 	if (!ret && kevent_list_add(&x->events, "kvm", "kvm_exit", NULL))
 		ret = -ENOMEM;
-	if (!ret && x->o->time && kevent_list_add(&x->events, "kvm", "kvm_entry", NULL))
+	if (!ret && x->c->time && kevent_list_add(&x->events, "kvm", "kvm_entry", NULL))
 		ret = -ENOMEM;
 	ret = ret ? ret : wake_events(x);
 	ret = ret ? ret : session_formats(x->t, &x->events, &x->fmt, x->err);
 	if (ret)
 		return ret;
 	if (!event_find(x->fmt, EV_EXIT, 0, &x->exit) ||
-	    (!event_find(x->fmt, EV_ENTRY, 0, &x->entry) && x->o->time))
+	    (!event_find(x->fmt, EV_ENTRY, 0, &x->entry) && x->c->time))
 		return err_lack(x->err, EBADMSG,
 				"the format of kvm_exit or kvm_entry cannot be understood");
 	(void)event_find(x->fmt, EV_WAKING, 1, &x->waking);
 	(void)event_find(x->fmt, EV_VCPU_WAKEUP, 1, &x->wakeup);
 	exit_names_init(&x->names, x->exit.ev, NULL);
 	x->isa = session_isa(&x->names);
-	if (!x->o->time)
+	if (!x->c->time)
 		return 0;
 	/* Clocks in ns; measuring the rate of a TSC would take a tenth of a second. */
 	for (size_t i = 0; i < ARRAY_SIZE(clocks) && !x->clock; i++)
@@ -87,11 +61,11 @@ static int start_engine(struct exits_run *x)
 {
 	int ret;
 
-	x->engine = x->o->engine == EXITS_ENGINE_USER ? &exits_engine_drain : &exits_engine_hist;
+	x->engine = x->c->engine == EXITS_ENGINE_USER ? &exits_engine_drain : &exits_engine_hist;
 	ret = x->engine->start(x);
-	if (!ret || x->engine == &exits_engine_drain || x->o->engine == EXITS_ENGINE_KERNEL)
+	if (!ret || x->engine == &exits_engine_drain || x->c->engine == EXITS_ENGINE_KERNEL)
 		return ret;
-	if (x->o->verbose)
+	if (x->c->verbose)
 		x->note("the kernel cannot count: %s", x->err->text);
 	x->engine->stop(x);
 	*x->err = (struct kvmft_err){ .text = "" };
@@ -192,13 +166,13 @@ static void say_what(struct exits_run *x)
 {
 	char text[32];
 
-	if (x->o->verbose)
+	if (x->c->verbose)
 		x->note("%s", x->engine_text.s ? x->engine_text.s : x->engine->name);
 	if (!isatty(STDERR_FILENO) || x->screen.on)
 		return;
-	if (x->o->duration.set)
+	if (x->c->duration.set)
 		x->note("exit reasons of %s, for %s", x->target.title.s,
-			 str_ns(text, sizeof(text), x->o->duration.v));
+			 str_ns(text, sizeof(text), x->c->duration.v));
 	else
 		x->note("exit reasons of %s... Ctrl-C ends and shows them", x->target.title.s);
 }
@@ -206,15 +180,14 @@ static void say_what(struct exits_run *x)
 int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err *err)
 {
 	struct exits_run x = {
-		.o = c, .note = note, .err = err, .signal_fd = -1, .inotify_fd = -1
+		.c = c, .note = note, .err = err, .signal_fd = -1, .inotify_fd = -1
 	};
 	int ret;
 
-	x.table.timed = x.o->time;
-	x.table.spreads = x.o->latency;
-	ret = check_options(&x);
-	ret = ret ? ret : prepare(&x);
-	if (!ret && x.o->top)
+	x.table.timed = x.c->time;
+	x.table.spreads = x.c->latency;
+	ret = prepare(&x);
+	if (!ret && x.c->top)
 		ret = exits_top_begin(&x);
 	if (!ret) {
 		uint64_t begun = util_now_ns();

@@ -15,9 +15,9 @@
 
 static uint64_t interval_ns(const struct exits_run *x)
 {
-	if (x->o->interval.set)
-		return x->o->interval.v;
-	return x->o->top ? TOP_INTERVAL : 0;
+	if (x->c->interval.set)
+		return x->c->interval.v;
+	return x->c->top ? TOP_INTERVAL : 0;
 }
 
 static void take_signal(struct exits_run *x)
@@ -46,7 +46,7 @@ static int wait_until(struct exits_run *x, uint64_t when)
 		{ .fd = x->signal_fd, .events = POLLIN },
 		{ .fd = x->inotify_fd, .events = POLLIN },
 		{ .fd = x->screen.keys ? STDIN_FILENO : -1, .events = POLLIN },
-		{ .fd = x->o->file ? -1 : STDOUT_FILENO }, /* POLLERR: the reader is gone */
+		{ .fd = x->c->file ? -1 : STDOUT_FILENO }, /* POLLERR: the reader is gone */
 	};
 	uint64_t now = util_now_ns();
 	uint64_t ms = when > now ? (when - now + 999999) / 1000000 : 0;
@@ -77,7 +77,7 @@ static int table(struct exits_run *x, bool last)
 	x->tables++;
 	exits_interval(&x->table);
 	x->interval_ns = util_now_ns();
-	if (x->o->count.set && x->tables >= x->o->count.v && !x->end)
+	if (x->c->count.set && x->tables >= x->c->count.v && !x->end)
 		x->end = EXITS_COUNT;
 	return 0;
 }
@@ -123,7 +123,7 @@ int exits_loop(struct exits_run *x)
 {
 	uint64_t step = interval_ns(x), now = x->begin_ns;
 	struct due d = {
-		.end = x->o->duration.set ? now + x->o->duration.v : 0,
+		.end = x->c->duration.set ? now + x->c->duration.v : 0,
 		.table = step ? now + step : 0,
 		.tick = x->engine->tick ? now : 0,
 		.alive = now,

@@ -56,7 +56,7 @@ void exits_page_fill(const struct exits_run *x, const struct exits_view *v, stru
 		.lost = x->lost,
 		.engine = x->engine->name,
 		.target = x->target.title.s,
-		.first = !x->tables || x->o->file,
+		.first = !x->tables || x->c->file,
 	};
 }
 
@@ -68,7 +68,7 @@ static bool show_present(const void *ctx, const struct exits *e, const struct ex
 
 static int show_page(struct exits_run *x, int fd)
 {
-	enum exits_format format = x->o->format < 0 ? EXITS_TEXT : (enum exits_format)x->o->format;
+	enum exits_format format = x->c->format < 0 ? EXITS_TEXT : (enum exits_format)x->c->format;
 	bool counters = format == EXITS_OPENMETRICS || format == EXITS_PROMETHEUS;
 	struct show_to to = { .x = x, .fd = fd };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -76,7 +76,7 @@ static int show_page(struct exits_run *x, int fd)
 	struct exits_page p;
 	int ret;
 
-	ret = exits_view_make(&x->table, x->o->per_vm ? EXITS_BY_VM : x->target.group, counters,
+	ret = exits_view_make(&x->table, x->c->per_vm ? EXITS_BY_VM : x->target.group, counters,
 			      counters ? show_present : exits_wanted, x, &v);
 	if (ret)
 		return ret;
@@ -129,23 +129,23 @@ static int show_file(struct exits_run *x)
 	const char *base;
 	int ret;
 
-	ret = exits_file_check(x->o->file, x->err);
+	ret = exits_file_check(x->c->file, x->err);
 	if (ret)
 		return ret;
-	ret = dir = file_parent_open(x->o->file, &base);
+	ret = dir = file_parent_open(x->c->file, &base);
 	if (ret >= 0)
 		ret = newfile_open(&f, dir, 0644);
 	ret = ret ? ret : show_page(x, f.fd);
 	ret = ret ? ret : newfile_commit(&f, base, NEWFILE_REPLACE);
 	newfile_close(&f);
-	return err_why(x->err, ret, "cannot write %s", x->o->file);
+	return err_why(x->err, ret, "cannot write %s", x->c->file);
 }
 
 int exits_show(struct exits_run *x)
 {
 	int ret;
 
-	if (x->o->file)
+	if (x->c->file)
 		return show_file(x);
 	ret = show_page(x, -1);
 	if (ret && x->end == EXITS_READER_GONE)

@@ -7,43 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static int exclusive(struct exits_run *x, const char *a, const char *b)
-{
-	return err_usage(x->err, "options %s and %s exclude each other", a, b);
-}
-
-int exits_target_options(struct exits_run *x)
-{
-	const struct exits_config *o = x->o;
-	const struct {
-		const char *name;
-		bool given;
-		bool whole; /* names a process or VM, within which -v and -a choose */
-	} opt[] = {
-		{ "-p", o->pid.set, true },	{ "--vm", o->vm != NULL, true },
-		{ "-t", o->tid.set, false },	{ "-T", o->tids != NULL, false },
-		{ "-v", o->vcpu.set, false },	{ "-a", o->alltids, false },
-	};
-
-	for (size_t i = 0; i < ARRAY_SIZE(opt); i++)
-		for (size_t k = i + 1; k < ARRAY_SIZE(opt); k++) {
-			bool within = opt[i].whole && (k >= 4);
-
-			if (opt[i].given && opt[k].given && !within)
-				return exclusive(x, opt[i].name, opt[k].name);
-		}
-	if ((o->vcpu.set || o->alltids) && !o->pid.set && !o->vm)
-		return err_usage(x->err, "option %s needs -p PID or --vm SEL",
-				 o->vcpu.set ? "-v" : "-a");
-	if (o->pid.set && (!o->pid.v || o->pid.v > INT32_MAX))
-		return err_usage(x->err, "option -p: %" PRIu64 " is not a process id", o->pid.v);
-	if (o->tid.set && (!o->tid.v || o->tid.v > INT32_MAX))
-		return err_usage(x->err, "option -t: %" PRIu64 " is not a thread id", o->tid.v);
-	if (o->tids && o->tids[strspn(o->tids, "0123456789, ")])
-		return err_usage(x->err, "option -T: '%s' is not a list of thread ids", o->tids);
-	return 0;
-}
-
 /* ---- looking at the machine ---- */
 
 static int tid_add(struct exits_run *x, uint32_t tid)
@@ -107,13 +70,13 @@ static int not_a_vm(struct exits_run *x, const struct vm_task *task, const char 
 static int find_vm(struct exits_run *x, const struct vm **vm, bool *alone)
 {
 	struct exits_target *g = &x->target;
-	uint32_t pid = (uint32_t)x->o->pid.v;
+	uint32_t pid = (uint32_t)x->c->pid.v;
 	struct vm_task task;
 	size_t n = 0;
 	int ret;
 
-	if (x->o->vm) {
-		ret = vm_list_find(x->vms, x->o->vm, vm, x->err);
+	if (x->c->vm) {
+		ret = vm_list_find(x->vms, x->c->vm, vm, x->err);
 		if (ret)
 			return ret;
 		pid = (*vm)->pid;
@@ -127,7 +90,7 @@ static int find_vm(struct exits_run *x, const struct vm **vm, bool *alone)
 			       ", or -p %" PRIu32,
 			       pid, task.tgid, pid, task.tgid);
 	g->pid = pid;
-	if (x->o->vm) {
+	if (x->c->vm) {
 		(void)first_vm_of(x->vms, pid, &n);
 		if (n > 1)
 			g->sel = strdup((*vm)->sel);
@@ -146,18 +109,18 @@ static int find_vcpu(struct exits_run *x, const struct vm *vm, bool alone)
 	const struct vm_vcpu *v = NULL;
 	_cleanup_(sbuf_free) struct sbuf have = { 0 };
 
-	if (!alone && !x->o->vm)
+	if (!alone && !x->c->vm)
 		return err_set(x->err, EEXIST,
 			       "PID %" PRIu32 " runs more than one VM, each may have a "
 			       "vCPU %" PRIu64 ": choose one with --vm PID-FD (see kvmft list)",
-			       g->pid, x->o->vcpu.v);
+			       g->pid, x->c->vcpu.v);
 	for (size_t i = 0; i < vm->n_vcpus; i++)
-		if (vm->vcpu[i].id == x->o->vcpu.v)
+		if (vm->vcpu[i].id == x->c->vcpu.v)
 			v = &vm->vcpu[i];
 	if (!v) {
 		add_ranges(&have, vm);
 		return err_set(x->err, ENOENT, "PID %" PRIu32 " has no vCPU %" PRIu64 "; it has %s",
-			       g->pid, x->o->vcpu.v,
+			       g->pid, x->c->vcpu.v,
 			       have.len ? have.s : vm->note ? vm->note : "none yet");
 	}
 	/* Preferably by the event itself, which holds whatever thread runs the vCPU. */
@@ -212,7 +175,7 @@ static int check_vcpu_thread(struct exits_run *x, uint32_t tid)
 
 static int find_tids(struct exits_run *x)
 {
-	_cleanup_free_ char *text = strdup(x->o->tids);
+	_cleanup_free_ char *text = strdup(x->c->tids);
 	char *save, *word;
 	int ret = 0;
 
@@ -227,14 +190,14 @@ static int find_tids(struct exits_run *x)
 		ret = ret ? ret : tid_add(x, (uint32_t)tid);
 	}
 	if (!ret && !x->target.ntid)
-		return err_usage(x->err, "option -T: no thread id in '%s'", x->o->tids);
+		return err_usage(x->err, "option -T: no thread id in '%s'", x->c->tids);
 	return ret;
 }
 
 static int find_process(struct exits_run *x)
 {
 	struct exits_target *g = &x->target;
-	const struct exits_config *o = x->o;
+	const struct exits_config *c = x->c;
 	const struct vm *vm = NULL;
 	bool alone = false;
 	int ret;
@@ -242,17 +205,17 @@ static int find_process(struct exits_run *x)
 	ret = find_vm(x, &vm, &alone);
 	if (ret)
 		return ret;
-	g->group = o->alltids ? EXITS_BY_THREAD : EXITS_BY_REASON;
-	if (o->vm)
+	g->group = c->alltids ? EXITS_BY_THREAD : EXITS_BY_REASON;
+	if (c->vm)
 		sbuf_addf(&g->title, "VM %s%s%s%s", vm->sel, vm->name ? " (" : "",
 			  vm->name ? vm->name : "", vm->name ? ")" : "");
 	else
 		sbuf_addf(&g->title, "PID %" PRIu32, g->pid);
-	if (o->alltids)
+	if (c->alltids)
 		sbuf_add(&g->title, " and all its threads");
-	if (!o->vcpu.set)
+	if (!c->vcpu.set)
 		return 0;
-	sbuf_addf(&g->title, " VCPU %" PRIu64, o->vcpu.v);
+	sbuf_addf(&g->title, " VCPU %" PRIu64, c->vcpu.v);
 	return find_vcpu(x, vm, alone);
 }
 
@@ -281,15 +244,15 @@ static int find_in_list(struct exits_run *x)
 	struct exits_target *g = &x->target;
 	int ret;
 
-	if (x->o->tid.set) {
+	if (x->c->tid.set) {
 		g->threads = true;
 		g->group = EXITS_BY_REASON;
-		sbuf_addf(&g->title, "TID %" PRIu64, x->o->tid.v);
-		ret = check_vcpu_thread(x, (uint32_t)x->o->tid.v);
-		ret = ret ? ret : tid_add(x, (uint32_t)x->o->tid.v);
-	} else if (x->o->tids) {
+		sbuf_addf(&g->title, "TID %" PRIu64, x->c->tid.v);
+		ret = check_vcpu_thread(x, (uint32_t)x->c->tid.v);
+		ret = ret ? ret : tid_add(x, (uint32_t)x->c->tid.v);
+	} else if (x->c->tids) {
 		g->threads = true;
-		sbuf_addf(&g->title, "TIDS %s", x->o->tids);
+		sbuf_addf(&g->title, "TIDS %s", x->c->tids);
 		ret = find_tids(x);
 	} else {
 		ret = find_process(x);
@@ -302,7 +265,7 @@ int exits_target_find(struct exits_run *x)
 {
 	int ret;
 
-	if (!x->o->tid.set && !x->o->tids && !x->o->pid.set && !x->o->vm) {
+	if (!x->c->tid.set && !x->c->tids && !x->c->pid.set && !x->c->vm) {
 		/* Looking at VMs can wait until counting has begun. */
 		sbuf_add(&x->target.title, "all threads");
 		return x->target.title.error;
@@ -335,7 +298,7 @@ bool exits_wanted(const void *ctx, const struct exits *e, const struct exits_thr
 	if (g->pid && t->pid && t->pid != g->pid)
 		return false;
 	/* Not all events name the vCPU that the filter of the others lets through. */
-	if (x->o->vcpu.set && (t->vcpu != EXITS_NONE ? t->vcpu != x->o->vcpu.v : !t->exits))
+	if (x->c->vcpu.set && (t->vcpu != EXITS_NONE ? t->vcpu != x->c->vcpu.v : !t->exits))
 		return false;
 	return !g->sel || (t->vm != EXITS_NONE && !strcmp(e->vm[t->vm].sel, g->sel));
 }

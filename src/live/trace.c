@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * trace.c: printing events live, from its options to its result.
+ * trace.c: printing events live, from its configuration to its result.
  */
 #include "trace.h"
 
@@ -12,13 +12,6 @@ static int trace_prepare(struct trace *t)
 {
 	int ret;
 
-	if (!t->o->events.n)
-		return err_usage(
-			t->err,
-			"what to trace? give -e EVENT, for instance -e kvm:kvm_exit on a "
-			"host, -e sched:sched_switch in a guest (-e 'kvm:*' for all of kvm)");
-	if (t->o->count.set && !t->o->count.v)
-		return err_usage(t->err, "option --count: must be at least 1");
 	ret = ktracefs_open(NULL, KTRACEFS_MOUNT, &t->t, t->err);
 	if (ret)
 		return ret;
@@ -115,7 +108,7 @@ static void trace_undo(struct trace *t)
 
 int trace_run(const struct trace_config *c, note_fn *note, struct kvmft_err *err)
 {
-	struct trace t = { .o = c, .note = note, .err = err, .signal_fd = -1 };
+	struct trace t = { .c = c, .note = note, .err = err, .signal_fd = -1 };
 	int ret = trace_prepare(&t);
 
 	ret = ret ? ret : trace_start(&t);

@@ -67,7 +67,7 @@ struct trace_vm {
 enum trace_end { TRACE_GOING, TRACE_SIGNAL, TRACE_DURATION, TRACE_COUNT, TRACE_READER_GONE };
 
 struct trace {
-	const struct trace_config *o;
+	const struct trace_config *c;
 	note_fn *note;
 	struct kvmft_err *err;
 	struct ktracefs *t;

@@ -37,29 +37,22 @@ static int choose_since_start(struct trace *t)
 
 int trace_clock_choose(struct trace *t)
 {
-	const struct trace_config *o = t->o;
+	const struct trace_config *c = t->c;
 	bool wall;
 	int ret;
 
-	if (o->tsc + !!o->clock + !!o->kvmclock > 1)
-		return err_usage(t->err, "--tsc, --clock and --kvmclock exclude each other");
-	if ((o->guest_capture || o->pvclock) && !o->kvmclock)
-		return err_usage(t->err, "option --%s: it goes with --kvmclock SEL",
-				 o->pvclock ? "pvclock" : "guest-capture");
-	if (o->guest_capture && o->pvclock)
-		return err_usage(t->err, "--guest-capture and --pvclock exclude each other");
-	wall = o->clock && !strcmp(o->clock, "realtime");
-	t->clock = o->tsc || o->kvmclock ? TSC_CLOCK : kclock_default();
-	if (o->clock && !wall)
-		t->clock = o->clock;
+	wall = c->clock && !strcmp(c->clock, "realtime");
+	t->clock = c->tsc || c->kvmclock ? TSC_CLOCK : kclock_default();
+	if (c->clock && !wall)
+		t->clock = c->clock;
 	ret = ktracefs_clock_check(t->t, t->clock, t->err);
 	if (ret)
 		return ret;
 	if (wall)
 		t->time = TRACE_REALTIME;
-	else if (o->kvmclock)
+	else if (c->kvmclock)
 		t->time = TRACE_KVMCLOCK;
-	else if (!o->tsc && !o->clock)
+	else if (!c->tsc && !c->clock)
 		t->time = TRACE_SINCE_START;
 	else
 		t->time = clock_trace_is_ns(t->clock) ? TRACE_NS : TRACE_UNITS;
@@ -101,6 +94,6 @@ bool trace_clock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *v)
 	if (t->time == TRACE_SINCE_START)
 		*v = tsc_cycles_to_ns(ts > t->start ? ts - t->start : 0, t->khz);
 	/* Wraps on purpose: offsets are two's complement. */
-	*v += t->o->clock_offset.set ? t->o->clock_offset.v : 0;
+	*v += t->c->clock_offset.set ? t->c->clock_offset.v : 0;
 	return true;
 }

@@ -50,7 +50,7 @@ int trace_kvmclock_prepare(struct trace *t)
 	const struct vm *found;
 	int ret;
 
-	ret = vm_list_find(t->vms, t->o->kvmclock, &found, t->err);
+	ret = vm_list_find(t->vms, t->c->kvmclock, &found, t->err);
 	ret = ret ? ret : kevent_kvm_check(t->t, t->err);
 	if (ret)
 		return ret;

@@ -138,7 +138,7 @@ static void line_who(struct trace *t, const char *task, uint32_t cpu)
 static void line_end(struct trace *t, size_t from, size_t what)
 {
 	sbuf_addc(&t->line, '\n');
-	if (t->o->color)
+	if (t->c->color)
 		out_paint(&t->line, from, 0, what - from, 0);
 }
 

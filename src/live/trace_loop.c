@@ -15,7 +15,7 @@ uint64_t trace_elapsed_ms(struct trace *t)
 {
 	uint64_t ns = util_now_ns() - t->begin_ns;
 
-	if (!t->end && t->o->duration.set && ns >= t->o->duration.v)
+	if (!t->end && t->c->duration.set && ns >= t->c->duration.v)
 		t->end = TRACE_DURATION;
 	return ns / 1000000;
 }
@@ -40,8 +40,8 @@ static int loop_flush(struct trace *t)
 	enum session_write how;
 	int ret;
 
-	t->cut.width = t->o->width;
-	if (t->o->width) {
+	t->cut.width = t->c->width;
+	if (t->c->width) {
 		line = &t->shown;
 		screen_cut(&t->cut, t->line.s, t->line.len, &t->shown);
 	}
@@ -67,7 +67,7 @@ static int loop_print(struct trace *t)
 	       live_next(t->live, &item)) {
 		if (trace_line(t, &item) && item.kind == R_EVENT)
 			t->printed++;
-		if (t->o->count.set && t->printed >= t->o->count.v)
+		if (t->c->count.set && t->printed >= t->c->count.v)
 			t->end = TRACE_COUNT;
 		if (t->line.len >= FLUSH_AT)
 			ret = loop_flush(t);
@@ -105,8 +105,8 @@ static uint64_t until_next(struct trace *t, uint64_t next_ms)
 {
 	uint64_t now = trace_elapsed_ms(t), wait = next_ms > now ? next_ms - now : 0, left;
 
-	if (t->o->duration.set && !t->end) {
-		left = (t->o->duration.v + 999999) / 1000000;
+	if (t->c->duration.set && !t->end) {
+		left = (t->c->duration.v + 999999) / 1000000;
 		left = left > now ? left - now : 0;
 		wait = MIN(wait, left);
 	}

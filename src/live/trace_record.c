@@ -37,7 +37,7 @@ static int record_add(struct trace *t, const struct pvclock *pv, uint32_t vcpu, 
 static int record_by_hand(struct trace *t)
 {
 	struct pvclock pv;
-	int ret = params_pvclock(t->o->pvclock, &pv, t->err);
+	int ret = params_pvclock(t->c->pvclock, &pv, t->err);
 
 	if (ret)
 		return ret;
@@ -79,7 +79,7 @@ static int records_of(struct trace *t, const struct capture *cap)
 static int record_from_capture(struct trace *t)
 {
 	struct capture *cap = NULL;
-	int ret = capture_open_dir(t->o->guest_capture, &cap, t->err);
+	int ret = capture_open_dir(t->c->guest_capture, &cap, t->err);
 
 	if (ret)
 		return ret;
@@ -204,9 +204,9 @@ static int record_from_kvm(struct trace *t)
 
 int trace_record_get(struct trace *t)
 {
-	if (t->o->pvclock)
+	if (t->c->pvclock)
 		return record_by_hand(t);
-	if (t->o->guest_capture)
+	if (t->c->guest_capture)
 		return record_from_capture(t);
 	return record_from_kvm(t);
 }

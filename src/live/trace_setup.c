@@ -11,7 +11,7 @@
 
 int trace_setup_vms(struct trace *t)
 {
-	if (!t->o->vms.n && !t->o->kvmclock)
+	if (!t->c->vms.n && !t->c->kvmclock)
 		return 0;
 	/* For the TSC offsets; a machine without debugfs is reported by the VM list. */
 	if (vm_debugfs_mount(NULL, NULL))
@@ -23,8 +23,8 @@ int trace_setup_events(struct trace *t)
 {
 	int ret = 0;
 
-	for (size_t i = 0; i < t->o->events.n && !ret; i++)
-		ret = kevent_expand(t->t, t->o->events.v[i], &t->events, t->err);
+	for (size_t i = 0; i < t->c->events.n && !ret; i++)
+		ret = kevent_expand(t->t, t->c->events.v[i], &t->events, t->err);
 	return ret;
 }
 
@@ -50,19 +50,19 @@ int trace_setup_tids(struct trace *t)
 {
 	int ret = 0;
 
-	for (size_t i = 0; i < t->o->vms.n && !ret; i++) {
+	for (size_t i = 0; i < t->c->vms.n && !ret; i++) {
 		const struct vm *vm;
 
-		ret = vm_list_find(t->vms, t->o->vms.v[i], &vm, t->err);
-		ret = ret ? ret : tids_add(t, vm->pid, t->o->vms.v[i]);
+		ret = vm_list_find(t->vms, t->c->vms.v[i], &vm, t->err);
+		ret = ret ? ret : tids_add(t, vm->pid, t->c->vms.v[i]);
 	}
-	for (size_t i = 0; i < t->o->pids.n && !ret; i++) {
+	for (size_t i = 0; i < t->c->pids.n && !ret; i++) {
 		uint64_t pid;
 
-		if (parse_u64(t->o->pids.v[i], &pid) || !pid || pid > INT32_MAX)
+		if (parse_u64(t->c->pids.v[i], &pid) || !pid || pid > INT32_MAX)
 			return err_usage(t->err, "option --pid: '%s' is not a process id",
-					 t->o->pids.v[i]);
-		ret = tids_add(t, (uint32_t)pid, t->o->pids.v[i]);
+					 t->c->pids.v[i]);
+		ret = tids_add(t, (uint32_t)pid, t->c->pids.v[i]);
 	}
 	return ret;
 }
@@ -80,8 +80,8 @@ int trace_setup_instance(struct trace *t)
 	/* Overwrite mode: only then does the ring itself show where events are missing. */
 	c.overwrite = true;
 	c.buffer_kb = session_buffer_kb(t->cpus.n);
-	if (t->o->buffer.set)
-		c.buffer_kb = MAX(t->o->buffer.v / 1024, (uint64_t)1);
+	if (t->c->buffer.set)
+		c.buffer_kb = MAX(t->c->buffer.v / 1024, (uint64_t)1);
 	c.pid = t->tids;
 	c.npid = t->ntids;
 	c.event_fork = t->ntids != 0;

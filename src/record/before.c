@@ -16,18 +16,18 @@
 
 int record_before_check(struct record *r)
 {
-	const struct record_config *o = r->o;
+	const struct record_config *c = r->c;
 
-	if (!o->before.set)
+	if (!c->before.set)
 		return 0;
-	if (!o->flight)
+	if (!c->flight)
 		return err_usage(r->err, "option --before needs --flight-recorder");
-	if (!o->before.v || o->before.v > MOST_NS)
+	if (!c->before.v || c->before.v > MOST_NS)
 		return err_usage(r->err, "option --before: from 1ns to 24h");
 	if (!record_ticks(r, 1000000000))
 		return err_lack(r->err, ENODATA,
 				"--before needs a trace clock whose rate is known, not %s",
-				o->clock);
+				c->clock);
 	r->before.held = UINT64_MAX;
 	r->before.asked = true;
 	return 0;
@@ -56,7 +56,7 @@ static uint64_t held_by(struct record *r, size_t i, bool *turns)
 static uint64_t needed_kb(const struct record *r, uint64_t held)
 {
 	unsigned __int128 kb = (unsigned __int128)kinst_buffer_kb(r->k) *
-			       (r->o->before.v + MARGIN_NS) / MAX(held, (uint64_t)1) * 5 / 4;
+			       (r->c->before.v + MARGIN_NS) / MAX(held, (uint64_t)1) * 5 / 4;
 
 	return kb > UINT32_MAX ? UINT32_MAX : (uint64_t)kb + 1;
 }
@@ -67,12 +67,12 @@ static bool grow(struct record *r, uint64_t kb)
 	struct kvmft_err none = { .text = "" };
 	uint64_t was = kinst_buffer_kb(r->k);
 
-	if (r->o->buffer.set)
+	if (r->c->buffer.set)
 		return false;
 	kb = MIN(kb, r->before.most_kb);
 	if (kb <= was + was / 4 || kinst_buffer_set(r->k, kb, &none))
 		return false;
-	if (!r->o->quiet)
+	if (!r->c->quiet)
 		r->note("the ring grows from %llu to %llu KiB on each CPU, for --before",
 			(unsigned long long)was, (unsigned long long)kinst_buffer_kb(r->k));
 	return true;
@@ -82,15 +82,15 @@ static void tell_short(struct record *r, uint64_t held)
 {
 	char would[48] = "memory allows no more"; /* of several sides none has --force */
 
-	if (r->o->buffer.set || !r->o->control.on)
+	if (r->c->buffer.set || !r->c->control.on)
 		snprintf(would, sizeof(would), "-b %lluM%s would do",
 			 (unsigned long long)(needed_kb(r, held) / 1024 + 1),
-			 r->o->buffer.set ? "" : " --force");
+			 r->c->buffer.set ? "" : " --force");
 	r->note("the ring reaches back %llu.%llu s, --before asks for %llu.%llu s and a second more: %s",
 		(unsigned long long)(held / 1000000000),
 		(unsigned long long)(held / 100000000 % 10),
-		(unsigned long long)(r->o->before.v / 1000000000),
-		(unsigned long long)(r->o->before.v / 100000000 % 10), would);
+		(unsigned long long)(r->c->before.v / 1000000000),
+		(unsigned long long)(r->c->before.v / 100000000 % 10), would);
 	r->before.told = true;
 }
 
@@ -109,7 +109,7 @@ void record_before_tick(struct record *r)
 		least = turns ? MIN(least, ns) : least;
 	}
 	r->before.held = held;
-	if (least == UINT64_MAX || least >= r->o->before.v + MARGIN_NS)
+	if (least == UINT64_MAX || least >= r->c->before.v + MARGIN_NS)
 		return;
 	if (!grow(r, needed_kb(r, least)) && !r->before.told)
 		tell_short(r, least);
@@ -124,7 +124,7 @@ void record_before_written(struct record *r)
 	for (size_t i = 0; i < r->ncpu; i++)
 		if (!kinst_stats(r->k, r->drain[i].cpu, &s, NULL))
 			r->seen[i].overrun = r->seen[i].overrun_now = s.overrun;
-	if (r->before.held < r->o->before.v) {
+	if (r->before.held < r->c->before.v) {
 		r->before.cut = true;
 		if (!r->before.told)
 			tell_short(r, r->before.held);

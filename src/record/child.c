@@ -54,9 +54,9 @@ static void child_main(struct record *r, int go, int failed, void *command)
 	if (read(go, &c, 1) != 1)
 		_exit(125);
 	close(go);
-	control_keep_out(&r->o->control);
+	control_keep_out(&r->c->control);
 	/* Its output must not get into the stream. */
-	if (record_to_stream(r->o) && dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+	if (record_to_stream(r->c) && dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
 		_exit(125);
 	execvp(argv[0], argv);
 	error = errno;
@@ -77,12 +77,12 @@ static int marker_result(const struct record *r, const struct record_child *c)
 		return err_set(r->err, EIO, "the process that was to run the command died");
 	if (!error)
 		return 0;
-	if (r->o->marker >= 0)
+	if (r->c->marker >= 0)
 		return err_set(r->err, error,
 			       "cannot give the command a trace_marker of its own, in a mount "
 			       "namespace: %s%s",
 			       strerror(error), error == EPERM ? " (run as root)" : "");
-	if (!r->o->quiet)
+	if (!r->c->quiet)
 		r->note("no markers of this QEMU are recorded: a mount namespace of its own failed: %s",
 			strerror(error));
 	return 0;

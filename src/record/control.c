@@ -28,7 +28,7 @@ static int order_snapshot(struct record *r, struct record_child *c __unused_arg)
 {
 	int ret;
 
-	if (!r->o->flight) {
+	if (!r->c->flight) {
 		drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_ALL);
 		return 0;
 	}
@@ -68,7 +68,7 @@ static int obey(struct record *r, struct record_child *c)
 int record_control_take(struct record *r, struct record_child *c)
 {
 	char buf[256];
-	ssize_t n = read(r->o->control.fd, buf, sizeof(buf));
+	ssize_t n = read(r->c->control.fd, buf, sizeof(buf));
 	int ret = 0;
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
@@ -86,6 +86,6 @@ int record_control_take(struct record *r, struct record_child *c)
 
 void record_control_tell(const struct record *r, enum record_news what, int status)
 {
-	if (r->o->control.news)
-		r->o->control.news(r->o->control.ctx, what, status, NULL);
+	if (r->c->control.news)
+		r->c->control.news(r->c->control.ctx, what, status, NULL);
 }

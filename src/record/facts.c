@@ -70,8 +70,8 @@ static int facts_ring(struct record *r)
 	meta_u64(&r->line, "subbuf", kinst_subbuf_size(r->k));
 	meta_u64(&r->line, "header", 8 + sizeof(long));
 	meta_u64(&r->line, "buffer_kb", kinst_buffer_kb(r->k));
-	meta_u64(&r->line, "overwrite", r->o->overwrite || r->o->flight);
-	if (r->o->flight)
+	meta_u64(&r->line, "overwrite", r->c->overwrite || r->c->flight);
+	if (r->c->flight)
 		meta_u64(&r->line, "flight", 1);
 	return record_put(r);
 }
@@ -214,7 +214,7 @@ int record_facts_begin(struct record *r)
 		return ret;
 	meta_begin(&r->line, "side");
 	meta_str(&r->line, "name", names[r->side]);
-	meta_str(&r->line, "from", r->o->as >= 0 ? "option" : "machine");
+	meta_str(&r->line, "from", r->c->as >= 0 ? "option" : "machine");
 	ret = record_put(r);
 	ret = ret ? ret : facts_machine(r);
 	ret = ret ? ret : facts_ring(r);
@@ -376,7 +376,7 @@ int record_put_names(struct record *r, const char *name, const char *text, const
 		meta_u64(&r->line, "bytes", strlen(text));
 		return record_put(r);
 	}
-	if (!r->o->quiet)
+	if (!r->c->quiet)
 		r->note("--min-free: %s was not written, some names of %s may be missing", name,
 			what);
 	return 0;

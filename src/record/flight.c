@@ -19,22 +19,22 @@
 
 int record_flight_check(struct record *r)
 {
-	const struct record_config *o = r->o;
+	const struct record_config *c = r->c;
 	int ret;
 
 	ret = record_before_check(r);
-	if (ret || !o->trigger)
+	if (ret || !c->trigger)
 		return ret;
-	if (!o->flight)
+	if (!c->flight)
 		return err_usage(r->err, "option --trigger needs --flight-recorder");
 	if (record_trigger_is_longer(r))
 		return record_trigger_longer_check(r);
 	if (record_trigger_is_marker(r))
 		return 0;
-	ret = kevent_expand(r->t, o->trigger, &r->flight.on, r->err);
+	ret = kevent_expand(r->t, c->trigger, &r->flight.on, r->err);
 	if (!ret && r->flight.on.n != 1)
 		return err_usage(r->err, "option --trigger: '%s' is %zu events, it must be one",
-				 o->trigger, r->flight.on.n);
+				 c->trigger, r->flight.on.n);
 	return ret;
 }
 
@@ -60,7 +60,7 @@ static int arm_watch(struct record *r)
 	ret = ret ? ret : kinst_events_add(r->flight.watch, &r->flight.on, r->err);
 	ret = ret ? ret : kinst_tracing(r->flight.watch, true, r->err);
 	ret = ret ? ret : kinst_events_enable(r->flight.watch, r->err);
-	if (!ret && !r->o->quiet)
+	if (!ret && !r->c->quiet)
 		r->note("this kernel cannot stop the ring at the trigger: kvmft polls for it ten "
 			"times a second");
 	return ret;
@@ -86,14 +86,14 @@ int record_flight_arm(struct record *r)
 	const struct kevent *e = r->flight.on.v;
 	int ret;
 
-	if (!r->o->trigger)
+	if (!r->c->trigger)
 		return 0;
 	if (record_trigger_is_longer(r)) {
 		if (!traceoff_is_ours())
 			return err_lack(r->err, ENOTSUP,
 					"--trigger %s needs Linux 5.18: before that a trigger "
 					"stopped the machine's main trace",
-					r->o->trigger);
+					r->c->trigger);
 		ret = record_trigger_longer_arm(r);
 	} else if (record_trigger_is_marker(r)) {
 		ret = record_marker_arm(r);
@@ -156,7 +156,7 @@ static int nothing_written(struct record *r, const char *why)
 {
 	r->flight.stopped = 0;
 	record_before_written(r);
-	if (!r->o->quiet)
+	if (!r->c->quiet)
 		r->note("%s: no segment written, the rings are empty (%s)", capw_path(r->w), why);
 	return 0;
 }
@@ -200,7 +200,7 @@ static int dump(struct record *r, const char *why)
 	ret = record_store_written(r, segment);
 	if (ret)
 		return err_why(r->err, ret, "cannot remove an old segment of %s", capw_path(r->w));
-	if (!r->o->quiet)
+	if (!r->c->quiet)
 		r->note("%s: segment %u written, %s (%s)", capw_path(r->w), segment,
 			 str_bytes(size, sizeof(size), bytes), why);
 	return 0;

@@ -58,7 +58,7 @@ int record_modules(struct record *r)
 {
 	const char *vendor = exit_module_of_vendor(r->tsc.vendor);
 
-	if (!r->o->load_modules)
+	if (!r->c->load_modules)
 		return 0;
 	if (r->side & CAP_SIDE_GUEST) {
 		int ret = kmodule_load("msr", r->err);

@@ -91,7 +91,7 @@ static uint64_t duration_left(const struct record *r)
 {
 	uint64_t gone = util_now_ns() - r->live_ns;
 
-	return r->o->duration.v - MIN(gone, r->o->duration.v);
+	return r->c->duration.v - MIN(gone, r->c->duration.v);
 }
 
 /* How long before a segment ends the threads are told to fetch what belongs to it. */
@@ -113,8 +113,8 @@ static int wait_open(struct record *r, const struct record_child *c, struct poll
 		return -errno;
 	p[W_STORE].fd = r->store.wake_fd;
 	p[W_CAME].fd = r->newcomers.fd;
-	if (r->o->control.on)
-		p[W_CONTROL].fd = r->o->control.fd;
+	if (r->c->control.on)
+		p[W_CONTROL].fd = r->c->control.fd;
 	ret = wait_timer(&p[W_TICK], c->p.pid > 0 ? FIRST_TICK_NS : TICK_NS, TICK_NS);
 	if (!ret && r->flight.armed)
 		ret = wait_timer(&p[W_TRIGGER], TRIGGER_NS, TRIGGER_NS);
@@ -122,7 +122,7 @@ static int wait_open(struct record *r, const struct record_child *c, struct poll
 		ret = wait_timer(&p[W_ROTATE], r->rotate_ns - rotate_lead(r), 0);
 	if (!ret && r->flush_ns)
 		ret = wait_timer(&p[W_FLUSH], r->flush_ns, r->flush_ns);
-	if (!ret && r->o->duration.set)
+	if (!ret && r->c->duration.set)
 		ret = wait_timer(&p[W_DURATION], duration_left(r), 0);
 	return ret;
 }
@@ -153,7 +153,7 @@ static bool child_gone(struct record_child *c)
 static void command_gone(struct record *r, const struct record_child *c)
 {
 	record_control_tell(r, RECORD_NEWS_COMMAND, c->status);
-	if (!r->o->control.outlive)
+	if (!r->c->control.outlive)
 		r->end_reason = "command";
 }
 
@@ -167,10 +167,10 @@ static int take_signals(struct record *r, int fd, struct record_child *c)
 			if (child_gone(c))
 				command_gone(r, c);
 		} else if (si.ssi_signo != SIGUSR1) {
-			if (!r->o->control.on || si.ssi_signo == SIGTERM)
+			if (!r->c->control.on || si.ssi_signo == SIGTERM)
 				r->end_reason = "signal"; /* otherwise Ctrl-C is for the
 							   * controlling process */
-		} else if (r->o->flight) {
+		} else if (r->c->flight) {
 			ret = record_flight_dump(r, "signal");
 		} else {
 			drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_ALL);
@@ -216,7 +216,7 @@ static int take_tick(struct record *r, const struct record_child *c, unsigned in
 		record_progress_tell(r);
 	if (!fifth || ret)
 		return ret;
-	if (!r->o->flight && !r->flush_ns)
+	if (!r->c->flight && !r->flush_ns)
 		drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_COMPLETE);
 	return record_facts_bracket(r);
 }
@@ -249,11 +249,11 @@ static int take_flush(struct record *r)
 	for (size_t i = 0; i < r->ncpu; i++) {
 		if (kinst_stats(r->k, r->drain[i].cpu, &s, NULL))
 			continue;
-		if (s.entries || (r->o->sync && s.read != r->seen[i].flushed))
+		if (s.entries || (r->c->sync && s.read != r->seen[i].flushed))
 			drain_flush(&r->drain[i], 1, DRAIN_FLUSH_ALL);
 		r->seen[i].flushed = s.read;
 	}
-	ret = r->o->sync ? capw_sync(r->w) : 0;
+	ret = r->c->sync ? capw_sync(r->w) : 0;
 	return err_why(r->err, ret, "cannot write %s to the disk", capw_path(r->w));
 }
 

@@ -21,7 +21,7 @@
 
 static bool keeps_oldest(const struct record *r)
 {
-	return !r->o->overwrite && !r->o->flight;
+	return !r->c->overwrite && !r->c->flight;
 }
 
 /* ---- from the draining threads ---- */
@@ -169,13 +169,13 @@ static void tell(const struct record *r, const struct drain_cpu *c, const struct
 {
 	_cleanup_(sbuf_free) struct sbuf why = { 0 };
 
-	if (!lost || (r->o->quiet && r->o->allow_lost))
+	if (!lost || (r->c->quiet && r->c->allow_lost))
 		return;
 	add_cause(&why, s->dropped, "found the ring full");
-	add_cause(&why, r->o->flight ? 0 : s->overrun, "were overwritten in it");
+	add_cause(&why, r->c->flight ? 0 : s->overrun, "were overwritten in it");
 	add_cause(&why, s->commit_overrun, "came while an interrupted one was being written");
 	add_cause(&why, c->dropped_events + s->entries, "were not written out");
-	if (s->dropped || (s->overrun && !r->o->flight))
+	if (s->dropped || (s->overrun && !r->c->flight))
 		add_output(r, c, &why);
 	r->note("CPU %u lost %llu of %llu events (%s)", c->cpu, (unsigned long long)lost,
 		 (unsigned long long)produced, why.s ? why.s : "");
@@ -196,9 +196,9 @@ int record_loss_end(struct record *r)
 			break;
 		/* What a flight recorder overwrites was not asked for. */
 		lost = s.dropped + s.commit_overrun + c->dropped_events;
-		lost += r->o->flight ? 0 : s.overrun + s.entries;
+		lost += r->c->flight ? 0 : s.overrun + s.entries;
 		r->lost += lost;
-		r->did_not_fit += r->o->flight ? 0 : s.entries + c->dropped_events;
+		r->did_not_fit += r->c->flight ? 0 : s.entries + c->dropped_events;
 		r->stored += s.read - MIN(c->dropped_events, s.read);
 		tell(r, c, &s, lost, s.read + lost - c->dropped_events);
 	}

@@ -39,7 +39,7 @@ static bool starts_qemu(char **argv)
 
 int record_marker_check(struct record *r, char **argv)
 {
-	int asked = r->o->marker;
+	int asked = r->c->marker;
 
 	if (asked < 0)
 		asked = argv && starts_qemu(argv) ? RECORD_MARKER_COMMAND : RECORD_MARKER_NONE;
@@ -49,7 +49,7 @@ int record_marker_check(struct record *r, char **argv)
 				 "option --marker command needs a COMMAND; for programs that run "
 				 "already: --marker all");
 	/* While an instance that copies does not record, the kernel refuses everybody's markers. */
-	if (r->marker == RECORD_MARKER_ALL && r->o->trigger)
+	if (r->marker == RECORD_MARKER_ALL && r->c->trigger)
 		return err_usage(r->err,
 				 "--marker all and --trigger exclude each other: the trigger stops "
 				 "the ring, and programs could write no markers meanwhile");
@@ -113,7 +113,7 @@ void record_marker_stop(struct record *r)
 
 bool record_trigger_is_marker(const struct record *r)
 {
-	const char *t = r->o->trigger;
+	const char *t = r->c->trigger;
 
 	return t && (!strcmp(t, MARKER) || str_starts(t, MARKER "="));
 }
@@ -156,7 +156,7 @@ int record_marker_arm(struct record *r)
 /* "  comm-123 [000] ..... 12.345: tracing_mark_write: text" */
 static bool take_marker(struct record *r, char *line)
 {
-	const char *wanted = strchr(r->o->trigger, '='), *text = strstr(line, WRITTEN_AS);
+	const char *wanted = strchr(r->c->trigger, '='), *text = strstr(line, WRITTEN_AS);
 
 	if (!text)
 		return false;

@@ -17,32 +17,32 @@
 
 #define PATIENCE_NS 1000000000ull
 
-bool record_to_stream(const struct record_config *o)
+bool record_to_stream(const struct record_config *c)
 {
-	return o->output && !strcmp(o->output, "-");
+	return c->output && !strcmp(c->output, "-");
 }
 
-static const char *refused(const struct record_config *o)
+static const char *refused(const struct record_config *c)
 {
-	return o->output_dir	? "--output-dir"
-	       : o->min_free.set ? "--min-free"
-	       : o->keep.set	? "--keep"
-	       : o->sync	? "--sync"
+	return c->output_dir	? "--output-dir"
+	       : c->min_free.set ? "--min-free"
+	       : c->keep.set	? "--keep"
+	       : c->sync	? "--sync"
 				: NULL;
 }
 
-int record_stream_check(const struct record_config *o, struct kvmft_err *err)
+int record_stream_check(const struct record_config *c, struct kvmft_err *err)
 {
-	const char *what = refused(o);
+	const char *what = refused(c);
 
-	if (!record_to_stream(o))
+	if (!record_to_stream(c))
 		return 0;
 	if (what)
 		return err_usage(err,
 				 "%s needs a directory, which -o - does not have: use kvmft receive, if "
 				 "it has this option",
 				 what);
-	if (o->stacks.n)
+	if (c->stacks.n)
 		return err_usage(err,
 				 "--stacks reads the data again at the end, which is not possible with "
 				 "-o -: record into a directory");
@@ -74,13 +74,13 @@ static bool patient(void *ctx, uint64_t queued __unused_arg)
 	if (!atomic_load(&r->out.ending))
 		return true;
 	r->out.since = r->out.since ? r->out.since : now;
-	if (!r->out.told && now - r->out.since > PATIENCE_NS && !r->o->quiet) {
+	if (!r->out.told && now - r->out.since > PATIENCE_NS && !r->c->quiet) {
 		r->out.told = true;
 		r->note("waiting for the reader of standard output, to send what is left; Ctrl-C "
 			"again gives that up");
 	}
 	while (read(r->out.signals, &si, sizeof(si)) == (ssize_t)sizeof(si))
-		if (!r->o->control.on || si.ssi_signo == SIGTERM)
+		if (!r->c->control.on || si.ssi_signo == SIGTERM)
 			return false;
 	return true;
 }

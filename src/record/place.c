@@ -18,17 +18,17 @@
 #define DEFAULT_OUTPUT	"kvmft.data"
 #define STAMPS_A_SECOND 100
 
-int record_place_options(struct record_config *o, struct kvmft_err *err)
+int record_place_options(struct record_config *c, struct kvmft_err *err)
 {
-	if (o->output && o->output_dir)
+	if (c->output && c->output_dir)
 		return err_usage(err, "--output and --output-dir exclude each other");
-	if (o->output_dir && !isatty(STDERR_FILENO))
-		o->quiet = true;
-	if (!o->keep_captures.set)
+	if (c->output_dir && !isatty(STDERR_FILENO))
+		c->quiet = true;
+	if (!c->keep_captures.set)
 		return 0;
-	if (!o->output_dir)
+	if (!c->output_dir)
 		return err_usage(err, "--keep-captures goes with --output-dir");
-	if (!o->keep_captures.v)
+	if (!c->keep_captures.v)
 		return err_usage(err, "--keep-captures 0 would remove the new capture");
 	return 0;
 }
@@ -63,13 +63,13 @@ static uint64_t free_bytes(int dir)
 static int room_by_pruning(struct record *r, uint64_t least)
 {
 	uint64_t usual =
-		r->o->max_size.set ? r->o->max_size.v : capw_stamp_usage(r->place.dir) / 4 * 5;
-	const uint64_t want[] = { MAX(least, r->o->min_free.v + usual), least };
+		r->c->max_size.set ? r->c->max_size.v : capw_stamp_usage(r->place.dir) / 4 * 5;
+	const uint64_t want[] = { MAX(least, r->c->min_free.v + usual), least };
 	uint64_t have = free_bytes(r->place.dir);
 	int ret = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(want) && !ret; i++)
-		ret = have >= want[i] ? 1 : capw_stamp_room(r->place.dir, r->o->keep_captures.v - 1,
+		ret = have >= want[i] ? 1 : capw_stamp_room(r->place.dir, r->c->keep_captures.v - 1,
 							    want[i] - have, r->err);
 	return MIN(ret, 0);
 }
@@ -77,18 +77,18 @@ static int room_by_pruning(struct record *r, uint64_t least)
 /* --min-free: is there any room above it? */
 static int place_room(struct record *r)
 {
-	uint64_t least = r->o->min_free.v + RECORD_LEAST_ROOM, have;
+	uint64_t least = r->c->min_free.v + RECORD_LEAST_ROOM, have;
 	char size[32];
-	int ret = r->o->keep_captures.set ? room_by_pruning(r, least) : 0;
+	int ret = r->c->keep_captures.set ? room_by_pruning(r, least) : 0;
 
 	have = free_bytes(r->place.dir);
-	if (ret || !r->o->min_free.set || have >= least)
+	if (ret || !r->c->min_free.set || have >= least)
 		return ret;
 	return err_set(r->err, ENOSPC,
 		       "nothing was recorded: %s are free where %s%s is, which leaves no room "
 		       "above --min-free",
 		       str_bytes(size, sizeof(size), have), r->place.shown,
-		       r->o->output_dir ? "" : r->place.name.name);
+		       r->c->output_dir ? "" : r->place.name.name);
 }
 
 /* ---- the name ---- */
@@ -114,8 +114,8 @@ static int name_by_time(struct record *r)
 
 static int open_named(struct record *r)
 {
-	const char *path = r->o->output ? r->o->output : DEFAULT_OUTPUT;
-	enum capw_old old = r->o->force ? CAPW_REPLACE : r->o->output ? CAPW_REFUSE : CAPW_ROTATE;
+	const char *path = r->c->output ? r->c->output : DEFAULT_OUTPUT;
+	enum capw_old old = r->c->force ? CAPW_REPLACE : r->c->output ? CAPW_REFUSE : CAPW_ROTATE;
 	_cleanup_free_ char *base = NULL;
 
 	r->place.shown = capw_parent_shown(path);
@@ -129,7 +129,7 @@ static int open_named(struct record *r)
 
 static int open_dir(struct record *r)
 {
-	_cleanup_free_ char *dir = strdup(r->o->output_dir);
+	_cleanup_free_ char *dir = strdup(r->c->output_dir);
 	struct sbuf shown = { 0 };
 	int ret;
 
@@ -152,9 +152,9 @@ int record_place_open(struct record *r)
 {
 	int ret;
 
-	if (record_to_stream(r->o))
+	if (record_to_stream(r->c))
 		return 0;
-	ret = r->o->output_dir ? open_dir(r) : open_named(r);
+	ret = r->c->output_dir ? open_dir(r) : open_named(r);
 	return ret ? ret : place_room(r);
 }
 
@@ -162,16 +162,16 @@ int record_place_open(struct record *r)
 
 int record_place_take(struct record *r, struct kvmft_err *err)
 {
-	return record_to_stream(r->o) ? 0 : capw_name_take(&r->place.name, err);
+	return record_to_stream(r->c) ? 0 : capw_name_take(&r->place.name, err);
 }
 
 int record_place_done(struct record *r, struct kvmft_err *err)
 {
-	int ret = record_to_stream(r->o) ? 0 : capw_name_done(&r->place.name, err);
+	int ret = record_to_stream(r->c) ? 0 : capw_name_done(&r->place.name, err);
 
-	if (ret || !r->o->keep_captures.set)
+	if (ret || !r->c->keep_captures.set)
 		return ret;
-	return capw_stamp_prune(r->place.dir, r->o->keep_captures.v, NULL, err);
+	return capw_stamp_prune(r->place.dir, r->c->keep_captures.v, NULL, err);
 }
 
 void record_place_free(struct record *r)

@@ -22,16 +22,16 @@ void record_progress_tell(struct record *r)
 		.left_ns = UINT64_MAX,
 		.bytes = bytes_stored(r),
 		.sent = r->out.stream != NULL,
-		.waits_for = r->flight.armed && !r->flight.fired ? r->o->trigger : NULL,
+		.waits_for = r->flight.armed && !r->flight.fired ? r->c->trigger : NULL,
 	};
 	struct kstats s;
 
-	if (!r->o->progress && !r->o->control.news)
+	if (!r->c->progress && !r->c->control.news)
 		return;
 	for (size_t i = 0; i < r->ncpu; i++)
 		if (!kinst_stats(r->k, r->drain[i].cpu, &s, NULL)) {
 			/* A flight recorder's ring is meant to overwrite what is old. */
-			p.lost += s.commit_overrun + s.dropped + (r->o->flight ? 0 : s.overrun);
+			p.lost += s.commit_overrun + s.dropped + (r->c->flight ? 0 : s.overrun);
 			events += s.entries + s.read + s.overrun + s.commit_overrun + s.dropped;
 		}
 	if (r->progress.ns && since && events >= r->progress.events)
@@ -40,12 +40,12 @@ void record_progress_tell(struct record *r)
 	else
 		p.per_second = (uint64_t)((unsigned __int128)events * 1000000000u /
 					  MAX(p.elapsed_ns, (uint64_t)1));
-	if (r->o->duration.set)
-		p.left_ns = r->o->duration.v - MIN(r->o->duration.v, p.elapsed_ns);
+	if (r->c->duration.set)
+		p.left_ns = r->c->duration.v - MIN(r->c->duration.v, p.elapsed_ns);
 	r->progress.ns = now;
 	r->progress.events = events;
-	if (r->o->progress)
-		r->o->progress(&p);
+	if (r->c->progress)
+		r->c->progress(&p);
 	else
-		r->o->control.news(r->o->control.ctx, RECORD_NEWS_PROGRESS, 0, &p);
+		r->c->control.news(r->c->control.ctx, RECORD_NEWS_PROGRESS, 0, &p);
 }

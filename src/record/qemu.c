@@ -16,21 +16,21 @@
 /* A recording does not wait long for a QEMU that may not even concern it. */
 #define LEFT_TIMEOUT_NS 1000000000ull
 
-static int qemu_options(const struct record_config *o, struct kvmft_err *err)
+static int qemu_options(const struct record_config *c, struct kvmft_err *err)
 {
 	struct mon_switches s = { 0 };
 	int ret = 0;
 	bool any = false;
 
-	if (!o->qemu.n && (o->qmp.n || o->hmp.n))
+	if (!c->qemu.n && (c->qmp.n || c->hmp.n))
 		return err_usage(err, "--qmp and --hmp need --qemu: they say where it finds QEMU");
-	for (size_t i = 0; i < o->qemu.n && !ret; i++) {
-		const char *text = o->qemu.v[i];
+	for (size_t i = 0; i < c->qemu.n && !ret; i++) {
+		const char *text = c->qemu.v[i];
 
 		any = any || *text != '-';
 		ret = mon_switches_add(&s, text + (*text == '-'), *text != '-', err);
 	}
-	if (!ret && o->qemu.n && !any)
+	if (!ret && c->qemu.n && !any)
 		ret = err_usage(err, "--qemu: nothing to switch on, only to leave out");
 	mon_switches_free(&s);
 	return ret;
@@ -40,7 +40,7 @@ static int qemu_options(const struct record_config *o, struct kvmft_err *err)
 
 static int take_line(struct record *r, const char *line, size_t n)
 {
-	if (n && *line == 'N' && !r->o->quiet)
+	if (n && *line == 'N' && !r->c->quiet)
 		r->note("%.*s", (int)n - 1, line + 1);
 	if (n && *line == 'M') {
 		sbuf_add_mem(&r->qemu.facts, line + 1, n - 1);
@@ -122,7 +122,7 @@ static int qemu_start(struct record *r)
 {
 	int ret;
 
-	if (!r->o->qemu.n)
+	if (!r->c->qemu.n)
 		return 0;
 	ret = record_helper_start(r, &r->qemu.keeper, qemu_keep_main, NULL);
 	return ret ? ret : take_answer(r);

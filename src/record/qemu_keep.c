@@ -40,7 +40,7 @@ struct kept {
 };
 
 struct keep {
-	const struct record_config *o;
+	const struct record_config *c;
 	struct kept *v;
 	size_t n, cap;
 	struct sbuf answer;
@@ -139,18 +139,18 @@ static int add_vm(struct keep *k, const char *sel, struct kvmft_err *err)
 
 static int find_qemus(struct keep *k, struct kvmft_err *err)
 {
-	const struct record_config *o = k->o;
+	const struct record_config *c = k->c;
 	int ret = 0;
 
-	for (size_t i = 0; i < o->qmp.n && !ret; i++)
-		ret = add_qemu(k, &(struct qemu_target){ .qmp = o->qmp.v[i] }, err);
-	for (size_t i = 0; i < o->hmp.n && !ret; i++)
-		ret = add_qemu(k, &(struct qemu_target){ .hmp = o->hmp.v[i] }, err);
-	if (o->qmp.n || o->hmp.n)
+	for (size_t i = 0; i < c->qmp.n && !ret; i++)
+		ret = add_qemu(k, &(struct qemu_target){ .qmp = c->qmp.v[i] }, err);
+	for (size_t i = 0; i < c->hmp.n && !ret; i++)
+		ret = add_qemu(k, &(struct qemu_target){ .hmp = c->hmp.v[i] }, err);
+	if (c->qmp.n || c->hmp.n)
 		return ret;
-	for (size_t i = 0; i < o->vms.n && !ret; i++)
-		ret = add_vm(k, o->vms.v[i], err);
-	return o->vms.n ? ret : add_all(k, err);
+	for (size_t i = 0; i < c->vms.n && !ret; i++)
+		ret = add_vm(k, c->vms.v[i], err);
+	return c->vms.n ? ret : add_all(k, err);
 }
 
 /* ---- what is wanted of each ---- */
@@ -174,8 +174,8 @@ static int want_all(struct keep *k, struct kept *q, struct kvmft_err *err)
 	_cleanup_(sbuf_free) struct sbuf notes = { 0 };
 	int ret = 0;
 
-	for (size_t i = 0; i < k->o->qemu.n && !ret; i++) {
-		const char *text = k->o->qemu.v[i];
+	for (size_t i = 0; i < k->c->qemu.n && !ret; i++) {
+		const char *text = k->c->qemu.v[i];
 
 		if (!strcmp(text, "default"))
 			ret = want_default(q, err);
@@ -487,7 +487,7 @@ int record_confine_qemu(struct kvmft_err *err)
 void qemu_keep_main(struct record *r, int in, int out, void *arg __unused_arg)
 {
 	const int pipes[] = { in, out };
-	struct keep k = { .o = r->o };
+	struct keep k = { .c = r->c };
 	struct kvmft_err err = { .text = "" };
 	char word = 0;
 

@@ -100,7 +100,7 @@ static int record_stop(struct record *r)
 	r->tracing = false;
 	if (off && !r->err->text[0])
 		err_why(r->err, off, "cannot disable the events");
-	if (r->o->flight)
+	if (r->c->flight)
 		return off;
 	for (int i = 0; i < 3 && !ret; i++) {
 		ret = drain_finish(r->drain, r->ncpu);
@@ -126,7 +126,7 @@ static void sweep_leftovers(struct record *r)
 {
 	struct kreset leftovers = { 0 };
 
-	if (kreset_sweep(r->t, false, &leftovers, NULL) == 0 && leftovers.instances && !r->o->quiet)
+	if (kreset_sweep(r->t, false, &leftovers, NULL) == 0 && leftovers.instances && !r->c->quiet)
 		r->note("removed %u instance(s) that a killed kvmft had left", leftovers.instances);
 	kreset_free(&leftovers);
 	if (record_qemu.leftovers)
@@ -222,7 +222,7 @@ static void leave_qemu(struct record *r)
 
 static int enter_events(struct record *r)
 {
-	int ret = ktracefs_clock_check(r->t, r->o->clock, r->err);
+	int ret = ktracefs_clock_check(r->t, r->c->clock, r->err);
 
 	ret = ret ? ret : record_events(r);
 	return ret ? ret : record_stacks_events(r);
@@ -243,7 +243,7 @@ static void leave_instance(struct record *r)
 
 static int enter_capture(struct record *r)
 {
-	return record_to_stream(r->o) ? record_stream_create(r)
+	return record_to_stream(r->c) ? record_stream_create(r)
 				      : capw_create(&r->place.name, &r->w, r->err);
 }
 
@@ -335,7 +335,7 @@ static const struct {
 /* Even after a full disk as much as possible is written; the first error counts. */
 static int record_finish(struct record *r)
 {
-	bool off = r->o->flight && !(r->o->trigger && r->flight.fired);
+	bool off = r->c->flight && !(r->c->trigger && r->flight.fired);
 	int first, ret;
 
 	record_marker_stop(r);
@@ -363,13 +363,13 @@ static bool is_disk_error(int ret)
 
 static int record_result(struct record *r)
 {
-	bool incomplete = (r->lost && !r->o->allow_lost) || r->before.cut;
+	bool incomplete = (r->lost && !r->c->allow_lost) || r->before.cut;
 	uint64_t bytes = 0;
 	char size[32];
 
 	for (size_t i = 0; i < r->ncpu; i++)
 		bytes += r->drain[i].bytes;
-	if (!r->o->quiet || incomplete)
+	if (!r->c->quiet || incomplete)
 		r->note("%s: %llu events, %s, %llu lost (%s)", capw_path(r->w),
 			 (unsigned long long)r->stored, str_bytes(size, sizeof(size), bytes),
 			 (unsigned long long)r->lost, r->end_reason);
@@ -383,7 +383,7 @@ static void record_replaced(struct record *r, int ret)
 {
 	struct kvmft_err first = *r->err;
 
-	if (!ret && (r->o->force || r->o->keep_captures.set) && record_watch_tell(r, RECORD_DONE))
+	if (!ret && (r->c->force || r->c->keep_captures.set) && record_watch_tell(r, RECORD_DONE))
 		r->note("%s", r->err->text);
 	else if (ret && r->place.name.aside[0])
 		r->note("the capture to be replaced is kept as %s%s", r->place.shown,
@@ -391,11 +391,11 @@ static void record_replaced(struct record *r, int ret)
 	*r->err = first;
 }
 
-int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft_err *err)
+int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft_err *err)
 {
 	bool command = argv[0] != NULL;
 	struct record r = {
-		.o = o,
+		.c = c,
 		.note = note,
 		.err = err,
 		.place = { .dir = -1 },
@@ -412,14 +412,14 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 	int ret, exit_code = KVMFT_FAILED;
 
 	/* Wrong options are reported before anything is cleaned up or started. */
-	ret = record_place_options(o, err);
-	ret = ret ? ret : record_stream_check(o, err);
+	ret = record_place_options(c, err);
+	ret = ret ? ret : record_stream_check(c, err);
 	ret = ret ? ret : record_environment(argv, err);
 	ret = ret ? ret : record_store_check(&r);
 	ret = ret ? ret : record_marker_check(&r, command ? argv : NULL);
-	ret = ret || !record_qemu.check ? ret : record_qemu.check(o, err);
-	ret = ret || !record_sdt.check ? ret : record_sdt.check(o, err);
-	ret = ret || !record_net_id.check ? ret : record_net_id.check(o, err);
+	ret = ret || !record_qemu.check ? ret : record_qemu.check(c, err);
+	ret = ret || !record_sdt.check ? ret : record_sdt.check(c, err);
+	ret = ret || !record_net_id.check ? ret : record_net_id.check(c, err);
 	if (ret)
 		return ret;
 	/*
@@ -437,12 +437,12 @@ int record_run(struct record_config *o, char **argv, note_fn *note, struct kvmft
 	ret = ret ? ret : record_confine(&r, child.p.pid);
 	ret = ret ? ret : record_start(&r);
 	if (!ret) {
-		if (!o->control.on) {
+		if (!c->control.on) {
 			record_child_release(&child);
 			ret = record_met_command(&r, &child, true);
 		}
 		record_control_tell(&r, RECORD_NEWS_LIVE, 0);
-		if (!o->quiet && !command && !o->duration.set && isatty(STDERR_FILENO))
+		if (!c->quiet && !command && !c->duration.set && isatty(STDERR_FILENO))
 			note("recording into %s, Ctrl-C ends it", capw_path(r.w));
 		ret = ret ? ret : record_wait(&r, &child);
 	}

@@ -107,7 +107,7 @@ struct record_clocks {
 };
 
 struct record {
-	const struct record_config *o;
+	const struct record_config *c;
 	note_fn *note;
 	struct kvmft_err *err;
 	struct record_env env;
@@ -226,7 +226,7 @@ int record_tids_again(struct record *r, bool thorough);
  */
 struct record_extra {
 	/* The options, before anything is made. */
-	int (*check)(const struct record_config *o, struct kvmft_err *err);
+	int (*check)(const struct record_config *c, struct kvmft_err *err);
 	/* Switches off what killed recorders have left on, and reports it. */
 	void (*leftovers)(note_fn *note);
 	/*
@@ -320,9 +320,9 @@ void record_store_close(struct record *r);
 
 /* ---- out.c: -o - ---- */
 
-bool record_to_stream(const struct record_config *o);
+bool record_to_stream(const struct record_config *c);
 /* Options that go with it, before anything is made. */
-int record_stream_check(const struct record_config *o, struct kvmft_err *err);
+int record_stream_check(const struct record_config *c, struct kvmft_err *err);
 int record_stream_create(struct record *r);
 int record_stream_start(struct record *r); /* after privileges were dropped */
 int record_stream_tick(struct record *r);  /* once a second */
@@ -335,7 +335,7 @@ void record_stream_free(struct record *r);
 /* ---- place.c ---- */
 
 /* Options that exclude each other: 0 or -EINVAL. Quiet if cron reads the output. */
-int record_place_options(struct record_config *o, struct kvmft_err *err);
+int record_place_options(struct record_config *c, struct kvmft_err *err);
 /*
  * Opens the directory, finds a name and checks for room. Creates nothing. 0 or -errno with r->err
  * set.

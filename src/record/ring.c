@@ -70,21 +70,21 @@ static int buffer_kb(struct record *r, uint64_t *kb)
 	int ret = budget_kb(r, &most, &n);
 
 	r->before.most_kb = most;
-	*kb = r->o->buffer.set ? MAX(r->o->buffer.v / 1024, (uint64_t)1) : DEFAULT_BUFFER_KB;
+	*kb = r->c->buffer.set ? MAX(r->c->buffer.v / 1024, (uint64_t)1) : DEFAULT_BUFFER_KB;
 	if (ret || !most || *kb <= most)
 		return ret;
-	if (!r->o->buffer.set) {
+	if (!r->c->buffer.set) {
 		*kb = MAX(most, (uint64_t)MIN_BUFFER_KB);
 		if (*kb == most)
 			return 0;
 	}
-	if (r->o->force)
+	if (r->c->force)
 		return 0;
 	return err_set(r->err, ENOMEM,
 		       "%llu KiB of ring on each of %zu CPUs is more than %u %% of the available "
 		       "memory: at most -b %lluK%s",
 		       (unsigned long long)*kb, n, MEMORY_PERCENT, (unsigned long long)most,
-		       r->o->control.on ? "" : ", or --force"); /* that applies only to a
+		       r->c->control.on ? "" : ", or --force"); /* that applies only to a
 								 * recorder */
 }
 
@@ -94,7 +94,7 @@ static void say_forced(struct record *r)
 	uint64_t most = 0, kb = kinst_buffer_kb(r->k);
 	size_t n = 1;
 
-	if (!r->o->force || r->o->quiet || budget_kb(r, &most, &n) || !most || kb <= most)
+	if (!r->c->force || r->c->quiet || budget_kb(r, &most, &n) || !most || kb <= most)
 		return;
 	r->note("forced: %llu KiB of ring on each of %zu CPUs, more than %u %% of the available "
 		 "memory (%llu KiB for all)",
@@ -107,7 +107,7 @@ int record_instance(struct record *r)
 	int ret;
 
 	c.buffer_percent = 50;
-	c.overwrite = r->o->overwrite || r->o->flight;
+	c.overwrite = r->c->overwrite || r->c->flight;
 	r->tgids = c.record_tgid = record_wants_tgids(r);
 	c.pid = r->tids.v;
 	c.npid = r->tids.n;
@@ -121,7 +121,7 @@ int record_instance(struct record *r)
 		return ret;
 	say_forced(r);
 	record_clocks_first(r);
-	ret = kinst_set_clock(r->k, r->o->clock, r->err);
+	ret = kinst_set_clock(r->k, r->c->clock, r->err);
 	return ret ? ret : kinst_events_add(r->k, &r->events, r->err);
 }
 
@@ -139,13 +139,13 @@ int record_affinity(struct record *r)
 	cpu_set_t *set;
 	int ret;
 
-	if (!r->o->cpus)
+	if (!r->c->cpus)
 		return 0;
-	ret = kcpus_parse(r->o->cpus, &list);
+	ret = kcpus_parse(r->c->cpus, &list);
 	if (ret || !list.n) {
 		kcpus_free(&list);
 		return err_usage(r->err, "option --cpus: '%s' is not a list such as 0-3,8",
-				 r->o->cpus);
+				 r->c->cpus);
 	}
 	set = calloc(1, size);
 	r->env.affinity = calloc(1, size);
@@ -156,7 +156,7 @@ int record_affinity(struct record *r)
 	if (!set || !r->env.affinity)
 		ret = err_set(r->err, ENOMEM, "out of memory");
 	else if (sched_getaffinity(0, size, r->env.affinity) || sched_setaffinity(0, size, set))
-		ret = err_set(r->err, errno, "cannot run on CPUs %s only: %s", r->o->cpus,
+		ret = err_set(r->err, errno, "cannot run on CPUs %s only: %s", r->c->cpus,
 			      errno == EINVAL ? "none of them is online" : strerror(errno));
 	free(set);
 	return ret;
@@ -218,7 +218,7 @@ static int cpu_add(struct record *r, uint32_t cpu)
 	*d = (struct drain_cpu){ .cpu = cpu, .store = &r->store, .src = -1 };
 	d->pipe[0] = d->pipe[1] = d->dst = -1;
 	r->ncpu++;
-	d->src = kinst_raw_open(r->k, cpu, r->o->flight, r->err);
+	d->src = kinst_raw_open(r->k, cpu, r->c->flight, r->err);
 	if (d->src < 0)
 		return too_many_files(r, d->src);
 	ret = drain_open(d);
@@ -231,7 +231,7 @@ static int cpus_start(struct record *r)
 {
 	int ret = 0;
 
-	for (size_t i = 0; i < r->ncpu && !ret && !r->o->flight; i++)
+	for (size_t i = 0; i < r->ncpu && !ret && !r->c->flight; i++)
 		ret = r->drain[i].started ? 0 : drain_start(&r->drain[i]);
 	return err_why(r->err, ret, "cannot start a recording thread");
 }
@@ -258,7 +258,7 @@ int record_cpus(struct record *r)
 	ret = ret ? ret : cpus_start(r);
 	if (ret || !r->started || r->ncpu == before)
 		return ret;
-	for (size_t i = before; i < r->ncpu && !r->o->quiet; i++)
+	for (size_t i = before; i < r->ncpu && !r->c->quiet; i++)
 		r->note("CPU %u came online and is recorded too", r->drain[i].cpu);
 	return record_facts_cpus(r);
 }

@@ -31,7 +31,7 @@ struct record_sdt {
 
 static int specs_parse(struct record *r, struct record_sdt *s)
 {
-	const struct str_list *list = &r->o->sdt;
+	const struct str_list *list = &r->c->sdt;
 	int ret = 0;
 
 	s->spec = calloc(list->n, sizeof(*s->spec));
@@ -96,7 +96,7 @@ static int plan_check(struct record *r, const struct record_sdt *s)
 	if (p->unfit && !p->n)
 		return err_set(r->err, EINVAL, "%s: no such marker can be probed: %s",
 			       s->spec[0].path, p->why_unfit);
-	if (p->unfit && !r->o->quiet)
+	if (p->unfit && !r->c->quiet)
 		r->note("%zu places of markers cannot be probed: %s", p->unfit, p->why_unfit);
 	for (size_t i = 0; i < p->n; i++) {
 		const struct sdt_event *e = &p->v[i];
@@ -106,7 +106,7 @@ static int plan_check(struct record *r, const struct record_sdt *s)
 					"%s:%s: this marker is guarded by a semaphore, which "
 					"the kernel raises since Linux 4.20",
 					e->provider, e->marker);
-		if (*e->left_out && !r->o->quiet)
+		if (*e->left_out && !r->c->quiet)
 			r->note("%s:%s is recorded without %s", e->provider, e->marker,
 				e->left_out);
 	}
@@ -141,7 +141,7 @@ static int sdt_start(struct record *r)
 	struct record_sdt *s;
 	int ret;
 
-	if (!r->o->sdt.n)
+	if (!r->c->sdt.n)
 		return 0;
 	s = r->sdt = calloc(1, sizeof(*s));
 	if (!s)

@@ -8,24 +8,24 @@
 #include <errno.h>
 #include <string.h>
 
-static int refuse_qemu(const struct record_config *o, struct kvmft_err *err)
+static int refuse_qemu(const struct record_config *c, struct kvmft_err *err)
 {
-	if (!o->qemu.n && !o->qmp.n && !o->hmp.n)
+	if (!c->qemu.n && !c->qmp.n && !c->hmp.n)
 		return 0;
 	return err_lack(err, ENOTSUP, "this small build has no --qemu: use the whole kvmft");
 }
 
-static int refuse_sdt(const struct record_config *o, struct kvmft_err *err)
+static int refuse_sdt(const struct record_config *c, struct kvmft_err *err)
 {
-	return o->sdt.n ? err_lack(err, ENOTSUP,
+	return c->sdt.n ? err_lack(err, ENOTSUP,
 				   "this small build has no --sdt: use the whole kvmft")
 			: 0;
 }
 
-static int refuse_net_id(const struct record_config *o, struct kvmft_err *err)
+static int refuse_net_id(const struct record_config *c, struct kvmft_err *err)
 {
-	for (size_t i = 0; i < o->events.n; i++)
-		if (!strcmp(o->events.v[i], "net-id"))
+	for (size_t i = 0; i < c->events.n; i++)
+		if (!strcmp(c->events.v[i], "net-id"))
 			return err_lack(err, ENOTSUP,
 					"this small build has no -e net-id: use the whole kvmft");
 	return 0;

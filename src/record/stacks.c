@@ -35,8 +35,8 @@ int record_stacks_events(struct record *r)
 	struct kevent_list *ev = &r->stacks.ev;
 	int ret = 0;
 
-	for (size_t i = 0; i < r->o->stacks.n && !ret; i++)
-		ret = kevent_expand(r->t, r->o->stacks.v[i], ev, r->err);
+	for (size_t i = 0; i < r->c->stacks.n && !ret; i++)
+		ret = kevent_expand(r->t, r->c->stacks.v[i], ev, r->err);
 	for (size_t i = 0; i < ev->n && !ret; i++)
 		if (!kevent_list_has(&r->events, ev->v[i].sys, ev->v[i].name))
 			ret = kevent_list_add(&r->events, ev->v[i].sys, ev->v[i].name, NULL);
@@ -84,7 +84,7 @@ static int set_option(struct record *r)
 					"this kernel has no stacktrace trigger for %s:%s, so a "
 					"filter cannot select its stacks: use --stacks without one",
 					r->stacks.ev.v[i].sys, r->stacks.ev.v[i].name);
-	if (!r->o->quiet)
+	if (!r->c->quiet)
 		r->note("this kernel has no stacktrace trigger: stacks of all events are recorded");
 	return kinst_stacks_of_all(r->k, r->err);
 }
@@ -224,7 +224,7 @@ static int read_kallsyms(const struct record *r, struct ksyms *k)
 	if (got < 0)
 		return (int)got;
 	ret = ksyms_parse(k, text, (size_t)got);
-	if (!ret && !k->n && !r->o->quiet)
+	if (!ret && !k->n && !r->c->quiet)
 		r->note("/proc/kallsyms hides addresses (sysctl kernel.kptr_restrict): stacks are "
 			"addresses without names");
 	return ret;

@@ -19,7 +19,7 @@
 /* "10M" is a size and "10m" a time; a bare number could be either. */
 static int rotate_parse(struct record *r)
 {
-	const char *text = r->o->rotate;
+	const char *text = r->c->rotate;
 	size_t len = strlen(text);
 	bool is_size = len && strchr("KMGkgB", text[len - 1]);
 
@@ -41,25 +41,25 @@ static int rotate_parse(struct record *r)
 
 int record_store_check(struct record *r)
 {
-	const struct record_config *o = r->o;
+	const struct record_config *c = r->c;
 
-	if (o->rotate && o->flight)
+	if (c->rotate && c->flight)
 		return err_usage(r->err,
 				 "--rotate is not for --flight-recorder: each time the ring is "
 				 "written out makes a segment");
-	if (o->keep.set && !o->rotate && !o->flight)
+	if (c->keep.set && !c->rotate && !c->flight)
 		return err_usage(r->err, "option --keep needs --rotate or --flight-recorder");
-	if (o->keep.set && !o->keep.v)
+	if (c->keep.set && !c->keep.v)
 		return err_usage(r->err, "option --keep: must be at least 1");
-	if (o->flight && (o->flush.set || o->sync))
+	if (c->flight && (c->flush.set || c->sync))
 		return err_usage(
 			r->err,
 			"--flush and --sync are not for --flight-recorder, whose ring is written out "
 			"when something happens");
-	r->flush_ns = o->flight ? 0 : o->flush.set ? o->flush.v : FLUSH_NS;
-	if (o->sync && !r->flush_ns)
+	r->flush_ns = c->flight ? 0 : c->flush.set ? c->flush.v : FLUSH_NS;
+	if (c->sync && !r->flush_ns)
 		return err_usage(r->err, "--sync needs a --flush above 0");
-	return o->rotate ? rotate_parse(r) : 0;
+	return c->rotate ? rotate_parse(r) : 0;
 }
 
 /* ---- what the store needs, from any thread ---- */
@@ -86,7 +86,7 @@ static bool ring_fits(const struct record *r)
  */
 static bool goes_later(const struct record *r)
 {
-	return r->o->flight && (r->o->keep.v == 1 || ring_fits(r));
+	return r->c->flight && (r->c->keep.v == 1 || ring_fits(r));
 }
 
 /* If the new one cannot be made, that must not cost the old one: the new one first. */
@@ -95,9 +95,9 @@ static int store_next(void *ctx, unsigned int segment, uint64_t *freed)
 	struct record *r = ctx;
 	int ret = capw_segment_make(r->w, segment);
 
-	if (ret || !r->o->keep.set || segment < r->o->keep.v || goes_later(r))
+	if (ret || !r->c->keep.set || segment < r->c->keep.v || goes_later(r))
 		return ret;
-	ret = capw_segment_remove(r->w, segment - (unsigned int)r->o->keep.v, freed, &r->removed);
+	ret = capw_segment_remove(r->w, segment - (unsigned int)r->c->keep.v, freed, &r->removed);
 	/* If the free space on the disk is checked, it has to be there. */
 	if (r->store.min_free)
 		capw_removed_close(&r->removed);
@@ -110,9 +110,9 @@ int record_store_written(struct record *r, unsigned int segment)
 	uint64_t freed = 0;
 	int ret;
 
-	if (!r->o->keep.set || segment < r->o->keep.v)
+	if (!r->c->keep.set || segment < r->c->keep.v)
 		return 0;
-	ret = capw_segment_remove(r->w, segment - (unsigned int)r->o->keep.v, &freed, &x);
+	ret = capw_segment_remove(r->w, segment - (unsigned int)r->c->keep.v, &freed, &x);
 	capw_removed_close(&x);
 	drain_freed(&r->store, freed);
 	return ret;
@@ -143,8 +143,8 @@ int record_store_open(struct record *r)
 	if (!r->drain || !r->seen)
 		return err_set(r->err, ENOMEM, "out of memory");
 	s->subbuf = kinst_subbuf_size(r->k);
-	s->max_bytes = r->o->max_size.set ? r->o->max_size.v : 0;
-	s->min_free = r->o->min_free.set ? r->o->min_free.v + END_FILES : 0;
+	s->max_bytes = r->c->max_size.set ? r->c->max_size.v : 0;
+	s->min_free = r->c->min_free.set ? r->c->min_free.v + END_FILES : 0;
 	s->dirfd = capw_dirfd(r->w);
 	s->stream = r->out.stream;
 	s->ctx = r;
@@ -153,7 +153,7 @@ int record_store_open(struct record *r)
 	s->began = store_began;
 	s->events = record_loss_events;
 	s->join = record_loss_join;
-	s->sync = r->o->sync;
+	s->sync = r->c->sync;
 	s->moved = record_loss_look;
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->wake_fd < 0)
@@ -204,8 +204,8 @@ int record_store_news(struct record *r)
 
 void record_store_no_more_data(struct record *r)
 {
-	if (r->o->min_free.set)
-		r->store.min_free = r->o->min_free.v;
+	if (r->c->min_free.set)
+		r->store.min_free = r->c->min_free.v;
 }
 
 void record_store_close(struct record *r)

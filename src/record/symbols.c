@@ -53,7 +53,7 @@ int record_symbols_read(struct record *r)
 	_cleanup_(ksyms_free) struct ksyms k = { 0 };
 	int ret;
 
-	if (!r->o->symbols)
+	if (!r->c->symbols)
 		return 0;
 	if (!(r->side & CAP_SIDE_GUEST))
 		return err_usage(r->err,
@@ -71,7 +71,7 @@ int record_symbols_read(struct record *r)
 
 int record_symbols_write(struct record *r)
 {
-	int ret = r->o->symbols ? record_put_names(r, "symbols", r->symbols.text.s, "functions") : 0;
+	int ret = r->c->symbols ? record_put_names(r, "symbols", r->symbols.text.s, "functions") : 0;
 
 	sbuf_free(&r->symbols.text);
 	return ret;

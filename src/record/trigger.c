@@ -22,7 +22,7 @@ static const char *const clocks_ns[] = { "local",    "global", "perf", "mono",
 
 bool record_trigger_is_longer(const struct record *r)
 {
-	return r->o->trigger && str_starts(r->o->trigger, LONGER);
+	return r->c->trigger && str_starts(r->c->trigger, LONGER);
 }
 
 static int wrong(struct record *r)
@@ -30,13 +30,13 @@ static int wrong(struct record *r)
 	return err_usage(r->err,
 			 "option --trigger: '%s' is not " LONGER
 			 "DURATION[/FILTER/], such as " LONGER "5ms/exit_reason != 12/",
-			 r->o->trigger);
+			 r->c->trigger);
 }
 
 /* How long, in ns, and the filter between the slashes ("" = none), which is the caller's. */
 static int longer_parse(struct record *r, uint64_t *ns, char **filter)
 {
-	const char *text = r->o->trigger + strlen(LONGER);
+	const char *text = r->c->trigger + strlen(LONGER);
 	const char *slash = strchr(text, '/');
 	_cleanup_free_ char *duration = NULL;
 	size_t len;
@@ -56,10 +56,10 @@ static int longer_parse(struct record *r, uint64_t *ns, char **filter)
 
 uint64_t record_ticks(const struct record *r, uint64_t ns)
 {
-	if (!strcmp(r->o->clock, "x86-tsc"))
+	if (!strcmp(r->c->clock, "x86-tsc"))
 		return (uint64_t)((unsigned __int128)ns * r->tsc.khz / 1000000);
 	for (size_t i = 0; i < ARRAY_SIZE(clocks_ns); i++)
-		if (!strcmp(r->o->clock, clocks_ns[i]))
+		if (!strcmp(r->c->clock, clocks_ns[i]))
 			return ns;
 	return 0;
 }
@@ -79,7 +79,7 @@ int record_trigger_longer_check(struct record *r)
 	if (!record_ticks(r, ns))
 		return err_usage(r->err,
 				 "option --trigger " LONGER ": the rate of clock %s is not known",
-				 r->o->clock);
+				 r->c->clock);
 	return kevent_kvm_check(r->t, r->err);
 }
 
@@ -140,12 +140,12 @@ static int set_all(struct record *r, const char *filter, struct sbuf *b)
 	int ret = set_bound(r, 0);
 
 	sbuf_addf(b, "hist:keys=common_pid:ts0=common_timestamp:size=%u:clock=%s", MAP_THREADS,
-		  r->o->clock);
+		  r->c->clock);
 	condition(r, filter, b);
 	ret = ret ? ret : set(r, "kvm", "kvm_exit", b);
 	sbuf_reset(b);
 	sbuf_addf(b, "hist:keys=common_pid:lat=common_timestamp-$ts0,t0=$ts0:size=%u:clock=%s:"
-		  "onmatch(kvm.kvm_exit).trace(%s,$lat,$t0)", MAP_THREADS, r->o->clock, synth);
+		  "onmatch(kvm.kvm_exit).trace(%s,$lat,$t0)", MAP_THREADS, r->c->clock, synth);
 	return ret ? ret : set(r, "kvm", "kvm_entry", b);
 }
 

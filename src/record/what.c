@@ -29,9 +29,9 @@ int record_side(struct record *r)
 		[RECORD_AS_GUEST] = KFEAT_GUEST,
 		[RECORD_AS_BOTH] = KFEAT_HOST | KFEAT_GUEST,
 	};
-	unsigned int sides = r->o->as < 0 ? 0 : as[r->o->as];
+	unsigned int sides = r->c->as < 0 ? 0 : as[r->c->as];
 	const char *why = "as asked for";
-	int ret = r->o->vms.n ? vm_scan(NULL, &r->vms, r->err) : 0;
+	int ret = r->c->vms.n ? vm_scan(NULL, &r->vms, r->err) : 0;
 
 	if (ret)
 		return ret;
@@ -39,7 +39,7 @@ int record_side(struct record *r)
 		sides = kmachine_sides(NULL, &r->tsc, &why);
 	r->side = (sides & KFEAT_HOST ? CAP_SIDE_HOST : 0) |
 		  (sides & KFEAT_GUEST ? CAP_SIDE_GUEST : 0);
-	if (!r->o->quiet && r->o->as < 0)
+	if (!r->c->quiet && r->c->as < 0)
 		r->note("recording this machine as a %s: %s (see --as)",
 			side_names[r->side], why);
 	return 0;
@@ -75,25 +75,25 @@ static int events_add_known(struct record *r, const char *const *set)
 int record_events(struct record *r)
 {
 	bool host = r->side & CAP_SIDE_HOST, guest = r->side & CAP_SIDE_GUEST;
-	bool want_default = !r->o->events.n, want_mem = false, want_net = false,
+	bool want_default = !r->c->events.n, want_mem = false, want_net = false,
 	     want_io = false;
 	int ret = 0;
 
-	for (size_t i = 0; i < r->o->events.n && !ret; i++) {
-		if (!strcmp(r->o->events.v[i], "none"))
+	for (size_t i = 0; i < r->c->events.n && !ret; i++) {
+		if (!strcmp(r->c->events.v[i], "none"))
 			continue;
-		if (!strcmp(r->o->events.v[i], "default"))
+		if (!strcmp(r->c->events.v[i], "default"))
 			want_default = true;
-		else if (!strcmp(r->o->events.v[i], "mem"))
+		else if (!strcmp(r->c->events.v[i], "mem"))
 			want_mem = true;
-		else if (!strcmp(r->o->events.v[i], "io"))
+		else if (!strcmp(r->c->events.v[i], "io"))
 			want_io = true;
-		else if (!strcmp(r->o->events.v[i], "net"))
+		else if (!strcmp(r->c->events.v[i], "net"))
 			want_net = true;
-		else if (!strcmp(r->o->events.v[i], "net-id"))
+		else if (!strcmp(r->c->events.v[i], "net-id"))
 			want_net = r->want_net_id = true;
 		else
-			ret = kevent_expand(r->t, r->o->events.v[i], &r->events, r->err);
+			ret = kevent_expand(r->t, r->c->events.v[i], &r->events, r->err);
 	}
 	if (ret)
 		return ret;
@@ -195,10 +195,10 @@ static int vcpu_wanted(const struct record *r, uint32_t id, bool *wanted)
 	uint64_t n;
 
 	*wanted = false;
-	for (size_t i = 0; i < r->o->vcpus.n; i++) {
-		if (parse_u64(r->o->vcpus.v[i], &n) || n > UINT32_MAX)
+	for (size_t i = 0; i < r->c->vcpus.n; i++) {
+		if (parse_u64(r->c->vcpus.v[i], &n) || n > UINT32_MAX)
 			return err_usage(r->err, "option --vcpu: '%s' is not a vcpu_id",
-					 r->o->vcpus.v[i]);
+					 r->c->vcpus.v[i]);
 		*wanted |= n == id;
 	}
 	return 0;
@@ -231,23 +231,23 @@ static int pid_of(struct record *r, const char *text, uint32_t *pid)
 /* Each --vcpu must exist now: a typing error must not become a capture without events. */
 static int vcpus_check(struct record *r)
 {
-	for (size_t i = 0; i < r->o->vcpus.n; i++) {
+	for (size_t i = 0; i < r->c->vcpus.n; i++) {
 		bool found = false, bad;
 		uint64_t id;
 
-		if (parse_u64(r->o->vcpus.v[i], &id) || id > UINT32_MAX)
+		if (parse_u64(r->c->vcpus.v[i], &id) || id > UINT32_MAX)
 			return vcpu_wanted(r, 0, &bad);
-		for (size_t k = 0; k < r->o->vms.n && !found; k++) {
+		for (size_t k = 0; k < r->c->vms.n && !found; k++) {
 			const struct vm *vm;
 
-			if (vm_list_find(r->vms, r->o->vms.v[k], &vm, NULL))
+			if (vm_list_find(r->vms, r->c->vms.v[k], &vm, NULL))
 				continue;
 			for (size_t c = 0; c < vm->n_vcpus; c++)
 				found |= vm->vcpu[c].id == id;
 		}
 		if (!found)
 			return err_set(r->err, ENOENT, "no vCPU %s in %s (see kvmft list)",
-				       r->o->vcpus.v[i], r->o->vms.v[0]);
+				       r->c->vcpus.v[i], r->c->vms.v[0]);
 	}
 	return 0;
 }
@@ -259,7 +259,7 @@ static int tids_of_vm(struct record *r, const char *sel, bool again)
 
 	if (ret)
 		return again ? 0 : ret;
-	if (r->o->vcpus.n)
+	if (r->c->vcpus.n)
 		return tids_of_vcpus(r, vm);
 	ret = tids_of_process(r, vm->pid);
 	if (ret == -ESRCH)
@@ -271,15 +271,15 @@ static int tids_look(struct record *r, bool again)
 {
 	int ret = 0;
 
-	for (size_t i = 0; i < r->o->vms.n && !ret; i++)
-		ret = tids_of_vm(r, r->o->vms.v[i], again);
-	for (size_t i = 0; i < r->o->pids.n && !ret; i++) {
+	for (size_t i = 0; i < r->c->vms.n && !ret; i++)
+		ret = tids_of_vm(r, r->c->vms.v[i], again);
+	for (size_t i = 0; i < r->c->pids.n && !ret; i++) {
 		uint32_t pid = 0;
 
-		ret = pid_of(r, r->o->pids.v[i], &pid);
+		ret = pid_of(r, r->c->pids.v[i], &pid);
 		ret = ret ? ret : tids_of_process(r, pid);
 		if (ret == -ESRCH)
-			ret = again ? 0 : err_why(r->err, ESRCH, "no process %s", r->o->pids.v[i]);
+			ret = again ? 0 : err_why(r->err, ESRCH, "no process %s", r->c->pids.v[i]);
 	}
 	return ret;
 }
@@ -288,7 +288,7 @@ int record_tids(struct record *r)
 {
 	int ret;
 
-	if (r->o->vcpus.n && !r->o->vms.n)
+	if (r->c->vcpus.n && !r->c->vms.n)
 		return err_usage(r->err, "option --vcpu needs --vm: which machine's?");
 	ret = vcpus_check(r);
 	ret = ret ? ret : tids_look(r, false);
@@ -296,7 +296,7 @@ int record_tids(struct record *r)
 	 * A vCPU that never ran has no thread yet. An empty filter would mean everything, so the
 	 * watcher, which sleeps, stands in for it.
 	 */
-	if (!ret && r->o->vcpus.n && !r->tids.n)
+	if (!ret && r->c->vcpus.n && !r->tids.n)
 		ret = MIN(tid_note(r, (uint32_t)r->watch.pid), 0);
 	r->stand_in = r->tids.n == 1 && r->tids.v[0] == r->watch.pid;
 	return ret;
@@ -307,9 +307,9 @@ int record_tids_again(struct record *r, bool thorough)
 	int ret;
 
 	if (!r->tids.n ||
-	    (r->o->vcpus.n && !thorough && r->tids.n >= r->o->vcpus.n && !r->stand_in))
+	    (r->c->vcpus.n && !thorough && r->tids.n >= r->c->vcpus.n && !r->stand_in))
 		return 0;
-	if (r->o->vcpus.n) {
+	if (r->c->vcpus.n) {
 		struct vm_list *now = NULL;
 
 		/* Which thread runs a vCPU is only in debugfs. */

@@ -75,7 +75,7 @@ struct stuck_timers {
 };
 
 struct stuck {
-	const struct stuck_config *o;
+	const struct stuck_config *c;
 	note_fn *note;
 	struct kvmft_err *err;
 	struct ktracefs *t;

@@ -84,13 +84,13 @@ static int find_vms(struct stuck *s)
 	ret = vm_scan(NULL, &s->vms, s->err);
 	if (ret)
 		return ret;
-	if (s->o->vm)
-		ret = vm_list_find(s->vms, s->o->vm, &s->only, s->err);
+	if (s->c->vm)
+		ret = vm_list_find(s->vms, s->c->vm, &s->only, s->err);
 	else if (!s->vms->n)
 		ret = err_lack(s->err, ENOENT, "no VM runs here%s%s",
 			       s->vms->debugfs_text ? ": " : "",
 			       s->vms->debugfs_text ? s->vms->debugfs_text : "");
-	else if (s->o->syms && s->vms->n > 1)
+	else if (s->c->syms && s->vms->n > 1)
 		ret = err_usage(s->err, "symbols of a guest: whose? Name the VM with --vm");
 	allow_files(s);
 	for (size_t i = 0; i < s->vms->n && !ret; i++)
@@ -140,14 +140,14 @@ static int look_on(struct stuck *s)
 	next = util_now_ns();
 	/* A machine that is slow because its guests hang has to be reported in time, too. */
 	s->ns = MAX(DEFAULT_NS - MIN(next - s->begin_ns, (uint64_t)DEFAULT_NS), (uint64_t)LEAST_NS);
-	s->ns = s->o->ns.set ? s->o->ns.v : s->ns;
+	s->ns = s->c->ns.set ? s->c->ns.v : s->ns;
 	s->begin_ns = next;
 	do {
 		look(s);
 		ret = stuck_watch_read(s, step / READ_SHARE, false);
 		if (!ret && !asked && util_now_ns() - s->begin_ns >= s->ns / 4) {
 			asked = true;
-			if (s->o->engine <= STUCK_ENGINE_AUTO)
+			if (s->c->engine <= STUCK_ENGINE_AUTO)
 				stuck_hist_some(s);
 		}
 		/* A look that was late is not made up for. */
@@ -243,12 +243,12 @@ static void undo(struct stuck *s)
 
 static int prepare(struct stuck *s)
 {
-	const struct opt_u64 *ns = &s->o->ns;
+	const struct opt_u64 *ns = &s->c->ns;
 	int ret;
 
 	if (ns->set && (ns->v < MIN_NS || ns->v > MAX_NS))
 		return err_usage(s->err, "option --seconds: not within 0.2 and 3600");
-	s->syms = s->o->syms;
+	s->syms = s->c->syms;
 	/* Before anything is set in the kernel, so that Ctrl-C finds us ready to remove it. */
 	s->signal_fd = session_signals(s->err);
 	if (s->signal_fd < 0)
@@ -264,7 +264,7 @@ static int prepare(struct stuck *s)
 int stuck_run(const struct stuck_config *c, note_fn *note, struct sbuf *out,
 	      struct kvmft_err *err)
 {
-	struct stuck s = { .o = c, .note = note, .err = err, .signal_fd = -1,
+	struct stuck s = { .c = c, .note = note, .err = err, .signal_fd = -1,
 			   .begin_ns = c->begin_ns };
 	int ret = prepare(&s);
 

@@ -47,7 +47,7 @@ static int find_events(struct stuck *s)
 	_cleanup_(kevent_list_free) struct kevent_list all = { 0 };
 	struct stuck_events *ev = &s->ev;
 	int ret = kevent_kvm_check(s->t, s->err);
-	bool counted = s->o->engine == STUCK_ENGINE_HIST;
+	bool counted = s->c->engine == STUCK_ENGINE_HIST;
 
 	for (size_t i = 0; i < ARRAY_SIZE(roles) && !ret; i++) {
 		/* kvm_exit is there, whatever its fields are called. */
@@ -113,7 +113,7 @@ int stuck_watch_begin(struct stuck *s)
 	ret = ret ? ret : make_instance(s);
 	if (ret)
 		return ret;
-	if (s->o->engine == STUCK_ENGINE_HIST)
+	if (s->c->engine == STUCK_ENGINE_HIST)
 		ret = stuck_hist_all(s);
 	if (ret)
 		return ret;

@@ -467,5 +467,5 @@ static int print_json(const struct stuck *s, struct sbuf *out)
 
 int stuck_print(const struct stuck *s, struct sbuf *out)
 {
-	return s->o->json ? print_json(s, out) : print_text(s, out);
+	return s->c->json ? print_json(s, out) : print_text(s, out);
 }
