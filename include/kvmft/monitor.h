@@ -111,6 +111,8 @@ int monitor_idle(struct monitor *m) __must_check;
 
 /* Each answer from now on may take timeout_ns. */
 void monitor_patience(struct monitor *m, uint64_t timeout_ns);
+/* All answers from now on together may take ns: each of thousands could be slow. */
+void monitor_within(struct monitor *m, uint64_t ns);
 
 /* Adds QEMU's version, "7.2.22 (Debian 1:7.2+dfsg)". */
 int monitor_version(struct monitor *m, struct sbuf *out, struct kvmft_err *err) __must_check;

@@ -23,6 +23,7 @@
 
 #define FILE_BYTES  (16u << 20)
 #define SHOWN_BYTES 3000 /* of names, in one line */
+#define LEFT_ANSWERS 10 /* slow ones at most: every recording waits for them */
 
 /* ---- the place ---- */
 
@@ -166,6 +167,7 @@ static int left_off(struct left *l, struct kvmft_err *err)
 
 	if (ret)
 		return ret;
+	monitor_within(q.m, l->timeout * LEFT_ANSWERS);
 	ret = monitor_events(q.m, &now, err);
 	if (!ret)
 		still_on(l, &now);

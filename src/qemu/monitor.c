@@ -25,12 +25,17 @@ void mon_begin(struct monitor *m)
 	uint64_t now = util_now_ns();
 
 	m->deadline = m->timeout_ns < UINT64_MAX - now ? now + m->timeout_ns : UINT64_MAX;
+	if (m->until)
+		m->deadline = MIN(m->deadline, m->until);
 }
 
 static int late(struct monitor *m, struct kvmft_err *err)
 {
 	char time[32];
 
+	if (m->until && m->deadline == m->until)
+		return err_set(err, ETIMEDOUT, "%s: its answers take too long, one after the other",
+			       m->name);
 	return err_set(
 		err, ETIMEDOUT,
 		"%s: no complete answer within %s; is QEMU stopped or very busy? --timeout waits longer",
@@ -190,6 +195,11 @@ int monitor_idle(struct monitor *m)
 void monitor_patience(struct monitor *m, uint64_t timeout_ns)
 {
 	m->timeout_ns = timeout_ns;
+}
+
+void monitor_within(struct monitor *m, uint64_t ns)
+{
+	m->until = util_now_ns() + ns;
 }
 
 /* ---- opening ---- */

@@ -17,6 +17,9 @@ int mon_events_add(struct mon_events *list, const char *name, enum mon_state sta
 {
 	struct mon_event e = { .state = state, .vcpu = vcpu };
 
+	/* It may have to be named when it is switched off, also by kvmft reset. */
+	if (!mon_pattern_ok(name) || mon_is_pattern(name))
+		return -EINVAL;
 	if (list->n >= MON_MAX_EVENTS)
 		return -E2BIG;
 	e.name = strdup(name);
@@ -24,7 +27,6 @@ int mon_events_add(struct mon_events *list, const char *name, enum mon_state sta
 		free(e.name);
 		return -ENOMEM;
 	}
-	str_printable(e.name);
 	return 0;
 }
 

@@ -16,6 +16,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#define SLOW_MAX 3 /* monitors that do not answer in time; then the others are not tried */
+
 /* ---- processes ---- */
 
 static bool is_qemu(const char *vmm)
@@ -276,11 +278,13 @@ static int open_first(int procfd, const struct vm *vm, struct mon_owner *owner,
 {
 	struct kvmft_err why = { .text = "" };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const uint64_t begin = util_now_ns();
 	int ret = -ENOENT, code = 0;
 
 	for (int kind = MON_QMP; kind <= MON_HMP; kind++)
 		for (size_t i = 0; i < places->n; i++) {
-			if ((int)places->v[i].kind != kind)
+			if ((int)places->v[i].kind != kind ||
+			    (util_now_ns() - begin) / SLOW_MAX >= timeout_ns)
 				continue;
 			ret = open_place(procfd, vm, owner, &places->v[i], timeout_ns, m, &why);
 			if (!ret)

@@ -125,6 +125,8 @@ static int add_line(struct monitor *m, struct mon_events *list, char *line, stru
 		return mon_garbage(m, "not an event", line, strlen(line), err);
 	*at = '\0';
 	ret = mon_events_add(list, line, *v == '1' ? MON_ENABLED : MON_DISABLED, false);
+	if (ret == -EINVAL)
+		return mon_garbage(m, "not an event", line, strlen(line), err);
 	return err_why(err, ret, "%s: cannot keep the events", m->name);
 }
 

@@ -35,6 +35,7 @@ struct monitor {
 	char *name;
 	uint64_t timeout_ns;
 	uint64_t deadline; /* of the reply being waited for; CLOCK_MONOTONIC */
+	uint64_t until;	   /* and of all of them, 0: none */
 	struct sbuf in;	   /* what has arrived and is not yet used */
 	uint64_t id;	   /* of the last QMP command */
 };

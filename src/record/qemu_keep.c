@@ -20,6 +20,7 @@
 
 /* Switching back matters more than speed. */
 #define BACK_TIMEOUT_NS 30000000000ull
+#define QEMU_NS		60000000000ull /* for all events of a QEMU, either way */
 
 /* What `--qemu default` means; names that a QEMU does not have are left out. */
 static const char *const default_events[] = {
@@ -332,6 +333,7 @@ static int switch_on(struct keep *k, struct kept *q, struct kvmft_err *err)
 	int ret;
 
 	q->on = true;
+	monitor_within(q->q.m, QEMU_NS);
 	ret = set_wanted(q, err);
 	ret = ret ? ret : monitor_events(q->q.m, &now, err);
 	if (ret)
@@ -382,6 +384,7 @@ static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 	if (!q->on)
 		return 0;
 	monitor_patience(q->q.m, BACK_TIMEOUT_NS);
+	monitor_within(q->q.m, QEMU_NS);
 	ret = wildcards_off(q, err);
 	ret = ret ? ret : monitor_events(q->q.m, &now, err);
 	/* Only what we switched: what somebody else has switched off stays off. */

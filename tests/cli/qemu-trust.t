@@ -171,6 +171,19 @@ again
 start user FAKE_UID=65534 FAKE_LATER="$tmp/user/own.sock.3" "$qemu" -qmp "unix:$tmp/user/own.sock.3,server=on,wait=off"
 run timeout 60 "$kvmft" qemu set --qmp "$tmp/user/own.sock.3" a_one on
 status_is 0 "... nor does one whose socket root names"
+again
+# Monitors without end, each of which takes time.
+many=
+n=0
+while [ $n -lt 60 ]; do
+	many="$many -qmp unix:$tmp/own.sock.9,server=on,wait=off"
+	n=$((n + 1))
+done
+# shellcheck disable=SC2086 # words
+start deaf FAKE_DEAF=1 FAKE_LISTEN="$tmp/own.sock.9" "$qemu" $many
+run timeout 15 "$kvmft" qemu events --vm "$pid" --timeout 400ms
+status_is 1 "60 monitors that do not answer: most are not waited for"
+err_has "busy: no greeting within 400 ms" "... which is reported"
 if command -v setpriv >/dev/null; then
 	again
 	start user FAKE_LATER="$tmp/user/own.sock.4" setpriv --reuid 65534 --regid 65534 --clear-groups \

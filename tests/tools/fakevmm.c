@@ -10,6 +10,7 @@
  *   FAKE_UID=N         becomes that user, for good
  *   FAKE_EUID=N        only for now: root stays its saved user
  *   FAKE_LATER=PATH    listens there, as that user
+ *   FAKE_DEAF=1        takes clients, and says nothing to them
  *
  * Then it prints "ready", answers every client as QMP does, and prints what clients send.
  */
@@ -154,7 +155,7 @@ int main(void)
 	for (;;) {
 		int client = fd < 0 ? pause() : accept(fd, NULL, NULL);
 
-		if (client >= 0) {
+		if (client >= 0 && !getenv("FAKE_DEAF")) {
 			serve(client);
 			close(client);
 		}

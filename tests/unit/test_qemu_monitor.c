@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -191,12 +192,51 @@ static void cut_everywhere(void **state __unused_arg)
 		assert_true(talk(MON_HMP, hmp_talk, n, &list) < 0);
 }
 
+/* Names that could not be written down to switch them off, in either form. */
+static void bad_names(void **state __unused_arg)
+{
+	static const char *const names[] = { "", "a b", "a\\nb", "*", "a?", "\\u0000", "a-b", "\\ud800" };
+	struct mon_events list = { 0 };
+	char text[512];
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(text, sizeof(text),
+			 "{\"QMP\": {}}\r\n{\"return\": {}}\r\n"
+			 "{\"return\": [{\"name\": \"%s\", \"state\": \"disabled\"}]}\r\n",
+			 names[i]);
+		assert_int_equal(talk(MON_QMP, text, strlen(text), &list), -EPROTO);
+		assert_int_equal(list.n, 0);
+	}
+	assert_int_equal(mon_events_add(&list, "a b", MON_ENABLED, false), -EINVAL);
+}
+
+/* Each answer is in time, all together are not. */
+static void too_long(void **state __unused_arg)
+{
+	struct kvmft_err err = { .text = "" };
+	struct mon_events list;
+	struct monitor *m;
+	int fds[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+	assert_true(send(fds[1], qmp_talk, strlen(qmp_talk), 0) == (ssize_t)strlen(qmp_talk));
+	assert_int_equal(mon_attach(MON_QMP, fds[0], "test", 60000000000, &m, &err), 0);
+	monitor_within(m, 50000000);
+	assert_int_equal(monitor_events(m, &list, &err), 0);
+	mon_events_free(&list);
+	assert_int_equal(monitor_set(m, "a", true, &err), -ETIMEDOUT);
+	assert_non_null(strstr(err.text, "one after the other"));
+	monitor_close(m);
+	close(fds[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(spellings),   cmocka_unit_test(several_and_none),
 		cmocka_unit_test(patterns),    cmocka_unit_test(events_file),
-		cmocka_unit_test(cut_everywhere),
+		cmocka_unit_test(cut_everywhere), cmocka_unit_test(bad_names),
+		cmocka_unit_test(too_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
