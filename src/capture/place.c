@@ -48,6 +48,22 @@ struct walk {
 
 static int walk_fd(struct walk *w, int fd, const char *path);
 
+/* Where a link of another user leads must be his as well: what is made there could be otherwise. */
+static int walk_theirs(const struct walk *w, int fd, const struct stat *lst, const char *step)
+{
+	struct stat st;
+
+	if (fd < 0 || lst->st_uid == geteuid() || !lst->st_uid)
+		return fd;
+	if (!fstat(fd, &st) && st.st_uid == lst->st_uid)
+		return fd;
+	close(fd);
+	return err_set(w->err, ELOOP,
+		       "%s: %s is a symbolic link that user %u made, to a directory of somebody "
+		       "else: name the real directory",
+		       w->path, step, (unsigned int)lst->st_uid);
+}
+
 /*
  * In a directory that others can write to (a sticky one, otherwise it was refused), a link is
  * followed only if it is ours or root's, as the kernel does with fs.protected_symlinks=1.
@@ -74,7 +90,7 @@ static int walk_link(struct walk *w, int dir, const struct stat *dst, int link,
 	fd = target[0] == '/' ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)
 			      : fcntl(dir, F_DUPFD_CLOEXEC, 0);
 	return fd < 0 ? err_set(w->err, errno, "%s: %s", w->path, strerror(errno))
-		      : walk_fd(w, fd, target);
+		      : walk_theirs(w, walk_fd(w, fd, target), lst, step);
 }
 
 /* One step from the directory dir: its descriptor, or -errno. */

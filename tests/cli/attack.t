@@ -93,6 +93,18 @@ status_is 0 "a link that root made on the way is followed"
 record -o "$tmp/sticky/ours/c"
 status_is 0 "a directory of ours in a sticky one will do"
 
+# In a directory of his own: his links lead nowhere but to what is his.
+mkdir -m 755 "$tmp/alice" "$tmp/theirs"
+chown 65534:65534 "$tmp/alice" "$tmp/theirs"
+attacker ln -s "$tmp/prey" "$tmp/alice/away"
+attacker ln -s "$tmp/theirs" "$tmp/alice/own"
+refused "a link from another user's directory" "away is a symbolic link that user 65534 made, to a directory of somebody else" \
+	-o "$tmp/alice/away/../prey/c"
+record --output-dir "$tmp/alice/away/."
+status_is 1 "... nor with --output-dir"
+record -o "$tmp/alice/own/../theirs/c"
+status_is 0 "... to another directory of that user: followed"
+
 # ---- names that can be guessed ----
 
 # The attacker takes the names of the next seconds.
