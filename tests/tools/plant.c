@@ -6,9 +6,9 @@
  *   plant cpuid MS             runs CPUID every 5 ms, for MS
  *   plant nap MS EVERY         sleeps for EVERY ms, again and again for MS
  *   plant read FILE MS NAP     reads the beginning of FILE every NAP ms, for MS
- *   plant touch FILE N MS PAGES MARKER
- *                              maps FILE and changes PAGES of its pages N times, MS apart and each far from the
- *                              others; writes "begin" and "end" to MARKER
+ *   plant touch FILE N MS LONG MARKER
+ *                              maps FILE, and N times, MS apart, changes pages of the next Nth part of it, until
+ *                              LONG ms have passed (0: only one page); writes "begin" and "end" to MARKER
  *   plant work MS N MARKER     works for about MS, N times, between such markers
  *   plant mark FILE TEXT       writes TEXT to FILE in one write, as a program to its trace_marker
  *
@@ -40,8 +40,8 @@
 #endif
 
 #define RTC_DATA 0x71
-#define FAR	 (4u << 20) /* bytes: more than the host reads ahead or maps around */
 #define PAGE	 4096u
+#define PART_MIN (4u << 20) /* bytes: more than the host reads ahead or maps around */
 #define FLOOD_PORT 9
 #define LISTENERS 100 /* each gets a copy of every packet */
 
@@ -123,23 +123,43 @@ static int naps(char **arg)
 	return 0;
 }
 
+/* Fails if all pages were changed too early: what is planted would be too short. */
+static int touch_for(volatile char *p, size_t len, unsigned long ms)
+{
+	unsigned long long end = now_ms() + ms;
+	size_t at = 0;
+
+	do {
+		if (at >= len)
+			return -ENOSPC;
+		p[at]++;
+		at += PAGE;
+	} while (now_ms() < end);
+	return 0;
+}
+
 static int touch(char **arg)
 {
 	unsigned long n = strtoul(arg[1], NULL, 10), ms = strtoul(arg[2], NULL, 10),
-		      pages = strtoul(arg[3], NULL, 10);
+		      length = strtoul(arg[3], NULL, 10);
 	int fd = open(arg[0], O_RDWR | O_CLOEXEC), ret = 0;
 	volatile char *p;
+	struct stat st;
+	size_t part;
 
-	if (fd < 0)
+	if (fd < 0 || fstat(fd, &st))
 		return -errno;
-	p = mmap(NULL, n * FAR, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	part = n ? (size_t)st.st_size / n / PAGE * PAGE : 0;
+	if (part < PART_MIN)
+		return -EINVAL;
+	p = mmap(NULL, n * part, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	close(fd);
 	if (p == MAP_FAILED)
 		return -errno;
 	for (unsigned long i = 0; i < n && !ret; i++) {
 		ret = mark(arg[4], "begin");
-		for (unsigned long k = 0; k < pages; k++)
-			p[i * FAR + k * PAGE]++;
+		if (!ret)
+			ret = touch_for(p + i * part, part, length);
 		if (!ret)
 			ret = mark(arg[4], "end");
 		nap(ms);

@@ -219,7 +219,7 @@ plant_lock()
 plant_touch()
 {
 	phase touch page-fault $THAN --from-marker begin --to-marker end
-	in_guest 'taskset -c 0 "$tools/plant" touch "$shared" "$TIMES" "$MS" 1 "$marker"'
+	in_guest 'taskset -c 0 "$tools/plant" touch "$shared" "$TIMES" "$MS" 0 "$marker"'
 	phase_end
 }
 # Memory that was there, and is taken away: once as madvise and balloons do, once to a slow swap.
@@ -228,7 +228,7 @@ plant_hole()
 	phase hole page-fault $THAN --from-marker begin --to-marker end
 	for _ in 1 2 3; do
 		fallocate -p -o 0 -l 64M /dev/shm/taken
-		in_guest 'taskset -c 0 "$tools/plant" touch "$taken" 4 "$MS" 1000 "$marker"'
+		in_guest 'taskset -c 0 "$tools/plant" touch "$taken" 4 "$MS" "$MS" "$marker"'
 	done
 	phase_end
 }
@@ -244,13 +244,13 @@ plant_swap()
 	# Before Linux 5.18 it has a number for its name.
 	wait_until 5 [ -b $swap ] || swap=/dev/nullb$(cat $nullb/index)
 	mkswap $swap >/tmp/swap.log 2>&1 && swapon $swap || die "no swap: $(cat /tmp/swap.log)"
-	in_guest 'taskset -c 0 "$tools/plant" touch "$taken" "$TIMES" 1 1 "$marker"'
+	in_guest 'taskset -c 0 "$tools/plant" touch "$taken" "$TIMES" 1 0 "$marker"'
 	# Pages that a CPU has just got are in a list of its own, which only that CPU empties.
 	taskset 2 "$tools/plant" pageout "$vmm" /dev/shm/taken || fail "plant pageout"
 	echo "$(cat "/sys/block/${swap#/dev/}/dev") riops=4" >/tmp/cgroup/slowio/io.max || fail "no limit of reads"
 	echo "$vmm" >/tmp/cgroup/slowio/cgroup.procs
 	phase swap page-fault $THAN --from-marker begin --to-marker end
-	in_guest 'taskset -c 0 "$tools/plant" touch "$taken" "$TIMES" 10 1 "$marker"'
+	in_guest 'taskset -c 0 "$tools/plant" touch "$taken" "$TIMES" 10 0 "$marker"'
 	phase_end
 	echo "$vmm" >/tmp/cgroup/cgroup.procs
 }
