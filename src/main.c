@@ -29,11 +29,11 @@ static void print_usage(FILE *f)
 	for (const struct cmd *const *c = kvmft_cmds; *c; c++)
 		fprintf(f, "  %-14s %s\n", (*c)->name, (*c)->summary);
 	if (kvmft_cmds_elsewhere[0])
-		fputs("\nnot in this small build:", f);
+		fputs("\nnot in this small build:\n ", f);
 	for (const char *const *name = kvmft_cmds_elsewhere; *name; name++)
 		fprintf(f, " %s%s", *name, name[1] ? "" : "\n");
-	fputs("\nexit codes: 0 done, 1 failed, 2 wrong usage, 3 done but events were lost or input\n"
-	      "was cut, 4 this machine lacks something that the command needs\n",
+	fputs("\nexit codes: 0 done, 1 failed, 2 wrong usage, 3 done but events were lost or\n"
+	      "input was cut, 4 this machine lacks something that the command needs\n",
 	      f);
 }
 

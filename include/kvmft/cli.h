@@ -33,7 +33,7 @@ struct opt {
 	enum opt_type type;
 	size_t offset;		    /* into the command's option struct */
 	const char *arg;	    /* metavariable; NULL for a flag */
-	const char *help;	    /* one line, or several joined by '\n' */
+	const char *help;	    /* filled by --help; its first line is for completion */
 	const char *const *choices; /* OPT_CHOICE: NULL-terminated */
 	unsigned int flags;
 };
@@ -78,7 +78,7 @@ struct cmd {
 	const char *name;
 	const char *summary;
 	const char *args;	    /* operands in the synopsis, e.g. "HOST GUEST[=SEL]..." */
-	const char *description;    /* paragraphs for --help; may be NULL */
+	const char *description;    /* for --help, which fills it; may be NULL */
 	const char *examples;	    /* lines for --help; may be NULL */
 	const struct opt *opts;	    /* ends with OPT_END */
 	size_t opts_size;
@@ -124,6 +124,11 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 void cli_free(const struct cmd *c, void *opts);
 void cli_print_help(const struct cmd *c, FILE *f);
 void cli_print_synopsis(const struct cmd *c, FILE *f);
+/*
+ * Prints text, and the end of a line, in lines of 80 columns: the first has `indent` columns
+ * already, the others begin with as many blanks. "\n" in text is a blank, "\n\n" begins a line.
+ */
+void cli_print_filled(const char *text, size_t indent, FILE *f);
 /*
  * One line per option: CMD<TAB>LONG<TAB>SHORT<TAB>ARG<TAB>first help line<TAB>choices; for a group,
  * preceded by one line per command of it: CMD VERB<TAB>summary.

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
+#define HELP_WIDTH 80 /* columns */
+
 const char *const cli_formats[] = { "text", "json", "csv", NULL };
 
 static void cli_print_opt_name(const struct opt *o, struct sbuf *b)
@@ -20,31 +22,39 @@ static void cli_print_opt_name(const struct opt *o, struct sbuf *b)
 		sbuf_addf(b, " %s", o->arg);
 }
 
-/* Help text may have several lines; all go into the second column. */
+void cli_print_filled(const char *text, size_t indent, FILE *f)
+{
+	size_t col = indent;
+
+	for (size_t n; *text; text += n + !!text[n]) {
+		n = strcspn(text, " \n");
+		if (col > indent && (!n || col + n >= HELP_WIDTH)) {
+			fprintf(f, "\n%*s", (int)indent, "");
+			col = indent;
+		}
+		if (n)
+			col += (size_t)fprintf(f, "%s%.*s", col > indent ? " " : "", (int)n, text);
+	}
+	fputc('\n', f);
+}
+
 static void cli_print_opt(const struct opt *o, FILE *f)
 {
-	const char *line = o->help;
 	struct sbuf b = { 0 };
 
 	cli_print_opt_name(o, &b);
 	if (b.len > 26)
-		fprintf(f, "  %s\n  %-26s", b.s, "");
+		fprintf(f, "  %s\n%29s", b.s, "");
 	else
-		fprintf(f, "  %-26s", b.s ? b.s : "");
-	for (;;) {
-		size_t n = strcspn(line, "\n");
-
-		fprintf(f, " %.*s\n", (int)n, line);
-		if (!line[n])
-			break;
-		line += n + 1;
-		fprintf(f, "  %-26s", "");
-	}
+		fprintf(f, "  %-26s ", b.s ? b.s : "");
+	cli_print_filled(o->help, 29, f);
 	if (o->type == OPT_CHOICE) {
-		fprintf(f, "  %-26s one of:", "");
+		b.len = 0;
+		sbuf_add(&b, "one of:");
 		for (int i = 0; o->choices[i]; i++)
-			fprintf(f, " %s", o->choices[i]);
-		fputc('\n', f);
+			sbuf_addf(&b, " %s", o->choices[i]);
+		fprintf(f, "%29s", "");
+		cli_print_filled(b.s ? b.s : "", 29, f);
 	}
 	sbuf_free(&b);
 }
@@ -68,7 +78,7 @@ void cli_print_synopsis(const struct cmd *c, FILE *f)
 		if (o->arg)
 			sbuf_addf(&b, " %s", o->arg);
 		sbuf_addf(&b, "]%s", o->type == OPT_LIST || o->type == OPT_EVENTS ? "..." : "");
-		if (col + b.len > 96) {
+		if (col + b.len > HELP_WIDTH) {
 			fprintf(f, "\n%*s", lead, "");
 			col = (size_t)lead;
 		}
@@ -77,7 +87,7 @@ void cli_print_synopsis(const struct cmd *c, FILE *f)
 		sbuf_free(&b);
 	}
 	if (c->args)
-		fprintf(f, "%s%s", col + strlen(c->args) > 96 ? "\n             " : " ", c->args);
+		fprintf(f, "%s%s", col + strlen(c->args) >= HELP_WIDTH ? "\n             " : " ", c->args);
 	fputc('\n', f);
 }
 
@@ -85,8 +95,10 @@ void cli_print_help(const struct cmd *c, FILE *f)
 {
 	fprintf(f, "kvmft %s: %s\n\n", c->name, c->summary);
 	cli_print_synopsis(c, f);
-	if (c->description)
-		fprintf(f, "\n%s\n", c->description);
+	if (c->description) {
+		fputc('\n', f);
+		cli_print_filled(c->description, 0, f);
+	}
 	if (c->verbs) {
 		fputs("\ncommands:\n", f);
 		for (const struct cmd *const *v = c->verbs; *v; v++)

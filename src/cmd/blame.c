@@ -465,13 +465,13 @@ static int blame_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 
 const struct cmd cmd_blame = {
 	.name = "blame",
-	.summary = "the worst moments of a guest, and what on the host or in it each is due to",
+	.summary = "the worst moments of a guest, and what each is due to",
 	.args = "HOST [GUEST[=SEL]]...",
 	.description =
 		"HOST and GUEST are captures as for merge. Every moment is divided into what the vCPU did\n"
 		"meanwhile; the largest part is its cause. Which task had the CPU instead is known if the\n"
-		"host's scheduler was recorded:\n"
-		"kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup\n"
+		"host's scheduler was recorded:\n\n"
+		"kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup\n\n"
 		"For several sessions, or directories of them, there is a list of each, and one of all.",
 	.examples = "  kvmft blame host guest\n"
 		    "  kvmft blame --than 1ms --by cause run\n"

@@ -426,8 +426,10 @@ const struct cmd cmd_convert = {
 		"captures.",
 	.examples =
 		"  kvmft convert --from guest-tsc --to host-tsc -i host < stamps\n"
-		"  kvmft convert --from host-tsc --to guest-tsc --tsc-offset 0xffee6aba03eccaac 5000000000000000\n"
-		"  kvmft convert --from guest-perf --to kvmclock --sched-offset 0x1af3075cc 18120.273901",
+		"  kvmft convert --from host-tsc --to guest-tsc \\\n"
+		"        --tsc-offset 0xffee6aba03eccaac 5000000000000000\n"
+		"  kvmft convert --from guest-perf --to kvmclock \\\n"
+		"        --sched-offset 0x1af3075cc 18120.273901",
 	.opts = convert_options,
 	.opts_size = sizeof(struct convert_opts),
 	.sessions = convert_sessions,

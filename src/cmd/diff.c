@@ -333,7 +333,7 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 
 const struct cmd cmd_diff = {
 	.name = "diff",
-	.summary = "what changed from one recording to another, and whether that may be chance",
+	.summary = "what changed between two recordings, and what may be chance",
 	.args = "BEFORE AFTER",
 	.description =
 		"Two captures of hosts side by side: exits by reason, where their time went, latencies.\n"

@@ -140,7 +140,8 @@ const struct cmd cmd_exits = {
 		"  kvmft exits --vm vm1 --time --interval 1 --count 5\n"
 		"  kvmft exits --top\n"
 		"  kvmft exits --top --latency\n"
-		"  kvmft exits --interval 15 --per-vm --format prometheus -o /var/lib/node_exporter/kvm.prom",
+		"  kvmft exits --interval 15 --per-vm --format prometheus \\\n"
+		"        -o /var/lib/node_exporter/kvm.prom",
 	.opts = exits_options,
 	.opts_size = sizeof(struct exits_config),
 	.run = exits_cmd,

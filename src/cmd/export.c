@@ -286,7 +286,8 @@ const struct cmd cmd_export = {
 		"of all, and OUT.dat gets files OUT-NAME.dat of the guests beside it, on the host's time.",
 	.examples =
 		"  kvmft export -i host -o trace.dat\n"
-		"  kvmft export -i host -o pair.dat guest=vm1 && trace-cmd report -i pair.dat -i pair-vm1.dat\n"
+		"  kvmft export -i host -o pair.dat guest=vm1 &&\n"
+		"        trace-cmd report -i pair.dat -i pair-vm1.dat\n"
 		"  kvmft export -i host --to perfetto -o vm1.pftrace guest=vm1\n"
 		"  kvmft export -i host --to sqlite -o run.db guest=vm1",
 	.opts = export_options,

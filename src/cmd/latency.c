@@ -444,14 +444,15 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 
 const struct cmd cmd_latency = {
 	.name = "latency",
-	.summary =
-		"how long interrupts, stolen time, I/O, timers, memory and packets took across both sides",
+	.summary = "what delayed interrupts, tasks, I/O, timers, memory, packets",
 	.args = "irq|sched|io|timer|mem|net|all HOST [GUEST[=SEL]]...",
 	.description =
 		"HOST and GUEST are captures as for merge. Several analyses may be named with commas between\n"
-		"them; all are made in one pass. sched needs sched:sched_switch and sched:sched_wakeup of\n"
-		"the host: kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup; mem needs\n"
-		"-e default -e mem to tell why, and net -e default -e net on both sides",
+		"them; all are made in one pass. Some need more events: sched of the host, mem of the host\n"
+		"to tell why, net of both sides:\n\n"
+		"kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup\n\n"
+		"kvmft record -e default -e mem\n\n"
+		"kvmft record -e default -e net",
 	.examples = "  kvmft latency irq host guest\n"
 		    "  kvmft latency io --than 2ms --worst 5 host guest\n"
 		    "  kvmft latency all --from 12.5 --to 13 host guest\n"

@@ -414,6 +414,12 @@ void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_
 	win_total(w, (int64_t)vm, &s);
 	if (quiet && !s.outside)
 		return;
+	sbuf_addf(&b, "alignment of %s: ", name);
 	pairing_alignment_text(p->map, w, (int64_t)vm, &b);
-	cli_note("alignment of %s: %s", name, b.s ? b.s : "out of memory");
+	if (!b.s || !isatty(STDERR_FILENO)) {
+		cli_note("%s", b.s ? b.s : "out of memory");
+		return;
+	}
+	fputs("kvmft: ", stderr);
+	cli_print_filled(b.s, strlen("kvmft: "), stderr);
 }

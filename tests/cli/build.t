@@ -66,7 +66,7 @@ run "$small" help
 status_is 0 "small kvmft runs"
 "$kvmft" --list-options | cut -f 1 | LC_ALL=C sort >"$tmp/whole"
 sed -nE '/^commands:/,/^$/s/^  ([a-z-]+) .*/\1/p' "$out" >"$tmp/here"
-sed -n 's/^not in this small build: //p' "$out" | tr ' ' '\n' >"$tmp/elsewhere"
+sed -n '/^not in this small build:$/{n;p}' "$out" | tr -s ' ' '\n' | grep . >"$tmp/elsewhere"
 is "$(LC_ALL=C sort "$tmp/here" "$tmp/elsewhere")" "$(cat "$tmp/whole")" \
 	"... help names each command of the whole kvmft once, as here or elsewhere"
 while read -r cmd; do

@@ -21,6 +21,7 @@ while read -r cmd; do
 	"$kvmft" --list-options "$cmd" | awk -F '\t' 'NF == 2 { print $1 }'
 done <"$tmp/commands" >"$tmp/verbs"
 cat "$tmp/commands" "$tmp/verbs" >"$tmp/all"
+is "$(awk 'length > 80' "$tmp/help.text")" "" "kvmft help: 80 columns"
 for how in -h --help; do
 	run "$kvmft" $how
 	status_is 0 "kvmft $how"
@@ -81,6 +82,7 @@ while read -r cmd; do
 	run "$kvmft" help $cmd
 	status_is 0 "help $cmd"
 	cp "$out" "$tmp/help.cmd"
+	is "$(awk 'length > 80' "$out")" "" "... in 80 columns"
 	for how in -h --help; do
 		# shellcheck disable=SC2086
 		run "$kvmft" $cmd $how
