@@ -221,8 +221,8 @@ static int no_result(const struct latency *m)
 		ret = err_set(m->err, ENODATA, "nothing could be measured. %s", b.s);
 	else
 		ret = err_set(m->err, ENODATA,
-			      "nothing to measure: the captures hold no such %s%s%s",
-			      m->lo.want[LAT_IO] ? "requests" : "events",
+			      "nothing to measure: the captures hold no %s%s%s",
+			      m->lo.want[LAT_IO] ? "block requests" : "such events",
 			      m->lo.vcpu >= 0 ? " of the vCPU that --vcpu names" : "",
 			      m->o->from || m->o->to ? " in that time" : "");
 	return ret;
