@@ -39,8 +39,8 @@ align_order()
 	is "$(awk "$is_time"'{ n = 0; for (i = 3; i <= NF; i++) if (is_time($i)) { t = $i + 0; n = 1; break }
 		if (!n || t < last) bad++; last = t } END { print (NR ? bad + 0 : "no lines") }' "$out")" 0 "lines are in order of time"
 
-	# The host serves the guest's rdmsr 0x11, then the guest has its value: this order, always; and close,
-	# but where the machine that runs the rig gave its CPU to others in between.
+	# The host serves the guest's rdmsr 0x11, then the guest has its value: always in this order, and
+	# close together unless the outer machine ran something else in between.
 	awk "$is_time"'/kvm:kvm_msr: msr_read 11 / { for (i = 3; i <= NF; i++) if (is_time($i)) t = $i; h++ }
 		/msr:read_msr: 11, / { for (i = 3; i <= NF; i++) if (is_time($i)) g = $i;
 			n++; if (!t || g <= t) bad++; else if (g - t >= 0.005) far++; t = 0 }
@@ -63,15 +63,15 @@ align_order()
 	status_is 0 "merge in kvmclock"
 }
 
-# by_hand CYCLES: options for an offset that is so much more than the VM's, whose ratio is the VM's.
+# by_hand CYCLES: options for an offset that is CYCLES more than the VM's, with the VM's ratio.
 by_hand()
 {
 	sed -nE "s|^vcpu .* ratio=([0-9]+) frac=([0-9]+) .*|--tsc-ratio \\1/\\2 --tsc-offset $(($(fact tsc_offset) + $1))|p" \
 		"$rig/host/meta" | head -n 1
 }
 
-# align_bounds LIMIT: the guest's clock is known to less than LIMIT cycles either way, $early and $late: beyond
-# that every error is found.
+# align_bounds LIMIT: the guest's clock is known within less than LIMIT cycles either way ($early, $late);
+# every larger error is found.
 align_bounds()
 {
 	# shellcheck disable=SC2046 # options
@@ -98,7 +98,7 @@ align_bounds()
 	done
 }
 
-# align_solved: the offset is in the data.
+# align_solved: the offset is found in the data.
 align_solved()
 {
 	offset=$(fact tsc_offset)

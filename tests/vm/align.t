@@ -7,7 +7,7 @@
 . "$(dirname "$0")/align.sh"
 
 rig align --timeout 150
-# 100 us: QEMU's TCG takes no less.
+# 100 us: QEMU's TCG is not faster.
 align_proof 250000
 
 run "$kvmft" merge "$rig/host" "$rig/guest=vm1"

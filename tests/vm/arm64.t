@@ -89,8 +89,7 @@ is "$(awk '$3 + 0 >= 0 && $3 + 0 < 60 && /kvm:kvm_exit: / { n++ } END { print n 
 	"trace: seconds since the start"
 ok "trace: the time of the day" grep -q " $(date -u -d "@$(cat "$rig/date")" +%Y-%m-%d) .*kvm_exit: " "$rig/trace-realtime.txt"
 
-# A window of the report is that of the time line: of its exits the last one may have no entry behind it,
-# one on each vCPU.
+# A window of the report is that of the time line: the last exit of each vCPU may have no entry after it.
 run "$kvmft" merge -q --from 3s --to 4s "$rig/host"
 exits=$(grep -c 'kvm:kvm_exit: ' "$out")
 run "$kvmft" report -i "$rig/host" --from 3s --to 4s --format csv
@@ -105,7 +104,7 @@ is "$(sed -n 's/^tsc khz=\([0-9]*\) source=cntfrq_el0 clocksource=arch_sys_count
 for side in host guest; do
 	ok "$side: the line of mono_raw over the counter" grep -q '^raw last=.* source=vvar$' "$rig/$side/meta"
 done
-# Each bracket lies on that line: both its ends, or the line would be elsewhere.
+# Both ends of each bracket lie on either side of that line, or the line would be wrong.
 is "$(awk '
 	function get(name,   i) {
 		for (i = 2; i <= NF; i++)

@@ -1,22 +1,22 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What `kvmft blame` says of a guest that was made late in more than twenty ways, on two boots: of each the right cause,
-# for as many spikes as were planted. An emulated host is late for reasons of its own, which are true ones; so where it
-# is known when each was planted, that one is judged, and else those that are as long as what was planted.
+# What `kvmft blame` says of a guest that was made late in more than twenty ways, on two boots: the right cause for
+# each way, and as many spikes as were planted. An emulated host is late for reasons of its own, too, and these are
+# true. So spikes are judged by the times when delays were planted, if these are known, or else by their lengths.
 
 . "$(dirname "$0")/tap.sh"
 
 truth=$top/tests/vm/blame_truth.py
 all=0 right=0 wrong=0
 
-# spikes: of the CSV of the last run, a line for each: cause, length in us, sure
+# spikes: a line for each spike in the CSV of the last run: cause, length in us, sure
 spikes()
 {
 	sed 's/"[^"]*"/X/g' "$out" | awk -F , 'NR > 1 && !seen[$6 "," $1]++ { print $9, int($8), $11 }'
 }
 
-# sums: parts of a spike that do not sum to its length, in the JSON of the last run
+# sums: how many spikes in the JSON of the last run have parts that do not sum to their length
 sums()
 {
 	python3 - "$out" <<'END'
@@ -27,7 +27,7 @@ print(len(bad))
 END
 }
 
-# judge NAME CAUSE THAN: what the last run, whose format is CSV, says of a phase; sets good, bad, other
+# judge NAME CAUSE THAN: judges what the last run, in CSV, says of a phase; sets good, bad, other
 judge()
 {
 	# As long as a delay that was planted: the threshold is half of it.
@@ -38,7 +38,7 @@ judge()
 	bad=$(($(spikes | awk -v than="$3" '$2 >= than * 1600' | wc -l) - good - other))
 }
 
-# judge_planted NAME CAUSE: the same where it is known when each was planted, of JSON
+# judge_planted NAME CAUSE: the same for JSON, by the times when delays were planted
 judge_planted()
 {
 	python3 "$truth" "$rig/spins" "$1" "$2" "$out" >"$tmp/judged"
@@ -48,7 +48,7 @@ judge_planted()
 	other=$(sed -n 's/.* unknown \([0-9]*\) .*/\1/p' "$tmp/judged")
 }
 
-# phases: all of the last rig
+# phases: judges all phases of the last rig
 phases()
 {
 	times=$(fact times)
@@ -68,7 +68,8 @@ phases()
 		run "$@" --format json $more "$rig/host" "$guest"
 		is "$(sums)" 0 "... the parts of each sum to it"
 		! grep -q "^$name " "$rig/spins" || judge_planted "$name" "$cause"
-		# Two VMs on one CPU take turns, and how often is up to the scheduler; all other are planted one by one.
+		# Two VMs on one CPU take turns, and how often is up to the scheduler; all other delays are planted
+		# one by one.
 		ok "... $good of $times or more are of $cause" test "$good" -ge $((times * 5 / 6))
 		all=$((all + good + bad + other)) right=$((right + good)) wrong=$((wrong + bad))
 	done <"$rig/truth"

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What blame says of what was planted at known times.
+# Judges what blame says of delays that were planted at known times.
 #
 #   blame_truth.py SPINS PHASE CAUSE SPIKES.json
 #
-# SPINS has a line for each: phase, begin in seconds, length in ms. Judged is the spike that has most of it, if that is
-# half of it: an emulated host is late for reasons of its own as well, at other times.
-# Prints "planted N right N wrong N unknown N unseen N", and what was wrong.
+# SPINS has a line for each delay: phase, begin in seconds, length in ms. The spike that covers most of it is judged,
+# if that is at least half of it: an emulated host is also late for reasons of its own, at other times. Prints
+# "planted N right N wrong N unknown N unseen N", and what was wrong.
 
 import json
 import sys

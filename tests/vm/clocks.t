@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The clocks of a real guest: what kvmft guest-offset says in it is what the host's KVM gave it, and
-# kvmft trace shows one moment with one time on both sides.
+# The clocks of a real guest: kvmft guest-offset says in it what the host's KVM gave it, and kvmft
+# trace shows the same time for one moment on both sides.
 
 . "$(dirname "$0")/tap.sh"
 
@@ -37,7 +37,8 @@ moments()
 }
 
 # Each rdmsr: the host serves it, then the guest has its value. LIMIT in units of the clock, for the
-# quickest: an emulated machine may be held up at any of them, but a wrong conversion shows in all.
+# quickest one: an emulated machine may be delayed at any of them, but a wrong conversion shows in
+# all.
 agree()
 {
 	moments "$rig/trace-host-$1" >"$tmp/host"

@@ -2,15 +2,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # What `kvmft diff` says of recordings of a steady guest where one thing was changed: which group of rows is first,
-# second, third. And, in intel-diff.t, of 20 pairs that are equal. Time is made of instructions there; QEMU's emulated
-# machine is as fast as others leave it, so that two recordings are equal only where nothing else runs.
+# second, third. intel-diff.t also compares 20 pairs without a change: there time is counted in instructions. QEMU's
+# emulated machine slows down when others use the CPU, so that two recordings are equal only where nothing else runs.
 
 . "$(dirname "$0")/tap.sh"
 
 recordings=${DIFF_EQUAL:-2}
 rig diff --timeout "${DIFF_TIMEOUT:-700}" --env "DIFF_EQUAL=$recordings"
 
-# A recording begins with the recorder's look for VMs, which takes an emulated CPU for a while.
+# A recording begins with a search for VMs, which keeps an emulated CPU busy for a while.
 from="--from 800ms"
 
 # changed A B: "GROUP NAME,MEASURE +" or "-" of each row beyond noise; GROUP is a number, 1 is the first
@@ -21,14 +21,14 @@ changed()
 	awk -F, 'NR > 1 { group += $12; print group, $2 "," $3, ($6 > $5 ? "+" : "-") }' "$out"
 }
 
-# leads TEXT ROW NUMBER: a row that fits is in one of so many first groups.
+# leads TEXT ROW NUMBER: a row that matches is in one of the first NUMBER groups.
 leads()
 {
 	at=$(changed "$last" "$what" | grep -Ei "^[0-9]+ ($2)\$" | head -n 1 | cut -d ' ' -f 1)
 	ok "$what: $1 (group ${at:-none}, to be among the first $3)" test "${at:-1000}" -le "$3"
 }
 
-# shown NAME: as people see it
+# shown NAME: prints the result as a user sees it
 shown()
 {
 	what=$1
@@ -60,8 +60,8 @@ fi
 
 # ---- one thing changed ----
 
-# Groups, and not rows: a group is all of one reason of exits. QEMU's machine is noisier than others, and what vCPUs
-# lose to that is a group of its own.
+# Groups, not rows: a group has all rows of one exit reason. QEMU's machine is noisy, and the time that vCPUs lose
+# to that is a group of its own.
 first=1
 on_intel || first=3
 shown slack

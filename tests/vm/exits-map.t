@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# kvmft exits with a kernel's map that is too small: what was not counted is reported, and a map that VMs
-# have filled that are no more is emptied.
+# kvmft exits with a kernel's map that is too small: what was not counted is reported, and a map that was
+# filled by VMs which have ended is emptied.
 
 . "$(dirname "$0")/tap.sh"
 
@@ -16,7 +16,7 @@ sed 's/^/# /' "$d/drops.err" | tail -n 3
 
 is "$(cat "$d/emptied.rc")" 3 "a map full of ended VMs: exit status 3"
 file_has "$d/emptied.err" 'was full of ended VMs and was emptied: exits of .* are not counted' "... is emptied, and said"
-# By its threads: a VM that lives for so short a time may be gone before it is known which it was.
+# By its threads: such a short-lived VM may be gone before kvmft has looked it up.
 tids=$(sed -n 's/^pid .* tids //p' "$d/vm5.out")
 is "$(sed 's/{"pid"/\n&/g' "$d/emptied.out" | sed -nE 's/.*"tid":([0-9]+),.*"reason":"io",.*"count":([0-9]+),.*/\1 \2/p' |
 	awk -v tids=" $tids " 'index(tids, " " $1 " ") { n += $2 } END { print n }')" 15 \

@@ -70,7 +70,7 @@ mode()
 	is "$(cat "$d/$1.rc")" "$2" "$1: exit status"
 	is "$(head -n 1 "$d/$1.out" | tr -s ' ')" "$3" "$1: columns"
 	[ "$2" = 0 ] || return
-	# COUNT is the number behind the reason.
+	# COUNT is the number after the reason.
 	is "$(awk -v c="$(echo "$3" | tr ' ' '\n' | grep -n '^COUNT$' | cut -d : -f 1)" \
 		'NR > 1 { if (last != "" && $c > last) bad++; last = $c; n++ }
 		END { print (n ? bad + 0 : "no rows") }' "$d/$1.out")" 0 "$1: most exits first"
@@ -92,7 +92,7 @@ is "$(awk 'NR > 1 { print $1 }' "$d/tids.out" | sort -u | tr '\n' ' ')" \
 	"$(printf '%s\n' "$tid0" "$tid1" | sort | tr '\n' ' ')" "... of both threads"
 mode vm 0 "KVM_EXIT_REASON COUNT TOTAL(us) AVG(us) MAX(us)"
 mode vm-user 0 "KVM_EXIT_REASON COUNT TOTAL(us) AVG(us) MAX(us)"
-# No exit can last longer than it was looked at; AVG is between nothing and MAX.
+# No exit lasts longer than the measurement; AVG is between 0 and MAX.
 for name in vm vm-user; do
 	is "$(awk 'NR > 1 && $3 != "-" && ($5 > 60e6 || $4 > $5 || $5 > $3) { bad++ } END { print bad + 0 }' \
 		"$d/$name.out")" 0 "$name: average <= maximum <= total, none absurd"
@@ -125,7 +125,7 @@ is "$(cat "$d/terminal.rc")" 0 "--top on a terminal, ended by q"
 file_has "$d/terminal.out" "$(printf '\033')\\[\\?1049h" "... takes the other screen"
 file_has "$d/terminal.out" 'kvmft exits: all threads, 1 VM, [0-9]+ exits/s, counted by the kernel' "... with a head line"
 file_has "$d/terminal.out" "$(printf '\033')\\[\\?1049l" "... and gives it back"
-# Counted and timed from the same moment on, but for an exit at that moment; nothing of another vCPU.
+# Counts and times begin at the same moment, except for an exit in progress then; no other vCPU is included.
 rows latency >"$tmp/latency"
 ok "--latency of a guest that runs already: no more times than exits" \
 	awk '$4 != "" && $4 > $3 + 1 { bad = 1; print "# " $0 } END { exit bad || NR < 6 }' "$tmp/latency"

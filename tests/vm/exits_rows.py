@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The rows of `kvmft exits --latency`, computed again from events in the order of their stamps: count, sum in ns and buckets by
-# reason. Events of a thread are in its own order, so those of exits are exact. A wake-up comes from another CPU: if it
-# and the entry of its vCPU are within the same moment, the order of their stamps need not be the order in which each
-# program or trigger sees them, and what is counted of such a pair differs between two that look.
+# The rows of `kvmft exits --latency`, computed again from events in the order of their stamps: count, sum in ns and
+# buckets by reason. The events of one thread are in order, so rows of exits are exact. A wake-up comes from another
+# CPU: if it is very close to the entry of its vCPU, a program or trigger may see the two in another order than that
+# of their stamps, so two observers may count such a pair differently.
 import json
 
 WAKE, HALT = "(wake-up to entry)", "(halt to wake-up)"

@@ -36,7 +36,7 @@ agent_pair()
 	is "$(sed -n "s/ \[peer's protocol flags\]//p" "$tmp/shift")" "$3" "... the protocol's flags"
 }
 
-# kvmft asks for nothing, concludes nothing, and finds the same if it has to.
+# kvmft needs no options and concludes nothing; made to conclude it, it finds the same.
 agent_understood()
 {
 	understood "$1" host "$2" sched vm1_before vm1_after
@@ -66,7 +66,7 @@ both_levels()
 	rig foreign --env "FOREIGN=agent agent_v6 agent_tscwrite agent_ptp agent_blind" --timeout 1200 "$@"
 	synchronized agent 7
 	synchronized agent-v6 6
-	# trace-cmd writes its guest's file in version 7 whatever it was told.
+	# trace-cmd writes the guest's file in version 7 whatever the options say.
 	trace-cmd convert --file-version 6 -i "$rig/agent-v6/host-vm1.dat" -o "$rig/agent-v6/six.dat" >/dev/null 2>&1
 	opens agent-v6 six 6 2000
 	agent_understood agent-v6 six

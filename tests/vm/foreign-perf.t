@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# perf.data of a host beside trace-cmd's files of it and of its guest, with perf's own answers.
+# perf.data of a host, compared with trace-cmd's files of the same host and guest and with perf's own output.
 
 . "$(dirname "$0")/tap.sh"
 . "$(dirname "$0")/foreign.sh"
@@ -33,7 +33,7 @@ exits "$report" >"$tmp/exits"
 for data in kvmstat kvmstat-pid all mono raw; do
 	perf script -i "$rig/perf/$data.data" --show-lost-events >"$tmp/script" 2>"$tmp/script.err"
 	is "$(grep -c PERF_RECORD_LOST "$tmp/script")" 0 "$data: perf lost nothing"
-	# Its first events come before all of them are on.
+	# Its first events come before all events are enabled.
 	exits "$tmp/script" | sed 1,50d >"$tmp/exits.perf"
 	exits=$(wc -l <"$tmp/exits.perf")
 	ok "$data: perf has $exits exits" test "$exits" -gt 500

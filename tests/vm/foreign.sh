@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh disable=SC2154 # rig, tmp and top are tap.sh's and lib.sh's
 #
-# For foreign*.t, after tap.sh: what holds of captures that other tools made in scenario foreign, whatever kvmft
-# does with them. A pair is a folder of $rig with the truth beside it in `facts`.
+# For foreign*.t, after tap.sh: what holds for captures that other tools made in scenario foreign, whatever
+# kvmft does with them. A pair is a folder of $rig, with the truth in its file `facts`.
 
 # pair_fact PAIR NAME
 pair_fact()
@@ -27,7 +27,7 @@ opens()
 	ok "$1: $2.dat has $events events" test "$events" -ge "$4"
 }
 
-# vcpu_threads PAIR HOST VM...: those that enter a guest are the vCPUs of these VMs.
+# vcpu_threads PAIR HOST VM...: the threads that enter a guest are the vCPUs of these VMs.
 vcpu_threads()
 {
 	vt_pair=$1
@@ -59,9 +59,9 @@ hides()
 0" "... nor its name"
 }
 
-# aligned PAIR HOST GUEST VM [VM]: with the true offsets each event of the guest is where its vCPU ran; with
-# both VMs' where one and the same changed them; and with others it is not. least: events inside, ten times
-# those that must be outside then.
+# aligned PAIR HOST GUEST VM [VM]: with the true offsets (of both VMs, if they changed together) each guest
+# event is where its vCPU ran; with others it is not. Sets least, the number of events inside; a tenth of
+# that must be outside with a wrong offset.
 least=1000
 aligned()
 {

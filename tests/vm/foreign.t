@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Two files of trace-cmd's, of a host and of its guest, made by hand: kvmft knows nothing of the VM but what
-# they hold. Short ones; foreign-*.t have those of many seconds.
+# Two files of trace-cmd's, of a host and of its guest, made by hand: all that kvmft knows of the VM is what
+# they hold. These are short; those of foreign-*.t last many seconds.
 
 . "$(dirname "$0")/tap.sh"
 . "$(dirname "$0")/foreign.sh"

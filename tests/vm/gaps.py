@@ -3,10 +3,9 @@
 # gaps.py: what a guest timed by its TSC against the exits and entries that its host recorded, for the scripts of
 # stalls for memory.
 #
-# A gap is longer than its stall by a switch of worlds: what there is from the guest's instruction to kvm_exit and from
-# kvm_entry to the guest's next instruction has no event. Exits that are nearly none tell how long it is: the guest
-# makes one after each touch that was long. Where the machine itself is emulated it may lose its CPU in the midst of
-# one.
+# A gap is longer than its stall by a world switch: from the guest's instruction to kvm_exit, and from kvm_entry to
+# its next instruction, there are no events. The shortest exits show how long that takes: the guest makes one after
+# each slow touch. An emulated machine may lose its CPU in the middle of a gap.
 import bisect
 import statistics
 
@@ -71,6 +70,6 @@ def agree(name, gaps, free, khz):
           f"{normal * 1e3 / khz:.2f} us each of switches, {sum(g.others for g in gaps) / khz:.3f} ms of other exits, "
           f"{off / khz:+.3f} ms ({100 * off / stall:+.2f} %); held up in {len(held)}, for {wait / khz:.3f} ms "
           f"({100 * len(held) / len(gaps):.1f} %; {100 * share:.1f} % of {len(each)} exits alone)")
-    # A sum of a few is not one.
+    # Too few for a sum.
     return len(gaps) < 100 or (abs(off) * 100 <= PERCENT * stall and
                                len(held) <= (2 * share + 0.02) * len(gaps) and 2 * len(held) <= len(gaps))

@@ -26,7 +26,7 @@ for hz in 300000000 500000000; do
 		awk -v want=$((hz / 100000)) '{ printf "%d\n", int($1 / 2 ^ 48 * 4000 + 0.5) == want } END { print NR }' |
 		tr '\n' ' ')" "1 1 " "TSC ratio: $hz to 400 MHz, with 48 bits of fraction"
 done
-# Bochs itself hangs now and then with two CPUs of which each runs a vCPU: both are on one here.
+# Bochs hangs now and then if two CPUs run a vCPU each: both vCPUs are on one CPU here.
 cell "two vCPUs" --vcpus 2
 align_solved
 # ... and with posted interrupts it skips half an instruction where EPT is off.
@@ -36,7 +36,7 @@ run "$kvmft" report -i "$rig/host" --per all
 out_has ' EXCEPTION_NMI +[1-9]' "faults are exits"
 cell "kernel 6.12" --kernel 6.12
 align_solved
-# Guests of 7 do not trace their writes of deadlines, of which the host has the same values: without them too many
-# offsets nearly do, as one exit of Bochs takes what another takes.
+# Guests with Linux 7 do not trace their writes of deadlines, whose values the host has, too. Without them too
+# many offsets nearly fit, because in Bochs all exits take equally long.
 cell "kernel 7" --kernel 7
 finish

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# stuck.t on an Intel host, with those of the hangs that do not take it minutes.
+# stuck.t on an Intel host, with the hangs that do not take minutes there.
 
 RIG_OPTIONS="--cpu intel --timeout 900" exec sh "$(dirname "$0")/stuck.t"

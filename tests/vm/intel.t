@@ -7,7 +7,7 @@
 . "$(dirname "$0")/align.sh"
 
 rig align --cpu intel --timeout 400
-# 5 us of a CPU whose seconds are 400 million instructions.
+# 5 us, where 400 million instructions are a second.
 align_proof 2000
 
 # ---- exits, as VMX has them ----
@@ -22,7 +22,8 @@ run "$kvmft" report -i "$rig/host" --per all --format csv
 status_is 0 "report"
 rows >"$tmp/reasons"
 sed 's/^/# /' "$tmp/reasons"
-# entered PATTERN: field 3 of what matches, as often as an entry of its thread followed: the last may lack it.
+# entered PATTERN: field 3 of each matching exit that was followed by an entry of its thread; the last exit
+# may not be.
 entered()
 {
 	sed -nE "s/^host .*-([0-9]+) +\\[[0-9]+\\] .* kvm:(kvm_entry): .*/\\1 \\2/p; s/^host .*-([0-9]+) +\\[[0-9]+\\] .* $1.*/\\1 begin \\2/p" "$tmp/timeline" |
@@ -45,7 +46,7 @@ is "$(rows | grep -c '^0x2 ')" 1 "CPUID leaf 2 has no subleaves: one row"
 
 # ---- posted interrupts, the preemption timer ----
 
-# number NAME: of the line of counters of the last `kvmft latency`.
+# number NAME: from the line of counters of the last `kvmft latency`.
 number()
 {
 	sed -nE "s/^([^;]*; )*$1 ([0-9]+)(;.*)?\$/\2/p" "$out" | tail -n 1

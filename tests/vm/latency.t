@@ -52,10 +52,10 @@ stop=$(fact stop_sum_us)
 thief=$(fact thief_sum_us)
 robbed sched --than "$half" --worst 1000 --context 0
 status_is 0 "sched"
-# Under emulation a vCPU that may run again needs a few ms to do so.
+# Under emulation a vCPU that may run again takes a few ms to start.
 between "the victim lost what was taken in slices of $ms ms, in us" "$(worst ': victim-')" \
 	$(((stop + thief) * 95 / 100)) $(((stop + thief) * 115 / 100))
-# Less than a slice it takes before it is what it will be: a shell, and a program that starts.
+# It takes less than a slice while it is still a shell, or a program that starts.
 between "the thief ran instead, for its time, in us" "$(worst ': thief-')" $((thief * 95 / 100)) $((thief * 110 / 100))
 robbed sched --format csv
 status_is 0 "sched as CSV"
@@ -94,7 +94,8 @@ between "... and QEMU's stages are the host's, in us" "$parts" $(($(us io write 
 	$(($(us io write host sum_us) + 10))
 bully=$(fact vmm_sum_us)
 waited=$(($(us io read vmm-wait sum_us) + $(us irq 'virtio' wake sum_us)))
-# On a busy machine there is more to wait for; what was taken must be seen before the interrupt is accepted.
+# On a busy machine there are other waits, too; the time that was taken must show before the interrupt is
+# accepted.
 between "a VMM without a CPU is waited for, in us" "$waited" $((bully * 6 / 10)) $((bully * 3))
 between "... before QEMU takes the request, in us" "$(us io read take sum_us)" "$(us io read vmm-wait sum_us)" \
 	"$(us io read host sum_us)"
@@ -108,7 +109,7 @@ off_least=$(($(fact ms) * 1000))
 delayed irq --than "$half" --worst 1000 --context 0
 between "timers that were late by interrupts off in the guest" \
 	"$(worst_count 'local_timer .*; interrupts off in the guest$')" 7 20
-# While they are off the vCPU may lose its CPU; that part is not the guest's.
+# While interrupts are off the vCPU may lose its CPU; that part is not the guest's.
 between "... for as long as they were off, in us" "$(sed -n 's/^ .* masked \([0-9]*\)\.*[0-9]* ms .*/\1000/p' "$out" |
 	sort -n | tail -n 1)" $((off_least * 7 / 10)) $((off * 12 / 10))
 delayed all --format json --worst 0 --qemu "$rig/qemu.trace"

@@ -71,7 +71,7 @@ group = [g for g in mem["mem-gpa"]["groups"] if g["name"] == HIGH]
 assert len(group) == 1, [g["name"] for g in mem["mem-gpa"]["groups"]]
 host = group[0]["stages"]["total"]
 causes = group[0]["causes"]
-# Intel's log of pages is full now and then, and tells no address.
+# Intel's page-modification log fills up now and then, and gives no address.
 for g in (g for g in mem["mem-gpa"]["groups"] if g["name"] == "(not known)"):
     host = {k: host[k] + g["stages"]["total"][k] for k in ("count", "total_ns")}
     causes = {k: causes.get(k, 0) + g["causes"].get(k, 0) for k in set(causes) | set(g["causes"])}
@@ -80,7 +80,7 @@ print(f"{phase}: {longer} touches took long, {silent} of them without a stall; {
 assert not failed, "sums differ"
 assert abs(host["count"] - count) * 1000 <= all_touches, "counts differ"
 assert abs(host["count"] - longer + silent) * 1000 <= all_touches, "counts differ from what took long"
-# Its time is in whole ns, of each stall.
+# The time of each stall is in whole ns.
 slack = abs(host["count"] - count) * us(max(e[1] - e[0] for e in turns.all)) * 1e3
 assert abs(host["total_ns"] - us(total) * 1e3) <= 2 * count + slack, "sums differ from those of exits"
 if phase == "mmio":
@@ -102,5 +102,5 @@ else:
     # A log goes on until it is switched off, so a last pass has some as well. Intel's own log of pages has none.
     want = sum(int(n) for n in re.findall(rf"^{phase} touched \d+ over (\d+) ", lines, re.M))
     assert sum(causes.get(k, 0) for k in kind.split("|")) >= (want - silent) * 0.999, (want, causes)
-# What ksmd or an interrupt does in the midst of it may hide the reason of one.
+# ksmd or an interrupt in the middle of a stall may hide its reason.
 assert causes.get("not told", 0) * 1000 <= all_touches, causes

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# `kvmft record --guest NAME=qga:'virsh qemu-agent-command DOMAIN'` through a real libvirt, which holds the
-# agent's socket: a domain of type qemu with a kernel of the rig, whose clock is none of KVM's: what is proved
-# is how orders and streams get through. libvirtd is one of this test alone, in namespaces of its own: no directory, no network of the machine's.
+# `kvmft record --guest NAME=qga:'virsh qemu-agent-command DOMAIN'` through a real libvirt, which holds the agent's
+# socket: a domain of type qemu with a kernel of the rig. It has no clock of KVM's; what is proved is that commands
+# and streams get through. The test runs a libvirtd of its own, in namespaces that share no directory and no network
+# with the machine.
 
 . "$(dirname "$0")/tap.sh"
 . "$(dirname "$0")/../cli/vmlib.sh"
@@ -78,7 +79,7 @@ done </modules/order
 until port=$(ls /dev/vport*p1 2>/dev/null); do
 	sleep 0.1
 done
-# One that was killed comes again, as a service does.
+# A killed one is started again, as a service is.
 while :; do
 	qemu-ga -m virtio-serial -p "$port" -t /tmp
 	sleep 1
@@ -123,7 +124,7 @@ libvirtd -p "$tmp/libvirtd.pid" >"$tmp/libvirtd.log" 2>&1 &
 libvirtd=$!
 end_libvirt()
 {
-	# It may be gone already, and its domains not.
+	# It may be gone while its domains are not.
 	for file in /run/libvirt/qemu/*.pid; do
 		[ ! -s "$file" ] || kill "$(cat "$file")" 2>/dev/null
 	done

@@ -20,7 +20,7 @@ sed -n '/^mem-move/,$s/^/# /p' "$out"
 rig moves --env MOVES=precopy --env MOVES_RING=1024
 ok "likewise with a ring of written pages, which is full now and then" python3 "$(dirname "$0")/moves_truth.py" "$kvmft" "$rig"
 
-# While other programs want the hosts' CPUs, too.
+# With other programs that want the hosts' CPUs, too.
 rig moves --env MOVES=away --env MOVES_BUSY=2
 cp -r "$rig" "$tmp/away"
 gone=$(date +%s)

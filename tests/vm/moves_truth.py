@@ -146,7 +146,7 @@ def stalls(v, over, balloon):
     groups = latency("--vm", v.id, "--by", "gpa", v.host.capture)["mem-gpa"]
     have = groups[f"{RANGE[0]:#x}-{RANGE[1] - 1:#x}"]
     causes, told = have["causes"], have["stages"]["total"]
-    # Where one write had to wait twice that is one stall or two.
+    # A write that had to wait twice is one stall or two.
     counts = len(all_), sum(g.stalls for g in all_)
     totals = sum(g.least for g in all_) / khz * 1e6, sum(g.stall for g in all_) / khz * 1e6
     print(f"{v.name}: guest {counts[0]} to {counts[1]} stalls, of {totals[0] / 1e6:.3f} to {totals[1] / 1e6:.3f} ms by "
@@ -164,7 +164,7 @@ def stalls(v, over, balloon):
 def blackout(a, b, begin, end, longest, period):
     khz = a.host.khz  # the first one's, also where they differ
     gone, come = begin - a.offset, end - b.offset
-    # What the guest had to wait for on both sides has its exits; the rest of the time it ran, or thought so.
+    # What the guest waited for on both sides has exits; the rest of the time it ran, or believed so.
     waited = sum(e[1] - e[0] for e in a.turns.between(gone, a.left) if e[0] < a.left)
     waited += sum(min(e[1], come) - e[0] for e in b.turns.between(b.came, come))
     beside = a.left - gone + come - b.came

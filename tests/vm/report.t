@@ -93,7 +93,7 @@ done
 
 # ---- trace-cmd's file ----
 
-# One line each: thread, CPU, time, event, fields.
+# A line for each event: thread, CPU, time, event, fields.
 trace-cmd report -N -t "$rig/trace.dat" 2>/dev/null |
 	sed -nE 's/^ *.*-([0-9]+) +\[0*([0-9]+)\] *([0-9]+): ([a-z_0-9]+): +(.*)$/\1 \2 \3 \4 \5/p' |
 	sed 's/ *$//' >"$tmp/trace-cmd"

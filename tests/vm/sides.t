@@ -13,9 +13,9 @@ for program in dropbear dbclient dropbearkey socat qemu-ga; do
 done
 ok "a static program for guests that have none" "${MAKE_PROGRAM:-make}" -C "$top" -s STATIC=1 SMALL=1 NODEPS=1 O=build/static
 
-# Each connection takes ten seconds there: most of the steps are left to check-all.
-# A boot for some of them, so that where the emulator breaks less is done again. With one CPU on the host and in
-# the guest it does not: of what has much to do on both sides at once none ended with two.
+# Each connection takes ten seconds there: most of the steps are left to check-all. Each boot does some of them,
+# so that less is repeated when the emulator breaks. It does not break with one CPU on the host and one in the
+# guest; with two, no step that keeps both sides busy got to its end.
 groups="qga,live push"
 [ -z "${CHECK_ALL:-}" ] || groups="qga,live,marker apart,flight two,reset,bring push,slow cut,full"
 mkdir "$tmp/all"
@@ -58,7 +58,7 @@ is "$(sed 's/^[^]]*\] *//' "$rig/live.txt" | awk '$1 + 0 < last { n++ } { last =
 	"... in order of time but for those that came late"
 err=$tmp/stderr
 if [ -n "${CHECK_ALL:-}" ]; then
-	# Bytes for an event: the same, whether it went through a stream or not.
+	# Bytes per event: the same with and without a stream.
 	apart=$("$kvmft" export -q -i "$rig/apart" --to text | wc -l)
 	together=$("$kvmft" export -q -i "$rig/together/vm1" --to text | wc -l)
 	a=$(cat "$rig"/apart/seg*/cpu* | wc -c)

@@ -26,7 +26,7 @@ is "$(($(lines ftrace:kernel_stack) > $(lines kvm:kvm_exit)))" 1 "... and a stac
 is "$(grep ' ftrace:kernel_stack: ' "$out" | grep -c 0x)" 0 "... of named functions only"
 run "$kvmft" report -i "$rig/host" --by stack --format csv
 status_is 0 "report by stack"
-# What was switched off between an event and its stack may lack one on each CPU.
+# On each CPU one stack may be missing: tracing was switched off between an event and its stack.
 is "$(awk -F, '$1 == "kvm:kvm_exit" { n += $3 } END { print (n > 0 && '"$(lines kvm:kvm_exit)"' - n <= 2) }' "$out")" 1 \
 	"... has all exits"
 out_has '^kvm:kvm_exit,npf,.* <- kvm_arch_vcpu_ioctl_run \[kvm\] <- kvm_vcpu_ioctl \[kvm\] <- ' \

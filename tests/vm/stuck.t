@@ -8,7 +8,7 @@
 . "$(dirname "$0")/tap.sh"
 
 rig stuck --timeout 500 --host-cpus 1 --vcpus 1
-# Of a guest that exits as fast as it can; emulated, everything takes ten times as long.
+# A guest that exits as fast as it can; emulated, everything takes ten times as long.
 cost=$(fact cost_ns)
 [ -z "$cost" ] || echo "# CPU time of 2 s: $cost ns"
 # The same where the kernel counts exits, and the ring has none.

@@ -8,7 +8,7 @@
 # The rig runs the plain build: sanitizers take too much of an emulated machine.
 plain=${KVMFT_PLAIN:-$top/build/kvmft}
 
-# Is this test run on an Intel host? Such names of exits are its own.
+# Does this test run on an Intel host? Its names of exits differ.
 on_intel()
 {
 	case " ${RIG_OPTIONS:-} " in
@@ -72,7 +72,7 @@ rig()
 	done
 }
 
-# sums NAME: what the JSON of the last `kvmft latency` counted adds up.
+# sums NAME: the counters in the JSON of the last `kvmft latency` add up.
 sums()
 {
 	if command -v python3 >/dev/null; then
@@ -82,7 +82,7 @@ sums()
 	fi
 }
 
-# sums_of NAME ANALYSES CAPTURE...: of these captures, whatever they hold.
+# sums_of NAME ANALYSES CAPTURE...: the same for these captures, whatever they hold.
 sums_of()
 {
 	name=$1 kinds=$2

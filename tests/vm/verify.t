@@ -86,7 +86,7 @@ is "$(sed -n 's/^  vCPU 0: solved: TSC offset \(-*[0-9]*\), from .*/\1/p' "$out"
 	awk -v first="$(fact vm1_offset)" '{ d = $1 - first } NR == 1 { ok = d > -250000 && d < 250000 }
 	NR == 2 { ok = ok && d > 1e9 } END { print NR, ok + 0 }')" "2 1" "... the first part has debugfs' offset, the second one a later one"
 
-# A pair of trace.dat that knows nothing: verify by what trace-cmd's user has at hand.
+# A pair of trace.dat without kvmft's facts: verify with what a user of trace-cmd has at hand.
 run "$kvmft" export -q -i "$h" -o "$tmp/pair.dat" "$rig/vm2firsttsc"
 status_is 0 "export as a pair of trace.dat"
 run "$kvmft" verify --tsc-offset 0 "$tmp/pair.dat" "$tmp/pair-vm2.dat=vm2"

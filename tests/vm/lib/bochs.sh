@@ -15,7 +15,7 @@ BOCHS_SUITE=trixie
 BOCHS_BOOT_SUITE=bookworm
 BOCHS_BOOT_PACKAGES="bochsbios vgabios grub-common grub-pc-bin"
 
-# bochs_sed FILE PATTERN TEXT: the text for what matches, which must be there.
+# bochs_sed FILE PATTERN TEXT: replaces what matches, which must be there, by the text.
 bochs_sed()
 {
 	grep -q "$2" "$1" && sed -i "s/$2/$3/" "$1" && return
@@ -59,7 +59,7 @@ bochs_source()
 	(cd "$1" && tar -xf bochs_*.orig.tar.*)
 }
 
-# bochs_build FOLDER, which is new: everything into it.
+# bochs_build FOLDER, which is new: puts everything into it.
 bochs_build()
 {
 	bochs_source "$1/src" &&

@@ -77,7 +77,7 @@ finish()
 	exit
 }
 
-# Has a guest's kernel said that it will not come back? Then waiting for it is in vain (and run
+# Has a guest's kernel said that it will not come back? Then there is no point in waiting (and run
 # starts the scenario again).
 guest_kernel_hung()
 {

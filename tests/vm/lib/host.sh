@@ -27,8 +27,8 @@ guest_uuid()
 	fi
 }
 
-# Command that runs the next guests' QEMU, such as a recorder with its options; the guest's PID is then
-# the command's. And the QEMU.
+# GUEST_WRAP: a command that runs the next guests' QEMU, such as a recorder with its options; the
+# guest's PID is then the command's. GUEST_QEMU: the QEMU.
 GUEST_WRAP=
 GUEST_QEMU=$RIG_GUEST_QEMU
 
@@ -73,7 +73,7 @@ guest_start()
 	guest_qemu
 }
 
-# One assignment more for the environment of guest $1.
+# Adds an assignment to the environment of guest $1.
 guest_env()
 {
 	printf "export %s='%s'\n" "${2%%=*}" "$(printf %s "${2#*=}" | sed "s/'/'\\\\''/g")" \
@@ -171,7 +171,7 @@ guest_tid()
 		sed 's|.*/task/\([0-9]*\)/comm|\1|' | grep .
 }
 
-# guest_forget NAME: of one that ended: the name may be started again. Its logs stay.
+# guest_forget NAME: for one that has ended: the name can be used again. Its logs stay.
 guest_forget()
 {
 	for gf_log in console qemu; do

@@ -12,7 +12,7 @@
 # /init of L1 lays root.img and run.img upon each other; that is what QEMU in L1 hands to L2 by 9p,
 # so for L2 all is as it is on the other CPU.
 
-# First those that no scenario could do without.
+# First the programs that every scenario needs.
 INTEL_PROGRAMS="qemu-system-x86_64 busybox sh dash tar modprobe
 	bash [ awk basename bzip2 cat chmod chroot cmp comm cp cut date dd diff dirname dmesg du echo env
 	expr false file find flock fold grep egrep gzip head hostname id ip join kill less ln ls lsmod
@@ -25,7 +25,7 @@ INTEL_PROGRAMS="qemu-system-x86_64 busybox sh dash tar modprobe
 # microcode nor all MSRs of what it says it is.
 INTEL_CMDLINE="nokaslr dis_ucode_ldr clearcpuid=aperfmperf"
 
-# Perl as the rig's own functions use it: the files that were loaded are all that it needs.
+# Perl, with the files that it loads for the rig's own functions.
 intel_perl()
 {
 	perl -MIO::Socket::UNIX -MDynaLoader -e '
@@ -103,8 +103,8 @@ intel_root()
 	echo "$root_image"
 }
 
-# What of kernel folder $2 goes into the tree $1: KVM's modules, those of disks in memory and of guests' networks; others
-# are in the initramfs if they are needed at all.
+# Copies modules from kernel folder $2 into the tree $1: KVM's, those of disks in memory and of guests' networks. If
+# others are needed, they are in the initramfs.
 intel_kernel()
 {
 	kern_modules=$2/lib/modules/$(cat "$2/version")
@@ -172,8 +172,8 @@ intel_boot()
 	truncate -s 8M "$OUTDIR/.rig/boot.img"
 }
 
-# Time passes by instructions: 400 million are a second, so a run is the same each time, whatever
-# else the machine does.
+# Time is counted in instructions, 400 million a second, so each run is the same, whatever else
+# the machine does.
 intel_config()
 {
 	cat <<-END
@@ -221,7 +221,7 @@ intel_start()
 	HOST_PID=$!
 }
 
-# What L1 left on its disk, if it came to that; the disks are of no use any more.
+# Unpacks what L1 left on its disk, if anything, and removes the disks.
 intel_results()
 {
 	tar -xf "$OUTDIR/.rig/out.img" -C "$OUTDIR" --no-same-owner --no-overwrite-dir 2>/dev/null

@@ -6,7 +6,7 @@
 # QEMU before 8.1 may translate a page while another vCPU patches it: one boot of four hangs or
 # dies ("int3", soft lockup). Debian 12 has 7.2, its backports a newer one that needs no other
 # libraries. Where the installed QEMU is too old that one is fetched into the cache, as kernels
-# are, and started from there. In L1 the installed one runs: KVM does not emulate.
+# are, and started from there. In L1 the installed one runs, because with KVM it emulates no CPU.
 
 QEMU_SUITE=bookworm-backports
 QEMU_DATA="qemu-system-data seabios"
