@@ -774,6 +774,7 @@ static void pf_free(struct out *o, struct pf *p)
 	u64map_free(&p->irq_number);
 	u64map_free(&p->type_of);
 	u64map_free(&p->cpu_of);
+	u64map_free(&p->entered);
 	u64map_free(&p->name_of);
 	u64map_free(&p->info_iid);
 	u64map_free(&p->reason_iid);

@@ -18,6 +18,10 @@
 
 enum { PF_PACKET = 1 }; /* of Trace */
 
+/* Pairs of events that Perfetto makes slices of: on a CPU, and from PF_OF_THREADS on of a thread. */
+#define PF_PAIRS      7
+#define PF_OF_THREADS 5
+
 /* ---- machines ---- */
 
 struct pf_machine {
@@ -32,6 +36,8 @@ struct pf_machine {
 	uint64_t synced; /* its clocks were written up to then */
 	bool read;	 /* ... and what it read itself, if anything */
 	bool shared; /* there are several captures of it */
+	/* Of threads, by pair: an exit was seen; there are entries without. */
+	bool exits[PF_PAIRS], no_exits[PF_PAIRS];
 };
 
 /* ---- types of events ---- */
@@ -42,7 +48,6 @@ enum pf_form {
 	PF_GENERIC,   /* names and values */
 };
 
-#define PF_PAIRS 5 /* of events that Perfetto makes slices of */
 
 enum pf_compact { PF_NOT_COMPACT, PF_COMPACT_SWITCH, PF_COMPACT_WAKING };
 
@@ -126,8 +131,8 @@ struct pf_cpu {
 	size_t ncomm, comm_cap;
 	uint64_t last; /* stamp */
 	bool lost;     /* events before these */
-	uint8_t entered[PF_PAIRS]; /* without an exit: is_unpaired() */
-	bool no_exits[PF_PAIRS];
+	uint8_t entered[PF_OF_THREADS]; /* without an exit: is_unpaired() */
+	bool no_exits[PF_OF_THREADS];
 	struct pf_task task;
 	struct pf_track *vcpu; /* of the vCPU that ran here last */
 };
@@ -200,6 +205,7 @@ struct pf {
 	size_t ncpu, cpu_cap;
 	struct u64map cpu_of; /* source << 32 | CPU */
 	size_t pending; /* bytes, about, in all of them */
+	struct u64map entered; /* source << 40 | pair << 32 | thread: without an exit */
 	struct sbuf scratch;
 	struct pf_track **track;
 	size_t ntrack, track_cap;

@@ -210,6 +210,7 @@ int pf_ftrace_lost(struct out *o __unused_arg, struct pf *p, struct pf_cpu *c)
 	c->lost = true;
 	c->task.known = false;
 	memset(c->entered, 0, sizeof(c->entered));
+	u64map_free(&p->entered);
 	return ret;
 }
 
@@ -381,17 +382,48 @@ static int put_generic(struct pf *p, struct pf_cpu *c, const struct tl_item *i)
 }
 
 /*
+ * The same of a thread. Where there are exits at all, some threads end without (exit_group), and
+ * their numbers come again.
+ */
+static bool is_thread_unpaired(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
+			       const struct tl_item *i)
+{
+	enum { LEFT_OPEN = 8, THREADS = 65536 };
+	unsigned int k = t->pair - 1u;
+	uint64_t n = 0, key = (uint64_t)i->src->index << 40 | (uint64_t)k << 32 | (uint32_t)i->tid;
+	bool *none = &c->m->no_exits[k];
+
+	c->m->exits[k] |= t->ends;
+	if (*none)
+		return true;
+	(void)u64map_take(&p->entered, key, &n);
+	if (p->entered.n > THREADS)
+		u64map_free(&p->entered);
+	if (t->ends)
+		n -= n > 0;
+	else
+		n++;
+	*none = n > (c->m->exits[k] ? LEFT_OPEN : 1);
+	if (n && u64map_put(&p->entered, key, n))
+		return false; /* then slices may nest */
+	return *none;
+}
+
+/*
  * Perfetto makes slices of entries and exits. If a recording has only entries, slices would nest
  * without end: from the second one on they are only events. (Timers of the kernel that expire in a
  * softirq are interrupted by others.)
  */
-static bool is_unpaired(struct pf_cpu *c, const struct pf_type *t)
+static bool is_unpaired(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
+			const struct tl_item *item)
 {
 	enum { NESTED = 2 };
 	unsigned int i = t->pair - 1u;
 
 	if (!t->pair)
 		return false;
+	if (i >= PF_OF_THREADS)
+		return is_thread_unpaired(p, c, t, item);
 	if (t->ends && c->entered[i])
 		c->entered[i]--;
 	else if (!t->ends && c->entered[i] == (t->number == HRTIMER_ENTRY ? NESTED : 1))
@@ -541,7 +573,7 @@ int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_typ
 	if (now < c->last) /* the clock was set: differences cannot go back */
 		ret = flush(p, c);
 	c->last = now;
-	if (!ret && t && !i->unplaced && is_unpaired(c, t)) {
+	if (!ret && t && !i->unplaced && is_unpaired(p, c, t, i)) {
 		t = pf_type_own(p, i);
 		ret = t ? 0 : -ENOMEM;
 	}

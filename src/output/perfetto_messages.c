@@ -226,7 +226,8 @@ static bool fill_message(struct pf_type *t, const struct pf_message *m)
 /* Events that Perfetto makes slices of, by the numbers of their messages. */
 static const struct {
 	uint16_t entry, exit;
-} pairs[PF_PAIRS] = { { 36, 37 }, { 24, 25 }, { 559, 560 }, { 365, 366 }, { 553, 554 } };
+} pairs[PF_PAIRS] = { { 36, 37 },   { 24, 25 }, { 559, 560 }, { 365, 366 },
+		      { 553, 554 }, { 58, 57 }, { 329, 330 } };
 
 static void fill_pair(struct pf_type *t)
 {
@@ -235,6 +236,22 @@ static void fill_pair(struct pf_type *t)
 			t->pair = (uint8_t)(i + 1);
 			t->ends = t->number == pairs[i].exit;
 		}
+}
+
+/* Whether the exits that belong to these entries were not even asked for. */
+static bool lacks_exits(const struct pf_type *t, const struct fmt *f)
+{
+	const struct fmt_event *ev;
+
+	if (!t->pair || t->ends)
+		return false;
+	for (size_t i = 0; (ev = fmt_at(f, i)); i++) {
+		const struct pf_message *m = message_of(ev);
+
+		if (m && m->number == pairs[t->pair - 1].exit)
+			return false;
+	}
+	return true;
 }
 
 static void fill_own(struct pf_type *t, uint32_t *next)
@@ -291,6 +308,10 @@ static int type_new(struct pf *p, const struct tl_item *i, bool own, struct pf_t
 		t->compact = compact_of(t);
 	if (t->form == PF_TYPED)
 		fill_pair(t);
+	if (t->pair && lacks_exits(t, tl_fmt(i))) {
+		t->pair = 0;
+		fill_own(t, &p->next_own);
+	}
 	for (size_t k = 0; k < t->nfield; k++) {
 		t->field[k].plain = fmt_numbers(tl_fmt(i), t->field[k].at);
 		t->nplain += t->field[k].plain;

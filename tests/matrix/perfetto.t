@@ -67,11 +67,22 @@ answers()
 	same "$1, linux.irqs" irqs "$tmp/merge.json"
 }
 
+# unfollowed MERGE.json: where only the switches of some threads were recorded, the one that leaves a CPU is not always
+# the one that came; Perfetto counts that.
+unfollowed()
+{
+	perl -ne 'next unless /"side":"(\w+)","vm":("[^"]*"|null),"cpu":(\d+).*"sched:sched_switch".*"prev_pid":(\d+).*"next_pid":(\d+)/;
+		$cpu = $1 eq "host" ? $3 : "$2 $3";
+		$n++ if defined $ran{$cpu} && $ran{$cpu} != $4;
+		$ran{$cpu} = $5;
+		END { print "\"mismatched_sched_switch_tids\",$n\n" if $n }' "$1"
+}
+
 # checked NAME TRACE: what is so of every trace; the time line is $tmp/merge.json.
 checked()
 {
 	ask "$2" "SELECT name, value FROM stats WHERE severity IN ('error', 'data_loss') AND value != 0;"
-	is "$(cat "$tmp/answer")" "" "$1: no errors, nothing lost"
+	is "$(cat "$tmp/answer")" "$(unfollowed "$tmp/merge.json")" "$1: no errors, nothing lost"
 	ask "$2" "SELECT m.name, e.name, ts FROM ftrace_event AS e JOIN cpu USING (ucpu)
 		LEFT JOIN machine AS m ON m.id = cpu.machine_id;"
 	ok "$1: all events of merge, at their times" perl "$here/perfetto.pl" "$tmp/merge.json" "$tmp/answer"
@@ -150,17 +161,55 @@ is "$(sort "$tmp/answer" | tr '\n' ' ')" '"one","irq 30",1,950,950,950 "one","lo
 
 # ---- beginnings without their ends, more than slices may nest ----
 
+begins()
 {
 	echo "event net napi_gro_receive_entry 19006 u64:skbaddr u32:len u16:queue_mapping word:name"
+	echo "event raw_syscalls sys_enter 19007 s64:id"
+	echo "event workqueue workqueue_execute_start 19008 u64:work u64:function"
 	cat "$golden/latency-guest.txt"
-	i=0
-	while [ $i -lt 600 ]; do
-		echo "0 $((18000 + i)) 77 net:napi_gro_receive_entry skbaddr=1 len=60 queue_mapping=1 name=eth0"
-		i=$((i + 1))
-	done
-} >"$tmp/begins.txt"
+	awk 'BEGIN {
+		for (t = 18000; t < 19800; t += 3) {
+			print 0, t, "77 net:napi_gro_receive_entry skbaddr=1 len=60 queue_mapping=1 name=eth0"
+			print 0, t + 1, "77 raw_syscalls:sys_enter id=1"
+			print 0, t + 2, "77 workqueue:workqueue_execute_start work=1 function=2"
+		}
+	}'
+}
+begins >"$tmp/begins.txt"
 "$tools/mkcap" --capture "$tmp/begins" "$tmp/begins.txt" >"$tmp/mkcap.log" 2>&1
 both "without ends" "$tmp/host" "$tmp/begins"
+ask "$tmp/one.pftrace" "SELECT count() FROM slice WHERE name = 'sys_write';"
+is "$(cat "$tmp/answer")" 0 "... system calls whose returns were not recorded are no slices"
+
+# The same where they were asked for, and none came.
+ends='event net napi_gro_receive_exit 19009 s32:ret
+event raw_syscalls sys_exit 19010 s64:id s64:ret
+event workqueue workqueue_execute_end 19011 u64:work u64:function
+recorded net:napi_gro_receive_exit raw_syscalls:sys_exit workqueue:workqueue_execute_end'
+{
+	echo "$ends"
+	begins
+} >"$tmp/begins.txt"
+"$tools/mkcap" --capture "$tmp/awaited" "$tmp/begins.txt" >"$tmp/mkcap.log" 2>&1
+both "ends that never came" "$tmp/host" "$tmp/awaited"
+
+# They came, but threads end within a call, and others get their numbers.
+{
+	echo "$ends"
+	begins | grep -v ' 77 [nrw]'
+	awk 'BEGIN {
+		for (t = 18000; t < 18600; t += 3) {
+			print 0, t, 500 + t % 5, "raw_syscalls:sys_enter id=1"
+			print 0, t + 1, 500 + t % 5, "raw_syscalls:sys_exit id=1 ret=0"
+			if (t % 50 == 0)
+				print 0, t + 2, 500 + t % 5, "raw_syscalls:sys_enter id=231"
+		}
+	}'
+} >"$tmp/ends.txt"
+"$tools/mkcap" --capture "$tmp/ends" "$tmp/ends.txt" >"$tmp/mkcap.log" 2>&1
+both "threads that end" "$tmp/host" "$tmp/ends"
+ask "$tmp/one.pftrace" "SELECT count() FROM slice WHERE name IN ('sys_write', 'sys_exit_group') OR name GLOB 'sys_[0-9]*';"
+is "$(cat "$tmp/answer")" 204 "... each call is a slice"
 
 # ---- generated: windows that are exact ----
 
