@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * cpu.c: what a command costs: runs it with its output thrown away and prints its CPU time in us (user
- * and system) and its highest resident memory in KB; with --wall the time that it took, too, in us.
+ * cpu.c: measures a command: runs it, discards its output, and prints its CPU time (user and
+ * system) in us and its peak resident memory in KB; with --wall also the elapsed time in us.
  *
  *   cpu [--wall] COMMAND [ARGUMENT...]
  */

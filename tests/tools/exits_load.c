@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * exits_load: what a table of many vCPUs costs.
+ * exits_load: measures what a table of many vCPUs costs.
  *
  *   exits_load [--time] [--prometheus] THREADS REASONS [ROUNDS]
  *

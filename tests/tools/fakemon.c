@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fakemon.c: a monitor of QEMU that does what a test tells it, also what no QEMU would do.
+ * fakemon.c: a QEMU monitor that does what a test says, also what no QEMU would do.
  *
  *   fakemon SOCKET STEP...
  *

@@ -55,7 +55,7 @@ static int listen_at(const char *path)
 	return fd;
 }
 
-/* As libvirt does: the socket belongs to a process that is no QEMU. */
+/* As with libvirt: the socket belongs to a process that is not a QEMU. */
 static int hand_over(int fd)
 {
 	pid_t pid = -1;
@@ -81,7 +81,9 @@ static void become(const char *uid, int saved)
 		die("setresuid");
 }
 
-/* Held at a number that no socket is handed over at, however many descriptors the starter has open. */
+/*
+ * Kept at a number that no socket is handed over at, however many descriptors the starter has open.
+ */
 static void make_vm(void)
 {
 	int kvm = open("/dev/kvm", O_RDWR), vm = kvm < 0 ? -1 : ioctl(kvm, KVM_CREATE_VM, 0);
@@ -92,7 +94,7 @@ static void make_vm(void)
 	close(kvm);
 }
 
-/* a_one is what it was set to, b_two is on. */
+/* a_one is in the state that was set, b_two is enabled. */
 static int answer(int fd, const char *line, int *on)
 {
 	static const char *const events[] = {

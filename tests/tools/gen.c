@@ -4,8 +4,8 @@
  * per CPU, in a capture directory, and the same sub-buffers as a trace.dat. What it writes is what
  * the encoders of the unit tests write.
  *
- * Each exit has a reason, mostly an event that tells more about it, and an entry; how often which
- * one comes is in the table below. Numbers are random but the same in every run.
+ * Each exit has a reason, usually an event with more about it, and an entry; the table below has
+ * the frequencies. Numbers are random but the same in every run.
  *
  *   gen --capture DIR | --trace-dat FILE  [--events N] [--cpus N] [--subbuf BYTES] [--whole]
  *
@@ -272,8 +272,8 @@ static int put_to_sbuf(void *to, const void *page, size_t len)
 }
 
 /*
- * Each file at once: what is written page by page lies so in the page cache, too, and takes longer to read. The
- * recorder moves 64 KB and more at a time.
+ * Writes each file at once: page by page it would be in single pages in the page cache, and slower
+ * to read. The recorder writes 64 KB and more at a time.
  */
 static int gen_streams(struct gen *g, struct capw *w)
 {

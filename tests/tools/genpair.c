@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * genpair.c: makes captures of a host and a guest that never were: a VM whose vCPUs enter, do things
- * and exit at random, and whose guest stamps all of it with a TSC that follows from offset and ratio
- * exactly. For what no machine at hand can do: scaling, hundreds of vCPUs, migration.
+ * genpair.c: makes captures of an invented host and guest: a VM whose vCPUs enter, do things and
+ * exit at random, and whose guest's stamps follow exactly from offset and ratio. For what no
+ * machine at hand can do: scaling, hundreds of vCPUs, migration.
  *
  *   genpair --host DIR --guest DIR [--ms N] [--vcpus N] [--id-step N] [--cpus N] [--seed N]
  *           [--offset N] [--ratio R --frac F] [--khz N] [--drift PPB]
@@ -175,7 +175,7 @@ static void turn(struct gen *g, struct life *l, uint64_t t)
 	}
 }
 
-/* One stay in the guest: n events of it, the last of which may be the reason of the exit. */
+/* One stay in the guest, with n events; the last one may be the reason of the exit. */
 static uint64_t stay(struct gen *g, struct life *l, uint64_t t, uint64_t *deadline)
 {
 	uint64_t n = rnd(g, 0, 4);
@@ -274,7 +274,7 @@ static uint64_t stamp(const struct out *o, uint64_t tsc)
 	return cyc2ns_to_ns(&line, tsc);
 }
 
-/* So far apart, and so wide, as record takes them: before the first event and after the last one. */
+/* As wide and as far apart as record takes them: before the first event and after the last one. */
 static void put_clock(struct gen *g, const struct out *o, struct capw *w, struct sbuf *line)
 {
 	const uint64_t at[] = { BEGIN - g->khz, BEGIN + (g->ms + 10) * g->khz };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * gensdt.c: an ELF file with the SDT markers that a text tells: lines "PROVIDER NAME ADDRESS
- * SEMAPHORE ARGUMENTS", # comments. See lib/enc_sdt.h for the addresses there are.
+ * gensdt.c: an ELF file with the SDT markers that a text describes: lines "PROVIDER NAME
+ * ADDRESS SEMAPHORE ARGUMENTS", # comments. See lib/enc_sdt.h for the addresses there are.
  *
  *   gensdt TEXT FILE [32] [big] [moved]
  */
@@ -14,7 +14,7 @@
 
 #define MARKERS 64
 
-/* Cuts up one line, in place; false if it is no marker. */
+/* Cuts up one line, in place; false if it is not a marker. */
 static bool take_line(char *line, struct enc_sdt_marker *m)
 {
 	char *save, *word[4];

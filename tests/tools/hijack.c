@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * hijack.c: what a recorder could do that was taken over, or one of its helpers. Makes what a recorder has, an
- * instance of its own and a capture, confines itself by the same function, and tries.
+ * hijack.c: tries what a hijacked recorder, or a helper of one, could do. Makes what a recorder
+ * has, an instance of its own and a capture; confines itself with the same function; and makes the
+ * attempts.
  *
  *   hijack WHO     free (nobody confines it), recorder, guest (a guest's recorder), look, watch, qemu
  *
@@ -124,7 +125,7 @@ static long try_open(const struct attack *a __unused_arg)
 
 /* ---- what takes more than one call ---- */
 
-/* A file that it may read is not made one that all may write to. */
+/* A file that it may read must not become writable for all. */
 static long give_away(int at, const char *path)
 {
 	int fd = openat(at, path, O_RDONLY | O_CLOEXEC);
@@ -245,7 +246,7 @@ static void set_up(void)
 	start_command();
 }
 
-/* A folder that is open keeps the instance from nothing: it may be gone already. */
+/* An open folder does not keep the instance alive: it may be gone already. */
 static void undo(void)
 {
 	attack_must(!kill(command, SIGKILL) && waitpid(command, NULL, 0) == command, "COMMAND");

@@ -214,7 +214,7 @@ static void run_merge(struct input *in, struct result *r)
 	free(src);
 }
 
-/* It has no sum of stamps to compare; that it saw all events is compared. Guests have nothing to pair. */
+/* It has no sum of stamps, so the number of events is compared. Guests have nothing to pair. */
 static void run_pair(struct input *in, struct result *r)
 {
 	struct report_opts opts = { .cls = class_find("vmexit") };

@@ -131,7 +131,7 @@ static struct used *add_used(struct mkcap *m, unsigned int line, const char *sys
 	return u;
 }
 
-/* Takes the mark away. */
+/* Removes the mark. */
 static bool optional(char *word)
 {
 	size_t n = strlen(word);

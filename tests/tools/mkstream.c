@@ -159,7 +159,7 @@ static void put_data(const char *dir, unsigned int segment)
 		closedir(d);
 }
 
-/* Formats that are files of their own, as captures of mkcap have them, go into the one of all. */
+/* Formats in files of their own, as mkcap makes them, are put into the one file of all formats. */
 static void add_event(struct sbuf *meta, struct sbuf *formats, const char *dir, const char *line)
 {
 	char sys[64], name[64], path[4096];

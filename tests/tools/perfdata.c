@@ -92,7 +92,7 @@ static void put_sample(struct conv *v, struct sbuf *b, uint32_t event, uint32_t 
 	ep_sample(&v->e, b, &v->attr[event], &f, rec->data, rec->len);
 }
 
-/* What the CPU has before `until`; r->rec stays the first one that is later. False at its end. */
+/* Reads the CPU's events before `until`; r->rec is then the first later one. False at the end. */
 static bool put_round(struct conv *v, struct rstream *r, uint64_t until, struct sbuf *b)
 {
 	const struct ep_facts lost = { .cpu = r->s->cpu };
@@ -120,7 +120,7 @@ static void put_task(struct conv *v, struct sbuf *b, int32_t pid, int32_t tid, c
 		exit(1);
 }
 
-/* perf tells the process of each thread: known of tasks, or of the threads of VMs. */
+/* perf.data has the process of each thread: known from tasks, or from the threads of VMs. */
 static void put_tasks(struct conv *v, struct sbuf *b)
 {
 	const struct capture *c = v->c;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * plant: makes guests of the rig late. In the guest it needs what the host is slow with:
+ * plant: makes guests of the rig late. In the guest it asks for things that the host is slow
+ * with:
  *
  *   plant port MS              reads the clock's port, which QEMU emulates, again and again for MS
  *   plant cpuid MS             runs CPUID every 5 ms, for MS
@@ -173,7 +174,7 @@ static void rounds(unsigned long n)
 		;
 }
 
-/* The least of some, in ns: what else the machine does is not the work's. */
+/* The shortest of some runs, in ns: the work without what else the machine does. */
 static unsigned long long least(unsigned long n)
 {
 	unsigned long long best = UINT64_MAX;
@@ -223,7 +224,7 @@ static int loopback_up(int fd)
 	return ioctl(fd, SIOCSIFFLAGS, &r) ? -errno : 0;
 }
 
-/* Nobody reads what comes; it is dropped when it is too much. */
+/* Nobody reads the packets; those beyond the buffers are dropped. */
 static int flood(char **arg)
 {
 	unsigned long ms = strtoul(arg[0], NULL, 10), n = strtoul(arg[1], NULL, 10);
@@ -251,7 +252,7 @@ static int flood(char **arg)
 	return ret;
 }
 
-/* Pages are first only said to be cold, so several times. */
+/* The first call only marks pages as cold, so call it several times. */
 static int pageout_range(int pid, void *begin, size_t len)
 {
 	struct iovec v = { begin, len };

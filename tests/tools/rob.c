@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rob: takes CPU time from others for a known time, and tells how long it was.
+ * rob: takes CPU time from others, and prints how much.
  *
  *   rob stop PID MS TIMES      stops a process for MS, TIMES times
  *   rob busy NAME CPU MS TIMES is busy on CPU for MS, TIMES times, before all others there (SCHED_FIFO)

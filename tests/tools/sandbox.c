@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sandbox.c: what a reader could do that was taken over. Enters the sandbox of readers and tries.
+ * sandbox.c: tries what a hijacked reader could do, inside the sandbox of readers.
  *
  *   sandbox free            each attack without a sandbox: "NAME done" or "NAME ERROR"
  *   sandbox denied          each in the sandbox: "NAME done", "NAME ERROR", "NAME killed"
@@ -70,7 +70,7 @@ static void all_numbers(long first, attack_call call)
 	}
 }
 
-/* Whatever its arguments; with rules about those only where -1 keeps to them. */
+/* Tries it with any arguments; where there are rules about them, -1 keeps to these. */
 static void all_listed(void)
 {
 	const struct sandbox_call *const lists[] = { sandbox_base, sandbox_reader };

@@ -223,7 +223,7 @@ static bool find_instance(const struct run *r, char *name, size_t size)
 	return found;
 }
 
-/* An instance is born with tracing on, so the recorder's word counts too. */
+/* A new instance has tracing on, so wait for the recorder's message as well. */
 static bool tracing_is_on(const struct run *r, const char *instance)
 {
 	char path[400], text[16], *meta = NULL;
@@ -338,7 +338,7 @@ static uint64_t event_seq(const struct rec *rec, bool *ours)
 }
 
 /*
- * Is there a note of a loss that allows for one here? A small event may still have gone into the last
+ * Is there a note of a loss that explains one here? A small event may still have gone into the last
  * sub-buffer of a full ring after a large one was refused.
  */
 static bool loss_noted(const struct capture *cap, uint32_t cpu, uint64_t idx)
@@ -352,7 +352,7 @@ static bool loss_noted(const struct capture *cap, uint32_t cpu, uint64_t idx)
 	return false;
 }
 
-/* Sub-buffers that went with old segments: notes count from the very first. */
+/* Sub-buffers that were removed with old segments: notes count from the very first one. */
 static uint64_t removed_before(const struct capture *cap, const struct cap_stream *s)
 {
 	for (size_t i = 0; i < cap->ncpu && cap->trimmed; i++)
@@ -446,7 +446,7 @@ static void check_capture(struct run *r)
 	struct capture *cap = NULL;
 
 	if (capture_open(r->capture, &cap, &err)) {
-		/* Killed before there was anything. */
+		/* Killed before there was a capture. */
 		if (!r->killed)
 			fail(r, "%s", err.text);
 		return;

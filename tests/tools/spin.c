@@ -22,7 +22,10 @@
 
 #include "kvmft/util.h"
 
-/* The kernel's checker walks through all rounds, and allows 8192 of them. So each has to take its time. */
+/*
+ * The kernel's checker walks through all rounds, and allows 8192 of them. So each round must take
+ * long.
+ */
 #define ROUNDS 7000
 #define COPY   (256u << 10) /* bytes, in each round */
 #define WAIT_S 60
@@ -117,7 +120,7 @@ static int load(int map, const struct plan *p)
 		INSN(BPF_JMP | BPF_JGT | BPF_X, R0, R7, 2, 0),
 		ADD_IMM(R8, 1),
 		INSN(BPF_JMP | BPF_JLT | BPF_K, R8, 0, -9, ROUNDS),
-		/* how long it was, and when it may be again */
+		/* how long it spun, and when it may spin again */
 		MOV(R8, R0),
 		ADD_IMM(R8, own ? 0 : (int32_t)(p->us * 2000)),
 		STORE(next, R8),

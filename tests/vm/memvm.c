@@ -72,9 +72,10 @@ struct times {
 };
 
 /*
- * 32 bit, flat. `out` asks for work: esi first address, edx how far to the next, ebp how many, edi where
- * their times go, ebx what to do: 0 read, 1 write, 2 an exit that is nearly none, 3 execute. Each is followed by such
- * an exit between two accesses to what is there, as a fault is one: it tells what a switch of worlds takes just then.
+ * 32 bit, flat. `out` asks for work: esi first address, edx how far to the next, ebp how many, edi
+ * where their times go, ebx what to do: 0 read, 1 write, 2 an exit that is nearly none, 3 execute.
+ * Each is followed by such an exit between two accesses to what is there, as a fault is one: it
+ * shows how long a world switch takes at that moment.
  */
 __asm__(".pushsection .rodata\n"
 	".code32\n"
@@ -352,7 +353,10 @@ static void uffd(struct vm *v, uint32_t at, uint8_t *p)
 	close(f.fd);
 }
 
-/* What was used lately is only noted as such when it is first asked to go to swap: so is `access`. */
+/*
+ * A page that was used lately is not swapped at the first request, which only clears its accessed
+ * bit: that is `access`.
+ */
 static void taken(struct vm *v, const char *name, uint32_t at, uint8_t *p, int advice)
 {
 	for (int i = 0; i < (strcmp(name, "access") ? 3 : 1); i++)

@@ -202,7 +202,7 @@ static void long_mode(struct kvm_sregs *s)
 	s->efer = 0x500;      /* LMA, LME */
 }
 
-/* All that this host can have: without, newer kernels refuse the long mode. */
+/* All that this host supports: without it newer kernels refuse long mode. */
 static void cpuid_set(int kvm, int vcpu)
 {
 	struct {
@@ -240,7 +240,7 @@ static void vcpu_create(int kvm, int vm, struct vcpu *v, bool in_long)
 		die("KVM_SET_REGS");
 }
 
-/* "ebfe": what is no hex ends it. */
+/* "ebfe": ends at the first character that is not hex. */
 static void code_put(uint8_t *p, const char *hex)
 {
 	char byte[3] = "";
@@ -251,7 +251,7 @@ static void code_put(uint8_t *p, const char *hex)
 	}
 }
 
-/* From the second page of the code on: what is there already is not missing. */
+/* From the second page of the code on: pages that are present cause no fault. */
 static void page_take(char *p)
 {
 	struct uffdio_register r = { .range = { (uintptr_t)p, MEM_SIZE },

@@ -4,9 +4,9 @@
  *
  *   tinyvm64 [--code HEX [--irq] [--pause-io S]] [ROUNDS]
  *
- * A vCPU that does again and again what its host has to do for it: a hypercall (the version of PSCI), a
- * read of an ID register, a store to an address where there is no memory, of the counter as the guest
- * sees it. Prints its thread and how many rounds it saw. Exit 77 when there is no /dev/kvm.
+ * A vCPU that keeps making exits: a hypercall (PSCI_VERSION), a read of an ID register, a store of
+ * the guest's counter to an address without memory. Prints its thread and how many rounds it saw.
+ * Exit 77 when there is no /dev/kvm.
  *
  * --code HEX    runs these instructions (14000000: b .) for ever, where a kernel's code is: at
  *               0xffffffc080000000, x19 the address without memory; the first line is then "pid P",
@@ -89,7 +89,7 @@ static int vcpu_new(int vm)
 	return vcpu;
 }
 
-/* "14000000d503207f": what is no hex ends it. */
+/* "14000000d503207f": ends at the first character that is not hex. */
 static void code_put(void *ram, const char *hex)
 {
 	char word[9] = "";

@@ -4,10 +4,11 @@
  *
  *   cc -m32 -O1 -ffreestanding -fno-pic -fno-stack-protector -nostdlib -static -Wl,-Ttext=0x200000,--build-id=none
  *
- * Letters on its serial port are commands: `w` writes pass after pass, `o` one pass, `p` waits for the next one,
- * `b` gives all its pages to the balloon, `f` takes them back. What it found is at LOG_AT, for the monitor's
- * pmemsave. An entry is a stretch that took longer than half of the shortest exit. A write that did is followed by an
- * exit that does next to nothing, between two accesses to what is there: what a switch of worlds takes just then.
+ * Letters on its serial port are commands: `w` writes pass after pass, `o` one pass, `p` waits for
+ * the next one, `b` gives all its pages to the balloon, `f` takes them back. What it found is at
+ * LOG_AT, for the monitor's pmemsave. An entry is a stretch that took longer than half of the
+ * shortest exit. A write that did is followed by an exit that does next to nothing, between two
+ * accesses to what is there: that shows how long a world switch takes at that moment.
  */
 #include <stdint.h>
 
@@ -175,7 +176,10 @@ static int note(uint32_t page, uint64_t begin, uint64_t end)
 
 static uint64_t last; /* the end of the last stretch */
 
-/* One begins where the last one ended, but for what is short: so a move is in one of them. */
+/*
+ * A stretch begins where the last one ended, apart from short ones; so a move is always in one of
+ * them.
+ */
 static uint64_t begin(uint32_t i)
 {
 	uint64_t t;

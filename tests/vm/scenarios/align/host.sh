@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 #
-# Records the host while the guest records itself, with block I/O and rdmsr 0x11 in the guest.
-# Leaves the captures host.tar and guest-vm1.tar in $RESULTS, and proves that the host's kernel is
-# as it was before. WORK_ROUNDS (from --env) says how long the guest works; with STACKS=1 both record stacks.
+# Records the host while the guest records itself, with block I/O and rdmsr 0x11 in the guest. Leaves the
+# captures host.tar and guest-vm1.tar in $RESULTS, and proves that kvmft left nothing changed in the host's
+# kernel. WORK_ROUNDS (from --env) says how long the guest works; with STACKS=1 both record stacks.
 
 . "$VM_LIB/host.sh"
 . "$SCENARIO_DIR/../tracefs-state.sh"

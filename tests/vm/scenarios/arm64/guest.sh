@@ -3,7 +3,7 @@
 
 . "$VM_LIB/guest.sh"
 
-# Nothing is there, on QEMU's machine: each store is an exit.
+# QEMU's machine has nothing at this address: each store is an exit.
 nowhere=0x0c000000
 tools=$(dirname "$KVMFT")
 

@@ -13,7 +13,7 @@ need_kvmft
 tools=$(dirname "$KVMFT")
 rounds=${ROUNDS:-300}
 
-# ref_start NAME, ref_stop NAME: the kernel's own text of all events of KVM meanwhile.
+# ref_start NAME, ref_stop NAME: records the kernel's own text of all KVM events in between.
 ref_start()
 {
 	ref=/sys/kernel/tracing/instances/ref-$1

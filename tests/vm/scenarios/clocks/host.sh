@@ -11,7 +11,7 @@ need_kvmft
 ROUNDS=4
 
 # From before the guest exists, whose first pvclock record is written while it boots, until the end:
-# each change of a tracepoint patches the kernel, which emulation does not like while a guest runs.
+# enabling a tracepoint patches the kernel, which may break an emulated one while a guest runs.
 "$KVMFT" record --as host -o /tmp/host -e kvm:kvm_pvclock_update -e 'kvm:kvm_msr/ecx==0x11/' 2>/tmp/record.err &
 recorder=$!
 recording()

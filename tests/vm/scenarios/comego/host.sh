@@ -13,7 +13,7 @@ begun()
 	grep -q '^begin ' "$cap/meta"
 }
 
-# known NAME: the capture has the VM, with the offset and the thread of each of its vCPUs as they were.
+# known NAME: the capture has the VM, with the true offset and thread of each of its vCPUs.
 known()
 {
 	vm=$(sed -n "s/^vm id=\([^ ]*\) .* name=$1 uuid=$(guest_uuid "$1") .*/\1/p" "$cap/meta" | head -n 1)
@@ -24,7 +24,7 @@ known()
 	done
 }
 
-# whole NAME: it lives from its boot to its end within the recording.
+# whole NAME: runs this VM from boot to end within the recording.
 whole()
 {
 	guest_start "$1" --vcpus 2 --mem 512
@@ -38,7 +38,7 @@ whole()
 	check "$1: known while the host is still recorded" known "$1"
 }
 
-# Only what is needed: an emulated machine takes its time for each event.
+# Only what is needed: each event costs an emulated machine much time.
 "$KVMFT" record --as host -b 32M -e kvm:kvm_entry -e kvm:kvm_exit -o "$cap" 2>/tmp/rec.err &
 recorder=$!
 check "the host is recorded before there is any VM" wait_until 60 begun

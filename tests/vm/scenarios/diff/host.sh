@@ -2,13 +2,14 @@
 # shellcheck shell=sh
 #
 # Records a host with a steady guest again and again, and then with one thing changed: the guest's timer slack, halt
-# polling; x2apic, which a virtual APIC on the Intel host makes no exits for; on that one -overcommit cpu-pm, which
-# QEMU's emulated SVM has no HLT for. All in one boot of the host. DIFF_EQUAL recordings are of the same.
+# polling; x2apic, except on the Intel host, whose virtual APIC makes no exits for it; and only there -overcommit
+# cpu-pm, because QEMU's emulated SVM always exits for HLT. All in one boot of the host. DIFF_EQUAL recordings have
+# nothing changed.
 
 . "$VM_LIB/host.sh"
 
 EQUAL=${DIFF_EQUAL:-2}
-# QEMU's emulated machine gets on unevenly: what differs for a while has to be told from what differs.
+# The speed of QEMU's emulated machine varies: a passing difference must not be taken for a change.
 case $RIG_CPU in
 intel) length=2500ms ;;
 *) length=6s ;;
@@ -17,7 +18,7 @@ need_kvmft
 [ -x "$(dirname "$KVMFT")/tests/tools/ticker" ] || die "no tests/tools/ticker: make tests"
 poll=/sys/module/kvm/parameters/halt_poll_ns
 
-# take NAME: a recording. It begins with the recorder's look for VMs, which takes an emulated CPU for a while.
+# take NAME: makes a recording. It begins with a search for VMs, which keeps an emulated CPU busy for a while.
 take()
 {
 	"$KVMFT" record -o "/tmp/$1" -d $length -e default -e sched:sched_switch -e sched:sched_wakeup \
@@ -40,7 +41,7 @@ guest()
 	sleep 3
 }
 
-# The same as often as was asked for; named equalNN.
+# DIFF_EQUAL recordings without a change, named equalNN.
 step_equal()
 {
 	guest vm1
@@ -50,7 +51,7 @@ step_equal()
 	pass "$EQUAL recordings of the same"
 }
 
-# On the Intel host a VM that was made without polling never began to.
+# On the Intel host a VM that was created without polling never started to poll.
 step_poll()
 {
 	echo 10000000 >$poll

@@ -33,13 +33,14 @@ has_perf_event()
 	return 1
 }
 
-# Says it something yet, or is it gone?
+# Has it printed something, or ended?
 kvmexit_decided()
 {
 	grep -qs KVM_EXIT_REASON /tmp/reader.out || ! kill -0 "$pid" 2>/dev/null
 }
 
-# counts ENGINE [OPTION]: starts kvmft, and waits in a read of what it says, which costs next to nothing.
+# counts ENGINE [OPTION]: starts kvmft and waits for its first output in a read(), which costs next to
+# nothing.
 counts()
 {
 	rm -f /tmp/reader.says
@@ -83,11 +84,11 @@ begin()
 	*) $begun_well ;;
 	esac || { note "$1 does not begin: $(tail -n 1 /tmp/reader.err)"; return 1; }
 	start_ms=$((($(uptime_cs) - begun) * 10))
-	# perf is not ready the moment its events are there.
+	# perf is not ready yet when its events exist.
 	[ "$1" != perf-live ] || sleep 2
 }
 
-# end MODE: CPU time of the reader in ms and its memory, then away with it.
+# end MODE: prints the reader's CPU time in ms and its memory, and ends it.
 end()
 {
 	reader_ms=0

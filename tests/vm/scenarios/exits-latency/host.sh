@@ -15,7 +15,8 @@ for engine in kernel user; do
 	eval "$engine=\$!"
 	wait_until 60 grep -qs counts /tmp/$engine.err || die "exits $engine: $(cat /tmp/$engine.err)"
 done
-# What the kernel counts is recorded beside, with the same stamps; of what kvmft reads the kernel makes sums as well.
+# Beside the kernel's counters the events are recorded, with the same stamps; beside kvmft's counters the kernel
+# makes sums.
 instance()
 {
 	echo "/sys/kernel/tracing/instances/$(sed -n 's/.* in \(kvmft[^, ]*\),.*/\1/p' "$1")"
@@ -47,7 +48,7 @@ guest_wait_up vm1
 "$KVMFT" exits --latency --top 2 >/tmp/top.txt 2>&1
 check "host: the table" same "$?" 0
 sed 's/^/# /' /tmp/top.txt
-# While it lives: those of a VM that ended are not kept.
+# While the VM runs: nothing is kept of a VM that has ended.
 check "host: metrics" wait_until 60 grep -qs kvm_halt_seconds_bucket /tmp/metrics.txt
 carry /tmp/metrics.txt
 guest_wait_done vm1

@@ -3,7 +3,8 @@
 #
 # Counts exits of a small VM with known exits and of a real guest: both engines of `kvmft exits` and
 # perf kvm stat at the same time, all modes, VMs that come and go, and a kvmft that is killed.
-# Leaves what was printed in exits.tar, and proves that the host's kernel is as it was before.
+# Leaves what was printed in exits.tar, and proves that kvmft left nothing changed in the host's
+# kernel.
 
 . "$VM_LIB/host.sh"
 . "$SCENARIO_DIR/../tracefs-state.sh"
@@ -85,7 +86,7 @@ tid1=$(guest_tid vm1 1)
 fact tid0 "$tid"
 fact tid1 "$tid1"
 
-# mode NAME ARGUMENT...: a run of its own, with its status.
+# mode NAME ARGUMENT...: runs kvmft exits and keeps its status.
 mode()
 {
 	name=$1

@@ -33,7 +33,7 @@ flight()
 	wait_until 30 begun "$1" || die "$1: $(cat "$1.err")"
 }
 
-# For 4 s a vCPU does not come back. Emulation stops one for a while, too, but not for 3 s.
+# A vCPU stays out for 4 s. Emulation also stops one now and then, but not for 3 s.
 flight late exit-longer=3s
 late=$recorder
 flight never 'exit-longer=3s/exit_reason == 0xfffe/'

@@ -59,13 +59,13 @@ agent_end()
 	mv /tmp/"$pair"/* "$RESULTS/$pair/" || die "no files of trace-cmd's"
 }
 
-# The user says nothing of clocks: trace-cmd takes the TSC of both, and notes how long a cycle is.
+# The user chooses no clock: trace-cmd takes the TSC of both, and notes how long a cycle is.
 step_agent()
 {
 	agent_of_vm1 agent kvm "work 8"
 }
 
-# Four times a second it looks for another offset, and there is one.
+# It looks for a changed offset four times a second, and here it changes.
 step_agent_tscwrite()
 {
 	agent_of_vm1 agent-tscwrite kvm "work 6; write_tsc 1 150000000000; work 6" --tsync-interval 250
@@ -82,8 +82,8 @@ step_agent_ptp()
 	agent_of_vm1 agent-ptp ptp "work 8" -C local --tsync-interval 500
 }
 
-# The guest is awake while trace-cmd connects and the clock was chosen by hand: no threads and no offsets in the
-# files, and no word of it.
+# The guest is awake while trace-cmd connects and the clock was chosen by hand: the files lack threads and
+# offsets, without a message.
 step_agent_blind()
 {
 	agent_begin agent-blind vm1_before

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 #
-# Does what host.sh says by in_guest, one command after the other, across reboots too.
+# Runs the commands that host.sh gives by in_guest, one after the other, also across reboots.
 
 . "$VM_LIB/guest.sh"
 . "$SCENARIO_DIR/../foreign-functions.sh"
 
 EVENTS="-e sched -e irq -e irq_vectors -e timer -e block"
-# Each event that is switched on patches the kernel, which emulation does not like while much runs.
+# Enabling an event patches the kernel, which may break an emulated machine that is busy.
 FEW_EVENTS="-e sched:sched_switch -e sched:sched_waking -e irq:irq_handler_entry -e irq_vectors:local_timer_entry
 	-e irq_vectors:local_timer_exit -e irq_vectors:reschedule_entry -e timer:hrtimer_expire_entry -e block:block_rq_issue
 	-e block:block_rq_complete"
@@ -55,7 +55,7 @@ recorded_work()
 	record_end "$rw_name" "$rw_file"
 }
 
-# write_tsc VCPU CYCLES: ahead by about so many.
+# write_tsc VCPU CYCLES: moves its TSC ahead by about so many.
 write_tsc()
 {
 	wrmsr -p "$1" 0x10 $(($(printf '%d' "0x$(rdmsr -p "$1" 0x10)") + $2))
@@ -82,7 +82,7 @@ agent_needed()
 	wait_until 60 grep -q listening /tmp/agent.log || die "no agent: $(cat /tmp/agent.log)"
 }
 
-# As any machine is called: not as the VM.
+# An ordinary host name, not the VM's.
 hostname debian
 number=1
 while flag_test "$RIG_NAME-did-$number"; do

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh disable=SC2154 # pair is set by pair_begin
 #
-# Host and guests recorded by other tools than kvmft, each by hand: pairs with nothing known of each other.
-# FOREIGN=STEP... chooses what; each leaves a folder of captures with the truth beside them in `facts`.
+# Host and guests recorded by other tools than kvmft, each by hand: pairs that know nothing of each other.
+# FOREIGN=STEP... chooses; each step leaves a folder of captures, with the truth in its file `facts`.
 
 . "$VM_LIB/host.sh"
 . "$SCENARIO_DIR/../foreign-functions.sh"
@@ -33,8 +33,8 @@ vm1_needed()
 	guest_needed vm1
 }
 
-# pair_of_vm1 NAME [OPTION...]: trace-cmd on the host with those options, and on the guest. It works
-# $rounds rounds and is recorded with $guest_options more.
+# pair_of_vm1 NAME [OPTION...]: trace-cmd on the host with those options, and on the guest. The
+# guest works $rounds rounds and is recorded with $guest_options as well.
 rounds=12
 guest_options=
 pair_of_vm1()
@@ -104,7 +104,7 @@ step_lossy()
 	pair_same_offsets vm1
 }
 
-# clocks_fact NAME: clocks of the host beside its TSC, now.
+# clocks_fact NAME: notes the host's clocks and TSC of this moment.
 clocks_fact()
 {
 	[ -x /tmp/clocks ] || cc -O1 -o /tmp/clocks "$SCENARIO_DIR/clocks.c" || die "cannot build clocks.c"

@@ -3,7 +3,7 @@
 #
 # Steps of scenario foreign: VMs that write their TSC, are reset or restarted, come and go.
 
-# The guest writes the TSC of one vCPU, which the host's file tells by nothing but the time of exits.
+# The guest writes the TSC of one vCPU, which in the host's file shows only in the times of exits.
 step_tscwrite()
 {
 	vm1_needed

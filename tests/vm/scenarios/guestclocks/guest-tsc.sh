@@ -10,13 +10,14 @@ check "vm2: kvmclock is not in use" sh -c '! dmesg | grep -q "kvm-clock: using s
 check "vm2: record exits 0" same "$?" 0
 sed 's/^/# /' /tmp/vm2.err
 check "vm2: the capture says that sched_clock is the TSC" grep -q '^sched .*is_tsc=1' /tmp/vm2/meta
-# local by samples beside the TSC: no constant of this guest leads to it. mono_raw by its line.
+# local is converted by samples taken with the TSC, because no constant of this guest leads to it; mono_raw by
+# its line.
 for clock in local mono_raw; do
 	"$KVMFT" record -q -o "/tmp/vm2$clock" --clock "$clock" -- sh -c 'rdmsr 0x11; rdmsr 0x11' >/dev/null
 	check "vm2: record --clock $clock exits 0" same "$?" 0
 done
 flag_set vm2-recorded
 tar -cf "$RESULTS/vm2.tar" -C /tmp vm2 vm2local vm2mono_raw
-# Gone before the host's recorder ends, it would be missing in what that says of its VMs at the end.
+# If it ended before the host's recorder, it would be missing in that recorder's last list of VMs.
 flag_wait host-done 400
 finish

@@ -3,9 +3,9 @@
 
 . "$VM_LIB/guest.sh"
 
-# The kernel calls the instances in the order in which they were enabled, so each clock stands
-# between two readings of the TSC of the same event. The first one pays for cold caches: it counts for
-# nothing.
+# The kernel calls the instances in the order in which they were enabled, so each clock stands between
+# two readings of the TSC of the same event. The first one is slow because of cold caches, and is not
+# counted.
 instances="tsc0 tsc1 local tsc2 global tsc3 perf tsc4 mono_raw tsc5"
 
 recording()
@@ -13,7 +13,7 @@ recording()
 	[ -r "/tmp/$1/meta" ] && grep -q '^begin ' "/tmp/$1/meta"
 }
 
-# TSC of vCPU 0 as this moment has it, in decimal.
+# The current TSC of vCPU 0, in decimal.
 tsc_now()
 {
 	printf '%d' "0x$(rdmsr -p 0 0x10)"

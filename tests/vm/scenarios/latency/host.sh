@@ -7,13 +7,13 @@
 . "$VM_LIB/host.sh"
 
 MS=50
-# So few that what the guest does between two writes, which the throttle counts too, is little of it.
+# So few that the guest's time between two writes, which the throttle counts as well, hardly matters.
 WRITES_PER_SEC=8
 rob=$(dirname "$KVMFT")/tests/tools/rob
 need_kvmft
 [ -x "$rob" ] || die "no $rob: make tests"
 note "the host runs, its guest boots"
-# Its VMM logs what it is asked to trace, with time stamps.
+# Its VMM logs the events that it is told to trace, with time stamps.
 guest_start vm1 --env "IRQS_OFF_MS=$MS" --qemu-args "-msg timestamp=on -D /tmp/qemu.trace"
 guest_wait_up vm1
 flag_wait guest-ready
@@ -37,7 +37,7 @@ record_end()
 	sed 's/^/# /' "/tmp/$1.err"
 	tar -cf "$RESULTS/$1.tar" -C /tmp "$1"
 }
-# take FACT ARGUMENTS: robs, and notes for how long.
+# take FACT ARGUMENTS: takes CPU time, and notes how much.
 take()
 {
 	name=$1

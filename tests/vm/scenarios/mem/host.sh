@@ -9,7 +9,7 @@
 need_kvmft
 phases="touch read cow dirty madvise access split mmio"
 memvm_make /tmp/memvm
-# Huge pages are to become small ones when the guest writes, and not when their log begins.
+# Huge pages shall be split when the guest writes, not when the dirty log begins.
 echo N >/sys/module/kvm/parameters/eager_page_split 2>/dev/null && note "no eager page split"
 
 # lack TEXT: which phases are left out, and why; the test says so.
@@ -94,11 +94,11 @@ else
 	lack "damon: the kernel has none"
 fi
 phases=$(echo "${MEM_PHASES:-$phases}" | tr , " ")
-# Else the host takes pages away to see where they are used.
+# Otherwise the host unmaps pages to see where they are used.
 echo 0 >/proc/sys/kernel/numa_balancing 2>/dev/null
 export MEMVM_FILE=/tmp/disk/memory
 
-# 1 in 1,000 is to be seen; but a filler takes its time for each.
+# 1 in 1,000 must be seen; but the thread that fills pages takes 2 ms for each.
 pages()
 {
 	case $1 in

@@ -3,8 +3,8 @@
 #
 # A guest that times each write to its memory, while QEMU's balloon takes that away, and while it moves to another
 # QEMU and on to a third one, whose memory comes after it. MOVES chooses: balloon precopy postcopy, away (its state
-# goes to a file), or home alone (it comes from MOVES_STATE, on another host). MOVES_RING: what was written is told in
-# rings of so many pages, and not in bitmaps. MOVES_BUSY: so many loops want the host's CPUs as well.
+# goes to a file), or home alone (it comes from MOVES_STATE, on another host). MOVES_RING: written pages are reported
+# in dirty rings of that many pages instead of bitmaps. MOVES_BUSY: that many loops compete for the host's CPUs.
 
 . "$VM_LIB/host.sh"
 
@@ -33,7 +33,7 @@ mover()
 	wait_until 20 test -S "$GUEST_RUN/$name/monitor.sock" || guest_die "$name" "does not start"
 }
 
-# saved NAME SIZE: so much of what the guest found.
+# saved NAME SIZE: saves the first SIZE bytes of the guest's log.
 saved()
 {
 	rm -f "/tmp/$1.bin"
@@ -56,7 +56,7 @@ did()
 	saved "$1" 32 && [ "$(word "$1" 20)" = "$(printf %d "'$2")" ]
 }
 
-# tell NAME LETTER: a command, until it is done.
+# tell NAME LETTER: sends a command and waits until it is done.
 tell()
 {
 	perl -MIO::Socket::UNIX -e 'my $s = IO::Socket::UNIX->new(Peer => shift) or die; syswrite($s, shift);
@@ -92,7 +92,7 @@ came()
 	guest_monitor "$1" "info status" | grep -q 'VM status: running'
 }
 
-# move FROM PORT: until some rounds are over; it seldom ends by itself.
+# move FROM PORT: pre-copy until some rounds are over; it seldom ends by itself.
 move()
 {
 	guest_monitor "$1" "migrate_set_parameter max-bandwidth 30m" >/dev/null
@@ -152,7 +152,7 @@ for step in $moves; do
 			guest_monitor $name "migrate_set_capability postcopy-ram on" >/dev/null
 		done
 		guest_monitor third "migrate_incoming tcp:127.0.0.1:4445" >/dev/null
-		# So slowly that its pages are missed before they come.
+		# So slow that pages are needed before they arrive.
 		guest_monitor second "migrate_set_parameter max-postcopy-bandwidth 4m" >/dev/null
 		tell second w
 		move second 4445

@@ -2,7 +2,7 @@
 # shellcheck shell=sh
 #
 # Trace events of the guest's QEMU, switched through its monitor, for a capture or by hand, while the guest reads
-# from its disk: what is on when, and what the log says of it.
+# from its disk: what is enabled when, and what the log has.
 
 . "$VM_LIB/host.sh"
 
@@ -13,7 +13,7 @@ guest_start vm1 --vcpus 1 --env "READS=$READS" --qemu-args "-msg timestamp=on -D
 guest_wait_up vm1
 flag_wait guest-ready
 
-# states: names of the events that are on.
+# states: names of the events that are enabled.
 states()
 {
 	"$KVMFT" qemu events --vm vm1 --state enabled --format csv | sed '1d; s/,.*//' | tr '\n' ' '

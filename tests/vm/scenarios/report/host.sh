@@ -40,7 +40,8 @@ work()
 	: >/tmp/stop
 }
 
-# perf's stamps are taken by its own handler of an event, so nothing else may delay it: the same few events.
+# perf's stamps are taken by its own handler of an event, so nothing else may delay it: both record the same
+# few events.
 guest_monitor vm1 stop >/dev/null
 start perf perf kvm stat record -a -o /tmp/perf.data --
 perf=$started

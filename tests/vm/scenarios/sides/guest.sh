@@ -17,7 +17,7 @@ END
 cat >/tmp/both.sh <<END
 kvmft record -q -o /tmp/apart -- sh /tmp/work.sh && cp -r /tmp/apart "$RESULTS/apart"
 END
-# All places that a program could have been left in.
+# All places where a program could have been left.
 cat >/tmp/what-is-new.sh <<'END'
 find /dev/shm /run /tmp /var/tmp -newer /tmp/mark -name '*kvmft*' 2>/dev/null | grep . || echo nothing
 ls -d /sys/kernel/tracing/instances/kvmft* 2>/dev/null
@@ -40,7 +40,7 @@ wait_until 20 port || die "no port of the agent"
 qemu-ga -m virtio-serial -p "$(ls /dev/vport*p1)" -t /tmp >/tmp/agent.log 2>&1 &
 touch /tmp/mark
 flag_set "ready-$RIG_NAME"
-# The work may be asked for from outside, too.
+# The host may also ask for the work.
 i=0
 until flag_test over || [ $i -ge 4000 ]; do
 	if flag_test "work-$RIG_NAME"; then

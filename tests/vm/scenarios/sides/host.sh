@@ -18,7 +18,7 @@ modprobe vhost_vsock || die "no vhost_vsock"
 # start NAME CID: with a socket to its ssh.
 start()
 {
-	# A reset is no end of the machine, as elsewhere.
+	# Here a reset does not end the machine.
 	guest_start "$1" --mem 640 --env "SSH=$ssh" --qemu-args "-action reboot=reset -device vhost-vsock-pci,guest-cid=$2 -device virtio-serial \
 		-chardev socket,path=/run/agent-$1.sock,server=on,wait=off,id=agent \
 		-device virtserialport,chardev=agent,name=org.qemu.guest_agent.0"
@@ -26,7 +26,7 @@ start()
 # ssh_to CID: a command that runs a program in that guest.
 ssh_to() { echo "dbclient -y -y -T -i /tmp/key -J 'socat - VSOCK-CONNECT:$1:22' root@guest"; }
 
-# Its ssh listens a moment after it says that it is up.
+# Its sshd listens a moment after the guest is up.
 reached() { eval "$(ssh_to "$1")" true 2>/dev/null; }
 
 start vm1 3
@@ -36,7 +36,7 @@ flag_wait ready-vm1 60
 [ -z "$ssh" ] || wait_until 120 reached 3 || die "vm1 has no ssh"
 note "the guest runs"
 
-# began SESSION SIDE...: they record.
+# began SESSION SIDE...: waits until these sides record.
 began()
 {
 	for side in $2; do
@@ -58,7 +58,7 @@ step_push()
 	check "... and left no file in the guest" same "$(eval "$(ssh_to 3)" sh /tmp/what-is-new.sh 2>/dev/null)" "nothing"
 }
 
-# The same by the guest agent: pieces of a file are all that gets in.
+# The same by the guest agent: only pieces of a file can be written there.
 step_bring()
 {
 	"$KVMFT" record -o /tmp/bring --push --push-file "$PROJECT/build/static/kvmft" \
@@ -80,7 +80,7 @@ step_qga()
 	keep qga
 }
 
-# Both sides live on one time line; how long after its event a line appears, here, is measured.
+# Both sides live on one time line; the time from an event to its line here is measured.
 step_live()
 {
 	cat >/tmp/age.pl <<'END'
@@ -146,7 +146,8 @@ step_flight()
 	triggered flight block:block_rq_issue work
 }
 
-# The host stops the guest for a while before that tells that it was late; nothing is on the disk until then.
+# The host stops the guest for a while; then the guest reports that it was late. Nothing is on the disk before
+# that.
 blamed()
 {
 	check "nothing is on the disk yet" same "$(find /tmp/marker -name 'cpu*' -size +0 | wc -l)" 0
@@ -159,8 +160,8 @@ blamed()
 	check "... with parts" grep -qE '^ +[0-9.]+ ms +[0-9]+ %  stopped' /tmp/marker.out
 }
 
-# A program in the guest says by a marker that something was slow. This kernel does not copy markers: it writes to
-# those of the recorder, one of which the recorder names.
+# A program in the guest says by a marker that something was slow. This kernel does not copy markers: the program
+# writes to the marker file that the recorder names.
 step_marker()
 {
 	DURATION=40s
@@ -215,7 +216,7 @@ step_slow()
 {
 	cat >/tmp/slow <<'END'
 #!/bin/sh
-# Passes on what a command prints, no faster than that.
+# Passes on the output of a command, no faster than that.
 "$@" | perl -e 'while (sysread(STDIN, my $b, 10000)) { syswrite(STDOUT, $b); select(undef, undef, undef, 0.1) }'
 END
 	chmod +x /tmp/slow
@@ -236,7 +237,7 @@ step_cut()
 	recorder=$!
 	wait_until 60 began cut "host vm1" || die "they do not begin: $(cat /tmp/cut.err)"
 	wait_until 10 has_data cut/vm1 || die "no event comes: $(cat /tmp/cut.err)"
-	# What carries it stands still, as behind a cable that is pulled.
+	# The process that carries the link is stopped, as if a cable was pulled.
 	carrier=$(pgrep -x socat | head -n 1) # not by its words: others have them, too
 	kill -STOP "$carrier"
 	wait "$recorder"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 #
-# A guest that works until it gets the command how to hang.
+# A guest that works until it is told how to hang.
 
 . "$VM_LIB/guest.sh"
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 #
-# Guests that hang in every way there is, and `kvmft stuck`, which has to say how within 5 s: small VMs
+# Guests that hang in every way there is, and `kvmft stuck`, which must say why within 5 s: small VMs
 # with planted code, and real guests. STUCK (from --env) chooses among the steps_... below; default: all
-# that this CPU has. ENGINE: of kvmft stuck, for all of them. What it said is in stuck.tar.
+# that this CPU has. ENGINE is kvmft stuck's --engine for all of them. Its output is in stuck.tar.
 
 . "$VM_LIB/host.sh"
 . "$SCENARIO_DIR/../tracefs-state.sh"
@@ -16,7 +16,7 @@ KVMFT=/tmp/kvmft
 dir=/tmp/stuck
 mkdir $dir
 cd $dir || die "no $dir"
-# How long to look at one that keeps the CPU busy: Bochs needs half a minute for a second of that.
+# How long to watch a guest that keeps the CPU busy: Bochs needs half a minute for a second of that.
 busy=
 case $RIG_CPU in
 arm64)
@@ -33,7 +33,7 @@ arm64)
 		throttled starved guest panic off"
 	# jmp .; cli, hlt; mov %al, 0x20000, jmp -9
 	irqchip=--irqchip spin=ebfe halt=faf4 mmio=88042500000200ebf7 mmio_at=0x20000
-	# Its host has no interrupts while a guest runs that had them off when it began: sti.
+	# The host gets no interrupts while a guest runs that began with interrupts off: sti.
 	[ "$RIG_CPU" != intel ] || busy="--seconds 1" spin=fbebfe \
 		steps="spin halt deaf lost port msr no_page vmm vmm_d starved guest off"
 	;;
@@ -44,7 +44,7 @@ cat >symbols <<-EOT
 	${code_at}10 T behind
 EOT
 tracefs_state >/tmp/state.before
-# What a program takes to be read from a slow disk for the first time is not its own.
+# Start the program once: reading it from a slow disk must not count as its time.
 "$KVMFT" stuck >/dev/null 2>&1
 
 # asks NAME SEL [OPTION]...: kvmft stuck, its answer as text in NAME.out, and how long it took.
@@ -70,7 +70,7 @@ asks_busy()
 	asks "$@" $busy
 }
 
-# says NAME CLASS [PATTERN]: of the only vCPU; the pattern is looked for in all of its lines as one.
+# says NAME CLASS [PATTERN]: of the only vCPU; the pattern is matched against all of its lines joined.
 says()
 {
 	check "$1: the class is $2" grep -q "vCPU 0, thread [0-9]*: $2\$" "$1.out"
@@ -126,7 +126,7 @@ step_halt()
 	ends
 }
 
-# Interrupts come, and it has them off: halted, and in a loop.
+# Interrupts arrive while it has them off: halted, and in a loop.
 step_deaf()
 {
 	small deaf --msi --code faf4
@@ -152,7 +152,7 @@ step_deaf64()
 	ends
 }
 
-# The interrupt that it waits for is lost: from outside the same.
+# The interrupt that it waits for is lost: it looks the same from outside.
 step_lost()
 {
 	small lost-irq --irqchip --code fbf4ebfd
@@ -182,7 +182,8 @@ step_cost()
 	ends
 }
 
-# engine NAME: all VMs; of the last one $class, $rips that were seen, and whether its exits were $counted.
+# engine NAME: watches all VMs; sets, for the last one, $class, $rips (how many were seen) and $counted
+# (whether its exits were).
 engine()
 {
 	begin=$(uptime_cs)
@@ -258,7 +259,7 @@ step_msr()
 	ends
 }
 
-# What KVM does by itself, and no device has part in.
+# Exits that KVM handles by itself, without a device.
 step_cpuid()
 {
 	small cpuid --code 0fa2ebfc
@@ -275,7 +276,7 @@ step_no_page()
 	ends
 }
 
-# The VMM sleeps over what its guest wants of a device.
+# The VMM sleeps while it emulates a device.
 step_vmm()
 {
 	case $RIG_CPU in
@@ -293,7 +294,7 @@ step_vmm()
 	ends
 }
 
-# It loops over that.
+# It loops there.
 step_vmm_spin()
 {
 	small vmm-spin --spin-io --code e680ebfc
@@ -302,7 +303,7 @@ step_vmm_spin()
 	ends
 }
 
-# It waits in state D for a child that does not come to an end of it.
+# It waits there in state D for a child that does not end.
 step_vmm_d()
 {
 	small vmm-d --vfork-io --code e680ebfc
@@ -351,7 +352,7 @@ step_starved()
 
 # ---- real guests ----
 
-# boots NAME: $guest, until it waits for the command how to hang.
+# boots NAME: boots $guest, until it waits to be told how to hang.
 guest=
 boots()
 {
@@ -370,7 +371,7 @@ hangs()
 	flag_wait "hangs-$guest"
 }
 
-# At other times it makes progress: then there must be no alarm.
+# Otherwise it makes progress, and there must be no alarm.
 # shellcheck disable=SC2086 # or none
 step_guest()
 {
@@ -388,7 +389,7 @@ step_guest()
 	kill -CONT "$(guest_pid vm1)"
 	asks again vm1
 	check "again: it gets on" sh -c "head -n 1 again.out | grep -q ': running\$'"
-	# Beside it one that is halted: of the timers of guests it is not told whose they are.
+	# Another VM is halted: the events of guests' timers do not say whose they are.
 	small beside $irqchip --code $halt
 	asks beside "$vm"
 	says beside halted 'none came, and it set no timer; KVM has (no|[0-9]+) timers? armed to wake a guest'
@@ -408,7 +409,7 @@ step_panic()
 	guest=
 }
 
-# Of the guest before, if there is one.
+# The previous guest's, if there is one.
 step_off()
 {
 	[ -n "$guest" ] || boots vm2

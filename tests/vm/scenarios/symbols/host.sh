@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 #
-# A guest that leaves in functions that are known, recorded with its symbols, while the host records its exits.
+# A guest that exits in known functions, recorded with its symbols, while the host records its exits.
 
 . "$VM_LIB/host.sh"
 
@@ -15,7 +15,7 @@ flag_set host-records
 check "guest: all well" guest_wait_done vm1
 kill -INT "$recorder"
 wait "$recorder"
-# An emulated machine may lose events: it says so, and the test counts what is there.
+# An emulated machine may lose events; kvmft says so, and the test counts those that are there.
 check "host: recorded" test -s /tmp/host/meta
 fact host_status "$?"
 tar -C /tmp -cf /tmp/host.tar host

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 #
-# Scenarios one after the other in one host, each with a folder of results of its own.
-# TOGETHER (from --env) names them. What a scenario left is gone before the next one begins.
+# Scenarios one after the other in one host, each with a folder of results of its own. TOGETHER
+# (from --env) names them. What a scenario left is removed before the next one begins.
 
 . "$VM_LIB/host.sh"
 

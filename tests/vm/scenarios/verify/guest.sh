@@ -44,8 +44,8 @@ work()
 	done
 }
 
-# record NAME CLOCK: what stands close to entries and exits. Each event more is a second more until
-# the recording begins.
+# record NAME CLOCK: records events that are close to entries and exits. Each additional event
+# delays the recording by a second.
 record()
 {
 	start "$1" "$2" -e sched:sched_switch -e irq_vectors:local_timer_entry -e irq_vectors:local_timer_exit \

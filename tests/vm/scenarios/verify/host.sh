@@ -14,7 +14,7 @@ guest_start vm2 --vcpus 4 --cmdline "no-kvmclock tsc=reliable tsc_early_khz=$(ts
 flag_wait vm1-ready 400
 flag_wait vm2-ready 400
 note "guests are up after $(uptime_cs) cs"
-# What proves the alignment, and no more: a guest that boots makes a million events of other kinds.
+# Only events that prove the alignment: a guest that boots makes a million events of other kinds.
 # Interrupts show an exit sooner than kvm_exit does.
 "$KVMFT" record -o /tmp/host -b 8M -e kvm:kvm_entry -e kvm:kvm_exit -e kvm:kvm_msr \
 	-e irq_vectors:local_timer_entry -e irq_vectors:reschedule_entry 2>/tmp/record.err &
