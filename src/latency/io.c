@@ -82,7 +82,8 @@ const struct lat_desc lat_desc_io = {
 	.count = { "issued", "completed", "ambiguous: left out", "without a doorbell of their own",
 		   "without a known interrupt", "outside the host's capture", "cut by lost events", "open at the end",
 		   "completions of requests not seen",
-		   "what the VMM's threads waited for is not told" },
+		   "what the VMM's threads waited for is not told",
+		   "page faults of the VMM's threads meanwhile" },
 };
 
 enum { BY_NOTHING, BY_SUBMIT, BY_HOST, BY_DELIVER, BY_COMPLETE };
@@ -348,9 +349,15 @@ static int request_end(struct lat *l, struct request *r)
 	return 0;
 }
 
+/* A flush and others without data have no place: issued, they are at 0; completed, at none. */
+static uint64_t sector_of(const struct lat_in *in)
+{
+	return in->f[2] ? in->f[1] : UINT64_MAX;
+}
+
 static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
-	struct request *r = request_find(l, v->vm, in->f[0], in->f[1]);
+	struct request *r = request_find(l, v->vm, in->f[0], sector_of(in));
 
 	lat_count(l, v, LAT_T_IO, IO_ISSUED);
 	if (r) { /* requeued, or a second one at the same place */
@@ -365,11 +372,11 @@ static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		lat_count(l, v, LAT_T_IO, IO_AMBIGUOUS);
 		return 0;
 	}
-	r = request_new(l, v->vm, request_key(l->io, v->vm, in->f[0], in->f[1]));
+	r = request_new(l, v->vm, request_key(l->io, v->vm, in->f[0], sector_of(in)));
 	if (!r)
 		return -ENOMEM;
 	r->dev = in->f[0];
-	r->sector = in->f[1];
+	r->sector = sector_of(in);
 	r->nsect = (uint32_t)in->f[2];
 	r->vcpu = v->id;
 	r->t_issue = in->t;
@@ -456,16 +463,17 @@ static void fault_stage(struct lat *l, const struct request *r, struct lat_case 
 static void vmm_stages(struct lat *l, const struct request *r, const struct irq_chain *c,
 		       struct lat_case *k)
 {
-	uint64_t waited[PATH_WHATS];
+	struct path_told told;
 
 	if (!r->t_doorbell || !c || !c->by ||
-	    !lat_path_waits(l, c->by, r->t_doorbell, c->t_source, waited)) {
+	    !lat_path_waits(l, c->by, r->t_doorbell, c->t_source, &told)) {
 		lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_UNTOLD, 1);
 		return;
 	}
 	for (unsigned int i = 0; i < PATH_WHATS; i++)
-		if (waited[i])
-			lat_stage(k, ST_VMM_CPU + i, lat_span(l, waited[i]));
+		if (told.waited[i])
+			lat_stage(k, ST_VMM_CPU + i, lat_span(l, told.waited[i]));
+	lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_FAULTS, told.faults);
 }
 
 static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct request *r,
@@ -505,9 +513,28 @@ static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct
 		}
 }
 
+static const char *direction(const struct request *r)
+{
+	if (!r->nsect)
+		return r->rwbs[0] == 'F' ? "flush" : "other";
+	return r->rwbs[0] == 'R' ? "read" : "write";
+}
+
+static void name(const struct request *r, struct lat_group *g, struct lat_case *k)
+{
+	int n;
+
+	snprintf(g->name, sizeof(g->name), "%u,%u %s", (unsigned int)(r->dev >> MINORBITS),
+		 (unsigned int)(r->dev & ((1u << MINORBITS) - 1)), direction(r));
+	n = snprintf(k->what, sizeof(k->what), "%.24s", g->name);
+	if (r->nsect)
+		snprintf(k->what + n, sizeof(k->what) - (size_t)n, " sector %llu + %u",
+			 (unsigned long long)r->sector, r->nsect);
+}
+
 static int complete(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
-	struct request *r = request_find(l, v->vm, in->f[0], in->f[1]);
+	struct request *r = request_find(l, v->vm, in->f[0], sector_of(in));
 	struct lat_case k = { .vm = (int64_t)v->vm };
 	struct lat_group *g;
 	struct lat_vcpu *from;
@@ -527,15 +554,11 @@ static int complete(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_COMPLETED, 1);
 	k.vcpu = r->vcpu;
 	if (l->o.want[LAT_IO] && lat_wanted(l, k.vm, k.vcpu)) {
-		g = lat_group_get(l, LAT_T_IO, k.vm, r->dev << 1 | (r->rwbs[0] == 'R'), &k.group);
+		g = lat_group_get(l, LAT_T_IO, k.vm, r->dev << 8 | (uint8_t)direction(r)[0],
+				  &k.group);
 		request_stages(l, v, r, in->t, &k);
 		if (g) {
-			snprintf(g->name, sizeof(g->name), "%u,%u %s",
-				 (unsigned int)(r->dev >> MINORBITS),
-				 (unsigned int)(r->dev & ((1u << MINORBITS) - 1)),
-				 r->rwbs[0] == 'R' ? "read" : "write");
-			snprintf(k.what, sizeof(k.what), "%.24s sector %llu + %u", g->name,
-				 (unsigned long long)r->sector, r->nsect);
+			name(r, g, &k);
 			ret = lat_case_add(l, LAT_T_IO, g, &k);
 		}
 	}

@@ -7,15 +7,20 @@
  * VM, it is asked on in its place. So a helper of QEMU's that reads from a disk is found, and a
  * thread that has nothing to do is not taken for one that waits.
  *
- * A thread is asleep in what it did last: a system call, or a fault for memory of its own.
+ * A thread is asleep in what it did last: a system call, or a fault for memory of its own. No event
+ * tells the end of a fault in a call. What a disk was asked after the fault is taken to be for it, unless
+ * a page of a file came in; without that, only a call that copies much is taken to wait for memory.
  */
 #include "path.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define WAITS 32u /* of a thread that are remembered */
-#define STEPS 64u /* of one way back */
+/* Of a thread that are remembered: a request of 1 MiB may fault, wait and want a CPU for 256 pages. */
+#define WAITS  512u
+#define FAULTS 256u
+#define WOKEN  8u
+#define STEPS  (2 * WAITS) /* of one way back */
 
 /* Of futex() in the low bits of its second argument: somebody holds a lock (linux/futex.h). */
 #define FUTEX_CMD     0x7fu
@@ -25,28 +30,48 @@
 struct wait {
 	uint64_t begin, end;
 	enum path_what what;
-	int32_t waker; /* 0: an interrupt, or not known */
+	int32_t waker; /* who ended it; 0: an interrupt, or not known */
 };
 
-enum doing { UNKNOWN, CALL, LOCK, FAULT, FAULT_IN_CALL };
+enum doing { UNKNOWN, CALL, LOCK, COPY, PROGRAM };
 
 struct thread {
 	int64_t vm;
 	bool waits;	/* since open.begin */
 	bool asleep;	/* ... else it wants a CPU */
-	bool cut;	/* nothing before its first wait is known */
-	bool bio, page; /* of what it does: it asked a disk; a page of a file came in */
+	uint64_t since; /* what it did is known; 0: it is not */
+	bool faulted;	/* in what it does */
+	bool asked;	/* it had asked a disk before that */
+	bool bio, page; /* since then: it asked a disk; a page of a file came in */
 	enum doing doing;
-	struct wait open, past[WAITS];
-	uint64_t npast;
+	struct wait open;
+	uint64_t npast, nwaked;
+	uint32_t nfault; /* in past.fault */
 	uint32_t gen;
+};
+
+struct burst {
+	uint64_t t; /* of the last of n faults */
+	uint32_t n;
+};
+
+struct waked {
+	uint64_t t;
+	int32_t tid;
+};
+
+struct past {
+	struct wait wait[WAITS]; /* a ring */
+	struct burst fault[FAULTS];
+	struct waked waked[WOKEN]; /* threads of the VM, by it: a ring */
 };
 
 struct lat_path {
 	struct thread *th;
+	struct past *past; /* of each; what is not used takes no memory */
 	size_t cap;
 	struct u64map at; /* tid → index */
-	uint64_t futex;	  /* its number */
+	bool arm64;
 	uint32_t gen;	  /* after a gap nothing is known of any */
 };
 
@@ -59,7 +84,7 @@ static struct thread *thread_of(const struct lat_path *p, uint64_t tid)
 		return NULL;
 	th = &p->th[at];
 	if (th->gen != p->gen)
-		*th = (struct thread){ .vm = th->vm, .cut = true, .gen = p->gen };
+		*th = (struct thread){ .vm = th->vm, .gen = p->gen };
 	return th;
 }
 
@@ -73,7 +98,7 @@ int lat_path_new(struct lat *l)
 	p = l->path = calloc(1, sizeof(*p));
 	if (!p)
 		return -ENOMEM;
-	p->futex = cap->arch && !strcmp(cap->arch, "aarch64") ? 98 : 202;
+	p->arm64 = cap->arch && !strcmp(cap->arch, "aarch64");
 	for (size_t i = 0; i < cap->ntask; i++) {
 		int64_t vm = hostmap_task_vm(l->map, cap->task[i].tid);
 		struct thread *th;
@@ -85,7 +110,8 @@ int lat_path_new(struct lat *l)
 			return -ENOMEM;
 		th->vm = vm;
 	}
-	return 0;
+	p->past = calloc(p->at.n + 1, sizeof(*p->past));
+	return p->past ? 0 : -ENOMEM;
 }
 
 void lat_path_free(struct lat *l)
@@ -93,6 +119,7 @@ void lat_path_free(struct lat *l)
 	if (!l->path)
 		return;
 	free(l->path->th);
+	free(l->path->past);
 	u64map_free(&l->path->at);
 	free(l->path);
 }
@@ -105,6 +132,17 @@ void lat_path_forget(struct lat *l)
 
 /* ---- what they do ---- */
 
+static struct past *past_of(const struct lat_path *p, const struct thread *th)
+{
+	return &p->past[th - p->th];
+}
+
+static void seen(struct thread *th, uint64_t t)
+{
+	if (!th->since)
+		th->since = t;
+}
+
 static void wait_begins(struct thread *th, uint64_t t, bool asleep, enum path_what what)
 {
 	th->waits = true;
@@ -112,69 +150,119 @@ static void wait_begins(struct thread *th, uint64_t t, bool asleep, enum path_wh
 	th->open = (struct wait){ .begin = t, .what = what };
 }
 
-static void wait_ends(struct thread *th, uint64_t t, int32_t waker)
+static void wait_ends(struct lat_path *p, struct thread *th, uint64_t t, int32_t waker)
 {
 	if (!th->waits)
 		return;
 	th->waits = false;
 	th->open.end = t;
 	th->open.waker = waker;
-	th->past[th->npast++ % WAITS] = th->open;
+	past_of(p, th)->wait[th->npast++ % WAITS] = th->open;
 }
 
-/* A call copies from and to memory: what was read in after such a fault is its, if no file's. */
 static enum path_what sleeps_for(const struct thread *th)
 {
-	switch (th->doing) {
-	case FAULT: return PATH_FAULT;
-	case FAULT_IN_CALL:
-		if (th->bio && !th->page)
-			return PATH_FAULT;
-		return th->bio ? PATH_DISK : PATH_OTHERS;
-	case CALL: return th->bio ? PATH_DISK : PATH_OTHERS;
-	case LOCK: return PATH_LOCK;
-	case UNKNOWN: break;
-	}
-	return PATH_OTHERS;
+	if (th->doing == PROGRAM)
+		return PATH_FAULT;
+	if (th->bio)
+		return th->faulted && !(th->page && th->doing == COPY) ? PATH_FAULT : PATH_DISK;
+	if (th->doing == LOCK)
+		return PATH_LOCK;
+	if (th->asked)
+		return PATH_DISK;
+	return th->faulted && th->doing == COPY ? PATH_FAULT : PATH_OTHERS;
 }
 
-static void switched(struct lat_path *p, const struct lat_in *in)
+/*
+ * Whoever writes to an eventfd for a thread that has no CPU wakes nobody. If a thread of the VM, no
+ * vCPU's, had the CPU that the other one wanted, its work is what was waited for.
+ */
+static bool works_on(const struct lat *l, const struct thread *prev, const struct thread *next,
+		     int32_t tid)
 {
+	return prev && prev->vm == next->vm && next->open.what == PATH_CPU &&
+	       !hostmap_thread(l->map, tid);
+}
+
+static void switched(const struct lat *l, const struct lat_in *in)
+{
+	struct lat_path *p = l->path;
 	struct thread *prev = thread_of(p, in->f[0]), *next = thread_of(p, in->f[2]);
 
 	if (prev) {
 		bool asleep = in->f[1] & TASK_REPORT;
 
+		seen(prev, in->t);
 		wait_begins(prev, in->t, asleep, asleep ? sleeps_for(prev) : PATH_CPU);
 	}
-	if (next)
-		wait_ends(next, in->t, 0);
+	if (!next)
+		return;
+	seen(next, in->t);
+	wait_ends(p, next, in->t,
+		  works_on(l, prev, next, (int32_t)in->f[0]) ? (int32_t)in->f[0] : 0);
 }
 
 static void woken(struct lat_path *p, const struct lat_in *in)
 {
-	struct thread *th = thread_of(p, in->f[0]);
 	bool in_interrupt = fmt_flags(in->i->src->fmt, in->i->rec) & IN_INTERRUPT;
+	struct thread *th = thread_of(p, in->f[0]), *by;
 
 	if (!th || !th->waits || !th->asleep)
 		return;
-	wait_ends(th, in->t, in_interrupt ? 0 : in->i->tid);
+	by = in_interrupt ? NULL : thread_of(p, (uint32_t)in->i->tid);
+	wait_ends(p, th, in->t, by ? in->i->tid : 0);
 	wait_begins(th, in->t, false, PATH_CPU);
+	if (by)
+		seen(by, in->t);
+	if (by && by->vm == th->vm)
+		past_of(p, by)->waked[by->nwaked++ % WOKEN] =
+			(struct waked){ .t = in->t, .tid = (int32_t)in->f[0] };
 }
 
-static void does(struct thread *th, enum doing what)
+/* read(), write() and what reads and writes more: they copy, and wait for what they read. */
+static bool copies(const struct lat_path *p, uint64_t call)
 {
-	th->doing = what;
-	th->bio = th->page = false;
+	static const uint16_t x86[] = { 0, 1, 17, 18, 19, 20, 295, 296, 327, 328 },
+			      arm64[] = { 63, 64, 65, 66, 67, 68, 69, 70, 286, 287 };
+	const uint16_t *of = p->arm64 ? arm64 : x86;
+
+	for (size_t i = 0; i < ARRAY_SIZE(x86); i++)
+		if (of[i] == call)
+			return true;
+	return false;
 }
 
 static void called(const struct lat_path *p, struct thread *th, const struct lat_in *in)
 {
-	uint64_t command = in->f[1] & FUTEX_CMD;
-	bool lock = in->f[0] == p->futex && in->has & 2 &&
-		    (command == FUTEX_WAIT || command == FUTEX_LOCK_PI);
+	uint64_t futex = p->arm64 ? 98 : 202, command = in->f[1] & FUTEX_CMD;
 
-	does(th, lock ? LOCK : CALL);
+	th->faulted = th->asked = th->bio = th->page = false;
+	if (in->f[0] == futex && in->has & 2 &&
+	    (command == FUTEX_WAIT || command == FUTEX_LOCK_PI))
+		th->doing = LOCK;
+	else
+		th->doing = copies(p, in->f[0]) ? COPY : CALL;
+}
+
+/* Where there is no room, two become one: none is left out, and only their time is less exact. */
+static void keep_fault(struct burst *b, struct thread *th, uint64_t t)
+{
+	if (th->nfault == FAULTS) {
+		for (unsigned int i = 0; i < FAULTS / 2; i++)
+			b[i] = (struct burst){ b[2 * i + 1].t, b[2 * i].n + b[2 * i + 1].n };
+		th->nfault = FAULTS / 2;
+	}
+	b[th->nfault++] = (struct burst){ t, 1 };
+}
+
+static void faults(struct lat_path *p, struct thread *th, const struct lat_in *in)
+{
+	if (in->kind == EV_USER_FAULT)
+		th->doing = PROGRAM;
+	th->asked |= th->bio && (!th->faulted || th->page);
+	th->faulted = true;
+	th->bio = th->page = false;
+	keep_fault(past_of(p, th)->fault, th, in->t);
 }
 
 /* Any event of the first host. */
@@ -186,7 +274,7 @@ void lat_path_event(struct lat *l, const struct lat_in *in)
 	if (in->i->src->index)
 		return;
 	if (in->kind == EV_SWITCH)
-		switched(p, in);
+		switched(l, in);
 	else if (in->kind == EV_WAKEUP || in->kind == EV_WAKING)
 		woken(p, in);
 	if (!(lat_path_is(in->kind) || in->kind == EV_BIO || in->kind == EV_FILE_PAGE) ||
@@ -195,10 +283,11 @@ void lat_path_event(struct lat *l, const struct lat_in *in)
 	th = thread_of(p, (uint32_t)in->i->tid);
 	if (!th)
 		return;
+	seen(th, in->t);
 	switch (in->kind) {
 	case EV_SYSCALL: called(p, th, in); break;
-	case EV_USER_FAULT: does(th, FAULT); break;
-	case EV_KERNEL_FAULT: does(th, FAULT_IN_CALL); break;
+	case EV_USER_FAULT:
+	case EV_KERNEL_FAULT: faults(p, th, in); break;
 	case EV_BIO: th->bio = true; break;
 	case EV_FILE_PAGE: th->page = true; break;
 	default: break;
@@ -207,8 +296,9 @@ void lat_path_event(struct lat *l, const struct lat_in *in)
 
 /* ---- the way back ---- */
 
-/* The last wait of th that began before t; NULL: there is none. *known: that is sure. */
-static const struct wait *wait_before(const struct thread *th, uint64_t t, bool *known)
+/* The last wait of th that began before t; NULL: there is none. *known: there was none since from. */
+static const struct wait *wait_before(const struct lat_path *p, const struct thread *th,
+				      uint64_t from, uint64_t t, bool *known)
 {
 	const struct wait *w;
 
@@ -216,27 +306,68 @@ static const struct wait *wait_before(const struct thread *th, uint64_t t, bool 
 	if (th->waits && th->open.begin < t)
 		return &th->open;
 	for (uint64_t i = th->npast; i && th->npast - i < WAITS; i--) {
-		w = &th->past[(i - 1) % WAITS];
+		w = &past_of(p, th)->wait[(i - 1) % WAITS];
 		if (w->begin < t)
 			return w;
 	}
-	*known = th->npast <= WAITS && !th->cut;
+	*known = th->npast <= WAITS && th->since && th->since <= from;
 	return NULL;
 }
 
+/* Faults of th in [from, to]. They are told once. */
+static uint32_t faults_in(const struct lat_path *p, const struct thread *th, uint64_t from,
+			  uint64_t to)
+{
+	uint32_t n = 0;
+
+	for (uint32_t i = th->nfault; i--;) {
+		struct burst *b = &past_of(p, th)->fault[i];
+
+		if (b->t < from)
+			break;
+		if (b->t > to)
+			continue;
+		n += b->n;
+		b->n = 0;
+	}
+	return n;
+}
+
+/*
+ * ... and of the threads to which it gave work: it need not have waited for them, if they did that
+ * beside it.
+ */
+static uint32_t faults_for(const struct lat_path *p, const struct thread *th, uint64_t from,
+			   uint64_t to)
+{
+	uint32_t n = faults_in(p, th, from, to);
+
+	for (uint64_t i = th->nwaked; i && th->nwaked - i < WOKEN; i--) {
+		const struct waked *w = &past_of(p, th)->waked[(i - 1) % WOKEN];
+		const struct thread *other = thread_of(p, (uint32_t)w->tid);
+
+		if (w->t < from)
+			break;
+		if (w->t <= to && other)
+			n += faults_in(p, other, w->t, to);
+	}
+	return n;
+}
+
 bool lat_path_waits(const struct lat *l, int32_t tid, uint64_t from, uint64_t to,
-		    uint64_t waited[PATH_WHATS])
+		    struct path_told *told)
 {
 	const struct lat_path *p = l->path;
 	const struct thread *th = p ? thread_of(p, (uint32_t)tid) : NULL, *other;
 	uint64_t t = to;
 	bool known;
 
-	memset(waited, 0, PATH_WHATS * sizeof(*waited));
+	*told = (struct path_told){ 0 };
 	if (!th)
 		return false;
+	told->faults = faults_for(p, th, from, to);
 	for (unsigned int n = 0; n < STEPS && t > from; n++) {
-		const struct wait *w = wait_before(th, t, &known);
+		const struct wait *w = wait_before(p, th, from, t, &known);
 		uint64_t end;
 
 		if (!w || (w != &th->open && w->end <= from))
@@ -244,15 +375,16 @@ bool lat_path_waits(const struct lat *l, int32_t tid, uint64_t from, uint64_t to
 		end = w == &th->open && th->waits ? t : MIN(w->end, t);
 		if (end <= from)
 			return true;
-		other = w->what == PATH_OTHERS && w->waker && w->end <= t ?
+		other = (w->what == PATH_OTHERS || w->what == PATH_CPU) && w->waker && w->end <= t ?
 				thread_of(p, (uint32_t)w->waker) :
 				NULL;
 		if (other && other != th && other->vm == th->vm) {
 			t = end;
 			th = other;
+			told->faults += faults_for(p, th, from, t);
 			continue;
 		}
-		waited[w->what] += end - MAX(w->begin, from);
+		told->waited[w->what] += end - MAX(w->begin, from);
 		t = MAX(w->begin, from);
 	}
 	return t <= from;

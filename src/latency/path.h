@@ -14,13 +14,18 @@ enum path_what {
 	PATH_WHATS
 };
 
+struct path_told {
+	uint64_t waited[PATH_WHATS]; /* cycles; the rest they worked */
+	uint32_t faults;	     /* of theirs, each told once */
+};
+
 int lat_path_new(struct lat *l) __must_check;
 /*
- * Cycles that were waited between from and to until thread tid of the first host had done what it
- * did at `to`. The rest they worked. false: not all of it is known.
+ * What was waited for between from and to until thread tid of the first host had done what it did at
+ * `to`. false: not all of it is known.
  */
 bool lat_path_waits(const struct lat *l, int32_t tid, uint64_t from, uint64_t to,
-		    uint64_t waited[PATH_WHATS]);
+		    struct path_told *told);
 void lat_path_event(struct lat *l, const struct lat_in *in);
 void lat_path_forget(struct lat *l); /* events were lost */
 void lat_path_free(struct lat *l);

@@ -496,7 +496,8 @@ enum {
 	IO_CUT,
 	IO_OPEN,
 	IO_STRAY,
-	IO_UNTOLD
+	IO_UNTOLD,
+	IO_FAULTS
 };
 enum {
 	TIMER_ARMED,
