@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * blame_out.c: spikes and their causes: as text, a block for each or a line per group; as one JSON
- * document; as CSV with a line per part.
+ * document; as CSV with a line per part, or group.
  */
 #include "kvmft/columns.h"
 #include "kvmft/ksyms.h"
@@ -423,6 +423,15 @@ static void spike_json(struct json *j, const struct blame_view *v, const struct 
 	json_object_end(j);
 }
 
+static void group_columns(struct row *r, const struct blame_view *v, const struct group *g)
+{
+	row_quoted(r, r->form == ROW_JSON ? "name" : blame_bys[v->by], g->name);
+	row_u64(r, "spikes", true, g->n);
+	row_time(r, "sum", true, span(v, g->sum));
+	row_time(r, "longest", true, span(v, g->longest));
+	row_end(r);
+}
+
 static int groups_json(struct json *j, const struct blame_view *v)
 {
 	size_t n;
@@ -433,11 +442,7 @@ static int groups_json(struct json *j, const struct blame_view *v)
 		struct row r;
 
 		row_json(&r, j, !khz(v));
-		row_str(&r, "name", g[i].name);
-		row_u64(&r, "spikes", true, g[i].n);
-		row_time(&r, "sum", true, span(v, g[i].sum));
-		row_time(&r, "longest", true, span(v, g[i].longest));
-		row_end(&r);
+		group_columns(&r, v, &g[i]);
 	}
 	json_array_end(j);
 	free(g);
@@ -489,7 +494,26 @@ static int json_print(const struct blame_view *v, FILE *f)
 	return ret ? ret : sbuf_write(&b, f);
 }
 
-static int csv_print(const struct blame_view *v, FILE *f)
+static int csv_groups(const struct blame_view *v, FILE *f)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const struct group none = { 0 };
+	size_t n;
+	_cleanup_free_ struct group *g = groups(v, &n);
+	struct row r;
+
+	if (!g)
+		return -ENOMEM;
+	row_head(&r, &b, !khz(v));
+	group_columns(&r, v, &none);
+	for (size_t i = 0; i < n; i++) {
+		row_csv(&r, &b, !khz(v));
+		group_columns(&r, v, &g[i]);
+	}
+	return sbuf_write(&b, f);
+}
+
+static int csv_spikes(const struct blame_view *v, FILE *f)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const struct blame_spike none = { 0 }, **s = ordered(v);
@@ -513,6 +537,11 @@ static int csv_print(const struct blame_view *v, FILE *f)
 		}
 	free(s);
 	return sbuf_write(&b, f);
+}
+
+static int csv_print(const struct blame_view *v, FILE *f)
+{
+	return grouped(v) ? csv_groups(v, f) : csv_spikes(v, f);
 }
 
 static const struct blame_format formats[] = {

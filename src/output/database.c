@@ -37,9 +37,11 @@ static const struct {
 		       "vm INTEGER, vcpu INTEGER, tid INTEGER, reason TEXT, ts INTEGER, "
 		       "entry INTEGER, time INTEGER, kernel INTEGER, user INTEGER, poll INTEGER, "
 		       "blocked INTEGER, runnable INTEGER, preempted INTEGER" },
-	[DB_CHAINS] = { "chains", "chain INTEGER PRIMARY KEY, analysis TEXT, vm INTEGER, "
-				  "vcpu INTEGER, type TEXT, what TEXT, ts INTEGER, until INTEGER, "
-				  "time INTEGER, cause TEXT" },
+	[DB_CHAINS] = { "chain_rows",
+			"chain INTEGER PRIMARY KEY, analysis TEXT, vm INTEGER, vcpu INTEGER, "
+			"type INTEGER, what TEXT, ts INTEGER, until INTEGER, time INTEGER, "
+			"cause TEXT" },
+	[DB_CHAIN_TYPES] = { "chain_types", "type INTEGER PRIMARY KEY, name TEXT" },
 	[DB_STAGES] = { "stages", "chain INTEGER, stage TEXT, time INTEGER" },
 	[DB_SPIKES] = { "spikes", "spike INTEGER PRIMARY KEY, vm INTEGER, vcpu INTEGER, kind TEXT, "
 				  "what TEXT, ts INTEGER, until INTEGER, time INTEGER, cause TEXT, "
@@ -257,7 +259,7 @@ int db_walked(struct db *d, const struct windows *w)
 		ret = m->vm[i].of == i && !m->vm[i].empty ? put_vm(d, i) : 0;
 	for (size_t i = 0; w && i < win_count(w) && !ret; i++)
 		ret = put_alignment(d, win_vcpu(w, i));
-	return ret;
+	return ret ? ret : db_chain_types(d);
 }
 
 int db_note(struct db *d, const char *text)

@@ -25,6 +25,7 @@ enum db_table {
 	DB_WINDOWS,
 	DB_EXITS,
 	DB_CHAINS,
+	DB_CHAIN_TYPES,
 	DB_STAGES,
 	DB_SPIKES,
 	DB_PARTS,
@@ -91,6 +92,9 @@ void db_put_place(struct db *d, const struct tl_item *i);
 
 /* An event as a row of its type's table, which is made with the first one. */
 int db_put_event(struct db *d, const struct tl_item *i);
+
+/* After the walk: the names of the types of chains, which become better until then. */
+int db_chain_types(struct db *d);
 
 /* The views over the tables of all types. */
 int db_views(struct db *d);

@@ -12,6 +12,9 @@
 
 #define FIELDS_MAX 1000 /* of a type; the rest is left out, with a note */
 
+static const char chains_view[] =
+	"CREATE VIEW chains AS SELECT chain, analysis, vm, vcpu, t.name AS type, what, ts, until, "
+	"time, cause FROM chain_rows AS c LEFT JOIN chain_types AS t ON t.type = c.type";
 static const char timeline_view[] =
 	"CREATE VIEW timeline AS SELECT id, ts, s.name AS side, cpu, v.name AS vm, vcpu, tid, task, "
 	"event FROM events e LEFT JOIN sources s ON s.source = e.source "
@@ -39,7 +42,8 @@ struct event_plan {
 static bool name_taken(const struct db *d, const char *name)
 {
 	if (!strcasecmp(name, "events") || !strcasecmp(name, "timeline") ||
-	    !strncasecmp(name, "sqlite_", 7) || !*name || db_own_table(name))
+	    !strcasecmp(name, "chains") || !strncasecmp(name, "sqlite_", 7) || !*name ||
+	    db_own_table(name))
 		return true;
 	for (size_t i = 0; i < d->ntype; i++)
 		if (d->type[i]->name && !strcasecmp(name, d->type[i]->name))
@@ -349,7 +353,8 @@ int db_views(struct db *d)
 	}
 	sbuf_add(&b, " SELECT " PLACES ", event FROM other_events");
 	ret = b.error ? b.error : sq_view(d->sq, "events", b.s);
-	return ret ? ret : sq_view(d->sq, "timeline", timeline_view);
+	ret = ret ? ret : sq_view(d->sq, "timeline", timeline_view);
+	return ret ? ret : sq_view(d->sq, "chains", chains_view);
 }
 
 uint64_t db_event_rows(const struct db *d)

@@ -2,6 +2,8 @@
 /* database_rows.c: what was concluded from events: windows, chains, spikes, exits. */
 #include "database.h"
 
+#include <errno.h>
+
 #include "kvmft/own_tsc.h"
 
 int db_window(void *db, const struct win_vcpu *v, uint64_t exit)
@@ -22,6 +24,34 @@ void db_latency(struct db *d, const struct lat *l)
 	d->lat = l;
 }
 
+/* A group's number in the walk. */
+static int64_t chain_type(enum lat_table_id id, uint32_t group)
+{
+	return (int64_t)id << 32 | group;
+}
+
+int db_chain_types(struct db *d)
+{
+	int ret = 0;
+
+	for (unsigned int id = 0; d->lat && id < LAT_TABLES && !ret; id++) {
+		const struct lat_table *t = lat_table(d->lat, (enum lat_table_id)id);
+		_cleanup_free_ const char **name = calloc(t->ngroup + 1, sizeof(*name));
+
+		if (!name)
+			return -ENOMEM;
+		for (size_t i = 0; i < t->ngroup; i++)
+			name[t->group[i].order] = t->group[i].name;
+		for (size_t i = 0; i < t->ngroup && !ret; i++) {
+			sq_null(d->sq);
+			sq_str(d->sq, name[i]);
+			ret = sq_add(d->sq, d->table[DB_CHAIN_TYPES],
+				     chain_type((enum lat_table_id)id, (uint32_t)i));
+		}
+	}
+	return ret;
+}
+
 int db_case(void *db, enum lat_table_id id, const struct lat_case *c)
 {
 	struct db *d = db;
@@ -32,7 +62,7 @@ int db_case(void *db, enum lat_table_id id, const struct lat_case *c)
 	sq_null(d->sq);
 	sq_str(d->sq, t->desc->name);
 	db_put_vcpu(d, c->vm, c->vcpu);
-	sq_str(d->sq, c->group < t->ngroup ? t->group[c->group].name : NULL);
+	sq_known(d->sq, c->group < t->ngroup, chain_type(id, c->group));
 	sq_str(d->sq, c->what);
 	db_put_stamp(d, c->begin, c->vm, c->vcpu);
 	db_put_stamp(d, c->end, c->vm, c->vcpu);
