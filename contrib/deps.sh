@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # deps.sh [--list DISTRO] [build|test|demo|all|matrix]: install what building, testing or showing
-# kvmft needs (default build). Debian and Ubuntu: by apt, and only what is missing; when
-# nothing is, nothing is touched and no network used. Fedora, Alpine, Arch: the package
-# list is printed for the user to install.
+# kvmft needs (default build). Debian and Ubuntu: by apt, and only what is missing; if nothing is,
+# nothing is changed and the network is not used. Fedora, Alpine, Arch: the package list is
+# printed for the user to install.
 
 set -eu
 
@@ -149,7 +149,7 @@ install_missing()
 	missing=$(missing_packages "$1" "$2")
 	[ -n "$missing" ] || return 0
 	apt_get update
-	# The first answer may have come without package lists: the clang version is known now.
+	# The first answer may have been given without package lists: now the clang version is known.
 	missing=$(missing_packages "$1" "$2")
 	# shellcheck disable=SC2086 # a list
 	apt_get install -y --no-install-recommends $missing >/dev/null ||

@@ -62,7 +62,7 @@ struct blame_mark {
 
 #define BLAME_MARKS 64 /* open at once */
 
-/* What a map has for a key: most events are of few vCPUs. */
+/* A remembered look-up in a map: most events belong to few vCPUs. */
 struct blame_memo {
 	uint64_t key, at;
 	bool set;

@@ -11,7 +11,7 @@
 
 #include "kvmft/util.h"
 
-#define TID_MAX	  (1 << 22) /* PID_MAX_LIMIT of linux/threads.h: what is above is no task */
+#define TID_MAX	  (1 << 22) /* PID_MAX_LIMIT of linux/threads.h: a higher number is not a task */
 #define HALTS_MAX 4096u      /* places where a guest halts; it has two or three */
 
 /* Delivery mode "remote read", which KVM uses for nothing but KVM_HC_KICK_CPU (asm/apicdef.h). */
@@ -114,7 +114,7 @@ static int task_switch(struct blame *b, const struct blame_decoder *d, const str
 	return 0;
 }
 
-/* One that is awake is not woken again. */
+/* A task that is awake is not woken again. */
 static int task_woken(struct blame *b, const struct blame_decoder *d, enum event_role r,
 		      const struct tl_item *i)
 {
@@ -253,7 +253,7 @@ int blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i
 
 /*
  * A guest with paravirtual spinlocks halts when it has spun for long, and whoever releases the lock
- * kicks it. Its kernel does so at a place of its own, where hardly anything else ends a halt.
+ * kicks it. Its kernel has a place for that halt alone, which hardly anything but a kick ends.
  */
 static uint64_t halt_key(const struct blame *b, int64_t vm, uint64_t rip)
 {

@@ -270,7 +270,7 @@ static void get_ahead(struct cap_ahead *a, struct cap_chunks *k, size_t x)
 	pthread_mutex_unlock(&a->lock);
 }
 
-/* From now on the thread has it. */
+/* From now on it belongs to the thread. */
 static void hand_over(struct cap_ahead *a, struct cap_chunks *k, size_t x)
 {
 	if (!a->runs && !a->failed)

@@ -5,9 +5,9 @@
  *   u32 type, u16 misc, u16 size (of all of it), body
  *
  * The body of a sample is what its event's sample_type asks for, in the order of the list below, of
- * which whatever comes after raw data is of no interest here. Other records have a body of their
- * own and, if the event asks for it, some of the same facts at its end. The event is identified by
- * an id, at a place that all events share.
+ * which anything after raw data is ignored here. Other records have their own kind of body, with
+ * some of the same facts at its end if the event asks for them. The event is identified by an id,
+ * at a place that all events share.
  */
 #include "perfdata.h"
 

@@ -171,7 +171,7 @@ static int blame_check(struct blame_cmd *m)
 	return rate_check(&o->khz, m->err);
 }
 
-/* What came before the snapshot before it is of another time. */
+/* Events from before the previous snapshot belong to another time. */
 static int blame_last(struct blame_cmd *m)
 {
 	const struct capture *c = m->p.host.cap;
@@ -407,7 +407,7 @@ static int blame_one(void *ctx, const char *input, FILE *out, struct sbuf *rows,
 	return ret;
 }
 
-/* Sessions, or directories of such: many; else what is named is of one host. */
+/* Several sessions, or a directory of them: each by itself; else all captures are of one host. */
 static int blame_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 {
 	struct blame_opts_given *b = opts;

@@ -23,7 +23,7 @@ int merge_spikes_find(struct pairing *p, uint64_t from, uint64_t to, struct sbuf
 	return ret;
 }
 
-/* Of a process that read untrusted captures: what is used as an index, and texts. */
+/* Checks what came from a process that read untrusted captures: indices and texts. */
 static bool is_sane(struct blame_spike *s)
 {
 	bool sane = s->what < BLAME_WHATS && s->cause < BLAME_CAUSES &&

@@ -105,7 +105,7 @@ static int trace_file_run(void *opts, int argc, char **argv, struct kvmft_err *e
 	if (!ret && argc) {
 		sbuf_reset(&out);
 		ret = line.s ? ask(q.m, line.s, &out, err) : -ENOMEM;
-		if (!ret && out.len) { /* it is silent when all is well */
+		if (!ret && out.len) { /* success prints nothing */
 			str_printable(out.s);
 			ret = err_set(err, EREMOTEIO, "QEMU refused it: %s", out.s);
 		}

@@ -275,7 +275,7 @@ static bool incomplete(struct run *run)
 {
 	const struct report_totals *t = report_totals(run->r);
 
-	/* Counters are of the whole capture. */
+	/* The capture's counters are for all of it. */
 	if (run->ro.has_from || run->ro.has_to)
 		run->loss = (struct tl_loss){ t->lost, t->lost_unknown };
 	else

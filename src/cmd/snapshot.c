@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* snapshot.c: `kvmft snapshot`, a moment to be kept. */
+/* snapshot.c: `kvmft snapshot` makes flight recorders write out their rings. */
 #include "cmds.h"
 
 #include <errno.h>

@@ -280,7 +280,10 @@ int hostmap_inherit(struct hostmap *m, const struct hostmap *before)
 	for (size_t i = 0; i < before->nevent; i++) {
 		const struct hostmap_event *e = &before->event[i];
 
-		/* Those without a thread were not recorded: whoever added them does so again. */
+		/*
+		 * Events without a thread were not recorded but added; the same code adds them
+		 * again.
+		 */
 		if (e->tid <= 0 || has_event(m, n, &at, e) || m->nevent >= MAX_CLOCK_EVENTS)
 			continue;
 		if (array_add(&m->event, &m->nevent, &m->event_cap, e, sizeof(*e)))

@@ -31,7 +31,7 @@ static struct tsc_rate exactly(enum tsc_rate_source source, uint64_t khz)
 	return (struct tsc_rate){ .source = source, .khz = khz, .min = khz, .max = khz };
 }
 
-/* From min to max, if that is of use. */
+/* From min to max, if that is plausible. */
 static bool between(enum tsc_rate_source source, u128 min, u128 max, struct tsc_rate *r)
 {
 	if (min < KHZ_MIN || max < min || max > KHZ_MAX)

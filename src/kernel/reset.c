@@ -57,8 +57,8 @@ static void instance_busy(struct sweep *s, const char *name)
 }
 
 /*
- * Triggers that use each other's variables keep an instance busy; so does anyone who has it open,
- * and then nothing of it is touched.
+ * Triggers that use each other's variables keep an instance busy; so does a process that has it
+ * open, and then it is left alone.
  */
 static int instance_triggers(struct sweep *s, const char *name)
 {

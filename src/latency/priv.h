@@ -381,8 +381,8 @@ void lat_chain_close(struct lat_vcpu *v, struct irq_chain *c);
 int lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c) __must_check;
 int lat_chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c) __must_check;
 /*
- * With a guest's capture: at t the vCPU was past all that had gone in before, but for vector
- * except, and, unless posted is set, what is posted.
+ * With a guest's capture: at t the vCPU has handled every interrupt injected before, apart from
+ * vector `except` and, unless `posted` is set, those posted.
  */
 int lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except,
 		   bool posted) __must_check;

@@ -37,7 +37,7 @@ enum { STEALER_SLICES, STEALER_UNKNOWN, STEALER_SEVERAL };
 
 enum { HIT_TASK, HIT_IRQ, HIT_SOFTIRQ, HIT_LOCK, HIT_IDLE, HIT_UNKNOWN, HIT_UNSEEN };
 
-/* Time without a task has keys of its own, beside those of tasks and of idle (1 << 40 on). */
+/* Time without a task has its own keys, outside those of tasks and of idle (from 1 << 40). */
 static const struct {
 	uint64_t key;
 	const char *name;
@@ -55,7 +55,9 @@ static uint32_t hit_context(const struct lat_vcpu *v)
 		return HIT_SOFTIRQ;
 	if (!v->guest_tid)
 		return HIT_IDLE;
-	/* The count is of the task's last event, which tracing itself kept at 1. */
+	/*
+	 * The preempt count is that of the task's last event, where tracing alone accounts for 1.
+	 */
 	return v->guest_preempt > 1 && !v->in_user ? HIT_LOCK : HIT_TASK;
 }
 

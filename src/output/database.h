@@ -81,7 +81,7 @@ void db_put_stamp(struct db *d, uint64_t host, int64_t vm, int64_t vcpu);
 /* Cycles of the host as a length of time: ns, or as they are where tsc_khz is not known. */
 void db_put_cycles(struct db *d, uint64_t cycles);
 
-/* The VM that a number of the host map stands for; -1 stays -1. */
+/* The database's number of a VM of the host map; -1 stays -1. */
 int64_t db_vm_of(const struct db *d, int64_t vm);
 
 /* Both columns, each NULL if negative. */

@@ -79,7 +79,7 @@ static void text_vcpu(const struct exits_page *p, const struct exits_row *r, str
 		sbuf_add(b, " (ended)");
 }
 
-#define SPREAD_FROM 10u /* the first bucket that has a column of its own: up to 1 us */
+#define SPREAD_FROM 10u /* the first bucket with its own column: up to 1 us */
 #define SPREAD_STEP 2u	/* buckets of a column */
 #define SPREAD_COLS 14u
 

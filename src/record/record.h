@@ -517,7 +517,7 @@ void record_detach(const char *name, const int *keep, size_t n);
 
 /* After record_place_open(). */
 int record_watch_start(struct record *r);
-/* What the watcher is told. Each once, in this order. */
+/* Messages to the watcher, each once, in this order. */
 enum record_stage {
 	RECORD_LIVE = 'l', /* it records: the capture takes its name */
 	RECORD_DONE = 'd', /* it is complete: what it replaces is removed */

@@ -64,7 +64,7 @@ static ssize_t from_base64(char *text, size_t n)
 
 /* ---- a request and its answer ---- */
 
-/* The one who asks has something else to do now. */
+/* The caller does not want the answer any more. */
 static bool is_unwanted(const struct agent *a)
 {
 	struct pollfd p = { .fd = a->hangup };

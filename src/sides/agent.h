@@ -19,7 +19,7 @@ struct agent {
 	const char *name;		    /* of the socket or command */
 	const struct remote_words *command; /* NULL: fd */
 	int fd;
-	int hangup;    /* the one who wants the answers is gone when this hangs up; -1 = nobody */
+	int hangup;    /* hangs up when nobody wants the answers any more; -1 = none */
 	char in[65536]; /* what was received, from `at` to `have` */
 	size_t at, have;
 	struct sbuf answer;

@@ -324,7 +324,7 @@ static int push_main(void *arg)
 	sigset_t set;
 	char dir[64], word;
 
-	/* What ends us must not leave anything there: it ends whoever started us as well. */
+	/* A signal must not make this leave files there; it ends the parent as well. */
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);

@@ -21,7 +21,7 @@ static const struct {
 	{ "cpu", "/sys/fs/cgroup/cpu" },
 };
 
-/* "name VALUE" of a line of its own. */
+/* Reads a line "name VALUE". */
 static bool take_value(const char *text, const char *name, uint64_t *v)
 {
 	size_t n = strlen(name);

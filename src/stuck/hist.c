@@ -143,7 +143,7 @@ int stuck_hist_read(struct stuck *s)
 	s->hist_end_ns = util_now_ns();
 	if (s->hist_end_ns - s->hist_ns >= s->ns / 4)
 		return take_all(s);
-	/* It took too long to make: what the ring has is of more time. */
+	/* Creating it took too long: the ring covers more time. */
 	unmark(s);
 	return 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * peek.c: why KVM_RUN last returned. A page that the VMM maps has it (struct kvm_run of
- * linux/kvm.h, an ABI), which /proc lets root read: what a VMM is busy with that was asked long
- * before anybody looked. The page is the VMM's own: its contents are shown, not trusted.
+ * peek.c: why KVM_RUN last returned. It is in a page that the VMM maps (struct kvm_run of
+ * linux/kvm.h, an ABI) and that root can read through /proc. So it is known what a VMM is busy
+ * with even if that was asked of it long ago. The page is the VMM's own: its contents are
+ * shown, not trusted.
  */
 #include "room.h"
 

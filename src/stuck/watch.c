@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * watch.c: what KVM tells of the vCPUs, counted.
+ * watch.c: counts KVM's events about the vCPUs.
  *
- * The ring is small, is overwritten, and a look reads of it what 0.4 % of a CPU can: a guest that
- * exits half a million times a second costs no more than one that does so ten thousand times.
- * Counts need no order, and of exits that repeat a part tells as much as all; how many were lost or
- * not read is known, and rates are of all. Where that is not enough, hist.c counts.
- * kvm_entry is not asked for: its RIP is that of the exit before it, or an interrupt's handler.
+ * The ring is small and overwritten, and each look reads only as much as 0.4 % of a CPU allows: a
+ * guest with half a million exits a second costs no more than one with ten thousand. Counts need no
+ * order, and a part of exits that repeat shows as much as all of them. How many were lost or not
+ * read is known, and included in rates. Where that is not enough, hist.c counts. kvm_entry is not
+ * asked for: its RIP is that of the exit before it, or an interrupt's handler.
  */
 #include "room.h"
 

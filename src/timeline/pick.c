@@ -341,7 +341,7 @@ static int show_kept(struct pick *p, int (*show)(void *arg, const struct tl_item
 			k->item.rec = &k->rec;
 		ret = k->item.src ? show(arg, &k->item) : 0;
 	}
-	/* Room that large ones free is of no use for others. */
+	/* Large buffers are freed, because others cannot use their room. */
 	for (size_t i = 0; p->kept > MAX_KEPT / 2 && i < p->context; i++)
 		empty(p, &p->ring[i]);
 	return ret;

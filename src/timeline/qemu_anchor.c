@@ -278,7 +278,7 @@ static void host_init(struct host_side *h, const struct fmt *fmt)
 
 COMPARE_BY(by_time, struct qanchor, .at);
 
-/* What never got the end that it waited for is of no use. */
+/* Drops anchors whose end never came. */
 static void host_settle(struct host_side *h)
 {
 	size_t n = 0;
