@@ -221,13 +221,7 @@ static int run_with(const struct cmd *c, void *opts, int argc, char **argv, bool
 	if (!ret)
 		ret = c->reader ? run_reader(c, opts, o.argc, o.argv, verbose, err)
 				: c->run(opts, o.argc, o.argv, err);
-	if (ret == KVMFT_OK && o.incomplete)
-		ret = KVMFT_INCOMPLETE;
-	for (size_t i = 0; i < o.n_own; i++)
-		free(o.own[i]);
-	free(o.own);
-	free(o.made);
-	return ret;
+	return operands_end(&o, ret);
 }
 
 /* as: who says what went wrong. */

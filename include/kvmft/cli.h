@@ -74,6 +74,9 @@ struct operands {
 	bool incomplete; /* something that was asked for is missing: exit status 3 */
 };
 
+/* Frees what came to them. The exit code, or error, of a command that ended with ret. */
+int operands_end(struct operands *o, int ret) __must_check;
+
 struct cmd {
 	const char *name;
 	const char *summary;

@@ -108,6 +108,12 @@ void epoch_vm_free(struct epoch_vm *vm);
 /* The vCPU with that id, or NULL.  Borrowed. */
 const struct epoch_vcpu *epoch_vm_find(const struct epoch_vm *vm, uint32_t id);
 
+/*
+ * The same, or the VM's first vCPU where there is none of that id, or none was asked for (-1).
+ * NULL: the VM is NULL or has none.
+ */
+const struct epoch_vcpu *epoch_vm_or_first(const struct epoch_vm *vm, int64_t id);
+
 /* Is the map of that vCPU known, at any time?  @vm may be NULL. */
 bool epoch_vm_has_map(const struct epoch_vm *vm, uint32_t id);
 

@@ -194,6 +194,17 @@ char *sbuf_take(struct sbuf *b);
 /* Writes all of it to f and empties it. 0, its sticky error, or -errno. */
 int sbuf_write(struct sbuf *b, FILE *f) __must_check;
 
+/*
+ * A thread with a small stack. Signals belong to the main loop: none reaches the thread but wake,
+ * if that is not 0. 0 or -errno.
+ */
+int thread_start(pthread_t *thread, void *(*run)(void *), void *arg, int wake) __must_check;
+/*
+ * Blocks these signals (0 ends the list) in this thread: a non-blocking signalfd of them, or
+ * -errno.
+ */
+int signal_fd_open(const int *signals) __must_check;
+
 /* ---- files ---- */
 
 /*
@@ -201,6 +212,8 @@ int sbuf_write(struct sbuf *b, FILE *f) __must_check;
  * continued, EINTR is retried; a full non-blocking fd gives -EAGAIN.
  */
 int full_write(int fd, const void *p, size_t n, size_t *done) __must_check;
+/* Reads n bytes, or -errno; -EPIPE: the writer is gone. EINTR is retried. */
+int full_read(int fd, void *p, size_t n) __must_check;
 /* Reads up to n bytes at off until n or end of file; returns the count or -errno. */
 ssize_t full_pread(int fd, void *p, size_t n, uint64_t off) __must_check;
 /*

@@ -21,7 +21,6 @@
 
 #define PIPE_WANTED (1u << 20) /* the most that needs no privilege by default */
 #define PIPE_SLOT   4096u
-#define STACK_SIZE  (128u << 10)
 #define TAIL_LENGTH ((1u << 30) - 1) /* of a commit word: see src/ring/subbuf.c */
 
 static void drain_fail(struct drain_cpu *c, int error, bool is_write)
@@ -497,20 +496,8 @@ void drain_close(struct drain_cpu *c)
 
 int drain_start(struct drain_cpu *c)
 {
-	pthread_attr_t attr;
-	sigset_t all, old;
-	int ret = -pthread_attr_init(&attr);
+	int ret = thread_start(&c->thread, drain_thread, c, DRAIN_SIGNAL);
 
-	if (ret)
-		return ret;
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
-	/* Only the wake-up signal may reach these threads; the others belong to the main loop. */
-	sigfillset(&all);
-	sigdelset(&all, DRAIN_SIGNAL);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = -pthread_create(&c->thread, &attr, drain_thread, c);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
 	c->started = ret == 0;
 	return ret;
 }

@@ -25,7 +25,6 @@
 #define QUEUE_MAX   (64u << 20)
 #define PIPE_WANTED (1u << 20)
 #define POLL_MS	    100
-#define STACK_SIZE  (128u << 10)
 
 struct stream_out {
 	int fd;
@@ -165,18 +164,8 @@ static void *writer(void *arg)
 
 static int start_writer(struct stream_out *s)
 {
-	pthread_attr_t attr;
-	sigset_t all, old;
-	int ret = -pthread_attr_init(&attr);
+	int ret = thread_start(&s->writer, writer, s, 0);
 
-	if (ret)
-		return ret;
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	ret = -pthread_create(&s->writer, &attr, writer, s);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
 	s->thread = !ret;
 	return ret;
 }

@@ -183,6 +183,15 @@ static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_e
 	return err_usage(err, "unknown option %s (see kvmft help %s)", word, c->name);
 }
 
+int operands_end(struct operands *o, int ret)
+{
+	for (size_t i = 0; i < o->n_own; i++)
+		free(o->own[i]);
+	free(o->own);
+	free(o->made);
+	return ret == KVMFT_OK && o->incomplete ? KVMFT_INCOMPLETE : ret;
+}
+
 static int cli_check_operands(const struct cmd *c, int n, struct kvmft_err *err)
 {
 	if (n < c->min_args)

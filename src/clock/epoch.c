@@ -48,6 +48,13 @@ const struct epoch_vcpu *epoch_vm_find(const struct epoch_vm *vm, uint32_t id)
 	return at < vm->n && vm->vcpus[at]->id == id ? vm->vcpus[at] : NULL;
 }
 
+const struct epoch_vcpu *epoch_vm_or_first(const struct epoch_vm *vm, int64_t id)
+{
+	const struct epoch_vcpu *v = vm && id >= 0 ? epoch_vm_find(vm, (uint32_t)id) : NULL;
+
+	return v ? v : vm && vm->n ? vm->vcpus[0] : NULL;
+}
+
 bool epoch_vm_has_map(const struct epoch_vm *vm, uint32_t id)
 {
 	const struct epoch_vcpu *c = vm ? epoch_vm_find(vm, id) : NULL;

@@ -178,7 +178,7 @@ static int blame_last(struct blame_cmd *m)
 	uint64_t end = c->snapshot_tsc ? c->snapshot_tsc : c->stop_tsc ? c->stop_tsc : c->end_tsc;
 	unsigned __int128 last = (unsigned __int128)m->o->last.v * c->tsc_khz / 1000000;
 
-	if (!end || !c->tsc_khz || !c->clock || strcmp(c->clock, "x86-tsc"))
+	if (!end || !c->tsc_khz || !cap_in_tsc(c))
 		return err_set(m->err, ENODATA,
 			       "--last: nothing in %s tells when its recording ended, in its own clock: use "
 			       "--from", c->path);
@@ -398,13 +398,7 @@ static int blame_one(void *ctx, const char *input, FILE *out, struct sbuf *rows,
 	given.file.page.f = out;
 	given.file.out = NULL;
 	ret = ret ? ret : blame_this(&given, o.argc, o.argv, rows, err);
-	if (ret == KVMFT_OK && o.incomplete)
-		ret = KVMFT_INCOMPLETE;
-	for (size_t i = 0; i < o.n_own; i++)
-		free(o.own[i]);
-	free(o.own);
-	free(o.made);
-	return ret;
+	return operands_end(&o, ret);
 }
 
 /* Several sessions, or a directory of them: each by itself; else all captures are of one host. */

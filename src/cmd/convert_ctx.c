@@ -80,7 +80,7 @@ static ssize_t vm_of_guest(struct convert_ctx *c, struct kvmft_err *err)
 	struct matcher m = {
 		.map = c->map, .guests = 1, .solve = c->p->solve, .naming = "--vm SEL",
 	};
-	bool tsc = c->guest->clock && !strcmp(c->guest->clock, "x86-tsc");
+	bool tsc = cap_in_tsc(c->guest);
 	int ret = fmt_load(c->guest, &c->guest_fmt, err);
 
 	m.undecided_ok = !tsc; /* the record of its clock may be all that is needed */
@@ -146,7 +146,7 @@ static int pick_vcpu(struct convert_ctx *c, const struct epoch_vm *vm, struct kv
 				"%s: the clocks of vCPU %u and %u of VM %s differ: choose one with "
 				"--vcpu",
 				c->host->path, vm->vcpus[0]->id, vm->vcpus[i]->id, c->vm);
-	c->clock.epochs = vm->n ? vm->vcpus[0] : NULL;
+	c->clock.epochs = epoch_vm_or_first(vm, -1);
 	return 0;
 }
 
@@ -242,7 +242,7 @@ static int use_host(struct convert_ctx *c, struct kvmft_err *err)
 	/* Reading all events of the capture is needed only for guests. */
 	if (ret || (!convert_is_guest(c->from) && !convert_is_guest(c->to)))
 		return ret;
-	if (c->p->tsc_offset.set && (!c->host->clock || strcmp(c->host->clock, "x86-tsc")))
+	if (c->p->tsc_offset.set && !cap_in_tsc(c->host))
 		return 0;
 	ret = load_epochs(c, err);
 	if (ret || !c->clock.epochs)

@@ -199,20 +199,6 @@ void many_end(struct many *m)
 	free(m);
 }
 
-static int take(int fd, void *p, size_t n)
-{
-	for (size_t done = 0; done < n;) {
-		ssize_t got = read(fd, (char *)p + done, n - done);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return got ? -errno : -EIO; /* it is gone */
-		done += (size_t)got;
-	}
-	return 0;
-}
-
 static int take_part(int fd, struct sbuf *b, uint32_t n)
 {
 	int ret;
@@ -222,7 +208,7 @@ static int take_part(int fd, struct sbuf *b, uint32_t n)
 		return -EFBIG;
 	if (!sbuf_room(b, n))
 		return -ENOMEM;
-	ret = take(fd, b->s, n);
+	ret = full_read(fd, b->s, n);
 	b->s[n] = '\0';
 	b->len = ret ? 0 : n;
 	return ret;
@@ -232,13 +218,13 @@ int many_result(struct many *m, size_t i, struct many_result *r)
 {
 	int fd = m->pipe[i % m->n];
 	struct head h;
-	int ret = take(fd, &h, sizeof(h));
+	int ret = full_read(fd, &h, sizeof(h));
 
 	ret = ret ? ret : take_part(fd, &r->text, h.len);
 	ret = ret ? ret : take_part(fd, &r->rows, h.rows);
 	ret = ret ? ret : take_part(fd, &r->notes, h.notes);
 	if (ret)
-		return ret;
+		return ret == -EPIPE ? -EIO : ret;
 	r->code = h.code;
 	memcpy(r->why, h.why, sizeof(r->why));
 	r->why[sizeof(r->why) - 1] = '\0';

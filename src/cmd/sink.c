@@ -73,7 +73,7 @@ static int check_hosts(const struct pairing *p, enum out_clock_kind kind, struct
 static int own_clock(const struct capture *cap, int kind, struct out_clock *c,
 		     struct kvmft_err *err)
 {
-	bool tsc = cap->clock && !strcmp(cap->clock, "x86-tsc");
+	bool tsc = cap_in_tsc(cap);
 	bool count = !tsc && cap->clock &&
 		     !clock_trace_is_ns(cap->clock); /* the clock counter, or uptime */
 
@@ -160,8 +160,7 @@ int sink_check(const struct out_format *fmt, struct out_clock *c, const char *pa
 {
 	const struct capture *cap = c->map->cap;
 
-	if (fmt->only_ns && cap->clock && strcmp(cap->clock, "x86-tsc") &&
-	    !clock_trace_is_ns(cap->clock))
+	if (fmt->only_ns && cap->clock && !cap_in_tsc(cap) && !clock_trace_is_ns(cap->clock))
 		return err_set(
 			err, ENODATA,
 			"format %s has times in ns, and %s was recorded with the trace clock "

@@ -204,7 +204,7 @@ static int clock_new(struct hostmap *m)
 {
 	int ret;
 
-	if (!m->cap->clock || !strcmp(m->cap->clock, "x86-tsc"))
+	if (!m->cap->clock || cap_in_tsc(m->cap))
 		return 0;
 	m->own = calloc(1, sizeof(*m->own));
 	ret = m->own ? own_tsc_init(m->own, m->cap, NULL) : -ENOMEM;

@@ -117,18 +117,9 @@ int session_live_open(struct kinst *k, const struct kcpus *cpus, const int *raw,
 
 int session_signals(struct kvmft_err *err)
 {
-	sigset_t set;
-	int fd;
+	int fd = signal_fd_open((const int[]){ SIGINT, SIGTERM, SIGHUP, SIGQUIT, 0 });
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGQUIT);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		return err_why(err, errno, "cannot block signals");
-	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return fd < 0 ? err_why(err, errno, "signalfd") : fd;
+	return fd < 0 ? err_why(err, fd, "cannot wait for signals") : fd;
 }
 
 /* How much can be written without blocking when poll() says "writable". */

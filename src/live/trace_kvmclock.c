@@ -140,11 +140,9 @@ static int read_maps(struct trace *t)
 /* A record that starts in the future belongs to another VM, or to an earlier life of this one. */
 static int check_record(struct trace *t, const struct trace_pvclock *r)
 {
-	const struct epoch_vcpu *c = epoch_vm_find(t->kvmclock.epochs, r->vcpu);
+	const struct epoch_vcpu *c = epoch_vm_or_first(t->kvmclock.epochs, r->vcpu);
 	uint64_t guest;
 
-	if (!c)
-		c = t->kvmclock.epochs->vcpus[0];
 	if (epoch_result_usable(epoch_host_to_guest(c, t->start, &guest)) &&
 	    (int64_t)(guest - r->pv.tsc_timestamp) < 0)
 		return err_set(
@@ -280,14 +278,12 @@ bool trace_kvmclock_feed(struct trace *t, const struct rec *rec)
 bool trace_kvmclock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *ns)
 {
 	struct trace_vm *v = &t->kvmclock;
-	const struct epoch_vcpu *c = NULL;
+	bool known;
 	uint64_t id;
 
-	if (tid > 0 && u64map_get(&v->vcpu_of, (uint32_t)tid, &id))
-		c = epoch_vm_find(v->epochs, (uint32_t)id);
-	if (!c)
-		c = v->epochs->vcpus[0];
-	if (epoch_result_usable(epoch_host_to_kvmclock(c, ts, ns)))
+	known = tid > 0 && u64map_get(&v->vcpu_of, (uint32_t)tid, &id);
+	if (epoch_result_usable(epoch_host_to_kvmclock(
+		    epoch_vm_or_first(v->epochs, known ? (int64_t)id : -1), ts, ns)))
 		return true;
 	v->unknown++;
 	return false;

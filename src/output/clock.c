@@ -88,14 +88,7 @@ static bool sampled_value(const struct out_clock *c, uint64_t host, uint64_t *v)
 
 static const struct epoch_vcpu *clock_vcpu(const struct out_clock *c, int64_t vcpu)
 {
-	const struct epoch_vm *vm = c->map->vm[c->vm].epochs;
-	const struct epoch_vcpu *v = NULL;
-
-	if (vcpu >= 0)
-		v = epoch_vm_find(vm, (uint32_t)vcpu);
-	if (!v && vm && vm->n)
-		v = vm->vcpus[0];
-	return v;
+	return epoch_vm_or_first(c->map->vm[c->vm].epochs, vcpu);
 }
 
 /* A TSC above half of its range is one below 0: it takes a century to get there. */

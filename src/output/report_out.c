@@ -183,6 +183,28 @@ static void put_pct(struct columns *c, struct sbuf *b, uint64_t part, uint64_t w
 	columns_put(c, b, "%.2f%%", whole ? (double)part / (double)whole * 100 : 0.0);
 }
 
+static void head_last(const struct report_doc *d, size_t from, struct columns *c, struct sbuf *b)
+{
+	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++)
+		columns_put(c, b, "p%u", report_percentiles[i]);
+	columns_end(c, b);
+	if (c->print && d->color)
+		screen_paint(b, from, b->len - 1, "1");
+}
+
+static void row_last(const struct report_doc *d, const struct report_row *row, struct columns *c,
+		    struct sbuf *b)
+{
+	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++) {
+		if (row->counted)
+			put_time(d, c, b, (double)row->percentile_time[i]);
+		else
+			columns_put(c, b, "-");
+	}
+	columns_end(c, b);
+	flush(d, b);
+}
+
 static void text_whose(const struct report_doc *d, const struct section *s, struct sbuf *b)
 {
 	if (s->all && d->pids)
@@ -226,11 +248,7 @@ static void rip_head(const struct report_doc *d, struct columns *c, struct sbuf 
 	columns_put(c, b, "Time%%");
 	columns_put(c, b, "Max");
 	columns_put(c, b, "Avg");
-	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++)
-		columns_put(c, b, "p%u", report_percentiles[i]);
-	columns_end(c, b);
-	if (c->print && d->color)
-		screen_paint(b, from, b->len - 1, "1");
+	head_last(d, from, c, b);
 }
 
 static void rip_row(const struct report_doc *d, const struct report_table *t,
@@ -250,14 +268,7 @@ static void rip_row(const struct report_doc *d, const struct report_table *t,
 	put_pct(c, b, row->total_time, t->total_time);
 	put_time(d, c, b, (double)row->max_time);
 	put_time(d, c, b, row->timed ? (double)row->total_time / (double)row->timed : 0);
-	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++) {
-		if (row->counted)
-			put_time(d, c, b, (double)row->percentile_time[i]);
-		else
-			columns_put(c, b, "-");
-	}
-	columns_end(c, b);
-	flush(d, b);
+	row_last(d, row, c, b);
 }
 
 /* ---- text, as perf has it ---- */
@@ -275,11 +286,7 @@ static void text_head(const struct report_doc *d, struct columns *c, struct sbuf
 	columns_put(c, b, "Max %s", unit);
 	columns_put(c, b, "Avg %s", report_in_cycles(d->r) ? unit : "time");
 	columns_put(c, b, "%s", "");
-	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++)
-		columns_put(c, b, "p%u", report_percentiles[i]);
-	columns_end(c, b);
-	if (c->print && d->color)
-		screen_paint(b, from, b->len - 1, "1");
+	head_last(d, from, c, b);
 }
 
 static void text_row(const struct report_doc *d, const struct report_table *t,
@@ -296,14 +303,7 @@ static void text_row(const struct report_doc *d, const struct report_table *t,
 	put_time(d, c, b, (double)row->max_time);
 	put_time(d, c, b, row->timed ? (double)row->total_time / (double)row->timed : 0);
 	columns_put(c, b, "( +- %3u.%02u%% )", row->stderr_pct / 100, row->stderr_pct % 100);
-	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++) {
-		if (row->counted)
-			put_time(d, c, b, (double)row->percentile_time[i]);
-		else
-			columns_put(c, b, "-");
-	}
-	columns_end(c, b);
-	flush(d, b);
+	row_last(d, row, c, b);
 }
 
 static void text_table(const struct report_doc *d, const struct report_table *t, struct sbuf *b)

@@ -72,7 +72,7 @@ int export_time_shift(const struct pairing *p, const struct pairing_guest *g, st
 	struct cap_shift *s;
 	int ret = 0;
 
-	if (!c->clock || strcmp(c->clock, "x86-tsc"))
+	if (!cap_in_tsc(c))
 		return err_set(err, EOPNOTSUPP,
 			       "%s: its trace clock is %s, not x86-tsc: leave --time-shift out",
 			       c->path, c->clock ? c->clock : "unknown");

@@ -95,8 +95,7 @@ int rate_of_capture(struct capture *cap, const struct fmt *fmt, const struct opt
 /* What makes the guest's TSC of the host's, by its first vCPU's clock. */
 static struct tsc_rate_guest guest_of(const struct pairing *p, size_t i)
 {
-	const struct epoch_vm *vm = p->map->vm[p->guest[i].vm].epochs;
-	const struct epoch_vcpu *v = vm && vm->n ? vm->vcpus[0] : NULL;
+	const struct epoch_vcpu *v = epoch_vm_or_first(p->map->vm[p->guest[i].vm].epochs, -1);
 	struct tsc_rate_guest g = { .cap = p->guest[i].c.cap, .fmt = p->guest[i].c.fmt };
 
 	if (v && v->n && v->v[0].has_map && !(v->notes & EPOCH_NOTE_RATIO_UNKNOWN)) {

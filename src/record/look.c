@@ -105,20 +105,6 @@ static void look_main(struct record *r __unused_arg, int in, int out, void *arg 
 
 /* ---- the recorder ---- */
 
-static int read_all(int fd, void *p, size_t n)
-{
-	for (size_t done = 0; done < n;) {
-		ssize_t got = read(fd, (char *)p + done, n - done);
-
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got <= 0)
-			return got < 0 ? -errno : -EPIPE;
-		done += (size_t)got;
-	}
-	return 0;
-}
-
 /* *text receives the answer, len bytes and a NUL; to be freed. */
 static int ask(struct record *r, char what, uint32_t pid, char **text, size_t *len,
 	       struct kvmft_err *err)
@@ -128,10 +114,10 @@ static int ask(struct record *r, char what, uint32_t pid, char **text, size_t *l
 	int ret = full_write(r->look.to, &q, sizeof(q), NULL);
 
 	*text = NULL;
-	ret = ret ? ret : read_all(r->look.from, &a, sizeof(a));
+	ret = ret ? ret : full_read(r->look.from, &a, sizeof(a));
 	if (!ret) {
 		*text = calloc(1, a.len + 1);
-		ret = *text ? read_all(r->look.from, *text, a.len) : -ENOMEM;
+		ret = *text ? full_read(r->look.from, *text, a.len) : -ENOMEM;
 	}
 	if (ret)
 		return err_why(err, ret, "cannot ask the process kvmft-look, which looks for VMs");

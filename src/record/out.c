@@ -52,18 +52,6 @@ int record_stream_check(const struct record_config *c, struct kvmft_err *err)
 	return 0;
 }
 
-static int signals_open(void)
-{
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGQUIT);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 /* From any thread, one at a time. While it records, waiting costs events, which are counted. */
 static bool patient(void *ctx, uint64_t queued __unused_arg)
 {
@@ -89,9 +77,10 @@ int record_stream_create(struct record *r)
 {
 	int ret = stream_out_new(STDOUT_FILENO, &r->out.stream);
 
-	r->out.signals = ret ? -1 : signals_open();
-	if (!ret && r->out.signals < 0)
-		ret = -errno;
+	if (!ret)
+		ret = r->out.signals =
+			signal_fd_open((const int[]){ SIGINT, SIGTERM, SIGHUP, SIGQUIT, 0 });
+	ret = MIN(ret, 0);
 	if (!ret)
 		stream_out_patience(r->out.stream, patient, r);
 	ret = ret ? ret : capw_create_stream(r->out.stream, &r->w);

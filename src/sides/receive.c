@@ -60,16 +60,8 @@ static void run_store(void *arg, int said)
 
 static int open_signals(struct receive *r)
 {
-	sigset_t set;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		return err_why(r->err, errno, "cannot block signals");
-	r->sigfd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return r->sigfd < 0 ? err_why(r->err, errno, "cannot wait for signals") : 0;
+	r->sigfd = signal_fd_open((const int[]){ SIGINT, SIGTERM, SIGHUP, 0 });
+	return r->sigfd < 0 ? err_why(r->err, r->sigfd, "cannot wait for signals") : 0;
 }
 
 /* A Ctrl-C also reaches the sender, which still has something to say. */

@@ -219,17 +219,11 @@ void sides_take_signals(struct sides *x)
 
 int sides_open_signals(struct sides *x)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGCHLD };
-	sigset_t set;
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGCHLD, 0 };
 
-	sigemptyset(&set);
-	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-		sigaddset(&set, signals[i]);
 	(void)signal(SIGPIPE, SIG_IGN);
-	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
-		return err_why(x->err, errno, "cannot block signals");
-	x->sigfd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	return x->sigfd < 0 ? err_why(x->err, errno, "cannot wait for signals") : 0;
+	x->sigfd = signal_fd_open(signals);
+	return x->sigfd < 0 ? err_why(x->err, x->sigfd, "cannot wait for signals") : 0;
 }
 
 /* ---- time ---- */

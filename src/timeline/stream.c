@@ -290,8 +290,8 @@ int tl_stream_open_qemu(struct timeline *t, struct tl_source *src)
 /* When the recorder said that it stopped, in cycles of the source's machine. */
 static bool said_end(const struct timeline *t, const struct tl_source *s, uint64_t *host)
 {
-	const struct epoch_vm *vm = s->gtime ? t->map->vm[s->vm].epochs : NULL;
-	const struct epoch_vcpu *e = vm && vm->n ? vm->vcpus[0] : NULL;
+	const struct epoch_vcpu *e =
+		s->gtime ? epoch_vm_or_first(t->map->vm[s->vm].epochs, -1) : NULL;
 	uint64_t lo;
 
 	*host = s->cap->stop_tsc;

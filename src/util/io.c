@@ -1,15 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * io.c: whole reads and writes, and kernel files of unknown length.
+ * io.c: whole reads and writes, kernel files of unknown length; threads and signals.
  */
 #include "kvmft/util.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
+
+#define THREAD_STACK (128u << 10)
 
 /* More than the kernel moves in one call anyway (MAX_RW_COUNT is INT_MAX rounded to a page). */
 #define IO_CHUNK ((size_t)1 << 30)
@@ -79,6 +84,18 @@ static ssize_t read_some(int fd, void *p, size_t n)
 		got = read(fd, p, MIN(n, IO_CHUNK));
 	} while (got < 0 && errno == EINTR);
 	return got < 0 ? -errno : got;
+}
+
+int full_read(int fd, void *p, size_t n)
+{
+	for (size_t done = 0; done < n;) {
+		ssize_t got = read_some(fd, (char *)p + done, n - done);
+
+		if (got <= 0)
+			return got ? (int)got : -EPIPE;
+		done += (size_t)got;
+	}
+	return 0;
 }
 
 ssize_t fd_read_all(int fd, size_t max, char **out)
@@ -226,4 +243,37 @@ int file_write_text(int dirfd, const char *path, const char *text)
 	if (got < 0)
 		return -errno;
 	return (size_t)got == n ? 0 : -EIO;
+}
+
+int thread_start(pthread_t *thread, void *(*run)(void *), void *arg, int wake)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int ret = -pthread_attr_init(&attr);
+
+	if (ret)
+		return ret;
+	pthread_attr_setstacksize(&attr, THREAD_STACK);
+	sigfillset(&all);
+	if (wake)
+		sigdelset(&all, wake);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	ret = -pthread_create(thread, &attr, run, arg);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	return ret;
+}
+
+int signal_fd_open(const int *signals)
+{
+	sigset_t set;
+	int fd;
+
+	sigemptyset(&set);
+	for (; *signals; signals++)
+		sigaddset(&set, *signals);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -errno;
+	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return fd < 0 ? -errno : fd;
 }
