@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * event.c: names of events: taking a specification apart, lists of wanted events, and what
- * events/SYSTEM/EVENT/ says about one. Which events a specification means: event_expand.c.
+ * events/SYSTEM/EVENT/ says about one. Which events a specification means: event_expand.c. Files
+ * are read by ktracefs_read(), see tracefs.c.
  */
 #include "priv.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * event_expand.c: from the argument of -e to events of this kernel, or to a message that says what
- * was probably meant.
+ * was probably meant. libtracefs lists the systems and their events.
  */
 #include "priv.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * hist.c: the text of an event's hist file (kernel/trace/trace_events_hist.c, hist_show()).
+ * hist.c: the text of an event's hist file (kernel/trace/trace_events_hist.c, hist_show()). It is
+ * parsed as it comes: libtracefs would read all of it into memory, by a path.
  *
  *	# event histogram
  *	#

@@ -5,7 +5,8 @@
  * A program that kvmft starts gets a mount namespace of its own, in which the instance's files take
  * the place of the top-level ones: it writes to "trace_marker" as usual, and the kernel's main
  * trace never sees it. Programs like QEMU first switch on tracing_on. That must affect neither the
- * main trace nor the instance, which the recorder starts and stops: there it is /dev/null.
+ * main trace nor the instance, which the recorder starts and stops: there it is /dev/null. The
+ * option copy_trace_marker is newer than libtracefs 1.6.4 and set by knob.c.
  */
 #include "priv.h"
 

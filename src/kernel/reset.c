@@ -5,7 +5,9 @@
  * An instance is simply removed, without touching its settings first: the kernel disables its
  * events itself, and refuses while anyone has a file of it open. A running kvmft always has, so
  * even one that looks dead from here (because it lives in another PID namespace) is safe. Probes
- * come second, because they cannot be removed while an instance has their events enabled.
+ * come second, because they cannot be removed while an instance has their events enabled. libtracefs
+ * removes instances; they are listed here, because tracefs_instances_walk() leaves some out when
+ * memory is short.
  */
 #include "priv.h"
 
@@ -123,10 +125,7 @@ static int list_instances(struct ktracefs *t, struct kevent_list *names)
 
 	if (!dir)
 		return errno == ENOENT ? 0 : -errno;
-	/*
-	 * Collected first: removing entries while reading a directory may skip some. Not with
-	 * tracefs_instances_walk(): if memory is short it silently leaves out instances.
-	 */
+	/* Collected first: removing entries while reading a directory may skip some. */
 	while (!got && (e = readdir(dir)))
 		if (str_starts(e->d_name, "kvmft."))
 			got = kevent_list_add(names, "", e->d_name, NULL);

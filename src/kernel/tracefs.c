@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * tracefs.c: finding (or mounting) tracefs, saying precisely why there is none, and reading
- * the files of its top level. The top level is only ever read.
+ * the files of its top level. The top level is only ever read; not by libtracefs, which opens by
+ * path, as the confined recorder cannot, and takes files of any size.
  */
 #include "priv.h"
 

@@ -6,6 +6,9 @@
  * event. What it gets is written from fields that were checked and by fmt_safe.c. Plugins are
  * switched off: they are code from the user's home directory.
  *
+ * Its own printing, tep_print_event(), is what tests compare with, and no more: its eval_num_arg()
+ * computes all in long long and reads where a record's lengths point, past its end as well.
+ *
  * Anything these files do not know makes the whole event fall back to name=value pairs.
  */
 #include "fmt_build.h"

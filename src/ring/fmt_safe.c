@@ -3,10 +3,10 @@
  * fmt_safe.c: a print format, from any file, rewritten so that libtraceevent can be given it.
  *
  * Its parser was written for formats of the running kernel. On others it may crash or lose memory
- * (1.7.1: "1 / 0", an array element after a ':', a field that does not exist), and its tree is not
- * always what C means: it groups a - b - c from the right, takes a || b == c ? d : e for a ||
- * (...), forgets the parentheses of a right operand, and applies the operator of !a == b to all
- * that follows. So the text is parsed here first, by the grammar that kernels use:
+ * (1.7.1: "1 / 0", an array element after a ':', a field that process_entry() does not find), and
+ * its tree is not always what C means: process_op() groups a - b - c from the right, takes a || b
+ * == c ? d : e for a || (...), forgets the parentheses of a right operand, and applies the operator
+ * of !a == b to all that follows. So the text is parsed here first, by the grammar of kernels:
  *
  *   print   := STRING+ { "," cond } end of line
  *   cond    := binary [ "?" cond ":" cond ]

@@ -5,7 +5,8 @@
  *   (REC->isa == 1) ? __print_symbolic(REC->exit_reason & 0xffff, { 0, "EXCEPTION_NMI" }, ...)
  *                   : __print_symbolic(REC->exit_reason, { 0x000, "read_cr0" }, ...)
  *
- * Each is a plan of its own, so that the names survive a print format newer than libtraceevent.
+ * Each is a plan of its own, so that the names survive a print format newer than libtraceevent:
+ * tep_parse_event() throws away all arguments when it does not know one.
  */
 #include "fmt_plan.h"
 

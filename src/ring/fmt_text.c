@@ -8,8 +8,8 @@
 #include <string.h>
 
 /*
- * Names that kernels leave in their formats; libtraceevent knows some of them, but does not expose
- * them.
+ * Names that kernels leave in their formats; libtraceevent knows some of them, but its eval_flag()
+ * is not exported.
  */
 static const struct {
 	const char *name;
