@@ -89,8 +89,12 @@ static int add_below(struct operands *o, const char *path, bool sessions, unsign
 	if (depth > DEPTH_MAX)
 		return 0;
 	n = scandir(path, &d, NULL, alphasort);
+	if (n < 0 && depth) {
+		cli_note("cannot read %s: %s: what is in there is left out", path, strerror(errno));
+		o->incomplete = true;
+	}
 	if (n < 0)
-		return depth ? 0 : err_set(err, errno, "cannot read %s: %s", path, strerror(errno));
+		return 0;
 	ret = add_all(o, path, d, n, sessions, depth, list, err);
 	while (n--)
 		free(d[n]);

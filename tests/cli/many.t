@@ -82,6 +82,47 @@ run "$kvmft" report --format json -i day
 out_has '"capture":"day/web2/0700","exit":1,"error":' "... in JSON as well"
 rm -r day/web2/0700
 
+# Among many that are good: a broken one, an empty one, an empty directory, and some that may not be read.
+mkdir -p fleet/void
+for n in 1 2 3 4 5; do
+	cp -r day/db/only fleet/h$n
+done
+cp -r day/db/only fleet/broken
+head -c 100 fleet/broken/seg000000/cpu0 >fleet/cut && mv fleet/cut fleet/broken/seg000000/cpu0
+cp -r day/db/only fleet/empty && : >fleet/empty/meta
+mkdir fleet/closed && cp -r day/db/only fleet/closed/h6
+chmod a+x "$tmp"
+chmod -R a+rX fleet
+chmod 000 fleet/closed
+nobody=
+[ "$(id -u)" != 0 ] || nobody="setpriv --reuid 65534 --regid 65534 --clear-groups"
+if ! $nobody test -r fleet/h1/meta || ! $nobody "$kvmft" --version >"$tmp/ok.log" 2>&1; then
+	skip "captures that may not be read" "another user cannot reach this place"
+else
+	# shellcheck disable=SC2086 # words
+	run $nobody "$kvmft" report -i fleet
+	status_is 3 "a directory with captures that cannot be read: exit 3"
+	err_has "^kvmft: cannot read fleet/closed: Permission denied: what is in there is left out$" "... what may not be read is named"
+	err_has "2 of 7 captures gave no result" "... what can be found is counted"
+	out_has "all 5 together" "... the others are there"
+	for name in broken empty closed; do
+		is "$(grep -c "fleet/$name" "$err")" "$([ $name = broken ] && echo 2 || echo 1)" "... $name is told in few lines"
+	done
+	# shellcheck disable=SC2086 # words
+	run $nobody "$kvmft" report -i fleet/*/
+	status_is 3 "the same by their names: exit 3"
+	err_has "^kvmft: fleet/closed/: cannot open capture fleet/closed/: Permission denied$" "... what may not be read is named"
+	err_has "4 of 9 captures gave no result" "... and counted"
+	out_has "all 5 together" "... the others are there"
+	for command in report blame; do
+		# shellcheck disable=SC2086 # words
+		run $nobody "$kvmft" $command fleet/closed
+		status_is 1 "$command of one that may not be read: exit 1"
+		err_has "^kvmft $command: cannot open capture fleet/closed: Permission denied$" "... it is named"
+	done
+fi
+chmod 700 fleet/closed
+
 run "$kvmft" report nothing day/none
 status_is 1 "none can be read: exit 1"
 run "$kvmft" report --by stack day
