@@ -286,14 +286,10 @@ static bool incomplete(struct run *run)
 
 static void tell_incomplete(const struct run *run, const struct report_totals *t)
 {
-	bool cut = !run->cap->complete;
-
-	if (run->loss.total || run->loss.unknown || t->dropped || t->damaged || cut)
-		cli_note("%s: %llu events lost%s, %llu pairs dropped at gaps, %llu damaged "
-			 "sub-buffers%s",
-			 run->cap->path, ULL(run->loss.total), run->loss.unknown ? " or more" : "",
-			 ULL(t->dropped), ULL(t->damaged),
-			 cut ? " (recording was cut short)" : "");
+	cli_note("%s: %llu events lost%s, %llu pairs dropped at gaps, %llu damaged sub-buffers%s",
+		 run->cap->path, ULL(run->loss.total), run->loss.unknown ? " or more" : "",
+		 ULL(t->dropped), ULL(t->damaged),
+		 run->cap->complete ? "" : " (recording was cut short)");
 	for (size_t i = 0; i < run->cap->ndamage; i++)
 		cli_note("%s: %s", run->cap->path, run->cap->damage[i].text);
 }
