@@ -273,7 +273,8 @@ static int sweep_dir(DIR *dir, struct left *l, struct kvmft_err *err)
 	int first = 0, ret;
 
 	while ((e = readdir(dir))) {
-		if (kowner_parse(e->d_name, '.', &owner) || kowner_alive(&owner))
+		if ((e->d_type != DT_REG && e->d_type != DT_UNKNOWN) ||
+		    kowner_parse(e->d_name, '.', &owner) || kowner_alive(&owner))
 			continue;
 		ret = left_file(dirfd(dir), e->d_name, l, first ? NULL : err);
 		first = first ? first : ret;

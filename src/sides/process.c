@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 
 #define WORDS_MAX  4096u /* of its standard error */
+#define TERM_MS	   1000
 #define MAX_WORDS  (REMOTE_MAX_ARGS + 8)
 
 void side_say(int fd, struct side_said *said)
@@ -208,6 +209,22 @@ const char *side_last_line(struct sbuf *said)
 	return newline ? newline + 1 : said->len ? said->s : "";
 }
 
+/* One that does not end when it is told to is killed. */
+static void end_soon(pid_t pid)
+{
+	siginfo_t gone = { 0 };
+
+	kill(pid, SIGTERM);
+	for (int i = 0; i < TERM_MS / 20 && !gone.si_pid; i++) {
+		if (waitid(P_PID, (id_t)pid, &gone, WEXITED | WNOHANG | WNOWAIT) < 0)
+			return;
+		if (!gone.si_pid)
+			(void)poll(NULL, 0, 20);
+	}
+	if (!gone.si_pid)
+		kill(pid, SIGKILL);
+}
+
 int side_ask(const struct side_question *q, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf said = { 0 };
@@ -223,7 +240,7 @@ int side_ask(const struct side_question *q, struct kvmft_err *err)
 		return pid;
 	ret = listen_both(q, mine, err_words, &said);
 	if (ret)
-		kill(pid, SIGTERM);
+		end_soon(pid);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (ret)

@@ -16,6 +16,9 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#define PUSH_TELL_NS (5 * SIDES_SECOND)
+#define PUSH_STEPS   3u /* times as long as a guest may be silent, for all that copying takes */
+
 static bool is_live(const struct side *s)
 {
 	return s->live || s->state == SIDE_ENDED;
@@ -252,27 +255,50 @@ static void sweep(struct sides *x)
 		x->note("removed %u session(s) in memory that a killed kvmft had left", n);
 }
 
+/* A guest may be silent, or answer without end: then the process that copies is told to give up. */
+static int push_late(struct sides *x, const struct side *s, uint64_t since, bool *told)
+{
+	uint64_t limit = x->c->timeout.set ? x->c->timeout.v : SIDE_BEGIN_NS;
+	uint64_t took = util_now_ns() - since;
+	char time[32];
+
+	if (took > PUSH_TELL_NS && !*told && !x->host->quiet) {
+		x->note("%s: a program is being copied there; Ctrl-C gives that up", s->name);
+		*told = true;
+	}
+	if (!limit || took / PUSH_STEPS < limit)
+		return 0;
+	return err_set(x->err, ETIMEDOUT,
+		       "%s: no program could be copied there within %s; --guest-timeout allows "
+		       "more time",
+		       s->name, str_ns(time, sizeof(time), took));
+}
+
 /* All at once: each has its own line. */
 static int push_all(struct sides *x)
 {
+	const uint64_t begin = util_now_ns();
+	bool told = false;
 	int ret = 0;
 
 	for (size_t i = 1; i < x->n && !ret; i++)
 		ret = side_push_start(x->c, &x->side[i], x->err);
-	for (size_t i = 1; i < x->n && !ret; i++) {
-		struct pollfd p[] = { { .fd = x->side[i].push.from, .events = POLLIN },
+	for (size_t i = 1; i < x->n && !ret;) {
+		struct side *s = &x->side[i];
+		struct pollfd p[] = { { .fd = s->push.from, .events = POLLIN },
 				      { .fd = x->sigfd, .events = POLLIN } };
 
-		while (poll(p, 2, -1) < 0 && errno == EINTR)
-			;
+		if (poll(p, 2, 1000) < 0)
+			continue;
 		if (p[1].revents)
 			sides_take_signals(x);
 		if (x->why)
 			ret = err_set(x->err, EINTR, "ended by a signal before all sides recorded");
 		else if (p[0].revents)
-			ret = side_push_take(&x->side[i], x->err);
+			ret = side_push_take(s, x->err);
 		else
-			i--;
+			ret = push_late(x, s, begin, &told);
+		i += p[0].revents != 0;
 	}
 	return ret;
 }
@@ -298,6 +324,8 @@ static void undo(struct sides *x)
 		while (waitpid(x->reader, &x->reader_status, 0) < 0 && errno == EINTR)
 			;
 	}
+	for (size_t i = 0; i < x->n; i++)
+		util_close_fd(&x->side[i].push.to); /* all give up at once */
 	for (size_t i = x->n; i-- > 0;) {
 		struct side *s = &x->side[i];
 

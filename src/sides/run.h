@@ -7,6 +7,7 @@
 #include "sides.h"
 
 #define SIDES_SECOND 1000000000ull
+#define SIDE_BEGIN_NS (60 * SIDES_SECOND) /* of a guest that is to begin */
 
 struct sides {
 	const struct sides_config *c;

@@ -86,10 +86,15 @@ unsigned int sides_temp_sweep(bool dry_run, struct sbuf *text)
 		struct dirent *e;
 
 		while (d && (e = readdir(d))) {
-			if (!is_left(fd, e->d_name) || (!dry_run && remove_session(fd, e->d_name)))
+			int ret;
+
+			if (!is_left(fd, e->d_name))
 				continue;
-			sbuf_addf(text, "session %s/%s\n", places[i], e->d_name);
-			n++;
+			ret = dry_run ? 0 : remove_session(fd, e->d_name);
+			sbuf_addf(text, "session %s/%s%s%s\n", places[i], e->d_name,
+				  ret ? ": left, as something in it is no capture: " : "",
+				  ret ? strerror(-ret) : "");
+			n += !ret;
 		}
 		if (d)
 			closedir(d);

@@ -12,7 +12,6 @@
 
 #define STALL_NS (10 * SIDES_SECOND) /* of a guest that was told to end */
 #define MOVED_NS (2 * SIDES_SECOND)  /* by then, what a guest sent before its VM went has arrived */
-#define BEGIN_NS (60 * SIDES_SECOND) /* of a guest that is to begin */
 #define BEGIN_MAX 10u /* times that long, of one that goes on sending without beginning */
 #define LEAVE_NS (5 * SIDES_SECOND)  /* ... of our own process, when that one is gone */
 
@@ -246,7 +245,7 @@ static void look_for_vm(struct sides *x, struct side *s, uint64_t now)
 /* It was started, and nothing says yet that it records. */
 static void wait_for_begin(struct sides *x, struct side *s, uint64_t now)
 {
-	uint64_t limit = x->c->timeout.set ? x->c->timeout.v : BEGIN_NS, since = now - s->since;
+	uint64_t limit = x->c->timeout.set ? x->c->timeout.v : SIDE_BEGIN_NS, since = now - s->since;
 
 	if (limit && (since >= limit || (now - s->begun) / BEGIN_MAX >= limit)) {
 		s->late = true;

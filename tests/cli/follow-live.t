@@ -118,6 +118,14 @@ run "$kvmft" reset
 out_has "^session /dev/shm/kvmft\.$tracer\." "... and removes"
 out_has "^removed .* and 1 session" "... and counts"
 is "$(mem)" "$before" "... nothing is left"
+# One that nobody made: its process cannot be.
+mkdir -p /dev/shm/kvmft.2147483647.1.0/mine
+: >/dev/shm/kvmft.2147483647.1.0/mine/file
+run "$kvmft" reset
+out_has "^session /dev/shm/kvmft.2147483647.1.0: left, as something in it is no capture" "reset leaves what is no capture, and says so"
+out_has "^removed .* and 0 session" "... and does not count it"
+ok "... with all that is in it" test -f /dev/shm/kvmft.2147483647.1.0/mine/file
+rm -rf /dev/shm/kvmft.2147483647.1.0
 run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' --side t7 -d 3s
 status_is 2 "trace --guest with a side that does not exist"
 err_has "^kvmft trace: option --side: 't7' is neither" "... speaks in its own name"

@@ -451,6 +451,15 @@ lies '{\"return\": {\"pid\": 1, \"exited\": true, \"exitcode\": 0}}\n' "too much
 
 # ---- --push ----
 
+# One that never answers, and one that never ends to.
+printf '#!/bin/sh\ntrap "" TERM\nsleep 30 & wait; wait; sleep 30\n' >"$tmp/silent"
+printf '#!/bin/sh\nexec yes Linux\n' >"$tmp/endless"
+chmod 755 "$tmp/silent" "$tmp/endless"
+for how in silent endless; do
+	refused "--push to a guest that is $how" 1 "g1: no program could be copied there within 3" \
+		--push --guest "g1=$tmp/$how" --guest-timeout 1s -d 1s
+done
+
 static=$top/build/static/kvmft
 # A directory of a program, or of what passes through files: it belongs to a recorder.
 brought() { find /dev/shm /run /tmp /var/tmp -maxdepth 1 -name 'kvmft-[0-9a-f]*' 2>/dev/null | grep -E -c '/kvmft-[0-9a-f]{32}$'; }

@@ -4,6 +4,12 @@
  */
 #include "kernel_fixture.h"
 
+#include "kvmft/exits.h"
+
+#ifndef MADE_UP
+#define MADE_UP 5000 /* texts that no kernel writes */
+#endif
+
 struct seen {
 	struct {
 		uint64_t pid, reason, hits, lat, max;
@@ -58,13 +64,12 @@ static const char maxima[] =
 	"\tmax:   24360649  lat:   24360649\n"
 	"\nTotals:\n    Hits: 1046\n    Entries: 2\n    Dropped: 0\n";
 
-static int feed(struct khist *h, const char *text, const char *keys, struct seen *s)
+static int feed_lines(struct khist *h, const char *text)
 {
 	char *copy = strdup(text), *save, *line = copy;
 	int ret = 0;
 
 	assert_non_null(copy);
-	khist_begin(h, keys, take, s);
 	for (save = line; !ret && *line; line = save) {
 		save = line + strcspn(line, "\n");
 		if (*save)
@@ -74,6 +79,12 @@ static int feed(struct khist *h, const char *text, const char *keys, struct seen
 	ret = ret ? ret : khist_end(h);
 	free(copy);
 	return ret;
+}
+
+static int feed(struct khist *h, const char *text, const char *keys, struct seen *s)
+{
+	khist_begin(h, keys, take, s);
+	return feed_lines(h, text);
 }
 
 static void test_counts(void **state __unused_arg)
@@ -229,6 +240,71 @@ static void test_cut(void **state __unused_arg)
 	}
 }
 
+/* ---- made up ---- */
+
+static uint64_t seed = 88172645463325252u;
+
+static uint32_t any(uint32_t n)
+{
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return (uint32_t)(seed >> 32) % n;
+}
+
+static const char *const words[] = {
+	"# event histogram\n", "#\n", "\n", "# trigger info: hist:keys=pid,reason:vals=hitcount,lat:size=2048 [active]\n",
+	"# trigger info: ", "hist:keys=", "{ ", "{", "}", " }", "pid:", "reason:", "lat:", "max:", "hitcount:", ",", " ", "\t",
+	"\n\t", ":", "::", "~ 2^", "~", "2^", "0", "1", "63", "64", "65", "4294967295", "4294967296", "18446744073709551615",
+	"18446744073709551616", "-1", "0x7", "99999999999999999999999999999999", "Totals:\n", "    Hits: ", "    Entries: ",
+	"    Dropped: ", "{ pid:        151, reason:         96 } hitcount:         47  lat:   17470047\n", "\xff", "\x01",
+	"unknown", "{ lat: ~ 2^64, pid: 1, reason: 2 } hitcount: 18446744073709551615 lat: 18446744073709551615\n",
+	"a_very_long_name_of_a_field_that_no_kernel_has_and_that_has_no_end_but_the_end_of_the_buffer_for_it",
+};
+
+/* What `exits` does with a cell, without its checks. */
+static int take_any(void *ctx, const struct khist_entry *e)
+{
+	struct exits *x = ctx;
+	uint64_t n = 0, lat = 0, max = 0, pid = 0;
+
+	assert_true(e->nkeys <= e->n && e->n <= KHIST_PAIRS);
+	for (size_t i = 0; i < e->n; i++)
+		assert_in_range(strlen(e->pair[i].name), 1, 4096);
+	(void)(khist_get(e, "hitcount", &n) && khist_get(e, "lat", &lat) && khist_get(e, "max", &max));
+	(void)khist_get(e, "pid", &pid);
+	assert_int_equal(exits_raw(x, (uint32_t)pid % 8, 1, n), 0);
+	assert_int_equal(exits_time_raw(x, (uint32_t)pid % 8, 1, n, lat), 0);
+	assert_int_equal(exits_time_add(x, (uint32_t)pid % 8, 2, n, lat, max), 0);
+	return exits_spread_raw(x, (uint32_t)pid % 8, 3, (unsigned int)(lat % 65), n, lat);
+}
+
+static void test_made_up(void **state __unused_arg)
+{
+	struct exits x = { .timed = true, .spreads = true };
+	unsigned int good = 0;
+
+	for (unsigned int run = 0; run < MADE_UP; run++) {
+		struct sbuf b = { 0 };
+		struct khist h;
+		int ret;
+
+		if (any(4))
+			sbuf_addf(&b, "%s", words[3]);
+		for (uint32_t n = any(60); n; n--)
+			sbuf_add(&b, words[any(3) ? any(ARRAY_SIZE(words)) : 40]);
+		if (any(2))
+			sbuf_add(&b, "\nTotals:\n    Hits: 1\n");
+		khist_begin(&h, "pid,reason:vals=hitcount,lat", take_any, &x);
+		ret = feed_lines(&h, b.s ? b.s : "");
+		assert_true(ret == 0 || ret == -EBADMSG || ret == -ENOENT);
+		good += !ret;
+		sbuf_free(&b);
+	}
+	assert_true(good > MADE_UP / 100 && good < MADE_UP);
+	exits_free(&x);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -239,6 +315,7 @@ int main(void)
 		cmocka_unit_test(test_too_much),
 		cmocka_unit_test(test_callback_stops),
 		cmocka_unit_test(test_cut),
+		cmocka_unit_test(test_made_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
