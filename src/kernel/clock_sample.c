@@ -5,7 +5,7 @@
  * rdtsc, write to trace_marker, rdtsc: the marker's stamp was taken in between, by the very
  * function that stamps events. `trace` shows stamps in microseconds, except with option raw, which
  * prints "PID CPU STAMP # ADDRESS TEXT" (kernel: print_raw_fmt() in kernel/trace/trace.c).
- * Not libtracefs' tracefs_print_init(): marker and option are below the instance's descriptor, since
+ * Not libtracefs' tracefs_print_init(): marker and option are below the instance's descriptor, as
  * the confined recorder cannot use paths.
  */
 #include "kvmft/kclock.h"

@@ -5,9 +5,10 @@
  * An instance is simply removed, without touching its settings first: the kernel disables its
  * events itself, and refuses while anyone has a file of it open. A running kvmft always has, so
  * even one that looks dead from here (because it lives in another PID namespace) is safe. Probes
- * come second, because they cannot be removed while an instance has their events enabled. libtracefs
- * removes instances; they are listed here, because tracefs_instances_walk() leaves some out when
- * memory is short.
+ * come second, because they cannot be removed while an instance has their events enabled.
+ *
+ * libtracefs removes instances; they are listed here, because tracefs_instances_walk() leaves some
+ * out when memory is short.
  */
 #include "priv.h"
 
