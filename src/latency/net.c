@@ -20,6 +20,8 @@
 #define RING_BUFFER	   1500
 #define IP_HEADER	   20
 #define TASK_INTERRUPTIBLE 1
+#define DOUBT_MS	   1000u
+#define KHZ_MAX		   5000000u
 
 int lat_net_new(struct lat *l)
 {
@@ -27,6 +29,7 @@ int lat_net_new(struct lat *l)
 	if (!l->net)
 		return -ENOMEM;
 	hash_key_init(&l->net->key);
+	l->net->doubt = DOUBT_MS * (l->khz ? l->khz : KHZ_MAX);
 	l->net->side = calloc(l->map->nvm + 1, sizeof(*l->net->side));
 	return l->net->side ? 0 : -ENOMEM;
 }

@@ -54,6 +54,8 @@ struct net_half {
 	bool ended, woke; /* woke: the kernel is done with it, and who was woken by it may not be */
 	bool reading;	  /* its reader has it, and is in the system call */
 	bool twin;	  /* sent: another one with that identity is on its way as well */
+	bool sure;	  /* sent: its header says which one it is */
+	uint8_t unless;	  /* proved, unless NET_LOSS or NET_FOREIGN is shown */
 	struct net_ident ident;
 	uint64_t chain; /* sent: number + 1 of the next one in its bucket */
 };
@@ -65,6 +67,8 @@ struct net_fifo {
 	uint64_t first, next;
 };
 
+#define NET_LOSS      1u
+#define NET_FOREIGN   2u
 #define NET_PUBLISHED 16
 #define NET_LINKS     16
 #define NET_LOAD      64
@@ -85,28 +89,39 @@ struct net_queue {
 		uint64_t t, n;
 	} published[NET_PUBLISHED];
 	uint64_t npublished;
+	uint64_t past; /* of one that sends: those before are not on their way any more */
+	uint64_t cut;  /* ... were counted as cut by lost events */
 	uint32_t load; /* buffers of the ring that may be in use, up to NET_LOAD */
 	uint64_t rung; /* of a guest's that sends: up to this one a doorbell is known */
 	bool vhost;    /* of a tap */
-	bool named;    /* of one that receives: headers tell its packets from each other */
 	uint64_t *bucket; /* of one that sends: number + 1 of the last half by its identity */
 };
 
-/*
- * Two queues that may be the ends of one. Behind their numbers `from` and `at`, `skew` packets were
- * received before the first of those that were sent; it is in lo..hi.
- */
+/* Whether the first that was received, of those nothing is known of, is the first that was sent. */
+enum net_start {
+	NET_UNKNOWN,
+	NET_SUPPOSED, /* ... unless as many were lost as were on their way before */
+	NET_FIRM,
+	NET_LOST /* not known, until nothing is on its way */
+};
+
+/* Two queues that may be the ends of one. */
 struct net_link {
-	uint32_t sender, receiver; /* indices of queues */
-	uint64_t from, at;
-	int64_t lo, hi;
-	uint64_t compared, proven, told; /* of what was sent, up to these numbers */
-	uint64_t told_at;		 /* ... of what was received, up to this one */
+	uint32_t sender, receiver;   /* indices of queues */
+	uint32_t pair;		     /* of devices */
+	uint64_t proven, proven_at;  /* of what was sent, and received: up to here it is known */
+	uint64_t told, told_at;	     /* ... and was told */
+	uint64_t compared;	     /* from there: so many are the same in their order */
 	uint64_t trial; /* so many that are not proved are worth a look at their lengths */
-	bool fixed;	/* the bounds met, and told_at is set */
-	bool broken;	/* lengths or bounds disagree since `proven`: something was lost */
-	bool lost;	/* anew, once all that was sent has arrived */
-	uint32_t pair;	/* of devices */
+	enum net_start start;
+	bool broken; /* they are not the same: something was lost, or is from elsewhere */
+};
+
+/* By two devices, both ways and in all queues. */
+struct net_pair {
+	uint64_t wrong; /* how often order and number disagreed */
+	/* what was sent before: packets were lost, or came from elsewhere; or both happened */
+	uint64_t until[2], both;
 };
 
 /* A half, unless its queue forgot it. */
@@ -210,10 +225,10 @@ struct lat_net {
 	size_t queue_cap;
 	struct net_link *link;
 	size_t nlink, link_cap;
-	/* how often order and number disagreed, by two devices, both ways and in all queues */
-	struct u64map wrong_at;
-	uint64_t *wrong;
-	size_t wrong_cap;
+	struct u64map pair_at;
+	struct net_pair *pair;
+	size_t pair_cap;
+	uint64_t doubt; /* cycles that a loss, or one from elsewhere, is reckoned with */
 	struct u64map vcpu_at;
 	struct net_vcpu *vcpu;
 	size_t vcpu_cap;

@@ -203,7 +203,7 @@ static uint64_t *bucket_of(struct net_queue *q, uint64_t id)
 
 static struct net_half *in_bucket(const struct net_queue *q, uint64_t at)
 {
-	return at > q->q.first && at <= q->q.next ? net_fifo_at(&q->q, at - 1) : NULL;
+	return at > MAX(q->q.first, q->past) && at <= q->q.next ? net_fifo_at(&q->q, at - 1) : NULL;
 }
 
 int net_index_add(struct net_queue *q, uint64_t n)

@@ -3,18 +3,19 @@
  * net_link.c: which packet that was received is which of those that were sent.
  *
  * Nothing in a packet tells it, unless headers were recorded (net_id.c). But a queue keeps their
- * order and loses none, so one number is all that lacks: how many of those received were sent
- * before the first that was seen. It is at least as many as were received more than sent, at any
- * time; and at most what follows from packets that must have arrived: of the guest's when it frees
- * their memory, of the host's when they were in the ring before the guest polled it until it was
- * empty. Where both bounds meet, all pairs are proved up to the last moment at which nothing was on
- * its way: a packet that was lost or came from elsewhere would have parted the bounds. While more
- * is on its way, what was sent later may have come in its place, and only lengths can prove more.
- * After a contradiction it begins anew at such a moment.
- *
- * Lengths must agree, too. Where they do not, or the bounds cross, something was lost: QEMU, for
- * one, drops what the guest does not listen to. What arrived is then part of what was sent, in
+ * order. At a moment when nothing is on its way, or behind a packet whose header tells it, both
+ * sides begin anew; what lies between two such places was sent and received there. If it is as
+ * many, of the same lengths, these are pairs. If not, something was lost: QEMU, for one, drops what
+ * the guest does not listen to; or came from elsewhere. Then one side is part of the other, in
  * order, and only those are pairs that are so in whatever way the two are laid upon each other.
+ * Where something is always on its way, lengths alone can tell: what was received is laid upon what
+ * was sent.
+ *
+ * One that is lost and one of its length from elsewhere may be taken for each other, and nothing
+ * shows it. So what order proves is told late. If both kinds of trouble were shown by then, or up
+ * to a second before, it is no proof; nor is what holds only if nothing of one kind happened, if
+ * that kind was shown. How many were on their way when the captures began, or after events were
+ * lost, is not known: it may be as many as were lost since.
  *
  * Which device of the guest a tap is the other end of is not told either. Where there are several,
  * each could be with each, until all but one have contradicted themselves.
@@ -28,6 +29,8 @@
 #define QUEUES_MAX 16384u
 #define QUEUES_VM  1024u /* of which no guest can take them all from others */
 #define TRIAL	   128u
+#define DOUBT	   256u /* so many are not told yet */
+#define SPARE	   8u	/* from elsewhere, that might have come in place of those on their way */
 #define UNLINKED   1024u /* kept until it is known where they may go */
 #define ETH_HEADER 14
 #define VLAN_TAG   4
@@ -61,12 +64,11 @@ static struct net_queue *queue_of(const struct lat *l, uint32_t i)
 
 static void link_restart(struct lat *l, struct net_link *k)
 {
-	k->from = k->compared = k->proven = k->told = queue_of(l, k->sender)->q.next;
-	k->at = k->told_at = queue_of(l, k->receiver)->q.next;
-	k->fixed = k->broken = k->lost = false;
-	k->trial = 0;
-	k->lo = 0;
-	k->hi = INT64_MAX;
+	k->proven = k->told = queue_of(l, k->sender)->q.next;
+	k->proven_at = k->told_at = queue_of(l, k->receiver)->q.next;
+	k->start = NET_UNKNOWN;
+	k->broken = false;
+	k->compared = k->trial = 0;
 }
 
 /* Not by vCPU: which one gets a packet is not told when it is sent. */
@@ -93,13 +95,13 @@ static int link_add(struct lat *l, uint32_t sender, uint32_t receiver)
 		uint32_t tap, dev;
 	} id = { s->vm, (s->out ? g : s)->dev, (s->out ? s : g)->dev };
 	struct net_link *k;
-	uint64_t *wrong;
+	struct net_pair *pair;
 
 	if (s->nlink >= NET_LINKS || g->nlink >= NET_LINKS)
 		return 0;
-	wrong = u64map_elem(&l->net->wrong_at, hash_bytes(&l->net->key, &id, sizeof(id)),
-			    &l->net->wrong, &l->net->wrong_cap, sizeof(*wrong));
-	if (!wrong)
+	pair = u64map_elem(&l->net->pair_at, hash_bytes(&l->net->key, &id, sizeof(id)),
+			   &l->net->pair, &l->net->pair_cap, sizeof(*pair));
+	if (!pair)
 		return -ENOMEM;
 	k = array_grow(&l->net->link, l->net->nlink, &l->net->link_cap, sizeof(*k));
 	if (!k)
@@ -109,12 +111,11 @@ static int link_add(struct lat *l, uint32_t sender, uint32_t receiver)
 	s->link[s->nlink++] = g->link[g->nlink++] = (uint32_t)l->net->nlink++;
 	*k = (struct net_link){ .sender = sender,
 				.receiver = receiver,
-				.hi = INT64_MAX,
-				.pair = (uint32_t)(wrong - l->net->wrong) };
-	k->from = k->compared = k->proven = k->told = s->q.first;
-	k->at = k->told_at = g->q.first;
-	k->lo = MAX((int64_t)(g->q.next - k->at) - (int64_t)(s->q.next - k->from), 0);
-	k->lost = s->q.first || g->q.first; /* not from the beginning of both captures */
+				.pair = (uint32_t)(pair - l->net->pair) };
+	k->proven = k->told = s->q.first;
+	k->proven_at = k->told_at = g->q.first;
+	if (s->q.first || g->q.first) /* not from the beginning of both captures */
+		k->start = NET_LOST;
 	return 0;
 }
 
@@ -192,20 +193,9 @@ struct net_half *net_half_of(const struct lat *l, const struct net_ref *ref)
 
 /* ---- links ---- */
 
-static bool known(const struct net_link *k)
-{
-	return k->lo == k->hi;
-}
-
-/* What is the other end of number n of the sender. */
-static uint64_t other_end(const struct net_link *k, uint64_t n)
-{
-	return k->at + (n - k->from) + (uint64_t)k->lo;
-}
-
 static bool ruled_out(const struct lat *l, const struct net_link *o, uint64_t mine)
 {
-	uint64_t wrong = l->net->wrong[o->pair];
+	uint64_t wrong = l->net->pair[o->pair].wrong;
 
 	return wrong >= WRONG_MIN && wrong > mine * WRONG_MORE;
 }
@@ -218,7 +208,7 @@ static bool is_it(const struct lat *l, const struct net_link *k)
 
 	if (s->nlink == 1 && g->nlink == 1)
 		return true;
-	mine = l->net->wrong[k->pair];
+	mine = l->net->pair[k->pair].wrong;
 	for (uint32_t i = 0; i < s->nlink; i++)
 		if (&l->net->link[s->link[i]] != k &&
 		    !ruled_out(l, &l->net->link[s->link[i]], mine))
@@ -243,14 +233,42 @@ static void trim(struct lat *l, struct net_queue *q)
 	q->q.first = MAX(q->q.first, need);
 }
 
+/* What shows now that packets of these devices are lost, or come from elsewhere. */
+static void shown(struct lat *l, const struct net_link *k, unsigned int what)
+{
+	struct net_pair *p = &l->net->pair[k->pair];
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(p->until); i++)
+		if (what & 1u << i)
+			p->until[i] = l->now + l->net->doubt;
+	if (p->until[0] > l->now && p->until[1] > l->now)
+		p->both = l->now + l->net->doubt;
+}
+
+/* Whether a pair that order proved may be another one, by what was seen since, or before. */
+static bool doubtful(const struct lat *l, const struct net_link *k, const struct net_half *from)
+{
+	const struct net_pair *p = &l->net->pair[k->pair];
+	uint64_t t = from->t[NP_START];
+
+	if (from->sure)
+		return false;
+	return t < p->both || (from->unless & NET_LOSS && t < p->until[0]) ||
+	       (from->unless & NET_FOREIGN && t < p->until[1]);
+}
+
+/*
+ * What is proved, but for the last ones: what comes next may put them in doubt. whole: those, too.
+ */
 static int tell(struct lat *l, struct net_link *k, bool whole)
 {
 	struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
+	uint64_t end = whole ? k->proven : MIN(k->proven, s->q.next - MIN(s->q.next, DOUBT));
 	int ret = 0;
 
-	if (k->told >= k->proven || !is_it(l, k))
+	if (k->told >= end || !is_it(l, k))
 		return 0;
-	while (!ret && k->told < k->proven) {
+	while (!ret && k->told < end) {
 		const struct net_half *from = net_fifo_at(&s->q, k->told), *to;
 
 		if (from->alone) {
@@ -263,9 +281,11 @@ static int tell(struct lat *l, struct net_link *k, bool whole)
 		k->told_at++;
 		if (to->alone)
 			continue;
+		k->told++;
+		if (doubtful(l, k, from))
+			continue;
 		net_count(l, l->net->measured, s, 1);
 		ret = net_measured(l, s, g, from, to);
-		k->told++;
 	}
 	for (uint32_t i = 0; i < s->nlink; i++)
 		if (l->net->link[s->link[i]].told < k->told)
@@ -275,191 +295,284 @@ static int tell(struct lat *l, struct net_link *k, bool whole)
 	return ret;
 }
 
-static int contradicted(struct lat *l, struct net_link *k)
-{
-	int ret = known(k) ? tell(l, k, true) : 0;
-
-	l->net->wrong[k->pair]++;
-	link_restart(l, k);
-	k->lost = true;
-	trim(l, queue_of(l, k->sender));
-	trim(l, queue_of(l, k->receiver));
-	return ret;
-}
-
 /* The frame that a tap is given has a VLAN's tag beside it, and the guest's has it in it. */
-static bool same_length(const struct net_half *s, const struct net_half *g)
+static bool same(const struct net_half *s, const struct net_half *g)
 {
 	if (s->ident.id && g->ident.id && s->ident.id != g->ident.id)
 		return false;
 	return s->len == g->len + ETH_HEADER || s->len + VLAN_TAG == g->len + ETH_HEADER;
 }
 
+/* Halves from number a up to b. */
+struct run {
+	const struct net_fifo *f;
+	uint64_t a, b;
+	bool sent;
+};
+
 /*
- * Lays what was received from number b on upon what was sent from a on, each as early as it can be;
- * late: as late. False: it is no part of it.
+ * Lays a part upon the whole, each half as early as it can be; late: as late. False: it is no part
+ * of it.
  */
-static bool lay(const struct net_fifo *s, const struct net_fifo *g, uint64_t a, uint64_t b,
-		bool late, uint64_t *is)
+static bool lay(const struct run *whole, const struct run *part, bool late, uint64_t *is)
 {
-	uint64_t n = g->next - b, left = s->next - a;
+	uint64_t n = part->b - part->a, left = whole->b - whole->a;
 
 	for (uint64_t j = 0; j < n; j++) {
-		const struct net_half *to = net_fifo_at(g, late ? g->next - 1 - j : b + j);
+		const struct net_half *p =
+			net_fifo_at(part->f, late ? part->b - 1 - j : part->a + j);
+		const struct net_half *w;
 		uint64_t i;
 
 		do {
 			if (!left)
 				return false;
-			i = late ? a + left - 1 : s->next - left;
+			i = late ? whole->a + left - 1 : whole->b - left;
 			left--;
-		} while (!same_length(net_fifo_at(s, i), to));
+			w = net_fifo_at(whole->f, i);
+		} while (!(whole->sent ? same(w, p) : same(p, w)));
 		is[late ? n - 1 - j : j] = i;
 	}
 	return true;
 }
 
-/*
- * What was received is part of what was sent; which one each is, is proved where all ways to lay it
- * on agree. If nothing is on its way (whole), the rest stays alone. Else there may be more to come,
- * and things go on behind the last one that is proved: with a packet that is unlike its neighbours
- * no other way is left for all before it.
- */
-static int recover(struct lat *l, struct net_link *k, bool whole)
+static void set_alone(const struct run *r)
 {
-	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
-	uint64_t b = other_end(k, k->proven), n = g->next - b, *is = calloc(2 * n + 1, sizeof(*is));
-	bool found =
-		is && lay(s, g, k->proven, b, false, is) && lay(s, g, k->proven, b, true, is + n);
-	uint64_t last = found || whole ? n : 0, next = s->next;
+	for (uint64_t i = r->a; i < r->b; i++)
+		net_fifo_at(r->f, i)->alone = true;
+}
+
+/* What is not told is taken back: nothing is known up to there, and anew from there on. */
+static void take_back(const struct run *r, uint64_t to)
+{
+	for (uint64_t i = r->a; i < r->b; i++)
+		net_fifo_at(r->f, i)->alone = i < to;
+}
+
+/* What is the same in whatever way the part is laid: these are pairs. */
+static void pair_up(const struct run *whole, const struct run *part, const uint64_t *early,
+		    const uint64_t *late, unsigned int unless)
+{
+	for (uint64_t j = 0; j < part->b - part->a; j++) {
+		struct net_half *w = net_fifo_at(whole->f, early[j]),
+				*p = net_fifo_at(part->f, part->a + j);
+
+		if (early[j] != late[j])
+			continue;
+		w->alone = p->alone = false;
+		w->unless = p->unless = (uint8_t)unless;
+	}
+}
+
+/* Both runs begin and end together, but differ: something was lost, or is from elsewhere. */
+static int compare_runs(struct lat *l, struct net_link *k, const struct run *s, const struct run *g,
+			bool firm)
+{
+	uint64_t ns = s->b - s->a, ng = g->b - g->a;
+	uint64_t *is = calloc(2 * MAX(ns, ng) + 1, sizeof(*is));
 
 	if (!is)
 		return -ENOMEM;
-	while (!whole && last && is[last - 1] != is[n + last - 1])
-		last--;
-	if (!whole)
-		next = last ? is[last - 1] + 1 : k->proven;
-	for (uint64_t i = k->proven; i < next; i++)
-		net_fifo_at(s, i)->alone = true;
-	for (uint64_t j = 0; j < last; j++) {
-		bool pair = found && is[j] == is[n + j];
-
-		net_fifo_at(g, b + j)->alone = !pair;
-		if (pair)
-			net_fifo_at(s, is[j])->alone = false;
+	set_alone(s);
+	set_alone(g);
+	if (ng <= ns && lay(s, g, false, is) && lay(s, g, true, is + ng)) {
+		shown(l, k, NET_LOSS);
+		if (firm)
+			pair_up(s, g, is, is + ng, NET_FOREIGN);
+	} else if (firm && ns <= ng && lay(g, s, false, is) && lay(g, s, true, is + ns)) {
+		shown(l, k, NET_FOREIGN);
+		pair_up(g, s, is, is + ns, NET_LOSS);
+	} else if (firm) {
+		shown(l, k, NET_LOSS | NET_FOREIGN);
 	}
 	free(is);
-	if (!found && !whole)
-		return contradicted(l, k);
-	k->trial = last ? TRIAL + (n - last) * 3 / 2 : 2 * n; /* each is looked at a few times */
-	if (!last && !whole)
-		return 0;
-	k->broken = false;
-	k->from = k->compared = k->proven = next;
-	k->at = b + last;
-	k->lo = k->hi = 0;
-	return tell(l, k, false);
+	return 0;
 }
 
 static void breaks(struct lat *l, struct net_link *k)
 {
-	l->net->wrong[k->pair] += !k->broken;
+	l->net->pair[k->pair].wrong += !k->broken;
 	k->broken = true;
 }
 
-/* After a bound changed; the bounds meet. */
-static int settle(struct lat *l, struct net_link *k)
+static bool begins(const struct net_link *k)
 {
-	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
-
-	if (!k->fixed) {
-		k->told_at = k->at + (uint64_t)k->lo; /* of the first ones no sending was seen */
-		k->fixed = true;
-	}
-	for (; !k->broken && k->compared < s->next && other_end(k, k->compared) < g->next;
-	     k->compared++)
-		if (!same_length(net_fifo_at(s, k->compared),
-				 net_fifo_at(g, other_end(k, k->compared))))
-			breaks(l, k);
-	/* As many as were sent may have arrived with one from elsewhere among them: no proof. */
-	if (g->next - other_end(k, k->proven) >= MAX(k->trial, TRIAL))
-		return recover(l, k, false);
-	return k->broken ? 0 : tell(l, k, false);
+	return k->start == NET_FIRM || k->start == NET_SUPPOSED;
 }
 
-/* All that was sent has arrived, and what arrives from now on is sent from now on. */
-static void begins(struct lat *l, struct net_link *k)
+/* How many of those sent, and received, nothing is known of yet. */
+static uint64_t sent_of(const struct lat *l, const struct net_link *k)
 {
+	return queue_of(l, k->sender)->q.next - k->proven;
+}
+static uint64_t got_of(const struct lat *l, const struct net_link *k)
+{
+	return queue_of(l, k->receiver)->q.next - k->proven_at;
+}
+
+/* Those that came may not be the first of those that were sent. */
+static void compare(struct lat *l, struct net_link *k)
+{
+	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
+	uint64_t n = MIN(sent_of(l, k), got_of(l, k));
+
+	for (; !k->broken && k->compared < n; k->compared++)
+		if (!same(net_fifo_at(s, k->proven + k->compared),
+			  net_fifo_at(g, k->proven_at + k->compared)))
+			breaks(l, k);
+}
+
+/* From here on: what was sent, and received, up to here has nothing to do with the rest. */
+static void goes_on(struct lat *l, struct net_link *k, uint64_t i, uint64_t n, enum net_start start)
+{
+	struct net_queue *s = queue_of(l, k->sender);
+
+	if (start != NET_LOST && start != NET_UNKNOWN && is_it(l, k))
+		s->past = MAX(s->past, i);
+	k->proven = i;
+	k->proven_at = n;
+	k->compared = 0;
+	k->trial = 0;
+	k->broken = false;
+	k->start = start;
+}
+
+/* Nothing is known of what is on its way, until nothing is. */
+static int contradicted(struct lat *l, struct net_link *k)
+{
+	struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
+
+	l->net->pair[k->pair].wrong++;
+	if (is_it(l, k)) {
+		set_alone(&(struct run){ &s->q, k->proven, s->q.next, true });
+		set_alone(&(struct run){ &g->q, k->proven_at, g->q.next, false });
+		goes_on(l, k, s->q.next, g->q.next, NET_LOST);
+		return tell(l, k, false);
+	}
 	link_restart(l, k);
-	k->hi = 0;
-	k->fixed = true;
-	trim(l, queue_of(l, k->sender));
-	trim(l, queue_of(l, k->receiver));
+	k->start = NET_LOST;
+	trim(l, s);
+	trim(l, g);
+	return 0;
+}
+
+/* What was sent up to number i, and received up to n, is all there is of either. */
+static int closes(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
+{
+	struct run s = { &queue_of(l, k->sender)->q, k->proven, i, true };
+	struct run g = { &queue_of(l, k->receiver)->q, k->proven_at, n, false };
+	bool equal = i - s.a == n - g.a && k->compared >= i - s.a && !k->broken;
+	int ret = 0;
+
+	if ((k->start == NET_SUPPOSED || k->start == NET_UNKNOWN) && equal) {
+		for (uint64_t j = s.a; j < s.b; j++)
+			net_fifo_at(s.f, j)->unless = NET_LOSS;
+	} else if (!begins(k)) {
+		if (is_it(l, k)) {
+			set_alone(&s);
+			set_alone(&g);
+		} else {
+			k->told = i;
+			k->told_at = n;
+		}
+	} else if (!equal) {
+		if (!is_it(l, k))
+			return contradicted(l, k);
+		breaks(l, k);
+		ret = compare_runs(l, k, &s, &g, k->start == NET_FIRM);
+	}
+	goes_on(l, k, i, n, NET_FIRM);
+	return ret ? ret : tell(l, k, false);
+}
+
+/*
+ * What was received is part of what was sent, and there may be more to come: things go on behind
+ * the last one that is proved. With a packet that is unlike its neighbours no other way is left for
+ * all before it.
+ */
+static int recover(struct lat *l, struct net_link *k)
+{
+	struct run s = { &queue_of(l, k->sender)->q, k->proven, 0, true };
+	struct run g = { &queue_of(l, k->receiver)->q, k->proven_at, 0, false };
+	uint64_t all = got_of(l, k), head = k->start == NET_SUPPOSED ? MIN(all, SPARE) : 0;
+	uint64_t n = all - MIN(all, SPARE), last = n, *early, *late;
+	bool found;
+
+	late = calloc(2 * all + 1, sizeof(*late));
+	if (!late)
+		return -ENOMEM;
+	early = late + all;
+	s.b = s.f->next;
+	g.b = g.f->next;
+	found = lay(&s, &g, false, early);
+	g.a += head;
+	found = found && lay(&s, &g, false, early + head);
+	g.a -= head;
+	g.b -= all - n;
+	found = found && lay(&s, &g, true, late);
+	while (last > head && early[last - 1] != late[last - 1])
+		last--;
+	k->trial = 2 * all; /* each is looked at a few times */
+	if (!found) {
+		shown(l, k, NET_FOREIGN);
+		free(late);
+		return contradicted(l, k);
+	}
+	if (last > head) {
+		if (late[last - 1] + 1 - s.a != last)
+			shown(l, k, NET_LOSS);
+		s.b = late[last - 1] + 1;
+		g.b = g.a + last;
+		set_alone(&s);
+		set_alone(&g);
+		g.b = g.a + head;
+		pair_up(&s, &g, early, late, NET_LOSS | NET_FOREIGN);
+		g.a += head;
+		g.b = g.a + (last - head);
+		pair_up(&s, &g, early + head, late + head, NET_FOREIGN);
+		goes_on(l, k, s.b, g.b, NET_FIRM);
+		k->trial = TRIAL + (n - last) * 3 / 2;
+	}
+	free(late);
+	return last > head ? tell(l, k, false) : 0;
+}
+
+/* After one more came, or is known to have come. */
+static int settle(struct lat *l, struct net_link *k)
+{
+	if (!begins(k))
+		return 0;
+	compare(l, k);
+	/* As many as were sent may have arrived with one from elsewhere among them: no proof. */
+	if (got_of(l, k) >= MAX(k->trial, TRIAL) && is_it(l, k))
+		return recover(l, k);
+	return 0;
 }
 
 /* ---- what headers tell ---- */
 
-/* Number i of what was sent is number n of what was received, and begins the link anew. */
-static int begins_with(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
-{
-	if (i < k->told || n < k->told_at)
-		return 0;
-	*k = (struct net_link){ .sender = k->sender,
-				.receiver = k->receiver,
-				.from = i,
-				.at = n,
-				.compared = i + 1,
-				.proven = i + 1,
-				.told = i,
-				.told_at = n,
-				.fixed = true,
-				.pair = k->pair };
-	return tell(l, k, false);
-}
-
-/*
- * The same, with something lost before them, or from elsewhere: of what came between, nothing is
- * proved.
- */
-static int pairs_up_to(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
-{
-	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
-	uint64_t a = k->proven, b = other_end(k, a);
-
-	if (i < a || n < b)
-		return begins_with(l, k, i, n);
-	for (uint64_t j = a; j <= i; j++)
-		net_fifo_at(s, j)->alone = j < i;
-	for (uint64_t j = b; j <= n; j++)
-		net_fifo_at(g, j)->alone = j < n;
-	breaks(l, k);
-	k->broken = false;
-	k->from = k->compared = k->proven = i + 1;
-	k->at = n + 1;
-	k->lo = k->hi = 0;
-	k->trial = 0;
-	return tell(l, k, false);
-}
-
 /* Numbers i and n are the same packet, for sure. */
 static int is_same(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 {
-	int64_t skew = (int64_t)(n - k->at) - (int64_t)(i - k->from);
-	int ret = 0;
+	struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
+	int ret;
 
-	if (k->lost || i < k->from || n < k->at)
-		return begins_with(l, k, i, n);
-	if (!known(k)) {
-		if (skew < k->lo || skew > k->hi)
-			return begins_with(l, k, i, n);
-		k->lo = k->hi = skew;
-		ret = settle(l, k);
+	if (!is_it(l, k) || i < MAX(k->told, s->cut) || n < k->told_at)
+		return 0;
+	if (i < k->proven || n < k->proven_at) { /* not what was proved */
+		if (i < k->proven && !net_fifo_at(&s->q, i)->alone)
+			shown(l, k, NET_LOSS | NET_FOREIGN);
+		take_back(&(struct run){ &s->q, k->told, s->q.next, true }, i);
+		take_back(&(struct run){ &g->q, k->told_at, g->q.next, false }, n);
+	} else {
+		compare(l, k);
+		ret = closes(l, k, i, n);
+		if (ret)
+			return ret;
 	}
-	if (ret || !known(k) || k->lost)
-		return ret;
-	if (k->broken || other_end(k, i) != n)
-		return pairs_up_to(l, k, i, n);
-	k->proven = MAX(k->proven, MIN(i + 1, k->compared));
+	net_fifo_at(&s->q, i)->alone = net_fifo_at(&g->q, n)->alone = false;
+	net_fifo_at(&s->q, i)->sure = true;
+	goes_on(l, k, i + 1, n + 1, NET_FIRM);
 	return tell(l, k, false);
 }
 
@@ -467,13 +580,13 @@ static int is_same(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 static void refute(struct lat *l, struct net_link *k, uint64_t n)
 {
 	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
-	uint64_t i = k->from + (n - k->at) - (uint64_t)k->lo;
+	uint64_t at = n - k->proven_at;
 
-	if (!known(k) || k->lost || n < k->at + (uint64_t)k->lo || i < k->told ||
-	    i >= k->compared || n < k->told_at || same_length(net_fifo_at(s, i), net_fifo_at(g, n)))
-		return;
-	breaks(l, k);
-	k->proven = MAX(k->told, MIN(k->proven, i));
+	if (n >= k->proven_at && at < k->compared &&
+	    !same(net_fifo_at(s, k->proven + at), net_fifo_at(g, n))) {
+		k->compared = at;
+		breaks(l, k);
+	}
 }
 
 /* That packet went through this link, and so through none of the others of either end. */
@@ -485,7 +598,7 @@ static void others_wrong(struct lat *l, const struct net_link *k)
 		for (uint32_t i = 0; i < end[e]->nlink; i++) {
 			const struct net_link *o = &l->net->link[end[e]->link[i]];
 
-			l->net->wrong[o->pair] += o->pair != k->pair;
+			l->net->pair[o->pair].wrong += o->pair != k->pair;
 		}
 }
 
@@ -501,7 +614,6 @@ int net_identified(struct lat *l, const struct net_ref *ref)
 		return 0;
 	if (q->sent)
 		return net_index_add(q, ref->n);
-	q->named |= h->ident.strong;
 	for (uint32_t n = 0; n < q->nlink; n++) {
 		struct net_link *k = &l->net->link[q->link[n]];
 		uint64_t at;
@@ -512,7 +624,7 @@ int net_identified(struct lat *l, const struct net_ref *ref)
 			s = net_index_find(queue_of(l, k->sender), h->ident.id, &at);
 		if (!s)
 			continue;
-		found += s->twin || !same_length(s, h) ? 2 : 1;
+		found += s->twin || !same(s, h) ? 2 : 1;
 		is = k;
 		i = at;
 	}
@@ -524,15 +636,34 @@ int net_identified(struct lat *l, const struct net_ref *ref)
 
 /* ---- what happens ---- */
 
-static int forget(struct lat *l, struct net_queue *q)
+/* Nobody can say anything more of its halves. */
+static void unknown(struct net_queue *q)
 {
 	q->gen++;
-	q->q.first = q->q.next;
 	q->rung = q->q.next;
 	q->npublished = 0;
+}
+
+static void forget(struct lat *l, struct net_queue *q)
+{
+	unknown(q);
+	q->q.first = q->q.next;
 	for (uint32_t i = 0; i < q->nlink; i++)
 		link_restart(l, &l->net->link[q->link[i]]);
-	return 0;
+}
+
+/* A link is told that one more was received. */
+static int received(struct lat *l, struct net_link *k)
+{
+	if (!begins(k))
+		return 0;
+	if (got_of(l, k) > sent_of(l, k)) {
+		shown(l, k, NET_FOREIGN);
+		if (k->start == NET_SUPPOSED || !is_it(l, k))
+			return contradicted(l, k);
+		breaks(l, k);
+	}
+	return settle(l, k);
 }
 
 int net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct net_ref *ref)
@@ -549,68 +680,45 @@ int net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct
 	*slot = *h;
 	*ref = (struct net_ref){ (uint32_t)(q - l->net->queue) + 1, q->gen, q->q.next - 1 };
 	net_count(l, l->net->sent, q, q->sent && q->nlink);
-	for (uint32_t i = 0; i < q->nlink && !q->sent && !ret; i++) {
-		struct net_link *k = &l->net->link[q->link[i]];
-		const struct net_fifo *s = &queue_of(l, k->sender)->q;
-
-		int64_t least = (int64_t)(q->q.next - k->at) - (int64_t)(s->next - k->from);
-
-		if (k->lost)
-			continue;
-		k->lo = known(k) ? k->lo : MAX(k->lo, least);
-		if (least > k->lo && q->named) /* its header will tell where things go on */
-			breaks(l, k);
-		else if (least > k->lo || k->lo > k->hi)
-			ret = contradicted(l, k);
-		else if (known(k))
-			ret = settle(l, k);
-	}
+	for (uint32_t i = 0; i < q->nlink && !q->sent && !ret; i++)
+		ret = received(l, &l->net->link[q->link[i]]);
 	if (!q->nlink && q->q.next - q->q.first > UNLINKED)
 		q->q.first++;
 	return ret;
 }
 
-/* ... to that link. */
+/* ... to that link: what was sent up to number n. */
 static int arrived(struct lat *l, struct net_link *k, uint64_t n)
 {
-	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
-	int64_t most = (int64_t)(g->next - k->at) - (int64_t)(n - k->from);
-	int ret = 0;
+	uint64_t sent = n - k->proven, got = got_of(l, k);
+	int ret;
 
-	if (n <= k->from || k->lost)
+	if (n == queue_of(l, k->sender)->q.next) {
+		compare(l, k);
+		return closes(l, k, n, queue_of(l, k->receiver)->q.next);
+	}
+	if (n <= k->proven || k->start == NET_LOST)
 		return 0;
-	k->hi = known(k) ? k->hi : MIN(k->hi, most);
-	if (k->lo > k->hi)
-		ret = contradicted(l, k);
-	else if (known(k))
-		ret = settle(l, k);
-	if (ret || !known(k) || n <= k->from || k->lost)
-		return ret;
-	if (most < k->lo)
+	if (got < sent) {
+		shown(l, k, NET_LOSS);
+		if (!is_it(l, k))
+			return contradicted(l, k);
+		if (k->start == NET_UNKNOWN)
+			k->start = NET_SUPPOSED;
 		breaks(l, k);
-	/* If more was sent, some of it may have arrived in place of what was lost. */
-	if (n != s->next)
-		return 0;
-	if (k->broken)
-		return is_it(l, k) ? recover(l, k, true) : contradicted(l, k);
-	if (most == k->lo)
-		k->proven = MAX(k->proven, n);
-	return 0;
+	} else if (got == sent && k->start == NET_UNKNOWN) {
+		k->start = NET_SUPPOSED;
+	}
+	ret = settle(l, k);
+	return ret;
 }
 
 int net_arrived(struct lat *l, struct net_queue *q, uint64_t n)
 {
 	int ret = 0;
 
-	for (uint32_t i = 0; i < q->nlink && !ret; i++) {
-		struct net_link *k = &l->net->link[q->link[i]];
-
-		if (k->lost && n == q->q.next)
-			begins(l, k);
-		ret = arrived(l, k, n);
-		if (!ret && k->lost && n == q->q.next)
-			begins(l, k);
-	}
+	for (uint32_t i = 0; i < q->nlink && !ret; i++)
+		ret = arrived(l, &l->net->link[q->link[i]], n);
 	return ret;
 }
 
@@ -620,15 +728,17 @@ int net_unsent(struct lat *l, const struct net_ref *ref)
 
 	if (!q)
 		return 0;
-	if (ref->n + 1 != q->q.next)
-		return forget(l, q);
+	if (ref->n + 1 != q->q.next) {
+		forget(l, q);
+		return 0;
+	}
 	net_index_drop(q, ref->n);
 	q->q.next--;
 	net_count(l, l->net->sent, q, 0 - (uint64_t)(q->nlink > 0));
 	for (uint32_t i = 0; i < q->nlink; i++) {
 		struct net_link *k = &l->net->link[q->link[i]];
 
-		if (MAX(k->told, k->from) > q->q.next || MAX(k->compared, k->proven) > q->q.next)
+		if (MAX(k->told, k->proven) + k->compared > q->q.next)
 			link_restart(l, k);
 	}
 	return 0;
@@ -643,7 +753,8 @@ int net_tell(struct lat *l, struct net_queue *q)
 	return ret;
 }
 
-static int tell_whole(struct lat *l, int64_t vm)
+/* Nothing more will come of what is on its way. */
+static int recover_all(struct lat *l, int64_t vm)
 {
 	int ret = 0;
 
@@ -652,26 +763,55 @@ static int tell_whole(struct lat *l, int64_t vm)
 
 		if (vm >= 0 && queue_of(l, k->sender)->vm != (size_t)vm)
 			continue;
-		if (known(k) && queue_of(l, k->receiver)->q.next > other_end(k, k->proven))
-			ret = recover(l, k, false);
-		if (!ret)
-			ret = tell(l, k, true);
+		if (begins(k) && got_of(l, k) && is_it(l, k))
+			ret = recover(l, k);
 	}
 	return ret;
 }
 
+/* What is proved stays so; of the rest nothing will be. */
+static int cut(struct lat *l, struct net_link *k)
+{
+	struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
+
+	net_count(l, l->net->cut, s, s->q.next - k->proven);
+	s->cut = s->q.next;
+	set_alone(&(struct run){ &s->q, k->proven, s->q.next, true });
+	set_alone(&(struct run){ &g->q, k->proven_at, g->q.next, false });
+	for (uint64_t n = k->told_at; n < g->q.next; n++)
+		net_fifo_at(&g->q, n)->ended = true;
+	goes_on(l, k, s->q.next, g->q.next, NET_UNKNOWN);
+	return tell(l, k, false);
+}
+
+/* The link that is known to be the queue's; NULL: none. */
+static struct net_link *link_of(const struct lat *l, const struct net_queue *q)
+{
+	for (uint32_t i = 0; i < q->nlink; i++)
+		if (is_it(l, &l->net->link[q->link[i]]))
+			return &l->net->link[q->link[i]];
+	return NULL;
+}
+
 int net_cut(struct lat *l, int64_t vm)
 {
-	int ret = tell_whole(l, vm);
+	int ret = recover_all(l, vm);
 
 	for (size_t i = 0; i < l->net->queue_at.n && !ret; i++) {
 		struct net_queue *q = queue_of(l, (uint32_t)i);
+		struct net_link *k = link_of(l, q);
 
 		if (vm >= 0 && q->vm != (size_t)vm)
 			continue;
+		if (k && q->sent)
+			ret = cut(l, k);
+		if (k) {
+			unknown(q);
+			continue;
+		}
 		if (q->sent && q->nlink)
 			net_count(l, l->net->cut, q, q->q.next - q->q.first);
-		ret = forget(l, q);
+		forget(l, q);
 	}
 	return ret;
 }
@@ -679,19 +819,21 @@ int net_cut(struct lat *l, int64_t vm)
 /* What was proved before, and did not arrive since. */
 static uint64_t on_its_way(const struct lat *l, const struct net_link *k)
 {
-	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
-	uint64_t next = known(k) ? other_end(k, s->next) : 0;
+	uint64_t sent = sent_of(l, k), got = got_of(l, k);
 
-	return next > g->next && is_it(l, k) ? MIN(next - g->next, s->next - k->told) : 0;
+	return begins(k) && is_it(l, k) && sent > got
+		       ? sent - got
+		       : 0;
 }
 
 int net_finish(struct lat *l)
 {
-	int ret = tell_whole(l, -1);
+	int ret = recover_all(l, -1);
 
 	for (size_t i = 0; i < l->net->nlink && !ret; i++) {
-		const struct net_link *k = &l->net->link[i];
+		struct net_link *k = &l->net->link[i];
 
+		ret = tell(l, k, true);
 		net_count(l, l->net->open, queue_of(l, k->sender), on_its_way(l, k));
 	}
 	return ret;
@@ -705,7 +847,7 @@ void net_links_free(struct lat_net *m)
 	}
 	free(m->queue);
 	free(m->link);
-	free(m->wrong);
-	u64map_free(&m->wrong_at);
+	free(m->pair);
+	u64map_free(&m->pair_at);
 	u64map_free(&m->queue_at);
 }

@@ -252,13 +252,13 @@ net batch --format csv
 is "$(counts net-rx)" "4 4 0 0 0 0" "a batch of packets of one length"
 { rx 10000; batch 20000 1; rx 30000; rx 40000; } | make_pair lost
 net lost --format csv
-is "$(counts net-rx)" "6 3 3 0 0 0" "one of these is missing: which one is not guessed"
+is "$(counts net-rx)" "6 2 4 0 0 0" "one of these is missing: which one is not guessed"
 { rx 10000; batch 20000 1 | sed 's/0xa01 len=100/0xa01 len=140/'; rx 30000; } | make_pair filtered
 net filtered --format csv
-is "$(counts net-rx)" "5 4 1 0 0 0" "... which one is known by its length: the others are measured"
+is "$(counts net-rx)" "5 3 2 0 0 0" "... which one is known by its length: the others are measured"
 { rx 10000; batch 20000 none 85; rx 30000; } | make_pair length
 net length --format csv
-is "$(counts net-rx)" "5 2 3 0 0 0" "lengths that are not those that were sent"
+err_has "net-rx: sent 5; measured 0;" "lengths that are not those that were sent: all near them may be others"
 { rx 10000; rx 20000; } | sed 's/budget=64/budget=1/' | make_pair proof
 net proof --format csv
 status_is 1 "nothing tells how many were on their way"
@@ -298,9 +298,9 @@ truth()
 if command -v python3 >/dev/null; then
 	formats >"$tmp/formats"
 	truth 1 0 100 "batches in two queues, both ways: all are paired"
-	truth 118 40 90 "... some are lost on their way: none is taken for another one"
+	truth 118 40 85 "... some are lost on their way: none is taken for another one"
 	truth 114 8 60 "... many"
-	truth 2 0 95 "something is always on its way: lengths tell the most" busy
+	truth 2 0 85 "something is always on its way: lengths tell the most" busy
 	truth 2 40 60 "... and some are lost" busy
 	truth 5 0 50 "some come from elsewhere: none is taken for one that was sent" foreign=50
 	truth 1 40 80 "devices drop some, or are busy" drop=20 again=20

@@ -1,0 +1,6 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# latency-net.t on Linux 6.12.
+
+RIG_OPTIONS="--kernel 6.12" RIG_TIMEOUT=480 exec sh "$(dirname "$0")/latency-net.t"
