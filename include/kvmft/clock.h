@@ -79,6 +79,30 @@ int tsc_to_host(const struct tsc_map *m, uint64_t guest, uint64_t *lo, uint64_t 
 
 /* Cycles of a TSC in ns, rounded down; khz must not be 0. */
 uint64_t tsc_cycles_to_ns(uint64_t cycles, uint64_t khz);
+/*
+ * The same of a khz below 2^44, whose tsc_khz_inverse() is known, for where it is done by the
+ * million: multiplications instead of a division.
+ */
+static inline uint64_t tsc_khz_inverse(uint64_t khz)
+{
+	return UINT64_MAX / khz;
+}
+
+/* v / khz: the high half of the product is that, or one less. */
+static inline uint64_t tsc_khz_divide(uint64_t v, uint64_t khz, uint64_t inverse)
+{
+	uint64_t q = (uint64_t)((unsigned __int128)v * inverse >> 64);
+
+	return q + (v - q * khz >= khz);
+}
+
+static inline uint64_t tsc_cycles_to_ns_by(uint64_t cycles, uint64_t khz, uint64_t inverse)
+{
+	uint64_t ms = tsc_khz_divide(cycles, khz, inverse);
+
+	return ms * 1000000u +
+	       tsc_khz_divide((cycles - ms * khz) * 1000000u, khz, inverse);
+}
 /* ---- kvmclock: guest TSC <-> nanoseconds (pvclock.c) ------------------------------------ */
 
 enum {

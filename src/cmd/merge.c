@@ -108,17 +108,18 @@ struct merge {
 	struct merge_qemu q;
 	struct guest_syms syms;
 	struct pick *pick; /* NULL: everything is wanted */
-	uint64_t shown, from, to; /* host TSC */
+	uint64_t shown, most; /* events */
+	uint64_t from, to; /* host TSC */
 	uint64_t begin_ns; /* util_now_ns() when captures began to be followed */
 	bool enough, left_out;
 };
 
-static int merge_show(void *arg, const struct tl_item *item)
+static inline int merge_show(void *arg, const struct tl_item *item)
 {
 	struct merge *m = arg;
 
 	m->shown += item->kind == TL_EVENT;
-	m->enough = m->o->count.set && m->shown >= m->o->count.v;
+	m->enough = m->shown >= m->most;
 	return out_item(&m->s.out, item);
 }
 
@@ -134,11 +135,30 @@ static int merge_item(struct merge *m, const struct tl_item *item)
 	return pick_wants(m->pick, item) ? pick_feed(m->pick, item, merge_show, m) : 0;
 }
 
+/* All items of captures that have ended: there are millions of them. */
+static int merge_walk_all(struct merge *m)
+{
+	struct windows *w = m->p->nguest ? m->w : NULL;
+	struct timeline *t = m->p->t;
+	const struct tl_item *item;
+	int ret = 0;
+
+	while (!m->enough && (ret = tl_next(t, &item)) > 0) {
+		ret = w && !item->src->qemu ? win_feed(w, item) : 0;
+		ret = ret ? ret : merge_show(m, item);
+		if (ret)
+			break;
+	}
+	return ret;
+}
+
 static int merge_walk(struct merge *m)
 {
 	const struct tl_item *item;
 	int ret = 0;
 
+	if (!m->f && !m->pick)
+		return merge_walk_all(m);
 	while (!m->enough && (ret = tl_next(m->p->t, &item)) > 0) {
 		bool late = m->f && follow_late(m->f, item);
 
@@ -555,7 +575,9 @@ static int merge_tell(struct merge *m, bool *complete)
 static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct merge_opts *o = opts;
-	struct merge m = { .o = o, .err = err };
+	struct merge m = {
+		.o = o, .err = err, .most = o->count.set ? o->count.v : UINT64_MAX
+	};
 	struct pairing_opts po = pairing_wants(o);
 	bool complete = true;
 	int ret;

@@ -76,6 +76,7 @@ struct heads {
 	 * of this event; not a local variable, because its address leaves the function that prints
 	 */
 	uint64_t time;
+	uint64_t khz_inverse; /* of OUT_CLOCK_NS; 0: another clock */
 	char date[32 + PUT_SLACK]; /* of this second; "" = none yet */
 	time_t second;
 	size_t width[COLUMNS];
@@ -577,7 +578,9 @@ static inline bool text_head_kept(struct out *o, const struct tl_item *i)
 
 	if (i->kind != TL_EVENT || !i->ev || i->unplaced || !head_fits(h, i))
 		return false;
-	if (o->clock.kind != OUT_CLOCK_HOST_TSC) {
+	if (all->khz_inverse) {
+		low = tsc_cycles_to_ns_by(low - o->clock.base, o->clock.khz, all->khz_inverse);
+	} else if (o->clock.kind != OUT_CLOCK_HOST_TSC) {
 		if (o->clock.kind == OUT_CLOCK_REALTIME || !out_item_time(o, i, &all->time))
 			return false;
 		low = all->time;
@@ -632,6 +635,8 @@ static int text_begin(struct out *o)
 	o->priv = all;
 	if (!all)
 		return -ENOMEM;
+	if (o->clock.kind == OUT_CLOCK_NS && o->clock.khz <= UINT32_MAX)
+		all->khz_inverse = tsc_khz_inverse(o->clock.khz);
 	all->label_cut = label_cut(o->t);
 	all->cpu_digits = 1;
 	for (size_t i = 0; i < tl_sources(o->t); i++)

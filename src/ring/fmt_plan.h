@@ -109,6 +109,7 @@ enum pcode {
 	C_HEX8_U32, C_HEX16_U64,	/* %08x, %016llx */
 	C_HEX_PAD_U64,	/* %08lx and the like: width digits or more */
 	C_POINTER_U64,	/* %ps: 0x and digits */
+	C_HEX_BYTES,	/* seg: __print_hex() of a few bytes */
 	C_SEGMENT,	/* seg */
 	C_MEMO,		/* memo: texts that depend on few values */
 };
@@ -120,7 +121,7 @@ struct pstep {
 	pstep_print *print;
 	union {
 		size_t off;		/* of the field */
-		const struct pseg *seg; /* C_SEGMENT */
+		const struct pseg *seg; /* C_SEGMENT, C_HEX_BYTES */
 		struct pmemo *memo;	/* C_MEMO */
 	};
 	const struct fmt *f;

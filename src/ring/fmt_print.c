@@ -73,6 +73,29 @@ static void step_dec_u32(const struct pstep *s, const uint8_t *data, char *p, co
 	}
 }
 
+/* Two digits and a blank, least significant byte first. */
+static inline uint32_t hex_byte(uint8_t v)
+{
+	static const char digit[16] = "0123456789abcdef";
+
+	return (uint32_t)digit[v >> 4] | (uint32_t)digit[v & 15] << 8 | ' ' << 16;
+}
+
+static void step_hex_bytes(const struct pstep *s, const uint8_t *data, char *p,
+			   const struct rec *rec, struct sbuf *to)
+{
+	const struct pnode *n = s->seg->arg;
+	const uint8_t *from = data + n->fld.off;
+	size_t len = MIN((size_t)data[n->a->off], (size_t)n->fld.size);
+
+	for (size_t i = 0; i < len; i++, p += 3) {
+		uint32_t text = hex_byte(from[i]);
+
+		__builtin_memcpy(p, &text, sizeof(text));
+	}
+	step_at(s + 1, data, len ? p - 1 : p, rec, to);
+}
+
 /* n segments at p; the end of their text. */
 static char *print_segments(const struct pseg *s, size_t n, const struct fmt *f, char *p,
 			    const struct rec *rec, struct sbuf *to)
@@ -174,6 +197,7 @@ static pstep_print *const step_of[] = {
 	[C_DEC_U64] = step_dec_u64, [C_DEC_S64] = step_dec_s64,	  [C_HEX_U32] = step_hex_u32,
 	[C_HEX_U64] = step_hex_u64, [C_HEX8_U32] = step_hex8_u32, [C_HEX16_U64] = step_hex16_u64,
 	[C_SEGMENT] = step_segment, [C_MEMO] = step_memo,
+	[C_HEX_BYTES] = step_hex_bytes,
 	[C_HEX_PAD_U64] = step_hex_pad_u64, [C_POINTER_U64] = step_pointer_u64,
 };
 

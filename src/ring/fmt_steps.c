@@ -229,6 +229,19 @@ static enum pcode field_code(const struct pseg *s, const struct pnode *n, bool n
 			   bytes == 4 ? C_DEC_U32 : C_DEC_U64;
 }
 
+/*
+ * A fixed array of bytes, as many of them as a field of one byte says: the instruction of
+ * kvm_emulate_insn.
+ */
+static bool is_hex_bytes(const struct pseg *s, const struct fmt *f)
+{
+	const struct pnode *n = s->arg;
+
+	return !f->swap && !f->big_endian && s->spec.conv == 's' && !s->star && n->kind == P_HEX && !n->val &&
+	       n->fld.size && !n->fld.is_dynamic && n->a->kind == P_FIELD && n->a->size == 1 &&
+	       !n->a->is_signed;
+}
+
 /* ---- all together ---- */
 
 static struct pstep *step_add(struct fmt_plan *p)
@@ -256,9 +269,10 @@ static bool lower_value(struct fmt_plan *p, const struct fmt *f, struct pstep *s
 		return true;
 	}
 	field = s->spec.conv ? plain_field(s->arg, &is_signed) : NULL;
-	code = field ? field_code(s, field, is_signed, f) : C_SEGMENT;
+	code = field ? field_code(s, field, is_signed, f) :
+	       s->spec.conv && is_hex_bytes(s, f) ? C_HEX_BYTES : C_SEGMENT;
 	step->print = plan_step(code);
-	if (code == C_SEGMENT)
+	if (code == C_SEGMENT || code == C_HEX_BYTES)
 		step->seg = s;
 	else
 		step->off = field->off;

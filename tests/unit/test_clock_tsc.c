@@ -221,6 +221,31 @@ static void test_ratio_errors(void **state)
 	assert_int_equal(r, 1ULL << 48);
 }
 
+static void test_ns(void **state)
+{
+	static const uint64_t edge[] = { 0, 1, 999999, 18446744073709, 18446744073710, UINT64_MAX - 1,
+					 UINT64_MAX };
+	static const uint64_t rate[] = { 1, 2, 3, 1000000, 2596081, UINT32_MAX, (1ull << 44) - 1 };
+	uint64_t seed = 3;
+
+	(void)state;
+	for (size_t k = 0; k < LEN(rate); k++)
+		for (size_t i = 0; i < LEN(edge); i++)
+			assert_int_equal(tsc_cycles_to_ns_by(edge[i], rate[k], tsc_khz_inverse(rate[k])),
+					 tsc_cycles_to_ns(edge[i], rate[k]));
+	for (size_t i = 0; i < 300000; i++) {
+		uint64_t khz = 1 + prng_any(&seed) % UINT32_MAX, inverse = tsc_khz_inverse(khz);
+		uint64_t whole = prng_any(&seed) / khz * khz, ns = tsc_cycles_to_ns(whole, khz);
+
+		assert_int_equal(tsc_cycles_to_ns_by(whole, khz, inverse), ns);
+		assert_int_equal(tsc_cycles_to_ns_by(whole - 1, khz, inverse),
+				 tsc_cycles_to_ns(whole - 1, khz));
+		whole = prng_any(&seed);
+		assert_int_equal(tsc_cycles_to_ns_by(whole, khz, inverse),
+				 tsc_cycles_to_ns(whole, khz));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -232,6 +257,7 @@ int main(void)
 		cmocka_unit_test(test_monotone),
 		cmocka_unit_test(test_out_of_range),
 		cmocka_unit_test(test_ratio_errors),
+		cmocka_unit_test(test_ns),
 	};
 
 	return cmocka_run_group_tests_name("clock tsc", tests, NULL, NULL);
