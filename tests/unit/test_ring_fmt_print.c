@@ -241,6 +241,11 @@ static void test_print_like_kernel(void **state __unused_arg)
 		{ "kvm", "kvm_pvclock_update", { { "tsc_shift", -1 } },
 		  "vcpu_id 0, pvclock { version 0, tsc_timestamp 0x0, system_time 0x0, "
 		  "tsc_to_system_mul 0x0, tsc_shift -1, flags 0x0 }" },
+		{ "kvm", "kvm_emulate_insn", { { "csbase", 1 } }, "1:0: (real)" },
+		{ "kvm", "kvm_emulate_insn", { { "len", 2 }, { "failed", 1 } },
+		  "0:0:00 00 (real) failed" },
+		{ "kvm", "kvm_emulate_insn", { { "len", 255 }, { "rip", 0xfff0 } },
+		  "0:fff0:00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 (real)" },
 		{ "kvm", "kvm_pic_set_irq", { { "pin", 33 }, { "elcr", 2 } }, "chip 0 pin 33 (level)" },
 		{ "kvm", "kvm_try_async_get_page", { { "gfn", 0x1f } }, "gva = 0x0, gfn = 0x1f" },
 		{ "kvm", "kvm_unmap_hva_range", { { "end", 0x1000 } },
