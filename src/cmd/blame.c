@@ -143,7 +143,7 @@ static int blame_check(struct blame_cmd *m)
 		return ret;
 	m->v.by = o->by < 0 ? BLAME_BY_LENGTH : (enum blame_by)o->by;
 	if (o->format && !blame_format_find(o->format))
-		return err_usage(m->err, "option --format: there is no format '%s'", o->format);
+		return err_usage(m->err, "option --format: there is no format '%s' (see kvmft help blame)", o->format);
 	if (!o->from_marker != !o->to_marker)
 		return err_usage(m->err, "--from-marker and --to-marker: both are needed");
 	if (o->from_marker && (!o->from_marker[0] || !o->to_marker[0]))

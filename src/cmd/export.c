@@ -77,7 +77,7 @@ static int check_options(const struct export_opts *o, int guests, struct kvmft_e
 	bool dat_only = o->v7 || o->zstd || o->subbuf.set || o->instance || o->time_shift;
 
 	if (!is_dat(o) && !is_db(o) && !out_format_find(o->to))
-		return err_usage(err, "option --to: there is no format '%s'", o->to);
+		return err_usage(err, "option --to: there is no format '%s' (see kvmft help export)", o->to);
 	if (!is_dat(o) && dat_only)
 		return err_usage(err,
 				 "--v7, --zstd, --subbuf, --instance and --time-shift belong to "

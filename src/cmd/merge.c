@@ -583,7 +583,7 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	int ret;
 
 	if (o->format && !out_format_find(o->format))
-		return err_usage(err, "option --format: there is no format '%s'", o->format);
+		return err_usage(err, "option --format: there is no format '%s' (see kvmft help merge)", o->format);
 	if (o->count.set && !o->count.v)
 		return err_usage(err, "option --count: must be at least 1");
 	if (o->host.n && (o->pair.tsc_offset.set || o->pair.tsc_ratio || o->pair.solve))
