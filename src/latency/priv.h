@@ -14,7 +14,8 @@
  *   sched.c    stolen time by guest task and by thief
  *   mem.c      a vCPU that waits for memory; mem.h has what its files share
  *   net.c      a packet between the host and the guest; net.h likewise
- *   feed.c     the walk, tables, worst cases
+ *   feed.c     the walk
+ *   table.c    tables, worst cases
  */
 #ifndef KVMFT_LATENCY_PRIV_H
 #define KVMFT_LATENCY_PRIV_H
@@ -279,11 +280,13 @@ static inline void lat_count(struct lat *l, const struct lat_vcpu *v, enum lat_t
 	lat_count_add(l, v->vm, v->id, id, which, 1);
 }
 
-/* feed.c */
+/* feed.c, table.c */
 struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id);
 /* The group of a table by key; NULL if there is no room (counted). */
 struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm, uint64_t key,
 				uint32_t *index);
+/* The greatest sum first. Before that, the worst cases know their group by its index. */
+int lat_table_sort(struct lat_table *t);
 int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time);
 /* Takes c (stages by stage_time and known) into group g and, if long enough, among the worst. */
 int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c);

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * table.c: the tables of a latency analysis: groups, their times, and the worst cases.
+ */
+#include "priv.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Of a table; a hostile capture must not make more. GROUPS_VM: that others leave room for. */
+#define GROUPS_MAX 256
+#define GROUPS_VM  32
+
+struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm, uint64_t key,
+				uint32_t *index)
+{
+	struct lat_table *t = &l->table[id];
+	const uint64_t both[] = { (uint64_t)vm, key };
+	uint32_t *of_vm = &l->vm_groups[id * (l->map->nvm + 1) + (size_t)(vm + 1)];
+	uint64_t k, at;
+	struct lat_group *g;
+
+	if (l->group_last[id].at && l->group_last[id].key == key && l->group_last[id].vm == vm) {
+		*index = (uint32_t)l->group_last[id].at - 1;
+		return &t->group[*index];
+	}
+	k = hash_bytes(&l->group_key, both, sizeof(both));
+	if (u64map_get(&l->group_at[id], k, &at)) {
+		l->group_last[id].key = key;
+		l->group_last[id].vm = vm;
+		l->group_last[id].at = at + 1;
+		*index = (uint32_t)at;
+		return &t->group[at];
+	}
+	if (t->ngroup >= GROUPS_MAX && *of_vm >= GROUPS_VM) {
+		t->crowded++;
+		return NULL;
+	}
+	g = array_grow(&t->group, t->ngroup, &t->group_cap, sizeof(*g));
+	if (!g || u64map_put(&l->group_at[id], k, t->ngroup)) {
+		t->crowded++;
+		return NULL;
+	}
+	g->vm = vm;
+	++*of_vm;
+	*index = (uint32_t)t->ngroup++;
+	return g;
+}
+
+int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time)
+{
+	if (!g->stage[stage]) {
+		g->stage[stage] = calloc(1, sizeof(*g->stage[stage]));
+		if (!g->stage[stage])
+			return -ENOMEM;
+	}
+	loghist_add(g->stage[stage], time);
+	return 0;
+}
+
+/* worst[] is a heap with the shortest on top during the walk. */
+static void heap_down(struct lat_case *c, size_t n, size_t i)
+{
+	for (;;) {
+		size_t least = i, kid = 2 * i + 1;
+		struct lat_case swap;
+
+		if (kid < n && c[kid].time < c[least].time)
+			least = kid;
+		if (kid + 1 < n && c[kid + 1].time < c[least].time)
+			least = kid + 1;
+		if (least == i)
+			return;
+		swap = c[i];
+		c[i] = c[least];
+		c[least] = swap;
+		i = least;
+	}
+}
+
+static void worst_add(struct lat *l, struct lat_table *t, const struct lat_case *c)
+{
+	if (c->time < l->o.than_ns || !l->o.worst)
+		return;
+	if (t->nworst < l->o.worst) {
+		t->worst[t->nworst++] = *c;
+		if (t->nworst == l->o.worst)
+			for (size_t i = t->nworst / 2 + 1; i--;)
+				heap_down(t->worst, t->nworst, i);
+	} else if (c->time > t->worst[0].time) {
+		t->worst[0] = *c;
+		heap_down(t->worst, t->nworst, 0);
+	}
+}
+
+bool lat_case_told(const struct lat *l, enum lat_table_id id, uint64_t time)
+{
+	const struct lat_table *t = &l->table[id];
+
+	return l->o.each || (l->o.worst && time >= l->o.than_ns &&
+			     (t->nworst < l->o.worst || time > t->worst[0].time));
+}
+
+int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c)
+{
+	int ret = 0;
+
+	if (l->o.cases_only)
+		return l->o.each(l->o.ctx, id, c);
+	for (unsigned int s = 0; s < LAT_STAGES && !ret; s++)
+		if (c->known >> s & 1)
+			ret = lat_stage_add(g, s, c->stage_time[s]);
+	g->cause[c->cause]++;
+	if (!g->end || c->time > g->longest) {
+		g->longest = c->time;
+		g->begin = c->begin;
+		g->end = c->end;
+	}
+	worst_add(l, &l->table[id], c);
+	return !ret && l->o.each ? l->o.each(l->o.ctx, id, c) : ret;
+}
+
+static int longer(const void *a, const void *b)
+{
+	const struct lat_case *x = a, *y = b;
+
+	if (x->time != y->time)
+		return x->time < y->time ? 1 : -1;
+	return x->begin < y->begin ? -1 : x->begin > y->begin;
+}
+
+static int by_time(const void *a, const void *b)
+{
+	const struct lat_group *x = a, *y = b;
+	unsigned __int128 p = x->stage[0] ? x->stage[0]->sum : 0,
+			  q = y->stage[0] ? y->stage[0]->sum : 0;
+
+	if (x->rest != y->rest)
+		return x->rest ? 1 : -1;
+	return p < q ? 1 : p > q ? -1 : strcmp(x->name, y->name);
+}
+
+int lat_table_sort(struct lat_table *t)
+{
+	uint32_t *now = calloc(t->ngroup ? t->ngroup : 1, sizeof(*now));
+
+	if (!now)
+		return -ENOMEM;
+	for (size_t i = 0; i < t->ngroup; i++)
+		t->group[i].order = (uint32_t)i;
+	if (t->ngroup && !t->desc->in_order)
+		qsort(t->group, t->ngroup, sizeof(*t->group), by_time);
+	for (size_t i = 0; i < t->ngroup; i++)
+		now[t->group[i].order] = (uint32_t)i;
+	for (size_t i = 0; i < t->nworst; i++)
+		t->worst[i].group = now[t->worst[i].group];
+	free(now);
+	if (t->nworst)
+		qsort(t->worst, t->nworst, sizeof(*t->worst), longer);
+	return 0;
+}
