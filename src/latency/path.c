@@ -35,21 +35,6 @@ struct wait {
 
 enum doing { UNKNOWN, CALL, LOCK, COPY, PROGRAM };
 
-struct thread {
-	int64_t vm;
-	bool waits;	/* since open.begin */
-	bool asleep;	/* ... else it wants a CPU */
-	uint64_t since; /* what it did is known; 0: it is not */
-	bool faulted;	/* in what it does */
-	bool asked;	/* it had asked a disk before that */
-	bool bio, page; /* since then: it asked a disk; a page of a file came in */
-	enum doing doing;
-	struct wait open;
-	uint64_t npast, nwaked;
-	uint32_t nfault; /* in past.fault */
-	uint32_t gen;
-};
-
 struct burst {
 	uint64_t t; /* of the last of n faults */
 	uint32_t n;
@@ -66,9 +51,24 @@ struct past {
 	struct waked waked[WOKEN]; /* threads of the VM, by it: a ring */
 };
 
+struct thread {
+	int64_t vm;
+	bool waits;	/* since open.begin */
+	bool asleep;	/* ... else it wants a CPU */
+	uint64_t since; /* what it did is known; 0: it is not */
+	bool faulted;	/* in what it does */
+	bool asked;	/* it had asked a disk before that */
+	bool bio, page; /* since then: it asked a disk; a page of a file came in */
+	enum doing doing;
+	struct wait open;
+	uint64_t npast, nwaked;
+	uint32_t nfault; /* in past.fault */
+	uint32_t gen;
+	struct past *past; /* made with its first event */
+};
+
 struct lat_path {
 	struct thread *th;
-	struct past *past; /* of each; what is not used takes no memory */
 	size_t cap;
 	struct u64map at; /* tid → index */
 	bool arm64;
@@ -84,8 +84,10 @@ static struct thread *thread_of(const struct lat_path *p, uint64_t tid)
 		return NULL;
 	th = &p->th[at];
 	if (th->gen != p->gen)
-		*th = (struct thread){ .vm = th->vm, .gen = p->gen };
-	return th;
+		*th = (struct thread){ .vm = th->vm, .gen = p->gen, .past = th->past };
+	if (!th->past)
+		th->past = calloc(1, sizeof(*th->past));
+	return th->past ? th : NULL;
 }
 
 int lat_path_new(struct lat *l)
@@ -110,16 +112,16 @@ int lat_path_new(struct lat *l)
 			return -ENOMEM;
 		th->vm = vm;
 	}
-	p->past = calloc(p->at.n + 1, sizeof(*p->past));
-	return p->past ? 0 : -ENOMEM;
+	return 0;
 }
 
 void lat_path_free(struct lat *l)
 {
 	if (!l->path)
 		return;
+	for (size_t i = 0; i < l->path->at.n; i++)
+		free(l->path->th[i].past);
 	free(l->path->th);
-	free(l->path->past);
 	u64map_free(&l->path->at);
 	free(l->path);
 }
@@ -131,11 +133,6 @@ void lat_path_forget(struct lat *l)
 }
 
 /* ---- what they do ---- */
-
-static struct past *past_of(const struct lat_path *p, const struct thread *th)
-{
-	return &p->past[th - p->th];
-}
 
 static void seen(struct thread *th, uint64_t t)
 {
@@ -150,14 +147,14 @@ static void wait_begins(struct thread *th, uint64_t t, bool asleep, enum path_wh
 	th->open = (struct wait){ .begin = t, .what = what };
 }
 
-static void wait_ends(struct lat_path *p, struct thread *th, uint64_t t, int32_t waker)
+static void wait_ends(struct thread *th, uint64_t t, int32_t waker)
 {
 	if (!th->waits)
 		return;
 	th->waits = false;
 	th->open.end = t;
 	th->open.waker = waker;
-	past_of(p, th)->wait[th->npast++ % WAITS] = th->open;
+	th->past->wait[th->npast++ % WAITS] = th->open;
 }
 
 static enum path_what sleeps_for(const struct thread *th)
@@ -198,7 +195,7 @@ static void switched(const struct lat *l, const struct lat_in *in)
 	if (!next)
 		return;
 	seen(next, in->t);
-	wait_ends(p, next, in->t,
+	wait_ends(next, in->t,
 		  works_on(l, prev, next, (int32_t)in->f[0]) ? (int32_t)in->f[0] : 0);
 }
 
@@ -210,12 +207,12 @@ static void woken(struct lat_path *p, const struct lat_in *in)
 	if (!th || !th->waits || !th->asleep)
 		return;
 	by = in_interrupt ? NULL : thread_of(p, (uint32_t)in->i->tid);
-	wait_ends(p, th, in->t, by ? in->i->tid : 0);
+	wait_ends(th, in->t, by ? in->i->tid : 0);
 	wait_begins(th, in->t, false, PATH_CPU);
 	if (by)
 		seen(by, in->t);
 	if (by && by->vm == th->vm)
-		past_of(p, by)->waked[by->nwaked++ % WOKEN] =
+		by->past->waked[by->nwaked++ % WOKEN] =
 			(struct waked){ .t = in->t, .tid = (int32_t)in->f[0] };
 }
 
@@ -245,8 +242,10 @@ static void called(const struct lat_path *p, struct thread *th, const struct lat
 }
 
 /* Where there is no room, two become one: none is left out, and only their time is less exact. */
-static void keep_fault(struct burst *b, struct thread *th, uint64_t t)
+static void keep_fault(struct thread *th, uint64_t t)
 {
+	struct burst *b = th->past->fault;
+
 	if (th->nfault == FAULTS) {
 		for (unsigned int i = 0; i < FAULTS / 2; i++)
 			b[i] = (struct burst){ b[2 * i + 1].t, b[2 * i].n + b[2 * i + 1].n };
@@ -255,14 +254,14 @@ static void keep_fault(struct burst *b, struct thread *th, uint64_t t)
 	b[th->nfault++] = (struct burst){ t, 1 };
 }
 
-static void faults(struct lat_path *p, struct thread *th, const struct lat_in *in)
+static void faults(struct thread *th, const struct lat_in *in)
 {
 	if (in->kind == EV_USER_FAULT)
 		th->doing = PROGRAM;
 	th->asked |= th->bio && (!th->faulted || th->page);
 	th->faulted = true;
 	th->bio = th->page = false;
-	keep_fault(past_of(p, th)->fault, th, in->t);
+	keep_fault(th, in->t);
 }
 
 /* Any event of the first host. */
@@ -287,7 +286,7 @@ void lat_path_event(struct lat *l, const struct lat_in *in)
 	switch (in->kind) {
 	case EV_SYSCALL: called(p, th, in); break;
 	case EV_USER_FAULT:
-	case EV_KERNEL_FAULT: faults(p, th, in); break;
+	case EV_KERNEL_FAULT: faults(th, in); break;
 	case EV_BIO: th->bio = true; break;
 	case EV_FILE_PAGE: th->page = true; break;
 	default: break;
@@ -297,8 +296,8 @@ void lat_path_event(struct lat *l, const struct lat_in *in)
 /* ---- the way back ---- */
 
 /* The last wait of th that began before t; NULL: there is none. *known: there was none since from. */
-static const struct wait *wait_before(const struct lat_path *p, const struct thread *th,
-				      uint64_t from, uint64_t t, bool *known)
+static const struct wait *wait_before(const struct thread *th, uint64_t from, uint64_t t,
+				      bool *known)
 {
 	const struct wait *w;
 
@@ -306,7 +305,7 @@ static const struct wait *wait_before(const struct lat_path *p, const struct thr
 	if (th->waits && th->open.begin < t)
 		return &th->open;
 	for (uint64_t i = th->npast; i && th->npast - i < WAITS; i--) {
-		w = &past_of(p, th)->wait[(i - 1) % WAITS];
+		w = &th->past->wait[(i - 1) % WAITS];
 		if (w->begin < t)
 			return w;
 	}
@@ -315,13 +314,12 @@ static const struct wait *wait_before(const struct lat_path *p, const struct thr
 }
 
 /* Faults of th in [from, to]. They are told once. */
-static uint32_t faults_in(const struct lat_path *p, const struct thread *th, uint64_t from,
-			  uint64_t to)
+static uint32_t faults_in(const struct thread *th, uint64_t from, uint64_t to)
 {
 	uint32_t n = 0;
 
 	for (uint32_t i = th->nfault; i--;) {
-		struct burst *b = &past_of(p, th)->fault[i];
+		struct burst *b = &th->past->fault[i];
 
 		if (b->t < from)
 			break;
@@ -340,16 +338,16 @@ static uint32_t faults_in(const struct lat_path *p, const struct thread *th, uin
 static uint32_t faults_for(const struct lat_path *p, const struct thread *th, uint64_t from,
 			   uint64_t to)
 {
-	uint32_t n = faults_in(p, th, from, to);
+	uint32_t n = faults_in(th, from, to);
 
 	for (uint64_t i = th->nwaked; i && th->nwaked - i < WOKEN; i--) {
-		const struct waked *w = &past_of(p, th)->waked[(i - 1) % WOKEN];
+		const struct waked *w = &th->past->waked[(i - 1) % WOKEN];
 		const struct thread *other = thread_of(p, (uint32_t)w->tid);
 
 		if (w->t < from)
 			break;
 		if (w->t <= to && other)
-			n += faults_in(p, other, w->t, to);
+			n += faults_in(other, w->t, to);
 	}
 	return n;
 }
@@ -367,7 +365,7 @@ bool lat_path_waits(const struct lat *l, int32_t tid, uint64_t from, uint64_t to
 		return false;
 	told->faults = faults_for(p, th, from, to);
 	for (unsigned int n = 0; n < STEPS && t > from; n++) {
-		const struct wait *w = wait_before(p, th, from, t, &known);
+		const struct wait *w = wait_before(th, from, t, &known);
 		uint64_t end;
 
 		if (!w || (w != &th->open && w->end <= from))
