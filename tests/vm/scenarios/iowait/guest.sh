@@ -48,6 +48,6 @@ reads quiet main 200 16384
 reads swapped main 200 16384
 reads packed main 200 16384
 reads cold cold 200 16384
-reads locked busy 600 4096
+reads locked busy 1000 4096
 flag_wait host-done
 finish

@@ -35,7 +35,7 @@ vcpus=$(guest_tid vm1 0),$(guest_tid vm1 1)
 # slept for I/O, how often, and ms that it wanted a CPU. And of the whole, with threads that have ended.
 threads()
 {
-	perl -e 'my ($pid, @vcpus) = @ARGV; my %vcpu = map { $_ => 1 } @vcpus;
+	perl -e 'my ($pid, $vcpus) = @ARGV; my %vcpu = map { $_ => 1 } split(",", $vcpus);
 		sub text { local $/; open(my $f, "<", shift) or return ""; my $t = <$f>; return $t; }
 		sub faults { my ($rest) = text($_[0]) =~ /.*\) (.*)/s or return; my @f = split(" ", $rest); return @f[7, 9]; }
 		print join(" ", "all", faults("/proc/$pid/stat")), "\n";
@@ -45,7 +45,7 @@ threads()
 			my $sched = text("$path/sched");
 			my @s = map { $sched =~ /\b$_\s*:\s*([\d.]+)/ ? $1 : die "no $_ of $tid" } qw(iowait_sum iowait_count wait_sum);
 			print join(" ", $vcpu{$tid} ? "vcpu" : "thread", $tid, @f, @s), "\n";
-		}' "$vmm" $(echo "$vcpus" | tr , ' ') >"$1" || die "cannot count"
+		}' "$vmm" "$vcpus" >"$1" || die "cannot count"
 	echo "disk $(cat /sys/block/nullb1/stat)" >>"$1"
 }
 
