@@ -76,6 +76,7 @@ struct lat_desc {
 	const char *stage[LAT_STAGES];
 	const char *stage_help[LAT_STAGES];
 	uint32_t parts; /* bit per stage: those that follow each other and make the total */
+	uint32_t waits; /* ... those within others that are waits, and say why these took so long */
 	/*
 	 * Bit per stage: those between clocks of both sides, which are off by as much as the
 	 * alignment.

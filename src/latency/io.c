@@ -76,6 +76,7 @@ const struct lat_desc lat_desc_io = {
 		"of host: ... slept, and what for is not told: the block layer, a timer, others",
 	},
 	.crosses = 1u << ST_SUBMIT | 1u << ST_DELIVER,
+	.waits = ((1u << PATH_WHATS) - 1) << ST_VMM_CPU,
 	.parts = 1u << ST_SUBMIT | 1u << ST_HOST | 1u << ST_DELIVER | 1u << ST_COMPLETE,
 	.cause = { "", "in the guest before the doorbell", "on the host", "interrupt delivery",
 		   "in the guest after the interrupt" },

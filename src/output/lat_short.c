@@ -138,26 +138,37 @@ static void put_when(struct sbuf *b, const struct lat_view *v, const struct lat_
 		sbuf_addf(b, " at %" PRIu64, at);
 }
 
-/* The two stages that took most of its time. */
+/* Of these stages that which took most; 0: none did. */
+static unsigned int longest(const struct lat_case *c, uint32_t of)
+{
+	unsigned int most = 0;
+	uint64_t time = 0;
+
+	for (unsigned int s = 1; s < LAT_STAGES; s++)
+		if ((c->known & of) >> s & 1 && c->stage_time[s] > time)
+			time = c->stage_time[most = s];
+	return most;
+}
+
+/* The two stages that took most of its time, and the wait that did if it was a tenth of it. */
 static void put_stages(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
 		       const struct lat_case *c)
 {
-	unsigned int told = 0;
+	unsigned int told = 0, wait = longest(c, t->desc->waits);
 	char text[32];
 
 	for (unsigned int k = 0; k < 2; k++) {
-		unsigned int most = 0;
+		unsigned int most = longest(c, t->desc->parts & ~told);
 
-		for (unsigned int s = 1; s < LAT_STAGES; s++)
-			if ((c->known & t->desc->parts & ~told) >> s & 1 &&
-			    (!most || c->stage_time[s] > c->stage_time[most]))
-				most = s;
-		if (!most || !c->stage_time[most])
+		if (!most)
 			break;
 		sbuf_addf(b, "%s%s %s", k ? ", " : ": ", t->desc->stage[most],
 			  lat_amount(v, text, sizeof(text), c->stage_time[most]));
 		told |= 1u << most;
 	}
+	if (wait && c->stage_time[wait] >= c->time / 10)
+		sbuf_addf(b, "; of that %s %s", t->desc->stage[wait],
+			  lat_amount(v, text, sizeof(text), c->stage_time[wait]));
 }
 
 static void put_case(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,

@@ -124,7 +124,8 @@ bool lat_several_vms(const struct lat_table *t)
 /* How long, which stages, of what. */
 int lat_headline(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
-	struct share part[LAT_STAGES] = { 0 }, *of = calloc(t->ngroup + 1, sizeof(*of));
+	struct share part[LAT_STAGES] = { 0 }, wait[LAT_STAGES] = { 0 };
+	struct share *of = calloc(t->ngroup + 1, sizeof(*of));
 	struct loghist *all = calloc(1, sizeof(*all));
 	char half[32], most[32], longest[32];
 	bool several = lat_several_vms(t);
@@ -138,9 +139,11 @@ int lat_headline(struct sbuf *b, const struct lat_view *v, const struct lat_tabl
 		of[g].name = t->group[g].name;
 		of[g].vm = several ? lat_vm_label(v, t->group[g].vm) : NULL;
 		for (unsigned int s = 0; s < LAT_STAGES && t->group[g].stage[0]; s++) {
-			part[s].name = t->desc->stage[s];
+			part[s].name = wait[s].name = t->desc->stage[s];
 			if (t->group[g].stage[s] && t->desc->parts >> s & 1)
 				part[s].sum += t->group[g].stage[s]->sum;
+			if (t->group[g].stage[s] && t->desc->waits >> s & 1)
+				wait[s].sum += t->group[g].stage[s]->sum;
 		}
 		if (t->group[g].stage[0]) {
 			of[g].sum = t->group[g].stage[0]->sum;
@@ -154,6 +157,8 @@ int lat_headline(struct sbuf *b, const struct lat_view *v, const struct lat_tabl
 			  lat_amount(v, most, sizeof(most), loghist_percentile(all, 99, 100)),
 			  lat_amount(v, longest, sizeof(longest), all->max));
 	shares(b, "  where the time went: ", part, LAT_STAGES, all->sum, true);
+	if (t->desc->waits)
+		shares(b, "  of that waits: ", wait, LAT_STAGES, all->sum, false);
 	shares(b, "  most of it: ", of, t->ngroup, all->sum, false);
 	if (t->desc->crosses && all->n)
 		bounds(b, v, "  ", loghist_percentile(all, 50, 100));

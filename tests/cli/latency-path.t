@@ -69,6 +69,10 @@ told "a fault of its own that waits for what another one reads" "cpu 0.100;fault
 0   4000 101 ends=100
 1   4100   0 runs=100
 END
+run "$kvmft" latency io --all --context 0 -q "$tmp/host" "$tmp/guest=one"
+out_has '^  of that waits: vmm-fault 13 %, vmm-cpu 1 %$' "... which says why the host took so long"
+run "$kvmft" latency io -q "$tmp/host" "$tmp/guest=one"
+out_has '  *of that vmm-fault 900 ns$' "... also of the worst"
 told "faults before the request are not its; one that is served at once is no wait" "faults 1;" <<'END'
 1   1900 100 program
 1   3000 100 program
