@@ -4,25 +4,11 @@
 # What `kvmft latency net` says of numbered packets that come through a NIC of the host and a bridge, and of those and
 # TCP connections through a NIC with two queues, or without GSO: none is taken for another one.
 
-. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/latency_net.sh"
 
 nics="-netdev hubport,id=near,hubid=0 -device e1000e,netdev=near,romfile="
 nics="$nics -netdev hubport,id=far,hubid=0 -device virtio-net-pci,netdev=far,romfile="
-rig net --timeout "${RIG_TIMEOUT:-900}" --env "NET_GUESTS=nic nicq mq seg" --host-qemu "$nics"
-if ! command -v python3 >/dev/null; then
-	skip "packets against their numbers" "python3 is not installed"
-	finish
-fi
-py="$(dirname "$0")/latency_net.py"
-
-# holds NAME ARGUMENTS...: of latency_net.py, which tells its figures
-holds()
-{
-	name=$1
-	shift
-	ok "$name" python3 "$py" "$@"
-	sed 's/^/# /' "$tmp/ok.log"
-}
+net_rig 900 --env "NET_GUESTS=nic nicq mq seg" --host-qemu "$nics"
 
 # both MODE PHASE WHAT [ARGUMENTS...]: of a guest, both ways
 both()
@@ -38,12 +24,7 @@ both()
 }
 
 for vm in nic nicq mq seg; do
-	offset=$(sed -n 's/^vcpu .* offset=\([-0-9]*\).*/\1/p' "$rig/$vm-host/meta" | head -n 1)
-	khz=$(sed -n 's/^tsc khz=\([0-9]*\).*/\1/p' "$rig/$vm-host/meta")
-	run "$kvmft" latency net --format json --worst 10000 --context 0 -q "$rig/$vm-host" "$rig/$vm"
-	status_is 0 "$vm: latency net"
-	cp "$out" "$tmp/$vm.json"
-	sums "... what was counted adds up"
+	analysed
 	run "$kvmft" merge -q --clock host-tsc -e net:net_dev_start_xmit "$rig/$vm-host" "$rig/$vm"
 	cp "$out" "$tmp/$vm.timeline"
 	case $vm in

@@ -4,31 +4,12 @@
 # What `kvmft latency net` says of packets that were numbered, and of pings, between a host and guests whose NICs are
 # served by QEMU and by vhost: none is taken for another one, and their times are those that ping shows.
 
-. "$(dirname "$0")/tap.sh"
+. "$(dirname "$0")/latency_net.sh"
 
-rig net --timeout "${RIG_TIMEOUT:-400}"
-if ! command -v python3 >/dev/null; then
-	skip "packets against their numbers" "python3 is not installed"
-	finish
-fi
-py="$(dirname "$0")/latency_net.py"
-
-# holds NAME ARGUMENTS...: of latency_net.py, which tells its figures
-holds()
-{
-	name=$1
-	shift
-	ok "$name" python3 "$py" "$@"
-	sed 's/^/# /' "$tmp/ok.log"
-}
+net_rig 400
 
 for vm in qemu vhost; do
-	offset=$(sed -n 's/^vcpu .* offset=\([-0-9]*\).*/\1/p' "$rig/$vm-host/meta" | head -n 1)
-	khz=$(sed -n 's/^tsc khz=\([0-9]*\).*/\1/p' "$rig/$vm-host/meta")
-	run "$kvmft" latency net --format json --worst 10000 --context 0 -q "$rig/$vm-host" "$rig/$vm"
-	status_is 0 "$vm: latency net"
-	cp "$out" "$tmp/$vm.json"
-	sums "... what was counted adds up"
+	analysed
 	for phase in rate burst slow; do
 		for way in in out; do
 			table=net-rx

@@ -88,6 +88,8 @@ def forwarded(doc, table, sent, received, offset, percent):
         number = at(near, guest)
         if number is None or "forward" not in case["stages_ns"]:
             continue
+        if number not in rows:
+            continue  # lost behind the NIC
         before, after, _, length = rows[number]
         if f" {length + UDP_HEADERS} bytes" not in case["what"]:
             continue  # another one, while a call waited
