@@ -144,7 +144,9 @@ static int latency_check(struct latency *m, const char *kinds)
 	if (ret)
 		return ret;
 	if (o->format && !lat_format_find(o->format))
-		return err_usage(m->err, "option --format: there is no format '%s' (see kvmft help latency)", o->format);
+		return err_usage(m->err,
+				 "option --format: there is no format '%s' (see kvmft help latency)",
+				 o->format);
 	if (o->worst.v > WORST_MAX || o->context.v > CONTEXT_MAX)
 		return err_usage(m->err, "--worst: %u, --context: %u at most", WORST_MAX,
 				 CONTEXT_MAX);
