@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-# shellcheck shell=sh
+# shellcheck shell=sh disable=SC2034,SC2154
 #
 # For the latency-net*.t files: scenario net, and what is asked of each of its guests.
 
@@ -31,7 +31,6 @@ holds()
 analysed()
 {
 	offset=$(sed -n 's/^vcpu .* offset=\([-0-9]*\).*/\1/p' "$rig/$vm-host/meta" | head -n 1)
-	# shellcheck disable=SC2034 # for the tests
 	khz=$(sed -n 's/^tsc khz=\([0-9]*\).*/\1/p' "$rig/$vm-host/meta")
 	run "$kvmft" latency net --format json --worst 10000 --context 0 -q "$rig/$vm-host" "$rig/$vm"
 	status_is 0 "$vm: latency net"
