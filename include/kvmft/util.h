@@ -458,6 +458,8 @@ const char *str_quoted_end(const char *p, const char *end);
  * bytes are cut, overlong, a surrogate or beyond U+10FFFF (RFC 3629).
  */
 size_t str_utf8_len(const char *s, size_t n);
+/* Bytes of the string s, at most max, that end with no part of a UTF-8 character. */
+size_t str_cut(const char *s, size_t max);
 /*
  * Length of the first item of "a,b/FILTER/,c": up to a comma that is not in a filter, or the end.
  */

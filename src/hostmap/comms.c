@@ -28,6 +28,7 @@ static const struct {
 /* 1 if that is new, 0, or -ENOMEM. */
 static int comms_set(struct tl_comms *c, int32_t tid, const char *name)
 {
+	size_t n = str_cut(name, COMM_LEN - 1);
 	struct comm *m;
 
 	if (tid <= 0 || !name[0])
@@ -37,10 +38,10 @@ static int comms_set(struct tl_comms *c, int32_t tid, const char *name)
 		return -ENOMEM;
 	m->tid = tid;
 	c->near[(uint32_t)tid % COMMS_NEAR] = (uint32_t)(m - c->v) + 1;
-	if (!strncmp(m->name, name, COMM_LEN - 1))
+	if (!strncmp(m->name, name, n) && !m->name[n])
 		return 0;
 	memset(m->name, 0, sizeof(m->name));
-	memcpy(m->name, name, strnlen(name, COMM_LEN - 1));
+	memcpy(m->name, name, n);
 	return 1;
 }
 

@@ -367,7 +367,8 @@ static void vcpu_row(struct columns *c, struct sbuf *b, const struct lat_view *v
 	wall = lat_vcpu_times(v->lat, i, &t) ? t.last - t.first : 0;
 	if (!wall)
 		return;
-	columns_put(c, b, "%.24s", lat_vm_label(v, (int64_t)t.vm));
+	columns_put(c, b, "%.*s", (int)str_cut(lat_vm_label(v, (int64_t)t.vm), 24),
+			    lat_vm_label(v, (int64_t)t.vm));
 	columns_put(c, b, "%u", t.vcpu);
 	columns_put(c, b, "%llu", (unsigned long long)(lat_of_cycles(v, wall) / 1000000));
 	for (unsigned int s = VS_GUEST; s <= VS_STATES; s++) {

@@ -95,7 +95,7 @@ static char *text_label(const struct heads *all, const struct tl_item *i, char *
 
 	if (n <= all->label_cut)
 		return put_mem(p, i->src->label, n);
-	p = put_mem(p, i->src->label, all->label_cut - 1);
+	p = put_mem(p, i->src->label, str_cut(i->src->label, all->label_cut - 1));
 	*p++ = '~';
 	return p;
 }

@@ -172,6 +172,17 @@ static bool is_unseen(uint32_t code)
 	return false;
 }
 
+size_t str_cut(const char *s, size_t max)
+{
+	size_t n = strnlen(s, max), from = n;
+
+	if (n < max || !s[n] || (unsigned char)s[n] >> 6 != 2)
+		return n;
+	while (from && n - from < 3 && (unsigned char)s[from] >> 6 == 2)
+		from--;
+	return (unsigned char)s[from] >= 0xc0 ? from : n;
+}
+
 void str_printable(char *s)
 {
 	size_t n;

@@ -40,6 +40,19 @@ sides()
 	awk '{ print $1 }' "$out" | sort -u | tr '\n' ' '
 }
 
+# A name that is cut to fit is not cut within a character.
+long=$(awk 'BEGIN { for (i = 0; i < 40; i++) printf "%%C3%%A9" }')
+named "$long"
+sed "s/comm=qemu/comm=$long/; s/comm=CPU%200\/KVM/comm=$long/; s/name=one/name=$long/" "$golden/latency-host.txt" >"$tmp/host.txt"
+rm -rf "$tmp/host"
+"$mkcap" --capture "$tmp/host" "$tmp/host.txt"
+for command in "merge -q" "latency -q sched"; do
+	# shellcheck disable=SC2086 # words
+	run "$kvmft" $command "$tmp/host" "$tmp/guest=100"
+	ok "$command: a long name is UTF-8 wherever it is cut" iconv -f UTF-8 -t UTF-8 -o /dev/null "$out"
+	out_has "$(raw %C3%A9%C3%A9)" "... and is shown"
+done
+
 for vm in host Host guest QEMU; do
 	ok "a VM called $vm" named $vm
 	run "$kvmft" merge -q "$tmp/host" "$tmp/guest=$vm"

@@ -106,6 +106,23 @@ static void test_printable(void **state __unused_arg)
 	}
 }
 
+static void test_cut(void **state __unused_arg)
+{
+	static const struct {
+		const char *s;
+		size_t max, n;
+	} row[] = {
+		{ "", 0, 0 },	      { "", 5, 0 },	    { "abc", 2, 2 },
+		{ "abc", 3, 3 },      { "abc", 9, 3 },	    { "\xc3\xa9\xc3\xa9", 1, 0 },
+		{ "\xc3\xa9\xc3\xa9", 2, 2 }, { "\xc3\xa9\xc3\xa9", 3, 2 }, { "\xc3\xa9\xc3\xa9", 4, 4 },
+		{ "a\xf0\x9f\x98\x80", 2, 1 }, { "a\xf0\x9f\x98\x80", 4, 1 }, { "a\xf0\x9f\x98\x80", 5, 5 },
+		{ "\x80\x80\x80\x80\x80", 4, 4 }, /* not UTF-8 anyway */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++)
+		assert_int_equal(str_cut(row[i].s, row[i].max), row[i].n);
+}
+
 static void test_distance(void **state __unused_arg)
 {
 	static const struct {
@@ -250,7 +267,7 @@ int main(void)
 		cmocka_unit_test(test_starts),
 		cmocka_unit_test(test_is_text),
 		cmocka_unit_test(test_utf8),
-		cmocka_unit_test(test_printable),
+		cmocka_unit_test(test_cut), cmocka_unit_test(test_printable),
 		cmocka_unit_test(test_poses),
 		cmocka_unit_test(test_distance),
 		cmocka_unit_test(test_ns),
