@@ -98,7 +98,7 @@ enum io_list {
 	ON_BELL, /* of a vCPU: no doorbell yet */
 	ON_VMM,	 /* of a VM: rung, and nothing of the VMM worked since */
 	ON_EXIT, /* ... of those, the ones rung by the same exit of a vCPU */
-	ON_DISK, /* of a size and a direction: no request of the host yet, or one that has not ended */
+	ON_DISK, /* of a size and direction: no request of the host yet, or one not ended yet */
 	ON_QEMU, /* what QEMU may take; what it has taken under a pointer */
 	ON_TAKEN, /* all of the latter */
 	IO_LISTS
@@ -633,7 +633,8 @@ static void vcpu_is_vmm(struct lat *l, const struct lat_vcpu *v, uint64_t t)
 
 void lat_io_worker_runs(struct lat *l, const struct lat_worker *w)
 {
-	struct request *r = l->io->vmm_wait ? list_first(l->io, vmm_key(l->io, w->vm)) : NULL, *next;
+	struct request *r = l->io->vmm_wait ? list_first(l->io, vmm_key(l->io, w->vm)) : NULL;
+	struct request *next;
 
 	for (; r; r = next) {
 		next = list_next(l->io, r, ON_VMM);

@@ -8,15 +8,16 @@
  * thread that has nothing to do is not taken for one that waits.
  *
  * A thread is asleep in what it did last: a system call, or a fault for memory of its own. No event
- * tells the end of a fault in a call. What a disk was asked after the fault is taken to be for it, unless
- * a page of a file came in; without that, only a call that copies much is taken to wait for memory.
+ * tells the end of a fault in a call. What a disk was asked after the fault is taken to be for it,
+ * unless a page of a file came in; without that, only a call that copies much is taken to wait for
+ * memory.
  */
 #include "path.h"
 
 #include <errno.h>
 #include <string.h>
 
-/* Of a thread that are remembered: a request of 1 MiB may fault, wait and want a CPU for 256 pages. */
+/* Remembered of a thread: a request of 1 MiB may fault, wait and want a CPU for 256 pages. */
 #define WAITS  512u
 #define FAULTS 256u
 #define WOKEN  8u
@@ -295,7 +296,7 @@ void lat_path_event(struct lat *l, const struct lat_in *in)
 
 /* ---- the way back ---- */
 
-/* The last wait of th that began before t; NULL: there is none. *known: there was none since from. */
+/* The last wait of th that began before t; NULL: none. *known: there was none since from. */
 static const struct wait *wait_before(const struct thread *th, uint64_t from, uint64_t t,
 				      bool *known)
 {

@@ -21,8 +21,8 @@ struct path_told {
 
 int lat_path_new(struct lat *l) __must_check;
 /*
- * What was waited for between from and to until thread tid of the first host had done what it did at
- * `to`. false: not all of it is known.
+ * What was waited for between from and to until thread tid of the first host had done what it did
+ * at `to`. false: not all of it is known.
  */
 bool lat_path_waits(const struct lat *l, int32_t tid, uint64_t from, uint64_t to,
 		    struct path_told *told);

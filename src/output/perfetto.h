@@ -18,7 +18,7 @@
 
 enum { PF_PACKET = 1 }; /* of Trace */
 
-/* Pairs of events that Perfetto makes slices of: on a CPU, and from PF_OF_THREADS on of a thread. */
+/* Pairs of events that Perfetto makes slices of: of a CPU; from PF_OF_THREADS on, of a thread. */
 #define PF_PAIRS      7
 #define PF_OF_THREADS 5
 

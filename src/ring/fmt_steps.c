@@ -237,9 +237,9 @@ static bool is_hex_bytes(const struct pseg *s, const struct fmt *f)
 {
 	const struct pnode *n = s->arg;
 
-	return !f->swap && !f->big_endian && s->spec.conv == 's' && !s->star && n->kind == P_HEX && !n->val &&
-	       n->fld.size && !n->fld.is_dynamic && n->a->kind == P_FIELD && n->a->size == 1 &&
-	       !n->a->is_signed;
+	return !f->swap && !f->big_endian && s->spec.conv == 's' && !s->star &&
+	       n->kind == P_HEX && !n->val && n->fld.size && !n->fld.is_dynamic &&
+	       n->a->kind == P_FIELD && n->a->size == 1 && !n->a->is_signed;
 }
 
 /* ---- all together ---- */

@@ -245,7 +245,8 @@ static void look_for_vm(struct sides *x, struct side *s, uint64_t now)
 /* It was started, and nothing says yet that it records. */
 static void wait_for_begin(struct sides *x, struct side *s, uint64_t now)
 {
-	uint64_t limit = x->c->timeout.set ? x->c->timeout.v : SIDE_BEGIN_NS, since = now - s->since;
+	uint64_t limit = x->c->timeout.set ? x->c->timeout.v : SIDE_BEGIN_NS;
+	uint64_t since = now - s->since;
 
 	if (limit && (since >= limit || (now - s->begun) / BEGIN_MAX >= limit)) {
 		s->late = true;
