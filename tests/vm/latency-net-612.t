@@ -3,4 +3,4 @@
 #
 # latency-net.t on Linux 6.12.
 
-RIG_OPTIONS="--kernel 6.12" RIG_TIMEOUT=480 exec sh "$(dirname "$0")/latency-net.t"
+RIG_OPTIONS="--kernel 6.12" RIG_TIMEOUT=700 exec sh "$(dirname "$0")/latency-net.t"
