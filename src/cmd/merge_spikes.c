@@ -50,6 +50,6 @@ int merge_spikes_put(struct many *m, struct out *o, struct kvmft_err *err)
 		return err_set(err, -r.code, "%s", r.why);
 	for (size_t i = 0; i < n; i++)
 		if (!is_sane(&s[i]))
-			return err_set(err, EINVAL, "the process that looks for spikes found none");
+			return err_set(err, EINVAL, "what the process that looks for spikes found is damaged");
 	return out_perfetto_spikes(o, s, n);
 }

@@ -691,7 +691,6 @@ int net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct
 static int arrived(struct lat *l, struct net_link *k, uint64_t n)
 {
 	uint64_t sent = n - k->proven, got = got_of(l, k);
-	int ret;
 
 	if (n == queue_of(l, k->sender)->q.next) {
 		compare(l, k);
@@ -709,8 +708,7 @@ static int arrived(struct lat *l, struct net_link *k, uint64_t n)
 	} else if (got == sent && k->start == NET_UNKNOWN) {
 		k->start = NET_SUPPOSED;
 	}
-	ret = settle(l, k);
-	return ret;
+	return settle(l, k);
 }
 
 int net_arrived(struct lat *l, struct net_queue *q, uint64_t n)
@@ -821,9 +819,7 @@ static uint64_t on_its_way(const struct lat *l, const struct net_link *k)
 {
 	uint64_t sent = sent_of(l, k), got = got_of(l, k);
 
-	return begins(k) && is_it(l, k) && sent > got
-		       ? sent - got
-		       : 0;
+	return begins(k) && is_it(l, k) && sent > got ? sent - got : 0;
 }
 
 int net_finish(struct lat *l)
