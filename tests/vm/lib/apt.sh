@@ -43,8 +43,27 @@ apt_run()
 		-o APT::Sandbox::User="$(id -un)" "$@"
 }
 
+# apt_locked COMMAND...: apt refuses a folder that another run's apt is at work in, as when an AMD and an Intel host
+# are made ready at the same time on a new machine.
+apt_locked()
+{
+	mkdir -p "$KVMFT_CACHE/apt"
+	(
+		if ! flock -n 9; then
+			note "waiting for the downloads of another run"
+			flock 9
+		fi
+		"$@"
+	) 9>"$KVMFT_CACHE/apt/lock"
+}
+
 # apt_update SUITE: fetch its package list. 1 after a message if that is impossible.
 apt_update()
+{
+	apt_locked apt_update_alone "$@"
+}
+
+apt_update_alone()
 {
 	upd_dir=$(apt_folder "$1")
 	upd_keys=/usr/share/keyrings/debian-archive-keyring.gpg
@@ -65,6 +84,11 @@ apt_update()
 # apt_fetch SUITE DIR PACKAGE...: download into the empty folder DIR/deb and unpack into
 # DIR/tree. 1 after a message if one of them cannot be had.
 apt_fetch()
+{
+	apt_locked apt_fetch_alone "$@"
+}
+
+apt_fetch_alone()
 {
 	fetch_suite=$1
 	fetch_into=$2
@@ -88,10 +112,15 @@ apt_fetch()
 # patches unless an option says otherwise. 1 when it cannot be had.
 apt_source()
 {
+	apt_locked apt_source_alone "$@"
+}
+
+apt_source_alone()
+{
 	source_suite=$1
 	source_into=$2
 	shift 2
-	apt_update "$source_suite" || return
+	apt_update_alone "$source_suite" || return
 	source_list=$(apt_folder "$source_suite")/sources.list
 	source_deb=$(cat "$source_list")
 	{
