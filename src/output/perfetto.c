@@ -724,6 +724,7 @@ static int begin(struct out *o, bool archive)
 	p->io = calloc(tl_sources(o->t) + 1, sizeof(*p->io));
 	if (!p->lost || !p->io || evinfos_init(&p->types, o->t))
 		return -ENOMEM;
+	hash_key_init(&p->name_key);
 	out_clock_remark(&o->clock, &p->remark);
 	p->irq_kind = event_irqs(tl_hostmap(o->t)->fmt);
 	ret = pf_machines_init(o, p);
@@ -760,13 +761,10 @@ static void pf_free(struct out *o, struct pf *p)
 		pf_type_free(p->type[i]);
 	for (size_t i = 0; i < p->ncpu; i++)
 		pf_cpu_free(p->cpu[i]);
-	for (size_t i = 0; i < p->nname; i++)
-		free(p->name[i]);
 	free(p->track);
 	free(p->irqs);
 	free(p->type);
 	free(p->cpu);
-	free(p->name);
 	free(p->lost);
 	free(p->io);
 	u64map_free(&p->by_place);

@@ -215,9 +215,8 @@ struct pf {
 	struct u64map irqs_of; /* VM << 32 | vCPU */
 	const struct event_irqs *irq_kind; /* of the host */
 	struct u64map irq_number; /* of a GIC: VM << 32 | number in the guest */
-	char **name; /* number is the index, from 1 */
-	size_t nname, name_cap;
-	struct u64map name_of; /* hash of the text */
+	struct hash_key name_key;
+	struct u64map name_of; /* by hash of the text: its number, from 1 */
 	/* address of an evinfo: number of its name << 32 | of its first field's name */
 	struct u64map info_iid;
 	struct u64map reason_iid;

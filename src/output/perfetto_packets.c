@@ -298,40 +298,24 @@ static void put_interned(struct sbuf *b, uint32_t what, uint64_t iid, const char
 	pb_end(b, mark);
 }
 
-static uint64_t hash_of(const char *s)
-{
-	uint64_t h = 0xcbf29ce484222325; /* FNV-1a */
-
-	for (; *s; s++)
-		h = (h ^ (uint8_t)*s) * 0x100000001b3;
-	return h;
-}
-
-/* Two texts with the same hash, which may be intended: the second one has no number. */
 uint64_t pf_name(struct out *o, struct pf *p, const char *name)
 {
-	uint64_t hash = hash_of(name), iid;
+	uint64_t hash = hash_bytes(&p->name_key, name, strlen(name)), iid;
 	size_t packet, mark;
-	char **slot;
 
 	if (u64map_get(&p->name_of, hash, &iid))
-		return strcmp(p->name[iid - 1], name) ? 0 : iid;
-	if (p->nname == MAX_NAMES)
+		return iid;
+	if (p->name_of.n == MAX_NAMES)
 		return 0;
-	slot = array_grow(&p->name, p->nname, &p->name_cap, sizeof(*slot));
-	if (!slot)
+	iid = p->name_of.n + 1;
+	if (u64map_put(&p->name_of, hash, iid))
 		return 0;
-	*slot = strdup(name);
-	if (!*slot || u64map_put(&p->name_of, hash, p->nname + 1)) {
-		free(*slot);
-		return 0;
-	}
 	packet = packet_begin(&o->line, NEEDS_STATE);
 	mark = pb_begin(&o->line, PACKET_INTERNED);
-	put_interned(&o->line, INTERNED_EVENT, ++p->nname, name);
+	put_interned(&o->line, INTERNED_EVENT, iid, name);
 	pb_end(&o->line, mark);
 	pb_end(&o->line, packet);
-	return p->nname;
+	return iid;
 }
 
 uint64_t pf_name_const(struct out *o, struct pf *p, const char *name)
