@@ -7,6 +7,7 @@
  *	perfetto_messages.c	the table of events that Perfetto has a message for
  *	perfetto_machine.c	hosts and guests: names, tasks, clocks
  *	perfetto_packets.c	tracks, and events on them
+ *	perfetto_irqs.c		interrupts on their way into a guest
  *	perfetto_spikes.c	what came late in the guests
  *	perfetto_archive.c	a file for each machine, in an archive
  */
@@ -295,8 +296,21 @@ uint64_t pf_name(struct out *o, struct pf *p, const char *name);
 uint64_t pf_name_const(struct out *o, struct pf *p, const char *name);
 int pf_put(struct out *o, struct pf *p, const struct pf_track *t,
 	   const struct pf_event *e) __must_check;
+/* An event with its fields; t: NULL, out of memory. */
+int pf_instant(struct out *o, const struct pf_track *t, const struct evinfo *e,
+	       const struct tl_item *i, uint64_t flow) __must_check;
 void pf_note_str(struct sbuf *b, const char *name, const char *text);
 void pf_note_u64(struct sbuf *b, const char *name, uint64_t v);
+
+/* perfetto_irqs.c: of the host: an APIC accepts, KVM injects; a line of a GIC changes. */
+int pf_irq_host(struct out *o, const struct tl_item *i, const struct evinfo *e) __must_check;
+int pf_irq_line(struct out *o, const struct tl_item *i, const struct evinfo *e) __must_check;
+/* Of a GIC: the vCPU is entered; its guest goes on with something else. */
+int pf_irq_enter(struct pf *p, const struct tl_item *i) __must_check;
+int pf_irq_passed(struct out *o, struct pf *p, const struct tl_item *i) __must_check;
+/* A handler begins in a guest: *flow is what it ends, or stays as it is. */
+int pf_irq_arrives(struct pf *p, const struct tl_item *i, const struct evinfo *e, uint64_t number,
+		   uint64_t *flow) __must_check;
 
 /* perfetto_archive.c */
 struct pf_archive;

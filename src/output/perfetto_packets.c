@@ -489,3 +489,12 @@ int pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct p
 	b->len = (size_t)(q - b->s);
 	return b->error;
 }
+
+int pf_instant(struct out *o, const struct pf_track *t, const struct evinfo *e,
+	       const struct tl_item *i, uint64_t flow)
+{
+	return t ? pf_put(o, o->priv, t,
+			  &(struct pf_event){
+				  .type = PF_INSTANT, .info = e, .item = i, .flow = flow })
+		 : -ENOMEM;
+}
