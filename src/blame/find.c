@@ -414,8 +414,8 @@ const char *blame_note(const struct blame *b, size_t i)
 	const char *note = lat_note(l, i);
 
 	if (!note && b->hidden && (!i || lat_note(l, i - 1)))
-		return "this host's kernel tells of an exit only when the interrupt that it was for is served: "
-		       "record its irq_vectors:*, irq:softirq_entry and irq:softirq_exit";
+		return "this host's kernel traces an exit only after serving the interrupt that "
+		       "caused it: record irq_vectors:*, irq:softirq_entry and irq:softirq_exit";
 	return note;
 }
 

@@ -128,7 +128,7 @@ static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now 
 	if (p->name[0])
 		return;
 	if (cause == CAUSE_UNKNOWN)
-		snprintf(p->name, sizeof(p->name), "who had the CPU was not recorded");
+		snprintf(p->name, sizeof(p->name), "what ran on its CPU was not recorded");
 	else if (cause == CAUSE_HOST_TIMER)
 		snprintf(p->name, sizeof(p->name), "its CPU was idle");
 	else if (cause == CAUSE_LOCK_HOLDER)
@@ -448,7 +448,7 @@ static uint64_t away(struct blame_spike *s, uint64_t from, uint64_t to)
 	if (left) {
 		p = blame_part_add(s, CAUSE_VMM, 0, left);
 		if (!p->name[0])
-			snprintf(p->name, sizeof(p->name), "the request in its hands");
+			snprintf(p->name, sizeof(p->name), "while it had the request");
 	}
 	return hi - lo;
 }

@@ -181,7 +181,7 @@ int cap_format_add(struct capture *c, const char *sys, const char *name, const c
 	struct cap_format *f;
 
 	if (!cap_name_ok(sys) || !cap_name_ok(name)) {
-		cap_note(c, "event %s:%s: not a name", sys, name);
+		cap_note(c, "event %s:%s: not a valid name", sys, name);
 		return 0;
 	}
 	if (!len || len > CAPTURE_MAX_FORMAT || !str_is_text(text, len)) {

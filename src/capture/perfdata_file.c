@@ -186,7 +186,7 @@ static int refuse_arch(const struct pd_head *h)
 
 	return err_set(
 		h->err, EOPNOTSUPP,
-		"recorded on %s: of perf's files kvmft reads those of x86 and aarch64",
+		"recorded on %s: kvmft reads only perf.data files of x86 and aarch64",
 		shown ? h->arch : "another architecture");
 }
 
@@ -208,13 +208,14 @@ static int check(const struct pd_head *h)
 	if (!h->tracepoints)
 		return err_set(
 			h->err, ENODATA,
-			"it holds no tracepoints, only other events of perf: record with perf record -e "
-			"'kvm:*' -a");
+			"it holds no tracepoints, only other perf events: record with perf record "
+			"-e 'kvm:*' -a");
 	if (!c->nformat && h->cut)
 		return err_set(
 			h->err, ENODATA,
-			"its end is missing, where perf writes the formats of events, so nothing in it can be "
-			"understood: perf was killed, or the file was cut; end perf with Ctrl-C or SIGINT");
+			"its end, where perf writes the event formats, is missing, so nothing in "
+			"it can be decoded: perf was killed, or the file was truncated; stop perf "
+			"with Ctrl-C or SIGINT");
 	if (!c->nformat)
 		return err_set(h->err, ENODATA, "it holds no event formats (tracing data)");
 	return 0;

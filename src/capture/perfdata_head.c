@@ -206,7 +206,7 @@ static int read_attrs(struct pd_head *h)
 		ret = read_attr(h, i, &which, &ids);
 	if (!ret && p->nlayout > 1 && !ids_agree(p))
 		return err_set(h->err, EBADMSG,
-			       "its samples are of several kinds, and nothing says which are which");
+			       "its samples have several layouts, and nothing says which has which");
 	for (uint64_t i = 0; i < n && !ret && p->nlayout > 1; i++) {
 		ret = read_attr(h, i, &which, &ids);
 		ret = ret ? ret : read_ids(p, &ids, which);
@@ -215,7 +215,7 @@ static int read_attrs(struct pd_head *h)
 		qsort(p->ids, p->nids, sizeof(*p->ids), ids_cmp);
 	if (ret == -E2BIG)
 		return err_set(h->err, E2BIG,
-			       "it has more events, or kinds of them, than kvmft reads");
+			       "it has more events, or kinds of events, than kvmft reads");
 	return ret;
 }
 

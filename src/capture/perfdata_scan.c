@@ -486,7 +486,7 @@ static void notes(const struct scan *s)
 			 s->elsewhere, CAPTURE_MAX_CPUS);
 	if (s->aux)
 		cap_note(c,
-			 "%" PRIu64 " records of AUX data (a processor's own trace) are left out",
+			 "%" PRIu64 " records of AUX data (a processor's hardware trace) left out",
 			 s->aux);
 	if (s->lost_nowhere)
 		cap_note(c, "%" PRIu64 " events were lost, on CPUs that the file does not name",

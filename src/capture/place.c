@@ -59,8 +59,8 @@ static int walk_theirs(const struct walk *w, int fd, const struct stat *lst, con
 		return fd;
 	close(fd);
 	return err_set(w->err, ELOOP,
-		       "%s: %s is a symbolic link that user %u made, to a directory of somebody "
-		       "else: name the real directory",
+		       "%s: %s is a symbolic link that user %u made, to somebody else's directory: "
+		       "name the real directory",
 		       w->path, step, (unsigned int)lst->st_uid);
 }
 

@@ -85,7 +85,7 @@ static int take_side(struct found *f, const struct meta_rec *rec)
 	if (!is_name(dir) || !role || (!host && strcmp(role, "guest")))
 		return bad(f, "has an invalid side");
 	if (host != !f->s->n)
-		return bad(f, "does not begin with one host");
+		return bad(f, "does not list one host, then guests");
 	if (is_capture(f->dir, dir))
 		return add(f, dir, host ? NULL : meta_get(rec, "vm"));
 	if (host)
@@ -225,7 +225,7 @@ static int by_captures(struct found *f)
 	if (hosts != 1)
 		return err_set(f->err, EINVAL,
 			       "%s has captures, %zu of them of hosts, but no file " SESSION_FILE
-			       ": name those that belong together",
+			       ": name the captures that belong together",
 			       f->root, hosts);
 	ret = add(f, l.v[host], NULL);
 	for (size_t i = 0; i < l.n && !ret; i++)

@@ -509,7 +509,7 @@ static int in_tail(struct in *in, const struct stream_head *h)
 		return skip(in, h->len);
 	c = cpu_of(in, h->cpu);
 	if (!c || c->fd < 0 || c->segment != h->segment || c->end < in->subbuf)
-		return bad(in, "more of a sub-buffer that never came");
+		return bad(in, "more of a sub-buffer that never began");
 	if (h->len <= head_len + sizeof(from))
 		return bad(in, "more of a sub-buffer, but empty");
 	ret = get(in, head, head_len);
@@ -584,7 +584,7 @@ static int take_frame(struct in *in)
 	if (ret)
 		return ret;
 	if (stream_head_get(raw, &h))
-		return bad(in, "not the header of a frame");
+		return bad(in, "not a frame header");
 	in->n->frames++;
 	if (h.type >= ARRAY_SIZE(frames) || !frames[h.type].take)
 		return skip(in, h.len); /* of a later version */

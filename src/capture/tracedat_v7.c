@@ -347,7 +347,7 @@ int td_read_v7(struct td *t, uint64_t off)
 		t->size + 4ull * MAX_PLAIN; /* unpacked, it may be larger than the file */
 	while (at && !ret) {
 		if (u64map_get(&t->seen, at, &next)) {
-			cap_note(t->c, "the chain of options runs in a circle");
+			cap_note(t->c, "the chain of options is a loop");
 			break;
 		}
 		ret = u64map_put(&t->seen, at, 1);

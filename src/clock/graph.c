@@ -28,7 +28,7 @@ static const char *const clock_names[CLK_NR] = {
 /*
  * Texts shared by several edges; each completes "no WHAT: ".
  */
-#define SAMPLES_REMEDY	"record with kvmft, which samples this clock beside the TSC"
+#define SAMPLES_REMEDY	"record with kvmft, which samples this clock along with the TSC"
 #define OFFSET_REMEDY	"run `kvmft guest-offset` in the guest and pass --sched-offset"
 #define KERNEL_REMEDY	"run `kvmft guest-offset` in the guest and pass --kernel-sched-offset, " \
 			"or record with the clock local or x86-tsc"

@@ -37,30 +37,30 @@ struct blame_opts_given {
 
 static const struct opt blame_options[] = {
 	OPTION(0, "at", OPT_STR, struct blame_opts_given, at, "T",
-	       "what was late at T, a time as --clock shows it, or up to 10 ms from it"),
+	       "what was late at T, or within 10 ms of it; T is a time as --clock shows it"),
 	OPTION(0, "than", OPT_DURATION, struct blame_opts_given, than, "D",
 	       "only what was late by this or more: 100us, 2ms"),
 	OPTION(0, "top", OPT_U64, struct blame_opts_given, top, "N",
 	       "only the N longest (default: 10; with --by of groups: 1000)"),
 	OPTION_CHOICE(0, "by", struct blame_opts_given, by, "KEY", blame_bys,
-		      "length (default) or time: in that order; cause, task or vcpu: sums of each"),
+		      "length (default) or time: the order; cause, task or vcpu: a sum for each"),
 	OPTION(0, "what", OPT_STR, struct blame_opts_given, what, "KIND,...",
 	       "only these: timer, hrtimer, irq, io, wakeup, ready, stall, timerlat, noise"),
 	OPTION(0, "from-marker", OPT_STR, struct blame_opts_given, from_marker, "TEXT",
-	       "what lies between a marker with this text, that a program of the guest wrote\n"
-	       "to trace_marker, ..."),
+	       "the time from a marker with this text, written to trace_marker by a program in\n"
+	       "the guest, ..."),
 	OPTION(0, "to-marker", OPT_STR, struct blame_opts_given, to_marker, "TEXT",
-	       "... and the next one with this"),
+	       "... to the next marker with this text"),
 	OPTION(0, "vm", OPT_STR, struct blame_opts_given, vm, "SEL",
 	       "only this VM: UUID, name, PID or PID-FD"),
 	OPTION('v', "vcpu", OPT_U64, struct blame_opts_given, vcpu, "N", "only this vCPU"),
 	OPTION(0, "from", OPT_STR, struct blame_opts_given, from, "T", WINDOW_HELP_FROM),
 	OPTION(0, "to", OPT_STR, struct blame_opts_given, to, "T", WINDOW_HELP_TO),
 	OPTION(0, "last", OPT_DURATION, struct blame_opts_given, last, "D",
-	       "only what reaches into the last D of HOST; of a flight recorder's: into the last D\n"
+	       "only what reaches into the last D of HOST; for a flight recorder: into the last D\n"
 	       "before its last snapshot"),
 	OPTION_CHOICE(0, "clock", struct blame_opts_given, clock, "CLOCK", out_clock_names,
-		      "of the times (default: ns since the recording began)"),
+		      "clock of all times (default: ns since the recording began)"),
 	OPTION('C', "context", OPT_U64, struct blame_opts_given, context, "N",
 	       "show the time line of each, with N lines before and after"),
 	OPTION(0, "format", OPT_STR, struct blame_opts_given, format, "FORMAT",
@@ -180,8 +180,8 @@ static int blame_last(struct blame_cmd *m)
 
 	if (!end || !c->tsc_khz || !cap_in_tsc(c))
 		return err_set(m->err, ENODATA,
-			       "--last: nothing in %s tells when its recording ended, in its own clock: use "
-			       "--from", c->path);
+			       "--last: %s does not say when its recording ended, in its own "
+			       "clock: use --from", c->path);
 	m->b.o.from = last < end ? end - (uint64_t)last : 0;
 	m->b.from = c->before_snapshot_tsc;
 	tl_follow_no_end(m->p.t); /* a recorder that goes on is not waited for */
@@ -300,10 +300,11 @@ static int no_spikes(const struct blame_cmd *m)
 			       "no two markers with '%s' and '%s' follow each other in the guests' "
 			       "captures", o->from_marker, o->to_marker);
 	if (o->at)
-		return err_set(m->err, ENODATA, "no vCPU is known at %s: no events around it", o->at);
+		return err_set(m->err, ENODATA, "no vCPU is known at %s: there are no events "
+						"around that time", o->at);
 	return err_set(m->err, ENODATA, "nothing was late%s%s",
 		       o->than.set ? " by as much as --than says" : "",
-		       o->what ? ", of what --what asks for" : "");
+		       o->what ? ", among what --what asks for" : "");
 }
 
 static int blame_show(struct blame_cmd *m)
@@ -432,7 +433,7 @@ static int blame_output(void *opts, int argc, struct kvmft_err *err)
 	if (ret || o->inputs.n < 2)
 		return ret;
 	if (o->file.path || o->at)
-		return err_usage(err, "-o and --at: one session at a time");
+		return err_usage(err, "-o and --at take one session at a time");
 	ret = blame_check(&m);
 	return ret ? ret : many_begin(&o->inputs, blame_one, o, &o->many, err);
 }

@@ -24,7 +24,7 @@ static void tell_missing(struct operands *o, const char *path, const struct sess
 	if (!s->missing.len)
 		return;
 	o->incomplete = true;
-	cli_note("%s: the session had %s, whose capture is not there", path, s->missing.s);
+	cli_note("%s: the session recorded %s, but its capture is missing", path, s->missing.s);
 }
 
 /* Whether an operand after the session names this guest of it, to say which VM it is. */

@@ -58,7 +58,7 @@ static const struct opt convert_options[] = {
 	      "perf's time_mult, time_shift, time_zero; or the same of a guest\n"
 	      "without kvmclock; given twice: for --from and for --to"),
 	OPTION_CHOICE(0, "clocksource", struct convert_opts, p.clocksource, "NAME",
-		      convert_clocksources, "what LAST of the guest's --mono-raw counts"),
+		      convert_clocksources, "what LAST in the guest's --mono-raw is a count of"),
 	RATE_OPTION(struct convert_opts, p.tsc_khz),
 	OPT_END,
 };
@@ -166,7 +166,7 @@ static char *trim(char *s, char *end)
 enum { WHY_RANGE, WHY_NODATA, WHY_NOTUNIQ, WHY_FAR, WHY_NR };
 
 static const char *const why_text[WHY_NR] = {
-	[WHY_RANGE] = "outside of what a clock on the way can show",
+	[WHY_RANGE] = "outside the range of a clock on the way",
 	[WHY_NODATA] = "at a time for which no TSC offset, pvclock record or sample is known",
 	[WHY_NOTUNIQ] = "possible at several times, because a clock was set",
 	[WHY_FAR] = "too far from the pvclock record",

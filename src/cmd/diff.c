@@ -228,8 +228,7 @@ static void tell_latency(struct run *run)
 
 	for (int k = 0; k < LAT_KINDS; k++)
 		if (s[0].answers[k] != s[1].answers[k])
-			sink_remark(&run->remarks, "%s is compared only if both can tell it: %s "
-			                           "cannot",
+			sink_remark(&run->remarks, "%s is compared only if both have it: %s has not",
 			       lat_kind_names[k], s[s[0].answers[k] ? 1 : 0].path);
 	missing = !s[0].answers[LAT_SCHED] && !s[1].answers[LAT_SCHED] ? "stolen time" : NULL;
 	if (missing && run->ro.split)

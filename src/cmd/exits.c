@@ -37,14 +37,14 @@ static const struct opt exits_options[] = {
 	OPTION_CHOICE(0, "format", struct exits_config, format, "FORMAT", exits_format_names,
 		      "how to print (default: text)"),
 	OPTION(0, "per-vm", OPT_FLAG, struct exits_config, per_vm, NULL,
-	       "openmetrics, prometheus: all threads of a VM together, of 1,000 VMs"),
+	       "openmetrics, prometheus: all threads of a VM together; at most 1,000 VMs"),
 	OPTION('o', "output", OPT_STR, struct exits_config, file, "FILE",
 	       "write each table to FILE, which is replaced in one step"),
 	OPTION_CHOICE(0, "engine", struct exits_config, engine, "ENGINE", engines,
 		      "what counts: the kernel (hist triggers), or kvmft from recorded events\n"
 		      "(default: the kernel where it can)"),
 	OPTION(0, "map-size", OPT_U64, struct exits_config, map_size, "CELLS",
-	       "of the kernel's map, a cell per thread and reason: 128 to 131072\n"
+	       "size of the kernel's map, a cell per thread and reason: 128 to 131072\n"
 	       "(default: by the number of vCPUs)"),
 	OPTION('V', "verbose", OPT_FLAG, struct exits_config, verbose, NULL,
 	       "say which engine runs"),

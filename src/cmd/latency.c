@@ -42,18 +42,18 @@ static const struct opt latency_options[] = {
 	OPTION(0, "from", OPT_STR, struct latency_opts, from, "T", WINDOW_HELP_FROM),
 	OPTION(0, "to", OPT_STR, struct latency_opts, to, "T", WINDOW_HELP_TO),
 	OPTION(0, "than", OPT_DURATION, struct latency_opts, than, "D",
-	       "show as worst only what took this long or longer: 100us, 2ms"),
+	       "among the worst, show only what took this long or longer: 100us, 2ms"),
 	OPTION(0, "worst", OPT_U64, struct latency_opts, worst, "N",
 	       "how many of the worst are shown (default: 3)"),
 	OPTION(0, "by", OPT_STR, struct latency_opts, by, "LIST",
-	       "mem: also by these: vcpu, task, gpa, thread, time, move\n"
+	       "mem: group also by these: vcpu, task, gpa, thread, time, move\n"
 	       "(default: task,thread,move)"),
 	OPTION(0, "grain", OPT_SIZE, struct latency_opts, grain, "SIZE",
 	       "mem, --by gpa: memory per row (default: 64M)"),
 	OPTION(0, "host", OPT_LIST, struct latency_opts, host, "HOST2",
 	       "mem: the host that the VM moved to; may be repeated, in that order"),
 	OPTION('C', "context", OPT_U64, struct latency_opts, context, "N",
-	       "lines of the time line before and after each of the worst (default: 3)"),
+	       "show N lines of the time line before and after each of the worst (default: 3)"),
 	OPTION(0, "format", OPT_STR, struct latency_opts, format, "FORMAT",
 	       "text (default), json, csv, html: a page to look at, or openmetrics"),
 	OPTION('o', "output", OPT_STR, struct latency_opts, file.path, "OUT",
@@ -450,8 +450,8 @@ const struct cmd cmd_latency = {
 	.args = "irq|sched|io|timer|mem|net|all HOST [GUEST[=SEL]]...",
 	.description =
 		"HOST and GUEST are captures as for merge. Several analyses may be named with commas between\n"
-		"them; all are made in one pass. Some need more events: sched of the host, mem of the host\n"
-		"to tell why, net of both sides:\n\n"
+		"them; all are made in one pass. Some need more than the default events: sched on the\n"
+		"host, mem on the host (to tell why), net on both sides:\n\n"
 		"kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup\n\n"
 		"kvmft record -e default -e mem\n\n"
 		"kvmft record -e default -e net",

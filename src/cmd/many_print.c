@@ -314,7 +314,8 @@ int many_print(struct many *m, const struct many_doc *d, struct kvmft_err *err)
 	else
 		ret = print_sum(d, &s);
 	if (!ret && good < n)
-		cli_note("%zu of %zu captures gave no result: the others are here", n - good, n);
+		cli_note("%zu of %zu captures gave no result: the others are shown",
+			 n - good, n);
 	free(s.v);
 	if (ret)
 		return ret == -EPIPE ? KVMFT_OK : ret;

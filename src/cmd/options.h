@@ -30,11 +30,11 @@
 	OPTION(0, "guest-options", OPT_LIST, st, m.options, "[NAME:]OPTIONS",                     \
 	       "further options of record in guests, or in the one called NAME"),                 \
 	OPTION(0, "guest-timeout", OPT_DURATION, st, m.timeout, "DURATION",                       \
-	       "give up if a guest that is to begin sends nothing for that long (default: 60s)"), \
+	       "give up on a guest that sends nothing for that long at its start (default: 60s)"),        \
 	OPTION(0, "push", OPT_FLAG, st, m.push, NULL,                                             \
-	       "bring a static kvmft into guests that have none, and remove it afterwards"),   \
+	       "copy a static kvmft into guests that have none, and remove it afterwards"),                \
 	OPTION(0, "push-file", OPT_STR, st, m.push_file, "FILE",                                  \
-	       "that one (default: kvmft-static-MACHINE beside this kvmft)")
+	       "the one to copy (default: kvmft-static-MACHINE beside this kvmft)")
 
 #define COLOR_HELP "colours (default: auto, on a terminal without NO_COLOR)"
 #define WIDE_HELP  "on a terminal: do not cut long lines"

@@ -196,8 +196,8 @@ static int why_empty(const struct run *run)
 	if (!t->class_events && run->ro.cls != class_find("vmexit"))
 		return err_set(
 			run->err, ENODATA,
-			"no events of class %s in %s, beside %llu exits: nothing of it happened, or "
-			"it was not recorded (see kvmft-report(1) for the names)",
+			"no events of class %s in %s, beside %llu exits: none happened, or they "
+			"were not recorded (see kvmft-report(1) for the names)",
 			class, path, (unsigned long long)t->exits);
 	for (size_t i = 0; i < report_vcpus(run->r) && i < 32; i++) {
 		report_vcpu(run->r, i, &v);
@@ -264,7 +264,7 @@ static void remarks(struct run *run, const struct report_format *fmt)
 		       "their thread",
 		       ULL(t->misplaced));
 	if (t->damaged)
-		sink_remark(&run->remarks, "%llu damaged sub-buffers: the rest of them is left out",
+		sink_remark(&run->remarks, "%llu damaged sub-buffers: the rest of each is left out",
 		       ULL(t->damaged));
 	if (run->ro.split && (t->poll_grow || t->poll_shrink))
 		sink_remark(&run->remarks, "halt polling time was raised %llu times and lowered %llu times",
@@ -478,7 +478,7 @@ static int report_one(void *ctx, const char *input, FILE *out, struct sbuf *rows
 	ret = parse(&run);
 	ret = ret ? ret : report(&run);
 	if (ret >= 0 && report_in_cycles(run.r))
-		cli_note("%s: its times are in cycles: not in the sum", input);
+		cli_note("%s: its times are in cycles, so it is not in the sum", input);
 	else if (ret >= 0 && add_rows(&run, rows))
 		ret = err_set(err, ENOMEM, "out of memory");
 	run_free(&run);

@@ -18,7 +18,7 @@ struct snapshot_opts {
 
 static const struct opt snapshot_options[] = {
 	OPTION('q', "quiet", OPT_FLAG, struct snapshot_opts, quiet, NULL,
-	       "do not say which recorders were told"),
+	       "do not list the recorders that were told"),
 	OPT_END,
 };
 

@@ -32,8 +32,9 @@ static const struct opt stuck_options[] = {
 	OPTION(0, "guest-modules", OPT_STR, struct stuck_opts, syms.modules, "FILE",
 	       "its /proc/modules: which module, where a function is not known"),
 	OPTION_CHOICE(0, "engine", struct stuck_opts, c.engine, "ENGINE", stuck_engines,
-		      "who counts exits: hist, the kernel; ring; auto (default): the ring, and the\n"
-		      "kernel those of vCPUs that the ring shows too little of"),
+		      "what counts exits: hist, the kernel; ring, kvmft; auto (default): the ring, "
+		      "and the\n"
+		      "kernel for vCPUs that the ring shows too little of"),
 	OPTION_CHOICE(0, "format", struct stuck_opts, format, "FORMAT", stuck_formats,
 		      "how to print (default: text)"),
 	OPT_END,

@@ -177,11 +177,11 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 			path);
 	if (event_format(r->fmt, EV_EXIT) && !understood)
 		return err_set(err, ENOTSUP,
-			       "kvm_exit in %s has no %s: it is of a kind of host that kvmft does not "
-			       "know",
+			       "kvm_exit in %s has no field %s: kvmft does not know this kind of "
+			       "host",
 			       path, event_field(EV_EXIT, 0));
 	if (r->opts.by_rip && !exit.f[2].size)
-		return err_set(err, ENOENT, "kvm_exit in %s does not tell where the guest was", path);
+		return err_set(err, ENOENT, "kvm_exit in %s does not say where the guest was", path);
 	if (own && !r->tps && !cls->optional)
 		return err_set(err, ENOENT, "no %s events in %s: record them with -e kvm:%s", own,
 			       path, own);

@@ -66,7 +66,7 @@ static void probe_clock(const struct kfeat_env *e, struct kfeat_result *r)
 		say_err(r, err.text);
 	else
 		feat_say(r, KFEAT_HAVE, strcmp(r->name, "mono_raw") ? "raw cycles" :
-			 "ns, on a straight line over the counter's cycles");
+			 "ns, linear in the counter's cycles");
 }
 
 static void probe_tsc_flags(const struct kfeat_env *e __unused_arg, struct kfeat_result *r)
@@ -279,10 +279,10 @@ static const struct feat feat[] = {
 	  KERNEL_OPTION("version 5.2 or newer"), NULL },
 	{ "marker-raw", "calibration marks in the trace", 0, BOTH, "trace_marker_raw",
 	  KERNEL_OPTION("version 4.10 or newer"), NULL },
-	{ "landlock", "keeps whoever takes over a reader or the recorder away from files", 0, BOTH, NULL,
+	{ "landlock", "keeps files from a reader or recorder that bad input took over", 0, BOTH, NULL,
 	  KERNEL_OPTION("CONFIG_SECURITY_LANDLOCK, and boot with lsm=landlock,..."),
 	  feat_landlock },
-	{ "seccomp", "keeps whoever takes over a reader or the recorder from system calls", 0, BOTH,
+	{ "seccomp", "keeps system calls from a reader or recorder that bad input took over", 0, BOTH,
 	  NULL, KERNEL_OPTION("CONFIG_SECCOMP_FILTER"), feat_seccomp },
 	{ "copy-marker", "markers of other programs, in a capture too", 0, BOTH,
 	  "options/copy_trace_marker", KERNEL_OPTION("version 6.16 or newer"), NULL },

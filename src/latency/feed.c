@@ -577,14 +577,14 @@ int lat_finish(struct lat *l)
 	if (!ret)
 		ret = note_qemu(l);
 	if (!ret && l->o.want[LAT_NET] && l->o.vcpu >= 0)
-		ret = lat_note_add(l, "net: the packets that are counted are those of all vCPUs: when "
-				      "one is sent nothing tells which of them will get it");
+		ret = lat_note_add(l, "net: packets of all vCPUs are counted: when one is sent, "
+				      "nothing tells which vCPU will get it");
 	if (!ret && l->o.want[LAT_SCHED] && l->unseen_switches)
 		ret = lat_note_add(
 			l,
 			"the host's switches between other threads were not recorded (record --vm "
-			"takes the VM's alone): who else ran between the first and the last that are named "
-			"is not known");
+			"takes the VM's alone): which threads ran between the first and the last "
+			"named is not known");
 	for (unsigned int i = 0; i < LAT_TABLES && !ret; i++)
 		ret = lat_table_sort(&l->table[i]);
 	return ret;

@@ -38,7 +38,7 @@ const struct lat_desc lat_desc_hrtimer = {
 		"... the guest ran with interrupts off",
 		"from the injection to the entry of the guest",
 		"from the entry until the function is called",
-		"... and how much of it all the vCPU's thread wanted a CPU and had none",
+		"... of all this: the vCPU's thread wanted a CPU and had none",
 	},
 	.crosses = TIMER_CROSSES,
 	.parts = TIMER_PARTS,

@@ -38,7 +38,7 @@ const struct lat_desc lat_desc_irq = {
 		"from the injection to the entry of the guest",
 		"from the entry to the handler",
 		"in the handler",
-		"from the handler's begin to the end of interrupt",
+		"from the handler's start to the end of interrupt (EOI)",
 	},
 	.crosses = 1u << ST_TOTAL | 1u << ST_GUEST | 1u << ST_EOI,
 	.parts = 1u << ST_RAISE | 1u << ST_DELIVER | 1u << ST_MASKED | 1u << ST_OFFCPU |

@@ -68,7 +68,8 @@ const struct lat_desc lat_desc_mem = {
 BY(vcpu, "mem-vcpu", "the same by vCPU", "vCPU", "not told");
 BY(task, "mem-task", "the same by the guest's task", "Guest task", "not told");
 BY(gpa, "mem-gpa", "the same by address of the guest", "Guest addresses", "not told");
-BY(thread, "mem-thread", "who of the host had taken the page, or was waited for", "Host thread", "not told");
+BY(thread, "mem-thread", "which host thread had taken the page, or was waited for", "Host "
+	"thread", "not told");
 BY(time, "mem-time", "the same by time", "From", "not told");
 BY(move, "mem-move", "rounds of the dirty log; of VMs that moved, blackout and then", "What", "");
 

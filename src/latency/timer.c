@@ -26,7 +26,7 @@ const struct lat_desc lat_desc_timer = {
 		"... the guest ran with interrupts off",
 		"from the injection to the entry of the guest",
 		"from the entry to the handler",
-		"... and how much of it all the vCPU's thread wanted a CPU and had none",
+		"... of all this: the vCPU's thread wanted a CPU and had none",
 	},
 	.crosses = TIMER_CROSSES,
 	.parts = TIMER_PARTS,

@@ -143,6 +143,6 @@ int exits_loop(struct exits_run *x)
 	exits_top_end(x);
 	ret = table(x, true);
 	if (!ret && x->end == EXITS_TARGET_GONE)
-		x->note("%s ended", x->target.pid ? "the VM" : "what was to be counted");
+		x->note("%s ended", x->target.pid ? "the VM" : "what kvmft counted");
 	return ret;
 }

@@ -153,8 +153,8 @@ static void wait_say(struct trace *t, uint64_t ms)
 {
 	t->note("waiting for %s to get a pvclock record from KVM (event kvm_pvclock_update, every 300 s "
 		"or, with newer kernels, perhaps never): %" PRIu64
-		" s so far. No wait with --pvclock N, N "
-		"as `kvmft guest-offset` says in the guest, or --guest-capture DIR",
+		" s so far; to start at once, give --pvclock as `kvmft guest-offset` prints it in "
+		"the guest, or --guest-capture DIR",
 		t->kvmclock.vm->name ? t->kvmclock.vm->name : t->kvmclock.vm->sel, ms / 1000);
 }
 
@@ -176,8 +176,8 @@ static int wait_ticks(struct trace *t, struct wait *w)
 		return err_set(
 			t->err, ETIMEDOUT,
 			"no pvclock record of %s came within %" PRIu64
-			" s, so nothing was traced: give "
-			"--pvclock, as `kvmft guest-offset` says in the guest, or --guest-capture",
+			" s, so nothing was traced: give --pvclock as `kvmft guest-offset` prints "
+			"it in the guest, or --guest-capture",
 			t->kvmclock.vm->sel, trace_elapsed_ms(t) / 1000);
 	if (!ret && trace_elapsed_ms(t) >= FIRST_WORD)
 		t->note("the pvclock record is there");

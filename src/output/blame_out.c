@@ -289,8 +289,8 @@ static void put_counts(struct sbuf *b, const struct blame_view *v)
 		sep = ", ";
 	}
 	if (sep[0] == ',')
-		sbuf_addf(b, "; %s the %zu %s, one of those that are the same\n",
-			  grouped(v) ? "summed up are" : "shown are", blame_spikes(v->blame),
+		sbuf_addf(b, "; %s the %zu %s, only one where several overlap\n",
+			  grouped(v) ? "summed up:" : "shown:", blame_spikes(v->blame),
 			  v->at ? "nearest" : "longest");
 }
 
@@ -306,7 +306,7 @@ static void put_bounds(struct sbuf *b, const struct blame_view *v)
 		if (!o->guest)
 			continue;
 		if (!o->known) {
-			sbuf_addf(b, "# how far the stamps of %s may be off is not known\n",
+			sbuf_addf(b, "# it is not known how far the stamps of %s may be off\n",
 				  map->vm[m].label);
 			continue;
 		}

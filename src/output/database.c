@@ -316,8 +316,8 @@ int db_finish(struct db *d)
 		ret = db_note(d, db_lacks(d));
 	if (!ret && d->ntype == DB_TYPES_MAX)
 		ret = db_note(d,
-			      "there are more types of events than tables are made: the rest is in "
-			      "other_events");
+			      "there are more types of events than tables can be made for: the "
+			      "rest is in other_events");
 	ret = ret ? ret : db_views(d);
 	return ret ? ret : sq_finish(d->sq);
 }

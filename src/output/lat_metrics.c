@@ -143,7 +143,8 @@ static int metrics_print(const struct lat_view *v, FILE *f)
 		states(v, nvm, &b);
 	}
 	alignment(v, nvm, &b);
-	metric_head(&b, "kvmft_latency_vms_left_out", "gauge", "VMs that are too many for labels.");
+	metric_head(&b, "kvmft_latency_vms_left_out", "gauge", "VMs left out, as there are too "
+		"many for labels.");
 	sbuf_addf(&b, "kvmft_latency_vms_left_out %zu\n# EOF\n", all - nvm);
 	return sbuf_write(&b, f);
 }

@@ -89,7 +89,8 @@ static void bounds(struct sbuf *b, const struct lat_view *v, const char *head, u
 		else if (off->guest && !off->known)
 			sbuf_addf(
 				b,
-				"%show far what crosses between host and guest may be off is not known",
+				"%sit is not known how far what crosses between host and guest may "
+				"be off",
 				head);
 		else
 			continue;
@@ -258,7 +259,7 @@ static void groups(struct sbuf *b, const struct lat_view *v, const struct lat_ta
 			groups_of(&c, b, v, t, (int64_t)m - 1);
 	}
 	if (t->crowded)
-		sbuf_addf(b, "%llu more of groups that there was no room for\n",
+		sbuf_addf(b, "%llu more, of groups that there was no room for\n",
 			  (unsigned long long)t->crowded);
 }
 

@@ -26,7 +26,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NO_PLACE "they are of CPUs from 1024 on, which Perfetto does not have"
+#define NO_PLACE "their CPUs are numbered 1024 or higher, which Perfetto does not have"
 
 static struct pf_track *cpu_track(struct out *o, const struct tl_item *i)
 {

@@ -111,6 +111,7 @@ void report_metrics(const struct report_doc *d, struct sbuf *b)
 			if (report_vm_filter(d, vm, &filter) && ++n <= METRICS_VMS)
 				family_of_vm(d, (enum family)f, &filter, b);
 	}
-	metric_head(b, "kvmft_vms_left_out", "gauge", "VMs that are too many for labels.");
+	metric_head(b, "kvmft_vms_left_out", "gauge", "VMs left out, as there are too many for "
+						      "labels.");
 	sbuf_addf(b, "kvmft_vms_left_out %zu\n# EOF\n", n > METRICS_VMS ? n - METRICS_VMS : 0);
 }

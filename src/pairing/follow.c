@@ -191,8 +191,8 @@ static void look_for_life(struct follow *f, uint64_t now)
 	if (f->told_silent || now - f->grew_ns < SILENCE_NS)
 		return;
 	f->told_silent = true;
-	f->c.note("no event for 5 s: %s is still recorded, or its recorder was killed; Ctrl-C ends "
-		  "this",
+	f->c.note("no event for 5 s: %s is still being recorded, or its recorder was killed; "
+		  "Ctrl-C ends this",
 		  f->c.host);
 }
 

@@ -161,8 +161,8 @@ static int solve_vm(const struct matcher *m, struct trial *t, const struct captu
 	if (!own_tsc_is_exact(cap)) {
 		t->sol.tried = true;
 		t->sol.r.why =
-			"only stamps in guest TSC can be solved: record the guest with --clock x86-tsc "
-			"(trace-cmd: -C x86-tsc)";
+			"only stamps in guest TSC show an offset: record the guest with --clock "
+			"x86-tsc (trace-cmd: -C x86-tsc)";
 		return 0;
 	}
 	ret = match_scales(m, t->vm, cap, map, &n);
@@ -346,7 +346,7 @@ static int undecided(const struct matcher *m, const struct capture *g, const str
 		       fits    ? "its events fit several VMs of the host"
 		       : few   ? "it has too few events to tell whose they are"
 		       : tried ? "its events fit no VM of the host"
-			       : "nothing tells which VM its events are of",
+			       : "nothing tells which VM its events come from",
 		       b.s ? b.s : "");
 	sbuf_free(&b);
 	return ret;

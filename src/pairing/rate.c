@@ -66,7 +66,8 @@ static void tell(const struct capture *cap, const struct tsc_rate *r, bool quiet
 		note("%s: the TSC runs at %llu kHz, by %s", cap->path, ULL(r->khz),
 		     cap->tsc_khz_source);
 	else
-		note("%s: the TSC runs at %llu kHz, by %s: %llu to %llu, so times are right to %llu in a million",
+		note("%s: the TSC runs at %llu kHz, by %s: %llu to %llu, so times are accurate to "
+		     "%llu parts per million",
 		     cap->path, ULL(r->khz), cap->tsc_khz_source, ULL(r->min), ULL(r->max),
 		     ULL(tsc_rate_ppm(r)));
 }

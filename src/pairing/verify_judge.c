@@ -127,7 +127,7 @@ static int look_for_offset(struct verify *v, struct verify_guest *g, struct kvmf
 		return ret;
 	if (!own_tsc_is_exact(cap)) {
 		g->sol.tried = true;
-		g->sol.r.why = "only captures in guest TSC can be solved: record the guest with "
+		g->sol.r.why = "only stamps in guest TSC show an offset: record the guest with "
 			       "--clock x86-tsc";
 		return 0;
 	}

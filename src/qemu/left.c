@@ -195,7 +195,7 @@ static int left_finish(struct left *l, struct kvmft_err *err)
 	if (ret)
 		sbuf_addf(l->out, "trace events that a killed kvmft had switched on stay on:");
 	else if (!l->n)
-		sbuf_addf(l->out, "nothing is on any more that a killed kvmft had switched on");
+		sbuf_addf(l->out, "nothing that a killed kvmft had switched on is still on");
 	else
 		sbuf_addf(l->out, "%zu trace events that a killed kvmft had switched on%s:", l->n,
 			  l->dry_run ? "" : " are off again");
@@ -250,7 +250,7 @@ static int left_file(int dir, const char *name, struct left *l, struct kvmft_err
 	if (n == -ENOENT) /* somebody else has just finished that */
 		return 0;
 	if (n < 0)
-		return err_why(err, (int)n, "cannot read %s of kvmft's", name);
+		return err_why(err, (int)n, "cannot read kvmft's note %s", name);
 	l->kind = NULL;
 	l->n = 0;
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
@@ -260,9 +260,9 @@ static int left_file(int dir, const char *name, struct left *l, struct kvmft_err
 	ret = left_finish(l, first ? NULL : err);
 	first = first ? first : ret;
 	if (first == -EINVAL || first == -ENOMEM)
-		return err_why(err, first, "cannot use %s of kvmft's", name);
+		return err_why(err, first, "cannot use kvmft's note %s", name);
 	if (!first && !l->dry_run && unlinkat(dir, name, 0) < 0 && errno != ENOENT)
-		return err_why(err, errno, "cannot remove %s of kvmft's", name);
+		return err_why(err, errno, "cannot remove kvmft's note %s", name);
 	return first;
 }
 

@@ -56,7 +56,7 @@ static int qmp_reply(struct monitor *m, const char *command, struct jval *v, str
 	if (jval_get(what, "event", &e))
 		return 0;
 	if (jval_get(what, "id", &id) && (!jval_u64(id, &n) || n != m->id))
-		return mon_garbage(m, "an answer to a question that was not asked", what.p, what.n,
+		return mon_garbage(m, "an answer to a command that was not sent", what.p, what.n,
 				   err);
 	if (jval_get(what, "error", &e))
 		return qmp_error(m, command, e, err);

@@ -398,7 +398,7 @@ static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 		}
 	ret = ret ? ret : qemu_restore(q->q.m, &q->before, &now, err);
 	if (ret && has_ended(q)) { /* with it went its states */
-		sbuf_addf(&note, "QEMU %u has ended during the capture", q->q.pid);
+		sbuf_addf(&note, "QEMU %u ended during the capture", q->q.pid);
 		if (note.s)
 			answer_line(k, 'N', note.s);
 		ret = 0;

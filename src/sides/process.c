@@ -244,7 +244,7 @@ int side_ask(const struct side_question *q, struct kvmft_err *err)
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (ret)
-		return err_why(err, ret, "%s %s has no answer", q->prefix->v[0], q->what);
+		return err_why(err, ret, "%s %s gives no answer", q->prefix->v[0], q->what);
 	if (status)
 		err_set(err, EIO, "%s: exit status %d%s%s", q->what, exit_status(status),
 			said.len ? ": " : "", side_last_line(&said));

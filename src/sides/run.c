@@ -106,7 +106,7 @@ static const char *why_now(struct sides *x)
 		return "command";
 	if (!x->told_alone && !x->argv[0] && !x->host->duration.set) {
 		x->told_alone = true;
-		x->note("no guest is left; the host is still recorded, Ctrl-C ends it");
+		x->note("no guest is left; the host is still being recorded, Ctrl-C ends it");
 	}
 	return NULL;
 }
@@ -210,8 +210,8 @@ static int result(struct sides *x)
 	sbuf_add_mem(&path, x->shown, MAX(strlen(x->shown), (size_t)1) - 1);
 	sbuf_add_word(&word, path.s ? path.s : "");
 	if (x->snapshots.words.n && !x->snapshots.ever)
-		x->note("--blame: no trigger came, and no snapshot was asked for; for the end: "
-			"kvmft blame --last 1s %s", word.s ? word.s : "");
+		x->note("--blame: no trigger came, and no snapshot was asked for; for the last "
+			"second: kvmft blame --last 1s %s", word.s ? word.s : "");
 	if (!x->host->quiet)
 		x->note("%s: %zu sides (%s): kvmft merge %s", path.s ? path.s : "", x->n,
 			x->why ? x->why : "error", word.s ? word.s : "");

@@ -471,7 +471,7 @@ bool pick_unmet(const struct pick *p, size_t i, bool *slip, struct sbuf *b)
 	if (p->nvcpu && !p->vcpu_met) { /* nothing is known about the rest then */
 		*slip = true;
 		if (!i)
-			sbuf_addf(b, "no event of a vCPU that was named was found");
+			sbuf_addf(b, "no event of the named vCPUs was found");
 		return !i;
 	}
 	for (size_t k = 0, found = 0; k < ARRAY_SIZE(both) && !found; k++)

@@ -98,7 +98,7 @@ mkdir -m 755 "$tmp/alice" "$tmp/theirs"
 chown 65534:65534 "$tmp/alice" "$tmp/theirs"
 attacker ln -s "$tmp/prey" "$tmp/alice/away"
 attacker ln -s "$tmp/theirs" "$tmp/alice/own"
-refused "a link from another user's directory" "away is a symbolic link that user 65534 made, to a directory of somebody else" \
+refused "a link from another user's directory" "away is a symbolic link that user 65534 made, to somebody else's directory: name" \
 	-o "$tmp/alice/away/../prey/c"
 record --output-dir "$tmp/alice/away/."
 status_is 1 "... nor with --output-dir"

@@ -171,7 +171,7 @@ is "$(grep -oE 'host-task [^)]*\) [0-9]+' "$tmp/got" | awk '{ s += $NF } END { p
 # The last of a recording; of a flight recorder, the last before its snapshot.
 run "$kvmft" blame -q --last 2us "$tmp/host"
 status_is 1 "--last with a capture that does not say when it ended"
-err_has 'nothing in .* tells when its recording ended' "... is reported"
+err_has 'does not say when its recording ended' "... is reported"
 { echo "meta stop tsc=95000"; cat "$tmp/events"; } >"$tmp/stopped"
 capture host <"$tmp/stopped"
 parts --last 2us --what stall "$tmp/host" | sed 's/ (.*//' >"$tmp/got"
@@ -391,7 +391,7 @@ parts --what timer "$tmp/host" "$tmp/guest=one" >"$tmp/got"
 is "$(cat "$tmp/got")" "timer 40200 unknown: unknown (the guest, or an interrupt of the host) 40000, host-irq (interrupt) 100, \
 guest-irqs-off (hog-78) 100" "a late timer where it is not known whether the guest ran"
 run "$kvmft" blame -q --what timer "$tmp/host" "$tmp/guest=one"
-out_has '^# .* record its irq_vectors:' "... and what to record"
+out_has '^# .* record irq_vectors:' "... and what to record"
 echo "recorded irq:softirq_entry" >>"$tmp/late"
 capture host <"$tmp/late"
 parts --what timer "$tmp/host" "$tmp/guest=one" >"$tmp/got"

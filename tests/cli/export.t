@@ -325,7 +325,7 @@ beyond=$("$kvmft" merge -q "$tmp/wide" 2>/dev/null | grep -c '\[1500\]')
 for command in "export --to perfetto -i" "export --to perfetto-archive -i" "merge --format perfetto"; do
 	run "$kvmft" $command "$tmp/wide" -q -o "$tmp/wide.pf" --force
 	status_is 3 "$command: a CPU that Perfetto does not have"
-	err_has "^kvmft: $beyond events are left out: they are of CPUs from 1024 on" "... is reported, and how many are missing"
+	err_has "^kvmft: $beyond events are left out: their CPUs are numbered 1024 or higher" "... is reported, and how many are missing"
 done
 if command -v protoc >/dev/null; then
 	run "$kvmft" export -q -i "$tmp/host" --to perfetto -o "$tmp/host.pf" "$tmp/guest"

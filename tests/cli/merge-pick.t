@@ -92,7 +92,7 @@ merge -e 'kvm_e*/vcpu_id==77/'
 is "$(grep -cE 'named|no field' "$err")" 0 "a value that is not there is no slip"
 merge --vcpu 9
 status_is 1 "--vcpu: one that is not there"
-err_has '^kvmft: no event of a vCPU that was named was found$' "... is reported"
+err_has '^kvmft: no event of the named vCPUs was found$' "... is reported"
 merge -q -e nosuch
 status_is 1 "-q: nothing matched"
 is "$(sed -n '$p' "$err")" "kvmft merge: nothing matched" "... is reported"

@@ -311,5 +311,5 @@ mv "$tmp/ph/events/kvm/kvm_exit" "$tmp/ph/events/kvm/kvm_axit"
 sed -i 's/kvm_entry/kvm_antry/; s/kvm_exit/kvm_axit/' "$tmp/ph/events/kvm/kvm_antry" "$tmp/ph/events/kvm/kvm_axit"
 run "$kvmft" merge "$tmp/ph" "$tmp/pg"
 status_is 4 "a host without entries and exits cannot be matched to a guest"
-err_has "nothing tells which VM its events are of; .*syn .no kvm_entry or kvm_exit of it.*other .no kvm_entry" "... and why"
+err_has "nothing tells which VM its events come from; .*syn .no kvm_entry or kvm_exit of it.*other .no kvm_entry" "... and why"
 finish

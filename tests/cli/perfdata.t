@@ -384,7 +384,7 @@ sleep 0.3
 kill -KILL $recorder $vm
 wait $recorder $vm 2>/dev/null
 recorder='' vm=
-refused "$tmp/killed.data" 'perf was killed, or the file was cut; end perf with' "perf was killed"
+refused "$tmp/killed.data" 'perf was killed, or the file was truncated; stop perf with' "perf was killed"
 # The name of the architecture stands behind the events, after the kernel's release.
 LC_ALL=C sed 's/x86_64\x00/riscv64/g' "$tmp/stat.data" >"$tmp/arm.data"
 refused "$tmp/arm.data" 'recorded on riscv64: .*x86' "another architecture"

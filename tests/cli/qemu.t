@@ -93,7 +93,7 @@ told "broken JSON" "what came is not JSON" events --qmp "$sock"
 fake '{"hello": 1}\r\n' @hold
 told "another greeting" "not the greeting of QMP" events --qmp "$sock"
 fake "$hello" @wait "$caps" @wait "$version" @wait '{"return": {}, "id": 99}\r\n' @hold
-told "an answer to something else" "a question that was not asked" events --qmp "$sock"
+told "an answer to something else" "a command that was not sent" events --qmp "$sock"
 fake "$hello" @wait "$caps" @wait "$version" @wait '{"return": {"a": 1}}\r\n' @hold
 told "no list" "the events are not a list" events --qmp "$sock"
 fake "$hello" @wait "$caps" @wait "$version" @wait '{"return": [{"name": "x", "state": "drunk"}]}\r\n' @hold

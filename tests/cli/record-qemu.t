@@ -128,6 +128,6 @@ is "$(states --hmp "$hmp")" "$before" "... and no others"
 run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/e" --qmp "$qmp" --qemu 'virtio_n*' -- \
 	sh -c "kill $qemu_pid; while kill -0 $qemu_pid 2>/dev/null; do sleep 0.1; done"
 status_is 0 "QEMU ends during the capture"
-err_has "QEMU $qemu_pid has ended during the capture" "... is reported, and no error"
+err_has "QEMU $qemu_pid ended during the capture" "... is reported, and no error"
 qemu_stop
 finish

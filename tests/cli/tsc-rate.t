@@ -43,7 +43,7 @@ $vm
 $wait
 END
 rate waits '2499962 "kvm_vcpu_wakeup" 2499876 2500049' "a wait of 100 ms, and the thread moves"
-err_has "the TSC runs at 2499962 kHz, by kvm_vcpu_wakeup: 2499876 to 2500049, so times are right to 35 in a million" \
+err_has "the TSC runs at 2499962 kHz, by kvm_vcpu_wakeup: 2499876 to 2500049, so times are accurate to 35 parts per million" \
 	"... is reported, with its accuracy"
 run "$kvmft" report -i "$tmp/waits"
 out_has '^# times are by a TSC of 2499962 kHz, known by kvm_vcpu_wakeup to be 2499876 to 2500049$' "... and beside the table"

@@ -62,7 +62,7 @@ static void test_refused(void **state __unused_arg)
 	two[0].sample_type &= ~(uint64_t)EP_ID;
 	f.e.attr = two;
 	f.e.nattr = 2;
-	refuse(&f, "nothing says which are which");
+	refuse(&f, "nothing says which has which");
 
 	file_new(&f, false, 8);
 	f.e.features = 0;
