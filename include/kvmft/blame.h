@@ -21,11 +21,11 @@ enum blame_what {
 	BLAME_IRQ,     /* any interrupt, from its source to its handler */
 	BLAME_IO,      /* a block request */
 	BLAME_WAKEUP,  /* a task, from its wake-up to a CPU */
-	BLAME_READY,   /* a task that lost its CPU and could have gone on */
-	BLAME_STALL,   /* the vCPU was left and not entered again, and was not halted */
+	BLAME_READY,   /* a task that lost its CPU and waited to run again */
+	BLAME_STALL,   /* the vCPU exited, did not halt, and was not re-entered */
 	BLAME_TIMERLAT, /* a sample of the guest's timerlat tracer */
 	BLAME_NOISE,   /* what kept its osnoise tracer from its CPU */
-	BLAME_MARKER,  /* what lies between two markers of a program */
+	BLAME_MARKER,  /* the time between two markers of a program */
 	BLAME_MOMENT,  /* none of these: what a vCPU did around a given moment */
 	BLAME_WHATS
 };
@@ -63,7 +63,7 @@ extern const struct blame_name blame_whats[BLAME_WHATS];
 extern const struct blame_name blame_causes[BLAME_CAUSES];
 
 #define BLAME_NAME  64
-/* Different ones of a spike; any more go to "others" of their cause, or to CAUSE_UNKNOWN. */
+/* Of a spike; further ones are added to "others" of their cause, or to CAUSE_UNKNOWN. */
 #define BLAME_PARTS 24
 
 struct blame_part {
@@ -79,20 +79,18 @@ struct blame_spike {
 	int32_t tid;	  /* of the guest's task that waited; 0: it concerns no task */
 	uint64_t begin, end;
 	char of[BLAME_NAME];	     /* "dd-123", "vector 38 to vCPU 0" */
-	uint32_t also[BLAME_WHATS];  /* others at that time on that vCPU that count as the same */
+	uint32_t also[BLAME_WHATS];  /* overlapping ones on that vCPU, counted as this one */
 	struct blame_part part[BLAME_PARTS + 1]; /* the largest first */
 	size_t nparts;
 	enum blame_cause cause;
 	uint64_t cause_time; /* of all parts of that cause */
-	/*
-	 * Where the guest was when it was left for the longest part of that time; has_rip: known.
-	 */
+	/* Where the guest was at the exit with the longest part of that time; has_rip: known. */
 	bool has_rip;
 	uint64_t rip, rip_time;
 	bool sure; /* no other cause could have been larger, whatever the alignment's error */
 	/* private: the part of a request in which no vCPU holds it up */
 	uint64_t away_from, away_to, away_wait, away_disk;
-	uint64_t accepted; /* private: of a timer, when the host's one expired */
+	uint64_t accepted; /* private: of a timer, when the host's timer expired */
 	/* private: the second walk */
 	uint64_t since;
 	int64_t on; /* the vCPU that matters now */
@@ -122,9 +120,9 @@ struct blame;
 /* The time line is only borrowed. -errno with err (see lat_new()). */
 int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame **out,
 	      struct kvmft_err *err) __must_check;
-/* The first walk: its items in their order. 0 or -ENOMEM. */
+/* The first walk: takes its items in order. 0 or -ENOMEM. */
 int blame_find(struct blame *b, const struct tl_item *i) __must_check;
-/* Its end. 0 or -ENOMEM. */
+/* Ends the first walk. 0 or -ENOMEM. */
 int blame_found(struct blame *b) __must_check;
 /* What the second walk has to cover. False: there is nothing to explain. */
 bool blame_window(const struct blame *b, uint64_t *from, uint64_t *to);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * cause.c: the closed lists, and which cause a spike is due to.
- */
+/* cause.c: the names of kinds and causes, and which cause a spike is due to. */
 #include "priv.h"
 
 const struct blame_name blame_whats[BLAME_WHATS] = {

@@ -38,7 +38,7 @@ int blame_again(struct blame *b, struct kvmft_err *err)
 	return 0;
 }
 
-/* What a vCPU does at a spike it may have begun long before, such as halting. */
+/* From the start: what a vCPU does during a spike, such as a halt, may have begun long before. */
 bool blame_window(const struct blame *b, uint64_t *from, uint64_t *to)
 {
 	*from = 0;
@@ -48,7 +48,7 @@ bool blame_window(const struct blame *b, uint64_t *from, uint64_t *to)
 	return b->n;
 }
 
-/* Everything in progress, up to `to`; and what begins before that. */
+/* Attributes the time of all spikes up to `to`, also of those that begin before that. */
 static void pass(struct blame *b, uint64_t to)
 {
 	for (; b->next < b->n && b->v[b->order[b->next]].begin < to; b->next++) {
@@ -280,7 +280,7 @@ int blame_explain(struct blame *b, const struct tl_item *i)
 	pass(b, i->host);
 	b->now = MAX(b->now, i->host);
 	if (i->kind != TL_EVENT) {
-		/* A guest's shows less: which of its tasks ran. */
+		/* A gap of a guest hides less: which of its tasks ran. */
 		if (!i->src->guest)
 			b->lost_to = MAX(b->lost_to, i->host + i->width);
 		for (size_t c = 0; c < b->ncpu; c++)

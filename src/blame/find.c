@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * find.c: the first walk. Spikes come from the latency analyses, as each of their cases ends, and
- * from wait.c. Somewhat more than are wanted are kept, the longest; when there is no room the rest
+ * from wait.c. The longest are kept, somewhat more than are wanted; when there is no room the rest
  * is dropped, and of those that count as the same all but the longest.
  */
 #include "priv.h"
@@ -64,7 +64,7 @@ static void absorb(struct blame_spike *to, const struct blame_spike *s)
 		to->also[i] += s->also[i];
 }
 
-/* Where middles from `at` on are. */
+/* The index of the first middle that is not before `at`. */
 static size_t middles_from(const struct blame_middle *m, size_t n, uint64_t at)
 {
 	size_t lo = 0;
@@ -81,8 +81,8 @@ static size_t middles_from(const struct blame_middle *m, size_t n, uint64_t at)
 }
 
 /*
- * The longest of those that stay that counts as the same as s; n: none does. What overlaps more
- * than half of a longer one contains its middle.
+ * The longest of the n kept spikes that counts as the same as s; n: none does. A spike that
+ * overlaps more than half of a longer one contains its middle.
  */
 static size_t same_as(const struct blame *b, size_t n, const struct blame_spike *s)
 {
@@ -106,7 +106,7 @@ static void stays(struct blame *b, size_t n, size_t i)
 	b->v[n] = b->v[i];
 }
 
-/* The longest stay, one of each. */
+/* Keeps the longest; those that count as the same are absorbed by the longest of them. */
 static void compact(struct blame *b)
 {
 	size_t n = 0;
@@ -217,7 +217,7 @@ static int lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 
 /* ---- the walk ---- */
 
-/* If exits are traced late, and no event reports the interrupts that came before. */
+/* Whether exits are traced late, and no event reports the interrupts served before that. */
 static void hidden_irqs(struct blame *b)
 {
 	const struct tl_source *host = tl_source(b->t, 0);

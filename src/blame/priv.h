@@ -47,7 +47,7 @@ struct blame_wait {
 	uint32_t gen;
 };
 
-/* A vCPU that was left. */
+/* When a vCPU last left its guest. */
 struct blame_left {
 	uint64_t exit, rip; /* host TSC, 0: it is in the guest, or unknown */
 	bool halted, kicked;
@@ -85,13 +85,14 @@ struct blame {
 	struct blame_decoder *dec; /* by source */
 	/* find.c */
 	struct blame_spike *v;
-	struct blame_middle *middle; /* of those that stay, in order, while that is found out */
-	size_t n, keep, cap; /* room for cap; `keep` of them stay */
+	struct blame_middle *middle; /* of the spikes kept so far, in order, in compact() */
+	size_t n, keep, cap; /* room for cap; compact() leaves `keep` */
 	uint64_t least;	     /* shorter ones, or farther ones, can be ignored */
 	uint64_t count[BLAME_WHATS];
 	/* wait.c */
-	uint32_t gen;	       /* one more after each gap of the host: what was left is unknown */
-	uint32_t *guest_gen;   /* by VM: ... and after one of its own of its tasks */
+	uint32_t gen;	       /* grows at each gap of the host: who was out of the guest is
+			        * unknown */
+	uint32_t *guest_gen;   /* by VM: ... at each gap of the guest, for its tasks */
 	struct u64map wait_at; /* vm << 32 | tid → index + 1 */
 	struct blame_wait *wait;
 	size_t wait_cap;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * spend.c: what the time of a spike is attributed to. Of an exit, a halt, a spin or a wait for an
+ * spend.c: what the time of a spike is attributed to. For an exit, a halt, a spin or a wait for an
  * idle CPU that is known only when it is over: until then its time is kept in the spike.
  */
 #include "priv.h"
@@ -62,8 +62,8 @@ static void name_task(const struct tl_source *s, struct blame_part *p, int32_t t
 }
 
 /*
- * An idle CPU starts a woken thread at once; if it did not, it was not allowed to, if that VM has a
- * limit. Otherwise the CPU itself was late.
+ * An idle CPU starts a woken thread at once. If it did not, the VM's limit forbade it; if there is
+ * no limit, the CPU itself was late.
  */
 static void idle_wait_over(const struct blame *b, struct blame_spike *s)
 {
@@ -306,7 +306,10 @@ static const struct tl_source *guest_of(const struct blame *b, int64_t vm)
 	return NULL;
 }
 
-/* It took no interrupt until it is left now. If it halts for a lock, it spun on it until then. */
+/*
+ * The guest exits now, and took no interrupt before. If it halts for a lock, it spun on it until
+ * now.
+ */
 void blame_masked_over(const struct blame *b, struct blame_spike *s, bool lock)
 {
 	const struct tl_source *guest = guest_of(b, s->vm);
@@ -390,7 +393,7 @@ static void in_guest(struct blame *b, struct blame_spike *s, const struct lat_no
 	}
 }
 
-/* It left a pause loop and did not spin on, or it did: it has left another one. */
+/* After the exit of a pause loop: the guest spun on if the next exit is one of those, too. */
 void blame_spun_over(const struct blame *b, struct blame_spike *s, bool on)
 {
 	uint64_t time = s->spun;
@@ -422,7 +425,7 @@ static void halted(struct blame_spike *s, uint64_t time)
 		snprintf(p->name, sizeof(p->name), "the guest was halted");
 }
 
-/* From the doorbell to the interrupt: the VMM's, and its disk's. */
+/* Time from the doorbell to the interrupt: the VMM has the request, or its disk. */
 static uint64_t away(struct blame_spike *s, uint64_t from, uint64_t to)
 {
 	uint64_t lo = MAX(from, s->away_from), hi = MIN(to, s->away_to), left, take;

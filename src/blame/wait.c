@@ -145,9 +145,7 @@ static void mark_begin(struct blame *b, const struct tl_item *i)
 	b->mark[k] = (struct blame_mark){ (uint64_t)i->vm, i->host, i->vcpu, i->tid };
 }
 
-/*
- * The same thread writes the first and the second one; otherwise it belongs to the last of that VM.
- */
+/* Ends the marker of the same thread, or else the VM's last one. */
 static void mark_end(struct blame *b, const struct tl_item *i, const char *text)
 {
 	struct blame_found f = { .what = BLAME_MARKER, .vm = i->vm, .end = i->host };

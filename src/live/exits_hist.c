@@ -49,8 +49,8 @@ static const char *const max_map[] = { "reason,pid:vals=hitcount", "pid,reason:v
 struct exits_hist {
 	uint64_t size;	      /* cells of a map */
 	uint64_t cells;	      /* of the map of sums */
-	char synth[64];	      /* our synthetic event; "" = none */
-	char synth_wake[64];  /* likewise, of wake-ups */
+	char synth[64];	      /* name of our synthetic event; "" = none */
+	char synth_wake[64];  /* likewise, for wake-ups */
 	bool spreads, halts;
 	unsigned int turn;    /* which map of maxima counts */
 	bool last;	      /* read() is called for the last time */

@@ -12,7 +12,7 @@
 
 /* ---- the machine ---- */
 
-/* Of wake-ups and halts, those that the kernel has. */
+/* The events of wake-ups and halts, as far as the kernel has them. */
 static int wake_events(struct exits_run *x)
 {
 	static const enum event_role roles[] = { EV_WAKING, EV_VCPU_WAKEUP };

@@ -276,7 +276,7 @@ int exits_target_find(struct exits_run *x)
 	ret = find_in_list(x);
 	if (!ret)
 		return 0;
-	/* That there is no such VM is never reported without a look at all processes. */
+	/* "No such VM" is never reported without a look at all processes. */
 	*x->err = (struct kvmft_err){ .text = "" };
 	exits_target_free(&x->target);
 	x->target = (struct exits_target){ 0 };

@@ -112,7 +112,7 @@ static int say(struct agent *a, const struct sbuf *text)
 	return 0;
 }
 
-/* More of what it says. */
+/* Reads more of what the agent sends. */
 static int hear_more(struct agent *a, uint64_t since)
 {
 	ssize_t n;
@@ -131,7 +131,7 @@ static int hear_more(struct agent *a, uint64_t since)
 	return 0;
 }
 
-/* Up to the byte `last`, which is dropped; what comes before it is in a->answer. */
+/* Reads up to the byte `last`, which is dropped; what comes before it is in a->answer. */
 static int hear(struct agent *a, uint8_t last)
 {
 	const uint64_t begin = util_now_ns();

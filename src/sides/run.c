@@ -17,14 +17,14 @@
 #include <sys/wait.h>
 
 #define PUSH_TELL_NS (5 * SIDES_SECOND)
-#define PUSH_STEPS   3u /* times as long as a guest may be silent, for all that copying takes */
+#define PUSH_STEPS   3u /* copying as a whole may take that many times --guest-timeout */
 
 static bool is_live(const struct side *s)
 {
 	return s->live || s->state == SIDE_ENDED;
 }
 
-/* What a guest could not even start with. */
+/* Why a side did not begin. */
 static int not_begun(struct sides *x, struct side *s)
 {
 	int status = WIFEXITED(s->status) ? WEXITSTATUS(s->status) : 0;
@@ -50,7 +50,7 @@ static int not_begun(struct sides *x, struct side *s)
 			       s->last[0] ? "; last was said: " : "", s->last);
 	err_set(x->err, EIO, "%s: does not record: %s", s->name,
 		s->last[0] ? s->last : s->err.text);
-	/* Where its command passes that on. */
+	/* If its command passes the exit status on. */
 	if (!s->transport && status == KVMFT_LACKING)
 		x->err->code = KVMFT_LACKING;
 	return -EIO;
@@ -144,7 +144,7 @@ static void stop(struct side *s)
 	s->since = util_now_ns();
 }
 
-/* What reached into guests still says how the recorder there ended. */
+/* The exit status of what reaches into a guest still says how the recorder there ended. */
 static bool commands_left(const struct sides *x)
 {
 	for (size_t i = 1; i < x->n; i++)
@@ -164,7 +164,7 @@ static int end_all(struct sides *x)
 	stop(&x->side[0]);
 	while (!ret && (x->side[0].state != SIDE_ENDED || x->snapshots.pid))
 		ret = sides_wait_once(x);
-	/* It ends where the host's capture does; a recorder that failed has not written that. */
+	/* The reader ends where the host's capture does; a recorder that failed wrote no end. */
 	if (x->reader > 0 && x->side[0].ret)
 		kill(x->reader, SIGTERM);
 	while (!ret && x->reader > 0)

@@ -33,7 +33,7 @@
 enum said {
 	SAID_PROGRESS, /* news or progress */
 	SAID_LIVE,
-	SAID_FIRED,    /* of the host: its flight recorder has a reason */
+	SAID_FIRED,    /* of the host: its flight recorder was triggered */
 	SAID_WRITTEN,  /* ... and it has written out its ring */
 	SAID_COMMAND,  /* of the host: it ended with status */
 	SAID_END,      /* the last one: ret and err, or status, an exit code */
@@ -64,7 +64,7 @@ enum side_state {
 /* A program that is copied into a guest. */
 struct side_push {
 	pid_t pid;	/* of the process that does it; 0 = none */
-	int to, from;	/* it */
+	int to, from;	/* pipes to and from that process */
 	char path[160]; /* of the program in the guest; "" = it was not copied */
 };
 
@@ -78,14 +78,14 @@ struct side {
 	int to;		 /* where orders go */
 	int from;	 /* from teller */
 	int words;	 /* standard error of transport */
-	struct sbuf line; /* of it, not yet whole */
-	char last[400];	 /* the last one */
+	struct sbuf line; /* what came of a line of that */
+	char last[400];	 /* the last whole one */
 	bool untold;	 /* ... which is printed if it begins, or is the reason why it does not */
 	struct stream_news news;
 	struct record_progress progress;
 	bool live, command_done, stalled, killed;
-	bool late; /* it was not waited for any longer */
-	bool owes; /* its ring, since all were asked for theirs */
+	bool late; /* it took too long to begin, and was given up */
+	bool owes; /* it was asked to write out its ring, and has not done so yet */
 	int ret, exit_code;
 	struct kvmft_err err;
 	uint64_t begun; /* util_now_ns() when it was started */
@@ -100,7 +100,7 @@ struct side {
 
 /* ---- spec.c ---- */
 
-/* What the list of guests says; (*spec)[*n], to be freed by side_specs_free(). */
+/* Parses the list of guests into (*spec)[*n], to be freed by side_specs_free(). */
 int side_specs(const struct sides_config *s, struct side_spec **spec, size_t *n,
 	       struct kvmft_err *err) __must_check;
 void side_specs_free(struct side_spec *spec, size_t n);
@@ -117,7 +117,7 @@ int side_split(const char *text, const char *what, struct remote_words *w,
 /* ---- process.c ---- */
 
 /*
- * A process that runs fn, which does not return, with its end of the pipe to us; signals are
+ * Starts a process that runs fn, which does not return, with its end of the pipe to us; signals are
  * blocked as here. 0 or -errno.
  */
 typedef void side_fn(void *arg, int said);
@@ -138,7 +138,7 @@ struct side_question {
 	int input;	  /* a file; -1 = none */
 	int hangup;	  /* its result is not wanted any more when this hangs up; -1 = always
 			   * wanted */
-	size_t max;	  /* bytes of what it prints that go to */
+	size_t max;	  /* at most so many bytes of its output go to */
 	struct sbuf *out; /* NULL: none do */
 };
 
@@ -146,14 +146,14 @@ struct side_question {
  * The same, to its end: its exit status, with err set if that is not 0; -errno with err set.
  */
 int side_ask(const struct side_question *q, struct kvmft_err *err) __must_check;
-/* Of the output of a program, which is cut there. */
+/* The last line of a program's output, which is cut there. */
 const char *side_last_line(struct sbuf *said);
 /*
- * This program itself in directory dir, with these words, and "." behind them; standard files stay
- * as they are. Its PID, or -errno.
+ * Runs this program itself in directory dir, with these words and "." behind them; standard files
+ * stay as they are. Its PID, or -errno.
  */
 int side_self(const struct remote_words *words, int dir, struct kvmft_err *err) __must_check;
-/* A process of ours in its place: fn's result is its exit status. Else as side_exec(). */
+/* Like side_exec(), but the process runs fn, whose result is its exit status. */
 int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
 	     struct kvmft_err *err) __must_check;
 /* In a new process: Ctrl-C is not for it, other signals are as usual. */
@@ -173,7 +173,7 @@ int session_create(int dir, int *fd, struct kvmft_err *err) __must_check;
  */
 int session_put_side(int fd, const struct side *s, const struct vm *vm,
 		     struct kvmft_err *err) __must_check;
-/* All record. */
+/* All sides record. */
 int session_put_start(int fd, size_t sides) __must_check;
 int session_put_end(int fd, const struct side *s, const char *reason) __must_check;
 
@@ -208,20 +208,23 @@ int side_qga_main(const struct side_spec *spec, const char *program);
 
 /* ---- snapshot.c ---- */
 
-/* A command that is run each time. */
+/* The command that is run each time all sides have written out their rings. */
 struct snapshots {
 	struct remote_words words; /* n = 0: there is none */
 	uint64_t asked_ns;	   /* since when rings are waited for; 0 = they are not */
-	pid_t pid;		   /* it runs; 0 = it does not */
-	bool ever;		   /* they were asked for at all */
+	pid_t pid;		   /* of the command; 0 = it does not run */
+	bool ever;		   /* a snapshot was asked for at all */
 };
 int snapshots_init(struct snapshots *n, const char *command, struct kvmft_err *err) __must_check;
 /* All sides were asked for their rings. */
 void snapshots_asked(struct snapshots *n, struct side *side, size_t nside);
-/* Runs it in directory dir once all have come, or enough time has passed. 0 or -errno. */
+/*
+ * Runs the command in directory dir once all rings have come, or enough time has passed. 0 or
+ * -errno.
+ */
 int snapshots_tick(struct snapshots *n, const struct side *side, size_t nside, int dir,
 		   struct kvmft_err *err) __must_check;
-/* It may have ended. */
+/* The command may have ended. */
 void snapshots_child(struct snapshots *n);
 void snapshots_free(struct snapshots *n);
 
@@ -235,7 +238,10 @@ int side_push_start(const struct sides_config *c, struct side *s, struct kvmft_e
 	__must_check;
 /* It has answered: side_push.path is the program there. 0 or -errno with err set. */
 int side_push_take(struct side *s, struct kvmft_err *err) __must_check;
-/* It runs there, and has removed itself; or it never will, and what is left of it is removed. */
+/*
+ * runs: it runs there, and has removed itself; else it never will, and what is left of it is
+ * removed.
+ */
 void side_push_end(struct side *s, bool runs);
 /* A name that nobody can guess, in a directory of a guest. */
 int side_random_name(char *buf, size_t size, const char *folder,

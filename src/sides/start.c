@@ -31,7 +31,7 @@ int sides_make_dir(struct sides *x)
 	x->dir = openat(x->parent, x->base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (x->dir < 0 || !x->shown)
 		return err_why(x->err, x->dir < 0 ? errno : ENOMEM, "cannot open %s", path);
-	/* Whose names are asked for; a machine that hides them will be asked by the captures. */
+	/* The names are looked up here; if this machine hides them, the captures may have them. */
 	if (vm_scan(NULL, &x->vms, NULL))
 		x->vms = NULL;
 	return session_create(x->dir, &x->file, x->err);

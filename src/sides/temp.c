@@ -65,7 +65,7 @@ static int remove_session(int at, const char *name)
 	return unlinkat(at, name, AT_REMOVEDIR) ? -errno : 0;
 }
 
-/* Of a process of this user that is gone. */
+/* Whether it belongs to a process of this user that is gone. */
 static bool is_left(int at, const char *name)
 {
 	struct kowner o;

@@ -10,7 +10,7 @@
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-#define STALL_NS (10 * SIDES_SECOND) /* of a guest that was told to end */
+#define STALL_NS (10 * SIDES_SECOND) /* without a byte, of a guest that was told to end */
 #define MOVED_NS (2 * SIDES_SECOND)  /* by then, what a guest sent before its VM went has arrived */
 #define BEGIN_MAX 10u /* times that long, of one that goes on sending without beginning */
 #define LEAVE_NS (5 * SIDES_SECOND)  /* ... of our own process, when that one is gone */
@@ -27,7 +27,7 @@ static void say_line(struct sides *x, struct side *s)
 	const char *text = s->line.s;
 
 	str_printable(s->line.s);
-	/* It is kvmft that speaks there, too, and of what it sends. */
+	/* A message of the kvmft there, and about what it sends. */
 	if (!strncmp(text, "kvmft", 5) && strstr(text, ": "))
 		text = strstr(text, ": ") + 2;
 	if (str_starts(text, "standard output: "))
@@ -175,7 +175,7 @@ static void snapshot(struct sides *x)
 		side_order(&x->side[i], "snapshot\n");
 }
 
-/* What reaches into the guest goes first: its end is the end of the stream. */
+/* Ends what reaches into the guest first: its end is the end of the stream. */
 static void give_up(struct side *s)
 {
 	int sig = s->killed ? SIGKILL : SIGTERM; /* one that is stopped takes no other */
@@ -268,8 +268,8 @@ static void look_at(struct sides *x, struct side *s, uint64_t now)
 	if (!s->teller && !s->transport)
 		return; /* its turn comes when the host records */
 	/*
-	 * What it was there for has ended; it did not end when it should have; something that its
-	 * command left behind holds the pipe.
+	 * Its side has ended; or it did not end when it should have; or something that its command
+	 * left behind holds the pipe.
 	 */
 	if ((s->state == SIDE_ENDED || s->killed || !s->transport) && since > LEAVE_NS) {
 		give_up(s);

@@ -34,7 +34,7 @@ static const char *lacks(const struct stuck *s)
 	return NULL;
 }
 
-/* Of n vCPUs that are marked, or of all, from now on. */
+/* Counts the exits of the n marked vCPUs, or of all, from now on. */
 static int begin(struct stuck *s, size_t n, bool all, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };

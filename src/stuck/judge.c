@@ -115,7 +115,7 @@ static uint64_t scaled(const struct stuck_obs *o, uint64_t n, uint64_t times, ui
 	return (uint64_t)(all / ns);
 }
 
-/* n of the events that exits are counted by. */
+/* n: how many of the events by which exits are counted. */
 static uint64_t exits_per_second(const struct stuck_obs *o, uint64_t n)
 {
 	if (!o->exact)
@@ -123,7 +123,7 @@ static uint64_t exits_per_second(const struct stuck_obs *o, uint64_t n)
 	return o->exits_ns ? (uint64_t)((unsigned __int128)n * 1000000000u / o->exits_ns) : 0;
 }
 
-/* n events of the ring, to be compared with a number of exits. */
+/* Makes a number of events of the ring comparable with a number of exits. */
 static uint64_t as_exits(const struct stuck_obs *o, uint64_t n)
 {
 	return o->exact ? scaled(o, n, o->exits_ns, o->ns) : n;
@@ -301,7 +301,7 @@ static enum stuck_class halted(const struct stuck_obs *o, const struct stuck_ver
 	return woke ? STUCK_IDLE : STUCK_HALTED;
 }
 
-/* On a CPU, or nearly. */
+/* It is on a CPU, or was most of the time. */
 static enum stuck_class runs(const struct stuck_obs *o, const struct stuck_verdict *v)
 {
 	uint64_t ticks = o->ticks_user + o->ticks_kernel + o->ticks_guest;

@@ -84,7 +84,7 @@ struct stuck {
 	uint64_t hist_ns, hist_end_ns; /* CLOCK_MONOTONIC: from when to when they were */
 	struct vm_list *vms;
 	const struct vm *only;
-	struct stuck_vcpu *vcpu; /* n of them, those of a VM together */
+	struct stuck_vcpu *vcpu; /* n of them; those of a VM are adjacent */
 	size_t n, cap;
 	struct u64map by_tid; /* vCPUs */
 	/* all threads of VMMs: a vCPU of the VM */
@@ -138,9 +138,9 @@ void stuck_watch_end(struct stuck *s);
 
 /* Exits of all vCPUs are counted from now on; where the kernel cannot, that is an error. */
 int stuck_hist_all(struct stuck *s);
-/* The same of those that the ring shows too little of, if it loses most, and the kernel can. */
+/* The same for vCPUs of which the ring shows too little, if it loses most and the kernel can. */
 void stuck_hist_some(struct stuck *s);
-/* Once: puts what was counted in place of what the ring has of these vCPUs' exits. */
+/* Call it once: it replaces what the ring has of these vCPUs' exits by what was counted. */
 int stuck_hist_read(struct stuck *s);
 
 /* ---- words.c ---- */

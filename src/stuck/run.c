@@ -17,9 +17,9 @@
 #define LOOK_NS	    50000000u
 /* Between two looks for each vCPU: one takes 14 us, 4 if it has slept since the last. */
 #define LOOK_VCPU_NS 2000000u
-#define READ_SHARE   250u /* of the time is as much of a CPU, for reading events */
+#define READ_SHARE   250u /* 1/250 of a CPU is spent on reading events */
 #define FEW_TICKS    10u
-#define FILES_BESIDE 4096u /* vCPUs' own: rings and the like */
+#define FILES_BESIDE 4096u /* besides those of vCPUs: rings and the like */
 
 /* ---- who ---- */
 
@@ -80,7 +80,7 @@ static int find_vms(struct stuck *s)
 	int ret;
 
 	if (vm_debugfs_mount(NULL, NULL))
-		errno = 0; /* the list of VMs says what that means */
+		errno = 0; /* vm_scan() says what that means */
 	ret = vm_scan(NULL, &s->vms, s->err);
 	if (ret)
 		return ret;

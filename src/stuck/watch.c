@@ -22,7 +22,7 @@
 #define MSR_TMICT   0x838u
 #define GIC_SHARED  32u /* from here on interrupts are not a CPU's own */
 
-/* Those that come most often first. */
+/* The most frequent first. */
 static const enum event_role roles[] = {
 	EV_EXIT,  EV_USER_EXIT, EV_PIO,	   EV_MMIO,   EV_MSR,
 	EV_INJECT, EV_ACCEPT,	EV_APICV_ACCEPT, EV_PAGE_FAULT, EV_FAST_MMIO,
@@ -71,7 +71,7 @@ static int find_events(struct stuck *s)
 	return 0;
 }
 
-/* Of one VM all threads: its interrupts come from others than its vCPUs. */
+/* All threads of a VM: its interrupts come from others than its vCPUs. */
 static int pids_of(struct stuck *s, struct kinst_config *c, uint32_t **tid)
 {
 	size_t n = 0;
@@ -221,7 +221,10 @@ static int take(struct stuck *s, enum event_role role, const struct rec *rec)
 
 	for (size_t i = 0; i < ARRAY_SIZE(f); i++)
 		f[i] = event_u64(s->ev.fmt, &s->ev.of[role], i, rec);
-	/* Where interrupts are posted, that one came for it is that its guest was given it. */
+	/*
+	 * Where interrupts are posted, the event that one was accepted also means that the guest
+	 * got it.
+	 */
 	if (role == EV_ACCEPT || role == EV_APICV_ACCEPT)
 		return take_irq(s, role == EV_ACCEPT ? STUCK_ACCEPT : STUCK_INJECT, rec, f);
 	if (role == EV_VGIC)
@@ -253,7 +256,7 @@ static int walk(struct stuck *s)
 	struct rec rec;
 	int got, ret = 0;
 
-	/* What cannot be read is lost, and no more than a part was wanted. */
+	/* What cannot be read counts as lost: only a part is needed. */
 	if (subbuf_begin(&sb, ev->buf, &ev->geom))
 		return 0;
 	while (!ret && (got = subbuf_next(&sb, &rec)) > 0) {
@@ -290,7 +293,7 @@ static uint64_t cpu_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Of CPUs in turn a sub-buffer each: what a look does not get to is read by the next, or lost. */
+/* A sub-buffer of each CPU in turn: what one look does not get to is left to the next, or lost. */
 static int read_pass(struct stuck *s, uint64_t until, bool all, size_t *got)
 {
 	struct stuck_events *ev = &s->ev;
@@ -323,7 +326,7 @@ int stuck_watch_read(struct stuck *s, uint64_t ns, bool last)
 	return err_why(s->err, ret, "cannot read the ring");
 }
 
-/* Those that were not read, too. */
+/* Counts those that were not read, too. */
 static uint64_t lost_events(const struct stuck *s, bool *unread)
 {
 	struct kstats st;

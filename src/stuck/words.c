@@ -45,7 +45,7 @@ static const char *reason_text(const struct stuck *s, const struct stuck_row *ex
 				buf, EXIT_NAME_MAX);
 }
 
-/* Of what can be accessed. */
+/* The spaces that can be accessed. */
 static const char *const spaces[] = {
 	[STUCK_PIO] = "port", [STUCK_MMIO] = "mmio", [STUCK_MSR] = "msr", [STUCK_FAULT] = "page",
 };
