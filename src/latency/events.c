@@ -68,7 +68,8 @@ static const struct lat_event {
 struct decoded {
 	enum event_role kind; /* EV_NONE: not ours */
 	unsigned int n;	      /* of field[] */
-	uint32_t plain;	      /* a record so long has all, as fmt_number() reads; 0: none */
+	uint32_t plain;	      /* a record that long has all fields, as fmt_number() reads them;
+			       * 0: none */
 	struct fmt_field field[LAT_FIELDS], text;
 };
 
@@ -101,7 +102,7 @@ static struct decoded *add(struct lat_decoder *d, const struct fmt_event *e, enu
 	return ev;
 }
 
-/* All events of a role; those of irq_vectors are more with each kernel. */
+/* Adds all events of a role: each kernel has more of irq_vectors. */
 static int add_all(struct lat_decoder *d, enum event_role role, uint8_t n, uint8_t text)
 {
 	const struct fmt_event *e;
@@ -160,7 +161,7 @@ static void see_plain(const struct fmt *fmt, struct decoded *ev)
 	}
 }
 
-/* Most events show what a vCPU's thread does without their fields. */
+/* Whether an event needs its fields to show what a vCPU's thread does; most do not. */
 static bool tells_state(enum event_role r)
 {
 	return r == EV_EXIT || r == EV_SWITCH || r == EV_WAKEUP || r == EV_WAKEUP_NEW;

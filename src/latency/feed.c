@@ -138,10 +138,10 @@ static int notes(struct lat *l)
 	"the " side " capture has no " a " and " b ": record both sides with `kvmft " \
 	"record -e default -e net`"
 
-/* What each analysis cannot do without, besides kvm_entry and kvm_exit. */
+/* The events that each analysis needs, besides kvm_entry and kvm_exit. */
 static const struct {
 	enum lat_kind kind;
-	bool guest; /* of its capture */
+	bool guest; /* the events are the guest's */
 	enum event_role ev[2];
 	const char *lacks;
 } needs[] = {
@@ -206,7 +206,7 @@ static const char *lacks(const struct lat *l, unsigned int kind)
 	return NULL;
 }
 
-/* What cannot be answered is left out, with a note; if nothing is left, it is an error. */
+/* Leaves out, with a note, the analyses that lack events; if none is left, that is an error. */
 static int need(struct lat *l, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf why = { 0 };
@@ -231,7 +231,7 @@ static int need(struct lat *l, struct kvmft_err *err)
 	return err_lack(err, ENOENT, "%s", why.s);
 }
 
-/* Where its end is known, what follows is not taken for something that it does not tell. */
+/* Notes where the guest's capture ends: later interrupts are not counted as unhandled. */
 static void guest_capture(struct lat *l, const struct tl_source *s)
 {
 	struct lat_guest *g = &l->guest[l->map->vm[s->vm].of];
@@ -416,7 +416,7 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 	}
 }
 
-/* A guest's first event: what had gone in before was handled unrecorded, or not at all. */
+/* A guest's first event: interrupts injected before were handled unrecorded, or not at all. */
 static int guest_begins(struct lat *l, size_t vm, uint64_t t)
 {
 	int ret = 0;

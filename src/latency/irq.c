@@ -187,9 +187,9 @@ int lat_irq_accept(struct lat *l, const struct lat_in *in)
 }
 
 /*
- * The vCPU of an interrupt of the VM: that which took the last one, or the only one that there is.
- * Where that is not known its first one holds it until a handler tells; *homeless. NULL: none, or
- * no memory.
+ * The vCPU of an interrupt of the VM: the one that took the last such interrupt, or the only one.
+ * If it is not known, the VM's first vCPU holds the interrupt until a handler tells (*homeless).
+ * NULL: none, or no memory.
  */
 static struct lat_vcpu *shared_vcpu(struct lat *l, size_t vm, uint16_t number, bool *homeless)
 {
@@ -256,7 +256,7 @@ static void spent_since_accept(struct lat_vcpu *v, struct irq_chain *c, uint64_t
 	lat_times_at(v, t, now);
 	for (unsigned int s = 0; s < VS_STATES; s++)
 		c->spent[s] = now[s] - c->spent[s];
-	/* It was entered without it: KVM could not inject it. Before that, it was kicked. */
+	/* There was an entry without it: from there on the guest had interrupts off. */
 	if (c->first_entry)
 		c->masked = MIN(c->spent[VS_GUEST], t - c->first_entry);
 }
@@ -274,7 +274,10 @@ int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		return -ENOMEM;
 	l->guest[v->vm].injects = true;
 	if (c->open && c->posted && posts_untold(l)) {
-		/* So it was not; when it went in is not known if that seemed to have been. */
+		/*
+		 * It was not posted after all; if it seemed to have gone in, when it did is not
+		 * known.
+		 */
 		c->early = c->entered;
 		c->posted = c->entered = false;
 	}
@@ -408,9 +411,9 @@ static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq, const c
 }
 
 /*
- * A handler to which nothing on its vCPU belongs. It may be of an interrupt whose vCPU was not
- * known, and then is now, or was another one, and then is not known any more. That one is not
- * measured.
+ * A handler without an interrupt on its vCPU. It may belong to an interrupt whose vCPU was not
+ * known, and is known now; or the vCPU that was known is wrong, and is forgotten. That interrupt is
+ * not measured.
  */
 static int stray(struct lat *l, struct lat_vcpu *v, int32_t irq, const char *name)
 {
@@ -418,7 +421,7 @@ static int stray(struct lat *l, struct lat_vcpu *v, int32_t irq, const char *nam
 	uint64_t key = (uint64_t)v->vm << 32, known, id;
 	int found = -1;
 
-	/* A shared line has several handlers: only its first is the end of the way. */
+	/* A shared line has several handlers: the first one ends the chain. */
 	if (v->running.open)
 		return 0;
 	lat_count(l, v, LAT_T_IRQ, IRQ_STRAY);

@@ -8,9 +8,9 @@
 #include <errno.h>
 #include <string.h>
 
-#define GFP_MOVABLE  0x8u /* memory of programs has it, tables of KVM have not */
+#define GFP_MOVABLE  0x8u /* programs' memory has it, KVM's page tables do not */
 #define GFP_ZERO     0x100u
-#define ERROR_WRITE  2u /* of both extensions */
+#define ERROR_WRITE  2u /* the same for EPT and NPT */
 
 int lat_mem_new(struct lat *l)
 {
@@ -49,7 +49,7 @@ static bool stalls(const struct lat_vcpu *v)
 
 /* ---- exit, entry ---- */
 
-/* One that is over: counted, and measured where it was one. */
+/* A stall is over: counts it, and measures it unless it was an access to a device. */
 static int over(struct lat *l, struct lat_vcpu *v, const struct mem_stall *s)
 {
 	if (!s->fault || !lat_wanted(l, (int64_t)v->vm, v->id))
@@ -62,7 +62,7 @@ static int over(struct lat *l, struct lat_vcpu *v, const struct mem_stall *s)
 	return mem_measured(l, v, s);
 }
 
-/* What was retried did not go on. */
+/* The retried stall was not continued: it is over. */
 static int settle(struct lat *l, struct lat_vcpu *v)
 {
 	struct mem_stall *s = &v->stall->before;
@@ -98,7 +98,7 @@ int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	return ret;
 }
 
-/* A stall that goes on counts as `how`; what was retried is measured as far as it went. */
+/* Ends a stall in progress, counted as `how`; a retried one is measured as far as it went. */
 static int end_one(struct lat *l, struct lat_vcpu *v, unsigned int how)
 {
 	struct mem_stall *s = &v->stall->now;
@@ -149,9 +149,9 @@ void lat_mem_device(struct lat_vcpu *v)
 /* ---- what was seen meanwhile ---- */
 
 /*
- * The same page again: KVM gave up the first time, because the host changed the VMM's memory
- * meanwhile (which it also does to break a share), or the page had to be waited for. Both are one
- * stall.
+ * A fault for the same page again: KVM gave up the first time, because the host changed the VMM's
+ * memory meanwhile (as it does to break a share), or because the page had to be waited for. Both
+ * faults are one stall.
  */
 static void go_on(struct mem_vcpu *m)
 {
@@ -160,7 +160,10 @@ static void go_on(struct mem_vcpu *m)
 
 	if (!b->retried || b->addr >> 12 != s->addr >> 12)
 		return;
-	/* Else it may have been there the first time, and the guest ran for long meanwhile. */
+	/*
+	 * Otherwise the page may have been there the first time, and the guest ran for long
+	 * meanwhile.
+	 */
 	b->doubt = !b->unmapped && !b->userfault && !b->block && !b->slept;
 	if (b->doubt)
 		return;
@@ -201,15 +204,17 @@ static bool covers(const struct mem_spte *e, const struct mem_stall *s)
 						e->gfn >> 9 * (e->level - 1);
 }
 
-/* The number of a VM among those of all hosts, for what was taken; vm -1: of one of its host. */
+/*
+ * The number of a VM among those of all hosts, as key of taken pages; vm -1: some VM of that host.
+ */
 static int64_t place(const struct lat *l, const struct tl_source *host, int64_t vm)
 {
 	return host->link ? vm + (int64_t)((l->map->nvm + 1) * host->index) : vm;
 }
 
 /*
- * Whether it was taken from the VM, or from one that is not known. The host's same page tells that
- * it was this one.
+ * Whether the page was taken from the VM, or from an unknown one; the same host page proves that it
+ * was this VM's.
  */
 static bool was_taken(const struct lat *l, const struct tl_source *host, struct mem_stall *s,
 		      int64_t vm)
@@ -241,7 +246,7 @@ static void own_spte(const struct lat *l, const struct tl_source *host, struct m
 	}
 }
 
-/* A page is there, and the next write to it will be seen: a bit of Intel's was cleared, or W. */
+/* A page stays mapped, but the next write to it is noticed: EPT's dirty bit, or W, was cleared. */
 static bool protects(const struct mem_spte *e)
 {
 	uint64_t gone = e->old & ~e->now;
@@ -286,7 +291,7 @@ static void allocated(struct mem_stall *s, const struct lat_in *in)
 		return;
 	s->alloc[i].pfn = in->f[0];
 	s->alloc[i].order = in->f[1];
-	/* Memory for a huge page is cleared by who asked for it. */
+	/* Memory for a huge page is cleared by the code that asks for it. */
 	s->alloc[i].clear = in->f[2] & GFP_ZERO || in->f[1];
 	s->nalloc++;
 }
@@ -329,7 +334,7 @@ static void own(struct lat *l, struct mem_vcpu *m, const struct lat_in *in)
 	}
 }
 
-/* What a thread met that fetches a page for a vCPU, and the page that it took for it. */
+/* What a thread that fetches a page for a vCPU met, and the page that it allocated for it. */
 #define FETCH_USERFAULT 1u
 #define FETCH_BLOCK	2u
 #define FETCH_FILE	4u
@@ -356,7 +361,7 @@ static int fetches(struct lat *l, const struct lat_in *in)
 	return 0;
 }
 
-/* Who fetches from a userfaultfd is woken by who fills it in. */
+/* A thread that fetches from a userfaultfd is woken by the one that fills the page in. */
 static int filled(struct lat *l, const struct lat_in *in)
 {
 	uint64_t key = (uint64_t)in->i->src->index << 32 | (uint32_t)in->f[0], met;
@@ -383,7 +388,9 @@ static void fetched_for(struct mem_stall *s, uint64_t met)
 	s->nalloc++;
 }
 
-/* It does not tell for whose VM: where two wait for a page of that number, for neither. */
+/*
+ * The event does not name the VM: if two VMs wait for a page of that number, it counts for neither.
+ */
 static void fetched(struct lat *l, const struct lat_in *in)
 {
 	struct mem_stall *s = NULL;

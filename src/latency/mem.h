@@ -43,8 +43,8 @@ enum mem_kind {
 /* Who took a page. */
 struct mem_by {
 	int32_t tid;
-	int64_t vm; /* -1: of nobody knows which */
-	uint64_t pfn; /* which of the host it was */
+	int64_t vm; /* -1: unknown */
+	uint64_t pfn; /* the host's page */
 	bool same;	    /* ... as is mapped now */
 	bool swapped;
 	bool split; /* KVM itself, to map it in small pages */
@@ -64,8 +64,9 @@ struct mem_taken {
 	bool swaps;	       /* a page was written to swap */
 	struct u64map small;   /* how many 4 KiB pages of by_page are in each 2 MiB, by its key */
 	uint64_t last, *count; /* that of the last page: its key, and how many; NULL: none */
-	uint8_t levels[2];     /* bit per level that there ever was: of a known VM, of none */
-	uint64_t forgotten;    /* there was no room for */
+	uint8_t levels[2];     /* bit per level that ever occurred: of a known VM, of an unknown
+			        * one */
+	uint64_t forgotten;    /* pages that there was no room for */
 };
 
 /* An entry of KVM's page tables came: from what, to what. */
@@ -82,7 +83,7 @@ struct mem_stall {
 	bool open, fault, device;
 	bool retried;	 /* it ended with nothing mapped: the guest may fault again at once */
 	bool again;	 /* this is what followed that */
-	bool doubt;	 /* a fault for the same page followed, and nothing tells why */
+	bool doubt;	 /* a fault for the same page followed, for no known reason */
 	bool pml;	 /* the exit was for the log of dirty pages, which is full */
 	bool tdp;	 /* the address is one of the guest's memory */
 	bool has_addr, write;

@@ -28,7 +28,7 @@ static bool is_new(const struct mem_stall *s, bool *clear)
 	return false;
 }
 
-/* It was read from a disk. */
+/* Kinds of a page that was read from a disk. */
 static enum mem_kind read_in(const struct lat_mem *m, const struct mem_stall *s)
 {
 	if (s->file)
@@ -36,7 +36,7 @@ static enum mem_kind read_in(const struct lat_mem *m, const struct mem_stall *s)
 	return m->has[EV_FILE_PAGE] ? MEM_SWAP : MEM_UNKNOWN;
 }
 
-/* The entry was there: what it lacked. */
+/* Kinds of an entry that was present: what it lacked. */
 static enum mem_kind changed(const struct mem_stall *s)
 {
 	uint64_t old = s->spte.old, now = s->spte.now;
@@ -52,7 +52,7 @@ static enum mem_kind changed(const struct mem_stall *s)
 	return old & MMU_WRITABLE ? MEM_DIRTY : MEM_UNKNOWN;
 }
 
-/* It had been there, and somebody took it away. */
+/* Kinds of a page that had been mapped and was taken. */
 static enum mem_kind again(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
 			   bool fresh)
 {

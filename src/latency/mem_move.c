@@ -79,7 +79,7 @@ static bool tsc_of(const struct lat *l, const struct lat_vcpu *v, uint64_t host,
 		epoch_vm_find(l->map->vm[v->vm].epochs, v->id), host, tsc));
 }
 
-/* The vCPU that it was until then; NULL: it did not come from anywhere. */
+/* The vCPU that it was before the move; NULL: it did not move. */
 static const struct lat_vcpu *came_from(const struct lat *l, const struct lat_vcpu *v,
 					const struct lat_in *in)
 {
@@ -101,7 +101,7 @@ static const struct lat_vcpu *came_from(const struct lat *l, const struct lat_vc
 	return (int64_t)(now - before) >= 0 ? last : NULL;
 }
 
-/* A host's clock of the day at its TSC, by the reading that is nearest. */
+/* A host's CLOCK_REALTIME at a TSC value, by the nearest reading. */
 static bool day_of(const struct tl_source *s, uint64_t tsc, int64_t *ns)
 {
 	const struct capture *cap = s->cap;
@@ -120,7 +120,7 @@ static bool day_of(const struct tl_source *s, uint64_t tsc, int64_t *ns)
 	return best != UINT64_MAX;
 }
 
-/* How long it ran nowhere, by the clocks of the day of two hosts. */
+/* How long it ran nowhere, by CLOCK_REALTIME of both hosts. */
 static bool by_day(const struct lat_vcpu *from, const struct lat_in *in, uint64_t *ns)
 {
 	uint64_t left = from->exit, came = in->t;
@@ -164,7 +164,7 @@ int mem_move_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	l->mem->move[v->vm].arrived = true;
 	c.begin = MIN(from->exit, in->t);
 	c.time = lat_span(l, in->t - c.begin);
-	/* What the guest's TSC tells is no more than what it was given on the other side. */
+	/* The guest's TSC shows only what it was set to on the other side. */
 	if (!other_host || !by_day(from, in, &ns))
 		return blackout(l, v, other_host ? ROW_GUEST : ROW_BLACKOUT, &c);
 	ret = blackout(l, v, ROW_GUEST, &c);

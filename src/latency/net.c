@@ -78,7 +78,7 @@ static struct net_skb *skb_at(struct lat *l, size_t side, uint64_t address)
 	return k;
 }
 
-/* The same, if something is known. */
+/* The same, but NULL if nothing is known of it. */
 static struct net_skb *skb_known(struct lat *l, const struct lat_in *in)
 {
 	struct net_side *s = &l->net->side[side_of(in)];
@@ -203,7 +203,7 @@ static int read_by(struct lat *l, struct net_half *h, const struct net_ref *ref,
 	h->t[NP_END] = in->t;
 	h->end = NET_READ;
 	h->tid = in->i->tid;
-	/* Who was awake was not woken by it. */
+	/* A task that was awake was not woken by the packet. */
 	if (t && t->woken > came) {
 		h->t[NP_WOKEN] = t->woken;
 		h->t[NP_RUN] = t->ran > t->woken ? t->ran : 0;
@@ -217,7 +217,7 @@ static int read_by(struct lat *l, struct net_half *h, const struct net_ref *ref,
 	return ret;
 }
 
-/* in NULL: it ended unseen. */
+/* A received packet ended; in NULL: unseen. */
 static int ended(struct lat *l, struct net_skb *k, const struct lat_in *in, enum net_end end)
 {
 	struct net_half *h = net_half_of(l, &k->ref);
@@ -233,7 +233,7 @@ static int ended(struct lat *l, struct net_skb *k, const struct lat_in *in, enum
 	return h->woke ? 0 : over(l, h, &k->ref);
 }
 
-/* Its memory is used for another one, or by who knows whom. */
+/* Its memory is reused, for another packet or for something unknown. */
 static int skb_over(struct lat *l, struct net_skb *k)
 {
 	int ret = k->state != SKB_SENT ? ended(l, k, NULL, NET_IN_STACK) : 0;
@@ -242,7 +242,7 @@ static int skb_over(struct lat *l, struct net_skb *k)
 	return ret;
 }
 
-/* In another context than the one that received it, a task took it. */
+/* Whether a task took it, in another context than the one that received it. */
 static bool is_reader(const struct net_skb *k, const struct lat_in *in)
 {
 	return k->ref.queue && context(in) > 0 && context(in) != k->context;
@@ -288,7 +288,7 @@ static int task_has(struct lat *l, struct net_task *t, const struct net_ref *ref
 	return ret;
 }
 
-/* The kernel is busy with a packet; with which one, if it got several at once, nothing tells. */
+/* The kernel handles a packet; if it got several at once, nothing tells which one. */
 static void busy_with(struct lat *l, const struct net_skb *k, const struct lat_in *in)
 {
 	struct net_busy *b = busy_at(l, in);

@@ -38,7 +38,7 @@ enum net_end { NET_IN_STACK, NET_READ, NET_FORWARDED };
 
 /* Of its header. */
 struct net_ident {
-	uint64_t id;   /* of two packets with another one they are not the same; 0: not known */
+	uint64_t id;   /* packets with different ones are not the same; 0: not known */
 	uint32_t flow; /* its number + 1 */
 	bool strong;   /* no other packet of the flow has it at that time */
 };
@@ -51,8 +51,9 @@ struct net_half {
 	int32_t tid;	       /* received: by which thread; then: who read it */
 	enum net_end end;
 	bool alone;	  /* proved to have no other half, or not proved which one */
-	bool ended, woke; /* woke: the kernel is done with it, and who was woken by it may not be */
-	bool reading;	  /* its reader has it, and is in the system call */
+	bool ended, woke; /* woke: the kernel is done with it, but the task that it woke may not
+			   * be */
+	bool reading;	  /* its reader has it, and is still in the system call */
 	bool twin;	  /* sent: another one with that identity is on its way as well */
 	bool sure;	  /* sent: its header says which one it is */
 	uint8_t unless;	  /* proved, unless NET_LOSS or NET_FOREIGN is shown */
@@ -82,7 +83,10 @@ struct net_queue {
 	uint32_t gen; /* changes when the halves are forgotten */
 	struct net_fifo q;
 	uint32_t link[NET_LINKS], nlink;
-	/* of a tap that sends: who takes, and how many were in the guest's ring by when, a ring */
+	/*
+	 * of a tap that sends: the thread that takes; a ring of how many were in the guest's ring
+	 * by when
+	 */
 	int32_t taker;
 	uint32_t also; /* the next queue (+ 1) of that thread */
 	struct {
@@ -97,7 +101,7 @@ struct net_queue {
 	uint64_t *bucket; /* of one that sends: number + 1 of the last half by its identity */
 };
 
-/* Whether the first that was received, of those nothing is known of, is the first that was sent. */
+/* Whether, of those not proved yet, the first received is the first sent. */
 enum net_start {
 	NET_UNKNOWN,
 	NET_SUPPOSED, /* ... unless as many were lost as were on their way before */
@@ -111,8 +115,8 @@ struct net_link {
 	uint32_t pair;		     /* of devices */
 	uint64_t proven, proven_at;  /* of what was sent, and received: up to here it is known */
 	uint64_t told, told_at;	     /* ... and was told */
-	uint64_t compared;	     /* from there: so many are the same in their order */
-	uint64_t trial; /* so many that are not proved are worth a look at their lengths */
+	uint64_t compared;	     /* so many from there on agree, in their order */
+	uint64_t trial; /* when so many are not proved, their lengths are compared */
 	enum net_start start;
 	bool broken; /* they are not the same: something was lost, or is from elsewhere */
 };
@@ -253,9 +257,9 @@ static inline struct net_half *net_fifo_at(const struct net_fifo *f, uint64_t n)
  */
 int net_queue_get(struct lat *l, size_t vm, uint32_t dev, uint32_t number, bool out, bool sent,
 		  struct net_queue **q) __must_check;
-/* The device may be the end of a way: what went through it may be what went through others. */
+/* The device may be an end of the way: its packets may be those of other devices. */
 int net_dev_ends(struct lat *l, uint32_t dev) __must_check;
-/* A half more. *ref tells which. */
+/* Adds a half. *ref names it. */
 int net_add(struct lat *l, struct net_queue *q, const struct net_half *h,
 	    struct net_ref *ref) __must_check;
 /* NULL: it was forgotten. */
@@ -282,7 +286,7 @@ int net_id_event(struct lat *l, struct net_skb *k, const struct lat_in *in) __mu
 int net_id_seen(struct lat *l, struct net_skb *k, const struct lat_in *in) __must_check;
 /* "udp 10.0.0.1:7000 > 10.0.0.2:7000"; empty for flow 0. */
 void net_flow_name(const struct lat_net *m, uint32_t flow, char *buf, size_t size);
-/* Number n of a queue that sends has got its identity, is taken back. */
+/* Adds number n of a queue that sends to the index of identities; takes it back. */
 int net_index_add(struct net_queue *q, uint64_t n) __must_check;
 void net_index_drop(struct net_queue *q, uint64_t n);
 /* The last one with that identity, and its number; NULL: none. */

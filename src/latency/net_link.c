@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * net_link.c: which packet that was received is which of those that were sent.
+ * net_link.c: which received packet is which sent one.
  *
- * Nothing in a packet tells it, unless headers were recorded (net_id.c). But a queue keeps their
+ * Nothing in a packet tells it, unless headers were recorded (net_id.c), but a queue keeps their
  * order. At a moment when nothing is on its way, or behind a packet whose header tells it, both
  * sides begin anew; what lies between two such places was sent and received there. If it is as
- * many, of the same lengths, these are pairs. If not, something was lost: QEMU, for one, drops what
- * the guest does not listen to; or came from elsewhere. Then one side is part of the other, in
- * order, and only those are pairs that are so in whatever way the two are laid upon each other.
- * Where something is always on its way, lengths alone can tell: what was received is laid upon what
- * was sent.
+ * many, of the same lengths, these are pairs. If not, something was lost (QEMU, for one, drops what
+ * the guest does not listen to) or came from elsewhere. Then one side is part of the other, in
+ * order, and only those are pairs that are so however the one is laid upon the other. Where
+ * something is always on its way, only lengths can tell: what was received is laid upon what was
+ * sent.
  *
- * One that is lost and one of its length from elsewhere may be taken for each other, and nothing
- * shows it. So what order proves is told late. If both kinds of trouble were shown by then, or up
- * to a second before, it is no proof; nor is what holds only if nothing of one kind happened, if
- * that kind was shown. How many were on their way when the captures began, or after events were
- * lost, is not known: it may be as many as were lost since.
+ * A lost packet and one of its length from elsewhere may be taken for each other, and nothing shows
+ * it. So what order proves is reported late. If by then, or up to a second before, packets were
+ * seen to be lost and others to come from elsewhere, it is no proof; nor is what holds only if one
+ * of these did not happen, if that one was seen. How many were on their way when the captures
+ * began, or after events were lost, is not known: it may be as many as were lost since.
  *
- * Which device of the guest a tap is the other end of is not told either. Where there are several,
- * each could be with each, until all but one have contradicted themselves.
+ * Nor does anything tell which device of the guest is the other end of a tap. If there are several,
+ * each may belong to each, until all but one have contradicted themselves.
  */
 #include "net.h"
 
@@ -27,9 +27,9 @@
 
 #define FIFO_MAX   65536u
 #define QUEUES_MAX 16384u
-#define QUEUES_VM  1024u /* of which no guest can take them all from others */
+#define QUEUES_VM  1024u /* no guest can take them all from the others */
 #define TRIAL	   128u
-#define DOUBT	   256u /* so many are not told yet */
+#define DOUBT	   256u /* so many are not reported yet */
 #define SPARE	   8u	/* from elsewhere, that might have come in place of those on their way */
 #define UNLINKED   1024u /* kept until it is known where they may go */
 #define ETH_HEADER 14
@@ -200,7 +200,7 @@ static bool ruled_out(const struct lat *l, const struct net_link *o, uint64_t mi
 	return wrong >= WRONG_MIN && wrong > mine * WRONG_MORE;
 }
 
-/* Whether nothing else can be the other end of either. */
+/* Whether each end of the link can only belong to the other. */
 static bool is_it(const struct lat *l, const struct net_link *k)
 {
 	const struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
@@ -220,7 +220,7 @@ static bool is_it(const struct lat *l, const struct net_link *k)
 	return true;
 }
 
-/* Nobody needs what is before the earliest that a link of the queue has not done with. */
+/* Drops halves that every link of the queue has done with. */
 static void trim(struct lat *l, struct net_queue *q)
 {
 	uint64_t need = q->q.next;
@@ -233,7 +233,7 @@ static void trim(struct lat *l, struct net_queue *q)
 	q->q.first = MAX(q->q.first, need);
 }
 
-/* What shows now that packets of these devices are lost, or come from elsewhere. */
+/* It shows now that packets of these devices are lost, or come from elsewhere (what). */
 static void shown(struct lat *l, const struct net_link *k, unsigned int what)
 {
 	struct net_pair *p = &l->net->pair[k->pair];
@@ -258,7 +258,8 @@ static bool doubtful(const struct lat *l, const struct net_link *k, const struct
 }
 
 /*
- * What is proved, but for the last ones: what comes next may put them in doubt. whole: those, too.
+ * Reports what is proved, except the last pairs, which later events may put in doubt. whole: those,
+ * too.
  */
 static int tell(struct lat *l, struct net_link *k, bool whole)
 {
@@ -342,14 +343,14 @@ static void set_alone(const struct run *r)
 		net_fifo_at(r->f, i)->alone = true;
 }
 
-/* What is not told is taken back: nothing is known up to there, and anew from there on. */
+/* Takes back what is not reported: halves before `to` stay unpaired, later ones are open again. */
 static void take_back(const struct run *r, uint64_t to)
 {
 	for (uint64_t i = r->a; i < r->b; i++)
 		net_fifo_at(r->f, i)->alone = i < to;
 }
 
-/* What is the same in whatever way the part is laid: these are pairs. */
+/* Halves whose place is the same however the part is laid are pairs. */
 static void pair_up(const struct run *whole, const struct run *part, const uint64_t *early,
 		    const uint64_t *late, unsigned int unless)
 {
@@ -400,7 +401,7 @@ static bool begins(const struct net_link *k)
 	return k->start == NET_FIRM || k->start == NET_SUPPOSED;
 }
 
-/* How many of those sent, and received, nothing is known of yet. */
+/* How many sent, and received, packets are not proved yet. */
 static uint64_t sent_of(const struct lat *l, const struct net_link *k)
 {
 	return queue_of(l, k->sender)->q.next - k->proven;
@@ -410,7 +411,7 @@ static uint64_t got_of(const struct lat *l, const struct net_link *k)
 	return queue_of(l, k->receiver)->q.next - k->proven_at;
 }
 
-/* Those that came may not be the first of those that were sent. */
+/* Checks whether what came can be the first of what was sent. */
 static void compare(struct lat *l, struct net_link *k)
 {
 	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
@@ -422,7 +423,7 @@ static void compare(struct lat *l, struct net_link *k)
 			breaks(l, k);
 }
 
-/* From here on: what was sent, and received, up to here has nothing to do with the rest. */
+/* Begins anew from here: what was sent, and received, before has nothing to do with the rest. */
 static void goes_on(struct lat *l, struct net_link *k, uint64_t i, uint64_t n, enum net_start start)
 {
 	struct net_queue *s = queue_of(l, k->sender);
@@ -437,7 +438,7 @@ static void goes_on(struct lat *l, struct net_link *k, uint64_t i, uint64_t n, e
 	k->start = start;
 }
 
-/* Nothing is known of what is on its way, until nothing is. */
+/* Nothing is known of the packets on their way, until none is. */
 static int contradicted(struct lat *l, struct net_link *k)
 {
 	struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
@@ -456,7 +457,7 @@ static int contradicted(struct lat *l, struct net_link *k)
 	return 0;
 }
 
-/* What was sent up to number i, and received up to n, is all there is of either. */
+/* Up to number i of what was sent and n of what was received, both sides are complete. */
 static int closes(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 {
 	struct run s = { &queue_of(l, k->sender)->q, k->proven, i, true };
@@ -486,9 +487,9 @@ static int closes(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 }
 
 /*
- * What was received is part of what was sent, and there may be more to come: things go on behind
- * the last one that is proved. With a packet that is unlike its neighbours no other way is left for
- * all before it.
+ * What was received is part of what was sent, and there may be more to come: continues behind the
+ * last pair that is proved. A packet unlike its neighbours leaves only one way to pair all before
+ * it.
  */
 static int recover(struct lat *l, struct net_link *k)
 {
@@ -543,7 +544,7 @@ static int settle(struct lat *l, struct net_link *k)
 	if (!begins(k))
 		return 0;
 	compare(l, k);
-	/* As many as were sent may have arrived with one from elsewhere among them: no proof. */
+	/* If as many arrived as were sent, one from elsewhere may be among them: no proof. */
 	if (got_of(l, k) >= MAX(k->trial, TRIAL) && is_it(l, k))
 		return recover(l, k);
 	return 0;
@@ -576,7 +577,7 @@ static int is_same(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 	return tell(l, k, false);
 }
 
-/* Number n of what was received is not what order says it is. */
+/* Number n of what was received is not the packet that order says. */
 static void refute(struct lat *l, struct net_link *k, uint64_t n)
 {
 	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
@@ -589,7 +590,7 @@ static void refute(struct lat *l, struct net_link *k, uint64_t n)
 	}
 }
 
-/* That packet went through this link, and so through none of the others of either end. */
+/* A packet went through this link, and so through no other link of either end. */
 static void others_wrong(struct lat *l, const struct net_link *k)
 {
 	const struct net_queue *end[] = { queue_of(l, k->sender), queue_of(l, k->receiver) };
@@ -636,7 +637,7 @@ int net_identified(struct lat *l, const struct net_ref *ref)
 
 /* ---- what happens ---- */
 
-/* Nobody can say anything more of its halves. */
+/* Nothing more can be found out about its halves. */
 static void unknown(struct net_queue *q)
 {
 	q->gen++;
@@ -652,7 +653,7 @@ static void forget(struct lat *l, struct net_queue *q)
 		link_restart(l, &l->net->link[q->link[i]]);
 }
 
-/* A link is told that one more was received. */
+/* One more packet was received at the end of a link. */
 static int received(struct lat *l, struct net_link *k)
 {
 	if (!begins(k))
@@ -673,7 +674,7 @@ int net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct
 
 	if (!slot && q->q.next - q->q.first < FIFO_MAX)
 		return -ENOMEM;
-	if (!slot) { /* too many that nothing is proved of */
+	if (!slot) { /* too many that are not proved */
 		forget(l, q);
 		slot = fifo_push(&q->q);
 	}
@@ -751,7 +752,7 @@ int net_tell(struct lat *l, struct net_queue *q)
 	return ret;
 }
 
-/* Nothing more will come of what is on its way. */
+/* Nothing more will arrive: proves what can be proved. */
 static int recover_all(struct lat *l, int64_t vm)
 {
 	int ret = 0;
@@ -767,7 +768,7 @@ static int recover_all(struct lat *l, int64_t vm)
 	return ret;
 }
 
-/* What is proved stays so; of the rest nothing will be. */
+/* What is proved stays; the rest is counted as cut by lost events. */
 static int cut(struct lat *l, struct net_link *k)
 {
 	struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
@@ -814,7 +815,7 @@ int net_cut(struct lat *l, int64_t vm)
 	return ret;
 }
 
-/* What was proved before, and did not arrive since. */
+/* How many were sent on a proved link and did not arrive. */
 static uint64_t on_its_way(const struct lat *l, const struct net_link *k)
 {
 	uint64_t sent = sent_of(l, k), got = got_of(l, k);

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* To the guest, and from it. Those behind the total are in the order of the way. */
+/* Stages of packets to the guest, and from it: after the total, in the order of the way. */
 enum {
 	RX_TOTAL,
 	RX_SEND,

@@ -17,11 +17,11 @@
 #include <errno.h>
 #include <string.h>
 
-/* Remembered of a thread: a request of 1 MiB may fault, wait and want a CPU for 256 pages. */
+/* Remembered for each thread: a request of 1 MiB may fault, wait and want a CPU for 256 pages. */
 #define WAITS  512u
 #define FAULTS 256u
 #define WOKEN  8u
-#define STEPS  (2 * WAITS) /* of one way back */
+#define STEPS  (2 * WAITS) /* steps back from the end of one request */
 
 /* Of futex() in the low bits of its second argument: somebody holds a lock (linux/futex.h). */
 #define FUTEX_CMD     0x7fu
@@ -172,8 +172,8 @@ static enum path_what sleeps_for(const struct thread *th)
 }
 
 /*
- * Whoever writes to an eventfd for a thread that has no CPU wakes nobody. If a thread of the VM, no
- * vCPU's, had the CPU that the other one wanted, its work is what was waited for.
+ * A write to an eventfd wakes nobody if its reader is awake but has no CPU. If another thread of
+ * the VM that is no vCPU had that CPU, its work is what was waited for.
  */
 static bool works_on(const struct lat *l, const struct thread *prev, const struct thread *next,
 		     int32_t tid)
@@ -242,7 +242,7 @@ static void called(const struct lat_path *p, struct thread *th, const struct lat
 		th->doing = copies(p, in->f[0]) ? COPY : CALL;
 }
 
-/* Where there is no room, two become one: none is left out, and only their time is less exact. */
+/* If there is no room, two become one: none is left out, but their time is less exact. */
 static void keep_fault(struct thread *th, uint64_t t)
 {
 	struct burst *b = th->past->fault;
@@ -314,7 +314,7 @@ static const struct wait *wait_before(const struct thread *th, uint64_t from, ui
 	return NULL;
 }
 
-/* Faults of th in [from, to]. They are told once. */
+/* Faults of th in [from, to]. Each is counted once. */
 static uint32_t faults_in(const struct thread *th, uint64_t from, uint64_t to)
 {
 	uint32_t n = 0;
@@ -333,8 +333,8 @@ static uint32_t faults_in(const struct thread *th, uint64_t from, uint64_t to)
 }
 
 /*
- * ... and of the threads to which it gave work: it need not have waited for them, if they did that
- * beside it.
+ * ... and of the threads to which it gave work: it need not have waited for them if they worked at
+ * the same time.
  */
 static uint32_t faults_for(const struct lat_path *p, const struct thread *th, uint64_t from,
 			   uint64_t to)

@@ -46,7 +46,7 @@ static const struct {
 	[HIT_UNSEEN] = { 1ull << 42, "(guest not recorded)" },
 };
 
-/* Of a known task. */
+/* What a known task did when it was hit. */
 static uint32_t hit_context(const struct lat_vcpu *v)
 {
 	if (v->irq_depth)

@@ -7,7 +7,10 @@
 #include <errno.h>
 #include <string.h>
 
-/* Of a table; a hostile capture must not make more. GROUPS_VM: that others leave room for. */
+/*
+ * At most so many of a table, however hostile the capture. GROUPS_VM: of a VM, for which the others
+ * leave room.
+ */
 #define GROUPS_MAX 256
 #define GROUPS_VM  32
 

@@ -3,7 +3,7 @@
  * worker.c: threads that work for a VM and are not vCPUs: the VMM's own, and vhost's. What they do
  * for a guest cannot begin before they have a CPU: when they were woken, and when they ran.
  *
- * They are those that the capture names; threads that had ended before its end are not known.
+ * Only threads that the capture names are known, not those that ended before it did.
  */
 #include "priv.h"
 
