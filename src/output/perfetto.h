@@ -98,19 +98,21 @@ static inline void pf_near_put(struct pf_near v[PF_NEARS], uint64_t key, void *a
 
 /* ---- events of a CPU that are not written yet ---- */
 
-#define PF_COMMS 64 /* names in a bundle */
+/* Task names of a bundle; their numbers take one byte. */
+#define PF_COMMS      127
+#define PF_COMM_SLOTS 256
 
-struct pf_switch {
-	uint64_t t;
-	int64_t prev_state;
-	int32_t next_pid, next_prio;
-	uint32_t comm;
+struct pf_comms {
+	size_t n;
+	char name[PF_COMMS][16];
+	uint8_t slot[PF_COMM_SLOTS]; /* by hash: number + 1; 0: none */
 };
 
-struct pf_waking {
-	uint64_t t;
-	int32_t pid, prio, cpu;
-	uint32_t comm, flags;
+/* Events in the compact form: a sequence of varints for each of their fields, as written. */
+struct pf_columns {
+	size_t n;      /* events */
+	uint64_t last; /* stamp */
+	struct sbuf of[6];
 };
 
 /* What the last sched_switch said. */
@@ -124,12 +126,8 @@ struct pf_cpu {
 	struct pf_machine *m;
 	uint32_t cpu;
 	struct sbuf event; /* fields of the bundle, as they are written */
-	struct pf_switch *sw;
-	size_t nsw, sw_cap;
-	struct pf_waking *wk;
-	size_t nwk, wk_cap;
-	char (*comm)[16];
-	size_t ncomm, comm_cap;
+	struct pf_columns switches, wakings;
+	struct pf_comms *comms; /* NULL: none yet */
 	uint64_t last; /* stamp */
 	bool lost;     /* events before these */
 	uint8_t entered[PF_OF_THREADS]; /* without an exit: is_unpaired() */
@@ -205,7 +203,7 @@ struct pf {
 	struct pf_cpu **cpu;
 	size_t ncpu, cpu_cap;
 	struct u64map cpu_of; /* source << 32 | CPU */
-	size_t pending; /* bytes, about, in all of them */
+	size_t pending; /* bytes that all of them have room for, about */
 	struct u64map entered; /* source << 40 | pair << 32 | thread: without an exit */
 	struct sbuf scratch;
 	struct pf_track **track;

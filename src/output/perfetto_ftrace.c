@@ -52,7 +52,7 @@ enum {
 
 #define MAX_CPUS    1024	/* trace processor refuses a trace with more */
 #define BUNDLE	    (64u << 10) /* bytes of events kept of a CPU */
-#define COMPACT	    1024u	/* and this many of each of the compact ones */
+#define COMPACT	    8192u	/* and this many of each of the compact ones: about as much */
 #define ALL_PENDING (2u << 20)	/* what all CPUs together keep */
 #define NUMBER_ROOM (2 + PB_VARINT_MAX)
 
@@ -91,13 +91,12 @@ struct pf_cpu *pf_cpu(struct pf *p, const struct tl_item *i)
 static void forget(struct pf_cpu *c)
 {
 	sbuf_free(&c->event);
-	free(c->sw);
-	free(c->wk);
-	free(c->comm);
-	c->sw = NULL;
-	c->wk = NULL;
-	c->comm = NULL;
-	c->nsw = c->sw_cap = c->nwk = c->wk_cap = c->ncomm = c->comm_cap = 0;
+	for (size_t i = 0; i < ARRAY_SIZE(c->switches.of); i++) {
+		sbuf_free(&c->switches.of[i]);
+		sbuf_free(&c->wakings.of[i]);
+	}
+	free(c->comms);
+	c->comms = NULL;
 }
 
 void pf_cpu_free(struct pf_cpu *c)
@@ -106,52 +105,37 @@ void pf_cpu_free(struct pf_cpu *c)
 	free(c);
 }
 
-/* for (...) of one column of the compact form, `value` of its element e */
-#define PUT_COLUMN(b, field, v, n, value)                     \
-	do {                                                  \
-		size_t mark_ = pb_begin(b, field);            \
-		for (size_t k_ = 0; k_ < (n); k_++) {         \
-			const __typeof__(*(v)) *e = &(v)[k_]; \
-			pb_varint(b, (uint64_t)(value));      \
-		}                                             \
-		pb_end(b, mark_);                             \
-	} while (0)
+static const uint8_t switch_field[] = { SWITCH_TIME, SWITCH_PREV_STATE, SWITCH_NEXT_PID,
+					SWITCH_NEXT_PRIO, SWITCH_COMM };
+static const uint8_t waking_field[] = { WAKING_TIME, WAKING_PID,  WAKING_CPU,
+					WAKING_PRIO, WAKING_COMM, WAKING_FLAGS };
 
-/* Stamps are differences, except for the first one. */
-#define SINCE(e, v) ((e)->t - ((e) == (v) ? 0 : (e)[-1].t))
+static void put_columns(struct pf_columns *c, const uint8_t *field, size_t n, struct sbuf *b)
+{
+	for (size_t i = 0; i < n && c->n; i++) {
+		pb_bytes(b, field[i], c->of[i].s, c->of[i].len);
+		c->of[i].len = 0;
+	}
+	c->n = 0;
+	c->last = 0;
+}
 
 static void put_compact(struct pf_cpu *c, struct sbuf *b)
 {
 	size_t mark = pb_begin(b, BUNDLE_COMPACT);
 
-	for (size_t i = 0; i < c->ncomm; i++)
-		pb_str_mem(b, INTERN_TABLE, c->comm[i], strnlen(c->comm[i], sizeof(c->comm[i])));
-	if (c->nsw) {
-		PUT_COLUMN(b, SWITCH_TIME, c->sw, c->nsw, SINCE(e, c->sw));
-		PUT_COLUMN(b, SWITCH_PREV_STATE, c->sw, c->nsw, e->prev_state);
-		PUT_COLUMN(b, SWITCH_NEXT_PID, c->sw, c->nsw, (int64_t)e->next_pid);
-		PUT_COLUMN(b, SWITCH_NEXT_PRIO, c->sw, c->nsw, (int64_t)e->next_prio);
-		PUT_COLUMN(b, SWITCH_COMM, c->sw, c->nsw, e->comm);
-	}
-	if (c->nwk) {
-		PUT_COLUMN(b, WAKING_TIME, c->wk, c->nwk, SINCE(e, c->wk));
-		PUT_COLUMN(b, WAKING_PID, c->wk, c->nwk, (int64_t)e->pid);
-		PUT_COLUMN(b, WAKING_CPU, c->wk, c->nwk, (int64_t)e->cpu);
-		PUT_COLUMN(b, WAKING_PRIO, c->wk, c->nwk, (int64_t)e->prio);
-		PUT_COLUMN(b, WAKING_COMM, c->wk, c->nwk, e->comm);
-		PUT_COLUMN(b, WAKING_FLAGS, c->wk, c->nwk, e->flags);
-	}
+	for (size_t i = 0; i < c->comms->n; i++)
+		pb_str_mem(b, INTERN_TABLE, c->comms->name[i],
+			   strnlen(c->comms->name[i], sizeof(c->comms->name[i])));
+	put_columns(&c->switches, switch_field, ARRAY_SIZE(switch_field), b);
+	put_columns(&c->wakings, waking_field, ARRAY_SIZE(waking_field), b);
 	pb_end(b, mark);
-}
-
-static size_t kept(const struct pf_cpu *c)
-{
-	return c->event.cap + c->sw_cap * sizeof(*c->sw) + c->wk_cap * sizeof(*c->wk) +
-	       c->comm_cap * sizeof(*c->comm);
+	c->comms->n = 0;
+	memset(c->comms->slot, 0, sizeof(c->comms->slot));
 }
 
 /* The head of the bundle is made apart, so that what is long is copied once. */
-static int write_bundle(struct pf *p, struct pf_cpu *c)
+static int write_bundle(struct pf *p, struct pf_cpu *c, bool compact)
 {
 	struct sbuf *b = c->m->to, *head = &p->scratch;
 	size_t packet, n;
@@ -160,7 +144,7 @@ static int write_bundle(struct pf *p, struct pf_cpu *c)
 	pb_u64(head, BUNDLE_CPU, c->cpu);
 	if (c->lost)
 		pb_u64(head, BUNDLE_LOST, 1);
-	if (c->nsw || c->nwk)
+	if (compact)
 		put_compact(c, head);
 	n = head->len + c->event.len;
 	packet = 1 + pb_varint_len(n) + n;
@@ -174,18 +158,25 @@ static int write_bundle(struct pf *p, struct pf_cpu *c)
 	pb_varint(b, n);
 	sbuf_add_mem(b, head->s, head->len);
 	sbuf_add_mem(b, c->event.s, c->event.len);
-	c->event.len = c->nsw = c->nwk = c->ncomm = 0;
+	c->event.len = 0;
 	c->lost = false;
 	return head->error ? head->error : c->event.error ? c->event.error : b->error;
 }
 
-static int flush(struct pf *p, struct pf_cpu *c)
+/* The compact ones may wait for more, so that there are fewer tables of names. */
+static int flush_events(struct pf *p, struct pf_cpu *c, bool compact)
 {
 	int ret = 0;
 
-	if (c->event.len || c->nsw || c->nwk || c->event.error)
-		ret = write_bundle(p, c);
+	compact &= c->switches.n || c->wakings.n;
+	if (c->event.len || compact || c->event.error)
+		ret = write_bundle(p, c, compact);
 	return ret || !p->archive ? ret : pf_archive_flush(p, c->m);
+}
+
+static int flush(struct pf *p, struct pf_cpu *c)
+{
+	return flush_events(p, c, true);
 }
 
 /* What a capture of very many CPUs must not do: keep that much of each. */
@@ -436,20 +427,44 @@ static bool is_unpaired(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 /* ---- the compact form ---- */
 
 /* Number of a name in the bundle; PF_COMMS if it is full, or out of memory. */
-static uint32_t comm_index(struct pf_cpu *c, const char comm[16])
+static uint32_t comm_index(struct pf *p, struct pf_cpu *c, const char comm[16])
 {
-	char(*slot)[16];
+	struct pf_comms *t = c->comms;
+	uint64_t half[2];
+	uint8_t at;
 
-	for (size_t i = c->ncomm; i-- > 0;)
-		if (!memcmp(c->comm[i], comm, 16))
-			return (uint32_t)i;
-	if (c->ncomm == PF_COMMS)
+	if (!t) {
+		t = c->comms = calloc(1, sizeof(*t));
+		p->pending += sizeof(*t);
+	}
+	if (!t || t->n == PF_COMMS)
 		return PF_COMMS;
-	slot = array_grow(&c->comm, c->ncomm, &c->comm_cap, sizeof(*slot));
-	if (!slot)
-		return PF_COMMS;
-	memcpy(*slot, comm, 16);
-	return (uint32_t)c->ncomm++;
+	memcpy(half, comm, sizeof(half));
+	at = (uint8_t)((half[0] * 0x9e3779b97f4a7c15 ^ half[1]) * 0x9e3779b97f4a7c15 >> 56);
+	for (; t->slot[at]; at++)
+		if (!memcmp(t->name[t->slot[at] - 1], comm, 16))
+			return t->slot[at] - 1u;
+	memcpy(t->name[t->n], comm, 16);
+	t->slot[at] = (uint8_t)++t->n;
+	return t->slot[at] - 1u;
+}
+
+/* An event: its stamp, written as the difference to the one before it, and n - 1 others. */
+static int put_row(struct pf *p, struct pf_columns *c, uint64_t *v, size_t n)
+{
+	v[0] -= c->last;
+	c->last += v[0];
+	for (size_t i = 0; i < n; i++) {
+		struct sbuf *b = &c->of[i];
+		size_t was = b->cap;
+
+		if (!sbuf_room(b, PB_VARINT_MAX))
+			return b->error;
+		p->pending += b->cap - was;
+		b->len = (size_t)(pb_put_varint(b->s + b->len, v[i]) - b->s);
+	}
+	c->n++;
+	return 1;
 }
 
 /* A task name in its field; what follows its end is garbage. */
@@ -477,7 +492,7 @@ static bool numbers(const struct fmt *f, const struct pf_type *t, const struct r
 	return true;
 }
 
-/* 1: done; 0: it has to be written in full. */
+/* 1: done; 0: it has to be written in full; -ENOMEM. */
 static int compact_switch(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 			  const struct tl_item *i)
 {
@@ -493,7 +508,6 @@ static int compact_switch(struct pf *p, struct pf_cpu *c, const struct pf_type *
 	const struct fmt *f = tl_fmt(i);
 	struct pf_task was = c->task;
 	char comm[16], prev[16];
-	struct pf_switch *s;
 	uint64_t v[8] = { 0 };
 	uint32_t index;
 
@@ -506,14 +520,13 @@ static int compact_switch(struct pf *p, struct pf_cpu *c, const struct pf_type *
 	if (!was.known || was.pid != (int32_t)v[PREV_PID] || was.pid != i->tid ||
 	    was.prio != (int32_t)v[PREV_PRIO] || memcmp(was.comm, prev, sizeof(prev)))
 		return 0;
-	index = comm_index(c, comm);
-	s = index < PF_COMMS ? array_grow(&c->sw, c->nsw, &c->sw_cap, sizeof(*s)) : NULL;
-	if (!s)
+	index = comm_index(p, c, comm);
+	if (index == PF_COMMS)
 		return 0;
-	*s = (struct pf_switch){ p->now + p->add - c->m->behind, (int64_t)v[PREV_STATE],
-				 (int32_t)v[NEXT_PID], (int32_t)v[NEXT_PRIO], index };
-	c->nsw++;
-	return 1;
+	return put_row(p, &c->switches,
+		       (uint64_t[]){ p->now + p->add - c->m->behind, v[PREV_STATE], v[NEXT_PID],
+				     v[NEXT_PRIO], index },
+		       ARRAY_SIZE(switch_field));
 }
 
 static int compact_waking(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
@@ -521,7 +534,6 @@ static int compact_waking(struct pf *p, struct pf_cpu *c, const struct pf_type *
 {
 	enum { PID = 2, PRIO = 3, CPU = 5 };
 	const struct fmt *f = tl_fmt(i);
-	struct pf_waking *w;
 	uint64_t v[8] = { 0 };
 	uint32_t index;
 	char comm[16];
@@ -530,18 +542,13 @@ static int compact_waking(struct pf *p, struct pf_cpu *c, const struct pf_type *
 	if (!c->task.known || c->task.pid != i->tid || !numbers(f, t, i->rec, v) ||
 	    !task_name(f, &t->field[0], i->rec, comm))
 		return 0;
-	index = comm_index(c, comm);
-	w = index < PF_COMMS ? array_grow(&c->wk, c->nwk, &c->wk_cap, sizeof(*w)) : NULL;
-	if (!w)
+	index = comm_index(p, c, comm);
+	if (index == PF_COMMS)
 		return 0;
-	*w = (struct pf_waking){ p->now + p->add - c->m->behind,
-				 (int32_t)v[PID],
-				 (int32_t)v[PRIO],
-				 (int32_t)v[CPU],
-				 index,
-				 fmt_flags(f, i->rec) };
-	c->nwk++;
-	return 1;
+	return put_row(p, &c->wakings,
+		       (uint64_t[]){ p->now + p->add - c->m->behind, v[PID], v[CPU], v[PRIO], index,
+				     fmt_flags(f, i->rec) },
+		       ARRAY_SIZE(waking_field));
 }
 
 static int compact(struct pf *p, struct pf_cpu *c, const struct pf_type *t, const struct tl_item *i)
@@ -563,11 +570,34 @@ static int describe(struct pf_cpu *c, const struct pf_type *t)
 	return c->event.error;
 }
 
+static int put_any(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
+		   const struct tl_item *i)
+{
+	int ret;
+
+	if (!t || i->unplaced || t->form == PF_GENERIC)
+		return put_generic(p, c, i);
+	ret = compact(p, c, t, i);
+	if (ret)
+		return MIN(ret, 0);
+	ret = describe(c, t);
+	return ret ? ret : put_event(p, c, t, i);
+}
+
+/* If there is enough of them. */
+static int flush_full(struct pf *p, struct pf_cpu *c)
+{
+	if (c->switches.n >= COMPACT || c->wakings.n >= COMPACT ||
+	    (c->comms && c->comms->n == PF_COMMS))
+		return flush(p, c);
+	return c->event.len >= BUNDLE ? flush_events(p, c, false) : 0;
+}
+
 int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	      const struct tl_item *i)
 {
 	uint64_t now = p->now + p->add;
-	size_t was = kept(c);
+	size_t was = c->event.cap;
 	int ret = 0;
 
 	if (now < c->last) /* the clock was set: differences cannot go back */
@@ -577,19 +607,8 @@ int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_typ
 		t = pf_type_own(p, i);
 		ret = t ? 0 : -ENOMEM;
 	}
-	if (ret)
-		return ret;
-	if (!t || i->unplaced || t->form == PF_GENERIC) {
-		ret = put_generic(p, c, i);
-	} else if (!compact(p, c, t, i)) {
-		ret = describe(c, t);
-		ret = ret ? ret : put_event(p, c, t, i);
-	}
-	if (ret)
-		return ret;
-	if (c->event.len >= BUNDLE || c->nsw >= COMPACT || c->nwk >= COMPACT ||
-	    c->ncomm == PF_COMMS)
-		ret = flush(p, c);
-	p->pending += kept(c) - was;
+	ret = ret ? ret : put_any(p, c, t, i);
+	ret = ret ? ret : flush_full(p, c);
+	p->pending += c->event.cap - was;
 	return ret || p->pending < ALL_PENDING ? ret : flush_all(o, p);
 }

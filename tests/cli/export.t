@@ -455,8 +455,24 @@ fi
 	"$top/tests/golden/foreign/pair/guest.dat" >"$tmp/real.pf" 2>"$err"
 run perl "$top/tests/cli/perfetto_size.pl" "$tmp/real.pf"
 status_is 0 "events of real files: $(tr '\n' ' ' <"$out")"
-ok "... compact ones have 10 bytes at most" awk '/^compact/ { n = $2 > 1000 && $3 <= 10 } END { exit !n }' "$out"
-ok "... and the others, with all their fields, 40" awk '/^events/ { n = $2 > 1000 && $3 <= 40 } END { exit !n }' "$out"
+ok "... compact ones have 8.1 bytes at most" awk '/^compact/ { n = $2 + 0 > 1000 && $3 <= 8.1 } END { exit !n }' "$out"
+ok "... and the others, with all their fields, 40" awk '/^events/ { n = $2 + 0 > 1000 && $3 <= 40 } END { exit !n }' "$out"
+# Names of tasks are not repeated with each 64 KiB of other events.
+awk 'BEGIN {
+	print "meta side name=guest"
+	for (t = 1000; t < 3000000; t += 1000) {
+		on = !on
+		printf "0 %d %d sched:sched_switch prev_pid=%d prev_comm=%s next_pid=%d next_comm=%s\n", t, on ? 0 : 77,
+			on ? 0 : 77, on ? "swapper/0" : "busy", on ? 77 : 0, on ? "busy" : "swapper/0"
+		for (i = 1; i < 4; i++)
+			print 0, t + i, on ? 77 : 0, "kvm_exit exit_reason=12 isa=1"
+	}
+}' >"$tmp/switches.txt"
+"$KVMFT_TOOLS/mkcap" --capture "$tmp/switches" "$tmp/switches.txt"
+"$kvmft" export -q -i "$tmp/switches" --to perfetto >"$tmp/switches.pf"
+run perl "$top/tests/cli/perfetto_size.pl" "$tmp/switches.pf"
+ok "names of tasks are there once: $(tr '\n' ' ' <"$out")" awk '/^compact/ { n = $2 + 0 > 2900 } /^events/ { n += $2 * $3 > 200000 }
+	/^names/ { n += $2 + 0 == 2 } END { exit n != 3 }' "$out"
 
 sed 's/x86-tsc/local/g' "$tmp/guest/meta" >"$tmp/meta" && cp "$tmp/meta" "$tmp/guest/meta"
 run "$kvmft" export -q -i "$tmp/guest" --to json

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# How many bytes a Perfetto trace has for ftrace events, by its wire format alone: of those that are compact, and of the
-# others, each with its head. What is not well-formed is said.
+# How many bytes a Perfetto trace has for ftrace events, by its wire format alone: of those that are compact, of the names
+# in their tables, and of the others, each with its head. What is not well-formed is said.
 #
 #   perl perfetto_size.pl TRACE
 use strict;
@@ -68,7 +68,10 @@ fields($trace, sub {
 				$size{events} += $n;
 			} elsif ($field == 4) {
 				$size{compact} += $n;
-				fields($contents, sub { $n{compact} += count($_[2]) if $_[0] == 1 || $_[0] == 7 });
+				fields($contents, sub {
+					$n{compact} += count($_[2]) if $_[0] == 1 || $_[0] == 7;
+					$n{names}++, $size{names} += $_[1] if $_[0] == 5;
+				});
 			}
 		});
 	});
