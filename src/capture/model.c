@@ -175,6 +175,14 @@ int cap_task_add(struct capture *c, int32_t tid, int32_t tgid, const char *comm,
 	return u64map_put(map, (uint32_t)tid, c->ntask - 1);
 }
 
+bool cap_formats_full(struct capture *c)
+{
+	if (c->nformat < CAP_MAX_FORMATS && cap_priv(c)->formats_len < CAP_MAX_FORMATS_TEXT)
+		return false;
+	cap_note(c, "too many event formats: the rest is left out");
+	return true;
+}
+
 int cap_format_add(struct capture *c, const char *sys, const char *name, const char *text,
 		   size_t len)
 {
@@ -188,10 +196,8 @@ int cap_format_add(struct capture *c, const char *sys, const char *name, const c
 		cap_note(c, "event %s:%s: its format is not text, or too long", sys, name);
 		return 0;
 	}
-	if (c->nformat >= CAP_MAX_FORMATS) {
-		cap_note(c, "event %s:%s: too many formats", sys, name);
+	if (cap_formats_full(c))
 		return 0;
-	}
 	f = array_grow(&c->format, c->nformat, &c->format_cap, sizeof(*f));
 	if (!f)
 		return -ENOMEM;
@@ -199,6 +205,7 @@ int cap_format_add(struct capture *c, const char *sys, const char *name, const c
 	f->name = strdup(name);
 	f->text = strndup(text, len);
 	f->len = len;
+	cap_priv(c)->formats_len += len;
 	c->nformat++; /* capture_close() copes with missing parts */
 	return f->sys && f->name && f->text ? 0 : -ENOMEM;
 }

@@ -10,6 +10,7 @@
 #define CAP_MAX_DAMAGE	 1000
 #define CAP_MAX_TASKS	 (1u << 20)
 #define CAP_MAX_FORMATS	 65536 /* common_type has 16 bits */
+#define CAP_MAX_FORMATS_TEXT (64u << 20) /* of all together: ten times those of a kernel */
 #define CAP_MAX_VMS	 4096
 #define CAP_MAX_PARAMS	 1024
 #define CAP_MAX_VCPUS	 8192 /* entries of one VM */
@@ -46,6 +47,7 @@ struct cap_priv {
 	int fd;		   /* trace.dat or perf.data, -1 for a directory */
 	char **instance;   /* names of trace-cmd buffers, pointed to by streams */
 	size_t ninstance, instance_cap;
+	size_t formats_len; /* of all format texts */
 	struct u64map task_by_tid; /* index into c->task */
 	struct u64map vm_by_id;	   /* index into c->vm; by a hash of the id, with this key */
 	struct hash_key key;
@@ -93,7 +95,9 @@ struct cap_vm *cap_vm_at(struct capture *c, const char *id);
 /* Adds a task, or completes the one with that tid; with `override`, a later comm replaces it. */
 int cap_task_add(struct capture *c, int32_t tid, int32_t tgid, const char *comm, bool override)
 	__must_check;
-/* Copies. A text with bytes that no format has is noted and left out. */
+/* Whether there are as many formats as there may be, which is noted. */
+bool cap_formats_full(struct capture *c);
+/* Copies. A text with bytes that no format has is noted and left out, and so is one too many. */
 int cap_format_add(struct capture *c, const char *sys, const char *name, const char *text,
 		   size_t len) __must_check;
 struct cap_stream *cap_stream_add(struct capture *c, uint32_t cpu, const char *instance);

@@ -93,7 +93,14 @@ static int rec_ring(struct capture *c, const struct meta_rec *rec)
 
 static int rec_tsc(struct capture *c, const struct meta_rec *rec)
 {
-	meta_get_u64(rec, "khz", &c->tsc_khz);
+	uint64_t khz;
+
+	if (meta_get_u64(rec, "khz", &khz)) {
+		if (khz <= UINT32_MAX)
+			c->tsc_khz = khz;
+		else
+			bad(c, rec, "khz");
+	}
 	if (set(&c->tsc_khz_source, rec, "source") || set(&c->clocksource, rec, "clocksource"))
 		return -ENOMEM;
 	return 0;
@@ -199,6 +206,8 @@ static int rec_event(struct capture *c, const struct meta_rec *rec)
 		return bad(c, rec, "sys");
 	if (!name || !cap_name_ok(name))
 		return bad(c, rec, "name");
+	if (cap_formats_full(c))
+		return 0;
 	if (meta_get_u64(rec, "at", &at) && meta_get_u64(rec, "len", &size)) {
 		snprintf(path, sizeof(path), "formats: %s:%s", sys, name);
 		more = size > CAPTURE_MAX_FORMAT;

@@ -282,6 +282,7 @@ static void test_damaged_lines(void **state __unused_arg)
 		"ring clock=x86-tsc subbuf=4095 header=5\n"
 		"machine long=5\n"
 		"side name=moon\n"
+		"tsc khz=4294967296\n"
 		"vcpu id=1\n"
 		"cpu n=8192\n"
 		"cpu n=99999999999999999999\n"
@@ -299,11 +300,12 @@ static void test_damaged_lines(void **state __unused_arg)
 	assert_non_null(c);
 	assert_true(c->complete);
 	assert_int_equal(c->subbuf_size, 0);
+	assert_int_equal(c->tsc_khz, 0);
 	assert_int_equal(c->nstream + c->nvm + c->npvclock + c->ntask + c->ncpu, 0);
-	assert_true(fx_noted(c, "line 10 is damaged"));
 	assert_true(fx_noted(c, "line 11 is damaged"));
+	assert_true(fx_noted(c, "line 12 is damaged"));
 	assert_true(fx_noted(c, "the sub-buffer size is missing"));
-	assert_int_equal(c->ndamage, 13);
+	assert_int_equal(c->ndamage, 14);
 	capture_close(c);
 	enc_rmtree(dir);
 }
@@ -522,6 +524,33 @@ static void test_notes_bounded(void **state __unused_arg)
 	enc_rmtree(dir);
 }
 
+/* A line that names a large file costs no more memory each time it is repeated. */
+static void test_formats_bounded(void **state __unused_arg)
+{
+	static char text[200 << 10];
+	struct sbuf meta = { 0 };
+	char *dir = enc_tmpdir();
+	struct capture *c;
+	size_t len = 0;
+
+	memset(text, ' ', sizeof(text));
+	enc_file(dir, "events/kvm/kvm_exit", text, sizeof(text));
+	enc_file(dir, "formats", text, sizeof(text));
+	sbuf_add(&meta, "kvmft-capture version=1\n");
+	for (int i = 0; i < 1000; i++)
+		sbuf_addf(&meta, "event sys=kvm name=kvm_exit%s\n", i % 2 ? " at=0 len=204800" : "");
+	enc_file(dir, "meta", meta.s, meta.len);
+	c = fx_open(dir);
+	assert_non_null(c);
+	for (size_t i = 0; i < c->nformat; i++)
+		len += c->format[i].len;
+	assert_in_range(len, 60 << 20, 65 << 20);
+	assert_true(fx_noted(c, "too many event formats: the rest is left out (672 times)"));
+	capture_close(c);
+	sbuf_free(&meta);
+	enc_rmtree(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -531,7 +560,7 @@ int main(void)
 		cmocka_unit_test(test_data_files),    cmocka_unit_test(test_held),
 		cmocka_unit_test(test_links_refused),
 		cmocka_unit_test(test_line_that_did_not_fit),
-		cmocka_unit_test(test_notes_bounded),
+		cmocka_unit_test(test_notes_bounded), cmocka_unit_test(test_formats_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
