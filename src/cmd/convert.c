@@ -333,19 +333,28 @@ static int no_way(const struct convert *v, enum clock_edge missing, struct kvmft
 		       vm, e->remedy);
 }
 
+/* What was wrong with a capture: clocks may be missing from it. */
+static bool tell_damage(const struct capture *cap)
+{
+	for (size_t i = 0; cap && i < cap->ndamage; i++)
+		cli_note("%s: %s", cap->path, cap->damage[i].text);
+	return cap && cap->ndamage;
+}
+
 static int summary(const struct convert *v)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	uint64_t failed = 0;
-	bool incomplete;
+	bool incomplete = tell_damage(v->c.host);
 
+	incomplete |= tell_damage(v->c.guest);
 	for (size_t i = 0; i < WHY_NR; i++) {
 		if (v->failed[i])
 			sbuf_addf(&b, "%s%" PRIu64 " %s", failed ? "; " : "", v->failed[i],
 				  why_text[i]);
 		failed += v->failed[i];
 	}
-	incomplete = failed > 0;
+	incomplete |= failed > 0;
 	if (failed)
 		cli_note("%" PRIu64 " of %" PRIu64
 			 " values could not be converted and are marked ?: %s",

@@ -242,6 +242,7 @@ lacks "nothing but samples leads to realtime" 'no samples of the host.s CLOCK_RE
 # ---- captures ----
 
 mkdir "$tmp/host" "$tmp/guest" "$tmp/host2"
+for d in host guest host2; do cp "$top/tests/data/header_page-x86_64.txt" "$tmp/$d/header_page"; done
 cat >"$tmp/host/meta" <<'META'
 kvmft-capture version=1
 side name=host
@@ -300,6 +301,7 @@ around "host realtime to guest mono_raw, through both TSCs" 740000000 1000 \
 	--from host-realtime --to guest-mono_raw -i "$h" --guest-capture "$g" 1700000000.5
 # Trace clocks sampled by record: local = TSC / 2.5 + 10^9, perf = local + 46 s.
 mkdir "$tmp/sampled" "$tmp/tscguest"
+cp "$h/header_page" "$tmp/sampled"
 sed '/^end /d' "$h/meta" >"$tmp/sampled/meta"
 cat >>"$tmp/sampled/meta" <<'META'
 clock name=local tsc=1000000000 width=100 ns=1400000020
@@ -353,6 +355,11 @@ is "$(tr '\n' ' ' <"$out")" "? 1500000000 " "... is ? and the next one goes on"
 err_has '1 of 2 values .* no TSC offset, pvclock record or sample is known' "... with the reason"
 run conv --from host-tsc --to guest-tsc --guest-capture "$h" 1
 err_has 'is the capture of a host: give it with -i' "host and guest mixed up"
+cp -r "$h" "$tmp/torn"
+printf 'vcpu vm=100-10 id=zero offset=7 tsc=1900000000\n' >>"$tmp/torn/meta"
+run conv --from host-tsc --to guest-tsc -i "$tmp/torn" 2000000000
+status_is 3 "a capture with a damaged clock: exit 3"
+err_has 'torn: meta: record vcpu without a valid id' "... and what is damaged"
 run conv --from host-tsc --to guest-tsc -i "$tmp/nothing" 1
 status_is 1 "a capture that is not there"
 
