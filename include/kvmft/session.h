@@ -22,6 +22,7 @@ struct session_capture {
 struct session {
 	struct session_capture *v; /* the host, then its guests */
 	size_t n, cap;
+	bool named;	     /* by its file: other directories in it are none of its */
 	struct sbuf missing; /* names of guests that it had, separated by commas */
 };
 

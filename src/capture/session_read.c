@@ -242,8 +242,8 @@ int session_read(const char *path, struct session *s, struct kvmft_err *err)
 	*s = (struct session){ 0 };
 	if (dir < 0 || !faccessat(dir, "meta", F_OK, AT_SYMLINK_NOFOLLOW))
 		return 0;
-	ret = faccessat(dir, SESSION_FILE, F_OK, AT_SYMLINK_NOFOLLOW) ? by_captures(&f)
-								      : by_file(&f);
+	s->named = !faccessat(dir, SESSION_FILE, F_OK, AT_SYMLINK_NOFOLLOW);
+	ret = s->named ? by_file(&f) : by_captures(&f);
 	if (ret)
 		session_free(s);
 	return ret;

@@ -413,7 +413,7 @@ static int blame_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 
 	for (int i = 0; i < o->argc; i++)
 		trees = trees && many_is_tree(o->argv[i]);
-	if (!trees || (o->argc == 1 && !session_read(o->argv[0], &s, &none) && s.n))
+	if (!trees || (o->argc == 1 && !session_read(o->argv[0], &s, &none) && s.n && s.named))
 		return captures_first(opts, o, err);
 	for (int i = 0; i < o->argc && !ret; i++)
 		ret = many_list(o, o->argv[i], true, &b->inputs, err);

@@ -21,6 +21,12 @@ static bool has(const char *path, const char *name)
 	return !b.error && !lstat(b.s, &st);
 }
 
+/* Without its meta file it is damaged, which has to be reported. */
+static bool is_capture(const char *path)
+{
+	return has(path, "meta") || has(path, "seg000000");
+}
+
 /* A file written by tracing programs, by its name. */
 static bool is_file_of_trace(const char *name)
 {
@@ -42,12 +48,19 @@ static int list_add(struct operands *o, const char *path, struct str_list *list,
 	return ret;
 }
 
+static int left_out(struct operands *o, const char *path, const char *why)
+{
+	cli_note("cannot read %s: %s: what is in there is left out", path, why);
+	o->incomplete = true;
+	return 0;
+}
+
 static int add_below(struct operands *o, const char *path, bool sessions, unsigned int depth,
 		     struct str_list *list, struct kvmft_err *err);
 
-/* What is in a directory, by name. */
+/* What is in a directory, by name. taken: its captures are a session that is on the list. */
 static int add_all(struct operands *o, const char *path, struct dirent **d, int n, bool sessions,
-		   unsigned int depth, struct str_list *list, struct kvmft_err *err)
+		   bool taken, unsigned int depth, struct str_list *list, struct kvmft_err *err)
 {
 	size_t len = strlen(path);
 	int ret = 0;
@@ -63,7 +76,7 @@ static int add_all(struct operands *o, const char *path, struct dirent **d, int 
 		sbuf_add(&b, d[i]->d_name);
 		if (b.error)
 			ret = err_set(err, ENOMEM, "out of memory");
-		else if (d[i]->d_name[0] == '.' || lstat(b.s, &st))
+		else if (d[i]->d_name[0] == '.' || lstat(b.s, &st) || (taken && is_capture(b.s)))
 			continue;
 		else if (S_ISDIR(st.st_mode))
 			ret = add_below(o, b.s, sessions, depth + 1, list, err);
@@ -81,21 +94,19 @@ static int add_below(struct operands *o, const char *path, bool sessions, unsign
 	struct dirent **d;
 	int n, ret;
 
-	/* Without its meta file it is damaged, which has to be reported. */
-	if (has(path, "meta") || has(path, "seg000000"))
+	if (is_capture(path))
 		return depth && session_is_guest(path) ? 0 : list_add(o, path, list, err);
-	if (sessions && !session_read(path, &s, &none) && s.n)
-		return list_add(o, path, list, err);
-	if (depth > DEPTH_MAX)
-		return 0;
-	n = scandir(path, &d, NULL, alphasort);
-	if (n < 0 && depth) {
-		cli_note("cannot read %s: %s: what is in there is left out", path, strerror(errno));
-		o->incomplete = true;
+	if (sessions && !session_read(path, &s, &none) && s.n) {
+		ret = list_add(o, path, list, err);
+		if (ret || s.named)
+			return ret;
 	}
+	if (depth > DEPTH_MAX)
+		return left_out(o, path, "too many levels of directories");
+	n = scandir(path, &d, NULL, alphasort);
 	if (n < 0)
-		return 0;
-	ret = add_all(o, path, d, n, sessions, depth, list, err);
+		return depth ? left_out(o, path, strerror(errno)) : 0;
+	ret = add_all(o, path, d, n, sessions, s.n > 0, depth, list, err);
 	while (n--)
 		free(d[n]);
 	free(d);
@@ -120,6 +131,5 @@ bool many_is_tree(const char *path)
 {
 	struct stat st;
 
-	return !stat(path, &st) && S_ISDIR(st.st_mode) && !has(path, "meta") &&
-	       !has(path, "seg000000");
+	return !stat(path, &st) && S_ISDIR(st.st_mode) && !is_capture(path);
 }

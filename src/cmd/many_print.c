@@ -20,6 +20,13 @@ struct sum {
 	uint64_t all, total;
 };
 
+/* A capture may claim that it took centuries. */
+static void add(uint64_t *sum, uint64_t v)
+{
+	if (__builtin_add_overflow(*sum, v, sum))
+		*sum = UINT64_MAX;
+}
+
 static int sum_add(struct sum *s, const struct many_row *r)
 {
 	struct many_row *to = NULL;
@@ -27,8 +34,8 @@ static int sum_add(struct sum *s, const struct many_row *r)
 	for (size_t i = 0; i < s->n && !to; i++)
 		if (!strcmp(s->v[i].name, r->name))
 			to = &s->v[i];
-	s->all += r->n;
-	s->total += r->total;
+	add(&s->all, r->n);
+	add(&s->total, r->total);
 	if (!to && s->n == ROWS_MAX)
 		to = &s->v[ROWS_MAX - 1];
 	if (!to) {
@@ -40,9 +47,9 @@ static int sum_add(struct sum *s, const struct many_row *r)
 	}
 	to->min = !to->timed ? r->min : r->timed ? MIN(to->min, r->min) : to->min;
 	to->max = MAX(to->max, r->max);
-	to->n += r->n;
-	to->timed += r->timed;
-	to->total += r->total;
+	add(&to->n, r->n);
+	add(&to->timed, r->timed);
+	add(&to->total, r->total);
 	return 0;
 }
 
@@ -97,7 +104,7 @@ static double percent(uint64_t part, uint64_t whole)
 /* "1.23us", rounded. */
 static const char *us(uint64_t ns, char text[32])
 {
-	ns += 5;
+	ns += MIN(5, UINT64_MAX - ns);
 	snprintf(text, 32, "%" PRIu64 ".%02uus", ns / 1000, (unsigned int)(ns % 1000 / 10));
 	return text;
 }

@@ -520,6 +520,7 @@ static int report_sessions(void *opts, struct operands *o, struct kvmft_err *err
 	_cleanup_(session_free) struct session s = { 0 };
 	struct kvmft_err why = { .text = "" };
 	struct opts *r = opts;
+	const char *host;
 	int at = 0, ret;
 
 	r->input = r->given.n ? r->given.v[0] : NULL;
@@ -528,10 +529,15 @@ static int report_sessions(void *opts, struct operands *o, struct kvmft_err *err
 	if (!r->input)
 		r->input = o->argc ? o->argv[at++] : DEFAULT_INPUT;
 	if (at == o->argc && r->given.n < 2) {
-		ret = captures_host(o, &r->input, &s, &why);
+		host = r->input;
+		ret = captures_host(o, &host, &s, &why);
 		o->argc = 0;
-		if (ret == -ENOMEM || s.n)
-			return ret ? err_set(err, ENOMEM, "%s", why.text) : 0;
+		if (ret == -ENOMEM)
+			return err_set(err, ENOMEM, "%s", why.text);
+		if (s.named) {
+			r->input = host;
+			return 0;
+		}
 	}
 	ret = many_list(o, r->input, false, &r->inputs, err);
 	for (size_t i = 1; i < r->given.n && !ret; i++)

@@ -123,6 +123,24 @@ else
 fi
 chmod 700 fleet/closed
 
+# What is not looked at is told.
+deep=tower
+for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17; do deep=$deep/$n; done
+mkdir -p $deep
+cp -r day/db/only tower/top
+cp -r day/db/only $deep/under
+run "$kvmft" report -i tower
+status_is 3 "a tree that is too deep: exit 3"
+err_has "^kvmft: cannot read $deep: too many levels of directories: what is in there is left out$" "... it is named"
+
+# Captures that claim to have taken centuries, together more than 64 bits of ns.
+awk 'BEGIN { print "0 1000 101 kvm_entry vcpu_id=0"
+	for (i = 1; i < 21; i++) printf "0 %d00000000000000000 101 kvm_%s\n", i * 5, i % 2 ? "exit exit_reason=12 isa=1" : "entry vcpu_id=0" }' >ages.txt
+mkdir ages
+for n in 1 2 3 4; do "$tools/mkcap" --capture ages/$n ages.txt; done
+run "$kvmft" report -i ages --format json
+is "$(tail -n 1 "$out" | sed 's/.*"total_ns":\([0-9]*\).*/\1/')" 18446744073709551615 "a sum that is too large is the largest, not a small one"
+
 run "$kvmft" report nothing day/none
 status_is 1 "none can be read: exit 1"
 run "$kvmft" report --by stack day
@@ -141,6 +159,16 @@ rm -r day/x*
 mkdir -p more/a more/b
 cp -r day/web1 more/a/run
 cp -r day/web1 more/b/run
+# One capture beside directories of sessions is one of all, and does not stand for them.
+mkdir mixed
+cp -r day/web1/host mixed/stray
+cp -r day/web1 mixed/run
+run "$kvmft" report -i mixed
+is "$(grep '^==>' "$out" | tr '\n' ' ')" "==> mixed/run/host <== ==> mixed/stray <== ==> all 2 together <== " \
+	"report: a capture beside a session"
+run "$kvmft" blame mixed
+is "$(grep '^==>' "$out" | tr '\n' ' ')" "==> mixed <== ==> mixed/run <== ==> all 2 together <== " "... blame"
+
 run "$kvmft" blame more
 status_is 0 "blame of a tree of sessions"
 is "$(grep -c '^==> more/./run <==' "$out")" 2 "... a list for each"
