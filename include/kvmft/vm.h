@@ -161,10 +161,12 @@ void vm_watch_close(struct vm_watch *w);
  * The VM that sel names: PID-FD, UUID in any case, name, or PID (tgid, or thread that created it).
  * A PID-FD match wins; otherwise all VMs that match in any way must be one. *vm is borrowed from
  * list. -ENOENT (unknown), -EEXIST (ambiguous), both with the candidates in err; when nothing runs
- * here, -ENOENT with exit code 4 and what is wrong with debugfs.
+ * here, what vm_list_none() returns.
  */
 int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **vm,
 		 struct kvmft_err *err) __must_check;
+/* -ENOENT with exit code 4: no VM runs here, and what could not be looked at. */
+int vm_list_none(const struct vm_list *list, struct kvmft_err *err);
 
 /* Adds "1234-12 name=vm1 uuid=... vmm=..." to out: how error texts and lists show a VM. */
 void vm_describe(const struct vm *vm, struct sbuf *out);

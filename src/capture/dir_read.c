@@ -79,7 +79,8 @@ static int read_line(struct capture *c, char *line, size_t len, size_t number)
 	return meta_apply(c, &rec);
 }
 
-static int read_meta(struct capture *c, int dirfd, struct kvmft_err *err)
+/* cut: it ends within a line. */
+static int read_meta(struct capture *c, int dirfd, bool *cut, struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t left, number = 0;
@@ -107,8 +108,7 @@ static int read_meta(struct capture *c, int dirfd, struct kvmft_err *err)
 		return err_set(err, EBADMSG, "not a kvmft capture: meta has no complete line");
 	if (more)
 		cap_note(c, "meta: longer than %u bytes, the rest was not read", CAPTURE_MAX_META);
-	else if (left)
-		cap_note(c, "meta: the last line is cut short");
+	*cut = left && !more;
 	return 0;
 }
 
@@ -367,22 +367,24 @@ static void check_counts(struct capture *c)
 	}
 }
 
-static void note_no_end(struct capture *c)
+static void note_no_end(struct capture *c, bool cut)
 {
 	size_t n = c->ndamage;
 
-	cap_note(c, "the recording was cut short: no end record");
+	cap_note(c, "the recording was cut short: no end record%s, so what was lost is not counted",
+		 cut ? ", and meta ends within a line" : "");
 	if (c->ndamage > n)
 		c->damage[n].no_end = true;
 }
 
 int cap_dir_read(struct capture *c, int dirfd, struct kvmft_err *err)
 {
+	bool cut = false;
 	int ret;
 
 	c->version = CAPTURE_VERSION;
 	cap_priv(c)->dirfd = dirfd;
-	ret = read_meta(c, dirfd, err);
+	ret = read_meta(c, dirfd, &cut, err);
 	util_close_fd(&cap_priv(c)->formats.fd);
 	if (!ret)
 		ret = read_geometry(c, dirfd);
@@ -393,7 +395,9 @@ int cap_dir_read(struct capture *c, int dirfd, struct kvmft_err *err)
 	if (!ret && c->subbuf_size)
 		check_counts(c);
 	if (!ret && !c->complete)
-		note_no_end(c);
+		note_no_end(c, cut);
+	else if (!ret && cut)
+		cap_note(c, "meta: the last line is cut short");
 	if (ret)
 		cap_priv(c)->dirfd = -1; /* still the caller's */
 	return ret;

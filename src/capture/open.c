@@ -43,20 +43,18 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 
 	if (fd < 0 || fstat(fd, &st)) {
 		ret = -errno;
-		return err_set(err, ret, "cannot open capture %s: %s", path, strerror(-ret));
+		return err_set(err, ret, "cannot open the capture: %s", strerror(-ret));
 	}
 	if (S_ISDIR(st.st_mode) && is_perf_dir(fd))
-		return err_set(
-			err, EOPNOTSUPP,
-			"%s was made by perf record --threads, a directory of files that kvmft "
-			"does not read: record without --threads",
-			path);
+		return err_set(err, EOPNOTSUPP,
+			       "made by perf record --threads, a directory of files that kvmft "
+			       "does not read: record without --threads");
 	if (S_ISDIR(st.st_mode))
 		ret = cap_dir_read(c, fd, err);
 	else if (S_ISREG(st.st_mode) && of_file)
 		ret = of_file(c, fd, (uint64_t)st.st_size, err);
 	else
-		return err_set(err, EINVAL, "%s is %s", path,
+		return err_set(err, EINVAL, "%s",
 			       of_file ? "neither a capture directory nor a file"
 				       : "no capture directory");
 	if (!ret)
@@ -78,11 +76,8 @@ static int open_with(const char *path, read_file_fn of_file, struct capture **ou
 		ret = open_any(c, path, of_file, &why);
 	if (ret) {
 		if (!why.text[0])
-			err_set(err, ret, "cannot read capture %s: %s", path, strerror(-ret));
-		else if (strstr(why.text, path))
-			err_set(err, ret, "%s", why.text);
-		else
-			err_set(err, ret, "%s: %s", path, why.text);
+			err_why(&why, ret, "cannot read the capture");
+		err_set(err, ret, "%s: %s", path, why.text);
 		capture_close(c);
 		return ret;
 	}

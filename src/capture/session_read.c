@@ -217,7 +217,11 @@ static int by_captures(struct found *f)
 	for (size_t i = 0; i < l.n; i++) {
 		_cleanup_free_ char *side = side_of(f->dir, l.v[i]);
 
-		if (side && strcmp(side, "guest")) {
+		if (!side)
+			return err_set(f->err, EBADMSG,
+				       "%s/%s does not say whether it is of a host or a guest: "
+				       "name those that belong together", f->root, l.v[i]);
+		if (strcmp(side, "guest")) {
 			hosts++;
 			host = i;
 		}

@@ -159,10 +159,12 @@ static void side_losses(struct run *run, const struct diff_side *s)
 	if (!loss.total && !loss.unknown && !t->damaged && !t->left_out && !s->cap->ndamage)
 		return;
 	run->incomplete = true;
-	cli_note("%s: %llu events lost%s, %llu damaged sub-buffers: rates are too low%s", s->path,
-		 (unsigned long long)loss.total, loss.unknown ? " or more" : "",
-		 (unsigned long long)t->damaged,
-		 s->cap->complete ? "" : " (recording was cut short)");
+	if (loss.total || t->damaged || !s->cap->ndamage)
+		cli_note("%s: %llu events lost%s, %llu damaged sub-buffers: rates are too low",
+			 s->path, (unsigned long long)loss.total, loss.unknown ? " or more" : "",
+			 (unsigned long long)t->damaged);
+	for (size_t i = 0; i < s->cap->ndamage; i++)
+		cli_note("%s: %s", s->path, s->cap->damage[i].text);
 }
 
 static int side_exits(struct run *run, int i)

@@ -206,7 +206,7 @@ static bool any_result(const struct latency *m)
 static int no_result(const struct latency *m)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	int ret;
+	bool part = m->lo.vcpu >= 0 || m->o->from || m->o->to;
 
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(m->lat, (enum lat_table_id)id);
@@ -220,14 +220,14 @@ static int no_result(const struct latency *m)
 		lat_counts_text(t, &b);
 	}
 	if (b.s)
-		ret = err_set(m->err, ENODATA, "nothing could be measured. %s", b.s);
-	else
-		ret = err_set(m->err, ENODATA,
-			      "nothing to measure: the captures hold no %s%s%s",
-			      m->lo.want[LAT_IO] ? "block requests" : "such events",
-			      m->lo.vcpu >= 0 ? " of the vCPU that --vcpu names" : "",
-			      m->o->from || m->o->to ? " in that time" : "");
-	return ret;
+		return err_lack(m->err, ENODATA, "nothing could be measured. %s", b.s);
+	if (!part)
+		return err_lack(m->err, ENODATA, "nothing to measure: the captures hold no %s",
+				m->lo.want[LAT_IO] ? "block requests" : "such events");
+	return err_set(m->err, ENODATA, "nothing to measure: the captures hold no %s%s%s",
+		       m->lo.want[LAT_IO] ? "block requests" : "such events",
+		       m->lo.vcpu >= 0 ? " of the vCPU that --vcpu names" : "",
+		       m->o->from || m->o->to ? " in that time" : "");
 }
 
 /*

@@ -221,7 +221,7 @@ static void list_notes(const struct vm_list *l)
 		cli_note("%s", l->debugfs_text);
 	if (l->truncated)
 		cli_note("there are more VMs than can be listed");
-	if (l->n_hidden)
+	if (l->n && l->n_hidden)
 		cli_note("processes that may not be inspected%s: %zu",
 			 geteuid() ? " (run as root)" : "", l->n_hidden);
 }
@@ -241,9 +241,7 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 	if (!ret) {
 		list_notes(l);
 		if (!l->n)
-			ret = err_lack(err, ENOENT, "no VM runs here%s%s",
-				       l->debugfs_text ? ": " : "",
-				       l->debugfs_text ? l->debugfs_text : "");
+			ret = vm_list_none(l, err);
 	}
 	vm_list_free(l);
 	return ret;

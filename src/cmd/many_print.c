@@ -243,22 +243,38 @@ static int add_result(struct many_result *r, const struct many_doc *d, const cha
 	return b->error;
 }
 
-/* A remark on a capture: each names it. */
-static void tell(const char *input, const char *text)
+static const char *without_name(const char *text, const char *input)
 {
-	bool named = str_starts(text, input);
+	size_t len = strlen(input);
 
-	cli_note("%s%s%s", named ? "" : input, named ? "" : ": ", text);
+	if (str_starts(text, "kvmft: "))
+		text += strlen("kvmft: ");
+	if (!str_starts(text, input) || (text[len] != ':' && text[len] != ' '))
+		return text;
+	text += len;
+	return text + strspn(text, ": ");
 }
 
-static void tell_notes(const struct sbuf *notes, const char *input)
+/* Each remark names its capture; what is said of a damaged one is one line. */
+static void tell(const struct many_result *r, const char *input)
 {
-	char *save = NULL, *line = notes->len ? strtok_r(notes->s, "\n", &save) : NULL;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	char *save = NULL, *line = r->notes.len ? strtok_r(r->notes.s, "\n", &save) : NULL;
 
 	for (; line; line = strtok_r(NULL, "\n", &save)) {
+		const char *text;
+
 		str_printable(line);
-		tell(input, str_starts(line, "kvmft: ") ? line + 7 : line);
+		text = without_name(line, input);
+		if (r->code == KVMFT_OK)
+			cli_note("%s: %s", input, text);
+		else
+			sbuf_addf(&b, "%s%s", b.len ? "; " : "", text);
 	}
+	if (r->code < 0)
+		sbuf_addf(&b, "%s%s", b.len ? "; " : "", without_name(r->why, input));
+	if (b.len)
+		cli_note("%s: %s", input, b.s);
 }
 
 static int print_sum(const struct many_doc *d, struct sum *s)
@@ -294,9 +310,7 @@ static int print_all(struct many *m, const struct many_doc *d, struct sum *s, si
 			break;
 		str_printable(input);
 		ret = add_result(&r, d, input, !*good, &b);
-		tell_notes(&r.notes, input);
-		if (r.code < 0)
-			tell(input, r.why);
+		tell(&r, input);
 		*complete &= r.code == KVMFT_OK;
 		*good += r.code >= 0;
 		ret = ret ? ret : r.code < 0 ? 0 : sum_rows(s, &r.rows);

@@ -185,28 +185,28 @@ static int why_empty(const struct run *run)
 	if (!t->exits && !t->entries)
 		return err_set(
 			run->err, ENODATA,
-			"no kvm_exit and kvm_entry events in %s%s (%llu events): no VM ran, they "
+			"%s: no kvm_exit and kvm_entry events%s (%llu events): no VM ran, they "
 			"were not recorded, or this KVM does not trace them",
 			path, run->ro.has_from || run->ro.has_to ? " at that time" : "",
 			(unsigned long long)t->events);
 	if (!t->exits || !t->entries)
 		return err_set(run->err, ENODATA,
-			       "no %s events in %s: record both kvm_exit and kvm_entry",
-			       t->exits ? "kvm_entry" : "kvm_exit", path);
+			       "%s: no %s events: record both kvm_exit and kvm_entry", path,
+			       t->exits ? "kvm_entry" : "kvm_exit");
 	if (!t->class_events && run->ro.cls != class_find("vmexit"))
 		return err_set(
 			run->err, ENODATA,
-			"no events of class %s in %s, beside %llu exits: none happened, or they "
+			"%s: no events of class %s, beside %llu exits: none happened, or they "
 			"were not recorded (see kvmft-report(1) for the names)",
-			class, path, (unsigned long long)t->exits);
+			path, class, (unsigned long long)t->exits);
 	for (size_t i = 0; i < report_vcpus(run->r) && i < 32; i++) {
 		report_vcpu(run->r, i, &v);
 		if (v.vcpu >= 0)
 			sbuf_addf(&b, "%s%lld of thread %d", b.len ? ", " : "", (long long)v.vcpu,
 				  v.tid);
 	}
-	return err_set(run->err, ENODATA, "no samples of %s in %s for what was selected; its "
-		       "vCPUs: %s", class, path, b.s ? b.s : "none");
+	return err_set(run->err, ENODATA, "%s: no samples of %s for what was selected; its "
+		       "vCPUs: %s", path, class, b.s ? b.s : "none");
 }
 
 /* ---- what must be said ---- */
@@ -286,10 +286,10 @@ static bool incomplete(struct run *run)
 
 static void tell_incomplete(const struct run *run, const struct report_totals *t)
 {
-	cli_note("%s: %llu events lost%s, %llu pairs dropped at gaps, %llu damaged sub-buffers%s",
-		 run->cap->path, ULL(run->loss.total), run->loss.unknown ? " or more" : "",
-		 ULL(t->dropped), ULL(t->damaged),
-		 run->cap->complete ? "" : " (recording was cut short)");
+	if (run->loss.total || t->dropped || t->damaged || t->left_out || !run->cap->ndamage)
+		cli_note("%s: %llu events lost%s, %llu pairs dropped at gaps, "
+			 "%llu damaged sub-buffers", run->cap->path, ULL(run->loss.total),
+			 run->loss.unknown ? " or more" : "", ULL(t->dropped), ULL(t->damaged));
 	for (size_t i = 0; i < run->cap->ndamage; i++)
 		cli_note("%s: %s", run->cap->path, run->cap->damage[i].text);
 }

@@ -115,12 +115,14 @@ static int nothing_seen(struct exits_run *x)
 	int ret;
 
 	str_ns(text, sizeof(text), util_now_ns() - x->begin_ns);
+	if (x->end == EXITS_TARGET_GONE)
+		return err_set(x->err, ENODATA, "no exits of %s were seen in %s, until it ended",
+			       x->target.title.s, text);
 	ret = exits_who_list(x, true);
 	if (ret)
 		return ret;
 	if (!x->vms->n)
-		return err_set(x->err, ENODATA, "no exits of %s were seen in %s: no VM runs here",
-			       x->target.title.s, text);
+		return vm_list_none(x->vms, x->err);
 	return err_set(x->err, ENODATA,
 		       "no exits of %s were seen in %s although %zu VM%s: idle, or its "
 		       "KVM raises no kvm_exit%s",

@@ -354,6 +354,18 @@ int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct ts
 	return 0;
 }
 
+static void tell_loss(const struct tl_source *s, const struct tl_loss *loss, note_fn *note)
+{
+	const char *end = s->no_end ? " (up to now: its recording has no end yet)" : "";
+
+	if (loss->unknown && !loss->total)
+		note("%s: %llu events, an unknown number lost%s", s->label,
+		     (unsigned long long)s->events, end);
+	else
+		note("%s: %llu events, %llu lost%s%s", s->label, (unsigned long long)s->events,
+		     (unsigned long long)loss->total, loss->unknown ? " or more" : "", end);
+}
+
 bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
 {
 	bool complete = true;
@@ -366,11 +378,7 @@ bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
 		complete &= tl_source_complete(s);
 		if (quiet && complete)
 			continue;
-		note("%s: %llu events, %llu lost%s%s", s->label, (unsigned long long)s->events,
-			 (unsigned long long)loss.total, loss.unknown ? " or more" : "",
-			 s->cap->complete ? ""
-			 : s->no_end	  ? " (up to now: its recording has no end yet)"
-					  : " (recording was cut short)");
+		tell_loss(s, &loss, note);
 		if (s->unplaced)
 			note("%s: %llu stamps could not be placed and are marked with ?", s->label,
 				 (unsigned long long)s->unplaced);

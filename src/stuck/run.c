@@ -87,9 +87,7 @@ static int find_vms(struct stuck *s)
 	if (s->c->vm)
 		ret = vm_list_find(s->vms, s->c->vm, &s->only, s->err);
 	else if (!s->vms->n)
-		ret = err_lack(s->err, ENOENT, "no VM runs here%s%s",
-			       s->vms->debugfs_text ? ": " : "",
-			       s->vms->debugfs_text ? s->vms->debugfs_text : "");
+		ret = vm_list_none(s->vms, s->err);
 	else if (s->c->syms && s->vms->n > 1)
 		ret = err_usage(s->err, "symbols of a guest: whose? Name the VM with --vm");
 	allow_files(s);

@@ -133,18 +133,17 @@ static void add_candidates(const struct vm_list *list, const char *sel, struct s
 		sbuf_addf(b, " and %zu more (see kvmft list)", left);
 }
 
-static int nothing_runs(const struct vm_list *list, struct kvmft_err *err)
+int vm_list_none(const struct vm_list *list, struct kvmft_err *err)
 {
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const char *why = list->debugfs_text;
+	char hidden[80] = "";
 
-	if (list->debugfs == VM_DEBUGFS_OK)
-		sbuf_add(&b, "nothing in debugfs kvm/, and no process holds a KVM VM");
-	else
-		sbuf_add(&b, list->debugfs_text ? list->debugfs_text : "debugfs is not readable");
 	if (list->n_hidden)
-		sbuf_addf(&b, "; %zu processes could not be looked at%s", list->n_hidden,
-			  geteuid() ? " (run as root)" : "");
-	return err_lack(err, ENOENT, "no VM is running here (%s)", b.s ? b.s : "out of memory");
+		snprintf(hidden, sizeof(hidden), "%s%zu process%s could not be looked at%s",
+			 why ? "; " : ": ", list->n_hidden, list->n_hidden == 1 ? "" : "es",
+			 geteuid() && (!why || !strstr(why, "root")) ? " (run as root)" : "");
+	return err_lack(err, ENOENT, "no VM runs here%s%s%s", why ? ": " : "", why ? why : "",
+			hidden);
 }
 
 /* What the user typed is printed back to the terminal: bounded and printable. */
@@ -178,7 +177,7 @@ int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **
 		return 0;
 	}
 	if (!list->n)
-		return nothing_runs(list, err);
+		return vm_list_none(list, err);
 	shown_sel(shown, sizeof(shown), sel);
 	add_candidates(list, n ? sel : NULL, &b);
 	if (n)

@@ -146,7 +146,7 @@ rm -r "/dev/shm/kvmft.$(pgrep -P $job)".*/t1
 wait $job
 rc=$?
 status_is 3 "trace --guest, a guest's capture goes"
-err_has "^kvmft: cannot open capture t1: .*: left out from now on" "... the side is named"
+err_has "^kvmft: t1: cannot open the capture: .*: left out from now on" "... the side is named"
 is "$(grep -c 'kvmft merge\|/dev/shm\|/run/' "$err")" 0 "... and no place that was not given"
 ok "... the host goes on" grep -q '^host' "$out"
 is "$(mem)" "$before" "... nothing is left in memory"

@@ -82,6 +82,24 @@ run "$kvmft" report --format json -i day
 out_has '"capture":"day/web2/0700","exit":1,"error":' "... in JSON as well"
 rm -r day/web2/0700
 
+# Its name is a letter of the message.
+mkdir e
+run "$kvmft" report e
+err_has "^kvmft report: e: not a kvmft capture: cannot read meta" "a directory with a short name is named"
+
+# One beside a host that does not say whose it is: no guest of its.
+mkdir -p pair/bad
+cp -r day/db/only pair/host
+echo nonsense >pair/bad/meta
+for command in report blame; do
+	run "$kvmft" "$command" pair
+	status_is 3 "$command of a host and a broken capture: exit 3"
+	err_has "^kvmft: pair/bad: not a kvmft capture" "... it is named"
+done
+run "$kvmft" merge pair
+status_is 1 "... they are no session"
+err_has "pair/bad does not say whether it is of a host or a guest" "... and why is said"
+
 # Among many that are good: a broken one, an empty one, an empty directory, and some that may not be read.
 mkdir -p fleet/void
 for n in 1 2 3 4 5; do
@@ -106,19 +124,19 @@ else
 	err_has "2 of 7 captures gave no result" "... what can be found is counted"
 	out_has "all 5 together" "... the others are there"
 	for name in broken empty closed; do
-		is "$(grep -c "fleet/$name" "$err")" "$([ $name = broken ] && echo 3 || echo 1)" "... $name is told in few lines"
+		is "$(grep -c "fleet/$name" "$err")" 1 "... $name is told in one line"
 	done
 	# shellcheck disable=SC2086 # words
 	run $nobody "$kvmft" report -i fleet/*/
 	status_is 3 "the same by their names: exit 3"
-	err_has "^kvmft: fleet/closed/: cannot open capture fleet/closed/: Permission denied$" "... what may not be read is named"
+	err_has "^kvmft: fleet/closed/: cannot open the capture: Permission denied$" "... what may not be read is named"
 	err_has "4 of 9 captures gave no result" "... and counted"
 	out_has "all 5 together" "... the others are there"
 	for command in report blame; do
 		# shellcheck disable=SC2086 # words
 		run $nobody "$kvmft" $command fleet/closed
 		status_is 1 "$command of one that may not be read: exit 1"
-		err_has "^kvmft $command: cannot open capture fleet/closed: Permission denied$" "... it is named"
+		err_has "^kvmft $command: fleet/closed: cannot open the capture: Permission denied$" "... it is named"
 	done
 fi
 chmod 700 fleet/closed

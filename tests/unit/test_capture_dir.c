@@ -190,7 +190,7 @@ static void test_cut_everywhere(void **state __unused_arg)
 		}
 		assert_int_equal(ret, 0);
 		assert_int_equal(c->complete, cut == len);
-		assert_int_equal(fx_noted(c, "last line is cut"), text[cut - 1] != '\n');
+		assert_int_equal(fx_noted(c, "meta ends within a line"), text[cut - 1] != '\n');
 		assert_int_equal(fx_noted(c, "no end record"), cut != len);
 		capture_close(c);
 	}

@@ -90,7 +90,7 @@ static void test_none(void **state)
 	assert_null(list->debugfs_text);
 	assert_int_equal(vm_list_find(list, "x", &vm, &err), -ENOENT);
 	assert_int_equal(err.code, KVMFT_LACKING);
-	assert_non_null(strstr(err.text, "no VM is running here"));
+	assert_non_null(strstr(err.text, "no VM runs here"));
 	vm_list_free(list);
 
 	fx_drop(fx, "debugfs/kvm");
