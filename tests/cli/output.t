@@ -108,7 +108,9 @@ left "a file that may not grow"
 # Killed while it writes: a FIFO as --qemu would be refused, so a capture that takes a while, and a
 # priority that leaves the CPU to those who kill.
 "$KVMFT_TOOLS/gen" --capture "$tmp/long" --events 3000000 --cpus 2 >"$tmp/gen.log" 2>&1
-for sig in INT TERM KILL; do
+# killed_merge SIGNAL: the status of a merge that was killed while it wrote.
+killed_merge()
+{
 	echo precious >"$tmp/out/old"
 	nice -n 15 "$kvmft" merge --force -o "$tmp/out/old" "$tmp/long" 2>"$err" &
 	merge=$!
@@ -118,11 +120,19 @@ for sig in INT TERM KILL; do
 		sleep 0.01
 		n=$((n + 1))
 	done
-	ok "merge writes a file of its own" test $n -lt 500
 	# A shell starts it with SIGINT ignored.
-	[ $sig = INT ] || kill -$sig $merge
-	[ $sig != INT ] || kill -HUP $merge
+	[ "$1" = INT ] || kill -"$1" $merge
+	[ "$1" != INT ] || kill -HUP $merge
 	wait $merge 2>/dev/null
+}
+
+for sig in INT TERM KILL; do
+	# On a machine with much else to do it may be complete before it is seen to write: once more.
+	tries=0
+	while killed_merge $sig && [ $tries -lt 20 ]; do
+		tries=$((tries + 1))
+	done
+	ok "merge is killed while it writes" test $tries -lt 20
 	left "killed (SIG$sig)"
 done
 rm -rf "$tmp/long"
