@@ -3,6 +3,7 @@
  * main.c: global options, dispatch to a command descriptor, one line per failure, exit codes.
  */
 #include <errno.h>
+#include <fcntl.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -263,6 +264,21 @@ static const char *speaker(const char *argv0)
 	return argv0 && str_starts(argv0, "kvmft ") ? argv0 + strlen("kvmft ") : NULL;
 }
 
+/*
+ * A file that is opened later must not become standard output or error by its number: messages
+ * would be written into it. This takes the numbers that are closed, and can neither be read nor
+ * written.
+ */
+static bool std_fds_taken(void)
+{
+	int fd;
+
+	do {
+		fd = open("/", O_PATH);
+	} while (fd >= 0 && fd <= STDERR_FILENO);
+	return fd >= 0 && !close(fd);
+}
+
 int main(int argc, char **argv)
 {
 	const char *as = speaker(argv[0]);
@@ -273,6 +289,8 @@ int main(int argc, char **argv)
 	 * A closed pipe must end in an error that is handled, not in sudden death before clean-up.
 	 */
 	signal(SIGPIPE, SIG_IGN);
+	if (!std_fds_taken())
+		return KVMFT_FAILED;
 #ifdef __GLIBC__
 	/*
 	 * Its default, but fixed: otherwise arrays of some MB would be in the heap and leave holes

@@ -172,4 +172,13 @@ err_has "pair-$vm.dat: File exists .use --force" "... is reported"
 ok "... and the host's is not made" test ! -e "$tmp/out/pair.dat"
 run "$kvmft" export --force -q -i "$host" -o "$tmp/out/pair.dat" "$guest"
 status_is 0 "... --force"
+
+# With closed descriptors, no message is written into the file that would have their number.
+"$kvmft" merge -q -o "$tmp/whole" "$host" "$guest"
+for closed in '>&-' '2>&-' '>&- 2>&-' '<&- >&- 2>&-'; do
+	rm -f "$tmp/out"/*
+	sh -c "'$kvmft' merge -o '$tmp/out/new' '$host' '$guest' $closed" >"$out" 2>"$err"
+	is "$?" 0 "merge -o $closed"
+	ok "... the file is as ever" cmp "$tmp/out/new" "$tmp/whole"
+done
 finish
