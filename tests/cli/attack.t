@@ -121,7 +121,7 @@ attacker mkdir "$tmp/timed/kvmft-20000101T000000Z"
 record --output-dir "$tmp/timed" --keep-captures 1
 status_is 0 "... and removing old captures"
 is "$(find "$tmp/timed" -type l | wc -l | tr -d ' ')" 10 "... touches no link"
-ok "... nor what is no capture" test -d "$tmp/timed/kvmft-20000101T000000Z"
+ok "... nor anything that is not a capture" test -d "$tmp/timed/kvmft-20000101T000000Z"
 is "$(find "$tmp/timed" -name meta | wc -l | tr -d ' ')" 1 "... one capture is left"
 
 # ---- modes, symbols ----
@@ -282,7 +282,7 @@ exec 3>&-
 wait $reader
 is "$? $(cat "$out")" "0 42" "... and it does its work"
 
-# A capture with other things in place of its files: read to the end, quickly, and nothing but the capture.
+# A capture with other things in place of its files: it is read to the end, quickly, and nothing else is.
 cp -r "$tmp/bare" "$tmp/trap"
 f=$(find "$tmp/trap" -name 'cpu[0-9]*' -type f | head -n 1)
 echo "secret secret secret" >"$tmp/secret"

@@ -51,12 +51,12 @@ ok "... how far it reached is in the capture" test "$(held "$tmp/short")" -lt 20
 remedy=$(sed -n 's/.*: \(-b [0-9]*M\) would do.*/\1/p' "$err")
 # shellcheck disable=SC2086 # two words
 run "$kvmft" record --as host --flight-recorder --before 2s $remedy -e kvm:kvm_pio -d 6s -o "$tmp/remedy"
-status_is 0 "what was said does ($remedy)"
+status_is 0 "the size that was recommended will do ($remedy)"
 
 wait "$recorder"
 grown=$?
 recorder=
-# The VM comes first on every CPU: it rests while its events are read.
+# The VM has priority on every CPU; it pauses while its events are read.
 kill -STOP "$vm"
 ok "... two seconds" test "$(reach "$tmp/remedy")" -ge 2000
 rc=$grown

@@ -190,7 +190,7 @@ status_is 0 "of a flight recorder that goes on"
 is "$(awk -F , '/^stall/ { print $9 }' "$out" | uniq | tr '\n' ' ')" "host-irq lock-holder exit-kernel " \
 	"... from before its snapshot on"
 
-# What may have ended in a gap is not one spike.
+# What may have ended in a gap is not counted as one spike.
 sed 's/^0 10100 .*/0 gap 3/' "$tmp/events" >"$tmp/gap"
 capture host <"$tmp/gap"
 run "$kvmft" blame -q --from 9us --to 11us "$tmp/host"
@@ -469,12 +469,12 @@ run "$kvmft" blame -q --from-marker nosuch --to-marker end "$tmp/host" "$tmp/gue
 status_is 1 "markers that are not there"
 err_has "no two markers with 'nosuch' and 'end'" "... are named"
 run "$kvmft" blame -q --from-marker begin --to-marker end --than 1s "$tmp/host" "$tmp/guest=one"
-err_has 'nothing was late by as much as --than says' "... and are there where what lies between is shorter than --than"
+err_has 'nothing was late by as much as --than says' "... and exist, but are closer together than --than"
 run "$kvmft" blame -q --at 85us --format json "$tmp/host" "$tmp/guest=one"
 status_is 0 "--at where nothing was late"
 
 run "$kvmft" blame -q --what io "$tmp/host" "$tmp/guest=one"
-status_is 4 "a kind of spike that the captures do not show"
+status_is 4 "a kind of spike that the captures cannot show"
 err_has 'io: the guest capture has no block:block_rq_issue' "... is reported with the remedy"
 run "$kvmft" blame -q --vcpu 7 "$tmp/host" "$tmp/guest=one"
 status_is 1 "a vCPU that is not there"

@@ -33,7 +33,7 @@ in_namespaces()
 run "$kvmft" check --host --guest
 status_is 2 "host and guest at once"
 run "$kvmft" check --format xml
-status_is 2 "format that it has not"
+status_is 2 "unknown format"
 
 # ---- not root ----
 
@@ -83,7 +83,7 @@ for side in host guest; do
 		out_has '^cannot record: ' "... says so"
 		err_one_line "$side: lacking"
 	fi
-	# What is missing has its purpose and its remedy in the two lines after it.
+	# An item that is missing is followed by two lines: its purpose and its remedy.
 	is "$(awk '/^[a-z]/ && $2 ~ /LACKING|absent/ { want = 2; name = $1; next }
 		want == 2 { if ($0 !~ /^ +(needed|used) for: /) print name; want = 1; next }
 		want == 1 { if ($0 !~ /^ +remedy: /) print name; want = 0 }' "$out")" "" \

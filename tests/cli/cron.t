@@ -57,7 +57,7 @@ wait "$recorder" 2>/dev/null
 recorder=
 cron -d 20ms
 status_is 0 "the lock of a killed one is gone"
-is "$(cat "$out" "$err")" "" "... and not a word"
+is "$(cat "$out" "$err")" "" "... and nothing is printed"
 "$kvmft" reset >/dev/null
 
 # The command does not inherit the lock.
@@ -76,7 +76,7 @@ cron --keep-captures 2 -d 20ms
 status_is 0 "--keep-captures 2"
 is "$(stored | grep -cv '2020\|other')" 2 "... leaves two with the new one"
 ok "... one of them the newest before" test -d "$dir/$kept"
-ok "... nothing that is no capture goes" test -f "$dir/kvmft-20200101T000000Z/file" -a -d "$dir/kvmft-other"
+ok "... only captures are removed" test -f "$dir/kvmft-20200101T000000Z/file" -a -d "$dir/kvmft-other"
 ok "... nor one of another name" test -f "$dir/keep-me/meta"
 rm -rf "$dir/kvmft-20200101T000000Z" "$dir/kvmft-other"
 for i in 1 2 3; do

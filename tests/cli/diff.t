@@ -101,7 +101,7 @@ capture tiny seed=7 seconds=0.05
 diff_of base same
 status_is 0 "two of the same: exit 0"
 out_has '^no difference beyond noise$' "... no difference beyond noise"
-out_has '^before .*/base: 1\.000 s, [0-9]+ exits of 1 VM, 1 vCPU$' "... what it is of"
+out_has '^before .*/base: 1\.000 s, [0-9]+ exits of 1 VM, 1 vCPU$' "... which captures are compared"
 out_has '^machines: alike' "... on machines that are alike"
 out_has '^([0-9]+) of \1 rows are within noise: --all shows them$' "... all are within noise"
 diff_of base base
@@ -153,12 +153,12 @@ is "$(diff_of sleep often --format csv; awk -F, 'NR == 2 { print $3 }' "$out")" 
 is "$(rows base rate --than 200)" "" "--than: what is less does not matter"
 is "$(rows base rate --from 100ms --to 900ms | cut -d ' ' -f 1)" "IO_INSTRUCTION,rate" "--from, --to"
 diff_of base rate --from 100ms --to 900ms
-out_has 'base: 0\.800 s' "... is what it is of"
+out_has 'base: 0\.800 s' "... and shows it"
 
 # ---- cannot tell ----
 
 diff_of base tiny
-status_is 4 "a short one is not enough"
+status_is 4 "a short capture is not enough"
 err_has 'cannot tell: .*/tiny is only 0\.050 s long; .* 200 ms or more' "... and says so"
 ok "... without a table" test ! -s "$out"
 err_one_line "a short one"
@@ -185,7 +185,7 @@ status_is 0 "other machines"
 out_has '^differs kvm\.halt_poll_ns: 0, then 200000$' "... a parameter of kvm"
 out_has '^differs vCPUs: 1 of one, then 2 of one$' "... how many vCPUs"
 out_has '^differs TSC offset of one/0: 0, then -77$' "... the TSC offset"
-ok "... nothing that is the same" test "$(grep -c tdp_mmu "$out")" = 0
+ok "... not what is the same" test "$(grep -c tdp_mmu "$out")" = 0
 ok "... and nothing that a terminal would obey" test "$(tr -cd '\033' <"$out" | wc -c)" = 0
 out_has '^no difference beyond noise$' "... and nothing else"
 ok "lines fit 80 columns" test "$(sed 1,2d "$out" | awk 'length > n { n = length } END { print n + 0 }')" -le 80

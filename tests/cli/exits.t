@@ -76,9 +76,9 @@ run "$kvmft" exits -p 999999999 1
 status_is 1 "a process that is not there"
 err_has 'no process 999999999' "... is named"
 run "$kvmft" exits -p $$ 1
-status_is 1 "a process that is no VM"
+status_is 1 "a process that is not a VM"
 err_has "PID $$ .* is not a VM.*kvmft list" "... is reported"
-err_one_line "a process that is no VM"
+err_one_line "a process that is not a VM"
 run "$kvmft" exits -t 999999999 1
 status_is 1 "a thread that is not there"
 run "$kvmft" exits -t $$ 1
@@ -121,7 +121,7 @@ else
 	err_has 'kvmft counts: events recorded in kvmft' "... and that it does"
 fi
 run "$kvmft" exits -p "$vm" -a --time --format json 200ms
-status_is 1 "nothing seen is no success"
+status_is 1 "no exits seen: not a success"
 err_has 'no exits of PID .* were seen in' "... is reported"
 out_has '"count":0,"exits":\[\]' "... and the table is there, empty"
 run "$kvmft" exits -p "$vm" --interval 100ms --count 2 --format csv

@@ -85,7 +85,7 @@ fi
 run sh -c "ulimit -f 64; trap '' XFSZ; exec '$kvmft' export -i '$tmp/host' -o '$tmp/limit.dat'"
 status_is 1 "no room for the file"
 err_has 'cannot write .*limit.dat: File too large' "... is reported"
-ok "... and half a file is not left" test ! -e "$tmp/limit.dat"
+ok "... and no half file is left" test ! -e "$tmp/limit.dat"
 
 # ---- trace-cmd and kvmft read it ----
 

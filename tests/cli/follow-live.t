@@ -48,7 +48,7 @@ sed 's/<\.\.\.>-/-/; s/^\([^ ]*\) [^ ]*-\([0-9]*\)/\1 \2/; s/  */ /g' "$out" >"$
 ok "... its lines, but for names that are known at the end" cmp "$tmp/want.1" "$tmp/got.1"
 recorded --rotate 64K --keep 2
 status_is 3 "segments go before they can be shown"
-out_has "LOST EVENTS" "... the place is told"
+out_has "LOST EVENTS" "... where events are missing is shown"
 shown=$(sed -n 's/^kvmft: host: \([0-9]*\) events, .*/\1/p' "$err")
 lost=$(sed -n 's/^kvmft: host: [0-9]* events, \([0-9]*\) lost.*/\1/p' "$err")
 made=$(awk '/^stats when=end/ { for (i = 1; i <= NF; i++) if (sub("^read=", "", $i)) n += $i }
@@ -152,7 +152,7 @@ ok "... the host goes on" grep -q '^host' "$out"
 is "$(mem)" "$before" "... nothing is left in memory"
 run timeout 60 "$kvmft" trace -e kvm:kvm_pio -b 100G --guest t1=/usr/bin/env -d 1s
 status_is 1 "trace --guest, a ring larger than memory allows"
-err_has "at most -b [0-9]+K$" "... is told what it may have, and of no option that it lacks"
+err_has "at most -b [0-9]+K$" "... names the largest size, and no option that trace lacks"
 others=
 for name in t2 t3; do
 	"$tinyvm" --ms 20000 --name $name >"$tmp/$name.txt" &

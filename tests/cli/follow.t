@@ -100,7 +100,7 @@ followed()
 	begin_grow 1
 	timeout 60 "$kvmft" merge --follow --delay 1200ms "$@" "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 	job=$!
-	# The CPUs are not of one time in each part: longer than the delay none may be missing.
+	# The parts of CPUs do not end at the same time: none may lag longer than the delay.
 	for part in 2 3 4 5 6 7 8 9; do
 		sleep 0.4
 		grow host $part
@@ -180,7 +180,7 @@ comes()
 for gone in web web/meta; do
 	begin_grow 4
 	grow host 5
-	# What was in it must not be taken for what comes.
+	# Its old contents must not be taken for new ones.
 	: >"$out"
 	: >"$err"
 	timeout 30 "$kvmft" merge --follow --delay 100ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
@@ -193,7 +193,7 @@ for gone in web web/meta; do
 	wait $job
 	rc=$?
 	status_is 3 "a guest whose $gone goes while it is followed"
-	is "$(grep -c 'left out from now on' "$err")" 1 "... is told once"
+	is "$(grep -c 'left out from now on' "$err")" 1 "... is reported once"
 	err_has "web: .*: left out from now on, [1-9][0-9]* events of it were shown; the others go on" "... by its name"
 	shown=$(sed -n 's/.*left out from now on, \([0-9]*\) events.*/\1/p' "$err")
 	is "$(grep -c '^syn ' "$out")" "$shown" "... all that was shown of it is counted"

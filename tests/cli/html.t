@@ -15,7 +15,7 @@ events=$(sed -n 's/.*host: \([0-9]*\) events.*/\1/p' "$err")
 size=$(wc -c <"$tmp/page.html" | tr -d ' ')
 ok "at most 40 bytes an event ($((size / events)))" test "$size" -le $((events * 40))
 ok "it is whole" sh -c "tail -n 1 '$tmp/page.html' | grep -q '</html>'"
-is "$(grep -c 'https\?://' "$tmp/page.html")" 0 "it names no address"
+is "$(grep -c 'https\?://' "$tmp/page.html")" 0 "it contains no URL"
 
 # ---- hostile names ----
 

@@ -67,7 +67,7 @@ for vm in host Host guest QEMU; do
 done
 ok "a VM called hostess" named hostess
 run "$kvmft" merge -q "$tmp/host" "$tmp/guest=hostess"
-is "$(sides)" "host hostess " "... is no other"
+is "$(sides)" "host hostess " "... is not taken for the host"
 
 # Letters that look like those of "host": Cyrillic, fullwidth, with a combining line; and what a selector begins with.
 for code in h%D0%BEst %EF%BD%88%EF%BD%8F%EF%BD%93%EF%BD%94 h%CC%B2ost caf%C3%A9 name%3Dhost pid:100 uuid%3Dx; do

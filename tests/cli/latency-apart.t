@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Two VMs of a host, each with a capture of its guest. Whatever the first one's events claim, what is told of the
+# Two VMs of a host, each with a capture of its guest. Whatever the first one's events claim, what is shown of the
 # second one stays as it is without them.
 
 . "$(dirname "$0")/lib.sh"
@@ -133,7 +133,7 @@ for what in host quiet liar greedy two; do
 	ok "$what is compiled" "$mkcap" --capture $what $what.txt
 done
 
-# two KIND FIRST: what is told of the second one, beside FIRST
+# two KIND FIRST: what is shown of the second one, beside FIRST
 two() { "$kvmft" latency "$1" -q --vm vm2 --format csv host "$2=vm1" two=vm2 2>/dev/null; }
 for kind in sched io timer net; do
 	two $kind quiet >quiet.csv

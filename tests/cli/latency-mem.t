@@ -57,9 +57,9 @@ is "$(rows mem-task)" "(guest not recorded)|31|61.400" "by task: the guest was n
 is "$(rows mem-gpa)" "(not known)|1|1.000
 0x0-0x3ffffff|30|60.400" "by address, 64 MiB; the log of dirty pages tells none"
 is "$(rows mem-time | awk -F '|' '{ n += $2 } END { print (NR > 9 && NR < 26), n }')" "1 31" "by time, in 10 to 25 slices"
-out_has '^mem,"","accesses to devices: no stalls",counted,1,' "a device is no memory"
+out_has '^mem,"","accesses to devices: no stalls",counted,1,' "an access to a device is no stall"
 out_has '^mem,"","open at the end",counted,1,' "what did not end is counted"
-out_has '^mem,"one","userfaultfd",asleep,2,.*,0\.010,,' "sleep is told apart"
+out_has '^mem,"one","userfaultfd",asleep,2,.*,0\.010,,' "sleep is distinguished"
 out_has '^mem,"one","userfaultfd",off-cpu,2,.*,0\.005,,' "... from waiting for a CPU"
 out_has '^mem,"one","copy-on-write",again,1,7\.600' "... and so is the guest, where KVM gave up for now"
 run "$kvmft" latency mem --by gpa --grain 2M --format csv -q "$tmp/host"
@@ -102,7 +102,7 @@ is "$(rows mem | grep -cE '^(first touch|mapped first|copy-on-write)')" 0 "... w
 run "$kvmft" latency mem "$tmp/noalloc"
 out_has "note: the host capture lacks events that tell why" "... and a note says what to record"
 without "kvmmmu:\|event kvmmmu" nospte
-is "$(rows mem | grep -cE 'touch|collapse|split|refault|already|dirty')" 1 "... Intel's log tells still"
+is "$(rows mem | grep -cE 'touch|collapse|split|refault|already|dirty')" 1 "... but Intel's log still tells"
 without "mm_filemap\|event filemap" nofile
 is "$(rows mem | grep -E 'swap|file')" "swap-in|1|1.200" "... a read is neither of swap nor of a file"
 without "hugetlb_fault" noprobe
@@ -117,7 +117,7 @@ grep -v kvm_page_fault "$text" >"$tmp/nofault.txt"
 "$mkcap" --capture "$tmp/nofault" "$tmp/nofault.txt"
 run "$kvmft" latency mem "$tmp/nofault"
 status_is 4 "without kvm_page_fault"
-err_has "mem: the host capture has no kvm:kvm_page_fault" "... is told"
+err_has "mem: the host capture has no kvm:kvm_page_fault" "... is reported"
 
 sed '/^# 18/i 0 gap 5' "$text" >"$tmp/gap.txt"
 "$mkcap" --capture "$tmp/gap" "$tmp/gap.txt"
@@ -165,7 +165,7 @@ is "$(rows mem-task | sed "s/^[^|]*-77|/77|/" | sort)" "77|2|0.300
 
 run "$kvmft" latency mem --by colour "$tmp/host"
 status_is 2 "--by of no such table"
-err_has "'colour' is not vcpu, task, gpa, thread, time or move" "... is told"
+err_has "'colour' is not vcpu, task, gpa, thread, time or move" "... is reported"
 run "$kvmft" latency irq --by vcpu "$tmp/host"
 status_is 2 "--by without mem"
 run "$kvmft" latency mem --by gpa --grain 100 "$tmp/host"

@@ -61,8 +61,8 @@ blackout, vCPU 1|1|999.600
 then userfaultfd|1|0.300" "... linked by the guest's TSC, which stood still; the blackout is by their clocks"
 run "$kvmft" latency mem,irq --host "$tmp/second" "$tmp/first"
 status_is 2 "--host is of mem alone"
-err_has "of mem alone" "... is told"
+err_has "of mem alone" "... is reported"
 run "$kvmft" latency mem --host "$tmp/second" -q "$tmp/host"
 status_is 2 "--host, and the host has two VMs"
-err_has "which VM moved" "... is told"
+err_has "which VM moved" "... is reported"
 finish

@@ -207,7 +207,7 @@ is "$(stages net-tx)" "total 1 230, qdisc 1 5, doorbell 1 25, wake 1 50, take 1 
 is "$(counts net-rx) / $(counts net-tx)" "1 1 0 0 0 0 / 1 1 0 0 0 0" "... and all that was sent was measured"
 run "$kvmft" latency net "$tmp/plain-host" "$tmp/plain-guest=one"
 out_has "tap0 > eth0, vhost  *1 100 % *450 ns" "as text"
-out_has "450 ns at .* by server-77" "... who read it is told"
+out_has "450 ns at .* by server-77" "... with its reader"
 is "$(awk 'length > 80' "$out" | wc -l)" 0 "... within 80 columns"
 net plain --format json
 if command -v python3 >/dev/null; then
@@ -461,7 +461,7 @@ without()
 }
 without "skb_copy_datagram_iovec"
 status_is 4 "without an event that it needs"
-err_has "the host capture has no skb_copy_datagram_iovec" "... which is told"
+err_has "the host capture has no skb_copy_datagram_iovec" "... which is reported"
 err_has "record -e default -e net" "... and what to record"
 without "napi_poll"
 status_is 4 "... of the guest"

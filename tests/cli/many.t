@@ -124,7 +124,7 @@ else
 	err_has "2 of 7 captures gave no result" "... what can be found is counted"
 	out_has "all 5 together" "... the others are there"
 	for name in broken empty closed; do
-		is "$(grep -c "fleet/$name" "$err")" 1 "... $name is told in one line"
+		is "$(grep -c "fleet/$name" "$err")" 1 "... $name takes one line"
 	done
 	# shellcheck disable=SC2086 # words
 	run $nobody "$kvmft" report -i fleet/*/

@@ -102,7 +102,7 @@ is "$(wc -l <"$out" | tr -d ' ')" $((2 * lines)) "... all of both captures"
 
 run "$kvmft" merge "$host" "$tmp/nouuid"
 status_is 0 "no UUID, one VM: it is that"
-err_has "nouuid: one: the only VM there" "... said"
+err_has "nouuid: one: the only VM there" "... is reported"
 failed "no VM has that UUID" "has a UUID that no VM .*VMs there: $id \(one\)" "$host" "$tmp/stranger"
 failed "two VMs have that UUID" "several VMs by UUID.*VMs there: $id \(one\), 9999-7 \(two\)" \
 	"$tmp/twins" "$tmp/guest"
@@ -181,7 +181,7 @@ else
 	skip "full device" "no /dev/full"
 fi
 
-# ---- captures that are cut or broken: what is whole is shown, the rest is told ----
+# ---- captures that are cut or broken: what is whole is shown, the rest is reported ----
 
 # The data file with the most in it.
 data=$(cd "$host" && find . -name 'cpu[0-9]*' -type f -printf '%s %p\n' | sort -rn | sed -n '1s/.* //p')

@@ -13,7 +13,7 @@ runs=60
 [ "${CHECK_ALL:-0}" != 1 ] || runs=10000
 runs=${MUTATE_RUNS:-$runs}
 seed=${MUTATE_SEED:-$(date +%s)}
-# Of ASan's own: what it cannot allocate is told by the reader, as in the plain build.
+# ASan must return NULL: the reader reports what it cannot allocate, as the plain build does.
 ASAN_OPTIONS=${ASAN_OPTIONS:-exitcode=99}:detect_leaks=0:allocator_may_return_null=1
 export ASAN_OPTIONS
 

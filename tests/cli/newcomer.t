@@ -87,7 +87,7 @@ run "$kvmft" merge --qemu "$golden/qemu-log.log" --trace-events "$golden/qemu-ev
 status_is 0 "merge --qemu FILE, no host at hand"
 ok "... its events" test "$(grep -c . "$out")" -gt 3
 run "$kvmft" merge --clock mono --qemu "$golden/qemu-log.log" --trace-events "$golden/qemu-events.txt"
-status_is 2 "... not by a clock that it has not"
+status_is 2 "... not by a clock that is not in the trace"
 err_has "are of the clock realtime" "... which is reported"
 
 # ---- what changed? where did it come from? ----

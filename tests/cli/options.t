@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# The option tables, --help, --list-options and the manual agree; wrong usage is told with exit 2.
+# The option tables, --help, --list-options and the manual agree; wrong usage is reported with exit 2.
 
 . "$(dirname "$0")/lib.sh"
 

@@ -158,7 +158,7 @@ status_is 0 "export of the pair"
 ok "... the guest's file is there" test -s both-pid_4000.dat
 cd "$top" || exit 1
 
-# The offset is told by events: no option is needed.
+# The events tell the offset: no option is needed.
 ok "a pair whose TSC is written" pair jump --vcpus 1 --jump 3000000
 run "$kvmft" verify "$tmp/jump/perf.data" "$tmp/jump/guest=4000"
 status_is 0 "kvm_write_tsc_offset in a perf.data: aligned"

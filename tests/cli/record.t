@@ -56,7 +56,7 @@ is "$(wc -l <"$out" | tr -d ' ')" "$(sum_stats "$tmp/a" read)" "... a line for e
 is "$?" 0 "a strange umask does no harm"
 short -q -o "$tmp/quiet"
 is "$(wc -c <"$err" | tr -d ' ')" 0 "--quiet is silent"
-# What the machine is does not depend on a VM that runs, and is told first.
+# The machine's role does not depend on whether a VM runs, and is reported first.
 run timeout 60 "$kvmft" record -e 'kvm:*' -d 100ms --force -o "$tmp/role"
 without=$(sed -n 's/^side name=\([a-z]*\) from=machine$/\1/p' "$tmp/role/meta")
 err_has '^kvmft: recording this machine as a (host|guest|host and guest): it is ' "the role is reported"

@@ -197,7 +197,7 @@ cp -r "$tmp/basic" "$tmp/arm"
 sed -i 's/arch=x86_64/arch=s390x/' "$tmp/arm/meta"
 report arm
 status_is 1 "a host of an unknown architecture: exit 1"
-err_has 'recorded on s390x, and the meaning of KVM.s events is only known for x86-vmx, x86-svm' "... said"
+err_has 'recorded on s390x, and the meaning of KVM.s events is only known for x86-vmx, x86-svm' "... is reported"
 run "$kvmft" merge "$tmp/arm"
 out_has 'kvm:kvm_exit' "... merge lists its events, as the message says"
 sed -i 's/arch=s390x //' "$tmp/arm/meta"

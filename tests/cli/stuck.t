@@ -14,10 +14,10 @@ for n in 0 0.1 5000 soon; do
 	status_is 2 "--seconds $n"
 done
 run "$kvmft" stuck --format csv
-status_is 2 "a format that it has not"
+status_is 2 "an unknown format"
 run "$kvmft" stuck --guest-kallsyms "$tmp/none"
 status_is 1 "symbols that are not there"
-err_has 'cannot read .*/none: No such file' "... is said"
+err_has 'cannot read .*/none: No such file' "... is reported"
 printf 'not\0kallsyms\n0000000000000000 T hidden\nffffffff81000000 D data\n' >"$tmp/symbols"
 run "$kvmft" stuck --guest-kallsyms "$tmp/symbols"
 status_is 1 "a file without a function"
@@ -64,7 +64,7 @@ ok "a VM that is not there" test "$rc" = 1 -o "$rc" = 4
 err_one_line "a VM that is not there"
 
 run "$kvmft" stuck --engine nobody
-status_is 2 "an engine that it has not"
+status_is 2 "an unknown engine"
 
 start --code e480ebfc
 run "$kvmft" stuck --vm "$vm" --seconds 1 --engine hist
@@ -72,7 +72,7 @@ if [ -e "$tracefs/events/kvm/kvm_exit/hist" ]; then
 	status_is 0 "--engine hist"
 else
 	status_is 4 "--engine hist where the kernel has no hist triggers"
-	err_has '^kvmft stuck: --engine hist: this kernel has no hist triggers [(]CONFIG_HIST_TRIGGERS[)]$' "... is said"
+	err_has '^kvmft stuck: --engine hist: this kernel has no hist triggers [(]CONFIG_HIST_TRIGGERS[)]$' "... is reported"
 fi
 nothing_left "--engine hist"
 run "$kvmft" stuck --vm "$vm" --seconds 1 --engine ring
@@ -101,7 +101,7 @@ fi
 is "$(sed -n '/^static const struct {/,/^};/{ s/.*{ "\([a-z-]*\)".*{ "\([a-z-]*\)".*/\1 \2/; s/.*= { "\([a-z-]*\)".*/\1/; /^[a-z]/p; }' \
 	"$top/src/stuck/judge.c" | grep -v '^static' | tr ' ' '\n' | sort)" \
 	"$(sed -n '/^\.Ss Classes/,/^\.Ss What/s/^\.It Cm //p' "$top/man/kvmft-stuck.1" | sort)" "the manual has all classes"
-# As the shipped program costs it, and no time of set-up: that is told apart.
+# The cost of the shipped program, without set-up, whose time is counted apart.
 plain=${KVMFT_PLAIN:-$top/build/kvmft}
 "$plain" stuck --vm "$vm" --seconds 6 >/dev/null 2>&1 &
 recorder=$!
@@ -165,7 +165,7 @@ watching
 kill -INT "$recorder"
 wait "$recorder"
 is "$?" 0 "Ctrl-C: what was seen until then"
-err_has 'ended by a signal' "... is said"
+err_has 'ended by a signal' "... is reported"
 out_has '^  vCPU 1, thread' "... and shown"
 nothing_left "Ctrl-C"
 "$kvmft" stuck --vm "$vm" --seconds 60 >"$out" 2>"$err" &

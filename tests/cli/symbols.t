@@ -167,7 +167,7 @@ bad()
 		[ "$how" != "${how#blame}" ] || is "$(grep -o 'do_in\|vp_not\|evil\|aa+\|zz+' "$out" | sort -u | tr '\n' ' ')" "$left" \
 			"$what: ${left:-none} is left, ${how%% *}"
 		is "$rc" 3 "... incomplete"
-		err_has 'symbols' "... which is said"
+		err_has 'symbols' "... which is reported"
 		is "$(LC_ALL=C tr -d '\n\t -~' <"$out" | wc -c) $(LC_ALL=C tr -d '\n\t -~' <"$err" | wc -c)" "0 0" \
 			"... nor anything printed that drives a terminal"
 	done
@@ -200,7 +200,7 @@ printf 'x' | guest none
 rm "$tmp/none/symbols"
 run "$kvmft" merge --guest-kallsyms "$tmp/none" "$tmp/host"
 is "$rc" 1 "a capture without symbols is an error where it is asked for them"
-err_has 'without --symbols' "... which is said"
+err_has 'without --symbols' "... which is reported"
 
 # ---- files that do not fit ----
 
@@ -215,7 +215,7 @@ is "$rc" 1 "addresses that are hidden"
 err_has kptr_restrict "... and why is said"
 run "$kvmft" merge --guest-vmlinux "$tmp/kallsyms" "$tmp/host"
 is "$rc" 1 "a vmlinux that is none"
-err_has 'not an ELF file' "... which is said"
+err_has 'not an ELF file' "... which is reported"
 run "$kvmft" merge --guest-kaslr 0x1000 "$tmp/host"
 is "$rc" 2 "--guest-kaslr alone"
 run "$kvmft" merge --guest-vmlinux /dev/null --guest-kaslr 12fox "$tmp/host"
@@ -238,7 +238,7 @@ sed 's/do_in/other_in/' "$tmp/kallsyms" >"$tmp/kallsyms2"
 ok "two VMs: compiled" "$mkcap" --capture "$tmp/two" "$tmp/two.txt"
 run "$kvmft" merge --guest-kallsyms "$tmp/kallsyms" "$tmp/two"
 is "$rc" 2 "of two VMs the one has to be named"
-err_has 'SEL=FILE' "... which is said"
+err_has 'SEL=FILE' "... which is reported"
 is "$(names --guest-kallsyms two="$tmp/kallsyms2" "$tmp/two")" "other_in+0x9" "names for one of them"
 "$kvmft" report --by rip --format csv --guest-kallsyms one="$tmp/kallsyms" --guest-kallsyms name=two="$tmp/kallsyms2" \
 	--per vm "$tmp/two" >"$out" 2>"$err"
@@ -247,5 +247,5 @@ is "$(grep -c '^two,.*other_in' "$out") $(grep -c '^two,.*do_in' "$out") $(grep 
 sed 's/exit_reason=10/exit_reason=24/' "$tmp/host.txt" >"$tmp/nested.txt"
 ok "a guest with guests: compiled" "$mkcap" --capture "$tmp/nested" "$tmp/nested.txt"
 is "$(names --guest-kallsyms "$tmp/kallsyms" "$tmp/nested" | wc -l)" 0 "its addresses may be its guests': no names"
-file_has "$err" "guests of its own" "... which is said"
+file_has "$err" "guests of its own" "... which is reported"
 finish

@@ -92,7 +92,7 @@ for error in -1500 1499; do
 	status_is 0 "an error of $error cycles is within the bound"
 	verify plain --tsc-offset $((offset + error))
 	status_is 1 "... but not where the host recorded the offset"
-	out_has '^syn: misaligned: the windows hold, but the TSC offset is not the one' "... said"
+	out_has '^syn: misaligned: the windows hold, but the TSC offset is not the one' "... is reported"
 	out_has "recorded TSC offset $offset: by that, .* moved by [+]?$error cycles" "... by how much"
 done
 verify plain --tsc-offset $offset
@@ -100,14 +100,14 @@ status_is 0 "the offset that the host recorded, given by hand"
 for error in -1501 1501 -40000 40000 2000000 -100000000; do
 	verify plain --tsc-offset $((offset + error))
 	status_is 1 "an error of $error cycles is found"
-	out_has '^syn: misaligned: [0-9]+ of [0-9]+ guest events lie outside' "... said"
+	out_has '^syn: misaligned: [0-9]+ of [0-9]+ guest events lie outside' "... is reported"
 	wrong=$(sed -n 's/.*is wrong by about \([+-][0-9]*\) cycles.*/\1/p' "$out")
 	diff=$((${wrong:-999999999} - error))
 	ok "... by about as much ($wrong)" test $diff -ge -1500 -a $diff -le 1500
 done
 verify plain --tsc-offset $((offset + 900000000000))
 status_is 1 "an offset that moves everything out of the host's time"
-out_has 'placed outside of the time that the host recorded' "... said"
+out_has 'placed outside of the time that the host recorded' "... is reported"
 out_has "the data ask for TSC offset $offset" "... with the right one"
 
 # ---- --solve ----
@@ -130,7 +130,7 @@ solved plain $offset
 pair blind --no-debugfs
 verify blind
 status_is 0 "captures without the offset: found from the events"
-out_has 'solved: TSC offset' "... said"
+out_has 'solved: TSC offset' "... is reported"
 err_has 'TSC offset -[0-9]* [+]-[0-9]* cycles .*, found in [0-9]* events' "... on stderr, too, with its bound"
 solved blind $offset
 for seed in 2 3 4; do
@@ -164,7 +164,7 @@ status_is 1 "... not without the ratio"
 # Host and guest say their frequencies, and those the ratio.
 verify vmx --solve
 status_is 0 "... which is found"
-out_has 'solved: TSC offset -[0-9]*, TSC ratio [0-9]*/(32|48)' "... and said"
+out_has 'solved: TSC offset -[0-9]*, TSC ratio [0-9]*/(32|48)' "... which is reported"
 verify vmx --solve --tsc-ratio 281474976710656/48
 ok "... not solved with another (exit $rc)" test "$rc" = 1 -o "$rc" = 4
 
@@ -282,7 +282,7 @@ parts "a single vCPU" $((offset + 50000000))
 pair drift --drift 20000
 verify drift
 status_is 1 "a clock that runs 20 ppm fast"
-out_has 'the rate is wrong: guest times drift by \+[0-9]+ to \+[0-9]+ parts' "... said"
+out_has 'the rate is wrong: guest times drift by \+[0-9]+ to \+[0-9]+ parts' "... is reported"
 low=$(sed -n 's/.*drift by +\([0-9]*\) to.*/\1/p' "$out")
 high=$(sed -n 's/.*drift by .* to +\([0-9]*\) parts.*/\1/p' "$out")
 ok "... with bounds around it ($low..$high)" test "${low:-99999}" -le 20000 -a "${high:-0}" -ge 20000

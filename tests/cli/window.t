@@ -65,7 +65,7 @@ err_has 'host: [0-9]+ events, 5 lost' "what its files lack is lost"
 # ---- what cannot be ----
 run "$kvmft" merge --from 0.02 --to 0.01 "$tmp/cap"
 status_is 2 "an end before the beginning is refused"
-err_has "before --from" "... and said"
+err_has "before --from" "... which is reported"
 run "$kvmft" merge --from soon "$tmp/cap"
 status_is 2 "no time: refused"
 run "$kvmft" merge --clock host-tsc --to 1.5 "$tmp/cap"

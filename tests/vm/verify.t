@@ -81,7 +81,7 @@ is "$(awk '/kvm_write_tsc_offset: vcpu=0 / { w = NR } /^vm1 .*\[v0\]/ && !/EPOCH
 # Where no event shows the write, the others do: vCPU 0 has one offset before it and another one after.
 run "$kvmft" verify --solve "$h" "$rig/vm1jump"
 status_is 0 "TSC written: solved in parts"
-out_has '^  vCPU 0: its TSC offset changed$' "... said"
+out_has '^  vCPU 0: its TSC offset changed$' "... is reported"
 is "$(sed -n 's/^  vCPU 0: solved: TSC offset \(-*[0-9]*\), from .*/\1/p' "$out" |
 	awk -v first="$(fact vm1_offset)" '{ d = $1 - first } NR == 1 { ok = d > -250000 && d < 250000 }
 	NR == 2 { ok = ok && d > 1e9 } END { print NR, ok + 0 }')" "2 1" "... the first part has debugfs' offset, the second one a later one"
