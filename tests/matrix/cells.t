@@ -194,7 +194,7 @@ arm64_same()
 	[ -s "$tmp/want" ] && [ "$got" = "$want" ] && cmp "$tmp/want" "$tmp/got" && cmp "$tmp/want.err" "$tmp/got.err"
 }
 
-# Recording where the kernel has no clock that aligns: told, with exit code 4. The kernel below QEMU is an
+# Recording where the kernel has no clock that aligns: reported, with exit code 4. The kernel below QEMU is an
 # x86 one, so its list of clocks is hidden by that of an old arm64 kernel, for this process alone.
 arm64_no_clock()
 {

@@ -6,7 +6,7 @@
 #
 #   SHOW=1 tests/matrix/figures.t     prints the rows as they should be
 #
-# Sizes and libraries hang on the compiler and the C library: compared where these are Debian 12's.
+# Sizes and libraries depend on the compiler and the C library: compared where these are Debian 12's.
 
 . "$(dirname "$0")/../cli/lib.sh"
 . "$(dirname "$0")/../cli/vmlib.sh"

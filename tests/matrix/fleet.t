@@ -22,7 +22,7 @@ trap 'for pid in $pids; do kill "$pid" 2>/dev/null; done; wait; rm -rf "$tmp"' E
 
 ok "the rules are rules" promtool check rules "$fleet/rules.yml"
 ok "the alerts come when they should, and not before" promtool test rules "$fleet/rules_test.yml"
-ok "the dashboard is JSON, and asks for metrics that there are" python3 -c '
+ok "the dashboard is JSON, and asks for metrics that exist" python3 -c '
 import json, re, sys
 text = open(sys.argv[1]).read()
 json.loads(text)
@@ -90,7 +90,7 @@ is "$(ask 'kvmft_capture_lost_events')" 0 "nothing was lost"
 is "$(ask 'count(kvm_exits_total)')" 40000 "1,000 VMs with 40 reasons each: 40,000 series"
 is "$(ask 'count(kvm_exits_total{tid!=""}) or vector(0)')" 0 "... without a label for threads"
 
-# Whatever the dashboard and the rules ask for, there is: alerts without what they compare with. Grafana's variables have
+# All that the dashboard and the rules ask for exists; alerts are asked without their comparison. Grafana's variables have
 # values; the one for instances is all of them, and then one, which Grafana escapes.
 cat >asked.py <<'END'
 import json, re, sys

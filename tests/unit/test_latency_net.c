@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * test_latency_net.c: which packet that was received is which of those that were sent. Queues of a
+ * test_latency_net.c: which received packet is which sent one. Queues of a
  * guest are made up at random, with packets that are lost, come from elsewhere, or are given to a
  * busy device again, in all mixtures; none may be taken for another one.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * test_output_latency.c: tests of src/output/lat_*.c: what is shorter than the alignment is uncertain by says so, in
+ * test_output_latency.c: tests of src/output/lat_*.c: times shorter than the alignment's uncertainty are marked, in
  * all forms; in ns and in cycles.
  */
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * test_stuck_judge.c: what is made of what was seen of a vCPU: each class, the border to its
+ * test_stuck_judge.c: the verdict on what was seen of a vCPU: each class, the border to its
  * neighbours, and healthy guests, which must not be called stuck.
  */
 #include <setjmp.h>

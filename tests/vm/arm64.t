@@ -62,7 +62,7 @@ run "$kvmft" report -i "$rig/tiny" --format csv --event mmio
 is "$(rows)" "0x10000000:W 299" "tiny: stores by address"
 run "$kvmft" merge -q "$rig/tiny"
 is "$(grep -c 'kvm:kvm_hvc_arm64: ' "$out") $(grep -c 'kvm:kvm_sys_access: ' "$out")" "300 300" \
-	"tiny: what an exit was for is recorded"
+	"tiny: the reason of each exit is recorded"
 
 # ---- perf's table of its own file ----
 
@@ -142,7 +142,7 @@ is "$(awk '$1 == "host" { h++ } $1 == "vm1" { g++ } END { print (h > 1000 && g >
 run "$kvmft" merge -q --clock guest-tsc "$rig/host" "$rig/guest"
 status_is 0 "merge in the guest's counter"
 run "$kvmft" merge --clock kvmclock "$rig/host" "$rig/guest"
-status_is 1 "merge in kvmclock, which arm64 has not"
+status_is 1 "merge in kvmclock, which arm64 does not have"
 for error in $(((high - low) / 2 + khz / 10)) -$(((high - low) / 2 + khz / 10)); do
 	run "$kvmft" merge --tsc-offset "$((offset + error))" "$rig/host" "$rig/guest"
 	err_has MISALIGNED "an offset wrong by $error cycles is detected"
@@ -168,7 +168,7 @@ awk '
 	END { printf "%d %.0f %.0f\n", n, low, high }' "$out" >"$tmp/witness"
 read -r told least most <"$tmp/witness"
 echo "# the guest told its counter $told times: the offset is from $least to $most; solved: $low to $high"
-ok "the guest told its counter" test "$told" -ge 100
+ok "the guest reported its counter" test "$told" -ge 100
 ok "... its offset is known" test "$least" -le "$most"
 ok "... and within what was solved" test "$least" -le "$high" -a "$most" -ge "$low"
 ok "... whose middle is within the stated error" test $((offset - most)) -le $(((high - low) / 2)) \

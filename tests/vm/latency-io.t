@@ -35,5 +35,5 @@ told sound "each read is measured; a VMM that has what it needs waits for nothin
 told swapped "memory on a slow swap device: faults and the wait for it are the kernel's"
 told packed "memory in zram: faults that nobody sleeps for are counted"
 told cold "a disk that is not cached: the wait for it is the kernel's"
-told locked "waits for a lock are told where they were made"
+told locked "waits for a lock are reported where they were made"
 finish

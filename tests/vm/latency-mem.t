@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# What `kvmft latency mem` says of guests that timed each touch of their memory: as many stalls as the guest had
-# slow touches, of the kind that was made, and as long in sum, apart from one world switch each.
+# What `kvmft latency mem` says of guests that timed each access to their memory: as many stalls as the guest had
+# slow accesses, of the kind that was made, and as long in sum, apart from one world switch each.
 
 . "$(dirname "$0")/tap.sh"
 
