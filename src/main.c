@@ -286,9 +286,11 @@ int main(int argc, char **argv)
 	bool verbose = false;
 
 	/*
-	 * A closed pipe must end in an error that is handled, not in sudden death before clean-up.
+	 * A closed pipe, or a file that may not grow, must end in an error that is handled, not in
+	 * sudden death before clean-up.
 	 */
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	if (!std_fds_taken())
 		return KVMFT_FAILED;
 #ifdef __GLIBC__

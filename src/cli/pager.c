@@ -66,6 +66,7 @@ static _Noreturn void pager_main(const char *pager, bool wide, int in, int gone)
 	if (!(p.revents & POLLIN))
 		_exit(0);
 	(void)signal(SIGPIPE, SIG_DFL);
+	(void)signal(SIGXFSZ, SIG_DFL);
 	(void)dup2(in, STDIN_FILENO);
 	(void)fcntl(gone, F_SETFD, 0);
 	/* Quit if it fits one screen; colours; no alternate screen; long lines can be scrolled. */

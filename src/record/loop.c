@@ -36,8 +36,6 @@ int record_signals_block(void)
 {
 	sigset_t set;
 
-	/* A file that may not grow is a write error, with a message, and does not kill us. */
-	(void)signal(SIGXFSZ, SIG_IGN);
 	record_sigset(&set);
 	return sigprocmask(SIG_BLOCK, &set, NULL) < 0 ? -errno : 0;
 }

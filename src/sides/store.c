@@ -67,7 +67,6 @@ void side_store_main(void *arg, int said)
 	int ret;
 
 	side_leave_terminal();
-	(void)signal(SIGXFSZ, SIG_IGN);
 	ret = confine(c, &s.last.err);
 	ret = ret ? ret : stream_receive(c->in, c->w, &c->limits, tell, &s, &n, &s.last.err);
 	s.last.what = SAID_END;

@@ -6,6 +6,7 @@
 
 . "$(dirname "$0")/lib.sh"
 
+plain=${KVMFT_PLAIN:-$kvmft}
 umask 022
 pair()
 {
@@ -181,4 +182,11 @@ for closed in '>&-' '2>&-' '>&- 2>&-' '<&- >&- 2>&-'; do
 	is "$?" 0 "merge -o $closed"
 	ok "... the file is as ever" cmp "$tmp/out/new" "$tmp/whole"
 done
+
+# Where files may not grow, that is an error with a message, as on a full disk.
+rm -f "$tmp/out"/*
+run sh -c "ulimit -f 8; exec '$plain' merge -o '$tmp/out/new' '$host' '$guest'"
+status_is 1 "a limit of the size of files"
+err_has "cannot write $tmp/out/new: File too large" "... is reported"
+is "$(ls -A "$tmp/out")" "" "... and nothing is left"
 finish
