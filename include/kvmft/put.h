@@ -19,6 +19,8 @@ extern const uint64_t put_power[20]; /* 10^n, put_power[0] = 0 */
 static inline char *put_mem(char *p, const char *s, size_t n);
 /* s is followed by PUT_SLACK readable bytes, so that it can be copied in whole blocks. */
 static inline char *put_padded(char *p, const char *s, size_t n);
+/* The same, in one go if n is at most `usual`, a constant: so many bytes are readable at least. */
+static inline char *put_blocks(char *p, const char *s, size_t n, size_t usual);
 
 /* Decimal: as many digits as v has; exactly n <= 20, the low ones, with leading zeros; signed. */
 static inline char *put_dec(char *p, uint64_t v);

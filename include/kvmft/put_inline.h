@@ -30,6 +30,14 @@ static inline char *put_padded(char *p, const char *s, size_t n)
 	return end;
 }
 
+static inline char *put_blocks(char *p, const char *s, size_t n, size_t usual)
+{
+	__builtin_memcpy(p, s, usual);
+	if (n > usual)
+		put_padded(p + usual, s + usual, n - usual);
+	return p + n;
+}
+
 /* About log10(2) digits per bit, corrected by one comparison. */
 static inline unsigned int put_dec_len(uint64_t v)
 {

@@ -238,9 +238,21 @@ struct fmt_quick {
 };
 
 /* The same of an event's type; a struct fmt_event begins with it. */
+struct pstep;
+typedef void fmt_step(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,
+		      struct sbuf *out);
+
+#define FMT_LEAD 48 /* few are longer */
+
 struct fmt_line {
 	const char *title; /* "sys:name: " */
 	size_t title_len;
+	/* NULL: not printed yet, or more than the length of a record has to be checked for it. */
+	const struct pstep *step;
+	fmt_step *first;
+	const char *lead; /* title and the text before the first value; FMT_LEAD bytes or more */
+	size_t lead_len, room, room_len; /* without the title */
+	uint32_t need;	/* bytes a record must have for all its fields */
 };
 
 /* cap is borrowed as long as stacks are printed. */
@@ -314,6 +326,13 @@ uint8_t fmt_preempt(const struct fmt *f, const struct rec *rec);
  */
 void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
 	       struct sbuf *out);
+/*
+ * The same with the event's title, at p, where out has room for fmt_titled_room() bytes. 0: only
+ * fmt_print() can print it.
+ */
+static inline size_t fmt_titled_room(const struct fmt_event *e, const struct rec *rec);
+static inline void fmt_print_titled(const struct fmt_event *e, const struct rec *rec, char *p,
+				    struct sbuf *out);
 /* Whether fmt_print() can use the event's print format. */
 bool fmt_has_plan(const struct fmt_event *e);
 /* Appends name=value for every field except the common ones. */

@@ -147,6 +147,26 @@ static inline const char *fmt_title(const struct fmt_event *e, size_t *len)
 	return ((const struct fmt_line *)e)->title;
 }
 
+static inline size_t fmt_titled_room(const struct fmt_event *e, const struct rec *rec)
+{
+	const struct fmt_line *l = (const struct fmt_line *)e;
+
+	if (!l->step || rec->len < l->need)
+		return 0;
+	return l->lead_len + l->room + l->room_len * rec->len;
+}
+
+static inline void fmt_print_titled(const struct fmt_event *e, const struct rec *rec, char *p,
+				    struct sbuf *out)
+{
+	const struct fmt_line *l = (const struct fmt_line *)e;
+
+	__builtin_memcpy(p, l->lead, FMT_LEAD);
+	if (l->lead_len > FMT_LEAD)
+		__builtin_memcpy(p + FMT_LEAD, l->lead + FMT_LEAD, l->lead_len - FMT_LEAD);
+	l->first(l->step, rec->data, p + l->lead_len, rec, out);
+}
+
 /* Whether fmt_number() reads it, from records that are long enough: what fmt_u64() gives. */
 static inline bool fmt_numbers(const struct fmt *f, const struct fmt_field *fld)
 {

@@ -21,8 +21,9 @@
  * The columns before the time are the same for all events of a thread on a CPU: they are kept,
  * direct-mapped, until a task gets another name or a column another width.
  */
-#define HEADS	  1024
-#define HEAD_TEXT 96
+#define HEADS	   1024
+#define HEAD_TEXT  96
+#define HEAD_USUAL 48
 
 struct head {
 	const struct tl_source *src; /* NULL: none yet */
@@ -34,13 +35,13 @@ struct head {
 
 /*
  * Times of neighbours differ only in their last digits: this is what precedes the last LOW_DIGITS
- * of all times in base .. base + LOW_SPAN - 1.
+ * of the LOW_SPAN times that begin with that of `from`, a time or, of OUT_CLOCK_NS, a host TSC.
  */
 #define LOW_DIGITS 8
 #define LOW_SPAN   100000000u
 
 struct high {
-	uint64_t base; /* only if len */
+	uint64_t from, span; /* span is in the unit of from; 0: none yet */
 	uint32_t len;
 	char text[PUT_SLACK];
 };
@@ -85,6 +86,7 @@ struct heads {
 	unsigned int cpu_digits; /* of the hosts */
 	struct early *early;	/* the first lines; NULL: they are written */
 	size_t nearly;
+	bool plain; /* nothing is added to what a print format gives */
 };
 
 /* ---- what stands in the columns ---- */
@@ -134,7 +136,7 @@ static void heads_forget(struct heads *all)
 {
 	for (size_t k = 0; k < HEADS; k++)
 		all->head[k].src = NULL;
-	all->high.len = 0;
+	all->high.span = 0;
 }
 
 /*
@@ -182,7 +184,7 @@ static char *text_who_kept(struct heads *all, const struct tl_item *i, char *p)
 	char *end;
 
 	if (head_fits(h, i))
-		return put_padded(p, h->text, h->len);
+		return put_blocks(p, h->text, h->len, HEAD_USUAL);
 	end = text_who(all, i, p);
 	h->src = NULL;
 	if ((size_t)(end - p) > sizeof(h->text))
@@ -211,7 +213,7 @@ static char *text_value(struct heads *all, char *p, uint64_t v, bool cycles)
 		p += all->width[COL_TIME] - n;
 	} else if (n > all->width[COL_TIME] && !all->early) {
 		all->width[COL_TIME] = n;
-		all->high.len = 0;
+		all->high.span = 0;
 	}
 	p = put_dec_fixed(p, front, cycles ? n : n - 10);
 	if (!cycles) {
@@ -222,16 +224,25 @@ static char *text_value(struct heads *all, char *p, uint64_t v, bool cycles)
 }
 
 /* text_value(), whose first digits are to be known from here on. */
-static char *text_value_keep(struct heads *all, char *p, uint64_t v, bool cycles)
+static char *text_value_keep(struct out *o, char *p, uint64_t v, bool cycles)
 {
+	struct heads *all = o->priv;
 	char *end = text_value(all, p, v, cycles);
 	size_t len = (size_t)(end - p) - MIN((size_t)(end - p), (size_t)LOW_DIGITS);
 	struct high *h = &all->high;
 
+	h->span = 0;
 	/* Small numbers of cycles have blanks where others have zeros. */
-	h->len = (cycles && v < LOW_SPAN) || len > sizeof(h->text) ? 0 : (uint32_t)len;
-	h->base = v - v % LOW_SPAN;
-	memcpy(h->text, p, h->len);
+	if ((cycles && v < LOW_SPAN) || len > sizeof(h->text))
+		return end;
+	h->from = v - v % LOW_SPAN;
+	h->span = LOW_SPAN;
+	if (all->khz_inverse) { /* it is a multiple of 100 ms */
+		h->from = o->clock.base + h->from / 1000000u * o->clock.khz;
+		h->span = LOW_SPAN / 1000000u * o->clock.khz;
+	}
+	h->len = (uint32_t)len;
+	memcpy(h->text, p, len);
 	return end;
 }
 
@@ -265,7 +276,7 @@ static char *text_right(struct heads *all, char *p, const char *text)
 
 	if (n > all->width[COL_TIME] && !all->early) {
 		all->width[COL_TIME] = n;
-		all->high.len = 0;
+		all->high.span = 0;
 	}
 	memset(p, ' ', blanks);
 	return put_mem(p + blanks, text, n);
@@ -281,7 +292,7 @@ static char *text_time(struct out *o, const struct tl_item *i, char *p)
 	if (o->clock.kind == OUT_CLOCK_HOST_TSC || out_item_time(o, i, &v)) {
 		if (o->clock.kind == OUT_CLOCK_REALTIME)
 			return text_date(all, v, p);
-		return text_value_keep(all, p, v, in_cycles(o));
+		return text_value_keep(o, p, v, in_cycles(o));
 	}
 	if (out_clock_before_vm(&o->clock, i->host,
 				i->vm == (int64_t)o->clock.vm ? i->vcpu : -1))
@@ -412,7 +423,8 @@ static __attribute__((noinline)) void text_head(struct out *o, const struct tl_i
 	if (all->early) {
 		early_head(o, i);
 	} else {
-		p = i->kind == TL_EVENT ? text_who_kept(all, i, p) : text_who(all, i, p);
+		p = i->kind == TL_EVENT && !i->src->qemu ? text_who_kept(all, i, p) :
+							   text_who(all, i, p);
 		p = text_time(o, i, p);
 		*p++ = text_mark(i);
 		*p++ = ' ';
@@ -462,7 +474,7 @@ static __attribute__((noinline)) void text_rip(struct out *o, const struct tl_it
 	b->len += name.len;
 }
 
-static inline void text_event(struct out *o, const struct tl_item *i)
+static void text_event(struct out *o, const struct tl_item *i)
 {
 	size_t from = o->line.len;
 
@@ -502,7 +514,7 @@ static void text_gap(struct out *o, const struct tl_item *i)
 		sbuf_addf(b, " within %llu cycles", (unsigned long long)i->width);
 }
 
-static inline void text_line_end(struct out *o, const struct tl_source *src)
+static void text_line_end(struct out *o, const struct tl_source *src)
 {
 	struct heads *all = o->priv;
 	const char *last;
@@ -562,59 +574,71 @@ static int text_epochs_before(struct out *o, size_t n)
 	return 0;
 }
 
-/*
- * text_head() of an event of which everything but the last digits of the time is known, which is
- * the usual case. False: nothing was written.
- */
-static inline bool text_head_kept(struct out *o, const struct tl_item *i)
-{
-	struct heads *all = o->priv;
-	const struct head *h = &all->head[head_slot(i)];
-	struct sbuf *b = &o->line;
-	uint64_t low = i->host;
-	const char *title;
-	size_t len;
-	char *p;
-
-	if (i->kind != TL_EVENT || !i->ev || i->unplaced || !head_fits(h, i))
-		return false;
-	if (all->khz_inverse) {
-		low = tsc_cycles_to_ns_by(low - o->clock.base, o->clock.khz, all->khz_inverse);
-	} else if (o->clock.kind != OUT_CLOCK_HOST_TSC) {
-		if (o->clock.kind == OUT_CLOCK_REALTIME || !out_item_time(o, i, &all->time))
-			return false;
-		low = all->time;
-	}
-	low -= all->high.base;
-	title = fmt_title(i->ev, &len);
-	if (!all->high.len || low >= LOW_SPAN || HEAD_ROOM + len >= b->cap - b->len || b->error)
-		return false;
-	p = put_padded(b->s + b->len, h->text, h->len);
-	__builtin_memcpy(p, all->high.text, sizeof(all->high.text));
-	p += all->high.len;
-	put_word(p, put_dec_word((uint32_t)low));
-	p = put_mem(p + LOW_DIGITS, "  ", 2);
-	p = put_padded(p, title, len);
-	b->len = (size_t)(p - b->s);
-	return true;
-}
-
 static __attribute__((noinline)) void text_slow(struct out *o, const struct tl_item *i)
 {
+	struct heads *all = o->priv;
+
 	text_head(o, i);
 	if (i->kind == TL_EVENT)
 		text_event(o, i);
 	else
 		text_gap(o, i);
+	text_line_end(o, i->src);
+	all->plain = !o->color && !o->rips;
+}
+
+/* The last digits of the time, if those before them are known. */
+static inline bool text_low(struct out *o, const struct tl_item *i, uint64_t *low)
+{
+	struct heads *all = o->priv;
+	uint64_t v = i->host;
+
+	if (!all->khz_inverse && o->clock.kind != OUT_CLOCK_HOST_TSC) {
+		if (o->clock.kind == OUT_CLOCK_REALTIME || !out_item_time(o, i, &all->time))
+			return false;
+		v = all->time;
+	}
+	v -= all->high.from;
+	if (v >= all->high.span)
+		return false;
+	*low = all->khz_inverse ?
+		       tsc_khz_divide(v * 1000000u, o->clock.khz, all->khz_inverse) : v;
+	return true;
+}
+
+/*
+ * The usual line: of an event of which everything but the last digits of the time and the fields is
+ * known. False: nothing was written.
+ */
+static inline bool text_quick(struct out *o, const struct tl_item *i)
+{
+	struct heads *all = o->priv;
+	const struct head *h = &all->head[head_slot(i)];
+	struct sbuf *b = &o->line;
+	uint64_t low;
+	size_t room;
+	char *p;
+
+	if (i->kind != TL_EVENT || !i->ev || i->unplaced || i->marker || i->device ||
+	    !all->plain || !head_fits(h, i) || !text_low(o, i, &low))
+		return false;
+	room = fmt_titled_room(i->ev, i->rec);
+	if (!room || !sbuf_has_room(b, HEAD_ROOM + room))
+		return false;
+	p = put_blocks(b->s + b->len, h->text, h->len, HEAD_USUAL);
+	__builtin_memcpy(p, all->high.text, sizeof(all->high.text));
+	p += all->high.len;
+	put_word(p, put_dec_word((uint32_t)low));
+	p = put_mem(p + LOW_DIGITS, "  ", 2);
+	fmt_print_titled(i->ev, i->rec, p, b);
+	put_mem(b->s + b->len++, "\n", 2);
+	return true;
 }
 
 static int text_item(struct out *o, const struct tl_item *i)
 {
-	if (text_head_kept(o, i))
-		text_event(o, i);
-	else
+	if (!text_quick(o, i))
 		text_slow(o, i);
-	text_line_end(o, i->src);
 	return 0;
 }
 

@@ -222,7 +222,7 @@ struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const ch
 	b.plan = calloc(1, sizeof(*b.plan));
 	if (!b.plan)
 		return NULL;
-	b.plan->need = e->need;
+	b.plan->need = e->line.need;
 	arg = ev->print_fmt.args;
 	for (p = ev->print_fmt.format; *p && !b.failed; )
 		p = *p == '%' && p[1] != '%' ? conversion(&b, p, &arg) : literal(&b, p);

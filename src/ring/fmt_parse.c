@@ -127,7 +127,7 @@ static int add_field(struct fmt_event *e, const char *decl, const char *semi,
 	if (!fld->name)
 		return -ENOMEM;
 	e->nfld++;
-	e->need = MAX(e->need, (uint32_t)at->off + at->size);
+	e->line.need = MAX(e->line.need, (uint32_t)at->off + at->size);
 	return 0;
 }
 

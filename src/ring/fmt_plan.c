@@ -313,6 +313,7 @@ void fmt_plan_free(struct fmt_plan *p)
 		if (plan_is_memo(&p->step[i]))
 			free(p->step[i].memo);
 	free(p->step);
+	free(p->lead);
 	free(p->seg);
 	free(p->dyn);
 	free(p);

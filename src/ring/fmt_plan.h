@@ -116,9 +116,13 @@ enum pcode {
 
 #define STEP_TEXT 16
 
+/*
+ * print() prints the value of s at p and continues with what follows it; data: the record's. The
+ * caller has reserved room for the longest text.
+ */
 struct pstep {
 	char text[STEP_TEXT];
-	pstep_print *print;
+	fmt_step *print;
 	union {
 		size_t off;		/* of the field */
 		const struct pseg *seg; /* C_SEGMENT, C_HEX_BYTES */
@@ -130,7 +134,7 @@ struct pstep {
 };
 
 /* fmt_print.c */
-pstep_print *plan_step(enum pcode code);
+fmt_step *plan_step(enum pcode code);
 bool plan_is_memo(const struct pstep *s);
 
 /*
@@ -166,6 +170,7 @@ struct fmt_plan {
 	struct fmt_field *dyn; /* dynamic fields the plan uses */
 	size_t ndyn, dyn_cap;
 	struct pstep *step;    /* ends with C_END */
+	char *lead;	       /* of struct fmt_line */
 	uint32_t need;	       /* minimum length of a record */
 	size_t nstep, step_cap;
 	/* A line needs at most room + room_len * length of the record. */

@@ -6,7 +6,7 @@
  * which the branch predictor learns separately for each kind of step, and no register has to be
  * saved on the way. What the processor waits for most is which step is the first: events of many
  * CPUs come in an order that it cannot foresee. So that is found with few loads from the event's
- * type (fmt_event.first, .step).
+ * type (struct fmt_line).
  */
 #include "fmt_plan.h"
 
@@ -192,7 +192,7 @@ bool plan_is_memo(const struct pstep *s)
 
 /* ---- an event ---- */
 
-static pstep_print *const step_of[] = {
+static fmt_step *const step_of[] = {
 	[C_END] = step_end,	    [C_DEC_U32] = step_dec_u32,	  [C_DEC_S32] = step_dec_s32,
 	[C_DEC_U64] = step_dec_u64, [C_DEC_S64] = step_dec_s64,	  [C_HEX_U32] = step_hex_u32,
 	[C_HEX_U64] = step_hex_u64, [C_HEX8_U32] = step_hex8_u32, [C_HEX16_U64] = step_hex16_u64,
@@ -201,7 +201,7 @@ static pstep_print *const step_of[] = {
 	[C_HEX_PAD_U64] = step_hex_pad_u64, [C_POINTER_U64] = step_pointer_u64,
 };
 
-pstep_print *plan_step(enum pcode code)
+fmt_step *plan_step(enum pcode code)
 {
 	return step_of[code];
 }
@@ -239,7 +239,7 @@ static __attribute__((noinline)) void print_slow(const struct fmt *f, const stru
 		fmt_print_stack(e, rec, out);
 		return;
 	}
-	if (!p || rec->len < e->need || !dynamic_fit(p, f, rec)) {
+	if (!p || rec->len < e->line.need || !dynamic_fit(p, f, rec)) {
 		fmt_print_fields(f, e, rec, out);
 		return;
 	}
@@ -251,25 +251,32 @@ static __attribute__((noinline)) void print_slow(const struct fmt *f, const stru
 		step_at(p->step, rec->data, out->s + out->len, rec, out);
 }
 
-void fmt_plan_quick(const struct fmt_plan *p, struct fmt_event *e)
+void fmt_plan_quick(struct fmt_plan *p, struct fmt_event *e)
 {
-	e->room = p->room;
-	e->room_len = p->room_len;
-	e->first = p->step->print;
-	e->step = p->ndyn || p->nstep > MAX_STEPS ? NULL : p->step;
+	struct fmt_line *l = &e->line;
+	const struct pstep *s = p->step;
+
+	if (p->ndyn || p->nstep > MAX_STEPS)
+		return;
+	l->lead_len = l->title_len + s->len;
+	p->lead = calloc(1, MAX(l->lead_len, (size_t)FMT_LEAD));
+	if (!p->lead)
+		return; /* then it is not quick */
+	memcpy(put_mem(p->lead, l->title, l->title_len), s->text, s->len);
+	l->lead = p->lead;
+	l->room = p->room;
+	l->room_len = p->room_len;
+	l->first = s->print;
+	l->step = s;
 }
 
 void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
 	       struct sbuf *out)
 {
-	const struct pstep *s = e->step;
-	char *p;
+	const struct fmt_line *l = &e->line;
 
-	if (!s || rec->len < e->need || !sbuf_has_room(out, e->room + e->room_len * rec->len)) {
+	if (l->step && rec->len >= l->need && sbuf_has_room(out, l->room + l->room_len * rec->len))
+		step_at(l->step, rec->data, out->s + out->len, rec, out);
+	else
 		print_slow(f, e, rec, out);
-		return;
-	}
-	p = out->s + out->len;
-	__builtin_memcpy(p, s->text, sizeof(s->text));
-	e->first(s, rec->data, p + s->len, rec, out);
 }

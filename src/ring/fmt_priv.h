@@ -34,20 +34,8 @@ struct fmt_lazy {
 	size_t ntab, tab_cap;
 };
 
-/*
- * Prints the value of s at p and continues with what follows it; data: the record's. The caller has
- * reserved room for the longest text.
- */
-struct pstep;
-typedef void pstep_print(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,
-			 struct sbuf *to);
-
 struct fmt_event {
 	struct fmt_line line; /* first: see ring.h */
-	/* From the plan, NULL: there is none yet, or it needs more of a record than its length. */
-	const struct pstep *step;
-	pstep_print *first; /* step->print */
-	size_t room, room_len;
 	const char *sys, *name;
 	const char *text;	/* the whole format */
 	size_t len;
@@ -56,7 +44,6 @@ struct fmt_event {
 	struct fmt_fld *fld;
 	size_t nfld, fld_cap;
 	size_t ncommon;		/* the first ones, up to the empty line */
-	uint32_t need;		/* bytes a record must have for all its fields */
 	bool is_stack;		/* ftrace:kernel_stack, which stack.c prints */
 	struct fmt_lazy *lazy;
 };
@@ -129,7 +116,7 @@ struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const ch
 /* stack.c: of an event that is a stack */
 void fmt_print_stack(const struct fmt_event *e, const struct rec *rec, struct sbuf *out);
 /* fmt_print.c: tells e what fmt_print() needs to know of a plan. */
-void fmt_plan_quick(const struct fmt_plan *p, struct fmt_event *e);
+void fmt_plan_quick(struct fmt_plan *p, struct fmt_event *e);
 void fmt_plan_close(struct fmt *f); /* frees f->tep */
 /* fmt_plan.c */
 void fmt_plan_free(struct fmt_plan *p);
