@@ -46,9 +46,8 @@ struct win_vcpu {
 	struct vcpu_turn turn;
 	bool heard;		   /* it had events since the last gap */
 	uint64_t entry, exit;	   /* host TSC of the last ones */
-	uint64_t first_in, last_in; /* guest events in the open window */
-	bool any_in;
-	uint64_t in; /* ... so many */
+	uint64_t first_in, last_in; /* guest events in the open window, if `in` of them */
+	uint64_t in;
 	/* events since the last exit: outside, if an entry comes next */
 	uint64_t pending, pending_first, pending_last;
 };

@@ -153,7 +153,7 @@ static void slices_fold(struct windows *w)
 	w->shift++;
 }
 
-static struct win_stats *slice_at(struct windows *w, struct win_vcpu *v, uint64_t host)
+static inline struct win_stats *slice_at(struct windows *w, struct win_vcpu *v, uint64_t host)
 {
 	uint64_t since = host > w->from ? host - w->from : 0;
 
@@ -194,6 +194,24 @@ static void account_slack(struct windows *w, struct win_vcpu *v, uint64_t host, 
 		      late ? &to[i]->has_late : &to[i]->has_early, value);
 		to[i]->outside_max = MAX(to[i]->outside_max, -value);
 	}
+}
+
+/* Whether less is known already. */
+static bool slack_known(const struct win_stats *s, int64_t early, int64_t late)
+{
+	return s->has_early && s->has_late && early >= s->early && late >= s->late;
+}
+
+/* Both, of a window and the events inside. The total has no more slack than a part of it. */
+static void account_window(struct windows *w, struct win_vcpu *v, uint64_t exit)
+{
+	int64_t early = distance(v->entry, v->first_in), late = distance(v->last_in, exit);
+
+	if (slack_known(slice_at(w, v, exit), early, late) &&
+	    slack_known(&v->part[v->on], early, late))
+		return;
+	account_slack(w, v, exit, false, early);
+	account_slack(w, v, exit, true, late);
 }
 
 /* ---- turns ---- */
@@ -239,19 +257,15 @@ static void win_entry(struct windows *w, struct win_vcpu *v, uint64_t t)
 		settle_unknown(w, v);
 	settle_outside(w, v, true, t);
 	v->entry = t;
-	v->any_in = false;
 	v->in = 0;
 }
 
 static int win_close(struct windows *w, struct win_vcpu *v, uint64_t t)
 {
 	v->windows++;
-	if (v->any_in) {
-		account_slack(w, v, t, false, distance(v->entry, v->first_in));
-		account_slack(w, v, t, true, distance(v->last_in, t));
-	}
+	if (v->in)
+		account_window(w, v, t);
 	v->exit = t;
-	v->any_in = false;
 	return w->each ? w->each(w->ctx, v, t) : 0;
 }
 
@@ -259,16 +273,15 @@ static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct 
 {
 	struct win_stats s = { 0 };
 
-	if (v->turn.state == TURN_UNKNOWN || i->unplaced) {
-		s.unchecked = 1;
-	} else if (v->turn.state == TURN_IN_GUEST) {
-		if (!v->any_in)
-			v->first_in = i->host;
+	if (v->turn.state == TURN_IN_GUEST && !i->unplaced) {
+		v->first_in = v->in ? v->first_in : i->host;
 		v->last_in = i->host;
-		v->any_in = true;
 		v->in++;
 		account_inside(w, v, i->host);
 		return;
+	}
+	if (v->turn.state == TURN_UNKNOWN || i->unplaced) {
+		s.unchecked = 1;
 	} else if (i->host <= v->exit) {
 		s.checked = s.inside = 1;
 		s.late = (int64_t)(v->exit - i->host);
@@ -287,7 +300,6 @@ static void win_forget(struct windows *w, struct win_vcpu *v)
 {
 	settle_unknown(w, v);
 	v->turn = (struct vcpu_turn){ 0 };
-	v->any_in = false;
 }
 
 /*
@@ -346,10 +358,11 @@ static int win_event(struct windows *w, const struct tl_item *i, size_t vm, enum
 
 		account(w, v, i->host, &s);
 		win_forget(w, v);
-	} else if (i->src->guest)
-		win_guest_event(w, v, i);
-	else
+		return 0;
+	}
+	if (e != TURN_OTHER)
 		return win_turn(w, v, i, e);
+	win_guest_event(w, v, i);
 	return 0;
 }
 
@@ -366,12 +379,11 @@ int win_feed(struct windows *w, const struct tl_item *i)
 		win_gap(w, i);
 		return 0;
 	}
-	if (!i->src->guest)
-		w->last_host = i->host;
+	if (i->src->guest)
+		return i->vcpu < 0 || i->vm < 0 ? 0 : win_event(w, i, i->src->vm, TURN_OTHER);
+	w->last_host = i->host;
 	if (i->vcpu < 0 || i->vm < 0)
 		return 0;
-	if (i->src->guest)
-		return win_event(w, i, i->src->vm, TURN_OTHER);
 	e = i->marker ? TURN_OTHER : turn_event_of(w->ev[i->src->id].turns, i->ev);
 	if (e == TURN_OTHER)
 		return 0;
