@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * net.c: packets between a host and its guests, through a tap and virtio-net: what either kernel
- * saw of them.
+ * saw of them. Who reads what was received: net_read.c.
  *
  * Within one kernel the address of a packet (skbaddr) tells it, from one event to the next, until
  * its memory is freed. A tap is known by who takes packets from it or puts them into it, in the
@@ -12,16 +12,14 @@
 #include <errno.h>
 #include <string.h>
 
-#define SKBS_MAX	   (1u << 20) /* addresses of one kernel */
-#define SOFTIRQ_NET_RX	   3
-#define NETDEV_TX_BUSY	   0x10
-#define ETH_HEADER	   14
-#define VLAN_TAG	   4
-#define RING_BUFFER	   1500
-#define IP_HEADER	   20
-#define TASK_INTERRUPTIBLE 1
-#define DOUBT_MS	   1000u
-#define KHZ_MAX		   5000000u
+#define SKBS_MAX       (1u << 20) /* addresses of one kernel */
+#define SOFTIRQ_NET_RX 3
+#define NETDEV_TX_BUSY 0x10
+#define ETH_HEADER     14
+#define VLAN_TAG       4
+#define RING_BUFFER    1500
+#define DOUBT_MS       1000u
+#define KHZ_MAX	       5000000u
 
 int lat_net_new(struct lat *l)
 {
@@ -59,11 +57,6 @@ void lat_net_free(struct lat *l)
 
 /* ---- what there is ---- */
 
-static size_t side_of(const struct lat_in *in)
-{
-	return in->i->src->guest ? (size_t)in->i->vm + 1 : 0;
-}
-
 /* The packet at that address, all zero if nothing is known of it; NULL: no memory, or too many. */
 static struct net_skb *skb_at(struct lat *l, size_t side, uint64_t address)
 {
@@ -81,13 +74,22 @@ static struct net_skb *skb_at(struct lat *l, size_t side, uint64_t address)
 /* The same, but NULL if nothing is known of it. */
 static struct net_skb *skb_known(struct lat *l, const struct lat_in *in)
 {
-	struct net_side *s = &l->net->side[side_of(in)];
+	struct net_side *s = &l->net->side[net_side_of(in)];
 	uint64_t at;
 
 	if (!u64map_get(&s->at, in->f[0], &at) || s->skb[at].gen != s->gen ||
 	    s->skb[at].state == SKB_NONE)
 		return NULL;
 	return &s->skb[at];
+}
+
+/* Its memory is reused, for another packet or for something unknown. */
+static int skb_over(struct lat *l, struct net_skb *k)
+{
+	int ret = k->state != SKB_SENT ? net_ended(l, k, NULL, NET_IN_STACK) : 0;
+
+	*k = (struct net_skb){ .gen = k->gen };
+	return ret;
 }
 
 /* The device that the event names. UINT32_MAX: no memory. */
@@ -97,7 +99,7 @@ static uint32_t dev_of(struct lat *l, const struct lat_in *in)
 	struct {
 		uint64_t side;
 		char name[16];
-	} id = { .side = side_of(in) };
+	} id = { .side = net_side_of(in) };
 	uint32_t *last = &m->side[id.side].dev;
 	struct net_dev *d;
 	uint64_t key;
@@ -130,21 +132,10 @@ static struct net_vcpu *vcpu_of(struct lat *l, const struct lat_vcpu *v)
 	return c;
 }
 
-static bool in_interrupt(const struct lat_in *in)
-{
-	return fmt_flags(in->i->src->fmt, in->i->rec) & IN_INTERRUPT;
-}
-
-/* The thread that made the event; -1: an interrupt did. */
-static int32_t context(const struct lat_in *in)
-{
-	return in_interrupt(in) ? -1 : in->i->tid;
-}
-
 /* The VM that the thread of an event works for, if it is the thread that made it; -1: none. */
 static int64_t vm_at_work(const struct lat *l, const struct lat_in *in)
 {
-	if (in_interrupt(in))
+	if (net_in_interrupt(in))
 		return -1;
 	return in->i->vm >= 0 ? in->i->vm : hostmap_task_vm(l->map, in->i->tid);
 }
@@ -157,280 +148,12 @@ static bool both(const struct lat *l, size_t vm, uint64_t t)
 	return l->begun && g->src && g->begun && t <= l->stop && t <= g->stop;
 }
 
-/* ---- tasks ---- */
-
-static struct net_task *task_of(struct lat *l, size_t side, int32_t tid)
-{
-	struct net_side *s = &l->net->side[side];
-	struct net_task *t = tid > 0 ? u64map_elem(&s->task_at, (uint32_t)tid, &s->task,
-						   &s->task_cap, sizeof(*t))
-				     : NULL;
-
-	if (t && t->gen != s->gen)
-		*t = (struct net_task){ .gen = s->gen };
-	return t;
-}
-
-/* ---- the end of what was received ---- */
-
-static int over(struct lat *l, struct net_half *h, const struct net_ref *ref)
-{
-	h->ended = true;
-	return net_tell(l, &l->net->queue[ref->queue - 1]);
-}
-
-/* The task goes on to another packet, or is back from its system call, at t; 0: unseen. */
-static int reading_over(struct lat *l, struct net_task *task, uint64_t t)
-{
-	struct net_ref ref = task->reads;
-	struct net_half *h = net_half_of(l, &ref);
-
-	task->reads.queue = 0;
-	if (!h || !h->reading)
-		return 0;
-	h->reading = false;
-	h->t[NP_BACK] = t;
-	return over(l, h, &ref);
-}
-
-static int read_by(struct lat *l, struct net_half *h, const struct net_ref *ref,
-		   const struct lat_in *in)
-{
-	struct net_task *t = task_of(l, side_of(in), in->i->tid);
-	uint64_t came = MAX(h->t[NP_TAKEN], h->t[NP_NAPI]);
-	int ret;
-
-	h->t[NP_END] = in->t;
-	h->end = NET_READ;
-	h->tid = in->i->tid;
-	/* A task that was awake was not woken by the packet. */
-	if (t && t->woken > came) {
-		h->t[NP_WOKEN] = t->woken;
-		h->t[NP_RUN] = t->ran > t->woken ? t->ran : 0;
-	}
-	if (!t || !t->call || t->sends)
-		return over(l, h, ref);
-	h->t[NP_ASK] = t->call > MAX(came, h->t[NP_RUN]) ? t->call : 0;
-	ret = reading_over(l, t, 0);
-	t->reads = *ref;
-	h->reading = true;
-	return ret;
-}
-
-/* A received packet ended; in NULL: unseen. */
-static int ended(struct lat *l, struct net_skb *k, const struct lat_in *in, enum net_end end)
-{
-	struct net_half *h = net_half_of(l, &k->ref);
-
-	if (!h || h->ended || h->reading)
-		return 0;
-	if (in && end == NET_READ)
-		return read_by(l, h, &k->ref, in);
-	if (in) {
-		h->t[NP_END] = in->t;
-		h->end = end;
-	}
-	return h->woke ? 0 : over(l, h, &k->ref);
-}
-
-/* Its memory is reused, for another packet or for something unknown. */
-static int skb_over(struct lat *l, struct net_skb *k)
-{
-	int ret = k->state != SKB_SENT ? ended(l, k, NULL, NET_IN_STACK) : 0;
-
-	*k = (struct net_skb){ .gen = k->gen };
-	return ret;
-}
-
-/* Whether a task took it, in another context than the one that received it. */
-static bool is_reader(const struct net_skb *k, const struct lat_in *in)
-{
-	return k->ref.queue && context(in) > 0 && context(in) != k->context;
-}
-
-/* ---- tasks ---- */
-
-static struct net_busy *busy_at(struct lat *l, const struct lat_in *in)
-{
-	return &l->net->side[side_of(in)].busy[in->i->cpu % NET_CPUS];
-}
-
-static void busy_over(struct lat *l, const struct lat_in *in)
-{
-	*busy_at(l, in) = (struct net_busy){ 0 };
-}
-
-static int task_lets_go(struct lat *l, struct net_task *t)
-{
-	struct net_ref ref = t->by;
-	struct net_half *h = net_half_of(l, &ref);
-
-	t->by.queue = 0;
-	if (!h || !h->woke || h->ended || h->reading)
-		return 0;
-	h->woke = false;
-	return h->t[NP_END] ? over(l, h, &ref) : 0;
-}
-
-static int task_has(struct lat *l, struct net_task *t, const struct net_ref *ref, uint32_t len,
-		    bool woken)
-{
-	struct net_half *h = net_half_of(l, ref);
-	int ret;
-
-	if (!h || h->ended)
-		return 0;
-	ret = task_lets_go(l, t);
-	t->by = *ref;
-	t->by_len = len;
-	t->by_woken = woken;
-	h->woke = true;
-	return ret;
-}
-
-/* The kernel handles a packet; if it got several at once, nothing tells which one. */
-static void busy_with(struct lat *l, const struct net_skb *k, const struct lat_in *in)
-{
-	struct net_busy *b = busy_at(l, in);
-	bool same = b->cpu == in->i->cpu && b->context == k->context;
-	bool other = b->ref.queue && (b->ref.queue != k->ref.queue || b->ref.n != k->ref.n);
-
-	*b = (struct net_busy){ .ref = k->ref,
-				.cpu = in->i->cpu,
-				.len = k->len,
-				.context = k->context,
-				.several = same && (b->several || other) };
-}
-
-/*
- * Sockets that are given a copy of a packet (raw ones: ping's) have it at another address: its
- * reader is the task that was woken meanwhile, and reads one of that length next.
- */
-static int task_woken(struct lat *l, const struct lat_in *in)
-{
-	struct net_task *t = task_of(l, side_of(in), (int32_t)in->f[0]);
-	const struct net_busy *b = busy_at(l, in);
-
-	if (!t)
-		return 0;
-	t->woken = in->t;
-	if (in->kind != EV_WAKING || b->cpu != in->i->cpu || b->context != context(in) ||
-	    b->several)
-		return 0;
-	return task_has(l, t, &b->ref, b->len, true);
-}
-
-/* Or it was awake, and has sent one of that length, and no other such one came. */
-static bool reads_raw(const struct net_task *t)
-{
-	return t->call && !t->sends && t->fd + 1 == t->raw;
-}
-
-static int task_reads_copy(struct lat *l, const struct lat_in *in)
-{
-	struct net_task *t = in_interrupt(in) ? NULL : task_of(l, side_of(in), in->i->tid);
-	struct net_half *h = t && t->by_len == in->f[1] ? net_half_of(l, &t->by) : NULL;
-
-	if (!h || h->ended || !h->woke || h->reading)
-		return 0;
-	if (!t->by_woken && !reads_raw(t))
-		return 0;
-	if (t->came == 1 && in->f[1] == t->expect)
-		t->came = 0;
-	return read_by(l, h, &t->by, in);
-}
-
-/* The packet is passed to the stack. A raw socket that waits for its like may be given a copy. */
-static int raw_gets(struct lat *l, const struct net_skb *k, const struct lat_in *in)
-{
-	struct net_side *s = &l->net->side[side_of(in)];
-	int ret = 0;
-
-	for (uint32_t i = 0; i < MIN(s->nraw, NET_RAW) && !ret; i++) {
-		struct net_task *t = task_of(l, side_of(in), s->raw[i]);
-
-		if (!t || !t->raw || t->expect != k->len || t->came > 1)
-			continue;
-		t->came++;
-		if (t->by.queue && t->by_woken)
-			continue;
-		ret = t->came == 1 ? task_has(l, t, &k->ref, k->len, false) : task_lets_go(l, t);
-	}
-	return ret;
-}
-
-/* The packet is longer than what sendto() was given by the headers that raw sockets of IPv4 add. */
-static void raw_sends(struct lat *l, struct net_task *t, const struct lat_in *in)
-{
-	struct net_side *s = &l->net->side[side_of(in)];
-	uint32_t i = 0;
-
-	if (!t->len || in->f[1] != (uint64_t)t->len + IP_HEADER + ETH_HEADER)
-		return;
-	if (t->raw != t->fd + 1 || t->expect != t->len + IP_HEADER)
-		t->came = 2; /* not known, until it waits */
-	t->raw = t->fd + 1;
-	t->expect = t->len + IP_HEADER;
-	while (i < MIN(s->nraw, NET_RAW) && s->raw[i] != in->i->tid)
-		i++;
-	if (i == MIN(s->nraw, NET_RAW))
-		s->raw[s->nraw++ % NET_RAW] = in->i->tid;
-}
-
-static int task_switch(struct lat *l, const struct lat_in *in)
-{
-	struct net_task *prev = task_of(l, side_of(in), (int32_t)in->f[0]), *next;
-	int ret = prev && prev->by.queue && in->f[1] & TASK_REPORT ? task_lets_go(l, prev) : 0;
-
-	if (prev && (in->f[1] & TASK_REPORT) == TASK_INTERRUPTIBLE && reads_raw(prev))
-		prev->came = 0; /* it waits for the first */
-	next = task_of(l, side_of(in), (int32_t)in->f[2]);
-	if (next)
-		next->ran = in->t;
-	busy_over(l, in);
-	return ret;
-}
-
-/* ---- system calls ---- */
-
-static int called(struct lat *l, const struct lat_in *in)
-{
-	struct net_task *t = task_of(l, side_of(in), in->i->tid);
-	int ret = t ? reading_over(l, t, in->kind == EV_CALL_END ? in->t : 0) : 0;
-
-	if (!t)
-		return in->i->tid > 0 ? -ENOMEM : 0;
-	t->call = in->kind == EV_CALL_END ? 0 : in->t;
-	t->sends = in->kind == EV_CALL_SEND;
-	t->sent = false;
-	t->fd = (uint32_t)in->f[0];
-	t->len = t->sends ? (uint32_t)in->f[1] : 0;
-	return ret;
-}
-
-/*
- * When the system call began that sends the packet, if it is the first one of that call. A bridge
- * or another device upon this one had it before, in the same call.
- */
-static uint64_t call_of(struct lat *l, const struct net_skb *was, const struct lat_in *in)
-{
-	struct net_task *t = in_interrupt(in) ? NULL : task_of(l, side_of(in), in->i->tid);
-
-	if (!t || !t->call || !t->sends ||
-	    (t->sent && (was->state != SKB_SENT || was->call != t->call)))
-		return 0;
-	if (!t->sent)
-		raw_sends(l, t, in);
-	t->sent = true;
-	return t->call;
-}
-
 /* ---- sent ---- */
 
 /* On the CPU that received it, in the same context, before a device is polled again. */
 static bool at_once(const struct lat *l, const struct net_skb *k, const struct lat_in *in)
 {
-	return k->cpu == in->i->cpu && k->context == context(in) &&
+	return k->cpu == in->i->cpu && k->context == net_context(in) &&
 	       (in->i->src->guest || k->epoch == l->net->epoch[in->i->cpu % NET_CPUS]);
 }
 
@@ -444,7 +167,7 @@ static bool passed_on(const struct lat *l, const struct net_skb *k, const struct
 
 static int queued(struct lat *l, const struct lat_in *in)
 {
-	struct net_skb *k = skb_at(l, side_of(in), in->f[0]);
+	struct net_skb *k = skb_at(l, net_side_of(in), in->f[0]);
 	uint32_t dev = dev_of(l, in);
 	struct net_skb was;
 	int ret = 0;
@@ -452,12 +175,12 @@ static int queued(struct lat *l, const struct lat_in *in)
 	if (!k || dev == UINT32_MAX)
 		return k ? -ENOMEM : 0;
 	was = *k;
-	was.call = call_of(l, k, in);
+	was.call = net_call_of(l, k, in);
 	if (!passed_on(l, &was, in, dev)) {
 		ret = skb_over(l, k);
 		was = (struct net_skb){ .call = was.call };
 	}
-	*k = (struct net_skb){ .gen = l->net->side[side_of(in)].gen,
+	*k = (struct net_skb){ .gen = l->net->side[net_side_of(in)].gen,
 			       .state = SKB_QUEUED,
 			       .dev = dev,
 			       .queued = in->t,
@@ -469,9 +192,7 @@ static int queued(struct lat *l, const struct lat_in *in)
 
 static struct net_half sent_half(const struct net_skb *k, const struct lat_in *in)
 {
-	struct net_half h = {
-		.len = k->len, .vcpu = (uint32_t)in->i->vcpu, .ident = k->ident
-	};
+	struct net_half h = { .len = k->len, .vcpu = (uint32_t)in->i->vcpu, .ident = k->ident };
 
 	h.t[NP_CALL] = k->call;
 	h.t[NP_FIRST] = k->first;
@@ -505,17 +226,17 @@ static int guest_sends(struct lat *l, struct lat_vcpu *v, struct net_skb *k,
 
 static int started(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
-	struct net_skb *k = skb_at(l, side_of(in), in->f[0]);
+	struct net_skb *k = skb_at(l, net_side_of(in), in->f[0]);
 	uint32_t dev = dev_of(l, in);
 	int ret = 0;
 
 	if (!k || dev == UINT32_MAX)
 		return k ? -ENOMEM : 0;
 	if ((k->state == SKB_QUEUED && k->dev == dev) || passed_on(l, k, in, dev)) {
-		ret = ended(l, k, in, NET_FORWARDED);
+		ret = net_ended(l, k, in, NET_FORWARDED);
 	} else {
 		ret = skb_over(l, k);
-		k->gen = l->net->side[side_of(in)].gen;
+		k->gen = l->net->side[net_side_of(in)].gen;
 	}
 	k->state = SKB_SENT;
 	k->dev = dev;
@@ -616,7 +337,7 @@ static bool passed_up(const struct lat *l, const struct net_skb *k, const struct
 
 static int received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
-	struct net_skb *k = skb_at(l, side_of(in), in->f[0]);
+	struct net_skb *k = skb_at(l, net_side_of(in), in->f[0]);
 	uint32_t dev = dev_of(l, in);
 	struct net_half *h;
 	int64_t vm = -1;
@@ -631,28 +352,28 @@ static int received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		h = v ? net_half_of(l, &k->ref) : NULL;
 		if (h && !k->up)
 			h->t[NP_STACK] = in->t;
-		busy_with(l, k, in);
-		return k->up ? 0 : raw_gets(l, k, in);
+		net_busy_with(l, k, in);
+		return k->up ? 0 : net_raw_gets(l, k, in);
 	}
 	if (passed_up(l, k, in, dev)) {
 		k->up = true;
 		k->stacked = in->kind == EV_NET_RECEIVE;
 		k->dev = dev;
-		busy_with(l, k, in);
+		net_busy_with(l, k, in);
 		return 0;
 	}
 	/* Who passes it on is a device of this kernel's own. */
 	if (!v && k->state != SKB_SENT && k->state != SKB_QUEUED)
 		vm = vm_at_work(l, in);
 	ret = skb_over(l, k);
-	*k = (struct net_skb){ .gen = l->net->side[side_of(in)].gen,
+	*k = (struct net_skb){ .gen = l->net->side[net_side_of(in)].gen,
 			       .state = SKB_IN,
 			       .dev = dev,
 			       .stacked = in->kind == EV_NET_RECEIVE,
 			       .first = in->t,
 			       .len = (uint32_t)in->f[1],
 			       .cpu = in->i->cpu,
-			       .context = context(in),
+			       .context = net_context(in),
 			       .epoch = l->net->epoch[in->i->cpu % NET_CPUS] };
 	if (ret || (in->kind == EV_NET_RECEIVE && l->net->dev[dev].early))
 		return ret;
@@ -663,8 +384,8 @@ static int received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	ret = ret ? ret : net_id_seen(l, k, in);
 	/* What is not merged is passed to the stack at once. */
 	if (in->kind != EV_GRO)
-		busy_with(l, k, in);
-	return ret || in->kind != EV_NET_RECEIVE ? ret : raw_gets(l, k, in);
+		net_busy_with(l, k, in);
+	return ret || in->kind != EV_NET_RECEIVE ? ret : net_raw_gets(l, k, in);
 }
 
 /* One more is in the ring, in so many buffers as it may take. False: it may be full. */
@@ -694,7 +415,7 @@ static int polled(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 
 	if (!c || dev == UINT32_MAX)
 		return -ENOMEM;
-	busy_over(l, in);
+	net_busy_over(l, in);
 	to = c->queue && c->polled && c->polled == in->f[1] && in->f[1] < in->f[2]
 		     ? &l->net->queue[c->queue - 1]
 		     : NULL;
@@ -720,7 +441,7 @@ static int polled(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 /* The thread takes from that tap, from now on; what others take need not be looked at. */
 static void takes(struct lat *l, struct net_task *task, int32_t tid, struct net_queue *q)
 {
-	struct net_task *was = q->taker != tid ? task_of(l, 0, q->taker) : NULL;
+	struct net_task *was = q->taker != tid ? net_task_of(l, 0, q->taker) : NULL;
 	uint32_t self = (uint32_t)(q - l->net->queue) + 1;
 
 	if (q->taker == tid)
@@ -741,7 +462,7 @@ static void takes(struct lat *l, struct net_task *task, int32_t tid, struct net_
 static int tap_taken(struct lat *l, struct net_skb *k, const struct lat_in *in, size_t vm)
 {
 	struct net_half h = sent_half(k, in);
-	struct net_task *task = task_of(l, 0, in->i->tid);
+	struct net_task *task = net_task_of(l, 0, in->i->tid);
 	struct net_ref ref;
 	struct net_queue *q;
 	int ret;
@@ -767,13 +488,13 @@ static int tap_taken(struct lat *l, struct net_skb *k, const struct lat_in *in, 
 /* What was received is done with: by its reader, or by the kernel that was busy with it. */
 static int received_freed(struct lat *l, struct net_skb *k, const struct lat_in *in)
 {
-	struct net_busy *b = busy_at(l, in);
+	struct net_busy *b = net_busy_at(l, in);
 
 	if (b->ref.queue == k->ref.queue && b->ref.n == k->ref.n)
 		b->ref.queue = 0;
-	if (in->kind == EV_SKB_FREE && is_reader(k, in))
-		return ended(l, k, in, NET_READ);
-	return ended(l, k, k->context == context(in) ? in : NULL, NET_IN_STACK);
+	if (in->kind == EV_SKB_FREE && net_is_reader(k, in))
+		return net_ended(l, k, in, NET_READ);
+	return net_ended(l, k, k->context == net_context(in) ? in : NULL, NET_IN_STACK);
 }
 
 static int freed(struct lat *l, const struct lat_in *in)
@@ -804,9 +525,9 @@ static int copied(struct lat *l, const struct lat_in *in)
 	int64_t vm;
 
 	if (!k)
-		return task_reads_copy(l, in);
-	if (k->state == SKB_IN && is_reader(k, in))
-		return ended(l, k, in, NET_READ);
+		return net_reads_copy(l, in);
+	if (k->state == SKB_IN && net_is_reader(k, in))
+		return net_ended(l, k, in, NET_READ);
 	vm = k->state == SKB_SENT && !in->i->src->guest ? vm_at_work(l, in) : -1;
 	if (vm < 0)
 		return 0;
@@ -819,7 +540,7 @@ static int copied(struct lat *l, const struct lat_in *in)
 /* What the thread took from taps is in its guests' rings. */
 static void published(struct lat *l, int32_t tid, uint64_t t)
 {
-	const struct net_task *task = task_of(l, 0, tid);
+	const struct net_task *task = net_task_of(l, 0, tid);
 
 	for (uint32_t at = task ? task->takes : 0; at; at = l->net->queue[at - 1].also) {
 		struct net_queue *q = &l->net->queue[at - 1];
@@ -849,9 +570,9 @@ static int common(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	case EV_NET_HEAD: return net_id_event(l, skb_known(l, in), in);
 	case EV_CALL_SEND:
 	case EV_CALL_RECEIVE:
-	case EV_CALL_END: return called(l, in);
+	case EV_CALL_END: return net_called(l, in);
 	case EV_WAKING:
-	case EV_WAKEUP: return task_woken(l, in);
+	case EV_WAKEUP: return net_task_woken(l, in);
 	default: return 0;
 	}
 }
@@ -863,14 +584,14 @@ int lat_net_host(struct lat *l, const struct lat_in *in)
 	switch (in->kind) {
 	case EV_NAPI_POLL:
 		l->net->epoch[in->i->cpu % NET_CPUS]++;
-		busy_over(l, in);
+		net_busy_over(l, in);
 		return 0;
 	case EV_MSI:
 	case EV_SET_IRQ: published(l, in->i->tid, in->t); return 0;
 	case EV_SWITCH:
 		if (in->f[1] & TASK_REPORT)
 			published(l, (int32_t)in->f[0], in->t);
-		return task_switch(l, in);
+		return net_task_switch(l, in);
 	default: return common(l, NULL, in);
 	}
 }
@@ -899,7 +620,7 @@ int lat_net_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		return 0;
 	case EV_NAPI_POLL: return polled(l, v, in);
 	case EV_NET_XMIT: return send_ended(l, v, in);
-	case EV_SWITCH: return task_switch(l, in);
+	case EV_SWITCH: return net_task_switch(l, in);
 	default: return common(l, v, in);
 	}
 }

@@ -93,11 +93,11 @@ struct net_queue {
 		uint64_t t, n;
 	} published[NET_PUBLISHED];
 	uint64_t npublished;
-	uint64_t past; /* of one that sends: those before are not on their way any more */
-	uint64_t cut;  /* ... were counted as cut by lost events */
-	uint32_t load; /* buffers of the ring that may be in use, up to NET_LOAD */
-	uint64_t rung; /* of a guest's that sends: up to this one a doorbell is known */
-	bool vhost;    /* of a tap */
+	uint64_t past;	  /* of one that sends: those before are not on their way any more */
+	uint64_t cut;	  /* ... were counted as cut by lost events */
+	uint32_t load;	  /* buffers of the ring that may be in use, up to NET_LOAD */
+	uint64_t rung;	  /* of a guest's that sends: up to this one a doorbell is known */
+	bool vhost;	  /* of a tap */
 	uint64_t *bucket; /* of one that sends: number + 1 of the last half by its identity */
 };
 
@@ -111,12 +111,12 @@ enum net_start {
 
 /* Two queues that may be the ends of one. */
 struct net_link {
-	uint32_t sender, receiver;   /* indices of queues */
-	uint32_t pair;		     /* of devices */
-	uint64_t proven, proven_at;  /* of what was sent, and received: up to here it is known */
-	uint64_t told, told_at;	     /* ... and was told */
-	uint64_t compared;	     /* so many from there on agree, in their order */
-	uint64_t trial; /* when so many are not proved, their lengths are compared */
+	uint32_t sender, receiver;  /* indices of queues */
+	uint32_t pair;		    /* of devices */
+	uint64_t proven, proven_at; /* of what was sent, and received: up to here it is known */
+	uint64_t told, told_at;	    /* ... and was told */
+	uint64_t compared;	    /* so many from there on agree, in their order */
+	uint64_t trial;		    /* when so many are not proved, their lengths are compared */
 	enum net_start start;
 	bool broken; /* they are not the same: something was lost, or is from elsewhere */
 };
@@ -189,9 +189,9 @@ struct net_side {
 	struct u64map at; /* address → index of skb */
 	struct net_skb *skb;
 	size_t cap;
-	uint32_t gen; /* after a gap nothing is known of any */
+	uint32_t gen;	 /* after a gap nothing is known of any */
 	uint32_t nqueue; /* of a guest's VM: queues */
-	uint32_t dev; /* the last one named */
+	uint32_t dev;	 /* the last one named */
 	struct u64map task_at;
 	struct net_task *task;
 	size_t task_cap;
@@ -250,6 +250,23 @@ static inline struct net_half *net_fifo_at(const struct net_fifo *f, uint64_t n)
 	return &f->h[n & (f->cap - 1)];
 }
 
+/* Which of the kernels: the host, or 1 + VM. */
+static inline size_t net_side_of(const struct lat_in *in)
+{
+	return in->i->src->guest ? (size_t)in->i->vm + 1 : 0;
+}
+
+static inline bool net_in_interrupt(const struct lat_in *in)
+{
+	return fmt_flags(in->i->src->fmt, in->i->rec) & IN_INTERRUPT;
+}
+
+/* The thread that made the event; -1: an interrupt did. */
+static inline int32_t net_context(const struct lat_in *in)
+{
+	return net_in_interrupt(in) ? -1 : in->i->tid;
+}
+
 /* net_link.c */
 /*
  * The queue of a device of that VM, made when there is none; *q is NULL if it has too many: then
@@ -278,6 +295,32 @@ int net_tell(struct lat *l, struct net_queue *q) __must_check;
 int net_cut(struct lat *l, int64_t vm) __must_check;
 int net_finish(struct lat *l) __must_check;
 void net_links_free(struct lat_net *m);
+
+/* net_read.c */
+/* NULL: no thread, or no memory. */
+struct net_task *net_task_of(struct lat *l, size_t side, int32_t tid);
+/* A received packet ended; in NULL: unseen. */
+int net_ended(struct lat *l, struct net_skb *k, const struct lat_in *in,
+	      enum net_end end) __must_check;
+/* Whether a task took it, in another context than the one that received it. */
+bool net_is_reader(const struct net_skb *k, const struct lat_in *in);
+/* What the kernel is busy with on the event's CPU; it is no longer; it is with that packet. */
+struct net_busy *net_busy_at(struct lat *l, const struct lat_in *in);
+void net_busy_over(struct lat *l, const struct lat_in *in);
+void net_busy_with(struct lat *l, const struct net_skb *k, const struct lat_in *in);
+/* The packet is passed to the stack. A raw socket that waits for its like may be given a copy. */
+int net_raw_gets(struct lat *l, const struct net_skb *k, const struct lat_in *in) __must_check;
+/* A packet that is not known was copied to a program: it may be the copy of one that is. */
+int net_reads_copy(struct lat *l, const struct lat_in *in) __must_check;
+int net_task_woken(struct lat *l, const struct lat_in *in) __must_check;
+int net_task_switch(struct lat *l, const struct lat_in *in) __must_check;
+/* A system call to send or to receive begins, or ends. */
+int net_called(struct lat *l, const struct lat_in *in) __must_check;
+/*
+ * When the system call began that sends the packet, if it is the first one of that call. A bridge
+ * or another device upon this one had it before, in the same call.
+ */
+uint64_t net_call_of(struct lat *l, const struct net_skb *was, const struct lat_in *in);
 
 /* net_id.c */
 /* A header was recorded; k: the packet at that address, or NULL. */
