@@ -206,7 +206,7 @@ static bool any_result(const struct latency *m)
 static int no_result(const struct latency *m)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	bool part = m->lo.vcpu >= 0 || m->o->from || m->o->to;
+	bool part = m->lo.vm >= 0 || m->lo.vcpu >= 0 || m->o->from || m->o->to;
 
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(m->lat, (enum lat_table_id)id);
@@ -226,7 +226,9 @@ static int no_result(const struct latency *m)
 				m->lo.want[LAT_IO] ? "block requests" : "such events");
 	return err_set(m->err, ENODATA, "nothing to measure: the captures hold no %s%s%s",
 		       m->lo.want[LAT_IO] ? "block requests" : "such events",
-		       m->lo.vcpu >= 0 ? " of the vCPU that --vcpu names" : "",
+		       m->lo.vcpu >= 0 ? " of the vCPU that --vcpu names" :
+		       m->lo.vm >= 0   ? " of the VM that --vm names" :
+					 "",
 		       m->o->from || m->o->to ? " in that time" : "");
 }
 
