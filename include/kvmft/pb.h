@@ -10,7 +10,7 @@
 #include "kvmft/util.h"
 
 /* Field numbers are 1 to 2^29 - 1. */
-void pb_varint(struct sbuf *b, uint64_t v); /* without a field: at most 10 bytes */
+void pb_varint(struct sbuf *b, uint64_t v);		 /* without a field: at most 10 bytes */
 void pb_u64(struct sbuf *b, uint32_t field, uint64_t v); /* also uint32, bool, enum */
 void pb_s64(struct sbuf *b, uint32_t field, int64_t v);	 /* int64, int32: not zigzag */
 void pb_bytes(struct sbuf *b, uint32_t field, const void *p, size_t n);
@@ -34,17 +34,23 @@ enum pb_wire { PB_VARINT = 0, PB_FIXED64 = 1, PB_BYTES = 2 };
 /* The tag of a field below 16: one byte. */
 #define PB_TAG(field, wire) ((char)((field) << 3 | (wire)))
 
+static inline size_t pb_varint_len(uint64_t v)
+{
+	return ((size_t)(63 - __builtin_clzll(v | 1)) * 9 + 73) / 64;
+}
+
+/* One of more than 4 bytes, without a branch for each of them. */
+char *pb_put_long(char *p, uint64_t v);
+
+/* PB_VARINT_MAX bytes of room. */
 static inline char *pb_put_varint(char *p, uint64_t v)
 {
+	if (v >> 28)
+		return pb_put_long(p, v);
 	for (; v >= 0x80; v >>= 7)
 		*p++ = (char)(v | 0x80);
 	*p++ = (char)v;
 	return p;
-}
-
-static inline size_t pb_varint_len(uint64_t v)
-{
-	return (size_t)(70 - __builtin_clzll(v | 1)) / 7;
 }
 
 /*
@@ -53,10 +59,14 @@ static inline size_t pb_varint_len(uint64_t v)
  */
 static inline char *pb_put_len(char *at, char *end)
 {
-	size_t n = (size_t)(end - at) - 1, more = pb_varint_len(n) - 1;
+	size_t n = (size_t)(end - at) - 1, more;
 
-	if (more)
-		__builtin_memmove(at + 1 + more, at + 1, n);
+	if (n < 0x80) {
+		*at = (char)n;
+		return end;
+	}
+	more = pb_varint_len(n) - 1;
+	__builtin_memmove(at + 1 + more, at + 1, n);
 	pb_put_varint(at, n);
 	return end + more;
 }

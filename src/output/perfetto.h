@@ -56,6 +56,8 @@ struct pf_field {
 	const struct fmt_field *at;
 	uint8_t number; /* of the message's field, below 32 */
 	bool plain;	/* for fmt_number() */
+	uint8_t ntag;
+	char tag[2]; /* of a number */
 };
 
 struct pf_type {
@@ -69,6 +71,9 @@ struct pf_type {
 	bool all_fields;
 	struct pf_field *field;
 	size_t nfield, nplain;
+	uint32_t plain_end; /* nothing but numbers, in records as long as that; 0: it has others */
+	uint8_t ntag;
+	char tag[PB_VARINT_MAX]; /* of the message */
 };
 
 /* ---- what was looked up lately ---- */
@@ -189,6 +194,8 @@ struct pf_io {
 	uint64_t dev, sector;
 };
 
+#define PF_STAMP_ROOM 16
+
 struct pf {
 	struct evinfos types;
 	struct pf_machine *machine;
@@ -223,6 +230,10 @@ struct pf {
 	bool has_readings; /* of the host's clocks, so that the trace's can be the output's */
 	uint64_t add; /* ns between the output's clock and the trace's */
 	uint64_t now; /* the last time known */
+	/* The last stamp, as a varint: an event and the slices that it begins and ends have one. */
+	uint64_t stamp;
+	uint8_t nstamp; /* 0: there is none */
+	char stamp_text[PF_STAMP_ROOM];
 	uint64_t *lost; /* by source, so far */
 	struct pf_io (*io)[PF_IO_TRACKS]; /* by source */
 	/* what must be said of all times, the name of a track; empty: nothing, or it was said */
@@ -230,6 +241,17 @@ struct pf {
 	uint32_t nremark;
 	struct pf_archive *archive; /* NULL: all in one file */
 };
+
+/* Onto q, which has room for PF_STAMP_ROOM. */
+static inline char *pf_put_stamp(char *q, struct pf *p, uint64_t t)
+{
+	if (t != p->stamp || !p->nstamp) {
+		p->stamp = t;
+		p->nstamp = (uint8_t)(pb_put_varint(p->stamp_text, t) - p->stamp_text);
+	}
+	__builtin_memcpy(q, p->stamp_text, PF_STAMP_ROOM);
+	return q + p->nstamp;
+}
 
 /* perfetto_messages.c: of an item with i->ev; NULL when out of memory. */
 struct pf_type *pf_type(struct pf *p, const struct tl_item *i);

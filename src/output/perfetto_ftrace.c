@@ -258,15 +258,19 @@ char *pf_put_array(char *q, uint32_t number, const struct fmt *f, const struct f
 	return pf_put_text(q, number, (const uint8_t *)text, (size_t)(t - text));
 }
 
+static inline char *put_plain(char *q, const struct pf_field *fld, const struct rec *rec)
+{
+	memcpy(q, fld->tag, sizeof(fld->tag));
+	return pb_put_varint(q + fld->ntag, fmt_number(fld->at, rec));
+}
+
 static char *put_field(char *q, const struct pf_type *t, const struct pf_field *fld,
 		       const struct fmt *f, const struct rec *rec)
 {
 	struct fmt_value v;
 
-	if (fld->plain && fld->at->off + (uint32_t)fld->at->size <= rec->len) {
-		q = pb_put_varint(q, (uint64_t)fld->number << 3 | PB_VARINT);
-		return pb_put_varint(q, fmt_number(fld->at, rec));
-	}
+	if (fld->plain && fld->at->off + (uint32_t)fld->at->size <= rec->len)
+		return put_plain(q, fld, rec);
 	fmt_value(f, fld->at, rec, &v);
 	switch (v.kind) {
 	case FMT_ABSENT: return q;
@@ -283,11 +287,10 @@ static char *put_field(char *q, const struct pf_type *t, const struct pf_field *
 /*
  * Time, and the thread: what precedes the message, in the order that trace processor reads fastest.
  */
-static char *put_event_head(char *q, const struct pf *p, const struct pf_cpu *c,
-			    const struct tl_item *i)
+static char *put_event_head(char *q, struct pf *p, const struct pf_cpu *c, const struct tl_item *i)
 {
 	*q++ = PB_TAG(EVENT_TIME, PB_VARINT);
-	q = pb_put_varint(q, p->now + p->add - c->m->behind);
+	q = pf_put_stamp(q, p, p->now + p->add - c->m->behind);
 	*q++ = PB_TAG(EVENT_PID, PB_VARINT);
 	return pb_put_varint(q, (uint32_t)i->tid);
 }
@@ -312,10 +315,15 @@ static int put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	*q++ = PB_TAG(BUNDLE_EVENT, PB_BYTES);
 	event = q++;
 	q = put_event_head(q, p, c, i);
-	q = pb_put_varint(q, (uint64_t)t->number << 3 | PB_BYTES);
+	memcpy(q, t->tag, sizeof(t->tag));
+	q += t->ntag;
 	message = q++;
-	for (size_t k = 0; k < t->nfield; k++)
-		q = put_field(q, t, &t->field[k], f, i->rec);
+	if (t->plain_end && t->plain_end <= i->rec->len)
+		for (size_t k = 0; k < t->nfield; k++)
+			q = put_plain(q, &t->field[k], i->rec);
+	else
+		for (size_t k = 0; k < t->nfield; k++)
+			q = put_field(q, t, &t->field[k], f, i->rec);
 	q = pb_put_len(message, q);
 	q = pb_put_len(event, q);
 	b->len = (size_t)(q - b->s);

@@ -216,7 +216,8 @@ static bool fill_message(struct pf_type *t, const struct pf_message *m)
 		if (at ? !fits(at, *end) : next[-1] == '!')
 			return false;
 		if (at)
-			t->field[t->nfield++] = (struct pf_field){ at, (uint8_t)number, false };
+			t->field[t->nfield++] =
+				(struct pf_field){ .at = at, .number = (uint8_t)number };
 	}
 	t->number = m->number;
 	t->all_fields = t->nfield == fields_of(ev);
@@ -261,7 +262,8 @@ static void fill_own(struct pf_type *t, uint32_t *next)
 
 	t->nfield = 0;
 	for (size_t k = fmt_common_fields(ev); (at = fmt_field_at(ev, k)); k++, t->nfield++)
-		t->field[t->nfield] = (struct pf_field){ at, (uint8_t)(t->nfield + 1), false };
+		t->field[t->nfield] =
+			(struct pf_field){ .at = at, .number = (uint8_t)(t->nfield + 1) };
 	t->form = t->nfield > MAX_OWN_FIELDS ? PF_GENERIC : PF_DESCRIBED;
 	t->number = t->form == PF_GENERIC ? GENERIC : FIRST_OWN + (*next)++;
 }
@@ -293,6 +295,25 @@ static bool is_remark(const struct pf_type *t, const struct tl_item *i)
 		!strchr("BCEFGHINS", text[0]) || text[1] != '|');
 }
 
+/* What needs not be done for each event. */
+static void fill_tags(struct pf_type *t, const struct fmt *f)
+{
+	char *end = pb_put_varint(t->tag, (uint64_t)t->number << 3 | PB_BYTES);
+
+	t->ntag = (uint8_t)(end - t->tag);
+	for (size_t k = 0; k < t->nfield; k++) {
+		struct pf_field *fld = &t->field[k];
+
+		end = pb_put_varint(fld->tag, (uint64_t)fld->number << 3 | PB_VARINT);
+		fld->ntag = (uint8_t)(end - fld->tag);
+		fld->plain = fmt_numbers(f, fld->at);
+		t->nplain += fld->plain;
+		t->plain_end = MAX(t->plain_end, (uint32_t)fld->at->off + fld->at->size);
+	}
+	if (t->nplain < t->nfield)
+		t->plain_end = 0;
+}
+
 static int type_new(struct pf *p, const struct tl_item *i, bool own, struct pf_type *t)
 {
 	const struct pf_message *m;
@@ -312,10 +333,7 @@ static int type_new(struct pf *p, const struct tl_item *i, bool own, struct pf_t
 		t->pair = 0;
 		fill_own(t, &p->next_own);
 	}
-	for (size_t k = 0; k < t->nfield; k++) {
-		t->field[k].plain = fmt_numbers(tl_fmt(i), t->field[k].at);
-		t->nplain += t->field[k].plain;
-	}
+	fill_tags(t, tl_fmt(i));
 	return 0;
 }
 

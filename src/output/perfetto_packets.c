@@ -385,43 +385,50 @@ void pf_note_u64(struct sbuf *b, const char *name, uint64_t v)
 	pb_end(b, mark);
 }
 
-static char *put_number(char *q, uint32_t field, uint64_t v)
+static char *put_value(char *q, const struct fmt *f, const struct fmt_value *v)
 {
-	q = pb_put_varint(q, field << 3 | PB_VARINT);
-	return pb_put_varint(q, v);
+	switch (v->kind) {
+	case FMT_SIGNED: *q++ = PB_TAG(NOTE_INT, PB_VARINT); break;
+	case FMT_UNSIGNED: *q++ = PB_TAG(NOTE_UINT, PB_VARINT); break;
+	case FMT_POINTER: *q++ = PB_TAG(NOTE_POINTER, PB_VARINT); break;
+	case FMT_STRING: return pf_put_text(q, NOTE_STRING, v->p, v->len);
+	default: return pf_put_array(q, NOTE_STRING, f, v);
+	}
+	return pb_put_varint(q, v->num);
 }
 
-static char *put_note(char *q, const struct tl_item *i, const struct fmt_field *fld, uint64_t iid)
+static char *put_note(char *q, const struct fmt *f, const struct tl_item *i,
+		      const struct fmt_field *fld, uint64_t iid)
 {
-	const struct fmt *f = tl_fmt(i);
 	struct fmt_value v;
 	char *note;
 
-	fmt_value(f, fld, i->rec, &v);
+	if (fmt_numbers(f, fld) && fld->off + (uint32_t)fld->size <= i->rec->len) {
+		v.kind = fld->is_pointer ? FMT_POINTER : fld->is_signed ? FMT_SIGNED : FMT_UNSIGNED;
+		v.num = fmt_number(fld, i->rec);
+	} else {
+		fmt_value(f, fld, i->rec, &v);
+	}
 	if (v.kind == FMT_ABSENT)
 		return q;
 	*q++ = PB_TAG(EVENT_ANNOTATION, PB_BYTES);
 	note = q++;
-	q = put_number(q, NOTE_IID, iid);
-	switch (v.kind) {
-	case FMT_SIGNED: q = put_number(q, NOTE_INT, v.num); break;
-	case FMT_UNSIGNED: q = put_number(q, NOTE_UINT, v.num); break;
-	case FMT_POINTER: q = put_number(q, NOTE_POINTER, v.num); break;
-	case FMT_STRING: q = pf_put_text(q, NOTE_STRING, v.p, v.len); break;
-	default: q = pf_put_array(q, NOTE_STRING, f, &v); break;
-	}
-	return pb_put_len(note, q);
+	*q++ = PB_TAG(NOTE_IID, PB_VARINT);
+	q = pb_put_varint(q, iid);
+	return pb_put_len(note, put_value(q, f, &v));
 }
 
 static void put_fields(struct sbuf *b, const struct tl_item *i, uint64_t iid)
 {
+	const size_t room = ROOM + MAX((size_t)i->rec->len, (size_t)PF_ARRAY_ROOM);
+	const struct fmt *f = tl_fmt(i);
 	const struct fmt_field *fld;
 	size_t mark;
 
 	for (size_t k = fmt_common_fields(i->ev); (fld = fmt_field_at(i->ev, k)); k++) {
-		if (!sbuf_room(b, ROOM + MAX((size_t)i->rec->len, (size_t)PF_ARRAY_ROOM)))
+		if (!sbuf_room(b, room))
 			return;
-		b->len = (size_t)(put_note(b->s + b->len, i, fld, iid + k) - b->s);
+		b->len = (size_t)(put_note(b->s + b->len, f, i, fld, iid + k) - b->s);
 	}
 	if (i->unplaced) {
 		mark = pb_begin(b, EVENT_ANNOTATION);
@@ -440,53 +447,70 @@ static char *put_flow(char *q, uint32_t field, uint64_t flow)
 }
 
 /* An event's packet up to its texts and fields; *event: where its length goes. */
-static inline char *put_event(char *q, const struct pf *p, const struct pf_track *t,
+static inline char *put_event(char *q, struct pf *p, const struct pf_track *t,
 			      const struct pf_event *e, uint64_t iid, char **event)
 {
-	q = put_number(q, PACKET_SEQUENCE_ID, SEQUENCE);
-	q = put_number(q, PACKET_SEQUENCE_FLAGS, NEEDS_STATE);
-	q = put_number(q, PACKET_TIMESTAMP, p->now + p->add);
+	static const char head[] = { PB_TAG(PACKET_SEQUENCE_ID, PB_VARINT), SEQUENCE,
+				     PB_TAG(PACKET_SEQUENCE_FLAGS, PB_VARINT), NEEDS_STATE,
+				     PB_TAG(PACKET_TIMESTAMP, PB_VARINT) };
+
+	memcpy(q, head, sizeof(head));
+	q = pf_put_stamp(q + sizeof(head), p, p->now + p->add);
 	*q++ = PB_TAG(PACKET_TRACK_EVENT, PB_BYTES);
 	*event = q++;
-	q = put_number(q, EVENT_TYPE, e->type);
-	q = put_number(q, EVENT_TRACK, t->uuid);
-	if (iid)
-		q = put_number(q, EVENT_NAME_IID, iid);
-	if (e->type == PF_COUNTER)
-		q = put_number(q, EVENT_VALUE, (uint64_t)e->value);
+	*q++ = PB_TAG(EVENT_TYPE, PB_VARINT);
+	*q++ = (char)e->type;
+	*q++ = PB_TAG(EVENT_TRACK, PB_VARINT);
+	q = pb_put_varint(q, t->uuid);
+	if (iid) {
+		*q++ = PB_TAG(EVENT_NAME_IID, PB_VARINT);
+		q = pb_put_varint(q, iid);
+	}
+	if (e->type == PF_COUNTER) {
+		q = pb_put_varint(q, EVENT_VALUE << 3 | PB_VARINT);
+		q = pb_put_varint(q, (uint64_t)e->value);
+	}
 	if (e->flow)
 		q = put_flow(q, e->flow_ends ? EVENT_FLOW_END : EVENT_FLOW, e->flow);
 	return q;
 }
 
+/* What is not as long as it is known to be. */
+static void put_more(struct sbuf *b, const struct pf_event *e, uint64_t iid, uint64_t field)
+{
+	if (!iid && (e->name || e->info))
+		pb_str(b, EVENT_NAME, e->name ? e->name : e->info->name);
+	if (field)
+		put_fields(b, e->item, field);
+	if (e->notes)
+		sbuf_add_mem(b, e->notes->s, e->notes->len);
+}
+
 int pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct pf_event *e)
 {
-	struct sbuf *b = &o->line, *more = &p->scratch;
 	uint64_t field = 0, iid = e->iid;
-	char *packet, *event, *q;
+	struct sbuf *b = &o->line;
+	size_t packet, inner;
+	char *event, *q;
 
 	if (!iid && e->name)
 		iid = pf_name(o, p, e->name);
 	if (e->info && info_iids(o, p, e, &iid, &field))
 		return -ENOMEM;
-	sbuf_reset(more);
-	if (!iid && (e->name || e->info))
-		pb_str(more, EVENT_NAME, e->name ? e->name : e->info->name);
-	if (field)
-		put_fields(more, e->item, field);
-	if (e->notes)
-		sbuf_add_mem(more, e->notes->s, e->notes->len);
-	if (more->error || !sbuf_room(b, ROOM + more->len))
-		return more->error ? more->error : b->error;
+	if (!sbuf_room(b, ROOM))
+		return b->error;
+	packet = b->len + 1; /* where its length goes */
 	q = b->s + b->len;
-	*q++ = PB_TAG(PF_PACKET, PB_BYTES);
-	packet = q++;
-	q = put_event(q, p, t, e, iid, &event);
-	if (more->len)
-		memcpy(q, more->s, more->len);
-	q = pb_put_len(event, q + more->len);
-	q = pb_put_len(packet, q);
+	*q = PB_TAG(PF_PACKET, PB_BYTES);
+	q = put_event(q + 2, p, t, e, iid, &event);
+	inner = (size_t)(event - b->s);
 	b->len = (size_t)(q - b->s);
+	if (!iid || field || e->notes)
+		put_more(b, e, iid, field);
+	if (!sbuf_room(b, 2 * PB_VARINT_MAX))
+		return b->error;
+	q = pb_put_len(b->s + inner, b->s + b->len);
+	b->len = (size_t)(pb_put_len(b->s + packet, q) - b->s);
 	return b->error;
 }
 

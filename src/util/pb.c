@@ -4,7 +4,29 @@
  */
 #include "kvmft/pb.h"
 
+#include <endian.h>
 #include <string.h>
+
+char *pb_put_long(char *p, uint64_t v)
+{
+	uint64_t x = v & 0x00ffffffffffffff;
+	size_t n = pb_varint_len(v);
+
+	/* Each group of 7 bits to its byte: halves, quarters, eighths. */
+	x = (x & 0x00fffffff0000000) << 4 | (x & 0x000000000fffffff);
+	x = (x & 0x0fffc0000fffc000) << 2 | (x & 0x00003fff00003fff);
+	x = (x & 0x3f803f803f803f80) << 1 | (x & 0x007f007f007f007f);
+	x |= 0x8080808080808080;
+	if (n <= 8)
+		x &= ~(0x80ull << 8 * (n - 1));
+	x = htole64(x);
+	memcpy(p, &x, sizeof(x));
+	if (n > 8)
+		p[8] = (char)(v >> 56 | (n > 9 ? 0x80 : 0));
+	if (n > 9)
+		p[9] = (char)(v >> 63);
+	return p + n;
+}
 
 void pb_varint(struct sbuf *b, uint64_t v)
 {
