@@ -13,7 +13,9 @@
 #include <string.h>
 #include <sys/mount.h>
 
+#include "kvmft/columns.h"
 #include "kvmft/kernel.h"
+#include "kvmft/pager.h"
 #include "kvmft/row.h"
 #include "kvmft/vm.h"
 #include "sink.h"
@@ -87,13 +89,15 @@ static void text_item(const struct check *c, const struct kfeat_result *r, struc
 
 static int check_text(const struct check *c, struct sbuf *b)
 {
-	size_t lacking = count(c, VERDICT_LACKING);
+	const struct page_opts page = { .wide = false };
+	size_t lacking = count(c, VERDICT_LACKING), from = b->len;
 
 	sbuf_addf(b, "as a %s%s:\n",
 		  c->side == (KFEAT_HOST | KFEAT_GUEST) ? "host and guest" : side_name(c),
 		  c->told ? "" : " (from what this machine is; see --host, --guest)");
 	for (size_t i = 0; i < c->n; i++)
 		text_item(c, &c->item[i], b);
+	text_wrap(b, from, "                              ", page_width(&page));
 	sbuf_addf(b, "%s: %zu ok, %zu lacking, %zu absent but not needed, %zu unknown\n",
 		  lacking ? "cannot record" : "can record", count(c, VERDICT_OK), lacking,
 		  count(c, VERDICT_OPTIONAL), count(c, VERDICT_UNKNOWN));

@@ -44,7 +44,8 @@ static const struct opt trace_options[] = {
 	       "show this trace clock of the kernel: mono_raw, mono, boot, local, perf, x86-tsc, ...;\n"
 	       "or realtime: date and time of the day"),
 	OPTION(0, "clock-offset", OPT_BITS, struct trace_opts, c.clock_offset, "N",
-	       "add this to every time: cycles or ns; signed, unsigned or hex"),
+	       "add this to every time: cycles or ns; signed, unsigned or hex (without --clock: of the\n"
+	       "clock perf)"),
 	OPTION(0, "kvmclock", OPT_STR, struct trace_opts, c.kvmclock, "SEL",
 	       "show the kvmclock of this VM"),
 	OPTION(0, "guest-capture", OPT_STR, struct trace_opts, c.guest_capture, "DIR",
@@ -252,6 +253,9 @@ static int trace_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 	ret = ret ? ret : check_config(&o->c, err);
 	if (ret)
 		return ret;
+	/* To seconds since the start nobody knows an offset; those of guests are mostly from perf. */
+	if (o->c.clock_offset.set && !o->c.tsc && !o->c.clock && !o->c.kvmclock)
+		o->c.clock = "perf";
 	o->c.color = page_color(&o->page);
 	o->c.width = page_width(&o->page);
 	return trace_run(&o->c, cli_note, err);

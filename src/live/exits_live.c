@@ -111,6 +111,7 @@ static const char *module_text(enum exit_isa isa, char buf[32])
 
 static int nothing_seen(struct exits_run *x)
 {
+	bool all = !x->target.pid && !x->target.ntid;
 	char text[32], module[32];
 	int ret;
 
@@ -124,9 +125,9 @@ static int nothing_seen(struct exits_run *x)
 	if (!x->vms->n)
 		return vm_list_none(x->vms, x->err);
 	return err_set(x->err, ENODATA,
-		       "no exits of %s were seen in %s although %zu VM%s: idle, or its "
+		       "no exits%s%s were seen in %s although %zu VM%s: idle, or its "
 		       "KVM raises no kvm_exit%s",
-		       x->target.title.s, text, x->vms->n, x->vms->n == 1 ? " runs" : "s run",
+		       all ? "" : " of ", all ? "" : x->target.title.s, text, x->vms->n, x->vms->n == 1 ? " runs" : "s run",
 		       module_text(x->isa, module));
 }
 

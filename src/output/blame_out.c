@@ -159,7 +159,8 @@ static int without_vcpu(const struct blame_spike *s)
 	if (n < (size_t)len || strcmp(s->of + n - len, tail))
 		return (int)n;
 	n -= (size_t)len;
-	if (n >= 4 && (!memcmp(s->of + n - 4, " on ", 4) || !memcmp(s->of + n - 4, " of ", 4)))
+	if (n >= 4 && (!memcmp(s->of + n - 4, " on ", 4) || !memcmp(s->of + n - 4, " of ", 4) ||
+		       !memcmp(s->of + n - 4, " to ", 4)))
 		n -= 4;
 	return (int)n;
 }

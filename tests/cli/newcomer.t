@@ -98,6 +98,8 @@ err_has "cannot tell: host is only" "... and why"
 run "$kvmft" merge --format folded host guest=one
 status_is 1 "merge --format folded, without stacks"
 err_has "record --stacks" "... how to get some"
+run "$kvmft" blame -q --what irq --than 1us host guest=one
+out_has '^1\. 1\.1 us  irq MSI irq 30, one vCPU 0, at ' "blame names the vCPU of an interrupt once"
 run "$kvmft" report -i host --by stack
 status_is 1 "report --by stack"
 err_has "record --stacks" "report --by stack, without stacks: how to get some"
@@ -136,6 +138,10 @@ screen merge "$kvmft" merge -q --to 9us host guest=one
 screen report "$kvmft" report -i access
 screen latency "$kvmft" latency irq -q -C 2 host guest=one
 screen verify "$kvmft" verify host guest=one
+
+terminal 80 "" "$kvmft" check
+is "$(awk 'length > 80' "$out" | head -n 3)" "" "check fits 80 columns"
+out_has '^msr-module ' "... and is there"
 
 terminal 80 "" "$kvmft" merge -q --to 9us --wide host guest=one
 ok "--wide: lines as long as they are" test "$(awk 'length > 100' "$out" | wc -l)" -gt 0
