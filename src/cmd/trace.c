@@ -253,7 +253,7 @@ static int trace_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 	ret = ret ? ret : check_config(&o->c, err);
 	if (ret)
 		return ret;
-	/* To seconds since the start nobody knows an offset; those of guests are mostly from perf. */
+	/* To seconds since the start nobody knows an offset; those of guests are from perf. */
 	if (o->c.clock_offset.set && !o->c.tsc && !o->c.clock && !o->c.kvmclock)
 		o->c.clock = "perf";
 	o->c.color = page_color(&o->page);

@@ -127,7 +127,8 @@ static int nothing_seen(struct exits_run *x)
 	return err_set(x->err, ENODATA,
 		       "no exits%s%s were seen in %s although %zu VM%s: idle, or its "
 		       "KVM raises no kvm_exit%s",
-		       all ? "" : " of ", all ? "" : x->target.title.s, text, x->vms->n, x->vms->n == 1 ? " runs" : "s run",
+		       all ? "" : " of ", all ? "" : x->target.title.s, text, x->vms->n,
+		       x->vms->n == 1 ? " runs" : "s run",
 		       module_text(x->isa, module));
 }
 
