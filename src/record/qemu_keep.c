@@ -22,6 +22,12 @@
 #define BACK_TIMEOUT_NS 30000000000ull
 #define QEMU_NS		60000000000ull /* for all events of a QEMU, either way */
 
+/* They are asked one after the other: what is left for each when others took all of the time. */
+#define FIND_NS	     10000000000ull
+#define FIND_LEAST_NS  300000000ull
+#define BACK_LEAST_NS 1000000000ull
+#define ANSWERS	     3 /* of one that takes all the time it has for each */
+
 /* What `--qemu default` means; names that a QEMU does not have are left out. */
 static const char *const default_events[] = {
 	"virtio_queue_notify", "virtio_notify", "virtio_notify_irqfd",
@@ -45,6 +51,7 @@ struct keep {
 	struct kept *v;
 	size_t n, cap;
 	struct sbuf answer;
+	uint64_t begin; /* of finding QEMUs, or of switching back */
 };
 
 /* ---- answers: see record.h ---- */
@@ -75,22 +82,72 @@ static int answer_end(struct keep *k, int out)
 	return ret;
 }
 
+/* Of `most`, what the others have left of `all` since `begin`, and at least `least`. */
+static uint64_t patience(uint64_t begin, uint64_t all, uint64_t most, uint64_t least)
+{
+	uint64_t used = util_now_ns() - begin;
+
+	return MAX(used < all ? MIN(most, all - used) : 0, least);
+}
+
 /* ---- finding ---- */
 
-static int add_qemu(struct keep *k, const struct qemu_target *t, struct kvmft_err *err)
+/*
+ * Whether the monitor knows the command of back end simple shows better than any text in a file
+ * whether that exists.
+ */
+static void ask_simple(const struct kept *q, struct mon_program *p)
+{
+	_cleanup_(sbuf_free) struct sbuf help = { 0 };
+
+	if (!monitor_human(q->q.m, "help trace-file", &help, NULL) && help.s &&
+	    strstr(help.s, "trace-file"))
+		sbuf_addf(&p->found, "%ssimple:command", p->found.len ? "," : "");
+}
+
+/* "qemu pid version monitor ...": which QEMU was seen. */
+static int tell_qemu(struct keep *k, struct kept *q, struct kvmft_err *err)
+{
+	struct mon_program p = { .path = { 0 } };
+	_cleanup_(sbuf_free) struct sbuf line = { 0 }, version = { 0 };
+	int ret = monitor_version(q->q.m, &version, err);
+
+	if (ret)
+		return ret;
+	if (q->q.pid)
+		(void)!mon_program_read(NULL, q->q.pid, &p);
+	ask_simple(q, &p);
+	record_met_line(&line, q->q.pid, &p);
+	meta_str(&line, "version", version.s);
+	meta_str(&line, "monitor", monitor_name(q->q.m));
+	meta_str(&line, "name", q->q.name);
+	if (line.s)
+		answer_line(k, 'M', line.s);
+	mon_program_free(&p);
+	return 0;
+}
+
+static int add_qemu(struct keep *k, struct qemu_target t, struct kvmft_err *err)
 {
 	struct kept *slot = array_grow(&k->v, k->n, &k->cap, sizeof(*slot));
 	int ret;
 
 	if (!slot)
 		return err_set(err, ENOMEM, "out of memory");
-	ret = qemu_open(t, &slot->q, err);
+	t.timeout.v = patience(k->begin, FIND_NS, MON_TIMEOUT_NS, FIND_LEAST_NS);
+	t.timeout.set = true;
+	ret = qemu_open(&t, &slot->q, err);
+	if (!ret)
+		monitor_within(slot->q.m, t.timeout.v * ANSWERS);
 	ret = ret ? ret : monitor_events(slot->q.m, &slot->before, err);
-	slot->where = (struct qemu_target){ .qmp = t->qmp, .hmp = t->hmp };
+	ret = ret ? ret : tell_qemu(k, slot, err);
+	slot->where = (struct qemu_target){ .qmp = t.qmp, .hmp = t.hmp };
 	if (ret) {
 		qemu_close(&slot->q);
+		mon_events_free(&slot->before);
 		return ret;
 	}
+	monitor_patience(slot->q.m, MON_TIMEOUT_NS);
 	k->n++;
 	return 0;
 }
@@ -116,7 +173,7 @@ static int add_all(struct keep *k, struct kvmft_err *err)
 	for (size_t i = 0; i < list->n; i++) {
 		const struct qemu_target t = { .vm = list->vm[i].sel };
 
-		ret = add_qemu(k, &t, err);
+		ret = add_qemu(k, t, err);
 		if (ret && (i + 1 < list->n || k->n))
 			answer_line(k, 'N', err->text);
 	}
@@ -135,7 +192,7 @@ static int add_vm(struct keep *k, const char *sel, struct kvmft_err *err)
 	ret = ret ? ret : mon_qemu_find(NULL, list, sel, &vm, err);
 	again = !ret && is_kept(k, vm->pid); /* named twice */
 	vm_list_free(list);
-	return ret || again ? ret : add_qemu(k, &t, err);
+	return ret || again ? ret : add_qemu(k, t, err);
 }
 
 static int find_qemus(struct keep *k, struct kvmft_err *err)
@@ -144,9 +201,9 @@ static int find_qemus(struct keep *k, struct kvmft_err *err)
 	int ret = 0;
 
 	for (size_t i = 0; i < c->qmp.n && !ret; i++)
-		ret = add_qemu(k, &(struct qemu_target){ .qmp = c->qmp.v[i] }, err);
+		ret = add_qemu(k, (struct qemu_target){ .qmp = c->qmp.v[i] }, err);
 	for (size_t i = 0; i < c->hmp.n && !ret; i++)
-		ret = add_qemu(k, &(struct qemu_target){ .hmp = c->hmp.v[i] }, err);
+		ret = add_qemu(k, (struct qemu_target){ .hmp = c->hmp.v[i] }, err);
 	if (c->qmp.n || c->hmp.n)
 		return ret;
 	for (size_t i = 0; i < c->vms.n && !ret; i++)
@@ -194,47 +251,12 @@ static int want_all(struct keep *k, struct kept *q, struct kvmft_err *err)
 	return ret;
 }
 
-/*
- * Whether the monitor knows the command of back end simple shows better than any text in a file
- * whether that exists.
- */
-static void ask_simple(const struct kept *q, struct mon_program *p)
-{
-	_cleanup_(sbuf_free) struct sbuf help = { 0 };
-
-	if (!monitor_human(q->q.m, "help trace-file", &help, NULL) && help.s &&
-	    strstr(help.s, "trace-file"))
-		sbuf_addf(&p->found, "%ssimple:command", p->found.len ? "," : "");
-}
-
-/* "qemu pid version monitor ...": which QEMU was seen. */
-static int tell_qemu(struct keep *k, struct kept *q, struct kvmft_err *err)
-{
-	struct mon_program p = { .path = { 0 } };
-	_cleanup_(sbuf_free) struct sbuf line = { 0 }, version = { 0 };
-	int ret = monitor_version(q->q.m, &version, err);
-
-	if (q->q.pid)
-		(void)!mon_program_read(NULL, q->q.pid, &p);
-	ask_simple(q, &p);
-	record_met_line(&line, q->q.pid, &p);
-	meta_str(&line, "version", version.s);
-	meta_str(&line, "monitor", monitor_name(q->q.m));
-	meta_str(&line, "name", q->q.name);
-	if (line.s)
-		answer_line(k, 'M', line.s);
-	mon_program_free(&p);
-	return ret;
-}
-
 static int prepare(struct keep *k, struct kvmft_err *err)
 {
 	int ret = find_qemus(k, err);
 
-	for (size_t i = 0; i < k->n && !ret; i++) {
+	for (size_t i = 0; i < k->n && !ret; i++)
 		ret = want_all(k, &k->v[i], err);
-		ret = ret ? ret : tell_qemu(k, &k->v[i], err);
-	}
 	return ret;
 }
 
@@ -379,12 +401,14 @@ static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
 	_cleanup_(mon_events_free) struct mon_events now = { 0 };
 	_cleanup_(sbuf_free) struct sbuf note = { 0 };
+	uint64_t ns;
 	int ret;
 
 	if (!q->on)
 		return 0;
-	monitor_patience(q->q.m, BACK_TIMEOUT_NS);
-	monitor_within(q->q.m, QEMU_NS);
+	ns = patience(k->begin, QEMU_NS, BACK_TIMEOUT_NS, BACK_LEAST_NS);
+	monitor_patience(q->q.m, ns);
+	monitor_within(q->q.m, MIN(ns * ANSWERS, QEMU_NS));
 	ret = wildcards_off(q, err);
 	ret = ret ? ret : monitor_events(q->q.m, &now, err);
 	/* Only what we switched: what somebody else has switched off stays off. */
@@ -490,7 +514,7 @@ int record_confine_qemu(struct kvmft_err *err)
 void qemu_keep_main(struct record *r, int in, int out, void *arg __unused_arg)
 {
 	const int pipes[] = { in, out };
-	struct keep k = { .c = r->c };
+	struct keep k = { .c = r->c, .begin = util_now_ns() };
 	struct kvmft_err err = { .text = "" };
 	char word = 0;
 
@@ -505,6 +529,7 @@ void qemu_keep_main(struct record *r, int in, int out, void *arg __unused_arg)
 			answer_error(&k, &err);
 		word = answer_end(&k, out) ? 0 : wait_word(&k, in);
 	}
+	k.begin = util_now_ns();
 	if (switch_all(&k, switch_back, false, &err))
 		answer_error(&k, &err);
 	else

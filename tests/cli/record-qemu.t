@@ -130,4 +130,22 @@ run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/e" --qmp "$qmp"
 status_is 0 "QEMU ends during the capture"
 err_has "QEMU $qemu_pid ended during the capture" "... is reported, and no error"
 qemu_stop
+
+# Five that never answer, and no other in sight: they are not waited for one after the other.
+mkdir "$tmp/deaf"
+cp "${KVMFT_TOOLS:-$top/build/tests/tools}/fakemon" "$tmp/deaf/qemu-system-x86_64"
+# shellcheck disable=SC2016 # of that shell
+if unshare --pid --fork --mount-proc true 2>"$tmp/unshare.log"; then
+	begin=$(date +%s)
+	run unshare --pid --fork --mount-proc sh -c 'cd "$1" && for n in 1 2 3 4 5; do
+			./qemu-system-x86_64 "$1/$n" @deaf -qmp "unix:$1/$n,server=on,wait=off" &
+		done
+		sleep 0.5
+		timeout 100 "$2" record --as host -e kvm:kvm_pio --qemu default -o "$1/cap"' sh "$tmp/deaf" "$kvmft"
+	status_is 1 "QEMUs that do not answer"
+	is "$(grep -c "cannot talk to QEMU" "$err")" 5 "... each is named"
+	ok "... after some 10 s for all together" test $(($(date +%s) - begin)) -lt 20
+else
+	skip "QEMUs that do not answer" "no PID namespaces here"
+fi
 finish
