@@ -467,7 +467,7 @@ const struct cmd cmd_blame = {
 		"meanwhile; the largest part is its cause. Which task had the CPU instead is known if the\n"
 		"host's scheduler was recorded:\n\n"
 		"kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup\n\n"
-		"For several sessions, or directories of them, there is a list of each, and one of all.",
+		"Several sessions, or directories of them, get a list for each, and one for all.",
 	.examples = "  kvmft blame host guest\n"
 		    "  kvmft blame --than 1ms --by cause run\n"
 		    "  kvmft blame --at 12.345 -C 5 run\n"

@@ -58,7 +58,7 @@ static const struct opt convert_options[] = {
 	      "perf's time_mult, time_shift, time_zero; or the same of a guest\n"
 	      "without kvmclock; given twice: for --from and for --to"),
 	OPTION_CHOICE(0, "clocksource", struct convert_opts, p.clocksource, "NAME",
-		      convert_clocksources, "what LAST in the guest's --mono-raw is a count of"),
+		      convert_clocksources, "clocksource of LAST in the guest's --mono-raw"),
 	RATE_OPTION(struct convert_opts, p.tsc_khz),
 	OPT_END,
 };

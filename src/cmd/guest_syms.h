@@ -22,7 +22,7 @@ struct guest_syms_opts {
 		OPTION(0, "guest-kaslr", OPT_LIST, st, m.kaslr, "[SEL=]N",                        \
 		       "... which KASLR moved up by N bytes"),                              \
 		OPTION(0, "guest-modules", OPT_LIST, st, m.modules, "[SEL=]FILE",                 \
-		       "its /proc/modules: which module, where a function is not known")
+		       "its /proc/modules: names the module where a function is not known")
 
 /* A guest's capture, and its VM. */
 struct guest_syms_of {

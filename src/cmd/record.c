@@ -29,11 +29,10 @@ static const struct opt record_options[] = {
 	       "with --output-dir: remove the oldest captures, to keep N with the new one"),
 	OPTION('e', "event", OPT_EVENTS, struct record_config, events, "EVENT[/FILTER/]",
 	       "sys:event, sys:*, sys or event, with a kernel filter between slashes;\n"
-	       "'default' stands for the default set, 'mem' for what\n"
-	       "tells why vCPUs waited for memory, 'io' for what the\n"
-	       "VMM's threads waited for, 'net' for where packets were,\n"
-	       "'net-id' for that with their addresses and ports, 'none'\n"
-	       "for no event"),
+	       "sets: 'default'; 'mem': why vCPUs waited for memory;\n"
+	       "'io': what the VMM's threads waited for; 'net': where\n"
+	       "packets were; 'net-id': also their addresses and ports;\n"
+	       "'none'"),
 	OPTION(0, "stacks", OPT_EVENTS, struct record_config, stacks, "EVENT[/FILTER/]",
 	       "also these events, and with each (for which FILTER is true) the kernel's stack\n"
 	       "at that moment"),
@@ -53,8 +52,8 @@ static const struct opt record_options[] = {
 	OPTION('v', "vcpu", OPT_LIST, struct record_config, vcpus, "N",
 	       "only this vCPU (its vcpu_id) of --vm"),
 	OPTION(0, "qemu", OPT_LIST, struct record_config, qemu, "PATTERN",
-	       "switch trace events of QEMU on meanwhile, with * and ? as wildcards; 'default'\n"
-	       "stands for a useful set, - in front leaves events out"),
+	       "switch on trace events of QEMU meanwhile; * and ? are wildcards, 'default'\n"
+	       "is a useful set, - in front leaves events out"),
 	OPTION(0, "qmp", OPT_LIST, struct record_config, qmp, "SOCKET",
 	       "--qemu: use QMP on this socket (default: the QEMUs of --vm, or all)"),
 	OPTION(0, "hmp", OPT_LIST, struct record_config, hmp, "SOCKET",
@@ -73,7 +72,7 @@ static const struct opt record_options[] = {
 	       "write out what is in the ring this often, so that no more is lost when the\n"
 	       "recorder is killed (default: 1s; 0: only when the ring is half full)"),
 	OPTION(0, "sync", OPT_FLAG, struct record_config, sync, NULL,
-	       "and sync it to the disk, in case the machine dies"),
+	       "and sync to the disk each time, in case the machine dies"),
 	OPTION(0, "rotate", OPT_STR, struct record_config, rotate, "SIZE|DURATION",
 	       "begin a new segment at this size (100M) or after this time (10m)"),
 	OPTION(0, "keep", OPT_U64, struct record_config, keep, "N",
@@ -99,9 +98,9 @@ static const struct opt record_options[] = {
 	       "record this guest, too, into a session directory with both: COMMAND runs a\n"
 	       "program there (default: 'ssh root@NAME')"),
 	OPTION(0, "guest-events", OPT_EVENTS, struct record_options, sides.events, "EVENT[/FILTER/]",
-	       "what is recorded in guests, as -e there"),
+	       "events to record in guests, as -e does"),
 	OPTION(0, "guest-command", OPT_STR, struct record_options, sides.command, "COMMAND",
-	       "run in guests when all sides record; its end in all of them ends the recording"),
+	       "run this in guests once all sides record; its end in all ends the recording"),
 	SIDES_OPTIONS(struct record_options, sides),
 	OPTION(0, "blame", OPT_FLAG, struct record_options, blame, NULL,
 	       "flight recorder, with --guest: when all sides have written out their rings, print\n"

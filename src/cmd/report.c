@@ -602,9 +602,9 @@ const struct cmd cmd_report = {
 	.args = "[INPUT]...",
 	.description =
 		"Statistics of exits, or of what they were for, from a capture of the host: on this\n"
-		"machine or any other. The tables look like those of `perf kvm stat report`. For "
-		"several\ncaptures, or a directory of them, there are tables of each, and one of "
-		"all together.",
+		"machine or any other. The tables look like those of `perf kvm stat report`. "
+		"Several\n"
+		"captures, or a directory of them, get tables for each, and one for all together.",
 	.examples = "  kvmft report\n"
 		    "  kvmft report --event ioport --vcpu 0 -k time\n"
 		    "  kvmft report -i trace.dat --per vcpu --percentiles\n"

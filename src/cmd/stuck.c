@@ -30,7 +30,7 @@ static const struct opt stuck_options[] = {
 	OPTION(0, "guest-kaslr", OPT_BITS, struct stuck_opts, syms.slide, "N",
 	       "... which KASLR moved up by N bytes"),
 	OPTION(0, "guest-modules", OPT_STR, struct stuck_opts, syms.modules, "FILE",
-	       "its /proc/modules: which module, where a function is not known"),
+	       "its /proc/modules: names the module where a function is not known"),
 	OPTION_CHOICE(0, "engine", struct stuck_opts, c.engine, "ENGINE", stuck_engines,
 		      "what counts exits: hist, the kernel; ring, kvmft; auto (default): the ring, "
 		      "and the\n"

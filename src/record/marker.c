@@ -62,10 +62,9 @@ int record_marker_ready(struct record *r)
 		return 0;
 	return err_lack(
 		r->err, ENOTSUP,
-		"this kernel cannot copy markers of running programs into an "
-		"instance (no option copy_trace_marker, which came with Linux 6.16): start the "
-		"program by kvmft record --marker command -- COMMAND, or let QEMU use another trace "
-		"back end");
+		"this kernel cannot copy markers of running programs into an instance (no option "
+		"copy_trace_marker, which came with Linux 6.16): start the program with kvmft "
+		"record --marker command -- COMMAND, or let QEMU use another trace back end");
 }
 
 int record_marker_facts(struct record *r)

@@ -386,7 +386,7 @@ static void record_replaced(struct record *r, int ret)
 	if (!ret && (r->c->force || r->c->keep_captures.set) && record_watch_tell(r, RECORD_DONE))
 		r->note("%s", r->err->text);
 	else if (ret && r->place.name.aside[0])
-		r->note("the capture to be replaced is kept as %s%s", r->place.shown,
+		r->note("the old capture is kept as %s%s", r->place.shown,
 			r->place.name.aside);
 	*r->err = first;
 }

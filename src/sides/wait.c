@@ -274,7 +274,7 @@ static void look_at(struct sides *x, struct side *s, uint64_t now)
 	if ((s->state == SIDE_ENDED || s->killed || !s->transport) && since > LEAVE_NS) {
 		give_up(s);
 	} else if (s->state == SIDE_STOPPING && !s->killed && since > STALL_NS) {
-		x->note("%s: has sent nothing for 10 s, and was told to end: it is given up",
+		x->note("%s: was told to end and has sent nothing for 10 s: it is given up",
 			s->name);
 		give_up(s);
 	} else if (s->spec && s->state != SIDE_ENDED && !s->live && !s->killed) {

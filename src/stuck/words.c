@@ -85,7 +85,7 @@ static void why_in_guest(const struct stuck *s, const struct stuck_vcpu *c, stru
 
 	sbuf_addf(b, "on a CPU " PCT " of the time, %" PRIu64 " exits%s: where it is was %s",
 		  PM(c->v.run_pm), c->obs.count[STUCK_SAMPLE],
-		  s->blind ? " (this KVM tells of none)" : "",
+		  s->blind ? " (this KVM reports none)" : "",
 		  c->v.rip ? "hardly seen" : "not seen");
 	if (share(k, all) >= 800)
 		sbuf_add(b, "; all of it in KVM, not in its guest");
@@ -252,7 +252,7 @@ static void add_why(const struct stuck *s, const struct stuck_vcpu *c, struct sb
 	case STUCK_BLOCKED: why_asleep(c, b); return;
 	case STUCK_VMM: why_vmm(c, b); return;
 	case STUCK_PAUSED:
-		sbuf_add(b, "the VMM does not let it run, until it is told to (cont, resume)");
+		sbuf_add(b, "the VMM does not let it run until told to (cont, resume)");
 		return;
 	case STUCK_IDLE: sbuf_add(b, "halted, and interrupts wake it; "); break;
 	case STUCK_RUNNING: sbuf_add(b, "it makes progress; "); break;

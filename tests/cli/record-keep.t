@@ -148,7 +148,7 @@ if mount -t tmpfs -o size=3M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	good=$(stat -c %i "$tmp/small/c")
 	run timeout 60 "$kvmft" record --as host -q -e 'kvm:*' --force -o "$tmp/small/c" -- "$tinyvm" --ms 20000
 	status_is 3 "a disk that is full half-way"
-	err_has "the capture to be replaced is kept as $tmp/small/c.replaced\$" "... is reported"
+	err_has "the old capture is kept as $tmp/small/c.replaced\$" "... is reported"
 	is "$(stat -c %i "$tmp/small/c.replaced")" "$good" "... and so it is"
 	umount "$tmp/small" && mounted=
 fi

@@ -219,7 +219,7 @@ wait_until grep -q 'g1: nothing has come' "$err"
 err_has 'g1: nothing has come from there for 5 s' "a silent guest is reported"
 ended
 status_is 3 "... and given up: exit 3"
-err_has 'g1: has sent nothing for 10 s' "... is reported"
+err_has 'g1: was told to end and has sent nothing for 10 s' "... is reported"
 is "$(reason_of g2) $(reason_of host)" "control control" "... the others went on"
 kill -CONT "$frozen" 2>/dev/null
 
