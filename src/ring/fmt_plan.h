@@ -111,7 +111,7 @@ enum pcode {
 	C_POINTER_U64,	/* %ps: 0x and digits */
 	C_HEX_BYTES,	/* seg: __print_hex() of a few bytes */
 	C_SEGMENT,	/* seg */
-	C_MEMO,		/* memo: texts that depend on few values */
+	C_MEMO, C_MEMO_MASKED, C_MEMO_WORDS, /* memo: texts that depend on few values */
 };
 
 #define STEP_TEXT 16

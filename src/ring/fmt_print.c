@@ -127,20 +127,21 @@ static inline uint64_t memo_field(const struct pmemo *m, size_t i, const uint8_t
 	}
 }
 
-/*
- * The fields that decide: usually they are in 8 bytes, or are two of 4 bytes; else one after the
- * other.
- */
-static inline uint64_t memo_key(const struct pmemo *m, const uint8_t *data)
+/* The fields that decide: usually they are in 8 bytes, or are two of 4 bytes. */
+static inline uint64_t key_masked(const struct pmemo *m, const uint8_t *data)
 {
-	uint64_t key;
+	return load_u64(data + m->at) & m->mask;
+}
 
-	if (m->mask)
-		return load_u64(data + m->at) & m->mask;
-	if (m->two_words)
-		return (uint64_t)load_u32(data + m->in[0].off) << 32 |
-		       load_u32(data + m->in[1].off);
-	key = memo_field(m, 0, data);
+static inline uint64_t key_words(const struct pmemo *m, const uint8_t *data)
+{
+	return (uint64_t)load_u32(data + m->in[0].off) << 32 | load_u32(data + m->in[1].off);
+}
+
+static inline uint64_t key_any(const struct pmemo *m, const uint8_t *data)
+{
+	uint64_t key = memo_field(m, 0, data);
+
 	for (size_t i = 1; i < m->nin; i++)
 		key = key << 8 * m->in[i].size | memo_field(m, i, data);
 	return key;
@@ -157,7 +158,8 @@ static __attribute__((noinline)) void memo_miss(const struct pstep *s, const uin
 						const struct rec *rec, struct sbuf *to)
 {
 	struct pmemo *m = s->memo;
-	uint64_t key = memo_key(m, data);
+	uint64_t key = m->mask ? key_masked(m, data) :
+		       m->two_words ? key_words(m, data) : key_any(m, data);
 	struct pmemo_slot *slot = memo_slot(m, key);
 	char *end = print_segments(m->seg, m->nseg, s->f, p, rec, to);
 	size_t n = (size_t)(end - p);
@@ -171,10 +173,9 @@ static __attribute__((noinline)) void memo_miss(const struct pstep *s, const uin
 	step_at(s + 1, data, end, rec, to);
 }
 
-static void step_memo(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,
-		      struct sbuf *to)
+static inline void memo_print(const struct pstep *s, const uint8_t *data, char *p,
+			      const struct rec *rec, struct sbuf *to, uint64_t key)
 {
-	uint64_t key = memo_key(s->memo, data);
 	const struct pmemo_slot *slot = memo_slot(s->memo, key);
 
 	if (!slot->used || slot->key != key) {
@@ -185,9 +186,21 @@ static void step_memo(const struct pstep *s, const uint8_t *data, char *p, const
 	step_at(s + 1, data, p + slot->len, rec, to);
 }
 
+#define STEP_MEMO(name, key)                                                         \
+	static void step_##name(const struct pstep *s, const uint8_t *data, char *p, \
+				const struct rec *rec, struct sbuf *to)              \
+	{                                                                            \
+		memo_print(s, data, p, rec, to, key(s->memo, data));                 \
+	}
+
+STEP_MEMO(memo_masked, key_masked)
+STEP_MEMO(memo_words, key_words)
+STEP_MEMO(memo_any, key_any)
+
 bool plan_is_memo(const struct pstep *s)
 {
-	return s->print == step_memo;
+	return s->print == step_memo_masked || s->print == step_memo_words ||
+	       s->print == step_memo_any;
 }
 
 /* ---- an event ---- */
@@ -196,7 +209,8 @@ static fmt_step *const step_of[] = {
 	[C_END] = step_end,	    [C_DEC_U32] = step_dec_u32,	  [C_DEC_S32] = step_dec_s32,
 	[C_DEC_U64] = step_dec_u64, [C_DEC_S64] = step_dec_s64,	  [C_HEX_U32] = step_hex_u32,
 	[C_HEX_U64] = step_hex_u64, [C_HEX8_U32] = step_hex8_u32, [C_HEX16_U64] = step_hex16_u64,
-	[C_SEGMENT] = step_segment, [C_MEMO] = step_memo,
+	[C_SEGMENT] = step_segment, [C_MEMO] = step_memo_any,
+	[C_MEMO_MASKED] = step_memo_masked, [C_MEMO_WORDS] = step_memo_words,
 	[C_HEX_BYTES] = step_hex_bytes,
 	[C_HEX_PAD_U64] = step_hex_pad_u64, [C_POINTER_U64] = step_pointer_u64,
 };

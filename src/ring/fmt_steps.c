@@ -264,7 +264,8 @@ static bool lower_value(struct fmt_plan *p, const struct fmt *f, struct pstep *s
 	memo = memo_new(p, *i, &ok);
 	if (memo) {
 		step->memo = memo;
-		step->print = plan_step(C_MEMO);
+		step->print = plan_step(memo->mask ? C_MEMO_MASKED :
+					memo->two_words ? C_MEMO_WORDS : C_MEMO);
 		*i += memo->nseg;
 		return true;
 	}
