@@ -16,8 +16,8 @@
  *		     use(&r.rec);
  *
  *   while ((k = rstream_subbuf(&r)) != R_END)	     by whole sub-buffers: the walk stays in
- *	     if (k == R_EVENT) {		     registers, about twice as fast; events are
- *		     sb = r.sb;			     not counted in r
+ *	     if (k == R_EVENT) {		     registers, about twice as fast
+ *		     sb = r.sb;
  *		     while ((ret = subbuf_next(&sb, &rec)) > 0)
  *			     use(&rec);
  *		     if (ret < 0) rstream_damage(&r);
@@ -127,9 +127,8 @@ struct rstream {
 	uint64_t gap_to; /* R_GAP: the stamp from which there are events again */
 	uint64_t damage_index;
 	/* totals */
-	uint64_t events, gaps, lost_total, damaged, backwards;
+	uint64_t lost_total, damaged;
 	bool lost_unknown;
-	uint64_t last_ts;
 	int error; /* -errno of a failed read, sticky */
 };
 

@@ -80,19 +80,9 @@ static inline bool subbuf_sparse(const struct subbuf *sb, const struct subbuf_ge
 	return (size_t)(sb->end - sb->p) < g->size / 8;
 }
 
-static inline void rstream_count(struct rstream *r)
-{
-	r->events++;
-	r->backwards += r->rec.ts < r->last_ts;
-	r->last_ts = r->rec.ts;
-}
-
 static inline __must_check bool rstream_next_fast(struct rstream *r)
 {
-	if (!r->open || !subbuf_next_fast(&r->sb, &r->rec))
-		return false;
-	rstream_count(r);
-	return true;
+	return r->open && subbuf_next_fast(&r->sb, &r->rec);
 }
 
 static inline bool rstream_at_fast(const struct rstream *r)
@@ -102,11 +92,7 @@ static inline bool rstream_at_fast(const struct rstream *r)
 
 static inline enum rkind rstream_next(struct rstream *r)
 {
-	if (r->open && subbuf_next(&r->sb, &r->rec) > 0) {
-		rstream_count(r);
-		return R_EVENT;
-	}
-	return rstream_next_slow(r);
+	return rstream_next_fast(r) ? R_EVENT : rstream_next_slow(r);
 }
 
 static inline int rstream_each(const struct capture *cap, const struct cap_stream *s,

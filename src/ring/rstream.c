@@ -131,9 +131,7 @@ void rstream_damage(struct rstream *r)
 static enum rkind gap(struct rstream *r)
 {
 	r->lost = r->sb.lost_counted ? r->sb.lost_count : 0;
-	r->gaps++;
-	if (!r->lost)
-		r->lost_unknown = true;
+	r->lost_unknown |= !r->lost;
 	r->lost_total += r->lost;
 	return R_GAP;
 }
@@ -355,12 +353,8 @@ enum rkind rstream_next_slow(struct rstream *r)
 		ret = r->open ? subbuf_next(&r->sb, &r->rec) : 0;
 		if (ret < 0)
 			return damage(r);
-		if (ret) {
-			r->events++;
-			r->backwards += r->rec.ts < r->last_ts;
-			r->last_ts = r->rec.ts;
+		if (ret)
 			return R_EVENT;
-		}
 		k = begin_next(r);
 		if (k != R_EVENT)
 			return k;
@@ -465,7 +459,6 @@ int rstream_seek_by(struct rstream *r, bool (*before)(void *arg, uint64_t ts), v
 	r->at = r->have = r->part_left = 0;
 	r->open = r->gap_told = false;
 	r->error = 0;
-	r->last_ts = 0;
 	r->idx = 0;
 	r->ext_at = 0;
 	ret = scan_stamps(r, n, step, &s, &at);

@@ -7,14 +7,17 @@
 /* The last stamp in sub-buffer idx and those after it; 0: no event there. */
 static uint64_t last_from(struct rstream *r, uint64_t idx)
 {
+	enum rkind k;
+	uint64_t last = 0;
+
 	r->at = r->have = r->part_left = 0;
 	r->open = r->gap_told = false;
-	r->last_ts = 0;
 	r->idx = idx;
 	r->loss_at = r->nloss;
-	while (rstream_next(r) != R_END)
-		;
-	return r->last_ts;
+	while ((k = rstream_next(r)) != R_END)
+		if (k == R_EVENT)
+			last = r->rec.ts;
+	return last;
 }
 
 int rstream_end(const struct capture *cap, const struct cap_stream *s, uint64_t *ts)

@@ -16,7 +16,7 @@ static void walk(const struct capture *c, const struct cap_stream *s)
 		return;
 	while (rstream_next(&r) != R_END)
 		;
-	if (s->nsub && rstream_seek(&r, r.last_ts / 2) == 0)
+	if (s->nsub && rstream_seek(&r, r.rec.ts / 2) == 0)
 		(void)!rstream_next(&r);
 	for (uint64_t i = 0; i < 8 && s->nsub; i++)
 		(void)!capture_read_part(c, s, i * 7 % s->nsub, (uint32_t)i * 100, part, sizeof(part), NULL);

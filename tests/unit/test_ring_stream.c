@@ -41,8 +41,7 @@ static void test_in_order(void **state __unused_arg)
 	}
 	assert_int_equal(rstream_next(&r), R_END);
 	assert_int_equal(rstream_next(&r), R_END);
-	assert_int_equal(r.events, 10000);
-	assert_int_equal(r.backwards + r.gaps + r.damaged + (uint64_t)-r.error, 0);
+	assert_int_equal(r.damaged + r.lost_total + r.lost_unknown + (uint64_t)-r.error, 0);
 	rstream_close(&r);
 	capture_close(c);
 	free(pages);
@@ -54,7 +53,7 @@ static void test_gap_and_damage(void **state __unused_arg)
 	struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
 	uint8_t *pages = fx_pages(&g, 100, 20, 1000, 10, 7);
 	char *dir = enc_tmpdir();
-	uint64_t events = 0, bad = 0;
+	uint64_t events = 0, gaps = 0, bad = 0;
 	struct rstream r;
 	struct capture *c;
 	enum rkind kind;
@@ -72,8 +71,8 @@ static void test_gap_and_damage(void **state __unused_arg)
 		if (kind == R_EVENT) {
 			events++;
 		} else if (kind == R_GAP) {
-			assert_int_equal(events, r.gaps == 1 ? 60 : 100); /* before its events */
-			assert_int_equal(r.lost, r.gaps == 1 ? 123 : 0);
+			assert_int_equal(events, gaps ? 100 : 60); /* before its events */
+			assert_int_equal(r.lost, gaps++ ? 0 : 123);
 		} else {
 			assert_int_equal(r.damage_index, bad++ ? 80 : 70);
 		}
@@ -81,7 +80,7 @@ static void test_gap_and_damage(void **state __unused_arg)
 	assert_int_equal(events, 100 * 20 - 10 - 20);
 	assert_int_equal(bad, 2);
 	assert_int_equal(r.damaged, 2);
-	assert_int_equal(r.gaps, 2);
+	assert_int_equal(gaps, 2);
 	assert_int_equal(r.lost_total, 123);
 	assert_true(r.lost_unknown);
 	rstream_close(&r);
@@ -283,6 +282,7 @@ static void check_parts(const struct subbuf_geom *g, uint32_t window, uint32_t s
 	uint8_t *pages = mixed_pages(g, &seed);
 	char *dir = enc_tmpdir();
 	struct capture *c = one_cpu(dir, pages, PART_SUBS, g);
+	unsigned int n[R_END + 1] = { 0 };
 	struct rstream whole, part;
 	enum rkind k;
 
@@ -294,6 +294,7 @@ static void check_parts(const struct subbuf_geom *g, uint32_t window, uint32_t s
 	do {
 		k = rstream_next(&whole);
 		assert_int_equal(rstream_next(&part), k);
+		n[k]++;
 		if (k == R_EVENT) {
 			assert_int_equal(part.rec.ts, whole.rec.ts);
 			assert_int_equal(part.rec.len, whole.rec.len);
@@ -306,8 +307,7 @@ static void check_parts(const struct subbuf_geom *g, uint32_t window, uint32_t s
 		}
 	} while (k != R_END);
 	assert_int_equal(part.error, 0);
-	assert_int_equal(part.events, whole.events);
-	assert_true(whole.events > 5000 && whole.gaps > 20 && whole.damaged > 5);
+	assert_true(n[R_EVENT] > 5000 && n[R_GAP] > 20 && n[R_DAMAGE] > 5);
 	rstream_close(&whole);
 	rstream_close(&part);
 	capture_close(c);
