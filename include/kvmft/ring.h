@@ -183,33 +183,49 @@ int subbuf_join(void *page, const void *more, const struct subbuf_geom *g) __mus
 /* ---- many CPUs, ordered ---- */
 
 /*
- * A source gives items with a key; next() returns false at the end and leaves the item's key in
- * *key. The tree never looks inside the source.
+ * A source gives items with a key: true and the next item's key in *key, or false at the end. The
+ * tree never looks inside the source.
  */
-struct rmerge_src {
-	bool (*next)(void *src, uint64_t *key);
-	void *src;
-};
+typedef bool rmerge_next(void *src, uint64_t *key);
 
-/* Who is first; a struct rmerge begins with it. */
-struct rmerge_first {
-	uint64_t key;
-	uint32_t rank; /* index of the source, RMERGE_ENDED added when it has ended */
+/*
+ * A source plays with one word: the distance of its key from the base in the upper bits and, in as
+ * many lower bits as there are levels, its index; so of equal keys the lower index wins. All bits
+ * are inverted, and a match is a maximum and a minimum: the winner is unpredictable, and a branch
+ * on it would be mispredicted every other time. Next to that every cycle from one winner to the
+ * next counts, and compilers make the larger of two unsigned numbers in fewer than the smaller.
+ *
+ * A key may be too far above the base for that. The distance far stands for all of those, and when
+ * nothing nearer is left, the smallest of them becomes the base. Keys of one recording are at most
+ * weeks apart, so this is rare. far + 1 is that of a source that has ended.
+ */
+struct rmerge {
+	uint64_t first; /* the winner's key */
+	uint32_t rank;	/* ... and index, RMERGE_ENDED added when all have ended */
+	unsigned int levels;
+	size_t n, leaf; /* leaf: position of leaf 0, a power of two */
+	uint64_t base, far;
+	uint64_t *loser; /* [1 .. leaf-1] */
+	uint64_t *key;	 /* of each source's current item */
+	void *src[];	 /* NULL = has ended */
 };
 
 #define RMERGE_ENDED (1u << 31)
 
-struct rmerge;
-/* Takes a copy of the n sources and pulls the first item of each. */
-int rmerge_new(struct rmerge **out, const struct rmerge_src *src, size_t n) __must_check;
+/* Of n sources, whose first items it takes by next(). */
+int rmerge_new(struct rmerge **out, rmerge_next *next, void *const *src, size_t n) __must_check;
 /*
  * The source index whose current item has the smallest key (ties: lowest index), or -1 at the
  * end. The item stays current until rmerge_pop().
  */
 static inline ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key);
 
-/* Consumes the current item of the winner and pulls that source's next one. */
-void rmerge_pop(struct rmerge *m);
+/* Consumes the current item of the winner and takes that source's next one, by the same next(). */
+static inline void rmerge_pop(struct rmerge *m, rmerge_next *next);
+/* For rmerge_pop(): the item is the last one, or far from the others. */
+void rmerge_pop_slow(struct rmerge *m, uint32_t i, bool more);
+/* ... and the smallest key becomes the base. */
+void rmerge_rebase(struct rmerge *m);
 void rmerge_free(struct rmerge *m);
 
 /* ---- formats ---- */

@@ -114,12 +114,49 @@ static inline int rstream_each(const struct capture *cap, const struct cap_strea
 
 static inline ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key)
 {
-	const struct rmerge_first *first = (const struct rmerge_first *)m;
-
-	if (first->rank & RMERGE_ENDED)
+	if (m->rank & RMERGE_ENDED)
 		return -1;
-	*key = first->key;
-	return (ssize_t)first->rank;
+	*key = m->first;
+	return (ssize_t)m->rank;
+}
+
+static inline uint64_t rmerge_word(const struct rmerge *m, uint64_t above, size_t i)
+{
+	return ~(above << m->levels | i);
+}
+
+/* Source i plays again, with another distance of its key from the base. */
+static inline void rmerge_play(struct rmerge *m, uint32_t i, uint64_t above)
+{
+	uint64_t word = rmerge_word(m, above, i), *loser = m->loser;
+
+	for (size_t at = (m->leaf + i) / 2; at; at /= 2) {
+		uint64_t other = loser[at];
+
+		loser[at] = MIN(other, word);
+		word = MAX(other, word);
+	}
+	above = ~word >> m->levels;
+	m->first = m->base + above;
+	m->rank = (uint32_t)(~word & (m->leaf - 1));
+	if (above >= m->far)
+		rmerge_rebase(m);
+}
+
+static inline void rmerge_pop(struct rmerge *m, rmerge_next *next)
+{
+	uint64_t key = 0;
+	uint32_t i = m->rank;
+	bool more;
+
+	if (i & RMERGE_ENDED)
+		return;
+	more = next(m->src[i], &key);
+	m->key[i] = key;
+	if (more && key - m->base < m->far)
+		rmerge_play(m, i, key - m->base);
+	else
+		rmerge_pop_slow(m, i, more);
 }
 
 static inline const struct fmt_event *fmt_by_id(const struct fmt *f, uint16_t id)

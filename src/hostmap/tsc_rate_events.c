@@ -319,7 +319,7 @@ static int walk(struct rate_scan *s, struct rmerge *m)
 			s->thread[i] = (struct halted){ 0 };
 		if (!st->gap)
 			ret = scan_event(s, st);
-		rmerge_pop(m);
+		rmerge_pop(m, stream_next);
 	}
 	for (size_t i = 0; i < s->nstream && !ret; i++)
 		ret = s->stream[i].r.error;
@@ -390,7 +390,7 @@ static bool any_decides(struct rate_scan *s)
 
 static int walk_all(struct rate_scan *s)
 {
-	_cleanup_free_ struct rmerge_src *src = calloc(s->cap->nstream + 1, sizeof(*src));
+	_cleanup_free_ void **src = calloc(s->cap->nstream + 1, sizeof(*src));
 	struct rmerge *m = NULL;
 	int ret;
 
@@ -403,9 +403,9 @@ static int walk_all(struct rate_scan *s)
 	close_all(s);
 	ret = open_all(s);
 	for (size_t i = 0; i < s->nstream; i++)
-		src[i] = (struct rmerge_src){ .next = stream_next, .src = &s->stream[i] };
+		src[i] = &s->stream[i];
 	if (!ret)
-		ret = rmerge_new(&m, src, s->nstream);
+		ret = rmerge_new(&m, stream_next, src, s->nstream);
 	if (!ret)
 		ret = walk(s, m);
 	rmerge_free(m);

@@ -43,7 +43,6 @@ struct live {
 	struct live_block *spare;
 	size_t nspare;
 	struct rmerge *merge;
-	struct rmerge_src *src;
 	bool pending;	  /* the winner was given out and is to be dropped */
 	uint64_t newest, horizon, given;
 	struct live_totals totals;
@@ -85,7 +84,6 @@ void live_free(struct live *l)
 	}
 	blocks_free(l->spare);
 	rmerge_free(l->merge);
-	free(l->src);
 	free(l->cpu);
 	free(l);
 }
@@ -290,21 +288,14 @@ static void drop_given(struct live *l)
 	l->pending = false;
 	w = rmerge_peek(l->merge, &key);
 	l->cpu[w]->have = false;
-	rmerge_pop(l->merge);
+	rmerge_pop(l->merge, cpu_next);
 }
 
 static int merge_new(struct live *l)
 {
 	rmerge_free(l->merge);
 	l->merge = NULL;
-	if (!l->src) {
-		l->src = calloc(MAX(l->n, (size_t)1), sizeof(*l->src));
-		if (!l->src)
-			return -ENOMEM;
-		for (size_t i = 0; i < l->n; i++)
-			l->src[i] = (struct rmerge_src){ .next = cpu_next, .src = l->cpu[i] };
-	}
-	return rmerge_new(&l->merge, l->src, l->n);
+	return rmerge_new(&l->merge, cpu_next, (void *const *)l->cpu, l->n);
 }
 
 int live_read(struct live *l, bool last)

@@ -104,7 +104,7 @@ bool tl_mark_passed(struct tl_mark_skip *s, uint64_t stamp);
 void tl_mark_given(struct tl_mark *m, uint64_t stamp);
 /* The stream is left at its current position: notes what comes there. */
 void tl_mark_behind(struct tl_stream *s);
-/* For struct rmerge_src: the next item of a struct tl_stream, and its place. */
+/* A rmerge_next: the next item of a struct tl_stream, and its place. */
 bool tl_stream_next(void *stream, uint64_t *key);
 
 #endif

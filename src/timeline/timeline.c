@@ -265,7 +265,7 @@ static int streams_open(struct timeline *t, size_t n)
 
 static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
 {
-	_cleanup_free_ struct rmerge_src *ms = calloc(t->nstream + 1, sizeof(*ms));
+	_cleanup_free_ void **ms = calloc(t->nstream + 1, sizeof(*ms));
 
 	if (!ms)
 		ret = -ENOMEM;
@@ -273,9 +273,9 @@ static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
 	for (size_t i = 0; i < t->nsrc; i++)
 		t->more_asked |= t->src[i]->qemu != NULL;
 	for (size_t i = 0; ms && i < t->nstream; i++)
-		ms[i] = (struct rmerge_src){ .next = tl_stream_next, .src = &t->stream[i] };
+		ms[i] = &t->stream[i];
 	if (!ret)
-		ret = rmerge_new(&t->merge, ms, t->nstream);
+		ret = rmerge_new(&t->merge, tl_stream_next, ms, t->nstream);
 	if (ret)
 		return err_set(err, -ret, "cannot open the captures: %s", strerror(-ret));
 	return 0;
@@ -419,7 +419,7 @@ static inline void pop_or_later(struct timeline *t, const struct tl_stream *s)
 {
 	t->pending = !goes_on(s);
 	if (!t->pending)
-		rmerge_pop(t->merge);
+		rmerge_pop(t->merge, tl_stream_next);
 }
 
 /* An event of a capture of which more than its place is needed. */
@@ -464,7 +464,7 @@ static __attribute__((noinline)) int next_any(struct timeline *t, struct tl_stre
 static __attribute__((noinline)) int next_after(struct timeline *t, const struct tl_item **item)
 {
 	t->pending = false;
-	rmerge_pop(t->merge);
+	rmerge_pop(t->merge, tl_stream_next);
 	return tl_next(t, item);
 }
 

@@ -184,7 +184,7 @@ static void run_merge(struct input *in, struct result *r)
 {
 	size_t n = in->nstream;
 	struct rstream *s = calloc(n, sizeof(*s));
-	struct rmerge_src *src = calloc(n, sizeof(*src));
+	void **src = calloc(n, sizeof(*src));
 	struct rmerge *m = NULL;
 	uint64_t key, last = 0;
 	ssize_t w;
@@ -192,9 +192,9 @@ static void run_merge(struct input *in, struct result *r)
 	for (size_t i = 0; s && src && i < n; i++) {
 		if (rstream_open(&s[i], in->stream[i].c, in->stream[i].s))
 			exit(1);
-		src[i] = (struct rmerge_src){ .next = merge_next, .src = &s[i] };
+		src[i] = &s[i];
 	}
-	if (!s || !src || rmerge_new(&m, src, n))
+	if (!s || !src || rmerge_new(&m, merge_next, src, n))
 		exit(1);
 	while ((w = rmerge_peek(m, &key)) >= 0) {
 		if (key < last) {
@@ -205,7 +205,7 @@ static void run_merge(struct input *in, struct result *r)
 		r->events++;
 		r->check += key;
 		r->count[s[w].rec.id]++;
-		rmerge_pop(m);
+		rmerge_pop(m, merge_next);
 	}
 	rmerge_free(m);
 	for (size_t i = 0; i < n; i++)

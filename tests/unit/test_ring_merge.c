@@ -44,7 +44,7 @@ static uint64_t any_key(unsigned int *seed, uint64_t spread, bool far)
 static void check(size_t n, unsigned int seed, uint64_t spread, bool far)
 {
 	struct list *l = calloc(n + 1, sizeof(*l));
-	struct rmerge_src *src = calloc(n + 1, sizeof(*src));
+	void **src = calloc(n + 1, sizeof(*src));
 	uint64_t *all = calloc(n * 64 + 1, sizeof(*all)), key, last_key = 0;
 	size_t total = 0, i, k, got = 0;
 	ssize_t w, last = -1;
@@ -55,10 +55,10 @@ static void check(size_t n, unsigned int seed, uint64_t spread, bool far)
 		for (k = 0; k < l[i].n; k++)
 			all[total++] = l[i].key[k] = any_key(&seed, spread, far);
 		qsort(l[i].key, l[i].n, sizeof(uint64_t), by_key);
-		src[i] = (struct rmerge_src){ list_next, &l[i] };
+		src[i] = &l[i];
 	}
 	qsort(all, total, sizeof(*all), by_key);
-	assert_int_equal(rmerge_new(&m, src, n), 0);
+	assert_int_equal(rmerge_new(&m, list_next, src, n), 0);
 	while ((w = rmerge_peek(m, &key)) >= 0) {
 		assert_true(got < total);
 		assert_int_equal(key, all[got]);
@@ -68,10 +68,10 @@ static void check(size_t n, unsigned int seed, uint64_t spread, bool far)
 		last = w;
 		last_key = key;
 		got++;
-		rmerge_pop(m);
+		rmerge_pop(m, list_next);
 	}
 	assert_int_equal(got, total);
-	rmerge_pop(m); /* harmless at the end */
+	rmerge_pop(m, list_next); /* harmless at the end */
 	assert_int_equal(rmerge_peek(m, &key), -1);
 	rmerge_free(m);
 	free(l);
@@ -96,16 +96,16 @@ static void test_sorted(void **state __unused_arg)
 static void test_backwards(void **state __unused_arg)
 {
 	struct list a = { .key = { 1000, 50, 2000 }, .n = 3 }, b = { .key = { 1000, 1500 }, .n = 2 };
-	const struct rmerge_src src[] = { { list_next, &a }, { list_next, &b } };
+	void *const src[] = { &a, &b };
 	const uint64_t want[] = { 1000, 50, 1000, 1500, 2000 };
 	struct rmerge *m;
 	uint64_t key = 0;
 
-	assert_int_equal(rmerge_new(&m, src, 2), 0);
+	assert_int_equal(rmerge_new(&m, list_next, src, 2), 0);
 	for (size_t i = 0; i < 5; i++) {
 		assert_true(rmerge_peek(m, &key) >= 0);
 		assert_int_equal(key, want[i]);
-		rmerge_pop(m);
+		rmerge_pop(m, list_next);
 	}
 	assert_int_equal(rmerge_peek(m, &key), -1);
 	rmerge_free(m);
@@ -115,16 +115,16 @@ static void test_extreme_keys(void **state __unused_arg)
 {
 	struct list a = { .key = { 0, UINT64_MAX }, .n = 2 }, b = { .key = { UINT64_MAX }, .n = 1 };
 	struct list c = { .n = 0 };
-	const struct rmerge_src src[] = { { list_next, &a }, { list_next, &b }, { list_next, &c } };
+	void *const src[] = { &a, &b, &c };
 	const ssize_t order[] = { 0, 0, 1 };
 	struct rmerge *m;
 	uint64_t key;
 	size_t i;
 
-	assert_int_equal(rmerge_new(&m, src, 3), 0);
+	assert_int_equal(rmerge_new(&m, list_next, src, 3), 0);
 	for (i = 0; i < 3; i++) { /* UINT64_MAX is a key, not "ended" */
 		assert_int_equal(rmerge_peek(m, &key), order[i]);
-		rmerge_pop(m);
+		rmerge_pop(m, list_next);
 	}
 	assert_int_equal(rmerge_peek(m, &key), -1);
 	rmerge_free(m);

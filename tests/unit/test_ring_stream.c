@@ -162,7 +162,7 @@ static void test_cpus_in_time_order(void **state __unused_arg)
 {
 	struct subbuf_geom g = enc_geom(FX_SUB, 8, true); /* big endian on top */
 	enum { CPUS = 7 };
-	struct rmerge_src src[CPUS];
+	void *src[CPUS];
 	struct sbuf meta = { 0 };
 	char *dir = enc_tmpdir();
 	struct rstream r[CPUS];
@@ -193,14 +193,14 @@ static void test_cpus_in_time_order(void **state __unused_arg)
 		assert_int_equal(c->stream[i].cpu, i);
 		assert_int_equal(c->stream[i].nsub, i == 3 ? 2 : 4);
 		assert_int_equal(rstream_open(&r[i], c, &c->stream[i]), 0);
-		src[i] = (struct rmerge_src){ stream_key, &r[i] };
+		src[i] = &r[i];
 	}
-	assert_int_equal(rmerge_new(&m, src, CPUS), 0);
+	assert_int_equal(rmerge_new(&m, stream_key, src, CPUS), 0);
 	while (rmerge_peek(m, &key) >= 0) {
 		assert_true(key >= last);
 		last = key;
 		n++;
-		rmerge_pop(m);
+		rmerge_pop(m, stream_key);
 	}
 	assert_int_equal(n, CPUS * 120 - 60);
 	rmerge_free(m);
