@@ -49,6 +49,8 @@ enum pf_form {
 	PF_GENERIC,   /* names and values */
 };
 
+/* The only field of a stack, which has more addresses than its format says: their names. */
+#define PF_STACK "stack"
 
 enum pf_compact { PF_NOT_COMPACT, PF_COMPACT_SWITCH, PF_COMPACT_WAKING };
 

@@ -330,6 +330,23 @@ static int put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	return 0;
 }
 
+static int put_stack(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
+		     const struct tl_item *i)
+{
+	struct sbuf *b = &c->event, *text = &p->scratch;
+	size_t event = pb_begin(b, BUNDLE_EVENT), mark;
+
+	sbuf_reset(text);
+	fmt_print(tl_fmt(i), i->ev, i->rec, text);
+	pb_u64(b, EVENT_TIME, p->now + p->add - c->m->behind);
+	pb_u64(b, EVENT_PID, (uint32_t)i->tid);
+	mark = pb_begin(b, t->number);
+	pb_str_mem(b, 1, text->s, text->len);
+	pb_end(b, mark);
+	pb_end(b, event);
+	return text->error ? text->error : b->error;
+}
+
 /* ---- with names and values: for which no message can be described, or is not enough ---- */
 
 static void put_array(struct sbuf *b, const struct fmt *f, const struct fmt_value *v)
@@ -358,17 +375,32 @@ static void put_generic_field(struct sbuf *b, const struct tl_item *i, size_t k)
 	pb_end(b, mark);
 }
 
+static void put_generic_stack(struct pf *p, struct sbuf *b, const struct tl_item *i)
+{
+	size_t mark = pb_begin(b, GENERIC_FIELD);
+
+	sbuf_reset(&p->scratch);
+	fmt_print(tl_fmt(i), i->ev, i->rec, &p->scratch);
+	pb_str(b, FIELD_NAME, PF_STACK);
+	pb_str_mem(b, FIELD_STRING, p->scratch.s, p->scratch.len);
+	pb_end(b, mark);
+}
+
 static int put_generic(struct pf *p, struct pf_cpu *c, const struct tl_item *i)
 {
 	struct sbuf *b = &c->event;
+	bool stack = i->ev && fmt_is_stack(i->ev);
 	size_t event = pb_begin(b, BUNDLE_EVENT), mark, one;
 
 	pb_u64(b, EVENT_TIME, p->now + p->add - c->m->behind);
 	pb_u64(b, EVENT_PID, (uint32_t)i->tid);
 	mark = pb_begin(b, GENERIC);
 	pb_str(b, GENERIC_NAME, i->ev ? fmt_name(i->ev) : "(no format)");
-	for (size_t k = i->ev ? fmt_common_fields(i->ev) : 0; i->ev && fmt_field_at(i->ev, k); k++)
+	for (size_t k = i->ev ? fmt_common_fields(i->ev) : 0;
+	     i->ev && !stack && fmt_field_at(i->ev, k); k++)
 		put_generic_field(b, i, k);
+	if (stack)
+		put_generic_stack(p, b, i);
 	if (i->unplaced) {
 		one = pb_begin(b, GENERIC_FIELD);
 		pb_str(b, FIELD_NAME, "unplaced");
@@ -589,7 +621,9 @@ static int put_any(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	if (ret)
 		return MIN(ret, 0);
 	ret = describe(c, t);
-	return ret ? ret : put_event(p, c, t, i);
+	if (ret)
+		return ret;
+	return t->info->is_stack ? put_stack(p, c, t, i) : put_event(p, c, t, i);
 }
 
 /* If there is enough of them. */

@@ -264,6 +264,8 @@ static void fill_own(struct pf_type *t, uint32_t *next)
 	for (size_t k = fmt_common_fields(ev); (at = fmt_field_at(ev, k)); k++, t->nfield++)
 		t->field[t->nfield] =
 			(struct pf_field){ .at = at, .number = (uint8_t)(t->nfield + 1) };
+	if (t->info->is_stack)
+		t->nfield = 0; /* it has one of its own */
 	t->form = t->nfield > MAX_OWN_FIELDS ? PF_GENERIC : PF_DESCRIBED;
 	t->number = t->form == PF_GENERIC ? GENERIC : FIRST_OWN + (*next)++;
 }
@@ -381,14 +383,25 @@ void pf_type_free(struct pf_type *t)
 	free(t);
 }
 
+static void describe_field(struct sbuf *b, const char *name, uint32_t number, uint64_t type)
+{
+	enum { FIELD = 2, FIELD_NAME = 1, NUMBER = 3, LABEL = 4, TYPE = 5, OPTIONAL = 1 };
+	size_t mark = pb_begin(b, FIELD);
+
+	pb_str(b, FIELD_NAME, name);
+	pb_u64(b, NUMBER, number);
+	pb_u64(b, LABEL, OPTIONAL);
+	pb_u64(b, TYPE, type);
+	pb_end(b, mark);
+}
+
 /* FtraceEventBundle.GenericEventDescriptor, and the DescriptorProto in it. */
 void pf_describe(const struct pf_type *t, struct sbuf *b, uint32_t field)
 {
-	enum { FIELD_ID = 1, DESCRIPTOR = 2, GROUP = 3, NAME = 1, FIELD = 2 };
-	enum { FIELD_NAME = 1, NUMBER = 3, LABEL = 4, TYPE = 5, OPTIONAL = 1 };
+	enum { FIELD_ID = 1, DESCRIPTOR = 2, GROUP = 3, NAME = 1 };
 	enum { INT64 = 3, UINT64 = 4, STRING = 9 };
 	const struct fmt_event *ev = t->info->ev;
-	size_t all = pb_begin(b, field), mark, one;
+	size_t all = pb_begin(b, field), mark;
 
 	pb_u64(b, FIELD_ID, t->number);
 	mark = pb_begin(b, DESCRIPTOR);
@@ -396,13 +409,11 @@ void pf_describe(const struct pf_type *t, struct sbuf *b, uint32_t field)
 	for (size_t k = 0; k < t->nfield; k++) {
 		const struct fmt_field *at = t->field[k].at;
 
-		one = pb_begin(b, FIELD);
-		pb_str(b, FIELD_NAME, fmt_field_name(ev, fmt_common_fields(ev) + k));
-		pb_u64(b, NUMBER, t->field[k].number);
-		pb_u64(b, LABEL, OPTIONAL);
-		pb_u64(b, TYPE, !is_number(at) ? STRING : at->is_signed ? INT64 : UINT64);
-		pb_end(b, one);
+		describe_field(b, fmt_field_name(ev, fmt_common_fields(ev) + k), t->field[k].number,
+			       !is_number(at) ? STRING : at->is_signed ? INT64 : UINT64);
 	}
+	if (t->info->is_stack)
+		describe_field(b, PF_STACK, 1, STRING);
 	pb_end(b, mark);
 	pb_str(b, GROUP, fmt_sys(ev));
 	pb_end(b, all);

@@ -109,6 +109,15 @@ err_has 'merge --format folded' "... and says what has"
 run "$kvmft" report -i "$tmp/report-basic" --by stack
 status_is 1 "by stack, without stacks"
 err_has 'no stacks were recorded in .*: kvmft record --stacks EVENT' "... says how they are recorded"
+"$kvmft" export -q -i "$tmp/s" --to perfetto >"$tmp/s.pf"
+if command -v protoc >/dev/null; then
+	protoc --decode=Trace -I "$top/tests/data" perfetto.proto <"$tmp/s.pf" | sed -n 's/^ *1: "\(.*\)"$/\1/p' | sort >"$tmp/pf"
+	"$kvmft" merge -q "$tmp/s" | sed -n 's/.* ftrace:kernel_stack: //p' | sort >"$tmp/want"
+	ok "Perfetto has each stack, by names" diff "$tmp/want" "$tmp/pf"
+	ok "... and there are some" test -s "$tmp/want"
+else
+	skip "Perfetto" "no protoc"
+fi
 run "$kvmft" merge -q --format json "$tmp/s"
 out_has '"event":"ftrace:kernel_stack","fields":{"stack":\["inner","middle \[kvm\]","0x77"\]}' "JSON has an array"
 run "$kvmft" merge -q --format folded "$tmp/s"
