@@ -55,7 +55,5 @@ struct proof_facts {
 
 /* The verdict: made only here, and final. */
 enum align_kind proof_judge(const struct proof_facts *f);
-/* Whether deadlines alone contradict the alignment. */
-bool proof_deadlines_reversed(const struct msr_pair_stats *s);
 
 #endif

@@ -126,7 +126,6 @@ extern const char *const kvmft_cmds_elsewhere[];
 int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvmft_err *err);
 void cli_free(const struct cmd *c, void *opts);
 void cli_print_help(const struct cmd *c, FILE *f);
-void cli_print_synopsis(const struct cmd *c, FILE *f);
 /*
  * Prints text, and the end of a line, in lines of 80 columns: the first has `indent` columns
  * already, the others begin with as many blanks. "\n" in text is a blank, "\n\n" begins a line.

@@ -43,8 +43,4 @@ extern const char *const exits_format_names[]; /* by enum, NULL-terminated */
 int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
 		exits_flush flush, void *ctx) __must_check;
 
-/* "HLT", "EPT_VIOLATION FAILED_VMENTRY", "0x4e": name and flags of a reason. Returns buf. */
-char *exits_reason_text(const struct exit_names *n, enum exit_isa isa, uint32_t reason, char *buf,
-			size_t size);
-
 #endif

@@ -53,7 +53,6 @@ struct lat_format {
 	bool page;
 };
 
-extern const struct lat_format *const lat_formats[]; /* NULL-terminated; the first is the default */
 const struct lat_format *lat_format_find(const char *name);
 
 /* The name of a group's VM; "host" for -1. */

@@ -43,8 +43,6 @@ int qemu_apply(struct monitor *m, const struct mon_events *events, const struct 
  */
 int qemu_restore(struct monitor *m, const struct mon_events *before, const struct mon_events *now,
 		 struct kvmft_err *err) __must_check;
-/* The nearest name of an event, or NULL. */
-const char *qemu_nearest(const struct mon_events *events, const char *name);
 
 /* ---- left.c: what to switch off if the kvmft that switched it on was killed ---- */
 

@@ -121,8 +121,6 @@ bool vm_uuid_parse(const char *s, size_t len, char *out);
  * the caller).
  */
 int vm_debugfs_open(const struct vm_roots *roots, enum vm_debugfs_state *state, char **text);
-/* Reads clock and thread id of one vCPU directory; -errno of the first file that was denied. */
-int vm_debugfs_read_vcpu(int dirfd, struct vm_vcpu *vcpu);
 /* Fills vm->vcpu from the directory kvm/<sel>; 0, or -errno when it cannot be listed. */
 int vm_debugfs_read_vm(int kvmfd, struct vm *vm);
 

@@ -17,7 +17,7 @@ static bool is_marker_search(const struct blame *b)
 	return b->o.from_marker != NULL;
 }
 
-bool blame_wants(const struct blame *b, enum blame_what what)
+static bool wants(const struct blame *b, enum blame_what what)
 {
 	if (is_marker_search(b))
 		return what == BLAME_MARKER;
@@ -130,7 +130,7 @@ struct blame_spike *blame_add(struct blame *b, const struct blame_found *f)
 {
 	uint64_t length = f->end - f->begin;
 
-	if (f->end <= f->begin || length < b->o.than || !blame_wants(b, f->what) ||
+	if (f->end <= f->begin || length < b->o.than || !wants(b, f->what) ||
 	    (b->o.vm >= 0 && f->vm != b->o.vm) || (b->o.vcpu >= 0 && f->vcpu != b->o.vcpu) ||
 	    f->end < b->o.from || f->begin > b->o.to ||
 	    (b->o.has_at && distance(b, f->begin, f->end) > b->o.near))
@@ -255,9 +255,9 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	b->cap = b->keep * 2;
 	b->v = calloc(b->cap, sizeof(*b->v));
 	b->middle = calloc(b->keep, sizeof(*b->middle));
-	lo.want[LAT_IRQ] = blame_wants(b, BLAME_IRQ);
-	lo.want[LAT_IO] = blame_wants(b, BLAME_IO);
-	lo.want[LAT_TIMER] = blame_wants(b, BLAME_TIMER) || blame_wants(b, BLAME_HRTIMER);
+	lo.want[LAT_IRQ] = wants(b, BLAME_IRQ);
+	lo.want[LAT_IO] = wants(b, BLAME_IO);
+	lo.want[LAT_TIMER] = wants(b, BLAME_TIMER) || wants(b, BLAME_HRTIMER);
 	lo.want[LAT_MEM] = blame_knows_faults(b);
 	/* Only so that it is never an error if one of the others is unavailable. */
 	lo.want[LAT_SCHED] = true;

@@ -136,7 +136,6 @@ struct blame_found {
 struct blame_spike *blame_add(struct blame *b, const struct blame_found *f);
 /* ns as cycles of the host's TSC, if its rate is known. */
 uint64_t blame_cycles(const struct blame *b, uint64_t ns);
-bool blame_wants(const struct blame *b, enum blame_what what);
 
 /* wait.c */
 int blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i) __must_check;
@@ -198,8 +197,6 @@ void blame_spun_over(const struct blame *b, struct blame_spike *s, bool on);
 void blame_masked_over(const struct blame *b, struct blame_spike *s, bool lock);
 /* All of these, at its end or before it moves to another vCPU. */
 void blame_settle(struct blame *b, struct blame_spike *s);
-struct blame_part *blame_part_add(struct blame_spike *s, enum blame_cause cause, uint64_t key,
-				  uint64_t time);
 
 /* cause.c */
 void blame_judge(struct blame_spike *s, uint64_t off);

@@ -32,8 +32,8 @@ static struct blame_part *others(struct blame_spike *s, enum blame_cause cause)
 	return p;
 }
 
-struct blame_part *blame_part_add(struct blame_spike *s, enum blame_cause cause, uint64_t key,
-				  uint64_t time)
+static struct blame_part *blame_part_add(struct blame_spike *s, enum blame_cause cause,
+					 uint64_t key, uint64_t time)
 {
 	struct blame_part *p = s->part, *end = s->part + MIN(s->nparts, (size_t)BLAME_PARTS);
 

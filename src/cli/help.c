@@ -59,7 +59,7 @@ static void cli_print_opt(const struct opt *o, FILE *f)
 	sbuf_free(&b);
 }
 
-void cli_print_synopsis(const struct cmd *c, FILE *f)
+static void print_synopsis(const struct cmd *c, FILE *f)
 {
 	size_t col = 0;
 	int lead;
@@ -94,7 +94,7 @@ void cli_print_synopsis(const struct cmd *c, FILE *f)
 void cli_print_help(const struct cmd *c, FILE *f)
 {
 	fprintf(f, "kvmft %s: %s\n\n", c->name, c->summary);
-	cli_print_synopsis(c, f);
+	print_synopsis(c, f);
 	if (c->description) {
 		fputc('\n', f);
 		cli_print_filled(c->description, 0, f);

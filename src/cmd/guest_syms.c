@@ -210,9 +210,9 @@ static int load_own(struct load *l, struct guest_syms *g, const struct guest_sym
 	return ret < 0 ? err_set(l->err, ENOMEM, "out of memory") : 0;
 }
 
-int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o, struct hostmap *m,
-		    const struct guest_syms_of *guest, size_t n, note_fn *note,
-		    struct kvmft_err *err)
+static int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o, struct hostmap *m,
+			   const struct guest_syms_of *guest, size_t n, note_fn *note,
+			   struct kvmft_err *err)
 {
 	struct load l = { .o = o, .m = m, .err = err };
 	size_t nested = 0;

@@ -42,13 +42,9 @@ struct guest_syms {
 /* The name of one that was given; NULL: none was. */
 const char *guest_syms_option(const struct guest_syms_opts *o);
 /*
- * hostmap_vm.syms of the VMs with symbols; they live as long as g. What the user gives takes
- * precedence over captures. note is called for VMs that run guests of their own.
+ * Sets hostmap_vm.syms of the VMs with symbols, for captures that were paired; they live as long
+ * as g. What the user gives takes precedence over captures. VMs with guests of their own are noted.
  */
-int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o, struct hostmap *m,
-		    const struct guest_syms_of *guest, size_t n, note_fn *note,
-		    struct kvmft_err *err) __must_check;
-/* The same for captures that were paired. */
 struct pairing;
 int guest_syms_of_pairing(struct guest_syms *g, const struct guest_syms_opts *o, struct pairing *p,
 			  bool quiet, struct kvmft_err *err) __must_check;

@@ -306,7 +306,6 @@ int64_t lat_vm_of(const struct lat *l, const struct lat_in *in);
 int lat_note_add(struct lat *l, const char *text) __must_check;
 
 /* vcpu.c */
-uint64_t lat_time(const struct lat_vcpu *v, enum vs_state s, uint64_t t);
 void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES]);
 /* Cycles in [from, to] in which v was robbed of its CPU; false: more than is remembered. */
 bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t *off);

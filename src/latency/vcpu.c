@@ -23,15 +23,10 @@ const char *const vs_names[VS_STATES] = {
 	[VS_PREEMPTED] = "preempted",
 };
 
-uint64_t lat_time(const struct lat_vcpu *v, enum vs_state s, uint64_t t)
-{
-	return v->time[s] + (v->state == s && t > v->since ? t - v->since : 0);
-}
-
 void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES])
 {
 	memcpy(time, v->time, sizeof(v->time));
-	time[v->state] = lat_time(v, v->state, t);
+	time[v->state] += t > v->since ? t - v->since : 0;
 }
 
 static void set_state(const struct lat *l, struct lat_vcpu *v, enum vs_state s, uint64_t t)

@@ -21,8 +21,9 @@ const char *const exits_format_names[] = { "text", "json", "csv", "openmetrics",
 
 /* ---- parts ---- */
 
-char *exits_reason_text(const struct exit_names *n, enum exit_isa isa, uint32_t reason, char *buf,
-			size_t size)
+/* "HLT", "EPT_VIOLATION FAILED_VMENTRY", "0x4e": name and flags of a reason. Returns buf. */
+static char *exits_reason_text(const struct exit_names *n, enum exit_isa isa, uint32_t reason,
+			       char *buf, size_t size)
 {
 	uint32_t flags = exit_reason_flags(isa, reason);
 	size_t len;

@@ -8,7 +8,8 @@
 
 extern const struct lat_format lat_text, lat_json, lat_csv, lat_html, lat_metrics;
 
-const struct lat_format *const lat_formats[] = {
+/* The first is the default. */
+static const struct lat_format *const lat_formats[] = {
 	&lat_text,
 	&lat_json,
 	&lat_csv,

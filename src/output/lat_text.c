@@ -122,8 +122,8 @@ bool lat_several_vms(const struct lat_table *t)
 	return false;
 }
 
-/* How long, which stages, of what. */
-int lat_headline(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
+/* How long, which stages, of what: some lines. 0 or -ENOMEM. */
+static int lat_headline(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
 	struct share part[LAT_STAGES] = { 0 }, wait[LAT_STAGES] = { 0 };
 	struct share *of = calloc(t->ngroup + 1, sizeof(*of));

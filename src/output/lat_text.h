@@ -8,8 +8,6 @@
 
 #include "kvmft/lat_output.h"
 
-/* How long, which stages, of what: some lines. 0 or -ENOMEM. */
-int lat_headline(struct sbuf *b, const struct lat_view *v, const struct lat_table *t);
 bool lat_several_vms(const struct lat_table *t);
 /* Whether the median of a stage is not much longer than the alignment may be off. */
 bool lat_not_negligible(const struct lat_bound *off, uint64_t time);

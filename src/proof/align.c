@@ -116,10 +116,11 @@ void align_measure(const struct windows *w, size_t vm, uint64_t apart, struct al
 }
 
 /*
- * Deadlines are unique, so their order counts; that of repeating values may be an accident. So may
- * be a few: a deadline that was written twice, one of which is in the capture.
+ * Whether deadlines alone contradict the alignment. They are unique, so their order counts; that of
+ * repeating values may be an accident. So may be a few: a deadline that was written twice, one of
+ * which is in the capture.
  */
-bool proof_deadlines_reversed(const struct msr_pair_stats *s)
+static bool deadlines_reversed(const struct msr_pair_stats *s)
 {
 	return s && s->violations > s->n / 100;
 }
@@ -128,7 +129,7 @@ enum align_kind proof_judge(const struct proof_facts *f)
 {
 	const struct align *a = f->windows;
 
-	if (a->total.outside || proof_deadlines_reversed(f->deadlines))
+	if (a->total.outside || deadlines_reversed(f->deadlines))
 		return ALIGN_BAD;
 	if (!a->total.checked || !a->has_shift || a->share < ALIGN_MIN_SHARE)
 		return f->elsewhere ? ALIGN_BAD : ALIGN_UNKNOWN;

@@ -46,7 +46,8 @@ bool qline_char(struct qline *l, char c)
 	return true;
 }
 
-bool qline_fraction(struct qline *l, uint64_t *ns, uint64_t *unit)
+/* "[.FRACTION]" of a second, up to 9 digits: ns and what one unit of its last digit is. */
+static bool fraction(struct qline *l, uint64_t *ns, uint64_t *unit)
 {
 	*ns = 0;
 	*unit = NS;
@@ -66,7 +67,7 @@ bool qline_time_of_day(struct qline *l, uint64_t *ns, uint64_t *unit)
 	uint64_t h, m, s;
 
 	if (!qline_digits(l, 2, 2, &h) || !qline_char(l, ':') || !qline_digits(l, 2, 2, &m) ||
-	    !qline_char(l, ':') || !qline_digits(l, 2, 2, &s) || !qline_fraction(l, ns, unit))
+	    !qline_char(l, ':') || !qline_digits(l, 2, 2, &s) || !fraction(l, ns, unit))
 		return false;
 	*ns += ((h * 60 + m) * 60 + s) * NS;
 	return h < 24 && m < 60 && s < 61;
@@ -92,7 +93,8 @@ void qline_civil(int64_t days, int64_t *year, unsigned int *month, unsigned int 
 	*day = (unsigned int)(days - qline_days(*year, *month, 1)) + 1;
 }
 
-bool qline_date(struct qline *l, int64_t *days)
+/* "YYYY-MM-DD": days since 1970. */
+static bool date(struct qline *l, int64_t *days)
 {
 	uint64_t y, m, d;
 
@@ -176,7 +178,7 @@ bool qline_iso(struct qline *l, struct qtrace_item *item)
 	struct qline at = *l;
 	bool known;
 
-	if (!qline_date(&at, &days) || !(qline_char(&at, 'T') || qline_char(&at, ' ')) ||
+	if (!date(&at, &days) || !(qline_char(&at, 'T') || qline_char(&at, ' ')) ||
 	    !qline_time_of_day(&at, &of_day, &item->unit) || !zone(&at, &east, &known))
 		return false;
 	if (!known && !qline_local(days, of_day, &item->ns))
@@ -193,7 +195,7 @@ bool qline_seconds(struct qline *l, struct qtrace_item *item)
 	struct qline at = *l;
 	uint64_t s, frac;
 
-	if (!qline_digits(&at, 1, 10, &s) || !qline_fraction(&at, &frac, &item->unit))
+	if (!qline_digits(&at, 1, 10, &s) || !fraction(&at, &frac, &item->unit))
 		return false;
 	item->ns = s * NS + frac;
 	*l = at;

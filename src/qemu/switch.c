@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *qemu_nearest(const struct mon_events *events, const char *name)
+static const char *nearest(const struct mon_events *events, const char *name)
 {
 	const char *best = NULL;
 	unsigned int best_d = 4;
@@ -38,7 +38,7 @@ static bool is_tcg(const struct mon_events *events, const char *name)
 
 static int unknown(const struct mon_events *events, const char *name, struct kvmft_err *err)
 {
-	const char *near = qemu_nearest(events, name);
+	const char *near = nearest(events, name);
 
 	if (!events->n)
 		return err_set(err, ENOENT, "this QEMU has no trace events at all");

@@ -43,11 +43,6 @@ void qbuf_skip(struct qbuf *b, size_t n)
 	b->pos += MIN(n, b->len - b->pos);
 }
 
-uint64_t qbuf_offset(const struct qbuf *b)
-{
-	return b->at + b->pos;
-}
-
 void qbuf_seek(struct qbuf *b, uint64_t offset)
 {
 	b->at = offset;
@@ -85,7 +80,7 @@ static int text_next(struct qtrace *t, struct qtrace_item *item)
 	int ret;
 
 	while ((ret = line_peek(t, &s, &n, &skip)) > 0) {
-		bool cut = qbuf_offset(&t->buf) + skip >= t->size && skip == n;
+		bool cut = t->buf.at + t->buf.pos + skip >= t->size && skip == n;
 
 		qbuf_skip(&t->buf, skip);
 		item_init(item);

@@ -20,7 +20,6 @@ struct qbuf {
 /* Up to n <= QBUF_SIZE bytes from here on at *p, not yet consumed: how many, or -errno. */
 ssize_t qbuf_peek(struct qbuf *b, size_t n, const uint8_t **p) __must_check;
 void qbuf_skip(struct qbuf *b, size_t n);
-uint64_t qbuf_offset(const struct qbuf *b);
 void qbuf_seek(struct qbuf *b, uint64_t offset);
 
 struct simple; /* simple.c */
@@ -60,12 +59,8 @@ size_t qline_word(struct qline *l, const char **word);
 /* n to most digits as a number; false without moving. */
 bool qline_digits(struct qline *l, unsigned int n, unsigned int most, uint64_t *v);
 bool qline_char(struct qline *l, char c);
-/* "[.FRACTION]" of a second, up to 9 digits: ns and what one unit of its last digit is. */
-bool qline_fraction(struct qline *l, uint64_t *ns, uint64_t *unit);
 /* "HH:MM:SS[.FRACTION]": ns since midnight. */
 bool qline_time_of_day(struct qline *l, uint64_t *ns, uint64_t *unit);
-/* "YYYY-MM-DD": days since 1970. */
-bool qline_date(struct qline *l, int64_t *days);
 /* "YYYY-MM-DDTHH:MM:SS[.FRACTION][Z|+HH:MM|+HHMM]"; without a zone local time. */
 bool qline_iso(struct qline *l, struct qtrace_item *item);
 /* "SECONDS[.FRACTION]" since 1970 or boot. */

@@ -100,7 +100,8 @@ int qdevices_name(struct qdevices *d)
 	return 0;
 }
 
-const char *qdevices_find(const struct qdevices *d, uint64_t addr, uint64_t host, int64_t vm)
+/* The device behind an address at that time; NULL: unknown. */
+static const char *device_at(const struct qdevices *d, uint64_t addr, uint64_t host, int64_t vm)
 {
 	uint64_t at;
 
@@ -134,7 +135,7 @@ void qdevices_item(const struct qdevices *d, struct tl_item *item)
 	for (size_t i = 0; i < ARRAY_SIZE(d->bell); i++)
 		if (item->ev == d->bell[i].ev &&
 		    fmt_u64(item->src->fmt, &d->bell[i].gpa, item->rec, &gpa))
-			item->device = qdevices_find(d, gpa, item->host, item->vm);
+			item->device = device_at(d, gpa, item->host, item->vm);
 }
 
 void qdevices_free(struct qdevices *d)

@@ -32,8 +32,6 @@ int qdevices_feed(struct qdevices *d, const struct qtrace_item *i, uint64_t host
 	__must_check;
 /* After the last one: the names. */
 int qdevices_name(struct qdevices *d) __must_check;
-/* The device behind an address at that time; NULL: unknown. */
-const char *qdevices_find(const struct qdevices *d, uint64_t addr, uint64_t host, int64_t vm);
 /* Which events of the host have a doorbell's address; for qdevices_item(). fmt is borrowed. */
 void qdevices_bells(struct qdevices *d, const struct fmt *fmt);
 /* Sets the device of an event that is such a one. */

@@ -139,7 +139,8 @@ static int read_clock(int dirfd, struct vm_vcpu *v)
 	return ret == -ENOENT ? 0 : ret;
 }
 
-int vm_debugfs_read_vcpu(int dirfd, struct vm_vcpu *v)
+/* Clock and thread id from a vCPU's directory; -errno of the first file that was denied. */
+static int read_vcpu(int dirfd, struct vm_vcpu *v)
 {
 	uint64_t tid;
 	bool present;
@@ -172,7 +173,7 @@ static int add_vcpu(int vmfd, const char *name, uint32_t id, struct vm *vm, int 
 	if (!v)
 		return -ENOMEM;
 	v->id = id;
-	ret = vm_debugfs_read_vcpu(fd, v);
+	ret = read_vcpu(fd, v);
 	if (ret == -ENOMEM)
 		return ret;
 	if (ret)
