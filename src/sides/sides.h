@@ -80,6 +80,7 @@ struct side {
 	int words;	 /* standard error of transport */
 	struct sbuf line; /* what came of a line of that */
 	char last[400];	 /* the last whole one */
+	unsigned int told; /* lines */
 	bool untold;	 /* ... which is printed if it begins, or is the reason why it does not */
 	struct stream_news news;
 	struct record_progress progress;

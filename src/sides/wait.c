@@ -13,12 +13,17 @@
 #define STALL_NS (10 * SIDES_SECOND) /* without a byte, of a guest that was told to end */
 #define MOVED_NS (2 * SIDES_SECOND)  /* by then, what a guest sent before its VM went has arrived */
 #define BEGIN_MAX 10u /* times that long, of one that goes on sending without beginning */
+#define LINES_MAX 10000u /* that a guest says, and are printed */
 #define LEAVE_NS (5 * SIDES_SECOND)  /* ... of our own process, when that one is gone */
 
 static void tell_last(struct sides *x, struct side *s)
 {
-	if (s->untold && !x->host->quiet && s->last[0])
-		x->note("%s: %s", s->name, s->last);
+	if (s->untold && !x->host->quiet && s->last[0] && s->told <= LINES_MAX) {
+		if (s->told++ == LINES_MAX)
+			x->note("%s: says more than %u lines: the rest is not shown", s->name, LINES_MAX);
+		else
+			x->note("%s: %s", s->name, s->last);
+	}
 	s->untold = false;
 }
 
@@ -265,6 +270,9 @@ static void look_at(struct sides *x, struct side *s, uint64_t now)
 	uint64_t since = now - s->since;
 
 	look_for_vm(x, s, now);
+	/* What its command has left behind may hold this for ever. */
+	if (s->state == SIDE_ENDED && s->transport <= 0 && since > LEAVE_NS)
+		util_close_fd(&s->words);
 	if (!s->teller && !s->transport)
 		return; /* its turn comes when the host records */
 	/*

@@ -137,6 +137,12 @@ refused "a command that fails" 1 "g1: does not record" --guest "g1=false" -d 1s
 refused "one that says nothing" 1 "g1: does not record: its command was started, and then nothing came from there; --guest-timeout allows more time" \
 	--guest "g1=sh -c 'exec sleep 100'" --guest-timeout 2s -d 1s
 nothing_left_soon "one that says nothing"
+begin=$(date +%s)
+refused "one that complains without end" 1 "last was said: y" \
+	--guest "g1=sh -c 'timeout 60 yes >&2'" --guest-timeout 1s -d 1s
+ok "... not for ever" test $(($(date +%s) - begin)) -lt 40
+err_has "g1: says more than 10000 lines: the rest is not shown" "... is not shown all of it"
+ok "... but no more than that" test "$(wc -l <"$err")" -lt 10020
 refused "... but that it will" 1 "nothing came from there; last was said: soon; --guest-timeout" \
 	--guest "g1=sh -c 'echo soon >&2; exec sleep 100'" --guest-timeout 2s -d 1s
 refused "one that says why" 1 "the door is locked" --guest "g1=sh -c 'echo the door is locked >&2; exit 255'" -d 1s
