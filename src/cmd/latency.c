@@ -20,7 +20,7 @@
 #include "stories.h"
 #include "window.h"
 
-#define WORST_MAX   10000u
+#define WORST_MAX   100000u
 #define CONTEXT_MAX 1000u
 
 struct latency_opts {
