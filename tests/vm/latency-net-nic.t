@@ -8,7 +8,8 @@
 
 nics="-netdev hubport,id=near,hubid=0 -device e1000e,netdev=near,romfile="
 nics="$nics -netdev hubport,id=far,hubid=0 -device virtio-net-pci,netdev=far,romfile="
-net_rig 900 --env "NET_GUESTS=nic nicq mq seg" --host-qemu "$nics"
+again="-e default -e net -e tcp:tcp_retransmit_skb"
+net_rig 900 --env "NET_EVENTS_HOST=$again" --env "NET_EVENTS_GUEST=$again" --env "NET_GUESTS=nic nicq mq seg" --host-qemu "$nics"
 
 # both MODE PHASE WHAT [ARGUMENTS...]: of a guest, both ways
 both()
@@ -25,7 +26,8 @@ both()
 
 for vm in nic nicq mq seg; do
 	analysed
-	run "$kvmft" merge -q --clock host-tsc -e net:net_dev_start_xmit "$rig/$vm-host" "$rig/$vm"
+	run "$kvmft" merge -q --clock host-tsc -e net:net_dev_queue -e net:net_dev_start_xmit \
+		-e tcp:tcp_retransmit_skb "$rig/$vm-host" "$rig/$vm"
 	cp "$out" "$tmp/$vm.timeline"
 	case $vm in
 	nic*)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Holds what `kvmft latency net --format json --worst 10000` says against what programs of both sides say.
+# Holds what `kvmft latency net --format json --worst 100000` says against what programs of both sides say.
 #
 #   latency_net.py numbers JSON TABLE SENT RECEIVED OFFSET PERCENT [FLOW]
 #
@@ -24,9 +24,9 @@
 #
 #   latency_net.py stream JSON TABLE SENT RECEIVED OFFSET KHZ PERCENT TIMELINE
 #
-# The same of a TCP connection; TIMELINE has net_dev_start_xmit of both sides in host TSC. The packets that the sender's
-# device was given, one after the other, are the bytes of the connection, as long as nothing was sent twice. The call
-# that read first of a packet must have got the first of its bytes.
+# The same of a TCP connection; TIMELINE has net_dev_queue, net_dev_start_xmit and tcp_retransmit_skb of both sides in
+# host TSC. The packets that the sender's device was given, one after the other, are the bytes of the connection, but for
+# those that were sent again. The call that read first of a packet must have got the first of its bytes.
 import bisect
 import json
 import re
@@ -102,23 +102,49 @@ def forwarded(doc, table, sent, received, offset, percent):
     assert len(found) * 100 >= len(sent[0]) * int(percent), "too few pairs"
 
 
+# What one side's device was given of a connection: when, first byte (None: it was sent before), length. The device gets
+# the bytes in the order of its queue, a large packet perhaps in pieces. What was queued by a CPU last before it tells of
+# a retransmission is that one. What is no IPv4 is known when the device gets it, at once.
+def given(timeline, to_guest, begin, end):
+    queue, last, packets = [], {}, []  # of queue: its address, bytes that are left, are they new
+    place = 0
+    with open(timeline, encoding="ascii", errors="replace") as f:
+        rows = [re.match(r"(\S+) .*\[(\S+)\]  *(\d+)  (?:net|tcp):(net_dev_queue|net_dev_start_xmit|tcp_retransmit_skb):"
+                         r" (?:dev=(\S+) .*skbaddr=(\S+) .*\blen=(\d+)|)", line) for line in f]
+    for m in rows:
+        if not m or (m[1] == "host") != to_guest or not begin <= int(m[3]) <= end:
+            continue
+        if m[4] == "tcp_retransmit_skb":
+            last[m[2]][2] = False
+            continue
+        if not m[5].startswith("tap" if to_guest else "e") or int(m[7]) <= TCP_HEADERS:
+            continue
+        if m[4] == "net_dev_queue":
+            last[m[2]] = [m[6], int(m[7]) - TCP_HEADERS, True]
+            queue.append(last[m[2]])
+        elif "protocol=0x0800 " in m.string:
+            packets.append((int(m[3]), int(m[7])))
+        else:
+            queue.remove(next(q for q in reversed(queue) if q[0] == m[6]))
+    places = []
+    for time, size in packets:
+        places.append((time, place if queue[0][2] else None, size))
+        place += size - TCP_HEADERS if queue[0][2] else 0
+        queue[0][1] -= size - TCP_HEADERS
+        assert queue[0][1] >= 0, "not in the order of the queue"
+        if not queue[0][1]:
+            queue.pop(0)
+    return places, place
+
+
 def stream(doc, table, sent, received, offset, khz, percent, timeline):
     to_guest = table == "net-rx"
     sent = calls(sent, 0 if to_guest else int(offset))[0]
     received, begins = calls(received, int(offset) if to_guest else 0)
     length = sent[-1][2] + sent[-1][3]
-    packets = []  # when the device got it, first byte, length
-    place = 0
-    with open(timeline, encoding="ascii", errors="replace") as f:
-        for line in f:
-            m = re.match(r"(\S+) .*\]  *(\d+)  net:net_dev_start_xmit: dev=(\S+) .* protocol=0x0800 .* len=(\d+) ", line)
-            if not m or (m[1] == "host") != to_guest or not m[3].startswith("tap" if to_guest else "e"):
-                continue
-            time, size = int(m[2]), int(m[4])
-            if sent[0][0] <= time <= received[-1][1] and size > TCP_HEADERS:
-                packets.append((time, place, size))
-                place += size - TCP_HEADERS
-    assert place == length, f"{length} bytes were sent, {place} by the device: some twice?"
+    packets, place = given(timeline, to_guest, sent[0][0], received[-1][1])
+    again = sum(p[1] is None for p in packets)
+    assert place == length, f"{length} bytes were sent, {place} by the device, and {again} packets again"
     times = [p[0] for p in packets]
     paired = right = wrong = 0
     for case in doc[table]["worst"]:
@@ -128,7 +154,7 @@ def stream(doc, table, sent, received, offset, khz, percent, timeline):
         if i == len(times) or abs(times[i] - start) > int(khz) // 10**4 or f" {packets[i][2]} bytes" not in case["what"]:
             continue
         paired += 1
-        if "read" not in stages:
+        if "read" not in stages or packets[i][1] is None:
             continue
         end = case["end_host_tsc"] - stages.get("return", 0) * int(khz) // 10**6
         call = bisect.bisect_right(begins, end) - 1

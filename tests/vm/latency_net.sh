@@ -32,7 +32,7 @@ analysed()
 {
 	offset=$(sed -n 's/^vcpu .* offset=\([-0-9]*\).*/\1/p' "$rig/$vm-host/meta" | head -n 1)
 	khz=$(sed -n 's/^tsc khz=\([0-9]*\).*/\1/p' "$rig/$vm-host/meta")
-	run "$kvmft" latency net --format json --worst 10000 --context 0 -q "$rig/$vm-host" "$rig/$vm"
+	run "$kvmft" latency net --format json --worst 100000 --context 0 -q "$rig/$vm-host" "$rig/$vm"
 	status_is 0 "$vm: latency net"
 	cp "$out" "$tmp/$vm.json"
 	sums "... what was counted adds up"
