@@ -4,7 +4,8 @@
  * the bytes of a TCP connection, by their offset in it.
  *
  *   udpnum send ADDRESS PORT COUNT HZ BURST SIZE    SIZE 0: 64 and more, another one for each of 997 packets
- *   udpnum recv PORT COUNT                          ends after COUNT packets, or 10 s without one
+ *   udpnum recv PORT COUNT                          ends after COUNT packets, or 10 s without another one; 100 s
+ *                                                   without the first one
  *   udpnum noise ADDRESS PORT HZ SIZE [forget]      packets of no number, until it is killed; forget: whose
  *                                                   hardware address is asked for again and again
  *   udpnum stream ADDRESS PORT COUNT HZ SIZE        SIZE 0: another one for each call, up to 60000
@@ -36,6 +37,7 @@
 #define CHUNK_MAX 60000u
 #define COUNT_MAX 100000u
 #define PATIENCE  10 /* s */
+#define FIRST	  100
 
 struct packet {
 	uint32_t number;
@@ -109,6 +111,14 @@ static void noise(int fd, const struct sockaddr_in *to, uint32_t hz, uint32_t si
 	}
 }
 
+/* A busy machine may take long to start who sends. */
+static int be_patient(int fd, time_t s)
+{
+	struct timeval tv = { .tv_sec = s };
+
+	return setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+}
+
 static uint32_t receive_all(int fd, struct packet *p, uint32_t count)
 {
 	static char buf[SIZE_MAX_];
@@ -126,6 +136,8 @@ static uint32_t receive_all(int fd, struct packet *p, uint32_t count)
 			continue;
 		memcpy(&p[n].number, buf, sizeof(p[n].number));
 		p[n++].size = (uint32_t)got;
+		if (n == 1 && be_patient(fd, PATIENCE))
+			break;
 	}
 	return n;
 }
@@ -208,7 +220,6 @@ int main(int argc, char **argv)
 	bool noisy = argc >= 6 && !strcmp(argv[1], "noise");
 	bool sends = argc == 8 && !strcmp(argv[1], "send");
 	struct sockaddr_in a = { .sin_family = AF_INET };
-	struct timeval patience = { .tv_sec = PATIENCE };
 	int room = 4 << 20, fd = socket(AF_INET, SOCK_DGRAM, 0);
 	uint32_t count = argc > 3 ? number_of(argv[sends ? 4 : 3]) : 0;
 	struct packet *p = calloc(COUNT_MAX, sizeof(*p));
@@ -245,8 +256,7 @@ int main(int argc, char **argv)
 	} else {
 		a.sin_addr.s_addr = htonl(INADDR_ANY);
 		(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof(room));
-		if (bind(fd, (struct sockaddr *)&a, sizeof(a)) ||
-		    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)))
+		if (bind(fd, (struct sockaddr *)&a, sizeof(a)) || be_patient(fd, FIRST))
 			return fail("bind");
 		fputs("ready\n", stderr);
 		count = receive_all(fd, p, count);
