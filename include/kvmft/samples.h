@@ -19,6 +19,9 @@ enum cap_clock {
 	CAP_CLOCK_PERF,
 };
 
+/* The one with that name as a trace clock; false: none of them. */
+bool cap_clock_find(const char *name, enum cap_clock *clock);
+
 struct cap_pieces {
 	struct clock_sample *v; /* what pieces borrows */
 	struct clock_pieces pieces;

@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * own_tsc.c: picks the way from a trace clock to the TSC. The arithmetic is in the clock room; here
- * is only which part of it a capture needs, and whether it has the data for that.
+ * own_tsc.c: picks the way from a trace clock to the TSC; no other file does. The arithmetic is in
+ * the clock room; here is only which part of it a capture needs, and whether it has the data.
  */
 #include "kvmft/own_tsc.h"
 
 #include <errno.h>
 #include <string.h>
-
-static const struct {
-	const char *name;
-	enum cap_clock clock;
-} sampled[] = {
-	{ "local", CAP_CLOCK_LOCAL }, { "global", CAP_CLOCK_GLOBAL },
-	{ "perf", CAP_CLOCK_PERF },   { "mono_raw", CAP_CLOCK_MONO_RAW },
-	{ "mono", CAP_CLOCK_MONO },   { "boot", CAP_CLOCK_BOOT },
-};
 
 /* perf describes only its own clock, and only if that is based on the machine's TSC. */
 static int refuse_perf(const struct capture *cap, struct kvmft_err *err)
@@ -68,6 +59,8 @@ static bool use_raw(struct own_tsc *o, const struct capture *cap)
 
 int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err *err)
 {
+	enum cap_clock clock;
+
 	memset(o, 0, sizeof(*o));
 	if (!cap->clock)
 		return err_lack(err, ENOTSUP, "%s does not say what its trace clock is", cap->path);
@@ -77,9 +70,8 @@ int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err 
 		return 0;
 	if (cap->is_perfdata)
 		return refuse_perf(cap, err);
-	for (size_t i = 0; i < ARRAY_SIZE(sampled); i++)
-		if (!strcmp(cap->clock, sampled[i].name))
-			return use_samples(o, cap, sampled[i].clock, err);
+	if (cap_clock_find(cap->clock, &clock))
+		return use_samples(o, cap, clock, err);
 	return err_lack(err, ENOTSUP,
 			"%s: trace clock %s cannot be aligned: record with --clock x86-tsc "
 			"(trace-cmd: -C x86-tsc)",

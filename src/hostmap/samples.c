@@ -15,18 +15,28 @@
 #define SLEW_MIN_PPB 1000
 
 static const struct {
-	size_t field;	  /* of struct clock_bracket, ... */
-	const char *name; /* ... or the name of a struct cap_clock_sample */
+	size_t field;	  /* of struct clock_bracket; 0: in struct cap_clock_sample, by name */
+	const char *name; /* as a trace clock; NULL: it is none */
 	bool steered;	  /* by NTP */
 } sampled[] = {
-	[CAP_CLOCK_MONO_RAW] = { offsetof(struct clock_bracket, mono_raw), NULL, false },
-	[CAP_CLOCK_MONO] = { offsetof(struct clock_bracket, mono), NULL, true },
-	[CAP_CLOCK_BOOT] = { offsetof(struct clock_bracket, boot), NULL, true },
+	[CAP_CLOCK_MONO_RAW] = { offsetof(struct clock_bracket, mono_raw), "mono_raw", false },
+	[CAP_CLOCK_MONO] = { offsetof(struct clock_bracket, mono), "mono", true },
+	[CAP_CLOCK_BOOT] = { offsetof(struct clock_bracket, boot), "boot", true },
 	[CAP_CLOCK_REALTIME] = { offsetof(struct clock_bracket, real), NULL, true },
 	[CAP_CLOCK_LOCAL] = { 0, "local", false },
 	[CAP_CLOCK_GLOBAL] = { 0, "global", false },
 	[CAP_CLOCK_PERF] = { 0, "perf", false },
 };
+
+bool cap_clock_find(const char *name, enum cap_clock *clock)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(sampled); i++)
+		if (sampled[i].name && !strcmp(sampled[i].name, name)) {
+			*clock = (enum cap_clock)i;
+			return true;
+		}
+	return false;
+}
 
 COMPARE_BY(sample_cmp, struct clock_sample, .tsc_before);
 
@@ -46,25 +56,24 @@ static void take_one(struct clock_sample *v, size_t *n, uint64_t tsc, uint64_t w
 /* Maximum number of readings. */
 static size_t readings(const struct capture *cap, enum cap_clock clock)
 {
-	return sampled[clock].name ? cap->nsample : cap->nbracket;
+	return sampled[clock].field ? cap->nbracket : cap->nsample;
 }
 
 /* The readings in TSC order; of two that overlap the tighter one stays. Returns how many. */
 static size_t take(const struct capture *cap, enum cap_clock clock, struct clock_sample *v)
 {
-	const char *name = sampled[clock].name;
-	size_t n = 0, kept = 0;
+	size_t n = 0, kept = 0, field = sampled[clock].field;
 
-	for (size_t i = 0; !name && i < cap->nbracket; i++) {
+	for (size_t i = 0; field && i < cap->nbracket; i++) {
 		const struct clock_bracket *b = &cap->bracket[i];
 
 		take_one(v, &n, b->tsc, b->width,
-			 *(const uint64_t *)((const char *)b + sampled[clock].field));
+			 *(const uint64_t *)((const char *)b + field));
 	}
-	for (size_t i = 0; name && i < cap->nsample; i++) {
+	for (size_t i = 0; !field && i < cap->nsample; i++) {
 		const struct cap_clock_sample *s = &cap->sample[i];
 
-		if (!strcmp(s->clock, name))
+		if (!strcmp(s->clock, sampled[clock].name))
 			take_one(v, &n, s->tsc, s->width, s->ns);
 	}
 	qsort(v, n, sizeof(*v), sample_cmp);
