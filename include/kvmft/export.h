@@ -25,7 +25,5 @@ int export_dat(struct pairing *p, const struct export_opts *o, struct kvmft_err 
 /* export_shift.c: option TIME_SHIFT of guest g for the file w. */
 int export_time_shift(const struct pairing *p, const struct pairing_guest *g, struct tdw *w,
 		      const struct tdw_spec *spec, struct kvmft_err *err);
-/* The vCPU id of a guest's CPU. */
-uint32_t export_vcpu(const struct capture *cap, uint32_t cpu);
 
 #endif

@@ -118,14 +118,6 @@ static int plan_file(struct dat *d)
 
 /* ---- facts ---- */
 
-uint32_t export_vcpu(const struct capture *cap, uint32_t cpu)
-{
-	for (size_t i = 0; i < cap->ncpu; i++)
-		if (cap->cpu[i].cpu == cpu && cap->cpu[i].has_apicid)
-			return cap->cpu[i].apicid;
-	return cpu;
-}
-
 /* A guest with a capture: its CPUs are the streams of that. */
 static int guest_known(struct dat *d, const struct pairing_guest *g)
 {
@@ -139,7 +131,8 @@ static int guest_known(struct dat *d, const struct pairing_guest *g)
 	if (!tid)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n; i++) {
-		const struct hostmap_thread *t = hostmap_vcpu(d->p->map, g->vm, export_vcpu(c, i));
+		const struct hostmap_thread *t =
+			hostmap_vcpu(d->p->map, g->vm, cap_vcpu_of_cpu(c, i));
 
 		tid[i] = t ? t->tid : 0;
 	}
