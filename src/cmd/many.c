@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * many.c: a process for each CPU, which looks at many captures. Process w of n has the captures w,
- * w + n, ...; a pipe of its own brings their results in that order.
+ * many.c: a process for each CPU, which looks at many captures: each takes the first one that no
+ * other has taken, and says so. A pipe of its own brings its results in that order.
  */
 #include "many.h"
 
@@ -26,10 +26,18 @@ struct head {
 	char why[MANY_WHY];
 };
 
+/* What a process says that takes a capture. */
+struct take {
+	uint32_t at, worker;
+};
+
 struct many {
 	const struct str_list *list;
 	many_fn *fn;
 	void *ctx;
+	uint32_t *next; /* capture that is to be taken; shared by all processes */
+	int taken[2];	/* pipe: a struct take for each */
+	uint8_t *owner; /* of each capture: worker + 1 */
 	int pipe[WORKERS];
 	size_t n;
 };
@@ -78,8 +86,16 @@ static int one(struct many *m, size_t i, int fd)
 	return ret;
 }
 
-static _Noreturn void worker(struct many *m, size_t w, size_t n, int fd, pid_t parent)
+/* The next capture for this process; false: there is none. */
+static bool take(struct many *m, struct take *t)
 {
+	t->at = __atomic_fetch_add(m->next, 1, __ATOMIC_RELAXED);
+	return t->at < m->list->n && !full_write(m->taken[1], t, sizeof(*t), NULL);
+}
+
+static _Noreturn void worker(struct many *m, size_t w, int fd, pid_t parent)
+{
+	struct take t = { .worker = (uint32_t)w };
 	struct kvmft_err err = { .text = "" };
 	unsigned int layers;
 	int ret, mem;
@@ -94,12 +110,12 @@ static _Noreturn void worker(struct many *m, size_t w, size_t n, int fd, pid_t p
 		_exit(1);
 	close(mem);
 	ret = sandbox_enter_reader(&layers, &err);
-	for (size_t i = w; i < m->list->n && !ret; i += n)
-		ret = one(m, i, fd);
+	while (!ret && take(m, &t))
+		ret = one(m, t.at, fd);
 	_exit(ret ? 1 : 0);
 }
 
-static int start(struct many *m, size_t w, size_t n)
+static int start(struct many *m)
 {
 	pid_t parent = getpid(), pid;
 	int fds[2];
@@ -110,7 +126,7 @@ static int start(struct many *m, size_t w, size_t n)
 	pid = fork();
 	if (!pid) {
 		close(fds[0]);
-		worker(m, w, n, fds[1], parent);
+		worker(m, m->n, fds[1], parent);
 	}
 	close(fds[1]);
 	if (pid < 0) {
@@ -164,6 +180,18 @@ static int each_once(struct str_list *list)
 	return 0;
 }
 
+static int share(struct many *m)
+{
+	m->next = mmap(NULL, sizeof(*m->next), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		       -1, 0);
+	if (m->next == MAP_FAILED)
+		m->next = NULL;
+	m->owner = calloc(m->list->n + 1, sizeof(*m->owner));
+	if (!m->next || !m->owner)
+		return -ENOMEM;
+	return pipe2(m->taken, O_CLOEXEC) < 0 ? -errno : 0;
+}
+
 int many_begin(struct str_list *list, many_fn *fn, void *ctx, struct many **out,
 	       struct kvmft_err *err)
 {
@@ -175,13 +203,15 @@ int many_begin(struct str_list *list, many_fn *fn, void *ctx, struct many **out,
 	*out = m;
 	if (!m)
 		return err_set(err, ENOMEM, "out of memory");
-	*m = (struct many){ .list = list, .fn = fn, .ctx = ctx };
+	*m = (struct many){ .list = list, .fn = fn, .ctx = ctx, .taken = { -1, -1 } };
 	if (each_once(list))
 		return err_set(err, ENOMEM, "out of memory");
+	ret = share(m);
 	n = MIN(MIN(n, (size_t)WORKERS), list->n);
 	fflush(NULL);
 	for (size_t w = 0; w < n && !ret; w++)
-		ret = start(m, w, n);
+		ret = start(m);
+	util_close_fd(&m->taken[1]);
 	return err_why(err, ret, "cannot start processes");
 }
 
@@ -196,6 +226,11 @@ void many_end(struct many *m)
 		return;
 	for (size_t i = 0; i < m->n; i++)
 		close(m->pipe[i]);
+	util_close_fd(&m->taken[0]);
+	util_close_fd(&m->taken[1]);
+	if (m->next)
+		munmap(m->next, sizeof(*m->next));
+	free(m->owner);
 	free(m);
 }
 
@@ -214,9 +249,19 @@ static int take_part(int fd, struct sbuf *b, uint32_t n)
 	return ret;
 }
 
-int many_result(struct many *m, size_t i, struct many_result *r)
+/* The pipe of who took capture i; -1: nobody did, as all have ended. */
+static int owner_pipe(struct many *m, size_t i)
 {
-	int fd = m->pipe[i % m->n];
+	struct take t;
+
+	while (!m->owner[i] && !full_read(m->taken[0], &t, sizeof(t)))
+		if (t.at < m->list->n && t.worker < m->n && !m->owner[t.at])
+			m->owner[t.at] = (uint8_t)(t.worker + 1);
+	return m->owner[i] ? m->pipe[m->owner[i] - 1] : -1;
+}
+
+static int take_result(int fd, struct many_result *r)
+{
 	struct head h;
 	int ret = full_read(fd, &h, sizeof(h));
 
@@ -224,11 +269,24 @@ int many_result(struct many *m, size_t i, struct many_result *r)
 	ret = ret ? ret : take_part(fd, &r->rows, h.rows);
 	ret = ret ? ret : take_part(fd, &r->notes, h.notes);
 	if (ret)
-		return ret == -EPIPE ? -EIO : ret;
+		return ret;
 	r->code = h.code;
 	memcpy(r->why, h.why, sizeof(r->why));
 	r->why[sizeof(r->why) - 1] = '\0';
 	str_printable(r->why);
+	return 0;
+}
+
+int many_result(struct many *m, size_t i, struct many_result *r)
+{
+	int fd = owner_pipe(m, i);
+	int ret = fd < 0 ? -EPIPE : take_result(fd, r);
+
+	if (ret != -EPIPE)
+		return ret;
+	many_result_free(r);
+	r->code = -EIO;
+	snprintf(r->why, sizeof(r->why), "the process that read it was killed");
 	return 0;
 }
 

@@ -60,7 +60,7 @@ struct many_result {
 
 /*
  * The result for input i; to be called for each, in their order. r is empty, or an earlier result.
- * 0, or -errno if its process ended.
+ * A process that was killed costs the result that it owes: code is -EIO. 0 or -errno.
  */
 int many_result(struct many *m, size_t i, struct many_result *r) __must_check;
 void many_result_free(struct many_result *r);

@@ -47,7 +47,7 @@ int merge_spikes_put(struct many *m, struct out *o, struct kvmft_err *err)
 	if (ret)
 		return err_set(err, -ret, "the process that looks for spikes has ended");
 	if (r.code < 0)
-		return err_set(err, -r.code, "%s", r.why);
+		return err_set(err, -r.code, "finding spikes: %s", r.why);
 	for (size_t i = 0; i < n; i++)
 		if (!is_sane(&s[i]))
 			return err_set(err, EINVAL, "what the process that looks for spikes found is damaged");

@@ -251,4 +251,34 @@ run "$kvmft" exits --per-vm 1
 status_is 2 "exits --per-vm is for metrics"
 run "$kvmft" report --format openmetrics day
 status_is 2 "--format openmetrics: one capture at a time"
+# ---- a process that is killed costs its capture ----
+
+"$tools/gen" --capture long --events 3000000 --cpus 2 >gen.log 2>&1
+# Kills the process that reads it; it may be done before.
+killed_reader()
+{
+	nice -n 15 "$kvmft" report --format csv -i day/db -i long -i day/web1 >"$out" 2>"$err" &
+	report=$!
+	n=0
+	while [ $n -lt 500 ] && [ -d /proc/$report ]; do
+		for pid in $(cat /proc/$report/task/$report/children 2>/dev/null); do
+			if ls -l "/proc/$pid/fd" 2>/dev/null | grep -q '/long/'; then
+				kill -9 "$pid"
+				break 2
+			fi
+		done
+		n=$((n + 1))
+	done
+	wait $report
+	rc=$?
+}
+tries=0
+killed_reader
+while [ $rc = 0 ] && [ $tries -lt 20 ]; do
+	tries=$((tries + 1))
+	killed_reader
+done
+status_is 3 "the process that reads a capture is killed"
+err_has '^kvmft: long: the process that read it was killed$' "... its capture has no result"
+rm -rf long
 finish

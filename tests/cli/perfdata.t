@@ -393,5 +393,5 @@ truncate -s $((size - 100)) "$tmp/stat.data"
 run "$kvmft" export -q -i "$tmp/stat.data" --to text
 is "$([ "$rc" = 1 ] || [ "$rc" = 3 ]; echo $?)" 0 "the end of the file is cut off: not exit 0"
 truncate -s $((size / 2)) "$tmp/stat.data"
-refused "$tmp/stat.data" 'its end is missing' "half of the file"
+refused "$tmp/stat.data" 'its end, where perf writes the event formats, is missing' "half of the file"
 finish
