@@ -149,7 +149,6 @@ static inline void check_stream(const struct capture *c, size_t stream, const st
 	}
 	assert_int_equal(i, n);
 	assert_int_equal(r.error, 0);
-	assert_int_equal(r.backwards, 0);
 	rstream_close(&r);
 }
 

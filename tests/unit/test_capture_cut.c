@@ -29,15 +29,17 @@ static bool looks_whole(const char *path, uint64_t *events)
 		return false;
 	for (size_t i = 0; i < c->nstream; i++) {
 		struct rstream r;
+		enum rkind k;
 
 		if (rstream_open(&r, c, &c->stream[i])) {
 			whole = false;
 			continue;
 		}
-		while (rstream_next(&r) != R_END)
-			;
-		*events += r.events;
-		whole = whole && !r.damaged && !r.gaps && !r.error;
+		while ((k = rstream_next(&r)) != R_END) {
+			*events += k == R_EVENT;
+			whole = whole && k == R_EVENT;
+		}
+		whole = whole && !r.error;
 		rstream_close(&r);
 	}
 	whole = whole && !c->ndamage && c->complete;

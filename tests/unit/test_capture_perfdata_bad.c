@@ -148,12 +148,14 @@ static int64_t count(const char *path, bool *whole)
 	*whole = c->complete && !c->ndamage;
 	for (size_t i = 0; i < c->nstream; i++) {
 		struct rstream r;
+		enum rkind k;
 
 		assert_int_equal(rstream_open(&r, c, &c->stream[i]), 0);
-		while (rstream_next(&r) != R_END)
-			;
-		*whole = *whole && !r.damaged && !r.error && !r.gaps;
-		n += (int64_t)r.events;
+		while ((k = rstream_next(&r)) != R_END) {
+			n += k == R_EVENT;
+			*whole = *whole && k == R_EVENT;
+		}
+		*whole = *whole && !r.error;
 		rstream_close(&r);
 	}
 	capture_close(c);
