@@ -8,21 +8,19 @@
 #include "kvmft/tracedat.h"
 #include "kvmft/pairing.h"
 
-struct export_opts {
-	const char *input, *output, *to;
+struct export_config {
 	struct outfile *out;
-	int clock;
-	bool v7, zstd, time_shift, force, quiet;
-	struct opt_u64 subbuf, khz;
-	const char *instance;
-	struct pairing_clock pair;
-	const char *from, *until;
+	const char *output;   /* its name, for messages */
+	const char *instance; /* for the buffer that has no name; NULL: it is the top one */
+	uint64_t subbuf;      /* bytes of a sub-buffer; 0: as in the capture */
+	bool v7, zstd;	      /* zstd: 7 as well */
+	bool time_shift;      /* stamps of guests stay, with the option TIME_SHIFT */
 };
 
-/* export_dat.c: a trace.dat of p's capture, and one of each guest, named after it. */
-int export_dat(struct pairing *p, const struct export_opts *o, struct kvmft_err *err);
+/* tracedat.c: a trace.dat of p's capture, and one of each guest, named after it. */
+int export_dat(struct pairing *p, const struct export_config *o, struct kvmft_err *err);
 
-/* export_shift.c: option TIME_SHIFT of guest g for the file w. */
+/* tracedat_shift.c: option TIME_SHIFT of guest g for the file w. */
 int export_time_shift(const struct pairing *p, const struct pairing_guest *g, struct tdw *w,
 		      const struct tdw_spec *spec, struct kvmft_err *err);
 

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "cmds.h"
-#include "export_db.h"
+#include "export.h"
 #include "kvmft/rate.h"
 #include "sink.h"
 #include "window.h"
@@ -189,6 +189,15 @@ static int export_lines(struct pairing *p, const struct export_opts *o, bool *wh
 	return ret;
 }
 
+static int export_files(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
+{
+	struct export_config c = { .out = o->out, .output = o->output, .instance = o->instance,
+		.subbuf = o->subbuf.set ? o->subbuf.v : 0, .v7 = o->v7, .zstd = o->zstd,
+		.time_shift = o->time_shift };
+
+	return export_dat(p, &c, err);
+}
+
 /* All of them, once all are complete. */
 static int export_commit(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
 {
@@ -251,7 +260,7 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		t.whole = ret <= 0;
 		ret = MIN(ret, 0);
 	} else if (!ret) {
-		ret = is_dat(o) ? export_dat(&p, o, err) : export_lines(&p, o, &t.whole, err);
+		ret = is_dat(o) ? export_files(&p, o, err) : export_lines(&p, o, &t.whole, err);
 		ret = ret ? ret : export_tell(&t, err);
 	}
 	if (!ret && o->out)

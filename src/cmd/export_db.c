@@ -4,7 +4,7 @@
  * chains, and finds spikes; a second one explains these; and one over only the host's takes exits
  * apart, by what `kvmft report` counts.
  */
-#include "export_db.h"
+#include "export.h"
 
 #include <errno.h>
 

@@ -21,7 +21,7 @@ struct dat_stream {
 /* One file. */
 struct dat {
 	struct pairing *p;
-	const struct export_opts *o;
+	const struct export_config *o;
 	struct kvmft_err *err;
 	size_t source; /* on the time line */
 	const struct capture *cap;
@@ -94,7 +94,7 @@ static int plan_buffers(struct dat *d)
 static int plan_file(struct dat *d)
 {
 	const struct capture *c = d->cap;
-	uint64_t size = d->o->subbuf.set ? d->o->subbuf.v : MAX(c->subbuf_size, 4096u);
+	uint64_t size = d->o->subbuf ? d->o->subbuf : MAX(c->subbuf_size, 4096u);
 
 	if (size < 4096 || size > CAPTURE_MAX_SUBBUF || (size & (size - 1)))
 		return err_usage(d->err,
@@ -277,7 +277,7 @@ static const char *file_of(const struct pairing *p, size_t source)
 	return source ? p->map->vm[p->guest[source - 1].vm].label : NULL;
 }
 
-static int one_file(struct pairing *p, const struct export_opts *o, size_t source,
+static int one_file(struct pairing *p, const struct export_config *o, size_t source,
 		    struct kvmft_err *err)
 {
 	struct dat d = { .p = p, .o = o, .err = err, .source = source };
@@ -298,7 +298,7 @@ static int one_file(struct pairing *p, const struct export_opts *o, size_t sourc
 }
 
 /* "web 1" and "web_1" want the same one. */
-static int check_names(struct pairing *p, const struct export_opts *o, size_t source,
+static int check_names(struct pairing *p, const struct export_config *o, size_t source,
 		       struct kvmft_err *err)
 {
 	_cleanup_free_ char *path = outfile_name(o->out, file_of(p, source));
@@ -314,7 +314,7 @@ static int check_names(struct pairing *p, const struct export_opts *o, size_t so
 	return outfile_check(o->out, file_of(p, source), p->t, NULL, err);
 }
 
-int export_dat(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
+int export_dat(struct pairing *p, const struct export_config *o, struct kvmft_err *err)
 {
 	int ret = 0;
 
