@@ -356,7 +356,9 @@ int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct ts
 
 static void tell_loss(const struct tl_source *s, const struct tl_loss *loss, note_fn *note)
 {
-	const char *end = s->no_end ? " (up to now: its recording has no end yet)" : "";
+	/* Of captures a note says why they end; of QEMU's traces nothing does. */
+	const char *end = s->no_end ? " (up to now: its recording has no end yet)" :
+			  s->cap->complete || s->cap->ndamage ? "" : " (recording was cut short)";
 
 	if (loss->unknown && !loss->total)
 		note("%s: %llu events, an unknown number lost%s", s->label,

@@ -113,7 +113,8 @@ left "a file that may not grow"
 killed_merge()
 {
 	echo precious >"$tmp/out/old"
-	nice -n 15 "$kvmft" merge --force -o "$tmp/out/old" "$tmp/long" 2>"$err" &
+	# A shell starts it with SIGINT ignored.
+	nice -n 15 env --default-signal=INT "$kvmft" merge --force -o "$tmp/out/old" "$tmp/long" 2>"$err" &
 	merge=$!
 	n=0
 	# It has no name until it is complete, where the file system has such files.
@@ -121,9 +122,7 @@ killed_merge()
 		sleep 0.01
 		n=$((n + 1))
 	done
-	# A shell starts it with SIGINT ignored.
-	[ "$1" = INT ] || kill -"$1" $merge
-	[ "$1" != INT ] || kill -HUP $merge
+	kill -"$1" $merge
 	wait $merge 2>/dev/null
 }
 
