@@ -250,6 +250,18 @@ ln -s "$kvmft" "$tmp/bin/kvmft"
 PATH=$tmp/bin:$PATH
 extract
 ok "captures for the examples" make_captures
+
+# What is written to meta is told in kvmft-capture(5).
+keys()
+{
+	(cd "$top/src" && grep -rhoE 'meta_(begin|[a-z0-9]+)\([^,]*, "[a-z0-9_]+"' record sides capture |
+		sed 's/.*"\(.*\)"/\1/' | sort -u)
+}
+for key in $(keys); do
+	grep -qw -- "$key" "$top/man/kvmft-capture.5" || echo "$key"
+done >"$tmp/untold"
+[ "$(keys | wc -l)" -gt 100 ] || echo "too few are found" >>"$tmp/untold"
+is "$(tr '\n' ' ' <"$tmp/untold")" "" "records and keys of captures are all in kvmft-capture(5)"
 is "$(unknown_options)" "" "the commands of all examples have the options that they use"
 cd "$tmp/run" || exit
 for ex in "$tmp"/ex/*.[0-9][0-9][0-9]; do
