@@ -227,7 +227,6 @@ void many_end(struct many *m)
 	for (size_t i = 0; i < m->n; i++)
 		close(m->pipe[i]);
 	util_close_fd(&m->taken[0]);
-	util_close_fd(&m->taken[1]);
 	if (m->next)
 		munmap(m->next, sizeof(*m->next));
 	free(m->owner);

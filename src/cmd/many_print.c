@@ -329,7 +329,7 @@ int many_print(struct many *m, const struct many_doc *d, struct kvmft_err *err)
 	if (ret && ferror(d->f))
 		ret = errno == EPIPE ? -EPIPE : err_why(err, ret, "cannot write");
 	else if (ret)
-		err_set(err, -ret, "a process that reads captures ended: %s", strerror(-ret));
+		err_set(err, -ret, "cannot take over the results: %s", strerror(-ret));
 	else if (!good)
 		ret = err_set(err, ENODATA, "none of %zu captures gave a result", n);
 	else

@@ -45,7 +45,7 @@ int merge_spikes_put(struct many *m, struct out *o, struct kvmft_err *err)
 	size_t n = r.rows.len / sizeof(*s);
 
 	if (ret)
-		return err_set(err, -ret, "the process that looks for spikes has ended");
+		return err_why(err, ret, "cannot take over the spikes");
 	if (r.code < 0)
 		return err_set(err, -r.code, "finding spikes: %s", r.why);
 	for (size_t i = 0; i < n; i++)
