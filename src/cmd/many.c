@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * many.c: a process for each CPU, which looks at many captures: each takes the first one that no
- * other has taken, and says so. A pipe of its own brings its results in that order.
+ * other has taken. A pipe of its own brings its results in that order.
  */
 #include "many.h"
 
@@ -26,18 +26,12 @@ struct head {
 	char why[MANY_WHY];
 };
 
-/* What a process says that takes a capture. */
-struct take {
-	uint32_t at, worker;
-};
-
 struct many {
 	const struct str_list *list;
 	many_fn *fn;
 	void *ctx;
-	uint32_t *next; /* capture that is to be taken; shared by all processes */
-	int taken[2];	/* pipe: a struct take for each */
-	uint8_t *owner; /* of each capture: worker + 1 */
+	uint8_t *owner; /* of each capture: worker + 1, or 0; shared by all processes */
+	int taken[2];	/* pipe: a byte when one gets its owner */
 	int pipe[WORKERS];
 	size_t n;
 };
@@ -86,18 +80,30 @@ static int one(struct many *m, size_t i, int fd)
 	return ret;
 }
 
-/* The next capture for this process; false: there is none. */
-static bool take(struct many *m, struct take *t)
+/*
+ * Takes the next capture from at on; false: there is none. To take and to say whose it is are one
+ * step, so no process can be killed in between. If the pipe is full, enough of it wakes its reader.
+ */
+static bool take(struct many *m, size_t w, size_t *at)
 {
-	t->at = __atomic_fetch_add(m->next, 1, __ATOMIC_RELAXED);
-	return t->at < m->list->n && !full_write(m->taken[1], t, sizeof(*t), NULL);
+	uint8_t none = 0;
+	int ret;
+
+	for (; *at < m->list->n; ++*at, none = 0)
+		if (__atomic_compare_exchange_n(&m->owner[*at], &none, (uint8_t)(w + 1), false,
+						__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+			break;
+	if (*at == m->list->n)
+		return false;
+	ret = full_write(m->taken[1], "", 1, NULL);
+	return !ret || ret == -EAGAIN;
 }
 
 static _Noreturn void worker(struct many *m, size_t w, int fd, pid_t parent)
 {
-	struct take t = { .worker = (uint32_t)w };
 	struct kvmft_err err = { .text = "" };
 	unsigned int layers;
+	size_t at = 0;
 	int ret, mem;
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -110,8 +116,8 @@ static _Noreturn void worker(struct many *m, size_t w, int fd, pid_t parent)
 		_exit(1);
 	close(mem);
 	ret = sandbox_enter_reader(&layers, &err);
-	while (!ret && take(m, &t))
-		ret = one(m, t.at, fd);
+	while (!ret && take(m, w, &at))
+		ret = one(m, at, fd);
 	_exit(ret ? 1 : 0);
 }
 
@@ -182,14 +188,15 @@ static int each_once(struct str_list *list)
 
 static int share(struct many *m)
 {
-	m->next = mmap(NULL, sizeof(*m->next), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-		       -1, 0);
-	if (m->next == MAP_FAILED)
-		m->next = NULL;
-	m->owner = calloc(m->list->n + 1, sizeof(*m->owner));
-	if (!m->next || !m->owner)
+	m->owner = mmap(NULL, m->list->n + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			-1, 0);
+	if (m->owner == MAP_FAILED)
+		m->owner = NULL;
+	if (!m->owner)
 		return -ENOMEM;
-	return pipe2(m->taken, O_CLOEXEC) < 0 ? -errno : 0;
+	if (pipe2(m->taken, O_CLOEXEC) < 0 || fcntl(m->taken[1], F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
+	return 0;
 }
 
 int many_begin(struct str_list *list, many_fn *fn, void *ctx, struct many **out,
@@ -227,9 +234,8 @@ void many_end(struct many *m)
 	for (size_t i = 0; i < m->n; i++)
 		close(m->pipe[i]);
 	util_close_fd(&m->taken[0]);
-	if (m->next)
-		munmap(m->next, sizeof(*m->next));
-	free(m->owner);
+	if (m->owner)
+		munmap(m->owner, m->list->n + 1);
 	free(m);
 }
 
@@ -248,15 +254,19 @@ static int take_part(int fd, struct sbuf *b, uint32_t n)
 	return ret;
 }
 
-/* The pipe of who took capture i; -1: nobody did, as all have ended. */
+/*
+ * The pipe of who took capture i; -1: nobody did, as all have ended. As they are taken in order, and
+ * all results before i have been read, nobody holds one that keeps him from taking i or a later one.
+ */
 static int owner_pipe(struct many *m, size_t i)
 {
-	struct take t;
+	uint8_t w;
+	char byte;
 
-	while (!m->owner[i] && !full_read(m->taken[0], &t, sizeof(t)))
-		if (t.at < m->list->n && t.worker < m->n && !m->owner[t.at])
-			m->owner[t.at] = (uint8_t)(t.worker + 1);
-	return m->owner[i] ? m->pipe[m->owner[i] - 1] : -1;
+	while (!(w = __atomic_load_n(&m->owner[i], __ATOMIC_SEQ_CST)))
+		if (full_read(m->taken[0], &byte, 1))
+			return -1;
+	return m->pipe[w - 1];
 }
 
 static int take_result(int fd, struct many_result *r)

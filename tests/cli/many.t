@@ -281,4 +281,39 @@ done
 status_is 3 "the process that reads a capture is killed"
 err_has '^kvmft: long: the process that read it was killed$' "... its capture has no result"
 rm -rf long
+
+# The first process is killed when it has taken one, and has not yet told anybody; results are larger than pipes.
+cat >die.c <<-'END'
+	#define _GNU_SOURCE
+	#include <dlfcn.h>
+	#include <sys/stat.h>
+	#include <unistd.h>
+	static int forks, dies;
+	pid_t fork(void)
+	{
+		pid_t pid = ((pid_t (*)(void))dlsym(RTLD_NEXT, "fork"))();
+		dies = !forks++ && !pid;
+		return pid;
+	}
+	ssize_t write(int fd, const void *b, size_t n)
+	{
+		struct stat st;
+		if (dies && !fstat(fd, &st) && S_ISFIFO(st.st_mode))
+			__builtin_trap();
+		return ((ssize_t (*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write"))(fd, b, n);
+	}
+END
+if [ "$(nproc)" -gt 1 ] && "${CC:-cc}" -shared -fPIC -o die.so die.c -ldl 2>"$err"; then
+	awk 'BEGIN { for (i = 0; i < 40000; i++) printf "0 %d 200 kvm_exit exit_reason=30 isa=1\n0 %d 200 kvm_mmio type=2 len=4 gpa=%d val=0\n0 %d 200 kvm_entry\n",
+		i * 900, i * 900 + 50, i * 4096, i * 900 + 100 }' >mmio.txt
+	mkdir large
+	for n in 1 2 3 4 5; do "$tools/mkcap" --capture large/$n mmio.txt; done
+	run env LD_PRELOAD="$tmp/die.so" timeout 60 "${KVMFT_PLAIN:-$kvmft}" report --event mmio --format csv large
+	status_is 3 "a process is killed between taking a capture and saying so: nobody waits for ever"
+	is "$(grep -c '^kvmft: large/[1-5]: the process that read it was killed$' "$err")" 1 "... one capture has no result"
+	is "$(cut -d, -f1 "$out" | sort -u | wc -l)" 5 "... the others have"
+	rm -rf large
+else
+	skip "a process is killed before it says what it took" "it takes two CPUs and a compiler"
+fi
 finish
