@@ -255,8 +255,8 @@ static int take_part(int fd, struct sbuf *b, uint32_t n)
 }
 
 /*
- * The pipe of who took capture i; -1: nobody did, as all have ended. As they are taken in order, and
- * all results before i have been read, nobody holds one that keeps him from taking i or a later one.
+ * The pipe of who took capture i; -1: nobody did, as all have ended. They are taken in order, and
+ * all results before i have been read: whoever lives takes i or a later one, and then says so.
  */
 static int owner_pipe(struct many *m, size_t i)
 {

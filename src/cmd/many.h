@@ -26,10 +26,11 @@ int many_list(struct operands *o, const char *path, bool sessions, struct str_li
 /* Whether a path is a directory, and not a capture: a session, or a tree of them. */
 bool many_is_tree(const char *path);
 
-/* What a row of all captures together is made of. */
+/* What a row of all captures together is made of. Each sum is exact, or the largest number. */
 struct many_row {
 	char name[64];
-	uint64_t n, timed, total, min, max;
+	uint64_t n, timed, min, max;
+	unsigned __int128 total;
 };
 
 /*

@@ -17,14 +17,25 @@ struct sum {
 	struct many_row *v;
 	size_t n, cap;
 	size_t captures; /* that have rows */
-	uint64_t all, total;
+	uint64_t all;
+	unsigned __int128 total;
 };
 
 /* A capture may claim that it took centuries. */
-static void add(uint64_t *sum, uint64_t v)
+static uint64_t cut(unsigned __int128 v)
+{
+	return (uint64_t)MIN(v, (unsigned __int128)UINT64_MAX);
+}
+
+static void add(unsigned __int128 *sum, unsigned __int128 v)
 {
 	if (__builtin_add_overflow(*sum, v, sum))
-		*sum = UINT64_MAX;
+		*sum = ~(unsigned __int128)0;
+}
+
+static void count(uint64_t *sum, uint64_t v)
+{
+	*sum = cut((unsigned __int128)*sum + v);
 }
 
 static int sum_add(struct sum *s, const struct many_row *r)
@@ -34,7 +45,7 @@ static int sum_add(struct sum *s, const struct many_row *r)
 	for (size_t i = 0; i < s->n && !to; i++)
 		if (!strcmp(s->v[i].name, r->name))
 			to = &s->v[i];
-	add(&s->all, r->n);
+	count(&s->all, r->n);
 	add(&s->total, r->total);
 	if (!to && s->n == ROWS_MAX)
 		to = &s->v[ROWS_MAX - 1];
@@ -47,8 +58,8 @@ static int sum_add(struct sum *s, const struct many_row *r)
 	}
 	to->min = !to->timed ? r->min : r->timed ? MIN(to->min, r->min) : to->min;
 	to->max = MAX(to->max, r->max);
-	add(&to->n, r->n);
-	add(&to->timed, r->timed);
+	count(&to->n, r->n);
+	count(&to->timed, r->timed);
 	add(&to->total, r->total);
 	return 0;
 }
@@ -70,14 +81,14 @@ static int sum_rows(struct sum *s, const struct sbuf *rows)
 
 static uint64_t mean(const struct many_row *r)
 {
-	return r->timed ? r->total / r->timed : 0;
+	return r->timed ? cut(r->total / r->timed) : 0;
 }
 
 static uint64_t by_value(const struct many_row *r, enum report_key key)
 {
 	switch (key) {
 	case KEY_TIME:
-	case KEY_TIME_PCT: return r->total;
+	case KEY_TIME_PCT: return cut(r->total);
 	case KEY_MAX: return r->max;
 	case KEY_MIN: return r->min;
 	case KEY_MEAN: return mean(r);
@@ -96,7 +107,7 @@ static int by_key(const void *a, const void *b, void *key)
 
 /* ---- printing ---- */
 
-static double percent(uint64_t part, uint64_t whole)
+static double percent(unsigned __int128 part, unsigned __int128 whole)
 {
 	return whole ? 100.0 * (double)part / (double)whole : 0;
 }
@@ -155,7 +166,7 @@ static void sum_text(const struct many_doc *d, const struct sum *s, struct sbuf 
 	if (n < s->n)
 		sbuf_addf(b, "%*s\n", (int)c.width[0], "...");
 	sbuf_addf(b, "\nTotal %s:%" PRIu64 ", %s:%s.\n", d->what, s->all, d->times,
-		  us(s->total, text));
+		  us(cut(s->total), text));
 }
 
 static int sum_json(const struct many_doc *d, const struct sum *s, struct sbuf *b)
@@ -172,7 +183,7 @@ static int sum_json(const struct many_doc *d, const struct sum *s, struct sbuf *
 		json_object_begin(&j);
 		json_put_str(&j, "name", r->name);
 		json_put_u64(&j, "count", r->n);
-		json_put_u64(&j, "total_ns", r->total);
+		json_put_u64(&j, "total_ns", cut(r->total));
 		json_put_u64(&j, "min_ns", r->min);
 		json_put_u64(&j, "max_ns", r->max);
 		json_object_end(&j);
@@ -285,6 +296,9 @@ static int print_sum(const struct many_doc *d, struct sum *s)
 
 	if (s->n)
 		qsort_r(s->v, s->n, sizeof(*s->v), by_key, &key);
+	if (s->total > UINT64_MAX && !is(d, "csv"))
+		cli_note("times add up to more than 584 years: such a sum is shown as the largest "
+			 "number of ns in 64 bits");
 	if (is(d, "json")) {
 		ret = sum_json(d, s, &b);
 	} else if (is(d, "text") && s->captures > 1) {

@@ -441,11 +441,14 @@ static int add_rows(struct run *run, struct sbuf *rows)
 	if (ret)
 		return ret;
 	for (size_t i = 0; i < t.n; i++) {
+		const struct report_row *row = &t.row[i];
 		struct many_row m = {
-			.n = t.row[i].samples, .timed = t.row[i].timed,
-			.total = t.row[i].total_time, .min = t.row[i].min_time,
-			.max = t.row[i].max_time,
+			.n = row->samples, .timed = row->timed, .total = row->total_time,
+			.min = row->min_time, .max = row->max_time,
 		};
+
+		if (row->total_time == UINT64_MAX)
+			m.total = (unsigned __int128)row->avg_time * row->timed;
 
 		_Static_assert(sizeof(m.name) >= REPORT_NAME, "names fit");
 		report_row_name(run->r, &t.row[i], m.name);

@@ -183,6 +183,23 @@ static void put_pct(struct columns *c, struct sbuf *b, uint64_t part, uint64_t w
 	columns_put(c, b, "%.2f%%", whole ? (double)part / (double)whole * 100 : 0.0);
 }
 
+/* Its share of all time, and the mean. A sum that is cut at 64 bits says nothing of either. */
+static void put_share(const struct report_table *t, const struct report_row *row,
+		      struct columns *c, struct sbuf *b)
+{
+	if (t->total_time == UINT64_MAX)
+		columns_put(c, b, "%.2f%%", row->time_pct / 100.0);
+	else
+		put_pct(c, b, row->total_time, t->total_time);
+}
+
+static double mean(const struct report_row *row)
+{
+	if (!row->timed || row->total_time == UINT64_MAX)
+		return (double)row->avg_time;
+	return (double)row->total_time / (double)row->timed;
+}
+
 static void head_last(const struct report_doc *d, size_t from, struct columns *c, struct sbuf *b)
 {
 	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++)
@@ -265,9 +282,9 @@ static void rip_row(const struct report_doc *d, const struct report_table *t,
 	columns_put(c, b, "%s", name);
 	columns_put(c, b, "%" PRIu64, row->samples);
 	put_pct(c, b, row->samples, t->samples);
-	put_pct(c, b, row->total_time, t->total_time);
+	put_share(t, row, c, b);
 	put_time(d, c, b, (double)row->max_time);
-	put_time(d, c, b, row->timed ? (double)row->total_time / (double)row->timed : 0);
+	put_time(d, c, b, mean(row));
 	row_last(d, row, c, b);
 }
 
@@ -298,10 +315,10 @@ static void text_row(const struct report_doc *d, const struct report_table *t,
 	columns_put(c, b, "%s", name);
 	columns_put(c, b, "%" PRIu64, row->samples);
 	put_pct(c, b, row->samples, t->samples);
-	put_pct(c, b, row->total_time, t->total_time);
+	put_share(t, row, c, b);
 	put_time(d, c, b, (double)row->min_time);
 	put_time(d, c, b, (double)row->max_time);
-	put_time(d, c, b, row->timed ? (double)row->total_time / (double)row->timed : 0);
+	put_time(d, c, b, mean(row));
 	columns_put(c, b, "( +- %3u.%02u%% )", row->stderr_pct / 100, row->stderr_pct % 100);
 	row_last(d, row, c, b);
 }
