@@ -9,7 +9,7 @@ _kvmft_words()
 	COMPREPLY=()
 	while IFS= read -r word; do
 		COMPREPLY+=("$word")
-	done < <(compgen -W "$1" -- "$2")
+	done < <(compgen -P "$3" -W "$1" -- "${2#"$3"}")
 }
 
 _kvmft_files()
@@ -22,7 +22,7 @@ _kvmft_files()
 }
 
 # Column $3 of the list for option $2 (--long or -s) of command $1: 3 is its metavariable (nothing for a
-# flag), 5 the words that it may be, if they are known.
+# flag), 5 the words that it may be, if they are known. Option -- is the first operand.
 _kvmft_column()
 {
 	local -a column
@@ -35,10 +35,28 @@ _kvmft_column()
 
 _kvmft_argument()
 {
+	local front=
+
+	case $3 in
+	LIST | *,...) [[ $4 == *,* ]] && front=${4%,*}, ;;
+	esac
 	case $3 in
 	CAPTURE | INPUT | OUT | FILE | DIR | PATH | BINARY | SOCKET) _kvmft_files "$4" ;;
-	*) _kvmft_words "$(_kvmft_column "$1" "$2" 5)" "$4" ;;
+	*) _kvmft_words "$(_kvmft_column "$1" "$2" 5)" "$4" "$front" ;;
 	esac
+}
+
+# Is the word that is typed the first operand of command $1, of which the words are known?
+_kvmft_first()
+{
+	local words known
+
+	known=" $(_kvmft_column "$1" -- 5) "
+	[[ $known == "  " ]] && return 1
+	for words in "${COMP_WORDS[@]:2:COMP_CWORD-2}"; do
+		[[ $known == *" ${words%%,*} "* ]] && return 1
+	done
+	return 0
 }
 
 # The second words of the commands of group $1: nothing for a command that is no group.
@@ -66,11 +84,16 @@ _kvmft()
 		return
 	fi
 	[[ -n $verbs ]] && cmd="$cmd ${COMP_WORDS[2]}"
+	# --option=word is three words to bash.
+	[[ $word == = ]] && word=
+	[[ $last == = ]] && last=${COMP_WORDS[COMP_CWORD - 2]}
 	arg=$(_kvmft_column "$cmd" "$last" 3)
 	if [[ -n $arg ]]; then
 		_kvmft_argument "$cmd" "$last" "$arg" "$word"
 	elif [[ $word == -* ]]; then
-		_kvmft_words "$(kvmft --list-options "$cmd" 2>/dev/null | cut -f 2 | sed 's/^/--/')" "$word"
+		_kvmft_words "$(kvmft --list-options "$cmd" 2>/dev/null | awk -F '\t' '$2 { print "--" $2 }')" "$word"
+	elif _kvmft_first "$cmd"; then
+		_kvmft_argument "$cmd" -- "$(_kvmft_column "$cmd" -- 3)" "$word"
 	else
 		_kvmft_files "$word"
 	fi

@@ -34,7 +34,7 @@ function __kvmft_pending
     set -l last $words[-1]
     kvmft --list-options (__kvmft_command) 2>/dev/null | while read -l line
         set -l field (string split \t -- $line)
-        if test -n "$field[4]"; and test "$last" = "--$field[2]" -o "$last" = "-$field[3]"
+        if test -n "$field[4]"; and contains -- "$last" "--$field[2]" "-$field[3]"
             echo $line
         end
     end
@@ -45,8 +45,38 @@ function __kvmft_in_choice
     and string match -q -r '[^\t]$' -- (__kvmft_pending)
 end
 
+# Of a list's line: its words, each after those that are typed already if there may be several.
+function __kvmft_words_of
+    set -l field (string split \t -- $argv[1])
+    set -l front
+    if string match -q -r '^LIST$|,\.\.\.$' -- $field[4]
+        set front (string match -r '^.*,' -- (commandline -ct))
+    end
+    for word in (string split ' ' -- $field[6])
+        echo "$front$word"
+    end
+end
+
 function __kvmft_choices
-    string split ' ' -- (string split \t -- (__kvmft_pending))[6]
+    __kvmft_words_of (__kvmft_pending)
+end
+
+# The list's line of the first operand, if that is a list of words.
+function __kvmft_operand
+    kvmft --list-options (__kvmft_command) 2>/dev/null | string match -r '^[^\t]*\t\t.*'
+end
+
+function __kvmft_in_operand
+    __kvmft_needs_command; and return 1
+    __kvmft_in_option; and return 1
+    test -z "$(__kvmft_pending)"; or return 1
+    set -l operand (__kvmft_operand)
+    test -n "$operand"; or return 1
+    for word in (commandline -opc)[3..-1]
+        contains -- (string split ',' -- $word)[1] (string split ' ' -- (string split \t -- $operand)[6])
+        and return 1
+    end
+    return 0
 end
 
 function __kvmft_in_option
@@ -59,7 +89,7 @@ function __kvmft_options
     set -l cmd (__kvmft_command)
     kvmft --list-options $cmd 2>/dev/null | while read -l line
         set -l field (string split \t -- $line)
-        test (count $field) -gt 2; or continue
+        test (count $field) -gt 2; and test -n "$field[2]"; or continue
         echo --$field[2]\t$field[5]
         if test -n "$field[3]"
             echo -- -$field[3]\t$field[5] | string replace -r '^-- ' ''
@@ -76,3 +106,4 @@ complete -c kvmft -n __kvmft_needs_command -f -a '(__kvmft_commands)'
 complete -c kvmft -n __kvmft_needs_verb -f -a '(__kvmft_verbs (__kvmft_command))'
 complete -c kvmft -n __kvmft_in_option -f -a '(__kvmft_options)'
 complete -c kvmft -n __kvmft_in_choice -f -a '(__kvmft_choices)'
+complete -c kvmft -n __kvmft_in_operand -f -a '(__kvmft_words_of (__kvmft_operand))'

@@ -25,6 +25,8 @@ enum opt_type {
 	OPT_SIZE,     /* struct opt_u64, bytes */
 	OPT_DURATION, /* struct opt_u64, ns */
 	OPT_CHOICE,   /* int: index into opt->choices; -1 = not given */
+	OPT_WORD,     /* const char *: one of choices, or of what word() names */
+	OPT_WORDS,    /* uint32_t: a bit for each of these that is given, with commas between */
 };
 
 struct opt {
@@ -34,9 +36,13 @@ struct opt {
 	size_t offset;		    /* into the command's option struct */
 	const char *arg;	    /* metavariable; NULL for a flag */
 	const char *help;	    /* filled by --help; its first line is for completion */
-	const char *const *choices; /* OPT_CHOICE: NULL-terminated */
+	const char *const *choices; /* what it may be, NULL-terminated, or NULL */
+	const char *(*word)(size_t i); /* or the i-th of that, where it is in another table */
 	unsigned int flags;
 };
+
+/* The i-th word that its argument may be; NULL: there are no more, or none are known. */
+const char *opt_word(const struct opt *o, size_t i);
 
 enum opt_flags {
 	OPT_HIDDEN = 1 << 0, /* accepted, not shown */
@@ -53,6 +59,19 @@ enum opt_flags {
 		.short_name = (s), .name = (n), .type = OPT_CHOICE,               \
 		.offset = offsetof(st, member), .arg = (metavar), .help = (text), \
 		.choices = (list),                                                \
+	}
+/* Its words are in a list, or a function has them. */
+#define OPTION_LISTED(s, n, t, st, member, metavar, list, text)                   \
+	{                                                                         \
+		.short_name = (s), .name = (n), .type = (t),                      \
+		.offset = offsetof(st, member), .arg = (metavar), .help = (text), \
+		.choices = (list),                                                \
+	}
+#define OPTION_NAMED(s, n, t, st, member, metavar, fn, text)                      \
+	{                                                                         \
+		.short_name = (s), .name = (n), .type = (t),                      \
+		.offset = offsetof(st, member), .arg = (metavar), .help = (text), \
+		.word = (fn),                                                     \
 	}
 #define OPT_END                                                                                    \
 	{                                                                                          \
@@ -84,6 +103,7 @@ struct cmd {
 	const char *description;    /* for --help, which fills it; may be NULL */
 	const char *examples;	    /* lines for --help; may be NULL */
 	const struct opt *opts;	    /* ends with OPT_END */
+	const struct opt *first;    /* the first operand, an OPT_WORDS; NULL: it is no word */
 	size_t opts_size;
 	void (*defaults)(void *opts);
 	int (*run)(void *opts, int argc, char **argv, struct kvmft_err *err);
@@ -125,6 +145,8 @@ extern const char *const kvmft_cmds_elsewhere[];
 #define CLI_VERSION INT_MAX
 int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvmft_err *err);
 void cli_free(const struct cmd *c, void *opts);
+/* Sets the bits of an OPT_WORDS: of an option, or of cmd->first. 0 or -EINVAL with err set. */
+int cli_words(const struct opt *o, const char *text, uint32_t *bits, struct kvmft_err *err);
 void cli_print_help(const struct cmd *c, FILE *f);
 /*
  * Prints text, and the end of a line, in lines of 80 columns: the first has `indent` columns
@@ -132,8 +154,9 @@ void cli_print_help(const struct cmd *c, FILE *f);
  */
 void cli_print_filled(const char *text, size_t indent, FILE *f);
 /*
- * One line per option: CMD<TAB>LONG<TAB>SHORT<TAB>ARG<TAB>first help line<TAB>choices; for a group,
- * preceded by one line per command of it: CMD VERB<TAB>summary.
+ * One line per option: CMD<TAB>LONG<TAB>SHORT<TAB>ARG<TAB>first help line<TAB>words; for a group,
+ * preceded by one line per command of it: CMD VERB<TAB>summary. A first operand that is a list of
+ * words has a line like an option's, with no LONG.
  */
 void cli_print_list(const struct cmd *c, FILE *f);
 /* A command, or one of a group by both words: "qemu events". */

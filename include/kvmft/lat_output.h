@@ -54,6 +54,7 @@ struct lat_format {
 };
 
 const struct lat_format *lat_format_find(const char *name);
+const char *lat_format_name(size_t i); /* of the i-th; NULL past the last */
 
 /* The name of a group's VM; "host" for -1. */
 const char *lat_vm_label(const struct lat_view *v, int64_t vm);

@@ -142,6 +142,7 @@ bool out_item_time(const struct out *o, const struct tl_item *i, uint64_t *v);
 
 extern const struct out_format *const out_formats[]; /* NULL-terminated; the first is the default */
 const struct out_format *out_format_find(const char *name);
+const char *out_format_name(size_t i); /* of the i-th; NULL past the last */
 
 /*
  * Each returns 0 or -errno (including failed writes). out_end() frees o in any case; -ENOMSG: there

@@ -16,8 +16,8 @@
 
 struct event_class; /* src/exits/class.h */
 
-/* The i-th class, in the order in which help shows them; NULL past the last. */
-const struct event_class *class_at(size_t i);
+/* The i-th class's name, in the order in which help shows them; NULL past the last. */
+const char *class_name_at(size_t i);
 const struct event_class *class_find(const char *name); /* NULL: there is none */
 const char *class_name(const struct event_class *c);	/* "vmexit" */
 const char *class_title(const struct event_class *c);	/* head of the table's first column */

@@ -48,11 +48,11 @@ static void cli_print_opt(const struct opt *o, FILE *f)
 	else
 		fprintf(f, "  %-26s ", b.s ? b.s : "");
 	cli_print_filled(o->help, 29, f);
-	if (o->type == OPT_CHOICE) {
+	if (opt_word(o, 0) && o->type != OPT_STR) { /* its words are not all that it may be */
 		b.len = 0;
-		sbuf_add(&b, "one of:");
-		for (int i = 0; o->choices[i]; i++)
-			sbuf_addf(&b, " %s", o->choices[i]);
+		sbuf_add(&b, o->type == OPT_WORDS ? "of these:" : "one of:");
+		for (size_t i = 0; opt_word(o, i); i++)
+			sbuf_addf(&b, " %s", opt_word(o, i));
 		fprintf(f, "%29s", "");
 		cli_print_filled(b.s ? b.s : "", 29, f);
 	}
@@ -114,21 +114,26 @@ void cli_print_help(const struct cmd *c, FILE *f)
 		fprintf(f, "\nexamples:\n%s\n", c->examples);
 }
 
+static void list_opt(const struct cmd *c, const struct opt *o, FILE *f)
+{
+	char s[2] = { o->short_name, 0 };
+
+	fprintf(f, "%s\t%s\t%s\t%s\t%.*s\t", c->name, o->name ? o->name : "", s,
+		o->arg ? o->arg : "", (int)strcspn(o->help, "\n"), o->help);
+	for (size_t i = 0; opt_word(o, i); i++)
+		fprintf(f, "%s%s", i ? " " : "", opt_word(o, i));
+	fputc('\n', f);
+}
+
 void cli_print_list(const struct cmd *c, FILE *f)
 {
 	for (const struct cmd *const *v = c->verbs; v && *v; v++)
 		fprintf(f, "%s\t%s\n", (*v)->name, (*v)->summary);
-	for (const struct opt *o = c->opts; o->name; o++) {
-		char s[2] = { o->short_name, 0 };
-
-		if (o->flags & OPT_HIDDEN)
-			continue;
-		fprintf(f, "%s\t%s\t%s\t%s\t%.*s\t", c->name, o->name, s, o->arg ? o->arg : "",
-			(int)strcspn(o->help, "\n"), o->help);
-		for (int i = 0; o->type == OPT_CHOICE && o->choices[i]; i++)
-			fprintf(f, "%s%s", i ? " " : "", o->choices[i]);
-		fputc('\n', f);
-	}
+	if (c->first)
+		list_opt(c, c->first, f);
+	for (const struct opt *o = c->opts; o->name; o++)
+		if (!(o->flags & OPT_HIDDEN))
+			list_opt(c, o, f);
 	fprintf(f, "%s\thelp\th\t\tprint this text\t\n", c->name);
 	fprintf(f, "%s\tversion\t\t\tprint name and version\t\n", c->name);
 }

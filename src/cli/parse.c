@@ -65,22 +65,35 @@ static const struct opt *cli_opt_of(const struct cmd *c, int val)
 	return NULL;
 }
 
-static int cli_set_choice(const struct opt *o, int *field, const char *text, struct kvmft_err *err)
+const char *opt_word(const struct opt *o, size_t i)
 {
-	struct sbuf b = { 0 };
-	int ret;
+	return o->choices ? o->choices[i] : o->word ? o->word(i) : NULL;
+}
 
-	for (int i = 0; o->choices[i]; i++) {
-		if (!strcmp(o->choices[i], text)) {
-			*field = i;
-			sbuf_free(&b);
-			return 0;
-		}
-		sbuf_addf(&b, "%s%s", i ? ", " : "", o->choices[i]);
+/* Which of its words the n characters of text are. */
+static int find_word(const struct opt *o, const char *text, size_t n, struct kvmft_err *err)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const char *w;
+
+	for (int i = 0; (w = opt_word(o, (size_t)i)); i++) {
+		if (strlen(w) == n && !memcmp(w, text, n))
+			return i;
+		sbuf_addf(&b, "%s%s", i ? ", " : "", w);
 	}
-	ret = err_usage(err, "option --%s: '%s' is not one of %s", o->name, text, b.s ? b.s : "");
-	sbuf_free(&b);
-	return ret;
+	return err_usage(err, "%s%s%s'%.*s' is not one of %s", o->name ? "option --" : "",
+			 o->name ? o->name : "", o->name ? ": " : "", (int)n, text, b.s ? b.s : "");
+}
+
+int cli_words(const struct opt *o, const char *text, uint32_t *bits, struct kvmft_err *err)
+{
+	size_t n = strcspn(text, ",");
+	int i = find_word(o, text, n, err);
+
+	if (i < 0)
+		return i;
+	*bits |= 1u << i;
+	return text[n] ? cli_words(o, text + n + 1, bits, err) : 0;
 }
 
 /* Types whose field is a struct opt_u64. */
@@ -125,13 +138,22 @@ static int cli_add_events(struct str_list *l, char *text, struct kvmft_err *err)
 static int cli_set(const struct opt *o, void *opts, char *text, struct kvmft_err *err)
 {
 	void *field = (char *)opts + o->offset;
+	int i;
 
 	switch (o->type) {
 	case OPT_FLAG: *(bool *)field = true; return 0;
 	case OPT_STR: *(const char **)field = text; return 0;
 	case OPT_LIST: return cli_add(field, text, err);
 	case OPT_EVENTS: return cli_add_events(field, text, err);
-	case OPT_CHOICE: return cli_set_choice(o, field, text, err);
+	case OPT_CHOICE:
+	case OPT_WORD:
+		i = find_word(o, text, strlen(text), err);
+		if (i >= 0 && o->type == OPT_CHOICE)
+			*(int *)field = i;
+		else if (i >= 0)
+			*(const char **)field = text;
+		return MIN(i, 0);
+	case OPT_WORDS: return cli_words(o, text, field, err);
 	default: return cli_set_number(o, field, text, err);
 	}
 }

@@ -24,8 +24,9 @@
 
 struct blame_opts_given {
 	struct sink_file file; /* first */
-	const char *vm, *format, *from, *to, *at, *what, *from_marker, *to_marker;
+	const char *vm, *format, *from, *to, *at, *from_marker, *to_marker;
 	const char *naming;
+	uint32_t what;
 	int by, clock;
 	struct opt_u64 vcpu, than, top, context, khz, last;
 	struct pairing_clock pair;
@@ -34,6 +35,11 @@ struct blame_opts_given {
 	struct str_list inputs; /* several */
 	struct many *many;
 };
+
+static const char *what_name(size_t i)
+{
+	return i < BLAME_MARKER ? blame_whats[i].name : NULL;
+}
 
 static const struct opt blame_options[] = {
 	OPTION(0, "at", OPT_STR, struct blame_opts_given, at, "T",
@@ -44,8 +50,8 @@ static const struct opt blame_options[] = {
 	       "only the N longest (default: 10; with --by of groups: 1000)"),
 	OPTION_CHOICE(0, "by", struct blame_opts_given, by, "KEY", blame_bys,
 		      "length (default) or time: the order; cause, task or vcpu: a sum for each"),
-	OPTION(0, "what", OPT_STR, struct blame_opts_given, what, "KIND,...",
-	       "only these: timer, hrtimer, irq, io, wakeup, ready, stall, timerlat, noise"),
+	OPTION_NAMED(0, "what", OPT_WORDS, struct blame_opts_given, what, "KIND,...", what_name,
+		     "only these kinds"),
 	OPTION(0, "from-marker", OPT_STR, struct blame_opts_given, from_marker, "TEXT",
 	       "the time from a marker with this text, written to trace_marker by a program in\n"
 	       "the guest, ..."),
@@ -63,8 +69,8 @@ static const struct opt blame_options[] = {
 		      "clock of all times (default: ns since the recording began)"),
 	OPTION('C', "context", OPT_U64, struct blame_opts_given, context, "N",
 	       "show the time line of each, with N lines before and after"),
-	OPTION(0, "format", OPT_STR, struct blame_opts_given, format, "FORMAT",
-	       "text (default), json or csv"),
+	OPTION_LISTED(0, "format", OPT_WORD, struct blame_opts_given, format, "FORMAT", cli_formats,
+		      "how to print (default: text)"),
 	OPTION('o', "output", OPT_STR, struct blame_opts_given, file.path, "OUT",
 	       "write to this new file (default: standard output)"),
 	PAIRING_CLOCK_OPTIONS(struct blame_opts_given, pair),
@@ -104,46 +110,12 @@ struct blame_cmd {
 	struct sink s;
 };
 
-/* The index of a name in a list; -1. */
-static int name_in(const char *name, size_t n, const char *const *list, size_t count)
-{
-	for (size_t i = 0; i < count && list[i]; i++)
-		if (strlen(list[i]) == n && !strncmp(list[i], name, n))
-			return (int)i;
-	return -1;
-}
-
-static int parse_what(const char *text, uint32_t *what, struct kvmft_err *err)
-{
-	const char *names[BLAME_MARKER] = { NULL };
-
-	for (size_t i = 0; i < BLAME_MARKER; i++)
-		names[i] = blame_whats[i].name;
-	if (text && !*text)
-		return err_usage(err, "option --what: name at least one kind");
-	while (text && *text) {
-		size_t n = strcspn(text, ",");
-		int k = name_in(text, n, names, BLAME_MARKER);
-
-		if (k < 0)
-			return err_usage(err, "option --what: '%.*s' is not one of timer, hrtimer, irq, "
-					      "io, wakeup, ready, stall, timerlat, noise", (int)n, text);
-		*what |= 1u << k;
-		text += n + (text[n] == ',');
-	}
-	return 0;
-}
-
 static int blame_check(struct blame_cmd *m)
 {
 	const struct blame_opts_given *o = m->o;
-	int ret = parse_what(o->what, &m->b.o.what, m->err);
 
-	if (ret)
-		return ret;
+	m->b.o.what = o->what;
 	m->v.by = o->by < 0 ? BLAME_BY_LENGTH : (enum blame_by)o->by;
-	if (o->format && !blame_format_find(o->format))
-		return err_usage(m->err, "option --format: there is no format '%s' (see kvmft help blame)", o->format);
 	if (!o->from_marker != !o->to_marker)
 		return err_usage(m->err, "--from-marker and --to-marker: both are needed");
 	if (o->from_marker && (!o->from_marker[0] || !o->to_marker[0]))

@@ -24,11 +24,18 @@ struct convert_opts {
 	struct convert_params p;
 };
 
+static const char *clock_word(size_t i)
+{
+	return clock_name((enum clock_id)i);
+}
+
 #define PARAM(s, n, t, m, metavar, text) OPTION(s, n, t, struct convert_opts, p.m, metavar, text)
 
 static const struct opt convert_options[] = {
-	OPTION(0, "from", OPT_STR, struct convert_opts, from, "CLOCK", "clock of the values"),
-	OPTION(0, "to", OPT_STR, struct convert_opts, to, "CLOCK", "clock of the results"),
+	OPTION_NAMED(0, "from", OPT_STR, struct convert_opts, from, "CLOCK", clock_word,
+		     "clock of the values"),
+	OPTION_NAMED(0, "to", OPT_STR, struct convert_opts, to, "CLOCK", clock_word,
+		     "clock of the results"),
 	OPTION(0, "range", OPT_FLAG, struct convert_opts, range, NULL,
 	       "print first and last possible result instead of the first"),
 	PARAM('i', "input", OPT_STR, input, "CAPTURE",

@@ -22,8 +22,8 @@ struct diff_opts {
 };
 
 static const struct opt diff_options[] = {
-	OPTION('e', "event", OPT_STR, struct diff_opts, event, "CLASS",
-	       "what to count: vmexit (default) or another class of kvmft report"),
+	OPTION_NAMED('e', "event", OPT_WORD, struct diff_opts, event, "CLASS", class_name_at,
+		     "what to count (default: vmexit)"),
 	OPTION(0, "vm", OPT_STR, struct diff_opts, vm, "SEL",
 	       "only this VM, on both sides: UUID, name, PID or PID-FD"),
 	OPTION(0, "before-guest", OPT_LIST, struct diff_opts, guests[0], "GUEST[=SEL]",
@@ -82,11 +82,6 @@ static int check(struct run *run)
 	};
 	run->ro.split = run->ro.cls == class_find("vmexit");
 	run->d.least = (double)o->than.v / 100;
-	if (!run->ro.cls)
-		return err_usage(
-			run->err,
-			"option --event: there is no class '%s'; `kvmft help report` has them",
-			o->event);
 	if (o->than.v > 1000)
 		return err_usage(run->err, "option --than: percent, at most 1000");
 	if (o->from.set && o->to.set && o->to.v < o->from.v)

@@ -18,15 +18,20 @@
 #define TRACE_DAT "trace.dat"
 #define SQLITE	  "sqlite"
 
+static const char *to_name(size_t i)
+{
+	return i == 0 ? TRACE_DAT : i == 1 ? SQLITE : out_format_name(i - 2);
+}
+
 static const struct opt export_options[] = {
 	OPTION('i', "input", OPT_STR, struct export_opts, input, "INPUT",
 	       "capture, trace.dat or perf.data to read (default: kvmft.data)"),
 	OPTION('o', "output", OPT_STR, struct export_opts, output, "OUT",
 	       "write to this new file (trace.dat, sqlite: needed; else default: standard\n"
 	       "output)"),
-	OPTION(0, "to", OPT_STR, struct export_opts, to, "FORMAT",
-	       "trace.dat (default); sqlite: a database of all tables, see kvmft-sql(7); or a\n"
-	       "format of kvmft merge: json, perfetto, perfetto-archive, html, folded, text"),
+	OPTION_NAMED(0, "to", OPT_WORD, struct export_opts, to, "FORMAT", to_name,
+		     "trace.dat (default); sqlite: a database of all tables, see kvmft-sql(7); or a\n"
+		     "format of kvmft merge"),
 	OPTION(0, "v7", OPT_FLAG, struct export_opts, v7, NULL,
 	       "trace.dat: version 7 instead of 6, which more programs read"),
 	OPTION(0, "zstd", OPT_FLAG, struct export_opts, zstd, NULL,
@@ -76,8 +81,6 @@ static int check_options(const struct export_opts *o, int guests, struct kvmft_e
 {
 	bool dat_only = o->v7 || o->zstd || o->subbuf.set || o->instance || o->time_shift;
 
-	if (!is_dat(o) && !is_db(o) && !out_format_find(o->to))
-		return err_usage(err, "option --to: there is no format '%s' (see kvmft help export)", o->to);
 	if (!is_dat(o) && dat_only)
 		return err_usage(err,
 				 "--v7, --zstd, --subbuf, --instance and --time-shift belong to "

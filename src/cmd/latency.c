@@ -27,7 +27,7 @@ struct latency_opts {
 	struct sink_file file; /* first */
 	const char *vm, *format, *from, *to;
 	struct opt_u64 vcpu, than, worst, context, khz, grain;
-	const char *by;
+	uint32_t by;
 	const char *trace_events;
 	struct pairing_clock clock;
 	struct guest_syms_opts syms;
@@ -45,17 +45,16 @@ static const struct opt latency_options[] = {
 	       "among the worst, show only what took this long or longer: 100us, 2ms"),
 	OPTION(0, "worst", OPT_U64, struct latency_opts, worst, "N",
 	       "how many of the worst are shown (default: 3)"),
-	OPTION(0, "by", OPT_STR, struct latency_opts, by, "LIST",
-	       "mem: group also by these: vcpu, task, gpa, thread, time, move\n"
-	       "(default: task,thread,move)"),
+	OPTION_LISTED(0, "by", OPT_WORDS, struct latency_opts, by, "LIST", lat_mem_by_names,
+		      "mem: group also by these (default: task,thread,move)"),
 	OPTION(0, "grain", OPT_SIZE, struct latency_opts, grain, "SIZE",
 	       "mem, --by gpa: memory per row (default: 64M)"),
 	OPTION(0, "host", OPT_LIST, struct latency_opts, host, "HOST2",
 	       "mem: the host that the VM moved to; may be repeated, in that order"),
 	OPTION('C', "context", OPT_U64, struct latency_opts, context, "N",
 	       "show N lines of the time line before and after each of the worst (default: 3)"),
-	OPTION(0, "format", OPT_STR, struct latency_opts, format, "FORMAT",
-	       "text (default), json, csv, html: a page to look at, or openmetrics"),
+	OPTION_NAMED(0, "format", OPT_WORD, struct latency_opts, format, "FORMAT", lat_format_name,
+		     "how to print (default: text); html: a page to look at"),
 	OPTION('o', "output", OPT_STR, struct latency_opts, file.path, "OUT",
 	       "write to this new file (default: standard output)"),
 	PAIRING_CLOCK_OPTIONS(struct latency_opts, clock),
@@ -98,55 +97,26 @@ struct latency {
 	char *spikes; /* of a page, as JSON */
 };
 
-/* A list of names with commas between them, as a bit for each; what: "a latency: irq, sched". */
-static int parse_names(const char *text, const char *const *names, const char *what, uint32_t *bits,
-		       struct kvmft_err *err)
+static const char *kind_name(size_t i)
 {
-	while (*text) {
-		size_t n = strcspn(text, ",");
-		unsigned int k;
-
-		for (k = 0; names[k]; k++)
-			if (strlen(names[k]) == n && !strncmp(names[k], text, n))
-				break;
-		if (!names[k])
-			return err_usage(err, "'%.*s' is not %s", (int)n, text, what);
-		*bits |= 1u << k;
-		text += n + (text[n] == ',');
-	}
-	return 0;
+	return i < LAT_KINDS ? lat_kind_names[i] : i == LAT_KINDS ? "all" : NULL;
 }
 
-/* "irq", "irq,timer" or "all". */
-static int parse_kinds(const char *text, bool want[LAT_KINDS], struct kvmft_err *err)
-{
-	uint32_t bits = 0;
-	int ret = 0;
-
-	if (!strcmp(text, "all"))
-		bits = UINT32_MAX;
-	else
-		ret = parse_names(text, lat_kind_names,
-				  "an analysis: irq, sched, io, timer, mem, net or all", &bits, err);
-	for (unsigned int k = 0; k < LAT_KINDS; k++)
-		want[k] = bits >> k & 1;
-	return ret;
-}
+static const struct opt latency_kinds = {
+	.type = OPT_WORDS, .arg = "KIND,...", .help = "what to analyze", .word = kind_name,
+};
 
 static int latency_check(struct latency *m, const char *kinds)
 {
 	const struct latency_opts *o = m->o;
-	int ret = parse_kinds(kinds, m->lo.want, m->err);
+	uint32_t bits = 0;
+	int ret = cli_words(&latency_kinds, kinds, &bits, m->err);
 
-	ret = ret ? ret :
-		    parse_names(o->by ? o->by : "task,thread,move", lat_mem_by_names,
-				"vcpu, task, gpa, thread, time or move", &m->lo.mem_by, m->err);
 	if (ret)
 		return ret;
-	if (o->format && !lat_format_find(o->format))
-		return err_usage(m->err,
-				 "option --format: there is no format '%s' (see kvmft help latency)",
-				 o->format);
+	for (unsigned int k = 0; k < LAT_KINDS; k++)
+		m->lo.want[k] = (bits >> k | bits >> LAT_KINDS) & 1;
+	m->lo.mem_by = o->by ? o->by : 1u << MEM_BY_task | 1u << MEM_BY_thread | 1u << MEM_BY_move;
 	if (o->worst.v > WORST_MAX || o->context.v > CONTEXT_MAX)
 		return err_usage(m->err, "--worst: %u, --context: %u at most", WORST_MAX,
 				 CONTEXT_MAX);
@@ -465,6 +435,7 @@ const struct cmd cmd_latency = {
 		    "  kvmft latency io --qemu qemu.log host guest\n"
 		    "  kvmft latency sched,timer host            # what the host alone can tell",
 	.opts = latency_options,
+	.first = &latency_kinds,
 	.opts_size = sizeof(struct latency_opts),
 	.defaults = latency_defaults,
 	.sessions = latency_sessions,

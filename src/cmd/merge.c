@@ -50,9 +50,9 @@ static const struct opt merge_options[] = {
 		      "clock of all rows (default: ns since the recording began)"),
 	OPTION('o', "output", OPT_STR, struct merge_opts, file.path, "OUT",
 	       "write the time line to this new file (default: standard output)"),
-	OPTION(0, "format", OPT_STR, struct merge_opts, format, "FORMAT",
-	       "text (default), json (an object per line), perfetto (ui.perfetto.dev),\n"
-	       "perfetto-archive, html (a page to look at), or folded (stacks for flame graphs)"),
+	OPTION_NAMED(0, "format", OPT_WORD, struct merge_opts, format, "FORMAT", out_format_name,
+		     "how to write it (default: text); json: an object per line; perfetto: for\n"
+		     "ui.perfetto.dev; html: a page to look at; folded: stacks for flame graphs"),
 	OPTION(0, "host", OPT_LIST, struct merge_opts, host, "HOST2",
 	       "the host that the guest moved to; may be repeated, in that order"),
 	PAIRING_CLOCK_OPTIONS(struct merge_opts, pair),
@@ -582,8 +582,6 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	bool complete = true;
 	int ret;
 
-	if (o->format && !out_format_find(o->format))
-		return err_usage(err, "option --format: there is no format '%s' (see kvmft help merge)", o->format);
 	if (o->count.set && !o->count.v)
 		return err_usage(err, "option --count: must be at least 1");
 	if (o->host.n && (o->pair.tsc_offset.set || o->pair.tsc_ratio || o->pair.solve))

@@ -42,9 +42,8 @@ static const struct opt report_options[] = {
 	OPTION('i', "input", OPT_LIST, struct opts, given, "INPUT",
 	       "capture of a host, trace.dat or perf.data (default: kvmft.data); or several,\n"
 	       "or a directory of them"),
-	OPTION('e', "event", OPT_STR, struct opts, event, "CLASS",
-	       "what to count: vmexit (default), mmio, ioport, msr, hypercall,\n"
-	       "cpuid, page-fault, fast-mmio, inject"),
+	OPTION_NAMED('e', "event", OPT_WORD, struct opts, event, "CLASS", class_name_at,
+		     "what to count (default: vmexit)"),
 	OPTION_CHOICE(0, "by", struct opts, by, "WHAT", by_names,
 		      "rows by reason (default); by the guest's code, and reason (rip); or by\n"
 		      "the kernel's stack, of all events recorded with --stacks, or those of CLASS"),
@@ -121,22 +120,15 @@ static int parse_class(struct run *run)
 {
 	const char *name = run->o->event ? run->o->event : "vmexit";
 	const struct event_class *c = class_find(name);
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	run->ro.cls = c;
-	if (c && run->ro.by_rip && (c != class_find("vmexit") || run->ro.semantics == REPORT_PERF))
+	if (run->ro.by_rip && (c != class_find("vmexit") || run->ro.semantics == REPORT_PERF))
 		return err_usage(run->err, "option --by rip: only for --event vmexit, and not with "
 				 "--semantics perf");
 	if (!run->ro.by_rip && (run->nguest || guest_syms_option(&run->o->syms)))
 		return err_usage(run->err, "%s%s: only --by rip uses symbols of guests",
 				 run->nguest ? "" : "option --",
 				 run->nguest ? run->guest[0] : guest_syms_option(&run->o->syms));
-	if (!c) {
-		for (size_t i = 0; (c = class_at(i)); i++)
-			sbuf_addf(&b, "%s%s", i ? ", " : "", class_name(c));
-		return err_usage(run->err, "option --event: there is no class '%s'; there are %s",
-				 name, b.s ? b.s : "");
-	}
 	if (run->ro.semantics == REPORT_PERF && !class_has_perf(c))
 		return err_usage(run->err, "option --semantics: perf kvm has no table of %s",
 				 class_name(c));

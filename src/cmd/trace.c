@@ -31,6 +31,9 @@ struct trace_opts {
 #define FOLLOW_FLUSH   200000000ull
 #define GUEST_WORDS    "--flush 200ms --rotate " FOLLOW_SEGMENT
 
+/* Of merge those that can go on. */
+static const char *const trace_formats[] = { "text", "json", NULL };
+
 static const struct opt trace_options[] = {
 	OPTION('e', "event", OPT_EVENTS, struct trace_opts, c.events, "EVENT[/FILTER/]",
 	       "sys:event, sys:*, sys or event, with a kernel filter between slashes"),
@@ -80,8 +83,8 @@ static const struct opt trace_options[] = {
 	       "with --guest: of the recorded events only those that match"),
 	OPTION('C', "context", OPT_U64, struct trace_opts, context, "N",
 	       "with --grep: N lines before and after each match"),
-	OPTION(0, "format", OPT_STR, struct trace_opts, format, "FORMAT",
-	       "with --guest: text (default) or json"),
+	OPTION_LISTED(0, "format", OPT_WORD, struct trace_opts, format, "FORMAT", trace_formats,
+		      "with --guest: how to print (default: text)"),
 	OPTION_CHOICE(0, "color", struct trace_opts, page.color, "WHEN", color_names, COLOR_HELP),
 	OPTION(0, "wide", OPT_FLAG, struct trace_opts, page.wide, NULL, WIDE_HELP),
 	OPT_END,

@@ -180,9 +180,9 @@ static const struct event_class *const classes[] = {
 	&cpuid,	       &page_fault, &fast_mmio,	   &inject,
 };
 
-const struct event_class *class_at(size_t i)
+const char *class_name_at(size_t i)
 {
-	return i < ARRAY_SIZE(classes) ? classes[i] : NULL;
+	return i < ARRAY_SIZE(classes) ? classes[i]->name : NULL;
 }
 
 const struct event_class *class_find(const char *name)

@@ -20,6 +20,11 @@ const struct out_format *const out_formats[] = {
 	NULL,
 };
 
+const char *out_format_name(size_t i)
+{
+	return i < ARRAY_SIZE(out_formats) && out_formats[i] ? out_formats[i]->name : NULL;
+}
+
 const struct out_format *out_format_find(const char *name)
 {
 	for (const struct out_format *const *f = out_formats; *f; f++)

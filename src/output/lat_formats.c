@@ -15,14 +15,18 @@ static const struct lat_format *const lat_formats[] = {
 	&lat_csv,
 	&lat_html,
 	&lat_metrics,
-	NULL,
 };
+
+const char *lat_format_name(size_t i)
+{
+	return i < ARRAY_SIZE(lat_formats) ? lat_formats[i]->name : NULL;
+}
 
 const struct lat_format *lat_format_find(const char *name)
 {
-	for (const struct lat_format *const *f = lat_formats; *f; f++)
-		if (!strcmp((*f)->name, name))
-			return *f;
+	for (size_t i = 0; i < ARRAY_SIZE(lat_formats); i++)
+		if (!strcmp(lat_formats[i]->name, name))
+			return lat_formats[i];
 	return NULL;
 }
 

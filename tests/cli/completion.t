@@ -82,13 +82,33 @@ for shell in bash zsh fish; do
 	offers_all "$tmp/commands" "$shell" kvmft ""
 	offers_all "$tmp/verbs" "$shell" kvmft qemu ""
 	while read -r cmd; do
-		kvmft --list-options "$cmd" | awk -F '\t' 'NF > 2 { print "--" $2 }' >"$tmp/options"
+		kvmft --list-options "$cmd" | awk -F '\t' 'NF > 2 && $2 { print "--" $2 }' >"$tmp/options"
 		# shellcheck disable=SC2086 # one word, or two of a group
 		offers_all "$tmp/options" "$shell" kvmft $cmd --
 	done <"$tmp/all"
+	# Each option that has words offers all of them. (zsh needs a terminal for each question.)
+	[ $shell != bash ] || while read -r cmd; do
+		kvmft --list-options "$cmd" | awk -F '\t' '$2 && $6 { print $2 "\t" $6 }' |
+			while IFS='	' read -r option words; do
+				echo "$words" | tr ' ' '\n' >"$tmp/choices"
+				# shellcheck disable=SC2086 # one word, or two of a group
+				"in_$shell" kvmft $cmd "--$option" "" | sort >"$tmp/offered"
+				sort "$tmp/choices" | cmp -s - "$tmp/offered" || echo "$cmd --$option"
+			done
+	done <"$tmp/all" >"$tmp/differ"
+	[ $shell != bash ] || is "$(cat "$tmp/differ")" "" "$shell: options with words offer them, and nothing else"
 	printf '%s\n' host-tsc kvmclock realtime >"$tmp/choices"
 	offers_all "$tmp/choices" "$shell" kvmft merge --clock ""
 	is "$("in_$shell" kvmft merge --clock kvm)" kvmclock "$shell: one choice"
+	is "$("in_$shell" kvmft export --to sq)" sqlite "$shell: a format"
+	is "$("in_$shell" kvmft report -e page)" page-fault "$shell: a class"
+	is "$("in_$shell" kvmft convert --from guest-mono_)" guest-mono_raw "$shell: a clock"
+	printf '%s\n' irq sched io timer mem net all >"$tmp/choices"
+	offers_all "$tmp/choices" "$shell" kvmft latency ""
+	is "$("in_$shell" kvmft latency sch)" sched "$shell: an analysis"
+	is "$("in_$shell" kvmft latency --than 1ms io,tim | sed 's/.*,//' | sort -u)" timer "$shell: ... after another one and an option"
+	is "$("in_$shell" kvmft latency io sch | grep -cx sched)" 0 "$shell: ... and not where captures are named"
+	is "$("in_$shell" kvmft latency mem --by gpa,ti | sed 's/.*,//' | sort -u)" time "$shell: a second word of a list"
 	echo nosuch >"$tmp/choices"
 	is "$("in_$shell" kvmft merge --clock nosuch | grep -c .)" 0 "$shell: nothing for what no choice begins with"
 done

@@ -165,7 +165,7 @@ is "$(rows mem-task | sed "s/^[^|]*-77|/77|/" | sort)" "77|2|0.300
 
 run "$kvmft" latency mem --by colour "$tmp/host"
 status_is 2 "--by of no such table"
-err_has "'colour' is not vcpu, task, gpa, thread, time or move" "... is reported"
+err_has "option --by: 'colour' is not one of vcpu, task, gpa, thread, time, move" "... is reported"
 run "$kvmft" latency irq --by vcpu "$tmp/host"
 status_is 2 "--by without mem"
 run "$kvmft" latency mem --by gpa --grain 100 "$tmp/host"

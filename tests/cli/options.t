@@ -31,7 +31,7 @@ done
 # "-o --output" per option, from each of the three places, sorted.
 list_options()
 {
-	"$kvmft" --list-options "$1" | awk -F '\t' 'NF > 2 { print ($3 ? "-" : "") $3 " --" $2 }' | LC_ALL=C sort
+	"$kvmft" --list-options "$1" | awk -F '\t' 'NF > 2 && $2 { print ($3 ? "-" : "") $3 " --" $2 }' | LC_ALL=C sort
 }
 
 help_options()
@@ -100,7 +100,7 @@ while read -r cmd; do
 	ok "$cmd: kvmft(1) has it" grep -q "^\.It Cm ${cmd%% *}\( \|\$\)" "$top/man/kvmft.1"
 	ok "$cmd: ... and refers to its page" grep -q "^\.Xr kvmft-${cmd%% *} 1" "$top/man/kvmft.1"
 	# The argument of each option is called the same in the manual.
-	"$kvmft" --list-options "$cmd" | awk -F '\t' '$4 { print $2, $4 }' | while read -r long arg; do
+	"$kvmft" --list-options "$cmd" | awk -F '\t' '$2 && $4 { print $2, $4 }' | while read -r long arg; do
 		name=${arg%%[!A-Za-z]*}
 		man_part "$cmd" | grep -E "^\.It .*Fl Fl $long .*Ar $name" >/dev/null || echo "--$long $arg"
 	done >"$tmp/args"
@@ -115,7 +115,7 @@ done <"$tmp/commands" >"$tmp/letters"
 ok "commands have short options" test "$(wc -l <"$tmp/letters")" -gt 30
 is "$(awk 'seen[$1] && seen[$1] != $2 { print } { seen[$1] = $2 }' "$tmp/letters")" "" "each letter is one option"
 while read -r cmd; do
-	"$kvmft" --list-options "$cmd" | awk -F '\t' 'NF > 2 && !$3 { print $2, $1 }'
+	"$kvmft" --list-options "$cmd" | awk -F '\t' '$2 && !$3 && NF > 2 { print $2, $1 }'
 done <"$tmp/commands" | sort -u |
 	awk 'NR == FNR { has[$2] = 1; next } has[$1]' "$tmp/letters" - >"$tmp/without"
 is "$(cat "$tmp/without")" "" "... wherever that option is"
@@ -206,7 +206,7 @@ wrong "help of an unknown command of a group" "^kvmft qemu: unknown command 'xyz
 wrong "too many operands" "too many operands: kvmft exits \[OPTIONS\] \[DURATION\]$" exits 1 2
 wrong "operands for a command without" "too many operands" reset something
 wrong "operands are missing" "operands are missing" merge
-wrong "an option after operands is one" "there is no format 'nosuch'" merge a b --format nosuch
+wrong "an option after operands is one" "'nosuch' is not one of text, json" merge a b --format nosuch
 wrong "... of convert too, where it is no number" "option --to needs an argument" \
 	convert --from host-tsc --to guest-tsc --tsc-offset 0 5 --to
 wrong "... and not behind --" "operands" list -- --format
@@ -228,7 +228,7 @@ wrong "word of a choice" "option --clock: 'sundial' is not one of host-tsc, gues
 for ratio in 5 x/48 1/64 1/ /48; do
 	wrong "ratio '$ratio'" "option --tsc-ratio: " merge --tsc-ratio "$ratio" a b
 done
-wrong "unknown format" "there is no format 'pdf'" merge --format pdf a b
+wrong "unknown format" "option --format: 'pdf' is not one of text, json, perfetto," merge --format pdf a b
 wrong "no such machine" "host, guest" record --as moon -o "$tmp/c"
 ok "... and nothing was made" test ! -e "$tmp/c"
 
