@@ -128,10 +128,12 @@ void record_child_release(struct record_child *c)
 	c->p.to = -1;
 }
 
-void record_child_end(struct record_child *c)
+void record_child_end(struct record *r, struct record_child *c, const char *name)
 {
 	/* If it is never released, it ends by itself. */
 	if (c->p.pid > 0 && c->p.to < 0)
 		kill(c->p.pid, SIGTERM);
-	record_helper_end(&c->p);
+	if (!record_helper_ends(&c->p, RECORD_PATIENCE_MS))
+		r->note("%s (process %d) goes on after SIGTERM: the recording ends without it",
+			name, c->p.pid);
 }

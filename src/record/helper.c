@@ -38,11 +38,31 @@ int record_helper_start(struct record *r, struct record_helper *h, record_helper
 	return 0;
 }
 
-void record_helper_end(struct record_helper *h)
+bool record_helper_ends(struct record_helper *h, unsigned int ms)
 {
+	unsigned int pause = 1;
+
 	util_close_fd(&h->to);
 	util_close_fd(&h->from);
-	while (h->pid > 0 && waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
+	while (h->pid > 0) {
+		if (waitpid(h->pid, NULL, WNOHANG))
+			h->pid = 0;
+		else if (!ms)
+			return false;
+		else
+			usleep(pause * 1000);
+		ms -= MIN(ms, pause);
+		pause = MIN(2 * pause, 20u);
+	}
+	return true;
+}
+
+void record_helper_end(struct record *r, struct record_helper *h, const char *name)
+{
+	if (record_helper_ends(h, RECORD_PATIENCE_MS))
+		return;
+	r->note("waiting for %s (process %d) to end", name, h->pid);
+	while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	h->pid = 0;
 }

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -105,19 +106,53 @@ static void look_main(struct record *r __unused_arg, int in, int out, void *arg 
 
 /* ---- the recorder ---- */
 
-/* *text receives the answer, len bytes and a NUL; to be freed. */
+/* What it reads may itself wait, for a process that hangs. */
+static int take_answer(struct record *r, struct answer *a, char **text)
+{
+	struct pollfd p = { .fd = r->look.from, .events = POLLIN };
+	int ret = poll(&p, 1, RECORD_PATIENCE_MS);
+
+	if (ret <= 0)
+		return ret ? -errno : -ETIMEDOUT;
+	ret = full_read(r->look.from, a, sizeof(*a));
+	if (ret)
+		return ret;
+	*text = calloc(1, a->len + 1);
+	return *text ? full_read(r->look.from, *text, a->len) : -ENOMEM;
+}
+
+/* The recording goes on without it. Once its pipes are closed, it ends when it can. */
+static void give_up(struct record *r, bool silent)
+{
+	r->blind = true;
+	util_close_fd(&r->look.to);
+	util_close_fd(&r->look.from);
+	r->note("kvmft-look (process %d) %s: VMs and threads that appear from now on are not known",
+		r->look.pid, silent ? "does not answer" : "was killed");
+}
+
+/*
+ * *text receives the answer, len bytes and a NUL; to be freed. There is nothing in it if nobody is
+ * left to answer.
+ */
 static int ask(struct record *r, char what, uint32_t pid, char **text, size_t *len,
 	       struct kvmft_err *err)
 {
 	const struct question q = { .what = what, .pid = pid };
-	struct answer a;
-	int ret = full_write(r->look.to, &q, sizeof(q), NULL);
+	struct answer a = { .ret = 0 };
+	int ret = r->blind ? 0 : full_write(r->look.to, &q, sizeof(q), NULL);
 
 	*text = NULL;
-	ret = ret ? ret : full_read(r->look.from, &a, sizeof(a));
-	if (!ret) {
-		*text = calloc(1, a.len + 1);
-		ret = *text ? full_read(r->look.from, *text, a.len) : -ENOMEM;
+	ret = ret || r->blind ? ret : take_answer(r, &a, text);
+	if ((ret == -EPIPE || ret == -ETIMEDOUT) && r->started) {
+		give_up(r, ret == -ETIMEDOUT);
+		ret = 0;
+	}
+	if (!ret && r->blind) {
+		free(*text);
+		a = (struct answer){ .ret = 0 };
+		*text = calloc(1, 1);
+		ret = *text ? 0 : -ENOMEM;
 	}
 	if (ret)
 		return err_why(err, ret, "cannot ask the process kvmft-look, which looks for VMs");
@@ -141,7 +176,8 @@ int record_look_start(struct record *r)
 
 void record_look_end(struct record *r)
 {
-	record_helper_end(&r->look);
+	if (!r->blind)
+		record_helper_end(r, &r->look, "kvmft-look");
 }
 
 static int ask_vms(struct record *r, char what, uint32_t tid, struct vm_list **list,
@@ -155,7 +191,9 @@ static int ask_vms(struct record *r, char what, uint32_t tid, struct vm_list **l
 	ret = ask(r, what, tid, &text, &len, err);
 	if (ret)
 		return ret;
-	ret = vm_list_unpack(text, len, list);
+	if (r->blind)
+		*list = calloc(1, sizeof(**list));
+	ret = !r->blind ? vm_list_unpack(text, len, list) : *list ? 0 : -ENOMEM;
 	return err_why(err, ret, "cannot list the VMs");
 }
 

@@ -155,7 +155,7 @@ static int qemu_end(struct record *r)
 		return 0;
 	ret = tell(r, QEMU_KEEP_END);
 	ret = ret ? ret : take_answer(r);
-	record_helper_end(&r->qemu.keeper);
+	record_helper_end(r, &r->qemu.keeper, "kvmft-qemu");
 	sbuf_free(&r->qemu.facts);
 	if (ret && first.text[0]) { /* there was an error before: both are reported */
 		r->note("%s", r->err->text);

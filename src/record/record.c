@@ -450,7 +450,7 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 		ret = record_child_error(&child, argv[0], err);
 	if (!ret && command)
 		record_child_tell(&child, argv[0], note);
-	record_child_end(&child);
+	record_child_end(&r, &child, argv[0]);
 	if (r.started) {
 		struct kvmft_err first = *err;
 		int fin = record_finish(&r);

@@ -70,7 +70,8 @@ struct record_helper {
 	int to, from;
 };
 
-#define RECORD_NO_HELPER { .to = -1, .from = -1 }
+#define RECORD_NO_HELPER   { .to = -1, .from = -1 }
+#define RECORD_PATIENCE_MS 10000 /* with one that should answer or end */
 
 /* Counters of a CPU's ring, as they were last read. */
 struct record_seen {
@@ -171,6 +172,7 @@ struct record {
 		uint64_t since, bytes;
 	} out;
 	struct record_helper watch, look;
+	bool blind; /* kvmft-look was killed, or does not answer */
 	struct {
 		char text[16];
 		size_t len;
@@ -459,8 +461,8 @@ void record_child_release(struct record_child *c);
 int record_child_error(struct record_child *c, const char *name, struct kvmft_err *err);
 /* Notes a bad end of it: what was recorded may not be what was wanted. */
 void record_child_tell(const struct record_child *c, const char *name, note_fn *note);
-/* Never lets it run (set-up failed), or ends it (SIGTERM) and reaps it. */
-void record_child_end(struct record_child *c);
+/* Never lets it run (set-up failed), or ends it (SIGTERM) and reaps it, unless it goes on. */
+void record_child_end(struct record *r, struct record_child *c, const char *name);
 
 /* ---- control.c ---- */
 
@@ -508,8 +510,10 @@ int record_look_children(struct record *r, uint32_t pid,
 typedef void record_helper_fn(struct record *r, int in, int out, void *arg);
 /* 0 or -errno with r->err set. */
 int record_helper_start(struct record *r, struct record_helper *h, record_helper_fn *fn, void *arg);
-/* Closes the pipes, and waits for its end. */
-void record_helper_end(struct record_helper *h);
+/* Closes the pipes, and waits for its end for so long; false: it has not ended. */
+bool record_helper_ends(struct record_helper *h, unsigned int ms);
+/* Until it ends; a note says what is waited for if that takes a while. */
+void record_helper_end(struct record *r, struct record_helper *h, const char *name);
 /* Makes the forked process independent of the recorder: only these n of its files stay open. */
 void record_detach(const char *name, const int *keep, size_t n);
 

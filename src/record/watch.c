@@ -13,6 +13,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <string.h>
 
 /*
@@ -98,11 +99,15 @@ int record_watch_start(struct record *r)
 
 int record_watch_tell(struct record *r, enum record_stage stage)
 {
+	struct pollfd p = { .fd = r->watch.from, .events = POLLIN };
 	char byte = (char)stage;
 	struct answer a;
+	int ret = full_write(r->watch.to, &byte, 1, NULL);
 
-	if (full_write(r->watch.to, &byte, 1, NULL) ||
-	    read(r->watch.from, &a, sizeof(a)) != sizeof(a))
+	if (!ret && !poll(&p, 1, RECORD_PATIENCE_MS))
+		r->note("waiting for kvmft-watch (process %d), which names captures and removes "
+			"old ones", r->watch.pid);
+	if (ret || read(r->watch.from, &a, sizeof(a)) != sizeof(a))
 		return err_set(r->err, EPIPE, "the process kvmft-watch was killed: %s%s",
 			       stage == RECORD_LIVE ? "it names the capture"
 						    : "old captures stay where ",
@@ -120,5 +125,5 @@ void record_watch_end(struct record *r)
 
 	if (r->watch.to >= 0 && write(r->watch.to, &end, 1) < 0)
 		errno = 0; /* it was killed */
-	record_helper_end(&r->watch);
+	record_helper_end(r, &r->watch, "kvmft-watch");
 }

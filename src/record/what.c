@@ -313,8 +313,10 @@ int record_tids_again(struct record *r, bool thorough)
 		struct vm_list *now = NULL;
 
 		/* Which thread runs a vCPU is only in debugfs. */
-		if (record_look_vms(r, &now, NULL))
+		if (record_look_vms(r, &now, NULL) || r->blind) {
+			vm_list_free(now);
 			return 0;
+		}
 		vm_list_free(r->vms);
 		r->vms = now;
 	}
