@@ -335,9 +335,9 @@ static int no_way(const struct convert *v, enum clock_edge missing, struct kvmft
 	const struct clock_edge_info *e = clock_edge_info(missing);
 	const char *vm = convert_is_guest(e->to) ? v->c.vm : "";
 
-	return err_set(err, ENOLINK, "cannot convert %s to %s: no %s%s%s: %s",
-		       clock_name(v->c.from), clock_name(v->c.to), e->what, *vm ? " for VM " : "",
-		       vm, e->remedy);
+	return err_lack(err, ENOLINK, "cannot convert %s to %s: no %s%s%s: %s",
+			clock_name(v->c.from), clock_name(v->c.to), e->what, *vm ? " for VM " : "",
+			vm, e->remedy);
 }
 
 /* What was wrong with a capture: clocks may be missing from it. */

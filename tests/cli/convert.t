@@ -225,7 +225,7 @@ lacks()
 	want=$2
 	shift 2
 	run conv "$@"
-	status_is 1 "$name"
+	status_is 4 "$name"
 	err_has "$want" "... names it, with a remedy"
 	err_one_line "$name"
 }
