@@ -373,24 +373,24 @@ const char *blame_lacks(const struct blame *b, enum blame_what what)
 		return guest_has(b, EV_HRTIMER_START) && guest_has(b, EV_HRTIMER_EXPIRE)
 			       ? lat_left_out(l, LAT_TIMER)
 			       : "needs a capture of the guest, with timer:hrtimer_start and "
-				 "timer:hrtimer_expire_entry";
+				 "timer:hrtimer_expire_entry (`kvmft record` in the guest has them)";
 	case BLAME_WAKEUP:
 	case BLAME_READY:
 		return guest_has(b, EV_SWITCH) && guest_has(b, EV_WAKEUP)
 			       ? NULL
 			       : "needs a capture of the guest, with sched:sched_switch and "
-				 "sched:sched_wakeup";
+				 "sched:sched_wakeup (`kvmft record` in the guest has them)";
 	case BLAME_TIMERLAT:
 		return guest_has(b, EV_TIMERLAT) || guest_has(b, EV_TIMERLAT_ENTRY)
 			       ? NULL
 			       : "needs a capture of the guest, with osnoise:timerlat_sample while its "
-				 "timerlat tracer runs";
+				 "timerlat tracer runs (there: `kvmft record -e default -e 'osnoise:*'`)";
 	case BLAME_NOISE:
 		return guest_has(b, EV_NOISE_SAMPLE) || guest_has(b, EV_NOISE_THREAD) ||
 				       guest_has(b, EV_NOISE_IRQ) || guest_has(b, EV_NOISE_SOFTIRQ)
 			       ? NULL
 			       : "needs a capture of the guest, with osnoise:* while its osnoise or "
-				 "timerlat tracer runs";
+				 "timerlat tracer runs (there: `kvmft record -e default -e 'osnoise:*'`)";
 	default: return NULL;
 	}
 }

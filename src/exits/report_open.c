@@ -303,12 +303,15 @@ static void remark_split(struct report *r)
 		report_remark(
 			r,
 			"no sched_switch in the capture: Blocked includes waiting for a CPU, and "
-			"preemption is in Kernel or User");
+			"preemption is in Kernel or User; `kvmft record -e default -e "
+			"sched:sched_switch -e sched:sched_wakeup` has it");
 	if (!event_format(r->fmt, EV_VCPU_WAKEUP))
 		report_remark(
-			r, "no kvm_vcpu_wakeup in the capture: polling while halted is in Kernel");
+			r, "no kvm_vcpu_wakeup in the capture: polling while halted is in Kernel; it "
+			   "is in kvmft record's default events");
 	if (!event_format(r->fmt, EV_USER_EXIT))
-		report_remark(r, "no kvm_userspace_exit in the capture: User is in Kernel");
+		report_remark(r, "no kvm_userspace_exit in the capture: User is in Kernel; it is in "
+				 "kvmft record's default events");
 }
 
 /* All together, with the streams, should fit into 16 MiB. */

@@ -85,7 +85,7 @@ static bool side_has(const struct lat *l, bool guest, enum event_role a, enum ev
 
 static int notes_left_out(struct lat *l)
 {
-	char text[256];
+	char text[512];
 	int ret = 0;
 
 	for (unsigned int k = 0; k < LAT_KINDS && !ret; k++) {
@@ -98,6 +98,10 @@ static int notes_left_out(struct lat *l)
 	return ret;
 }
 
+#define RECORD_SCHED \
+	"record it with `kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup`"
+#define RECORD_GUEST(events) "record it, with " events " (`kvmft record` in the guest has them)"
+
 /* What an answer would need but no capture has. */
 static int notes(struct lat *l)
 {
@@ -109,13 +113,13 @@ static int notes(struct lat *l)
 		ret = lat_note_add(
 			l,
 			"the host capture has no sched:sched_switch: time off the CPU is not known "
-			"and counts as what the vCPU did before");
+			"and counts as what the vCPU did before; " RECORD_SCHED);
 	if (!ret && l->o.want[LAT_SCHED] && lat_decoder_has(host, EV_SWITCH) &&
 	    !lat_decoder_has(host, EV_WAKEUP))
 		ret = lat_note_add(
 			l,
 			"the host capture has no sched:sched_wakeup: waiting for a CPU after a wake-up "
-			"counts as sleep");
+			"counts as sleep; " RECORD_SCHED);
 	if (!ret && !guest && (l->o.want[LAT_IRQ] || l->o.want[LAT_TIMER]))
 		ret = lat_note_add(
 			l,
@@ -123,14 +127,15 @@ static int notes(struct lat *l)
 	if (!ret && guest && l->o.want[LAT_IRQ] && l->irqs->untold)
 		ret = lat_note_add(l, l->irqs->untold);
 	if (!ret && !guest && l->o.want[LAT_SCHED])
-		ret = lat_note_add(l, "no guest capture: which guest task was hit is not known");
+		ret = lat_note_add(l, "no guest capture: which guest task was hit is not known; "
+				      RECORD_GUEST("sched:sched_switch"));
 	if (!ret && l->o.want[LAT_MEM])
 		ret = lat_mem_notes(l);
 	if (!ret && guest && l->o.want[LAT_SCHED] && !lat_decoder_has(guest, EV_SWITCH))
 		ret = lat_note_add(
 			l,
 			"the guest capture has no sched:sched_switch: which guest task was hit is known "
-			"only where it made other events");
+			"only where it made other events; `kvmft record` in the guest has it");
 	return ret;
 }
 
@@ -166,7 +171,8 @@ static const struct {
 	{ LAT_IO,
 	  true,
 	  { EV_RQ_ISSUE, EV_RQ_COMPLETE },
-	  "the guest capture has no block:block_rq_issue and block:block_rq_complete: record them" },
+	  "the guest capture has no block:block_rq_issue and block:block_rq_complete: record them (they "
+	  "are in kvmft record's default events)" },
 	{ LAT_NET,
 	  false,
 	  { EV_NET_START, EV_NET_RECEIVE },
@@ -199,7 +205,8 @@ static const char *lacks(const struct lat *l, unsigned int kind)
 			return "needs a capture of the guest: record both sides with `kvmft record -e "
 			       "default -e net`";
 		if (!d)
-			return "needs a capture of the guest, with block:block_rq_issue and block:block_rq_complete";
+			return "needs a capture of the guest: "
+			       RECORD_GUEST("block:block_rq_issue and block:block_rq_complete");
 		if (!side_has(l, needs[i].guest, needs[i].ev[0], needs[i].ev[1]))
 			return needs[i].lacks;
 	}

@@ -288,7 +288,8 @@ int lat_mem_notes(struct lat *l)
 
 	if (!m->has[EV_MMIO])
 		ret = lat_note_add(l, "the host capture has no kvm:kvm_mmio: accesses to devices "
-				      "count as stalls for memory");
+				      "count as stalls for memory; it is in kvmft record's default "
+				      "events");
 	if (!ret && (!m->has[EV_SPTE] || !m->has[EV_PAGE_ALLOC] || !m->has[EV_UNMAP]))
 		ret = lat_note_add(l, "the host capture lacks events that tell why memory had to be "
 				      "waited for: record them with `kvmft record -e default -e mem`");
