@@ -81,17 +81,15 @@ static int unknown_command(const char *name)
 
 	/* Through err, which keeps control characters of the word from the terminal. */
 	if (is_elsewhere(name)) {
-		fprintf(stderr,
-			"kvmft: this build has no '%s': use it where the whole kvmft is, captures can "
-			"be copied there\n",
-			name);
+		cli_note("this build has no '%s': use it where the whole kvmft is, captures can be "
+			 "copied there", name);
 		return KVMFT_LACKING;
 	}
 	if (near)
 		err_usage(&err, "unknown command '%s' (did you mean %s?)", name, near);
 	else
 		err_usage(&err, "unknown command '%s' (see kvmft help)", name);
-	fprintf(stderr, "kvmft: %s\n", err.text);
+	cli_say(NULL, err.text);
 	return KVMFT_USAGE;
 }
 
@@ -103,7 +101,7 @@ static int flushed(int ret)
 
 	if (!got || got == -EPIPE)
 		return ret;
-	fprintf(stderr, "kvmft: %s\n", err.text);
+	cli_say(NULL, err.text);
 	return KVMFT_FAILED;
 }
 
@@ -127,7 +125,7 @@ static int print_help(char **argv)
 	if (!c)
 		return unknown_command(name);
 	if (c->verbs && argv[1] && !cli_find_verb(c, argv[1], &err)) {
-		fprintf(stderr, "kvmft %s: %s\n", c->name, err.text);
+		cli_say(c->name, err.text);
 		return KVMFT_USAGE;
 	}
 	cli_print_help(c, stdout);
@@ -188,7 +186,7 @@ static int find_verb(const struct cmd **c, int *argc, char ***argv)
 	}
 	*c = first > 0 ? cli_find_verb(group, (*argv)[first], &err) : NULL;
 	if (!*c) {
-		fprintf(stderr, "kvmft %s: %s\n", group->name, err.text);
+		cli_say(group->name, err.text);
 		return KVMFT_USAGE;
 	}
 	*argc -= first;
@@ -234,7 +232,7 @@ static int run_command(const struct cmd *c, const char *as, int argc, char **arg
 	int ret, first;
 
 	if (!opts) {
-		fprintf(stderr, "kvmft %s: out of memory\n", as);
+		cli_say(as, "out of memory");
 		return KVMFT_FAILED;
 	}
 	first = cli_parse(c, opts, argc, argv, &err);
@@ -253,7 +251,7 @@ static int run_command(const struct cmd *c, const char *as, int argc, char **arg
 			ret = KVMFT_FAILED;
 	}
 	if (ret != KVMFT_OK && err.text[0])
-		fprintf(stderr, "kvmft %s: %s\n", as, err.text);
+		cli_say(as, err.text);
 	cli_free(c, opts);
 	return ret;
 }

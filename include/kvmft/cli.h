@@ -171,7 +171,12 @@ const char *cli_nearest_cmd(const char *name);
 enum table_format { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV };
 extern const char *const cli_formats[]; /* "text", "json", "csv", NULL */
 
-/* The note_fn of the commands: a line on stderr, "kvmft: text". */
+/*
+ * A line on stderr, "kvmft CMD: text", or without CMD if that is NULL. On a terminal it is folded
+ * between words, but not within `...`: such a command can be copied.
+ */
+void cli_say(const char *cmd, const char *text);
+/* The note_fn of the commands: "kvmft: text". */
 void cli_note(const char *fmt, ...) __printf(1, 2);
 void cli_vnote(const char *fmt, va_list ap) __printf(1, 0);
 /* Flushes stdout; a failed write (full disk, closed pipe) becomes an error. 0 or -errno. */

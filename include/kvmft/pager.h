@@ -33,6 +33,8 @@ struct page {
 bool page_color(const struct page_opts *o);
 /* Width of lines on standard output; 0: they are not cut. */
 unsigned int page_width(const struct page_opts *o);
+/* Width of standard error, if it is a terminal or a pager on one; 0: its lines are not folded. */
+unsigned int page_width_of_messages(void);
 
 /*
  * To be called before anything is printed, and before the program confines itself. file: the result

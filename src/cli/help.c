@@ -7,7 +7,10 @@
 #include <errno.h>
 #include <string.h>
 
-#define HELP_WIDTH 80 /* columns */
+#include "kvmft/pager.h"
+
+#define HELP_WIDTH  80 /* columns */
+#define HELP_INDENT 29
 
 const char *const cli_formats[] = { "text", "json", "csv", NULL };
 
@@ -22,13 +25,24 @@ static void cli_print_opt_name(const struct opt *o, struct sbuf *b)
 		sbuf_addf(b, " %s", o->arg);
 }
 
-void cli_print_filled(const char *text, size_t indent, FILE *f)
+/* Up to a blank outside of `...`: a command that is quoted can be copied as it is. */
+static size_t quoted_len(const char *text)
+{
+	size_t n = strcspn(text, " `");
+
+	if (text[n] != '`')
+		return n;
+	n += 1 + strcspn(text + n + 1, "`");
+	return text[n] ? n + 1 + quoted_len(text + n + 1) : n;
+}
+
+static void fill(const char *text, size_t indent, size_t width, bool quoted, FILE *f)
 {
 	size_t col = indent;
 
 	for (size_t n; *text; text += n + !!text[n]) {
-		n = strcspn(text, " \n");
-		if (col > indent && (!n || col + n >= HELP_WIDTH)) {
+		n = quoted ? quoted_len(text) : strcspn(text, " \n");
+		if (col > indent && (!n || col + n >= width)) {
 			fprintf(f, "\n%*s", (int)indent, "");
 			col = indent;
 		}
@@ -38,23 +52,28 @@ void cli_print_filled(const char *text, size_t indent, FILE *f)
 	fputc('\n', f);
 }
 
+void cli_print_filled(const char *text, size_t indent, FILE *f)
+{
+	fill(text, indent, HELP_WIDTH, false, f);
+}
+
 static void cli_print_opt(const struct opt *o, FILE *f)
 {
 	struct sbuf b = { 0 };
 
 	cli_print_opt_name(o, &b);
 	if (b.len > 26)
-		fprintf(f, "  %s\n%29s", b.s, "");
+		fprintf(f, "  %s\n%*s", b.s, HELP_INDENT, "");
 	else
 		fprintf(f, "  %-26s ", b.s ? b.s : "");
-	cli_print_filled(o->help, 29, f);
+	cli_print_filled(o->help, HELP_INDENT, f);
 	if (opt_word(o, 0) && o->type != OPT_STR) { /* its words are not all that it may be */
 		b.len = 0;
 		sbuf_add(&b, o->type == OPT_WORDS ? "of these:" : "one of:");
 		for (size_t i = 0; opt_word(o, i); i++)
 			sbuf_addf(&b, " %s", opt_word(o, i));
-		fprintf(f, "%29s", "");
-		cli_print_filled(b.s ? b.s : "", 29, f);
+		fprintf(f, "%*s", HELP_INDENT, "");
+		cli_print_filled(b.s ? b.s : "", HELP_INDENT, f);
 	}
 	sbuf_free(&b);
 }
@@ -190,11 +209,23 @@ const char *cli_nearest_cmd(const char *name)
 	return nearest_in(kvmft_cmds, 0, name);
 }
 
+void cli_say(const char *cmd, const char *text)
+{
+	unsigned int width = page_width_of_messages();
+	const char *blank = cmd ? " " : "";
+
+	cmd = cmd ? cmd : "";
+	if (width >= 2 * HELP_INDENT)
+		fill(text, (size_t)fprintf(stderr, "kvmft%s%s: ", blank, cmd), width, true, stderr);
+	else
+		fprintf(stderr, "kvmft%s%s: %s\n", blank, cmd, text);
+}
+
 void cli_vnote(const char *fmt, va_list ap)
 {
-	fputs("kvmft: ", stderr);
-	vfprintf(stderr, fmt, ap);
-	fputc('\n', stderr);
+	_cleanup_free_ char *text = NULL;
+
+	cli_say(NULL, vasprintf(&text, fmt, ap) < 0 ? "out of memory" : text);
 }
 
 void cli_note(const char *fmt, ...)

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #define SHELL "/bin/sh"
+#define WIDTH "KVMFT_PAGER_WIDTH" /* internal: of the terminal, when messages go to the pager */
 
 const char *const color_names[] = { "auto", "always", "never", NULL };
 
@@ -78,6 +79,16 @@ static _Noreturn void pager_main(const char *pager, bool wide, int in, int gone)
 	_exit(127);
 }
 
+/* Standard error, whose width is that of the pager; our processes must know it, too. */
+static void messages_to(int fd)
+{
+	char width[16];
+
+	snprintf(width, sizeof(width), "%u", screen_width(STDERR_FILENO));
+	(void)setenv(WIDTH, width, 1);
+	(void)dup2(fd, STDERR_FILENO);
+}
+
 static bool pager_start(struct page *p, const char *pager, bool wide)
 {
 	int text[2], gone[2];
@@ -102,7 +113,7 @@ static bool pager_start(struct page *p, const char *pager, bool wide)
 		p->gone = gone[0];
 		p->both = isatty(STDERR_FILENO);
 		if (p->both)
-			(void)dup2(text[1], STDERR_FILENO);
+			messages_to(text[1]);
 		(void)dup2(text[1], STDOUT_FILENO);
 		/* Ctrl-C is for the pager; when it ends, so do we. */
 		(void)signal(SIGINT, SIG_IGN);
@@ -133,6 +144,16 @@ bool page_color(const struct page_opts *o)
 {
 	return o->color == COLOR_ALWAYS ||
 	       (o->color != COLOR_NEVER && screen_has_colors(STDOUT_FILENO));
+}
+
+unsigned int page_width_of_messages(void)
+{
+	const char *paged = getenv(WIDTH);
+	uint64_t v;
+
+	if (isatty(STDERR_FILENO))
+		return screen_width(STDERR_FILENO);
+	return paged && !parse_u64(paged, &v) && v < 65536 ? (unsigned int)v : 0;
 }
 
 unsigned int page_width(const struct page_opts *o)

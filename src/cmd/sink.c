@@ -415,10 +415,5 @@ void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_
 		return;
 	sbuf_addf(&b, "alignment of %s: ", name);
 	pairing_alignment_text(p->map, w, (int64_t)vm, &b);
-	if (!b.s || !isatty(STDERR_FILENO)) {
-		cli_note("%s", b.s ? b.s : "out of memory");
-		return;
-	}
-	fputs("kvmft: ", stderr);
-	cli_print_filled(b.s, strlen("kvmft: "), stderr);
+	cli_note("%s", b.s ? b.s : "out of memory");
 }

@@ -155,6 +155,18 @@ run "$kvmft" merge -q host guest=one
 ok "... not of itself" sh -c "! grep -q '$(printf '\033')' '$out'"
 ok "... nor is anything cut" test "$(awk 'length > 100' "$out" | wc -l)" -gt 0
 
+# Messages are folded on a terminal, also in a pager there, but not what is quoted; nowhere else.
+grep -v 'sched_' "$golden/latency-host.txt" >nosched.txt
+"$mkcap" --capture nosched nosched.txt
+for pager in "" "cat -u"; do
+	terminal 80 "" env "KVMFT_PAGER=$pager" "$kvmft" latency sched,io nosched
+	ok "a message on a terminal is folded ($pager)" grep -qx 'kvmft: io is left out: needs a capture of the guest: record it, with' "$out"
+	is "$(grep '^ *kvmft: \|^       ' "$out" | awk 'length > 80' | wc -l | tr -d ' ')" 0 "... into 80 columns"
+	out_has '^ .*\(`kvmft record` in the guest' "... and what is quoted stays whole"
+done
+run "$kvmft" latency sched,io nosched
+err_has 'io is left out: needs a capture of the guest: .*has them\)$' "... and nowhere else"
+
 # A pager that tells that it was one, and ends before it has seen all.
 cat >pager <<'END'
 #!/bin/sh
