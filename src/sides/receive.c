@@ -16,6 +16,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#define SILENT_MS 10000
+
 struct receive {
 	const struct receive_config *c;
 	note_fn *note;
@@ -71,7 +73,7 @@ static void take_signals(struct receive *r)
 
 	while (read(r->sigfd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
 		if (si.ssi_signo != SIGINT || r->told) {
-			kill(r->side.teller, SIGTERM);
+			kill(r->side.teller, r->side.killed ? SIGKILL : SIGTERM);
 			r->side.killed = true;
 		} else if (!r->c->quiet) {
 			r->note("waiting for the sender to end; Ctrl-C again gives that up");
@@ -107,16 +109,28 @@ static int take_said(struct receive *r)
 	return capw_name_take(&s->place, r->err);
 }
 
+/* It says something each second. */
+static void tell_silence(struct receive *r)
+{
+	if (!r->side.stalled)
+		r->note("process %d, which stores the stream, does not answer: is it stopped?",
+			r->side.teller);
+	r->side.stalled = true;
+}
+
 static int wait_end(struct receive *r)
 {
-	int ret = 0;
+	int ret = 0, n;
 
 	while (!r->ended) {
 		struct pollfd p[] = { { .fd = r->sigfd, .events = POLLIN },
 				      { .fd = r->side.from, .events = POLLIN } };
 
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
+		n = poll(p, 2, SILENT_MS);
+		if (n < 0 && errno != EINTR)
 			return err_why(r->err, errno, "cannot wait");
+		if (!n)
+			tell_silence(r);
 		if (p[0].revents)
 			take_signals(r);
 		if (p[1].revents)

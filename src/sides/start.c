@@ -129,6 +129,7 @@ int sides_start_host(struct sides *x)
 		return ret;
 	x->host->output = output;
 	s->to = fds[1];
+	s->since = util_now_ns();
 	(void)umask(x->umask);
 	ret = side_fork(s, run_host,
 			&(struct start){ .x = x, .host = { x->host, x->argv, fds[0], x->note } },

@@ -265,11 +265,29 @@ static void wait_for_begin(struct sides *x, struct side *s, uint64_t now)
 	}
 }
 
+/* Its process on this host says something each second, unless it is stopped. */
+static void look_at_teller(struct sides *x, struct side *s, uint64_t since)
+{
+	bool waits = s->spec ? s->live && s->state == SIDE_LIVE
+			     : s->state == SIDE_STARTING || s->state == SIDE_STOPPING;
+
+	if (!waits || s->stalled || since <= STALL_NS)
+		return;
+	s->stalled = true;
+	if (s->spec)
+		x->note("%s: process %d, which stores its stream, does not answer: is it stopped?",
+			s->name, s->teller);
+	else
+		x->note("waiting for process %d, which records the host, to %s", s->teller,
+			s->state == SIDE_STOPPING ? "end" : "begin");
+}
+
 static void look_at(struct sides *x, struct side *s, uint64_t now)
 {
 	uint64_t since = now - s->since;
 
 	look_for_vm(x, s, now);
+	look_at_teller(x, s, since);
 	/* What its command has left behind may hold this for ever. */
 	if (s->state == SIDE_ENDED && s->transport <= 0 && since > LEAVE_NS)
 		util_close_fd(&s->words);
@@ -327,6 +345,7 @@ static void tick(struct sides *x, uint64_t now)
 	if (now - x->tick_ns < SIDES_SECOND)
 		return;
 	x->tick_ns = now;
+	look_at_teller(x, &x->side[0], now - x->side[0].since);
 	for (size_t i = 1; i < x->n; i++) {
 		look_at(x, &x->side[i], now);
 		side_order(&x->side[i], "alive\n");

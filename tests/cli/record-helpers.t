@@ -31,9 +31,26 @@ stubborn=$!
 stopped=$!
 "$kvmft" record --as host -q -e kvm:kvm_exit -p $$ -d 3s -o "$tmp/blind" 2>"$tmp/blind.err" &
 blind=$!
+mkdir "$tmp/bin"
+ln -s "$kvmft" "$tmp/bin/kvmft"
+"$kvmft" record --as host -q -e kvm:kvm_exit -o "$tmp/run" --guest "g1=/usr/bin/env PATH=$tmp/bin:$PATH" \
+	--guest-options '--as guest -q -e kvm:kvm_exit' 2>"$tmp/run.err" &
+session=$!
+mkfifo "$tmp/fifo"
+"$kvmft" receive -q -o "$tmp/received" <"$tmp/fifo" 2>"$tmp/received.err" &
+receiver=$!
+exec 8>"$tmp/fifo"
 begun "$tmp/stopped"
 begun "$tmp/blind"
 silent="$(helper_of $stopped kvmft-look) $(helper_of $stopped kvmft-watch)"
+n=0
+while ! grep -q '^start ' "$tmp/run/session" 2>/dev/null && [ $n -lt 200 ]; do
+	sleep 0.05
+	n=$((n + 1))
+done
+for p in $receiver $session; do
+	silent="$silent $(pgrep -P $p | tail -n 1)" # what stores a stream was started last
+done
 # shellcheck disable=SC2086 # words
 kill -STOP $silent
 kill -KILL "$(helper_of $blind kvmft-look)"
@@ -55,6 +72,17 @@ is "$?" 0 "kvmft-look and kvmft-watch are stopped"
 is "$(sed 's/process [0-9]*/process N/' "$tmp/stopped.err")" \
 	"kvmft: kvmft-look (process N) does not answer: VMs and threads that appear from now on are not known
 kvmft: waiting for kvmft-watch (process N) to end" "... the recording ends, and says what it waits for"
+exec 8>&-
+wait $receiver
+is "$(sed 's/process [0-9]*/process N/' "$tmp/received.err" | head -n 1)" \
+	"kvmft: process N, which stores the stream, does not answer: is it stopped?" "so is what stores a stream"
+wait_for_line "$tmp/run.err"
+kill -INT $session
+wait $session
+is "$?" 0 "... and the same of a session"
+is "$(sed 's/process [0-9]*/process N/' "$tmp/run.err")" \
+	"kvmft: g1: process N, which stores its stream, does not answer: is it stopped?
+kvmft: g1: is back" "... which says so as well"
 wait $stubborn
 is "$?" 0 "a command that goes on after SIGTERM"
 is "$(sed 's/process [0-9]*/process N/' "$tmp/stubborn.err")" \
