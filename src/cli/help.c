@@ -42,7 +42,7 @@ static void fill(const char *text, size_t indent, size_t width, bool quoted, FIL
 
 	for (size_t n; *text; text += n + !!text[n]) {
 		n = quoted ? quoted_len(text) : strcspn(text, " \n");
-		if (col > indent && (!n || col + n >= width)) {
+		if (col > indent && (n ? col + n >= width : !quoted)) {
 			fprintf(f, "\n%*s", (int)indent, "");
 			col = indent;
 		}
@@ -215,7 +215,7 @@ void cli_say(const char *cmd, const char *text)
 	const char *blank = cmd ? " " : "";
 
 	cmd = cmd ? cmd : "";
-	if (width >= 2 * HELP_INDENT)
+	if (width >= 2 * HELP_INDENT && !strchr(text, '\n')) /* lines of the kernel stay */
 		fill(text, (size_t)fprintf(stderr, "kvmft%s%s: ", blank, cmd), width, true, stderr);
 	else
 		fprintf(stderr, "kvmft%s%s: %s\n", blank, cmd, text);

@@ -164,6 +164,13 @@ for pager in "" "cat -u"; do
 	is "$(grep '^ *kvmft: \|^       ' "$out" | awk 'length > 80' | wc -l | tr -d ' ')" 0 "... into 80 columns"
 	out_has '^ .*\(`kvmft record` in the guest' "... and what is quoted stays whole"
 done
+# The kernel's mark of what is wrong in a filter stays below it.
+if [ -w /sys/kernel/tracing/instances ] && [ -d /sys/kernel/tracing/events/sched ]; then
+	terminal 80 "" "$kvmft" trace -N 1 -e sched:sched_switch/prev_pit==0/
+	out_has '^ +Command: prev_pit==0$' "... and lines of the kernel are as it wrote them"
+else
+	skip "... and lines of the kernel are as it wrote them" "no tracefs"
+fi
 run "$kvmft" latency sched,io nosched
 err_has 'io is left out: needs a capture of the guest: .*has them\)$' "... and nowhere else"
 
