@@ -10,28 +10,29 @@
 
 need_recording sides
 session=$tmp/run
-# Others may have VMs here: this one is known by its name.
+# Others may have VMs here: this one is known by its name, and only its events are recorded.
 cp "$tinyvm" "$tmp/sides$$"
 tinyvm=$tmp/sides$$
+ours="/comm == \"sides$$\"/"
 # all_pio: how many accesses to ports that VM had, in a time line
 all_pio() { grep -c " sides$$-[0-9]* .*kvm:kvm_pio" "$out"; }
 mkdir "$tmp/bin"
 ln -s "$kvmft" "$tmp/bin/kvmft"
 # A guest is a command that runs what follows in a machine where there is a kvmft.
 guest="/usr/bin/env PATH=$tmp/bin:$PATH"
-opts="--as guest -e kvm:*"
+opts="--as guest -e 'kvm:*$ours'"
 
 # sides OPTION...: records the host and whatever guests the options name.
 sides()
 {
 	rm -rf "$session"
-	run timeout 100 "$kvmft" record --as host -e 'kvm:*' -o "$session" "$@"
+	run timeout 100 "$kvmft" record --as host -e "kvm:*$ours" -o "$session" "$@"
 }
 
 begin_sides()
 {
 	rm -rf "$session"
-	"$kvmft" record --as host -e 'kvm:*' -o "$session" "$@" >"$out" 2>"$err" </dev/null &
+	"$kvmft" record --as host -e "kvm:*$ours" -o "$session" "$@" >"$out" 2>"$err" </dev/null &
 	recorder=$!
 	wait_until all_live "$session"
 }
@@ -127,7 +128,7 @@ chmod +x "$tmp/bin/by-shell"
 sides --guest "g1=$guest by-shell" --guest-options "$opts" --guest-options "-e 'kvm:kvm_pio/port == 0x80 && size == 1/'" \
 	-- "$tinyvm" --iterations 500
 status_is 0 "by a shell at the other end"
-ok "... a filter with blanks and signs arrives" grep -q '^event .*name=kvm_pio .*filter=' "$session/g1/meta"
+ok "... a filter with blanks and signs arrives" grep -q '^event .*name=kvm_pio .*filter=port' "$session/g1/meta"
 
 # ---- guests that cannot begin ----
 
@@ -215,7 +216,7 @@ end_liar()
 
 # Half a minute is waited for an answer that does not end: meanwhile a guest is silent.
 start_liar x
-timeout 100 "$kvmft" record --as host -e 'kvm:*' -o "$tmp/slow" --guest "g1=qga:$tmp/liar.sock" -d 1s >"$tmp/slow.out" 2>&1 &
+timeout 100 "$kvmft" record --as host -e "kvm:*$ours" -o "$tmp/slow" --guest "g1=qga:$tmp/liar.sock" -d 1s >"$tmp/slow.out" 2>&1 &
 slow=$!
 
 begin_sides --guest "g1=$guest" --guest "g2=$guest" --guest-options "$opts" -d 7s
@@ -328,7 +329,7 @@ ok "what was kept can be read" test "$rc" = 0
 nothing_left_soon "flight recorders"
 
 # This machine shows no entries of vCPUs: that is what blame says of it.
-begin_sides --flight-recorder -b 1M --trigger kvm:kvm_write_tsc_offset --guest "g1=$guest" --guest-options "$opts -b 1M" \
+begin_sides --flight-recorder -b 1M --trigger "kvm:kvm_write_tsc_offset$ours" --guest "g1=$guest" --guest-options "$opts -b 1M" \
 	--blame --blame-options "--tsc-offset 0 --last '5s'"
 "$tinyvm" --iterations 10 >/dev/null
 wait_until has_line g1 'segment n=0 why=control'
