@@ -25,7 +25,7 @@ for group in ${SIDES_STEPS:-$groups}; do
 	*qga* | *apart*) cpus= ;;
 	esac
 	# shellcheck disable=SC2086 # a list
-	rig sides --timeout 400 $cpus --env "SIDES=$(echo "$group" | tr , ' ')"
+	rig sides --timeout 900 $cpus --env "SIDES=$(echo "$group" | tr , ' ')"
 	cp -r "$rig"/* "$tmp/all/"
 done
 rig=$tmp/all

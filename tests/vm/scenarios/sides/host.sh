@@ -47,10 +47,10 @@ has_data() { find "/tmp/$1" -path '*/seg*/cpu*' -size +0 | grep -q .; }
 # keep SESSION: one file, 9p takes a good part of a second for each.
 keep() { tar -cf "$RESULTS/$1.tar" -C /tmp "$1"; }
 
-# A guest that has no kvmft.
+# A guest that has no kvmft. How long copying takes is the load of the outer machine: it is waited for.
 step_push()
 {
-	"$KVMFT" record -o /tmp/push --push --push-file "$PROJECT/build/static/kvmft" --guest "vm1=$(ssh_to 3)" \
+	"$KVMFT" record -o /tmp/push --guest-timeout 0 --push --push-file "$PROJECT/build/static/kvmft" --guest "vm1=$(ssh_to 3)" \
 		--guest-command "sh /tmp/work.sh" 2>/tmp/push.err
 	check "one command records host and guest: exit 0" same "$?" 0
 	sed 's/^/# /' /tmp/push.err
@@ -61,7 +61,7 @@ step_push()
 # The same by the guest agent: only pieces of a file can be written there.
 step_bring()
 {
-	"$KVMFT" record -o /tmp/bring --push --push-file "$PROJECT/build/static/kvmft" \
+	"$KVMFT" record -o /tmp/bring --guest-timeout 0 --push --push-file "$PROJECT/build/static/kvmft" \
 		--guest vm1=qga:/run/agent-vm1.sock --guest-command "sh /tmp/work.sh" 2>/tmp/bring.err
 	check "a program is brought by the guest agent: exit 0" same "$?" 0
 	sed 's/^/# /' /tmp/bring.err
