@@ -1,12 +1,12 @@
 #!/usr/bin/perl
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Files that were valid are changed as their formats go, and given to the commands that read them:
+# Mutates valid files along the lines of their formats, and gives them to the commands that read them:
 #
 #   mutate.pl --dir SEEDS --san KVMFT --plain KVMFT --runs N --seed N [--keep DIR]
 #
-# SEEDS is what tests/cli/mutate.t makes. Text: lines and words are doubled, lost and exchanged, numbers become
-# extreme. Others: numbers of 1 to 8 bytes become extreme, pieces are doubled, lost, exchanged and cut. In a capture
+# SEEDS is what tests/cli/mutate.t makes. Text: lines and words are doubled, dropped and swapped, numbers become
+# extreme. Others: numbers of 1 to 8 bytes become extreme, pieces are doubled, dropped, swapped and cut. In a capture
 # directory also whole files: gone, empty, called otherwise, FIFOs, links.
 #
 # Each run is to end with 0..4 and one line of error at most: under ASan and UBSan within 2 s of CPU time and

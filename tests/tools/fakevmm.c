@@ -4,7 +4,7 @@
  * called qemu-system-x86_64 it takes QEMU's options and ignores them; its environment says what to do,
  * in this order:
  *
- *   FAKE_VM=1          makes a VM of KVM and holds it
+ *   FAKE_VM=1          makes a KVM VM and holds it
  *   FAKE_LISTEN=PATH   listens there, '@' in front: an abstract name
  *   FAKE_HAND=1        a child goes on with that socket as descriptor 7, and the starter becomes `sleep`
  *   FAKE_UID=N         becomes that user, for good

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * gensdt.c: an ELF file with the SDT markers that a text describes: lines "PROVIDER NAME
+ * gensdt.c: makes an ELF file with the SDT markers that a text lists in lines "PROVIDER NAME
  * ADDRESS SEMAPHORE ARGUMENTS", # comments. See lib/enc_sdt.h for the addresses there are.
  *
  *   gensdt TEXT FILE [32] [big] [moved]

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * mkcap.c: compiles a text that people can read into a capture directory, or a trace.dat.
+ * mkcap.c: makes a capture directory or a trace.dat from readable text.
  *
  *   mkcap --capture DIR | --trace-dat FILE [--clock CLOCK] [--formats NAME]  TEXT
  *

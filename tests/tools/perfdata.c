@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * perfdata.c: events of a capture or trace.dat as the perf.data that `perf kvm stat record` would
- * have made of them, so that `perf kvm stat report` and kvmft can be given the same exits
+ * perfdata.c: turns events of a capture or trace.dat into the perf.data that `perf kvm stat record` would
+ * have made, so that `perf kvm stat report` and kvmft can be given the same exits
  * anywhere.
  *
  *   perfdata [--khz KHZ] [--intel] [--big] [--conv] [--vcpus N] CAPTURE FILE [SYS:]EVENT...

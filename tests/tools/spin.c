@@ -3,12 +3,11 @@
  * spin: keeps a CPU in the kernel for a known time, without a module. For machines of the rig alone.
  *
  *   spin MS TIMES                          with interrupts off
- *   spin MS TIMES TRACEPOINT TID [CPU]     where TRACEPOINT is met by that thread (0: an idle CPU)
+ *   spin MS TIMES TRACEPOINT TID [CPU]     where that thread (0: an idle CPU) hits TRACEPOINT
  *
- * A program of BPF listens to the tracepoint and waits there until MS have gone by, TIMES times, at most every
- * three MS. Without TRACEPOINT it is sched_switch, and this process itself goes to sleep TIMES times: the
- * kernel switches tasks with interrupts off. Of those at a TRACEPOINT a line "at SECONDS" tells when each
- * began, since the machine did.
+ * A BPF program is attached to the tracepoint and spins there for MS, TIMES times, at most once in three MS.
+ * Without TRACEPOINT it is sched_switch, and this process itself goes to sleep TIMES times: the kernel switches
+ * tasks with interrupts off. With TRACEPOINT a line "at SECONDS" for each tells when it began, in time since boot.
  * The last line is "sum_us=N longest_us=N times=N", as measured there.
  */
 #include <errno.h>

@@ -5,7 +5,7 @@
  *   sqfill OUT TABLES ROWS COLUMNS TEXT
  *
  * TABLES tables t0, t1, ... of ROWS rows each, in turn: id 3 * row + table, COLUMNS numbers
- * that are powers of two more or less one, of both signs, and a text of (row * 7919 % (TEXT + 1))
+ * that are powers of two plus or minus one, of both signs, and a text of (row * 7919 % (TEXT + 1))
  * characters. On stderr: rows per second.
  */
 #include <fcntl.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * ticker: the same load for as long as it lives: sleeps, and works a little at each wake-up.
+ * ticker: a constant load for as long as it runs: sleeps, and works a little at each wake-up.
  *
  *   ticker US
  *
- * Each US it has the CPU execute CPUID some times, which leaves the guest on any machine.
+ * Every US it executes CPUID a few times, which exits on any machine.
  */
 #include <cpuid.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# foreign_found.pl FACTS MERGED VM [VM]: what `kvmft merge --format json` found out about a pair, beside what KVM had:
+# foreign_found.pl FACTS MERGED VM [VM]: what `kvmft merge --format json` found out about a pair, compared with what KVM had:
 # threads, PID, and TSC offsets of each vCPU, first those of one VM in FACTS, last those of the other. Each offset
 # is right to within what kvmft says of it; where it says nothing, exactly. Exits 1 after what is wrong.
 

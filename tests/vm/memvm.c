@@ -6,20 +6,20 @@
  *   memvm [--pages N] [--wait] [--stamps FILE] [PHASE]...
  *
  * Phases, in any order, each of them on N pages (default 512) of its own:
- *   touch    pages that the VMM has not
- *   read     pages that the VMM has, and KVM has not
- *   cow      pages that a fork of the VMM shares
+ *   touch    pages that the VMM does not have yet
+ *   read     pages that the VMM has, but KVM does not
+ *   cow      pages shared with a fork of the VMM
  *   dirty    a dirty log, three rounds
  *   madvise  pages that the VMM gave back (MADV_DONTNEED)
- *   access   pages that the host asked whether they are used
+ *   access   pages whose use the host asked about
  *   mglru    ... by aging of the multi-gen LRU
  *   damon    ... by DAMON
  *   swap     pages that were written to swap (MADV_PAGEOUT); so is zram, where that is the swap
- *   ksm      pages that the host made one, because they are the same
- *   mbind    pages that the VMM moved to another node of memory
- *   nx       huge pages that KVM had split to execute them, and took back (nx_huge_pages=force)
- *   file     pages of the file $MEMVM_FILE that are on disk only
- *   writeback ... and those that were written back, and so may not be written
+ *   ksm      identical pages that the host merged
+ *   mbind    pages that the VMM moved to another NUMA node
+ *   nx       huge pages that KVM split to execute them, and took back (nx_huge_pages=force)
+ *   file     pages of the file $MEMVM_FILE that are only on disk
+ *   writeback ... and those that were written back, and so are write-protected
  *   huge     huge pages
  *   hugetlb  huge pages of hugetlbfs
  *   split    huge pages that a dirty log splits
@@ -29,7 +29,7 @@
  * do next to nothing.
  *
  * A line per timed pass: `PHASE touched N over M sum CYCLES total CYCLES`: M touches took longer than half of
- * what the shortest of those exits does; sum is of these, total of all. FILE gets the struct times of all touches.
+ * the shortest of those exits; sum is of these, total of all. FILE gets the struct times of all touches.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 need_kvmft
 phases="touch read cow dirty madvise access split mmio"
 memvm_make /tmp/memvm
-# Huge pages shall be split when the guest writes, not when the dirty log begins.
+# Huge pages are to be split when the guest writes, not when the dirty log begins.
 echo N >/sys/module/kvm/parameters/eager_page_split 2>/dev/null && note "no eager page split"
 
 # lack TEXT: which phases are left out, and why; the test says so.
