@@ -93,6 +93,8 @@ if [ -d /sys/kernel/mm/damon/admin ]; then
 else
 	lack "damon: the kernel has none"
 fi
+# What was not asked for is not lacking; what was has to be there.
+[ -z "${MEM_PHASES:-}" ] || : >/tmp/lacks
 phases=$(echo "${MEM_PHASES:-$phases}" | tr , " ")
 # Otherwise the host unmaps pages to see where they are used.
 echo 0 >/proc/sys/kernel/numa_balancing 2>/dev/null
