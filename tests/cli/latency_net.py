@@ -5,11 +5,12 @@
 #   latency_net.py make SEED PACKETS LOSE HOST GUEST TRUTH [busy] [ids] [WHAT=N]...
 #   latency_net.py check JSON TRUTH PERCENT
 #
-# Both ways, in batches, some of which wait until the next round; few lengths, some as long as a GSO packet may be. The
-# guest's GRO merges some of those that are received. One in LOSE packets is lost on its way (0: none);
-# busy: something always is. ids: headers of most are recorded. One in N: WHAT is foreign (one more comes from elsewhere, of which no sending is seen), again
-# (the guest's device is busy, and is given it again), drop (its device, or the tap, drops it). TRUTH has, for each
-# that arrived, when it began and ended. PERCENT of all that were sent or more must be paired, none with another one.
+# Both ways, in batches, some of which wait until the next round; with few lengths, some as long as a GSO packet may be.
+# The guest's GRO merges some of those that it receives. One in LOSE packets is lost on its way (0: none).
+# busy: there is always a packet on its way. ids: headers of most packets are recorded. WHAT happens to one in N packets:
+# foreign (another one comes from elsewhere, and nothing shows who sent it), again (the guest's device is busy, and is
+# given it once more), drop (its device, or the tap, drops it). TRUTH has, for each that arrived, when it began and ended.
+# At least PERCENT of all that were sent must be paired, and none with another packet.
 import json
 import random
 import struct
@@ -41,8 +42,8 @@ class Maker:
     def address(self, side):
         return self.free[side].pop(self.random.choice((-1, -1, 0)))
 
-    # The header of an IPv4 packet, in hex: of a flow that numbers its packets, or does not, or (not if it comes from
-    # elsewhere) in which few numbers come again and again. None: it is something else.
+    # The header of an IPv4 packet, in hex, of one of three flows: one numbers its packets, one does not, and one (never
+    # from elsewhere) uses a few numbers again and again. None: no IPv4 packet.
     def header(self, queue, size, foreign=False):
         flow = self.random.randrange(3 if foreign else 4) if self.ids else 0
         if not flow:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# Reads a Perfetto trace as protoc shows it, and says in one line per fact what a viewer would find:
-# machines, events of each, tracks, slices, instants, arrows, counters, and what is wrong.
+# Reads a Perfetto trace as printed by protoc, and prints what a viewer would find, a line per fact:
+# machines with their events, tracks, slices, instants, arrows, counters, and whatever is wrong.
 #
 #   protoc --decode=Trace -I tests/data perfetto.proto <TRACE | perl perfetto.pl
 use strict;
@@ -43,7 +43,7 @@ sub event_done {
 	}
 }
 
-# Columns of the compact form: of one length, and its names are in the table.
+# Columns of the compact form: all of one length, with their names in the table.
 sub columns {
 	my ($kind, @column) = @_;
 	my $n = @{$list{"bundle.compact.${kind}_timestamp"} // []};
@@ -81,7 +81,7 @@ sub bundle_done {
 	$count{"compact events"} += $n;
 }
 
-# Names and defaults are those of a sequence, from a packet on that begins its state.
+# Names and defaults belong to a sequence, and hold from the packet that begins its state.
 sub sequence_state {
 	my $s = $p{sequence_id} // 0;
 	my $flags = $p{sequence_flags} // 0;

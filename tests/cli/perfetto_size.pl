@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# How many bytes a Perfetto trace has for ftrace events, by its wire format alone: of those that are compact, of the names
-# in their tables, and of the others, each with its head. What is not well-formed is said.
+# How many bytes of a Perfetto trace are ftrace events, by its wire format alone: the compact ones, the names in their
+# tables, and the others, each with its head. Says what is not well-formed.
 #
 #   perl perfetto_size.pl TRACE
 use strict;
@@ -26,7 +26,7 @@ sub varint {
 	}
 }
 
-# Calls $each with number, bytes with the head, and contents of each field that has any.
+# Calls $each for every field that has contents: its number, its size with the head, and the contents.
 sub fields {
 	my ($b, $each) = @_;
 

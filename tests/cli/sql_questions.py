@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """sql_questions.py KVMFT PAGE DB NUMBER HOST GUEST...
 
-Asks question NUMBER of kvmft-sql(7) of a database, by sqlite3, and compares the answer with what
-the command for that says of the captures that it was made from. All rows are compared: LIMIT is
-taken out of the question.
+Puts question NUMBER of kvmft-sql(7) to a database with sqlite3, and compares the answer with what
+the command for it says of the captures that the database was made from. LIMIT is taken out of the
+question, so that all rows are compared.
 """
 import csv
 import io

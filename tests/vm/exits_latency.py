@@ -30,7 +30,7 @@ for reason, (n, total, buckets) in sorted(have.items()):
     print(f"{reason}: {n}, sum {100 * (total - ns) / ns:+.2f} %, {moved} in another bucket")
     if reason == HALT:
         assert total == ns and not moved
-    # Each recorder takes its stamp in its turn, and one turn takes ten us in an emulated machine,
-    # and it may pause between two.
+    # The recorders take their stamps one after the other: one takes ten us in an emulated machine,
+    # which may also pause between two.
     assert abs(total - ns) <= ns / 50 + n * 20000 + 50000000, reason
     assert moved <= n / 4 + 2, reason

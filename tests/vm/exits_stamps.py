@@ -32,7 +32,7 @@ if where.endswith(".hist"):
     told = [(int(n), int(lat)) for n, lat in
             re.findall(r"hitcount: +(\d+) +lat: +(\d+)", open(where, encoding="utf-8").read())]
     have = [tuple(row[:2]) for reason, row in of_json(path).items() if reason[0] != "("]
-    # It does not matter which number is which reason.
+    # Which number is which reason does not matter.
     check(dict(enumerate(sorted(have))), dict(enumerate(sorted(told))))
     sys.exit(0)
 

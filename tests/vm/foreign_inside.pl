@@ -24,7 +24,7 @@ open my $in, '<', $host or die "$host: $!\n";
 while (<$in>) {
 	$dropped{$1} = 1 if /CPU:(\d+) \[.*EVENTS DROPPED\]/;
 	next unless /$line/;
-	# What the CPU lost may be of any vCPU: of each nothing is known from its entry before to the next one.
+	# Lost events may be any vCPU's: of none is anything known from its entry before the loss to its next one.
 	if (delete $dropped{$2}) {
 		my $from = $last{$2} // 0;
 		for my $vcpu (0 .. $#lost) {

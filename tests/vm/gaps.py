@@ -53,9 +53,9 @@ class Gap:
 
 def agree(name, gaps, free, khz):
     """
-    Whether gaps that have stalls are as long as these and what switches of worlds take besides, by those of `free`,
-    which have none. Those in which the machine lost its CPU are told apart: of both kinds as many, for it is no stall
-    that takes the CPU.
+    Whether gaps with stalls are as long as these and the world switches around them, whose cost the gaps of `free`,
+    which have none, show. Gaps in which the machine lost its CPU are left out of the sum: there must be as many of one
+    kind as of the other, because a stall does not take the CPU away.
     """
     each = [g.rest / g.switches for g in free if g.switches]
     limit = 2 * statistics.median(each)
@@ -70,6 +70,6 @@ def agree(name, gaps, free, khz):
           f"{normal * 1e3 / khz:.2f} us each of switches, {sum(g.others for g in gaps) / khz:.3f} ms of other exits, "
           f"{off / khz:+.3f} ms ({100 * off / stall:+.2f} %); held up in {len(held)}, for {wait / khz:.3f} ms "
           f"({100 * len(held) / len(gaps):.1f} %; {100 * share:.1f} % of {len(each)} exits alone)")
-    # Too few for a sum.
+    # With too few gaps, the sum says nothing.
     return len(gaps) < 100 or (abs(off) * 100 <= PERCENT * stall and
                                len(held) <= (2 * share + 0.02) * len(gaps) and 2 * len(held) <= len(gaps))

@@ -102,9 +102,9 @@ def forwarded(doc, table, sent, received, offset, percent):
     assert len(found) * 100 >= len(sent[0]) * int(percent), "too few pairs"
 
 
-# What one side's device was given of a connection: when, first byte (None: it was sent before), length. The device gets
-# the bytes in the order of its queue, a large packet perhaps in pieces. What was queued by a CPU last before it tells of
-# a retransmission is that one. What is no IPv4 is known when the device gets it, at once.
+# What one side's device was given of a connection: when, first byte (None: a retransmission), length. The device gets
+# the bytes in the order of its queue, a large packet perhaps in pieces. A CPU reports a retransmission right after it has
+# queued that packet. Packets other than IPv4 are told apart as soon as the device gets them.
 def given(timeline, to_guest, begin, end):
     queue, last, packets = [], {}, []  # of queue: its address, bytes that are left, are they new
     place = 0
@@ -173,8 +173,8 @@ def trips_of(log):
         return [float(m) for m in re.findall(r"time=([0-9.]+) ms", f.read())]
 
 
-# What ping needs beyond its system calls, in ms. A raw socket is given the request, too: the answer is the last. At
-# first ping may have the name of who started it.
+# What ping needs beyond its system calls, in ms. A raw socket receives the request as well: the answer is the last one.
+# At first ping may still have the name of the program that started it.
 def ping_own(log, timeline, side, khz):
     trips = trips_of(log)
     lines = []

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # moves_truth.py KVMFT DIR [FROM]: what a guest of touchos found while it moved, against `kvmft latency mem`. Its log in
-# the last VMM has all of it. A write is a stall if the host has an exit for a fault in it. FROM: the guest came to DIR
-# from the host of that folder.
+# the last VMM has all of it. A write is a stall if the host has an exit for a fault in it. FROM: the folder of the host
+# that the guest came from.
 #
 # A stretch that reaches over a move is the blackout, and what the guest did before and after it in the same stretch:
 # it ran, for a pass of its loop at most, and it had exits, which are recorded. An emulated host may lose its own CPU
@@ -146,12 +146,12 @@ def stalls(v, over, balloon):
     groups = latency("--vm", v.id, "--by", "gpa", v.host.capture)["mem-gpa"]
     have = groups[f"{RANGE[0]:#x}-{RANGE[1] - 1:#x}"]
     causes, told = have["causes"], have["stages"]["total"]
-    # A write that had to wait twice is one stall or two.
+    # A write that had to wait twice counts as one stall or two.
     counts = len(all_), sum(g.stalls for g in all_)
     totals = sum(g.least for g in all_) / khz * 1e6, sum(g.stall for g in all_) / khz * 1e6
     print(f"{v.name}: guest {counts[0]} to {counts[1]} stalls, of {totals[0] / 1e6:.3f} to {totals[1] / 1e6:.3f} ms by "
           f"exits; kvmft {told['count']}, {told['total_ns'] / 1e6:.3f} ms; {causes}")
-    # Who empties a full ring protects its last page, too, which then stalls again.
+    # Emptying a full ring protects its last page as well, which then stalls again.
     few = counts[0] // 1000
     must(counts[0] - few <= told["count"] <= counts[1] + few + v.full, f"{v.name}: counts differ")
     must(totals[0] * 0.999 <= told["total_ns"] + told["count"] and told["total_ns"] <= totals[1] * 1.001,
@@ -195,7 +195,7 @@ def rounds(v, beside):
         print(f"{v.name}: the ring was full {v.full} times; {told} stalls of the dirty log went to the VMM")
         must(v.full <= told <= v.full * 1.5 + 10, f"{v.name}: full rings")
         return
-    # When it is read first nothing was written yet, and (without post-copy) for the last time nothing runs.
+    # The first time that it is read nothing has been written yet; the last time (without post-copy) nothing runs.
     must(len(counts) == syncs - beside, f"{v.name}: rounds")
     must(sum(counts) >= len(counts) * 100, f"{v.name}: rounds without stalls")
 
