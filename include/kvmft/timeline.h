@@ -50,6 +50,7 @@ struct tl_source {
 	const struct tl_comms *names; /* those of tl_comm(): for QEMU the host's */
 	uint32_t renames;	  /* how often the walk changed a name that tl_comm() gives */
 	int error;		  /* -errno of a failed read */
+	uint64_t begin;		  /* host TSC of its first event; UINT64_MAX: none has a place */
 };
 
 enum tl_kind { TL_EVENT, TL_GAP, TL_DAMAGE };
@@ -177,6 +178,9 @@ int tl_next(struct timeline *t, const struct tl_item **item) __must_check;
  * that of its last event. False: nothing of it has a place.
  */
 bool tl_source_end(const struct timeline *t, const struct tl_source *s, uint64_t *host);
+/* Whether both have events at the same time; after the last tl_next(). */
+bool tl_source_overlap(const struct timeline *t, const struct tl_source *a,
+		       const struct tl_source *b);
 size_t tl_sources(const struct timeline *t);
 struct tl_source *tl_source(const struct timeline *t, size_t i);
 struct hostmap *tl_hostmap(const struct timeline *t);

@@ -368,6 +368,31 @@ static void tell_loss(const struct tl_source *s, const struct tl_loss *loss, not
 		     (unsigned long long)loss->total, loss->unknown ? " or more" : "", end);
 }
 
+static bool are_twins(const struct timeline *t, const struct tl_source *a,
+		      const struct tl_source *b)
+{
+	const struct hostmap *map = tl_hostmap(t);
+
+	return a->guest && b->guest && map->vm[a->vm].of == map->vm[b->vm].of &&
+	       tl_source_overlap(t, a, b);
+}
+
+/* Captures of two boots follow each other. Of one time there may be two, but rarely. */
+static void tell_twins(const struct timeline *t, note_fn *note)
+{
+	for (size_t i = 1; i < tl_sources(t); i++) {
+		const struct tl_source *b = tl_source(t, i), *a = NULL;
+
+		for (size_t k = 0; k < i && !a; k++)
+			a = are_twins(t, tl_source(t, k), b) ? tl_source(t, k) : NULL;
+		if (a)
+			note("%s and %s say that they are the same VM at the same time (%s, %s): "
+			     "unless two recordings ran in it, one is a copy or of another VM, "
+			     "which %s=SEL names", a->cap->path, b->cap->path, a->label, b->label,
+			     b->cap->path);
+	}
+}
+
 bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
 {
 	bool complete = true;
@@ -391,6 +416,7 @@ bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
 			if (tl_source_is_damage(s, &s->cap->damage[k]))
 				note("%s: %s", s->label, s->cap->damage[k].text);
 	}
+	tell_twins(t, note);
 	return complete;
 }
 

@@ -263,6 +263,11 @@ static int streams_open(struct timeline *t, size_t n)
 	return t->stream ? 0 : -ENOMEM;
 }
 
+static bool has_place(const struct tl_stream *s)
+{
+	return !s->ended && !s->r.error && s->at.kind == TL_EVENT && !s->at.unplaced;
+}
+
 static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
 {
 	_cleanup_free_ void **ms = calloc(t->nstream + 1, sizeof(*ms));
@@ -278,7 +283,29 @@ static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
 		ret = rmerge_new(&t->merge, tl_stream_next, ms, t->nstream);
 	if (ret)
 		return err_set(err, -ret, "cannot open the captures: %s", strerror(-ret));
+	for (size_t i = 0; i < t->nsrc; i++)
+		t->src[i]->begin = UINT64_MAX;
+	for (size_t i = 0; i < t->nstream; i++)
+		if (has_place(&t->stream[i]))
+			t->stream[i].src->begin =
+				MIN(t->stream[i].src->begin, t->stream[i].at.host);
 	return 0;
+}
+
+static uint64_t last_of(const struct timeline *t, const struct tl_source *s)
+{
+	uint64_t last = 0;
+
+	for (size_t i = 0; i < t->nstream; i++)
+		if (t->stream[i].src == s)
+			last = MAX(last, t->stream[i].at.host);
+	return last;
+}
+
+bool tl_source_overlap(const struct timeline *t, const struct tl_source *a,
+		       const struct tl_source *b)
+{
+	return a->begin <= last_of(t, b) && b->begin <= last_of(t, a);
 }
 
 int tl_start(struct timeline *t, struct kvmft_err *err)

@@ -324,10 +324,15 @@ order()
 run "$kvmft" merge --clock host-tsc "$tmp/reboot/host" "$tmp/reboot/guest" "$tmp/second"
 status_is 0 "... merge"
 is "$(order .)" "1 0" "... no line out of order"
+ok "... boots that follow each other are no twins" sh -c "! grep -q 'at the same time' '$err'"
 is "$(order '^syn#1') $(order '^syn#2')" "1 0 1 0" "... nor of either boot"
 is "$(awk '$1 == "syn#2" && !first { first = NR } $1 == "syn#1" { last = NR } END { print (first > 0 && last - first < NR / 20) }' \
 	"$out")" 1 "... the second boot comes after the first"
 err_has 'alignment of syn#2: [1-9][0-9]* guest events checked, 0 outside' "... both are checked"
+cp -r "$tmp/second" "$tmp/twin"
+run "$kvmft" merge -q "$tmp/reboot/host" "$tmp/reboot/guest" "$tmp/second" "$tmp/twin"
+is "$(cat "$err")" "kvmft: $tmp/second and $tmp/twin say that they are the same VM at the same time (syn#2, syn#3): \
+unless two recordings ran in it, one is a copy or of another VM, which $tmp/twin=SEL names" "... a copy is, and both are named"
 run "$kvmft" merge -q --side syn#2 --format json "$tmp/reboot/host" "$tmp/reboot/guest" "$tmp/second"
 is "$(grep -c '"kind":"event","side":"guest","vm":"syn","source":2,' "$out") $(grep -c '"source":1,' "$out")" \
 	"$(grep -c '"kind":"event"' "$out") 0" "... --side NAME#N is one capture, JSON says which"
