@@ -12,10 +12,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+
+#define WRITE_MS 20
 
 struct outfile {
 	const char *path; /* of the command line */
@@ -87,17 +90,30 @@ static void close_files(struct outfile *o)
 		newfile_close(&o->file[i]);
 }
 
+/*
+ * What replaces a file must be on the disk before it has its name. So the disk writes while the
+ * reader still works, and does not begin when it is done.
+ */
+static ssize_t next_request(const struct outfile *o, int in, struct request *r)
+{
+	struct pollfd p = { .fd = in, .events = POLLIN };
+
+	while (o->force && !poll(&p, 1, WRITE_MS))
+		for (size_t i = 0; i < o->n; i++)
+			(void)sync_file_range(o->file[i].fd, 0, 0, SYNC_FILE_RANGE_WRITE);
+	return read(in, r, sizeof(*r));
+}
+
 static _Noreturn void keeper_main(struct outfile *o, int in, int out)
 {
 	struct request r;
-	ssize_t n;
 
 	(void)setsid(); /* a Ctrl-C is for the reader alone */
 	(void)prctl(PR_SET_NAME, "kvmft-output");
 	(void)prctl(PR_SET_DUMPABLE, 0);
 	for (int sig = 1; sig < SIGRTMIN; sig++)
 		(void)signal(sig, SIG_IGN);
-	while ((n = read(in, &r, sizeof(r))) == sizeof(r)) {
+	while (next_request(o, in, &r) == sizeof(r)) {
 		int ret = keeper_name(o, &r);
 
 		if (full_write(out, &ret, sizeof(ret), NULL))
