@@ -330,18 +330,40 @@ static int put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	return 0;
 }
 
+static const struct sbuf *stack_text(struct pf *p, const struct pf_type *t, const struct tl_item *i)
+{
+	struct pf_stack *s;
+	struct fmt_value v;
+	size_t n;
+
+	fmt_stack(i->ev, i->rec, &v);
+	n = (size_t)v.len * v.elem;
+	s = &p->stack[hash_bytes(&p->name_key, v.p, n) % PF_STACKS];
+	if (s->t == t && s->addresses.len == n && !memcmp(s->addresses.s, v.p, n))
+		return &s->text;
+	s->t = n ? t : NULL;
+	sbuf_reset(&s->addresses);
+	sbuf_add_mem(&s->addresses, (const char *)v.p, n);
+	sbuf_reset(&s->text);
+	fmt_print(tl_fmt(i), i->ev, i->rec, &s->text);
+	if (s->addresses.error)
+		s->t = NULL;
+	if (!s->text.error)
+		pb_fix_text(s->text.s, s->text.len);
+	return &s->text;
+}
+
 static int put_stack(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 		     const struct tl_item *i)
 {
-	struct sbuf *b = &c->event, *text = &p->scratch;
+	const struct sbuf *text = stack_text(p, t, i);
+	struct sbuf *b = &c->event;
 	size_t event = pb_begin(b, BUNDLE_EVENT), mark;
 
-	sbuf_reset(text);
-	fmt_print(tl_fmt(i), i->ev, i->rec, text);
 	pb_u64(b, EVENT_TIME, p->now + p->add - c->m->behind);
 	pb_u64(b, EVENT_PID, (uint32_t)i->tid);
 	mark = pb_begin(b, t->number);
-	pb_str_mem(b, 1, text->s, text->len);
+	pb_bytes(b, 1, text->s, text->len);
 	pb_end(b, mark);
 	pb_end(b, event);
 	return text->error ? text->error : b->error;
