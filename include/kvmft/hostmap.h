@@ -57,7 +57,8 @@ struct hostmap_vm {
 	size_t n_own, own_cap;
 };
 
-#define HOSTMAP_END SIZE_MAX /* in `next` */
+#define HOSTMAP_END  SIZE_MAX /* in `next` */
+#define HOSTMAP_NEAR 256u
 
 struct hostmap_thread {
 	int32_t tid;
@@ -78,6 +79,8 @@ struct hostmap {
 	struct hostmap_thread *thread;
 	size_t nthread, thread_cap;
 	struct u64map by_tid;  /* tid → index into thread */
+	/* by tid: index + 1 of the last thread with these bits; 0: there is none with them */
+	uint32_t near[HOSTMAP_NEAR];
 	struct u64map tgid_of; /* tid → tgid, from the capture's tasks */
 	struct u64map last_write; /* vm << 32 | vcpu → index of its last kvm_write_tsc_offset */
 	struct hostmap_event *event;
@@ -116,7 +119,15 @@ int hostmap_add_side(struct hostmap *m, size_t vm, size_t *out) __must_check;
 	     each_ != HOSTMAP_END && ((t) = &(m)->thread[each_]); each_ = (m)->thread[each_].next)
 
 /* The vCPU that a thread runs; NULL when it runs none. */
-const struct hostmap_thread *hostmap_thread(const struct hostmap *m, int32_t tid);
+const struct hostmap_thread *hostmap_thread_far(const struct hostmap *m, int32_t tid);
+static inline const struct hostmap_thread *hostmap_thread(const struct hostmap *m, int32_t tid)
+{
+	uint32_t at = m->near[(uint32_t)tid % HOSTMAP_NEAR];
+
+	if (!at)
+		return NULL;
+	return m->thread[at - 1].tid == tid ? &m->thread[at - 1] : hostmap_thread_far(m, tid);
+}
 /* Number of the VM that a thread belongs to, or works for as vhost's do; -1: none, or two. */
 ssize_t hostmap_task_vm(const struct hostmap *m, int32_t tid);
 /*

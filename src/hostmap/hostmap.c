@@ -81,6 +81,7 @@ static int thread_set(struct hostmap *m, int32_t tid, size_t vm, uint32_t vcpu)
 	if (!t)
 		return -ENOMEM;
 	*t = (struct hostmap_thread){ .tid = tid, .vm = vm, .vcpu = vcpu };
+	m->near[(uint32_t)tid % HOSTMAP_NEAR] = (uint32_t)m->nthread + 1;
 	return u64map_put(&m->by_tid, (uint32_t)tid, m->nthread++);
 }
 
@@ -311,7 +312,7 @@ int hostmap_add_side(struct hostmap *m, size_t vm, size_t *out)
 	return hostmap_epochs(m, (size_t)at);
 }
 
-const struct hostmap_thread *hostmap_thread(const struct hostmap *m, int32_t tid)
+const struct hostmap_thread *hostmap_thread_far(const struct hostmap *m, int32_t tid)
 {
 	uint64_t at;
 
