@@ -8,7 +8,8 @@
 
 #define SHOWN_ELEMENTS 64 /* of an array without a print format */
 
-bool fmt_u64(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec, uint64_t *v)
+static inline bool number_u64(const struct fmt *f, const struct fmt_field *fld,
+			      const struct rec *rec, uint64_t *v)
 {
 	uint32_t size = fld->size;
 
@@ -18,6 +19,11 @@ bool fmt_u64(const struct fmt *f, const struct fmt_field *fld, const struct rec 
 	if (fld->is_signed)
 		*v = plan_fit(*v, size, true);
 	return true;
+}
+
+bool fmt_u64(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec, uint64_t *v)
+{
+	return number_u64(f, fld, rec, v);
 }
 
 /*
@@ -86,14 +92,14 @@ uint8_t fmt_flags(const struct fmt *f, const struct rec *rec)
 {
 	uint64_t v;
 
-	return fmt_u64(f, &f->flags, rec, &v) ? (uint8_t)v : 0;
+	return number_u64(f, &f->flags, rec, &v) ? (uint8_t)v : 0;
 }
 
 uint8_t fmt_preempt(const struct fmt *f, const struct rec *rec)
 {
 	uint64_t v;
 
-	return fmt_u64(f, &f->preempt, rec, &v) ? (uint8_t)v : 0;
+	return number_u64(f, &f->preempt, rec, &v) ? (uint8_t)v : 0;
 }
 
 void fmt_value(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec,
@@ -102,7 +108,7 @@ void fmt_value(const struct fmt *f, const struct fmt_field *fld, const struct re
 	uint32_t len;
 
 	*v = (struct fmt_value){ .kind = FMT_ABSENT };
-	if (fmt_u64(f, fld, rec, &v->num)) {
+	if (number_u64(f, fld, rec, &v->num)) {
 		v->kind = fld->is_pointer  ? FMT_POINTER
 			  : fld->is_signed ? FMT_SIGNED
 					   : FMT_UNSIGNED;
