@@ -42,10 +42,3 @@ int blame_decoders(const struct timeline *t, struct blame_decoder **out)
 			decoder_init(&d[i], tl_source(t, i)->fmt, tl_source(t, i)->guest);
 	return 0;
 }
-
-enum event_role blame_role(const struct blame_decoder *d, const struct tl_item *i)
-{
-	if (i->kind != TL_EVENT || i->src->qemu || i->marker)
-		return EV_NONE;
-	return (enum event_role)d[i->src->index].role[i->rec->id];
-}

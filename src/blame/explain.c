@@ -49,7 +49,7 @@ bool blame_window(const struct blame *b, uint64_t *from, uint64_t *to)
 }
 
 /* Attributes the time of all spikes up to `to`, also of those that begin before that. */
-static void pass(struct blame *b, uint64_t to)
+static __attribute__((noinline)) void pass_any(struct blame *b, uint64_t to)
 {
 	for (; b->next < b->n && b->v[b->order[b->next]].begin < to; b->next++) {
 		struct blame_spike *s = &b->v[b->order[b->next]];
@@ -59,6 +59,7 @@ static void pass(struct blame *b, uint64_t to)
 		s->running = s->what == BLAME_MARKER || s->what == BLAME_NOISE;
 		b->active[b->nactive++] = b->order[b->next];
 	}
+	b->begins = b->next < b->n ? b->v[b->order[b->next]].begin : UINT64_MAX;
 	for (size_t i = 0; i < b->nactive; i++) {
 		struct blame_spike *s = &b->v[b->active[i]];
 
@@ -70,6 +71,13 @@ static void pass(struct blame *b, uint64_t to)
 		blame_settle(b, s);
 		b->active[i--] = b->active[--b->nactive];
 	}
+}
+
+/* Most of the time there is none. */
+static inline void pass(struct blame *b, uint64_t to)
+{
+	if (b->nactive || b->begins < to)
+		pass_any(b, to);
 }
 
 /* The names that kernels give to loops in which they wait for a lock. */

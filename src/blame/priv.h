@@ -31,7 +31,12 @@ struct blame_decoder {
 
 int blame_decoders(const struct timeline *t, struct blame_decoder **out) __must_check;
 /* EV_NONE: of no interest. */
-enum event_role blame_role(const struct blame_decoder *d, const struct tl_item *i);
+static inline enum event_role blame_role(const struct blame_decoder *d, const struct tl_item *i)
+{
+	if (i->kind != TL_EVENT || i->src->qemu || i->marker)
+		return EV_NONE;
+	return (enum event_role)d[i->src->index].role[i->rec->id];
+}
 static inline uint64_t blame_field(const struct blame_decoder *d, enum event_role r, size_t field,
 				   const struct tl_item *i)
 {
@@ -120,6 +125,7 @@ struct blame {
 	struct blame_cpu *cpu;
 	size_t ncpu, cpu_cap;
 	size_t next;		/* spikes by their beginning: the first that has not begun */
+	uint64_t begins;	/* ... and when it does; 0: not looked up yet */
 	size_t *order, *active, nactive;
 	uint64_t now, lost_to;	/* host TSC; events of the host were lost up to there */
 };

@@ -174,6 +174,19 @@ void lat_decoder_spare(struct lat_decoder *d, bool mem)
 			d->ev[i].n = 0;
 }
 
+/* Without fields: what the thread of a vCPU does, and that a guest handles interrupts. */
+static bool tells_now(enum event_role r)
+{
+	return r < EV_WAKING || r == EV_WAKEUP || (r >= EV_IRQ_ENTRY && r <= EV_VECTOR_EXIT);
+}
+
+void lat_decoder_states(struct lat_decoder *d)
+{
+	for (size_t id = 0; id < ARRAY_SIZE(d->at); id++)
+		if (d->at[id] && !tells_now(d->ev[d->at[id] - 1].kind))
+			d->at[id] = 0;
+}
+
 int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
 {
 	struct lat_decoder *d = calloc(1, sizeof(*d));
@@ -204,8 +217,8 @@ int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
 	return add_lists(d, guest);
 }
 
-static bool decode(const struct fmt *fmt, const struct decoded *ev, const struct tl_item *i,
-		   struct lat_in *in)
+static inline void decode(const struct fmt *fmt, const struct decoded *ev, const struct tl_item *i,
+			  struct lat_in *in)
 {
 	in->kind = ev->kind;
 	in->i = i;
@@ -216,13 +229,12 @@ static bool decode(const struct fmt *fmt, const struct decoded *ev, const struct
 		for (unsigned int k = 0; k < ev->n; k++)
 			in->f[k] = fmt_number(&ev->field[k], i->rec);
 		in->has = (1u << ev->n) - 1;
-		return true;
+		return;
 	}
 	for (unsigned int k = 0; k < ev->n; k++) {
 		if (ev->field[k].size && fmt_u64(fmt, &ev->field[k], i->rec, &in->f[k]))
 			in->has |= 1u << k;
 	}
-	return true;
 }
 
 static uint32_t exit_class(struct lat_decoder *d, struct exit_why why)
@@ -244,8 +256,9 @@ bool lat_decode(struct lat_decoder *d, const struct tl_item *i, struct lat_in *i
 	uint8_t at = d->at[i->rec->id];
 	struct exit_why why;
 
-	if (!at || !decode(d->fmt, &d->ev[at - 1], i, in))
+	if (!at)
 		return false;
+	decode(d->fmt, &d->ev[at - 1], i, in);
 	if (in->kind == EV_EXIT) {
 		why = exit_why(&d->names, in->f[0], in->f[1]);
 		in->f[0] = why.reason;
@@ -267,7 +280,8 @@ bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in)
 			continue;
 		event_resolve(i->ev, e->role, 0, &t);
 		memcpy(ev.field, t.f, e->n * sizeof(*t.f));
-		return decode(tl_fmt(i), &ev, i, in);
+		decode(tl_fmt(i), &ev, i, in);
+		return true;
 	}
 	return false;
 }

@@ -301,6 +301,8 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 	ret = ret ? ret : need(l, err);
 	for (size_t i = 0; !ret && !l->chains && i < l->nsrc; i++)
 		lat_decoder_spare(l->dec[i], l->o.want[LAT_MEM]);
+	for (size_t i = 0; !ret && o->states_only && i < l->nsrc; i++)
+		lat_decoder_states(l->dec[i]);
 	if (!ret && (tables(l) || notes(l)))
 		ret = err_set(err, ENOMEM, "out of memory");
 	if (ret)
@@ -352,6 +354,25 @@ static int feed_state(struct lat *l, const struct lat_in *in)
 	return in->kind == EV_SWITCH ? lat_vcpu_switch(l, in) : 0;
 }
 
+/* sched and block events are made by the thread, but are not about it. */
+static bool is_of_thread(enum event_role kind)
+{
+	return kind < EV_SWITCH && kind != EV_ACCEPT && kind != EV_APICV_ACCEPT && kind != EV_VGIC;
+}
+
+/* The same, when nothing but lat_vcpu_now() is wanted. */
+static int feed_host_state(struct lat *l, const struct lat_in *in)
+{
+	struct lat_vcpu *v;
+
+	if (!is_of_thread(in->kind))
+		return feed_state(l, in);
+	if (in->i->vm < 0 || in->i->vcpu < 0)
+		return 0;
+	v = lat_vcpu_get(l, (size_t)in->i->vm, (uint32_t)in->i->vcpu);
+	return v ? lat_vcpu_host(l, v, in) : -ENOMEM;
+}
+
 static int feed_host(struct lat *l, const struct lat_in *in)
 {
 	struct lat_vcpu *v = NULL;
@@ -374,9 +395,7 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 		return l->mem ? lat_mem_event(l, v, in) : 0;
 	if (lat_net_is(in->kind))
 		return l->net ? lat_net_host(l, in) : 0;
-	/* sched and block events are made by the thread, but are not about it. */
-	if (v && in->kind < EV_SWITCH && in->kind != EV_ACCEPT && in->kind != EV_APICV_ACCEPT &&
-	    in->kind != EV_VGIC) {
+	if (v && is_of_thread(in->kind)) {
 		/* An injection is part of the entry that follows it. */
 		if (in->kind == EV_ENTRY && l->mem)
 			ret = lat_mem_entry(l, v, in);
@@ -541,7 +560,9 @@ int lat_feed(struct lat *l, const struct tl_item *i)
 		return 0;
 	if (!lat_decode(l->dec[i->src->index], i, &in))
 		return feed_other(l, i);
-	return i->src->guest ? feed_guest(l, &in) : feed_host(l, &in);
+	if (i->src->guest)
+		return feed_guest(l, &in);
+	return l->o.states_only ? feed_host_state(l, &in) : feed_host(l, &in);
 }
 
 /* How far off the stages divided by QEMU's own events may be. */

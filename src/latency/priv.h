@@ -46,6 +46,8 @@ struct lat_decoder; /* of one source */
 int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out) __must_check;
 /* From now on fields are only read of what tells a vCPU's state, and, with mem, of its events. */
 void lat_decoder_spare(struct lat_decoder *d, bool mem);
+/* From now on, what lat_vcpu_now() does not need means nothing. */
+void lat_decoder_states(struct lat_decoder *d);
 /* False: the record means nothing to the analyses. */
 bool lat_decode(struct lat_decoder *d, const struct tl_item *i, struct lat_in *in);
 /* The same of an event of QEMU. */
@@ -190,7 +192,7 @@ struct lat_hrtimers;
 struct lat_mem;
 struct lat_net;
 
-#define LAT_NEAR 16
+#define LAT_NEAR 64
 
 struct lat {
 	const struct timeline *t;
