@@ -48,6 +48,8 @@ struct win_vcpu {
 	uint64_t entry, exit;	   /* host TSC of the last ones */
 	uint64_t first_in, last_in; /* guest events in the open window, if `in` of them */
 	uint64_t in;
+	/* events inside that no figure counts yet: of the slice [run_from, run_from + run_len) */
+	uint64_t run, run_from, run_len;
 	/* events since the last exit: outside, if an entry comes next */
 	uint64_t pending, pending_first, pending_last;
 };
@@ -65,6 +67,7 @@ void win_each(struct windows *w, int (*fn)(void *ctx, const struct win_vcpu *v, 
 int win_feed(struct windows *w, const struct tl_item *item) __must_check;
 /* The check continues with another time line of the same captures, or of some: see tl_inherit(). */
 void win_go_on(struct windows *w, const struct timeline *t);
+/* To be called before figures are asked for; more may be fed later. */
 void win_finish(struct windows *w);
 size_t win_count(const struct windows *w);
 const struct win_vcpu *win_vcpu(const struct windows *w, size_t i);

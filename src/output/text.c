@@ -27,7 +27,6 @@
 
 struct head {
 	const struct tl_source *src; /* NULL: none yet */
-	int64_t vcpu;
 	int32_t tid;
 	uint32_t cpu, renames, len;
 	char text[HEAD_TEXT];
@@ -173,7 +172,7 @@ static inline size_t head_slot(const struct tl_item *i)
 
 static inline bool head_fits(const struct head *h, const struct tl_item *i)
 {
-	return h->src == i->src && h->tid == i->tid && h->cpu == i->cpu && h->vcpu == i->vcpu &&
+	return h->src == i->src && h->tid == i->tid && h->cpu == i->cpu &&
 	       h->renames == i->src->renames;
 }
 
@@ -189,7 +188,7 @@ static char *text_who_kept(struct heads *all, const struct tl_item *i, char *p)
 	h->src = NULL;
 	if ((size_t)(end - p) > sizeof(h->text))
 		return end;
-	*h = (struct head){ .src = i->src, .tid = i->tid, .cpu = i->cpu, .vcpu = i->vcpu,
+	*h = (struct head){ .src = i->src, .tid = i->tid, .cpu = i->cpu,
 			    .renames = i->src->renames, .len = (uint32_t)(end - p) };
 	memcpy(h->text, p, h->len);
 	return end;

@@ -43,14 +43,28 @@ struct windows {
 	void *ctx;
 };
 
+static inline uint64_t key_of(size_t vm, uint32_t vcpu)
+{
+	return (uint64_t)vm << 32 | vcpu;
+}
+
+static inline struct win_vcpu *win_recent(const struct windows *w, size_t vm, uint32_t vcpu)
+{
+	size_t r = (vm * 7 + vcpu) % RECENT;
+
+	if (!w->recent[r].at || w->recent[r].key != key_of(vm, vcpu))
+		return NULL;
+	return &w->v[w->recent[r].at - 1];
+}
+
 static struct win_vcpu *win_at(struct windows *w, size_t vm, uint32_t vcpu)
 {
-	uint64_t key = (uint64_t)vm << 32 | vcpu;
+	struct win_vcpu *v = win_recent(w, vm, vcpu);
+	uint64_t key = key_of(vm, vcpu);
 	size_t r = (vm * 7 + vcpu) % RECENT;
-	struct win_vcpu *v;
 
-	if (w->recent[r].at && w->recent[r].key == key)
-		return &w->v[w->recent[r].at - 1];
+	if (v)
+		return v;
 	v = u64map_elem(&w->by_key, key, &w->v, &w->cap, sizeof(*v));
 	if (!v)
 		return NULL;
@@ -170,17 +184,26 @@ static void account(struct windows *w, struct win_vcpu *v, uint64_t host, const 
 	win_stats_add(&v->s, s);
 }
 
-/* The same for the usual case, one event that is inside. */
-static void account_inside(struct windows *w, struct win_vcpu *v, uint64_t host)
+/* Into the figures what is inside and was only counted. */
+static void account_run(struct windows *w, struct win_vcpu *v)
 {
-	struct win_stats *s = slice_at(w, v, host);
+	struct win_stats s = { .checked = v->run, .inside = v->run };
 
-	s->checked++;
-	s->inside++;
-	v->part[v->on].checked++;
-	v->part[v->on].inside++;
-	v->s.checked++;
-	v->s.inside++;
+	if (v->run)
+		account(w, v, v->run_from, &s);
+	v->run = v->run_len = 0;
+}
+
+/* Begins to count those of the slice that host is in. */
+static void begin_run(struct windows *w, struct win_vcpu *v, uint64_t host)
+{
+	account_run(w, v);
+	(void)slice_at(w, v, host); /* the slices reach that far */
+	v->run_from = host;
+	if (host > w->from)
+		v->run_from -= (host - w->from) & ((1ull << w->shift) - 1);
+	v->run_len = host >= w->from ? 1ull << w->shift : 1;
+	v->run = 1;
 }
 
 /* The same for slack alone. */
@@ -224,6 +247,7 @@ static void settle_outside(struct windows *w, struct win_vcpu *v, bool entered, 
 
 	if (!v->pending)
 		return;
+	account_run(w, v);
 	to_exit = distance(v->exit, v->pending_last);
 	to_entry = entered ? distance(v->pending_first, entry) : INT64_MAX;
 	account(w, v, v->pending_first, &s);
@@ -250,12 +274,19 @@ static void settle_unknown(struct windows *w, struct win_vcpu *v)
 	v->pending = 0;
 }
 
-static void win_entry(struct windows *w, struct win_vcpu *v, uint64_t t)
+static __attribute__((noinline)) void settle_entered(struct windows *w, struct win_vcpu *v,
+						     uint64_t t)
 {
-	/* entry after entry: the first one failed or its exit was not traced; no slack from it. */
-	if (v->pending && v->pending_last >= t) /* later ones may be of this window */
+	if (v->pending_last >= t) /* later ones may be of this window */
 		settle_unknown(w, v);
 	settle_outside(w, v, true, t);
+}
+
+static inline void win_entry(struct windows *w, struct win_vcpu *v, uint64_t t)
+{
+	/* entry after entry: the first one failed or its exit was not traced; no slack from it. */
+	if (v->pending)
+		settle_entered(w, v, t);
 	v->entry = t;
 	v->in = 0;
 }
@@ -277,7 +308,7 @@ static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct 
 		v->first_in = v->in ? v->first_in : i->host;
 		v->last_in = i->host;
 		v->in++;
-		account_inside(w, v, i->host);
+		begin_run(w, v, i->host);
 		return;
 	}
 	if (v->turn.state == TURN_UNKNOWN || i->unplaced) {
@@ -335,6 +366,8 @@ static int win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item 
 		v->exit = late;
 		break;
 	}
+	if (v->on != w->ev[i->src->id].host)
+		account_run(w, v);
 	v->on = w->ev[i->src->id].host;
 	return ret;
 }
@@ -347,7 +380,9 @@ static int hear(struct windows *w, struct win_vcpu *v)
 	return array_add(&w->heard, &w->nheard, &w->heard_cap, &at, sizeof(at));
 }
 
-static int win_event(struct windows *w, const struct tl_item *i, size_t vm, enum turn_event e)
+/* Also of a vCPU that had none since the last gap, or within it; or of a guest. */
+static __attribute__((noinline)) int any_event(struct windows *w, const struct tl_item *i,
+					       size_t vm, enum turn_event e)
 {
 	struct win_vcpu *v = win_at(w, vm, (uint32_t)i->vcpu);
 
@@ -366,7 +401,17 @@ static int win_event(struct windows *w, const struct tl_item *i, size_t vm, enum
 	return 0;
 }
 
-int win_feed(struct windows *w, const struct tl_item *i)
+static inline int win_event(struct windows *w, const struct tl_item *i, size_t vm,
+			    enum turn_event e)
+{
+	struct win_vcpu *v = win_recent(w, vm, (uint32_t)i->vcpu);
+
+	if (!v || !v->heard || e == TURN_OTHER || i->host <= w->blind_until)
+		return any_event(w, i, vm, e);
+	return win_turn(w, v, i, e);
+}
+
+static __attribute__((noinline)) int feed_any(struct windows *w, const struct tl_item *i)
 {
 	enum turn_event e;
 	int ret = 0;
@@ -394,12 +439,45 @@ int win_feed(struct windows *w, const struct tl_item *i)
 	return ret;
 }
 
+/* The usual event of a guest: in a window, and in the slice of the one before it. */
+static inline bool feed_inside(struct windows *w, const struct tl_item *i)
+{
+	struct win_vcpu *v =
+		i->vcpu < 0 || i->vm < 0 ? NULL : win_recent(w, i->src->vm, (uint32_t)i->vcpu);
+
+	if (!v || v->turn.state != TURN_IN_GUEST || i->unplaced ||
+	    i->host - v->run_from >= v->run_len)
+		return false;
+	v->first_in = v->in++ ? v->first_in : i->host;
+	v->last_in = i->host;
+	v->run++;
+	return true;
+}
+
+/* The usual event of a host: it says nothing about turns. */
+static inline bool feed_other(struct windows *w, const struct tl_item *i)
+{
+	if (!w->started || (i->vcpu >= 0 && i->vm >= 0 &&
+			    turn_event_of(w->ev[i->src->id].turns, i->ev) != TURN_OTHER))
+		return false;
+	w->last_host = i->host;
+	return true;
+}
+
+int win_feed(struct windows *w, const struct tl_item *i)
+{
+	if (i->kind == TL_EVENT && (i->src->guest ? feed_inside(w, i) : feed_other(w, i)))
+		return 0;
+	return feed_any(w, i);
+}
+
 void win_finish(struct windows *w)
 {
 	/* If the host's recording had ended already, nothing is known about what came after. */
 	for (size_t k = 0; k < w->by_key.n; k++) {
 		struct win_vcpu *v = &w->v[k];
 
+		account_run(w, v);
 		if (v->pending && v->pending_last < w->last_host)
 			settle_outside(w, v, false, 0);
 		else

@@ -159,6 +159,7 @@ static void test_interrupt(void **state)
 	feed(&x, host, x.other, 0, 100060); /* tells nothing */
 	guest(&x, 100070);
 	leave(&x, 100100);
+	win_finish(x.w);
 	align_measure(x.w, 0, 0, &a);
 	assert_int_equal(proof_judge(&(struct proof_facts){ .windows = &a }), ALIGN_OK);
 	assert_int_equal(a.total.inside, 101);
