@@ -134,7 +134,7 @@ static int kvm_entry(struct out *o, const struct tl_item *i, struct pf_cpu *c)
 	ret = ret ? ret : slice_end(o, cpu, PF_GUEST);
 	ret = ret ? ret : ran(o, i, t, cpu);
 	ret = ret ? ret : slice(o, t, PF_GUEST, "guest");
-	return ret || !p->irq_kind->listed ? ret : pf_irq_enter(p, i);
+	return ret || !p->irqs_listed ? ret : pf_irq_enter(p, i);
 }
 
 /* The name of the reason as a number: each is made once. */
@@ -376,7 +376,7 @@ static int put_event(struct out *o, const struct tl_item *i)
 	if (!c)
 		return -ENOMEM;
 	ret = pf_ftrace(o, p, c, t, i);
-	if (!ret && p->irq_kind->listed && i->src->guest && i->vm >= 0 && !i->unplaced)
+	if (!ret && p->irqs_listed && i->src->guest && i->vm >= 0 && !i->unplaced)
 		ret = pf_irq_passed(o, p, i);
 	return ret || !t || t->info->role == EV_NONE ? ret : put_meaning(o, i, t->info, c);
 }

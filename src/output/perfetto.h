@@ -182,15 +182,16 @@ enum pf_kind {
 /* An interrupt of a vCPU under way: flow 0 = none. */
 struct pf_irq {
 	uint64_t flow, next; /* next: accepted after the injection */
-	bool injected;	  /* the flow is past its injection; of a GIC, its vCPU was entered */
-	uint64_t entered; /* of a GIC: then, host TSC */
+	bool injected;	  /* the flow is past its injection, or where none is told, in with an entry */
+	uint64_t entered; /* then, host TSC */
+	uint32_t owner;	  /* of an APIC that injects none: the guest's number + 1, once known */
 };
 
 /* By vector of an APIC, or INTID of a GIC: as many as event_irqs has. */
 struct pf_irqs {
 	unsigned int device; /* the last one of a device: what irq_handler_entry belongs to */
 	bool injects;	     /* the host tells of injections */
-	unsigned int listed; /* of a GIC: flows */
+	unsigned int listed; /* where the host does not: flows */
 	bool handled;	     /* ... and whether its guest had a handler */
 	struct pf_irq of[];
 };
@@ -230,6 +231,7 @@ struct pf {
 	size_t nirqs, irqs_cap;
 	struct u64map irqs_of; /* VM << 32 | vCPU */
 	const struct event_irqs *irq_kind; /* of the host */
+	size_t irqs_listed; /* of all vCPUs */
 	struct u64map irq_number; /* of a GIC: VM << 32 | number in the guest */
 	struct hash_key name_key;
 	struct u64map name_of; /* by hash of the text: its number, from 1 */

@@ -29,25 +29,70 @@ static struct pf_irqs *irqs_of(struct pf *p, int64_t vm, uint64_t vcpu)
 	return q;
 }
 
-/* NULL: none has that number. What is injected goes in; where nothing is, what is accepted. */
-static struct pf_irq *irq_of(const struct pf *p, struct pf_irqs *q, uint64_t vector, bool inject)
+static uint64_t flow_take(struct pf_irq *irq)
+{
+	uint64_t flow = irq->flow;
+
+	irq->flow = irq->next;
+	irq->next = irq->entered = 0;
+	irq->injected = false;
+	return flow;
+}
+
+static void listed_add(struct pf *p, struct pf_irqs *q)
+{
+	q->listed++;
+	p->irqs_listed++;
+}
+
+static uint64_t listed_take(struct pf *p, struct pf_irqs *q, struct pf_irq *irq)
+{
+	uint64_t flow = flow_take(irq);
+
+	q->listed -= flow != 0;
+	p->irqs_listed -= flow != 0;
+	return flow;
+}
+
+/* The host's processor delivers what is accepted, without an event (APICv, AVIC). */
+static bool is_posted(const struct pf *p, const struct pf_irqs *q)
+{
+	return !p->irq_kind->listed && !q->injects;
+}
+
+/* NULL: none has that number. */
+static struct pf_irq *irq_of(struct pf *p, struct pf_irqs *q, uint64_t vector, bool inject)
 {
 	const struct event_irqs *irqs = p->irq_kind;
 
 	if (vector >= irqs->numbers)
 		return NULL;
-	q->injects |= inject;
-	if (vector >= irqs->device && vector < irqs->system && (inject || !q->injects))
+	if (inject && !q->injects) {
+		p->irqs_listed -= q->listed;
+		q->listed = 0;
+		q->injects = true;
+	}
+	if (vector >= irqs->device && vector < irqs->system && inject)
 		q->device = (unsigned int)vector;
 	return &q->of[vector];
 }
 
-/* One that is pending takes in others; one that was injected no more, its handler comes first. */
+/*
+ * One that is pending takes in others; one that was injected no more, its handler comes first.
+ * Where none is told to be, one that could go in with an entry has, even if nobody saw its handler.
+ */
 static uint64_t flow_accept(struct pf *p, struct pf_irqs *q, uint64_t vector)
 {
 	struct pf_irq *irq = irq_of(p, q, vector, false);
 	uint64_t *flow = irq && irq->injected ? &irq->next : irq ? &irq->flow : NULL;
 
+	if (irq && is_posted(p, q)) {
+		if (irq->injected)
+			(void)listed_take(p, q, irq);
+		if (!irq->flow)
+			listed_add(p, q);
+		flow = &irq->flow;
+	}
 	if (flow && !*flow)
 		*flow = ++p->next_flow;
 	return flow ? *flow : 0;
@@ -61,7 +106,7 @@ static uint64_t flow_inject(struct pf *p, struct pf_irqs *q, uint64_t vector, bo
 	if (!irq)
 		return 0;
 	if (irq->injected && irq->next && !again)
-		*irq = (struct pf_irq){ .flow = irq->next };
+		(void)flow_take(irq);
 	if (!irq->flow)
 		irq->flow = ++p->next_flow;
 	irq->injected = true;
@@ -94,18 +139,41 @@ int pf_irq_host(struct out *o, const struct tl_item *i, const struct evinfo *e)
 			      : flow_inject(p, q, vector, evinfo_u64(e, i, 2, &again) && again));
 }
 
-static uint64_t flow_take(struct pf_irq *irq)
+/*
+ * Of several devices the highest vector goes first, and whose it is was learnt when it was alone.
+ * A vector may become another device's.
+ */
+static uint64_t device_end(struct pf *p, struct pf_irqs *q, uint32_t irq)
 {
-	uint64_t flow = irq->flow;
+	struct pf_irq *other = NULL, *first = NULL;
+	unsigned int others = 0, free = 0;
 
-	*irq = (struct pf_irq){ .flow = irq->next };
-	return flow;
+	for (unsigned int n = p->irq_kind->system; q->listed && n-- > p->irq_kind->device;) {
+		struct pf_irq *of = &q->of[n];
+
+		if (!of->flow)
+			continue;
+		if (of->owner == irq + 1)
+			return listed_take(p, q, of);
+		if (of->owner && ++others)
+			other = of;
+		else if (!free++)
+			first = of;
+	}
+	if (free == 1)
+		first->owner = irq + 1;
+	else if (!free && others == 1)
+		other->owner = 0;
+	return first ? listed_take(p, q, first) : 0;
 }
 
 /* What arrives in the guest: the flow to end, 0 = none. */
-static uint64_t flow_end(struct pf_irqs *q, enum event_role role, uint64_t number)
+static uint64_t flow_end(struct pf *p, struct pf_irqs *q, enum event_role role, uint64_t number)
 {
-	return flow_take(&q->of[role == EV_IRQ_ENTRY ? q->device : number & 0xff]);
+	if (!is_posted(p, q))
+		return flow_take(&q->of[role == EV_IRQ_ENTRY ? q->device : number & 0xff]);
+	return role == EV_IRQ_ENTRY ? device_end(p, q, (uint32_t)number)
+				    : listed_take(p, q, &q->of[number & 0xff]);
 }
 
 /* ---- of a GIC ---- */
@@ -140,13 +208,13 @@ int pf_irq_line(struct out *o, const struct tl_item *i, const struct evinfo *e)
 	if (!q)
 		return -ENOMEM;
 	if (!level && number < p->irq_kind->shared && !q->of[number].injected)
-		q->listed -= flow_take(&q->of[number]) != 0;
+		(void)listed_take(p, q, &q->of[number]);
 	/* Still up; or up again, as long as no handler was seen, which may not be recorded yet. */
 	if (!level || (q->of[number].flow && (q->handled || !q->of[number].injected)))
 		return 0;
 	t = pf_track(o, p, PF_VCPU, (size_t)vm, (uint32_t)vcpu);
-	q->listed -= flow_take(&q->of[number]) != 0;
-	q->listed++;
+	(void)listed_take(p, q, &q->of[number]);
+	listed_add(p, q);
 	return t ? pf_instant(o, t, e, i, flow_accept(p, q, number)) : -ENOMEM;
 }
 
@@ -170,11 +238,11 @@ static bool is_in(const struct pf *p, const struct pf_irq *irq, unsigned int num
 	return irq->injected && (!name || p->irq_kind->handles(number, name));
 }
 
-static void lines_drop(const struct pf *p, struct pf_irqs *q, uint64_t before, const char *name)
+static void lines_drop(struct pf *p, struct pf_irqs *q, uint64_t before, const char *name)
 {
 	for (unsigned int n = 0; q->listed && n < p->irq_kind->numbers; n++)
 		if (is_in(p, &q->of[n], n, name) && q->of[n].entered < before)
-			q->listed -= flow_take(&q->of[n]) != 0;
+			(void)listed_take(p, q, &q->of[n]);
 }
 
 /* Of common_flags (include/linux/trace_events.h): interrupts off, in one, or in an NMI. */
@@ -219,8 +287,7 @@ static int line_end(struct pf *p, struct pf_irqs *q, const struct tl_item *i, ui
 		lines_drop(p, q, UINT64_MAX, name);
 	if (found != 1)
 		return 0;
-	q->listed--;
-	*flow = flow_take(&q->of[number]);
+	*flow = listed_take(p, q, &q->of[number]);
 	return u64map_put(&p->irq_number, key, number);
 }
 
@@ -241,6 +308,6 @@ int pf_irq_arrives(struct pf *p, const struct tl_item *i, const struct evinfo *e
 		(void)fmt_str(tl_fmt(i), &e->type.f[1], i->rec, name, sizeof(name));
 		return line_end(p, q, i, number, name, flow);
 	}
-	*flow = flow_end(q, e->role, number);
+	*flow = flow_end(p, q, e->role, number);
 	return 0;
 }

@@ -48,7 +48,7 @@ usage()
 }
 
 usage "trace.dat without a file" 'needs a file: -o OUT' -i "$tmp/host"
-usage "no such format" "no format 'xml'" -i "$tmp/host" --to xml
+usage "no such format" "option --to: 'xml' is not one of trace.dat" -i "$tmp/host" --to xml
 usage "--v7 with json" 'belong to --to trace.dat' -i "$tmp/host" --to json --v7
 usage "--clock with trace.dat" 'belongs to the formats' -i "$tmp/host" -o "$tmp/x" --clock ns
 usage "--tsc-offset without a guest" 'about guests' -i "$tmp/host" -o "$tmp/x" --tsc-offset 0
@@ -427,6 +427,31 @@ if command -v protoc >/dev/null; then
 	"$kvmft" export -q -i "$tmp/twice" --to perfetto "$tmp/handlers=one" >"$tmp/twice.pf"
 	pf_summary "$tmp/twice.pf"
 	is "$(sed -n 's/^arrow of \([0-9]*\) .*/\1/p' "$out" | tr '\n' ' ')" "300 540 950 " "one accepted twice, another device between"
+	# No injections: the processor delivers. What went in is over, and of two the higher vector goes first.
+	{
+		sed -n '/^meta/p' "$top/tests/golden/latency-host.txt"
+		for accepts in "1000 0x2d" "2000 0x2d" "3000 0x2e 3010 0x2d" "4000 0x2e"; do
+			echo "$accepts" | tr ' ' '\n' | while read -r at && read -r vector; do
+				echo "1 $at 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=$vector"
+			done
+			echo "0 $((${accepts%% *} + 50)) 101 kvm_entry vcpu_id=0"
+			echo "0 $((${accepts%% *} + 500)) 101 kvm_exit exit_reason=12 isa=1"
+		done
+	} >"$tmp/posted.txt"
+	{
+		sed -n '/^meta/p' "$top/tests/golden/latency-guest.txt"
+		for at in "2100 31" "3100 32" "3200 31" "4200 32"; do
+			[ "${at% *}" != 4200 ] || echo "0 4100 77 sched:sched_wakeup pid=77"
+			echo "0 ${at% *} 77 irq:irq_handler_entry irq=${at#* } common_flags=9"
+			echo "0 $((${at% *} + 50)) 77 irq:irq_handler_exit irq=${at#* } common_flags=9"
+		done
+	} >"$tmp/handlers.txt"
+	for side in posted handlers; do
+		"$KVMFT_TOOLS/mkcap" --capture "$tmp/$side.in" "$tmp/$side.txt"
+	done
+	"$kvmft" export -q -i "$tmp/posted.in" --to perfetto "$tmp/handlers.in=one" >"$tmp/posted.pf"
+	pf_summary "$tmp/posted.pf"
+	is "$(sed -n 's/^arrow of \([0-9]*\) .*/\1/p' "$out" | tr '\n' ' ')" "100 100 190 " "interrupts that no event injects"
 	# What a guest wrote to its trace: Perfetto reads some texts as slices, and other ones as errors.
 	{
 		echo "event ftrace print 5 u64:ip text:buf"
