@@ -385,24 +385,27 @@ char *capw_parent_shown(const char *path) __must_check;
 
 /*
  * Captures of one directory named by their time: kvmft-20261121T064240Z, with -01 .. -99 appended
- * for further ones in the same second, so that names sort by age.
+ * for further ones in the same second, so that names sort by age. Only captures with such names
+ * count and are touched. now: the name of the present one; what is named after a later time is
+ * older than all others, since the clock was set back. NULL: the names say all.
  */
 #define CAPW_STAMP_SIZE 32
 /* time: seconds since 1970; n < 100. -EOVERFLOW for a time beyond the year 9999. */
 int capw_stamp_name(int64_t time, unsigned int n, char *buf, size_t size) __must_check;
 /*
- * Removes the oldest of them until at most keep are left. Only captures with such names count and
- * are touched; the newest complete one always stays. *removed (may be NULL) is how many were
- * removed.
+ * Removes the oldest of them until at most keep are left; the newest complete one always stays.
+ * *removed (may be NULL) is how many were removed.
  */
-int capw_stamp_prune(int dirfd, size_t keep, size_t *removed, struct kvmft_err *err) __must_check;
+int capw_stamp_prune(int dirfd, const char *now, size_t keep, size_t *removed,
+		     struct kvmft_err *err) __must_check;
 /* Disk space of the newest complete one of them, bytes; 0 if there is none. */
-uint64_t capw_stamp_usage(int dirfd);
+uint64_t capw_stamp_usage(int dirfd, const char *now);
 /*
  * Makes room by removing as few of the oldest as free that many bytes of disk; none if all of them
  * would not be enough. 1 = there is room now, 0 = there is not, -errno with err set.
  */
-int capw_stamp_room(int dirfd, size_t keep, uint64_t bytes, struct kvmft_err *err) __must_check;
+int capw_stamp_room(int dirfd, const char *now, size_t keep, uint64_t bytes,
+		    struct kvmft_err *err) __must_check;
 /* Appends one record to meta; the sbuf was built with meta_begin() .. meta_*(); it is reset. */
 int capw_meta(struct capw *w, struct sbuf *line) __must_check;
 /* Writes a whole small file below the capture; parent directories of name are made (0700). */

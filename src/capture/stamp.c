@@ -52,11 +52,6 @@ struct names {
 	size_t n, cap;
 };
 
-static int compare(const void *a, const void *b)
-{
-	return strcmp(a, b);
-}
-
 static int names_read(int dirfd, struct names *names)
 {
 	DIR *dir = dir_open(dirfd, ".");
@@ -83,15 +78,22 @@ static int names_read(int dirfd, struct names *names)
 	return ret;
 }
 
-/* All of them, by name, that is, by age. */
-static int names_sorted(int dirfd, struct names *names, struct kvmft_err *err)
+static int compare(const void *a, const void *b, void *now)
+{
+	int later_a = now && strcmp(a, now) > 0, later_b = now && strcmp(b, now) > 0;
+
+	return later_a != later_b ? later_b - later_a : strcmp(a, b);
+}
+
+/* All of them, by age. */
+static int names_sorted(int dirfd, const char *now, struct names *names, struct kvmft_err *err)
 {
 	int ret = names_read(dirfd, names);
 
 	if (ret)
 		return err_set(err, -ret, "cannot list the old captures: %s", strerror(-ret));
 	if (names->n)
-		qsort(names->v, names->n, sizeof(*names->v), compare);
+		qsort_r(names->v, names->n, sizeof(*names->v), compare, (void *)(uintptr_t)now);
 	return 0;
 }
 
@@ -108,10 +110,11 @@ static size_t last_complete(int dirfd, const struct names *names, size_t keep)
 	return i && i <= names->n - MIN(keep, names->n) ? i - 1 : SIZE_MAX;
 }
 
-int capw_stamp_prune(int dirfd, size_t keep, size_t *removed, struct kvmft_err *err)
+int capw_stamp_prune(int dirfd, const char *now, size_t keep, size_t *removed,
+		     struct kvmft_err *err)
 {
 	struct names names = { 0 };
-	int ret = names_sorted(dirfd, &names, err);
+	int ret = names_sorted(dirfd, now, &names, err);
 	size_t n = 0, stays = ret ? 0 : last_complete(dirfd, &names, keep);
 
 	for (size_t i = 0; !ret && i + keep < names.n; i++) {
@@ -126,10 +129,11 @@ int capw_stamp_prune(int dirfd, size_t keep, size_t *removed, struct kvmft_err *
 	return ret;
 }
 
-int capw_stamp_room(int dirfd, size_t keep, uint64_t bytes, struct kvmft_err *err)
+int capw_stamp_room(int dirfd, const char *now, size_t keep, uint64_t bytes,
+		    struct kvmft_err *err)
 {
 	struct names names = { 0 };
-	int ret = names_sorted(dirfd, &names, err);
+	int ret = names_sorted(dirfd, now, &names, err);
 	size_t stays = ret ? 0 : last_complete(dirfd, &names, keep), end = 0;
 	uint64_t given = 0;
 
@@ -142,13 +146,13 @@ int capw_stamp_room(int dirfd, size_t keep, uint64_t bytes, struct kvmft_err *er
 	return ret ? ret : given >= bytes;
 }
 
-uint64_t capw_stamp_usage(int dirfd)
+uint64_t capw_stamp_usage(int dirfd, const char *now)
 {
 	struct names names = { 0 };
 	uint64_t bytes = 0;
 	size_t i;
 
-	if (!names_sorted(dirfd, &names, NULL)) {
+	if (!names_sorted(dirfd, now, &names, NULL)) {
 		i = last_complete(dirfd, &names, 0);
 		bytes = i == SIZE_MAX ? 0 : cap_disk_usage(dirfd, names.v[i]);
 	}

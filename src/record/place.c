@@ -62,14 +62,16 @@ static uint64_t free_bytes(int dir)
  */
 static int room_by_pruning(struct record *r, uint64_t least)
 {
-	uint64_t usual =
-		r->c->max_size.set ? r->c->max_size.v : capw_stamp_usage(r->place.dir) / 4 * 5;
+	const char *now = r->place.name.name;
+	uint64_t usual = r->c->max_size.set ? r->c->max_size.v
+					    : capw_stamp_usage(r->place.dir, now) / 4 * 5;
 	const uint64_t want[] = { MAX(least, r->c->min_free.v + usual), least };
 	uint64_t have = free_bytes(r->place.dir);
 	int ret = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(want) && !ret; i++)
-		ret = have >= want[i] ? 1 : capw_stamp_room(r->place.dir, r->c->keep_captures.v - 1,
+		ret = have >= want[i] ? 1 : capw_stamp_room(r->place.dir, now,
+							    r->c->keep_captures.v - 1,
 							    want[i] - have, r->err);
 	return MIN(ret, 0);
 }
@@ -171,7 +173,8 @@ int record_place_done(struct record *r, struct kvmft_err *err)
 
 	if (ret || !r->c->keep_captures.set)
 		return ret;
-	return capw_stamp_prune(r->place.dir, r->c->keep_captures.v, NULL, err);
+	return capw_stamp_prune(r->place.dir, r->place.name.name, r->c->keep_captures.v, NULL,
+				err);
 }
 
 void record_place_free(struct record *r)

@@ -38,6 +38,12 @@ is "$(stored | wc -l | tr -d ' ')" 2 "... there are two"
 newest=$(stored | tail -n 1)
 is "$(echo "$newest" | cut -c 1-14)" "$(date -u +kvmft-%Y%m%d)" "... in UTC too"
 
+# The clock was set back meanwhile: a capture is not older than those that existed before it.
+for year in 2197 2198; do cp -r "$dir/$newest" "$dir/kvmft-${year}0101T000000Z"; done
+cron -d 20ms --keep-captures 2
+status_is 0 "the clock was set back"
+is "$(stored | grep -c kvmft-21) $(stored | wc -l | tr -d " ")" "0 2" "... what is named after the future is removed first"
+
 # ---- overlap ----
 
 "$kvmft" record --as host -q -e kvm:kvm_exit --output-dir "$dir" -d 20s 2>"$tmp/first.err" &

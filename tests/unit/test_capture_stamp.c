@@ -120,13 +120,13 @@ static void test_prune(void **state)
 	/* Of the right name, but no captures. */
 	assert_int_equal(mkdirat(s->fd, "kvmft-19990101T000000Z", 0700), 0);
 	assert_int_equal(symlinkat("kvmft.data", s->fd, "kvmft-19990101T000001Z"), 0);
-	assert_int_equal(capw_stamp_prune(s->fd, 4, &removed, NULL), 0);
+	assert_int_equal(capw_stamp_prune(s->fd, NULL, 4, &removed, NULL), 0);
 	assert_int_equal(removed, 0);
-	assert_int_equal(capw_stamp_prune(s->fd, 2, &removed, NULL), 0);
+	assert_int_equal(capw_stamp_prune(s->fd, NULL, 2, &removed, NULL), 0);
 	assert_int_equal(removed, 2);
 	assert_false(has(s, "kvmft-20200101T000000Z") || has(s, "kvmft-20200101T000000Z-02"));
 	assert_true(has(s, "kvmft-20200102T000000Z") && has(s, "kvmft-20210101T000000Z"));
-	assert_int_equal(capw_stamp_prune(s->fd, 0, NULL, NULL), 0);
+	assert_int_equal(capw_stamp_prune(s->fd, NULL, 0, NULL, NULL), 0);
 	assert_false(has(s, "kvmft-20200102T000000Z") || has(s, "kvmft-20210101T000000Z"));
 	for (size_t i = 0; i < ARRAY_SIZE(other); i++)
 		assert_true(has(s, other[i]));
@@ -147,17 +147,38 @@ static void test_prune_whole(void **state)
 	complete(s, "kvmft-20200101T000000Z", "duration");
 	complete(s, "kvmft-20200102T000000Z", "signal");
 	complete(s, "kvmft-20200103T000000Z", "error");
-	assert_int_equal(capw_stamp_prune(s->fd, 2, &removed, NULL), 0);
+	assert_int_equal(capw_stamp_prune(s->fd, NULL, 2, &removed, NULL), 0);
 	assert_int_equal(removed, 2);
 	assert_true(has(s, "kvmft-20200102T000000Z"));
-	assert_int_equal(capw_stamp_prune(s->fd, 0, &removed, NULL), 0);
+	assert_int_equal(capw_stamp_prune(s->fd, NULL, 0, &removed, NULL), 0);
 	assert_int_equal(removed, 2);
 	assert_true(has(s, "kvmft-20200102T000000Z"));
 	make(s, "kvmft-20200106T000000Z");
 	complete(s, "kvmft-20200106T000000Z", "duration");
-	assert_int_equal(capw_stamp_prune(s->fd, 1, &removed, NULL), 0);
+	assert_int_equal(capw_stamp_prune(s->fd, NULL, 1, &removed, NULL), 0);
 	assert_int_equal(removed, 1);
 	assert_true(has(s, "kvmft-20200106T000000Z"));
+}
+
+/* The clock was set back: what is named after a later time than the present one is older. */
+static void test_prune_back(void **state)
+{
+	static const char now[] = "kvmft-20200103T000000Z";
+	struct store *s = *state;
+	size_t removed;
+
+	make(s, "kvmft-20200101T000000Z");
+	make(s, "kvmft-20200102T000000Z");
+	make(s, "kvmft-20300101T000000Z");
+	make(s, "kvmft-20310101T000000Z");
+	make(s, now);
+	complete(s, "kvmft-20310101T000000Z", "duration");
+	assert_int_equal(capw_stamp_room(s->fd, now, 3, 1, NULL), 1);
+	assert_false(has(s, "kvmft-20300101T000000Z"));
+	complete(s, now, "duration");
+	assert_int_equal(capw_stamp_prune(s->fd, now, 2, &removed, NULL), 0);
+	assert_int_equal(removed, 2);
+	assert_true(has(s, now) && has(s, "kvmft-20200102T000000Z"));
 }
 
 static void test_room(void **state)
@@ -167,21 +188,21 @@ static void test_room(void **state)
 	struct store *s = *state;
 	uint64_t each;
 
-	assert_int_equal(capw_stamp_usage(s->fd), 0);
+	assert_int_equal(capw_stamp_usage(s->fd, NULL), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(name); i++) {
 		make(s, name[i]);
 		complete(s, name[i], "duration");
 	}
-	each = capw_stamp_usage(s->fd);
+	each = capw_stamp_usage(s->fd, NULL);
 	assert_true(each >= 4096);
-	assert_int_equal(capw_stamp_room(s->fd, 0, 3 * each, NULL), 0); /* the last one stays */
-	assert_int_equal(capw_stamp_room(s->fd, 2, each + 1, NULL), 0);
-	assert_int_equal(capw_stamp_room(s->fd, 3, 1, NULL), 0);
+	assert_int_equal(capw_stamp_room(s->fd, NULL, 0, 3 * each, NULL), 0); /* the last one stays */
+	assert_int_equal(capw_stamp_room(s->fd, NULL, 2, each + 1, NULL), 0);
+	assert_int_equal(capw_stamp_room(s->fd, NULL, 3, 1, NULL), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(name); i++)
 		assert_true(has(s, name[i]));
-	assert_int_equal(capw_stamp_room(s->fd, 1, 1, NULL), 1);
+	assert_int_equal(capw_stamp_room(s->fd, NULL, 1, 1, NULL), 1);
 	assert_true(!has(s, name[0]) && has(s, name[1]));
-	assert_int_equal(capw_stamp_room(s->fd, 0, each, NULL), 1);
+	assert_int_equal(capw_stamp_room(s->fd, NULL, 0, each, NULL), 1);
 	assert_true(!has(s, name[1]) && has(s, name[2]));
 }
 
@@ -341,6 +362,7 @@ int main(void)
 		cmocka_unit_test(test_names),
 		cmocka_unit_test_setup_teardown(test_prune, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_prune_whole, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_prune_back, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_room, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_name_refuse, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_name_replace, store_setup, store_teardown),
