@@ -182,7 +182,7 @@ enum pf_kind {
 /* An interrupt of a vCPU under way: flow 0 = none. */
 struct pf_irq {
 	uint64_t flow, next; /* next: accepted after the injection */
-	bool injected;	  /* the flow is past its injection, or where none is told, in with an entry */
+	bool injected;	  /* the flow is past its injection; where none is told, past an entry */
 	uint64_t entered; /* then, host TSC */
 	uint32_t owner;	  /* of an APIC that injects none: the guest's number + 1, once known */
 };
