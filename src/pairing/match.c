@@ -406,10 +406,10 @@ static int decide(struct matcher *m, const struct capture *g, const struct fmt *
 	if (!n && g->uuid && m->map->nvm)
 		ret = name_one(m, g, ENOENT, "has a UUID that no VM of the host capture has", err);
 	else if (!n)
-		ret = err_set(
+		ret = err_lack(
 			err, ENOENT,
 			"guest %s: host capture %s knows no VM: it has no kvm_entry events and no "
-			"list of VMs",
+			"list of VMs: record both with `kvmft record` while the VM runs",
 			g->path, m->map->cap->path);
 	else if (n > 1 || m->guests > 1)
 		ret = decide_by_events(m, g, fmt, t, n, out, err);

@@ -203,8 +203,10 @@ make novm "web:-7000000000:137" -v seed=8
 grep -v kvm_entry "$tmp/novm/host.txt" >"$tmp/novm/none.txt"
 "$mkcap" --clock x86-tsc --trace-dat "$tmp/novm/none.dat" "$tmp/novm/none.txt"
 run "$kvmft" merge "$tmp/novm/none.dat" "$tmp/novm/web.dat"
-status_is 1 "no kvm_entry, no VM"
-err_has "knows no VM: it has no kvm_entry events" "... is reported"
+status_is 4 "no kvm_entry, no VM"
+err_has "knows no VM: it has no kvm_entry events and .*: record .*kvmft record" "... is reported, with a remedy"
+run "$kvmft" verify "$tmp/novm/none.dat" "$tmp/novm/web.dat"
+status_is 4 "... which is not what verify says of a wrong offset"
 
 # ---- strangers: each guest fits its own host and no other ----
 
