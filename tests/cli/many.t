@@ -259,6 +259,21 @@ run "$kvmft" exits --per-vm 1
 status_is 2 "exits --per-vm is for metrics"
 run "$kvmft" report --format openmetrics day
 status_is 2 "--format openmetrics: one capture at a time"
+
+# ---- the last ones are read by size, the largest first, and shown in their order ----
+
+mkdir grow
+for n in 11 12 13 14 15 16 17 18 19 20 21; do
+	"$tools/gen" --capture grow/$n --events $((n * 500)) --cpus 2 >gen.log 2>&1
+	"$kvmft" report --format csv grow/$n 2>/dev/null | sed "1d; s|^|\"grow/$n\",|"
+done >want
+for cpus in 0 0-63; do
+	run taskset -c $cpus "$kvmft" report --format csv grow
+	sed 1d "$out" >got
+	ok "on CPUs $cpus: each result is that of its capture" cmp got want
+done
+rm -rf grow
+
 # ---- a process that is killed costs its capture ----
 
 "$tools/gen" --capture long --events 3000000 --cpus 2 >gen.log 2>&1
