@@ -91,7 +91,6 @@ static bool resolve(struct rate_scan *s)
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++)
 		if (event_find(s->fmt, events[i].role, events[i].need, &t[events[i].role]))
 			s->role[fmt_id(t[events[i].role].ev)] = (uint8_t)events[i].role;
-	exit_names_init(&s->names, event_format(s->fmt, EV_EXIT), s->cap->vendor);
 	return t[EV_PVCLOCK].ev || (t[EV_EXIT].ev && t[EV_VCPU_WAKEUP].ev) ||
 	       t[EV_HRTIMER_EXPIRE].ev;
 }
@@ -402,6 +401,7 @@ static int walk_all(struct rate_scan *s)
 		return ret;
 	close_all(s);
 	ret = open_all(s);
+	exit_names_init(&s->names, event_format(s->fmt, EV_EXIT), s->cap->vendor);
 	for (size_t i = 0; i < s->nstream; i++)
 		src[i] = &s->stream[i];
 	if (!ret)

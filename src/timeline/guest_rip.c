@@ -151,9 +151,12 @@ int guest_rip_drop_nested(struct hostmap *m, size_t *n)
 	size_t had = with_symbols(m);
 	int ret = 0;
 
+	*n = 0;
+	if (!had)
+		return 0;
 	exit_names_init(&w.names, event_format(m->fmt, EV_EXIT), m->cap->vendor);
 	event_find(m->fmt, EV_EXIT, 0, &w.exit);
-	for (size_t i = 0; had && i < m->cap->nstream && !ret; i++)
+	for (size_t i = 0; i < m->cap->nstream && !ret; i++)
 		ret = walk(&w, &m->cap->stream[i]);
 	*n = had - with_symbols(m);
 	return ret;
