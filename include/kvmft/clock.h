@@ -306,4 +306,7 @@ int clock_pieces_to_ns(const struct clock_pieces *p, uint64_t tsc, uint64_t *lo,
  */
 int clock_pieces_to_tsc(const struct clock_pieces *p, uint64_t ns, uint64_t *lo, uint64_t *hi);
 
+/* Whether @tsc is between two samples between which the clock was set: two lines are possible. */
+bool clock_pieces_was_set(const struct clock_pieces *p, uint64_t tsc);
+
 #endif

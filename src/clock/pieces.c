@@ -216,6 +216,13 @@ int clock_pieces_to_ns(const struct clock_pieces *p, uint64_t tsc, uint64_t *lo,
 	return ret ? ret : outside != 0;
 }
 
+bool clock_pieces_was_set(const struct clock_pieces *p, uint64_t tsc)
+{
+	size_t i = find(p, (s128)tsc, place);
+
+	return p->v[i].step && !distance_outside(p, i, (s128)tsc);
+}
+
 /*
  * TSC at which the line of interval @i, extended both ways, reads @ns: floor or ceil.  With a step
  * the line through its left or right end is taken, whichever faces @ns from outside.

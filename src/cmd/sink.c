@@ -17,6 +17,11 @@ static int readings(struct cap_pieces *pieces, const struct capture *host,
 {
 	int ret = cap_pieces_init(pieces, host, (enum cap_clock)(c->kind - OUT_CLOCK_MONO_RAW));
 
+	if (!ret && pieces->pieces.stepped)
+		cli_note("%s: %s was set, or stood still, during the recording: between its "
+			 "readings before and after that no time is known, but --clock %s is",
+			 host->path, out_clock_names[c->kind],
+			 c->kind == OUT_CLOCK_REALTIME ? "mono" : "mono_raw");
 	if (ret == -ENODATA)
 		return err_set(
 			err, ENODATA,

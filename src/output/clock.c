@@ -73,7 +73,8 @@ static bool middle(const struct clock_pieces *p, uint64_t own, uint64_t *v)
 {
 	uint64_t lo, hi;
 
-	if (clock_pieces_to_ns(p, own, &lo, &hi) < 0)
+	if ((p->stepped && clock_pieces_was_set(p, own)) ||
+	    clock_pieces_to_ns(p, own, &lo, &hi) < 0)
 		return false;
 	*v = lo + (hi - lo) / 2;
 	return true;

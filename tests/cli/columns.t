@@ -74,6 +74,14 @@ sed '1a meta time tsc=0 width=0 mono_raw=5 mono=5 boot=5 real=160813013000000000
 	"$golden/latency-host.txt" | compiled dated
 run env TZ=UTC "$kvmft" merge -q --clock realtime "$tmp/dated"
 is "$(head -n 1 "$out" | cut -c 1-60)" "host CPU 0/KVM-101 [0] 2020-12-16 14:48:50.000001000  kvm:kv" "a date, one blank before it"
+# The wall clock was set back by an hour between two readings: there is no half past.
+sed '1a meta time tsc=0 width=0 mono_raw=5 mono=5 boot=5 real=1608130130000000000\nmeta time tsc=8000 width=0 mono_raw=8005 mono=8005 boot=8005 real=1608130130000008000\nmeta time tsc=12000 width=0 mono_raw=12005 mono=12005 boot=12005 real=1608126530000012000\nmeta time tsc=1000000 width=0 mono_raw=1000005 mono=1000005 boot=1000005 real=1608126530001000000' \
+	"$golden/latency-host.txt" | compiled set
+run env TZ=UTC "$kvmft" merge -q --clock realtime "$tmp/set"
+is "$(grep -c ' 14:48:50\.00000[0-8]' "$out") $(grep -c ' 13:48:50\.00001[2-8]' "$out") $(grep -c ' ?  ' "$out")" "9 12 12" \
+	"a clock that was set has no time between the readings around that"
+err_has "set: realtime was set, or stood still, during the recording: between its readings before and after that no time is known" \
+	"... which is said"
 run "$kvmft" merge --side nobody -q "$tmp/host"
 status_is 2 "nothing to show at all"
 run "$kvmft" merge -e no_such_event -q "$tmp/host"
