@@ -26,7 +26,7 @@ mover()
 		-accel "kvm${MOVES_RING:+,dirty-ring-size=$MOVES_RING}" -cpu host -m 160 \
 		-nodefaults -no-user-config -display none -kernel /tmp/touchos \
 		-chardev "socket,id=s,path=$GUEST_RUN/$name/serial.sock,server=on,wait=off" -serial chardev:s \
-		-device virtio-balloon-pci,disable-modern=on \
+		-device virtio-balloon-pci,disable-modern=on -trace migration_bitmap_clear_dirty -trace runstate_set \
 		-monitor "unix:$GUEST_RUN/$name/monitor.sock,server=on,wait=off" "$@" \
 		</dev/null >"$RESULTS/qemu-$name.log" 2>&1 &
 	echo $! >"$GUEST_RUN/$name/pid"
