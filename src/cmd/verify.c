@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cmds.h"
 #include "kvmft/rate.h"
@@ -103,6 +104,8 @@ static int verify_open(struct verify *v, const struct verify_opts *o, int argc, 
 				   .need = PAIRING_CLOCKS };
 	int ret;
 
+	if (argc < 2 && access(argv[0], F_OK))
+		return err_why(err, errno, "cannot open %s", argv[0]);
 	if (argc < 2)
 		return err_usage(err, "operands are missing: %s has no guest beside it: kvmft verify "
 				      "HOST GUEST[=SEL]...",

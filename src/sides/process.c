@@ -7,6 +7,7 @@
  */
 #include "sides.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -204,7 +205,7 @@ const char *side_last_line(struct sbuf *said)
 {
 	char *newline;
 
-	while (said->len && said->s[said->len - 1] == '\n')
+	while (said->len && isspace((unsigned char)said->s[said->len - 1]))
 		said->s[--said->len] = '\0';
 	newline = said->len ? strrchr(said->s, '\n') : NULL;
 	return newline ? newline + 1 : said->len ? said->s : "";

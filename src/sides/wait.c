@@ -62,7 +62,7 @@ static void take_words(struct sides *x, struct side *s)
 			if (s->line.s)
 				say_line(x, s);
 		}
-		if (buf[i] != '\n')
+		if (buf[i] != '\n' && buf[i] != '\r') /* ssh's lines end with both */
 			sbuf_addc(&s->line, buf[i]);
 	}
 }

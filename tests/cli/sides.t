@@ -135,6 +135,14 @@ ok "... a filter with blanks and signs arrives" grep -q '^event .*name=kvm_pio .
 refused "no kvmft in the guest" 4 "there is no kvmft.*--push" --guest "g1=/usr/bin/env PATH=/usr/bin:/bin" -d 1s
 refused "no such command" 4 "no-such-command" --guest "g1=no-such-command there" -d 1s
 refused "a command that fails" 1 "g1: does not record" --guest "g1=false" -d 1s
+cat >"$tmp/bin/as-ssh" <<'EOF'
+#!/bin/sh
+printf 'ssh: no such name\r\n' >&2
+exit 255
+EOF
+chmod +x "$tmp/bin/as-ssh"
+refused "a command whose lines end as those of ssh" 1 "g1: does not record: ssh: no such name$" \
+	--guest "g1=$tmp/bin/as-ssh" -d 1s
 refused "one that says nothing" 1 "g1: does not record: its command was started, and then nothing came from there; --guest-timeout allows more time" \
 	--guest "g1=sh -c 'exec sleep 100'" --guest-timeout 2s -d 1s
 nothing_left_soon "one that says nothing"

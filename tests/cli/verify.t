@@ -485,4 +485,7 @@ run "$kvmft" merge -q --clock host-tsc "$tmp/late" "$tmp/local=one"
 is "$(awk '$1 == "one" { print $4 }' "$out")" 6500 "... and an event in the guest's local clock has its place"
 run "$kvmft" verify "$tmp/late" "$tmp/local=one"
 out_has '^one: aligned' "... it is aligned"
+run "$kvmft" verify "$tmp/nosuch"
+status_is 1 "one operand that is not there"
+err_has "cannot open .*/nosuch: No such file" "... which is what is wrong with it"
 finish
