@@ -96,6 +96,10 @@ static int unpack_begin(struct cap_unpacker *u, const struct cap_extent *e)
 	return 0;
 }
 
+/*
+ * libzstd unpacks into a window of its own, and copies. ZSTD_decompressDCtx() does without, and
+ * takes longer where another CPU has read the buffer: its lines are fetched from there one by one.
+ */
 static int unpack_next(struct cap_unpacker *u, const struct cap_extent *e, void *buf, size_t len)
 {
 	ZSTD_outBuffer out = { .dst = buf, .size = len };
@@ -113,16 +117,6 @@ static int unpack_next(struct cap_unpacker *u, const struct cap_extent *e, void 
 	return ret;
 }
 
-/*
- * A whole chunk at once, of which no copy is made in the middle. False: it is not that simple, or
- * damaged.
- */
-static bool unpack_all(struct cap_unpacker *u, const struct cap_extent *e, void *buf)
-{
-	return u->read == e->packed &&
-	       ZSTD_decompressDCtx(u->ctx, buf, (size_t)e->len, u->piece, u->in.size) == e->len;
-}
-
 int cap_unpack_at(struct cap_unpacker **slot, const struct cap_extent *e, uint64_t off, void *buf,
 		  size_t len)
 {
@@ -131,10 +125,6 @@ int cap_unpack_at(struct cap_unpacker **slot, const struct cap_extent *e, uint64
 
 	if (!ret && (u->chunk != e->off || off < u->done))
 		ret = unpack_begin(u, e);
-	if (!ret && !u->done && !off && len == e->len && unpack_all(u, e, buf)) {
-		u->done = len;
-		return 0;
-	}
 	while (!ret && u->done < off)
 		ret = unpack_next(u, e, buf, (size_t)MIN((uint64_t)len, off - u->done));
 	if (!ret)
