@@ -191,12 +191,9 @@ const struct event_irqs *event_irqs(const struct fmt *fmt);
 static inline uint64_t event_u64(const struct fmt *fmt, const struct event_type *e, size_t i,
 				 const struct rec *rec)
 {
-	const struct fmt_field *f = &e->f[i];
 	uint64_t v;
 
-	if (fmt_numbers(fmt, f) && f->off + (uint32_t)f->size <= rec->len)
-		return fmt_number(f, rec);
-	return fmt_u64(fmt, f, rec, &v) ? v : 0;
+	return fmt_u64_near(fmt, &e->f[i], rec, &v) ? v : 0;
 }
 
 #endif

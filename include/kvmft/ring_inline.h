@@ -212,6 +212,16 @@ static inline uint64_t fmt_number(const struct fmt_field *fld, const struct rec 
 	}
 }
 
+/* fmt_u64(), in line for most fields. */
+static inline bool fmt_u64_near(const struct fmt *f, const struct fmt_field *fld,
+				const struct rec *rec, uint64_t *v)
+{
+	if (!fmt_numbers(f, fld) || fld->off + (uint32_t)fld->size > rec->len)
+		return fmt_u64(f, fld, rec, v);
+	*v = fmt_number(fld, rec);
+	return true;
+}
+
 static inline int32_t fmt_pid(const struct fmt *f, const struct rec *rec)
 {
 	uint32_t end = ((const struct fmt_quick *)f)->pid_end;

@@ -87,12 +87,14 @@ void comms_also(struct tl_comms *c, const struct fmt_event *ev)
 static bool comms_known(struct tl_comms *c, const struct learn *l, const struct rec *rec,
 			uint64_t pid)
 {
+	const char *name = (const char *)rec->data + l->comm.off;
 	uint32_t at = c->near[pid % COMMS_NEAR];
 	const struct comm *m = &c->v[at - 1];
 
-	return at && m->tid == (int32_t)pid && !l->comm.is_dynamic && l->comm.size == COMM_LEN &&
-	       l->comm.off + (uint32_t)COMM_LEN <= rec->len &&
-	       !strncmp(m->name, (const char *)rec->data + l->comm.off, COMM_LEN - 1);
+	if (!at || m->tid != (int32_t)pid || l->comm.is_dynamic || l->comm.size != COMM_LEN ||
+	    l->comm.off + (uint32_t)COMM_LEN > rec->len)
+		return false;
+	return !memcmp(m->name, name, COMM_LEN) || !strncmp(m->name, name, COMM_LEN - 1);
 }
 
 int comms_learn(struct tl_comms *c, const struct rec *rec)
@@ -105,7 +107,7 @@ int comms_learn(struct tl_comms *c, const struct rec *rec)
 		const struct learn *l = &c->learn[i];
 		int ret;
 
-		if (l->id != rec->id || !fmt_u64(c->fmt, &l->pid, rec, &pid) ||
+		if (l->id != rec->id || !fmt_u64_near(c->fmt, &l->pid, rec, &pid) ||
 		    comms_known(c, l, rec, pid) ||
 		    !fmt_str(c->fmt, &l->comm, rec, name, sizeof(name)))
 			continue;

@@ -467,7 +467,8 @@ static int event_asked(struct timeline *t, struct tl_stream *s, const struct tl_
 	*item = &s->item;
 	ret = comms_feed(src->comms, &s->rec);
 	src->renames += ret > 0;
-	if (ret >= 0 && src->marker) { /* the stream keeps the item as it was recorded */
+	/* One of QEMU's, perhaps: the stream keeps the item as it was recorded. */
+	if (ret >= 0 && src->marker && s->item.ev == qmarker_event(src->marker)) {
 		t->other = s->item;
 		*item = &t->other;
 		ret = qmarker_resolve(src->marker, &t->other);
