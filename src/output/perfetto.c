@@ -521,6 +521,9 @@ static void pf_free(struct out *o, struct pf *p)
 		pf_type_free(p->type[i]);
 	for (size_t i = 0; i < p->ncpu; i++)
 		pf_cpu_free(p->cpu[i]);
+	for (size_t i = 0; i < p->ninfo; i++)
+		free(p->info[i]);
+	free(p->info);
 	free(p->track);
 	free(p->irqs);
 	free(p->type);
@@ -534,7 +537,7 @@ static void pf_free(struct out *o, struct pf *p)
 	u64map_free(&p->cpu_of);
 	u64map_free(&p->entered);
 	u64map_free(&p->name_of);
-	u64map_free(&p->info_iid);
+	u64map_free(&p->info_of);
 	u64map_free(&p->reason_iid);
 	pf_archive_free(o, p);
 	pf_machines_free(p);

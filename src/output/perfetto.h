@@ -152,6 +152,20 @@ struct pf_stack {
 
 /* ---- tracks ---- */
 
+/* An argument that is a number, up to its value. */
+struct pf_note {
+	const struct fmt_field *at;
+	uint8_t n; /* of head; 0: it is none */
+	char head[16];
+};
+
+/* The numbers of a type's name and of its first field's; its fields. */
+struct pf_info {
+	uint64_t name, field;
+	size_t n;
+	struct pf_note note[];
+};
+
 /* What an open slice on a track stands for. */
 enum pf_slice { PF_GUEST, PF_EXIT, PF_OFF, PF_IRQ, PF_VECTOR, PF_REQUEST };
 
@@ -235,8 +249,10 @@ struct pf {
 	struct u64map irq_number; /* of a GIC: VM << 32 | number in the guest */
 	struct hash_key name_key;
 	struct u64map name_of; /* by hash of the text: its number, from 1 */
-	/* address of an evinfo: number of its name << 32 | of its first field's name */
-	struct u64map info_iid;
+	struct pf_info **info;
+	size_t ninfo, info_cap;
+	struct u64map info_of; /* address of an evinfo */
+	struct pf_near info_near[PF_NEARS];
 	struct u64map reason_iid;
 	uint64_t next_field, next_flow, next_uuid;
 	bool has_readings; /* of the host's clocks, so that the trace's can be the output's */

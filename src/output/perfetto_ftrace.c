@@ -10,6 +10,7 @@
 #include "perfetto.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -184,6 +185,10 @@ static int flush_all(struct out *o, struct pf *p)
 {
 	int ret = 0;
 
+#ifdef M_TRIM_THRESHOLD
+	/* It is soon needed again: new pages would cost more than what is written. */
+	(void)mallopt(M_TRIM_THRESHOLD, 4 * ALL_PENDING);
+#endif
 	for (size_t i = 0; i < p->ncpu && !ret; i++) {
 		ret = flush(p, p->cpu[i]);
 		forget(p->cpu[i]);
@@ -549,7 +554,7 @@ static bool numbers(const struct fmt *f, const struct pf_type *t, const struct r
 {
 	for (size_t k = 0; k < t->nfield; k++)
 		if (!t->field[k].at->is_string &&
-		    !fmt_u64(f, t->field[k].at, rec, &v[t->field[k].number]))
+		    !fmt_u64_near(f, t->field[k].at, rec, &v[t->field[k].number]))
 			return false;
 	return true;
 }

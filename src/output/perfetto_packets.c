@@ -347,22 +347,57 @@ static uint64_t field_iid(struct out *o, struct pf *p, const struct evinfo *e)
 	return iid;
 }
 
-/* Both, of an event with info; one that has a name of its own does not need that of the type. */
-static int info_iids(struct out *o, struct pf *p, const struct pf_event *e, uint64_t *name,
-		     uint64_t *field)
+static void info_note(struct pf_note *note, const struct fmt *f, const struct fmt_field *at,
+		      uint64_t iid)
 {
-	uint64_t both, key = (uint64_t)(uintptr_t)e->info;
+	char *q = note->head;
 
-	if (!u64map_get(&p->info_iid, key, &both)) {
-		both = e->iid || e->name ? 0 : pf_name(o, p, e->info->name) << 32;
-		both |= field_iid(o, p, e->info);
-		if (u64map_put(&p->info_iid, key, both))
-			return -ENOMEM;
-	}
-	if (!e->iid && !e->name)
-		*name = both >> 32;
-	*field = (uint32_t)both;
-	return 0;
+	note->at = at;
+	if (!fmt_numbers(f, at))
+		return;
+	*q++ = PB_TAG(EVENT_ANNOTATION, PB_BYTES);
+	*q++ = 0; /* its length */
+	*q++ = PB_TAG(NOTE_IID, PB_VARINT);
+	q = pb_put_varint(q, iid);
+	*q++ = PB_TAG(at->is_pointer ? NOTE_POINTER : at->is_signed ? NOTE_INT : NOTE_UINT,
+		      PB_VARINT);
+	note->n = (uint8_t)(q - note->head);
+}
+
+/* A name is not needed by events that have one of their own. */
+static struct pf_info *info_new(struct out *o, struct pf *p, const struct pf_event *e)
+{
+	size_t from = fmt_common_fields(e->info->ev), n = 0;
+	struct pf_info *x, **slot;
+
+	while (fmt_field_at(e->info->ev, from + n))
+		n++;
+	slot = array_grow(&p->info, p->ninfo, &p->info_cap, sizeof(*slot));
+	x = slot ? calloc(1, sizeof(*x) + n * sizeof(*x->note)) : NULL;
+	if (!x)
+		return NULL;
+	*slot = x;
+	x->name = e->iid || e->name ? 0 : pf_name(o, p, e->info->name);
+	x->field = field_iid(o, p, e->info);
+	x->n = n;
+	for (size_t k = 0; k < n; k++)
+		info_note(&x->note[k], tl_fmt(e->item), fmt_field_at(e->info->ev, from + k),
+			  x->field + from + k);
+	return u64map_put(&p->info_of, (uint64_t)(uintptr_t)e->info, p->ninfo++) ? NULL : x;
+}
+
+/* NULL: out of memory. */
+static const struct pf_info *info_of(struct out *o, struct pf *p, const struct pf_event *e)
+{
+	uint64_t key = (uint64_t)(uintptr_t)e->info, at;
+	struct pf_info *x = pf_near_get(p->info_near, key);
+
+	if (x)
+		return x;
+	x = u64map_get(&p->info_of, key, &at) ? p->info[at] : info_new(o, p, e);
+	if (x)
+		pf_near_put(p->info_near, key, x);
+	return x;
 }
 
 /* ---- arguments ---- */
@@ -398,17 +433,19 @@ static char *put_value(char *q, const struct fmt *f, const struct fmt_value *v)
 }
 
 static char *put_note(char *q, const struct fmt *f, const struct tl_item *i,
-		      const struct fmt_field *fld, uint64_t iid)
+		      const struct pf_note *n, uint64_t iid)
 {
 	struct fmt_value v;
 	char *note;
 
-	if (fmt_numbers(f, fld) && fld->off + (uint32_t)fld->size <= i->rec->len) {
-		v.kind = fld->is_pointer ? FMT_POINTER : fld->is_signed ? FMT_SIGNED : FMT_UNSIGNED;
-		v.num = fmt_number(fld, i->rec);
-	} else {
-		fmt_value(f, fld, i->rec, &v);
+	if (n->n && n->at->off + (uint32_t)n->at->size <= i->rec->len) {
+		memcpy(q, n->head, sizeof(n->head));
+		note = q;
+		q = pb_put_varint(q + n->n, fmt_number(n->at, i->rec));
+		note[1] = (char)(q - note - 2);
+		return q;
 	}
+	fmt_value(f, n->at, i->rec, &v);
 	if (v.kind == FMT_ABSENT)
 		return q;
 	*q++ = PB_TAG(EVENT_ANNOTATION, PB_BYTES);
@@ -418,17 +455,17 @@ static char *put_note(char *q, const struct fmt *f, const struct tl_item *i,
 	return pb_put_len(note, put_value(q, f, &v));
 }
 
-static void put_fields(struct sbuf *b, const struct tl_item *i, uint64_t iid)
+static void put_fields(struct sbuf *b, const struct tl_item *i, const struct pf_info *x)
 {
 	const size_t room = ROOM + MAX((size_t)i->rec->len, (size_t)PF_ARRAY_ROOM);
+	const uint64_t iid = x->field + fmt_common_fields(i->ev);
 	const struct fmt *f = tl_fmt(i);
-	const struct fmt_field *fld;
 	size_t mark;
 
-	for (size_t k = fmt_common_fields(i->ev); (fld = fmt_field_at(i->ev, k)); k++) {
+	for (size_t k = 0; k < x->n; k++) {
 		if (!sbuf_room(b, room))
 			return;
-		b->len = (size_t)(put_note(b->s + b->len, f, i, fld, iid + k) - b->s);
+		b->len = (size_t)(put_note(b->s + b->len, f, i, &x->note[k], iid + k) - b->s);
 	}
 	if (i->unplaced) {
 		mark = pb_begin(b, EVENT_ANNOTATION);
@@ -447,8 +484,10 @@ static char *put_flow(char *q, uint32_t field, uint64_t flow)
 }
 
 /* An event's packet up to its texts and fields; *event: where its length goes. */
-static inline char *put_event(char *q, struct pf *p, const struct pf_track *t,
-			      const struct pf_event *e, uint64_t iid, char **event)
+static inline __attribute__((always_inline)) char *put_event(char *q, struct pf *p,
+							     const struct pf_track *t,
+							     const struct pf_event *e, uint64_t iid,
+							     char **event)
 {
 	static const char head[] = { PB_TAG(PACKET_SEQUENCE_ID, PB_VARINT), SEQUENCE,
 				     PB_TAG(PACKET_SEQUENCE_FLAGS, PB_VARINT), NEEDS_STATE,
@@ -475,28 +514,56 @@ static inline char *put_event(char *q, struct pf *p, const struct pf_track *t,
 	return q;
 }
 
+/*
+ * The beginning or the end of a slice with no more than a numbered name: most packets, and none is
+ * so long that its length takes two bytes.
+ */
+static int put_short(struct sbuf *b, struct pf *p, const struct pf_track *t,
+		     const struct pf_event *e)
+{
+	char *packet, *event, *q;
+
+	if (!sbuf_room(b, ROOM))
+		return b->error;
+	packet = b->s + b->len;
+	packet[0] = PB_TAG(PF_PACKET, PB_BYTES);
+	q = put_event(packet + 2, p, t, e, e->iid, &event);
+	*event = (char)(q - event - 1);
+	packet[1] = (char)(q - packet - 2);
+	b->len += (size_t)(q - packet);
+	return 0;
+}
+
 /* What is not as long as it is known to be. */
-static void put_more(struct sbuf *b, const struct pf_event *e, uint64_t iid, uint64_t field)
+static void put_more(struct sbuf *b, const struct pf_event *e, uint64_t iid,
+		     const struct pf_info *x)
 {
 	if (!iid && (e->name || e->info))
 		pb_str(b, EVENT_NAME, e->name ? e->name : e->info->name);
-	if (field)
-		put_fields(b, e->item, field);
+	if (x)
+		put_fields(b, e->item, x);
 	if (e->notes)
 		sbuf_add_mem(b, e->notes->s, e->notes->len);
 }
 
 int pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct pf_event *e)
 {
-	uint64_t field = 0, iid = e->iid;
+	const struct pf_info *x = NULL;
 	struct sbuf *b = &o->line;
+	uint64_t iid = e->iid;
 	size_t packet, inner;
 	char *event, *q;
 
+	if ((e->type == PF_END || iid) && !e->info && !e->notes)
+		return put_short(b, p, t, e);
 	if (!iid && e->name)
 		iid = pf_name(o, p, e->name);
-	if (e->info && info_iids(o, p, e, &iid, &field))
-		return -ENOMEM;
+	if (e->info) {
+		x = info_of(o, p, e);
+		if (!x)
+			return -ENOMEM;
+		iid = iid || e->name ? iid : x->name;
+	}
 	if (!sbuf_room(b, ROOM))
 		return b->error;
 	packet = b->len + 1; /* where its length goes */
@@ -505,8 +572,8 @@ int pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct p
 	q = put_event(q + 2, p, t, e, iid, &event);
 	inner = (size_t)(event - b->s);
 	b->len = (size_t)(q - b->s);
-	if (!iid || field || e->notes)
-		put_more(b, e, iid, field);
+	if (!iid || x || e->notes)
+		put_more(b, e, iid, x);
 	if (!sbuf_room(b, 2 * PB_VARINT_MAX))
 		return b->error;
 	q = pb_put_len(b->s + inner, b->s + b->len);
