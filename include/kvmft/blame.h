@@ -128,11 +128,13 @@ int blame_found(struct blame *b) __must_check;
 bool blame_window(const struct blame *b, uint64_t *from, uint64_t *to);
 /*
  * The second walk, over the time line started again with that window (tl_window()). off: by VM, the
- * cycles by which its guest's stamps may be off, either way; UINT64_MAX: unknown.
+ * cycles by which its guest's stamps may be off, either way; UINT64_MAX: unknown. Without it (NULL)
+ * there are only parts, and each spike's cause is still to be found by blame_judge().
  */
 int blame_again(struct blame *b, struct kvmft_err *err) __must_check;
 int blame_explain(struct blame *b, const struct tl_item *i) __must_check;
 int blame_explained(struct blame *b, const uint64_t *off) __must_check;
+void blame_judge(struct blame_spike *s, const uint64_t *off);
 
 size_t blame_spikes(const struct blame *b);
 const struct blame_spike *blame_spike(const struct blame *b, size_t i);

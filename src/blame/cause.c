@@ -42,10 +42,11 @@ const struct blame_name blame_causes[BLAME_CAUSES] = {
 
 /*
  * The largest cause; unknown if the unknown part is larger. It is sure if the alignment's error
- * could not make another one as large. off: that error in cycles, UINT64_MAX: unknown.
+ * could not make another one as large. How long a vCPU stood still, the host alone says.
  */
-void blame_judge(struct blame_spike *s, uint64_t off)
+void blame_judge(struct blame_spike *s, const uint64_t *offs)
 {
+	uint64_t off = s->what == BLAME_STALL || s->vm < 0 ? 0 : offs[s->vm];
 	uint64_t sum[BLAME_CAUSES] = { 0 }, unknown, second = 0;
 	enum blame_cause best = CAUSE_UNKNOWN;
 

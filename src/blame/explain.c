@@ -312,7 +312,8 @@ int blame_explained(struct blame *b, const uint64_t *off)
 		struct blame_spike *s = &b->v[i];
 
 		qsort(s->part, s->nparts, sizeof(*s->part), larger);
-		blame_judge(s, s->what == BLAME_STALL || s->vm < 0 ? 0 : off[s->vm]);
+		if (off)
+			blame_judge(s, off);
 	}
 	return lat_finish(b->lat);
 }

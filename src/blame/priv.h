@@ -156,7 +156,14 @@ bool blame_kick(const struct blame *b, const struct tl_item *i, int64_t *target)
 /* The vCPU of a CPU of the guest, as far as its events have shown; else other. */
 int64_t blame_vcpu_of(const struct blame *b, const struct tl_item *i, uint64_t cpu, int64_t other);
 /* Learns that from a guest's event. 0 or -ENOMEM. */
-int blame_vcpu_learn(struct blame *b, const struct tl_item *i) __must_check;
+int blame_vcpu_new(struct blame *b, const struct tl_item *i) __must_check;
+static inline int blame_vcpu_learn(struct blame *b, const struct tl_item *i)
+{
+	uint64_t key = (uint64_t)i->src->index << 32 | i->cpu;
+	const struct blame_memo *m = &b->learned[key % BLAME_MEMOS];
+
+	return m->set && m->key == key && m->at == (uint64_t)i->vcpu ? 0 : blame_vcpu_new(b, i);
+}
 
 /* u64map_elem(), with a memo of that map: BLAME_MEMOS of them. */
 void *blame_elem(struct blame_memo *memo, struct u64map *map, uint64_t key, void *array,
@@ -203,8 +210,5 @@ void blame_spun_over(const struct blame *b, struct blame_spike *s, bool on);
 void blame_masked_over(const struct blame *b, struct blame_spike *s, bool lock);
 /* All of these, at its end or before it moves to another vCPU. */
 void blame_settle(struct blame *b, struct blame_spike *s);
-
-/* cause.c */
-void blame_judge(struct blame_spike *s, uint64_t off);
 
 #endif

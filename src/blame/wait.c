@@ -27,18 +27,15 @@ int64_t blame_vcpu_of(const struct blame *b, const struct tl_item *i, uint64_t c
 		       : other;
 }
 
-int blame_vcpu_learn(struct blame *b, const struct tl_item *i)
+int blame_vcpu_new(struct blame *b, const struct tl_item *i)
 {
 	uint64_t key = (uint64_t)i->src->index << 32 | i->cpu, *v;
-	struct blame_memo *m = &b->learned[key % BLAME_MEMOS];
 
-	if (m->set && m->key == key && m->at == (uint64_t)i->vcpu)
-		return 0;
 	v = u64map_at(&b->vcpu_of, key);
 	if (!v)
 		return -ENOMEM;
 	*v = (uint64_t)i->vcpu;
-	*m = (struct blame_memo){ key, *v, true };
+	b->learned[key % BLAME_MEMOS] = (struct blame_memo){ key, *v, true };
 	return 0;
 }
 

@@ -21,7 +21,7 @@ int blaming_begin(struct blaming *m)
 		tl_window(m->p->t, m->from, m->to);
 	ret = tl_start(m->p->t, m->err);
 	ret = ret ? ret : blame_new(m->p->t, &m->o, &m->b, m->err);
-	if (!ret && win_new(m->p->t, &m->w))
+	if (!ret && !m->unjudged && win_new(m->p->t, &m->w))
 		ret = err_set(m->err, ENOMEM, "out of memory");
 	return ret;
 }
@@ -32,12 +32,13 @@ int blaming_find(struct blaming *m)
 	int ret;
 
 	while ((ret = tl_next(m->p->t, &item)) > 0) {
-		ret = item->src->qemu ? 0 : win_feed(m->w, item);
+		ret = item->src->qemu || !m->w ? 0 : win_feed(m->w, item);
 		ret = ret ? ret : blame_find(m->b, item);
 		if (ret)
 			break;
 	}
-	win_finish(m->w);
+	if (m->w)
+		win_finish(m->w);
 	ret = ret ? ret : blame_found(m->b);
 	return err_why(m->err, ret, "cannot read the captures");
 }
@@ -49,10 +50,10 @@ int blaming_again(const struct blaming *m, uint64_t from, uint64_t to)
 	return tl_start(m->p->t, m->err);
 }
 
-static uint64_t off_of(const struct blaming *m, size_t vm)
+static uint64_t off_of(const struct pairing *p, const struct lat_bound *bound, size_t vm)
 {
-	const struct lat_bound *o = &m->bound[m->p->map->vm[vm].of];
-	uint64_t khz = m->p->host.cap->tsc_khz, off = MAX(MAX(o->early, o->late), o->uncertain);
+	const struct lat_bound *o = &bound[p->map->vm[vm].of];
+	uint64_t khz = p->host.cap->tsc_khz, off = MAX(MAX(o->early, o->late), o->uncertain);
 
 	if (!o->guest)
 		return 0;
@@ -61,16 +62,40 @@ static uint64_t off_of(const struct blaming *m, size_t vm)
 	return khz ? (uint64_t)((unsigned __int128)off * khz / 1000000) : off;
 }
 
+/* For blame_judge(): by VM, to be freed. */
+static int offs_of(const struct pairing *p, const struct windows *w, struct lat_bound **bound,
+		   uint64_t **off, struct kvmft_err *err)
+{
+	int ret = sink_bounds(p, w, bound, err);
+
+	*off = calloc(p->map->nvm + 1, sizeof(**off));
+	if (!ret && !*off)
+		ret = err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; !ret && i < p->map->nvm; i++)
+		(*off)[i] = off_of(p, *bound, i);
+	return ret;
+}
+
+int blaming_judge(const struct pairing *p, const struct windows *w, struct blame_spike *s, size_t n,
+		  struct kvmft_err *err)
+{
+	_cleanup_free_ struct lat_bound *bound = NULL;
+	_cleanup_free_ uint64_t *off = NULL;
+	int ret = offs_of(p, w, &bound, &off, err);
+
+	for (size_t i = 0; !ret && i < n; i++)
+		if (s[i].vm < (int64_t)p->map->nvm)
+			blame_judge(&s[i], off);
+	return ret;
+}
+
 int blaming_explain(struct blaming *m)
 {
-	uint64_t from, to, *off = calloc(m->p->map->nvm + 1, sizeof(*off));
+	_cleanup_free_ uint64_t *off = NULL;
 	const struct tl_item *item;
-	int ret = sink_bounds(m->p, m->w, &m->bound, m->err);
+	uint64_t from, to;
+	int ret = m->w ? offs_of(m->p, m->w, &m->bound, &off, m->err) : 0;
 
-	if (!ret && !off)
-		ret = -ENOMEM;
-	for (size_t i = 0; !ret && i < m->p->map->nvm; i++)
-		off[i] = off_of(m, i);
 	if (!ret && blame_window(m->b, &from, &to)) {
 		ret = blaming_again(m, MAX(from, m->from), to);
 		ret = ret ? ret : blame_again(m->b, m->err);
@@ -78,7 +103,6 @@ int blaming_explain(struct blaming *m)
 			ret = blame_explain(m->b, item);
 		ret = ret ? ret : blame_explained(m->b, off);
 	}
-	free(off);
 	return err_why(m->err, ret, "cannot read the captures a second time");
 }
 
@@ -107,14 +131,14 @@ static int print_json(const struct blaming *m, const struct out_clock *clock, ch
 
 /* Both walks, with bounds around what is asked for; m->b has no spikes where there are none. */
 static int both_walks(struct blaming *m, struct pairing *p, uint64_t from, uint64_t to, size_t top,
-		      struct kvmft_err *err)
+		      bool judge, struct kvmft_err *err)
 {
 	uint64_t lead = (p->host.cap->tsc_khz ? p->host.cap->tsc_khz : 2000000) * PAGE_LEAD_MS;
 	struct kvmft_err lacks = { .text = "" };
 	int ret;
 
 	*m = (struct blaming){
-		.p = p, .err = &lacks, .from = from - MIN(from, lead), .to = to,
+		.p = p, .err = &lacks, .from = from - MIN(from, lead), .to = to, .unjudged = !judge,
 		.o = { .vm = -1, .vcpu = -1, .top = top, .from = from, .to = to },
 	};
 	if (p->alone || p->nlater)
@@ -138,7 +162,7 @@ int blaming_json(struct pairing *p, const struct out_clock *clock, uint64_t from
 		 char **json, struct kvmft_err *err)
 {
 	struct blaming m;
-	int ret = both_walks(&m, p, from, to, PAGE_SPIKES, err);
+	int ret = both_walks(&m, p, from, to, PAGE_SPIKES, true, err);
 
 	*json = NULL;
 	if (!ret && m.b && blame_spikes(m.b))
@@ -147,11 +171,11 @@ int blaming_json(struct pairing *p, const struct out_clock *clock, uint64_t from
 	return ret;
 }
 
-int blaming_spikes(struct pairing *p, uint64_t from, uint64_t to, size_t top, struct blame **spikes,
-		   struct kvmft_err *err)
+int blaming_spikes(struct pairing *p, uint64_t from, uint64_t to, size_t top, bool judge,
+		   struct blame **spikes, struct kvmft_err *err)
 {
 	struct blaming m;
-	int ret = both_walks(&m, p, from, to, top, err);
+	int ret = both_walks(&m, p, from, to, top, judge, err);
 
 	*spikes = m.b;
 	m.b = NULL;

@@ -16,6 +16,7 @@ struct blaming {
 	struct kvmft_err *err;
 	struct blame_opts o;
 	uint64_t from, to; /* host TSC: what is outside is not read; to 0: everything is */
+	bool unjudged;	   /* causes are found later, by blaming_judge() */
 	struct windows *w;
 	struct blame *b;
 	struct lat_bound *bound; /* by VM */
@@ -33,11 +34,15 @@ void blaming_free(struct blaming *m);
 /*
  * The longest spikes in [from, to] for a page, as the JSON of `kvmft blame`, to be freed; NULL if
  * the captures show none, or come from several hosts. The time line is stopped. 0 or -errno.
- * blaming_spikes(): the spikes themselves, up to `top` of them, to be freed with blame_free().
+ * blaming_spikes(): the spikes themselves, up to `top` of them, to be freed with blame_free();
+ * without judge they have only parts, and get their causes by blaming_judge(), from what a walk
+ * over the same has proved. Their VMs may be any number.
  */
 int blaming_json(struct pairing *p, const struct out_clock *clock, uint64_t from, uint64_t to,
 		 char **json, struct kvmft_err *err) __must_check;
-int blaming_spikes(struct pairing *p, uint64_t from, uint64_t to, size_t top, struct blame **spikes,
-		   struct kvmft_err *err) __must_check;
+int blaming_spikes(struct pairing *p, uint64_t from, uint64_t to, size_t top, bool judge,
+		   struct blame **spikes, struct kvmft_err *err) __must_check;
+int blaming_judge(const struct pairing *p, const struct windows *w, struct blame_spike *s, size_t n,
+		  struct kvmft_err *err) __must_check;
 
 #endif

@@ -223,6 +223,12 @@ static int merge_begin(struct merge *m)
 	return ret;
 }
 
+/* Whether all is written that spikes are looked for in: then that proves how sure they are. */
+static bool shows_all(const struct merge_opts *o)
+{
+	return !o->from && !o->to && !o->count.set;
+}
+
 static int merge_write(struct merge *m)
 {
 	int ret = merge_begin(m);
@@ -232,7 +238,8 @@ static int merge_write(struct merge *m)
 	ret = ret ? ret : merge_walk(m);
 	win_finish(m->w);
 	if (!ret && m->o->spikes)
-		ret = merge_spikes_put(m->o->spikes, &m->s.out, m->err);
+		ret = merge_spikes_put(m->o->spikes, &m->s.out, m->p,
+				       shows_all(m->o) ? m->w : NULL, m->err);
 	ret = ret ? ret : sink_put_alignment(&m->s, m->p, m->w);
 	return sink_close(&m->s, true, ret, m->err);
 }
@@ -540,7 +547,7 @@ static int merge_spikes(void *ctx, const char *input __unused_arg, FILE *out __u
 	o.qemu.n = 0;
 	ret = merge_prepare(&m, o.operands.argc, o.operands.argv, &po);
 	ret = ret ? ret : merge_when(&m, &clock);
-	ret = ret ? ret : merge_spikes_find(m.p, m.from, m.to, rows, err);
+	ret = ret ? ret : merge_spikes_find(m.p, m.from, m.to, !shows_all(&o), rows, err);
 	merge_close(&m);
 	return ret;
 }

@@ -11,11 +11,11 @@
 
 #define SPIKES 200u
 
-int merge_spikes_find(struct pairing *p, uint64_t from, uint64_t to, struct sbuf *rows,
+int merge_spikes_find(struct pairing *p, uint64_t from, uint64_t to, bool judge, struct sbuf *rows,
 		      struct kvmft_err *err)
 {
 	struct blame *b = NULL;
-	int ret = blaming_spikes(p, from, to, SPIKES, &b, err);
+	int ret = blaming_spikes(p, from, to, SPIKES, judge, &b, err);
 
 	for (size_t i = 0; !ret && b && i < blame_spikes(b); i++)
 		sbuf_add_mem(rows, (const char *)blame_spike(b, i), sizeof(struct blame_spike));
@@ -37,7 +37,8 @@ static bool is_sane(struct blame_spike *s)
 	return sane;
 }
 
-int merge_spikes_put(struct many *m, struct out *o, struct kvmft_err *err)
+int merge_spikes_put(struct many *m, struct out *o, const struct pairing *p,
+		     const struct windows *w, struct kvmft_err *err)
 {
 	_cleanup_(many_result_free) struct many_result r = { 0 };
 	int ret = many_result(m, 0, &r);
@@ -51,5 +52,6 @@ int merge_spikes_put(struct many *m, struct out *o, struct kvmft_err *err)
 	for (size_t i = 0; i < n; i++)
 		if (!is_sane(&s[i]))
 			return err_set(err, EINVAL, "what the process that looks for spikes found is damaged");
-	return out_perfetto_spikes(o, s, n);
+	ret = w ? blaming_judge(p, w, s, n, err) : 0;
+	return ret ? ret : out_perfetto_spikes(o, s, n);
 }
