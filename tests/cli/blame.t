@@ -486,7 +486,7 @@ for when in "--at 50us" "--from 40us --to 45us"; do
 	ok "$when: all of what reaches there" grep -q '^marker 25500 ' "$tmp/got"
 done
 
-# ---- in a trace for Perfetto: the same spikes, by cause and length ----
+# ---- in a trace for Perfetto: the same spikes, by length and how sure their causes are ----
 
 cat >"$tmp/slices.py" <<'END'
 import re, sys
@@ -500,21 +500,27 @@ for packet in re.split(r"^packet ", sys.stdin.read(), flags=re.M)[1:]:
         if number("type") == 1:
             parts = [int(v) for v in re.findall(r'uint_value: (\d+)\n\s*name: "[^"]*, ns"', packet)]
             assert track not in began, "slices of a track overlap"
-            began[track] = number("timestamp"), sum(parts), re.search(r'"late"', packet) is not None
+            unsure = re.search(r'string_value: "no"\n\s*name: "sure"', packet) is not None
+            began[track] = number("timestamp"), sum(parts), re.search(r'"late"', packet) is not None, unsure
         else:
-            begin, parts, late = began.pop(track)
+            begin, parts, late, unsure = began.pop(track)
             assert late and number("timestamp") - begin == parts, packet
-            got.append(parts)
+            got.append((parts, unsure))
 assert not began
 print(sorted(got))
 END
 if command -v protoc >/dev/null; then
 	run "$kvmft" blame -q --top 200 --format json "$tmp/host" "$tmp/guest=one"
-	want=$(python3 -c 'import json, sys; print(sorted(s["length_ns"] for s in json.load(open(sys.argv[1]))["spikes"]))' "$out")
-	for format in perfetto perfetto-archive; do
+	want=$(python3 -c 'import json, sys; print(sorted((s["length_ns"], not s["sure"] and s["cause"] not in ("unknown", "lost"))
+		for s in json.load(open(sys.argv[1]))["spikes"]))' "$out")
+	ok "some of them have a cause that is not sure" sh -c 'case $1 in *True*) ;; *) false ;; esac' - "$want"
+	ok "... and some have no such" sh -c 'case $1 in *False*) ;; *) false ;; esac' - "$want"
+	# Of all, the process that writes judges them; of a part (here all of it), the one that finds them.
+	for format in perfetto "perfetto --from 0" perfetto-archive; do
+		# shellcheck disable=SC2086 # words
 		run "$kvmft" merge -q --force --format $format -o "$tmp/trace" "$tmp/host" "$tmp/guest=one"
 		status_is 0 "merge --format $format"
-		if [ $format = perfetto ]; then
+		if [ "$format" != perfetto-archive ]; then
 			mv "$tmp/trace" "$tmp/host.pftrace"
 		else
 			tar -xf "$tmp/trace" -C "$tmp" host.pftrace
