@@ -205,6 +205,24 @@ merge --format json --grep write_msr -C 1
 status_is 0 "JSON too"
 out_has '"event":"msr:write_msr"' "... holds the matches"
 
+# Threads are looked up by their last bits first: 101, 357 and 613 have them in common, and the last runs no vCPU.
+cat >"$tmp/near.txt" <<'END'
+meta vm id=100-12 pid=100 fd=12 name=one
+meta vcpu vm=100-12 id=0 tid=101 offset=0 ratio=0 frac=48
+meta vcpu vm=100-12 id=1 tid=357 offset=0 ratio=0 frac=48
+0 1000 101 kvm_entry vcpu_id=0
+1 1100 357 kvm_entry vcpu_id=1
+0 1200 613 kvm_msr write=1 ecx=1 data=1
+1 1300 357 kvm_exit exit_reason=1 isa=1
+0 1400 101 kvm_exit exit_reason=1 isa=1
+END
+"${genpair%genpair}mkcap" --capture "$tmp/near" "$tmp/near.txt" || exit 1
+for pick in "0 1000 1400" "1 1100 1300"; do
+	run "$kvmft" merge -q --clock host-tsc --format json --vcpu "${pick%% *}" "$tmp/near"
+	is "$(sed -n 's/.*"t":\([0-9]*\),"event".*/\1/p' "$out" | xargs)" "${pick#* }" \
+		"events of vCPU ${pick%% *}, whose thread's number resembles others'"
+done
+
 # ---- wrong ----
 
 # wrong NAME PATTERN OPTION...
