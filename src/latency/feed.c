@@ -346,6 +346,16 @@ struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id)
 	return hear(l, v);
 }
 
+/* The same of one that was met last, as most are. */
+static inline struct lat_vcpu *vcpu_of(struct lat *l, const struct tl_item *i)
+{
+	struct lat_vcpu *v = l->near[((size_t)i->vm + (uint32_t)i->vcpu) % LAT_NEAR];
+
+	if (v && v->fresh && v->vm == (size_t)i->vm && v->id == (uint32_t)i->vcpu)
+		return v;
+	return lat_vcpu_get(l, (size_t)i->vm, (uint32_t)i->vcpu);
+}
+
 /* What vCPUs' threads do, according to the scheduler. */
 static int feed_state(struct lat *l, const struct lat_in *in)
 {
@@ -369,7 +379,7 @@ static int feed_host_state(struct lat *l, const struct lat_in *in)
 		return feed_state(l, in);
 	if (in->i->vm < 0 || in->i->vcpu < 0)
 		return 0;
-	v = lat_vcpu_get(l, (size_t)in->i->vm, (uint32_t)in->i->vcpu);
+	v = vcpu_of(l, in->i);
 	return v ? lat_vcpu_host(l, v, in) : -ENOMEM;
 }
 
@@ -379,7 +389,7 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 	int ret = 0;
 
 	if (in->i->vm >= 0 && in->i->vcpu >= 0) {
-		v = lat_vcpu_get(l, (size_t)in->i->vm, (uint32_t)in->i->vcpu);
+		v = vcpu_of(l, in->i);
 		if (!v)
 			return -ENOMEM;
 	}
@@ -462,7 +472,7 @@ static int feed_guest(struct lat *l, const struct lat_in *in)
 
 	if (in->i->vm < 0 || in->i->vcpu < 0)
 		return 0;
-	v = lat_vcpu_get(l, (size_t)in->i->vm, (uint32_t)in->i->vcpu);
+	v = vcpu_of(l, in->i);
 	if (!v)
 		return -ENOMEM;
 	if (!l->guest[in->i->vm].begun && !in->i->unplaced)
@@ -475,7 +485,7 @@ static int feed_guest(struct lat *l, const struct lat_in *in)
 		ret = lat_irq_guest(l, v, in);
 	if (!ret)
 		ret = lat_io_guest(l, v, in);
-	if (!ret)
+	if (!ret && in->kind >= EV_HRTIMER_START && in->kind <= EV_HRTIMER_EXPIRE)
 		ret = lat_hrtimer_guest(l, v, in);
 	if (!ret && l->net)
 		ret = lat_net_guest(l, v, in);
