@@ -124,7 +124,7 @@ static int stats_record(struct record *r, const char *when, uint32_t cpu, const 
 
 	meta_stats(&r->line, when, cpu, &st);
 	if (c)
-		meta_u64(&r->line, "subbufs", subbufs_taken(r, c));
+		meta_u64(&r->line, "subbufs", c->bytes / r->store.subbuf);
 	if (c && c->dropped_events)
 		meta_u64(&r->line, "unstored", c->dropped_events);
 	return record_put(r);

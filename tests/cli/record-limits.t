@@ -78,6 +78,12 @@ if mount -t tmpfs -o size=8M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	run "$kvmft" merge "$cap"
 	status_is 3 "... can be read"
 	is "$(grep -cv ' LOST ' "$out")" "$taken" "... all that was stored, and the counters know it"
+	is "$(grep -c 'are missing' "$err")" 0 "... and nothing is said to be missing from the files"
+	rm -rf "$cap"
+	mount -o remount,nr_inodes=2 "$tmp/small"
+	limited
+	status_is 1 "no inode left for the first file: exit 1"
+	is "$(ls -A "$tmp/small")" "" "... and no directory stays"
 	umount "$tmp/small" && mounted=
 else
 	skip "small disk" "a tmpfs cannot be mounted here"
