@@ -141,14 +141,18 @@ static int merge_walk_all(struct merge *m)
 	struct windows *w = m->p->nguest ? m->w : NULL;
 	struct timeline *t = m->p->t;
 	const struct tl_item *item;
+	uint64_t left = m->most;
 	int ret = 0;
 
-	while (!m->enough && (ret = tl_next(t, &item)) > 0) {
+	while (left && (ret = tl_next(t, &item)) > 0) {
+		left -= item->kind == TL_EVENT;
 		ret = w && !item->src->qemu ? win_feed(w, item) : 0;
-		ret = ret ? ret : merge_show(m, item);
+		ret = ret ? ret : out_item(&m->s.out, item);
 		if (ret)
 			break;
 	}
+	m->shown = m->most - left;
+	m->enough = !left;
 	return ret;
 }
 
