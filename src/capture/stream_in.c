@@ -55,8 +55,7 @@ struct in {
 static int bad(const struct in *in, const char *what)
 {
 	return err_set(in->err, EBADMSG,
-		       "byte %" PRIu64 " of the stream: %s: it is damaged, or not from kvmft "
-		       "record; what came before is kept",
+		       "byte %" PRIu64 " of the stream: %s: it is damaged, or not from kvmft record",
 		       in->n->bytes, what);
 }
 
@@ -101,7 +100,7 @@ static int cut(const struct in *in)
 {
 	return err_set(in->err, ENODATA,
 		       "the stream was cut at byte %" PRIu64 ": its sender was killed, or the "
-		       "connection lost; what came is kept",
+		       "connection lost",
 		       in->n->bytes);
 }
 
@@ -401,19 +400,18 @@ static int check_limits(const struct in *in, uint64_t len)
 
 	if (l->max_size && in->n->data + len > l->max_size)
 		return err_set(in->err, EFBIG,
-			       "--max-size is reached; what came before is kept, and the sender is told to stop");
+			       "--max-size is reached, and the sender is told to stop");
 	if (!l->min_free || fstatvfs(capw_dirfd(in->w), &vfs))
 		return 0;
 	if ((uint64_t)vfs.f_bavail * vfs.f_frsize < l->min_free + len)
 		return err_set(in->err, ENOSPC,
-			       "--min-free is reached; what came before is kept, and the sender is told to stop");
+			       "--min-free is reached, and the sender is told to stop");
 	return 0;
 }
 
 static int cannot_store(const struct in *in, int error)
 {
-	return err_why(in->err, error, "cannot write to %s; what came before is kept",
-		       capw_path(in->w));
+	return err_why(in->err, error, "cannot write to %s", capw_path(in->w));
 }
 
 static int copy_some(struct in *in, int fd, size_t len)

@@ -90,8 +90,7 @@ static int take_said(struct receive *r)
 
 	if (read(s->from, &said, sizeof(said)) != (ssize_t)sizeof(said)) {
 		r->ended = true;
-		return s->killed ? err_set(r->err, EINTR, "given up; what came is in %s%s",
-					   r->shown, s->place.name)
+		return s->killed ? err_set(r->err, EINTR, "given up")
 				 : err_set(r->err, EIO, "the process that stores the stream was "
 				                        "killed");
 	}
@@ -144,10 +143,13 @@ static int wait_end(struct receive *r)
 static int result(struct receive *r, int ret)
 {
 	const struct stream_news *n = &r->side.news;
+	const struct kvmft_err why = *r->err;
 	char size[32];
 
 	if (!r->side.place.taken)
 		return ret ? ret : err_set(r->err, ENODATA, "the stream has no recording");
+	if (ret)
+		err_set(r->err, -ret, "%s; what came before is kept", why.text);
 	if (!ret)
 		ret = capw_name_done(&r->side.place, r->err);
 	else

@@ -125,8 +125,12 @@ ok "... and most are" test "$kept" -gt 120
 head -c $((size - 1)) "$tmp/whole" >"$tmp/cut"
 receive "$tmp/cut"
 status_is 3 "without its last byte"
-err_has "was cut at byte $((size - 1))" "... is reported"
+err_has "was cut at byte $((size - 1)): .*; what came before is kept$" "... is reported"
 ok "... all is there" diff -r "$cap" "$got"
+head -c 40 "$tmp/whole" >"$tmp/cut"
+receive "$tmp/cut"
+status_is 1 "cut before a recording begins"
+ok "... nothing is there, and nothing else is said" sh -c "! test -e '$got' && ! grep -q kept '$err'"
 
 # ---- no stream ----
 
