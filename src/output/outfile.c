@@ -261,10 +261,12 @@ int outfile_commit(struct outfile *o, size_t i, const char *name, struct kvmft_e
 		return err_why(err, ENAMETOOLONG, "cannot create %s", path);
 	if (name)
 		strcpy(r.name, name);
-	ret = full_write(o->to, &r, sizeof(r), NULL);
-	if (!ret && read(o->from, &done, sizeof(done)) != sizeof(done))
-		ret = -EIO;
-	ret = ret ? ret : done;
+	/* Not -EPIPE, which is said of a reader who has seen enough. */
+	if (full_write(o->to, &r, sizeof(r), NULL) ||
+	    read(o->from, &done, sizeof(done)) != sizeof(done))
+		return err_set(err, EIO, "cannot create %s: kvmft-output, which names it, was "
+				         "killed", path);
+	ret = done;
 	return err_why(err, ret, "cannot create %s", path);
 }
 

@@ -188,4 +188,19 @@ run sh -c "ulimit -f 8; exec '$plain' merge -o '$tmp/out/new' '$host' '$guest'"
 status_is 1 "a limit of the size of files"
 err_has "cannot write $tmp/out/new: File too large" "... is reported"
 is "$(ls -A "$tmp/out")" "" "... and nothing is left"
+
+# The process that would name the file is killed: that is no reader who has seen enough.
+"${KVMFT_TOOLS:-$top/build/tests/tools}/gen" --capture "$tmp/long" --events 500000 --cpus 2 >"$tmp/gen.log" 2>&1
+"$kvmft" merge -q -o "$tmp/out/new" "$tmp/long" 2>"$err" &
+merger=$!
+n=0
+while ! pgrep -P $merger kvmft-output >"$tmp/namer" && [ $n -lt 200 ]; do
+	sleep 0.02
+	n=$((n + 1))
+done
+kill -KILL "$(cat "$tmp/namer")"
+wait $merger
+is "$?" 1 "kvmft-output is killed: exit 1"
+err_has "^kvmft merge: cannot create $tmp/out/new: kvmft-output, which names it, was killed$" "... is reported"
+is "$(ls -A "$tmp/out")" "" "... and nothing is left"
 finish
