@@ -158,12 +158,27 @@ static void wait_say(struct trace *t, uint64_t ms)
 		t->kvmclock.vm->name ? t->kvmclock.vm->name : t->kvmclock.vm->sel, ms / 1000);
 }
 
+static bool has_ended(const struct vm *vm)
+{
+	struct vm_task task;
+	uint64_t start;
+	int ret = vm_task_read(NULL, vm->pid, &task, &start);
+
+	return ret == -ESRCH || ret == -ENOENT ||
+	       (!ret && vm->start_time && start != vm->start_time);
+}
+
 static int wait_ticks(struct trace *t, struct wait *w)
 {
 	uint64_t say = FIRST_WORD, ms;
 	int ret = 0;
 
 	while (!ret && !t->end && !w->found) {
+		if (has_ended(t->kvmclock.vm))
+			return err_set(t->err, ESRCH,
+				       "%s ended before it got a pvclock record: nothing was traced",
+				       t->kvmclock.vm->name ? t->kvmclock.vm->name
+							    : t->kvmclock.vm->sel);
 		ret = trace_wait(t, WAIT_MS);
 		ret = ret ? ret : wait_look(t, w);
 		ms = trace_elapsed_ms(t);

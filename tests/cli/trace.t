@@ -251,10 +251,16 @@ if [ -d "/sys/kernel/debug/kvm/$vm-$vm_fd" ]; then
 	status_is 0 "a record given by hand"
 	is "$(unordered "$out")" 0 "... in order"
 	out_has ' [0-9]{4,}\.[0-9]{9}  kvm:kvm_pio' "... not before its system time"
+	vm_end
+	"$tinyvm" --ms 1500 >/dev/null &
+	sleep 0.3
+	run timeout 30 "$kvmft" trace -e kvm:kvm_pio --kvmclock "$!" -N 1
+	status_is 1 "a VM that ends meanwhile is not waited for"
+	err_has "ended before it got a pvclock record" "... is reported"
 else
 	skip "kvmclock" "debugfs shows no directory of the VM"
+	vm_end
 fi
-vm_end
 
 nothing_left "after all"
 is "$(tracefs_state)" "$state_before" "tracefs is as it was"
