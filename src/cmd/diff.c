@@ -228,11 +228,12 @@ static void tell_latency(struct run *run)
 			sink_remark(&run->remarks, "%s is compared only if both have it: %s has not",
 			       lat_kind_names[k], s[s[0].answers[k] ? 1 : 0].path);
 	missing = !s[0].answers[LAT_SCHED] && !s[1].answers[LAT_SCHED] ? "stolen time" : NULL;
-	if (missing && run->ro.split)
+	if (missing && run->ro.split) {
+		sink_remark(&run->remarks, "%s needs sched:sched_switch and sched:sched_wakeup in both captures",
+			    missing);
 		sink_remark(&run->remarks,
-			    "%s needs sched:sched_switch and sched:sched_wakeup in both captures: record "
-			    "them with `kvmft record -e default -e sched:sched_switch -e "
-			    "sched:sched_wakeup`", missing);
+			    "`kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup`");
+	}
 }
 
 static int side(struct run *run, int i, const char *path)

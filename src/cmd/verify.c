@@ -102,8 +102,10 @@ static int verify_open(struct verify *v, const struct verify_opts *o, int argc, 
 	struct pairing_opts po = { .clock = &o->clock,
 				   .undecided_ok = true,
 				   .need = PAIRING_CLOCKS };
-	int ret;
+	int ret = rate_check(&o->khz, err);
 
+	if (ret)
+		return ret;
 	if (argc < 2 && access(argv[0], F_OK))
 		return err_why(err, errno, "cannot open %s", argv[0]);
 	if (argc < 2)
@@ -113,8 +115,7 @@ static int verify_open(struct verify *v, const struct verify_opts *o, int argc, 
 	if (o->host.n && (o->clock.tsc_offset.set || o->clock.tsc_ratio || o->clock.solve))
 		return err_usage(err, "option --%s: each --host has its own offset",
 				 o->clock.solve ? "solve" : "tsc-offset");
-	ret = rate_check(&o->khz, err);
-	ret = ret ? ret : pairing_prepare(&v->p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
+	ret = pairing_prepare(&v->p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
 	if (!ret)
 		ret = rate_of_pairing(&v->p, &o->khz, false, "times are in cycles", cli_note, err);
 	ret = ret ? ret : pairing_add_hosts(&v->p, &o->host, NULL, err);
