@@ -29,16 +29,17 @@ enum opt_type {
 	OPT_WORDS,    /* uint32_t: a bit for each of these that is given, with commas between */
 };
 
+/* There are hundreds, and small builds have them, too: so, no holes. */
 struct opt {
-	char short_name; /* 0 = none */
 	const char *name;
-	enum opt_type type;
-	size_t offset;		    /* into the command's option struct */
 	const char *arg;	    /* metavariable; NULL for a flag */
 	const char *help;	    /* filled by --help; its first line is for completion */
 	const char *const *choices; /* what it may be, NULL-terminated, or NULL */
 	const char *(*word)(size_t i); /* or the i-th of that, where it is in another table */
-	unsigned int flags;
+	uint32_t offset;	    /* into the command's option struct */
+	enum opt_type type : 8;
+	unsigned int flags : 8;
+	char short_name; /* 0 = none */
 };
 
 /* The i-th word that its argument may be; NULL: there are no more, or none are known. */
