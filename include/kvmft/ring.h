@@ -190,9 +190,10 @@ typedef bool rmerge_next(void *src, uint64_t *key);
 
 /*
  * A source plays with one word: the distance of its key from the base in the upper bits and, in as
- * many lower bits as there are levels, its index; so of equal keys the lower index wins. A match is
- * a minimum, and the loser what is left of the sum: the winner is unpredictable, and a branch on it
- * would be mispredicted every other time.
+ * many lower bits as there are levels, its index; so of equal keys the lower index wins. All bits
+ * are inverted, and a match is a maximum and a minimum: the winner is unpredictable, and a branch
+ * on it would be mispredicted every other time. Next to that every cycle from one winner to the
+ * next counts, and compilers make the larger of two unsigned numbers in fewer than the smaller.
  *
  * A key may be too far above the base for that. The distance far stands for all of those, and when
  * nothing nearer is left, the smallest of them becomes the base. Keys of one recording are at most
@@ -204,9 +205,8 @@ struct rmerge {
 	unsigned int levels;
 	size_t n, leaf; /* leaf: position of leaf 0, a power of two */
 	uint64_t base, far;
-	uint64_t next; /* where a source puts its key */
 	uint64_t *loser; /* [1 .. leaf-1] */
-	uint64_t *key;	 /* of each source's current item that is far above the base */
+	uint64_t *key;	 /* of each source's current item */
 	void *src[];	 /* NULL = has ended */
 };
 
@@ -224,8 +224,8 @@ static inline ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key);
 static inline void rmerge_pop(struct rmerge *m, rmerge_next *next);
 /* For rmerge_pop(): the item is the last one, or far from the others. */
 void rmerge_pop_slow(struct rmerge *m, uint32_t i, bool more);
-/* ... and the smallest key becomes the base; first: the word of the winner. */
-void rmerge_rebase(struct rmerge *m, uint64_t first);
+/* ... and the smallest key becomes the base. */
+void rmerge_rebase(struct rmerge *m);
 void rmerge_free(struct rmerge *m);
 
 /* ---- formats ---- */

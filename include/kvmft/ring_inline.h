@@ -122,7 +122,7 @@ static inline ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key)
 
 static inline uint64_t rmerge_word(const struct rmerge *m, uint64_t above, size_t i)
 {
-	return above << m->levels | i;
+	return ~(above << m->levels | i);
 }
 
 /* Source i plays again, with another distance of its key from the base. */
@@ -131,29 +131,29 @@ static inline void rmerge_play(struct rmerge *m, uint32_t i, uint64_t above)
 	uint64_t word = rmerge_word(m, above, i), *loser = m->loser;
 
 	for (size_t at = (m->leaf + i) / 2; at; at /= 2) {
-		uint64_t other = loser[at], both = other + word; /* modulo 2^64 */
+		uint64_t other = loser[at];
 
-		word = MIN(other, word);
-		__asm__("" : "+r"(at)); /* or the address would be computed apart, for both */
-		loser[at] = both - word;
+		loser[at] = MIN(other, word);
+		word = MAX(other, word);
 	}
-	above = word >> m->levels;
+	above = ~word >> m->levels;
 	m->first = m->base + above;
-	m->rank = (uint32_t)(word & (m->leaf - 1));
+	m->rank = (uint32_t)(~word & (m->leaf - 1));
 	if (above >= m->far)
-		rmerge_rebase(m, word);
+		rmerge_rebase(m);
 }
 
 static inline void rmerge_pop(struct rmerge *m, rmerge_next *next)
 {
 	uint32_t i = m->rank;
+	uint64_t *key = &m->key[i]; /* no copy: its address would need a guarded stack */
 	bool more;
 
 	if (i & RMERGE_ENDED)
 		return;
-	more = next(m->src[i], &m->next);
-	if (more && m->next - m->base < m->far)
-		rmerge_play(m, i, m->next - m->base);
+	more = next(m->src[i], key);
+	if (more && *key - m->base < m->far)
+		rmerge_play(m, i, *key - m->base);
 	else
 		rmerge_pop_slow(m, i, more);
 }

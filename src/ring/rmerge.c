@@ -27,12 +27,11 @@ static uint64_t play_all(struct rmerge *m, size_t node)
 		return word_of(m, node - m->leaf);
 	a = play_all(m, 2 * node);
 	b = play_all(m, 2 * node + 1);
-	m->loser[node] = MAX(a, b);
-	return MIN(a, b);
+	m->loser[node] = MIN(a, b);
+	return MAX(a, b);
 }
 
-/* By all of m->key. */
-static void play_first(struct rmerge *m)
+void rmerge_rebase(struct rmerge *m)
 {
 	uint64_t first;
 
@@ -40,37 +39,19 @@ static void play_first(struct rmerge *m)
 	for (size_t i = 0; i < m->n; i++)
 		if (m->src[i])
 			m->base = MIN(m->base, m->key[i]);
-	first = play_all(m, 1);
+	first = ~play_all(m, 1);
 	m->first = m->base;
 	m->rank = (uint32_t)(first & (m->leaf - 1));
 	if (first >> m->levels > m->far)
 		m->rank |= RMERGE_ENDED;
 }
 
-/* The key in a word, unless that is far from the base. */
-static void learn_key(struct rmerge *m, uint64_t word)
-{
-	size_t i = word & (m->leaf - 1);
-
-	if (i < m->n && word >> m->levels < m->far)
-		m->key[i] = m->base + (word >> m->levels);
-}
-
-void rmerge_rebase(struct rmerge *m, uint64_t first)
-{
-	learn_key(m, first);
-	for (size_t at = 1; at < m->leaf; at++)
-		learn_key(m, m->loser[at]);
-	play_first(m);
-}
-
 void rmerge_pop_slow(struct rmerge *m, uint32_t i, bool more)
 {
 	if (!more)
 		m->src[i] = NULL;
-	m->key[i] = m->next;
-	if (more && m->next < m->base) /* which that of a source in order never is */
-		rmerge_rebase(m, rmerge_word(m, m->far, i));
+	if (more && m->key[i] < m->base) /* which that of a source in order never is */
+		rmerge_rebase(m);
 	else
 		rmerge_play(m, i, more ? m->far : m->far + 1);
 }
@@ -96,7 +77,7 @@ int rmerge_new(struct rmerge **out, rmerge_next *next, void *const *src, size_t 
 	}
 	for (size_t i = 0; i < n; i++)
 		m->src[i] = next(src[i], &m->key[i]) ? src[i] : NULL;
-	play_first(m);
+	rmerge_rebase(m);
 	*out = m;
 	return 0;
 }
