@@ -167,8 +167,6 @@ const struct cap_extent *cap_extent_of(const struct capture *c, const struct cap
 bool cap_is_capture(int parent, const char *base);
 /* ... and one whose recording ended by itself? */
 bool cap_is_complete(int parent, const char *base);
-/* Its size on the disk, bytes; 0 if unknown. */
-uint64_t cap_disk_usage(int parent, const char *base);
 /* Removes the capture base and nothing else. -EEXIST: it is not a capture. */
 int cap_remove(int parent, const char *base, struct kvmft_err *err) __must_check;
 

@@ -8,7 +8,6 @@
  */
 #include "many.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -25,7 +24,6 @@
 #define PIPE_SIZE (1 << 20)
 #define LAST	  4u    /* captures for each process */
 #define DONE	  0x80u /* of an owner: the result is in its file */
-#define DEPTH	  3u    /* of files in a session's captures */
 
 struct head {
 	uint32_t len, rows, notes; /* bytes that follow */
@@ -213,29 +211,13 @@ static int each_once(struct str_list *list)
 	return 0;
 }
 
-/* Of a file, or of all files of a directory. */
-static uint64_t size_below(int dir, const char *name, unsigned int depth)
+static uint64_t size_of(const char *path)
 {
-	uint64_t size = 0;
-	struct dirent *e;
 	struct stat st;
-	DIR *d;
-	int fd;
 
-	if (fstatat(dir, name, &st, depth ? AT_SYMLINK_NOFOLLOW : 0))
+	if (stat(path, &st))
 		return 0;
-	if (!S_ISDIR(st.st_mode) || depth > DEPTH)
-		return (uint64_t)st.st_size;
-	fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	d = fd < 0 ? NULL : fdopendir(fd);
-	while (d && (e = readdir(d)))
-		if (e->d_name[0] != '.')
-			size += size_below(fd, e->d_name, depth + 1);
-	if (d)
-		closedir(d);
-	else
-		util_close_fd(&fd);
-	return size;
+	return S_ISDIR(st.st_mode) ? cap_disk_usage(AT_FDCWD, path) : (uint64_t)st.st_size;
 }
 
 struct sized {
@@ -268,7 +250,7 @@ static int order_make(struct many *m, size_t workers)
 		m->last[k] = memfd_create("kvmft-result", MFD_CLOEXEC);
 		if (m->last[k] < 0)
 			return -errno;
-		last[k] = (struct sized){ size_below(AT_FDCWD, m->list->v[m->first + k], 0),
+		last[k] = (struct sized){ size_of(m->list->v[m->first + k]),
 					  (uint32_t)(m->first + k) };
 	}
 	qsort(last, n, sizeof(*last), by_size);
