@@ -229,10 +229,10 @@ static void tell_latency(struct run *run)
 			       lat_kind_names[k], s[s[0].answers[k] ? 1 : 0].path);
 	missing = !s[0].answers[LAT_SCHED] && !s[1].answers[LAT_SCHED] ? "stolen time" : NULL;
 	if (missing && run->ro.split) {
-		sink_remark(&run->remarks, "%s needs sched:sched_switch and sched:sched_wakeup in both captures",
+		sink_remark(&run->remarks, "%s needs sched:sched_switch and sched:sched_wakeup in both captures,",
 			    missing);
 		sink_remark(&run->remarks,
-			    "`kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup`");
+			    "made by `kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup`");
 	}
 }
 
