@@ -151,9 +151,9 @@ static int blame_last(struct blame_cmd *m)
 	unsigned __int128 last = (unsigned __int128)m->o->last.v * c->tsc_khz / 1000000;
 
 	if (!end || !c->tsc_khz || !cap_in_tsc(c))
-		return err_set(m->err, ENODATA,
-			       "--last: %s does not say when its recording ended, in its own "
-			       "clock: use --from", c->path);
+		return err_lack(m->err, ENODATA,
+				"--last: %s does not say when its recording ended, in its own "
+				"clock: use --from", c->path);
 	m->b.o.from = last < end ? end - (uint64_t)last : 0;
 	m->b.from = c->before_snapshot_tsc;
 	tl_follow_no_end(m->p.t); /* a recorder that goes on is not waited for */
@@ -195,9 +195,9 @@ static int blame_open(struct blame_cmd *m, int argc, char **argv)
 		return ret;
 	khz = m->p.host.cap->tsc_khz;
 	if (m->o->than.set && !khz)
-		return err_set(m->err, ENODATA,
-			       "--than is a time, and the TSC frequency of %s is not known: give it "
-			       "with --tsc-khz", argv[0]);
+		return err_lack(m->err, ENODATA,
+				"--than is a time, and the TSC frequency of %s is not known: give it "
+				"with --tsc-khz", argv[0]);
 	m->b.o.than = (uint64_t)((unsigned __int128)m->o->than.v * khz / 1000000);
 	ret = sink_clock(&m->s, &m->p, m->o->clock, &m->clock, m->err);
 	ret = ret ? ret : blame_when(m);

@@ -39,8 +39,8 @@ static int add_clock(struct convert_ctx *c, const struct capture *cap, const str
 	if (ret == -ENODATA)
 		return 0; /* the missing edge says so */
 	if (ret == -ENOTSUP)
-		return err_set(err, ENODATA,
-			       "%s does not say its TSC frequency: give --tsc-khz", cap->path);
+		return err_lack(err, ENODATA,
+				"%s does not say its TSC frequency: give --tsc-khz", cap->path);
 	if (ret == -ENOMEM)
 		return err_set(err, ENOMEM, "out of memory");
 	c->clock.pieces[id] = c->sample[id].pieces;

@@ -171,8 +171,11 @@ static int side_exits(struct run *run, int i)
 		return ret;
 	side_losses(run, s);
 	if (!report_totals(s->r)->exits || !report_totals(s->r)->entries)
-		return err_set(run->err, ENODATA, "no kvm_exit and kvm_entry events in %s%s",
-			       s->path, run->ro.has_from || run->ro.has_to ? " at that time" : "");
+		return run->ro.has_from || run->ro.has_to ?
+			       err_set(run->err, ENODATA, "no kvm_exit and kvm_entry events in %s "
+				       "at that time", s->path) :
+			       err_lack(run->err, ENODATA, "no kvm_exit and kvm_entry events in %s",
+					s->path);
 	if (s->cap->flight)
 		sink_remark(&run->remarks,
 		       "%s is a flight recorder's: the time between its snapshots counts as quiet",

@@ -32,7 +32,7 @@ static int of_capture(struct ksyms *k, const char *path, struct kvmft_err *err)
 	else if (!ret && cap->ndamage)
 		ret = err_set(err, ENODATA, "%s: %s", path, cap->damage[cap->ndamage - 1].text);
 	else if (!ret)
-		ret = err_set(err, ENODATA, "%s was recorded without --symbols", path);
+		ret = err_lack(err, ENODATA, "%s was recorded without --symbols", path);
 	else
 		ret = 0;
 	capture_close(cap);

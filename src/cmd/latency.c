@@ -220,7 +220,7 @@ static int latency_pair(struct latency *m, int argc, char **argv, struct pairing
 	else if (!ret)
 		ret = rate_like(p->host.cap, m->p.host.cap, m->err);
 	if (!ret && m->o->than.set && !p->host.cap->tsc_khz)
-		ret = err_set(
+		ret = err_lack(
 			m->err, ENODATA,
 			"--than is a time, and the TSC frequency of %s is not known: give it "
 			"with --tsc-khz",

@@ -167,6 +167,8 @@ static int parse(struct run *run)
 
 /* ---- nothing to show is not a success ---- */
 
+#define ULL(v) ((unsigned long long)(v))
+
 static int why_empty(const struct run *run)
 {
 	const struct report_totals *t = report_totals(run->r);
@@ -174,19 +176,21 @@ static int why_empty(const struct run *run)
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct report_vcpu v;
 
-	if (!t->exits && !t->entries)
-		return err_set(
-			run->err, ENODATA,
-			"%s: no kvm_exit and kvm_entry events%s (%llu events): no VM ran, they "
-			"were not recorded, or this KVM does not trace them",
-			path, run->ro.has_from || run->ro.has_to ? " at that time" : "",
-			(unsigned long long)t->events);
-	if (!t->exits || !t->entries)
+	if (!t->exits && !t->entries && (run->ro.has_from || run->ro.has_to))
 		return err_set(run->err, ENODATA,
-			       "%s: no %s events: record both kvm_exit and kvm_entry", path,
-			       t->exits ? "kvm_entry" : "kvm_exit");
+			       "%s: no kvm_exit and kvm_entry events at that time (%llu events)",
+			       path, ULL(t->events));
+	if (!t->exits && !t->entries)
+		return err_lack(run->err, ENODATA,
+				"%s: no kvm_exit and kvm_entry events (%llu events): no VM ran, they "
+				"were not recorded, or this KVM does not trace them (see kvmft check)",
+				path, ULL(t->events));
+	if (!t->exits || !t->entries)
+		return err_lack(run->err, ENODATA,
+				"%s: no %s events: record both kvm_exit and kvm_entry", path,
+				t->exits ? "kvm_entry" : "kvm_exit");
 	if (!t->class_events && run->ro.cls != class_find("vmexit"))
-		return err_set(
+		return err_lack(
 			run->err, ENODATA,
 			"%s: no events of class %s, beside %llu exits: none happened, or they "
 			"were not recorded (see kvmft-report(1) for the names)",
@@ -202,8 +206,6 @@ static int why_empty(const struct run *run)
 }
 
 /* ---- what must be said ---- */
-
-#define ULL(v) ((unsigned long long)(v))
 
 static void remarks(struct run *run, const struct report_format *fmt)
 {
@@ -383,9 +385,9 @@ static int by_stack_options(const struct run *run)
 static int no_stacks(const struct run *run, const struct by_stack *b)
 {
 	if (!fmt_find(run->fmt, "ftrace", "kernel_stack"))
-		return err_set(run->err, ENODATA,
-			       "no stacks were recorded in %s: kvmft record --stacks EVENT",
-			       run->cap->path);
+		return err_lack(run->err, ENODATA,
+				"no stacks were recorded in %s: kvmft record --stacks EVENT",
+				run->cap->path);
 	return err_set(run->err, ENODATA, "no stacks of %s in %s (%llu events%s)",
 		       run->o->event ? run->o->event : "any event", run->cap->path, ULL(b->events),
 		       b->apart ? ", and stacks whose event is missing" : "");

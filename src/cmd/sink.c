@@ -23,13 +23,13 @@ static int readings(struct cap_pieces *pieces, const struct capture *host,
 			 host->path, out_clock_names[c->kind],
 			 c->kind == OUT_CLOCK_REALTIME ? "mono" : "mono_raw");
 	if (ret == -ENODATA)
-		return err_set(
+		return err_lack(
 			err, ENODATA,
 			"%s has no readings of %s against the TSC (kvmft record takes them): use "
 			"another --clock",
 			host->path, out_clock_names[c->kind]);
 	if (ret == -ENOTSUP)
-		return err_set(
+		return err_lack(
 			err, ENODATA,
 			"--clock %s needs the frequency of the TSC, and %s does not say it: give "
 			"it with --tsc-khz",
@@ -128,7 +128,7 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 	}
 	if (c->kind == OUT_CLOCK_NS && !c->khz) {
 		if (kind >= 0)
-			return err_set(
+			return err_lack(
 				err, ENODATA,
 				"--clock ns: the TSC frequency of %s is not known: give it with "
 				"--tsc-khz, or use --clock host-tsc",
@@ -141,7 +141,7 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 	if ((c->kind == OUT_CLOCK_GUEST_TSC || c->kind == OUT_CLOCK_KVMCLOCK) && !p->nguest)
 		return err_usage(err, "--clock %s needs a guest", out_clock_names[c->kind]);
 	if (c->kind == OUT_CLOCK_KVMCLOCK && !has_kvmclock(c))
-		return err_set(
+		return err_lack(
 			err, ENODATA,
 			"--clock kvmclock: no pvclock record of %s is known: record the guest with kvmft, or "
 			"the host while the guest boots; a guest without kvm-clock has none",
@@ -274,7 +274,7 @@ int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err)
 	free(s->own);
 	s->own = NULL;
 	if (ret == -ENOMSG && !err->text[0])
-		err_set(err, ENODATA, "no stacks were recorded: kvmft record --stacks EVENT");
+		err_lack(err, ENODATA, "no stacks were recorded: kvmft record --stacks EVENT");
 	if (ret && ret != -EPIPE && !err->text[0])
 		err_why(err, ret, "cannot write %s",
 			s->file ? outfile_path(s->file) : "to standard output");

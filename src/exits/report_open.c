@@ -170,7 +170,7 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 			       "%s is a capture of a guest: exits are in the capture of its host",
 			       path);
 	if (!event_format(r->fmt, EV_EXIT) && !event_format(r->fmt, EV_ENTRY))
-		return err_set(
+		return err_lack(
 			err, ENOENT,
 			"no kvm_exit and kvm_entry events in %s: record them with `kvmft record` on "
 			"the host",
@@ -181,10 +181,10 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 			       "host",
 			       path, event_field(EV_EXIT, 0));
 	if (r->opts.by_rip && !exit.f[2].size)
-		return err_set(err, ENOENT, "kvm_exit in %s does not say where the guest was", path);
+		return err_lack(err, ENOENT, "kvm_exit in %s does not say where the guest was", path);
 	if (own && !r->tps && !cls->optional)
-		return err_set(err, ENOENT, "no %s events in %s: record them with -e kvm:%s", own,
-			       path, own);
+		return err_lack(err, ENOENT, "no %s events in %s: record them with -e kvm:%s", own,
+				path, own);
 	return 0;
 }
 
@@ -208,7 +208,7 @@ static int clock_scale(struct report *r, struct kvmft_err *err)
 			       clock);
 	r->cycles = !c->tsc_khz;
 	if (r->cycles && (r->opts.has_from || r->opts.has_to))
-		return err_set(
+		return err_lack(
 			err, ENODATA,
 			"--from and --to are times, and the TSC frequency of %s is not known: "
 			"give it with --tsc-khz",

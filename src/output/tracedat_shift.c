@@ -58,8 +58,8 @@ static int explain(struct kvmft_err *err, const char *path, int ret)
 			       "%s: its TSC was set back while it was recorded, which "
 			       "TIME_SHIFT cannot tell: leave --time-shift out",
 			       path);
-	case -ENODATA: return err_set(err, ENODATA, "%s: the TSC offset of a vCPU is not known: "
-				      "give it with --tsc-offset", path);
+	case -ENODATA: return err_lack(err, ENODATA, "%s: the TSC offset of a vCPU is not known: "
+				       "give it with --tsc-offset", path);
 	}
 	return ret;
 }

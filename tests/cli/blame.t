@@ -170,7 +170,7 @@ is "$(grep -oE 'host-task [^)]*\) [0-9]+' "$tmp/got" | awk '{ s += $NF } END { p
 
 # The last of a recording; of a flight recorder, the last before its snapshot.
 run "$kvmft" blame -q --last 2us "$tmp/host"
-status_is 1 "--last with a capture that does not say when it ended"
+status_is 4 "--last with a capture that does not say when it ended"
 err_has 'does not say when its recording ended' "... is reported"
 { echo "meta stop tsc=95000"; cat "$tmp/events"; } >"$tmp/stopped"
 capture host <"$tmp/stopped"

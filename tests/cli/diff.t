@@ -231,7 +231,13 @@ err_has '--before-guest alone' "... is reported"
 diff_of base same --vm two
 status_is 1 "a VM that is not there"
 diff_of base same -e msr
-status_is 1 "a class without events"
+status_is 4 "a class without events"
+err_one_line "a class without events"
+printf '0 1000 1 sched:sched_switch prev_pid=1 next_pid=2\n' >"$tmp/sched.txt"
+"$mkcap" --capture "$tmp/sched" "$tmp/sched.txt"
+diff_of base sched
+status_is 4 "a capture without exits"
+err_has 'no kvm_exit and kvm_entry events in .*/sched' "... is reported"
 diff_of base none
 status_is 1 "a capture that is not there"
 err_one_line "a capture that is not there"

@@ -52,14 +52,16 @@ awk -v id="$id" '/^vm / && !(++n % 2) { sub("id=" id, "id=9999-7"); sub("name=on
 	"$tmp/twins/meta" >"$tmp/meta" && cp "$tmp/meta" "$tmp/twins/meta"
 relabel "$host" "$tmp/novm" "/^vm /d; /^vcpu /d; /sys=kvm name=kvm_\(entry\|exit\|write_tsc_offset\|pvclock_update\|track_tsc\|update_master_clock\)\$/d"
 
-# failed NAME PATTERN ARGUMENT...: exit 1 and one line on stderr.
+# failed [-4] NAME PATTERN ARGUMENT...: exit 1, or 4, and one line on stderr.
 failed()
 {
+	code=1
+	[ "$1" = -4 ] && code=4 && shift
 	name=$1
 	pattern=$2
 	shift 2
 	run "$kvmft" merge "$@"
-	status_is 1 "$name"
+	status_is $code "$name"
 	err_has "$pattern" "... is reported"
 	err_one_line "$name"
 }
@@ -132,7 +134,7 @@ err_has "needs a guest" "... is reported"
 run "$kvmft" merge --clock kvmclock "$host"
 status_is 2 "--clock kvmclock without a guest"
 relabel "$host" "$tmp/nokhz" "s/^tsc khz=[0-9]* source=[^ ]*/tsc/; /^time /d"
-failed "--clock ns, speed of the TSC unknown" "with --tsc-khz, or use --clock host-tsc" --clock ns "$tmp/nokhz"
+failed -4 "--clock ns, speed of the TSC unknown" "with --tsc-khz, or use --clock host-tsc" --clock ns "$tmp/nokhz"
 run "$kvmft" merge "$tmp/nokhz"
 status_is 0 "... but without --clock it shows cycles"
 

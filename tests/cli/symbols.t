@@ -199,7 +199,7 @@ bad "larger than any kernel's" ""
 printf 'x' | guest none
 rm "$tmp/none/symbols"
 run "$kvmft" merge --guest-kallsyms "$tmp/none" "$tmp/host"
-is "$rc" 1 "a capture without symbols is an error where it is asked for them"
+is "$rc" 4 "a capture without symbols is an error where it is asked for them"
 err_has 'without --symbols' "... which is reported"
 
 # ---- files that do not fit ----
