@@ -26,10 +26,13 @@ void side_say(int fd, struct side_said *said)
 	(void)!full_write(fd, said, sizeof(*said), NULL);
 }
 
-void side_order(struct side *s, const char *order)
+int side_order(struct side *s, const char *order)
 {
-	if (s->to >= 0 && full_write(s->to, order, strlen(order), NULL))
+	int ret = s->to >= 0 ? full_write(s->to, order, strlen(order), NULL) : 0;
+
+	if (ret && ret != -EAGAIN)
 		util_close_fd(&s->to);
+	return ret;
 }
 
 void side_leave_terminal(void)

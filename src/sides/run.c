@@ -139,9 +139,10 @@ static void stop(struct side *s)
 {
 	if (s->state == SIDE_ENDED)
 		return;
-	side_order(s, "stop\n");
+	if (side_order(s, "stop\n"))
+		util_close_fd(&s->to); /* the end of its orders says the same */
 	s->state = s->teller ? SIDE_STOPPING : SIDE_ENDED;
-	s->since = util_now_ns();
+	s->begun = s->since = util_now_ns();
 }
 
 /* The exit status of what reaches into a guest still says how the recorder there ended. */

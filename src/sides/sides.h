@@ -89,7 +89,7 @@ struct side {
 	bool owes; /* it was asked to write out its ring, and has not done so yet */
 	int ret, exit_code;
 	struct kvmft_err err;
-	uint64_t begun; /* util_now_ns() when it was started */
+	uint64_t begun; /* util_now_ns() when it was started, later: told to end */
 	uint64_t since; /* util_now_ns() of the last byte, and of the order to stop */
 	uint32_t vm_pid; /* VMM of the VM that it is known to be; 0: unknown, or gone and
 			  * reported */
@@ -160,8 +160,11 @@ int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
 /* In a new process: Ctrl-C is not for it, other signals are as usual. */
 void side_leave_terminal(void);
 void side_say(int fd, struct side_said *said);
-/* An order to a side; one that is gone does not receive it. */
-void side_order(struct side *s, const char *order);
+/*
+ * An order to a side; one that is gone does not receive it. -EAGAIN: nor does one that has not read
+ * thousands of them, and must not hold up the others.
+ */
+int side_order(struct side *s, const char *order);
 void side_close(struct side *s);
 
 /* ---- session.c: fd is that of the file; 0 or -errno ---- */

@@ -77,6 +77,13 @@ static int pair(int fds[2], struct kvmft_err *err)
 	return pipe2(fds, O_CLOEXEC) < 0 ? err_why(err, errno, "cannot make a pipe") : 0;
 }
 
+/* Orders are short: such a pipe, if it is still there, takes each as a whole, or not at all. */
+static int orders_never_wait(struct side *s, struct kvmft_err *err)
+{
+	return s->to >= 0 && fcntl(s->to, F_SETFL, O_NONBLOCK) < 0
+			? err_why(err, errno, "cannot use a pipe") : 0;
+}
+
 /* In a process of ours: what belongs to another side must not be held open here. */
 static void forget_others(struct sides *x)
 {
@@ -136,6 +143,7 @@ int sides_start_host(struct sides *x)
 			x->err);
 	(void)umask(077);
 	close(fds[0]);
+	ret = ret ? ret : orders_never_wait(s, x->err);
 	return ret ? ret : put_side(x, s);
 }
 
@@ -215,6 +223,7 @@ int sides_start_guest(struct sides *x, struct side *s)
 	close(in[0]);
 	close(out[1]);
 	ret = ret ? ret : send_words(x, s);
+	ret = ret ? ret : orders_never_wait(s, x->err);
 	ret = ret ? ret : make_capture(x, s);
 	ret = ret ? ret
 		  : side_fork(s, run_store,

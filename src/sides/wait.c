@@ -12,7 +12,7 @@
 
 #define STALL_NS (10 * SIDES_SECOND) /* without a byte, of a guest that was told to end */
 #define MOVED_NS (2 * SIDES_SECOND)  /* by then, what a guest sent before its VM went has arrived */
-#define BEGIN_MAX 10u /* times that long, of one that goes on sending without beginning */
+#define TIMES_MAX 10u /* --guest-timeout, of one that goes on sending without beginning, or end */
 #define LINES_MAX 10000u /* that a guest says, and are printed */
 #define LEAVE_NS (5 * SIDES_SECOND)  /* ... of our own process, when that one is gone */
 
@@ -67,9 +67,19 @@ static void take_words(struct sides *x, struct side *s)
 	}
 }
 
-/* The others may know the cause of what one side saw: their rings still hold it. */
+/*
+ * The others may know the cause of what one side saw: their rings still hold it. A guest can say
+ * that without end: once a second is enough.
+ */
 static void fired(struct sides *x, const struct side *s)
 {
+	uint64_t now = util_now_ns();
+
+	x->fired = s;
+	if (now - x->fired_ns < SIDES_SECOND)
+		return;
+	x->fired = NULL;
+	x->fired_ns = now;
 	if (!x->host->quiet)
 		x->note("%s: its flight recorder was triggered; all sides write out their rings",
 			s->name);
@@ -253,7 +263,7 @@ static void wait_for_begin(struct sides *x, struct side *s, uint64_t now)
 	uint64_t limit = x->c->timeout.set ? x->c->timeout.v : SIDE_BEGIN_NS;
 	uint64_t since = now - s->since;
 
-	if (limit && (since >= limit || (now - s->begun) / BEGIN_MAX >= limit)) {
+	if (limit && (since >= limit || (now - s->begun) / TIMES_MAX >= limit)) {
 		s->late = true;
 		give_up(s);
 	} else if (since >= SIDES_SECOND && since / SIDES_SECOND % 10 == 0) {
@@ -262,6 +272,25 @@ static void wait_for_begin(struct sides *x, struct side *s, uint64_t now)
 			s->spec->agent ? "its agent was asked to run kvmft"
 				       : "its command was started",
 			s->news.bytes ? " since" : "");
+	}
+}
+
+/* It was told to end: what its ring still holds may take a while, but not for ever. */
+static void wait_for_end(struct sides *x, struct side *s, uint64_t now)
+{
+	uint64_t limit = x->c->timeout.set ? x->c->timeout.v : SIDE_BEGIN_NS;
+	uint64_t took = now - s->begun;
+	const char *why = now - s->since > STALL_NS ? "has sent nothing for 10 s"
+			: limit && took / TIMES_MAX >= limit
+				? "goes on sending (--guest-timeout allows more time)" : NULL;
+	char bytes[32];
+
+	if (why) {
+		x->note("%s: was told to end and %s: it is given up", s->name, why);
+		give_up(s);
+	} else if (took >= SIDES_SECOND && took / SIDES_SECOND % 10 == 0) {
+		x->note("waiting for %s to end: it goes on sending, %s so far; Ctrl-C gives it up",
+			s->name, str_bytes(bytes, sizeof(bytes), s->news.bytes));
 	}
 }
 
@@ -299,10 +328,8 @@ static void look_at(struct sides *x, struct side *s, uint64_t now)
 	 */
 	if ((s->state == SIDE_ENDED || s->killed || !s->transport) && since > LEAVE_NS) {
 		give_up(s);
-	} else if (s->state == SIDE_STOPPING && !s->killed && since > STALL_NS) {
-		x->note("%s: was told to end and has sent nothing for 10 s: it is given up",
-			s->name);
-		give_up(s);
+	} else if (s->state == SIDE_STOPPING && !s->killed) {
+		wait_for_end(x, s, now);
 	} else if (s->spec && s->state != SIDE_ENDED && !s->live && !s->killed) {
 		wait_for_begin(x, s, now);
 	}
@@ -345,6 +372,8 @@ static void tick(struct sides *x, uint64_t now)
 	if (now - x->tick_ns < SIDES_SECOND)
 		return;
 	x->tick_ns = now;
+	if (x->fired)
+		fired(x, x->fired);
 	look_at_teller(x, &x->side[0], now - x->side[0].since);
 	for (size_t i = 1; i < x->n; i++) {
 		look_at(x, &x->side[i], now);

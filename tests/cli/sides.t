@@ -255,6 +255,32 @@ ok "... is not waited for" grep -qE 'no answer|is not JSON|endless' "$tmp/slow.o
 end_liar
 nothing_left_soon "an agent whose answer does not end"
 
+# A guest that fires without end and never ends, and one that takes no orders: its pipe is full.
+tools=${KVMFT_TOOLS:-$top/build/tests/tools}
+"$tools/mkcap" --capture "$tmp/made" "$top/tests/golden/latency-host.txt"
+cat >"$tmp/bin/storm" <<EOF
+#!/bin/sh
+"$tools/mkstream" "capture $tmp/made" "times 20000 frame 1 0 0 text:fired\\n"
+while "$tools/mkstream" "frame 7 0 0 -"; do sleep 0.2; done
+EOF
+cat >"$tmp/bin/deaf" <<EOF
+#!/usr/bin/perl
+use Fcntl;
+open(my \$w, '>', '/proc/self/fd/0') or die;
+fcntl(\$w, F_SETFL, O_WRONLY | O_NONBLOCK);
+1 while syswrite(\$w, 'x' x 4096);
+system("$tools/mkstream", "capture $tmp/made");
+sleep(1) until system("$tools/mkstream", "frame 7 0 0 -");
+EOF
+chmod +x "$tmp/bin/storm" "$tmp/bin/deaf"
+sides --guest "g1=$tmp/bin/storm" --guest "g2=$tmp/bin/deaf" --guest-timeout 400ms -d 2s
+status_is 3 "guests that fire, or go on, without end, and one that takes no orders: exit 3"
+ok "... the others are told once a second" \
+	test "$(grep -c 'g1: its flight recorder was triggered' "$err")" -lt 10
+err_has 'g1: was told to end and goes on sending .--guest-timeout allows more time.: it is given up' "... is reported"
+is "$(reason_of host)" control "... the host has its end"
+nothing_left_soon "guests without end"
+
 # A guest cannot fill the host's disk.
 begin_sides --guest "g1=$guest" --guest-options "$opts" --max-size 20M
 ended
