@@ -22,6 +22,7 @@
 #define NEWS_NS	      1000000000ull
 #define MAX_FORMATS   (64u << 20)
 #define COPY_SIZE     (64u << 10)
+#define FOLDER_SIZE   4096u /* of an empty one, on most file systems */
 #define TAIL_HEAD_MAX 16u /* time and length of a sub-buffer */
 
 /* The data of one CPU. */
@@ -528,6 +529,9 @@ static int in_segment(struct in *in, const struct stream_head *h)
 
 	if (h->segment != in->segment + 1 || h->segment >= CAP_MAX_SEGMENTS)
 		return bad(in, "a segment begins that is not the next one");
+	ret = check_limits(in, FOLDER_SIZE);
+	if (ret)
+		return ret;
 	ret = capw_segment_make(in->w, h->segment);
 	if (ret)
 		return cannot_store(in, ret);

@@ -201,6 +201,9 @@ err_has "max-size is reached" "... is reported"
 ok "... holds" test "$(stat -c %s "$got/seg000000/cpu0")" -le 1048576
 receive "$tmp/whole" --min-free 900000G
 err_has "min-free is reached" "--min-free"
+"$mkstream" hello 'frame 1 0 0 text:begin\n' "frame 6 0 1 -" >"$tmp/bad"
+receive "$tmp/bad" --min-free 900000G
+err_has "min-free is reached" "... also of folders without data"
 
 # Segments: the last N.
 {
