@@ -87,7 +87,7 @@ endif
 # SMALL=1: for size, without what the linker finds unused. Relocations, of which the tables of
 # options and names need many, are packed where the linker and the C library can do it.
 ifeq ($(SMALL),1)
-CFLAGS ?= -Os -g
+CFLAGS ?= $(shell $(CC) -Oz -x c -fsyntax-only /dev/null 2>/dev/null && echo -Oz || echo -Os) -g
 small_cflags := -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -fno-unwind-tables
 small_ldflags := -Wl,--gc-sections -Wl,-z,noseparate-code
 relr_test := \#include <features.h>\n\#if !__GLIBC_PREREQ(2, 36)\n\#error\n\#endif\nint main(void) { return 0; }\n

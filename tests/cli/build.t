@@ -60,7 +60,7 @@ rm -rf "${top:?}/$again"
 # ---- the build for small hosts ----
 
 rm -rf "$tmp/build"
-build "gcc -Os, for small hosts" SMALL=1
+build "gcc -Oz, for small hosts" SMALL=1
 small=$tmp/build/kvmft
 run "$small" help
 status_is 0 "small kvmft runs"
