@@ -28,6 +28,7 @@ struct exits_page {
 	const char *target;	 /* "all VMs", "PID 1273795 VCPU 0" */
 	bool first;		 /* the first table of a stream of tables */
 	size_t max_rows;	 /* text: no more than these; 0 = all */
+	unsigned int width;	 /* of the terminal; 0 = none */
 };
 
 /* Called from time to time with the text so far, which it may empty. 0 or -errno. */

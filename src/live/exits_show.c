@@ -3,6 +3,7 @@
  * exits_show.c: one table to standard output, or to a file that is replaced in one step.
  */
 #include "exits.h"
+#include "kvmft/screen.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -57,6 +58,7 @@ void exits_page_fill(const struct exits_run *x, const struct exits_view *v, stru
 		.engine = x->engine->name,
 		.target = x->target.title.s,
 		.first = !x->tables || x->c->file,
+		.width = !x->c->file && isatty(STDOUT_FILENO) ? screen_width(STDOUT_FILENO) : 0,
 	};
 }
 

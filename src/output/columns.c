@@ -27,7 +27,7 @@ void columns_put(struct columns *c, struct sbuf *b, const char *fmt, ...)
 		return;
 	}
 	n = (int)c->width[at];
-	sbuf_addf(b, "%s%*s", at ? " " : "", c->left >> at & 1 ? -n : n, text);
+	sbuf_addf(b, "%s%*s", ((1u << at) - 1) & ~c->hide ? " " : "", c->left >> at & 1 ? -n : n, text);
 }
 
 unsigned int columns_width(const struct columns *c)

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kvmft/columns.h"
 #include "kvmft/row.h"
 #include "metrics.h"
 
@@ -58,37 +59,22 @@ static const char *reason_of(const struct exits_page *p, const struct exits_row 
 
 /* ---- text ---- */
 
-static void add_us(struct sbuf *b, int width, uint64_t ns)
-{
-	char text[40];
-
-	snprintf(text, sizeof(text), "%" PRIu64 ".%02u", ns / 1000, (unsigned int)(ns % 1000 / 10));
-	sbuf_addf(b, " %*s", width, text);
-}
-
 /* "vm1:0", "1234-12:0", "vm1:-" for a thread that is not a known vCPU, "-" for one of no VM. */
-static void text_vcpu(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
+static void put_vcpu(const struct exits_page *p, const struct exits_row *r, struct columns *c,
+		     struct sbuf *b)
 {
 	const struct exits_vm *vm = vm_of(p, r);
+	char id[16] = "";
 
-	sbuf_addf(b, " %s", vm ? vm->name ? vm->name : vm->sel : "-");
-	if (r->thread->vcpu != EXITS_NONE)
-		sbuf_addf(b, ":%" PRIu32, r->thread->vcpu);
-	else if (vm)
-		sbuf_add(b, ":-");
-	if (vm && vm->ended)
-		sbuf_add(b, " (ended)");
+	if (r->thread && r->thread->vcpu != EXITS_NONE)
+		snprintf(id, sizeof(id), ":%" PRIu32, r->thread->vcpu);
+	columns_put(c, b, "%s%s%s", vm ? vm->name ? vm->name : vm->sel : "-",
+		    *id || !vm ? id : ":-", vm && vm->ended ? " (ended)" : "");
 }
 
 #define SPREAD_FROM 10u /* the first bucket with its own column: up to 1 us */
 #define SPREAD_STEP 2u	/* buckets of a column */
 #define SPREAD_COLS 14u
-
-static void spread_header(struct sbuf *b)
-{
-	sbuf_addf(b, "%-22s %8s %8s %8s %8s %8s  %-*s\n", "KVM_EXIT_REASON", "COUNT", "AVG", "P50<",
-		  "P99<", "MAX", (int)SPREAD_COLS, "1us  1ms  1s");
-}
 
 /* The share of all as a sign: less than 1 in 1000, in 100, in 10, in 3, more. */
 static char density(uint64_t n, uint64_t all)
@@ -100,104 +86,134 @@ static char density(uint64_t n, uint64_t all)
 	return n > all / 100 ? '-' : n > all / 1000 ? ':' : '.';
 }
 
-static void spread_row(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
+static void put_spread(const struct exits_row *r, struct columns *c, struct sbuf *b)
 {
-	char reason[REASON_MAX], text[32];
+	char text[32], signs[SPREAD_COLS + 1] = "";
 	const uint64_t ns[] = {
 		average_ns(r), 1ull << exits_row_percentile(r, 50, 100),
 		1ull << exits_row_percentile(r, 99, 100), r->max,
 	};
 
-	sbuf_addf(b, "%-22.22s %8" PRIu64, reason_of(p, r, reason), r->timed);
 	for (size_t i = 0; i < ARRAY_SIZE(ns); i++)
-		sbuf_addf(b, " %8s", r->timed && ns[i] ? str_ns(text, sizeof(text), ns[i]) : "-");
-	sbuf_add(b, "  ");
-	for (unsigned int c = 0; c < SPREAD_COLS; c++) {
-		unsigned int lo = c ? SPREAD_FROM + 1 + SPREAD_STEP * (c - 1) : 0,
-			     hi = c + 1 < SPREAD_COLS ? SPREAD_FROM + SPREAD_STEP * c :
+		columns_put(c, b, "%s",
+			    r->timed && ns[i] ? str_ns(text, sizeof(text), ns[i]) : "-");
+	for (unsigned int s = 0; s < SPREAD_COLS; s++) {
+		unsigned int lo = s ? SPREAD_FROM + 1 + SPREAD_STEP * (s - 1) : 0,
+			     hi = s + 1 < SPREAD_COLS ? SPREAD_FROM + SPREAD_STEP * s :
 							EXITS_BUCKETS - 1;
 		uint64_t n = 0;
 
 		for (unsigned int k = lo; k <= hi; k++)
 			n += r->bucket[k];
-		sbuf_addc(b, density(n, r->timed));
+		signs[s] = density(n, r->timed);
 	}
-	if (p->columns != EXITS_COL_REASON)
-		text_vcpu(p, r, b);
-	sbuf_addc(b, '\n');
+	columns_put(c, b, "%s", signs);
 }
 
-static void text_header(const struct exits_page *p, struct sbuf *b)
+static void put_times(const struct exits_row *r, struct columns *c, struct sbuf *b)
 {
-	bool time = p->view->e->timed;
+	const uint64_t ns[] = { r->total, average_ns(r), r->max };
 
-	if (p->columns == EXITS_COL_PID_TID)
-		sbuf_addf(b, "%-8s ", "PID");
-	if (p->columns != EXITS_COL_REASON)
-		sbuf_addf(b, "%-8s ", p->tid_header);
-	if (p->view->e->spreads) {
-		spread_header(b);
-		return;
-	}
-	sbuf_addf(b, "%-35s ", "KVM_EXIT_REASON");
-	if (time)
-		sbuf_addf(b, "%-10s %14s %12s %12s", "COUNT", "TOTAL(us)", "AVG(us)", "MAX(us)");
-	else if (p->columns == EXITS_COL_REASON)
-		sbuf_add(b, "COUNT");
-	else
-		sbuf_addf(b, "%-10s", "COUNT");
-	sbuf_add(b, p->columns == EXITS_COL_REASON ? "\n" : " VM:VCPU\n");
+	for (size_t i = 0; i < ARRAY_SIZE(ns); i++)
+		if (r->timed)
+			columns_put(c, b, "%" PRIu64 ".%02u", ns[i] / 1000,
+				    (unsigned int)(ns[i] % 1000 / 10));
+		else
+			columns_put(c, b, "-");
 }
 
-static void text_times(const struct exits_row *r, struct sbuf *b)
+enum { COL_PID, COL_TID, COL_REASON, COL_COUNT, COL_TIMES };
+#define COL_SPREAD (COL_TIMES + 4) /* signs */
+
+static void text_header(const struct exits_page *p, struct columns *c, struct sbuf *b)
 {
-	if (!r->timed) {
-		sbuf_addf(b, " %14s %12s %12s", "-", "-", "-");
-		return;
-	}
-	add_us(b, 14, r->total);
-	add_us(b, 12, average_ns(r));
-	add_us(b, 12, r->max);
+	static const char *const times[] = { "TOTAL(us)", "AVG(us)", "MAX(us)", NULL },
+		*const spread[] = { "AVG", "P50<", "P99<", "MAX", "1us  1ms  1s", NULL },
+		*const none[] = { NULL };
+	const struct exits *e = p->view->e;
+
+	columns_put(c, b, "PID");
+	columns_put(c, b, "%s", p->tid_header);
+	columns_put(c, b, "KVM_EXIT_REASON");
+	columns_put(c, b, "COUNT");
+	for (const char *const *t = e->spreads ? spread : e->timed ? times : none; *t; t++)
+		columns_put(c, b, "%s", *t);
+	columns_put(c, b, p->columns == EXITS_COL_REASON ? "" : "VM:VCPU");
+	columns_end(c, b);
 }
 
-static void text_row(const struct exits_page *p, const struct exits_row *r, struct sbuf *b)
+static void text_row(const struct exits_page *p, const struct exits_row *r, struct columns *c,
+		     struct sbuf *b)
 {
-	bool more = p->columns != EXITS_COL_REASON || p->view->e->timed;
+	const struct exits *e = p->view->e;
 	char reason[REASON_MAX];
 
-	if (p->columns == EXITS_COL_PID_TID && r->thread->pid)
-		sbuf_addf(b, "%-8" PRIu32 " ", r->thread->pid);
-	else if (p->columns == EXITS_COL_PID_TID)
-		sbuf_addf(b, "%-8s ", "-");
+	if (r->thread && r->thread->pid)
+		columns_put(c, b, "%" PRIu32, r->thread->pid);
+	else
+		columns_put(c, b, "-");
+	columns_put(c, b, "%" PRIu32, r->thread ? r->thread->tid : 0);
+	columns_put(c, b, "%s", reason_of(p, r, reason));
+	columns_put(c, b, "%" PRIu64, e->spreads ? r->timed : r->count);
+	if (e->spreads)
+		put_spread(r, c, b);
+	else if (e->timed)
+		put_times(r, c, b);
 	if (p->columns != EXITS_COL_REASON)
-		sbuf_addf(b, "%-8" PRIu32 " ", r->thread->tid);
-	if (p->view->e->spreads) {
-		spread_row(p, r, b);
+		put_vcpu(p, r, c, b);
+	columns_end(c, b);
+}
+
+/* Counts alone have places that do not depend on them. */
+static void text_begin(const struct exits_page *p, struct columns *c)
+{
+	const struct exits *e = p->view->e;
+
+	if (p->columns == EXITS_COL_REASON)
+		c->hide = 1 << COL_PID | 1 << COL_TID;
+	else if (p->columns == EXITS_COL_TID)
+		c->hide = 1 << COL_PID;
+	c->left = 1 << COL_PID | 1 << COL_TID | 1 << COL_REASON;
+	if (e->timed) {
+		c->left |= 1 << (e->spreads ? COL_SPREAD : COL_TIMES + 3) | 1 << (COL_SPREAD + 1);
 		return;
 	}
-	sbuf_addf(b, "%-35s ", reason_of(p, r, reason));
-	sbuf_addf(b, more ? "%-10" PRIu64 : "%" PRIu64, r->count);
-	if (p->view->e->timed)
-		text_times(r, b);
-	if (p->columns != EXITS_COL_REASON)
-		text_vcpu(p, r, b);
-	sbuf_addc(b, '\n');
+	c->print = true;
+	c->left |= 1 << COL_COUNT | 1 << COL_TIMES;
+	c->width[COL_PID] = c->width[COL_TID] = 8;
+	c->width[COL_REASON] = 35;
+	c->width[COL_COUNT] = 10;
+}
+
+/* A narrow terminal has no room for ids; the name of the VM, with the vCPU, is still there. */
+static void text_fit(const struct exits_page *p, struct columns *c)
+{
+	for (unsigned int i = COL_PID; i <= COL_TID; i++)
+		if (p->width && columns_width(c) > p->width) {
+			c->hide |= 1u << i;
+			c->width[i] = 0;
+		}
+	c->print = true;
 }
 
 static int print_text(const struct exits_page *p, struct sbuf *b, exits_flush flush, void *ctx)
 {
-	size_t n = p->view->n;
+	size_t n = p->max_rows ? MIN(p->view->n, p->max_rows) : p->view->n;
+	struct columns c = { .print = false };
 	struct exits_row r;
 	int ret = 0;
 
-	if (p->max_rows)
-		n = MIN(n, p->max_rows);
-	text_header(p, b);
-	for (size_t i = 0; i < n && !ret; i++) {
-		exits_view_row(p->view, i, &r);
-		text_row(p, &r, b);
-		if (b->len >= FLUSH_AT)
-			ret = flush(ctx, b);
+	text_begin(p, &c);
+	for (size_t pass = c.print; pass < 2 && !ret; pass++) {
+		if (pass && !c.print)
+			text_fit(p, &c);
+		text_header(p, &c, b);
+		for (size_t i = 0; i < n && !ret; i++) {
+			exits_view_row(p->view, i, &r);
+			text_row(p, &r, &c, b);
+			if (b->len >= FLUSH_AT)
+				ret = flush(ctx, b);
+		}
 	}
 	return ret;
 }

@@ -114,10 +114,27 @@ static void test_text_time(void **state __unused_arg)
 	fixture_open(&f, true);
 	f.p.columns = EXITS_COL_REASON;
 	assert_string_equal(print(&f, EXITS_TEXT, EXITS_BY_REASON),
-		"KVM_EXIT_REASON                     COUNT           TOTAL(us)      AVG(us)      MAX(us)\n"
-		"HLT                                 1000              3000.00         3.00         5.00\n"
-		"EPT_VIOLATION FAILED_VMENTRY        20                   0.04         0.00         0.00\n"
-		"0x1092                              3                       -            -            -\n");
+		"KVM_EXIT_REASON              COUNT TOTAL(us) AVG(us) MAX(us)\n"
+		"HLT                           1000   3000.00    3.00    5.00\n"
+		"EPT_VIOLATION FAILED_VMENTRY    20      0.04    0.00    0.00\n"
+		"0x1092                           3         -       -       -\n");
+	fixture_close(&f);
+	/* With process and thread 86 columns; what does not fit the terminal is left out. */
+	fixture_open(&f, true);
+	f.p.width = 82;
+	assert_string_equal(print(&f, EXITS_TEXT, EXITS_BY_THREAD),
+		"TID KVM_EXIT_REASON              COUNT TOTAL(us) AVG(us) MAX(us) VM:VCPU\n"
+		"101 HLT                           1000   3000.00    3.00    5.00 vm1:0\n"
+		"201 EPT_VIOLATION FAILED_VMENTRY    20      0.04    0.00    0.00 a\"b,\\c\xff:- (ended)\n"
+		"300 0x1092                           3         -       -       - -\n");
+	fixture_close(&f);
+	fixture_open(&f, true);
+	f.p.width = 80;
+	f.p.max_rows = 2;
+	assert_string_equal(print(&f, EXITS_TEXT, EXITS_BY_THREAD),
+		"KVM_EXIT_REASON              COUNT TOTAL(us) AVG(us) MAX(us) VM:VCPU\n"
+		"HLT                           1000   3000.00    3.00    5.00 vm1:0\n"
+		"EPT_VIOLATION FAILED_VMENTRY    20      0.04    0.00    0.00 a\"b,\\c\xff:- (ended)\n");
 	fixture_close(&f);
 }
 
@@ -205,9 +222,9 @@ static void test_spread(void **state __unused_arg)
 	assert_int_equal(exits_time_one(&f.e, 101, EXITS_WAKE, 70000), 0);
 	f.p.columns = EXITS_COL_REASON;
 	assert_string_equal(print(&f, EXITS_TEXT, EXITS_BY_REASON),
-		"KVM_EXIT_REASON           COUNT      AVG     P50<     P99<      MAX  1us  1ms  1s  \n"
-		"HLT                           4 750.8 us     1 us   4.2 ms     3 ms  #     +       \n"
-		"(wake-up to entry)            1    70 us 131.1 us 131.1 us    70 us      #         \n");
+		"KVM_EXIT_REASON    COUNT      AVG     P50<     P99<   MAX 1us  1ms  1s\n"
+		"HLT                    4 750.8 us     1 us   4.2 ms  3 ms #     +\n"
+		"(wake-up to entry)     1    70 us 131.1 us 131.1 us 70 us     #\n");
 	exits_view_free(&f.v);
 	sbuf_reset(&f.b);
 	(void)print(&f, EXITS_JSON, EXITS_BY_REASON);
