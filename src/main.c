@@ -139,8 +139,8 @@ static void tell_layers(unsigned int layers)
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		sbuf_addf(layers >> i & 1 ? &have : &lack, " %s", names[i]);
-	cli_note("confined by:%s%s%s%s", have.s ? have.s : " nothing",
-		 lack.s ? "; this kernel lacks:" : "", lack.s ? lack.s : "",
+	cli_note("confined by:%s%s%s%s", have.s ?: " nothing",
+		 lack.s ? "; this kernel lacks:" : "", lack.s ?: "",
 		 lack.s ? " (kvmft check)" : "");
 	sbuf_free(&have);
 	sbuf_free(&lack);
@@ -202,7 +202,7 @@ static int run_reader(const struct cmd *c, void *opts, int argc, char **argv, bo
 
 	allow_files();
 	ret = c->output ? c->output(opts, argc, err) : 0;
-	ret = ret ? ret : sandbox_enter_reader(&layers, err);
+	ret = ret ?: sandbox_enter_reader(&layers, err);
 	if (ret)
 		return ret;
 	if (verbose)
@@ -226,7 +226,7 @@ static int run_with(const struct cmd *c, void *opts, int argc, char **argv, bool
 /* as: who says what went wrong. */
 static int run_command(const struct cmd *c, const char *as, int argc, char **argv, bool verbose)
 {
-	_cleanup_free_ void *opts = calloc(1, c->opts_size ? c->opts_size : 1);
+	_cleanup_free_ void *opts = calloc(1, c->opts_size ?: 1);
 	struct kvmft_err err = { .text = "" };
 	bool about;
 	int ret, first;
@@ -243,7 +243,7 @@ static int run_command(const struct cmd *c, const char *as, int argc, char **arg
 	if (first > 0 && !about)
 		ret = run_with(c, opts, argc - first, argv + first, verbose, &err);
 	if (ret < 0) /* a negative errno that a run() passed on */
-		ret = err.code ? err.code : KVMFT_FAILED;
+		ret = err.code ?: KVMFT_FAILED;
 	if (ret == KVMFT_OK || ret == KVMFT_INCOMPLETE) {
 		int flushed = cli_flush(&err);
 
@@ -328,5 +328,5 @@ int main(int argc, char **argv)
 			return ret;
 		c = verb;
 	}
-	return run_command(c, as ? as : c->name, argc, argv, verbose);
+	return run_command(c, as ?: c->name, argc, argv, verbose);
 }

@@ -107,7 +107,7 @@ static inline int rstream_each(const struct capture *cap, const struct cap_strea
 	while (!ret && (k = rstream_next(&r)) != R_END)
 		if (k == R_EVENT)
 			ret = use(arg, &r.rec);
-	ret = ret ? ret : r.error;
+	ret = ret ?: r.error;
 	rstream_close(&r);
 	return ret;
 }

@@ -363,7 +363,7 @@ static bool guest_has(const struct blame *b, enum event_role role)
 
 const char *blame_lacks(const struct blame *b, enum blame_what what)
 {
-	const struct lat *l = b->found ? b->found : b->lat;
+	const struct lat *l = b->found ?: b->lat;
 
 	switch (what) {
 	case BLAME_TIMER: return lat_left_out(l, LAT_TIMER);
@@ -397,7 +397,7 @@ const char *blame_lacks(const struct blame *b, enum blame_what what)
 
 bool blame_saw_vcpu(const struct blame *b, int64_t vcpu)
 {
-	const struct lat *l = b->found ? b->found : b->lat;
+	const struct lat *l = b->found ?: b->lat;
 	struct lat_times t;
 
 	for (size_t i = 0; i < lat_vcpus(l); i++) {
@@ -410,7 +410,7 @@ bool blame_saw_vcpu(const struct blame *b, int64_t vcpu)
 
 const char *blame_note(const struct blame *b, size_t i)
 {
-	const struct lat *l = b->found ? b->found : b->lat;
+	const struct lat *l = b->found ?: b->lat;
 	const char *note = lat_note(l, i);
 
 	if (!note && b->hidden && (!i || lat_note(l, i - 1)))

@@ -24,7 +24,7 @@ static struct blame_part *others(struct blame_spike *s, enum blame_cause cause)
 		if (!least || p->time < least->time)
 			least = p;
 	}
-	p = least ? least : &s->part[BLAME_PARTS];
+	p = least ?: &s->part[BLAME_PARTS];
 	if (!least)
 		s->nparts = BLAME_PARTS + 1;
 	p->key = OTHERS;
@@ -67,7 +67,7 @@ static void name_task(const struct tl_source *s, struct blame_part *p, int32_t t
  */
 static void idle_wait_over(const struct blame *b, struct blame_spike *s)
 {
-	uint64_t khz = b->khz ? b->khz : 2000000;
+	uint64_t khz = b->khz ?: 2000000;
 	bool late = s->idle_wait > khz * IDLE_MS, limit = late && blame_limited(b, s->vm);
 	struct blame_part *p;
 

@@ -126,17 +126,13 @@ static int read_geometry(struct capture *c, int dirfd)
 	if (n < 0 || !ktext_page(text, &p)) {
 		cap_note(c, "header_page: %s", n < 0 ? strerror((int)-n) : "not understood");
 	} else {
-		if (!c->long_size)
-			c->long_size = p.long_size;
-		if (!c->page_header)
-			c->page_header = p.header;
+		c->long_size = c->long_size ?: p.long_size;
+		c->page_header = c->page_header ?: p.header;
 		if (!c->subbuf_size && cap_subbuf_ok(p.size))
 			c->subbuf_size = p.size;
 	}
-	if (!c->long_size)
-		c->long_size = 8;
-	if (!c->page_header)
-		c->page_header = 8 + c->long_size;
+	c->long_size = c->long_size ?: 8;
+	c->page_header = c->page_header ?: 8 + c->long_size;
 	if (c->page_header < 8 + c->long_size || c->page_header >= c->subbuf_size) {
 		cap_note(c, "the sub-buffer size is missing: no events can be read");
 		c->subbuf_size = 0;
@@ -386,10 +382,8 @@ int cap_dir_read(struct capture *c, int dirfd, struct kvmft_err *err)
 	cap_priv(c)->dirfd = dirfd;
 	ret = read_meta(c, dirfd, &cut, err);
 	util_close_fd(&cap_priv(c)->formats.fd);
-	if (!ret)
-		ret = read_geometry(c, dirfd);
-	if (!ret)
-		ret = read_texts(c, dirfd);
+	ret = ret ?: read_geometry(c, dirfd);
+	ret = ret ?: read_texts(c, dirfd);
 	if (!ret && c->subbuf_size)
 		ret = read_segments(c, dirfd);
 	if (!ret && c->subbuf_size)

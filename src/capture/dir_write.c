@@ -154,7 +154,7 @@ void capw_hold(struct capw *w)
 
 int capw_release(struct capw *w)
 {
-	int ret = w->held_formats.error ? w->held_formats.error : w->held_meta.error;
+	int ret = w->held_formats.error ?: w->held_meta.error;
 
 	w->held = false;
 	/* The texts first: a record never points at text not yet written. */
@@ -192,7 +192,7 @@ static int put_whole(const struct capw *w, const char *name, const void *data, s
 		return -EFBIG;
 	sbuf_add(&b, name);
 	sbuf_add_mem(&b, data, len);
-	ret = b.error ? b.error : stream_out_put(w->stream, &h, b.s, b.len);
+	ret = b.error ?: stream_out_put(w->stream, &h, b.s, b.len);
 	sbuf_free(&b);
 	return ret;
 }

@@ -203,8 +203,7 @@ static void drain_pipe_out_timed(struct drain_cpu *c, size_t n)
 static void tail_keep(struct drain_cpu *c)
 {
 	c->tail_end = 0;
-	if (!c->tail)
-		c->tail = malloc(c->store->subbuf);
+	c->tail = c->tail ?: malloc(c->store->subbuf);
 	if (!c->tail)
 		return;
 	memcpy(c->tail, c->tmp, c->store->subbuf);
@@ -255,7 +254,7 @@ static int tail_join(struct drain_cpu *c)
 	errno = 0;
 	len += (int)(sizeof(uint64_t) + sizeof(long));
 	ret = s->stream ? tail_send(c, from, (size_t)len) : tail_write(c, from, (size_t)len);
-	return ret ? ret : 1;
+	return ret ?: 1;
 }
 
 /* ---- from the kernel to the pipe ---- */
@@ -479,7 +478,7 @@ int drain_open(struct drain_cpu *c)
 		return -errno;
 	}
 	ret = pipe_grow(c);
-	return ret ? ret : (int)drain_reserve(c, 0);
+	return ret ?: (int)drain_reserve(c, 0);
 }
 
 void drain_close(struct drain_cpu *c)
@@ -547,8 +546,7 @@ int drain_finish(struct drain_cpu *cpu, size_t n)
 
 		if (ret)
 			drain_fail(&cpu[i], ret, false);
-		if (!first)
-			first = cpu[i].error;
+		first = first ?: cpu[i].error;
 	}
 	return first;
 }

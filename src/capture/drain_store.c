@@ -16,7 +16,7 @@ int drain_store_init(struct drain_store *s)
 {
 	int ret = -pthread_mutex_init(&s->lock, NULL);
 
-	return ret ? ret : -pthread_cond_init(&s->none_opening, NULL);
+	return ret ?: -pthread_cond_init(&s->none_opening, NULL);
 }
 
 void drain_store_free(struct drain_store *s)
@@ -188,7 +188,7 @@ ssize_t drain_reserve(struct drain_cpu *c, size_t n)
 	ret = missing ? store_file(c, segment) : 0;
 	if (ret && room > 0)
 		drain_settle(c, (size_t)room, 0);
-	return ret ? ret : room;
+	return ret ?: room;
 }
 
 void drain_settle(struct drain_cpu *c, size_t granted, size_t written)

@@ -169,7 +169,7 @@ int cap_task_add(struct capture *c, int32_t tid, int32_t tgid, const char *comm,
 		return -ENOMEM;
 	t->tid = tid;
 	t->tgid = tgid;
-	if (cap_set_str(&t->comm, comm ? comm : ""))
+	if (cap_set_str(&t->comm, comm ?: ""))
 		return -ENOMEM;
 	c->ntask++;
 	return u64map_put(map, (uint32_t)tid, c->ntask - 1);
@@ -278,7 +278,7 @@ int cap_stream_extend_file(struct capture *c, struct cap_stream *s, int fd,
 		at = MAX(data, hole + 1);
 	}
 	e.len = end - e.off;
-	return ret ? ret : cap_stream_extend(c, s, &e);
+	return ret ?: cap_stream_extend(c, s, &e);
 }
 
 bool cap_subbuf_ok(uint64_t size)

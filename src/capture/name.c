@@ -51,8 +51,8 @@ static int check_old(const struct capw_name *n, struct kvmft_err *err)
 			       n->name);
 	case CAPW_ROTATE:
 		ret = check_capture(n, n->name, "use -o", err);
-		ret = ret ? ret : name_add(other, err, n->name, ".old");
-		return ret ? ret : check_capture(n, other, "choose another name", err);
+		ret = ret ?: name_add(other, err, n->name, ".old");
+		return ret ?: check_capture(n, other, "choose another name", err);
 	default:
 		return check_capture(n, n->name, "choose another name", err);
 	}
@@ -67,12 +67,12 @@ int capw_name_init(struct capw_name *n, int dir, const char *shown, const char *
 	*n = (struct capw_name){ .dir = dir, .shown = shown, .old = old };
 	snprintf(pid, sizeof(pid), ".%ld.new", (long)getpid());
 	ret = name_add(n->name, err, name, "");
-	ret = ret ? ret : name_add(n->temp, err, ".", name);
+	ret = ret ?: name_add(n->temp, err, ".", name);
 	if (!ret && strlen(n->temp) + strlen(pid) >= sizeof(n->temp))
 		ret = err_set(err, ENAMETOOLONG, "%s: name too long", name);
 	if (!ret)
 		strcat(n->temp, pid);
-	return ret ? ret : check_old(n, err);
+	return ret ?: check_old(n, err);
 }
 
 /* A name that must be free: whatever came there meanwhile is not replaced. */
@@ -108,8 +108,8 @@ static int take_rotated(const struct capw_name *n, struct kvmft_err *err)
 		ret = name_add(to, err, n->name, ".cut");
 	if (!ret && exists(n->dir, to))
 		ret = cap_remove(n->dir, to, err);
-	ret = ret ? ret : move(n, to, err);
-	return ret ? ret : take(n, err);
+	ret = ret ?: move(n, to, err);
+	return ret ?: take(n, err);
 }
 
 /* To NAME.replaced, until the new one is complete. */
@@ -122,7 +122,7 @@ static int take_replaced(struct capw_name *n, struct kvmft_err *err)
 		snprintf(number, sizeof(number), ".replaced-%d", i);
 		ret = name_add(n->aside, err, n->name, number);
 	}
-	ret = ret ? ret : move(n, n->aside, err);
+	ret = ret ?: move(n, n->aside, err);
 	if (ret) {
 		n->aside[0] = '\0';
 		return ret;

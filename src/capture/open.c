@@ -72,8 +72,7 @@ static int open_with(const char *path, read_file_fn of_file, struct capture **ou
 	if (!c)
 		return err_set(err, ENOMEM, "out of memory");
 	ret = cap_set_str(&c->path, path);
-	if (!ret)
-		ret = open_any(c, path, of_file, &why);
+	ret = ret ?: open_any(c, path, of_file, &why);
 	if (ret) {
 		if (!why.text[0])
 			err_why(&why, ret, "cannot read the capture");

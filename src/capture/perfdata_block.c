@@ -140,8 +140,7 @@ static int write_block(struct perfdata *p, const struct pd_block *b)
 		ret = subbuf_write_lost(&p->w, b->uncounted ? 0 : b->lost_n);
 	for (size_t i = 0; i < p->nev && !ret; i++)
 		ret = subbuf_write(&p->w, p->ev[i].time, p->raw + p->ev[i].at, p->ev[i].len);
-	if (!ret)
-		ret = subbuf_write_end(&p->w);
+	ret = ret ?: subbuf_write_end(&p->w);
 	return ret || p->w.emitted == before + 1 ? ret : -EBADMSG;
 }
 
@@ -207,7 +206,7 @@ static int block_record(struct perfdata *p, const struct pd_stream *s, struct pd
 	if (!pd_block_takes(p, b, at, smp.f.time, pd_cost(smp.raw_len)))
 		return 0;
 	ret = keep(p, &smp);
-	return ret ? ret : 1;
+	return ret ?: 1;
 }
 
 /* Goes over block next_n of the stream, and makes it if asked to. */
@@ -256,8 +255,7 @@ int pd_make(void *perfdata, uint64_t stream, uint64_t idx, const uint8_t **buf)
 	}
 	while (s->next_n < idx && !ret)
 		ret = next_block(p, (uint32_t)stream, false);
-	if (!ret)
-		ret = next_block(p, (uint32_t)stream, true);
+	ret = ret ?: next_block(p, (uint32_t)stream, true);
 	p->made_stream = ret ? UINT32_MAX : (uint32_t)stream;
 	p->made = idx;
 	return ret;

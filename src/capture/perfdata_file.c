@@ -239,8 +239,7 @@ static int set_uname(struct pd_head *h)
 
 	if (!h->release)
 		return 0;
-	if (asprintf(&text, "Linux %s %s %s", h->host ? h->host : "-", h->release,
-		     h->arch ? h->arch : "") < 0) {
+	if (asprintf(&text, "Linux %s %s %s", h->host ?: "-", h->release, h->arch ?: "") < 0) {
 		text = NULL;
 		return -ENOMEM;
 	}
@@ -334,8 +333,8 @@ static int read_all(struct pd_head *h)
 	struct perfdata *p = h->p;
 	int ret = pd_read_head(h);
 
-	ret = ret ? ret : read_features(h);
-	ret = ret ? ret : check(h);
+	ret = ret ?: read_features(h);
+	ret = ret ?: check(h);
 	if (!ret) {
 		set_geometry(p);
 		ret = pd_scan(p, h->err);
@@ -347,9 +346,9 @@ static int read_all(struct pd_head *h)
 		cap_note(p->c, "the end is missing: perf was killed, or the file was cut");
 	set_clock_line(h);
 	ret = cap_set_str(&p->c->clock, clock_name(h));
-	ret = ret ? ret : set_uname(h);
-	ret = ret ? ret : start_making(p);
-	return ret ? ret : add_streams(p);
+	ret = ret ?: set_uname(h);
+	ret = ret ?: start_making(p);
+	return ret ?: add_streams(p);
 }
 
 int cap_perfdata_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)

@@ -209,7 +209,7 @@ static int read_attrs(struct pd_head *h)
 			       "its samples have several layouts, and nothing says which has which");
 	for (uint64_t i = 0; i < n && !ret && p->nlayout > 1; i++) {
 		ret = read_attr(h, i, &which, &ids);
-		ret = ret ? ret : read_ids(p, &ids, which);
+		ret = ret ?: read_ids(p, &ids, which);
 	}
 	if (p->nids)
 		qsort(p->ids, p->nids, sizeof(*p->ids), ids_cmp);
@@ -223,5 +223,5 @@ int pd_read_head(struct pd_head *h)
 {
 	int ret = read_header(h);
 
-	return ret ? ret : read_attrs(h);
+	return ret ?: read_attrs(h);
 }

@@ -78,8 +78,7 @@ static const uint8_t *load(struct perfdata *p, uint64_t at, size_t n, uint64_t e
 
 	if (in <= p->window_len && n <= p->window_len - in)
 		return p->window + in;
-	if (!p->window)
-		p->window = malloc(WINDOW);
+	p->window = p->window ?: malloc(WINDOW);
 	*ret = p->window ? -EIO : -ENOMEM;
 	if (!p->window)
 		return NULL;

@@ -323,8 +323,7 @@ static int scan_id_index(struct scan *s, struct pd_record *r)
 {
 	uint64_t id, cpu;
 
-	if (!s->index_begin)
-		s->index_begin = s->at.file;
+	s->index_begin = s->index_begin ?: s->at.file;
 	s->index_end = s->at.file + r->len;
 	if (!cur_skip(&r->body, 8) && !cur_u64(&r->body, &id) && !cur_skip(&r->body, 8) &&
 	    !cur_u64(&r->body, &cpu))
@@ -395,7 +394,7 @@ static int scan_record(struct scan *s, struct pd_record *r)
 	for (size_t i = 0; i < ARRAY_SIZE(of_no_stream) && !ret; i++)
 		if (of_no_stream[i].type == r->type)
 			ret = of_no_stream[i].scan(s, r);
-	return ret ? ret : run_pass(s, len);
+	return ret ?: run_pass(s, len);
 }
 
 /* ---- all of it ---- */
@@ -503,15 +502,15 @@ int pd_scan(struct perfdata *p, struct kvmft_err *err)
 	do {
 		forget(&s);
 		ret = scan_records(&s);
-		ret = ret ? ret : again_if_too_many(&s, pd_runs_close(&p->runs));
+		ret = ret ?: again_if_too_many(&s, pd_runs_close(&p->runs));
 		finish(&s);
 		if (!ret && !s.again && wants_threads(&s))
 			s.again = p->by_thread = true;
 	} while (!ret && s.again);
 	free(s.state);
 	u64map_free(&s.by_key);
-	ret = ret ? ret : check_work(&s);
-	ret = ret ? ret : pd_losses(p, &s.lost_of, s.index_begin, s.index_end, &nowhere);
+	ret = ret ?: check_work(&s);
+	ret = ret ?: pd_losses(p, &s.lost_of, s.index_begin, s.index_end, &nowhere);
 	s.lost_nowhere += nowhere;
 	if (!ret)
 		notes(&s);

@@ -281,7 +281,7 @@ static int walk_tree(int parent, const char *base, unsigned int depth, entry_fn 
 			ret = fn(fd, d->d_name, arg);
 	}
 	closedir(dir);
-	return ret ? ret : left(parent, base, arg);
+	return ret ?: left(parent, base, arg);
 }
 
 static int entry_count(int dir, const char *name, void *arg)

@@ -91,10 +91,9 @@ static int read_extent(const struct capture *c, const struct cap_stream *s,
 		return cap_unpack_at(&cap_priv(c)->unpacker, e, off, buf, len);
 	if (e->fd >= 0)
 		return read_exact(e->fd, buf, len, e->off + off);
-	file = file ? file : &own;
+	file = file ?: &own;
 	ret = file_switch(c, s, e, file);
-	if (!ret)
-		ret = read_exact(file->fd, buf, len, e->off + off);
+	ret = ret ?: read_exact(file->fd, buf, len, e->off + off);
 	capture_file_close(&own);
 	return ret;
 }
@@ -122,7 +121,7 @@ ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s
 		memset(buf, 0xff, (size_t)(n * c->subbuf_size));
 		ret = 0;
 	}
-	return ret ? ret : (ssize_t)n;
+	return ret ?: (ssize_t)n;
 }
 
 int capture_read_part(const struct capture *c, const struct cap_stream *s, uint64_t idx,

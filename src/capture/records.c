@@ -532,7 +532,7 @@ static void take_snapshot(struct capture *c, const struct meta_rec *rec)
 	meta_get_u64(rec, "tsc", &tsc);
 	meta_get_u64(rec, "stopped", &stopped);
 	c->before_snapshot_tsc = p->written_tsc;
-	c->snapshot_tsc = stopped ? stopped : p->fired_tsc ? p->fired_tsc : tsc;
+	c->snapshot_tsc = stopped ?: p->fired_tsc ?: tsc;
 	p->written_tsc = tsc;
 	p->fired_tsc = 0;
 }

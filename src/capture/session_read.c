@@ -56,7 +56,7 @@ static int add(struct found *f, const char *name, const char *sel)
 	if (strcmp(f->root, "."))
 		sbuf_addf(&path, "%.*s/", (int)len, f->root);
 	sbuf_add(&path, name);
-	sbuf_addf(&operand, "%s%s%s", path.s ? path.s : "", sel ? "=" : "", sel ? sel : "");
+	sbuf_addf(&operand, "%s%s%s", path.s ?: "", sel ? "=" : "", sel ?: "");
 	c.path = sbuf_take(&path);
 	c.operand = sbuf_take(&operand);
 	c.sel = sel ? strdup(sel) : NULL;

@@ -143,7 +143,7 @@ int capw_stamp_room(int dirfd, const char *now, size_t keep, uint64_t bytes,
 		if (i != stays)
 			ret = cap_remove(dirfd, names.v[i], err);
 	free(names.v);
-	return ret ? ret : given >= bytes;
+	return ret ?: given >= bytes;
 }
 
 uint64_t capw_stamp_usage(int dirfd, const char *now)

@@ -87,7 +87,7 @@ static int await(struct in *in)
 		ret = tell(in, quiet != in->n->quiet && n >= 0);
 		if (quiet != in->n->quiet) {
 			in->n->quiet = quiet;
-			ret = ret ? ret : tell(in, true);
+			ret = ret ?: tell(in, true);
 		}
 		if (n > 0) {
 			in->heard_ns = util_now_ns();
@@ -140,7 +140,7 @@ static int get_all(struct in *in, uint64_t len, struct sbuf *b)
 		ret = get(in, in->buf, part);
 		if (!ret)
 			sbuf_add_mem(b, (const char *)in->buf, part);
-		ret = ret ? ret : b->error;
+		ret = ret ?: b->error;
 		len -= part;
 	}
 	return ret;
@@ -226,7 +226,7 @@ static int take_end(struct in *in, const struct meta_rec *rec)
 {
 	const char *reason = meta_get(rec, "reason");
 
-	snprintf(in->n->reason, sizeof(in->n->reason), "%s", reason ? reason : "?");
+	snprintf(in->n->reason, sizeof(in->n->reason), "%s", reason ?: "?");
 	str_printable(in->n->reason);
 	return 0;
 }
@@ -287,7 +287,7 @@ static int in_meta(struct in *in, const struct stream_head *h)
 	in->meta += h->len;
 	ret = take_lines(in, b.s, b.len);
 	b.s[--b.len] = '\0'; /* capw_meta() adds it again */
-	ret = ret ? ret : err_why(in->err, capw_meta(in->w, &b), "cannot write %s/meta",
+	ret = ret ?: err_why(in->err, capw_meta(in->w, &b), "cannot write %s/meta",
 				  capw_path(in->w));
 	if (!ret && (before.began != in->n->began || before.stopped != in->n->stopped ||
 		     before.fired != in->n->fired || before.written != in->n->written))
@@ -334,11 +334,11 @@ static int in_file(struct in *in, const struct stream_head *h)
 		return bad(in, "a file has an unknown name");
 	if (!ret && in->files & 1u << i)
 		return bad(in, "a file comes twice");
-	ret = ret ? ret : get_all(in, h->len - h->cpu, &b);
+	ret = ret ?: get_all(in, h->len - h->cpu, &b);
 	if (ret)
 		return ret;
 	in->files |= 1u << i;
-	return err_why(in->err, capw_file(in->w, name, b.s ? b.s : "", b.len), "cannot write %s/%s",
+	return err_why(in->err, capw_file(in->w, name, b.s ?: "", b.len), "cannot write %s/%s",
 		       capw_path(in->w), name);
 }
 
@@ -420,8 +420,8 @@ static int copy_some(struct in *in, int fd, size_t len)
 	size_t part = MIN(len, (size_t)COPY_SIZE);
 	int ret = get(in, in->buf, part);
 
-	ret = ret ? ret : cannot_store(in, full_write(fd, in->buf, part, NULL));
-	return ret ? ret : (int)part;
+	ret = ret ?: cannot_store(in, full_write(fd, in->buf, part, NULL));
+	return ret ?: (int)part;
 }
 
 /* As much as there is, without passing through this process; 0: try again. */
@@ -464,7 +464,7 @@ static int in_data(struct in *in, const struct stream_head *h)
 	c = ret ? NULL : cpu_of(in, h->cpu);
 	if (!ret && !c)
 		ret = err_set(in->err, ENOMEM, "out of memory");
-	ret = ret ? ret : open_data(in, c, h);
+	ret = ret ?: open_data(in, c, h);
 	while (left && ret >= 0) {
 		ret = in->copy ? copy_some(in, c->fd, left) : splice_some(in, c->fd, left);
 		left -= ret > 0 ? (size_t)ret : 0;
@@ -490,7 +490,7 @@ static int write_tail(struct in *in, const struct in_cpu *c, const uint8_t *head
 		if (n == (ssize_t)head_len)
 			return 0;
 	}
-	return cannot_store(in, errno ? errno : EIO);
+	return cannot_store(in, errno ?: EIO);
 }
 
 static int in_tail(struct in *in, const struct stream_head *h)
@@ -512,13 +512,13 @@ static int in_tail(struct in *in, const struct stream_head *h)
 	if (h->len <= head_len + sizeof(from))
 		return bad(in, "more of a sub-buffer, but empty");
 	ret = get(in, head, head_len);
-	ret = ret ? ret : get(in, &from, sizeof(from));
+	ret = ret ?: get(in, &from, sizeof(from));
 	from = le32toh(from);
 	if (!ret && (from < head_len || from > in->subbuf ||
 		     h->len - head_len - sizeof(from) > in->subbuf - from))
 		return bad(in, "more of a sub-buffer than fits into it");
-	ret = ret ? ret : get_all(in, h->len - head_len - sizeof(from), &b);
-	return ret ? ret : write_tail(in, c, head, head_len, from, &b);
+	ret = ret ?: get_all(in, h->len - head_len - sizeof(from), &b);
+	return ret ?: write_tail(in, c, head, head_len, from, &b);
 }
 
 static int in_segment(struct in *in, const struct stream_head *h)

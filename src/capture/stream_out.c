@@ -55,7 +55,7 @@ static uint64_t queued(struct stream_out *s, int *error)
 static int broken(struct stream_out *s, int error)
 {
 	pthread_mutex_lock(&s->lock);
-	s->error = s->error ? s->error : error;
+	s->error = s->error ?: error;
 	error = s->error;
 	pthread_mutex_unlock(&s->lock);
 	return error;
@@ -100,7 +100,7 @@ static int put_bytes(struct stream_out *s, const void *data, size_t len)
 		ssize_t n = ret ? -1 : write(s->fd, p, MIN(len, (size_t)PIPE_BUF));
 
 		if (n < 0 && (ret || (errno != EINTR && errno != EAGAIN)))
-			return ret ? ret : -errno;
+			return ret ?: -errno;
 		if (n > 0) {
 			p += n;
 			len -= (size_t)n;
@@ -119,9 +119,9 @@ static int put_queue(struct stream_out *s)
 	pthread_mutex_lock(&s->lock);
 	mine = s->queue;
 	s->queue = (struct sbuf){ 0 };
-	ret = s->error ? s->error : mine.error;
+	ret = s->error ?: mine.error;
 	pthread_mutex_unlock(&s->lock);
-	ret = ret ? ret : put_bytes(s, mine.s, mine.len);
+	ret = ret ?: put_bytes(s, mine.s, mine.len);
 	sbuf_free(&mine);
 	return ret;
 }
@@ -227,7 +227,7 @@ static int begin_frame(struct stream_out *s, const struct stream_head *h, uint64
 
 	pthread_mutex_lock(&s->writing);
 	ret = put_queue(s);
-	return ret ? ret : put_head(s, h, len);
+	return ret ?: put_head(s, h, len);
 }
 
 static int end_frame(struct stream_out *s, int ret)
@@ -275,7 +275,7 @@ int stream_out_pipe(struct stream_out *s, const struct stream_head *h, int pipe,
 	int ret = begin_frame(s, h, len);
 
 	*left = len;
-	ret = ret ? ret : copy_bytes(s, pipe, left, buf, size);
+	ret = ret ?: copy_bytes(s, pipe, left, buf, size);
 	return end_frame(s, ret);
 }
 
@@ -320,7 +320,7 @@ int stream_out_end(struct stream_out *s)
 		return ret;
 	total = htole64(stream_out_bytes(s));
 	ret = stream_out_put(s, &h, &total, sizeof(total));
-	return ret ? ret : wait_queue(s);
+	return ret ?: wait_queue(s);
 }
 
 void stream_out_free(struct stream_out *s)

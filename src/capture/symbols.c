@@ -78,5 +78,5 @@ int capture_symbols(struct capture *c, struct ksyms *k)
 	if (!is_whole(c))
 		return 0;
 	ret = ksyms_parse(k, c->kallsyms, c->kallsyms_len);
-	return ret ? ret : k->n != 0;
+	return ret ?: k->n != 0;
 }

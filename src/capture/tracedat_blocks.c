@@ -48,8 +48,7 @@ int td_header_info(struct td *t, struct cursor *cur)
 	int ret;
 
 	ret = expect(cur, "header_page", sizeof("header_page"));
-	if (!ret)
-		ret = text64(cur, &page, &n);
+	ret = ret ?: text64(cur, &page, &n);
 	if (ret)
 		return ret;
 	/* Files of very old kernels lack the text: then the layout follows from sizeof(long). */
@@ -61,7 +60,7 @@ int td_header_info(struct td *t, struct cursor *cur)
 		cap_note(t->c, "header_page: not understood");
 	}
 	ret = expect(cur, "header_event", sizeof("header_event"));
-	return ret ? ret : text64(cur, &event, &n);
+	return ret ?: text64(cur, &event, &n);
 }
 
 /* One format; its event name is in its first line. */
@@ -140,5 +139,5 @@ int td_cmdlines(struct td *t, struct cursor *cur)
 	int ret;
 
 	ret = text64(cur, &text, &n);
-	return ret ? ret : cap_parse_cmdlines(t->c, text);
+	return ret ?: cap_parse_cmdlines(t->c, text);
 }

@@ -44,8 +44,7 @@ int tdw_facts(struct tdw *w, const struct tdw_spec *s)
 			ret = cpustat(w, &c->cpu[i]);
 	if (!ret && c->uname)
 		ret = text_option(w, TD_UNAME, c->uname);
-	if (!ret)
-		ret = text_option(w, TD_VERSION, "kvmft " KVMFT_VERSION);
+	ret = ret ?: text_option(w, TD_VERSION, "kvmft " KVMFT_VERSION);
 	if (!ret && c->ts_add) {
 		snprintf(text, sizeof(text), "%" PRId64, c->ts_add);
 		ret = text_option(w, TD_OFFSET, text);

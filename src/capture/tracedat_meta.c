@@ -65,7 +65,7 @@ static int format_cmp(const void *x, const void *y)
 	const struct cap_format *b = *(const struct cap_format *const *)y;
 	int ret = strcmp(a->sys, b->sys);
 
-	return ret ? ret : a < b ? -1 : a > b;
+	return ret ?: a < b ? -1 : a > b;
 }
 
 static void put_formats(const struct tdw_spec *s, struct sbuf *b)
@@ -108,7 +108,7 @@ static void put_cmdlines(const struct tdw_spec *s, struct sbuf *b)
 	if (text.error)
 		b->error = text.error;
 	else
-		put_text64(b, &s->g, text.s ? text.s : "", text.len);
+		put_text64(b, &s->g, text.s ?: "", text.len);
 	sbuf_free(&text);
 }
 

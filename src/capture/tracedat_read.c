@@ -194,8 +194,7 @@ int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err
 	ret = read_start(&t, &cur, err);
 	if (!ret)
 		ret = c->version == 6 ? td_read_v6(&t, TD_START) : read_v7(&t, &cur, err);
-	if (!ret)
-		ret = finish(c);
+	ret = ret ?: finish(c);
 	for (i = 0; i < t.nbuf; i++)
 		free(t.buf[i].name);
 	free(t.buf);

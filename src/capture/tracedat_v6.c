@@ -202,7 +202,7 @@ static int read_flyrecord(struct td *t, struct cursor *cur, uint32_t cpus, const
 	/* libtracecmd skips one more pair if the option raises the count. */
 	if (!ret && !*instance && t->cpucount > cpus && cur_skip(cur, 16))
 		ret = -ENODATA;
-	return ret ? ret : read_clock(t, cur);
+	return ret ?: read_clock(t, cur);
 }
 
 /* { u16 id, u32 size, data }, closed by a bare u16 0. The whole block may be absent. */
@@ -241,7 +241,7 @@ static int read_cpus(struct td *t, struct cursor *cur)
 static int read_instance(struct td *t, const struct td_buffer *b)
 {
 	_cleanup_free_ uint8_t *data = NULL;
-	uint32_t cpus = b->cpus ? b->cpus : t->cpus;
+	uint32_t cpus = b->cpus ?: t->cpus;
 	const char *name = td_instance(t, b->name);
 	struct cursor cur;
 	size_t len = 0;

@@ -96,7 +96,7 @@ static int section_load(struct td *t, const struct section *s, uint8_t **out, si
 	if (!t->compressed)
 		return -EBADMSG;
 	ret = td_load(t, s->off, s->size, &packed, &n);
-	return ret ? ret : unpack(t, packed, n, out, len);
+	return ret ?: unpack(t, packed, n, out, len);
 }
 
 static const struct {
@@ -123,7 +123,7 @@ static int kallsyms_load(struct capture *c, const struct cap_later *at)
 	int ret = section_load(&t, &s, &data, &len);
 
 	cur = td_cursor(&t, data, len);
-	return ret ? ret : td_kallsyms(&t, &cur);
+	return ret ?: td_kallsyms(&t, &cur);
 }
 
 bool td_kallsyms_later(struct td *t, uint64_t off, uint64_t size, uint16_t flags)
@@ -155,8 +155,7 @@ static int section_read(struct td *t, const struct section *s)
 			continue;
 		ret = section_load(t, s, &data, &len);
 		cur = td_cursor(t, data, len);
-		if (!ret)
-			ret = meta_section[i].read(t, &cur);
+		ret = ret ?: meta_section[i].read(t, &cur);
 		if (!ret || ret == -ENOMEM)
 			return ret;
 		cap_note(t->c, "section %s: %s", meta_section[i].what,
@@ -302,8 +301,7 @@ static int read_options(struct td *t, uint64_t off, uint64_t *next)
 	ret = section_at(t, off, &s);
 	if (!ret && s.id != TD_DONE)
 		ret = -EBADMSG;
-	if (!ret)
-		ret = section_load(t, &s, &data, &len);
+	ret = ret ?: section_load(t, &s, &data, &len);
 	cur = td_cursor(t, data, len);
 	while (!ret) {
 		if (cur_u16(&cur, &id) || cur_u32(&cur, &size) || cur_bytes(&cur, size, &p))
@@ -351,8 +349,7 @@ int td_read_v7(struct td *t, uint64_t off)
 			break;
 		}
 		ret = u64map_put(&t->seen, at, 1);
-		if (!ret)
-			ret = read_options(t, at, &next);
+		ret = ret ?: read_options(t, at, &next);
 		if (!ret)
 			at = next;
 	}

@@ -66,7 +66,7 @@ int tdw_write(struct tdw *w, const void *p, size_t n)
 
 int tdw_write_sbuf(struct tdw *w, struct sbuf *b)
 {
-	int ret = b->error ? b->error : tdw_write(w, b->s, b->len);
+	int ret = b->error ?: tdw_write(w, b->s, b->len);
 
 	sbuf_free(b);
 	return ret;
@@ -132,7 +132,7 @@ int tdw_option(struct tdw *w, enum td_opt id, const void *data, size_t len)
 
 int tdw_option_sbuf(struct tdw *w, enum td_opt id, struct sbuf *b)
 {
-	int ret = b->error ? b->error : tdw_option(w, id, b->s, b->len);
+	int ret = b->error ?: tdw_option(w, id, b->s, b->len);
 
 	sbuf_free(b);
 	return ret;
@@ -195,8 +195,7 @@ int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out)
 	}
 	if (!ret)
 		ret = spec->version == 6 ? tdw_v6_begin(w) : tdw_v7_begin(w);
-	if (!ret)
-		ret = clock_option(w);
+	ret = ret ?: clock_option(w);
 	if (ret)
 		return tdw_close(w, ret);
 	*out = w;
@@ -245,8 +244,7 @@ int tdw_cpu(struct tdw *w, uint32_t cpu)
 
 	if (!ret && (!w->buffer || cpu >= w->cpus))
 		ret = -EINVAL;
-	if (!ret)
-		ret = tdw_align(w);
+	ret = ret ?: tdw_align(w);
 	if (ret)
 		return ret;
 	w->in_cpu = true;
@@ -270,12 +268,10 @@ int tdw_close(struct tdw *w, int ret)
 {
 	if (!ret && w->buffer <= w->spec->ninstance)
 		ret = -EINVAL; /* a buffer was promised and never written */
-	if (!ret)
-		ret = buffer_end(w);
+	ret = ret ?: buffer_end(w);
 	if (!ret && w->spec->version == 7)
 		ret = tdw_v7_end(w);
-	if (!ret)
-		ret = flush(w);
+	ret = ret ?: flush(w);
 	tdw_pack_free(w);
 	sbuf_free(&w->options);
 	sbuf_free(&w->table);

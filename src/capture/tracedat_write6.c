@@ -19,7 +19,7 @@ int tdw_v6_begin(struct tdw *w)
 		ret = tdw_write_sbuf(w, &b);
 	}
 	tdw_put_u32(&b, &w->spec->g, w->spec->cpus);
-	ret = ret ? ret : tdw_write_sbuf(w, &b);
+	ret = ret ?: tdw_write_sbuf(w, &b);
 	sbuf_free(&b);
 	w->offset_at = calloc(w->spec->ninstance + 1, sizeof(*w->offset_at));
 	return w->offset_at ? ret : -ENOMEM;
@@ -50,7 +50,7 @@ static int write_options(struct tdw *w)
 	for (size_t i = 0; i < w->spec->ninstance && !ret; i++)
 		ret = instance_option(w, i, at);
 	tdw_put_u16(&w->options, &w->spec->g, TD_DONE);
-	return ret ? ret : tdw_write_sbuf(w, &w->options);
+	return ret ?: tdw_write_sbuf(w, &w->options);
 }
 
 int tdw_v6_buffer(struct tdw *w)
@@ -63,8 +63,7 @@ int tdw_v6_buffer(struct tdw *w)
 		ret = write_options(w);
 	} else {
 		ret = tdw_align(w);
-		if (!ret)
-			ret = tdw_patch_u64(w, w->offset_at[w->buffer - 2], w->pos);
+		ret = ret ?: tdw_patch_u64(w, w->offset_at[w->buffer - 2], w->pos);
 	}
 	if (ret)
 		return ret;
@@ -82,5 +81,5 @@ int tdw_v6_cpu_end(struct tdw *w)
 {
 	int ret = tdw_patch_u64(w, w->table_at + 16ull * w->cpu, w->cpu_at);
 
-	return ret ? ret : tdw_patch_u64(w, w->table_at + 16ull * w->cpu + 8, w->cpu_plain);
+	return ret ?: tdw_patch_u64(w, w->table_at + 16ull * w->cpu + 8, w->cpu_plain);
 }

@@ -82,7 +82,7 @@ static int write_packed(struct tdw *w, const void *p, size_t n)
 	tdw_put_u32(&head, &w->spec->g, (uint32_t)packed);
 	tdw_put_u32(&head, &w->spec->g, (uint32_t)n);
 	ret = tdw_write_sbuf(w, &head);
-	return ret ? ret : tdw_write(w, w->packed, (size_t)packed);
+	return ret ?: tdw_write(w, w->packed, (size_t)packed);
 }
 
 static int offset_option(struct tdw *w, enum td_opt id, uint64_t off)
@@ -99,13 +99,12 @@ static int write_block(struct tdw *w, enum tdw_block block, enum td_opt id)
 	int ret;
 
 	tdw_block(w->spec, block, &b);
-	ret = b.error ? b.error : section_begin(w, (uint16_t)id, w->spec->zstd);
+	ret = b.error ?: section_begin(w, (uint16_t)id, w->spec->zstd);
 	if (!ret)
 		ret = w->spec->zstd ? write_packed(w, b.s, b.len) : tdw_write(w, b.s, b.len);
 	sbuf_free(&b);
-	if (!ret)
-		ret = section_end(w);
-	return ret ? ret : offset_option(w, id, w->section_at);
+	ret = ret ?: section_end(w);
+	return ret ?: offset_option(w, id, w->section_at);
 }
 
 int tdw_v7_begin(struct tdw *w)
@@ -179,9 +178,9 @@ static int write_strings(struct tdw *w)
 
 	for (size_t i = 0; i < ARRAY_SIZE(section_name); i++)
 		sbuf_add_mem(&b, section_name[i].name, strlen(section_name[i].name) + 1);
-	ret = ret ? ret : tdw_write_sbuf(w, &b);
+	ret = ret ?: tdw_write_sbuf(w, &b);
 	sbuf_free(&b);
-	return ret ? ret : section_end(w);
+	return ret ?: section_end(w);
 }
 
 /* Options are never compressed: libtracecmd adds to them in place. */
@@ -191,13 +190,13 @@ int tdw_v7_end(struct tdw *w)
 	int ret = write_strings(w);
 
 	tdw_put_u32(&b, &w->spec->g, w->spec->cpus);
-	ret = ret ? ret : tdw_option_sbuf(w, TD_CPUCOUNT, &b);
+	ret = ret ?: tdw_option_sbuf(w, TD_CPUCOUNT, &b);
 	sbuf_free(&b);
-	ret = ret ? ret : offset_option(w, TD_DONE, 0); /* no further options */
-	ret = ret ? ret : section_begin(w, TD_DONE, false);
-	ret = ret ? ret : tdw_write_sbuf(w, &w->options);
-	ret = ret ? ret : section_end(w);
-	return ret ? ret : tdw_patch_u64(w, w->first_at, w->section_at);
+	ret = ret ?: offset_option(w, TD_DONE, 0); /* no further options */
+	ret = ret ?: section_begin(w, TD_DONE, false);
+	ret = ret ?: tdw_write_sbuf(w, &w->options);
+	ret = ret ?: section_end(w);
+	return ret ?: tdw_patch_u64(w, w->first_at, w->section_at);
 }
 
 /* ---- compression ---- */
@@ -208,8 +207,7 @@ int tdw_pack_begin(struct tdw *w)
 
 	w->chunks = 0;
 	w->chunk_fill = 0;
-	if (!w->chunk)
-		w->chunk = malloc((size_t)CHUNK_SUBBUFS * w->spec->g.size);
+	w->chunk = w->chunk ?: malloc((size_t)CHUNK_SUBBUFS * w->spec->g.size);
 	return w->chunk ? tdw_write(w, &none, sizeof(none)) : -ENOMEM;
 }
 
@@ -233,7 +231,7 @@ int tdw_pack_end(struct tdw *w)
 {
 	int ret = write_chunk(w);
 
-	return ret ? ret : tdw_patch_u32(w, w->cpu_at, w->chunks);
+	return ret ?: tdw_patch_u32(w, w->cpu_at, w->chunks);
 }
 
 void tdw_pack_free(struct tdw *w)

@@ -127,8 +127,7 @@ int cap_unpack_at(struct cap_unpacker **slot, const struct cap_extent *e, uint64
 		ret = unpack_begin(u, e);
 	while (!ret && u->done < off)
 		ret = unpack_next(u, e, buf, (size_t)MIN((uint64_t)len, off - u->done));
-	if (!ret)
-		ret = unpack_next(u, e, buf, len);
+	ret = ret ?: unpack_next(u, e, buf, len);
 	if (ret && u)
 		u->chunk = UINT64_MAX;
 	return ret;

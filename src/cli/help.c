@@ -65,7 +65,7 @@ static void cli_print_opt(const struct opt *o, FILE *f)
 	if (b.len > 26)
 		fprintf(f, "  %s\n%*s", b.s, HELP_INDENT, "");
 	else
-		fprintf(f, "  %-26s ", b.s ? b.s : "");
+		fprintf(f, "  %-26s ", b.s ?: "");
 	cli_print_filled(o->help, HELP_INDENT, f);
 	if (opt_word(o, 0) && o->type != OPT_STR) { /* its words are not all that it may be */
 		b.len = 0;
@@ -73,7 +73,7 @@ static void cli_print_opt(const struct opt *o, FILE *f)
 		for (size_t i = 0; opt_word(o, i); i++)
 			sbuf_addf(&b, " %s", opt_word(o, i));
 		fprintf(f, "%*s", HELP_INDENT, "");
-		cli_print_filled(b.s ? b.s : "", HELP_INDENT, f);
+		cli_print_filled(b.s ?: "", HELP_INDENT, f);
 	}
 	sbuf_free(&b);
 }
@@ -101,7 +101,7 @@ static void print_synopsis(const struct cmd *c, FILE *f)
 			fprintf(f, "\n%*s", lead, "");
 			col = (size_t)lead;
 		}
-		fputs(b.s ? b.s : "", f);
+		fputs(b.s ?: "", f);
 		col += b.len;
 		sbuf_free(&b);
 	}
@@ -137,8 +137,8 @@ static void list_opt(const struct cmd *c, const struct opt *o, FILE *f)
 {
 	char s[2] = { o->short_name, 0 };
 
-	fprintf(f, "%s\t%s\t%s\t%s\t%.*s\t", c->name, o->name ? o->name : "", s,
-		o->arg ? o->arg : "", (int)strcspn(o->help, "\n"), o->help);
+	fprintf(f, "%s\t%s\t%s\t%s\t%.*s\t", c->name, o->name ?: "", s,
+		o->arg ?: "", (int)strcspn(o->help, "\n"), o->help);
 	for (size_t i = 0; opt_word(o, i); i++)
 		fprintf(f, "%s%s", i ? " " : "", opt_word(o, i));
 	fputc('\n', f);
@@ -214,7 +214,7 @@ void cli_say(const char *cmd, const char *text)
 	unsigned int width = page_width_of_messages();
 	const char *blank = cmd ? " " : "";
 
-	cmd = cmd ? cmd : "";
+	cmd = cmd ?: "";
 	if (width >= 2 * HELP_INDENT && !strchr(text, '\n')) /* lines of the kernel stay */
 		fill(text, (size_t)fprintf(stderr, "kvmft%s%s: ", blank, cmd), width, true, stderr);
 	else
@@ -244,6 +244,6 @@ int cli_flush(struct kvmft_err *err)
 	/* A reader that closed the pipe early (head) wants no more; that is not our failure. */
 	if (errno == EPIPE)
 		return -EPIPE;
-	return err_set(err, errno ? errno : EIO, "cannot write to standard output: %s",
-		       strerror(errno ? errno : EIO));
+	return err_set(err, errno ?: EIO, "cannot write to standard output: %s",
+		       strerror(errno ?: EIO));
 }

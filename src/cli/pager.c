@@ -52,7 +52,7 @@ static const char *pager_command(void)
 {
 	const char *pager = getenv("KVMFT_PAGER");
 
-	pager = pager ? pager : getenv("PAGER");
+	pager = pager ?: getenv("PAGER");
 	if (!pager)
 		return in_path("less") && !access(SHELL, X_OK) ? "less" : NULL;
 	return *pager && strcmp(pager, "cat") && can_start(pager) ? pager : NULL;
@@ -133,7 +133,7 @@ static ssize_t cut_write(void *cookie, const char *text, size_t n)
 	sbuf_reset(&p->text);
 	screen_cut(&p->cut, text, n, &p->text);
 	ret = p->text.error;
-	ret = ret ? ret : full_write(STDOUT_FILENO, p->text.s, p->text.len, NULL);
+	ret = ret ?: full_write(STDOUT_FILENO, p->text.s, p->text.len, NULL);
 	if (!ret)
 		return (ssize_t)n;
 	errno = -ret;

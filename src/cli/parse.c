@@ -82,7 +82,7 @@ static int find_word(const struct opt *o, const char *text, size_t n, struct kvm
 		sbuf_addf(&b, "%s%s", i ? ", " : "", w);
 	}
 	return err_usage(err, "%s%s%s'%.*s' is not one of %s", o->name ? "option --" : "",
-			 o->name ? o->name : "", o->name ? ": " : "", (int)n, text, b.s ? b.s : "");
+			 o->name ?: "", o->name ? ": " : "", (int)n, text, b.s ?: "");
 }
 
 int cli_words(const struct opt *o, const char *text, uint32_t *bits, struct kvmft_err *err)
@@ -218,10 +218,10 @@ static int cli_check_operands(const struct cmd *c, int n, struct kvmft_err *err)
 {
 	if (n < c->min_args)
 		return err_usage(err, "operands are missing: kvmft %s [OPTIONS]%s%s", c->name,
-				 c->args ? " " : "", c->args ? c->args : "");
+				 c->args ? " " : "", c->args ?: "");
 	if (c->max_args >= 0 && n > c->max_args)
 		return err_usage(err, "too many operands: kvmft %s [OPTIONS]%s%s", c->name,
-				 c->args ? " " : "", c->args ? c->args : "");
+				 c->args ? " " : "", c->args ?: "");
 	return 0;
 }
 
@@ -295,7 +295,7 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 	}
 	first = cli_operands(argv, kept);
 	ret = cli_check_operands(c, argc - first, err);
-	return ret ? ret : first;
+	return ret ?: first;
 }
 
 void cli_free(const struct cmd *c, void *opts)

@@ -169,7 +169,7 @@ EDGE_FN(cyc2ns_back)
 	const struct cyc2ns *c = cyc2ns_of(ctx, clk);
 	int err = shifted(v, c->offset, true, lo, hi);	/* only to refuse times before TSC zero */
 
-	return err ? err : preimage(cyc2ns_to_tsc_range(c, v, lo, hi), lo, hi);
+	return err ?: preimage(cyc2ns_to_tsc_range(c, v, lo, hi), lo, hi);
 }
 
 static const struct mono_raw *raw_of(const struct clock_ctx *ctx, enum clock_id clk)

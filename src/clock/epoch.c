@@ -52,7 +52,7 @@ const struct epoch_vcpu *epoch_vm_or_first(const struct epoch_vm *vm, int64_t id
 {
 	const struct epoch_vcpu *v = vm && id >= 0 ? epoch_vm_find(vm, (uint32_t)id) : NULL;
 
-	return v ? v : vm && vm->n ? vm->vcpus[0] : NULL;
+	return v ?: vm && vm->n ? vm->vcpus[0] : NULL;
 }
 
 bool epoch_vm_has_map(const struct epoch_vm *vm, uint32_t id)
@@ -177,8 +177,7 @@ int epoch_vm_read(struct epoch_vm *vm, uint32_t id, uint64_t at, const struct ts
 	struct epoch_vcpu *c;
 	int err = tsc_map_check(map);
 
-	if (!err)
-		err = find_or_add(vm, id, &c);
+	err = err ?: find_or_add(vm, id, &c);
 	if (err)
 		return err;
 	if (c->has_read || c->has_write)
@@ -248,10 +247,8 @@ int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint6
 	bool fresh = !epoch_vm_find(vm, id), birth;
 	int err = host < vm->last_event ? -EINVAL : find_or_add(vm, id, &c);
 
-	if (!err)
-		err = reserve(c, 2);
-	if (!err)
-		err = advance(vm, host);
+	err = err ?: reserve(c, 2);
+	err = err ?: advance(vm, host);
 	if (err)
 		return err;
 	birth = is_birth(c, fresh, host, prev);
@@ -448,10 +445,8 @@ int epoch_vm_check_end(struct epoch_vm *vm, uint32_t id, const struct tsc_map *m
 	size_t i;
 	int err = tsc_map_check(map);
 
-	if (!err)
-		err = find_or_add(vm, id, &c);
-	if (!err)
-		err = reserve(c, 1);
+	err = err ?: find_or_add(vm, id, &c);
+	err = err ?: reserve(c, 1);
 	if (err)
 		return err;
 	if (!c->n || !newest(c)->has_map) {

@@ -277,5 +277,5 @@ int clock_convert(const struct clock_ctx *ctx, enum clock_id from, enum clock_id
 	struct clock_route route;
 	int err = clock_route_find(ctx, from, to, &route, missing);
 
-	return err ? err : clock_route_convert(&route, value, lo, hi);
+	return err ?: clock_route_convert(&route, value, lo, hi);
 }

@@ -144,10 +144,10 @@ static s128 interval_error(const struct clock_pieces *p, size_t i, s128 outside)
 	 * a rate that changes by r within a chord deviates from it by at most a quarter of r *
 	 * length
 	 */
-	cycles = outside ? outside : wide_sdiv_ceil(len, 4);
+	cycles = outside ?: wide_sdiv_ceil(len, 4);
 	err += wide_sdiv_ceil((cycles_to_ns(r, cycles) + 1) * (s128)p->slew_ppb, PPB);
 	if (s->step) {
-		cycles = outside ? outside : len;
+		cycles = outside ?: len;
 		err += wide_sdiv_ceil((cycles_to_ns(r, cycles) + 1) * NTP_LIMIT_PPB, PPB);
 	}
 	return err < FAR ? err : FAR;
@@ -213,7 +213,7 @@ int clock_pieces_to_ns(const struct clock_pieces *p, uint64_t tsc, uint64_t *lo,
 	err = interval_error(p, i, outside);
 	ret = left < right ? store_hull(left - err, right + err + 1, lo, hi) :
 			     store_hull(right - err, left + err + 1, lo, hi);
-	return ret ? ret : outside != 0;
+	return ret ?: outside != 0;
 }
 
 bool clock_pieces_was_set(const struct clock_pieces *p, uint64_t tsc)
@@ -271,7 +271,7 @@ static int extrapolate(const struct clock_pieces *p, size_t i, s128 ns, uint64_t
 	int ret = store_hull(line_to_tsc(p, i, ns - err - 1, false),
 			     line_to_tsc(p, i, ns + err + 1, true), lo, hi);
 
-	return ret ? ret : 1;
+	return ret ?: 1;
 }
 
 static int smooth_to_tsc(const struct clock_pieces *p, s128 ns, uint64_t *lo, uint64_t *hi)

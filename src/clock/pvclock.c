@@ -43,8 +43,7 @@ int pvclock_to_ns(const struct pvclock *pv, uint64_t tsc, uint64_t *ns)
 	s128 scaled;
 	int err = pvclock_check_body(pv);
 
-	if (!err)
-		err = check_distance(pv, d);
+	err = err ?: check_distance(pv, d);
 	if (err)
 		return err;
 	d = pv->shift < 0 ? d >> -pv->shift : d << pv->shift;
@@ -89,11 +88,9 @@ int pvclock_to_tsc_range(const struct pvclock *pv, uint64_t ns, uint64_t *lo, ui
 	s128 first, end;
 	int err = pvclock_check_body(pv);
 
-	if (!err)
-		err = first_tsc(pv, ns, &first);
-	if (!err)
-		err = first_tsc(pv, (u128)ns + 1, &end);
-	return err ? err : wide_store_range(first, end, lo, hi);
+	err = err ?: first_tsc(pv, ns, &first);
+	err = err ?: first_tsc(pv, (u128)ns + 1, &end);
+	return err ?: wide_store_range(first, end, lo, hi);
 }
 
 int pvclock_params_from_khz(uint32_t khz, uint32_t *mul, int8_t *shift)

@@ -147,7 +147,7 @@ static int blame_check(struct blame_cmd *m)
 static int blame_last(struct blame_cmd *m)
 {
 	const struct capture *c = m->p.host.cap;
-	uint64_t end = c->snapshot_tsc ? c->snapshot_tsc : c->stop_tsc ? c->stop_tsc : c->end_tsc;
+	uint64_t end = c->snapshot_tsc ?: c->stop_tsc ?: c->end_tsc;
 	unsigned __int128 last = (unsigned __int128)m->o->last.v * c->tsc_khz / 1000000;
 
 	if (!end || !c->tsc_khz || !cap_in_tsc(c))
@@ -164,7 +164,7 @@ static int blame_last(struct blame_cmd *m)
 /* All of the captures is looked at: what reaches to that time may have begun long before. */
 static int blame_when(struct blame_cmd *m)
 {
-	uint64_t khz = m->p.host.cap->tsc_khz ? m->p.host.cap->tsc_khz : 2000000, from;
+	uint64_t khz = m->p.host.cap->tsc_khz ?: 2000000, from;
 
 	if (m->o->last.set)
 		return blame_last(m);
@@ -186,10 +186,8 @@ static int blame_open(struct blame_cmd *m, int argc, char **argv)
 	int ret = pairing_prepare(&m->p, argv[0], argv + 1, (size_t)argc - 1, &po, m->err);
 	ssize_t vm;
 
-	ret = ret ? ret
-		  : guest_syms_of_pairing(&m->syms, &m->o->syms, &m->p, m->o->quiet, m->err);
-	ret = ret ? ret
-		  : rate_of_pairing(&m->p, &m->o->khz, m->o->quiet,
+	ret = ret ?: guest_syms_of_pairing(&m->syms, &m->o->syms, &m->p, m->o->quiet, m->err);
+	ret = ret ?: rate_of_pairing(&m->p, &m->o->khz, m->o->quiet,
 				    m->o->than.set ? NULL : "times are in cycles", cli_note, m->err);
 	if (ret)
 		return ret;
@@ -200,17 +198,15 @@ static int blame_open(struct blame_cmd *m, int argc, char **argv)
 				"with --tsc-khz", argv[0]);
 	m->b.o.than = (uint64_t)((unsigned __int128)m->o->than.v * khz / 1000000);
 	ret = sink_clock(&m->s, &m->p, m->o->clock, &m->clock, m->err);
-	ret = ret ? ret : blame_when(m);
-	ret = ret ? ret : outfile_check(m->o->file.out, NULL, m->p.t, NULL, m->err);
+	ret = ret ?: blame_when(m);
+	ret = ret ?: outfile_check(m->o->file.out, NULL, m->p.t, NULL, m->err);
 	if (!ret && m->o->vm) {
 		vm = hostmap_find_vm(m->p.map, m->o->vm, m->err);
 		if (vm < 0)
 			return (int)vm;
 		m->b.o.vm = vm;
 	}
-	if (ret)
-		return ret;
-	return blaming_begin(&m->b);
+	return ret ?: blaming_begin(&m->b);
 }
 
 static int blame_stories(struct blame_cmd *m)
@@ -229,8 +225,7 @@ static int blame_stories(struct blame_cmd *m)
 	}
 	if (!ret && blame_window(m->b.b, &from, &to)) {
 		ret = blaming_again(&m->b, from, UINT64_MAX);
-		ret = ret ? ret
-			  : stories_tell(s, n, m->p.t, &m->clock, m->o->file.page.color,
+		ret = ret ?: stories_tell(s, n, m->p.t, &m->clock, m->o->file.page.color,
 					 m->o->context.v);
 	}
 	free(s);
@@ -252,7 +247,7 @@ static const char *lacks(const struct blame_cmd *m, const char **kind)
 			return NULL;
 		if (!first)
 			*kind = blame_whats[k].name;
-		first = first ? first : why;
+		first = first ?: why;
 	}
 	return first;
 }
@@ -281,7 +276,7 @@ static int no_spikes(const struct blame_cmd *m)
 
 static int blame_show(struct blame_cmd *m)
 {
-	const struct blame_format *f = blame_format_find(m->o->format ? m->o->format : "text");
+	const struct blame_format *f = blame_format_find(m->o->format ?: "text");
 	int ret = sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
 
 	m->v.blame = m->b.b;
@@ -291,7 +286,7 @@ static int blame_show(struct blame_cmd *m)
 	m->v.at = m->o->at;
 	m->v.color = m->o->file.page.color;
 	m->v.width = m->o->file.page.width;
-	return ret ? ret : sink_close(&m->s, false, f->print(&m->v, m->s.f), m->err);
+	return ret ?: sink_close(&m->s, false, f->print(&m->v, m->s.f), m->err);
 }
 
 static bool blame_tell(struct blame_cmd *m)
@@ -333,19 +328,19 @@ static int blame_this(const struct blame_opts_given *opts, int argc, char **argv
 
 	m.b.p = &m.p;
 	ret = blame_check(&m);
-	ret = ret ? ret : blame_open(&m, argc, argv);
-	ret = ret ? ret : blaming_find(&m.b);
+	ret = ret ?: blame_open(&m, argc, argv);
+	ret = ret ?: blaming_find(&m.b);
 	if (!ret)
 		complete = blame_tell(&m);
-	ret = ret ? ret : blaming_explain(&m.b);
+	ret = ret ?: blaming_explain(&m.b);
 	if (!ret && !blame_spikes(m.b.b))
 		ret = no_spikes(&m);
 	if (!ret && m.o->context.set)
 		ret = blame_stories(&m);
-	ret = ret ? ret : blame_show(&m);
+	ret = ret ?: blame_show(&m);
 	/* Symbols are read as they are needed. */
 	complete &= guest_syms_whole(&m.syms, cli_note);
-	ret = ret ? ret : outfile_commit(m.o->file.out, 0, NULL, err);
+	ret = ret ?: outfile_commit(m.o->file.out, 0, NULL, err);
 	if (!ret && rows)
 		add_rows(&m, rows);
 	for (size_t i = 0; m.story && i < blame_spikes(m.b.b); i++)
@@ -370,7 +365,7 @@ static int blame_one(void *ctx, const char *input, FILE *out, struct sbuf *rows,
 
 	given.file.page.f = out;
 	given.file.out = NULL;
-	ret = ret ? ret : blame_this(&given, o.argc, o.argv, rows, err);
+	ret = ret ?: blame_this(&given, o.argc, o.argv, rows, err);
 	return operands_end(&o, ret);
 }
 
@@ -407,7 +402,7 @@ static int blame_output(void *opts, int argc, struct kvmft_err *err)
 	if (o->file.path || o->at)
 		return err_usage(err, "-o and --at take one session at a time");
 	ret = blame_check(&m);
-	return ret ? ret : many_begin(&o->inputs, blame_one, o, &o->many, err);
+	return ret ?: many_begin(&o->inputs, blame_one, o, &o->many, err);
 }
 
 static int blame_release(void *opts)
@@ -423,7 +418,7 @@ static int blame_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct blame_opts_given *o = opts;
 	const struct many_doc d = {
-		.format = o->format ? o->format : "text", .f = o->file.page.f, .title = "Cause",
+		.format = o->format ?: "text", .f = o->file.page.f, .title = "Cause",
 		.what = "Spikes", .times = "total time", .of = "spikes", .key = KEY_TIME,
 	};
 

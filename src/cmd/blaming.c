@@ -20,7 +20,7 @@ int blaming_begin(struct blaming *m)
 	if (m->to)
 		tl_window(m->p->t, m->from, m->to);
 	ret = tl_start(m->p->t, m->err);
-	ret = ret ? ret : blame_new(m->p->t, &m->o, &m->b, m->err);
+	ret = ret ?: blame_new(m->p->t, &m->o, &m->b, m->err);
 	if (!ret && !m->unjudged && win_new(m->p->t, &m->w))
 		ret = err_set(m->err, ENOMEM, "out of memory");
 	return ret;
@@ -33,13 +33,13 @@ int blaming_find(struct blaming *m)
 
 	while ((ret = tl_next(m->p->t, &item)) > 0) {
 		ret = item->src->qemu || !m->w ? 0 : win_feed(m->w, item);
-		ret = ret ? ret : blame_find(m->b, item);
+		ret = ret ?: blame_find(m->b, item);
 		if (ret)
 			break;
 	}
 	if (m->w)
 		win_finish(m->w);
-	ret = ret ? ret : blame_found(m->b);
+	ret = ret ?: blame_found(m->b);
 	return err_why(m->err, ret, "cannot read the captures");
 }
 
@@ -98,10 +98,10 @@ int blaming_explain(struct blaming *m)
 
 	if (!ret && blame_window(m->b, &from, &to)) {
 		ret = blaming_again(m, MAX(from, m->from), to);
-		ret = ret ? ret : blame_again(m->b, m->err);
+		ret = ret ?: blame_again(m->b, m->err);
 		while (!ret && (ret = tl_next(m->p->t, &item)) > 0)
 			ret = blame_explain(m->b, item);
-		ret = ret ? ret : blame_explained(m->b, off);
+		ret = ret ?: blame_explained(m->b, off);
 	}
 	return err_why(m->err, ret, "cannot read the captures a second time");
 }
@@ -133,7 +133,7 @@ static int print_json(const struct blaming *m, const struct out_clock *clock, ch
 static int both_walks(struct blaming *m, struct pairing *p, uint64_t from, uint64_t to, size_t top,
 		      bool judge, struct kvmft_err *err)
 {
-	uint64_t lead = (p->host.cap->tsc_khz ? p->host.cap->tsc_khz : 2000000) * PAGE_LEAD_MS;
+	uint64_t lead = (p->host.cap->tsc_khz ?: 2000000) * PAGE_LEAD_MS;
 	struct kvmft_err lacks = { .text = "" };
 	int ret;
 

@@ -227,11 +227,11 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	if (may_mount)
 		(void)!vm_debugfs_mount(NULL, NULL);
 	c.side = (o->host ? KFEAT_HOST : 0) | (o->guest ? KFEAT_GUEST : 0);
-	c.side = c.side ? c.side : side_of_machine();
+	c.side = c.side ?: side_of_machine();
 	ret = check_probe(&c, &env);
-	ret = ret ? ret : check_print[MAX(o->format, 0)](&c, &b);
+	ret = ret ?: check_print[MAX(o->format, 0)](&c, &b);
 	ret = sink_print(ret, &b, stdout, err);
-	ret = ret ? ret : check_result(&c, err);
+	ret = ret ?: check_result(&c, err);
 	free(c.item);
 	ktracefs_close(env.t);
 	return ret;

@@ -105,8 +105,8 @@ static int unknown_clock(const char *option, const char *text, struct kvmft_err 
 	for (int i = 0; i < CLK_NR; i++)
 		sbuf_addf(&b, "%s%s", i ? ", " : "", clock_name((enum clock_id)i));
 	return err_usage(err, "option --%s: there is no clock '%.40s'%s%s%s; the clocks are %s",
-			 option, text, near ? " (did you mean " : "", near ? near : "",
-			 near ? "?)" : "", b.s ? b.s : "");
+			 option, text, near ? " (did you mean " : "", near ?: "",
+			 near ? "?)" : "", b.s ?: "");
 }
 
 static int resolve_clock(const char *option, const char *text, enum clock_id *id,
@@ -139,8 +139,8 @@ static int parse_seconds(char *text, char *dot, uint64_t *v)
 	/* 0x is for whole numbers */
 	ret = digits > 9 || strspn(text, "0123456789") != strlen(text) ||
 	      strspn(dot + 1, "0123456789") != digits ? -EINVAL : 0;
-	ret = ret ? ret : parse_u64(text, &sec);
-	ret = ret ? ret : parse_u64(dot + 1, &frac);
+	ret = ret ?: parse_u64(text, &sec);
+	ret = ret ?: parse_u64(dot + 1, &frac);
 	*dot = '.';
 	if (ret)
 		return ret;
@@ -243,7 +243,7 @@ static int flush_out(struct convert *v, struct kvmft_err *err)
 		fwrite(v->out.s, 1, v->out.len, stdout); /* cli_flush() looks at the result */
 	sbuf_reset(&v->out);
 	ret = cli_flush(err);
-	return ret ? ret : ferror(stdout) != 0;
+	return ret ?: ferror(stdout) != 0;
 }
 
 static int convert_args(struct convert *v, int argc, char **argv, struct kvmft_err *err)
@@ -293,7 +293,7 @@ static int convert_chunk(struct convert *v, char *buf, size_t *n, struct kvmft_e
 	out = flush_out(v, ret ? NULL : err);
 	*n -= (size_t)(line - buf);
 	memmove(buf, line, *n);
-	return ret ? ret : out;
+	return ret ?: out;
 }
 
 #define CHUNK (64u << 10)
@@ -323,7 +323,7 @@ static int convert_stdin(struct convert *v, struct kvmft_err *err)
 	}
 	if (!ret && n) { /* a last line without newline */
 		ret = convert_line(v, buf, buf + n, err);
-		ret = ret ? ret : flush_out(v, err);
+		ret = ret ?: flush_out(v, err);
 	}
 	return ret;
 }
@@ -365,7 +365,7 @@ static int summary(const struct convert *v)
 	if (failed)
 		cli_note("%" PRIu64 " of %" PRIu64
 			 " values could not be converted and are marked ?: %s",
-			 failed, v->done, b.s ? b.s : "");
+			 failed, v->done, b.s ?: "");
 	for (size_t i = 0; i < ARRAY_SIZE(flag_note); i++) {
 		if (!v->flagged[i])
 			continue;
@@ -384,7 +384,7 @@ static int convert_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	int ret;
 
 	ret = resolve_clock("from", v.o->from, &from, err);
-	ret = ret ? ret : resolve_clock("to", v.o->to, &to, err);
+	ret = ret ?: resolve_clock("to", v.o->to, &to, err);
 	if (ret)
 		return ret;
 	v.cycles = clock_in_cycles(from);

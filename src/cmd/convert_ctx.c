@@ -109,7 +109,7 @@ static ssize_t pick_vm(struct convert_ctx *c, struct kvmft_err *err)
 		return c->map->nvm ? 0 : -ENODATA;
 	hostmap_list(c->map, &b);
 	return err_set(err, ENOTUNIQ, "%s: it holds several VMs; choose one with --vm: %s",
-		       c->host->path, b.s ? b.s : "");
+		       c->host->path, b.s ?: "");
 }
 
 /* Do two vCPUs convert alike at all times? */
@@ -187,8 +187,7 @@ static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
 				"%s: the pvclock records of CPU %u and %u differ: choose a vCPU with "
 				"--vcpu",
 				g->path, use->cpu, p->cpu);
-		if (!use)
-			use = p;
+		use = use ?: p;
 	}
 	if (!use)
 		return 0;
@@ -208,9 +207,9 @@ static int load_epochs(struct convert_ctx *c, struct kvmft_err *err)
 	int ret;
 
 	ret = fmt_load(c->host, &c->fmt, err);
-	ret = ret ? ret : hostmap_new(c->host, c->fmt, &c->map, err);
-	ret = ret ? ret : hostmap_clock(c->map, err);
-	ret = ret ? ret : convert_params_map(c->p, &map, &forced, err);
+	ret = ret ?: hostmap_new(c->host, c->fmt, &c->map, err);
+	ret = ret ?: hostmap_clock(c->map, err);
+	ret = ret ?: convert_params_map(c->p, &map, &forced, err);
 	if (ret)
 		return ret;
 	vm = pick_vm(c, err);
@@ -227,7 +226,7 @@ static int load_epochs(struct convert_ctx *c, struct kvmft_err *err)
 						? (size_t)c->p->vcpu.v + 1 : 1, &map))
 		return err_set(err, ENOMEM, "out of memory");
 	ret = c->guest ? merge_records(c, (size_t)vm, err) : 0;
-	return ret ? ret : pick_vcpu(c, c->map->vm[vm].epochs, err);
+	return ret ?: pick_vcpu(c, c->map->vm[vm].epochs, err);
 }
 
 static int use_host(struct convert_ctx *c, struct kvmft_err *err)
@@ -272,13 +271,13 @@ static int use_guest(struct convert_ctx *c, struct kvmft_err *err)
 	if (!ret && g->has_kernel_sched_offset) {
 		c->clock.sched.kernel = (uint64_t)g->kernel_sched_offset;
 		ret = clock_ctx_set(&c->clock, CLOCK_EDGE_GUEST_GLOBAL);
-		ret = ret ? ret : clock_ctx_set(&c->clock, CLOCK_EDGE_GUEST_PERF);
+		ret = ret ?: clock_ctx_set(&c->clock, CLOCK_EDGE_GUEST_PERF);
 	}
 	if (!ret && !c->p->pvclock && !clock_ctx_has(&c->clock, CLOCK_EDGE_EPOCH_PV))
 		ret = lone_record(c, err);
 	if (!ret)
 		convert_raw_add(c, g, true);
-	return ret ? ret : convert_samples_add(c, g, true, false, err);
+	return ret ?: convert_samples_add(c, g, true, false, err);
 }
 
 /* ---- --vm without a capture: a VM that runs here now ---- */
@@ -305,11 +304,11 @@ static int take_live(struct convert_ctx *c, const struct vm *vm, struct kvmft_er
 				"vCPU %u of VM %s runs a nested guest: its TSC offset cannot be read "
 				"now; try again, or give --tsc-offset",
 				v->id, c->vm);
-		use = use ? use : v;
+		use = use ?: v;
 	}
 	if (!use)
 		return err_lack(err, ENODATA, "cannot read the TSC offset of VM %s%s%s", c->vm,
-				vm->note ? ": " : "", vm->note ? vm->note : "");
+				vm->note ? ": " : "", vm->note ?: "");
 	c->clock.map = (struct tsc_map){
 		.offset = use->tsc_offset, .ratio = use->tsc_ratio,
 		.frac = (uint8_t)use->tsc_frac_bits,
@@ -334,7 +333,7 @@ static int use_live(struct convert_ctx *c, struct kvmft_err *err)
 		ret = vm_list_find(live->list, c->p->vm, &vm, err);
 	if (ret)
 		return ret;
-	snprintf(c->vm, sizeof(c->vm), "%s", vm->name ? vm->name : vm->sel);
+	snprintf(c->vm, sizeof(c->vm), "%s", vm->name ?: vm->sel);
 	return take_live(c, vm, err);
 }
 
@@ -370,11 +369,11 @@ int convert_ctx_open(struct convert_ctx *c, const struct convert_params *p, enum
 	c->from = from;
 	c->to = to;
 	ret = open_captures(c, err);
-	ret = ret ? ret : use_host(c, err);
-	ret = ret ? ret : use_guest(c, err);
-	ret = ret ? ret : use_live(c, err);
-	ret = ret ? ret : convert_params_apply(c, err);
-	return ret ? ret : last_resort(c, err);
+	ret = ret ?: use_host(c, err);
+	ret = ret ?: use_guest(c, err);
+	ret = ret ?: use_live(c, err);
+	ret = ret ?: convert_params_apply(c, err);
+	return ret ?: last_resort(c, err);
 }
 
 void convert_ctx_close(struct convert_ctx *c)

@@ -252,8 +252,8 @@ int convert_params_apply(struct convert_ctx *c, struct kvmft_err *err)
 		c->clock.map = map;
 		ret = clock_ctx_set(&c->clock, CLOCK_EDGE_TSC_MAP);
 	}
-	ret = ret ? ret : apply_pvclock(c, err);
-	ret = ret ? ret : apply_sched(c, err);
-	ret = ret ? ret : apply_cyc2ns(c, err);
-	return ret ? ret : apply_raw(c, err);
+	ret = ret ?: apply_pvclock(c, err);
+	ret = ret ?: apply_sched(c, err);
+	ret = ret ?: apply_cyc2ns(c, err);
+	return ret ?: apply_raw(c, err);
 }

@@ -110,7 +110,7 @@ static int side_pair(struct pairing *p, const char *path, const struct str_list 
 		ret = (v[i] = strdup(guests->v[i])) ? 0 : -ENOMEM;
 	if (ret)
 		err_set(why, ENOMEM, "out of memory");
-	ret = ret ? ret : pairing_prepare(p, path, v, guests->n, &po, why);
+	ret = ret ?: pairing_prepare(p, path, v, guests->n, &po, why);
 	for (size_t i = 0; v && i < guests->n; i++)
 		free(v[i]);
 	free(v);
@@ -131,8 +131,7 @@ static int side_open(struct run *run, int i, const char *path)
 		memset(p, 0, sizeof(*p));
 		ret = pairing_open_alone(p, path, run->err);
 	}
-	if (!ret)
-		ret = rate_of_pairing(p, &run->o->khz, true, NULL, cli_note, run->err);
+	ret = ret ?: rate_of_pairing(p, &run->o->khz, true, NULL, cli_note, run->err);
 	if (ret)
 		return ret;
 	*s = (struct diff_side){ .path = path, .cap = p->host.cap, .fmt = p->host.fmt };
@@ -212,7 +211,7 @@ static int side_latency(struct run *run, int i)
 		return err_set(run->err, -ret, "%s: %s", s->path, why.text);
 	while ((ret = tl_next(p->t, &item)) > 0 && !(ret = lat_feed(l, item)))
 		;
-	ret = ret ? ret : lat_finish(l);
+	ret = ret ?: lat_finish(l);
 	if (!ret)
 		diff_latency_end(s, l);
 	lat_free(l);
@@ -243,8 +242,8 @@ static int side(struct run *run, int i, const char *path)
 {
 	int ret = side_open(run, i, path);
 
-	ret = ret ? ret : side_exits(run, i);
-	return ret ? ret : side_latency(run, i);
+	ret = ret ?: side_exits(run, i);
+	return ret ?: side_latency(run, i);
 }
 
 /* ---- the answer ---- */
@@ -282,9 +281,8 @@ static int show(struct run *run)
 
 	if (!ret && !fmt->has_notes)
 		sink_remarks_tell(&run->remarks);
-	if (!ret)
-		ret = sink_close(&run->s, false, diff_print(&doc, fmt, run->s.f), run->err);
-	return ret ? ret : outfile_commit(run->o->file.out, 0, NULL, run->err);
+	ret = ret ?: sink_close(&run->s, false, diff_print(&doc, fmt, run->s.f), run->err);
+	return ret ?: outfile_commit(run->o->file.out, 0, NULL, run->err);
 }
 
 static int diff_session(struct operands *o, int i, struct str_list *guests, struct kvmft_err *err)
@@ -319,12 +317,12 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 
 	for (int i = 0; i < 2 && !ret; i++)
 		ret = side(&run, i, argv[i]);
-	ret = ret ? ret : long_enough(&run);
+	ret = ret ?: long_enough(&run);
 	if (!ret && (diff_machines(&run.d) || diff_compare(&run.d)))
 		ret = err_set(err, ENOMEM, "out of memory");
 	if (!ret)
 		tell_latency(&run);
-	ret = ret ? ret : show(&run);
+	ret = ret ?: show(&run);
 	sink_remarks_free(&run.remarks);
 	diff_free(&run.d);
 	sink_free(&run.s);

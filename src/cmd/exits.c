@@ -124,7 +124,7 @@ static int exits_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (argc && (parse_duration(argv[0], &c->duration.v) || !c->duration.v))
 		return err_usage(err, "'%s' is not a duration such as 10, 250ms or 5m", argv[0]);
 	ret = check_options(c, err);
-	return ret ? ret : exits_live_run(c, cli_note, err);
+	return ret ?: exits_live_run(c, cli_note, err);
 }
 
 const struct cmd cmd_exits = {

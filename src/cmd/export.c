@@ -105,7 +105,7 @@ static int export_open(struct pairing *p, const struct export_opts *o, int argc,
 	struct pairing_opts po = { .need = PAIRING_CLOCKS, .clock = &o->pair };
 	int ret = rate_check(&o->khz, err);
 
-	ret = ret ? ret : sink_input_check(o->input, err);
+	ret = ret ?: sink_input_check(o->input, err);
 	if (ret)
 		return ret;
 	/* For a host alone there is more to write than its events, if it has a clock for it. */
@@ -141,7 +141,7 @@ static int export_window(struct pairing *p, const struct export_opts *o, struct 
 	if (!o->from && !o->until)
 		return 0;
 	ret = sink_clock(&s, p, o->clock, &clock, err);
-	ret = ret ? ret : window_parse_named(&clock, o->from, "until", o->until, &from, &to, err);
+	ret = ret ?: window_parse_named(&clock, o->from, "until", o->until, &from, &to, err);
 	sink_free(&s);
 	if (ret)
 		return ret;
@@ -159,7 +159,7 @@ static int export_events(struct pairing *p, struct sink *s, const struct out_for
 
 	while (!ret && (ret = tl_next(p->t, &item)) > 0) {
 		ret = w && !item->src->qemu ? win_feed(w, item) : 0;
-		ret = ret ? ret : out_item(&s->out, item);
+		ret = ret ?: out_item(&s->out, item);
 	}
 	if (!ret && w) {
 		win_finish(w);
@@ -179,12 +179,12 @@ static int export_lines(struct pairing *p, const struct export_opts *o, bool *wh
 	int ret;
 
 	ret = sink_clock(&s, p, o->clock, &clock, err);
-	ret = ret ? ret : sink_check(fmt, &clock, o->output, err);
-	ret = ret ? ret : outfile_check(o->out, NULL, p->t, NULL, err);
-	ret = ret ? ret : sink_open(&s, o->out, stdout, err);
+	ret = ret ?: sink_check(fmt, &clock, o->output, err);
+	ret = ret ?: outfile_check(o->out, NULL, p->t, NULL, err);
+	ret = ret ?: sink_open(&s, o->out, stdout, err);
 	if (!ret) {
 		ret = sink_begin(&s, p->t, fmt, &clock);
-		ret = ret ? ret : export_events(p, &s, fmt);
+		ret = ret ?: export_events(p, &s, fmt);
 		ret = sink_close(&s, true, ret, err);
 		*whole = ret || sink_whole(&s);
 	}
@@ -212,7 +212,7 @@ static int export_commit(struct pairing *p, const struct export_opts *o, struct 
 
 		ret = outfile_commit(o->out, i + 1, name, err);
 		if (!ret && !o->quiet)
-			cli_note("%s: %s", name, path ? path : "");
+			cli_note("%s: %s", name, path ?: "");
 	}
 	return ret;
 }
@@ -256,15 +256,15 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	int ret;
 
 	ret = check_options(o, argc, err);
-	ret = ret ? ret : export_open(&p, o, argc, argv, err);
-	ret = ret ? ret : export_window(&p, o, err);
+	ret = ret ?: export_open(&p, o, argc, argv, err);
+	ret = ret ?: export_window(&p, o, err);
 	if (!ret && is_db(o)) {
 		ret = export_db(&p, o, export_tell, &t, err);
 		t.whole = ret <= 0;
 		ret = MIN(ret, 0);
 	} else if (!ret) {
 		ret = is_dat(o) ? export_files(&p, o, err) : export_lines(&p, o, &t.whole, err);
-		ret = ret ? ret : export_tell(&t, err);
+		ret = ret ?: export_tell(&t, err);
 	}
 	if (!ret && o->out)
 		ret = export_commit(&p, o, err);

@@ -36,7 +36,7 @@ static int left_out(struct filling *f, const char *what, int ret)
 	*f->err = (struct kvmft_err){ .text = "" };
 	if (!f->o->quiet && b.s)
 		cli_note("%s", b.s);
-	return b.error ? b.error : db_note(f->db, b.s);
+	return b.error ?: db_note(f->db, b.s);
 }
 
 /* A capture alone has no vCPUs, and its stamps may be anything: only its events are written. */
@@ -61,7 +61,7 @@ static int begin(struct filling *f)
 		}
 	if (f->lat)
 		db_latency(f->db, f->lat);
-	return ret ? ret : left_out(f, "no spikes", blame_new(f->p->t, &f->b.o, &f->b.b, f->err));
+	return ret ?: left_out(f, "no spikes", blame_new(f->p->t, &f->b.o, &f->b.b, f->err));
 }
 
 static int walk(struct filling *f)
@@ -81,7 +81,7 @@ static int walk(struct filling *f)
 		win_finish(f->b.w);
 	ret = ret || !f->lat ? ret : lat_finish(f->lat);
 	ret = ret || !f->b.b ? ret : blame_found(f->b.b);
-	return ret ? ret : db_walked(f->db, f->b.w);
+	return ret ?: db_walked(f->db, f->b.w);
 }
 
 static int explain(struct filling *f)
@@ -124,15 +124,15 @@ int export_db(struct pairing *p, const struct export_opts *o,
 	};
 	int ret = sink_clock(&f.s, p, o->clock, &f.clock, err), lacks = 0;
 
-	ret = ret ? ret : outfile_check(o->out, NULL, p->t, NULL, err);
+	ret = ret ?: outfile_check(o->out, NULL, p->t, NULL, err);
 	if (!ret) {
 		ret = db_new(outfile_fd(o->out, 0), p->t, &f.clock, &f.db);
-		ret = ret ? ret : begin(&f);
-		ret = ret ? ret : walk(&f);
-		ret = ret ? ret : told(ctx, err);
-		ret = ret ? ret : explain(&f);
-		ret = ret ? ret : exits(&f);
-		ret = ret ? ret : db_finish(f.db);
+		ret = ret ?: begin(&f);
+		ret = ret ?: walk(&f);
+		ret = ret ?: told(ctx, err);
+		ret = ret ?: explain(&f);
+		ret = ret ?: exits(&f);
+		ret = ret ?: db_finish(f.db);
 	}
 	if (!ret && db_lacks(f.db)) {
 		cli_note("%s", db_lacks(f.db));
@@ -146,5 +146,5 @@ int export_db(struct pairing *p, const struct export_opts *o,
 	lat_free(f.lat);
 	blaming_free(&f.b);
 	sink_free(&f.s);
-	return ret ? ret : lacks;
+	return ret ?: lacks;
 }

@@ -213,7 +213,7 @@ static int guest_offset_run(void *opts, int argc __unused_arg, char **argv __unu
 	struct guest_offset o = { .unstable = false };
 	int ret = gather(&o, err);
 
-	ret = ret ? ret : check(&o, err);
+	ret = ret ?: check(&o, err);
 	if (ret)
 		return ret;
 	if (opt->clock < 0)

@@ -53,7 +53,7 @@ static ssize_t only_vm(const struct load *l, const char *option)
 		if (vm >= 0) {
 			hostmap_list(l->m, &all);
 			return err_usage(l->err, "option --%s: whose? Name the VM, SEL=FILE: %s",
-					 option, all.s ? all.s : "");
+					 option, all.s ?: "");
 		}
 		vm = (ssize_t)i;
 	}
@@ -133,13 +133,11 @@ static int take_all(struct load *l)
 {
 	int ret = take(l, &l->o->kallsyms, "guest-kallsyms", offsetof(struct ksyms_files, kallsyms));
 
-	ret = ret ? ret
-		  : take(l, &l->o->vmlinux, "guest-vmlinux",
+	ret = ret ?: take(l, &l->o->vmlinux, "guest-vmlinux",
 			 offsetof(struct ksyms_files, vmlinux));
-	ret = ret ? ret
-		  : take(l, &l->o->modules, "guest-modules",
+	ret = ret ?: take(l, &l->o->modules, "guest-modules",
 			 offsetof(struct ksyms_files, modules));
-	return ret ? ret : take_kaslr(l);
+	return ret ?: take_kaslr(l);
 }
 
 /* Takes what is in k over. */
@@ -173,7 +171,7 @@ static int known_of(const struct load *l, size_t vm, const struct guest_syms_of 
 			continue;
 		ret = ksyms_parse(k, c->kallsyms, c->kallsyms_len);
 		if (ret || k->n)
-			return ret ? ret : 1;
+			return ret ?: 1;
 	}
 	return 0;
 }
@@ -279,8 +277,8 @@ static ssize_t whose(struct hostmap *m, const struct capture *c, const char *sel
 		return err_usage(err,
 				 "guest %s has a UUID that no VM of the host capture has; name "
 				 "one: %s=SEL. VMs there: %s",
-				 c->path, c->path, all.s ? all.s : "");
-	return err_usage(err, "%s: of which VM? Say GUEST=SEL: %s", c->path, all.s ? all.s : "");
+				 c->path, c->path, all.s ?: "");
+	return err_usage(err, "%s: of which VM? Say GUEST=SEL: %s", c->path, all.s ?: "");
 }
 
 static int open_operand(struct hostmap *m, const char *operand, struct guest_syms_of *of,
@@ -314,7 +312,7 @@ int guest_syms_of_operands(struct guest_syms *g, const struct guest_syms_opts *o
 		return err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < n && !ret; i++)
 		ret = open_operand(m, operand[i], &g->of[i], err);
-	return ret ? ret : guest_syms_load(g, o, m, g->of, n, cli_note, err);
+	return ret ?: guest_syms_load(g, o, m, g->of, n, cli_note, err);
 }
 
 bool guest_syms_whole(struct guest_syms *g, note_fn *note)

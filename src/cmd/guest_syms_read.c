@@ -25,7 +25,7 @@ static int of_capture(struct ksyms *k, const char *path, struct kvmft_err *err)
 	ret = capture_symbols(cap, k);
 	if (ret > 0) {
 		ret = ksyms_read_rest(k);
-		ret = ret == -EBADMSG ? 0 : ret ? ret : 1;
+		ret = ret == -EBADMSG ? 0 : ret ?: 1;
 	}
 	if (ret < 0)
 		ret = err_set(err, ENOMEM, "out of memory");
@@ -55,5 +55,5 @@ int guest_syms_read(struct ksyms *k, const struct ksyms_files *f, struct kvmft_e
 	ret = of_capture(&known, f->kallsyms, err);
 	files.kallsyms = NULL;
 	files.known = &known;
-	return ret ? ret : ksyms_read(k, &files, err);
+	return ret ?: ksyms_read(k, &files, err);
 }

@@ -116,7 +116,7 @@ static int latency_check(struct latency *m, const char *kinds)
 		return ret;
 	for (unsigned int k = 0; k < LAT_KINDS; k++)
 		m->lo.want[k] = (bits >> k | bits >> LAT_KINDS) & 1;
-	m->lo.mem_by = o->by ? o->by : 1u << MEM_BY_task | 1u << MEM_BY_thread | 1u << MEM_BY_move;
+	m->lo.mem_by = o->by ?: 1u << MEM_BY_task | 1u << MEM_BY_thread | 1u << MEM_BY_move;
 	if (o->worst.v > WORST_MAX || o->context.v > CONTEXT_MAX)
 		return err_usage(m->err, "--worst: %u, --context: %u at most", WORST_MAX,
 				 CONTEXT_MAX);
@@ -147,12 +147,12 @@ static int latency_walk(struct latency *m)
 
 	while ((ret = tl_next(m->p.t, &item)) > 0) {
 		ret = item->src->qemu || !m->p.nguest ? 0 : win_feed(m->w, item);
-		ret = ret ? ret : lat_feed(m->lat, item);
+		ret = ret ?: lat_feed(m->lat, item);
 		if (ret)
 			break;
 	}
 	win_finish(m->w);
-	ret = ret ? ret : lat_finish(m->lat);
+	ret = ret ?: lat_finish(m->lat);
 	return err_why(m->err, ret, "cannot read the captures");
 }
 
@@ -225,14 +225,14 @@ static int latency_pair(struct latency *m, int argc, char **argv, struct pairing
 			"--than is a time, and the TSC frequency of %s is not known: give it "
 			"with --tsc-khz",
 			argv[0]);
-	ret = ret ? ret : pairing_add_hosts(p, &m->o->host, m->o->vm ? m->o->vm : "", m->err);
+	ret = ret ?: pairing_add_hosts(p, &m->o->host, m->o->vm ?: "", m->err);
 	if (!ret)
 		hostmap_tell_apart(p->map);
-	ret = ret ? ret : merge_qemu_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
+	ret = ret ?: merge_qemu_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
 	if (!ret && p == &m->again)
 		ret = guest_syms_of_pairing(&m->syms, &m->o->syms, p, m->o->quiet, m->err);
-	ret = ret ? ret : sink_clock(&m->s, p, -1, clock, m->err);
-	ret = ret ? ret : window_parse(clock, m->o->from, m->o->to, &from, &to, m->err);
+	ret = ret ?: sink_clock(&m->s, p, -1, clock, m->err);
+	ret = ret ?: window_parse(clock, m->o->from, m->o->to, &from, &to, m->err);
 	if (ret)
 		return ret;
 	tl_window(p->t, from, to);
@@ -251,9 +251,9 @@ static int latency_page(struct latency *m, const struct lat_format *fmt, const s
 
 	if (f && fclose(f) && !ret)
 		ret = -ENOMEM;
-	ret = ret ? ret : out_begin(&m->s.out, m->again.t, page, v->clock, m->s.f);
-	ret = ret ? ret : out_html_latency(&m->s.out, json);
-	ret = ret ? ret : out_html_spikes(&m->s.out, m->spikes);
+	ret = ret ?: out_begin(&m->s.out, m->again.t, page, v->clock, m->s.f);
+	ret = ret ?: out_html_latency(&m->s.out, json);
+	ret = ret ?: out_html_spikes(&m->s.out, m->spikes);
 	while (!ret && (ret = tl_next(m->again.t, &item)) > 0)
 		ret = out_item(&m->s.out, item);
 	free(json);
@@ -284,7 +284,7 @@ static int latency_stories(const struct latency *m, struct lat_view *v)
 		for (size_t i = 0; i < t->nworst && !ret; i++)
 			s[n++] = story_of(&t->worst[i], &v->story[id][i]);
 	}
-	ret = ret ? ret : stories_tell(s, n, m->again.t, v->clock, v->color, m->o->context.v);
+	ret = ret ?: stories_tell(s, n, m->again.t, v->clock, v->color, m->o->context.v);
 	free(s);
 	return ret;
 }
@@ -305,12 +305,12 @@ static int latency_spikes(struct latency *m, const struct out_clock *clock)
 	uint64_t from, to;
 	int ret = window_parse(clock, m->o->from, m->o->to, &from, &to, m->err);
 
-	return ret ? ret : blaming_json(&m->p, clock, from, to, &m->spikes, m->err);
+	return ret ?: blaming_json(&m->p, clock, from, to, &m->spikes, m->err);
 }
 
 static int latency_show(struct latency *m, int argc, char **argv, const struct out_clock *clock)
 {
-	const struct lat_format *fmt = lat_format_find(m->o->format ? m->o->format : "text");
+	const struct lat_format *fmt = lat_format_find(m->o->format ?: "text");
 	struct lat_view v = {
 		.lat = m->lat, .t = m->p.t, .clock = clock, .want = lat_answers(m->lat),
 		.all = m->o->all, .worst = m->o->worst.v,
@@ -334,7 +334,7 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 		ret = latency_pair(m, argc, argv, &m->again, &m->q_again, &again);
 	if (!ret && stories && latency_stories(m, &v))
 		ret = err_set(m->err, ENOMEM, "cannot read the captures a second time");
-	ret = ret ? ret : sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
+	ret = ret ?: sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
 	if (!ret && fmt->page)
 		ret = sink_close(&m->s, true, latency_page(m, fmt, &v), m->err);
 	else if (!ret)
@@ -349,14 +349,14 @@ static int latency_open(struct latency *m, int argc, char **argv, struct out_clo
 	ssize_t vm;
 	int ret = latency_pair(m, argc, argv, &m->p, &m->q, clock);
 
-	ret = ret ? ret : outfile_check(m->o->file.out, NULL, m->p.t, m->o->trace_events, m->err);
+	ret = ret ?: outfile_check(m->o->file.out, NULL, m->p.t, m->o->trace_events, m->err);
 	if (!ret && m->o->vm) {
 		vm = hostmap_find_vm(m->p.map, m->o->vm, m->err);
 		if (vm < 0)
 			return (int)vm;
 		m->lo.vm = vm;
 	}
-	ret = ret ? ret : lat_new(m->p.t, &m->lo, &m->lat, m->err);
+	ret = ret ?: lat_new(m->p.t, &m->lo, &m->lat, m->err);
 	if (!ret && win_new(m->p.t, &m->w))
 		ret = err_set(m->err, ENOMEM, "out of memory");
 	return ret;
@@ -387,8 +387,8 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	bool complete = true;
 	int ret = latency_check(&m, argv[0]);
 
-	ret = ret ? ret : latency_open(&m, argc - 1, argv + 1, &clock);
-	ret = ret ? ret : latency_walk(&m);
+	ret = ret ?: latency_open(&m, argc - 1, argv + 1, &clock);
+	ret = ret ?: latency_walk(&m);
 	if (!ret) {
 		if (!m.o->quiet)
 			pairing_tell_assumed(&m.p, cli_note);
@@ -401,9 +401,9 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		if (!any_result(&m))
 			ret = no_result(&m);
 	}
-	ret = ret ? ret : latency_show(&m, argc - 1, argv + 1, &clock);
+	ret = ret ?: latency_show(&m, argc - 1, argv + 1, &clock);
 	complete &= guest_syms_whole(&m.syms, cli_note);
-	ret = ret ? ret : outfile_commit(m.o->file.out, 0, NULL, err);
+	ret = ret ?: outfile_commit(m.o->file.out, 0, NULL, err);
 	free(m.spikes);
 	lat_free(m.lat);
 	win_free(m.w);

@@ -80,8 +80,7 @@ static void text_vcpu(const struct vm_vcpu *v, struct sbuf *b)
 
 static void text_vm(const struct vm_list *l, const struct vm *vm, struct sbuf *b)
 {
-	sbuf_addf(b, "%s  name %s  uuid %s\n", vm->sel, vm->name ? vm->name : "-",
-		  vm->uuid ? vm->uuid : "-");
+	sbuf_addf(b, "%s  name %s  uuid %s\n", vm->sel, vm->name ?: "-", vm->uuid ?: "-");
 	sbuf_addf(b, "  %s, pid %u%s, %zu vCPU%s, master clock: %s\n", vm->vmm, vm->pid,
 		  vm->pid_sure ? "" : " (not confirmed)", vm->n_vcpus, vm->n_vcpus == 1 ? "" : "s",
 		  master_clock(l, vm));
@@ -116,7 +115,7 @@ static int list_text(const struct vm_list *l, struct sbuf *b)
 /* v: NULL in the one line of CSV of a VM without vCPUs. */
 static void vcpu_columns(struct row *o, const struct vm_vcpu *v)
 {
-	const struct vm_vcpu none = { 0 }, *c = v ? v : &none;
+	const struct vm_vcpu none = { 0 }, *c = v ?: &none;
 	bool scaled = c->ratio_state == VM_RATIO_SET;
 	char hex[24];
 

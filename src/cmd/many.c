@@ -289,7 +289,7 @@ int many_begin(struct str_list *list, many_fn *fn, void *ctx, struct many **out,
 		return err_set(err, ENOMEM, "out of memory");
 	ret = share(m);
 	n = MIN(MIN(n, (size_t)WORKERS), list->n);
-	ret = ret ? ret : order_make(m, n);
+	ret = ret ?: order_make(m, n);
 	fflush(NULL);
 	for (size_t w = 0; w < n && !ret; w++)
 		ret = start(m);
@@ -352,9 +352,9 @@ static int take_result(int fd, struct many_result *r)
 	struct head h;
 	int ret = full_read(fd, &h, sizeof(h));
 
-	ret = ret ? ret : take_part(fd, &r->text, h.len);
-	ret = ret ? ret : take_part(fd, &r->rows, h.rows);
-	ret = ret ? ret : take_part(fd, &r->notes, h.notes);
+	ret = ret ?: take_part(fd, &r->text, h.len);
+	ret = ret ?: take_part(fd, &r->rows, h.rows);
+	ret = ret ?: take_part(fd, &r->notes, h.notes);
 	if (ret)
 		return ret;
 	r->code = h.code;

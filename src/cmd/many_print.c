@@ -305,7 +305,7 @@ static int print_sum(const struct many_doc *d, struct sum *s)
 		sbuf_addc(&b, '\n');
 		sum_text(d, s, &b);
 	}
-	return ret ? ret : b.len ? sbuf_write(&b, d->f) : b.error;
+	return ret ?: b.len ? sbuf_write(&b, d->f) : b.error;
 }
 
 static int print_all(struct many *m, const struct many_doc *d, struct sum *s, size_t *good,
@@ -327,7 +327,7 @@ static int print_all(struct many *m, const struct many_doc *d, struct sum *s, si
 		tell(&r, input);
 		*complete &= r.code == KVMFT_OK;
 		*good += r.code >= 0;
-		ret = ret ? ret : r.code < 0 ? 0 : sum_rows(s, &r.rows);
+		ret = ret ?: r.code < 0 ? 0 : sum_rows(s, &r.rows);
 		ret = ret || !b.len ? ret : sbuf_write(&b, d->f);
 	}
 	return ret;

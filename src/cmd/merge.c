@@ -147,7 +147,7 @@ static int merge_walk_all(struct merge *m)
 	while (left && (ret = tl_next(t, &item)) > 0) {
 		left -= item->kind == TL_EVENT;
 		ret = w && !item->src->qemu ? win_feed(w, item) : 0;
-		ret = ret ? ret : out_item(&m->s.out, item);
+		ret = ret ?: out_item(&m->s.out, item);
 		if (ret)
 			break;
 	}
@@ -167,7 +167,7 @@ static int merge_walk(struct merge *m)
 		bool late = m->f && follow_late(m->f, item);
 
 		ret = m->p->nguest && !item->src->qemu && !late ? win_feed(m->w, item) : 0;
-		ret = ret ? ret : merge_item(m, item);
+		ret = ret ?: merge_item(m, item);
 		if (ret)
 			break;
 	}
@@ -186,7 +186,7 @@ static int merge_when(struct merge *m, struct out_clock *clock)
 
 	sink_free(&m->s);
 	ret = sink_clock(&m->s, m->p, m->o->clock, clock, m->err);
-	return ret ? ret : window_parse(clock, m->o->from, m->o->to, &m->from, &m->to, m->err);
+	return ret ?: window_parse(clock, m->o->from, m->o->to, &m->from, &m->to, m->err);
 }
 
 /* The clock of the rows, and which of them are wanted: by the captures in their current state. */
@@ -195,29 +195,28 @@ static int merge_ask(struct merge *m, struct out_clock *clock)
 	int ret = merge_when(m, clock);
 
 	if (ret || !m->pick)
-		return ret ? ret : merge_pick_init(&m->o->pick, m->p->t, m->left_out, &m->pick,
-						   m->err);
+		return ret ?: merge_pick_init(&m->o->pick, m->p->t, m->left_out, &m->pick, m->err);
 	pick_go_on(m->pick, m->p->t);
 	return 0;
 }
 
 static int merge_begin(struct merge *m)
 {
-	const struct out_format *fmt = out_format_find(m->o->format ? m->o->format : "text");
+	const struct out_format *fmt = out_format_find(m->o->format ?: "text");
 	_cleanup_free_ char *json = NULL;
 	struct out_clock clock;
 	int ret;
 
 	ret = merge_ask(m, &clock);
-	ret = ret ? ret : sink_check(fmt, &clock, m->o->file.path, m->err);
+	ret = ret ?: sink_check(fmt, &clock, m->o->file.path, m->err);
 	if (!ret && is_page(m->o))
 		ret = blaming_json(m->p, &clock, m->from, m->to, &json, m->err);
 	if (!ret && !m->f)
 		tl_window(m->p->t, m->from, m->to);
-	ret = ret ? ret : tl_start(m->p->t, m->err);
-	ret = ret ? ret : win_new(m->p->t, &m->w);
-	ret = ret ? ret : outfile_check(m->o->file.out, NULL, m->p->t, m->o->trace_events, m->err);
-	ret = ret ? ret : sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
+	ret = ret ?: tl_start(m->p->t, m->err);
+	ret = ret ?: win_new(m->p->t, &m->w);
+	ret = ret ?: outfile_check(m->o->file.out, NULL, m->p->t, m->o->trace_events, m->err);
+	ret = ret ?: sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
 	if (!ret) {
 		ret = sink_begin(&m->s, m->p->t, fmt, &clock);
 		ret = ret || !json ? ret : out_html_spikes(&m->s.out, json);
@@ -239,12 +238,12 @@ static int merge_write(struct merge *m)
 
 	if (ret && !m->s.f)
 		return ret;
-	ret = ret ? ret : merge_walk(m);
+	ret = ret ?: merge_walk(m);
 	win_finish(m->w);
 	if (!ret && m->o->spikes)
 		ret = merge_spikes_put(m->o->spikes, &m->s.out, m->p,
 				       shows_all(m->o) ? m->w : NULL, m->err);
-	ret = ret ? ret : sink_put_alignment(&m->s, m->p, m->w);
+	ret = ret ?: sink_put_alignment(&m->s, m->p, m->w);
 	return sink_close(&m->s, true, ret, m->err);
 }
 
@@ -287,7 +286,7 @@ static int merge_go_on(struct merge *m)
 	struct out_clock clock;
 	int ret = merge_ask(m, &clock);
 
-	ret = ret ? ret : tl_start(m->p->t, m->err);
+	ret = ret ?: tl_start(m->p->t, m->err);
 	if (ret)
 		return ret;
 	win_go_on(m->w, m->p->t);
@@ -303,12 +302,12 @@ static int merge_pass(struct merge *m, const struct follow_pass *pass)
 	m->p = pass->p;
 	ret = rate_of_pairing(m->p, &m->o->khz, m->o->quiet || !pass->first,
 			      sink_cycles(m->o->format, m->o->clock), cli_note, m->err);
-	ret = ret ? ret : merge_qemu_add(&m->q, m->p, &m->o->qemu, m->o->trace_events, m->err);
-	ret = ret ? ret : opened ? merge_go_on(m) : merge_begin(m);
-	ret = ret ? ret : merge_walk(m);
+	ret = ret ?: merge_qemu_add(&m->q, m->p, &m->o->qemu, m->o->trace_events, m->err);
+	ret = ret ?: opened ? merge_go_on(m) : merge_begin(m);
+	ret = ret ?: merge_walk(m);
 	m->s.out.goes_on = !ret && !pass->last && !m->enough;
 	end = m->s.f ? out_end(&m->s.out) : 0;
-	return ret ? ret : end;
+	return ret ?: end;
 }
 
 /*
@@ -366,7 +365,7 @@ static int merge_follow(struct merge *m, int argc, char **argv, const struct pai
 	m->begin_ns = util_now_ns();
 	while (!ret && !pass.last && !m->enough) {
 		ret = follow_pass(m->f, &pass, m->err);
-		ret = ret ? ret : merge_pass(m, &pass);
+		ret = ret ?: merge_pass(m, &pass);
 		tries = ret ? tries + 1 : 0;
 		if (ret && (may_come(m, &pass, ret, tries) || go_without(m, &tries))) {
 			*m->err = (struct kvmft_err){ .text = "" };
@@ -393,7 +392,7 @@ static int summary_pick(const struct merge *m)
 		return 0;
 	for (size_t i = 0; pick_unmet(m->pick, i, &slip, &b); i++) {
 		if (slip || !m->o->quiet)
-			cli_note("%s", b.s ? b.s : "out of memory");
+			cli_note("%s", b.s ?: "out of memory");
 		sbuf_reset(&b);
 	}
 	if (m->o->pick.grep.n && !m->o->quiet)
@@ -446,10 +445,10 @@ static int merge_alone(struct merge *m)
 		how.clock = o->clock == OUT_CLOCK_MONO ? QTRACE_MONO : QTRACE_REALTIME;
 	ret = sink_open(&m->s, o->file.out, o->file.page.f, m->err);
 	how.f = m->s.f;
-	ret = ret ? ret : merge_qemu_alone(&m->q, o->qemu.v[0], o->trace_events, &how, o->quiet,
+	ret = ret ?: merge_qemu_alone(&m->q, o->qemu.v[0], o->trace_events, &how, o->quiet,
 					   &complete, m->err);
 	ret = sink_close(&m->s, false, ret, m->err);
-	ret = ret ? ret : outfile_commit(o->file.out, 0, NULL, m->err);
+	ret = ret ?: outfile_commit(o->file.out, 0, NULL, m->err);
 	sink_free(&m->s);
 	merge_qemu_free(&m->q);
 	return sink_exit(ret, complete);
@@ -500,16 +499,16 @@ static int merge_prepare(struct merge *m, int argc, char **argv, const struct pa
 	if (!ret)
 		ret = rate_of_pairing(m->p, &o->khz, o->quiet, sink_cycles(o->format, o->clock),
 				      cli_note, m->err);
-	ret = ret ? ret : pairing_add_hosts(m->p, &o->host, NULL, m->err);
-	ret = ret ? ret : merge_qemu_add(&m->q, m->p, &o->qemu, o->trace_events, m->err);
-	return ret ? ret : guest_syms_of_pairing(&m->syms, &o->syms, m->p, o->quiet, m->err);
+	ret = ret ?: pairing_add_hosts(m->p, &o->host, NULL, m->err);
+	ret = ret ?: merge_qemu_add(&m->q, m->p, &o->qemu, o->trace_events, m->err);
+	return ret ?: guest_syms_of_pairing(&m->syms, &o->syms, m->p, o->quiet, m->err);
 }
 
 static int merge_once(struct merge *m, int argc, char **argv, const struct pairing_opts *po)
 {
 	int ret = merge_prepare(m, argc, argv, po);
 
-	return ret ? ret : merge_write(m);
+	return ret ?: merge_write(m);
 }
 
 static struct pairing_opts pairing_wants(const struct merge_opts *o)
@@ -550,8 +549,8 @@ static int merge_spikes(void *ctx, const char *input __unused_arg, FILE *out __u
 	o.quiet = true;
 	o.qemu.n = 0;
 	ret = merge_prepare(&m, o.operands.argc, o.operands.argv, &po);
-	ret = ret ? ret : merge_when(&m, &clock);
-	ret = ret ? ret : merge_spikes_find(m.p, m.from, m.to, !shows_all(&o), rows, err);
+	ret = ret ?: merge_when(&m, &clock);
+	ret = ret ?: merge_spikes_find(m.p, m.from, m.to, !shows_all(&o), rows, err);
 	merge_close(&m);
 	return ret;
 }
@@ -600,15 +599,15 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 			err,
 			"options --tsc-offset, --tsc-ratio and --solve: each --host has its own");
 	ret = o->follow || o->delay.set ? check_follow(o, argc, err) : 0;
-	ret = ret ? ret : rate_check(&o->khz, err);
+	ret = ret ?: rate_check(&o->khz, err);
 	if (ret)
 		return ret;
 	if (!argc)
 		return merge_alone(&m);
 	ret = o->follow ? merge_follow(&m, argc, argv, &po) : merge_once(&m, argc, argv, &po);
 	if (!m.enough) /* otherwise nothing can be said about what was not read */
-		ret = ret ? ret : merge_tell(&m, &complete);
-	ret = ret ? ret : outfile_commit(o->file.out, 0, NULL, err);
+		ret = ret ?: merge_tell(&m, &complete);
+	ret = ret ?: outfile_commit(o->file.out, 0, NULL, err);
 	merge_close(&m);
 	return sink_exit(ret, complete && !m.left_out);
 }

@@ -20,7 +20,7 @@ static int add_vcpus(struct pick *p, const char *list)
 		dash = strchr(word, '-');
 		if (dash)
 			*dash++ = 0;
-		if (parse_u64(word, &from) || parse_u64(dash ? dash : word, &to) || to < from ||
+		if (parse_u64(word, &from) || parse_u64(dash ?: word, &to) || to < from ||
 		    to >= 1u << 16)
 			return -EINVAL;
 		for (; from <= to && !ret; from++)

@@ -183,7 +183,7 @@ static bool alone_summary(const struct merge_qemu *m, const char *path,
 	if (s->foreign && !quiet)
 		cli_note("%s: %" PRIu64 " lines are not trace events", path, s->foreign);
 	if (s->damage || s->truncated)
-		cli_note("%s: %s", path, s->damage ? s->damage : "its end is cut off");
+		cli_note("%s: %s", path, s->damage ?: "its end is cut off");
 	return !s->lost_records && !s->damage && !s->truncated;
 }
 
@@ -262,7 +262,7 @@ static void note_times(const struct tl_source *s, const struct tl_qemu_report *r
 	if (r->no_clock)
 		cli_note(
 			"%s: the host capture has no readings of the clock of this trace%s%s: nothing can be placed",
-			s->label, r->why ? "; " : "", r->why ? r->why : "");
+			s->label, r->why ? "; " : "", r->why ?: "");
 	else if (r->why)
 		cli_note("%s: %s", s->label, r->why);
 	if (r->untimed)
@@ -272,7 +272,7 @@ static void note_times(const struct tl_source *s, const struct tl_qemu_report *r
 							: "");
 	if ((!quiet || r->steps) && s->events > s->unplaced) {
 		add_bound(s, r, &b);
-		cli_note("%s: placed %s", s->label, b.s ? b.s : "");
+		cli_note("%s: placed %s", s->label, b.s ?: "");
 	}
 	if (r->outside && !quiet)
 		cli_note("%s: %" PRIu64

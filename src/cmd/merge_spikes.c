@@ -53,5 +53,5 @@ int merge_spikes_put(struct many *m, struct out *o, const struct pairing *p,
 		if (!is_sane(&s[i]))
 			return err_set(err, EINVAL, "what the process that looks for spikes found is damaged");
 	ret = w ? blaming_judge(p, w, s, n, err) : 0;
-	return ret ? ret : out_perfetto_spikes(o, s, n);
+	return ret ?: out_perfetto_spikes(o, s, n);
 }

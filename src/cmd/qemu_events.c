@@ -48,7 +48,7 @@ static int find_patterns(struct view *v, char **pattern, int n, int state, struc
 		return err_set(err, ENOMEM, "out of memory");
 	for (int i = 0; i < n && !ret; i++) /* off: it is good if the event is compiled out */
 		ret = mon_switches_add(&s, pattern[i], false, err);
-	ret = ret ? ret : qemu_check(&v->all, &s, notes, err);
+	ret = ret ?: qemu_check(&v->all, &s, notes, err);
 	for (size_t i = 0; i < v->all.n && !ret; i++) {
 		v->shown[i] = (!n || mon_switches_get(&s, v->all.v[i].name) >= 0) &&
 			      (state < 0 || v->all.v[i].state == (enum mon_state)state);
@@ -134,10 +134,10 @@ static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 				argv[i]);
 	ret = qemu_open(&o->target, &q, err);
 	v.q = &q;
-	ret = ret ? ret : monitor_version(q.m, &v.version, err);
-	ret = ret ? ret : monitor_events(q.m, &v.all, err);
-	ret = ret ? ret : find_patterns(&v, argv, argc, o->state, &notes, err);
-	ret = ret ? ret : sink_print(events_formats[MAX(o->format, 0)](&v, &b), &b, stdout, err);
+	ret = ret ?: monitor_version(q.m, &v.version, err);
+	ret = ret ?: monitor_events(q.m, &v.all, err);
+	ret = ret ?: find_patterns(&v, argv, argc, o->state, &notes, err);
+	ret = ret ?: sink_print(events_formats[MAX(o->format, 0)](&v, &b), &b, stdout, err);
 	if (!ret) {
 		qemu_print_notes(&notes);
 		if (monitor_kind(q.m) == MON_HMP && o->state == MON_UNAVAILABLE)

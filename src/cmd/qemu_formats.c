@@ -76,7 +76,7 @@ static void add_quoted(struct sbuf *b, const char *format)
 
 static void add_csv(struct sbuf *b, const char *text)
 {
-	_cleanup_free_ char *copy = strdup(text ? text : "");
+	_cleanup_free_ char *copy = strdup(text ?: "");
 
 	if (copy)
 		str_printable(copy);
@@ -208,7 +208,7 @@ static int formats_run(void *opts, int argc __unused_arg, char **argv, struct kv
 		cli_note("%s: %s", argv[0], note);
 	sbuf_free(&l.b);
 	qevents_free(q);
-	return ret ? ret : bad ? KVMFT_INCOMPLETE : KVMFT_OK;
+	return ret ?: bad ? KVMFT_INCOMPLETE : KVMFT_OK;
 }
 
 const struct cmd cmd_qemu_formats = {

@@ -150,10 +150,8 @@ static int sdt_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_
 	struct sdt_spec s;
 	int ret = sdt_spec_parse(argv[0], &s, err);
 
-	if (ret)
-		return ret;
-	ret = sdt_read(s.fd, s.path, &f, err);
-	ret = ret ? ret : sdt_spec_check(&s, &f, err);
+	ret = ret ?: sdt_read(s.fd, s.path, &f, err);
+	ret = ret ?: sdt_spec_check(&s, &f, err);
 	if (!ret && sdt_hints_find(&s, &f, 1, &h))
 		ret = err_set(err, ENOMEM, "out of memory");
 	if (!ret) {
@@ -164,7 +162,7 @@ static int sdt_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_
 				ret == -E2BIG ? "too many markers to list: name some"
 					      : strerror(-ret));
 	}
-	ret = ret ? ret : sink_print(list_formats[MAX(o->format, 0)](&s, &p, &b), &b, stdout, err);
+	ret = ret ?: sink_print(list_formats[MAX(o->format, 0)](&s, &p, &b), &b, stdout, err);
 	if (!ret && p.unfit)
 		cli_note("%s: %zu places cannot be probed and are left out: %s", s.path, p.unfit,
 			 p.why_unfit);

@@ -69,7 +69,7 @@ static int put_back(struct monitor *m, const struct mon_events *before, int fail
 	_cleanup_(mon_events_free) struct mon_events now = { 0 };
 	int ret = monitor_events(m, &now, &why);
 
-	ret = ret ? ret : qemu_restore(m, before, &now, &why);
+	ret = ret ?: qemu_restore(m, before, &now, &why);
 	return err_set(err, failed, "%s; %s", err->text,
 		       ret ? "the former states could not be restored"
 			   : "the former states were restored");
@@ -113,7 +113,7 @@ static int report(const struct mon_events *before, const struct mon_events *afte
 		}
 		if (e->state == MON_DISABLED && mon_switches_get(s, e->name) == 1) {
 			stays++;
-			one = one ? one : e->name;
+			one = one ?: e->name;
 			named = named || !is_named(s, e->name) ? named : e->name;
 		}
 	}
@@ -140,11 +140,11 @@ static int set_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	int ret;
 
 	ret = read_switches(o, argc, argv, &s, err);
-	ret = ret ? ret : qemu_open(&o->target, &q, err);
-	ret = ret ? ret : monitor_events(q.m, &before, err);
-	ret = ret ? ret : qemu_check(&before, &s, &notes, err);
-	ret = ret ? ret : apply(q.m, &before, &s, err);
-	ret = ret ? ret : monitor_events(q.m, &after, err);
+	ret = ret ?: qemu_open(&o->target, &q, err);
+	ret = ret ?: monitor_events(q.m, &before, err);
+	ret = ret ?: qemu_check(&before, &s, &notes, err);
+	ret = ret ?: apply(q.m, &before, &s, err);
+	ret = ret ?: monitor_events(q.m, &after, err);
 	if (!ret) {
 		ret = report(&before, &after, &s, err);
 		qemu_print_notes(&notes);

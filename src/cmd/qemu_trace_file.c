@@ -99,8 +99,8 @@ static int trace_file_run(void *opts, int argc, char **argv, struct kvmft_err *e
 	int ret;
 
 	ret = command_line(argc, argv, &line, err);
-	ret = ret ? ret : qemu_open(&o->target, &q, err);
-	ret = ret ? ret : status(q.m, &out, err);
+	ret = ret ?: qemu_open(&o->target, &q, err);
+	ret = ret ?: status(q.m, &out, err);
 	was_off = is_off(&out);
 	if (!ret && argc) {
 		sbuf_reset(&out);
@@ -109,12 +109,12 @@ static int trace_file_run(void *opts, int argc, char **argv, struct kvmft_err *e
 			str_printable(out.s);
 			ret = err_set(err, EREMOTEIO, "QEMU refused it: %s", out.s);
 		}
-		ret = ret ? ret : status(q.m, &out, err);
+		ret = ret ?: status(q.m, &out, err);
 	}
 	if (!ret && argc && !strcmp(argv[0], "on") && is_off(&out))
 		ret = err_set(err, EIO, "QEMU could not start the file: %s", out.s);
 	if (!ret) {
-		printf("%s\n", out.s ? out.s : "");
+		printf("%s\n", out.s ?: "");
 		if (argc && !strcmp(argv[0], "on") && was_off)
 			cli_note("QEMU has started the file anew: its former contents are gone");
 	}

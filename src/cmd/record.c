@@ -180,14 +180,14 @@ static void blame_words(const struct record_options *o, struct sbuf *blame)
 	for (size_t i = 0; i < ARRAY_SIZE(side); i++) {
 		_cleanup_(sbuf_free) struct sbuf path = { 0 };
 
-		sbuf_addf(&path, "%s/%s", o->c.output ? o->c.output : SIDES_DEFAULT, side[i]);
+		sbuf_addf(&path, "%s/%s", o->c.output ?: SIDES_DEFAULT, side[i]);
 		sbuf_addc(&naming, ' ');
-		sbuf_add_word(&naming, path.s ? path.s : "");
+		sbuf_add_word(&naming, path.s ?: "");
 	}
 	sbuf_add(blame, "'kvmft record' blame -q --no-pager --top 3 --naming ");
-	sbuf_add_word(blame, naming.s ? naming.s : "");
+	sbuf_add_word(blame, naming.s ?: "");
 	sbuf_addf(blame, " %s %s --", says_when(o->blame_options) ? "" : "--last 1s",
-		  o->blame_options ? o->blame_options : "");
+		  o->blame_options ?: "");
 }
 
 static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_err *err)
@@ -279,7 +279,7 @@ static int record_remote(struct kvmft_err *err)
 		drop_program();
 	if (!ret && w.spool)
 		ret = remote_spool(w.spool, err);
-	ret = ret ? ret : record_words(&w, err);
+	ret = ret ?: record_words(&w, err);
 	remote_words_free(&w);
 	return ret;
 }

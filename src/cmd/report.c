@@ -118,7 +118,7 @@ static int parse_pids(struct run *run)
 
 static int parse_class(struct run *run)
 {
-	const char *name = run->o->event ? run->o->event : "vmexit";
+	const char *name = run->o->event ?: "vmexit";
 	const struct event_class *c = class_find(name);
 
 	run->ro.cls = c;
@@ -202,7 +202,7 @@ static int why_empty(const struct run *run)
 				  v.tid);
 	}
 	return err_set(run->err, ENODATA, "%s: no samples of %s for what was selected; its "
-		       "vCPUs: %s", path, class, b.s ? b.s : "none");
+		       "vCPUs: %s", path, class, b.s ?: "none");
 }
 
 /* ---- what must be said ---- */
@@ -329,18 +329,17 @@ static int report(struct run *run)
 	bool part;
 	int ret = sink_input_check(run->o->input, run->err);
 
-	ret = ret ? ret : capture_open(run->o->input, &run->cap, run->err);
-	ret = ret ? ret : fmt_load(run->cap, &run->fmt, run->err);
-	ret = ret ? ret
-		  : rate_of_capture(run->cap, run->fmt, &run->o->khz, false,
+	ret = ret ?: capture_open(run->o->input, &run->cap, run->err);
+	ret = ret ?: fmt_load(run->cap, &run->fmt, run->err);
+	ret = ret ?: rate_of_capture(run->cap, run->fmt, &run->o->khz, false,
 				    run->ro.has_from || run->ro.has_to ? NULL
 								       : "times are in cycles",
 				    cli_note, run->err);
-	ret = ret ? ret : report_new(run->cap, run->fmt, &run->ro, &run->r, run->err);
+	ret = ret ?: report_new(run->cap, run->fmt, &run->ro, &run->r, run->err);
 	if (!ret && run->ro.by_rip)
 		ret = guest_syms_of_operands(&run->syms, &run->o->syms, report_hostmap(run->r),
 					     run->guest, run->nguest, run->err);
-	ret = ret ? ret : report_walk(run->r, run->err);
+	ret = ret ?: report_walk(run->r, run->err);
 	if (ret)
 		return ret;
 	run->filter.vm = report_vm_named(run->r);
@@ -389,7 +388,7 @@ static int no_stacks(const struct run *run, const struct by_stack *b)
 				"no stacks were recorded in %s: kvmft record --stacks EVENT",
 				run->cap->path);
 	return err_set(run->err, ENODATA, "no stacks of %s in %s (%llu events%s)",
-		       run->o->event ? run->o->event : "any event", run->cap->path, ULL(b->events),
+		       run->o->event ?: "any event", run->cap->path, ULL(b->events),
 		       b->apart ? ", and stacks whose event is missing" : "");
 }
 
@@ -414,10 +413,10 @@ static int report_by_stack(struct run *run)
 	struct by_stack b = { 0 };
 	int ret = by_stack_options(run);
 
-	ret = ret ? ret : sink_input_check(run->o->input, run->err);
-	ret = ret ? ret : capture_open(run->o->input, &run->cap, run->err);
-	ret = ret ? ret : fmt_load(run->cap, &run->fmt, run->err);
-	ret = ret ? ret : by_stack_walk(run->cap, run->fmt, run->o->event ? run->ro.cls : NULL, &b,
+	ret = ret ?: sink_input_check(run->o->input, run->err);
+	ret = ret ?: capture_open(run->o->input, &run->cap, run->err);
+	ret = ret ?: fmt_load(run->cap, &run->fmt, run->err);
+	ret = ret ?: by_stack_walk(run->cap, run->fmt, run->o->event ? run->ro.cls : NULL, &b,
 					run->err);
 	if (!ret)
 		ret = b.stacks ? print_stacks(run, &b) : no_stacks(run, &b);
@@ -473,7 +472,7 @@ static int report_one(void *ctx, const char *input, FILE *out, struct sbuf *rows
 	o.input = input;
 	o.file.page.f = out;
 	ret = parse(&run);
-	ret = ret ? ret : report(&run);
+	ret = ret ?: report(&run);
 	if (ret >= 0 && report_in_cycles(run.r))
 		cli_note("%s: its times are in cycles, so it is not in the sum", input);
 	else if (ret >= 0 && add_rows(&run, rows))
@@ -486,7 +485,7 @@ static int report_many(const struct opts *o, struct kvmft_err *err)
 {
 	const struct many_doc d = {
 		.format = cli_formats[MAX(o->format, 0)], .f = o->file.page.f,
-		.title = class_title(class_find(o->event ? o->event : "vmexit")), .what = "Samples",
+		.title = class_title(class_find(o->event ?: "vmexit")), .what = "Samples",
 		.times = "Total events handled time", .of = "samples", .top = o->top.v,
 		.key = (enum report_key)MAX(o->key, 0),
 	};
@@ -507,7 +506,7 @@ static int rip_sessions(struct opts *r, struct operands *o, struct kvmft_err *er
 		o->argv++;
 		o->argc--;
 	}
-	r->input = r->input ? r->input : DEFAULT_INPUT;
+	r->input = r->input ?: DEFAULT_INPUT;
 	ret = captures_host(o, &r->input, &s, err);
 	return ret || s.n < 2 ? ret : captures_before(o, &s, err);
 }
@@ -566,7 +565,7 @@ static int report_output(void *opts, int argc, struct kvmft_err *err)
 		return err_usage(err, "--by stack, --format openmetrics: one capture at a time");
 	ret = parse(&run);
 	run_free(&run);
-	return ret ? ret : many_begin(&o->inputs, report_one, o, &o->many, err);
+	return ret ?: many_begin(&o->inputs, report_one, o, &o->many, err);
 }
 
 static int report_release(void *opts)

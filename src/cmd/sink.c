@@ -87,7 +87,7 @@ static int own_clock(const struct capture *cap, int kind, struct out_clock *c,
 	if (kind >= 0 && (kind != OUT_CLOCK_NS || count) && (!tsc || kind == OUT_CLOCK_KVMCLOCK))
 		return err_usage(
 			err, "--clock %s: %s alone has no such time, its trace clock is %s",
-			out_clock_names[kind], cap->path, cap->clock ? cap->clock : "unknown");
+			out_clock_names[kind], cap->path, cap->clock ?: "unknown");
 	if (!tsc) { /* ns already: as if from a TSC that counts them */
 		c->khz = count ? 0 : 1000000;
 		c->base = 0;
@@ -267,7 +267,7 @@ int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err)
 {
 	int end = begun ? out_end(&s->out) : 0;
 
-	ret = ret ? ret : end;
+	ret = ret ?: end;
 	if (s->f && s->file && fclose(s->f) && !ret)
 		ret = -errno;
 	s->f = NULL;
@@ -360,7 +360,7 @@ void sink_remarks_free(struct sink_remarks *r)
 
 int sink_print(int ret, const struct sbuf *b, FILE *f, struct kvmft_err *err)
 {
-	ret = ret ? ret : b->error;
+	ret = ret ?: b->error;
 	if (!ret && b->len)
 		fwrite(b->s, 1, b->len, f); /* main flushes, and checks whether that worked */
 	return err_why(err, ret, "cannot make the list");
@@ -420,5 +420,5 @@ void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_
 		return;
 	sbuf_addf(&b, "alignment of %s: ", name);
 	pairing_alignment_text(p->map, w, (int64_t)vm, &b);
-	cli_note("%s", b.s ? b.s : "out of memory");
+	cli_note("%s", b.s ?: "out of memory");
 }

@@ -138,18 +138,18 @@ int stories_tell(const struct story *v, size_t n, struct timeline *t, const stru
 {
 	struct stories s = {
 		.t = calloc(n + 1, sizeof(*s.t)), .n = n, .line = t, .clock = clock, .color = color,
-		.ring = calloc(context ? context : 1, sizeof(*s.ring)), .context = context,
+		.ring = calloc(context ?: 1, sizeof(*s.ring)), .context = context,
 	};
 	int ret = s.ring && s.t ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < n && !ret; i++)
 		s.t[i].c = &v[i];
-	ret = ret ? ret : walk(&s);
+	ret = ret ?: walk(&s);
 	for (size_t i = 0; s.t && i < n; i++)
 		if (s.t[i].begun && !s.t[i].ended) {
 			int end = teller_end(&s.t[i]);
 
-			ret = ret ? ret : end;
+			ret = ret ?: end;
 		}
 	free(s.ring);
 	free(s.t);

@@ -56,8 +56,8 @@ static int stuck_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 		ret = guest_syms_read(&k, &o->syms, err);
 		o->c.syms = &k;
 	}
-	ret = ret ? ret : stuck_run(&o->c, cli_note, &b, err);
-	return ret ? ret : sink_print(0, &b, stdout, err);
+	ret = ret ?: stuck_run(&o->c, cli_note, &b, err);
+	return ret ?: sink_print(0, &b, stdout, err);
 }
 
 const struct cmd cmd_stuck = {

@@ -98,7 +98,7 @@ static int put_list(struct remote_words *w, const char *option, const struct str
 
 	for (size_t i = 0; i < l->n && !ret; i++) {
 		ret = remote_words_add(w, option);
-		ret = ret ? ret : remote_words_add(w, l->v[i]);
+		ret = ret ?: remote_words_add(w, l->v[i]);
 	}
 	return ret;
 }
@@ -125,25 +125,25 @@ static int merge_words(const struct trace_opts *o, struct remote_words *w)
 	const char *clock = o->c.tsc ? "host-tsc" : o->c.clock;
 	int ret = remote_words_add(w, "kvmft trace"); /* in whose name it speaks */
 
-	ret = ret ? ret : remote_words_add(w, "merge");
-	ret = ret ? ret : remote_words_add(w, "--follow");
-	ret = ret ? ret : put_value(w, "--naming", "of what `kvmft record --guest` writes, by "
+	ret = ret ?: remote_words_add(w, "merge");
+	ret = ret ?: remote_words_add(w, "--follow");
+	ret = ret ?: put_value(w, "--naming", "of what `kvmft record --guest` writes, by "
 						  "kvmft merge HOST GUEST=SEL");
-	ret = ret ? ret : put_value(w, "--clock", clock);
-	ret = ret ? ret : put_value(w, "--format", o->format);
-	ret = ret ? ret : put_value(w, "--color", color_names[MAX(o->page.color, 0)]);
+	ret = ret ?: put_value(w, "--clock", clock);
+	ret = ret ?: put_value(w, "--format", o->format);
+	ret = ret ?: put_value(w, "--color", color_names[MAX(o->page.color, 0)]);
 	if (o->page.wide)
-		ret = ret ? ret : remote_words_add(w, "--wide");
-	ret = ret ? ret : put_number(w, "--count", &o->c.count, "");
-	ret = ret ? ret : put_number(w, "--delay", &o->delay, "ns");
-	ret = ret ? ret : put_number(w, "--tsc-offset", &o->tsc_offset, "");
-	ret = ret ? ret : put_value(w, "--tsc-ratio", o->tsc_ratio);
-	ret = ret ? ret : put_number(w, "--tsc-khz", &o->khz, "");
-	ret = ret ? ret : put_list(w, "--side", &o->side);
-	ret = ret ? ret : put_list(w, "--vcpu", &o->vcpu);
-	ret = ret ? ret : put_list(w, "--grep", &o->grep);
-	ret = ret ? ret : put_number(w, "--context", &o->context, "");
-	return ret ? ret : remote_words_add(w, "--");
+		ret = ret ?: remote_words_add(w, "--wide");
+	ret = ret ?: put_number(w, "--count", &o->c.count, "");
+	ret = ret ?: put_number(w, "--delay", &o->delay, "ns");
+	ret = ret ?: put_number(w, "--tsc-offset", &o->tsc_offset, "");
+	ret = ret ?: put_value(w, "--tsc-ratio", o->tsc_ratio);
+	ret = ret ?: put_number(w, "--tsc-khz", &o->khz, "");
+	ret = ret ?: put_list(w, "--side", &o->side);
+	ret = ret ?: put_list(w, "--vcpu", &o->vcpu);
+	ret = ret ?: put_list(w, "--grep", &o->grep);
+	ret = ret ?: put_number(w, "--context", &o->context, "");
+	return ret ?: remote_words_add(w, "--");
 }
 
 /* Before the user's own options, which take precedence. */
@@ -177,7 +177,7 @@ static int check_guests(const struct trace_opts *o, struct kvmft_err *err)
 		sbuf_free(&names);
 		return 0;
 	}
-	err_usage(err, "option --clock: with --guest it is one of%s", names.s ? names.s : "");
+	err_usage(err, "option --clock: with --guest it is one of%s", names.s ?: "");
 	sbuf_free(&names);
 	return -EINVAL;
 }
@@ -200,7 +200,7 @@ static int trace_guests(struct trace_opts *o, struct kvmft_err *err)
 	ret = merge_words(o, &w) || put_guest_words(&o->sides.options)
 		      ? err_set(err, ENOMEM, "out of memory") : 0;
 	o->sides.reader = &w;
-	ret = ret ? ret : record_sides(&o->sides, &host, &none, cli_note, err);
+	ret = ret ?: record_sides(&o->sides, &host, &none, cli_note, err);
 	remote_words_free(&w);
 	return ret;
 }
@@ -253,7 +253,7 @@ static int trace_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 	if (o->sides.guests.n)
 		return trace_guests(o, err);
 	ret = check_alone(o, err);
-	ret = ret ? ret : check_config(&o->c, err);
+	ret = ret ?: check_config(&o->c, err);
 	if (ret)
 		return ret;
 	/* To seconds since the start nobody knows an offset; those of guests are from perf. */

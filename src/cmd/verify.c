@@ -60,8 +60,7 @@ static void note_span(struct verify *v, const struct tl_item *i)
 	if (i->kind != TL_EVENT || i->unplaced)
 		return;
 	if (!i->src->guest) {
-		if (!v->host_first)
-			v->host_first = i->host;
+		v->host_first = v->host_first ?: i->host;
 		if (i->host != v->host_last)
 			for (size_t k = 0; k < v->p.nguest; k++)
 				v->guest[k].after = 0;
@@ -73,8 +72,7 @@ static void note_span(struct verify *v, const struct tl_item *i)
 		return;
 	g->before += !v->host_first;
 	g->after++;
-	if (!g->first)
-		g->first = i->host;
+	g->first = g->first ?: i->host;
 	g->last = i->host;
 }
 
@@ -83,11 +81,11 @@ static int verify_walk(struct verify *v)
 	const struct tl_item *item;
 	int ret = win_new(v->p.t, &v->w);
 
-	ret = ret ? ret : msr_pairs_new(v->p.t, &v->pairs);
+	ret = ret ?: msr_pairs_new(v->p.t, &v->pairs);
 	while (!ret && (ret = tl_next(v->p.t, &item)) > 0) {
 		note_span(v, item);
 		ret = win_feed(v->w, item);
-		ret = ret ? ret : msr_pairs_feed(v->pairs, item);
+		ret = ret ?: msr_pairs_feed(v->pairs, item);
 	}
 	if (ret)
 		return ret;
@@ -116,10 +114,9 @@ static int verify_open(struct verify *v, const struct verify_opts *o, int argc, 
 		return err_usage(err, "option --%s: each --host has its own offset",
 				 o->clock.solve ? "solve" : "tsc-offset");
 	ret = pairing_prepare(&v->p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
-	if (!ret)
-		ret = rate_of_pairing(&v->p, &o->khz, false, "times are in cycles", cli_note, err);
-	ret = ret ? ret : pairing_add_hosts(&v->p, &o->host, NULL, err);
-	ret = ret ? ret : tl_start(v->p.t, err);
+	ret = ret ?: rate_of_pairing(&v->p, &o->khz, false, "times are in cycles", cli_note, err);
+	ret = ret ?: pairing_add_hosts(&v->p, &o->host, NULL, err);
+	ret = ret ?: tl_start(v->p.t, err);
 	if (ret)
 		return ret;
 	v->khz = v->p.host.cap->tsc_khz;
@@ -185,8 +182,8 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		verify_print[MAX(o->format, 0)](&v, &b);
 		ret = sink_print(0, &b, o->file.page.f, err);
 	}
-	ret = ret ? ret : cli_flush(err);
-	ret = ret ? ret : verify_exit(&v);
+	ret = ret ?: cli_flush(err);
+	ret = ret ?: verify_exit(&v);
 	verify_close(&v);
 	return ret;
 }

@@ -230,11 +230,11 @@ static void judge(struct boot_row *row, size_t n, const float *dev, double (*squ
 
 int boot_test(struct boot_row *row, size_t n, const struct boot_opts *o)
 {
-	unsigned int rounds = o->rounds ? o->rounds : ROUNDS;
+	unsigned int rounds = o->rounds ?: ROUNDS;
 	float *dev = calloc(n + 1, rounds * sizeof(*dev));
 	double *most = calloc(rounds, sizeof(*most)), (*square)[2] = calloc(n + 1, sizeof(*square));
 	struct drawn d[2][DRAWN] = { 0 };
-	uint64_t state = o->seed ? o->seed : SEED;
+	uint64_t state = o->seed ?: SEED;
 	int ret = dev && most && square ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < n && !ret; i++)

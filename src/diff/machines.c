@@ -134,7 +134,7 @@ static int offsets(struct diff *d, const struct cap_vm *a, const struct cap_vm *
 	for (size_t i = 0; i < MIN(a->nvcpu, (size_t)VCPUS) && !ret; i++)
 		for (size_t k = 0; k < MIN(b->nvcpu, (size_t)VCPUS) && !ret; k++)
 			if (a->vcpu[i].id == b->vcpu[k].id) {
-				ret = vcpu(d, a->name ? a->name : a->id, &a->vcpu[i], &b->vcpu[k]);
+				ret = vcpu(d, a->name ?: a->id, &a->vcpu[i], &b->vcpu[k]);
 				break;
 			}
 	return ret;
@@ -145,15 +145,15 @@ int diff_machines(struct diff *d)
 	const struct capture *a = d->side[0].cap, *b = d->side[1].cap;
 	int ret = text(d, "kernel", a->uname, b->uname);
 
-	ret = ret ? ret : text(d, "CPU vendor", a->vendor, b->vendor);
-	ret = ret ? ret : text(d, "hypervisor", a->hypervisor, b->hypervisor);
-	ret = ret ? ret : number(d, "CPUs recorded", a->nstream, b->nstream);
+	ret = ret ?: text(d, "CPU vendor", a->vendor, b->vendor);
+	ret = ret ?: text(d, "hypervisor", a->hypervisor, b->hypervisor);
+	ret = ret ?: number(d, "CPUs recorded", a->nstream, b->nstream);
 	if (!ret && far(a->tsc_khz, b->tsc_khz))
 		ret = number(d, "TSC kHz", a->tsc_khz, b->tsc_khz);
-	ret = ret ? ret : text(d, "clocksource", a->clocksource, b->clocksource);
-	ret = ret ? ret : text(d, "trace clock", a->clock, b->clock);
-	ret = ret ? ret : text(d, "kvmft", a->tool, b->tool);
-	ret = ret ? ret : params(d, a, b);
+	ret = ret ?: text(d, "clocksource", a->clocksource, b->clocksource);
+	ret = ret ?: text(d, "trace clock", a->clock, b->clock);
+	ret = ret ?: text(d, "kvmft", a->tool, b->tool);
+	ret = ret ?: params(d, a, b);
 	if (!ret && a->nvm && b->nvm)
 		ret = fact_add(d, "vCPUs", vms_text(a), vms_text(b));
 	for (size_t i = 0; i < a->nvm && !ret; i++)

@@ -100,13 +100,13 @@ static int by_place(const void *a, const void *b)
 		d = -by_numbers(x->row.chance, y->row.chance);
 	} else if (!d) {
 		d = by_numbers(x->effect, y->effect);
-		d = d ? d : strcmp(x->row.group, y->row.group);
-		d = d ? d : (int)y->row.lead - (int)x->row.lead;
+		d = d ?: strcmp(x->row.group, y->row.group);
+		d = d ?: (int)y->row.lead - (int)x->row.lead;
 	}
 	if (!d && x->row.kind == DIFF_TIME)
 		d = by_numbers(x->row.effect, y->row.effect);
-	d = d ? d : strcmp(x->row.name, y->row.name);
-	return d ? d : (int)x->row.measure - (int)y->row.measure;
+	d = d ?: strcmp(x->row.name, y->row.name);
+	return d ?: (int)x->row.measure - (int)y->row.measure;
 }
 
 int diff_order(struct diff *d)

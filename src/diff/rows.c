@@ -455,17 +455,17 @@ int diff_compare(struct diff *d)
 	struct build b = { .d = d };
 	int ret = set_rows(&b, &d->side[0].exits, &d->side[1].exits);
 
-	ret = ret ? ret : time_rows(&b);
+	ret = ret ?: time_rows(&b);
 	if (!ret && d->side[0].latency.n && d->side[1].latency.n)
 		ret = set_rows(&b, &d->side[0].latency, &d->side[1].latency);
-	ret = ret ? ret : boot_test(b.row, d->n, &d->boot);
+	ret = ret ?: boot_test(b.row, d->n, &d->boot);
 	for (size_t i = 0; i < d->n && !ret; i++) {
 		judge(d, &d->row[i], &b.row[i]);
 		d->beyond += d->row[i].beyond;
 	}
 	if (!ret)
 		find_implied(d);
-	ret = ret ? ret : diff_order(d);
+	ret = ret ?: diff_order(d);
 	for (size_t i = 0; i < b.nvalues; i++)
 		free(b.values[i]);
 	free(b.values);

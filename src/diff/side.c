@@ -101,7 +101,7 @@ int diff_exits(struct diff_side *s, const struct report_opts *o, struct kvmft_er
 	ro.percentiles = true;
 	s->filter = (struct report_filter){ .vm = -1, .vcpu = -1 };
 	ret = report_new(s->cap, s->fmt, &ro, &s->r, err);
-	ret = ret ? ret : report_walk(s->r, err);
+	ret = ret ?: report_walk(s->r, err);
 	if (ret)
 		return ret;
 	s->parts = ro.split && event_format(s->fmt, EV_SWITCH) &&

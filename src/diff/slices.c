@@ -32,7 +32,7 @@ static void key_halve(struct diff_key *k)
 			cell_add(a, b);
 			free(b);
 		}
-		k->slice[i / 2] = a ? a : b;
+		k->slice[i / 2] = a ?: b;
 	}
 }
 

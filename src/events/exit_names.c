@@ -162,7 +162,7 @@ const char *exit_module(size_t i, enum exit_isa *isa)
 	const struct event_arch *a = event_arch(i);
 
 	*isa = a ? a->isa : EXIT_ISA_NONE;
-	return !a ? NULL : a->module ? a->module : "";
+	return !a ? NULL : a->module ?: "";
 }
 
 uint32_t exit_reason_flags(enum exit_isa isa, uint64_t reason)

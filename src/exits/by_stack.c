@@ -81,7 +81,7 @@ static int note_stack(struct walk *w, const struct fmt_event *ev, const struct r
 	sbuf_addc(t, '\n');
 	fmt_print(w->fmt, ev, rec, t);
 	l->ev = NULL; /* it has but one */
-	return t->error ? t->error : tally_add(&w->b->rows, t->s, t->len);
+	return t->error ?: tally_add(&w->b->rows, t->s, t->len);
 }
 
 static int walk_event(struct walk *w, const struct rec *rec)
@@ -110,7 +110,7 @@ static int walk_stream(struct walk *w, const struct capture *cap, const struct c
 		else
 			memset(w->last, 0, sizeof(w->last));
 	}
-	ret = ret ? ret : s.error;
+	ret = ret ?: s.error;
 	w->b->lost += s.lost_total;
 	w->b->lost_unknown |= s.lost_unknown;
 	w->b->damaged += s.damaged;

@@ -425,7 +425,7 @@ static int view_sum(struct exits_view *v, exits_filter filter, const void *ctx)
 /* What the indices of the view refer to. */
 static const struct exits *view_of(const struct exits_view *v)
 {
-	return v->sum ? v->sum : v->e;
+	return v->sum ?: v->e;
 }
 
 static bool view_whole(const struct exits_view *v)
@@ -490,8 +490,7 @@ int exits_view_make(const struct exits *e, enum exits_group group, bool whole,
 		ret = view_sum(v, filter, ctx);
 		filter = NULL;
 	}
-	if (!ret)
-		ret = view_fill(v, filter, ctx);
+	ret = ret ?: view_fill(v, filter, ctx);
 	if (ret)
 		exits_view_free(v);
 	return ret;

@@ -180,7 +180,7 @@ static int walk_again(struct report *r)
 		ret = apart_give(r, v);
 	}
 	memset(r->gap_to, 0, r->cap->nstream * sizeof(*r->gap_to));
-	ret = ret ? ret : report_walk(r, &err);
+	ret = ret ?: report_walk(r, &err);
 	r->tot = tot;
 	if ((b->crowded || b->no_hist) && !r->told_crowded) {
 		report_remark(

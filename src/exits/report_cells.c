@@ -106,7 +106,7 @@ struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key)
 	}
 	b->crowded += !c->closed;
 	cell = cell_find(c, CELL_OTHERS);
-	return cell ? cell : cell_new(c, b, CELL_OTHERS, true);
+	return cell ?: cell_new(c, b, CELL_OTHERS, true);
 }
 
 /* Another row of a histogram; false if there is no memory for it. */

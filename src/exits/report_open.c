@@ -192,7 +192,7 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 static int clock_scale(struct report *r, struct kvmft_err *err)
 {
 	const struct capture *c = r->cap;
-	const char *clock = c->clock ? c->clock : "local";
+	const char *clock = c->clock ?: "local";
 
 	r->mul = r->div = 1;
 	if (clock_trace_is_ns(clock))
@@ -256,7 +256,7 @@ static void set_window(struct report *r)
  */
 static void remark_kernel(struct report *r)
 {
-	const char *release = r->cap->uname ? r->cap->uname : "an unknown kernel";
+	const char *release = r->cap->uname ?: "an unknown kernel";
 	const char *traced = exit_traced(r->names.isa);
 	unsigned int major, minor;
 
@@ -382,10 +382,10 @@ int report_new(const struct capture *cap, const struct fmt *fmt, const struct re
 		r->of_vm = calloc(r->map->nvm + 1, sizeof(struct cells *));
 		ret = r->of_vm ? 0 : err_set(err, ENOMEM, "out of memory");
 	}
-	ret = ret ? ret : event_arch_check(cap, err);
-	ret = ret ? ret : plans(r, err);
-	ret = ret ? ret : check_events(r, err);
-	ret = ret ? ret : clock_scale(r, err);
+	ret = ret ?: event_arch_check(cap, err);
+	ret = ret ?: plans(r, err);
+	ret = ret ?: check_events(r, err);
+	ret = ret ?: clock_scale(r, err);
 	if (!ret && r->opts.by_rip) {
 		r->exit.id = NO_EVENT; /* each of them has to be looked at */
 		r->rips = by_rip_new();

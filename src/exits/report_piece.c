@@ -16,7 +16,7 @@ uint64_t report_ticks(const struct report *r, uint64_t ns)
 
 void report_begin(struct report *r, uint64_t first)
 {
-	r->begin = r->from ? r->from : cap_in_tsc(r->cap) ? r->cap->begin_tsc : 0;
+	r->begin = r->from ?: cap_in_tsc(r->cap) ? r->cap->begin_tsc : 0;
 	if (!r->begin || r->begin > first)
 		r->begin = first;
 }

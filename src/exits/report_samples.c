@@ -183,7 +183,7 @@ static int exact_end_key(struct report *r, struct rthread *t, const struct rev *
 	t->key = e->key;
 	t->mark = e->ts;
 	t->mark_cpu = cpu;
-	return ret ? ret : sample(r, t, from, from_cpu, e->ts, cpu, NULL);
+	return ret ?: sample(r, t, from, from_cpu, e->ts, cpu, NULL);
 }
 
 static int exact_end(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)

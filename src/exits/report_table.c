@@ -282,7 +282,7 @@ static int by_name(const void *a, const void *b)
 	const struct named *x = a, *y = b;
 	int d = strcmp(x->name, y->name);
 
-	return d ? d : x->row->key < y->row->key ? -1 : x->row->key > y->row->key;
+	return d ?: x->row->key < y->row->key ? -1 : x->row->key > y->row->key;
 }
 
 /* The names are needed only for their order, and are long: rows keep only the rank. */

@@ -566,7 +566,7 @@ static int slice(struct walk *w)
 		ret = samples_feed(w->r, st->ev + st->at, st->to - st->at, i);
 		st->at = st->to;
 	}
-	return ret ? ret : 1;
+	return ret ?: 1;
 }
 
 static int open_streams(struct walk *w)

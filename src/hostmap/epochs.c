@@ -218,8 +218,7 @@ int hostmap_epochs(struct hostmap *m, size_t vm)
 		    !(forced && m->event[i].kind == EV_TSC_OFFSET))
 			ret = feed_event(m, vm, &m->event[i]);
 	}
-	if (!ret)
-		ret = feed_changes(m, vm, &change, UINT64_MAX);
+	ret = ret ?: feed_changes(m, vm, &change, UINT64_MAX);
 	return ret || forced || m->vm[m->vm[vm].of].moved ? ret : feed_reads(m, vm, true);
 }
 

@@ -75,15 +75,13 @@ void hostmap_vm_label(struct hostmap *m, size_t vm)
 		/* With name= it can still be selected: see vmsel_name(). */
 		snprintf(v->label, sizeof(v->label), "%s%.*s", poses ? "name=" : "",
 			 poses ? 58 : 63,
-			 cap->name   ? cap->name
-			 : cap->uuid ? cap->uuid
-				     : cap->id);
+			 cap->name ?: cap->uuid ?: cap->id);
 		str_printable(v->label); /* it may end within a character */
 	} else if (v->pid > 0) {
 		snprintf(v->label, sizeof(v->label), "pid:%d", v->pid);
 	} else {
 		(void)!hostmap_vm_tids(m, vm, &b); /* a label cut short is not wrong */
-		snprintf(v->label, sizeof(v->label), "%.60s", b.s ? b.s : "tids:");
+		snprintf(v->label, sizeof(v->label), "%.60s", b.s ?: "tids:");
 		if (b.len > 60)
 			*strrchr(v->label, ',') = 0;
 	}
@@ -264,7 +262,7 @@ static ssize_t several(const struct hostmap *m, const char *sel, struct kvmft_er
 			list_one(m, i, &b);
 		}
 	ret = err_set(err, ENOTUNIQ, "VM '%s' is ambiguous in %s: %s", sel, m->cap->path,
-		      b.s ? b.s : "");
+		      b.s ?: "");
 	sbuf_free(&b);
 	return ret;
 }
@@ -287,8 +285,7 @@ ssize_t hostmap_find_vm(struct hostmap *m, const char *sel, struct kvmft_err *er
 	if (found != -ENOENT || err->text[0])
 		return found;
 	hostmap_list(m, &b);
-	ret = err_set(err, ENOENT, "no VM '%s' in %s (it has: %s)", sel, m->cap->path,
-		      b.s ? b.s : "");
+	ret = err_set(err, ENOENT, "no VM '%s' in %s (it has: %s)", sel, m->cap->path, b.s ?: "");
 	sbuf_free(&b);
 	return ret;
 }

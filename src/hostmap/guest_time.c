@@ -87,7 +87,7 @@ void guest_time_anchor(struct guest_time *g, const struct capture *cap, const st
 static enum epoch_result choose(const struct guest_time *g, const struct epoch_vcpu *v,
 				uint64_t after, uint64_t ts, uint64_t *lo, uint64_t *hi)
 {
-	uint64_t want = after ? after : g->near_host + (ts - g->near_guest), best = UINT64_MAX;
+	uint64_t want = after ?: g->near_host + (ts - g->near_guest), best = UINT64_MAX;
 
 	for (size_t i = 0; i < v->n; i++) {
 		uint64_t from, to, d;

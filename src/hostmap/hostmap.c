@@ -96,7 +96,7 @@ static uint32_t works_for(const struct cap_task *t)
 
 	if (t->comm && !strncmp(t->comm, vhost, sizeof(vhost) - 1) && t->tgid == t->tid)
 		pid = (uint32_t)strtoul(t->comm + sizeof(vhost) - 1, NULL, 10);
-	return pid ? pid : (uint32_t)t->tgid;
+	return pid ?: (uint32_t)t->tgid;
 }
 
 static int map_known(struct hostmap *m)
@@ -236,7 +236,7 @@ int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostm
 	m->cap = cap;
 	m->fmt = fmt;
 	ret = clock_new(m);
-	ret = ret ? ret : map_known(m);
+	ret = ret ?: map_known(m);
 	hostmap_chain(m);
 	if (ret) {
 		hostmap_free(m);
@@ -262,10 +262,8 @@ int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap
 		s.last_tid = -1;
 		ret = rstream_each(cap, &cap->stream[i], scan_event, &s);
 	}
-	if (!ret)
-		ret = vmgroup_make(m);
-	if (!ret)
-		ret = hostmap_build(m);
+	ret = ret ?: vmgroup_make(m);
+	ret = ret ?: hostmap_build(m);
 	if (ret) {
 		hostmap_free(m);
 		return err_set(err, -ret, "cannot read the host capture %s: %s", cap->path,

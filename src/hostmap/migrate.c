@@ -182,10 +182,8 @@ int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct 
 			       "the TSC offset of %s is not known on both hosts, so its guest's "
 			       "TSC cannot link them",
 			       label);
-	if (!ret)
-		ret = number_vms(g, m, vm, (size_t)there);
-	if (!ret)
-		ret = add_epochs(g, m, vm, map->vm[there].epochs);
+	ret = ret ?: number_vms(g, m, vm, (size_t)there);
+	ret = ret ?: add_epochs(g, m, vm, map->vm[there].epochs);
 	return ret ? err_set(err, -ret, "cannot read the host capture %s: %s", path, strerror(-ret))
 		   : 0;
 }

@@ -91,7 +91,7 @@ bool tsc_rate_of_pvclock(uint32_t mul, int8_t shift, struct tsc_rate *r)
 
 		if (pvclock_params_from_khz((uint32_t)k, &m, &s) || m != mul || s != shift)
 			continue;
-		first = first ? first : k;
+		first = first ?: k;
 		last = k;
 	}
 	return between(TSC_RATE_PVCLOCK, first, last, r);

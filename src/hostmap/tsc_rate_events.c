@@ -140,8 +140,7 @@ static void thread_switch(struct rate_scan *s, const struct rec *rec)
 		prev->sleep = rec->ts;
 	if (!next || !next->sleep)
 		return;
-	if (!next->slept_from)
-		next->slept_from = next->sleep;
+	next->slept_from = next->slept_from ?: next->sleep;
 	next->slept_to = rec->ts;
 	next->sleep = 0;
 }
@@ -404,10 +403,8 @@ static int walk_all(struct rate_scan *s)
 	exit_names_init(&s->names, event_format(s->fmt, EV_EXIT), s->cap->vendor);
 	for (size_t i = 0; i < s->nstream; i++)
 		src[i] = &s->stream[i];
-	if (!ret)
-		ret = rmerge_new(&m, stream_next, src, s->nstream);
-	if (!ret)
-		ret = walk(s, m);
+	ret = ret ?: rmerge_new(&m, stream_next, src, s->nstream);
+	ret = ret ?: walk(s, m);
 	rmerge_free(m);
 	return ret;
 }

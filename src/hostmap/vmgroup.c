@@ -84,8 +84,7 @@ static int collect_members(struct grouping *g)
 		g->v[i].group = g->v[i].next = i;
 		g->v[i].size = 1;
 		ret = u64map_put(&g->at, (uint32_t)g->v[i].tid, i);
-		if (!ret)
-			ret = u64map_put(&g->runs, (uint64_t)i << 32 | g->v[i].vcpu, i);
+		ret = ret ?: u64map_put(&g->runs, (uint64_t)i << 32 | g->v[i].vcpu, i);
 	}
 	return ret;
 }
@@ -122,7 +121,7 @@ static int see_wake(struct grouping *g, const struct fmt_field *pid, const struc
 			      (uint64_t)(MIN(a, b) - g->v) << 32 | (uint64_t)(MAX(a, b) - g->v));
 	else
 		n = u64map_at(&g->others,
-			      (uint64_t)((a ? a : b) - g->v) << 32 | (uint32_t)(a ? tid : waker));
+			      (uint64_t)((a ?: b) - g->v) << 32 | (uint32_t)(a ? tid : waker));
 	if (!n)
 		return -ENOMEM;
 	++*n;
@@ -166,7 +165,7 @@ static int see(void *arg, const struct rec *rec)
 	struct grouping *g = arg;
 	int ret = see_event(g, rec);
 
-	return ret ? ret : MIN(comms_feed(g->comms, rec), 0);
+	return ret ?: MIN(comms_feed(g->comms, rec), 0);
 }
 
 /* ---- groups ---- */
@@ -463,8 +462,7 @@ static int make_vm(struct grouping *g, size_t first)
 	if (at < 0)
 		return (int)at;
 	vm = &g->m->vm[at];
-	if (!vm->pid)
-		vm->pid = guess_pid(g, &g->v[first]);
+	vm->pid = vm->pid ?: guess_pid(g, &g->v[first]);
 	do {
 		struct member *v = &g->v[i];
 
@@ -486,19 +484,15 @@ static int make_groups(struct grouping *g)
 
 	for (size_t i = 0; i < g->m->cap->nstream && !ret; i++)
 		ret = rstream_each(g->m->cap, &g->m->cap->stream[i], see, g);
-	if (!ret)
-		ret = join_processes(g);
-	if (!ret)
-		ret = join_wakers(g);
-	if (!ret)
-		ret = join_neighbours(g);
-	if (!ret)
-		ret = collect_pids(g);
+	ret = ret ?: join_processes(g);
+	ret = ret ?: join_wakers(g);
+	ret = ret ?: join_neighbours(g);
+	ret = ret ?: collect_pids(g);
 	see_others(g);
 	for (size_t i = 0; i < g->n && !ret; i++)
 		if (g->m->thread[g->v[i].thread].vm == HOSTMAP_END)
 			ret = make_vm(g, i);
-	return ret ? ret : drop_doubles(g, first_vm);
+	return ret ?: drop_doubles(g, first_vm);
 }
 
 int vmgroup_make(struct hostmap *m)

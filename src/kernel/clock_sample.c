@@ -127,7 +127,7 @@ int kclock_sample(struct kinst *k, const char *clock, unsigned int tries, struct
 	tries = MIN(MAX(tries, 1u), (unsigned int)MAX_TRIES);
 	if (strcmp(k->clock, clock))
 		ret = kinst_set_clock(k, clock, err);
-	ret = ret ? ret : mark_all(k, at, tries, err);
+	ret = ret ?: mark_all(k, at, tries, err);
 	if (ret)
 		return ret;
 	n = read_raw(k, &text);

@@ -74,8 +74,7 @@ int kevent_parse_spec(const char *spec, char **sys, char **name, char **filter,
 	if (!text)
 		return err_set(err, ENOMEM, "out of memory");
 	got = take_filter(text, filter, err);
-	if (!got)
-		got = take_names(spec, text, sys, name, err);
+	got = got ?: take_names(spec, text, sys, name, err);
 	if (got) {
 		free(*sys);
 		free(*name);

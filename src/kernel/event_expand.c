@@ -101,7 +101,7 @@ static int explain(const struct query *q, const struct near *near, const char *w
 
 	near_text(near, &b);
 	got = err_lack(err, ENOENT, "%s%s%s: %s%s", q->bare ? "" : q->sys, q->bare ? "" : ":",
-		       q->name, what, b.s ? b.s : "");
+		       q->name, what, b.s ?: "");
 	sbuf_free(&b);
 	return got;
 }
@@ -161,8 +161,7 @@ static int explain_ambiguous(const struct query *q, struct kvmft_err *err)
 
 	for (size_t i = 0; i < q->found.n; i++)
 		sbuf_addf(&b, "%s%s:%s", i ? ", " : "", q->found.v[i].sys, q->found.v[i].name);
-	(void)err_usage(err, "%s: exists in several systems, name one of: %s", q->name,
-			b.s ? b.s : "");
+	(void)err_usage(err, "%s: exists in several systems, name one of: %s", q->name, b.s ?: "");
 	got = -EINVAL;
 	sbuf_free(&b);
 	return got;
@@ -175,7 +174,7 @@ static int event_cmp(const void *a, const void *b)
 	const struct kevent *x = a, *y = b;
 	int sys = strcmp(x->sys, y->sys);
 
-	return sys ? sys : strcmp(x->name, y->name);
+	return sys ?: strcmp(x->name, y->name);
 }
 
 static int query_run(struct query *q, struct kvmft_err *err)

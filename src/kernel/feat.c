@@ -37,8 +37,7 @@ static void say_err(struct kfeat_result *r, const char *text)
 {
 	const char *todo = strstr(text, " (run as root");
 
-	if (!todo)
-		todo = strstr(text, " (as root: ");
+	todo = todo ?: strstr(text, " (as root: ");
 	feat_say(r, KFEAT_LACK, "%.*s", (int)(todo ? todo - text : 255), text);
 	if (todo)
 		snprintf(r->remedy, sizeof(r->remedy), "%.*s", (int)strcspn(todo + 2, ")"),
@@ -55,7 +54,7 @@ static void probe_tracefs(const struct kfeat_env *e, struct kfeat_result *r)
 	else if (e->t)
 		feat_say(r, KFEAT_HAVE, "%s", e->t->path);
 	else
-		say_err(r, e->no_tracefs ? e->no_tracefs : "not mounted, or not readable");
+		say_err(r, e->no_tracefs ?: "not mounted, or not readable");
 }
 
 static void probe_clock(const struct kfeat_env *e, struct kfeat_result *r)
@@ -106,7 +105,7 @@ static void probe_guest_events(const struct kfeat_env *e, struct kfeat_result *r
 		sbuf_addf(ktracefs_has(e->t, path) ? &have : &missing, " %s", sys[i]);
 	}
 	if (!have.len)
-		feat_say(r, KFEAT_LACK, "none of:%s", missing.s ? missing.s : "");
+		feat_say(r, KFEAT_LACK, "none of:%s", missing.s ?: "");
 	else
 		feat_say(r, KFEAT_HAVE, "systems:%s%s%s", have.s, missing.len ? "; not here:" : "",
 			 missing.len ? missing.s : "");
@@ -154,7 +153,7 @@ static void probe_kallsyms(const struct kfeat_env *e __unused_arg, struct kfeat_
 	if (got < 0)
 		feat_say(r, KFEAT_LACK, "/proc/kallsyms: %s", strerror(-got));
 	else
-		feat_say(r, got ? KFEAT_HAVE : KFEAT_LACK, "of interest:%s", b.s ? b.s : " none");
+		feat_say(r, got ? KFEAT_HAVE : KFEAT_LACK, "of interest:%s", b.s ?: " none");
 	sbuf_free(&b);
 }
 

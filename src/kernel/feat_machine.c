@@ -27,7 +27,7 @@ static char *root_read(const struct kfeat_env *e, const char *file)
 	char path[512];
 	char *text = NULL;
 
-	snprintf(path, sizeof(path), "%s/%s", e->root ? e->root : "", file);
+	snprintf(path, sizeof(path), "%s/%s", e->root ?: "", file);
 	return file_read_all(AT_FDCWD, path, KFILE_MAX, &text) < 0 ? NULL : text;
 }
 
@@ -36,7 +36,7 @@ static bool root_has(const struct kfeat_env *e, const char *file)
 	char path[512];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "%s/%s", e->root ? e->root : "", file);
+	snprintf(path, sizeof(path), "%s/%s", e->root ?: "", file);
 	return !stat(path, &st);
 }
 
@@ -147,7 +147,7 @@ static enum ns namespace_of_self(const struct kfeat_env *e, const char *kind, co
 	char path[512], link[64];
 	ssize_t n;
 
-	snprintf(path, sizeof(path), "%s/proc/self/ns/%s", e->root ? e->root : "", kind);
+	snprintf(path, sizeof(path), "%s/proc/self/ns/%s", e->root ?: "", kind);
 	n = readlink(path, link, sizeof(link) - 1);
 	if (n <= 0)
 		return NS_UNKNOWN;
@@ -254,7 +254,7 @@ static void other_backends(const struct kfeat_env *e, struct sbuf *b)
 	struct dirent *d;
 	DIR *dir;
 
-	snprintf(path, sizeof(path), "%s/sys/module", e->root ? e->root : "");
+	snprintf(path, sizeof(path), "%s/sys/module", e->root ?: "");
 	dir = dir_open(AT_FDCWD, path);
 	while (dir && (d = readdir(dir)))
 		if (str_starts(d->d_name, "kvm_") && strcmp(d->d_name, "kvm_intel") &&
@@ -278,7 +278,7 @@ void feat_kvm_vendor(const struct kfeat_env *e, struct kfeat_result *r)
 	else if (intel == KMODULE_UNKNOWN && amd == KMODULE_UNKNOWN)
 		s = KFEAT_UNKNOWN;
 	feat_say(r, s, "kvm_intel: %s, kvm_amd: %s%s%s (by %s)", kmodule_state_text(intel),
-		 kmodule_state_text(amd), other.len ? ", and" : "", other.s ? other.s : "",
+		 kmodule_state_text(amd), other.len ? ", and" : "", other.s ?: "",
 		 kmodule_backend());
 	sbuf_free(&other);
 }

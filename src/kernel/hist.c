@@ -124,8 +124,7 @@ static int entry_line(struct khist *h, const char *line)
 	s++;
 	got = pairs_cut(h, &s, '}');
 	h->e.nkeys = h->e.n;
-	if (!got)
-		got = pairs_cut(h, &s, '\0');
+	got = got ?: pairs_cut(h, &s, '\0');
 	h->have = !got;
 	return got;
 }

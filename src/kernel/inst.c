@@ -71,7 +71,7 @@ static int inst_name_and_make(struct kinst *k, struct kvmft_err *err)
 			return err_set(err, ENAMETOOLONG, "instance name too long");
 		k->tr = tracefs_instance_create(name);
 		if (!k->tr)
-			return cannot_make(k, errno ? errno : EIO, err);
+			return cannot_make(k, errno ?: EIO, err);
 		if (tracefs_instance_is_new(k->tr)) {
 			k->name = strdup(name);
 			return k->name ? 0 : err_set(err, ENOMEM, "out of memory");
@@ -218,8 +218,7 @@ static int set_sizes(struct kinst *k, const struct kinst_config *c, struct kvmft
 		snprintf(text, sizeof(text), "%" PRIu32, c->subbuf_kb);
 		got = knob_optional(k, "buffer_subbuf_size_kb", text, err);
 	}
-	if (!got)
-		got = subbuf_read_back(k, err);
+	got = got ?: subbuf_read_back(k, err);
 	if (!got && c->buffer_kb)
 		return kinst_buffer_set(k, c->buffer_kb, err);
 	if (!got)
@@ -339,19 +338,14 @@ static int inst_configure(struct kinst *k, const struct kinst_config *c, struct 
 {
 	int got = kinst_tracing(k, false, err);
 
-	if (!got)
-		got = set_sizes(k, c, err);
-	if (!got)
-		got = kinst_set_clock(k, c->clock, err);
-	if (!got)
-		got = set_options(k, c, err);
-	if (!got)
-		got = set_percent(k, c, err);
+	got = got ?: set_sizes(k, c, err);
+	got = got ?: kinst_set_clock(k, c->clock, err);
+	got = got ?: set_options(k, c, err);
+	got = got ?: set_percent(k, c, err);
 	if (!got && c->cpumask)
 		got = knob(k, "tracing_cpumask", c->cpumask, err);
-	if (!got)
-		got = set_pids(k, c, err);
-	return got ? got : set_dead_man(k, c, err);
+	got = got ?: set_pids(k, c, err);
+	return got ?: set_dead_man(k, c, err);
 }
 
 int kinst_create(struct ktracefs *t, const struct kinst_config *c, struct kinst **out,
@@ -366,10 +360,8 @@ int kinst_create(struct ktracefs *t, const struct kinst_config *c, struct kinst 
 	k->t = t;
 	k->dirfd = k->on_fd = k->free_fd = -1;
 	got = inst_name_and_make(k, err);
-	if (!got)
-		got = inst_open_files(k, err);
-	if (!got)
-		got = inst_configure(k, c, err);
+	got = got ?: inst_open_files(k, err);
+	got = got ?: inst_configure(k, c, err);
 	if (got) {
 		(void)kinst_destroy(k, NULL); /* the first failure is the one to report */
 		return got;
@@ -411,7 +403,7 @@ static int inst_remove(struct kinst *k, struct kvmft_err *err)
 	if (got == -EBUSY)
 		kinst_holders(name, &who);
 	got = err_set(err, -got, "cannot remove instance %s: %s%s%s (kvmft reset removes it later)",
-		      name, strerror(-got), who.len ? ", held open by " : "", who.s ? who.s : "");
+		      name, strerror(-got), who.len ? ", held open by " : "", who.s ?: "");
 	sbuf_free(&who);
 	return got;
 }

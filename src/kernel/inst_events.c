@@ -80,7 +80,7 @@ static int event_switch(struct kinst *k, const struct kevent *e, bool on)
 	char path[320];
 	int got = kevent_path(e->sys, e->name, "enable", path, sizeof(path));
 
-	return got ? got : knob_write(NULL, k->dirfd, path, on ? "1" : "0", NULL);
+	return got ?: knob_write(NULL, k->dirfd, path, on ? "1" : "0", NULL);
 }
 
 /* How many events the system has; SIZE_MAX if unknown. */

@@ -30,7 +30,7 @@ int kallsyms_find(const char *path, const char *const *name, size_t n, bool *pre
 
 	for (size_t i = 0; i < n; i++)
 		present[i] = false;
-	f = fopen(path ? path : "/proc/kallsyms", "re");
+	f = fopen(path ?: "/proc/kallsyms", "re");
 	if (!f)
 		return -errno;
 	while (getline(&line, &cap, f) > 0) {

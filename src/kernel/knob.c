@@ -78,7 +78,7 @@ int kjournal_close(struct kjournal *j)
 		int err = kjournal_undo(j, NULL);
 
 		if (err) {
-			first = first ? first : err;
+			first = first ?: err;
 			journal_drop(j, j->n - 1);
 		}
 	}

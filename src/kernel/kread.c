@@ -117,13 +117,10 @@ static int shot_fire(struct reader *r, const char *name, char **line, struct kvm
 	ssize_t n;
 	int got = kevent_list_add(&list, kprobes_group(r->p), name, NULL);
 
-	if (!got)
-		got = kinst_events_add(r->k, &list, err);
+	got = got ?: kinst_events_add(r->k, &list, err);
 	kevent_list_free(&list);
-	if (!got)
-		got = kinst_events_enable(r->k, err);
-	if (!got)
-		got = kinst_tracing(r->k, true, err);
+	got = got ?: kinst_events_enable(r->k, err);
+	got = got ?: kinst_tracing(r->k, true, err);
 	if (!got)
 		provoke();
 	(void)!kinst_tracing(r->k, false, NULL);
@@ -193,7 +190,7 @@ static int reader_open(struct reader *r, struct ktracefs *t, struct kvmft_err *e
 	c.pid = &self;
 	c.npid = 1;
 	got = kinst_create(t, &c, &r->k, err);
-	return got ? got : reader_pick(r, err);
+	return got ?: reader_pick(r, err);
 }
 
 /* The instance first: a probe cannot be removed while its event is enabled somewhere. */
@@ -359,7 +356,7 @@ int kread_symbols(struct ktracefs *t, struct kread_arg *arg, size_t n, struct kv
 		found += arg[i].present;
 	}
 	if (got || gone)
-		return got ? got : gone;
+		return got ?: gone;
 	if (err)
 		*err = (struct kvmft_err){ 0 }; /* of failed attempts that others made up for */
 	return found;

@@ -126,11 +126,10 @@ static int bind_tracefs(const char *point, const struct kinst *k)
 {
 	int got = bind_over(point, "trace_marker", k);
 
-	if (!got)
-		got = bind_over(point, "trace_marker_raw", k);
+	got = got ?: bind_over(point, "trace_marker_raw", k);
 	if (got == -ENOENT) /* before Linux 4.9 */
 		got = 0;
-	return got ? got : bind_over(point, "tracing_on", NULL);
+	return got ?: bind_over(point, "tracing_on", NULL);
 }
 
 int kinst_private_marker(const struct kinst *k)
@@ -145,5 +144,5 @@ int kinst_private_marker(const struct kinst *k)
 	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		return -errno;
 	got = mounts_walk("debugfs", wake_automount, NULL);
-	return got ? got : mounts_walk("tracefs", bind_tracefs, k);
+	return got ?: mounts_walk("tracefs", bind_tracefs, k);
 }

@@ -188,7 +188,7 @@ static int learn_by_probe(struct ktracefs *t, const struct kguest_clock *g, bool
 		*k = g->raw;
 	else
 		ret = timekeeper_read(t, k, err);
-	ret = ret ? ret : read_now(g, kvmclock, &r, err);
+	ret = ret ?: read_now(g, kvmclock, &r, err);
 	if (ret || fits(k, &r))
 		return ret;
 	return refuse(err, "what the kernel's timekeeper says does not fit clock_gettime()");

@@ -265,12 +265,11 @@ int ksynth_add(struct ktracefs *t, unsigned int n, const char *fields, char *nam
 					     "(CONFIG_SYNTH_EVENTS)");
 	got = kowner_self(&self);
 	self.seq = n;
-	if (!got)
-		got = kowner_format(&self, '_', name, size);
+	got = got ?: kowner_format(&self, '_', name, size);
 	if (got)
 		return err_set(err, -got, "cannot name a synthetic event: %s", strerror(-got));
 	sbuf_addf(&line, "%s %s", name, fields);
-	got = line.error ? line.error : knob_write(NULL, t->dirfd, synth_file, line.s, NULL);
+	got = line.error ?: knob_write(NULL, t->dirfd, synth_file, line.s, NULL);
 	sbuf_free(&line);
 	if (got)
 		return err_set(err, -got, "cannot make synthetic event %s: %s", name,

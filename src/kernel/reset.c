@@ -55,7 +55,7 @@ static void instance_busy(struct sweep *s, const char *name)
 	kinst_holders(name, &who);
 	s->r->busy++;
 	sbuf_addf(&s->r->text, "instance %s: in use%s%s, left alone\n", name,
-		  who.len ? " by " : "", who.s ? who.s : "");
+		  who.len ? " by " : "", who.s ?: "");
 	sbuf_free(&who);
 }
 

@@ -124,7 +124,7 @@ static int tracefs_find(struct ktracefs *t, unsigned int flags, struct kvmft_err
 				"tracefs is not mounted (as root: mount -t tracefs nodev %s)",
 				TRACEFS_HOME);
 	got = tracefs_use(t, path, err);
-	return got ? got : place_not_empty(t, err);
+	return got ?: place_not_empty(t, err);
 }
 
 int ktracefs_open(const char *dir, unsigned int flags, struct ktracefs **out,

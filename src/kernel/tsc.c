@@ -317,7 +317,7 @@ unsigned int kmachine_sides(const char *root, const struct ktsc_facts *f, const 
 	unsigned int sides = KFEAT_HOST;
 	char path[256];
 
-	snprintf(path, sizeof(path), "%s/sys/class/misc/kvm", root ? root : "");
+	snprintf(path, sizeof(path), "%s/sys/class/misc/kvm", root ?: "");
 	if (str_starts(f->hv_signature, "KVMKVMKVM"))
 		sides = access(path, F_OK) ? KFEAT_GUEST : KFEAT_HOST | KFEAT_GUEST;
 	if (f->arm64)

@@ -105,5 +105,5 @@ int kvvar_mono_raw(struct kmono_raw *r, kmono_raw_fits_fn *fits, const void *arg
 	uint64_t word[PAGE_WORDS] = { 0 };
 	int ret = page_read(word);
 
-	return ret ? ret : kvvar_find(word, PAGE_WORDS, r, fits, arg);
+	return ret ?: kvvar_find(word, PAGE_WORDS, r, fits, arg);
 }

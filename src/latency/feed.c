@@ -255,7 +255,7 @@ static int tables(struct lat *l)
 {
 	for (unsigned int i = 0; i < LAT_TABLES; i++) {
 		l->table[i].desc = descs[i];
-		l->table[i].worst = calloc(l->o.worst ? l->o.worst : 1, sizeof(*l->table[i].worst));
+		l->table[i].worst = calloc(l->o.worst ?: 1, sizeof(*l->table[i].worst));
 		if (!l->table[i].worst)
 			return -ENOMEM;
 	}
@@ -298,7 +298,7 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 		ret = err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; !ret && i < l->nsrc; i++)
 		ret = event_arch_check(tl_source(t, i)->cap, err);
-	ret = ret ? ret : need(l, err);
+	ret = ret ?: need(l, err);
 	for (size_t i = 0; !ret && !l->chains && i < l->nsrc; i++)
 		lat_decoder_spare(l->dec[i], l->o.want[LAT_MEM]);
 	for (size_t i = 0; !ret && o->states_only && i < l->nsrc; i++)
@@ -411,8 +411,7 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 			ret = lat_mem_entry(l, v, in);
 		if (!ret && in->kind == EV_ENTRY && l->chains)
 			ret = lat_irq_entry(l, v, in->t);
-		if (!ret)
-			ret = lat_vcpu_host(l, v, in);
+		ret = ret ?: lat_vcpu_host(l, v, in);
 		if (!ret && in->kind == EV_EXIT && l->mem)
 			ret = lat_mem_exit(l, v, in);
 		if (!ret && in->kind == EV_EXIT && v->state == VS_HALTED && l->chains)
@@ -481,10 +480,8 @@ static int feed_guest(struct lat *l, const struct lat_in *in)
 		lat_vcpu_guest(v, in);
 		return ret;
 	}
-	if (!ret)
-		ret = lat_irq_guest(l, v, in);
-	if (!ret)
-		ret = lat_io_guest(l, v, in);
+	ret = ret ?: lat_irq_guest(l, v, in);
+	ret = ret ?: lat_io_guest(l, v, in);
 	if (!ret && in->kind >= EV_HRTIMER_START && in->kind <= EV_HRTIMER_EXPIRE)
 		ret = lat_hrtimer_guest(l, v, in);
 	if (!ret && l->net)
@@ -536,8 +533,7 @@ static int feed_gap(struct lat *l, const struct tl_item *i)
 	}
 	l->raised.valid = false;
 	ret = lat_io_forget(l, vm_or_all);
-	if (!ret)
-		ret = lat_net_forget(l, vm_or_all);
+	ret = ret ?: lat_net_forget(l, vm_or_all);
 	if (!ret && !i->src->guest)
 		ret = lat_mem_forget(l);
 	for (size_t k = 0; k < l->nheard && !i->src->guest; k++)
@@ -607,13 +603,10 @@ int lat_finish(struct lat *l)
 	l->table[LAT_T_TIMER].count[TIMER_UNSEEN] = l->table[LAT_T_TIMER].count[TIMER_FIRED] -
 						    l->table[LAT_T_TIMER].count[TIMER_MEASURED];
 	lat_io_finish(l);
-	if (!ret)
-		ret = lat_mem_finish(l);
-	if (!ret)
-		ret = lat_net_finish(l);
+	ret = ret ?: lat_mem_finish(l);
+	ret = ret ?: lat_net_finish(l);
 	lat_hrtimers_finish(l);
-	if (!ret)
-		ret = note_qemu(l);
+	ret = ret ?: note_qemu(l);
 	if (!ret && l->o.want[LAT_NET] && l->o.vcpu >= 0)
 		ret = lat_note_add(l, "net: packets of all vCPUs are counted: when one is sent, "
 				      "nothing tells which vCPU will get it");

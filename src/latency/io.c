@@ -147,7 +147,7 @@ static uint64_t list_key(const struct lat_io *io, enum io_list which, uint64_t a
 	const uint64_t id[] = { which, a, b, c, d };
 	uint64_t key = hash_bytes(&io->key, id, sizeof(id));
 
-	return key ? key : 1;
+	return key ?: 1;
 }
 
 static struct request *request_at(const struct lat_io *io, uint64_t at)
@@ -399,7 +399,7 @@ static uint64_t device_hash(const struct lat *l, const char *handler)
 static bool tells_of(const struct lat_vcpu *v, const struct request *r, uint64_t t)
 {
 	return v->has_last && v->vm == r->vm && v->last_device.t_handler <= t &&
-	       v->last_device.t_source > (r->t_doorbell ? r->t_doorbell : r->t_issue);
+	       v->last_device.t_source > (r->t_doorbell ?: r->t_issue);
 }
 
 /*
@@ -563,7 +563,7 @@ static int complete(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 			ret = lat_case_add(l, LAT_T_IO, g, &k);
 		}
 	}
-	return ret ? ret : request_end(l, r);
+	return ret ?: request_end(l, r);
 }
 
 int lat_io_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)

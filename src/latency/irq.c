@@ -42,8 +42,7 @@
 
 static struct irq_chain *chain_at(struct lat_vcpu *v, unsigned int vector)
 {
-	if (!v->chain)
-		v->chain = calloc(v->numbers, sizeof(*v->chain));
+	v->chain = v->chain ?: calloc(v->numbers, sizeof(*v->chain));
 	return v->chain ? &v->chain[vector] : NULL;
 }
 
@@ -201,7 +200,7 @@ static struct lat_vcpu *shared_vcpu(struct lat *l, size_t vm, uint16_t number, b
 		return lat_vcpu_get(l, vm, (uint32_t)id);
 	hostmap_each_thread(l->map, vm, t) {
 		*homeless |= first && t->vcpu != first->vcpu;
-		first = first ? first : t;
+		first = first ?: t;
 	}
 	if (!l->guest[vm].home && first)
 		l->guest[vm].home = lat_vcpu_get(l, vm, first->vcpu);
@@ -451,7 +450,7 @@ static int handler_takes(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 
 	v->running = *c;
 	lat_chain_close(v, c);
-	return ret ? ret : lat_timer_fired(l, v, &v->running);
+	return ret ?: lat_timer_fired(l, v, &v->running);
 }
 
 static int handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)

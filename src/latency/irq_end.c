@@ -160,8 +160,7 @@ static struct lat_handler *handler_of(struct lat *l, size_t vm, unsigned int vec
 {
 	struct lat_guest *g = &l->guest[vm];
 
-	if (!g->handler)
-		g->handler = calloc(l->irqs->numbers, sizeof(*g->handler));
+	g->handler = g->handler ?: calloc(l->irqs->numbers, sizeof(*g->handler));
 	return g->handler ? &g->handler[lat_is_device(l, vector) ? 0 : vector] : NULL;
 }
 
@@ -333,7 +332,7 @@ static int finish_guest(struct lat *l, size_t vm)
 
 		sbuf_addf(&text, "%s has no handler events of these vectors: %s",
 			  l->map->vm[vm].label, names.s);
-		ret = text.error ? text.error : lat_note_add(l, text.s);
+		ret = text.error ?: lat_note_add(l, text.s);
 		sbuf_free(&text);
 	}
 	sbuf_free(&names);

@@ -78,8 +78,7 @@ int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	struct mem_stall *s;
 	int ret = 0;
 
-	if (!v->stall)
-		v->stall = calloc(1, sizeof(*v->stall));
+	v->stall = v->stall ?: calloc(1, sizeof(*v->stall));
 	if (!v->stall)
 		return -ENOMEM;
 	s = &v->stall->now;

@@ -169,7 +169,7 @@ int mem_move_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		return blackout(l, v, other_host ? ROW_GUEST : ROW_BLACKOUT, &c);
 	ret = blackout(l, v, ROW_GUEST, &c);
 	c.time = l->khz ? ns : c.time;
-	return ret ? ret : blackout(l, v, ROW_BLACKOUT, &c);
+	return ret ?: blackout(l, v, ROW_BLACKOUT, &c);
 }
 
 /* ---- stalls ---- */

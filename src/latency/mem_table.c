@@ -117,7 +117,7 @@ static int by_task(struct lat *l, const struct lat_vcpu *v, const struct lat_cas
 static int by_gpa(struct lat *l, const struct mem_stall *s, const struct lat_case *c,
 		  enum mem_kind kind)
 {
-	uint64_t grain = l->o.grain ? l->o.grain : LAT_GRAIN, n = s->addr / grain;
+	uint64_t grain = l->o.grain ?: LAT_GRAIN, n = s->addr / grain;
 	bool known = s->tdp && s->has_addr;
 	uint32_t at;
 	struct lat_group *g = lat_group_get(l, LAT_T_MEM_GPA, c->vm,
@@ -188,8 +188,7 @@ static int by_time(struct lat *l, const struct lat_case *c, enum mem_kind kind)
 	uint64_t n, from;
 	uint32_t at;
 
-	if (!l->mem->slice)
-		l->mem->slice = slice_of(l);
+	l->mem->slice = l->mem->slice ?: slice_of(l);
 	n = lat_span(l, c->end - l->begin) / l->mem->slice;
 	from = n * l->mem->slice;
 	g = lat_group_get(l, LAT_T_MEM_TIME, c->vm, n, &at);
@@ -278,7 +277,7 @@ int mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall
 	else
 		snprintf(c.what, sizeof(c.what), "%s, vCPU %u", names[kind], v->id);
 	ret = lat_case_add(l, LAT_T_MEM, g, &c);
-	return ret ? ret : others(l, v, s, &c, kind);
+	return ret ?: others(l, v, s, &c, kind);
 }
 
 int lat_mem_notes(struct lat *l)

@@ -27,7 +27,7 @@ int lat_net_new(struct lat *l)
 	if (!l->net)
 		return -ENOMEM;
 	hash_key_init(&l->net->key);
-	l->net->doubt = DOUBT_MS * (l->khz ? l->khz : KHZ_MAX);
+	l->net->doubt = DOUBT_MS * (l->khz ?: KHZ_MAX);
 	l->net->side = calloc(l->map->nvm + 1, sizeof(*l->net->side));
 	return l->net->side ? 0 : -ENOMEM;
 }
@@ -247,7 +247,7 @@ static int started(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	k->ident = (struct net_ident){ 0 };
 	if (!ret && v)
 		ret = guest_sends(l, v, k, in);
-	return ret ? ret : net_id_seen(l, k, in);
+	return ret ?: net_id_seen(l, k, in);
 }
 
 /* The device was busy: the same packet comes again. */
@@ -381,7 +381,7 @@ static int received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		ret = guest_got(l, v, k, in);
 	else if (vm >= 0)
 		ret = tap_got(l, k, in, (size_t)vm);
-	ret = ret ? ret : net_id_seen(l, k, in);
+	ret = ret ?: net_id_seen(l, k, in);
 	/* What is not merged is passed to the stack at once. */
 	if (in->kind != EV_GRO)
 		net_busy_with(l, k, in);

@@ -211,8 +211,7 @@ int net_index_add(struct net_queue *q, uint64_t n)
 	struct net_half *h = net_fifo_at(&q->q, n), *o;
 	uint64_t *b;
 
-	if (!q->bucket)
-		q->bucket = calloc(BUCKETS, sizeof(*q->bucket));
+	q->bucket = q->bucket ?: calloc(BUCKETS, sizeof(*q->bucket));
 	if (!q->bucket)
 		return -ENOMEM;
 	b = bucket_of(q, h->ident.id);

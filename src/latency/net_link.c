@@ -483,7 +483,7 @@ static int closes(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 		ret = compare_runs(l, k, &s, &g, k->start == NET_FIRM);
 	}
 	goes_on(l, k, i, n, NET_FIRM);
-	return ret ? ret : tell(l, k, false);
+	return ret ?: tell(l, k, false);
 }
 
 /*

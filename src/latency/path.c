@@ -86,8 +86,7 @@ static struct thread *thread_of(const struct lat_path *p, uint64_t tid)
 	th = &p->th[at];
 	if (th->gen != p->gen)
 		*th = (struct thread){ .vm = th->vm, .gen = p->gen, .past = th->past };
-	if (!th->past)
-		th->past = calloc(1, sizeof(*th->past));
+	th->past = th->past ?: calloc(1, sizeof(*th->past));
 	return th->past ? th : NULL;
 }
 
@@ -137,8 +136,7 @@ void lat_path_forget(struct lat *l)
 
 static void seen(struct thread *th, uint64_t t)
 {
-	if (!th->since)
-		th->since = t;
+	th->since = th->since ?: t;
 }
 
 static void wait_begins(struct thread *th, uint64_t t, bool asleep, enum path_what what)

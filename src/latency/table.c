@@ -145,7 +145,7 @@ static int by_time(const void *a, const void *b)
 
 int lat_table_sort(struct lat_table *t)
 {
-	uint32_t *now = calloc(t->ngroup ? t->ngroup : 1, sizeof(*now));
+	uint32_t *now = calloc(t->ngroup ?: 1, sizeof(*now));
 
 	if (!now)
 		return -ENOMEM;

@@ -78,8 +78,7 @@ static int robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
 	int ret = lat_thief(l, v, v->steal_cpu < l->ncpu ? cpu_now(l, v->steal_cpu) : NULL, t);
 
-	if (!ret)
-		ret = lat_stolen(l, v, t);
+	ret = ret ?: lat_stolen(l, v, t);
 	v->off[v->noff++ % LAT_OFF] = (struct lat_off){ v->steal_begin, t };
 	l->nrobbed--;
 	return ret;

@@ -58,7 +58,7 @@ static int drain_instance(struct exits_run *x)
 		x->events.v[i].filter = strdup(x->target.filter);
 		ret = x->events.v[i].filter ? 0 : err_set(x->err, ENOMEM, "out of memory");
 	}
-	return ret ? ret : kinst_events_add(x->k, &x->events, x->err);
+	return ret ?: kinst_events_add(x->k, &x->events, x->err);
 }
 
 static int drain_fields(struct exits_run *x)
@@ -105,10 +105,10 @@ static int drain_begin(struct exits_run *x)
 	if (ret)
 		return err_why(x->err, ret, "cannot read the list of CPUs");
 	ret = drain_fields(x);
-	ret = ret ? ret : drain_instance(x);
-	ret = ret ? ret : drain_reader(x);
-	ret = ret ? ret : kinst_tracing(x->k, true, x->err);
-	return ret ? ret : kinst_events_enable(x->k, x->err);
+	ret = ret ?: drain_instance(x);
+	ret = ret ?: drain_reader(x);
+	ret = ret ?: kinst_tracing(x->k, true, x->err);
+	return ret ?: kinst_events_enable(x->k, x->err);
 }
 
 static int drain_start(struct exits_run *x)
@@ -321,7 +321,7 @@ static int drain_times(struct exits_run *x, bool last)
 			take_gap(d);
 		d->damaged += item.kind == R_DAMAGE;
 	}
-	return ret ? ret : more;
+	return ret ?: more;
 }
 
 /* once: what there is now, else until nothing is left. */

@@ -122,12 +122,12 @@ static int start_wakes(struct exits_run *x)
 	ret = trigger(x, "synthetic", h->synth_wake, text);
 	snprintf(text, sizeof(text), "hist:keys=pid:wts=common_timestamp:size=%u:clock=%s",
 		 MAP_MAX / 4, x->clock);
-	ret = ret ? ret : trigger(x, "sched", event_name(EV_WAKING), text);
+	ret = ret ?: trigger(x, "sched", event_name(EV_WAKING), text);
 	snprintf(text, sizeof(text),
 		 "hist:keys=common_pid:wlat=common_timestamp-$wts:size=%" PRIu64 ":clock=%s:"
 		 "onmatch(sched.%s).trace(%s,common_pid,$wlat)",
 		 MAX(h->size / 16, (uint64_t)1024), x->clock, event_name(EV_WAKING), h->synth_wake);
-	return ret ? ret : trigger(x, "kvm", "kvm_entry", text);
+	return ret ?: trigger(x, "kvm", "kvm_entry", text);
 }
 
 static int start_halts(struct exits_run *x)
@@ -162,17 +162,17 @@ static int start_times(struct exits_run *x)
 	sum_trigger(h, "", text, sizeof(text));
 	ret = trigger(x, "synthetic", h->synth, text);
 	max_trigger(h, h->turn, text, sizeof(text));
-	ret = ret ? ret : trigger(x, "synthetic", h->synth, text);
+	ret = ret ?: trigger(x, "synthetic", h->synth, text);
 	snprintf(text, sizeof(text),
 		 "hist:keys=common_pid:ts0=common_timestamp,r0=exit_reason:size=%" PRIu64
 		 ":clock=%s",
 		 threads, x->clock);
-	ret = ret ? ret : trigger(x, "kvm", "kvm_exit", text);
+	ret = ret ?: trigger(x, "kvm", "kvm_exit", text);
 	snprintf(text, sizeof(text),
 		 "hist:keys=common_pid:lat=common_timestamp-$ts0,r=$r0:size=%" PRIu64 ":clock=%s:"
 		 "onmatch(kvm.kvm_exit).trace(%s,common_pid,$r,$lat)",
 		 threads, x->clock, h->synth);
-	return ret ? ret : trigger(x, "kvm", "kvm_entry", text);
+	return ret ?: trigger(x, "kvm", "kvm_entry", text);
 }
 
 static int read_times(struct exits_run *x, bool last, struct khist *h);
@@ -192,7 +192,7 @@ static int start_together(struct exits_run *x)
 	if (ret || !x->c->latency)
 		return ret;
 	ret = start_wakes(x);
-	return ret ? ret : start_halts(x);
+	return ret ?: start_halts(x);
 }
 
 static int hist_start(struct exits_run *x)
@@ -236,8 +236,8 @@ static int hist_start(struct exits_run *x)
 	if (!ret && x->c->time)
 		ret = start_times(x);
 	count_trigger(h, "", text, sizeof(text));
-	ret = ret ? ret : trigger(x, "kvm", "kvm_exit", text);
-	ret = ret ? ret : start_together(x);
+	ret = ret ?: trigger(x, "kvm", "kvm_exit", text);
+	ret = ret ?: start_together(x);
 	if (!ret)
 		sbuf_addf(&x->engine_text,
 			  "the kernel counts: hist triggers in %s, maps of %" PRIu64
@@ -364,7 +364,7 @@ static int read_max(struct exits_run *x)
 		max_trigger(s, s->turn, text, sizeof(text));
 		ret = trigger(x, "synthetic", s->synth, text);
 	}
-	ret = ret ? ret : read_map(x, "synthetic", s->synth, max_map[now], take_max, &h);
+	ret = ret ?: read_map(x, "synthetic", s->synth, max_map[now], take_max, &h);
 	x->lost_time |= !ret && h.dropped;
 	if (ret || s->last)
 		return ret;
@@ -414,8 +414,8 @@ static int empty_map(struct exits_run *x, bool sums, struct khist *h)
 
 	if (!ret)
 		ret = sums ? read_sums(x, h) : read_counts(x, h);
-	ret = ret ? ret : control(x, sums, ":clear");
-	return ret ? ret : control(x, sums, ":cont");
+	ret = ret ?: control(x, sums, ":clear");
+	return ret ?: control(x, sums, ":cont");
 }
 
 /* The maps are full of threads that no longer exist. While they are emptied, exits go uncounted. */
@@ -427,7 +427,7 @@ static int empty_maps(struct exits_run *x)
 	int ret;
 
 	ret = x->c->time ? empty_map(x, true, &h) : 0;
-	ret = ret ? ret : empty_map(x, false, &h);
+	ret = ret ?: empty_map(x, false, &h);
 	if (ret)
 		return ret;
 	x->hist->dropped = x->hist->sum_dropped = 0;
@@ -451,7 +451,7 @@ static int read_times(struct exits_run *x, bool last, struct khist *h)
 {
 	int ret = last ? read_max(x) : read_sums(x, h);
 
-	return ret ? ret : last ? read_sums(x, h) : read_max(x);
+	return ret ?: last ? read_sums(x, h) : read_max(x);
 }
 
 static int read_others(struct exits_run *x)
@@ -480,7 +480,7 @@ static int hist_read(struct exits_run *x, bool last)
 	/* Times first: an exit is counted before it is timed, so there are never more times. */
 	if (x->c->time)
 		ret = read_times(x, last, &h);
-	ret = ret ? ret : read_counts(x, &h);
+	ret = ret ?: read_counts(x, &h);
 	if (!ret && x->c->latency)
 		ret = read_others(x);
 	if (!ret && !last && h.entries > x->hist->size / 4 * 3 &&

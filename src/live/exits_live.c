@@ -36,8 +36,8 @@ static int prepare_events(struct exits_run *x)
 		ret = -ENOMEM;
 	if (!ret && x->c->time && kevent_list_add(&x->events, "kvm", "kvm_entry", NULL))
 		ret = -ENOMEM;
-	ret = ret ? ret : wake_events(x);
-	ret = ret ? ret : session_formats(x->t, &x->events, &x->fmt, x->err);
+	ret = ret ?: wake_events(x);
+	ret = ret ?: session_formats(x->t, &x->events, &x->fmt, x->err);
 	if (ret)
 		return ret;
 	if (!event_find(x->fmt, EV_EXIT, 0, &x->exit) ||
@@ -90,8 +90,8 @@ static int prepare(struct exits_run *x)
 	session_sweep(x->t, x->note);
 	ret = prepare_events(x);
 	exits_who_begin(x);
-	ret = ret ? ret : exits_target_find(x);
-	return ret ? ret : start_engine(x);
+	ret = ret ?: exits_target_find(x);
+	return ret ?: start_engine(x);
 }
 
 /* ---- the result ---- */
@@ -171,7 +171,7 @@ static void say_what(struct exits_run *x)
 	char text[32];
 
 	if (x->c->verbose)
-		x->note("%s", x->engine_text.s ? x->engine_text.s : x->engine->name);
+		x->note("%s", x->engine_text.s ?: x->engine->name);
 	if (!isatty(STDERR_FILENO) || x->screen.on)
 		return;
 	if (x->c->duration.set)
@@ -200,9 +200,9 @@ int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err
 		ret = exits_who_scan(&x);
 		x.begin_ns = x.interval_ns = begun;
 	}
-	ret = ret ? ret : exits_loop(&x);
+	ret = ret ?: exits_loop(&x);
 	exits_top_end(&x);
-	ret = ret ? ret : result(&x);
+	ret = ret ?: result(&x);
 	undo(&x);
 	return ret;
 }

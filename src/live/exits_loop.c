@@ -69,7 +69,7 @@ static int table(struct exits_run *x, bool last)
 {
 	int ret = x->engine->read(x, last);
 
-	ret = ret ? ret : exits_who_new(x);
+	ret = ret ?: exits_who_new(x);
 	if (!ret)
 		ret = x->screen.on && !last ? exits_top_show(x) : exits_show(x);
 	if (ret)

@@ -137,8 +137,8 @@ static int show_file(struct exits_run *x)
 	ret = dir = file_parent_open(x->c->file, &base);
 	if (ret >= 0)
 		ret = newfile_open(&f, dir, 0644);
-	ret = ret ? ret : show_page(x, f.fd);
-	ret = ret ? ret : newfile_commit(&f, base, NEWFILE_REPLACE);
+	ret = ret ?: show_page(x, f.fd);
+	ret = ret ?: newfile_commit(&f, base, NEWFILE_REPLACE);
 	newfile_close(&f);
 	return err_why(x->err, ret, "cannot write %s", x->c->file);
 }

@@ -48,7 +48,7 @@ static const struct vm *first_vm_of(const struct vm_list *l, uint32_t pid, size_
 	for (size_t i = 0; i < l->n; i++) {
 		if (l->vm[i].pid != pid)
 			continue;
-		found = found ? found : &l->vm[i];
+		found = found ?: &l->vm[i];
 		++*n;
 	}
 	return found;
@@ -121,7 +121,7 @@ static int find_vcpu(struct exits_run *x, const struct vm *vm, bool alone)
 		add_ranges(&have, vm);
 		return err_set(x->err, ENOENT, "PID %" PRIu32 " has no vCPU %" PRIu64 "; it has %s",
 			       g->pid, x->c->vcpu.v,
-			       have.len ? have.s : vm->note ? vm->note : "none yet");
+			       have.len ? have.s : vm->note ?: "none yet");
 	}
 	/* Preferably by the event itself, which holds whatever thread runs the vCPU. */
 	if (alone && x->exit.f[3].size) {
@@ -169,7 +169,7 @@ static int check_vcpu_thread(struct exits_run *x, uint32_t tid)
 		      : err_set(x->err, ENOENT,
 				"TID %" PRIu32 " (%s) runs no vCPU; those of PID %" PRIu32
 				" run in%s",
-				tid, task.comm, task.tgid, have.s ? have.s : "");
+				tid, task.comm, task.tgid, have.s ?: "");
 	return ret;
 }
 
@@ -187,7 +187,7 @@ static int find_tids(struct exits_run *x)
 		if (parse_u64(word, &tid) || !tid || tid > INT32_MAX)
 			return err_usage(x->err, "option -T: '%s' is not a thread id", word);
 		ret = check_vcpu_thread(x, (uint32_t)tid);
-		ret = ret ? ret : tid_add(x, (uint32_t)tid);
+		ret = ret ?: tid_add(x, (uint32_t)tid);
 	}
 	if (!ret && !x->target.ntid)
 		return err_usage(x->err, "option -T: no thread id in '%s'", x->c->tids);
@@ -208,7 +208,7 @@ static int find_process(struct exits_run *x)
 	g->group = c->alltids ? EXITS_BY_THREAD : EXITS_BY_REASON;
 	if (c->vm)
 		sbuf_addf(&g->title, "VM %s%s%s%s", vm->sel, vm->name ? " (" : "",
-			  vm->name ? vm->name : "", vm->name ? ")" : "");
+			  vm->name ?: "", vm->name ? ")" : "");
 	else
 		sbuf_addf(&g->title, "PID %" PRIu32, g->pid);
 	if (c->alltids)
@@ -249,7 +249,7 @@ static int find_in_list(struct exits_run *x)
 		g->group = EXITS_BY_REASON;
 		sbuf_addf(&g->title, "TID %" PRIu64, x->c->tid.v);
 		ret = check_vcpu_thread(x, (uint32_t)x->c->tid.v);
-		ret = ret ? ret : tid_add(x, (uint32_t)x->c->tid.v);
+		ret = ret ?: tid_add(x, (uint32_t)x->c->tid.v);
 	} else if (x->c->tids) {
 		g->threads = true;
 		sbuf_addf(&g->title, "TIDS %s", x->c->tids);
@@ -257,8 +257,8 @@ static int find_in_list(struct exits_run *x)
 	} else {
 		ret = find_process(x);
 	}
-	ret = ret ? ret : find_pids(x);
-	return ret ? ret : g->title.error;
+	ret = ret ?: find_pids(x);
+	return ret ?: g->title.error;
 }
 
 int exits_target_find(struct exits_run *x)
@@ -281,7 +281,7 @@ int exits_target_find(struct exits_run *x)
 	exits_target_free(&x->target);
 	x->target = (struct exits_target){ 0 };
 	ret = exits_who_list(x, true);
-	return ret ? ret : find_in_list(x);
+	return ret ?: find_in_list(x);
 }
 
 bool exits_wanted(const void *ctx, const struct exits *e, const struct exits_thread *t)

@@ -112,8 +112,8 @@ int exits_top_show(struct exits_run *x)
 	if (!ret)
 		add_cut(&screen, page.s, columns);
 	sbuf_add(&screen, "\033[J");
-	ret = ret ? ret : screen.error;
-	ret = ret ? ret : session_write(x->signal_fd, screen.s, screen.len, &how, NULL);
+	ret = ret ?: screen.error;
+	ret = ret ?: session_write(x->signal_fd, screen.s, screen.len, &how, NULL);
 	if (!ret && how == SESSION_READER_GONE)
 		x->end = EXITS_READER_GONE;
 	x->seen += v.count;

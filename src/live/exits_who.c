@@ -53,7 +53,7 @@ size_t exits_who_count(void)
 static void note_vm(const struct exits_run *x, const struct exits_vm *vm, const char *what)
 {
 	if (!x->screen.on && x->begin_ns && !x->target.pid && !x->target.ntid)
-		x->note("VM %s%s%s%s %s", vm->sel, vm->name ? " (" : "", vm->name ? vm->name : "",
+		x->note("VM %s%s%s%s %s", vm->sel, vm->name ? " (" : "", vm->name ?: "",
 			 vm->name ? ")" : "", what);
 }
 
@@ -191,7 +191,7 @@ int exits_who_scan(struct exits_run *x)
 	/* The target may have needed the first list. */
 	int ret = x->begin_ns || !x->vms ? exits_who_list(x, false) : 0;
 
-	return ret ? ret : who_update(x);
+	return ret ?: who_update(x);
 }
 
 /* A thread that the list of VMs does not have. */
@@ -225,7 +225,7 @@ int exits_who_new(struct exits_run *x)
 
 	for (int all = 0; all < 2 && !ret && is_any_unknown(x); all++) {
 		ret = exits_who_list(x, all);
-		ret = ret ? ret : who_update(x);
+		ret = ret ?: who_update(x);
 	}
 	for (size_t i = x->looked; i < e->nthread; i++)
 		if (e->thread[i].vm == EXITS_NONE)

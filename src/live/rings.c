@@ -308,7 +308,7 @@ int live_read(struct live *l, bool last)
 	drop_given(l);
 	for (size_t i = 0; i < l->n; i++) {
 		got = cpu_read(l->cpu[i], limit, last ? UINT64_MAX : before);
-		first = first ? first : got;
+		first = first ?: got;
 	}
 	l->horizon = last ? UINT64_MAX : before;
 	for (size_t i = 0; i < l->n; i++) {
@@ -319,7 +319,7 @@ int live_read(struct live *l, bool last)
 	}
 	got = merge_new(l);
 	if (first || got)
-		return first ? first : got;
+		return first ?: got;
 	return full;
 }
 

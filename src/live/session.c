@@ -60,7 +60,7 @@ int session_formats(struct ktracefs *t, const struct kevent_list *list, struct f
 		return err_set(err, ENOMEM, "out of memory");
 	for (; cap.nformat < list->n && !ret; cap.nformat++)
 		ret = format_read(t, &list->v[cap.nformat], &cap.format[cap.nformat], err);
-	ret = ret ? ret : fmt_load(&cap, fmt, err);
+	ret = ret ?: fmt_load(&cap, fmt, err);
 	for (size_t i = 0; i < cap.nformat; i++)
 		free(cap.format[i].text);
 	free(cap.format);

@@ -17,12 +17,12 @@ static int trace_prepare(struct trace *t)
 		return ret;
 	session_sweep(t->t, t->note);
 	ret = trace_clock_choose(t);
-	ret = ret ? ret : trace_setup_vms(t);
-	ret = ret ? ret : trace_setup_events(t);
+	ret = ret ?: trace_setup_vms(t);
+	ret = ret ?: trace_setup_events(t);
 	if (!ret && t->time == TRACE_KVMCLOCK)
 		ret = trace_kvmclock_prepare(t);
-	ret = ret ? ret : trace_setup_tids(t);
-	ret = ret ? ret : trace_setup_instance(t);
+	ret = ret ?: trace_setup_tids(t);
+	ret = ret ?: trace_setup_instance(t);
 	if (!ret)
 		ret = t->signal_fd = session_signals(t->err);
 	ret = MIN(ret, 0);
@@ -38,7 +38,7 @@ static int trace_start(struct trace *t)
 	t->begin_ns = util_now_ns();
 	t->start = trace_clock_now(t);
 	ret = kinst_tracing(t->k, true, t->err);
-	ret = ret ? ret : kinst_events_enable(t->k, t->err);
+	ret = ret ?: kinst_events_enable(t->k, t->err);
 	/* After kvm_write_tsc_offset is on, so that no change falls in between. */
 	if (!ret && t->time == TRACE_KVMCLOCK)
 		ret = trace_kvmclock_begin(t);
@@ -111,9 +111,9 @@ int trace_run(const struct trace_config *c, note_fn *note, struct kvmft_err *err
 	struct trace t = { .c = c, .note = note, .err = err, .signal_fd = -1 };
 	int ret = trace_prepare(&t);
 
-	ret = ret ? ret : trace_start(&t);
-	ret = ret ? ret : trace_loop(&t);
-	ret = ret ? ret : trace_result(&t);
+	ret = ret ?: trace_start(&t);
+	ret = ret ?: trace_loop(&t);
+	ret = ret ?: trace_result(&t);
 	trace_undo(&t);
 	return ret;
 }

@@ -51,17 +51,16 @@ int trace_kvmclock_prepare(struct trace *t)
 	int ret;
 
 	ret = vm_list_find(t->vms, t->c->kvmclock, &found, t->err);
-	ret = ret ? ret : kevent_kvm_check(t->t, t->err);
+	ret = ret ?: kevent_kvm_check(t->t, t->err);
 	if (ret)
 		return ret;
 	v->vm = own_vm(t->vms, found);
 	if (!v->vm->has_debugfs)
 		return err_lack(t->err, ENOENT, "cannot get the TSC offset of %s: %s",
 				v->vm->sel,
-				t->vms->debugfs_text ? t->vms->debugfs_text
-						     : "it has no directory in debugfs");
+				t->vms->debugfs_text ?: "it has no directory in debugfs");
 	ret = add_hidden(t, event_name(EV_PVCLOCK), &v->pvclock);
-	return ret ? ret : add_hidden(t, event_name(EV_TSC_OFFSET), &v->write_offset);
+	return ret ?: add_hidden(t, event_name(EV_TSC_OFFSET), &v->write_offset);
 }
 
 static int resolve(struct trace_kvm_event *e, const struct fmt *fmt, enum event_role role, size_t n,
@@ -159,9 +158,7 @@ int trace_kvmclock_begin(struct trace *t)
 	int ret;
 
 	ret = trace_pvclock_resolve(&v->pvclock, t->fmt, t->err);
-	if (!ret)
-		ret = resolve(&v->write_offset, t->fmt, EV_TSC_OFFSET, WR_FIELDS,
-			      t->err);
+	ret = ret ?: resolve(&v->write_offset, t->fmt, EV_TSC_OFFSET, WR_FIELDS, t->err);
 	if (ret)
 		return ret;
 	v->epochs = epoch_vm_new(t->start);

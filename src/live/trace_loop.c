@@ -72,7 +72,7 @@ static int loop_print(struct trace *t)
 		if (t->line.len >= FLUSH_AT)
 			ret = loop_flush(t);
 	}
-	return ret ? ret : loop_flush(t);
+	return ret ?: loop_flush(t);
 }
 
 /* 1: there is more to read at once. */
@@ -83,7 +83,7 @@ static int loop_read(struct trace *t, bool last)
 	if (more < 0)
 		return err_why(t->err, more, "cannot read the ring");
 	ret = loop_print(t);
-	return ret ? ret : more;
+	return ret ?: more;
 }
 
 /* Everything that the ring still holds; not wanted if enough was printed. */

@@ -108,7 +108,7 @@ static int wait_setup(struct trace *t, struct wait *w)
 	int ret;
 
 	ret = kevent_list_add(&w->events, "kvm", "kvm_pvclock_update", NULL);
-	ret = ret ? ret : vm_thread_ids(NULL, t->kvmclock.vm->pid, &tid, &n);
+	ret = ret ?: vm_thread_ids(NULL, t->kvmclock.vm->pid, &tid, &n);
 	if (ret)
 		return err_why(t->err, ret, "cannot look for the threads of %s",
 			       t->kvmclock.vm->sel);
@@ -119,13 +119,13 @@ static int wait_setup(struct trace *t, struct wait *w)
 	c.event_fork = true;
 	ret = kinst_create(t->t, &c, &w->k, t->err);
 	free(tid);
-	ret = ret ? ret : kinst_events_add(w->k, &w->events, t->err);
-	ret = ret ? ret : session_formats(t->t, &w->events, &w->fmt, t->err);
-	ret = ret ? ret : trace_pvclock_resolve(&w->ev, w->fmt, t->err);
-	ret = ret ? ret : session_raw_open(w->k, &t->cpus, &w->raw, t->err);
-	ret = ret ? ret : session_live_open(w->k, &t->cpus, w->raw, &w->live, t->err);
-	ret = ret ? ret : kinst_tracing(w->k, true, t->err);
-	return ret ? ret : kinst_events_enable(w->k, t->err);
+	ret = ret ?: kinst_events_add(w->k, &w->events, t->err);
+	ret = ret ?: session_formats(t->t, &w->events, &w->fmt, t->err);
+	ret = ret ?: trace_pvclock_resolve(&w->ev, w->fmt, t->err);
+	ret = ret ?: session_raw_open(w->k, &t->cpus, &w->raw, t->err);
+	ret = ret ?: session_live_open(w->k, &t->cpus, w->raw, &w->live, t->err);
+	ret = ret ?: kinst_tracing(w->k, true, t->err);
+	return ret ?: kinst_events_enable(w->k, t->err);
 }
 
 static int wait_look(struct trace *t, struct wait *w)
@@ -155,7 +155,7 @@ static void wait_say(struct trace *t, uint64_t ms)
 		"or, with newer kernels, perhaps never): %" PRIu64
 		" s so far; to start at once, give --pvclock as `kvmft guest-offset` prints it in "
 		"the guest, or --guest-capture DIR",
-		t->kvmclock.vm->name ? t->kvmclock.vm->name : t->kvmclock.vm->sel, ms / 1000);
+		t->kvmclock.vm->name ?: t->kvmclock.vm->sel, ms / 1000);
 }
 
 static bool has_ended(const struct vm *vm)
@@ -177,10 +177,9 @@ static int wait_ticks(struct trace *t, struct wait *w)
 		if (has_ended(t->kvmclock.vm))
 			return err_set(t->err, ESRCH,
 				       "%s ended before it got a pvclock record: nothing was traced",
-				       t->kvmclock.vm->name ? t->kvmclock.vm->name
-							    : t->kvmclock.vm->sel);
+				       t->kvmclock.vm->name ?: t->kvmclock.vm->sel);
 		ret = trace_wait(t, WAIT_MS);
-		ret = ret ? ret : wait_look(t, w);
+		ret = ret ?: wait_look(t, w);
 		ms = trace_elapsed_ms(t);
 		if (!ret && ms >= say && !w->found && !t->end) {
 			wait_say(t, ms);
@@ -207,7 +206,7 @@ static int record_from_kvm(struct trace *t)
 
 	t->begin_ns = util_now_ns();
 	ret = wait_setup(t, &w);
-	ret = ret ? ret : wait_ticks(t, &w);
+	ret = ret ?: wait_ticks(t, &w);
 	live_free(w.live);
 	session_raw_close(w.raw, t->cpus.n);
 	fmt_free(w.fmt);

@@ -54,7 +54,7 @@ int trace_setup_tids(struct trace *t)
 		const struct vm *vm;
 
 		ret = vm_list_find(t->vms, t->c->vms.v[i], &vm, t->err);
-		ret = ret ? ret : tids_add(t, vm->pid, t->c->vms.v[i]);
+		ret = ret ?: tids_add(t, vm->pid, t->c->vms.v[i]);
 	}
 	for (size_t i = 0; i < t->c->pids.n && !ret; i++) {
 		uint64_t pid;
@@ -86,8 +86,8 @@ int trace_setup_instance(struct trace *t)
 	c.npid = t->ntids;
 	c.event_fork = t->ntids != 0;
 	ret = kinst_create(t->t, &c, &t->k, t->err);
-	ret = ret ? ret : kinst_events_add(t->k, &t->events, t->err);
-	ret = ret ? ret : session_formats(t->t, &t->events, &t->fmt, t->err);
-	ret = ret ? ret : session_raw_open(t->k, &t->cpus, &t->raw, t->err);
-	return ret ? ret : session_live_open(t->k, &t->cpus, t->raw, &t->live, t->err);
+	ret = ret ?: kinst_events_add(t->k, &t->events, t->err);
+	ret = ret ?: session_formats(t->t, &t->events, &t->fmt, t->err);
+	ret = ret ?: session_raw_open(t->k, &t->cpus, &t->raw, t->err);
+	return ret ?: session_live_open(t->k, &t->cpus, t->raw, &t->live, t->err);
 }

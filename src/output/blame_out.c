@@ -347,7 +347,7 @@ static int text_print(const struct blame_view *v, FILE *f)
 	for (size_t i = 0; (note = blame_note(v->blame, i)); i++)
 		sbuf_addf(&b, "# %s\n", note);
 	text_wrap(&b, from, "#   ", v->width);
-	return ret ? ret : sbuf_write(&b, f);
+	return ret ?: sbuf_write(&b, f);
 }
 
 /* ---- for programs ---- */
@@ -492,7 +492,7 @@ static int json_print(const struct blame_view *v, FILE *f)
 	json_array_end(&j);
 	if (json_line_end(&j) && !b.error)
 		b.error = -EINVAL;
-	return ret ? ret : sbuf_write(&b, f);
+	return ret ?: sbuf_write(&b, f);
 }
 
 static int csv_groups(const struct blame_view *v, FILE *f)

@@ -171,5 +171,5 @@ int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, co
 		ret = json_end(&j);
 	else if (text)
 		text_end(&d);
-	return ret ? ret : sbuf_write(&out, f);
+	return ret ?: sbuf_write(&out, f);
 }

@@ -237,12 +237,11 @@ static int put_infos(struct db *d)
 {
 	int ret = put_info(d, "version", NULL, DB_VERSION);
 
-	ret = ret ? ret : put_info(d, "clock", out_clock_names[d->clock.kind], 0);
-	ret = ret ? ret : put_info(d, "unit", out_clock_unit(&d->clock), 0);
-	ret = ret ? ret : put_info(d, "time_unit", d->khz ? "ns" : "cycles", 0);
-	ret = ret ? ret : put_info(d, "tsc_khz", NULL, d->khz);
-	ret = ret ? ret
-		  : put_info(d, "base", NULL, d->clock.kind == OUT_CLOCK_NS ? d->clock.base : 0);
+	ret = ret ?: put_info(d, "clock", out_clock_names[d->clock.kind], 0);
+	ret = ret ?: put_info(d, "unit", out_clock_unit(&d->clock), 0);
+	ret = ret ?: put_info(d, "time_unit", d->khz ? "ns" : "cycles", 0);
+	ret = ret ?: put_info(d, "tsc_khz", NULL, d->khz);
+	ret = ret ?: put_info(d, "base", NULL, d->clock.kind == OUT_CLOCK_NS ? d->clock.base : 0);
 	return ret;
 }
 
@@ -259,7 +258,7 @@ int db_walked(struct db *d, const struct windows *w)
 		ret = m->vm[i].of == i && !m->vm[i].empty ? put_vm(d, i) : 0;
 	for (size_t i = 0; w && i < win_count(w) && !ret; i++)
 		ret = put_alignment(d, win_vcpu(w, i));
-	return ret ? ret : db_chain_types(d);
+	return ret ?: db_chain_types(d);
 }
 
 int db_note(struct db *d, const char *text)
@@ -297,8 +296,8 @@ int db_new(int fd, const struct timeline *t, const struct out_clock *clock, stru
 	d->khz = tl_source(t, 0)->cap->tsc_khz;
 	d->to = UINT64_MAX;
 	ret = evinfos_init(&d->infos, t);
-	ret = ret ? ret : sq_new(fd, &d->sq);
-	return ret ? ret : create(d);
+	ret = ret ?: sq_new(fd, &d->sq);
+	return ret ?: create(d);
 }
 
 const char *db_lacks(const struct db *d)
@@ -318,8 +317,8 @@ int db_finish(struct db *d)
 		ret = db_note(d,
 			      "there are more types of events than tables can be made for: the "
 			      "rest is in other_events");
-	ret = ret ? ret : db_views(d);
-	return ret ? ret : sq_finish(d->sq);
+	ret = ret ?: db_views(d);
+	return ret ?: sq_finish(d->sq);
 }
 
 uint64_t db_rows(const struct db *d)

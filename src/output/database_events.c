@@ -160,7 +160,7 @@ static int table_create(struct db *d, struct event_table *t, const struct tl_ite
 	}
 	sbuf_addc(&b, ')');
 	if (ret || b.error)
-		return ret ? ret : b.error;
+		return ret ?: b.error;
 	t->t = sq_table(d->sq, t->name, b.s);
 	return t->t ? 0 : -ENOMEM;
 }
@@ -278,7 +278,7 @@ static int put_stack(struct db *d, const struct tl_item *i)
 			sbuf_addc(&b, ';');
 		fmt_stack_name(i->ev, &v, k, &b);
 	}
-	sq_str(d->sq, b.s ? b.s : "");
+	sq_str(d->sq, b.s ?: "");
 	return b.error;
 }
 
@@ -311,7 +311,7 @@ static int put_other(struct db *d, const struct event_plan *p, const struct tl_i
 	sq_str(d->sq, p ? p->info->name : NULL);
 	sq_s64(d->sq, i->rec->id);
 	sq_str(d->sq, b.s);
-	return b.error ? b.error : sq_add(d->sq, d->table[DB_OTHER], d->id);
+	return b.error ?: sq_add(d->sq, d->table[DB_OTHER], d->id);
 }
 
 int db_put_event(struct db *d, const struct tl_item *i)
@@ -326,7 +326,7 @@ int db_put_event(struct db *d, const struct tl_item *i)
 	if (!p || !p->table)
 		return put_other(d, p, i);
 	ret = put_fields(d, p, i);
-	return ret ? ret : sq_add(d->sq, p->table->t, d->id);
+	return ret ?: sq_add(d->sq, p->table->t, d->id);
 }
 
 static void view_part(struct sbuf *b, const char *event, const char *table)
@@ -352,9 +352,9 @@ int db_views(struct db *d)
 		sbuf_add(&b, " UNION ALL");
 	}
 	sbuf_add(&b, " SELECT " PLACES ", event FROM other_events");
-	ret = b.error ? b.error : sq_view(d->sq, "events", b.s);
-	ret = ret ? ret : sq_view(d->sq, "timeline", timeline_view);
-	return ret ? ret : sq_view(d->sq, "chains", chains_view);
+	ret = b.error ?: sq_view(d->sq, "events", b.s);
+	ret = ret ?: sq_view(d->sq, "timeline", timeline_view);
+	return ret ?: sq_view(d->sq, "chains", chains_view);
 }
 
 uint64_t db_event_rows(const struct db *d)

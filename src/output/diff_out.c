@@ -214,13 +214,13 @@ static void row_columns(const struct diff_row *r, struct row *o)
 	row_str(o, "kind", diff_kinds[r->kind]);
 	row_str(o, "name", r->name);
 	row_str(o, "measure", diff_measures[r->measure]);
-	row_str(o, "unit", unit ? unit : "CPU");
+	row_str(o, "unit", unit ?: "CPU");
 	row_value(o, "before", r, 0);
 	row_value(o, "after", r, 1);
 	row_fixed(o, "surely", (uint64_t)(r->surely * 1e4), 4);
 	row_fixed(o, "chance", (uint64_t)(r->chance * 1e4 + 0.5), 4);
 	row_bool(o, "beyond_noise", true, r->beyond);
-	row_str(o, "group", r->group ? r->group : "");
+	row_str(o, "group", r->group ?: "");
 	row_fixed(o, "effect", (uint64_t)(MIN(r->effect, 1e12) * 1e6 + 0.5), 6);
 	row_bool(o, "lead", true, r->lead);
 	row_end(o);

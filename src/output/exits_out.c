@@ -68,7 +68,7 @@ static void put_vcpu(const struct exits_page *p, const struct exits_row *r, stru
 
 	if (r->thread && r->thread->vcpu != EXITS_NONE)
 		snprintf(id, sizeof(id), ":%" PRIu32, r->thread->vcpu);
-	columns_put(c, b, "%s%s%s", vm ? vm->name ? vm->name : vm->sel : "-",
+	columns_put(c, b, "%s%s%s", vm ? vm->name ?: vm->sel : "-",
 		    *id || !vm ? id : ":-", vm && vm->ended ? " (ended)" : "");
 }
 
@@ -223,7 +223,7 @@ static int print_text(const struct exits_page *p, struct sbuf *b, exits_flush fl
 /* The thread's columns; a JSON row of all threads together has none. */
 static void thread_columns(struct row *o, const struct exits_page *p, const struct exits_row *r)
 {
-	const struct exits_thread none = { .vcpu = EXITS_NONE }, *t = r->thread ? r->thread : &none;
+	const struct exits_thread none = { .vcpu = EXITS_NONE }, *t = r->thread ?: &none;
 	const struct exits_vm *vm = vm_of(p, r);
 
 	row_u64(o, "pid", t->pid, t->pid);
@@ -304,7 +304,7 @@ static int print_json(const struct exits_page *p, struct sbuf *b, exits_flush fl
 			ret = flush(ctx, b);
 	}
 	json_array_end(&j);
-	return ret ? ret : json_line_end(&j);
+	return ret ?: json_line_end(&j);
 }
 
 static int print_csv(const struct exits_page *p, struct sbuf *b, exits_flush flush, void *ctx)
@@ -529,6 +529,6 @@ int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
 	};
 	int ret = print[f](p, b, flush, ctx);
 
-	ret = ret ? ret : flush(ctx, b);
-	return ret ? ret : b->error;
+	ret = ret ?: flush(ctx, b);
+	return ret ?: b->error;
 }

@@ -65,7 +65,7 @@ static int folded_item(struct out *o, const struct tl_item *i)
 		fmt_stack_name(i->ev, &v, k, b);
 		no_separators(b, from);
 	}
-	return b->error ? b->error : tally_add(&p->stacks, b->s, b->len);
+	return b->error ?: tally_add(&p->stacks, b->s, b->len);
 }
 
 static int write_rows(struct out *o, struct folded *p)

@@ -174,8 +174,8 @@ static __attribute__((noinline)) int item_after(struct out *o, const struct tl_i
 {
 	int ret = o->line.len >= FLUSH_AT ? out_flush(o) : 0;
 
-	ret = ret ? ret : epochs_until(o, item->host);
-	return ret ? ret : o->fmt->item(o, item);
+	ret = ret ?: epochs_until(o, item->host);
+	return ret ?: o->fmt->item(o, item);
 }
 
 int out_item(struct out *o, const struct tl_item *item)
@@ -202,5 +202,5 @@ int out_end(struct out *o)
 	o->rips = NULL;
 	o->epoch = NULL;
 	o->nepoch = o->epoch_at = 0;
-	return ret ? ret : flushed;
+	return ret ?: flushed;
 }

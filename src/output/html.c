@@ -133,8 +133,7 @@ static uint64_t string(struct html *h, const char *s, size_t n)
 		return string_define(h, s, n); /* another one has this hash */
 	}
 	if (h->nstring >= STRINGS_MAX) {
-		if (!h->dots)
-			h->dots = (uint32_t)string_define(h, "...", 3);
+		h->dots = h->dots ?: (uint32_t)string_define(h, "...", 3);
 		return h->dots;
 	}
 	at = string_define(h, s, n);
@@ -227,7 +226,7 @@ static uint64_t type(struct html *h, const struct tl_item *i)
 		sbuf_addf(&full, "%s:%s", fmt_sys(i->ev), fmt_name(i->ev));
 	else
 		sbuf_addf(&full, "event:%u", i->rec->id);
-	name = text(h, full.s ? full.s : "");
+	name = text(h, full.s ?: "");
 	common = i->ev ? fmt_common_fields(i->ev) : 0;
 	n = i->ev ? MIN(fields_of(i->ev), (size_t)255) : 0;
 	for (size_t k = 0; k < n; k++)
@@ -277,7 +276,7 @@ static uint64_t numbers(struct html *h, const struct tl_item *i, const struct fm
 	for (uint32_t k = 0; k < v->len && k < 64; k++)
 		sbuf_addf(&b, "%s%llx", k ? " " : "",
 			  (unsigned long long)fmt_element(tl_fmt(i), v, k));
-	at = text(h, b.s ? b.s : "");
+	at = text(h, b.s ?: "");
 	if (b.error)
 		h->data.error = b.error;
 	return at;
@@ -330,7 +329,7 @@ static uint64_t code(struct html *h, const struct tl_item *i, const struct hostm
 	ksyms_name(k, rip, &b);
 	if (b.error)
 		h->data.error = b.error;
-	return text(h, b.s ? b.s : "");
+	return text(h, b.s ?: "");
 }
 
 /* All strings of an event, in the order of its fields: defined before the event's own record. */

@@ -224,7 +224,7 @@ static int put_event(struct json *j, struct out *o, const struct tl_item *i)
 	ret = put_fields(j, e, i);
 	if (i->device)
 		json_put_str(j, "device", i->device);
-	return ret ? ret : put_rip(j, o, i);
+	return ret ?: put_rip(j, o, i);
 }
 
 static void put_gap(struct json *j, struct out *o, const struct tl_item *i)
@@ -262,7 +262,7 @@ static int jsonl_item(struct out *o, const struct tl_item *i)
 		json_put_u64(&j, "subbuf", i->lost);
 		p->damaged++;
 	}
-	return ret ? ret : json_line_end(&j);
+	return ret ?: json_line_end(&j);
 }
 
 static int jsonl_epoch(struct out *o, const struct out_epoch *e)

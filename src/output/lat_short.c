@@ -51,7 +51,7 @@ static const char *most_in(const struct lat_table *t, const struct lat_group *g)
 			most = g->stage[s];
 			name = t->desc->stage[s];
 		}
-	return name ? name : most_for(t, g);
+	return name ?: most_for(t, g);
 }
 
 static void put_amount(struct columns *c, struct sbuf *b, const struct lat_view *v, uint64_t time,
@@ -87,7 +87,7 @@ static void put_group(struct columns *c, struct sbuf *b, const struct lat_view *
 	put_amount(c, b, v, median, mark_of(v, t, g, median));
 	put_amount(c, b, v, loghist_percentile(h, 99, 100), "");
 	put_amount(c, b, v, h->max, "");
-	columns_put(c, b, "%s", most ? most : "");
+	columns_put(c, b, "%s", most ?: "");
 	columns_end(c, b);
 }
 

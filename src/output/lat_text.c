@@ -490,7 +490,7 @@ static int text_print(const struct lat_view *v, FILE *f)
 	from = b.len;
 	notes(&b, v, crosses);
 	text_wrap(&b, from, "  ", width);
-	return ret ? ret : sbuf_write(&b, f);
+	return ret ?: sbuf_write(&b, f);
 }
 
 const struct lat_format lat_text = { .name = "text",

@@ -30,8 +30,8 @@ void metric_label(struct sbuf *b, const char *name, const char *value)
 			sbuf_addc(b, '?');
 		else
 			sbuf_add_mem(b, value, n);
-		value += n ? n : 1;
-		left -= n ? n : 1;
+		value += n ?: 1;
+		left -= n ?: 1;
 	}
 	sbuf_addc(b, '"');
 }
@@ -62,7 +62,7 @@ void metric_seconds(struct sbuf *b, uint64_t ns)
 void metric_capture(struct sbuf *b, const struct capture *cap, uint64_t events, uint64_t lost,
 		    bool lost_unknown)
 {
-	uint64_t end = cap->stop_tsc ? cap->stop_tsc : cap->end_tsc;
+	uint64_t end = cap->stop_tsc ?: cap->end_tsc;
 
 	if (cap->tsc_khz && cap->begin_tsc && end > cap->begin_tsc) {
 		metric_head(b, "kvmft_capture_seconds", "gauge", "How long the host was recorded.");
@@ -74,5 +74,5 @@ void metric_capture(struct sbuf *b, const struct capture *cap, uint64_t events, 
 	sbuf_addf(b, "kvmft_capture_events %" PRIu64 "\n", events);
 	metric_head(b, "kvmft_capture_lost_events", "gauge",
 		    "Events of the host that were lost; at least, if some were not counted.");
-	sbuf_addf(b, "kvmft_capture_lost_events %" PRIu64 "\n", lost ? lost : lost_unknown);
+	sbuf_addf(b, "kvmft_capture_lost_events %" PRIu64 "\n", lost ?: lost_unknown);
 }

@@ -131,9 +131,9 @@ static int kvm_entry(struct out *o, const struct tl_item *i, struct pf_cpu *c)
 		return -ENOMEM;
 	c->vcpu = t;
 	ret = slices_end(o, t, 0);
-	ret = ret ? ret : slice_end(o, cpu, PF_GUEST);
-	ret = ret ? ret : ran(o, i, t, cpu);
-	ret = ret ? ret : slice(o, t, PF_GUEST, "guest");
+	ret = ret ?: slice_end(o, cpu, PF_GUEST);
+	ret = ret ?: ran(o, i, t, cpu);
+	ret = ret ?: slice(o, t, PF_GUEST, "guest");
 	return ret || !p->irqs_listed ? ret : pf_irq_enter(p, i);
 }
 
@@ -175,8 +175,8 @@ static int kvm_exit(struct out *o, const struct tl_item *i, const struct evinfo 
 		return 0;
 	c->vcpu = t;
 	ret = slice_end(o, cpu, PF_GUEST);
-	ret = ret ? ret : slices_end(o, t, 0); /* also of one whose entry was lost */
-	return ret ? ret : slice_begin(o, t, PF_EXIT, &ev);
+	ret = ret ?: slices_end(o, t, 0); /* also of one whose entry was lost */
+	return ret ?: slice_begin(o, t, PF_EXIT, &ev);
 }
 
 /* ---- what the scheduler does to a vCPU's thread ---- */
@@ -209,7 +209,7 @@ static int sched_switch(struct out *o, const struct tl_item *i, const struct evi
 	if (t) {
 		t->waiting = !(state & TASK_ASLEEP);
 		ret = slice_end(o, t, PF_OFF);
-		ret = ret ? ret : slice(o, t, PF_OFF, t->waiting ? "preempted" : "blocked");
+		ret = ret ?: slice(o, t, PF_OFF, t->waiting ? "preempted" : "blocked");
 	}
 	t = ret ? NULL : vcpu_of(o, i, next);
 	if (t) {
@@ -232,7 +232,7 @@ static int sched_waking(struct out *o, const struct tl_item *i, const struct evi
 		return 0;
 	t->waiting = true;
 	ret = slice_end(o, t, PF_OFF);
-	return ret ? ret : slice(o, t, PF_OFF, "waiting for a CPU");
+	return ret ?: slice(o, t, PF_OFF, "waiting for a CPU");
 }
 
 /* ---- interrupts ---- */
@@ -273,7 +273,7 @@ static int irq_entry(struct out *o, const struct tl_item *i, const struct evinfo
 	if (t->no_ends)
 		ev.type = PF_INSTANT;
 	if (ret || t->no_ends)
-		return ret ? ret : pf_put(o, o->priv, t, &ev);
+		return ret ?: pf_put(o, o->priv, t, &ev);
 	return slice_begin(o, t, what, &ev);
 }
 
@@ -406,12 +406,11 @@ static int put_gap(struct out *o, const struct tl_item *i)
 			ret = slices_end(o, c->vcpu, 0);
 		c->vcpu = NULL;
 	}
-	ret = ret ? ret : slices_end(o, cpu, 0);
-	ret = ret ? ret : pf_put(o, p, cpu, &(struct pf_event){ .type = PF_INSTANT, .name = name });
+	ret = ret ?: slices_end(o, cpu, 0);
+	ret = ret ?: pf_put(o, p, cpu, &(struct pf_event){ .type = PF_INSTANT, .name = name });
 	/* A loss of unknown size shows as one, so that it is seen. */
 	p->lost[i->src->index] += i->kind == TL_GAP && i->lost ? i->lost : 1;
-	return ret ? ret
-		   : pf_put(o, p, lost,
+	return ret ?: pf_put(o, p, lost,
 			    &(struct pf_event){ .type = PF_COUNTER,
 						.value = (int64_t)p->lost[i->src->index] });
 }
@@ -460,7 +459,7 @@ static int perfetto_epoch(struct out *o, const struct out_epoch *e)
 	snprintf(name, sizeof(name), "EPOCH: TSC offset %lld, pvclock record %u",
 		 (long long)e->e->map.offset, e->e->has_pv ? e->e->pv.version : 0);
 	ret = pf_put(o, p, t, &(struct pf_event){ .type = PF_INSTANT, .name = name });
-	return ret ? ret : pf_machine_epoch(o, p, e);
+	return ret ?: pf_machine_epoch(o, p, e);
 }
 
 static int perfetto_alignment(struct out *o, const struct out_alignment *a)
@@ -486,8 +485,8 @@ static int begin(struct out *o, bool archive)
 	ret = pf_machines_init(o, p);
 	if (!ret && archive)
 		ret = pf_archive_init(o, p);
-	ret = ret ? ret : pf_head(o, p);
-	ret = ret ? ret : pf_machines_head(o, p);
+	ret = ret ?: pf_head(o, p);
+	ret = ret ?: pf_machines_head(o, p);
 	/* The counters start at 0, and show that nothing was lost if they stay there. */
 	for (size_t i = 0; i < tl_sources(o->t) && !ret; i++)
 		ret = pf_track(o, p, PF_LOST, i, 0) ? 0 : -ENOMEM;
@@ -553,7 +552,7 @@ static int perfetto_end(struct out *o)
 		return 0;
 	if (p->machine && !o->line.error) {
 		ret = pf_ftrace_end(o, p);
-		ret = ret ? ret : pf_machines_end(o, p);
+		ret = ret ?: pf_machines_end(o, p);
 	}
 	if (!ret && o->left_out) {
 		sbuf_addf(&p->remark, "%llu events ARE LEFT OUT: " NO_PLACE,

@@ -226,7 +226,7 @@ static int put_member(struct out *o, struct pf *p, size_t i)
 	put_head(&o->line, name, (uint64_t)st.st_size);
 	ret = copy_file(o, p->machine[i].file, (uint64_t)st.st_size);
 	pad(&o->line, (uint64_t)st.st_size);
-	return ret ? ret : o->line.error;
+	return ret ?: o->line.error;
 }
 
 static int put_all(struct out *o, struct pf *p)
@@ -251,7 +251,7 @@ int pf_archive_end(struct out *o, struct pf *p)
 	for (size_t i = 1; i < p->nmachine && !ret; i++)
 		ret = write_machine(&p->machine[i]);
 	o->f = p->archive->to;
-	return ret ? ret : put_all(o, p);
+	return ret ?: put_all(o, p);
 }
 
 /* A failure before the end leaves nothing in the output's own file. */

@@ -161,7 +161,7 @@ static int write_bundle(struct pf *p, struct pf_cpu *c, bool compact)
 	sbuf_add_mem(b, c->event.s, c->event.len);
 	c->event.len = 0;
 	c->lost = false;
-	return head->error ? head->error : c->event.error ? c->event.error : b->error;
+	return head->error ?: c->event.error ?: b->error;
 }
 
 /* The compact ones may wait for more, so that there are fewer tables of names. */
@@ -371,7 +371,7 @@ static int put_stack(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	pb_bytes(b, 1, text->s, text->len);
 	pb_end(b, mark);
 	pb_end(b, event);
-	return text->error ? text->error : b->error;
+	return text->error ?: b->error;
 }
 
 /* ---- with names and values: for which no message can be described, or is not enough ---- */
@@ -676,8 +676,8 @@ int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_typ
 		t = pf_type_own(p, i);
 		ret = t ? 0 : -ENOMEM;
 	}
-	ret = ret ? ret : put_any(p, c, t, i);
-	ret = ret ? ret : flush_full(p, c);
+	ret = ret ?: put_any(p, c, t, i);
+	ret = ret ?: flush_full(p, c);
 	p->pending += c->event.cap - was;
 	return ret || p->pending < ALL_PENDING ? ret : flush_all(o, p);
 }

@@ -107,8 +107,7 @@ static uint64_t flow_inject(struct pf *p, struct pf_irqs *q, uint64_t vector, bo
 		return 0;
 	if (irq->injected && irq->next && !again)
 		(void)flow_take(irq);
-	if (!irq->flow)
-		irq->flow = ++p->next_flow;
+	irq->flow = irq->flow ?: ++p->next_flow;
 	irq->injected = true;
 	return irq->flow;
 }

@@ -377,7 +377,7 @@ static void own_time(const struct out *o, struct pf *p, struct pf_machine *m, ui
  */
 static int put_first_clocks(struct out *o, struct pf *p, struct pf_machine *m)
 {
-	uint64_t host = o->clock.base + (o->clock.khz ? o->clock.khz : MS_NS), t, tsc = 0;
+	uint64_t host = o->clock.base + (o->clock.khz ?: MS_NS), t, tsc = 0;
 	const struct epoch_vcpu *v = clock_vcpu(o, m);
 	bool known;
 
@@ -401,8 +401,7 @@ int pf_machine_epoch(struct out *o, struct pf *p, const struct out_epoch *e)
 	    !trace_time(o, p, e->host, &t))
 		return 0;
 	ret = put_guest_readings(o, p, m, t);
-	return ret ? ret
-		   : put_clocks(p, m, t,
+	return ret ?: put_clocks(p, m, t,
 				&(struct reading){ TSC, tsc_to_guest(&e->e->map, e->host) }, 1);
 }
 
@@ -473,7 +472,7 @@ int pf_machines_head(struct out *o, struct pf *p)
 		if (m->remote)
 			ret = put_first_clocks(o, p, m);
 		if (ret || m->to->error)
-			return ret ? ret : m->to->error;
+			return ret ?: m->to->error;
 	}
 	return 0;
 }

@@ -203,7 +203,7 @@ static void track_name(const struct out *o, enum pf_kind kind, size_t source, ui
 	case PF_IO: snprintf(buf, size, "block I/O %u", number); break;
 	case PF_THREAD: snprintf(buf, size, "%s %u", tl_comm(s, (int32_t)number), number); break;
 	case PF_LOST: snprintf(buf, size, "lost events"); break;
-	case PF_REMARK: snprintf(buf, size, "%s", p->remark.s ? p->remark.s : ""); break;
+	case PF_REMARK: snprintf(buf, size, "%s", p->remark.s ?: ""); break;
 	}
 }
 
@@ -539,7 +539,7 @@ static void put_more(struct sbuf *b, const struct pf_event *e, uint64_t iid,
 		     const struct pf_info *x)
 {
 	if (!iid && (e->name || e->info))
-		pb_str(b, EVENT_NAME, e->name ? e->name : e->info->name);
+		pb_str(b, EVENT_NAME, e->name ?: e->info->name);
 	if (x)
 		put_fields(b, e->item, x);
 	if (e->notes)

@@ -70,7 +70,7 @@ static int put_spike(struct out *o, struct pf *p, const struct blame_spike *s, u
 	p->now = begin;
 	ret = pf_put(o, p, t, &e);
 	p->now = end;
-	return ret ? ret : pf_put(o, p, t, &(struct pf_event){ .type = PF_END });
+	return ret ?: pf_put(o, p, t, &(struct pf_event){ .type = PF_END });
 }
 
 /* The first row that is free then; ROWS: none. */

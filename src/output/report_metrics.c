@@ -41,7 +41,7 @@ static void put(const struct report_doc *d, enum family f, const struct hostmap_
 	if (b->len >= 64u << 10) {
 		int ret = sbuf_write(b, d->f);
 
-		b->error = b->error ? b->error : ret;
+		b->error = b->error ?: ret;
 	}
 }
 

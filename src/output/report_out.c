@@ -45,7 +45,7 @@ static void write_out(const struct report_doc *d, struct sbuf *b)
 {
 	int ret = sbuf_write(b, d->f);
 
-	b->error = b->error ? b->error : ret;
+	b->error = b->error ?: ret;
 }
 
 /* Between two rows: nothing already written is needed again. */
@@ -101,7 +101,7 @@ bool report_vm_filter(const struct report_doc *d, size_t vm, struct report_filte
 static void put_section(struct sections *s, const struct section *of)
 {
 	struct report_table t;
-	int ret = s->b->error ? s->b->error : report_table(s->d->r, &of->of, s->d->key, &t);
+	int ret = s->b->error ?: report_table(s->d->r, &of->of, s->d->key, &t);
 
 	if (ret) {
 		s->b->error = ret;
@@ -249,7 +249,7 @@ static void place_text(const struct report_place *p, struct sbuf *b)
 	if (p->has_addr)
 		sbuf_addf(b, "0x%" PRIx64, p->addr);
 	else
-		sbuf_add(b, p->function ? p->function : "(others)");
+		sbuf_add(b, p->function ?: "(others)");
 	if (p->module)
 		sbuf_addf(b, " [%s]", p->module);
 }
@@ -278,7 +278,7 @@ static void rip_row(const struct report_doc *d, const struct report_table *t,
 	report_row_name(d->r, row, name);
 	report_row_place(d->r, row, &p);
 	place_text(&p, &place);
-	columns_put(c, b, "%s", place.s ? place.s : "");
+	columns_put(c, b, "%s", place.s ?: "");
 	columns_put(c, b, "%s", name);
 	columns_put(c, b, "%" PRIu64, row->samples);
 	put_pct(c, b, row->samples, t->samples);

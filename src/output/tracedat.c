@@ -77,8 +77,7 @@ static int plan_buffers(struct dat *d)
 		else
 			d->spec.cpus = MAX(d->spec.cpus, s->cpu + 1);
 	}
-	if (!d->spec.cpus)
-		d->spec.cpus = all;
+	d->spec.cpus = d->spec.cpus ?: all;
 	qsort(d->stream, c->nstream, sizeof(*d->stream), stream_cmp);
 	for (size_t i = 1; i < c->nstream; i++)
 		if (!stream_cmp(&d->stream[i], &d->stream[i - 1]))
@@ -94,7 +93,7 @@ static int plan_buffers(struct dat *d)
 static int plan_file(struct dat *d)
 {
 	const struct capture *c = d->cap;
-	uint64_t size = d->o->subbuf ? d->o->subbuf : MAX(c->subbuf_size, 4096u);
+	uint64_t size = d->o->subbuf ?: MAX(c->subbuf_size, 4096u);
 
 	if (size < 4096 || size > CAPTURE_MAX_SUBBUF || (size & (size - 1)))
 		return err_usage(d->err,
@@ -107,7 +106,7 @@ static int plan_file(struct dat *d)
 				"this kvmft was built without libzstd: leave --zstd out");
 	d->spec.cap = c;
 	/* What a damaged capture does not say is the kernel's default. */
-	d->spec.clock = d->placed ? "x86-tsc" : c->clock ? c->clock : "local";
+	d->spec.clock = d->placed ? "x86-tsc" : c->clock ?: "local";
 	d->spec.g = (struct subbuf_geom){
 		.size = (uint32_t)size, .header = c->page_header, .long_size = c->long_size,
 		.big_endian = c->big_endian,
@@ -167,8 +166,7 @@ static int guest_guessed(struct dat *d, size_t vm)
 		if (!i || t[i].vcpu != t[i - 1].vcpu)
 			tid[k++] = t[i].tid;
 	return tdw_guest_option(d->w, &d->spec, m->vm[vm].label,
-				cap->trace_id ? cap->trace_id : tdw_trace_id_of_uuid(cap->uuid),
-				tid, k);
+				cap->trace_id ?: tdw_trace_id_of_uuid(cap->uuid), tid, k);
 }
 
 static int put_guests(struct dat *d)
@@ -203,8 +201,8 @@ static int put_facts(struct dat *d)
 {
 	int ret = tdw_facts(d->w, &d->spec);
 
-	ret = ret ? ret : tdw_id_option(d->w, &d->spec, tdw_trace_id(d->cap));
-	ret = ret ? ret : put_tsc2nsec(d);
+	ret = ret ?: tdw_id_option(d->w, &d->spec, tdw_trace_id(d->cap));
+	ret = ret ?: put_tsc2nsec(d);
 	if (!ret && d->source && !d->placed)
 		ret = export_time_shift(d->p, &d->p->guest[d->source - 1], d->w, &d->spec, d->err);
 	if (!ret && !d->source && d->cap->nshift)
@@ -225,7 +223,7 @@ static int put_stream(struct dat *d, const struct dat_stream *s)
 	int ret;
 
 	ret = tdw_cpu(d->w, s->cpu);
-	ret = ret ? ret : tl_start_stream(t, d->source, s->number, d->err);
+	ret = ret ?: tl_start_stream(t, d->source, s->number, d->err);
 	if (ret)
 		return ret;
 	ret = subbuf_writer_init(&sw, &d->spec.g, tdw_subbuf, d->w);
@@ -241,7 +239,7 @@ static int put_stream(struct dat *d, const struct dat_stream *s)
 			"an event of %u bytes does not fit into sub-buffers of %u bytes: "
 			"use a larger --subbuf",
 			i->rec->len, d->spec.g.size);
-	ret = ret ? ret : subbuf_write_end(&sw);
+	ret = ret ?: subbuf_write_end(&sw);
 	subbuf_writer_free(&sw);
 	return ret;
 }
@@ -263,11 +261,9 @@ static int put_file(struct dat *d, int fd)
 {
 	int ret = plan_file(d);
 
-	if (ret)
-		return ret;
-	ret = tdw_create(fd, &d->spec, &d->w);
-	ret = ret ? ret : put_facts(d);
-	ret = ret ? ret : put_buffers(d);
+	ret = ret ?: tdw_create(fd, &d->spec, &d->w);
+	ret = ret ?: put_facts(d);
+	ret = ret ?: put_buffers(d);
 	return d->w ? tdw_close(d->w, ret) : ret;
 }
 
@@ -289,7 +285,7 @@ static int one_file(struct pairing *p, const struct export_config *o, size_t sou
 	if (ret && !err->text[0]) {
 		_cleanup_free_ char *path = outfile_name(o->out, file_of(p, source));
 
-		err_why(err, ret, "cannot write %s", path ? path : o->output);
+		err_why(err, ret, "cannot write %s", path ?: o->output);
 	}
 	free(d.stream);
 	free(d.name);

@@ -42,7 +42,7 @@ static int shift_of(const struct epoch_vcpu *v, struct cap_shift *s)
 	}
 	if (!ret && !s->nsample)
 		return -ENODATA;
-	return ret ? ret : add_sample(s, &cap, INT64_MAX, last);
+	return ret ?: add_sample(s, &cap, INT64_MAX, last);
 }
 
 static int explain(struct kvmft_err *err, const char *path, int ret)
@@ -75,15 +75,14 @@ int export_time_shift(const struct pairing *p, const struct pairing_guest *g, st
 	if (!cap_in_tsc(c))
 		return err_set(err, EOPNOTSUPP,
 			       "%s: its trace clock is %s, not x86-tsc: leave --time-shift out",
-			       c->path, c->clock ? c->clock : "unknown");
+			       c->path, c->clock ?: "unknown");
 	s = calloc(spec->cpus + 1, sizeof(*s));
 	if (!s)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < spec->cpus && !ret; i++)
 		ret = explain(err, c->path,
 			      shift_of(epoch_vm_find(vm, cap_vcpu_of_cpu(c, i)), &s[i]));
-	if (!ret)
-		ret = tdw_time_shift_option(w, spec, tdw_trace_id(p->host.cap), 0, s, spec->cpus);
+	ret = ret ?: tdw_time_shift_option(w, spec, tdw_trace_id(p->host.cap), 0, s, spec->cpus);
 	for (uint32_t i = 0; i < spec->cpus; i++)
 		free(s[i].sample);
 	free(s);

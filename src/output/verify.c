@@ -188,7 +188,7 @@ static void text_verdict(const struct verify *v, const struct verify_guest *g, s
 	const char *line = verify_reason(g, NULL);
 	size_t from = b->len, second;
 
-	sbuf_addf(b, "%s: %s\n", g->src->label, line ? line : "");
+	sbuf_addf(b, "%s: %s\n", g->src->label, line ?: "");
 	second = b->len;
 	while ((line = verify_reason(g, line)))
 		sbuf_addf(b, "  %s\n", line);
@@ -238,7 +238,7 @@ static void put_stats(struct row *o, const struct verify *v, const struct win_st
 	const struct win_stats none = { 0 };
 	bool known = s, json = o->form == ROW_JSON;
 
-	s = s ? s : &none;
+	s = s ?: &none;
 	if (json)
 		row_u64(o, "checked", true, s->checked);
 	row_u64(o, "inside", known, s->inside);

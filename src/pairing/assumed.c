@@ -29,7 +29,7 @@ static void add_vm(const struct hostmap *map, const struct match *m, struct sbuf
 	sbuf_add(b, " (");
 	if (hostmap_vm_tids(map, vm->of, b))
 		b->error = -ENOMEM;
-	sbuf_addf(b, "%s)", basis ? basis : "");
+	sbuf_addf(b, "%s)", basis ?: "");
 }
 
 static void add_pairing(const struct hostmap *map, const struct match *m, struct sbuf *b)

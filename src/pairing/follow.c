@@ -181,8 +181,7 @@ static bool all_ended(struct follow *f, uint64_t now)
 {
 	if (!f->p.host.cap->complete)
 		return false;
-	if (!f->host_ended_ns)
-		f->host_ended_ns = now;
+	f->host_ended_ns = f->host_ended_ns ?: now;
 	return guests_ended(&f->p) || now - f->host_ended_ns > PATIENCE_NS;
 }
 
@@ -290,7 +289,7 @@ void follow_tell(const struct follow *f)
 			continue;
 		pairing_add_magnitude(&b, l->longest, f->khz);
 		f->c.note("%s: %llu events came late, by %s at most", l->label,
-			  (unsigned long long)l->events, b.s ? b.s : "?");
+			  (unsigned long long)l->events, b.s ?: "?");
 	}
 }
 

@@ -115,8 +115,7 @@ static int count_known(const struct matcher *m, struct trial *t, const struct ca
 		if (!c.e)
 			continue;
 		ret = runs_of_vcpu(m, t->vm, vcpu, &c.v);
-		if (!ret)
-			ret = rstream_each(cap, &cap->stream[i], count_event, &c);
+		ret = ret ?: rstream_each(cap, &cap->stream[i], count_event, &c);
 		free(c.v.list);
 	}
 	guest_time_free(&g);
@@ -144,8 +143,7 @@ static int solve_scaled(const struct matcher *m, struct trial *t, const struct c
 	int ret = solve_captures(map, m->map, t->vm, m->runs, cap, fmt, &s);
 
 	solution_free(&t->sol);
-	if (!ret)
-		ret = solution_find(s, map, &t->sol);
+	ret = ret ?: solution_find(s, map, &t->sol);
 	solve_free(s);
 	return ret;
 }
@@ -219,7 +217,7 @@ static int name_one(const struct matcher *m, const struct capture *g, int error,
 
 	add_naming(m, g, &b);
 	hostmap_list(m->map, &b);
-	ret = err_set(err, error, "guest %s %s; name one: %s", g->path, what, b.s ? b.s : "");
+	ret = err_set(err, error, "guest %s %s; name one: %s", g->path, what, b.s ?: "");
 	sbuf_free(&b);
 	return ret;
 }
@@ -347,7 +345,7 @@ static int undecided(const struct matcher *m, const struct capture *g, const str
 		       : few   ? "it has too few events to tell whose they are"
 		       : tried ? "its events fit no VM of the host"
 			       : "nothing tells which VM its events come from",
-		       b.s ? b.s : "");
+		       b.s ?: "");
 	sbuf_free(&b);
 	return ret;
 }

@@ -87,10 +87,8 @@ static int fill_unknown(struct matcher *m, const struct capture *cap, const stru
 		return ret;
 	out->sol.map = map;
 	ret = solve_captures(&map, m->map, out->vm, m->runs, cap, fmt, &s);
-	if (!ret)
-		ret = solve_unknown(m, s, out);
-	if (!ret)
-		ret = solution_fill(&out->sol, m->map, out->vm);
+	ret = ret ?: solve_unknown(m, s, out);
+	ret = ret ?: solution_fill(&out->sol, m->map, out->vm);
 	solve_free(s);
 	return ret ? err_set(err, -ret, "cannot read %s: %s", cap->path, strerror(-ret)) : 0;
 }

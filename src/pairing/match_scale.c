@@ -19,7 +19,7 @@
 
 struct tsc_map match_scale(const struct matcher *m, size_t vm)
 {
-	const struct tsc_map *map = m->scale ? m->scale : epoch_vm_first_map(m->map->vm[vm].epochs);
+	const struct tsc_map *map = m->scale ?: epoch_vm_first_map(m->map->vm[vm].epochs);
 
 	return map ? *map : (struct tsc_map){ 0 };
 }

@@ -97,7 +97,7 @@ static int fit_thread(struct regroup *g, uint32_t vcpu, int32_t tid, struct fitt
 		f->inside = inside;
 		f->tid = tid;
 	}
-	return ret ? ret : set_thread(g, vcpu, 0);
+	return ret ?: set_thread(g, vcpu, 0);
 }
 
 static int fit_vcpu(struct regroup *g, uint32_t vcpu, struct fitting *f)
@@ -147,12 +147,10 @@ static int try_anchor(struct regroup *g, size_t anchor, int32_t tid)
 	size_t n;
 	int ret = set_thread(g, g->cpu[anchor].vcpu, tid);
 
-	if (!ret)
-		ret = solve_run(g->s, SOLVE_ALL, &r);
+	ret = ret ?: solve_run(g->s, SOLVE_ALL, &r);
 	if (!ret && r.found)
 		f.span = solve_span_of(g->s, &r);
-	if (!ret)
-		ret = set_thread(g, g->cpu[anchor].vcpu, 0);
+	ret = ret ?: set_thread(g, g->cpu[anchor].vcpu, 0);
 	if (ret || !r.found || r.equal || r.outside)
 		return ret;
 	ret = fill_group(g, anchor, tid, &f, &n, &events);
@@ -183,10 +181,8 @@ static int find_group(struct regroup *g)
 
 	if (!ret && (!g->ncpu || candidates(g) > MAX_CANDIDATES))
 		return 0;
-	if (!ret)
-		ret = solve_new(&map, &g->s);
-	if (!ret)
-		ret = solve_add_guest(g->s, g->m->runs, g->cap, g->fmt);
+	ret = ret ?: solve_new(&map, &g->s);
+	ret = ret ?: solve_add_guest(g->s, g->m->runs, g->cap, g->fmt);
 	for (size_t c = 0; c < MIN(g->ncpu, (size_t)ANCHORS) && !g->nbest && !ret; c++)
 		for (size_t i = 0; i < m->nthread && !ret; i++)
 			if (is_free(m, &m->thread[i], g->cpu[c].vcpu))

@@ -14,7 +14,7 @@ static int open_one(const char *path, struct pairing_capture *c, struct kvmft_er
 {
 	int ret = capture_open(path, &c->cap, err);
 
-	return ret ? ret : fmt_load(c->cap, &c->fmt, err);
+	return ret ?: fmt_load(c->cap, &c->fmt, err);
 }
 
 static void close_one(struct pairing_capture *c)
@@ -149,7 +149,7 @@ int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
 {
 	int ret = pairing_prepare(p, host, guests, n, o, err);
 
-	return ret ? ret : tl_start(p->t, err);
+	return ret ?: tl_start(p->t, err);
 }
 
 /* Without guests the clocks of vCPUs are not needed, nor the events that set them. */
@@ -202,7 +202,7 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 	ret = o->clock ? take_clock(p, o->clock, err) : 0;
 	if (ret)
 		return ret;
-	p->guest = calloc(n ? n : 1, sizeof(*p->guest));
+	p->guest = calloc(n ?: 1, sizeof(*p->guest));
 	if (!p->guest)
 		return err_set(err, ENOMEM, "out of memory");
 	ret = open_one(host, &p->host, err);
@@ -219,8 +219,7 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 		p,
 		!n && (o->need == PAIRING_LINES || (o->need == PAIRING_VCPUS && p->host.cap->nvm)),
 		err);
-	if (!ret)
-		ret = tl_new(p->map, &p->t, err);
+	ret = ret ?: tl_new(p->map, &p->t, err);
 	p->matcher.map = p->map;
 	if (!ret && p->matcher.scale && hostmap_set_scale(p->map, p->matcher.scale))
 		ret = err_set(err, ENOMEM, "out of memory");
@@ -246,11 +245,10 @@ static int add_host(struct pairing *p, size_t vm, const char *path, struct kvmft
 		return err_set(err, ENOTSUP,
 			       "host capture %s: only trace clock x86-tsc can be linked to another "
 			       "host, not %s",
-			       path, h->c.cap->clock ? h->c.cap->clock : "(not said)");
+			       path, h->c.cap->clock ?: "(not said)");
 	ret = hostmap_new(h->c.cap, h->c.fmt, &h->map, err);
-	if (!ret)
-		ret = migrate_new(p->map, vm, h->map, &h->link, err);
-	return ret ? ret : tl_add_host(p->t, h->link, err);
+	ret = ret ?: migrate_new(p->map, vm, h->map, &h->link, err);
+	return ret ?: tl_add_host(p->t, h->link, err);
 }
 
 /* Whose TSC links the hosts: the guest's, or that of the VM that sel names. */
@@ -303,11 +301,9 @@ int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *er
 	ret = open_one(path, &p->host, err);
 	if (!ret)
 		p->begin = p->host.cap->begin_tsc;
-	if (!ret)
-		ret = hostmap_new(p->host.cap, p->host.fmt, &p->map, err);
-	if (!ret)
-		ret = tl_new_alone(p->map, &p->t, err);
-	return ret ? ret : tl_start(p->t, err);
+	ret = ret ?: hostmap_new(p->host.cap, p->host.fmt, &p->map, err);
+	ret = ret ?: tl_new_alone(p->map, &p->t, err);
+	return ret ?: tl_start(p->t, err);
 }
 
 void pairing_close(struct pairing *p)

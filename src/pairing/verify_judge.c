@@ -122,7 +122,7 @@ static int look_for_offset(struct verify *v, struct verify_guest *g, struct kvmf
 	int ret = v->runs ? 0 : runs_collect(v->p.map, &v->runs, err);
 
 	g->used = epoch_vm_first_map(v->p.map->vm[g->g->vm].epochs);
-	scale = g->used ? g->used : &none;
+	scale = g->used ?: &none;
 	if (ret)
 		return ret;
 	if (!own_tsc_is_exact(cap)) {
@@ -132,8 +132,7 @@ static int look_for_offset(struct verify *v, struct verify_guest *g, struct kvmf
 		return 0;
 	}
 	ret = solve_captures(scale, v->p.map, g->g->vm, v->runs, cap, g->g->c.fmt, &s);
-	if (!ret)
-		ret = solution_find(s, scale, &g->sol);
+	ret = ret ?: solution_find(s, scale, &g->sol);
 	solve_free(s);
 	return ret ? err_set(err, -ret, "cannot solve %s: %s", cap->path, strerror(-ret)) : 0;
 }

@@ -167,8 +167,7 @@ int solution_find_vcpu(struct solve *s, uint32_t vcpu, struct solution *out)
 	struct solution_vcpu o = { .id = vcpu };
 	int ret = solve_run(s, vcpu, &o.r);
 
-	if (!ret)
-		ret = over_time(s, &o);
+	ret = ret ?: over_time(s, &o);
 	if (!ret && is_sure(&o))
 		return add_own(out, &o);
 	free(o.part);

@@ -183,7 +183,7 @@ static int solve_once(struct solve *s, struct solve_result *r)
 	r->span = (uint64_t)(s->hi - s->lo);
 	r->equal = 0;
 	ret = solve_grid(s);
-	return ret ? ret : solve_cells(s, r);
+	return ret ?: solve_cells(s, r);
 }
 
 /* With the pairs' help first. They may be wrong, if a clock was set, and then do not help. */

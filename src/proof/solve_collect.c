@@ -280,6 +280,6 @@ int solve_captures(const struct tsc_map *scale, const struct hostmap *map, size_
 	int ret = solve_new(scale, out);
 
 	hostmap_each_thread(map, vm, t)
-		ret = ret ? ret : solve_add_thread(*out, t->vcpu, runs, t->tid);
-	return ret ? ret : solve_add_guest(*out, runs, cap, fmt);
+		ret = ret ?: solve_add_thread(*out, t->vcpu, runs, t->tid);
+	return ret ?: solve_add_guest(*out, runs, cap, fmt);
 }

@@ -321,8 +321,7 @@ int solve_grid(struct solve *s)
 			gaps_of(&s->v[i], &g[i]);
 			ret = solve_spend(s, s->v[i].w.n) ? 0 : -ETIME;
 		}
-	if (!ret)
-		ret = run_grid(s, g, row);
+	ret = ret ?: run_grid(s, g, row);
 	for (size_t i = 0; row && i < s->nv; i++)
 		free(row[i].bit);
 	free(row);

@@ -168,7 +168,7 @@ static int parts_find(struct parts *x, size_t first, size_t last, unsigned int d
 		return parts_rest(x, first, last, &r, depth + 1);
 	mid = cut_of(x, first, last);
 	ret = parts_find(x, first, mid, depth + 1);
-	return ret ? ret : parts_find(x, mid, last, depth + 1);
+	return ret ?: parts_find(x, mid, last, depth + 1);
 }
 
 /* Does the offset put no event of that stretch outside? */

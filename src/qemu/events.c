@@ -144,7 +144,7 @@ static bool plain_type(const char *s, size_t n, char *buf, size_t size)
 			len += (size_t)snprintf(buf + len, size - len, "%s%.*s", len ? " " : "",
 						(int)w, s + i);
 		}
-		i += w ? w : 1;
+		i += w ?: 1;
 	}
 	return true;
 }
@@ -333,7 +333,7 @@ static struct qev *tcg_half(const struct qev *e, const char *suffix, unsigned in
 		return NULL;
 	sbuf_addf(&b, "%s%s", e->name, suffix);
 	h->name = sbuf_take(&b);
-	h->format = strdup(fmt ? fmt : "");
+	h->format = strdup(fmt ?: "");
 	h->props = e->props | prop;
 	h->line = e->line;
 	for (size_t i = 0; i < e->nargs && !ret; i++)
@@ -371,7 +371,7 @@ static int finish(struct qevents *q, struct qev *e)
 
 static int finish_tcg(struct qevents *q, struct qev *e, const char *trans)
 {
-	struct qev *t = tcg_half(e, "_trans", QEV_TCG_TRANS, trans ? trans : e->format);
+	struct qev *t = tcg_half(e, "_trans", QEV_TCG_TRANS, trans ?: e->format);
 	struct qev *x = tcg_half(e, "_exec", QEV_TCG_EXEC, e->format);
 	int ret = t && x ? 0 : -ENOMEM;
 

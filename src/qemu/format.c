@@ -409,7 +409,7 @@ static bool scan_number(struct scan *s, const struct conv *c, bool limited, uint
 	}
 	if (base == 16 && (c->alt || c->type == 'p') && !take(s, "0x"))
 		take(s, "0X");
-	for (*v = 0; s->p < s->end && n < (most ? most : SIZE_MAX) && digit_of(*s->p) < base;
+	for (*v = 0; s->p < s->end && n < (most ?: SIZE_MAX) && digit_of(*s->p) < base;
 	     s->p++, n++) {
 		if (*v > (UINT64_MAX - (uint64_t)digit_of(*s->p)) / (uint64_t)base)
 			return false;

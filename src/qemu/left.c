@@ -56,12 +56,12 @@ static int own_name(char *name, size_t size)
 	struct kowner self;
 	int ret = kowner_self(&self);
 
-	return ret ? ret : kowner_format(&self, '.', name, size);
+	return ret ?: kowner_format(&self, '.', name, size);
 }
 
 void qemu_left_add(struct sbuf *text, const struct qemu *q, const struct qemu_target *t)
 {
-	const char *socket = t->qmp ? t->qmp : t->hmp;
+	const char *socket = t->qmp ?: t->hmp;
 	_cleanup_free_ char *whole = socket && *socket != '@' ? realpath(socket, NULL) : NULL;
 	struct vm_task task;
 	uint64_t start = 0;
@@ -69,7 +69,7 @@ void qemu_left_add(struct sbuf *text, const struct qemu *q, const struct qemu_ta
 	if (q->pid && vm_task_read(NULL, q->pid, &task, &start))
 		start = 0;
 	sbuf_addf(text, "qemu %u %" PRIu64 " %s %s\n", q->pid, start,
-		  t->qmp ? "qmp" : t->hmp ? "hmp" : "vm", whole ? whole : socket ? socket : "-");
+		  t->qmp ? "qmp" : t->hmp ? "hmp" : "vm", whole ?: socket ?: "-");
 }
 
 int qemu_left_write(const struct sbuf *text, struct kvmft_err *err)
@@ -80,9 +80,7 @@ int qemu_left_write(const struct sbuf *text, struct kvmft_err *err)
 
 	if (!ret) {
 		fd = file_create(dir, name);
-		ret = fd < 0	    ? fd
-		      : text->error ? text->error
-				    : full_write(fd, text->s, text->len, NULL);
+		ret = fd < 0 ? fd : text->error ?: full_write(fd, text->s, text->len, NULL);
 		if (ret && fd >= 0)
 			unlinkat(dir, name, 0);
 	}
@@ -255,10 +253,10 @@ static int left_file(int dir, const char *name, struct left *l, struct kvmft_err
 	l->n = 0;
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		ret = left_line(l, line, first ? NULL : err);
-		first = first ? first : ret;
+		first = first ?: ret;
 	}
 	ret = left_finish(l, first ? NULL : err);
-	first = first ? first : ret;
+	first = first ?: ret;
 	if (first == -EINVAL || first == -ENOMEM)
 		return err_why(err, first, "cannot use kvmft's note %s", name);
 	if (!first && !l->dry_run && unlinkat(dir, name, 0) < 0 && errno != ENOENT)
@@ -277,7 +275,7 @@ static int sweep_dir(DIR *dir, struct left *l, struct kvmft_err *err)
 		    kowner_parse(e->d_name, '.', &owner) || kowner_alive(&owner))
 			continue;
 		ret = left_file(dirfd(dir), e->d_name, l, first ? NULL : err);
-		first = first ? first : ret;
+		first = first ?: ret;
 	}
 	return first;
 }

@@ -233,7 +233,7 @@ static int connect_to(int fd, const struct sockaddr_un *a, size_t n, const struc
 	if (!ret && connect(fd, (const struct sockaddr *)a, (socklen_t)n) < 0)
 		ret = errno;
 	back = peer ? -mon_owner_end(peer->owner) : 0;
-	return back ? back : ret;
+	return back ?: ret;
 }
 
 static int connect_unix(struct monitor *m, const char *path, bool abstract,
@@ -328,7 +328,7 @@ int mon_open_as(enum mon_kind kind, const char *path, bool abstract, const char 
 	if (!*m)
 		return err_set(err, ENOMEM, "out of memory");
 	ret = connect_unix(*m, path, abstract, peer, err);
-	ret = ret ? ret : greet(*m, err);
+	ret = ret ?: greet(*m, err);
 	if (ret) {
 		monitor_close(*m);
 		*m = NULL;

@@ -119,7 +119,7 @@ int mon_program_read(const struct vm_roots *given, uint32_t pid, struct mon_prog
 	look_at_file(p, (size_t)st.st_size, m);
 	munmap(p, (size_t)st.st_size);
 	look_at_process(procfd, pid, m);
-	return m->path.error ? m->path.error : m->backends.error;
+	return m->path.error ?: m->backends.error;
 }
 
 void mon_program_free(struct mon_program *m)

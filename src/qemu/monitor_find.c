@@ -138,7 +138,7 @@ int mon_qemu_find(const struct vm_roots *roots, const struct vm_list *list, cons
 		vm_describe(&list->vm[i], &b);
 	}
 	return err_set(err, EEXIST, "%zu QEMUs run here: choose one with --vm: %s", list->n,
-		       b.s ? b.s : "(out of memory)");
+		       b.s ?: "(out of memory)");
 }
 
 /* ---- sockets ---- */
@@ -267,7 +267,7 @@ static void add_remedy(struct sbuf *b, const struct vm *vm, const struct mon_pla
 		sbuf_addf(b,
 			  "libvirt holds its own: virsh qemu-monitor-command %s --hmp 'trace-event "
 			  "PATTERN on', or give the domain one more monitor",
-			  vm->name ? vm->name : "DOMAIN");
+			  vm->name ?: "DOMAIN");
 	else
 		sbuf_add(b, "give QEMU one more: -qmp unix:PATH,server=on,wait=off");
 }
@@ -295,7 +295,7 @@ static int open_first(int procfd, const struct vm *vm, struct mon_owner *owner,
 		}
 	add_remedy(&b, vm, places);
 	err_set(err, -ret, "cannot talk to QEMU %u%s%s: %s", vm->pid, vm->name ? " " : "",
-		vm->name ? vm->name : "", b.s ? b.s : "out of memory");
+		vm->name ?: "", b.s ?: "out of memory");
 	if (err)
 		err->code = code;
 	return ret;
@@ -322,7 +322,7 @@ int monitor_open_vm(const struct vm_roots *given, const struct vm *vm, uint64_t 
 	ret = mon_owner_read(procfd, vm, &owner, err);
 	if (!ret && mon_cmdline_parse(args, (size_t)len, &places))
 		ret = err_set(err, ENOMEM, "out of memory");
-	ret = ret ? ret : open_first(procfd, vm, &owner, &places, timeout_ns, m, err);
+	ret = ret ?: open_first(procfd, vm, &owner, &places, timeout_ns, m, err);
 	mon_places_free(&places);
 	mon_owner_free(&owner);
 	return ret;

@@ -81,7 +81,7 @@ static int hmp_human(struct monitor *m, const char *line, struct sbuf *out, stru
 	if (b.error)
 		ret = -ENOMEM;
 	ret = ret ? err_why(err, ret, "%s", m->name) : mon_send(m, b.s, b.len, err);
-	ret = ret ? ret : to_prompt(m, err);
+	ret = ret ?: to_prompt(m, err);
 	if (ret)
 		return ret;
 	end = m->in.s + m->in.len - strlen(prompt);

@@ -20,7 +20,7 @@ static int qmp_next(struct monitor *m, struct jval *v, size_t *len, struct kvmft
 	int ret;
 
 	for (;;) {
-		ret = jframe_find(&f, m->in.s ? m->in.s : "", m->in.len, len);
+		ret = jframe_find(&f, m->in.s ?: "", m->in.len, len);
 		if (ret == 1)
 			break;
 		if (ret < 0)

@@ -72,8 +72,8 @@ static int read_owner(int procfd, const struct vm *vm, struct mon_owner *o)
 	if (n < 0)
 		return (int)n;
 	ret = one_id(status_line(text, "\nUid:"), &o->uid);
-	ret = ret ? ret : one_id(status_line(text, "\nGid:"), &o->gid);
-	return ret ? ret : read_groups(status_line(text, "\nGroups:"), o);
+	ret = ret ?: one_id(status_line(text, "\nGid:"), &o->gid);
+	return ret ?: read_groups(status_line(text, "\nGroups:"), o);
 }
 
 /* 1, 0, or -errno if we may not look. */
@@ -88,7 +88,7 @@ static int holds_vm(int procfd, uint32_t pid)
 	if (!ret && !found && procs.n_hidden)
 		ret = -EACCES;
 	vm_procs_free(&procs);
-	return ret ? ret : found;
+	return ret ?: found;
 }
 
 int mon_owner_read(int procfd, const struct vm *vm, struct mon_owner *o, struct kvmft_err *err)

@@ -333,7 +333,7 @@ static int names_collect(struct qtrace *t)
 			break;
 		ret = name_add(t, type, (const char *)name, len);
 		qbuf_skip(&t->buf, 20 + len);
-		ret = ret ? ret : 1;
+		ret = ret ?: 1;
 	}
 	t->st = before;
 	return ret < 0 ? ret : 0;

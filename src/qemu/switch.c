@@ -135,7 +135,7 @@ int qemu_restore(struct monitor *m, const struct mon_events *before, const struc
 		if (!was || was->state == e->state || was->state == MON_UNAVAILABLE)
 			continue;
 		ret = monitor_set(m, e->name, was->state == MON_ENABLED, first ? &why : err);
-		first = first ? first : ret;
+		first = first ?: ret;
 		if (ret && ret != -EREMOTEIO) /* the connection has failed: so will the others */
 			break;
 	}

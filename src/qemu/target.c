@@ -13,10 +13,8 @@ static int open_by_vm(const char *sel, uint64_t timeout, struct qemu *q, struct 
 	const struct vm *vm;
 	int ret = mon_qemu_scan(NULL, &list, err);
 
-	if (ret)
-		return ret;
-	ret = mon_qemu_find(NULL, list, sel, &vm, err);
-	ret = ret ? ret : monitor_open_vm(NULL, vm, timeout, &q->m, err);
+	ret = ret ?: mon_qemu_find(NULL, list, sel, &vm, err);
+	ret = ret ?: monitor_open_vm(NULL, vm, timeout, &q->m, err);
 	if (!ret) {
 		q->pid = vm->pid;
 		q->name = vm->name ? strdup(vm->name) : NULL;
@@ -28,7 +26,7 @@ static int open_by_vm(const char *sel, uint64_t timeout, struct qemu *q, struct 
 int qemu_open(const struct qemu_target *t, struct qemu *q, struct kvmft_err *err)
 {
 	uint64_t timeout = t->timeout.set ? t->timeout.v : MON_TIMEOUT_NS;
-	const char *path = t->qmp ? t->qmp : t->hmp;
+	const char *path = t->qmp ?: t->hmp;
 	int ret;
 
 	*q = (struct qemu){ 0 };

@@ -152,8 +152,7 @@ static int choose(struct qtrace *t, const char *path, struct kvmft_err *err)
 	for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
 		if (readers[i]->format == t->o.format)
 			t->reader = readers[i];
-	if (!t->reader)
-		t->reader = probe(t);
+	t->reader = t->reader ?: probe(t);
 	if (!t->reader)
 		return err_set(
 			err, ENODATA,
@@ -176,7 +175,7 @@ int qtrace_open(const char *path, const struct qtrace_options *o, struct qtrace 
 	t->buf.fd = -1;
 	t->buf.p = malloc(QBUF_SIZE);
 	ret = t->buf.p ? open_file(t, path, err) : err_set(err, ENOMEM, "out of memory");
-	ret = ret ? ret : choose(t, path, err);
+	ret = ret ?: choose(t, path, err);
 	if (!ret) {
 		t->st.format = t->reader->format;
 		qbuf_seek(&t->buf, 0);

@@ -92,7 +92,7 @@ int record_child_fork(struct record *r, char **argv, struct record_child *c)
 {
 	int ret = record_helper_start(r, &c->p, child_main, argv);
 
-	return ret ? ret : marker_result(r, c);
+	return ret ?: marker_result(r, c);
 }
 
 int record_child_error(struct record_child *c, const char *name, struct kvmft_err *err)

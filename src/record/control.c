@@ -35,8 +35,8 @@ static int order_snapshot(struct record *r, struct record_child *c __unused_arg)
 	/* What happened must stay in the ring while that is written out. */
 	r->flight.stopped = krdtsc_now();
 	ret = kinst_tracing(r->k, false, r->err);
-	ret = ret ? ret : record_flight_dump(r, "control");
-	return ret ? ret : kinst_tracing(r->k, true, r->err);
+	ret = ret ?: record_flight_dump(r, "control");
+	return ret ?: kinst_tracing(r->k, true, r->err);
 }
 
 static int order_alive(struct record *r __unused_arg, struct record_child *c __unused_arg)

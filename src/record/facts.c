@@ -122,12 +122,12 @@ static int facts_header(struct record *r)
 	int ret;
 
 	ret = ktracefs_text(r->t, "events/header_page", &page);
-	ret = ret ? ret : ktracefs_text(r->t, "events/header_event", &event);
+	ret = ret ?: ktracefs_text(r->t, "events/header_event", &event);
 	if (ret)
 		return err_why(r->err, ret, "cannot read %s/events/header_page",
 			       ktracefs_path(r->t));
 	ret = put_file(r, "header_page", page);
-	return ret ? ret : put_file(r, "header_event", event);
+	return ret ?: put_file(r, "header_event", event);
 }
 
 int record_facts_event(struct record *r, const struct kevent *e)
@@ -139,7 +139,7 @@ int record_facts_event(struct record *r, const struct kevent *e)
 	int ret;
 
 	ret = kevent_format(r->t, e->sys, e->name, &text);
-	ret = ret ? ret : kevent_format_id(text, &id);
+	ret = ret ?: kevent_format_id(text, &id);
 	if (ret)
 		return err_why(r->err, ret, "cannot read the format of %s:%s", e->sys, e->name);
 	if (record_sdt.name)
@@ -191,13 +191,13 @@ static int facts_guest_clock(struct record *r)
 		meta_s64(&r->line, "kernel_sched_clock_offset", g.kernel_offset);
 	if (g.sched_known)
 		meta_u64(&r->line, "is_tsc", g.sched_is_tsc);
-	meta_str(&r->line, "source", g.kvm_source ? g.kvm_source : g.kernel_source);
+	meta_str(&r->line, "source", g.kvm_source ?: g.kernel_source);
 	ret = record_put(r);
 	for (size_t i = 0; i < g.npv && !ret; i++) {
 		meta_pvclock(&r->line, &g.pv[i]);
 		ret = record_put(r);
 	}
-	return ret ? ret : record_clocks_begin(r, &g);
+	return ret ?: record_clocks_begin(r, &g);
 }
 
 int record_facts_begin(struct record *r)
@@ -216,12 +216,12 @@ int record_facts_begin(struct record *r)
 	meta_str(&r->line, "name", names[r->side]);
 	meta_str(&r->line, "from", r->c->as >= 0 ? "option" : "machine");
 	ret = record_put(r);
-	ret = ret ? ret : facts_machine(r);
-	ret = ret ? ret : facts_ring(r);
-	ret = ret ? ret : facts_tsc(r);
+	ret = ret ?: facts_machine(r);
+	ret = ret ?: facts_ring(r);
+	ret = ret ?: facts_tsc(r);
 	if (!ret && r->side & CAP_SIDE_HOST)
 		ret = facts_params(r);
-	ret = ret ? ret : facts_header(r);
+	ret = ret ?: facts_header(r);
 	capw_hold(r->w);
 	for (size_t i = 0; i < r->events.n && !ret; i++)
 		ret = record_facts_event(r, &r->events.v[i]);
@@ -229,14 +229,14 @@ int record_facts_begin(struct record *r)
 		err_why(r->err, ret, "cannot write %s", capw_path(r->w));
 	if (!ret && record_sdt.facts)
 		ret = record_sdt.facts(r);
-	ret = ret ? ret : record_marker_facts(r);
-	ret = ret ? ret : record_stacks_facts(r);
-	ret = ret ? ret : record_facts_cpus(r);
+	ret = ret ?: record_marker_facts(r);
+	ret = ret ?: record_stacks_facts(r);
+	ret = ret ?: record_facts_cpus(r);
 	if (!ret)
 		ret = r->side & CAP_SIDE_GUEST ? facts_guest_clock(r)
 						: record_clocks_begin(r, NULL);
-	ret = ret ? ret : record_facts_bracket(r);
-	return ret ? ret : record_loss_begin(r);
+	ret = ret ?: record_facts_bracket(r);
+	return ret ?: record_loss_begin(r);
 }
 
 static int facts_vcpu(struct record *r, const struct vm *vm, const struct vm_vcpu *v, bool end)
@@ -276,7 +276,7 @@ static int facts_vm(struct record *r, const struct vm *vm, bool end)
 
 	for (size_t i = 0; i < vm->n_vcpus && !ret; i++)
 		ret = facts_vcpu(r, vm, &vm->vcpu[i], end);
-	return ret ? ret : record_met(r, vm->pid);
+	return ret ?: record_met(r, vm->pid);
 }
 
 static uint64_t task_hash(const struct vm_task *t)
@@ -407,7 +407,7 @@ int record_facts_tasks(struct record *r)
 int record_facts_end(struct record *r)
 {
 	meta_begin(&r->line, "end");
-	meta_str(&r->line, "reason", r->end_reason ? r->end_reason : "error");
+	meta_str(&r->line, "reason", r->end_reason ?: "error");
 	meta_u64(&r->line, "tsc", krdtsc_now());
 	return record_put(r);
 }

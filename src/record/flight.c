@@ -57,9 +57,9 @@ static int arm_watch(struct record *r)
 	c.npid = r->tids.n;
 	c.event_fork = r->tids.n != 0;
 	ret = kinst_create(r->t, &c, &r->flight.watch, r->err);
-	ret = ret ? ret : kinst_events_add(r->flight.watch, &r->flight.on, r->err);
-	ret = ret ? ret : kinst_tracing(r->flight.watch, true, r->err);
-	ret = ret ? ret : kinst_events_enable(r->flight.watch, r->err);
+	ret = ret ?: kinst_events_add(r->flight.watch, &r->flight.on, r->err);
+	ret = ret ?: kinst_tracing(r->flight.watch, true, r->err);
+	ret = ret ?: kinst_events_enable(r->flight.watch, r->err);
 	if (!ret && !r->c->quiet)
 		r->note("this kernel cannot stop the ring at the trigger: kvmft polls for it ten "
 			"times a second");
@@ -73,10 +73,10 @@ static int arm_watch(struct record *r)
  */
 static int arm_kernel(struct record *r, const struct kevent *e)
 {
-	const char *condition = e->filter ? e->filter : r->tids.n ? "common_pid >= 0" : NULL;
+	const char *condition = e->filter ?: r->tids.n ? "common_pid >= 0" : NULL;
 	_cleanup_(sbuf_free) struct sbuf text = { 0 };
 
-	sbuf_addf(&text, "traceoff%s%s", condition ? " if " : "", condition ? condition : "");
+	sbuf_addf(&text, "traceoff%s%s", condition ? " if " : "", condition ?: "");
 	return text.error ? err_set(r->err, ENOMEM, "out of memory")
 			  : kinst_trigger(r->k, e->sys, e->name, text.s, r->err);
 }
@@ -168,7 +168,7 @@ static int dump(struct record *r, const char *why)
 	int ret = tell_fired(r, why);
 	char size[32];
 
-	ret = ret ? ret : drain_rotate(&r->store);
+	ret = ret ?: drain_rotate(&r->store);
 	if (ret)
 		return err_why(r->err, ret, "cannot begin a segment in %s", capw_path(r->w));
 	segment = atomic_load(&r->store.segment);

@@ -54,7 +54,7 @@ static int look_vms(uint32_t tid, struct sbuf *b, struct kvmft_err *err)
 	struct vm_list *l = NULL;
 	int ret = tid ? vm_scan_made_by(NULL, tid, &l, err) : vm_scan_told(NULL, &l, err);
 
-	ret = ret ? ret : vm_list_pack(l, b);
+	ret = ret ?: vm_list_pack(l, b);
 	vm_list_free(l);
 	return ret;
 }
@@ -95,8 +95,7 @@ static void look_main(struct record *r __unused_arg, int in, int out, void *arg 
 		struct answer a = { .ret = confined, .err = err };
 		struct sbuf b = { 0 };
 
-		if (!a.ret)
-			a.ret = look(&q, &b, &a.err);
+		a.ret = a.ret ?: look(&q, &b, &a.err);
 		a.len = a.ret ? 0 : b.len;
 		if (full_write(out, &a, sizeof(a), NULL) || full_write(out, b.s, a.len, NULL))
 			break;
@@ -171,7 +170,7 @@ int record_look_start(struct record *r)
 	if (!(r->side & CAP_SIDE_HOST))
 		return 0;
 	ret = record_helper_start(r, &r->look, look_main, NULL);
-	return ret ? ret : ask(r, LOOK_READY, 0, &text, &len, r->err);
+	return ret ?: ask(r, LOOK_READY, 0, &text, &len, r->err);
 }
 
 void record_look_end(struct record *r)

@@ -205,10 +205,10 @@ static int take_tick(struct record *r, const struct record_child *c, unsigned in
 	bool fifth = tick % BRACKET_TICKS == 0;
 	int ret = record_cpus(r);
 
-	ret = ret ? ret : record_tids_again(r, fifth);
-	ret = ret ? ret : record_met_command(r, c, false);
-	ret = ret ? ret : record_store_news(r);
-	ret = ret ? ret : record_stream_tick(r);
+	ret = ret ?: record_tids_again(r, fifth);
+	ret = ret ?: record_met_command(r, c, false);
+	ret = ret ?: record_store_news(r);
+	ret = ret ?: record_stream_tick(r);
 	record_before_tick(r);
 	if (!ret)
 		record_progress_tell(r);
@@ -234,7 +234,7 @@ static int take_rotate(struct record *r, struct pollfd *p)
 	else
 		ret = drain_rotate(&r->store);
 	close(p->fd);
-	ret = ret ? ret : wait_timer(p, r->rotate_flushed ? lead : r->rotate_ns - lead, 0);
+	ret = ret ?: wait_timer(p, r->rotate_flushed ? lead : r->rotate_ns - lead, 0);
 	return err_why(r->err, ret, "cannot begin a segment in %s", capw_path(r->w));
 }
 
@@ -267,7 +267,7 @@ static int take_trigger(struct record *r)
 	ret = record_flight_dump(r, "trigger");
 	if (!ret && record_trigger_is_longer(r))
 		ret = record_trigger_longer_again(r);
-	return ret ? ret : kinst_tracing(r->k, true, r->err);
+	return ret ?: kinst_tracing(r->k, true, r->err);
 }
 
 /* The timer exists when a new VM has to be looked at again. */
@@ -314,7 +314,7 @@ int record_wait(struct record *r, struct record_child *c)
 	int ret;
 
 	ret = wait_open(r, c, p);
-	ret = ret ? ret : take_came(r, &p[W_LOOK]);
+	ret = ret ?: take_came(r, &p[W_LOOK]);
 	while (!ret && !r->end_reason) {
 		if (poll(p, W_COUNT, -1) < 0)
 			ret = errno == EINTR ? 0 : -errno;

@@ -139,7 +139,7 @@ int record_loss_begin(struct record *r)
 		ret = stats_read(r, r->drain[i].cpu, &s);
 		if (!ret)
 			r->seen[i].now = s.now;
-		ret = ret ? ret : stats_record(r, "begin", r->drain[i].cpu, &s, NULL);
+		ret = ret ?: stats_record(r, "begin", r->drain[i].cpu, &s, NULL);
 	}
 	return ret;
 }
@@ -178,7 +178,7 @@ static void tell(const struct record *r, const struct drain_cpu *c, const struct
 	if (s->dropped || (s->overrun && !r->c->flight))
 		add_output(r, c, &why);
 	r->note("CPU %u lost %llu of %llu events (%s)", c->cpu, (unsigned long long)lost,
-		 (unsigned long long)produced, why.s ? why.s : "");
+		 (unsigned long long)produced, why.s ?: "");
 }
 
 int record_loss_end(struct record *r)
@@ -191,7 +191,7 @@ int record_loss_end(struct record *r)
 		uint64_t lost;
 
 		ret = stats_read(r, c->cpu, &s);
-		ret = ret ? ret : stats_record(r, "end", c->cpu, &s, c);
+		ret = ret ?: stats_record(r, "end", c->cpu, &s, c);
 		if (ret)
 			break;
 		/* What a flight recorder overwrites was not asked for. */

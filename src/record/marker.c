@@ -140,8 +140,8 @@ int record_marker_arm(struct record *r)
 
 	c.buffer_kb = RECORD_WATCH_KB;
 	ret = kinst_create(r->t, &c, &r->flight.watch, r->err);
-	ret = ret ? ret : kinst_tracing(r->flight.watch, true, r->err);
-	ret = ret ? ret : hear_markers(r);
+	ret = ret ?: kinst_tracing(r->flight.watch, true, r->err);
+	ret = ret ?: hear_markers(r);
 	if (ret)
 		return ret;
 	r->flight.marker_fd = openat(kinst_dirfd(r->flight.watch), "trace_pipe",

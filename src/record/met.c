@@ -119,5 +119,5 @@ int record_met_command(struct record *r, const struct record_child *c, bool begi
 	if (begin && poll(&p, 1, EXEC_WAIT_MS) < 0)
 		errno = 0;
 	ret = record_met(r, (uint32_t)c->p.pid);
-	return ret ? ret : met_children(r, c->p.pid);
+	return ret ?: met_children(r, c->p.pid);
 }

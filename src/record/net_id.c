@@ -66,8 +66,7 @@ static int probe_add(struct record *r, const struct place *p, const struct famil
 	if (f->filter)
 		sbuf_addf(&args, " at=+%u(+%u($skbaddr)):x16", p->before + 6, offset);
 	sbuf_addf(&args, " if protocol == %s%s", f->protocol, p->plain);
-	ret = args.error ? args.error
-			 : eprobe_add(r->net_id, name, "net", p->event, args.s, r->err);
+	ret = args.error ?: eprobe_add(r->net_id, name, "net", p->event, args.s, r->err);
 	sbuf_free(&args);
 	return ret;
 }
@@ -97,9 +96,9 @@ static int probes_add(struct record *r)
 	uint32_t offset;
 	int ret = eprobes_open(r->t, &r->net_id, r->err);
 
-	ret = ret ? ret : data_offset(r->err, &offset);
-	ret = ret ? ret : each_probe(r, &offset);
-	return ret ? ret : each_probe(r, NULL);
+	ret = ret ?: data_offset(r->err, &offset);
+	ret = ret ?: each_probe(r, &offset);
+	return ret ?: each_probe(r, NULL);
 }
 
 static int net_id_end(struct record *r)

@@ -61,7 +61,7 @@ static bool patient(void *ctx, uint64_t queued __unused_arg)
 
 	if (!atomic_load(&r->out.ending))
 		return true;
-	r->out.since = r->out.since ? r->out.since : now;
+	r->out.since = r->out.since ?: now;
 	if (!r->out.told && now - r->out.since > PATIENCE_NS && !r->c->quiet) {
 		r->out.told = true;
 		r->note("waiting for the reader of standard output, to send what is left; Ctrl-C "
@@ -83,7 +83,7 @@ int record_stream_create(struct record *r)
 	ret = MIN(ret, 0);
 	if (!ret)
 		stream_out_patience(r->out.stream, patient, r);
-	ret = ret ? ret : capw_create_stream(r->out.stream, &r->w);
+	ret = ret ?: capw_create_stream(r->out.stream, &r->w);
 	return err_why(r->err, ret, "cannot write to standard output");
 }
 

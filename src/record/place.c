@@ -116,7 +116,7 @@ static int name_by_time(struct record *r)
 
 static int open_named(struct record *r)
 {
-	const char *path = r->c->output ? r->c->output : DEFAULT_OUTPUT;
+	const char *path = r->c->output ?: DEFAULT_OUTPUT;
 	enum capw_old old = r->c->force ? CAPW_REPLACE : r->c->output ? CAPW_REFUSE : CAPW_ROTATE;
 	_cleanup_free_ char *base = NULL;
 
@@ -147,7 +147,7 @@ static int open_dir(struct record *r)
 	if (r->place.dir < 0)
 		return r->place.dir;
 	ret = place_lock(r, dir);
-	return ret ? ret : name_by_time(r);
+	return ret ?: name_by_time(r);
 }
 
 int record_place_open(struct record *r)
@@ -157,7 +157,7 @@ int record_place_open(struct record *r)
 	if (record_to_stream(r->c))
 		return 0;
 	ret = r->c->output_dir ? open_dir(r) : open_named(r);
-	return ret ? ret : place_room(r);
+	return ret ?: place_room(r);
 }
 
 /* ---- called by the watcher ---- */

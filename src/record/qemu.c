@@ -125,7 +125,7 @@ static int qemu_start(struct record *r)
 	if (!r->c->qemu.n)
 		return 0;
 	ret = record_helper_start(r, &r->qemu.keeper, qemu_keep_main, NULL);
-	return ret ? ret : take_answer(r);
+	return ret ?: take_answer(r);
 }
 
 static int tell(struct record *r, char what)
@@ -142,8 +142,8 @@ static int qemu_on(struct record *r)
 	if (!r->qemu.keeper.pid)
 		return 0;
 	ret = tell(r, QEMU_KEEP_ON);
-	ret = ret ? ret : take_answer(r);
-	return ret ? ret : put_facts(r);
+	ret = ret ?: take_answer(r);
+	return ret ?: put_facts(r);
 }
 
 static int qemu_end(struct record *r)
@@ -154,7 +154,7 @@ static int qemu_end(struct record *r)
 	if (!r->qemu.keeper.pid)
 		return 0;
 	ret = tell(r, QEMU_KEEP_END);
-	ret = ret ? ret : take_answer(r);
+	ret = ret ?: take_answer(r);
 	record_helper_end(r, &r->qemu.keeper, "kvmft-qemu");
 	sbuf_free(&r->qemu.facts);
 	if (ret && first.text[0]) { /* there was an error before: both are reported */

@@ -68,8 +68,8 @@ static void answer_error(struct keep *k, const struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
-	sbuf_addf(&b, "%d%s", err->code ? err->code : KVMFT_FAILED, err->text);
-	answer_line(k, 'E', b.s ? b.s : "1out of memory");
+	sbuf_addf(&b, "%d%s", err->code ?: KVMFT_FAILED, err->text);
+	answer_line(k, 'E', b.s ?: "1out of memory");
 }
 
 static int answer_end(struct keep *k, int out)
@@ -139,8 +139,8 @@ static int add_qemu(struct keep *k, struct qemu_target t, struct kvmft_err *err)
 	ret = qemu_open(&t, &slot->q, err);
 	if (!ret)
 		monitor_within(slot->q.m, t.timeout.v * ANSWERS);
-	ret = ret ? ret : monitor_events(slot->q.m, &slot->before, err);
-	ret = ret ? ret : tell_qemu(k, slot, err);
+	ret = ret ?: monitor_events(slot->q.m, &slot->before, err);
+	ret = ret ?: tell_qemu(k, slot, err);
 	slot->where = (struct qemu_target){ .qmp = t.qmp, .hmp = t.hmp };
 	if (ret) {
 		qemu_close(&slot->q);
@@ -189,7 +189,7 @@ static int add_vm(struct keep *k, const char *sel, struct kvmft_err *err)
 	int ret = mon_qemu_scan(NULL, &list, err);
 	bool again;
 
-	ret = ret ? ret : mon_qemu_find(NULL, list, sel, &vm, err);
+	ret = ret ?: mon_qemu_find(NULL, list, sel, &vm, err);
 	again = !ret && is_kept(k, vm->pid); /* named twice */
 	vm_list_free(list);
 	return ret || again ? ret : add_qemu(k, t, err);
@@ -240,7 +240,7 @@ static int want_all(struct keep *k, struct kept *q, struct kvmft_err *err)
 		else
 			ret = mon_switches_add(&q->want, text + (*text == '-'), *text != '-', err);
 	}
-	ret = ret ? ret : qemu_check(&q->before, &q->want, &notes, err);
+	ret = ret ?: qemu_check(&q->before, &q->want, &notes, err);
 	for (char *p = notes.s, *next; p && *p; p = next) {
 		size_t n = strcspn(p, "\n");
 
@@ -357,7 +357,7 @@ static int switch_on(struct keep *k, struct kept *q, struct kvmft_err *err)
 	q->on = true;
 	monitor_within(q->q.m, QEMU_NS);
 	ret = set_wanted(q, err);
-	ret = ret ? ret : monitor_events(q->q.m, &now, err);
+	ret = ret ?: monitor_events(q->q.m, &now, err);
 	if (ret)
 		return ret;
 	n = tell_on(k, q, &now);
@@ -410,7 +410,7 @@ static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 	monitor_patience(q->q.m, ns);
 	monitor_within(q->q.m, MIN(ns * ANSWERS, QEMU_NS));
 	ret = wildcards_off(q, err);
-	ret = ret ? ret : monitor_events(q->q.m, &now, err);
+	ret = ret ?: monitor_events(q->q.m, &now, err);
 	/* Only what we switched: what somebody else has switched off stays off. */
 	for (size_t i = 0; i < now.n; i++)
 		if (now.v[i].state != MON_ENABLED ||
@@ -420,7 +420,7 @@ static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 			if (was)
 				was->state = now.v[i].state;
 		}
-	ret = ret ? ret : qemu_restore(q->q.m, &q->before, &now, err);
+	ret = ret ?: qemu_restore(q->q.m, &q->before, &now, err);
 	if (ret && has_ended(q)) { /* with it went its states */
 		sbuf_addf(&note, "QEMU %u ended during the capture", q->q.pid);
 		if (note.s)

@@ -34,8 +34,8 @@ static int record_start(struct record *r)
 	 */
 	ret = kinst_events_enable(r->k, r->err);
 	/* Not sooner: a ring that is off does not let its readers sleep. */
-	ret = ret ? ret : record_stream_start(r);
-	ret = ret ? ret : record_cpus(r);
+	ret = ret ?: record_stream_start(r);
+	ret = ret ?: record_cpus(r);
 	if (ret)
 		return ret;
 	meta_begin(&r->line, "begin");
@@ -48,13 +48,11 @@ static int record_start(struct record *r)
 	if (ret)
 		return err_why(r->err, ret, "cannot write meta");
 	ret = record_marker_start(r);
-	if (ret)
-		return ret;
-	ret = record_facts_vms(r, false);
-	ret = ret ? ret : record_came_begin(r);
-	ret = ret ? ret : record_tids_again(r, true);
-	ret = ret ? ret : extra(r, record_qemu.on);
-	return ret ? ret : record_watch_tell(r, RECORD_LIVE);
+	ret = ret ?: record_facts_vms(r, false);
+	ret = ret ?: record_came_begin(r);
+	ret = ret ?: record_tids_again(r, true);
+	ret = ret ?: extra(r, record_qemu.on);
+	return ret ?: record_watch_tell(r, RECORD_LIVE);
 }
 
 /* An event whose handler was running when it was disabled may come last of all. */
@@ -119,7 +117,7 @@ static int record_stop(struct record *r)
 				strerror(-r->drain[i].error));
 			break;
 		}
-	return off ? off : ret;
+	return off ?: ret;
 }
 
 static void sweep_leftovers(struct record *r)
@@ -176,7 +174,7 @@ static int enter_machine(struct record *r)
 	if (vm_debugfs_mount(NULL, NULL))
 		errno = 0;
 	ret = count_cpus(r);
-	return ret ? ret : record_nofile(r);
+	return ret ?: record_nofile(r);
 }
 
 static int enter_came(struct record *r)
@@ -205,7 +203,7 @@ static int enter_probes(struct record *r)
 {
 	int ret = extra(r, record_sdt.start);
 
-	return ret ? ret : extra(r, record_net_id.start);
+	return ret ?: extra(r, record_net_id.start);
 }
 
 static void leave_probes(struct record *r)
@@ -224,8 +222,8 @@ static int enter_events(struct record *r)
 {
 	int ret = ktracefs_clock_check(r->t, r->c->clock, r->err);
 
-	ret = ret ? ret : record_events(r);
-	return ret ? ret : record_stacks_events(r);
+	ret = ret ?: record_events(r);
+	return ret ?: record_stacks_events(r);
 }
 
 static void leave_events(struct record *r)
@@ -343,13 +341,13 @@ static int record_finish(struct record *r)
 		off = !kinst_tracing(r->k, false, NULL);
 	first = off ? record_flight_dump(r, "end") : 0;
 	ret = record_stop(r);
-	first = first ? first : extra(r, record_qemu.end);
-	first = first ? first : ret;
+	first = first ?: extra(r, record_qemu.end);
+	first = first ?: ret;
 	for (size_t i = 0; i < ARRAY_SIZE(last_facts); i++) {
 		if (first && last_facts[i].helps)
 			continue;
 		ret = last_facts[i].write(r);
-		first = first ? first : ret;
+		first = first ?: ret;
 	}
 	return first;
 }
@@ -413,10 +411,10 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 
 	/* Wrong options are reported before anything is cleaned up or started. */
 	ret = record_place_options(c, err);
-	ret = ret ? ret : record_stream_check(c, err);
-	ret = ret ? ret : record_environment(argv, err);
-	ret = ret ? ret : record_store_check(&r);
-	ret = ret ? ret : record_marker_check(&r, command ? argv : NULL);
+	ret = ret ?: record_stream_check(c, err);
+	ret = ret ?: record_environment(argv, err);
+	ret = ret ?: record_store_check(&r);
+	ret = ret ?: record_marker_check(&r, command ? argv : NULL);
 	ret = ret || !record_qemu.check ? ret : record_qemu.check(c, err);
 	ret = ret || !record_sdt.check ? ret : record_sdt.check(c, err);
 	ret = ret || !record_net_id.check ? ret : record_net_id.check(c, err);
@@ -431,11 +429,11 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 	if (ret)
 		return err_why(err, ret, "cannot block signals");
 	ret = record_affinity(&r);
-	ret = ret ? ret : record_prepare(&r);
+	ret = ret ?: record_prepare(&r);
 	if (!ret && command)
 		ret = record_child_fork(&r, argv, &child);
-	ret = ret ? ret : record_confine(&r, child.p.pid);
-	ret = ret ? ret : record_start(&r);
+	ret = ret ?: record_confine(&r, child.p.pid);
+	ret = ret ?: record_start(&r);
 	if (!ret) {
 		if (!c->control.on) {
 			record_child_release(&child);
@@ -444,7 +442,7 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 		record_control_tell(&r, RECORD_NEWS_LIVE, 0);
 		if (!c->quiet && !command && !c->duration.set && isatty(STDERR_FILENO))
 			note("recording into %s, Ctrl-C ends it", capw_path(r.w));
-		ret = ret ? ret : record_wait(&r, &child);
+		ret = ret ?: record_wait(&r, &child);
 	}
 	if (!ret && command)
 		ret = record_child_error(&child, argv[0], err);
@@ -458,7 +456,7 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 		r.started = false;
 		if (ret)
 			*err = first; /* what ended the recording says more than what followed */
-		ret = ret ? ret : fin;
+		ret = ret ?: fin;
 		if (is_disk_error(ret))
 			err->code = KVMFT_INCOMPLETE;
 	}
@@ -466,5 +464,5 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 	if (!ret)
 		exit_code = record_result(&r);
 	record_undo(&r);
-	return ret ? ret : exit_code;
+	return ret ?: exit_code;
 }

@@ -61,7 +61,7 @@ static int read_line(int fd, struct sbuf *line, size_t *left)
 			return 0;
 		sbuf_addc(line, c);
 	}
-	return line->error ? line->error : -E2BIG;
+	return line->error ?: -E2BIG;
 }
 
 static int check_hello(const char *line, struct kvmft_err *err)

@@ -122,7 +122,7 @@ int record_instance(struct record *r)
 	say_forced(r);
 	record_clocks_first(r);
 	ret = kinst_set_clock(r->k, r->c->clock, r->err);
-	return ret ? ret : kinst_events_add(r->k, &r->events, r->err);
+	return ret ?: kinst_events_add(r->k, &r->events, r->err);
 }
 
 uint64_t record_ring_bytes(const struct record *r)
@@ -255,7 +255,7 @@ int record_cpus(struct record *r)
 	size_t before = r->ncpu;
 	int ret = record_cpus_open(r);
 
-	ret = ret ? ret : cpus_start(r);
+	ret = ret ?: cpus_start(r);
 	if (ret || !r->started || r->ncpu == before)
 		return ret;
 	for (size_t i = before; i < r->ncpu && !r->c->quiet; i++)

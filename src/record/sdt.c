@@ -147,14 +147,14 @@ static int sdt_start(struct record *r)
 	if (!s)
 		return err_set(r->err, ENOMEM, "out of memory");
 	ret = specs_parse(r, s);
-	ret = ret ? ret : uprobes_open(r->t, &s->probes, &s->can, r->err);
+	ret = ret ?: uprobes_open(r->t, &s->probes, &s->can, r->err);
 	if (ret)
 		return ret;
 	s->plan.flags = (s->can & KUPROBE_CONSTANT ? 0 : SDT_NO_CONSTANTS) |
 			(s->can & KUPROBE_APPEND ? 0 : SDT_ONE_PLACE);
 	for (size_t i = 0; i < s->nspec && !ret; i++)
 		ret = plan_file(r, s, i);
-	ret = ret ? ret : plan_check(r, s);
+	ret = ret ?: plan_check(r, s);
 	if (ret)
 		return ret;
 	s->kname = calloc(s->plan.n, sizeof(*s->kname));

@@ -150,7 +150,7 @@ int remote_spool(const char *dir, struct kvmft_err *err)
 	int in[2], out[2], ret = pipes(in, out, err);
 	pid_t pid;
 
-	ret = ret ? ret : make_files(&s, err);
+	ret = ret ?: make_files(&s, err);
 	if (ret)
 		return ret;
 	s.to = in[1];

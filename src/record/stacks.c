@@ -119,7 +119,7 @@ int record_stacks_facts(struct record *r)
 	if (!r->stacks.ev.n)
 		return 0;
 	ret = kevent_format(r->t, STACK_SYS, STACK_NAME, &text);
-	ret = ret ? ret : kevent_format_id(text, &r->stacks.id);
+	ret = ret ?: kevent_format_id(text, &r->stacks.id);
 	if (ret)
 		return err_why(r->err, ret, "cannot read the format of " STACK_SYS ":" STACK_NAME);
 	return record_facts_event(r, &stack);

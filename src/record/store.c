@@ -159,8 +159,8 @@ int record_store_open(struct record *r)
 	if (s->wake_fd < 0)
 		return err_why(r->err, errno, "eventfd");
 	ret = drain_store_init(s);
-	ret = ret ? ret : -pthread_mutex_init(&r->meta_lock, NULL);
-	ret = ret ? ret : drain_signal_init();
+	ret = ret ?: -pthread_mutex_init(&r->meta_lock, NULL);
+	ret = ret ?: drain_signal_init();
 	if (ret)
 		return err_why(r->err, ret, "cannot prepare the recording");
 	r->store_ready = true;

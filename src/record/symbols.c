@@ -26,7 +26,7 @@ static int read_all(struct record *r, struct ksyms *k)
 				"sysctl kernel.kptr_restrict=1");
 	if (!ret && r->symbols.modules >= 0)
 		ret = ksyms_add_lines(k, "/proc/modules", ksyms_add_modules_line, r->err);
-	return ret ? ret : err_why(r->err, ksyms_finish(k), "cannot sort symbols");
+	return ret ?: err_why(r->err, ksyms_finish(k), "cannot sort symbols");
 }
 
 /* The modules that exist now, in *k. */
@@ -45,7 +45,7 @@ static int read_modules(const struct record *r, struct ksyms *k)
 	text[n] = '\0';
 	for (line = strtok_r(text, "\n", &save); line && !ret; line = strtok_r(NULL, "\n", &save))
 		ret = ksyms_add_modules_line(k, line);
-	return ret ? ret : ksyms_finish(k);
+	return ret ?: ksyms_finish(k);
 }
 
 int record_symbols_read(struct record *r)

@@ -131,7 +131,7 @@ int record_trigger_longer_again(struct record *r)
 	if (ret)
 		return err_why(r->err, ret, "cannot read the time of the ring");
 	ret = kinst_trigger_remove(r->k, "synthetic", f->synth, f->bound_text, r->err);
-	return ret ? ret : set_bound(r, s.now);
+	return ret ?: set_bound(r, s.now);
 }
 
 static int set_all(struct record *r, const char *filter, struct sbuf *b)
@@ -142,11 +142,11 @@ static int set_all(struct record *r, const char *filter, struct sbuf *b)
 	sbuf_addf(b, "hist:keys=common_pid:ts0=common_timestamp:size=%u:clock=%s", MAP_THREADS,
 		  r->c->clock);
 	condition(r, filter, b);
-	ret = ret ? ret : set(r, "kvm", "kvm_exit", b);
+	ret = ret ?: set(r, "kvm", "kvm_exit", b);
 	sbuf_reset(b);
 	sbuf_addf(b, "hist:keys=common_pid:lat=common_timestamp-$ts0,t0=$ts0:size=%u:clock=%s:"
 		  "onmatch(kvm.kvm_exit).trace(%s,$lat,$t0)", MAP_THREADS, r->c->clock, synth);
-	return ret ? ret : set(r, "kvm", "kvm_entry", b);
+	return ret ?: set(r, "kvm", "kvm_entry", b);
 }
 
 int record_trigger_longer_arm(struct record *r)
@@ -167,7 +167,7 @@ int record_trigger_longer_arm(struct record *r)
 	if (ret)
 		r->flight.synth[0] = '\0';
 	r->flight.bound = record_ticks(r, ns);
-	return ret ? ret : set_all(r, filter, &b);
+	return ret ?: set_all(r, filter, &b);
 }
 
 void record_trigger_free(struct record *r)

@@ -35,8 +35,7 @@ int record_side(struct record *r)
 
 	if (ret)
 		return ret;
-	if (!sides)
-		sides = kmachine_sides(NULL, &r->tsc, &why);
+	sides = sides ?: kmachine_sides(NULL, &r->tsc, &why);
 	r->side = (sides & KFEAT_HOST ? CAP_SIDE_HOST : 0) |
 		  (sides & KFEAT_GUEST ? CAP_SIDE_GUEST : 0);
 	if (!r->c->quiet && r->c->as < 0)
@@ -277,7 +276,7 @@ static int tids_look(struct record *r, bool again)
 		uint32_t pid = 0;
 
 		ret = pid_of(r, r->c->pids.v[i], &pid);
-		ret = ret ? ret : tids_of_process(r, pid);
+		ret = ret ?: tids_of_process(r, pid);
 		if (ret == -ESRCH)
 			ret = again ? 0 : err_why(r->err, ESRCH, "no process %s", r->c->pids.v[i]);
 	}
@@ -291,7 +290,7 @@ int record_tids(struct record *r)
 	if (r->c->vcpus.n && !r->c->vms.n)
 		return err_usage(r->err, "option --vcpu needs --vm: which machine's?");
 	ret = vcpus_check(r);
-	ret = ret ? ret : tids_look(r, false);
+	ret = ret ?: tids_look(r, false);
 	/*
 	 * A vCPU that never ran has no thread yet. An empty filter would mean everything, so the
 	 * watcher, which sleeps, stands in for it.

@@ -200,7 +200,7 @@ int fmt_add(struct fmt *f, const struct cap_format *c)
 
 	if (!ret && !before)
 		find_common(f);
-	return ret ? ret : f->n > before ? 0 : -EBADMSG;
+	return ret ?: f->n > before ? 0 : -EBADMSG;
 }
 
 void fmt_free(struct fmt *f)

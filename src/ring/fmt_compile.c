@@ -20,7 +20,7 @@
 
 static struct tep_handle *handle(struct fmt *f)
 {
-	struct tep_handle *tep = f->tep ? f->tep : tep_alloc();
+	struct tep_handle *tep = f->tep ?: tep_alloc();
 
 	if (f->tep || !tep)
 		return tep;

@@ -182,8 +182,7 @@ int fmt_parse_text(struct fmt_event *e, const char **why)
 
 	for (; p < end; p = eol + 1) {
 		eol = memchr(p, '\n', (size_t)(end - p));
-		if (!eol)
-			eol = end;
+		eol = eol ?: end;
 		if (*p == '\t' && str_starts(p, "\tfield:")) { /* most lines are */
 			in_fields = true;
 			ret = parse_field(e, p + 7, eol);

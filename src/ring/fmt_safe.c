@@ -344,7 +344,7 @@ static bool declaration(const struct fmt_fld *f)
 
 bool fmt_safe(const struct fmt_event *e, const char *table_at, struct sbuf *out)
 {
-	struct reader r = { .e = e, .p = table_at ? table_at : e->print, .out = out };
+	struct reader r = { .e = e, .p = table_at ?: e->print, .out = out };
 
 	for (size_t i = 0; i < e->nfld; i++)
 		if (!declaration(&e->fld[i]))

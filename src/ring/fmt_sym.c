@@ -22,8 +22,8 @@ static const struct pnode *first_field(const struct pnode *n)
 	if (!n || n->kind == P_FIELD)
 		return n;
 	found = first_field(n->a);
-	found = found ? found : first_field(n->b);
-	return found ? found : first_field(n->c);
+	found = found ?: first_field(n->b);
+	return found ?: first_field(n->c);
 }
 
 /* Without memory, only the tables for which there was memory. */

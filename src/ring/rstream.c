@@ -75,7 +75,7 @@ static int rstream_buffer(struct rstream *r, size_t nstream)
 	r->batch = MAX(bytes / size, 1u);
 	if (r->s->nsub < r->batch)
 		r->batch = (uint32_t)MAX(r->s->nsub, 1u);
-	size = r->window ? r->window : r->batch * size;
+	size = r->window ?: r->batch * size;
 	if (size > PAGE && !r->window)
 		before = PAGE - LINE / 4;
 	r->lent = before ? (size_t)size + PAGE : 0;
@@ -108,7 +108,7 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 	ret = capture_chunks_open(cap, s, &r->chunks);
 	if (!ret && !r->chunks)
 		ret = rstream_buffer(r, cap->nstream);
-	ret = ret ? ret : rstream_place_losses(r);
+	ret = ret ?: rstream_place_losses(r);
 	if (ret)
 		rstream_close(r);
 	return ret;
@@ -211,7 +211,7 @@ static int part_begin(struct rstream *r)
 
 	r->part_at = 0;
 	ret = part_read(r, r->geom.header);
-	ret = ret ? ret : subbuf_begin_head(&r->sb, r->buf, &r->geom);
+	ret = ret ?: subbuf_begin_head(&r->sb, r->buf, &r->geom);
 	if (ret)
 		return ret;
 	r->part_left = (uint32_t)(r->sb.end - r->sb.p);
@@ -549,8 +549,7 @@ static int rstream_place_losses(struct rstream *r)
 
 		if (l->cpu != r->s->cpu || (removed && l->last < removed))
 			continue;
-		if (!r->loss)
-			r->loss = calloc(r->cap->nloss, sizeof(*r->loss));
+		r->loss = r->loss ?: calloc(r->cap->nloss, sizeof(*r->loss));
 		if (!r->loss)
 			return -ENOMEM;
 		ret = place_loss(r, l, removed, &r->loss[r->nloss].before);

@@ -82,11 +82,11 @@ static int marker_add(struct notes *n, struct cursor *c)
 	struct sdt_marker *m;
 	int ret = elf_word(&n->e, c, &addr);
 
-	ret = ret ? ret : elf_word(&n->e, c, &base);
-	ret = ret ? ret : elf_word(&n->e, c, &semaphore);
-	ret = ret ? ret : take_text(c, MAX_NAME, &provider);
-	ret = ret ? ret : take_text(c, MAX_NAME, &name);
-	ret = ret ? ret : take_text(c, MAX_ARGS, &args);
+	ret = ret ?: elf_word(&n->e, c, &base);
+	ret = ret ?: elf_word(&n->e, c, &semaphore);
+	ret = ret ?: take_text(c, MAX_NAME, &provider);
+	ret = ret ?: take_text(c, MAX_NAME, &name);
+	ret = ret ?: take_text(c, MAX_ARGS, &args);
 	if (ret || !*provider || !*name)
 		return -EBADMSG;
 	m = array_grow(&n->f->v, n->f->n, &n->f->cap, sizeof(*m));
@@ -112,11 +112,11 @@ static int note_take(struct notes *n, struct cursor *c)
 	struct cursor in;
 	int ret = cur_u32(c, &name_len);
 
-	ret = ret ? ret : cur_u32(c, &len);
-	ret = ret ? ret : cur_u32(c, &type);
-	ret = ret ? ret : cur_bytes(c, name_len, &name);
-	ret = ret ? ret : cur_skip(c, -name_len & 3);
-	ret = ret ? ret : cur_bytes(c, len, &desc);
+	ret = ret ?: cur_u32(c, &len);
+	ret = ret ?: cur_u32(c, &type);
+	ret = ret ?: cur_bytes(c, name_len, &name);
+	ret = ret ?: cur_skip(c, -name_len & 3);
+	ret = ret ?: cur_bytes(c, len, &desc);
 	if (ret)
 		return ret;
 	/* The last one may lack its padding. */
@@ -141,7 +141,7 @@ static int notes_read(struct notes *n, const char **why)
 	n->has_base = !ret;
 	n->base = ret ? 0 : s.addr;
 	ret = ret == -ENOENT ? 0 : ret;
-	ret = ret ? ret : elf_section(&n->e, ".note.stapsdt", &s);
+	ret = ret ?: elf_section(&n->e, ".note.stapsdt", &s);
 	if (ret)
 		return ret == -ENOENT ? 0 : ret;
 	*why = "its markers are in a section that is not a note, or is too long";
@@ -182,7 +182,7 @@ int sdt_read(int fd, const char *name, struct sdt_file *f, struct kvmft_err *err
 		ret = -ENOEXEC;
 	}
 	f->arch = arch_of(&n.e);
-	ret = ret ? ret : notes_read(&n, &why);
+	ret = ret ?: notes_read(&n, &why);
 	elf_close(&n.e);
 	if (!ret)
 		return 0;

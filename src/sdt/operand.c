@@ -313,7 +313,7 @@ static int fetch_string(const struct operand *o, enum sdt_arch arch, struct sbuf
 int sdt_arg_fetch(enum sdt_arch arch, const struct sdt_arg *a, enum sdt_as as, struct sbuf *out,
 		  const char **why)
 {
-	unsigned int size = a->size ? a->size : arch == SDT_ARCH_I386 ? 4 : 8;
+	unsigned int size = a->size ?: arch == SDT_ARCH_I386 ? 4 : 8;
 	bool hex = as == SDT_AS_HEX;
 	struct operand o;
 	int ret = parse_operand(a, arch, &o, why);

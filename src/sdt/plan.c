@@ -192,8 +192,7 @@ static int plan_marker(struct sdt_plan *p, const struct sdt_file *f, size_t file
 		e = ret ? NULL : event_new(p, m, &d);
 		ret = ret || e ? ret : -ENOMEM;
 	}
-	if (!ret)
-		ret = place_add(e, m, file, &d);
+	ret = ret ?: place_add(e, m, file, &d);
 	if (!ret && asked->filter)
 		e->filter = asked->filter;
 	draft_free(&d);

@@ -48,7 +48,7 @@ static int open_in_path(const char *name, struct sdt_spec *s)
 		if (*p == '/') {
 			sbuf_add_mem(&path, p, n);
 			sbuf_addf(&path, "/%s", name);
-			ret = path.error ? path.error : open_regular(path.s, s);
+			ret = path.error ?: open_regular(path.s, s);
 		}
 		sbuf_free(&path);
 		p += n + (p[n] == ':');
@@ -162,7 +162,7 @@ int sdt_spec_parse(const char *arg, struct sdt_spec *s, struct kvmft_err *err)
 	if (!s->text)
 		return err_set(err, ENOMEM, "out of memory");
 	ret = take_path(s, &rest, err);
-	ret = ret ? ret : take_want(rest, &s->want, arg, err);
+	ret = ret ?: take_want(rest, &s->want, arg, err);
 	if (ret)
 		sdt_spec_free(s);
 	return ret;
@@ -214,8 +214,7 @@ int sdt_spec_check(const struct sdt_spec *s, const struct sdt_file *f, struct kv
 			return 0;
 	add_names(f, &names);
 	ret = err_set(err, ENOENT, "%s: no marker %s:%s; there are %s (kvmft qemu sdt lists all)",
-		      s->path, w->provider ? w->provider : "*", w->name ? w->name : "*",
-		      names.s ? names.s : "others");
+		      s->path, w->provider ?: "*", w->name ?: "*", names.s ?: "others");
 	sbuf_free(&names);
 	return ret;
 }

@@ -205,11 +205,11 @@ static int ask(struct agent *a, const char *what, const struct sbuf *arguments,
 		ret = by_command(a, what, b.s);
 	} else {
 		ret = say(a, &b);
-		ret = ret ? ret : hear(a, '\n');
+		ret = ret ?: hear(a, '\n');
 	}
 	if (ret)
 		return ret;
-	if (jval_parse(a->answer.s ? a->answer.s : "", a->answer.len, &all))
+	if (jval_parse(a->answer.s ?: "", a->answer.len, &all))
 		return err_set(a->err, EBADMSG, "%s: %s: the answer is not JSON", a->name, what);
 	if (jval_get(all, "error", &error))
 		return refused(a, what, error);
@@ -248,13 +248,13 @@ static int synchronize(struct agent *a)
 		return ret;
 	do {
 		ret = hear(a, 0xff);
-		ret = ret ? ret : hear(a, '\n');
+		ret = ret ?: hear(a, '\n');
 		if (!ret && (!left-- || util_now_ns() - begin > ANSWER_MS * 1000000ull))
 			ret = err_set(a->err, EMSGSIZE, "%s: endless answers to other requests",
 				      a->name);
 		if (ret)
 			return ret;
-	} while (jval_parse(a->answer.s ? a->answer.s : "", a->answer.len, &all) ||
+	} while (jval_parse(a->answer.s ?: "", a->answer.len, &all) ||
 		 !jval_get(all, "return", &v) || !jval_u64(v, &n) || n != id);
 	return 0;
 }
@@ -424,7 +424,7 @@ int agent_run(struct agent *a, const char *const *words, struct sbuf *out)
 	uint64_t pid = 0;
 	int ret = agent_exec(a, words, "", 0, &pid);
 
-	ret = ret ? ret : wait_for_end(a, words[0], pid, &end);
+	ret = ret ?: wait_for_end(a, words[0], pid, &end);
 	if (ret)
 		return ret;
 	if (out)

@@ -132,7 +132,7 @@ int side_exec(const struct remote_words *prefix, const char *const *words, int i
 	char *argv[MAX_WORDS + 1];
 	int pid = join_words(prefix, words, argv, err);
 
-	pid = pid ? pid : fork_with(in, out, err_words, err);
+	pid = pid ?: fork_with(in, out, err_words, err);
 	if (!pid)
 		execute(argv);
 	return pid;
@@ -143,7 +143,7 @@ int side_self(const struct remote_words *words, int dir, struct kvmft_err *err)
 	static const char *const here[] = { ".", NULL };
 	char *argv[MAX_WORDS + 1];
 	int ret = join_words(words, here, argv, err);
-	pid_t pid = ret ? ret : fork();
+	pid_t pid = ret ?: fork();
 
 	if (!pid) {
 		side_leave_terminal();

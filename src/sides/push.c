@@ -78,7 +78,7 @@ static int guest_machine(struct push *p, char *arch, size_t size)
 	end = out.s ? out.s + strcspn(out.s, "\r\n") : NULL;
 	if (!end || strncmp(out.s, "Linux ", 6))
 		return err_lack(p->err, ENOEXEC, "uname -sm does not say Linux: '%.40s'",
-				out.s ? out.s : "");
+				out.s ?: "");
 	*end = '\0';
 	snprintf(arch, size, "%s", out.s + 6);
 	if (elf_machine(arch))
@@ -217,7 +217,7 @@ static int write_by_agent(struct agent *a, int fd, const char *path)
 	if (!ret && n < 0)
 		ret = err_why(a->err, (int)n, "cannot read the program");
 	end = ret == -EINTR ? 0 : agent_file_close(a, handle);
-	return ret ? ret : end;
+	return ret ?: end;
 }
 
 static int write_file(struct push *p, int fd, const char *path)
@@ -250,9 +250,9 @@ static int push_to(struct push *p, int fd, const char *dir, const char *path)
 	const char *const run[] = { path, "--version", NULL };
 	int ret = in_guest(p, make, -1, NULL);
 
-	ret = ret ? ret : write_file(p, fd, path);
-	ret = ret ? ret : in_guest(p, mode, -1, NULL);
-	ret = ret ? ret : in_guest(p, run, -1, NULL);
+	ret = ret ?: write_file(p, fd, path);
+	ret = ret ?: in_guest(p, mode, -1, NULL);
+	ret = ret ?: in_guest(p, run, -1, NULL);
 	if (ret) {
 		/* Of all that went wrong, the first is reported. */
 		struct kvmft_err first = *p->err;
@@ -274,7 +274,7 @@ static int bring(struct push *p, char *dir, size_t dir_size, char *path, size_t 
 	struct kvmft_err first = { .text = "" };
 	int ret = guest_machine(p, arch, sizeof(arch));
 
-	fd = ret ? ret : open_program(p, arch);
+	fd = ret ?: open_program(p, arch);
 	if (fd < 0)
 		return fd;
 	for (size_t i = 0; i < ARRAY_SIZE(places) && ret != -EINTR; i++) {
@@ -330,8 +330,7 @@ static int push_main(void *arg)
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	(void)close_range(STDERR_FILENO + 1, ~0u, 0);
 	answer.ret = reach(&p, &agent);
-	if (!answer.ret)
-		answer.ret = bring(&p, dir, sizeof(dir), answer.path, sizeof(answer.path));
+	answer.ret = answer.ret ?: bring(&p, dir, sizeof(dir), answer.path, sizeof(answer.path));
 	leave(&p);
 	(void)!full_write(STDOUT_FILENO, &answer, sizeof(answer), NULL);
 	if (answer.ret || read(STDIN_FILENO, &word, 1) == 1)

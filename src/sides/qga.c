@@ -42,7 +42,7 @@ static int put_orders(struct qga *q, const char *text, size_t n)
 {
 	int ret = agent_file_write(&q->a, q->orders, text, n);
 
-	return ret ? ret : agent_file_flush(&q->a, q->orders);
+	return ret ?: agent_file_flush(&q->a, q->orders);
 }
 
 /* Copies what there is, up to a piece, to standard output. Its length, or -errno. */
@@ -60,7 +60,7 @@ static ssize_t get_stream(struct qga *q)
 	q->done += text.len;
 	snprintf(order, sizeof(order), "read %" PRIu64 "\n", q->done);
 	ret = put_orders(q, order, strlen(order));
-	return ret ? ret : (ssize_t)text.len;
+	return ret ?: (ssize_t)text.len;
 }
 
 /* ---- the program in the guest ---- */
@@ -108,7 +108,7 @@ static int open_files(struct qga *q)
 
 		q->a.err = &none;
 		ret = file_open(q, SPOOL_STREAM, "r", &q->stream);
-		ret = ret ? ret : file_open(q, SPOOL_ORDERS, "a", &q->orders);
+		ret = ret ?: file_open(q, SPOOL_ORDERS, "a", &q->orders);
 		q->a.err = err;
 		if (ret && look_whether_ended(q))
 			return -EIO;
@@ -173,14 +173,14 @@ static int run(struct qga *q, const struct side_spec *spec, const char *program,
 	_cleanup_(remote_words_free) struct remote_words w = { 0 };
 	int ret = remote_get(STDIN_FILENO, &w, err);
 
-	ret = ret ? ret : side_random_name(q->dir, sizeof(q->dir), "/dev/shm", err);
+	ret = ret ?: side_random_name(q->dir, sizeof(q->dir), "/dev/shm", err);
 	if (ret)
 		return ret;
 	w.spool = strdup(q->dir);
 	ret = w.spool ? agent_open(&q->a, spec, -1, err) : err_set(err, ENOMEM, "out of memory");
-	ret = ret ? ret : start(q, &w, program);
-	ret = ret ? ret : open_files(q);
-	ret = ret ? ret : pass_on(q);
+	ret = ret ?: start(q, &w, program);
+	ret = ret ?: open_files(q);
+	ret = ret ?: pass_on(q);
 	return ret;
 }
 

@@ -43,7 +43,7 @@ static int make_place(struct receive *r)
 		return r->dir;
 	ret = capw_name_init(&s->place, r->dir, r->shown, base,
 			     r->c->force ? CAPW_REPLACE : CAPW_REFUSE, r->err);
-	ret = ret ? ret : capw_create(&s->place, &s->w, r->err);
+	ret = ret ?: capw_create(&s->place, &s->w, r->err);
 	r->store = (struct side_store){
 		.w = s->w, .in = r->c->in,
 		.limits = { r->c->max_size.v, side_least_free(r->dir, &r->c->min_free),
@@ -147,7 +147,7 @@ static int result(struct receive *r, int ret)
 	char size[32];
 
 	if (!r->side.place.taken)
-		return ret ? ret : err_set(r->err, ENODATA, "the stream has no recording");
+		return ret ?: err_set(r->err, ENODATA, "the stream has no recording");
 	if (ret)
 		err_set(r->err, -ret, "%s; what came before is kept", why.text);
 	if (!ret)
@@ -157,7 +157,7 @@ static int result(struct receive *r, int ret)
 	if (!r->c->quiet)
 		r->note("%s%s: %s of data (%s)", r->shown, r->side.place.name,
 			str_bytes(size, sizeof(size), n->data), n->reason[0] ? n->reason : "cut");
-	return ret ? ret : r->side.exit_code;
+	return ret ?: r->side.exit_code;
 }
 
 int receive_run(const struct receive_config *c, note_fn *note, struct kvmft_err *err)
@@ -169,9 +169,9 @@ int receive_run(const struct receive_config *c, note_fn *note, struct kvmft_err 
 	mode_t old = umask(077);
 	int ret = open_signals(&r);
 
-	ret = ret ? ret : make_place(&r);
-	ret = ret ? ret : side_fork(&r.side, run_store, &r, err);
-	ret = ret ? ret : wait_end(&r);
+	ret = ret ?: make_place(&r);
+	ret = ret ?: side_fork(&r.side, run_store, &r, err);
+	ret = ret ?: wait_end(&r);
 	ret = result(&r, ret);
 	capw_name_drop(&r.side.place);
 	side_close(&r.side);

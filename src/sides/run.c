@@ -31,8 +31,7 @@ static int not_begun(struct sides *x, struct side *s)
 
 	if (!s->spec) {
 		*x->err = s->err;
-		return s->ret ? s->ret
-			      : err_set(x->err, EIO, "the host's recording ended too soon");
+		return s->ret ?: err_set(x->err, EIO, "the host's recording ended too soon");
 	}
 	s->untold = false;
 	if (!s->transport && status == 127)
@@ -209,13 +208,13 @@ static int result(struct sides *x)
 		return host->ret;
 	}
 	sbuf_add_mem(&path, x->shown, MAX(strlen(x->shown), (size_t)1) - 1);
-	sbuf_add_word(&word, path.s ? path.s : "");
+	sbuf_add_word(&word, path.s ?: "");
 	if (x->snapshots.words.n && !x->snapshots.ever)
 		x->note("--blame: no trigger came, and no snapshot was asked for; for the last "
-			"second: kvmft blame --last 1s %s", word.s ? word.s : "");
+			"second: kvmft blame --last 1s %s", word.s ?: "");
 	if (!x->host->quiet)
-		x->note("%s: %zu sides (%s): kvmft merge %s", path.s ? path.s : "", x->n,
-			x->why ? x->why : "error", word.s ? word.s : "");
+		x->note("%s: %zu sides (%s): kvmft merge %s", path.s ?: "", x->n,
+			x->why ?: "error", word.s ?: "");
 	return worst;
 }
 
@@ -308,14 +307,14 @@ static int begin(struct sides *x)
 {
 	int ret = sides_open_signals(x);
 
-	ret = ret ? ret : make_sides(x);
+	ret = ret ?: make_sides(x);
 	ret = ret || !x->c->push ? ret : push_all(x);
-	ret = ret ? ret : sides_make_dir(x);
-	ret = ret ? ret : sides_start_host(x);
-	ret = ret ? ret : wait_live(x, 1);
+	ret = ret ?: sides_make_dir(x);
+	ret = ret ?: sides_start_host(x);
+	ret = ret ?: wait_live(x, 1);
 	for (size_t i = 1; i < x->n && !ret; i++)
 		ret = sides_start_guest(x, &x->side[i]);
-	return ret ? ret : wait_live(x, x->n);
+	return ret ?: wait_live(x, x->n);
 }
 
 static void undo(struct sides *x)
@@ -364,8 +363,8 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 	char temp[128];
 	int ret = check(c, host, err);
 
-	ret = ret ? ret : side_specs(c, &x.spec, &x.nspec, err);
-	ret = ret ? ret : snapshots_init(&x.snapshots, c->after_snapshot, err);
+	ret = ret ?: side_specs(c, &x.spec, &x.nspec, err);
+	ret = ret ?: snapshots_init(&x.snapshots, c->after_snapshot, err);
 	if (ret) {
 		snapshots_free(&x.snapshots);
 		side_specs_free(x.spec, x.nspec);
@@ -376,7 +375,7 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 	if (c->temp)
 		ret = side_temp_name(temp, sizeof(temp), err);
 	host->output = c->temp ? temp : host->output;
-	ret = ret ? ret : begin(&x);
+	ret = ret ?: begin(&x);
 	if (ret) {
 		struct kvmft_err first = *err;
 
@@ -385,8 +384,8 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 		*err = first;
 	} else {
 		ret = record_together(&x);
-		ret = ret ? ret : end_all(&x);
-		ret = ret ? ret : result(&x);
+		ret = ret ?: end_all(&x);
+		ret = ret ?: result(&x);
 		if (c->temp)
 			sides_remove_dir(&x);
 	}

@@ -25,7 +25,7 @@ static int put(int fd, struct sbuf *line)
 	int ret;
 
 	sbuf_addc(line, '\n');
-	ret = line->error ? line->error : full_write(fd, line->s, line->len, NULL);
+	ret = line->error ?: full_write(fd, line->s, line->len, NULL);
 	sbuf_free(line);
 	return ret;
 }

@@ -20,8 +20,7 @@ void snapshots_asked(struct snapshots *n, struct side *side, size_t nside)
 	if (!n->words.n)
 		return;
 	n->ever = true;
-	if (!n->asked_ns)
-		n->asked_ns = util_now_ns();
+	n->asked_ns = n->asked_ns ?: util_now_ns();
 	for (size_t i = 0; i < nside; i++)
 		side[i].owes = side[i].live && side[i].state < SIDE_STOPPING;
 }

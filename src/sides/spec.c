@@ -158,7 +158,7 @@ int side_specs(const struct sides_config *s, struct side_spec **spec, size_t *n,
 		return err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < s->guests.n && !ret; i++) {
 		ret = parse_one(s->guests.v[i], &(*spec)[(*n)++], err);
-		ret = ret ? ret : check_twice(*spec, *n, err);
+		ret = ret ?: check_twice(*spec, *n, err);
 	}
 	return ret;
 }
@@ -194,7 +194,7 @@ int side_words(const struct sides_config *s, const struct side_spec *spec, struc
 	ret = ret || !s->before.set ? ret : remote_words_add(w, before);
 	for (size_t i = 0; i < s->events.n && !ret; i++) {
 		ret = remote_words_add(w, "-e");
-		ret = ret ? ret : remote_words_add(w, s->events.v[i]);
+		ret = ret ?: remote_words_add(w, s->events.v[i]);
 	}
 	if (ret)
 		return err_set(err, ENOMEM, "out of memory");

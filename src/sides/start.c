@@ -12,7 +12,7 @@
 
 int sides_make_dir(struct sides *x)
 {
-	const char *path = x->host->output ? x->host->output : SIDES_DEFAULT;
+	const char *path = x->host->output ?: SIDES_DEFAULT;
 	struct sbuf shown = { 0 };
 
 	x->parent = capw_parent_open(path, &x->base, x->err);
@@ -143,8 +143,8 @@ int sides_start_host(struct sides *x)
 			x->err);
 	(void)umask(077);
 	close(fds[0]);
-	ret = ret ? ret : orders_never_wait(s, x->err);
-	return ret ? ret : put_side(x, s);
+	ret = ret ?: orders_never_wait(s, x->err);
+	return ret ?: put_side(x, s);
 }
 
 struct agent_start {
@@ -196,7 +196,7 @@ static int make_capture(struct sides *x, struct side *s)
 {
 	int ret = capw_name_init(&s->place, x->dir, x->shown, s->name, CAPW_REFUSE, x->err);
 
-	return ret ? ret : capw_create(&s->place, &s->w, x->err);
+	return ret ?: capw_create(&s->place, &s->w, x->err);
 }
 
 int sides_start_guest(struct sides *x, struct side *s)
@@ -222,12 +222,11 @@ int sides_start_guest(struct sides *x, struct side *s)
 	ret = start_transport(x, s, in[0], out[1]);
 	close(in[0]);
 	close(out[1]);
-	ret = ret ? ret : send_words(x, s);
-	ret = ret ? ret : orders_never_wait(s, x->err);
-	ret = ret ? ret : make_capture(x, s);
-	ret = ret ? ret
-		  : side_fork(s, run_store,
+	ret = ret ?: send_words(x, s);
+	ret = ret ?: orders_never_wait(s, x->err);
+	ret = ret ?: make_capture(x, s);
+	ret = ret ?: side_fork(s, run_store,
 			      &(struct start){ .x = x, .store = { s->w, out[0], limits } }, x->err);
 	close(out[0]);
-	return ret ? ret : put_side(x, s);
+	return ret ?: put_side(x, s);
 }

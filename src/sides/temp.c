@@ -28,7 +28,7 @@ int side_temp_name(char *path, size_t size, struct kvmft_err *err)
 	char name[64];
 	int ret = kowner_self(&me);
 
-	ret = ret ? ret : kowner_format(&me, '.', name, sizeof(name));
+	ret = ret ?: kowner_format(&me, '.', name, sizeof(name));
 	if (ret)
 		return err_why(err, ret, "cannot make a name for what is recorded");
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {

@@ -247,8 +247,7 @@ static void look_for_vm(struct sides *x, struct side *s, uint64_t now)
 {
 	if (!s->vm_pid || s->state != SIDE_LIVE || !kill((pid_t)s->vm_pid, 0) || errno != ESRCH)
 		return;
-	if (!s->vm_gone_ns)
-		s->vm_gone_ns = now;
+	s->vm_gone_ns = s->vm_gone_ns ?: now;
 	if (s->since < s->vm_gone_ns + MOVED_NS)
 		return;
 	x->note("%s: its VM (PID %u) is gone from this host, and the guest goes on: it has moved "
@@ -413,5 +412,5 @@ int sides_wait_once(struct sides *x)
 			ret = take_said(x, &x->side[i]);
 	}
 	tick(x, util_now_ns());
-	return ret ? ret : snapshots_tick(&x->snapshots, x->side, x->n, x->dir, x->err);
+	return ret ?: snapshots_tick(&x->snapshots, x->side, x->n, x->dir, x->err);
 }

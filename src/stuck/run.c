@@ -155,8 +155,8 @@ static int look_on(struct stuck *s)
 	look(s);
 	s->end_ns = util_now_ns();
 	s->ns = s->end_ns - s->begin_ns;
-	ret = ret ? ret : stuck_watch_read(s, s->ns / READ_SHARE, true);
-	return ret ? ret : stuck_hist_read(s);
+	ret = ret ?: stuck_watch_read(s, s->ns / READ_SHARE, true);
+	return ret ?: stuck_hist_read(s);
 }
 
 /* ---- the result ---- */
@@ -256,7 +256,7 @@ static int prepare(struct stuck *s)
 		return ret;
 	session_sweep(s->t, s->note);
 	ret = find_vms(s);
-	return ret ? ret : stuck_watch_begin(s);
+	return ret ?: stuck_watch_begin(s);
 }
 
 int stuck_run(const struct stuck_config *c, note_fn *note, struct sbuf *out,
@@ -266,9 +266,9 @@ int stuck_run(const struct stuck_config *c, note_fn *note, struct sbuf *out,
 			   .begin_ns = c->begin_ns };
 	int ret = prepare(&s);
 
-	ret = ret ? ret : look_on(&s);
+	ret = ret ?: look_on(&s);
 	stuck_watch_end(&s);
-	ret = ret ? ret : result(&s, out);
+	ret = ret ?: result(&s, out);
 	undo(&s);
 	return ret;
 }

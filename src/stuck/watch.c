@@ -60,7 +60,7 @@ static int find_events(struct stuck *s)
 		     kevent_list_add(&ev->list, "kvm", name, NULL)))
 			ret = err_set(s->err, ENOMEM, "out of memory");
 	}
-	ret = ret ? ret : session_formats(s->t, &all, &ev->fmt, s->err);
+	ret = ret ?: session_formats(s->t, &all, &ev->fmt, s->err);
 	if (ret)
 		return ret;
 	for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
@@ -99,9 +99,9 @@ static int make_instance(struct stuck *s)
 	c.record_cmd = false;
 	c.buffer_kb = MAX(RING_KB_ALL / MAX(ev->cpus.n, (size_t)1), (size_t)RING_KB_MIN);
 	ret = pids_of(s, &c, &tid);
-	ret = ret ? ret : kinst_create(s->t, &c, &s->k, s->err);
-	ret = ret ? ret : kinst_events_add(s->k, &ev->list, s->err);
-	return ret ? ret : session_raw_open(s->k, &ev->cpus, &ev->raw, s->err);
+	ret = ret ?: kinst_create(s->t, &c, &s->k, s->err);
+	ret = ret ?: kinst_events_add(s->k, &ev->list, s->err);
+	return ret ?: session_raw_open(s->k, &ev->cpus, &ev->raw, s->err);
 }
 
 int stuck_watch_begin(struct stuck *s)
@@ -110,7 +110,7 @@ int stuck_watch_begin(struct stuck *s)
 	struct stuck_events *ev = &s->ev;
 	int ret = find_events(s);
 
-	ret = ret ? ret : make_instance(s);
+	ret = ret ?: make_instance(s);
 	if (ret)
 		return ret;
 	if (s->c->engine == STUCK_ENGINE_HIST)
@@ -125,7 +125,7 @@ int stuck_watch_begin(struct stuck *s)
 	if (!ev->buf)
 		return err_set(s->err, ENOMEM, "out of memory");
 	ret = kinst_tracing(s->k, true, s->err);
-	return ret ? ret : kinst_events_enable(s->k, s->err);
+	return ret ?: kinst_events_enable(s->k, s->err);
 }
 
 /* ---- what an event says ---- */

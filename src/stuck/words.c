@@ -325,7 +325,7 @@ static int print_text(const struct stuck *s, struct sbuf *out)
 	for (const struct stuck_vcpu *c = s->vcpu; c < s->vcpu + s->n; c++) {
 		if (c->vm != vm) {
 			sbuf_addf(out, "%s%s%s%s (%s, pid %u): %s\n", vm ? "\n" : "", c->vm->sel,
-				  c->vm->name ? " " : "", c->vm->name ? c->vm->name : "",
+				  c->vm->name ? " " : "", c->vm->name ?: "",
 				  c->vm->vmm, c->vm->pid, verdict(c, vcpus_of(s, c)));
 			vm = c->vm;
 		}
@@ -338,7 +338,7 @@ static int print_text(const struct stuck *s, struct sbuf *out)
 		if (why.len)
 			add_wrapped(out, why.s, 6);
 	}
-	return why.error ? why.error : out->error;
+	return why.error ?: out->error;
 }
 
 /* ---- JSON ---- */

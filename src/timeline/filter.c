@@ -157,7 +157,7 @@ static int parse_primary(struct parser *q)
 		q->depth++;
 		ret = parse_primary(q);
 		q->depth--;
-		return ret ? ret : add_step(q, NULL, STEP_NOT);
+		return ret ?: add_step(q, NULL, STEP_NOT);
 	}
 	if (!take(q, "("))
 		return parse_term(q);
@@ -175,8 +175,7 @@ static int parse_and(struct parser *q)
 
 	while (!ret && take(q, "&&")) {
 		ret = parse_primary(q);
-		if (!ret)
-			ret = add_step(q, NULL, STEP_AND);
+		ret = ret ?: add_step(q, NULL, STEP_AND);
 	}
 	return ret;
 }
@@ -187,8 +186,7 @@ static int parse_or(struct parser *q)
 
 	while (!ret && take(q, "||")) {
 		ret = parse_and(q);
-		if (!ret)
-			ret = add_step(q, NULL, STEP_OR);
+		ret = ret ?: add_step(q, NULL, STEP_OR);
 	}
 	return ret;
 }

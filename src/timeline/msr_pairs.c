@@ -109,7 +109,7 @@ int msr_pairs_new(const struct timeline *t, struct msr_pairs **out)
 	p->t = t;
 	p->nvm = tl_hostmap(t)->nvm;
 	p->ev = calloc(tl_sources(t), sizeof(*p->ev));
-	p->stats = calloc((p->nvm ? p->nvm : 1) * MSR_PAIR_KINDS, sizeof(*p->stats));
+	p->stats = calloc((p->nvm ?: 1) * MSR_PAIR_KINDS, sizeof(*p->stats));
 	if (!p->ev || !p->stats)
 		return -ENOMEM;
 	for (size_t i = 0; i < tl_sources(t); i++)

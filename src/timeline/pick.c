@@ -227,7 +227,7 @@ static bool any_stacks(struct pick *p)
 		if (!s->qemu && fmt_find(s->fmt, "ftrace", "kernel_stack"))
 			p->stacks = STACKS_SOME;
 	}
-	p->stacks = p->stacks ? p->stacks : STACKS_NONE;
+	p->stacks = p->stacks ?: STACKS_NONE;
 	return p->stacks == STACKS_SOME;
 }
 
@@ -307,8 +307,7 @@ static int keep(struct pick *p, const struct tl_item *i)
 
 	if (!p->context)
 		return 0;
-	if (!p->ring)
-		p->ring = calloc(p->context, sizeof(*p->ring));
+	p->ring = p->ring ?: calloc(p->context, sizeof(*p->ring));
 	if (!p->ring)
 		return -ENOMEM;
 	k = &p->ring[p->next];
@@ -384,7 +383,7 @@ int pick_feed(struct pick *p, const struct tl_item *i,
 		p->after = p->context;
 		if (p->held)
 			ret = show_kept(p, show, arg);
-		return ret ? ret : show(arg, i);
+		return ret ?: show(arg, i);
 	}
 	if (!p->after)
 		return keep(p, i);
@@ -435,7 +434,7 @@ static void near_fields(const struct pick *p, const struct spec *x, struct near 
 
 static bool spec_unmet(const struct pick *p, const struct spec *x, bool *slip, struct sbuf *b)
 {
-	const char *sys = x->sys ? x->sys : "", *colon = x->sys ? ":" : "";
+	const char *sys = x->sys ?: "", *colon = x->sys ? ":" : "";
 	struct near near = { .word = x->met ? x->lacks : x->name };
 
 	if (x->met && (x->hit || !x->lacks))

@@ -304,8 +304,7 @@ int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out, struct 
 	out->first = UINT64_MAX;
 	host_init(&h, map->fmt);
 	ret = tl_new(map, &t, err);
-	if (!ret)
-		ret = tl_start(t, err);
+	ret = ret ?: tl_start(t, err);
 	while (!ret && (ret = tl_next(t, &item)) > 0)
 		ret = host_item(&h, item);
 	tl_free(t);

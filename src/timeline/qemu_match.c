@@ -252,7 +252,7 @@ static int model_init(struct match *x, const struct lane *q, size_t first, size_
 	m->tol = 2 * f->largest + 16;
 	x->work += q->n;
 	ret = follow(x, q, h, first, 1);
-	ret = ret ? ret : follow(x, q, h, first - 1, -1);
+	ret = ret ?: follow(x, q, h, first - 1, -1);
 	if (ret || m->n < n / 2)
 		return ret;
 	qsort(m->knot, m->n, sizeof(*m->knot), by_at);

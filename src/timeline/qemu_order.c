@@ -244,8 +244,8 @@ static int try_kind(struct order *o, const struct qanchors *q, const struct qanc
 {
 	int ret = row_fill(&o->q, q, kind, 0);
 
-	ret = ret ? ret : row_fill(&o->h, h, kind, tid);
-	ret = ret ? ret : try_row(o);
+	ret = ret ?: row_fill(&o->h, h, kind, tid);
+	ret = ret ?: try_row(o);
 	row_free(&o->q);
 	row_free(&o->h);
 	return ret;
@@ -263,7 +263,7 @@ static int try_irqs(struct order *o, const struct qanchors *q, const struct qanc
 		if (h->v[i].kind != QANCHOR_IRQ || u64map_get(&seen, (uint32_t)tid, NULL))
 			continue;
 		ret = u64map_put(&seen, (uint32_t)tid, 1);
-		ret = ret ? ret : try_kind(o, q, h, QANCHOR_IRQ, tid);
+		ret = ret ?: try_kind(o, q, h, QANCHOR_IRQ, tid);
 		found += ret > 0 ? 1 : ret == -E2BIG ? 2 : 0;
 	}
 	u64map_free(&seen);
@@ -277,7 +277,7 @@ static int order_all(struct order *o, struct qanchors *q, struct qanchors *h)
 
 	if (ret > 0) {
 		ret = add_bells(o, q, h);
-		return ret ? ret : 1;
+		return ret ?: 1;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(served) && (ret >= 0 || ret == -E2BIG); i++) {
 		more = try_kind(o, q, h, served[i], 0);

@@ -307,8 +307,8 @@ int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace
 	int ret;
 
 	ret = qanchors_host(map, vm, &h, err);
-	ret = ret ? ret : qtrace_rewind(trace);
-	ret = ret ? ret : qanchors_qemu(trace, timed, h.prints, &q);
+	ret = ret ?: qtrace_rewind(trace);
+	ret = ret ?: qanchors_qemu(trace, timed, h.prints, &q);
 	if (!ret)
 		ret = timed ? qmatch_timed(&q, &h, map->cap->tsc_khz, &pairs, &p->why) :
 			      qmatch_order(&q, &h, &pairs, &p->why);

@@ -104,7 +104,7 @@ int qsource_new(const struct hostmap *map, const struct tl_qemu *q, struct qsour
 	s->vm = q->vm;
 	o.near = host->nbracket ? host->bracket[0].real : 0;
 	ret = qtrace_open(q->path, &o, &s->trace, err);
-	ret = ret ? ret : qtypes_init(&s->types, err);
+	ret = ret ?: qtypes_init(&s->types, err);
 	if (ret)
 		return ret;
 	s->report.stats = qtrace_stats(s->trace);
@@ -427,7 +427,7 @@ static int fill(struct qsource *s)
 		if (ret > 0) {
 			int held = hold(s, &i);
 
-			ret = held ? held : 1;
+			ret = held ?: 1;
 		}
 	}
 	return ret ? MIN(ret, 0) : finish(s);
@@ -464,7 +464,7 @@ int qsource_next(struct qsource *s, struct tl_item *item)
 		h->item.unplaced = true;
 	}
 	if (h->item.kind == TL_GAP) { /* between the previous event and its own time */
-		uint64_t from = s->last_host ? s->last_host : h->item.host;
+		uint64_t from = s->last_host ?: h->item.host;
 
 		h->item.width = h->item.host - from;
 		h->item.host = from;
@@ -499,7 +499,7 @@ int qsource_devices(struct qsource *s, struct qdevices *d)
 							      : 0,
 				    item.vm);
 	}
-	return ret ? ret : MIN(more, 0);
+	return ret ?: MIN(more, 0);
 }
 
 void qsource_print(const struct qsource *s, const struct tl_item *item, struct sbuf *out)

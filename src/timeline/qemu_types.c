@@ -154,7 +154,7 @@ static void put_args(struct sbuf *b, const struct qtrace_item *i)
 		uint32_t loc;
 
 		if (i->ev->arg[k].kind == QEV_STRING) { /* format 0 has only its address */
-			loc = add_bytes(b, v->s ? v->s : "", v->s ? v->len : 0);
+			loc = add_bytes(b, v->s ?: "", v->s ? v->len : 0);
 			cell = 0;
 			memcpy(&cell, &loc, sizeof(loc));
 		}

@@ -159,8 +159,7 @@ static int collect(struct collect *c, struct hostmap *map, struct kvmft_err *err
 	struct timeline *t;
 	int ret = tl_new(map, &t, err);
 
-	if (!ret)
-		ret = tl_start(t, err);
+	ret = ret ?: tl_start(t, err);
 	while (!ret && (ret = tl_next(t, &item)) > 0)
 		ret = collect_item(c, item);
 	tl_free(t);

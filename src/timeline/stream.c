@@ -142,7 +142,7 @@ static bool begins_late(struct tl_stream *s, enum rkind k)
 	s->skip.seen = true;
 	if (k != R_EVENT || !is_behind(s, m, s->r.rec.ts))
 		return false;
-	place(s, m->n ? m->stamp : m->next ? m->next : s->r.rec.ts);
+	place(s, m->n ? m->stamp : m->next ?: s->r.rec.ts);
 	begin = s->at.host;
 	place(s, s->r.rec.ts);
 	s->at.width = s->at.host - begin;
@@ -150,7 +150,7 @@ static bool begins_late(struct tl_stream *s, enum rkind k)
 	s->at.unplaced = false;
 	s->at.kind = TL_GAP;
 	s->r.lost = 0;
-	s->stamp = m->next ? m->next : s->r.rec.ts - 1;
+	s->stamp = m->next ?: s->r.rec.ts - 1;
 	s->missing = true;
 	return true;
 }

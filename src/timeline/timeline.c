@@ -56,7 +56,7 @@ int tl_new(struct hostmap *map, struct timeline **out, struct kvmft_err *err)
 	int ret = hostmap_clock(map, err);
 
 	*out = NULL;
-	return ret ? ret : new_with(map, "host", out, err);
+	return ret ?: new_with(map, "host", out, err);
 }
 
 int tl_new_alone(struct hostmap *map, struct timeline **out, struct kvmft_err *err)
@@ -183,7 +183,7 @@ int tl_add_qemu(struct timeline *t, const struct tl_qemu *p, struct kvmft_err *e
 	struct qsource *q;
 	int ret = qsource_new(t->map, p, &q, err);
 
-	ret = ret ? ret : qsource_place(q, t->map, err);
+	ret = ret ?: qsource_place(q, t->map, err);
 	if (!ret && add_qemu_source(t, q))
 		ret = err_set(err, ENOMEM, "out of memory");
 	if (ret) {
@@ -191,7 +191,7 @@ int tl_add_qemu(struct timeline *t, const struct tl_qemu *p, struct kvmft_err *e
 		return ret;
 	}
 	ret = p->events ? qsource_devices(q, &t->devices) : 0;
-	ret = ret ? ret : qdevices_name(&t->devices);
+	ret = ret ?: qdevices_name(&t->devices);
 	if (ret)
 		return err_set(err, -ret, "cannot read %s: %s", p->path, strerror(-ret));
 	qdevices_bells(&t->devices, t->map->fmt);
@@ -259,7 +259,7 @@ static void streams_close(struct timeline *t)
 static int streams_open(struct timeline *t, size_t n)
 {
 	streams_close(t);
-	t->stream = calloc(n ? n : 1, sizeof(*t->stream));
+	t->stream = calloc(n ?: 1, sizeof(*t->stream));
 	return t->stream ? 0 : -ENOMEM;
 }
 
@@ -279,8 +279,7 @@ static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
 		t->more_asked |= t->src[i]->qemu != NULL;
 	for (size_t i = 0; ms && i < t->nstream; i++)
 		ms[i] = &t->stream[i];
-	if (!ret)
-		ret = rmerge_new(&t->merge, tl_stream_next, ms, t->nstream);
+	ret = ret ?: rmerge_new(&t->merge, tl_stream_next, ms, t->nstream);
 	if (ret)
 		return err_set(err, -ret, "cannot open the captures: %s", strerror(-ret));
 	for (size_t i = 0; i < t->nsrc; i++)
@@ -329,8 +328,7 @@ int tl_start_stream(struct timeline *t, size_t i, size_t k, struct kvmft_err *er
 {
 	int ret = streams_open(t, 1);
 
-	if (!ret)
-		ret = tl_stream_open(t, t->src[i], &t->src[i]->cap->stream[k]);
+	ret = ret ?: tl_stream_open(t, t->src[i], &t->src[i]->cap->stream[k]);
 	return streams_merge(t, ret, err);
 }
 

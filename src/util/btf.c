@@ -150,5 +150,5 @@ int btf_offsets(const void *data, size_t size, const char *name, const char *con
 				return -ENOENT;
 		return 0;
 	}
-	return ret ? ret : -ENOENT;
+	return ret ?: -ENOENT;
 }

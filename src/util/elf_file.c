@@ -69,18 +69,18 @@ static int header_fields(struct elf *e, struct cursor *c)
 	uint64_t entry;
 	int ret = cur_skip(c, EI_NIDENT);
 
-	ret = ret ? ret : cur_u16(c, &e->type);
-	ret = ret ? ret : cur_u16(c, &e->machine);
-	ret = ret ? ret : cur_skip(c, 4); /* version */
-	ret = ret ? ret : elf_word(e, c, &entry);
-	ret = ret ? ret : elf_word(e, c, &e->phoff);
-	ret = ret ? ret : elf_word(e, c, &e->shoff);
-	ret = ret ? ret : cur_skip(c, 6); /* flags, size of this header */
-	ret = ret ? ret : cur_u16(c, &phentsize);
-	ret = ret ? ret : cur_u16(c, &phnum);
-	ret = ret ? ret : cur_u16(c, &shentsize);
-	ret = ret ? ret : cur_u16(c, &shnum);
-	ret = ret ? ret : cur_u16(c, &shstrndx);
+	ret = ret ?: cur_u16(c, &e->type);
+	ret = ret ?: cur_u16(c, &e->machine);
+	ret = ret ?: cur_skip(c, 4); /* version */
+	ret = ret ?: elf_word(e, c, &entry);
+	ret = ret ?: elf_word(e, c, &e->phoff);
+	ret = ret ?: elf_word(e, c, &e->shoff);
+	ret = ret ?: cur_skip(c, 6); /* flags, size of this header */
+	ret = ret ?: cur_u16(c, &phentsize);
+	ret = ret ?: cur_u16(c, &phnum);
+	ret = ret ?: cur_u16(c, &shentsize);
+	ret = ret ?: cur_u16(c, &shnum);
+	ret = ret ?: cur_u16(c, &shstrndx);
 	if (ret)
 		return ret;
 	e->phentsize = phentsize;
@@ -102,7 +102,7 @@ static int header_read(struct elf *e, const char **why)
 	if (n < sizeof(Elf32_Ehdr))
 		return -ENOEXEC;
 	ret = elf_get(e, 0, buf, n, &c);
-	ret = ret ? ret : header_ident(e, buf, why);
+	ret = ret ?: header_ident(e, buf, why);
 	if (ret)
 		return ret;
 	c.swap = e->swap;
@@ -121,16 +121,16 @@ static int segment_read(struct elf *e, uint64_t off)
 	struct cursor c;
 	int ret = elf_get(e, off, buf, e->is64 ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr), &c);
 
-	ret = ret ? ret : cur_u32(&c, &type);
+	ret = ret ?: cur_u32(&c, &type);
 	if (!ret && e->is64)
 		ret = cur_u32(&c, &flags);
-	ret = ret ? ret : elf_word(e, &c, &s.offset);
-	ret = ret ? ret : elf_word(e, &c, &s.addr);
-	ret = ret ? ret : elf_word(e, &c, &paddr);
-	ret = ret ? ret : elf_word(e, &c, &s.size);
+	ret = ret ?: elf_word(e, &c, &s.offset);
+	ret = ret ?: elf_word(e, &c, &s.addr);
+	ret = ret ?: elf_word(e, &c, &paddr);
+	ret = ret ?: elf_word(e, &c, &s.size);
 	if (!ret && !e->is64) {
 		ret = cur_skip(&c, 4); /* size in memory */
-		ret = ret ? ret : cur_u32(&c, &flags);
+		ret = ret ?: cur_u32(&c, &flags);
 	}
 	if (ret || type != PT_LOAD)
 		return ret;
@@ -187,13 +187,13 @@ static int shdr_read(const struct elf *e, uint32_t i, struct shdr *h)
 	if (__builtin_add_overflow(e->shoff, (uint64_t)i * e->shentsize, &off))
 		return -ENOEXEC;
 	ret = elf_get(e, off, buf, e->is64 ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr), &c);
-	ret = ret ? ret : cur_u32(&c, &h->name);
-	ret = ret ? ret : cur_u32(&c, &h->s.type);
-	ret = ret ? ret : elf_word(e, &c, &flags);
-	ret = ret ? ret : elf_word(e, &c, &h->s.addr);
-	ret = ret ? ret : elf_word(e, &c, &h->s.offset);
-	ret = ret ? ret : elf_word(e, &c, &h->s.size);
-	return ret ? ret : cur_u32(&c, &h->link);
+	ret = ret ?: cur_u32(&c, &h->name);
+	ret = ret ?: cur_u32(&c, &h->s.type);
+	ret = ret ?: elf_word(e, &c, &flags);
+	ret = ret ?: elf_word(e, &c, &h->s.addr);
+	ret = ret ?: elf_word(e, &c, &h->s.offset);
+	ret = ret ?: elf_word(e, &c, &h->s.size);
+	return ret ?: cur_u32(&c, &h->link);
 }
 
 /*
@@ -210,8 +210,7 @@ static int sections_extended(struct elf *e)
 	ret = shdr_read(e, 0, &zero);
 	if (ret)
 		return ret;
-	if (!e->shnum)
-		e->shnum = (uint32_t)MIN(zero.s.size, (uint64_t)MAX_SECTIONS + 1);
+	e->shnum = e->shnum ?: (uint32_t)MIN(zero.s.size, (uint64_t)MAX_SECTIONS + 1);
 	if (e->shstrndx == SHN_XINDEX)
 		e->shstrndx = zero.link;
 	return 0;
@@ -233,8 +232,7 @@ static int sections_read(struct elf *e, const char **why)
 	ret = shdr_read(e, e->shstrndx, &h);
 	if (!ret && h.s.type != SHT_STRTAB)
 		return -ENOEXEC;
-	if (!ret)
-		ret = elf_section_read(e, &h.s, MAX_NAMES, &e->names);
+	ret = ret ?: elf_section_read(e, &h.s, MAX_NAMES, &e->names);
 	if (!ret)
 		e->names_len = (size_t)h.s.size;
 	return ret;
@@ -294,8 +292,8 @@ int elf_open(int fd, struct elf *e, const char **why)
 		return -ENOEXEC;
 	e->size = (uint64_t)st.st_size;
 	ret = header_read(e, why);
-	ret = ret ? ret : segments_read(e, why);
-	ret = ret ? ret : sections_read(e, why);
+	ret = ret ?: segments_read(e, why);
+	ret = ret ?: sections_read(e, why);
 	return ret == -ENODATA || ret == -EFBIG ? -ENOEXEC : ret;
 }
 

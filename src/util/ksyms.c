@@ -280,7 +280,7 @@ static uint64_t natural_end(const struct ksym *s, const struct ksym *next)
 	if (next && (s->module == next->module || !strcmp(s->module, next->module)) &&
 	    !is_heap(s->module))
 		return next->addr;
-	page = page ? page : UINT64_MAX;
+	page = page ?: UINT64_MAX;
 	return next ? MIN(next->addr, page) : page;
 }
 
@@ -350,7 +350,7 @@ int ksyms_parse(struct ksyms *k, const char *text, size_t len)
 	*k = (struct ksyms){ 0 };
 	while (text < end && !ret) {
 		const char *eol = memchr(text, '\n', (size_t)(end - text));
-		size_t n = (size_t)((eol ? eol : end) - text);
+		size_t n = (size_t)((eol ?: end) - text);
 
 		if (n < sizeof(line)) {
 			memcpy(line, text, n);
@@ -360,7 +360,7 @@ int ksyms_parse(struct ksyms *k, const char *text, size_t len)
 		text += n + 1;
 	}
 	ret = ret == -E2BIG ? 0 : ret;
-	ret = ret ? ret : ksyms_finish(k);
+	ret = ret ?: ksyms_finish(k);
 	if (ret)
 		ksyms_free(k);
 	return ret;
@@ -380,7 +380,7 @@ struct ksym *ksyms_find(const struct ksyms *k, uint64_t addr)
 {
 	struct ksym *s = k->packed ? ksyms_packed_find(k, addr) : in(k->v, k->n, addr);
 
-	return s ? s : in(k->mod, k->nmod, addr);
+	return s ?: in(k->mod, k->nmod, addr);
 }
 
 static bool add_known(const struct ksyms *k, uint64_t addr, struct sbuf *b)

@@ -30,7 +30,7 @@ static int add_lines(struct ksyms *k, FILE *f, ksyms_line_fn *add)
 		line[strcspn(line, "\n")] = '\0';
 		ret = add(k, line);
 	}
-	return ret ? ret : ferror(f) ? -EIO : 0;
+	return ret ?: ferror(f) ? -EIO : 0;
 }
 
 int ksyms_add_lines(struct ksyms *k, const char *path, ksyms_line_fn *add, struct kvmft_err *err)
@@ -65,15 +65,15 @@ static int sym_read(const struct elf *e, struct cursor *c, struct elf_sym *s)
 	int ret = cur_u32(c, &s->name);
 
 	if (!e->is64) {
-		ret = ret ? ret : elf_word(e, c, &s->value);
-		ret = ret ? ret : elf_word(e, c, &s->size);
+		ret = ret ?: elf_word(e, c, &s->value);
+		ret = ret ?: elf_word(e, c, &s->size);
 	}
-	ret = ret ? ret : cur_u8(c, &s->info);
-	ret = ret ? ret : cur_skip(c, 1);
-	ret = ret ? ret : cur_u16(c, &s->section);
+	ret = ret ?: cur_u8(c, &s->info);
+	ret = ret ?: cur_skip(c, 1);
+	ret = ret ?: cur_u16(c, &s->section);
 	if (e->is64) {
-		ret = ret ? ret : elf_word(e, c, &s->value);
-		ret = ret ? ret : elf_word(e, c, &s->size);
+		ret = ret ?: elf_word(e, c, &s->value);
+		ret = ret ?: elf_word(e, c, &s->size);
 	}
 	return ret;
 }
@@ -127,9 +127,9 @@ static int elf_add(struct ksyms *k, const struct elf *e, const char **why)
 	int ret = elf_section(e, ".symtab", &sym);
 
 	*why = "it has no symbol table: a vmlinux that was stripped, or is compressed, cannot tell";
-	ret = ret ? ret : elf_section(e, ".strtab", &str);
-	ret = ret ? ret : elf_section_read(e, &sym, KSYMS_MAX_FILE, &table);
-	ret = ret ? ret : elf_section_read(e, &str, KSYMS_MAX_FILE, &names);
+	ret = ret ?: elf_section(e, ".strtab", &str);
+	ret = ret ?: elf_section_read(e, &sym, KSYMS_MAX_FILE, &table);
+	ret = ret ?: elf_section_read(e, &str, KSYMS_MAX_FILE, &names);
 	if (ret)
 		return ret == -ENOENT || ret == -EFBIG ? -ENOEXEC : ret;
 	return table_add(k, e, table, (size_t)sym.size, names, (size_t)str.size);
@@ -140,7 +140,7 @@ int ksyms_add_elf(struct ksyms *k, int fd, const char **why)
 	struct elf e;
 	int ret = elf_open(fd, &e, why);
 
-	ret = ret ? ret : elf_add(k, &e, why);
+	ret = ret ?: elf_add(k, &e, why);
 	elf_close(&e);
 	return ret;
 }
@@ -238,7 +238,7 @@ static int add_moved(struct ksyms *k, const struct ksyms *from, uint64_t slide, 
 			continue;
 		ret = ksyms_add(k, s->addr + slide, s->type, s->name, strlen(s->name), s->module,
 				strlen(s->module));
-		ret = ret ? ret : ksyms_add_bound(k, s->addr + slide + s->size);
+		ret = ret ?: ksyms_add_bound(k, s->addr + slide + s->size);
 	}
 	return ret;
 }
@@ -267,7 +267,7 @@ static int add_vmlinux(struct ksyms *k, const struct ksyms_files *f, const struc
 	if (!f->slide.set && !known)
 		return slide_unknown(f->vmlinux, err);
 	if (!f->slide.set)
-		ret = ret ? ret : find_slide(&elf, known, f->vmlinux, &slide, err);
+		ret = ret ?: find_slide(&elf, known, f->vmlinux, &slide, err);
 	if (ret)
 		return ret;
 	ret = add_moved(k, &elf, slide, false);
@@ -310,7 +310,7 @@ int ksyms_read(struct ksyms *k, const struct ksyms_files *f, struct kvmft_err *e
 			ret = err_set(err, EINVAL, "%s: no module with an address in it: is it the "
 				      "guest's /proc/modules, read as root?", f->modules);
 	}
-	ret = ret ? ret : ksyms_finish(k);
+	ret = ret ?: ksyms_finish(k);
 	if (ret)
 		ksyms_free(k);
 	return ret;

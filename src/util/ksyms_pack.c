@@ -31,7 +31,7 @@ static int by_name(const void *a, const void *b)
 	const struct ksym *x = *(const struct ksym *const *)a, *y = *(const struct ksym *const *)b;
 	int order = strcmp(x->name, y->name);
 
-	return order ? order : x->addr < y->addr ? -1 : x->addr > y->addr;
+	return order ?: x->addr < y->addr ? -1 : x->addr > y->addr;
 }
 
 static void put_number(struct sbuf *b, uint64_t v)
@@ -96,6 +96,6 @@ int ksyms_pack(const struct ksyms *k, struct sbuf *out)
 		sbuf_addf(out, "@%s %" PRIx64 " %zx\n", v->module, v->addr, groups.len - before);
 	}
 	sbuf_addc(out, '\n');
-	sbuf_add(out, groups.s ? groups.s : "");
-	return groups.error ? groups.error : out->error;
+	sbuf_add(out, groups.s ?: "");
+	return groups.error ?: out->error;
 }

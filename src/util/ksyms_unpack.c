@@ -149,7 +149,7 @@ static int function_line(struct unpack *u, size_t shared)
 	order = memcmp(u->name + shared, rest, MIN(n, u->nn - shared));
 	if (order > 0 || (!order && n < u->nn - shared))
 		return -EBADMSG;
-	order = order ? order : n > u->nn - shared ? -1 : 0;
+	order = order ?: n > u->nn - shared ? -1 : 0;
 	memcpy(u->name + shared, rest, n);
 	u->nn = shared + n;
 	if (!take_offset(u, &addr) || (!order && addr <= u->last) || addr >= u->g->end)
@@ -223,7 +223,7 @@ static int add_neighbours(const struct ksyms *all, const struct group *g, struct
 		ret = ksyms_add_bound(k, all->bound[b]);
 	if (!ret && g->end != UINT64_MAX)
 		ret = ksyms_add(k, g->end, 't', "", 0, g[1].module, strlen(g[1].module));
-	return ret ? ret : ksyms_finish(k);
+	return ret ?: ksyms_finish(k);
 }
 
 /* Its own symbols, with nothing of the next group's; none at all if it is damaged. */
@@ -234,7 +234,7 @@ static int open_group(const struct ksyms *all, struct group *g)
 	uint64_t bad = g->at;
 	int ret = k ? read_group(p, g, k, &bad) : -ENOMEM;
 
-	ret = ret ? ret : add_neighbours(all, g, k);
+	ret = ret ?: add_neighbours(all, g, k);
 	/* Two functions at one address: there is no telling which one it is. */
 	if (ret == -EBADMSG || (!ret && k->aliases)) {
 		ksyms_free(k);
@@ -364,7 +364,7 @@ int ksyms_read_rest(struct ksyms *k)
 	for (size_t i = 0; i < p->n && !ret; i++)
 		ret = read_group(p, &p->group[i], k, &bad);
 	k->packed = NULL;
-	ret = ret ? ret : ksyms_finish(k);
+	ret = ret ?: ksyms_finish(k);
 	if (ret == -EBADMSG || (!ret && k->aliases)) {
 		p->damaged(p->arg, bad);
 		ret = -EBADMSG;

@@ -30,7 +30,7 @@ static uint64_t map_seed(const struct u64map *m)
 
 	hash_key_init(&key);
 	seed = hash_bytes(&key, &at, sizeof(at));
-	return seed ? seed : 1;
+	return seed ?: 1;
 }
 
 static size_t map_home(const struct u64map *m, uint64_t key)
@@ -51,7 +51,7 @@ static struct u64map_slot *map_probe(const struct u64map *m, uint64_t key)
 /* cap: a power of two. */
 static int map_resize(struct u64map *m, size_t cap)
 {
-	struct u64map bigger = { .n = m->n, .seed = m->seed ? m->seed : map_seed(m), .cap = cap };
+	struct u64map bigger = { .n = m->n, .seed = m->seed ?: map_seed(m), .cap = cap };
 
 	bigger.slot = calloc(bigger.cap, sizeof(*bigger.slot));
 	if (!bigger.slot)

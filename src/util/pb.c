@@ -65,7 +65,7 @@ void pb_fix_text(char *p, size_t len)
 
 		if (!n)
 			p[i] = '?'; /* takes the place of one byte: the length stays */
-		i += n ? n : 1;
+		i += n ?: 1;
 	}
 }
 

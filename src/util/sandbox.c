@@ -205,8 +205,7 @@ int sandbox_enter(const struct sandbox *s, unsigned int *layers, struct kvmft_er
 	ret = layer_done(0, caps_drop(s->caps, s->bounding), layers, err);
 	if (!ret && s->files)
 		ret = layer_done(1, landlock_enter(s), layers, err);
-	return ret ? ret
-		   : layer_done(2, sandbox_seccomp(call_lists[s->calls], s->child), layers, err);
+	return ret ?: layer_done(2, sandbox_seccomp(call_lists[s->calls], s->child), layers, err);
 }
 
 int sandbox_enter_reader(unsigned int *layers, struct kvmft_err *err)

@@ -252,7 +252,7 @@ int sandbox_seccomp(const struct sandbox_call *const *lists, pid_t child)
 	test(&f, BPF_JGE, FILTER_X32, DENY, NEXT);
 #endif
 	ret = tree(&f, 0, f.n - 1);
-	ret = ret ? ret : labels(&f, child);
+	ret = ret ?: labels(&f, child);
 	if (ret)
 		return ret;
 	prog.len = (unsigned short)f.len;

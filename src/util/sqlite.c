@@ -112,7 +112,7 @@ static int flush(struct sq *s)
 {
 	int ret = s->out.error;
 
-	ret = ret ? ret : full_write(s->fd, s->out.s, s->out.len, NULL);
+	ret = ret ?: full_write(s->fd, s->out.s, s->out.len, NULL);
 	sbuf_reset(&s->out);
 	return ret;
 }
@@ -261,7 +261,7 @@ static int table_close(struct sq *s, struct sq_table *t, uint8_t *page1)
 
 		page_close(p, kind, last, 0);
 		ret = write_page(s, p->b, &last);
-		ret = ret ? ret : inner_add(s, t, k, last, t->last_id);
+		ret = ret ?: inner_add(s, t, k, last, t->last_id);
 		p = &l->p;
 		kind = INNER;
 		last = l->last;
@@ -435,7 +435,7 @@ static int leaf_full(struct sq *s, struct sq_table *t)
 	page_close(&t->leaf, LEAF, 0, 0);
 	ret = write_page(s, t->leaf.b, &number);
 	page_empty(&t->leaf);
-	return ret ? ret : inner_add(s, t, 0, number, t->last_id);
+	return ret ?: inner_add(s, t, 0, number, t->last_id);
 }
 
 /* Room for a cell in the last leaf, or in a new one. */
@@ -477,8 +477,7 @@ static int add_row(struct sq *s, struct sq_table *t, int64_t id)
 	nfront += put_varint(front + nfront, (uint64_t)id);
 	if (!ret && local < n)
 		ret = overflow(s, head + in_head, nhead - in_head, local - in_head, &first);
-	if (!ret)
-		ret = leaf_cell(s, t, nfront + local + (local < n ? 4 : 0), &c);
+	ret = ret ?: leaf_cell(s, t, nfront + local + (local < n ? 4 : 0), &c);
 	if (ret)
 		return ret;
 	memcpy(c, front, nfront);
@@ -494,9 +493,9 @@ static int add_row(struct sq *s, struct sq_table *t, int64_t id)
 
 int sq_add(struct sq *s, struct sq_table *t, int64_t id)
 {
-	int ret = s->error ? s->error : s->body.error;
+	int ret = s->error ?: s->body.error;
 
-	ret = ret ? ret : add_row(s, t, id);
+	ret = ret ?: add_row(s, t, id);
 	s->error = ret;
 	sbuf_reset(&s->body);
 	s->ncol = 0;
@@ -554,7 +553,7 @@ static int schema_row(struct sq *s, const struct sq_table *of, struct sq_table *
 	sq_str(s, of->name);
 	sq_s64(s, of->root);
 	sq_str(s, sql.s);
-	return sql.error ? sql.error : sq_add(s, t, id);
+	return sql.error ?: sq_add(s, t, id);
 }
 
 /* The table of all tables; its pages keep free the room that page 1 lacks. */
@@ -570,7 +569,7 @@ static int schema(struct sq *s, uint8_t *page1)
 	t->spare = HEADER;
 	for (const struct sq_table *of = s->first; of && !ret; of = of->next)
 		ret = schema_row(s, of, t, ++id);
-	ret = ret ? ret : table_close(s, t, page1);
+	ret = ret ?: table_close(s, t, page1);
 	for (unsigned int k = 0; k < LEVELS; k++)
 		free(t->level[k]);
 	free(t);
@@ -585,8 +584,8 @@ int sq_finish(struct sq *s)
 
 	for (struct sq_table *t = s->first; t && !ret; t = t->next)
 		ret = t->is_view ? 0 : table_close(s, t, NULL);
-	ret = ret ? ret : schema(s, page1);
-	ret = ret ? ret : flush(s);
+	ret = ret ?: schema(s, page1);
+	ret = ret ?: flush(s);
 	if (ret)
 		return ret;
 	file_header(s, page1);

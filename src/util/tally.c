@@ -12,7 +12,7 @@ static int add_new(struct tally *t, uint64_t hash, const char *text, size_t len)
 	struct tally_row row = { .n = 1, .text = strndup(text, len) };
 	int ret = row.text ? u64map_put(&t->by_hash, hash, t->n) : -ENOMEM;
 
-	ret = ret ? ret : array_add(&t->row, &t->n, &t->cap, &row, sizeof(row));
+	ret = ret ?: array_add(&t->row, &t->n, &t->cap, &row, sizeof(row));
 	if (ret)
 		free(row.text);
 	t->bytes += len;

@@ -17,9 +17,8 @@ const char *vmsel_name(const char *sel)
 {
 	const char *name = after(sel, "name=");
 
-	if (!name)
-		name = after(sel, "uuid=");
-	return name ? name : sel;
+	name = name ?: after(sel, "uuid=");
+	return name ?: sel;
 }
 
 bool vmsel_pid(const char *sel, uint32_t *pid)
@@ -27,9 +26,8 @@ bool vmsel_pid(const char *sel, uint32_t *pid)
 	const char *text = after(sel, "pid:");
 	uint64_t v;
 
-	if (!text)
-		text = after(sel, "pid=");
-	text = text ? text : sel;
+	text = text ?: after(sel, "pid=");
+	text = text ?: sel;
 	if (*text == '0' || parse_u64(text, &v) || v > INT32_MAX) /* nobody prints 0123 */
 		return false;
 	*pid = (uint32_t)v;
@@ -77,8 +75,7 @@ int vmsel_tids(const char *sel, int32_t **tid, size_t *n)
 		to = from;
 		if (!ret && *p == '-' && p++ && !take_tid(&p, &to))
 			ret = -EINVAL;
-		if (!ret)
-			ret = add_range(from, to, tid, n, &cap);
+		ret = ret ?: add_range(from, to, tid, n, &cap);
 		if (!ret && !*p)
 			return 0;
 		if (!ret && *p++ != ',')

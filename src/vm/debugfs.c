@@ -66,7 +66,7 @@ static int read_ratio(int dirfd, struct vm_vcpu *v)
 	v->tsc_ratio = 0;
 	v->tsc_frac_bits = 0;
 	ret = read_optional_u64(dirfd, "tsc-scaling-ratio", &ratio, &has_ratio);
-	ret = ret ? ret : read_optional_u64(dirfd, "tsc-scaling-ratio-frac-bits", &frac, &has_frac);
+	ret = ret ?: read_optional_u64(dirfd, "tsc-scaling-ratio-frac-bits", &frac, &has_frac);
 	if (ret == -EINVAL || ret == -ERANGE) {
 		v->ratio_state = VM_RATIO_REFUSED;
 		return 0;
@@ -97,9 +97,9 @@ static int read_clock_once(int dirfd, struct vm_vcpu *v, bool *l2)
 
 	tsc_before = rdtsc();
 	ret = read_optional_u64(dirfd, "guest_mode", &mode_before, &present);
-	ret = ret ? ret : read_s64(dirfd, "tsc-offset", &offset);
-	ret = ret ? ret : read_ratio(dirfd, v);
-	ret = ret ? ret : read_optional_u64(dirfd, "guest_mode", &mode_after, &present);
+	ret = ret ?: read_s64(dirfd, "tsc-offset", &offset);
+	ret = ret ?: read_ratio(dirfd, v);
+	ret = ret ?: read_optional_u64(dirfd, "guest_mode", &mode_after, &present);
 	tsc_after = rdtsc();
 	if (ret)
 		return ret;

@@ -142,8 +142,7 @@ int vm_list_none(const struct vm_list *list, struct kvmft_err *err)
 		snprintf(hidden, sizeof(hidden), "%s%zu process%s could not be looked at%s",
 			 why ? "; " : ": ", list->n_hidden, list->n_hidden == 1 ? "" : "es",
 			 geteuid() && (!why || !strstr(why, "root")) ? " (run as root)" : "");
-	return err_lack(err, ENOENT, "no VM runs here%s%s%s", why ? ": " : "", why ? why : "",
-			hidden);
+	return err_lack(err, ENOENT, "no VM runs here%s%s%s", why ? ": " : "", why ?: "", hidden);
 }
 
 /* What the user typed is printed back to the terminal: bounded and printable. */
@@ -182,10 +181,10 @@ int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **
 	add_candidates(list, n ? sel : NULL, &b);
 	if (n)
 		ret = err_set(err, EEXIST, "'%s' names %zu VMs: %s; choose one by its PID-FD",
-			      shown, n, b.s ? b.s : "(out of memory)");
+			      shown, n, b.s ?: "(out of memory)");
 	else
 		ret = err_set(err, ENOENT, "no VM '%s' here; there are: %s", shown,
-			      b.s ? b.s : "(out of memory)");
+			      b.s ?: "(out of memory)");
 	return ret;
 }
 

@@ -96,7 +96,7 @@ int vm_list_unpack(const void *p, size_t len, struct vm_list **list)
 		l->n = l->cap = 0;
 		ret = get_text(&c, &l->debugfs_text);
 	}
-	ret = ret ? ret : get_text(&c, &l->clocksource);
+	ret = ret ?: get_text(&c, &l->clocksource);
 	while (!ret && l->n < head.n) {
 		struct vm *vm = array_grow(&l->vm, l->n, &l->cap, sizeof(*vm));
 

@@ -222,7 +222,7 @@ static int look_at_told(struct scan *s, bool *all)
 				n++;
 		}
 	}
-	ret = ret ? ret : vm_procs_scan_some(s->procfd, pid, n, &s->procs);
+	ret = ret ?: vm_procs_scan_some(s->procfd, pid, n, &s->procs);
 	free(pid);
 	for (size_t i = 0; i < s->list->n; i++)
 		*all &= resolve_by_creator(s, &s->list->vm[i]) ||
@@ -455,8 +455,8 @@ static int scan_all(struct scan *s)
 	ret = scan_debugfs(s);
 	for (size_t i = 0; i < s->list->n; i++)
 		s->vcpu_dirs |= s->list->vm[i].n_vcpus > 0;
-	ret = ret ? ret : look_at_processes(s);
-	ret = ret ? ret : resolve_pids(s);
+	ret = ret ?: look_at_processes(s);
+	ret = ret ?: resolve_pids(s);
 	if (!ret &&
 	    !s->only) /* otherwise descriptors of all others would look like VMs without a
 		       * directory */

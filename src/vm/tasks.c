@@ -57,7 +57,7 @@ int vm_tasks_walk(const struct vm_roots *roots, uint32_t pid, vm_task_fn fn, voi
 	if (!pid)
 		return walk_all(procfd, fn, ctx);
 	ret = walk_process(procfd, pid, fn, ctx, &gone);
-	return ret ? ret : gone;
+	return ret ?: gone;
 }
 
 int vm_task_read(const struct vm_roots *roots, uint32_t tid, struct vm_task *task,
@@ -73,9 +73,9 @@ int vm_task_read(const struct vm_roots *roots, uint32_t tid, struct vm_task *tas
 		return procfd;
 	*task = (struct vm_task){ .tid = tid };
 	ret = vm_proc_tgid(procfd, tid, &task->tgid);
-	ret = ret ? ret : vm_proc_stat(procfd, tid, &ppid, start_time);
+	ret = ret ?: vm_proc_stat(procfd, tid, &ppid, start_time);
 	snprintf(path, sizeof(path), "%u/comm", tid);
-	return ret ? ret : vm_proc_comm(procfd, path, task->comm, sizeof(task->comm));
+	return ret ?: vm_proc_comm(procfd, path, task->comm, sizeof(task->comm));
 }
 
 bool vm_task_hidden(const struct vm_roots *roots, uint32_t tgid)
