@@ -2,8 +2,8 @@
 # shellcheck shell=sh
 #
 # Measures what counting exits costs: CPU time of a vCPU per exit that KVM handles by itself (cpuid),
-# with nobody looking, with the bare tracepoint, and with each way of counting, in turns. An emulated
-# machine is slow and disturbed, so each turn counts by its fastest loop. For `make bench`: leaves
+# with nobody looking, with the bare tracepoint, a bare hist trigger, and each way of counting, in turns. An emulated
+# machine is slow and disturbed, so each turn counts by its fastest loop (on Bochs all are the same). For `make bench`: leaves
 # lines "MODE NS_PER_EXIT READER_NS_PER_EXIT RSS_KB START_MS" in cost.txt. ROUNDS (from --env) turns,
 # the first of which is for warming up.
 
@@ -18,9 +18,12 @@ cpuids=200
 exits=$((loops * (cpuids + 3)))
 cd /tmp || die "no /tmp"
 
-# The instance of the bare tracepoint, whose ring nobody reads.
+# The instance of the bare tracepoint, whose ring nobody reads, and of the bare trigger.
 bare=$tracefs/instances/bench
 mkdir $bare || die "cannot make an instance"
+
+# With keys as in kvmft's.
+trigger=hist:keys=common_pid,exit_reason:size=4096
 
 # has_perf_event PID
 has_perf_event()
@@ -66,6 +69,7 @@ begin()
 	case $1 in
 	off) ;;
 	tracepoint) echo 1 >$bare/events/kvm/kvm_exit/enable ;;
+	trigger) echo $trigger >$bare/events/kvm/kvm_exit/trigger ;;
 	kernel | user) counts "$1" || begun_well=false ;;
 	kernel-time | user-time) counts "${1%-time}" --time || begun_well=false ;;
 	perf-live)
@@ -88,15 +92,22 @@ begin()
 	[ "$1" != perf-live ] || sleep 2
 }
 
-# end MODE: prints the reader's CPU time in ms and its memory, and ends it.
+# reader_ns: its CPU time so far, 0 without one
+reader_ns()
+{
+	cat /proc/"${pid:-none}"/task/*/schedstat 2>/dev/null | awk '{ n += $1 } END { printf "%.0f\n", n }'
+}
+
+# end MODE: the reader's memory in $rss, and ends it.
 end()
 {
-	reader_ms=0
 	rss=0
-	[ "$1" != tracepoint ] || echo 0 >$bare/events/kvm/kvm_exit/enable
+	case $1 in
+	tracepoint) echo 0 >$bare/events/kvm/kvm_exit/enable ;;
+	trigger) echo "!$trigger" >$bare/events/kvm/kvm_exit/trigger ;;
+	esac
 	[ -n "$pid" ] || return 0
 	rss=$(awk '/^VmHWM:/ { print $2 }' "/proc/$pid/status")
-	reader_ms=$(awk '{ print ($14 + $15) * 10 }' "/proc/$pid/stat")
 	kill -INT "$pid"
 	wait "$pid"
 }
@@ -105,15 +116,15 @@ end()
 measure()
 {
 	begin "$1" || { [ -z "$pid" ] || kill "$pid" 2>/dev/null; return 1; }
-	reader_before=0
-	[ -z "$pid" ] || reader_before=$(awk '{ print ($14 + $15) * 10 }' "/proc/$pid/stat")
+	reader_before=$(reader_ns)
 	ns=$(/tmp/tinyvm --iterations $loops --cpuid $cpuids | sed -n 's/.*loop_ns=//p')
+	reader=$((($(reader_ns) - reader_before) / exits))
 	end "$1"
-	[ "$2" = 0 ] || echo "$1 $((ns / (cpuids + 3))) $(((reader_ms - reader_before) * 1000000 / exits)) $rss $start_ms" \
+	[ "$2" = 0 ] || echo "$1 $((ns / (cpuids + 3))) $reader $rss $start_ms" \
 		>>/tmp/cost.txt
 }
 
-modes="off tracepoint kernel user kernel-time user-time"
+modes="off tracepoint trigger kernel user kernel-time user-time"
 if command -v perf >/dev/null; then
 	modes="$modes perf-live"
 else
