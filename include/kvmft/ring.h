@@ -189,41 +189,48 @@ int subbuf_join(void *page, const void *more, const struct subbuf_geom *g) __mus
 typedef bool rmerge_next(void *src, uint64_t *key);
 
 /*
- * A source plays with one word: the distance of its key from the base in the upper bits and, in as
- * many lower bits as there are levels, its index; so of equal keys the lower index wins. All bits
- * are inverted, and a match is a maximum and a minimum: the winner is unpredictable, and a branch
- * on it would be mispredicted every other time. Next to that every cycle from one winner to the
- * next counts, and compilers make the larger of two unsigned numbers in fewer than the smaller.
+ * A source plays with one word: the distance of its key from the base in the upper bits and its
+ * index in the lower ones; so of equal keys the lower index wins. All bits are inverted, and a
+ * match is a maximum and a minimum: the winner is unpredictable, and a branch on it would be
+ * mispredicted every other time. Next to that every cycle from one winner to the next counts, and
+ * compilers make the larger of two unsigned numbers in fewer than the smaller.
  *
- * A key may be too far above the base for that. The distance far stands for all of those, and when
- * nothing nearer is left, the smallest of them becomes the base. Keys of one recording are at most
- * weeks apart, so this is rare. far + 1 is that of a source that has ended.
+ * A key may be too far above the base for that. The distance RMERGE_FAR stands for all of those,
+ * and when nothing nearer is left, the smallest of them becomes the base: hours later, so this is
+ * rare. RMERGE_FAR + 1 is that of a source that has ended.
  */
 struct rmerge {
-	uint64_t first; /* the winner's key */
-	uint32_t rank;	/* ... and index, RMERGE_ENDED added when all have ended */
-	unsigned int levels;
+	uint32_t rank; /* the winner's index, RMERGE_ENDED added when all have ended */
 	size_t n, leaf; /* leaf: position of leaf 0, a power of two */
-	uint64_t base, far;
+	uint64_t base;
 	uint64_t *loser; /* [1 .. leaf-1] */
 	uint64_t *key;	 /* of each source's current item */
 	void *src[];	 /* NULL = has ended */
 };
 
 #define RMERGE_ENDED (1u << 31)
+#define RMERGE_INDEX 20 /* bits of an index */
+#define RMERGE_FAR   ((UINT64_MAX >> RMERGE_INDEX) - 1)
+/* The largest word of a source that is far, or has ended. */
+#define RMERGE_FAR_WORD (~(RMERGE_FAR << RMERGE_INDEX))
 
 /* Of n sources, whose first items it takes by next(). */
 int rmerge_new(struct rmerge **out, rmerge_next *next, void *const *src, size_t n) __must_check;
 /*
  * The source index whose current item has the smallest key (ties: lowest index), or -1 at the
- * end. The item stays current until rmerge_pop().
+ * end. The item stays current until rmerge_pop(), rmerge_put() or rmerge_end().
  */
 static inline ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key);
 
 /* Consumes the current item of the winner and takes that source's next one, by the same next(). */
 static inline void rmerge_pop(struct rmerge *m, rmerge_next *next);
-/* For rmerge_pop(): the item is the last one, or far from the others. */
-void rmerge_pop_slow(struct rmerge *m, uint32_t i, bool more);
+/* The same for a winner, which there must be, whose next item has this key; or that has none. */
+static inline void rmerge_put(struct rmerge *m, uint64_t key);
+/* Where the winner's key is, which only rmerge_put() is to follow. */
+static inline uint64_t *rmerge_key(struct rmerge *m);
+void rmerge_end(struct rmerge *m);
+/* For rmerge_put(): the key of source i, already there, is far from the base, or before it. */
+void rmerge_put_far(struct rmerge *m, uint32_t i);
 /* ... and the smallest key becomes the base. */
 void rmerge_rebase(struct rmerge *m);
 void rmerge_free(struct rmerge *m);
@@ -248,7 +255,7 @@ struct fmt_field {
 /* What is needed for each event, inline; a struct fmt begins with it. */
 struct fmt_quick {
 	const struct fmt_event *by_id[65536];
-	/* common_pid is the 4 bytes before that, in this machine's order; 0: it is not */
+	/* common_pid is the 4 bytes before that, in this machine's order; UINT32_MAX: it is not */
 	uint32_t pid_end;
 };
 

@@ -116,46 +116,67 @@ static inline ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key)
 {
 	if (m->rank & RMERGE_ENDED)
 		return -1;
-	*key = m->first;
+	*key = m->key[m->rank];
 	return (ssize_t)m->rank;
 }
 
-static inline uint64_t rmerge_word(const struct rmerge *m, uint64_t above, size_t i)
+static inline uint64_t rmerge_word(uint64_t above, size_t i)
 {
-	return ~(above << m->levels | i);
+	return ~(above << RMERGE_INDEX | i);
+}
+
+static inline uint64_t rmerge_match(uint64_t *loser, uint64_t word)
+{
+	uint64_t other = *loser;
+
+	*loser = MIN(other, word);
+	return MAX(other, word);
 }
 
 /* Source i plays again, with another distance of its key from the base. */
 static inline void rmerge_play(struct rmerge *m, uint32_t i, uint64_t above)
 {
-	uint64_t word = rmerge_word(m, above, i), *loser = m->loser;
+	uint64_t word = rmerge_word(above, i), *loser = m->loser;
+	size_t at = (m->leaf + i) / 2;
 
-	for (size_t at = (m->leaf + i) / 2; at; at /= 2) {
-		uint64_t other = loser[at];
-
-		loser[at] = MIN(other, word);
-		word = MAX(other, word);
+	for (; at >= 4; at /= 8) {
+		word = rmerge_match(&loser[at], word);
+		word = rmerge_match(&loser[at / 2], word);
+		word = rmerge_match(&loser[at / 4], word);
 	}
-	above = ~word >> m->levels;
-	m->first = m->base + above;
-	m->rank = (uint32_t)(~word & (m->leaf - 1));
-	if (above >= m->far)
+	for (; at; at /= 2)
+		word = rmerge_match(&loser[at], word);
+	m->rank = (uint32_t)~word & ((1u << RMERGE_INDEX) - 1);
+	if (word <= RMERGE_FAR_WORD)
 		rmerge_rebase(m);
+}
+
+static inline uint64_t *rmerge_key(struct rmerge *m)
+{
+	return &m->key[m->rank];
+}
+
+static inline void rmerge_put(struct rmerge *m, uint64_t key)
+{
+	uint32_t i = m->rank;
+
+	m->key[i] = key;
+	if (key - m->base < RMERGE_FAR)
+		rmerge_play(m, i, key - m->base);
+	else
+		rmerge_put_far(m, i);
 }
 
 static inline void rmerge_pop(struct rmerge *m, rmerge_next *next)
 {
-	uint32_t i = m->rank;
-	uint64_t *key = &m->key[i]; /* no copy: its address would need a guarded stack */
-	bool more;
+	uint64_t key;
 
-	if (i & RMERGE_ENDED)
+	if (m->rank & RMERGE_ENDED)
 		return;
-	more = next(m->src[i], key);
-	if (more && *key - m->base < m->far)
-		rmerge_play(m, i, *key - m->base);
+	if (next(m->src[m->rank], &key))
+		rmerge_put(m, key);
 	else
-		rmerge_pop_slow(m, i, more);
+		rmerge_end(m);
 }
 
 static inline const struct fmt_event *fmt_by_id(const struct fmt *f, uint16_t id)
@@ -192,7 +213,7 @@ static inline void fmt_print_titled(const struct fmt_event *e, const struct rec 
 /* Whether fmt_number() reads it, from records that are long enough: what fmt_u64() gives. */
 static inline bool fmt_numbers(const struct fmt *f, const struct fmt_field *fld)
 {
-	return ((const struct fmt_quick *)f)->pid_end && !fld->is_array &&
+	return ((const struct fmt_quick *)f)->pid_end != UINT32_MAX && !fld->is_array &&
 	       (fld->size == 1 || fld->size == 2 || fld->size == 4 || fld->size == 8);
 }
 
@@ -226,7 +247,7 @@ static inline int32_t fmt_pid(const struct fmt *f, const struct rec *rec)
 {
 	uint32_t end = ((const struct fmt_quick *)f)->pid_end;
 
-	return end && end <= rec->len ? (int32_t)load_u32(rec->data + end - 4)
+	return end <= rec->len ? (int32_t)load_u32(rec->data + end - 4)
 				      : fmt_pid_slow(f, rec);
 }
 

@@ -161,6 +161,7 @@ static int add_event(struct fmt *f, const struct cap_format *c)
 /* The common fields are the same in every event of a kernel: taken from the first. */
 static void find_common(struct fmt *f)
 {
+	f->quick.pid_end = UINT32_MAX;
 	if (!f->n)
 		return;
 	fmt_field(f->event[0], "common_pid", &f->pid);

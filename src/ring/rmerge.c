@@ -13,9 +13,9 @@
 
 static uint64_t word_of(const struct rmerge *m, size_t i)
 {
-	uint64_t above = i < m->n && m->src[i] ? MIN(m->key[i] - m->base, m->far) : m->far + 1;
-
-	return rmerge_word(m, above, i);
+	if (i >= m->n || !m->src[i])
+		return rmerge_word(RMERGE_FAR + 1, i);
+	return rmerge_word(MIN(m->key[i] - m->base, RMERGE_FAR), i);
 }
 
 /* Plays all sources below a node; the word of the winner. */
@@ -40,35 +40,37 @@ void rmerge_rebase(struct rmerge *m)
 		if (m->src[i])
 			m->base = MIN(m->base, m->key[i]);
 	first = ~play_all(m, 1);
-	m->first = m->base;
-	m->rank = (uint32_t)(first & (m->leaf - 1));
-	if (first >> m->levels > m->far)
+	m->rank = (uint32_t)first & ((1u << RMERGE_INDEX) - 1);
+	if (first >> RMERGE_INDEX > RMERGE_FAR)
 		m->rank |= RMERGE_ENDED;
 }
 
-void rmerge_pop_slow(struct rmerge *m, uint32_t i, bool more)
+void rmerge_put_far(struct rmerge *m, uint32_t i)
 {
-	if (!more)
-		m->src[i] = NULL;
-	if (more && m->key[i] < m->base) /* which that of a source in order never is */
+	if (m->key[i] < m->base) /* which that of a source in order never is */
 		rmerge_rebase(m);
 	else
-		rmerge_play(m, i, more ? m->far : m->far + 1);
+		rmerge_play(m, i, RMERGE_FAR);
+}
+
+void rmerge_end(struct rmerge *m)
+{
+	m->src[m->rank] = NULL;
+	rmerge_play(m, m->rank, RMERGE_FAR + 1);
 }
 
 int rmerge_new(struct rmerge **out, rmerge_next *next, void *const *src, size_t n)
 {
 	struct rmerge *m;
 
-	if (n >= RMERGE_ENDED / 2 || n > SIZE_MAX / (4 * sizeof(*src)))
+	if (n > 1u << RMERGE_INDEX || n > SIZE_MAX / (4 * sizeof(*src)))
 		return -EINVAL;
 	m = calloc(1, sizeof(*m) + n * sizeof(*src));
 	if (!m)
 		return -ENOMEM;
 	m->n = n;
-	for (m->leaf = 1; m->leaf < n; m->leaf *= 2)
-		m->levels++;
-	m->far = (UINT64_MAX >> m->levels) - 1;
+	for (m->leaf = 1; m->leaf < n;)
+		m->leaf *= 2;
 	m->loser = calloc(m->leaf, sizeof(*m->loser));
 	m->key = calloc(n + 1, sizeof(*m->key));
 	if (!m->loser || !m->key) {
