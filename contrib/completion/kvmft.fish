@@ -28,9 +28,9 @@ function __kvmft_needs_command
     test -z "$cmd" -o "$cmd" = help
 end
 
-# The list's line of the option whose argument is being typed: --OPTION ARG or --OPTION=ARG.
+# The list's line of the option whose argument is being typed.
 function __kvmft_pending
-    set -l words (commandline -opc) (string match -r -- '^--[^=]+(?==)' (commandline -ct))
+    set -l words (commandline -opc)
     set -l last $words[-1]
     kvmft --list-options (__kvmft_command) 2>/dev/null | while read -l line
         set -l field (string split \t -- $line)
@@ -45,11 +45,11 @@ function __kvmft_in_choice
     and string match -q -r '[^\t]$' -- (__kvmft_pending)
 end
 
-# Of a list's line: its words, each after --OPTION= and those that are typed already if there may be several.
+# Of a list's line: its words, each after those that are typed already if there may be several.
 function __kvmft_words_of
     set -l field (string split \t -- $argv[1])
-    set -l front (string match -r -- '^--[^=]+=' (commandline -ct))
-    if string match -q -r '^LIST$|,\.\.\.$' -- $field[4]; and string match -q '*,*' -- (commandline -ct)
+    set -l front
+    if string match -q -r '^LIST$|,\.\.\.$' -- $field[4]
         set front (string match -r '^.*,' -- (commandline -ct))
     end
     for word in (string split ' ' -- $field[6])
@@ -81,7 +81,7 @@ end
 
 function __kvmft_in_option
     not __kvmft_needs_command
-    and string match -q -r -- '^-[^=]*$' (commandline -ct)
+    and string match -q -- '-*' (commandline -ct)
 end
 
 # "NAME<TAB>help", as fish wants its candidates.

@@ -141,10 +141,9 @@ void drain_close(struct drain_cpu *c);
 
 /*
  * Starts the thread of one CPU. The process must have a handler for DRAIN_SIGNAL, which wakes
- * blocked threads: see drain_signal_init(). No signal of real time: those are refused when many are
- * pending (RLIMIT_SIGPENDING). 0 or -errno.
+ * blocked threads: see drain_signal_init(). 0 or -errno.
  */
-#define DRAIN_SIGNAL SIGURG
+#define DRAIN_SIGNAL SIGRTMIN
 int drain_signal_init(void) __must_check;
 int drain_start(struct drain_cpu *c) __must_check;
 enum drain_flush {

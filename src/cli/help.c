@@ -67,8 +67,7 @@ static void cli_print_opt(const struct opt *o, FILE *f)
 	else
 		fprintf(f, "  %-26s ", b.s ?: "");
 	cli_print_filled(o->help, HELP_INDENT, f);
-	/* Of others, its words are not all that it may be. */
-	if (opt_word(o, 0) && o->type != OPT_STR && o->type != OPT_EVENTS) {
+	if (opt_word(o, 0) && o->type != OPT_STR) { /* its words are not all that it may be */
 		b.len = 0;
 		sbuf_add(&b, o->type == OPT_WORDS ? "of these:" : "one of:");
 		for (size_t i = 0; opt_word(o, i); i++)

@@ -214,20 +214,8 @@ int operands_end(struct operands *o, int ret)
 	return ret == KVMFT_OK && o->incomplete ? KVMFT_INCOMPLETE : ret;
 }
 
-static int no_verb(const struct cmd *group, struct kvmft_err *err)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-
-	for (const struct cmd *const *v = group->verbs; *v; v++)
-		sbuf_addf(&b, "%s%s", b.len ? "|" : "", (*v)->name + strlen(group->name) + 1);
-	return err_usage(err, "operands are missing: kvmft %s %s ... (see kvmft help %s)",
-			 group->name, b.s, group->name);
-}
-
 static int cli_check_operands(const struct cmd *c, int n, struct kvmft_err *err)
 {
-	if (n < c->min_args && c->verbs)
-		return no_verb(c, err);
 	if (n < c->min_args)
 		return err_usage(err, "operands are missing: kvmft %s [OPTIONS]%s%s", c->name,
 				 c->args ? " " : "", c->args ?: "");

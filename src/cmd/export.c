@@ -158,7 +158,7 @@ static int export_events(struct pairing *p, struct sink *s, const struct out_for
 	int ret = p->nguest && fmt->alignment ? win_new(p->t, &w) : 0;
 
 	while (!ret && (ret = tl_next(p->t, &item)) > 0) {
-		ret = w && !item->src->qemu ? win_feed(w, item) : 0;
+		ret = w ? win_feed(w, item) : 0;
 		ret = ret ?: out_item(&s->out, item);
 	}
 	if (!ret && w) {

@@ -146,7 +146,7 @@ static int latency_walk(struct latency *m)
 	int ret;
 
 	while ((ret = tl_next(m->p.t, &item)) > 0) {
-		ret = item->src->qemu || !m->p.nguest ? 0 : win_feed(m->w, item);
+		ret = m->p.nguest ? win_feed(m->w, item) : 0;
 		ret = ret ?: lat_feed(m->lat, item);
 		if (ret)
 			break;

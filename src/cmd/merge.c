@@ -146,7 +146,7 @@ static int merge_walk_all(struct merge *m)
 
 	while (left && (ret = tl_next(t, &item)) > 0) {
 		left -= item->kind == TL_EVENT;
-		ret = w && !item->src->qemu ? win_feed(w, item) : 0;
+		ret = w ? win_feed(w, item) : 0;
 		ret = ret ?: out_item(&m->s.out, item);
 		if (ret)
 			break;
@@ -166,7 +166,7 @@ static int merge_walk(struct merge *m)
 	while (!m->enough && (ret = tl_next(m->p->t, &item)) > 0) {
 		bool late = m->f && follow_late(m->f, item);
 
-		ret = m->p->nguest && !item->src->qemu && !late ? win_feed(m->w, item) : 0;
+		ret = m->p->nguest && !late ? win_feed(m->w, item) : 0;
 		ret = ret ?: merge_item(m, item);
 		if (ret)
 			break;

@@ -19,10 +19,6 @@ struct record_options {
 	const char *blame_options;
 };
 
-static const char *const record_clocks[] = { "x86-tsc", "mono_raw", "mono", "boot", "tai", "local",
-					     "global", "perf", NULL },
-	*const event_sets[] = { "default", "mem", "io", "net", "net-id", "none", NULL };
-
 static const struct opt record_options[] = {
 	OPTION('o', "output", OPT_STR, struct record_config, output, "CAPTURE",
 	       "capture directory to make (default: kvmft.data, the old one moves to kvmft.data.old);\n"
@@ -31,7 +27,7 @@ static const struct opt record_options[] = {
 	       "for cron: the next capture in DIR, named by its time; one recorder at a time"),
 	OPTION(0, "keep-captures", OPT_U64, struct record_config, keep_captures, "N",
 	       "with --output-dir: remove the oldest captures, to keep N with the new one"),
-	OPTION_LISTED('e', "event", OPT_EVENTS, struct record_config, events, "EVENT[/FILTER/]", event_sets,
+	OPTION('e', "event", OPT_EVENTS, struct record_config, events, "EVENT[/FILTER/]",
 	       "sys:event, sys:*, sys or event, with a kernel filter between slashes;\n"
 	       "sets: 'default'; 'mem': why vCPUs waited for memory;\n"
 	       "'io': what the VMM's threads waited for; 'net': where\n"
@@ -64,7 +60,7 @@ static const struct opt record_options[] = {
 	       "--qemu: use HMP, the human monitor, on this socket"),
 	OPTION('b', "buffer-size", OPT_SIZE, struct record_config, buffer, "SIZE",
 	       "kernel ring per CPU (default: 8M, less when memory is short)"),
-	OPTION_LISTED(0, "clock", OPT_STR, struct record_config, clock, "CLOCK", record_clocks,
+	OPTION(0, "clock", OPT_STR, struct record_config, clock, "CLOCK",
 	       "trace clock (default: x86-tsc; mono_raw on arm64)"),
 	OPTION('d', "duration", OPT_DURATION, struct record_config, duration, "DURATION",
 	       "stop after this time: 250ms, 10s, 5m"),

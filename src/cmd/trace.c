@@ -34,9 +34,6 @@ struct trace_opts {
 /* Of merge those that can go on. */
 static const char *const trace_formats[] = { "text", "json", NULL };
 
-static const char *const trace_clocks[] = { "x86-tsc", "mono_raw", "mono", "boot", "tai", "local",
-					    "global", "perf", "realtime", NULL };
-
 static const struct opt trace_options[] = {
 	OPTION('e', "event", OPT_EVENTS, struct trace_opts, c.events, "EVENT[/FILTER/]",
 	       "sys:event, sys:*, sys or event, with a kernel filter between slashes"),
@@ -46,7 +43,7 @@ static const struct opt trace_options[] = {
 	       "only this process (all its threads and their children)"),
 	OPTION(0, "tsc", OPT_FLAG, struct trace_opts, c.tsc, NULL,
 	       "show TSC cycles instead of seconds since the start"),
-	OPTION_LISTED(0, "clock", OPT_STR, struct trace_opts, c.clock, "CLOCK", trace_clocks,
+	OPTION(0, "clock", OPT_STR, struct trace_opts, c.clock, "CLOCK",
 	       "show this trace clock of the kernel: mono_raw, mono, boot, local, perf, x86-tsc, ...;\n"
 	       "or realtime: date and time of the day"),
 	OPTION(0, "clock-offset", OPT_BITS, struct trace_opts, c.clock_offset, "N",

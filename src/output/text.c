@@ -618,8 +618,7 @@ static inline bool text_quick(struct out *o, const struct tl_item *i)
 	size_t room;
 	char *p;
 
-	if (i->kind != TL_EVENT || !i->ev || i->unplaced || i->marker || i->device ||
-	    !all->plain || !head_fits(h, i) || !text_low(o, i, &low))
+	if (!i->usual || !all->plain || !head_fits(h, i) || !text_low(o, i, &low))
 		return false;
 	room = fmt_titled_room(i->ev, i->rec);
 	if (!room || !sbuf_has_room(b, HEAD_ROOM + room))

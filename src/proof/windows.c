@@ -289,6 +289,7 @@ static inline void win_entry(struct windows *w, struct win_vcpu *v, uint64_t t)
 		settle_entered(w, v, t);
 	v->entry = t;
 	v->in = 0;
+	v->first_in = UINT64_MAX;
 }
 
 static int win_close(struct windows *w, struct win_vcpu *v, uint64_t t)
@@ -305,9 +306,9 @@ static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct 
 	struct win_stats s = { 0 };
 
 	if (v->turn.state == TURN_IN_GUEST && !i->unplaced) {
-		v->first_in = v->in ? v->first_in : i->host;
-		v->last_in = i->host;
 		v->in++;
+		v->first_in = MIN(v->first_in, i->host);
+		v->last_in = i->host;
 		begin_run(w, v, i->host);
 		return;
 	}
@@ -411,11 +412,31 @@ static inline int win_event(struct windows *w, const struct tl_item *i, size_t v
 	return win_turn(w, v, i, e);
 }
 
+/* An event of a host that says something about the turns of its thread's vCPU. */
+static __attribute__((noinline)) int feed_turn(struct windows *w, const struct tl_item *i,
+					       enum turn_event e)
+{
+	int ret = 0;
+
+	/* The host's windows are those of all captures of the VM. */
+	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END && !ret;
+	     vm = tl_hostmap(w->t)->vm[vm].next)
+		ret = win_event(w, i, vm, e);
+	return ret;
+}
+
+static inline enum turn_event host_turn(const struct windows *w, const struct tl_item *i)
+{
+	return (i->vcpu | i->vm) < 0 ? TURN_OTHER :
+					  turn_event_of(w->ev[i->src->id].turns, i->ev);
+}
+
 static __attribute__((noinline)) int feed_any(struct windows *w, const struct tl_item *i)
 {
 	enum turn_event e;
-	int ret = 0;
 
+	if (i->src->qemu)
+		return 0;
 	if (!w->started) {
 		w->started = true;
 		w->from = i->host;
@@ -427,48 +448,36 @@ static __attribute__((noinline)) int feed_any(struct windows *w, const struct tl
 	if (i->src->guest)
 		return i->vcpu < 0 || i->vm < 0 ? 0 : win_event(w, i, i->src->vm, TURN_OTHER);
 	w->last_host = i->host;
-	if (i->vcpu < 0 || i->vm < 0)
-		return 0;
-	e = i->marker ? TURN_OTHER : turn_event_of(w->ev[i->src->id].turns, i->ev);
-	if (e == TURN_OTHER)
-		return 0;
-	/* The host's windows are those of all captures of the VM. */
-	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END && !ret;
-	     vm = tl_hostmap(w->t)->vm[vm].next)
-		ret = win_event(w, i, vm, e);
-	return ret;
+	e = i->marker ? TURN_OTHER : host_turn(w, i);
+	return e == TURN_OTHER ? 0 : feed_turn(w, i, e);
 }
 
 /* The usual event of a guest: in a window, and in the slice of the one before it. */
 static inline bool feed_inside(struct windows *w, const struct tl_item *i)
 {
 	struct win_vcpu *v =
-		i->vcpu < 0 || i->vm < 0 ? NULL : win_recent(w, i->src->vm, (uint32_t)i->vcpu);
+		(i->vcpu | i->vm) < 0 ? NULL : win_recent(w, i->src->vm, (uint32_t)i->vcpu);
 
-	if (!v || v->turn.state != TURN_IN_GUEST || i->unplaced ||
-	    i->host - v->run_from >= v->run_len)
+	if (!v || v->turn.state != TURN_IN_GUEST || i->host - v->run_from >= v->run_len)
 		return false;
-	v->first_in = v->in++ ? v->first_in : i->host;
+	v->in++;
+	v->first_in = MIN(v->first_in, i->host); /* no branch, which would be hard to predict */
 	v->last_in = i->host;
 	v->run++;
 	return true;
 }
 
-/* The usual event of a host: it says nothing about turns. */
-static inline bool feed_other(struct windows *w, const struct tl_item *i)
-{
-	if (!w->started || (i->vcpu >= 0 && i->vm >= 0 &&
-			    turn_event_of(w->ev[i->src->id].turns, i->ev) != TURN_OTHER))
-		return false;
-	w->last_host = i->host;
-	return true;
-}
-
 int win_feed(struct windows *w, const struct tl_item *i)
 {
-	if (i->kind == TL_EVENT && (i->src->guest ? feed_inside(w, i) : feed_other(w, i)))
-		return 0;
-	return feed_any(w, i);
+	enum turn_event e;
+
+	if (!i->usual || !w->started)
+		return feed_any(w, i);
+	if (i->src->guest)
+		return feed_inside(w, i) ? 0 : feed_any(w, i);
+	w->last_host = i->host;
+	e = host_turn(w, i);
+	return e == TURN_OTHER ? 0 : feed_turn(w, i, e);
 }
 
 void win_finish(struct windows *w)

@@ -39,32 +39,34 @@ struct tl_mark_skip {
 struct tl_stream {
 	struct tl_source *src;
 	const struct fmt *fmt; /* src's */
-	struct rstream r;
-	struct tl_stamps stamps;
-	/* Stamps whose place is known without more ado; of a guest those near the last one. */
-	struct epoch_line line;
-	uint64_t from;	/* of the window, host TSC */
+	const struct tl_comms *comms; /* ... */
+	/*
+	 * The current item is an event with a place of its own, and for those near it the line is
+	 * enough: tl_stream_near() may read the next one.
+	 */
+	bool plain;
+	bool keeps;	/* no event is left out, so taking one never reads more than that */
 	bool converts;	/* stamps are not simply the first host's TSC, or it is QEMU's */
 	bool placed;	/* at.host is only a place: that of the event before, or of the first one
 			 * after */
-	uint64_t begin; /* of the host's recording */
-	struct tl_mark_skip skip;
-	uint64_t stamp; /* with skip.mark: as recorded, of the current item */
 	bool missing;	/* with skip.mark: at a gap that is in no file */
 	bool ended;
+	/* Stamps whose place is known without more ado; of a guest those near the last one. */
+	struct epoch_line line;
 	/*
-	 * The current item of the stream, of which r has more; but not QEMU's. ev, tid and learn
+	 * The current item of the stream, of which r has more; but not QEMU's. ev, tid and odd
 	 * belong to an event: they are looked up when it is read, so that they are available when
 	 * it has won and decide what is done.
 	 */
 	struct {
 		uint64_t host, width;
-		enum tl_kind kind;
-		bool unplaced;
-		bool learn; /* names of threads may change with it, or it is a marker */
-		int32_t tid;
 		const struct fmt_event *ev;
+		int32_t tid;
+		bool odd; /* it needs more than a place: unlike the last one, or not looked at */
+		bool unplaced;
+		enum tl_kind kind;
 	} at;
+	struct rec rec; /* item's */
 	/*
 	 * What was handed out last, when the stream may already be further; what all its events
 	 * have in common stays here. vcpu and vm: for a guest the CPU's, for a host those of the
@@ -72,7 +74,12 @@ struct tl_stream {
 	 * stream.
 	 */
 	struct tl_item item;
-	struct rec rec; /* item's */
+	struct rstream r;
+	struct tl_stamps stamps;
+	uint64_t from;	/* of the window, host TSC */
+	uint64_t begin; /* of the host's recording */
+	struct tl_mark_skip skip;
+	uint64_t stamp; /* with skip.mark: as recorded, of the current item */
 };
 
 struct timeline {
@@ -104,7 +111,43 @@ bool tl_mark_passed(struct tl_mark_skip *s, uint64_t stamp);
 void tl_mark_given(struct tl_mark *m, uint64_t stamp);
 /* The stream is left at its current position: notes what comes there. */
 void tl_mark_behind(struct tl_stream *s);
-/* A rmerge_next: the next item of a struct tl_stream, and its place. */
-bool tl_stream_next(void *stream, uint64_t *key);
+/*
+ * The next item of the stream, by everything that there is, and its key; have: rstream_next() has
+ * returned an event. False at the end.
+ */
+bool tl_stream_any(struct tl_stream *s, bool have, uint64_t *key);
+
+/*
+ * Looks up the event that was just read. Where it names threads, comes from another one than the
+ * last, may be a marker or has no format, the item does not stay as it is.
+ */
+static inline void tl_stream_look(struct tl_stream *s)
+{
+	const struct rec *rec = &s->r.rec;
+	int32_t tid = fmt_pid(s->fmt, rec);
+
+	s->at.ev = fmt_by_id(s->fmt, rec->id);
+	s->at.odd = comms_wants(s->comms, rec) || tid != s->at.tid || !s->at.ev;
+	s->at.tid = tid;
+}
+
+/*
+ * The next item, if that is an event already in memory, after a plain one: then the data of that
+ * one stays where it is. False: nothing was done.
+ */
+static inline bool tl_stream_near(struct tl_stream *s, uint64_t *key)
+{
+	uint64_t ts, host;
+
+	if (!s->plain || !rstream_next_fast(&s->r))
+		return false;
+	ts = s->r.rec.ts;
+	host = ts - s->line.offset;
+	if (ts - s->line.from >= s->line.len || host < s->at.host)
+		return tl_stream_any(s, true, key);
+	tl_stream_look(s);
+	s->at.host = *key = host;
+	return true;
+}
 
 #endif

@@ -103,6 +103,7 @@ int qmarker_resolve(struct qmarker *m, struct tl_item *item)
 	item->rec = &m->rec;
 	item->ev = fmt_by_id(m->types.fmt, m->rec.id);
 	item->marker = m;
+	item->usual = false;
 	return 0;
 }
 

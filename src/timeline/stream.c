@@ -117,14 +117,6 @@ static bool qemu_next(struct tl_stream *s, uint64_t *key)
 	return true;
 }
 
-static inline void look_at(struct tl_stream *s)
-{
-	s->at.kind = TL_EVENT;
-	s->at.ev = fmt_by_id(s->fmt, s->r.rec.id);
-	s->at.tid = fmt_pid(s->fmt, &s->r.rec);
-	s->at.learn = comms_wants(s->src->comms, &s->r.rec);
-}
-
 /* What came after the mark was removed before it could be given out. */
 static bool is_behind(const struct tl_stream *s, const struct tl_mark *m, uint64_t stamp)
 {
@@ -164,9 +156,9 @@ static void line_begin(struct tl_stream *s, uint64_t ts)
 		s->line.len = 0;
 }
 
-/* By everything that there is; have: rstream_next() has returned an event. */
-static __attribute__((noinline)) bool next_any(struct tl_stream *s, bool have, uint64_t *key)
+bool tl_stream_any(struct tl_stream *s, bool have, uint64_t *key)
 {
+	s->plain = false;
 	if (s->src->qemu)
 		return qemu_next(s, key);
 	have |= s->missing;
@@ -179,7 +171,8 @@ static __attribute__((noinline)) bool next_any(struct tl_stream *s, bool have, u
 			break;
 		switch (k) {
 		case R_EVENT:
-			look_at(s);
+			s->at.kind = TL_EVENT;
+			tl_stream_look(s);
 			place(s, s->stamp = s->r.rec.ts);
 			line_begin(s, s->stamp);
 			break;
@@ -208,28 +201,11 @@ static __attribute__((noinline)) bool next_any(struct tl_stream *s, bool have, u
 		/* Up to the beginning of the window; damage is reported wherever it is found. */
 	} while ((s->at.host + s->at.width < s->from && s->at.kind != TL_DAMAGE) ||
 		 tl_mark_passed(&s->skip, s->stamp));
+	s->at.odd = true;
+	s->plain = s->keeps && s->line.len && s->at.kind == TL_EVENT && !s->at.unplaced &&
+		   !s->at.width;
 	/* Where it ends is not known before that is due. */
 	*key = s->at.host + (s->missing ? s->at.width : 0);
-	return true;
-}
-
-/* The usual case: an event on the line, no earlier than the previous one, in the window. */
-bool tl_stream_next(void *stream, uint64_t *key)
-{
-	struct tl_stream *s = stream;
-	uint64_t ts, host;
-
-	if (!s->line.len || !rstream_next_fast(&s->r))
-		return next_any(s, false, key);
-	ts = s->r.rec.ts;
-	host = ts - s->line.offset;
-	if (ts - s->line.from >= s->line.len || host < s->at.host || host < s->from)
-		return next_any(s, true, key);
-	look_at(s);
-	s->at.host = *key = host;
-	s->at.width = 0;
-	s->at.unplaced = false;
-	s->placed = true;
 	return true;
 }
 
@@ -249,6 +225,7 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 
 	s->src = src;
 	s->fmt = src->fmt;
+	s->comms = src->comms;
 	s->item = (struct tl_item){
 		.src = src, .cpu = cs->cpu, .vcpu = -1, .vm = -1, .tid = -1, .rec = &s->rec
 	};
@@ -268,6 +245,7 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	if (!s->converts)
 		s->line.len = UINT64_MAX;
 	s->from = t->from;
+	s->keeps = !s->converts || !s->from;
 	s->begin = src->alone ? 0 : t->map->cap->begin_tsc;
 	ret = rstream_open(&s->r, src->cap, cs);
 	t->nstream += !ret;

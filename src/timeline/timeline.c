@@ -268,6 +268,12 @@ static bool has_place(const struct tl_stream *s)
 	return !s->ended && !s->r.error && s->at.kind == TL_EVENT && !s->at.unplaced;
 }
 
+/* A rmerge_next. */
+static bool stream_next(void *stream, uint64_t *key)
+{
+	return tl_stream_any(stream, false, key);
+}
+
 static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
 {
 	_cleanup_free_ void **ms = calloc(t->nstream + 1, sizeof(*ms));
@@ -279,7 +285,7 @@ static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
 		t->more_asked |= t->src[i]->qemu != NULL;
 	for (size_t i = 0; ms && i < t->nstream; i++)
 		ms[i] = &t->stream[i];
-	ret = ret ?: rmerge_new(&t->merge, tl_stream_next, ms, t->nstream);
+	ret = ret ?: rmerge_new(&t->merge, stream_next, ms, t->nstream);
 	if (ret)
 		return err_set(err, -ret, "cannot open the captures: %s", strerror(-ret));
 	for (size_t i = 0; i < t->nsrc; i++)
@@ -353,12 +359,13 @@ static void count_lost(struct tl_source *src, uint64_t lost)
 	src->lost_unknown |= !lost;
 }
 
-static inline void item_place(const struct tl_stream *s, struct tl_item *item)
+static void item_place(const struct tl_stream *s, struct tl_item *item)
 {
 	item->kind = s->at.kind;
 	item->host = s->at.host;
 	item->width = s->at.width;
 	item->unplaced = s->at.unplaced;
+	item->usual = item->kind == TL_EVENT && s->at.ev && !item->unplaced;
 }
 
 /* A gap, or damage. */
@@ -414,7 +421,7 @@ static void stream_thread(const struct timeline *t, struct tl_stream *s, int32_t
 }
 
 /* The current event of the stream, one of a capture, as an item. */
-static inline void item_event(struct tl_stream *s)
+static void item_event(struct tl_stream *s)
 {
 	struct tl_source *src = s->src;
 	struct tl_item *item = &s->item;
@@ -428,23 +435,18 @@ static inline void item_event(struct tl_stream *s)
 }
 
 /*
- * Whether the next item of the stream, which is at an event, needs no reading, so that this one's
- * data stays where it is. Then the next winner is found at once, before this one is printed:
- * finding it takes a chain of loads and comparisons, which a processor overlaps with the printing
- * only if it comes first.
- *
- * Before a window begins events are left out, and then something may be read.
+ * If that needs no reading, the next winner is found at once, before this one is printed: finding
+ * it takes a chain of loads and comparisons, which a processor overlaps with the printing only if
+ * it comes first.
  */
-static inline bool goes_on(const struct tl_stream *s)
+static inline void pop_or_later(struct timeline *t, struct tl_stream *s)
 {
-	return (!s->converts || !s->from) && rstream_at_fast(&s->r);
-}
+	uint64_t *key = rmerge_key(t->merge); /* no copy: its address would need a guarded stack */
 
-static inline void pop_or_later(struct timeline *t, const struct tl_stream *s)
-{
-	t->pending = !goes_on(s);
-	if (!t->pending)
-		rmerge_pop(t->merge, tl_stream_next);
+	if (tl_stream_near(s, key))
+		rmerge_put(t->merge, *key);
+	else
+		t->pending = true;
 }
 
 /* An event of a capture of which more than its place is needed. */
@@ -460,6 +462,7 @@ static int event_asked(struct timeline *t, struct tl_stream *s, const struct tl_
 		s->item.device = NULL;
 		if (s->item.ev)
 			qdevices_item(&t->devices, &s->item);
+		s->item.usual &= !s->item.device;
 	}
 	pop_or_later(t, s);
 	*item = &s->item;
@@ -490,11 +493,14 @@ static __attribute__((noinline)) int next_any(struct timeline *t, struct tl_stre
 static __attribute__((noinline)) int next_after(struct timeline *t, const struct tl_item **item)
 {
 	t->pending = false;
-	rmerge_pop(t->merge, tl_stream_next);
+	rmerge_pop(t->merge, stream_next);
 	return tl_next(t, item);
 }
 
-/* There are many events: what most of them do not need is elsewhere. */
+/*
+ * There are many events: what most of them do not need is elsewhere, and what they share with the
+ * stream's last one stays in the item.
+ */
 int tl_next(struct timeline *t, const struct tl_item **item)
 {
 	struct tl_stream *s;
@@ -507,9 +513,12 @@ int tl_next(struct timeline *t, const struct tl_item **item)
 	if (win < 0 || key > t->to)
 		return 0;
 	s = &t->stream[win];
-	if (t->more_asked || s->at.kind != TL_EVENT || s->at.learn || s->at.tid != s->item.tid)
+	if (t->more_asked || s->at.odd)
 		return next_any(t, s, item);
-	item_event(s);
+	s->rec = s->r.rec;
+	s->item.host = key;
+	s->item.ev = s->at.ev;
+	s->src->events++;
 	*item = &s->item;
 	pop_or_later(t, s);
 	return 1;

@@ -101,12 +101,6 @@ for shell in bash zsh fish; do
 	offers_all "$tmp/choices" "$shell" kvmft merge --clock ""
 	is "$("in_$shell" kvmft merge --clock kvm)" kvmclock "$shell: one choice"
 	is "$("in_$shell" kvmft export --to sq)" sqlite "$shell: a format"
-	is "$("in_$shell" kvmft record --clock mono_)" mono_raw "$shell: a trace clock"
-	is "$("in_$shell" kvmft trace --clock real)" realtime "$shell: ... of trace"
-	is "$("in_$shell" kvmft record -e net-)" net-id "$shell: a set of events"
-	[ $shell = bash ] && word='--to = sq' || word=--to=sq # bash parts them
-	# shellcheck disable=SC2086
-	is "$("in_$shell" kvmft export $word | sed 's/.*=//')" sqlite "$shell: --option=word"
 	is "$("in_$shell" kvmft report -e page)" page-fault "$shell: a class"
 	is "$("in_$shell" kvmft convert --from guest-mono_)" guest-mono_raw "$shell: a clock"
 	printf '%s\n' irq sched io timer mem net all >"$tmp/choices"

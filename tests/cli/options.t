@@ -194,7 +194,7 @@ while read -r cmd; do
 done <"$tmp/all"
 wrong "unknown command of a group" "^kvmft qemu: unknown command 'xyzzy-plugh' \(see kvmft help qemu\)" \
 	qemu xyzzy-plugh
-wrong "no command of a group" "operands are missing: kvmft qemu events.set.*list-formats" qemu
+wrong "no command of a group" "operands are missing" qemu
 wrong "near option" "did you mean --buffer-size\?" record --bufer-size 8M
 wrong "near option of reset" "did you mean --dry-run\?" reset --dryrun
 wrong "option without its argument, long" "option --output needs an argument" record --output

@@ -103,11 +103,6 @@ if command -v prlimit >/dev/null; then
 	status_is 3 "... can be read"
 	is "$(grep -cv ' LOST ' "$out")" "$taken" "... all that was stored, and the counters know it"
 	nothing_left "file size limit"
-
-	# Threads that read rings sleep until a signal wakes them, however many are pending.
-	run timeout -k 1 30 prlimit --sigpending=0 "$kvmft" record --as host -q -e kvm:kvm_exit -o "$tmp/pending" -d 100ms
-	status_is 0 "no more pending signals: it ends all the same"
-	nothing_left "no more pending signals"
 else
 	skip "file size limit" "prlimit is not installed"
 fi
