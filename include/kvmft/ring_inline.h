@@ -100,13 +100,20 @@ static inline int rstream_each(const struct capture *cap, const struct cap_strea
 {
 	struct rstream r;
 	enum rkind k;
-	int ret = rstream_open(&r, cap, s);
+	int ret = rstream_open(&r, cap, s), more = 0;
 
 	if (ret)
 		return ret;
-	while (!ret && (k = rstream_next(&r)) != R_END)
-		if (k == R_EVENT)
-			ret = use(arg, &r.rec);
+	while (!ret && (k = rstream_subbuf(&r)) != R_END) {
+		struct subbuf sb = r.sb; /* a copy, so that the walk may stay in registers */
+		struct rec rec;
+
+		while (!ret && k == R_EVENT && (more = subbuf_next(&sb, &rec)) > 0)
+			ret = use(arg, &rec);
+		if (more < 0)
+			rstream_damage(&r);
+		more = 0;
+	}
 	ret = ret ?: r.error;
 	rstream_close(&r);
 	return ret;
@@ -246,9 +253,12 @@ static inline bool fmt_u64_near(const struct fmt *f, const struct fmt_field *fld
 static inline int32_t fmt_pid(const struct fmt *f, const struct rec *rec)
 {
 	uint32_t end = ((const struct fmt_quick *)f)->pid_end;
+	struct rec other;
 
-	return end <= rec->len ? (int32_t)load_u32(rec->data + end - 4)
-				      : fmt_pid_slow(f, rec);
+	if (end <= rec->len)
+		return (int32_t)load_u32(rec->data + end - 4);
+	other = *rec; /* only its address leaves the function */
+	return fmt_pid_slow(f, &other);
 }
 
 #endif
