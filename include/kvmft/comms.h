@@ -29,7 +29,7 @@ struct tl_comms {
 };
 
 int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms **out) __must_check;
-/* comms_wants() is true of this event as well. */
+/* comms_wants() is true of this event as well; NULL is fine. */
 void comms_also(struct tl_comms *c, const struct fmt_event *ev);
 int comms_learn(struct tl_comms *c, const struct rec *rec) __must_check;
 /* Whether the event may be one to learn from. */

@@ -31,7 +31,6 @@ struct hostmap_vm {
 	int32_t pid;		  /* tgid of the VMM; 0 = unknown; may be by a task's name */
 	char label[64];		  /* name, else UUID, else PID-FD, else "pid:N", else "tids:N,M" */
 	enum hostmap_basis basis;
-	uint64_t first, last; /* kvm_entry, host stamps; of VMs without cap */
 	size_t threads; /* index of its first one; HOSTMAP_END: none are known */
 	bool empty;  /* its threads turned out to belong to another */
 	bool paired; /* it has a guest capture: its threads stay */
@@ -65,6 +64,7 @@ struct hostmap_thread {
 	size_t vm; /* index into hostmap.vm; HOSTMAP_END: none, until the events were read */
 	uint32_t vcpu;
 	size_t next; /* the VM's next one; HOSTMAP_END: it is the last */
+	uint64_t first, last; /* kvm_entry, stamps; UINT64_MAX and 0: none was seen */
 };
 
 struct hostmap_event; /* a remembered clock event */

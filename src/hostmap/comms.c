@@ -80,7 +80,8 @@ int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms 
 
 void comms_also(struct tl_comms *c, const struct fmt_event *ev)
 {
-	c->ids |= 1ull << (fmt_id(ev) % 64);
+	if (ev)
+		c->ids |= 1ull << (fmt_id(ev) % 64);
 }
 
 /* Most events name a task as the last one did. */

@@ -16,19 +16,34 @@
 static const enum event_role clock_events[] = { EV_TSC_OFFSET, EV_TRACK_TSC, EV_MASTER_CLOCK,
 						EV_PVCLOCK };
 
+#define NO_EVENT UINT32_MAX
+
 struct scan {
 	struct hostmap *m;
-	struct event_type entry, exit, clock[ARRAY_SIZE(clock_events)];
-	int32_t last_tid; /* of the last entry of the stream */
+	struct event_type entry, clock[ARRAY_SIZE(clock_events)];
+	uint32_t entry_id, exit_id; /* NO_EVENT: there is none */
+	uint64_t clock_ids;	    /* bit (id % 64) of each event in `clock` */
+	int32_t last_tid;	    /* of the last entry of the stream */
+	struct hostmap_thread *t;   /* ... NULL: none that the map knows */
 };
+
+static uint32_t id_of(const struct event_type *e)
+{
+	return e->ev ? (uint32_t)fmt_id(e->ev) : NO_EVENT;
+}
 
 static void scan_init(struct scan *s, struct hostmap *m)
 {
-	s->m = m;
+	struct event_type exit;
+
+	*s = (struct scan){ .m = m };
 	event_find(m->fmt, EV_ENTRY, 0, &s->entry);
-	event_find(m->fmt, EV_EXIT, 0, &s->exit);
+	event_find(m->fmt, EV_EXIT, 0, &exit);
+	s->entry_id = id_of(&s->entry);
+	s->exit_id = id_of(&exit);
 	for (size_t k = 0; k < ARRAY_SIZE(clock_events); k++)
-		event_find(m->fmt, clock_events[k], 0, &s->clock[k]);
+		if (event_find(m->fmt, clock_events[k], 0, &s->clock[k]))
+			s->clock_ids |= 1ull << (fmt_id(s->clock[k].ev) % 64);
 }
 
 /* ---- VMs and threads ---- */
@@ -57,7 +72,6 @@ ssize_t hostmap_vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid)
 	vm->pid = pid;
 	vm->of = m->nvm;
 	vm->next = HOSTMAP_END;
-	vm->first = UINT64_MAX;
 	vm->threads = HOSTMAP_END;
 	m->nvm++;
 	if (cap || pid)
@@ -80,7 +94,7 @@ static int thread_set(struct hostmap *m, int32_t tid, size_t vm, uint32_t vcpu)
 	t = array_grow(&m->thread, m->nthread, &m->thread_cap, sizeof(*t));
 	if (!t)
 		return -ENOMEM;
-	*t = (struct hostmap_thread){ .tid = tid, .vm = vm, .vcpu = vcpu };
+	*t = (struct hostmap_thread){ .tid = tid, .vm = vm, .vcpu = vcpu, .first = UINT64_MAX };
 	m->near[(uint32_t)tid % HOSTMAP_NEAR] = (uint32_t)m->nthread + 1;
 	return u64map_put(&m->by_tid, (uint32_t)tid, m->nthread++);
 }
@@ -141,50 +155,63 @@ ssize_t hostmap_vm_of(const struct hostmap *m, int32_t tid)
 	return t && t->vm != HOSTMAP_END ? (ssize_t)t->vm : hostmap_task_vm(m, tid);
 }
 
-static int scan_entry(struct scan *s, const struct rec *rec)
+/* Another thread than that of the stream's last entry. */
+static int scan_thread(struct scan *s, const struct rec *rec)
 {
 	struct hostmap *m = s->m;
-	int32_t tid = fmt_pid(m->fmt, rec);
+	int32_t tid = s->last_tid = fmt_pid(m->fmt, rec);
 	uint64_t vcpu, at;
 	ssize_t vm;
+	int ret;
 
+	s->t = NULL;
 	if (tid <= 0 || !fmt_u64(m->fmt, &s->entry.f[0], rec, &vcpu) || vcpu > UINT32_MAX)
 		return 0;
 	if (u64map_get(&m->by_tid, (uint32_t)tid, &at)) {
-		m->thread[at].vcpu = (uint32_t)vcpu;
+		s->t = &m->thread[at];
+		s->t->vcpu = (uint32_t)vcpu;
 		return 0;
 	}
 	vm = hostmap_vm_of(m, tid);
 	if (vm < 0 && vm_by_pid(m, process_of(m, tid)) == -2)
 		return 0; /* ambiguous: leave the thread without a VM */
-	return thread_set(m, tid, vm < 0 ? HOSTMAP_END : (size_t)vm, (uint32_t)vcpu);
+	ret = thread_set(m, tid, vm < 0 ? HOSTMAP_END : (size_t)vm, (uint32_t)vcpu);
+	s->t = ret ? NULL : &m->thread[m->nthread - 1];
+	return ret;
 }
 
-static int scan_event(void *arg, const struct rec *rec)
+/* Not inline, with a copy of the event, so that the walk keeps its own in registers. */
+static __attribute__((noinline)) int scan_other(struct scan *s, struct rec rec)
+{
+	const struct fmt_event *ev = fmt_by_id(s->m->fmt, rec.id);
+
+	if (rec.id == s->entry_id)
+		return scan_thread(s, &rec);
+	for (size_t k = 0; k < ARRAY_SIZE(s->clock) && ev; k++)
+		if (ev == s->clock[k].ev)
+			return hostmap_clock_event(s->m, clock_events[k], &s->clock[k], &rec);
+	return 0;
+}
+
+static inline int scan_event(void *arg, const struct rec *rec)
 {
 	struct scan *s = arg;
-	const struct fmt_event *ev = fmt_by_id(s->m->fmt, rec->id);
-	struct hostmap *m = s->m;
+	int ret = 0;
 
-	if (!ev)
-		return 0;
-	if (ev == s->entry.ev) {
-		int32_t tid = fmt_pid(m->fmt, rec);
-
-		m->entries++;
-		if (tid == s->last_tid)
-			return 0; /* the usual case: nothing new */
-		s->last_tid = tid;
-		return scan_entry(s, rec);
+	if (rec->id == s->entry_id) {
+		s->m->entries++;
+		if (fmt_pid(s->m->fmt, rec) != s->last_tid)
+			ret = scan_other(s, *rec);
+		if (s->t) {
+			s->t->first = MIN(s->t->first, rec->ts);
+			s->t->last = MAX(s->t->last, rec->ts);
+		}
+	} else if (rec->id == s->exit_id) {
+		s->m->exits++;
+	} else if (s->clock_ids >> (rec->id % 64) & 1) {
+		ret = scan_other(s, *rec);
 	}
-	if (ev == s->exit.ev) {
-		m->exits++;
-		return 0;
-	}
-	for (size_t k = 0; k < ARRAY_SIZE(s->clock); k++)
-		if (ev == s->clock[k].ev)
-			return hostmap_clock_event(m, clock_events[k], &s->clock[k], rec);
-	return 0;
+	return ret;
 }
 
 void hostmap_chain(struct hostmap *m)
@@ -260,6 +287,7 @@ int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap
 	scan_init(&s, m);
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {
 		s.last_tid = -1;
+		s.t = NULL;
 		ret = rstream_each(cap, &cap->stream[i], scan_event, &s);
 	}
 	ret = ret ?: vmgroup_make(m);

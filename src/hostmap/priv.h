@@ -27,7 +27,7 @@ int hostmap_build(struct hostmap *m) __must_check;
 
 /*
  * vmgroup.c: finds a VM for each thread of the map that has none yet; hostmap_vm.basis says why.
- * One walk over the capture. 0 or -errno.
+ * One more walk over the capture if it has events of the scheduler. 0 or -errno.
  */
 int vmgroup_make(struct hostmap *m) __must_check;
 

@@ -58,7 +58,7 @@ struct grouping {
 			       * to its size */
 	int32_t *pid;	      /* that may be VMMs', by their task names; sorted */
 	size_t npid;
-	struct event_type entry, wake[2], newtask;
+	struct event_type wake[2], newtask;
 };
 
 /* ---- what the capture shows ---- */
@@ -78,7 +78,8 @@ static int collect_members(struct grouping *g)
 			g->v[g->n++] = (struct member){ .thread = i,
 							.tid = m->thread[i].tid,
 							.vcpu = m->thread[i].vcpu,
-							.first = UINT64_MAX };
+							.first = m->thread[i].first,
+							.last = m->thread[i].last };
 	qsort(g->v, g->n, sizeof(*g->v), member_cmp);
 	for (size_t i = 0; i < g->n && !ret; i++) {
 		g->v[i].group = g->v[i].next = i;
@@ -89,14 +90,17 @@ static int collect_members(struct grouping *g)
 	return ret;
 }
 
+/* Events that show who belongs together, beside those that name tasks. */
 static void resolve(struct grouping *g)
 {
 	const struct fmt *f = g->m->fmt;
 
-	event_find(f, EV_ENTRY, 0, &g->entry);
 	event_find(f, EV_WAKING, 1, &g->wake[0]);
 	event_find(f, EV_WAKEUP, 1, &g->wake[1]);
 	event_find(f, EV_NEWTASK, 2, &g->newtask);
+	comms_also(g->comms, g->wake[0].ev);
+	comms_also(g->comms, g->wake[1].ev);
+	comms_also(g->comms, g->newtask.ev);
 }
 
 static struct member *member_of(const struct grouping *g, uint64_t tid)
@@ -139,33 +143,21 @@ static int see_newtask(struct grouping *g, const struct rec *rec)
 	return u64map_put(&g->parent, tid, (uint32_t)fmt_pid(g->m->fmt, rec));
 }
 
-static int see_event(struct grouping *g, const struct rec *rec)
-{
-	const struct fmt_event *ev = fmt_by_id(g->m->fmt, rec->id);
-	struct member *v;
-
-	if (!ev)
-		return 0;
-	if (ev == g->entry.ev) {
-		v = member_of(g, (uint32_t)fmt_pid(g->m->fmt, rec));
-		if (v) {
-			v->first = MIN(v->first, rec->ts);
-			v->last = MAX(v->last, rec->ts);
-		}
-		return 0;
-	}
-	for (size_t i = 0; i < 2; i++)
-		if (ev == g->wake[i].ev)
-			return see_wake(g, &g->wake[i].f[0], rec);
-	return ev == g->newtask.ev ? see_newtask(g, rec) : 0;
-}
-
 static int see(void *arg, const struct rec *rec)
 {
 	struct grouping *g = arg;
-	int ret = see_event(g, rec);
+	const struct fmt_event *ev;
+	int ret = 0;
 
-	return ret ?: MIN(comms_feed(g->comms, rec), 0);
+	if (!comms_wants(g->comms, rec))
+		return 0;
+	ev = fmt_by_id(g->m->fmt, rec->id);
+	for (size_t i = 0; i < 2 && ev && !ret; i++)
+		if (ev == g->wake[i].ev)
+			ret = see_wake(g, &g->wake[i].f[0], rec);
+	if (ev && ev == g->newtask.ev)
+		ret = see_newtask(g, rec);
+	return ret ?: MIN(comms_learn(g->comms, rec), 0);
 }
 
 /* ---- groups ---- */
@@ -468,8 +460,6 @@ static int make_vm(struct grouping *g, size_t first)
 
 		g->m->thread[v->thread].vm = (size_t)at;
 		vm->basis = MAX(vm->basis, basis_of(v));
-		vm->first = MIN(vm->first, v->first);
-		vm->last = MAX(vm->last, v->last);
 		i = v->next;
 	} while (i != first);
 	if (g->n == 1)
@@ -482,7 +472,7 @@ static int make_groups(struct grouping *g)
 	size_t first_vm = g->m->nvm;
 	int ret = 0;
 
-	for (size_t i = 0; i < g->m->cap->nstream && !ret; i++)
+	for (size_t i = 0; i < g->m->cap->nstream && g->comms->ids && !ret; i++)
 		ret = rstream_each(g->m->cap, &g->m->cap->stream[i], see, g);
 	ret = ret ?: join_processes(g);
 	ret = ret ?: join_wakers(g);
