@@ -13,7 +13,7 @@ fi
 run "$kvmft" merge -q --format json "$rig/host"
 status_is 0 "the recording"
 for engine in kernel user; do
-	ok "$engine: counts are the recording's, and so are sums and buckets but for when a stamp is taken" \
+	ok "$engine: counts are the recording's, and times but for when a stamp is taken" \
 		python3 "$(dirname "$0")/exits_latency.py" "$out" "$rig/$engine.json"
 done
 ok "kernel: equal to what the kernel recorded with the same stamps: counts, sums and buckets" \

@@ -24,13 +24,29 @@ for line in open(sys.argv[1], encoding="utf-8"):
 have = of_json(sys.argv[2])
 assert WAKE in have and HALT in have, have.keys()
 same_counts(have, want)
+
+
+def moved(one, other):
+    """By how many buckets one has to be moved to become the other, all together."""
+    ahead = steps = 0
+    for bit in range(64):
+        ahead += one.get(1 << bit, 0) - other.get(1 << bit, 0)
+        steps += abs(ahead)
+    return steps
+
+
+steps = events = 0
 for reason, (n, total, buckets) in sorted(have.items()):
     _, ns, other = want[reason]
-    moved = sum(abs(buckets.get(k, 0) - other.get(k, 0)) for k in set(buckets) | set(other)) // 2
-    print(f"{reason}: {n}, sum {100 * (total - ns) / ns:+.2f} %, {moved} in another bucket")
+    by = moved(buckets, other)
+    print(f"{reason}: {n}, sum {100 * (total - ns) / ns:+.2f} %, moved by {by / n:.2f} buckets")
     if reason == HALT:
-        assert total == ns and not moved
-    # The recorders take their stamps one after the other: one takes ten us in an emulated machine,
-    # which may also pause between two.
-    assert abs(total - ns) <= ns / 50 + n * 20000 + 50000000, reason
-    assert moved <= n / 4 + 2, reason
+        assert total == ns and not by
+        continue
+    steps += by
+    events += n
+    assert n < 100 or by <= n, reason
+# The recorders take their stamps one after the other: one takes ten us in an emulated machine, and between two that may
+# lose its CPU for as long as the outer one likes. So a few times are very different, and with them the sums, which are
+# compared where the stamps are the same (exits_stamps.py); but a clock of another rate would move all.
+assert steps <= events / 4, (steps, events)

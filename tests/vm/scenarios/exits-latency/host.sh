@@ -37,7 +37,7 @@ exits="hist:keys=common_pid:ts0=common_timestamp,r0=exit_reason:$clock"
 entries="hist:keys=common_pid:lat=common_timestamp-\$ts0,r=\$r0:$clock:onmatch(kvm.kvm_exit).trace(told,common_pid,\$r,\$lat)"
 check "host: triggers of our own beside" sh -c 'echo "$2" >"$1/synthetic/told/trigger" && echo "$3" >"$1/kvm/kvm_exit/trigger" &&
 	echo "$4" >"$1/kvm/kvm_entry/trigger"' sh "$read_by_us/events" "$sums" "$exits" "$entries"
-"$KVMFT" exits --latency -I 5 --format openmetrics -o /tmp/metrics.txt 2>/tmp/metrics.err &
+"$KVMFT" exits --latency --engine kernel -I 5 --format openmetrics -o /tmp/metrics.txt 2>/tmp/metrics.err &
 metrics=$!
 check "host: a synthetic event for exits and one for wake-ups, of each" same \
 	"$(wait_until 30 test -s /sys/kernel/tracing/synthetic_events
