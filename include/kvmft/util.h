@@ -377,16 +377,19 @@ void *array_grow(void *array, size_t n, size_t *cap, size_t elem);
  */
 void *u64map_elem(struct u64map *m, uint64_t key, void *array, size_t *cap, size_t elem);
 
+/* Below, at or above 0 as a is below, equal to or above b, for qsort(). */
+#define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 /*
  * Defines name() for qsort(): compares elements of a type by a number in them, .FIELD, or (no
  * field) by themselves.
  */
-#define COMPARE_BY(name, type, field)                                          \
-	static int name(const void *a_, const void *b_)                        \
-	{                                                                      \
-		const type *x_ = a_, *y_ = b_;                                 \
-		return (*x_)field < (*y_)field ? -1 : (*x_)field > (*y_)field; \
-	}                                                                      \
+#define COMPARE_BY(name, type, field)                   \
+	static int name(const void *a_, const void *b_) \
+	{                                               \
+		type const *x_ = a_;                    \
+		type const *y_ = b_;                    \
+		return ORDER((*x_)field, (*y_)field);   \
+	}                                               \
 	_Static_assert(sizeof(type), "for the semicolon")
 
 /*

@@ -302,7 +302,7 @@ static int larger(const void *x, const void *y)
 {
 	const struct blame_part *p = x, *q = y;
 
-	return p->time < q->time ? 1 : -(p->time > q->time);
+	return ORDER(q->time, p->time);
 }
 
 int blame_explained(struct blame *b, const uint64_t *off)

@@ -32,20 +32,12 @@ static uint64_t distance(const struct blame *b, uint64_t begin, uint64_t end)
 	return end < b->o.at ? b->o.at - end : 0;
 }
 
-static int worse(const struct blame_spike *x, const struct blame_spike *y)
+static int worse(const void *a, const void *b)
 {
-	uint64_t p = x->end - x->begin, q = y->end - y->begin;
+	const struct blame_spike *x = a, *y = b;
 
-	if (p != q)
-		return p < q ? 1 : -1;
-	if (x->begin != y->begin)
-		return x->begin < y->begin ? -1 : 1;
-	return (int)x->what - (int)y->what;
-}
-
-static int by_length(const void *a, const void *b)
-{
-	return worse(a, b);
+	return ORDER(y->end - y->begin, x->end - x->begin) ?: ORDER(x->begin, y->begin)
+		?: ORDER(x->what, y->what);
 }
 
 /* Both are on one vCPU, and overlap by more than half of the longer one. */
@@ -112,7 +104,7 @@ static void compact(struct blame *b)
 	size_t n = 0;
 
 	if (b->n)
-		qsort(b->v, b->n, sizeof(*b->v), by_length);
+		qsort(b->v, b->n, sizeof(*b->v), worse);
 	for (size_t i = 0; i < b->n; i++) {
 		size_t k = same_as(b, n, &b->v[i]);
 
@@ -298,7 +290,7 @@ static int by_distance(const void *x, const void *y, void *ctx)
 	const struct blame_spike *p = x, *q = y;
 	uint64_t dp = distance(ctx, p->begin, p->end), dq = distance(ctx, q->begin, q->end);
 
-	return dp != dq ? (dp < dq ? -1 : 1) : worse(p, q);
+	return ORDER(dp, dq) ?: worse(p, q);
 }
 
 /* Nothing was late there: what each vCPU did is reported all the same. */

@@ -103,9 +103,7 @@ static int event_cmp(const void *a, const void *b)
 {
 	const struct pd_event *x = a, *y = b;
 
-	if (x->time != y->time)
-		return x->time < y->time ? -1 : 1;
-	return x->seq < y->seq ? -1 : 1;
+	return ORDER(x->time, y->time) ?: ORDER(x->seq, y->seq);
 }
 
 static void sort(struct perfdata *p)

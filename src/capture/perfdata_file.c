@@ -265,9 +265,7 @@ static int stream_cmp(const void *a, const void *b)
 	const struct pd_stream *x = *(const struct pd_stream *const *)a,
 			       *y = *(const struct pd_stream *const *)b;
 
-	if (x->cpu != y->cpu)
-		return x->cpu < y->cpu ? -1 : 1;
-	return x->tid < y->tid ? -1 : x->tid > y->tid;
+	return ORDER(x->cpu, y->cpu) ?: ORDER(x->tid, y->tid);
 }
 
 /*

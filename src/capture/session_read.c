@@ -33,13 +33,11 @@ static bool is_capture(int dir, const char *name)
 	struct sbuf path = { 0 };
 	_cleanup_free_ char *text = NULL;
 	struct stat st;
-	bool yes;
 
 	sbuf_addf(&path, "%s/meta", name);
 	text = sbuf_take(&path);
-	yes = text && !fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode) &&
-	      !fstatat(dir, text, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode);
-	return yes;
+	return text && !fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode) &&
+	       !fstatat(dir, text, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode);
 }
 
 static int add(struct found *f, const char *name, const char *sel)

@@ -63,9 +63,8 @@ static int format_cmp(const void *x, const void *y)
 {
 	const struct cap_format *a = *(const struct cap_format *const *)x;
 	const struct cap_format *b = *(const struct cap_format *const *)y;
-	int ret = strcmp(a->sys, b->sys);
 
-	return ret ?: a < b ? -1 : a > b;
+	return strcmp(a->sys, b->sys) ?: ORDER(a, b);
 }
 
 static void put_formats(const struct tdw_spec *s, struct sbuf *b)
@@ -100,7 +99,7 @@ static void put_formats(const struct tdw_spec *s, struct sbuf *b)
 static void put_cmdlines(const struct tdw_spec *s, struct sbuf *b)
 {
 	const struct capture *c = s->cap;
-	struct sbuf text = { 0 };
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
 
 	for (size_t i = 0; i < c->ntask; i++)
 		if (c->task[i].tid > 0 && c->task[i].comm && c->task[i].comm[0])
@@ -109,7 +108,6 @@ static void put_cmdlines(const struct tdw_spec *s, struct sbuf *b)
 		b->error = text.error;
 	else
 		put_text64(b, &s->g, text.s ?: "", text.len);
-	sbuf_free(&text);
 }
 
 void tdw_block(const struct tdw_spec *s, enum tdw_block block, struct sbuf *b)

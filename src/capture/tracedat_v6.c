@@ -331,7 +331,7 @@ static int read_top(struct td *t, uint64_t off)
 
 int td_read_blocks(struct td *t, size_t n, uint64_t *off)
 {
-	struct scan *s = calloc(1, sizeof(*s));
+	_cleanup_free_ struct scan *s = calloc(1, sizeof(*s));
 	int ret = 0;
 	size_t i;
 
@@ -341,7 +341,6 @@ int td_read_blocks(struct td *t, size_t n, uint64_t *off)
 	/* Each block begins where the one before ends: after a broken one nothing can be found. */
 	for (i = 0; i < n && !ret; i++)
 		ret = read_block(t, s, i, off);
-	free(s);
 	return ret ? survive(t, ret, block[i - 1].what) : 1;
 }
 

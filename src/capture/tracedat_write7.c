@@ -173,13 +173,12 @@ int tdw_v7_buffer_end(struct tdw *w)
 /* Readers look for this section by walking all of them: it has no option. */
 static int write_strings(struct tdw *w)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = section_begin(w, TD_STRINGS, false);
 
 	for (size_t i = 0; i < ARRAY_SIZE(section_name); i++)
 		sbuf_add_mem(&b, section_name[i].name, strlen(section_name[i].name) + 1);
 	ret = ret ?: tdw_write_sbuf(w, &b);
-	sbuf_free(&b);
 	return ret ?: section_end(w);
 }
 

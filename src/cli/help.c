@@ -59,7 +59,7 @@ void cli_print_filled(const char *text, size_t indent, FILE *f)
 
 static void cli_print_opt(const struct opt *o, FILE *f)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	cli_print_opt_name(o, &b);
 	if (b.len > 26)
@@ -75,7 +75,6 @@ static void cli_print_opt(const struct opt *o, FILE *f)
 		fprintf(f, "%*s", HELP_INDENT, "");
 		cli_print_filled(b.s ?: "", HELP_INDENT, f);
 	}
-	sbuf_free(&b);
 }
 
 static void print_synopsis(const struct cmd *c, FILE *f)

@@ -175,7 +175,7 @@ static int export_lines(struct pairing *p, const struct export_opts *o, bool *wh
 {
 	const struct out_format *fmt = out_format_find(o->to);
 	struct out_clock clock;
-	struct sink s = { 0 };
+	_cleanup_(sink_free) struct sink s = { 0 };
 	int ret;
 
 	ret = sink_clock(&s, p, o->clock, &clock, err);
@@ -188,7 +188,6 @@ static int export_lines(struct pairing *p, const struct export_opts *o, bool *wh
 		ret = sink_close(&s, true, ret, err);
 		*whole = ret || sink_whole(&s);
 	}
-	sink_free(&s);
 	return ret;
 }
 
@@ -251,7 +250,7 @@ static int export_tell(void *ctx, struct kvmft_err *err)
 static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct export_opts *o = opts;
-	struct pairing p = { 0 };
+	_cleanup_(pairing_close) struct pairing p = { 0 };
 	struct telling t = { .p = &p, .o = o, .complete = true, .whole = true };
 	int ret;
 
@@ -268,7 +267,6 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	}
 	if (!ret && o->out)
 		ret = export_commit(&p, o, err);
-	pairing_close(&p);
 	return sink_exit(ret, t.complete && t.whole);
 }
 

@@ -61,7 +61,7 @@ static int one(struct many *m, size_t i, int fd)
 	_cleanup_(sbuf_free) struct sbuf rows = { 0 }, notes = { 0 };
 	struct kvmft_err err = { .text = "" };
 	struct head h = { 0 };
-	char *text = NULL;
+	_cleanup_free_ char *text = NULL;
 	size_t size = 0;
 	FILE *f = open_memstream(&text, &size);
 	int ret = f ? m->fn(m->ctx, m->list->v[i], f, &rows, &err) : -ENOMEM;
@@ -83,9 +83,7 @@ static int one(struct many *m, size_t i, int fd)
 	ret = full_write(fd, &h, sizeof(h), NULL);
 	ret = ret || !h.len ? ret : full_write(fd, text, h.len, NULL);
 	ret = ret || !h.rows ? ret : full_write(fd, rows.s, h.rows, NULL);
-	ret = ret || !h.notes ? ret : full_write(fd, notes.s, h.notes, NULL);
-	free(text);
-	return ret;
+	return ret || !h.notes ? ret : full_write(fd, notes.s, h.notes, NULL);
 }
 
 /* If the pipe is full, enough of it wakes its reader. */
@@ -178,11 +176,7 @@ static int by_file(const void *a, const void *b)
 {
 	const struct seen *x = a, *y = b;
 
-	if (x->dev != y->dev)
-		return x->dev < y->dev ? -1 : 1;
-	if (x->ino != y->ino)
-		return x->ino < y->ino ? -1 : 1;
-	return x->at < y->at ? -1 : 1;
+	return ORDER(x->dev, y->dev) ?: ORDER(x->ino, y->ino) ?: ORDER(x->at, y->at);
 }
 
 /* A capture that is listed twice would count twice in the sum. */
@@ -229,9 +223,7 @@ static int by_size(const void *a, const void *b)
 {
 	const struct sized *x = a, *y = b;
 
-	if (x->size != y->size)
-		return x->size > y->size ? -1 : 1;
-	return x->at < y->at ? -1 : 1;
+	return ORDER(y->size, x->size) ?: ORDER(x->at, y->at);
 }
 
 /* The largest of the last ones first. */

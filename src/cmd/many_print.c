@@ -102,7 +102,7 @@ static int by_key(const void *a, const void *b, void *key)
 	const struct many_row *x = a, *y = b;
 	uint64_t v = by_value(x, *(enum report_key *)key), w = by_value(y, *(enum report_key *)key);
 
-	return v != w ? (v > w ? -1 : 1) : strcmp(x->name, y->name);
+	return ORDER(w, v) ?: strcmp(x->name, y->name);
 }
 
 /* ---- printing ---- */

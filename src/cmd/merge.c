@@ -542,7 +542,7 @@ static int merge_spikes(void *ctx, const char *input __unused_arg, FILE *out __u
 {
 	struct merge_opts o = *(const struct merge_opts *)ctx;
 	struct pairing_opts po = pairing_wants(&o);
-	struct merge m = { .o = &o, .err = err };
+	_cleanup_(merge_close) struct merge m = { .o = &o, .err = err };
 	struct out_clock clock;
 	int ret;
 
@@ -550,9 +550,7 @@ static int merge_spikes(void *ctx, const char *input __unused_arg, FILE *out __u
 	o.qemu.n = 0;
 	ret = merge_prepare(&m, o.operands.argc, o.operands.argv, &po);
 	ret = ret ?: merge_when(&m, &clock);
-	ret = ret ?: merge_spikes_find(m.p, m.from, m.to, !shows_all(&o), rows, err);
-	merge_close(&m);
-	return ret;
+	return ret ?: merge_spikes_find(m.p, m.from, m.to, !shows_all(&o), rows, err);
 }
 
 /* What was shown, and what is wrong with it. */

@@ -133,10 +133,10 @@ static int report(const struct mon_events *before, const struct mon_events *afte
 static int set_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct set_opts *o = opts;
-	struct mon_switches s = { 0 };
+	_cleanup_(mon_switches_free) struct mon_switches s = { 0 };
 	_cleanup_(mon_events_free) struct mon_events before = { 0 }, after = { 0 };
 	_cleanup_(sbuf_free) struct sbuf notes = { 0 };
-	struct qemu q = { 0 };
+	_cleanup_(qemu_close) struct qemu q = { 0 };
 	int ret;
 
 	ret = read_switches(o, argc, argv, &s, err);
@@ -149,8 +149,6 @@ static int set_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = report(&before, &after, &s, err);
 		qemu_print_notes(&notes);
 	}
-	mon_switches_free(&s);
-	qemu_close(&q);
 	return ret;
 }
 

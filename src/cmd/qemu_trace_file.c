@@ -94,7 +94,7 @@ static int trace_file_run(void *opts, int argc, char **argv, struct kvmft_err *e
 {
 	const struct trace_file_opts *o = opts;
 	_cleanup_(sbuf_free) struct sbuf line = { 0 }, out = { 0 };
-	struct qemu q = { 0 };
+	_cleanup_(qemu_close) struct qemu q = { 0 };
 	bool was_off;
 	int ret;
 
@@ -118,7 +118,6 @@ static int trace_file_run(void *opts, int argc, char **argv, struct kvmft_err *e
 		if (argc && !strcmp(argv[0], "on") && was_off)
 			cli_note("QEMU has started the file anew: its former contents are gone");
 	}
-	qemu_close(&q);
 	return ret;
 }
 

@@ -163,7 +163,9 @@ static void (*const verify_print[])(const struct verify *v, struct sbuf *b) = {
 static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct verify_opts *o = opts;
-	struct verify v = { .width = o->file.page.width, .color = o->file.page.color };
+	_cleanup_(verify_close) struct verify v = {
+		.width = o->file.page.width, .color = o->file.page.color,
+	};
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret;
 
@@ -183,9 +185,7 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = sink_print(0, &b, o->file.page.f, err);
 	}
 	ret = ret ?: cli_flush(err);
-	ret = ret ?: verify_exit(&v);
-	verify_close(&v);
-	return ret;
+	return ret ?: verify_exit(&v);
 }
 
 const struct cmd cmd_verify = {

@@ -173,12 +173,7 @@ static void row_error(struct boot_row *r, const double square[2], unsigned int r
 	r->error = root(MAX(sum, least));
 }
 
-static int ascending(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
+COMPARE_BY(ascending, double, );
 
 /* What the maxima say about a row. */
 static void row_judge(struct boot_row *r, const double *most, unsigned int rounds, double level)

@@ -86,32 +86,25 @@ static void lead(struct ranked *v, size_t n)
 	}
 }
 
-static int by_numbers(double x, double y)
-{
-	return x > y ? -1 : x < y;
-}
-
 static int by_place(const void *a, const void *b)
 {
 	const struct ranked *x = a, *y = b;
-	int d = (int)x->place - (int)y->place;
+	int d = ORDER(x->place, y->place);
 
 	if (!d && x->place == PLACE_NOISE) {
-		d = -by_numbers(x->row.chance, y->row.chance);
+		d = ORDER(x->row.chance, y->row.chance);
 	} else if (!d) {
-		d = by_numbers(x->effect, y->effect);
-		d = d ?: strcmp(x->row.group, y->row.group);
-		d = d ?: (int)y->row.lead - (int)x->row.lead;
+		d = ORDER(y->effect, x->effect) ?: strcmp(x->row.group, y->row.group)
+			?: ORDER(y->row.lead, x->row.lead);
 	}
 	if (!d && x->row.kind == DIFF_TIME)
-		d = by_numbers(x->row.effect, y->row.effect);
-	d = d ?: strcmp(x->row.name, y->row.name);
-	return d ?: (int)x->row.measure - (int)y->row.measure;
+		d = ORDER(y->row.effect, x->row.effect);
+	return d ?: strcmp(x->row.name, y->row.name) ?: ORDER(x->row.measure, y->row.measure);
 }
 
 int diff_order(struct diff *d)
 {
-	struct ranked *v = calloc(d->n + 1, sizeof(*v));
+	_cleanup_free_ struct ranked *v = calloc(d->n + 1, sizeof(*v));
 
 	if (!v)
 		return -ENOMEM;
@@ -126,6 +119,5 @@ int diff_order(struct diff *d)
 		qsort(v, d->n, sizeof(*v), by_place);
 	for (size_t i = 0; i < d->n; i++)
 		d->row[i] = v[i].row;
-	free(v);
 	return 0;
 }

@@ -442,13 +442,8 @@ static int compare_cells(const void *a, const void *b, void *ctx)
 	uint64_t n = cell_count(x, view_whole(v)), m = cell_count(y, view_whole(v));
 	uint32_t tx = e->thread[x->thread].tid, ty = e->thread[y->thread].tid;
 
-	if (n != m)
-		return n < m ? 1 : -1;
-	if (tx != ty)
-		return tx > ty ? 1 : -1;
-	if (x->thread != y->thread)
-		return x->thread > y->thread ? 1 : -1;
-	return (x->reason > y->reason) - (x->reason < y->reason);
+	return ORDER(m, n) ?: ORDER(tx, ty) ?: ORDER(x->thread, y->thread)
+		?: ORDER(x->reason, y->reason);
 }
 
 /* For what is not an exit there are only times. */

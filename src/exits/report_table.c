@@ -280,15 +280,14 @@ struct named {
 static int by_name(const void *a, const void *b)
 {
 	const struct named *x = a, *y = b;
-	int d = strcmp(x->name, y->name);
 
-	return d ?: x->row->key < y->row->key ? -1 : x->row->key > y->row->key;
+	return strcmp(x->name, y->name) ?: ORDER(x->row->key, y->row->key);
 }
 
 /* The names are needed only for their order, and are long: rows keep only the rank. */
 static int rank_names(const struct report *r, struct report_table *t)
 {
-	struct named *v = calloc(t->n + 1, sizeof(*v));
+	_cleanup_free_ struct named *v = calloc(t->n + 1, sizeof(*v));
 
 	if (!v)
 		return -ENOMEM;
@@ -299,7 +298,6 @@ static int rank_names(const struct report *r, struct report_table *t)
 	qsort(v, t->n, sizeof(*v), by_name);
 	for (size_t i = 0; i < t->n; i++)
 		v[i].row->rank = i;
-	free(v);
 	return 0;
 }
 
@@ -310,11 +308,8 @@ static int by_order(const void *a, const void *b)
 {
 	const struct report_row *x = a, *y = b;
 
-	if (x->order != y->order)
-		return x->order > y->order ? -1 : 1;
-	if (x->key % PERF_BUCKETS != y->key % PERF_BUCKETS)
-		return x->key % PERF_BUCKETS < y->key % PERF_BUCKETS ? -1 : 1;
-	return x->key < y->key ? -1 : x->key > y->key;
+	return ORDER(y->order, x->order)
+		?: ORDER(x->key % PERF_BUCKETS, y->key % PERF_BUCKETS) ?: ORDER(x->key, y->key);
 }
 
 static unsigned __int128 order(const struct report *r, const struct report_row *row,

@@ -69,7 +69,7 @@ void hostmap_vm_label(struct hostmap *m, size_t vm)
 	struct hostmap_vm *v = &m->vm[vm];
 	const struct cap_vm *cap = v->cap;
 	bool poses = cap && cap->name && str_poses_as(cap->name, reserved);
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	if (cap && (cap->name || cap->uuid || cap->id)) {
 		/* With name= it can still be selected: see vmsel_name(). */
@@ -85,7 +85,6 @@ void hostmap_vm_label(struct hostmap *m, size_t vm)
 		if (b.len > 60)
 			*strrchr(v->label, ',') = 0;
 	}
-	sbuf_free(&b);
 }
 
 /* A VM of its own, not another capture's entry, nor one whose threads all went to others. */
@@ -253,7 +252,7 @@ static ssize_t find_by_threads(struct hostmap *m, const char *sel, struct kvmft_
 
 static ssize_t several(const struct hostmap *m, const char *sel, struct kvmft_err *err)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret;
 
 	for (size_t i = 0; i < m->nvm; i++)
@@ -263,7 +262,6 @@ static ssize_t several(const struct hostmap *m, const char *sel, struct kvmft_er
 		}
 	ret = err_set(err, ENOTUNIQ, "VM '%s' is ambiguous in %s: %s", sel, m->cap->path,
 		      b.s ?: "");
-	sbuf_free(&b);
 	return ret;
 }
 

@@ -245,11 +245,9 @@ static int clock_new(struct hostmap *m)
 
 int hostmap_clock(const struct hostmap *m, struct kvmft_err *err)
 {
-	struct own_tsc own = { 0 };
-	int ret = m->own ? 0 : own_tsc_init(&own, m->cap, err);
+	_cleanup_(own_tsc_free) struct own_tsc own = { 0 };
 
-	own_tsc_free(&own);
-	return ret;
+	return m->own ? 0 : own_tsc_init(&own, m->cap, err);
 }
 
 int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostmap **out)

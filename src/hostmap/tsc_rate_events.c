@@ -411,7 +411,7 @@ static int walk_all(struct rate_scan *s)
 
 int tsc_rate_scan(const struct capture *cap, const struct fmt *fmt, struct tsc_rate_events *e)
 {
-	struct rate_scan *s = calloc(1, sizeof(*s));
+	_cleanup_free_ struct rate_scan *s = calloc(1, sizeof(*s));
 	int ret = 0;
 
 	*e = (struct tsc_rate_events){ .waits.max = UINT32_MAX, .timers.max = UINT32_MAX };
@@ -428,6 +428,5 @@ int tsc_rate_scan(const struct capture *cap, const struct fmt *fmt, struct tsc_r
 	free(s->timer);
 	u64map_free(&s->at);
 	u64map_free(&s->timer_at);
-	free(s);
 	return ret;
 }

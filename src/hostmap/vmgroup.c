@@ -241,7 +241,7 @@ static int32_t process(const struct grouping *g, int32_t tid)
 /* A vCPU that was unplugged and plugged in again is another thread of the same process. */
 static int join_processes(struct grouping *g)
 {
-	struct u64map first = { 0 };
+	_cleanup_(u64map_free) struct u64map first = { 0 };
 	uint64_t other;
 	int ret = 0;
 
@@ -257,7 +257,6 @@ static int join_processes(struct grouping *g)
 			ret = u64map_put(&first, (uint32_t)v->tgid, i);
 		v->by_pid = ret > 0;
 	}
-	u64map_free(&first);
 	return MIN(ret, 0);
 }
 
@@ -265,9 +264,7 @@ static int edge_cmp(const void *a, const void *b)
 {
 	const struct edge *x = a, *y = b;
 
-	if (x->n != y->n)
-		return x->n > y->n ? -1 : 1;
-	return x->a != y->a ? (x->a < y->a ? -1 : 1) : x->b < y->b ? -1 : x->b > y->b;
+	return ORDER(y->n, x->n) ?: ORDER(x->a, y->a) ?: ORDER(x->b, y->b);
 }
 
 static bool other_process(const struct member *a, const struct member *b)

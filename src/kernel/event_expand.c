@@ -96,14 +96,11 @@ static int near_system(const char *sys, const char *name __unused_arg, void *arg
 static int explain(const struct query *q, const struct near *near, const char *what,
 		   struct kvmft_err *err)
 {
-	struct sbuf b = { 0 };
-	int got;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	near_text(near, &b);
-	got = err_lack(err, ENOENT, "%s%s%s: %s%s", q->bare ? "" : q->sys, q->bare ? "" : ":",
-		       q->name, what, b.s ?: "");
-	sbuf_free(&b);
-	return got;
+	return err_lack(err, ENOENT, "%s%s%s: %s%s", q->bare ? "" : q->sys, q->bare ? "" : ":",
+			q->name, what, b.s ?: "");
 }
 
 static int explain_system(const struct query *q, struct kvmft_err *err)
@@ -156,15 +153,12 @@ static int explain_nothing(const struct query *q, struct kvmft_err *err)
 
 static int explain_ambiguous(const struct query *q, struct kvmft_err *err)
 {
-	struct sbuf b = { 0 };
-	int got;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	for (size_t i = 0; i < q->found.n; i++)
 		sbuf_addf(&b, "%s%s:%s", i ? ", " : "", q->found.v[i].sys, q->found.v[i].name);
 	(void)err_usage(err, "%s: exists in several systems, name one of: %s", q->name, b.s ?: "");
-	got = -EINVAL;
-	sbuf_free(&b);
-	return got;
+	return -EINVAL;
 }
 
 /* ---- the whole ---- */
@@ -172,9 +166,8 @@ static int explain_ambiguous(const struct query *q, struct kvmft_err *err)
 static int event_cmp(const void *a, const void *b)
 {
 	const struct kevent *x = a, *y = b;
-	int sys = strcmp(x->sys, y->sys);
 
-	return sys ?: strcmp(x->name, y->name);
+	return strcmp(x->sys, y->sys) ?: strcmp(x->name, y->name);
 }
 
 static int query_run(struct query *q, struct kvmft_err *err)

@@ -144,7 +144,7 @@ static void probe_kallsyms(const struct kfeat_env *e __unused_arg, struct kfeat_
 	static const char *const sym[] = { "do_sys_openat2", "tsc_khz", "kvm_sched_clock_offset",
 					   "__sched_clock_offset", "hv_clock_boot" };
 	bool present[ARRAY_SIZE(sym)];
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int got = kallsyms_find(NULL, sym, ARRAY_SIZE(sym), present);
 
 	for (size_t i = 0; got > 0 && i < ARRAY_SIZE(sym); i++)
@@ -154,7 +154,6 @@ static void probe_kallsyms(const struct kfeat_env *e __unused_arg, struct kfeat_
 		feat_say(r, KFEAT_LACK, "/proc/kallsyms: %s", strerror(-got));
 	else
 		feat_say(r, got ? KFEAT_HAVE : KFEAT_LACK, "of interest:%s", b.s ?: " none");
-	sbuf_free(&b);
 }
 
 static void probe_debugfs(const struct kfeat_env *e __unused_arg, struct kfeat_result *r)

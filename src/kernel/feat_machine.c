@@ -115,7 +115,7 @@ void feat_capabilities(const struct kfeat_env *e, struct kfeat_result *r)
 		{ CAP_SYS_MODULE, "sys_module" },
 	};
 	_cleanup_free_ char *text = root_read(e, "proc/self/status");
-	struct sbuf lack = { 0 };
+	_cleanup_(sbuf_free) struct sbuf lack = { 0 };
 	uint64_t have;
 
 	if (!status_field(text, "\nCapEff:", &have)) {
@@ -131,7 +131,6 @@ void feat_capabilities(const struct kfeat_env *e, struct kfeat_result *r)
 		snprintf(r->remedy, sizeof(r->remedy), "run as root");
 	if (!lack.len)
 		feat_say(r, KFEAT_HAVE, "all that kvmft may need");
-	sbuf_free(&lack);
 }
 
 /* ---- containers ---- */
@@ -268,7 +267,7 @@ void feat_kvm_vendor(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	enum kmodule_state intel = kmodule_state_get("kvm_intel"),
 			   amd = kmodule_state_get("kvm_amd");
-	struct sbuf other = { 0 };
+	_cleanup_(sbuf_free) struct sbuf other = { 0 };
 	enum kfeat_state s = KFEAT_LACK;
 
 	other_backends(e, &other);
@@ -280,7 +279,6 @@ void feat_kvm_vendor(const struct kfeat_env *e, struct kfeat_result *r)
 	feat_say(r, s, "kvm_intel: %s, kvm_amd: %s%s%s (by %s)", kmodule_state_text(intel),
 		 kmodule_state_text(amd), other.len ? ", and" : "", other.s ?: "",
 		 kmodule_backend());
-	sbuf_free(&other);
 }
 
 void feat_kvm_device(const struct kfeat_env *e, struct kfeat_result *r)

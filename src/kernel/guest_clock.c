@@ -60,12 +60,11 @@ static void pv_args(struct kread_arg *arg, char (*where)[32], uint32_t first, si
 
 static uint32_t pv_cpus(void)
 {
-	struct kcpus cpus = { 0 };
+	_cleanup_(kcpus_free) struct kcpus cpus = { 0 };
 	uint32_t n = 1;
 
 	if (kcpus_read(KCPU_POSSIBLE, &cpus) == 0 && cpus.n)
 		n = MIN(cpus.cpu[cpus.n - 1] + 1, (uint32_t)KGUEST_MAX_PVCLOCK);
-	kcpus_free(&cpus);
 	return n;
 }
 

@@ -304,7 +304,7 @@ static int set_dead_man(struct kinst *k, const struct kinst_config *c, struct kv
 /* set_event_pid takes a list; writing without truncation adds to it. */
 static int pids_write(struct kinst *k, const int32_t *pid, size_t n, struct kvmft_err *err)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int got = 0;
 
 	for (size_t i = 0; !got && i < n; i++) {
@@ -316,7 +316,6 @@ static int pids_write(struct kinst *k, const int32_t *pid, size_t n, struct kvmf
 		got = err_set(err, ENOMEM, "out of memory");
 	if (!got && n)
 		got = knob(k, "set_event_pid", b.s, err);
-	sbuf_free(&b);
 	return got;
 }
 

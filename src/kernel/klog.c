@@ -200,6 +200,5 @@ int klog_parse_sched(const char *text, struct klog_sched *s)
 	*s = (struct klog_sched){ 0 };
 	got = klog_find_in(text, "kvm-clock: using sched offset of ", take_kvm_offset, s);
 	got = got ?: klog_find_in(text, "sched_clock: Marking stable ", take_stable, s);
-	got = got ?: klog_find_in(text, "sched_clock: Marking unstable", take_unstable, s);
-	return got;
+	return got ?: klog_find_in(text, "sched_clock: Marking unstable", take_unstable, s);
 }

@@ -50,13 +50,12 @@ static void sweep_failed(struct sweep *s, int got, const char *what, const char 
 
 static void instance_busy(struct sweep *s, const char *name)
 {
-	struct sbuf who = { 0 };
+	_cleanup_(sbuf_free) struct sbuf who = { 0 };
 
 	kinst_holders(name, &who);
 	s->r->busy++;
 	sbuf_addf(&s->r->text, "instance %s: in use%s%s, left alone\n", name,
 		  who.len ? " by " : "", who.s ?: "");
-	sbuf_free(&who);
 }
 
 /*
@@ -136,12 +135,11 @@ static int list_instances(struct ktracefs *t, struct kevent_list *names)
 
 static int sweep_instances(struct sweep *s)
 {
-	struct kevent_list names = { 0 };
+	_cleanup_(kevent_list_free) struct kevent_list names = { 0 };
 	int got = list_instances(s->t, &names);
 
 	for (size_t i = 0; !got && i < names.n; i++)
 		sweep_instance(s, names.v[i].name);
-	kevent_list_free(&names);
 	return got;
 }
 

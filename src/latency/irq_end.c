@@ -312,7 +312,7 @@ static int finish_vcpu(struct lat *l, struct lat_vcpu *v)
 static int finish_guest(struct lat *l, size_t vm)
 {
 	const struct lat_handler *h = l->guest[vm].handler;
-	struct sbuf names = { 0 };
+	_cleanup_(sbuf_free) struct sbuf names = { 0 };
 	int ret;
 
 	for (unsigned int vec = 0; h && vec < l->irqs->numbers; vec++) {
@@ -335,7 +335,6 @@ static int finish_guest(struct lat *l, size_t vm)
 		ret = text.error ?: lat_note_add(l, text.s);
 		sbuf_free(&text);
 	}
-	sbuf_free(&names);
 	return ret;
 }
 

@@ -370,7 +370,7 @@ static int compare_runs(struct lat *l, struct net_link *k, const struct run *s, 
 			bool firm)
 {
 	uint64_t ns = s->b - s->a, ng = g->b - g->a;
-	uint64_t *is = calloc(2 * MAX(ns, ng) + 1, sizeof(*is));
+	_cleanup_free_ uint64_t *is = calloc(2 * MAX(ns, ng) + 1, sizeof(*is));
 
 	if (!is)
 		return -ENOMEM;
@@ -386,7 +386,6 @@ static int compare_runs(struct lat *l, struct net_link *k, const struct run *s, 
 	} else if (firm) {
 		shown(l, k, NET_LOSS | NET_FOREIGN);
 	}
-	free(is);
 	return 0;
 }
 

@@ -127,9 +127,7 @@ static int longer(const void *a, const void *b)
 {
 	const struct lat_case *x = a, *y = b;
 
-	if (x->time != y->time)
-		return x->time < y->time ? 1 : -1;
-	return x->begin < y->begin ? -1 : x->begin > y->begin;
+	return ORDER(y->time, x->time) ?: ORDER(x->begin, y->begin);
 }
 
 static int by_time(const void *a, const void *b)
@@ -138,9 +136,7 @@ static int by_time(const void *a, const void *b)
 	unsigned __int128 p = x->stage[0] ? x->stage[0]->sum : 0,
 			  q = y->stage[0] ? y->stage[0]->sum : 0;
 
-	if (x->rest != y->rest)
-		return x->rest ? 1 : -1;
-	return p < q ? 1 : p > q ? -1 : strcmp(x->name, y->name);
+	return ORDER(x->rest, y->rest) ?: ORDER(q, p) ?: strcmp(x->name, y->name);
 }
 
 int lat_table_sort(struct lat_table *t)

@@ -145,7 +145,6 @@ static int check_vcpu_thread(struct exits_run *x, uint32_t tid)
 	const struct vm *vm;
 	uint64_t start;
 	size_t n;
-	int ret;
 
 	if (vm_task_read(NULL, tid, &task, &start))
 		return 0; /* told by tid_add() */
@@ -165,12 +164,11 @@ static int check_vcpu_thread(struct exits_run *x, uint32_t tid)
 			sbuf_addf(&have, " %" PRIu32, m->vcpu[i].tid);
 		}
 	}
-	ret = unknown ? 0
-		      : err_set(x->err, ENOENT,
-				"TID %" PRIu32 " (%s) runs no vCPU; those of PID %" PRIu32
-				" run in%s",
-				tid, task.comm, task.tgid, have.s ?: "");
-	return ret;
+	return unknown ? 0
+		       : err_set(x->err, ENOENT,
+				 "TID %" PRIu32 " (%s) runs no vCPU; those of PID %" PRIu32
+				 " run in%s",
+				 tid, task.comm, task.tgid, have.s ?: "");
 }
 
 static int find_tids(struct exits_run *x)

@@ -105,13 +105,12 @@ static uint32_t who_is_left(const struct vm *vm)
 static int who_process(struct exits *e, const struct vm *vm, uint32_t at)
 {
 	uint32_t vcpu = who_is_left(vm);
-	uint32_t *tid = NULL;
+	_cleanup_free_ uint32_t *tid = NULL;
 	size_t n = 0;
 	int ret = vm_thread_ids(NULL, vm->pid, &tid, &n);
 
 	for (size_t i = 0; i < n && !ret; i++)
 		ret = who_set(e, tid[i], at, vcpu, vm->pid);
-	free(tid);
 	return ret == -ENOMEM ? ret : 0;
 }
 

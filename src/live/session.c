@@ -24,11 +24,10 @@
 
 void session_sweep(struct ktracefs *t, note_fn *note)
 {
-	struct kreset leftovers = { 0 };
+	_cleanup_(kreset_free) struct kreset leftovers = { 0 };
 
 	if (kreset_sweep(t, false, &leftovers, NULL) == 0 && leftovers.instances)
 		note("removed %u instance(s) that a killed kvmft had left", leftovers.instances);
-	kreset_free(&leftovers);
 }
 
 /* ---- formats ---- */

@@ -74,13 +74,7 @@ static uint64_t length(const struct blame_spike *s)
 	return s->end - s->begin;
 }
 
-static int by_begin(const void *a, const void *b)
-{
-	const struct blame_spike *x = *(const struct blame_spike *const *)a;
-	const struct blame_spike *y = *(const struct blame_spike *const *)b;
-
-	return x->begin < y->begin ? -1 : x->begin > y->begin;
-}
+COMPARE_BY(by_begin, struct blame_spike *, ->begin);
 
 /* In the order asked for; to be freed. */
 static const struct blame_spike **ordered(const struct blame_view *v)
@@ -217,7 +211,7 @@ static int by_sum(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;
 
-	return x->sum != y->sum ? (x->sum < y->sum ? 1 : -1) : strcmp(x->name, y->name);
+	return ORDER(y->sum, x->sum) ?: strcmp(x->name, y->name);
 }
 
 /* *n of them, the greatest sum first; to be freed. */
@@ -252,7 +246,7 @@ static int text_groups(const struct blame_view *v, struct sbuf *b)
 {
 	struct columns c = { .left = 1 };
 	size_t n;
-	struct group *g = groups(v, &n);
+	_cleanup_free_ struct group *g = groups(v, &n);
 	char text[32];
 
 	if (!g)
@@ -274,7 +268,6 @@ static int text_groups(const struct blame_view *v, struct sbuf *b)
 			columns_end(&c, b);
 		}
 	}
-	free(g);
 	return 0;
 }
 
@@ -436,7 +429,7 @@ static void group_columns(struct row *r, const struct blame_view *v, const struc
 static int groups_json(struct json *j, const struct blame_view *v)
 {
 	size_t n;
-	struct group *g = groups(v, &n);
+	_cleanup_free_ struct group *g = groups(v, &n);
 
 	json_put_array(j, "groups");
 	for (size_t i = 0; g && i < n; i++) {
@@ -446,7 +439,6 @@ static int groups_json(struct json *j, const struct blame_view *v)
 		group_columns(&r, v, &g[i]);
 	}
 	json_array_end(j);
-	free(g);
 	return g ? 0 : -ENOMEM;
 }
 

@@ -44,11 +44,8 @@ static int epoch_cmp(const void *a, const void *b)
 {
 	const struct out_epoch *x = a, *y = b;
 
-	if (x->host != y->host)
-		return x->host < y->host ? -1 : 1;
-	if (x->src != y->src)
-		return x->src->index < y->src->index ? -1 : 1;
-	return x->vcpu < y->vcpu ? -1 : x->vcpu > y->vcpu;
+	return ORDER(x->host, y->host) ?: ORDER(x->src->index, y->src->index)
+		?: ORDER(x->vcpu, y->vcpu);
 }
 
 static int epochs_of(struct out *o, struct tl_source *src)

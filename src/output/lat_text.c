@@ -40,7 +40,7 @@ static int larger(const void *a, const void *b)
 {
 	const struct share *x = a, *y = b;
 
-	return x->sum < y->sum ? 1 : -(x->sum > y->sum);
+	return ORDER(y->sum, x->sum);
 }
 
 /*

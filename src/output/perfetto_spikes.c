@@ -15,13 +15,7 @@
 
 #define ROWS 64u /* side by side: more than any guest has at once that are told of */
 
-static int by_begin(const void *a, const void *b)
-{
-	const struct blame_spike *x = *(const struct blame_spike *const *)a;
-	const struct blame_spike *y = *(const struct blame_spike *const *)b;
-
-	return x->begin < y->begin ? -1 : x->begin > y->begin;
-}
+COMPARE_BY(by_begin, struct blame_spike *, ->begin);
 
 static uint64_t khz_of(const struct out *o)
 {

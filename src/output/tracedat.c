@@ -49,9 +49,7 @@ static int stream_cmp(const void *a, const void *b)
 {
 	const struct dat_stream *x = a, *y = b;
 
-	if (x->buffer != y->buffer)
-		return x->buffer < y->buffer ? -1 : 1;
-	return x->cpu < y->cpu ? -1 : x->cpu > y->cpu;
+	return ORDER(x->buffer, y->buffer) ?: ORDER(x->cpu, y->cpu);
 }
 
 static int plan_buffers(struct dat *d)

@@ -93,14 +93,13 @@ static void tell(const char *path, struct sbuf *b, note_fn *note)
 void pairing_tell_match(const struct hostmap *map, const struct capture *guest,
 			const struct match *m, note_fn *note)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	add_pairing(map, m, &b);
 	tell(guest->path, &b, note);
 	if (m->solved || m->sol.n_own)
 		add_offset(map, &m->sol, &b);
 	tell(guest->path, &b, note);
-	sbuf_free(&b);
 }
 
 void pairing_tell_assumed(const struct pairing *p, note_fn *note)

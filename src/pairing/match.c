@@ -212,14 +212,11 @@ static void add_naming(const struct matcher *m, const struct capture *g, struct 
 static int name_one(const struct matcher *m, const struct capture *g, int error, const char *what,
 		    struct kvmft_err *err)
 {
-	struct sbuf b = { 0 };
-	int ret;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	add_naming(m, g, &b);
 	hostmap_list(m->map, &b);
-	ret = err_set(err, error, "guest %s %s; name one: %s", g->path, what, b.s ?: "");
-	sbuf_free(&b);
-	return ret;
+	return err_set(err, error, "guest %s %s; name one: %s", g->path, what, b.s ?: "");
 }
 
 /* -ENOENT without err: none has it. */
@@ -330,8 +327,7 @@ static int undecided(const struct matcher *m, const struct capture *g, const str
 		     size_t n, size_t fits, struct kvmft_err *err)
 {
 	bool tried = false, few = false;
-	struct sbuf b = { 0 };
-	int ret;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	add_naming(m, g, &b);
 	for (size_t i = 0; i < n && b.len < 700; i++) {
@@ -340,14 +336,12 @@ static int undecided(const struct matcher *m, const struct capture *g, const str
 		tried |= t[i].checked || !t[i].known;
 		few |= t[i].known && t[i].checked && !t[i].outside;
 	}
-	ret = err_lack(err, EDOM, "guest %s: %s; name its VM: %s", g->path,
-		       fits    ? "its events fit several VMs of the host"
-		       : few   ? "it has too few events to tell whose they are"
-		       : tried ? "its events fit no VM of the host"
-			       : "nothing tells which VM its events come from",
-		       b.s ?: "");
-	sbuf_free(&b);
-	return ret;
+	return err_lack(err, EDOM, "guest %s: %s; name its VM: %s", g->path,
+			fits	? "its events fit several VMs of the host"
+			: few	? "it has too few events to tell whose they are"
+			: tried ? "its events fit no VM of the host"
+				: "nothing tells which VM its events come from",
+			b.s ?: "");
 }
 
 static int decide_by_events(struct matcher *m, const struct capture *g, const struct fmt *fmt,

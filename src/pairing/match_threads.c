@@ -36,7 +36,7 @@ static int cpu_cmp(const void *a, const void *b)
 {
 	const struct cpu *x = a, *y = b;
 
-	return x->events > y->events ? -1 : x->events < y->events;
+	return ORDER(y->events, x->events);
 }
 
 /* Counting sub-buffers is enough: the question is only who has most. */

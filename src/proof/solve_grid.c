@@ -244,7 +244,7 @@ static bool is_void(const struct solve *s, int64_t from, int64_t to)
 static int search(struct solve *s, const struct row *row, size_t tests, unsigned int shift)
 {
 	int64_t cells = ((s->hi - s->lo) >> shift) + 1;
-	struct planes *p = malloc(sizeof(*p));
+	_cleanup_free_ struct planes *p = malloc(sizeof(*p));
 	int ret = p ? 0 : -ENOMEM;
 
 	s->ncell = 0;
@@ -256,7 +256,6 @@ static int search(struct solve *s, const struct row *row, size_t tests, unsigned
 			continue;
 		ret = search_block(s, p, row, tests, first, words, shift);
 	}
-	free(p);
 	return ret;
 }
 
@@ -312,8 +311,8 @@ static int run_grid(struct solve *s, const struct gaps *g, struct row *row)
 
 int solve_grid(struct solve *s)
 {
-	struct row *row = calloc(s->nv, sizeof(*row));
-	struct gaps *g = calloc(s->nv, sizeof(*g));
+	_cleanup_free_ struct row *row = calloc(s->nv, sizeof(*row));
+	_cleanup_free_ struct gaps *g = calloc(s->nv, sizeof(*g));
 	int ret = row && g ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < s->nv && !ret; i++)
@@ -324,7 +323,5 @@ int solve_grid(struct solve *s)
 	ret = ret ?: run_grid(s, g, row);
 	for (size_t i = 0; row && i < s->nv; i++)
 		free(row[i].bit);
-	free(row);
-	free(g);
 	return ret;
 }

@@ -183,7 +183,7 @@ static int by_score(const void *a, const void *b)
 	const struct solve_place *x = *(struct solve_place *const *)a,
 				 *y = *(struct solve_place *const *)b;
 
-	return x->score != y->score ? (x->score < y->score ? 1 : -1) : by_place(x, y);
+	return ORDER(y->score, x->score) ?: by_place(x, y);
 }
 
 /*

@@ -79,7 +79,7 @@ static int read_owner(int procfd, const struct vm *vm, struct mon_owner *o)
 /* 1, 0, or -errno if we may not look. */
 static int holds_vm(int procfd, uint32_t pid)
 {
-	struct vm_procs procs = { 0 };
+	_cleanup_(vm_procs_free) struct vm_procs procs = { 0 };
 	int ret = vm_procs_scan_some(procfd, &pid, 1, &procs);
 	bool found = false;
 
@@ -87,7 +87,6 @@ static int holds_vm(int procfd, uint32_t pid)
 		found |= procs.v[0].fd[i].is_vm;
 	if (!ret && !found && procs.n_hidden)
 		ret = -EACCES;
-	vm_procs_free(&procs);
 	return ret ?: found;
 }
 

@@ -29,11 +29,9 @@ static const char *nearest(const struct mon_events *events, const char *name)
 static bool is_tcg(const struct mon_events *events, const char *name)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	bool found;
 
 	sbuf_addf(&b, "%s_exec", name);
-	found = b.s && mon_events_get(events, b.s);
-	return found;
+	return b.s && mon_events_get(events, b.s);
 }
 
 static int unknown(const struct mon_events *events, const char *name, struct kvmft_err *err)

@@ -56,8 +56,7 @@ static int data_offset(struct kvmft_err *err, uint32_t *offset)
 static int probe_add(struct record *r, const struct place *p, const struct family *f,
 		     const char *name, uint32_t offset)
 {
-	struct sbuf args = { 0 };
-	int ret;
+	_cleanup_(sbuf_free) struct sbuf args = { 0 };
 
 	sbuf_addf(&args,
 		  "skbaddr=$skbaddr:x64 len=$len:u32 data_len=$data_len:u32 "
@@ -66,9 +65,7 @@ static int probe_add(struct record *r, const struct place *p, const struct famil
 	if (f->filter)
 		sbuf_addf(&args, " at=+%u(+%u($skbaddr)):x16", p->before + 6, offset);
 	sbuf_addf(&args, " if protocol == %s%s", f->protocol, p->plain);
-	ret = args.error ?: eprobe_add(r->net_id, name, "net", p->event, args.s, r->err);
-	sbuf_free(&args);
-	return ret;
+	return args.error ?: eprobe_add(r->net_id, name, "net", p->event, args.s, r->err);
 }
 
 /* offset NULL: they are made, and are to be recorded. */

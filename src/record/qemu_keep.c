@@ -457,7 +457,7 @@ static int switch_all(struct keep *k, int (*how)(struct keep *, struct kept *, s
 /* Waits until the recorder says something, or is gone (0); meanwhile QEMUs may talk, and end. */
 static char wait_word(struct keep *k, int in)
 {
-	struct pollfd *p = calloc(k->n + 1, sizeof(*p));
+	_cleanup_free_ struct pollfd *p = calloc(k->n + 1, sizeof(*p));
 	char word = 0;
 
 	while (p) {
@@ -480,7 +480,6 @@ static char wait_word(struct keep *k, int in)
 			break;
 		}
 	}
-	free(p);
 	return word;
 }
 
@@ -514,7 +513,7 @@ int record_confine_qemu(struct kvmft_err *err)
 void qemu_keep_main(struct record *r, int in, int out, void *arg __unused_arg)
 {
 	const int pipes[] = { in, out };
-	struct keep k = { .c = r->c, .begin = util_now_ns() };
+	_cleanup_(keep_free) struct keep k = { .c = r->c, .begin = util_now_ns() };
 	struct kvmft_err err = { .text = "" };
 	char word = 0;
 
@@ -536,5 +535,4 @@ void qemu_keep_main(struct record *r, int in, int out, void *arg __unused_arg)
 		qemu_left_done();
 	if (word)
 		(void)!answer_end(&k, out);
-	keep_free(&k);
 }

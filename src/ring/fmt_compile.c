@@ -102,7 +102,7 @@ static void one_line(struct sbuf *t, bool last)
 static const char *literal(struct build *b, const char *f)
 {
 	static const char zeros[PUT_SLACK];
-	struct sbuf t = { 0 };
+	_cleanup_(sbuf_free) struct sbuf t = { 0 };
 	struct pseg *s;
 
 	for (; *f && (*f != '%' || f[1] == '%'); f++) {
@@ -125,7 +125,6 @@ static const char *literal(struct build *b, const char *f)
 		else
 			b->failed = true;
 	}
-	sbuf_free(&t);
 	return f;
 }
 

@@ -44,9 +44,7 @@ static int by_value(const void *a, const void *b)
 {
 	const struct psym *x = a, *y = b;
 
-	if (x->val != y->val)
-		return x->val < y->val ? -1 : 1;
-	return x->order < y->order ? -1 : x->order > y->order;
+	return ORDER(x->val, y->val) ?: ORDER(x->order, y->order);
 }
 
 /* Names stay in the order of the text if all of them count, else they are sorted by value. */

@@ -517,12 +517,7 @@ static int place_loss(struct rstream *r, const struct cap_loss *l, uint64_t remo
 	return ret;
 }
 
-static int by_place(const void *a, const void *b)
-{
-	const struct rloss *x = a, *y = b;
-
-	return x->before < y->before ? -1 : x->before > y->before;
-}
+COMPARE_BY(by_place, struct rloss, .before);
 
 /*
  * Sub-buffers of this CPU that were removed with old segments; without the final count unknown, so

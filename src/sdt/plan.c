@@ -39,7 +39,7 @@ static void leave_out(struct draft *d, unsigned int i, const char *why)
 static void draft_arg(const struct sdt_plan *p, enum sdt_arch arch, const struct sdt_arg *a,
 		      enum sdt_as as, unsigned int i, struct draft *d)
 {
-	struct sbuf fetch = { 0 };
+	_cleanup_(sbuf_free) struct sbuf fetch = { 0 };
 	const char *why = "a constant, which this kernel cannot show";
 	bool constant = a->len && *a->operand == '$';
 
@@ -56,7 +56,6 @@ static void draft_arg(const struct sdt_plan *p, enum sdt_arch arch, const struct
 	} else {
 		d->args.error = fetch.error;
 	}
-	sbuf_free(&fetch);
 }
 
 static int draft_make(const struct sdt_plan *p, enum sdt_arch arch, const struct sdt_marker *m,
@@ -182,7 +181,7 @@ static int place_add(struct sdt_event *e, const struct sdt_marker *m, size_t fil
 static int plan_marker(struct sdt_plan *p, const struct sdt_file *f, size_t file,
 		       const struct sdt_marker *m, const struct sdt_want *asked, size_t max)
 {
-	struct draft d = { .args = { 0 } };
+	_cleanup_(draft_free) struct draft d = { .args = { 0 } };
 	struct sdt_event *e;
 	int ret = draft_make(p, f->arch, m, asked->as, &d);
 
@@ -195,7 +194,6 @@ static int plan_marker(struct sdt_plan *p, const struct sdt_file *f, size_t file
 	ret = ret ?: place_add(e, m, file, &d);
 	if (!ret && asked->filter)
 		e->filter = asked->filter;
-	draft_free(&d);
 	return ret;
 }
 

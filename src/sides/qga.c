@@ -180,8 +180,7 @@ static int run(struct qga *q, const struct side_spec *spec, const char *program,
 	ret = w.spool ? agent_open(&q->a, spec, -1, err) : err_set(err, ENOMEM, "out of memory");
 	ret = ret ?: start(q, &w, program);
 	ret = ret ?: open_files(q);
-	ret = ret ?: pass_on(q);
-	return ret;
+	return ret ?: pass_on(q);
 }
 
 int side_qga_main(const struct side_spec *spec, const char *program)

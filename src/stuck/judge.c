@@ -156,11 +156,7 @@ static int by_rip(const void *x, const void *y)
 {
 	const struct stuck_row *a = x, *b = y;
 
-	if (a->what != b->what)
-		return a->what < b->what ? -1 : 1;
-	if (a->b != b->b)
-		return a->b < b->b ? -1 : 1;
-	return a->a < b->a ? -1 : a->a > b->a;
+	return ORDER(a->what, b->what) ?: ORDER(a->b, b->b) ?: ORDER(a->a, b->a);
 }
 
 static uint64_t place_of(const struct ksyms *syms, uint64_t rip, const struct ksym **sym)

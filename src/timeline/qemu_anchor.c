@@ -33,13 +33,8 @@ static int by_lane(const void *a, const void *b)
 {
 	const struct qanchor *x = a, *y = b;
 
-	if (x->kind != y->kind)
-		return x->kind < y->kind ? -1 : 1;
-	if (x->label != y->label)
-		return x->label < y->label ? -1 : 1;
-	if (x->at != y->at)
-		return x->at < y->at ? -1 : 1;
-	return x->seq < y->seq ? -1 : x->seq > y->seq;
+	return ORDER(x->kind, y->kind) ?: ORDER(x->label, y->label) ?: ORDER(x->at, y->at)
+		?: ORDER(x->seq, y->seq);
 }
 
 void qanchors_sort_lanes(struct qanchors *a)

@@ -60,7 +60,7 @@ static int longer_lane(const void *a, const void *b)
 {
 	const struct lane *x = a, *y = b;
 
-	return x->n != y->n ? (x->n < y->n ? 1 : -1) : (x->v < y->v ? -1 : 1);
+	return ORDER(y->n, x->n) ?: ORDER(x->v, y->v);
 }
 
 static void lane_keep(struct side *s, const struct lane *l)
@@ -415,7 +415,7 @@ static int try_lanes(struct match *x, const struct lane *q, const struct lane *h
 int qmatch_timed(struct qanchors *q, struct qanchors *h, uint64_t khz, struct qpairs *out,
 		 const char **why)
 {
-	struct match *x = calloc(1, sizeof(*x));
+	_cleanup_free_ struct match *x = calloc(1, sizeof(*x));
 	int ret = 0;
 
 	if (!x)
@@ -433,7 +433,6 @@ int qmatch_timed(struct qanchors *q, struct qanchors *h, uint64_t khz, struct qp
 		       ? "the search ended at its limit of work"
 		       : "what both sides show does not fit, or fits at more than one time";
 	free(x->m.knot);
-	free(x);
 	return ret;
 }
 

@@ -254,7 +254,7 @@ static int try_kind(struct order *o, const struct qanchors *q, const struct qanc
 /* Interrupts of each thread that raises some. One of these threads is QEMU's. */
 static int try_irqs(struct order *o, const struct qanchors *q, const struct qanchors *h)
 {
-	struct u64map seen = { 0 };
+	_cleanup_(u64map_free) struct u64map seen = { 0 };
 	int ret = 0, found = 0;
 
 	for (size_t i = 0; i < h->n && (ret >= 0 || ret == -E2BIG) && found < 2; i++) {
@@ -266,7 +266,6 @@ static int try_irqs(struct order *o, const struct qanchors *q, const struct qanc
 		ret = ret ?: try_kind(o, q, h, QANCHOR_IRQ, tid);
 		found += ret > 0 ? 1 : ret == -E2BIG ? 2 : 0;
 	}
-	u64map_free(&seen);
 	return found > 1 ? -E2BIG : ret < 0 ? ret : found;
 }
 

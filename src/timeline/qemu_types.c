@@ -63,7 +63,7 @@ static void add_arg(struct sbuf *b, const struct qev_arg *a, size_t off)
 
 static char *format_text(const char *name, size_t id, const struct qev *ev, enum shape shape)
 {
-	struct sbuf b = { 0 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	char *text;
 
 	sbuf_addf(&b, "name: %s\nID: %zu\nformat:\n", name, id);
@@ -80,7 +80,6 @@ static char *format_text(const char *name, size_t id, const struct qev *ev, enum
 		add_arg(&b, &ev->arg[k], HEAD + 8 * k);
 	sbuf_add(&b, "\nprint fmt: \"\"\n");
 	text = sbuf_take(&b);
-	sbuf_free(&b);
 	return text;
 }
 

@@ -192,9 +192,7 @@ static int by_address(const void *a, const void *b)
 {
 	const struct ksym *x = a, *y = b;
 
-	if (x->addr != y->addr)
-		return x->addr < y->addr ? -1 : 1;
-	return x->size < y->size ? -1 : x->size > y->size;
+	return ORDER(x->addr, y->addr) ?: ORDER(x->size, y->size);
 }
 
 COMPARE_BY(by_number, uint64_t, );
@@ -233,7 +231,7 @@ static void sort_places(struct place *p, struct place *other, size_t n)
 
 static int sort_functions(struct ksyms *k)
 {
-	struct place *p = calloc(k->n * 2 + 1, sizeof(*p));
+	_cleanup_free_ struct place *p = calloc(k->n * 2 + 1, sizeof(*p));
 
 	if (!p)
 		return -ENOMEM;
@@ -252,7 +250,6 @@ static int sort_functions(struct ksyms *k)
 		p[to].at = to;
 		k->v[to] = first;
 	}
-	free(p);
 	return 0;
 }
 

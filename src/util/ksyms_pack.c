@@ -29,9 +29,8 @@ static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 static int by_name(const void *a, const void *b)
 {
 	const struct ksym *x = *(const struct ksym *const *)a, *y = *(const struct ksym *const *)b;
-	int order = strcmp(x->name, y->name);
 
-	return order ?: x->addr < y->addr ? -1 : x->addr > y->addr;
+	return strcmp(x->name, y->name) ?: ORDER(x->addr, y->addr);
 }
 
 static void put_number(struct sbuf *b, uint64_t v)

@@ -192,8 +192,8 @@ static int lines(struct unpack *u, int (*line)(struct unpack *u), const char *te
 /* Adds the functions of a group to k. */
 static int read_group(struct ksyms_packed *p, const struct group *g, struct ksyms *k, uint64_t *bad)
 {
-	struct unpack *u = calloc(1, sizeof(*u));
-	char *text = malloc(g->len);
+	_cleanup_free_ struct unpack *u = calloc(1, sizeof(*u));
+	_cleanup_free_ char *text = malloc(g->len);
 	int ret = u && text ? 0 : -ENOMEM;
 
 	*bad = g->at;
@@ -208,8 +208,6 @@ static int read_group(struct ksyms_packed *p, const struct group *g, struct ksym
 		*bad = g->at;
 		ret = -EBADMSG;
 	}
-	free(text);
-	free(u);
 	return ret;
 }
 
@@ -306,8 +304,8 @@ static int open_list(struct ksyms *k, uint64_t size, uint64_t *bad)
 {
 	static const size_t head = sizeof(KSYMS_HEAD) - 1;
 	struct ksyms_packed *p = k->packed;
-	struct unpack *u = calloc(1, sizeof(*u));
-	char *text = NULL;
+	_cleanup_free_ struct unpack *u = calloc(1, sizeof(*u));
+	_cleanup_free_ char *text = NULL;
 	ssize_t n = !u ? -ENOMEM : size > KSYMS_MAX_FILE ? -EBADMSG : read_list(p->fd, size, &text);
 	int ret = n < 0 ? (int)n : 0;
 
@@ -327,8 +325,6 @@ static int open_list(struct ksyms *k, uint64_t size, uint64_t *bad)
 		*bad = MIN(end, size);
 		ret = end == size ? 0 : -EBADMSG;
 	}
-	free(text);
-	free(u);
 	return ret;
 }
 

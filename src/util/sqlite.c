@@ -559,7 +559,7 @@ static int schema_row(struct sq *s, const struct sq_table *of, struct sq_table *
 /* The table of all tables; its pages keep free the room that page 1 lacks. */
 static int schema(struct sq *s, uint8_t *page1)
 {
-	struct sq_table *t = calloc(1, sizeof(*t));
+	_cleanup_free_ struct sq_table *t = calloc(1, sizeof(*t));
 	int64_t id = 0;
 	int ret = t ? 0 : -ENOMEM;
 
@@ -572,7 +572,6 @@ static int schema(struct sq *s, uint8_t *page1)
 	ret = ret ?: table_close(s, t, page1);
 	for (unsigned int k = 0; k < LEVELS; k++)
 		free(t->level[k]);
-	free(t);
 	return ret;
 }
 

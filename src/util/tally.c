@@ -49,9 +49,7 @@ static int by_count(const void *a, const void *b)
 {
 	const struct tally_row *x = a, *y = b;
 
-	if (x->n != y->n)
-		return x->n > y->n ? -1 : 1;
-	return by_text(a, b);
+	return ORDER(y->n, x->n) ?: by_text(a, b);
 }
 
 static void sort(struct tally *t, int (*cmp)(const void *a, const void *b))

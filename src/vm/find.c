@@ -16,7 +16,7 @@ int vm_vcpu_compare(const void *a, const void *b)
 {
 	const struct vm_vcpu *x = a, *y = b;
 
-	return (x->id > y->id) - (x->id < y->id);
+	return ORDER(x->id, y->id);
 }
 
 void vm_free_members(struct vm *vm)
@@ -226,7 +226,7 @@ int vm_compare_u32(const void *a, const void *b)
 {
 	const uint32_t *x = a, *y = b;
 
-	return (*x > *y) - (*x < *y);
+	return ORDER(*x, *y);
 }
 
 int vm_thread_ids(const struct vm_roots *roots, uint32_t pid, uint32_t **tids, size_t *n)

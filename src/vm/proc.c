@@ -295,12 +295,7 @@ static int proc_scan_fds(int procfd, struct vm_proc *proc, bool *truncated)
 
 COMPARE_BY(proc_compare_fd, struct vm_kvm_fd, .fd);
 
-static int proc_compare(const void *a, const void *b)
-{
-	const struct vm_proc *x = a, *y = b;
-
-	return (x->pid > y->pid) - (x->pid < y->pid);
-}
+COMPARE_BY(proc_compare, struct vm_proc, .pid);
 
 /* Notes a process if it has KVM descriptors: 0 or -ENOMEM. */
 static int procs_look(int procfd, uint32_t pid, struct vm_procs *procs)

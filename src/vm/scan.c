@@ -440,11 +440,7 @@ static int compare_vm(const void *a, const void *b)
 {
 	const struct vm *x = a, *y = b;
 
-	if (x->pid != y->pid)
-		return (x->pid > y->pid) - (x->pid < y->pid);
-	if (x->fd != y->fd)
-		return (x->fd > y->fd) - (x->fd < y->fd);
-	return (x->dir_pid > y->dir_pid) - (x->dir_pid < y->dir_pid);
+	return ORDER(x->pid, y->pid) ?: ORDER(x->fd, y->fd) ?: ORDER(x->dir_pid, y->dir_pid);
 }
 
 static int scan_all(struct scan *s)

@@ -82,10 +82,7 @@ bool vm_task_hidden(const struct vm_roots *roots, uint32_t tgid)
 {
 	struct vm_roots r = vm_roots_fill(roots);
 	_cleanup_close_ int procfd = vm_proc_open(&r);
-	struct vm_procs procs = { 0 };
-	bool hidden;
+	_cleanup_(vm_procs_free) struct vm_procs procs = { 0 };
 
-	hidden = procfd >= 0 && !vm_procs_scan_some(procfd, &tgid, 1, &procs) && procs.n_hidden;
-	vm_procs_free(&procs);
-	return hidden;
+	return procfd >= 0 && !vm_procs_scan_some(procfd, &tgid, 1, &procs) && procs.n_hidden;
 }
