@@ -86,10 +86,9 @@ static int read_meta(struct capture *c, int dirfd, bool *cut, struct kvmft_err *
 	size_t left, number = 0;
 	bool more = false;
 	char *p, *eol;
-	ssize_t n;
 	int ret;
+	ssize_t n = cap_read_file(dirfd, "meta", CAPTURE_MAX_META, &text, &more);
 
-	n = cap_read_file(dirfd, "meta", CAPTURE_MAX_META, &text, &more);
 	if (n < 0)
 		return err_set(err, (int)n, "not a kvmft capture: cannot read meta: %s",
 			       strerror((int)-n));
@@ -117,10 +116,9 @@ static int read_geometry(struct capture *c, int dirfd)
 {
 	_cleanup_free_ char *text = NULL;
 	struct ktext_page p;
-	ssize_t n;
 	bool more;
+	ssize_t n = cap_read_file(dirfd, "header_page", CAPTURE_MAX_FORMAT, &text, &more);
 
-	n = cap_read_file(dirfd, "header_page", CAPTURE_MAX_FORMAT, &text, &more);
 	if (n == -ENOMEM)
 		return -ENOMEM;
 	if (n < 0 || !ktext_page(text, &p)) {
@@ -185,9 +183,8 @@ static int read_text(struct capture *c, int dirfd, enum cap_text which)
 	const char *name = cap_text_names[which];
 	_cleanup_free_ char *text = NULL;
 	bool more = false;
-	ssize_t n;
+	ssize_t n = cap_read_file(dirfd, name, CAP_MAX_TEXT, &text, &more);
 
-	n = cap_read_file(dirfd, name, CAP_MAX_TEXT, &text, &more);
 	if (n == -ENOENT && cap_priv(c)->text[which].told)
 		cap_note(c, "%s is missing", name);
 	if (n == -ENOENT)
@@ -323,9 +320,8 @@ static int read_segments(struct capture *c, int dirfd)
 	_cleanup_free_ uint32_t *seg = NULL;
 	struct u64map map = { 0 };
 	size_t n = 0, i;
-	int ret;
+	int ret = list_numbers(dirfd, "seg%06u", CAP_MAX_SEGMENT, &seg, &n);
 
-	ret = list_numbers(dirfd, "seg%06u", CAP_MAX_SEGMENT, &seg, &n);
 	if (ret)
 		return ret;
 	c->first_segment = n ? seg[0] : 0;

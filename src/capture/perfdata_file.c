@@ -145,9 +145,7 @@ static int read_feature(struct pd_head *h, unsigned int f, struct cursor *index)
 		h->cut = true;
 		return 0;
 	}
-	if (f == TRACING_DATA)
-		return read_tracing(h, &s);
-	return read_small(h, f, &s);
+	return f == TRACING_DATA ? read_tracing(h, &s) : read_small(h, f, &s);
 }
 
 static int read_features(struct pd_head *h)

@@ -107,11 +107,10 @@ void capture_file_close(struct cap_file *file)
 ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s, uint64_t idx,
 			     uint64_t n, void *buf, struct cap_file *file)
 {
-	const struct cap_extent *e;
 	uint64_t off = 0;
 	int ret;
+	const struct cap_extent *e = cap_extent_of(c, s, idx, &off);
 
-	e = cap_extent_of(c, s, idx, &off);
 	if (!e || !n)
 		return 0;
 	n = MIN(n, (e->len - off) / c->subbuf_size);
@@ -127,10 +126,9 @@ ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s
 int capture_read_part(const struct capture *c, const struct cap_stream *s, uint64_t idx,
 		      uint32_t at, void *buf, size_t n, struct cap_file *file)
 {
-	const struct cap_extent *e;
 	uint64_t off = 0;
+	const struct cap_extent *e = cap_extent_of(c, s, idx, &off);
 
-	e = cap_extent_of(c, s, idx, &off);
 	if (!e)
 		return -ENODATA;
 	if (at > c->subbuf_size || n > c->subbuf_size - at)

@@ -45,9 +45,8 @@ int td_header_info(struct td *t, struct cursor *cur)
 	_cleanup_free_ char *page = NULL, *event = NULL;
 	struct ktext_page p;
 	size_t n;
-	int ret;
+	int ret = expect(cur, "header_page", sizeof("header_page"));
 
-	ret = expect(cur, "header_page", sizeof("header_page"));
 	ret = ret ?: text64(cur, &page, &n);
 	if (ret)
 		return ret;
@@ -68,9 +67,8 @@ static int one_format(struct td *t, struct cursor *cur, const char *sys)
 {
 	_cleanup_free_ char *text = NULL, *name = NULL;
 	size_t n;
-	int ret;
+	int ret = text64(cur, &text, &n);
 
-	ret = text64(cur, &text, &n);
 	if (ret)
 		return ret;
 	if (!str_starts(text, "name: ")) {
@@ -78,9 +76,7 @@ static int one_format(struct td *t, struct cursor *cur, const char *sys)
 		return 0;
 	}
 	name = strndup(text + 6, strcspn(text + 6, "\n"));
-	if (!name)
-		return -ENOMEM;
-	return cap_format_add(t->c, sys, name, text, n);
+	return name ? cap_format_add(t->c, sys, name, text, n) : -ENOMEM;
 }
 
 int td_ftrace_events(struct td *t, struct cursor *cur)
@@ -136,8 +132,7 @@ int td_cmdlines(struct td *t, struct cursor *cur)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t n;
-	int ret;
+	int ret = text64(cur, &text, &n);
 
-	ret = text64(cur, &text, &n);
 	return ret ?: cap_parse_cmdlines(t->c, text);
 }

@@ -41,9 +41,8 @@ static int section_at(struct td *t, uint64_t off, struct section *s)
 	struct cursor cur;
 	uint32_t name;
 	size_t len = 0;
-	int ret;
+	int ret = td_load(t, off, SECTION_HEADER, &data, &len);
 
-	ret = td_load(t, off, SECTION_HEADER, &data, &len);
 	if (ret)
 		return ret;
 	cur = td_cursor(t, data, len);
@@ -118,11 +117,10 @@ static int kallsyms_load(struct capture *c, const struct cap_later *at)
 			.compressed = true, .meta_left = at->size + MAX_PLAIN };
 	const struct section s = { .flags = at->flags, .off = at->off, .size = at->size };
 	_cleanup_free_ uint8_t *data = NULL;
-	struct cursor cur;
 	size_t len = 0;
 	int ret = section_load(&t, &s, &data, &len);
+	struct cursor cur = td_cursor(&t, data, len);
 
-	cur = td_cursor(&t, data, len);
 	return ret ?: td_kallsyms(&t, &cur);
 }
 

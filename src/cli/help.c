@@ -80,9 +80,8 @@ static void cli_print_opt(const struct opt *o, FILE *f)
 static void print_synopsis(const struct cmd *c, FILE *f)
 {
 	size_t col = 0;
-	int lead;
+	int lead = fprintf(f, "usage: kvmft %s", c->name);
 
-	lead = fprintf(f, "usage: kvmft %s", c->name);
 	col = (size_t)lead;
 	for (const struct opt *o = c->opts; o->name; o++) {
 		struct sbuf b = { 0 };

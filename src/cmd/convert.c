@@ -381,9 +381,8 @@ static int convert_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	struct convert v = { .o = opts };
 	enum clock_id from, to;
 	enum clock_edge missing = CLOCK_EDGE_TSC_MAP;
-	int ret;
+	int ret = resolve_clock("from", v.o->from, &from, err);
 
-	ret = resolve_clock("from", v.o->from, &from, err);
 	ret = ret ?: resolve_clock("to", v.o->to, &to, err);
 	if (ret)
 		return ret;

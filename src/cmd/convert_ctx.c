@@ -204,9 +204,8 @@ static int load_epochs(struct convert_ctx *c, struct kvmft_err *err)
 	struct tsc_map map;
 	bool forced;
 	ssize_t vm;
-	int ret;
+	int ret = fmt_load(c->host, &c->fmt, err);
 
-	ret = fmt_load(c->host, &c->fmt, err);
 	ret = ret ?: hostmap_new(c->host, c->fmt, &c->map, err);
 	ret = ret ?: hostmap_clock(c->map, err);
 	ret = ret ?: convert_params_map(c->p, &map, &forced, err);

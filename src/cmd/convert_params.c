@@ -125,9 +125,8 @@ static int apply_raw_text(struct convert_ctx *c, const char *text, enum clock_id
 	struct mono_raw *r = guest ? &c->clock.guest_raw : &c->clock.host_raw;
 	enum clock_edge edge = CLOCK_EDGE_HOST_RAW;
 	uint64_t v[PARAMS_MAX_NUMBERS];
-	int n;
+	int n = params_numbers("mono-raw", text, "LAST,MULT,SHIFT,NSEC,BASE", 5, 5, v, err);
 
-	n = params_numbers("mono-raw", text, "LAST,MULT,SHIFT,NSEC,BASE", 5, 5, v, err);
 	if (n < 0)
 		return n;
 	if (v[1] > UINT32_MAX || v[2] > 32)
@@ -190,9 +189,8 @@ static int apply_cyc2ns_text(struct convert_ctx *c, const char *text, enum clock
 	bool guest = convert_is_guest(id);
 	struct cyc2ns *p = guest ? &c->clock.guest_cyc2ns : &c->clock.host_cyc2ns;
 	uint64_t v[PARAMS_MAX_NUMBERS];
-	int n;
+	int n = params_numbers("sched-line", text, "MULT,SHIFT,OFFSET", 3, 3, v, err);
 
-	n = params_numbers("sched-line", text, "MULT,SHIFT,OFFSET", 3, 3, v, err);
 	if (n < 0)
 		return n;
 	if (!v[0] || v[0] > UINT32_MAX || v[1] > 32)
@@ -245,9 +243,8 @@ int convert_params_apply(struct convert_ctx *c, struct kvmft_err *err)
 {
 	struct tsc_map map;
 	bool given;
-	int ret;
+	int ret = convert_params_map(c->p, &map, &given, err);
 
-	ret = convert_params_map(c->p, &map, &given, err);
 	if (!ret && given && !c->map) {
 		c->clock.map = map;
 		ret = clock_ctx_set(&c->clock, CLOCK_EDGE_TSC_MAP);

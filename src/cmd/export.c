@@ -176,9 +176,8 @@ static int export_lines(struct pairing *p, const struct export_opts *o, bool *wh
 	const struct out_format *fmt = out_format_find(o->to);
 	struct out_clock clock;
 	_cleanup_(sink_free) struct sink s = { 0 };
-	int ret;
+	int ret = sink_clock(&s, p, o->clock, &clock, err);
 
-	ret = sink_clock(&s, p, o->clock, &clock, err);
 	ret = ret ?: sink_check(fmt, &clock, o->output, err);
 	ret = ret ?: outfile_check(o->out, NULL, p->t, NULL, err);
 	ret = ret ?: sink_open(&s, o->out, stdout, err);
@@ -252,9 +251,8 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	const struct export_opts *o = opts;
 	_cleanup_(pairing_close) struct pairing p = { 0 };
 	struct telling t = { .p = &p, .o = o, .complete = true, .whole = true };
-	int ret;
+	int ret = check_options(o, argc, err);
 
-	ret = check_options(o, argc, err);
 	ret = ret ?: export_open(&p, o, argc, argv, err);
 	ret = ret ?: export_window(&p, o, err);
 	if (!ret && is_db(o)) {

@@ -231,9 +231,8 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 	const struct list_opts *o = opts;
 	struct vm_list *l = NULL;
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	int ret;
+	int ret = vm_scan(NULL, &l, err);
 
-	ret = vm_scan(NULL, &l, err);
 	if (ret)
 		return ret;
 	ret = sink_print(list_formats[MAX(o->format, 0)](l, &b), &b, stdout, err);

@@ -205,9 +205,8 @@ static int merge_begin(struct merge *m)
 	const struct out_format *fmt = out_format_find(m->o->format ?: "text");
 	_cleanup_free_ char *json = NULL;
 	struct out_clock clock;
-	int ret;
+	int ret = merge_ask(m, &clock);
 
-	ret = merge_ask(m, &clock);
 	ret = ret ?: sink_check(fmt, &clock, m->o->file.path, m->err);
 	if (!ret && is_page(m->o))
 		ret = blaming_json(m->p, &clock, m->from, m->to, &json, m->err);

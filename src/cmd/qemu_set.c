@@ -137,9 +137,8 @@ static int set_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	_cleanup_(mon_events_free) struct mon_events before = { 0 }, after = { 0 };
 	_cleanup_(sbuf_free) struct sbuf notes = { 0 };
 	_cleanup_(qemu_close) struct qemu q = { 0 };
-	int ret;
+	int ret = read_switches(o, argc, argv, &s, err);
 
-	ret = read_switches(o, argc, argv, &s, err);
 	ret = ret ?: qemu_open(&o->target, &q, err);
 	ret = ret ?: monitor_events(q.m, &before, err);
 	ret = ret ?: qemu_check(&before, &s, &notes, err);

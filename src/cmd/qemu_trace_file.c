@@ -96,9 +96,8 @@ static int trace_file_run(void *opts, int argc, char **argv, struct kvmft_err *e
 	_cleanup_(sbuf_free) struct sbuf line = { 0 }, out = { 0 };
 	_cleanup_(qemu_close) struct qemu q = { 0 };
 	bool was_off;
-	int ret;
+	int ret = command_line(argc, argv, &line, err);
 
-	ret = command_line(argc, argv, &line, err);
 	ret = ret ?: qemu_open(&o->target, &q, err);
 	ret = ret ?: status(q.m, &out, err);
 	was_off = is_off(&out);

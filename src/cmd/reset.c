@@ -26,9 +26,8 @@ static int reset_kernel(bool dry_run, unsigned int sessions, struct kvmft_err *e
 {
 	struct ktracefs *t;
 	struct kreset r = { 0 };
-	int ret;
+	int ret = ktracefs_open(NULL, 0, &t, err);
 
-	ret = ktracefs_open(NULL, 0, &t, err);
 	if (ret)
 		return ret;
 	ret = kreset_sweep(t, dry_run, &r, err);

@@ -146,9 +146,7 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 			"--clock kvmclock: no pvclock record of %s is known: record the guest with kvmft, or "
 			"the host while the guest boots; a guest without kvm-clock has none",
 			c->map->vm[c->vm].label);
-	if (c->kind >= OUT_CLOCK_MONO_RAW)
-		return sampled_clock(s, p, c, err);
-	return 0;
+	return c->kind >= OUT_CLOCK_MONO_RAW ? sampled_clock(s, p, c, err) : 0;
 }
 
 const char *sink_cycles(const char *format, int kind)

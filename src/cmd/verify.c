@@ -167,9 +167,8 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		.width = o->file.page.width, .color = o->file.page.color,
 	};
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	int ret;
+	int ret = verify_open(&v, o, argc, argv, err);
 
-	ret = verify_open(&v, o, argc, argv, err);
 	if (!ret) {
 		ret = verify_walk(&v);
 		if (ret)

@@ -117,9 +117,7 @@ static int keys_make(struct exits *e, size_t cap)
 /* -1: there is none. */
 static int64_t cell_find(const struct exits *e, uint32_t thread, uint32_t reason)
 {
-	if (!e->key_cap)
-		return -1;
-	return (int64_t)e->by_key[key_slot(e, thread, reason)] - 1;
+	return e->key_cap ? (int64_t)e->by_key[key_slot(e, thread, reason)] - 1 : -1;
 }
 
 static int64_t cell_new(struct exits *e, uint32_t thread, uint32_t reason)

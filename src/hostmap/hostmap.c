@@ -276,9 +276,8 @@ int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap
 {
 	struct hostmap *m;
 	struct scan s;
-	int ret;
+	int ret = hostmap_known(cap, fmt, &m);
 
-	ret = hostmap_known(cap, fmt, &m);
 	*out = NULL;
 	if (ret)
 		return err_set(err, -ret, "out of memory");

@@ -41,9 +41,7 @@ static int knob(struct kinst *k, const char *file, const char *text, struct kvmf
 static int knob_optional(struct kinst *k, const char *file, const char *text,
 			 struct kvmft_err *err)
 {
-	if (kfile_exists(k->dirfd, file))
-		return knob(k, file, text, err);
-	return 0;
+	return kfile_exists(k->dirfd, file) ? knob(k, file, text, err) : 0;
 }
 
 /* ---- birth ---- */

@@ -424,9 +424,8 @@ static int empty_maps(struct exits_run *x)
 	uint64_t begin = util_now_ns();
 	char text[32];
 	struct khist h;
-	int ret;
+	int ret = x->c->time ? empty_map(x, true, &h) : 0;
 
-	ret = x->c->time ? empty_map(x, true, &h) : 0;
 	ret = ret ?: empty_map(x, false, &h);
 	if (ret)
 		return ret;

@@ -76,10 +76,9 @@ static int show_page(struct exits_run *x, int fd)
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct exits_view v;
 	struct exits_page p;
-	int ret;
+	int ret = exits_view_make(&x->table, x->c->per_vm ? EXITS_BY_VM : x->target.group, counters,
+				  counters ? show_present : exits_wanted, x, &v);
 
-	ret = exits_view_make(&x->table, x->c->per_vm ? EXITS_BY_VM : x->target.group, counters,
-			      counters ? show_present : exits_wanted, x, &v);
 	if (ret)
 		return ret;
 	exits_page_fill(x, &v, &p);
@@ -129,9 +128,8 @@ static int show_file(struct exits_run *x)
 	struct newfile f = { .fd = -1 };
 	_cleanup_close_ int dir = -1;
 	const char *base;
-	int ret;
+	int ret = exits_file_check(x->c->file, x->err);
 
-	ret = exits_file_check(x->c->file, x->err);
 	if (ret)
 		return ret;
 	ret = dir = file_parent_open(x->c->file, &base);

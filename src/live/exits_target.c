@@ -198,9 +198,8 @@ static int find_process(struct exits_run *x)
 	const struct exits_config *c = x->c;
 	const struct vm *vm = NULL;
 	bool alone = false;
-	int ret;
+	int ret = find_vm(x, &vm, &alone);
 
-	ret = find_vm(x, &vm, &alone);
 	if (ret)
 		return ret;
 	g->group = c->alltids ? EXITS_BY_THREAD : EXITS_BY_REASON;

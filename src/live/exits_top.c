@@ -98,9 +98,8 @@ int exits_top_show(struct exits_run *x)
 	size_t rows, columns;
 	struct exits_view v;
 	struct exits_page p;
-	int ret;
+	int ret = exits_view_make(&x->table, x->target.group, false, exits_wanted, x, &v);
 
-	ret = exits_view_make(&x->table, x->target.group, false, exits_wanted, x, &v);
 	if (ret)
 		return err_set(x->err, ENOMEM, "out of memory");
 	screen_size(&rows, &columns);

@@ -10,9 +10,8 @@
 
 static int trace_prepare(struct trace *t)
 {
-	int ret;
+	int ret = ktracefs_open(NULL, KTRACEFS_MOUNT, &t->t, t->err);
 
-	ret = ktracefs_open(NULL, KTRACEFS_MOUNT, &t->t, t->err);
 	if (ret)
 		return ret;
 	session_sweep(t->t, t->note);

@@ -38,10 +38,9 @@ static int choose_since_start(struct trace *t)
 int trace_clock_choose(struct trace *t)
 {
 	const struct trace_config *c = t->c;
-	bool wall;
 	int ret;
+	bool wall = c->clock && !strcmp(c->clock, "realtime");
 
-	wall = c->clock && !strcmp(c->clock, "realtime");
 	t->clock = c->tsc || c->kvmclock ? TSC_CLOCK : kclock_default();
 	if (c->clock && !wall)
 		t->clock = c->clock;

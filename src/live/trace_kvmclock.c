@@ -48,9 +48,8 @@ int trace_kvmclock_prepare(struct trace *t)
 {
 	struct trace_vm *v = &t->kvmclock;
 	const struct vm *found;
-	int ret;
+	int ret = vm_list_find(t->vms, t->c->kvmclock, &found, t->err);
 
-	ret = vm_list_find(t->vms, t->c->kvmclock, &found, t->err);
 	ret = ret ?: kevent_kvm_check(t->t, t->err);
 	if (ret)
 		return ret;
@@ -155,9 +154,8 @@ static int check_record(struct trace *t, const struct trace_pvclock *r)
 int trace_kvmclock_begin(struct trace *t)
 {
 	struct trace_vm *v = &t->kvmclock;
-	int ret;
+	int ret = trace_pvclock_resolve(&v->pvclock, t->fmt, t->err);
 
-	ret = trace_pvclock_resolve(&v->pvclock, t->fmt, t->err);
 	ret = ret ?: resolve(&v->write_offset, t->fmt, EV_TSC_OFFSET, WR_FIELDS, t->err);
 	if (ret)
 		return ret;
@@ -275,10 +273,9 @@ bool trace_kvmclock_feed(struct trace *t, const struct rec *rec)
 bool trace_kvmclock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *ns)
 {
 	struct trace_vm *v = &t->kvmclock;
-	bool known;
 	uint64_t id;
+	bool known = tid > 0 && u64map_get(&v->vcpu_of, (uint32_t)tid, &id);
 
-	known = tid > 0 && u64map_get(&v->vcpu_of, (uint32_t)tid, &id);
 	if (epoch_result_usable(epoch_host_to_kvmclock(
 		    epoch_vm_or_first(v->epochs, known ? (int64_t)id : -1), ts, ns)))
 		return true;

@@ -105,9 +105,8 @@ static int wait_setup(struct trace *t, struct wait *w)
 	struct kinst_config c = KINST_CONFIG_DEFAULT;
 	uint32_t *tid = NULL;
 	size_t n = 0;
-	int ret;
+	int ret = kevent_list_add(&w->events, "kvm", "kvm_pvclock_update", NULL);
 
-	ret = kevent_list_add(&w->events, "kvm", "kvm_pvclock_update", NULL);
 	ret = ret ?: vm_thread_ids(NULL, t->kvmclock.vm->pid, &tid, &n);
 	if (ret)
 		return err_why(t->err, ret, "cannot look for the threads of %s",

@@ -32,9 +32,8 @@ static int tids_add(struct trace *t, uint32_t pid, const char *what)
 {
 	uint32_t *tid = NULL;
 	size_t n = 0;
-	int ret;
+	int ret = vm_thread_ids(NULL, pid, &tid, &n);
 
-	ret = vm_thread_ids(NULL, pid, &tid, &n);
 	if (ret)
 		return err_why(t->err, ret, "no process %s", what);
 	for (size_t i = 0; i < n && !ret; i++) {
@@ -70,9 +69,8 @@ int trace_setup_tids(struct trace *t)
 int trace_setup_instance(struct trace *t)
 {
 	struct kinst_config c = KINST_CONFIG_DEFAULT;
-	int ret;
+	int ret = kcpus_read(KCPU_POSSIBLE, &t->cpus);
 
-	ret = kcpus_read(KCPU_POSSIBLE, &t->cpus);
 	if (ret)
 		return err_why(t->err, ret, "cannot read the list of CPUs");
 	c.clock = t->clock;

@@ -363,9 +363,8 @@ static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_tab
 static void vcpu_row(struct columns *c, struct sbuf *b, const struct lat_view *v, size_t i)
 {
 	struct lat_times t;
-	uint64_t wall;
+	uint64_t wall = lat_vcpu_times(v->lat, i, &t) ? t.last - t.first : 0;
 
-	wall = lat_vcpu_times(v->lat, i, &t) ? t.last - t.first : 0;
 	if (!wall)
 		return;
 	columns_put(c, b, "%.*s", (int)str_cut(lat_vm_label(v, (int64_t)t.vm), 24),

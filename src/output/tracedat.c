@@ -218,9 +218,8 @@ static int put_stream(struct dat *d, const struct dat_stream *s)
 	struct timeline *t = d->p->t;
 	struct subbuf_writer sw;
 	const struct tl_item *i;
-	int ret;
+	int ret = tdw_cpu(d->w, s->cpu);
 
-	ret = tdw_cpu(d->w, s->cpu);
 	ret = ret ?: tl_start_stream(t, d->source, s->number, d->err);
 	if (ret)
 		return ret;

@@ -74,12 +74,11 @@ static uint64_t first_after(const struct capture *guest, uint32_t cpu, uint64_t 
 static int add_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct cap_shift *s,
 		    const struct capture *guest, uint32_t cpu)
 {
-	struct tsc_map map;
 	unsigned int changes = 0;
 	uint64_t lo, hi, from;
 	int ret;
+	struct tsc_map map = map_of(s, &s->sample[0]);
 
-	map = map_of(s, &s->sample[0]);
 	if (tsc_map_check(&map)) /* nonsense: the vCPU stays without */
 		return 0;
 	ret = hostmap_force_vcpu(m, vm, vcpu, 0, &map);

@@ -507,10 +507,9 @@ static void unknown(const struct verify *v, const struct verify_guest *g, struct
 static void other_reasons(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
 	const struct msr_pair_stats *s = deadlines(v, g);
-	const struct tsc_map *record;
 	int64_t by;
+	const struct tsc_map *record = off_record(v, g, &by);
 
-	record = off_record(v, g, &by);
 	if (record) {
 		sbuf_addf(b,
 			  "the host recorded TSC offset %" PRId64 ": by that, guest times would be "

@@ -35,9 +35,8 @@ static struct qline name_at(struct qline l)
 {
 	struct qline at = l, second;
 	const char *word;
-	size_t n;
+	size_t n = qline_word(&at, &word);
 
-	n = qline_word(&at, &word);
 	if (ends_with_colon(word, n)) /* PROG: */
 		return at;
 	second = at;

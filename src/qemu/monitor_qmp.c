@@ -97,9 +97,8 @@ static int qmp_hello(struct monitor *m, struct kvmft_err *err)
 {
 	struct jval v, greeting;
 	size_t len;
-	int ret;
+	int ret = qmp_next(m, &v, &len, err);
 
-	ret = qmp_next(m, &v, &len, err);
 	if (ret == -EPROTO && m->in.s && str_starts(m->in.s, "QEMU "))
 		return mon_garbage(m, "this is a human monitor: use --hmp", m->in.s, m->in.len,
 				   err);

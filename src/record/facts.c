@@ -119,9 +119,8 @@ static int facts_params(struct record *r)
 static int facts_header(struct record *r)
 {
 	_cleanup_free_ char *page = NULL, *event = NULL;
-	int ret;
+	int ret = ktracefs_text(r->t, "events/header_page", &page);
 
-	ret = ktracefs_text(r->t, "events/header_page", &page);
 	ret = ret ?: ktracefs_text(r->t, "events/header_event", &event);
 	if (ret)
 		return err_why(r->err, ret, "cannot read %s/events/header_page",
@@ -136,9 +135,8 @@ int record_facts_event(struct record *r, const struct kevent *e)
 	const char *sys = e->sys, *name = e->name;
 	uint64_t at = 0;
 	uint32_t id;
-	int ret;
+	int ret = kevent_format(r->t, e->sys, e->name, &text);
 
-	ret = kevent_format(r->t, e->sys, e->name, &text);
 	ret = ret ?: kevent_format_id(text, &id);
 	if (ret)
 		return err_why(r->err, ret, "cannot read the format of %s:%s", e->sys, e->name);

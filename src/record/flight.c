@@ -20,9 +20,8 @@
 int record_flight_check(struct record *r)
 {
 	const struct record_config *c = r->c;
-	int ret;
+	int ret = record_before_check(r);
 
-	ret = record_before_check(r);
 	if (ret || !c->trigger)
 		return ret;
 	if (!c->flight)

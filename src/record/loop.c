@@ -311,9 +311,8 @@ int record_wait(struct record *r, struct record_child *c)
 {
 	struct pollfd p[W_COUNT];
 	unsigned int tick = 0;
-	int ret;
+	int ret = wait_open(r, c, p);
 
-	ret = wait_open(r, c, p);
 	ret = ret ?: take_came(r, &p[W_LOOK]);
 	while (!ret && !r->end_reason) {
 		if (poll(p, W_COUNT, -1) < 0)

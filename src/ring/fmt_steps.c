@@ -257,11 +257,10 @@ static bool lower_value(struct fmt_plan *p, const struct fmt *f, struct pstep *s
 {
 	const struct pseg *s = &p->seg[*i];
 	const struct pnode *field;
-	struct pmemo *memo;
 	enum pcode code;
 	bool ok, is_signed;
+	struct pmemo *memo = memo_new(p, *i, &ok);
 
-	memo = memo_new(p, *i, &ok);
 	if (memo) {
 		step->memo = memo;
 		step->print = plan_step(memo->mask ? C_MEMO_MASKED :

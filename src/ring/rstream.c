@@ -348,9 +348,8 @@ enum rkind rstream_next_slow(struct rstream *r)
 {
 	for (;;) {
 		enum rkind k;
-		int ret;
+		int ret = r->open ? subbuf_next(&r->sb, &r->rec) : 0;
 
-		ret = r->open ? subbuf_next(&r->sb, &r->rec) : 0;
 		if (ret < 0)
 			return damage(r);
 		if (ret)
@@ -495,9 +494,8 @@ static int place_loss(struct rstream *r, const struct cap_loss *l, uint64_t remo
 	uint64_t hi = l->last > removed ? MIN(l->last - removed, n) : 0;
 	const struct seek from = { before_number, (void *)(uintptr_t)&l->from };
 	uint64_t i = 0, last = 0, ts, longest = 0;
-	int ret;
+	int ret = n ? halve_stamps(r, 0, n, &from, &i) : 0;
 
-	ret = n ? halve_stamps(r, 0, n, &from, &i) : 0;
 	if (ret < 0)
 		return ret;
 	if (ret && i + 1 > lo)

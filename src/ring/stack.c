@@ -49,10 +49,9 @@ void fmt_stack(const struct fmt_event *e, const struct rec *rec, struct fmt_valu
 
 static const struct ksyms *symbols(struct fmt *f)
 {
-	const char *text;
 	size_t len;
+	const char *text = f->syms_tried || !f->of ? NULL : capture_kallsyms(f->of, &len);
 
-	text = f->syms_tried || !f->of ? NULL : capture_kallsyms(f->of, &len);
 	if (text)
 		(void)!ksyms_parse(&f->syms, text, len);
 	f->syms_tried = true;

@@ -182,10 +182,9 @@ static int plan_marker(struct sdt_plan *p, const struct sdt_file *f, size_t file
 		       const struct sdt_marker *m, const struct sdt_want *asked, size_t max)
 {
 	_cleanup_(draft_free) struct draft d = { .args = { 0 } };
-	struct sdt_event *e;
 	int ret = draft_make(p, f->arch, m, asked->as, &d);
+	struct sdt_event *e = ret ? NULL : event_find(p, m, &d);
 
-	e = ret ? NULL : event_find(p, m, &d);
 	if (!ret && !e) {
 		ret = p->n >= max ? -E2BIG : 0;
 		e = ret ? NULL : event_new(p, m, &d);

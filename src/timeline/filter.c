@@ -106,9 +106,7 @@ static char *take_word(struct parser *q, bool value)
 		from = q->p;
 		while (q->p < q->end && *q->p != quote)
 			q->p++;
-		if (q->p == q->end)
-			return NULL;
-		return strndup(from, (size_t)(q->p++ - from));
+		return q->p == q->end ? NULL : strndup(from, (size_t)(q->p++ - from));
 	}
 	while (q->p < q->end && (word_byte(*q->p) || (value && strchr("*?[]:/%+<>", *q->p))))
 		q->p++;

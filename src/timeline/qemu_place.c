@@ -304,9 +304,8 @@ int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace
 {
 	struct qanchors q = { 0 }, h = { 0 };
 	struct qpairs pairs = { 0 };
-	int ret;
+	int ret = qanchors_host(map, vm, &h, err);
 
-	ret = qanchors_host(map, vm, &h, err);
 	ret = ret ?: qtrace_rewind(trace);
 	ret = ret ?: qanchors_qemu(trace, timed, h.prints, &q);
 	if (!ret)

@@ -375,10 +375,9 @@ static int hold(struct qsource *s, const struct qtrace_item *i)
 {
 	struct tl_item item = { .cpu = i->cpu < 0 ? TL_NO_CPU : (uint32_t)i->cpu };
 	struct qheld *h;
-	bool placed;
 	int ret = 0;
+	bool placed = place(s, i, &item);
 
-	placed = place(s, i, &item);
 	s->number += i->kind == QTRACE_EVENT;
 	if (!placed)
 		return 0;

@@ -205,9 +205,8 @@ int file_read_u64(int dirfd, const char *path, uint64_t *v)
 	char line[64];
 	char *from = line;
 	size_t len;
-	int err;
+	int err = file_read_line(dirfd, path, line, sizeof(line));
 
-	err = file_read_line(dirfd, path, line, sizeof(line));
 	if (err)
 		return err;
 	from += strspn(line, " \t");

@@ -110,9 +110,8 @@ int parse_s64(const char *s, int64_t *v)
 {
 	const bool minus = *s == '-';
 	uint64_t got = 0;
-	int err;
+	int err = parse_u64(s + minus, &got);
 
-	err = parse_u64(s + minus, &got);
 	if (err)
 		return err;
 	if (got > (uint64_t)INT64_MAX + minus)

@@ -144,9 +144,8 @@ static int read_vcpu(int dirfd, struct vm_vcpu *v)
 {
 	uint64_t tid;
 	bool present;
-	int ret;
+	int ret = read_optional_u64(dirfd, "pid", &tid, &present);
 
-	ret = read_optional_u64(dirfd, "pid", &tid, &present);
 	v->tid = 0;
 	v->tid_source = VM_TID_UNKNOWN;
 	if (!ret && present && tid <= INT_MAX) {

@@ -446,9 +446,8 @@ static int compare_vm(const void *a, const void *b)
 static int scan_all(struct scan *s)
 {
 	char line[64];
-	int ret;
+	int ret = scan_debugfs(s);
 
-	ret = scan_debugfs(s);
 	for (size_t i = 0; i < s->list->n; i++)
 		s->vcpu_dirs |= s->list->vm[i].n_vcpus > 0;
 	ret = ret ?: look_at_processes(s);
