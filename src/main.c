@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * main.c: global options, dispatch to a command descriptor, one line per failure, exit codes.
- */
+/* main.c: global options, dispatch to a command descriptor, one line per failure, exit codes. */
 #include <errno.h>
 #include <fcntl.h>
 #ifdef __GLIBC__

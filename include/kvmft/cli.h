@@ -139,9 +139,8 @@ extern const struct cmd *const kvmft_cmds[]; /* NULL-terminated, in the order he
 extern const char *const kvmft_cmds_elsewhere[];
 
 /*
- * Parses argv[1..] by the table. Returns the index of the first operand, 0 when help was asked
- * for (and should be printed), CLI_VERSION when --version was, or -EINVAL with err set (exit code
- * 2).
+ * Parses argv[1..] by the table. Returns the index of the first operand, 0 when help was asked for
+ * (and should be printed), CLI_VERSION when --version was, or -EINVAL with err set (exit code 2).
  */
 #define CLI_VERSION INT_MAX
 int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvmft_err *err);

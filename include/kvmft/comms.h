@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * comms.h: names of tasks, from what the capture noted and from the events themselves.
- */
+/* comms.h: names of tasks, from what the capture noted and from the events themselves. */
 #ifndef KVMFT_COMMS_H
 #define KVMFT_COMMS_H
 

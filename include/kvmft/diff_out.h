@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * diff_out.h: what differs between two recordings, as text, JSON or CSV.
- */
+/* diff_out.h: what differs between two recordings, as text, JSON or CSV. */
 #ifndef KVMFT_DIFF_OUT_H
 #define KVMFT_DIFF_OUT_H
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * exits_out.h: a table of exits as text, JSON, CSV and OpenMetrics.
- */
+/* exits_out.h: a table of exits as text, JSON, CSV and OpenMetrics. */
 #ifndef KVMFT_EXITS_OUT_H
 #define KVMFT_EXITS_OUT_H
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * export.h: what the files of `kvmft export` share.
- */
+/* export.h: what the files of `kvmft export` share. */
 #ifndef KVMFT_EXPORT_H
 #define KVMFT_EXPORT_H
 

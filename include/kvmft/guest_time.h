@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * guest_time.h: from a guest's trace clock to host TSC.
- */
+/* guest_time.h: from a guest's trace clock to host TSC. */
 #ifndef KVMFT_GUEST_TIME_H
 #define KVMFT_GUEST_TIME_H
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * mono_raw.h: the line of this machine's CLOCK_MONOTONIC_RAW, read and checked.
- */
+/* mono_raw.h: the line of this machine's CLOCK_MONOTONIC_RAW, read and checked. */
 #ifndef KVMFT_MONO_RAW_H
 #define KVMFT_MONO_RAW_H
 

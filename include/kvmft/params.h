@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * params.h: clock parameters given by hand, as several commands take them.
- */
+/* params.h: clock parameters given by hand, as several commands take them. */
 #ifndef KVMFT_PARAMS_H
 #define KVMFT_PARAMS_H
 

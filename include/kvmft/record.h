@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * record.h: one recording of this machine, as host or guest, into a capture.
- */
+/* record.h: one recording of this machine, as host or guest, into a capture. */
 #ifndef KVMFT_RECORD_H
 #define KVMFT_RECORD_H
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * report_out.h: the tables of a report as text, JSON or CSV.
- */
+/* report_out.h: the tables of a report as text, JSON or CSV. */
 #ifndef KVMFT_REPORT_OUT_H
 #define KVMFT_REPORT_OUT_H
 

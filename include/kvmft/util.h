@@ -69,11 +69,10 @@ enum kvmft_exit {
 };
 
 /*
- * Sets the explanation and returns -errnum, so that callers write
- * `return err_set(err, ENOENT, "no VM %s", name)`. err may be NULL.
- * err_lack() does the same for what a machine lacks (exit code 4), err_usage() for exit code 2
- * and -EINVAL. errnum may have either sign. Control characters in the text become '?', and
- * arguments may come from err->text itself, to put context before it.
+ * Sets the explanation and returns -errnum, so that callers write `return err_set(err, ENOENT, "no
+ * VM %s", name)`. err may be NULL. err_lack() does the same for what a machine lacks (exit code 4),
+ * err_usage() for exit code 2 and -EINVAL. errnum may have either sign. Control characters in the
+ * text become '?', and arguments may come from err->text itself, to put context before it.
  */
 int err_set(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3, 4);
 int err_lack(struct kvmft_err *err, int errnum, const char *fmt, ...) __printf(3, 4);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * model.c: filling struct capture from either format, with every count bounded.
- */
+/* model.c: filling struct capture from either format, with every count bounded. */
 #include "reader.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * open.c: opening a capture of any format, closing it, and finding a VM in it.
- */
+/* open.c: opening a capture of any format, closing it, and finding a VM in it. */
 #include "reader.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * perfdata.h: what the files of the perf.data reader share; private to src/capture.
- */
+/* perfdata.h: what the files of the perf.data reader share; private to src/capture. */
 #ifndef KVMFT_CAPTURE_PERFDATA_H
 #define KVMFT_CAPTURE_PERFDATA_H
 
@@ -64,8 +62,7 @@ struct pd_runs {
 };
 
 /*
- * The place of a record: in the file, and in the run that it is part of (run: as for
- * pd_run_get()).
+ * The place of a record: in the file, and in the run that it is part of (run: as for pd_run_get()).
  */
 struct pd_at {
 	uint64_t file;

@@ -13,8 +13,7 @@
 #define AHEAD (64u << 10)
 
 /*
- * nr, nr x { id, number of the event, CPU, thread }: adds the counts of ids to those of their
- * CPUs.
+ * nr, nr x { id, number of the event, CPU, thread }: adds the counts of ids to those of their CPUs.
  */
 static int add_by_cpu(struct pd_record *r, const struct u64map *count, struct u64map *by_cpu)
 {

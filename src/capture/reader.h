@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * reader.h: what the readers of capture formats share; private to src/capture.
- */
+/* reader.h: what the readers of capture formats share; private to src/capture. */
 #ifndef KVMFT_CAPTURE_READER_H
 #define KVMFT_CAPTURE_READER_H
 

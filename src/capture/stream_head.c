@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * stream_head.c: the heads of a stream's frames, both ways.
- */
+/* stream_head.c: the heads of a stream's frames, both ways. */
 #include "kvmft/stream.h"
 
 #include <endian.h>

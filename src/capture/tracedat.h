@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * tracedat.h: what the files of the trace.dat reader share; private to src/capture.
- */
+/* tracedat.h: what the files of the trace.dat reader share; private to src/capture. */
 #ifndef KVMFT_CAPTURE_TRACEDAT_H
 #define KVMFT_CAPTURE_TRACEDAT_H
 

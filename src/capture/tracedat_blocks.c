@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * tracedat_blocks.c: the metadata blocks of a trace.dat, byte for byte the same in v6 and v7.
- */
+/* tracedat_blocks.c: the metadata blocks of a trace.dat, byte for byte the same in v6 and v7. */
 #include "kvmft/ktext.h"
 #include "tracedat.h"
 

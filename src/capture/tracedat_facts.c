@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * tracedat_facts.c: the options of a trace.dat that carry facts, from a capture.
- */
+/* tracedat_facts.c: the options of a trace.dat that carry facts, from a capture. */
 #include "tracedat_write.h"
 
 #include <ctype.h>

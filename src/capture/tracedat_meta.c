@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * tracedat_meta.c: the metadata blocks of a trace.dat, from a capture.
- */
+/* tracedat_meta.c: the metadata blocks of a trace.dat, from a capture. */
 #include "tracedat_write.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * tracedat_opts.c: the options of a trace.dat that carry facts; the list is at the end.
- */
+/* tracedat_opts.c: the options of a trace.dat that carry facts; the list is at the end. */
 #include "tracedat.h"
 
 #include <errno.h>

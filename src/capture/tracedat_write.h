@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * tracedat_write.h: what the files of the trace.dat writer share; private to src/capture.
- */
+/* tracedat_write.h: what the files of the trace.dat writer share; private to src/capture. */
 #ifndef KVMFT_CAPTURE_TRACEDAT_WRITE_H
 #define KVMFT_CAPTURE_TRACEDAT_WRITE_H
 

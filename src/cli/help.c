@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * help.c: usage, synopsis and the machine-readable option list, all from the option tables.
- */
+/* help.c: usage, synopsis and the machine-readable option list, all from the option tables. */
 #include "kvmft/cli.h"
 
 #include <errno.h>

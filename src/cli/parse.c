@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * parse.c: from a command's option table to getopt_long and to typed fields.
- */
+/* parse.c: from a command's option table to getopt_long and to typed fields. */
 #include "kvmft/cli.h"
 
 #include <ctype.h>

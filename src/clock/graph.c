@@ -25,9 +25,7 @@ static const char *const clock_names[CLK_NR] = {
 	[CLK_HOST_REALTIME] = "host-realtime",
 };
 
-/*
- * Texts shared by several edges; each completes "no WHAT: ".
- */
+/* Texts shared by several edges; each completes "no WHAT: ". */
 #define SAMPLES_REMEDY	"record with kvmft, which samples this clock along with the TSC"
 #define OFFSET_REMEDY	"run `kvmft guest-offset` in the guest and pass --sched-offset"
 #define KERNEL_REMEDY	"run `kvmft guest-offset` in the guest and pass --kernel-sched-offset, " \

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * params.c: clock parameters given by hand: numbers between commas.
- */
+/* params.c: clock parameters given by hand: numbers between commas. */
 #include "kvmft/params.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * blame.c: `kvmft blame HOST GUEST`, the worst moments of a guest and what each is due to.
- */
+/* blame.c: `kvmft blame HOST GUEST`, the worst moments of a guest and what each is due to. */
 #include "blaming.h"
 #include "captures.h"
 #include "cmds.h"

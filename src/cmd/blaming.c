@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * blaming.c: the two walks of blame, over a pairing.
- */
+/* blaming.c: the two walks of blame, over a pairing. */
 #include "blaming.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * cmds.c: what the whole kvmft has, in place of cmds_small.c.
- */
+/* cmds.c: what the whole kvmft has, in place of cmds_small.c. */
 #include "cmds.h"
 
 #include "kvmft/qemu_switch.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * cmds.h: the commands, one per file in this folder. A new one is that file and a line here.
- */
+/* cmds.h: the commands, one per file in this folder. A new one is that file and a line here. */
 #ifndef KVMFT_CMD_CMDS_H
 #define KVMFT_CMD_CMDS_H
 

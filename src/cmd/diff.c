@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * diff.c: `kvmft diff BEFORE AFTER`, what changed from one recording to another.
- */
+/* diff.c: `kvmft diff BEFORE AFTER`, what changed from one recording to another. */
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"

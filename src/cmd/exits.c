@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * exits.c: `kvmft exits`, how often the guests of this machine exit, and why.
- */
+/* exits.c: `kvmft exits`, how often the guests of this machine exit, and why. */
 #include "kvmft/exits_live.h"
 #include "kvmft/exits_out.h"
 #include "cmds.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * export.c: `kvmft export -i INPUT -o OUT [GUEST[=SEL]...]`, the same events for other tools.
- */
+/* export.c: `kvmft export -i INPUT -o OUT [GUEST[=SEL]...]`, the same events for other tools. */
 #include "captures.h"
 #include "kvmft/export.h"
 #include "options.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * export.h: the options of `kvmft export`, and its --to sqlite.
- */
+/* export.h: the options of `kvmft export`, and its --to sqlite. */
 #ifndef KVMFT_CMD_EXPORT_H
 #define KVMFT_CMD_EXPORT_H
 

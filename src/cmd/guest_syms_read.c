@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * guest_syms_read.c: the symbols of one guest from files, or from a capture that it made.
- */
+/* guest_syms_read.c: the symbols of one guest from files, or from a capture that it made. */
 #include "guest_syms.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * merge.c: `kvmft merge HOST GUEST[=SEL]...`, one aligned time line and its proof.
- */
+/* merge.c: `kvmft merge HOST GUEST[=SEL]...`, one aligned time line and its proof. */
 #include "blaming.h"
 #include "captures.h"
 #include "cmds.h"

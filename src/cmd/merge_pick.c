@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * merge_pick.c: --event, --grep, --context, --side, --vcpu.
- */
+/* merge_pick.c: --event, --grep, --context, --side, --vcpu. */
 #include "merge_pick.h"
 
 #include <errno.h>

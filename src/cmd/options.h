@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * options.h: options that several commands have, for a member of that type in their struct.
- */
+/* options.h: options that several commands have, for a member of that type in their struct. */
 #ifndef KVMFT_CMD_OPTIONS_H
 #define KVMFT_CMD_OPTIONS_H
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * qemu.c: `kvmft qemu`, the group of commands for QEMU's own trace events.
- */
+/* qemu.c: `kvmft qemu`, the group of commands for QEMU's own trace events. */
 #include "qemu.h"
 #include "cmds.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * qemu_events.c: `kvmft qemu events`, the trace events of a running QEMU and their states.
- */
+/* qemu_events.c: `kvmft qemu events`, the trace events of a running QEMU and their states. */
 #include "qemu.h"
 #include "options.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * qemu_formats.c: `kvmft qemu list-formats`, what a file trace-events-all declares.
- */
+/* qemu_formats.c: `kvmft qemu list-formats`, what a file trace-events-all declares. */
 #include "qemu.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * record.c: `kvmft record`, host or guest into a capture directory.
- */
+/* record.c: `kvmft record`, host or guest into a capture directory. */
 #include "kvmft/kernel.h"
 #include "kvmft/remote.h"
 #include "kvmft/sides.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * sink.c: where results go; the clock and the file of a time line.
- */
+/* sink.c: where results go; the clock and the file of a time line. */
 #include "sink.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * stuck.c: `kvmft stuck`, where each vCPU is and why it makes no progress.
- */
+/* stuck.c: `kvmft stuck`, where each vCPU is and why it makes no progress. */
 #include "kvmft/stuck.h"
 #include "cmds.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * window.h: --from and --to, for all commands that have them.
- */
+/* window.h: --from and --to, for all commands that have them. */
 #ifndef KVMFT_CMD_WINDOW_H
 #define KVMFT_CMD_WINDOW_H
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * arch.c: the kinds of hosts whose events are understood.
- */
+/* arch.c: the kinds of hosts whose events are understood. */
 #include "arch.h"
 
 #include <errno.h>

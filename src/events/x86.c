@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * x86.c: what hosts that are x86 have in common, and those with PVM, which need no extension.
- */
+/* x86.c: what hosts that are x86 have in common, and those with PVM, which need no extension. */
 #include "x86.h"
 
 const char *const x86_machines[] = { "x86_64", "i386", "i486", "i586", "i686", NULL };

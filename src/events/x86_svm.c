@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * x86_svm.c: hosts with SVM, of AMD and Hygon.
- */
+/* x86_svm.c: hosts with SVM, of AMD and Hygon. */
 #include "x86.h"
 
 static const struct exit_entry svm_names[] = {

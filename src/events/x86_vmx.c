@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * x86_vmx.c: hosts with VMX, of Intel and others.
- */
+/* x86_vmx.c: hosts with VMX, of Intel and others. */
 #include "x86.h"
 
 static const struct exit_entry vmx_names[] = {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * counts.c: the table of exits per thread and reason, and a sorted view of it.
- */
+/* counts.c: the table of exits per thread and reason, and a sorted view of it. */
 #include "kvmft/exits.h"
 
 #include <errno.h>

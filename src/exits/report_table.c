@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * report_table.c: tables from the cells of those vCPUs that a filter lets through.
- */
+/* report_table.c: tables from the cells of those vCPUs that a filter lets through. */
 #include "report_priv.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * priv.h: what the files of the map share.
- */
+/* priv.h: what the files of the map share. */
 #ifndef KVMFT_HOSTMAP_PRIV_H
 #define KVMFT_HOSTMAP_PRIV_H
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * samples.c: from the bracketed readings of a capture to lines between them.
- */
+/* samples.c: from the bracketed readings of a capture to lines between them. */
 #include "kvmft/samples.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * cpus.c: lists of CPU numbers, as /sys/devices/system/cpu and per_cpu/ show them.
- */
+/* cpus.c: lists of CPU numbers, as /sys/devices/system/cpu and per_cpu/ show them. */
 #include "priv.h"
 
 #include <ctype.h>

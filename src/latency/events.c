@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * events.c: which events the latency analyses know.
- */
+/* events.c: which events the latency analyses know. */
 #include "priv.h"
 
 #include <errno.h>

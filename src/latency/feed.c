@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * feed.c: the walk behind all latency analyses: what it needs, what it hears, how it ends.
- */
+/* feed.c: the walk behind all latency analyses: what it needs, what it hears, how it ends. */
 #include "path.h"
 
 #include <errno.h>

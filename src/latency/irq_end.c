@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * irq_end.c: how the chains of irq.c end: measured, or closed for a reason that is counted.
- */
+/* irq_end.c: how the chains of irq.c end: measured, or closed for a reason that is counted. */
 #include "priv.h"
 
 #include <errno.h>

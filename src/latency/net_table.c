@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * net_table.c: packets to and from the guest, by the devices at both ends.
- */
+/* net_table.c: packets to and from the guest, by the devices at both ends. */
 #include "net.h"
 
 #include <stdio.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * table.c: the tables of a latency analysis: groups, their times, and the worst cases.
- */
+/* table.c: the tables of a latency analysis: groups, their times, and the worst cases. */
 #include "priv.h"
 
 #include <errno.h>

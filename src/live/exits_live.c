@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * exits_live.c: counting exits live, from its configuration to its result.
- */
+/* exits_live.c: counting exits live, from its configuration to its result. */
 #include "exits.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * exits_show.c: one table to standard output, or to a file that is replaced in one step.
- */
+/* exits_show.c: one table to standard output, or to a file that is replaced in one step. */
 #include "exits.h"
 #include "kvmft/screen.h"
 

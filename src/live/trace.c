@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * trace.c: printing events live, from its configuration to its result.
- */
+/* trace.c: printing events live, from its configuration to its result. */
 #include "trace.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * trace_setup.c: what is traced, and the instance for it.
- */
+/* trace_setup.c: what is traced, and the instance for it. */
 #include "trace.h"
 
 #include <errno.h>

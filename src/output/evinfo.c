@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * evinfo.c: the types of events, as an output needs them.
- */
+/* evinfo.c: the types of events, as an output needs them. */
 #include "evinfo.h"
 
 #include <errno.h>

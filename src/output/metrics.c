@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * metrics.c: what all metrics have in common.
- */
+/* metrics.c: what all metrics have in common. */
 #include "metrics.h"
 
 #include <inttypes.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * paint.c: colours of a time line, by side and by kind of event.
- */
+/* paint.c: colours of a time line, by side and by kind of event. */
 #include "kvmft/output.h"
 #include "kvmft/screen.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * row.c: rows of a table for programs.
- */
+/* row.c: rows of a table for programs. */
 #include "kvmft/row.h"
 
 #include <inttypes.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * verify.c: the result of `kvmft verify`, for people, for programs and for tables.
- */
+/* verify.c: the result of `kvmft verify`, for people, for programs and for tables. */
 #include "kvmft/verify.h"
 #include "kvmft/columns.h"
 #include "kvmft/screen.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * match.c: each VM that may be meant is tried with all events of the guest.
- */
+/* match.c: each VM that may be meant is tried with all events of the guest. */
 #include "kvmft/match.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * match.h: what match.c and match_threads.c share.
- */
+/* match.h: what match.c and match_threads.c share. */
 #ifndef KVMFT_PAIRING_MATCH_H
 #define KVMFT_PAIRING_MATCH_H
 

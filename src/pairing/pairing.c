@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * pairing.c: host and guests, opened and matched.
- */
+/* pairing.c: host and guests, opened and matched. */
 #include "kvmft/pairing.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * rate.c: how fast the host's TSC runs, from the user or from the captures.
- */
+/* rate.c: how fast the host's TSC runs, from the user or from the captures. */
 #include "kvmft/rate.h"
 
 #include <errno.h>

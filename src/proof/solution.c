@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * solution.c: which vCPUs, and which stretches of time, are solved together.
- */
+/* solution.c: which vCPUs, and which stretches of time, are solved together. */
 #include "kvmft/solution.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * solve_places.c: narrows the cells that the grid left, and judges the best place in them.
- */
+/* solve_places.c: narrows the cells that the grid left, and judges the best place in them. */
 #include "solve.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * line.c: words, dates and events in lines of text.
- */
+/* line.c: words, dates and events in lines of text. */
 #include "trace.h"
 
 #include <ctype.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * monitor_events.c: QEMU's trace events by either monitor; patterns, and files of patterns.
- */
+/* monitor_events.c: QEMU's trace events by either monitor; patterns, and files of patterns. */
 #include "monitor_internal.h"
 
 #include <errno.h>

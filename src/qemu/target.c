@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * target.c: the QEMU that options mean, and a connection to one of its monitors.
- */
+/* target.c: the QEMU that options mean, and a connection to one of its monitors. */
 #include "kvmft/qemu_switch.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * trace.h: what the readers of trace formats share; private to src/qemu.
- */
+/* trace.h: what the readers of trace formats share; private to src/qemu. */
 #ifndef KVMFT_QEMU_TRACE_PRIV_H
 #define KVMFT_QEMU_TRACE_PRIV_H
 

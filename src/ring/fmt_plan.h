@@ -177,9 +177,7 @@ struct fmt_plan {
 	size_t room, room_len;
 };
 
-/*
- * Text on its way to an sbuf that has room for all of the plan's line, see struct fmt_plan.
- */
+/* Text on its way to an sbuf that has room for all of the plan's line, see struct fmt_plan. */
 struct pout {
 	char *p;
 	struct sbuf *to; /* only for its error */

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * fmt_priv.h: event formats as the files of src/ring share them; private to this room.
- */
+/* fmt_priv.h: event formats as the files of src/ring share them; private to this room. */
 #ifndef KVMFT_RING_FMT_PRIV_H
 #define KVMFT_RING_FMT_PRIV_H
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * fmt_text.c: what %s prints in a print format, as nodes of a plan: fields, names, arrays.
- */
+/* fmt_text.c: what %s prints in a print format, as nodes of a plan: fields, names, arrays. */
 #include "fmt_build.h"
 
 #include <ctype.h>

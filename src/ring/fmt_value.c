@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * fmt_value.c: values of fields, every access checked against the record.
- */
+/* fmt_value.c: values of fields, every access checked against the record. */
 #include "fmt_plan.h"
 
 #include <string.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * agent.h: what a QEMU guest agent can do in its guest: run programs, read and write files.
- */
+/* agent.h: what a QEMU guest agent can do in its guest: run programs, read and write files. */
 #ifndef KVMFT_SIDES_AGENT_H
 #define KVMFT_SIDES_AGENT_H
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * host.c: the process that records the host, as `kvmft record` would, under orders.
- */
+/* host.c: the process that records the host, as `kvmft record` would, under orders. */
 #include "sides.h"
 
 #include <unistd.h>

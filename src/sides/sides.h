@@ -143,9 +143,7 @@ struct side_question {
 	struct sbuf *out; /* NULL: none do */
 };
 
-/*
- * The same, to its end: its exit status, with err set if that is not 0; -errno with err set.
- */
+/* The same, to its end: its exit status, with err set if that is not 0; -errno with err set. */
 int side_ask(const struct side_question *q, struct kvmft_err *err) __must_check;
 /* The last line of a program's output, which is cut there. */
 const char *side_last_line(struct sbuf *said);

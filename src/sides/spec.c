@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * spec.c: which guests are to be recorded, how they are reached, and what is recorded there.
- */
+/* spec.c: which guests are to be recorded, how they are reached, and what is recorded there. */
 #include "sides.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * run.c: `kvmft stuck` from its options to its result.
- */
+/* run.c: `kvmft stuck` from its options to its result. */
 #include "room.h"
 
 #include <errno.h>

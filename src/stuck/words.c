@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * words.c: a verdict in a sentence, and all of them as text or JSON.
- */
+/* words.c: a verdict in a sentence, and all of them as text or JSON. */
 #include "room.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * priv.h: what timeline.c and stream.c share.
- */
+/* priv.h: what timeline.c and stream.c share. */
 #ifndef KVMFT_TIMELINE_PRIV_H
 #define KVMFT_TIMELINE_PRIV_H
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * array.c: growth of arrays of fixed-size elements.
- */
+/* array.c: growth of arrays of fixed-size elements. */
 #include "kvmft/util.h"
 
 #include <errno.h>

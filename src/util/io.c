@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * io.c: whole reads and writes, kernel files of unknown length; threads and signals.
- */
+/* io.c: whole reads and writes, kernel files of unknown length; threads and signals. */
 #include "kvmft/util.h"
 
 #include <errno.h>

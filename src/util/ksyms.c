@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * ksyms.c: the functions of a kernel, sorted by address, and where each of them ends.
- */
+/* ksyms.c: the functions of a kernel, sorted by address, and where each of them ends. */
 #include "ksyms_priv.h"
 
 #include <errno.h>

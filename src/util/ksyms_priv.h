@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * ksyms_priv.h: what the files about symbols share; private to src/util.
- */
+/* ksyms_priv.h: what the files about symbols share; private to src/util. */
 #ifndef KVMFT_UTIL_KSYMS_PRIV_H
 #define KVMFT_UTIL_KSYMS_PRIV_H
 

@@ -129,8 +129,7 @@ bool u64map_get(const struct u64map *m, uint64_t key, uint64_t *val)
 }
 
 /*
- * The slots after it move up if that brings them no further from home, so no tombstones are
- * needed.
+ * The slots after it move up if that brings them no further from home, so no tombstones are needed.
  */
 bool u64map_take(struct u64map *m, uint64_t key, uint64_t *val)
 {

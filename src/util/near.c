@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * near.c: names that were probably meant.
- */
+/* near.c: names that were probably meant. */
 #include "kvmft/util.h"
 
 #include <stdio.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * pb.c: protocol buffers, written.
- */
+/* pb.c: protocol buffers, written. */
 #include "kvmft/pb.h"
 
 #include <endian.h>

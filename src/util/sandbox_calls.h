@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * sandbox_calls.h: lists of system calls, private to the sandbox.
- */
+/* sandbox_calls.h: lists of system calls, private to the sandbox. */
 #ifndef KVMFT_UTIL_SANDBOX_CALLS_H
 #define KVMFT_UTIL_SANDBOX_CALLS_H
 

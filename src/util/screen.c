@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * screen.c: text for a terminal.
- */
+/* screen.c: text for a terminal. */
 #include "kvmft/screen.h"
 
 #include <ctype.h>

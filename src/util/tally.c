@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * tally.c: texts and their counts. A keyed hash of 64 bits stands for a text: see hash_bytes().
- */
+/* tally.c: texts and their counts. A keyed hash of 64 bits stands for a text: see hash_bytes(). */
 #include "kvmft/tally.h"
 
 #include <errno.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * args.c: taking a command line apart: arguments, and the option lists of QEMU.
- */
+/* args.c: taking a command line apart: arguments, and the option lists of QEMU. */
 #include "kvmft/vm_proc.h"
 
 #include <string.h>
