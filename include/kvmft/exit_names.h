@@ -123,12 +123,6 @@ const char *exit_reason_name(const struct exit_names *n, enum exit_isa isa, uint
  */
 char *exit_reason_text(const struct exit_names *n, enum exit_isa isa, uint64_t reason, char *buf,
 		       size_t size);
-/*
- * What a number without a name probably means: PVM is not part of Linux and has moved its codes
- * around, so this is for a remark beside the number and never for counting. NULL = nothing to say.
- */
-const char *exit_reason_hint(enum exit_isa isa, uint64_t reason);
-
 /* The name of kvm_userspace_exit's reason (KVM_EXIT_* of linux/kvm.h), NULL when it has none. */
 const char *exit_userspace_name(uint32_t reason);
 

@@ -44,7 +44,6 @@ struct event_arch {
 	const char *traced;	    /* exit_traced() */
 	bool perf_before;	    /* exit_perf_before() */
 	const struct event_irqs *irqs;
-	const char *(*hint)(uint32_t key); /* exit_reason_hint() */
 };
 
 /* Number i, the usual one of its machines first; NULL past the last. */

@@ -5,9 +5,6 @@
  */
 #include "arch.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define MAX_TABLES     8 /* of one format text; Linux has two, PVM's kernels three */
 #define MAX_KINDS      8 /* of arm64's exits; Linux has four, and one far off */
 
@@ -237,13 +234,6 @@ bool exit_perf_before(enum exit_isa isa)
 	const struct event_arch *a = arch_of(isa, NULL);
 
 	return a && a->perf_before;
-}
-
-const char *exit_reason_hint(enum exit_isa isa, uint64_t reason)
-{
-	const struct event_arch *a = arch_of(isa, NULL);
-
-	return a && a->hint ? a->hint((uint32_t)reason) : NULL;
 }
 
 const char *exit_userspace_name(uint32_t reason)

@@ -21,23 +21,9 @@ const struct event_irqs x86_irqs = {
 };
 
 /* PVM is outside Linux and moved its codes around: only the kernel that was traced has names. */
-static const char *pvm_hint(uint32_t key)
-{
-	if (key < 256)
-		return "exception or interrupt of this vector";
-	if (key == 1025)
-		return "failed entry";
-	switch (key >> 16) {
-	case 1: return "syscall";
-	case 2: return "hypercall, its number in the low bits";
-	case 3: return "return to user mode";
-	default: return NULL;
-	}
-}
-
 const struct event_arch event_arch_pvm = {
 	.name = "x86-pvm", X86, .isa = EXIT_ISA_PVM,
 	.prefix = "pvm:", .probe = { 2u << 16, NULL }, /* its hypercall */
 	.halt = UINT32_MAX, .intr = UINT32_MAX, .fault = UINT32_MAX, .pause = UINT32_MAX,
-	.hint = pvm_hint, .module = "kvm_pvm",
+	.module = "kvm_pvm",
 };

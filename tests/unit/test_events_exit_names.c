@@ -239,11 +239,6 @@ static void test_isa_and_hints(void **state __unused_arg)
 	assert_int_equal(exit_isa(&n, 1), EXIT_ISA_VMX);
 	exit_names_init(&n, NULL, "HygonGenuine");
 	assert_int_equal(exit_isa(&n, 0), EXIT_ISA_SVM);
-	assert_null(exit_reason_hint(EXIT_ISA_VMX, 12));
-	assert_non_null(exit_reason_hint(EXIT_ISA_PVM, 14));
-	assert_string_equal(exit_reason_hint(EXIT_ISA_PVM, 1025), "failed entry");
-	assert_string_equal(exit_reason_hint(EXIT_ISA_PVM, 1u << 16), "syscall");
-	assert_null(exit_reason_hint(EXIT_ISA_PVM, 9u << 16));
 	assert_string_equal(exit_userspace_name(2), "IO");
 	assert_string_equal(exit_userspace_name(30), "X86_WRMSR");
 	assert_string_equal(exit_userspace_name(37), "NOTIFY");
