@@ -14,7 +14,6 @@
 #define KVMFT_CLOCKGRAPH_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "kvmft/clock.h"

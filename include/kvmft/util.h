@@ -9,13 +9,16 @@
 #ifndef KVMFT_UTIL_H
 #define KVMFT_UTIL_H
 
+/* Those in <> are what nearly all files need: who includes this one has them. */
 #include <dirent.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/types.h>
 #include <time.h>
 #include <unistd.h>

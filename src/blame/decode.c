@@ -2,8 +2,6 @@
 /* decode.c: the events that blame uses. */
 #include "priv.h"
 
-#include <errno.h>
-
 static const enum event_role host_roles[] = {
 	EV_ENTRY, EV_EXIT, EV_USER_EXIT, EV_VCPU_WAKEUP, EV_PIO, EV_MMIO, EV_FAST_MMIO, EV_SWITCH,
 	EV_ACCEPT, EV_IRQ_ENTRY, EV_IRQ_EXIT, EV_SOFTIRQ_ENTRY, EV_SOFTIRQ_EXIT,

@@ -6,9 +6,6 @@
  */
 #include "priv.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/ksyms.h"
 
 #define CPUS_MAX 65536u /* a capture with more is not trusted */

@@ -5,8 +5,6 @@
  */
 #include "priv.h"
 
-#include <errno.h>
-
 #define FAULTS_MAX (1u << 19) /* kept; the kinds of later ones are not named */
 
 static uint64_t key_of(int64_t vm, int64_t vcpu, uint64_t begin)

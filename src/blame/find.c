@@ -6,10 +6,6 @@
  */
 #include "priv.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "kvmft/util.h"
 
 static bool is_marker_search(const struct blame *b)

@@ -5,9 +5,6 @@
  */
 #include "priv.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define OTHERS	UINT64_MAX /* key of a part for several */
 #define IDLE_MS 5u	   /* no CPU takes that long to leave its idle state */
 

@@ -5,10 +5,6 @@
  */
 #include "priv.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "kvmft/util.h"
 
 #define TID_MAX	  (1 << 22) /* PID_MAX_LIMIT of linux/threads.h: a higher number is not a task */

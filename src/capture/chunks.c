@@ -11,11 +11,9 @@
  */
 #include "reader.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <string.h>
 
 #define ROOM_ALL     (4u << 20) /* of all rings of a capture */
 /* ... of hundreds of CPUs: in parts of less each chunk would be unpacked several times */

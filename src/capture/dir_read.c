@@ -39,12 +39,7 @@
 #include "kvmft/ktext.h"
 #include "reader.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 
 static int check_version(char *line, struct kvmft_err *err)
 {

@@ -10,10 +10,7 @@
 #include "kvmft/stream.h"
 #include "reader.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 struct capw {

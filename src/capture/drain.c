@@ -12,10 +12,8 @@
 #include "kvmft/stream.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/uio.h>
 #include <time.h>
 

@@ -7,7 +7,6 @@
  */
 #include "kvmft/drain.h"
 
-#include <errno.h>
 #include <sys/statvfs.h>
 
 #define DISK_BLOCK 4096u /* how much more than its length a file may take on disk */

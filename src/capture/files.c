@@ -7,10 +7,7 @@
  */
 #include "reader.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #define STEP_MAX 256

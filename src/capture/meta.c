@@ -10,9 +10,6 @@
  */
 #include "reader.h"
 
-#include <limits.h>
-#include <string.h>
-
 void meta_begin(struct sbuf *line, const char *record)
 {
 	sbuf_reset(line);

@@ -2,10 +2,7 @@
 /* model.c: filling struct capture from either format, with every count bounded. */
 #include "reader.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 struct capture *cap_new(void)
 {

@@ -8,11 +8,7 @@
  */
 #include "reader.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 
 #define ASIDE_NAMES 99
 

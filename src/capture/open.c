@@ -2,9 +2,7 @@
 /* open.c: opening a capture of any format, closing it, and finding a VM in it. */
 #include "reader.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #define PAGE 4096u

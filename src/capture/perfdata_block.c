@@ -9,9 +9,6 @@
  */
 #include "perfdata.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define AHEAD (32u << 10) /* bytes read at once: usually enough for one block */
 
 /* ---- where a block ends ---- */

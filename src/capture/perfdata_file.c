@@ -10,11 +10,6 @@
 #include "perfdata.h"
 #include "tracedat.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #define MAX_STRING 4096u
 
 enum feature {

@@ -13,7 +13,6 @@
  */
 #include "perfdata.h"
 
-#include <errno.h>
 #include <inttypes.h>
 
 #define HEADER	    104

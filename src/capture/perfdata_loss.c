@@ -8,8 +8,6 @@
  */
 #include "perfdata.h"
 
-#include <errno.h>
-
 #define AHEAD (64u << 10)
 
 /*

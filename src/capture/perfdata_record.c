@@ -11,9 +11,6 @@
  */
 #include "perfdata.h"
 
-#include <errno.h>
-#include <string.h>
-
 /* sample_type */
 #define IP	   (1u << 0)
 #define TID	   (1u << 1)

@@ -9,8 +9,6 @@
  */
 #include "perfdata.h"
 
-#include <errno.h>
-
 #define MIXED	  (1u << 31)
 #define BITS	  31
 #define LONG_MOST (1ull << 30) /* of a run whose records have places */

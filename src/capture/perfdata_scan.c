@@ -10,9 +10,7 @@
  */
 #include "perfdata.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #define AHEAD	   (128u << 10)
 #define RUNS	   (1u << 19) /* wanted number of runs once some are combined */

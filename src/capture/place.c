@@ -8,10 +8,8 @@
  */
 #include "reader.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #define CAP_MAX_DEPTH 4 /* folders below a capture */

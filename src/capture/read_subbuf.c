@@ -7,9 +7,7 @@
  */
 #include "reader.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <string.h>
 
 const struct cap_extent *cap_extent_of(const struct capture *c, const struct cap_stream *s,
 				       uint64_t idx, uint64_t *off)

@@ -8,10 +8,6 @@
  */
 #include "reader.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 static int bad(struct capture *c, const struct meta_rec *rec, const char *key)
 {
 	cap_note(c, "meta: record %s without a valid %s", rec->name, key);

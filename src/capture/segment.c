@@ -3,10 +3,7 @@
 #include "kvmft/stream.h"
 #include "reader.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 void capw_removed_close(struct capw_removed *x)

@@ -7,10 +7,7 @@
 #include "reader.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #define HEAD_MAX (64u << 10) /* of a meta file: its side is in one of the first lines */

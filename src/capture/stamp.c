@@ -3,10 +3,6 @@
 #include "reader.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #define STAMP_PREFIX "kvmft-"

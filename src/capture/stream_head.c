@@ -3,8 +3,6 @@
 #include "kvmft/stream.h"
 
 #include <endian.h>
-#include <errno.h>
-#include <string.h>
 
 void stream_head_put(const struct stream_head *h, uint8_t to[STREAM_HEAD_SIZE])
 {

@@ -10,12 +10,9 @@
 #include "reader.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/statvfs.h>
 
 #define QUIET_NS      5000000000ull

@@ -11,14 +11,11 @@
 #include "kvmft/stream.h"
 
 #include <endian.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/uio.h>
 #include <time.h>
 

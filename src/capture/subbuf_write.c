@@ -8,10 +8,6 @@
  */
 #include "kvmft/subbuf.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define LOST	      (1ull << 31)
 #define LOST_STORED   (1ull << 30)
 #define DELTA_BITS    27

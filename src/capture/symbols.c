@@ -6,10 +6,7 @@
 #include "kvmft/ksyms.h"
 #include "reader.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
-#include <unistd.h>
 
 static void damaged(void *arg, uint64_t at)
 {

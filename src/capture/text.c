@@ -3,10 +3,6 @@
 #include "kvmft/ktext.h"
 #include "reader.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 /* A decimal word at *p, which moves past it. */
 static bool take_number(char **p, int32_t *v)
 {

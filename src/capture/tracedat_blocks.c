@@ -3,9 +3,6 @@
 #include "kvmft/ktext.h"
 #include "tracedat.h"
 
-#include <errno.h>
-#include <string.h>
-
 struct cursor td_cursor(const struct td *t, const uint8_t *p, size_t n)
 {
 	return (struct cursor){ .p = p, .left = n, .swap = t->swap };

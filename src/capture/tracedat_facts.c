@@ -3,10 +3,7 @@
 #include "tracedat_write.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 static int text_option(struct tdw *w, enum td_opt id, const char *text)
 {

@@ -2,10 +2,6 @@
 /* tracedat_meta.c: the metadata blocks of a trace.dat, from a capture. */
 #include "tracedat_write.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 static void put_text64(struct sbuf *b, const struct subbuf_geom *g, const char *text, size_t n)
 {
 	tdw_put_u64(b, g, n);

@@ -2,10 +2,7 @@
 /* tracedat_opts.c: the options of a trace.dat that carry facts; the list is at the end. */
 #include "tracedat.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #define MAX_SHIFT_SAMPLES (1u << 20)
 

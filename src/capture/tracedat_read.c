@@ -10,10 +10,7 @@
  */
 #include "tracedat.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #define TD_START 18 /* bytes of the common start */
 #define TD_HEAD	 4096 /* more than it and the strings of v7 need */

@@ -19,9 +19,6 @@
  */
 #include "tracedat.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define WORD 10 /* "options  " NUL, "flyrecord" NUL, "latency  " NUL */
 
 /* "flyrecord" NUL, the table with one more entry, and the clock. */

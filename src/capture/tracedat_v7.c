@@ -20,10 +20,7 @@
  */
 #include "tracedat.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #define SECTION_HEADER 16
 #define MAX_PLAIN      (64u << 20) /* metadata, unpacked */

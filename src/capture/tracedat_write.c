@@ -9,11 +9,6 @@
  */
 #include "kvmft/tracedat.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "reader.h"
 #include "tracedat_write.h"
 

@@ -5,10 +5,6 @@
  */
 #include "tracedat_write.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 int tdw_v6_begin(struct tdw *w)
 {
 	struct sbuf b = { 0 };

@@ -5,10 +5,6 @@
  */
 #include "tracedat_write.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "reader.h"
 
 #define SECTION_HEADER 16

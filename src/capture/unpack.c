@@ -4,8 +4,6 @@
  */
 #include "reader.h"
 
-#include <errno.h>
-
 #ifdef HAVE_ZSTD
 #include <zstd.h>
 

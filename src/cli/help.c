@@ -2,9 +2,6 @@
 /* help.c: usage, synopsis and the machine-readable option list, all from the option tables. */
 #include "kvmft/cli.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/pager.h"
 
 #define HELP_WIDTH  80 /* columns */

@@ -7,14 +7,10 @@
  */
 #include "kvmft/pager.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define SHELL "/bin/sh"
 #define WIDTH "KVMFT_PAGER_WIDTH" /* internal: of the terminal, when messages go to the pager */

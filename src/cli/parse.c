@@ -3,9 +3,7 @@
 #include "kvmft/cli.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <getopt.h>
-#include <string.h>
 
 #define CLI_MAX_OPTS 64
 /* Long options without a short form get values from here on. */

@@ -8,8 +8,6 @@
  */
 #include "kvmft/epoch.h"
 
-#include <errno.h>
-
 #include "kvmft/util.h"
 
 struct epoch_vm *epoch_vm_new(uint64_t watch_from)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* graph.c - the clocks, the edges between them, and the way from one clock to another */
 #include "kvmft/clockgraph.h"
-
-#include <errno.h>
-#include <string.h>
+#include "kvmft/util.h"
 
 static const char *const clock_names[CLK_NR] = {
 	[CLK_HOST_TSC] = "host-tsc",

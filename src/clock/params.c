@@ -2,10 +2,6 @@
 /* params.c: clock parameters given by hand: numbers between commas. */
 #include "kvmft/params.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define PVCLOCK_FORM "TSC,SYSTEM_TIME,MUL,SHIFT[,FLAGS]"
 
 int params_numbers(const char *option, const char *text, const char *form, int min, int max,

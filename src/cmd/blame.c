@@ -5,9 +5,6 @@
 #include "cmds.h"
 #include "options.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/blame_output.h"
 #include "kvmft/rate.h"
 #include "guest_syms.h"

@@ -2,9 +2,6 @@
 /* blaming.c: the two walks of blame, over a pairing. */
 #include "blaming.h"
 
-#include <errno.h>
-#include <stdio.h>
-
 #include "kvmft/blame_output.h"
 #include "sink.h"
 

@@ -2,9 +2,6 @@
 /* captures.c: the captures of a session, for commands that take its directory. */
 #include "captures.h"
 
-#include <errno.h>
-#include <string.h>
-
 /* The text goes with the operands. */
 static int keep(struct operands *o, char *text, struct kvmft_err *err)
 {

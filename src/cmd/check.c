@@ -7,10 +7,7 @@
  */
 #include "cmds.h"
 
-#include <errno.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
 
 #include "kvmft/columns.h"

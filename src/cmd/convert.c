@@ -9,10 +9,7 @@
 #include "cmds.h"
 #include "options.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "convert_ctx.h"
 #include "kvmft/pairing.h"

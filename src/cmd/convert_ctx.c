@@ -7,10 +7,7 @@
  */
 #include "convert_ctx.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "kvmft/timeline.h"
 #include "kvmft/rate.h"

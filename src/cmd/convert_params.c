@@ -2,9 +2,6 @@
 /* convert_params.c: the clock parameters of `kvmft convert` given as options. */
 #include "convert_ctx.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/pairing.h"
 #include "kvmft/params.h"
 

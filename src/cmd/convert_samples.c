@@ -5,8 +5,6 @@
  */
 #include "convert_ctx.h"
 
-#include <errno.h>
-
 static const struct sampled {
 	enum cap_clock clock;
 	enum clock_id host, guest;

@@ -4,9 +4,6 @@
 #include "cmds.h"
 #include "options.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/diff_out.h"
 #include "sink.h"
 

@@ -4,9 +4,7 @@
 #include "kvmft/exits_out.h"
 #include "cmds.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 /* --engine; as enum exits_engine_choice */
 static const char *const engines[] = { "auto", "kernel", "user", NULL };

@@ -4,9 +4,6 @@
 #include "kvmft/export.h"
 #include "options.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "cmds.h"
 #include "export.h"
 #include "kvmft/rate.h"

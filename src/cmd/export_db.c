@@ -6,8 +6,6 @@
  */
 #include "export.h"
 
-#include <errno.h>
-
 #include "blaming.h"
 #include "kvmft/database.h"
 #include "kvmft/outfile.h"

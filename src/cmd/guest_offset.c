@@ -7,11 +7,8 @@
  */
 #include "cmds.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "kvmft/clock.h"
 #include "kvmft/guest_clock.h"

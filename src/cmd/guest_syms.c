@@ -2,8 +2,6 @@
 /* guest_syms.c: which guest the symbols of each option and capture belong to. */
 #include "guest_syms.h"
 
-#include <errno.h>
-#include <string.h>
 #include <strings.h>
 
 #include "kvmft/guest_rip.h"

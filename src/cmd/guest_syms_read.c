@@ -2,8 +2,6 @@
 /* guest_syms_read.c: the symbols of one guest from files, or from a capture that it made. */
 #include "guest_syms.h"
 
-#include <errno.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static bool is_directory(const char *path)

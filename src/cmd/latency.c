@@ -8,9 +8,6 @@
 #include "cmds.h"
 #include "options.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/lat_output.h"
 #include "kvmft/windows.h"
 #include "merge_qemu.h"

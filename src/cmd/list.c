@@ -7,10 +7,7 @@
  */
 #include "cmds.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "kvmft/row.h"
 #include "kvmft/vm.h"

@@ -3,8 +3,6 @@
 #include "many.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "captures.h"

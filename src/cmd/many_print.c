@@ -2,9 +2,7 @@
 /* many_print.c: the results for many captures, and their sum. */
 #include "many.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "kvmft/columns.h"
 #include "kvmft/json.h"

@@ -5,9 +5,7 @@
 #include "cmds.h"
 #include "options.h"
 
-#include <errno.h>
 #include <signal.h>
-#include <string.h>
 
 #include "guest_syms.h"
 #include "kvmft/follow.h"

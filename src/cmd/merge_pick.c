@@ -2,9 +2,6 @@
 /* merge_pick.c: --event, --grep, --context, --side, --vcpu. */
 #include "merge_pick.h"
 
-#include <errno.h>
-#include <string.h>
-
 /* "3", "0,2" or "4-7": adds them. */
 static int add_vcpus(struct pick *p, const char *list)
 {

@@ -4,11 +4,8 @@
  */
 #include "merge_qemu.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "kvmft/events.h"
 #include "kvmft/output.h"

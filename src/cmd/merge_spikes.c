@@ -2,9 +2,6 @@
 /* merge_spikes.c: spikes for a trace, from the process that finds them to the one that writes. */
 #include "merge_spikes.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "blaming.h"
 
 #define SPIKES 200u

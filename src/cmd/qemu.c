@@ -3,8 +3,6 @@
 #include "qemu.h"
 #include "cmds.h"
 
-#include <string.h>
-
 void qemu_print_notes(const struct sbuf *notes)
 {
 	const char *p = notes->s;

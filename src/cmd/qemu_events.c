@@ -3,10 +3,6 @@
 #include "qemu.h"
 #include "options.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "kvmft/row.h"
 #include "sink.h"
 

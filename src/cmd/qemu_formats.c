@@ -2,11 +2,7 @@
 /* qemu_formats.c: `kvmft qemu list-formats`, what a file trace-events-all declares. */
 #include "qemu.h"
 
-#include <errno.h>
 #include <fnmatch.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "kvmft/json.h"
 #include "kvmft/qemu_events.h"

@@ -2,11 +2,6 @@
 /* qemu_sdt.c: `kvmft qemu sdt`, the markers of a program and what can be recorded of each. */
 #include "qemu.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "kvmft/row.h"
 #include "kvmft/sdt_spec.h"
 #include "sink.h"

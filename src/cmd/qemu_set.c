@@ -8,10 +8,7 @@
 #include "qemu.h"
 #include "options.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 
 #define EVENTS_FILE_MAX (1u << 20)
 

@@ -6,10 +6,6 @@
 #include "qemu.h"
 #include "options.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 struct trace_file_opts {
 	struct qemu_target target;
 };

@@ -3,9 +3,6 @@
 #include "kvmft/sides.h"
 #include "cmds.h"
 
-#include <errno.h>
-#include <unistd.h>
-
 static const struct opt receive_options[] = {
 	OPTION('o', "output", OPT_STR, struct receive_config, output, "CAPTURE",
 	       "capture directory to make"),

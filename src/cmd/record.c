@@ -6,9 +6,6 @@
 #include "cmds.h"
 #include "options.h"
 
-#include <errno.h>
-#include <string.h>
-
 /* The recording of this machine first: most options belong to it. */
 struct record_options {
 	struct record_config c;

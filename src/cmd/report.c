@@ -4,10 +4,6 @@
 #include "cmds.h"
 #include "options.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "guest_syms.h"
 #include "kvmft/output.h"
 #include "kvmft/report_out.h"

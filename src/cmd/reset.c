@@ -6,9 +6,6 @@
 #include "cmds.h"
 #include "kvmft/qemu_switch.h"
 
-#include <errno.h>
-#include <stdio.h>
-
 #include "kvmft/kernel.h"
 
 struct reset_opts {

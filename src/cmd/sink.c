@@ -2,10 +2,7 @@
 /* sink.c: where results go; the clock and the file of a time line. */
 #include "sink.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "kvmft/clockgraph.h"
 

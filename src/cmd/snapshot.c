@@ -2,13 +2,9 @@
 /* snapshot.c: `kvmft snapshot` makes flight recorders write out their rings. */
 #include "cmds.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "kvmft/kernel.h"
 

@@ -7,9 +7,6 @@
  */
 #include "stories.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define STORY_LINES 60u /* of one moment: the beginning; then the end */
 #define REC_MAX	    4096u
 

@@ -8,10 +8,7 @@
 #include "cmds.h"
 #include "options.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 struct trace_opts {
 	struct trace_config c;

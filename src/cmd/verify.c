@@ -7,11 +7,6 @@
 #include "kvmft/verify.h"
 #include "options.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "cmds.h"
 #include "kvmft/rate.h"
 #include "sink.h"

@@ -2,8 +2,6 @@
 /* window.c: from the time column to host TSC. */
 #include "window.h"
 
-#include <errno.h>
-#include <string.h>
 #include <time.h>
 
 /* A day and a time of the day as people write them, in local time. */

@@ -14,9 +14,6 @@
  */
 #include "kvmft/diff.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define ROUNDS 2000u
 #define SEED   0x6b766d6674ull
 #define LEVEL  0.01

@@ -6,10 +6,6 @@
  */
 #include "kvmft/diff.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #define VCPUS 512 /* of a VM, whose clocks are compared */
 
 /* Both values, which are taken over (NULL: out of memory); kept if they differ. */

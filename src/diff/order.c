@@ -10,9 +10,6 @@
  */
 #include "kvmft/diff.h"
 
-#include <errno.h>
-#include <string.h>
-
 enum place {
 	PLACE_CAUSE,
 	PLACE_TIME,

@@ -9,10 +9,6 @@
  */
 #include "kvmft/diff.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #define FEW	 10  /* samples of both sides: fewer cannot be compared */
 #define FEW_TAIL 200 /* of either, for p99 */
 

@@ -2,9 +2,6 @@
 /* side.c: one recording: its exits from the report engine's pieces, its latencies case by case. */
 #include "kvmft/diff.h"
 
-#include <errno.h>
-#include <stdio.h>
-
 #include "kvmft/events.h"
 
 struct piece {

@@ -7,8 +7,6 @@
  */
 #include "kvmft/diff.h"
 
-#include <string.h>
-
 #define OTHERS UINT64_MAX
 
 static void cell_add(struct diff_cell *to, const struct diff_cell *from)

@@ -11,8 +11,6 @@
  */
 #include "arch.h"
 
-#include <string.h>
-
 static const char *const machines[] = { "aarch64", "aarch64_be", NULL };
 static const struct event_def arm64_exit = {
 	"kvm", "kvm_exit", { "ret|idx", "esr_ec|exit_reason", "vcpu_pc", "vcpu_id" },

@@ -2,8 +2,6 @@
 /* roles.c: the table of events that mean something. */
 #include "arch.h"
 
-#include <string.h>
-
 /* EV_EXIT comes from the architectures. */
 static const struct event_def roles[EV_ROLES] = {
 	[EV_ENTRY] = { "kvm", "kvm_entry", { "vcpu_id" } },

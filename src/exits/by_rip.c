@@ -8,10 +8,6 @@
  */
 #include "report_priv.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "kvmft/ksyms.h"
 
 #define ROWS_MAX (1u << 16)

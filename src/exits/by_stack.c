@@ -2,9 +2,6 @@
 /* by_stack.c: stacks, and the events that they belong to: see fmt_level(). */
 #include "kvmft/by_stack.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "class.h"
 #include "kvmft/events.h"
 

@@ -8,8 +8,6 @@
  */
 #include "class.h"
 
-#include <stdio.h>
-
 enum { TP_PIO, TP_DONE };
 
 #define HAS_VAL	  (1u << 2)

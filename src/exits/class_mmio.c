@@ -9,8 +9,6 @@
  */
 #include "class.h"
 
-#include <stdio.h>
-
 enum { TP_MMIO, TP_BEGIN, TP_DONE };
 
 enum { TYPE_UNSATISFIED, TYPE_READ, TYPE_WRITE }; /* KVM_TRACE_MMIO_* */

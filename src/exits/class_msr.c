@@ -7,8 +7,6 @@
  */
 #include "class.h"
 
-#include <stdio.h>
-
 #define WRITE_BIT (1ull << 32)
 
 static uint64_t key_of(const struct class_event *e)

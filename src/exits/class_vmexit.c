@@ -2,8 +2,6 @@
 /* class_vmexit.c: why vCPUs exited, and for how long: kvm_exit to kvm_entry, by reason. */
 #include "class.h"
 
-#include <stdio.h>
-
 #define OF_NESTED (1ull << 63)
 
 /*

@@ -5,9 +5,6 @@
  */
 #include "class.h"
 
-#include <stdio.h>
-#include <string.h>
-
 enum class_mark class_end_entry(const struct class_event *e, uint64_t *key __unused_arg)
 {
 	return e->tp == CLASS_ENTRY ? MARK_YES : MARK_NO;

@@ -2,9 +2,6 @@
 /* counts.c: the table of exits per thread and reason, and a sorted view of it. */
 #include "kvmft/exits.h"
 
-#include <errno.h>
-#include <string.h>
-
 void exits_free(struct exits *e)
 {
 	for (size_t i = 0; i < e->nvm; i++) {

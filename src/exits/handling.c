@@ -2,8 +2,6 @@
 /* handling.c: how long exits took, from events in time order. */
 #include "kvmft/exits.h"
 
-#include <errno.h>
-
 static struct exits_open *open_at(struct exits_handling *p, uint32_t tid)
 {
 	return u64map_elem(&p->by_tid, tid, &p->v, &p->cap, sizeof(*p->v));

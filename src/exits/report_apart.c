@@ -12,10 +12,6 @@
  */
 #include "report_priv.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #define CACHED 1024 /* VMs and vCPUs whose cells have a full cache */
 
 /* Whether a table needs more than the sums of VMs. */

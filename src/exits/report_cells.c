@@ -7,9 +7,6 @@
  */
 #include "report_priv.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #define MAP_SLOT  48 /* bytes that a key costs in struct u64map, at its mean load */
 #define HEAP_HEAD 16 /* ... and what an allocation costs on top */
 #define CACHE     32 /* slots; a power of 2 */

@@ -5,10 +5,6 @@
  */
 #include "report_priv.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "kvmft/clockgraph.h"
 #include "kvmft/events.h"
 #include "kvmft/own_tsc.h"

@@ -19,8 +19,6 @@
  */
 #include "report_priv.h"
 
-#include <errno.h>
-
 #define PERF_DIFFERS 5u /* percent */
 
 /* Events were lost between then, on cpu a, and now, on cpu b: anything may have happened. */

@@ -2,10 +2,6 @@
 /* report_table.c: tables from the cells of those vCPUs that a filter lets through. */
 #include "report_priv.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 const char *const report_keys[] = {
 	[KEY_SAMPLE] = "sample",
 	[KEY_TIME] = "time",

@@ -10,11 +10,9 @@
  */
 #include "report_priv.h"
 
-#include <errno.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
-#include <string.h>
 
 /* Entries of such an array; fewer if there are many CPUs. */
 #define CHUNK_MIN 8

@@ -6,9 +6,6 @@
 #include "kvmft/comms.h"
 #include "kvmft/events.h"
 
-#include <errno.h>
-#include <string.h>
-
 struct learn {
 	uint32_t id; /* of the event; UINT32_MAX: there is none */
 	struct fmt_field pid, comm;

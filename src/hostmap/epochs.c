@@ -4,8 +4,6 @@
  * beside them, and from what other captures and the user say. Clock events carry a vCPU id but no
  * VM: the emitting thread's process is the VM.
  */
-#include <errno.h>
-#include <string.h>
 
 #include "priv.h"
 #include "kvmft/own_tsc.h"

@@ -5,9 +5,6 @@
  */
 #include "kvmft/guest_time.h"
 
-#include <errno.h>
-#include <string.h>
-
 static bool by_record(const void *arg, uint64_t tsc, uint64_t *lo, uint64_t *hi)
 {
 	const struct pvclock *pv = arg;

@@ -6,9 +6,6 @@
  * its VM by the recorded vCPU list, or else by its process, or else by what the events show
  * (vmgroup.c).
  */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "priv.h"
 #include "kvmft/own_tsc.h"

@@ -7,8 +7,6 @@
  */
 #include "kvmft/migrate.h"
 
-#include <errno.h>
-#include <string.h>
 #include <strings.h>
 
 #include "kvmft/events.h"

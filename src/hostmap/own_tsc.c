@@ -5,9 +5,6 @@
  */
 #include "kvmft/own_tsc.h"
 
-#include <errno.h>
-#include <string.h>
-
 /* perf describes only its own clock, and only if that is based on the machine's TSC. */
 static int refuse_perf(const struct capture *cap, struct kvmft_err *err)
 {

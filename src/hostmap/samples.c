@@ -2,9 +2,6 @@
 /* samples.c: from the bracketed readings of a capture to lines between them. */
 #include "kvmft/samples.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/tsc_rate.h"
 
 /* What NTP may steer a clock by, and as much again for a tsc_khz that is not exact. */

@@ -8,10 +8,6 @@
  */
 #include "kvmft/tsc_rate.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 typedef unsigned __int128 u128;
 
 #define USEFUL_PPM 5000 /* either way: anything less certain counts as unknown */

@@ -15,8 +15,6 @@
  * The longest times are the narrowest bounds. Those clocks follow NTP, which may steer them by 500
  * parts per million. Where events were lost nothing is known of any thread.
  */
-#include <errno.h>
-#include <string.h>
 
 #include "kvmft/events.h"
 #include "kvmft/exit_names.h"

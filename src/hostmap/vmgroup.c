@@ -10,10 +10,6 @@
  */
 #include "priv.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "kvmft/comms.h"
 #include "kvmft/events.h"
 

@@ -10,10 +10,7 @@
  */
 #include "kvmft/kclock.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "priv.h"
 

@@ -3,9 +3,7 @@
 #include "priv.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 
 #define KCPU_MAX 8191 /* the kernel's own NR_CPUS limit is 8192 */
 

@@ -6,10 +6,6 @@
  */
 #include "priv.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #define FORMAT_MAX (256u << 10) /* one event's format text; the longest known are near 20 KB */
 
 bool kname_ok(const char *name)

@@ -5,10 +5,7 @@
  */
 #include "priv.h"
 
-#include <errno.h>
 #include <fnmatch.h>
-#include <stdio.h>
-#include <string.h>
 #include <tracefs.h>
 
 struct query {

@@ -5,13 +5,9 @@
  */
 #include "feat.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <linux/capability.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "kvmft/ktext.h"

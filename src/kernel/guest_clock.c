@@ -8,10 +8,6 @@
  */
 #include "kvmft/guest_clock.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #define PV_STRIDE 64
 #define PV_ARGS	  7 /* per record: version first and last, and five fields */
 #define PV_BATCH  8 /* records per probe hit, so that one hit holds whole records */

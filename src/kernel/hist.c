@@ -22,10 +22,7 @@
  */
 #include "priv.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 
 #define HIST_CHUNK (32u << 10)
 

@@ -13,11 +13,8 @@
  */
 #include "priv.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <tracefs.h>
 
 #include "kvmft/ktext.h"

@@ -7,9 +7,6 @@
  */
 #include "priv.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <tracefs.h>
 
 void kerr_add_lines(struct kvmft_err *err, const char *lines)

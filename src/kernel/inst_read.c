@@ -7,11 +7,8 @@
 #include "priv.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "kvmft/ktext.h"
 

@@ -5,10 +5,6 @@
  */
 #include "priv.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 /* The name on a line, terminated in place; NULL if it is not a line of kallsyms. */
 static char *line_name(char *line)
 {

@@ -6,11 +6,8 @@
 #include "priv.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/klog.h>
 
 #define KLOG_READ_ALL	 3  /* SYSLOG_ACTION_READ_ALL */

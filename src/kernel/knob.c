@@ -6,9 +6,6 @@
  */
 #include "priv.h"
 
-#include <errno.h>
-#include <string.h>
-
 static void entry_free(struct kjournal_entry *e)
 {
 	free(e->file);

@@ -8,7 +8,6 @@
  */
 #include "priv.h"
 
-#include <errno.h>
 #include <sys/stat.h>
 
 #ifdef HAVE_LIBKMOD

@@ -10,11 +10,8 @@
  */
 #include "priv.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mount.h>
 
 static const char copy_option[] = "options/copy_trace_marker";

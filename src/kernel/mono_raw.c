@@ -15,10 +15,6 @@
  */
 #include "kvmft/mono_raw.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #define READ_TRIES  4
 #define CHECK_TRIES 64
 #define WORDS	  40 /* the second record ends at byte 184 of 6.18's, 280 with lock debugging */

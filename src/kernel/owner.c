@@ -11,11 +11,8 @@
 #include "priv.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #define STAT_STARTTIME 22 /* number of the field in /proc/PID/stat, counted from 1 */
 

@@ -10,10 +10,7 @@
 #include "priv.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <tracefs.h>
 
 #define PROBE_LINE_MAX 4000 /* the kernel's own limit for one line is 4096 */

@@ -13,11 +13,7 @@
 #include "priv.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <tracefs.h>
 
 struct sweep {

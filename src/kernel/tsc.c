@@ -6,11 +6,7 @@
  */
 #include "priv.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #if defined(__x86_64__) || defined(__i386__)

@@ -14,11 +14,8 @@
 
 #include "kvmft/kclock.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #define PAGE_WORDS 512 /* of the smallest page; the records are at its beginning */

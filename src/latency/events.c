@@ -2,9 +2,6 @@
 /* events.c: which events the latency analyses know. */
 #include "priv.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/events.h"
 #include "kvmft/exit_names.h"
 

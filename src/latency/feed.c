@@ -2,10 +2,6 @@
 /* feed.c: the walk behind all latency analyses: what it needs, what it hears, how it ends. */
 #include "path.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "kvmft/events.h"
 
 const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", "mem", "net", NULL };

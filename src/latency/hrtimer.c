@@ -13,10 +13,6 @@
  */
 #include "priv.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "kvmft/ksyms.h"
 #include "kvmft/samples.h"
 

@@ -18,10 +18,6 @@
  */
 #include "path.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 /* At once: a guest that never completes must not fill memory, nor take the room of another. */
 #define IO_OPEN_MAX   65536 /* of all guests */
 #define IO_OPEN_LEAST 4096  /* of each, however many there are */

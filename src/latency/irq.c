@@ -30,10 +30,6 @@
  */
 #include "priv.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 /* Of common_flags (include/linux/trace_events.h). */
 #define FLAG_HARDIRQ 0x08
 #define FLAG_SOFTIRQ 0x10

@@ -2,10 +2,6 @@
 /* irq_end.c: how the chains of irq.c end: measured, or closed for a reason that is counted. */
 #include "priv.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 enum {
 	ST_TOTAL,
 	ST_WAKE,

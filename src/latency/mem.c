@@ -5,9 +5,6 @@
  */
 #include "mem.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define GFP_MOVABLE  0x8u /* programs' memory has it, KVM's page tables do not */
 #define GFP_ZERO     0x100u
 #define ERROR_WRITE  2u /* the same for EPT and NPT */

@@ -7,8 +7,6 @@
  */
 #include "mem.h"
 
-#include <string.h>
-
 /*
  * The bit by which KVM marks that it took the right to write itself: EPT_SPTE_MMU_WRITABLE,
  * DEFAULT_SPTE_MMU_WRITABLE (arch/x86/kvm/mmu/spte.h).

@@ -12,10 +12,6 @@
  */
 #include "mem.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
 #define SEEN_MAX   (1u << 20) /* words of 64 pages, of a round */

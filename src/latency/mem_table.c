@@ -5,7 +5,6 @@
 #include "mem.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 /* Names stay: they are in JSON and CSV. */
 static const char *const names[MEM_KINDS] = {

@@ -9,8 +9,6 @@
  */
 #include "mem.h"
 
-#include <errno.h>
-
 #define TAKEN_MAX (1u << 20)
 
 /* A value of the map: who, the host's page, whether that was written to swap, or split by KVM. */

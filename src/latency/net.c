@@ -9,9 +9,6 @@
  */
 #include "net.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define SKBS_MAX       (1u << 20) /* addresses of one kernel */
 #define SOFTIRQ_NET_RX 3
 #define NETDEV_TX_BUSY 0x10

@@ -11,10 +11,7 @@
 #include "net.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <netinet/in.h>
-#include <stdio.h>
-#include <string.h>
 
 #define ETH_HEADER 14
 #define FLOWS_MAX  (1u << 20)

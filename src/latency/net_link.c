@@ -22,9 +22,6 @@
  */
 #include "net.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define FIFO_MAX   65536u
 #define QUEUES_MAX 16384u
 #define QUEUES_VM  1024u /* no guest can take them all from the others */

@@ -6,8 +6,6 @@
  */
 #include "net.h"
 
-#include <errno.h>
-
 #define ETH_HEADER	   14
 #define IP_HEADER	   20
 #define TASK_INTERRUPTIBLE 1

@@ -2,9 +2,6 @@
 /* net_table.c: packets to and from the guest, by the devices at both ends. */
 #include "net.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /* Stages of packets to the guest, and from it: after the total, in the order of the way. */
 enum {
 	RX_TOTAL,

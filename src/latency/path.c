@@ -14,9 +14,6 @@
  */
 #include "path.h"
 
-#include <errno.h>
-#include <string.h>
-
 /* Remembered for each thread: a request of 1 MiB may fault, wait and want a CPU for 256 pages. */
 #define WAITS  512u
 #define FAULTS 256u

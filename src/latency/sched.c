@@ -2,8 +2,6 @@
 /* sched.c: stolen time: which task of the guest it hit, and what ran on the host instead. */
 #include "priv.h"
 
-#include <stdio.h>
-
 const struct lat_desc lat_desc_sched = {
 	.name = "sched",
 	.kind = LAT_SCHED,

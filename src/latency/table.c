@@ -2,9 +2,6 @@
 /* table.c: the tables of a latency analysis: groups, their times, and the worst cases. */
 #include "priv.h"
 
-#include <errno.h>
-#include <string.h>
-
 /*
  * At most so many of a table, however hostile the capture. GROUPS_VM: of a VM, for which the others
  * leave room.

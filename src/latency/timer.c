@@ -8,9 +8,6 @@
  */
 #include "priv.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #define MSR_TSC_DEADLINE 0x6e0u
 
 const struct lat_desc lat_desc_timer = {

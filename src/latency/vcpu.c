@@ -9,9 +9,6 @@
  */
 #include "priv.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/exit_names.h"
 
 #define CPUS_MAX    65536u /* a capture with more is not trusted */

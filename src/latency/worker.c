@@ -7,8 +7,6 @@
  */
 #include "priv.h"
 
-#include <errno.h>
-
 struct lat_workers {
 	struct lat_worker *w;
 	size_t cap;

@@ -9,10 +9,7 @@
  */
 #include "exits.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #define SUBBUF_KB     64u
 #define TICK_MS	      20u

@@ -20,10 +20,7 @@
  */
 #include "exits.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #define REASONS_GUESS 48u     /* that a vCPU has in its life; 20 are usual */
 #define MAP_MIN	      4096u   /* cells ... */

@@ -2,11 +2,7 @@
 /* exits_live.c: counting exits live, from its configuration to its result. */
 #include "exits.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 
 /* ---- the machine ---- */
 

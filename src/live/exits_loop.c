@@ -5,9 +5,7 @@
  */
 #include "exits.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/signalfd.h>
 
 #define ALIVE_MS      250u

@@ -2,10 +2,7 @@
 /* exits_target.c: whose exits are counted, and telling users what is wrong with their request. */
 #include "exits.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 /* ---- looking at the machine ---- */
 

@@ -6,10 +6,7 @@
  */
 #include "exits.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/ioctl.h>
 
 #define ROWS_DEFAULT 24u

@@ -12,8 +12,6 @@
 #include "exits.h"
 
 #include <dirent.h>
-#include <errno.h>
-#include <string.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 

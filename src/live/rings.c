@@ -10,9 +10,6 @@
  */
 #include "kvmft/live.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define QUEUE_BYTES_CPU (8u << 20)  /* at most, per CPU ... */
 #define QUEUE_BYTES_ALL (64u << 20) /* ... and together; a CPU gets at least two sub-buffers */
 #define SPARE_BLOCKS	32

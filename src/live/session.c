@@ -8,15 +8,10 @@
  */
 #include "kvmft/live_session.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <time.h>
-
 
 #define DEFAULT_BUFFER_KB 4096u
 #define MIN_BUFFER_KB	  512u

@@ -2,9 +2,7 @@
 /* trace.c: printing events live, from its configuration to its result. */
 #include "trace.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 static int trace_prepare(struct trace *t)
 {

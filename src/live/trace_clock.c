@@ -8,9 +8,6 @@
  */
 #include "trace.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/clockgraph.h"
 #include "kvmft/output.h"
 

@@ -9,10 +9,7 @@
  */
 #include "trace.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 /* Fields of EV_PVCLOCK and EV_TSC_OFFSET. */
 enum { PV_VCPU, PV_VERSION, PV_TSC, PV_SYSTEM, PV_MUL, PV_SHIFT, PV_FLAGS, PV_FIELDS };

@@ -5,11 +5,8 @@
  */
 #include "trace.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "kvmft/output.h"

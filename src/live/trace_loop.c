@@ -5,9 +5,7 @@
  */
 #include "trace.h"
 
-#include <errno.h>
 #include <poll.h>
-#include <string.h>
 
 #define FLUSH_AT (256u << 10)
 

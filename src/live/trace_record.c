@@ -9,9 +9,7 @@
  */
 #include "trace.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 #include <strings.h>
 
 #include "kvmft/samples.h"

@@ -2,9 +2,6 @@
 /* trace_setup.c: what is traced, and the instance for it. */
 #include "trace.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define SUBBUF_KB 64u
 
 int trace_setup_vms(struct trace *t)

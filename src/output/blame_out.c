@@ -9,10 +9,7 @@
 #include "kvmft/row.h"
 #include "lat_text.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 const char *const blame_bys[] = { "length", "time", "cause", "task", "vcpu", NULL };

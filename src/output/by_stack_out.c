@@ -2,9 +2,6 @@
 /* by_stack_out.c: `kvmft report --by stack` as text, JSON or CSV. */
 #include "kvmft/report_out.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/row.h"
 
 #define NAME_WIDTH 44

@@ -4,9 +4,6 @@
 
 #include <ctype.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 void columns_put(struct columns *c, struct sbuf *b, const char *fmt, ...)
 {

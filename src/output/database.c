@@ -5,7 +5,6 @@
  */
 #include "database.h"
 
-#include <errno.h>
 #include <strings.h>
 
 #define DB_VERSION 1

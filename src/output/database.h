@@ -3,9 +3,6 @@
 #ifndef OUTPUT_DATABASE_H
 #define OUTPUT_DATABASE_H
 
-#include <inttypes.h>
-#include <string.h>
-
 #include "evinfo.h"
 #include "kvmft/database.h"
 #include "kvmft/sqlite.h"

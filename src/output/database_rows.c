@@ -2,8 +2,6 @@
 /* database_rows.c: what was concluded from events: windows, chains, spikes, exits. */
 #include "database.h"
 
-#include <errno.h>
-
 #include "kvmft/own_tsc.h"
 
 int db_window(void *db, const struct win_vcpu *v, uint64_t exit)

@@ -3,10 +3,7 @@
 #include "kvmft/diff_out.h"
 #include "kvmft/columns.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "kvmft/row.h"
 #include "kvmft/screen.h"

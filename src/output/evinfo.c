@@ -2,9 +2,6 @@
 /* evinfo.c: the types of events, as an output needs them. */
 #include "evinfo.h"
 
-#include <errno.h>
-#include <string.h>
-
 int evinfos_init(struct evinfos *s, const struct timeline *t)
 {
 	s->n = 0;

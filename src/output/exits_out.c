@@ -5,10 +5,7 @@
  */
 #include "kvmft/exits_out.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "kvmft/columns.h"
 #include "kvmft/row.h"

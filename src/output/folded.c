@@ -8,9 +8,6 @@
  */
 #include "kvmft/output.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/tally.h"
 
 #define FLUSH_AT (256u << 10)

@@ -2,9 +2,6 @@
 /* formats.c: the table of outputs and what they all share. */
 #include "kvmft/output.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define FLUSH_AT (256u << 10)
 
 extern const struct out_format out_text, out_json, out_perfetto, out_perfetto_archive, out_html,

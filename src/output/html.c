@@ -27,9 +27,7 @@
  */
 #include "kvmft/output.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "kvmft/events.h"
 #include "kvmft/exit_names.h"

@@ -14,9 +14,6 @@
  */
 #include "kvmft/output.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/json.h"
 #include "kvmft/match.h"
 #include "evinfo.h"

@@ -3,8 +3,6 @@
 #include "kvmft/lat_output.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 extern const struct lat_format lat_text, lat_json, lat_csv, lat_html, lat_metrics;
 

@@ -2,9 +2,6 @@
 /* lat_json.c: latency results as one JSON document, and as CSV with a line per group and stage. */
 #include "kvmft/lat_output.h"
 
-#include <errno.h>
-#include <stdio.h>
-
 #include "kvmft/row.h"
 
 /* KEY_ns, or KEY_cycles. */

@@ -8,8 +8,6 @@
 #include "kvmft/lat_output.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "metrics.h"
 

@@ -8,7 +8,6 @@
 #include "kvmft/screen.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #define NAME_WIDTH 30 /* longer ones end in ~ */
 

@@ -6,9 +6,6 @@
 #include "kvmft/columns.h"
 #include "lat_text.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define BAR_WIDTH  40
 #define SHARES	   6 /* of a headline */
 #define SHORT_ROWS 8 /* of a table that is alone on its screen */

@@ -3,7 +3,6 @@
 #include "metrics.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "kvmft/clock.h"
 

@@ -9,14 +9,11 @@
 #include "kvmft/outfile.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 
 #define WRITE_MS 20
 

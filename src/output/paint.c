@@ -3,8 +3,6 @@
 #include "kvmft/output.h"
 #include "kvmft/screen.h"
 
-#include <string.h>
-
 #define CYAN   "36"
 #define GREEN  "32"
 #define YELLOW "33"

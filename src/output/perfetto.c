@@ -22,10 +22,6 @@
  */
 #include "perfetto.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #define NO_PLACE "their CPUs are numbered 1024 or higher, which Perfetto does not have"
 
 static struct pf_track *cpu_track(struct out *o, const struct tl_item *i)

@@ -9,10 +9,7 @@
  */
 #include "perfetto.h"
 
-#include <errno.h>
 #include <malloc.h>
-#include <stdlib.h>
-#include <string.h>
 
 enum {
 	/* TracePacket */

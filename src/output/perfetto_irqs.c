@@ -6,9 +6,6 @@
  */
 #include "perfetto.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 /* ---- of an APIC ---- */
 
 static struct pf_irqs *irqs_of(struct pf *p, int64_t vm, uint64_t vcpu)

@@ -13,10 +13,6 @@
 #include "perfetto.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "kvmft/guest_time.h"
 

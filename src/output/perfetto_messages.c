@@ -15,10 +15,6 @@
  */
 #include "perfetto.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const struct pf_message {
 	uint16_t number;
 	bool used; /* Perfetto makes something of it */

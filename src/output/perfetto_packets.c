@@ -9,10 +9,6 @@
  */
 #include "perfetto.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 enum {
 	/* TracePacket */
 	PACKET_CLOCK_SNAPSHOT = 6,

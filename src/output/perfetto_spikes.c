@@ -7,10 +7,6 @@
  */
 #include "perfetto.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "kvmft/blame.h"
 
 #define ROWS 64u /* side by side: more than any guest has at once that are told of */

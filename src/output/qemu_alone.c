@@ -5,9 +5,7 @@
  */
 #include "kvmft/qemu_alone.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 #include <time.h>
 
 #include "kvmft/json.h"

@@ -5,9 +5,6 @@
  */
 #include "report_metrics.h"
 
-#include <inttypes.h>
-#include <string.h>
-
 #include "metrics.h"
 
 enum family { EXITS, SECONDS, PARTS, GUEST, FAMILIES };

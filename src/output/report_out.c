@@ -11,10 +11,7 @@
 #include "report_metrics.h"
 #include "kvmft/screen.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "kvmft/output.h"
 #include "kvmft/row.h"

@@ -3,7 +3,6 @@
 #include "kvmft/row.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 void row_json(struct row *r, struct json *j, bool cycles)
 {

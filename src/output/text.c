@@ -6,8 +6,6 @@
 #include "kvmft/output.h"
 #include "kvmft/put.h"
 
-#include <errno.h>
-#include <string.h>
 #include <time.h>
 
 #define DATE_WIDTH 29 /* 2026-11-21 06:42:39.123456789 */

@@ -6,8 +6,6 @@
  * get another size. A guest's stamps are converted to the host's TSC: readers cannot convert scaled
  * TSCs or kvmclock, and apply TIME_SHIFT only to the top-level buffer.
  */
-#include <errno.h>
-#include <string.h>
 
 #include "kvmft/export.h"
 #include "kvmft/outfile.h"

@@ -7,8 +7,6 @@
  * sample from where it begins, the first one from 0, and one more closes the list. All readers get
  * scaling wrong, and a TSC that was set back cannot be expressed in their order.
  */
-#include <errno.h>
-#include <string.h>
 
 #include "kvmft/export.h"
 

@@ -6,9 +6,7 @@
 
 #include "kvmft/output.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "kvmft/row.h"
 

@@ -6,10 +6,7 @@
  */
 #include "kvmft/pairing.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-
 
 static const char *const basis_texts[] = {
 	[HOSTMAP_BY_WAKES] = ", one VM since they wake each other",

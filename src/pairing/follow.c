@@ -8,9 +8,6 @@
  */
 #include "kvmft/follow.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #define TICK_NS	    100000000ull

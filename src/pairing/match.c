@@ -2,9 +2,7 @@
 /* match.c: each VM that may be meant is tried with all events of the guest. */
 #include "kvmft/match.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 #include <strings.h>
 
 #include "kvmft/guest_time.h"

@@ -3,9 +3,7 @@
  * match_offset.c: the TSC offsets of a guest whose VM is known, if the captures have none, or not
  * of all vCPUs.
  */
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "kvmft/own_tsc.h"
 #include "kvmft/timeline.h"

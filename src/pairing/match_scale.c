@@ -9,8 +9,6 @@
  */
 #include "match.h"
 
-#include <string.h>
-
 #include "kvmft/exit_names.h"
 #include "kvmft/tsc_rate.h"
 #include "kvmft/util.h"

@@ -4,8 +4,6 @@
  * did so correctly. The vCPU with most events is solved with each thread that ran a vCPU of its
  * number; with the resulting offset every other vCPU must fit some thread of its own number.
  */
-#include <errno.h>
-#include <string.h>
 
 #include "kvmft/own_tsc.h"
 #include "kvmft/timeline.h"

@@ -2,10 +2,7 @@
 /* pairing.c: host and guests, opened and matched. */
 #include "kvmft/pairing.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 static int open_one(const char *path, struct pairing_capture *c, struct kvmft_err *err)

@@ -2,10 +2,6 @@
 /* rate.c: how fast the host's TSC runs, from the user or from the captures. */
 #include "kvmft/rate.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "kvmft/tsc_rate.h"
 
 #define ULL(v) ((unsigned long long)(v))

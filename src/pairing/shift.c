@@ -7,8 +7,6 @@
  * So KVM's offset is its negative, and the ratio is KVM's own, which no other reader applies in the
  * right direction.
  */
-#include <errno.h>
-#include <string.h>
 
 #include "kvmft/hostmap.h"
 #include "kvmft/timeline.h"

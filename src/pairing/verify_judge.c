@@ -5,9 +5,7 @@
  */
 #include "kvmft/verify.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "kvmft/own_tsc.h"
 

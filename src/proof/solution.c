@@ -2,9 +2,6 @@
 /* solution.c: which vCPUs, and which stretches of time, are solved together. */
 #include "kvmft/solution.h"
 
-#include <errno.h>
-#include <string.h>
-
 /* Those outside are few enough to be accidents. */
 static bool serves(uint64_t inside, uint64_t outside)
 {

@@ -9,9 +9,6 @@
  */
 #include "solve.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define LEAST_OVERLAP 8 /* captures overlap by at least this part of the shorter one */
 #define MIN_PAIRS   4
 #define MANY_PAIRS  64

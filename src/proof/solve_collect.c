@@ -5,8 +5,6 @@
  */
 #include "solve.h"
 
-#include <errno.h>
-
 #include "kvmft/msr_pairs.h"
 #include "kvmft/own_tsc.h"
 #include "kvmft/timeline.h"

@@ -12,9 +12,6 @@
  */
 #include "solve.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define BLOCK	   512		/* words of 64 candidates at once: they stay in the L1 cache */
 #define MAX_BITS   (1ull << 27) /* cells of host time or of offsets */
 #define MAX_ROWS   8		/* vCPUs whose windows are looked at here, ... */

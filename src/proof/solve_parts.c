@@ -7,8 +7,6 @@
  */
 #include "solve.h"
 
-#include <string.h>
-
 #define PART_MIN  48 /* events that distinguish an offset from an accident */
 #define MAX_DEPTH 12
 #define ABSENT_MIN 8 /* events of which at least one should be where the vCPU ran */

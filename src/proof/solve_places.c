@@ -2,8 +2,6 @@
 /* solve_places.c: narrows the cells that the grid left, and judges the best place in them. */
 #include "solve.h"
 
-#include <errno.h>
-
 #define MAX_SWEEPS   512	/* cells that are solved exactly, ... */
 #define SWEEP_EVENTS (1u << 20) /* ... with this many events in all, ... */
 #define SWEEP_MOST   (1u << 14) /* ... with no more for each than this, ... */

@@ -6,8 +6,6 @@
  */
 #include "solve.h"
 
-#include <errno.h>
-
 #define LOOK_WORK 20  /* looking up an event's window */
 #define TURN_WORK 100 /* ... and sorting what follows from it */
 

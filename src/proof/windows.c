@@ -12,8 +12,6 @@
  */
 #include "kvmft/windows.h"
 
-#include <errno.h>
-
 #define RECENT 64 /* vCPUs found without the map */
 #define SLICE_MIN_SHIFT 16 /* 2^16 cycles; doubled whenever the slices do not reach far enough */
 

@@ -8,9 +8,6 @@
 #include "events.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 #define MAX_EVENTS 60000
 #define MAX_NOTES  64

@@ -9,8 +9,6 @@
 #include "events.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <string.h>
 
 #define MAX_FORMAT 4096
 #define MAX_WIDTH  4095

@@ -12,11 +12,8 @@
 #include "kvmft/qemu_switch.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "kvmft/kernel.h"

@@ -3,7 +3,6 @@
 #include "trace.h"
 
 #include <ctype.h>
-#include <string.h>
 #include <time.h>
 
 #define NS  1000000000ull

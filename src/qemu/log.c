@@ -11,8 +11,6 @@
  */
 #include "trace.h"
 
-#include <string.h>
-
 static bool old_form(const struct qevents *events, struct qline l, struct qtrace_item *item)
 {
 	uint64_t id;

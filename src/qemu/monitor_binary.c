@@ -6,10 +6,7 @@
 #include "kvmft/vm_proc.h"
 #include "monitor_internal.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 

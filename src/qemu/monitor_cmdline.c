@@ -13,9 +13,6 @@
 #include "kvmft/vm_proc.h"
 #include "monitor_internal.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define PATH_MOST 4096
 
 /* A socket as options describe it: -chardev socket,... and unix:... use the same words. */

@@ -2,9 +2,6 @@
 /* monitor_events.c: QEMU's trace events by either monitor; patterns, and files of patterns. */
 #include "monitor_internal.h"
 
-#include <errno.h>
-#include <string.h>
-
 const char *const mon_state_names[MON_STATES] = {
 	[MON_UNAVAILABLE] = "unavailable",
 	[MON_DISABLED] = "disabled",

@@ -9,11 +9,8 @@
 #include "kvmft/vm_proc.h"
 #include "monitor_internal.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 
 #define SLOW_MAX 3 /* monitors that do not answer in time; then the others are not tried */

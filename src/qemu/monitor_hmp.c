@@ -6,9 +6,6 @@
  */
 #include "monitor_internal.h"
 
-#include <errno.h>
-#include <string.h>
-
 static const char prompt[] = "(qemu) ";
 
 /* Does what has arrived end with a prompt at the beginning of a line? */

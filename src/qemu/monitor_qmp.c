@@ -6,12 +6,8 @@
  */
 #include "monitor_internal.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/json.h"
 #include "kvmft/json_read.h"
-
 
 /* The next object; its text stays in m->in until mon_consume(m, *len). */
 static int qmp_next(struct monitor *m, struct jval *v, size_t *len, struct kvmft_err *err)

@@ -9,11 +9,7 @@
 #include "kvmft/vm_proc.h"
 #include "monitor_internal.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <grp.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #define STATUS_MAX   65536

@@ -6,9 +6,6 @@
  */
 #include "kvmft/sdt_spec.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/qemu_events.h"
 
 _Static_assert(QEV_MAX_ARGS <= SDT_ARGS_MAX, "a marker has room for all of an event");

@@ -19,10 +19,6 @@
  */
 #include "trace.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #define MAGIC	    0xf2b177cb0aa429b4ull
 #define HEADER_ID   0xffffffffffffffffull
 #define DROPPED_ID  0xfffffffffffffffeull

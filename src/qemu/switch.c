@@ -5,10 +5,6 @@
  */
 #include "kvmft/qemu_switch.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 static const char *nearest(const struct mon_events *events, const char *name)
 {
 	const char *best = NULL;

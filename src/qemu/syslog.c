@@ -11,8 +11,6 @@
  */
 #include "trace.h"
 
-#include <string.h>
-
 /*
  * Whole seconds are from time(), which reads a kernel clock that is updated by ticks: it lags by
  * one of them, and by whatever kept a VM from its CPU.

@@ -2,9 +2,6 @@
 /* target.c: the QEMU that options mean, and a connection to one of its monitors. */
 #include "kvmft/qemu_switch.h"
 
-#include <errno.h>
-#include <string.h>
-
 static int open_by_vm(const char *sel, uint64_t timeout, struct qemu *q, struct kvmft_err *err)
 {
 	struct vm_list *list = NULL;

@@ -12,8 +12,6 @@
  */
 #include "trace.h"
 
-#include <string.h>
-
 static bool stamp(const struct qtrace *t, struct qline *l, struct qtrace_item *item)
 {
 	struct qline at = *l;

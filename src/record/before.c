@@ -7,9 +7,6 @@
  */
 #include "record.h"
 
-#include <errno.h>
-#include <stdio.h>
-
 /* Until the rings of other sides have stopped, after one has seen the trigger. */
 #define MARGIN_NS 1000000000ull
 #define MOST_NS	  86400000000000ull

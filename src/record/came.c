@@ -9,10 +9,6 @@
  */
 #include "record.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 /* Between looks, ms. */
 static const unsigned int wait_ms[] = { 0, 10, 30, 100, 300, 1000, 3000, 10000 };
 

@@ -5,9 +5,7 @@
  */
 #include "record.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>

@@ -7,9 +7,6 @@
  */
 #include "record.h"
 
-#include <errno.h>
-#include <string.h>
-
 static int order_start(struct record *r, struct record_child *c)
 {
 	if (c->p.pid <= 0 || c->p.to < 0)

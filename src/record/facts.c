@@ -5,9 +5,6 @@
  */
 #include "record.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/utsname.h>
 
 #define PRINTK_MAX (1u << 20) /* of the kernel's printk_formats; longer ones are left out */

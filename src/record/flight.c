@@ -12,9 +12,6 @@
  */
 #include "record.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/utsname.h>
 
 int record_flight_check(struct record *r)

@@ -5,11 +5,8 @@
  */
 #include "record.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "kvmft/exit_names.h"
 #include "kvmft/sandbox.h"

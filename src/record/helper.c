@@ -5,7 +5,6 @@
 #include "record.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>

@@ -9,12 +9,9 @@
  */
 #include "record.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 
 #define CHILDREN_MAX 4096
 

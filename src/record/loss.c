@@ -10,9 +10,6 @@
  */
 #include "record.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/ring.h"
 
 /* From here on an output is called too slow: of the time, or of what a pipe holds. */

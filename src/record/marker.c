@@ -8,11 +8,7 @@
  */
 #include "record.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 const char *const record_marker_choices[] = { "command", "all", "none", NULL };
 

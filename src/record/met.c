@@ -5,13 +5,9 @@
  */
 #include "record.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 
 #define EXEC_WAIT_MS 100
 

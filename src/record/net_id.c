@@ -10,10 +10,7 @@
  */
 #include "record.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "kvmft/btf.h"
 

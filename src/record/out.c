@@ -8,12 +8,8 @@
  */
 #include "record.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 
 #define PATIENCE_NS 1000000000ull
 

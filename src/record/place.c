@@ -8,9 +8,6 @@
  */
 #include "record.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/statvfs.h>
 #include <time.h>

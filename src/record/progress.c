@@ -2,8 +2,6 @@
 /* progress.c: what is reported of a recording while it runs. */
 #include "record.h"
 
-#include <string.h>
-
 static uint64_t bytes_stored(struct record *r)
 {
 	uint64_t n;

@@ -9,10 +9,6 @@
 #include "record.h"
 #include "kvmft/qemu_switch.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 /* A recording does not wait long for a QEMU that may not even concern it. */
 #define LEFT_TIMEOUT_NS 1000000000ull
 

@@ -9,11 +9,8 @@
 #include "record.h"
 #include "kvmft/qemu_switch.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 
 /* In a capture's meta, names of events on one line. */
 #define NAMES_PER_LINE 3000

@@ -9,9 +9,6 @@
  */
 #include "record.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 /* ---- setting up and undoing ---- */

@@ -34,7 +34,6 @@
 #ifndef KVMFT_RECORD_RECORD_H
 #define KVMFT_RECORD_RECORD_H
 
-#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 

@@ -2,9 +2,6 @@
 /* remote.c: the messages of a recorder that is started by another machine. */
 #include "kvmft/remote.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define HELLO "kvmft-remote version="
 
 int remote_words_add(struct remote_words *w, const char *word)

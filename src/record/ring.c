@@ -8,10 +8,7 @@
  */
 #include "record.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 
 #define DEFAULT_BUFFER_KB 8192u /* per CPU, less when memory is short */
 #define MIN_BUFFER_KB	  64u

@@ -8,11 +8,6 @@
  */
 #include "record.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "kvmft/sdt_spec.h"
 
 #define MAX_EVENTS 1000 /* each takes the kernel a while to switch on */

@@ -5,9 +5,6 @@
  */
 #include "record.h"
 
-#include <errno.h>
-#include <string.h>
-
 static int refuse_qemu(const struct record_config *c, struct kvmft_err *err)
 {
 	if (!c->qemu.n && !c->qmp.n && !c->hmp.n)

@@ -9,13 +9,10 @@
  */
 #include "kvmft/remote.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define LOOK_MS 50
 

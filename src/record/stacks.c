@@ -13,11 +13,8 @@
  */
 #include "record.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "kvmft/ksyms.h"
 #include "kvmft/ring.h"

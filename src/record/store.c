@@ -5,9 +5,6 @@
  */
 #include "record.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/eventfd.h>
 
 #define META_RESERVE	  (64u << 10) /* for the last lines, on a disk that the data filled ... */

@@ -9,10 +9,7 @@
  */
 #include "record.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 
 #define MAX_MODULES (1u << 20) /* bytes of their list */
 

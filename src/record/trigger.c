@@ -8,10 +8,7 @@
  */
 #include "record.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #define LONGER	    "exit-longer="
 #define MAP_THREADS 4096u /* that run vCPUs while we look */

@@ -11,10 +11,8 @@
  */
 #include "record.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <string.h>
 
 /*
  * Pauses grow, because looking for who has an instance open takes a while on a machine with many

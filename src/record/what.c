@@ -9,9 +9,6 @@
 #include "record.h"
 #include "kvmft/event_sets.h"
 
-#include <errno.h>
-#include <string.h>
-
 static const char *const side_names[] = {
 	[CAP_SIDE_HOST] = "host",
 	[CAP_SIDE_GUEST] = "guest",

@@ -9,10 +9,6 @@
 
 #include "kvmft/put.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 static void note(struct fmt *f, const char *sys, const char *name, const char *why)
 {
 	char text[512];

@@ -14,7 +14,6 @@
 #include "fmt_build.h"
 
 #include <ctype.h>
-#include <string.h>
 
 /* ---- libtraceevent ---- */
 

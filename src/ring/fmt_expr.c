@@ -5,8 +5,6 @@
 #include "fmt_build.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <string.h>
 
 #define MAX_NODES 20000
 

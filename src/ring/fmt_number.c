@@ -6,9 +6,6 @@
  */
 #include "fmt_plan.h"
 
-#include <errno.h>
-#include <string.h>
-
 static void add_repeat(struct pout *out, char c, size_t n)
 {
 	memset(out->p, c, n);

@@ -19,8 +19,6 @@
 #include "fmt_priv.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <string.h>
 
 #define MAX_EXTENT 65536
 

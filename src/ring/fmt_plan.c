@@ -8,8 +8,6 @@
  */
 #include "fmt_plan.h"
 
-#include <string.h>
-
 /* The quotient rounds to zero; no division is left undefined as in C. */
 static uint64_t divide(enum pop op, bool is_signed, uint64_t a, uint64_t b)
 {

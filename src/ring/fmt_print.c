@@ -10,8 +10,6 @@
  */
 #include "fmt_plan.h"
 
-#include <string.h>
-
 /* Beyond that the stack might not suffice if a compiler makes calls of the jumps. */
 #define MAX_STEPS 1024
 

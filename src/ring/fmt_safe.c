@@ -22,7 +22,6 @@
 #include "fmt_build.h"
 
 #include <ctype.h>
-#include <string.h>
 
 #define MAX_DEPTH 48
 #define MAX_OPS	  1500 /* libtraceevent recurses for each operator of a chain */

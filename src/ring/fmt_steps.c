@@ -5,8 +5,6 @@
  */
 #include "fmt_plan.h"
 
-#include <string.h>
-
 /* ---- how long ---- */
 
 struct room {

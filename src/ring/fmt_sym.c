@@ -10,8 +10,6 @@
  */
 #include "fmt_plan.h"
 
-#include <string.h>
-
 #define MAX_TABLES 32 /* tried: libtraceevent keeps what it parses, good or not */
 
 /* The first field in an expression. */

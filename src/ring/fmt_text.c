@@ -3,7 +3,6 @@
 #include "fmt_build.h"
 
 #include <ctype.h>
-#include <string.h>
 
 /*
  * Names that kernels leave in their formats; libtraceevent knows some of them, but its eval_flag()

@@ -2,8 +2,6 @@
 /* fmt_value.c: values of fields, every access checked against the record. */
 #include "fmt_plan.h"
 
-#include <string.h>
-
 #define SHOWN_ELEMENTS 64 /* of an array without a print format */
 
 static inline bool number_u64(const struct fmt *f, const struct fmt_field *fld,

@@ -8,9 +8,6 @@
  */
 #include "kvmft/ring.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 static uint64_t word_of(const struct rmerge *m, size_t i)
 {
 	if (i >= m->n || !m->src[i])

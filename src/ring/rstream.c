@@ -8,9 +8,6 @@
  */
 #include "kvmft/ring.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 
 /* What is read at once: all streams of a capture together should fit into a second-level cache. */

@@ -7,9 +7,6 @@
  */
 #include "fmt_priv.h"
 
-#include <errno.h>
-#include <string.h>
-
 /* What the kernel stores for a frame of its own function tracer. */
 #define TRAMPOLINE INT32_MAX
 #define BETWEEN	   " <- "

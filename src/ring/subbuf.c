@@ -24,8 +24,6 @@
  */
 #include "kvmft/ring.h"
 
-#include <errno.h>
-
 #define SB_LOST	       (1u << 31)
 #define SB_LOST_STORED (1u << 30)
 #define SB_TS	       8 /* bytes of the time stamp in front of the commit word */

@@ -5,9 +5,6 @@
  */
 #include "kvmft/ring.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define DELTA_BITS  27
 #define EXTEND	    30
 #define EXTEND_SIZE 8u

@@ -14,8 +14,6 @@
 #include "kvmft/sdt.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <string.h>
 
 #include "kvmft/elf_file.h"
 

@@ -14,8 +14,6 @@
 #include "kvmft/sdt.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <string.h>
 
 static const char why_form[] = "not an operand of this machine";
 static const char why_index[] = "memory at the sum of two registers";

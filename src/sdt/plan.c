@@ -6,8 +6,6 @@
 #include "kvmft/sdt.h"
 
 #include <ctype.h>
-#include <errno.h>
-#include <string.h>
 
 #define EVENT_NAME_MAX 56u /* of an event; the kernel takes 63, and a number may follow */
 

@@ -7,10 +7,6 @@
  */
 #include "kvmft/sdt_spec.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #define NAMES_SHOWN 10 /* of markers, in a message */

@@ -6,11 +6,8 @@
  */
 #include "agent.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>

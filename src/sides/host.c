@@ -2,8 +2,6 @@
 /* host.c: the process that records the host, as `kvmft record` would, under orders. */
 #include "sides.h"
 
-#include <unistd.h>
-
 static void tell_news(void *ctx, enum record_news what, int status,
 		      const struct record_progress *p)
 {

@@ -8,12 +8,9 @@
 #include "sides.h"
 
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #define WORDS_MAX  4096u /* of its standard error */

@@ -10,17 +10,13 @@
 #include "agent.h"
 
 #include <elf.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/sendfile.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #define UNDO_MS	 20000 /* on a broken line; then it continues without us */
 #define TAKEN	 "1"   /* the word that it runs there */

@@ -8,11 +8,8 @@
  */
 #include "agent.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/random.h>
 
 #define PIECE	 (256u << 10) /* of the stream; base64 makes it a third longer */

@@ -7,14 +7,10 @@
  */
 #include "sides.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #define SILENT_MS 10000
 

@@ -5,9 +5,6 @@
  */
 #include "sides.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/vm.h"
 
 int session_create(int dir, int *fd, struct kvmft_err *err)

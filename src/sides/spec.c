@@ -2,10 +2,6 @@
 /* spec.c: which guests are to be recorded, how they are reached, and what is recorded there. */
 #include "sides.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #define QGA "qga:"
 
 /* ---- words ---- */

@@ -2,10 +2,7 @@
 /* start.c: the directory of a session, and the processes of its sides. */
 #include "run.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 /* ---- the directory ---- */

@@ -5,10 +5,7 @@
  */
 #include "sides.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "kvmft/capture.h"
 #include "kvmft/sandbox.h"

@@ -6,10 +6,7 @@
 #include "sides.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "kvmft/kernel.h"

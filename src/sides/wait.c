@@ -2,11 +2,8 @@
 /* wait.c: what sides say, signals, and who is not waited for any longer. */
 #include "run.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 

@@ -6,10 +6,6 @@
 #include "room.h"
 
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 /* Where a hierarchy with the CPU controller may be mounted, and its line in /proc/PID/cgroup. */
 static const struct {

@@ -10,10 +10,7 @@
  */
 #include "room.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #define KEYS	     "common_pid,exit_reason,guest_rip"
 #define CELLS_VCPU   2048u

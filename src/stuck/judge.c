@@ -7,9 +7,6 @@
  */
 #include "kvmft/stuck.h"
 
-#include <errno.h>
-#include <stdlib.h>
-
 #define ROWS_MAX     8192u /* of a vCPU: more kinds of things are not a loop */
 #define MOSTLY	     800u  /* thousandths that make a state */
 #define LOOP_SHARE   900u  /* ... of all exits, for one that repeats */

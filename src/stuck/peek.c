@@ -9,9 +9,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #define RUN_REASON  8
 #define RUN_UNION   32 /* io: direction u8, size u8, port u16, ...; mmio: phys_addr u64, ... */

@@ -2,10 +2,7 @@
 /* run.c: `kvmft stuck` from its options to its result. */
 #include "room.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/resource.h>
 
 #define DEFAULT_NS  3000000000u /* with what came before the first look, ... */

@@ -5,11 +5,8 @@
  */
 #include "room.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 
 #define KVM_RUN_CMD 0xae80u /* KVM_RUN of linux/kvm.h */

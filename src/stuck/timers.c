@@ -5,10 +5,6 @@
  */
 #include "room.h"
 
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 static const char *const functions[] = {
 	"apic_timer_fn",       /* x86: of a local APIC, */
 	"pit_timer_fn",	       /* ... of the PIT in KVM, */

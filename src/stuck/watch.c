@@ -10,11 +10,8 @@
  */
 #include "room.h"
 
-#include <errno.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #define RING_KB_ALL 512u /* of all CPUs together ... */
 #define RING_KB_MIN 32u	  /* ... and of one at least */

@@ -2,9 +2,7 @@
 /* words.c: a verdict in a sentence, and all of them as text or JSON. */
 #include "room.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #include "kvmft/json.h"
 

@@ -8,9 +8,7 @@
  */
 #include "kvmft/pick.h"
 
-#include <errno.h>
 #include <fnmatch.h>
-#include <string.h>
 
 #define MAX_DEPTH 64
 #define MAX_STEPS 256

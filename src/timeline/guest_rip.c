@@ -2,8 +2,6 @@
 /* guest_rip.c: events of a host that show where the guest was, and which guest that is. */
 #include "kvmft/guest_rip.h"
 
-#include <string.h>
-
 #include "kvmft/events.h"
 #include "kvmft/exit_names.h"
 

@@ -7,8 +7,6 @@
  * segments may be gone, the last sub-buffer may hold more. So a stamp, and how many things with it
  * were given out, is a place that stays.
  */
-#include <errno.h>
-#include <string.h>
 
 #include "kvmft/comms.h"
 #include "priv.h"

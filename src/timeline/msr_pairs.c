@@ -8,9 +8,6 @@
  */
 #include "kvmft/msr_pairs.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/events.h"
 
 #define WAITING 64		/* accesses remembered per vCPU and side */

@@ -7,9 +7,7 @@
  */
 #include "kvmft/pick.h"
 
-#include <errno.h>
 #include <fnmatch.h>
-#include <string.h>
 
 #include "kvmft/vmsel.h"
 

@@ -8,9 +8,6 @@
  */
 #include "qemu_anchor.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/events.h"
 
 #define KVM_RUN	       0xae80

@@ -8,9 +8,6 @@
  */
 #include "qemu_devices.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/events.h"
 
 #define MAX_REGISTRATIONS 65536

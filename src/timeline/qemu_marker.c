@@ -5,9 +5,6 @@
  */
 #include "qemu_marker.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/events.h"
 #include "qemu_types.h"
 

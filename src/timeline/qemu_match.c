@@ -9,9 +9,6 @@
  */
 #include "qemu_match.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define LEAST	     12	 /* anchors of a stretch, ... */
 #define MOST	     48	 /* ... no more than that, ... */
 #define STRETCHES    16	 /* ... and so many of a lane */

@@ -12,9 +12,6 @@
  */
 #include "qemu_match.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define CHANGES 16	     /* different labels among the anchors, at least */
 #define WORK	(1ull << 28) /* steps of a search */
 #define LABELS	4096	     /* that are told apart */

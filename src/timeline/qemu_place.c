@@ -8,9 +8,6 @@
  */
 #include "qemu_place.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define SAMPLES	    4096 /* the number of samples that it is reduced to, at most */
 #define DROP_SHIFT  6	 /* 2^-n of all pairs may contradict others */
 #define ROUNDS	    64

@@ -9,9 +9,6 @@
  */
 #include "qemu_source.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/samples.h"
 #include "qemu_place.h"
 #include "qemu_types.h"

@@ -13,9 +13,6 @@
  */
 #include "qemu_types.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define HEAD	 16
 #define MAX_REC	 65000u
 #define MAX_TYPES 20000u

@@ -2,9 +2,6 @@
 /* runs.c: one ordered walk over a host capture; per vCPU thread its turns. */
 #include "kvmft/runs.h"
 
-#include <errno.h>
-#include <string.h>
-
 #include "kvmft/msr_pairs.h"
 #include "kvmft/timeline.h"
 #include "kvmft/vcpu_turn.h"

@@ -3,7 +3,6 @@
  * stream.c: the events of one CPU of one capture, or of one QEMU, each at its place on the first
  * host's TSC.
  */
-#include <errno.h>
 
 #include "kvmft/comms.h"
 #include "priv.h"

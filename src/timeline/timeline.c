@@ -6,10 +6,6 @@
  */
 #include "kvmft/timeline.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "kvmft/comms.h"
 #include "priv.h"
 

@@ -2,9 +2,6 @@
 /* array.c: growth of arrays of fixed-size elements. */
 #include "kvmft/util.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define ARRAY_FIRST_CAP 8
 
 void *array_grow(void *array, size_t n, size_t *cap, size_t elem)

@@ -7,9 +7,6 @@
  */
 #include "kvmft/btf.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define BTF_MAGIC   0xeb9fu
 #define BTF_VERSION 1
 #define BTF_HEADER  24u

@@ -7,9 +7,6 @@
  */
 #include "kvmft/util.h"
 
-#include <errno.h>
-#include <string.h>
-
 int cur_bytes(struct cursor *c, size_t n, const uint8_t **p)
 {
 	if (n > c->left)

@@ -10,8 +10,6 @@
 #include "kvmft/elf_file.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #define MAX_SEGMENTS 4096u

@@ -7,10 +7,6 @@
  */
 #include "kvmft/util.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #define TEXT_MAX sizeof(((struct kvmft_err *)NULL)->text) /* err itself may be NULL */
 
 static __printf(3, 0) void err_fill(struct kvmft_err *err, int code, const char *fmt, va_list ap)

@@ -5,7 +5,6 @@
  */
 #include "kvmft/util.h"
 
-#include <string.h>
 #include <sys/auxv.h>
 
 static uint64_t rotate(uint64_t x, unsigned int by)

@@ -2,13 +2,10 @@
 /* io.c: whole reads and writes, kernel files of unknown length; threads and signals. */
 #include "kvmft/util.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 

@@ -2,9 +2,6 @@
 /* json.c: a JSON writer whose only state is its nesting. */
 #include "kvmft/json.h"
 
-#include <errno.h>
-#include <string.h>
-
 void json_init(struct json *j, struct sbuf *out)
 {
 	*j = (struct json){ .out = out };

@@ -5,9 +5,6 @@
  */
 #include "kvmft/json_read.h"
 
-#include <errno.h>
-#include <string.h>
-
 /* ---- the grammar ---- */
 
 struct check {

@@ -2,9 +2,6 @@
 /* ksyms.c: the functions of a kernel, sorted by address, and where each of them ends. */
 #include "ksyms_priv.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define HEX_DIGITS  16
 #define PAGE	    4096u
 #define FIRMWARE    (1u << 20)

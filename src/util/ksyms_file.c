@@ -11,10 +11,6 @@
 #include "kvmft/ksyms.h"
 
 #include <elf.h>
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 #define LINE 1024u
 

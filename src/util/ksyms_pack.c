@@ -17,9 +17,7 @@
  */
 #include "ksyms_priv.h"
 
-#include <errno.h>
 #include <inttypes.h>
-#include <string.h>
 
 #define MAX_SHARE (KSYMS_BASE - 1)
 #define GROUP	  256u

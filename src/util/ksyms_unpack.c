@@ -8,9 +8,6 @@
  */
 #include "ksyms_priv.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define LIST_FIRST (32u << 10) /* bytes that most lists of groups fit in */
 
 struct group {

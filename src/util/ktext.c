@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kvmft/ktext.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 /* "field: TYPE NAME;\toffset:8;\tsize:8;" of the line that declares NAME. */
 static bool page_field(const char *text, const char *name, unsigned int *off, unsigned int *size)
 {

@@ -8,9 +8,6 @@
  */
 #include "kvmft/util.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define MAP_FIRST_CAP 16
 #define MAP_PAGE      4096u
 

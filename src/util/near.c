@@ -2,9 +2,6 @@
 /* near.c: names that were probably meant. */
 #include "kvmft/util.h"
 
-#include <stdio.h>
-#include <string.h>
-
 /*
  * A third of the letters wrong is still a typing error; more is a different word. Two swapped
  * letters count as two, and also happen in short words.

@@ -8,9 +8,6 @@
  */
 #include "kvmft/util.h"
 
-#include <errno.h>
-#include <string.h>
-
 struct unit {
 	const char *name;
 	uint64_t factor;

@@ -3,7 +3,6 @@
 #include "kvmft/pb.h"
 
 #include <endian.h>
-#include <string.h>
 
 char *pb_put_long(char *p, uint64_t v)
 {

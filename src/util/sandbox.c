@@ -6,10 +6,8 @@
 #include "kvmft/sandbox.h"
 #include "sandbox_calls.h"
 
-#include <errno.h>
 #include <linux/capability.h>
 #include <linux/seccomp.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

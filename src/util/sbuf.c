@@ -7,11 +7,6 @@
  */
 #include "kvmft/put.h"
 
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 static const char hex_digit[] = "0123456789abcdef";
 
 const uint64_t put_power[20] = {

@@ -3,10 +3,7 @@
 #include "kvmft/screen.h"
 
 #include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ioctl.h>
-#include <unistd.h>
 
 unsigned int screen_width(int fd)
 {

@@ -10,7 +10,6 @@
 #include "kvmft/sandbox.h"
 #include "sandbox_calls.h"
 
-#include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>

@@ -16,9 +16,6 @@
  */
 #include "kvmft/sqlite.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define PAGE	 4096u
 #define HEADER	 100u /* of the file */
 #define LEAF	 0x0d

@@ -3,8 +3,6 @@
 #include "kvmft/util.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
 #define DISTANCE_MAX 63

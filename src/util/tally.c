@@ -2,9 +2,6 @@
 /* tally.c: texts and their counts. A keyed hash of 64 bits stands for a text: see hash_bytes(). */
 #include "kvmft/tally.h"
 
-#include <errno.h>
-#include <string.h>
-
 static int add_new(struct tally *t, uint64_t hash, const char *text, size_t len)
 {
 	struct tally_row row = { .n = 1, .text = strndup(text, len) };

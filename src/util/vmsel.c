@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 #include "kvmft/vmsel.h"
 
-#include <errno.h>
-#include <string.h>
-
 #define MAX_TIDS 65536
 
 static const char *after(const char *text, const char *prefix)

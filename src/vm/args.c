@@ -2,8 +2,6 @@
 /* args.c: taking a command line apart: arguments, and the option lists of QEMU. */
 #include "kvmft/vm_proc.h"
 
-#include <string.h>
-
 bool vm_span_is(struct vm_span s, const char *text)
 {
 	return s.n == strlen(text) && !memcmp(s.p, text, s.n);

@@ -9,9 +9,6 @@
  */
 #include "kvmft/vm_proc.h"
 
-#include <errno.h>
-#include <string.h>
-
 struct parse {
 	bool qemu;
 	struct vm_span name, uuid, smbios_uuid;

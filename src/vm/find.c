@@ -2,10 +2,7 @@
 /* find.c: the VM that a user means, and the small services of struct vm. */
 #include "kvmft/vm_proc.h"
 
-#include <errno.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
 #include "kvmft/vmsel.h"

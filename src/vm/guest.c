@@ -5,11 +5,8 @@
  */
 #include "kvmft/vm_proc.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
 
 /* About 2 KiB per CPU, and 8192 CPUs at most. */
 #define MAX_CPUINFO (32u * 1024 * 1024)

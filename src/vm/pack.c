@@ -5,9 +5,6 @@
  */
 #include "kvmft/vm_proc.h"
 
-#include <errno.h>
-#include <string.h>
-
 static void put_text(struct sbuf *b, const char *s)
 {
 	uint32_t len = s ? (uint32_t)strlen(s) : UINT32_MAX;

@@ -5,11 +5,8 @@
  */
 #include "kvmft/vm_proc.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
 
 #define PATH_SIZE 64 /* "4294967295/task/4294967295/comm" and shorter */
 

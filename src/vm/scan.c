@@ -12,11 +12,6 @@
  */
 #include "kvmft/vm_proc.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 
 /* From include/uapi/linux/kcmp.h, which not every libc's kernel headers ship. */

@@ -2,10 +2,6 @@
 /* tasks.c: walks over threads: all of them, or those of one process. */
 #include "kvmft/vm_proc.h"
 
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 /* *gone: the process cannot be listed (-errno); apart from what fn returns. */
 static int walk_process(int procfd, uint32_t pid, vm_task_fn fn, void *ctx, int *gone)
 {

@@ -6,9 +6,6 @@
  */
 #include "kvmft/vm_proc.h"
 
-#include <errno.h>
-#include <string.h>
-
 struct pattern {
 	const char *before, *after;
 	/*

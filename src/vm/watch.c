@@ -5,10 +5,7 @@
  */
 #include "kvmft/vm_proc.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/inotify.h>
 
 int vm_watch_open(const struct vm_roots *roots, struct vm_watch *w)
