@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * clock.h - integer arithmetic between the clocks of a KVM host and its guests (x86)
+ * clock.h: integer arithmetic between the clocks of a KVM host and its guests (x86).
  *
  * Pure functions: no I/O, no state, no allocation.  Cycles are uint64_t, nanoseconds are
  * uint64_t, products are formed in 128 bits, and nothing here ever goes through a double.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * clockgraph.h - from any clock of a host or guest to any other
+ * clockgraph.h: from any clock of a host or guest to any other.
  *
  * Clocks are nodes; the conversions of clock.h and epoch.h are edges between them.  A struct
  * clock_ctx holds the parameters that are known, clock_route_find() finds the way once, and

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * epoch.h - which TSC map and which pvclock record a vCPU had at a given moment
+ * epoch.h: which TSC map and which pvclock record a vCPU had at a given moment.
  *
  * A vCPU's TSC offset changes when the guest or user space writes its TSC, and its pvclock record
  * when KVM takes a new snapshot. struct epoch_vm replays those events, in host-TSC order, into one

@@ -5,7 +5,6 @@
  * vCPU does (latency/vcpu.c); what is noted here is why it was left, and what the host's CPU does.
  */
 #include "priv.h"
-
 #include "kvmft/ksyms.h"
 
 #define CPUS_MAX 65536u /* a capture with more is not trusted */

@@ -5,7 +5,6 @@
  * is dropped, and of those that count as the same all but the longest.
  */
 #include "priv.h"
-
 #include "kvmft/util.h"
 
 static bool is_marker_search(const struct blame *b)

@@ -4,7 +4,6 @@
  * that stand still, and times between two markers.
  */
 #include "priv.h"
-
 #include "kvmft/util.h"
 
 #define TID_MAX	  (1 << 22) /* PID_MAX_LIMIT of linux/threads.h: a higher number is not a task */

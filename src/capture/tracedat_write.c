@@ -8,7 +8,6 @@
  * of a page, because readers map them.
  */
 #include "kvmft/tracedat.h"
-
 #include "reader.h"
 #include "tracedat_write.h"
 

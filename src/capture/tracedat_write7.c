@@ -4,7 +4,6 @@
  * end, and compression.
  */
 #include "tracedat_write.h"
-
 #include "reader.h"
 
 #define SECTION_HEADER 16

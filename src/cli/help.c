@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* help.c: usage, synopsis and the machine-readable option list, all from the option tables. */
 #include "kvmft/cli.h"
-
 #include "kvmft/pager.h"
 
 #define HELP_WIDTH  80 /* columns */

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * convert.c - carries a value along a route of the clock graph
+ * convert.c: carries a value along a route of the clock graph.
  *
  * Each edge has a function for either direction that maps one value to a range.  A range goes
  * through an edge by its two ends, since every edge is monotone.  Widening by an edge's error
  * happens on its ns side.
  */
 #include "kvmft/clockgraph.h"
-
 #include "wide.h"
 
 typedef int (*edge_fn)(const struct clock_ctx *ctx, enum clock_id clk, uint64_t v, uint64_t *lo,

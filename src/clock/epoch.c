@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * epoch.c - replays clock events of a VM into one list of epochs per vCPU
+ * epoch.c: replays clock events of a VM into one list of epochs per vCPU.
  *
  * The offset before the first event is known from that event itself, the ratio only from debugfs,
  * and the pvclock record only from the moment it is announced.  An epoch may therefore start out
  * without map or without record; fill_map() supplies the map backwards once it is learned.
  */
 #include "kvmft/epoch.h"
-
 #include "kvmft/util.h"
 
 struct epoch_vm *epoch_vm_new(uint64_t watch_from)

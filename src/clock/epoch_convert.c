@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * epoch_convert.c - conversions through a vCPU's epochs
+ * epoch_convert.c: conversions through a vCPU's epochs.
  *
  * Neighbouring epochs that agree in what a conversion needs count as one span, so that a new
  * pvclock record does not make guest TSC conversions ambiguous. Towards the host every span is
@@ -8,7 +8,6 @@
  */
 #include "kvmft/epoch.h"
 #include "kvmft/util.h"
-
 #include "wide.h"
 
 long epoch_index(const struct epoch_vcpu *c, uint64_t host)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* graph.c - the clocks, the edges between them, and the way from one clock to another */
+/* graph.c: the clocks, the edges between them, and the way from one clock to another. */
 #include "kvmft/clockgraph.h"
 #include "kvmft/util.h"
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * lines.c - clocks that are one straight line over a counter: CLOCK_MONOTONIC_RAW over the
- * clocksource, and sched_clock() of a machine whose TSC it is (cyc2ns)
+ * lines.c: clocks that are one straight line over a counter: CLOCK_MONOTONIC_RAW over the
+ * clocksource, and sched_clock() of a machine whose TSC it is (cyc2ns).
  */
 #include "kvmft/clock.h"
-
 #include "wide.h"
 
 int mono_raw_check(const struct mono_raw *r)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * pieces.c - clocks that follow NTP or get set (mono, boot, realtime), as lines between samples
+ * pieces.c: clocks that follow NTP or get set (mono, boot, realtime), as lines between samples.
  *
  * Interval i runs from sample i to sample i + 1.  All intermediate values are signed 128-bit; the
  * limits of 2^62 checked on the way in keep every product below 2^127.

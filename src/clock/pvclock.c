@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* pvclock.c - kvmclock: the record a guest shares with KVM, forward and exactly backward */
+/* pvclock.c: kvmclock: the record a guest shares with KVM, forward and exactly backward. */
 #include "kvmft/clock.h"
-
 #include "wide.h"
 
 #define NSEC_PER_SEC	1000000000ULL

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* tsc.c - TSC offsetting and scaling: host cycles to guest cycles and back, nested maps */
+/* tsc.c: TSC offsetting and scaling: host cycles to guest cycles and back, nested maps. */
 #include "kvmft/clock.h"
-
 #include "wide.h"
 
 /* The SVM TSC ratio MSR has 8 integer and 32 fractional bits. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* wide.h - 128-bit helpers private to the clock room: rounding and range checks in one place */
+/* wide.h: 128-bit helpers private to the clock room: rounding and range checks in one place. */
 #ifndef KVMFT_CLOCK_WIDE_H
 #define KVMFT_CLOCK_WIDE_H
 

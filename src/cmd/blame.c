@@ -4,7 +4,6 @@
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
-
 #include "kvmft/blame_output.h"
 #include "kvmft/rate.h"
 #include "guest_syms.h"

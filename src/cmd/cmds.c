@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* cmds.c: what the whole kvmft has, in place of cmds_small.c. */
 #include "cmds.h"
-
 #include "kvmft/qemu_switch.h"
 
 #define HERE(name) &cmd_##name,

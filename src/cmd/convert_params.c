@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* convert_params.c: the clock parameters of `kvmft convert` given as options. */
 #include "convert_ctx.h"
-
 #include "kvmft/pairing.h"
 #include "kvmft/params.h"
 

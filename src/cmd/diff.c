@@ -3,7 +3,6 @@
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
-
 #include "kvmft/diff_out.h"
 #include "sink.h"
 

@@ -3,7 +3,6 @@
 #include "captures.h"
 #include "kvmft/export.h"
 #include "options.h"
-
 #include "cmds.h"
 #include "export.h"
 #include "kvmft/rate.h"

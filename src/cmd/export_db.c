@@ -5,7 +5,6 @@
  * apart, by what `kvmft report` counts.
  */
 #include "export.h"
-
 #include "blaming.h"
 #include "kvmft/database.h"
 #include "kvmft/outfile.h"

@@ -7,7 +7,6 @@
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
-
 #include "kvmft/lat_output.h"
 #include "kvmft/windows.h"
 #include "merge_qemu.h"

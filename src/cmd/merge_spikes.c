@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* merge_spikes.c: spikes for a trace, from the process that finds them to the one that writes. */
 #include "merge_spikes.h"
-
 #include "blaming.h"
 
 #define SPIKES 200u

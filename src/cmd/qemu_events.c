@@ -2,7 +2,6 @@
 /* qemu_events.c: `kvmft qemu events`, the trace events of a running QEMU and their states. */
 #include "qemu.h"
 #include "options.h"
-
 #include "kvmft/row.h"
 #include "sink.h"
 

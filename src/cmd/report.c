@@ -3,7 +3,6 @@
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
-
 #include "guest_syms.h"
 #include "kvmft/output.h"
 #include "kvmft/report_out.h"

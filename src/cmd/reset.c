@@ -5,7 +5,6 @@
  */
 #include "cmds.h"
 #include "kvmft/qemu_switch.h"
-
 #include "kvmft/kernel.h"
 
 struct reset_opts {

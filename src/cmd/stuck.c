@@ -2,7 +2,6 @@
 /* stuck.c: `kvmft stuck`, where each vCPU is and why it makes no progress. */
 #include "kvmft/stuck.h"
 #include "cmds.h"
-
 #include "guest_syms.h"
 #include "sink.h"
 

@@ -6,7 +6,6 @@
 #include "captures.h"
 #include "kvmft/verify.h"
 #include "options.h"
-
 #include "cmds.h"
 #include "kvmft/rate.h"
 #include "sink.h"

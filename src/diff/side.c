@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* side.c: one recording: its exits from the report engine's pieces, its latencies case by case. */
 #include "kvmft/diff.h"
-
 #include "kvmft/events.h"
 
 struct piece {

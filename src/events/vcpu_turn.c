@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* vcpu_turn.c: which events begin and end turns. */
 #include "kvmft/vcpu_turn.h"
-
 #include "kvmft/events.h"
 
 /* Not an NMI, which can also come before the guest runs. */

@@ -7,7 +7,6 @@
  * without a known symbol.
  */
 #include "report_priv.h"
-
 #include "kvmft/ksyms.h"
 
 #define ROWS_MAX (1u << 16)

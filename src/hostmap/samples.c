@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* samples.c: from the bracketed readings of a capture to lines between them. */
 #include "kvmft/samples.h"
-
 #include "kvmft/tsc_rate.h"
 
 /* What NTP may steer a clock by, and as much again for a tsc_khz that is not exact. */

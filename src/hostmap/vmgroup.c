@@ -9,7 +9,6 @@
  * those are two VMs. If they ran it one after the other, the VM was restarted with another VMM.
  */
 #include "priv.h"
-
 #include "kvmft/comms.h"
 #include "kvmft/events.h"
 

@@ -11,7 +11,6 @@
  * mono_raw_learn().
  */
 #include "priv.h"
-
 #include "kvmft/kclock.h"
 
 #include <fcntl.h>

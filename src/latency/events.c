@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* events.c: which events the latency analyses know. */
 #include "priv.h"
-
 #include "kvmft/events.h"
 #include "kvmft/exit_names.h"
 

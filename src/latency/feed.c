@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* feed.c: the walk behind all latency analyses: what it needs, what it hears, how it ends. */
 #include "path.h"
-
 #include "kvmft/events.h"
 
 const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", "mem", "net", NULL };

@@ -12,7 +12,6 @@
  * the total is known. hrtimer_cancel, if recorded, also comes before hrtimer_expire_entry.
  */
 #include "priv.h"
-
 #include "kvmft/ksyms.h"
 #include "kvmft/samples.h"
 

@@ -8,7 +8,6 @@
  * host nothing is ever robbed.
  */
 #include "priv.h"
-
 #include "kvmft/exit_names.h"
 
 #define CPUS_MAX    65536u /* a capture with more is not trusted */

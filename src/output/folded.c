@@ -7,7 +7,6 @@
  * Those of a guest begin with its name: vm1:comm.
  */
 #include "kvmft/output.h"
-
 #include "kvmft/tally.h"
 
 #define FLUSH_AT (256u << 10)

@@ -13,7 +13,6 @@
  *"qemu":[...]
  */
 #include "kvmft/output.h"
-
 #include "kvmft/json.h"
 #include "kvmft/match.h"
 #include "evinfo.h"

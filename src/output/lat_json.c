@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* lat_json.c: latency results as one JSON document, and as CSV with a line per group and stage. */
 #include "kvmft/lat_output.h"
-
 #include "kvmft/row.h"
 
 /* KEY_ns, or KEY_cycles. */

@@ -6,7 +6,6 @@
  *	vCPUs of vm1	spikes		side by side where they overlap
  */
 #include "perfetto.h"
-
 #include "kvmft/blame.h"
 
 #define ROWS 64u /* side by side: more than any guest has at once that are told of */

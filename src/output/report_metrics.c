@@ -4,7 +4,6 @@
  * gauges; labels are the VM and what KVM has few of.
  */
 #include "report_metrics.h"
-
 #include "metrics.h"
 
 enum family { EXITS, SECONDS, PARTS, GUEST, FAMILIES };

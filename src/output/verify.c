@@ -3,7 +3,6 @@
 #include "kvmft/verify.h"
 #include "kvmft/columns.h"
 #include "kvmft/screen.h"
-
 #include "kvmft/output.h"
 
 #include <inttypes.h>

@@ -8,7 +8,6 @@
  * (the default of tsc_tolerance_ppm).
  */
 #include "match.h"
-
 #include "kvmft/exit_names.h"
 #include "kvmft/tsc_rate.h"
 #include "kvmft/util.h"

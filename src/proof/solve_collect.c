@@ -4,7 +4,6 @@
  * both, from the host's threads and a guest's capture; thinned where there are too many.
  */
 #include "solve.h"
-
 #include "kvmft/msr_pairs.h"
 #include "kvmft/own_tsc.h"
 #include "kvmft/timeline.h"

@@ -5,7 +5,6 @@
  * the id of the command, and {"event": ...} may come at any time in between.
  */
 #include "monitor_internal.h"
-
 #include "kvmft/json.h"
 #include "kvmft/json_read.h"
 

@@ -5,7 +5,6 @@
  * something wrongly taken for a text becomes "(fault)".
  */
 #include "kvmft/sdt_spec.h"
-
 #include "kvmft/qemu_events.h"
 
 _Static_assert(QEV_MAX_ARGS <= SDT_ARGS_MAX, "a marker has room for all of an event");

@@ -13,7 +13,6 @@
  * perf are not read at the beginning if the boot log gives their exact distance from local.
  */
 #include "record.h"
-
 #include "kvmft/mono_raw.h"
 
 #define TRIES 32

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * facts.c: everything in a capture that is not an event. The records and their keys are
- * described above the reader, src/capture/dir_read.c.
+ * facts.c: everything in a capture that is not an event. What the records mean is in
+ * src/capture/records.c.
  */
 #include "record.h"
 

@@ -9,7 +9,6 @@
  * what was left in the kernel is counted there.
  */
 #include "record.h"
-
 #include "kvmft/ring.h"
 
 /* From here on an output is called too slow: of the time, or of what a pipe holds. */

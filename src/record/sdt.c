@@ -7,7 +7,6 @@
  * instance, enabled only in it, and removed after it.
  */
 #include "record.h"
-
 #include "kvmft/sdt_spec.h"
 
 #define MAX_EVENTS 1000 /* each takes the kernel a while to switch on */

@@ -6,7 +6,6 @@
  * between kernels.
  */
 #include "fmt_priv.h"
-
 #include "kvmft/put.h"
 
 static void note(struct fmt *f, const char *sys, const char *name, const char *why)

@@ -4,7 +4,6 @@
  * lines, as meta does.
  */
 #include "sides.h"
-
 #include "kvmft/vm.h"
 
 int session_create(int dir, int *fd, struct kvmft_err *err)

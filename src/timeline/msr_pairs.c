@@ -7,7 +7,6 @@
  * one is meant, and one that waits longer than an access can take was seen by one side only.
  */
 #include "kvmft/msr_pairs.h"
-
 #include "kvmft/events.h"
 
 #define WAITING 64		/* accesses remembered per vCPU and side */

@@ -7,7 +7,6 @@
  * about the same thing.
  */
 #include "qemu_anchor.h"
-
 #include "kvmft/events.h"
 
 #define KVM_RUN	       0xae80

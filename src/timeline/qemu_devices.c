@@ -7,7 +7,6 @@
  * eventfds.
  */
 #include "qemu_devices.h"
-
 #include "kvmft/events.h"
 
 #define MAX_REGISTRATIONS 65536

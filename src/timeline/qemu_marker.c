@@ -4,7 +4,6 @@
  * is needed.
  */
 #include "qemu_marker.h"
-
 #include "kvmft/events.h"
 #include "qemu_types.h"
 

@@ -8,7 +8,6 @@
  * more of them than that ring.
  */
 #include "qemu_source.h"
-
 #include "kvmft/samples.h"
 #include "qemu_place.h"
 #include "qemu_types.h"
