@@ -197,7 +197,7 @@ struct capture {
 	char *tsc_khz_source;
 	uint64_t begin_tsc, stop_tsc, end_tsc; /* 0 = unknown; stop: no event is later */
 	/*
-	 * Of a flight recorder, 0 = unknown: when its ring was last asked for, and when what it
+	 * Of a flight recorder, 0 = unknown: when its ring was last requested, and when what it
 	 * then held was written.
 	 */
 	uint64_t snapshot_tsc, before_snapshot_tsc;
@@ -268,7 +268,7 @@ void capture_close(struct capture *c);
 
 /*
  * Lines of the kernel's kallsyms, unchecked bytes and a NUL, which belong to c; a trace.dat's are
- * read when they are first asked for. NULL: it has none, or they cannot be read.
+ * read when they are first requested. NULL: it has none, or they cannot be read.
  */
 const char *capture_kallsyms(const struct capture *c, size_t *len);
 /*

@@ -91,7 +91,7 @@ struct operands {
 	char **made; /* argv, where it is not main's */
 	char **own;  /* texts that came to it */
 	size_t n_own, own_max;
-	bool incomplete; /* something that was asked for is missing: exit status 3 */
+	bool incomplete; /* something that was requested is missing: exit status 3 */
 };
 
 /* Frees what came to them. The exit code, or error, of a command that ended with ret. */
@@ -139,7 +139,7 @@ extern const struct cmd *const kvmft_cmds[]; /* NULL-terminated, in the order he
 extern const char *const kvmft_cmds_elsewhere[];
 
 /*
- * Parses argv[1..] by the table. Returns the index of the first operand, 0 when help was asked for
+ * Parses argv[1..] by the table. Returns the index of the first operand, 0 when help was requested
  * (and should be printed), CLI_VERSION when --version was, or -EINVAL with err set (exit code 2).
  */
 #define CLI_VERSION INT_MAX

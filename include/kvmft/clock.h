@@ -8,8 +8,8 @@
  * Every clock maps to its neighbour by a monotone step function, so one target value may be read
  * by several source values, by one, or by none.  The inverses therefore return a range [lo, hi]:
  *
- *	lo	the first source value whose image is >= the value asked for
- *	hi	the last source value whose image is <= the value asked for
+ *	lo	the first source value whose image is >= the requested value
+ *	hi	the last source value whose image is <= the requested value
  *	hi + 1 == lo	no source value reads it; lo is the first one after it
  *
  * Errors are negative errno values, named at each function; on error no output is written.  Unless

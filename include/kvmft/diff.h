@@ -24,7 +24,7 @@ struct boot_row {
 	/* found */
 	double value[2]; /* num / den; 0 if den is 0 */
 	double error;	 /* standard error of their difference */
-	double surely; /* the difference is at least this, at the level asked for; 0: there may
+	double surely; /* the difference is at least this, at the requested level; 0: there may
 		        * be none */
 	double chance; /* probability of one as great in any of the rows if nothing differs; 0 to
 		        * 1 */

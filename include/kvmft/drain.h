@@ -21,7 +21,7 @@ struct stream_out;
 enum drain_stop {
 	DRAIN_RUNNING,
 	DRAIN_MAX_SIZE, /* the byte budget is used up */
-	DRAIN_MIN_FREE, /* the file system would have less free space than asked for */
+	DRAIN_MIN_FREE, /* the file system would have less free space than requested */
 	DRAIN_ERROR,	/* a read or write failed: see error of the CPUs */
 };
 

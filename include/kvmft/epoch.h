@@ -109,7 +109,7 @@ void epoch_vm_free(struct epoch_vm *vm);
 const struct epoch_vcpu *epoch_vm_find(const struct epoch_vm *vm, uint32_t id);
 
 /*
- * The same, or the VM's first vCPU where there is none of that id, or none was asked for (-1).
+ * The same, or the VM's first vCPU where there is none of that id, or none was requested (-1).
  * NULL: the VM is NULL or has none.
  */
 const struct epoch_vcpu *epoch_vm_or_first(const struct epoch_vm *vm, int64_t id);

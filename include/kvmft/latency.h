@@ -165,7 +165,7 @@ int lat_feed(struct lat *l, const struct tl_item *i) __must_check;
 int lat_finish(struct lat *l) __must_check;
 bool lat_in_cycles(const struct lat *l);
 const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id);
-/* Whether it belongs to an analysis that was wanted and not left out, and was asked for. */
+/* Whether it belongs to an analysis that was wanted and not left out, and was requested. */
 bool lat_has_table(const struct lat *l, enum lat_table_id id);
 /* What a vCPU is doing at this point of the walk. */
 struct lat_now {

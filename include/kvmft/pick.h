@@ -54,7 +54,7 @@ uint64_t pick_dropped(const struct pick *p);
 /* Whether any event was wanted, and matched if there are matches. */
 bool pick_any(const struct pick *p);
 /*
- * The i-th name or number that was asked for and that nothing in the time line has, as a sentence
+ * The i-th name or number that was requested and that nothing in the time line has, as a sentence
  * in b, with similar names. *slip: no format of the captures has that name, so it is most likely a
  * typing error. False: there are no more.
  */

@@ -66,7 +66,7 @@ struct report_opts {
 	enum report_semantics semantics;
 	bool percentiles;    /* histograms are kept */
 	bool split;	     /* parts are kept; class vmexit, REPORT_EXACT */
-	bool vms;	     /* tables of VMs will be asked for, by their names, PIDs or threads */
+	bool vms;	     /* tables of VMs will be requested, by their names, PIDs or threads */
 	const char *vm;	     /* ... or only of that VM: SEL; NULL: of all */
 	bool by_rip;	     /* by code of the guest, and reason; class vmexit, REPORT_EXACT */
 	bool vcpus;	     /* ... of less than a VM: by vCPU, thread or PID */
@@ -88,10 +88,10 @@ int report_new(const struct capture *cap, const struct fmt *fmt, const struct re
 int report_walk(struct report *r, struct kvmft_err *err) __must_check;
 void report_free(struct report *r);
 
-/* With opts.every: the time that it covers, which is the recording's or the part asked for. */
+/* With opts.every: the time that it covers, which is the recording's or the requested part. */
 struct report_span {
 	uint64_t begin;	   /* ticks of the capture's clock */
-	uint64_t from, to; /* ... that were asked for, both included */
+	uint64_t from, to; /* ... that were requested, both included */
 	uint64_t length;   /* ns, or cycles */
 };
 void report_span(const struct report *r, struct report_span *s);

@@ -16,7 +16,7 @@ struct report_doc {
 	const struct capture *cap;   /* what it is of */
 	const struct report_opts *opts;
 	const char *pids;	     /* as the user gave them; NULL: all */
-	struct report_filter filter; /* what was asked for */
+	struct report_filter filter; /* what was requested */
 	enum report_per per;
 	enum report_key key;	     /* by which each table is sorted */
 	size_t top;		     /* rows of each table; 0 = all */

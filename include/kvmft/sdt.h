@@ -66,7 +66,7 @@ int sdt_arg_fetch(enum sdt_arch arch, const struct sdt_arg *a, enum sdt_as as, s
 
 #define SDT_ARGS_MAX 32
 
-/* What was asked for. Borrowed throughout. */
+/* What was requested. Borrowed throughout. */
 struct sdt_want {
 	const char *provider, *name;	/* patterns with * and ?; NULL = all */
 	enum sdt_as as[SDT_ARGS_MAX];	/* of the first argument, the second, ... */

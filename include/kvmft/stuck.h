@@ -78,7 +78,7 @@ struct stuck_obs {
 	uint64_t delay_ns;	       /* how long it waited for those */
 	uint64_t ticks_user, ticks_kernel, ticks_guest;
 	uint64_t throttled, throttled_ns; /* its cgroup: how often, how long */
-	bool blind;	    /* this KVM does not tell of exits */
+	bool blind;	    /* this KVM does not report exits */
 	bool futex;	    /* its last system call was one */
 	bool peeked;	    /* and so is why KVM_RUN returned last: */
 	uint32_t peek;	    /* KVM_EXIT_* */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* trace.h: prints events of this machine live, one per line, in the clock asked for. */
+/* trace.h: prints events of this machine live, one per line, in the requested clock. */
 #ifndef KVMFT_TRACE_H
 #define KVMFT_TRACE_H
 

@@ -505,7 +505,7 @@ struct cursor {
 	bool swap; /* the data's byte order is not the host's */
 };
 
-/* Each returns 0, or -ENODATA without moving if fewer bytes are left than asked for. */
+/* Each returns 0, or -ENODATA without moving if fewer bytes are left than requested. */
 int cur_u8(struct cursor *c, uint8_t *v) __must_check;
 int cur_u16(struct cursor *c, uint16_t *v) __must_check;
 int cur_u32(struct cursor *c, uint32_t *v) __must_check;

@@ -67,7 +67,7 @@ void win_each(struct windows *w, int (*fn)(void *ctx, const struct win_vcpu *v, 
 int win_feed(struct windows *w, const struct tl_item *item) __must_check;
 /* The check continues with another time line of the same captures, or of some: see tl_inherit(). */
 void win_go_on(struct windows *w, const struct timeline *t);
-/* To be called before figures are asked for; more may be fed later. */
+/* To be called before figures are requested; more may be fed later. */
 void win_finish(struct windows *w);
 size_t win_count(const struct windows *w);
 const struct win_vcpu *win_vcpu(const struct windows *w, size_t i);

@@ -19,7 +19,7 @@ static bool wants(const struct blame *b, enum blame_what what)
 	return what != BLAME_MARKER && (!b->o.what || b->o.what >> what & 1);
 }
 
-/* How far it is from the moment that was asked for. */
+/* How far it is from the requested moment. */
 static uint64_t distance(const struct blame *b, uint64_t begin, uint64_t end)
 {
 	if (begin > b->o.at)

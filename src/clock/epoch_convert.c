@@ -27,7 +27,7 @@ struct span {
 	size_t first, end;
 	uint64_t from, to;
 	const struct tsc_map *map;
-	const struct pvclock *pv;	/* NULL: not asked for, or none */
+	const struct pvclock *pv;	/* NULL: not requested, or none */
 	bool borrowed;
 };
 

@@ -227,7 +227,7 @@ static int blame_stories(struct blame_cmd *m)
 	return err_why(m->err, ret, "cannot read the captures a third time");
 }
 
-/* Of the kinds that were asked for by name: what the captures lack for them, if for all. */
+/* Of the kinds that were requested by name: what the captures lack for them, if for all. */
 static const char *lacks(const struct blame_cmd *m, const char **kind)
 {
 	const char *first = NULL;

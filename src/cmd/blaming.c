@@ -123,7 +123,7 @@ static int print_json(const struct blaming *m, const struct out_clock *clock, ch
 	return err_why(m->err, ret, "cannot list the spikes");
 }
 
-/* Both walks, with bounds around what is asked for; m->b has no spikes where there are none. */
+/* Both walks, with bounds around what is requested; m->b has no spikes where there are none. */
 static int both_walks(struct blaming *m, struct pairing *p, uint64_t from, uint64_t to, size_t top,
 		      bool judge, struct kvmft_err *err)
 {

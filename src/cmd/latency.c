@@ -358,7 +358,7 @@ static int latency_open(struct latency *m, int argc, char **argv, struct out_clo
 	return ret;
 }
 
-/* False: something asked for by name was left out. */
+/* False: something requested by name was left out. */
 static bool summary_left_out(const struct latency *m, bool all)
 {
 	bool complete = true;

@@ -12,8 +12,8 @@ struct merge_pick_opts {
 };
 
 /*
- * What was asked for, checked; gone: an unknown side may belong to a guest that was left out. *out
- * is NULL if nothing was asked for. err says which option is wrong. To be freed with pick_free(),
+ * What was requested, checked; gone: an unknown side may belong to a guest that was left out. *out
+ * is NULL if nothing was requested. err says which option is wrong. To be freed with pick_free(),
  * also after a failure.
  */
 int merge_pick_init(const struct merge_pick_opts *o, const struct timeline *t, bool gone,

@@ -84,7 +84,7 @@ static int apply(struct monitor *m, const struct mon_events *before, const struc
 	return 0;
 }
 
-/* Was this event itself asked for, and not only by a wildcard? */
+/* Was this event itself requested, and not only by a wildcard? */
 static bool is_named(const struct mon_switches *s, const char *name)
 {
 	for (size_t i = 0; i < s->n; i++)
@@ -93,7 +93,7 @@ static bool is_named(const struct mon_switches *s, const char *name)
 	return false;
 }
 
-/* What has changed; and what has not, though it was asked for, which HMP does not say before. */
+/* What has changed; and what has not, though it was requested, which HMP does not say before. */
 static int report(const struct mon_events *before, const struct mon_events *after,
 		  const struct mon_switches *s, struct kvmft_err *err)
 {

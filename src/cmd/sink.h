@@ -31,7 +31,7 @@ int sink_file_close(void *opts);
 
 struct sink {
 	struct out out;
-	struct cap_pieces pieces; /* of the host's clock that was asked for */
+	struct cap_pieces pieces; /* of the host's clock that was requested */
 	struct cap_pieces *later; /* ... and of the hosts that the VM moved to */
 	struct out_clock_later *clock_later;
 	size_t nlater;

@@ -3,7 +3,7 @@
  * stories.c: what both sides did at some moments.
  *
  * Events of the moment's VM: its vCPUs' threads, its VMM's, and its guest. The last few items are
- * kept as copies, so that a story can begin with what led to it; only what is asked for is printed.
+ * kept as copies, so that a story can begin with what led to it; only what is requested is printed.
  */
 #include "stories.h"
 

@@ -3,7 +3,7 @@
  * report_apart.c: whose samples are kept separately.
  *
  * Cells for each vCPU would take memory without limit on hosts with thousands. Tables of all and of
- * VMs do not need them: there a VM's vCPUs share theirs. If tables of less are asked for, some
+ * VMs do not need them: there a VM's vCPUs share theirs. If tables of less are requested, some
  * hundred vCPUs have cells of their own; a table of others makes the capture be walked again, with
  * them and those whose turn is next kept separately. So memory stays the same, and a report of
  * 4,096 vCPUs takes nine walks.

@@ -10,7 +10,7 @@
  *   report_apart.c   whose cells are kept apart, and further walks for more of them
  *   report_table.c   tables from that
  *   by_rip.c         places in guests, for opts.by_rip
- *   report_piece.c   what was counted since it was last asked for
+ *   report_piece.c   what was counted since it was last requested
  */
 #ifndef KVMFT_EXITS_REPORT_PRIV_H
 #define KVMFT_EXITS_REPORT_PRIV_H

@@ -258,7 +258,7 @@ static bool same_event(const struct hostmap_event *a, const struct hostmap_event
 	return a->ts == b->ts && a->kind == b->kind && a->tid == b->tid && a->vcpu == b->vcpu;
 }
 
-/* Searches n in time order, from number *at on; the next one asked for is no earlier. */
+/* Searches n in time order, from number *at on; the next one requested is no earlier. */
 static bool has_event(const struct hostmap *m, size_t n, size_t *at, const struct hostmap_event *e)
 {
 	while (*at < n && m->event[*at].ts < e->ts)

@@ -33,7 +33,7 @@ int kallsyms_find(const char *path, const char *const *name, size_t n, bool *pre
 		const char *sym = line_name(line);
 
 		for (size_t i = 0; sym && i < n; i++) {
-			/* A name asked for twice is marked twice. */
+			/* A name requested twice is marked twice. */
 			if (!present[i] && !strcmp(sym, name[i])) {
 				present[i] = true;
 				found++;

@@ -314,7 +314,7 @@ static int mark_by_kallsyms(struct kread_arg *arg, char (*sym)[SYMBOL_MAX], size
 	return 0;
 }
 
-/* Marks as present what can be asked for. */
+/* Marks as present what can be requested. */
 static int mark_known(struct kread_arg *arg, size_t n, struct kvmft_err *err)
 {
 	_cleanup_free_ char(*sym)[SYMBOL_MAX] = calloc(n + !n, sizeof(*sym));

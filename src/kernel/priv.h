@@ -35,7 +35,7 @@ struct kinst {
 	char *name;
 	int dirfd;
 	int on_fd;   /* tracing_on, held open: it also pins the instance against rmdir */
-	int free_fd; /* free_buffer, the dead-man switch; -1 = not asked for */
+	int free_fd; /* free_buffer, the dead-man switch; -1 = not requested */
 	char clock[32];
 	uint32_t subbuf_size;
 	uint64_t buffer_kb;

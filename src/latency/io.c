@@ -3,7 +3,7 @@
  * io.c: block requests of the guest, from block_rq_issue to block_rq_complete, through the host.
  *
  *   submit     until the guest rings the device's doorbell: the exit of that write
- *   host       the VMM's work: from the doorbell to the interrupt that tells of the end
+ *   host       the VMM's work: from the doorbell to the interrupt that reports the end
  *   deliver    from the interrupt's source on the host to its handler in the guest
  *   complete   from the handler to block_rq_complete
  *

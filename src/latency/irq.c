@@ -15,7 +15,7 @@
  *   injected    by kvm_entry, into a list register
  *   handled     irq_handler_entry in the guest
  *
- * Before Linux 5.17 nothing tells that an interrupt is posted: there it is one where KVM was never
+ * Before Linux 5.17 nothing shows that an interrupt is posted: there it is one where KVM was never
  * seen to inject any.
  *
  * An APIC holds a vector once: what is accepted again before it was injected is coalesced, and
@@ -205,7 +205,7 @@ static struct lat_vcpu *shared_vcpu(struct lat *l, size_t vm, uint16_t number, b
 
 /*
  * A line of a GIC goes up or down. Private ones are levels: down before the entry means that the
- * guest never sees it, and up again that it still is. Of others the host does not tell whether they
+ * guest never sees it, and up again that it still is. Of others the host does not say whether they
  * are edges.
  */
 int lat_irq_line(struct lat *l, const struct lat_in *in)
@@ -322,7 +322,7 @@ static int chain_entered(struct lat *l, struct lat_vcpu *v, struct irq_chain *c,
 	}
 	if (!c->entered || l->guest[v->vm].src)
 		return 0;
-	/* Nothing will tell that a listed one ended. */
+	/* Nothing will show that a listed one ended. */
 	return c->listed ? lat_chain_end(l, v, c) : lat_timer_fired(l, v, c);
 }
 

@@ -128,7 +128,7 @@ static int task_has(struct lat *l, struct net_task *t, const struct net_ref *ref
 	return ret;
 }
 
-/* The kernel handles a packet; if it got several at once, nothing tells which one. */
+/* The kernel handles a packet; if it got several at once, nothing shows which one. */
 void net_busy_with(struct lat *l, const struct net_skb *k, const struct lat_in *in)
 {
 	struct net_busy *b = net_busy_at(l, in);

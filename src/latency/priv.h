@@ -268,7 +268,7 @@ static inline void lat_stage(struct lat_case *k, unsigned int which, uint64_t ti
 /* Whether the options ask for it. */
 bool lat_wanted(const struct lat *l, int64_t vm, int64_t vcpu);
 
-/* A count of a table, of what is asked for. */
+/* A count of a table, of what is requested. */
 static inline void lat_count_add(struct lat *l, size_t vm, uint32_t vcpu, enum lat_table_id id,
 				 unsigned int which, uint64_t n)
 {

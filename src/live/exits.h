@@ -53,7 +53,7 @@ struct exits_target {
 	int32_t *tid;	   /* only these threads; none = all */
 	uint64_t *tid_start;
 	size_t ntid, tid_cap, start_cap;
-	bool threads;	   /* the threads themselves were asked for, not as a way to find the
+	bool threads;	   /* the threads themselves were requested, not as a way to find the
 			    * vCPU */
 	int32_t *pids;	   /* for the kernel: ntid, or all threads of pid */
 	size_t npids;

@@ -73,7 +73,7 @@ static uint64_t length(const struct blame_spike *s)
 
 COMPARE_BY(by_begin, struct blame_spike *, ->begin);
 
-/* In the order asked for; to be freed. */
+/* In the requested order; to be freed. */
 static const struct blame_spike **ordered(const struct blame_view *v)
 {
 	size_t n = blame_spikes(v->blame);

@@ -196,7 +196,7 @@ enum pf_kind {
 /* An interrupt of a vCPU under way: flow 0 = none. */
 struct pf_irq {
 	uint64_t flow, next; /* next: accepted after the injection */
-	bool injected;	  /* the flow is past its injection; where none is told, past an entry */
+	bool injected;	  /* the flow is past its injection, or an entry where none is reported */
 	uint64_t entered; /* then, host TSC */
 	uint32_t owner;	  /* of an APIC that injects none: the guest's number + 1, once known */
 };

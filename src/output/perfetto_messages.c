@@ -235,7 +235,7 @@ static void fill_pair(struct pf_type *t)
 		}
 }
 
-/* Whether the exits that belong to these entries were not even asked for. */
+/* Whether the exits that belong to these entries were not even requested. */
 static bool lacks_exits(const struct pf_type *t, const struct fmt *f)
 {
 	const struct fmt_event *ev;

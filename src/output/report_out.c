@@ -131,7 +131,7 @@ static void put_vcpus(struct sections *s, const struct report_filter *vm)
 	}
 }
 
-/* Everything that was asked for, which may be one VM; then each VM and its vCPUs. */
+/* Everything that was requested, which may be one VM; then each VM and its vCPUs. */
 static void put_sections(struct sections *s)
 {
 	const struct report_doc *d = s->d;

@@ -190,7 +190,7 @@ int record_loss_end(struct record *r)
 		ret = ret ?: stats_record(r, "end", c->cpu, &s, c);
 		if (ret)
 			break;
-		/* What a flight recorder overwrites was not asked for. */
+		/* What a flight recorder overwrites was not requested. */
 		lost = s.dropped + s.commit_overrun + c->dropped_events;
 		lost += r->c->flight ? 0 : s.overrun + s.entries;
 		r->lost += lost;

@@ -22,7 +22,7 @@ static bool is_qemu(const char *word, bool command)
 }
 
 /*
- * A QEMU gets its own marker without being asked for, also through taskset, timeout and the like;
+ * A QEMU gets its own marker without being requested, also through taskset, timeout and the like;
  * it makes no difference to programs that do not write to it.
  */
 static bool starts_qemu(char **argv)

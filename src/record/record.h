@@ -135,7 +135,7 @@ struct record {
 		uint64_t most_kb; /* of ring on each CPU, by the memory that there was */
 		uint64_t held; /* ns that full rings reached back; UINT64_MAX: none is full */
 		bool asked, told;
-		bool cut; /* less was written out than asked for */
+		bool cut; /* less was written out than requested */
 	} before;
 	uint64_t live_ns;	    /* util_now_ns() when all events were on */
 	struct vm_list *vms;	    /* as last scanned */

@@ -215,10 +215,10 @@ struct snapshots {
 	struct remote_words words; /* n = 0: there is none */
 	uint64_t asked_ns;	   /* since when rings are waited for; 0 = they are not */
 	pid_t pid;		   /* of the command; 0 = it does not run */
-	bool ever;		   /* a snapshot was asked for at all */
+	bool ever;		   /* a snapshot was requested at all */
 };
 int snapshots_init(struct snapshots *n, const char *command, struct kvmft_err *err) __must_check;
-/* All sides were asked for their rings. */
+/* All sides were requested their rings. */
 void snapshots_asked(struct snapshots *n, struct side *side, size_t nside);
 /*
  * Runs the command in directory dir once all rings have come, or enough time has passed. 0 or

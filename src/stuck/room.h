@@ -68,7 +68,7 @@ struct stuck_events {
 	bool mono; /* stamps are CLOCK_MONOTONIC */
 };
 
-/* Of all guests of this host: the kernel does not tell whose they are. */
+/* Of all guests of this host: the kernel does not say whose they are. */
 struct stuck_timers {
 	bool known;
 	uint64_t n, next_ns; /* from now on */

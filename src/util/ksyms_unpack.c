@@ -3,7 +3,7 @@
  * ksyms_unpack.c: the symbols that a capture holds, as ksyms_pack.c wrote them, or somebody who
  * would like to be believed.
  *
- * A kernel has tens of thousands of functions, and few are ever asked for. So only the list of
+ * A kernel has tens of thousands of functions, and few are ever requested. So only the list of
  * groups is read at first; a group is when an address in it is looked up.
  */
 #include "ksyms_priv.h"

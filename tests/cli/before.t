@@ -68,7 +68,7 @@ grown=$(reach "$tmp/grown")
 ok "... in what was written, too ($grown ms)" test "$grown" -ge 3000
 kill -CONT "$vm"
 
-# Two at once. No events here: an empty ring makes no segment, however often it is asked for. And while a ring is
+# Two at once. No events here: an empty ring makes no segment, however often it is requested. And while a ring is
 # written out it is off: no pair of events spans that.
 "$kvmft" record --as host --flight-recorder -b 128K -e kvm:kvm_pio -p $$ -d 3s -o "$tmp/still" 2>"$err" &
 still=$!

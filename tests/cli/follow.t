@@ -133,7 +133,7 @@ is "$(grep -c '"kind":"timeline"' "$out")" 1 "... one head"
 followed "some" --side guest -N 7
 status_is 0 "some lines of one side"
 is "$(wc -l <"$out" | tr -d ' ')" 7 "... are as many as asked for"
-# What is asked for with each of these has lines that came in several parts.
+# What is requested with each of these has lines that came in several parts.
 grep='kvm:kvm_msr/!(data & 0x3f)/'
 while IFS='|' read -r what options; do
 	eval "set -- $options"

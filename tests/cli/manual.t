@@ -5,7 +5,7 @@
 #
 # What only calculates must print what the page shows. What reads captures is run on small ones that are made here,
 # and must succeed. What needs a machine to record ("host#", "guest#", "#") is run for a short time, with a small VM
-# in place of the page's, when CHECK_ALL=1; make check looks whether its options exist. An example that
+# in place of the page's, when CHECK_ALL=1; make check makes sure that its options exist. An example that
 # cannot be run here is in not_run() with the reason; none is skipped silently.
 
 . "$(dirname "$0")/lib.sh"
@@ -251,7 +251,7 @@ PATH=$tmp/bin:$PATH
 extract
 ok "captures for the examples" make_captures
 
-# What is written to meta is told in kvmft-capture(5).
+# What is written to meta is described in kvmft-capture(5).
 keys()
 {
 	(cd "$top/src" && grep -rhoE 'meta_(begin|[a-z0-9]+)\([^,]*, "[a-z0-9_]+"' record sides capture |

@@ -141,7 +141,7 @@ else
 fi
 chmod 700 fleet/closed
 
-# What is not looked at is told.
+# What is not read is reported.
 deep=tower
 for n in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17; do deep=$deep/$n; done
 mkdir -p $deep

@@ -72,7 +72,7 @@ live()
 		sleep 0.05
 		tries=$((tries + 1))
 	done
-	# Of a VM whose clock is asked for it reads debugfs after that.
+	# Of a VM whose clock is requested it reads debugfs after that.
 	sleep 0.5
 	vm_go
 	wait "$recorder"

@@ -53,7 +53,7 @@ $(echo "$wait" | sed 's/exit_reason=12 isa=1/exit_reason=0x78 isa=2/')
 END
 rate waits-svm '2499962 "kvm_vcpu_wakeup" 2499876 2500049' "hlt of SVM"
 
-# Many sub-buffers of each CPU are without any event that tells it, and it is in the last one of the last CPU.
+# Many sub-buffers of each CPU are without any event that shows it, and it is in the last one of the last CPU.
 unsaid late <<END
 $vm
 $(awk 'BEGIN { for (i = 0; i < 9000; i++) printf "%d %7d 7 kvm:kvm_fpu load=%d\n", i % 3, 1000 + i * 100, i % 2 }')

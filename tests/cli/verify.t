@@ -256,7 +256,7 @@ status_is 1 "the same without the event"
 out_has 'only vCPU 0 of 2 is affected.* from 0\.10[0-9]+ s .*the offset changed' "... which vCPU, and since when"
 out_has '^  vCPU 0: the data ask for TSC offset -89999(69|70)[0-9]+, from 0\.100[0-9]+ s' "... and the offset from then on"
 
-# Solved in parts: nothing tells of the change but the events.
+# Solved in parts: only the events show the change.
 parts()
 {
 	status_is 0 "$1: a hidden write of the TSC is solved"

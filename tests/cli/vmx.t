@@ -72,7 +72,7 @@ done
 
 # ---- another ratio ----
 
-# No event tells that a TSC's ratio changed; KVM's record for kvmclock does, which is for the guest's frequency. With
+# No event shows that a TSC's ratio changed; KVM's record for kvmclock does, which is for the guest's frequency. With
 # the offset at 60010 the ratio became 0.75, and the last event of the guest is at 70000 * 0.75 + 50000.
 sed 's/^\(meta vcpu .*\) ratio=[0-9]* \(.* at=end\)/\1 ratio=211106232532992 \2/
 	/^0  60100 /i 0  60050 101 kvm_pvclock_update vcpu_id=0 version=2 tsc_timestamp=95037 system_time=60050 tsc_to_system_mul=2863311531 tsc_shift=1 flags=1' \
@@ -91,7 +91,7 @@ ok "... without the record" "$mkcap" --capture "$tmp/undated" "$tmp/undated.txt"
 run "$kvmft" merge --format json -q "$tmp/undated" "$tmp/ratio-guest=one"
 out_has '"kind":"epoch".*"doubtful":true' "... all of it is in doubt"
 
-# ---- an injection tells that interrupts are not posted ----
+# ---- an injection shows that interrupts are not posted ----
 
 sed 's/^# (guest: handler 12300.*/0 13000 101 kvm_exit exit_reason=12 isa=1 vcpu_id=0\n0 13100 101 kvm_inj_virq irq?=0x30 vector?=0x30\n0 13200 101 kvm_entry vcpu_id=0/' \
 	"$golden/vmx-host.txt" >"$tmp/injects.txt"

@@ -181,7 +181,7 @@ both "without ends" "$tmp/host" "$tmp/begins"
 ask "$tmp/one.pftrace" "SELECT count() FROM slice WHERE name = 'sys_write';"
 is "$(cat "$tmp/answer")" 0 "... system calls whose returns were not recorded are no slices"
 
-# The same where they were asked for, and none came.
+# The same where they were requested, and none came.
 ends='event net napi_gro_receive_exit 19009 s32:ret
 event raw_syscalls sys_exit 19010 s64:id s64:ret
 event workqueue workqueue_execute_end 19011 u64:work u64:function

@@ -372,7 +372,7 @@ static void test_many_vcpus(void **state __unused_arg)
 
 	check_many(dir, (struct report_opts){ .vcpus = true });
 	check_many(dir, (struct report_opts){ .vcpus = true, .percentiles = true, .split = true });
-	check_many(dir, (struct report_opts){ .semantics = REPORT_EXACT }); /* it may be asked for nevertheless */
+	check_many(dir, (struct report_opts){ .semantics = REPORT_EXACT }); /* it may be requested nevertheless */
 	enc_rmtree(dir);
 	free(p.ev);
 }

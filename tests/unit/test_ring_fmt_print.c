@@ -179,7 +179,7 @@ static void test_print_like_tep(void **state __unused_arg)
 {
 	struct capture c = corpus_capture(false);
 
-	/* kvm_apicv_inhibit_changed: 1UL << NAME, and the format does not tell the value of NAME */
+	/* kvm_apicv_inhibit_changed: 1UL << NAME, and the format does not give the value of NAME */
 	assert_int_equal(compare(&c, &(struct how){ .rounds = 40, .must_print = true }), 1);
 	free_formats(&c);
 }

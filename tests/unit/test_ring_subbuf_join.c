@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Two sub-buffers become one that tells the same; whatever does not fit leaves the first as it was.
+ * Two sub-buffers become one that says the same; whatever does not fit leaves the first as it was.
  */
 #include <setjmp.h>
 #include <stdarg.h>

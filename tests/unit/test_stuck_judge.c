@@ -159,7 +159,7 @@ static void test_halted(void **state)
 	o = seen(STUCK_AT_HALT, S / 100);
 	count(&o, 9, STUCK_HLT, STUCK_REASON(EXIT_ISA_SVM, 0x78), 0xffffffff81001000);
 	assert_string_equal(judged(&o, NULL), "idle");
-	/* a KVM without events of exits: the scheduler tells that it woke */
+	/* a KVM without events of exits: the scheduler shows that it woke */
 	o = seen(STUCK_AT_HALT, S / 100);
 	o.blind = true;
 	o.turns = 2;

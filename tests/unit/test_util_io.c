@@ -371,7 +371,7 @@ static void test_create_refuses(void **state)
 	free(out);
 }
 
-/* Only plain files are opened, whatever leads to them; and only ours when that is asked for. */
+/* Only plain files are opened, whatever leads to them; and only ours when that is requested. */
 static void test_open_plain(void **state)
 {
 	const struct place *pl = *state;

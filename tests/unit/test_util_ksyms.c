@@ -334,7 +334,7 @@ static void test_unpack_hostile(void **state __unused_arg)
 		if (ret)
 			continue;
 		where = UINT64_MAX;
-		for (int n = 0; n < 2; n++) /* it is told once */
+		for (int n = 0; n < 2; n++) /* it is reported once */
 			name_is(&k, 0xffffffff81000000, "no symbol");
 		assert_int_equal(where, list + 2 - bad[i].text + bad[i].at);
 		assert_int_equal(ksyms_read_rest(&k), -EBADMSG);
