@@ -21,6 +21,7 @@
 #include <ctype.h>
 
 #define MAX_EXTENT 65536
+#define FIELD	   "\tfield:" /* how the line of a field begins */
 
 /* "KEY:NUMBER;" after blanks at *p, which moves past it. key has n bytes, including its ':'. */
 static bool line_number(const char **p, const char *end, const char *key, size_t n, uint32_t *v)
@@ -150,6 +151,36 @@ static int parse_field(struct fmt_event *e, const char *line, const char *eol)
 	return add_field(e, line, semi, &at);
 }
 
+/*
+ * Half of all fields are the common ones, the same text in each event of a kernel: if the fields
+ * that begin at p do so as those of the first event, those are taken. The bytes that this covers,
+ * with the empty line; 0: none. -ENOMEM.
+ */
+static ssize_t copy_common(struct fmt_event *e, const char *p, const char *end)
+{
+	const struct fmt_event *c = e->lazy->f->n ? e->lazy->f->event[0] : NULL;
+	const char *from, *last;
+	size_t n;
+
+	if (!c || !c->ncommon || e->nfld)
+		return 0;
+	from = c->fld[0].decl - strlen(FIELD);
+	last = strchr(c->fld[c->ncommon - 1].decl, '\n');
+	n = last ? (size_t)(last + 2 - from) : 0;
+	if (!n || last[1] != '\n' || n > (size_t)(end - p) || memcmp(p, from, n))
+		return 0;
+	for (; e->nfld < c->ncommon; e->nfld++) {
+		struct fmt_fld *fld = array_grow(&e->fld, e->nfld, &e->fld_cap, sizeof(*fld));
+
+		if (!fld)
+			return -ENOMEM;
+		*fld = c->fld[e->nfld];
+		e->line.need = MAX(e->line.need, (uint32_t)fld->f.off + fld->f.size);
+	}
+	e->ncommon = e->nfld;
+	return (ssize_t)n;
+}
+
 /* The records of a capture are told apart by a u16 at their beginning. */
 static bool common_ok(const struct fmt_event *e)
 {
@@ -175,15 +206,21 @@ int fmt_parse_text(struct fmt_event *e, const char **why)
 {
 	const char *p = e->text, *end = e->text + e->len, *eol;
 	bool have_id = false, have_name = false, in_fields = false;
+	ssize_t common;
 	uint32_t id;
 	int ret;
 
 	for (; p < end; p = eol + 1) {
 		eol = memchr(p, '\n', (size_t)(end - p));
 		eol = eol ?: end;
-		if (*p == '\t' && str_starts(p, "\tfield:")) { /* most lines are */
+		if ((size_t)(eol - p) > strlen(FIELD) && !memcmp(p, FIELD, strlen(FIELD))) {
 			in_fields = true;
-			ret = parse_field(e, p + 7, eol);
+			common = copy_common(e, p, end);
+			if (common > 0) {
+				eol = p + common - 1;
+				continue;
+			}
+			ret = common ? (int)common : parse_field(e, p + strlen(FIELD), eol);
 			if (ret == -EBADMSG)
 				*why = "a field is damaged or out of bounds";
 			if (ret)
