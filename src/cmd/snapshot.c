@@ -3,36 +3,102 @@
 #include "cmds.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <sys/syscall.h>
 
 #include "kvmft/kernel.h"
+#include "kvmft/vm_proc.h"
 
 struct snapshot_opts {
-	bool quiet;
+	bool all, quiet;
 };
 
 static const struct opt snapshot_options[] = {
+	OPTION('a', "all", OPT_FLAG, struct snapshot_opts, all, NULL,
+	       "all flight recorders of this machine"),
 	OPTION('q', "quiet", OPT_FLAG, struct snapshot_opts, quiet, NULL,
 	       "do not list the recorders that were told"),
 	OPT_END,
 };
 
-/* Other kvmft processes, such as `kvmft exits`, have instances as well, but no such signal. */
-static bool is_recorder(uint32_t pid)
-{
-	char path[64], text[256] = "";
-	_cleanup_close_ int fd = -1;
-	const char *word;
+#define WORDS_MAX 4096 /* of a command line */
 
-	snprintf(path, sizeof(path), "/proc/%u/cmdline", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || full_pread(fd, text, sizeof(text) - 1, 0) <= 0)
-		return false;
-	for (word = text; *word; word += strlen(word) + 1)
-		if (!strcmp(word, "record"))
+struct recorder {
+	struct kowner *o;
+	uint32_t session; /* see session_of() */
+	struct sbuf words;
+};
+
+/* Its command line as text. Is it `kvmft record`, and a flight recorder? */
+static bool is_record(uint32_t pid, struct sbuf *words, bool *flight)
+{
+	_cleanup_free_ char *text = NULL;
+	bool record = false;
+	char path[64];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/cmdline", pid);
+	n = file_read_all(AT_FDCWD, path, WORDS_MAX, &text);
+	for (const char *w = text; n > 0 && w < text + n; w += strlen(w) + 1) {
+		record |= !strcmp(w, "record");
+		*flight |= !strncmp(w, "--flight", strlen("--flight"));
+		sbuf_addf(words, " %s", w);
+	}
+	return record;
+}
+
+/* Of a session each recorder has an instance, and passes on what it is told: who is above them. */
+static uint32_t session_of(int proc, uint32_t pid)
+{
+	uint32_t top = pid;
+	uint64_t start;
+	bool flight;
+
+	while (!vm_proc_stat(proc, pid, &pid, &start) && pid > 1) {
+		_cleanup_(sbuf_free) struct sbuf words = { 0 };
+
+		top = is_record(pid, &words, &flight) ? pid : top;
+	}
+	return top;
+}
+
+static bool is_named(char **name, const struct recorder *r)
+{
+	uint64_t v;
+
+	for (; *name; name++)
+		if (!parse_u64(*name, &v) && (v == (uint64_t)r->o->pid || v == r->session))
 			return true;
 	return false;
+}
+
+/*
+ * Leaves those that are named, or all, in r[]; *sessions receives how many there are of these.
+ * Other kvmft processes, such as `kvmft exits`, have instances as well, but no such signal.
+ */
+static size_t choose(struct kowner *list, size_t n, char **name, struct recorder *r,
+		     size_t *sessions)
+{
+	_cleanup_close_ int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	size_t found = 0, k;
+
+	for (size_t i = 0; i < n; i++) {
+		struct recorder *new = &r[found];
+		bool flight = false;
+
+		*new = (struct recorder){ .o = &list[i] };
+		new->session = session_of(proc, (uint32_t)list[i].pid);
+		if (!is_record((uint32_t)list[i].pid, &new->words, &flight) || !flight ||
+		    (*name && !is_named(name, new))) {
+			sbuf_free(&new->words);
+			continue;
+		}
+		for (k = 0; r[k].session != new->session; k++)
+			;
+		*sessions += k == found++;
+	}
+	return found;
 }
 
 /* By a descriptor, because its number may belong to another process by the time of the signal. */
@@ -40,47 +106,67 @@ static bool tell(const struct kowner *o)
 {
 	_cleanup_close_ int fd = (int)syscall(SYS_pidfd_open, o->pid, 0);
 
-	if (!kowner_alive(o) || !is_recorder((uint32_t)o->pid))
+	if (!kowner_alive(o))
 		return false;
 	if (fd < 0)
 		return errno == ENOSYS && !kill(o->pid, SIGUSR1);
 	return !syscall(SYS_pidfd_send_signal, fd, SIGUSR1, NULL, 0);
 }
 
-static int snapshot_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
-			struct kvmft_err *err)
+static int several(const struct recorder *r, size_t n, struct kvmft_err *err)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+	for (size_t i = 0; i < n; i++)
+		sbuf_addf(&b, "%s%d (%.60s)", i ? ", " : "", r[i].o->pid,
+			  r[i].words.len ? r[i].words.s + 1 : "");
+	return err_usage(err, "several flight recorders are running: name one or more, or --all: %s",
+			 b.s ? b.s : "");
+}
+
+static int snapshot_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct snapshot_opts *o = opts;
 	_cleanup_free_ struct kowner *list = NULL;
+	_cleanup_free_ struct recorder *r = NULL;
 	struct ktracefs *t;
-	size_t n = 0, told = 0;
+	size_t n = 0, sessions = 0, told = 0;
 	int ret = ktracefs_open(NULL, 0, &t, err);
 
 	if (ret)
 		return ret;
 	ret = err_why(err, kowners_alive(t, &list, &n), "cannot look for recorders");
 	ktracefs_close(t);
-	for (size_t i = 0; i < n && !ret; i++) {
-		if (!tell(&list[i]))
-			continue;
-		told++;
-		if (!o->quiet)
-			printf("%d: told to write out its ring\n", list[i].pid);
+	r = ret ? NULL : calloc(n + 1, sizeof(*r));
+	if (!ret && !r)
+		ret = err_set(err, ENOMEM, "out of memory");
+	n = ret ? 0 : choose(list, n, argv, r, &sessions);
+	if (sessions > 1 && !o->all && !argc)
+		ret = several(r, n, err);
+	for (size_t i = 0; i < n; i++) {
+		if (!ret && tell(r[i].o) && ++told && !o->quiet)
+			printf("%d: told to write out its ring\n", r[i].o->pid);
+		sbuf_free(&r[i].words);
 	}
 	if (ret || told)
 		return ret;
-	return err_set(err, ESRCH, "no flight recorder of kvmft is running here: start one with kvmft "
-				   "record --flight-recorder");
+	return err_set(err, ESRCH, argc ? "no flight recorder of that process id is running here" :
+		       "no flight recorder of kvmft is running here: start one with kvmft "
+		       "record --flight-recorder");
 }
 
 const struct cmd cmd_snapshot = {
 	.name = "snapshot",
 	.summary = "make flight recorders write out their rings",
+	.args = "[PID]...",
 	.description =
-		"Tells each `kvmft record --flight-recorder` of this machine to write out its ring, as\n"
-		"SIGUSR1 does; one that records guests, too, passes that on to all sides.",
-	.examples = "  kvmft snapshot",
+		"Tells the `kvmft record --flight-recorder` of this machine, or the one of that process\n"
+		"id, to write out its ring, as SIGUSR1 does; one that records guests, too, passes that\n"
+		"on to all sides. If several are running, they are listed, and none is told.",
+	.examples = "  kvmft snapshot\n"
+		    "  kvmft snapshot --all",
 	.opts = snapshot_options,
 	.opts_size = sizeof(struct snapshot_opts),
 	.run = snapshot_run,
+	.max_args = -1,
 };

@@ -23,6 +23,39 @@ if [ -z "$(find "$tracefs/instances" -maxdepth 1 -name 'kvmft.*')" ]; then
 else
 	skip "kvmft snapshot without a recorder" "others record here"
 fi
+soon()
+{
+	for _ in $(seq 200); do
+		"$@" && return
+		sleep 0.1
+	done
+}
+flight()
+{
+	first "$kvmft" record -q --as host --flight-recorder -e kvm:kvm_pio -b 64K -o "$tmp/$1" 2>"$tmp/$1.err" &
+}
+flight one
+one=$!
+flight two
+two=$!
+both_begun() { grep -qs '^begin ' "$tmp/one/meta" && grep -qs '^begin ' "$tmp/two/meta"; }
+soon both_begun
+sleep 0.5
+run "$kvmft" snapshot
+status_is 2 "two flight recorders: which one?"
+err_has "several flight recorders.* $one \(" "... one is listed"
+err_has " $two \(.*record -q --as host --flight" "... the other, too, by how it was called"
+is "$(cat "$tmp/one/meta" "$tmp/two/meta" | grep -c '^segment ')" 0 "... none was told"
+run "$kvmft" snapshot $two
+status_is 0 "one by its process id"
+written() { grep -q '^segment .*why=signal' "$tmp/two/meta"; }
+soon written
+ok "... writes out its ring" written
+is "$(grep -c '^segment ' "$tmp/one/meta")" 0 "... and not the other"
+run "$kvmft" snapshot 1
+status_is 1 "no recorder has that process id"
+kill -INT $one $two
+wait $one $two
 
 # At a steady rate, whatever else the machine does: the ring that one recording needs must be right for the next.
 first "$tinyvm" --vcpus 2 --pause 40 --ms 600000 --name t1 >"$tmp/vm.txt" &

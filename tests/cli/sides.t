@@ -349,7 +349,7 @@ khz=$(sed -n 's/^tsc khz=\([0-9]*\).*/\1/p' "$session/host/meta")
 delay=$((($(tsc_of host 'segment n=0') - $(tsc_of g1 fired)) / khz))
 ok "... soon ($delay ms from the guest's signal until the host has written)" test "$delay" -lt 5000
 ok "... before which the guest's ring was not yet written" test "$(tsc_of g1 fired)" -lt "$(tsc_of g1 'segment n=0')"
-"$kvmft" snapshot >"$tmp/snapshot" 2>&1
+"$kvmft" snapshot "$recorder" >"$tmp/snapshot" 2>&1
 is "$?" 0 "kvmft snapshot"
 ok "... says which it signalled" grep -q '^[0-9]*: told to write out its ring$' "$tmp/snapshot"
 # All are told, so the host by itself or by a guest, whichever comes first.
