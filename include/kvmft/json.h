@@ -48,9 +48,9 @@ void json_array_end(struct json *j);
 void json_key(struct json *j, const char *key);
 
 /*
- * Valid UTF-8 is written as it is. Quote, backslash and control characters (also DEL and C1) are
- * escaped; every byte that is not part of valid UTF-8 is written as \u00XX of its value. A NULL
- * text is written as null. The second form takes n bytes, including NUL bytes.
+ * Valid UTF-8 is written as it is. Quote, backslash and what str_unseen() is about are escaped;
+ * every byte that is not part of valid UTF-8 is written as \u00XX of its value. A NULL text is
+ * written as null. The second form takes n bytes, including NUL bytes.
  */
 void json_str(struct json *j, const char *text);
 void json_str_mem(struct json *j, const void *p, size_t n);

@@ -463,6 +463,11 @@ const char *str_quoted_end(const char *p, const char *end);
  * bytes are cut, overlong, a surrogate or beyond U+10FFFF (RFC 3629).
  */
 size_t str_utf8_len(const char *s, size_t n);
+/*
+ * The code point of that character, of len bytes, if it drives terminals, breaks lines, turns text
+ * around or is invisible; else 0.
+ */
+uint32_t str_unseen(const char *s, size_t len);
 /* Bytes of the string s, at most max, that end with no part of a UTF-8 character. */
 size_t str_cut(const char *s, size_t max);
 /*

@@ -83,10 +83,13 @@ void json_array_end(struct json *j)
 	json_end(j, false);
 }
 
-static void json_add_u00(struct sbuf *out, unsigned char c)
+static void json_add_code(struct sbuf *out, uint32_t code)
 {
-	sbuf_add(out, c < 0x10 ? "\\u000" : "\\u00");
-	sbuf_add_hex(out, c);
+	if (code > 0xffff) {
+		sbuf_addf(out, "\\u%04x", 0xd7c0 + (code >> 10));
+		code = 0xdc00 | (code & 0x3ff);
+	}
+	sbuf_addf(out, "\\u%04x", code);
 }
 
 static void json_add_ascii(struct sbuf *out, char c)
@@ -99,7 +102,7 @@ static void json_add_ascii(struct sbuf *out, char c)
 		sbuf_addc(out, '\\');
 		sbuf_addc(out, letter[at - special]);
 	} else if (c < 0x20 || c == 0x7f) {
-		json_add_u00(out, (unsigned char)c);
+		json_add_code(out, (unsigned char)c);
 	} else {
 		sbuf_addc(out, c);
 	}
@@ -129,14 +132,12 @@ static void json_add_quoted(struct sbuf *out, const char *s, size_t n)
 			continue;
 		}
 		len = str_utf8_len(s, n);
-		const unsigned char second = (unsigned char)(len == 2 ? s[1] : 0xff);
-
 		if (len == 1)
 			json_add_ascii(out, *s);
 		else if (!len)
-			json_add_u00(out, (unsigned char)*s);
-		else if ((unsigned char)*s == 0xc2 && second < 0xa0) /* C1 drives terminals */
-			json_add_u00(out, second);
+			json_add_code(out, (unsigned char)*s);
+		else if (str_unseen(s, len))
+			json_add_code(out, str_unseen(s, len));
 		else
 			sbuf_add_mem(out, s, len);
 		len = MAX(len, (size_t)1);

@@ -170,6 +170,13 @@ static bool is_unseen(uint32_t code)
 	return false;
 }
 
+uint32_t str_unseen(const char *s, size_t len)
+{
+	uint32_t code = code_point(s, len);
+
+	return is_unseen(code) ? code : 0;
+}
+
 size_t str_cut(const char *s, size_t max)
 {
 	size_t n = strnlen(s, max), from = n;

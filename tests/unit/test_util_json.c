@@ -83,6 +83,8 @@ static void test_strings(void **state __unused_arg)
 		  "\"\xc3\xbc\xe2\x82\xac\xf0\x9f\x98\x80\"" },
 		{ "\xff\x80", 2, "\"\\u00ff\\u0080\"" },
 		{ "\xc2\x9b", 2, "\"\\u009b\"" },
+		{ "\xe2\x80\xae\xef\xbb\xbf", 6, "\"\\u202e\\ufeff\"" },
+		{ "\xf3\xa0\x80\x81", 4, "\"\\udb40\\udc01\"" },
 		{ "\xc2\xa0", 2, "\"\xc2\xa0\"" },
 		{ "\xe2\x82", 2, "\"\\u00e2\\u0082\"" },
 		{ "\xc3\"", 2, "\"\\u00c3\\\"\"" }, /* a cut character cannot eat the quote */
