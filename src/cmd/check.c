@@ -63,6 +63,11 @@ static const char *side_name(const struct check *c)
 	return c->side == KFEAT_HOST ? "host" : c->side == KFEAT_GUEST ? "guest" : "both";
 }
 
+static const char *side_words(const struct check *c)
+{
+	return c->side == (KFEAT_HOST | KFEAT_GUEST) ? "host and guest" : side_name(c);
+}
+
 /* ---- text ---- */
 
 static const char *const verdict_text[] = {
@@ -90,7 +95,7 @@ static int check_text(const struct check *c, struct sbuf *b)
 	size_t lacking = count(c, VERDICT_LACKING), from = b->len;
 
 	sbuf_addf(b, "as a %s%s:\n",
-		  c->side == (KFEAT_HOST | KFEAT_GUEST) ? "host and guest" : side_name(c),
+		  side_words(c),
 		  c->told ? "" : " (from what this machine is; see --host, --guest)");
 	for (size_t i = 0; i < c->n; i++)
 		text_item(c, &c->item[i], b);
@@ -200,7 +205,7 @@ static int check_result(const struct check *c, struct kvmft_err *err)
 		if (verdict_of(c, &c->item[i]) == VERDICT_LACKING)
 			sbuf_addf(&names, "%s%s", names.len ? ", " : "", c->item[i].name);
 	if (names.len)
-		err_lack(err, ENOENT, "this machine cannot record as a %s: %s", side_name(c),
+		err_lack(err, ENOENT, "this machine cannot record as a %s: %s", side_words(c),
 			 names.s);
 	return err->text[0] ? KVMFT_LACKING : KVMFT_OK;
 }

@@ -46,6 +46,8 @@ if command -v setpriv >/dev/null && [ "$(id -u)" = 0 ]; then
 		is "$(item privilege)" LACKING "... and the list has it"
 		out_has 'remedy: run as root' "... with a remedy"
 	done
+	nobody check
+	err_has "cannot record as a (host|guest|host and guest): .*privilege" "... and of a machine that is both"
 else
 	skip "not root" "needs root and setpriv"
 fi
