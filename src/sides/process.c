@@ -166,14 +166,14 @@ int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
  * Reads two pipes to their ends; -ETIMEDOUT if that takes too long, -EINTR if the result is not
  * wanted any more.
  */
-static int listen_both(const struct side_question *q, int out_fd, int err_fd, struct sbuf *words)
+static int listen_both(const struct side_question *q, int out_fd, int err_fd, uint64_t begin,
+		       struct sbuf *words)
 {
 	struct pollfd p[] = { { .fd = out_fd, .events = POLLIN },
 			      { .fd = err_fd, .events = POLLIN },
 			      { .fd = q->hangup } };
 	struct sbuf *const to[] = { q->out, words };
 	const size_t limit[] = { q->max, WORDS_MAX };
-	const uint64_t begin = util_now_ns();
 	char buf[4096];
 
 	while (p[0].fd >= 0 || p[1].fd >= 0) {
@@ -211,6 +211,21 @@ const char *side_last_line(struct sbuf *said)
 	return newline ? newline + 1 : said->len ? said->s : "";
 }
 
+/* It may have closed its output, and not end: the same limits hold. */
+static int await_end(const struct side_question *q, pid_t pid, uint64_t begin)
+{
+	struct pollfd p = { .fd = q->hangup };
+	siginfo_t gone = { 0 };
+
+	while (!waitid(P_PID, (id_t)pid, &gone, WEXITED | WNOHANG | WNOWAIT) && !gone.si_pid) {
+		if (util_now_ns() - begin > SIDE_ASK_NS)
+			return -ETIMEDOUT;
+		if (poll(&p, 1, 5) > 0)
+			return -EINTR;
+	}
+	return 0;
+}
+
 /* One that does not end when it is told to is killed. */
 static void end_soon(pid_t pid)
 {
@@ -231,6 +246,7 @@ int side_ask(const struct side_question *q, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf said = { 0 };
 	_cleanup_close_ int err_words = -1, mine = -1;
+	const uint64_t begin = util_now_ns();
 	int fds[2], ret, status = 0, pid;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
@@ -240,7 +256,8 @@ int side_ask(const struct side_question *q, struct kvmft_err *err)
 	close(fds[1]);
 	if (pid < 0)
 		return pid;
-	ret = listen_both(q, mine, err_words, &said);
+	ret = listen_both(q, mine, err_words, begin, &said);
+	ret = ret ? ret : await_end(q, pid, begin);
 	if (ret)
 		end_soon(pid);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)

@@ -492,13 +492,15 @@ lies '{\"return\": {\"pid\": 1, \"exited\": true, \"exitcode\": 0}}\n' "too much
 
 # ---- --push ----
 
-# One that never answers, and one that never ends to.
+# One that never answers, one that never ends to, and one that closes its output, and does not end.
 printf '#!/bin/sh\ntrap "" TERM\nsleep 30 & wait; wait; sleep 30\n' >"$tmp/silent"
 printf '#!/bin/sh\nexec yes Linux\n' >"$tmp/endless"
-chmod 755 "$tmp/silent" "$tmp/endless"
-for how in silent endless; do
+printf '#!/bin/sh\nexec >&- 2>&-\nexec sleep 30\n' >"$tmp/closed"
+chmod 755 "$tmp/silent" "$tmp/endless" "$tmp/closed"
+for how in silent endless closed; do
 	refused "--push to a guest that is $how" 1 "g1: no program could be copied there within 3" \
 		--push --guest "g1=$tmp/$how" --guest-timeout 1s -d 1s
+	is "$(pgrep -f "g1=$tmp/$how")" "" "... and no process of ours is left"
 done
 
 static=$top/build/static/kvmft
