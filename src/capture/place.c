@@ -107,8 +107,8 @@ static int walk_step(struct walk *w, int dir, const char *step)
 			w->path, step);
 	fd = openat(dir, step, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstat(fd, &st) < 0) {
-		ret = err_set(w->err, errno, "cannot open directory %s: %s", w->path,
-			      strerror(errno));
+		ret = err_set(w->err, errno, "cannot open directory %s: %s%s", w->path,
+			      strerror(errno), errno == ENOENT ? ": make it first (mkdir -p)" : "");
 		util_close_fd(&fd);
 		return ret;
 	}

@@ -179,6 +179,7 @@ static void tell(const struct record *r, const struct drain_cpu *c, const struct
 
 int record_loss_end(struct record *r)
 {
+	bool full = false;
 	int ret = 0;
 
 	for (size_t i = 0; i < r->ncpu && !ret; i++) {
@@ -197,6 +198,10 @@ int record_loss_end(struct record *r)
 		r->did_not_fit += r->c->flight ? 0 : s.entries + c->dropped_events;
 		r->stored += s.read - MIN(c->dropped_events, s.read);
 		tell(r, c, &s, lost, s.read + lost - c->dropped_events);
+		full |= s.dropped || (s.overrun && !r->c->flight);
 	}
+	if (full && !(r->c->quiet && r->c->allow_lost))
+		r->note("to lose fewer: a larger ring (--buffer-size), or fewer events (--event with a "
+			"filter, --vm)");
 	return ret;
 }
