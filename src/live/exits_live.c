@@ -51,26 +51,11 @@ static int prepare_events(struct exits_run *x)
 	return 0;
 }
 
-/*
- * Times that the kernel keeps take a vCPU eleven times what recording an exit does; recording exit
- * and entry takes twice that, and reading them less than that of another CPU (tests/bench/exits).
- */
-static const struct exits_engine *choose_engine(const struct exits_run *x)
-{
-	if (x->c->engine == EXITS_ENGINE_KERNEL)
-		return &exits_engine_hist;
-	if (x->c->engine == EXITS_ENGINE_USER)
-		return &exits_engine_drain;
-	if (x->c->time && x->c->verbose)
-		x->note("times take less of a guest's time if kvmft takes them, not the kernel");
-	return x->c->time ? &exits_engine_drain : &exits_engine_hist;
-}
-
 static int start_engine(struct exits_run *x)
 {
 	int ret;
 
-	x->engine = choose_engine(x);
+	x->engine = x->c->engine == EXITS_ENGINE_USER ? &exits_engine_drain : &exits_engine_hist;
 	ret = x->engine->start(x);
 	if (!ret || x->engine == &exits_engine_drain || x->c->engine == EXITS_ENGINE_KERNEL)
 		return ret;

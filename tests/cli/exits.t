@@ -120,11 +120,10 @@ else
 	err_has 'the kernel cannot count: .*CONFIG_HIST_TRIGGERS' "-V says why kvmft counts"
 	err_has 'kvmft counts: events recorded in kvmft' "... and that it does"
 fi
-run "$kvmft" exits -V -p "$vm" -a --time --format json 200ms
+run "$kvmft" exits -p "$vm" -a --time --format json 200ms
 status_is 1 "no exits seen: not a success"
 err_has 'no exits of PID .* were seen in' "... is reported"
-out_has '"engine":"user",.*"count":0,"exits":\[\]' "... and the table is there, empty"
-err_has "times take less of a guest's time if kvmft takes them" "... times are not taken in the kernel, -V says why"
+out_has '"count":0,"exits":\[\]' "... and the table is there, empty"
 run "$kvmft" exits -p "$vm" --interval 100ms --count 2 --format csv
 is "$(cat "$out")" "time,seconds,pid,tid,vm,name,uuid,vcpu,reason,code,count" "CSV has its header once"
 

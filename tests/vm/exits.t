@@ -129,7 +129,6 @@ file_has "$d/terminal.out" "$(printf '\033')\\[\\?1049l" "... and gives it back"
 rows latency >"$tmp/latency"
 ok "--latency of a guest that runs already: no more times than exits" \
 	awk '$4 != "" && $4 > $3 + 1 { bad = 1; print "# " $0 } END { exit bad || NR < 6 }' "$tmp/latency"
-file_has "$d/latency-auto.out" '"engine":"user","time"' "--latency: not by the kernel unless told"
 for name in latency-vcpu latency-vcpu-user; do
 	is "$(sed 's/{"reason"/\n&/g' "$d/$name.out" | sed -nE 's/.*"reason":"(hlt|HLT|\(halt).*"timed":([0-9]+).*/\1 \2/p' | LC_ALL=C sort |
 		awk '{ print $1; n[NR] = $2 } END { print (n[1] <= n[2] + 2 ? "no more" : n[1] " of " n[2]) }' | tr '\n' ' ')" \

@@ -102,22 +102,21 @@ mode no-vcpu -p "$qemu" -v 4 1
 mode threads -p "$qemu" 1 -a
 mode tid -t "$tid" 1
 mode tids -T "$tid1,$tid" 1
-mode vm --vm vm1 --time --engine kernel 1
+mode vm --vm vm1 --time 1
 mode vm-user --vm vm1 --time --engine user -v 1 1
-mode latency --latency --format json --engine kernel 2
-mode latency-auto --latency --format json 1
-mode latency-vcpu --vm vm1 -v 1 --latency --format json --engine kernel 2
+mode latency --latency --format json 2
+mode latency-vcpu --vm vm1 -v 1 --latency --format json 2
 mode latency-vcpu-user --vm vm1 -v 1 --latency --format json --engine user 2
 mode no-vcpu-thread -t "$qemu" 1
 mode interval --vm vm1 -a --interval 500ms -N 3 --format csv
-mode metrics --interval 500ms -N 2 --time --engine kernel --format openmetrics -o kvm.prom
+mode metrics --interval 500ms -N 2 --time --format openmetrics -o kvm.prom
 mode top --top --interval 500ms -N 2
 (wait_until 30 grep -qs exits/s terminal.out; printf q) | script -qfc "'$KVMFT' exits --top -I 500ms" terminal.out >/dev/null 2>terminal.err
 echo $? >terminal.rc
 
 # ---- killed in the middle, with all that it ever sets in the kernel ----
 
-background killed --time --engine kernel
+background killed --time
 kill -KILL "$pid"
 wait "$pid" 2>/dev/null
 "$KVMFT" reset >reset.out 2>&1
