@@ -53,34 +53,44 @@ mkdir "$whole" "$tmp/grow"
 "$tools/genpair" --host "$whole/host" --guest "$whole/web" || exit 1
 id=$(sed -n 's/^vm id=\([^ ]*\).*/\1/p' "$whole/host/meta" | head -n 1)
 
-# grow SIDE PART: as much of the data as PART of 10 are, in whole sub-buffers; the first time with what stands in
-# meta before the end, the last time with all of it.
+# grow SIDE=PART...: as much of the data as PART of 10 are, in whole sub-buffers; the first time with what stands in
+# meta before the end, the last time with all of it. Parts of files and sides come at one moment, however busy the
+# machine is.
 grow()
 {
-	from=$whole/$1
-	to=$tmp/grow/$1
-	size=$(sed -n 's/^ring .*subbuf=\([0-9]*\).*/\1/p' "$from/meta")
-	if [ ! -d "$to" ]; then
-		mkdir -p "$to/seg000000"
-		for f in "$from"/*; do
-			case ${f##*/} in
-			meta | seg*) ;;
-			*) cp -r "$f" "$to/" ;;
-			esac
-		done
-		sed '/when=end/,$d; /^stop/,$d; /^end/,$d' "$from/meta" >"$to/meta"
-	fi
-	for f in "$from"/seg000000/cpu*; do
-		have=$(stat -c %s "$to/seg000000/${f##*/}" 2>/dev/null || echo 0)
-		all=$(stat -c %s "$f")
-		want=$((all / size * $2 / 10 * size))
-		[ "$2" != 10 ] || want=$all
-		tail -c +$((have + 1)) "$f" | head -c $((want - have)) >>"$to/seg000000/${f##*/}"
+	for grown; do
+		from=$whole/${grown%=*}
+		to=$tmp/grow/${grown%=*}
+		if [ ! -d "$to" ]; then
+			mkdir -p "$to/seg000000"
+			for f in "$from"/*; do
+				case ${f##*/} in
+				meta | seg*) ;;
+				*) cp -r "$f" "$to/" ;;
+				esac
+			done
+			sed '/when=end/,$d; /^stop/,$d; /^end/,$d' "$from/meta" >"$to/meta"
+		fi
 	done
-	if [ "$2" = 10 ]; then
+	perl -e 'my ($whole, $grow) = splice @ARGV, 0, 2;
+		for (@ARGV) {
+			my ($side, $part) = split /=/;
+			my ($size) = `cat $whole/$side/meta` =~ /^ring .*subbuf=(\d+)/m;
+			for my $f (glob "$whole/$side/seg000000/cpu*") {
+				my ($to, $all) = ($f =~ s/^\Q$whole/$grow/r, -s $f);
+				my ($have, $want) = (-s $to || 0, $part == 10 ? $all : int(int($all / $size) * $part / 10) * $size);
+				open my $in, "<", $f or die; open my $out, ">>", $to or die;
+				seek $in, $have, 0; read $in, my $data, $want - $have; push @parts, [$out, $data];
+			}
+		}
+		syswrite $$_[0], $$_[1] for @parts' "$whole" "$tmp/grow" "$@"
+	for grown; do
+		[ "${grown#*=}" = 10 ] || continue
+		from=$whole/${grown%=*}
+		to=$tmp/grow/${grown%=*}
 		tail -n +$(($(wc -l <"$to/meta") + 1)) "$from/meta" >>"$to/meta"
-		ok "$1: the meta that grew is that of the whole" cmp "$to/meta" "$from/meta"
-	fi
+		ok "${grown%=*}: the meta that grew is that of the whole" cmp "$to/meta" "$from/meta"
+	done
 }
 
 # begin_grow PART: both sides anew, of the guest's data so much.
@@ -88,8 +98,7 @@ begin_grow()
 {
 	rm -rf "$tmp/grow"
 	mkdir "$tmp/grow"
-	grow host 1
-	grow web "$1"
+	grow host=1 "web=$1"
 }
 
 # followed NAME OPTION...: what follows, while both grow.
@@ -103,12 +112,10 @@ followed()
 	# The parts of CPUs do not end at the same time: none may lag longer than the delay.
 	for part in 2 3 4 5 6 7 8 9; do
 		sleep 0.4
-		grow host $part
-		grow web $part
+		grow host=$part web=$part
 	done
 	early=$(wc -l <"$out")
-	grow host 10
-	grow web 10
+	grow host=10 web=10
 	wait $job
 	rc=$?
 }
@@ -179,7 +186,7 @@ comes()
 # A capture that goes is no reason to lose the others.
 for gone in web web/meta; do
 	begin_grow 4
-	grow host 5
+	grow host=5
 	# Its old contents must not be taken for new ones.
 	: >"$out"
 	: >"$err"
@@ -189,7 +196,7 @@ for gone in web web/meta; do
 	rm -r "$tmp/grow/${gone:?}"
 	comes 'left out' "$err"
 	early=$(wc -l <"$out")
-	grow host 10
+	grow host=10
 	wait $job
 	rc=$?
 	status_is 3 "a guest whose $gone goes while it is followed"
@@ -255,11 +262,11 @@ begin_grow 0
 timeout 60 "$kvmft" merge --follow --delay 200ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 job=$!
 sleep 0.6
-grow host 9
+grow host=9
 sleep 1.5
 early=$(wc -l <"$out")
-grow web 10
-grow host 10
+grow web=10
+grow host=10
 wait $job
 rc=$?
 status_is 0 "a late guest"
