@@ -101,6 +101,14 @@ int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap
  */
 int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostmap **out)
 	__must_check;
+/* Whether nothing but kvm_entry could show which threads are of one VM. */
+bool hostmap_by_entries(const struct fmt *fmt);
+/*
+ * If so, those who walk the events themselves say which thread ran which vCPU, and then have VMs
+ * made of these threads. 0, -ENOMEM; -EAGAIN: it takes hostmap_new(), and this map is of no use.
+ */
+int hostmap_ran(struct hostmap *m, int32_t tid, uint32_t vcpu) __must_check;
+int hostmap_group(struct hostmap *m) __must_check;
 /* 0; -ENOTSUP with err: its trace clock cannot be put on the host's TSC, and what to do. */
 int hostmap_clock(const struct hostmap *m, struct kvmft_err *err) __must_check;
 /*

@@ -28,7 +28,7 @@ static size_t vm_slot(const struct report *r, const struct rvcpu *v)
 
 enum rshare apart_first(struct report *r)
 {
-	if (!r->opts.vcpus || r->napart >= r->apart_max)
+	if (!(r->opts.vcpus || r->vms_later) || r->napart >= r->apart_max)
 		return SHARE_VM;
 	r->napart++;
 	return SHARE_OWN;

@@ -324,25 +324,48 @@ static void set_budget(struct report *r)
 	r->apart_max /= over ? 2 : 1;
 }
 
+/* Whether the report's own walk shows it as well, and in time: all the entries there are. */
+static bool vms_can_wait(const struct report *r)
+{
+	const struct report_opts *o = &r->opts;
+	struct event_type entry;
+
+	return r->cap->nstream <= r->apart_max && hostmap_by_entries(r->fmt) &&
+	       event_find(r->fmt, EV_ENTRY, 1, &entry) &&
+	       rfield(&entry.f[0]).size == sizeof(uint32_t) && !entry.f[0].is_signed &&
+	       o->semantics == REPORT_EXACT && !o->has_from && !o->has_to && !o->by_rip &&
+	       !o->every && !o->each;
+}
+
+/* Which VM was named, if they are known now, and places for the cells of each. */
+static int place_vms(struct report *r, struct kvmft_err *err)
+{
+	if (r->opts.vm && !r->vms_later) {
+		r->vm_named = hostmap_find_vm(r->map, r->opts.vm, err);
+		if (r->vm_named < 0)
+			return (int)r->vm_named;
+	}
+	r->of_vm = calloc(r->map->nvm + 1, sizeof(struct cells *));
+	return r->of_vm ? 0 : err_set(err, ENOMEM, "out of memory");
+}
+
 /*
  * Which thread belongs to which VM: as recorded; if nothing was recorded and it matters, by the
- * events, which takes walks of its own.
+ * events, which takes walks of its own or waits for the report's.
  */
-static int know_vms(struct report *r, struct kvmft_err *err)
+static int know_vms(struct report *r, bool may_wait, struct kvmft_err *err)
 {
+	bool search = !r->cap->nvm && (r->opts.vms || r->opts.vm);
 	int ret;
 
 	r->vm_named = -1;
-	if (!r->cap->nvm && (r->opts.vms || r->opts.vm))
+	r->vms_later = search && may_wait && vms_can_wait(r);
+	if (search && !r->vms_later)
 		ret = hostmap_new(r->cap, r->fmt, &r->map, err);
 	else
 		ret = hostmap_known(r->cap, r->fmt, &r->map) ? err_set(err, ENOMEM, "out of memory")
 							     : 0;
-	if (!ret && r->opts.vm) {
-		r->vm_named = hostmap_find_vm(r->map, r->opts.vm, err);
-		ret = r->vm_named < 0 ? (int)r->vm_named : 0;
-	}
-	return ret;
+	return ret ?: place_vms(r, err);
 }
 
 static const struct class_rules *rules_of(const struct report *r)
@@ -355,8 +378,9 @@ static const struct class_rules *rules_of(const struct report *r)
 									  : &cls->perf;
 }
 
-int report_new(const struct capture *cap, const struct fmt *fmt, const struct report_opts *opts,
-	       struct report **out, struct kvmft_err *err)
+static int open_report(const struct capture *cap, const struct fmt *fmt,
+		       const struct report_opts *opts, bool may_wait, struct report **out,
+		       struct kvmft_err *err)
 {
 	struct report *r = calloc(1, sizeof(*r));
 	int ret;
@@ -372,11 +396,7 @@ int report_new(const struct capture *cap, const struct fmt *fmt, const struct re
 	exit_names_init(&r->names, event_format(fmt, EV_EXIT), cap->vendor);
 	r->rules = rules_of(r);
 	r->gap_to = calloc(MAX(cap->nstream, (size_t)1), sizeof(*r->gap_to));
-	ret = r->gap_to ? know_vms(r, err) : err_set(err, ENOMEM, "out of memory");
-	if (!ret) {
-		r->of_vm = calloc(r->map->nvm + 1, sizeof(struct cells *));
-		ret = r->of_vm ? 0 : err_set(err, ENOMEM, "out of memory");
-	}
+	ret = r->gap_to ? know_vms(r, may_wait, err) : err_set(err, ENOMEM, "out of memory");
 	ret = ret ?: event_arch_check(cap, err);
 	ret = ret ?: plans(r, err);
 	ret = ret ?: check_events(r, err);
@@ -397,10 +417,14 @@ int report_new(const struct capture *cap, const struct fmt *fmt, const struct re
 	return 0;
 }
 
-void report_free(struct report *r)
+int report_new(const struct capture *cap, const struct fmt *fmt, const struct report_opts *opts,
+	       struct report **out, struct kvmft_err *err)
 {
-	if (!r)
-		return;
+	return open_report(cap, fmt, opts, true, out, err);
+}
+
+static void drop_all(struct report *r)
+{
 	for (size_t i = 0; i < r->nthread; i++)
 		free(r->thread[i]);
 	apart_free(r);
@@ -417,6 +441,12 @@ void report_free(struct report *r)
 	u64map_free(&r->by_tid);
 	u64map_free(&r->by_vcpu);
 	hostmap_free(r->map);
+}
+
+void report_free(struct report *r)
+{
+	if (r)
+		drop_all(r);
 	free(r);
 }
 
@@ -472,6 +502,55 @@ static struct rthread *thread_new(struct report *r, int32_t tid)
 		return NULL;
 	}
 	return t;
+}
+
+/* ---- VMs after the walk ---- */
+
+/* -EAGAIN if the walk did not show enough, or ran out of what is kept apart. */
+static int learn_vms(struct report *r)
+{
+	int ret = r->nvcpu != r->nthread || r->nvcpu != r->napart || r->tot.left_out ||
+				  r->budget.crowded || r->budget.no_hist
+			  ? -EAGAIN
+			  : 0;
+
+	for (size_t i = 0; i < r->nvcpu && !ret; i++)
+		if (r->vcpu[i]->vcpu >= 0)
+			ret = hostmap_ran(r->map, r->vcpu[i]->tid, (uint32_t)r->vcpu[i]->vcpu);
+	return ret ?: hostmap_group(r->map);
+}
+
+/* As if the VMs had been looked for first. */
+static int start_over(struct report *r, struct kvmft_err *err)
+{
+	const struct report old = { .cap = r->cap, .fmt = r->fmt, .opts = r->opts };
+	struct report *again;
+	int ret;
+
+	drop_all(r);
+	*r = old;
+	ret = open_report(r->cap, r->fmt, &r->opts, false, &again, err);
+	if (ret)
+		return ret;
+	*r = *again;
+	free(again);
+	return report_walk(r, err);
+}
+
+int report_vms_now(struct report *r, struct kvmft_err *err)
+{
+	int ret;
+
+	r->vms_later = false;
+	free(r->of_vm);
+	r->of_vm = NULL;
+	ret = learn_vms(r);
+	if (ret == -EAGAIN)
+		return start_over(r, err);
+	ret = ret ? err_set(err, -ret, "out of memory") : place_vms(r, err);
+	for (size_t i = 0; i < r->nvcpu && !ret; i++)
+		r->vcpu[i]->vm = vm_of(r, r->vcpu[i]->tid);
+	return ret;
 }
 
 uint32_t report_thread_known(const struct report *r, int32_t tid)

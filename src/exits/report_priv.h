@@ -250,6 +250,7 @@ struct report {
 	struct exit_names names;
 	struct hostmap *map;
 	int64_t vm_named; /* -1: none */
+	bool vms_later;	  /* VMs will be known after the walk; until then all vCPUs are apart */
 	unsigned int tps; /* tracepoints of the class that the capture's kernel has */
 	bool swap;
 	struct rfield pid;
@@ -286,6 +287,8 @@ struct report {
 	size_t nnote, note_cap;
 };
 
+/* After the walk, if the VMs were to be known later: maybe by another walk. 0, -errno. */
+int report_vms_now(struct report *r, struct kvmft_err *err) __must_check;
 /* Adds a remark; if out of memory, only that is lost. */
 void report_remark(struct report *r, const char *fmt, ...) __printf(2, 3);
 uint64_t report_time(const struct report *r, u128 ticks);

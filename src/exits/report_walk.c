@@ -644,5 +644,5 @@ int report_walk(struct report *r, struct kvmft_err *err)
 	samples_finish(r);
 	r->tot.crowded = r->budget.crowded;
 	r->tot.no_hist = r->budget.no_hist;
-	return 0;
+	return r->vms_later ? report_vms_now(r, err) : 0;
 }

@@ -152,6 +152,11 @@ ssize_t hostmap_vm_of(const struct hostmap *m, int32_t tid)
 	return t && t->vm != HOSTMAP_END ? (ssize_t)t->vm : hostmap_task_vm(m, tid);
 }
 
+int hostmap_ran(struct hostmap *m, int32_t tid, uint32_t vcpu)
+{
+	return thread_set(m, tid, HOSTMAP_END, vcpu);
+}
+
 /* Another thread than that of the stream's last entry. */
 static int scan_thread(struct scan *s, const struct rec *rec)
 {
@@ -284,7 +289,7 @@ int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap
 		s.t = NULL;
 		ret = rstream_each(cap, &cap->stream[i], scan_event, &s);
 	}
-	ret = ret ?: vmgroup_make(m);
+	ret = ret ?: hostmap_group(m);
 	ret = ret ?: hostmap_build(m);
 	if (ret) {
 		hostmap_free(m);

@@ -23,10 +23,4 @@ int hostmap_epochs(struct hostmap *m, size_t vm) __must_check;
 /* Assigns the clock events to VMs and rebuilds all epochs. 0 or -ENOMEM. */
 int hostmap_build(struct hostmap *m) __must_check;
 
-/*
- * vmgroup.c: finds a VM for each thread of the map that has none yet; hostmap_vm.basis says why.
- * One more walk over the capture if it has events of the scheduler. 0 or -errno.
- */
-int vmgroup_make(struct hostmap *m) __must_check;
-
 #endif

@@ -49,6 +49,7 @@ struct grouping {
 	struct u64map wakes;  /* a << 32 | b → count, a < b */
 	struct u64map others; /* index << 32 | tid of another → how often one woke the other */
 	struct u64map runs;   /* group << 32 | vCPU id → the last member that ran it */
+	bool unsure;	      /* it would matter when threads ran, and is not known */
 	uint64_t steps;	      /* cost of joining, so that a capture takes time only in proportion
 			       * to its size */
 	int32_t *pid;	      /* that may be VMMs', by their task names; sorted */
@@ -96,6 +97,13 @@ static void resolve(struct grouping *g)
 	comms_also(g->comms, g->wake[0].ev);
 	comms_also(g->comms, g->wake[1].ev);
 	comms_also(g->comms, g->newtask.ev);
+}
+
+bool hostmap_by_entries(const struct fmt *fmt)
+{
+	return !event_format(fmt, EV_WAKING) && !event_format(fmt, EV_WAKEUP) &&
+	       !event_format(fmt, EV_WAKEUP_NEW) && !event_format(fmt, EV_NEWTASK) &&
+	       !event_format(fmt, EV_SWITCH);
 }
 
 static struct member *member_of(const struct grouping *g, uint64_t tid)
@@ -172,6 +180,7 @@ static bool fits(struct grouping *g, size_t a, size_t b, bool again)
 		g->steps++;
 		if (u64map_get(&g->runs, (uint64_t)a << 32 | x->vcpu, &other)) {
 			y = &g->v[other];
+			g->unsure |= again && x->first > x->last;
 			if (!again || (x->first <= y->last && y->first <= x->last))
 				return false;
 		}
@@ -467,6 +476,7 @@ static int make_groups(struct grouping *g)
 	for (size_t i = 0; i < g->m->cap->nstream && g->comms->ids && !ret; i++)
 		ret = rstream_each(g->m->cap, &g->m->cap->stream[i], see, g);
 	ret = ret ?: join_processes(g);
+	ret = ret ?: g->unsure ? -EAGAIN : 0;
 	ret = ret ?: join_wakers(g);
 	ret = ret ?: join_neighbours(g);
 	ret = ret ?: collect_pids(g);
@@ -477,7 +487,7 @@ static int make_groups(struct grouping *g)
 	return ret ?: drop_doubles(g, first_vm);
 }
 
-int vmgroup_make(struct hostmap *m)
+int hostmap_group(struct hostmap *m)
 {
 	struct grouping g = { .m = m };
 	int ret = collect_members(&g);

@@ -251,4 +251,34 @@ for sel in $sels; do
 	run "$kvmft" convert -i "$tmp/two/host.dat" --vm "$sel" --tsc-offset 5 --from host-tsc --to guest-tsc 10
 	status_is 0 "convert --vm $sel"
 done
+
+# ---- VMs that the report's own walk finds, and those that are looked for before it, as for a part of the time ----
+
+# A host of N threads, 4 to a VM; every TWO-th of them runs two vCPUs, one after the other.
+for host in "8 0" "600 0" "8 3"; do
+	# shellcheck disable=SC2086 # two words
+	set -- $host
+	awk -v n="$1" -v two="$2" 'BEGIN {
+		for (i = 0; i < 4 * n; i++) {
+			t = 1000 + 100 * i
+			tid = 100 + i % n
+			vcpu = i % n % 4 + (two && i % n % two == 0 && i >= 2 * n ? 4 : 0)
+			printf "0 %d %d kvm_exit exit_reason=30 isa=1\n", t, tid
+			printf "0 %d %d kvm_mmio type=1 len=4 gpa=0x%x val=1\n", t + 10, tid, 4096 + i % 9
+			printf "0 %d %d kvm_entry vcpu_id=%d\n", t + 20, tid, vcpu
+		}
+	}' >"$tmp/vms.txt"
+	rm -f "$tmp/vms.dat"
+	"$mkcap" --clock x86-tsc --trace-dat "$tmp/vms.dat" "$tmp/vms.txt" || exit 1
+	for what in "--per vcpu" "--per vm --format json" "--per vm -e mmio" "--vm tids:100-103"; do
+		# shellcheck disable=SC2086
+		run "$kvmft" report --tsc-khz 1000000 $what -i "$tmp/vms.dat"
+		status_is 0 "$1 threads, $2: report $what"
+		out_has 'tids:100-10[34]' "... has the first VM"
+		cp "$out" "$tmp/after"
+		# shellcheck disable=SC2086
+		run "$kvmft" report --tsc-khz 1000000 --from 0 $what -i "$tmp/vms.dat"
+		ok "... and all as when it is looked for first" cmp -s "$tmp/after" "$out"
+	done
+done
 finish
