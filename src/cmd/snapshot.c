@@ -15,7 +15,7 @@ struct snapshot_opts {
 };
 
 static const struct opt snapshot_options[] = {
-	OPTION('a', "all", OPT_FLAG, struct snapshot_opts, all, NULL,
+	OPTION(0, "all", OPT_FLAG, struct snapshot_opts, all, NULL,
 	       "all flight recorders of this machine"),
 	OPTION('q', "quiet", OPT_FLAG, struct snapshot_opts, quiet, NULL,
 	       "do not list the recorders that were told"),

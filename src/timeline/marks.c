@@ -8,7 +8,6 @@
  * were given out, is a place that stays.
  */
 
-#include "kvmft/comms.h"
 #include "priv.h"
 
 struct tl_marks {

@@ -5,6 +5,7 @@
 
 #include "kvmft/timeline.h"
 
+#include "kvmft/comms.h"
 #include "kvmft/guest_time.h"
 #include "qemu_marker.h"
 #include "qemu_source.h"

@@ -4,7 +4,6 @@
  * host's TSC.
  */
 
-#include "kvmft/comms.h"
 #include "priv.h"
 
 /* ---- places ---- */

@@ -5,7 +5,6 @@
  * batch of sub-buffers per stream, whatever the size of the captures.
  */
 #include "kvmft/timeline.h"
-#include "kvmft/comms.h"
 #include "priv.h"
 
 static struct tl_source *source_add(struct timeline *t, const struct capture *cap,

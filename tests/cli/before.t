@@ -45,13 +45,13 @@ run "$kvmft" snapshot
 status_is 2 "two flight recorders: which one?"
 err_has "several flight recorders.* $one \(" "... one is listed"
 err_has " $two \(.*record -q --as host --flight" "... the other, too, by how it was called"
-is "$(cat "$tmp/one/meta" "$tmp/two/meta" | grep -c '^segment ')" 0 "... none was told"
+is "$(cat "$tmp/one/meta" "$tmp/two/meta" | grep -c '^fired ')" 0 "... none was told"
 run "$kvmft" snapshot $two
 status_is 0 "one by its process id"
-written() { grep -q '^segment .*why=signal' "$tmp/two/meta"; }
+written() { grep -q '^fired why=signal' "$tmp/two/meta"; }
 soon written
-ok "... writes out its ring" written
-is "$(grep -c '^segment ' "$tmp/one/meta")" 0 "... and not the other"
+ok "... is" written
+is "$(grep -c '^fired ' "$tmp/one/meta")" 0 "... and not the other"
 run "$kvmft" snapshot 1
 status_is 1 "no recorder has that process id"
 kill -INT $one $two

@@ -96,12 +96,12 @@ run "$kvmft" diff host host
 status_is 4 "diff of 20 us: too short"
 err_has "cannot tell: host is only" "... and why"
 run "$kvmft" merge --format folded host guest=one
-status_is 1 "merge --format folded, without stacks"
+status_is 4 "merge --format folded, without stacks"
 err_has "record --stacks" "... how to get some"
 run "$kvmft" blame -q --what irq --than 1us host guest=one
 out_has '^1\. 1\.1 us  irq MSI irq 30, one vCPU 0, at ' "blame names the vCPU of an interrupt once"
 run "$kvmft" report -i host --by stack
-status_is 1 "report --by stack"
+status_is 4 "report --by stack"
 err_has "record --stacks" "report --by stack, without stacks: how to get some"
 
 # ---- on a terminal ----
