@@ -112,11 +112,11 @@ ok "... and stays" rmdir "$session.x"
 # ---- guests that fail later ----
 
 # Something to be recorded until all is over.
-"$tinyvm" --ms 900000 >"$tmp/vm.out" 2>&1 &
+"$tinyvm" --ms 900000 --pause 100 >"$tmp/vm.out" 2>&1 &
 vm=$!
 
 # A guest that is called like a VM of this host is that one.
-"$tinyvm" --ms 900000 --name g1 >"$tmp/vm1.out" 2>&1 &
+"$tinyvm" --ms 900000 --pause 100 --name g1 >"$tmp/vm1.out" 2>&1 &
 moving=$!
 begin_sides --guest "g1=$guest" --guest-options "$opts"
 kill "$moving"
