@@ -91,6 +91,7 @@ while (<STDIN>) {
 	my ($s, $ns) = unpack("qq", $b);
 	print;
 	my ($side, $t) = /^(\S+) .*?\] *(\d+\.\d+)/ or next;
+	open(my $first, ">", "/tmp/live.$side") unless $n{$side};
 	push @{$n{$side}}, $s + $ns / 1e9 - $t;
 }
 for (sort keys %n) {
@@ -99,10 +100,10 @@ for (sort keys %n) {
 }
 END
 	"$KVMFT" trace -e kvm:kvm_entry -e kvm:kvm_exit --guest vm1=qga:/run/agent-vm1.sock \
-		--guest-events sched:sched_switch --guest-events block:block_rq_issue --clock mono -d 15s \
+		--guest-events sched:sched_switch --guest-events block:block_rq_issue --clock mono -d 25s \
 		2>/tmp/live.err | perl /tmp/age.pl >"$RESULTS/live.txt" 2>"$RESULTS/live.age" &
 	recorder=$!
-	sleep 4
+	wait_until 15 test -e /tmp/live.vm1 || die "no line of the guest: $(cat /tmp/live.err)"
 	flag_set work-vm1
 	wait "$recorder"
 	sed 's/^/# /' /tmp/live.err "$RESULTS/live.age"
