@@ -70,8 +70,6 @@ static inline void subbuf_walk(struct subbuf *sb, const uint8_t *p, const uint8_
  * The next data event, if it is of the common kind and not the last; otherwise use subbuf_next().
  */
 static inline __must_check bool subbuf_next_fast(struct subbuf *sb, struct rec *rec);
-/* Whether subbuf_next_fast() would give one. */
-static inline bool subbuf_at_fast(const struct subbuf *sb);
 /* The next data event: 1; 0 at the end; -EBADMSG at a broken event (the rest must be skipped). */
 static inline __must_check int subbuf_next(struct subbuf *sb, struct rec *rec);
 /*
@@ -143,11 +141,10 @@ void rstream_close(struct rstream *r);
 enum rkind rstream_next_slow(struct rstream *r);
 
 /*
- * As rstream_next() if that is an event of the common kind; otherwise false, and nothing was done.
+ * As rstream_next() if that is an event of the common kind, and the previous one's data stays where
+ * it is; otherwise false, and nothing was done.
  */
 static inline __must_check bool rstream_next_fast(struct rstream *r);
-/* Whether rstream_next_fast() would; then the data of the previous event stays where it is. */
-static inline bool rstream_at_fast(const struct rstream *r);
 /* The next thing of the stream: r->rec, r->lost or r->damage_index, depending on the result. */
 static inline enum rkind rstream_next(struct rstream *r);
 /*

@@ -52,13 +52,6 @@ static inline __must_check bool subbuf_next_fast(struct subbuf *sb, struct rec *
 	return true;
 }
 
-static inline bool subbuf_at_fast(const struct subbuf *sb)
-{
-	size_t words = sb->head & 31;
-
-	return words - 1 < 28 && (uintptr_t)sb->p + 4 + 4 * words <= sb->last_head;
-}
-
 static inline __must_check int subbuf_next(struct subbuf *sb, struct rec *rec)
 {
 	if (subbuf_next_fast(sb, rec))
@@ -85,11 +78,6 @@ static inline __must_check bool rstream_next_fast(struct rstream *r)
 	return r->open && subbuf_next_fast(&r->sb, &r->rec);
 }
 
-static inline bool rstream_at_fast(const struct rstream *r)
-{
-	return r->open && subbuf_at_fast(&r->sb);
-}
-
 static inline enum rkind rstream_next(struct rstream *r)
 {
 	return rstream_next_fast(r) ? R_EVENT : rstream_next_slow(r);
@@ -100,19 +88,19 @@ static inline int rstream_each(const struct capture *cap, const struct cap_strea
 {
 	struct rstream r;
 	enum rkind k;
-	int ret = rstream_open(&r, cap, s), more = 0;
+	int ret = rstream_open(&r, cap, s);
 
 	if (ret)
 		return ret;
 	while (!ret && (k = rstream_subbuf(&r)) != R_END) {
 		struct subbuf sb = r.sb; /* a copy, so that the walk may stay in registers */
 		struct rec rec;
+		int more = 0;
 
 		while (!ret && k == R_EVENT && (more = subbuf_next(&sb, &rec)) > 0)
 			ret = use(arg, &rec);
 		if (more < 0)
 			rstream_damage(&r);
-		more = 0;
 	}
 	ret = ret ?: r.error;
 	rstream_close(&r);

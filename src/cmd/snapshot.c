@@ -121,7 +121,7 @@ static int several(const struct recorder *r, size_t n, struct kvmft_err *err)
 		sbuf_addf(&b, "%s%d (%.60s)", i ? ", " : "", r[i].o->pid,
 			  r[i].words.len ? r[i].words.s + 1 : "");
 	return err_usage(err, "several flight recorders are running: name one or more, or --all: %s",
-			 b.s ? b.s : "");
+			 b.s ?: "");
 }
 
 static int snapshot_run(void *opts, int argc, char **argv, struct kvmft_err *err)

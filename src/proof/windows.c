@@ -90,9 +90,9 @@ int win_new(const struct timeline *t, struct windows **out)
 		const struct tl_source *s = tl_source(t, i);
 
 		w->ev[i].host = MIN(w->hosts, (size_t)WIN_HOSTS - 1);
-		w->hosts += !s->guest;
-		if (s->guest)
+		if (s->guest || s->qemu)
 			continue;
+		w->hosts++;
 		w->ev[i].turns = malloc(sizeof(*w->ev[i].turns));
 		if (!w->ev[i].turns)
 			return -ENOMEM;

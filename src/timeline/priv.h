@@ -44,7 +44,6 @@ struct tl_stream {
 	 * enough: tl_stream_near() may read the next one.
 	 */
 	bool plain;
-	bool keeps;	/* no event is left out, so taking one never reads more than that */
 	bool converts;	/* stamps are not simply the first host's TSC, or it is QEMU's */
 	bool placed;	/* at.host is only a place: that of the event before, or of the first one
 			 * after */

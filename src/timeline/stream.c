@@ -200,8 +200,9 @@ bool tl_stream_any(struct tl_stream *s, bool have, uint64_t *key)
 	} while ((s->at.host + s->at.width < s->from && s->at.kind != TL_DAMAGE) ||
 		 tl_mark_passed(&s->skip, s->stamp));
 	s->at.odd = true;
-	s->plain = s->keeps && s->line.len && s->at.kind == TL_EVENT && !s->at.unplaced &&
-		   !s->at.width;
+	/* Before a window begins events are left out, and then something may be read. */
+	s->plain = (!s->converts || !s->from) && s->line.len && s->at.kind == TL_EVENT &&
+		   !s->at.unplaced && !s->at.width;
 	/* Where it ends is not known before that is due. */
 	*key = s->at.host + (s->missing ? s->at.width : 0);
 	return true;
@@ -243,7 +244,6 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	if (!s->converts)
 		s->line.len = UINT64_MAX;
 	s->from = t->from;
-	s->keeps = !s->converts || !s->from;
 	s->begin = src->alone ? 0 : t->map->cap->begin_tsc;
 	ret = rstream_open(&s->r, src->cap, cs);
 	t->nstream += !ret;
