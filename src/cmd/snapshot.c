@@ -30,7 +30,10 @@ struct recorder {
 	struct sbuf words;
 };
 
-/* Its command line as text. Is it `kvmft record`, and a flight recorder? */
+/*
+ * Its command line as text, the program without its folder: of a long one that would be all that
+ * is seen. Is it `kvmft record`, and a flight recorder?
+ */
 static bool is_record(uint32_t pid, struct sbuf *words, bool *flight)
 {
 	_cleanup_free_ char *text = NULL;
@@ -43,7 +46,7 @@ static bool is_record(uint32_t pid, struct sbuf *words, bool *flight)
 	for (const char *w = text; n > 0 && w < text + n; w += strlen(w) + 1) {
 		record |= !strcmp(w, "record");
 		*flight |= !strncmp(w, "--flight", strlen("--flight"));
-		sbuf_addf(words, " %s", w);
+		sbuf_addf(words, " %s", w == text ? basename(w) : w);
 	}
 	return record;
 }

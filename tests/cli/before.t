@@ -44,7 +44,7 @@ sleep 0.5
 run "$kvmft" snapshot
 status_is 2 "two flight recorders: which one?"
 err_has "several flight recorders.* $one \(" "... one is listed"
-err_has " $two \(.*record -q --as host --flight" "... the other, too, by how it was called"
+err_has " $two \(kvmft record -q --as host --flight-recorder" "... the other, too, by how it was called, wherever it lies"
 is "$(cat "$tmp/one/meta" "$tmp/two/meta" | grep -c '^fired ')" 0 "... none was told"
 run "$kvmft" snapshot $two
 status_is 0 "one by its process id"
