@@ -19,7 +19,8 @@
  * The columns before the time are the same for all events of a thread on a CPU: they are kept,
  * direct-mapped, until a task gets another name or a column another width.
  */
-#define HEADS	   1024
+#define HEAD_BITS  10
+#define HEADS	   (1u << HEAD_BITS)
 #define HEAD_TEXT  96
 #define HEAD_USUAL 48
 
@@ -163,9 +164,10 @@ static char *text_who(struct heads *all, const struct tl_item *i, char *p)
 	return p;
 }
 
+/* Threads often have ids that ascend with their CPUs: all slots are used all the same. */
 static inline size_t head_slot(const struct tl_item *i)
 {
-	return ((uint32_t)i->tid * 31 + i->cpu) % HEADS;
+	return ((uint32_t)i->tid * 0x9e3779b1u + i->cpu * 0x85ebca77u) >> (32 - HEAD_BITS);
 }
 
 static inline bool head_fits(const struct head *h, const struct tl_item *i)
