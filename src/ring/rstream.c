@@ -12,7 +12,7 @@
 
 /* What is read at once: all streams of a capture together should fit into a second-level cache. */
 #define BATCH_BYTES  (512u << 10)
-#define BATCH_MIN    (32u << 10)
+#define BATCH_MIN    (64u << 10)
 #define BATCH_ALL    (4u << 20) /* ... of all streams together */
 #define PACKED_ALL   (6u << 20) /* ... where each batch costs the unpacking of what lies before it \
 				 */
@@ -69,7 +69,8 @@ static int rstream_buffer(struct rstream *r, size_t nstream)
 	bytes = (uint32_t)MIN(bytes, batch_all(r->s, nstream) / nstream);
 	if (bytes < size)
 		r->window = MIN(MAX(bytes / PART_MIN * PART_MIN, PART_MIN), size);
-	r->batch = MAX(bytes / size, 1u);
+	/* With what is before it a part of a huge page. */
+	r->batch = MAX((bytes - PAGE) / size, 1u);
 	if (r->s->nsub < r->batch)
 		r->batch = (uint32_t)MAX(r->s->nsub, 1u);
 	size = r->window ?: r->batch * size;
