@@ -94,6 +94,7 @@ struct lat_group {
 	int64_t vm;	     /* index into the host map; -1: of the host */
 	char name[LAT_NAME];
 	bool rest;	     /* of what is not known: comes last */
+	bool others;	     /* of all that the table has no room for */
 	uint32_t order;	     /* used during sorting */
 	struct loghist *stage[LAT_STAGES]; /* NULL: never measured */
 	uint64_t cause[LAT_CAUSES];
@@ -117,7 +118,6 @@ struct lat_table {
 	const struct lat_desc *desc;
 	struct lat_group *group; /* after lat_finish(): the greatest sum of totals first */
 	size_t ngroup, group_cap;
-	uint64_t crowded;	 /* samples of groups that did not fit */
 	uint64_t count[LAT_COUNTS];
 	struct lat_case *worst;	 /* the longest first, after lat_finish() */
 	size_t nworst;

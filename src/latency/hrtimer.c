@@ -231,7 +231,7 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 		return 0;
 	g = lat_group_get(l, LAT_T_HRTIMER, k.vm, in->f[2], &k.group);
 	if (!g)
-		return 0;
+		return -ENOMEM;
 	timer_stages(l, v, in, due, &k);
 	if (lat_case_named(l, &k)) {
 		name_function(l, v->vm, in->f[2], g->name);

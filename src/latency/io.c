@@ -554,10 +554,10 @@ static int complete(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		g = lat_group_get(l, LAT_T_IO, k.vm, r->dev << 8 | (uint8_t)direction(r)[0],
 				  &k.group);
 		request_stages(l, v, r, in->t, &k);
-		if (g) {
-			name(r, g, &k);
-			ret = lat_case_add(l, LAT_T_IO, g, &k);
-		}
+		if (!g)
+			return -ENOMEM;
+		name(r, g, &k);
+		ret = lat_case_add(l, LAT_T_IO, g, &k);
 	}
 	return ret ?: request_end(l, r);
 }

@@ -240,7 +240,7 @@ int lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 	g = lat_group_get(l, LAT_T_IRQ, k.vm,
 			  c->irq >= 0 ? 1ull << 32 | (uint32_t)c->irq : c->vector, &k.group);
 	if (!g)
-		return 0;
+		return -ENOMEM;
 	chain_stages(l, c, &k);
 	if (c->irq < 0 || lat_case_named(l, &k)) /* the name of a vector may be known only now */
 		group_name(g, c);

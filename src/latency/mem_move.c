@@ -136,7 +136,7 @@ static int blackout(struct lat *l, const struct lat_vcpu *v, enum row kind, stru
 	struct lat_group *g = row(l, c->vm, kind, v->id, &c->group);
 
 	if (!g)
-		return 0;
+		return -ENOMEM;
 	snprintf(g->name, sizeof(g->name), "%s, vCPU %u",
 		 kind == ROW_GUEST ? "of it in its TSC" : "blackout", v->id);
 	snprintf(c->what, sizeof(c->what), "%s", g->name);

@@ -82,7 +82,7 @@ int mem_add(struct lat *l, enum lat_table_id id, struct lat_group *g, const stru
 	    enum mem_kind kind)
 {
 	if (!g)
-		return 0;
+		return -ENOMEM;
 	l->table[id].count[0]++;
 	g->cause[kind]++;
 	if (!g->end || c->time > g->longest) {
@@ -123,7 +123,7 @@ static int by_gpa(struct lat *l, const struct mem_stall *s, const struct lat_cas
 					    known ? n : UINT64_MAX >> 11, &at);
 
 	if (!g)
-		return 0;
+		return -ENOMEM;
 	g->rest = !known;
 	if (g->name[0])
 		return mem_add(l, LAT_T_MEM_GPA, g, c, kind);
@@ -263,7 +263,7 @@ int mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall
 	if (kind == MEM_UNKNOWN)
 		lat_count(l, v, LAT_T_MEM, MEM_NOT_TOLD);
 	if (!g)
-		return 0;
+		return -ENOMEM;
 	g->rest = kind == MEM_UNKNOWN;
 	if (!g->name[0])
 		snprintf(g->name, sizeof(g->name), "%s", names[kind]);

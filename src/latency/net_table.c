@@ -208,8 +208,8 @@ int net_measured(struct lat *l, const struct net_queue *from, const struct net_q
 		l, id, k.vm,
 		(uint64_t)(from - l->net->queue) << 16 | (uint64_t)(to - l->net->queue), &k.group);
 	if (!group)
-		return 0;
-	if (!group->name[0]) {
+		return -ENOMEM;
+	if (!group->name[0] || group->others) {
 		name_queue(a, sizeof(a), l->net, from);
 		name_queue(b, sizeof(b), l->net, to);
 		snprintf(group->name, sizeof(group->name), "%.22s > %.22s%s", a, b,

@@ -284,7 +284,7 @@ static inline void lat_count(struct lat *l, const struct lat_vcpu *v, enum lat_t
 
 /* feed.c, table.c */
 struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id);
-/* The group of a table by key; NULL if there is no room (counted). */
+/* The group of a table by key, or of its VM's others; NULL: out of memory. */
 struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm, uint64_t key,
 				uint32_t *index);
 /* The greatest sum first. Before that, the worst cases know their group by its index. */

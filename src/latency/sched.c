@@ -80,10 +80,9 @@ struct lat_group *lat_hit_group(struct lat *l, enum lat_table_id id, const struc
 	if (!g)
 		return NULL;
 	g->rest = cause == HIT_UNKNOWN;
-	if (!known) {
-		if (!g->name[0])
-			snprintf(g->name, sizeof(g->name), "%s", no_task[cause].name);
-	} else if (v->guest_tid)
+	if (!known)
+		snprintf(g->name, sizeof(g->name), "%s", no_task[cause].name);
+	else if (v->guest_tid)
 		snprintf(g->name, sizeof(g->name), "%s-%d",
 			 tl_comm(l->guest[v->vm].src, v->guest_tid), v->guest_tid);
 	else
@@ -112,7 +111,7 @@ int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t)
 	l->table[LAT_T_SCHED].count[SCHED_UNSEEN] += c.cause == HIT_UNSEEN;
 	l->table[LAT_T_SCHED].count[SCHED_NO_TASK] += c.cause == HIT_UNKNOWN;
 	if (!g)
-		return 0;
+		return -ENOMEM;
 	snprintf(c.what, sizeof(c.what), "%.40s on vCPU %u", g->name, v->id);
 	c.stage_time[v->state == VS_PREEMPTED ? 1 : 2] = c.time;
 	c.known |= v->state == VS_PREEMPTED ? 2 : 4;
@@ -180,7 +179,7 @@ int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64
 	l->table[LAT_T_STEALER].count[STEALER_SEVERAL] += known && c->tid != c->last;
 	g = thief_group(l, c, from, &k.group);
 	if (!g)
-		return 0;
+		return -ENOMEM;
 	snprintf(k.what, sizeof(k.what), "%.60s", g->name);
 	k.stage_time[0] = k.time;
 	return lat_case_add(l, LAT_T_STEALER, g, &k);

@@ -3,46 +3,50 @@
 #include "priv.h"
 
 /*
- * At most so many of a table, however hostile the capture. GROUPS_VM: of a VM, for which the others
- * leave room.
+ * At most so many of a table, however hostile the capture; all others of a VM are one. GROUPS_VM:
+ * of a VM, for which the others leave room.
  */
-#define GROUPS_MAX 256
+#define GROUPS_MAX 1024
 #define GROUPS_VM  32
+#define OTHERS	   (1ull << 63) /* no VM's */
 
 struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm, uint64_t key,
 				uint32_t *index)
 {
 	struct lat_table *t = &l->table[id];
-	const uint64_t both[] = { (uint64_t)vm, key };
+	const uint64_t both[] = { (uint64_t)vm, key }, rest[] = { (uint64_t)vm ^ OTHERS, 0 };
 	uint32_t *of_vm = &l->vm_groups[id * (l->map->nvm + 1) + (size_t)(vm + 1)];
 	uint64_t k, at;
 	struct lat_group *g;
+	bool seen, others;
 
 	if (l->group_last[id].at && l->group_last[id].key == key && l->group_last[id].vm == vm) {
 		*index = (uint32_t)l->group_last[id].at - 1;
 		return &t->group[*index];
 	}
 	k = hash_bytes(&l->group_key, both, sizeof(both));
-	if (u64map_get(&l->group_at[id], k, &at)) {
+	seen = u64map_get(&l->group_at[id], k, &at);
+	others = !seen && t->ngroup >= GROUPS_MAX && *of_vm >= GROUPS_VM;
+	if (others) {
+		k = hash_bytes(&l->group_key, rest, sizeof(rest));
+		seen = u64map_get(&l->group_at[id], k, &at);
+	}
+	if (!seen) {
+		at = t->ngroup;
+		g = array_grow(&t->group, t->ngroup, &t->group_cap, sizeof(*g));
+		if (!g || u64map_put(&l->group_at[id], k, at))
+			return NULL;
+		t->ngroup++;
+		g->vm = vm;
+		g->others = others;
+		++*of_vm;
+	} else if (!others) {
 		l->group_last[id].key = key;
 		l->group_last[id].vm = vm;
 		l->group_last[id].at = at + 1;
-		*index = (uint32_t)at;
-		return &t->group[at];
 	}
-	if (t->ngroup >= GROUPS_MAX && *of_vm >= GROUPS_VM) {
-		t->crowded++;
-		return NULL;
-	}
-	g = array_grow(&t->group, t->ngroup, &t->group_cap, sizeof(*g));
-	if (!g || u64map_put(&l->group_at[id], k, t->ngroup)) {
-		t->crowded++;
-		return NULL;
-	}
-	g->vm = vm;
-	++*of_vm;
-	*index = (uint32_t)t->ngroup++;
-	return g;
+	*index = (uint32_t)at;
+	return &t->group[at];
 }
 
 int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time)
@@ -140,8 +144,13 @@ int lat_table_sort(struct lat_table *t)
 
 	if (!now)
 		return -ENOMEM;
-	for (size_t i = 0; i < t->ngroup; i++)
+	for (size_t i = 0; i < t->ngroup; i++) {
 		t->group[i].order = (uint32_t)i;
+		if (!t->group[i].others)
+			continue;
+		t->group[i].rest = false;
+		strcpy(t->group[i].name, "(others)"); /* so far it had that of its latest */
+	}
 	if (t->ngroup && !t->desc->in_order)
 		qsort(t->group, t->ngroup, sizeof(*t->group), by_time);
 	for (size_t i = 0; i < t->ngroup; i++)

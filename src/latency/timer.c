@@ -137,7 +137,7 @@ int lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c
 		return 0;
 	g = lat_group_get(l, LAT_T_TIMER, k.vm, v->id, &k.group);
 	if (!g)
-		return 0;
+		return -ENOMEM;
 	if (!g->name[0])
 		snprintf(g->name, sizeof(g->name), "deadline of vCPU %u", v->id);
 	timer_stages(l, v, c, &k);

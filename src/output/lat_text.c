@@ -255,9 +255,6 @@ static void groups(struct sbuf *b, const struct lat_view *v, const struct lat_ta
 		for (size_t m = 0; m <= tl_hostmap(v->t)->nvm; m++)
 			groups_of(&c, b, v, t, (int64_t)m - 1);
 	}
-	if (t->crowded)
-		sbuf_addf(b, "%llu more, of groups that there was no room for\n",
-			  (unsigned long long)t->crowded);
 }
 
 /* ---- histogram: powers of two ---- */

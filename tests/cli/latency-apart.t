@@ -47,7 +47,7 @@ formats()
 		1 60140 201 kvm_entry vcpu_id=0
 	END
 	# the first one has no CPU, many times
-	awk 'BEGIN { for (t = 100000; t < 400000; t += 1000)
+	awk 'BEGIN { for (t = 100000; t < 400000; t += 250)
 		print "0", t, "101 kvm_exit exit_reason=0x1 isa=1\n0", t + 10,
 			"101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=61\n0", t + 20,
 			"61 sched:sched_switch prev_pid=61 prev_state=0 next_pid=101\n0", t + 30, "101 kvm_entry vcpu_id=0" }'
@@ -117,8 +117,8 @@ guest_head()
 	awk 'BEGIN {
 		for (i = 0; i < 4500; i++)
 			print 0, 61000 + i, "5 net:net_dev_start_xmit skbaddr=" i * 256 + 1, "len=100 queue_mapping=" i, "name=eth0"
-		for (i = 0; i < 300; i++)
-			print 0, 99900 + i * 1000, i + 1000, "sched:sched_switch prev_pid=" i + 1000, "prev_state=0 next_pid=" i + 1001
+		for (i = 0; i < 1200; i++)
+			print 0, 99900 + i * 250, i + 1000, "sched:sched_switch prev_pid=" i + 1000, "prev_state=0 next_pid=" i + 1001
 	}'
 	echo "0 899000 0 irq:softirq_exit vec=3 $soft"
 } >liar.txt
@@ -149,6 +149,12 @@ for first in quiet liar; do
 	"$kvmft" latency sched -q --format json host $first=vm1 two=vm2 >$first.json 2>/dev/null
 	ok "sched of all, beside $first: the second one is in the table" grep -q '"vm2"' $first.json
 done
+if command -v python3 >/dev/null; then
+	ok "... and all of the first one's" python3 "$top/tests/cli/latency_sums.py" liar.json
+else
+	skip "... and all of the first one's" "python3 is not installed"
+fi
+ok "... though there is no room for each of its tasks" grep -q '"vm":"vm1","name":"(others)"' liar.json
 "$kvmft" blame -q --format csv --vm vm2 host quiet=vm1 two=vm2 >quiet.csv 2>/dev/null
 "$kvmft" blame -q --format csv --vm vm2 host liar=vm1 two=vm2 >liar.csv 2>/dev/null
 ok "blame: something is found" grep -q vm2 quiet.csv
