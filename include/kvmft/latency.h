@@ -97,7 +97,8 @@ struct lat_group {
 	bool others;	     /* of all that the table has no room for */
 	uint32_t order;	     /* used during sorting */
 	struct loghist *stage[LAT_STAGES]; /* NULL: never measured */
-	uint64_t cause[LAT_CAUSES];
+	uint64_t cause[LAT_CAUSES]; /* how many */
+	uint64_t cause_time[LAT_CAUSES]; /* of their totals: of tables without parts */
 	uint64_t longest, begin, end; /* of its cases: the total, and when it was (host TSC) */
 };
 

@@ -85,6 +85,7 @@ int mem_add(struct lat *l, enum lat_table_id id, struct lat_group *g, const stru
 		return -ENOMEM;
 	l->table[id].count[0]++;
 	g->cause[kind]++;
+	g->cause_time[kind] += c->time;
 	if (!g->end || c->time > g->longest) {
 		g->longest = c->time;
 		g->begin = c->begin;

@@ -24,15 +24,15 @@ static void put_name(struct columns *c, struct sbuf *b, const struct lat_view *v
 	columns_put(c, b, "%s", name);
 }
 
-/* The most common cause, of a table without parts; NULL: none known. */
+/* The cause that took most of the time, of a table without parts; NULL: none known. */
 static const char *most_for(const struct lat_table *t, const struct lat_group *g)
 {
 	const char *name = NULL;
 	uint64_t most = 0;
 
 	for (unsigned int c = 0; c < LAT_CAUSES && !t->desc->parts; c++)
-		if (t->desc->cause[c] && t->desc->cause[c][0] && g->cause[c] > most) {
-			most = g->cause[c];
+		if (t->desc->cause[c] && t->desc->cause[c][0] && g->cause_time[c] > most) {
+			most = g->cause_time[c];
 			name = t->desc->cause[c];
 		}
 	return name;
