@@ -182,6 +182,7 @@ static void free_priv(struct cap_priv *p)
 	free(p->instance);
 	u64map_free(&p->task_by_tid);
 	u64map_free(&p->vm_by_id);
+	u64map_free(&p->vcpu_last);
 	u64map_free(&p->damage_by_text);
 	cap_unpacker_free(p->unpacker);
 	for (i = 0; i < p->nspare; i++)

@@ -48,6 +48,7 @@ struct cap_priv {
 	size_t formats_len; /* of all format texts */
 	struct u64map task_by_tid; /* index into c->task */
 	struct u64map vm_by_id;	   /* index into c->vm; by a hash of the id, with this key */
+	struct u64map vcpu_last;   /* index into vm->vcpu; by index of the VM, and id */
 	struct hash_key key;
 	size_t damage_dropped;
 	struct u64map damage_by_text; /* index into c->damage; by a hash of the text */

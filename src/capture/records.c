@@ -240,6 +240,18 @@ static int rec_vm(struct capture *c, const struct meta_rec *rec)
 	return 0;
 }
 
+static uint64_t vcpu_key(const struct capture *c, const struct cap_vm *vm, uint32_t id)
+{
+	return (uint64_t)(vm - c->vm) << 32 | id;
+}
+
+static struct cap_vcpu *vcpu_last(struct capture *c, struct cap_vm *vm, uint32_t id)
+{
+	uint64_t i;
+
+	return u64map_get(&cap_priv(c)->vcpu_last, vcpu_key(c, vm, id), &i) ? &vm->vcpu[i] : NULL;
+}
+
 /* One more entry; NULL: out of memory, or more of them than any machine has (noted). */
 static struct cap_vcpu *vcpu_new(struct capture *c, struct cap_vm *vm, uint32_t id,
 				 const struct meta_rec *rec)
@@ -252,7 +264,7 @@ static struct cap_vcpu *vcpu_new(struct capture *c, struct cap_vm *vm, uint32_t 
 		return NULL;
 	}
 	v = array_grow(&vm->vcpu, vm->nvcpu, &vm->vcpu_cap, sizeof(*v));
-	if (!v)
+	if (!v || u64map_put(&cap_priv(c)->vcpu_last, vcpu_key(c, vm, id), vm->nvcpu))
 		return NULL;
 	vm->nvcpu++;
 	v->id = id;
@@ -262,21 +274,13 @@ static struct cap_vcpu *vcpu_new(struct capture *c, struct cap_vm *vm, uint32_t 
 	return v;
 }
 
-static struct cap_vcpu *vcpu_last(struct cap_vm *vm, uint32_t id)
-{
-	for (size_t i = vm->nvcpu; i--;)
-		if (vm->vcpu[i].id == id)
-			return &vm->vcpu[i];
-	return NULL;
-}
-
 /*
  * The values read when the capture ended, in the last entry of that vCPU. A vCPU without one
  * appeared during the capture: its entry has no beginning.
  */
 static int vcpu_end(struct capture *c, struct cap_vm *vm, uint32_t id, const struct meta_rec *rec)
 {
-	struct cap_vcpu *v = vcpu_last(vm, id);
+	struct cap_vcpu *v = vcpu_last(c, vm, id);
 
 	if (v && !v->tid)
 		meta_get_s32(rec, "tid", &v->tid);
@@ -310,7 +314,7 @@ static int rec_vcpu(struct capture *c, const struct meta_rec *rec)
 		return c->nvm < CAP_MAX_VMS ? -ENOMEM : 0;
 	if (at && !strcmp(at, "end"))
 		return vcpu_end(c, vm, id, rec);
-	v = vcpu_last(vm, id);
+	v = vcpu_last(c, vm, id);
 	if (v && !v->tid) /* recorded again, because now a thread runs it */
 		meta_get_s32(rec, "tid", &v->tid);
 	else

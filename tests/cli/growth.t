@@ -186,6 +186,15 @@ for what in vms vcpus tasks losses brackets clocks markers qemus segments_told s
 	# shellcheck disable=SC2086 # words
 	grows $what 4000 $merge
 done
+# More vCPUs than a VM may have cost no more than as many tasks.
+n=60000
+for name in tasks vcpus; do
+	cp -R base-host host
+	make_$name
+	cost merge -q host base-guest=one
+	rm -rf host
+done >costs
+ok "$n lines of vcpu, a VM has far fewer" awk '{ t[NR] = $1 } END { exit !(t[1] > 0 && t[2] < 2 * t[1]) }' costs
 grows same_vms 4000 merge -q host guest
 grows pvclocks 4000 convert --from guest-tsc --to kvmclock -i host --guest-capture guest 5000
 grows segments 400 merge -q host guest=one
