@@ -363,6 +363,8 @@ void capw_name_drop(const struct capw_name *n);
  * Makes the directory (0700) under its temporary name, and its meta file. 0 or -errno with err set.
  */
 int capw_create(const struct capw_name *n, struct capw **out, struct kvmft_err *err) __must_check;
+/* ret (a result) is -ENOSPC in a directory that lacks inodes, not bytes: err says so as well. */
+void capw_why(int dir, int ret, struct kvmft_err *err);
 /*
  * A writer that writes everything to a stream; it has no directory (the descriptor is -1) and no
  * data files, see STREAM_DATA. s is borrowed. 0 or -ENOMEM.

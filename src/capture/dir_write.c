@@ -12,6 +12,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 struct capw {
 	char *path;
@@ -83,11 +84,23 @@ int capw_create(const struct capw_name *n, struct capw **out, struct kvmft_err *
 	}
 	sbuf_free(&line);
 	if (ret) {
+		capw_why(n->dir, ret, err);
 		capw_close(w);
 		return ret;
 	}
 	*out = w;
 	return 0;
+}
+
+void capw_why(int dir, int ret, struct kvmft_err *err)
+{
+	const int code = err->code;
+	struct statvfs vfs;
+
+	if (ret != -ENOSPC || fstatvfs(dir, &vfs) || !vfs.f_files || vfs.f_favail)
+		return;
+	err_set(err, ENOSPC, "%s: its file system has no inodes left (df -i)", err->text);
+	err->code = code;
 }
 
 /* All or nothing: what is written later must not follow the beginning of something else. */

@@ -35,9 +35,10 @@ int cap_parent(int dirfd, const char *path, bool make, const char **last)
 			step[n] = '\0';
 			next = step_open(fd, step, O_DIRECTORY);
 			/* It may exist now: another thread's. */
-			if (make && next == -ENOENT &&
-			    (!mkdirat(fd, step, 0700) || errno == EEXIST))
-				next = step_open(fd, step, O_DIRECTORY);
+			if (make && next == -ENOENT)
+				next = !mkdirat(fd, step, 0700) || errno == EEXIST
+					       ? step_open(fd, step, O_DIRECTORY)
+					       : -errno;
 		}
 		if (fd != dirfd)
 			close(fd);

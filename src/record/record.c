@@ -457,6 +457,8 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 		if (is_disk_error(ret))
 			err->code = KVMFT_INCOMPLETE;
 	}
+	if (r.w)
+		capw_why(capw_dirfd(r.w), ret, err);
 	record_replaced(&r, ret);
 	if (!ret)
 		exit_code = record_result(&r);

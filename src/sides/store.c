@@ -66,6 +66,7 @@ void side_store_main(void *arg, int said)
 	side_leave_terminal();
 	ret = confine(c, &s.last.err);
 	ret = ret ?: stream_receive(c->in, c->w, &c->limits, tell, &s, &n, &s.last.err);
+	capw_why(capw_dirfd(c->w), ret, &s.last.err);
 	s.last.what = SAID_END;
 	s.last.news = n;
 	s.last.ret = ret;

@@ -134,6 +134,15 @@ if mount -t tmpfs -o size=64k,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	err_has '^kvmft record: .*No space left on device' "... is reported"
 	err_one_line "full disk"
 	nothing_left "full disk"
+	# Without inodes, bytes may be free: a directory, a file, a segment, a file of data.
+	for used in 2 3 4 5; do
+		umount "$tmp/small" && mounted=
+		mount -t tmpfs -o size=1m,mode=700,nr_inodes=$used kvmft-test "$tmp/small" && mounted=$tmp/small
+		run "$kvmft" record --as host -e kvm:kvm_exit -o "$tmp/small/cap" -d 1ms
+		status_is 1 "a disk with $used inodes"
+		err_has '^kvmft record: .*: No space left on device: its file system has no inodes left \(df -i\)' "... is told"
+		err_one_line "a disk with $used inodes"
+	done
 	umount "$tmp/small" && mounted=
 else
 	skip "full disk" "a tmpfs cannot be mounted here"
