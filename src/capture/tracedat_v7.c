@@ -54,9 +54,18 @@ static int section_at(struct td *t, uint64_t off, struct section *s)
 static int take_meta(struct td *t, uint64_t n)
 {
 	if (n > t->meta_left)
-		return -EBADMSG;
+		return -EFBIG;
 	t->meta_left -= n;
 	return 0;
+}
+
+static void section_bad(struct capture *c, const char *what, int ret)
+{
+	cap_note(c, "section %s: %s", what,
+		 ret == -ENODATA ? "cut"
+		 : ret == -EFBIG ? "larger than any kernel's, not unpacked"
+				 : "damaged");
+	c->complete = false;
 }
 
 /* u32 packed, u32 plain, bytes -> *out. */
@@ -69,7 +78,7 @@ static int unpack(struct td *t, const uint8_t *data, size_t len, uint8_t **out, 
 	if (cur_u32(&cur, &packed) || cur_u32(&cur, &plain) || cur_bytes(&cur, packed, &p))
 		return -ENODATA;
 	if (plain > MAX_PLAIN || take_meta(t, plain))
-		return -EBADMSG;
+		return -EFBIG;
 	*out = malloc((size_t)plain + 1);
 	if (!*out)
 		return -ENOMEM;
@@ -86,7 +95,7 @@ static int section_load(struct td *t, const struct section *s, uint8_t **out, si
 
 	if (s->size > CAPTURE_MAX_META ||
 	    take_meta(t, MIN(s->size, t->size - MIN(s->off, t->size))))
-		return -EBADMSG;
+		return -EFBIG;
 	if (!(s->flags & PACKED))
 		return td_load(t, s->off, s->size, out, len);
 	if (!t->compressed)
@@ -118,7 +127,10 @@ static int kallsyms_load(struct capture *c, const struct cap_later *at)
 	int ret = section_load(&t, &s, &data, &len);
 	struct cursor cur = td_cursor(&t, data, len);
 
-	return ret ?: td_kallsyms(&t, &cur);
+	ret = ret ?: td_kallsyms(&t, &cur);
+	if (ret && ret != -ENOMEM)
+		section_bad(c, "kallsyms", ret);
+	return ret;
 }
 
 bool td_kallsyms_later(struct td *t, uint64_t off, uint64_t size, uint16_t flags)
@@ -153,9 +165,7 @@ static int section_read(struct td *t, const struct section *s)
 		ret = ret ?: meta_section[i].read(t, &cur);
 		if (!ret || ret == -ENOMEM)
 			return ret;
-		cap_note(t->c, "section %s: %s", meta_section[i].what,
-			 ret == -ENODATA ? "cut" : "damaged");
-		t->c->complete = false;
+		section_bad(t->c, meta_section[i].what, ret);
 	}
 	return 0;
 }
@@ -348,10 +358,8 @@ int td_read_v7(struct td *t, uint64_t off)
 		if (!ret)
 			at = next;
 	}
-	if (ret != -ENODATA && ret != -EBADMSG)
+	if (ret != -ENODATA && ret != -EBADMSG && ret != -EFBIG)
 		return ret;
-	cap_note(t->c, "the options are %s: the file was cut or is damaged",
-		 ret == -ENODATA ? "incomplete" : "damaged");
-	t->c->complete = false;
+	section_bad(t->c, "of options", ret);
 	return t->c->nformat ? 0 : walk_sections(t, t->start);
 }

@@ -449,7 +449,54 @@ static void test_overlapping_options(void **state __unused_arg)
 	assert_int_equal(truncate(path, (off_t)size), 0);
 	c = fx_open(path);
 	assert_non_null(c);
-	assert_true(fx_noted(c, "the options are damaged"));
+	assert_true(fx_noted(c, "section of options: larger"));
+	assert_false(c->complete);
+	capture_close(c);
+	sbuf_free(&b);
+	enc_rmtree(dir);
+}
+
+/* Sections that claim to hold much more than they take in the file: which, and why, is told; kallsyms when asked for. */
+static void test_bombs(void **state __unused_arg)
+{
+	static const uint8_t start[] = { 0x17, 0x08, 0x44, 't', 'r', 'a', 'c', 'i', 'n', 'g', '7', 0, 0, 8 };
+	static const uint16_t ids[] = { 19, 20, 0 }; /* kallsyms, printk, DONE */
+	char *dir = enc_tmpdir(), path[256];
+	struct sbuf b = { 0 };
+	struct capture *c;
+	size_t len;
+
+#ifndef HAVE_ZSTD
+	skip();
+#endif
+	sbuf_add_mem(&b, start, sizeof(start));
+	enc_u32(&b, false, FX_SUB);
+	sbuf_add_mem(&b, "zstd\0001", 7);
+	enc_u64(&b, false, b.len + 8);
+	enc_u64(&b, false, 0); /* OPTIONS */
+	enc_u64(&b, false, 3 * 14);
+	for (size_t i = 0; i < 3; i++) {
+		enc_u16(&b, false, ids[i]);
+		enc_u32(&b, false, 8);
+		enc_u64(&b, false, i < 2 ? b.len + 8 + 14 * (2 - i) + 32 * i : 0);
+	}
+	for (size_t i = 0; i < 2; i++) {
+		enc_u16(&b, false, ids[i]);
+		enc_u16(&b, false, 1); /* compressed */
+		enc_u32(&b, false, 0);
+		enc_u64(&b, false, 16);
+		enc_u32(&b, false, 8);
+		enc_u32(&b, false, 200u << 20);
+		enc_u64(&b, false, 0);
+	}
+	enc_file(dir, "trace.dat", b.s, b.len);
+	snprintf(path, sizeof(path), "%s/trace.dat", dir);
+	c = fx_open(path);
+	assert_non_null(c);
+	assert_true(fx_noted(c, "section printk formats: larger than"));
+	assert_false(fx_noted(c, "section kallsyms"));
+	assert_null(capture_kallsyms(c, &len));
+	assert_true(fx_noted(c, "section kallsyms: larger than"));
 	assert_false(c->complete);
 	capture_close(c);
 	sbuf_free(&b);
@@ -571,7 +618,8 @@ int main(void)
 		cmocka_unit_test(test_cut_v7),	     cmocka_unit_test(test_corrupt_page),
 		cmocka_unit_test(test_mutated),	     cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_circle),	     cmocka_unit_test(test_many_guests),
-		cmocka_unit_test(test_overlapping_options), cmocka_unit_test(test_trace_cmd_agrees),
+		cmocka_unit_test(test_overlapping_options), cmocka_unit_test(test_bombs),
+		cmocka_unit_test(test_trace_cmd_agrees),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
