@@ -108,16 +108,27 @@ static int take_rotated(const struct capw_name *n, struct kvmft_err *err)
 	return ret ?: take(n, err);
 }
 
-/* To NAME.replaced, until the new one is complete. */
+/*
+ * To NAME.replaced, until the new one is complete. Those that were cut short do not pile up there,
+ * whoever sends them.
+ */
 static int take_replaced(struct capw_name *n, struct kvmft_err *err)
 {
 	char number[24] = ".replaced";
 	int ret = name_add(n->aside, err, n->name, number);
 
+	if (!ret && exists(n->dir, n->aside) && !cap_is_complete(n->dir, n->name)) {
+		n->aside[0] = '\0';
+		ret = cap_remove(n->dir, n->name, err);
+		return ret ?: take(n, err);
+	}
 	for (int i = 2; !ret && exists(n->dir, n->aside) && i <= ASIDE_NAMES; i++) {
 		snprintf(number, sizeof(number), ".replaced-%d", i);
 		ret = name_add(n->aside, err, n->name, number);
 	}
+	if (!ret && exists(n->dir, n->aside))
+		ret = err_set(err, EEXIST, "%s.replaced to %s exist: remove those that you do not need",
+			      n->name, n->aside);
 	ret = ret ?: move(n, n->aside, err);
 	if (ret) {
 		n->aside[0] = '\0';

@@ -404,6 +404,10 @@ static int check_limits(const struct in *in, uint64_t len)
 	if ((uint64_t)vfs.f_bavail * vfs.f_frsize < l->min_free + len)
 		return err_set(in->err, ENOSPC,
 			       "--min-free is reached, and the sender is told to stop");
+	/* Small files take more of these than of bytes. */
+	if (vfs.f_files && vfs.f_favail < vfs.f_files / 20)
+		return err_set(in->err, ENOSPC,
+			       "less than 5 %% of the inodes are free, and the sender is told to stop");
 	return 0;
 }
 

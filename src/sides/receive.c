@@ -153,6 +153,8 @@ static int result(struct receive *r, int ret)
 	if (!r->c->quiet)
 		r->note("%s%s: %s of data (%s)", r->shown, r->side.place.name,
 			str_bytes(size, sizeof(size), n->data), n->reason[0] ? n->reason : "cut");
+	if (ret && r->side.place.aside[0])
+		r->note("the old capture is kept as %s%s", r->shown, r->side.place.aside);
 	return ret ?: r->side.exit_code;
 }
 
@@ -169,8 +171,8 @@ int receive_run(const struct receive_config *c, note_fn *note, struct kvmft_err 
 	ret = ret ?: side_fork(&r.side, run_store, &r, err);
 	ret = ret ?: wait_end(&r);
 	ret = result(&r, ret);
+	side_close(&r.side); /* it writes there until then */
 	capw_name_drop(&r.side.place);
-	side_close(&r.side);
 	capw_close(r.side.w);
 	util_close_fd(&r.dir);
 	util_close_fd(&r.sigfd);

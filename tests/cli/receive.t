@@ -205,6 +205,36 @@ err_has "min-free is reached" "--min-free"
 receive "$tmp/bad" --min-free 900000G
 err_has "min-free is reached" "... also of folders without data"
 
+# Folders without data take inodes. The file system must keep some.
+mkdir "$tmp/small"
+if mount -t tmpfs -o size=16m,mode=700,nr_inodes=100 kvmft-test "$tmp/small" 2>/dev/null; then
+	set --
+	for s in $(seq 1 150); do set -- "$@" "frame 6 0 $s -"; done
+	"$mkstream" "capture $cap" "$@" end >"$tmp/bad"
+	timeout 60 "$kvmft" receive -q -o "$tmp/small/got" <"$tmp/bad" >"$out" 2>"$err"
+	rc=$?
+	status_is 3 "segments without end"
+	err_has "less than 5 % of the inodes are free, and the sender is told to stop" "... is reported"
+	ok "... others can still make files" mkdir "$tmp/small/other"
+	umount "$tmp/small"
+else
+	skip "folders without data" "a tmpfs cannot be mounted here"
+fi
+
+# Somebody takes the name while folders come: nothing of the stream is left.
+set --
+for s in $(seq 1 3000); do set -- "$@" "frame 6 0 $s -"; done
+"$mkstream" "capture $cap" "$@" end >"$tmp/many"
+mkdir "$tmp/mine"
+(
+	while [ -z "$(ls -A "$tmp/mine")" ]; do sleep 0.05; done
+	mkdir "$tmp/mine/got"
+	exec cat "$tmp/many"
+) | timeout 60 "$kvmft" receive -q -o "$tmp/mine/got" >"$out" 2>"$err"
+rc=$?
+status_is 1 "a name that is taken meanwhile"
+is "$(ls -A "$tmp/mine")" got "... and nothing of the stream is left"
+
 # Segments: the last N.
 {
 	echo "capture $cap"

@@ -262,12 +262,31 @@ static void test_name_replace(void **state)
 	assert_int_equal(capw_name_take(&n, NULL), 0);
 	assert_true(inode(s, "x") != first && inode(s, "x.replaced") == first);
 	second = inode(s, "x");
-	/* That one was not completed: another one leaves both, and is. */
+	complete(s, "x", "signal");
+	/* Another one leaves both, and is completed. */
 	named(s, &n, "x", CAPW_REPLACE);
 	assert_int_equal(capw_name_take(&n, NULL), 0);
 	assert_true(inode(s, "x.replaced") == first && inode(s, "x.replaced-2") == second);
 	assert_int_equal(capw_name_done(&n, NULL), 0);
 	assert_true(inode(s, "x.replaced") == first && !has(s, "x.replaced-2"));
+	/* What was cut short takes no further names. */
+	for (int i = 0; i < 3; i++) {
+		named(s, &n, "x", CAPW_REPLACE);
+		assert_int_equal(capw_name_take(&n, NULL), 0);
+		assert_true(inode(s, "x.replaced") == first && !has(s, "x.replaced-2"));
+	}
+	for (int i = 2; i <= 99; i++) {
+		char aside[32];
+
+		snprintf(aside, sizeof(aside), "x.replaced-%d", i);
+		make(s, aside);
+	}
+	complete(s, "x", "signal");
+	named(s, &n, "x", CAPW_REPLACE);
+	second = inode(s, "x");
+	assert_int_equal(capw_name_take(&n, NULL), -EEXIST);
+	assert_true(inode(s, "x") == second);
+	capw_name_drop(&n);
 	named(s, &n, "z", CAPW_REPLACE);
 	assert_int_equal(capw_name_take(&n, NULL), 0);
 	assert_int_equal(capw_name_done(&n, NULL), 0);
