@@ -215,7 +215,7 @@ struct lat {
 	size_t ncpu, cpu_cap;
 	uint32_t cpu_gen; /* after a gap nothing is known of any */
 	size_t nrobbed; /* vCPUs that are being robbed */
-	bool unseen_switches; /* between other threads of the host */
+	bool unseen_switches; /* between other threads of the host, while a vCPU had no CPU */
 	struct lat_table table[LAT_TABLES];
 	struct u64map group_at[LAT_TABLES];
 	struct hash_key group_key; /* of a VM and a key: no guest's is another's */

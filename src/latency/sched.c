@@ -166,6 +166,8 @@ int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64
 	struct lat_group *g;
 
 	v->thief_since = t;
+	if (known && c->tid != c->last && t > from && lat_wanted(l, (int64_t)v->vm, v->id))
+		l->unseen_switches = true;
 	if (!wanted(l, v))
 		return 0;
 	k = (struct lat_case){

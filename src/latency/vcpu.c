@@ -191,10 +191,8 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 
 	if (!c)
 		return in->i->cpu < CPUS_MAX ? -ENOMEM : 0;
-	if (c->known && c->tid != (int32_t)in->f[0] && !in->i->src->link) {
+	if (c->known && c->tid != (int32_t)in->f[0] && !in->i->src->link)
 		c->last = (int32_t)in->f[0];
-		l->unseen_switches = true;
-	}
 	if (next && robbed(next)) {
 		ret = robbed_end(l, next, in->t);
 		if (ret)

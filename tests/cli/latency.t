@@ -150,6 +150,18 @@ out_has "^thief-55 \.\.\. other-66 +total +1 .* 0\.700\$" "... of several the fi
 out_has "^\.\.\. other-66 +total +1 .* 0\.300\$" "... or the last, where nobody knows who was first"
 out_has "^slices 3; of unknown tasks 0; of several, .* 2\$" "... they are counted"
 out_has "^note: the host's switches between other threads were not recorded" "... which is reported"
+# CPU 1 was off for a while: its last switch is not traced.
+{
+	sed '/2500/q' "$tmp/some.txt"
+	cat <<'END'
+1   2600  66 sched:sched_switch prev_pid=66 prev_state=0 next_pid=55
+1   3600   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=66
+END
+} >"$tmp/off.txt"
+"$mkcap" --capture "$tmp/off" "$tmp/off.txt"
+run "$kvmft" latency sched --all --worst 0 -q "$tmp/off"
+out_has "^thief-55 +total +1 .* 0\.400\$" "a switch that is missing where no vCPU waits for a CPU"
+is "$(grep -c "were not recorded" "$out")" 0 "... is not reported"
 
 # ---- posted, accepted again, injected again ----
 
