@@ -408,7 +408,7 @@ static int feed_host(struct lat *l, const struct lat_in *in)
 		if (!ret && in->kind == EV_EXIT && l->mem)
 			ret = lat_mem_exit(l, v, in);
 		if (!ret && in->kind == EV_EXIT && v->state == VS_HALTED && l->chains)
-			ret = lat_irq_passed(l, v, in->t, -1, true);
+			ret = lat_irq_passed(l, v, in->t, -1, PAST_HALT);
 		if (ret)
 			return ret;
 	}
@@ -453,7 +453,7 @@ static int guest_begins(struct lat *l, size_t vm, uint64_t t)
 	l->guest[vm].begin = t;
 	for (size_t k = 0; k < l->nvcpu && !ret; k++)
 		if (l->vcpu[k]->vm == vm)
-			ret = lat_irq_passed(l, l->vcpu[k], t, -1, true);
+			ret = lat_irq_passed(l, l->vcpu[k], t, -1, PAST_ALL);
 	return ret;
 }
 

@@ -296,7 +296,7 @@ int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	c->t_inject = in->t;
 	lat_irq_due(v, c);
 	spent_since_accept(v, c, in->t);
-	return lat_irq_passed(l, v, in->t, vector, true);
+	return lat_irq_passed(l, v, in->t, vector, PAST_ALL);
 }
 
 /* It goes in; or is in, and the vCPU ends it and goes on. */
@@ -512,7 +512,7 @@ static int guest_goes_on(struct lat *l, struct lat_vcpu *v, const struct lat_in 
 
 	if (in->t > l->stop || (!on && in->kind != EV_SWITCH))
 		return 0;
-	return lat_irq_passed(l, v, in->t, -1, on);
+	return lat_irq_passed(l, v, in->t, -1, on ? PAST_ALL : PAST_INJECTED);
 }
 
 int lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)

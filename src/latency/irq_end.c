@@ -258,7 +258,21 @@ int lat_chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 	return ret;
 }
 
-int lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, bool posted)
+/*
+ * What is posted, or listed, waits for the guest's interrupts to be on. They are on only after the
+ * HLT that follows STI, and an arm64 guest waits with interrupts off: the first halt proves nothing.
+ */
+static bool is_past(struct irq_chain *c, enum lat_past what)
+{
+	bool again = c->halted;
+
+	if (c->injected || what == PAST_ALL)
+		return true;
+	c->halted = c->halted || what == PAST_HALT;
+	return again && what == PAST_HALT;
+}
+
+int lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, enum lat_past what)
 {
 	uint64_t slack = l->guest[v->vm].uncertain;
 	int ret = 0, vec = l->guest[v->vm].src ? -1 : v->numbers;
@@ -266,8 +280,8 @@ int lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, bo
 	while (!ret && (vec = lat_chain_next(v, vec)) >= 0) {
 		struct irq_chain *c = &v->chain[vec];
 
-		if (c->entered && (posted || c->injected) && c->vector != except && !c->homeless &&
-		    c->t_entry < t && t - c->t_entry > slack)
+		if (c->entered && c->vector != except && !c->homeless && c->t_entry < t &&
+		    t - c->t_entry > slack && is_past(c, what))
 			ret = lat_chain_end(l, v, c);
 	}
 	return ret;

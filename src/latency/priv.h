@@ -71,6 +71,7 @@ struct irq_chain {
 	bool open, posted, listed, injected, entered, handled;
 	bool homeless; /* its vCPU is not known: it is kept at the VM's first */
 	bool early; /* first of its vector, its acceptance was not seen */
+	bool halted; /* the guest has halted once since it went in */
 	enum irq_source source;
 	uint16_t vector; /* event_irqs' number */
 	uint32_t eoi_entries; /* entries since t_eoi */
@@ -385,11 +386,12 @@ void lat_chain_close(struct lat_vcpu *v, struct irq_chain *c);
 int lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c) __must_check;
 int lat_chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c) __must_check;
 /*
- * With a guest's capture: at t the vCPU has handled every interrupt injected before, apart from
- * vector `except` and, unless `posted` is set, those posted.
+ * With a guest's capture: at t the vCPU has handled every interrupt that went in before, apart from
+ * vector `except`; or only those injected; or, as it halts, these and what was in at its last halt.
  */
+enum lat_past { PAST_ALL, PAST_INJECTED, PAST_HALT };
 int lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except,
-		   bool posted) __must_check;
+		   enum lat_past what) __must_check;
 
 /* timer.c */
 void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);

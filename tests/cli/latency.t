@@ -215,6 +215,42 @@ out_has '^3\. 200 ns: MSI irq 30 to vCPU 0, posted, one' "... so is one to a gue
 run "$kvmft" latency irq --all --format json -q "$tmp/posted" "$tmp/posted-guest=one"
 sums "... the parts are the whole"
 
+# Accepted while the guest, with interrupts off, is about to halt: STI; HLT leaves it once more before it takes that. Then
+# one whose handler is not seen before the guest halts twice.
+{
+	sed '/^0   4000/,$d' "$tmp/posted.txt"
+	cat <<'END'
+0   4000 101 kvm_exit exit_reason=1 isa=1
+0   4010 101 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x30
+0   4020 101 kvm_apicv_accept_irq apicid=0 dm=0 tm=0 vec=0x30
+0   4100 101 kvm_entry vcpu_id=0
+0   4200 101 kvm_exit exit_reason=12 isa=1
+0   4300 101 kvm_entry vcpu_id=0
+0   5000 101 kvm_exit exit_reason=1 isa=1
+0   5010 101 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x30
+0   5020 101 kvm_apicv_accept_irq apicid=0 dm=0 tm=0 vec=0x30
+0   5100 101 kvm_entry vcpu_id=0
+0   5200 101 kvm_exit exit_reason=12 isa=1
+0   5300 101 kvm_entry vcpu_id=0
+0   5400 101 kvm_exit exit_reason=12 isa=1
+0   5500 101 kvm_entry vcpu_id=0
+0   9000 101 kvm_exit exit_reason=1 isa=1
+END
+} >"$tmp/sti.txt"
+{
+	sed '/^0   4700/,$d' "$tmp/posted-guest.txt"
+	echo "0   4350  77 irq:irq_handler_entry irq=30"
+	echo "0   4380  77 irq:irq_handler_exit irq=30"
+	echo "0   5550  77 irq:irq_handler_entry irq=30"
+	echo "0   5580  77 irq:irq_handler_exit irq=30"
+} >"$tmp/sti-guest.txt"
+"$mkcap" --capture "$tmp/sti" "$tmp/sti.txt"
+"$mkcap" --capture "$tmp/sti-guest" "$tmp/sti-guest.txt"
+run "$kvmft" latency irq --all --context 0 -q "$tmp/sti" "$tmp/sti-guest=one"
+out_has '^accepted 4; measured 3; injected, handler not seen 1; posted 4; handlers without an interrupt of the host 1$' \
+	"a posted one goes in after the guest's HLT; what it halts twice after was another's handler"
+out_has '^2\. 340 ns: irq 30 to vCPU 0, posted, one' "... as late as it was"
+
 # Its own guest had halted, and KVM was about to tell it.
 sed '/kvm_vcpu_wakeup/d; s/^0   3000 101 kvm_exit .*/&\n0   3010 101 kvm_nested_vmexit exit_reason=12 isa=1/' \
 	"$tmp/posted.txt" >"$tmp/nested.txt"
