@@ -456,7 +456,7 @@ static void test_overlapping_options(void **state __unused_arg)
 	enc_rmtree(dir);
 }
 
-/* Sections that claim to hold much more than they take in the file: which, and why, is told; kallsyms when asked for. */
+/* Sections that claim to hold far more than they take in the file are named; kallsyms when asked for. */
 static void test_bombs(void **state __unused_arg)
 {
 	static const uint8_t start[] = { 0x17, 0x08, 0x44, 't', 'r', 'a', 'c', 'i', 'n', 'g', '7', 0, 0, 8 };
