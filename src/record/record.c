@@ -358,7 +358,7 @@ static bool is_disk_error(int ret)
 
 static int record_result(struct record *r)
 {
-	bool incomplete = (r->lost && !r->c->allow_lost) || r->before.cut;
+	bool incomplete = (r->lost && !r->c->allow_lost) || r->before.cut || r->blind;
 	uint64_t bytes = 0;
 	char size[32];
 
