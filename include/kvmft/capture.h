@@ -266,6 +266,9 @@ int capture_open(const char *path, struct capture **out, struct kvmft_err *err) 
 int capture_open_dir(const char *path, struct capture **out, struct kvmft_err *err) __must_check;
 void capture_close(struct capture *c);
 
+/* Its reader of formats could not use that one: noted as damage. */
+void capture_format_bad(const struct capture *c, const struct cap_format *f, const char *why);
+
 /*
  * Lines of the kernel's kallsyms, unchecked bytes and a NUL, which belong to c; a trace.dat's are
  * read when they are first requested. NULL: it has none, or they cannot be read.

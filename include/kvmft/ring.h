@@ -274,16 +274,14 @@ struct fmt_line {
 	uint32_t need;	/* bytes a record must have for all its fields */
 };
 
-/* cap is borrowed as long as stacks are printed. */
+/* cap is borrowed as long as stacks are printed; formats that make no sense count as its damage. */
 int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err) __must_check;
 /*
  * Adds a format, whose text is copied; what fmt_find() and the like returned stays valid. -ENOMEM;
- * -EBADMSG: not a format, or its id is taken (see fmt_note()).
+ * -EBADMSG: not a format, or its id is taken.
  */
 int fmt_add(struct fmt *f, const struct cap_format *c) __must_check;
 void fmt_free(struct fmt *f);
-/* The i-th thing that was wrong with the formats (a line of text), or NULL past the last. */
-const char *fmt_note(const struct fmt *f, size_t i);
 /* NULL if the capture has no such event. */
 const struct fmt_event *fmt_find(const struct fmt *f, const char *sys, const char *name);
 static inline const struct fmt_event *fmt_by_id(const struct fmt *f, uint16_t id);

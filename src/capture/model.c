@@ -63,6 +63,12 @@ void cap_note(struct capture *c, const char *fmt, ...)
 		free(d->text);
 }
 
+void capture_format_bad(const struct capture *c, const struct cap_format *f, const char *why)
+{
+	if (c->priv) /* else made for a few formats */
+		cap_note((struct capture *)(uintptr_t)c, "format of %s:%s: %s", f->sys, f->name, why);
+}
+
 /* The number of times, instead of as many lines. */
 static void tell_again(struct cap_damage *d)
 {

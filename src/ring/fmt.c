@@ -8,27 +8,6 @@
 #include "fmt_priv.h"
 #include "kvmft/put.h"
 
-static void note(struct fmt *f, const char *sys, const char *name, const char *why)
-{
-	char text[512];
-	char **slot;
-
-	if (f->nnote >= FMT_MAX_NOTES)
-		return;
-	snprintf(text, sizeof(text), "format of %s:%s: %s", sys, name, why);
-	str_printable(text);
-	slot = array_grow(&f->note, f->nnote, &f->note_cap, sizeof(*slot));
-	if (!slot)
-		return;
-	*slot = strdup(text);
-	f->nnote += *slot != NULL;
-}
-
-const char *fmt_note(const struct fmt *f, size_t i)
-{
-	return i < f->nnote ? f->note[i] : NULL;
-}
-
 static void event_free(struct fmt_event *e)
 {
 	free(e->fld);
@@ -148,9 +127,11 @@ static int add_event(struct fmt *f, const struct cap_format *c)
 		f->n++;
 		return 0;
 	}
-	if (ret == -EBADMSG)
-		note(f, c->sys, c->name, why);
-	return ret == -EBADMSG ? 0 : ret;
+	if (ret != -EBADMSG)
+		return ret;
+	if (f->of)
+		capture_format_bad(f->of, c, why);
+	return 0;
 }
 
 /* The common fields are the same in every event of a kernel: taken from the first. */
@@ -207,8 +188,6 @@ void fmt_free(struct fmt *f)
 		return;
 	for (i = 0; i < f->n; i++)
 		event_free(f->event[i]);
-	for (i = 0; i < f->nnote; i++)
-		free(f->note[i]);
 	while (f->names) {
 		struct fmt_names *next = f->names->next;
 
@@ -218,7 +197,6 @@ void fmt_free(struct fmt *f)
 	fmt_plan_close(f);
 	ksyms_free(&f->syms);
 	free(f->event);
-	free(f->note);
 	free(f);
 }
 

@@ -8,7 +8,6 @@
 
 #define FMT_MAX_FIELDS 512
 #define FMT_MAX_SYMS   65536 /* entries in all tables of one event */
-#define FMT_MAX_NOTES  256
 
 struct fmt_fld {
 	char *name;
@@ -63,10 +62,8 @@ struct fmt {
 	size_t n, cap;
 	struct fmt_field pid, flags, preempt;
 	void *tep; /* struct tep_handle, made on first use */
-	char **note;
-	size_t nnote, note_cap;
 	struct fmt_names *names;
-	const struct capture *of; /* for its kallsyms; NULL = none */
+	const struct capture *of; /* for its kallsyms, and what is wrong; NULL = none */
 	struct ksyms syms;	   /* made for the first stack */
 	bool syms_tried;
 };

@@ -348,6 +348,17 @@ fits threads --percentiles --split
 fits threads --per vcpu
 rm -r "$tmp/threads" "$tmp/threads.txt"
 
+# A format that makes no sense costs its events, which is told.
+cp -R "$tmp/basic" "$tmp/format"
+sed -i "s/offset:0;/offset:9;/" "$tmp/format/events/kvm/kvm_exit"
+report format
+status_is 4 "a damaged format: nothing to count"
+err_has "format: format of kvm:kvm_exit: no common_type at offset 0" "... the reason is named"
+run "$kvmft" merge "$tmp/format"
+status_is 3 "... what can be shown is incomplete"
+out_has "no format in the capture" "... and shown"
+err_has "host: format of kvm:kvm_exit: no common_type at offset 0" "... with the reason"
+
 mkdir "$tmp/nothing"
 (cd "$tmp/nothing" && "$kvmft" report) >"$out" 2>"$err"
 is "$?" 1 "no kvmft.data, and no -i"

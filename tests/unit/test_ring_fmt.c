@@ -16,7 +16,6 @@ static void test_fields(void **state __unused_arg)
 	uint64_t v;
 
 	assert_non_null(e);
-	assert_null(fmt_note(f, 0));
 	assert_ptr_equal(fmt_by_id(f, fmt_id(e)), e);
 	assert_null(fmt_find(f, "sched", "sched_swatch"));
 	assert_string_equal(fmt_field_name(e, 0), "common_type");
@@ -195,9 +194,6 @@ static void test_refused(void **state __unused_arg)
 		add_format(&c, "s", "bad", text[i]);
 	add_format(&c, "s", "same", "name: same\nID: 8\nformat:\n" COMMON);
 	f = load(&c);
-	for (i = 0; i < ARRAY_SIZE(text) + 1; i++)
-		assert_non_null(fmt_note(f, i));
-	assert_null(fmt_note(f, i));
 	e = fmt_by_id(f, 8); /* the first one wins */
 	assert_string_equal(fmt_name(e), "good");
 	assert_null(fmt_at(f, 1));
