@@ -126,15 +126,10 @@ static int blame_check(struct blame_cmd *m)
 		return err_usage(m->err, "--context: %u at most", CONTEXT_MAX);
 	if (o->context.set && (m->v.by >= BLAME_BY_CAUSE || (o->format && !strcmp(o->format, "csv"))))
 		return err_usage(m->err, "--context: neither csv nor tables of --by have time lines");
-	if (o->vcpu.set && o->vcpu.v > UINT32_MAX)
-		return err_usage(m->err, "--vcpu %llu: no vCPU has such a number",
-				 (unsigned long long)o->vcpu.v);
-	m->b.o.vcpu = o->vcpu.set ? (int64_t)o->vcpu.v : -1;
-	m->b.o.vm = -1;
 	m->b.o.top = o->top.set ? o->top.v : m->v.by >= BLAME_BY_CAUSE ? BLAME_TOP_MAX : TOP;
 	m->b.o.from_marker = o->from_marker;
 	m->b.o.to_marker = o->to_marker;
-	return rate_check(&o->khz, m->err);
+	return rate_check(&o->khz, m->err) ?: only_vcpu(&o->vcpu, &m->b.o.vcpu, m->err);
 }
 
 /* Events from before the previous snapshot belong to another time. */
@@ -176,30 +171,19 @@ static int blame_open(struct blame_cmd *m, int argc, char **argv)
 	struct pairing_opts po = {
 		.clock = &m->o->pair, .naming = m->o->naming, .need = PAIRING_CLOCKS,
 	};
-	uint64_t khz;
 	int ret = pairing_prepare(&m->p, argv[0], argv + 1, (size_t)argc - 1, &po, m->err);
-	ssize_t vm;
 
 	ret = ret ?: guest_syms_of_pairing(&m->syms, &m->o->syms, &m->p, m->o->quiet, m->err);
 	ret = ret ?: rate_of_pairing(&m->p, &m->o->khz, m->o->quiet,
 				    m->o->than.set ? NULL : "times are in cycles", cli_note, m->err);
+	ret = ret ?: than_check(&m->o->than, &m->p, m->err);
 	if (ret)
 		return ret;
-	khz = m->p.host.cap->tsc_khz;
-	if (m->o->than.set && !khz)
-		return err_lack(m->err, ENODATA,
-				"--than is a time, and the TSC frequency of %s is not known: give it "
-				"with --tsc-khz", argv[0]);
-	m->b.o.than = (uint64_t)((unsigned __int128)m->o->than.v * khz / 1000000);
+	m->b.o.than = (uint64_t)((unsigned __int128)m->o->than.v * m->p.host.cap->tsc_khz / 1000000);
 	ret = sink_clock(&m->s, &m->p, m->o->clock, &m->clock, m->err);
 	ret = ret ?: blame_when(m);
 	ret = ret ?: outfile_check(m->o->file.out, NULL, m->p.t, NULL, m->err);
-	if (!ret && m->o->vm) {
-		vm = hostmap_find_vm(m->p.map, m->o->vm, m->err);
-		if (vm < 0)
-			return (int)vm;
-		m->b.o.vm = vm;
-	}
+	ret = ret ?: only_vm(&m->p, m->o->vm, &m->b.o.vm, m->err);
 	return ret ?: blaming_begin(&m->b);
 }
 

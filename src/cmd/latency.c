@@ -116,11 +116,6 @@ static int latency_check(struct latency *m, const char *kinds)
 	if (o->worst.v > WORST_MAX || o->context.v > CONTEXT_MAX)
 		return err_usage(m->err, "--worst: %u, --context: %u at most", WORST_MAX,
 				 CONTEXT_MAX);
-	if (o->vcpu.set && o->vcpu.v > UINT32_MAX)
-		return err_usage(m->err, "--vcpu %llu: no vCPU has such a number",
-				 (unsigned long long)o->vcpu.v);
-	m->lo.vcpu = o->vcpu.set ? (int64_t)o->vcpu.v : -1;
-	m->lo.vm = -1;
 	m->lo.than_ns = o->than.v;
 	m->lo.worst = o->worst.v;
 	m->lo.grain = o->grain.v;
@@ -133,7 +128,7 @@ static int latency_check(struct latency *m, const char *kinds)
 		return err_usage(m->err, "--grain: at least 4096, a page");
 	if (o->grain.set && !(m->lo.mem_by >> (LAT_T_MEM_GPA - LAT_T_MEM_VCPU) & 1))
 		return err_usage(m->err, "--grain is only for --by gpa");
-	return rate_check(&o->khz, m->err);
+	return rate_check(&o->khz, m->err) ?: only_vcpu(&o->vcpu, &m->lo.vcpu, m->err);
 }
 
 static int latency_walk(struct latency *m)
@@ -215,12 +210,7 @@ static int latency_pair(struct latency *m, int argc, char **argv, struct pairing
 				      m->err);
 	else if (!ret)
 		ret = rate_like(p->host.cap, m->p.host.cap, m->err);
-	if (!ret && m->o->than.set && !p->host.cap->tsc_khz)
-		ret = err_lack(
-			m->err, ENODATA,
-			"--than is a time, and the TSC frequency of %s is not known: give it "
-			"with --tsc-khz",
-			argv[0]);
+	ret = ret ?: than_check(&m->o->than, p, m->err);
 	ret = ret ?: pairing_add_hosts(p, &m->o->host, m->o->vm ?: "", m->err);
 	if (!ret)
 		hostmap_tell_apart(p->map);
@@ -342,16 +332,10 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 
 static int latency_open(struct latency *m, int argc, char **argv, struct out_clock *clock)
 {
-	ssize_t vm;
 	int ret = latency_pair(m, argc, argv, &m->p, &m->q, clock);
 
 	ret = ret ?: outfile_check(m->o->file.out, NULL, m->p.t, m->o->trace_events, m->err);
-	if (!ret && m->o->vm) {
-		vm = hostmap_find_vm(m->p.map, m->o->vm, m->err);
-		if (vm < 0)
-			return (int)vm;
-		m->lo.vm = vm;
-	}
+	ret = ret ?: only_vm(&m->p, m->o->vm, &m->lo.vm, m->err);
 	ret = ret ?: lat_new(m->p.t, &m->lo, &m->lat, m->err);
 	if (!ret && win_new(m->p.t, &m->w))
 		ret = err_set(m->err, ENOMEM, "out of memory");

@@ -415,3 +415,27 @@ void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_
 	pairing_alignment_text(p->map, w, (int64_t)vm, &b);
 	cli_note("%s", b.s ?: "out of memory");
 }
+
+int only_vcpu(const struct opt_u64 *given, int64_t *vcpu, struct kvmft_err *err)
+{
+	*vcpu = given->set ? (int64_t)given->v : -1;
+	if (!given->set || given->v <= UINT32_MAX)
+		return 0;
+	return err_usage(err, "--vcpu %llu: no vCPU has such a number",
+			 (unsigned long long)given->v);
+}
+
+int only_vm(const struct pairing *p, const char *sel, int64_t *vm, struct kvmft_err *err)
+{
+	*vm = sel ? hostmap_find_vm(p->map, sel, err) : -1;
+	return sel && *vm < 0 ? (int)*vm : 0;
+}
+
+int than_check(const struct opt_u64 *given, const struct pairing *p, struct kvmft_err *err)
+{
+	if (!given->set || p->host.cap->tsc_khz)
+		return 0;
+	return err_lack(err, ENODATA,
+			"--than is a time, and the TSC frequency of %s is not known: give it with "
+			"--tsc-khz", p->host.cap->path);
+}

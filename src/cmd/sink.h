@@ -102,4 +102,11 @@ int sink_bounds(const struct pairing *p, const struct windows *w, struct lat_bou
 void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_t vm,
 			 const char *name, bool quiet);
 
+/* What analyses are limited to: -1 = not. --vcpu: a number; --vm: SEL; --than: a time. */
+int only_vcpu(const struct opt_u64 *given, int64_t *vcpu, struct kvmft_err *err) __must_check;
+int only_vm(const struct pairing *p, const char *sel, int64_t *vm,
+	    struct kvmft_err *err) __must_check;
+int than_check(const struct opt_u64 *given, const struct pairing *p,
+	       struct kvmft_err *err) __must_check;
+
 #endif
