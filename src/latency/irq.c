@@ -24,9 +24,9 @@
  * handlers that stay ambiguous are left out and counted.
  *
  * A handler ends a chain only if it can be of it: the guest takes what goes in at once, with
- * interrupts off until the handler begins. What halts, takes another interrupt, or shows interrupts
- * on since is past it: the handler was not traced, and a later one is another interrupt's. How
- * chains end is in irq_end.c.
+ * interrupts off until the handler begins. What halts (where it is posted or listed, twice), takes
+ * another interrupt, or shows interrupts on since is past it: the handler was not traced, and a
+ * later one is another interrupt's. How chains end is in irq_end.c.
  */
 #include "priv.h"
 

@@ -259,8 +259,9 @@ int lat_chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 }
 
 /*
- * What is posted, or listed, waits for the guest's interrupts to be on. They are on only after the
- * HLT that follows STI, and an arm64 guest waits with interrupts off: the first halt proves nothing.
+ * What is posted, or listed, waits for the guest's interrupts to be on. They are on only after
+ * the HLT that follows STI, and an arm64 guest waits with interrupts off: the first halt proves
+ * nothing.
  */
 static bool is_past(struct irq_chain *c, enum lat_past what)
 {
