@@ -6,7 +6,8 @@
 #   blame_truth.py SPINS PHASE CAUSE SPIKES.json
 #
 # SPINS has a line for each delay: phase, begin in seconds, length in ms. The spike that covers most of it is judged,
-# if that is at least half of it: an emulated host is also late for reasons of its own, at other times. Prints
+# if that is at least half of it: an emulated host is also late for reasons of its own, at other times, or just before
+# or after. So it is right if the delay is its cause, or if it says that the delay took most of its own length. Prints
 # "planted N right N wrong N unknown N unseen N", and what was wrong.
 
 import json
@@ -28,7 +29,9 @@ def main():
                 best, most = s, common
         if not best:
             count["unseen"] += 1
-        elif best["cause"] == cause:
+        elif best["cause"] == cause or sum(
+            p["time_ns"] for p in best["parts"] if p["cause"] == cause
+        ) >= 0.9 * length:
             count["right"] += 1
         elif best["cause"] in ("unknown", "lost"):
             count["unknown"] += 1

@@ -115,14 +115,19 @@ plant_throttled()
 	phase_end
 	victim_ends
 }
+# Both have long turns, longer than what an emulated CPU loses on a busy machine.
 plant_sibling()
 {
 	victim
+	slice=$(ls /sys/kernel/debug/sched/min_granularity_ns /sys/kernel/debug/sched/base_slice_ns 2>/dev/null)
+	short=$(cat "$slice")
+	echo 24000000 >"$slice"
 	taskset -p 2 "$vcpu1" >/dev/null
 	in_guest 'taskset -c 1 /tmp/other & other=$!'
-	phase sibling sibling 3 --what stall
-	sleep 2
+	phase sibling sibling 12 --what stall
+	sleep 3
 	phase_end
+	echo "$short" >"$slice"
 	taskset -p 1 "$vcpu1" >/dev/null
 	in_guest 'kill $other'
 	victim_ends
@@ -255,9 +260,10 @@ plant_swap()
 	phase_end
 	echo "$vmm" >/tmp/cgroup/cgroup.procs
 }
+# 250 ms from one to the next, of which the guest itself takes some.
 plant_write()
 {
-	guest_monitor vm1 block_set_io_throttle virtio0 0 0 0 0 0 8 >/dev/null
+	guest_monitor vm1 block_set_io_throttle virtio0 0 0 0 0 0 4 >/dev/null
 	phase write vmm $THAN --what io
 	in_guest 'dd if=/dev/zero of=/dev/vda bs=4k count="$TIMES" oflag=direct 2>/dev/null'
 	phase_end
