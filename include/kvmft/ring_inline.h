@@ -120,11 +120,17 @@ static inline uint64_t rmerge_word(uint64_t above, size_t i)
 	return ~(above << RMERGE_INDEX | i);
 }
 
-static inline uint64_t rmerge_match(uint64_t *loser, uint64_t word)
+/*
+ * At node *at, which becomes the one above. The empty asm keeps the compiler from an address of its
+ * own for what is read and written there: that would be an instruction more for each match.
+ */
+static inline uint64_t rmerge_match(uint64_t *loser, size_t *at, uint64_t word)
 {
-	uint64_t other = *loser;
+	uint64_t other = loser[*at];
 
-	*loser = MIN(other, word);
+	__asm__("" : "+r"(*at));
+	loser[*at] = MIN(other, word);
+	*at /= 2;
 	return MAX(other, word);
 }
 
@@ -134,13 +140,13 @@ static inline void rmerge_play(struct rmerge *m, uint32_t i, uint64_t above)
 	uint64_t word = rmerge_word(above, i), *loser = m->loser;
 	size_t at = (m->leaf + i) / 2;
 
-	for (; at >= 4; at /= 8) {
-		word = rmerge_match(&loser[at], word);
-		word = rmerge_match(&loser[at / 2], word);
-		word = rmerge_match(&loser[at / 4], word);
+	while (at >= 4) {
+		word = rmerge_match(loser, &at, word);
+		word = rmerge_match(loser, &at, word);
+		word = rmerge_match(loser, &at, word);
 	}
-	for (; at; at /= 2)
-		word = rmerge_match(&loser[at], word);
+	while (at)
+		word = rmerge_match(loser, &at, word);
 	m->rank = (uint32_t)~word & ((1u << RMERGE_INDEX) - 1);
 	if (word <= RMERGE_FAR_WORD)
 		rmerge_rebase(m);
