@@ -13,6 +13,7 @@
 
 #define MAX_SPECS   32
 #define MAX_KEPT    (16u << 20) /* bytes of copies */
+#define NEAR	    64
 
 struct spec {
 	char *sys, *name; /* patterns; sys NULL = any */
@@ -26,6 +27,11 @@ struct specs {
 	struct spec v[MAX_SPECS];
 	size_t n;
 	struct u64map known; /* tl_type() → set of specs whose names match */
+	/* Those asked for last, direct-mapped. */
+	struct {
+		bool valid;
+		uint64_t type, set;
+	} near[NEAR];
 	/* by CPU and fmt_level(): whether the last event matched; for the stack that may follow */
 	struct u64map last;
 };
@@ -182,8 +188,7 @@ static bool spec_fits(const struct spec *x, const struct fmt_event *ev)
 	return (!x->sys || !fnmatch(x->sys, fmt_sys(ev), 0)) && !fnmatch(x->name, fmt_name(ev), 0);
 }
 
-/* The specs whose names match this event type. */
-static uint64_t specs_of(struct specs *s, const struct tl_item *i)
+static uint64_t specs_find(struct specs *s, const struct tl_item *i)
 {
 	uint64_t key = tl_type(i), set = 0;
 
@@ -201,6 +206,19 @@ static uint64_t specs_of(struct specs *s, const struct tl_item *i)
 	}
 	(void)!u64map_put(&s->known, key, set); /* a cache: without memory it is only slower */
 	return set;
+}
+
+/* The specs whose names match this event type. */
+static inline uint64_t specs_of(struct specs *s, const struct tl_item *i)
+{
+	uint64_t type = tl_type(i), at = type % NEAR;
+
+	if (!s->near[at].valid || s->near[at].type != type) {
+		s->near[at].set = specs_find(s, i);
+		s->near[at].type = type;
+		s->near[at].valid = true;
+	}
+	return s->near[at].set;
 }
 
 static bool specs_match(struct specs *s, const struct tl_item *i)
