@@ -335,6 +335,15 @@ void hash_key_init(struct hash_key *k);
 uint64_t hash_bytes(const struct hash_key *k, const void *p, size_t n);
 
 /*
+ * A slot among 2^bits of what was looked up lately, for two numbers. Where they ascend together, as
+ * threads and the CPUs that these are pinned to do, all slots are used all the same.
+ */
+static inline size_t near_slot(uint32_t a, uint32_t b, unsigned int bits)
+{
+	return (a * 0x9e3779b1u + b * 0x85ebca77u) >> (32 - bits);
+}
+
+/*
  * ---- u64 → u64 map, open addressing ----
  *
  * Each map mixes its keys with a seed of its own, which differs from run to run, so a hostile

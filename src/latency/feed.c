@@ -318,7 +318,8 @@ static inline struct lat_vcpu *hear(struct lat *l, struct lat_vcpu *v)
 struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id)
 {
 	uint64_t key = (uint64_t)vm << 32 | id, at;
-	struct lat_vcpu **near = &l->near[(vm + id) % LAT_NEAR], **slot, *v = *near;
+	struct lat_vcpu **near = &l->near[near_slot((uint32_t)vm, id, LAT_NEAR_BITS)];
+	struct lat_vcpu **slot, *v = *near;
 
 	if (v && v->vm == vm && v->id == id)
 		return hear(l, v);
@@ -342,7 +343,7 @@ struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id)
 /* The same of one that was met last, as most are. */
 static inline struct lat_vcpu *vcpu_of(struct lat *l, const struct tl_item *i)
 {
-	struct lat_vcpu *v = l->near[((size_t)i->vm + (uint32_t)i->vcpu) % LAT_NEAR];
+	struct lat_vcpu *v = l->near[near_slot((uint32_t)i->vm, (uint32_t)i->vcpu, LAT_NEAR_BITS)];
 
 	if (v && v->fresh && v->vm == (size_t)i->vm && v->id == (uint32_t)i->vcpu)
 		return v;

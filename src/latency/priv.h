@@ -193,7 +193,7 @@ struct lat_hrtimers;
 struct lat_mem;
 struct lat_net;
 
-#define LAT_NEAR 64
+#define LAT_NEAR_BITS 10
 
 struct lat {
 	const struct timeline *t;
@@ -210,7 +210,7 @@ struct lat {
 	struct lat_vcpu **heard;
 	size_t nheard, heard_cap;
 	struct u64map vcpu_at; /* vm << 32 | id → index */
-	struct lat_vcpu *near[LAT_NEAR]; /* ... met last, by the id's low bits */
+	struct lat_vcpu *near[1u << LAT_NEAR_BITS]; /* ... met last */
 	struct lat_guest *guest; /* by VM */
 	struct lat_cpu *cpu;
 	size_t ncpu, cpu_cap;

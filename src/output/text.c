@@ -164,10 +164,9 @@ static char *text_who(struct heads *all, const struct tl_item *i, char *p)
 	return p;
 }
 
-/* Threads often have ids that ascend with their CPUs: all slots are used all the same. */
 static inline size_t head_slot(const struct tl_item *i)
 {
-	return ((uint32_t)i->tid * 0x9e3779b1u + i->cpu * 0x85ebca77u) >> (32 - HEAD_BITS);
+	return near_slot((uint32_t)i->tid, i->cpu, HEAD_BITS);
 }
 
 static inline bool head_fits(const struct head *h, const struct tl_item *i)

@@ -12,7 +12,7 @@
  */
 #include "kvmft/windows.h"
 
-#define RECENT 64 /* vCPUs found without the map */
+#define RECENT_BITS 10 /* 2^this many vCPUs may be found without the map */
 #define SLICE_MIN_SHIFT 16 /* 2^16 cycles; doubled whenever the slices do not reach far enough */
 
 struct windows {
@@ -26,7 +26,7 @@ struct windows {
 	struct {
 		uint64_t key;
 		size_t at; /* index + 1 */
-	} recent[RECENT];
+	} recent[1u << RECENT_BITS];
 	uint64_t blind_until;  /* host events were lost up to here: no window is known */
 	uint64_t last_host;    /* the newest event of any host */
 	uint64_t from;	       /* where the slices begin */
@@ -48,7 +48,7 @@ static inline uint64_t key_of(size_t vm, uint32_t vcpu)
 
 static inline struct win_vcpu *win_recent(const struct windows *w, size_t vm, uint32_t vcpu)
 {
-	size_t r = (vm * 7 + vcpu) % RECENT;
+	size_t r = near_slot((uint32_t)vm, vcpu, RECENT_BITS);
 
 	if (!w->recent[r].at || w->recent[r].key != key_of(vm, vcpu))
 		return NULL;
@@ -59,7 +59,7 @@ static struct win_vcpu *win_at(struct windows *w, size_t vm, uint32_t vcpu)
 {
 	struct win_vcpu *v = win_recent(w, vm, vcpu);
 	uint64_t key = key_of(vm, vcpu);
-	size_t r = (vm * 7 + vcpu) % RECENT;
+	size_t r = near_slot((uint32_t)vm, vcpu, RECENT_BITS);
 
 	if (v)
 		return v;
