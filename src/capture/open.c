@@ -110,7 +110,7 @@ static void free_vm(struct cap_vm *vm)
 	free(vm->vcpu);
 }
 
-/* A buffer of huge pages, if all streams together fill one; else, or if there is none left, NULL. */
+/* A buffer of huge pages, if all streams together fill one; NULL: they do not, or none is left. */
 static void *slab_take(struct cap_slab *s, size_t size, size_t nstream)
 {
 	size_t all = (size * nstream + HUGE - 1) / HUGE * HUGE;

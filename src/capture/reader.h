@@ -73,8 +73,8 @@ struct cap_priv {
 	/* Buffers that were given back: capture_buffer(). */
 	void *spare[CAP_SPARE];
 	size_t spare_size[CAP_SPARE], nspare;
-	size_t lent; /* buffers that were not given back */
-	/* Huge pages for many buffers of one size; those given back are a list, the next in each. */
+	size_t lent; /* not given back */
+	/* Huge pages for many of one size; those given back are a list, the next in each. */
 	struct cap_slab {
 		uint8_t *mem, *next, *end; /* next: from here on never used */
 		void *back;
