@@ -383,6 +383,63 @@ static void test_not_opened(void **state __unused_arg)
 	enc_rmtree(dir);
 }
 
+#define BUFFERS 40u /* more than the huge pages of as many streams have room for */
+#define BUFFER	(64u << 10)
+
+static void fill(uint8_t *const v[BUFFERS])
+{
+	for (uint32_t i = 0; i < BUFFERS; i++)
+		memset(v[i], (int)i + 1, BUFFER);
+	for (uint32_t i = 0; i < BUFFERS; i++) {
+		assert_int_equal((uintptr_t)v[i] % 4096, 0);
+		assert_int_equal(v[i][0], i + 1);
+		assert_memory_equal(v[i], v[i] + 1, BUFFER - 1); /* all bytes are the same */
+	}
+}
+
+/* Those of many streams come from one piece of memory; none lies in another, whatever is given back. */
+static void test_buffers(void **state __unused_arg)
+{
+	struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
+	uint8_t *pages = fx_pages(&g, 1, 4, 1000, 10, 7), *v[BUFFERS], *small;
+	struct sbuf meta = { 0 };
+	char *dir = enc_tmpdir(), name[64];
+	size_t together = 0;
+	struct capture *c;
+
+	fx_meta(&meta, &g);
+	fx_end(&meta);
+	fx_write(dir, &meta);
+	for (unsigned int i = 0; i < 32; i++) {
+		snprintf(name, sizeof(name), "seg000000/cpu%u", i);
+		enc_file(dir, name, pages, g.size);
+	}
+	c = fx_open(dir);
+	assert_non_null(c);
+	assert_int_equal(c->nstream, 32);
+	for (int round = 0; round < 3; round++) {
+		for (uint32_t i = 0; i < BUFFERS; i++)
+			assert_non_null(v[i] = capture_buffer(c, BUFFER));
+		for (uint32_t i = 1; i < BUFFERS; i++)
+			together += v[i] == v[i - 1] + BUFFER || v[i] == v[i - 1] - BUFFER;
+		assert_non_null(small = capture_buffer(c, 8192));
+		fill(v);
+		memset(small, 0, 8192);
+		for (uint32_t i = 0; i < BUFFERS; i += 2)
+			capture_buffer_back(c, v[i], BUFFER);
+		for (uint32_t i = 0; i < BUFFERS; i += 2)
+			assert_non_null(v[i] = capture_buffer(c, BUFFER));
+		fill(v);
+		for (uint32_t i = 0; i < BUFFERS; i++)
+			capture_buffer_back(c, v[i], BUFFER);
+		capture_buffer_back(c, small, 8192);
+	}
+	assert_true(together >= 31);
+	capture_close(c);
+	free(pages);
+	enc_rmtree(dir);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -390,6 +447,7 @@ int main(void)
 		cmocka_unit_test(test_seek),		   cmocka_unit_test(test_cpus_in_time_order),
 		cmocka_unit_test(test_file_shrinks),	   cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_many_large),	   cmocka_unit_test(test_not_opened),
+		cmocka_unit_test(test_buffers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
