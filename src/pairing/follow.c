@@ -11,7 +11,7 @@
 #include <time.h>
 
 #define TICK_NS	    100000000ull
-#define SHARE	    4u		  /* a pass takes at most one n-th of the time */
+#define SHARE	    4u		  /* passes take at most one n-th of a CPU */
 #define SEEN	    64u		  /* number of moments remembered: for delays up to SEEN / 2
 				   * ticks */
 #define PATIENCE_NS 5000000000ull /* wait for guests, once the host has ended */
@@ -40,7 +40,7 @@ struct follow {
 	uint64_t newest;
 	uint64_t passed, given;	/* host TSC up to which everything was given out before, and is
 				 * now */
-	uint64_t begin_ns;	/* of this pass */
+	uint64_t begin_ns, begin_cpu_ns; /* of this pass */
 	uint64_t grew_ns, host_ended_ns; /* 0 = not yet */
 	bool told_silent;
 	struct late *late; /* by source, its id */
@@ -154,14 +154,19 @@ static void wait_until(uint64_t ns)
 		(void)nanosleep(&t, NULL);
 }
 
+static uint64_t cpu_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* What a pass waits for whoever reads its lines, or for a CPU, leaves that to others already. */
 static void wait_turn(struct follow *f)
 {
-	uint64_t took;
-
-	if (!f->begin_ns)
-		return;
-	took = util_now_ns() - f->begin_ns;
-	wait_until(f->begin_ns + MAX(TICK_NS, took * SHARE));
+	if (f->begin_ns)
+		wait_until(f->begin_ns + MAX(TICK_NS, (cpu_ns() - f->begin_cpu_ns) * SHARE));
 }
 
 /* ---- the end ---- */
@@ -236,6 +241,7 @@ int follow_pass(struct follow *f, struct follow_pass *pass, struct kvmft_err *er
 
 	wait_turn(f);
 	f->begin_ns = util_now_ns();
+	f->begin_cpu_ns = cpu_ns();
 	ret = open_captures(f, err);
 	*pass = (struct follow_pass){ .p = &f->p, .first = !f->opened };
 	if (ret)

@@ -120,7 +120,23 @@ followed()
 	rc=$?
 }
 
+# A reader that is slow at first: the next pass is not as long in coming as three times what this one waited for it.
+begin_grow 8
+grow host=8
+ok "lines for more than a pipe holds" test "$("$kvmft" merge -q "$tmp/grow/host" "$tmp/grow/web=$id" 2>/dev/null | wc -c)" -gt 100000
+{
+	timeout 9 "$kvmft" merge --follow --delay 100ms "$tmp/grow/host" "$tmp/grow/web=$id" 2>"$err"
+	echo $? >"$tmp/rc"
+} | {
+	sleep 3
+	cat >"$out"
+} &
+sleep 1
+grow host=10 web=10
+wait $!
+is "$(cat "$tmp/rc")" 0 "followed by a reader that slept for 3 s: ends within 9 s"
 "$kvmft" merge "$whole/host" "$whole/web=$id" >"$tmp/want" 2>"$tmp/want.err"
+is "$(wc -l <"$out")" "$(wc -l <"$tmp/want")" "... with all lines"
 followed "text"
 status_is 0 "followed to the end"
 # A task's name is wider, or a number longer, than was known at first: blanks may differ.
