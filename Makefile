@@ -127,10 +127,15 @@ endif
 kv_libs := $(pkg_libs) $(kmod_libs) -lpthread
 
 # ---- sources ----
-only_whole := $(addprefix src/,cmd/cmds.c record/qemu.c record/qemu_keep.c record/sdt.c record/net_id.c qemu/left.c)
 only_small := $(addprefix src/,cmd/cmds_small.c record/small.c)
-lib_src  := $(filter-out $(if $(filter 1,$(SMALL)),$(only_whole),$(only_small)),$(sort \
-	$(wildcard src/*/*.c)))
+# Not in the small one; most of it the linker would leave out as well, but it is a third of what there is to compile.
+only_whole := $(filter-out $(addprefix src/,blame/find.c exits/counts.c exits/handling.c latency/events.c latency/io.c \
+	$(addprefix qemu/,events.c format.c line.c log.c monitor_binary.c simple.c syslog.c trace.c ust.c) \
+	$(addprefix sides/,run.c session.c snapshot.c store.c)),$(wildcard $(addprefix src/, \
+	$(addsuffix /*.c,blame diff exits latency qemu sdt sides) cmd/cmds.c record/qemu*.c record/sdt.c record/net_id.c \
+	$(addsuffix *.c,$(addprefix cmd/,blam convert_ export many merge qemu) \
+	$(addprefix output/,database diff lat_ report_ tracedat)))))
+lib_src  := $(filter-out $(if $(filter 1,$(SMALL)),$(only_whole),$(only_small)),$(sort $(wildcard src/*/*.c)))
 lib_obj  := $(lib_src:%.c=$(O)/%.o)
 main_obj := $(O)/src/main.o
 lib      := $(O)/libkvmft.a

@@ -65,7 +65,7 @@ rm -rf "${top:?}/$again"
 # ---- the build for small hosts ----
 
 rm -rf "$tmp/build"
-build "gcc -Oz, for small hosts" SMALL=1
+build "gcc -Oz, for small hosts" SMALL=1 CPPFLAGS=-g0
 small=$tmp/build/kvmft
 run "$small" help
 status_is 0 "small kvmft runs"
