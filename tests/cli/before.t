@@ -67,23 +67,24 @@ held() { sed -n 's/^segment .*held=\([0-9]*\)......$/\1/p' "$1/meta" | tail -n 1
 # ms from the first event of each CPU, the latest of them, to the last one.
 reach()
 {
-	# Millions of lines: not with a sanitizer.
-	"${KVMFT_PLAIN:-$top/build/kvmft}" merge -q "$1" 2>/dev/null | sed -n 's/^[^[]*\(\[[0-9]*\]\) *\([0-9]*\)\.\([0-9]\{3\}\).*/\1 \2\3/p' |
-		awk '!($1 in first) { first[$1] = $2 } { last = $2 } END { for (c in first) if (first[c] > m) m = first[c]
-			print last - m }'
+	# Millions of lines: neither with a sanitizer nor with sed.
+	"${KVMFT_PLAIN:-$top/build/kvmft}" merge -q "$1" 2>/dev/null | LC_ALL=C awk '
+		{ i = index($0, "["); n = index($0, "] "); cpu = substr($0, i, n - i); line = $0 }
+		!(cpu in first) { first[cpu] = substr($0, n + 1, 24) + 0 }
+		END { for (c in first) if (first[c] > m) m = first[c]; print int(1000 * (substr(line, n + 1, 24) - m)) }'
 }
 
 # More than fits into a ring of 8M. Beside it, recorders with rings of their own.
-"$kvmft" record --as host --flight-recorder --before 3s -e 'kvm:*' -d 12s -o "$tmp/grown" 2>"$tmp/grown.err" &
+"$kvmft" record --as host --flight-recorder --before 3s -e 'kvm:*' -d 10s -o "$tmp/grown" 2>"$tmp/grown.err" &
 recorder=$!
 
-run "$kvmft" record --as host --flight-recorder --before 2s -b 256K -e kvm:kvm_pio -d 6s -o "$tmp/short"
+run "$kvmft" record --as host --flight-recorder --before 2s -b 256K -e kvm:kvm_pio -d 5s -o "$tmp/short"
 status_is 3 "a ring of a size that was asked for"
 err_has 'the ring reaches back 0\.[0-9] s, --before asks for 2\.0 s and a second more: -b [0-9]+M would do' "... is not touched, and the message says what would do"
 ok "... how far it reached is in the capture" test "$(held "$tmp/short")" -lt 2000
 remedy=$(sed -n 's/.*: \(-b [0-9]*M\) would do.*/\1/p' "$err")
 # shellcheck disable=SC2086 # two words
-run "$kvmft" record --as host --flight-recorder --before 2s $remedy -e kvm:kvm_pio -d 6s -o "$tmp/remedy"
+run "$kvmft" record --as host --flight-recorder --before 2s $remedy -e kvm:kvm_pio -d 5s -o "$tmp/remedy"
 status_is 0 "the size that was recommended will do ($remedy)"
 
 wait "$recorder"
@@ -99,19 +100,34 @@ err_has 'the ring grows from [0-9]+ to [0-9]+ KiB on each CPU, for --before' "..
 ok "... until it reaches back that far ($(held "$tmp/grown") ms, or is not full)" test "$(held "$tmp/grown" | sed 's/^$/9999/')" -ge 3000
 grown=$(reach "$tmp/grown")
 ok "... in what was written, too ($grown ms)" test "$grown" -ge 3000
-kill -CONT "$vm"
+kill -KILL "$vm"
+# From here on its rate does not matter.
+first "$tinyvm" --vcpus 2 --pause 1000 --ms 600000 --name t1 >"$tmp/vm.txt" &
+vm=$!
+
+# begun CAPTURE...: do they record? And a moment longer, so that there are events.
+begun() { [ "$(cat "$@" 2>/dev/null | grep -c '^begin ')" = $# ]; }
+has_begun()
+{
+	soon begun "$@"
+	sleep 0.3
+}
 
 # Two at once. No events here: an empty ring makes no segment, however often it is requested. And while a ring is
 # written out it is off: no pair of events spans that.
-"$kvmft" record --as host --flight-recorder -b 128K -e kvm:kvm_pio -p $$ -d 3s -o "$tmp/still" 2>"$err" &
+"$kvmft" record --as host --flight-recorder -b 128K -e kvm:kvm_pio -p $$ -o "$tmp/still" 2>"$err" &
 still=$!
-"$kvmft" record --as host -q --flight-recorder -b 128K -e kvm:kvm_pio -d 3s -o "$tmp/twice" &
+"$kvmft" record --as host -q --flight-recorder -b 128K -e kvm:kvm_pio -o "$tmp/twice" &
 twice=$!
 recorder="$still $twice"
+has_begun "$tmp/still/meta" "$tmp/twice/meta"
+asked() { [ "$(grep -c 'no segment written' "$err") $(grep -c '^segment ' "$tmp/twice/meta")" = "$i $i" ]; }
 for i in 1 2; do
-	sleep 1
 	kill -USR1 "$still" "$twice"
+	soon asked
+	sleep 0.3
 done
+kill -INT "$still" "$twice"
 wait "$still"
 is "$?" 0 "a ring without events"
 is "$(grep -c 'still: no segment written, the rings are empty .signal.$' "$err")" 2 "... says so each time"
@@ -137,13 +153,17 @@ mark()
 	[ -e "$tracefs/options/copy_trace_marker" ] || file=$(sed -n 's/.* written to \(.*\)$/\1/p' "$err")
 	echo "$1" >"$file"
 }
-"$kvmft" record --as host --flight-recorder --trigger marker=slow -b 128K -e kvm:kvm_pio -d 5s -o "$tmp/marked" \
+"$kvmft" record --as host --flight-recorder --trigger marker=slow -b 128K -e kvm:kvm_pio -o "$tmp/marked" \
 	>"$out" 2>"$err" &
 recorder=$!
-sleep 2
+has_begun "$tmp/marked/meta"
 mark "kvmft test: another thing"
 sleep 0.5
 mark "kvmft test: slow request 4711"
+fired() { grep -q "$@"; }
+soon fired ' (trigger)$' "$err"
+sleep 0.5
+kill -INT "$recorder"
 wait "$recorder"
 rc=$?
 recorder=
@@ -153,11 +173,13 @@ is "$(sed -n 's/^fired \(why=[a-z]*\) .* text=/\1 /p' "$tmp/marked/meta")" "why=
 is "$(grep -c ' (trigger)$' "$err")" 1 "... wrote out the ring"
 mkdir "$tmp/bin"
 ln -s "$kvmft" "$tmp/bin/kvmft"
-PATH=$tmp/bin:$PATH "$kvmft" record -o "$tmp/both" --flight-recorder -b 128K -e kvm:kvm_pio -d 6s --guest t1=env \
+PATH=$tmp/bin:$PATH "$kvmft" record -o "$tmp/both" --flight-recorder -b 128K -e kvm:kvm_pio --guest t1=env \
 	--guest-events kvm:kvm_mmio --guest-options "--as guest -b 128K --trigger marker=slow" >"$out" 2>"$err" &
 recorder=$!
-sleep 3.5
+has_begun "$tmp/both/host/meta" "$tmp/both/t1/meta"
 mark "kvmft test: slow request 4712"
+soon fired '^segment .*why=control' "$tmp/both/host/meta"
+kill -INT "$recorder"
 wait "$recorder"
 rc=$?
 recorder=

@@ -26,15 +26,15 @@ comes()
 # ---- real recordings ----
 
 need_recording "following real recordings"
-"$tinyvm" --vcpus 2 --pause 50 --ms 120000 --name t1 >"$tmp/vm.txt" &
+"$tinyvm" --vcpus 2 --pause 1000 --ms 120000 --name t1 >"$tmp/vm.txt" &
 vm=$!
-sleep 0.5
+wait_for_line "$tmp/vm.txt"
 
-# recorded OPTION...: what is followed of a recording of 3 s.
+# recorded OPTION...: what is followed of a recording of 2 s.
 recorded()
 {
 	rm -rf "$tmp/h"
-	"$kvmft" record --as host -q -e kvm:kvm_pio -d 3s --flush 200ms -o "$tmp/h" "$@" &
+	"$kvmft" record --as host -q -e kvm:kvm_pio -d 2s --flush 200ms -o "$tmp/h" "$@" &
 	recorder=$!
 	i=0
 	while [ ! -s "$tmp/h/meta" ] && [ $i -lt 50 ]; do
@@ -52,7 +52,11 @@ status_is 0 "a recording is followed"
 "$kvmft" merge -q "$tmp/h" 2>/dev/null | sed 's/<\.\.\.>-/-/; s/^\([^ ]*\) [^ ]*-\([0-9]*\)/\1 \2/; s/  */ /g' >"$tmp/want.1"
 sed 's/<\.\.\.>-/-/; s/^\([^ ]*\) [^ ]*-\([0-9]*\)/\1 \2/; s/  */ /g' "$out" >"$tmp/got.1"
 ok "... its lines, but for names that are known at the end" cmp "$tmp/want.1" "$tmp/got.1"
+"$tinyvm" --vcpus 2 --pause 50 --ms 60000 >/dev/null &
+fast=$!
 recorded --rotate 64K --keep 2
+kill $fast
+wait $fast 2>/dev/null
 status_is 3 "segments go before they can be shown"
 out_has "LOST EVENTS" "... where events are missing is shown"
 shown=$(sed -n 's/^kvmft: host: \([0-9]*\) events, .*/\1/p' "$err")
@@ -76,7 +80,7 @@ mem()
 }
 before=$(mem)
 run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio -d 3s
+	--guest-events kvm:kvm_mmio -d 2s
 status_is 0 "trace --guest"
 ok "... lines of the host" grep -q '^host .* kvm:kvm_pio: ' "$out"
 ok "... and of the guest" grep -q '^t1 .* \[v[01]\] .* kvm:kvm_mmio: ' "$out"
@@ -157,10 +161,14 @@ wait $fast 2>/dev/null
 err_has '^kvmft: host: [0-9]+ events, .* [1-9][0-9]* lost' "trace --guest, the host's ring is too small"
 is "$(grep -c '/dev/shm\|/run/' "$err")" 0 "... and its recorder names no place, either"
 timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
-	--guest-events kvm:kvm_mmio -d 6s >"$out" 2>"$err" &
+	--guest-events kvm:kvm_mmio >"$out" 2>"$err" &
 job=$!
-sleep 3
+comes '^t1' "$out"
 rm -r "/dev/shm/kvmft.$(pgrep -P $job)".*/t1
+comes 'left out from now on' "$err"
+: >"$out"
+comes '^host' "$out"
+kill -INT $job
 wait $job
 rc=$?
 status_is 3 "trace --guest, a guest's capture goes"
@@ -173,7 +181,7 @@ status_is 1 "trace --guest, a ring larger than memory allows"
 err_has "at most -b [0-9]+K$" "... names the largest size, and no option that trace lacks"
 others=
 for name in t2 t3; do
-	"$tinyvm" --ms 20000 --name $name >"$tmp/$name.txt" &
+	"$tinyvm" --pause 1000 --ms 20000 --name $name >"$tmp/$name.txt" &
 	others="$others $!"
 	wait_for_line "$tmp/$name.txt"
 done
