@@ -140,6 +140,22 @@ static void sum_bytes(uint64_t *h, const char *p, size_t n)
 		*h = (*h ^ (uint8_t)p[i]) * 0x100000001b3ull;
 }
 
+/* A file's name and bytes: thousands of them, of some bytes each. */
+static uint64_t hash_file(int dir, const char *name)
+{
+	static char text[65536];
+	int fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	uint64_t h = 0xcbf29ce484222325ull;
+	ssize_t n;
+
+	sum_bytes(&h, name, strlen(name));
+	while (fd >= 0 && (n = read(fd, text, sizeof(text))) > 0)
+		sum_bytes(&h, text, (size_t)n);
+	if (fd >= 0)
+		close(fd);
+	return h;
+}
+
 static void hash_tree(int parent, const char *name, uint64_t *h, unsigned int *files)
 {
 	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NONBLOCK);
@@ -152,15 +168,7 @@ static void hash_tree(int parent, const char *name, uint64_t *h, unsigned int *f
 		if (e->d_type == DT_DIR) {
 			hash_tree(dirfd(dir), e->d_name, h, files);
 		} else {
-			char *text = NULL;
-			ssize_t n = file_read_all(dirfd(dir), e->d_name, 1 << 20, &text);
-			uint64_t one = 0xcbf29ce484222325ull;
-
-			sum_bytes(&one, e->d_name, strlen(e->d_name));
-			if (n > 0)
-				sum_bytes(&one, text, (size_t)n);
-			free(text);
-			*h += one; /* whatever the order of the directory */
+			*h += hash_file(dirfd(dir), e->d_name); /* whatever the order of the directory */
 			++*files;
 		}
 	}
@@ -168,13 +176,17 @@ static void hash_tree(int parent, const char *name, uint64_t *h, unsigned int *f
 		closedir(dir);
 }
 
-static uint64_t tracefs_hash(const struct options *o, unsigned int *files)
-{
-	uint64_t h = 0;
+struct state {
+	uint64_t hash;
+	unsigned int files;
+};
 
-	*files = 0;
-	hash_tree(AT_FDCWD, o->tracefs, &h, files);
-	return h;
+static struct state tracefs_state(const struct options *o)
+{
+	struct state s = { 0, 0 };
+
+	hash_tree(AT_FDCWD, o->tracefs, &s.hash, &s.files);
+	return s;
 }
 
 /* ---- the recorder ---- */
@@ -606,11 +618,11 @@ static void sum_up(struct sum *s, struct run *r)
 		printf("cannot remove %s\n", r->capture);
 }
 
-static void run_seed(const struct options *o, uint64_t seed, struct sum *s)
+/* was: tracefs before this run, and before the next one. */
+static void run_seed(const struct options *o, uint64_t seed, struct sum *s, struct state *was)
 {
 	struct run *a = calloc(1, sizeof(*a)), *b = calloc(1, sizeof(*b));
-	unsigned int files_before, files_after;
-	uint64_t before = tracefs_hash(o, &files_before), after;
+	struct state is;
 	pthread_t other;
 
 	if (!a || !b)
@@ -622,9 +634,10 @@ static void run_seed(const struct options *o, uint64_t seed, struct sum *s)
 	run_one(a);
 	if (o->two)
 		pthread_join(other, NULL);
-	after = tracefs_hash(o, &files_after);
-	if (before != after || files_before != files_after)
-		fail(a, "tracefs is not as before: %u files, then %u", files_before, files_after);
+	is = tracefs_state(o);
+	if (was->hash != is.hash || was->files != is.files)
+		fail(a, "tracefs is not as before: %u files, then %u", was->files, is.files);
+	*was = is;
 	sum_up(s, a);
 	if (o->two)
 		sum_up(s, b);
@@ -644,6 +657,7 @@ int main(int argc, char **argv)
 {
 	struct options o = { .seed = 1, .runs = 1, .tracefs = TRACEFS };
 	struct sum s = { 0 };
+	struct state was;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
@@ -663,8 +677,9 @@ int main(int argc, char **argv)
 	o.record = argv + optind;
 	if (!o.kvmft || !o.dir)
 		return 2;
+	was = tracefs_state(&o);
 	for (uint64_t i = 0; i < o.runs; i++)
-		run_seed(&o, o.seed + i, &s);
+		run_seed(&o, o.seed + i, &s, &was);
 	printf("%llu runs, %llu failed, %llu with loss: %llu events stored, %llu lost, %llu gaps, %llu "
 	       "not where they are told\n",
 	       (unsigned long long)s.runs, (unsigned long long)s.failed, (unsigned long long)s.lossy,
