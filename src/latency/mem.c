@@ -18,9 +18,12 @@ int lat_mem_new(struct lat *l)
 	l->mem->move = calloc(l->map->nvm + 1, sizeof(*l->mem->move));
 	for (unsigned int k = 0; k < EV_ROLES; k++)
 		l->mem->has[k] = true;
-	for (size_t i = 0; i < l->nsrc; i++)
-		for (unsigned int k = 0; k < EV_ROLES && !tl_source(l->t, i)->guest; k++)
+	for (size_t i = 0; i < l->nsrc; i++) {
+		const struct tl_source *s = tl_source(l->t, i);
+
+		for (unsigned int k = 0; k < EV_ROLES && !s->guest && !s->qemu; k++)
 			l->mem->has[k] &= lat_decoder_has(l->dec[i], (enum event_role)k);
+	}
 	return l->mem->tdp && l->mem->move ? 0 : -ENOMEM;
 }
 

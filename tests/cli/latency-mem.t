@@ -43,6 +43,11 @@ writeback|1|2.900
 END
 rows mem >"$tmp/have"
 ok "each stall is of its kind, and as long as it is" diff "$tmp/kinds" "$tmp/have"
+echo "101@0.000001:virtio_notify vdev 0x50 vq 0x60" >"$tmp/qemu.log"
+run "$kvmft" latency mem --format csv -q --qemu "$tmp/qemu.log" "$tmp/host"
+rows mem >"$tmp/have"
+ok "... also beside a trace of QEMU, which shows nothing of that" diff "$tmp/kinds" "$tmp/have"
+run "$kvmft" latency mem --by vcpu,task,gpa,thread,time --format csv -q "$tmp/host"
 rows mem-thread >"$tmp/have"
 cat >"$tmp/threads" <<END
 filler-55|2|4.200
