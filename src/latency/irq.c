@@ -420,6 +420,9 @@ static int stray(struct lat *l, struct lat_vcpu *v, int32_t irq, const char *nam
 	if (v->running.open)
 		return 0;
 	lat_count(l, v, LAT_T_IRQ, IRQ_STRAY);
+	/* A request that it ends must not be taken for one of the device before it. */
+	if (irq >= 0 && irq != v->last_device.irq && strncmp(name, "IPI", 3))
+		v->has_last = false;
 	if (!home || !home->chain || irq < 0)
 		return 0;
 	if (u64map_get(&l->irq_vector, irq_key(l, v, irq), &known)) {

@@ -38,19 +38,25 @@ static const char *most_for(const struct lat_table *t, const struct lat_group *g
 	return name;
 }
 
-/* The stage that took most of the time; NULL: there are none. */
+/* The stage that took most of the time, or that none of them did; NULL: there are none. */
 static const char *most_in(const struct lat_table *t, const struct lat_group *g)
 {
-	const struct loghist *most = NULL;
+	unsigned __int128 rest = g->stage[0]->sum, most = 0;
 	const char *name = NULL;
 
-	for (unsigned int s = 1; s < LAT_STAGES; s++)
-		if (g->stage[s] && t->desc->parts >> s & 1 && g->stage[s]->sum &&
-		    (!most || g->stage[s]->sum > most->sum)) {
-			most = g->stage[s];
+	for (unsigned int s = 1; s < LAT_STAGES; s++) {
+		bool part = g->stage[s] && t->desc->parts >> s & 1;
+		unsigned __int128 sum = part ? g->stage[s]->sum : 0;
+
+		rest -= MIN(rest, sum);
+		if (sum > most) {
+			most = sum;
 			name = t->desc->stage[s];
 		}
-	return name ?: most_for(t, g);
+	}
+	if (!name)
+		return most_for(t, g);
+	return rest > most ? "not known" : name;
 }
 
 static void put_amount(struct columns *c, struct sbuf *b, const struct lat_view *v, uint64_t time,
@@ -149,11 +155,26 @@ static unsigned int longest(const struct lat_case *c, uint32_t of)
 	return most;
 }
 
-/* The two stages that took most of its time, and the wait that did if it was a tenth of it. */
+/* What none of its stages has. */
+static uint64_t not_known(const struct lat_table *t, const struct lat_case *c)
+{
+	uint64_t rest = c->time;
+
+	for (unsigned int s = 1; s < LAT_STAGES; s++)
+		if ((c->known & t->desc->parts) >> s & 1)
+			rest -= MIN(rest, c->stage_time[s]);
+	return rest;
+}
+
+/*
+ * The two stages that took most of its time; what is not known, and the longest wait, if that was a
+ * tenth of it.
+ */
 static void put_stages(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
 		       const struct lat_case *c)
 {
 	unsigned int told = 0, wait = longest(c, t->desc->waits);
+	uint64_t rest = t->desc->parts ? not_known(t, c) : 0;
 	char text[32];
 
 	for (unsigned int k = 0; k < 2; k++) {
@@ -165,6 +186,8 @@ static void put_stages(struct sbuf *b, const struct lat_view *v, const struct la
 			  lat_amount(v, text, sizeof(text), c->stage_time[most]));
 		told |= 1u << most;
 	}
+	if (told && rest && rest >= c->time / 10)
+		sbuf_addf(b, ", not known %s", lat_amount(v, text, sizeof(text), rest));
 	if (wait && c->stage_time[wait] >= c->time / 10)
 		sbuf_addf(b, "; of that %s %s", t->desc->stage[wait],
 			  lat_amount(v, text, sizeof(text), c->stage_time[wait]));

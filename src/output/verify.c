@@ -146,6 +146,8 @@ static void text_slices(const struct verify *v, const struct verify_guest *g, st
 
 static void text_pairs(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
+	const char *arch = v->p.host.cap->arch;
+	size_t from = b->len;
 	bool any = false;
 
 	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
@@ -167,10 +169,11 @@ static void text_pairs(const struct verify *v, const struct verify_guest *g, str
 				 (int64_t)loghist_percentile(&s->late, 50, 100), v->khz),
 			  amount(max, sizeof(max), s->n, s->max, v->khz));
 	}
-	if (!any && !msr_pairs_possible(v->pairs, g->g->vm))
-		sbuf_add(
-			b,
-			"  no pairs by value: record kvm:kvm_msr on the host and msr:* in the guest for them\n");
+	/* Others than x86 have no MSRs. */
+	if (!any && !msr_pairs_possible(v->pairs, g->g->vm) && (!arch || strstr(arch, "86")))
+		sbuf_add(b, "  no pairs by value: record kvm:kvm_msr on the host and msr:* in the "
+			    "guest for them\n");
+	text_wrap(b, from, "    ", v->width);
 }
 
 static void text_verdict(const struct verify *v, const struct verify_guest *g, struct sbuf *b)

@@ -137,6 +137,22 @@ for kernel in 6.1 6.12; do
 	err_has 'no event has its deadlines' "... why not"
 done
 
+run "$kvmft" verify "$tmp/host1" "$tmp/guest1=one"
+out_has "^  all .* lie in the" "verify"
+is "$(grep -c kvm_msr "$out")" 0 "... does not ask for events of MSRs, which no arm64 has"
+# A request whose interrupt is a message: no event shows that, and the one before it is another device's.
+sed '/^0  1000/i event kvm kvm_mmio 19100 u32:type u32:len u64:gpa u64:val
+	/^0  6000/a 0  6400 101 kvm_exit ret=2 esr_ec=0x24 vcpu_pc=0\n0  6410 101 kvm_mmio type=2 len=4 gpa=0x1000 val=0\n0  6500 101 kvm_entry vcpu_pc=0' \
+	"$tmp/host1.txt" >"$tmp/host-io.txt"
+guest1 | sed '/^0  8020/i 0  6300 77 block:block_rq_issue dev=0xfe00000 sector=2048 nr_sector=8 bytes=4096
+	/^0  8510/i 0  8505 77 block:block_rq_complete dev=0xfe00000 sector=2048 nr_sector=8' >"$tmp/guest-io.txt"
+compiled host-io --formats formats-6.12-arm64.txt
+compiled guest-io
+run "$kvmft" latency io "$tmp/host-io" "$tmp/guest-io=one"
+out_has 'submit 4 %, not known 95 %' "io: where its time went is not known"
+out_has '^254,0 .* not known$' "... which the row says"
+out_has ': submit 100 ns, not known' "... and the worst"
+
 # Two lines at once: which handler is whose was seen when they were alone. Of lines that never were nothing tells.
 {
 	sed -n '/^meta/p' "$tmp/host1.txt"
