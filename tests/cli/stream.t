@@ -100,7 +100,9 @@ recorded -b 256K -- "$tinyvm" --iterations 20000 | slowly | "$kvmft" receive -q 
 is "$?" 3 "a reader that is slow: what came is incomplete"
 look_at_recorder
 status_is 3 "... the recorder says so"
-err_has ' lost ' "... and counts"
+err_has '^kvmft: CPU [0-9]+ lost [0-9]+ of [0-9]+ events \([0-9]+ found the ring full' "... and counts"
+err_has '; the output took [0-9]+ % of the time, up to [0-9]+ ms at once: it is too slow\)$' "... names the reader as the reason"
+err_has '^kvmft: to lose fewer: a larger ring \(--buffer-size\), or fewer events' "... and what helps"
 with=$(sed -n 's/^vcpu 0 io=\([0-9]*\).*/\1/p' "$err")
 adds_up "... a slow reader" 3 1000
 is "$with" 20000 "... the VM went on, to its end"
