@@ -168,6 +168,14 @@ static int lat_headline(struct sbuf *b, const struct lat_view *v, const struct l
 
 /* ---- stages ---- */
 
+/* First in a row; on a line of its own where all else has no room beside the names. */
+static void put_name(struct columns *c, struct sbuf *b, const char *name)
+{
+	if (c->print && c->width[0] == 1 && name[0])
+		sbuf_addf(b, "%s\n", name);
+	columns_put(c, b, "%s", c->width[0] == 1 ? "" : name);
+}
+
 static void stage_row(struct columns *c, struct sbuf *b, const struct lat_view *v,
 		      const struct lat_table *t, const struct lat_group *g, unsigned int s)
 {
@@ -175,7 +183,7 @@ static void stage_row(struct columns *c, struct sbuf *b, const struct lat_view *
 	uint64_t median = loghist_percentile(h, 50, 100);
 	const char *off = lat_not_negligible(lat_stage_bound(v, t->desc, g, s), median) ? "~" : "";
 
-	columns_put(c, b, "%s", s ? "" : g->name);
+	put_name(c, b, s ? "" : g->name);
 	columns_put(c, b, "%s", t->desc->stage[s]);
 	columns_put(c, b, "%llu", (unsigned long long)h->n);
 	put_thousandths(c, b, (uint64_t)(h->sum / 1000));
@@ -191,21 +199,23 @@ static void stage_row(struct columns *c, struct sbuf *b, const struct lat_view *
 	columns_end(c, b);
 }
 
-static void group_causes(struct sbuf *b, unsigned int width, const struct lat_desc *d,
-			 const struct lat_group *g)
+static void group_causes(struct sbuf *b, unsigned int at, const struct lat_desc *d,
+			 const struct lat_group *g, unsigned int width)
 {
+	const size_t from = b->len;
 	const char *sep = "";
 
 	for (unsigned int c = 0; c < LAT_CAUSES; c++) {
 		if (!g->cause[c] || !d->cause[c] || !d->cause[c][0])
 			continue;
 		if (!sep[0])
-			sbuf_addf(b, "%-*s cause: ", (int)width, "");
+			sbuf_addf(b, "%-*s cause: ", (int)at, "");
 		sbuf_addf(b, "%s%s %llu", sep, d->cause[c], (unsigned long long)g->cause[c]);
 		sep = ", ";
 	}
 	if (sep[0])
 		sbuf_addc(b, '\n');
+	text_wrap(b, from, "    ", width);
 }
 
 static void groups_head(struct columns *c, struct sbuf *b, const struct lat_view *v,
@@ -214,7 +224,7 @@ static void groups_head(struct columns *c, struct sbuf *b, const struct lat_view
 	static const char *const heads[] = { "Min", "Avg", "p50", "p99", "Max" };
 	bool cycles = lat_in_cycles(v->lat);
 
-	columns_put(c, b, "%s", t->desc->key);
+	put_name(c, b, t->desc->key);
 	columns_put(c, b, "Stage");
 	columns_put(c, b, "Count");
 	columns_put(c, b, cycles ? "Sum Mcyc" : "Sum ms");
@@ -241,7 +251,7 @@ static void groups_of(struct columns *c, struct sbuf *b, const struct lat_view *
 			if (g->stage[s])
 				stage_row(c, b, v, t, g, s);
 		if (c->print)
-			group_causes(b, c->width[0], t->desc, g);
+			group_causes(b, c->width[0], t->desc, g, v->width);
 	}
 }
 
@@ -251,6 +261,8 @@ static void groups(struct sbuf *b, const struct lat_view *v, const struct lat_ta
 
 	for (unsigned int pass = 0; pass < 2; pass++) {
 		c.print = pass;
+		if (pass && v->width && columns_width(&c) > v->width)
+			c.width[0] = 1;
 		groups_head(&c, b, v, t);
 		for (size_t m = 0; m <= tl_hostmap(v->t)->nvm; m++)
 			groups_of(&c, b, v, t, (int64_t)m - 1);
@@ -334,6 +346,7 @@ static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_tab
 
 	for (size_t i = 0; i < t->nworst; i++) {
 		const struct lat_case *c = &t->worst[i];
+		const size_t from = b->len;
 
 		sbuf_addf(b, "\n%zu. %s: %s", i + 1, lat_amount(v, text, sizeof(text), c->time),
 			  c->what);
@@ -347,6 +360,7 @@ static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_tab
 				sbuf_addf(b, " %s %s", t->desc->stage[s],
 					  lat_amount(v, text, sizeof(text), c->stage_time[s]));
 		sbuf_addc(b, '\n');
+		text_wrap(b, from, "    ", v->width);
 		if (story)
 			lat_put_story(b, &story[i]);
 	}
@@ -428,15 +442,20 @@ static bool is_view(enum lat_table_id id)
 static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id)
 {
 	const struct lat_table *t = lat_table(v->lat, id);
+	size_t from;
 
 	groups(b, v, t);
+	from = b->len;
 	if (!is_view(id)) {
 		meanings(b, t);
+		text_wrap(b, from, "            ", v->width);
 		histogram(b, v, t);
 	}
+	from = b->len;
 	sbuf_addc(b, '\n');
 	lat_counts_text(t, b);
 	sbuf_addc(b, '\n');
+	text_wrap(b, from, "  ", v->width);
 	worst(b, v, t, v->story[id]);
 }
 

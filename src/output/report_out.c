@@ -340,7 +340,7 @@ static void text_table(const struct report_doc *d, const struct report_table *t,
 
 static void split_head(const struct report_doc *d, struct columns *c, struct sbuf *b)
 {
-	columns_put(c, b, "Where the time went");
+	columns_put(c, b, "Where time went");
 	columns_put(c, b, report_in_cycles(d->r) ? "Total cycles" : "Total time");
 	for (int p = 0; p < REPORT_PARTS; p++)
 		columns_put(c, b, "%s", part_heads[p]);

@@ -139,6 +139,13 @@ screen report "$kvmft" report -i access
 screen latency "$kvmft" latency irq -q -C 2 host guest=one
 screen verify "$kvmft" verify host guest=one
 
+# Where the names leave no room, they have lines of their own; what is said below is folded.
+terminal 70 "" env NO_COLOR=1 "$kvmft" latency all --all -q --worst 0 host guest=one
+out_has '^  Stage +Count +Sum ms +Min us +Avg us +p50 us +p99 us +Max us$' "latency --all: all columns are there"
+out_has '^MSI irq 30$' "... below the names"
+terminal 200 "" env NO_COLOR=1 "$kvmft" latency all --all -q --worst 0 host guest=one
+out_has '^MSI irq 30 +total ' "... beside them where there is room"
+
 terminal 80 "" "$kvmft" check
 is "$(awk 'length > 80' "$out" | head -n 3)" "" "check fits 80 columns"
 out_has '^msr-module ' "... and is there"
