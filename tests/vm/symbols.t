@@ -73,5 +73,4 @@ ok "modules alone: $(grep -c '"rip_symbol":"\[' "$tmp/modules.json") addresses" 
 	grep -q '"rip_symbol":"\[[a-z]' "$tmp/modules.json"
 
 "$kvmft" merge -q "$rig/host" "$rig/guest" 2>/dev/null | grep 'read_port' | head -n 3 | sed 's/^/# /'
-if [ -n "${KEEP:-}" ]; then cp -a "$rig" "$tmp/kallsyms" "$KEEP"; fi
 finish

@@ -34,6 +34,7 @@ shared()
 # rig SCENARIO [OPTIONS]: runs a scenario into $rig; its own tests become tests here. $RIG_OPTIONS are
 # options of run for a test of the same on another machine. A rig that broke is said and started again, at
 # most three times; then it is a failure. Without an emulator of that CPU the test ends here, as skipped.
+# What each boot left is copied to $KEEP/TEST.N if $KEEP is set.
 rig()
 {
 	name=$1
@@ -70,6 +71,8 @@ rig()
 	for tar in "$rig"/*.tar; do
 		[ ! -e "$tar" ] || tar -xf "$tar" -C "$rig" --no-same-owner
 	done
+	boots=$((${boots:-0} + 1))
+	[ -z "${KEEP:-}" ] || { mkdir -p "$KEEP" && cp -a "$rig" "$KEEP/$(basename "$0" .t).$boots"; }
 }
 
 # sums NAME: the counters in the JSON of the last `kvmft latency` add up.
