@@ -32,8 +32,10 @@ struct stories {
 	uint64_t context;
 	struct kept *ring;
 	size_t nring, at;
-	struct teller *t;
-	size_t n;
+	struct teller *t; /* n of them, by their beginnings; the first `met` have begun */
+	size_t n, met;
+	struct teller **open; /* of those the nopen that have not ended */
+	size_t nopen;
 };
 
 /* The VM that an item is of, -1: of none. */
@@ -93,7 +95,7 @@ static int teller_item(struct stories *s, struct teller *t, const struct tl_item
 {
 	int ret = 0;
 
-	if (t->ended || i->host < t->c->begin)
+	if (i->host < t->c->begin)
 		return 0;
 	if (!t->begun)
 		ret = teller_begin(s, t);
@@ -110,37 +112,60 @@ static int teller_item(struct stories *s, struct teller *t, const struct tl_item
 	return out_item(&t->out, i);
 }
 
+/* An item for all whose moment it may be of; those that end with it are no longer asked. */
+static int tell(struct stories *s, const struct tl_item *i)
+{
+	size_t left = 0;
+	int ret = 0;
+
+	while (s->met < s->n && s->t[s->met].c->begin <= i->host)
+		s->open[s->nopen++] = &s->t[s->met++];
+	for (size_t k = 0; k < s->nopen && !ret; k++) {
+		struct teller *t = s->open[k];
+
+		ret = teller_item(s, t, i);
+		s->open[left] = t;
+		left += !t->ended;
+	}
+	s->nopen = left;
+	return ret;
+}
+
 static int walk(struct stories *s)
 {
 	const struct tl_item *i;
-	size_t open = s->n;
-	int ret;
+	int ret = 0;
 
-	while (open && (ret = tl_next(s->line, &i)) > 0) {
-		open = 0;
-		ret = 0;
-		for (size_t k = 0; k < s->n && !ret; k++) {
-			ret = teller_item(s, &s->t[k], i);
-			open += !s->t[k].ended;
-		}
+	while ((s->nopen || s->met < s->n) && (ret = tl_next(s->line, &i)) > 0) {
+		ret = tell(s, i);
 		if (ret)
-			return ret;
+			break;
 		keep(s, i);
 	}
-	return open ? ret : 0;
+	return ret;
+}
+
+static int by_begin(const void *a_, const void *b_)
+{
+	const struct teller *a = a_, *b = b_;
+
+	return ORDER(a->c->begin, b->c->begin);
 }
 
 int stories_tell(const struct story *v, size_t n, struct timeline *t, const struct out_clock *clock,
 		 bool color, uint64_t context)
 {
 	struct stories s = {
-		.t = calloc(n + 1, sizeof(*s.t)), .n = n, .line = t, .clock = clock, .color = color,
+		.t = calloc(n + 1, sizeof(*s.t)), .open = calloc(n + 1, sizeof(*s.open)),
+		.n = n, .line = t, .clock = clock, .color = color,
 		.ring = calloc(context ?: 1, sizeof(*s.ring)), .context = context,
 	};
-	int ret = s.ring && s.t ? 0 : -ENOMEM;
+	int ret = s.ring && s.t && s.open ? 0 : -ENOMEM;
 
 	for (size_t i = 0; i < n && !ret; i++)
 		s.t[i].c = &v[i];
+	if (!ret)
+		qsort(s.t, n, sizeof(*s.t), by_begin);
 	ret = ret ?: walk(&s);
 	for (size_t i = 0; s.t && i < n; i++)
 		if (s.t[i].begun && !s.t[i].ended) {
@@ -149,6 +174,7 @@ int stories_tell(const struct story *v, size_t n, struct timeline *t, const stru
 			ret = ret ?: end;
 		}
 	free(s.ring);
+	free(s.open);
 	free(s.t);
 	return ret;
 }

@@ -15,7 +15,7 @@ FLOOR_US=8000
 times=3
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs cpus qemu_names gaps "
+only=" same_vms vms tasks epochs cpus qemu_names gaps robberies "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only=
 left=0
 
@@ -122,6 +122,22 @@ make_requests()
 		"$tools/mkcap" --capture $side text.txt
 	done
 }
+# A vCPU that is robbed of its CPU over and over: as many moments to tell of.
+make_robberies()
+{
+	rm -rf host
+	{
+		cat "$golden/latency-host.txt"
+		awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) {
+			t = 1000000 + i * 1000
+			print 0, t, "101 kvm_entry vcpu_id=0"
+			print 0, t + 100, "101 kvm_exit exit_reason=1 isa=1"
+			print 0, t + 200, "101 sched:sched_switch prev_pid=101 prev_state=0x100 next_pid=55"
+			print 0, t + 800, "55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=101"
+		} }'
+	} >host.txt
+	"$tools/mkcap" --capture host host.txt
+}
 # Of CPUs that a file claims to have, with hardly any events.
 make_cpus() { "$tools/gen" --trace-dat file --events $((n / 4)) --cpus $((n / 20)) --subbuf 1K; }
 make_dat_events() { "$tools/gen" --trace-dat file --events $((n * 4)) --cpus 2 --subbuf 4K; }
@@ -211,6 +227,7 @@ grows gaps 1000 blame host guest=one
 grows gaps 4000 merge -q host guest=one
 grows gaps 4000 latency all host guest=one
 grows requests 8000 latency io host guest=one
+grows robberies 2000 latency sched --worst 100000 --context 0 host guest=one
 grows dat_events 10000 merge -q file
 grows qemu_names 4000 merge -q --qemu file:simple host
 grows qemu_log 10000 merge -q --qemu file:log host
