@@ -179,7 +179,8 @@ static int blame_open(struct blame_cmd *m, int argc, char **argv)
 	ret = ret ?: than_check(&m->o->than, &m->p, m->err);
 	if (ret)
 		return ret;
-	m->b.o.than = (uint64_t)((unsigned __int128)m->o->than.v * m->p.host.cap->tsc_khz / 1000000);
+	m->b.o.than = (uint64_t)((unsigned __int128)m->o->than.v * m->p.host.cap->tsc_khz /
+				 1000000);
 	ret = sink_clock(&m->s, &m->p, m->o->clock, &m->clock, m->err);
 	ret = ret ?: blame_when(m);
 	ret = ret ?: outfile_check(m->o->file.out, NULL, m->p.t, NULL, m->err);
