@@ -64,7 +64,7 @@ make_epochs()
 		awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++)
 			print 1, 100000 + i * 10, 101, "kvm_write_tsc_offset vcpu_id=" i % 8, "previous_tsc_offset=" i, "next_tsc_offset=" i + 1 }'
 	} >host.txt
-	"$tools/mkcap" --capture host host.txt
+	"$makers/mkcap" --capture host host.txt
 }
 # More to forget, and more gaps to forget it at: vCPUs of a host, tasks of a guest.
 make_gaps()
@@ -93,7 +93,7 @@ make_gaps()
 				}
 			}'
 		} >text.txt
-		"$tools/mkcap" --capture $side text.txt
+		"$makers/mkcap" --capture $side text.txt
 	done
 }
 # Requests that never end, and doorbells for a few others.
@@ -119,7 +119,7 @@ make_requests()
 				}
 			}'
 		} >text.txt
-		"$tools/mkcap" --capture $side text.txt
+		"$makers/mkcap" --capture $side text.txt
 	done
 }
 # A vCPU that is robbed of its CPU over and over: as many moments to tell of.
@@ -139,8 +139,8 @@ make_robberies()
 	"$tools/mkcap" --capture host host.txt
 }
 # Of CPUs that a file claims to have, with hardly any events.
-make_cpus() { "$tools/gen" --trace-dat file --events $((n / 4)) --cpus $((n / 20)) --subbuf 1K; }
-make_dat_events() { "$tools/gen" --trace-dat file --events $((n * 4)) --cpus 2 --subbuf 4K; }
+make_cpus() { "$makers/gen" --trace-dat file --events $((n / 4)) --cpus $((n / 20)) --subbuf 1K; }
+make_dat_events() { "$makers/gen" --trace-dat file --events $((n * 4)) --cpus 2 --subbuf 4K; }
 make_qemu_names()
 {
 	awk -v n="$n" 'BEGIN { for (i = 0; i < n; i++) print "name", i, "event" i; for (i = 0; i < n; i++) print "event", i, 1000 + i, 7 }' >names.txt

@@ -264,7 +264,7 @@ status_is 2 "--format openmetrics: one capture at a time"
 
 mkdir grow
 for n in 11 12 13 14 15 16 17 18 19 20 21; do
-	"$tools/gen" --capture grow/$n --events $((n * 500)) --cpus 2 >gen.log 2>&1
+	"$makers/gen" --capture grow/$n --events $((n * 500)) --cpus 2 >gen.log 2>&1
 	"$kvmft" report --format csv grow/$n 2>/dev/null | sed "1d; s|^|\"grow/$n\",|"
 done >want
 for cpus in 0 0-63; do
@@ -276,7 +276,7 @@ rm -rf grow
 
 # ---- a process that is killed costs its capture ----
 
-"$tools/gen" --capture long --events 3000000 --cpus 2 >gen.log 2>&1
+"$makers/gen" --capture long --events 3000000 --cpus 2 >gen.log 2>&1
 # Kills the process that reads it; it may be done before.
 killed_reader()
 {
@@ -330,7 +330,7 @@ if [ "$(nproc)" -gt 1 ] && "${CC:-cc}" -shared -fPIC -o die.so die.c -ldl 2>"$er
 	awk 'BEGIN { for (i = 0; i < 40000; i++) printf "0 %d 200 kvm_exit exit_reason=30 isa=1\n0 %d 200 kvm_mmio type=2 len=4 gpa=%d val=0\n0 %d 200 kvm_entry\n",
 		i * 900, i * 900 + 50, i * 4096, i * 900 + 100 }' >mmio.txt
 	mkdir large
-	for n in 1 2 3 4 5; do "$tools/mkcap" --capture large/$n mmio.txt; done
+	for n in 1 2 3 4 5; do "$makers/mkcap" --capture large/$n mmio.txt; done
 	run env LD_PRELOAD="$tmp/die.so" timeout 60 "${KVMFT_PLAIN:-$kvmft}" report --event mmio --format csv large
 	status_is 3 "a process is killed between taking a capture and saying so: nobody waits for ever"
 	is "$(grep -c '^kvmft: large/[1-5]: the process that read it was killed$' "$err")" 1 "... one capture has no result"

@@ -108,7 +108,7 @@ is "$([ "$rc" != 0 ] && echo yes)" yes "a file that may not grow: exit $rc"
 left "a file that may not grow"
 # Killed while it writes: a FIFO as --qemu would be refused, so a capture that takes a while, and a
 # priority that leaves the CPU to those who kill.
-"$KVMFT_TOOLS/gen" --capture "$tmp/long" --events 3000000 --cpus 2 >"$tmp/gen.log" 2>&1
+"$makers/gen" --capture "$tmp/long" --events 3000000 --cpus 2 >"$tmp/gen.log" 2>&1
 # killed_merge SIGNAL: the status of a merge that was killed while it wrote.
 killed_merge()
 {
@@ -190,7 +190,7 @@ err_has "cannot write $tmp/out/new: File too large" "... is reported"
 is "$(ls -A "$tmp/out")" "" "... and nothing is left"
 
 # The process that would name the file is killed: that is no reader who has seen enough.
-"${KVMFT_TOOLS:-$top/build/tests/tools}/gen" --capture "$tmp/long" --events 500000 --cpus 2 >"$tmp/gen.log" 2>&1
+"$makers/gen" --capture "$tmp/long" --events 500000 --cpus 2 >"$tmp/gen.log" 2>&1
 "$kvmft" merge -q -o "$tmp/out/new" "$tmp/long" 2>"$err" &
 merger=$!
 n=0

@@ -274,12 +274,12 @@ fits()
 if [ -n "${KVMFT_TOOLS:-}" ]; then
 	idle=$(takes report --help)
 	for cpus in 64 2048 8192; do
-		"$tools/gen" --trace-dat "$tmp/wide.dat" --events 300000 --cpus $cpus
+		"$makers/gen" --trace-dat "$tmp/wide.dat" --events 300000 --cpus $cpus
 		perf_data "$tmp/wide.dat" "$tmp/cpus-$cpus.perf" --vcpus 64
 		fits "$tmp/cpus-$cpus.perf" --percentiles --split
 		[ $cpus = 8192 ] || fits "$tmp/cpus-$cpus.perf" --per vcpu
 	done
-	"$tools/gen" --trace-dat "$tmp/wide.dat" --events 3000000 --cpus 16
+	"$makers/gen" --trace-dat "$tmp/wide.dat" --events 3000000 --cpus 16
 	perf_data "$tmp/wide.dat" "$tmp/long.perf"
 	fits "$tmp/long.perf" --percentiles --per vcpu
 	rm "$tmp/wide.dat" "$tmp"/cpus-*.perf "$tmp/long.perf"

@@ -278,7 +278,7 @@ is "$("$kvmft" report -i "$tmp/many" --event page-fault 2>"$err" | grep -cE '^ *
 is "$(cat "$tmp/rc") $(wc -c <"$err" | tr -d ' ')" "0 0" "a reader that goes away early is no error"
 
 # A machine full of small VMs: its keys are no more than there is memory for.
-"$KVMFT_TOOLS/gen" --capture "$tmp/wide" --events 100000 --cpus 2048
+"$makers/gen" --capture "$tmp/wide" --events 100000 --cpus 2048
 report wide
 status_is 0 "2048 vCPUs"
 is "$(grep -c others "$out")" 0 "... each reason of each has a place"
@@ -305,7 +305,7 @@ fits()
 
 # Whatever the file: as many CPUs as a capture may have, and half of them; more addresses than there is memory for.
 for cpus in 8192 4096; do
-	"$KVMFT_TOOLS/gen" --capture "$tmp/cpus-$cpus" --events 100000 --cpus $cpus
+	"$makers/gen" --capture "$tmp/cpus-$cpus" --events 100000 --cpus $cpus
 	fits cpus-$cpus
 	fits cpus-$cpus --percentiles --split
 	fits cpus-$cpus --event mmio --percentiles
@@ -317,7 +317,7 @@ for cpus in 8192 4096; do
 	fi
 	rm -r "$tmp/cpus-$cpus"
 done
-"$KVMFT_TOOLS/gen" --capture "$tmp/keys" --events 3000000 --cpus 64
+"$makers/gen" --capture "$tmp/keys" --events 3000000 --cpus 64
 fits keys --event mmio
 fits keys --event mmio --percentiles --per vcpu
 fits keys --event page-fault --percentiles -k ev_name

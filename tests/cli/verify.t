@@ -16,7 +16,11 @@ pair()
 	mkdir -p "$tmp/$1"
 	name=$1
 	shift
-	"$genpair" --host "$tmp/$name/host" --guest "$tmp/$name/guest" "$@" || echo "# genpair failed: $*"
+	by=$genpair
+	case " $* " in
+	*" --vcpus 32 "* | *" --vcpus 256 "*) by=$makers/genpair ;;
+	esac
+	"$by" --host "$tmp/$name/host" --guest "$tmp/$name/guest" "$@" || echo "# genpair failed: $*"
 }
 
 # verify NAME OPTION...
