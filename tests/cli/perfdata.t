@@ -295,12 +295,13 @@ if ! perf record -q -e kvm:kvm_pio -o "$tmp/try" true >"$tmp/try.log" 2>&1; then
 	finish
 fi
 
-# perf_of FILE OPTION...: perf records the small VM for a moment.
+# perf_of FILE OPTION...: perf records the small VM for a moment. It rests $pause us between two exits.
+pause=100
 perf_of()
 {
 	to=$1
 	shift
-	"$tinyvm" --ms 60000 >/dev/null 2>&1 &
+	"$tinyvm" --pause $pause --ms 60000 >/dev/null 2>&1 &
 	vm=$!
 	sleep 0.1
 	perf "$@" -o "$to" -p $vm -- sleep 0.3 >"$tmp/perf.log" 2>&1
@@ -344,6 +345,7 @@ run "$kvmft" merge "$tmp/mono.data"
 err_has 'clock mono cannot be put on the TSC: record without perf.s option -k' "... is not for merge"
 
 # Too small a ring: what perf lost is what kvmft says was lost.
+pause=0
 perf_of "$tmp/lost.data" record -q -m 1 -e 'kvm:*'
 perf report -D -i "$tmp/lost.data" 2>/dev/null | grep -a 'PERF_RECORD_LOST' >"$tmp/lost"
 want=$(sed -nE 's/.*lost samples *: *([0-9]+).*/\1/p' "$tmp/lost" | awk '{ n += $1 } END { print n + 0 }')
@@ -351,6 +353,8 @@ run "$kvmft" export -i "$tmp/lost.data" --to text
 ok "perf lost something" test "$want" -gt 0
 err_has "host: $(script "$tmp/lost.data" | wc -l) events, $want lost\$" "events stored and lost are perf's ($want lost)"
 status_is 3 "... exit 3"
+
+pause=100
 
 # refused FILE PATTERN NAME
 refused()
@@ -371,7 +375,7 @@ perf_of "$tmp/hw.data" record -q -e cpu-clock
 refused "$tmp/hw.data" 'no tracepoints.*perf record -e' "no tracepoints"
 perf record -q -e kvm:kvm_pio -o - true >"$tmp/pipe.data" 2>"$tmp/perf.log"
 refused "$tmp/pipe.data" 'to a pipe.*record with -o FILE' "perf record -o -"
-"$tinyvm" --ms 60000 >/dev/null 2>&1 &
+"$tinyvm" --pause $pause --ms 60000 >/dev/null 2>&1 &
 vm=$!
 # The shell becomes perf: then its id is known.
 sh -c "exec perf record -q -e kvm:kvm_pio -p $vm -o '$tmp/killed.data'" >"$tmp/perf.log" 2>&1 &

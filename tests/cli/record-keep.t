@@ -8,7 +8,7 @@
 . "$(dirname "$0")/vmlib.sh"
 
 need_recording record-keep
-"$tinyvm" --ms 200000 >/dev/null 2>&1 &
+"$tinyvm" --pause 50 --ms 200000 >/dev/null 2>&1 &
 vm=$!
 dir=$tmp/store
 mkdir -m 700 "$dir" "$tmp/cwd"

@@ -223,7 +223,7 @@ done
 # ---- the flight recorder ----
 
 cap=$tmp/flight
-"$tinyvm" --ms 20000 >"$tmp/vm.out" 2>&1 &
+"$tinyvm" --pause 50 --ms 20000 >"$tmp/vm.out" 2>&1 &
 vm=$!
 "$kvmft" record --as host -q -e 'kvm:*' --flight-recorder -b 256K --keep 3 -p "$vm" -o "$cap" 2>"$err" &
 recorder=$!
@@ -312,7 +312,7 @@ vm=$!
 exec 9>"$tmp/go"
 wait_for_line "$tmp/vm.out"
 tids=$(sed -n 's/^pid .* tids \(.*\)/\1/p' "$tmp/vm.out")
-"$tinyvm" --ms 6000 >/dev/null 2>&1 9>&- &
+"$tinyvm" --pause 100 --ms 6000 >/dev/null 2>&1 9>&- &
 other=$!
 cap=$tmp/pid
 "$kvmft" record --as host -q -e 'kvm:kvm_pio' -p "$vm" -o "$cap" 9>&- &
