@@ -296,7 +296,7 @@ if ! perf record -q -e kvm:kvm_pio -o "$tmp/try" true >"$tmp/try.log" 2>&1; then
 fi
 
 # perf_of FILE OPTION...: perf records the small VM for a moment. It rests $pause us between two exits.
-pause=100
+pause=300
 perf_of()
 {
 	to=$1
@@ -354,7 +354,7 @@ ok "perf lost something" test "$want" -gt 0
 err_has "host: $(script "$tmp/lost.data" | wc -l) events, $want lost\$" "events stored and lost are perf's ($want lost)"
 status_is 3 "... exit 3"
 
-pause=100
+pause=300
 
 # refused FILE PATTERN NAME
 refused()

@@ -4,6 +4,12 @@
 # `kvmft record --qemu`: QEMU's trace events are on during the capture, and afterwards as they were,
 # whatever ends it.
 
+# With a /run of its own: what a killed recorder leaves there is finished by any that begins, as those of sides.t, which
+# runs beside this.
+if [ -z "${OWN_RUN:-}" ] && unshare -m true 2>/dev/null; then
+	OWN_RUN=1 exec unshare -m sh -c 'mount -t tmpfs -o mode=755 none /run && exec sh "$0"' "$0"
+fi
+
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/vmlib.sh"
 . "$(dirname "$0")/qemulib.sh"
