@@ -299,6 +299,14 @@ int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	return lat_irq_passed(l, v, in->t, vector, PAST_ALL);
 }
 
+static uint64_t robbed_until(const struct lat_vcpu *v, uint64_t t)
+{
+	uint64_t now[VS_STATES];
+
+	lat_times_at(v, t, now);
+	return now[VS_WAITING] + now[VS_PREEMPTED];
+}
+
 /* It goes in; or is in, and the vCPU ends it and goes on. */
 static int chain_entered(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, uint64_t t)
 {
@@ -320,6 +328,8 @@ static int chain_entered(struct lat *l, struct lat_vcpu *v, struct irq_chain *c,
 	} else if (!c->first_entry) {
 		c->first_entry = t;
 	}
+	if (c->entered)
+		c->robbed = robbed_until(v, t);
 	if (!c->entered || l->guest[v->vm].src)
 		return 0;
 	/* Nothing will show that a listed one ended. */
@@ -474,6 +484,7 @@ static int handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in 
 		lat_chain_taken(c);
 	c->handled = true;
 	c->t_handler = in->t;
+	c->robbed = MIN(robbed_until(v, in->t) - c->robbed, in->t - c->t_entry);
 	if (device) {
 		c->irq = (int32_t)in->f[0];
 		lat_decode_text(l->dec[in->i->src->index], in, c->name, sizeof(c->name));

@@ -26,11 +26,11 @@ const struct lat_desc lat_desc_irq = {
 		"from the source to the first event of the handler (without a guest: to the entry)",
 		"before it: the VMM's thread that raised it had waited for a CPU; no part of the total",
 		"from the source to the APIC of the vCPU, or the GIC",
-		"from there to the injection, less the two parts that follow",
+		"from there to the injection, but for the two parts that follow",
 		"... the guest ran with interrupts off",
-		"... the vCPU's thread wanted a CPU and had none",
+		"the vCPU's thread wanted a CPU and had none: before the injection, or after the entry",
 		"from the injection to the entry of the guest",
-		"from the entry to the handler",
+		"from the entry to the handler, but for that",
 		"in the handler",
 		"from the handler's start to the end of interrupt (EOI)",
 	},
@@ -110,7 +110,10 @@ static void chain_stages(const struct lat *l, const struct irq_chain *c, struct 
 		  lat_span(l, deliver) - k->stage_time[ST_MASKED] - k->stage_time[ST_OFFCPU]);
 	lat_stage(k, ST_ENTER, lat_span(l, c->t_entry - c->t_inject));
 	if (c->handled) {
-		lat_stage(k, ST_GUEST, lat_span(l, c->t_handler - c->t_entry));
+		uint64_t robbed = lat_span(l, c->robbed);
+
+		lat_stage(k, ST_OFFCPU, k->stage_time[ST_OFFCPU] + robbed);
+		lat_stage(k, ST_GUEST, lat_span(l, c->t_handler - c->t_entry) - robbed);
 		if (c->t_end)
 			lat_stage(k, ST_HANDLER, lat_span(l, c->t_end - c->t_handler));
 		if (c->t_eoi > c->t_handler)
@@ -213,6 +216,7 @@ void lat_chain_taken(struct irq_chain *c)
 {
 	c->entered = true;
 	c->t_entry = c->t_inject = c->t_accept;
+	c->robbed = c->spent[VS_WAITING] + c->spent[VS_PREEMPTED];
 	memset(c->spent, 0, sizeof(c->spent));
 }
 

@@ -84,6 +84,7 @@ struct irq_chain {
 	uint64_t first_entry; /* after t_accept, 0: none yet */
 	uint64_t spent[VS_STATES];  /* what the vCPU had done until it was accepted; then: since */
 	uint64_t masked;      /* cycles in the guest before it, when first_entry */
+	uint64_t robbed;      /* cycles without a CPU until it was in; then: until its handler */
 	bool is_timer;	      /* the local timer's: */
 	uint64_t deadline, armed_at, at_deadline[VS_STATES]; /* host TSC; times of the vCPU then */
 	int32_t irq;	      /* the guest's number of it, -1 */

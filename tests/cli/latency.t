@@ -251,6 +251,36 @@ out_has '^accepted 4; measured 3; injected, handler not seen 1; posted 4; handle
 	"a posted one goes in after the guest's HLT; what it halts twice after was another's handler"
 out_has '^2\. 340 ns: irq 30 to vCPU 0, posted, one' "... as late as it was"
 
+# It is in, and before the handler's first event the vCPU loses its CPU: that is not the guest's time.
+{
+	sed -n '/^meta/p' "$golden/latency-host.txt"
+	cat <<'END'
+0   1000 101 kvm_entry vcpu_id=0
+1   2000 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x30
+0   2100 101 kvm_exit exit_reason=1 isa=1
+0   2200 101 kvm_inj_virq vector=0x30 soft=0 reinjected=0
+0   2300 101 kvm_entry vcpu_id=0
+0   2400 101 kvm_exit exit_reason=1 isa=1
+0   2500 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55
+0   5500  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
+0   5600 101 kvm_entry vcpu_id=0
+0   9000 101 kvm_exit exit_reason=1 isa=1
+END
+} >"$tmp/robbed.txt"
+{
+	sed -n '/^meta/p' "$golden/latency-guest.txt"
+	echo "0   1100  77 sched:sched_switch prev_pid=0 prev_state=0 next_pid=77"
+	echo "0   5700  77 irq:irq_handler_entry irq=30"
+	echo "0   5800  77 irq:irq_handler_exit irq=30"
+} >"$tmp/robbed-guest.txt"
+"$mkcap" --capture "$tmp/robbed" "$tmp/robbed.txt"
+"$mkcap" --capture "$tmp/robbed-guest" "$tmp/robbed-guest.txt"
+run "$kvmft" latency irq --all --context 0 -q "$tmp/robbed" "$tmp/robbed-guest=one"
+out_has '^1\. 3\.7 us: irq 30 to vCPU 0, one; vCPU off its CPU$' "a vCPU that loses its CPU after the entry"
+out_has 'deliver 200 ns masked 0 ns off-cpu 3 us enter 100 ns guest 400 ns' "... the guest's time is without that"
+run "$kvmft" latency irq --all --format json -q "$tmp/robbed" "$tmp/robbed-guest=one"
+sums "... the parts are the whole"
+
 # Its own guest had halted, and KVM was about to tell it.
 sed '/kvm_vcpu_wakeup/d; s/^0   3000 101 kvm_exit .*/&\n0   3010 101 kvm_nested_vmexit exit_reason=12 isa=1/' \
 	"$tmp/posted.txt" >"$tmp/nested.txt"
