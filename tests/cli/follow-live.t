@@ -160,6 +160,9 @@ kill $fast
 wait $fast 2>/dev/null
 err_has '^kvmft: host: [0-9]+ events, .* [1-9][0-9]* lost' "trace --guest, the host's ring is too small"
 is "$(grep -c '/dev/shm\|/run/' "$err")" 0 "... and its recorder names no place, either"
+# Their old contents must not be taken for new ones.
+: >"$out"
+: >"$err"
 timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
 	--guest-events kvm:kvm_mmio >"$out" 2>"$err" &
 job=$!
