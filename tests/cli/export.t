@@ -375,7 +375,7 @@ if command -v protoc >/dev/null; then
 	ok "merge makes the same guest" cmp "$tmp/pf/one.pftrace" "$tmp/merge/one.pftrace"
 	ok "... and manifest" cmp "$tmp/pf/perfetto_manifest.json" "$tmp/merge/perfetto_manifest.json"
 	same "... and host" "$tmp/pf/host.pftrace" "$tmp/merge/host.pftrace"
-	is "$(ls -A "$tmp" | grep -c '^\.')" 0 "... nothing else is left"
+	is "$(find "$tmp" -maxdepth 1 -name '.?*' | wc -l)" 0 "... nothing else is left"
 	begin_of() { sed -n "s/^begin of $1: //p" "$out"; }
 	pf_summary "$tmp/host.pf"
 	both="$(begin_of one) $(begin_of host)"

@@ -285,7 +285,7 @@ killed_reader()
 	n=0
 	while [ $n -lt 500 ] && [ -d /proc/$report ]; do
 		for pid in $(cat /proc/$report/task/$report/children 2>/dev/null); do
-			if ls -l "/proc/$pid/fd" 2>/dev/null | grep -q '/long/'; then
+			if find "/proc/$pid/fd" -lname '*/long/*' 2>/dev/null | grep -q .; then
 				kill -9 "$pid"
 				break 2
 			fi

@@ -118,7 +118,7 @@ killed_merge()
 	merge=$!
 	n=0
 	# It has no name until it is complete, where the file system has such files.
-	until ls -l "/proc/$merge/fd" 2>/dev/null | grep -q "$tmp/out/" || [ $n -ge 500 ]; do
+	until find "/proc/$merge/fd" -lname "$tmp/out/*" 2>/dev/null | grep -q . || [ $n -ge 500 ]; do
 		sleep 0.01
 		n=$((n + 1))
 	done

@@ -16,6 +16,7 @@ for need in prometheus prometheus-node-exporter promtool; do
 done
 cd "$tmp" || exit
 pids=
+# shellcheck disable=SC2154 # by the loop
 trap 'for pid in $pids; do kill "$pid" 2>/dev/null; done; wait; rm -rf "$tmp"' EXIT
 
 # ---- what needs no server ----
