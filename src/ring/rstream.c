@@ -69,8 +69,8 @@ static int rstream_buffer(struct rstream *r, size_t nstream)
 	bytes = (uint32_t)MIN(bytes, batch_all(r->s, nstream) / nstream);
 	if (bytes < size)
 		r->window = MIN(MAX(bytes / PART_MIN * PART_MIN, PART_MIN), size);
-	/* With what is before it a part of a huge page. */
-	r->batch = MAX((bytes - PAGE) / size, 1u);
+	/* With what is before it a part of a huge page; a small one has nothing before it. */
+	r->batch = MAX((bytes > 2 * PAGE ? bytes - PAGE : bytes) / size, 1u);
 	if (r->s->nsub < r->batch)
 		r->batch = (uint32_t)MAX(r->s->nsub, 1u);
 	size = r->window ?: r->batch * size;

@@ -383,6 +383,30 @@ static void test_not_opened(void **state __unused_arg)
 	enc_rmtree(dir);
 }
 
+/* Thousands of CPUs with small sub-buffers have a little room each, too, not that for all that there is. */
+static void test_many_small(void **state __unused_arg)
+{
+	struct subbuf_geom g = enc_geom(1024, 8, false);
+	uint8_t *pages = fx_pages(&g, 200, 20, 1000, 10, 7);
+	char *dir = enc_tmpdir();
+	struct capture *c = one_cpu(dir, pages, 200, &g);
+	struct rstream r;
+
+	assert_non_null(c);
+	for (size_t n = 1; n <= 4096; n *= 2) {
+		uint32_t most = MAX((uint32_t)((512u << 10) / n), 64u << 10);
+
+		c->nstream = n;
+		assert_int_equal(rstream_open(&r, c, &c->stream[0]), 0);
+		assert_in_range(r.batch, 1, MIN(most, (4u << 20) / n) / g.size + 1);
+		rstream_close(&r);
+	}
+	c->nstream = 1;
+	capture_close(c);
+	free(pages);
+	enc_rmtree(dir);
+}
+
 #define BUFFERS 40u /* more than the huge pages of as many streams have room for */
 #define BUFFER	(64u << 10)
 
@@ -447,7 +471,7 @@ int main(void)
 		cmocka_unit_test(test_seek),		   cmocka_unit_test(test_cpus_in_time_order),
 		cmocka_unit_test(test_file_shrinks),	   cmocka_unit_test(test_parts),
 		cmocka_unit_test(test_many_large),	   cmocka_unit_test(test_not_opened),
-		cmocka_unit_test(test_buffers),
+		cmocka_unit_test(test_many_small),	   cmocka_unit_test(test_buffers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
