@@ -182,10 +182,8 @@ static int send_words(struct sides *x, struct side *s)
 
 	remote_put(&text, &w);
 	remote_words_free(&w);
-	if (!ret && (text.error || text.len > REMOTE_MAX))
+	if (!ret && (text.error || text.len > REMOTE_MAX || side_order(s, text.s)))
 		ret = err_set(x->err, E2BIG, "%s: more options than a guest can be told", s->name);
-	if (!ret)
-		side_order(s, text.s);
 	return ret;
 }
 
@@ -216,11 +214,12 @@ int sides_start_guest(struct sides *x, struct side *s)
 	}
 	s->to = in[1];
 	s->since = s->begun = util_now_ns();
-	ret = start_transport(x, s, in[0], out[1]);
+	/* Its words first, while nobody else can fill the pipe. */
+	ret = orders_never_wait(s, x->err);
+	ret = ret ?: send_words(x, s);
+	ret = ret ?: start_transport(x, s, in[0], out[1]);
 	close(in[0]);
 	close(out[1]);
-	ret = ret ?: send_words(x, s);
-	ret = ret ?: orders_never_wait(s, x->err);
 	ret = ret ?: make_capture(x, s);
 	ret = ret ?: side_fork(s, run_store,
 			      &(struct start){ .x = x, .store = { s->w, out[0], limits } }, x->err);
