@@ -14,8 +14,7 @@
 struct align {
 	struct win_stats total;
 	uint64_t windows;	/* that were closed, of this VM */
-	uint64_t apart;		/* of total.unchecked: before or after the host's recording */
-	unsigned int share;	/* of the other events: percentage that could be checked */
+	unsigned int share;	/* of the events not apart: percentage that could be checked */
 	size_t vcpus_blind;	/* vCPUs with events, none of which could be checked */
 	/* Shifts that leave every event inside; if lo <= 0 <= hi, they bound the error. */
 	bool has_shift;
@@ -36,8 +35,8 @@ struct align {
 
 /* Below this share, too much could not be checked for a verdict. */
 #define ALIGN_MIN_SHARE 75
-/* After win_finish(). apart: guest events placed before the host's first or after its last. */
-void align_measure(const struct windows *w, size_t vm, uint64_t apart, struct align *a);
+/* After win_finish(). */
+void align_measure(const struct windows *w, size_t vm, struct align *a);
 
 /* ---- the verdict ---- */
 

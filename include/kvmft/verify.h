@@ -13,7 +13,6 @@ struct verify_guest {
 	const struct tl_source *src;
 	struct align a;
 	uint64_t first, last; /* host TSC of its first and last placed event; 0 = none */
-	uint64_t before, after; /* events before the host's first, and after its last so far */
 	bool solved;	      /* by the offset from the events: none recorded, or --solve */
 	struct solution sol;  /* tried: the offset was searched for in the data, but not used */
 	const struct tsc_map *used; /* then: the first vCPU's map, or NULL */

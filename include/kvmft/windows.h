@@ -16,6 +16,7 @@ struct win_stats {
 	uint64_t checked;   /* guest events with a known window state */
 	uint64_t inside, outside;
 	uint64_t unchecked; /* no window known: before the first entry, after a gap, no place */
+	uint64_t apart;	    /* of these: before or after the host's events; in totals only */
 	/*
 	 * Slack in host cycles: all events of the vCPU could happen this much earlier / later and
 	 * would still be inside. Negative: an event is outside by that much. Valid only if
@@ -52,6 +53,9 @@ struct win_vcpu {
 	uint64_t run, run_from, run_len;
 	/* events since the last exit: outside, if an entry comes next */
 	uint64_t pending, pending_first, pending_last;
+	uint64_t before;       /* events before the host's, if some can be placed later */
+	uint64_t after, since; /* placed ones after the host's event at since, so far its last */
+	bool placed;	       /* one had a place */
 };
 
 struct windows;

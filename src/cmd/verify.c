@@ -55,17 +55,12 @@ static void note_span(struct verify *v, const struct tl_item *i)
 		return;
 	if (!i->src->guest) {
 		v->host_first = v->host_first ?: i->host;
-		if (i->host != v->host_last)
-			for (size_t k = 0; k < v->p.nguest; k++)
-				v->guest[k].after = 0;
 		v->host_last = i->host;
 		return;
 	}
 	g = guest_of(v, i->src);
 	if (!g)
 		return;
-	g->before += !v->host_first;
-	g->after++;
 	g->first = g->first ?: i->host;
 	g->last = i->host;
 }

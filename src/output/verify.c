@@ -419,7 +419,7 @@ static void json_guest(struct json *j, const struct verify *v, const struct veri
 	json_put_u64(j, "events", g->src->events);
 	json_put_u64(j, "unplaced", g->src->unplaced);
 	json_put_u64(j, "windows", g->a.windows);
-	json_put_u64(j, "outside_recording", g->a.apart);
+	json_put_u64(j, "outside_recording", g->a.total.apart);
 	json_put_u64(j, "checked_pct", g->a.share);
 	put_stats(&o, v, &g->a.total);
 	json_solution(j, g);

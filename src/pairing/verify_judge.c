@@ -312,16 +312,16 @@ static void solution_reasons(const struct verify *v, const struct verify_guest *
 /* ", 4617 not checkable: 12 before or after the host's recording, ..." */
 static void add_unchecked(const struct align *a, struct sbuf *b)
 {
-	uint64_t rest = a->total.unchecked - a->apart;
+	uint64_t rest = a->total.unchecked - a->total.apart;
 
 	if (!a->total.unchecked)
 		return;
 	sbuf_addf(b, "; not checkable: ");
-	if (a->apart)
-		sbuf_addf(b, "%" PRIu64 " outside of the host's recording", a->apart);
+	if (a->total.apart)
+		sbuf_addf(b, "%" PRIu64 " outside of the host's recording", a->total.apart);
 	if (rest)
-		sbuf_addf(b, "%s%" PRIu64 " (%u %%) in it", a->apart ? ", " : "", rest,
-			  100 - a->share);
+		sbuf_addf(b, "%s%" PRIu64 " (%" PRIu64 " %%) in it", a->total.apart ? ", " : "",
+			  rest, (rest * 200 / (a->total.checked + rest) + 1) / 2);
 }
 
 /* vCPUs without anything to check, by number. */
@@ -546,7 +546,7 @@ static int judge_guest(struct verify *v, struct verify_guest *g, struct kvmft_er
 	};
 	int ret = 0;
 
-	align_measure(v->w, g->g->vm, v->host_first ? g->before + g->after : 0, &g->a);
+	align_measure(v->w, g->g->vm, &g->a);
 	/* By how much? The windows alone only know that for small errors. */
 	if (!g->solved && !g->g->match.sol.tried && (g->a.total.outside || is_elsewhere(v, g)))
 		ret = look_for_offset(v, g, err);

@@ -99,19 +99,18 @@ static void judge_outside(const struct windows *w, size_t vm, struct align *a)
 /* How many of 100 events the host's recording could say something about. */
 static unsigned int share(const struct align *a)
 {
-	uint64_t all = a->total.checked + a->total.unchecked - a->apart;
+	uint64_t all = a->total.checked + a->total.unchecked - a->total.apart;
 
 	return all ? (unsigned int)(a->total.checked * 100 / all) : 0;
 }
 
-void align_measure(const struct windows *w, size_t vm, uint64_t apart, struct align *a)
+void align_measure(const struct windows *w, size_t vm, struct align *a)
 {
 	*a = (struct align){ 0 };
 	win_total(w, (int64_t)vm, &a->total);
 	a->has_shift = allowed_shifts(&a->total, &a->shift_lo, &a->shift_hi);
 	judge_outside(w, vm, a);
 	judge_drift(w, vm, a);
-	a->apart = MIN(apart, a->total.unchecked);
 	a->share = share(a);
 }
 

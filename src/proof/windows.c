@@ -140,6 +140,7 @@ void win_stats_add(struct win_stats *a, const struct win_stats *b)
 	a->inside += b->inside;
 	a->outside += b->outside;
 	a->unchecked += b->unchecked;
+	a->apart += b->apart;
 	if (b->has_early)
 		slack(&a->early, &a->has_early, b->early);
 	if (b->has_late)
@@ -325,6 +326,26 @@ static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct 
 	account(w, v, i->host, &s);
 }
 
+/* What a guest event says about where the host's recording began, and has ended. */
+static inline void note_end(const struct windows *w, struct win_vcpu *v, uint64_t host)
+{
+	if (v->since != w->last_host) {
+		v->since = w->last_host;
+		v->after = 0;
+	}
+	v->after += host > w->last_host;
+}
+
+static void note_ends(const struct windows *w, struct win_vcpu *v, const struct tl_item *i)
+{
+	/* The offset is known from the host's beginning on: what is before has no place. */
+	v->before += !w->last_host || (i->unplaced && !v->placed);
+	if (i->unplaced)
+		return;
+	v->placed = true;
+	note_end(w, v, i->host);
+}
+
 /* Forgets the windows of a vCPU: entries or exits of it may have been lost. */
 static void win_forget(struct windows *w, struct win_vcpu *v)
 {
@@ -387,6 +408,8 @@ static __attribute__((noinline)) int any_event(struct windows *w, const struct t
 
 	if (!v || (!v->heard && hear(w, v)))
 		return -ENOMEM;
+	if (i->src->guest)
+		note_ends(w, v, i);
 	if (w->blind_until && i->host <= w->blind_until) {
 		struct win_stats s = { .unchecked = i->src->guest };
 
@@ -462,6 +485,7 @@ static inline bool feed_inside(struct windows *w, const struct tl_item *i)
 	v->first_in = MIN(v->first_in, i->host); /* no branch, which would be hard to predict */
 	v->last_in = i->host;
 	v->run++;
+	note_end(w, v, i->host);
 	return true;
 }
 
@@ -478,6 +502,33 @@ int win_feed(struct windows *w, const struct tl_item *i)
 	return e == TURN_OTHER ? 0 : feed_turn(w, i, e);
 }
 
+/* n events were taken for inside of a window that the host's end has left open. */
+static void uncheck(struct win_stats *s, uint64_t n)
+{
+	s->checked -= n;
+	s->inside -= n;
+	s->unchecked += n;
+}
+
+static void settle_ends(struct windows *w, struct win_vcpu *v)
+{
+	uint64_t after = v->since == w->last_host ? v->after : 0;
+	uint64_t open = v->turn.state == TURN_IN_GUEST ? after : 0;
+
+	if (!w->last_host)
+		return;
+	uncheck(&v->s, open);
+	uncheck(&v->part[v->on], open);
+	for (size_t i = WIN_SLICES; i-- && open;) { /* they were the last ones */
+		uint64_t n = MIN(open, v->slice[i].inside);
+
+		uncheck(&v->slice[i], n);
+		open -= n;
+	}
+	v->s.apart += after + (v->placed ? v->before : 0);
+	v->after = v->before = 0;
+}
+
 void win_finish(struct windows *w)
 {
 	/* If the host's recording had ended already, nothing is known about what came after. */
@@ -489,6 +540,7 @@ void win_finish(struct windows *w)
 			settle_outside(w, v, false, 0);
 		else
 			settle_unknown(w, v);
+		settle_ends(w, v);
 	}
 }
 

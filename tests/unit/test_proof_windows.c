@@ -97,10 +97,11 @@ static void test_inside(void **state)
 		leave(&x, t + 100);
 	}
 	win_finish(x.w);
-	align_measure(x.w, 0, 0, &a);
+	align_measure(x.w, 0, &a);
 	assert_int_equal(proof_judge(&(struct proof_facts){ .windows = &a }), ALIGN_OK);
 	assert_int_equal(a.total.checked, 198);
 	assert_int_equal(a.total.inside, 198);
+	assert_int_equal(a.total.apart, 0);
 	assert_int_equal(a.windows, 99);
 	assert_true(a.has_shift && a.shift_lo == -30 && a.shift_hi == 40);
 	assert_int_equal(win_hosts(x.w), 1);
@@ -125,7 +126,7 @@ static void test_outside(void **state)
 	entry(&x, 3000);
 	leave(&x, 3100);
 	win_finish(x.w);
-	align_measure(x.w, 0, 0, &a);
+	align_measure(x.w, 0, &a);
 	assert_int_equal(proof_judge(&(struct proof_facts){ .windows = &a }), ALIGN_BAD);
 	assert_int_equal(a.total.inside, 2);
 	assert_int_equal(a.total.outside, 2);
@@ -160,7 +161,7 @@ static void test_interrupt(void **state)
 	guest(&x, 100070);
 	leave(&x, 100100);
 	win_finish(x.w);
-	align_measure(x.w, 0, 0, &a);
+	align_measure(x.w, 0, &a);
 	assert_int_equal(proof_judge(&(struct proof_facts){ .windows = &a }), ALIGN_OK);
 	assert_int_equal(a.total.inside, 101);
 	assert_int_equal(a.windows, 100);
@@ -175,7 +176,7 @@ static void test_interrupt(void **state)
 	guest(&x, 102250);
 	leave(&x, 102300);
 	win_finish(x.w);
-	align_measure(x.w, 0, 0, &a);
+	align_measure(x.w, 0, &a);
 	assert_int_equal(proof_judge(&(struct proof_facts){ .windows = &a }), ALIGN_BAD);
 	assert_int_equal(a.total.outside, 1);
 	assert_int_equal(a.total.late, -10);
@@ -211,6 +212,61 @@ static void test_unknown(void **state)
 	end(&x);
 }
 
+/* The guest was recorded for longer than the host: what is proved is said of the host's time alone. */
+static void test_ends(void **state __unused_arg)
+{
+	struct walk x = begin();
+	struct tl_item lost = { .kind = TL_EVENT, .src = &x.guest, .host = 8100, .unplaced = true };
+	const struct win_stats *s;
+	struct align a;
+	uint64_t inside = 0;
+
+	guest(&x, 500);
+	for (uint64_t t = 1000; t < 9000; t += 1000) {
+		entry(&x, t);
+		guest(&x, t + 30);
+		guest(&x, t + 60);
+		leave(&x, t + 100);
+	}
+	for (int i = 0; i < 5; i++) /* some before them had a place */
+		assert_int_equal(win_feed(x.w, &lost), 0);
+	entry(&x, 9000);
+	guest(&x, 9030);
+	feed(&x, tl_source(x.t, 0), x.other, 0, 9050);
+	guest(&x, 9050);
+	for (uint64_t t = 9060; t < 900000; t += 10000) /* no exit comes */
+		guest(&x, t);
+	win_finish(x.w);
+	align_measure(x.w, 0, &a);
+	assert_int_equal(a.total.inside, 18);
+	assert_int_equal(a.total.checked, 18);
+	assert_int_equal(a.total.unchecked, 96);
+	assert_int_equal(a.total.apart, 91);
+	assert_int_equal(a.share, 18 * 100 / 23);
+	s = win_vcpu(x.w, 0)->slice;
+	for (size_t i = 0; i < WIN_SLICES; i++)
+		inside += s[i].inside;
+	assert_int_equal(inside, 18);
+	assert_int_equal(s[0].inside, 18);
+	end(&x);
+
+	x = begin();
+	lost.src = &x.guest;
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(win_feed(x.w, &lost), 0);
+	entry(&x, 1000);
+	guest(&x, 1030);
+	leave(&x, 1100);
+	assert_int_equal(win_feed(x.w, &lost), 0); /* has no place, but one is before it */
+	feed(&x, tl_source(x.t, 0), x.other, 0, 1200);
+	win_finish(x.w);
+	win_total(x.w, 0, &a.total);
+	assert_int_equal(a.total.inside, 1);
+	assert_int_equal(a.total.unchecked, 6);
+	assert_int_equal(a.total.apart, 5);
+	end(&x);
+}
+
 /* More time than slices of the first width: they fold, nothing is lost. */
 static void test_slices(void **state)
 {
@@ -233,7 +289,7 @@ static void test_slices(void **state)
 	for (size_t i = 0; i < WIN_SLICES; i++)
 		sum += win_vcpu(x.w, 0)->slice[i].inside;
 	assert_int_equal(sum, 2000);
-	align_measure(x.w, 0, 0, &a);
+	align_measure(x.w, 0, &a);
 	assert_int_equal(proof_judge(&(struct proof_facts){ .windows = &a }), ALIGN_OK);
 	assert_true(a.has_drift && a.drift_lo <= a.drift_hi);
 	assert_true(a.drift_hi - a.drift_lo < 20000);
@@ -252,7 +308,7 @@ static void test_far_apart(void **state __unused_arg)
 	entry(&x, UINT64_MAX - 9);
 	leave(&x, UINT64_MAX - 8);
 	win_finish(x.w);
-	align_measure(x.w, 0, 0, &a);
+	align_measure(x.w, 0, &a);
 	assert_int_equal(proof_judge(&(struct proof_facts){ .windows = &a }), ALIGN_BAD);
 	assert_int_equal(a.total.outside, 1);
 	assert_int_equal(a.total.outside_max, 1ull << 61);
@@ -266,6 +322,7 @@ int main(void)
 		cmocka_unit_test(test_outside),
 		cmocka_unit_test(test_interrupt),
 		cmocka_unit_test(test_unknown),
+		cmocka_unit_test(test_ends),
 		cmocka_unit_test(test_slices),
 		cmocka_unit_test(test_far_apart),
 	};
