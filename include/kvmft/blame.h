@@ -80,8 +80,8 @@ struct blame_spike {
 	uint64_t begin, end;
 	char of[BLAME_NAME];	     /* "dd-123", "vector 38 to vCPU 0" */
 	uint32_t also[BLAME_WHATS];  /* overlapping ones on that vCPU, counted as this one */
-	struct blame_part part[BLAME_PARTS + 1]; /* the largest first */
-	size_t nparts;
+	struct blame_part *part; /* the largest first; borrowed */
+	size_t nparts;		 /* up to BLAME_PARTS + 1 */
 	enum blame_cause cause;
 	uint64_t cause_time; /* of all parts of that cause */
 	/* Where the guest was at the exit with the longest part of that time; has_rip: known. */

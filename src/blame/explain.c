@@ -8,6 +8,7 @@
 #include "kvmft/ksyms.h"
 
 #define CPUS_MAX 65536u /* a capture with more is not trusted */
+#define PARTS	 (BLAME_PARTS + 1)
 
 int blame_again(struct blame *b, struct kvmft_err *err)
 {
@@ -17,11 +18,13 @@ int blame_again(struct blame *b, struct kvmft_err *err)
 
 	b->order = calloc(b->n + 1, sizeof(*b->order));
 	b->active = calloc(b->n + 1, sizeof(*b->active));
-	if (!b->order || !b->active)
+	b->part = calloc(b->n + 1, PARTS * sizeof(*b->part));
+	if (!b->order || !b->active || !b->part)
 		return err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < b->n; i++) {
 		size_t k = i;
 
+		b->v[i].part = b->part + i * PARTS;
 		for (; k && b->v[b->order[k - 1]].begin > b->v[i].begin; k--)
 			b->order[k] = b->order[k - 1];
 		b->order[k] = i;

@@ -185,6 +185,7 @@ static int lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 		.end = c->end,
 	};
 	struct blame_spike *s;
+	const char *name;
 
 	if (id == LAT_T_MEM)
 		return blame_fault(b, c);
@@ -198,7 +199,8 @@ static int lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 		request_away(b, c, t->desc, s);
 	if (s->what == BLAME_TIMER || s->what == BLAME_HRTIMER)
 		s->accepted = s->begin + MIN(stage(b, c, "expire", t->desc), s->end - s->begin);
-	snprintf(s->of, sizeof(s->of), "%.63s", c->what[0] ? c->what : t->group[c->group].name);
+	name = c->what[0] ? c->what : t->group[c->group].name;
+	memcpy(s->of, name, strnlen(name, sizeof(s->of) - 1));
 	return 0;
 }
 
@@ -309,11 +311,21 @@ static void moments(struct blame *b)
 	}
 }
 
+/* Most are not kept until the end. */
+static void name_stalls(struct blame *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		if (b->v[i].what == BLAME_STALL)
+			snprintf(b->v[i].of, sizeof(b->v[i].of), "vCPU %u",
+				 (unsigned int)b->v[i].vcpu);
+}
+
 int blame_found(struct blame *b)
 {
 	int ret = lat_finish(b->lat);
 
 	compact(b);
+	name_stalls(b);
 	if (b->o.has_at && !b->n && !is_marker_search(b))
 		moments(b);
 	if (b->o.has_at && b->n)
@@ -414,6 +426,7 @@ void blame_free(struct blame *b)
 	lat_free(b->found);
 	free(b->dec);
 	free(b->v);
+	free(b->part);
 	free(b->middle);
 	u64map_free(&b->wait_at);
 	free(b->wait);

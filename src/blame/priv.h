@@ -90,6 +90,7 @@ struct blame {
 	struct blame_decoder *dec; /* by source */
 	/* find.c */
 	struct blame_spike *v;
+	struct blame_part *part; /* of all of them; in the second walk */
 	struct blame_middle *middle; /* of the spikes kept so far, in order, in compact() */
 	size_t n, keep, cap; /* room for cap; compact() leaves `keep` */
 	uint64_t least;	     /* shorter ones, or farther ones, can be ignored */

@@ -317,7 +317,6 @@ int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
 	const struct blame_decoder *d = &b->dec[i->src->index];
 	struct blame_found f = { .what = BLAME_STALL, .vm = i->vm, .vcpu = i->vcpu };
 	struct blame_left *l, left;
-	struct blame_spike *at;
 	struct exit_why why;
 
 	if (r == EV_ACCEPT)
@@ -348,9 +347,7 @@ int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
 		return 0;
 	f.begin = left.exit;
 	f.end = i->host;
-	at = blame_add(b, &f);
-	if (at)
-		snprintf(at->of, sizeof(at->of), "vCPU %u", (unsigned int)i->vcpu);
+	(void)blame_add(b, &f); /* its name is left to blame_found() */
 	return 0;
 }
 
