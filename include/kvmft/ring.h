@@ -363,6 +363,8 @@ bool fmt_is_stack(const struct fmt_event *e);
  * for, whatever it claims.
  */
 void fmt_stack(const struct fmt_event *e, const struct rec *rec, struct fmt_value *v);
+/* What fmt_print() prints of it; borrowed, up to the next call. NULL: out of memory. */
+const struct sbuf *fmt_stack_text(const struct fmt_event *e, const struct rec *rec);
 /*
  * Appends element i of it as the kernel would name it, "func" or "func [module]", printable; the
  * address in hex if the capture has no symbol for it.

@@ -504,10 +504,6 @@ static void pf_free(struct out *o, struct pf *p)
 	evinfos_free(&p->types);
 	sbuf_free(&p->remark);
 	sbuf_free(&p->scratch);
-	for (size_t i = 0; i < PF_STACKS; i++) {
-		sbuf_free(&p->stack[i].addresses);
-		sbuf_free(&p->stack[i].text);
-	}
 	for (size_t i = 0; i < p->ntrack; i++)
 		free(p->track[i]);
 	for (size_t i = 0; i < p->nirqs; i++)

@@ -143,13 +143,6 @@ struct pf_cpu {
 	struct pf_track *vcpu; /* of the vCPU that ran here last */
 };
 
-/* A stack as text: the same ones come again and again. */
-struct pf_stack {
-	const struct pf_type *t; /* NULL: empty */
-	struct sbuf addresses, text;
-};
-#define PF_STACKS 512
-
 /* ---- tracks ---- */
 
 /* An argument that is a number, up to its value. */
@@ -237,7 +230,6 @@ struct pf {
 	size_t pending; /* bytes that all of them have room for, about */
 	struct u64map entered; /* source << 40 | pair << 32 | thread: without an exit */
 	struct sbuf scratch;
-	struct pf_stack stack[PF_STACKS]; /* by hash of its addresses */
 	struct pf_track **track;
 	size_t ntrack, track_cap;
 	struct u64map by_place; /* index into track */

@@ -216,11 +216,13 @@ int pf_ftrace_end(struct out *o, struct pf *p)
 
 static bool is_ascii(const uint8_t *s, size_t n)
 {
-	uint8_t all = 0;
+	uint64_t all = 0;
 
-	for (size_t i = 0; i < n; i++)
-		all |= s[i];
-	return all < 0x80;
+	for (; n >= sizeof(all); n -= sizeof(all), s += sizeof(all))
+		all |= get_u64(s, false);
+	for (; n; n--, s++)
+		all |= *s;
+	return !(all & 0x8080808080808080);
 }
 
 char *pf_put_text(char *q, uint32_t number, const uint8_t *s, size_t n)
@@ -332,43 +334,29 @@ static int put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	return 0;
 }
 
-static const struct sbuf *stack_text(struct pf *p, const struct pf_type *t, const struct tl_item *i)
-{
-	struct pf_stack *s;
-	struct fmt_value v;
-	size_t n;
-
-	fmt_stack(i->ev, i->rec, &v);
-	n = (size_t)v.len * v.elem;
-	s = &p->stack[hash_bytes(&p->name_key, v.p, n) % PF_STACKS];
-	if (s->t == t && s->addresses.len == n && !memcmp(s->addresses.s, v.p, n))
-		return &s->text;
-	s->t = n ? t : NULL;
-	sbuf_reset(&s->addresses);
-	sbuf_add_mem(&s->addresses, (const char *)v.p, n);
-	sbuf_reset(&s->text);
-	fmt_print(tl_fmt(i), i->ev, i->rec, &s->text);
-	if (s->addresses.error)
-		s->t = NULL;
-	if (!s->text.error)
-		pb_fix_text(s->text.s, s->text.len);
-	return &s->text;
-}
-
 static int put_stack(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 		     const struct tl_item *i)
 {
-	const struct sbuf *text = stack_text(p, t, i);
+	const struct sbuf *text = fmt_stack_text(i->ev, i->rec);
 	struct sbuf *b = &c->event;
-	size_t event = pb_begin(b, BUNDLE_EVENT), mark;
+	char head[64], *q = put_event_head(head, p, c, i);
+	size_t field, message, nhead;
 
-	pb_u64(b, EVENT_TIME, p->now + p->add - c->m->behind);
-	pb_u64(b, EVENT_PID, (uint32_t)i->tid);
-	mark = pb_begin(b, t->number);
-	pb_bytes(b, 1, text->s, text->len);
-	pb_end(b, mark);
-	pb_end(b, event);
-	return text->error ?: b->error;
+	if (!text || !sbuf_room(b, sizeof(head) + 4 * PB_VARINT_MAX + text->len))
+		return -ENOMEM;
+	/* All lengths are known before: what is long is copied once. */
+	memcpy(q, t->tag, sizeof(t->tag));
+	nhead = (size_t)(q - head) + t->ntag;
+	field = 1 + pb_varint_len(text->len) + text->len;
+	message = nhead + pb_varint_len(field) + field;
+	q = b->s + b->len;
+	*q++ = PB_TAG(BUNDLE_EVENT, PB_BYTES);
+	q = pb_put_varint(q, message);
+	memcpy(q, head, sizeof(head));
+	q = pb_put_varint(q + nhead, field);
+	q = pf_put_text(q, 1, (const uint8_t *)text->s, text->len);
+	b->len = (size_t)(q - b->s);
+	return 0;
 }
 
 /* ---- with names and values: for which no message can be described, or is not enough ---- */

@@ -195,7 +195,7 @@ void fmt_free(struct fmt *f)
 		f->names = next;
 	}
 	fmt_plan_close(f);
-	ksyms_free(&f->syms);
+	fmt_stacks_free(f);
 	free(f->event);
 	free(f);
 }

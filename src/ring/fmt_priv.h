@@ -54,6 +54,15 @@ struct fmt_names {
 	char text[];
 };
 
+/* Where a stack is in its record. */
+struct fmt_stack_fields {
+	const struct fmt_event *of; /* NULL: not looked up yet */
+	bool has_size, has_caller;
+	struct fmt_field size, caller;
+};
+
+struct fmt_stack_text;
+
 struct fmt {
 	struct fmt_quick quick; /* first: see ring.h */
 	bool swap, big_endian;
@@ -64,6 +73,8 @@ struct fmt {
 	void *tep; /* struct tep_handle, made on first use */
 	struct fmt_names *names;
 	const struct capture *of; /* for its kallsyms, and what is wrong; NULL = none */
+	struct fmt_stack_fields stack;
+	struct fmt_stack_text *stack_text; /* NULL: none is needed yet */
 	struct ksyms syms;	   /* made for the first stack */
 	bool syms_tried;
 };
@@ -110,6 +121,7 @@ static inline uint64_t fmt_get(const void *p, uint32_t size, bool swap)
 struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const char *table_at);
 /* stack.c: of an event that is a stack */
 void fmt_print_stack(const struct fmt_event *e, const struct rec *rec, struct sbuf *out);
+void fmt_stacks_free(struct fmt *f);
 /* fmt_print.c: tells e what fmt_print() needs to know of a plan. */
 void fmt_plan_quick(struct fmt_plan *p, struct fmt_event *e);
 void fmt_plan_close(struct fmt *f); /* frees f->tep */

@@ -11,37 +11,58 @@
 #define TRAMPOLINE INT32_MAX
 #define BETWEEN	   " <- "
 
+/* Texts of stacks: the same ones come again and again. */
+#define TEXT_BITS 9
+
+struct fmt_stack_text {
+	const struct fmt_event *e; /* NULL: empty */
+	struct sbuf addresses, text;
+};
+
 bool fmt_is_stack(const struct fmt_event *e)
 {
 	return e->is_stack;
 }
 
 /* Older kernels end a stack with an address of all ones. */
-static uint32_t up_to_end_mark(const struct fmt *f, const struct fmt_value *v)
+static uint32_t up_to_end_mark(const struct fmt_value *v)
 {
-	uint64_t mark = v->elem == 8 ? UINT64_MAX : UINT32_MAX;
 	uint32_t i;
 
 	for (i = 0; i < v->len; i++)
-		if (fmt_element(f, v, i) == mark)
+		if (v->elem == 8 ? get_u64(v->p + i * 8ull, false) == UINT64_MAX
+				 : get_u32(v->p + i * 4ull, false) == UINT32_MAX)
 			break;
 	return i;
 }
 
+/* A capture has one such event. */
+static const struct fmt_stack_fields *fields_of(const struct fmt_event *e)
+{
+	struct fmt_stack_fields *s = &e->lazy->f->stack;
+
+	if (s->of != e) {
+		s->of = e;
+		s->has_size = fmt_field(e, "size", &s->size);
+		s->has_caller = fmt_field(e, "caller", &s->caller);
+	}
+	return s;
+}
+
 void fmt_stack(const struct fmt_event *e, const struct rec *rec, struct fmt_value *v)
 {
+	const struct fmt_stack_fields *s = fields_of(e);
 	const struct fmt *f = e->lazy->f;
-	struct fmt_field size, caller;
 	uint64_t says;
 
 	*v = (struct fmt_value){ .kind = FMT_NUMBERS, .elem = f->long_size == 4 ? 4 : 8 };
-	if (!fmt_field(e, "caller", &caller) || caller.is_dynamic || caller.off > rec->len)
+	if (!s->has_caller || s->caller.is_dynamic || s->caller.off > rec->len)
 		return;
-	v->p = rec->data + caller.off;
-	v->len = (rec->len - caller.off) / v->elem;
-	if (fmt_field(e, "size", &size) && fmt_u64(f, &size, rec, &says))
+	v->p = rec->data + s->caller.off;
+	v->len = (rec->len - s->caller.off) / v->elem;
+	if (s->has_size && fmt_u64_near(f, &s->size, rec, &says))
 		v->len = (int64_t)says < 0 ? 0 : (uint32_t)MIN(says, (uint64_t)v->len);
-	v->len = up_to_end_mark(f, v);
+	v->len = up_to_end_mark(v);
 }
 
 static const struct ksyms *symbols(struct fmt *f)
@@ -82,16 +103,76 @@ void fmt_stack_name(const struct fmt_event *e, const struct fmt_value *v, uint32
 	}
 }
 
-void fmt_print_stack(const struct fmt_event *e, const struct rec *rec, struct sbuf *out)
+static void print(const struct fmt_event *e, const struct fmt_value *v, struct sbuf *out)
 {
-	struct fmt_value v;
-
-	fmt_stack(e, rec, &v);
-	for (uint32_t i = 0; i < v.len; i++) {
+	for (uint32_t i = 0; i < v->len; i++) {
 		if (i)
 			sbuf_add(out, BETWEEN);
-		fmt_stack_name(e, &v, i, out);
+		fmt_stack_name(e, v, i, out);
 	}
-	if (!v.len)
+	if (!v->len)
 		sbuf_addc(out, '-');
+}
+
+/* Its slot. Stacks that share one by intent are printed as often as they come, no more. */
+static size_t slot_of(const uint8_t *p, size_t n)
+{
+	const uint64_t odd = 0x9e3779b97f4a7c15;
+	uint64_t sum = 0, by = odd;
+
+	for (; n >= 8; n -= 8, p += 8, by += 2 * odd)
+		sum += get_u64(p, false) * by;
+	if (n)
+		sum += get_u32(p, false) * by;
+	return sum >> (64 - TEXT_BITS);
+}
+
+const struct sbuf *fmt_stack_text(const struct fmt_event *e, const struct rec *rec)
+{
+	struct fmt *f = e->lazy->f;
+	struct fmt_stack_text *t;
+	struct fmt_value v;
+	size_t n;
+
+	fmt_stack(e, rec, &v);
+	n = (size_t)v.len * v.elem;
+	if (!f->stack_text)
+		f->stack_text = calloc(1u << TEXT_BITS, sizeof(*f->stack_text));
+	if (!f->stack_text)
+		return NULL;
+	t = &f->stack_text[slot_of(v.p, n)];
+	if (t->e == e && t->addresses.len == n && (!n || !memcmp(t->addresses.s, v.p, n)))
+		return &t->text;
+	t->e = NULL;
+	sbuf_reset(&t->addresses);
+	sbuf_reset(&t->text);
+	sbuf_add_mem(&t->addresses, (const char *)v.p, n);
+	print(e, &v, &t->text);
+	if (t->addresses.error || t->text.error) {
+		sbuf_free(&t->addresses);
+		sbuf_free(&t->text);
+		return NULL;
+	}
+	t->e = e;
+	return &t->text;
+}
+
+void fmt_print_stack(const struct fmt_event *e, const struct rec *rec, struct sbuf *out)
+{
+	const struct sbuf *text = fmt_stack_text(e, rec);
+
+	if (text)
+		sbuf_add_mem(out, text->s, text->len);
+	else
+		out->error = -ENOMEM;
+}
+
+void fmt_stacks_free(struct fmt *f)
+{
+	for (size_t i = 0; f->stack_text && i < 1u << TEXT_BITS; i++) {
+		sbuf_free(&f->stack_text[i].addresses);
+		sbuf_free(&f->stack_text[i].text);
+	}
+	free(f->stack_text);
+	ksyms_free(&f->syms);
 }

@@ -93,6 +93,27 @@ static void test_names(void **state __unused_arg)
 	}
 }
 
+/* More stacks than texts are kept of, each twice in a row and again after all others. */
+static void test_texts_that_are_kept(void **state __unused_arg)
+{
+	enum { STACKS = 2000 };
+	struct stack_test t;
+	char expect[64];
+
+	set_up(&t, 8, false);
+	for (uint64_t k = 0; k < 3 * STACKS; k++) {
+		const uint64_t addr[] = { 0xffffffff81000110, 0x1000 + k / 2 % STACKS * 0x10, 7 };
+
+		snprintf(expect, sizeof(expect), "inner <- 0x%llx", (unsigned long long)addr[1]);
+		assert_string_equal(print(&t, 2, addr, 3), expect);
+		assert_string_equal(print(&t, 1, addr, 2), "inner");
+		strcat(expect, " <- 0x7");
+		assert_string_equal(print(&t, 3, addr, 3), expect);
+		assert_string_equal(print(&t, 0, addr, 3), "-");
+	}
+	tear_down(&t);
+}
+
 static void test_sizes_that_lie(void **state __unused_arg)
 {
 	const uint64_t addr[] = { 0x10, 0x20, 0x30, UINT64_MAX, 0x50 };
@@ -191,6 +212,7 @@ int main(void)
 		cmocka_unit_test(test_names),	      cmocka_unit_test(test_sizes_that_lie),
 		cmocka_unit_test(test_32_bit),	      cmocka_unit_test(test_hostile_symbols),
 		cmocka_unit_test(test_levels),	      cmocka_unit_test(test_cut_kallsyms),
+		cmocka_unit_test(test_texts_that_are_kept),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
