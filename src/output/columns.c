@@ -32,10 +32,19 @@ unsigned int columns_width(const struct columns *c)
 	unsigned int sum = 0, n = 0;
 
 	for (unsigned int i = 0; i < COLUMNS_MAX; i++) {
+		if (!c->width[i] || c->hide >> i & 1)
+			continue;
 		sum += c->width[i];
-		n += c->width[i] != 0;
+		n++;
 	}
 	return sum + (n ? n - 1 : 0);
+}
+
+bool columns_fit(struct columns *c, unsigned int width, const unsigned char *less, size_t n)
+{
+	for (size_t i = 0; i < n && width && columns_width(c) > width; i++)
+		c->hide |= 1u << less[i];
+	return !width || columns_width(c) <= width;
 }
 
 void columns_end(struct columns *c, struct sbuf *b)

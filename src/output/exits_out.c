@@ -185,11 +185,9 @@ static void text_begin(const struct exits_page *p, struct columns *c)
 /* A narrow terminal has no room for ids; the name of the VM, with the vCPU, is still there. */
 static void text_fit(const struct exits_page *p, struct columns *c)
 {
-	for (unsigned int i = COL_PID; i <= COL_TID; i++)
-		if (p->width && columns_width(c) > p->width) {
-			c->hide |= 1u << i;
-			c->width[i] = 0;
-		}
+	static const unsigned char less[] = { COL_PID, COL_TID };
+
+	columns_fit(c, p->width, less, ARRAY_SIZE(less));
 	c->print = true;
 }
 

@@ -237,8 +237,6 @@ static void text_whose(const struct report_doc *d, const struct section *s, stru
 		sbuf_add(b, "all VCPUs:\n\n");
 }
 
-#define STDERR_COLUMN 7 /* dropped first if there is not enough room */
-
 /* ---- text, by code of the guest ---- */
 
 static void place_text(const struct report_place *p, struct sbuf *b)
@@ -320,22 +318,39 @@ static void text_row(const struct report_doc *d, const struct report_table *t,
 	row_last(d, row, c, b);
 }
 
+static void table_rows(const struct report_doc *d, const struct report_table *t, struct columns *c,
+		       struct sbuf *b)
+{
+	(d->opts->by_rip ? rip_head : text_head)(d, c, b);
+	if (c->print)
+		sbuf_addc(b, '\n');
+	for (size_t i = 0; i < rows_of(d, t); i++)
+		(d->opts->by_rip ? rip_row : text_row)(d, t, &t->row[i], c, b);
+	if (c->print && rows_of(d, t) < t->n)
+		sbuf_addf(b, "%*s\n", (int)c->width[0], "...");
+}
+
+/* What a narrow terminal has no room for is left out; percentiles get a table of their own. */
 static void text_table(const struct report_doc *d, const struct report_table *t, struct sbuf *b)
 {
+	static const unsigned char perf_less[] = { 7 /* stderr */, 4 /* min */ };
+	static const unsigned char rip_less[] = { 3 /* samples% */, 5 /* max */ };
+	const unsigned char *less = d->opts->by_rip ? rip_less : perf_less;
+	unsigned int last = d->opts->by_rip ? 7 : 8, names = d->opts->by_rip ? 3 : 1;
 	struct columns c = { .left = d->opts->by_rip ? 3 : 0 };
 
-	for (unsigned int pass = 0; pass < 2; pass++) {
-		c.print = pass;
-		if (pass && !d->opts->by_rip && d->width && columns_width(&c) > d->width)
-			c.hide = 1u << STDERR_COLUMN;
-		(d->opts->by_rip ? rip_head : text_head)(d, &c, b);
-		if (c.print)
-			sbuf_addc(b, '\n');
-		for (size_t i = 0; i < rows_of(d, t); i++)
-			(d->opts->by_rip ? rip_row : text_row)(d, t, &t->row[i], &c, b);
+	table_rows(d, t, &c, b);
+	if (!columns_fit(&c, d->width, less, ARRAY_SIZE(perf_less)) && d->opts->percentiles) {
+		c.hide = ~0u << last;
+		columns_fit(&c, d->width, less, ARRAY_SIZE(perf_less));
 	}
-	if (rows_of(d, t) < t->n)
-		sbuf_addf(b, "%*s\n", (int)c.width[0], "...");
+	c.print = true;
+	table_rows(d, t, &c, b);
+	if (!(c.hide >> last))
+		return;
+	sbuf_addc(b, '\n');
+	c.hide = ~(~0u << last | names);
+	table_rows(d, t, &c, b);
 }
 
 static void split_head(const struct report_doc *d, struct columns *c, struct sbuf *b)

@@ -146,6 +146,17 @@ out_has '^MSI irq 30$' "... below the names"
 terminal 200 "" env NO_COLOR=1 "$kvmft" latency all --all -q --worst 0 host guest=one
 out_has '^MSI irq 30 +total ' "... beside them where there is room"
 
+# What is asked for is never what is cut.
+for by in "" "--by rip"; do
+	# shellcheck disable=SC2086 # two words
+	terminal 60 "" env NO_COLOR=1 "$kvmft" report -i access --percentiles $by
+	is "$(grep '>$' "$out")" "" "report --percentiles $by: nothing is cut"
+	is "$(grep -cE '^(Code)? *VM-EXIT +p50 +p90 +p99$' "$out")" 1 "... percentiles are a table below the other"
+	# shellcheck disable=SC2086
+	terminal 120 "" env NO_COLOR=1 "$kvmft" report -i access --percentiles $by
+	is "$(grep -cE 'Samples%.* +p50 +p90 +p99$' "$out")" 1 "... beside it where there is room"
+done
+
 terminal 80 "" "$kvmft" check
 is "$(awk 'length > 80' "$out" | head -n 3)" "" "check fits 80 columns"
 out_has '^msr-module ' "... and is there"
