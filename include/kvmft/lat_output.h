@@ -67,6 +67,9 @@ const struct lat_bound *lat_stage_bound(const struct lat_view *v, const struct l
  */
 uint64_t lat_stage_uncertain(const struct lat_view *v, const struct lat_desc *d,
 			     const struct lat_group *g, unsigned int stage);
+/* Whether half of it is shorter than that: it may have taken no time at all. */
+bool lat_is_uncertain(const struct lat_view *v, const struct lat_table *t,
+		      const struct lat_group *g, unsigned int stage);
 /* "accepted 3; measured 2; ...": whatever is not 0, and always the first two. */
 void lat_counts_text(const struct lat_table *t, struct sbuf *b);
 /* "ns" or "cycles": the unit of lengths of time. */

@@ -47,6 +47,14 @@ uint64_t lat_stage_uncertain(const struct lat_view *v, const struct lat_desc *d,
 	return g->vm >= 0 && d->crosses >> stage & 1 ? v->bound[g->vm].uncertain : 0;
 }
 
+bool lat_is_uncertain(const struct lat_view *v, const struct lat_table *t,
+		      const struct lat_group *g, unsigned int stage)
+{
+	const struct loghist *h = g->stage[stage];
+
+	return h && loghist_percentile(h, 50, 100) < lat_stage_uncertain(v, t->desc, g, stage);
+}
+
 void lat_counts_text(const struct lat_table *t, struct sbuf *b)
 {
 	const char *sep = "";

@@ -71,7 +71,7 @@ static void put_amount(struct columns *c, struct sbuf *b, const struct lat_view 
 static const char *mark_of(const struct lat_view *v, const struct lat_table *t,
 			   const struct lat_group *g, uint64_t median)
 {
-	if (median < lat_stage_uncertain(v, t->desc, g, 0))
+	if (lat_is_uncertain(v, t, g, 0))
 		return "<";
 	return lat_not_negligible(lat_stage_bound(v, t->desc, g, 0), median) ? "~" : "";
 }

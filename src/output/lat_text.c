@@ -95,22 +95,6 @@ static void bounds(struct sbuf *b, const struct lat_view *v, const char *head, u
 	}
 }
 
-/* What the mark < means: a line per VM whose offset is not known to the cycle. */
-static void uncertainties(struct sbuf *b, const struct lat_view *v)
-{
-	const struct hostmap *map = tl_hostmap(v->t);
-	char off[32];
-
-	for (size_t m = 0; m < map->nvm; m++)
-		if (v->bound[m].uncertain)
-			sbuf_addf(
-				b,
-				"note: <: half of these are shorter than the uncertainty of %s's "
-				"alignment, +-%s: they may have taken no time at all\n",
-				map->vm[m].label,
-				lat_amount(v, off, sizeof(off), v->bound[m].uncertain));
-}
-
 bool lat_several_vms(const struct lat_table *t)
 {
 	for (size_t g = 1; g < t->ngroup; g++)
@@ -192,7 +176,7 @@ static void stage_row(struct columns *c, struct sbuf *b, const struct lat_view *
 	put_time(c, b, v, median);
 	put_time(c, b, v, loghist_percentile(h, 99, 100));
 	put_time(c, b, v, h->max);
-	if (median < lat_stage_uncertain(v, t->desc, g, s))
+	if (lat_is_uncertain(v, t, g, s))
 		columns_put(c, b, "%s%s<", off, off[0] ? " " : "");
 	else
 		columns_put(c, b, "%s", off);
@@ -416,6 +400,51 @@ static void remark(struct sbuf *b, const struct lat_view *v)
 		sbuf_addf(b, "note: %s\n", text.s);
 }
 
+/* The cases of another table once more: what applies to all of them is said there. */
+static bool is_view(enum lat_table_id id)
+{
+	return id > LAT_T_MEM;
+}
+
+/* Whether there is anything to show of a table. */
+static bool is_told(const struct lat_view *v, enum lat_table_id id)
+{
+	const struct lat_table *t = lat_table(v->lat, id);
+
+	return lat_has_table(v->lat, id) && (id != LAT_T_HRTIMER || any_count(t)) &&
+	       (v->all || t->ngroup || t->count[0]);
+}
+
+/* Whether a row of this VM is marked with <. */
+static bool is_marked(const struct lat_view *v, int64_t vm)
+{
+	for (unsigned int id = 0; id < LAT_TABLES; id++) {
+		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
+
+		for (size_t i = 0; is_told(v, (enum lat_table_id)id) && i < t->ngroup; i++)
+			for (unsigned int s = 0; s < (v->all ? LAT_STAGES : 1); s++)
+				if (t->group[i].vm == vm && lat_is_uncertain(v, t, &t->group[i], s))
+					return true;
+	}
+	return false;
+}
+
+/* What that means: a line per VM whose offset is not known to the cycle. */
+static void uncertainties(struct sbuf *b, const struct lat_view *v)
+{
+	const struct hostmap *map = tl_hostmap(v->t);
+	char off[32];
+
+	for (size_t m = 0; m < map->nvm; m++)
+		if (is_marked(v, (int64_t)m))
+			sbuf_addf(
+				b,
+				"note: <: half of these are shorter than the uncertainty of %s's "
+				"alignment, +-%s: they may have taken no time at all\n",
+				map->vm[m].label,
+				lat_amount(v, off, sizeof(off), v->bound[m].uncertain));
+}
+
 static void notes(struct sbuf *b, const struct lat_view *v, bool crosses)
 {
 	size_t blank = b->len;
@@ -430,12 +459,6 @@ static void notes(struct sbuf *b, const struct lat_view *v, bool crosses)
 		uncertainties(b, v);
 	if (b->len == blank + 1)
 		b->len = blank; /* none */
-}
-
-/* The cases of another table once more: what applies to all of them is said there. */
-static bool is_view(enum lat_table_id id)
-{
-	return id > LAT_T_MEM;
 }
 
 /* Everything about a table. */
@@ -457,15 +480,6 @@ static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id
 	sbuf_addc(b, '\n');
 	text_wrap(b, from, "  ", v->width);
 	worst(b, v, t, v->story[id]);
-}
-
-/* Whether there is anything to show of a table. */
-static bool is_told(const struct lat_view *v, enum lat_table_id id)
-{
-	const struct lat_table *t = lat_table(v->lat, id);
-
-	return lat_has_table(v->lat, id) && (id != LAT_T_HRTIMER || any_count(t)) &&
-	       (v->all || t->ngroup || t->count[0]);
 }
 
 static int text_print(const struct lat_view *v, FILE *f)

@@ -228,6 +228,9 @@ ok "... each handler of the guest's is a timer's of the host ($handlers)" \
 raised=$(awk -F , '$4 == "raise" && $3 ~ /"line irq [0-9]+ virtio[0-9]+"/ { n += $5 } END { print n + 0 }' "$out")
 ok "... a device's, whose line the VMM raised ($raised)" test "$raised" -gt 0
 sums_of "the pair" irq,io,sched "$rig/host" "$rig/guest"
+run "$kvmft" latency irq -q --worst 0 "$rig/host" "$rig/guest"
+is "$(grep -c '^note: <:' "$out")" "$(sed '/^Interrupt/,/^$/!d' "$out" | grep -c '[a-z]< ' | sed 's/[1-9].*/1/')" \
+	"... the mark < is explained where it is"
 run "$kvmft" latency timer "$rig/host" "$rig/guest"
 status_is 4 "latency timer"
 err_has "no event has its deadlines" "... says what it lacks"
