@@ -105,6 +105,7 @@ static void put_also(struct sbuf *b, const struct blame_spike *s)
 
 static void put_parts(struct sbuf *b, const struct blame_view *v, const struct blame_spike *s)
 {
+	const int width = khz(v) ? 12 : 20;
 	uint64_t rest = 0, n = 0;
 	char text[32];
 
@@ -116,12 +117,12 @@ static void put_parts(struct sbuf *b, const struct blame_view *v, const struct b
 			n++;
 			continue;
 		}
-		sbuf_addf(b, "   %12s %3u %%  %s%s%s\n", amount(v, text, sizeof(text), p->time),
-			  percent(p->time, length(s)), blame_causes[p->cause].name,
-			  p->name[0] ? ": " : "", p->name);
+		sbuf_addf(b, "   %*s %3u %%  %s%s%s\n", width,
+			  amount(v, text, sizeof(text), p->time), percent(p->time, length(s)),
+			  blame_causes[p->cause].name, p->name[0] ? ": " : "", p->name);
 	}
 	if (n)
-		sbuf_addf(b, "   %12s %3u %%  %" PRIu64 " other%s\n",
+		sbuf_addf(b, "   %*s %3u %%  %" PRIu64 " other%s\n", width,
 			  amount(v, text, sizeof(text), rest), percent(rest, length(s)), n,
 			  n > 1 ? "s" : "");
 }

@@ -168,6 +168,14 @@ parts --what stall "$tmp/host" >"$tmp/got"
 ok "a spike of fifty parts: all of them are shown" grep -qE '^stall 520 host-task: host-task \(others\) 270, unknown \(many others\) 20, ' "$tmp/got"
 is "$(grep -oE 'host-task [^)]*\) [0-9]+' "$tmp/got" | awk '{ s += $NF } END { print s }')" 500 "... by its cause"
 
+# The same a million times as long, in cycles: a column of lengths.
+sed -E 's/^(0 [0-9]+)/\1000000/' "$tmp/many" >"$tmp/slowly"
+capture slow <"$tmp/slowly"
+sed -i '/^tsc /d' "$tmp/slow/meta"
+run "$kvmft" blame -q --what stall "$tmp/slow"
+out_has '^ +270000000 cycles  51 %  host-task' "lengths in cycles"
+is "$(awk '/ cycles +[0-9]+ %  / { print index($0, "%") }' "$out" | sort -u | wc -l)" 1 "... are a column"
+
 # The last of a recording; of a flight recorder, the last before its snapshot.
 run "$kvmft" blame -q --last 2us "$tmp/host"
 status_is 4 "--last with a capture that does not say when it ended"
