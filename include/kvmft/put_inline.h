@@ -57,18 +57,18 @@ static inline void put_word(char *p, uint64_t text)
 
 /*
  * The 8 decimal digits of v < 10^8 as such a word: halves, quarters and eighths of the number side
- * by side, each divided at once by a multiplication that is exact in its range.
+ * by side, each divided at once by a multiplication that is exact in its range. What is left moves
+ * up and the quotient takes its place: (x - q * d) << n | q is x << n less a multiple of q.
  */
 static inline uint64_t put_dec_word(uint32_t v)
 {
-	uint64_t x, q;
+	uint64_t x = v, q = v / 10000;
 
-	q = v / 10000;
-	x = q | (uint64_t)(v - (uint32_t)q * 10000) << 32;
+	x = (x << 32) - q * ((10000ull << 32) - 1);
 	q = x * 10486 >> 20 & 0x0000007f0000007f; /* / 100, below 10^4 */
-	x = q | (x - q * 100) << 16;
+	x = (x << 16) - q * ((100u << 16) - 1);
 	q = x * 103 >> 10 & 0x000f000f000f000f; /* / 10, below 100 */
-	x = q | (x - q * 10) << 8;
+	x = (x << 8) - q * ((10u << 8) - 1);
 	return x + '0' * 0x0101010101010101;
 }
 
