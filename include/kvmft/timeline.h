@@ -66,6 +66,7 @@ struct tl_item {
 	uint64_t width;	    /* the last that fits is host + width; TL_GAP: length of the gap */
 	bool unplaced;	    /* host is only the place of a neighbour */
 	bool usual;	    /* an event with a format and a place, without marker and device */
+	bool guest;	    /* src->guest */
 	uint64_t around;    /* QEMU, sampled clock of a host: it may be off by this many cycles */
 	uint32_t cpu;	    /* of the source's own machine; TL_NO_CPU: QEMU, which has none */
 	int64_t vcpu;	    /* guest event: its vCPU id; host event: the one that its thread

@@ -25,7 +25,7 @@ struct windows {
 	size_t *heard, nheard, heard_cap;
 	struct {
 		uint64_t key;
-		size_t at; /* index + 1 */
+		struct win_vcpu *v; /* NULL: none */
 	} recent[1u << RECENT_BITS];
 	uint64_t blind_until;  /* host events were lost up to here: no window is known */
 	uint64_t last_host;    /* the newest event of any host */
@@ -37,6 +37,7 @@ struct windows {
 		struct turn_events *turns; /* of a host */
 	} *ev;
 	size_t hosts;
+	const struct turn_events *turns; /* of the only host */
 	int (*each)(void *ctx, const struct win_vcpu *v, uint64_t exit);
 	void *ctx;
 };
@@ -50,14 +51,12 @@ static inline struct win_vcpu *win_recent(const struct windows *w, size_t vm, ui
 {
 	size_t r = near_slot((uint32_t)vm, vcpu, RECENT_BITS);
 
-	if (!w->recent[r].at || w->recent[r].key != key_of(vm, vcpu))
-		return NULL;
-	return &w->v[w->recent[r].at - 1];
+	return w->recent[r].key == key_of(vm, vcpu) ? w->recent[r].v : NULL;
 }
 
 static struct win_vcpu *win_at(struct windows *w, size_t vm, uint32_t vcpu)
 {
-	struct win_vcpu *v = win_recent(w, vm, vcpu);
+	struct win_vcpu *v = win_recent(w, vm, vcpu), *all = w->v;
 	uint64_t key = key_of(vm, vcpu);
 	size_t r = near_slot((uint32_t)vm, vcpu, RECENT_BITS);
 
@@ -66,8 +65,10 @@ static struct win_vcpu *win_at(struct windows *w, size_t vm, uint32_t vcpu)
 	v = u64map_elem(&w->by_key, key, &w->v, &w->cap, sizeof(*v));
 	if (!v)
 		return NULL;
+	if (w->v != all) /* they have moved */
+		memset(w->recent, 0, sizeof(w->recent));
 	w->recent[r].key = key;
-	w->recent[r].at = (size_t)(v - w->v) + 1;
+	w->recent[r].v = v;
 	v->vm = vm;
 	v->vcpu = vcpu;
 	return v;
@@ -97,6 +98,7 @@ int win_new(const struct timeline *t, struct windows **out)
 		if (!w->ev[i].turns)
 			return -ENOMEM;
 		turn_events_init(w->ev[i].turns, s->fmt);
+		w->turns = w->hosts == 1 ? w->ev[i].turns : NULL;
 	}
 	return 0;
 }
@@ -449,7 +451,7 @@ static __attribute__((noinline)) int feed_turn(struct windows *w, const struct t
 static inline enum turn_event host_turn(const struct windows *w, const struct tl_item *i)
 {
 	return (i->vcpu | i->vm) < 0 ? TURN_OTHER :
-					  turn_event_of(w->ev[i->src->id].turns, i->ev);
+					  turn_event_of(w->turns ?: w->ev[i->src->id].turns, i->ev);
 }
 
 static __attribute__((noinline)) int feed_any(struct windows *w, const struct tl_item *i)
@@ -495,7 +497,7 @@ int win_feed(struct windows *w, const struct tl_item *i)
 
 	if (!i->usual || !w->started)
 		return feed_any(w, i);
-	if (i->src->guest)
+	if (i->guest)
 		return feed_inside(w, i) ? 0 : feed_any(w, i);
 	w->last_host = i->host;
 	e = host_turn(w, i);

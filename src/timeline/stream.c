@@ -226,7 +226,8 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	s->fmt = src->fmt;
 	s->comms = src->comms;
 	s->item = (struct tl_item){
-		.src = src, .cpu = cs->cpu, .vcpu = -1, .vm = -1, .tid = -1, .rec = &s->rec
+		.src = src, .guest = src->guest, .cpu = cs->cpu,
+		.vcpu = -1, .vm = -1, .tid = -1, .rec = &s->rec,
 	};
 	if (src->guest)
 		s->item.vcpu = cap_vcpu_of_cpu(src->cap, cs->cpu);
