@@ -31,7 +31,7 @@
 /* State of a walk; all pointers into the caller's buffer. */
 struct subbuf {
 	const uint8_t *p, *end; /* rest of the data */
-	/* the last address of room for a head, where subbuf_next_fast() can read it; else 0 */
+	/* where the head of the next event is at most, if subbuf_next_fast() can read it; else 0 */
 	uintptr_t last_head;
 	uint64_t ts;		/* running time stamp, trace clock units */
 	/* of the event at p, read ahead; 0: subbuf_next_fast() cannot read it */
@@ -188,7 +188,7 @@ typedef bool rmerge_next(void *src, uint64_t *key);
 /*
  * A source plays with one word: the distance of its key from the base in the upper bits and its
  * index in the lower ones; so of equal keys the lower index wins. All bits are inverted, and a
- * match is a maximum and a minimum: the winner is unpredictable, and a branch on it would be
+ * match is two maxima: the winner is unpredictable, and a branch on it would be
  * mispredicted every other time. Next to that every cycle from one winner to the next counts, and
  * compilers make the larger of two unsigned numbers in fewer than the smaller.
  *
@@ -200,7 +200,7 @@ struct rmerge {
 	uint32_t rank; /* the winner's index, RMERGE_ENDED added when all have ended */
 	size_t n, leaf; /* leaf: position of leaf 0, a power of two */
 	uint64_t base;
-	uint64_t *loser; /* [1 .. leaf-1] */
+	uint64_t *node;	 /* [1 .. 2*leaf-1] */
 	uint64_t *key;	 /* of each source's current item */
 	void *src[];	 /* NULL = has ended */
 };
@@ -219,17 +219,24 @@ int rmerge_new(struct rmerge **out, rmerge_next *next, void *const *src, size_t 
  */
 static inline ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key);
 
-/* Consumes the current item of the winner and takes that source's next one, by the same next(). */
-static inline void rmerge_pop(struct rmerge *m, rmerge_next *next);
-/* The same for a winner, which there must be, whose next item has this key; or that has none. */
-static inline void rmerge_put(struct rmerge *m, uint64_t key);
+/*
+ * Consumes the current item of win, the winner as rmerge_peek() or this returned it, and takes that
+ * source's next one, by the same next(). What rmerge_peek() would return now: to read it from there
+ * would make each event wait for what the one before it has stored.
+ */
+static inline ssize_t rmerge_pop(struct rmerge *m, ssize_t win, rmerge_next *next, uint64_t *key);
+/*
+ * The same for a winner, which there must be, whose next item has this key; or that has none. Both,
+ * and the next two: the new rank.
+ */
+static inline uint32_t rmerge_put(struct rmerge *m, uint32_t win, uint64_t key);
+uint32_t rmerge_end(struct rmerge *m);
+/* For rmerge_put(): the key of source i, already there, is far from the base, or before it. */
+uint32_t rmerge_put_far(struct rmerge *m, uint32_t i);
+/* ... and the smallest key becomes the base. */
+uint32_t rmerge_rebase(struct rmerge *m);
 /* Where the winner's key is, which only rmerge_put() is to follow. */
 static inline uint64_t *rmerge_key(struct rmerge *m);
-void rmerge_end(struct rmerge *m);
-/* For rmerge_put(): the key of source i, already there, is far from the base, or before it. */
-void rmerge_put_far(struct rmerge *m, uint32_t i);
-/* ... and the smallest key becomes the base. */
-void rmerge_rebase(struct rmerge *m);
 void rmerge_free(struct rmerge *m);
 
 /* ---- formats ---- */

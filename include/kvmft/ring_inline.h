@@ -107,12 +107,17 @@ static inline int rstream_each(const struct capture *cap, const struct cap_strea
 	return ret;
 }
 
+static inline ssize_t rmerge_at(const struct rmerge *m, uint32_t rank, uint64_t *key)
+{
+	if (rank & RMERGE_ENDED)
+		return -1;
+	*key = m->key[rank];
+	return (ssize_t)rank;
+}
+
 static inline ssize_t rmerge_peek(const struct rmerge *m, uint64_t *key)
 {
-	if (m->rank & RMERGE_ENDED)
-		return -1;
-	*key = m->key[m->rank];
-	return (ssize_t)m->rank;
+	return rmerge_at(m, m->rank, key);
 }
 
 static inline uint64_t rmerge_word(uint64_t above, size_t i)
@@ -121,35 +126,39 @@ static inline uint64_t rmerge_word(uint64_t above, size_t i)
 }
 
 /*
- * At node *at, which becomes the one above. The empty asm keeps the compiler from an address of its
- * own for what is read and written there: that would be an instruction more for each match.
+ * At node *at, which becomes the one above: best of the sources that the new word has met, it not
+ * included. Those are known before the word is, so that this chain of comparisons does not wait for
+ * it. The empty asm keeps the compiler from an address of its own for what is read and written.
  */
-static inline uint64_t rmerge_match(uint64_t *loser, size_t *at, uint64_t word)
+static inline uint64_t rmerge_match(uint64_t *node, size_t *at, uint64_t best, uint64_t word)
 {
-	uint64_t other = loser[*at];
+	uint64_t other = node[*at ^ 1];
 
-	__asm__("" : "+r"(*at));
-	loser[*at] = MIN(other, word);
 	*at /= 2;
-	return MAX(other, word);
+	best = MAX(best, other);
+	node[*at] = MAX(best, word);
+	return best;
 }
 
-/* Source i plays again, with another distance of its key from the base. */
-static inline void rmerge_play(struct rmerge *m, uint32_t i, uint64_t above)
+/* Source i plays again, with another distance of its key from the base. The new rank. */
+static inline uint32_t rmerge_play(struct rmerge *m, uint32_t i, uint64_t above)
 {
-	uint64_t word = rmerge_word(above, i), *loser = m->loser;
-	size_t at = (m->leaf + i) / 2;
+	uint64_t word = rmerge_word(above, i), *node = m->node, best;
+	size_t at = m->leaf + i;
 
-	while (at >= 4) {
-		word = rmerge_match(loser, &at, word);
-		word = rmerge_match(loser, &at, word);
-		word = rmerge_match(loser, &at, word);
+	node[at] = word;
+	best = rmerge_match(node, &at, 0, word);
+	while (at >= 8) {
+		best = rmerge_match(node, &at, best, word);
+		best = rmerge_match(node, &at, best, word);
+		best = rmerge_match(node, &at, best, word);
 	}
-	while (at)
-		word = rmerge_match(loser, &at, word);
-	m->rank = (uint32_t)~word & ((1u << RMERGE_INDEX) - 1);
+	while (at > 1)
+		best = rmerge_match(node, &at, best, word);
+	word = MAX(best, word);
 	if (word <= RMERGE_FAR_WORD)
-		rmerge_rebase(m);
+		return rmerge_rebase(m);
+	return m->rank = (uint32_t)~word & ((1u << RMERGE_INDEX) - 1);
 }
 
 static inline uint64_t *rmerge_key(struct rmerge *m)
@@ -157,27 +166,26 @@ static inline uint64_t *rmerge_key(struct rmerge *m)
 	return &m->key[m->rank];
 }
 
-static inline void rmerge_put(struct rmerge *m, uint64_t key)
+static inline uint32_t rmerge_put(struct rmerge *m, uint32_t win, uint64_t key)
 {
-	uint32_t i = m->rank;
-
-	m->key[i] = key;
+	m->key[win] = key;
 	if (key - m->base < RMERGE_FAR)
-		rmerge_play(m, i, key - m->base);
-	else
-		rmerge_put_far(m, i);
+		return rmerge_play(m, win, key - m->base);
+	return rmerge_put_far(m, win);
 }
 
-static inline void rmerge_pop(struct rmerge *m, rmerge_next *next)
+static inline ssize_t rmerge_pop(struct rmerge *m, ssize_t win, rmerge_next *next, uint64_t *key)
 {
-	uint64_t key;
+	uint64_t after;
+	uint32_t rank;
 
-	if (m->rank & RMERGE_ENDED)
-		return;
-	if (next(m->src[m->rank], &key))
-		rmerge_put(m, key);
+	if (win < 0)
+		return -1;
+	if (next(m->src[win], &after))
+		rank = rmerge_put(m, (uint32_t)win, after);
 	else
-		rmerge_end(m);
+		rank = rmerge_end(m);
+	return rmerge_at(m, rank, key);
 }
 
 static inline const struct fmt_event *fmt_by_id(const struct fmt *f, uint16_t id)

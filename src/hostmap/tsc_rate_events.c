@@ -308,14 +308,14 @@ static int walk(struct rate_scan *s, struct rmerge *m)
 	ssize_t at;
 	int ret = 0;
 
-	while (!ret && !is_enough(s) && (at = rmerge_peek(m, &key)) >= 0) {
+	for (at = rmerge_peek(m, &key); at >= 0 && !ret && !is_enough(s);
+	     at = rmerge_pop(m, at, stream_next, &key)) {
 		struct rate_stream *st = &s->stream[at];
 
 		for (size_t i = 0; st->gap && i < s->at.n; i++)
 			s->thread[i] = (struct halted){ 0 };
 		if (!st->gap)
 			ret = scan_event(s, st);
-		rmerge_pop(m, stream_next);
 	}
 	for (size_t i = 0; i < s->nstream && !ret; i++)
 		ret = s->stream[i].r.error;

@@ -285,7 +285,7 @@ static void drop_given(struct live *l)
 	l->pending = false;
 	w = rmerge_peek(l->merge, &key);
 	l->cpu[w]->have = false;
-	rmerge_pop(l->merge, cpu_next);
+	(void)rmerge_pop(l->merge, w, cpu_next, &key);
 }
 
 static int merge_new(struct live *l)

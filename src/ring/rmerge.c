@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * rmerge.c: any number of ordered sources as one, through a tournament tree of losers.
+ * rmerge.c: any number of ordered sources as one, through a tournament tree.
  *
- * Leaf i is at position leaf + i of an implicit binary tree; node p keeps the source that lost
- * there, and the overall winner is kept separately. Replacing the winner's item replays only its
- * path to the root: log2(n) comparisons, whatever the other sources hold.
+ * Leaf i is at position leaf + i of an implicit binary tree; node p keeps the best of the sources
+ * below it. Replacing the winner's item replays only its path to the root: log2(n) matches,
+ * whatever the other sources hold. A tree of losers would need fewer instructions, but each match
+ * would wait for the one below it and all for the new item; here the other sides of the path are
+ * compared with each other while that is still being read.
  */
 #include "kvmft/ring.h"
 
@@ -20,15 +22,17 @@ static uint64_t play_all(struct rmerge *m, size_t node)
 {
 	uint64_t a, b;
 
-	if (node >= m->leaf)
-		return word_of(m, node - m->leaf);
-	a = play_all(m, 2 * node);
-	b = play_all(m, 2 * node + 1);
-	m->loser[node] = MIN(a, b);
+	if (node >= m->leaf) {
+		a = b = word_of(m, node - m->leaf);
+	} else {
+		a = play_all(m, 2 * node);
+		b = play_all(m, 2 * node + 1);
+	}
+	m->node[node] = MAX(a, b);
 	return MAX(a, b);
 }
 
-void rmerge_rebase(struct rmerge *m)
+uint32_t rmerge_rebase(struct rmerge *m)
 {
 	uint64_t first;
 
@@ -40,20 +44,20 @@ void rmerge_rebase(struct rmerge *m)
 	m->rank = (uint32_t)first & ((1u << RMERGE_INDEX) - 1);
 	if (first >> RMERGE_INDEX > RMERGE_FAR)
 		m->rank |= RMERGE_ENDED;
+	return m->rank;
 }
 
-void rmerge_put_far(struct rmerge *m, uint32_t i)
+uint32_t rmerge_put_far(struct rmerge *m, uint32_t i)
 {
 	if (m->key[i] < m->base) /* which that of a source in order never is */
-		rmerge_rebase(m);
-	else
-		rmerge_play(m, i, RMERGE_FAR);
+		return rmerge_rebase(m);
+	return rmerge_play(m, i, RMERGE_FAR);
 }
 
-void rmerge_end(struct rmerge *m)
+uint32_t rmerge_end(struct rmerge *m)
 {
 	m->src[m->rank] = NULL;
-	rmerge_play(m, m->rank, RMERGE_FAR + 1);
+	return rmerge_play(m, m->rank, RMERGE_FAR + 1);
 }
 
 int rmerge_new(struct rmerge **out, rmerge_next *next, void *const *src, size_t n)
@@ -66,11 +70,11 @@ int rmerge_new(struct rmerge **out, rmerge_next *next, void *const *src, size_t 
 	if (!m)
 		return -ENOMEM;
 	m->n = n;
-	for (m->leaf = 1; m->leaf < n;)
+	for (m->leaf = 2; m->leaf < n;) /* each has a neighbour */
 		m->leaf *= 2;
-	m->loser = calloc(m->leaf, sizeof(*m->loser));
+	m->node = calloc(2 * m->leaf, sizeof(*m->node));
 	m->key = calloc(n + 1, sizeof(*m->key));
-	if (!m->loser || !m->key) {
+	if (!m->node || !m->key) {
 		rmerge_free(m);
 		return -ENOMEM;
 	}
@@ -85,7 +89,7 @@ void rmerge_free(struct rmerge *m)
 {
 	if (!m)
 		return;
-	free(m->loser);
+	free(m->node);
 	free(m->key);
 	free(m);
 }

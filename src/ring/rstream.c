@@ -346,7 +346,7 @@ enum rkind rstream_next_slow(struct rstream *r)
 {
 	for (;;) {
 		enum rkind k;
-		int ret = r->open ? subbuf_next(&r->sb, &r->rec) : 0;
+		int ret = r->open ? subbuf_next_slow(&r->sb, &r->rec) : 0;
 
 		if (ret < 0)
 			return damage(r);

@@ -89,6 +89,9 @@ int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g
 	if (sb->lost_counted)
 		sb->lost_count = get_long(sb->end, g);
 	subbuf_walk(sb, sb->p, sb->end);
+	/* The last event is like the others, if there is something to read behind it. */
+	if (sb->last_head && g->size - g->header - (size_t)(sb->end - sb->p) >= 4)
+		sb->last_head += 4;
 	return 0;
 }
 

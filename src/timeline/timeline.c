@@ -438,7 +438,7 @@ static inline void pop_or_later(struct timeline *t, struct tl_stream *s)
 	uint64_t *key = rmerge_key(t->merge); /* no copy: its address would need a guarded stack */
 
 	if (tl_stream_near(s, key))
-		rmerge_put(t->merge, *key);
+		(void)rmerge_put(t->merge, t->merge->rank, *key);
 	else
 		t->pending = true;
 }
@@ -486,8 +486,10 @@ static __attribute__((noinline)) int next_any(struct timeline *t, struct tl_stre
 
 static __attribute__((noinline)) int next_after(struct timeline *t, const struct tl_item **item)
 {
+	uint64_t key;
+
 	t->pending = false;
-	rmerge_pop(t->merge, stream_next);
+	(void)rmerge_pop(t->merge, t->merge->rank, stream_next, &key);
 	return tl_next(t, item);
 }
 

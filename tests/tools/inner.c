@@ -196,7 +196,7 @@ static void run_merge(struct input *in, struct result *r)
 	}
 	if (!s || !src || rmerge_new(&m, merge_next, src, n))
 		exit(1);
-	while ((w = rmerge_peek(m, &key)) >= 0) {
+	for (w = rmerge_peek(m, &key); w >= 0; w = rmerge_pop(m, w, merge_next, &key)) {
 		if (key < last) {
 			fprintf(stderr, "inner: events out of order\n");
 			exit(1);
@@ -205,7 +205,6 @@ static void run_merge(struct input *in, struct result *r)
 		r->events++;
 		r->check += key;
 		r->count[s[w].rec.id]++;
-		rmerge_pop(m, merge_next);
 	}
 	rmerge_free(m);
 	for (size_t i = 0; i < n; i++)

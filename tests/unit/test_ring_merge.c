@@ -59,7 +59,7 @@ static void check(size_t n, unsigned int seed, uint64_t spread, bool far)
 	}
 	qsort(all, total, sizeof(*all), by_key);
 	assert_int_equal(rmerge_new(&m, list_next, src, n), 0);
-	while ((w = rmerge_peek(m, &key)) >= 0) {
+	for (w = rmerge_peek(m, &key); w >= 0; w = rmerge_pop(m, w, list_next, &key)) {
 		assert_true(got < total);
 		assert_int_equal(key, all[got]);
 		if (got && key == last_key)
@@ -68,10 +68,9 @@ static void check(size_t n, unsigned int seed, uint64_t spread, bool far)
 		last = w;
 		last_key = key;
 		got++;
-		rmerge_pop(m, list_next);
 	}
 	assert_int_equal(got, total);
-	rmerge_pop(m, list_next); /* harmless at the end */
+	assert_int_equal(rmerge_pop(m, w, list_next, &key), -1); /* harmless at the end */
 	assert_int_equal(rmerge_peek(m, &key), -1);
 	rmerge_free(m);
 	free(l);
@@ -100,12 +99,15 @@ static void test_backwards(void **state __unused_arg)
 	const uint64_t want[] = { 1000, 50, 1000, 1500, 2000 };
 	struct rmerge *m;
 	uint64_t key = 0;
+	ssize_t w;
 
 	assert_int_equal(rmerge_new(&m, list_next, src, 2), 0);
 	for (size_t i = 0; i < 5; i++) {
-		assert_true(rmerge_peek(m, &key) >= 0);
+		w = rmerge_peek(m, &key);
+		assert_true(w >= 0);
 		assert_int_equal(key, want[i]);
-		rmerge_pop(m, list_next);
+		w = rmerge_pop(m, w, list_next, &key);
+		assert_int_equal(w, rmerge_peek(m, &key));
 	}
 	assert_int_equal(rmerge_peek(m, &key), -1);
 	rmerge_free(m);
@@ -124,7 +126,7 @@ static void test_extreme_keys(void **state __unused_arg)
 	assert_int_equal(rmerge_new(&m, list_next, src, 3), 0);
 	for (i = 0; i < 3; i++) { /* UINT64_MAX is a key, not "ended" */
 		assert_int_equal(rmerge_peek(m, &key), order[i]);
-		rmerge_pop(m, list_next);
+		(void)rmerge_pop(m, order[i], list_next, &key);
 	}
 	assert_int_equal(rmerge_peek(m, &key), -1);
 	rmerge_free(m);

@@ -196,11 +196,10 @@ static void test_cpus_in_time_order(void **state __unused_arg)
 		src[i] = &r[i];
 	}
 	assert_int_equal(rmerge_new(&m, stream_key, src, CPUS), 0);
-	while (rmerge_peek(m, &key) >= 0) {
+	for (ssize_t w = rmerge_peek(m, &key); w >= 0; w = rmerge_pop(m, w, stream_key, &key)) {
 		assert_true(key >= last);
 		last = key;
 		n++;
-		rmerge_pop(m, stream_key);
 	}
 	assert_int_equal(n, CPUS * 120 - 60);
 	rmerge_free(m);
