@@ -31,13 +31,19 @@ shared()
 		! grep -qsaE 'BUG: |Oops|Kernel panic|Bail out!' "$RIG_SHARED/$1"/*.log
 }
 
+# keep_rig [NAME]: a copy of $rig in $KEEP, if that is set.
+keep_rig()
+{
+	[ -z "${KEEP:-}" ] || { mkdir -p "$KEEP" && cp -a "$rig" "$KEEP/$(basename "$0" .t).$boots${1:-}"; }
+}
+
 # rig SCENARIO [OPTIONS]: runs a scenario into $rig; its own tests become tests here. $RIG_OPTIONS are
 # options of run for a test of the same on another machine. A rig that broke is said and started again, at
 # most three times; then it is a failure. Without an emulator of that CPU the test ends here, as skipped.
-# What each boot left is copied to $KEEP/TEST.N if $KEEP is set.
+# What each boot left is copied to $KEEP/TEST.N, or TEST.N-broken-ATTEMPT, if $KEEP is set.
 rig()
 {
-	name=$1
+	name=$1 boots=$((${boots:-0} + 1))
 	for attempt in 1 2 3 4; do
 		rig=$tmp/rig-$name-$attempt
 		if shared "$name"; then
@@ -54,6 +60,8 @@ rig()
 		rig_broke || break
 		echo "# $name: the emulated machines broke (status $rig_status), attempt $attempt"
 		grep -E 'Bail out!|^run: ' "$tmp/rig.log" | sed 's/^/# /'
+		tail -n 2 "$rig/host.log" 2>/dev/null | sed 's/^/# the end of its log: /'
+		keep_rig "-broken-$attempt"
 	done
 	if [ "$rig_status" = 77 ]; then
 		skip "$name" "$(sed -n 's/^run: \(.* cannot be had: .*\); the log is .*/\1/p' "$tmp/rig.log")"
@@ -71,8 +79,7 @@ rig()
 	for tar in "$rig"/*.tar; do
 		[ ! -e "$tar" ] || tar -xf "$tar" -C "$rig" --no-same-owner
 	done
-	boots=$((${boots:-0} + 1))
-	[ -z "${KEEP:-}" ] || { mkdir -p "$KEEP" && cp -a "$rig" "$KEEP/$(basename "$0" .t).$boots"; }
+	keep_rig
 }
 
 # sums NAME: the counters in the JSON of the last `kvmft latency` add up.
