@@ -83,7 +83,8 @@ static int unknown_command(const char *name)
 	if (near)
 		err_usage(&err, "unknown command '%s' (did you mean %s?)", name, near);
 	else
-		err_usage(&err, "unknown command '%s' (see kvmft help)", name);
+		err_usage(&err, "unknown %s '%s' (see kvmft help)",
+			  name[0] == '-' ? "option" : "command", name);
 	cli_say(NULL, err.text);
 	return KVMFT_USAGE;
 }
@@ -105,6 +106,11 @@ static void print_version(void)
 	printf("kvmft %s\n", KVMFT_VERSION);
 }
 
+static bool is_help(const char *word)
+{
+	return !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
 static int print_help(char **argv)
 {
 	char joined[64];
@@ -112,7 +118,7 @@ static int print_help(char **argv)
 	struct kvmft_err err = { .text = "" };
 	const struct cmd *c;
 
-	if (!name) {
+	if (!name || is_help(name)) {
 		print_usage(stdout);
 		return KVMFT_OK;
 	}
@@ -293,6 +299,11 @@ int main(int argc, char **argv)
 	 */
 	mallopt(M_MMAP_THRESHOLD, 128 << 10);
 #endif
+	if (argc > 1 && (!strcmp(argv[1], "--verbose") || !strcmp(argv[1], "-v"))) {
+		verbose = true;
+		argc--;
+		argv++;
+	}
 	if (argc < 2) {
 		print_usage(stderr);
 		return KVMFT_USAGE;
@@ -303,13 +314,8 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(argv[1], "--list-options"))
 		return flushed(print_list(argv + 2));
-	if (!strcmp(argv[1], "help") || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+	if (is_help(argv[1]))
 		return flushed(print_help(argv + 2));
-	if (argc > 2 && (!strcmp(argv[1], "--verbose") || !strcmp(argv[1], "-v"))) {
-		verbose = true;
-		argc--;
-		argv++;
-	}
 	c = cli_find(argv[1]);
 	if (!c)
 		return unknown_command(argv[1]);

@@ -183,6 +183,15 @@ err_has '^usage: kvmft' "... usage on stderr"
 is "$(wc -c <"$out" | tr -d ' ')" 0 "... nothing on stdout"
 wrong "unknown command, near one" "did you mean record\?" recrod
 wrong "unknown command, far one" "see kvmft help" xyzzy-plugh
+wrong "an option in its place" "unknown option '-Z'" -Z
+run "$kvmft" -v
+status_is 2 "no command behind -v"
+err_has '^usage: kvmft' "... usage on stderr"
+for word in -h --help help; do
+	run "$kvmft" help "$word"
+	status_is 0 "help $word"
+	out_has '^usage: kvmft ' "... is help"
+done
 wrong "help of an unknown command" "did you mean merge\?" help mereg
 run "$kvmft" --list-options nosuch
 status_is 2 "options of an unknown command"
