@@ -187,6 +187,7 @@ static void text_verdict(const struct verify *v, const struct verify_guest *g, s
 	size_t from = b->len, second;
 
 	sbuf_addf(b, "%s: %s\n", g->src->label, line ?: "");
+	text_wrap(b, from, "    ", v->width);
 	second = b->len;
 	while ((line = verify_reason(g, line)))
 		sbuf_addf(b, "  %s\n", line);

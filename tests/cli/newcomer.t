@@ -147,6 +147,9 @@ terminal 200 "" env NO_COLOR=1 "$kvmft" latency all --all -q --worst 0 host gues
 out_has '^MSI irq 30 +total ' "... beside them where there is room"
 
 # What is asked for is never what is cut.
+terminal 80 "" env NO_COLOR=1 "$kvmft" verify --tsc-offset 2000000000 host guest=one
+out_has '^one: cannot tell: ' "verify, with an offset that nothing fits"
+is "$(grep '>$' "$out")" "" "... nothing is cut"
 for by in "" "--by rip"; do
 	# shellcheck disable=SC2086 # two words
 	terminal 60 "" env NO_COLOR=1 "$kvmft" report -i access --percentiles $by
