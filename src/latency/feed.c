@@ -525,7 +525,6 @@ static int feed_gap(struct lat *l, const struct tl_item *i)
 		lat_path_forget(l);
 		lat_cpus_forget(l);
 	}
-	l->raised.valid = false;
 	ret = lat_io_forget(l, vm_or_all);
 	ret = ret ?: lat_net_forget(l, vm_or_all);
 	if (!ret && !i->src->guest)

@@ -31,10 +31,8 @@
 #include "priv.h"
 
 /* Of common_flags (include/linux/trace_events.h). */
-#define FLAG_HARDIRQ 0x08
-#define FLAG_SOFTIRQ 0x10
-#define FLAG_BUSY    0x49 /* interrupts off, in one, or in an NMI */
-#define EOI_ENTRIES  4	  /* of the guest from the end of interrupt to the handler */
+#define FLAG_BUSY   0x49 /* interrupts off, in one, or in an NMI */
+#define EOI_ENTRIES 4    /* of the guest from the end of interrupt to the handler */
 
 static struct irq_chain *chain_at(struct lat_vcpu *v, unsigned int vector)
 {
@@ -43,6 +41,11 @@ static struct irq_chain *chain_at(struct lat_vcpu *v, unsigned int vector)
 }
 
 /* ---- the source ---- */
+
+static bool in_interrupt(const struct lat_in *in)
+{
+	return fmt_flags(in->i->src->fmt, in->i->rec) & IN_INTERRUPT;
+}
 
 /*
  * Who may only use an irqfd: the ioctls are the VMM's, so not vhost's threads, not a work item of
@@ -54,12 +57,36 @@ static bool by_irqfd(const struct lat_in *in)
 	const struct tl_source *host = in->i->src;
 	const char *comm = tl_comm(host, in->i->tid);
 
-	return fmt_flags(host->fmt, in->i->rec) & (FLAG_HARDIRQ | FLAG_SOFTIRQ) ||
-	       !strncmp(comm, "vhost-", 6) || !strncmp(comm, "kworker/", 8);
+	return in_interrupt(in) || !strncmp(comm, "vhost-", 6) || !strncmp(comm, "kworker/", 8);
+}
+
+/* Of the event's thread, or of the interrupt in it; an idle thread is one for each CPU. */
+static struct lat_raised *raised_at(struct lat *l, const struct lat_in *in)
+{
+	uint32_t key = in->i->tid > 0 ? (uint32_t)in->i->tid : in->i->cpu;
+	bool interrupt = in_interrupt(in);
+
+	return &l->raised[interrupt][key % ARRAY_SIZE(l->raised[interrupt])];
+}
+
+static bool raised_here(const struct lat *l, const struct lat_raised *r, const struct lat_in *in)
+{
+	return r->valid && r->gen == l->cpu_gen && r->tid == in->i->tid && r->cpu == in->i->cpu;
+}
+
+/*
+ * What may come between a message and its accept: the kick of a vCPU wakes its thread, others take
+ * the CPU.
+ */
+static bool still_raising(enum event_role kind)
+{
+	return kind == EV_WAKING || kind == EV_WAKEUP || kind == EV_SWITCH;
 }
 
 void lat_irq_raised(struct lat *l, const struct lat_in *in)
 {
+	struct lat_raised *r = raised_at(l, in);
+
 	switch (in->kind) {
 	case EV_MSI:
 	case EV_SET_IRQ:
@@ -68,30 +95,30 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 	case EV_APICV_ACCEPT:
 	case EV_VGIC: return;
 	default:
-		if (in->i->tid == l->raised.tid)
-			l->raised.valid = false;
+		if (raised_here(l, r, in) && !still_raising(in->kind))
+			r->valid = false;
 		return;
 	}
 	/* A line that is routed to a message makes both events: it began with the first. */
-	if (in->kind == EV_MSI && l->raised.valid && l->raised.line &&
-	    l->raised.tid == in->i->tid && l->raised.cpu == in->i->cpu && l->raised.vector < 0) {
-		l->raised.line = false;
-		l->raised.source = l->raised.source == SRC_LINE ? SRC_MSI : l->raised.source;
+	if (in->kind == EV_MSI && raised_here(l, r, in) && r->line && r->vector < 0) {
+		r->line = false;
+		r->source = r->source == SRC_LINE ? SRC_MSI : r->source;
 		return;
 	}
-	l->raised.valid = true;
-	l->raised.line = in->kind == EV_SET_IRQ;
-	l->raised.tid = in->i->tid;
-	l->raised.cpu = in->i->cpu;
-	l->raised.vector = -1;
-	l->raised.t = in->t;
-	l->raised.has_wake = lat_worker_raises(l, in->i->tid, &l->raised.wake);
-	if (in->kind == EV_IPI)
-		l->raised.source = SRC_IPI;
-	else if (by_irqfd(in))
-		l->raised.source = SRC_IRQFD;
-	else
-		l->raised.source = in->kind == EV_MSI ? SRC_MSI : SRC_LINE;
+	*r = (struct lat_raised){
+		.valid = true,
+		.line = in->kind == EV_SET_IRQ,
+		.tid = in->i->tid,
+		.cpu = in->i->cpu,
+		.gen = l->cpu_gen,
+		.source = in->kind == EV_IPI   ? SRC_IPI
+			  : by_irqfd(in)       ? SRC_IRQFD
+			  : in->kind == EV_MSI ? SRC_MSI
+					       : SRC_LINE,
+		.vector = -1,
+		.t = in->t,
+	};
+	r->has_wake = lat_worker_raises(l, in->i->tid, &r->wake);
 }
 
 /* The vCPU of an APIC; NULL when it never runs in this capture (whose ids are not trusted). */
@@ -104,30 +131,32 @@ static struct lat_vcpu *apic_vcpu(struct lat *l, size_t vm, uint32_t id)
 
 /* ---- accepted, injected, entered ---- */
 
-/* One message may go to several vCPUs, with one vector. */
-static bool is_raised(struct lat *l, const struct lat_in *in, uint16_t vector)
+/* The message that is accepted, which may go to several vCPUs, with one vector; NULL: none told. */
+static const struct lat_raised *raised_for(struct lat *l, const struct lat_in *in, uint16_t vector)
 {
-	if (!l->raised.valid || l->raised.tid != in->i->tid || l->raised.cpu != in->i->cpu)
-		return false;
-	if (l->raised.vector < 0)
-		l->raised.vector = vector;
-	return l->raised.vector == vector;
+	struct lat_raised *r = raised_at(l, in);
+
+	if (!raised_here(l, r, in))
+		return NULL;
+	if (r->vector < 0)
+		r->vector = vector;
+	return r->vector == vector ? r : NULL;
 }
 
 static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, uint16_t vector,
 		       const struct lat_in *in)
 {
-	bool raised = is_raised(l, in, vector);
+	const struct lat_raised *r = raised_for(l, in, vector);
 
 	memset(c, 0, sizeof(*c));
 	c->open = true;
 	c->vector = vector;
 	c->irq = -1;
-	c->source = raised ? l->raised.source : SRC_UNKNOWN;
-	c->t_source = raised ? l->raised.t : in->t;
-	c->by = raised ? l->raised.tid : 0;
-	c->has_wake = raised && l->raised.has_wake;
-	c->wake = l->raised.wake;
+	c->source = r ? r->source : SRC_UNKNOWN;
+	c->t_source = r ? r->t : in->t;
+	c->by = r ? r->tid : 0;
+	c->has_wake = r && r->has_wake;
+	c->wake = r ? r->wake : 0;
 	c->t_accept = in->t;
 	c->at_accept = v->state;
 	c->entries = v->entries;
@@ -227,7 +256,7 @@ int lat_irq_line(struct lat *l, const struct lat_in *in)
 	if (!c)
 		return -ENOMEM;
 	if (!in->f[2]) {
-		l->raised.valid = false;
+		raised_at(l, in)->valid = false;
 		return c->open && !c->entered && !shared ? lat_chain_end(l, v, c) : 0;
 	}
 	if (c->open && (!c->entered || (!c->homeless && lat_chain_pending(l, v, c)))) {
@@ -287,7 +316,6 @@ int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	}
 	if (!c->open) { /* accepted before the capture, or by the PIC, which has no such event */
 		lat_count(l, v, LAT_T_IRQ, IRQ_ACCEPTED);
-		l->raised.valid = false;
 		chain_open(l, v, c, vector, in);
 		c->early = !(v->met[vector / 64] >> vector % 64 & 1);
 	}

@@ -196,6 +196,17 @@ struct lat_net;
 
 #define LAT_NEAR_BITS 10
 
+/* The last message of a thread, for the accept that follows it. */
+struct lat_raised {
+	bool valid, line;
+	int32_t tid;
+	uint32_t cpu, gen;
+	enum irq_source source;
+	int vector; /* of the first that accepted it; -1: none did */
+	uint64_t t, wake;
+	bool has_wake;
+};
+
 struct lat {
 	const struct timeline *t;
 	struct hostmap *map;
@@ -241,16 +252,7 @@ struct lat {
 	bool begun;
 	uint64_t begin, end; /* of the host's events */
 	uint64_t stop;	     /* of its recording; UINT64_MAX: not known */
-	/* the last message of an emitter, for the accept that follows it */
-	struct {
-		bool valid, line;
-		int32_t tid;
-		uint32_t cpu;
-		enum irq_source source;
-		int vector; /* of the first that accepted it; -1: none did */
-		uint64_t t, wake;
-		bool has_wake;
-	} raised;
+	struct lat_raised raised[2][128]; /* by threads, and by interrupts of the host */
 	uint64_t blind_until; /* host events were lost up to here */
 };
 

@@ -307,7 +307,7 @@ status_is 0 "a disk of vhost"
 out_has '^irq,"one","irqfd irq 30",total,1,1\.050' "... its interrupt comes by an irqfd"
 out_has '^io,"one","254,0 write",vmm-wait,1,0\.750' "... and its thread waited for a CPU"
 out_has '^irq,"one","irqfd irq 30",wake,1,0\.700' "... from when it was woken"
-sed 's/^\(1   7[01]00\) 200/\1 101/; s/kvm_msi_set_irq/& common_flags=8/' "$tmp/vhost.txt" >"$tmp/vfio.txt"
+sed 's/^\(1   7[01]00\) 200/\1 101/; s/kvm_msi_set_irq\|101 kvm_apic_accept_irq/& common_flags=8/' "$tmp/vhost.txt" >"$tmp/vfio.txt"
 "$mkcap" --capture "$tmp/vfio" "$tmp/vfio.txt"
 run "$kvmft" latency irq --all --format csv -q "$tmp/vfio" "$tmp/guest=one"
 out_has '^irq,"one","irqfd irq 30",total,1,1\.050' "an interrupt of the host that raises one uses an irqfd, too"
@@ -340,6 +340,37 @@ END
 run "$kvmft" latency irq --all --format csv -q "$tmp/sources"
 for source in 'line 36",raise,1,0\.100' 'MSI 37",raise,1,0\.100' 'IPI 253",raise,1,0\.030'; do
 	out_has "^irq,\"one\",\"$source" "from its source: $source"
+done
+
+# Between a message and its accept: another thread's message, an interrupt of the host, a kick, a preemption.
+{
+	sed -n '/^meta/p' "$golden/latency-host.txt"
+	cat <<'END'
+0   1000 101 kvm_exit exit_reason=1 isa=1
+1   1100 100 kvm_msi_set_irq address=0xfee00000 data=0x24
+0   1110 101 kvm_apic_ipi icr_low=0xfd dest_id=0
+1   1120 100 sched:sched_wakeup common_flags=8 pid=7 target_cpu=1
+1   1130 100 kvm_msi_set_irq common_flags=8 address=0xfee00000 data=0x25
+1   1140 100 kvm_apic_accept_irq common_flags=8 apicid=0 dm=0 tm=0 vec=0x25
+0   1150 101 sched:sched_wakeup pid=100 target_cpu=1
+1   1160 102 kvm_msi_set_irq address=0xfee00000 data=0x26
+0   1180 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=7
+0   1250   7 sched:sched_switch prev_pid=7 prev_state=0 next_pid=101
+0   1310 101 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0xfd
+1   1360 102 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x26
+1   1400 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x24
+0   1500 101 kvm_inj_virq vector=0xfd
+0   1510 101 kvm_inj_virq vector=0x26
+0   1520 101 kvm_inj_virq vector=0x25
+0   1530 101 kvm_inj_virq vector=0x24
+0   1600 101 kvm_entry vcpu_id=0
+0   4000 101 kvm_exit exit_reason=1 isa=1
+END
+} >"$tmp/between.txt"
+"$mkcap" --capture "$tmp/between" "$tmp/between.txt"
+run "$kvmft" latency irq --all --format csv -q "$tmp/between"
+for source in 'IPI 253",raise,1,0\.200' 'MSI 38",raise,1,0\.200' 'irqfd 37",raise,1,0\.010' 'MSI 36",raise,1,0\.300'; do
+	out_has "^irq,\"one\",\"$source" "what comes between is not its source: $source"
 done
 
 # ---- what the task that was hit was at ----
