@@ -51,11 +51,11 @@ struct win_vcpu {
 	uint64_t in;
 	/* events inside that no figure counts yet: of the slice [run_from, run_from + run_len) */
 	uint64_t run, run_from, run_len;
+	uint64_t after, since; /* placed ones after the host's event at since, so far its last */
 	/* events since the last exit: outside, if an entry comes next */
 	uint64_t pending, pending_first, pending_last;
-	uint64_t before;       /* events before the host's, if some can be placed later */
-	uint64_t after, since; /* placed ones after the host's event at since, so far its last */
-	bool placed;	       /* one had a place */
+	uint64_t before;   /* events before the host's, if some can be placed later */
+	bool placed;	   /* one had a place */
 };
 
 struct windows;

@@ -331,11 +331,10 @@ static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct 
 /* What a guest event says about where the host's recording began, and has ended. */
 static inline void note_end(const struct windows *w, struct win_vcpu *v, uint64_t host)
 {
-	if (v->since != w->last_host) {
-		v->since = w->last_host;
-		v->after = 0;
-	}
-	v->after += host > w->last_host;
+	uint64_t last = w->last_host;
+
+	v->after = (v->after & (0 - (uint64_t)(v->since == last))) + (host > last);
+	v->since = last;
 }
 
 static void note_ends(const struct windows *w, struct win_vcpu *v, const struct tl_item *i)
