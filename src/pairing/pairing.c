@@ -184,8 +184,8 @@ static int take_clock(struct pairing *p, const struct pairing_clock *c, struct k
 	return ret;
 }
 
-int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
-		    const struct pairing_opts *o, struct kvmft_err *err)
+static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
+		   const struct pairing_opts *o, struct kvmft_err *err)
 {
 	bool begins = false;
 	int ret;
@@ -225,6 +225,24 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 	}
 	matcher_free(&p->matcher);
 	return ret || !begins ? ret : begin_of_guests(p, err);
+}
+
+/* What a capture lacks may be in the part of it that is damaged: recording anew is no remedy then. */
+static int with_damage(const struct capture *cap, int ret, struct kvmft_err *err)
+{
+	if (ret && cap && cap->ndamage && err->code == KVMFT_LACKING)
+		err_lack(err, ret, "%s; and %s: %s", err->text, cap->path, cap->damage[0].text);
+	return ret;
+}
+
+int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
+		    const struct pairing_opts *o, struct kvmft_err *err)
+{
+	int ret = prepare(p, host, guests, n, o, err);
+
+	for (size_t i = 0; i < p->nguest; i++)
+		with_damage(p->guest[i].c.cap, ret, err);
+	return with_damage(p->host.cap, ret, err);
 }
 
 static int add_host(struct pairing *p, size_t vm, const char *path, struct kvmft_err *err)
@@ -298,7 +316,8 @@ int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *er
 		p->begin = p->host.cap->begin_tsc;
 	ret = ret ?: hostmap_new(p->host.cap, p->host.fmt, &p->map, err);
 	ret = ret ?: tl_new_alone(p->map, &p->t, err);
-	return ret ?: tl_start(p->t, err);
+	ret = ret ?: tl_start(p->t, err);
+	return with_damage(p->host.cap, ret, err);
 }
 
 void pairing_close(struct pairing *p)

@@ -65,6 +65,15 @@ status_is 0 "export"
 run "$kvmft" merge --format perfetto -o both.pftrace host.dat guest.dat
 status_is 0 "perfetto"
 
+# Where the option stood that says where the events are.
+cp host.dat damaged.dat
+printf '\377\377\377\377\377\377\377\377' | dd of=damaged.dat bs=1 seek=6274 conv=notrunc 2>/dev/null
+for command in merge verify blame; do
+	run "$kvmft" $command damaged.dat guest.dat
+	status_is 4 "$command, a file that is damaged"
+	err_has "knows no VM: .*; and damaged.dat: section 18 is missing" "... is the reason, not what was recorded"
+done
+
 # ---- trace-cmd's own ----
 
 run "$kvmft" verify "$golden/agent/host.dat" "$golden/agent/host-vm1.dat"
