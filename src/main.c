@@ -290,6 +290,8 @@ int main(int argc, char **argv)
 	 */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
+	/* Whoever started us may ignore it: then no end of a child would be noticed. */
+	signal(SIGCHLD, SIG_DFL);
 	if (!std_fds_taken())
 		return KVMFT_FAILED;
 #ifdef __GLIBC__

@@ -12,6 +12,7 @@
 /* Those in <> are what nearly all files need: who includes this one has them. */
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -201,10 +202,9 @@ int sbuf_write(struct sbuf *b, FILE *f) __must_check;
  * if that is not 0. 0 or -errno.
  */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *arg, int wake) __must_check;
-/*
- * Blocks these signals (0 ends the list) in this thread: a non-blocking signalfd of them, or
- * -errno.
- */
+/* These signals (0 ends the list), but no SIGHUP that is ignored: nohup asks for that. */
+void signal_set(sigset_t *set, const int *signals);
+/* Blocks them in this thread: a non-blocking signalfd of them, or -errno. */
 int signal_fd_open(const int *signals) __must_check;
 
 /* ---- files ---- */

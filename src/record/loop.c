@@ -20,13 +20,7 @@
 
 static void record_sigset(sigset_t *set)
 {
-	sigemptyset(set);
-	sigaddset(set, SIGINT);
-	sigaddset(set, SIGTERM);
-	sigaddset(set, SIGHUP);
-	sigaddset(set, SIGQUIT);
-	sigaddset(set, SIGUSR1);
-	sigaddset(set, SIGCHLD);
+	signal_set(set, (const int[]){ SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGCHLD, 0 });
 }
 
 int record_signals_block(void)

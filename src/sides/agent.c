@@ -256,6 +256,24 @@ static int synchronize(struct agent *a)
 	return 0;
 }
 
+/* QEMU serves one client at a time. If others wait as well, connecting itself would wait. */
+static int connect_to(struct agent *a, const struct sockaddr_un *to)
+{
+	const uint64_t begin = util_now_ns();
+
+	while (connect(a->fd, (const struct sockaddr *)to, sizeof(*to)) < 0) {
+		if (errno != EAGAIN && errno != EINTR)
+			return err_why(a->err, errno, "cannot connect to the guest agent by %s",
+				       a->name);
+		if (util_now_ns() - begin > ANSWER_MS * 1000000ull)
+			return no_answer(a);
+		if (is_unwanted(a))
+			return err_set(a->err, EINTR, "given up");
+		(void)poll(NULL, 0, PAUSE_MS);
+	}
+	return synchronize(a);
+}
+
 static int connect_socket(struct agent *a)
 {
 	struct sockaddr_un to = { .sun_family = AF_UNIX };
@@ -263,10 +281,8 @@ static int connect_socket(struct agent *a)
 	if (strlen(a->name) >= sizeof(to.sun_path))
 		return err_set(a->err, ENAMETOOLONG, "%s: too long for a socket's path", a->name);
 	memcpy(to.sun_path, a->name, strlen(a->name));
-	a->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (a->fd < 0 || connect(a->fd, (struct sockaddr *)&to, sizeof(to)) < 0)
-		return err_why(a->err, errno, "cannot connect to the guest agent by %s", a->name);
-	return synchronize(a);
+	a->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	return a->fd < 0 ? err_why(a->err, errno, "cannot make a socket") : connect_to(a, &to);
 }
 
 int agent_open(struct agent *a, const struct side_spec *spec, int hangup,

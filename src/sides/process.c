@@ -40,6 +40,7 @@ void side_leave_terminal(void)
 
 	for (size_t i = 0; i < ARRAY_SIZE(sigs); i++)
 		(void)signal(sigs[i], SIG_IGN);
+	(void)signal(SIGTERM, SIG_DFL); /* by which it is told to end, whoever ignored it before */
 	sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
@@ -283,10 +284,13 @@ void side_close(struct side *s)
 
 	util_close_fd(&s->to);
 	if (s->transport > 0)
-		kill(s->transport, SIGTERM);
+		end_soon(s->transport);
 	util_close_fd(&s->words);
 	reap(&s->transport, &s->status);
 	util_close_fd(&s->from);
+	/* After an error it may not be done, and its sender may send without end. */
+	if (s->teller > 0)
+		kill(s->teller, SIGTERM);
 	reap(&s->teller, &status);
 	sbuf_free(&s->line);
 }

@@ -18,6 +18,7 @@
 #include <sys/sendfile.h>
 #include <sys/wait.h>
 
+#define TELL_MS	 2000
 #define UNDO_MS	 20000 /* on a broken line; then it continues without us */
 #define TAKEN	 "1"   /* the word that it runs there */
 #define MAX_FILE (64u << 20)
@@ -128,9 +129,9 @@ static int own_folder(char *buf, size_t size)
 /* A copy of it, in memory. */
 static int open_static(const char *path, const char *arch)
 {
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC), copy = -1;
+	_cleanup_close_ int fd = file_open_regular(path, false), copy = -1;
 	uint64_t size = 0;
-	int ret = fd < 0 ? -errno : check_elf(fd, arch, &size);
+	int ret = fd == -EINVAL ? -ENOEXEC : fd < 0 ? fd : check_elf(fd, arch, &size);
 
 	if (ret)
 		return ret;
@@ -383,16 +384,19 @@ int side_push_take(struct side *s, struct kvmft_err *err)
 	return a.ret;
 }
 
-void side_push_end(struct side *s, bool runs)
+void side_push_end(struct side *s, bool runs, note_fn *note)
 {
 	if (runs && s->push.to >= 0)
 		(void)!full_write(s->push.to, TAKEN, 1, NULL);
 	util_close_fd(&s->push.to);
 	util_close_fd(&s->push.from);
-	for (int i = 0; s->push.pid > 0 && i < UNDO_MS / 20; i++) {
+	for (int ms = 0; s->push.pid > 0 && ms < UNDO_MS; ms += 20) {
 		if (waitpid(s->push.pid, NULL, WNOHANG))
 			s->push.pid = 0;
 		else
 			(void)poll(NULL, 0, 20);
+		if (s->push.pid && ms == TELL_MS)
+			note("%s: process %d removes there what was copied: waiting for it, at most "
+			     "%d s", s->name, s->push.pid, UNDO_MS / 1000);
 	}
 }

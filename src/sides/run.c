@@ -327,7 +327,7 @@ static void undo(struct sides *x)
 		struct side *s = &x->side[i];
 
 		side_close(s);
-		side_push_end(s, false);
+		side_push_end(s, false, x->note);
 		capw_name_drop(&s->place);
 		capw_close(s->w);
 	}

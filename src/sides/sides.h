@@ -155,7 +155,7 @@ int side_self(const struct remote_words *words, int dir, struct kvmft_err *err) 
 /* Like side_exec(), but the process runs fn, whose result is its exit status. */
 int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
 	     struct kvmft_err *err) __must_check;
-/* In a new process: Ctrl-C is not for it, other signals are as usual. */
+/* In a new process: Ctrl-C is not for it, SIGTERM ends it, other signals are as usual. */
 void side_leave_terminal(void);
 void side_say(int fd, struct side_said *said);
 /*
@@ -228,6 +228,7 @@ int snapshots_tick(struct snapshots *n, const struct side *side, size_t nside, i
 		   struct kvmft_err *err) __must_check;
 /* The command may have ended. */
 void snapshots_child(struct snapshots *n);
+bool snapshots_kill(const struct snapshots *n); /* false: it does not run */
 void snapshots_free(struct snapshots *n);
 
 /* ---- push.c ---- */
@@ -244,7 +245,7 @@ int side_push_take(struct side *s, struct kvmft_err *err) __must_check;
  * runs: it runs there, and has removed itself; else it never will, and what is left of it is
  * removed.
  */
-void side_push_end(struct side *s, bool runs);
+void side_push_end(struct side *s, bool runs, note_fn *note);
 /* A name that nobody can guess, in a directory of a guest. */
 int side_random_name(char *buf, size_t size, const char *folder,
 		     struct kvmft_err *err) __must_check;

@@ -51,9 +51,14 @@ void snapshots_child(struct snapshots *n)
 		n->pid = 0;
 }
 
+bool snapshots_kill(const struct snapshots *n)
+{
+	return n->pid && !kill(n->pid, SIGKILL);
+}
+
 void snapshots_free(struct snapshots *n)
 {
-	if (n->pid && !kill(n->pid, SIGKILL))
+	if (snapshots_kill(n))
 		(void)waitpid(n->pid, NULL, 0);
 	remote_words_free(&n->words);
 }

@@ -105,7 +105,7 @@ static int take_news(struct sides *x, struct side *s, const struct stream_news *
 	if (!n->began || s->live)
 		return 0;
 	s->live = true;
-	side_push_end(s, true);
+	side_push_end(s, true, x->note);
 	tell_last(x, s);
 	s->state = MAX(s->state, SIDE_LIVE);
 	return capw_name_take(&s->place, x->err);
@@ -204,9 +204,11 @@ static void give_up(struct side *s)
 
 static void give_up_all(struct sides *x)
 {
-	/* It would show everything that there is, if its reader takes that. */
+	/* They would show everything that there is, if their reader takes that. */
+	bool killed = snapshots_kill(&x->snapshots);
+
 	x->reader_killed = x->reader > 0 && !kill(x->reader, SIGKILL);
-	if (x->reader_killed)
+	if (killed || x->reader_killed)
 		x->note("a second signal ended this before all was shown");
 	for (size_t i = 1; i < x->n; i++)
 		give_up(&x->side[i]);
@@ -331,6 +333,17 @@ static void look_at(struct sides *x, struct side *s, uint64_t now)
 	}
 }
 
+/* All sides have ended, and what shows them has not: its own reader may have stopped. */
+static void look_at_shower(struct sides *x, uint64_t now)
+{
+	uint64_t took = now - x->side[0].since;
+	pid_t pid = x->snapshots.pid ?: x->reader;
+
+	if (x->side[0].state == SIDE_ENDED && pid && took >= STALL_NS &&
+	    took / SIDES_SECOND % 10 == 0)
+		x->note("waiting for process %d to show what was recorded; Ctrl-C ends that", pid);
+}
+
 static void show(struct sides *x)
 {
 	const char *lines[1 + SIDES_MAX_GUESTS];
@@ -371,6 +384,7 @@ static void tick(struct sides *x, uint64_t now)
 	if (x->fired)
 		fired(x, x->fired);
 	look_at_teller(x, &x->side[0], now - x->side[0].since);
+	look_at_shower(x, now);
 	for (size_t i = 1; i < x->n; i++) {
 		look_at(x, &x->side[i], now);
 		side_order(&x->side[i], "alive\n");

@@ -258,14 +258,28 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *arg, int wake)
 	return ret;
 }
 
+/* A blocked signal comes even if it is ignored. */
+static bool is_unwanted(int sig)
+{
+	struct sigaction now;
+
+	return sig == SIGHUP && !sigaction(sig, NULL, &now) && now.sa_handler == SIG_IGN;
+}
+
+void signal_set(sigset_t *set, const int *signals)
+{
+	sigemptyset(set);
+	for (; *signals; signals++)
+		if (!is_unwanted(*signals))
+			sigaddset(set, *signals);
+}
+
 int signal_fd_open(const int *signals)
 {
 	sigset_t set;
 	int fd;
 
-	sigemptyset(&set);
-	for (; *signals; signals++)
-		sigaddset(&set, *signals);
+	signal_set(&set, signals);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
 		return -errno;
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

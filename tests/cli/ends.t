@@ -1,0 +1,136 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Nothing goes on for ever: started with signals ignored, and beside files, sockets and processes that never answer.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/vmlib.sh"
+
+need_recording ends
+. "$(dirname "$0")/sideslib.sh"
+
+# ignoring SIGNAL,... COMMAND...
+# shellcheck disable=SC2016 # for perl
+ignoring() { exec perl -e '$SIG{$_} = "IGNORE" for split /,/, shift; exec @ARGV' "$@"; }
+# unread COMMAND...: its standard output is a full pipe
+# shellcheck disable=SC2016 # for perl
+unread()
+{
+	exec perl -MFcntl -e '$^F = 9; pipe(R, W); fcntl(W, F_SETFL, O_NONBLOCK); 1 while syswrite(W, "x" x 4096);
+		1 while syswrite(W, "x"); fcntl(W, F_SETFL, 0); open(STDOUT, ">&", \*W); exec @ARGV' "$@"
+}
+alive() { kill -0 "$1" 2>/dev/null; }
+has_child() { pgrep -P "$1" >/dev/null; }
+gone() { ! alive "$1"; }
+# ends PID NAME: soon
+ends()
+{
+	n=0
+	while alive "$1" && [ $n -lt 100 ]; do
+		sleep 0.1
+		n=$((n + 1))
+	done
+	ok "$2" gone "$1"
+	kill -KILL "$1" 2>/dev/null
+	wait "$1" 2>/dev/null
+}
+ends_well()
+{
+	recorder=$1
+	ends "$@"
+	is "$?" 0 "... with exit status 0"
+}
+record="$kvmft record --as host -q -e kvm:kvm_exit"
+
+# ---- signals that were ignored before ----
+
+# shellcheck disable=SC2086 # words
+(ignoring CHLD $record -o "$tmp/child" -- true) 2>"$err" &
+ends_well $! "the end of a command is noticed with SIGCHLD ignored"
+# shellcheck disable=SC2086 # words
+(ignoring CHLD,TERM,PIPE $record -d 200ms -o "$session" --guest "g1=$guest" --guest-options "$opts") 2>"$err" &
+ends_well $! "... and that of a guest"
+# shellcheck disable=SC2086 # words
+(ignoring HUP $record -o "$tmp/nohup") &
+recorder=$!
+wait_until grep -qs '^begin ' "$tmp/nohup/meta"
+kill -HUP "$recorder"
+sleep 0.3
+ok "with nohup a recording outlives SIGHUP" alive "$recorder"
+kill -TERM "$recorder"
+ends "$recorder" "... and ends by SIGTERM"
+mkfifo "$tmp/fifo"
+(ignoring TERM "$kvmft" receive -q -o "$tmp/received" <"$tmp/fifo") 2>"$err" &
+recorder=$!
+exec 8>"$tmp/fifo"
+wait_until has_child $recorder
+kill -TERM "$recorder"
+ends "$recorder" "receive with SIGTERM ignored before ends by it"
+exec 8>&-
+
+# ---- what never comes ----
+
+mkfifo "$tmp/fifo2"
+"$kvmft" receive -q -o "$tmp/taken" <"$tmp/fifo2" 2>"$err" &
+recorder=$!
+exec 8>"$tmp/fifo2"
+wait_until has_child $recorder
+mkdir "$tmp/taken"
+: >"$tmp/taken/file"
+$record -o - >&8 2>"$tmp/sender.err" &
+sender=$!
+ends "$recorder" "receive whose name was taken meanwhile ends before its sender"
+err_has 'taken exists' "... and says why"
+exec 8>&-
+ends "$sender" "... which notices"
+
+"$kvmft" record --as host -q -e kvm:kvm_exit -o "$session.1" --push --push-file "$tmp/fifo" --guest "g1=env" 2>"$err" &
+recorder=$!
+wait $recorder
+is "$?" 1 "--push-file is a FIFO"
+err_has "push-file .*fifo: is not a static program" "... which is not read"
+
+# Its only client is not served, and a second one cannot even wait.
+# shellcheck disable=SC2016 # for perl
+perl -MSocket -e 'socket(my $s, AF_UNIX, SOCK_STREAM, 0); bind($s, sockaddr_un($ARGV[0])); listen($s, 0);
+	socket(my $c, AF_UNIX, SOCK_STREAM, 0); connect($c, sockaddr_un($ARGV[0])); rename $ARGV[0], $ARGV[1]; sleep 60' \
+	"$tmp/ga.tmp" "$tmp/ga.sock" &
+vm=$!
+wait_until test -S "$tmp/ga.sock"
+"$kvmft" record --as host -q -e kvm:kvm_exit -o "$session.2" --push --guest "g1=qga:$tmp/ga.sock" 2>"$err" &
+recorder=$!
+wait_until has_child $recorder
+sleep 0.5
+copier=$(pgrep -P $recorder)
+kill -INT $recorder
+ends $recorder "an agent's socket that takes no connection: Ctrl-C"
+ok "... ends the process that tried, too" gone "$copier"
+kill -KILL $vm
+wait $vm 2>/dev/null
+
+# ---- what is shown, and not read ----
+
+"$tinyvm" --ms 20000 >/dev/null &
+vm=$!
+rm -rf "$session"
+(unread "$kvmft" record --as host -e "kvm:*$ours" -o "$session" --flight-recorder -b 1M --guest "g1=$guest" \
+	--guest-options "$opts -b 1M" --blame --blame-options "--help" 2>"$err" </dev/null) &
+recorder=$!
+wait_until all_live "$session"
+sleep 0.3
+kill -USR1 $recorder
+wait_until pgrep -P $recorder -x exe >/dev/null
+kill -INT $recorder
+wait_until grep -q '^end ' "$session/host/meta"
+sleep 0.5
+ok "what --blame prints is waited for" alive $recorder
+kill -INT $recorder
+ends $recorder "... until Ctrl-C"
+err_has "a second signal ended this before all was shown" "... which says so"
+kill -KILL $vm
+wait $vm 2>/dev/null
+vm=
+
+nothing_left_soon "ends"
+recorder=
+finish
