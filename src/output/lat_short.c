@@ -69,11 +69,11 @@ static void put_amount(struct columns *c, struct sbuf *b, const struct lat_view 
 
 /* ~ and < are explained in the notes. */
 static const char *mark_of(const struct lat_view *v, const struct lat_table *t,
-			   const struct lat_group *g, uint64_t median)
+			   const struct lat_group *g)
 {
 	if (lat_is_uncertain(v, t, g, 0))
 		return "<";
-	return lat_not_negligible(lat_stage_bound(v, t->desc, g, 0), median) ? "~" : "";
+	return lat_is_off(v, t, g, 0) ? "~" : "";
 }
 
 static void put_group(struct columns *c, struct sbuf *b, const struct lat_view *v,
@@ -89,7 +89,7 @@ static void put_group(struct columns *c, struct sbuf *b, const struct lat_view *
 		columns_put(c, b, "<1 %%");
 	else
 		columns_put(c, b, "%u %%", (unsigned int)(h->sum * 100 / all));
-	put_amount(c, b, v, median, mark_of(v, t, g, median));
+	put_amount(c, b, v, median, mark_of(v, t, g));
 	put_amount(c, b, v, loghist_percentile(h, 99, 100), "");
 	put_amount(c, b, v, h->max, "");
 	columns_put(c, b, "%s", most ?: "");

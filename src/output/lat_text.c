@@ -65,34 +65,38 @@ static void shares(struct sbuf *b, const char *head, struct share *s, size_t n,
 }
 
 /* How far off what crosses may be, if that matters beside this time. */
-bool lat_not_negligible(const struct lat_bound *off, uint64_t time)
+static bool matters(const struct lat_bound *off, uint64_t time)
 {
 	return off && off->known && (off->early + off->late) * 100 > time;
 }
 
-/* A line per VM. */
-static void bounds(struct sbuf *b, const struct lat_view *v, const char *head, uint64_t time)
+bool lat_is_off(const struct lat_view *v, const struct lat_table *t, const struct lat_group *g,
+		unsigned int stage)
+{
+	const struct loghist *h = g->stage[stage];
+
+	return h && matters(lat_stage_bound(v, t->desc, g, stage), loghist_percentile(h, 50, 100));
+}
+
+/* A line of VM m, if what is off matters, or is not known. */
+static void bound(struct sbuf *b, const struct lat_view *v, const char *head, size_t m, bool told)
 {
 	const struct hostmap *map = tl_hostmap(v->t);
+	const struct lat_bound *off = &v->bound[m];
 	char early[32], late[32];
 
-	for (size_t m = 0; m < map->nvm; m++) {
-		const struct lat_bound *off = &v->bound[m];
-
-		if (lat_not_negligible(off, time))
-			sbuf_addf(b, "%swhat crosses between host and guest may be off by -%s/+%s",
-				  head, lat_amount(v, early, sizeof(early), off->early),
-				  lat_amount(v, late, sizeof(late), off->late));
-		else if (off->guest && !off->known)
-			sbuf_addf(
-				b,
-				"%sit is not known how far what crosses between host and guest may "
-				"be off",
-				head);
-		else
-			continue;
-		sbuf_addf(b, map->nvm > 1 ? ", %s\n" : "\n", map->vm[m].label);
-	}
+	if (told)
+		sbuf_addf(b, "%swhat crosses between host and guest may be off by -%s/+%s", head,
+			  lat_amount(v, early, sizeof(early), off->early),
+			  lat_amount(v, late, sizeof(late), off->late));
+	else if (off->guest && !off->known)
+		sbuf_addf(
+			b,
+			"%sit is not known how far what crosses between host and guest may be off",
+			head);
+	else
+		return;
+	sbuf_addf(b, map->nvm > 1 ? ", %s\n" : "\n", map->vm[m].label);
 }
 
 bool lat_several_vms(const struct lat_table *t)
@@ -142,8 +146,8 @@ static int lat_headline(struct sbuf *b, const struct lat_view *v, const struct l
 	if (t->desc->waits)
 		shares(b, "  of that waits: ", wait, LAT_STAGES, all->sum, false);
 	shares(b, "  most of it: ", of, t->ngroup, all->sum, false);
-	if (t->desc->crosses && all->n)
-		bounds(b, v, "  ", loghist_percentile(all, 50, 100));
+	for (size_t m = 0; t->desc->crosses && all->n && m < tl_hostmap(v->t)->nvm; m++)
+		bound(b, v, "  ", m, matters(&v->bound[m], loghist_percentile(all, 50, 100)));
 	sbuf_addc(b, '\n');
 	free(all);
 	free(of);
@@ -164,8 +168,7 @@ static void stage_row(struct columns *c, struct sbuf *b, const struct lat_view *
 		      const struct lat_table *t, const struct lat_group *g, unsigned int s)
 {
 	const struct loghist *h = g->stage[s];
-	uint64_t median = loghist_percentile(h, 50, 100);
-	const char *off = lat_not_negligible(lat_stage_bound(v, t->desc, g, s), median) ? "~" : "";
+	const char *off = lat_is_off(v, t, g, s) ? "~" : "";
 
 	put_name(c, b, s ? "" : g->name);
 	columns_put(c, b, "%s", t->desc->stage[s]);
@@ -173,7 +176,7 @@ static void stage_row(struct columns *c, struct sbuf *b, const struct lat_view *
 	put_thousandths(c, b, (uint64_t)(h->sum / 1000));
 	put_time(c, b, v, h->min);
 	put_time(c, b, v, loghist_mean(h));
-	put_time(c, b, v, median);
+	put_time(c, b, v, loghist_percentile(h, 50, 100));
 	put_time(c, b, v, loghist_percentile(h, 99, 100));
 	put_time(c, b, v, h->max);
 	if (lat_is_uncertain(v, t, g, s))
@@ -360,7 +363,7 @@ static void vcpu_row(struct columns *c, struct sbuf *b, const struct lat_view *v
 	if (!wall)
 		return;
 	columns_put(c, b, "%.*s", (int)str_cut(lat_vm_label(v, (int64_t)t.vm), 24),
-			    lat_vm_label(v, (int64_t)t.vm));
+		    lat_vm_label(v, (int64_t)t.vm));
 	columns_put(c, b, "%u", t.vcpu);
 	columns_put(c, b, "%llu", (unsigned long long)(lat_of_cycles(v, wall) / 1000000));
 	for (unsigned int s = VS_GUEST; s <= VS_STATES; s++) {
@@ -415,15 +418,18 @@ static bool is_told(const struct lat_view *v, enum lat_table_id id)
 	       (v->all || t->ngroup || t->count[0]);
 }
 
-/* Whether a row of this VM is marked with <. */
-static bool is_marked(const struct lat_view *v, int64_t vm)
+typedef bool (*mark_fn)(const struct lat_view *v, const struct lat_table *t,
+			const struct lat_group *g, unsigned int stage);
+
+/* Whether a row of this VM has the mark of what is so. */
+static bool is_marked(const struct lat_view *v, int64_t vm, mark_fn is)
 {
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
 
 		for (size_t i = 0; is_told(v, (enum lat_table_id)id) && i < t->ngroup; i++)
 			for (unsigned int s = 0; s < (v->all ? LAT_STAGES : 1); s++)
-				if (t->group[i].vm == vm && lat_is_uncertain(v, t, &t->group[i], s))
+				if (t->group[i].vm == vm && is(v, t, &t->group[i], s))
 					return true;
 	}
 	return false;
@@ -436,13 +442,12 @@ static void uncertainties(struct sbuf *b, const struct lat_view *v)
 	char off[32];
 
 	for (size_t m = 0; m < map->nvm; m++)
-		if (is_marked(v, (int64_t)m))
-			sbuf_addf(
-				b,
-				"note: <: half of these are shorter than the uncertainty of %s's "
-				"alignment, +-%s: they may have taken no time at all\n",
-				map->vm[m].label,
-				lat_amount(v, off, sizeof(off), v->bound[m].uncertain));
+		if (is_marked(v, (int64_t)m, lat_is_uncertain))
+			sbuf_addf(b,
+				  "note: <: half of these are shorter than the uncertainty of %s's "
+				  "alignment, +-%s: they may have taken no time at all\n",
+				  map->vm[m].label,
+				  lat_amount(v, off, sizeof(off), v->bound[m].uncertain));
 }
 
 static void notes(struct sbuf *b, const struct lat_view *v, bool crosses)
@@ -453,8 +458,8 @@ static void notes(struct sbuf *b, const struct lat_view *v, bool crosses)
 	remark(b, v);
 	for (size_t i = 0; lat_note(v->lat, i); i++)
 		sbuf_addf(b, "note: %s\n", lat_note(v->lat, i));
-	if (crosses)
-		bounds(b, v, "note: ~: ", 0);
+	for (size_t m = 0; crosses && m < tl_hostmap(v->t)->nvm; m++)
+		bound(b, v, "note: ~: ", m, is_marked(v, (int64_t)m, lat_is_off));
 	if (crosses)
 		uncertainties(b, v);
 	if (b->len == blank + 1)
@@ -507,8 +512,8 @@ static int text_print(const struct lat_view *v, FILE *f)
 			whole(&b, v, (enum lat_table_id)id);
 		else
 			lat_short(&b, v, (enum lat_table_id)id,
-				  tables > 1 || is_view((enum lat_table_id)id) ? SHORT_ROWS / 2 :
-									   SHORT_ROWS,
+				  tables > 1 || is_view((enum lat_table_id)id) ? SHORT_ROWS / 2
+									       : SHORT_ROWS,
 				  v->worst);
 	}
 	if (v->want[LAT_SCHED])

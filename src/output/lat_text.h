@@ -10,7 +10,8 @@
 
 bool lat_several_vms(const struct lat_table *t);
 /* Whether the median of a stage is not much longer than the alignment may be off. */
-bool lat_not_negligible(const struct lat_bound *off, uint64_t time);
+bool lat_is_off(const struct lat_view *v, const struct lat_table *t, const struct lat_group *g,
+		unsigned int stage);
 /* The part of the time line that belongs to a worst case; NULL: none. */
 void lat_put_story(struct sbuf *b, const struct lat_story *story);
 

@@ -51,6 +51,12 @@ out_has "^  1 measured: half up to 6.6 us, 99 % up to 6.6 us, the longest 6.6 us
 out_has "^  where the time went: host 75 %, deliver 15 %, submit 7 %, complete 1 %" "... with its stages"
 out_has "block:block_rq_issue" "... begins with the issue"
 out_has "kvm:kvm_msi_set_irq" "... and goes over the host"
+for kind in "irq 1" "io 0" "timer 1" "io,timer 1" "io@--all 1"; do
+	# shellcheck disable=SC2046 # options
+	run "$kvmft" latency -q $(echo "${kind% *}" | tr @ ' ') "$tmp/host" "$tmp/guest=one"
+	is "$(grep -cE '[a-z0-9] *~' "$out" | sed 's/[1-9].*/1/')$(grep -c '^note: ~:' "$out")" "${kind#* }${kind#* }" \
+		"${kind% *}: the mark ~ is explained where it is"
+done
 run "$kvmft" latency irq --all --than 1us --worst 5 "$tmp/host" "$tmp/guest=one"
 is "$(grep -c '^[0-9]\. ' "$out")" 1 "--than leaves the shorter ones out"
 run "$kvmft" latency irq --all --to 9us "$tmp/host" "$tmp/guest=one"
