@@ -227,7 +227,7 @@ static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 	return ret || !begins ? ret : begin_of_guests(p, err);
 }
 
-/* What a capture lacks may be in the part of it that is damaged: recording anew is no remedy then. */
+/* What a capture lacks may be in its damaged part: recording anew is no remedy then. */
 static int with_damage(const struct capture *cap, int ret, struct kvmft_err *err)
 {
 	if (ret && cap && cap->ndamage && err->code == KVMFT_LACKING)
