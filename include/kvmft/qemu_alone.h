@@ -13,6 +13,7 @@ struct qemu_alone {
 	bool json;  /* an object per line, else text */
 	/* times as in the file, by this clock; QTRACE_NO_CLOCK: since the first one */
 	enum qtrace_clock clock;
+	uint64_t most; /* events, then it ends */
 };
 
 /*

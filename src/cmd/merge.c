@@ -424,7 +424,7 @@ static int merge_alone(struct merge *m)
 {
 	const struct merge_opts *o = m->o;
 	bool json = o->format && !strcmp(o->format, "json"), complete = true;
-	struct qemu_alone how = { .json = json };
+	struct qemu_alone how = { .json = json, .most = m->most };
 	int ret;
 
 	if (o->qemu.n && needs_host(o))

@@ -206,7 +206,8 @@ int merge_qemu_alone(struct merge_qemu *m, const char *trace, const char *events
 		return ret;
 	o.t = t;
 	ret = qemu_alone_print(&o);
-	*complete = alone_summary(m, path, qtrace_stats(t), quiet);
+	if (qtrace_stats(t)->events < how->most) /* else it was not read to its end */
+		*complete = alone_summary(m, path, qtrace_stats(t), quiet);
 	if (ret == -EDOM)
 		err_usage(err, "--clock %s: the times of %s are of the clock %s",
 			  o.clock == QTRACE_MONO ? "mono" : "realtime", path,

@@ -131,9 +131,9 @@ int qemu_alone_print(const struct qemu_alone *o)
 {
 	struct alone a = { .o = o };
 	struct qtrace_item i;
-	int ret;
+	int ret = 0;
 
-	while ((ret = qtrace_next(o->t, &i)) > 0) {
+	while (qtrace_stats(o->t)->events < o->most && (ret = qtrace_next(o->t, &i)) > 0) {
 		if (o->clock && i.clock && i.clock != o->clock) {
 			ret = -EDOM;
 			break;

@@ -123,6 +123,8 @@ alone()
 	done
 	"$kvmft" merge -q --qemu v4 --trace-events "$golden/qemu-events.txt" --format json --clock mono >lines
 	[ $? -eq 3 ] && grep -q '"event":"virtio_queue_notify","fields":{"vdev":21760,"n":0,"vq":22016}' lines || return 1
+	"$kvmft" merge --qemu v4 --trace-events "$golden/qemu-events.txt" -N 2 >lines 2>notes
+	[ $? -eq 0 ] && [ "$(grep -c ' qemu:' lines)" = 2 ] && ! [ -s notes ] || return 1
 	"$kvmft" merge -q --qemu "$golden/qemu-merge.log" --trace-events "$golden/qemu-events.txt" >lines || return 1
 	grep -q 'qemu:' lines || return 1
 	"$kvmft" merge --qemu v4 -e virtio_queue_notify >lines 2>notes
