@@ -62,6 +62,7 @@ static size_t rows_of(const struct report_doc *d, const struct report_table *t)
 struct section {
 	bool all;		     /* nobody asked for a VM */
 	const struct hostmap_vm *vm; /* the one it belongs to; NULL: several, or unknown */
+	const char *name;	     /* its label; its PID-FD where another has that label */
 	struct report_filter of;
 };
 
@@ -95,7 +96,17 @@ bool report_vm_filter(const struct report_doc *d, size_t vm, struct report_filte
 	return report_has_samples(d->r, f);
 }
 
-static void put_section(struct sections *s, const struct section *of)
+static const char *vm_name(const struct report *r, const struct hostmap_vm *vm)
+{
+	const char *id = vm && vm->cap ? vm->cap->id : NULL;
+
+	for (size_t i = 0; id && i < report_vms(r); i++)
+		if (report_vm(r, i) != vm && !strcmp(report_vm(r, i)->label, vm->label))
+			return id;
+	return vm ? vm->label : NULL;
+}
+
+static void put_section(struct sections *s, struct section *of)
 {
 	struct report_table t;
 	int ret = s->b->error ?: report_table(s->d->r, &of->of, s->d->key, &t);
@@ -104,6 +115,7 @@ static void put_section(struct sections *s, const struct section *of)
 		s->b->error = ret;
 		return;
 	}
+	of->name = vm_name(s->d->r, of->vm);
 	s->print(s, of, &t);
 	report_table_free(&t);
 }
@@ -226,7 +238,7 @@ static void text_whose(const struct report_doc *d, const struct section *s, stru
 	else if (s->all)
 		sbuf_add(b, "all VMs, ");
 	else if (s->vm)
-		sbuf_addf(b, "VM %s, ", s->vm->label);
+		sbuf_addf(b, "VM %s, ", s->name);
 	else
 		sbuf_add(b, "unknown VM, ");
 	if (s->of.vcpu >= 0)
@@ -462,7 +474,7 @@ static void row_columns(const struct report_doc *d, const struct section *s,
 	if (o->form != ROW_HEAD)
 		report_row_name(d->r, row, name);
 	if (!json) {
-		row_str(o, "vm", s->vm ? s->vm->label : NULL);
+		row_str(o, "vm", s->name);
 		row_s64(o, "vcpu", s->of.vcpu >= 0, s->of.vcpu);
 	}
 	row_str(o, "event", name);

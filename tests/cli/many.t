@@ -255,6 +255,14 @@ is "$(grep -c '^kvmft_exits{vm="twin",uuid="",reason=' "$out") $(sed -n 's/^kvmf
 	"101 50" "... with a label for the 100 most frequent, and one for the others"
 run "$kvmft" latency vcpu --format openmetrics twins
 is "$(sed '/^#/d; s/ [^ ]*$//' "$out" | sort | uniq -d)" "" "latency: no sample comes twice"
+run "$kvmft" report -i twins
+is "$(sed -n 's/^Analyze events for \(.*\), all VCPUs:$/\1/p' "$out" | tr '\n' ' ')" "all VMs VM 100-1 VM 101-1 " "... they have a table each"
+run "$kvmft" report -i twins --format csv
+is "$(awk -F, 'NR > 2 { print $1, $4 }' "$out" | tr '\n' ' ')" "100-1 500 101-1 500 " "... in CSV, too"
+run "$kvmft" report -i twins --vm 101-1
+out_has '^Analyze events for VM 101-1, all VCPUs:' "... and are found by that"
+run "$kvmft" blame --what stall -q twins
+is "$(sed -n 's/.*stall, \([^ ]*\) vCPU.*/\1/p' "$out" | sort -u | tr '\n' ' ')" "100-1 101-1 " "... in the spikes of blame"
 run "$kvmft" exits --per-vm 1
 status_is 2 "exits --per-vm is for metrics"
 run "$kvmft" report --format openmetrics day
