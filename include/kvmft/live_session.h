@@ -29,6 +29,8 @@ int session_live_open(struct kinst *k, const struct kcpus *cpus, const int *raw,
 
 /* Blocks the signals that end a session and makes them readable: descriptor or -errno. */
 int session_signals(struct kvmft_err *err) __must_check;
+/* Nothing is left to be undone: from here on they end the program as usual. *fd: -1 = none. */
+void session_signals_end(int *fd);
 
 enum session_write {
 	SESSION_WRITTEN,

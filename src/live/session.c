@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
 
 #define DEFAULT_BUFFER_KB 4096u
@@ -109,11 +110,27 @@ int session_live_open(struct kinst *k, const struct kcpus *cpus, const int *raw,
 
 /* ---- time, signals, output ---- */
 
+static const int session_ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, 0 };
+
 int session_signals(struct kvmft_err *err)
 {
-	int fd = signal_fd_open((const int[]){ SIGINT, SIGTERM, SIGHUP, SIGQUIT, 0 });
+	int fd = signal_fd_open(session_ends);
 
 	return fd < 0 ? err_why(err, fd, "cannot wait for signals") : fd;
+}
+
+void session_signals_end(int *fd)
+{
+	struct signalfd_siginfo si;
+	sigset_t set;
+
+	if (*fd < 0)
+		return;
+	while (read(*fd, &si, sizeof(si)) == (ssize_t)sizeof(si))
+		; /* what they were to end has ended */
+	util_close_fd(fd);
+	signal_set(&set, session_ends);
+	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
 /* How much can be written without blocking when poll() says "writable". */

@@ -231,7 +231,7 @@ static void undo(struct stuck *s)
 	kcpus_free(&s->ev.cpus);
 	vm_list_free(s->vms);
 	ktracefs_close(s->t);
-	util_close_fd(&s->signal_fd);
+	session_signals_end(&s->signal_fd);
 }
 
 static int prepare(struct stuck *s)

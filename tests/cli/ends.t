@@ -127,6 +127,12 @@ ok "what --blame prints is waited for" alive $recorder
 kill -INT $recorder
 ends $recorder "... until Ctrl-C"
 err_has "a second signal ended this before all was shown" "... which says so"
+(unread "$kvmft" stuck --seconds 0.2 2>"$err") &
+recorder=$!
+wait_until grep -q '^1 0x1 ' "/proc/$recorder/syscall" # write(1
+ok "stuck waits for the reader of its result" alive $recorder
+kill -TERM $recorder
+ends $recorder "... until SIGTERM"
 kill -KILL $vm
 wait $vm 2>/dev/null
 vm=
