@@ -405,19 +405,19 @@ void *u64map_elem(struct u64map *m, uint64_t key, void *array, size_t *cap, size
 
 /*
  * How many of n elements come before what is looked for, by bisection: `before`, an expression of
- * an element's number i, holds for them and for none after them.
+ * an element's number i, holds for them and for none after them. Where it goes on cannot be
+ * predicted, so there is no branch for that.
  */
-#define COUNT_BEFORE(i, n, before)                                 \
-	({                                                         \
-		size_t from_ = 0, to_ = (n);                       \
-		while (from_ < to_) {                              \
-			const size_t i = from_ + (to_ - from_) / 2; \
-			if (before)                                \
-				from_ = i + 1;                     \
-			else                                       \
-				to_ = i;                           \
-		}                                                  \
-		from_;                                             \
+#define COUNT_BEFORE(i, n, before)                                \
+	({                                                        \
+		size_t from_ = 0;                                 \
+		for (size_t left_ = (n), half_; left_;) {         \
+			const size_t i = from_ + (left_ - 1) / 2; \
+			half_ = (left_ + 1) / 2;                  \
+			from_ += half_ & -(size_t)(bool)(before); \
+			left_ -= half_;                           \
+		}                                                 \
+		from_;                                            \
 	})
 /* Adds a copy of *one, which has elem bytes, to *array. 0 or -ENOMEM. */
 int array_add(void *array, size_t *n, size_t *cap, const void *one, size_t elem) __must_check;

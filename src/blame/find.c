@@ -35,6 +35,11 @@ static int worse(const void *a, const void *b)
 		?: ORDER(x->what, y->what);
 }
 
+static int worse_of(const void *a, const void *b)
+{
+	return worse(*(struct blame_spike *const *)a, *(struct blame_spike *const *)b);
+}
+
 /* Both are on one vCPU, and overlap by more than half of the longer one. */
 static bool same(const struct blame_spike *x, const struct blame_spike *y)
 {
@@ -54,17 +59,7 @@ static void absorb(struct blame_spike *to, const struct blame_spike *s)
 /* The index of the first middle that is not before `at`. */
 static size_t middles_from(const struct blame_middle *m, size_t n, uint64_t at)
 {
-	size_t lo = 0;
-
-	while (lo < n) {
-		size_t half = (lo + n) / 2;
-
-		if (m[half].at < at)
-			lo = half + 1;
-		else
-			n = half;
-	}
-	return lo;
+	return COUNT_BEFORE(i, n, m[i].at < at);
 }
 
 /*
@@ -77,40 +72,58 @@ static size_t same_as(const struct blame *b, size_t n, const struct blame_spike 
 	size_t found = n;
 
 	for (size_t k = middles_from(m, n, s->begin); k < n && m[k].at <= s->end; k++)
-		if (m[k].i < found && same(&b->v[m[k].i], s))
+		if (m[k].i < found && same(b->ranked[m[k].i], s))
 			found = m[k].i;
 	return found;
 }
 
-static void stays(struct blame *b, size_t n, size_t i)
+static void stays(struct blame *b, size_t n, const struct blame_spike *s)
 {
 	struct blame_middle *m = b->middle;
-	uint64_t at = b->v[i].begin + (b->v[i].end - b->v[i].begin) / 2;
+	uint64_t at = s->begin + (s->end - s->begin) / 2;
 	size_t k = middles_from(m, n, at);
 
 	memmove(&m[k + 1], &m[k], (n - k) * sizeof(*m));
 	m[k] = (struct blame_middle){ at, n };
-	b->v[n] = b->v[i];
+}
+
+/* Of those that are equal, what came first goes first. */
+static void sort(struct blame *b)
+{
+	struct blame_spike **kept = b->ranked, **fresh = b->ranked + b->sorted;
+	struct blame_spike **sorted = fresh, **end = b->ranked + b->n;
+
+	if (fresh < end)
+		qsort(fresh, (size_t)(end - fresh), sizeof(*fresh), worse_of);
+	for (size_t i = 0; i < b->n; i++) {
+		bool is_old = fresh == end || (kept < sorted && worse(*kept, *fresh) <= 0);
+
+		b->merged[i] = is_old ? *kept++ : *fresh++;
+	}
 }
 
 /* Keeps the longest; those that count as the same are absorbed by the longest of them. */
 static void compact(struct blame *b)
 {
-	size_t n = 0;
+	size_t n = 0, gone = b->n;
 
-	if (b->n)
-		qsort(b->v, b->n, sizeof(*b->v), worse);
+	sort(b);
 	for (size_t i = 0; i < b->n; i++) {
-		size_t k = same_as(b, n, &b->v[i]);
+		struct blame_spike *s = b->merged[i];
+		size_t k = same_as(b, n, s);
 
+		if (k == n && n < b->keep) {
+			stays(b, n, s);
+			b->ranked[n++] = s;
+			continue;
+		}
 		if (k < n)
-			absorb(&b->v[k], &b->v[i]);
-		else if (n < b->keep)
-			stays(b, n++, i);
+			absorb(b->ranked[k], s);
+		b->ranked[--gone] = s;
 	}
-	b->n = n;
+	b->n = b->sorted = n;
 	if (n == b->keep)
-		b->least = b->v[n - 1].end - b->v[n - 1].begin;
+		b->least = b->ranked[n - 1]->end - b->ranked[n - 1]->begin;
 }
 
 struct blame_spike *blame_add(struct blame *b, const struct blame_found *f)
@@ -127,7 +140,7 @@ struct blame_spike *blame_add(struct blame *b, const struct blame_found *f)
 		return NULL;
 	if (b->n == b->cap)
 		compact(b);
-	b->v[b->n] = (struct blame_spike){
+	*b->ranked[b->n] = (struct blame_spike){
 		.what = f->what,
 		.vm = f->vm,
 		.vcpu = f->vcpu,
@@ -135,7 +148,7 @@ struct blame_spike *blame_add(struct blame *b, const struct blame_found *f)
 		.begin = f->begin,
 		.end = f->end,
 	};
-	return &b->v[b->n++];
+	return b->ranked[b->n++];
 }
 
 /* ---- what latency measures ---- */
@@ -243,6 +256,8 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	b->keep = MIN(MAX(o->top * 4, (size_t)64), (size_t)BLAME_TOP_MAX * 4);
 	b->cap = b->keep * 2;
 	b->v = calloc(b->cap, sizeof(*b->v));
+	b->ranked = calloc(b->cap, sizeof(struct blame_spike *));
+	b->merged = calloc(b->cap, sizeof(struct blame_spike *));
 	b->middle = calloc(b->keep, sizeof(*b->middle));
 	lo.want[LAT_IRQ] = wants(b, BLAME_IRQ);
 	lo.want[LAT_IO] = wants(b, BLAME_IO);
@@ -255,8 +270,10 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	b->guest_gen = calloc(b->map->nvm + 1, sizeof(*b->guest_gen));
 	b->nhalts = calloc(b->map->nvm + 1, sizeof(*b->nhalts));
 	hash_key_init(&b->halt_key);
-	if (!b->v || !b->middle || !b->limited || !b->guest_gen || !b->nhalts ||
-	    blame_decoders(t, &b->dec))
+	for (size_t i = 0; b->v && b->ranked && i < b->cap; i++)
+		b->ranked[i] = &b->v[i];
+	if (!b->v || !b->ranked || !b->merged || !b->middle || !b->limited || !b->guest_gen ||
+	    !b->nhalts || blame_decoders(t, &b->dec))
 		ret = err_set(err, ENOMEM, "out of memory");
 	else
 		ret = lat_new(t, &lo, &b->lat, err);
@@ -311,13 +328,21 @@ static void moments(struct blame *b)
 	}
 }
 
-/* Most are not kept until the end. */
-static void name_stalls(struct blame *b)
+/* From now on v is in order; stalls get their names, of which most were not kept. */
+static int arrange(struct blame *b)
 {
-	for (size_t i = 0; i < b->n; i++)
-		if (b->v[i].what == BLAME_STALL)
-			snprintf(b->v[i].of, sizeof(b->v[i].of), "vCPU %u",
-				 (unsigned int)b->v[i].vcpu);
+	struct blame_spike *v = calloc(b->cap, sizeof(*v));
+
+	if (!v)
+		return -ENOMEM;
+	for (size_t i = 0; i < b->n; i++) {
+		v[i] = *b->ranked[i];
+		if (v[i].what == BLAME_STALL)
+			snprintf(v[i].of, sizeof(v[i].of), "vCPU %u", (unsigned int)v[i].vcpu);
+	}
+	free(b->v);
+	b->v = v;
+	return 0;
 }
 
 int blame_found(struct blame *b)
@@ -325,7 +350,7 @@ int blame_found(struct blame *b)
 	int ret = lat_finish(b->lat);
 
 	compact(b);
-	name_stalls(b);
+	ret = ret ?: arrange(b);
 	if (b->o.has_at && !b->n && !is_marker_search(b))
 		moments(b);
 	if (b->o.has_at && b->n)
@@ -426,6 +451,8 @@ void blame_free(struct blame *b)
 	lat_free(b->found);
 	free(b->dec);
 	free(b->v);
+	free(b->ranked);
+	free(b->merged);
 	free(b->part);
 	free(b->middle);
 	u64map_free(&b->wait_at);

@@ -90,6 +90,12 @@ struct blame {
 	struct blame_decoder *dec; /* by source */
 	/* find.c */
 	struct blame_spike *v;
+	/*
+	 * In the first walk its order: n spikes, of which the first `sorted` are what compact()
+	 * left, the longest first; then room for others.
+	 */
+	struct blame_spike **ranked, **merged;
+	size_t sorted;
 	struct blame_part *part; /* of all of them; in the second walk */
 	struct blame_middle *middle; /* of the spikes kept so far, in order, in compact() */
 	size_t n, keep, cap; /* room for cap; compact() leaves `keep` */

@@ -105,7 +105,8 @@ int comms_learn(struct tl_comms *c, const struct rec *rec)
 		const struct learn *l = &c->learn[i];
 		int ret;
 
-		if (l->id != rec->id || !fmt_u64_near(c->fmt, &l->pid, rec, &pid) ||
+		/* The idle task's name is never asked for: it is the most frequent one. */
+		if (l->id != rec->id || !fmt_u64_near(c->fmt, &l->pid, rec, &pid) || !pid ||
 		    comms_known(c, l, rec, pid) ||
 		    !fmt_str(c->fmt, &l->comm, rec, name, sizeof(name)))
 			continue;

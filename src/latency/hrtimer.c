@@ -234,7 +234,8 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 		return -ENOMEM;
 	timer_stages(l, v, in, due, &k);
 	if (lat_case_named(l, &k)) {
-		name_function(l, v->vm, in->f[2], g->name);
+		if (!g->name[0] || g->others)
+			name_function(l, v->vm, in->f[2], g->name);
 		snprintf(k.what, sizeof(k.what), "%.40s on vCPU %u", g->name, v->id);
 	}
 	return lat_case_add(l, LAT_T_HRTIMER, g, &k);
