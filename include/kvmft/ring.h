@@ -281,7 +281,10 @@ struct fmt_line {
 	uint32_t need;	/* bytes a record must have for all its fields */
 };
 
-/* cap is borrowed as long as stacks are printed; formats that make no sense count as its damage. */
+/*
+ * An opened cap is borrowed, of others formats are copied; those that make no sense count as its
+ * damage.
+ */
 int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err) __must_check;
 /*
  * Adds a format, whose text is copied; what fmt_find() and the like returned stays valid. -ENOMEM;

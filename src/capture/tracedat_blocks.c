@@ -18,20 +18,32 @@ static int expect(struct cursor *cur, const char *word, size_t n)
 	return memcmp(p, word, n) ? -EBADMSG : 0;
 }
 
-/* u64 length and that many bytes, as a NUL-terminated copy. */
-static int text64(struct cursor *cur, char **out, size_t *len)
+/* u64 length and that many bytes */
+static int bytes64(struct cursor *cur, const char **p, size_t *len)
 {
-	const uint8_t *p;
+	const uint8_t *at;
 	uint64_t n;
 
-	if (cur_u64(cur, &n) || n > cur->left || cur_bytes(cur, (size_t)n, &p))
+	if (cur_u64(cur, &n) || n > cur->left || cur_bytes(cur, (size_t)n, &at))
 		return -ENODATA;
-	*out = malloc((size_t)n + 1);
+	*p = (const char *)at;
+	*len = (size_t)n;
+	return 0;
+}
+
+/* The same as a NUL-terminated copy. */
+static int text64(struct cursor *cur, char **out, size_t *len)
+{
+	const char *p;
+	int ret = bytes64(cur, &p, len);
+
+	if (ret)
+		return ret;
+	*out = malloc(*len + 1);
 	if (!*out)
 		return -ENOMEM;
-	memcpy(*out, p, (size_t)n);
-	(*out)[n] = '\0';
-	*len = (size_t)n;
+	memcpy(*out, p, *len);
+	(*out)[*len] = '\0';
 	return 0;
 }
 
@@ -60,17 +72,21 @@ int td_header_info(struct td *t, struct cursor *cur)
 /* One format; its event name is in its first line. */
 static int one_format(struct td *t, struct cursor *cur, const char *sys)
 {
-	_cleanup_free_ char *text = NULL, *name = NULL;
+	static const char begin[] = "name: ";
+	const size_t at = sizeof(begin) - 1;
+	_cleanup_free_ char *name = NULL;
+	const char *text, *eol;
 	size_t n;
-	int ret = text64(cur, &text, &n);
+	int ret = bytes64(cur, &text, &n);
 
 	if (ret)
 		return ret;
-	if (!str_starts(text, "name: ")) {
+	if (n < at || memcmp(text, begin, at) != 0) {
 		cap_note(t->c, "a format of %s has no name", sys);
 		return 0;
 	}
-	name = strndup(text + 6, strcspn(text + 6, "\n"));
+	eol = memchr(text + at, '\n', n - at);
+	name = strndup(text + at, (size_t)((eol ?: text + n) - text) - at);
 	return name ? cap_format_add(t->c, sys, name, text, n) : -ENOMEM;
 }
 

@@ -16,13 +16,18 @@ static void event_free(struct fmt_event *e)
 	free(e); /* and what follows it */
 }
 
-static bool text_ok(const struct cap_format *c)
+/* What capture_open() has taken was checked by that. */
+static bool text_ok(const struct fmt *f, const struct cap_format *c)
 {
-	return c->text && c->len && c->len <= CAPTURE_MAX_FORMAT && strlen(c->text) == c->len &&
-	       str_is_text(c->text, c->len);
+	return (f->of && f->of->priv) ||
+	       (c->text && c->len && c->len <= CAPTURE_MAX_FORMAT && strlen(c->text) == c->len &&
+		str_is_text(c->text, c->len));
 }
 
-/* One block for everything that an event always has: a machine declares thousands of them. */
+/*
+ * One block for everything that an event always has: a machine declares thousands of them. Its
+ * texts, a megabyte of them, are the capture's if that stays.
+ */
 struct event_block {
 	struct fmt_event e;
 	struct fmt_lazy lazy;
@@ -43,17 +48,17 @@ static char *put_string(char **at, const char *s, size_t n, char end)
 static struct fmt_event *event_new(struct fmt *f, const struct cap_format *c)
 {
 	size_t sys = strlen(c->sys), name = strlen(c->name), title = sys + 1 + name + 2;
-	struct event_block *b =
-		calloc(1, sizeof(*b) + sys + 1 + name + 1 + title + PUT_SLACK + c->len + 1);
+	size_t own = f->of ? 0 : sys + 1 + name + 1 + c->len + 1;
+	struct event_block *b = calloc(1, sizeof(*b) + own + title + PUT_SLACK);
 	char *at = b ? b->text : NULL;
 	struct fmt_event *e;
 
 	if (!b)
 		return NULL;
 	e = &b->e;
-	e->sys = put_string(&at, c->sys, sys, '\0');
-	e->name = put_string(&at, c->name, name, '\0');
-	e->text = put_string(&at, c->text, c->len, '\0');
+	e->sys = own ? put_string(&at, c->sys, sys, '\0') : c->sys;
+	e->name = own ? put_string(&at, c->name, name, '\0') : c->name;
+	e->text = own ? put_string(&at, c->text, c->len, '\0') : c->text;
 	e->len = c->len;
 	e->line.title = put_string(&at, c->sys, sys, ':');
 	put_string(&at, c->name, name, ':');
@@ -94,7 +99,7 @@ static int event_parse(struct fmt *f, const struct cap_format *c, struct fmt_eve
 	struct fmt_event *e;
 	int ret;
 
-	if (!text_ok(c)) {
+	if (!text_ok(f, c)) {
 		*why = "no text";
 		return -EBADMSG;
 	}
