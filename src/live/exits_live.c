@@ -172,7 +172,8 @@ static void say_what(struct exits_run *x)
 		x->note("exit reasons of %s, for %s", x->target.title.s,
 			 str_ns(text, sizeof(text), x->c->duration.v));
 	else
-		x->note("exit reasons of %s... Ctrl-C ends and shows them", x->target.title.s);
+		x->note("exit reasons of %s... Ctrl-C ends%s", x->target.title.s,
+			x->c->interval.set ? "" : " and shows them");
 }
 
 int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err *err)
