@@ -106,8 +106,11 @@ static void look_main(struct record *r __unused_arg, int in, int out, void *arg 
 static int take_answer(struct record *r, struct answer *a, char **text)
 {
 	struct pollfd p = { .fd = r->look.from, .events = POLLIN };
-	int ret = poll(&p, 1, RECORD_PATIENCE_MS);
+	int ret;
 
+	do {
+		ret = poll(&p, 1, RECORD_PATIENCE_MS);
+	} while (ret < 0 && errno == EINTR);
 	if (ret <= 0)
 		return ret ? -errno : -ETIMEDOUT;
 	ret = full_read(r->look.from, a, sizeof(*a));

@@ -217,10 +217,10 @@ static int result(struct sides *x)
 
 static int make_sides(struct sides *x)
 {
-	x->n = 1 + x->nspec;
-	x->side = calloc(x->n, sizeof(*x->side));
+	x->side = calloc(1 + x->nspec, sizeof(*x->side));
 	if (!x->side)
 		return err_set(x->err, ENOMEM, "out of memory");
+	x->n = 1 + x->nspec;
 	for (size_t i = 0; i < x->n; i++) {
 		x->side[i].spec = i ? &x->spec[i - 1] : NULL;
 		x->side[i].name = i ? x->spec[i - 1].name : SIDES_HOST;
@@ -376,7 +376,8 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 	if (ret) {
 		struct kvmft_err first = *err;
 
-		(void)!end_all(&x);
+		if (x.n)
+			(void)!end_all(&x);
 		sides_remove_dir(&x);
 		*err = first;
 	} else {

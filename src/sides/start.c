@@ -16,10 +16,9 @@ int sides_make_dir(struct sides *x)
 	if (x->parent < 0)
 		return x->parent;
 	if (mkdirat(x->parent, x->base, 0700))
-		return err_set(x->err, errno,
-			       errno == EEXIST ? "%s exists: choose another name with -o"
-					       : "cannot make directory %s",
-			       path);
+		return errno == EEXIST
+			       ? err_set(x->err, EEXIST, "%s exists: choose another name with -o", path)
+			       : err_why(x->err, errno, "cannot make directory %s", path);
 	/* A place in memory is not for anyone to look at: sides are called only by their names. */
 	if (!x->c->temp)
 		sbuf_addf(&shown, "%.*s/", (int)(strlen(path) - (path[strlen(path) - 1] == '/')),

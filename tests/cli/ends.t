@@ -108,6 +108,25 @@ ok "... ends the process that tried, too" gone "$copier"
 kill -KILL $vm
 wait $vm 2>/dev/null
 
+# ---- what the kernel refuses ----
+
+# fails SYSCALL ERROR MESSAGE: at the first call, and nothing is left
+fails()
+{
+	rm -rf "$session"
+	ASAN_OPTIONS=detect_leaks=0 run timeout 30 strace -qq -o /dev/null -e trace="$1" -e inject="$1:error=$2:when=1" \
+		"$kvmft" record --as host -q -e kvm:kvm_exit -o "$session" -d 100ms --guest "g1=$guest" --guest-options "$opts"
+	status_is 1 "the first $1 of a session fails"
+	err_has "$3" "... which is reported"
+	ok "... and nothing is left" test ! -e "$session"
+}
+if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; then
+	fails signalfd4 EMFILE 'cannot wait for signals: Too many open files'
+	fails mkdirat EROFS 'cannot make directory .*/run: Read-only file system'
+else
+	skip "what the kernel refuses" "strace is not installed, or may not trace"
+fi
+
 # ---- what is shown, and not read ----
 
 "$tinyvm" --ms 20000 >/dev/null &
