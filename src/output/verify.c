@@ -144,8 +144,23 @@ static void text_slices(const struct verify *v, const struct verify_guest *g, st
 	text_wrap(b, drift, "    ", v->width);
 }
 
+/* Whether a side has no such access at all: a trace.dat has formats of events not recorded, too. */
+static bool lacks_pairs(const struct verify *v, size_t vm)
+{
+	uint64_t host = 0, guest = 0;
+
+	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
+		const struct msr_pair_stats *s = msr_pairs_get(v->pairs, vm, (enum msr_pair)k);
+
+		host += s ? s->n + s->alone_host : 0;
+		guest += s ? s->n + s->alone_guest : 0;
+	}
+	return host || guest ? !host || !guest : !msr_pairs_possible(v->pairs, vm);
+}
+
 static void text_pairs(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
+	const bool lacks = lacks_pairs(v, g->g->vm);
 	const char *arch = v->p.host.cap->arch;
 	size_t from = b->len;
 	bool any = false;
@@ -155,7 +170,7 @@ static void text_pairs(const struct verify *v, const struct verify_guest *g, str
 			msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
 		char min[32], med[32], max[32];
 
-		if (!s)
+		if (!s || lacks)
 			continue;
 		if (!any)
 			sbuf_addf(b, "  %-14s %9s %9s %9s %10s %10s %10s\n", "host to guest",
@@ -170,7 +185,7 @@ static void text_pairs(const struct verify *v, const struct verify_guest *g, str
 			  amount(max, sizeof(max), s->n, s->max, v->khz));
 	}
 	/* Others than x86 have no MSRs. */
-	if (!any && !msr_pairs_possible(v->pairs, g->g->vm) && (!arch || strstr(arch, "86")))
+	if (lacks && (!arch || strstr(arch, "86")))
 		sbuf_add(b, "  no pairs by value: record kvm:kvm_msr on the host and msr:* in the "
 			    "guest for them\n");
 	text_wrap(b, from, "    ", v->width);

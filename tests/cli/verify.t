@@ -75,6 +75,14 @@ is "$(awk -F, '$4 == "slice" { n += $6 + $7 } $4 == "all" { all = $6 + $7 } END 
 	"... so are the slices"
 out_has '^syn,.*,aligned,pairs,tsc_deadline,,,,,,,,[1-9][0-9]*,0,0,[0-9]+,' "... pairs"
 
+# The guest knows the events, but has none: nothing is said to lack its pair.
+for side in host guest; do
+	"${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap" --capture "$tmp/one-$side" "$top/tests/golden/latency-$side.txt"
+done
+run "$kvmft" verify "$tmp/one-host" "$tmp/one-guest=one"
+out_has 'no pairs by value: record kvm:kvm_msr on the host and msr:\* in the guest' "MSRs of the host alone: the remedy"
+is "$(grep -c unpaired "$out")" 0 "... and no table"
+
 # ---- a VM that is known by its threads alone ----
 
 cp -r "$tmp/plain/host" "$tmp/bare"
