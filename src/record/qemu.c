@@ -9,6 +9,8 @@
 #include "record.h"
 #include "kvmft/qemu_switch.h"
 
+#include <poll.h>
+
 /* A recording does not wait long for a QEMU that may not even concern it. */
 #define LEFT_TIMEOUT_NS 1000000000ull
 
@@ -53,9 +55,13 @@ static int take_line(struct record *r, const char *line, size_t n)
 /* Reads an answer to its end. 0, or -errno as it says. */
 static int take_answer(struct record *r)
 {
+	struct pollfd p = { .fd = r->qemu.keeper.from, .events = POLLIN };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = 0;
 
+	if (!poll(&p, 1, RECORD_PATIENCE_MS))
+		r->note("waiting for kvmft-qemu (process %d), which talks to QEMU",
+			r->qemu.keeper.pid);
 	for (;;) {
 		char c;
 		ssize_t got = read(r->qemu.keeper.from, &c, 1);
