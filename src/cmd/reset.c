@@ -29,10 +29,10 @@ static int reset_kernel(bool dry_run, unsigned int sessions, struct kvmft_err *e
 	ret = kreset_sweep(t, dry_run, &r, err);
 	if (r.text.s)
 		fputs(r.text.s, stdout);
-	printf("%s %u instance(s), %u probe(s) and %u session(s); %u of a running kvmft left alone, "
-	       "%u in use\n",
-	       dry_run ? "would remove" : "removed", r.instances, r.probes, sessions, r.live,
-	       r.busy);
+	printf("%s %u instance(s), %u probe(s) and %u session(s)\n",
+	       dry_run ? "would remove" : "removed", r.instances, r.probes, sessions);
+	if (r.live || r.busy)
+		printf("left alone: %u of a running kvmft, %u in use\n", r.live, r.busy);
 	if (!ret && r.busy)
 		ret = err_set(err, EBUSY,
 			      "something is still in use by another process: see above");

@@ -266,6 +266,7 @@ wait "$vm" 2>/dev/null
 is "$(our_instances | wc -l | tr -d ' ')" 1 "SIGKILL of both leaves the instance"
 is "$(cat "$tracefs"/instances/kvmft."$recorder".*.0/tracing_on)" 0 "... where the kernel has stopped tracing"
 run "$kvmft" reset --dry-run
+is "$(awk 'length > 80' "$out")" "" "reset: 80 columns"
 status_is 0 "reset --dry-run"
 out_has "^instance kvmft\.$recorder\.[0-9]+\.[0-9]+$" "... names it"
 is "$(our_instances | wc -l | tr -d ' ')" 1 "... leaves it"
