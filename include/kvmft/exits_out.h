@@ -22,6 +22,7 @@ struct exits_page {
 	uint64_t realtime_ns;	 /* of the table's end, since 1970 */
 	uint64_t elapsed_ns;	 /* that it covers */
 	uint64_t lost;		 /* exits that could not be counted, since counting began */
+	bool lost_unknown;	 /* there may be more */
 	const char *engine;	 /* "kernel" or "user" */
 	const char *target;	 /* "all VMs", "PID 1273795 VCPU 0" */
 	bool first;		 /* the first table of a stream of tables */

@@ -49,6 +49,7 @@ void exits_page_fill(const struct exits_run *x, const struct exits_view *v, stru
 		.realtime_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec,
 		.elapsed_ns = util_now_ns() - x->interval_ns,
 		.lost = x->lost,
+		.lost_unknown = x->lost_unknown,
 		.engine = x->engine->name,
 		.target = x->target.title.s,
 		.first = !x->tables || x->c->file,

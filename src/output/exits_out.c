@@ -289,6 +289,7 @@ static int print_json(const struct exits_page *p, struct sbuf *b, exits_flush fl
 	json_put_fixed(&j, "time", p->realtime_ns / 1000000, 3);
 	json_put_fixed(&j, "seconds", p->elapsed_ns / 1000000, 3);
 	json_put_u64(&j, "lost", p->lost);
+	json_put_bool(&j, "lost_unknown", p->lost_unknown);
 	json_put_u64(&j, "count", p->view->count);
 	json_put_array(&j, "exits");
 	for (size_t i = 0; i < p->view->n && !ret; i++) {

@@ -59,7 +59,8 @@ static void fixture_open(struct fixture *f, bool timed)
 	f->p = (struct exits_page){
 		.names = &f->names, .isa = EXIT_ISA_VMX, .columns = EXITS_COL_PID_TID,
 		.tid_header = "TID", .realtime_ns = 1700000000123456789, .elapsed_ns = 5003999999,
-		.lost = 7, .engine = "kernel", .target = "all threads", .first = true,
+		.lost = 7, .lost_unknown = true, .engine = "kernel", .target = "all threads",
+		.first = true,
 	};
 }
 
@@ -145,7 +146,7 @@ static void test_json(void **state __unused_arg)
 	fixture_open(&f, true);
 	assert_string_equal(print(&f, EXITS_JSON, EXITS_BY_THREAD),
 		"{\"target\":\"all threads\",\"engine\":\"kernel\",\"time\":1700000000.123,"
-		"\"seconds\":5.003,\"lost\":7,\"count\":1023,\"exits\":["
+		"\"seconds\":5.003,\"lost\":7,\"lost_unknown\":true,\"count\":1023,\"exits\":["
 		"{\"pid\":100,\"tid\":101,\"vm\":\"100-11\",\"name\":\"vm1\",\"uuid\":\"aa-bb\",\"vcpu\":0,"
 		"\"ended\":false,\"reason\":\"HLT\",\"code\":12,\"count\":1000,\"timed\":999,"
 		"\"total_ns\":3000000,\"avg_ns\":3003,\"max_ns\":5000},"

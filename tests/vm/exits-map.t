@@ -16,6 +16,7 @@ sed 's/^/# /' "$d/drops.err" | tail -n 3
 
 is "$(cat "$d/emptied.rc")" 3 "a map full of ended VMs: exit status 3"
 file_has "$d/emptied.err" 'was full of ended VMs and was emptied: exits of .* are not counted' "... is emptied, which is reported"
+file_has "$d/emptied.out" '"lost_unknown":true' "... in the table, too"
 # By its threads: such a short-lived VM may be gone before kvmft has looked it up.
 tids=$(sed -n 's/^pid .* tids //p' "$d/vm5.out")
 is "$(sed 's/{"pid"/\n&/g' "$d/emptied.out" | sed -nE 's/.*"tid":([0-9]+),.*"reason":"io",.*"count":([0-9]+),.*/\1 \2/p' |
