@@ -280,9 +280,7 @@ static void spent_since_accept(struct lat_vcpu *v, struct irq_chain *c, uint64_t
 	lat_times_at(v, t, now);
 	for (unsigned int s = 0; s < VS_STATES; s++)
 		c->spent[s] = now[s] - c->spent[s];
-	/* There was an entry without it: from there on the guest had interrupts off. */
-	if (c->first_entry)
-		c->masked = MIN(c->spent[VS_GUEST], t - c->first_entry);
+	c->masked = c->passed_over ? now[VS_GUEST] - c->masked : 0;
 }
 
 int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
@@ -338,6 +336,8 @@ static uint64_t robbed_until(const struct lat_vcpu *v, uint64_t t)
 /* It goes in; or is in, and the vCPU ends it and goes on. */
 static int chain_entered(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, uint64_t t)
 {
+	uint64_t now[VS_STATES];
+
 	if (c->entered && c->t_eoi && ++c->eoi_entries > EOI_ENTRIES)
 		return lat_chain_end(l, v, c);
 	if (c->t_eoi)
@@ -353,8 +353,10 @@ static int chain_entered(struct lat *l, struct lat_vcpu *v, struct irq_chain *c,
 		c->t_entry = t;
 		c->t_inject = t;
 		spent_since_accept(v, c, t);
-	} else if (!c->first_entry) {
-		c->first_entry = t;
+	} else if (!c->passed_over) {
+		c->passed_over = true;
+		lat_times_at(v, t, now);
+		c->masked = now[VS_GUEST];
 	}
 	if (c->entered)
 		c->robbed = robbed_until(v, t);

@@ -216,6 +216,7 @@ void lat_chain_taken(struct irq_chain *c)
 {
 	c->entered = true;
 	c->t_entry = c->t_inject = c->t_accept;
+	c->masked = 0;
 	c->robbed = c->spent[VS_WAITING] + c->spent[VS_PREEMPTED];
 	memset(c->spent, 0, sizeof(c->spent));
 }

@@ -81,9 +81,9 @@ struct irq_chain {
 	int32_t by;    /* the thread that raised it; 0: not known */
 	uint64_t wake; /* cycles that the thread which raised it had waited for a CPU */
 	uint64_t t_source, t_accept, t_inject, t_entry, t_handler, t_end, t_eoi;
-	uint64_t first_entry; /* after t_accept, 0: none yet */
 	uint64_t spent[VS_STATES];  /* what the vCPU had done until it was accepted; then: since */
-	uint64_t masked;      /* cycles in the guest before it, when first_entry */
+	bool passed_over;     /* there was an entry without it: from then on interrupts were off */
+	uint64_t masked;      /* cycles in the guest until that entry; then: from there to it */
 	uint64_t robbed;      /* cycles without a CPU until it was in; then: until its handler */
 	bool is_timer;	      /* the local timer's: */
 	uint64_t deadline, armed_at, at_deadline[VS_STATES]; /* host TSC; times of the vCPU then */

@@ -348,6 +348,30 @@ for source in 'line 36",raise,1,0\.100' 'MSI 37",raise,1,0\.100' 'IPI 253",raise
 	out_has "^irq,\"one\",\"$source" "from its source: $source"
 done
 
+# Accepted while the guest runs: the way out is not what the guest does with interrupts off.
+{
+	sed -n '/^meta/p' "$golden/latency-host.txt"
+	cat <<'END'
+0    500 101 kvm_exit exit_reason=1 isa=1
+1    600 100 kvm_msi_set_irq address=0xfee00000 data=0x25
+1    650 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x25
+0    900 101 kvm_inj_virq vector=0x25
+0   1000 101 kvm_entry vcpu_id=0
+1   1100 100 kvm_msi_set_irq address=0xfee00000 data=0x24
+1   1150 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x24
+0   1450 101 kvm_exit exit_reason=1 isa=1
+0   1500 101 kvm_entry vcpu_id=0
+0   1900 101 kvm_exit exit_reason=7 isa=1
+0   2000 101 kvm_inj_virq vector=0x24
+0   2100 101 kvm_entry vcpu_id=0
+0   3000 101 kvm_exit exit_reason=1 isa=1
+END
+} >"$tmp/kicked.txt"
+"$mkcap" --capture "$tmp/kicked" "$tmp/kicked.txt"
+run "$kvmft" latency irq --all --format csv -q "$tmp/kicked"
+out_has '^irq,"one","MSI 36",masked,1,0\.400' "a guest that is kicked: masked from its next entry on"
+out_has '^irq,"one","MSI 36",deliver,1,0\.450' "... and the rest is delivery"
+
 # Between a message and its accept: another thread's message, an interrupt of the host, a kick, a preemption.
 {
 	sed -n '/^meta/p' "$golden/latency-host.txt"
