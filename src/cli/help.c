@@ -3,6 +3,9 @@
 #include "kvmft/cli.h"
 #include "kvmft/pager.h"
 
+#include <fcntl.h>
+#include <poll.h>
+
 #define HELP_WIDTH  80 /* columns */
 #define HELP_INDENT 29
 
@@ -201,12 +204,37 @@ const char *cli_nearest_cmd(const char *name)
 	return nearest_in(kvmft_cmds, 0, name);
 }
 
+/*
+ * Waits for a reader of messages that has stopped; but recorders block the signals that end them,
+ * and then nothing else would. After such a signal there are no messages any more.
+ */
+static void wait_for_reader(void)
+{
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
+	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
+	sigset_t blocked, pending;
+	bool told = false;
+
+	if (sigprocmask(SIG_BLOCK, NULL, &blocked) || !sigismember(&blocked, SIGTERM))
+		return;
+	while (!told && !poll(&p, 1, 200) && !sigpending(&pending))
+		for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+			told |= sigismember(&pending, ends[i]) == 1;
+	if (told) {
+		_cleanup_close_ int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+		if (null >= 0)
+			(void)dup2(null, STDERR_FILENO);
+	}
+}
+
 void cli_say(const char *cmd, const char *text)
 {
 	unsigned int width = page_width_of_messages();
 	const char *blank = cmd ? " " : "";
 
 	cmd = cmd ?: "";
+	wait_for_reader();
 	if (width >= 2 * HELP_INDENT && !strchr(text, '\n')) /* lines of the kernel stay */
 		fill(text, (size_t)fprintf(stderr, "kvmft%s%s: ", blank, cmd), width, true, stderr);
 	else

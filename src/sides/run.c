@@ -200,6 +200,8 @@ static int result(struct sides *x)
 				WTERMSIG(x->reader_status));
 		worst = MAX(worst, KVMFT_INCOMPLETE);
 	}
+	if (x->blame_killed)
+		worst = MAX(worst, KVMFT_INCOMPLETE);
 	if (host->ret) {
 		*x->err = host->err;
 		return host->ret;

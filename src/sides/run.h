@@ -26,7 +26,8 @@ struct sides {
 	pid_t reader;	    /* 0 = gone, or none */
 	int reader_status;
 	struct snapshots snapshots;
-	bool all_live, command_done, told_alone, reader_killed;
+	bool all_live, command_done, told_alone;
+	bool reader_killed, blame_killed; /* by the second signal */
 	uint64_t live_ns, tick_ns;
 	uint64_t fired_ns;	   /* when all sides were last told to write out their rings */
 	const struct side *fired; /* it was triggered again since; NULL: none was */

@@ -205,10 +205,9 @@ static void give_up(struct side *s)
 static void give_up_all(struct sides *x)
 {
 	/* They would show everything that there is, if their reader takes that. */
-	bool killed = snapshots_kill(&x->snapshots);
-
+	x->blame_killed |= snapshots_kill(&x->snapshots);
 	x->reader_killed = x->reader > 0 && !kill(x->reader, SIGKILL);
-	if (killed || x->reader_killed)
+	if (x->blame_killed || x->reader_killed)
 		x->note("a second signal ended this before all was shown");
 	for (size_t i = 1; i < x->n; i++)
 		give_up(&x->side[i]);

@@ -19,6 +19,9 @@ unread()
 	exec perl -MFcntl -e '$^F = 9; pipe(R, W); fcntl(W, F_SETFL, O_NONBLOCK); 1 while syswrite(W, "x" x 4096);
 		1 while syswrite(W, "x"); fcntl(W, F_SETFL, 0); open(STDOUT, ">&", \*W); exec @ARGV' "$@"
 }
+# unheard COMMAND...: its standard error is
+# shellcheck disable=SC2016 # for perl
+unheard() { unread perl -e 'open(STDERR, ">&", \*STDOUT); open(STDOUT, ">", "/dev/null"); exec @ARGV' "$@"; }
 alive() { kill -0 "$1" 2>/dev/null; }
 has_child() { pgrep -P "$1" >/dev/null; }
 gone() { ! alive "$1"; }
@@ -145,6 +148,8 @@ sleep 0.5
 ok "what --blame prints is waited for" alive $recorder
 kill -INT $recorder
 ends $recorder "... until Ctrl-C"
+wait $recorder
+is $? 3 "... with exit 3"
 err_has "a second signal ended this before all was shown" "... which says so"
 (unread "$kvmft" stuck --seconds 0.2 2>"$err") &
 recorder=$!
@@ -152,6 +157,14 @@ wait_until grep -q '^1 0x1 ' "/proc/$recorder/syscall" # write(1
 ok "stuck waits for the reader of its result" alive $recorder
 kill -TERM $recorder
 ends $recorder "... until SIGTERM"
+
+(unheard "$kvmft" record -e "kvm:*$ours" -o "$tmp/unheard" -- "$tinyvm" --iterations 10) &
+recorder=$!
+wait_until grep -q '^end ' "$tmp/unheard/meta"
+sleep 0.5
+ok "record waits for the reader of its messages" alive $recorder
+kill -INT $recorder
+ends $recorder "... until Ctrl-C"
 kill -KILL $vm
 wait $vm 2>/dev/null
 vm=
