@@ -188,9 +188,9 @@ typedef bool rmerge_next(void *src, uint64_t *key);
 /*
  * A source plays with one word: the distance of its key from the base in the upper bits and its
  * index in the lower ones; so of equal keys the lower index wins. All bits are inverted, and a
- * match is two maxima: the winner is unpredictable, and a branch on it would be
- * mispredicted every other time. Next to that every cycle from one winner to the next counts, and
- * compilers make the larger of two unsigned numbers in fewer than the smaller.
+ * match is two maxima: the winner is unpredictable, and a branch on it would be mispredicted every
+ * other time. Next to that every cycle from one winner to the next counts, and compilers make the
+ * larger of two unsigned numbers in fewer than the smaller.
  *
  * A key may be too far above the base for that. The distance RMERGE_FAR stands for all of those,
  * and when nothing nearer is left, the smallest of them becomes the base: hours later, so this is

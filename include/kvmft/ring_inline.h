@@ -128,7 +128,7 @@ static inline uint64_t rmerge_word(uint64_t above, size_t i)
 /*
  * At node *at, which becomes the one above: best of the sources that the new word has met, it not
  * included. Those are known before the word is, so that this chain of comparisons does not wait for
- * it. The empty asm keeps the compiler from an address of its own for what is read and written.
+ * it.
  */
 static inline uint64_t rmerge_match(uint64_t *node, size_t *at, uint64_t best, uint64_t word)
 {
