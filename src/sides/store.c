@@ -5,6 +5,7 @@
  */
 #include "sides.h"
 
+#include <sys/prctl.h>
 #include <sys/statvfs.h>
 
 #include "kvmft/capture.h"
@@ -63,6 +64,7 @@ void side_store_main(void *arg, int said)
 	struct stream_news n = { 0 };
 	int ret;
 
+	(void)prctl(PR_SET_NAME, "kvmft-store");
 	side_leave_terminal();
 	ret = confine(c, &s.last.err);
 	ret = ret ?: stream_receive(c->in, c->w, &c->limits, tell, &s, &n, &s.last.err);

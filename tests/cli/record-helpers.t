@@ -49,7 +49,7 @@ while ! grep -q '^start ' "$tmp/run/session" 2>/dev/null && [ $n -lt 200 ]; do
 	n=$((n + 1))
 done
 for p in $receiver $session; do
-	silent="$silent $(pgrep -P $p | tail -n 1)" # what stores a stream was started last
+	silent="$silent $(helper_of $p kvmft-store)"
 done
 # shellcheck disable=SC2086 # words
 kill -STOP $silent

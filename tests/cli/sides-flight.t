@@ -18,9 +18,9 @@ vm=$!
 has_line() { grep -q "^$2" "$session/$1/meta"; }
 tsc_of() { sed -n "s/^$2.* tsc=\([0-9]*\).*/\1/p" "$session/$1/meta" | head -n 1; }
 
-begin_sides --flight-recorder -b 1M --guest "g1=$guest" --guest "g2=$guest" --guest-options "$opts -b 1M"
+begin_sides --flight-recorder -b 1M --guest "g1=$guest SIDE=g1" --guest "g2=$guest" --guest-options "$opts -b 1M"
 sleep 1
-kill -USR1 "$(guest_pid)"
+kill -USR1 "$(guest_pid g1)"
 wait_until has_line host 'segment n=0 why=control'
 wait_until has_line g2 'segment n=0 why=control'
 ok "a guest's flight recorder is asked for: it writes out its ring" has_line g1 'segment n=0 why=signal'

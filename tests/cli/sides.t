@@ -129,8 +129,8 @@ status_is 0 "a guest whose VM goes while it is heard of"
 err_has "g1: its VM .PID $moving. is gone from this host, and the guest goes on" "... has moved, which is reported"
 is "$(grep -c 'is gone from this host' "$err") $(reason_of g1)" "1 control" "... once, and it is recorded to the end"
 
-begin_sides --guest "g1=$guest" --guest "g2=$guest" --guest-options "$opts"
-kill -KILL "$(guest_pid)"
+begin_sides --guest "g1=$guest SIDE=g1" --guest "g2=$guest SIDE=g2" --guest-options "$opts"
+kill -KILL "$(guest_pid g1)"
 wait_until grep -q 'g1: .*what came before is in ' "$err"
 kill -INT "$recorder"
 ended
@@ -147,8 +147,8 @@ start_liar x
 timeout 100 "$kvmft" record --as host -e "kvm:*$ours" -o "$tmp/slow" --guest "g1=qga:$tmp/liar.sock" -d 1s >"$tmp/slow.out" 2>&1 &
 slow=$!
 
-begin_sides --guest "g1=$guest" --guest "g2=$guest" --guest-options "$opts"
-frozen=$(guest_pid)
+begin_sides --guest "g1=$guest SIDE=g1" --guest "g2=$guest SIDE=g2" --guest-options "$opts"
+frozen=$(guest_pid g1)
 kill -STOP "$frozen"
 wait_until grep -q 'g1: nothing has come' "$err"
 err_has 'g1: nothing has come from there for 5 s' "a silent guest is reported"
@@ -159,8 +159,8 @@ err_has 'g1: was told to end and has sent nothing for 10 s' "... is reported"
 is "$(reason_of g2) $(reason_of host)" "control control" "... the others went on"
 kill -CONT "$frozen" 2>/dev/null
 
-begin_sides --guest "g1=$guest" --guest "g2=$guest" --guest-options "$opts" --guest-options 'g1:-b 256K'
-frozen=$(guest_pid)
+begin_sides --guest "g1=$guest SIDE=g1" --guest "g2=$guest SIDE=g2" --guest-options "$opts" --guest-options 'g1:-b 256K'
+frozen=$(guest_pid g1)
 kill -STOP "$frozen"
 wait_until grep -q 'g1: nothing has come' "$err"
 kill -CONT "$frozen"
@@ -222,8 +222,8 @@ status_is 0 "Ctrl-C ends all"
 is "$(reason_of g1) $(reason_of host)" "control control" "... in order"
 nothing_left_soon "Ctrl-C"
 
-begin_sides --guest "g1=$guest" --guest-options "$opts"
-frozen=$(guest_pid)
+begin_sides --guest "g1=$guest SIDE=g1" --guest-options "$opts"
+frozen=$(guest_pid g1)
 kill -STOP "$frozen"
 kill -INT "$recorder"
 sleep 0.5

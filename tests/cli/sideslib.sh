@@ -69,8 +69,14 @@ refused()
 	ok "... and no directory is made" test ! -e "$session"
 }
 
-# The recorder in the guest, or what reaches it.
-guest_pid() { pgrep -P "$recorder" -f -- "record --remote" | head -n 1; }
+# guest_pid NAME: the recorder in the guest, or what reaches it. Not the first of several: after the
+# last process number come the lowest again.
+guest_pid()
+{
+	for p in $(pgrep -P "$recorder" -f -- "record --remote"); do
+		! tr '\0' '\n' <"/proc/$p/environ" | grep -qx "SIDE=$1" || echo "$p"
+	done
+}
 
 # An agent that is there and lies.
 start_liar()
