@@ -138,11 +138,18 @@ flag_get()
 	cat "$RESULTS/.rig/flag-$1"
 }
 
+# In the host, a flag to wait for is a guest's to set: when all of them have ended, nobody will.
+flag_set_or_never()
+{
+	flag_test "$1" || { [ "$RIG_ROLE" = host ] && guests_gone; }
+}
+
 # flag_wait FLAG [SECONDS]: 0 when the flag is set, else the script ends with a message.
 flag_wait()
 {
-	wait_until "${2:-120}" flag_test "$1" ||
+	wait_until "${2:-120}" flag_set_or_never "$1" ||
 		die "flag '$1' was not set within ${2:-120} s"
+	flag_test "$1" || die "flag '$1' was not set, and no guest runs any more"
 }
 
 # carry PATH [NAME]: copy a file or folder from this level's tmpfs to $RESULTS/NAME.

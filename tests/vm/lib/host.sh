@@ -110,13 +110,24 @@ guest_pid()
 	cat "$GUEST_RUN/$1/pid"
 }
 
-# A zombie is not running: inside $(...) nobody reaps it.
+# A zombie is not running: inside $(...) nobody reaps it. Polled: no process is started.
 guest_running()
 {
-	read -r gr_stat 2>/dev/null <"/proc/$(guest_pid "$1")/stat" || return 1
+	read -r gr_pid 2>/dev/null <"$GUEST_RUN/$1/pid" &&
+		read -r gr_stat 2>/dev/null <"/proc/$gr_pid/stat" || return 1
 	case $gr_stat in
 	*") Z "*) return 1 ;;
 	esac
+}
+
+# Were guests started, and has each of them ended?
+guests_gone()
+{
+	for gg_dir in "$GUEST_RUN"/*/; do
+		[ -d "$gg_dir" ] || return 1
+		gg_name=${gg_dir%/}
+		! guest_running "${gg_name##*/}" || return 1
+	done
 }
 
 guest_gone()
