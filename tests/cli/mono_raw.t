@@ -9,14 +9,11 @@
 
 need_recording "mono_raw of live events"
 
-count_of()
-{
-	cat "$tracefs"/instances/kvmft.*/events/kvm/kvm_pio/enable 2>/dev/null | grep -c 1
-}
+# is_on PID: its instance has the event by now.
+is_on() { grep -q 1 "$tracefs/instances/kvmft.$1."*/events/kvm/kvm_pio/enable 2>/dev/null; }
 
 rounds=50
 mkfifo "$tmp/go"
-before=$(count_of)
 "$tinyvm" --wait --brackets --iterations $rounds <"$tmp/go" >"$tmp/vm.out" 2>&1 &
 vm=$!
 exec 9>"$tmp/go"
@@ -25,7 +22,7 @@ tracer=$!
 "$kvmft" record -q --as host -o "$tmp/cap" -e kvm:kvm_pio -p "$vm" 2>"$tmp/record.err" &
 recorder=$!
 tries=0
-until [ "$(count_of)" -ge $((before + 2)) ] || [ $tries -ge 200 ]; do
+until { is_on "$tracer" && is_on "$recorder"; } || [ $tries -ge 200 ]; do
 	sleep 0.05
 	tries=$((tries + 1))
 done

@@ -173,7 +173,7 @@ tid=$(vcpu_tid)
 adds_up "--rotate SIZE" 0
 is "$(grep -c "tinyvm-$tid .*kvm:kvm_pio: pio_write at 0x80 " "$out")" 6000 "... every port write is there"
 cap=$tmp/mem/rotate-time
-run timeout 60 "$kvmft" record --as host -e 'kvm:*' -b 2M --rotate 200ms -o "$cap" -- "$tinyvm" --ms 1500
+run timeout 60 "$kvmft" record --as host -e 'kvm:*' -b 2M --rotate 200ms -o "$cap" -- "$tinyvm" --ms 1500 --pause 50
 status_is 0 "--rotate DURATION"
 between "$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')" 2 9 "... several segments"
 adds_up "--rotate DURATION" 0
