@@ -14,6 +14,12 @@
 
 struct outfile;
 
+/* The path of -o, NULL for standard output: so is "-", which is hard to remove as a file. */
+static inline const char *outfile_arg(const char *path)
+{
+	return path && strcmp(path, "-") ? path : NULL;
+}
+
 /*
  * Opens n files: path and others beside it; force: existing files may be replaced. Without a path
  * there is nothing to do. 0 or -errno with err set; *out is to be closed in any case.

@@ -2,6 +2,7 @@
 /* exits.c: `kvmft exits`, how often the guests of this machine exit, and why. */
 #include "kvmft/exits_live.h"
 #include "kvmft/exits_out.h"
+#include "kvmft/outfile.h"
 #include "cmds.h"
 
 #include <inttypes.h>
@@ -115,6 +116,7 @@ static int exits_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	struct exits_config *c = opts;
 	int ret;
 
+	c->file = outfile_arg(c->file);
 	c->duration.set = argc > 0;
 	c->time |= c->latency;
 	if (argc && (parse_duration(argv[0], &c->duration.v) || !c->duration.v))

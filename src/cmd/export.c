@@ -266,6 +266,7 @@ static int export_output(void *opts, int argc, struct kvmft_err *err)
 {
 	struct export_opts *o = opts;
 
+	o->output = outfile_arg(o->output);
 	return outfile_open(o->output, o->force,
 			    1 + (is_dat(o) ? (size_t)argc : sink_files(o->to, 1 + (size_t)argc)),
 			    &o->out, err);

@@ -304,6 +304,7 @@ int sink_exit(int ret, bool complete)
 
 int sink_file_open_n(struct sink_file *f, size_t n, struct kvmft_err *err)
 {
+	f->path = outfile_arg(f->path);
 	page_open(&f->page, &f->page_opts, f->path);
 	return outfile_open(f->path, f->force, n, &f->out, err);
 }

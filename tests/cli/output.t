@@ -182,6 +182,18 @@ for closed in '>&-' '2>&-' '>&- 2>&-' '<&- >&- 2>&-'; do
 	ok "... the file is as ever" cmp "$tmp/out/new" "$tmp/whole"
 done
 
+# "-" is no file.
+rm -f "$tmp/out"/*
+run sh -c "cd '$tmp/out' && exec '$kvmft' merge -o - '$host' '$guest'"
+status_is 0 "merge -o -"
+ok "... writes to standard output" cmp "$out" "$tmp/whole"
+run sh -c "cd '$tmp/out' && exec '$kvmft' export -q -i '$host' --to json -o -"
+ok "... export, too" grep -q '^{"kind":"timeline"' "$out"
+run sh -c "cd '$tmp/out' && exec '$kvmft' export -q -i '$host' --to sqlite -o -"
+status_is 2 "export --to sqlite -o -"
+err_has "^kvmft export: --to sqlite needs a file: -o OUT$" "... is told so"
+is "$(ls -A "$tmp/out")" "" "... and there is no file \"-\""
+
 # Where files may not grow, that is an error with a message, as on a full disk.
 rm -f "$tmp/out"/*
 run sh -c "ulimit -f 8; exec '$plain' merge -o '$tmp/out/new' '$host' '$guest'"
