@@ -88,6 +88,19 @@ static int explain(struct filling *f)
 	return ret || !f->b.b ? ret : db_spikes(f->db, f->b.b);
 }
 
+/* Formats without events: no VM ran, or only others were recorded. */
+static int none_came(struct filling *f, const struct report *r)
+{
+	const struct report_totals *t = report_totals(r);
+
+	if (t->exits && t->entries)
+		return 0;
+	return left_out(f, "no exits",
+			err_set(f->err, ENODATA,
+				"no %s events in %s: no VM ran, or they were not recorded",
+				t->exits ? "kvm_entry" : "kvm_exit", f->p->host.cap->path));
+}
+
 static int exits(struct filling *f)
 {
 	struct report_opts ro = {
@@ -106,7 +119,7 @@ static int exits(struct filling *f)
 		return ret;
 	db_span(f->db, from, to);
 	ret = report_new(host->cap, host->fmt, &ro, &r, f->err);
-	ret = ret ? left_out(f, "no exits", ret) : report_walk(r, f->err);
+	ret = ret ? left_out(f, "no exits", ret) : report_walk(r, f->err) ?: none_came(f, r);
 	report_free(r);
 	return ret;
 }

@@ -70,15 +70,15 @@ static char *table_name(const struct db *d, const struct fmt_event *ev)
 	return NULL;
 }
 
-/* "cpu_" if all events have a column "cpu". */
-static int column_name(const char *field, char **name)
+/* "cpu_" if all events have a column "cpu"; "reason" is a column of exits alone. */
+static int column_name(const struct event_table *t, const char *field, char **name)
 {
 	static const char *const taken[] = { "id",   "ts",  "source", "cpu",   "vm",
 					     "vcpu", "tid", "task",   "reason" };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	sbuf_add(&b, field);
-	for (size_t i = 0; i < ARRAY_SIZE(taken); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(taken) - !t->reason; i++)
 		if (!strcasecmp(field, taken[i]))
 			sbuf_addc(&b, '_');
 	*name = sbuf_take(&b);
@@ -99,7 +99,7 @@ static ssize_t column_find(const struct event_table *t, const char *name)
 static int column_add(struct db *d, struct event_table *t, const char *field, bool text)
 {
 	struct event_column new = { 0 };
-	int ret = column_name(field, &new.name);
+	int ret = column_name(t, field, &new.name);
 	ssize_t at = ret ? -1 : column_find(t, new.name);
 
 	if (ret)
@@ -200,7 +200,7 @@ static int plan_fields(struct event_plan *p, const struct fmt_event *ev)
 		char *name;
 		ssize_t at;
 
-		if (column_name(field, &name))
+		if (column_name(p->table, field, &name))
 			return -ENOMEM;
 		at = column_find(p->table, name);
 		free(name);

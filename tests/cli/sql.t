@@ -68,6 +68,26 @@ is "$(sql wide.db 'PRAGMA integrity_check' "SELECT count(*) FROM notes WHERE tex
 1
 7|7" "... and in the notes"
 
+# The formats of exits, but none came; "reason" is a field like others where it is no exit's.
+{
+	grep '^meta' "$golden/latency-host.txt"
+	printf '%s\n' "event kvm kvm_userspace_exit 3001 u32:reason u32:errno" "0 5000 101 kvm:kvm_userspace_exit reason=2 errno=4"
+} >none.txt
+"$tools/mkcap" --capture none none.txt
+"$tools/mkcap" --capture host "$golden/latency-host.txt"
+cp host/events/kvm/kvm_entry host/events/kvm/kvm_exit none/events/kvm
+{
+	grep -v '^end ' none/meta
+	grep -e '^event .*kvm_entry' -e '^event .*kvm_exit' -e '^end ' host/meta
+} >meta
+mv meta none/meta
+run "$kvmft" export -i none --to sqlite -o none.db
+status_is 0 "no exits"
+err_has "^kvmft: no exits: no kvm_exit events in none: no VM ran, or they were not recorded$" "... is reported"
+is "$(sql none.db "SELECT count(*) FROM notes WHERE text LIKE 'no exits: %'" "SELECT reason, errno FROM kvm_userspace_exit")" \
+	"1
+2|4" "... and in the notes; the reason has its name"
+
 # ---- questions ----
 
 questions()
@@ -80,7 +100,6 @@ questions()
 	done
 }
 
-"$tools/mkcap" --capture host "$golden/latency-host.txt"
 "$tools/mkcap" --capture guest "$golden/latency-guest.txt"
 run "$kvmft" export -i host --to sqlite -o made.db guest=one
 status_is 0 "a host and its guest"
