@@ -9,8 +9,12 @@
 
 need_recording "mono_raw of live events"
 
-# is_on PID: its instance has the event by now.
-is_on() { grep -q 1 "$tracefs/instances/kvmft.$1."*/events/kvm/kvm_pio/enable 2>/dev/null; }
+# is_on PID: its instance has the event by now, and traces.
+is_on()
+{
+	[ "$(cat "$tracefs/instances/kvmft.$1."*/events/kvm/kvm_pio/enable "$tracefs/instances/kvmft.$1."*/tracing_on 2>/dev/null |
+		grep -c 1)" = 2 ]
+}
 
 rounds=50
 mkfifo "$tmp/go"
