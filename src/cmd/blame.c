@@ -181,7 +181,6 @@ static int blame_open(struct blame_cmd *m, int argc, char **argv)
 		return ret;
 	m->b.o.than = (uint64_t)((unsigned __int128)m->o->than.v * m->p.host.cap->tsc_khz /
 				 1000000);
-	hostmap_tell_apart(m->p.map);
 	ret = sink_clock(&m->s, &m->p, m->o->clock, &m->clock, m->err);
 	ret = ret ?: blame_when(m);
 	ret = ret ?: outfile_check(m->o->file.out, NULL, m->p.t, NULL, m->err);

@@ -212,8 +212,6 @@ static int latency_pair(struct latency *m, int argc, char **argv, struct pairing
 		ret = rate_like(p->host.cap, m->p.host.cap, m->err);
 	ret = ret ?: than_check(&m->o->than, p, m->err);
 	ret = ret ?: pairing_add_hosts(p, &m->o->host, m->o->vm ?: "", m->err);
-	if (!ret)
-		hostmap_tell_apart(p->map);
 	ret = ret ?: merge_qemu_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
 	if (!ret && p == &m->again)
 		ret = guest_syms_of_pairing(&m->syms, &m->o->syms, p, m->o->quiet, m->err);

@@ -152,10 +152,15 @@ static int host_map(struct pairing *p, bool alone, struct kvmft_err *err)
 {
 	int ret;
 
-	if (!alone)
-		return hostmap_new(p->host.cap, p->host.fmt, &p->map, err);
-	ret = hostmap_known(p->host.cap, p->host.fmt, &p->map);
-	return ret ? err_set(err, -ret, "out of memory") : 0;
+	if (!alone) {
+		ret = hostmap_new(p->host.cap, p->host.fmt, &p->map, err);
+	} else {
+		ret = hostmap_known(p->host.cap, p->host.fmt, &p->map);
+		ret = ret ? err_set(err, -ret, "out of memory") : 0;
+	}
+	if (!ret)
+		hostmap_tell_apart(p->map);
+	return ret;
 }
 
 /* A map given by hand, or solved, holds at all times, because guests may begin before the host. */
@@ -314,7 +319,7 @@ int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *er
 	ret = open_one(path, &p->host, err);
 	if (!ret)
 		p->begin = p->host.cap->begin_tsc;
-	ret = ret ?: hostmap_new(p->host.cap, p->host.fmt, &p->map, err);
+	ret = ret ?: host_map(p, false, err);
 	ret = ret ?: tl_new_alone(p->map, &p->t, err);
 	ret = ret ?: tl_start(p->t, err);
 	return with_damage(p->host.cap, ret, err);

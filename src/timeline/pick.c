@@ -156,13 +156,22 @@ static bool directory_is(const struct tl_source *s, const char *name)
 	       strcmp(name, "host") && strcmp(name, "qemu");
 }
 
+/* It shares its name with others, and is shown as PID-FD: the name means all of them. */
+static bool is_one_of(const struct hostmap_vm *vm, const char *name)
+{
+	const struct cap_vm *c = vm->cap;
+
+	return c && c->name && c->id && !strcmp(c->id, vm->label) && !strcmp(c->name, name);
+}
+
 bool pick_side_is(const struct timeline *t, const struct tl_source *s, const char *side)
 {
 	const struct hostmap *map = tl_hostmap(t);
+	const struct hostmap_vm *vm = s->guest && !s->alone ? &map->vm[map->vm[s->vm].of] : NULL;
 
 	return !strcmp(side, tl_side(s)) || label_is(s->label, side) ||
 	       (s->guest && directory_is(s, side)) ||
-	       (s->guest && !s->alone && label_is(map->vm[map->vm[s->vm].of].label, side));
+	       (vm && (label_is(vm->label, side) || is_one_of(vm, side)));
 }
 
 static bool side_wanted(const struct pick *p, const struct tl_source *s)

@@ -238,7 +238,7 @@ ok "... no exit is missing" sh -c "
 	awk '/^kvm_exits_total/ { n += \$NF } END { print n }' vms.prom | cmp - want"
 ok "... without a label for threads" sh -c "! grep -q 'tid=' vms.prom"
 # Two VMs that are called the same, and ports that a guest has chosen: 150 of them.
-awk 'BEGIN { for (i = 0; i < 2; i++) printf "meta vm id=%d-1 pid=%d name=twin\nmeta vcpu vm=%d-1 id=0 tid=%d\n", 100 + i, 100 + i, 100 + i, 200 + i
+awk 'BEGIN { for (i = 0; i < 2; i++) printf "meta vm id=%d-1 pid=%d name=twin\nmeta vcpu vm=%d-1 id=0 tid=%d offset=0 ratio=0 frac=48\n", 100 + i, 100 + i, 100 + i, 200 + i
 	for (i = 0; i < 1000; i++) { t = 200 + i % 2; p = i < 300 ? i / 2 : 7
 		printf "0 %d %d kvm_exit exit_reason=30 isa=1\n0 %d %d kvm_pio rw=1 port=%d size=1 count=1\n0 %d %d kvm_entry\n", i * 900, t, i * 900 + 50, t, p, i * 900 + 100, t }
 }' >twins.txt
@@ -263,6 +263,22 @@ run "$kvmft" report -i twins --vm 101-1
 out_has '^Analyze events for VM 101-1, all VCPUs:' "... and are found by that"
 run "$kvmft" blame --what stall -q twins
 is "$(sed -n 's/.*stall, \([^ ]*\) vCPU.*/\1/p' "$out" | sort -u | tr '\n' ' ')" "100-1 101-1 " "... in the spikes of blame"
+for i in 0 1; do
+	printf 'meta side name=guest\n0 3%d0 9 sched:sched_wakeup pid=1\n' $((i + 2)) >twin$i.txt
+	"$tools/mkcap" --capture twin$i twin$i.txt
+done
+run "$kvmft" merge twins twin0=100-1 twin1=101-1
+is "$(awk '!/^host/ { print $1 }' "$out" | tr '\n' ' ')" "100-1 101-1 " "... in the lines of their guests"
+out_has '^host .*-20[01] ' "... beside those of the host"
+run "$kvmft" merge --format json twins twin0=100-1 twin1=101-1
+is "$(sed -n '/kvm:kvm_exit/s/.*"vm":"\([^"]*\)".*/\1/p' "$out" | sort | uniq -c | tr -s ' \n' ' ')" " 500 100-1 500 101-1 " \
+	"... in those of the host as JSON"
+run "$kvmft" merge --side twin twins twin0=100-1 twin1=101-1
+is "$(cut -d' ' -f1 "$out" | tr '\n' ' ')" "100-1 101-1 " "... the name means both, and says so"
+run "$kvmft" merge --side 101-1 twins twin0=100-1 twin1=101-1
+is "$(cut -d' ' -f1 "$out" | tr '\n' ' ')" "101-1 " "... and PID-FD one"
+run "$kvmft" verify twins twin0=100-1 twin1=101-1
+is "$(sed -n 's/^\(10[01]-1\):.*/\1/p' "$out" | tr '\n' ' ')" "100-1 101-1 " "... in verify"
 run "$kvmft" exits --per-vm 1
 status_is 2 "exits --per-vm is for metrics"
 run "$kvmft" report --format openmetrics day
