@@ -78,7 +78,7 @@ reach()
 "$kvmft" record --as host --flight-recorder --before 3s -e 'kvm:*' -d 10s -o "$tmp/grown" 2>"$tmp/grown.err" &
 recorder=$!
 
-run "$kvmft" record --as host --flight-recorder --before 2s -b 256K -e kvm:kvm_pio -d 5s -o "$tmp/short"
+run "$kvmft" record --as host --flight-recorder --before 2s -b 128K -e kvm:kvm_pio -d 5s -o "$tmp/short"
 status_is 3 "a ring of a size that was asked for"
 err_has 'the ring reaches back 0\.[0-9] s, --before asks for 2\.0 s and a second more: -b [0-9]+M would do' "... is not touched, and the message says what would do"
 ok "... how far it reached is in the capture" test "$(held "$tmp/short")" -lt 2000
