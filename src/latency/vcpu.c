@@ -12,6 +12,7 @@
 
 #define CPUS_MAX    65536u /* a capture with more is not trusted */
 #define TASK_STOPPED 0x0cu /* prev_state: __TASK_STOPPED, __TASK_TRACED, stopped by others */
+#define TASK_ENDED   0x70u /* EXIT_DEAD, EXIT_ZOMBIE; before 4.14 TASK_DEAD */
 
 const char *const vs_names[VS_STATES] = {
 	[VS_UNKNOWN] = "unknown", [VS_GUEST] = "guest",	   [VS_KERNEL] = "kernel",
@@ -208,8 +209,10 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 	if (ret || !prev)
 		return ret;
 	/* A thread that a signal stops in its sleep goes on sleeping. */
-	if (in->f[1] & TASK_REPORT & ~TASK_STOPPED ||
-	    (in->f[1] & TASK_STOPPED && prev->base == VS_HALTED)) {
+	if (in->f[1] & TASK_ENDED) { /* what follows is nobody's time */
+		set_base(l, prev, VS_UNKNOWN, in->t);
+	} else if (in->f[1] & TASK_REPORT & ~TASK_STOPPED ||
+		   (in->f[1] & TASK_STOPPED && prev->base == VS_HALTED)) {
 		prev->asleep = true;
 		prev->asleep_since = in->t;
 		prev->waker = 0;

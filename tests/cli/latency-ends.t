@@ -262,4 +262,20 @@ out_has '^irq,"one","irq 30",total,2,0\.050,0\.525,.*,1\.000,1\.050,' "... which
 run "$kvmft" latency irq --all --format csv -q "$tmp/apicv-host"
 out_has '^irq,"","never injected",counted,0,' "posted into a guest that runs, of the host alone: it took them"
 
+# ---- a VM ends within the recording: what follows is no time of its vCPU ----
+
+for state in 16 32; do
+	capture host ended-host <<END
+0   1000 101 kvm_entry vcpu_id=0
+0   3000 101 kvm_exit exit_reason=1 isa=1
+0   3300 101 kvm_userspace_exit reason=10 errno=-4
+0   4000 101 sched:sched_switch prev_pid=101 prev_state=$state next_pid=7
+0   9000   7 sched:sched_switch prev_pid=7 prev_state=0 next_pid=8
+END
+	run "$kvmft" latency sched --format openmetrics "$tmp/ended-host"
+	is "$(sed -n 's/^kvmft_vcpu_seconds{.*state="\([a-z]*\)"} \(.*[1-9].*\)/\1 \2/p' "$out" | tr '\n' ' ')" \
+		"unknown 0.000005000 guest 0.000002000 kernel 0.000000300 vmm 0.000000700 " \
+		"a vCPU's thread that has ended (state $state) is in no state"
+done
+
 finish
