@@ -65,6 +65,7 @@ extern const struct blame_name blame_causes[BLAME_CAUSES];
 #define BLAME_NAME  64
 /* Of a spike; further ones are added to "others" of their cause, or to CAUSE_UNKNOWN. */
 #define BLAME_PARTS 24
+#define BLAME_AWAY  5
 
 struct blame_part {
 	enum blame_cause cause;
@@ -89,7 +90,7 @@ struct blame_spike {
 	uint64_t rip, rip_time;
 	bool sure; /* no other cause could have been larger, whatever the alignment's error */
 	/* private: the part of a request in which no vCPU holds it up */
-	uint64_t away_from, away_to, away_wait, away_disk;
+	uint64_t away_from, away_to, away[BLAME_AWAY];
 	uint64_t accepted; /* private: of a timer, when the host's timer expired */
 	/* private: the second walk */
 	uint64_t since;

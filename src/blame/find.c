@@ -177,14 +177,17 @@ static uint64_t stage(const struct blame *b, const struct lat_case *c, const cha
 static void request_away(const struct blame *b, const struct lat_case *c, const struct lat_desc *d,
 			 struct blame_spike *s)
 {
-	uint64_t submit = stage(b, c, "submit", d), host = stage(b, c, "host", d);
+	uint64_t submit = stage(b, c, "submit", d), host = stage(b, c, "host", d), left;
 
 	if (!host)
 		return;
 	s->away_from = s->begin + MIN(submit, s->end - s->begin);
 	s->away_to = s->away_from + MIN(host, s->end - s->away_from);
-	s->away_disk = MIN(stage(b, c, "disk", d), s->away_to - s->away_from);
-	s->away_wait = MIN(stage(b, c, "vmm-wait", d), s->away_to - s->away_from - s->away_disk);
+	left = s->away_to - s->away_from;
+	for (unsigned int k = 0; k < BLAME_AWAY; k++) {
+		s->away[k] = MIN(stage(b, c, blame_away[k].stage, d), left);
+		left -= s->away[k];
+	}
 }
 
 static int lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)

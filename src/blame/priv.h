@@ -43,6 +43,13 @@ static inline uint64_t blame_field(const struct blame_decoder *d, enum event_rol
 	return event_u64(i->src->fmt, &d->ev[r], field, i->rec);
 }
 
+/* What a request waited for in the VMM, by the stage of `latency io` that has it. */
+struct blame_away {
+	const char *stage, *name;
+	enum blame_cause cause;
+};
+extern const struct blame_away blame_away[BLAME_AWAY];
+
 /* ---- the first walk ---- */
 
 struct blame_wait {

@@ -422,6 +422,14 @@ static void halted(struct blame_spike *s, uint64_t time)
 		snprintf(p->name, sizeof(p->name), "the guest was halted");
 }
 
+const struct blame_away blame_away[BLAME_AWAY] = {
+	{ "disk", "", CAUSE_DISK },
+	{ "vmm-wait", "its thread waited for a CPU", CAUSE_VMM },
+	{ "vmm-fault", "its thread had a page fault", CAUSE_VMM },
+	{ "vmm-lock", "its thread waited for a lock", CAUSE_VMM },
+	{ "vmm-disk", "its thread waited for a file", CAUSE_VMM },
+};
+
 /* Time from the doorbell to the interrupt: the VMM has the request, or its disk. */
 static uint64_t away(struct blame_spike *s, uint64_t from, uint64_t to)
 {
@@ -431,18 +439,14 @@ static uint64_t away(struct blame_spike *s, uint64_t from, uint64_t to)
 	if (hi <= lo)
 		return 0;
 	left = hi - lo;
-	take = MIN(left, s->away_wait);
-	if (take) {
-		p = blame_part_add(s, CAUSE_VMM, 1, take);
+	for (unsigned int k = 0; k < BLAME_AWAY; k++) {
+		take = MIN(left, s->away[k]);
+		if (!take)
+			continue;
+		p = blame_part_add(s, blame_away[k].cause, k + 1, take);
 		if (!p->name[0])
-			snprintf(p->name, sizeof(p->name), "its thread waited for a CPU");
-		s->away_wait -= take;
-		left -= take;
-	}
-	take = MIN(left, s->away_disk);
-	if (take) {
-		blame_part_add(s, CAUSE_DISK, 0, take);
-		s->away_disk -= take;
+			snprintf(p->name, sizeof(p->name), "%s", blame_away[k].name);
+		s->away[k] -= take;
 		left -= take;
 	}
 	if (left) {

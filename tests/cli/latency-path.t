@@ -73,6 +73,8 @@ run "$kvmft" latency io --all --context 0 -q "$tmp/host" "$tmp/guest=one"
 out_has '^  of that waits: vmm-fault 13 %, vmm-cpu 1 %$' "... which says why the host took so long"
 run "$kvmft" latency io -q "$tmp/host" "$tmp/guest=one"
 out_has '  *of that vmm-fault 900 ns$' "... also of the worst"
+run "$kvmft" blame --than 1us --top 100 -q "$tmp/host" "$tmp/guest=one"
+out_has ' 900 ns  *[0-9]* %  vmm: its thread had a page fault$' "... and of what blame says"
 told "faults before the request are not its; one that is served at once is no wait" "faults 1;" <<'END'
 1   1900 100 program
 1   3000 100 program
