@@ -12,6 +12,7 @@ import re
 import struct
 import subprocess
 import sys
+from collections import Counter
 
 sys.dont_write_bytecode = True
 from gaps import Gap, Turns, agree  # noqa: E402
@@ -68,10 +69,12 @@ class Host:
                 v.turns.entry(e["t"])
                 v.came = v.came or e["t"]
             elif e["event"] == "kvm:kvm_page_fault":
+                v.faults[e["fields"]["fault_address"] >> 12] += 1
                 if not RANGE[0] <= e["fields"]["fault_address"] < RANGE[1]:
                     v.turns.all[-1][2] = "a page that is not one of them"
             else:
                 v.full += e["fields"]["reason"] == 31  # KVM_EXIT_DIRTY_RING_FULL
+                v.kicked += e["fields"]["errno"] == -4  # EINTR
         assert merged.wait() == 0
         for v in self.vms:
             v.turns.done()
@@ -83,7 +86,8 @@ class Vm:
         self.id = re.search(rf"^vm id=({self.pid}-\d+) ", meta, re.M).group(1)
         self.tid = int(re.search(rf"^vcpu vm={self.id} id=0 tid=(\d+)", meta, re.M).group(1))
         self.offset = int(facts[f"offset_{name}"])
-        self.turns, self.full, self.came, self.left = Turns(), 0, None, None
+        self.turns, self.full, self.kicked, self.came, self.left = Turns(), 0, 0, None, None
+        self.faults = Counter()
         self.writes, self.passes = [], [[]]
 
     def gap(self, begin, end):
@@ -187,14 +191,16 @@ def rounds(v):
     """
     Its rounds. QEMU says when it clears what it read of the log, and from which page on; the first time all pages are
     in it. Those that the guest writes whenever it runs are in it, too, unless all that was read is from between the reading
-    and the clearing of the one before: then no page was protected for a second time, and it is one round.
+    and the clearing of the one before: then no page was protected for a second time, and it is one round. Whether one was
+    the guest's next write to it tells; its very first one may be another fault.
     """
     moves = latency("--vm", v.id, "--by", "move", v.host.capture)
     # A ring is emptied whenever it is full: the VMM goes round by round, and KVM does not.
     if v.full:
         told = moves["mem"]["dirty log"]["stages"]["vmm"]["count"]
-        print(f"{v.name}: the ring was full {v.full} times; {told} stalls of the dirty log went to the VMM")
-        must(v.full <= told <= v.full * 1.5 + 10, f"{v.name}: full rings")
+        print(f"{v.name}: the ring was full {v.full} times, kicked {v.kicked}; {told} stalls of the dirty log went to the VMM")
+        # A stall may also be when the VMM kicks the vCPU out, to collect the rings.
+        must(v.full <= told <= v.full + v.kicked, f"{v.name}: full rings")
         return
     with open(f"{where}/qemu-{v.name}.log", encoding="utf-8", errors="replace") as f:
         ran, stopped, _ = f.read().partition("(finish-migrate)")
@@ -203,7 +209,8 @@ def rounds(v):
     counts = [g["stages"]["total"]["count"] for m, g in moves["mem-move"].items() if m.startswith("round ")]
     print(f"{v.name}: the log was cleared {len(clears)} times while the guest ran, {told} times with its own pages; "
           f"{len(counts)} rounds, {sum(counts)} stalls in them")
-    must(stopped and 2 <= len(counts) == told, f"{v.name}: rounds")
+    again = v.faults[min(clears[1:])] - 1
+    must(stopped and 2 <= len(counts) and again <= len(counts) <= told, f"{v.name}: rounds")
     must(sum(counts) >= len(counts) * 100, f"{v.name}: rounds without stalls")
 
 
