@@ -215,7 +215,8 @@ step_shared()
 	check "shared, ring: nothing is counted" same "$counted" false
 	few=$rips
 	engine auto
-	if [ "$lost" -gt $((events * 2)) ]; then
+	# It decides by what is lost in the first quarter.
+	if [ "$lost" -gt $((events * 2)) ] || [ "$counted" = true ]; then
 		check "shared, auto: its exits are counted" same "$class $counted" "spinning true"
 		check "... $rips of them; the ring had $few" test "$rips" -ge "$few"
 	else
