@@ -14,5 +14,6 @@ FROM slice AS s
 JOIN track AS t ON t.id = s.track_id
 JOIN track AS vm ON vm.id = t.parent_id
 WHERE vm.name GLOB 'vCPUs of *' AND t.name GLOB 'vCPU *' AND s.depth = 0 AND s.name != 'guest' AND s.name NOT GLOB '[a-z]*:*' AND s.name NOT GLOB 'EPOCH:*'
+  AND s.name NOT IN ('blocked', 'preempted', 'waiting for a CPU') -- out of no guest: before the first entry
 GROUP BY vm, from_ms, reason
 ORDER BY vm, from_ms, time_ns DESC;

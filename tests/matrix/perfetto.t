@@ -88,7 +88,8 @@ checked()
 	ok "$1: all events of merge, at their times" perl "$here/perfetto.pl" "$tmp/merge.json" "$tmp/answer"
 	echo "# $1: $(cat "$tmp/ok.log")"
 	ask "$2" "SELECT count() FROM slice AS s JOIN track AS t ON t.id = s.track_id JOIN track AS vm ON vm.id = t.parent_id
-		WHERE vm.name GLOB 'vCPUs of *' AND t.name GLOB 'vCPU *' AND s.depth = 0 AND s.name != 'guest' AND s.name NOT GLOB '[a-z]*:*' AND s.name NOT GLOB 'EPOCH:*';"
+		WHERE vm.name GLOB 'vCPUs of *' AND t.name GLOB 'vCPU *' AND s.depth = 0 AND s.name != 'guest' AND s.name NOT GLOB '[a-z]*:*' AND s.name NOT GLOB 'EPOCH:*'
+			AND s.name NOT IN ('blocked', 'preempted', 'waiting for a CPU');"
 	is "$(cat "$tmp/answer")" "$(grep -c '"side":"host".*"event":"kvm:kvm_exit"' "$tmp/merge.json")" \
 		"$1: a slice for each exit"
 	ask "$2" "SELECT count() FROM sched;"
@@ -158,6 +159,16 @@ both "interrupts" "$tmp/host" "$tmp/guest"
 ask_file "$tmp/one.pftrace" "$top/contrib/perfetto/interrupts.sql"
 is "$(sort "$tmp/answer" | tr '\n' ' ')" '"one","irq 30",1,950,950,950 "one","local_timer",1,820,820,820 ' \
 	"interrupts.sql has both, from their acceptance"
+
+# A vCPU's thread that sleeps before it was ever in its guest has had no exit.
+{
+	sed '/^0 *1000 /,$d' "$golden/latency-host.txt"
+	echo "0 500 101 sched:sched_switch prev_pid=101 prev_state=1 next_pid=55"
+	echo "0 600 55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=101"
+	sed -n '/^0 *1000 /,$p' "$golden/latency-host.txt"
+} >"$tmp/slept.txt"
+"$tools/mkcap" --capture "$tmp/slept" "$tmp/slept.txt" >"$tmp/mkcap.log" 2>&1
+both "asleep before the first entry" "$tmp/slept" "$tmp/guest"
 
 # ---- beginnings without their ends, more than slices may nest ----
 
