@@ -154,20 +154,21 @@ static int cli_set(const struct opt *o, void *opts, char *text, struct kvmft_err
 	}
 }
 
-static const char *cli_nearest_opt(const struct cmd *c, const char *name)
+/* " (did you mean --output?)", or where the list is. */
+static void cli_nearest_opts(const struct cmd *c, const char *word, struct sbuf *b)
 {
-	const char *best = NULL;
-	unsigned int best_d = 4;
+	struct near near = { .word = word };
+	char name[64];
 
 	for (const struct opt *o = c->opts; o->name; o++) {
-		unsigned int d = str_distance(o->name, name);
-
-		if (!(o->flags & OPT_HIDDEN) && d < best_d) {
-			best = o->name;
-			best_d = d;
-		}
+		snprintf(name, sizeof(name), "--%s", o->name);
+		if (!(o->flags & OPT_HIDDEN))
+			near_offer(&near, o->name, name);
 	}
-	return best;
+	if (near.n)
+		near_text(&near, b);
+	else
+		sbuf_addf(b, " (see kvmft help %s)", c->name);
 }
 
 /* How many options begin like this word, up to its "=". */
@@ -183,7 +184,8 @@ static unsigned int cli_beginnings(const struct cmd *c, const char *word)
 
 static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_err *err)
 {
-	const char *word = argv[optind - 1], *near;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const char *word = argv[optind - 1];
 
 	if (val >= CLI_LONG_HELP) /* getopt knows it, but not with what follows the = */
 		return err_usage(err, "option %.*s takes no argument", (int)strcspn(word, "="),
@@ -195,10 +197,8 @@ static int cli_unknown(const struct cmd *c, char **argv, int val, struct kvmft_e
 			err,
 			"option %.*s is ambiguous: type more of it (see kvmft help %s)",
 			(int)strcspn(word, "="), word, c->name);
-	near = cli_nearest_opt(c, str_starts(word, "--") ? word + 2 : word);
-	if (near)
-		return err_usage(err, "unknown option %s (did you mean --%s?)", word, near);
-	return err_usage(err, "unknown option %s (see kvmft help %s)", word, c->name);
+	cli_nearest_opts(c, str_starts(word, "--") ? word + 2 : word, &b);
+	return err_usage(err, "unknown option %s%s", word, b.s ? b.s : "");
 }
 
 int operands_end(struct operands *o, int ret)

@@ -205,6 +205,7 @@ wrong "unknown command of a group" "^kvmft qemu: unknown command 'xyzzy-plugh' \
 	qemu xyzzy-plugh
 wrong "no command of a group" "operands are missing" qemu
 wrong "near option" "did you mean --buffer-size\?" record --bufer-size 8M
+wrong "an option of another command is no slip" "unknown option --format \(see kvmft help export\)" export --format json
 wrong "near option of reset" "did you mean --dry-run\?" reset --dryrun
 wrong "option without its argument, long" "option --output needs an argument" record --output
 wrong "option without its argument, short" "option -o needs an argument" record -o
