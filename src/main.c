@@ -243,7 +243,9 @@ static int run_command(const struct cmd *c, const char *as, int argc, char **arg
 		print_about(c, first);
 	if (first > 0 && !about)
 		ret = run_with(c, opts, argc - first, argv + first, verbose, &err);
-	if (ret < 0) /* a negative errno that a run() passed on */
+	if (ret < 0 && !err.text[0]) /* a negative errno that a run() passed on */
+		err_set(&err, -ret, "%s", ret == -ENOMEM ? "out of memory" : strerror(-ret));
+	if (ret < 0)
 		ret = err.code ?: KVMFT_FAILED;
 	if (ret == KVMFT_OK || ret == KVMFT_INCOMPLETE) {
 		int flushed = cli_flush(&err);

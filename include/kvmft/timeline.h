@@ -171,15 +171,17 @@ int tl_start(struct timeline *t, struct kvmft_err *err) __must_check;
  * tl_stop() in between, and the sources' counters then go on.
  */
 int tl_start_stream(struct timeline *t, size_t i, size_t k, struct kvmft_err *err) __must_check;
-/* Closes what was opened and forgets what was counted; another start may follow. */
+/* Closes what was opened and forgets what was counted, but no error; another start may follow. */
 void tl_stop(struct timeline *t);
+/* -errno: a source could not be read to its end, in this walk or one before. */
+int tl_error(const struct timeline *t) __must_check;
 /* The next item by host TSC: 1; 0 at the end; -errno. *item is valid until the next call. */
 int tl_next(struct timeline *t, const struct tl_item **item) __must_check;
 /*
  * Host TSC at which the recording of a source, not a trace of QEMU, ended: when it was stopped, or
- * that of its last event. False: nothing of it has a place.
+ * that of its last event: 1. 0: nothing of it has a place. -errno: it cannot be read.
  */
-bool tl_source_end(const struct timeline *t, const struct tl_source *s, uint64_t *host);
+int tl_source_end(const struct timeline *t, const struct tl_source *s, uint64_t *host) __must_check;
 /* Whether both have events at the same time; after the last tl_next(). */
 bool tl_source_overlap(const struct timeline *t, const struct tl_source *a,
 		       const struct tl_source *b);

@@ -40,6 +40,7 @@ struct scan {
 	struct kvmft_err *err;
 	struct pd_at at;     /* of the record */
 	bool again;	     /* begin anew */
+	bool failed;	     /* memory was short for a stream */
 	struct state *state; /* by stream */
 	size_t state_cap;
 	struct u64map by_key;
@@ -91,8 +92,10 @@ static uint32_t stream_new(struct scan *s, const struct pd_facts *f)
 		return UINT32_MAX;
 	st = array_grow(&p->stream, p->nstream, &p->stream_cap, sizeof(*st));
 	if (!st || !array_grow(&s->state, p->nstream, &s->state_cap, sizeof(*s->state)) ||
-	    u64map_put(&s->by_key, pd_key(p, f), p->nstream))
+	    u64map_put(&s->by_key, pd_key(p, f), p->nstream)) {
+		s->failed = true;
 		return UINT32_MAX;
+	}
 	st->cpu = f->cpu;
 	st->tid = p->by_thread ? f->tid : 0;
 	return (uint32_t)p->nstream++;
@@ -225,6 +228,8 @@ static int scan_sample(struct scan *s, struct pd_record *r)
 		return run_pass(s, r->len);
 	}
 	stream = stream_of(s, &smp.f);
+	if (s->failed)
+		return -ENOMEM;
 	if (stream == UINT32_MAX) {
 		s->elsewhere++;
 		return run_pass(s, r->len);

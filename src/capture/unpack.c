@@ -6,6 +6,7 @@
 
 #ifdef HAVE_ZSTD
 #include <zstd.h>
+#include <zstd_errors.h>
 
 bool cap_can_unpack(void)
 {
@@ -16,6 +17,8 @@ int cap_unpack(const void *packed, size_t n, void *plain, size_t len)
 {
 	size_t got = ZSTD_decompress(plain, len, packed, n);
 
+	if (ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation)
+		return -ENOMEM;
 	return ZSTD_isError(got) || got != len ? -EBADMSG : 0;
 }
 

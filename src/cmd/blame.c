@@ -192,6 +192,7 @@ static int blame_stories(struct blame_cmd *m)
 {
 	size_t n = blame_spikes(m->b.b);
 	struct story *s = calloc(n + 1, sizeof(*s));
+	int before = tl_error(m->p.t);
 	uint64_t from, to;
 	int ret;
 
@@ -206,6 +207,7 @@ static int blame_stories(struct blame_cmd *m)
 		ret = blaming_again(&m->b, from, UINT64_MAX);
 		ret = ret ?: stories_tell(s, n, m->p.t, &m->clock, m->o->file.page.color,
 					 m->o->context.v);
+		ret = ret || before ? ret : tl_error(m->p.t);
 	}
 	free(s);
 	m->v.story = m->story;

@@ -87,6 +87,7 @@ int blaming_explain(struct blaming *m)
 {
 	_cleanup_free_ uint64_t *off = NULL;
 	const struct tl_item *item;
+	int before = tl_error(m->p->t);
 	uint64_t from, to;
 	int ret = m->w ? offs_of(m->p, m->w, &m->bound, &off, m->err) : 0;
 
@@ -95,6 +96,7 @@ int blaming_explain(struct blaming *m)
 		ret = ret ?: blame_again(m->b, m->err);
 		while (!ret && (ret = tl_next(m->p->t, &item)) > 0)
 			ret = blame_explain(m->b, item);
+		ret = ret || before ? ret : tl_error(m->p->t);
 		ret = ret ?: blame_explained(m->b, off);
 	}
 	return err_why(m->err, ret, "cannot read the captures a second time");
@@ -139,7 +141,7 @@ static int both_walks(struct blaming *m, struct pairing *p, uint64_t from, uint6
 		return 0;
 	ret = blaming_begin(m);
 	m->err = err;
-	if (ret == -ENOMEM)
+	if (ret && ret != -ENOTSUP && lacks.code != KVMFT_LACKING)
 		*err = lacks;
 	else if (ret)
 		ret = 0; /* captures without the events that spikes are found by: a page without

@@ -211,6 +211,8 @@ static int side_latency(struct run *run, int i)
 	lat_free(l);
 	if (!ret && p->nguest)
 		run->incomplete |= !pairing_summary(p->t, true, cli_note);
+	else
+		ret = ret ?: tl_error(p->t);
 	return err_why(run->err, ret, "cannot read %s", s->path);
 }
 

@@ -223,6 +223,23 @@ static int latency_pair(struct latency *m, int argc, char **argv, struct pairing
 	return tl_start(p->t, m->err);
 }
 
+static size_t damages(const struct timeline *t)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < tl_sources(t); i++)
+		n += tl_source(t, i)->cap->ndamage;
+	return n;
+}
+
+/* -errno: what was read the first time could not be read again. */
+static int error_again(const struct latency *m)
+{
+	if (damages(m->again.t) > damages(m->p.t))
+		return -EIO;
+	return tl_error(m->p.t) ? 0 : tl_error(m->again.t);
+}
+
 /* All events of both sides, walked again, and the results beside them. */
 static int latency_page(struct latency *m, const struct lat_format *fmt, const struct lat_view *v)
 {
@@ -235,11 +252,13 @@ static int latency_page(struct latency *m, const struct lat_format *fmt, const s
 
 	if (f && fclose(f) && !ret)
 		ret = -ENOMEM;
+	ret = ret ?: error_again(m);
 	ret = ret ?: out_begin(&m->s.out, m->again.t, page, v->clock, m->s.f);
 	ret = ret ?: out_html_latency(&m->s.out, json);
 	ret = ret ?: out_html_spikes(&m->s.out, m->spikes);
 	while (!ret && (ret = tl_next(m->again.t, &item)) > 0)
 		ret = out_item(&m->s.out, item);
+	ret = ret ?: error_again(m);
 	free(json);
 	return ret;
 }
@@ -269,6 +288,7 @@ static int latency_stories(const struct latency *m, struct lat_view *v)
 			s[n++] = story_of(&t->worst[i], &v->story[id][i]);
 	}
 	ret = ret ?: stories_tell(s, n, m->again.t, v->clock, v->color, m->o->context.v);
+	ret = ret ?: error_again(m);
 	free(s);
 	return ret;
 }
@@ -287,9 +307,13 @@ static void stories_free(struct lat_view *v)
 static int latency_spikes(struct latency *m, const struct out_clock *clock)
 {
 	uint64_t from, to;
+	int before = tl_error(m->p.t);
 	int ret = window_parse(clock, m->o->from, m->o->to, &from, &to, m->err);
 
-	return ret ?: blaming_json(&m->p, clock, from, to, &m->spikes, m->err);
+	ret = ret ?: blaming_json(&m->p, clock, from, to, &m->spikes, m->err);
+	if (!ret && !before)
+		ret = err_why(m->err, tl_error(m->p.t), "cannot read the captures a second time");
+	return ret;
 }
 
 static int latency_show(struct latency *m, int argc, char **argv, const struct out_clock *clock)
@@ -316,8 +340,9 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 		ret = latency_spikes(m, clock);
 	if (!ret && (stories || fmt->page))
 		ret = latency_pair(m, argc, argv, &m->again, &m->q_again, &again);
-	if (!ret && stories && latency_stories(m, &v))
-		ret = err_set(m->err, ENOMEM, "cannot read the captures a second time");
+	if (!ret && stories)
+		ret = err_why(m->err, latency_stories(m, &v),
+			      "cannot read the captures a second time");
 	ret = ret ?: sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
 	if (!ret && fmt->page)
 		ret = sink_close(&m->s, true, latency_page(m, fmt, &v), m->err);

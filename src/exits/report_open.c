@@ -47,15 +47,14 @@ void report_remark(struct report *r, const char *fmt, ...)
 	char **slot = array_grow(&r->note, r->nnote, &r->note_cap, sizeof(*slot));
 	va_list ap;
 
-	if (!slot)
-		return;
 	va_start(ap, fmt);
-	if (vasprintf(slot, fmt, ap) < 0)
-		*slot = NULL;
-	va_end(ap);
-	if (*slot)
+	if (!slot || vasprintf(slot, fmt, ap) < 0) {
+		r->failed = true;
+	} else {
 		str_printable(*slot);
-	r->nnote += *slot != NULL;
+		r->nnote++;
+	}
+	va_end(ap);
 }
 
 const char *report_note(const struct report *r, size_t i)
@@ -574,10 +573,12 @@ uint32_t report_thread(struct report *r, int32_t tid)
 	slot = array_grow(&r->thread, r->nthread, &r->thread_cap, sizeof(*slot));
 	if (slot)
 		*slot = thread_new(r, tid);
+	r->failed |= !slot || !*slot;
 	if (!slot || !*slot)
 		return UINT32_MAX;
 	at = (uint32_t)r->nthread++;
-	return u64map_put(&r->by_tid, (uint32_t)tid, at) ? UINT32_MAX : at;
+	r->failed |= u64map_put(&r->by_tid, (uint32_t)tid, at) != 0;
+	return at;
 }
 
 int report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu)

@@ -285,11 +285,12 @@ struct report {
 	u128 before;
 	char **note;
 	size_t nnote, note_cap;
+	bool failed; /* memory was short, and a thread or a remark is missing */
 };
 
 /* After the walk, if the VMs were to be known later: maybe by another walk. 0, -errno. */
 int report_vms_now(struct report *r, struct kvmft_err *err) __must_check;
-/* Adds a remark; if out of memory, only that is lost. */
+/* Adds a remark; if out of memory, the walk fails. */
 void report_remark(struct report *r, const char *fmt, ...) __printf(2, 3);
 uint64_t report_time(const struct report *r, u128 ticks);
 /* The reverse: at least 1. */

@@ -634,6 +634,8 @@ int report_walk(struct report *r, struct kvmft_err *err)
 	}
 	free(w.st);
 	free(w.ev);
+	if (!ret && r->failed)
+		ret = -ENOMEM;
 #ifdef __GLIBC__ /* many streams' memory is scattered among the cells; tables would come on top
 		  * of it */
 	if (w.n > TRIM_STREAMS)

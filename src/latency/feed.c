@@ -232,20 +232,26 @@ static int need(struct lat *l, struct kvmft_err *err)
 }
 
 /* Notes where the guest's capture ends: later interrupts are not counted as unhandled. */
-static void guest_capture(struct lat *l, const struct tl_source *s)
+static int guest_capture(struct lat *l, const struct tl_source *s)
 {
 	struct lat_guest *g = &l->guest[l->map->vm[s->vm].of];
 	uint64_t stop;
+	int ret = tl_source_end(l->t, s, &stop);
 
-	if (!tl_source_end(l->t, s, &stop))
+	if (ret < 0)
+		return ret;
+	if (!ret)
 		stop = UINT64_MAX;
 	g->stop = g->src ? MAX(g->stop, stop) : stop; /* a VM may have several captures */
 	g->src = s;
 	g->uncertain = MAX(g->uncertain, l->map->vm[s->vm].uncertain);
+	return 0;
 }
 
 static int tables(struct lat *l)
 {
+	int ret;
+
 	for (unsigned int i = 0; i < LAT_TABLES; i++) {
 		l->table[i].desc = descs[i];
 		l->table[i].worst = calloc(l->o.worst ?: 1, sizeof(*l->table[i].worst));
@@ -255,11 +261,14 @@ static int tables(struct lat *l)
 	l->guest = calloc(l->map->nvm + 1, sizeof(*l->guest));
 	if (!l->guest)
 		return -ENOMEM;
-	if (!tl_source_end(l->t, tl_source(l->t, 0), &l->stop))
+	ret = tl_source_end(l->t, tl_source(l->t, 0), &l->stop);
+	if (!ret)
 		l->stop = UINT64_MAX;
-	for (size_t i = 1; i < l->nsrc; i++)
+	for (size_t i = 1; i < l->nsrc && ret >= 0; i++)
 		if (tl_source(l->t, i)->guest)
-			guest_capture(l, tl_source(l->t, i));
+			ret = guest_capture(l, tl_source(l->t, i));
+	if (ret < 0)
+		return ret;
 	if ((l->o.want[LAT_MEM] && lat_mem_new(l)) || (l->o.want[LAT_NET] && lat_net_new(l)))
 		return -ENOMEM;
 	if (l->o.want[LAT_IO] && lat_path_new(l))
@@ -296,8 +305,8 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 		lat_decoder_spare(l->dec[i], l->o.want[LAT_MEM]);
 	for (size_t i = 0; !ret && o->states_only && i < l->nsrc; i++)
 		lat_decoder_states(l->dec[i]);
-	if (!ret && (tables(l) || notes(l)))
-		ret = err_set(err, ENOMEM, "out of memory");
+	if (!ret && ((ret = tables(l)) || (ret = notes(l))))
+		err_why(err, ret, "cannot read the captures");
 	if (ret)
 		lat_free(l);
 	else
@@ -595,7 +604,7 @@ int lat_finish(struct lat *l)
 	ret = lat_irq_finish(l);
 	l->table[LAT_T_TIMER].count[TIMER_UNSEEN] = l->table[LAT_T_TIMER].count[TIMER_FIRED] -
 						    l->table[LAT_T_TIMER].count[TIMER_MEASURED];
-	lat_io_finish(l);
+	ret = lat_io_finish(l) ?: ret;
 	ret = ret ?: lat_mem_finish(l);
 	ret = ret ?: lat_net_finish(l);
 	lat_hrtimers_finish(l);

@@ -411,9 +411,10 @@ static const struct irq_chain *completing(struct lat *l, const struct lat_vcpu *
 	const struct lat_vcpu *best = NULL;
 
 	if (tells_of(v, r, t) && (!known || device == device_hash(l, v->last_device.name))) {
-		if (known ||
-		    !u64map_put(&l->io->handler_of, key, device_hash(l, v->last_device.name)))
-			return &v->last_device;
+		if (!known)
+			l->io->failed |= u64map_put(&l->io->handler_of, key,
+						    device_hash(l, v->last_device.name)) != 0;
+		return &v->last_device;
 	}
 	for (size_t i = 0; known && i < l->nvcpu; i++) {
 		const struct lat_vcpu *o = l->vcpu[i];
@@ -766,8 +767,9 @@ int lat_io_forget(struct lat *l, int64_t vm)
 	return 0;
 }
 
-void lat_io_finish(struct lat *l)
+int lat_io_finish(struct lat *l)
 {
 	for (size_t i = 0; i < l->io->nreq; i++)
 		count_unended(l, &l->io->req[i], IO_OPEN);
+	return l->io->failed ? -ENOMEM : 0;
 }

@@ -422,6 +422,7 @@ static uint64_t irq_key(const struct lat *l, const struct lat_vcpu *v, int32_t i
 /*
  * The vector behind interrupt number irq of the guest: learnt, or else the one that went in last.
  * KVM injects one with each entry; posted ones may go in together, and are then ambiguous: -1.
+ * -ENOMEM.
  */
 static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq, const char *name)
 {
@@ -441,7 +442,7 @@ static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq, const c
 		last = lat_chain_in(&v->chain[vec]);
 	}
 	if (found >= 0 && u64map_put(&l->irq_vector, key, (uint64_t)found))
-		return -1;
+		return -ENOMEM;
 	return found;
 }
 
@@ -502,7 +503,8 @@ static int handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in 
 	if (device && l->irqs->handles)
 		lat_decode_text(l->dec[in->i->src->index], in, name, sizeof(name));
 	vec = device ? device_vector(l, v, (int32_t)in->f[0], name) : (uint8_t)in->f[0];
-	if (lat_handler_seen(l, v->vm, device ? l->irqs->device : (unsigned int)vec, in->t))
+	if (vec == -ENOMEM ||
+	    lat_handler_seen(l, v->vm, device ? l->irqs->device : (unsigned int)vec, in->t))
 		return -ENOMEM;
 	if (!l->begun || in->t > l->stop) /* the host saw nothing of it */
 		return 0;

@@ -441,7 +441,7 @@ void lat_io_qemu_forget(struct lat *l); /* QEMU's events were lost */
 uint64_t lat_io_qemu_around(const struct lat *l); /* cycles */
 /* Events of a VM were lost; vm -1: of the host. */
 int lat_io_forget(struct lat *l, int64_t vm) __must_check;
-void lat_io_finish(struct lat *l);
+int lat_io_finish(struct lat *l) __must_check;
 void lat_io_free(struct lat *l);
 
 /* mem.c; those of mem_table.c: lat_mem_notes() */

@@ -74,8 +74,11 @@ void text_wrap(struct sbuf *b, size_t from, const char *indent, unsigned int wid
 	const char *word = text;
 	size_t column = 0;
 
-	if (!text)
+	if (!text) {
+		if (width && from < b->len)
+			b->error = -ENOMEM;
 		return;
+	}
 	b->len = from;
 	while (*word) {
 		size_t gap = strspn(word, " "), n = word_len(word + gap);

@@ -178,9 +178,10 @@ static int type_find(struct db *d, const struct evinfo *e, const struct tl_item 
 	if (d->ntype >= DB_TYPES_MAX)
 		return 0;
 	slot = array_grow(&d->type, d->ntype, &d->type_cap, sizeof(*slot));
-	*slot = t = slot ? calloc(1, sizeof(*t)) : NULL;
+	t = slot ? calloc(1, sizeof(*t)) : NULL;
 	if (!t)
 		return -ENOMEM;
+	*slot = t;
 	d->ntype++;
 	*out = t;
 	t->event = strdup(e->name);

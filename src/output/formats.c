@@ -186,8 +186,12 @@ int out_alignment(struct out *o, const struct out_alignment *a)
 
 int out_end(struct out *o)
 {
-	int ret = o->fmt->end ? o->fmt->end(o) : 0, flushed = out_flush(o);
+	int ret, flushed;
 
+	if (!o->fmt) /* it was not begun */
+		return 0;
+	ret = o->fmt->end ? o->fmt->end(o) : 0;
+	flushed = out_flush(o);
 	if (o->epoch_at)
 		o->epochs_from = o->epoch[o->epoch_at - 1].host + 1;
 	sbuf_free(&o->line);

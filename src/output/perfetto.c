@@ -149,7 +149,7 @@ static uint64_t reason_iid(struct out *o, const struct tl_item *i, const struct 
 		return 0;
 	iid = pf_name(o, p, reason);
 	if (iid && p->reason_iid.n < 4096 && u64map_put(&p->reason_iid, key, iid))
-		return 0;
+		o->line.error = -ENOMEM;
 	return iid;
 }
 

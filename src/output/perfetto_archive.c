@@ -30,6 +30,7 @@ int pf_archive_init(struct out *o, struct pf *p)
 	p->archive = calloc(1, sizeof(*p->archive));
 	if (!p->archive)
 		return -ENOMEM;
+	p->archive->to = o->f;
 	fd = dup(o->file[0]);
 	p->archive->first = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!p->archive->first) {
@@ -37,7 +38,6 @@ int pf_archive_init(struct out *o, struct pf *p)
 		return -ENOMEM;
 	}
 	setvbuf(p->archive->first, NULL, _IONBF, 0);
-	p->archive->to = o->f;
 	o->f = p->archive->first;
 	for (size_t i = 0; i < p->nmachine; i++) {
 		p->machine[i].id = 0;

@@ -304,8 +304,10 @@ uint64_t pf_name(struct out *o, struct pf *p, const char *name)
 	if (p->name_of.n == MAX_NAMES)
 		return 0;
 	iid = p->name_of.n + 1;
-	if (u64map_put(&p->name_of, hash, iid))
+	if (u64map_put(&p->name_of, hash, iid)) {
+		o->line.error = -ENOMEM;
 		return 0;
+	}
 	packet = packet_begin(&o->line, NEEDS_STATE);
 	mark = pb_begin(&o->line, PACKET_INTERNED);
 	put_interned(&o->line, INTERNED_EVENT, iid, name);

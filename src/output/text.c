@@ -368,7 +368,7 @@ static void foresee(struct out *o)
 			all->width[COL_CPU] = MAX(all->width[COL_CPU], digits + 2);
 		}
 		if (s->qemu || o->clock.kind == OUT_CLOCK_REALTIME ||
-		    !tl_source_end(o->t, s, &end) || !out_clock_value(&o->clock, end, -1, &v))
+		    tl_source_end(o->t, s, &end) <= 0 || !out_clock_value(&o->clock, end, -1, &v))
 			continue;
 		all->width[COL_TIME] =
 			MAX(all->width[COL_TIME], (size_t)value_len(v, in_cycles(o)));

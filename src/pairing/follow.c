@@ -103,7 +103,7 @@ static uint64_t newest_event(const struct timeline *t)
 	uint64_t newest = 0, at;
 
 	for (size_t i = 0; i < tl_sources(t); i++)
-		if (tl_source_end(t, tl_source(t, i), &at))
+		if (tl_source_end(t, tl_source(t, i), &at) > 0)
 			newest = MAX(newest, at);
 	return newest;
 }

@@ -276,7 +276,9 @@ bool fmt_has_plan(const struct fmt_event *e)
 
 	if (!lazy->tried && !e->is_stack) {
 		lazy->tried = true;
+		errno = 0; /* libtraceevent does not tell why it failed */
 		lazy->plan = fmt_plan_new(lazy->f, e, NULL);
+		lazy->failed = !lazy->plan && errno == ENOMEM;
 		if (lazy->plan)
 			fmt_plan_quick(lazy->plan, lazy->e);
 	}

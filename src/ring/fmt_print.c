@@ -251,6 +251,8 @@ static __attribute__((noinline)) void print_slow(const struct fmt *f, const stru
 		fmt_print_stack(e, rec, out);
 		return;
 	}
+	if (e->lazy->failed)
+		out->error = -ENOMEM;
 	if (!p || rec->len < e->line.need || !dynamic_fit(p, f, rec)) {
 		fmt_print_fields(f, e, rec, out);
 		return;

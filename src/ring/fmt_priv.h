@@ -27,6 +27,7 @@ struct fmt_lazy {
 	struct fmt_event *e; /* whose this is */
 	struct fmt_plan *plan;
 	bool tried, tab_tried;
+	bool failed; /* memory was short for the plan */
 	struct fmt_plan **tab;
 	size_t ntab, tab_cap;
 };

@@ -278,22 +278,25 @@ static bool said_end(const struct timeline *t, const struct tl_source *s, uint64
 	       (e && epoch_result_usable(epoch_guest_to_host(e, s->cap->stop_tsc, &lo, host)));
 }
 
-bool tl_source_end(const struct timeline *t, const struct tl_source *s, uint64_t *host)
+int tl_source_end(const struct timeline *t, const struct tl_source *s, uint64_t *host)
 {
-	bool any = false;
+	int any = 0;
 
 	if (said_end(t, s, host))
-		return true;
+		return 1;
 	*host = 0;
 	for (size_t i = 0; i < s->cap->nstream; i++) {
 		const struct cap_stream *cs = &s->cap->stream[i];
 		const struct tl_stamps c = stamps_of(t, s, cs->cpu);
 		uint64_t ts, lo, hi;
+		int ret = rstream_end(s->cap, cs, &ts);
 
-		if (rstream_end(s->cap, cs, &ts) || !ts || !stamp_range(&c, ts, &lo, &hi))
+		if (ret)
+			return ret;
+		if (!ts || !stamp_range(&c, ts, &lo, &hi))
 			continue;
 		*host = MAX(*host, hi);
-		any = true;
+		any = 1;
 	}
 	return any;
 }

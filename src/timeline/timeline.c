@@ -340,10 +340,17 @@ void tl_stop(struct timeline *t)
 
 		s->events = s->gaps = s->lost = s->damaged = s->unplaced = 0;
 		s->lost_unknown = false;
-		s->error = 0;
 		if (s->marker)
 			qmarker_restart(s->marker);
 	}
+}
+
+int tl_error(const struct timeline *t)
+{
+	for (size_t i = 0; i < t->nsrc; i++)
+		if (t->src[i]->error)
+			return t->src[i]->error;
+	return 0;
 }
 
 static void count_lost(struct tl_source *src, uint64_t lost)

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * oom.c: for LD_PRELOAD. Of what the program itself allocates, the OOM_AT-th is refused; without it, how many there
+ * were is written to descriptor 9 at the end. What libraries allocate for themselves is not touched.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <link.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void *__libc_malloc(size_t n);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t n);
+
+static uintptr_t begin, end;
+static unsigned long asked, at;
+
+static int program(struct dl_phdr_info *i, size_t size, void *ctx)
+{
+	(void)size;
+	(void)ctx;
+	for (int k = 0; k < i->dlpi_phnum; k++)
+		if (i->dlpi_phdr[k].p_type == PT_LOAD) {
+			begin = begin ? begin : i->dlpi_addr + i->dlpi_phdr[k].p_vaddr;
+			end = i->dlpi_addr + i->dlpi_phdr[k].p_vaddr + i->dlpi_phdr[k].p_memsz;
+		}
+	return 1; /* the first one is the program */
+}
+
+static __attribute__((constructor)) void count(void)
+{
+	const char *s = getenv("OOM_AT");
+
+	at = s ? strtoul(s, NULL, 10) : 0;
+	dl_iterate_phdr(program, NULL);
+}
+
+static __attribute__((destructor)) void tell(void)
+{
+	if (!at)
+		dprintf(9, "%lu\n", asked);
+}
+
+static int refused(const void *from)
+{
+	if ((uintptr_t)from < begin || (uintptr_t)from >= end ||
+	    __atomic_add_fetch(&asked, 1, __ATOMIC_RELAXED) != at)
+		return 0;
+	errno = ENOMEM;
+	return 1;
+}
+
+void *malloc(size_t n)
+{
+	return refused(__builtin_return_address(0)) ? NULL : __libc_malloc(n);
+}
+
+void *calloc(size_t n, size_t size)
+{
+	return refused(__builtin_return_address(0)) ? NULL : __libc_calloc(n, size);
+}
+
+void *realloc(void *p, size_t n)
+{
+	return refused(__builtin_return_address(0)) ? NULL : __libc_realloc(p, n);
+}
+
+char *strdup(const char *s)
+{
+	char *copy = refused(__builtin_return_address(0)) ? NULL : __libc_malloc(strlen(s) + 1);
+
+	return copy ? strcpy(copy, s) : NULL;
+}

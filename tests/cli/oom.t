@@ -1,0 +1,110 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# No memory at any one place, and captures that cannot be read at any one: said, and never another result. make check
+# tries every fifth place, make check-all each.
+
+. "$(dirname "$0")/lib.sh"
+
+tools=${KVMFT_TOOLS:-$top/build/tests/tools}
+plain=${KVMFT_PLAIN:-$kvmft}
+golden=$top/tests/golden
+
+captures()
+{
+	for side in host guest; do
+		"$tools/mkcap" --capture "$tmp/$side" "$golden/latency-$side.txt" || return
+	done
+	"$tools/perfdata" "$tmp/host" "$tmp/perf.data" kvm_entry kvm_exit
+}
+ok "what is read" captures
+
+# once COMMAND...: what it writes, in a file or not, is $made.
+made=$tmp/made
+once()
+{
+	rm -f "$made"
+	"$@" 9>"$tmp/asked" >"$tmp/printed" 2>"$err" </dev/null
+	rc=$?
+	[ -e "$made" ] || mv "$tmp/printed" "$made"
+}
+
+# must_tell NAME: after once. Done, and the result is the same; or it has failed, with a word about it.
+must_tell()
+{
+	if [ $rc = 0 ]; then
+		cmp -s "$made" "$tmp/want" || grep -q 'more keys than are kept in memory' "$made" || echo "$1: done, and another result"
+	elif [ $rc = 3 ]; then
+		[ -s "$err" ] || echo "$1: incomplete, and not a word"
+	elif [ $rc -gt 4 ] || ! grep -q '^kvmft [a-z]*: ' "$err"; then
+		echo "$1: status $rc: $(tail -n 1 "$err")"
+	fi
+}
+
+step=5
+[ "${CHECK_ALL:-0}" != 1 ] || step=1
+start=$(($(date +%s) % step + 1))
+
+# short N COMMAND...: its N-th allocation is refused; 0: none is
+short()
+{
+	OOM_AT=$1
+	shift
+	LD_PRELOAD=$tmp/oom.so OOM_AT=$OOM_AT "$plain" "$@"
+}
+
+# without_memory COMMAND...: at one place after the other where it allocates
+without_memory()
+{
+	once short 0 "$@"
+	cp "$made" "$tmp/want"
+	most=$(cat "$tmp/asked")
+	n=$start
+	while [ $n -le "$most" ]; do
+		once short $n "$@"
+		must_tell "allocation $n"
+		n=$((n + step))
+	done >"$tmp/wrong"
+	is "$(head -n 5 "$tmp/wrong")" "" "$1 without one of $most allocations, from $start on"
+	[ "$most" -gt 50 ] || ok "... which are too few" false
+}
+
+# shellcheck disable=SC2086 # a list
+if ! ${CC:-cc} -O1 -shared -fPIC -o "$tmp/oom.so" "$top/tests/cli/oom.c" 2>"$err"; then
+	ok "oom.c can be built" false
+	show_run
+elif [ -z "$(LD_PRELOAD="$tmp/oom.so" "$plain" --version 9>&1 >/dev/null 2>&1)" ]; then
+	skip "no memory" "its allocator cannot be replaced"
+else
+	pair="$tmp/host $tmp/guest=one"
+	without_memory merge $pair
+	without_memory latency all $pair
+	without_memory report -i "$tmp/perf.data"
+	without_memory export --force -i "$tmp/host" -o "$made" --to sqlite "$tmp/guest=one"
+fi
+
+# unreadable COMMAND...: each pread64() in turn
+unreadable()
+{
+	once strace -f -qq -o "$tmp/trace" -e trace=pread64 "$plain" "$@"
+	cp "$made" "$tmp/want"
+	most=$(grep -c pread64 "$tmp/trace")
+	n=$(grep -n -m 1 'pread64([0-9]*, "kvmft-capture' "$tmp/trace")
+	n=$((${n%%:*} - 1))
+	while [ $n -lt "$most" ]; do
+		n=$((n + 1))
+		once strace -f -qq -o /dev/null -e trace=pread64 -e inject=pread64:error=EIO:when=$n "$plain" "$@"
+		must_tell "read $n"
+	done >"$tmp/wrong"
+	is "$(head -n 5 "$tmp/wrong")" "" "$1 without one of $most reads"
+}
+if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; then
+	# shellcheck disable=SC2086 # a list
+	{
+		unreadable blame -C 1 $pair
+		unreadable latency all --format html $pair
+	}
+else
+	skip "captures that cannot be read" "strace is not installed, or may not trace"
+fi
+finish
