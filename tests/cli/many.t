@@ -363,4 +363,22 @@ if [ "$(nproc)" -gt 1 ] && "${CC:-cc}" -shared -fPIC -o die.so die.c -ldl 2>"$er
 else
 	skip "a process is killed before it says what it took" "it takes two CPUs and a compiler"
 fi
+
+# ---- contrib/fleet, with a recorder that has a capture at hand ----
+
+mkdir "$tmp/bin" "$tmp/prom"
+cat >"$tmp/bin/kvmft" <<END
+#!/bin/sh
+[ "\$1" != record ] || exec cp -r "$tmp/fleet-host" "\$3"
+exec "$kvmft" "\$@"
+END
+chmod +x "$tmp/bin/kvmft"
+"$tools/mkcap" --capture "$tmp/fleet-host" "$golden/latency-host.txt"
+run env PATH="$tmp/bin:$PATH" sh "$top/contrib/fleet/kvmft-fleet" "$tmp/prom"
+status_is 0 "kvmft-fleet"
+is "$(cd "$tmp/prom" && ls -A | tr '\n' ' ')" "kvmft_latency.prom kvmft_report.prom " "... writes both"
+ok "... whole" sh -c 'for f in "$0"/*; do tail -n 1 "$f" | grep -qx "# EOF" || exit 1; done' "$tmp/prom"
+run env PATH="$tmp/bin:$PATH" sh "$top/contrib/fleet/kvmft-fleet" "$tmp/nowhere"
+status_is 1 "kvmft-fleet without its directory"
+err_has "^kvmft-fleet: $tmp/nowhere is no directory to write to" "... says so"
 finish
