@@ -72,9 +72,6 @@ int capw_create(const struct capw_name *n, struct capw **out, struct kvmft_err *
 	sbuf_addf(&path, "%s%s", n->shown, n->name);
 	w->path = sbuf_take(&path);
 	ret = w->path ? open_new(w, n->dir, n->temp, err) : err_set(err, ENOMEM, "out of memory");
-	/* Without meta it is no capture yet, which capw_name_drop() would not touch. */
-	if (w->dirfd >= 0 && w->meta < 0)
-		(void)!unlinkat(n->dir, n->temp, AT_REMOVEDIR);
 	if (!ret) {
 		meta_begin(&line, "kvmft-capture");
 		meta_u64(&line, "version", CAPTURE_VERSION);
@@ -84,6 +81,11 @@ int capw_create(const struct capw_name *n, struct capw **out, struct kvmft_err *
 	}
 	sbuf_free(&line);
 	if (ret) {
+		/* It is no capture yet, which capw_name_drop() would not touch. */
+		if (w->meta >= 0)
+			(void)!unlinkat(w->dirfd, "meta", 0);
+		if (w->dirfd >= 0)
+			(void)!unlinkat(n->dir, n->temp, AT_REMOVEDIR);
 		capw_why(n->dir, ret, err);
 		capw_close(w);
 		return ret;

@@ -104,6 +104,10 @@ if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; 
 		unreadable blame -C 1 $pair
 		unreadable latency all --format html $pair
 	}
+	mkdir "$tmp/to"
+	run strace -f -qq -o /dev/null -e trace=write -e inject=write:error=ENOSPC:when=1 "$plain" receive -o "$tmp/to/c"
+	err_has "cannot write $tmp/to/c/meta: No space left" "no space for a new capture"
+	is "$(ls -A "$tmp/to")" "" "... of which nothing is left"
 else
 	skip "captures that cannot be read" "strace is not installed, or may not trace"
 fi
