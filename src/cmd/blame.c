@@ -12,6 +12,7 @@
 #include "stories.h"
 #include "window.h"
 
+#define BLAME_ARGS  "HOST [GUEST[=SEL]]..."
 #define CONTEXT_MAX 1000u
 #define TOP	    10u
 #define NEAR_MS	    10u /* of --at */
@@ -26,6 +27,7 @@ struct blame_opts_given {
 	struct pairing_clock pair;
 	struct guest_syms_opts syms;
 	bool quiet;
+	struct str_list given; /* of --input */
 	struct str_list inputs; /* several */
 	struct many *many;
 };
@@ -36,6 +38,9 @@ static const char *what_name(size_t i)
 }
 
 static const struct opt blame_options[] = {
+	OPTION('i', "input", OPT_LIST, struct blame_opts_given, given, "INPUT",
+	       "each of these and of the operands by itself: a session, or the capture of a host,\n"
+	       "or a directory of them; may be repeated"),
 	OPTION(0, "at", OPT_STR, struct blame_opts_given, at, "T",
 	       "what was late at T, or within 10 ms of it; T is a time as --clock shows it"),
 	OPTION(0, "than", OPT_DURATION, struct blame_opts_given, than, "D",
@@ -359,15 +364,21 @@ static int blame_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 	bool trees = o->argc > 0;
 	int ret = 0;
 
+	if (!o->argc && !b->given.n)
+		return err_usage(err, "operands are missing: kvmft blame [OPTIONS] %s", BLAME_ARGS);
 	for (int i = 0; i < o->argc; i++)
 		trees = trees && many_is_tree(o->argv[i]);
-	if (!trees || (o->argc == 1 && !session_read(o->argv[0], &s, &none) && s.n && s.named))
+	if (!b->given.n && (!trees || (o->argc == 1 && !session_read(o->argv[0], &s, &none) &&
+				       s.n && s.named)))
 		return captures_first(opts, o, err);
+	for (size_t i = 0; i < b->given.n && !ret; i++)
+		ret = many_list(o, b->given.v[i], true, &b->inputs, err);
 	for (int i = 0; i < o->argc && !ret; i++)
 		ret = many_list(o, o->argv[i], true, &b->inputs, err);
+	o->argc = 0;
 	if (ret || b->inputs.n > 1)
 		return ret;
-	o->argv[0] = (char *)b->inputs.v[0];
+	o->argv = (char **)b->inputs.v;
 	o->argc = 1;
 	return captures_first(opts, o, err);
 }
@@ -409,7 +420,7 @@ static int blame_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 const struct cmd cmd_blame = {
 	.name = "blame",
 	.summary = "the worst moments of a guest, and what each is due to",
-	.args = "HOST [GUEST[=SEL]]...",
+	.args = BLAME_ARGS,
 	.description =
 		"HOST and GUEST are captures as for merge. Every moment is divided into what the vCPU did\n"
 		"meanwhile; the largest part is its cause. Which task had the CPU instead is known if the\n"
@@ -419,7 +430,8 @@ const struct cmd cmd_blame = {
 	.examples = "  kvmft blame host guest\n"
 		    "  kvmft blame --than 1ms --by cause run\n"
 		    "  kvmft blame --at 12.345 -C 5 run\n"
-		    "  kvmft blame --from-marker begin --to-marker end run",
+		    "  kvmft blame --from-marker begin --to-marker end run\n"
+		    "  kvmft blame --by cause -i day/*/         # each capture by itself",
 	.opts = blame_options,
 	.opts_size = sizeof(struct blame_opts_given),
 	.defaults = blame_defaults,
@@ -428,6 +440,5 @@ const struct cmd cmd_blame = {
 	.reader = true,
 	.output = blame_output,
 	.release = blame_release,
-	.min_args = 1,
 	.max_args = -1,
 };

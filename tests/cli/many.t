@@ -204,6 +204,18 @@ run "$kvmft" blame more/a/run more/b/run
 is "$(grep -c '^==> more/./run <==' "$out")" 2 "sessions by their names"
 run "$kvmft" blame --by cause --format json more
 is "$(wc -l <"$out" | tr -d ' ')" 3 "JSON: a line for each, and the sum"
+# With -i, captures of hosts that lie side by side are no pair of host and guest.
+run "$kvmft" blame -i day/web1/host day/db/only
+is "$(grep '^==>' "$out" | tr '\n' ' ')" "==> day/web1/host <== ==> day/db/only <== ==> all 2 together <== " \
+	"blame -i: each by itself"
+run "$kvmft" blame -i day/web1 more/*/
+is "$(grep '^==>' "$out" | tr '\n' ' ')" "==> day/web1 <== ==> more/a/run <== ==> more/b/run <== ==> all 3 together <== " \
+	"... and of sessions and directories"
+run "$kvmft" blame --format csv -i more/a
+"$kvmft" blame --format csv more/a/run >want 2>/dev/null
+ok "... one alone is as without -i" cmp want "$out"
+run "$kvmft" blame
+status_is 2 "blame of nothing"
 run "$kvmft" blame -o one.txt more
 status_is 2 "-o: one at a time"
 run "$kvmft" blame more/a
