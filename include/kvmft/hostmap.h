@@ -148,8 +148,11 @@ ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n,
 			     enum hostmap_basis basis, struct kvmft_err *err);
 /* The threads of VM `from` become those of VM vm, which has none so far. 0 or -ENOMEM. */
 int hostmap_adopt(struct hostmap *m, size_t vm, size_t from) __must_check;
-/* Of VMs with one label, as after a move or a restart of a guest, the later ones get others. */
-void hostmap_tell_apart(struct hostmap *m);
+/*
+ * VMs with one label, as those of a guest that was moved or started again, get their PID-FD for it.
+ * 0 or -ENOMEM.
+ */
+int hostmap_tell_apart(struct hostmap *m) __must_check;
 /* All VMs, as selectors; "none". */
 void hostmap_list(const struct hostmap *m, struct sbuf *out);
 /* "tids:137,138": the threads of a VM. 0 or -ENOMEM. */

@@ -88,24 +88,31 @@ static bool is_listed(const struct hostmap *m, size_t vm)
 	return m->vm[vm].of == vm && !m->vm[vm].empty;
 }
 
-void hostmap_tell_apart(struct hostmap *m)
+static int label_cmp(const void *a, const void *b)
 {
-	for (size_t i = 0; i < m->nvm; i++) {
-		const struct hostmap_vm *v = &m->vm[i];
-		bool shared = false;
+	const struct hostmap_vm *const *x = a, *const *y = b;
 
-		for (size_t k = 0; k < m->nvm && is_listed(m, i) && v->cap && v->cap->id; k++) {
-			struct hostmap_vm *w = &m->vm[k];
+	return strcmp((*x)->label, (*y)->label);
+}
 
-			if (k == i || !is_listed(m, k) || !w->cap || !w->cap->id ||
-			    strcmp(v->label, w->label))
-				continue;
-			snprintf(w->label, sizeof(w->label), "%.63s", w->cap->id);
-			shared = true;
-		}
-		if (shared)
-			snprintf(m->vm[i].label, sizeof(m->vm[i].label), "%.63s", v->cap->id);
+int hostmap_tell_apart(struct hostmap *m)
+{
+	_cleanup_free_ struct hostmap_vm **v = calloc(m->nvm + 1, sizeof(*v));
+	size_t n = 0, next;
+
+	if (!v)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->nvm; i++)
+		if (is_listed(m, i) && m->vm[i].cap && m->vm[i].cap->id)
+			v[n++] = &m->vm[i];
+	qsort(v, n, sizeof(*v), label_cmp);
+	for (size_t i = 0; i < n; i = next) {
+		for (next = i + 1; next < n && !label_cmp(&v[i], &v[next]); next++)
+			;
+		for (size_t k = i; next > i + 1 && k < next; k++)
+			snprintf(v[k]->label, sizeof(v[k]->label), "%.63s", v[k]->cap->id);
 	}
+	return 0;
 }
 
 static void list_one(const struct hostmap *m, size_t vm, struct sbuf *out)

@@ -152,15 +152,11 @@ static int host_map(struct pairing *p, bool alone, struct kvmft_err *err)
 {
 	int ret;
 
-	if (!alone) {
+	if (!alone)
 		ret = hostmap_new(p->host.cap, p->host.fmt, &p->map, err);
-	} else {
-		ret = hostmap_known(p->host.cap, p->host.fmt, &p->map);
-		ret = ret ? err_set(err, -ret, "out of memory") : 0;
-	}
-	if (!ret)
-		hostmap_tell_apart(p->map);
-	return ret;
+	else
+		ret = err_why(err, hostmap_known(p->host.cap, p->host.fmt, &p->map), "cannot read VMs");
+	return ret ?: err_why(err, hostmap_tell_apart(p->map), "cannot name VMs");
 }
 
 /* A map given by hand, or solved, holds at all times, because guests may begin before the host. */
