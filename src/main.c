@@ -238,7 +238,7 @@ static int run_command(const struct cmd *c, const char *as, int argc, char **arg
 	}
 	first = cli_parse(c, opts, argc, argv, &err);
 	about = first == 0 || first == CLI_VERSION;
-	ret = first < 0 ? KVMFT_USAGE : KVMFT_OK;
+	ret = first == -ENOMEM ? KVMFT_FAILED : first < 0 ? KVMFT_USAGE : KVMFT_OK;
 	if (about)
 		print_about(c, first);
 	if (first > 0 && !about)

@@ -18,6 +18,7 @@ struct capw {
 	char *path;
 	int dirfd, meta, formats; /* formats is created with the first one */
 	uint64_t formats_len;
+	bool made;
 	bool held;	   /* what follows is kept here, for capw_release() */
 	struct sbuf held_meta, held_formats;
 	uint64_t reserved; /* bytes reserved for meta */
@@ -29,6 +30,7 @@ static int open_new(struct capw *w, int parent, const char *base, struct kvmft_e
 	if (mkdirat(parent, base, 0700) < 0)
 		return err_set(err, errno, "cannot make directory %s: %s", w->path,
 			       strerror(errno));
+	w->made = true;
 	w->dirfd = openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (w->dirfd < 0)
 		return err_set(err, errno, "cannot open %s: %s", w->path, strerror(errno));
@@ -84,7 +86,7 @@ int capw_create(const struct capw_name *n, struct capw **out, struct kvmft_err *
 		/* It is no capture yet, which capw_name_drop() would not touch. */
 		if (w->meta >= 0)
 			(void)!unlinkat(w->dirfd, "meta", 0);
-		if (w->dirfd >= 0)
+		if (w->made)
 			(void)!unlinkat(n->dir, n->temp, AT_REMOVEDIR);
 		capw_why(n->dir, ret, err);
 		capw_close(w);

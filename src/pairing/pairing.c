@@ -417,6 +417,8 @@ bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
 		if (quiet && complete)
 			continue;
 		tell_loss(s, &loss, note);
+		if (s->error)
+			note("%s: cannot be read further: %s", s->label, strerror(-s->error));
 		if (s->unplaced)
 			note("%s: %llu stamps could not be placed and are marked with ?", s->label,
 				 (unsigned long long)s->unplaced);

@@ -155,6 +155,7 @@ static void find_common(struct fmt *f)
 int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err)
 {
 	struct fmt *f = calloc(1, sizeof(*f));
+	const struct fmt_event *exits;
 	size_t i;
 	int ret = 0;
 
@@ -166,6 +167,10 @@ int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err)
 	f->of = cap->kallsyms || cap->priv ? cap : NULL; /* of formats alone there is none later */
 	for (i = 0; i < cap->nformat && !ret; i++)
 		ret = add_event(f, &cap->format[i]);
+	/* Here, where it can fail: everybody asks for the names of exits. */
+	exits = fmt_find(f, "kvm", "kvm_exit");
+	if (!ret && exits)
+		ret = fmt_read_symbols(exits);
 	if (ret) {
 		fmt_free(f);
 		return err_set(err, ret, "cannot load the event formats: %s", strerror(-ret));

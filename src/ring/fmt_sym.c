@@ -24,10 +24,10 @@ static const struct pnode *first_field(const struct pnode *n)
 	return found ?: first_field(n->c);
 }
 
-/* Without memory, only the tables for which there was memory. */
-static void find_tables(struct fmt_lazy *lazy)
+int fmt_read_symbols(const struct fmt_event *e)
 {
-	const char *p = lazy->e->print, *end = p ? p + strlen(p) : NULL;
+	struct fmt_lazy *lazy = e->lazy;
+	const char *p = e->print, *end = p ? p + strlen(p) : NULL;
 	struct fmt_plan **slot;
 	unsigned int tried = 0;
 
@@ -40,13 +40,17 @@ static void find_tables(struct fmt_lazy *lazy)
 		if (*p == '_' && str_starts(p, "__print_symbolic(")) {
 			slot = array_grow(&lazy->tab, lazy->ntab, &lazy->tab_cap, sizeof(*slot));
 			if (!slot)
-				return;
-			*slot = fmt_plan_new(lazy->f, lazy->e, p);
+				return -ENOMEM;
+			errno = 0; /* libtraceevent does not tell why it failed */
+			*slot = fmt_plan_new(lazy->f, e, p);
+			if (!*slot && errno == ENOMEM)
+				return -ENOMEM;
 			lazy->ntab += *slot != NULL;
 			tried++;
 		}
 		p++;
 	}
+	return 0;
 }
 
 const char *fmt_symbol(const struct fmt_event *e, const char *field, unsigned int nth,
@@ -59,7 +63,7 @@ const char *fmt_symbol(const struct fmt_event *e, const char *field, unsigned in
 	if (!fmt_field(e, field, &fld))
 		return NULL;
 	if (!lazy->tab_tried)
-		find_tables(lazy);
+		(void)!fmt_read_symbols(e);
 	for (size_t i = 0; i < lazy->ntab; i++) {
 		const struct pnode *n = lazy->tab[i]->seg->arg, *of = first_field(n->a);
 

@@ -35,8 +35,9 @@ must_tell()
 	if [ $rc = 0 ]; then
 		cmp -s "$made" "$tmp/want" || grep -q 'more keys than are kept in memory' "$made" || echo "$1: done, and another result"
 	elif [ $rc = 3 ]; then
-		[ -s "$err" ] || echo "$1: incomplete, and not a word"
-	elif [ $rc -gt 4 ] || ! grep -q '^kvmft [a-z]*: ' "$err"; then
+		grep -q -e 'Cannot allocate memory' -e 'Input/output error' "$err" ||
+			echo "$1: incomplete, and not a word"
+	elif [ $rc = 2 ] || [ $rc -gt 4 ] || ! grep -q '^kvmft [a-z]*: ' "$err"; then
 		echo "$1: status $rc: $(tail -n 1 "$err")"
 	fi
 }
@@ -80,6 +81,11 @@ else
 	without_memory merge $pair
 	without_memory latency all $pair
 	without_memory report -i "$tmp/perf.data"
+	for n in 1 2 3 4; do
+		once short $n report -i "$tmp/perf.data"
+		[ $rc = 1 ] || echo "allocation $n: status $rc"
+	done >"$tmp/wrong"
+	is "$(cat "$tmp/wrong")" "" "... nor without its options: no wrong usage"
 	without_memory export --force -i "$tmp/host" -o "$made" --to sqlite "$tmp/guest=one"
 fi
 
@@ -103,10 +109,17 @@ if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; 
 	{
 		unreadable blame -C 1 $pair
 		unreadable latency all --format html $pair
+		unreadable merge $pair
 	}
 	mkdir "$tmp/to"
 	run strace -f -qq -o /dev/null -e trace=write -e inject=write:error=ENOSPC:when=1 "$plain" receive -o "$tmp/to/c"
 	err_has "cannot write $tmp/to/c/meta: No space left" "no space for a new capture"
+	is "$(ls -A "$tmp/to")" "" "... of which nothing is left"
+	strace -o "$tmp/trace" -e trace=openat "$plain" receive -o "$tmp/to/c" </dev/null >/dev/null 2>&1
+	n=$(grep -n -m 1 'new", O_RDONLY' "$tmp/trace")
+	run strace -qq -o /dev/null -e trace=openat -e inject=openat:error=EMFILE:when="${n%%:*}" \
+		"$plain" receive -o "$tmp/to/c"
+	err_has "cannot open $tmp/to/c: Too many open files" "no descriptor for one"
 	is "$(ls -A "$tmp/to")" "" "... of which nothing is left"
 else
 	skip "captures that cannot be read" "strace is not installed, or may not trace"
