@@ -112,8 +112,8 @@ int exits_file_check(const char *path, struct kvmft_err *err)
 		return errno == ENOENT ? check_folder(path, err) :
 					 err_why(err, errno, "cannot write %s", path);
 	if (!S_ISREG(st.st_mode))
-		return err_set(err, EEXIST, "cannot write %s: it exists and is not a plain file",
-			       path);
+		return err_set(err, EEXIST, "cannot write %s: it exists and is not a plain file "
+			       "(-o - is standard output)", path);
 	return check_folder(path, err);
 }
 

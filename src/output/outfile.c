@@ -158,7 +158,8 @@ static int open_files(struct outfile *o, struct kvmft_err *err)
 		return err_set(err, EEXIST, "cannot create %s: %s (use --force to replace it)",
 			       o->path, strerror(EEXIST));
 	if (ret == -EINVAL)
-		return err_set(err, EEXIST, "cannot replace %s: it is not a plain file", o->path);
+		return err_set(err, EEXIST, "cannot replace %s: it is not a plain file (-o - is "
+			       "standard output, if the format allows it)", o->path);
 	for (size_t i = 0; i < o->n && !ret; i++)
 		ret = newfile_open(&o->file[i], o->dir, 0600);
 	return err_why(err, ret, "cannot create %s", o->path);
