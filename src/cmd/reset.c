@@ -29,7 +29,7 @@ static int reset_kernel(bool dry_run, unsigned int sessions, struct kvmft_err *e
 	ret = kreset_sweep(t, dry_run, &r, err);
 	if (r.text.s)
 		fputs(r.text.s, stdout);
-	printf("%s %u instance(s), %u probe(s) and %u session(s)\n",
+	printf("%s %u instance(s), %u probe(s) or synthetic event(s) and %u session(s)\n",
 	       dry_run ? "would remove" : "removed", r.instances, r.probes, sessions);
 	if (r.live || r.busy)
 		printf("left alone: %u of a running kvmft, %u in use\n", r.live, r.busy);

@@ -134,8 +134,13 @@ static int snapshot_run(void *opts, int argc, char **argv, struct kvmft_err *err
 	_cleanup_free_ struct recorder *r = NULL;
 	struct ktracefs *t;
 	size_t n = 0, sessions = 0, told = 0;
-	int ret = ktracefs_open(NULL, 0, &t, err);
+	uint64_t pid;
+	int ret;
 
+	for (char **name = argv; *name; name++)
+		if (parse_u64(*name, &pid))
+			return err_usage(err, "'%s' is not a process id", *name);
+	ret = ktracefs_open(NULL, 0, &t, err);
 	if (ret)
 		return ret;
 	ret = err_why(err, kowners_alive(t, &list, &n), "cannot look for recorders");

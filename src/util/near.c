@@ -4,13 +4,13 @@
 
 /*
  * A third of the letters wrong is still a typing error; more is a different word. Two swapped
- * letters count as two, and also happen in short words.
+ * letters count as two, and also happen in words of four. Of two letters none may be wrong.
  */
 static unsigned int near_limit(const char *word)
 {
 	size_t len = MIN(strlen(word), (size_t)63);
 
-	return (unsigned int)MAX(len / 3, len > 3 ? (size_t)2 : (size_t)1);
+	return (unsigned int)MAX(len / 3, len > 3 ? (size_t)2 : (size_t)0);
 }
 
 /* Equal distances are common in short names; then the longer common beginning is likelier. */

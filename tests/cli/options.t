@@ -206,6 +206,8 @@ wrong "unknown command of a group" "^kvmft qemu: unknown command 'xyzzy-plugh' \
 wrong "no command of a group" "operands are missing" qemu
 wrong "near option" "did you mean --buffer-size\?" record --bufer-size 8M
 wrong "an option of another command is no slip" "unknown option --format \(see kvmft help export\)" export --format json
+wrong "... nor of one of two letters" "unknown option --vm \(see kvmft help export\)" export --vm vm1
+wrong "snapshot of no process id" "'12x' is not a process id" snapshot 1 12x
 wrong "near option of reset" "did you mean --dry-run\?" reset --dryrun
 wrong "option without its argument, long" "option --output needs an argument" record --output
 wrong "option without its argument, short" "option -o needs an argument" record -o
