@@ -335,7 +335,8 @@ static int undecided(const struct matcher *m, const struct capture *g, const str
 	return err_lack(err, EDOM, "guest %s: %s; name its VM: %s", g->path,
 			fits	? "its events fit several VMs of the host"
 			: few	? "it has too few events to tell whose they are"
-			: tried ? "its events fit no VM of the host"
+			: tried ? "its events fit no VM of the host, so it may be another "
+				  "host's, or of another time"
 				: "nothing tells which VM its events come from",
 			b.s ?: "");
 }
@@ -392,7 +393,8 @@ static int decide(struct matcher *m, const struct capture *g, const struct fmt *
 	if (ret)
 		return err_set(err, ENOMEM, "out of memory");
 	if (!n && g->uuid && m->map->nvm)
-		ret = name_one(m, g, ENOENT, "has a UUID that no VM of the host capture has", err);
+		ret = name_one(m, g, ENOENT, "has a UUID that no VM of the host capture has, so "
+			       "it may be another host's", err);
 	else if (!n)
 		ret = err_lack(
 			err, ENOENT,

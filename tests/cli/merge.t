@@ -105,7 +105,7 @@ is "$(wc -l <"$out" | tr -d ' ')" $((2 * lines)) "... all of both captures"
 run "$kvmft" merge "$host" "$tmp/nouuid"
 status_is 0 "no UUID, one VM: it is that"
 err_has "nouuid: one: the only VM there" "... is reported"
-failed "no VM has that UUID" "has a UUID that no VM .*VMs there: $id \(one\)" "$host" "$tmp/stranger"
+failed "no VM has that UUID" "has a UUID that no VM .*, so it may be another host.s; name one: .*VMs there: $id \(one\)" "$host" "$tmp/stranger"
 failed "two VMs have that UUID" "several VMs by UUID.*VMs there: $id \(one\), 9999-7 \(two\)" \
 	"$tmp/twins" "$tmp/guest"
 failed "no VM of that name" "nosuch.*one" "$host" "$tmp/guest=nosuch"
