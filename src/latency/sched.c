@@ -12,7 +12,7 @@ const struct lat_desc lat_desc_sched = {
 			"after another thread took its CPU", "from the wake-up to a CPU" },
 	.parts = 1u << 1 | 1u << 2,
 	.cause = { "task", "interrupt", "softirq", "lock or preemption off", "idle", "not known",
-		   "guest not recorded" },
+		   "not recorded" },
 	.count = { "intervals", "outside the guest's capture", "without a known guest task",
 		   "cut by lost events", "open at the end" },
 };
@@ -80,8 +80,10 @@ struct lat_group *lat_hit_group(struct lat *l, enum lat_table_id id, const struc
 	if (!g)
 		return NULL;
 	g->rest = cause == HIT_UNKNOWN;
-	if (!known)
-		snprintf(g->name, sizeof(g->name), "%s", no_task[cause].name);
+	if (!known) /* unseen: by a guest that was recorded, at another time */
+		snprintf(g->name, sizeof(g->name), "%s",
+			 cause == HIT_UNSEEN && l->guest[v->vm].src ? "(outside its capture)"
+								    : no_task[cause].name);
 	else if (v->guest_tid)
 		snprintf(g->name, sizeof(g->name), "%s-%d",
 			 tl_comm(l->guest[v->vm].src, v->guest_tid), v->guest_tid);

@@ -436,7 +436,7 @@ END
 run "$kvmft" latency sched --all --worst 0 -q "$tmp/hit" "$tmp/hit-guest=one"
 status_is 0 "a task that was hit at different things"
 out_has "^ +cause: interrupt 1, softirq 1, lock or preemption off 1\$" "... and which they were"
-out_has "^ +cause: guest not recorded 1\$" "... but not after the guest's capture"
+out_has "^ +cause: not recorded 1\$" "... but not after the guest's capture"
 
 # ---- the thread that raises it had lost its CPU ----
 
