@@ -120,7 +120,7 @@ static int print_json(const struct blaming *m, const struct out_clock *clock, ch
 	FILE *f = open_memstream(json, &size);
 	int ret = f ? blame_format_find("json")->print(&v, f) : -ENOMEM;
 
-	if (f && fclose(f) && !ret)
+	if (f && (fclose(f) || !*json) && !ret)
 		ret = -ENOMEM;
 	return err_why(m->err, ret, "cannot list the spikes");
 }

@@ -169,6 +169,9 @@ static int side_exits(struct run *run, int i)
 				       "at that time", s->path) :
 			       err_lack(run->err, ENODATA, "no kvm_exit and kvm_entry events in %s",
 					s->path);
+	if (report_totals(s->r)->crowded || report_totals(s->r)->no_hist)
+		sink_remark(&run->remarks,
+			    "%s: more keys than are kept in memory: exits are missing", s->path);
 	if (s->cap->flight)
 		sink_remark(&run->remarks,
 		       "%s is a flight recorder's: the time between its snapshots counts as quiet",

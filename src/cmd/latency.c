@@ -250,7 +250,7 @@ static int latency_page(struct latency *m, const struct lat_format *fmt, const s
 	FILE *f = open_memstream(&json, &size);
 	int ret = f ? fmt->print(v, f) : -ENOMEM;
 
-	if (f && fclose(f) && !ret)
+	if (f && (fclose(f) || !json) && !ret)
 		ret = -ENOMEM;
 	ret = ret ?: error_again(m);
 	ret = ret ?: out_begin(&m->s.out, m->again.t, page, v->clock, m->s.f);

@@ -64,7 +64,7 @@ static int one(struct many *m, size_t i, int fd)
 	FILE *f = open_memstream(&text, &size);
 	int ret = f ? m->fn(m->ctx, m->list->v[i], f, &rows, &err) : -ENOMEM;
 
-	if (f && fclose(f))
+	if (f && (fclose(f) || !text))
 		ret = -ENOMEM;
 	if (ret >= 0 && (rows.error || size > PART_MAX || rows.len > PART_MAX))
 		ret = err_set(&err, EFBIG, "its result is too large");

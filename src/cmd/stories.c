@@ -85,7 +85,7 @@ static int teller_end(struct teller *t)
 	int ret = out_end(&t->out);
 
 	t->ended = true;
-	if (fclose(t->f) && !ret)
+	if ((fclose(t->f) || !t->c->to->text) && !ret)
 		ret = -ENOMEM;
 	t->f = NULL;
 	return ret;

@@ -244,7 +244,7 @@ static uint64_t type(struct html *h, const struct tl_item *i)
 		put(h, fields[k]);
 		put(h, kind_of(fmt_field_at(i->ev, common + k), fmt_field_name(i->ev, common + k)));
 	}
-	if (u64map_put(&h->types, key, h->ntype))
+	if (full.error || u64map_put(&h->types, key, h->ntype))
 		h->data.error = -ENOMEM;
 	return h->ntype++;
 }

@@ -80,6 +80,7 @@ else
 	pair="$tmp/host $tmp/guest=one"
 	without_memory merge $pair
 	without_memory latency all $pair
+	without_memory latency all --format html -o "$made" $pair
 	without_memory report -i "$tmp/perf.data"
 	for n in 1 2 3 4; do
 		once short $n report -i "$tmp/perf.data"
