@@ -243,7 +243,7 @@ static int run_command(const struct cmd *c, const char *as, int argc, char **arg
 		print_about(c, first);
 	if (first > 0 && !about)
 		ret = run_with(c, opts, argc - first, argv + first, verbose, &err);
-	if (ret < 0 && !err.text[0]) /* a negative errno that a run() passed on */
+	if (ret < 0 && ret != -EPIPE && !err.text[0]) /* a bare -errno of a run() */
 		err_set(&err, -ret, "%s", ret == -ENOMEM ? "out of memory" : strerror(-ret));
 	if (ret < 0)
 		ret = err.code ?: KVMFT_FAILED;
