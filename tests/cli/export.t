@@ -418,13 +418,15 @@ if command -v protoc >/dev/null; then
 	{
 		sed -n '/^meta/p' "$top/tests/golden/latency-guest.txt"
 		for at in "1300 30" "1700 31" "2100 30"; do
-			echo "0 ${at% *} 77 irq:irq_handler_entry irq=${at#* }"
+			echo "0 ${at% *} 77 irq:irq_handler_entry irq=${at#* } name=nic-${at#* }"
 			echo "0 $((${at% *} + 50)) 77 irq:irq_handler_exit irq=${at#* }"
 		done
 	} >"$tmp/handlers.txt"
 	"$KVMFT_TOOLS/mkcap" --capture "$tmp/twice" "$tmp/twice.txt"
 	"$KVMFT_TOOLS/mkcap" --capture "$tmp/handlers" "$tmp/handlers.txt"
 	"$kvmft" export -q -i "$tmp/twice" --to perfetto "$tmp/handlers=one" >"$tmp/twice.pf"
+	is "$(grep -ao 'irq 3[01] nic-3[01]' "$tmp/twice.pf" | sort -u | tr '\n' ,)" "irq 30 nic-30,irq 31 nic-31," \
+		"interrupts of devices have their names"
 	pf_summary "$tmp/twice.pf"
 	is "$(sed -n 's/^arrow of \([0-9]*\) .*/\1/p' "$out" | tr '\n' ' ')" "300 540 950 " "one accepted twice, another device between"
 	# No injections: the processor delivers. What went in is over, and of two the higher vector goes first.
