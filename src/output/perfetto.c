@@ -251,11 +251,10 @@ static int irq_entry(struct out *o, const struct tl_item *i, const struct evinfo
 
 		snprintf(name, sizeof(name), "%.*s", (int)(strlen(full) - strlen("_entry")), full);
 	} else {
-		int n = snprintf(name, sizeof(name), "irq %u ", (uint32_t)number);
+		char *end = name + snprintf(name, 64, "irq %u ", (uint32_t)number);
 
-		if (!fmt_str(tl_fmt(i), &e->type.f[1], i->rec, name + n, sizeof(name) - (size_t)n) ||
-		    !name[n])
-			name[n - 1] = '\0';
+		if (!fmt_str(tl_fmt(i), &e->type.f[1], i->rec, end, 64) || !*end)
+			end[-1] = '\0';
 	}
 	ev.name = name;
 	if (i->src->guest && i->vm >= 0) {
