@@ -392,7 +392,8 @@ static int blame_output(void *opts, int argc, struct kvmft_err *err)
 	if (ret || o->inputs.n < 2)
 		return ret;
 	if (o->file.path || o->at)
-		return err_usage(err, "-o and --at take one session at a time");
+		return err_usage(err, o->at ? "--at takes one session at a time" :
+				 "-o takes one session at a time; > OUT takes all");
 	ret = blame_check(&m);
 	return ret ?: many_begin(&o->inputs, blame_one, o, &o->many, err);
 }

@@ -58,7 +58,6 @@ static int receive_cmd(void *opts, int argc __unused_arg, char **argv __unused_a
 const struct cmd cmd_receive = {
 	.name = "receive",
 	.summary = "store the stream of record -o - as a capture",
-	.args = "",
 	.description =
 		"Reads what `kvmft record -o -` writes, on this machine or another one, and stores it\n"
 		"as it comes. Wherever it is cut, what came is a capture.",

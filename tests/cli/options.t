@@ -82,6 +82,7 @@ while read -r cmd; do
 	run "$kvmft" help $cmd
 	status_is 0 "help $cmd"
 	cp "$out" "$tmp/help.cmd"
+	is "$(grep ' $' "$out")" "" "... no line ends with a blank"
 	is "$(awk 'length > 80' "$out")" "" "... in 80 columns"
 	for how in -h --help; do
 		# shellcheck disable=SC2086
@@ -208,6 +209,7 @@ wrong "near option" "did you mean --buffer-size\?" record --bufer-size 8M
 wrong "an option of another command is no slip" "unknown option --format \(see kvmft help export\)" export --format json
 wrong "... nor of one of two letters" "unknown option --vm \(see kvmft help export\)" export --vm vm1
 wrong "snapshot of no process id" "'12x' is not a process id" snapshot 1 12x
+wrong "several sessions and -o" "-o takes one session at a time; > OUT takes all" blame -i a -i b -o "$tmp/none"
 wrong "near option of reset" "did you mean --dry-run\?" reset --dryrun
 wrong "option without its argument, long" "option --output needs an argument" record --output
 wrong "option without its argument, short" "option -o needs an argument" record -o
