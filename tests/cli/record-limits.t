@@ -113,9 +113,10 @@ fi
 inject()
 {
 	cap=$tmp/inject
-	rm -rf "$cap"
-	"$tinyvm" --ms 20000 >/dev/null 2>&1 &
+	rm -rf "$cap" "$tmp/vm.out"
+	"$tinyvm" --ms 20000 >"$tmp/vm.out" 2>&1 &
 	vm=$!
+	wait_for_line "$tmp/vm.out" # a VM that appears later is a line of meta, too
 	ASAN_OPTIONS=detect_leaks=0 run timeout 60 strace -f -qq -o "$tmp/strace.log" -P "$cap/seg000000/cpu0" \
 		-P "$cap/seg000000/cpu1" -P "$cap/meta" -e trace="$2" -e inject="$2:error=$1:when=$3" \
 		"$kvmft" record --as host -e "$5" -b 1M -p "$vm" -d 3 -o "$cap"
