@@ -61,6 +61,24 @@ int trace_setup_tids(struct trace *t)
 	return ret;
 }
 
+COMPARE_BY(tid_cmp, int32_t, );
+
+/* Threads that began before the instance could see them begin, and after they were listed. */
+static int tids_again(struct trace *t)
+{
+	size_t known = t->ntids;
+	int ret;
+
+	if (!known)
+		return 0;
+	qsort(t->tids, known, sizeof(*t->tids), tid_cmp);
+	ret = trace_setup_tids(t);
+	for (size_t i = known; i < t->ntids && !ret; i++)
+		if (!bsearch(&t->tids[i], t->tids, known, sizeof(*t->tids), tid_cmp))
+			ret = kinst_pid_add(t->k, t->tids[i], t->err);
+	return ret;
+}
+
 int trace_setup_instance(struct trace *t)
 {
 	struct kinst_config c = KINST_CONFIG_DEFAULT;
@@ -79,6 +97,7 @@ int trace_setup_instance(struct trace *t)
 	c.npid = t->ntids;
 	c.event_fork = t->ntids != 0;
 	ret = kinst_create(t->t, &c, &t->k, t->err);
+	ret = ret ?: tids_again(t);
 	ret = ret ?: kinst_events_add(t->k, &t->events, t->err);
 	ret = ret ?: session_formats(t->t, &t->events, &t->fmt, t->err);
 	ret = ret ?: session_raw_open(t->k, &t->cpus, &t->raw, t->err);
