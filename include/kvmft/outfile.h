@@ -27,7 +27,6 @@ static inline const char *outfile_arg(const char *path)
 int outfile_open(const char *path, bool force, size_t n, struct outfile **out,
 		 struct kvmft_err *err) __must_check;
 const char *outfile_path(const struct outfile *o);
-size_t outfile_count(const struct outfile *o);
 /* File i, for writing and reading; borrowed. */
 int outfile_fd(const struct outfile *o, size_t i);
 /*

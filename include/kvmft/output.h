@@ -101,7 +101,6 @@ struct out_format {
 	const char *help;
 	bool binary;  /* not for a terminal */
 	bool only_ns; /* cannot show cycles */
-	bool own_files; /* needs files: see out_begin_files() */
 	const char *no_place; /* which events out->left_out counts, and why */
 	int (*begin)(struct out *o);
 	int (*item)(struct out *o, const struct tl_item *item);
@@ -130,8 +129,6 @@ struct out {
 	size_t nepoch, epoch_cap, epoch_at;
 	/* At its end, for out_resume(): those before were shown; what a format keeps. */
 	uint64_t epochs_from, kept[5];
-	const int *file; /* of out_begin_files() */
-	size_t nfile;
 	struct guest_rips *rips; /* NULL: no symbols of guests are known */
 	uint64_t left_out; /* events, also after out_end() */
 	void *priv; /* the format's own */
@@ -150,13 +147,6 @@ const char *out_format_name(size_t i); /* of the i-th; NULL past the last */
  */
 int out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
 	      const struct out_clock *clock, FILE *f) __must_check;
-/*
- * The same for a format that keeps what it cannot write yet, in n empty files, at least one for
- * each source except the first, whose descriptors are borrowed. -EINVAL: there are too few.
- */
-int out_begin_files(struct out *o, const struct timeline *t, const struct out_format *fmt,
-		    const struct out_clock *clock, FILE *f, const int *file,
-		    size_t n) __must_check;
 /*
  * After out_end(): the same output continues with another time line of the same captures, see
  * tl_inherit().

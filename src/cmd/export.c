@@ -176,7 +176,7 @@ static int export_lines(struct pairing *p, const struct export_opts *o, bool *wh
 	ret = ret ?: outfile_check(o->out, NULL, p->t, NULL, err);
 	ret = ret ?: sink_open(&s, o->out, stdout, err);
 	if (!ret) {
-		ret = sink_begin(&s, p->t, fmt, &clock);
+		ret = out_begin(&s.out, p->t, fmt, &clock, s.f);
 		ret = ret ?: export_events(p, &s, fmt);
 		ret = sink_close(&s, true, ret, err);
 		*whole = ret || sink_whole(&s);
@@ -267,9 +267,7 @@ static int export_output(void *opts, int argc, struct kvmft_err *err)
 	struct export_opts *o = opts;
 
 	o->output = outfile_arg(o->output);
-	return outfile_open(o->output, o->force,
-			    1 + (is_dat(o) ? (size_t)argc : sink_files(o->to, 1 + (size_t)argc)),
-			    &o->out, err);
+	return outfile_open(o->output, o->force, 1 + (is_dat(o) ? (size_t)argc : 0), &o->out, err);
 }
 
 static int export_release(void *opts)

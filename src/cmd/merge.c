@@ -213,7 +213,7 @@ static int merge_begin(struct merge *m)
 	ret = ret ?: outfile_check(m->o->file.out, NULL, m->p->t, m->o->trace_events, m->err);
 	ret = ret ?: sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
 	if (!ret) {
-		ret = sink_begin(&m->s, m->p->t, fmt, &clock);
+		ret = out_begin(&m->s.out, m->p->t, fmt, &clock, m->s.f);
 		ret = ret || !json ? ret : out_html_spikes(&m->s.out, json);
 	}
 	m->s.out.color = m->o->file.page.color;
@@ -618,7 +618,7 @@ static int merge_sessions(void *opts, struct operands *operands, struct kvmft_er
 static bool has_spikes(const struct merge_opts *o, int argc)
 {
 	return argc > 1 && !o->host.n && !o->follow && o->format &&
-	       str_starts(o->format, "perfetto") && out_format_find(o->format);
+	       !strcmp(o->format, "perfetto");
 }
 
 /* A view that goes on cannot be paged. */
@@ -628,7 +628,7 @@ static int merge_open(void *opts, int argc, struct kvmft_err *err)
 	int ret;
 
 	o->file.page_opts.no_pager |= o->follow;
-	ret = sink_file_open_n(&o->file, 1 + sink_files(o->format, (size_t)argc + o->host.n), err);
+	ret = sink_file_open(&o->file, argc, err);
 	if (ret || !has_spikes(o, argc))
 		return ret;
 	o->host_only = (struct str_list){ .v = (const char **)o->operands.argv, .n = 1 };

@@ -171,8 +171,6 @@ int sink_check(const struct out_format *fmt, struct out_clock *c, const char *pa
 	if (fmt->only_ns && strcmp(out_clock_unit(c), "ns"))
 		return err_usage(err, "format %s has times in ns: use a --clock other than %s",
 				 fmt->name, out_clock_names[c->kind]);
-	if (fmt->own_files && !path)
-		return err_usage(err, "format %s needs a file: -o OUT", fmt->name);
 	if (fmt->binary && !path && isatty(STDOUT_FILENO))
 		return err_usage(err, "format %s is not for a terminal: use -o OUT", fmt->name);
 	return 0;
@@ -199,28 +197,6 @@ int sink_open(struct sink *s, struct outfile *file, FILE *f, struct kvmft_err *e
 	if (fileno(s->f) >= 0)
 		setvbuf(s->f, NULL, _IONBF, 0);
 	return 0;
-}
-
-size_t sink_files(const char *format, size_t captures)
-{
-	const struct out_format *fmt = format ? out_format_find(format) : NULL;
-
-	return fmt && fmt->own_files ? captures : 0;
-}
-
-int sink_begin(struct sink *s, const struct timeline *t, const struct out_format *fmt,
-	       const struct out_clock *clock)
-{
-	size_t n = fmt->own_files && s->file ? outfile_count(s->file) - 1 : 0;
-	int ret;
-
-	s->own = calloc(n + 1, sizeof(*s->own));
-	if (!s->own)
-		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		s->own[i] = outfile_fd(s->file, i + 1);
-	ret = out_begin_files(&s->out, t, fmt, clock, s->f, s->own, n);
-	return ret;
 }
 
 static int put_alignment(struct sink *s, const struct pairing *p, const struct windows *w,
@@ -264,8 +240,6 @@ int sink_close(struct sink *s, bool begun, int ret, struct kvmft_err *err)
 	if (s->f && s->file && fclose(s->f) && !ret)
 		ret = -errno;
 	s->f = NULL;
-	free(s->own);
-	s->own = NULL;
 	if (ret == -ENOMSG && !err->text[0])
 		err_lack(err, ENODATA, "no stacks were recorded: kvmft record --stacks EVENT");
 	if (ret && ret != -EPIPE && !err->text[0])
@@ -302,16 +276,13 @@ int sink_exit(int ret, bool complete)
 	return ret || complete ? KVMFT_OK : KVMFT_INCOMPLETE;
 }
 
-int sink_file_open_n(struct sink_file *f, size_t n, struct kvmft_err *err)
-{
-	f->path = outfile_arg(f->path);
-	page_open(&f->page, &f->page_opts, f->path);
-	return outfile_open(f->path, f->force, n, &f->out, err);
-}
-
 int sink_file_open(void *opts, int argc __unused_arg, struct kvmft_err *err)
 {
-	return sink_file_open_n(opts, 1, err);
+	struct sink_file *f = opts;
+
+	f->path = outfile_arg(f->path);
+	page_open(&f->page, &f->page_opts, f->path);
+	return outfile_open(f->path, f->force, 1, &f->out, err);
 }
 
 int sink_file_close(void *opts)

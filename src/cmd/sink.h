@@ -25,8 +25,6 @@ struct sink_file {
 
 /* As struct cmd's output and release, for commands with one file. */
 int sink_file_open(void *opts, int argc, struct kvmft_err *err) __must_check;
-/* The same with n files: the first one is OUT. */
-int sink_file_open_n(struct sink_file *f, size_t n, struct kvmft_err *err) __must_check;
 int sink_file_close(void *opts);
 
 struct sink {
@@ -37,7 +35,6 @@ struct sink {
 	size_t nlater;
 	FILE *f;
 	struct outfile *file; /* borrowed; NULL = to be read at once */
-	int *own;	      /* files of the format */
 };
 
 /*
@@ -59,14 +56,6 @@ const char *sink_cycles(const char *format, int kind);
  * outfile_commit().
  */
 int sink_open(struct sink *s, struct outfile *file, FILE *f, struct kvmft_err *err) __must_check;
-/*
- * How many files the output of that format (NULL: text) needs in addition to its own, with at most
- * that many captures: they follow it in the outfile, and get no name.
- */
-size_t sink_files(const char *format, size_t captures);
-/* Begins the output, with those files. 0 or -errno; sink_close() in any case. */
-int sink_begin(struct sink *s, const struct timeline *t, const struct out_format *fmt,
-	       const struct out_clock *clock) __must_check;
 /* Of all guests, for formats that have a place for it: after win_finish(). 0 or -errno. */
 int sink_put_alignment(struct sink *s, const struct pairing *p,
 		       const struct windows *w) __must_check;

@@ -4,14 +4,13 @@
 
 #define FLUSH_AT (256u << 10)
 
-extern const struct out_format out_text, out_json, out_perfetto, out_perfetto_archive, out_html,
+extern const struct out_format out_text, out_json, out_perfetto, out_html,
 	out_folded;
 
 const struct out_format *const out_formats[] = {
 	&out_text,
 	&out_json,
 	&out_perfetto,
-	&out_perfetto_archive,
 	&out_html,
 	&out_folded,
 	NULL,
@@ -127,19 +126,11 @@ static int begin(struct out *o, const struct timeline *t, const struct out_forma
 	return ret || !fmt->begin ? ret : fmt->begin(o);
 }
 
-int out_begin_files(struct out *o, const struct timeline *t, const struct out_format *fmt,
-		    const struct out_clock *clock, FILE *f, const int *file, size_t n)
-{
-	memset(o, 0, sizeof(*o));
-	o->file = file;
-	o->nfile = n;
-	return begin(o, t, fmt, clock, f);
-}
-
 int out_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
 	      const struct out_clock *clock, FILE *f)
 {
-	return out_begin_files(o, t, fmt, clock, f, NULL, 0);
+	memset(o, 0, sizeof(*o));
+	return begin(o, t, fmt, clock, f);
 }
 
 int out_resume(struct out *o, const struct timeline *t, const struct out_clock *clock)

@@ -199,11 +199,6 @@ const char *outfile_path(const struct outfile *o)
 	return o->path;
 }
 
-size_t outfile_count(const struct outfile *o)
-{
-	return o->n;
-}
-
 int outfile_fd(const struct outfile *o, size_t i)
 {
 	return o->file[i].fd;

@@ -89,7 +89,7 @@ static int slice(struct out *o, struct pf_track *t, enum pf_slice what, const ch
 {
 	struct pf_event e = { .type = PF_BEGIN,
 			      .name = name,
-			      .iid = pf_name_const(o, o->priv, name) };
+			      .iid = pf_name(o, o->priv, name) };
 
 	return slice_begin(o, t, what, &e);
 }
@@ -466,7 +466,7 @@ static int perfetto_alignment(struct out *o, const struct out_alignment *a)
 	return pf_machine_alignment(o, o->priv, a);
 }
 
-static int begin(struct out *o, bool archive)
+static int perfetto_begin(struct out *o)
 {
 	struct pf *p = calloc(1, sizeof(*p));
 	int ret;
@@ -482,8 +482,6 @@ static int begin(struct out *o, bool archive)
 	out_clock_remark(&o->clock, &p->remark);
 	p->irq_kind = event_irqs(tl_hostmap(o->t)->fmt);
 	ret = pf_machines_init(o, p);
-	if (!ret && archive)
-		ret = pf_archive_init(o, p);
 	ret = ret ?: pf_head(o, p);
 	ret = ret ?: pf_machines_head(o, p);
 	/* The counters start at 0, and show that nothing was lost if they stay there. */
@@ -492,17 +490,7 @@ static int begin(struct out *o, bool archive)
 	return ret;
 }
 
-static int perfetto_begin(struct out *o)
-{
-	return begin(o, false);
-}
-
-static int archive_begin(struct out *o)
-{
-	return begin(o, true);
-}
-
-static void pf_free(struct out *o, struct pf *p)
+static void pf_free(struct pf *p)
 {
 	evinfos_free(&p->types);
 	sbuf_free(&p->remark);
@@ -533,7 +521,6 @@ static void pf_free(struct out *o, struct pf *p)
 	u64map_free(&p->name_of);
 	u64map_free(&p->info_of);
 	u64map_free(&p->reason_iid);
-	pf_archive_free(o, p);
 	pf_machines_free(p);
 	free(p);
 }
@@ -554,9 +541,7 @@ static int perfetto_end(struct out *o)
 			  (unsigned long long)o->left_out);
 		ret = put_remark(o);
 	}
-	if (!ret && p->archive)
-		ret = pf_archive_end(o, p);
-	pf_free(o, p);
+	pf_free(p);
 	o->priv = NULL;
 	return ret;
 }
@@ -568,20 +553,6 @@ const struct out_format out_perfetto = {
 	.only_ns = true,
 	.no_place = NO_PLACE,
 	.begin = perfetto_begin,
-	.item = perfetto_item,
-	.epoch = perfetto_epoch,
-	.alignment = perfetto_alignment,
-	.end = perfetto_end,
-};
-
-const struct out_format out_perfetto_archive = {
-	.name = "perfetto-archive",
-	.help = "one for each machine, in an archive",
-	.binary = true,
-	.only_ns = true,
-	.no_place = NO_PLACE,
-	.own_files = true,
-	.begin = archive_begin,
 	.item = perfetto_item,
 	.epoch = perfetto_epoch,
 	.alignment = perfetto_alignment,

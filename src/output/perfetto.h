@@ -9,7 +9,6 @@
  *	perfetto_packets.c	tracks, and events on them
  *	perfetto_irqs.c		interrupts on their way into a guest
  *	perfetto_spikes.c	what came late in the guests
- *	perfetto_archive.c	a file for each machine, in an archive
  */
 #ifndef KVMFT_OUTPUT_PERFETTO_H
 #define KVMFT_OUTPUT_PERFETTO_H
@@ -26,17 +25,12 @@ enum { PF_PACKET = 1 }; /* of Trace */
 /* ---- machines ---- */
 
 struct pf_machine {
-	uint32_t id;	       /* 0: none is written: the first one, and in an archive all */
+	uint32_t id;	       /* 0: none is written: the first one */
 	bool remote;	       /* not the first one: the host, or the only one */
 	struct tl_source *src; /* its first capture */
-	struct sbuf *to;       /* where its packets go: own, or that of the output */
-	struct sbuf own;
-	/* ns that its stamps are lower than those of the first machine: only in an archive */
-	uint64_t behind;
-	int file;    /* of an archive: what is written so far; borrowed */
+	struct sbuf *to;       /* where its packets go: the output's line */
 	uint64_t synced; /* its clocks were written up to then */
 	bool read;	 /* ... and what it read itself, if anything */
-	bool shared; /* there are several captures of it */
 	/* Of threads, by pair: an exit was seen; there are entries without. */
 	bool exits[PF_PAIRS], no_exits[PF_PAIRS];
 };
@@ -52,8 +46,6 @@ enum pf_form {
 /* The only field of a stack, which has more addresses than its format says: their names. */
 #define PF_STACK "stack"
 
-enum pf_compact { PF_NOT_COMPACT, PF_COMPACT_SWITCH, PF_COMPACT_WAKING };
-
 struct pf_field {
 	const struct fmt_field *at;
 	uint8_t number; /* of the message's field, below 32 */
@@ -65,12 +57,10 @@ struct pf_field {
 struct pf_type {
 	const struct evinfo *info;
 	enum pf_form form;
-	enum pf_compact compact;
 	uint32_t number; /* field of FtraceEvent */
 	bool described;
 	uint8_t pair; /* from 1; 0: Perfetto makes no slice of it */
 	bool ends;
-	bool all_fields;
 	struct pf_field *field;
 	size_t nfield, nplain;
 	uint32_t plain_end; /* nothing but numbers, in records as long as that; 0: it has others */
@@ -78,68 +68,16 @@ struct pf_type {
 	char tag[PB_VARINT_MAX]; /* of the message */
 };
 
-/* ---- what was looked up lately ---- */
-
-struct pf_near {
-	uint64_t key;
-	void *at; /* NULL: empty */
-};
-#define PF_NEARS 256
-
-static inline struct pf_near *pf_near(struct pf_near v[PF_NEARS], uint64_t key)
-{
-	return &v[key * 0x9e3779b97f4a7c15 >> 56];
-}
-
-static inline void *pf_near_get(struct pf_near v[PF_NEARS], uint64_t key)
-{
-	const struct pf_near *n = pf_near(v, key);
-
-	return n->key == key ? n->at : NULL;
-}
-
-static inline void pf_near_put(struct pf_near v[PF_NEARS], uint64_t key, void *at)
-{
-	*pf_near(v, key) = (struct pf_near){ key, at };
-}
-
 /* ---- events of a CPU that are not written yet ---- */
-
-/* Task names of a bundle; their numbers take one byte. */
-#define PF_COMMS      127
-#define PF_COMM_SLOTS 256
-
-struct pf_comms {
-	size_t n;
-	char name[PF_COMMS][16];
-	uint8_t slot[PF_COMM_SLOTS]; /* by hash: number + 1; 0: none */
-};
-
-/* Events in the compact form: a sequence of varints for each of their fields, as written. */
-struct pf_columns {
-	size_t n;      /* events */
-	uint64_t last; /* stamp */
-	struct sbuf of[6];
-};
-
-/* What the last sched_switch said. */
-struct pf_task {
-	bool known;
-	int32_t pid, prio;
-	char comm[16];
-};
 
 struct pf_cpu {
 	struct pf_machine *m;
 	uint32_t cpu;
 	struct sbuf event; /* fields of the bundle, as they are written */
-	struct pf_columns switches, wakings;
-	struct pf_comms *comms; /* NULL: none yet */
 	uint64_t last; /* stamp */
 	bool lost;     /* events before these */
 	uint8_t entered[PF_OF_THREADS]; /* without an exit: is_unpaired() */
 	bool no_exits[PF_OF_THREADS];
-	struct pf_task task;
 	struct pf_track *vcpu; /* of the vCPU that ran here last */
 };
 
@@ -221,8 +159,6 @@ struct pf {
 	struct pf_type **type;
 	size_t ntype, type_cap;
 	struct u64map type_of; /* tl_type() */
-	struct pf_near type_near[PF_NEARS], cpu_near[PF_NEARS], track_near[PF_NEARS];
-	struct pf_near const_near[PF_NEARS]; /* names that do not change, by their address */
 	uint32_t next_own;
 	struct pf_cpu **cpu;
 	size_t ncpu, cpu_cap;
@@ -244,7 +180,6 @@ struct pf {
 	struct pf_info **info;
 	size_t ninfo, info_cap;
 	struct u64map info_of; /* address of an evinfo */
-	struct pf_near info_near[PF_NEARS];
 	struct u64map reason_iid;
 	uint64_t next_field, next_flow, next_uuid;
 	bool has_readings; /* of the host's clocks, so that the trace's can be the output's */
@@ -259,7 +194,6 @@ struct pf {
 	/* what must be said of all times, the name of a track; empty: nothing, or it was said */
 	struct sbuf remark;
 	uint32_t nremark;
-	struct pf_archive *archive; /* NULL: all in one file */
 };
 
 /* Onto q, which has room for PF_STAMP_ROOM. */
@@ -332,8 +266,6 @@ struct pf_track *pf_track(struct out *o, struct pf *p, enum pf_kind kind, size_t
 			  uint32_t number);
 /* The number of a name, which is written if it is new; 0: it has none, write it as it is. */
 uint64_t pf_name(struct out *o, struct pf *p, const char *name);
-/* The same of a text that stays where it is. */
-uint64_t pf_name_const(struct out *o, struct pf *p, const char *name);
 int pf_put(struct out *o, struct pf *p, const struct pf_track *t,
 	   const struct pf_event *e) __must_check;
 /* An event with its fields; t: NULL, out of memory. */
@@ -351,14 +283,6 @@ int pf_irq_passed(struct out *o, struct pf *p, const struct tl_item *i) __must_c
 /* A handler begins in a guest: *flow is what it ends, or stays as it is. */
 int pf_irq_arrives(struct pf *p, const struct tl_item *i, const struct evinfo *e, uint64_t number,
 		   uint64_t *flow) __must_check;
-
-/* perfetto_archive.c */
-struct pf_archive;
-int pf_archive_init(struct out *o, struct pf *p) __must_check;
-/* Writes out a machine's data if there is much of it. */
-int pf_archive_flush(struct pf *p, struct pf_machine *m) __must_check;
-int pf_archive_end(struct out *o, struct pf *p) __must_check;
-void pf_archive_free(struct out *o, struct pf *p);
 
 /* perfetto_ftrace.c: onto q, which has room: a text of n bytes; an array as text. */
 char *pf_put_text(char *q, uint32_t number, const uint8_t *s, size_t n);

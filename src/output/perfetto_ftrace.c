@@ -2,10 +2,6 @@
 /*
  * perfetto_ftrace.c: events as Perfetto's own recorder writes them: FtraceEventBundle, one CPU's
  * events each. Field numbers are those of perfetto's protos/perfetto/trace/ftrace.
- *
- * sched_switch and sched_waking, which make up most of many traces, take a fifth of the room in the
- * compact form, which leaves out what follows from the previous sched_switch. An event for which
- * that is not so (the first of a CPU, or after a loss) is written in full.
  */
 #include "perfetto.h"
 
@@ -18,7 +14,6 @@ enum {
 	BUNDLE_CPU = 1,
 	BUNDLE_EVENT = 2,
 	BUNDLE_LOST = 3,
-	BUNDLE_COMPACT = 4,
 	BUNDLE_DESCRIPTOR = 11,
 	/* FtraceEvent */
 	EVENT_TIME = 1,
@@ -30,19 +25,6 @@ enum {
 	FIELD_STRING = 3,
 	FIELD_INT = 4,
 	FIELD_UINT = 5,
-	/* CompactSched */
-	SWITCH_TIME = 1,
-	SWITCH_PREV_STATE = 2,
-	SWITCH_NEXT_PID = 3,
-	SWITCH_NEXT_PRIO = 4,
-	INTERN_TABLE = 5,
-	SWITCH_COMM = 6,
-	WAKING_TIME = 7,
-	WAKING_PID = 8,
-	WAKING_CPU = 9,
-	WAKING_PRIO = 10,
-	WAKING_COMM = 11,
-	WAKING_FLAGS = 12,
 	/* FtraceEvent */
 	GENERIC = 327,
 	HRTIMER_ENTRY = 553,
@@ -50,7 +32,6 @@ enum {
 
 #define MAX_CPUS    1024	/* trace processor refuses a trace with more */
 #define BUNDLE	    (64u << 10) /* bytes of events kept of a CPU */
-#define COMPACT	    8192u	/* and this many of each of the compact ones: about as much */
 #define ALL_PENDING (2u << 20)	/* what all CPUs together keep */
 #define NUMBER_ROOM (2 + PB_VARINT_MAX)
 
@@ -64,14 +45,10 @@ bool pf_has_cpu(const struct tl_item *i)
 struct pf_cpu *pf_cpu(struct pf *p, const struct tl_item *i)
 {
 	uint64_t key = (uint64_t)i->src->index << 32 | i->cpu, at;
-	struct pf_cpu **slot, *c = pf_near_get(p->cpu_near, key);
+	struct pf_cpu **slot;
 
-	if (c)
-		return c;
-	if (u64map_get(&p->cpu_of, key, &at)) {
-		pf_near_put(p->cpu_near, key, p->cpu[at]);
+	if (u64map_get(&p->cpu_of, key, &at))
 		return p->cpu[at];
-	}
 	slot = array_grow(&p->cpu, p->ncpu, &p->cpu_cap, sizeof(*slot));
 	if (!slot)
 		return NULL;
@@ -85,55 +62,14 @@ struct pf_cpu *pf_cpu(struct pf *p, const struct tl_item *i)
 	return p->cpu[p->ncpu++];
 }
 
-/* Its room is for others, too. */
-static void forget(struct pf_cpu *c)
-{
-	sbuf_free(&c->event);
-	for (size_t i = 0; i < ARRAY_SIZE(c->switches.of); i++) {
-		sbuf_free(&c->switches.of[i]);
-		sbuf_free(&c->wakings.of[i]);
-	}
-	free(c->comms);
-	c->comms = NULL;
-}
-
 void pf_cpu_free(struct pf_cpu *c)
 {
-	forget(c);
+	sbuf_free(&c->event);
 	free(c);
 }
 
-static const uint8_t switch_field[] = { SWITCH_TIME, SWITCH_PREV_STATE, SWITCH_NEXT_PID,
-					SWITCH_NEXT_PRIO, SWITCH_COMM };
-static const uint8_t waking_field[] = { WAKING_TIME, WAKING_PID,  WAKING_CPU,
-					WAKING_PRIO, WAKING_COMM, WAKING_FLAGS };
-
-static void put_columns(struct pf_columns *c, const uint8_t *field, size_t n, struct sbuf *b)
-{
-	for (size_t i = 0; i < n && c->n; i++) {
-		pb_bytes(b, field[i], c->of[i].s, c->of[i].len);
-		c->of[i].len = 0;
-	}
-	c->n = 0;
-	c->last = 0;
-}
-
-static void put_compact(struct pf_cpu *c, struct sbuf *b)
-{
-	size_t mark = pb_begin(b, BUNDLE_COMPACT);
-
-	for (size_t i = 0; i < c->comms->n; i++)
-		pb_str_mem(b, INTERN_TABLE, c->comms->name[i],
-			   strnlen(c->comms->name[i], sizeof(c->comms->name[i])));
-	put_columns(&c->switches, switch_field, ARRAY_SIZE(switch_field), b);
-	put_columns(&c->wakings, waking_field, ARRAY_SIZE(waking_field), b);
-	pb_end(b, mark);
-	c->comms->n = 0;
-	memset(c->comms->slot, 0, sizeof(c->comms->slot));
-}
-
 /* The head of the bundle is made apart, so that what is long is copied once. */
-static int write_bundle(struct pf *p, struct pf_cpu *c, bool compact)
+static int write_bundle(struct pf *p, struct pf_cpu *c)
 {
 	struct sbuf *b = c->m->to, *head = &p->scratch;
 	size_t packet, n;
@@ -142,8 +78,6 @@ static int write_bundle(struct pf *p, struct pf_cpu *c, bool compact)
 	pb_u64(head, BUNDLE_CPU, c->cpu);
 	if (c->lost)
 		pb_u64(head, BUNDLE_LOST, 1);
-	if (compact)
-		put_compact(c, head);
 	n = head->len + c->event.len;
 	packet = 1 + pb_varint_len(n) + n;
 	if (c->m->id)
@@ -161,20 +95,9 @@ static int write_bundle(struct pf *p, struct pf_cpu *c, bool compact)
 	return head->error ?: c->event.error ?: b->error;
 }
 
-/* The compact ones may wait for more, so that there are fewer tables of names. */
-static int flush_events(struct pf *p, struct pf_cpu *c, bool compact)
-{
-	int ret = 0;
-
-	compact &= c->switches.n || c->wakings.n;
-	if (c->event.len || compact || c->event.error)
-		ret = write_bundle(p, c, compact);
-	return ret || !p->archive ? ret : pf_archive_flush(p, c->m);
-}
-
 static int flush(struct pf *p, struct pf_cpu *c)
 {
-	return flush_events(p, c, true);
+	return c->event.len || c->event.error ? write_bundle(p, c) : 0;
 }
 
 /* What a capture of very many CPUs must not do: keep that much of each. */
@@ -188,7 +111,7 @@ static int flush_all(struct out *o, struct pf *p)
 #endif
 	for (size_t i = 0; i < p->ncpu && !ret; i++) {
 		ret = flush(p, p->cpu[i]);
-		forget(p->cpu[i]);
+		sbuf_free(&p->cpu[i]->event);
 		if (!ret && o->line.len > (256u << 10))
 			ret = out_flush(o);
 	}
@@ -201,7 +124,6 @@ int pf_ftrace_lost(struct out *o __unused_arg, struct pf *p, struct pf_cpu *c)
 	int ret = flush(p, c);
 
 	c->lost = true;
-	c->task.known = false;
 	memset(c->entered, 0, sizeof(c->entered));
 	u64map_free(&p->entered);
 	return ret;
@@ -291,10 +213,10 @@ static char *put_field(char *q, const struct pf_type *t, const struct pf_field *
 /*
  * Time, and the thread: what precedes the message, in the order that trace processor reads fastest.
  */
-static char *put_event_head(char *q, struct pf *p, const struct pf_cpu *c, const struct tl_item *i)
+static char *put_event_head(char *q, struct pf *p, const struct tl_item *i)
 {
 	*q++ = PB_TAG(EVENT_TIME, PB_VARINT);
-	q = pf_put_stamp(q, p, p->now + p->add - c->m->behind);
+	q = pf_put_stamp(q, p, p->now + p->add);
 	*q++ = PB_TAG(EVENT_PID, PB_VARINT);
 	return pb_put_varint(q, (uint32_t)i->tid);
 }
@@ -318,7 +240,7 @@ static int put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	q = b->s + b->len;
 	*q++ = PB_TAG(BUNDLE_EVENT, PB_BYTES);
 	event = q++;
-	q = put_event_head(q, p, c, i);
+	q = put_event_head(q, p, i);
 	memcpy(q, t->tag, sizeof(t->tag));
 	q += t->ntag;
 	message = q++;
@@ -339,7 +261,7 @@ static int put_stack(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 {
 	const struct sbuf *text = fmt_stack_text(i->ev, i->rec);
 	struct sbuf *b = &c->event;
-	char head[64], *q = put_event_head(head, p, c, i);
+	char head[64], *q = put_event_head(head, p, i);
 	size_t field, message, nhead;
 
 	if (!text || !sbuf_room(b, sizeof(head) + 4 * PB_VARINT_MAX + text->len))
@@ -404,7 +326,7 @@ static int put_generic(struct pf *p, struct pf_cpu *c, const struct tl_item *i)
 	bool stack = i->ev && fmt_is_stack(i->ev);
 	size_t event = pb_begin(b, BUNDLE_EVENT), mark, one;
 
-	pb_u64(b, EVENT_TIME, p->now + p->add - c->m->behind);
+	pb_u64(b, EVENT_TIME, p->now + p->add);
 	pb_u64(b, EVENT_PID, (uint32_t)i->tid);
 	mark = pb_begin(b, GENERIC);
 	pb_str(b, GENERIC_NAME, i->ev ? fmt_name(i->ev) : "(no format)");
@@ -476,141 +398,6 @@ static bool is_unpaired(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	return c->no_exits[i];
 }
 
-/* ---- the compact form ---- */
-
-/* Number of a name in the bundle; PF_COMMS if it is full, or out of memory. */
-static uint32_t comm_index(struct pf *p, struct pf_cpu *c, const char comm[16])
-{
-	struct pf_comms *t = c->comms;
-	uint64_t half[2];
-	uint8_t at;
-
-	if (!t) {
-		t = c->comms = calloc(1, sizeof(*t));
-		p->pending += sizeof(*t);
-	}
-	if (!t || t->n == PF_COMMS)
-		return PF_COMMS;
-	memcpy(half, comm, sizeof(half));
-	at = (uint8_t)((half[0] * 0x9e3779b97f4a7c15 ^ half[1]) * 0x9e3779b97f4a7c15 >> 56);
-	for (; t->slot[at]; at++)
-		if (!memcmp(t->name[t->slot[at] - 1], comm, 16))
-			return t->slot[at] - 1u;
-	memcpy(t->name[t->n], comm, 16);
-	t->slot[at] = (uint8_t)++t->n;
-	return t->slot[at] - 1u;
-}
-
-/* An event: its stamp, written as the difference to the one before it, and n - 1 others. */
-static int put_row(struct pf *p, struct pf_columns *c, uint64_t *v, size_t n)
-{
-	v[0] -= c->last;
-	c->last += v[0];
-	for (size_t i = 0; i < n; i++) {
-		struct sbuf *b = &c->of[i];
-		size_t was = b->cap;
-
-		if (!sbuf_room(b, PB_VARINT_MAX))
-			return b->error;
-		p->pending += b->cap - was;
-		b->len = (size_t)(pb_put_varint(b->s + b->len, v[i]) - b->s);
-	}
-	c->n++;
-	return 1;
-}
-
-/* A task name in its field; what follows its end is garbage. */
-static bool task_name(const struct fmt *f, const struct pf_field *fld, const struct rec *rec,
-		      char comm[16])
-{
-	struct fmt_value v;
-
-	fmt_value(f, fld->at, rec, &v);
-	if (v.kind != FMT_STRING || v.len > 16)
-		return false;
-	memset(comm, 0, 16);
-	memcpy(comm, v.p, v.len);
-	return true;
-}
-
-/* The numbers of a message, by the numbers of its fields. */
-static bool numbers(const struct fmt *f, const struct pf_type *t, const struct rec *rec,
-		    uint64_t v[8])
-{
-	for (size_t k = 0; k < t->nfield; k++)
-		if (!t->field[k].at->is_string &&
-		    !fmt_u64_near(f, t->field[k].at, rec, &v[t->field[k].number]))
-			return false;
-	return true;
-}
-
-/* 1: done; 0: it has to be written in full; -ENOMEM. */
-static int compact_switch(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
-			  const struct tl_item *i)
-{
-	enum {
-		PREV_COMM = 0,
-		NEXT_COMM = 4,
-		PREV_PID = 2,
-		PREV_PRIO,
-		PREV_STATE,
-		NEXT_PID = 6,
-		NEXT_PRIO
-	};
-	const struct fmt *f = tl_fmt(i);
-	struct pf_task was = c->task;
-	char comm[16], prev[16];
-	uint64_t v[8] = { 0 };
-	uint32_t index;
-
-	c->task.known = false;
-	if (!numbers(f, t, i->rec, v) || !task_name(f, &t->field[NEXT_COMM], i->rec, comm) ||
-	    !task_name(f, &t->field[PREV_COMM], i->rec, prev))
-		return 0;
-	c->task = (struct pf_task){ true, (int32_t)v[NEXT_PID], (int32_t)v[NEXT_PRIO], { 0 } };
-	memcpy(c->task.comm, comm, sizeof(comm));
-	if (!was.known || was.pid != (int32_t)v[PREV_PID] || was.pid != i->tid ||
-	    was.prio != (int32_t)v[PREV_PRIO] || memcmp(was.comm, prev, sizeof(prev)))
-		return 0;
-	index = comm_index(p, c, comm);
-	if (index == PF_COMMS)
-		return 0;
-	return put_row(p, &c->switches,
-		       (uint64_t[]){ p->now + p->add - c->m->behind, v[PREV_STATE], v[NEXT_PID],
-				     v[NEXT_PRIO], index },
-		       ARRAY_SIZE(switch_field));
-}
-
-static int compact_waking(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
-			  const struct tl_item *i)
-{
-	enum { PID = 2, PRIO = 3, CPU = 5 };
-	const struct fmt *f = tl_fmt(i);
-	uint64_t v[8] = { 0 };
-	uint32_t index;
-	char comm[16];
-
-	/* The waker is the task that sched_switch switched to. */
-	if (!c->task.known || c->task.pid != i->tid || !numbers(f, t, i->rec, v) ||
-	    !task_name(f, &t->field[0], i->rec, comm))
-		return 0;
-	index = comm_index(p, c, comm);
-	if (index == PF_COMMS)
-		return 0;
-	return put_row(p, &c->wakings,
-		       (uint64_t[]){ p->now + p->add - c->m->behind, v[PID], v[CPU], v[PRIO], index,
-				     fmt_flags(f, i->rec) },
-		       ARRAY_SIZE(waking_field));
-}
-
-static int compact(struct pf *p, struct pf_cpu *c, const struct pf_type *t, const struct tl_item *i)
-{
-	if (t->compact == PF_NOT_COMPACT || c->m->shared)
-		return 0;
-	return t->compact == PF_COMPACT_SWITCH ? compact_switch(p, c, t, i)
-					       : compact_waking(p, c, t, i);
-}
-
 /* ---- */
 
 static int describe(struct pf_cpu *c, const struct pf_type *t)
@@ -629,22 +416,10 @@ static int put_any(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 
 	if (!t || i->unplaced || t->form == PF_GENERIC)
 		return put_generic(p, c, i);
-	ret = compact(p, c, t, i);
-	if (ret)
-		return MIN(ret, 0);
 	ret = describe(c, t);
 	if (ret)
 		return ret;
 	return t->info->is_stack ? put_stack(p, c, t, i) : put_event(p, c, t, i);
-}
-
-/* If there is enough of them. */
-static int flush_full(struct pf *p, struct pf_cpu *c)
-{
-	if (c->switches.n >= COMPACT || c->wakings.n >= COMPACT ||
-	    (c->comms && c->comms->n == PF_COMMS))
-		return flush(p, c);
-	return c->event.len >= BUNDLE ? flush_events(p, c, false) : 0;
 }
 
 int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_type *t,
@@ -662,7 +437,8 @@ int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_typ
 		ret = t ? 0 : -ENOMEM;
 	}
 	ret = ret ?: put_any(p, c, t, i);
-	ret = ret ?: flush_full(p, c);
+	if (!ret && c->event.len >= BUNDLE)
+		ret = flush(p, c);
 	p->pending += c->event.cap - was;
 	return ret || p->pending < ALL_PENDING ? ret : flush_all(o, p);
 }

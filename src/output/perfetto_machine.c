@@ -19,7 +19,6 @@
 enum {
 	/* TracePacket */
 	PROCESS_TREE = 2,
-	CLOCK_SNAPSHOT = 6,
 	SYSTEM_INFO = 45,
 	MACHINE_ID = 98,
 	CLOCK_SYNC = 107,
@@ -49,7 +48,6 @@ enum {
 	SYNC_CLIENT = 2,
 	SYNC_HOST = 3,
 	SNAPSHOT_CLOCK = 1,
-	SNAPSHOT_PRIMARY = 2,
 	CLOCK_ID = 1,
 	CLOCK_TIME = 2,
 	/* TraceAttributes and its Attribute */
@@ -100,9 +98,7 @@ int pf_machines_init(struct out *o, struct pf *p)
 		struct tl_source *s = tl_source(o->t, i);
 		struct pf_machine *m = s->qemu ? p->machine : same_machine(o, p, s);
 
-		if (m) {
-			m->shared |= !s->qemu;
-		} else {
+		if (!m) {
 			m = &p->machine[p->nmachine];
 			*m = (struct pf_machine){ .id = (uint32_t)p->nmachine, .src = s,
 						  .remote = p->nmachine, .to = &o->line };
@@ -115,8 +111,6 @@ int pf_machines_init(struct out *o, struct pf *p)
 
 void pf_machines_free(struct pf *p)
 {
-	for (size_t i = 0; p->machine && i < p->nmachine; i++)
-		sbuf_free(&p->machine[i].own);
 	free(p->machine);
 	free(p->of);
 }
@@ -259,29 +253,23 @@ static void put_readings(struct sbuf *b, uint64_t boot, const struct reading *r,
 }
 
 /*
- * What a guest's clocks read at a time of the trace. In an archive it has a file and a BOOTTIME of
- * its own; in one file the readings form a synchronisation. That takes two of them, each with the
- * delay on the way between; without one, it is 0.
+ * What a guest's clocks read at a time of the trace, as a synchronisation. That takes two readings,
+ * each with the delay on the way between; without one, it is 0.
  */
-static int put_clocks(struct pf *p, struct pf_machine *m, uint64_t t, const struct reading *r,
+static int put_clocks(struct pf_machine *m, uint64_t t, const struct reading *r,
 		      size_t n)
 {
 	size_t packet, mark, one, inner;
-	uint64_t at = t - m->behind;
 
 	if (t < m->synced) /* readers do not use a clock any more that goes back */
 		return 0;
 	m->synced = t;
 	packet = pf_packet(m);
-	mark = pb_begin(m->to, p->archive ? CLOCK_SNAPSHOT : CLOCK_SYNC);
-	if (p->archive) {
-		put_readings(m->to, at, r, n);
-		pb_u64(m->to, SNAPSHOT_PRIMARY, BOOTTIME);
-	}
-	for (int k = 0; !p->archive && k < 2; k++) {
+	mark = pb_begin(m->to, CLOCK_SYNC);
+	for (int k = 0; k < 2; k++) {
 		one = pb_begin(m->to, SYNCED_CLOCKS);
 		inner = pb_begin(m->to, SYNC_CLIENT);
-		put_readings(m->to, at, r, k ? 0 : n);
+		put_readings(m->to, t, r, k ? 0 : n);
 		pb_end(m->to, inner);
 		inner = pb_begin(m->to, SYNC_HOST);
 		put_readings(m->to, t, NULL, 0);
@@ -339,32 +327,7 @@ static int put_guest_readings(struct out *o, struct pf *p, struct pf_machine *m,
 	r[1] = (struct reading){ MONOTONIC, b->mono };
 	r[2] = (struct reading){ MONOTONIC_RAW, b->mono_raw };
 	r[3] = (struct reading){ REALTIME, b->real };
-	return put_clocks(p, m, at, r, ARRAY_SIZE(r));
-}
-
-/*
- * In an archive each guest's file has times of its own, so that it can be viewed alone: those of
- * its kvmclock, or TSC, at the beginning, and from there on in the host's ns. The VM may begin
- * later than the recording: its TSC is below 0 then.
- */
-static void own_time(const struct out *o, struct pf *p, struct pf_machine *m, uint64_t host,
-		     uint64_t t)
-{
-	const struct epoch_vcpu *v = clock_vcpu(o, m);
-	uint64_t ns, tsc;
-
-	if (!p->archive || !v)
-		return;
-	if (epoch_result_usable(epoch_host_to_kvmclock(v, host, &ns))) {
-		m->behind = t - ns;
-		return;
-	}
-	if (!o->clock.khz || !epoch_result_usable(epoch_host_to_guest(v, host, &tsc)))
-		return;
-	if (tsc >> 63)
-		m->behind = t + tsc_cycles_to_ns(0 - tsc, o->clock.khz);
-	else
-		m->behind = t - tsc_cycles_to_ns(tsc, o->clock.khz);
+	return put_clocks(m, at, r, ARRAY_SIZE(r));
 }
 
 /*
@@ -379,10 +342,8 @@ static int put_first_clocks(struct out *o, struct pf *p, struct pf_machine *m)
 
 	if (!trace_time(o, p, host, &t))
 		t = p->add + MS_NS;
-	else
-		own_time(o, p, m, host, t);
 	known = v && epoch_result_usable(epoch_host_to_guest(v, host, &tsc)) && !(tsc >> 63);
-	return put_clocks(p, m, t, &(struct reading){ TSC, tsc }, known);
+	return put_clocks(m, t, &(struct reading){ TSC, tsc }, known);
 }
 
 int pf_machine_epoch(struct out *o, struct pf *p, const struct out_epoch *e)
@@ -397,7 +358,7 @@ int pf_machine_epoch(struct out *o, struct pf *p, const struct out_epoch *e)
 	    !trace_time(o, p, e->host, &t))
 		return 0;
 	ret = put_guest_readings(o, p, m, t);
-	return ret ?: put_clocks(p, m, t,
+	return ret ?: put_clocks(m, t,
 				&(struct reading){ TSC, tsc_to_guest(&e->e->map, e->host) }, 1);
 }
 

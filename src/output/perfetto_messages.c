@@ -216,8 +216,7 @@ static bool fill_message(struct pf_type *t, const struct pf_message *m)
 				(struct pf_field){ .at = at, .number = (uint8_t)number };
 	}
 	t->number = m->number;
-	t->all_fields = t->nfield == fields_of(ev);
-	return m->used || t->all_fields;
+	return m->used || t->nfield == fields_of(ev);
 }
 
 /* Events that Perfetto makes slices of, by the numbers of their messages. */
@@ -267,19 +266,6 @@ static void fill_own(struct pf_type *t, uint32_t *next)
 }
 
 /*
- * Whether the compact form has room for it: for all of the message; in a wakeup, older kernels have
- * `success`, which is always 1.
- */
-static enum pf_compact compact_of(const struct pf_type *t)
-{
-	if (!t->all_fields)
-		return PF_NOT_COMPACT;
-	if (t->info->role == EV_SWITCH && t->nfield == 7)
-		return PF_COMPACT_SWITCH;
-	return t->info->role == EV_WAKING && t->nfield >= 4 ? PF_COMPACT_WAKING : PF_NOT_COMPACT;
-}
-
-/*
  * Whether a text in the trace is not one of those that Perfetto makes slices and counters of: these
  * begin with a letter, a bar and a process, "B|77|name". It counts others as errors, or takes them
  * for the end of a slice.
@@ -323,8 +309,6 @@ static int type_new(struct pf *p, const struct tl_item *i, bool own, struct pf_t
 	m = i->marker || own ? NULL : message_of(i->ev);
 	if (!m || !fill_message(t, m))
 		fill_own(t, &p->next_own);
-	else
-		t->compact = compact_of(t);
 	if (t->form == PF_TYPED)
 		fill_pair(t);
 	if (t->pair && lacks_exits(t, tl_fmt(i))) {
@@ -357,13 +341,8 @@ static struct pf_type *type_of(struct pf *p, const struct tl_item *i, bool own)
 
 struct pf_type *pf_type(struct pf *p, const struct tl_item *i)
 {
-	struct pf_type *t = pf_near_get(p->type_near, tl_type(i));
+	struct pf_type *t = type_of(p, i, false);
 
-	if (t)
-		return t;
-	t = type_of(p, i, false);
-	if (t && t->info->role != EV_PRINT)
-		pf_near_put(p->type_near, tl_type(i), t);
 	return t && is_remark(t, i) ? type_of(p, i, true) : t;
 }
 

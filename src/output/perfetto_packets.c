@@ -257,14 +257,10 @@ struct pf_track *pf_track(struct out *o, struct pf *p, enum pf_kind kind, size_t
 			  uint32_t number)
 {
 	uint64_t key = place_of(kind, source, number), at;
-	struct pf_track **slot, *t = pf_near_get(p->track_near, key);
+	struct pf_track **slot, *t;
 
-	if (t)
-		return t;
-	if (u64map_get(&p->by_place, key, &at)) {
-		pf_near_put(p->track_near, key, p->track[at]);
+	if (u64map_get(&p->by_place, key, &at))
 		return p->track[at];
-	}
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
@@ -313,18 +309,6 @@ uint64_t pf_name(struct out *o, struct pf *p, const char *name)
 	put_interned(&o->line, INTERNED_EVENT, iid, name);
 	pb_end(&o->line, mark);
 	pb_end(&o->line, packet);
-	return iid;
-}
-
-uint64_t pf_name_const(struct out *o, struct pf *p, const char *name)
-{
-	uint64_t key = (uint64_t)(uintptr_t)name;
-	uint64_t iid = (uint64_t)(uintptr_t)pf_near_get(p->const_near, key);
-
-	if (iid)
-		return iid;
-	iid = pf_name(o, p, name);
-	pf_near_put(p->const_near, key, (void *)(uintptr_t)iid);
 	return iid;
 }
 
@@ -388,14 +372,8 @@ static struct pf_info *info_new(struct out *o, struct pf *p, const struct pf_eve
 static const struct pf_info *info_of(struct out *o, struct pf *p, const struct pf_event *e)
 {
 	uint64_t key = (uint64_t)(uintptr_t)e->info, at;
-	struct pf_info *x = pf_near_get(p->info_near, key);
 
-	if (x)
-		return x;
-	x = u64map_get(&p->info_of, key, &at) ? p->info[at] : info_new(o, p, e);
-	if (x)
-		pf_near_put(p->info_near, key, x);
-	return x;
+	return u64map_get(&p->info_of, key, &at) ? p->info[at] : info_new(o, p, e);
 }
 
 /* ---- arguments ---- */

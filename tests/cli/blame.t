@@ -524,15 +524,10 @@ if command -v protoc >/dev/null; then
 	ok "some of them have a cause that is not sure" sh -c 'case $1 in *True*) ;; *) false ;; esac' - "$want"
 	ok "... and some have no such" sh -c 'case $1 in *False*) ;; *) false ;; esac' - "$want"
 	# Of all, the process that writes judges them; of a part (here all of it), the one that finds them.
-	for format in perfetto "perfetto --from 0" perfetto-archive; do
+	for format in perfetto "perfetto --from 0"; do
 		# shellcheck disable=SC2086 # words
-		run "$kvmft" merge -q --force --format $format -o "$tmp/trace" "$tmp/host" "$tmp/guest=one"
+		run "$kvmft" merge -q --force --format $format -o "$tmp/host.pftrace" "$tmp/host" "$tmp/guest=one"
 		status_is 0 "merge --format $format"
-		if [ "$format" != perfetto-archive ]; then
-			mv "$tmp/trace" "$tmp/host.pftrace"
-		else
-			tar -xf "$tmp/trace" -C "$tmp" host.pftrace
-		fi
 		protoc --decode=Trace -I "$top/tests/data" perfetto.proto <"$tmp/host.pftrace" >"$tmp/text"
 		is "$(python3 "$tmp/slices.py" <"$tmp/text")" "$want" "... has the spikes of blame, their parts within"
 	done

@@ -43,20 +43,6 @@ sub event_done {
 	}
 }
 
-# Columns of the compact form: all of one length, with their names in the table.
-sub columns {
-	my ($kind, @column) = @_;
-	my $n = @{$list{"bundle.compact.${kind}_timestamp"} // []};
-
-	for my $c (@column) {
-		push @bad, "$kind: column $c is of another length" if @{$list{"bundle.compact.$c"} // []} != $n;
-	}
-	for my $i (@{$list{"bundle.compact.${kind}_" . ($kind eq 'switch' ? 'next_' : '') . 'comm_index'} // []}) {
-		push @bad, "no such name" if $i >= @{$list{'bundle.compact.intern_table'} // []};
-	}
-	return $n;
-}
-
 sub bundle_done {
 	my $m = $p{machine_id} // 0;
 	my $cpu = $p{'bundle.cpu'};
@@ -73,12 +59,6 @@ sub bundle_done {
 		$used{"$m/$what"}++ if $what =~ /^\d/;
 		$events{$m}{$what}++;
 	}
-	my $n = columns('switch', map { "switch_$_" } qw(prev_state next_pid next_prio next_comm_index));
-	$events{$m}{sched_switch} += $n if $n;
-	$count{"compact events"} += $n;
-	$n = columns('waking', map { "waking_$_" } qw(pid target_cpu prio comm_index common_flags));
-	$events{$m}{sched_waking} += $n if $n;
-	$count{"compact events"} += $n;
 }
 
 # Names and defaults belong to a sequence, and hold from the packet that begins its state.
@@ -169,7 +149,6 @@ while (<STDIN>) {
 		$v =~ s/^"(.*)"$/$1/;
 		$note{$k} = $v;
 		$p{join('.', @path[1 .. $#path], $k)} = $v;
-		push @{$list{"bundle.compact.$k"}}, $v if $at eq 'packet.bundle.compact';
 		$one{$k} = $v if $at eq 'packet.bundle.event' || $at eq 'packet.bundle.described';
 		$one{name} = $v if $at eq 'packet.bundle.described.event' && $k eq 'name';
 		$one{generic} = $v if $at eq 'packet.bundle.event.generic' && $k eq 'event_name';

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
-# How many bytes of a Perfetto trace are ftrace events, by its wire format alone: the compact ones, the names in their
-# tables, and the others, each with its head. Says what is not well-formed.
+# How many bytes of a Perfetto trace are ftrace events, each with its head, by its wire format alone. Says what is not
+# well-formed.
 #
 #   perl perfetto_size.pl TRACE
 use strict;
@@ -50,28 +50,15 @@ sub fields {
 	}
 }
 
-# Numbers of a packed field.
-sub count {
-	my ($b) = @_;
-
-	return scalar grep { ord($_) < 128 } split //, $b;
-}
-
 fields($trace, sub {
 	die "no packet\n" if $_[0] != 1;
 	fields($_[2], sub {
 		return if $_[0] != 1; # the bundle
 		fields($_[2], sub {
-			my ($field, $n, $contents) = @_;
+			my ($field, $n) = @_;
 			if ($field == 2) {
 				$n{events}++;
 				$size{events} += $n;
-			} elsif ($field == 4) {
-				$size{compact} += $n;
-				fields($contents, sub {
-					$n{compact} += count($_[2]) if $_[0] == 1 || $_[0] == 7;
-					$n{names}++, $size{names} += $_[1] if $_[0] == 5;
-				});
 			}
 		});
 	});

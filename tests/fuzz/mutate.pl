@@ -223,7 +223,7 @@ my %kinds = (
 		['latency', 'all', '--format', 'json', "$S/host", '%s=one'],
 		['report', '--by', 'rip', '-i', "$S/host", '%s=one'],
 		['export', '--force', '-i', "$S/host", '-o', "$dir/run/made", '--to', 'sqlite', '%s=one'],
-		['export', '--force', '-i', "$S/host", '-o', "$dir/run/made", '--to', 'perfetto-archive', '%s=one'],
+		['export', '--force', '-i', "$S/host", '-o', "$dir/run/made", '--to', 'perfetto', '%s=one'],
 		['blame', '--format', 'json', "$S/host", '%s=one'], ['verify', "$S/host", '%s=one']],
 	'pair-host' => ['tree', ['merge', '-q', '%s', "$S/pair-guest"], ['verify', '--solve', '%s', "$S/pair-guest"],
 		['convert', '--from', 'host-tsc', '--to', 'guest-tsc', '-i', '%s', '5000']],

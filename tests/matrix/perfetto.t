@@ -100,7 +100,7 @@ checked()
 		"$(grep -c '"side":"host".*"event":"kvm:kvm_exit"' "$tmp/merge.json")" "$1: exits.sql has all exits"
 }
 
-# both NAME OPTIONS HOST GUEST: in one file, and in an archive.
+# both NAME OPTIONS HOST GUEST
 both()
 {
 	which=$1
@@ -113,10 +113,6 @@ both()
 	status_is 0 "$which: written"
 	checked "$which" "$tmp/one.pftrace"
 	answers "$which" "$tmp/one.pftrace"
-	run "$kvmft" merge -q --force --format perfetto-archive -o "$tmp/all.tar" "$@"
-	status_is 0 "$which, an archive: written"
-	checked "$which, an archive" "$tmp/all.tar"
-	answers "$which, an archive" "$tmp/all.tar"
 }
 
 # ---- files of trace-cmd ----
