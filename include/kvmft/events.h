@@ -187,6 +187,24 @@ struct event_irqs {
 /* By its kvm_exit; those of x86 where that is not clear. Never NULL. */
 const struct event_irqs *event_irqs(const struct fmt *fmt);
 
+/*
+ * Whether the prev_state of a sched_switch is a sleep: a bit of TASK_REPORT (linux/sched.h), or
+ * 0x80, which is TASK_IDLE (0x402 before Linux 4.14). A thread that was preempted has 0x100, or an
+ * older kernel's higher bit.
+ */
+static inline bool event_task_sleeps(uint64_t prev_state)
+{
+	return prev_state & 0xff;
+}
+
+#define EVENT_TASK_INTERRUPTIBLE 1u /* ... which signals end, and only that */
+
+/* Was it made in an interrupt, a softirq or an NMI? Then its thread is only who was interrupted. */
+static inline bool event_in_interrupt(const struct fmt *fmt, const struct rec *rec)
+{
+	return fmt_flags(fmt, rec) & 0x58; /* TRACE_FLAG_HARDIRQ, _SOFTIRQ, _NMI */
+}
+
 /* Field number i of a record of that type; 0 if the kernel or the record lacks it. */
 static inline uint64_t event_u64(const struct fmt *fmt, const struct event_type *e, size_t i,
 				 const struct rec *rec)

@@ -132,7 +132,7 @@ static void note_irq(struct blame *b, const struct tl_item *i)
 	uint64_t at;
 
 	if (i->vm >= 0 && i->vcpu >= 0 &&
-	    fmt_flags(i->src->fmt, i->rec) & IN_INTERRUPT &&
+	    event_in_interrupt(i->src->fmt, i->rec) &&
 	    u64map_get(&b->vcpu_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &at))
 		b->vcpu[at].in_irq = true;
 }
@@ -245,7 +245,7 @@ static void follow_task(struct blame *b, enum event_role r, const struct tl_item
 			s->asleep = false;
 		} else if (r == EV_SWITCH && s->tid == tid) {
 			s->running = false;
-			s->asleep = blame_field(d, r, 1, i) & TASK_SLEEPS;
+			s->asleep = event_task_sleeps(blame_field(d, r, 1, i));
 		} else if (r != EV_SWITCH && s->asleep && s->tid == tid) {
 			s->asleep = false;
 			move(b, s, blame_vcpu_of(b, i, blame_field(d, r, 1, i), s->on));

@@ -17,10 +17,6 @@
 #include "kvmft/events.h"
 #include "kvmft/exit_names.h"
 
-/* prev_state (linux/sched.h): the bits of sleep, 0x80 for idle; 0x100 is preempted. */
-#define TASK_SLEEPS  0xffu
-#define IN_INTERRUPT 0x18 /* common_flags: TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ */
-
 /* ---- decode.c ---- */
 
 struct blame_decoder {

@@ -85,7 +85,7 @@ static int task_switch(struct blame *b, const struct blame_decoder *d, const str
 {
 	int32_t prev = (int32_t)blame_field(d, EV_SWITCH, 0, i),
 		next = (int32_t)blame_field(d, EV_SWITCH, 2, i);
-	bool sleeps = blame_field(d, EV_SWITCH, 1, i) & TASK_SLEEPS;
+	bool sleeps = event_task_sleeps(blame_field(d, EV_SWITCH, 1, i));
 	struct blame_wait *w;
 
 	if (is_task(prev)) {
@@ -299,7 +299,7 @@ static void switched(struct blame *b, const struct tl_item *i)
 	const struct blame_decoder *d = &b->dec[i->src->index];
 	const struct hostmap_thread *th;
 
-	if (blame_field(d, EV_SWITCH, 2, i) || blame_field(d, EV_SWITCH, 1, i) & TASK_SLEEPS)
+	if (blame_field(d, EV_SWITCH, 2, i) || event_task_sleeps(blame_field(d, EV_SWITCH, 1, i)))
 		return;
 	th = hostmap_thread(b->map, (int32_t)blame_field(d, EV_SWITCH, 0, i));
 	if (th && th->vm < b->nlimited)

@@ -9,6 +9,7 @@
  * two CPUs of the slice, each CPU is fed alone; else they are merged.
  */
 #include "report_priv.h"
+#include "kvmft/events.h"
 
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -218,9 +219,8 @@ static void push_sched(struct walk *w, struct wstream *st, const struct rplan *p
 		push(st, rec->ts, t, OP_WOKEN, 0);
 	if (p->kind == RE_WOKEN)
 		return;
-	/* prev_state: 0 running, and 0x100 (TASK_REPORT_MAX) preempted; else the sleep's */
 	if (t != UINT32_MAX)
-		push(st, rec->ts, t, OP_OUT, (get(r, &p->f[1], rec) & 0xff) != 0);
+		push(st, rec->ts, t, OP_OUT, event_task_sleeps(get(r, &p->f[1], rec)));
 	t = report_thread_known(r, (int32_t)get(r, &p->f[2], rec));
 	if (t != UINT32_MAX)
 		push(st, rec->ts, t, OP_IN, 0);

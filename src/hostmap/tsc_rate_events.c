@@ -29,11 +29,9 @@ typedef unsigned __int128 u128;
 #define ENOUGH	    256
 #define ENOUGH_PPM  100
 #define CHECKS_PPM  5000
-#define TASK_SLEEPS 0x1u /* prev_state: TASK_INTERRUPTIBLE, as waits of KVM are */
 #define THREADS_MAX (1u << 20) /* a hostile file must not take all memory */
 
 #define TIMERS_MAX  65536u
-#define FLAG_IRQ    0x58 /* of common_flags: an interrupt, a softirq, an NMI */
 
 /* They are of use if they have their first `need` fields. */
 static const struct {
@@ -134,7 +132,8 @@ static void thread_switch(struct rate_scan *s, const struct rec *rec)
 	struct halted *prev = halted_of(s, (int32_t)value(s, EV_SWITCH, 0, rec));
 	struct halted *next = halted_of(s, (int32_t)value(s, EV_SWITCH, 2, rec));
 
-	if (prev && prev->exit && value(s, EV_SWITCH, 1, rec) == TASK_SLEEPS)
+	/* as waits of KVM are */
+	if (prev && prev->exit && value(s, EV_SWITCH, 1, rec) == EVENT_TASK_INTERRUPTIBLE)
 		prev->sleep = rec->ts;
 	if (!next || !next->sleep)
 		return;
@@ -246,7 +245,7 @@ static inline void stream_in_task(struct rate_stream *st, enum event_role role, 
 {
 	st->before = st->task;
 	if (st->gap || role == EV_TIMER_IRQ ||
-	    !(fmt_flags(st->scan->fmt, &st->r.rec) & FLAG_IRQ))
+	    !event_in_interrupt(st->scan->fmt, &st->r.rec))
 		st->task = st->gap ? 0 : ts;
 }
 

@@ -13,7 +13,6 @@
 #include "kvmft/events.h"
 
 #define CLONE_THREAD 0x10000 /* include/uapi/linux/sched.h */
-#define IN_INTERRUPT 0x58    /* common_flags: TRACE_FLAG_HARDIRQ, _SOFTIRQ, _NMI */
 #define MIN_WAKES    2
 #define MAX_STEPS    (1u << 20)
 #define PID_REACH    4096 /* the thread id of a VMM's first vCPU is at most this far above its
@@ -118,7 +117,7 @@ static int see_wake(struct grouping *g, const struct fmt_field *pid, const struc
 	uint64_t waker = (uint32_t)fmt_pid(g->m->fmt, rec), tid, *n;
 	const struct member *a = member_of(g, waker), *b;
 
-	if (fmt_flags(g->m->fmt, rec) & IN_INTERRUPT || !fmt_u64(g->m->fmt, pid, rec, &tid))
+	if (event_in_interrupt(g->m->fmt, rec) || !fmt_u64(g->m->fmt, pid, rec, &tid))
 		return 0;
 	b = member_of(g, tid);
 	if ((!a && !b) || a == b)

@@ -42,11 +42,6 @@ static struct irq_chain *chain_at(struct lat_vcpu *v, unsigned int vector)
 
 /* ---- the source ---- */
 
-static bool in_interrupt(const struct lat_in *in)
-{
-	return fmt_flags(in->i->src->fmt, in->i->rec) & IN_INTERRUPT;
-}
-
 /*
  * Who may only use an irqfd: the ioctls are the VMM's, so not vhost's threads, not a work item of
  * irqfd itself (virt/kvm/eventfd.c: irqfd_inject), and not an interrupt of the host. The VMM's own
@@ -57,14 +52,14 @@ static bool by_irqfd(const struct lat_in *in)
 	const struct tl_source *host = in->i->src;
 	const char *comm = tl_comm(host, in->i->tid);
 
-	return in_interrupt(in) || !strncmp(comm, "vhost-", 6) || !strncmp(comm, "kworker/", 8);
+	return lat_in_interrupt(in) || !strncmp(comm, "vhost-", 6) || !strncmp(comm, "kworker/", 8);
 }
 
 /* Of the event's thread, or of the interrupt in it; an idle thread is one for each CPU. */
 static struct lat_raised *raised_at(struct lat *l, const struct lat_in *in)
 {
 	uint32_t key = in->i->tid > 0 ? (uint32_t)in->i->tid : in->i->cpu;
-	bool interrupt = in_interrupt(in);
+	bool interrupt = lat_in_interrupt(in);
 
 	return &l->raised[interrupt][key % ARRAY_SIZE(l->raised[interrupt])];
 }

@@ -366,7 +366,7 @@ static int filled(struct lat *l, const struct lat_in *in)
 	uint64_t key = (uint64_t)in->i->src->index << 32 | (uint32_t)in->f[0], met;
 
 	if (!u64map_get(&l->mem->fetcher, key, &met) || !(met & FETCH_USERFAULT) ||
-	    fmt_flags(in->i->src->fmt, in->i->rec) & IN_INTERRUPT)
+	    lat_in_interrupt(in))
 		return 0;
 	return u64map_put(&l->mem->filler, key, (uint32_t)in->i->tid);
 }
@@ -436,7 +436,7 @@ int lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		return u64map_put(&l->mem->collapser, (uint32_t)in->i->tid, 1);
 	if (in->kind == EV_FETCHED)
 		fetched(l, in);
-	else if (fmt_flags(in->i->src->fmt, in->i->rec) & IN_INTERRUPT)
+	else if (lat_in_interrupt(in))
 		return 0;
 	else if (stalls(v))
 		own(l, v->stall, in);

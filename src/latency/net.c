@@ -132,7 +132,7 @@ static struct net_vcpu *vcpu_of(struct lat *l, const struct lat_vcpu *v)
 /* The VM that the thread of an event works for, if it is the thread that made it; -1: none. */
 static int64_t vm_at_work(const struct lat *l, const struct lat_in *in)
 {
-	if (net_in_interrupt(in))
+	if (lat_in_interrupt(in))
 		return -1;
 	return in->i->vm >= 0 ? in->i->vm : hostmap_task_vm(l->map, in->i->tid);
 }
@@ -586,7 +586,7 @@ int lat_net_host(struct lat *l, const struct lat_in *in)
 	case EV_MSI:
 	case EV_SET_IRQ: published(l, in->i->tid, in->t); return 0;
 	case EV_SWITCH:
-		if (in->f[1] & TASK_REPORT)
+		if (event_task_sleeps(in->f[1]))
 			published(l, (int32_t)in->f[0], in->t);
 		return net_task_switch(l, in);
 	default: return common(l, NULL, in);

@@ -256,15 +256,10 @@ static inline size_t net_side_of(const struct lat_in *in)
 	return in->i->src->guest ? (size_t)in->i->vm + 1 : 0;
 }
 
-static inline bool net_in_interrupt(const struct lat_in *in)
-{
-	return fmt_flags(in->i->src->fmt, in->i->rec) & IN_INTERRUPT;
-}
-
 /* The thread that made the event; -1: an interrupt did. */
 static inline int32_t net_context(const struct lat_in *in)
 {
-	return net_in_interrupt(in) ? -1 : in->i->tid;
+	return lat_in_interrupt(in) ? -1 : in->i->tid;
 }
 
 /* net_link.c */

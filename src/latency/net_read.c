@@ -8,7 +8,6 @@
 
 #define ETH_HEADER	   14
 #define IP_HEADER	   20
-#define TASK_INTERRUPTIBLE 1
 
 struct net_task *net_task_of(struct lat *l, size_t side, int32_t tid)
 {
@@ -169,7 +168,7 @@ static bool reads_raw(const struct net_task *t)
 int net_reads_copy(struct lat *l, const struct lat_in *in)
 {
 	struct net_task *t =
-		net_in_interrupt(in) ? NULL : net_task_of(l, net_side_of(in), in->i->tid);
+		lat_in_interrupt(in) ? NULL : net_task_of(l, net_side_of(in), in->i->tid);
 	struct net_half *h = t && t->by_len == in->f[1] ? net_half_of(l, &t->by) : NULL;
 
 	if (!h || h->ended || !h->woke || h->reading)
@@ -220,9 +219,9 @@ static void raw_sends(struct lat *l, struct net_task *t, const struct lat_in *in
 int net_task_switch(struct lat *l, const struct lat_in *in)
 {
 	struct net_task *prev = net_task_of(l, net_side_of(in), (int32_t)in->f[0]), *next;
-	int ret = prev && prev->by.queue && in->f[1] & TASK_REPORT ? task_lets_go(l, prev) : 0;
+	int ret = prev && prev->by.queue && event_task_sleeps(in->f[1]) ? task_lets_go(l, prev) : 0;
 
-	if (prev && (in->f[1] & TASK_REPORT) == TASK_INTERRUPTIBLE && reads_raw(prev))
+	if (prev && in->f[1] == EVENT_TASK_INTERRUPTIBLE && reads_raw(prev))
 		prev->came = 0; /* it waits for the first */
 	next = net_task_of(l, net_side_of(in), (int32_t)in->f[2]);
 	if (next)
@@ -251,7 +250,7 @@ int net_called(struct lat *l, const struct lat_in *in)
 uint64_t net_call_of(struct lat *l, const struct net_skb *was, const struct lat_in *in)
 {
 	struct net_task *t =
-		net_in_interrupt(in) ? NULL : net_task_of(l, net_side_of(in), in->i->tid);
+		lat_in_interrupt(in) ? NULL : net_task_of(l, net_side_of(in), in->i->tid);
 
 	if (!t || !t->call || !t->sends ||
 	    (t->sent && (was->state != SKB_SENT || was->call != t->call)))

@@ -183,7 +183,7 @@ static void switched(const struct lat *l, const struct lat_in *in)
 	struct thread *prev = thread_of(p, in->f[0]), *next = thread_of(p, in->f[2]);
 
 	if (prev) {
-		bool asleep = in->f[1] & TASK_REPORT;
+		bool asleep = event_task_sleeps(in->f[1]);
 
 		seen(prev, in->t);
 		wait_begins(prev, in->t, asleep, asleep ? sleeps_for(prev) : PATH_CPU);
@@ -197,7 +197,7 @@ static void switched(const struct lat *l, const struct lat_in *in)
 
 static void woken(struct lat_path *p, const struct lat_in *in)
 {
-	bool in_interrupt = fmt_flags(in->i->src->fmt, in->i->rec) & IN_INTERRUPT;
+	bool in_interrupt = lat_in_interrupt(in);
 	struct thread *th = thread_of(p, in->f[0]), *by;
 
 	if (!th || !th->waits || !th->asleep)
@@ -273,7 +273,7 @@ void lat_path_event(struct lat *l, const struct lat_in *in)
 	else if (in->kind == EV_WAKEUP || in->kind == EV_WAKING)
 		woken(p, in);
 	if (!(lat_path_is(in->kind) || in->kind == EV_BIO || in->kind == EV_FILE_PAGE) ||
-	    fmt_flags(in->i->src->fmt, in->i->rec) & IN_INTERRUPT)
+	    lat_in_interrupt(in))
 		return;
 	th = thread_of(p, (uint32_t)in->i->tid);
 	if (!th)

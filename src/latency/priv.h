@@ -25,8 +25,6 @@
 #include "kvmft/latency.h"
 
 #define LAT_FIELDS 4
-#define IN_INTERRUPT 0x18 /* common_flags: TRACE_FLAG_HARDIRQ, TRACE_FLAG_SOFTIRQ */
-#define TASK_REPORT 0x7fu /* prev_state: bits of sleep (linux/sched.h); 0x100: preempted */
 
 /* A record, as far as it matters here. Absent fields are 0 and not in `has`. */
 struct lat_in {
@@ -255,6 +253,11 @@ struct lat {
 	struct lat_raised raised[2][128]; /* by threads, and by interrupts of the host */
 	uint64_t blind_until; /* host events were lost up to here */
 };
+
+static inline bool lat_in_interrupt(const struct lat_in *in)
+{
+	return event_in_interrupt(in->i->src->fmt, in->i->rec);
+}
 
 /* A length of time in the unit of the results: ns, or cycles. */
 static inline uint64_t lat_span(const struct lat *l, uint64_t cycles)

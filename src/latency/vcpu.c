@@ -211,7 +211,7 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 	/* A thread that a signal stops in its sleep goes on sleeping. */
 	if (in->f[1] & TASK_ENDED) { /* what follows is nobody's time */
 		set_base(l, prev, VS_UNKNOWN, in->t);
-	} else if (in->f[1] & TASK_REPORT & ~TASK_STOPPED ||
+	} else if (event_task_sleeps(in->f[1] & ~(uint64_t)TASK_STOPPED) ||
 		   (in->f[1] & TASK_STOPPED && prev->base == VS_HALTED)) {
 		prev->asleep = true;
 		prev->asleep_since = in->t;
@@ -227,7 +227,7 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 void lat_vcpu_woken_by(struct lat_vcpu *v, const struct lat_in *in)
 {
 	if (v->asleep_since && !v->waker &&
-	    !(fmt_flags(in->i->src->fmt, in->i->rec) & IN_INTERRUPT))
+	    !lat_in_interrupt(in))
 		v->waker = in->i->tid;
 }
 
@@ -264,7 +264,7 @@ void lat_vcpu_guest(struct lat_vcpu *v, const struct lat_in *in)
 		v->guest_tid = (int32_t)in->f[2];
 		v->irq_depth = v->softirq_depth = 0;
 		v->guest_preempt = 0; /* what held it back was the scheduler's own lock */
-	} else if (!v->guest_known && !(fmt_flags(s->fmt, in->i->rec) & 0x58)) {
+	} else if (!v->guest_known && !event_in_interrupt(s->fmt, in->i->rec)) {
 		v->guest_known = true;
 		v->guest_tid = in->i->tid;
 	}

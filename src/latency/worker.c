@@ -72,7 +72,7 @@ void lat_worker_switch(struct lat *l, const struct lat_in *in)
 
 	if (prev) {
 		prev->running = prev->fresh = false;
-		prev->waiting = !(in->f[1] & TASK_REPORT); /* it lost its CPU, and wants one */
+		prev->waiting = !event_task_sleeps(in->f[1]); /* it lost its CPU, and wants one */
 		prev->woken = in->t;
 	}
 	if (!next)

@@ -177,7 +177,6 @@ static int kvm_exit(struct out *o, const struct tl_item *i, const struct evinfo 
 
 /* ---- what the scheduler does to a vCPU's thread ---- */
 
-#define TASK_ASLEEP 0xff /* prev_state: none of these, and it would rather run */
 
 static struct pf_track *vcpu_of(struct out *o, const struct tl_item *i, uint64_t tid)
 {
@@ -203,7 +202,7 @@ static int sched_switch(struct out *o, const struct tl_item *i, const struct evi
 	evinfo_u64(e, i, 2, &next);
 	t = vcpu_of(o, i, prev);
 	if (t) {
-		t->waiting = !(state & TASK_ASLEEP);
+		t->waiting = !event_task_sleeps(state);
 		ret = slice_end(o, t, PF_OFF);
 		ret = ret ?: slice(o, t, PF_OFF, t->waiting ? "preempted" : "blocked");
 	}
