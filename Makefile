@@ -78,6 +78,13 @@ ifeq ($(call have_pkg,libzstd),1)
 pkgs += libzstd
 features += -DHAVE_ZSTD
 endif
+ifneq ($(STATIC),1)
+ifeq ($(call have_pkg,sqlite3),1)
+# Loaded when a database is asked for, see src/util/sqlite.c.
+sqlite := 1
+features += -DHAVE_SQLITE $(shell $(PKG_CONFIG) --cflags sqlite3)
+endif
+endif
 endif
 pkg_cflags := $(shell $(PKG_CONFIG) --cflags $(pkgs))
 pkg_libs   := $(shell $(PKG_CONFIG) $(if $(filter 1,$(STATIC)),--static) --libs $(pkgs))
@@ -135,7 +142,8 @@ only_whole := $(filter-out $(addprefix src/,blame/find.c exits/counts.c exits/ha
 	$(addsuffix /*.c,blame diff exits latency qemu sdt sides) cmd/cmds.c record/qemu*.c record/sdt.c record/net_id.c \
 	$(addsuffix *.c,$(addprefix cmd/,blam convert_ export many merge qemu) \
 	$(addprefix output/,database diff lat_ report_ tracedat)))))
-lib_src  := $(filter-out $(if $(filter 1,$(SMALL)),$(only_whole),$(only_small)),$(sort $(wildcard src/*/*.c)))
+only_sqlite := $(addprefix src/,util/sqlite.c cmd/export_db.c) $(wildcard src/output/database*.c)
+lib_src  := $(filter-out $(if $(filter 1,$(SMALL)),$(only_whole),$(only_small)) $(if $(sqlite),,$(only_sqlite)),$(sort $(wildcard src/*/*.c)))
 lib_obj  := $(lib_src:%.c=$(O)/%.o)
 main_obj := $(O)/src/main.o
 lib      := $(O)/libkvmft.a
@@ -169,7 +177,7 @@ $(O)/.link: FORCE
 	$(call stamp,$(CC) $(features) $(kv_ldflags) $(LDFLAGS) $(kv_libs))
 
 # Only these differ with the libraries that there are: a build without them shares all other objects.
-optional := $(addprefix $(O)/,src/kernel/libkmod.o src/capture/unpack.o tests/unit/test_capture_cut.o \
+optional := $(addprefix $(O)/,src/kernel/libkmod.o src/capture/unpack.o src/util/sqlite.o src/cmd/export.o tests/unit/test_capture_cut.o \
 	tests/unit/test_capture_tracedat.o)
 $(optional): obj_cflags += $(features)
 $(optional): $(O)/.link
@@ -303,4 +311,4 @@ help:
 	@echo '  SYSTEMD_UNITDIR=DIR (install the units there; default: as examples in docdir)'
 	@echo '  CC= CFLAGS= CROSS_COMPILE= WERROR=1 STATIC=1 COV=1'
 	@echo '  SMALL=1 (for size, only the commands for the machine that is traced)'
-	@echo '  SAN=address,undefined MINIMAL=1 (no libkmod, no zstd) NODEPS=1 (never install packages)'
+	@echo '  SAN=address,undefined MINIMAL=1 (no libkmod, zstd, sqlite) NODEPS=1 (never install packages)'

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sqlite.h: a writer of SQLite databases, as far as one is written once and in order: rows of any
- * number of tables, each with ascending row ids, without indices. The format is that of
- * https://www.sqlite.org/fileformat2.html; no library is needed for it, and memory stays flat: a
- * page for each table and level of its tree.
+ * sqlite.h: writes a SQLite database through libsqlite3, as far as it is written once: tables,
+ * their rows, views.
  *
+ *	sq_load(err);				before the process is confined
  *	sq_new(fd, &s);
- *	t = sq_table(s, "t", "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT)");
+ *	sq_table(s, "t", "CREATE TABLE t(id INTEGER PRIMARY KEY, name TEXT)", &t);
  *	sq_null(s); sq_str(s, "x"); ret = sq_add(s, t, 1);	values in the order of the columns
  *	ret = sq_finish(s);
  *	sq_free(s);
@@ -19,15 +18,17 @@
 struct sq;
 struct sq_table;
 
-/* fd: an empty file to write, borrowed. 0 or -ENOMEM; sq_free() in any case. */
+/* Loads the library. 0, or -ENOSYS with err set: it is not installed. */
+int sq_load(struct kvmft_err *err) __must_check;
+/* fd: an empty file to read and write, borrowed. 0 or -errno; sq_free() in any case. */
 int sq_new(int fd, struct sq **out) __must_check;
 /*
- * A new table; sql is the statement that would create it, name as in that. NULL: out of memory.
- * A column INTEGER PRIMARY KEY is the row id, and has the value NULL in rows.
+ * A new table; sql is the statement that creates it, name as in that. 0 or -errno. If there is an
+ * INTEGER PRIMARY KEY, it is the first column, and its value in rows is any: it is the row id.
  */
-struct sq_table *sq_table(struct sq *s, const char *name, const char *sql);
-/* A view, by the statement that would create it. 0 or -ENOMEM. */
-int sq_view(struct sq *s, const char *name, const char *sql) __must_check;
+int sq_table(struct sq *s, const char *name, const char *sql, struct sq_table **out) __must_check;
+/* A view, by the statement that creates it. 0 or -errno. */
+int sq_view(struct sq *s, const char *sql) __must_check;
 
 /*
  * The next value of the row. Values with bit 63 set become negative: there are no larger numbers.

@@ -6,6 +6,7 @@
 #include "cmds.h"
 #include "export.h"
 #include "kvmft/rate.h"
+#include "kvmft/sqlite.h"
 #include "sink.h"
 #include "window.h"
 
@@ -249,11 +250,14 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 
 	ret = ret ?: export_open(&p, o, argc, argv, err);
 	ret = ret ?: export_window(&p, o, err);
+#ifdef HAVE_SQLITE
 	if (!ret && is_db(o)) {
 		ret = export_db(&p, o, export_tell, &t, err);
 		t.whole = ret <= 0;
 		ret = MIN(ret, 0);
-	} else if (!ret) {
+	} else
+#endif
+	if (!ret) {
 		ret = is_dat(o) ? export_files(&p, o, err) : export_lines(&p, o, &t.whole, err);
 		ret = ret ?: export_tell(&t, err);
 	}
@@ -265,9 +269,18 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 static int export_output(void *opts, int argc, struct kvmft_err *err)
 {
 	struct export_opts *o = opts;
+	int ret = 0;
 
 	o->output = outfile_arg(o->output);
-	return outfile_open(o->output, o->force, 1 + (is_dat(o) ? (size_t)argc : 0), &o->out, err);
+	if (is_db(o))
+#ifdef HAVE_SQLITE
+		ret = sq_load(err);
+#else
+		ret = err_lack(err, ENOSYS, "this kvmft was built without libsqlite3 (Debian: "
+					    "libsqlite3-dev)");
+#endif
+	return ret ?: outfile_open(o->output, o->force, 1 + (is_dat(o) ? (size_t)argc : 0), &o->out,
+				   err);
 }
 
 static int export_release(void *opts)

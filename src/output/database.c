@@ -270,15 +270,14 @@ int db_note(struct db *d, const char *text)
 static int create(struct db *d)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	int ret = 0;
 
-	for (size_t i = 0; i < DB_TABLES; i++) {
+	for (size_t i = 0; i < DB_TABLES && !ret; i++) {
 		sbuf_reset(&b);
 		sbuf_addf(&b, "CREATE TABLE %s(%s)", tables[i].name, tables[i].columns);
-		d->table[i] = b.error ? NULL : sq_table(d->sq, tables[i].name, b.s);
-		if (!d->table[i])
-			return -ENOMEM;
+		ret = b.error ?: sq_table(d->sq, tables[i].name, b.s, &d->table[i]);
 	}
-	return 0;
+	return ret;
 }
 
 int db_new(int fd, const struct timeline *t, const struct out_clock *clock, struct db **out)

@@ -160,8 +160,7 @@ static int table_create(struct db *d, struct event_table *t, const struct tl_ite
 	sbuf_addc(&b, ')');
 	if (ret || b.error)
 		return ret ?: b.error;
-	t->t = sq_table(d->sq, t->name, b.s);
-	return t->t ? 0 : -ENOMEM;
+	return sq_table(d->sq, t->name, b.s, &t->t);
 }
 
 static int type_find(struct db *d, const struct evinfo *e, const struct tl_item *i,
@@ -352,9 +351,9 @@ int db_views(struct db *d)
 		sbuf_add(&b, " UNION ALL");
 	}
 	sbuf_add(&b, " SELECT " PLACES ", event FROM other_events");
-	ret = b.error ?: sq_view(d->sq, "events", b.s);
-	ret = ret ?: sq_view(d->sq, "timeline", timeline_view);
-	return ret ?: sq_view(d->sq, "chains", chains_view);
+	ret = b.error ?: sq_view(d->sq, b.s);
+	ret = ret ?: sq_view(d->sq, timeline_view);
+	return ret ?: sq_view(d->sq, chains_view);
 }
 
 uint64_t db_event_rows(const struct db *d)

@@ -30,7 +30,7 @@ if [ -n "${KVMFT_PLAIN:-}" ]; then
 	mkdir "$tmp/build"
 	cp -a "${KVMFT_PLAIN%/*}/src" "${KVMFT_PLAIN%/*}/.flags" "$tmp/build"
 fi
-build "gcc -O2, without libkmod and zstd" MINIMAL=1
+build "gcc -O2, without libkmod, zstd and sqlite3" MINIMAL=1
 run "$tmp/build/kvmft" --version
 status_is 0 "minimal kvmft runs"
 is "$(ldd "$tmp/build/kvmft" | grep -cE 'libkmod|libzstd')" 0 "minimal kvmft needs neither library"
@@ -38,6 +38,9 @@ is "$(ldd "$tmp/build/kvmft" | grep -cE 'libkmod|libzstd')" 0 "minimal kvmft nee
 run "$tmp/build/kvmft" check --host --format json
 ok "minimal kvmft check (exit $rc)" test "$rc" = 0 -o "$rc" = 4
 out_has '"name":"kvm-module".*built without libkmod' "... says what is known of modules"
+run "$tmp/build/kvmft" export --to sqlite -o "$tmp/no.db" -i "$tmp/none"
+status_is 4 "minimal kvmft writes no database"
+err_has 'built without libsqlite3' "... and says why"
 # Nothing to do the second time; one object when one file changed.
 ok "second build does nothing" sh -c "! '$make' -C '$top' NODEPS=1 O='$tmp/build' WERROR=1 MINIMAL=1 | grep -E ' (CC|LD|AR) '"
 ok "install into DESTDIR" "$make" -C "$top" NODEPS=1 O="$tmp/build" WERROR=1 MINIMAL=1 DESTDIR="$tmp/dest" prefix=/usr install

@@ -17,40 +17,6 @@ cd "$tmp" || exit
 
 sql() { sqlite3 -bail "$@"; }
 
-# ---- the writer ----
-
-# shape TABLES ROWS COLUMNS TEXT: nothing is wrong, and all that was written is there.
-shape()
-{
-	rm -f shape.db
-	"$tools/sqfill" shape.db "$1" "$2" "$3" "$4" 2>/dev/null
-	is "$(sql shape.db 'PRAGMA integrity_check' "SELECT count(*), coalesce(sum(length(x)), 0), coalesce(sum(id), 0) FROM t0")" "ok
-$2|$(awk -v n="$2" -v t="$4" 'BEGIN { for (i = 0; i < n; i++) s += i * 7919 % (t + 1); printf "%d|%d", s, 3 * n * (n - 1) / 2 }')" \
-		"$1 tables, $2 rows, $3 numbers, texts up to $4"
-}
-shape 1 0 1 1
-shape 1 1 0 0
-shape 3 20000 5 40
-shape 2 600 2 9000
-shape 300 10 30 100
-shape 3 50 600 5000
-shape 1 20 1998 3
-# The statement that makes a table is just too long for the first page, or not.
-for columns in 250 280 285 290 295 300 305 310 330; do
-	shape 1 1 "$columns" 5
-done
-shape 40 1 95 1
-
-# Exact: all sizes of numbers, of both signs, as the tool made them.
-"$tools/sqfill" numbers.db 1 640 1 0 2>/dev/null
-sql numbers.db "SELECT c0 FROM t0" >got
-python3 -c '
-for k in range(0, 640 * 31, 31):
-    v = ((1 << k % 64) + k % 3 - 1) % 2**64
-    v = (-v if k % 5 == 0 else v) % 2**64
-    print(v - 2**64 if v >> 63 else v)' >want
-ok "numbers of 64 bits are exact" cmp got want
-
 # 3 captures with 480 fields each of one event, all called otherwise: more than a table has columns.
 for n in 0 1 2; do
 	printf '%s\n' "event kvm wide 3000 u64:a" "meta vm id=100-12 pid=100 name=one" \

@@ -31,7 +31,7 @@ root_prepare()
 	rm -rf "$roots/$1.tmp"
 	# shellcheck disable=SC2154
 	if ! debootstrap --variant=minbase --include="gcc,libc6-dev,make,pkg-config,libtracefs-dev,$(
-		)libtraceevent-dev,libkmod-dev,libzstd-dev,libcmocka-dev" "$1" "$roots/$1.tmp" \
+		)libtraceevent-dev,libkmod-dev,libzstd-dev,libsqlite3-dev,libcmocka-dev" "$1" "$roots/$1.tmp" \
 		"$(apt_mirror)" >"$tmp/debootstrap.log" 2>&1; then
 		echo "debootstrap of $1 failed: $(tail -n 1 "$tmp/debootstrap.log")"
 		return 1
@@ -70,7 +70,7 @@ arm64_prepare()
 		APT_ARCH=arm64
 		apt_update bookworm && apt_fetch bookworm "$roots/arm64.tmp" libc6 libtracefs-dev libtracefs1 \
 			libtraceevent-dev libtraceevent1 libkmod-dev libkmod2 libcmocka-dev libcmocka0 \
-			liblzma5 libssl3 libzstd1 libzstd-dev
+			liblzma5 libssl3 libzstd1 libzstd-dev libsqlite3-0 libsqlite3-dev
 	) >"$tmp/arm64.log" 2>&1; then
 		echo "no packages of arm64: $(tail -n 1 "$tmp/arm64.log")"
 		return 1
