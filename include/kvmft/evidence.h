@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * evidence.h: what must have been recorded before an answer may name a cause.
+ *
+ * One table has a rule for each cause of blame, column of report --split, stage of latency, state
+ * of stuck. An answer asks it which of its events a capture lacks. If any, it names no cause: it
+ * says "not recorded", who it may have been, and how to record it. kvmft-evidence(7) prints it.
+ */
+#ifndef KVMFT_EVIDENCE_H
+#define KVMFT_EVIDENCE_H
+
+#include "kvmft/events.h"
+#include "kvmft/util.h"
+
+/* Bits: events of a host, and of a guest. */
+enum evidence {
+	EVID_SWITCH = 1 << 0,
+	EVID_WAKEUP = 1 << 1,
+	EVID_USER = 1 << 2,
+	EVID_HALT = 1 << 3,
+	EVID_MMIO = 1 << 4,
+	EVID_ACCEPT = 1 << 5,
+	EVID_IRQ = 1 << 6,
+	EVID_BLOCK = 1 << 7,
+	EVID_GUEST_SWITCH = 1 << 8,
+	EVID_GUEST_WAKEUP = 1 << 9,
+	EVID_GUEST_IRQ = 1 << 10,
+};
+#define EVIDENCE_BITS 11
+
+struct evidence_rule {
+	const char *of, *what; /* "blame", "exit-kernel" */
+	const char *who;       /* "KVM": what it would be, among other candidates */
+	uint32_t needs;	       /* without these it cannot be named, */
+	uint32_t sure;	       /* ... without these it is not sure */
+	const char *against;   /* what contradicts it; NULL: nothing but another rule's evidence */
+};
+
+/* The i-th rule; NULL past the last. */
+const struct evidence_rule *evidence_at(size_t i);
+/* The rule for that answer: there is one. */
+const struct evidence_rule *evidence_rule(const char *of, const char *what);
+
+/*
+ * What a capture of that side can show. By its formats alone if it is kvmft's own or perf's, which
+ * have those of the recorded events; trace-cmd writes all those of a system, so of a trace.dat only
+ * what was seen counts: `seen`, by enum event_role.
+ */
+uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, bool guest,
+			   const bool seen[EV_ROLES]);
+
+/* "sched:sched_switch" of one bit. */
+const char *evidence_name(uint32_t bit);
+/* Whether the guest has to record it. */
+bool evidence_is_guests(uint32_t bit);
+/* "not recorded: KVM, the VMM or the scheduler": what it may have been, lacking these. */
+void evidence_candidates(const struct evidence_rule *r, uint32_t lacks, char *buf, size_t size);
+/* "record it with `kvmft record -e default -e ...`", and in the guest what is the guest's. */
+void evidence_remedy(uint32_t lacks, struct sbuf *b);
+
+#endif

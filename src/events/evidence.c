@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* evidence.c: the table of what must have been recorded before an answer may name a cause. */
+#include "kvmft/evidence.h"
+#include "kvmft/capture.h"
+
+/* By bit. All of the roles are needed, or with `any` one of them. */
+static const struct {
+	bool guest, any;
+	enum event_role role[3];
+	const char *name;  /* in messages and JSON */
+	const char *rival; /* who may have been it, if nothing shows that */
+	const char *more;  /* what to record besides the default; NULL: nothing */
+} events[EVIDENCE_BITS] = {
+	{ false, false, { EV_SWITCH }, "sched:sched_switch", "the scheduler",
+	  "-e sched:sched_switch" },
+	{ false, false, { EV_WAKEUP }, "sched:sched_wakeup", "the scheduler",
+	  "-e sched:sched_wakeup" },
+	{ false, false, { EV_USER_EXIT }, "kvm:kvm_userspace_exit", "the VMM", NULL },
+	{ false, false, { EV_VCPU_WAKEUP }, "kvm:kvm_vcpu_wakeup", "polling", NULL },
+	{ false, true, { EV_MMIO, EV_FAST_MMIO }, "kvm:kvm_mmio", "a device", NULL },
+	{ false, true, { EV_ACCEPT, EV_VGIC }, "kvm:kvm_apic_accept_irq", "a lock", NULL },
+	{ false, false, { EV_VECTOR_ENTRY, EV_SOFTIRQ_ENTRY }, "irq_vectors:*, irq:softirq_*",
+	  "an interrupt of the host",
+	  "-e 'irq_vectors:*' -e irq:softirq_entry -e irq:softirq_exit" },
+	{ false, false, { EV_RQ_ISSUE, EV_RQ_COMPLETE }, "block:block_rq_*", "the host's disk",
+	  "-e block:block_rq_issue -e block:block_rq_complete" },
+	{ true, false, { EV_SWITCH }, "sched:sched_switch", "a task of the guest", NULL },
+	{ true, false, { EV_WAKEUP }, "sched:sched_wakeup", "the guest's scheduler", NULL },
+	{ true, false, { EV_IRQ_ENTRY, EV_SOFTIRQ_ENTRY }, "irq:*", "a handler of the guest", NULL },
+};
+
+#define SCHED (EVID_SWITCH | EVID_WAKEUP)
+
+static const struct evidence_rule rules[] = {
+	{ "blame", "host-task", "the scheduler", EVID_SWITCH, 0, NULL },
+	{ "blame", "sibling", "the scheduler", EVID_SWITCH, 0, NULL },
+	{ "blame", "throttled", "the scheduler", EVID_SWITCH, 0, NULL },
+	{ "blame", "stopped", "the scheduler", EVID_SWITCH, 0, NULL },
+	{ "blame", "migrated", "the scheduler", EVID_SWITCH, 0, NULL },
+	{ "blame", "host-irq", "an interrupt of the host", EVID_SWITCH | EVID_USER, EVID_IRQ,
+	  "its thread left its CPU" },
+	{ "blame", "exit-kernel", "KVM", EVID_SWITCH | EVID_USER, EVID_IRQ,
+	  "its thread left its CPU" },
+	{ "blame", "exit-user", "the VMM", EVID_SWITCH | EVID_USER, EVID_IRQ,
+	  "its thread left its CPU" },
+	{ "blame", "vmm", "the VMM", SCHED | EVID_USER, 0, NULL },
+	{ "blame", "request", "the VMM", EVID_BLOCK | EVID_ACCEPT, 0, NULL },
+	{ "blame", "disk", "the host's disk", EVID_BLOCK | EVID_ACCEPT, 0, NULL },
+	{ "blame", "page-fault", "memory", EVID_SWITCH | EVID_USER | EVID_MMIO, 0,
+	  "kvm_mmio: it is a device's" },
+	{ "blame", "halt-wake", "its wake-up", SCHED | EVID_ACCEPT, 0, NULL },
+	{ "blame", "host-timer", "the host's timer", SCHED | EVID_ACCEPT, 0, NULL },
+	{ "blame", "lock-holder", "a lock", EVID_SWITCH | EVID_USER, 0, NULL },
+	{ "blame", "guest-irqs-off", "the guest", EVID_GUEST_IRQ, EVID_SWITCH,
+	  "it executed nothing between its entry and its exit" },
+	{ "blame", "guest-handler", "a handler of the guest", EVID_GUEST_IRQ, 0,
+	  "it executed nothing between its entry and its exit" },
+	{ "blame", "guest-sched", "the guest's scheduler", EVID_GUEST_SWITCH | EVID_GUEST_IRQ, 0,
+	  "it executed nothing between its entry and its exit" },
+	{ "blame", "guest-sleep", "a sleep", EVID_GUEST_SWITCH | EVID_GUEST_WAKEUP, 0, NULL },
+	{ "blame", "guest-code", "the guest", EVID_GUEST_SWITCH | EVID_GUEST_IRQ, 0,
+	  "it executed nothing between its entry and its exit" },
+	/* besides, where a thread slept meanwhile; in the guest, where its exit is traced late */
+	{ "blame", "asleep", "a sleep", EVID_WAKEUP, 0, NULL },
+	{ "blame", "late exit", "the guest", EVID_SWITCH, EVID_IRQ, NULL },
+};
+
+const struct evidence_rule *evidence_at(size_t i)
+{
+	return i < ARRAY_SIZE(rules) ? &rules[i] : NULL;
+}
+
+const struct evidence_rule *evidence_rule(const char *of, const char *what)
+{
+	size_t i = 0;
+
+	while (strcmp(rules[i].of, of) || strcmp(rules[i].what, what))
+		i++;
+	return &rules[i];
+}
+
+static bool shows(const struct fmt *fmt, enum event_role role, const bool *seen)
+{
+	if (seen)
+		return seen[role];
+	for (size_t i = 0; fmt_at(fmt, i); i++)
+		if (event_is(fmt_at(fmt, i), role))
+			return true;
+	return false;
+}
+
+uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, bool guest,
+			   const bool seen[EV_ROLES])
+{
+	uint32_t has = 0;
+
+	for (size_t i = 0; i < EVIDENCE_BITS; i++) {
+		bool all = true, one = false;
+
+		for (size_t k = 0; k < ARRAY_SIZE(events[i].role) && events[i].role[k]; k++) {
+			bool is = shows(fmt, events[i].role[k], cap->is_tracedat ? seen : NULL);
+
+			all &= is;
+			one |= is;
+		}
+		if (events[i].guest == guest && (events[i].any ? one : all))
+			has |= 1u << i;
+	}
+	return has;
+}
+
+const char *evidence_name(uint32_t bit)
+{
+	return events[__builtin_ctz(bit)].name;
+}
+
+bool evidence_is_guests(uint32_t bit)
+{
+	return events[__builtin_ctz(bit)].guest;
+}
+
+void evidence_candidates(const struct evidence_rule *r, uint32_t lacks, char *buf, size_t size)
+{
+	const char *name[EVIDENCE_BITS + 1] = { r->who };
+	size_t n = 1, len;
+
+	for (size_t i = 0; i < EVIDENCE_BITS; i++) {
+		size_t k = 0;
+
+		while (k < n && strcmp(name[k], events[i].rival))
+			k++;
+		if (lacks >> i & 1 && k == n)
+			name[n++] = events[i].rival;
+	}
+	snprintf(buf, size, "not recorded: ");
+	for (size_t i = 0; i < n; i++) {
+		len = strlen(buf);
+		snprintf(buf + len, size - len, "%s%s", !i ? "" : i + 1 < n ? ", " : " or ", name[i]);
+	}
+}
+
+void evidence_remedy(uint32_t lacks, struct sbuf *b)
+{
+	bool host = false, guest = false;
+
+	for (size_t i = 0; i < EVIDENCE_BITS; i++) {
+		host |= lacks >> i & 1 && !events[i].guest;
+		guest |= lacks >> i & 1 && events[i].guest;
+	}
+	if (host) {
+		sbuf_add(b, "`kvmft record -e default");
+		for (size_t i = 0; i < EVIDENCE_BITS; i++)
+			if (lacks >> i & 1 && events[i].more)
+				sbuf_addf(b, " %s", events[i].more);
+		sbuf_add(b, "` on the host");
+	}
+	if (guest)
+		sbuf_addf(b, "%s`kvmft record` in the guest", host ? ", " : "");
+}
