@@ -325,7 +325,7 @@ static int push_main(void *arg)
 	sigemptyset(&set);
 	sigaddset(&set, SIGTERM);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
-	(void)close_range(STDERR_FILENO + 1, ~0u, 0);
+	(void)close_from(STDERR_FILENO + 1);
 	answer.ret = reach(&p, &agent);
 	answer.ret = answer.ret ?: bring(&p, dir, sizeof(dir), answer.path, sizeof(answer.path));
 	leave(&p);

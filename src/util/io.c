@@ -8,6 +8,11 @@
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
 
 #define THREAD_STACK (128u << 10)
 
@@ -25,6 +30,11 @@ void util_close_fd(int *fd)
 		close(*fd);
 	*fd = -1;
 	errno = saved;
+}
+
+int close_from(int first)
+{
+	return syscall(SYS_close_range, first, ~0u, 0) < 0 ? -errno : 0;
 }
 
 int full_write(int fd, const void *p, size_t n, size_t *done)
