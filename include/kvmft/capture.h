@@ -300,14 +300,6 @@ ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s
 			     uint64_t n, void *buf, struct cap_file *file) __must_check;
 
 /*
- * A buffer of that many bytes, at the beginning of a page; NULL: out of memory. One that is given
- * back is kept for the next who wants the same, up to a few: memory that was never used costs as
- * much as to read into it. All are to be given back before the capture is closed.
- */
-void *capture_buffer(const struct capture *c, size_t size);
-void capture_buffer_back(const struct capture *c, void *mem, size_t size);
-
-/*
  * The same of a stream of compressed chunks, a chunk at a time; of those that follow some are
  * unpacked ahead, by a thread where there is more than one CPU. *out: NULL where the stream is not
  * compressed or its chunks are too large to keep one for each CPU; to be closed before the capture.

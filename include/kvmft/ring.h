@@ -55,12 +55,6 @@ struct rec {
  * the size (the sub-buffer must be skipped).
  */
 int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g) __must_check;
-/*
- * The same if only the first bytes of buf are there, g->header or more: *sb covers all data, and
- * lost_count is in the g->long_size bytes after it (subbuf_lost_count()).
- */
-int subbuf_begin_head(struct subbuf *sb, const void *buf, const struct subbuf_geom *g) __must_check;
-uint64_t subbuf_lost_count(const void *p, const struct subbuf_geom *g);
 /* What subbuf_next() does not do inline: time, padding, long events, byte order, the end. */
 int subbuf_next_slow(struct subbuf *sb, struct rec *rec) __must_check;
 
@@ -98,18 +92,10 @@ struct rstream {
 	const struct capture *cap;
 	const struct cap_stream *s;
 	struct subbuf_geom geom;
-	uint8_t *buf;	  /* one batch of sub-buffers, or a part of one */
-	uint8_t *mem;	  /* what buf lies in */
-	size_t lent;	  /* its size if it is a capture_buffer(); 0: it is not */
+	uint8_t *buf;	  /* one batch of sub-buffers */
+	uint8_t *mem;	  /* the same; NULL: it is not its own */
 	uint64_t idx;	  /* next sub-buffer to read */
 	uint32_t batch, have, at; /* sub-buffers per read, in buf, current */
-	/*
-	 * Many CPUs with large sub-buffers: this many bytes are read at once and handed out like a
-	 * sub-buffer (0: whole ones). Of the current one, part_left bytes from part_at on are still
-	 * to be read; the time there is part_ts.
-	 */
-	uint32_t window, part_at, part_left;
-	uint64_t part_ts;
 	struct cap_chunks *chunks; /* not NULL: buf is in them, and mem unused */
 	struct cap_file file;	  /* kept open between reads */
 	struct rloss *loss;	  /* nloss of them, ascending; loss_at is the next */
@@ -155,7 +141,7 @@ static inline int rstream_each(const struct capture *cap, const struct cap_strea
 			       int (*use)(void *arg, const struct rec *rec), void *arg);
 
 /*
- * The next sub-buffer as a whole (or a part of one that is too large for that): R_EVENT and r->sb,
+ * The next sub-buffer as a whole: R_EVENT and r->sb,
  * to be walked to its end by subbuf_next(), at once or bit by bit, until the next call; or a gap
  * before it, damage, or the end. Not to be mixed with rstream_next() inside one sub-buffer.
  */

@@ -3,13 +3,7 @@
 #include "reader.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-
-#define PAGE	  4096u
-#define HUGE	  ((size_t)2 << 20)
-#define SLAB_FROM 2u	 /* buffers in use at once, before there is a slab */
-#define SLAB_MOST (HUGE * 4)
 
 typedef int (*read_file_fn)(struct capture *c, int fd, uint64_t size, struct kvmft_err *err);
 
@@ -110,65 +104,6 @@ static void free_vm(struct cap_vm *vm)
 	free(vm->vcpu);
 }
 
-/* A buffer of huge pages, if all streams together fill one; NULL: they do not, or none is left. */
-static void *slab_take(struct cap_slab *s, size_t size, size_t nstream)
-{
-	size_t all = (size * nstream + HUGE - 1) / HUGE * HUGE;
-	void *mem = s->back;
-
-	if (!s->mem && nstream <= SLAB_MOST / size && size * nstream >= HUGE) {
-		s->mem = s->next = aligned_alloc(HUGE, all);
-		s->end = s->mem ? s->mem + all : NULL;
-		s->size = size;
-		if (s->mem)
-			(void)madvise(s->mem, all, MADV_HUGEPAGE); /* as good without, but slower */
-	}
-	if (!s->mem || s->size != size)
-		return NULL;
-	if (mem) {
-		memcpy(&s->back, mem, sizeof(s->back));
-	} else if ((size_t)(s->end - s->next) >= size) {
-		mem = s->next;
-		s->next += size;
-	}
-	return mem;
-}
-
-/* One or two at a time are better off with pages of their own, soon in the cache. */
-void *capture_buffer(const struct capture *c, size_t size)
-{
-	struct cap_priv *p = cap_priv(c);
-	void *mem = p->lent++ >= SLAB_FROM ? slab_take(&p->slab, size, c->nstream) : NULL;
-
-	for (size_t i = p->nspare; i-- && !mem;) {
-		if (p->spare_size[i] != size)
-			continue;
-		mem = p->spare[i];
-		p->spare[i] = p->spare[--p->nspare];
-		p->spare_size[i] = p->spare_size[p->nspare];
-	}
-	mem = mem ?: aligned_alloc(PAGE, (size + PAGE - 1) / PAGE * PAGE);
-	p->lent -= !mem;
-	return mem;
-}
-
-void capture_buffer_back(const struct capture *c, void *mem, size_t size)
-{
-	struct cap_priv *p = cap_priv(c);
-	struct cap_slab *s = &p->slab;
-
-	p->lent--;
-	if (s->mem && (uint8_t *)mem >= s->mem && (uint8_t *)mem < s->end) {
-		memcpy(mem, &s->back, sizeof(s->back));
-		s->back = mem;
-	} else if (p->nspare == CAP_SPARE) {
-		free(mem);
-	} else {
-		p->spare[p->nspare] = mem;
-		p->spare_size[p->nspare++] = size;
-	}
-}
-
 static void free_priv(struct cap_priv *p)
 {
 	size_t i;
@@ -185,9 +120,6 @@ static void free_priv(struct cap_priv *p)
 	u64map_free(&p->vcpu_last);
 	u64map_free(&p->damage_by_text);
 	cap_unpacker_free(p->unpacker);
-	for (i = 0; i < p->nspare; i++)
-		free(p->spare[i]);
-	free(p->slab.mem);
 	if (p->maker.free)
 		p->maker.free(p->maker.arg);
 	free(p);

@@ -18,7 +18,6 @@
 #define CAP_MAX_GONE	 256u
 #define CAP_MAX_SEGMENT	 999999
 #define CAP_MAX_SEGMENTS 100000
-#define CAP_SPARE	 16u
 
 /* Owned by struct capture through ->priv. */
 /* A file of which parts are read. */
@@ -70,16 +69,6 @@ struct cap_priv {
 		uint16_t flags;
 		bool swap;
 	} kallsyms;
-	/* Buffers that were given back: capture_buffer(). */
-	void *spare[CAP_SPARE];
-	size_t spare_size[CAP_SPARE], nspare;
-	size_t lent; /* not given back */
-	/* Huge pages for many of one size; those given back are a list, the next in each. */
-	struct cap_slab {
-		uint8_t *mem, *next, *end; /* next: from here on never used */
-		void *back;
-		size_t size; /* of a buffer */
-	} slab;
 };
 
 /* ---- model.c: filling struct capture, bounded and checked ---- */

@@ -2,28 +2,16 @@
 /*
  * rstream.c: one CPU's sub-buffers in order, as events, gaps and damage.
  *
- * Sub-buffers are read in batches, so memory per CPU is constant however long the capture is; if
- * there are too many CPUs for a sub-buffer of each, in parts that end between two events. A corrupt
- * sub-buffer costs only the rest of itself.
+ * Sub-buffers are read in batches, so memory per CPU is constant however long the capture is. A
+ * corrupt sub-buffer costs only the rest of itself.
  */
 #include "kvmft/ring.h"
 
 #include <sys/resource.h>
 
-/* What is read at once: all streams of a capture together should fit into a second-level cache. */
-#define BATCH_BYTES  (512u << 10)
-#define BATCH_MIN    (64u << 10)
-#define BATCH_ALL    (4u << 20) /* ... of all streams together */
-#define PACKED_ALL   (6u << 20) /* ... where each batch costs the unpacking of what lies before it \
-				 */
-/* With thousands of them, whatever else each of them needs adds up, too. */
-#define STREAMS_MANY 1024u
-#define BATCH_MANY   (2u << 20)
-#define STREAMS_MOST 4096u
-#define BATCH_MOST   (3u << 19)
-#define PAGE	     4096u
-#define LINE	     64u
-#define PART_MIN     64u	/* with thousands of CPUs */
+/* What is read at once, but at least a sub-buffer; of all streams together, but at least that. */
+#define BATCH_BYTES (512u << 10)
+#define BATCH_ALL   (4u << 20)
 #define SEEK_PROBES \
 	16 /* stamps checked to see whether they ascend; each is a read, for each CPU */
 
@@ -37,51 +25,15 @@ static bool keep_files(const struct capture *cap)
 
 static int rstream_place_losses(struct rstream *r);
 
-static bool is_packed(const struct cap_stream *s)
-{
-	return s->next && s->ext[0].packed;
-}
-
-/* Bytes that the buffers of all streams may have together. */
-static uint32_t batch_all(const struct cap_stream *s, size_t nstream)
-{
-	bool packed = is_packed(s);
-
-	if (nstream > STREAMS_MOST)
-		return BATCH_MOST;
-	if (nstream > STREAMS_MANY)
-		return packed ? BATCH_ALL : BATCH_MANY;
-	return packed ? PACKED_ALL : BATCH_ALL;
-}
-
-/*
- * How much is read at once, and the buffer for it. The kernel copies into it from pages. To an
- * address just above the source's, modulo a page, that takes four times as long on some processors,
- * and to one at the beginning of a cache line a tenth longer on others. So: a few bytes before
- * that.
- */
+/* How much is read at once, and the buffer for it. */
 static int rstream_buffer(struct rstream *r, size_t nstream)
 {
-	uint32_t size = r->geom.size, before = 0, bytes;
+	uint32_t size = r->geom.size;
+	uint64_t bytes = MIN(BATCH_BYTES, BATCH_ALL / MAX(nstream, (size_t)1));
 
-	nstream = MAX(nstream, (size_t)1);
-	bytes = (uint32_t)MAX(BATCH_MIN, BATCH_BYTES / nstream);
-	bytes = (uint32_t)MIN(bytes, batch_all(r->s, nstream) / nstream);
-	if (bytes < size)
-		r->window = MIN(MAX(bytes / PART_MIN * PART_MIN, PART_MIN), size);
-	/* With what is before it a part of a huge page; a small one has nothing before it. */
-	r->batch = MAX((bytes > 2 * PAGE ? bytes - PAGE : bytes) / size, 1u);
-	if (r->s->nsub < r->batch)
-		r->batch = (uint32_t)MAX(r->s->nsub, 1u);
-	size = r->window ?: r->batch * size;
-	if (size > PAGE && !r->window)
-		before = PAGE - LINE / 4;
-	r->lent = before ? (size_t)size + PAGE : 0;
-	r->mem = before ? capture_buffer(r->cap, r->lent) : malloc(size);
-	if (!r->mem)
-		return -ENOMEM;
-	r->buf = r->mem + before;
-	return 0;
+	r->batch = (uint32_t)MAX(MIN(bytes / size, r->s->nsub), (uint64_t)1);
+	r->buf = r->mem = malloc((size_t)r->batch * size);
+	return r->buf ? 0 : -ENOMEM;
 }
 
 int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_stream *s)
@@ -115,7 +67,6 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 static enum rkind damage(struct rstream *r)
 {
 	r->open = false;
-	r->part_left = 0;
 	r->damage_index = r->idx - r->have + r->at - 1;
 	r->damaged++;
 	return R_DAMAGE;
@@ -134,107 +85,9 @@ static enum rkind gap(struct rstream *r)
 	return R_GAP;
 }
 
-/* ---- sub-buffers in parts ---- */
-
-/* How much has to be read for the event at p, of whose data `left` bytes are still available. */
-static uint32_t event_bytes(const struct rstream *r, const uint8_t *p, uint32_t left)
-{
-	uint32_t head = get_u32(p, r->geom.swap), type, len = get_u32(p + 4, r->geom.swap);
-
-	type = r->geom.big_endian ? head >> 27 : head & 31;
-	if (type && type != 29)
-		return MIN(4u + 4 * 28, left);
-	return len < left ? MIN(4 + ((len + 3) & ~3u), left) : 0;
-}
-
-static int part_read(struct rstream *r, uint32_t n)
-{
-	return capture_read_part(r->cap, r->s, r->idx - 1, r->part_at, r->buf, n,
-				 r->keep ? &r->file : NULL);
-}
-
-/*
- * Makes the next part of the current sub-buffer the one to walk: whole events, as many as fit, and
- * at least one: for a longer one room is made. What is broken is left for the walk to find.
- */
-static int part_next(struct rstream *r)
-{
-	uint32_t n = MIN(r->part_left, r->window), used, want;
-	struct subbuf *sb = &r->sb, scan;
-	struct rec rec;
-	uint8_t *buf;
-	int ret;
-
-	for (;;) {
-		ret = part_read(r, n);
-		if (ret)
-			return ret;
-		sb->ts = r->part_ts;
-		subbuf_walk(sb, r->buf, r->buf + n);
-		scan = *sb;
-		while ((ret = subbuf_next(&scan, &rec)) > 0)
-			;
-		used = (uint32_t)(scan.p - r->buf);
-		if (n == r->part_left ||
-		    (!ret && used < n)) { /* the last part, or only padding follows */
-			r->part_left = 0;
-			return 0;
-		}
-		if (used)
-			break;
-		want = event_bytes(r, r->buf,
-				   r->part_left); /* n is the window: 8 bytes are there */
-		if (want <= n) { /* broken */
-			r->part_left = 0;
-			return 0;
-		}
-		buf = realloc(r->mem, want); /* with a window, all of it is the buffer */
-		if (!buf)
-			return -ENOMEM;
-		r->mem = r->buf = buf;
-		n = want;
-	}
-	subbuf_walk(sb, r->buf, scan.p);
-	r->part_ts = scan.ts;
-	r->part_at += used;
-	r->part_left -= used;
-	return 0;
-}
-
-/* Begins sub-buffer idx - 1 by its head: 0, -EBADMSG, or another error of reading. */
-static int part_begin(struct rstream *r)
-{
-	uint8_t count[8];
-	int ret;
-
-	r->part_at = 0;
-	ret = part_read(r, r->geom.header);
-	ret = ret ?: subbuf_begin_head(&r->sb, r->buf, &r->geom);
-	if (ret)
-		return ret;
-	r->part_left = (uint32_t)(r->sb.end - r->sb.p);
-	r->part_at = r->geom.header;
-	r->part_ts = r->sb.ts;
-	if (r->sb.lost_counted) {
-		ret = capture_read_part(r->cap, r->s, r->idx - 1, r->part_at + r->part_left, count,
-					r->geom.long_size, r->keep ? &r->file : NULL);
-		if (ret)
-			return ret;
-		r->sb.lost_count = subbuf_lost_count(count, &r->geom);
-	}
-	return part_next(r);
-}
-
-/* ---- whole ones ---- */
-
 /* Makes the next sub-buffer current, reading a batch if needed: 1, 0 at the end, -errno. */
 static int advance(struct rstream *r)
 {
-	if (r->window) {
-		r->have = r->at = r->idx < r->s->nsub;
-		r->idx += r->have;
-		return (int)r->have;
-	}
 	if (r->at >= r->have) {
 		ssize_t n = r->chunks
 				    ? capture_chunks_read(r->chunks, r->idx, &r->buf)
@@ -305,14 +158,6 @@ static enum rkind begin_next(struct rstream *r)
 	r->open = false;
 	if (r->error)
 		return R_END;
-	if (r->part_left) {
-		ret = part_next(r);
-		if (ret == -EBADMSG)
-			return damage(r);
-		r->error = ret;
-		r->open = !ret;
-		return ret ? R_END : R_EVENT;
-	}
 	ret = advance(r);
 	if (!ret && r->loss_at < r->nloss) {
 		r->sb.lost = r->sb.lost_counted = false;
@@ -323,10 +168,7 @@ static enum rkind begin_next(struct rstream *r)
 		r->error = ret;
 		return R_END;
 	}
-	if (r->window)
-		ret = part_begin(r);
-	else
-		ret = subbuf_begin(&r->sb, r->buf + (size_t)(r->at - 1) * r->geom.size, &r->geom);
+	ret = subbuf_begin(&r->sb, r->buf + (size_t)(r->at - 1) * r->geom.size, &r->geom);
 	if (ret == -EBADMSG)
 		return damage(r);
 	if (ret) {
@@ -453,7 +295,7 @@ int rstream_seek_by(struct rstream *r, bool (*before)(void *arg, uint64_t ts), v
 	uint64_t n = r->s->nsub, step = n / SEEK_PROBES + 1, at = 0;
 	int ret;
 
-	r->at = r->have = r->part_left = 0;
+	r->at = r->have = 0;
 	r->open = r->gap_told = false;
 	r->error = 0;
 	r->idx = 0;
@@ -558,9 +400,45 @@ void rstream_close(struct rstream *r)
 	capture_file_close(&r->file);
 	free(r->loss);
 	r->loss = NULL;
-	if (r->lent && r->mem)
-		capture_buffer_back(r->cap, r->mem, r->lent);
-	else
-		free(r->mem);
+	free(r->mem);
 	r->mem = r->buf = NULL;
+}
+
+/* ---- when a stream ends, without reading all of it ---- */
+
+#define TRIES 8 /* sub-buffers from the end; the last ones may hold only a loss */
+
+/* The last stamp in sub-buffer idx and those after it; 0: no event there. */
+static uint64_t last_from(struct rstream *r, uint64_t idx)
+{
+	enum rkind k;
+	uint64_t last = 0;
+
+	r->at = r->have = 0;
+	r->open = r->gap_told = false;
+	r->idx = idx;
+	r->loss_at = r->nloss;
+	while ((k = rstream_next(r)) != R_END)
+		if (k == R_EVENT)
+			last = r->rec.ts;
+	return last;
+}
+
+int rstream_end(const struct capture *cap, const struct cap_stream *s, uint64_t *ts)
+{
+	struct rstream r;
+	int ret;
+
+	*ts = 0;
+	if (!s->nsub)
+		return 0;
+	ret = rstream_open(&r, cap, s);
+	if (ret)
+		return ret;
+	for (uint64_t n = 1; n <= MIN((uint64_t)TRIES, s->nsub) && !*ts && !ret; n++) {
+		*ts = last_from(&r, s->nsub - n);
+		ret = r.error;
+	}
+	rstream_close(&r);
+	return ret;
 }

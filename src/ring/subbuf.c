@@ -42,12 +42,7 @@ static inline uint64_t get_long(const void *p, const struct subbuf_geom *g)
 	return g->long_size == 8 ? get_u64(p, g->swap) : get_u32(p, g->swap);
 }
 
-uint64_t subbuf_lost_count(const void *p, const struct subbuf_geom *g)
-{
-	return get_long(p, g);
-}
-
-int subbuf_begin_head(struct subbuf *sb, const void *buf, const struct subbuf_geom *g)
+int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g)
 {
 	const uint8_t *b = buf;
 	uint64_t word, len, room;
@@ -73,22 +68,10 @@ int subbuf_begin_head(struct subbuf *sb, const void *buf, const struct subbuf_ge
 	sb->lost = word & SB_LOST;
 	sb->lost_counted = sb->lost && (word & SB_LOST_STORED);
 	sb->lost_count = 0;
-	sb->p = b + g->header;
-	sb->end = sb->p + len;
-	sb->last_head = 0; /* the data may be missing: subbuf_walk() is for those who have it */
-	sb->head = 0;
-	return 0;
-}
-
-int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g)
-{
-	int ret = subbuf_begin_head(sb, buf, g);
-
-	if (ret)
-		return ret;
+	sb->end = b + g->header + len;
 	if (sb->lost_counted)
 		sb->lost_count = get_long(sb->end, g);
-	subbuf_walk(sb, sb->p, sb->end);
+	subbuf_walk(sb, b + g->header, sb->end);
 	/* The last event is like the others, if there is something to read behind it. */
 	if (sb->last_head && g->size - g->header - (size_t)(sb->end - sb->p) >= 4)
 		sb->last_head += 4;
