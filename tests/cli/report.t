@@ -293,14 +293,14 @@ is "$(awk -F, '$2 != "" && $1 $2 != last { if (seen[$1, $2]++) bad++; last = $1 
 	"1 0" "... in the order of VMs, each once"
 rm -r "$tmp/wide"
 
-# fits CAPTURE ARGUMENT...: a report takes no more than 16 MiB.
+# fits CAPTURE ARGUMENT...: a report takes no more than 64 MiB.
 fits()
 {
 	in=$1
 	shift
 	kb=$("$KVMFT_TOOLS/cpu" "${KVMFT_PLAIN:-$kvmft}" report -i "$tmp/$in" "$@") || [ $? = 3 ] || kb="0 0"
 	kb=${kb#* }
-	ok "$in $*: $kb KB" test "$kb" -gt 1000 -a "$kb" -le 16384
+	ok "$in $*: $kb KB" test "$kb" -gt 1000 -a "$kb" -le 65536
 }
 
 # Whatever the file: as many CPUs as a capture may have, and half of them; more addresses than there is memory for.
