@@ -140,6 +140,7 @@ enum diff_measure {
 	DIFF_PART,  /* the same of each enum report_part */
 	DIFF_MEASURES = DIFF_PART + REPORT_PARTS
 };
+#define DIFF_PART_OF(part) ((enum diff_measure)((int)DIFF_PART + (int)(part)))
 extern const char *const diff_kinds[], *const diff_measures[];
 
 struct diff_row {

@@ -182,7 +182,7 @@ static void row_effect(struct diff_row *r, const struct cost *c)
 	case DIFF_SHARE:
 		r->effect = size(c->busy[1] - c->busy[0]);
 		break;
-	case DIFF_PART + PART_BLOCKED:
+	case DIFF_PART_OF(PART_BLOCKED):
 		break;
 	default:
 		r->effect = change;
@@ -310,7 +310,7 @@ static int share_rows(struct build *b, const struct diff_set *set[2],
 		return ret;
 	for (int p = 0; p < REPORT_PARTS && !ret; p++)
 		if (part[p] >= DIFF_SHARE_ERROR)
-			ret = rate(b, set, k, (enum diff_measure)(DIFF_PART + p));
+			ret = rate(b, set, k, DIFF_PART_OF(p));
 	return ret;
 }
 

@@ -121,8 +121,12 @@ static int bind_over(const char *point, const char *name, const struct kinst *k)
 
 static int bind_tracefs(const char *point, const struct kinst *k)
 {
-	int got = bind_over(point, "trace_marker", k);
+	int got;
 
+	/* What is mounted there does not show outside. Not all of /, which need not be a mount point. */
+	if (mount(NULL, point, NULL, MS_SLAVE, NULL) < 0)
+		return -errno;
+	got = bind_over(point, "trace_marker", k);
 	got = got ?: bind_over(point, "trace_marker_raw", k);
 	if (got == -ENOENT) /* before Linux 4.9 */
 		got = 0;
@@ -134,11 +138,6 @@ int kinst_private_marker(const struct kinst *k)
 	int got;
 
 	if (unshare(CLONE_NEWNS) < 0)
-		return -errno;
-	/*
-	 * What is mounted outside still appears here; what is mounted here does not show outside.
-	 */
-	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
 		return -errno;
 	got = mounts_walk("debugfs", wake_automount, NULL);
 	return got ?: mounts_walk("tracefs", bind_tracefs, k);

@@ -74,7 +74,7 @@ static void step_dec_u32(const struct pstep *s, const uint8_t *data, char *p, co
 /* Two digits and a blank, least significant byte first. */
 static inline uint32_t hex_byte(uint8_t v)
 {
-	static const char digit[16] = "0123456789abcdef";
+	static const char digit[] = "0123456789abcdef";
 
 	return (uint32_t)digit[v >> 4] | (uint32_t)digit[v & 15] << 8 | ' ' << 16;
 }

@@ -24,7 +24,7 @@ mkdir "$tmp/bin" "$tmp/private" "$tmp/user"
 chmod 700 "$tmp/private"
 chown 65534:65534 "$tmp/user"
 # A build with ASan looks into /proc, which a process that became another user may not.
-"${CC:-cc}" -O1 -o "$tmp/bin/qemu-system-x86_64" "$top/tests/tools/fakevmm.c" 2>"$tmp/cc.log"
+"${CC:-cc}" -D_GNU_SOURCE -O1 -o "$tmp/bin/qemu-system-x86_64" "$top/tests/tools/fakevmm.c" 2>"$tmp/cc.log"
 if ! [ -x "$tmp/bin/qemu-system-x86_64" ]; then
 	ok "fakevmm can be built" false
 	sed 's/^/# /' "$tmp/cc.log"

@@ -252,6 +252,20 @@ for fs in /sys/kernel/tracing /sys/kernel/debug/tracing; do
 	nothing_left "$fs"
 done
 is "$(cat "$tracefs/tracing_on")" "$on_before" "the main trace's switch stays as it was"
+# A root that is no mount point, as of a chroot: / cannot be made private there.
+mkdir "$tmp/root"
+# shellcheck disable=SC2016 # the inner shell's
+run timeout 60 unshare -m sh -c '
+	for d in /bin /lib /lib64 /usr /proc /dev /sys "$1" "${2%/*}" /run; do
+		[ ! -d "$d" ] || { mkdir -p "$1/root$d" && mount --rbind "$d" "$1/root$d"; } || exit 99
+	done
+	root=$1 kvmft=$2
+	shift 2
+	exec chroot "$root/root" "$kvmft" "$@"' sh "$tmp" "$(realpath "$kvmft")" record --as host -q -e none --marker command \
+	-o "$tmp/mroot" -- env TRACEFS="$tracefs" "$prog" --marker 5
+status_is 0 "a command's markers, where the root is no mount point"
+run "$kvmft" merge --trace-events "$tmp/none-of-them" "$tmp/mroot"
+is "$(lines ' ftrace:print: virtio_notify vdev 0x[0-9a-f]+ vq [0-4]$' "$out")" 5 "... are all there"
 ln -s "$prog" "$tmp/qemu-system-test"
 run timeout 60 "$kvmft" record --as host -q -e none -o "$tmp/mq" -- env TRACEFS="$tracefs" "$prog" --marker 0
 is "$(lines '^marker ' "$tmp/mq/meta")" 0 "other commands keep their trace_marker"

@@ -20,9 +20,9 @@ struct sample {
 
 /* As they have to come out. */
 static const struct sample wanted[] = {
-	{ DIFF_EXITS, "hlt", "hlt", DIFF_PART + PART_POLL, 1.2, true },
+	{ DIFF_EXITS, "hlt", "hlt", DIFF_PART_OF(PART_POLL), 1.2, true },
 	{ DIFF_EXITS, "hlt", "hlt", DIFF_RATE, 0.1, true },
-	{ DIFF_EXITS, "hlt", "hlt", DIFF_PART + PART_BLOCKED, 0, true },
+	{ DIFF_EXITS, "hlt", "hlt", DIFF_PART_OF(PART_BLOCKED), 0, true },
 	{ DIFF_LATENCY, "sched", "sched total", DIFF_SHARE, 0.5, true },
 	{ DIFF_LATENCY, "sched", "sched waiting", DIFF_MEAN, 0.4, true },
 	/* nearly the same effect: the rate leads */
