@@ -71,6 +71,12 @@ states()
 	"$kvmft" qemu events "$@" --state enabled --format csv | sed '1d; s/,.*//' | tr '\n' ' '
 }
 
+# events_called PATTERN [BUT]: those that this version of QEMU has, as it lists them itself, like states.
+events_called()
+{
+	qemu-system-x86_64 -trace help | grep -E "$1" | grep -vE "${2:-^$}" | LC_ALL=C sort | tr '\n' ' '
+}
+
 # Is TEXT in this file?
 strings_has()
 {
