@@ -254,15 +254,23 @@ static bool locked_down(const struct vm_roots *r)
 	       !strstr(line, "[none]");
 }
 
+static const char *why_absent(const struct vm_roots *r)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/kernel", r->sys);
+	return access(path, F_OK) ? "sysfs is not mounted: mount -t sysfs none /sys" :
+				    "this kernel has no debugfs (CONFIG_DEBUG_FS), or was booted with "
+				    "debugfs=off";
+}
+
 static void explain_absent(const struct vm_roots *r, enum vm_debugfs_state *state, struct sbuf *b)
 {
 	char path[PATH_MAX];
 
 	if (access(r->debugfs, F_OK)) {
 		*state = VM_DEBUGFS_ABSENT;
-		sbuf_addf(b, "%s does not exist: this kernel has no debugfs (CONFIG_DEBUG_FS, "
-			     "or it was booted with debugfs=off)",
-			  r->debugfs);
+		sbuf_addf(b, "%s does not exist: %s", r->debugfs, why_absent(r));
 		return;
 	}
 	if (!is_debugfs(r->debugfs)) {
@@ -323,10 +331,8 @@ int vm_debugfs_mount(const struct vm_roots *roots, struct kvmft_err *err)
 	if (is_debugfs(r.debugfs))
 		return 0;
 	if (access(r.debugfs, F_OK))
-		return err_lack(err, ENODEV,
-				"cannot mount debugfs: %s does not exist (kernel without "
-				"CONFIG_DEBUG_FS, or booted with debugfs=off)",
-				r.debugfs);
+		return err_lack(err, ENODEV, "cannot mount debugfs: %s does not exist: %s",
+				r.debugfs, why_absent(&r));
 	if (geteuid())
 		return err_lack(
 			err, EPERM,

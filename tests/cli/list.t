@@ -132,4 +132,9 @@ kill "$vm_job"
 wait "$vm_job" 2>/dev/null
 run "$kvmft" list
 ok "a dead VM is gone" sh -c "! grep -q '^$pid-$fd ' '$out'"
+
+# shellcheck disable=SC2016 # the inner shell's
+run unshare -m sh -c 'mount -t tmpfs none /sys && exec "$1" list' sh "$kvmft"
+status_is 4 "without /sys"
+err_has "/sys/kernel/debug does not exist: sysfs is not mounted: mount -t sysfs none /sys" "... the kernel is not blamed"
 finish
