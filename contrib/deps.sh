@@ -25,15 +25,15 @@ die()
 
 # The rig in tests/vm: runs an emulated KVM host and its guests.
 DEBIAN_RIG="qemu-system-x86 qemu-guest-agent busybox-static iproute2 cpio kmod xz-utils zstd msr-tools util-linux perl"
-DEBIAN_BUILD="gcc make pkg-config libtracefs-dev libtraceevent-dev libkmod-dev libzstd-dev libsqlite3-dev"
+DEBIAN_BUILD="gcc libc6-dev make pkg-config libtracefs-dev libtraceevent-dev libkmod-dev libzstd-dev libsqlite3-dev"
 DEBIAN_TEST="clang libcmocka-dev trace-cmd mandoc cppcheck shellcheck codespell clang-tidy
 	clang-format strace protobuf-compiler zsh fish dpkg-dev debhelper lintian
 	nodejs chromium libkshark-dev libjson-c-dev libtracecmd-dev systemtap-sdt-dev g++ e2fsprogs less python3
-	dropbear-bin socat sqlite3"
+	dropbear-bin socat sqlite3 jq build-essential libclang-rt-dev mmdebstrap"
 
 # tests/matrix: foreign roots, architectures and C libraries; what builds a QEMU, there and for tests/vm; a second
 # browser for tests/html. Only for make check-all.
-DEBIAN_MATRIX="debootstrap gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static musl-tools
+DEBIAN_MATRIX="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static musl-tools
 	meson ninja-build python3 libglib2.0-dev libpixman-1-dev libfdt-dev libattr1-dev libcap-ng-dev
 	firefox-esr libvirt-daemon-system libvirt-clients prometheus prometheus-node-exporter"
 
@@ -56,16 +56,6 @@ ARCH_BUILD="gcc make pkgconf libtracefs libtraceevent kmod zstd sqlite"
 ARCH_TEST="clang compiler-rt cmocka trace-cmd mandoc cppcheck shellcheck codespell strace
 	protobuf perf e2fsprogs dropbear socat sqlite"
 
-# Run-time library of clang's sanitizers and fuzzer: its name carries clang's version, known
-# from clang itself or else from what apt would install.
-clang_runtime()
-{
-	version=$(clang -dumpversion 2>/dev/null | cut -d. -f1) || version=
-	[ -n "$version" ] || version=$(apt-cache depends clang 2>/dev/null |
-		sed -n 's/.*Depends: clang-\([0-9]*\)$/\1/p' | head -n 1)
-	echo "libclang-rt-${version:-14}-dev"
-}
-
 perf_package()
 {
 	if [ "$1" = ubuntu ]; then
@@ -83,7 +73,7 @@ packages()
 		build=$DEBIAN_BUILD rig=$DEBIAN_RIG matrix=$DEBIAN_MATRIX
 		# Ubuntu has Firefox as a snap only.
 		[ "$1" = debian ] || matrix=${matrix%firefox-esr}
-		check="$DEBIAN_TEST $(clang_runtime) $(perf_package "$1")"
+		check="$DEBIAN_TEST $(perf_package "$1")"
 		;;
 	fedora)	build=$FEDORA_BUILD check=$FEDORA_TEST rig=$FEDORA_RIG ;;
 	alpine)	build=$ALPINE_BUILD check=$ALPINE_TEST rig=$ALPINE_RIG ;;
@@ -115,19 +105,6 @@ distribution()
 	die "unknown distribution '$ID', see deps.sh --list"
 }
 
-installed()
-{
-	# shellcheck disable=SC2016 # dpkg-query expands it
-	[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
-}
-
-missing_packages()
-{
-	packages "$1" "$2" | while read -r package; do
-		installed "$package" || echo "$package"
-	done
-}
-
 as_root()
 {
 	if [ "$(id -u)" -eq 0 ]; then
@@ -135,25 +112,43 @@ as_root()
 	elif command -v sudo >/dev/null; then
 		sudo "$@"
 	else
-		die "not root and no sudo; to install: $missing"
+		die "not root and no sudo; as root: apt-get update && apt-get install -y --no-install-recommends $missing"
 	fi
 }
 
+# apt_get ARGUMENT...: when another apt-get is at work, as after a boot or beside a second make, it is waited for.
 apt_get()
 {
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=600 "$@"
+	tries=0
+	until said=$(as_root env LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -o APT::Keep-Downloaded-Packages=false \
+		"$@" 2>&1); do
+		held=$(echo "$said" | sed -n 's/^E: Could not get lock \(.*\)/\1/p' | head -n 1)
+		if [ -z "$held" ] || [ $tries -ge 600 ]; then
+			echo "$said" | grep -v '^W: ' | tail -n 20 >&2
+			return 1
+		fi
+		[ $tries != 0 ] || echo "deps.sh: waiting for $held" >&2
+		tries=$((tries + 2))
+		sleep 2
+	done
 }
 
 install_missing()
 {
-	missing=$(missing_packages "$1" "$2")
+	wanted=$(packages "$1" "$2")
+	# shellcheck disable=SC2016,SC2086 # dpkg-query expands it; a list
+	have=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' $wanted 2>/dev/null | sed -n 's/ installed$//p')
+	missing=$(echo "$wanted" | grep -vxF "${have:-/}" | tr '\n' ' ')
+	missing=${missing% }
 	[ -n "$missing" ] || return 0
-	apt_get update
-	# The first answer may have been given without package lists: now the clang version is known.
-	missing=$(missing_packages "$1" "$2")
+	apt_get update || die "apt-get update failed; not installed: $missing"
 	# shellcheck disable=SC2086 # a list
-	apt_get install -y --no-install-recommends $missing >/dev/null ||
-		die "cannot install:" $missing
+	size=$(LC_ALL=C apt-get install -o Debug::NoLocking=1 --assume-no --no-install-recommends $missing 2>/dev/null |
+		sed -n 's/.* \([0-9]*\) newly installed.*/\1 packages/p; s/^Need to get \(.*B\) of arch.*/, \1 to fetch/p
+			s/^After this operation, \(.*B\) of addit.*/, \1 on disk/p' | tr -d '\n')
+	echo "deps.sh: installing $missing${size:+ ($size)}" >&2
+	# shellcheck disable=SC2086 # a list
+	apt_get install -y --no-install-recommends $missing || die "cannot install: $missing"
 }
 
 list=

@@ -123,7 +123,7 @@ static int bind_tracefs(const char *point, const struct kinst *k)
 {
 	int got;
 
-	/* What is mounted there does not show outside. Not all of /, which need not be a mount point. */
+	/* What is mounted there does not show outside. / itself need not be a mount point. */
 	if (mount(NULL, point, NULL, MS_SLAVE, NULL) < 0)
 		return -errno;
 	got = bind_over(point, "trace_marker", k);

@@ -64,7 +64,7 @@ rig()
 		keep_rig "-broken-$attempt"
 	done
 	if [ "$rig_status" = 77 ]; then
-		skip "$name" "$(sed -n 's/^run: \(.* cannot be had: .*\); the log is .*/\1/p' "$tmp/rig.log")"
+		skip "$name" "$(sed -nE 's/^run: (.* cannot be had: .*); the log is .*/\1/p; s/^run: (missing: .*)/\1/p' "$tmp/rig.log")"
 		finish
 	fi
 	while IFS= read -r line; do
