@@ -62,7 +62,7 @@ struct blame_name {
 extern const struct blame_name blame_whats[BLAME_WHATS];
 extern const struct blame_name blame_causes[BLAME_CAUSES];
 
-#define BLAME_NAME  64
+#define BLAME_NAME  96
 /* Of a spike; further ones are added to "others" of their cause, or to CAUSE_UNKNOWN. */
 #define BLAME_PARTS 24
 #define BLAME_AWAY  5
@@ -71,6 +71,7 @@ struct blame_part {
 	enum blame_cause cause;
 	uint64_t key; /* distinguishes parts of one cause */
 	uint64_t time;
+	uint32_t lacks; /* enum evidence: what would tell, or make it sure, and was not recorded */
 	char name[BLAME_NAME]; /* "dd-4711", "io of port 0x3f8"; "" */
 };
 
@@ -88,7 +89,9 @@ struct blame_spike {
 	/* Where the guest was at the exit with the longest part of that time; has_rip: known. */
 	bool has_rip;
 	uint64_t rip, rip_time;
-	bool sure; /* no other cause could have been larger, whatever the alignment's error */
+	/* No other cause could have been larger, whatever the alignment's error: all was recorded */
+	bool sure;
+	uint32_t needs; /* enum evidence: events that would tell, or make it sure */
 	/* private: the part of a request in which no vCPU holds it up */
 	uint64_t away_from, away_to, away[BLAME_AWAY];
 	uint64_t accepted; /* private: of a timer, when the host's timer expired */
@@ -97,6 +100,7 @@ struct blame_spike {
 	int64_t on; /* the vCPU that matters now */
 	bool asleep, running;
 	uint64_t idle_wait; /* woken, and its CPU idle all the time since */
+	uint32_t idle_cpu, idle_state; /* ... which, and how deep; UINT32_MAX: unknown */
 	uint64_t in_exit[4]; /* of the exit in progress: KVM, asleep there, VMM, asleep */
 	uint64_t in_halt;    /* halted: for a lock, if it is then released */
 	uint64_t masked;     /* in the guest, which takes no interrupt: it spun if it halts then */

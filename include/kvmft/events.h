@@ -29,6 +29,7 @@ enum event_role {
 	EV_GUEST_FAULT, /* ipa; the same on arm64, devices' addresses too */
 	EV_WFX,		/* is_wfe (it spins; 0: it waits), vcpu_pc; arm64: what such an exit is */
 	EV_INJECT,	/* vector, soft, reinjected */
+	EV_INJECT_FAULT, /* exception */
 	EV_IOCTL,	/* cmd */
 	/* ... and in any thread of its VM */
 	EV_SET_IRQ,	 /* gsi, level */
@@ -60,6 +61,7 @@ enum event_role {
 	EV_SOFTIRQ_EXIT,   /* vec */
 	EV_VECTOR_ENTRY,   /* vector; all of irq_vectors, a list that grows with the kernel */
 	EV_VECTOR_EXIT,	   /* vector */
+	EV_CPU_IDLE,	   /* state (UINT32_MAX: it left it), cpu_id */
 	EV_TIMER_IRQ,	   /* vector; the EV_VECTOR_ENTRY of the local timer */
 	EV_HRTIMER_START,  /* hrtimer, expires */
 	EV_HRTIMER_CANCEL, /* hrtimer */

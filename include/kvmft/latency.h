@@ -175,6 +175,7 @@ struct lat_now {
 	bool stopped;		   /* VS_PREEMPTED: by a signal */
 	bool thief_known;	   /* VS_PREEMPTED, VS_WAITING: who has the CPU, 0: no one */
 	int32_t thief;
+	uint32_t thief_cpu;
 	bool task_known;	   /* the guest's */
 	int32_t task;
 	bool in_handler;	   /* of an interrupt or softirq of the guest */

@@ -9,7 +9,7 @@ const struct blame_name blame_whats[BLAME_WHATS] = {
 	[BLAME_IO] = { "io", "a block request, from its issue to its completion" },
 	[BLAME_WAKEUP] = { "wakeup", "a task was woken and waited for a CPU" },
 	[BLAME_READY] = { "ready", "a task lost its CPU and waited to run again" },
-	[BLAME_STALL] = { "stall", "the vCPU exited, did not halt, and was not re-entered" },
+	[BLAME_STALL] = { "stall", "the vCPU exited, or woke from a halt, and was not re-entered" },
 	[BLAME_TIMERLAT] = { "timerlat", "the guest's timerlat tracer measured it" },
 	[BLAME_NOISE] = { "noise", "the guest's osnoise tracer measured it" },
 	[BLAME_MARKER] = { "marker", "the time between two markers" },
@@ -42,13 +42,15 @@ const struct blame_name blame_causes[BLAME_CAUSES] = {
 
 /*
  * The largest cause; unknown if the unknown part is larger. It is sure if the alignment's error
- * could not make another one as large. How long a vCPU stood still, the host alone says.
+ * could not make another one as large, no event was lost, and all was recorded that would show
+ * another cause. How long a vCPU stood still, the host alone says.
  */
 void blame_judge(struct blame_spike *s, const uint64_t *offs)
 {
 	uint64_t off = s->what == BLAME_STALL || s->vm < 0 ? 0 : offs[s->vm];
 	uint64_t sum[BLAME_CAUSES] = { 0 }, unknown, second = 0;
 	enum blame_cause best = CAUSE_UNKNOWN;
+	uint32_t lacks = 0;
 
 	for (size_t i = 0; i < s->nparts; i++)
 		sum[s->part[i].cause] += s->part[i].time;
@@ -65,6 +67,12 @@ void blame_judge(struct blame_spike *s, const uint64_t *offs)
 		best = sum[CAUSE_LOST] > sum[CAUSE_UNKNOWN] ? CAUSE_LOST : CAUSE_UNKNOWN;
 	s->cause = best;
 	s->cause_time = sum[best];
-	s->sure = best > CAUSE_LOST && off != UINT64_MAX && sum[best] > off &&
+	for (size_t i = 0; i < s->nparts; i++) {
+		const struct blame_part *p = &s->part[i];
+
+		lacks |= p->cause == best ? p->lacks : 0;
+		s->needs |= p->cause == best || p->cause == CAUSE_UNKNOWN ? p->lacks : 0;
+	}
+	s->sure = best > CAUSE_LOST && !sum[CAUSE_LOST] && !lacks && off != UINT64_MAX && sum[best] > off &&
 		  sum[best] - off > second + unknown + off;
 }

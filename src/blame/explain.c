@@ -155,7 +155,10 @@ static int note_host(struct blame *b, enum event_role r, const struct tl_item *i
 	if (b->nactive && (r == EV_EXIT || r == EV_ENTRY))
 		exits_over(b, i, r == EV_EXIT ? &why : NULL, blame_field(d, r, 2, i));
 	switch (r) {
-	case EV_ENTRY: v->in_irq = false; break;
+	case EV_ENTRY:
+		v->in_irq = false;
+		v->empty = blame_window_is(b, i->vm, i->vcpu, i->host);
+		break;
 	case EV_EXIT:
 		*v = (struct blame_vcpu){ .cpu = i->cpu, .why = why, .at = i->host };
 		v->has_rip = d->ev[r].f[2].size;
@@ -214,6 +217,11 @@ static int note_cpu(struct blame *b, enum event_role r, const struct tl_item *i)
 		c->softirq = blame_field(d, r, 0, i);
 		break;
 	case EV_SOFTIRQ_EXIT: c->softirqs -= c->softirqs > 0; break;
+	case EV_CPU_IDLE:
+		c->slept = blame_field(d, r, 0, i) != UINT32_MAX;
+		if (c->slept)
+			c->idle_state = (uint32_t)blame_field(d, r, 0, i);
+		break;
 	default: break;
 	}
 	return 0;
@@ -272,7 +280,8 @@ static int note(struct blame *b, const struct tl_item *i)
 	case EV_IRQ_ENTRY:
 	case EV_IRQ_EXIT:
 	case EV_SOFTIRQ_ENTRY:
-	case EV_SOFTIRQ_EXIT: return note_cpu(b, r, i);
+	case EV_SOFTIRQ_EXIT:
+	case EV_CPU_IDLE: return note_cpu(b, r, i);
 	case EV_ACCEPT: note_kick(b, i); return 0;
 	default: return note_host(b, r, i);
 	}
@@ -306,6 +315,8 @@ static int larger(const void *x, const void *y)
 
 int blame_explained(struct blame *b, const uint64_t *off)
 {
+	uint32_t lacks = 0;
+
 	pass(b, UINT64_MAX);
 	for (size_t i = 0; i < b->n; i++) {
 		struct blame_spike *s = &b->v[i];
@@ -313,6 +324,11 @@ int blame_explained(struct blame *b, const uint64_t *off)
 		qsort(s->part, s->nparts, sizeof(*s->part), larger);
 		if (off)
 			blame_judge(s, off);
+		lacks |= s->needs;
 	}
-	return lat_finish(b->lat);
+	if (lacks) {
+		sbuf_add(&b->remedy, "what was not recorded, or would make it sure: ");
+		evidence_remedy(lacks, &b->remedy);
+	}
+	return lat_finish(b->lat) ?: b->remedy.error;
 }

@@ -222,16 +222,28 @@ static int lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 
 /* ---- the walk ---- */
 
-/* Whether exits are traced late, and no event reports the interrupts served before that. */
-static void hidden_irqs(struct blame *b)
+/* What the rules are, and what the captures have for them, as far as the first walk has seen it. */
+static void evidence(struct blame *b)
 {
-	const struct tl_source *host = tl_source(b->t, 0);
-	bool told = event_format(host->fmt, EV_TIMER_IRQ) ||
-		    event_format(host->fmt, EV_IRQ_ENTRY) ||
-		    event_format(host->fmt, EV_SOFTIRQ_ENTRY);
+	const struct tl_source *s = tl_source(b->t, 0);
+	uint32_t host = evidence_recorded(s->cap, s->fmt, false, b->seen[0]);
 
-	for (uint32_t isa = 0; isa < ARRAY_SIZE(b->hides_irqs); isa++)
-		b->hides_irqs[isa] = !told && event_exit_late(host->cap, isa);
+	for (uint32_t isa = 0; isa < ARRAY_SIZE(b->late); isa++)
+		b->late[isa] = event_exit_late(s->cap, isa);
+	for (unsigned int c = CAUSE_LOST + 1; c < BLAME_CAUSES; c++)
+		b->rule[c] = evidence_rule("blame", blame_causes[c].name);
+	b->request = evidence_rule("blame", "request");
+	b->asleep = evidence_rule("blame", "asleep");
+	b->halt = evidence_rule("blame", "halt");
+	b->late_exit = evidence_rule("blame", "late exit");
+	for (size_t vm = 0; vm < b->map->nvm; vm++)
+		b->has[vm] |= host;
+	for (size_t i = 1; i < tl_sources(b->t); i++) {
+		s = tl_source(b->t, i);
+		if (s->guest)
+			b->has[b->map->vm[s->vm].of] |=
+				evidence_recorded(s->cap, s->fmt, true, b->seen[i]);
+	}
 }
 
 int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame **out,
@@ -255,7 +267,6 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	b->t = t;
 	b->map = tl_hostmap(t);
 	b->khz = tl_source(t, 0)->cap->tsc_khz;
-	hidden_irqs(b);
 	b->keep = MIN(MAX(o->top * 4, (size_t)64), (size_t)BLAME_TOP_MAX * 4);
 	b->cap = b->keep * 2;
 	b->v = calloc(b->cap, sizeof(*b->v));
@@ -272,11 +283,13 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	b->limited = calloc(b->map->nvm + 1, sizeof(*b->limited));
 	b->guest_gen = calloc(b->map->nvm + 1, sizeof(*b->guest_gen));
 	b->nhalts = calloc(b->map->nvm + 1, sizeof(*b->nhalts));
+	b->has = calloc(b->map->nvm + 1, sizeof(*b->has));
+	b->seen = calloc(tl_sources(t), sizeof(*b->seen));
 	hash_key_init(&b->halt_key);
 	for (size_t i = 0; b->v && b->ranked && i < b->cap; i++)
 		b->ranked[i] = &b->v[i];
 	if (!b->v || !b->ranked || !b->merged || !b->middle || !b->limited || !b->guest_gen ||
-	    !b->nhalts || blame_decoders(t, &b->dec))
+	    !b->nhalts || !b->has || !b->seen || blame_decoders(t, &b->dec))
 		ret = err_set(err, ENOMEM, "out of memory");
 	else
 		ret = lat_new(t, &lo, &b->lat, err);
@@ -292,6 +305,8 @@ int blame_find(struct blame *b, const struct tl_item *i)
 	enum event_role r = blame_role(b->dec, i);
 	int ret = lat_feed(b->lat, i);
 
+	if (r)
+		b->seen[i->src->index][r] = true;
 	if (i->kind != TL_EVENT)
 		blame_wait_forget(b, i);
 	else if (!ret && i->src->guest)
@@ -352,6 +367,7 @@ int blame_found(struct blame *b)
 {
 	int ret = lat_finish(b->lat);
 
+	evidence(b);
 	compact(b);
 	ret = ret ?: arrange(b);
 	if (b->o.has_at && !b->n && !is_marker_search(b))
@@ -440,9 +456,8 @@ const char *blame_note(const struct blame *b, size_t i)
 	const struct lat *l = b->found ?: b->lat;
 	const char *note = lat_note(l, i);
 
-	if (!note && b->hidden && (!i || lat_note(l, i - 1)))
-		return "this host's kernel traces an exit only after serving the interrupt that "
-		       "caused it: record irq_vectors:*, irq:softirq_entry and irq:softirq_exit";
+	if (!note && b->remedy.len && (!i || lat_note(l, i - 1)))
+		return b->remedy.s;
 	return note;
 }
 
@@ -461,6 +476,11 @@ void blame_free(struct blame *b)
 	u64map_free(&b->wait_at);
 	free(b->wait);
 	u64map_free(&b->fault);
+	u64map_free(&b->empty);
+	u64map_free(&b->first);
+	sbuf_free(&b->remedy);
+	free(b->has);
+	free(b->seen);
 	u64map_free(&b->left_at);
 	free(b->left);
 	free(b->limited);

@@ -14,7 +14,7 @@
 #define KVMFT_BLAME_PRIV_H
 
 #include "kvmft/blame.h"
-#include "kvmft/events.h"
+#include "kvmft/evidence.h"
 #include "kvmft/exit_names.h"
 
 /* ---- decode.c ---- */
@@ -58,6 +58,10 @@ struct blame_wait {
 /* When a vCPU last left its guest. */
 struct blame_left {
 	uint64_t exit, rip; /* host TSC, 0: it is in the guest, or unknown */
+	uint64_t entry;	    /* ... of the window that it is in */
+	uint64_t woken;	    /* its thread was woken since the exit */
+	uint32_t cpu;	    /* of the exit, or entry */
+	uint32_t injected;  /* a vector + 1, since the exit */
 	bool halted, kicked;
 	uint32_t gen;
 };
@@ -87,8 +91,11 @@ struct blame {
 	const struct timeline *t;
 	struct hostmap *map;
 	uint64_t khz;
-	bool hides_irqs[3]; /* by isa up to SVM: the host's interrupts look like the guest's time */
-	bool hidden; /* ... and may be what a spike is due to */
+	bool late[3]; /* by isa up to SVM: the host's interrupts look like the guest's time */
+	bool (*seen)[EV_ROLES]; /* by source */
+	uint32_t *has;		/* by VM: enum evidence, of the host and of that guest */
+	const struct evidence_rule *rule[BLAME_CAUSES], *request, *asleep, *late_exit, *halt;
+	struct sbuf remedy; /* how to record what the spikes' causes lack */
 	struct lat *lat, *found; /* of this walk; of the first, during the second */
 	struct blame_decoder *dec; /* by source */
 	/* find.c */
@@ -127,6 +134,8 @@ struct blame {
 	size_t nmark;
 	/* fault.c */
 	struct u64map fault; /* of a vCPU, by the time of its exit */
+	struct u64map empty; /* ... of its entry: windows in which the guest did not run */
+	struct u64map first; /* by VM, vector and address: exits there, right after its injection */
 	/* explain.c */
 	struct blame_vcpu *vcpu;
 	size_t vcpu_cap;
@@ -186,12 +195,22 @@ int blame_fault(struct blame *b, const struct lat_case *c) __must_check;
 /* For lat_mem_kind(); an unknown exit is not reported. */
 uint32_t blame_fault_kind(const struct blame *b, int64_t vm, int64_t vcpu, uint64_t exit);
 
+/* An exit, kind, ends a window; an entry ends what was between. 0 or -ENOMEM. */
+int blame_window_ends(struct blame *b, const struct blame_left *l, const struct tl_item *i,
+		      enum exit_kind kind, uint64_t rip) __must_check;
+int blame_exit_ends(struct blame *b, const struct blame_left *l, const struct tl_item *i)
+	__must_check;
+enum blame_empty { BLAME_RAN, BLAME_MOVED, BLAME_NOTHING };
+/* Of the window that begins there; of an exit: whether its thread changed its CPU. */
+enum blame_empty blame_window_is(const struct blame *b, int64_t vm, int64_t vcpu, uint64_t begin);
+
 /* ---- the second walk ---- */
 
 struct blame_vcpu {
 	struct exit_why why;
 	bool halted, device, user;
 	uint32_t cpu;	     /* of the host, of its last event */
+	enum blame_empty empty;
 	uint32_t user_reason;
 	const char *what;    /* what was accessed at address: "port", "at"; NULL */
 	uint64_t address;
@@ -206,6 +225,8 @@ struct blame_vcpu {
 struct blame_cpu {
 	uint32_t irqs, softirqs;
 	uint64_t irq, softirq;
+	bool slept;	     /* in idle_state, up to now or until just now */
+	uint32_t idle_state;
 	const struct fmt_event *vector; /* by which irq came; NULL: it has a handler, ... */
 	char handler[32];		/* ... if that is known */
 };

@@ -29,8 +29,8 @@ static struct blame_part *others(struct blame_spike *s, enum blame_cause cause)
 	return p;
 }
 
-static struct blame_part *blame_part_add(struct blame_spike *s, enum blame_cause cause,
-					 uint64_t key, uint64_t time)
+static struct blame_part *part_of(struct blame_spike *s, enum blame_cause cause, uint64_t key,
+				  uint64_t time)
 {
 	struct blame_part *p = s->part, *end = s->part + MIN(s->nparts, (size_t)BLAME_PARTS);
 
@@ -44,6 +44,60 @@ static struct blame_part *blame_part_add(struct blame_spike *s, enum blame_cause
 	}
 	p->time += time;
 	return p;
+}
+
+static const struct blame_vcpu *vcpu_of(const struct blame *b, const struct blame_spike *s)
+{
+	uint64_t at;
+
+	return u64map_get(&b->vcpu_at, (uint64_t)s->vm << 32 | (uint32_t)s->on, &at) ? &b->vcpu[at]
+										      : NULL;
+}
+
+static uint32_t has(const struct blame *b, const struct blame_spike *s)
+{
+	return s->vm < 0 ? 0 : b->has[b->map->vm[s->vm].of];
+}
+
+/*
+ * The part of a cause, if all was recorded that it needs by that rule, and by another one (NULL:
+ * none); else one that says who it may have been.
+ */
+static struct blame_part *part_by(const struct blame *b, struct blame_spike *s,
+				  const struct evidence_rule *r, const struct evidence_rule *more,
+				  enum blame_cause cause, uint64_t key, uint64_t time)
+{
+	const struct blame_vcpu *v = vcpu_of(b, s);
+	uint32_t lacks = (r->needs | (more ? more->needs : 0)) & ~has(b, s);
+	struct blame_part *p;
+	bool moved;
+	int len;
+
+	if (!lacks) {
+		p = part_of(s, cause, key, time);
+		p->lacks |= (r->sure | (more ? more->sure : 0)) & ~has(b, s);
+		return p;
+	}
+	/* Who leaves its CPU is in no interrupt. */
+	moved = v && v->at && blame_window_is(b, s->vm, s->on, v->at) == BLAME_MOVED;
+	if (cause == CAUSE_HOST_IRQ && moved)
+		r = b->rule[CAUSE_EXIT_KERNEL];
+	p = part_of(s, CAUSE_UNKNOWN, 1ull << 40 | (uint64_t)moved << 41 | (uint64_t)lacks << 8 | (uint64_t)(r - evidence_at(0)),
+		    time);
+	p->lacks |= lacks;
+	if (!p->name[0]) {
+		len = snprintf(p->name, sizeof(p->name), "%s", moved ? "its thread left its CPU, " : "");
+		evidence_candidates(r, lacks, p->name + len, sizeof(p->name) - (size_t)len);
+	}
+	return p;
+}
+
+static struct blame_part *blame_part_add(const struct blame *b, struct blame_spike *s,
+					 enum blame_cause cause, uint64_t key, uint64_t time)
+{
+	if (cause <= CAUSE_LOST)
+		return part_of(s, cause, key, time);
+	return part_by(b, s, b->rule[cause], NULL, cause, key, time);
 }
 
 /* A timer of the guest is due, and the host's has not fired yet. */
@@ -70,18 +124,13 @@ static void idle_wait_over(const struct blame *b, struct blame_spike *s)
 
 	if (!s->idle_wait)
 		return;
-	p = blame_part_add(s, limit ? CAUSE_THROTTLED : CAUSE_HALT_WAKE, 3u + late, s->idle_wait);
-	s->idle_wait = 0;
-	if (!p->name[0])
+	p = blame_part_add(b, s, limit ? CAUSE_THROTTLED : CAUSE_HALT_WAKE, 3u + late, s->idle_wait);
+	if (!p->name[0] && late && !limit && s->idle_state != UINT32_MAX)
+		snprintf(p->name, sizeof(p->name), "woken, its CPU %u took long to leave idle state %u",
+			 s->idle_cpu, s->idle_state);
+	else if (!p->name[0])
 		snprintf(p->name, sizeof(p->name), "woken, its CPU %s idle", late ? "left" : "still");
-}
-
-static const struct blame_vcpu *vcpu_of(const struct blame *b, const struct blame_spike *s)
-{
-	uint64_t at;
-
-	return u64map_get(&b->vcpu_at, (uint64_t)s->vm << 32 | (uint32_t)s->on, &at) ? &b->vcpu[at]
-										      : NULL;
+	s->idle_wait = 0;
 }
 
 static bool spins(const struct blame_vcpu *v)
@@ -100,6 +149,7 @@ static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now 
 	const struct tl_source *host = tl_source(b->t, 0);
 	const struct hostmap_thread *th = n->thief > 0 ? hostmap_thread(b->map, n->thief) : NULL;
 	enum blame_cause cause = CAUSE_HOST_TASK;
+	const struct blame_cpu *c;
 	struct blame_part *p;
 
 	if (n->stopped)
@@ -109,6 +159,10 @@ static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now 
 	else if (!n->thief && n->state == VS_WAITING && not_due_yet(s))
 		cause = CAUSE_HOST_TIMER;
 	else if (!n->thief && n->state == VS_WAITING) {
+		c = n->thief_cpu < b->ncpu ? &b->cpu[n->thief_cpu] : NULL;
+		if (!s->idle_wait)
+			s->idle_state = c && c->slept ? c->idle_state : UINT32_MAX;
+		s->idle_cpu = n->thief_cpu;
 		s->idle_wait += time;
 		return;
 	} else if (!n->thief)
@@ -121,7 +175,7 @@ static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now 
 	else if (!strncmp(tl_comm(host, n->thief), "ksoftirqd/", 10) ||
 		 !strncmp(tl_comm(host, n->thief), "irq/", 4))
 		cause = CAUSE_HOST_IRQ; /* in a thread */
-	p = blame_part_add(s, cause, cause == CAUSE_STOPPED ? 0 : (uint32_t)n->thief, time);
+	p = blame_part_add(b, s, cause, cause == CAUSE_STOPPED ? 0 : (uint32_t)n->thief, time);
 	if (p->name[0])
 		return;
 	if (cause == CAUSE_UNKNOWN)
@@ -177,7 +231,8 @@ static void in_kernel(const struct blame *b, struct blame_spike *s, const struct
 		kind = EXIT_KIND_OTHER;
 	if (kind == EXIT_KIND_FAULT)
 		fault = blame_fault_kind(b, s->vm, s->on, v->at);
-	p = blame_part_add(s, causes[kind], v ? exit_key(v) + asleep + fault * 2ull : 0, time);
+	p = part_by(b, s, b->rule[causes[kind]], asleep ? b->asleep : NULL, causes[kind],
+		    v ? exit_key(v) + asleep + fault * 2ull : 0, time);
 	if (fault && !p->name[0])
 		snprintf(p->name, sizeof(p->name), "%s%s", lat_mem_kind(fault),
 			 asleep ? ", asleep" : "");
@@ -192,7 +247,7 @@ static void in_vmm(const struct blame *b, struct blame_spike *s, const struct bl
 		   bool asleep, uint64_t time)
 {
 	const char *reason = v && v->user ? exit_userspace_name(v->user_reason) : NULL;
-	struct blame_part *p = blame_part_add(s, asleep ? CAUSE_VMM : CAUSE_EXIT_USER,
+	struct blame_part *p = blame_part_add(b, s, asleep ? CAUSE_VMM : CAUSE_EXIT_USER,
 					      v ? exit_key(v) : 0, time);
 
 	if (p->name[0])
@@ -228,11 +283,14 @@ static void halt_over(const struct blame *b, struct blame_spike *s, const struct
 
 	if (!s->in_halt)
 		return;
+	/* Awake, it does not wait for the lock any more. */
+	lock &= s->what != BLAME_STALL || s->begin <= v->at;
 	if (lock)
 		cause = CAUSE_LOCK_HOLDER;
 	else if (s->what == BLAME_MOMENT)
 		cause = CAUSE_GUEST_SLEEP;
-	p = blame_part_add(s, cause, kicked ? v->kicker + 3ull : 2, s->in_halt);
+	p = part_by(b, s, b->rule[cause], kicked ? NULL : b->halt, cause,
+		    kicked ? v->kicker + 3ull : 2, s->in_halt);
 	s->in_halt = 0;
 	if (!p->name[0] && kicked)
 		snprintf(p->name, sizeof(p->name), "halted, for a lock of vCPU %u", v->kicker);
@@ -283,7 +341,7 @@ static bool interrupted(const struct blame *b, struct blame_spike *s, const stru
 		return false;
 	if (named)
 		key = c->irqs ? c->irq : 1ull << 32 | c->softirq;
-	p = blame_part_add(s, CAUSE_HOST_IRQ, key, time);
+	p = blame_part_add(b, s, CAUSE_HOST_IRQ, key, time);
 	if (!p->name[0] && named)
 		name_irq(c, p);
 	else if (!p->name[0])
@@ -303,6 +361,12 @@ static const struct tl_source *guest_of(const struct blame *b, int64_t vm)
 	return NULL;
 }
 
+/* What else may look like the guest: whatever came before its exit was traced. */
+static const struct evidence_rule *late_exit(const struct blame *b, const struct blame_vcpu *v)
+{
+	return v && v->why.isa < ARRAY_SIZE(b->late) && b->late[v->why.isa] ? b->late_exit : NULL;
+}
+
 /*
  * The guest exits now, and took no interrupt before. If it halts for a lock, it spun on it until
  * now.
@@ -311,13 +375,15 @@ void blame_masked_over(const struct blame *b, struct blame_spike *s, bool lock)
 {
 	const struct tl_source *guest = guest_of(b, s->vm);
 	uint64_t time = s->masked;
+	enum blame_cause cause;
 	struct blame_part *p;
 
 	s->masked = 0;
 	if (!time)
 		return;
-	p = blame_part_add(s, lock ? CAUSE_LOCK_HOLDER : CAUSE_GUEST_IRQS_OFF,
-			   lock ? 1 : s->masked_by, time);
+	cause = lock ? CAUSE_LOCK_HOLDER : CAUSE_GUEST_IRQS_OFF;
+	p = part_by(b, s, b->rule[cause], late_exit(b, vcpu_of(b, s)), cause,
+		    lock ? 1 : s->masked_by, time);
 	if (p->name[0])
 		return;
 	if (lock)
@@ -350,7 +416,7 @@ static void guest_runs(const struct blame *b, struct blame_spike *s, const struc
 		s->masked += time;
 		return;
 	}
-	p = blame_part_add(s, cause, task, time);
+	p = part_by(b, s, b->rule[cause], late_exit(b, vcpu_of(b, s)), cause, task, time);
 	if (p->name[0])
 		return;
 	if (cause == CAUSE_GUEST_SCHED && guest && n->task_known && !n->task)
@@ -361,11 +427,6 @@ static void guest_runs(const struct blame *b, struct blame_spike *s, const struc
 		snprintf(p->name, sizeof(p->name), "%s", guest ? "" : "the guest was not recorded");
 }
 
-static bool hides_irqs(const struct blame *b, uint32_t isa)
-{
-	return isa < ARRAY_SIZE(b->hides_irqs) && b->hides_irqs[isa];
-}
-
 static void in_guest(struct blame *b, struct blame_spike *s, const struct lat_now *n,
 		     uint64_t time)
 {
@@ -374,13 +435,20 @@ static void in_guest(struct blame *b, struct blame_spike *s, const struct lat_no
 
 	if (interrupted(b, s, v, n, time))
 		return;
-	if (not_due_yet(s) && v && hides_irqs(b, v->why.isa)) {
-		p = blame_part_add(s, CAUSE_UNKNOWN, 1, time);
-		b->hidden = true;
+	if (v && v->empty == BLAME_MOVED) {
+		p = blame_part_add(b, s, CAUSE_LOST, 1, time);
+		snprintf(p->name, sizeof(p->name), "entered on one CPU, left on another");
+	} else if (v && v->empty == BLAME_NOTHING) {
+		p = blame_part_add(b, s, CAUSE_UNKNOWN, 2, time);
+		snprintf(p->name, sizeof(p->name), "the guest executed nothing: the host%s, or below it",
+			 late_exit(b, v) ? ", whose exits are traced late" : "'s interrupt");
+	} else if (not_due_yet(s) && late_exit(b, v) && !(has(b, s) & EVID_IRQ)) {
+		p = blame_part_add(b, s, CAUSE_UNKNOWN, 1, time);
+		p->lacks |= EVID_IRQ;
 		if (!p->name[0])
 			snprintf(p->name, sizeof(p->name), "the guest, or an interrupt of the host");
 	} else if (not_due_yet(s)) {
-		p = blame_part_add(s, CAUSE_HOST_TIMER, 1, time);
+		p = blame_part_add(b, s, CAUSE_HOST_TIMER, 1, time);
 		if (!p->name[0])
 			snprintf(p->name, sizeof(p->name), "the guest ran meanwhile");
 	} else if (spins(v)) {
@@ -399,17 +467,17 @@ void blame_spun_over(const struct blame *b, struct blame_spike *s, bool on)
 
 	s->spun = 0;
 	if (time && on) {
-		p = blame_part_add(s, CAUSE_LOCK_HOLDER, 1, time);
+		p = blame_part_add(b, s, CAUSE_LOCK_HOLDER, 1, time);
 		if (!p->name[0])
 			snprintf(p->name, sizeof(p->name), "spinning");
 	} else if (time && lat_vcpu_now(b->lat, (size_t)s->vm, (uint32_t)s->on, &n)) {
 		guest_runs(b, s, &n, time);
 	} else if (time) {
-		blame_part_add(s, CAUSE_UNKNOWN, 0, time);
+		blame_part_add(b, s, CAUSE_UNKNOWN, 0, time);
 	}
 }
 
-static void halted(struct blame_spike *s, uint64_t time)
+static void halted(const struct blame *b, struct blame_spike *s, uint64_t time)
 {
 	struct blame_part *p;
 
@@ -417,7 +485,7 @@ static void halted(struct blame_spike *s, uint64_t time)
 		s->in_halt += time;
 		return;
 	}
-	p = blame_part_add(s, CAUSE_HOST_TIMER, 2, time);
+	p = blame_part_add(b, s, CAUSE_HOST_TIMER, 2, time);
 	if (!p->name[0])
 		snprintf(p->name, sizeof(p->name), "the guest was halted");
 }
@@ -431,7 +499,7 @@ const struct blame_away blame_away[BLAME_AWAY] = {
 };
 
 /* Time from the doorbell to the interrupt: the VMM has the request, or its disk. */
-static uint64_t away(struct blame_spike *s, uint64_t from, uint64_t to)
+static uint64_t away(const struct blame *b, struct blame_spike *s, uint64_t from, uint64_t to)
 {
 	uint64_t lo = MAX(from, s->away_from), hi = MIN(to, s->away_to), left, take;
 	struct blame_part *p;
@@ -443,14 +511,14 @@ static uint64_t away(struct blame_spike *s, uint64_t from, uint64_t to)
 		take = MIN(left, s->away[k]);
 		if (!take)
 			continue;
-		p = blame_part_add(s, blame_away[k].cause, k + 1, take);
+		p = part_by(b, s, b->request, NULL, blame_away[k].cause, k + 1, take);
 		if (!p->name[0])
 			snprintf(p->name, sizeof(p->name), "%s", blame_away[k].name);
 		s->away[k] -= take;
 		left -= take;
 	}
 	if (left) {
-		p = blame_part_add(s, CAUSE_VMM, 0, left);
+		p = part_by(b, s, b->request, NULL, CAUSE_VMM, 0, left);
 		if (!p->name[0])
 			snprintf(p->name, sizeof(p->name), "while it had the request");
 	}
@@ -466,19 +534,19 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 	if (to <= from)
 		return;
 	s->since = to;
-	time = to - from - away(s, from, to);
+	time = to - from - away(b, s, from, to);
 	if (!time)
 		return;
 	if (from < b->lost_to) {
-		blame_part_add(s, CAUSE_LOST, 0, time);
+		blame_part_add(b, s, CAUSE_LOST, 0, time);
 		return;
 	}
 	if (s->asleep) {
-		blame_part_add(s, CAUSE_GUEST_SLEEP, 0, time);
+		blame_part_add(b, s, CAUSE_GUEST_SLEEP, 0, time);
 		return;
 	}
 	if (!lat_vcpu_now(b->lat, (size_t)s->vm, (uint32_t)s->on, &n)) {
-		blame_part_add(s, CAUSE_UNKNOWN, 0, time);
+		blame_part_add(b, s, CAUSE_UNKNOWN, 0, time);
 		return;
 	}
 	if (n.state != VS_WAITING)
@@ -489,14 +557,14 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 	case VS_USER:
 		/* A vCPU that is woken for an interrupt which it does not take yet sleeps again. */
 		if (n.state == VS_KERNEL && n.asleep && halts(vcpu_of(b, s)))
-			halted(s, time);
+			halted(b, s, time);
 		else if (!interrupted(b, s, vcpu_of(b, s), &n, time))
 			s->in_exit[(n.state == VS_USER) * 2 + n.asleep] += time;
 		break;
-	case VS_HALTED: halted(s, time); break;
+	case VS_HALTED: halted(b, s, time); break;
 	case VS_WAITING:
 	case VS_PREEMPTED: robbed(b, s, &n, time); break;
-	default: blame_part_add(s, CAUSE_UNKNOWN, 0, time);
+	default: blame_part_add(b, s, CAUSE_UNKNOWN, 0, time);
 	}
 }
 

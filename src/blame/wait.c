@@ -293,6 +293,18 @@ static void kicked(struct blame *b, const struct tl_item *i)
 		b->left[at].kicked = true; /* even if forgotten: its next exit clears it */
 }
 
+/* From there on a halted vCPU waits for a CPU. */
+static void woken(struct blame *b, const struct tl_item *i)
+{
+	const struct blame_decoder *d = &b->dec[i->src->index];
+	const struct hostmap_thread *th =
+		i->src->index ? NULL : hostmap_thread(b->map, (int32_t)blame_field(d, EV_WAKEUP, 0, i));
+	uint64_t at;
+
+	if (th && u64map_get(&b->left_at, (uint64_t)th->vm << 32 | th->vcpu, &at))
+		b->left[at].woken = i->host;
+}
+
 /* One that can run, and leaves its CPU idle, must have been forced to. */
 static void switched(struct blame *b, const struct tl_item *i)
 {
@@ -319,33 +331,47 @@ int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
 	struct blame_left *l, left;
 	struct exit_why why;
 
-	if (r == EV_ACCEPT)
-		kicked(b, i);
-	else if (r == EV_SWITCH)
-		switched(b, i);
-	if ((r != EV_ENTRY && r != EV_EXIT) || i->vm < 0 || i->vcpu < 0)
+	switch (r) {
+	case EV_ACCEPT: kicked(b, i); return 0;
+	case EV_SWITCH: switched(b, i); return 0;
+	case EV_WAKEUP: woken(b, i); return 0;
+	case EV_ENTRY:
+	case EV_EXIT:
+	case EV_INJECT:
+	case EV_INJECT_FAULT: break;
+	default: return 0;
+	}
+	if (i->vm < 0 || i->vcpu < 0)
 		return 0;
 	l = blame_elem(b->left_memo, &b->left_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu,
 		       &b->left, &b->left_cap, sizeof(*l));
 	if (!l)
 		return -ENOMEM;
+	if (r == EV_INJECT || r == EV_INJECT_FAULT) {
+		l->injected = (uint32_t)blame_field(d, r, 0, i) + 1;
+		return 0;
+	}
 	if (r == EV_EXIT) {
 		why = exit_why(&d->names, blame_field(d, r, 0, i), blame_field(d, r, 1, i));
+		if (blame_window_ends(b, l, i, exit_kind(why), blame_field(d, r, 2, i)))
+			return -ENOMEM;
 		*l = (struct blame_left){
-			.exit = i->host, .rip = blame_field(d, r, 2, i),
+			.exit = i->host, .rip = blame_field(d, r, 2, i), .cpu = i->cpu,
 			.halted = exit_is_halt(why), .gen = b->gen,
 		};
 		return 0;
 	}
 	left = *l;
-	*l = (struct blame_left){ 0 };
+	*l = (struct blame_left){
+		.entry = i->host, .cpu = i->cpu, .injected = left.injected, .gen = b->gen,
+	};
 	if (!left.exit || left.gen != b->gen)
 		return 0;
-	if (left.halted && learn_halt(b, i->vm, &left))
+	if (blame_exit_ends(b, &left, i) || (left.halted && learn_halt(b, i->vm, &left)))
 		return -ENOMEM;
-	if (left.halted && !left.kicked)
+	if (left.halted && !left.kicked && !left.woken)
 		return 0;
-	f.begin = left.exit;
+	f.begin = left.halted && !left.kicked ? left.woken : left.exit;
 	f.end = i->host;
 	(void)blame_add(b, &f); /* its name is left to blame_found() */
 	return 0;

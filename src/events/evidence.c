@@ -48,7 +48,7 @@ static const struct evidence_rule rules[] = {
 	{ "blame", "disk", "the host's disk", EVID_BLOCK | EVID_ACCEPT, 0, NULL },
 	{ "blame", "page-fault", "memory", EVID_SWITCH | EVID_USER | EVID_MMIO, 0,
 	  "kvm_mmio: it is a device's" },
-	{ "blame", "halt-wake", "its wake-up", SCHED | EVID_ACCEPT, 0, NULL },
+	{ "blame", "halt-wake", "its wake-up", SCHED, 0, NULL },
 	{ "blame", "host-timer", "the host's timer", SCHED | EVID_ACCEPT, 0, NULL },
 	{ "blame", "lock-holder", "a lock", EVID_SWITCH | EVID_USER, 0, NULL },
 	{ "blame", "guest-irqs-off", "the guest", EVID_GUEST_IRQ, EVID_SWITCH,
@@ -60,7 +60,8 @@ static const struct evidence_rule rules[] = {
 	{ "blame", "guest-sleep", "a sleep", EVID_GUEST_SWITCH | EVID_GUEST_WAKEUP, 0, NULL },
 	{ "blame", "guest-code", "the guest", EVID_GUEST_SWITCH | EVID_GUEST_IRQ, 0,
 	  "it executed nothing between its entry and its exit" },
-	/* besides, where a thread slept meanwhile; in the guest, where its exit is traced late */
+	/* besides, while it was halted; where a thread slept; in the guest, if its exits are traced late */
+	{ "blame", "halt", "a halt", EVID_ACCEPT, 0, NULL },
 	{ "blame", "asleep", "a sleep", EVID_WAKEUP, 0, NULL },
 	{ "blame", "late exit", "the guest", EVID_SWITCH, EVID_IRQ, NULL },
 };

@@ -18,6 +18,7 @@ static const struct event_def roles[EV_ROLES] = {
 	[EV_WFX] = { "kvm", "kvm_wfx_arm64", { "is_wfe", "vcpu_pc" } },
 	/* irq: to Linux 5.10 */
 	[EV_INJECT] = { "kvm", "kvm_inj_virq", { "vector|irq", "soft", "reinjected" } },
+	[EV_INJECT_FAULT] = { "kvm", "kvm_inj_exception", { "exception" } },
 	[EV_IOCTL] = { "syscalls", "sys_enter_ioctl", { "cmd" } },
 	[EV_SET_IRQ] = { "kvm", "kvm_set_irq", { "gsi", "level" } },
 	[EV_MSI] = { "kvm", "kvm_msi_set_irq", { "address", "data" } },
@@ -51,6 +52,7 @@ static const struct event_def roles[EV_ROLES] = {
 	[EV_SOFTIRQ_EXIT] = { "irq", "softirq_exit", { "vec" } },
 	[EV_VECTOR_ENTRY] = { "irq_vectors", "*_entry", { "vector" } },
 	[EV_VECTOR_EXIT] = { "irq_vectors", "*_exit", { "vector" } },
+	[EV_CPU_IDLE] = { "power", "cpu_idle", { "state", "cpu_id" } },
 	[EV_TIMER_IRQ] = { "irq_vectors", "local_timer_entry", { "vector" } },
 	[EV_HRTIMER_START] = { "timer", "hrtimer_start", { "hrtimer", "expires" } },
 	[EV_HRTIMER_CANCEL] = { "timer", "hrtimer_cancel", { "hrtimer" } },

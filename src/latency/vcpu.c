@@ -294,6 +294,7 @@ bool lat_vcpu_now(const struct lat *l, size_t vm, uint32_t vcpu, struct lat_now 
 		.state = v->state, .base = v->base, .asleep = v->asleep,
 		.stopped = v->state == VS_PREEMPTED && v->stopped,
 		.thief_known = c && c->known, .thief = c ? c->last : 0,
+		.thief_cpu = (uint32_t)v->steal_cpu,
 		.task_known = v->guest_known, .task = v->guest_tid,
 		.in_handler = v->irq_depth || v->softirq_depth,
 	};

@@ -4,6 +4,7 @@
  * document; as CSV with a line per part, or group.
  */
 #include "kvmft/columns.h"
+#include "kvmft/evidence.h"
 #include "kvmft/ksyms.h"
 #include "kvmft/blame_output.h"
 #include "kvmft/row.h"
@@ -362,12 +363,25 @@ static void spike_columns(struct row *r, const struct blame_view *v, const struc
 	row_bool(r, "sure", true, s->sure);
 }
 
+/* "host sched:sched_switch": the next event that would tell; false: there is no further one. */
+static bool next_need(const struct blame_spike *s, uint32_t *bit, char *buf, size_t size)
+{
+	for (*bit = *bit ? *bit << 1 : 1; *bit < 1u << EVIDENCE_BITS; *bit <<= 1) {
+		if (!(s->needs & *bit))
+			continue;
+		snprintf(buf, size, "%s %s", evidence_is_guests(*bit) ? "guest" : "host",
+			 evidence_name(*bit));
+		return true;
+	}
+	return false;
+}
+
 /* The last columns: they came last. */
 static void where_columns(struct row *r, const struct blame_view *v, const struct blame_spike *s)
 {
-	_cleanup_(sbuf_free) struct sbuf place = { 0 };
+	_cleanup_(sbuf_free) struct sbuf place = { 0 }, needs = { 0 };
 	const struct ksyms *k = symbols(v, s);
-	char rip[32] = "";
+	char rip[32] = "", need[64];
 
 	if (s->has_rip)
 		snprintf(rip, sizeof(rip), "0x%" PRIx64, s->rip);
@@ -375,6 +389,11 @@ static void where_columns(struct row *r, const struct blame_view *v, const struc
 		ksyms_name(k, s->rip, &place);
 	row_str(r, "rip", s->has_rip ? rip : NULL);
 	row_str(r, "function", place.s);
+	if (r->form == ROW_JSON)
+		return;
+	for (uint32_t bit = 0; next_need(s, &bit, need, sizeof(need));)
+		sbuf_addf(&needs, "%s%s", needs.len ? "; " : "", need);
+	row_quoted(r, "needs", needs.s ?: "");
 }
 
 static void part_columns(struct row *r, const struct blame_view *v, const struct blame_part *p)
@@ -392,12 +411,17 @@ static void put_story(struct json *j, const struct lat_story *story)
 
 static void spike_json(struct json *j, const struct blame_view *v, const struct blame_spike *s)
 {
+	char need[64];
 	struct row r;
 
 	json_object_begin(j);
 	r = (struct row){ .form = ROW_JSON, .j = j, .cycles = !khz(v) };
 	spike_columns(&r, v, s);
 	where_columns(&r, v, s);
+	json_put_array(j, "needs");
+	for (uint32_t bit = 0; next_need(s, &bit, need, sizeof(need));)
+		json_str(j, need);
+	json_array_end(j);
 	json_put_array(j, "parts");
 	for (size_t i = 0; i < s->nparts; i++) {
 		row_json(&r, j, !khz(v));

@@ -21,11 +21,17 @@ meta task tid=201 tgid=200 comm=CPU%200/KVM
 meta task tid=55 tgid=55 comm=thief
 meta task tid=19 tgid=19 comm=migration/0'
 
+# All that causes rest on was recorded, unless a test says otherwise: whether or not it happened.
+irqs='irq:softirq_entry irq:softirq_exit irq_vectors:local_timer_entry'
+recorded='kvm_apic_accept_irq kvm_userspace_exit kvm_mmio kvm_vcpu_wakeup sched:sched_switch sched:sched_wakeup'
+guest_recorded='sched:sched_switch sched:sched_wakeup irq:irq_handler_entry irq:softirq_entry'
+
 # capture SIDE: one with the facts of that side, and the events of standard input.
 capture()
 {
 	rm -rf "${tmp:?}/$1"
 	{
+		if [ "$1" = guest ]; then echo "recorded $guest_recorded"; else echo "recorded $recorded $irqs"; fi
 		[ "$1" = guest ] && printf '%s\n' 'meta side name=guest' 'meta cpu n=0 apicid=0' 'meta cpu n=1 apicid=1' \
 			'meta task tid=77 tgid=77 comm=victim' 'meta task tid=78 tgid=78 comm=hog' \
 			'event ftrace print 5 u64:ip text:buf'
@@ -328,6 +334,7 @@ wakeup 10450 guest-sched: guest-sched (hog-78) 7600, lock-holder (halted, for a 
 lock-holder (halted, for a lock) 850, halt-wake (woken, its CPU still idle) 150, halt-wake (awake, on its way into the guest) 150
 stall 950 lock-holder: lock-holder (halted, for a lock of vCPU 1) 850, halt-wake (woken, its CPU still idle) 50, \
 halt-wake (awake, on its way into the guest) 50
+stall 150 halt-wake: halt-wake (woken, its CPU still idle) 50, halt-wake (halted) 50, halt-wake (awake, on its way into the guest) 50
 stall 950 lock-holder: lock-holder (halted, for a lock of vCPU 1) 850, halt-wake (woken, its CPU still idle) 50, \
 halt-wake (awake, on its way into the guest) 50
 wakeup 5100 guest-sched: guest-sched (<idle>-0, on its way to switch) 2250, halt-wake (halted) 1900, \
@@ -389,7 +396,9 @@ meta machine uname=Linux%206.1.0-13 arch=x86_64
 0  50100 101 kvm_entry vcpu_id=0
 0  60000 101 kvm_exit exit_reason=0x60 isa=2
 END
+all_irqs=$irqs irqs=
 capture host <"$tmp/late"
+irqs=$all_irqs
 capture guest <<'END'
 0   1500   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=78
 0  50200   0 irq_vectors:local_timer_entry vector=0xec
@@ -399,8 +408,7 @@ parts --what timer "$tmp/host" "$tmp/guest=one" >"$tmp/got"
 is "$(cat "$tmp/got")" "timer 40200 unknown: unknown (the guest, or an interrupt of the host) 40000, host-irq (interrupt) 100, \
 guest-irqs-off (hog-78) 100" "a late timer where it is not known whether the guest ran"
 run "$kvmft" blame -q --what timer "$tmp/host" "$tmp/guest=one"
-out_has '^# .* record irq_vectors:' "... and what to record"
-echo "recorded irq:softirq_entry" >>"$tmp/late"
+out_has "^# .*record.* -e 'irq_vectors:" "... and what to record"
 capture host <"$tmp/late"
 parts --what timer "$tmp/host" "$tmp/guest=one" >"$tmp/got"
 is "$(cat "$tmp/got")" "timer 40200 host-timer: host-timer (the guest ran meanwhile) 40000, host-irq (interrupt) 100, \
