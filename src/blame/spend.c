@@ -82,8 +82,8 @@ static struct blame_part *part_by(const struct blame *b, struct blame_spike *s,
 	moved = v && v->at && blame_window_is(b, s->vm, s->on, v->at) == BLAME_MOVED;
 	if (cause == CAUSE_HOST_IRQ && moved)
 		r = b->rule[CAUSE_EXIT_KERNEL];
-	p = part_of(s, CAUSE_UNKNOWN, 1ull << 40 | (uint64_t)moved << 41 | (uint64_t)lacks << 8 | (uint64_t)(r - evidence_at(0)),
-		    time);
+	key = 1ull << 40 | (uint64_t)moved << 41 | (uint64_t)lacks << 8;
+	p = part_of(s, CAUSE_UNKNOWN, key | (uint64_t)(r - evidence_at(0)), time);
 	p->lacks |= lacks;
 	if (!p->name[0]) {
 		len = snprintf(p->name, sizeof(p->name), "%s", moved ? "its thread left its CPU, " : "");
@@ -124,7 +124,8 @@ static void idle_wait_over(const struct blame *b, struct blame_spike *s)
 
 	if (!s->idle_wait)
 		return;
-	p = blame_part_add(b, s, limit ? CAUSE_THROTTLED : CAUSE_HALT_WAKE, 3u + late, s->idle_wait);
+	p = blame_part_add(b, s, limit ? CAUSE_THROTTLED : CAUSE_HALT_WAKE, 3u + late,
+			   s->idle_wait);
 	if (!p->name[0] && late && !limit && s->idle_state != UINT32_MAX)
 		snprintf(p->name, sizeof(p->name), "woken, its CPU %u took long to leave idle state %u",
 			 s->idle_cpu, s->idle_state);

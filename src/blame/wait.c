@@ -297,11 +297,11 @@ static void kicked(struct blame *b, const struct tl_item *i)
 static void woken(struct blame *b, const struct tl_item *i)
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];
-	const struct hostmap_thread *th =
-		i->src->index ? NULL : hostmap_thread(b->map, (int32_t)blame_field(d, EV_WAKEUP, 0, i));
+	int32_t tid = (int32_t)blame_field(d, EV_WAKEUP, 0, i);
+	const struct hostmap_thread *th = hostmap_thread(b->map, tid);
 	uint64_t at;
 
-	if (th && u64map_get(&b->left_at, (uint64_t)th->vm << 32 | th->vcpu, &at))
+	if (th && !i->src->index && u64map_get(&b->left_at, (uint64_t)th->vm << 32 | th->vcpu, &at))
 		b->left[at].woken = i->host;
 }
 

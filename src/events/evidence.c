@@ -60,7 +60,7 @@ static const struct evidence_rule rules[] = {
 	{ "blame", "guest-sleep", "a sleep", EVID_GUEST_SWITCH | EVID_GUEST_WAKEUP, 0, NULL },
 	{ "blame", "guest-code", "the guest", EVID_GUEST_SWITCH | EVID_GUEST_IRQ, 0,
 	  "it executed nothing between its entry and its exit" },
-	/* besides, while it was halted; where a thread slept; in the guest, if its exits are traced late */
+	/* besides: while halted; while a thread slept; in the guest, if exits are traced late */
 	{ "blame", "halt", "a halt", EVID_ACCEPT, 0, NULL },
 	{ "blame", "asleep", "a sleep", EVID_WAKEUP, 0, NULL },
 	{ "blame", "late exit", "the guest", EVID_SWITCH, EVID_IRQ, NULL },
