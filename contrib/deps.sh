@@ -109,10 +109,8 @@ as_root()
 {
 	if [ "$(id -u)" -eq 0 ]; then
 		"$@"
-	elif command -v sudo >/dev/null; then
-		sudo "$@"
 	else
-		die "not root and no sudo; as root: apt-get update && apt-get install -y --no-install-recommends $missing"
+		sudo "$@"
 	fi
 }
 
@@ -141,6 +139,8 @@ install_missing()
 	missing=$(echo "$wanted" | grep -vxF "${have:-/}" | tr '\n' ' ')
 	missing=${missing% }
 	[ -n "$missing" ] || return 0
+	[ "$(id -u)" -eq 0 ] || command -v sudo >/dev/null || die "not root and no sudo; as root: $(
+		)apt-get update && apt-get install -y --no-install-recommends $missing"
 	apt_get update || die "apt-get update failed; not installed: $missing"
 	# shellcheck disable=SC2086 # a list
 	size=$(LC_ALL=C apt-get install -o Debug::NoLocking=1 --assume-no --no-install-recommends $missing 2>/dev/null |

@@ -111,15 +111,16 @@ static_program()
 trixie()
 {
 	begin trixie || return
-	if ! why=$(root_prepare trixie); then
+	# shellcheck disable=SC2046 # a list
+	if ! why=$(root_prepare trixie trixie-build $(sh "$top/contrib/deps.sh" --list debian build) libcmocka-dev); then
 		leave trixie "Debian 13: gcc 14, libtracefs 1.8" "$why"
 		return
 	fi
-	what="$(in_root trixie "$tmp/trixie" gcc -dumpfullversion), libtracefs $(
-		in_root trixie "$tmp/trixie" pkg-config --modversion libtracefs)"
-	ok "trixie: builds without a warning" in_root trixie "$tmp/trixie" make NODEPS=1 -j"$jobs" O=/out \
+	what="$(in_root trixie-build "$tmp/trixie" gcc -dumpfullversion), libtracefs $(
+		in_root trixie-build "$tmp/trixie" pkg-config --modversion libtracefs)"
+	ok "trixie: builds without a warning" in_root trixie-build "$tmp/trixie" make NODEPS=1 -j"$jobs" O=/out \
 		WERROR=1 CFLAGS=-O1 tests
-	units trixie /out in_root trixie "$tmp/trixie"
+	units trixie /out in_root trixie-build "$tmp/trixie"
 	row trixie "Debian 13: gcc $what"
 }
 

@@ -21,29 +21,40 @@ need()
 	command -v "$1" >/dev/null || { echo "$1 is not installed (package $2)"; return 1; }
 }
 
-# A root of Debian's suite $1 with what builds kvmft, in $roots/$1.
+# root_prepare SUITE NAME [PACKAGE]...: a minimal root of Debian's suite with certificates, git, make and these, in
+# $roots/NAME; made anew when they are others.
 root_prepare()
 {
-	[ -x "$roots/$1/usr/bin/make" ] && return
-	need debootstrap debootstrap || return
-	[ "$(id -u)" = 0 ] || { echo "only root makes a chroot"; return 1; }
-	mkdir -p "$roots"
-	rm -rf "$roots/$1.tmp"
-	# shellcheck disable=SC2154
-	if ! debootstrap --variant=minbase --include="gcc,libc6-dev,make,pkg-config,libtracefs-dev,$(
-		)libtraceevent-dev,libkmod-dev,libzstd-dev,libsqlite3-dev,libcmocka-dev" "$1" "$roots/$1.tmp" \
-		"$(apt_mirror)" >"$tmp/debootstrap.log" 2>&1; then
-		echo "debootstrap of $1 failed: $(tail -n 1 "$tmp/debootstrap.log")"
-		return 1
-	fi
-	mv "$roots/$1.tmp" "$roots/$1"
+	apt_locked root_prepare_alone "$@"
 }
 
-# in_root SUITE FOLDER COMMAND...: in that root, with the checkout at /src (also the working folder),
-# the folder at /out, and a /tmp of its own. The mounts are seen by the command alone.
+root_prepare_alone()
+{
+	suite=$1 name=$2
+	shift 2
+	[ "$(cat "$roots/$name/packages" 2>/dev/null)" = "$*" ] && return
+	need mmdebstrap mmdebstrap || return
+	[ "$(id -u)" = 0 ] || { echo "only root makes a chroot"; return 1; }
+	mkdir -p "$roots"
+	rm -rf "${roots:?}/$name" "${roots:?}/$name.tmp"
+	# shellcheck disable=SC2154 # tmp
+	if ! mmdebstrap --variant=minbase --include="$(echo ca-certificates git make "$@" | tr ' ' ,)" "$suite" \
+		"$roots/$name.tmp" "$(apt_mirror)" >"$tmp/mmdebstrap.log" 2>&1; then
+		echo "no root of $suite: $(grep '^E: ' "$tmp/mmdebstrap.log" | head -n 1)"
+		return 1
+	fi
+	echo "$*" >"$roots/$name.tmp/packages"
+	mv "$roots/$name.tmp" "$roots/$name"
+}
+
+# in_root NAME FOLDER COMMAND...: in that root, or in that of the path NAME, with the checkout at /src (also the working
+# folder), the folder at /out, and a /tmp of its own. The mounts are seen by the command alone.
 in_root()
 {
-	root=$roots/$1
+	case $1 in
+	/*) root=$1 ;;
+	*) root=$roots/$1 ;;
+	esac
 	root_out=$2
 	shift 2
 	mkdir -p "$root/src" "$root/out" "$root_out"
@@ -53,6 +64,7 @@ in_root()
 		shift 3
 		mount --bind "$src" "$root/src" && mount --bind "$out" "$root/out" &&
 			mount -t proc proc "$root/proc" && mount -t sysfs sysfs "$root/sys" &&
+			mount --rbind /dev "$root/dev" &&
 			mount -t tmpfs tmpfs "$root/tmp" &&
 			exec timeout 1800 chroot "$root" sh -c "cd /src && exec \"\$@\"" sh "$@"' sh \
 		"$root" "$top" "$root_out" "$@"

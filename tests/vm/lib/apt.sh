@@ -29,7 +29,8 @@ apt_folder()
 	echo "$KVMFT_CACHE/apt/$1${APT_ARCH:+-$APT_ARCH}"
 }
 
-# apt_run SUITE COMMAND [ARGUMENTS]: apt-get or apt-cache, knowing nothing but SUITE.
+# apt_run SUITE COMMAND [ARGUMENTS]: apt-get or apt-cache, knowing nothing but SUITE. Lists stay compressed, as they are
+# read once: 20 MB of a suite, not 180.
 apt_run()
 {
 	apt_dir=$(apt_folder "$1")
@@ -39,6 +40,7 @@ apt_run()
 		-o Dir::Etc::sourceparts=/dev/null -o Dir::Etc::preferencesparts=/dev/null \
 		-o Dir::State="$apt_dir/state" -o Dir::Cache="$apt_dir/cache" \
 		-o Acquire::Languages=none -o Acquire::Retries=3 \
+		-o Acquire::GzipIndexes=true -o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
 		-o APT::Architecture="${APT_ARCH:-amd64}" -o APT::Architectures="${APT_ARCH:-amd64}" \
 		-o APT::Sandbox::User="$(id -un)" "$@"
 }

@@ -27,7 +27,7 @@ qemu_fetch()
 	if apt_update "$QEMU_SUITE" && apt_fetch "$QEMU_SUITE" "$qemu_tmp" "$QEMU_PACKAGE" $QEMU_DATA &&
 		qemu_sound "$qemu_tmp/tree/usr/bin/qemu-system-$QEMU_CPU"; then
 		rm -rf "$1"
-		mv "$qemu_tmp/tree" "$1"
+		mv "$qemu_tmp/tree" "$1" && rmdir "$qemu_tmp"
 	else
 		rm -rf "$qemu_tmp"
 		touch "$1.failed"
