@@ -88,7 +88,9 @@ private=$said
 start open FAKE_LISTEN="$tmp/user/open.sock" "$tmp/bin/daemon"
 open=$said
 chmod 777 "$tmp/user/open.sock"
-start abstract FAKE_LISTEN="@kvmft-test-$$" "$tmp/bin/daemon"
+# Abstract names are the machine's, and the process number here is always the same.
+nowhere=kvmft-${tmp##*/}
+start abstract FAKE_LISTEN="@$nowhere" "$tmp/bin/daemon"
 abstract=$said
 root_started=$started
 started=
@@ -133,7 +135,7 @@ if [ -n "$have_vm" ]; then
 	refused "somebody else's socket that all may open" "process [0-9]* answers there, not QEMU $pid"
 	again
 	root_said=$abstract
-	start six FAKE_VM=1 FAKE_UID=65534 "$qemu" -chardev "socket,id=m,path=kvmft-test-$$,abstract=on,server=on" -mon chardev=m,mode=control
+	start six FAKE_VM=1 FAKE_UID=65534 "$qemu" -chardev "socket,id=m,path=$nowhere,abstract=on,server=on" -mon chardev=m,mode=control
 	refused "somebody else's abstract socket" "process [0-9]* answers there, not QEMU $pid"
 	again
 	root_said=$open
@@ -156,8 +158,8 @@ if [ -n "$have_vm" ]; then
 	run timeout 60 "$kvmft" qemu set --vm "$pid" a_one on
 	status_is 0 "... on a socket that was handed to it"
 	again
-	start abstract FAKE_VM=1 FAKE_UID=65534 FAKE_LATER="@kvmft-own-$$" "$qemu" \
-		-chardev "socket,id=m,path=kvmft-own-$$,abstract=on,server=on" -mon chardev=m,mode=control
+	start abstract FAKE_VM=1 FAKE_UID=65534 FAKE_LATER="@$nowhere-own" "$qemu" \
+		-chardev "socket,id=m,path=$nowhere-own,abstract=on,server=on" -mon chardev=m,mode=control
 	run timeout 60 "$kvmft" qemu set --vm "$pid" a_one on
 	status_is 0 "... on an abstract one"
 	again

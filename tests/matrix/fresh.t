@@ -29,6 +29,7 @@ types()
 	begin=$(date +%s)
 	run on_machine "$1" "$2"
 	echo "# $what: exit $rc, $(($(date +%s) - begin)) s"
+	[ "$rc" = 0 ] || tail -n 5 "$out" | sed 's/^/# the end of it: /'
 }
 
 # shellcheck disable=SC2317 # run calls it
