@@ -52,6 +52,20 @@ static int not_begun(struct sides *x, struct side *s)
 	return -EIO;
 }
 
+/* What the host recorded meanwhile is not lost with a guest; of a session that is not kept, it is. */
+static int guest_failed(struct sides *x, struct side *s)
+{
+	int ret = not_begun(x, s);
+
+	if (!s->spec || x->c->temp)
+		return ret;
+	x->note("%s", x->err->text);
+	*x->err = (struct kvmft_err){ .text = "" };
+	s->failed = true;
+	s->exit_code = KVMFT_INCOMPLETE;
+	return 0;
+}
+
 static int wait_live(struct sides *x, size_t n)
 {
 	int ret = 0;
@@ -60,12 +74,15 @@ static int wait_live(struct sides *x, size_t n)
 		bool all = true;
 
 		for (size_t i = 0; i < n && !ret; i++) {
-			all &= is_live(&x->side[i]);
+			struct side *s = &x->side[i];
+
+			all &= is_live(s);
+			if (s->state != SIDE_ENDED || s->failed)
+				continue;
 			/* Its last words, and its exit status, may still be on their way. */
-			if (x->side[i].state == SIDE_ENDED && x->side[i].words < 0 &&
-			    x->side[i].transport <= 0)
-				ret = not_begun(x, &x->side[i]);
-			else if (x->side[i].state == SIDE_ENDED)
+			if (s->words < 0 && s->transport <= 0)
+				ret = guest_failed(x, s);
+			else
 				all = false;
 		}
 		if (all || ret)
@@ -123,6 +140,10 @@ static int record_together(struct sides *x)
 	x->live_ns = util_now_ns();
 	if (session_put_start(x->file, x->n))
 		x->note("cannot write %ssession", x->shown);
+	if (!guests_left(x)) {
+		x->why = "no guest";
+		return 0;
+	}
 	for (size_t i = x->n; i-- > 0;)
 		side_order(&x->side[i], "start\n");
 	ret = start_reader(x);
@@ -185,8 +206,10 @@ static int result(struct sides *x)
 	_cleanup_(sbuf_free) struct sbuf path = { 0 }, word = { 0 };
 	const struct side *host = &x->side[0];
 	int worst = KVMFT_OK;
+	size_t n = 0;
 
 	for (size_t i = 0; i < x->n; i++) {
+		n += !x->side[i].failed;
 		guest_exit(&x->side[i]);
 		worst = MAX(worst, x->side[i].exit_code == KVMFT_FAILED ? KVMFT_INCOMPLETE
 									: x->side[i].exit_code);
@@ -212,7 +235,7 @@ static int result(struct sides *x)
 		x->note("--blame: no trigger came, and no snapshot was asked for; for the last "
 			"second: kvmft blame --last 1s %s", word.s ?: "");
 	if (!x->host->quiet)
-		x->note("%s: %zu sides (%s): kvmft merge %s", path.s ?: "", x->n,
+		x->note("%s: %zu side%s (%s): kvmft merge %s", path.s ?: "", n, n > 1 ? "s" : "",
 			x->why ?: "error", word.s ?: "");
 	return worst;
 }

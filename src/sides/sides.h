@@ -85,8 +85,9 @@ struct side {
 	struct stream_news news;
 	struct record_progress progress;
 	bool live, command_done, stalled, killed;
-	bool late; /* it took too long to begin, and was given up */
-	bool owes; /* it was asked to write out its ring, and has not done so yet */
+	bool failed; /* it did not begin, which was reported */
+	bool late;   /* it took too long to begin, and was given up */
+	bool owes;   /* it was asked to write out its ring, and has not done so yet */
 	int ret, exit_code;
 	struct kvmft_err err;
 	uint64_t begun; /* util_now_ns() when it was started, later: told to end */

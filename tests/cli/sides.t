@@ -68,32 +68,43 @@ ok "... a filter with blanks and signs arrives" grep -q '^event .*name=kvm_pio .
 
 # ---- guests that cannot begin ----
 
-refused "no kvmft in the guest" 4 "there is no kvmft.*--push" --guest "g1=/usr/bin/env PATH=/usr/bin:/bin" -d 1s
-refused "no such command" 4 "no-such-command" --guest "g1=no-such-command there" -d 1s
-refused "a command that fails" 1 "g1: does not record" --guest "g1=false" -d 1s
+# without_g1 NAME MESSAGE OPTION...: what the host recorded is kept, and no guest's.
+without_g1()
+{
+	name=$1
+	message=$2
+	shift 2
+	sides "$@"
+	status_is 3 "$name: the host is kept, exit 3"
+	err_has "$message" "... is reported"
+	is "$(ls "$session" | tr '\n' ' ')$(tail -n 1 "$session/host/meta" | cut -d ' ' -f 1)" "host session end" "... and the host's capture is whole"
+}
+without_g1 "no kvmft in the guest" "there is no kvmft.*--push" --guest "g1=/usr/bin/env PATH=/usr/bin:/bin" -d 1s
+without_g1 "no such command" "no-such-command" --guest "g1=no-such-command there" -d 1s
+without_g1 "a command that fails" "g1: does not record" --guest "g1=false" -d 1s
 cat >"$tmp/bin/as-ssh" <<'EOF'
 #!/bin/sh
 printf 'ssh: no such name\r\n' >&2
 exit 255
 EOF
 chmod +x "$tmp/bin/as-ssh"
-refused "a command whose lines end as those of ssh" 1 "g1: does not record: ssh: no such name$" \
+without_g1 "a command whose lines end as those of ssh" "g1: does not record: ssh: no such name$" \
 	--guest "g1=$tmp/bin/as-ssh" -d 1s
-refused "one that says nothing" 1 "g1: does not record: its command was started, and then nothing came from there; --guest-timeout allows more time" \
+without_g1 "one that says nothing" "g1: does not record: its command was started, and then nothing came from there; --guest-timeout allows more time" \
 	--guest "g1=sh -c 'exec sleep 100'" --guest-timeout 2s -d 1s
 nothing_left_soon "one that says nothing"
 begin=$(date +%s)
-refused "one that complains without end" 1 "last was said: y" \
+without_g1 "one that complains without end" "last was said: y" \
 	--guest "g1=sh -c 'timeout 60 yes >&2'" --guest-timeout 1s -d 1s
 ok "... not for ever" test $(($(date +%s) - begin)) -lt 40
 err_has "g1: says more than 10000 lines: the rest is not shown" "... is not shown all of it"
 ok "... but no more than that" test "$(wc -l <"$err")" -lt 10020
-refused "... but that it will" 1 "nothing came from there; last was said: soon; --guest-timeout" \
+without_g1 "... but that it will" "nothing came from there; last was said: soon; --guest-timeout" \
 	--guest "g1=sh -c 'echo soon >&2; exec sleep 100'" --guest-timeout 2s -d 1s
-refused "one that says why" 1 "the door is locked" --guest "g1=sh -c 'echo the door is locked >&2; exit 255'" -d 1s
-refused "one that sends something else" 1 "not a stream of kvmft record" --guest "g1=sh -c 'echo hello; sleep 3'" -d 1s
-refused "an event that is not there" 4 "g1: .*no_such_event" --guest "g1=$guest" --guest-events 'kvm:no_such_event' -d 1s
-refused "no such option" 1 "no-such-option" --guest "g1=$guest" --guest-options '--no-such-option' -d 1s
+without_g1 "one that says why" "the door is locked" --guest "g1=sh -c 'echo the door is locked >&2; exit 255'" -d 1s
+without_g1 "one that sends something else" "not a stream of kvmft record" --guest "g1=sh -c 'echo hello; sleep 3'" -d 1s
+without_g1 "an event that is not there" "g1: .*no_such_event" --guest "g1=$guest" --guest-events 'kvm:no_such_event' -d 1s
+without_g1 "no such option" "no-such-option" --guest "g1=$guest" --guest-options '--no-such-option' -d 1s
 refused "the same name twice" 2 "twice" --guest "g1=$guest" --guest "g1=$guest" -d 1s
 refused "a name that is a path" 2 "directory" --guest "a/g1=$guest" -d 1s
 refused "the host's name" 2 "reserved" --guest "host=$guest" -d 1s
@@ -101,7 +112,14 @@ refused "an empty command" 2 "after =" --guest "g1=" -d 1s
 refused "a quote without end" 2 "quote" --guest "g1=sh -c 'x" -d 1s
 refused "options of a guest that does not exist" 2 "NAME of a --guest" --guest "g1=$guest" --guest-options 'g2:-b 1M' -d 1s
 refused "--output-dir" 2 "output-dir" --guest "g1=$guest" --output-dir "$tmp" -d 1s
-refused "one of two" 1 "g2: does not record" --guest "g1=$guest" --guest-options "$opts" --guest "g2=false" -d 1s
+sides --guest "g1=$guest" --guest-options "$opts" --guest "g2=false" -- "$tinyvm" --iterations 500
+status_is 3 "one of two: exit 3"
+err_has "g2: does not record" "... is reported"
+err_has "run: 2 sides .command.: kvmft merge" "... the others record together"
+run "$kvmft" merge -q "$session/host"
+is "$(all_pio)" 500 "... what COMMAND did"
+run "$kvmft" merge -q "$session"
+err_has "g2" "... and it is missed when they are read"
 nothing_left_soon "a guest that cannot begin"
 mkdir "$session.x"
 run "$kvmft" record -o "$session.x" --guest "g1=$guest" -d 1s
@@ -173,7 +191,7 @@ err_has 'g1: is back' "... is reported"
 is "$(reason_of g1)" control "... and has its end"
 
 wait "$slow"
-is "$?" 1 "an agent whose answer does not end"
+is "$?" 3 "an agent whose answer does not end"
 ok "... is not waited for" grep -qE 'no answer|is not JSON|endless' "$tmp/slow.out"
 end_liar
 nothing_left_soon "an agent whose answer does not end"
