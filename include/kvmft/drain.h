@@ -81,7 +81,8 @@ struct drain_cpu {
 	int src;		 /* borrowed; -1 = this CPU is not drained */
 	uint64_t bytes;		 /* stored, all segments */
 	uint64_t dropped;	 /* sub-buffers taken from the kernel that did not fit ... */
-	uint64_t dropped_events; /* ... and the number of events in them */
+	uint64_t dropped_events; /* ... and the number of events in them, but for ... */
+	uint64_t uncounted;	 /* ... so many that were lost half written */
 	uint64_t wakeups;
 	uint64_t write_ns, write_max_ns; /* time that the output took: in all, for one batch */
 	int error;		 /* -errno of the first failed call */

@@ -39,6 +39,13 @@ static void drain_drop(struct drain_cpu *c)
 		c->dropped_events += c->store->events(c->store->ctx, c->tmp);
 }
 
+/* Only a part of it was seen: nobody knows how many events were in it. */
+static void drain_lose(struct drain_cpu *c)
+{
+	c->dropped++;
+	c->uncounted++;
+}
+
 /* Reads from the pipe until tmp, which already has `have` bytes, is one sub-buffer. */
 static int drain_fill(struct drain_cpu *c, size_t have)
 {
@@ -60,15 +67,14 @@ static int drain_fill(struct drain_cpu *c, size_t have)
  */
 static size_t drain_mend(struct drain_cpu *c, size_t part, size_t left)
 {
-	int error = 0;
-
 	if (part) {
 		ssize_t got = full_pread(c->dst, c->tmp, part, c->off);
 
-		error = got == (ssize_t)part ? drain_fill(c, part) : -EIO;
 		left -= MIN(c->store->subbuf - part, left);
-		if (!error)
+		if (got == (ssize_t)part && !drain_fill(c, part))
 			drain_drop(c);
+		else
+			drain_lose(c);
 	}
 	if (ftruncate(c->dst, (off_t)c->off) || lseek(c->dst, (off_t)c->off, SEEK_SET) < 0)
 		drain_fail(c, -errno, true);
@@ -123,7 +129,7 @@ static size_t drain_send(struct drain_cpu *c, size_t n)
 		return 0;
 	drain_fail(c, ret, true);
 	if (part && !drain_fill(c, c->store->subbuf - part))
-		c->dropped++;
+		drain_lose(c);
 	return left - part;
 }
 

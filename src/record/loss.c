@@ -198,6 +198,10 @@ int record_loss_end(struct record *r)
 		r->did_not_fit += r->c->flight ? 0 : s.entries + c->dropped_events;
 		r->stored += s.read - MIN(c->dropped_events, s.read);
 		tell(r, c, &s, lost, s.read + lost - c->dropped_events);
+		if (c->uncounted)
+			r->note("CPU %u: %llu sub-buffers were lost half written: how many events "
+				"they held is unknown",
+				c->cpu, (unsigned long long)c->uncounted);
 		full |= s.dropped || (s.overrun && !r->c->flight);
 	}
 	if (full && !(r->c->quiet && r->c->allow_lost))

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -220,11 +221,61 @@ static void test_pipe_limit(void **state __unused_arg)
 	assert_int_equal(WEXITSTATUS(status), 0);
 }
 
+/* A file that takes a part of a sub-buffer, and cannot be read: what was lost is counted, if not its events. */
+static int store_open_short(void *ctx __unused_arg, unsigned int segment __unused_arg,
+			    unsigned int cpu __unused_arg)
+{
+	char path[64];
+	int fd = memfd_create("kvmft-test", MFD_CLOEXEC), to;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	to = open(path, O_WRONLY | O_CLOEXEC);
+	close(fd);
+	return to;
+}
+
+static void test_half_written(void **state __unused_arg)
+{
+	struct drain_store store = { .subbuf = SUBBUF, .wake_fd = -1, .open = store_open_short };
+	struct rlimit lim, old;
+	struct drain_cpu c = { .store = &store };
+	uint8_t buf[SUBBUF];
+	int fds[2];
+
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
+	lim = old;
+	lim.rlim_cur = SUBBUF + 100;
+	(void)signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+	c.src = fds[0];
+	for (unsigned int n = 0; n < 3; n++) {
+		fill(buf, 0, n);
+		assert_int_equal(write(fds[1], buf, SUBBUF), SUBBUF);
+	}
+	assert_int_equal(drain_store_init(&store), 0);
+	assert_int_equal(drain_signal_init(), 0);
+	assert_int_equal(drain_open(&c), 0);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &lim), 0);
+	assert_int_equal(drain_start(&c), 0);
+	drain_join(&c, 1);
+	(void)drain_finish(&c, 1);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &old), 0);
+	assert_int_equal(c.error, -EFBIG);
+	assert_int_equal(c.bytes, SUBBUF);
+	assert_int_equal(c.uncounted, 1);
+	assert_int_equal(c.dropped, 2);
+	drain_close(&c);
+	drain_store_free(&store);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_many_cpus),
 		cmocka_unit_test(test_pipe_limit),
+		cmocka_unit_test(test_half_written),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
