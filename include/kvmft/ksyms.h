@@ -93,8 +93,8 @@ int ksyms_add_elf(struct ksyms *k, int fd, const char **why) __must_check;
 
 /* Appends all that k holds to out. 0 or -ENOMEM. */
 int ksyms_pack(const struct ksyms *k, struct sbuf *out) __must_check;
-/* Told what is damaged of that which was read for look-ups: where it is in the file. */
-typedef void ksyms_damaged_fn(void *arg, uint64_t at);
+/* Called when look-ups cannot read the group at that file offset: -EBADMSG (damaged), -ENOMEM. */
+typedef void ksyms_damaged_fn(void *arg, int why, uint64_t at);
 /*
  * The reverse, of a file of size bytes: it is read as functions are looked up, and v stays empty.
  * fd is taken over, whatever is returned. 0, -ENOMEM, or -EBADMSG: the line at *bad, or the file's

@@ -8,9 +8,10 @@
 
 #include <inttypes.h>
 
-static void damaged(void *arg, uint64_t at)
+static void damaged(void *arg, int why, uint64_t at)
 {
-	cap_note(arg, CAP_SYMBOLS " is damaged at byte %" PRIu64 ": functions there have no names", at);
+	cap_note(arg, CAP_SYMBOLS " %s at byte %" PRIu64 ": functions there have no names",
+		 why == -ENOMEM ? "cannot be read (Cannot allocate memory)" : "is damaged", at);
 }
 
 /* fd is taken over. */

@@ -68,9 +68,9 @@ static int one(struct many *m, size_t i, int fd)
 		ret = -ENOMEM;
 	if (ret >= 0 && (rows.error || size > PART_MAX || rows.len > PART_MAX))
 		ret = err_set(&err, EFBIG, "its result is too large");
-	h.code = ret;
 	if (notes_take(&notes))
 		ret = -EIO;
+	h.code = ret;
 	h.notes = (uint32_t)notes.len;
 	if (ret >= 0) {
 		h.len = (uint32_t)size;

@@ -233,11 +233,12 @@ static int open_group(const struct ksyms *all, struct group *g)
 	/* Two functions at one address: there is no telling which one it is. */
 	if (ret == -EBADMSG || (!ret && k->aliases)) {
 		ksyms_free(k);
-		p->damaged(p->arg, bad);
+		p->damaged(p->arg, -EBADMSG, bad);
 	} else if (ret) {
 		if (k)
 			ksyms_free(k);
 		free(k);
+		p->damaged(p->arg, ret, g->at);
 		return ret;
 	} else {
 		k->n -= g->end != UINT64_MAX;
@@ -359,7 +360,7 @@ int ksyms_read_rest(struct ksyms *k)
 	k->packed = NULL;
 	ret = ret ?: ksyms_finish(k);
 	if (ret == -EBADMSG || (!ret && k->aliases)) {
-		p->damaged(p->arg, bad);
+		p->damaged(p->arg, -EBADMSG, bad);
 		ret = -EBADMSG;
 	}
 	for (size_t i = 0; i < p->n && !ret; i++)

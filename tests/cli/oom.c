@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * oom.c: for LD_PRELOAD. Of what the program itself allocates, the OOM_AT-th is refused; without it, how many there
- * were is written to descriptor 9 at the end. What libraries allocate for themselves is not touched.
+ * were is written to descriptor 9 at the end. What libraries allocate for themselves is not touched. With NOTES_FAIL
+ * its standard error cannot be rewound.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 void *__libc_malloc(size_t n);
@@ -68,6 +70,17 @@ void *realloc(void *p, size_t n)
 {
 	return refused(__builtin_return_address(0)) ? NULL : __libc_realloc(p, n);
 }
+
+off_t lseek(int fd, off_t offset, int whence)
+{
+	if (fd == STDERR_FILENO && whence == SEEK_SET && getenv("NOTES_FAIL")) {
+		errno = EIO;
+		return -1;
+	}
+	return syscall(SYS_lseek, fd, offset, whence);
+}
+
+off_t lseek64(int, off_t, int) __attribute__((alias("lseek")));
 
 char *strdup(const char *s)
 {

@@ -79,6 +79,13 @@ elif [ -z "$(LD_PRELOAD="$tmp/oom.so" "$plain" --version 9>&1 >/dev/null 2>&1)" 
 else
 	pair="$tmp/host $tmp/guest=one"
 	without_memory merge $pair
+	# Symbols that are read as they are needed.
+	sed 's/kvm_exit /kvm_exit guest_rip=0xffffffff81000004 /' "$golden/latency-host.txt" >"$tmp/rips.txt"
+	"$tools/mkcap" --capture "$tmp/rips" "$tmp/rips.txt"
+	"$tools/mkcap" --capture "$tmp/named" "$golden/latency-guest.txt"
+	printf 'kvmft-symbols 2\n@ ffffffff81000000 10\n\n0all 0\n0some 18\n' >"$tmp/named/symbols"
+	without_memory merge -e kvm:kvm_exit "$tmp/rips" "$tmp/named=one"
+	ok "... with names" grep -q 'all+0x4' "$tmp/want"
 	without_memory latency all $pair
 	without_memory latency all --format html -o "$made" $pair
 	without_memory report -i "$tmp/perf.data"
@@ -87,6 +94,11 @@ else
 		[ $rc = 1 ] || echo "allocation $n: status $rc"
 	done >"$tmp/wrong"
 	is "$(cat "$tmp/wrong")" "" "... nor without its options: no wrong usage"
+	# A worker that loses its messages has no result, in the sum or else.
+	"$tools/mkcap" --capture "$tmp/other" "$golden/latency-host.txt"
+	run env LD_PRELOAD="$tmp/oom.so" OOM_AT=0 NOTES_FAIL=1 "$plain" blame -i "$tmp/host" -i "$tmp/other"
+	status_is 1 "workers whose messages are lost"
+	err_has "^kvmft: $tmp/host: .*Input/output error" "... have failed"
 	without_memory export --force -i "$tmp/host" -o "$made" --to sqlite "$tmp/guest=one"
 fi
 

@@ -167,7 +167,7 @@ static void pack(const char *kallsyms, bool with_modules, struct sbuf *out)
 	ksyms_free(&k);
 }
 
-static void on_damage(void *arg, uint64_t at)
+static void on_damage(void *arg, int why __unused_arg, uint64_t at)
 {
 	*(uint64_t *)arg = at;
 }
