@@ -224,10 +224,14 @@ bool str_poses_as(const char *name, const char *const *words)
 size_t str_spec_len(const char *specs)
 {
 	bool filter = false;
+	char quote = '\0';
 	size_t n = 0;
 
-	for (; specs[n] && (filter || specs[n] != ','); n++)
-		filter ^= specs[n] == '/';
+	for (; specs[n] && (filter || specs[n] != ','); n++) {
+		if (filter && (quote ? specs[n] == quote : specs[n] == '"' || specs[n] == '\''))
+			quote = quote ? '\0' : specs[n];
+		filter ^= specs[n] == '/' && !quote;
+	}
 	return n;
 }
 

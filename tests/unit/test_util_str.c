@@ -123,6 +123,25 @@ static void test_cut(void **state __unused_arg)
 		assert_int_equal(str_cut(row[i].s, row[i].max), row[i].n);
 }
 
+static void test_spec_len(void **state __unused_arg)
+{
+	static const struct {
+		const char *s;
+		size_t n;
+	} row[] = {
+		{ "", 0 },
+		{ "a,b", 1 },
+		{ "a/x == 1,2/,b", 11 },
+		{ "a/x == \"k/0:1\"/,b", 15 },
+		{ "a/x == 'k/0,1' && y != \"'/\"/,b", 28 },
+		{ "a/x == \"k/,b", 12 },
+		{ "a\"/x/,b", 5 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(row); i++)
+		assert_int_equal(str_spec_len(row[i].s), row[i].n);
+}
+
 static void test_distance(void **state __unused_arg)
 {
 	static const struct {
@@ -269,6 +288,7 @@ int main(void)
 		cmocka_unit_test(test_utf8),
 		cmocka_unit_test(test_cut), cmocka_unit_test(test_printable),
 		cmocka_unit_test(test_poses),
+		cmocka_unit_test(test_spec_len),
 		cmocka_unit_test(test_distance),
 		cmocka_unit_test(test_ns),
 		cmocka_unit_test(test_bytes),
