@@ -225,7 +225,7 @@ static int rec_event(struct capture *c, const struct meta_rec *rec)
 
 static int rec_vm(struct capture *c, const struct meta_rec *rec)
 {
-	const char *id = meta_get(rec, "id");
+	const char *id = meta_get(rec, "id"), *name = meta_get(rec, "name");
 	struct cap_vm *vm;
 
 	if (!id || !*id)
@@ -235,7 +235,8 @@ static int rec_vm(struct capture *c, const struct meta_rec *rec)
 		return c->nvm < CAP_MAX_VMS ? -ENOMEM : 0;
 	meta_get_s32(rec, "pid", &vm->pid);
 	meta_get_s32(rec, "fd", &vm->fd);
-	if (set(&vm->name, rec, "name") || set(&vm->uuid, rec, "uuid") || set(&vm->vmm, rec, "vmm"))
+	if (cap_set_str(&vm->name, name && *name ? name : NULL) || set(&vm->uuid, rec, "uuid") ||
+	    set(&vm->vmm, rec, "vmm"))
 		return -ENOMEM;
 	return 0;
 }

@@ -132,7 +132,7 @@ static int opt_guest(struct td *t, struct cursor opt)
 	vm = cap_vm_at(t->c, text);
 	if (!vm)
 		return t->c->nvm < CAP_MAX_VMS ? -ENOMEM : 0;
-	if (cap_set_str(&vm->name, name))
+	if (cap_set_str(&vm->name, *name ? name : NULL)) /* of QEMU without -name it is empty */
 		return -ENOMEM;
 	vm->trace_id = id;
 	while (n-- && !cur_u32(&opt, &cpu) && !cur_u32(&opt, &tid)) {

@@ -58,7 +58,10 @@ static const char *const reserved[] = {
 	"host", "guest", "qemu", "name", "uuid", "pid", "tids", NULL
 };
 
-/* Name, UUID, PID-FD; else the PID; else its threads, or the first of them if there are many. */
+/*
+ * Name, UUID, PID-FD, trace-cmd's guests without a name by their first thread; else the PID; else
+ * its threads, or the first of them if there are many.
+ */
 void hostmap_vm_label(struct hostmap *m, size_t vm)
 {
 	struct hostmap_vm *v = &m->vm[vm];
@@ -66,7 +69,9 @@ void hostmap_vm_label(struct hostmap *m, size_t vm)
 	bool poses = cap && cap->name && str_poses_as(cap->name, reserved);
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
-	if (cap && (cap->name || cap->uuid || cap->id)) {
+	if (cap && !cap->name && !cap->uuid && cap->trace_id && cap->nvcpu && cap->vcpu[0].tid) {
+		snprintf(v->label, sizeof(v->label), "guest-%d", cap->vcpu[0].tid);
+	} else if (cap && (cap->name || cap->uuid || cap->id)) {
 		/* With name= it can still be selected: see vmsel_name(). */
 		snprintf(v->label, sizeof(v->label), "%s%.*s", poses ? "name=" : "",
 			 poses ? 58 : 63,
