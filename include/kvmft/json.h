@@ -55,6 +55,8 @@ void json_key(struct json *j, const char *key);
 void json_str(struct json *j, const char *text);
 void json_str_mem(struct json *j, const void *p, size_t n);
 /* Exact to the last digit; readers that put numbers in doubles lose bits above 2^53. */
+/* As a string: many readers keep numbers as double, which would round addresses of a kernel. */
+void json_hex(struct json *j, uint64_t v);
 void json_u64(struct json *j, uint64_t v);
 void json_s64(struct json *j, int64_t v);
 void json_bool(struct json *j, bool v);

@@ -74,7 +74,7 @@ struct qtrace_options {
 	const struct qevents *events; /* borrowed; NULL: none at hand */
 	/*
 	 * A moment near the trace, CLOCK_REALTIME ns: for time stamps without date or year; 0:
-	 * none.
+	 * when the file was last written.
 	 */
 	uint64_t near;
 };

@@ -348,6 +348,8 @@ static inline void fmt_print_titled(const struct fmt_event *e, const struct rec 
 				    struct sbuf *out);
 /* Whether fmt_print() can use the event's print format. */
 bool fmt_has_plan(const struct fmt_event *e);
+/* Whether a field is an address: a pointer, or 64 bits that the print format shows in hex. */
+bool fmt_is_address(const struct fmt_event *e, const struct fmt_field *fld);
 /* Appends name=value for every field except the common ones. */
 void fmt_print_fields(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
 		      struct sbuf *out);

@@ -136,6 +136,7 @@ struct stuck_config {
 	struct opt_u64 ns;
 	uint64_t begin_ns; /* CLOCK_MONOTONIC; what the default takes is from then on */
 	bool json;
+	unsigned int width; /* of the terminal that the text is for; 0 = not for one */
 };
 
 /* Looks, judges, and adds what is to be printed to out. An exit code, or -errno with err set. */

@@ -46,6 +46,7 @@ static int stuck_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 	int ret = 0;
 
 	o->c.json = o->format == 1;
+	o->c.width = page_width(&(struct page_opts){ .wide = false });
 	o->c.begin_ns = util_now_ns();
 	if (o->syms.slide.set && !o->syms.vmlinux)
 		return err_usage(err, "option --guest-kaslr goes with --guest-vmlinux");

@@ -54,6 +54,8 @@ static struct evinfo *evinfo_new(const struct fmt_event *ev)
 		return NULL;
 	}
 	e->is_stack = fmt_is_stack(ev);
+	for (size_t k = 0; k < 64 && fmt_field_at(ev, k); k++)
+		e->addresses |= (uint64_t)fmt_is_address(ev, fmt_field_at(ev, k)) << k;
 	e->role = event_role_of(ev);
 	event_resolve(ev, e->role, 0, &e->type);
 	return e;

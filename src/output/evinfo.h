@@ -14,6 +14,7 @@ struct evinfo {
 	const struct fmt_event *ev;
 	enum event_role role;
 	bool is_stack;
+	uint64_t addresses; /* bit k: field k is one, see fmt_is_address() */
 	char *name; /* "kvm:kvm_exit" */
 	struct event_type type; /* the fields of the role */
 };

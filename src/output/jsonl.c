@@ -109,8 +109,8 @@ static void put_value(struct json *j, const struct fmt *f, const struct fmt_valu
 {
 	switch (v->kind) {
 	case FMT_SIGNED: json_s64(j, (int64_t)v->num); break;
-	case FMT_UNSIGNED:
-	case FMT_POINTER: json_u64(j, v->num); break;
+	case FMT_UNSIGNED: json_u64(j, v->num); break;
+	case FMT_POINTER: json_hex(j, v->num); break;
 	case FMT_STRING: json_str_mem(j, v->p, v->len); break;
 	case FMT_NUMBERS:
 		json_array_begin(j);
@@ -151,6 +151,8 @@ static int put_fields(struct json *j, const struct evinfo *e, const struct tl_it
 	json_put_object(j, "fields");
 	for (size_t k = fmt_common_fields(i->ev); (fld = fmt_field_at(i->ev, k)); k++) {
 		fmt_value(tl_fmt(i), fld, i->rec, &v);
+		if (k < 64 && e->addresses >> k & 1 && v.kind != FMT_ABSENT)
+			v.kind = FMT_POINTER;
 		json_key(j, fmt_field_name(i->ev, k));
 		put_value(j, tl_fmt(i), &v);
 	}

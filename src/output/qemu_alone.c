@@ -95,6 +95,9 @@ static void json_args(struct json *j, const struct qtrace_item *i)
 		if (d->kind == QEV_STRING) {
 			json_key(j, d->name);
 			v->s ? json_str_mem(j, v->s, v->len) : json_null(j);
+		} else if (d->kind == QEV_POINTER) {
+			json_key(j, d->name);
+			json_hex(j, v->num);
 		} else if (d->kind == QEV_SIGNED) {
 			json_put_s64(j, d->name, (int64_t)v->num);
 		} else {

@@ -142,6 +142,7 @@ static int open_file(struct qtrace *t, const char *path, struct kvmft_err *err)
 	if (fstat(t->buf.fd, &st) < 0)
 		return err_why(err, errno, "cannot access %s", path);
 	t->size = (uint64_t)st.st_size;
+	t->o.near = t->o.near ?: (uint64_t)st.st_mtim.tv_sec * 1000000000;
 	return 0;
 }
 

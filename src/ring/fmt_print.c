@@ -239,6 +239,22 @@ static void print_many(const struct fmt_plan *p, const struct fmt *f, const stru
 	out->len = (size_t)(end - out->s);
 }
 
+bool fmt_is_address(const struct fmt_event *e, const struct fmt_field *fld)
+{
+	const struct fmt_plan *p = fmt_has_plan(e) ? e->lazy->plan : NULL;
+
+	for (size_t i = 0; p && !fld->is_pointer && fld->size == 8 && i < p->nseg; i++) {
+		const struct pnode *n = p->seg[i].arg;
+
+		while (n && n->kind == P_CAST)
+			n = n->a;
+		if (strchr("xXp", p->seg[i].spec.conv ?: 'd') && n && n->kind == P_FIELD &&
+		    n->off == fld->off && n->size == 8)
+			return true;
+	}
+	return fld->is_pointer;
+}
+
 /*
  * The first event of its kind, one that does not fit its plan, or one for which room must be made.
  */

@@ -6,8 +6,6 @@
 
 #include "kvmft/json.h"
 
-#define WIDTH 80u
-
 /* ---- numbers and names ---- */
 
 /* Thousandths as per cent: PCT is their format. */
@@ -294,13 +292,13 @@ static size_t vcpus_of(const struct stuck *s, const struct stuck_vcpu *c)
 }
 
 /* Breaks lines at blanks, each with such an indent; a word that is too long has one for itself. */
-static void add_wrapped(struct sbuf *b, const char *text, unsigned int indent)
+static void add_wrapped(struct sbuf *b, const char *text, unsigned int indent, unsigned int width)
 {
 	size_t used = 0;
 
 	for (size_t n; *text; text += n + (text[n] == ' ')) {
 		n = strcspn(text, " ");
-		if (used && used + 1 + n <= WIDTH) {
+		if (used && (!width || used + 1 + n <= width)) {
 			sbuf_addc(b, ' ');
 			used++;
 		} else {
@@ -332,7 +330,7 @@ static int print_text(const struct stuck *s, struct sbuf *out)
 		sbuf_reset(&why);
 		add_why(s, c, &why);
 		if (why.len)
-			add_wrapped(out, why.s, 6);
+			add_wrapped(out, why.s, 6, s->c->width);
 	}
 	return why.error ?: out->error;
 }
@@ -346,10 +344,8 @@ static void put_text(struct json *j, const char *key, const struct sbuf *b)
 
 static void put_hex(struct json *j, const char *key, bool known, uint64_t v)
 {
-	char hex[24];
-
-	snprintf(hex, sizeof(hex), "0x%" PRIx64, v);
-	json_put_str(j, key, known ? hex : NULL);
+	json_key(j, key);
+	known ? json_hex(j, v) : json_null(j);
 }
 
 static void put_pct(struct json *j, const char *key, unsigned int pm)

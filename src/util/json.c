@@ -2,6 +2,8 @@
 /* json.c: a JSON writer whose only state is its nesting. */
 #include "kvmft/json.h"
 
+#include <inttypes.h>
+
 void json_init(struct json *j, struct sbuf *out)
 {
 	*j = (struct json){ .out = out };
@@ -172,6 +174,14 @@ void json_str(struct json *j, const char *text)
 		json_str_mem(j, text, strlen(text));
 	else
 		json_null(j);
+}
+
+void json_hex(struct json *j, uint64_t v)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "0x%" PRIx64, v);
+	json_str(j, text);
 }
 
 void json_u64(struct json *j, uint64_t v)

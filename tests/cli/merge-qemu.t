@@ -40,7 +40,7 @@ markers()
 	"$kvmft" merge marked --trace-events "$golden/qemu-events.txt" --format json \
 		--event 'qemu:virtio_queue_notify/n == 3/' >lines 2>notes || return 1
 	grep '"kind":"event"' lines >found
-	[ "$(wc -l <found)" -eq 1 ] && grep -q '"side":"host".*"event":"qemu:virtio_queue_notify".*"vdev":21760,"n":3' found
+	[ "$(wc -l <found)" -eq 1 ] && grep -q '"side":"host".*"event":"qemu:virtio_queue_notify".*"vdev":"0x5500","n":3' found
 }
 ok "markers of QEMU in the host's capture: events, exact; those of others stay text" markers
 
@@ -122,7 +122,7 @@ alone()
 			[ -z "$(comm -13 want got)" ] || return 1
 	done
 	"$kvmft" merge -q --qemu v4 --trace-events "$golden/qemu-events.txt" --format json --clock mono >lines
-	[ $? -eq 3 ] && grep -q '"event":"virtio_queue_notify","fields":{"vdev":21760,"n":0,"vq":22016}' lines || return 1
+	[ $? -eq 3 ] && grep -q '"event":"virtio_queue_notify","fields":{"vdev":"0x5500","n":0,"vq":"0x5600"}' lines || return 1
 	"$kvmft" merge --qemu v4 --trace-events "$golden/qemu-events.txt" -N 2 >lines 2>notes
 	[ $? -eq 0 ] && [ "$(grep -c ' qemu:' lines)" = 2 ] && ! [ -s notes ] || return 1
 	"$kvmft" merge -q --qemu "$golden/qemu-merge.log" --trace-events "$golden/qemu-events.txt" >lines || return 1
@@ -133,6 +133,22 @@ alone()
 	[ $? -eq 1 ] && ! [ -s lines ]
 }
 ok "a trace alone: all formats as text and JSON" alone
+
+# Without a date they are of the day, or the year, in which the file was last written.
+dateless()
+{
+	for h in 00 08 12 13 18 23; do
+		echo "[$h:47:29.123456789] (+0.000001000) host qemu:virtio_queue_notify: { cpu_id = 1 }, { vdev = 0x5500, n = $((1$h - 100)), vq = 0x5600 }"
+	done >half.ust
+	TZ=UTC touch -d '2024-05-06 12:00:00' half.ust
+	TZ=UTC "$kvmft" merge -q --qemu half.ust:ust --trace-events "$golden/qemu-events.txt" --clock realtime >lines 2>notes || return 1
+	[ "$(wc -l <lines)" -eq 6 ] && [ "$(grep -c '2024-05-0[56] ' lines)" -eq 6 ] || return 1
+	echo "Nov 27 13:14:15 host qemu-system-x86_64[100]: virtio_queue_notify vdev 0x5500 n 1 vq 0x5600" >old.syslog
+	TZ=UTC touch -d '2024-12-24 12:00:00' old.syslog
+	TZ=UTC "$kvmft" merge -q --qemu old.syslog:syslog --trace-events "$golden/qemu-events.txt" --clock realtime >lines 2>notes || return 1
+	grep -q '2024-11-27 13:14:15' lines
+}
+ok "a trace alone without dates: every hour, and its year" dateless
 
 merged()
 {
@@ -187,7 +203,7 @@ ok "--side qemu, --event with a filter on QEMU's arguments" sides
 json()
 {
 	merged json v4
-	grep '"kind":"event"' lines | grep -q '"side":"qemu".*"event":"qemu:virtio_queue_notify".*"vdev":21760' &&
+	grep '"kind":"event"' lines | grep -q '"side":"qemu".*"event":"qemu:virtio_queue_notify".*"vdev":"0x5500"' &&
 		grep -q '"event":"kvm:kvm_fast_mmio".*"device":"virtio-pci-notify-virtio-blk"' lines
 }
 ok "JSON: fields of QEMU's events, the device behind a doorbell" json

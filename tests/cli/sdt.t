@@ -92,7 +92,7 @@ is "$(sed -n 's/.* sdt_demo:twice: ([0-9a-f]*) //p' "$out" | tr '\n' ' ')" \
 grep ' sdt_demo:numbers: ' "$out" >"$tmp/stamps"
 ok "each between the TSCs that the program read" between "$tmp/said" numbers
 run "$kvmft" merge --format json "$tmp/all"
-out_has '"event":"sdt_demo:name","fields":\{"__probe_ip":[0-9]+,"arg1":"odd one","arg2":1,"arg3":42\}' "JSON"
+out_has '"event":"sdt_demo:name","fields":\{"__probe_ip":"0x[0-9a-f]+","arg1":"odd one","arg2":1,"arg3":42\}' "JSON"
 run "$kvmft" merge --event 'sdt_demo:gu*/arg1 > 1/' "$tmp/all"
 is "$(lines ' sdt_demo:guarded: ' "$out") $(lines . "$out")" "2 2" "picked by name and value"
 is "$(sed -n 's/^sdt sys=sdt_demo name=twice \(.*\) binary=[^ ]* \(.*\)/\1 \2/p' "$tmp/all/meta")" \

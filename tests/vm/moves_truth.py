@@ -69,8 +69,9 @@ class Host:
                 v.turns.entry(e["t"])
                 v.came = v.came or e["t"]
             elif e["event"] == "kvm:kvm_page_fault":
-                v.faults[e["fields"]["fault_address"] >> 12] += 1
-                if not RANGE[0] <= e["fields"]["fault_address"] < RANGE[1]:
+                at = int(e["fields"]["fault_address"], 16)
+                v.faults[at >> 12] += 1
+                if not RANGE[0] <= at < RANGE[1]:
                     v.turns.all[-1][2] = "a page that is not one of them"
             else:
                 v.full += e["fields"]["reason"] == 31  # KVM_EXIT_DIRTY_RING_FULL

@@ -39,6 +39,7 @@ def events(path):
         if e['kind'] == 'event' and e['side'] == 'host' and e['event'].startswith('kvm:'):
             f = e['fields']
             rip = f.get('guest_rip', f.get('rip'))
+            rip = int(rip, 16) if rip else None
             if rip is not None and 'nested' not in e['event']:
                 yield e, rip
 
