@@ -27,7 +27,6 @@ bool columns_fit(struct columns *c, unsigned int width, const unsigned char *les
 /* Ends the row, without blanks at its end. */
 void columns_end(struct columns *c, struct sbuf *b);
 
-#define TEXT_WIDTH 79
 /*
  * Breaks the lines of b->s[from..] at blanks so that they fit that many columns (0: no breaking);
  * continuation lines begin with indent.

@@ -154,6 +154,8 @@ int out_begin(struct out *o, const struct timeline *t, const struct out_format *
 int out_resume(struct out *o, const struct timeline *t,
 	       const struct out_clock *clock) __must_check;
 int out_item(struct out *o, const struct tl_item *item) __must_check;
+/* Marks the place in a text where items are left out. */
+int out_left_out(struct out *o) __must_check;
 /* Of one guest, after the last item. */
 int out_alignment(struct out *o, const struct out_alignment *a) __must_check;
 int out_end(struct out *o) __must_check;

@@ -38,7 +38,8 @@ bool pick_wants(struct pick *p, const struct tl_item *item);
 /*
  * Passes a wanted item through the matches: calls show() for it, and before that for earlier items
  * that are in the context of a match. 0 or what show() returned, or -ENOMEM. The rec of an item
- * shown later is a copy.
+ * shown later is a copy. Where wanted items are left out between two matches with context, it is
+ * called with NULL.
  */
 int pick_feed(struct pick *p, const struct tl_item *item,
 	      int (*show)(void *arg, const struct tl_item *item), void *arg) __must_check;

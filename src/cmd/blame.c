@@ -80,7 +80,7 @@ static const struct opt blame_options[] = {
 	PAGE_OPTIONS(struct blame_opts_given, file.page_opts),
 	OPTION('q', "quiet", OPT_FLAG, struct blame_opts_given, quiet, NULL,
 	       "no summary on standard error unless something is wrong"),
-	/* For record --blame, where a VM cannot be named as here. */
+	/* For record --blame, where a VM cannot be named as here, and the last second is meant. */
 	{ .name = "naming",
 	  .type = OPT_STR,
 	  .offset = offsetof(struct blame_opts_given, naming),
@@ -125,7 +125,7 @@ static int blame_check(struct blame_cmd *m)
 		return err_usage(m->err, "--at excludes --from and --to");
 	if (o->last.set && (o->at || o->from || o->to))
 		return err_usage(m->err, "--last excludes --at, --from and --to");
-	if (o->top.set && (!o->top.v || o->top.v > BLAME_TOP_MAX))
+	if (o->top.v > BLAME_TOP_MAX)
 		return err_usage(m->err, "--top: 1 to %u", BLAME_TOP_MAX);
 	if (o->context.v > CONTEXT_MAX)
 		return err_usage(m->err, "--context: %u at most", CONTEXT_MAX);
@@ -134,7 +134,8 @@ static int blame_check(struct blame_cmd *m)
 	m->b.o.top = o->top.set ? o->top.v : m->v.by >= BLAME_BY_CAUSE ? BLAME_TOP_MAX : TOP;
 	m->b.o.from_marker = o->from_marker;
 	m->b.o.to_marker = o->to_marker;
-	return rate_check(&o->khz, m->err) ?: only_vcpu(&o->vcpu, &m->b.o.vcpu, m->err);
+	return top_check(&o->top, m->err) ?: rate_check(&o->khz, m->err) ?:
+	       only_vcpu(&o->vcpu, &m->b.o.vcpu, m->err);
 }
 
 /* Events from before the previous snapshot belong to another time. */
@@ -255,9 +256,10 @@ static int no_spikes(const struct blame_cmd *m)
 	if (o->at)
 		return err_set(m->err, ENODATA, "no vCPU is known at %s: there are no events "
 						"around that time", o->at);
-	return err_set(m->err, ENODATA, "nothing was late%s%s",
-		       o->than.set ? " by as much as --than says" : "",
-		       o->what ? ", among what --what asks for" : "");
+	if (!o->quiet || o->naming)
+		cli_note("nothing was late%s%s", o->than.set ? " by as much as --than says" : "",
+			 o->what ? ", among what --what asks for" : "");
+	return 0;
 }
 
 static int blame_show(struct blame_cmd *m)
@@ -389,6 +391,8 @@ static int blame_output(void *opts, int argc, struct kvmft_err *err)
 	struct blame_cmd m = { .o = o, .err = err };
 	int ret = sink_file_open(opts, argc, err);
 
+	if (o->naming && !o->at && !o->from && !o->to && !o->last.set)
+		o->last = (struct opt_u64){ .v = 1000000000, .set = true };
 	if (ret || o->inputs.n < 2)
 		return ret;
 	if (o->file.path || o->at)

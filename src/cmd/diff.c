@@ -86,7 +86,7 @@ static int check(struct run *run)
 			"--%s-guest alone: latencies are compared only if both sides have a "
 			"guest's capture",
 			o->guests[0].n ? "before" : "after");
-	return rate_check(&o->khz, run->err);
+	return top_check(&o->top, run->err) ?: rate_check(&o->khz, run->err);
 }
 
 /* ---- a side ---- */

@@ -40,7 +40,7 @@ static const struct opt latency_options[] = {
 	OPTION(0, "than", OPT_DURATION, struct latency_opts, than, "D",
 	       "among the worst, show only what took this long or longer: 100us, 2ms"),
 	OPTION(0, "worst", OPT_U64, struct latency_opts, worst, "N",
-	       "how many of the worst are shown (default: 3)"),
+	       "how many of the worst are shown (default: 3; 0: none)"),
 	OPTION_LISTED(0, "by", OPT_WORDS, struct latency_opts, by, "LIST", lat_mem_by_names,
 		      "mem: group also by these (default: task,thread,move)"),
 	OPTION(0, "grain", OPT_SIZE, struct latency_opts, grain, "SIZE",
@@ -372,7 +372,9 @@ static bool summary_left_out(const struct latency *m, bool all)
 
 	for (unsigned int k = 0; k < LAT_KINDS; k++)
 		if (lat_left_out(m->lat, k)) {
-			cli_note("%s is left out: %s", lat_kind_names[k], lat_left_out(m->lat, k));
+			if (!all || !m->o->quiet)
+				cli_note("%s is left out: %s", lat_kind_names[k],
+					 lat_left_out(m->lat, k));
 			complete = all;
 		}
 	return complete;

@@ -114,6 +114,8 @@ static inline int merge_show(void *arg, const struct tl_item *item)
 {
 	struct merge *m = arg;
 
+	if (!item)
+		return out_left_out(&m->s.out);
 	m->shown += item->kind == TL_EVENT;
 	m->enough = m->shown >= m->most;
 	return out_item(&m->s.out, item);

@@ -158,13 +158,6 @@ static void note_over_sides(const char *fmt, ...)
 	va_end(ap);
 }
 
-/* The options of blame include a time of their own. */
-static bool says_when(const char *options)
-{
-	return options && (strstr(options, "--at") || strstr(options, "--from") ||
-			   strstr(options, "--to "));
-}
-
 /* The command that is run when all have written out their rings, and its words for a named VM. */
 static void blame_words(const struct record_options *o, struct sbuf *blame)
 {
@@ -181,8 +174,7 @@ static void blame_words(const struct record_options *o, struct sbuf *blame)
 	}
 	sbuf_add(blame, "'kvmft record' blame -q --no-pager --top 3 --naming ");
 	sbuf_add_word(blame, naming.s ?: "");
-	sbuf_addf(blame, " %s %s --", says_when(o->blame_options) ? "" : "--last 1s",
-		  o->blame_options ?: "");
+	sbuf_addf(blame, " %s --", o->blame_options ?: "");
 }
 
 static int record_sides_cmd(struct record_options *o, char **argv, struct kvmft_err *err)

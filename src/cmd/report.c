@@ -145,7 +145,7 @@ static int parse(struct run *run)
 	run->filter = (struct report_filter){ .vm = -1, .vcpu = -1 };
 	if (o->vcpu.set && o->vcpu.v > UINT32_MAX)
 		return err_usage(run->err, "option --vcpu: no vCPU has such an id");
-	if (rate_check(&o->khz, run->err))
+	if (top_check(&o->top, run->err) || rate_check(&o->khz, run->err))
 		return -EINVAL;
 	if (o->from.set && o->to.set && o->to.v < o->from.v)
 		return err_usage(run->err, "option --to: it is before --from");
@@ -394,7 +394,7 @@ static int print_stacks(struct run *run, struct by_stack *b)
 
 	tl_loss_of(run->cap, b->events, b->lost, b->lost_unknown, &run->loss);
 	ret = by_stack_print(b, run->cap, run->o->top.v, cli_formats[MAX(run->o->format, 0)],
-			     stdout);
+			     run->o->file.page.f);
 	if (ret && ret != -EPIPE)
 		return err_why(run->err, ret, "cannot print");
 	if (!run->loss.total && !run->loss.unknown && !b->damaged && !run->cap->ndamage)

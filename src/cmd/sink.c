@@ -397,6 +397,11 @@ int only_vcpu(const struct opt_u64 *given, int64_t *vcpu, struct kvmft_err *err)
 			 (unsigned long long)given->v);
 }
 
+int top_check(const struct opt_u64 *top, struct kvmft_err *err)
+{
+	return top->set && !top->v ? err_usage(err, "--top: 1 or more") : 0;
+}
+
 int only_vm(const struct pairing *p, const char *sel, int64_t *vm, struct kvmft_err *err)
 {
 	*vm = sel ? hostmap_find_vm(p->map, sel, err) : -1;

@@ -93,6 +93,8 @@ void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_
 
 /* What analyses are limited to: -1 = not. --vcpu: a number; --vm: SEL; --than: a time. */
 int only_vcpu(const struct opt_u64 *given, int64_t *vcpu, struct kvmft_err *err) __must_check;
+/* --top: not 0. */
+int top_check(const struct opt_u64 *top, struct kvmft_err *err) __must_check;
 int only_vm(const struct pairing *p, const char *sel, int64_t *vm,
 	    struct kvmft_err *err) __must_check;
 int than_check(const struct opt_u64 *given, const struct pairing *p,

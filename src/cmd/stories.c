@@ -22,7 +22,7 @@ struct teller {
 	size_t size;
 	struct out out;
 	uint64_t lines, after;
-	bool begun, ended;
+	bool begun, ended, marked;
 };
 
 struct stories {
@@ -109,7 +109,10 @@ static int teller_item(struct stories *s, struct teller *t, const struct tl_item
 		t->c->to->left_out++;
 		return 0;
 	}
-	return out_item(&t->out, i);
+	if (t->c->to->left_out && !t->marked)
+		ret = out_left_out(&t->out);
+	t->marked = t->c->to->left_out;
+	return ret ?: out_item(&t->out, i);
 }
 
 /* An item for all whose moment it may be of; those that end with it are no longer asked. */

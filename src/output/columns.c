@@ -5,6 +5,16 @@
 #include <ctype.h>
 #include <stdarg.h>
 
+/* Each is taken to be one column wide, as screen_cut() does. */
+static int characters(const char *s)
+{
+	int n = 0;
+
+	for (; *s; s++)
+		n += (*s & 0xc0) != 0x80;
+	return n;
+}
+
 void columns_put(struct columns *c, struct sbuf *b, const char *fmt, ...)
 {
 	unsigned int at = c->at++;
@@ -19,12 +29,14 @@ void columns_put(struct columns *c, struct sbuf *b, const char *fmt, ...)
 	va_end(ap);
 	if (n < 0)
 		return;
+	n = characters(text);
 	if (!c->print) {
-		c->width[at] = MAX(c->width[at], (unsigned int)MIN(n, (int)sizeof(text) - 1));
+		c->width[at] = MAX(c->width[at], (unsigned int)n);
 		return;
 	}
-	n = (int)c->width[at];
-	sbuf_addf(b, "%s%*s", ((1u << at) - 1) & ~c->hide ? " " : "", c->left >> at & 1 ? -n : n, text);
+	n = MAX((int)c->width[at] - n, 0);
+	sbuf_addf(b, "%s%*s%s%*s", ((1u << at) - 1) & ~c->hide ? " " : "",
+		  c->left >> at & 1 ? 0 : n, "", text, c->left >> at & 1 ? n : 0, "");
 }
 
 unsigned int columns_width(const struct columns *c)

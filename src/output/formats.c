@@ -170,6 +170,13 @@ int out_item(struct out *o, const struct tl_item *item)
 	return o->fmt->item(o, item);
 }
 
+int out_left_out(struct out *o)
+{
+	if (o->fmt == out_formats[0])
+		sbuf_add(&o->line, "--\n"); /* as grep does */
+	return o->line.error;
+}
+
 int out_alignment(struct out *o, const struct out_alignment *a)
 {
 	return o->fmt->alignment ? o->fmt->alignment(o, a) : 0;

@@ -20,7 +20,7 @@ static void put_name(struct columns *c, struct sbuf *b, const struct lat_view *v
 	snprintf(name, sizeof(name), "%s%s%s", several ? lat_vm_label(v, g->vm) : "",
 		 several ? " " : "", g->name);
 	if (strlen(name) > NAME_WIDTH)
-		strcpy(name + NAME_WIDTH - 1, "~");
+		strcpy(name + str_cut(name, NAME_WIDTH - 1), "~");
 	columns_put(c, b, "%s", name);
 }
 
@@ -208,7 +208,7 @@ static void put_case(struct sbuf *b, const struct lat_view *v, const struct lat_
 		sbuf_addf(b, "; %s", t->desc->cause[c->cause]);
 	put_stages(b, v, t, c);
 	sbuf_addc(b, '\n');
-	text_wrap(b, from, "      ", TEXT_WIDTH);
+	text_wrap(b, from, "      ", v->width);
 }
 
 void lat_short(struct sbuf *b, const struct lat_view *v, enum lat_table_id id, size_t rows,
@@ -231,5 +231,5 @@ void lat_short(struct sbuf *b, const struct lat_view *v, enum lat_table_id id, s
 	from = b->len;
 	lat_counts_text(t, b);
 	sbuf_addc(b, '\n');
-	text_wrap(b, from, "  ", TEXT_WIDTH);
+	text_wrap(b, from, "  ", v->width);
 }

@@ -490,7 +490,6 @@ static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id
 static int text_print(const struct lat_view *v, FILE *f)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	unsigned int width = v->all ? v->width : TEXT_WIDTH;
 	bool crosses = false;
 	size_t tables = 0, from;
 	int ret = 0;
@@ -507,7 +506,7 @@ static int text_print(const struct lat_view *v, FILE *f)
 		crosses |= t->desc->crosses;
 		from = b.len;
 		ret = is_view((enum lat_table_id)id) ? 0 : lat_headline(&b, v, t);
-		text_wrap(&b, from, "    ", width);
+		text_wrap(&b, from, "    ", v->width);
 		if (v->all)
 			whole(&b, v, (enum lat_table_id)id);
 		else
@@ -520,7 +519,7 @@ static int text_print(const struct lat_view *v, FILE *f)
 		vcpu_times(&b, v);
 	from = b.len;
 	notes(&b, v, crosses);
-	text_wrap(&b, from, "  ", width);
+	text_wrap(&b, from, "  ", v->width);
 	return ret ?: sbuf_write(&b, f);
 }
 

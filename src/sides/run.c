@@ -52,7 +52,7 @@ static int not_begun(struct sides *x, struct side *s)
 	return -EIO;
 }
 
-/* What the host recorded meanwhile is not lost with a guest; of a session that is not kept, it is. */
+/* What the host recorded meanwhile is kept; a session in memory, for trace --guest, is not. */
 static int guest_failed(struct sides *x, struct side *s)
 {
 	int ret = not_begun(x, s);

@@ -55,6 +55,7 @@ struct pick {
 	char **side;
 	size_t nside, side_cap;
 	uint64_t context, after; /* items still to be shown after the last match */
+	bool shown, skipped;	 /* any; some that were wanted, since then, are not kept either */
 	struct kept *ring;
 	uint64_t held, next; /* kept ones, and the place of the next */
 	bool wanted; /* some event was */
@@ -336,6 +337,7 @@ static int keep(struct pick *p, const struct tl_item *i)
 	if (!p->ring)
 		return -ENOMEM;
 	k = &p->ring[p->next];
+	p->skipped |= p->held == p->context;
 	p->held = MIN(p->held, p->context - 1); /* the one being overwritten */
 	k->item = *i;
 	k->id = i->src->id;
@@ -356,8 +358,11 @@ static int show_kept(struct pick *p, int (*show)(void *arg, const struct tl_item
 {
 	int ret = 0;
 
+	p->skipped |= p->cut > 0;
 	p->dropped += MIN(p->cut, p->context - p->held);
 	p->cut = 0;
+	if (p->shown && p->skipped)
+		ret = show(arg, NULL);
 	for (; p->held && !ret; p->held--) {
 		struct kept *k = oldest(p);
 
@@ -408,6 +413,8 @@ int pick_feed(struct pick *p, const struct tl_item *i,
 		p->after = p->context;
 		if (p->held)
 			ret = show_kept(p, show, arg);
+		p->shown = true;
+		p->skipped = false;
 		return ret ?: show(arg, i);
 	}
 	if (!p->after)

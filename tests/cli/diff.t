@@ -223,6 +223,8 @@ is "$(rows base.dat rate.dat | cut -d ' ' -f 1)" "IO_INSTRUCTION,rate" "two trac
 
 run "$kvmft" diff "$tmp/base"
 status_is 2 "one capture"
+diff_of base same --top 0
+status_is 2 "--top 0, as everywhere"
 diff_of base same -e nosuch
 status_is 2 "a class that is not there"
 diff_of base same --before-guest "$tmp/base"

@@ -53,6 +53,39 @@ for command in "merge -q" "latency -q sched"; do
 	out_has "$(raw %C3%A9%C3%A9)" "... and is shown"
 done
 
+# Columns are as wide as their characters, not their bytes.
+{
+	grep '^meta' "$golden/latency-host.txt" | sed "s/name=one/name=$long/"
+	echo "meta vm id=200-12 pid=200 fd=12 name=two"
+	echo "meta vcpu vm=200-12 id=0 tid=201 offset=0 ratio=0 frac=48"
+	for at in "0 101" "1 201"; do
+		set -- $at
+		echo "$1 1000 $2 kvm_entry vcpu_id=0"
+		echo "$1 2000 $2 kvm_exit exit_reason=1 isa=1"
+		echo "$1 2100 $2 sched:sched_switch prev_pid=$2 prev_state=0 next_pid=55"
+		echo "$1 5000 55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=$2"
+		echo "$1 5100 $2 kvm_entry vcpu_id=0"
+	done
+} >"$tmp/two.txt"
+rm -rf "$tmp/host"
+"$mkcap" --capture "$tmp/host" "$tmp/two.txt"
+run "$kvmft" latency -q sched "$tmp/host"
+ok "latency of two VMs: a long name is UTF-8 where it is cut" iconv -f UTF-8 -t UTF-8 -o /dev/null "$out"
+is "$(perl -CSD -ne 'print index($_, " 50 %"), "\n" if /^(name=|two ).* 50 %/' "$out" | sort | uniq -c | awk '{ print $1 }')" 2 \
+	"... and its row is in the same columns"
+
+# trace-cmd's guest whose QEMU has no name: it is called by its thread.
+mkdir "$tmp/nameless" "$tmp/to"
+perl -0777 -pe 's/vm1\0(.{28})/\0$1\0\0\0/s' "$golden/foreign/agent/host.dat" >"$tmp/nameless/host.dat"
+cp "$golden/foreign/agent/host-vm1.dat" "$tmp/nameless/guest.dat"
+run "$kvmft" merge -q "$tmp/nameless/host.dat" "$tmp/nameless/guest.dat"
+status_is 0 "a guest with an empty name"
+label=$(sides | sed 's/host//' | tr -d ' ')
+ok "... is called by its thread ($label)" sh -c "echo '$label' | grep -qE '^guest-[0-9]+$'"
+run "$kvmft" export -i "$tmp/nameless/host.dat" -o "$tmp/to/o.dat" "$tmp/nameless/guest.dat=$label"
+status_is 0 "... can be selected by that, and exported"
+is "$(ls "$tmp/to" | tr '\n' ' ')" "o-$label.dat o.dat " "... into its own file"
+
 for vm in host Host guest QEMU; do
 	ok "a VM called $vm" named $vm
 	run "$kvmft" merge -q "$tmp/host" "$tmp/guest=$vm"

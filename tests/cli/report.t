@@ -244,7 +244,7 @@ err_has 'trace clock counter' "... is reported"
 # ---- wrong usage ----
 
 for args in "--event nonsense" "--semantics perf --event cpuid" "--split --event mmio" \
-	"--split --semantics perf" "-k nonsense" "--vcpu x" "-p x" "--per cpu" "--format xml" \
+	"--split --semantics perf" "-k nonsense" "--top 0" "--vcpu x" "-p x" "--per cpu" "--format xml" \
 	"--tsc-khz 0" "-p ," "--from 2 --to 1" "--from x"; do
 	# shellcheck disable=SC2086 # several words
 	report basic $args

@@ -118,6 +118,10 @@ if command -v protoc >/dev/null; then
 else
 	skip "Perfetto" "no protoc"
 fi
+# On a terminal it is cut as all tables are.
+TERM=xterm python3 "$top/tests/cli/terminal.py" 30 24 "" env NO_COLOR=1 "$kvmft" report --by stack --no-pager -i "$tmp/s" >"$tmp/narrow"
+is "$(grep -v '^kvmft' "$tmp/narrow" | tr -d '\r' | awk 'length > 30' | wc -l | tr -d ' ')" 0 "by stack, on a narrow terminal"
+ok "... is cut there" grep -q '>.*$' "$tmp/narrow"
 run "$kvmft" merge -q --format json "$tmp/s"
 out_has '"event":"ftrace:kernel_stack","fields":{"stack":\["inner","middle \[kvm\]","0x77"\]}' "JSON has an array"
 run "$kvmft" merge -q --format folded "$tmp/s"
