@@ -24,6 +24,7 @@ struct boot_row {
 	/* found */
 	double value[2]; /* num / den; 0 if den is 0 */
 	double error;	 /* standard error of their difference */
+	double critical; /* a greater difference is no chance, at the requested level */
 	double surely; /* the difference is at least this, at the requested level; 0: there may
 		        * be none */
 	double chance; /* probability of one as great in any of the rows if nothing differs; 0 to
@@ -152,7 +153,9 @@ struct diff_row {
 	double effect; /* the change, as time: seconds per second */
 	double surely; /* the part of the change that is beyond noise, as a share of it; 0 to 1 */
 	double chance;
-	bool beyond;  /* noise */
+	double smallest; /* change that would have been told from chance, of value[0]; 0: unknown */
+	bool differs; /* that is no chance */
+	bool beyond;  /* noise by at least diff.least */
 	bool implied; /* the same as in another row, by another measure */
 	bool lead;    /* the first of its group */
 };
@@ -168,7 +171,9 @@ struct diff {
 	double least; /* smaller changes do not count: 0.1 is 10 % */
 	/* found; in the order of diff_order() */
 	struct diff_row *row;
-	size_t n, row_cap, beyond;
+	size_t n, row_cap, differ, beyond;
+	double smallest; /* what half of the rows would have shown; 0: unknown */
+	uint64_t enough_ns; /* a recording in which they would show `least`; 0: these, or unknown */
 	uint64_t rare; /* rows with too few samples to be compared */
 	struct diff_fact *fact;
 	size_t nfact, fact_cap;

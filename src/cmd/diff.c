@@ -29,7 +29,7 @@ static const struct opt diff_options[] = {
 	       "leave out what was before T, seconds since each began"),
 	OPTION(0, "to", OPT_DURATION, struct diff_opts, to, "T", "leave out what was after T"),
 	OPTION(0, "than", OPT_U64, struct diff_opts, than, "PERCENT",
-	       "ignore smaller changes (default: 10)"),
+	       "what a change must surely be to count (default: 10)"),
 	OPTION(0, "top", OPT_U64, struct diff_opts, top, "N", "only the first N rows"),
 	OPTION(0, "all", OPT_FLAG, struct diff_opts, all, NULL, "also what is within noise"),
 	RATE_OPTION(struct diff_opts, khz),

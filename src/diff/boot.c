@@ -182,7 +182,8 @@ static void row_judge(struct boot_row *r, const double *most, unsigned int round
 	r->chance = 1;
 	if (!(r->error > 0))
 		return;
-	diff -= student(most[MIN(at, rounds - 1)], runs) * r->error;
+	r->critical = student(most[MIN(at, rounds - 1)], runs) * r->error;
+	diff -= r->critical;
 	r->surely = MAX(diff, 0.0);
 	z = normal(size(r->value[1] - r->value[0]) / r->error, runs);
 	for (at = 0; at < rounds && most[at] < z; at++)

@@ -421,6 +421,9 @@ static void judge(const struct diff *d, struct diff_row *r, const struct boot_ro
 	       both = r->value[0] + r->value[1], less = MIN(r->value[0], r->value[1]);
 
 	r->chance = t->chance;
+	r->differs = t->surely > 0;
+	if (r->measure != DIFF_P50 && r->measure != DIFF_P99 && r->value[0] > 0)
+		r->smallest = t->critical / r->value[0];
 	if (!(both > 0) || !(tested > 0))
 		return;
 	r->surely = diff * (t->surely / tested) / both;
@@ -433,12 +436,37 @@ static void find_implied(struct diff *d)
 	for (size_t i = 0; i < d->n; i++) {
 		struct diff_row *r = &d->row[i];
 
-		for (size_t k = 0; k < d->n && r->beyond && r->measure == DIFF_PER_GUEST; k++)
-			if (d->row[k].measure == DIFF_RATE && d->row[k].beyond &&
+		for (size_t k = 0; k < d->n && r->differs && r->measure == DIFF_PER_GUEST; k++)
+			if (d->row[k].measure == DIFF_RATE && d->row[k].differs &&
 			    !strcmp(d->row[k].name, r->name))
 				r->implied = (d->row[k].value[1] > d->row[k].value[0]) ==
 					     (r->value[1] > r->value[0]);
 	}
+}
+
+COMPARE_BY(ascending, double, );
+
+/* The noise of a sum falls with the root of its length. */
+static int find_smallest(struct diff *d)
+{
+	_cleanup_free_ double *v = calloc(d->n + 1, sizeof(*v));
+	double more;
+	size_t n = 0;
+
+	if (!v)
+		return -ENOMEM;
+	for (size_t i = 0; i < d->n; i++)
+		if (d->row[i].smallest > 0)
+			v[n++] = d->row[i].smallest;
+	if (!n)
+		return 0;
+	qsort(v, n, sizeof(*v), ascending);
+	d->smallest = v[n / 2];
+	more = d->least > 0 ? d->smallest / d->least : 0;
+	if (more > 1)
+		d->enough_ns = (uint64_t)MIN(more * more * (double)MIN(d->side[0].exits.length,
+								       d->side[1].exits.length), 1e18);
+	return 0;
 }
 
 bool diff_can_tell(const struct diff *d)
@@ -457,10 +485,12 @@ int diff_compare(struct diff *d)
 	ret = ret ?: boot_test(b.row, d->n, &d->boot);
 	for (size_t i = 0; i < d->n && !ret; i++) {
 		judge(d, &d->row[i], &b.row[i]);
+		d->differ += d->row[i].differs;
 		d->beyond += d->row[i].beyond;
 	}
 	if (!ret)
 		find_implied(d);
+	ret = ret ?: find_smallest(d);
 	ret = ret ?: diff_order(d);
 	for (size_t i = 0; i < b.nvalues; i++)
 		free(b.values[i]);

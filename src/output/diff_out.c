@@ -14,7 +14,7 @@ static const char *const side_names[2] = { "before", "after" };
 
 static bool shown(const struct diff_doc *doc, const struct diff_row *r)
 {
-	return doc->all || (r->beyond && !r->implied);
+	return doc->all || (!r->implied && (doc->d->beyond ? r->beyond : r->differs));
 }
 
 /* ---- text ---- */
@@ -117,7 +117,7 @@ static void text_row(const struct diff_row *r, const struct diff_row *above, str
 	snprintf(text, sizeof(text), "%.2f%%", r->effect * 100);
 	columns_put(c, b, "%s", r->lead ? text : "");
 	chance_text(r, text, sizeof(text));
-	columns_put(c, b, "%s%s", text, r->beyond ? "" : " ~");
+	columns_put(c, b, "%s%s", text, r->beyond ? "" : r->differs ? " -" : " ~");
 	columns_end(c, b);
 }
 
@@ -154,6 +154,26 @@ static void text_rows(const struct diff_doc *doc, struct sbuf *b)
 	text_pass(doc, &c, b);
 }
 
+/* How sure is one thing, how large another. */
+static void text_sure(const struct diff *d, struct sbuf *b)
+{
+	char text[32];
+
+	if (d->differ) {
+		sbuf_addf(b, "%zu row%s (chance below 1 %%), ", d->differ,
+			  d->differ > 1 ? "s differ" : " differs");
+		snprintf(text, sizeof(text), "%zu", d->beyond);
+		sbuf_addf(b, "%s surely by %.0f %%%s\n", d->beyond ? text : "none", d->least * 100,
+			  d->beyond < d->differ ? " (others: -)" : "");
+	}
+	if (d->smallest > 0)
+		sbuf_addf(b, "half of the rows would have shown a change of %.*f %%\n",
+			  d->smallest < 0.1 ? 1 : 0, d->smallest * 100);
+	if (d->enough_ns)
+		sbuf_addf(b, "to show one of %.0f %%, record about %s on each side\n", d->least * 100,
+			  str_ns(text, sizeof(text), d->enough_ns));
+}
+
 static void text_print(const struct diff_doc *doc, struct sbuf *b)
 {
 	const struct diff *d = doc->d;
@@ -164,17 +184,18 @@ static void text_print(const struct diff_doc *doc, struct sbuf *b)
 	text_facts(doc, b);
 	text_remarks(b, doc->remark, doc->nremark, doc->width);
 	for (size_t i = 0; i < d->n; i++)
-		implied += d->row[i].beyond && d->row[i].implied;
-	if (!d->beyond)
+		implied += d->row[i].differs && d->row[i].implied;
+	if (!d->differ)
 		sbuf_add(b, "\nno difference beyond noise\n");
-	if (d->beyond || doc->all)
+	if (d->differ || doc->all)
 		text_rows(doc, b);
 	sbuf_add(b, "\n");
+	text_sure(d, b);
 	if (doc->all)
-		sbuf_addf(b, "%zu of %zu rows are within noise (~)", d->n - d->beyond, d->n);
+		sbuf_addf(b, "%zu of %zu rows are within noise (~)", d->n - d->differ, d->n);
 	else
-		sbuf_addf(b, "%zu of %zu rows are within noise%s", d->n - d->beyond, d->n,
-			  d->n > d->beyond ? ": --all shows them" : "");
+		sbuf_addf(b, "%zu of %zu rows are within noise%s", d->n - d->differ, d->n,
+			  d->n > d->differ ? ": --all shows them" : "");
 	if (d->rare)
 		sbuf_addf(b, "; too rare to compare: %" PRIu64, d->rare);
 	sbuf_add(b, "\n");
@@ -214,10 +235,15 @@ static void row_columns(const struct diff_row *r, struct row *o)
 	row_value(o, "after", r, 1);
 	row_fixed(o, "surely", (uint64_t)(r->surely * 1e4), 4);
 	row_fixed(o, "chance", (uint64_t)(r->chance * 1e4 + 0.5), 4);
-	row_bool(o, "beyond_noise", true, r->beyond);
+	row_bool(o, "beyond_noise", true, r->differs);
 	row_str(o, "group", r->group ?: "");
 	row_fixed(o, "effect", (uint64_t)(MIN(r->effect, 1e12) * 1e6 + 0.5), 6);
 	row_bool(o, "lead", true, r->lead);
+	row_bool(o, "surely_by_than", true, r->beyond);
+	if (r->smallest > 0)
+		row_fixed(o, "smallest_shown", (uint64_t)(MIN(r->smallest, 1e12) * 1e4 + 0.5), 4);
+	else
+		row_str(o, "smallest_shown", NULL);
 	row_end(o);
 }
 
@@ -270,8 +296,12 @@ static void json_print(const struct diff_doc *doc, struct sbuf *b)
 		json_object_end(&j);
 	}
 	json_array_end(&j);
-	json_put_bool(&j, "differs", d->beyond != 0);
-	json_put_u64(&j, "beyond_noise", d->beyond);
+	json_put_bool(&j, "differs", d->differ != 0);
+	json_put_u64(&j, "beyond_noise", d->differ);
+	json_put_u64(&j, "surely_by_than", d->beyond);
+	json_put_fixed(&j, "than", (uint64_t)(d->least * 100 + 0.5), 2);
+	json_put_fixed(&j, "smallest_shown", (uint64_t)(MIN(d->smallest, 1e12) * 1e4 + 0.5), 4);
+	json_put_known_u64(&j, "for_than_ns", d->enough_ns, d->enough_ns);
 	json_put_u64(&j, "compared", d->n);
 	json_put_u64(&j, "too_rare", d->rare);
 	json_put_array(&j, "notes");

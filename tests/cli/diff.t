@@ -131,6 +131,23 @@ out_has '^IO_INSTRUCTION +per second +[0-9.]+ +0\.00 +gone +0\.[67][0-9]% <0\.00
 diff_of gone base
 out_has '^IO_INSTRUCTION +per second +0\.00 +[0-9.]+ +new +0\.[67][0-9]% <0\.001$' "... that is new"
 
+# How sure is one thing, how large another: it differs, but surely by 200 %?
+diff_of base rate --than 200
+ok "a change of 100 %, where 200 % is asked for" grep -qE '^IO_INSTRUCTION +per second .* <0\.001 -$' "$out"
+out_has '^[1-9][0-9]* rows? differs? .chance below 1 %., none surely by 200 % .others: -.$' "... is one, if not so large"
+ok "... and is not called noise" sh -c "! grep -q 'no difference' '$out'"
+diff_of base same --than 1
+out_has '^half of the rows would have shown a change of [0-9.]+ %$' "nothing differs: what would have been seen"
+out_has '^to show one of 1 %, record about [0-9.]+ [a-z]+ on each side$' "... and how long to record"
+diff_of base rate --than 200 --format json
+ok "JSON says the same" python3 -c '
+import json, sys
+d = json.load(open(sys.argv[1]))
+rows = [r for r in d["rows"] if r["beyond_noise"]]
+assert d["differs"] and d["surely_by_than"] == 0 and d["beyond_noise"] == len(rows) > 0, d
+assert d["than"] == 2 and 0 < d["smallest_shown"] < 2 and d["for_than_ns"] is None, d
+assert all(r["chance"] < 0.011 for r in rows) and any(r["smallest_shown"] for r in rows)' "$out"
+
 # ---- what leads ----
 
 # "GROUP..." of what is beyond noise
@@ -205,7 +222,7 @@ cp "$out" "$tmp/json"
 diff_of base rate --format json
 ok "... the same again" cmp "$out" "$tmp/json"
 diff_of base rate --format csv
-is "$(head -n 1 "$out")" "kind,name,measure,unit,before,after,surely,chance,beyond_noise,group,effect,lead" "CSV"
+is "$(head -n 1 "$out")" "kind,name,measure,unit,before,after,surely,chance,beyond_noise,group,effect,lead,surely_by_than,smallest_shown" "CSV"
 diff_of base rate -o "$tmp/file"
 status_is 0 "-o"
 diff_of base rate
