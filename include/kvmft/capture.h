@@ -300,19 +300,6 @@ ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s
 			     uint64_t n, void *buf, struct cap_file *file) __must_check;
 
 /*
- * The same of a stream of compressed chunks, a chunk at a time; of those that follow some are
- * unpacked ahead, by a thread where there is more than one CPU. *out: NULL where the stream is not
- * compressed or its chunks are too large to keep one for each CPU; to be closed before the capture.
- * -ENOMEM.
- */
-struct cap_chunks;
-int capture_chunks_open(const struct capture *c, const struct cap_stream *s,
-			struct cap_chunks **out) __must_check;
-/* *buf, valid until the next call, begins with sub-buffer idx. How many there are, 0, -errno. */
-ssize_t capture_chunks_read(struct cap_chunks *k, uint64_t idx, uint8_t **buf) __must_check;
-void capture_chunks_close(struct cap_chunks *k); /* NULL is fine */
-
-/*
  * n bytes at `at` of sub-buffer idx: 0, -ENODATA past the last one, -EINVAL behind its end,
  * -EBADMSG where compressed data is damaged, -errno. file may be NULL. Compressed sub-buffers are
  * cheap to read in order; each step back or to another CPU unpacks everything before it again.

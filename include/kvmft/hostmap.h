@@ -10,7 +10,7 @@
 #define KVMFT_HOSTMAP_H
 
 #include "kvmft/capture.h"
-#include "kvmft/epoch.h"
+#include "kvmft/guest_time.h"
 #include "kvmft/ring.h"
 
 /* Why certain threads are taken for one VM; the weakest reason counts. */
@@ -160,19 +160,21 @@ int hostmap_vm_tids(const struct hostmap *m, size_t vm, struct sbuf *out) __must
 /* The thread of vCPU id of VM number vm; NULL if none was seen. */
 const struct hostmap_thread *hostmap_vcpu(const struct hostmap *m, size_t vm, uint32_t id);
 /*
- * Adds a pvclock record that was read inside the guest when its TSC was guest_tsc, and rebuilds the
- * VM's epochs. 0, -errno; -ESRCH if guest_tsc belongs to no epoch.
+ * The records of the guest's capture, where they were read. Rebuilds the VM's epochs. 0 or -errno.
  */
-int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t guest_tsc,
+int hostmap_add_records(struct hostmap *m, size_t vm, const struct capture *guest,
+			const struct guest_time *g) __must_check;
+/*
+ * A pvclock record, or an offset, that came into force at that host TSC. These
+ * only add: hostmap_rebuild() makes epochs of what was added. 0 or -errno.
+ */
+int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
 			const struct pvclock *pv) __must_check;
-/* An offset that came into force at that host TSC on the host that the VM moved to. 0, -errno. */
-int hostmap_add_offset_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host, uint64_t prev,
-			  uint64_t next) __must_check;
+int hostmap_add_offset(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host, uint64_t prev,
+		       uint64_t next) __must_check;
+int hostmap_rebuild(struct hostmap *m, size_t vm) __must_check;
 /* Makes an entry, without clocks, for a VM of another host: *out. 0 or -ENOMEM. */
 int hostmap_add_foreign(struct hostmap *m, const struct hostmap_vm *vm, size_t *out) __must_check;
-/* The same if the host TSC of that moment is known. 0, -errno. */
-int hostmap_add_pvclock_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
-			   const struct pvclock *pv) __must_check;
 /*
  * What the user gives replaces what the capture says: every vCPU of the VM (ids 0..n-1, and those
  * known) has this map for the whole capture.
@@ -183,7 +185,7 @@ int hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_m
 int hostmap_set_scale(struct hostmap *m, const struct tsc_map *scale) __must_check;
 /*
  * Another one for only that vCPU, after hostmap_force_map(), or one that the capture lacks; from
- * host TSC `from` on: 0 for the beginning, later ones only change the offset.
+ * host TSC `from` on: 0 for the beginning, later ones only change the offset. Only adds.
  */
 int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t from,
 		       const struct tsc_map *map)

@@ -96,7 +96,6 @@ struct rstream {
 	uint8_t *mem;	  /* the same; NULL: it is not its own */
 	uint64_t idx;	  /* next sub-buffer to read */
 	uint32_t batch, have, at; /* sub-buffers per read, in buf, current */
-	struct cap_chunks *chunks; /* not NULL: buf is in them, and mem unused */
 	struct cap_file file;	  /* kept open between reads */
 	struct rloss *loss;	  /* nloss of them, ascending; loss_at is the next */
 	size_t nloss, loss_at;

@@ -60,7 +60,6 @@ struct cap_priv {
 	uint64_t symbols_bytes;
 	uint32_t segments_told;	   /* 1 + the highest segment that meta mentions */
 	struct cap_unpacker *unpacker; /* made when a compressed chunk is read */
-	struct cap_ahead *ahead;       /* chunks.c; while streams of chunks are open */
 	struct cap_maker maker;
 	/* kallsyms, megabytes that few ask for: read when they do. load NULL: none, or read. */
 	struct cap_later {
@@ -207,7 +206,6 @@ int cap_unpack(const void *packed, size_t n, void *plain, size_t len) __must_che
  * is made if it is NULL, and freed by its owner. As above, -EIO, -ENOMEM.
  */
 struct cap_unpacker;
-struct cap_ahead;
 int cap_unpack_at(struct cap_unpacker **slot, const struct cap_extent *e, uint64_t off, void *buf,
 		  size_t len) __must_check;
 void cap_unpacker_free(struct cap_unpacker *u);

@@ -32,8 +32,7 @@ static bool by_hand(const struct convert_params *p)
 
 /* ---- captures ---- */
 
-static int open_input(struct convert_ctx *c, const char *path, bool is_guest,
-		      struct kvmft_err *err)
+static int open_input(struct convert_ctx *c, const char *path, bool is_guest, struct kvmft_err *err)
 {
 	struct capture *cap = NULL;
 	int ret = capture_open(path, &cap, err);
@@ -75,7 +74,10 @@ static int open_captures(struct convert_ctx *c, struct kvmft_err *err)
 static ssize_t vm_of_guest(struct convert_ctx *c, struct kvmft_err *err)
 {
 	struct matcher m = {
-		.map = c->map, .guests = 1, .solve = c->p->solve, .naming = "--vm SEL",
+		.map = c->map,
+		.guests = 1,
+		.solve = c->p->solve,
+		.naming = "--vm SEL",
 	};
 	bool tsc = cap_in_tsc(c->guest);
 	int ret = fmt_load(c->guest, &c->guest_fmt, err);
@@ -149,22 +151,13 @@ static int pick_vcpu(struct convert_ctx *c, const struct epoch_vm *vm, struct kv
 
 /* ---- pvclock records read in the guest ---- */
 
-/* Puts them among the host's epochs, at the first guest TSC of the capture that the host covers. */
 static int merge_records(struct convert_ctx *c, size_t vm, struct kvmft_err *err)
 {
-	const struct capture *g = c->guest;
+	struct guest_time g = { 0 };
 
-	for (size_t i = 0; i < g->npvclock; i++) {
-		uint32_t vcpu = cap_vcpu_of_cpu(g, g->pvclock[i].cpu);
-		int ret = hostmap_add_pvclock(c->map, vm, vcpu, g->begin_tsc, &g->pvclock[i].pv);
-
-		for (size_t k = 0; k < g->nbracket && ret == -ESRCH; k++)
-			ret = hostmap_add_pvclock(c->map, vm, vcpu, g->bracket[k].tsc,
-						  &g->pvclock[i].pv);
-		if (ret == -ENOMEM)
-			return err_set(err, ENOMEM, "out of memory");
-	}
-	return 0;
+	guest_time_anchor(&g, c->guest, c->host);
+	return hostmap_add_records(c->map, vm, c->guest, &g) ? err_set(err, ENOMEM, "out of memory")
+							     : 0;
 }
 
 /* The record by itself, if no epochs say which one was in force when. */
@@ -219,7 +212,9 @@ static int load_epochs(struct convert_ctx *c, struct kvmft_err *err)
 	snprintf(c->vm, sizeof(c->vm), "%s", c->map->vm[vm].label);
 	if (forced && hostmap_force_map(c->map, (size_t)vm,
 					c->p->vcpu.set && c->p->vcpu.v < CAPTURE_MAX_CPUS
-						? (size_t)c->p->vcpu.v + 1 : 1, &map))
+						? (size_t)c->p->vcpu.v + 1
+						: 1,
+					&map))
 		return err_set(err, ENOMEM, "out of memory");
 	ret = c->guest ? merge_records(c, (size_t)vm, err) : 0;
 	return ret ?: pick_vcpu(c, c->map->vm[vm].epochs, err);
@@ -306,7 +301,8 @@ static int take_live(struct convert_ctx *c, const struct vm *vm, struct kvmft_er
 		return err_lack(err, ENODATA, "cannot read the TSC offset of VM %s%s%s", c->vm,
 				vm->note ? ": " : "", vm->note ?: "");
 	c->clock.map = (struct tsc_map){
-		.offset = use->tsc_offset, .ratio = use->tsc_ratio,
+		.offset = use->tsc_offset,
+		.ratio = use->tsc_ratio,
 		.frac = (uint8_t)use->tsc_frac_bits,
 	};
 	if (clock_ctx_set(&c->clock, CLOCK_EDGE_TSC_MAP))

@@ -6,7 +6,7 @@
  */
 
 #include "priv.h"
-#include "kvmft/own_tsc.h"
+#include "kvmft/guest_time.h"
 
 #define MAX_CLOCK_EVENTS (1u << 22) /* a hostile file must not take all memory */
 
@@ -65,6 +65,7 @@ int hostmap_clock_event(struct hostmap *m, enum event_role kind, const struct ev
 }
 
 COMPARE_BY(event_cmp, struct hostmap_event, .ts);
+COMPARE_BY(forced_cmp, struct hostmap_forced, .from);
 
 static const struct cap_vcpu *cap_vcpu(const struct hostmap_vm *vm, uint32_t id)
 {
@@ -143,17 +144,18 @@ static int feed_reads(struct hostmap *m, size_t vm, bool end)
 		if (ret == -EINVAL)
 			ret = 0; /* nonsense in the file: this vCPU stays without a map */
 	}
-	for (size_t i = 0; !end && i < m->vm[vm].n_own && (ret >= 0 || ret == -EINVAL); i++)
-		if (!m->vm[vm].own[i].from)
-			ret = epoch_vm_read(m->vm[vm].epochs, m->vm[vm].own[i].vcpu, 0,
-					    &m->vm[vm].own[i].map);
+	for (size_t i = 0;
+	     !end && i < m->vm[vm].n_own && !m->vm[vm].own[i].from && (ret >= 0 || ret == -EINVAL);
+	     i++)
+		ret = epoch_vm_read(m->vm[vm].epochs, m->vm[vm].own[i].vcpu, 0,
+				    &m->vm[vm].own[i].map);
 	return ret < 0 && ret != -EINVAL ? ret : 0;
 }
 
 static const struct tsc_map *forced_of(const struct hostmap_vm *v, uint32_t vcpu)
 {
-	for (size_t i = 0; i < v->n_own; i++)
-		if (v->own[i].vcpu == vcpu && !v->own[i].from)
+	for (size_t i = 0; i < v->n_own && !v->own[i].from; i++)
+		if (v->own[i].vcpu == vcpu)
 			return &v->own[i].map;
 	return &v->forced;
 }
@@ -290,45 +292,34 @@ int hostmap_inherit(struct hostmap *m, const struct hostmap *before)
 	return m->nevent == n ? 0 : build_all(m);
 }
 
-/* An event that is in no stream of the capture; for all captures of the VM. */
-static int add_event(struct hostmap *m, size_t vm, const struct hostmap_event *e)
+int hostmap_rebuild(struct hostmap *m, size_t vm)
 {
-	struct hostmap_event *slot = array_grow(&m->event, m->nevent, &m->event_cap, sizeof(*slot));
 	int ret;
 
-	if (!slot)
-		return -ENOMEM;
-	*slot = *e;
-	m->nevent++;
+	if (m->vm[vm].n_own)
+		qsort(m->vm[vm].own, m->vm[vm].n_own, sizeof(*m->vm[vm].own), forced_cmp);
 	ret = sort_events(m);
 	for (; !ret && vm != HOSTMAP_END; vm = m->vm[vm].next)
 		ret = hostmap_epochs(m, vm);
 	return ret;
 }
 
-int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t guest_tsc,
+int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
 			const struct pvclock *pv)
 {
-	const struct epoch_vcpu *v = epoch_vm_find(m->vm[vm].epochs, vcpu);
-	uint64_t lo, hi;
-
-	if (!epoch_result_usable(epoch_guest_to_host(v, guest_tsc, &lo, &hi)))
-		return -ESRCH;
-	return hostmap_add_pvclock_at(m, vm, vcpu, lo, pv);
-}
-
-int hostmap_add_pvclock_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
-			   const struct pvclock *pv)
-{
 	struct hostmap_event e = {
-		.ts = host, .kind = EV_PVCLOCK, .vm = (ssize_t)vm, .vcpu = vcpu, .pv = *pv,
+		.ts = host,
+		.kind = EV_PVCLOCK,
+		.vm = (ssize_t)vm,
+		.vcpu = vcpu,
+		.pv = *pv,
 	};
 
-	return add_event(m, vm, &e);
+	return array_add(&m->event, &m->nevent, &m->event_cap, &e, sizeof(e));
 }
 
-int hostmap_add_offset_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host, uint64_t prev,
-			  uint64_t next)
+int hostmap_add_offset(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host, uint64_t prev,
+		       uint64_t next)
 {
 	struct hostmap_event e = {
 		.ts = host,
@@ -340,22 +331,50 @@ int hostmap_add_offset_at(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t 
 	};
 
 	m->vm[vm].moved = true;
-	return add_event(m, vm, &e);
+	return array_add(&m->event, &m->nevent, &m->event_cap, &e, sizeof(e));
+}
+
+/*
+ * A record that the guest read before the host was recorded holds from the first moment that the
+ * host shows: a new one in between would have needed a write to a TSC, or a new master clock.
+ */
+static bool read_before(const struct epoch_vcpu *v, uint64_t tsc, uint64_t *host)
+{
+	for (size_t i = 0; v && i < v->n; i++) {
+		const struct epoch *e = &v->v[i];
+
+		if (!e->has_map)
+			continue;
+		*host = e->from;
+		return (int64_t)(tsc_to_guest(&e->map, e->from) - tsc) > 0;
+	}
+	return false;
+}
+
+int hostmap_add_records(struct hostmap *m, size_t vm, const struct capture *guest,
+			const struct guest_time *g)
+{
+	uint64_t tsc = guest->nbracket ? guest->bracket[0].tsc : guest->begin_tsc, lo, hi;
+	int ret = 0;
+
+	for (size_t i = 0; i < guest->npvclock && !ret; i++) {
+		uint32_t vcpu = cap_vcpu_of_cpu(guest, guest->pvclock[i].cpu);
+		const struct epoch_vcpu *v = epoch_vm_find(m->vm[vm].epochs, vcpu);
+
+		if (epoch_result_usable(guest_time_tsc_to_host(g, v, tsc, &lo, &hi)) ||
+		    read_before(v, tsc, &lo))
+			ret = hostmap_add_pvclock(m, vm, vcpu, lo, &guest->pvclock[i].pv);
+	}
+	return ret || !guest->npvclock ? ret : hostmap_rebuild(m, vm);
 }
 
 int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t from,
 		       const struct tsc_map *map)
 {
 	struct hostmap_vm *v = &m->vm[vm];
-	size_t i = v->n_own;
+	struct hostmap_forced f = { .vcpu = vcpu, .from = from, .map = *map };
 
-	if (!array_grow(&v->own, v->n_own, &v->own_cap, sizeof(*v->own)))
-		return -ENOMEM;
-	for (; i && v->own[i - 1].from > from; i--)
-		v->own[i] = v->own[i - 1];
-	v->own[i] = (struct hostmap_forced){ .vcpu = vcpu, .from = from, .map = *map };
-	v->n_own++;
-	return hostmap_epochs(m, vm);
+	return array_add(&v->own, &v->n_own, &v->own_cap, &f, sizeof(f));
 }
 
 int hostmap_set_scale(struct hostmap *m, const struct tsc_map *scale)

@@ -127,11 +127,11 @@ static int add_epoch(const struct migrate *g, struct hostmap *m, size_t vm, uint
 	if (e->from > g->arrival && !migrate_to_line(g, e->from, &at))
 		return 0;
 	if (e->has_map && next != *offset)
-		ret = hostmap_add_offset_at(m, vm, vcpu, at, *offset, next);
+		ret = hostmap_add_offset(m, vm, vcpu, at, *offset, next);
 	if (e->has_map)
 		*offset = next;
 	if (!ret && e->has_pv)
-		ret = hostmap_add_pvclock_at(m, vm, vcpu, at, &e->pv);
+		ret = hostmap_add_pvclock(m, vm, vcpu, at, &e->pv);
 	return ret;
 }
 
@@ -151,7 +151,7 @@ static int add_epochs(const struct migrate *g, struct hostmap *m, size_t vm,
 		for (size_t k = at < 0 ? 0 : (size_t)at; k < b->n && !ret; k++)
 			ret = add_epoch(g, m, vm, b->id, &b->v[k], &offset);
 	}
-	return ret;
+	return ret ?: hostmap_rebuild(m, vm);
 }
 
 int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct migrate **out,

@@ -11,7 +11,7 @@
 #include "kvmft/hostmap.h"
 #include "kvmft/timeline.h"
 
-#define MAX_CHANGES 64 /* of one vCPU: each costs a walk over all clock events */
+#define MAX_CHANGES 64 /* of one vCPU: each costs a walk over all events of its CPU */
 
 static struct tsc_map map_of(const struct cap_shift *s, const struct cap_shift_sample *v)
 {
@@ -109,5 +109,5 @@ int hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest)
 		if (guest->shift[i].nsample && !epoch_vm_has_map(m->vm[vm].epochs, vcpu))
 			ret = add_vcpu(m, vm, vcpu, &guest->shift[i], guest, (uint32_t)i);
 	}
-	return ret;
+	return ret ?: hostmap_rebuild(m, vm);
 }

@@ -274,7 +274,7 @@ int solution_fill(const struct solution *s, struct hostmap *m, size_t vm)
 		m->vm[vm].uncertain = uncertain(s);
 	for (size_t i = 0; i < s->n_own && !ret; i++)
 		ret = force_own(s, m, vm, &s->own[i]);
-	return ret;
+	return ret ?: hostmap_rebuild(m, vm);
 }
 
 int solution_force(const struct solution *s, struct hostmap *m, size_t vm, size_t ncpu)
@@ -288,7 +288,7 @@ int solution_force(const struct solution *s, struct hostmap *m, size_t vm, size_
 	ret = hostmap_force_map(m, vm, ncpu, &map);
 	for (size_t i = 0; i < s->n_own && !ret; i++)
 		ret = force_own(s, m, vm, &s->own[i]);
-	return ret;
+	return ret ?: hostmap_rebuild(m, vm);
 }
 
 void solution_free(struct solution *s)

@@ -12,6 +12,7 @@
 /* What is read at once, but at least a sub-buffer; of all streams together, but at least that. */
 #define BATCH_BYTES (512u << 10)
 #define BATCH_ALL   (4u << 20)
+#define PACKED_ALL  (256u << 20) /* ... if whole chunks: a part needs what is before it, too */
 #define SEEK_PROBES \
 	16 /* stamps checked to see whether they ascend; each is a read, for each CPU */
 
@@ -29,8 +30,13 @@ static int rstream_place_losses(struct rstream *r);
 static int rstream_buffer(struct rstream *r, size_t nstream)
 {
 	uint32_t size = r->geom.size;
-	uint64_t bytes = MIN(BATCH_BYTES, BATCH_ALL / MAX(nstream, (size_t)1));
+	uint64_t bytes = MIN(BATCH_BYTES, BATCH_ALL / MAX(nstream, (size_t)1)), chunk = 0;
 
+	for (size_t i = 0; i < r->s->next; i++)
+		if (r->s->ext[i].packed)
+			chunk = MAX(chunk, r->s->ext[i].len);
+	if (chunk)
+		bytes = MIN(chunk, PACKED_ALL / MAX(nstream, (size_t)1));
 	r->batch = (uint32_t)MAX(MIN(bytes / size, r->s->nsub), (uint64_t)1);
 	r->buf = r->mem = malloc((size_t)r->batch * size);
 	return r->buf ? 0 : -ENOMEM;
@@ -55,9 +61,7 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 		.big_endian = cap->big_endian,
 		.swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__),
 	};
-	ret = capture_chunks_open(cap, s, &r->chunks);
-	if (!ret && !r->chunks)
-		ret = rstream_buffer(r, cap->nstream);
+	ret = rstream_buffer(r, cap->nstream);
 	ret = ret ?: rstream_place_losses(r);
 	if (ret)
 		rstream_close(r);
@@ -89,10 +93,8 @@ static enum rkind gap(struct rstream *r)
 static int advance(struct rstream *r)
 {
 	if (r->at >= r->have) {
-		ssize_t n = r->chunks
-				    ? capture_chunks_read(r->chunks, r->idx, &r->buf)
-				    : capture_read_subbufs(r->cap, r->s, r->idx, r->batch, r->buf,
-							   r->keep ? &r->file : NULL);
+		ssize_t n = capture_read_subbufs(r->cap, r->s, r->idx, r->batch, r->buf,
+						 r->keep ? &r->file : NULL);
 
 		if (n <= 0)
 			return (int)n;
@@ -220,8 +222,8 @@ struct seek {
 /* Base stamp of a sub-buffer. */
 static int read_stamp(struct rstream *r, uint64_t idx, uint64_t *ts)
 {
-	int ret = capture_read_part(r->cap, r->s, idx, 0, ts, sizeof(*ts),
-				    r->keep ? &r->file : NULL);
+	int ret =
+		capture_read_part(r->cap, r->s, idx, 0, ts, sizeof(*ts), r->keep ? &r->file : NULL);
 
 	if (ret == -EBADMSG) { /* damaged: does not ascend */
 		*ts = UINT64_MAX;
@@ -395,8 +397,6 @@ static int rstream_place_losses(struct rstream *r)
 
 void rstream_close(struct rstream *r)
 {
-	capture_chunks_close(r->chunks);
-	r->chunks = NULL;
 	capture_file_close(&r->file);
 	free(r->loss);
 	r->loss = NULL;

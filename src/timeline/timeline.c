@@ -76,41 +76,6 @@ static void label_first(struct timeline *t, size_t vm)
 				 first->label);
 }
 
-/*
- * A record that the guest read before the host was recorded holds from the first moment that the
- * host shows: a new one in between would have needed a write to a TSC, or a new master clock.
- */
-static bool read_before(const struct epoch_vcpu *v, uint64_t tsc, uint64_t *host)
-{
-	for (size_t i = 0; v && i < v->n; i++) {
-		const struct epoch *e = &v->v[i];
-
-		if (!e->has_map)
-			continue;
-		*host = e->from;
-		return (int64_t)(tsc_to_guest(&e->map, e->from) - tsc) > 0;
-	}
-	return false;
-}
-
-/* The guest's pvclock records become epochs when the clock needs them. */
-static int guest_records(struct timeline *t, const struct guest_time *g, const struct capture *cap,
-			 size_t vm)
-{
-	uint64_t tsc = cap->nbracket ? cap->bracket[0].tsc : cap->begin_tsc, lo, hi;
-	int ret = 0;
-
-	for (size_t i = 0; i < cap->npvclock && ret != -ENOMEM; i++) {
-		uint32_t vcpu = cap_vcpu_of_cpu(cap, cap->pvclock[i].cpu);
-		const struct epoch_vcpu *v = epoch_vm_find(t->map->vm[vm].epochs, vcpu);
-
-		if (epoch_result_usable(guest_time_tsc_to_host(g, v, tsc, &lo, &hi)) ||
-		    read_before(v, tsc, &lo))
-			ret = hostmap_add_pvclock_at(t->map, vm, vcpu, lo, &cap->pvclock[i].pv);
-	}
-	return ret == -ENOMEM ? ret : 0;
-}
-
 int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt *fmt, size_t vm,
 		 struct kvmft_err *err)
 {
@@ -126,7 +91,7 @@ int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt
 	if (ret)
 		return ret;
 	guest_time_anchor(s->gtime, cap, t->map->cap);
-	if (guest_records(t, s->gtime, cap, vm))
+	if (hostmap_add_records(t->map, vm, cap, s->gtime))
 		return err_set(err, ENOMEM, "out of memory");
 	return 0;
 }

@@ -69,7 +69,6 @@ const struct sandbox_rule sandbox_rules[SANDBOX_RULES] = {
 					     { 2 | SANDBOX_HIGH, UINT32_MAX } } },
 	[SANDBOX_OWN_PID] = { .pid = SANDBOX_PID_OWN },	    /* abort(), and waking threads */
 	[SANDBOX_CHILD_PID] = { .pid = SANDBOX_PID_CHILD }, /* ending COMMAND */
-	[SANDBOX_NO_SUCH] = { .no_such = true },
 	[SANDBOX_THREAD] = { .zero = { { 0, ONLY(THREAD) } }, .required = CLONE_THREAD },
 };
 
@@ -150,15 +149,8 @@ const struct sandbox_call sandbox_reader[] = {
 #ifdef SYS_open
 	RULE(open, OPEN_READ),
 #endif
-	/* the thread that unpacks */
-	ANY(set_robust_list), ANY(rseq),
 #ifdef KVMFT_SANITIZED
-	ANY(clone), ANY(wait4), ANY(pipe2), ANY(getppid),
-#else
-	RULE(clone, THREAD),
-#ifdef SYS_clone3
-	RULE(clone3, NO_SUCH), /* its flags are behind a pointer; C libraries then use clone */
-#endif
+	ANY(set_robust_list), ANY(rseq), ANY(clone), ANY(wait4), ANY(pipe2), ANY(getppid),
 #endif
 	END,
 };

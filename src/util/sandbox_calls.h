@@ -32,7 +32,6 @@ enum sandbox_rule_id {
 	SANDBOX_OWN_PID,
 	SANDBOX_CHILD_PID,
 	SANDBOX_THREAD,
-	SANDBOX_NO_SUCH,
 	SANDBOX_RULES,
 };
 
@@ -53,7 +52,6 @@ struct sandbox_rule {
 	uint32_t one_of[SANDBOX_ONE_OF];
 	uint32_t required;
 	enum sandbox_pid pid;
-	bool no_such; /* it is never allowed, and answered so that another one is tried */
 };
 
 extern const struct sandbox_rule sandbox_rules[SANDBOX_RULES];

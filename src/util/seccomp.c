@@ -187,9 +187,7 @@ static void rule_code(struct filter *f, const struct sandbox_rule *r, pid_t chil
 		load_arg(f, r->zero[i].arg);
 		test(f, BPF_JSET, r->zero[i].bits, DENY, last && !r->required ? ALLOW : NEXT);
 	}
-	if (r->no_such)
-		add(f, BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS, NEXT, NEXT);
-	if ((i && !r->required) || r->no_such)
+	if (i && !r->required)
 		return;
 	load_arg(f, r->arg);
 	for (i = 0; i < r->nvalue; i++)

@@ -15,7 +15,7 @@ FLOOR_US=8000
 times=3
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs cpus qemu_names gaps robberies "
+only=" same_vms vms tasks epochs pvclocks cpus packed qemu_names gaps robberies "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only=
 left=0
 
@@ -40,7 +40,12 @@ make_tasks() { meta_lines host 'print "task tid=" i + 1000 " tgid=" int(i / 3) +
 make_losses() { meta_lines host 'print "lost cpu=" i % 2 " count=1 from=" i * 10 " to=" i * 10 + 5 " first=" i " last=" i + 1'; }
 make_brackets() { meta_lines host 'print "time tsc=" i * 1000 " width=2 mono_raw=" i * 1000 " mono=" i * 1000 " boot=" i * 1000 " real=" i * 1000'; }
 make_clocks() { meta_lines host 'print "clock name=local tsc=" i * 1000 " width=2 ns=" i * 1000'; }
-make_pvclocks() { meta_lines guest 'print "pvclock cpu=" i % 64 " version=" 2 * i " tsc_timestamp=" i * 100 " system_time=" i * 100 " mul=2147483648 shift=1 flags=1"'; }
+make_pvclocks() { meta_lines guest 'print "pvclock cpu=" i % 2 " version=" 2 * i " tsc_timestamp=" i * 100 " system_time=" i * 100 " mul=2147483648 shift=1 flags=1"'; }
+make_pvclocks_and_times()
+{
+	make_pvclocks
+	awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) print "time tsc=" i * 1000 " width=2 mono_raw=" i * 1000 " mono=" i * 1000 " boot=" i * 1000 " real=" i * 1000 }' >>guest/meta
+}
 make_markers() { meta_lines host 'print "sdt sys=sdt_q name=m" i " provider=q marker=m" i " binary=/usr/bin/q places=1"'; }
 make_qemus() { meta_lines host 'print "qemu pid=" i " version=7.2 binary=/usr/bin/qemu" i'; }
 make_segments_told() { meta_lines host 'print "segment n=" i " tsc=" i * 100'; }
@@ -140,6 +145,12 @@ make_robberies()
 }
 # Of CPUs that a file claims to have, with hardly any events.
 make_cpus() { "$makers/gen" --trace-dat file --events $((n / 4)) --cpus $((n / 20)) --subbuf 1K; }
+# Chunks of sub-buffers as large as those of a recording, which are unpacked once each.
+make_packed()
+{
+	"$makers/gen" --capture host --events $((n * 20000)) --cpus "$n" --subbuf 64K
+	"$plain" export -q -i host --to trace.dat --zstd -o file
+}
 make_dat_events() { "$makers/gen" --trace-dat file --events $((n * 4)) --cpus 2 --subbuf 4K; }
 make_qemu_names()
 {
@@ -168,7 +179,7 @@ grown()
 		rm -rf host guest file
 		cp -R base-host host
 		cp -R base-guest guest
-		"make_$name" >made.log 2>&1
+		"make_$name" >made.log 2>&1 || return 1
 		cost "$@" >>costs
 	done
 	awk -v limit=$LIMIT -v floor=$FLOOR_US '{ t[NR] = $1; m[NR] = $2 }
@@ -212,12 +223,18 @@ for name in tasks vcpus; do
 done >costs
 ok "$n lines of vcpu, a VM has far fewer" awk '{ t[NR] = $1 } END { exit !(t[1] > 0 && t[2] < 2 * t[1]) }' costs
 grows same_vms 4000 merge -q host guest
-grows pvclocks 4000 convert --from guest-tsc --to kvmclock -i host --guest-capture guest 5000
+grows pvclocks 4000 merge -q host guest=one
+grows pvclocks_and_times 4000 convert --from guest-tsc --to kvmclock -i host --guest-capture guest 5000
 grows segments 400 merge -q host guest=one
 for command in "report --tsc-khz 1000000 -i" "merge -q" "verify"; do
 	# shellcheck disable=SC2086 # words
 	grows cpus 4000 $command file
 done
+if "$plain" export -q -i base-host --to trace.dat --zstd -o zstd.dat 2>zstd.err; then
+	grows packed 16 merge -q file
+else
+	skip packed "$(cat zstd.err)"
+fi
 grows vms 4000 report --split -i host
 grows vcpus 4000 report --split -i host
 grows losses 4000 verify host guest=one

@@ -93,7 +93,7 @@ for version in "" --v7 --zstd --time-shift; do
 	mv made again.dat
 	reader report --tsc-khz 1000000 -i again.dat
 done
-# Chunks enough for the thread that unpacks them.
+# Chunks of compressed files.
 ok "many events" "$tools/gen" --trace-dat many.dat --events 60000 --cpus 2
 reader export --force --zstd -i many.dat -o made
 if [ -s made ]; then

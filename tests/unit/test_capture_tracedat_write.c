@@ -259,74 +259,6 @@ static void test_damaged_chunks(void **state __unused_arg)
 	enc_rmtree(dir);
 }
 
-/* ---- chunks that are unpacked ahead ---- */
-
-#define MANY_CPUS 3u
-#define MANY_SUB  230u /* a chunk is 10: a ring is gone round more than once */
-
-static void check_chunk(struct cap_chunks *k, uint64_t idx, const uint8_t *pages)
-{
-	uint8_t *buf;
-	ssize_t n = capture_chunks_read(k, idx, &buf);
-
-	assert_int_equal(n, MIN(10 - idx % 10, MANY_SUB - idx));
-	assert_memory_equal(buf, pages + idx * FX_SUB, (size_t)n * FX_SUB);
-}
-
-/* In their order, by turns; back and forth; and closed while more is on its way. */
-static void test_ahead(void **state __unused_arg)
-{
-	char *dir = enc_tmpdir(), path[512];
-	struct capture none = { 0 }, *c;
-	struct tdw_spec s = { .version = 7, .zstd = true, .g = enc_geom(FX_SUB, 8, false), .cap = &none,
-			      .clock = "x86-tsc", .cpus = MANY_CPUS };
-	uint8_t *pages[MANY_CPUS], *buf;
-	struct cap_chunks *k[MANY_CPUS];
-	uint64_t idx = 0;
-	struct tdw *w;
-	int fd;
-
-	if (!tdw_has_zstd()) {
-		print_message("[     INFO ] built without zstd\n");
-		skip();
-	}
-	snprintf(path, sizeof(path), "%s/x.dat", dir);
-	fd = file_create(AT_FDCWD, path);
-	assert_int_equal(tdw_create(fd, &s, &w), 0);
-	assert_int_equal(tdw_buffer(w), 0);
-	for (uint32_t i = 0; i < MANY_CPUS; i++) {
-		pages[i] = fx_pages_of(&s.g, MANY_SUB, 20, 1000 + i, 10, KVM_EXIT, 72);
-		assert_int_equal(tdw_cpu(w, i), 0);
-		for (size_t n = 0; n < MANY_SUB; n++)
-			assert_int_equal(tdw_subbuf(w, pages[i] + n * FX_SUB), 0);
-	}
-	assert_int_equal(tdw_close(w, 0), 0);
-	close(fd);
-	c = fx_open(path);
-	assert_non_null(c);
-	assert_int_equal(c->nstream, MANY_CPUS);
-	for (unsigned int round = 0; round < 20; round++) {
-		for (size_t i = 0; i < MANY_CPUS; i++) {
-			assert_int_equal(capture_chunks_open(c, &c->stream[i], &k[i]), 0);
-			assert_non_null(k[i]);
-		}
-		for (uint64_t at = 0; at < MANY_SUB; at += 10)
-			for (size_t i = 0; i < MANY_CPUS; i++)
-				check_chunk(k[i], at, pages[i]);
-		assert_int_equal(capture_chunks_read(k[0], MANY_SUB, &buf), 0);
-		for (unsigned int n = 0; n < 40; n++) {
-			idx = (idx * 7 + 13 * round + n) % MANY_SUB;
-			check_chunk(k[n % MANY_CPUS], idx, pages[n % MANY_CPUS]);
-		}
-		for (size_t i = 0; i < MANY_CPUS; i++)
-			capture_chunks_close(k[(i + round) % MANY_CPUS]);
-	}
-	capture_close(c);
-	for (size_t i = 0; i < MANY_CPUS; i++)
-		free(pages[i]);
-	enc_rmtree(dir);
-}
-
 static void test_failures(void **state __unused_arg)
 {
 	char *dir = enc_tmpdir(), path[512];
@@ -395,7 +327,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_round_trip),
 		cmocka_unit_test(test_damaged_chunks),
-		cmocka_unit_test(test_ahead),
 		cmocka_unit_test(test_failures),
 		cmocka_unit_test(test_tsc2nsec),
 		cmocka_unit_test(test_ids),
