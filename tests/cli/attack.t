@@ -184,6 +184,49 @@ ok "... nor anything else in it" test ! -e "$tmp/mark"
 run env -i "$kvmft" record --as host -q -e kvm:kvm_exit -d 50ms -o "$tmp/bare"
 status_is 0 "no environment at all is fine"
 
+# ---- contrib/fleet, whose directory may be another user's ----
+
+fleet()
+{
+	run env PATH="$(dirname "$plain"):$PATH" timeout 60 sh "$top/contrib/fleet/kvmft-fleet" "$@"
+}
+
+mkdir "$tmp/prom" "$tmp/prom/of-root" "$tmp/metrics"
+chown 65534:65534 "$tmp/prom"
+attacker ln -s "$tmp/victim" "$tmp/prom/.kvmft_report.new"
+attacker ln -s "$tmp/victim" "$tmp/prom/kvmft_report.prom"
+attacker ln -s "$tmp/metrics" "$tmp/prom/link"
+for dir in prom prom/of-root sticky open; do
+	fleet "$tmp/$dir" 1
+	status_is 1 "fleet: $dir: refused"
+	err_has "others than root may change $tmp/.*: give a directory of root's" "... with the remedy"
+done
+is "$(cat "$tmp/victim") $(find "$tmp/prom" "$tmp/open" "$tmp/sticky" -name '*.prom' -type f)" "precious " \
+	"... the victim is as it was, and nothing was made"
+fleet "$tmp/prom/link" 1
+status_is 0 "fleet: a directory of root's, in whatever way it is named"
+# As if a VM had run; what KVM shows differs from machine to machine.
+mkdir "$tmp/acted"
+# shellcheck disable=SC2016 # the script's
+printf '#!/bin/sh\n[ "$1" != "$FAILS" ] || exit "$RC"\necho "$1"\n' >"$tmp/acted/kvmft"
+chmod 755 "$tmp/acted/kvmft"
+# each line: what fails and how, its exit code, the metrics that are left
+while read -r fails code want left; do
+	run env PATH="$tmp/acted:$PATH" FAILS="$fails" RC="$code" sh "$top/contrib/fleet/kvmft-fleet" "$tmp/metrics" 1
+	status_is "$want" "fleet: $fails ends with $code"
+	is "$(find "$tmp/metrics" -type f -perm 644 | sed "s,.*kvmft_,," | sort | tr '\n' ' ')$(find "$tmp/metrics" -name '.k*')" \
+		"${left:+$left }" "... these metrics are there, readable, and nothing else"
+done <<-END
+	nothing	0	0	latency.prom report.prom
+	report	4	0	latency.prom
+	nothing	0	0	latency.prom report.prom
+	record	4	1
+	nothing	0	0	latency.prom report.prom
+	latency	1	1
+	record	3	0	latency.prom report.prom
+	report	137	1
+END
+
 # ---- what is left to whoever takes over the recorder ----
 
 # status_of PID FIELD
