@@ -39,6 +39,15 @@ run "$kvmft" report -i day
 run "$kvmft" report day/web1/host day/db/only ./day/web1/host
 ok "one that is named twice counts once" cmp "$out" want
 err_has '^kvmft: \./day/web1/host is named more than once: it counts once$' "... which is reported"
+mkdir tree
+cp -r day/db/only tree/one
+head -c 100 /dev/zero >tree/a.dat
+ln tree/a.dat "tree/$(printf 'y\033]0;pwn\007\nkvmft: forged.dat')"
+run "$kvmft" report -i tree
+err_has '^kvmft: tree/y\?\]0;pwn\?\?kvmft: forged\.dat is named more than once: it counts once$' \
+	"names in a tree are printed without control characters"
+is "$(LC_ALL=C tr -d '\n -~' <"$err" | wc -c | tr -d ' ') $(grep -c '^kvmft: forged' "$err")" "0 0" "... and on their own lines"
+rm -r tree
 run "$kvmft" report --top 1 -i day
 is "$(sed -n '/^==> all/,$p' "$out" | grep -c '%')" 2 "--top is of the sum, too: its head and a row"
 is "$(sed -n '/^==> all/,$p' "$out" | tail -n 1)" "$("$kvmft" report -i day 2>/dev/null | tail -n 1)" "... and sums are of all rows"
@@ -392,5 +401,5 @@ is "$(cd "$tmp/prom" && ls -A | tr '\n' ' ')" "kvmft_latency.prom kvmft_report.p
 ok "... whole" sh -c 'for f in "$0"/*; do tail -n 1 "$f" | grep -qx "# EOF" || exit 1; done' "$tmp/prom"
 run env PATH="$tmp/bin:$PATH" sh "$top/contrib/fleet/kvmft-fleet" "$tmp/nowhere"
 status_is 1 "kvmft-fleet without its directory"
-err_has "^kvmft-fleet: $tmp/nowhere is no directory to write to" "... says so"
+err_has "^kvmft-fleet: $tmp/nowhere is no directory: install" "... says so"
 finish
