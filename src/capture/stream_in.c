@@ -18,6 +18,7 @@
 #define QUIET_NS      5000000000ull
 #define NEWS_NS	      1000000000ull
 #define MAX_FORMATS   (64u << 20)
+#define LEAST_FACTS   (UINT64_C(32) << 20) /* what a small --max-size leaves for all but events */
 #define COPY_SIZE     (64u << 10)
 #define FOLDER_SIZE   4096u /* of an empty one, on most file systems */
 #define TAIL_HEAD_MAX 16u /* time and length of a sub-buffer */
@@ -43,7 +44,7 @@ struct in {
 	struct u64map at; /* of a CPU in cpu[] */
 	struct in_cpu *cpu;
 	size_t ncpu, cpu_cap;
-	uint64_t meta, formats; /* bytes */
+	uint64_t meta, formats, facts; /* bytes; facts: these, and files */
 	unsigned int files;	/* bits: those that came */
 	bool copy;		/* splice is not available */
 	bool flight;		/* what its ring overwrote is not lost */
@@ -268,6 +269,28 @@ static int take_lines(struct in *in, const char *text, size_t len)
 	return ret;
 }
 
+/* Of this many bytes of events, and of other things. */
+static int check_limits(const struct in *in, uint64_t data, uint64_t facts)
+{
+	const struct stream_limits *l = in->limits;
+	struct statvfs vfs;
+
+	if (l->max_size && (in->n->data + data > l->max_size ||
+			    in->facts + facts > MAX(l->max_size, LEAST_FACTS)))
+		return err_set(in->err, EFBIG,
+			       "--max-size is reached, and the sender is told to stop");
+	if (!l->min_free || fstatvfs(capw_dirfd(in->w), &vfs))
+		return 0;
+	if ((uint64_t)vfs.f_bavail * vfs.f_frsize < l->min_free + data + facts)
+		return err_set(in->err, ENOSPC,
+			       "--min-free is reached, and the sender is told to stop");
+	/* Small files take more of these than of bytes. */
+	if (vfs.f_files && vfs.f_favail < vfs.f_files / 20)
+		return err_set(in->err, ENOSPC,
+			       "less than 5 %% of the inodes are free, and the sender is told to stop");
+	return 0;
+}
+
 static int in_meta(struct in *in, const struct stream_head *h)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -276,12 +299,14 @@ static int in_meta(struct in *in, const struct stream_head *h)
 
 	if (in->meta + h->len > CAPTURE_MAX_META)
 		return bad(in, "more meta than a capture may have");
-	ret = get_all(in, h->len, &b);
+	ret = check_limits(in, 0, h->len);
+	ret = ret ?: get_all(in, h->len, &b);
 	if (ret)
 		return ret;
 	if (b.s[b.len - 1] != '\n')
 		return bad(in, "a line of meta does not end");
 	in->meta += h->len;
+	in->facts += h->len;
 	ret = take_lines(in, b.s, b.len);
 	b.s[--b.len] = '\0'; /* capw_meta() adds it again */
 	ret = ret ?: err_why(in->err, capw_meta(in->w, &b), "cannot write %s/meta",
@@ -302,8 +327,10 @@ static int in_formats(struct in *in, const struct stream_head *h)
 
 	if (in->formats + h->len > MAX_FORMATS)
 		return bad(in, "more format texts than a kernel has");
+	ret = check_limits(in, 0, h->len);
 	in->formats += h->len;
-	ret = get_all(in, h->len, &b);
+	in->facts += h->len;
+	ret = ret ?: get_all(in, h->len, &b);
 	if (ret)
 		return ret;
 	if (strlen(b.s) != b.len)
@@ -331,10 +358,12 @@ static int in_file(struct in *in, const struct stream_head *h)
 		return bad(in, "a file has an unknown name");
 	if (!ret && in->files & 1u << i)
 		return bad(in, "a file comes twice");
+	ret = ret ?: check_limits(in, 0, h->len);
 	ret = ret ?: get_all(in, h->len - h->cpu, &b);
 	if (ret)
 		return ret;
 	in->files |= 1u << i;
+	in->facts += h->len;
 	return err_why(in->err, capw_file(in->w, name, b.s ?: "", b.len), "cannot write %s/%s",
 		       capw_path(in->w), name);
 }
@@ -391,26 +420,6 @@ static int open_data(struct in *in, struct in_cpu *c, const struct stream_head *
 			 : 0;
 }
 
-static int check_limits(const struct in *in, uint64_t len)
-{
-	const struct stream_limits *l = in->limits;
-	struct statvfs vfs;
-
-	if (l->max_size && in->n->data + len > l->max_size)
-		return err_set(in->err, EFBIG,
-			       "--max-size is reached, and the sender is told to stop");
-	if (!l->min_free || fstatvfs(capw_dirfd(in->w), &vfs))
-		return 0;
-	if ((uint64_t)vfs.f_bavail * vfs.f_frsize < l->min_free + len)
-		return err_set(in->err, ENOSPC,
-			       "--min-free is reached, and the sender is told to stop");
-	/* Small files take more of these than of bytes. */
-	if (vfs.f_files && vfs.f_favail < vfs.f_files / 20)
-		return err_set(in->err, ENOSPC,
-			       "less than 5 %% of the inodes are free, and the sender is told to stop");
-	return 0;
-}
-
 static int cannot_store(const struct in *in, int error)
 {
 	return err_why(in->err, error, "cannot write to %s", capw_path(in->w));
@@ -461,7 +470,7 @@ static int in_data(struct in *in, const struct stream_head *h)
 		return bad(in, "data are not whole sub-buffers");
 	if (was_removed(in, h->segment))
 		return skip(in, h->len);
-	ret = check_limits(in, h->len);
+	ret = check_limits(in, h->len, 0);
 	c = ret ? NULL : cpu_of(in, h->cpu);
 	if (!ret && !c)
 		ret = err_set(in->err, ENOMEM, "out of memory");
@@ -530,7 +539,7 @@ static int in_segment(struct in *in, const struct stream_head *h)
 
 	if (h->segment != in->segment + 1 || h->segment >= CAP_MAX_SEGMENTS)
 		return bad(in, "a segment begins that is not the next one");
-	ret = check_limits(in, FOLDER_SIZE);
+	ret = check_limits(in, FOLDER_SIZE, 0);
 	if (ret)
 		return ret;
 	ret = capw_segment_make(in->w, h->segment);

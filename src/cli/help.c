@@ -245,7 +245,12 @@ void cli_vnote(const char *fmt, va_list ap)
 {
 	_cleanup_free_ char *text = NULL;
 
-	cli_say(NULL, vasprintf(&text, fmt, ap) < 0 ? "out of memory" : text);
+	if (vasprintf(&text, fmt, ap) < 0) {
+		cli_say(NULL, "out of memory");
+		return;
+	}
+	str_printable(text); /* it may quote names from files, or from a tree of them */
+	cli_say(NULL, text);
 }
 
 void cli_note(const char *fmt, ...)

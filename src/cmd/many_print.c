@@ -271,10 +271,8 @@ static void tell(const struct many_result *r, const char *input)
 	char *save = NULL, *line = r->notes.len ? strtok_r(r->notes.s, "\n", &save) : NULL;
 
 	for (; line; line = strtok_r(NULL, "\n", &save)) {
-		const char *text;
+		const char *text = without_name(line, input);
 
-		str_printable(line);
-		text = without_name(line, input);
 		if (r->code == KVMFT_OK)
 			cli_note("%s: %s", input, text);
 		else

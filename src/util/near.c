@@ -46,7 +46,6 @@ void near_offer(struct near *near, const char *name, const char *text)
 		(near->n - at - 1) * sizeof(near->best[0]));
 	near->best[at].score = score;
 	snprintf(near->best[at].text, sizeof(near->best[at].text), "%s", text);
-	str_printable(near->best[at].text);
 }
 
 void near_text(const struct near *near, struct sbuf *b)

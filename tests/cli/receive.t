@@ -175,21 +175,40 @@ refused "an end that counts otherwise" "gives another number" "end 12"
 nothing "data before their format is known" "before the record .ring." "$tmp/bad"
 
 # Without end: each of these has to end by itself, and keep what it may.
+max=1M
+most=34000
 limited()
 {
 	name=$1
 	message=$2
 	shift 2
 	rm -rf "$got"
-	"$mkstream" "$@" | timeout 100 "$kvmft" receive -o "$got" --max-size 1M >"$out" 2>"$err"
+	"$mkstream" "$@" | timeout 100 "$kvmft" receive -o "$got" --max-size $max >"$out" 2>"$err"
 	rc=$?
 	status_is 3 "$name"
 	err_has "$message" "... is reported"
-	ok "... takes no more than it may" test "$(du -s --apparent-size -k "$got" | cut -f 1)" -lt 70000
+	ok "... takes no more than it may" test "$(du -s --apparent-size -k "$got" | cut -f 1)" -lt $most
 }
 limited "data without end" "max-size is reached" "capture $cap" "for-ever frame 4 0 0 zeros:4096"
-limited "meta without end" "more meta" "capture $cap" "for-ever frame 1 0 0 text:$(printf '%0900d' 0)\n"
-limited "formats without end" "more format" "capture $cap" "for-ever frame 2 0 0 text:$(printf '%0900d' 0)"
+meta="for-ever frame 1 0 0 text:$(printf '%0900d' 0)\n"
+formats="for-ever frame 2 0 0 text:$(printf '%0900d' 0)"
+limited "meta without end, and --max-size" "max-size is reached" "capture $cap" "$meta"
+limited "formats without end, and --max-size" "max-size is reached" "capture $cap" "$formats"
+{
+	printf kallsyms
+	head -c 16000000 /dev/zero
+} >"$tmp/symbols"
+{
+	printf saved_tgids
+	head -c 16000000 /dev/zero
+} >"$tmp/tgids"
+limited "large files, and --max-size" "max-size is reached" hello 'frame 1 0 0 text:begin\n' "frame 3 8 0 file:$tmp/symbols" \
+	"frame 3 11 0 file:$tmp/tgids" "$formats"
+rm "$tmp/symbols" "$tmp/tgids"
+max=1G
+most=70000
+limited "meta without end" "more meta" "capture $cap" "$meta"
+limited "formats without end" "more format" "capture $cap" "$formats"
 "$mkstream" "capture $cap" "times 1000000 frame 7 0 0 -" "times 100000 frame 77 0 0 -" end >"$tmp/frames"
 receive "$tmp/frames"
 status_is 0 "1,100,000 frames of 0 bytes"
@@ -204,6 +223,11 @@ err_has "min-free is reached" "--min-free"
 "$mkstream" hello 'frame 1 0 0 text:begin\n' "frame 6 0 1 -" >"$tmp/bad"
 receive "$tmp/bad" --min-free 900000G
 err_has "min-free is reached" "... also of folders without data"
+for f in "frame 1 0 0 text:begin\n" "frame 2 0 0 text:x" "frame 3 11 0 text:saved_tgidsx"; do
+	"$mkstream" hello "$f" >"$tmp/bad"
+	receive "$tmp/bad" --min-free 900000G
+	err_has "min-free is reached" "... and before ${f%% 0 *} is stored"
+done
 
 # Folders without data take inodes. The file system must keep some.
 mkdir "$tmp/small"

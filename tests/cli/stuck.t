@@ -136,6 +136,13 @@ ends
 start --no-page --code a00080ebfb
 hangs "a page that does not come" blocked stuck 'asleep in handle_userfault, called by KVM_RUN'
 ends
+# A hostile VMM: a file whose name ends as that of the vCPU's page does. It could be one that never comes.
+start --code e680ebfc --decoy "$tmp/anon_inode:kvm-vcpu:0"
+run timeout -s KILL 20 "$kvmft" stuck --vm "$vm" --seconds 1
+status_is 0 "a decoy of the vCPU's page: answered"
+out_has 'asleep in ' "... as of a VMM that sleeps"
+is "$(grep -c 'KVM_RUN had returned' "$out")" 0 "... nothing is read from it"
+ends
 
 # ---- what is not stuck ----
 

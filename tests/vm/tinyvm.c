@@ -17,6 +17,7 @@
  * --pause US  rests so long after each loop: a rate that a busy machine changes little.
  * --pause-io US  rests so long over each access to a port; --spin-io  computes over the first one for ever;
  * --vfork-io  waits there for a child, in state D, that does nothing.
+ * --decoy F  over the first access to a port it maps a file F in place of struct kvm_run.
  * --name X  is not used: it is there to be found in the command line.
  * --cpuid C  before each loop, C cpuid instructions: exits that KVM handles by itself. The lines at
  *   the end then also have the CPU time of the vCPU's thread in its fastest loop: `loop_ns=123`.
@@ -88,6 +89,8 @@ struct vcpu {
 	uint64_t iterations, ms, pause_us, io_us, io, mmio, hlt, loop_ns;
 	pid_t tid;
 	bool failed, brackets, spin_io, vfork_io;
+	const char *decoy;
+	int run_size;
 };
 
 static uint64_t now_ms(void)
@@ -118,6 +121,22 @@ static void rest(uint64_t us)
 				     .tv_nsec = (long)(us % 1000000 * 1000) };
 
 	nanosleep(&ts, NULL);
+}
+
+static void decoy_map(struct vcpu *v)
+{
+	int fd = open(v->decoy, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	char *p;
+
+	munmap(v->run, (size_t)v->run_size);
+	if (fd < 0 || ftruncate(fd, MEM_SIZE))
+		die(v->decoy);
+	p = mmap(NULL, MEM_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED)
+		die(v->decoy);
+	p[8] = KVM_EXIT_IO;
+	for (;;)
+		pause();
 }
 
 static void *vcpu_main(void *arg)
@@ -151,6 +170,8 @@ static void *vcpu_main(void *arg)
 				for (;;)
 					pause();
 			}
+			if (v->decoy)
+				decoy_map(v);
 			if (v->io_us)
 				rest(v->io_us);
 			break;
@@ -223,6 +244,7 @@ static void vcpu_create(int kvm, int vm, struct vcpu *v, bool in_long)
 	v->fd = ioctl(vm, KVM_CREATE_VCPU, v->id);
 	if (v->fd < 0 || size < 0)
 		die("KVM_CREATE_VCPU");
+	v->run_size = size;
 	v->run = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, v->fd, 0);
 	if (v->run == MAP_FAILED)
 		die("mmap of kvm_run");
@@ -337,6 +359,7 @@ static const struct option options[] = {
 	{ "no-page", no_argument, NULL, 'P' },		{ "pause-io", required_argument, NULL, 'o' },
 	{ "long", no_argument, NULL, 'l' },
 	{ "spin-io", no_argument, NULL, 'Z' },		{ "vfork-io", no_argument, NULL, 'V' },
+	{ "decoy", required_argument, NULL, 'd' },
 	{ NULL, 0, NULL, 0 },
 };
 
@@ -345,12 +368,13 @@ int main(int argc, char **argv)
 	unsigned long n = 1, first = 0, stride = 1, iterations = 1000, ms = 0, pause_us = 0,
 		      pause_io = 0;
 	struct vm_plan plan = { 0 };
+	const char *decoy = NULL;
 	static struct vcpu vcpu[MAX_VCPUS];
 	pthread_barrier_t start;
 	bool wait = false, brackets = false, spin_io = false, vfork_io = false;
 	int c, kvm, vm, ret = 0;
 
-	while ((c = getopt_long(argc, argv, "i:m:n:f:s:N:wbc:p:C:IPSo:ZVl", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "i:m:n:f:s:N:wbc:p:C:IPSo:ZVld:", options, NULL)) != -1) {
 		switch (c) {
 		case 'i': iterations = strtoul(optarg, NULL, 0); break;
 		case 'm': ms = strtoul(optarg, NULL, 0); break;
@@ -368,6 +392,7 @@ int main(int argc, char **argv)
 		case 'S': plan.msi = true; break;
 		case 'P': plan.no_page = true; break;
 		case 'l': plan.in_long = true; break;
+		case 'd': decoy = optarg; break;
 		case 'Z': spin_io = true; break;
 		case 'V': vfork_io = true; break;
 		default: return 2;
@@ -383,7 +408,8 @@ int main(int argc, char **argv)
 	for (unsigned long i = 0; i < n; i++) {
 		vcpu[i] = (struct vcpu){ .start = &start, .id = first + i * stride,
 					 .iterations = iterations, .ms = ms, .pause_us = pause_us, .io_us = pause_io,
-					 .brackets = brackets, .spin_io = spin_io, .vfork_io = vfork_io };
+					 .brackets = brackets, .spin_io = spin_io, .vfork_io = vfork_io,
+					 .decoy = decoy };
 		vcpu_create(kvm, vm, &vcpu[i], plan.in_long);
 		if (plan.msi)
 			apic_enable(vcpu[i].fd);
