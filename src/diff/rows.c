@@ -450,7 +450,7 @@ COMPARE_BY(ascending, double, );
 static int find_smallest(struct diff *d)
 {
 	_cleanup_free_ double *v = calloc(d->n + 1, sizeof(*v));
-	double more;
+	double shorter, more;
 	size_t n = 0;
 
 	if (!v)
@@ -463,9 +463,9 @@ static int find_smallest(struct diff *d)
 	qsort(v, n, sizeof(*v), ascending);
 	d->smallest = v[n / 2];
 	more = d->least > 0 ? d->smallest / d->least : 0;
+	shorter = (double)MIN(d->side[0].exits.length, d->side[1].exits.length);
 	if (more > 1)
-		d->enough_ns = (uint64_t)MIN(more * more * (double)MIN(d->side[0].exits.length,
-								       d->side[1].exits.length), 1e18);
+		d->enough_ns = (uint64_t)MIN(more * more * shorter, 1e18);
 	return 0;
 }
 

@@ -9,8 +9,12 @@
 
 #include <sys/resource.h>
 
-/* What is read at once, but at least a sub-buffer; of all streams together, but at least that. */
+/*
+ * What all streams of a capture read at once should fit into a second-level cache; but 64 KiB of
+ * each, if that is not too much together, and in any case a sub-buffer.
+ */
 #define BATCH_BYTES (512u << 10)
+#define BATCH_MIN   (64u << 10)
 #define BATCH_ALL   (4u << 20)
 #define PACKED_ALL  (256u << 20) /* ... if whole chunks: a part needs what is before it, too */
 #define SEEK_PROBES \
@@ -29,16 +33,16 @@ static int rstream_place_losses(struct rstream *r);
 /* How much is read at once, and the buffer for it. */
 static int rstream_buffer(struct rstream *r, size_t nstream)
 {
-	uint32_t size = r->geom.size;
-	uint64_t bytes = MIN(BATCH_BYTES, BATCH_ALL / MAX(nstream, (size_t)1)), chunk = 0;
+	uint64_t n = MAX(nstream, (size_t)1), size = r->geom.size;
+	uint64_t bytes = MIN(MAX(BATCH_BYTES / n, (uint64_t)BATCH_MIN), BATCH_ALL / n), chunk = 0;
 
 	for (size_t i = 0; i < r->s->next; i++)
 		if (r->s->ext[i].packed)
 			chunk = MAX(chunk, r->s->ext[i].len);
 	if (chunk)
-		bytes = MIN(chunk, PACKED_ALL / MAX(nstream, (size_t)1));
+		bytes = MIN(chunk, PACKED_ALL / n);
 	r->batch = (uint32_t)MAX(MIN(bytes / size, r->s->nsub), (uint64_t)1);
-	r->buf = r->mem = malloc((size_t)r->batch * size);
+	r->buf = r->mem = malloc(r->batch * size);
 	return r->buf ? 0 : -ENOMEM;
 }
 
