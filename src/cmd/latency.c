@@ -60,7 +60,7 @@ static const struct opt latency_options[] = {
 	       "a trace that QEMU wrote, for io: simple, log, syslog or ust; may be repeated"),
 	OPTION(0, "trace-events", OPT_STR, struct latency_opts, trace_events, "FILE",
 	       "the trace-events-all of that QEMU, also for markers in HOST\n"
-	       "(default: beside the QEMU that HOST names, or of /usr/share/qemu)"),
+	       "(default: of /usr/share/qemu)"),
 	OPTION(0, "force", OPT_FLAG, struct latency_opts, file.force, NULL,
 	       "replace an existing OUT"),
 	OPTION(0, "all", OPT_FLAG, struct latency_opts, all, NULL,

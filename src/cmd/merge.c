@@ -59,7 +59,7 @@ static const struct opt merge_options[] = {
 	       "may be repeated"),
 	OPTION(0, "trace-events", OPT_STR, struct merge_opts, trace_events, "FILE",
 	       "the trace-events-all of that QEMU, also for markers in HOST\n"
-	       "(default: beside the QEMU that HOST names, or of /usr/share/qemu)"),
+	       "(default: of /usr/share/qemu)"),
 	OPTION(0, "from", OPT_STR, struct merge_opts, from, "T", WINDOW_HELP_FROM),
 	OPTION(0, "to", OPT_STR, struct merge_opts, to, "T", WINDOW_HELP_TO),
 	OPTION(0, "side", OPT_LIST, struct merge_opts, pick.side, "SIDE",

@@ -70,59 +70,20 @@ static int add_one(struct merge_qemu *m, struct pairing *p, const char *text, st
 	return tl_add_qemu(p->t, &q, err);
 }
 
-/* A capture may name anything. */
-static bool try_events(struct merge_qemu *m, const char *path)
-{
-	struct kvmft_err err = { .text = "" };
-
-	if (!m->events && qevents_load(path, true, &m->events, &err) == -EPERM && !m->refused)
-		m->refused = strdup(err.text);
-	return m->events != NULL;
-}
-
-/*
- * In the directory of the program, and where QEMU installs its files: PREFIX/bin,
- * PREFIX/share/qemu.
- */
-static bool find_beside(struct merge_qemu *m, const char *binary)
-{
-	static const char *const places[] = {
-		"trace-events-all", "../share/qemu/trace-events-all", "../share/qemu/trace-events",
-		"trace/trace-events-all", "../share/qemu-kvm/trace-events-all",
-	};
-	const char *slash = binary ? strrchr(binary, '/') : NULL;
-	char path[PATH_MAX];
-	bool found = false;
-
-	for (size_t i = 0; slash && *binary == '/' && i < ARRAY_SIZE(places) && !found; i++) {
-		int n = snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - binary), binary,
-				 places[i]);
-
-		found = n > 0 && (size_t)n < sizeof(path) && try_events(m, path);
-	}
-	return found;
-}
-
-static void find_beside_all(struct merge_qemu *m, const struct capture *host)
-{
-	for (size_t i = 0; i < host->nqemu && !m->events; i++)
-		find_beside(m, host->qemu[i].binary);
-}
-
-/* Where QEMU installs its declarations; a QEMU of another version has others. p: NULL, no host. */
-static void find_events(struct merge_qemu *m, const struct pairing *p)
+/* Where QEMU installs its declarations; a QEMU of another version has others. */
+static void find_events(struct merge_qemu *m)
 {
 	static const char *const places[] = {
 		"/usr/share/qemu/trace-events-all", "/usr/share/qemu/trace-events",
 		"/usr/local/share/qemu/trace-events-all", "/usr/share/qemu-kvm/trace-events-all",
 	};
 
-	if (p)
-		find_beside_all(m, p->map->cap);
-	for (size_t i = 0; p && i < p->nlater; i++)
-		find_beside_all(m, p->later[i].map->cap);
-	for (size_t i = 0; i < ARRAY_SIZE(places) && !m->events; i++)
-		try_events(m, places[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(places) && !m->events; i++) {
+		struct kvmft_err err = { .text = "" };
+
+		if (qevents_load(places[i], true, &m->events, &err) == -EPERM && !m->refused)
+			m->refused = strdup(err.text);
+	}
 	m->found = m->events != NULL;
 }
 
@@ -132,7 +93,7 @@ static const struct qevents *events_asked(void *arg)
 	struct merge_qemu *m = arg;
 
 	if (!m->events && !m->looked)
-		find_events(m, m->p);
+		find_events(m);
 	m->looked = true;
 	return m->events;
 }
@@ -152,7 +113,6 @@ int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct str_lis
 			     "recorded with --marker");
 	if (!traces->n && !markers)
 		return 0;
-	m->p = p;
 	if (events && !m->events)
 		ret = qevents_load(events, false, &m->events, err);
 	else if (traces->n)
@@ -198,7 +158,7 @@ int merge_qemu_alone(struct merge_qemu *m, const char *trace, const char *events
 	if (!ret && events)
 		ret = qevents_load(events, false, &m->events, err);
 	else if (!ret)
-		find_events(m, NULL);
+		find_events(m);
 	if (!ret)
 		ret = qtrace_open(path, &(struct qtrace_options){ .format = q.format,
 								  .events = m->events }, &t, err);

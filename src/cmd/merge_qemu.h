@@ -14,7 +14,6 @@ struct merge_qemu {
 	struct qevents *events; /* NULL: none at hand */
 	bool found;		/* ... they were not named by the user */
 	bool looked;		/* none need be looked for */
-	const struct pairing *p; /* beside whose QEMUs they are */
 	char *refused;		/* why a file that was found is not used; NULL: none */
 };
 

@@ -73,25 +73,6 @@ two_hosts()
 }
 ok "markers on both hosts of a guest that moved" two_hosts
 
-# The declarations lie beside the program that the capture names, or where that one is installed.
-beside()
-{
-	mkdir -p prefix/bin prefix/share/qemu
-	{
-		cat marked.txt
-		echo "meta qemu pid=100 version=8.2.0 monitor=qmp binary=$tmp/prefix/bin/qemu-system-x86_64"
-	} >named.txt
-	"$tools/mkcap" --capture named named.txt || return 1
-	for place in prefix/bin prefix/share/qemu; do
-		cp "$golden/qemu-events.txt" "$place/trace-events-all"
-		"$kvmft" merge named >lines 2>notes || return 1
-		[ "$(grep -c ' qemu:virtio_queue_notify: ' lines)" -eq 2 ] &&
-			grep -q "QEMU's events by $tmp/prefix/bin/.*trace-events-all" notes || return 1
-		rm "$place/trace-events-all"
-	done
-}
-ok "trace-events-all beside the QEMU that the capture names" beside
-
 # Every format of simple, of both byte orders, in simpletrace.py's layout.
 dumps()
 {
