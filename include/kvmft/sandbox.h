@@ -53,6 +53,7 @@ struct sandbox {
 	 */
 	bool files;
 	bool reads; /* also: nothing can be opened for reading that lacks SANDBOX_READ */
+	bool operands; /* with reads: what the command line names may be read */
 	const struct sandbox_dir *dir;
 	size_t ndir;
 };
@@ -72,13 +73,16 @@ enum sandbox_layer {
  */
 int sandbox_enter(const struct sandbox *s, unsigned int *layers,
 		  struct kvmft_err *err) __must_check;
-/* What a command that reads files and prints keeps: root may read all files. */
+/*
+ * What a command that reads files and prints keeps: it reads what its command line names, of any
+ * owner, and what the system installs for all.
+ */
 int sandbox_enter_reader(unsigned int *layers, struct kvmft_err *err) __must_check;
 /* The layers that this kernel has. */
 unsigned int sandbox_have(void);
 /* Does kvmft know the system calls of this processor? */
 bool sandbox_has_calls(void);
-/* The kernel's version of Landlock, 0 = none. */
+/* The kernel's version of Landlock, 0 = none; -errno: something forbids to use it. */
 long sandbox_landlock_abi(void);
 
 #endif

@@ -290,7 +290,10 @@ void feat_landlock(const struct kfeat_env *e __unused_arg, struct kfeat_result *
 {
 	long abi = sandbox_landlock_abi();
 
-	feat_say(r, abi ? KFEAT_HAVE : KFEAT_LACK, abi ? "version %ld" : "none", abi);
+	if (abi < 0)
+		feat_say(r, KFEAT_LACK, "forbidden: %s", strerror((int)-abi));
+	else
+		feat_say(r, abi ? KFEAT_HAVE : KFEAT_LACK, abi ? "version %ld" : "none", abi);
 }
 
 void feat_seccomp(const struct kfeat_env *e __unused_arg, struct kfeat_result *r)

@@ -125,7 +125,7 @@ int record_confine_watch(const struct record *r, struct kvmft_err *err)
  * writing: the function tracer, or a ring as large as memory, would stop the machine.
  */
 enum wall_of { OF_ROOT, OF_INSTANCE, OF_WATCH, OF_BEFORE, OF_MARKER, OF_SDT, OF_NET, OF_SYNTH,
-	       OF_GUEST };
+	       OF_GUEST, OF_COPY };
 
 static const struct {
 	enum wall_of of;
@@ -139,7 +139,9 @@ static const struct {
 	{ OF_ROOT, SANDBOX_REMOVE, "instances" }, /* ours, at the end */
 	{ OF_INSTANCE, SANDBOX_READ, "." },
 	{ OF_INSTANCE, SANDBOX_WRITE, "events" },
-	{ OF_INSTANCE, SANDBOX_WRITE, "options" },
+	{ OF_INSTANCE, SANDBOX_WRITE, "options/raw" },
+	{ OF_INSTANCE, SANDBOX_WRITE, "options/stacktrace" },
+	{ OF_COPY, SANDBOX_WRITE, "options/copy_trace_marker" },
 	{ OF_INSTANCE, SANDBOX_WRITE, "set_event_pid" },
 	{ OF_INSTANCE, SANDBOX_WRITE, "trace" },
 	{ OF_INSTANCE, SANDBOX_WRITE, "trace_clock" },
@@ -148,7 +150,7 @@ static const struct {
 	{ OF_WATCH, SANDBOX_READ, "." },
 	{ OF_WATCH, SANDBOX_WRITE, "events" },
 	{ OF_BEFORE, SANDBOX_WRITE, "buffer_size_kb" }, /* of the instance */
-	{ OF_MARKER, SANDBOX_WRITE, "options" },	/* of the watcher */
+	{ OF_MARKER, SANDBOX_WRITE, "options/copy_trace_marker" }, /* of the watcher */
 	{ OF_SDT, SANDBOX_READ | SANDBOX_WRITE, "uprobe_events" }, /* its probes, at the end ... */
 	{ OF_NET, SANDBOX_WRITE, "dynamic_events" }, /* ... those of net-id */
 	{ OF_SYNTH, SANDBOX_WRITE, "synthetic_events" }, /* ... and the event of --trigger */
@@ -167,6 +169,7 @@ static int wall_dir(const struct record *r, enum wall_of of)
 	case OF_INSTANCE: return kinst_dirfd(r->k);
 	case OF_WATCH: return r->flight.watch ? kinst_dirfd(r->flight.watch) : -1;
 	case OF_BEFORE: return r->before.asked ? kinst_dirfd(r->k) : -1;
+	case OF_COPY: return r->marker == RECORD_MARKER_ALL ? kinst_dirfd(r->k) : -1;
 	case OF_MARKER: return r->flight.marker ? kinst_dirfd(r->flight.watch) : -1;
 	case OF_SDT: return r->sdt ? ktracefs_dirfd(r->t) : -1;
 	case OF_NET: return r->net_id ? ktracefs_dirfd(r->t) : -1;

@@ -14,6 +14,7 @@
 #include <poll.h>
 
 #define CHILDREN_MAX 4096
+#define ANSWER_MAX   ((size_t)64 << 20) /* 100,000 VMs take less */
 
 struct question {
 	char what;
@@ -102,22 +103,39 @@ static void look_main(struct record *r __unused_arg, int in, int out, void *arg 
 
 /* ---- the recorder ---- */
 
-/* What it reads may itself wait, for a process that hangs. */
-static int take_answer(struct record *r, struct answer *a, char **text)
+/* What it reads may itself wait, for a process that hangs, and may have been taken over by one. */
+static int answer_read(const struct record *r, void *to, size_t n)
 {
-	struct pollfd p = { .fd = r->look.from, .events = POLLIN };
-	int ret;
+	for (size_t done = 0; done < n;) {
+		struct pollfd p = { .fd = r->look.from, .events = POLLIN };
+		int ret = poll(&p, 1, RECORD_PATIENCE_MS);
+		ssize_t got = ret > 0 ? read(p.fd, (char *)to + done, n - done) : 0;
 
-	do {
-		ret = poll(&p, 1, RECORD_PATIENCE_MS);
-	} while (ret < 0 && errno == EINTR);
-	if (ret <= 0)
-		return ret ? -errno : -ETIMEDOUT;
-	ret = full_read(r->look.from, a, sizeof(*a));
+		if (!ret)
+			return -ETIMEDOUT;
+		if ((ret < 0 || got < 0) && errno != EINTR)
+			return -errno;
+		if (ret > 0 && !got)
+			return -EPIPE;
+		done += got > 0 ? (size_t)got : 0;
+	}
+	return 0;
+}
+
+static int answer_take(const struct record *r, struct answer *a, char **text)
+{
+	int ret = answer_read(r, a, sizeof(*a));
+
 	if (ret)
 		return ret;
+	a->err.text[sizeof(a->err.text) - 1] = '\0';
+	str_printable(a->err.text);
+	if (a->err.code < KVMFT_OK || a->err.code > KVMFT_LACKING)
+		a->err.code = KVMFT_FAILED;
+	if (a->len > ANSWER_MAX)
+		return -EPIPE; /* as good as none */
 	*text = calloc(1, a->len + 1);
-	return *text ? full_read(r->look.from, *text, a->len) : -ENOMEM;
+	return *text ? answer_read(r, *text, a->len) : -ENOMEM;
 }
 
 /* The recording goes on without it. Once its pipes are closed, it ends when it can. */
@@ -142,7 +160,7 @@ static int ask(struct record *r, char what, uint32_t pid, char **text, size_t *l
 	int ret = r->blind ? 0 : full_write(r->look.to, &q, sizeof(q), NULL);
 
 	*text = NULL;
-	ret = ret || r->blind ? ret : take_answer(r, &a, text);
+	ret = ret || r->blind ? ret : answer_take(r, &a, text);
 	if ((ret == -EPIPE || ret == -ETIMEDOUT) && r->started) {
 		give_up(r, ret == -ETIMEDOUT);
 		ret = 0;

@@ -6,6 +6,7 @@
 #include "kvmft/sandbox.h"
 #include "sandbox_calls.h"
 
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/seccomp.h>
 #include <sys/prctl.h>
@@ -49,6 +50,7 @@ static int caps_drop(uint64_t keep, bool bounding)
 
 #define LL_VERSION_FLAG 1u
 #define LL_PATH_BENEATH 1
+#define LL_WORDS_MAX    ((size_t)4 << 20) /* what Linux takes by default is half of it */
 
 enum {
 	LL_EXECUTE = 1 << 0,
@@ -128,11 +130,57 @@ static bool ll_allow(int set, const struct ll_ruleset *r, const struct sandbox_d
 	return !syscall(SYS_landlock_add_rule, set, LL_PATH_BENEATH, &rule, 0);
 }
 
+static bool ll_allow_path(int set, const struct ll_ruleset *r, const char *path)
+{
+	_cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC);
+
+	return ll_allow(set, r, &(struct sandbox_dir){ fd, SANDBOX_READ });
+}
+
+/* PATH, PATH=SEL, SEL=PATH, PATH:FORMAT, --option=PATH, -oPATH; what names no file does no harm. */
+static bool ll_allow_word(int set, const struct ll_ruleset *r, char *word)
+{
+	bool done = ll_allow_path(set, r, word);
+
+	if (done && word[0] == '-' && word[1] && word[1] != '-')
+		done = ll_allow_path(set, r, word + 2);
+	for (char *is = strpbrk(word, "=:"); is && done; is = strpbrk(is + 1, "=:")) {
+		const char separator = *is;
+
+		done = ll_allow_path(set, r, is + 1);
+		*is = '\0';
+		done = done && ll_allow_path(set, r, word);
+		*is = separator;
+	}
+	return done;
+}
+
+/* What the command line names, what is read without being named, and what is installed for all. */
+static bool ll_allow_operands(int set, const struct ll_ruleset *r)
+{
+	static const char *const always[] = {
+		"kvmft.data",	       "/etc/localtime",	"/usr/share/zoneinfo",
+		"/usr/share/qemu",     "/usr/share/qemu-kvm",	"/usr/local/share/qemu",
+		"/sys/devices/system/cpu",
+	};
+	_cleanup_free_ char *line = NULL;
+	ssize_t n = file_read_all(AT_FDCWD, "/proc/self/cmdline", LL_WORDS_MAX, &line);
+	bool done = n > 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(always) && done; i++)
+		done = ll_allow_path(set, r, always[i]);
+	for (char *word = line; done && word < line + n; word += strlen(word) + 1)
+		done = ll_allow_word(set, r, word);
+	return done;
+}
+
 long sandbox_landlock_abi(void)
 {
 	long abi = syscall(SYS_landlock_create_ruleset, NULL, 0, LL_VERSION_FLAG);
 
-	return MAX(abi, 0L);
+	if (abi < 0)
+		return errno == ENOSYS || errno == EOPNOTSUPP ? 0 : -errno;
+	return abi;
 }
 
 static int landlock_enter(const struct sandbox *s)
@@ -145,8 +193,8 @@ static int landlock_enter(const struct sandbox *s)
 #ifdef KVMFT_COVERAGE /* counts are written next to the object files at the end */
 	abi = 0;
 #endif
-	if (!abi)
-		return -ENOSYS;
+	if (abi <= 0)
+		return abi ? (int)abi : -ENOSYS;
 	size = ll_handled(abi, &r);
 #ifndef KVMFT_SANITIZED /* which read about this process at their end */
 	r.fs |= s->reads ? LL_READ_FILE | LL_READ_DIR : 0;
@@ -157,6 +205,8 @@ static int landlock_enter(const struct sandbox *s)
 	for (size_t i = 0; i < s->ndir; i++)
 		if (!ll_allow(set, &r, &s->dir[i]))
 			return -errno;
+	if ((r.fs & LL_READ_FILE) && s->operands && !ll_allow_operands(set, &r))
+		return -errno;
 	return syscall(SYS_landlock_restrict_self, set, 0) < 0 ? -errno : 0;
 }
 
@@ -197,9 +247,8 @@ int sandbox_enter(const struct sandbox *s, unsigned int *layers, struct kvmft_er
 	 * Without this, Landlock and seccomp are only for root, and a set-uid program would be a
 	 * way out.
 	 */
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0,
-		  0)) /* before Linux 3.5 there is nothing else either */
-		return errno == EINVAL ? 0 : layer_done(0, -errno, layers, err);
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return err_why(err, errno, "cannot confine itself by no_new_privs");
 	ret = layer_done(0, caps_drop(s->caps, s->bounding), layers, err);
 	if (!ret && s->files)
 		ret = layer_done(1, landlock_enter(s), layers, err);
@@ -211,6 +260,8 @@ int sandbox_enter_reader(unsigned int *layers, struct kvmft_err *err)
 	const struct sandbox s = {
 		.caps = SANDBOX_CAP(CAP_DAC_READ_SEARCH),
 		.files = true,
+		.reads = true,
+		.operands = true,
 		.calls = SANDBOX_CALLS_READER,
 	};
 

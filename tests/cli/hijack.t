@@ -80,9 +80,18 @@ only recorder <"$tmp/recorder.may"
 	echo "another's descriptors"
 } >"$tmp/guest.may"
 only guest <"$tmp/guest.may"
-# It may read any file.
+# Its command line names nothing that is there.
+only reader <<-END
+	read about CPUs
+END
+run timeout 20 "$hijack" answer
+status_is 0 "answers of kvmft-look that claim more than there is"
+is "$(sed 's/.*: //' "$out" | tr '\n' ' ')" "1 1 1 1 " "... are none"
+# It may read any file: Landlock would hide whose VM is whose.
 only look <<-END
 	read passwords
+	a new terminal
+	others' instance: shrink it by reading
 	list /root
 	read about CPUs
 	debugfs
@@ -103,6 +112,10 @@ END
 # Reads, and removes what is left in tracefs and beside the capture.
 only watch <<-END
 	read passwords
+	a new terminal
+	others' instance: shrink it by reading
+	own instance: copy the markers of all
+	own instance: take the printks of all
 	list /root
 	read about CPUs
 	debugfs

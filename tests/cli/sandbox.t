@@ -226,10 +226,11 @@ if [ -n "$tracer" ]; then
 	status_is 0 "a kernel without filters"
 	err_has "this kernel lacks: seccomp" "... is named by -v"
 	for call in capset:error=EPERM landlock_restrict_self:error=E2BIG landlock_create_ruleset:error=ENOMEM:when=2 \
-		prctl:error=EACCES:when=3 prctl:error=EPERM:when=1; do
+		landlock_create_ruleset:error=EPERM landlock_create_ruleset:error=ENOMEM prctl:error=EACCES:when=3 \
+		prctl:error=EPERM:when=1 prctl:error=EINVAL:when=1; do
 		inject $call
 		status_is 1 "$call"
-		err_has "^kvmft convert: cannot confine itself by (capabilities|Landlock|seccomp): " "... is an error"
+		err_has "^kvmft convert: cannot confine itself by (capabilities|Landlock|seccomp|no_new_privs): " "... is an error"
 		is "$(wc -c <"$out")" 0 "... and nothing was read"
 	done
 fi

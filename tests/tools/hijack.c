@@ -4,7 +4,8 @@
  * has, an instance of its own and a capture; confines itself with the same function; and makes the
  * attempts.
  *
- *   hijack WHO     free (nobody confines it), recorder, guest (a guest's recorder), look, watch, qemu
+ *   hijack WHO     free (nobody confines it), recorder, guest (a guest's recorder), look, watch, qemu, reader
+ *   hijack answer  what a recorder makes of a kvmft-look that lies
  *
  * A line "NAME: done" or "NAME: ERROR" for each attempt, those of tests/lib/attacks.c and of the tables here,
  * in the current directory, which has to be empty. Files are opened and not written to.
@@ -43,6 +44,7 @@ static const struct {
 	{ "kernel log", ROOT, "dev/kmsg", W },
 	{ "make a VM", ROOT, "dev/kvm", RW },
 	{ "a terminal", ROOT, "dev/tty", RW },
+	{ "a new terminal", ROOT, "dev/ptmx", R },
 	{ "take a CPU away", ROOT, "sys/devices/system/cpu/cpu1/online", W },
 	{ "read about CPUs", ROOT, "sys/devices/system/cpu/online", R },
 	{ "debugfs", ROOT, "sys/kernel/debug/kvm", R | O_DIRECTORY },
@@ -69,11 +71,14 @@ static const struct {
 	{ "instances: list", TRACEFS, "instances", R | O_DIRECTORY },
 	{ "others' instance: take its events", OTHERS, "trace_pipe", R | O_NONBLOCK },
 	{ "others' instance: read", OTHERS, "trace", R },
+	{ "others' instance: shrink it by reading", OTHERS, "free_buffer", R },
 	{ "others' instance: stop it", OTHERS, "tracing_on", W },
 	{ "others' instance: its events", OTHERS, "events/enable", W },
 	{ "own instance: read", INSTANCE, "trace_pipe", R | O_NONBLOCK },
 	{ "own instance: its events", INSTANCE, "events/enable", W },
 	{ "own instance: its options", INSTANCE, "options/raw", W },
+	{ "own instance: take the printks of all", INSTANCE, "options/trace_printk_dest", W },
+	{ "own instance: copy the markers of all", INSTANCE, "options/copy_trace_marker", W },
 	{ "own instance: whose events", INSTANCE, "set_event_pid", W },
 	{ "own instance: its size", INSTANCE, "buffer_size_kb", W },
 	{ "own instance: its tracer", INSTANCE, "current_tracer", W },
@@ -102,6 +107,8 @@ static void enter(void)
 		ret = record_confine_watch(&rec, &error);
 	else if (!strcmp(who, "qemu"))
 		ret = record_confine_qemu(&error);
+	else if (!strcmp(who, "reader"))
+		ret = sandbox_enter_reader(&rec.confined, &error);
 	else if (!strcmp(who, "look"))
 		ret = record_confine_helper(SANDBOX_CALLS_LOOKER, NULL, 0, &error);
 	else
@@ -258,11 +265,42 @@ static void undo(void)
 	ktracefs_close(rec.t);
 }
 
+/* An answer of kvmft-look that claims that n bytes follow, of which 64 KiB are there; then it says no more. */
+static void lie(size_t n)
+{
+	static char more[65536];
+	struct vm_list *list = NULL;
+	struct {
+		int ret;
+		struct kvmft_err err;
+		size_t len;
+	} a = { 0, { .text = "" }, n };
+	int to[2], from[2];
+
+	attack_must(!pipe(to) && !pipe(from) && fcntl(from[1], F_SETPIPE_SZ, 1 << 20) > 0, "pipes");
+	memset(more, 'A', sizeof(more));
+	attack_must(write(from[1], &a, sizeof(a)) == sizeof(a) && write(from[1], more, sizeof(more)) == sizeof(more),
+		    "the answer");
+	close(from[1]);
+	rec = (struct record){ .err = &error, .look = { .pid = 1, .to = to[1], .from = from[0] } };
+	printf("%zx: %d\n", n, record_look_vms(&rec, &list, &error) < 0);
+	close(to[0]);
+	close(to[1]);
+	close(from[0]);
+}
+
 int main(int argc, char **argv)
 {
 	const struct attack any = { .name = "" };
 
 	who = argc > 1 ? argv[1] : "free";
+	if (!strcmp(who, "answer")) {
+		lie(SIZE_MAX);
+		lie(SIZE_MAX / 2);
+		lie(1u << 30);
+		lie(100000);
+		return 0;
+	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	set_up();
 	for (tried = 0; tried < ARRAY_SIZE(opens); tried++)
