@@ -43,7 +43,7 @@ if command -v qemu-ga >/dev/null; then
 	printf '#!/bin/sh\nexec sleep 30\n' >"$tmp/mute/kvmft"
 	chmod +x "$tmp/mute/kvmft"
 	start_agent "$tmp/mute"
-	refused "an agent whose kvmft never begins" 1 "g1: does not record: its agent was asked to run kvmft, and then nothing came" \
+	without_g1 "an agent whose kvmft never begins" "g1: does not record: its agent was asked to run kvmft, and then nothing came" \
 		--guest "g1=qga:$tmp/agent.sock" --guest-timeout 3s -d 1s
 	end_agent
 	start_agent "$tmp/bin"
@@ -64,7 +64,7 @@ EOF
 	else
 		skip "by a command that asks the agent" "socat is not installed"
 	fi
-	refused "the agent: an event that is not there" 4 "no_such_event" --guest "g1=qga:$tmp/agent.sock" \
+	without_g1 "the agent: an event that is not there" "no_such_event" --guest "g1=qga:$tmp/agent.sock" \
 		--guest-events 'kvm:no_such_event' -d 1s
 	begin_sides --guest "g1=qga:$tmp/agent.sock" --guest-options "$opts"
 	kill -KILL "$recorder"
@@ -81,15 +81,15 @@ EOF
 	is "$(reason_of host)" control "... the host went on"
 	nothing_left_soon "the agent is killed"
 	start_agent /nowhere
-	refused "the agent: no kvmft in the guest" 4 "there is no kvmft" --guest "g1=qga:$tmp/agent.sock" -d 1s
+	without_g1 "the agent: no kvmft in the guest" "there is no kvmft" --guest "g1=qga:$tmp/agent.sock" -d 1s
 	end_agent
 	start_agent "$tmp/bin" "-b guest-exec"
-	refused "the agent: may not start programs" 1 "guest-exec.*disabled" --guest "g1=qga:$tmp/agent.sock" -d 1s
+	without_g1 "the agent: may not start programs" "guest-exec.*disabled" --guest "g1=qga:$tmp/agent.sock" -d 1s
 	end_agent
 else
 	skip "by the guest agent" "qemu-ga is not installed: contrib/deps.sh test"
 fi
-refused "no agent" 1 "cannot connect to the guest agent" --guest "g1=qga:$tmp/none.sock" -d 1s
+without_g1 "no agent" "cannot connect to the guest agent" --guest "g1=qga:$tmp/none.sock" -d 1s
 refused "the agent: no socket named" 2 "after qga:" --guest "g1=qga:" -d 1s
 
 # Each answer has to be refused, or to end by itself.
@@ -97,7 +97,11 @@ lies()
 {
 	start_liar "$1"
 	# shellcheck disable=SC2086 # options
-	refused "an agent that answers $2" 1 "$3" ${4:-} --guest "g1=qga:$tmp/liar.sock" -d 1s
+	if [ -n "${4:-}" ]; then # the program is brought before anything is recorded
+		refused "an agent that answers $2" 1 "$3" $4 --guest "g1=qga:$tmp/liar.sock" -d 1s
+	else
+		without_g1 "an agent that answers $2" "$3" --guest "g1=qga:$tmp/liar.sock" -d 1s
+	fi
 	end_liar
 }
 lies 'hello\n' "text" 'is not JSON'
@@ -146,7 +150,7 @@ if [ -x "$static" ]; then
 			-- "$tinyvm" --iterations 500
 		pushed "by the guest agent, and by a command at once"
 		ok "... in both guests" test "$(data_size "$session/g2")" -gt 60000
-		refused "--push: what is wrong later" 1 "no-such-option" $push --guest "g1=qga:$tmp/agent.sock" \
+		without_g1 "--push: what is wrong later" "no-such-option" $push --guest "g1=qga:$tmp/agent.sock" \
 			--guest-options --no-such-option -d 1s
 		is "$(brought)" "$before" "... leaves nothing, either"
 		# Whoever starts it goes while the program is on its way.

@@ -68,17 +68,6 @@ ok "... a filter with blanks and signs arrives" grep -q '^event .*name=kvm_pio .
 
 # ---- guests that cannot begin ----
 
-# without_g1 NAME MESSAGE OPTION...: what the host recorded is kept, and no guest's.
-without_g1()
-{
-	name=$1
-	message=$2
-	shift 2
-	sides "$@"
-	status_is 3 "$name: the host is kept, exit 3"
-	err_has "$message" "... is reported"
-	is "$(ls "$session" | tr '\n' ' ')$(tail -n 1 "$session/host/meta" | cut -d ' ' -f 1)" "host session end" "... and the host's capture is whole"
-}
 without_g1 "no kvmft in the guest" "there is no kvmft.*--push" --guest "g1=/usr/bin/env PATH=/usr/bin:/bin" -d 1s
 without_g1 "no such command" "no-such-command" --guest "g1=no-such-command there" -d 1s
 without_g1 "a command that fails" "g1: does not record" --guest "g1=false" -d 1s

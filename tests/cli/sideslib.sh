@@ -69,6 +69,18 @@ refused()
 	ok "... and no directory is made" test ! -e "$session"
 }
 
+# without_g1 NAME MESSAGE OPTION...: what the host recorded is kept, and no guest's.
+without_g1()
+{
+	name=$1
+	message=$2
+	shift 2
+	sides "$@"
+	status_is 3 "$name: the host is kept, exit 3"
+	err_has "$message" "... is reported"
+	is "$(ls "$session" | tr '\n' ' ')$(tail -n 1 "$session/host/meta" | cut -d ' ' -f 1)" "host session end" "... and the host's capture is whole"
+}
+
 # guest_pid NAME: the recorder in the guest, or what reaches it. Not the first of several: after the
 # last process number come the lowest again.
 guest_pid()
