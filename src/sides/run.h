@@ -29,8 +29,6 @@ struct sides {
 	bool all_live, command_done, told_alone;
 	bool reader_killed, blame_killed; /* by the second signal */
 	uint64_t live_ns, tick_ns;
-	uint64_t fired_ns;	   /* when all sides were last told to write out their rings */
-	const struct side *fired; /* it was triggered again since; NULL: none was */
 	mode_t umask;
 };
 

@@ -88,6 +88,8 @@ struct side {
 	bool failed; /* it did not begin, which was reported */
 	bool late;   /* it took too long to begin, and was given up */
 	bool owes;   /* it was asked to write out its ring, and has not done so yet */
+	uint64_t fired_ns, fired_wait; /* its trigger last counted then, and next so much later */
+	bool fired_again;	       /* one came meanwhile */
 	int ret, exit_code;
 	struct kvmft_err err;
 	uint64_t begun; /* util_now_ns() when it was started, later: told to end */

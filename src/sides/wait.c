@@ -12,6 +12,7 @@
 #define TIMES_MAX 10u /* --guest-timeout, of one that goes on sending without beginning, or end */
 #define LINES_MAX 10000u /* that a guest says, and are printed */
 #define LEAVE_NS (5 * SIDES_SECOND)  /* ... of our own process, when that one is gone */
+#define FIRED_SILENT (600 * SIDES_SECOND)
 
 static void tell_last(struct sides *x, struct side *s)
 {
@@ -65,21 +66,29 @@ static void take_words(struct sides *x, struct side *s)
 }
 
 /*
- * The others may know the cause of what one side saw: their rings still hold it. A guest can say
- * that without end: once a second is enough.
+ * The others may know the cause of what one side saw: their rings still hold it. But a guest can
+ * say that without end, and each time may cost the others their oldest segments: after the first
+ * time it has to wait for a second, then for 2, 4, 8, until it was silent for long.
  */
-static void fired(struct sides *x, const struct side *s)
+static void fired(struct sides *x, struct side *s)
 {
-	uint64_t now = util_now_ns();
+	uint64_t now = util_now_ns(), since = now - s->fired_ns;
+	char again[64] = "";
 
-	x->fired = s;
-	if (now - x->fired_ns < SIDES_SECOND)
+	s->fired_again = since < s->fired_wait;
+	if (s->fired_again)
 		return;
-	x->fired = NULL;
-	x->fired_ns = now;
+	if (s == &x->side[0] || since > FIRED_SILENT)
+		s->fired_wait = SIDES_SECOND;
+	else
+		s->fired_wait = MIN(2 * s->fired_wait, FIRED_SILENT);
+	s->fired_ns = now;
+	if (s->fired_wait > SIDES_SECOND)
+		snprintf(again, sizeof(again), "; its next trigger counts in %llu s",
+			 (unsigned long long)(s->fired_wait / SIDES_SECOND));
 	if (!x->host->quiet)
-		x->note("%s: its flight recorder was triggered; all sides write out their rings",
-			s->name);
+		x->note("%s: its flight recorder was triggered; all sides write out their rings%s",
+			s->name, again);
 	snapshots_asked(&x->snapshots, x->side, x->n);
 	for (size_t i = 0; i < x->n; i++)
 		if (&x->side[i] != s)
@@ -278,8 +287,9 @@ static void wait_for_end(struct sides *x, struct side *s, uint64_t now)
 	uint64_t limit = x->c->timeout.set ? x->c->timeout.v : SIDE_BEGIN_NS;
 	uint64_t took = now - s->begun;
 	const char *why = now - s->since > STALL_NS ? "has sent nothing for 10 s"
-			: limit && took / TIMES_MAX >= limit
-				? "goes on sending (--guest-timeout allows more time)" : NULL;
+			  : limit && took / TIMES_MAX >= limit
+				  ? "goes on sending (--guest-timeout allows more time)"
+				  : NULL;
 	char bytes[32];
 
 	if (why) {
@@ -380,8 +390,9 @@ static void tick(struct sides *x, uint64_t now)
 	if (now - x->tick_ns < SIDES_SECOND)
 		return;
 	x->tick_ns = now;
-	if (x->fired)
-		fired(x, x->fired);
+	for (size_t i = 0; i < x->n; i++)
+		if (x->side[i].fired_again)
+			fired(x, &x->side[i]);
 	look_at_teller(x, &x->side[0], now - x->side[0].since);
 	look_at_shower(x, now);
 	for (size_t i = 1; i < x->n; i++) {
