@@ -211,6 +211,18 @@ static int run_reader(const struct cmd *c, void *opts, int argc, char **argv, bo
 	return c->run(opts, argc, argv, err);
 }
 
+/*
+ * What the caller had open, a lock as a rule, is not for a process that reads files of anyone;
+ * unless an operand is one of those: /dev/fd/63 of <(...).
+ */
+static void close_inherited(char **argv)
+{
+	while (*argv && !strstr(*argv, "/fd/"))
+		argv++;
+	if (!*argv)
+		(void)close_from(STDERR_FILENO + 1);
+}
+
 /* The operands, with those of sessions; argv ends with NULL. */
 static int run_with(const struct cmd *c, void *opts, int argc, char **argv, bool verbose,
 		    struct kvmft_err *err)
@@ -232,6 +244,8 @@ static int run_command(const struct cmd *c, const char *as, int argc, char **arg
 	bool about;
 	int ret, first;
 
+	if (c->reader)
+		close_inherited(argv);
 	if (!opts) {
 		cli_say(as, "out of memory");
 		return KVMFT_FAILED;

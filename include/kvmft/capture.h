@@ -436,6 +436,8 @@ int capw_reserve(struct capw *w, uint64_t bytes) __must_check;
 /* Syncs meta and the names of segments to the disk. 0 or -errno. */
 int capw_sync(struct capw *w) __must_check;
 int capw_dirfd(const struct capw *w);
+/* The descriptors that it has open; how many. */
+size_t capw_fds(const struct capw *w, int fd[3]);
 const char *capw_path(const struct capw *w);
 /* fsync-free close; everything was already written. NULL is fine. */
 void capw_close(struct capw *w);

@@ -211,6 +211,8 @@ int signal_fd_open(const int *signals) __must_check;
 
 /* Closes all from this one on; musl has no function for it. 0 or -errno (-ENOSYS before 5.9). */
 int close_from(int first);
+/* Closes all descriptors but these n; standard files that are none of them become /dev/null. */
+void fds_keep(const int *keep, size_t n);
 /*
  * Writes all of it, or -errno; partial progress is in *done if done is not NULL. Short writes are
  * continued, EINTR is retried; a full non-blocking fd gives -EAGAIN.

@@ -25,6 +25,17 @@ struct capw {
 	struct stream_out *stream; /* instead of all this; or NULL */
 };
 
+size_t capw_fds(const struct capw *w, int fd[3])
+{
+	const int all[] = { w->dirfd, w->meta, w->formats };
+	size_t n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
+		if (all[i] >= 0)
+			fd[n++] = all[i];
+	return n;
+}
+
 static int open_new(struct capw *w, int parent, const char *base, struct kvmft_err *err)
 {
 	if (mkdirat(parent, base, 0700) < 0)

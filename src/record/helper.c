@@ -4,7 +4,6 @@
  */
 #include "record.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -68,40 +67,6 @@ void record_helper_end(struct record *r, struct record_helper *h, const char *na
 
 /* ---- independence of the recorder ---- */
 
-static bool is_kept(int fd, const int *keep, size_t n)
-{
-	while (n && keep[n - 1] != fd)
-		n--;
-	return n || fd <= STDERR_FILENO;
-}
-
-/* Nothing of the recorder may stay open here, or the kernel would not notice that it is gone. */
-static void close_all_but(const int *keep, size_t n)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	struct dirent *e;
-	uint64_t fd;
-
-	while (dir && (e = readdir(dir)))
-		if (!parse_u64(e->d_name, &fd) && !is_kept((int)fd, keep, n) &&
-		    (int)fd != dirfd(dir))
-			close((int)fd);
-	if (dir)
-		closedir(dir);
-}
-
-/* So that we do not hold open a pipe or a terminal that the recorder wrote to. */
-static void close_std(void)
-{
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	for (int fd = 0; null >= 0 && fd <= STDERR_FILENO; fd++)
-		if (dup2(null, fd) < 0)
-			close(fd);
-	if (null > STDERR_FILENO)
-		close(null);
-}
-
 void record_detach(const char *name, const int *keep, size_t n)
 {
 	(void)setsid(); /* a Ctrl-C is for the recorder alone */
@@ -109,6 +74,6 @@ void record_detach(const char *name, const int *keep, size_t n)
 	for (int sig = 1; sig < SIGRTMIN; sig++)
 		if (sig != SIGCHLD)
 			(void)signal(sig, SIG_IGN);
-	close_all_but(keep, n);
-	close_std();
+	/* Nothing of the recorder may stay open, or the kernel would not notice that it is gone. */
+	fds_keep(keep, n);
 }

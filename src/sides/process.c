@@ -23,6 +23,44 @@ void side_say(int fd, struct side_said *said)
 	(void)!full_write(fd, said, sizeof(*said), NULL);
 }
 
+/* Any byte that a process put there, which may have been taken over. */
+static void flag_check(bool *flag)
+{
+	unsigned char byte;
+
+	memcpy(&byte, flag, sizeof(byte));
+	*flag = byte;
+}
+
+int side_hear(const struct side *s, bool stores, struct side_said *said)
+{
+	ssize_t n = read(s->from, said, sizeof(*said));
+	struct stream_news *news = &said->news;
+
+	if (n != (ssize_t)sizeof(*said))
+		return n < 0 ? -errno : -EPIPE;
+	bool *const flags[] = { &news->began, &news->stopped, &news->ended, &news->quiet,
+				&news->lost,  &news->trimmed, &said->progress.sent };
+
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		flag_check(flags[i]);
+	news->reason[sizeof(news->reason) - 1] = said->err.text[sizeof(said->err.text) - 1] = '\0';
+	str_printable(news->reason);
+	str_printable(said->err.text);
+	said->ret = MIN(said->ret, 0);
+	if (!stores)
+		return 0;
+	/* The end of COMMAND, and so of all, is the host's to say. */
+	if (said->what != SAID_END)
+		said->what = SAID_PROGRESS;
+	said->progress = (struct record_progress){ .waits_for = NULL };
+	if (said->status < KVMFT_OK || said->status > KVMFT_LACKING)
+		said->status = KVMFT_FAILED;
+	if (said->err.code < KVMFT_OK || said->err.code > KVMFT_LACKING)
+		said->err.code = KVMFT_FAILED;
+	return 0;
+}
+
 int side_order(struct side *s, const char *order)
 {
 	int ret = s->to >= 0 ? full_write(s->to, order, strlen(order), NULL) : 0;

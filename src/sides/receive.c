@@ -84,7 +84,7 @@ static int take_said(struct receive *r)
 	struct side_said said;
 	bool quiet = s->news.quiet;
 
-	if (read(s->from, &said, sizeof(said)) != (ssize_t)sizeof(said)) {
+	if (side_hear(s, true, &said)) {
 		r->ended = true;
 		return s->killed ? err_set(r->err, EINTR, "given up")
 				 : err_set(r->err, EIO, "the process that stores the stream was "

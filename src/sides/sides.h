@@ -162,6 +162,11 @@ int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
 void side_leave_terminal(void);
 void side_say(int fd, struct side_said *said);
 /*
+ * What the process of a side says, made harmless; stores: it is one of store.c. 0, -errno of read(),
+ * -EPIPE at its end.
+ */
+int side_hear(const struct side *s, bool stores, struct side_said *said) __must_check;
+/*
  * An order to a side; one that is gone does not receive it. -EAGAIN: nor does one that has not read
  * thousands of them, and must not hold up the others.
  */

@@ -62,10 +62,12 @@ void side_store_main(void *arg, int said)
 	const struct side_store *c = arg;
 	struct store s = { .said = said };
 	struct stream_news n = { 0 };
-	int ret;
+	int keep[5] = { c->in, said }, ret;
 
 	(void)prctl(PR_SET_NAME, "kvmft-store");
 	side_leave_terminal();
+	/* No other side's capture, no session, no terminal. */
+	fds_keep(keep, 2 + capw_fds(c->w, keep + 2));
 	ret = confine(c, &s.last.err);
 	ret = ret ?: stream_receive(c->in, c->w, &c->limits, tell, &s, &n, &s.last.err);
 	capw_why(capw_dirfd(c->w), ret, &s.last.err);

@@ -139,11 +139,10 @@ static void ended(struct sides *x, struct side *s, const struct side_said *said)
 static int take_said(struct sides *x, struct side *s)
 {
 	struct side_said said = { .what = SAID_END, .ret = -EIO };
-	ssize_t n = read(s->from, &said, sizeof(said));
-	int ret;
+	int ret = side_hear(s, s->spec, &said);
 
-	if (n != (ssize_t)sizeof(said)) {
-		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+	if (ret) {
+		if (ret == -EINTR || ret == -EAGAIN)
 			return 0;
 		util_close_fd(&s->from);
 		if (s->state == SIDE_ENDED)

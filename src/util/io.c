@@ -2,6 +2,7 @@
 /* io.c: whole reads and writes, kernel files of unknown length; threads and signals. */
 #include "kvmft/util.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -35,6 +36,33 @@ void util_close_fd(int *fd)
 int close_from(int first)
 {
 	return syscall(SYS_close_range, first, ~0u, 0) < 0 ? -errno : 0;
+}
+
+static bool is_kept(int fd, const int *keep, size_t n)
+{
+	while (n && keep[n - 1] != fd)
+		n--;
+	return n;
+}
+
+void fds_keep(const int *keep, size_t n)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *e;
+	uint64_t fd;
+
+	while (dir && (e = readdir(dir)))
+		if (!parse_u64(e->d_name, &fd) && fd > STDERR_FILENO && (int)fd != dirfd(dir) &&
+		    (int)fd != null && !is_kept((int)fd, keep, n))
+			close((int)fd);
+	if (dir)
+		closedir(dir);
+	for (int std = 0; std <= STDERR_FILENO; std++)
+		if (!is_kept(std, keep, n) && (null < 0 || dup2(null, std) < 0))
+			close(std);
+	if (null > STDERR_FILENO)
+		close(null);
 }
 
 int full_write(int fd, const void *p, size_t n, size_t *done)
