@@ -235,6 +235,7 @@ static void evidence(struct blame *b)
 	b->request = evidence_rule("blame", "request");
 	b->asleep = evidence_rule("blame", "asleep");
 	b->halt = evidence_rule("blame", "halt");
+	b->awake = evidence_rule("blame", "awake");
 	b->late_exit = evidence_rule("blame", "late exit");
 	for (size_t vm = 0; vm < b->map->nvm; vm++)
 		b->has[vm] |= host;

@@ -478,7 +478,8 @@ void blame_spun_over(const struct blame *b, struct blame_spike *s, bool on)
 	}
 }
 
-static void halted(const struct blame *b, struct blame_spike *s, uint64_t time)
+/* On its CPU it polls, or is on its way already: its kvm_vcpu_wakeup tells. */
+static void halted(const struct blame *b, struct blame_spike *s, bool asleep, uint64_t time)
 {
 	struct blame_part *p;
 
@@ -486,7 +487,8 @@ static void halted(const struct blame *b, struct blame_spike *s, uint64_t time)
 		s->in_halt += time;
 		return;
 	}
-	p = blame_part_add(b, s, CAUSE_HOST_TIMER, 2, time);
+	p = part_by(b, s, b->rule[CAUSE_HOST_TIMER], asleep ? NULL : b->awake, CAUSE_HOST_TIMER, 2,
+		    time);
 	if (!p->name[0])
 		snprintf(p->name, sizeof(p->name), "the guest was halted");
 }
@@ -558,11 +560,11 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 	case VS_USER:
 		/* A vCPU that is woken for an interrupt which it does not take yet sleeps again. */
 		if (n.state == VS_KERNEL && n.asleep && halts(vcpu_of(b, s)))
-			halted(b, s, time);
+			halted(b, s, n.asleep, time);
 		else if (!interrupted(b, s, vcpu_of(b, s), &n, time))
 			s->in_exit[(n.state == VS_USER) * 2 + n.asleep] += time;
 		break;
-	case VS_HALTED: halted(b, s, time); break;
+	case VS_HALTED: halted(b, s, n.asleep, time); break;
 	case VS_WAITING:
 	case VS_PREEMPTED: robbed(b, s, &n, time); break;
 	default: blame_part_add(b, s, CAUSE_UNKNOWN, 0, time);

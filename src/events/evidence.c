@@ -62,6 +62,7 @@ static const struct evidence_rule rules[] = {
 	  "it executed nothing between its entry and its exit" },
 	/* besides: while halted; while a thread slept; in the guest, if exits are traced late */
 	{ "blame", "halt", "a halt", EVID_ACCEPT, 0, NULL },
+	{ "blame", "awake", "its wake-up", EVID_HALT, 0, NULL },
 	{ "blame", "asleep", "a sleep", EVID_WAKEUP, 0, NULL },
 	{ "blame", "late exit", "the guest", EVID_SWITCH, EVID_IRQ, NULL },
 };
