@@ -89,6 +89,7 @@ struct blame_spike {
 	/* Where the guest was at the exit with the longest part of that time; has_rip: known. */
 	bool has_rip;
 	uint64_t rip, rip_time;
+	bool holes; /* events are missing, and nothing says where: never sure */
 	/* No other cause could have been larger: all was recorded, and the error bound */
 	bool sure;
 	uint32_t needs; /* enum evidence: events that would tell, or make it sure */

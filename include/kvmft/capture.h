@@ -265,6 +265,12 @@ int capture_open(const char *path, struct capture **out, struct kvmft_err *err) 
 /* As capture_open(), for directories only: spares those who need no other format its reader. */
 int capture_open_dir(const char *path, struct capture **out, struct kvmft_err *err) __must_check;
 void capture_close(struct capture *c);
+/*
+ * Of all of a capture's events so many were found: how many more were taken from the ring, by its
+ * counters. A trace.dat also has what was in the ring when the counters were read. 0: none, or
+ * unknown.
+ */
+uint64_t capture_missing(const struct capture *c, uint64_t events);
 
 /* Its reader of formats could not use that one: noted as damage. */
 void capture_format_bad(const struct capture *c, const struct cap_format *f, const char *why);

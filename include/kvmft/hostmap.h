@@ -85,7 +85,8 @@ struct hostmap {
 	struct u64map last_write; /* vm << 32 | vcpu → index of its last kvm_write_tsc_offset */
 	struct hostmap_event *event;
 	size_t nevent, event_cap;
-	uint64_t entries, exits; /* kvm_entry and kvm_exit events seen */
+	uint64_t events, entries, exits; /* all, and kvm_entry and kvm_exit, that were seen */
+	bool holes; /* of a trace.dat: see struct rstream */
 };
 
 /*

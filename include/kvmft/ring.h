@@ -102,6 +102,11 @@ struct rstream {
 	size_t ext_at;		  /* of the stream's pieces: the last one looked up */
 	struct subbuf sb;
 	bool keep;		  /* ... if there are enough descriptors */
+	/*
+	 * Set by the user after opening: events of the capture are missing and nothing says where,
+	 * so that any sub-buffer but the first may follow a loss: R_GAP before each.
+	 */
+	bool holes;
 	bool open;		  /* sb may have further events */
 	bool gap_told;		  /* by rstream_subbuf(), of the sub-buffer that is open */
 	/* result of the last rstream_next() */

@@ -220,6 +220,8 @@ struct tl_loss {
 	bool unknown;
 };
 
+/* After a walk over all of it: events that a trace.dat counts, and that are missing somewhere. */
+uint64_t tl_missing(const struct tl_source *s);
 /* Lost events of a source after the walk: counts in the data and counters, each counted once. */
 void tl_loss(const struct tl_source *s, struct tl_loss *loss);
 /* The same from what a walk over the whole capture saw: events, losses in the data. */

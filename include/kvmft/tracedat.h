@@ -56,6 +56,7 @@ struct tdw_spec {
 	const char *const *instance;
 	const uint32_t *instance_cpus;
 	size_t ninstance;
+	bool part;		   /* not all of the capture: its counters do not apply */
 };
 
 bool tdw_has_zstd(void);
@@ -72,6 +73,8 @@ int tdw_cpu(struct tdw *w, uint32_t cpu) __must_check;
  * spec->g.size bytes of the current CPU. w is the struct tdw, as passed by a writer of sub-buffers.
  */
 int tdw_subbuf(void *w, const void *buf) __must_check;
+/* So many events went into the current CPU: for CPUSTAT. */
+void tdw_events(struct tdw *w, uint64_t n);
 /* Completes the file: 0 or -errno. ret != 0: an earlier error, which is returned. Frees w. */
 int tdw_close(struct tdw *w, int ret) __must_check;
 

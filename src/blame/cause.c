@@ -73,7 +73,7 @@ void blame_judge(struct blame_spike *s, const uint64_t *offs)
 		lacks |= p->cause == best ? p->lacks : 0;
 		s->needs |= p->cause == best || p->cause == CAUSE_UNKNOWN ? p->lacks : 0;
 	}
-	s->sure = best > CAUSE_LOST && !sum[CAUSE_LOST] && !lacks &&
+	s->sure = !s->holes && best > CAUSE_LOST && !sum[CAUSE_LOST] && !lacks &&
 		  off != UINT64_MAX && sum[best] > off &&
 		  sum[best] - off > second + unknown + off;
 }

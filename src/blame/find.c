@@ -347,15 +347,27 @@ static void moments(struct blame *b)
 	}
 }
 
+/* Events are missing that a trace.dat counts, and nothing says where. */
+static bool has_holes(const struct blame *b)
+{
+	bool some = b->map->holes;
+
+	for (size_t i = 1; i < tl_sources(b->t) && !some; i++)
+		some = tl_missing(tl_source(b->t, i));
+	return some;
+}
+
 /* From now on v is in order; stalls get their names, of which most were not kept. */
 static int arrange(struct blame *b)
 {
 	struct blame_spike *v = calloc(b->cap, sizeof(*v));
+	bool holes = has_holes(b);
 
 	if (!v)
 		return -ENOMEM;
 	for (size_t i = 0; i < b->n; i++) {
 		v[i] = *b->ranked[i];
+		v[i].holes = holes;
 		if (v[i].what == BLAME_STALL)
 			snprintf(v[i].of, sizeof(v[i].of), "vCPU %u", (unsigned int)v[i].vcpu);
 	}

@@ -20,6 +20,21 @@ struct capture *cap_new(void)
 	return c;
 }
 
+uint64_t capture_missing(const struct capture *c, uint64_t events)
+{
+	uint64_t taken = 0;
+
+	for (size_t i = 0; i < c->ncpu; i++) {
+		const struct cap_cpustat *b = &c->cpu[i].begin, *e = &c->cpu[i].end;
+
+		if (!e->valid)
+			continue;
+		taken += e->read + (c->is_tracedat ? e->entries : 0);
+		taken -= b->valid ? b->read : 0;
+	}
+	return taken > events && taken < INT64_MAX ? taken - events : 0;
+}
+
 /* The note with that text, if there is one; *hash: for adding one. */
 static struct cap_damage *same_note(struct capture *c, const char *text, uint64_t *hash)
 {

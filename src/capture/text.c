@@ -123,7 +123,11 @@ void cap_parse_stats(const char *text, struct cap_cpustat *st)
 		{ "dropped events", &st->dropped },
 		{ "read events", &st->read },
 	};
+	uint64_t v;
 
 	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-		st->valid |= !ktext_number(text, known[i].name, known[i].val);
+		if (!ktext_number(text, known[i].name, &v)) {
+			*known[i].val += v;
+			st->valid = true;
+		}
 }

@@ -10,33 +10,68 @@ static int text_option(struct tdw *w, enum td_opt id, const char *text)
 	return tdw_option(w, id, text, strlen(text) + 1);
 }
 
-/*
- * As the kernel's per_cpu/cpuN/stats. A capture also has the counters at its beginning; a trace.dat
- * can only hold the difference.
- */
-static int cpustat(struct tdw *w, const struct cap_cpu *cpu)
+/* As long as any. */
+static void counts(char *to, size_t size, uint64_t dropped, uint64_t read)
 {
+	snprintf(to, size, "dropped events: %020" PRIu64 "\nread events: %020" PRIu64 "\n", dropped,
+		 read);
+}
+
+/*
+ * As the kernel's per_cpu/cpuN/stats, of a ring from which exactly what is in this file was read. A
+ * capture also has the counters at its beginning. What a flight recorder overwrote is no loss; what
+ * its sub-buffers say was lost, they say here as well.
+ */
+static int cpustat(struct tdw *w, size_t i)
+{
+	const struct cap_cpu *cpu = &w->spec->cap->cpu[i];
 	const struct cap_cpustat *e = &cpu->end, none = { 0 };
 	const struct cap_cpustat *b = cpu->begin.valid ? &cpu->begin : &none;
-	char text[512];
+	bool whole = !w->spec->part;
+	char text[512], end[96];
 
 	snprintf(text, sizeof(text),
-		 "CPU: %u\nentries: %" PRIu64 "\noverrun: %" PRIu64 "\ncommit overrun: %" PRIu64
-		 "\ndropped events: %" PRIu64 "\nread events: %" PRIu64 "\n",
-		 cpu->cpu, e->entries, e->overrun - b->overrun,
-		 e->commit_overrun - b->commit_overrun, e->dropped - b->dropped, e->read - b->read);
+		 "CPU: %u\nentries: 0\noverrun: %" PRIu64 "\ncommit overrun: %" PRIu64 "\n",
+		 cpu->cpu, whole && !w->spec->cap->flight ? e->overrun - b->overrun : 0,
+		 whole ? e->commit_overrun - b->commit_overrun : 0);
+	w->stats_at[i] = w->options.len + 6 + strlen(text);
+	counts(end, sizeof(end), 0, 0);
+	strcat(text, end);
 	return text_option(w, TD_CPUSTAT, text);
+}
+
+int tdw_facts_end(struct tdw *w)
+{
+	const struct capture *c = w->spec->cap;
+	int ret = 0;
+
+	for (size_t i = 0; i < c->ncpu && w->events && !ret; i++) {
+		const struct cap_cpustat *e = &c->cpu[i].end, *b = &c->cpu[i].begin;
+		uint64_t dropped = e->dropped - (b->valid ? b->dropped : 0), n = w->events[i];
+		uint64_t taken = e->read - (b->valid ? b->read : 0) + (c->flight ? 0 : e->entries);
+		char text[96];
+
+		if (!w->stats_at[i])
+			continue;
+		dropped += c->trimmed || taken < n ? 0 : taken - n; /* left, or lost on the way */
+		counts(text, sizeof(text), w->spec->part ? 0 : dropped, n);
+		ret = tdw_patch_options(w, w->stats_at[i], text);
+	}
+	return ret;
 }
 
 int tdw_facts(struct tdw *w, const struct tdw_spec *s)
 {
 	const struct capture *c = s->cap;
 	char text[64];
-	int ret = 0;
+	int ret;
 
+	w->stats_at = calloc(c->ncpu + 1, sizeof(*w->stats_at));
+	w->events = calloc(c->ncpu + 1, sizeof(*w->events));
+	ret = w->stats_at && w->events ? 0 : -ENOMEM;
 	for (size_t i = 0; i < c->ncpu && !ret; i++)
 		if (c->cpu[i].end.valid)
-			ret = cpustat(w, &c->cpu[i]);
+			ret = cpustat(w, i);
 	if (!ret && c->uname)
 		ret = text_option(w, TD_UNAME, c->uname);
 	ret = ret ?: text_option(w, TD_VERSION, "kvmft " KVMFT_VERSION);

@@ -258,11 +258,26 @@ int tdw_subbuf(void *arg, const void *buf)
 	return w->spec->zstd ? tdw_pack(w, buf) : tdw_write(w, buf, w->spec->g.size);
 }
 
+void tdw_events(struct tdw *w, uint64_t n)
+{
+	for (size_t i = 0; i < w->spec->cap->ncpu && w->events; i++)
+		w->events[i] += w->spec->cap->cpu[i].cpu == w->cpu ? n : 0;
+}
+
+int tdw_patch_options(struct tdw *w, size_t at, const char *text)
+{
+	if (w->spec->version == 6)
+		return patch(w, w->options_at + at, text, strlen(text));
+	memcpy(w->options.s + at, text, strlen(text));
+	return 0;
+}
+
 int tdw_close(struct tdw *w, int ret)
 {
 	if (!ret && w->buffer <= w->spec->ninstance)
 		ret = -EINVAL; /* a buffer was promised and never written */
 	ret = ret ?: buffer_end(w);
+	ret = ret ?: tdw_facts_end(w);
 	if (!ret && w->spec->version == 7)
 		ret = tdw_v7_end(w);
 	ret = ret ?: flush(w);
@@ -270,6 +285,8 @@ int tdw_close(struct tdw *w, int ret)
 	sbuf_free(&w->options);
 	sbuf_free(&w->table);
 	free(w->offset_at);
+	free(w->stats_at);
+	free(w->events);
 	free(w->buf);
 	free(w);
 	return ret;

@@ -10,6 +10,10 @@ struct tdw {
 	int fd;
 	uint8_t *buf; /* bytes not written yet */
 	size_t fill;
+	/* per CPU of spec->cap: where its counts of dropped and read events are in the options */
+	size_t *stats_at;
+	uint64_t *events;     /* ... and what was written of it */
+	uint64_t options_at;  /* v6: in the file */
 	uint64_t pos; /* in the file, of the next byte */
 	struct sbuf options;
 
@@ -39,6 +43,10 @@ int tdw_option_sbuf(struct tdw *w, enum td_opt id, struct sbuf *b) __must_check;
 int tdw_option(struct tdw *w, enum td_opt id, const void *data, size_t len) __must_check;
 int tdw_patch_u64(struct tdw *w, uint64_t at, uint64_t v) __must_check;
 int tdw_patch_u32(struct tdw *w, uint64_t at, uint32_t v) __must_check;
+/* Overwrites text in the options, which may be in the file already. */
+int tdw_patch_options(struct tdw *w, size_t at, const char *text) __must_check;
+/* tracedat_facts.c: what is known only now. */
+int tdw_facts_end(struct tdw *w) __must_check;
 /* Zeros up to where sub-buffers may begin. */
 int tdw_align(struct tdw *w) __must_check;
 

@@ -40,7 +40,7 @@ static int instance_option(struct tdw *w, size_t i, uint64_t options_at)
 
 static int write_options(struct tdw *w)
 {
-	uint64_t at = w->pos + 10;
+	uint64_t at = w->options_at = w->pos + 10;
 	int ret = tdw_write(w, "options  ", 10);
 
 	for (size_t i = 0; i < w->spec->ninstance && !ret; i++)

@@ -279,6 +279,9 @@ static void tell_incomplete(const struct run *run, const struct report_totals *t
 		cli_note("%s: %llu events lost%s, %llu pairs dropped at gaps, "
 			 "%llu damaged sub-buffers", run->cap->path, ULL(run->loss.total),
 			 run->loss.unknown ? " or more" : "", ULL(t->dropped), ULL(t->damaged));
+	if (run->cap->is_tracedat && capture_missing(run->cap, t->events))
+		cli_note("%s: the file counts them, but does not say where: nothing is paired from "
+			 "one sub-buffer to the next", run->cap->path);
 	for (size_t i = 0; i < run->cap->ndamage; i++)
 		cli_note("%s: %s", run->cap->path, run->cap->damage[i].text);
 }

@@ -520,9 +520,11 @@ static int learn_vms(struct report *r)
 }
 
 /* As if the VMs had been looked for first. */
-static int start_over(struct report *r, struct kvmft_err *err)
+int report_start_over(struct report *r, struct kvmft_err *err)
 {
-	const struct report old = { .cap = r->cap, .fmt = r->fmt, .opts = r->opts };
+	const struct report old = {
+		.cap = r->cap, .fmt = r->fmt, .opts = r->opts, .holes = r->holes,
+	};
 	struct report *again;
 	int ret;
 
@@ -532,6 +534,7 @@ static int start_over(struct report *r, struct kvmft_err *err)
 	if (ret)
 		return ret;
 	*r = *again;
+	r->holes = old.holes;
 	free(again);
 	return report_walk(r, err);
 }
@@ -545,7 +548,7 @@ int report_vms_now(struct report *r, struct kvmft_err *err)
 	r->of_vm = NULL;
 	ret = learn_vms(r);
 	if (ret == -EAGAIN)
-		return start_over(r, err);
+		return report_start_over(r, err);
 	ret = ret ? err_set(err, -ret, "out of memory") : place_vms(r, err);
 	for (size_t i = 0; i < r->nvcpu && !ret; i++)
 		r->vcpu[i]->vm = vm_of(r, r->vcpu[i]->tid);

@@ -250,6 +250,7 @@ struct report {
 	struct exit_names names;
 	struct hostmap *map;
 	int64_t vm_named; /* -1: none */
+	bool holes;	  /* of a trace.dat: see struct rstream */
 	bool vms_later;	  /* VMs will be known after the walk; until then all vCPUs are apart */
 	unsigned int tps; /* tracepoints of the class that the capture's kernel has */
 	bool swap;
@@ -288,6 +289,8 @@ struct report {
 	bool failed; /* memory was short, and a thread or a remark is missing */
 };
 
+/* All from the beginning, with more known. 0, -errno. */
+int report_start_over(struct report *r, struct kvmft_err *err) __must_check;
 /* After the walk, if the VMs were to be known later: maybe by another walk. 0, -errno. */
 int report_vms_now(struct report *r, struct kvmft_err *err) __must_check;
 /* Adds a remark; if out of memory, the walk fails. */

@@ -587,6 +587,7 @@ static int open_streams(struct walk *w)
 		ret = rstream_open(&w->st[i].s, cap, &cap->stream[i]);
 		w->st[i].ev = w->ev + i * w->chunk;
 		w->st[i].last_tid = -1;
+		w->st[i].s.holes = w->r->holes;
 		w->n += !ret;
 		if (!ret && w->r->from)
 			ret = rstream_seek(&w->st[i].s, w->r->from);
@@ -604,6 +605,13 @@ static void add_totals(struct report *r, const struct wstream *st)
 	r->tot.lost_unknown |= st->s.lost_unknown;
 	r->tot.damaged += st->s.damaged;
 	r->last = MAX(r->last, st->last_ts);
+}
+
+/* Only the whole capture can be counted. What was handed out already cannot be taken back. */
+static bool found_holes(const struct report *r)
+{
+	return r->cap->is_tracedat && !r->holes && !r->from && r->to == UINT64_MAX &&
+	       !r->opts.each && !r->opts.cut && capture_missing(r->cap, r->tot.events);
 }
 
 int report_walk(struct report *r, struct kvmft_err *err)
@@ -643,6 +651,10 @@ int report_walk(struct report *r, struct kvmft_err *err)
 #endif
 	if (ret)
 		return err_set(err, -ret, "cannot read %s: %s", r->cap->path, strerror(-ret));
+	if (found_holes(r)) {
+		r->holes = true;
+		return report_start_over(r, err);
+	}
 	samples_finish(r);
 	r->tot.crowded = r->budget.crowded;
 	r->tot.no_hist = r->budget.no_hist;

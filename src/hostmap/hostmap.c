@@ -200,6 +200,7 @@ static inline int scan_event(void *arg, const struct rec *rec)
 	struct scan *s = arg;
 	int ret = 0;
 
+	s->m->events++;
 	if (rec->id == s->entry_id) {
 		s->m->entries++;
 		if (fmt_pid(s->m->fmt, rec) != s->last_tid)
@@ -289,6 +290,7 @@ int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap
 		s.t = NULL;
 		ret = rstream_each(cap, &cap->stream[i], scan_event, &s);
 	}
+	m->holes = cap->is_tracedat && capture_missing(cap, m->events);
 	ret = ret ?: hostmap_group(m);
 	ret = ret ?: hostmap_build(m);
 	if (ret) {

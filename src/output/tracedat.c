@@ -101,6 +101,7 @@ static int plan_file(struct dat *d)
 		return err_lack(d->err, EOPNOTSUPP,
 				"this kvmft was built without libzstd: leave --zstd out");
 	d->spec.cap = c;
+	d->spec.part = tl_source(d->p->t, d->source)->windowed;
 	/* What a damaged capture does not say is the kernel's default. */
 	d->spec.clock = d->placed ? "x86-tsc" : c->clock ?: "local";
 	d->spec.g = (struct subbuf_geom){
@@ -216,13 +217,14 @@ static int put_stream(struct dat *d, const struct dat_stream *s)
 	struct timeline *t = d->p->t;
 	struct subbuf_writer sw;
 	const struct tl_item *i;
+	uint64_t n = 0;
 	int ret = tdw_cpu(d->w, s->cpu);
 
 	ret = ret ?: tl_start_stream(t, d->source, s->number, d->err);
 	if (ret)
 		return ret;
 	ret = subbuf_writer_init(&sw, &d->spec.g, tdw_subbuf, d->w);
-	while (!ret && (ret = tl_next(t, &i)) > 0) {
+	for (; !ret && (ret = tl_next(t, &i)) > 0; n += i->kind == TL_EVENT) {
 		if (i->kind == TL_EVENT)
 			ret = subbuf_write(&sw, d->placed ? i->host : i->rec->ts, i->rec->data,
 					   i->rec->len);
@@ -234,6 +236,7 @@ static int put_stream(struct dat *d, const struct dat_stream *s)
 			"an event of %u bytes does not fit into sub-buffers of %u bytes: "
 			"use a larger --subbuf",
 			i->rec->len, d->spec.g.size);
+	tdw_events(d->w, n);
 	ret = ret ?: subbuf_write_end(&sw);
 	subbuf_writer_free(&sw);
 	return ret;

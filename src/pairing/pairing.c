@@ -213,7 +213,8 @@ static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 	/* The capture's own list of VMs names the threads, if it has one. */
 	ret = host_map(
 		p,
-		!n && (o->need == PAIRING_LINES || (o->need == PAIRING_VCPUS && p->host.cap->nvm)),
+		!n && (o->need == PAIRING_LINES ||
+		       (o->need == PAIRING_VCPUS && p->host.cap->nvm && !p->host.cap->is_tracedat)),
 		err);
 	ret = ret ?: tl_new(p->map, &p->t, err);
 	p->matcher.map = p->map;
@@ -375,8 +376,9 @@ static void tell_loss(const struct tl_source *s, const struct tl_loss *loss, not
 		note("%s: %llu events, an unknown number lost%s", s->label,
 		     (unsigned long long)s->events, end);
 	else
-		note("%s: %llu events, %llu lost%s%s", s->label, (unsigned long long)s->events,
-		     (unsigned long long)loss->total, loss->unknown ? " or more" : "", end);
+		note("%s: %llu events, %llu lost%s%s%s", s->label, (unsigned long long)s->events,
+		     (unsigned long long)loss->total, loss->unknown ? " or more" : "",
+		     tl_missing(s) ? ": the file counts them, but does not say where" : "", end);
 }
 
 static bool are_twins(const struct timeline *t, const struct tl_source *a,

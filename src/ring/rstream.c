@@ -147,7 +147,7 @@ static void add_pause(struct rstream *r, uint64_t idx)
 	struct subbuf scan = r->sb;
 	struct rec rec;
 
-	if (r->sb.lost || !after_a_pause(r, idx))
+	if (r->sb.lost || !(r->holes ? idx > 0 : after_a_pause(r, idx)))
 		return;
 	r->sb.lost = true;
 	r->sb.lost_counted = false;
@@ -185,7 +185,7 @@ static enum rkind begin_next(struct rstream *r)
 	r->gap_to = r->sb.ts;
 	if (r->loss_at < r->nloss)
 		add_losses(r, r->idx - r->have + r->at - 1);
-	if (r->cap->flight)
+	if (r->cap->flight || r->holes)
 		add_pause(r, r->idx - r->have + r->at - 1);
 	return r->sb.lost ? gap(r) : R_EVENT;
 }

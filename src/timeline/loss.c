@@ -14,7 +14,7 @@ static uint64_t cpu_lost(const struct capture *c, const struct cap_cpustat *st)
 static void loss_of(const struct capture *cap, bool trimmed, uint64_t events, uint64_t lost,
 		    bool lost_unknown, struct tl_loss *loss)
 {
-	uint64_t counters = 0, taken = 0;
+	uint64_t counters = 0;
 	bool have = false;
 
 	/*
@@ -29,19 +29,20 @@ static void loss_of(const struct capture *cap, bool trimmed, uint64_t events, ui
 			continue;
 		have = true;
 		counters += cpu_lost(cap, e);
-		taken += e->read;
-		if (b->valid) {
-			counters -= cpu_lost(cap, b);
-			taken -= b->read;
-		}
+		counters -= b->valid ? cpu_lost(cap, b) : 0;
 	}
 	/* If segments were removed on purpose, there is no way to tell. */
-	if (have && cap->complete && !cap->is_tracedat && !trimmed &&
-	    taken > events && taken < INT64_MAX)
-		counters += taken - events;
+	if ((cap->complete || cap->is_tracedat) && !trimmed)
+		counters += capture_missing(cap, events);
 	/* What a flight recorder overwrote is no loss, but a gap within its data is. */
 	loss->total = have ? MAX(counters, cap->flight || trimmed ? 0 : lost) : lost;
 	loss->unknown = !have && (lost_unknown || !cap->complete);
+}
+
+uint64_t tl_missing(const struct tl_source *s)
+{
+	return s->windowed || s->qemu || !s->cap->is_tracedat ? 0
+							      : capture_missing(s->cap, s->events);
 }
 
 void tl_loss(const struct tl_source *s, struct tl_loss *loss)

@@ -247,6 +247,7 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	s->from = t->from;
 	s->begin = src->alone ? 0 : t->map->cap->begin_tsc;
 	ret = rstream_open(&s->r, src->cap, cs);
+	s->r.holes = !src->guest && (src->link ? src->link->map : t->map)->holes;
 	t->nstream += !ret;
 	if (!ret && t->from)
 		ret = rstream_seek_by(&s->r, is_before, s);

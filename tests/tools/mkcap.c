@@ -16,6 +16,8 @@
  *                                             are left out where there are none
  *   recorded NAME...                          events that were recorded, whether or not there are any
  *   CPU gap [COUNT]                           events are lost here; no COUNT: nobody knows how many
+ *   CPU page                                  the next event is in another sub-buffer
+ *   CPU stats ENTRIES READ                    counters of its ring, in a trace.dat
  *
  * Times are ticks of the clock x86-tsc at 1 GHz, so that a tick is a ns; in a trace.dat, of which no frequency is
  * known, of that clock (local). Lines of a CPU are in order.
@@ -59,6 +61,7 @@ struct mkcap {
 	uint32_t ncpu;
 	struct sbuf meta;
 	struct subbuf_geom g;
+	struct enc_dat dat;
 };
 
 static void __printf(2, 3) __noreturn_attr die(unsigned int line, const char *fmt, ...)
@@ -342,6 +345,19 @@ static void event(struct mkcap *m, unsigned int line, struct cpu *c, char *first
 		DIE("%s does not fit a sub-buffer", u->name);
 }
 
+static void stats(struct mkcap *m, unsigned int cpu, const char *counts)
+{
+	char text[160];
+	unsigned int entries = 0, taken = 0;
+
+	sscanf(counts, "%u %u", &entries, &taken);
+	snprintf(text, sizeof(text),
+		 "CPU: %u\nentries: %u\noverrun: 0\ncommit overrun: 0\nbytes: 1\n"
+		 "dropped events: 0\nread events: %u\n",
+		 cpu, entries, taken);
+	enc_option(&m->dat, 2, text, strlen(text) + 1);
+}
+
 static void compile(struct mkcap *m, FILE *f)
 {
 	char text[1024], *save, *word;
@@ -375,6 +391,14 @@ static void compile(struct mkcap *m, FILE *f)
 		m->ncpu = MAX(m->ncpu, (uint32_t)n + 1);
 		c = &m->cpu[n];
 		word = strtok_r(NULL, " \t", &save);
+		if (word && !strcmp(word, "stats")) {
+			stats(m, (unsigned int)n, save);
+			continue;
+		}
+		if (word && !strcmp(word, "page")) {
+			page_end(c);
+			continue;
+		}
 		if (word && !strcmp(word, "gap")) {
 			page_end(c);
 			c->lost = true;
@@ -464,12 +488,16 @@ static void trace_dat(struct mkcap *m, const char *path, const char *clock)
 	const char *events[2 * MAX_USED + 1] = { NULL };
 	struct enc_cpu cpu[MAX_CPUS];
 	char names[64];
-	struct enc_dat d = { .version = 6, .g = m->g, .events = events, .clock = names,
-			     .ncpu = m->ncpu, .cpu = cpu };
+	struct enc_dat *d = &m->dat;
 	struct sbuf file = { 0 };
 	int fd;
 
 	snprintf(names, sizeof(names), "[%s] global", clock);
+	d->version = 6;
+	d->events = events;
+	d->clock = names;
+	d->ncpu = m->ncpu;
+	d->cpu = cpu;
 	for (size_t i = 0; i < m->nev; i++) {
 		if (!enc_format(m->ev[i].sys, m->ev[i].name))
 			die(0, "a trace.dat has only events of the corpus, not %s", m->ev[i].name);
@@ -478,7 +506,7 @@ static void trace_dat(struct mkcap *m, const char *path, const char *clock)
 	}
 	for (uint32_t i = 0; i < m->ncpu; i++)
 		cpu[i] = (struct enc_cpu){ .data = m->cpu[i].data.s, .len = m->cpu[i].data.len };
-	enc_dat_build(&d, &file);
+	enc_dat_build(d, &file);
 	fd = file_create(AT_FDCWD, path);
 	if (fd < 0 || full_write(fd, file.s, file.len, NULL))
 		die(0, "cannot write %s", path);
@@ -516,7 +544,7 @@ int main(int argc, char **argv)
 		f = fopen(argv[optind], "r");
 	if (!m || !f)
 		die(0, "cannot read %s", optind < argc ? argv[optind] : "");
-	m->g = enc_geom(SUBBUF, 8, false);
+	m->g = m->dat.g = enc_geom(SUBBUF, 8, false);
 	compile(m, f);
 	if (dat)
 		trace_dat(m, dat, clock);

@@ -1,0 +1,77 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# What a recording itself says was lost: the same number in every command, exit code 3, and nothing is sure.
+
+. "$(dirname "$0")/lib.sh"
+
+mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
+
+# ---- a trace.dat's counters (CPUSTAT) against what is there ----
+
+# dat NAME ENTRIES READ: 12 events, of which CPU 0 has 8 in two sub-buffers, and its counters those.
+dat()
+{
+	cat >"$tmp/$1.txt" <<-E
+		0 stats $2 $3
+		1 stats 0 4
+		0 1000 900 kvm_entry vcpu_id=0 rip=4096
+		0 2000 900 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=0
+		0 3000 900 kvm_entry vcpu_id=0 rip=4096
+		0 1004000 900 kvm_exit exit_reason=48 isa=1 guest_rip=4096 vcpu_id=0
+		0 3004000 900 kvm_entry vcpu_id=0 rip=4096
+		0 3005000 900 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=0
+		0 page
+		0 9004000 900 kvm_entry vcpu_id=0 rip=4096
+		0 9005000 900 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=0
+		1 1000 901 kvm_entry vcpu_id=1 rip=4096
+		1 2000 901 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=1
+		1 3000 901 kvm_entry vcpu_id=1 rip=4096
+		1 4000 901 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=1
+	E
+	ok "$1: a trace.dat" "$mkcap" --clock x86-tsc --trace-dat "$tmp/$1.dat" "$tmp/$1.txt"
+}
+
+dat whole 4 4
+dat holes 4 11
+for command in "report" "merge -q" "blame --tsc-khz 1000000 --top 3" "latency sched" "export -o $tmp/out.dat -i"; do
+	# shellcheck disable=SC2086
+	run "$kvmft" $command "$tmp/whole.dat"
+	status_is 0 "${command%% *}: all that is counted is there"
+	rm -f "$tmp/out.dat"
+	# shellcheck disable=SC2086
+	run "$kvmft" $command "$tmp/holes.dat"
+	status_is 3 "${command%% *}: 7 of 19 are missing"
+	err_has '12 events, 7 lost: the file counts them, but does not say where|: 7 events lost' "... and their number"
+done
+run "$kvmft" diff --tsc-khz 1000000 "$tmp/holes.dat" "$tmp/holes.dat"
+err_has 'holes.dat: 7 events lost' "diff says so, too"
+
+# Nothing is known of what began in another sub-buffer.
+run "$kvmft" report --format json "$tmp/whole.dat"
+out_has '"dropped_pairs":0,' "report: a halt over two sub-buffers"
+out_has '"max_cycles":5999000' "... and its time"
+run "$kvmft" report --format json "$tmp/holes.dat"
+out_has '"dropped_pairs":1,' "... is none if events are missing"
+is "$(grep -c '"max_cycles":5999000' "$out")" 0 "... and has no time"
+for name in whole holes; do
+	run "$kvmft" blame --tsc-khz 1000000 --format json --top 1 "$tmp/$name.dat"
+	out_has '"cause":"page-fault"' "blame $name.dat: the fault"
+	out_has "\"sure\":$([ $name = whole ] && echo true || echo false)" "... $name: is it sure?"
+done
+
+# ---- our own trace.dat agrees with itself ----
+
+run "$kvmft" merge "$tmp/out.dat"
+status_is 3 "exported with holes, read again"
+err_has 'host: 12 events, 7 lost$' "... the number stays"
+for opts in "" "--v7" "--from 0.000002"; do
+	rm -f "$tmp/again.dat"
+	# shellcheck disable=SC2086
+	ok "export $opts" "$kvmft" export -q $opts --tsc-khz 1000000 -o "$tmp/again.dat" -i "$tmp/whole.dat"
+	run "$kvmft" merge "$tmp/again.dat"
+	status_is 0 "export $opts of a whole one"
+	err_has ' 0 lost$' "... lost nothing"
+done
+
+finish
