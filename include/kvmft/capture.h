@@ -201,6 +201,9 @@ struct capture {
 	 * then held was written.
 	 */
 	uint64_t snapshot_tsc, before_snapshot_tsc;
+	/* ... and a moment of each time when its ring was off to be written out; ascending */
+	uint64_t *pause;
+	size_t npause, pause_cap;
 
 	bool has_sched_offset, has_kernel_sched_offset;
 	int64_t kvm_sched_clock_offset; /* ns, signed bits of the kernel's variable */

@@ -54,6 +54,12 @@ const char *exit_module(size_t i, enum exit_isa *isa);
 /* That for CPUs of a vendor; NULL: not known. */
 const char *exit_module_of_vendor(const char *vendor);
 
+/*
+ * For a filter of kvm_exit: the field, in newer kernels, that tells a guest's halts, and its value
+ * then, on machines of a name (`uname -m`) with CPUs of a vendor. false: not known.
+ */
+bool exit_halt_field(const char *machine, const char *vendor, char field[32], uint32_t *value);
+
 /* The value of the field isa, or the one for events without it (0). */
 static inline enum exit_isa exit_isa(const struct exit_names *n, uint64_t isa)
 {

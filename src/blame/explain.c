@@ -297,7 +297,7 @@ int blame_explain(struct blame *b, const struct tl_item *i)
 	b->now = MAX(b->now, i->host);
 	if (i->kind != TL_EVENT) {
 		/* A gap of a guest hides less: which of its tasks ran. */
-		if (!i->src->guest)
+		if (!i->src->guest && !blame_is_pause(i))
 			b->lost_to = MAX(b->lost_to, i->host + i->width);
 		for (size_t c = 0; c < b->ncpu; c++)
 			b->cpu[c] = (struct blame_cpu){ 0 };

@@ -166,6 +166,15 @@ uint64_t blame_cycles(const struct blame *b, uint64_t ns);
 /* wait.c */
 int blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i) __must_check;
 int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i) __must_check;
+/*
+ * A flight recorder's ring was off, to be written out. For a CPU that was quiet before this seems
+ * to begin at its last event; but blame_add() takes no spike that is over such a moment.
+ */
+static inline bool blame_is_pause(const struct tl_item *gap)
+{
+	return gap->kind == TL_GAP && !gap->src->guest && !gap->lost && gap->src->cap->npause;
+}
+
 void blame_wait_forget(struct blame *b, const struct tl_item *gap);
 /* Whether a cgroup limits that VM, as far as the events show. */
 bool blame_limited(const struct blame *b, int64_t vm);

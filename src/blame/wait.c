@@ -380,7 +380,7 @@ int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
 /* Events were lost: waits may have ended in between. */
 void blame_wait_forget(struct blame *b, const struct tl_item *gap)
 {
-	if (gap->src->qemu)
+	if (gap->src->qemu || blame_is_pause(gap))
 		return;
 	if (!gap->src->guest)
 		b->gen++;

@@ -160,6 +160,7 @@ static void free_lists(struct capture *c)
 	free(c->param);
 	free(c->qemu);
 	free(c->pvclock);
+	free(c->pause);
 	free(c->bracket);
 	free(c->sample);
 	free(c->task);

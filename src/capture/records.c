@@ -525,7 +525,7 @@ static int rec_fired(struct capture *c, const struct meta_rec *rec)
  * Without an order the ring stopped by itself, or not: then the beginning of the writing is
  * nearest.
  */
-static void take_snapshot(struct capture *c, const struct meta_rec *rec)
+static int take_snapshot(struct capture *c, const struct meta_rec *rec)
 {
 	uint64_t tsc = 0, stopped = 0;
 	struct cap_priv *p = cap_priv(c);
@@ -536,6 +536,7 @@ static void take_snapshot(struct capture *c, const struct meta_rec *rec)
 	c->snapshot_tsc = stopped ?: p->fired_tsc ?: tsc;
 	p->written_tsc = tsc;
 	p->fired_tsc = 0;
+	return array_add(&c->pause, &c->npause, &c->pause_cap, &tsc, sizeof(tsc));
 }
 
 static int rec_segment(struct capture *c, const struct meta_rec *rec)
@@ -545,9 +546,7 @@ static int rec_segment(struct capture *c, const struct meta_rec *rec)
 	if (!meta_get_u64(rec, "n", &n) || n > CAP_MAX_SEGMENT)
 		return bad(c, rec, "n");
 	cap_priv(c)->segments_told = MAX(cap_priv(c)->segments_told, (uint32_t)n + 1);
-	if (meta_get(rec, "why"))
-		take_snapshot(c, rec);
-	return 0;
+	return meta_get(rec, "why") ? take_snapshot(c, rec) : 0;
 }
 
 static int rec_file(struct capture *c, const struct meta_rec *rec)

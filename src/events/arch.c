@@ -78,6 +78,21 @@ static const struct event_arch *of_vendor(const char *vendor)
 	return NULL;
 }
 
+bool exit_halt_field(const char *machine, const char *vendor, char field[32], uint32_t *value)
+{
+	const struct event_arch *a = of_vendor(vendor);
+
+	for (size_t i = 0; !a && i < ARRAY_SIZE(archs); i++)
+		if (archs[i]->own && has_machine(archs[i], machine))
+			a = archs[i];
+	if (!a || a->halt == UINT32_MAX || !has_machine(a, machine))
+		return false;
+	*value = a->halt & ~EXIT_TRAP;
+	snprintf(field, 32, "%.*s", (int)strcspn(a->exit->field[a->own], "|"),
+		 a->exit->field[a->own]);
+	return true;
+}
+
 enum exit_isa exit_isa_of_vendor(const char *vendor)
 {
 	const struct event_arch *a = of_vendor(vendor);

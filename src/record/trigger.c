@@ -4,15 +4,19 @@
  *
  * kvm_exit keeps its stamp per thread in a hist trigger; kvm_entry takes the difference and raises
  * a synthetic event of our own; that has a traceoff trigger with the bound as its filter. All of it
- * is set in the recorder's own instance, so that the ring stops at this very entry.
+ * is set in the recorder's own instance, so that the ring stops at this very entry. Halts are left
+ * out, and what begins soon after the ring was written out.
  */
 #include "record.h"
+#include "kvmft/exit_names.h"
 
 #include <inttypes.h>
+#include <sys/utsname.h>
 
 #define LONGER	    "exit-longer="
 #define MAP_THREADS 4096u /* that run vCPUs while we look */
 #define MAX_TIDS    100u  /* in a filter, which is a page at most */
+#define HOLD_OFF    1000000000u /* ns, without --before */
 
 static const char *const clocks_ns[] = { "local",    "global", "perf", "mono",
 					 "mono_raw", "boot",   "tai" };
@@ -26,7 +30,7 @@ static int wrong(struct record *r)
 {
 	return err_usage(r->err,
 			 "option --trigger: '%s' is not " LONGER
-			 "DURATION[/FILTER/], such as " LONGER "5ms/exit_reason != 12/",
+			 "DURATION[/FILTER/], such as " LONGER "5ms/vcpu_id == 0/",
 			 r->c->trigger);
 }
 
@@ -80,20 +84,35 @@ int record_trigger_longer_check(struct record *r)
 	return kevent_kvm_check(r->t, r->err);
 }
 
+/* An idle vCPU halts for as long as nothing happens: not meant, unless the filter has the field. */
+static void no_halts(const struct record *r, const char *filter, struct sbuf *b)
+{
+	struct utsname u;
+	char field[32];
+	uint32_t halt;
+
+	if (uname(&u) || !exit_halt_field(u.machine, r->tsc.vendor, field, &halt))
+		r->note("which exits are halts is not known here: an idle vCPU is a late one, too");
+	else if (!strstr(filter, field))
+		sbuf_addf(b, "%s%s != %" PRIu32, b->len ? " && " : "", field, halt);
+}
+
 /* " if ..." with the user's filter and the threads of --vm, --vcpu and -p; "" if there are none. */
 static void condition(const struct record *r, const char *filter, struct sbuf *b)
 {
 	bool some = r->tids.n && r->tids.n <= MAX_TIDS;
+	_cleanup_(sbuf_free) struct sbuf all = { 0 };
 
-	if (!some && !*filter)
-		return;
-	sbuf_add(b, " if ");
 	for (size_t i = 0; some && i < r->tids.n; i++)
-		sbuf_addf(b, "%scommon_pid == %" PRId32, i ? " || " : "(", r->tids.v[i]);
+		sbuf_addf(&all, "%scommon_pid == %" PRId32, i ? " || " : "(", r->tids.v[i]);
 	if (some)
-		sbuf_add(b, *filter ? ") && " : ")");
+		sbuf_add(&all, ")");
+	no_halts(r, filter, &all);
 	if (*filter)
-		sbuf_addf(b, "(%s)", filter);
+		sbuf_addf(&all, "%s(%s)", all.len ? " && " : "", filter);
+	if (all.len)
+		sbuf_addf(b, " if %s", all.s);
+	b->error = b->error ?: all.error;
 }
 
 static int set(struct record *r, const char *sys, const char *event, struct sbuf *text)
@@ -128,7 +147,9 @@ int record_trigger_longer_again(struct record *r)
 	if (ret)
 		return err_why(r->err, ret, "cannot read the time of the ring");
 	ret = kinst_trigger_remove(r->k, "synthetic", f->synth, f->bound_text, r->err);
-	return ret ?: set_bound(r, s.now);
+	/* What comes at once would find no history: first the ring fills again. */
+	return ret ?: set_bound(r, s.now + record_ticks(r, r->c->before.set ? r->c->before.v
+									     : HOLD_OFF));
 }
 
 static int set_all(struct record *r, const char *filter, struct sbuf *b)

@@ -74,4 +74,38 @@ for opts in "" "--v7" "--from 0.000002"; do
 	err_has ' 0 lost$' "... lost nothing"
 done
 
+# ---- a flight recorder's own pauses are no loss, and nobody's fault ----
+
+# Two segments: the ring was off from 10 ms to 400 ms. CPU 1 had been quiet for long before.
+cat >"$tmp/first.txt" <<-E
+	meta ring clock=x86-tsc trace_clock=[x86-tsc] subbuf=4096 header=16 flight=1
+	meta vm id=900-1 pid=900 name=one
+	0 1000000 901 kvm_entry vcpu_id=0 rip=4096
+	0 1100000 901 kvm_exit exit_reason=48 isa=1 guest_rip=4096 vcpu_id=0
+	1 1200000 902 kvm_entry vcpu_id=1 rip=4096
+	0 3100000 901 kvm_entry vcpu_id=0 rip=4096
+	0 9000000 901 kvm_exit exit_reason=48 isa=1 guest_rip=4096 vcpu_id=0
+	meta segment n=0 why=trigger tsc=200000000
+	meta stats when=end cpu=0 entries=7 overrun=900 commit_overrun=0 dropped=0 read=4
+	meta stats when=end cpu=1 entries=0 overrun=0 commit_overrun=0 dropped=0 read=4
+E
+cat >"$tmp/second.txt" <<-E
+	1 400000000 901 kvm_entry vcpu_id=0 rip=4096
+	1 400100000 901 kvm_exit exit_reason=48 isa=1 guest_rip=4096 vcpu_id=0
+	1 401100000 901 kvm_entry vcpu_id=0 rip=4096
+E
+# shellcheck disable=SC2016 # its own
+ok "two segments" sh -c '"$1" --capture "$2/flight" "$2/first.txt" && "$1" --capture "$2/second" "$2/second.txt" &&
+	mv "$2/second/seg000000" "$2/flight/seg000001"' - "$mkcap" "$tmp"
+run "$kvmft" blame --format json "$tmp/flight"
+status_is 0 "blame: exit 0"
+is "$(grep -o '"length_ns":[0-9]*' "$out" | tr '\n' ' ')" '"length_ns":2000000 "length_ns":1000000 ' \
+	"... both faults, also that while the other CPU was quiet, and not the pause"
+for command in "merge" "report"; do
+	run "$kvmft" $command "$tmp/flight"
+	status_is 0 "$command: nothing is lost"
+done
+run "$kvmft" merge "$tmp/flight"
+err_has 'host: 8 events, 0 lost' "... and merge says so"
+
 finish

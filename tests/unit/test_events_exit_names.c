@@ -185,6 +185,8 @@ static void test_kinds(void **state __unused_arg)
 	};
 	const char *module;
 	enum exit_isa isa;
+	uint32_t halt = 0;
+	char field[32];
 	size_t n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(are); i++)
@@ -200,6 +202,16 @@ static void test_kinds(void **state __unused_arg)
 	assert_false(exit_is_log_full((struct exit_why){ EXIT_ISA_SVM, 0 }));
 	assert_string_equal(exit_module_of_vendor("  Shanghai  "), "kvm_intel");
 	assert_string_equal(exit_module_of_vendor("HygonGenuine"), "kvm_amd");
+	assert_true(exit_halt_field("x86_64", "GenuineIntel", field, &halt));
+	assert_string_equal(field, "exit_reason");
+	assert_int_equal(halt, 12);
+	assert_true(exit_halt_field("x86_64", "AuthenticAMD", field, &halt));
+	assert_int_equal(halt, 0x78);
+	assert_true(exit_halt_field("aarch64", "", field, &halt));
+	assert_string_equal(field, "esr_ec");
+	assert_int_equal(halt, 1);
+	assert_false(exit_halt_field("x86_64", "", field, &halt));
+	assert_false(exit_halt_field("riscv64", NULL, field, &halt));
 	assert_null(exit_module_of_vendor(""));
 	assert_null(exit_module_of_vendor("another"));
 	assert_int_equal(exit_tsc_frac(EXIT_ISA_VMX), 48);
