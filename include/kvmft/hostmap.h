@@ -62,7 +62,8 @@ struct hostmap_vm {
 struct hostmap_thread {
 	int32_t tid;
 	size_t vm; /* index into hostmap.vm; HOSTMAP_END: none, until the events were read */
-	uint32_t vcpu;
+	uint32_t vcpu; /* the last one, if it takes any of its VM's in turn: */
+	bool floats;
 	size_t next; /* the VM's next one; HOSTMAP_END: it is the last */
 	uint64_t first, last; /* kvm_entry, stamps; UINT64_MAX and 0: none was seen */
 };

@@ -439,6 +439,7 @@ static void drop_all(struct report *r)
 	by_rip_free(r->rips);
 	u64map_free(&r->by_tid);
 	u64map_free(&r->by_vcpu);
+	u64map_free(&r->owner);
 	hostmap_free(r->map);
 }
 
@@ -524,6 +525,7 @@ int report_start_over(struct report *r, struct kvmft_err *err)
 {
 	const struct report old = {
 		.cap = r->cap, .fmt = r->fmt, .opts = r->opts, .holes = r->holes,
+		.in_order = r->in_order,
 	};
 	struct report *again;
 	int ret;
@@ -535,6 +537,7 @@ int report_start_over(struct report *r, struct kvmft_err *err)
 		return ret;
 	*r = *again;
 	r->holes = old.holes;
+	r->in_order = old.in_order;
 	free(again);
 	return report_walk(r, err);
 }
@@ -594,6 +597,7 @@ int report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu)
 		t->v->vcpu = vcpu;
 		return 0;
 	}
+	t->floats = r->floats = true;
 	if (t->first->vcpu == vcpu) {
 		t->v = t->first;
 		return 0;

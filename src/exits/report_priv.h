@@ -154,6 +154,7 @@ struct rthread {
 	struct rvcpu *v;
 	struct rvcpu *first;  /* that it ran; report.by_vcpu knows the others */
 	enum rstate state;    /* not beside `open`: both would be read as one word */
+	bool floats;	      /* it takes any vCPU: see struct report */
 	bool known;	      /* perf: kvm_entry was seen */
 	bool perf_key;	      /* perf: the begin had a key */
 	uint32_t from_cpu;    /* stream of the begin */
@@ -251,6 +252,12 @@ struct report {
 	struct hostmap *map;
 	int64_t vm_named; /* -1: none */
 	bool holes;	  /* of a trace.dat: see struct rstream */
+	/*
+	 * Threads that take any vCPU in turn, as gVisor's do: seen, and the walk knows. Then it is in
+	 * time order, and by vCPU id it is known which of them had that vCPU last (index + 1).
+	 */
+	bool floats, in_order;
+	struct u64map owner;
 	bool vms_later;	  /* VMs will be known after the walk; until then all vCPUs are apart */
 	unsigned int tps; /* tracepoints of the class that the capture's kernel has */
 	bool swap;

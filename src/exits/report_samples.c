@@ -198,6 +198,25 @@ static int exact_end(struct report *r, struct rthread *t, const struct rev *e, u
 	return ret;
 }
 
+/*
+ * Does a thread enter another vCPU than it left, or one that another thread had meanwhile? Then what
+ * it left did not last until now.
+ */
+static int exact_float(struct report *r, struct rthread *t, const struct rev *e)
+{
+	bool other = t->v->vcpu >= 0 && (uint64_t)t->v->vcpu != e->key;
+	uint64_t *owner;
+
+	if (t->floats || other) {
+		owner = u64map_at(&r->owner, e->key);
+		if (!owner)
+			return -ENOMEM;
+		other |= *owner != e->thread + 1ull;
+		*owner = e->thread + 1ull;
+	}
+	return other && t->open ? close_untimed(r, t) : 0;
+}
+
 static int exact_any(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
 {
 	int ret = 0;
@@ -209,6 +228,8 @@ static int exact_any(struct report *r, struct rthread *t, const struct rev *e, u
 	}
 	if (e->is.op == OP_EXIT)
 		ret = exact_exit(r, t, e, cpu);
+	if (e->is.op == OP_ENTRY && e->key != VCPU_UNKNOWN)
+		ret = exact_float(r, t, e);
 	if (!ret && e->is.end == MARK_YES)
 		ret = exact_end(r, t, e, cpu);
 	if (!ret && e->is.end == MARK_KEY)
@@ -306,7 +327,7 @@ static const struct rev *direct_run(struct report *r, const struct rev *e, const
 	const struct rev *first = e;
 
 	/* No gap since the first time means none since a later one. */
-	if (t->state != STATE_GUEST || t->open || over_gap(r, entered, t->entered_cpu, cpu))
+	if (t->state != STATE_GUEST || t->open || t->floats || over_gap(r, entered, t->entered_cpu, cpu))
 		return e;
 	for (; e < last && e[0].is.direct == OP_EXIT && e[1].is.direct == OP_ENTRY; e += 2) {
 		uint64_t exit = e[0].ts, entry = e[1].ts;

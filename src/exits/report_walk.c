@@ -554,7 +554,7 @@ static int slice(struct walk *w)
 		struct wstream *st = &w->st[i];
 
 		st->to = slice_end(st, end);
-		merge |= st->has_gap || shares_thread(w, i);
+		merge |= st->has_gap || w->r->in_order || shares_thread(w, i);
 	}
 	if (merge)
 		return (ret = feed_merged(w)) ? ret : 1;
@@ -608,10 +608,16 @@ static void add_totals(struct report *r, const struct wstream *st)
 }
 
 /* Only the whole capture can be counted. What was handed out already cannot be taken back. */
-static bool found_holes(const struct report *r)
+static bool knows_more(struct report *r)
 {
-	return r->cap->is_tracedat && !r->holes && !r->from && r->to == UINT64_MAX &&
-	       !r->opts.each && !r->opts.cut && capture_missing(r->cap, r->tot.events);
+	bool holes = r->holes, in_order = r->in_order;
+
+	if (r->opts.each || r->opts.cut)
+		return false;
+	r->holes |= r->cap->is_tracedat && !r->from && r->to == UINT64_MAX &&
+		    capture_missing(r->cap, r->tot.events);
+	r->in_order |= r->floats;
+	return r->holes != holes || r->in_order != in_order;
 }
 
 int report_walk(struct report *r, struct kvmft_err *err)
@@ -651,10 +657,8 @@ int report_walk(struct report *r, struct kvmft_err *err)
 #endif
 	if (ret)
 		return err_set(err, -ret, "cannot read %s: %s", r->cap->path, strerror(-ret));
-	if (found_holes(r)) {
-		r->holes = true;
+	if (knows_more(r))
 		return report_start_over(r, err);
-	}
 	samples_finish(r);
 	r->tot.crowded = r->budget.crowded;
 	r->tot.no_hist = r->budget.no_hist;

@@ -171,6 +171,7 @@ static int scan_thread(struct scan *s, const struct rec *rec)
 		return 0;
 	if (u64map_get(&m->by_tid, (uint32_t)tid, &at)) {
 		s->t = &m->thread[at];
+		s->t->floats |= s->t->first != UINT64_MAX && s->t->vcpu != vcpu;
 		s->t->vcpu = (uint32_t)vcpu;
 		return 0;
 	}
@@ -195,6 +196,14 @@ static __attribute__((noinline)) int scan_other(struct scan *s, struct rec rec)
 	return 0;
 }
 
+/* The thread of the last entry is there again: does it enter another vCPU? */
+static inline bool scan_floats(const struct scan *s, const struct rec *rec)
+{
+	uint64_t vcpu;
+
+	return s->t && fmt_u64(s->m->fmt, &s->entry.f[0], rec, &vcpu) && vcpu != s->t->vcpu;
+}
+
 static inline int scan_event(void *arg, const struct rec *rec)
 {
 	struct scan *s = arg;
@@ -203,7 +212,7 @@ static inline int scan_event(void *arg, const struct rec *rec)
 	s->m->events++;
 	if (rec->id == s->entry_id) {
 		s->m->entries++;
-		if (fmt_pid(s->m->fmt, rec) != s->last_tid)
+		if (fmt_pid(s->m->fmt, rec) != s->last_tid || scan_floats(s, rec))
 			ret = scan_other(s, *rec);
 		if (s->t) {
 			s->t->first = MIN(s->t->first, rec->ts);

@@ -6,7 +6,8 @@
  * together; so do those that wake each other outside interrupts, as vCPUs that send interrupts to
  * each other do; the rest are joined in the order of thread ids, because a VMM creates its threads
  * one after the other. Two threads that ran the same vCPU id at the same time are never joined:
- * those are two VMs. If they ran it one after the other, the VM was restarted with another VMM.
+ * those are two VMs. If they ran it one after the other, the VM was restarted with another VMM. But
+ * threads of which each runs several ids take any vCPU in turn.
  */
 #include "priv.h"
 #include "kvmft/comms.h"
@@ -25,7 +26,7 @@ struct member {
 	uint64_t first, last; /* entries, host stamps */
 	/* A group is a ring through `next`; its member `group` represents it and knows its size. */
 	size_t group, next, size;
-	bool by_pid, by_wakes;
+	bool by_pid, by_wakes, floats;
 	/*
 	 * Of a group: its VMM, found by a thread of that name that wakes vCPUs or is woken by them.
 	 */
@@ -73,6 +74,7 @@ static int collect_members(struct grouping *g)
 			g->v[g->n++] = (struct member){ .thread = i,
 							.tid = m->thread[i].tid,
 							.vcpu = m->thread[i].vcpu,
+							.floats = m->thread[i].floats,
 							.first = m->thread[i].first,
 							.last = m->thread[i].last };
 	qsort(g->v, g->n, sizeof(*g->v), member_cmp);
@@ -179,6 +181,11 @@ static bool fits(struct grouping *g, size_t a, size_t b, bool again)
 		g->steps++;
 		if (u64map_get(&g->runs, (uint64_t)a << 32 | x->vcpu, &other)) {
 			y = &g->v[other];
+			/* They took it in turn: then their times mean nothing. */
+			if (x->floats && y->floats) {
+				i = x->next;
+				continue;
+			}
 			g->unsure |= again && x->first > x->last;
 			if (!again || (x->first <= y->last && y->first <= x->last))
 				return false;

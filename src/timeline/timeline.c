@@ -380,7 +380,7 @@ static void stream_thread(const struct timeline *t, struct tl_stream *s, int32_t
 	const struct hostmap_thread *thread =
 		hostmap_thread(s->stamps.link ? s->stamps.link->map : t->map, tid);
 
-	s->item.vcpu = thread ? (int64_t)thread->vcpu : -1;
+	s->item.vcpu = thread && !thread->floats ? (int64_t)thread->vcpu : -1;
 	s->item.vm = thread ? (int64_t)thread->vm : -1;
 	if (s->stamps.link && thread)
 		s->item.vm = (int64_t)s->stamps.link->vm[thread->vm];

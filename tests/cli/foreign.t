@@ -281,4 +281,38 @@ for host in "8 0" "600 0" "8 3"; do
 		ok "... and all as when it is looked for first" cmp -s "$tmp/after" "$out"
 	done
 done
+# ---- threads that take any vCPU in turn ----
+
+# Each exit takes 2 us, unless the thread goes on with another vCPU, or another thread had its vCPU meanwhile.
+cat >"$tmp/floats.txt" <<-E
+	0 1000 5001 kvm_entry vcpu_id=0 rip=4096
+	0 2000 5001 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=0
+	0 4000 5001 kvm_entry vcpu_id=0 rip=4096
+	0 5000 5001 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=0
+	1 20000 5002 kvm_entry vcpu_id=0 rip=4096
+	1 21000 5002 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=0
+	1 23000 5002 kvm_entry vcpu_id=0 rip=4096
+	1 24000 5002 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=0
+	0 30000 5001 kvm_entry vcpu_id=1 rip=4096
+	0 31000 5001 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=1
+	0 33000 5001 kvm_entry vcpu_id=1 rip=4096
+	0 34000 5001 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=1
+	1 50000 5002 kvm_entry vcpu_id=1 rip=4096
+	1 51000 5002 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=1
+	0 60000 5001 kvm_entry vcpu_id=1 rip=4096
+	0 61000 5001 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=1
+	0 63000 5001 kvm_entry vcpu_id=1 rip=4096
+E
+ok "threads that take any vCPU" "$mkcap" --trace-dat "$tmp/floats.dat" "$tmp/floats.txt"
+run "$kvmft" report --format json "$tmp/floats.dat"
+status_is 0 "... report"
+out_has '"samples":7,"timed":4,.*"min_ns":2000,"max_ns":2000,' "... exits are those of one vCPU and thread"
+out_has '"vm":"tids:5001,5002",' "... of one VM"
+is "$(grep -o '"vm":' "$out" | wc -l | tr -d ' ')" 1 "... and no other"
+# shellcheck disable=SC2086
+for command in latency blame; do
+	run "$kvmft" $command "$tmp/floats.dat"
+	ok "$command: makes nothing of them" test "$rc" -ne 0
+done
+
 finish
