@@ -9,12 +9,12 @@ mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
 
 # ---- a trace.dat's counters (CPUSTAT) against what is there ----
 
-# dat NAME ENTRIES READ: 12 events, of which CPU 0 has 8 in two sub-buffers, and its counters those.
+# dat NAME ENTRIES READ: 15 events, of which CPU 0 has 8 in two sub-buffers, and its counters those.
 dat()
 {
 	cat >"$tmp/$1.txt" <<-E
 		0 stats $2 $3
-		1 stats 0 4
+		1 stats 0 7
 		0 1000 900 kvm_entry vcpu_id=0 rip=4096
 		0 2000 900 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=0
 		0 3000 900 kvm_entry vcpu_id=0 rip=4096
@@ -28,6 +28,9 @@ dat()
 		1 2000 901 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=1
 		1 3000 901 kvm_entry vcpu_id=1 rip=4096
 		1 4000 901 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=1
+		1 5000 901 kvm_mmio type=2
+		1 6000 901 kvm_userspace_exit reason=5
+		1 7000 901 sched:sched_switch prev_pid=901 prev_state=1
 	E
 	ok "$1: a trace.dat" "$mkcap" --clock x86-tsc --trace-dat "$tmp/$1.dat" "$tmp/$1.txt"
 }
@@ -41,8 +44,8 @@ for command in "report" "merge -q" "blame --tsc-khz 1000000 --top 3" "latency sc
 	rm -f "$tmp/out.dat"
 	# shellcheck disable=SC2086
 	run "$kvmft" $command "$tmp/holes.dat"
-	status_is 3 "${command%% *}: 7 of 19 are missing"
-	err_has '12 events, 7 lost: the file counts them, but does not say where|: 7 events lost' "... and their number"
+	status_is 3 "${command%% *}: 7 of 22 are missing"
+	err_has '15 events, 7 lost: the file counts them, but does not say where|: 7 events lost' "... and their number"
 done
 run "$kvmft" diff --tsc-khz 1000000 "$tmp/holes.dat" "$tmp/holes.dat"
 err_has 'holes.dat: 7 events lost' "diff says so, too"
@@ -64,7 +67,7 @@ done
 
 run "$kvmft" merge "$tmp/out.dat"
 status_is 3 "exported with holes, read again"
-err_has 'host: 12 events, 7 lost$' "... the number stays"
+err_has 'host: 15 events, 7 lost$' "... the number stays"
 for opts in "" "--v7" "--from 0.000002"; do
 	rm -f "$tmp/again.dat"
 	# shellcheck disable=SC2086
