@@ -203,8 +203,10 @@ void feat_memory(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	_cleanup_free_ char *text = root_read(e, "proc/meminfo"),
 			    *cpus = root_read(e, "sys/devices/system/cpu/possible");
+	uint64_t kb, left, each, files = e->t ? kinst_files_kb(e->t) : 0;
 	struct kcpus c = { 0 };
-	uint64_t kb, each;
+	char instance[64] = "";
+	bool fits;
 
 	if (!text || !kmem_available(text, &kb) || !cpus || kcpus_parse(cpus, &c) || !c.n) {
 		feat_say(r, KFEAT_UNKNOWN, "/proc/meminfo or the list of CPUs does not tell");
@@ -212,9 +214,13 @@ void feat_memory(const struct kfeat_env *e, struct kfeat_result *r)
 		return;
 	}
 	each = MIN(kb * RING_PERCENT / 100 / c.n, (uint64_t)RING_DEFAULT_KB);
-	feat_say(r, each >= RING_MINIMUM_KB ? KFEAT_HAVE : KFEAT_LACK,
-		 "%" PRIu64 " MB available: a ring of %" PRIu64 " KB for each of %zu CPUs",
-		 kb / 1024, each, c.n);
+	fits = kinst_files_fit(files, text, &left);
+	if (files)
+		snprintf(instance, sizeof(instance), "an instance takes %" PRIu64 " of %" PRIu64 " KB, ",
+			 files, left);
+	feat_say(r, each >= RING_MINIMUM_KB && fits ? KFEAT_HAVE : KFEAT_LACK,
+		 "%" PRIu64 " MB available: %sa ring of %" PRIu64 " KB for each of %zu CPUs",
+		 kb / 1024, instance, each, c.n);
 	kcpus_free(&c);
 }
 

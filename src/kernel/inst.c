@@ -15,6 +15,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sys/stat.h>
 #include <tracefs.h>
 
 #include "kvmft/ktext.h"
@@ -22,6 +23,8 @@
 #define INST_NAMES_MAX	   1000 /* instances that one process can have at a time */
 #define INST_RMDIR_WAIT_MS 2000
 #define PIDS_PER_WRITE	   100
+#define EVENT_FILES_KB	   6 /* inodes and dentries of an event, seen with Linux 6.1 */
+#define RCU_WAIT_MS	   2000
 #define SUBBUF_MAX	   (1u << 20)
 
 static int knob(struct kinst *k, const char *file, const char *text, struct kvmft_err *err)
@@ -39,6 +42,69 @@ static int knob_optional(struct kinst *k, const char *file, const char *text,
 			 struct kvmft_err *err)
 {
 	return kfile_exists(k->dirfd, file) ? knob(k, file, text, err) : 0;
+}
+
+/* ---- memory for the files of events ---- */
+
+bool kmem_available(const char *text, uint64_t *kb)
+{
+	const char *line = strstr(text, "MemAvailable:");
+
+	if (line)
+		*kb = strtoull(line + strlen("MemAvailable:"), NULL, 10);
+	return line;
+}
+
+/* eventfs makes files when they are looked at, and gives all of them one inode number. */
+uint64_t kinst_files_kb(const struct ktracefs *t)
+{
+	_cleanup_free_ char *events = NULL;
+	struct stat one, other;
+	uint64_t n = 0;
+
+	if (fstatat(t->dirfd, "events/enable", &one, 0) ||
+	    fstatat(t->dirfd, "events/header_page", &other, 0) || one.st_ino == other.st_ino ||
+	    file_read_all(t->dirfd, "available_events", KFILE_MAX, &events) < 0)
+		return 0;
+	for (const char *p = events; (p = strchr(p, '\n')); p++)
+		n++;
+	return n * EVENT_FILES_KB;
+}
+
+/* Names in tracefs are counted as slab that can be reclaimed, and so as available: they cannot. */
+bool kinst_files_fit(uint64_t need_kb, const char *meminfo, uint64_t *kb)
+{
+	const char *slab = strstr(meminfo, "SReclaimable:");
+	uint64_t names = slab ? strtoull(slab + strlen("SReclaimable:"), NULL, 10) : 0;
+
+	if (!kmem_available(meminfo, kb))
+		return true;
+	*kb -= MIN(*kb, names);
+	return need_kb + need_kb / 4 <= *kb;
+}
+
+/*
+ * The kernel does not refuse: it kills processes, or panics. What a removed instance had is free
+ * again a second later.
+ */
+static int files_check(const struct ktracefs *t, struct kvmft_err *err)
+{
+	uint64_t need = kinst_files_kb(t), kb = 0;
+
+	if (!need)
+		return 0;
+	for (int ms = 0; ms <= RCU_WAIT_MS; ms += 100) {
+		_cleanup_free_ char *text = NULL;
+
+		if (ms)
+			usleep(100000);
+		if (file_read_all(AT_FDCWD, "/proc/meminfo", KFILE_MAX, &text) < 0 ||
+		    kinst_files_fit(need, text, &kb))
+			return 0;
+	}
+	return err_lack(err, ENOMEM, "an instance takes %" PRIu64 " KB here, 6 for each event, and a "
+			"quarter of that must be left, but only %" PRIu64 " KB can be had: free some "
+			"memory, or use Linux 6.6 or later", need, kb);
 }
 
 /* ---- birth ---- */
@@ -147,15 +213,6 @@ int kbuffer_kb_parse(const char *text, uint64_t *kb)
 {
 	text += strspn(text, " \t");
 	return take_u64(&text, UINT64_MAX, kb) && strchr(" \t\n", *text) ? 0 : -EINVAL;
-}
-
-bool kmem_available(const char *text, uint64_t *kb)
-{
-	const char *line = strstr(text, "MemAvailable:");
-
-	if (line)
-		*kb = strtoull(line + strlen("MemAvailable:"), NULL, 10);
-	return line;
 }
 
 /* The kernel grants more than the machine has and lets the OOM killer choose, so check first. */
@@ -353,7 +410,8 @@ int kinst_create(struct ktracefs *t, const struct kinst_config *c, struct kinst 
 		return err_set(err, ENOMEM, "out of memory");
 	k->t = t;
 	k->dirfd = k->on_fd = k->free_fd = -1;
-	got = inst_name_and_make(k, err);
+	got = files_check(t, err);
+	got = got ?: inst_name_and_make(k, err);
 	got = got ?: inst_open_files(k, err);
 	got = got ?: inst_configure(k, c, err);
 	if (got) {

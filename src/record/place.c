@@ -8,6 +8,7 @@
  */
 #include "record.h"
 
+#include <fcntl.h>
 #include <sys/file.h>
 #include <sys/statvfs.h>
 #include <time.h>
@@ -154,6 +155,10 @@ int record_place_open(struct record *r)
 	if (record_to_stream(r->c))
 		return 0;
 	ret = r->c->output_dir ? open_dir(r) : open_named(r);
+	/* An instance takes time and memory: not for nothing. */
+	if (!ret && faccessat(r->place.dir, ".", W_OK, 0))
+		return err_why(r->err, errno, "cannot make directory %s%s", r->place.shown,
+			       r->place.name.name);
 	return ret ?: place_room(r);
 }
 
