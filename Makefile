@@ -8,7 +8,7 @@ VERSION := 0.1.0
 O          ?= build
 # One name for it, however it was given: the objects' lists of dependencies have it as well.
 override O := $(patsubst $(CURDIR)/%,%,$(abspath $(O)))
-prefix     ?= /usr/local
+prefix     ?= $(or $(PREFIX),/usr/local)
 sbindir    ?= $(prefix)/sbin
 datadir    ?= $(prefix)/share
 mandir     ?= $(datadir)/man
@@ -16,6 +16,12 @@ bashcompdir ?= $(datadir)/bash-completion/completions
 zshcompdir  ?= $(datadir)/zsh/site-functions
 fishcompdir ?= $(datadir)/fish/vendor_completions.d
 docdir      ?= $(datadir)/doc/kvmft
+
+# ---- what `make install` installs: the build that is there, however it was made ----
+choices := SMALL MINIMAL ZSTD KMOD STATIC WERROR SAN COV CC CROSS_COMPILE PKG_CONFIG CFLAGS CPPFLAGS LDFLAGS
+ifeq ($(MAKECMDGOALS),install)
+-include $(O)/.built
+endif
 
 # ---- tools ----
 ifeq ($(origin CC),default)
@@ -27,6 +33,7 @@ ifeq ($(shell command -v $(PKG_CONFIG) 2>/dev/null),)
 PKG_CONFIG := pkg-config
 endif
 INSTALL ?= install
+STRIP ?= $(CROSS_COMPILE)strip
 
 ifeq ($(V),1)
 Q :=
@@ -55,6 +62,9 @@ endif
 # ---- libraries: name the package of a missing one ----
 no_build := clean help deps uninstall dist deb
 ifneq ($(filter-out $(no_build),$(or $(MAKECMDGOALS),all)),)
+ifneq ($(shell echo __SIZEOF_INT128__ | $(CC) $(CFLAGS) $(CPPFLAGS) -E -P -x c - 2>/dev/null),16)
+$(error kvmft is for 64-bit processors: the compiler '$(CC)' is missing, or has no __int128)
+endif
 have_pkg = $(shell $(PKG_CONFIG) --exists '$(1)' 2>/dev/null && echo 1)
 ifneq ($(call have_pkg,libtraceevent >= 1.7.1),1)
 $(error libtraceevent >= 1.7.1 is missing: install libtraceevent-dev (Debian, Ubuntu) or libtraceevent-devel (Fedora), or run `make deps`)
@@ -64,7 +74,11 @@ $(error libtracefs >= 1.6.4 is missing: install libtracefs-dev (Debian, Ubuntu) 
 endif
 pkgs := libtracefs libtraceevent
 features :=
-ifneq ($(MINIMAL),1)
+ifeq ($(MINIMAL),1)
+ZSTD := 0
+KMOD := 0
+endif
+ifneq ($(KMOD),0)
 ifeq ($(STATIC),1)
 # Debian ships no static libkmod; the module checks then read /proc and /sys alone.
 else ifeq ($(call have_pkg,libkmod >= 30),1)
@@ -72,12 +86,16 @@ else ifeq ($(call have_pkg,libkmod >= 30),1)
 features += -DHAVE_LIBKMOD $(shell $(PKG_CONFIG) --cflags libkmod)
 kmod_libs := -ldl
 else
-$(error libkmod >= 30 is missing: install libkmod-dev (Debian, Ubuntu) or kmod-devel (Fedora), run `make deps`, or build without it: make MINIMAL=1)
+$(error libkmod >= 30 is missing: install libkmod-dev (Debian, Ubuntu) or kmod-devel (Fedora), run `make deps`, or build without it: make KMOD=0)
 endif
+endif
+ifneq ($(ZSTD),0)
 ifeq ($(call have_pkg,libzstd),1)
 pkgs += libzstd
 features += -DHAVE_ZSTD
 endif
+endif
+ifneq ($(MINIMAL),1)
 ifneq ($(STATIC),1)
 ifeq ($(call have_pkg,sqlite3),1)
 # Loaded when a database is asked for, see src/util/sqlite.c.
@@ -160,6 +178,11 @@ kill_obj := $(O)/tests/kill/seccomp.o
 killed   := $(O)/tests/kill/kvmft $(O)/tests/kill/sandbox
 all_obj  := $(lib_obj) $(main_obj) $(test_lib_obj) $(unit:%=%.o) $(tools:%=%.o) $(kill_obj)
 
+define newline
+
+
+endef
+
 .PHONY: all tests test-tools check check-all demo bench fuzz lint install install-static uninstall dist deb clean deps help FORCE
 .SECONDARY: $(all_obj)
 .DELETE_ON_ERROR:
@@ -200,6 +223,8 @@ $(lib): $(lib_obj)
 $(prog): $(main_obj) $(lib) $(O)/.link
 	$(say) LD $@
 	$(Q)$(CC) $(kv_ldflags) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(kv_libs)
+	$(if $(dry_run),,$(file >$(O)/.built,$(foreach v,$(choices),$(if $(filter undefined default,$(origin $(v))),,$(v) := \
+		$($(v))$(newline)))))
 
 $(unit): %: %.o $(test_lib_obj) $(lib) $(O)/.link
 	$(say) LD $@
@@ -254,20 +279,26 @@ manuals := $(sort $(wildcard man/*.[157]))
 units := contrib/systemd/kvmft-record.service contrib/systemd/kvmft-record.timer
 # As examples, or, when asked, where systemd finds them: not enabled.
 units_to = $(or $(SYSTEMD_UNITDIR),$(docdir)/examples)
+examples := $(sort $(wildcard $(addprefix contrib/,fleet/* perfetto/* watchdog/*)))
 # Where each file goes, for install and uninstall alike.
 installed = $(sbindir)/kvmft $(foreach m,$(manuals),$(mandir)/man$(subst .,,$(suffix $m))/$(notdir $m)) \
 	$(bashcompdir)/kvmft $(zshcompdir)/_kvmft $(fishcompdir)/kvmft.fish $(docdir)/examples/kvmft.cron \
-	$(addprefix $(units_to)/,$(notdir $(units)))
+	$(addprefix $(units_to)/,$(notdir $(units))) $(examples:contrib/%=$(docdir)/examples/%)
+# What no other program puts files into.
+own_dirs = $(addprefix $(docdir)/,$(addprefix examples/,fleet perfetto watchdog) examples) $(docdir) $(dir $(static_to))
 
 install: $(prog)
 	$(INSTALL) -d $(addprefix $(DESTDIR),$(sort $(dir $(installed))))
 	$(INSTALL) -m 755 $(prog) $(DESTDIR)$(sbindir)/kvmft
+	$(STRIP) $(DESTDIR)$(sbindir)/kvmft
 	for m in $(manuals); do $(INSTALL) -m 644 $$m $(DESTDIR)$(mandir)/man$${m##*.}/ || exit 1; done
 	$(INSTALL) -m 644 contrib/completion/kvmft.bash $(DESTDIR)$(bashcompdir)/kvmft
 	$(INSTALL) -m 644 contrib/completion/_kvmft $(DESTDIR)$(zshcompdir)/_kvmft
 	$(INSTALL) -m 644 contrib/completion/kvmft.fish $(DESTDIR)$(fishcompdir)/kvmft.fish
 	$(INSTALL) -m 644 contrib/cron/kvmft $(DESTDIR)$(docdir)/examples/kvmft.cron
 	$(INSTALL) -m 644 $(units) $(DESTDIR)$(units_to)
+	for e in $(examples); do mode=644; [ ! -x $$e ] || mode=755; \
+		$(INSTALL) -m $$mode $$e $(DESTDIR)$(docdir)/examples/$${e#contrib/} || exit 1; done
 	sed -i 's,/usr/sbin/kvmft,$(sbindir)/kvmft,' $(DESTDIR)$(units_to)/kvmft-record.service
 
 # What `record --guest --push` brings into guests, where it looks for it.
@@ -276,9 +307,11 @@ install-static:
 	$(Q)$(MAKE) STATIC=1 SMALL=1 O=$(O)/static
 	$(INSTALL) -d $(DESTDIR)$(sbindir) $(dir $(DESTDIR)$(static_to))
 	$(INSTALL) -m 755 $(O)/static/kvmft $(DESTDIR)$(static_to)
+	$(STRIP) $(DESTDIR)$(static_to)
 
 uninstall:
 	rm -f $(addprefix $(DESTDIR),$(installed)) $(DESTDIR)$(static_to)
+	-rmdir $(addprefix $(DESTDIR),$(own_dirs)) 2>/dev/null || :
 
 # ---- packages ----
 # The files that git tracks, or all but build folders where there is no git; the same bytes each time.
@@ -307,8 +340,9 @@ help:
 	@echo '  deb        a Debian package in $$(O)'
 	@echo '  install uninstall clean help'
 	@echo 'variables:'
-	@echo '  O=DIR V=1 DESTDIR= prefix= sbindir= mandir= bashcompdir= zshcompdir= fishcompdir= docdir='
+	@echo '  O=DIR V=1 DESTDIR= prefix= (or PREFIX=) sbindir= mandir= bashcompdir= zshcompdir= fishcompdir= docdir='
 	@echo '  SYSTEMD_UNITDIR=DIR (install the units there; default: as examples in docdir)'
+	@echo '  STRIP=: (install with debug information); install without variables installs what was built last'
 	@echo '  CC= CFLAGS= CROSS_COMPILE= WERROR=1 STATIC=1 COV=1'
 	@echo '  SMALL=1 (for size, only the commands for the machine that is traced)'
-	@echo '  SAN=address,undefined MINIMAL=1 (no libkmod, zstd, sqlite) NODEPS=1 (never install packages)'
+	@echo '  SAN=address,undefined KMOD=0 ZSTD=0 MINIMAL=1 (both, and no sqlite) NODEPS=1 (never install packages)'

@@ -29,11 +29,11 @@ DEBIAN_BUILD="gcc libc6-dev make pkg-config libtracefs-dev libtraceevent-dev lib
 DEBIAN_TEST="clang libcmocka-dev trace-cmd mandoc cppcheck shellcheck codespell clang-tidy
 	clang-format strace protobuf-compiler zsh fish dpkg-dev debhelper lintian
 	nodejs chromium libkshark-dev libjson-c-dev libtracecmd-dev systemtap-sdt-dev g++ e2fsprogs less python3
-	dropbear-bin socat sqlite3 jq build-essential libclang-rt-dev mmdebstrap"
+	dropbear-bin socat sqlite3 musl-tools jq build-essential libclang-rt-dev mmdebstrap"
 
 # tests/matrix: foreign roots, architectures and C libraries; what builds a QEMU, there and for tests/vm; a second
 # browser for tests/html. Only for make check-all.
-DEBIAN_MATRIX="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static musl-tools
+DEBIAN_MATRIX="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 	meson ninja-build python3 libglib2.0-dev libpixman-1-dev libfdt-dev libattr1-dev libcap-ng-dev
 	firefox-esr libvirt-daemon-system libvirt-clients prometheus prometheus-node-exporter"
 

@@ -24,6 +24,25 @@ if command -v clang >/dev/null; then
 else
 	skip "clang" "clang is not installed"
 fi
+# No libraries are there for musl: all sources of kvmft are compiled, with the headers of the others.
+if command -v musl-gcc >/dev/null; then
+	mkdir "$tmp/musl"
+	for h in /usr/include/linux /usr/include/asm-generic "/usr/include/$(uname -m)-linux-gnu/asm" /usr/include/libkmod.h \
+		/usr/include/sqlite3.h /usr/include/zstd*.h /usr/include/tracefs/*.h /usr/include/traceevent /usr/include/traceevent/*.h; do
+		[ ! -e "$h" ] || ln -s "$h" "$tmp/musl/"
+	done
+	# shellcheck disable=SC2016 # the inner shell's
+	ok "musl-gcc compiles all, without a warning" sh -c 'cd "$1" && ls src/main.c src/*/*.c | grep -v cmds_small |
+		xargs -n 40 -P "$(nproc)" musl-gcc -fsyntax-only -std=gnu11 -O1 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DHAVE_LIBKMOD \
+			-DHAVE_ZSTD -DHAVE_SQLITE -DKVMFT_VERSION="\"0\"" -Wall -Wextra -Werror -Iinclude -Isrc -isystem "$2"' sh \
+		"$top" "$tmp/musl"
+else
+	skip "musl" "musl-gcc is not installed (package musl-tools)"
+fi
+run "$make" -C "$top" NODEPS=1 O="$tmp/build" CC="gcc -m32"
+status_is 2 "a compiler for 32 bits"
+is "$(grep -c . "$err")" 1 "... is refused in one line"
+err_has "kvmft is for 64-bit processors" "... that says why"
 rm -rf "$tmp/build"
 # Objects that are the same are there already, newer than their sources.
 if [ -n "${KVMFT_PLAIN:-}" ]; then
@@ -55,6 +74,7 @@ ok "uninstall there" "$make" -C "$top" NODEPS=1 O="$tmp/build" MINIMAL=1 DESTDIR
 is "$(find "$tmp/local" -type f | wc -l | tr -d ' ')" 0 "... leaves nothing"
 ok "uninstall" "$make" -C "$top" NODEPS=1 O="$tmp/build" MINIMAL=1 DESTDIR="$tmp/dest" prefix=/usr uninstall
 is "$(find "$tmp/dest" -type f | wc -l | tr -d ' ')" 0 "... leaves nothing"
+is "$(find "$tmp/dest" -name kvmft -o -name examples)" "" "... and no empty folder of kvmft's"
 
 # ---- one folder by two names: `make check` gives the whole path ----
 
@@ -96,7 +116,9 @@ run "$small" record --as host -o "$tmp/none" -e net-id -- true
 status_is 4 "small kvmft refuses -e net-id"
 err_has "this small build has no -e net-id: use the whole kvmft" "... and says why"
 if [ "$(uname -m)" = x86_64 ]; then
+	ok "install, without saying SMALL=1 again" "$make" -C "$top" NODEPS=1 O="$tmp/build" DESTDIR="$tmp/again" PREFIX=/opt install
 	strip -o "$tmp/stripped" "$small"
+	ok "... installs the small one, stripped, below PREFIX" cmp "$tmp/stripped" "$tmp/again/opt/sbin/kvmft"
 	size=$(wc -c <"$tmp/stripped")
 	ok "stripped, it has at most 420 KiB ($size bytes)" test "$size" -le 430080
 else
