@@ -14,9 +14,9 @@
 enum stuck_class {
 	STUCK_UNKNOWN,
 	STUCK_RUNNING,
-	STUCK_IDLE,	 /* halted, but wakes up */
+	STUCK_IDLE, /* halted, but wakes up */
 	STUCK_SPINNING,
-	STUCK_IN_GUEST,	 /* on a CPU without an exit: nobody saw where its guest is */
+	STUCK_IN_GUEST, /* on a CPU without an exit: nobody saw where its guest is */
 	STUCK_EXIT_LOOP,
 	STUCK_HALTED,
 	STUCK_STARVED,
@@ -49,6 +49,7 @@ enum stuck_at {
 enum stuck_what {
 	STUCK_SAMPLE,  /* exit that the host caused, or PAUSE did: reason, RIP. It samples RIPs */
 	STUCK_HLT,     /* exit by HLT: reason, RIP */
+	STUCK_UPKEEP,  /* exit for the guest's own timer or interrupt controller: reason, RIP */
 	STUCK_EXIT,    /* any other: reason, RIP */
 	STUCK_PIO,     /* port, 1: out */
 	STUCK_MMIO,    /* address, 1: write */
@@ -64,6 +65,8 @@ enum stuck_what {
 /* Reasons have their instruction set (enum exit_isa) with them. */
 #define STUCK_REASON(isa, reason) ((uint64_t)(isa) << 32 | (uint32_t)(reason))
 
+#define STUCK_PLACES		  3
+
 struct stuck_row {
 	enum stuck_what what;
 	uint64_t a, b, n;
@@ -78,15 +81,17 @@ struct stuck_obs {
 	uint64_t delay_ns;	       /* how long it waited for those */
 	uint64_t ticks_user, ticks_kernel, ticks_guest;
 	uint64_t throttled, throttled_ns; /* its cgroup: how often, how long */
-	bool blind;	    /* this KVM does not report exits */
-	bool futex;	    /* its last system call was one */
-	bool peeked;	    /* and so is why KVM_RUN returned last: */
-	uint32_t peek;	    /* KVM_EXIT_* */
-	uint64_t count[STUCK_WHATS]; /* rows or not */
+	bool recorded;			  /* in a capture: not looked at live */
+	bool blind;			  /* this KVM does not report exits */
+	bool futex;			  /* its last system call was one */
+	bool peeked;			  /* and so is why KVM_RUN returned last: */
+	uint32_t peek;			  /* KVM_EXIT_* */
+	uint64_t count[STUCK_WHATS];	  /* rows or not */
 	/* events that were read, and those that were lost, by the ring all vCPUs share */
 	uint64_t read, lost;
 	bool exact;	   /* exits were counted by the kernel: all of them, ... */
 	uint64_t exits_ns; /* ... in this time */
+	bool (*is_timer)(unsigned int vector); /* of the guest; NULL: none is known */
 
 	struct stuck_row *row;
 	size_t nrow, cap;
@@ -100,8 +105,11 @@ struct stuck_verdict {
 	unsigned int run_pm, at_pm[STUCK_ATS]; /* thousandths of the time, of looks */
 	uint64_t exits_per_s;
 	/* Where its guest was most: RIPs there, of all that were seen; 0: none was */
-	uint64_t rip, rip_n, rip_all;
+	uint64_t rip, rip_n, rip_all, rip_user;
 	const struct ksym *sym; /* NULL: rips are those of the 4 KiB around it */
+	struct stuck_place {
+		uint64_t rip, n; /* the RIP seen most there, and how many were */
+	} place[STUCK_PLACES];	 /* the most frequent first */
 	/* The exit that repeats, its share of all, and what is accessed; may be NULL */
 	const struct stuck_row *exit, *access;
 	unsigned int exit_pm;
@@ -120,6 +128,8 @@ static inline int __must_check stuck_count(struct stuck_obs *o, enum stuck_what 
 /* As if nothing of these had been counted. */
 void stuck_count_none(struct stuck_obs *o, enum stuck_what from, enum stuck_what to);
 void stuck_obs_free(struct stuck_obs *o);
+/* Whether such an access (STUCK_PIO, MMIO, MSR) is of the guest's own timer or interrupts. */
+bool stuck_is_upkeep(enum stuck_what what, uint64_t a, uint64_t b);
 /* Sorts rows: nothing is to be counted afterwards. syms: of the guest, NULL = none. */
 void stuck_judge(struct stuck_obs *o, const struct ksyms *syms, struct stuck_verdict *v);
 /* The row of these with the most; NULL: there is none. */
@@ -130,7 +140,8 @@ const struct stuck_row *stuck_most(const struct stuck_obs *o, enum stuck_what fr
 enum stuck_engine { STUCK_ENGINE_AUTO, STUCK_ENGINE_HIST, STUCK_ENGINE_RING };
 
 struct stuck_config {
-	int engine; /* enum stuck_engine; -1: STUCK_ENGINE_AUTO */
+	int engine;	   /* enum stuck_engine; -1: STUCK_ENGINE_AUTO */
+	const char *input; /* a host's capture; NULL: live */
 	const char *vm;
 	const struct ksyms *syms; /* of the guest; NULL: none */
 	struct opt_u64 ns;

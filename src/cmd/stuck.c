@@ -4,6 +4,7 @@
 #include "cmds.h"
 #include "guest_syms.h"
 #include "sink.h"
+#include "kvmft/sandbox.h"
 
 static const char *const stuck_engines[] = { "auto", "hist", "ring", NULL };
 static const char *const stuck_formats[] = { "text", "json", NULL };
@@ -15,6 +16,8 @@ struct stuck_opts {
 };
 
 static const struct opt stuck_options[] = {
+	OPTION('i', "input", OPT_STR, struct stuck_opts, c.input, "INPUT",
+	       "a host's capture, trace.dat or perf.data, instead of this host now"),
 	OPTION(0, "vm", OPT_STR, struct stuck_opts, c.vm, "SEL",
 	       "only this VM: UUID, name, PID or PID-FD"),
 	OPTION(0, "seconds", OPT_DURATION, struct stuck_opts, c.ns, "N",
@@ -43,29 +46,38 @@ static int stuck_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 	struct stuck_opts *o = opts;
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	_cleanup_(ksyms_free) struct ksyms k = { 0 };
+	unsigned int layers;
 	int ret = 0;
 
 	o->c.json = o->format == 1;
 	o->c.width = page_width(&(struct page_opts){ .wide = false });
 	o->c.begin_ns = util_now_ns();
+	if (o->c.input && (o->c.ns.set || o->c.engine >= 0))
+		return err_usage(
+			err, "options --seconds and --engine are for a live look, not for --input");
 	if (o->syms.slide.set && !o->syms.vmlinux)
 		return err_usage(err, "option --guest-kaslr goes with --guest-vmlinux");
 	if (o->syms.kallsyms || o->syms.vmlinux || o->syms.modules) {
 		ret = guest_syms_read(&k, &o->syms, err);
 		o->c.syms = &k;
 	}
+	if (!ret && o->c.input)
+		ret = sandbox_enter_reader(&layers, err);
 	ret = ret ?: stuck_run(&o->c, cli_note, &b, err);
-	return ret ?: sink_print(0, &b, stdout, err);
+	if (ret < 0 || (ret && !b.len))
+		return ret;
+	return sink_print(0, &b, stdout, err) ?: ret;
 }
 
 const struct cmd cmd_stuck = {
 	.name = "stuck",
-	.summary = "live: where each vCPU is, and why a guest makes no progress",
+	.summary = "where each vCPU is, and why a guest makes no progress",
 	.description =
 		"Watches the vCPUs' threads and KVM's events for 3 seconds and says for each vCPU whether it\n"
 		"makes progress, and if not, why: spinning in a function of its guest, halted, an exit loop,\n"
 		"starved or throttled, in the VMM, paused, stopped, blocked. The guest is not asked.",
 	.examples = "  kvmft stuck --vm vm1\n"
+		    "  kvmft stuck -i trace.dat\n"
 		    "  kvmft stuck --vm vm1 --guest-kallsyms vm1.kallsyms\n"
 		    "  kvmft stuck --seconds 1 --format json",
 	.opts = stuck_options,

@@ -15,7 +15,8 @@
 #define FEW_RIPS     5u
 #define FEW_TURNS    5u
 #define PAGE	     4096u
-#define EXIT_HLT     5u	   /* KVM_EXIT_HLT, KVM_EXIT_INTR of linux/kvm.h */
+#define LOOP_RIPS    20u
+#define EXIT_HLT     5u /* KVM_EXIT_HLT, KVM_EXIT_INTR of linux/kvm.h */
 #define EXIT_INTR    10u
 
 /* In the order of the enumeration, and part of the JSON format. */
@@ -23,12 +24,18 @@ static const struct {
 	const char *name;
 	bool stuck;
 } classes[STUCK_CLASSES] = {
-	[STUCK_UNKNOWN] = { "unknown", false },	    [STUCK_RUNNING] = { "running", false },
-	[STUCK_IDLE] = { "idle", false },	    [STUCK_SPINNING] = { "spinning", true },
-	[STUCK_IN_GUEST] = { "in-guest", false },   [STUCK_EXIT_LOOP] = { "exit-loop", true },
-	[STUCK_HALTED] = { "halted", true },	    [STUCK_STARVED] = { "starved", true },
-	[STUCK_THROTTLED] = { "throttled", true },  [STUCK_STOPPED] = { "stopped", true },
-	[STUCK_BLOCKED] = { "blocked", true },	    [STUCK_PAUSED] = { "paused", true },
+	[STUCK_UNKNOWN] = { "unknown", false },
+	[STUCK_RUNNING] = { "running", false },
+	[STUCK_IDLE] = { "idle", false },
+	[STUCK_SPINNING] = { "spinning", true },
+	[STUCK_IN_GUEST] = { "in-guest", false },
+	[STUCK_EXIT_LOOP] = { "exit-loop", true },
+	[STUCK_HALTED] = { "halted", true },
+	[STUCK_STARVED] = { "starved", true },
+	[STUCK_THROTTLED] = { "throttled", true },
+	[STUCK_STOPPED] = { "stopped", true },
+	[STUCK_BLOCKED] = { "blocked", true },
+	[STUCK_PAUSED] = { "paused", true },
 	[STUCK_VMM] = { "vmm", true },
 };
 
@@ -93,6 +100,34 @@ const struct stuck_row *stuck_most(const struct stuck_obs *o, enum stuck_what fr
 	return most;
 }
 
+/*
+ * What a guest writes to set its timer, and to be done with an interrupt. A guest that works does
+ * that all the time, and often for nothing else. Reads are something else: of a counter that stands
+ * still, for instance.
+ */
+static const struct {
+	enum stuck_what what;
+	uint64_t from, to;
+} upkeep[] = {
+	{ STUCK_MSR, 0x6e0, 0x6e0 },		/* IA32_TSC_DEADLINE */
+	{ STUCK_MSR, 0x800, 0x8ff },		/* x2APIC */
+	{ STUCK_MSR, 0x40000070, 0x40000072 },	/* Hyper-V: EOI, ICR, TPR */
+	{ STUCK_MSR, 0x400000b0, 0x400000b7 },	/* ... synthetic timers */
+	{ STUCK_MMIO, 0xfee00000, 0xfee00fff }, /* xAPIC */
+	{ STUCK_MMIO, 0xfed00000, 0xfed003ff }, /* HPET */
+	{ STUCK_PIO, 0x40, 0x43 },		/* PIT */
+	{ STUCK_PIO, 0x20, 0x21 },		/* PIC */
+	{ STUCK_PIO, 0xa0, 0xa1 },
+};
+
+bool stuck_is_upkeep(enum stuck_what what, uint64_t a, uint64_t b)
+{
+	for (size_t i = 0; b && i < ARRAY_SIZE(upkeep); i++)
+		if (what == upkeep[i].what && a >= upkeep[i].from && a <= upkeep[i].to)
+			return true;
+	return false;
+}
+
 /* ---- numbers ---- */
 
 static unsigned int permille(uint64_t part, uint64_t whole)
@@ -128,7 +163,8 @@ static uint64_t as_exits(const struct stuck_obs *o, uint64_t n)
 
 static uint64_t exits_of(const struct stuck_obs *o)
 {
-	return o->count[STUCK_SAMPLE] + o->count[STUCK_HLT] + o->count[STUCK_EXIT];
+	return o->count[STUCK_SAMPLE] + o->count[STUCK_HLT] + o->count[STUCK_UPKEEP] +
+	       o->count[STUCK_EXIT];
 }
 
 static uint64_t accesses_of(const struct stuck_obs *o)
@@ -162,8 +198,28 @@ static uint64_t place_of(const struct ksyms *syms, uint64_t rip, const struct ks
 	return *sym ? (*sym)->addr : rip / PAGE * PAGE;
 }
 
+/* Where a place with n RIPs belongs, with room made there; it may be in the list already. */
+static size_t place_rank(struct stuck_verdict *v, uint64_t place, const struct ksyms *syms,
+			 uint64_t n)
+{
+	const struct ksym *sym;
+	size_t at = STUCK_PLACES, had = 0;
+
+	while (had < STUCK_PLACES && v->place[had].n &&
+	       place_of(syms, v->place[had].rip, &sym) != place)
+		had++;
+	for (size_t i = STUCK_PLACES; i-- > 0 && v->place[i].n < n;)
+		at = i;
+	if (at > had)
+		return STUCK_PLACES;
+	had = MIN(had, (size_t)STUCK_PLACES - 1);
+	if (at < had)
+		memmove(&v->place[at + 1], &v->place[at], (had - at) * sizeof(v->place[0]));
+	return at;
+}
+
 /*
- * The function, or the page, with the most RIPs, and the RIP seen most in it. Exits that the host
+ * The functions, or the pages, with the most RIPs, and the RIP seen most in it. Exits that the host
  * caused come at any moment, so they show where the guest is; the others show only where it asks
  * for something, which is better than nothing.
  */
@@ -172,9 +228,10 @@ static void find_place(const struct stuck_obs *o, const struct ksyms *syms, stru
 	bool samples = o->count[STUCK_SAMPLE] >= FEW_RIPS;
 	uint64_t place = 0, last = 0, n = 0, most = 0, rip = 0;
 	const struct ksym *sym;
+	size_t at;
 
 	for (const struct stuck_row *r = o->row; r < o->row + o->nrow; r++) {
-		if (r->what > STUCK_EXIT || (samples && r->what != STUCK_SAMPLE))
+		if (r->what > STUCK_EXIT || !r->n || (samples && r->what != STUCK_SAMPLE))
 			continue;
 		place = place_of(syms, r->b, &sym);
 		if (!v->rip_all || place != last)
@@ -184,12 +241,14 @@ static void find_place(const struct stuck_obs *o, const struct ksyms *syms, stru
 		v->rip_all += r->n;
 		rip = r->n > most ? r->b : rip;
 		most = MAX(most, r->n);
-		if (n <= v->rip_n)
-			continue;
-		v->rip_n = n;
-		v->rip = rip;
-		v->sym = sym;
+		v->rip_user += ksyms_is_user(r->b) ? r->n : 0;
+		at = place_rank(v, place_of(syms, rip, &sym), syms, n);
+		if (at < STUCK_PLACES)
+			v->place[at] = (struct stuck_place){ .rip = rip, .n = n };
 	}
+	v->rip = v->place[0].rip;
+	v->rip_n = v->place[0].n;
+	place_of(syms, v->rip, &v->sym);
 }
 
 /* ---- exits that repeat ---- */
@@ -210,34 +269,80 @@ static uint64_t top_three(const struct stuck_obs *o, enum stuck_what from, enum 
 	return n[0] + n[1] + n[2];
 }
 
+/* Whether interrupts of the host find the guest elsewhere than at the exits that repeat. */
+static bool moves(const struct stuck_obs *o)
+{
+	uint64_t loop[LOOP_RIPS], away = 0;
+	size_t n = 0;
+
+	for (const struct stuck_row *r = o->row; r < o->row + o->nrow && n < LOOP_RIPS; r++)
+		if (r->what == STUCK_EXIT && r->n > o->count[STUCK_EXIT] / LOOP_RIPS)
+			loop[n++] = r->b;
+	for (const struct stuck_row *r = o->row; r < o->row + o->nrow; r++) {
+		bool near = r->what != STUCK_SAMPLE;
+
+		for (size_t i = 0; i < n && !near; i++)
+			near = r->b + PAGE > loop[i] && r->b < loop[i] + PAGE;
+		away += near ? 0 : r->n;
+	}
+	return o->count[STUCK_SAMPLE] >= FEW_RIPS &&
+	       permille(away, o->count[STUCK_SAMPLE]) > 1000 - LOOP_SHARE;
+}
+
+/* Of devices: those of its timer come to one that hangs, too. */
+static uint64_t device_irqs(const struct stuck_obs *o)
+{
+	uint64_t n[2] = { 0 };
+
+	for (const struct stuck_row *r = o->row; r < o->row + o->nrow; r++)
+		if ((r->what == STUCK_INJECT || r->what == STUCK_ACCEPT) &&
+		    !(o->is_timer && o->is_timer((unsigned int)r->a)))
+			n[r->what == STUCK_ACCEPT] += r->n;
+	return as_exits(o, MAX(n[0], n[1]));
+}
+
+/* It takes its interrupts: more than the one that may be on its way. */
+static bool takes_irqs(const struct stuck_obs *o)
+{
+	return o->count[STUCK_INJECT] > 1 || o->count[STUCK_EOI] > 1 || o->count[STUCK_UPKEEP] > 1;
+}
+
 /*
- * One exit again and again, or three in turn if no interrupt comes in between: with interrupts, the
- * driver of a busy device looks just like that. Where KVM reports no exits, accesses stand in.
+ * One exit again and again, or three in turn, and nothing else runs: no interrupt of a device comes
+ * for it, with which its driver looks just like that, and the host's interrupts find it there. What
+ * it exits for to keep its timer and interrupts going does not count, nor does a program of its own
+ * that its timer can end. Where KVM reports no exits, accesses stand in.
  */
 static bool is_loop(const struct stuck_obs *o, struct stuck_verdict *v)
 {
 	bool exits = exits_of(o) != 0;
 	enum stuck_what from = exits ? STUCK_EXIT : STUCK_PIO, to = exits ? STUCK_EXIT : STUCK_MSR;
 	uint64_t all = exits ? o->count[STUCK_EXIT] : accesses_of(o);
-	uint64_t irqs = as_exits(o, MAX(o->count[STUCK_INJECT], o->count[STUCK_ACCEPT]));
 	const struct stuck_row *most = stuck_most(o, from, to);
 	uint64_t loops = !most	 ? 0
 			 : exits ? exits_per_second(o, most->n)
 				 : scaled(o, most->n, 1000000000u, o->ns);
 
-	if (!most || loops < LOOP_PER_S || halts_of(o) > all / 10)
+	if (!most || loops < LOOP_PER_S || (o->recorded && most->n < LOOP_PER_S) ||
+	    halts_of(o) > all / 10 || device_irqs(o) > all / 100)
 		return false;
 	v->exit_pm = permille(most->n, all);
-	if (v->exit_pm < LOOP_SHARE &&
-	    (permille(top_three(o, from, to), all) < LOOP_SHARE_3 || irqs > all / 100))
+	if (v->exit_pm < LOOP_SHARE && permille(top_three(o, from, to), all) < LOOP_SHARE_3)
 		return false;
-	v->exit = exits ? most : NULL;
-	v->per_s = loops;
+	if (exits && (moves(o) || (ksyms_is_user(most->b) && takes_irqs(o))))
+		return false;
 	v->access = stuck_most(o, STUCK_PIO, STUCK_MSR);
 	if (!v->access || as_exits(o, v->access->n) < most->n / 2)
 		v->access = stuck_most(o, STUCK_FAULT, STUCK_FAULT);
 	if (v->access && as_exits(o, v->access->n) < most->n / 2)
 		v->access = NULL;
+	/* Counted by the kernel, or without exits: which exits were for the timer is not known. */
+	if (v->access && stuck_is_upkeep(v->access->what, v->access->a, v->access->b)) {
+		v->access = NULL;
+		return false;
+	}
+	v->exit = exits ? most : NULL;
+	v->per_s = loops;
 	return true;
 }
 
@@ -294,6 +399,42 @@ static enum stuck_class halted(const struct stuck_obs *o, const struct stuck_ver
 	return woke ? STUCK_IDLE : STUCK_HALTED;
 }
 
+/* Functions in which a kernel does nothing but wait. */
+static const char *const waits[] = {
+	"delay_",
+	"__delay",
+	"__const_udelay",
+	"__udelay",
+	"__ndelay",
+	"__timer_delay",
+	"panic",
+	"read_tsc",
+	"arch_counter_get",
+	"csd_lock_wait",
+	"smp_call_function_many_cond",
+	"native_queued_spin_lock_slowpath",
+	"__pv_queued_spin_lock_slowpath",
+	"queued_spin_lock_slowpath",
+	"queued_read_lock_slowpath",
+	"queued_write_lock_slowpath",
+	"machine_halt",
+	"native_halt",
+	"stop_this_cpu",
+};
+
+/*
+ * That it is always at one place is no hang: programs compute, and kernels copy. It is one if the
+ * guest takes no interrupts and does nothing else, or if that place is where one only waits.
+ */
+static bool stays(const struct stuck_obs *o, const struct stuck_verdict *v)
+{
+	for (size_t i = 0; v->sym && i < ARRAY_SIZE(waits); i++)
+		if (str_starts(v->sym->name, waits[i]))
+			return true;
+	return v->deaf || (!ksyms_is_user(v->rip) && !takes_irqs(o) &&
+			   o->count[STUCK_EXIT] <= o->count[STUCK_SAMPLE] / 100);
+}
+
 /* It is on a CPU, or was most of the time. */
 static enum stuck_class runs(const struct stuck_obs *o, const struct stuck_verdict *v)
 {
@@ -309,7 +450,7 @@ static enum stuck_class runs(const struct stuck_obs *o, const struct stuck_verdi
 		return mostly(v, STUCK_AT_CPU) ? STUCK_IN_GUEST : STUCK_UNKNOWN;
 	}
 	if (mostly(v, STUCK_AT_CPU) && samples && !halts_of(o) &&
-	    permille(v->rip_n, v->rip_all) >= (v->sym ? MOSTLY : LOOP_SHARE))
+	    permille(v->rip_n, v->rip_all) >= (v->sym ? MOSTLY : LOOP_SHARE) && stays(o, v))
 		return STUCK_SPINNING;
 	/* It did something and was then held up, but by no one thing for most of the time. */
 	if (o->has_sched && !v->run_pm)

@@ -9,6 +9,7 @@
  * peek.c    why KVM_RUN returned last, out of the VMM's kvm_run page
  * watch.c   events of KVM, counted per vCPU, by a ring
  * hist.c    exits, counted by the kernel
+ * recording.c  the same of a capture
  * run.c     order of setting up, looking and undoing
  * words.c   a verdict in a sentence; text and JSON
  */
@@ -51,7 +52,13 @@ struct stuck_vcpu {
 	} peek;
 	/* Stamps (CLOCK_MONOTONIC, 0 = none seen) of what last came for it. */
 	uint64_t irq_ns, timer_ns;
-	uint64_t exit; /* STUCK_REASON() of the last one */
+	uint64_t exit, rip;	   /* STUCK_REASON() of the last one, and where */
+	enum stuck_what exit_what; /* ... and what it counts as */
+	bool open;		   /* ... it is a STUCK_EXIT, and what it was for is to come */
+	bool ahead;		   /* that came before: the next one was a STUCK_UPKEEP */
+	/* Of a recording: its last exit or entry, if that was a halt, how long it was where. */
+	uint64_t since, spent[STUCK_ATS];
+	bool halted;
 };
 
 struct stuck_events {
@@ -80,7 +87,7 @@ struct stuck {
 	struct kvmft_err *err;
 	struct ktracefs *t;
 	struct kinst *k;
-	bool hist; /* exits are counted by the kernel */
+	bool hist;		       /* exits are counted by the kernel */
 	uint64_t hist_ns, hist_end_ns; /* CLOCK_MONOTONIC: from when to when they were */
 	struct vm_list *vms;
 	const struct vm *only;
@@ -94,9 +101,11 @@ struct stuck {
 	int signal_fd;
 	uint64_t begin_ns, ns, end_ns; /* CLOCK_MONOTONIC; looked for ns */
 	uint64_t lost;
-	struct stuck_timers timers; /* known if a vCPU is halted */
-	bool blind, cut; /* ended by a signal */
-	bool unread;	 /* the newest events are not known */
+	struct stuck_timers timers;	   /* known if a vCPU is halted */
+	bool blind, cut;		   /* ended by a signal */
+	bool unread;			   /* the newest events are not known */
+	struct stuck_recording *recording; /* NULL: it is live */
+	uint32_t lacks;			   /* ... which has not these (kvmft/evidence.h) */
 };
 
 /* ---- task.c ---- */
@@ -133,6 +142,18 @@ bool stuck_watch_lossy(const struct stuck *s);
 int stuck_watch_exit(struct stuck *s, struct stuck_vcpu *c, struct exit_why w, uint64_t rip,
 		     uint64_t n);
 void stuck_watch_end(struct stuck *s);
+/* Finds the events in s->ev.fmt. */
+void stuck_watch_roles(struct stuck *s);
+/* An event that has that role, if it is one of those. */
+int stuck_watch_take(struct stuck *s, enum event_role role, const struct rec *rec);
+
+/* ---- recording.c: 0 or -errno with s->err set ---- */
+
+/* In the place of looking: reads all of s->c->input. */
+int stuck_recording_open(struct stuck *s);
+void stuck_recording_free(struct stuck_recording *r);
+/* What is not recorded, and how to record it. */
+void stuck_recording_note(const struct stuck *s);
 
 /* ---- hist.c: 0 or -errno with s->err set, where there is a result ---- */
 

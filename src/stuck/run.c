@@ -5,11 +5,11 @@
 #include <poll.h>
 #include <sys/resource.h>
 
-#define DEFAULT_NS  3000000000u /* with what came before the first look, ... */
-#define LEAST_NS    1000000000u /* ... but look at least this long */
-#define MIN_NS	    200000000u
-#define MAX_NS	    3600000000000u
-#define LOOK_NS	    50000000u
+#define DEFAULT_NS 3000000000u /* with what came before the first look, ... */
+#define LEAST_NS   1000000000u /* ... but look at least this long */
+#define MIN_NS	   200000000u
+#define MAX_NS	   3600000000000u
+#define LOOK_NS	   50000000u
 /* Between two looks for each vCPU: one takes 14 us, 4 if it has slept since the last. */
 #define LOOK_VCPU_NS 2000000u
 #define READ_SHARE   250u /* 1/250 of a CPU is spent on reading events */
@@ -189,12 +189,14 @@ static void sum_up(struct stuck *s, struct stuck_vcpu *c)
 	o->throttled = c->task.throttle.n;
 	o->throttled_ns = c->task.throttle.ns;
 	o->blind = s->blind;
+	o->is_timer = event_irqs(s->ev.fmt)->is_timer;
 	o->futex = !strcmp(c->task.syscall, "futex");
 	o->read = s->ev.read;
 	o->lost = s->lost;
-	peek(s, c);
+	if (!o->recorded)
+		peek(s, c);
 	stuck_judge(o, s->syms, &c->v);
-	if (c->v.class == STUCK_HALTED && !s->timers.known)
+	if (c->v.class == STUCK_HALTED && !o->recorded && !s->timers.known)
 		stuck_timers_read(&s->timers);
 }
 
@@ -211,8 +213,12 @@ static int result(struct stuck *s, struct sbuf *out)
 	if (s->vms->n_hidden && !s->only)
 		s->note("processes that may not be inspected%s: %zu",
 			geteuid() ? " (run as root)" : "", s->vms->n_hidden);
+	if (s->recording)
+		stuck_recording_note(s);
 	ret = stuck_print(s, out);
-	return ret ? err_set(s->err, -ret, "cannot print the result") : KVMFT_OK;
+	if (ret)
+		return err_set(s->err, -ret, "cannot print the result");
+	return s->recording && s->lost ? KVMFT_INCOMPLETE : KVMFT_OK;
 }
 
 static void undo(struct stuck *s)
@@ -222,6 +228,7 @@ static void undo(struct stuck *s)
 		stuck_task_close(&s->vcpu[i].task);
 		stuck_obs_free(&s->vcpu[i].obs);
 	}
+	stuck_recording_free(s->recording);
 	free(s->vcpu);
 	u64map_free(&s->by_tid);
 	u64map_free(&s->vm_of);
@@ -229,7 +236,8 @@ static void undo(struct stuck *s)
 	fmt_free(s->ev.fmt);
 	kevent_list_free(&s->ev.list);
 	kcpus_free(&s->ev.cpus);
-	vm_list_free(s->vms);
+	if (!s->recording)
+		vm_list_free(s->vms);
 	ktracefs_close(s->t);
 	session_signals_end(&s->signal_fd);
 }
@@ -241,7 +249,6 @@ static int prepare(struct stuck *s)
 
 	if (ns->set && (ns->v < MIN_NS || ns->v > MAX_NS))
 		return err_usage(s->err, "option --seconds: not within 0.2 and 3600");
-	s->syms = s->c->syms;
 	/* Before anything is set in the kernel, so that Ctrl-C finds us ready to remove it. */
 	s->signal_fd = session_signals(s->err);
 	if (s->signal_fd < 0)
@@ -254,14 +261,16 @@ static int prepare(struct stuck *s)
 	return ret ?: stuck_watch_begin(s);
 }
 
-int stuck_run(const struct stuck_config *c, note_fn *note, struct sbuf *out,
-	      struct kvmft_err *err)
+int stuck_run(const struct stuck_config *c, note_fn *note, struct sbuf *out, struct kvmft_err *err)
 {
-	struct stuck s = { .c = c, .note = note, .err = err, .signal_fd = -1,
-			   .begin_ns = c->begin_ns };
-	int ret = prepare(&s);
+	struct stuck s = {
+		.c = c, .note = note, .err = err, .signal_fd = -1, .begin_ns = c->begin_ns
+	};
+	int ret = c->input ? stuck_recording_open(&s) : prepare(&s);
 
-	ret = ret ?: look_on(&s);
+	s.syms = c->syms;
+	if (!ret && !c->input)
+		ret = look_on(&s);
 	stuck_watch_end(&s);
 	ret = ret ?: result(&s, out);
 	undo(&s);

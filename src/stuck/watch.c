@@ -13,17 +13,17 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define RING_KB_ALL 512u /* of all CPUs together ... */
-#define RING_KB_MIN 32u	  /* ... and of one at least */
+#define RING_KB_ALL 512u   /* of all CPUs together ... */
+#define RING_KB_MIN 32u	   /* ... and of one at least */
 #define MSR_TIMER   0x6e0u /* IA32_TSC_DEADLINE, and the initial count of an x2APIC's timer */
 #define MSR_TMICT   0x838u
 #define GIC_SHARED  32u /* from here on interrupts are not a CPU's own */
 
 /* The most frequent first. */
 static const enum event_role roles[] = {
-	EV_EXIT,  EV_USER_EXIT, EV_PIO,	   EV_MMIO,   EV_MSR,
-	EV_INJECT, EV_ACCEPT,	EV_APICV_ACCEPT, EV_PAGE_FAULT, EV_FAST_MMIO,
-	EV_EOI,	  EV_PV_EOI,	EV_WFX,	   EV_GUEST_FAULT, EV_VGIC,
+	EV_EXIT,   EV_USER_EXIT, EV_PIO,	  EV_MMIO,	  EV_MSR,
+	EV_INJECT, EV_ACCEPT,	 EV_APICV_ACCEPT, EV_PAGE_FAULT,  EV_FAST_MMIO,
+	EV_EOI,	   EV_PV_EOI,	 EV_WFX,	  EV_GUEST_FAULT, EV_VGIC,
 };
 
 /* ---- setting up ---- */
@@ -37,6 +37,16 @@ static bool tells_no_exits(void)
 #else
 	return false;
 #endif
+}
+
+void stuck_watch_roles(struct stuck *s)
+{
+	struct stuck_events *ev = &s->ev;
+
+	for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
+		if (!event_find(ev->fmt, roles[i], 1, &ev->of[roles[i]]))
+			ev->of[roles[i]].ev = NULL;
+	exit_names_init(&ev->names, ev->of[EV_EXIT].ev, NULL);
 }
 
 static int find_events(struct stuck *s)
@@ -60,10 +70,7 @@ static int find_events(struct stuck *s)
 	ret = ret ?: session_formats(s->t, &all, &ev->fmt, s->err);
 	if (ret)
 		return ret;
-	for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
-		if (!event_find(ev->fmt, roles[i], 1, &ev->of[roles[i]]))
-			ev->of[roles[i]].ev = NULL;
-	exit_names_init(&ev->names, ev->of[EV_EXIT].ev, NULL);
+	stuck_watch_roles(s);
 	s->blind = tells_no_exits() || !ev->of[EV_EXIT].ev;
 	return 0;
 }
@@ -115,8 +122,10 @@ int stuck_watch_begin(struct stuck *s)
 	if (ret)
 		return ret;
 	ev->geom = (struct subbuf_geom){
-		.size = kinst_subbuf_size(s->k), .header = 8 + sizeof(long),
-		.long_size = sizeof(long), .big_endian = big,
+		.size = kinst_subbuf_size(s->k),
+		.header = 8 + sizeof(long),
+		.long_size = sizeof(long),
+		.big_endian = big,
 	};
 	ev->buf = malloc(ev->geom.size);
 	if (!ev->buf)
@@ -173,13 +182,38 @@ int stuck_watch_exit(struct stuck *s, struct stuck_vcpu *c, struct exit_why w, u
 	return stuck_count_n(&c->obs, what_exit(w), c->exit, rip, n);
 }
 
+/*
+ * What an exit was for comes after it, or before: SVM's fast path was traced so until 6.12. A timer
+ * of the guest's, for instance.
+ */
+static int take_access(struct stuck_vcpu *c, enum stuck_what what, uint64_t a, uint64_t b)
+{
+	int ret = 0;
+
+	if (stuck_is_upkeep(what, a, b)) {
+		c->ahead = !c->open;
+		if (c->open)
+			ret = stuck_count_n(&c->obs, STUCK_EXIT, c->exit, c->rip, -1ull)
+				      ?: stuck_count(&c->obs, STUCK_UPKEEP, c->exit, c->rip);
+	}
+	c->open = false;
+	return ret ?: stuck_count(&c->obs, what, a, b);
+}
+
 static int take_exit(struct stuck *s, struct stuck_vcpu *c, const struct rec *rec)
 {
 	const struct event_type *e = &s->ev.of[EV_EXIT];
 	struct exit_why w = exit_why(&s->ev.names, event_u64(s->ev.fmt, e, 0, rec),
 				     event_u64(s->ev.fmt, e, 1, rec));
 
-	return stuck_watch_exit(s, c, w, event_u64(s->ev.fmt, e, 2, rec), 1);
+	c->rip = event_u64(s->ev.fmt, e, 2, rec);
+	c->exit_what = what_exit(w);
+	c->open = c->exit_what == STUCK_EXIT;
+	if (c->open && c->ahead) {
+		c->open = c->ahead = false;
+		return stuck_count(&c->obs, STUCK_UPKEEP, STUCK_REASON(w.isa, w.reason), c->rip);
+	}
+	return stuck_watch_exit(s, c, w, c->rip, 1);
 }
 
 static int take_irq(struct stuck *s, enum stuck_what what, const struct rec *rec,
@@ -208,7 +242,7 @@ static int take_msr(struct stuck_vcpu *c, const struct rec *rec, const uint64_t 
 {
 	if (f[0] && f[2] && (f[1] == MSR_TIMER || f[1] == MSR_TMICT))
 		c->timer_ns = MAX(c->timer_ns, rec->ts);
-	return stuck_count(&c->obs, STUCK_MSR, f[1], f[0] != 0);
+	return take_access(c, STUCK_MSR, f[1], f[0] != 0);
 }
 
 static int take(struct stuck *s, enum event_role role, const struct rec *rec)
@@ -231,17 +265,25 @@ static int take(struct stuck *s, enum event_role role, const struct rec *rec)
 	switch (role) {
 	case EV_EXIT: return take_exit(s, c, rec);
 	case EV_USER_EXIT: return stuck_count(&c->obs, STUCK_TO_USER, f[0], 0);
-	case EV_PIO: return stuck_count(&c->obs, STUCK_PIO, f[1], f[0] != 0);
-	case EV_MMIO: return stuck_count(&c->obs, STUCK_MMIO, f[1], f[0] == 2);
-	case EV_FAST_MMIO: return stuck_count(&c->obs, STUCK_MMIO, f[0], 1);
+	case EV_PIO: return take_access(c, STUCK_PIO, f[1], f[0] != 0);
+	case EV_MMIO: return take_access(c, STUCK_MMIO, f[1], f[0] == 2);
+	case EV_FAST_MMIO: return take_access(c, STUCK_MMIO, f[0], 1);
 	case EV_WFX: return stuck_count(&c->obs, f[0] ? STUCK_SAMPLE : STUCK_HLT, c->exit, f[1]);
 	case EV_GUEST_FAULT:
-	case EV_PAGE_FAULT: return stuck_count(&c->obs, STUCK_FAULT, f[0], 0);
+	case EV_PAGE_FAULT: return take_access(c, STUCK_FAULT, f[0], 0);
 	case EV_MSR: return take_msr(c, rec, f);
 	case EV_EOI:
 	case EV_PV_EOI: return stuck_count(&c->obs, STUCK_EOI, f[1], 0);
 	default: return stuck_count(&c->obs, STUCK_INJECT, f[0], 0);
 	}
+}
+
+int stuck_watch_take(struct stuck *s, enum event_role role, const struct rec *rec)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
+		if (role == roles[i] && s->ev.of[role].ev)
+			return take(s, role, rec);
+	return 0;
 }
 
 /* ---- reading ---- */
@@ -260,11 +302,7 @@ static int walk(struct stuck *s)
 		const struct fmt_event *e = fmt_by_id(ev->fmt, rec.id);
 
 		ev->read++;
-		for (size_t i = 0; e && i < ARRAY_SIZE(roles); i++)
-			if (ev->of[roles[i]].ev == e) {
-				ret = take(s, roles[i], &rec);
-				break;
-			}
+		ret = e ? stuck_watch_take(s, event_role_of(e), &rec) : 0;
 	}
 	return ret;
 }

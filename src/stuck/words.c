@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 
+#include "kvmft/evidence.h"
 #include "kvmft/json.h"
 
 /* ---- numbers and names ---- */
@@ -41,7 +42,10 @@ static const char *reason_text(const struct stuck *s, const struct stuck_row *ex
 
 /* The spaces that can be accessed. */
 static const char *const spaces[] = {
-	[STUCK_PIO] = "port", [STUCK_MMIO] = "mmio", [STUCK_MSR] = "msr", [STUCK_FAULT] = "page",
+	[STUCK_PIO] = "port",
+	[STUCK_MMIO] = "mmio",
+	[STUCK_MSR] = "msr",
+	[STUCK_FAULT] = "page",
 };
 
 static void add_access(const struct stuck_row *r, struct sbuf *b)
@@ -64,21 +68,48 @@ static void why_spinning(const struct stuck *s, const struct stuck_vcpu *c, stru
 
 	sbuf_add(b, "at ");
 	add_place(s, v->rip, b);
-	sbuf_addf(b, ": %" PRIu64 " of %" PRIu64 " %s (" PCT ") are in that %s; on a CPU " PCT
-		  " of the time, %" PRIu64 " exits/s", v->rip_n, v->rip_all,
-		  s->ev.names.isa == EXIT_ISA_ARM64 ? "PCs" : "RIPs",
-		  PM(share(v->rip_n, v->rip_all)), v->sym ? "function" : "page", PM(v->run_pm),
-		  v->exits_per_s);
+	sbuf_addf(b,
+		  ": %" PRIu64 " of %" PRIu64 " %s (" PCT ") are in that %s; %s " PCT
+		  " of the time, %" PRIu64 " exits/s",
+		  v->rip_n, v->rip_all, s->ev.names.isa == EXIT_ISA_ARM64 ? "PCs" : "RIPs",
+		  PM(share(v->rip_n, v->rip_all)), v->sym ? "function" : "page",
+		  c->obs.recorded ? "not halted" : "on a CPU",
+		  PM(c->obs.recorded ? v->at_pm[STUCK_AT_CPU] : v->run_pm), v->exits_per_s);
 	if (v->deaf)
 		sbuf_add(b, "; interrupts come and it takes none: it has them off");
+	else if (v->sym && c->obs.count[STUCK_INJECT] + c->obs.count[STUCK_UPKEEP])
+		sbuf_add(b, "; it only waits there");
+	else
+		sbuf_add(b, "; it took no interrupt");
+}
+
+/* Where a guest that runs was found: its functions, or the pages of addresses without a name. */
+static void add_where(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
+{
+	const struct stuck_verdict *v = &c->v;
+
+	if (c->obs.count[STUCK_SAMPLE] < 5) {
+		sbuf_add(b, "where its guest runs was hardly seen; ");
+		return;
+	}
+	sbuf_addf(b, "of %" PRIu64 " %s " PCT " are in user space: ", v->rip_all,
+		  s->ev.names.isa == EXIT_ISA_ARM64 ? "PCs" : "RIPs",
+		  PM(share(v->rip_user, v->rip_all)));
+	for (size_t i = 0; i < STUCK_PLACES && v->place[i].n; i++) {
+		sbuf_addf(b, "%s" PCT " %s", i ? ", " : "", PM(share(v->place[i].n, v->rip_all)),
+			  s->syms && ksyms_find(s->syms, v->place[i].rip) ? "" : "around ");
+		add_place(s, v->place[i].rip, b);
+	}
+	sbuf_add(b, "; ");
 }
 
 static void why_in_guest(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
 {
 	uint64_t k = c->obs.ticks_kernel, all = k + c->obs.ticks_user + c->obs.ticks_guest;
 
-	sbuf_addf(b, "on a CPU " PCT " of the time, %" PRIu64 " exits%s: where it is was %s",
-		  PM(c->v.run_pm), c->obs.count[STUCK_SAMPLE],
+	if (!c->obs.recorded)
+		sbuf_addf(b, "on a CPU " PCT " of the time, ", PM(c->v.run_pm));
+	sbuf_addf(b, "%" PRIu64 " exits%s: where it is was %s", c->obs.count[STUCK_SAMPLE],
 		  s->blind ? " (this KVM reports none)" : "",
 		  c->v.rip ? "hardly seen" : "not seen");
 	if (share(k, all) >= 800)
@@ -208,21 +239,26 @@ static void why_vmm(const struct stuck_vcpu *c, struct sbuf *b)
 	if (!strcmp(name, "IO") || !strcmp(name, "MMIO")) {
 		sbuf_add(b, ": ");
 		add_access(&(struct stuck_row){ .what = name[0] == 'I' ? STUCK_PIO : STUCK_MMIO,
-						.a = c->peek.address, .b = c->peek.write }, b);
+						.a = c->peek.address,
+						.b = c->peek.write },
+			   b);
 	}
 }
 
 static void why_unknown(const struct stuck_vcpu *c, struct sbuf *b)
 {
 	static const char *const words[STUCK_ATS] = {
-		"on a CPU", "halted", "asleep in KVM_RUN", "stopped", "frozen", "in the VMM", "gone",
+		"on a CPU",   "halted", "asleep in KVM_RUN", "stopped", "frozen",
+		"in the VMM", "gone",
 	};
 	const char *comma = "";
 
+	if (c->obs.recorded)
+		sbuf_add(b, "none of its entries and exits was recorded");
 	if (!c->vcpu->tid) {
-		sbuf_add(b, c->vcpu->tid_source == VM_TID_NEVER_RAN ?
-				    "no thread has run it yet" :
-				    "nothing tells which thread runs it");
+		sbuf_add(b, c->vcpu->tid_source == VM_TID_NEVER_RAN
+				    ? "no thread has run it yet"
+				    : "nothing tells which thread runs it");
 		return;
 	}
 	for (size_t i = 0; i < STUCK_ATS; i++) {
@@ -249,10 +285,13 @@ static void add_why(const struct stuck *s, const struct stuck_vcpu *c, struct sb
 		sbuf_add(b, "the VMM does not let it run until told to (cont, resume)");
 		return;
 	case STUCK_IDLE: sbuf_add(b, "halted, and interrupts wake it; "); break;
-	case STUCK_RUNNING: sbuf_add(b, "it makes progress; "); break;
+	case STUCK_RUNNING: add_where(s, c, b); break;
 	default: why_unknown(c, b); return;
 	}
-	sbuf_addf(b, "on a CPU " PCT " of the time, ", PM(c->v.run_pm));
+	if (c->obs.recorded)
+		sbuf_addf(b, "halted " PCT " of the time, ", PM(c->v.at_pm[STUCK_AT_HALT]));
+	else
+		sbuf_addf(b, "on a CPU " PCT " of the time, ", PM(c->v.run_pm));
 	if (c->v.at_pm[STUCK_AT_USER] >= 500)
 		sbuf_addf(b, "asleep in the VMM " PCT ", ", PM(c->v.at_pm[STUCK_AT_USER]));
 	sbuf_addf(b, "%" PRIu64 " exits/s", c->v.exits_per_s);
@@ -318,9 +357,11 @@ static int print_text(const struct stuck *s, struct sbuf *out)
 
 	for (const struct stuck_vcpu *c = s->vcpu; c < s->vcpu + s->n; c++) {
 		if (c->vm != vm) {
-			sbuf_addf(out, "%s%s%s%s (%s, pid %u): %s\n", vm ? "\n" : "", c->vm->sel,
-				  c->vm->name ? " " : "", c->vm->name ?: "",
-				  c->vm->vmm, c->vm->pid, verdict(c, vcpus_of(s, c)));
+			sbuf_addf(out, "%s%s%s%s", vm ? "\n" : "", c->vm->sel,
+				  c->vm->name ? " " : "", c->vm->name ?: "");
+			if (c->vm->pid)
+				sbuf_addf(out, " (%s, pid %u)", c->vm->vmm, c->vm->pid);
+			sbuf_addf(out, ": %s\n", verdict(c, vcpus_of(s, c)));
 			vm = c->vm;
 		}
 		sbuf_addf(out, "  vCPU %u", c->vcpu->id);
@@ -353,6 +394,36 @@ static void put_pct(struct json *j, const char *key, unsigned int pm)
 	json_put_fixed(j, key, pm, 1);
 }
 
+static void put_known_pct(struct json *j, const char *key, bool known, unsigned int pm)
+{
+	if (known) {
+		put_pct(j, key, pm);
+		return;
+	}
+	json_key(j, key);
+	json_null(j);
+}
+
+/*
+ * Whether nothing else can be: all exits are known, and what holds it up was seen. That it spins is
+ * sure if it takes no interrupt, that it is halted for good if none can come.
+ */
+static bool is_sure(const struct stuck *s, const struct stuck_vcpu *c)
+{
+	const struct stuck_obs *o = &c->obs;
+
+	switch (c->v.class) {
+	case STUCK_UNKNOWN:
+	case STUCK_IN_GUEST: return false;
+	case STUCK_HALTED: return c->v.deaf || (s->timers.known && !s->timers.n);
+	case STUCK_SPINNING:
+		return c->v.deaf ||
+		       (!o->count[STUCK_INJECT] && !o->count[STUCK_UPKEEP] && !s->lost);
+	case STUCK_EXIT_LOOP: return !s->lost || o->exact;
+	default: return true;
+	}
+}
+
 static void put_age(const struct stuck *s, struct json *j, const char *key, uint64_t ns)
 {
 	json_put_known_u64(j, key, s->ev.mono && ns && (!s->unread || !ago(s, ns)),
@@ -372,6 +443,7 @@ static void put_guest(const struct stuck *s, struct json *j, const struct stuck_
 	put_hex(j, "rip", rip, rip);
 	put_text(j, "function", &place);
 	put_pct(j, "rip_pct", share(v->rip_n, v->rip_all));
+	put_pct(j, "user_pct", share(v->rip_user, v->rip_all));
 	json_put_u64(j, "rips", v->rip_all);
 	json_put_u64(j, "exits_per_s", v->exits_per_s);
 	json_put_bool(j, "counted", c->obs.exact);
@@ -384,8 +456,7 @@ static void put_guest(const struct stuck *s, struct json *j, const struct stuck_
 		json_bool(j, v->access->b);
 	else
 		json_null(j);
-	json_put_u64(j, "interrupts",
-		     MAX(c->obs.count[STUCK_ACCEPT], c->obs.count[STUCK_INJECT]));
+	json_put_u64(j, "interrupts", MAX(c->obs.count[STUCK_ACCEPT], c->obs.count[STUCK_INJECT]));
 	json_put_known_u64(j, "vector", irq, irq ? irq->a : 0);
 	put_age(s, j, "interrupt_ms_ago", c->irq_ns);
 	put_age(s, j, "timer_set_ms_ago", c->timer_ns);
@@ -399,14 +470,16 @@ static void put_thread(struct json *j, const struct stuck_vcpu *c)
 	json_put_str(j, "state", t->state ? state : NULL);
 	json_put_str(j, "wchan", t->wchan[0] ? t->wchan : NULL);
 	json_put_str(j, "syscall", t->syscall[0] ? t->syscall : NULL);
-	put_pct(j, "on_cpu_pct", c->v.run_pm);
-	put_pct(j, "runnable_pct", c->v.at_pm[STUCK_AT_CPU]);
+	put_known_pct(j, "on_cpu_pct", !c->obs.recorded, c->v.run_pm);
+	put_known_pct(j, "runnable_pct", !c->obs.recorded, c->v.at_pm[STUCK_AT_CPU]);
 	put_pct(j, "halted_pct", c->v.at_pm[STUCK_AT_HALT]);
-	put_pct(j, "vmm_pct", c->v.at_pm[STUCK_AT_USER]);
+	put_known_pct(j, "vmm_pct", !c->obs.recorded, c->v.at_pm[STUCK_AT_USER]);
 	json_put_u64(j, "throttled", c->obs.throttled);
-	json_put_str(j, "cgroup", c->obs.throttled && t->throttle.path[0] ? t->throttle.path : NULL);
+	json_put_str(j, "cgroup",
+		     c->obs.throttled && t->throttle.path[0] ? t->throttle.path : NULL);
 	/* 0: it is in KVM_RUN, which sets this as it begins. */
-	json_put_str(j, "kvm_exit", c->obs.peeked && c->peek.reason ? exit_userspace_name(c->peek.reason) : NULL);
+	json_put_str(j, "kvm_exit",
+		     c->obs.peeked && c->peek.reason ? exit_userspace_name(c->peek.reason) : NULL);
 }
 
 static void put_vcpu(const struct stuck *s, struct json *j, const struct stuck_vcpu *c)
@@ -418,6 +491,7 @@ static void put_vcpu(const struct stuck *s, struct json *j, const struct stuck_v
 	json_put_known_u64(j, "tid", c->vcpu->tid, c->vcpu->tid);
 	json_put_str(j, "class", stuck_class_name(c->v.class));
 	json_put_bool(j, "stuck", stuck_class_is(c->v.class));
+	json_put_bool(j, "sure", is_sure(s, c));
 	add_why(s, c, &why);
 	put_text(j, "why", &why);
 	put_guest(s, j, c);
@@ -436,6 +510,11 @@ static int print_json(const struct stuck *s, struct sbuf *out)
 	json_put_u64(&j, "lost", s->lost);
 	json_put_known_u64(&j, "guest_timers", s->timers.known, s->timers.n);
 	json_put_known_u64(&j, "guest_timer_ms", s->timers.n, s->timers.next_ns / 1000000);
+	json_put_array(&j, "needs");
+	for (uint32_t bit = 1; bit; bit <<= 1)
+		if (s->lacks & bit)
+			json_str(&j, evidence_name(bit));
+	json_array_end(&j);
 	json_put_array(&j, "vms");
 	while (c < end) {
 		const struct vm *vm = c->vm;

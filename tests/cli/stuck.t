@@ -27,6 +27,97 @@ mkfifo "$tmp/fifo"
 run timeout 10 "$kvmft" stuck --guest-kallsyms "$tmp/fifo"
 status_is 1 "symbols that are no plain file"
 
+# ---- a recording ----
+
+mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
+# built NAME < events: a host's capture of one VM with a vCPU, and a trace.dat that knows nothing of either.
+built()
+{
+	cat >"$tmp/$1.events"
+	{
+		echo "meta vm id=100-12 pid=100 fd=12 name=one"
+		echo "meta vcpu vm=100-12 id=0 tid=101 offset=0 tsc=1"
+		echo "meta task tid=101 tgid=100 comm=CPU%200/KVM"
+		cat "$tmp/$1.events"
+	} >"$tmp/$1.text"
+	ok "$1 is built" "$mkcap" --capture "$tmp/$1" --formats formats-6.1-kvm.txt "$tmp/$1.text"
+	ok "... as trace.dat" "$mkcap" --trace-dat "$tmp/$1.dat" --formats formats-6.1-kvm.txt "$tmp/$1.events"
+}
+
+# recorded NAME CLASS VERDICT PATTERN: what is said of both.
+recorded()
+{
+	for input in "$tmp/$1" "$tmp/$1.dat"; do
+		run "$kvmft" stuck -i "$input"
+		status_is 0 "${input##*/}: answered"
+		out_has "^[a-z0-9:]+.*: $3\$" "... the VM is $3"
+		out_has "^  vCPU 0, thread 101: $2\$" "... the class is $2"
+		tr -s '\n ' ' ' <"$out" >"$tmp/line"
+		file_has "$tmp/line" "$4" "... and why"
+		err_has 'not recorded: .kvmft record -e default .*sched_switch' "... what is not recorded, and how to"
+	done
+}
+
+# One page, for ever; each time its tick is on its way again.
+awk 'BEGIN { for (t = 1000; n < 400; t += 2200) {
+	print 0, t, "101 kvm_entry vcpu_id=0"
+	print 0, t + 1000, "101 kvm_exit exit_reason=48 guest_rip=0xffffffffc0771aa2 isa=1 info1=0x683 vcpu_id=0"
+	print 0, t + 1400, "101 kvm_page_fault vcpu_id?=0 fault_address=0x2594fe0 error_code=0x683"
+	print 0, t + 2000, "101 kvm_inj_virq vector=0xec"
+	n++ } }' | built loop
+recorded loop exit-loop stuck 'EPT_VIOLATION at 0xffffffffc0771aa2, fault at 0x2594fe0, 100.0 %'
+run "$kvmft" stuck -i "$tmp/loop" --format json
+out_has '"needs":\["sched:sched_switch","sched:sched_wakeup","kvm:kvm_userspace_exit"\]' "... in JSON, too"
+out_has '"class":"exit-loop","stuck":true,"sure":true' "... which is sure"
+# A program that spins: nine of ten exits are its tick's, and the host finds it in the program.
+awk 'BEGIN { for (t = 1000000; n < 1000; t += 1000000) {
+	print 0, t, "101 kvm_entry vcpu_id=0"
+	print 0, t + 900000, "101 kvm_exit exit_reason=32 guest_rip=0xffffffff8107e914 isa=1 vcpu_id=0"
+	print 0, t + 901000, "101 kvm_msr write=1 ecx=0x6e0 data=1 exception=0"
+	if (n++ % 10 == 0) {
+		print 0, t + 910000, "101 kvm_entry vcpu_id=0"
+		print 0, t + 950000, "101 kvm_exit exit_reason=1 guest_rip=0x55d0c0de1004 isa=1 vcpu_id=0" } } }' | built busy
+recorded busy running running 'of 100 RIPs 100.0 % are in user space: 100.0 % around 0x55d0c0de1004; halted 0.0 %'
+# The same on SVM before 6.12, whose fast path traces the access first.
+sed 's/exit_reason=32/exit_reason=0x7c/; s/exit_reason=1 /exit_reason=0x60 /; s/isa=1/isa=2/' "$tmp/busy.events" |
+	awk '/0x7c/ { held = $0; next } { print } held { sub(/^0 [0-9]*/, "0 " $2, held); print held; held = "" }' | built svm
+recorded svm running running 'of 100 RIPs 100.0 % are in user space'
+# It halts, and its tick wakes it.
+awk 'BEGIN { for (t = 1000000; n < 100; t += 4000000) {
+	print 0, t, "101 kvm_entry vcpu_id=0"
+	print 0, t + 50000, "101 kvm_exit exit_reason=12 guest_rip=0xffffffff81050000 isa=1 vcpu_id=0"
+	n++ } }' | built idle
+recorded idle idle running 'halted, and interrupts wake it; halted 98.[0-9] % of the time'
+# One that spins with interrupts off.
+awk 'BEGIN { for (t = 1000000; n < 100; t += 4000000) {
+	print 0, t, "101 kvm_entry vcpu_id=0"
+	print 0, t + 3990000, "101 kvm_exit exit_reason=1 guest_rip=0xffffffff81050000 isa=1 vcpu_id=0"
+	n++ } }' | built spin
+recorded spin spinning stuck 'at 0xffffffff81050000: 100 of 100 RIPs .* it took no interrupt'
+{ head -n 40 "$tmp/spin.events"; echo 0 gap 7; tail -n 40 "$tmp/spin.events"; } | built lost
+run "$kvmft" stuck -i "$tmp/lost"
+status_is 3 "events were lost"
+err_has '7 events lost' "... how many"
+out_has ': spinning$' "... and what the others show"
+run "$kvmft" stuck -i "$tmp/lost" --format json
+out_has '"class":"spinning","stuck":true,"sure":false' "... which is not sure"
+printf '0 1000 101 kvm_mmio type=2 len=4 gpa=0x1000 val=1\n' >"$tmp/none.text"
+"$mkcap" --trace-dat "$tmp/none.dat" "$tmp/none.text"
+run "$kvmft" stuck -i "$tmp/none.dat"
+status_is 4 "a recording without exits"
+err_has 'record both on the host' "... what it takes"
+# A vCPU that never ran while it was recorded: nothing shows what it did.
+{ echo "meta vcpu vm=100-12 id=1 tid=102 offset=0 tsc=1"; cat "$tmp/idle.text"; } >"$tmp/two.text"
+sed -i '1{h;d}; 2{G}' "$tmp/two.text"
+ok "one that never ran" "$mkcap" --capture "$tmp/two" --formats formats-6.1-kvm.txt "$tmp/two.text"
+run "$kvmft" stuck -i "$tmp/two"
+out_has '^  vCPU 1, thread 102: unknown$' "... is unknown"
+out_has 'none of its entries and exits was recorded' "... and why"
+run "$kvmft" stuck -i "$tmp/loop" --seconds 2
+status_is 2 "--seconds of a recording"
+run "$kvmft" stuck -i "$tmp/loop" --vm nosuch
+status_is 1 "a VM that is not in it"
+
 need_recording "kvmft stuck"
 
 # start OPTION...: a VM; its PID in $vm. On a busy machine it would be starved indeed.

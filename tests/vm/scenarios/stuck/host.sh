@@ -30,12 +30,12 @@ arm64)
 	vm_for="/tmp/tinyvm --ms 600000 --long"
 	code_at=ffffffff810010
 	steps="spin nosyms halt deaf deaf_spin lost port cost shared killed mmio msr cpuid no_page vmm vmm_spin vmm_d
-		throttled starved guest panic off"
+		throttled starved healthy guest panic off"
 	# jmp .; cli, hlt; mov %al, 0x20000, jmp -9
 	irqchip=--irqchip spin=ebfe halt=faf4 mmio=88042500000200ebf7 mmio_at=0x20000
 	# The host gets no interrupts while a guest runs that began with interrupts off: sti.
 	[ "$RIG_CPU" != intel ] || busy="--seconds 1" spin=fbebfe \
-		steps="spin halt deaf lost port msr no_page vmm vmm_d starved guest off"
+		steps="spin halt deaf lost port msr no_page vmm vmm_d starved healthy guest off"
 	;;
 esac
 # For the small VMs.
@@ -376,6 +376,40 @@ hangs()
 	flag_wait "hangs-$guest"
 }
 
+# A busy guest of each kind, asked RUNS times: no answer may be an alarm.
+step_healthy()
+{
+	guest_start busy --vcpus 1 --mem 512 \
+		--qemu-args "-netdev user,id=n0 -device virtio-net-pci,netdev=n0,romfile="
+	guest_wait_up busy
+	flag_wait ready-busy
+	cp "$RESULTS/kallsyms-busy" .
+	for kind in user kernel disk network timers; do
+		flag_set work-busy "$kind"
+		flag_wait works-busy
+		flag_clear works-busy
+		: >healthy.all
+		# Every second time without names: pages are judged, not functions.
+		for n in $(seq "${RUNS:-20}"); do
+			names="--guest-kallsyms kallsyms-busy"
+			[ $((n % 2)) = 0 ] || names=
+			# shellcheck disable=SC2086 # options
+			"$KVMFT" stuck --vm busy --seconds "${RUN_SECONDS:-0.5}" ${ENGINE:+--engine "$ENGINE"} $names >one.out 2>&1
+			sed -n 's/^  vCPU 0.*: //p' one.out >>healthy.all
+			grep -qE 'vCPU 0.*: (running|idle|in-guest)$' one.out || sed 's/^/# /' one.out
+		done
+		sed 's/^/# /' one.out
+		verdicts=$(sort healthy.all | uniq -c | awk '{ printf "%s %s, ", $1, $2 }')
+		note "verdicts, $kind: $verdicts"
+		fact "verdicts_$kind" "$(echo "$verdicts" | tr -d ' ,')"
+		check "$kind: each was answered" same "$(wc -l <healthy.all)" "${RUNS:-20}"
+		check "$kind: no alarm" sh -c '! grep -vE "^(running|idle|in-guest)\$" healthy.all'
+	done
+	flag_set work-busy none
+	flag_wait works-busy
+	guest_kill busy
+}
+
 # Otherwise it makes progress, and there must be no alarm.
 # shellcheck disable=SC2086 # or none
 step_guest()
@@ -433,6 +467,6 @@ for step in ${STUCK:-$steps}; do
 done
 tracefs_state >/tmp/state.after
 check "tracefs is as it was" diff /tmp/state.before /tmp/state.after
-rm -f kallsyms-vm*
+rm -f kallsyms-*
 tar -cf "$RESULTS/stuck.tar" -C /tmp stuck
 finish

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * recording.c: the same of a host's capture. What a live look learns from /proc, how a vCPU's time
+ * was divided, is here what lies between its exits and entries; what its thread did is not known.
+ */
+#include "room.h"
+
+#include <inttypes.h>
+
+#include "kvmft/clockgraph.h"
+#include "kvmft/evidence.h"
+#include "kvmft/timeline.h"
+
+struct stuck_recording {
+	struct capture *cap;
+	struct hostmap *map;
+	struct timeline *t;
+	struct vm *vm;	      /* as the map has them, */
+	struct vm_vcpu *vcpu; /* ... and their vCPUs */
+	struct vm_list vms;
+	uint64_t mul, div; /* of stamps, to ns */
+	uint64_t first, last;
+	bool began, seen[EV_ROLES];
+};
+
+void stuck_recording_free(struct stuck_recording *r)
+{
+	if (!r)
+		return;
+	tl_free(r->t);
+	for (size_t i = 0; r->vm && i < r->map->nvm; i++)
+		free(r->vm[i].sel);
+	free(r->vm);
+	free(r->vcpu);
+	hostmap_free(r->map);
+	capture_close(r->cap);
+	free(r);
+}
+
+/* Stamps as times. */
+static int clock_of(struct stuck_recording *r, struct kvmft_err *err)
+{
+	const struct capture *c = r->cap;
+
+	r->mul = r->div = 1;
+	if (clock_trace_is_ns(c->clock ?: "local"))
+		return 0;
+	if (c->has_tsc2nsec && c->tsc2nsec_mult && c->tsc2nsec_shift < 63) {
+		r->mul = c->tsc2nsec_mult;
+		r->div = 1ull << c->tsc2nsec_shift;
+		return 0;
+	}
+	if (!c->clock || strcmp(c->clock, "x86-tsc") || !c->tsc_khz)
+		return err_lack(err, ENODATA, "%s: how long its clock's ticks are is not recorded",
+				c->path);
+	r->mul = 1000000;
+	r->div = c->tsc_khz;
+	return 0;
+}
+
+static uint64_t ns_of(const struct stuck_recording *r, uint64_t ticks)
+{
+	return (uint64_t)((unsigned __int128)ticks * r->mul / r->div);
+}
+
+static int by_vcpu(const void *x, const void *y)
+{
+	const struct stuck_vcpu *a = x, *b = y;
+
+	return ORDER(a->vm, b->vm) ?: ORDER(a->vcpu->id, b->vcpu->id);
+}
+
+/* Threads that run a vCPU, by VM and id; only: of this VM, -1: of all. */
+static int add_vcpus(struct stuck *s, ssize_t only)
+{
+	struct stuck_recording *r = s->recording;
+	const struct hostmap *m = r->map;
+
+	r->vm = calloc(MAX(m->nvm, (size_t)1), sizeof(*r->vm));
+	r->vcpu = calloc(MAX(m->nthread, (size_t)1), sizeof(*r->vcpu));
+	if (!r->vm || !r->vcpu)
+		return -ENOMEM;
+	for (size_t i = 0; i < m->nvm; i++) {
+		r->vm[i].sel = strdup(m->vm[i].label);
+		r->vm[i].pid = (uint32_t)m->vm[i].pid;
+		r->vm[i].vmm = m->vm[i].cap && m->vm[i].cap->vmm ? m->vm[i].cap->vmm : (char *)"?";
+		if (!r->vm[i].sel)
+			return -ENOMEM;
+	}
+	for (size_t i = 0; i < m->nthread; i++) {
+		const struct hostmap_thread *t = &m->thread[i];
+		struct stuck_vcpu *c;
+
+		if (t->vm == HOSTMAP_END || (only >= 0 && m->vm[t->vm].of != m->vm[only].of))
+			continue;
+		c = array_grow(&s->vcpu, s->n, &s->cap, sizeof(*c));
+		if (!c)
+			return -ENOMEM;
+		s->n++;
+		r->vcpu[i] = (struct vm_vcpu){ .id = t->vcpu, .tid = (uint32_t)t->tid };
+		c->vm = &r->vm[m->vm[t->vm].of];
+		c->vcpu = &r->vcpu[i];
+		c->task.dir = -1;
+		c->obs.recorded = true;
+	}
+	if (s->n)
+		qsort(s->vcpu, s->n, sizeof(*s->vcpu), by_vcpu);
+	for (size_t i = 0; i < s->n; i++)
+		if (u64map_put(&s->by_tid, s->vcpu[i].vcpu->tid, i) ||
+		    u64map_put(&s->vm_of, s->vcpu[i].vcpu->tid, i))
+			return -ENOMEM;
+	return 0;
+}
+
+/* From its last exit or entry to this: halted, or at something else. */
+static void pass(struct stuck *s, struct stuck_vcpu *c, uint64_t ts)
+{
+	enum stuck_at at = c->halted ? STUCK_AT_HALT : STUCK_AT_CPU;
+
+	if (c->since)
+		c->spent[at] += ns_of(s->recording, ts - c->since);
+	c->since = ts;
+}
+
+static int take_item(struct stuck *s, const struct tl_item *i)
+{
+	enum event_role role = i->ev ? event_role_of(i->ev) : EV_NONE;
+	struct stuck_recording *r = s->recording;
+	struct stuck_vcpu *c;
+	uint64_t at;
+	int ret;
+
+	if (i->kind != TL_EVENT)
+		return 0;
+	r->first = r->began ? r->first : i->rec->ts;
+	r->began = true;
+	r->last = MAX(r->last, i->rec->ts);
+	r->seen[role] = true;
+	s->ev.read++;
+	ret = stuck_watch_take(s, role, i->rec);
+	if (ret || (role != EV_ENTRY && role != EV_EXIT) ||
+	    !u64map_get(&s->by_tid, (uint32_t)i->tid, &at))
+		return ret;
+	c = &s->vcpu[at];
+	pass(s, c, i->rec->ts);
+	c->halted = role == EV_EXIT && c->exit_what == STUCK_HLT;
+	return 0;
+}
+
+/* What a vCPU's thread did in between would take these. */
+static void lacks(struct stuck *s)
+{
+	struct stuck_recording *r = s->recording;
+
+	s->lacks = ~evidence_recorded(r->cap, s->ev.fmt, false, r->seen) &
+		   (EVID_SWITCH | EVID_WAKEUP | EVID_USER);
+}
+
+static int walk(struct stuck *s)
+{
+	struct stuck_recording *r = s->recording;
+	const struct tl_item *i;
+	struct tl_loss loss;
+	int ret = tl_start(r->t, s->err);
+
+	while (!ret && (ret = tl_next(r->t, &i)) > 0)
+		ret = take_item(s, i);
+	ret = ret ?: tl_error(r->t);
+	if (ret)
+		return err_why(s->err, ret, "cannot read %s", r->cap->path);
+	tl_loss(tl_source(r->t, 0), &loss);
+	s->lost = loss.total;
+	s->blind = false;
+	s->ns = ns_of(r, r->last - r->first);
+	for (size_t k = 0; k < s->n; k++) {
+		struct stuck_vcpu *c = &s->vcpu[k];
+		uint64_t all;
+
+		pass(s, c, r->last);
+		all = c->spent[STUCK_AT_CPU] + c->spent[STUCK_AT_HALT];
+		if (!all)
+			continue; /* it never ran, or all the time: nothing shows which */
+		c->obs.looks = 1000;
+		c->obs.at[STUCK_AT_HALT] =
+			(uint32_t)((unsigned __int128)c->spent[STUCK_AT_HALT] * 1000 / all);
+		c->obs.at[STUCK_AT_CPU] = 1000 - c->obs.at[STUCK_AT_HALT];
+	}
+	lacks(s);
+	return 0;
+}
+
+void stuck_recording_note(const struct stuck *s)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+	if (s->lost)
+		s->note("%s: %" PRIu64 " events lost: what they were is not known",
+			s->recording->cap->path, s->lost);
+	if (!s->lacks)
+		return;
+	evidence_remedy(s->lacks, &b);
+	s->note("whether a vCPU was starved, stopped, blocked or in its VMM is not recorded: %s",
+		b.s ?: "");
+}
+
+int stuck_recording_open(struct stuck *s)
+{
+	struct stuck_recording *r = calloc(1, sizeof(*r));
+	ssize_t vm = -1;
+	int ret;
+
+	if (!r)
+		return err_set(s->err, ENOMEM, "out of memory");
+	s->recording = r;
+	ret = capture_open(s->c->input, &r->cap, s->err);
+	ret = ret ?: event_arch_check(r->cap, s->err);
+	ret = ret ?: fmt_load(r->cap, &s->ev.fmt, s->err);
+	ret = ret ?: hostmap_new(r->cap, s->ev.fmt, &r->map, s->err);
+	ret = ret ?: clock_of(r, s->err);
+	if (!ret && s->c->vm) {
+		vm = hostmap_find_vm(r->map, s->c->vm, s->err);
+		ret = vm < 0 ? (int)vm : 0;
+	}
+	if (ret)
+		return ret;
+	stuck_watch_roles(s);
+	ret = add_vcpus(s, vm);
+	if (ret)
+		return err_set(s->err, ENOMEM, "out of memory");
+	if (!s->n || !s->ev.of[EV_EXIT].ev)
+		return err_lack(s->err, ENODATA,
+				"%s: no vCPU's kvm_entry and kvm_exit: record "
+				"both on the host",
+				r->cap->path);
+	r->vms = (struct vm_list){ .vm = r->vm, .n = r->map->nvm };
+	s->vms = &r->vms;
+	if (vm < 0 && s->c->syms && r->map->nvm > 1)
+		return err_usage(s->err, "symbols of a guest: whose? Name the VM with --vm");
+	ret = tl_new_alone(r->map, &r->t, s->err);
+	return ret ?: walk(s);
+}
