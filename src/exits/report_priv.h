@@ -253,8 +253,8 @@ struct report {
 	int64_t vm_named; /* -1: none */
 	bool holes;	  /* of a trace.dat: see struct rstream */
 	/*
-	 * Threads that take any vCPU in turn, as gVisor's do: seen, and the walk knows. Then it is in
-	 * time order, and by vCPU id it is known which of them had that vCPU last (index + 1).
+	 * Threads that take any vCPU in turn, as gVisor's do: seen, and the walk knows. Then it is
+	 * in time order, and by vCPU id it is known which of them had that vCPU last (index + 1).
 	 */
 	bool floats, in_order;
 	struct u64map owner;

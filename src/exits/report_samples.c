@@ -199,8 +199,8 @@ static int exact_end(struct report *r, struct rthread *t, const struct rev *e, u
 }
 
 /*
- * Does a thread enter another vCPU than it left, or one that another thread had meanwhile? Then what
- * it left did not last until now.
+ * Does a thread enter another vCPU than it left, or one that another thread had meanwhile? Then
+ * what it left did not last until now.
  */
 static int exact_float(struct report *r, struct rthread *t, const struct rev *e)
 {
@@ -327,7 +327,8 @@ static const struct rev *direct_run(struct report *r, const struct rev *e, const
 	const struct rev *first = e;
 
 	/* No gap since the first time means none since a later one. */
-	if (t->state != STATE_GUEST || t->open || t->floats || over_gap(r, entered, t->entered_cpu, cpu))
+	if (t->state != STATE_GUEST || t->open || t->floats ||
+	    over_gap(r, entered, t->entered_cpu, cpu))
 		return e;
 	for (; e < last && e[0].is.direct == OP_EXIT && e[1].is.direct == OP_ENTRY; e += 2) {
 		uint64_t exit = e[0].ts, entry = e[1].ts;

@@ -162,8 +162,8 @@ int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
 void side_leave_terminal(void);
 void side_say(int fd, struct side_said *said);
 /*
- * What the process of a side says, made harmless; stores: it is one of store.c. 0, -errno of read(),
- * -EPIPE at its end.
+ * What the process of a side says, made harmless; stores: it is one of store.c. 0, -errno of
+ * read(), -EPIPE at its end.
  */
 int side_hear(const struct side *s, bool stores, struct side_said *said) __must_check;
 /*
