@@ -144,7 +144,7 @@ void drain_close(struct drain_cpu *c);
  * Starts the thread of one CPU. The process must have a handler for DRAIN_SIGNAL, which wakes
  * blocked threads: see drain_signal_init(). 0 or -errno.
  */
-#define DRAIN_SIGNAL SIGRTMIN
+#define DRAIN_SIGNAL SIGURG /* not a queued one, for which there may be no room */
 int drain_signal_init(void) __must_check;
 int drain_start(struct drain_cpu *c) __must_check;
 enum drain_flush {
