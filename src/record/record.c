@@ -405,6 +405,7 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 	};
 	struct record_child child = { .p = RECORD_NO_HELPER };
 	int ret, exit_code = KVMFT_FAILED;
+	bool live = false;
 
 	/* Wrong options are reported before anything is cleaned up or started. */
 	ret = record_place_options(c, err);
@@ -431,7 +432,8 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 		ret = record_child_fork(&r, argv, &child);
 	ret = ret ?: record_confine(&r, child.p.pid);
 	ret = ret ?: record_start(&r);
-	if (!ret) {
+	live = !ret;
+	if (live) {
 		if (!c->control.on) {
 			record_child_release(&child);
 			ret = record_met_command(&r, &child, true);
@@ -454,7 +456,7 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 		if (ret)
 			*err = first; /* what ended the recording says more than what followed */
 		ret = ret ?: fin;
-		if (is_disk_error(ret))
+		if (live && is_disk_error(ret)) /* else there is no capture */
 			err->code = KVMFT_INCOMPLETE;
 	}
 	if (r.w)

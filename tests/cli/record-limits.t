@@ -106,6 +106,15 @@ if command -v prlimit >/dev/null; then
 else
 	skip "file size limit" "prlimit is not installed"
 fi
+# Nothing is kept if the capture cannot get its name: failed, not incomplete.
+if command -v strace >/dev/null; then
+	run timeout 60 strace -f -qq -o /dev/null -e trace=renameat2 -e inject=renameat2:error=EIO \
+		"${KVMFT_PLAIN:-$kvmft}" record --as host -d 300ms -e kvm:kvm_fpu -o "$tmp/unnamed"
+	status_is 1 "a capture that cannot get its name"
+	ok "... there is none" test ! -e "$tmp/unnamed"
+else
+	skip "a capture without a name" "strace is not installed"
+fi
 # No room for queued signals: threads that sleep in splice() are woken by another kind.
 if command -v prlimit >/dev/null; then
 	run timeout -s KILL 60 prlimit --sigpending=0 "$kvmft" record --as host -d 300ms -e kvm:kvm_fpu -o "$tmp/pending"
