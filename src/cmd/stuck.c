@@ -57,12 +57,12 @@ static int stuck_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 			err, "options --seconds and --engine are for a live look, not for --input");
 	if (o->syms.slide.set && !o->syms.vmlinux)
 		return err_usage(err, "option --guest-kaslr goes with --guest-vmlinux");
-	if (o->syms.kallsyms || o->syms.vmlinux || o->syms.modules) {
+	if (o->c.input)
+		ret = sandbox_enter_reader(&layers, err);
+	if (!ret && (o->syms.kallsyms || o->syms.vmlinux || o->syms.modules)) {
 		ret = guest_syms_read(&k, &o->syms, err);
 		o->c.syms = &k;
 	}
-	if (!ret && o->c.input)
-		ret = sandbox_enter_reader(&layers, err);
 	ret = ret ?: stuck_run(&o->c, cli_note, &b, err);
 	if (ret < 0 || (ret && !b.len))
 		return ret;

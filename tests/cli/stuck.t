@@ -113,6 +113,13 @@ ok "one that never ran" "$mkcap" --capture "$tmp/two" --formats formats-6.1-kvm.
 run "$kvmft" stuck -i "$tmp/two"
 out_has '^  vCPU 1, thread 102: unknown$' "... is unknown"
 out_has 'none of its entries and exits was recorded' "... and why"
+if command -v strace >/dev/null; then
+	strace -f -o "$tmp/calls" -e trace=openat,prctl "${KVMFT_PLAIN:-$kvmft}" stuck -i "$tmp/loop" --vm one \
+		--guest-kallsyms "$tmp/symbols" >/dev/null 2>&1
+	sed -i /O_PATH/d "$tmp/calls" # what may be read
+	is "$(sed '/PR_SET_SECCOMP/,$d' "$tmp/calls" | grep -c "$tmp") $(grep -c 'symbols"' "$tmp/calls")" "0 1" \
+		"capture and symbols are read by a confined process"
+fi
 run "$kvmft" stuck -i "$tmp/loop" --seconds 2
 status_is 2 "--seconds of a recording"
 run "$kvmft" stuck -i "$tmp/loop" --vm nosuch
