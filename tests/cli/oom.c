@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * oom.c: for LD_PRELOAD. Of what the program itself allocates, the OOM_AT-th is refused; without it, how many there
- * were is written to descriptor 9 at the end. What libraries allocate for themselves is not touched. With NOTES_FAIL
+ * were is in the file of descriptor 9 at the end, which the program may close. What libraries allocate for themselves is not touched. With NOTES_FAIL
  * its standard error cannot be rewound.
  */
 #define _GNU_SOURCE
@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -20,6 +21,9 @@ void *__libc_realloc(void *p, size_t n);
 
 static uintptr_t begin, end;
 static unsigned long asked, at;
+static char *told; /* SIZE bytes of the file */
+
+#define SIZE 32
 
 static int program(struct dl_phdr_info *i, size_t size, void *ctx)
 {
@@ -39,12 +43,17 @@ static __attribute__((constructor)) void count(void)
 
 	at = s ? strtoul(s, NULL, 10) : 0;
 	dl_iterate_phdr(program, NULL);
+	if (at || ftruncate(9, SIZE))
+		return;
+	told = mmap(NULL, SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, 9, 0);
+	if (told == MAP_FAILED)
+		told = NULL;
 }
 
 static __attribute__((destructor)) void tell(void)
 {
-	if (!at)
-		dprintf(9, "%lu\n", asked);
+	if (told)
+		snprintf(told, SIZE, "%lu\n", asked);
 }
 
 static int refused(const void *from)

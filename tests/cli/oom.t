@@ -24,7 +24,7 @@ made=$tmp/made
 once()
 {
 	rm -f "$made"
-	"$@" 9>"$tmp/asked" >"$tmp/printed" 2>"$err" </dev/null
+	"$@" 9<>"$tmp/asked" >"$tmp/printed" 2>"$err" </dev/null
 	rc=$?
 	[ -e "$made" ] || mv "$tmp/printed" "$made"
 }
@@ -59,7 +59,7 @@ without_memory()
 {
 	once short 0 "$@"
 	cp "$made" "$tmp/want"
-	most=$(cat "$tmp/asked")
+	most=$(tr -d "\000" <"$tmp/asked")
 	n=$start
 	while [ $n -le "$most" ]; do
 		once short $n "$@"
@@ -74,7 +74,7 @@ without_memory()
 if ! ${CC:-cc} -O1 -shared -fPIC -o "$tmp/oom.so" "$top/tests/cli/oom.c" 2>"$err"; then
 	ok "oom.c can be built" false
 	show_run
-elif [ -z "$(LD_PRELOAD="$tmp/oom.so" "$plain" --version 9>&1 >/dev/null 2>&1)" ]; then
+elif once short 0 --version; ! grep -q '[0-9]' "$tmp/asked"; then
 	skip "no memory" "its allocator cannot be replaced"
 else
 	pair="$tmp/host $tmp/guest=one"
