@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * oom.c: for LD_PRELOAD. Of what the program itself allocates, the OOM_AT-th is refused; without it, how many there
- * were is in the file of descriptor 9 at the end, which the program may close. What libraries allocate for themselves is
- * not touched. With NOTES_FAIL its standard error cannot be rewound.
+ * were is in the file of descriptor 9 at the end, which the program may close. What libraries allocate for themselves
+ * is not touched. With NOTES_FAIL its standard error cannot be rewound.
  */
 #define _GNU_SOURCE
 #include <errno.h>
