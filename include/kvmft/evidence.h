@@ -2,9 +2,9 @@
 /*
  * evidence.h: what must have been recorded before an answer may name a cause.
  *
- * One table has a rule for each cause of blame, column of report --split, stage of latency, state
- * of stuck. An answer asks it which of its events a capture lacks. If any, it names no cause: it
- * says "not recorded", who it may have been, and how to record it. kvmft-evidence(7) prints it.
+ * One table has a rule for each cause of blame. An answer asks it which of its events a capture
+ * lacks. If any, it names no cause: it says "not recorded", who it may have been, and how to record
+ * it. kvmft-blame(1) prints the table.
  */
 #ifndef KVMFT_EVIDENCE_H
 #define KVMFT_EVIDENCE_H
