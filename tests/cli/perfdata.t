@@ -304,7 +304,7 @@ perf_of()
 	"$tinyvm" --pause $pause --ms 60000 >/dev/null 2>&1 &
 	vm=$!
 	sleep 0.1
-	perf "$@" -o "$to" -p $vm -- sleep 0.3 >"$tmp/perf.log" 2>&1
+	perf "$@" -o "$to" -p $vm -- sleep 0.6 >"$tmp/perf.log" 2>&1
 	kill -KILL $vm
 	wait $vm 2>/dev/null
 	vm=
@@ -325,7 +325,7 @@ same_as_script()
 {
 	script "$1" >"$tmp/want"
 	lines "$1" >"$tmp/have"
-	ok "$2: perf has events" test "$(wc -l <"$tmp/want")" -gt 100
+	ok "$2: perf has events" test "$(wc -l <"$tmp/want")" -gt 10
 	ok "... one by one the same, in the same order" cmp "$tmp/want" "$tmp/have"
 }
 
