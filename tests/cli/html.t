@@ -134,6 +134,7 @@ meta task tid=55 tgid=55 comm=thief
 0  90000 101 kvm_exit exit_reason=1 isa=1
 0  91000 101 kvm_entry vcpu_id=0
 0  95000 101 kvm_exit exit_reason=1 isa=1
+0  95500  55 kvm_userspace_exit reason=5
 END
 cat >"$tmp/slow-guest.txt" <<'END'
 meta side name=guest
@@ -146,6 +147,10 @@ meta task tid=78 tgid=78 comm=%3C/script%3E
 0  28000  77 sched:sched_switch prev_pid=77 prev_state=1 next_pid=78
 0  40000  78 sched:sched_wakeup pid=77 target_cpu=0
 0  60000  78 sched:sched_switch prev_pid=78 prev_state=1 next_pid=77
+0  61000  77 irq:irq_handler_entry irq=9
+0  61100  77 irq:irq_handler_exit irq=9
+0  61200  77 irq:softirq_entry vec=1
+0  61300  77 irq:softirq_exit vec=1
 END
 for side in host guest; do
 	"$mkcap" --capture "$tmp/slow-$side" "$tmp/slow-$side.txt"

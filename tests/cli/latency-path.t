@@ -73,7 +73,15 @@ run "$kvmft" latency io --all --context 0 -q "$tmp/host" "$tmp/guest=one"
 out_has '^  of that waits: vmm-fault 13 %, vmm-cpu 1 %$' "... which says why the host took so long"
 run "$kvmft" latency io -q "$tmp/host" "$tmp/guest=one"
 out_has '  *of that vmm-fault 900 ns$' "... also of the worst"
-run "$kvmft" blame --than 1us --top 100 -q "$tmp/host" "$tmp/guest=one"
+# For a cause all has to be recorded that could show another one.
+{
+	cat "$tmp/host.txt"
+	echo "1 900000 55 kvm_userspace_exit reason=5"
+	echo "1 900100 55 block:block_rq_issue dev=9 sector=1 nr_sector=8 bytes=4096"
+	echo "1 900200 55 block:block_rq_complete dev=9 sector=1 nr_sector=8"
+} >"$tmp/all.txt"
+"$mkcap" --capture "$tmp/all" "$tmp/all.txt"
+run "$kvmft" blame --than 1us --top 100 -q "$tmp/all" "$tmp/guest=one"
 out_has ' 900 ns  *[0-9]* %  vmm: its thread had a page fault$' "... and of what blame says"
 told "faults before the request are not its; one that is served at once is no wait" "faults 1;" <<'END'
 1   1900 100 program
