@@ -555,6 +555,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < m->nev; i++)
 		free(m->ev[i].text);
 	sbuf_free(&m->meta);
+	sbuf_free(&m->dat.options);
 	free(m);
 	if (f != stdin)
 		fclose(f);

@@ -3,11 +3,20 @@
 #
 # For foreign*.t, after foreign.sh: what kvmft makes of two files without being told how they belong together.
 
-# status_of PAIR FILE: exit status of what reads it; trace-cmd knows whether events were lost.
+# status_of PAIR FILE...: exit status of what reads them; trace-cmd knows whether events were lost: it says so where
+# they are missing, and the ring's counters tell of those that were overwritten, or are in the ring still.
 status_of()
 {
-	report_of "$1" "$2"
-	if grep -q 'EVENTS DROPPED' "$report"; then echo 3; else echo 0; fi
+	so_pair=$1
+	shift
+	for so_file; do
+		report_of "$so_pair" "$so_file"
+		! grep -q 'EVENTS DROPPED' "$report" || echo 3
+		trace-cmd report --stat -i "$rig/$so_pair/$so_file.dat" 2>&1 | awk -v stored="$(events_in "$report")" '
+			/^(commit overrun|overrun|dropped events): / { lost += $NF }
+			/^(entries|read events): / { kept += $NF }
+			END { if (lost || kept > stored) print 3 }'
+	done | sort -u | grep . || echo 0
 }
 
 # events_in FILE: of a report by trace-cmd.
@@ -32,7 +41,7 @@ set_pair()
 	pair=$1 host=$2 guest=$3
 	h=$rig/$1/$2.dat
 	g=$rig/$1/$3.dat
-	status=$(status_of "$1" "$2")
+	status=$(status_of "$1" "$2" "$3")
 }
 
 # understood PAIR HOST GUEST ANALYSES VM [VM]: merge, verify, latency, report, export and html with nothing but
@@ -96,7 +105,7 @@ told()
 	status_is "$status" "$pair: $guest.dat: html"
 	ok "... all of it" sh -c "tail -n 1 '$tmp/page.html' | grep -q '</html>'"
 	run "$kvmft" report --format csv -i "$h"
-	status_is "$status" "$pair: $host.dat: report"
+	status_is "$(status_of "$pair" "$host")" "$pair: $host.dat: report"
 	report_of "$pair" "$host"
 	exits=$(grep -c ' kvm_exit: ' "$report")
 	# Of all VMs together, where there are several.
