@@ -18,7 +18,7 @@ fishcompdir ?= $(datadir)/fish/vendor_completions.d
 docdir      ?= $(datadir)/doc/kvmft
 
 # ---- what `make install` installs: the build that is there, however it was made ----
-choices := SMALL MINIMAL ZSTD KMOD STATIC WERROR SAN COV CC CROSS_COMPILE PKG_CONFIG CFLAGS CPPFLAGS LDFLAGS
+choices := SMALL MINIMAL ZSTD ZLIB KMOD STATIC WERROR SAN COV CC CROSS_COMPILE PKG_CONFIG CFLAGS CPPFLAGS LDFLAGS
 ifeq ($(MAKECMDGOALS),install)
 -include $(O)/.built
 endif
@@ -76,6 +76,7 @@ pkgs := libtracefs libtraceevent
 features :=
 ifeq ($(MINIMAL),1)
 ZSTD := 0
+ZLIB := 0
 KMOD := 0
 endif
 ifneq ($(KMOD),0)
@@ -93,6 +94,15 @@ ifneq ($(ZSTD),0)
 ifeq ($(call have_pkg,libzstd),1)
 pkgs += libzstd
 features += -DHAVE_ZSTD
+endif
+endif
+ifeq ($(SMALL),1)
+ZLIB := 0 # what it records is read elsewhere
+endif
+ifneq ($(ZLIB),0)
+ifeq ($(call have_pkg,zlib),1)
+pkgs += zlib
+features += -DHAVE_ZLIB
 endif
 endif
 ifneq ($(MINIMAL),1)
@@ -346,4 +356,4 @@ help:
 	@echo '  STRIP=: (install with debug information); install without variables installs what was built last'
 	@echo '  CC= CFLAGS= CROSS_COMPILE= WERROR=1 STATIC=1 COV=1'
 	@echo '  SMALL=1 (for size, only the commands for the machine that is traced)'
-	@echo '  SAN=address,undefined KMOD=0 ZSTD=0 MINIMAL=1 (both, and no sqlite) NODEPS=1 (never install packages)'
+	@echo '  SAN=address,undefined KMOD=0 ZSTD=0 ZLIB=0 MINIMAL=1 (all, and no sqlite) NODEPS=1 (never install packages)'

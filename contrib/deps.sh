@@ -25,7 +25,8 @@ die()
 
 # The rig in tests/vm: runs an emulated KVM host and its guests.
 DEBIAN_RIG="qemu-system-x86 qemu-guest-agent busybox-static iproute2 cpio kmod xz-utils zstd msr-tools util-linux perl"
-DEBIAN_BUILD="gcc libc6-dev make pkg-config libtracefs-dev libtraceevent-dev libkmod-dev libzstd-dev libsqlite3-dev"
+DEBIAN_BUILD="gcc libc6-dev make pkg-config libtracefs-dev libtraceevent-dev libkmod-dev libzstd-dev zlib1g-dev
+	libsqlite3-dev"
 DEBIAN_TEST="clang libcmocka-dev trace-cmd mandoc cppcheck shellcheck codespell clang-tidy
 	clang-format strace protobuf-compiler zsh fish dpkg-dev debhelper lintian
 	nodejs chromium libkshark-dev libjson-c-dev libtracecmd-dev systemtap-sdt-dev g++ e2fsprogs less python3
@@ -39,7 +40,7 @@ DEBIAN_MATRIX="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
 
 FEDORA_RIG="qemu-system-x86 qemu-guest-agent busybox iproute-tc cpio kmod xz zstd msr-tools util-linux perl dpkg apt"
 FEDORA_BUILD="gcc make pkgconf-pkg-config libtracefs-devel libtraceevent-devel kmod-devel
-	libzstd-devel sqlite-devel"
+	libzstd-devel zlib-devel sqlite-devel"
 FEDORA_TEST="clang clang-tools-extra compiler-rt libcmocka-devel perl-Test-Harness trace-cmd
 	mandoc cppcheck ShellCheck codespell strace protobuf-compiler perf systemtap-sdt-devel
 	gcc-c++ e2fsprogs dropbear socat sqlite"
@@ -47,12 +48,12 @@ FEDORA_TEST="clang clang-tools-extra compiler-rt libcmocka-devel perl-Test-Harne
 ALPINE_RIG="qemu-system-x86_64 qemu-guest-agent busybox-static iproute2 cpio kmod xz zstd msr-tools util-linux perl dpkg
 	apt coreutils"
 ALPINE_BUILD="gcc musl-dev linux-headers make pkgconf libtracefs-dev libtraceevent-dev
-	kmod-dev zstd-dev sqlite-dev"
+	kmod-dev zstd-dev zlib-dev sqlite-dev"
 ALPINE_TEST="clang clang-extra-tools compiler-rt cmocka-dev perl-utils trace-cmd mandoc
 	cppcheck shellcheck py3-codespell strace protobuf perf g++ e2fsprogs dropbear dropbear-dbclient socat sqlite"
 
 ARCH_RIG="qemu-system-x86 qemu-guest-agent busybox iproute2 cpio kmod xz zstd msr-tools util-linux perl dpkg apt"
-ARCH_BUILD="gcc make pkgconf libtracefs libtraceevent kmod zstd sqlite"
+ARCH_BUILD="gcc make pkgconf libtracefs libtraceevent kmod zstd zlib sqlite"
 ARCH_TEST="clang compiler-rt cmocka trace-cmd mandoc cppcheck shellcheck codespell strace
 	protobuf perf e2fsprogs dropbear socat sqlite"
 

@@ -86,7 +86,8 @@ static int read_extent(const struct capture *c, const struct cap_stream *s,
 	if (cap_priv(c)->maker.make)
 		return read_made(c, e, off, buf, len);
 	if (e->packed)
-		return cap_unpack_at(&cap_priv(c)->unpacker, e, off, buf, len);
+		return cap_unpack_at(&cap_priv(c)->unpacker, cap_priv(c)->packing, e, off, buf,
+				     len);
 	if (e->fd >= 0)
 		return read_exact(e->fd, buf, len, e->off + off);
 	file = file ?: &own;

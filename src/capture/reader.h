@@ -59,6 +59,7 @@ struct cap_priv {
 	bool symbols_told;
 	uint64_t symbols_bytes;
 	uint32_t segments_told;	   /* 1 + the highest segment that meta mentions */
+	const struct cap_packing *packing; /* of a trace.dat v7; NULL: not compressed */
 	struct cap_unpacker *unpacker; /* made when a compressed chunk is read */
 	struct cap_maker maker;
 	/* kallsyms, megabytes that few ask for: read when they do. load NULL: none, or read. */
@@ -198,18 +199,25 @@ int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err
 int cap_perfdata_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
 	__must_check;
 
-/* unpack.c: whether there is compression at all, and one chunk. -EOPNOTSUPP, -EBADMSG. */
-bool cap_can_unpack(void);
-int cap_unpack(const void *packed, size_t n, void *plain, size_t len) __must_check;
+/* unpack.c: how a trace.dat is compressed, by the name that it gives; NULL with err set. */
+struct cap_packing;
+const struct cap_packing *cap_packing(const char *name, struct kvmft_err *err);
+/* One chunk in memory. -EBADMSG, -ENOMEM. */
+int cap_unpack(const struct cap_packing *how, const void *packed, size_t n, void *plain, size_t len)
+	__must_check;
 /*
  * len > 0 bytes of a compressed chunk, from off on: what is read in order is unpacked once. *slot
  * is made if it is NULL, and freed by its owner. As above, -EIO, -ENOMEM.
  */
 struct cap_unpacker;
-int cap_unpack_at(struct cap_unpacker **slot, const struct cap_extent *e, uint64_t off, void *buf,
-		  size_t len) __must_check;
+int cap_unpack_at(struct cap_unpacker **slot, const struct cap_packing *how,
+		  const struct cap_extent *e, uint64_t off, void *buf, size_t len) __must_check;
 void cap_unpacker_free(struct cap_unpacker *u);
-/* The reverse: the most bytes that n may become; the number that they became, -errno. */
+/*
+ * The reverse: whether it is built in; the most bytes that n may become; the number that they
+ * became, -errno.
+ */
+bool cap_can_pack(void);
 size_t cap_pack_bound(size_t n);
 ssize_t cap_pack(const void *plain, size_t n, void *packed, size_t room) __must_check;
 

@@ -24,7 +24,6 @@ struct td {
 	 */
 	uint64_t meta_left;
 	bool swap;
-	bool compressed;   /* v7 with a compressor */
 	bool has_clock;	   /* option TRACECLOCK was seen */
 	uint32_t cpus;	   /* of the top buffer, block 8 */
 	uint32_t cpucount; /* option CPUCOUNT for it; 0 = none */

@@ -95,16 +95,9 @@ static int read_v7(struct td *t, struct cursor *cur, struct kvmft_err *err)
 		return err_set(err, EBADMSG, "trace.dat is cut in its first bytes");
 	t->start += before - cur->left;
 	if (strcmp(name, "none")) {
-		t->compressed = true;
-		if (strcmp(name, "zstd"))
-			return err_set(err, EOPNOTSUPP,
-				       "trace.dat is compressed with %s, which kvmft "
-				       "cannot read (trace-cmd convert --compression none)",
-				       name);
-		if (!cap_can_unpack())
-			return err_set(err, EOPNOTSUPP,
-				       "trace.dat is compressed with zstd, and this "
-				       "kvmft was built without libzstd");
+		cap_priv(t->c)->packing = cap_packing(name, err);
+		if (!cap_priv(t->c)->packing)
+			return -EOPNOTSUPP;
 	}
 	return td_read_v7(t, off);
 }

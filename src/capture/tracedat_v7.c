@@ -83,7 +83,7 @@ static int unpack(struct td *t, const uint8_t *data, size_t len, uint8_t **out, 
 	if (!*out)
 		return -ENOMEM;
 	*n = plain;
-	return cap_unpack(p, packed, *out, plain);
+	return cap_unpack(cap_priv(t->c)->packing, p, packed, *out, plain);
 }
 
 /* The payload of a metadata section in memory, plain. */
@@ -98,7 +98,7 @@ static int section_load(struct td *t, const struct section *s, uint8_t **out, si
 		return -EFBIG;
 	if (!(s->flags & PACKED))
 		return td_load(t, s->off, s->size, out, len);
-	if (!t->compressed)
+	if (!cap_priv(t->c)->packing)
 		return -EBADMSG;
 	ret = td_load(t, s->off, s->size, &packed, &n);
 	return ret ?: unpack(t, packed, n, out, len);
@@ -120,7 +120,7 @@ static const struct {
 static int kallsyms_load(struct capture *c, const struct cap_later *at)
 {
 	struct td t = { .c = c, .fd = cap_priv(c)->fd, .size = at->file, .swap = at->swap,
-			.compressed = true, .meta_left = at->size + MAX_PLAIN };
+			.meta_left = at->size + MAX_PLAIN };
 	const struct section s = { .flags = at->flags, .off = at->off, .size = at->size };
 	_cleanup_free_ uint8_t *data = NULL;
 	size_t len = 0;
@@ -146,7 +146,7 @@ bool td_kallsyms_later(struct td *t, uint64_t off, uint64_t size, uint16_t flags
 
 static bool read_later(struct td *t, const struct section *s)
 {
-	return s->id == TD_KALLSYMS && (!(s->flags & PACKED) || t->compressed) &&
+	return s->id == TD_KALLSYMS && (!(s->flags & PACKED) || cap_priv(t->c)->packing) &&
 	       !take_meta(t, s->size) && td_kallsyms_later(t, s->off, s->size, s->flags);
 }
 
@@ -250,7 +250,7 @@ static int opt_buffer(struct td *t, struct cursor opt)
 	for (ret = 0; n && !ret; n--) {
 		if (cur_u32(&opt, &cpu) || cur_u64(&opt, &off) || cur_u64(&opt, &len))
 			break;
-		if (t->compressed && s.id == TD_BUFFER && (s.flags & PACKED) &&
+		if (cap_priv(t->c)->packing && s.id == TD_BUFFER && (s.flags & PACKED) &&
 		    cpu < CAPTURE_MAX_CPUS)
 			ret = packed_area(t, cpu, instance, off, len);
 		else

@@ -158,13 +158,13 @@ static void put_start(struct tdw *w, struct sbuf *b)
 static bool spec_ok(const struct tdw_spec *s)
 {
 	return (s->version == 6 || s->version == 7) &&
-	       (!s->zstd || (s->version == 7 && cap_can_unpack())) && cap_subbuf_ok(s->g.size) &&
+	       (!s->zstd || (s->version == 7 && cap_can_pack())) && cap_subbuf_ok(s->g.size) &&
 	       s->cpus <= CAPTURE_MAX_CPUS && strlen(s->clock) <= 64;
 }
 
 bool tdw_has_zstd(void)
 {
-	return cap_can_unpack();
+	return cap_can_pack();
 }
 
 int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out)

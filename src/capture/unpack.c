@@ -1,26 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * unpack.c: compressed pieces of a trace.dat v7, both ways. zstd only, and only when built with it.
+ * unpack.c: compressed pieces of a trace.dat v7: zstd and zlib, each where it is built in; what is
+ * written is zstd.
  */
 #include "reader.h"
-
-#ifdef HAVE_ZSTD
-#include <zstd.h>
-#include <zstd_errors.h>
-
-bool cap_can_unpack(void)
-{
-	return true;
-}
-
-int cap_unpack(const void *packed, size_t n, void *plain, size_t len)
-{
-	size_t got = ZSTD_decompress(plain, len, packed, n);
-
-	if (ZSTD_getErrorCode(got) == ZSTD_error_memory_allocation)
-		return -ENOMEM;
-	return ZSTD_isError(got) || got != len ? -EBADMSG : 0;
-}
 
 /*
  * The chunk being unpacked, and how far. A chunk may be much larger than what is wanted of it, and
@@ -28,26 +11,161 @@ int cap_unpack(const void *packed, size_t n, void *plain, size_t len)
  * again unless the previous piece ended there.
  */
 #define PACKED_PIECE (256u << 10) /* of most chunks all: they are unpacked in one step */
-#define WINDOW_LOG   24 /* what a frame may ask for: no chunk that is read is larger */
 
 struct cap_unpacker {
-	ZSTD_DCtx *ctx;
+	const struct cap_packing *how;
+	void *state;
 	uint64_t chunk;	     /* its place in the file; UINT64_MAX: none */
 	uint64_t read, done; /* bytes of it, packed and plain */
-	ZSTD_inBuffer in;
+	const uint8_t *in;
+	size_t left; /* bytes at in */
 	uint8_t piece[PACKED_PIECE];
 };
 
-static int unpacker_new(struct cap_unpacker **out)
+struct cap_packing {
+	const char *name, *library;
+	void *(*open)(void); /* NULL: not built in */
+	void (*close)(void *state);
+	/* At the first bytes of a chunk of len plain bytes. -EBADMSG */
+	int (*begin)(struct cap_unpacker *u, uint64_t len);
+	/* From in to buf, as far as either goes: bytes; *end: no more follow. -EBADMSG, -ENOMEM */
+	ssize_t (*step)(struct cap_unpacker *u, void *buf, size_t len, bool *end);
+};
+
+#ifdef HAVE_ZSTD
+#include <zstd.h>
+#include <zstd_errors.h>
+
+#define WINDOW_LOG 24 /* what a frame may ask for: no chunk that is read is larger */
+
+static void zstd_close(void *state)
+{
+	ZSTD_freeDCtx(state);
+}
+
+static void *zstd_open(void)
+{
+	ZSTD_DCtx *ctx = ZSTD_createDCtx();
+
+	if (ctx && !ZSTD_isError(ZSTD_DCtx_setParameter(ctx, ZSTD_d_windowLogMax, WINDOW_LOG)))
+		return ctx;
+	ZSTD_freeDCtx(ctx);
+	return NULL;
+}
+
+static int zstd_begin(struct cap_unpacker *u, uint64_t len)
+{
+	unsigned long long is = ZSTD_getFrameContentSize(u->in, u->left);
+
+	ZSTD_DCtx_reset(u->state, ZSTD_reset_session_only);
+	return is != ZSTD_CONTENTSIZE_UNKNOWN && is != len ? -EBADMSG : 0;
+}
+
+/*
+ * libzstd unpacks into a window of its own, and copies. ZSTD_decompressDCtx() does without, and
+ * takes longer where another CPU has read the buffer: its lines are fetched from there one by one.
+ */
+static ssize_t zstd_step(struct cap_unpacker *u, void *buf, size_t len, bool *end)
+{
+	ZSTD_outBuffer out = { .dst = buf, .size = len };
+	ZSTD_inBuffer in = { .src = u->in, .size = u->left };
+	size_t left = ZSTD_decompressStream(u->state, &out, &in);
+
+	if (ZSTD_isError(left))
+		return ZSTD_getErrorCode(left) == ZSTD_error_memory_allocation ? -ENOMEM : -EBADMSG;
+	u->in += in.pos;
+	u->left -= in.pos;
+	*end = !left;
+	return (ssize_t)out.pos;
+}
+#else
+#define zstd_open  NULL
+#define zstd_close NULL
+#define zstd_begin NULL
+#define zstd_step  NULL
+#endif
+
+#ifdef HAVE_ZLIB
+#include <zlib.h>
+
+static void zlib_close(void *state)
+{
+	if (state)
+		inflateEnd(state);
+	free(state);
+}
+
+static void *zlib_open(void)
+{
+	z_stream *z = calloc(1, sizeof(*z));
+
+	if (z && inflateInit(z) == Z_OK)
+		return z;
+	free(z);
+	return NULL;
+}
+
+static int zlib_begin(struct cap_unpacker *u, uint64_t len __unused_arg)
+{
+	return inflateReset(u->state) == Z_OK ? 0 : -EBADMSG;
+}
+
+static ssize_t zlib_step(struct cap_unpacker *u, void *buf, size_t len, bool *end)
+{
+	z_stream *z = u->state;
+	int ret;
+
+	z->next_in = (z_const Bytef *)u->in;
+	z->avail_in = (uInt)u->left;
+	z->next_out = buf;
+	z->avail_out = (uInt)len;
+	ret = inflate(z, Z_SYNC_FLUSH);
+	if (ret != Z_OK && ret != Z_STREAM_END && ret != Z_BUF_ERROR)
+		return ret == Z_MEM_ERROR ? -ENOMEM : -EBADMSG;
+	u->in = z->next_in;
+	u->left = z->avail_in;
+	*end = ret == Z_STREAM_END;
+	return (ssize_t)(len - z->avail_out);
+}
+#else
+#define zlib_open  NULL
+#define zlib_close NULL
+#define zlib_begin NULL
+#define zlib_step  NULL
+#endif
+
+static const struct cap_packing packing[] = {
+	{ "zstd", "libzstd", zstd_open, zstd_close, zstd_begin, zstd_step },
+	{ "zlib", "zlib", zlib_open, zlib_close, zlib_begin, zlib_step },
+};
+
+const struct cap_packing *cap_packing(const char *name, struct kvmft_err *err)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(packing); i++) {
+		if (strcmp(name, packing[i].name))
+			continue;
+		if (packing[i].open)
+			return &packing[i];
+		err_set(err, EOPNOTSUPP,
+			"trace.dat is compressed with %s, and this kvmft was built without %s",
+			name, packing[i].library);
+		return NULL;
+	}
+	err_set(err, EOPNOTSUPP, "trace.dat is compressed with %s: kvmft reads zstd and zlib",
+		name);
+	return NULL;
+}
+
+static int unpacker_new(struct cap_unpacker **out, const struct cap_packing *how)
 {
 	struct cap_unpacker *u = calloc(1, sizeof(*u));
 
 	if (!u)
 		return -ENOMEM;
+	u->how = how;
 	u->chunk = UINT64_MAX;
-	u->ctx = ZSTD_createDCtx();
-	if (!u->ctx ||
-	    ZSTD_isError(ZSTD_DCtx_setParameter(u->ctx, ZSTD_d_windowLogMax, WINDOW_LOG))) {
+	u->state = how->open();
+	if (!u->state) {
 		cap_unpacker_free(u);
 		return -ENOMEM;
 	}
@@ -58,8 +176,37 @@ static int unpacker_new(struct cap_unpacker **out)
 void cap_unpacker_free(struct cap_unpacker *u)
 {
 	if (u)
-		ZSTD_freeDCtx(u->ctx);
+		u->how->close(u->state);
 	free(u);
+}
+
+int cap_unpack(const struct cap_packing *how, const void *packed, size_t n, void *plain, size_t len)
+{
+	struct cap_unpacker *u = NULL;
+	bool end = false;
+	size_t done = 0;
+	uint8_t more;
+	int ret = unpacker_new(&u, how);
+
+	if (ret)
+		return ret;
+	u->in = packed;
+	u->left = n;
+	ret = how->begin(u, len);
+	while (!ret && !end) {
+		/* When all is there, one byte of room shows whether it was. */
+		size_t room = len - done;
+		ssize_t got = how->step(u, room ? (uint8_t *)plain + done : &more, room ?: 1, &end);
+
+		if (got < 0)
+			ret = (int)got;
+		else if ((size_t)got > room || (!got && !end))
+			ret = -EBADMSG;
+		else
+			done += (size_t)got;
+	}
+	cap_unpacker_free(u);
+	return ret ?: done == len ? 0 : -EBADMSG;
 }
 
 /* The next piece of the packed bytes. */
@@ -76,52 +223,50 @@ static int unpack_read(struct cap_unpacker *u, const struct cap_extent *e)
 	if ((size_t)got != n)
 		return -EIO; /* the file shrank while we read */
 	u->read += n;
-	u->in = (ZSTD_inBuffer){ .src = u->piece, .size = n };
+	u->in = u->piece;
+	u->left = n;
 	return 0;
 }
 
 static int unpack_begin(struct cap_unpacker *u, const struct cap_extent *e)
 {
-	unsigned long long len;
 	int ret;
 
-	ZSTD_DCtx_reset(u->ctx, ZSTD_reset_session_only);
 	u->read = u->done = 0;
 	ret = unpack_read(u, e);
-	if (ret)
-		return ret;
-	len = ZSTD_getFrameContentSize(u->piece, u->in.size);
-	if (len != ZSTD_CONTENTSIZE_UNKNOWN && len != e->len)
-		return -EBADMSG;
-	u->chunk = e->off;
-	return 0;
+	ret = ret ?: u->how->begin(u, e->len);
+	if (!ret)
+		u->chunk = e->off;
+	return ret;
 }
 
-/*
- * libzstd unpacks into a window of its own, and copies. ZSTD_decompressDCtx() does without, and
- * takes longer where another CPU has read the buffer: its lines are fetched from there one by one.
- */
 static int unpack_next(struct cap_unpacker *u, const struct cap_extent *e, void *buf, size_t len)
 {
-	ZSTD_outBuffer out = { .dst = buf, .size = len };
+	size_t done = 0;
+	bool end = false;
 	int ret = 0;
 
-	while (out.pos < len && !ret) {
-		size_t before = out.pos, left = ZSTD_decompressStream(u->ctx, &out, &u->in);
+	while (done < len && !ret) {
+		ssize_t got = u->how->step(u, (uint8_t *)buf + done, len - done, &end);
 
-		if (ZSTD_isError(left) || (!left && out.pos < len))
+		if (got < 0)
+			return (int)got;
+		done += (size_t)got;
+		if (end && done < len)
 			ret = -EBADMSG;
-		else if (out.pos == before && u->in.pos == u->in.size)
+		else if (!got && !u->left)
 			ret = unpack_read(u, e);
+		else if (!got)
+			ret = -EBADMSG;
 	}
 	u->done += len;
 	return ret;
 }
 
-int cap_unpack_at(struct cap_unpacker **slot, const struct cap_extent *e, uint64_t off, void *buf,
-		  size_t len)
+int cap_unpack_at(struct cap_unpacker **slot, const struct cap_packing *how,
+		  const struct cap_extent *e, uint64_t off, void *buf, size_t len)
 {
-	int ret = *slot ? 0 : unpacker_new(slot);
+	int ret = *slot ? 0 : unpacker_new(slot, how);
 	struct cap_unpacker *u = *slot;
 
 	if (!ret && (u->chunk != e->off || off < u->done))
@@ -132,6 +277,12 @@ int cap_unpack_at(struct cap_unpacker **slot, const struct cap_extent *e, uint64
 	if (ret && u)
 		u->chunk = UINT64_MAX;
 	return ret;
+}
+
+#ifdef HAVE_ZSTD
+bool cap_can_pack(void)
+{
+	return true;
 }
 
 size_t cap_pack_bound(size_t n)
@@ -146,25 +297,9 @@ ssize_t cap_pack(const void *plain, size_t n, void *packed, size_t room)
 	return ZSTD_isError(got) ? -ENOMEM : (ssize_t)got;
 }
 #else
-bool cap_can_unpack(void)
+bool cap_can_pack(void)
 {
 	return false;
-}
-
-int cap_unpack(const void *packed __unused_arg, size_t n __unused_arg, void *plain __unused_arg,
-	       size_t len __unused_arg)
-{
-	return -EOPNOTSUPP;
-}
-
-void cap_unpacker_free(struct cap_unpacker *u __unused_arg)
-{
-}
-
-int cap_unpack_at(struct cap_unpacker **slot __unused_arg, const struct cap_extent *e __unused_arg,
-		  uint64_t off __unused_arg, void *buf __unused_arg, size_t len __unused_arg)
-{
-	return -EOPNOTSUPP;
 }
 
 size_t cap_pack_bound(size_t n)

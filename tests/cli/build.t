@@ -28,13 +28,13 @@ fi
 if command -v musl-gcc >/dev/null; then
 	mkdir "$tmp/musl"
 	for h in /usr/include/linux /usr/include/asm-generic "/usr/include/$(uname -m)-linux-gnu/asm" /usr/include/libkmod.h \
-		/usr/include/sqlite3.h /usr/include/zstd*.h /usr/include/tracefs/*.h /usr/include/traceevent /usr/include/traceevent/*.h; do
+		/usr/include/sqlite3.h /usr/include/zstd*.h /usr/include/zlib.h /usr/include/zconf.h /usr/include/tracefs/*.h /usr/include/traceevent /usr/include/traceevent/*.h; do
 		[ ! -e "$h" ] || ln -s "$h" "$tmp/musl/"
 	done
 	# shellcheck disable=SC2016 # the inner shell's
 	ok "musl-gcc compiles all, without a warning" sh -c 'cd "$1" && ls src/main.c src/*/*.c | grep -v cmds_small |
 		xargs -n 40 -P "$(nproc)" musl-gcc -fsyntax-only -std=gnu11 -O1 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DHAVE_LIBKMOD \
-			-DHAVE_ZSTD -DHAVE_SQLITE -DKVMFT_VERSION="\"0\"" -Wall -Wextra -Werror -Iinclude -Isrc -isystem "$2"' sh \
+			-DHAVE_ZSTD -DHAVE_ZLIB -DHAVE_SQLITE -DKVMFT_VERSION="\"0\"" -Wall -Wextra -Werror -Iinclude -Isrc -isystem "$2"' sh \
 		"$top" "$tmp/musl"
 else
 	skip "musl" "musl-gcc is not installed (package musl-tools)"
@@ -49,10 +49,10 @@ if [ -n "${KVMFT_PLAIN:-}" ]; then
 	mkdir "$tmp/build"
 	cp -a "${KVMFT_PLAIN%/*}/src" "${KVMFT_PLAIN%/*}/.flags" "$tmp/build"
 fi
-build "gcc -O2, without libkmod, zstd and sqlite3" MINIMAL=1
+build "gcc -O2, without libkmod, zstd, zlib and sqlite3" MINIMAL=1
 run "$tmp/build/kvmft" --version
 status_is 0 "minimal kvmft runs"
-is "$(ldd "$tmp/build/kvmft" | grep -cE 'libkmod|libzstd')" 0 "minimal kvmft needs neither library"
+is "$(ldd "$tmp/build/kvmft" | grep -cE 'libkmod|libzstd|libz\.')" 0 "minimal kvmft needs none of these libraries"
 # 4: this machine lacks something.
 run "$tmp/build/kvmft" check --host --format json
 ok "minimal kvmft check (exit $rc)" test "$rc" = 0 -o "$rc" = 4
@@ -60,6 +60,9 @@ out_has '"name":"kvm-module".*built without libkmod' "... says what is known of 
 run "$tmp/build/kvmft" export --to sqlite -o "$tmp/no.db" -i "$tmp/none"
 status_is 4 "minimal kvmft writes no database"
 err_has 'built without libsqlite3' "... and says why"
+run "$tmp/build/kvmft" merge "$top/tests/golden/foreign/zlib/guest.dat"
+status_is 4 "minimal kvmft reads no zlib"
+err_has 'compressed with zlib, and this kvmft was built without zlib$' "... and says why"
 # Nothing to do the second time; one object when one file changed.
 ok "second build does nothing" sh -c "! '$make' -C '$top' NODEPS=1 O='$tmp/build' MINIMAL=1 | grep -E ' (CC|LD|AR) '"
 ok "install into DESTDIR" "$make" -C "$top" NODEPS=1 O="$tmp/build" MINIMAL=1 DESTDIR="$tmp/dest" prefix=/usr install

@@ -65,6 +65,24 @@ status_is 0 "export"
 run "$kvmft" merge --format perfetto -o both.pftrace host.dat guest.dat
 status_is 0 "perfetto"
 
+# Compressed by a trace-cmd that has no zstd.
+run "$kvmft" merge -q host.dat guest.dat
+cp "$out" zstd.merge
+run "$kvmft" merge -q host.dat "$golden/zlib/guest.dat"
+if grep -q 'built without zlib' "$err"; then
+	skip "zlib" "$(head -n 1 "$err")"
+else
+	status_is 0 "merge with zlib"
+	ok "... the same" cmp zstd.merge "$out"
+	run "$kvmft" latency sched -q host.dat "$golden/zlib/guest.dat"
+	status_is 0 "latency with zlib"
+	cp "$golden/zlib/guest.dat" broken.dat
+	printf '\377\377\377\377\377\377\377\377' | dd of=broken.dat bs=1 seek=10000 conv=notrunc 2>/dev/null
+	run "$kvmft" merge --clock host-tsc broken.dat
+	status_is 3 "a chunk that is damaged"
+	err_has 'host: [0-9]* damaged sub-buffers left out' "... is said"
+fi
+
 # Where the option stood that says where the events are.
 cp host.dat damaged.dat
 printf '\377\377\377\377\377\377\377\377' | dd of=damaged.dat bs=1 seek=6274 conv=notrunc 2>/dev/null

@@ -234,7 +234,7 @@ my %kinds = (
 );
 $kinds{$_} = ['file', [qw(merge -q %s)], [qw(report --tsc-khz 1000000 -i %s)], [qw(latency all %s)],
 	['export', '--force', '-i', '%s', '-o', "$dir/run/made"], ['verify', '%s', "$S/guest"]]
-	for qw(v6.dat v7.dat zstd.dat perf.data);
+	for qw(v6.dat v7.dat zstd.dat zlib.dat perf.data);
 for my $f (qw(simple log syslog ust)) {
 	$kinds{"qemu.$f"} = ['file', [@qemu, '--qemu', "%s:$f"], ['merge', '-q', '--trace-events', "$S/trace-events",
 		'--qemu', "%s:$f", "$S/host"]];

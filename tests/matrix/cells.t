@@ -226,7 +226,7 @@ musl()
 	fi
 	mkdir -p "$tmp/musl/include" "$tmp/musl/tests/unit"
 	for h in /usr/include/linux /usr/include/asm-generic "/usr/include/$(uname -m)-linux-gnu/asm" \
-		/usr/include/libkmod.h /usr/include/zstd.h /usr/include/sqlite3.h /usr/include/tracefs/*.h /usr/include/traceevent /usr/include/traceevent/*.h; do
+		/usr/include/libkmod.h /usr/include/zstd.h /usr/include/zlib.h /usr/include/zconf.h /usr/include/sqlite3.h /usr/include/tracefs/*.h /usr/include/traceevent /usr/include/traceevent/*.h; do
 		[ ! -e "$h" ] || ln -sf "$h" "$tmp/musl/include/"
 	done
 	ok "musl: all sources compile without a warning" musl_objects

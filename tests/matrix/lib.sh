@@ -82,7 +82,7 @@ arm64_prepare()
 		APT_ARCH=arm64
 		apt_update bookworm && apt_fetch bookworm "$roots/arm64.tmp" libc6 libtracefs-dev libtracefs1 \
 			libtraceevent-dev libtraceevent1 libkmod-dev libkmod2 libcmocka-dev libcmocka0 \
-			liblzma5 libssl3 libzstd1 libzstd-dev libsqlite3-0 libsqlite3-dev
+			liblzma5 libssl3 libzstd1 libzstd-dev zlib1g zlib1g-dev libsqlite3-0 libsqlite3-dev
 	) >"$tmp/arm64.log" 2>&1; then
 		echo "no packages of arm64: $(tail -n 1 "$tmp/arm64.log")"
 		return 1

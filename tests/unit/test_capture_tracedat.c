@@ -351,7 +351,7 @@ static void test_refused(void **state __unused_arg)
 	refuse(dir, "\x17\x08\x44tracing6\0\0\x05\0\x10\0\0", 18, "header is damaged");
 	refuse(dir, "\x17\x08\x44tracing6\0\0\x08\x01\x10\0\0", 18, "header is damaged");
 	refuse(dir, "\x17\x08\x44tracing6\0\0\x08\0\0\x20\0", 18, "header is damaged");
-	refuse(dir, "\x17\x08\x44tracing7\0\0\x08\0\x10\0\0zlib\0" "1\0\0\0\0\0\0\0\0\0", 34, "zlib");
+	refuse(dir, "\x17\x08\x44tracing7\0\0\x08\0\x10\0\0lz4\0" "1\0\0\0\0\0\0\0\0\0", 33, "reads zstd and zlib");
 	enc_rmtree(dir);
 }
 

@@ -11,7 +11,7 @@ ARM64_SUITE=bookworm
 # The programs of scenarios, QEMU for L2, libraries and headers of kvmft.
 ARM64_PACKAGES="base-files base-passwd bash busybox-static coreutils dash diffutils findutils gawk grep gzip
 	hostname kmod linux-perf mount perl-base procps qemu-system-arm sed tar trace-cmd util-linux
-	libc6-dev libkmod-dev libtraceevent-dev libtracefs-dev libzstd-dev"
+	libc6-dev libkmod-dev libtraceevent-dev libtracefs-dev libzstd-dev zlib1g-dev"
 
 # No EFI: QEMU enters the image at EL2.
 ARM64_MACHINE="virt,virtualization=on,gic-version=3"
