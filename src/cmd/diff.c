@@ -194,7 +194,7 @@ static int side_latency(struct run *run, int i)
 	struct lat *l;
 	int ret;
 
-	if (p->alone || !cap_in_tsc(s->cap))
+	if (!s->cap->tsc_khz || (p->alone && !s->cap->unit_ns))
 		return 0;
 	lo.vm = report_vm_named(s->r);
 	tl_window(p->t, s->span.from, s->span.to);

@@ -97,7 +97,8 @@ static int check_options(const struct export_opts *o, int guests, struct kvmft_e
 static int export_open(struct pairing *p, const struct export_opts *o, int argc, char **argv,
 		       struct kvmft_err *err)
 {
-	struct pairing_opts po = { .need = PAIRING_CLOCKS, .clock = &o->pair };
+	struct pairing_opts po = { .need = PAIRING_CLOCKS, .clock = &o->pair,
+				   .related = sink_clock_related(o->clock) };
 	int ret = rate_check(&o->khz, err);
 
 	ret = ret ?: sink_input_check(o->input, err);

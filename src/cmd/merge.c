@@ -511,6 +511,7 @@ static int merge_once(struct merge *m, int argc, char **argv, const struct pairi
 static struct pairing_opts pairing_wants(const struct merge_opts *o)
 {
 	return (struct pairing_opts){
+		.related = o->qemu.n || o->host.n || sink_clock_related(o->clock),
 		.need = is_page(o) ? PAIRING_CLOCKS
 			: (o->format && strcmp(o->format, "text")) || o->pick.vcpu.n ||
 					guest_syms_option(&o->syms)

@@ -104,6 +104,11 @@ static bool has_kvmclock(const struct out_clock *c)
 	return false;
 }
 
+bool sink_clock_related(int kind)
+{
+	return kind >= 0 && kind != OUT_CLOCK_NS;
+}
+
 int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clock *c,
 	       struct kvmft_err *err)
 {

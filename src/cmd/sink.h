@@ -37,6 +37,8 @@ struct sink {
 	struct outfile *file; /* borrowed; NULL = to be read at once */
 };
 
+/* Whether it takes more than a capture's own clock. */
+bool sink_clock_related(int kind);
 /*
  * The clock of the rows: kind by enum out_clock_kind, -1 = ns if the captures allow it, else
  * cycles. What it needs in addition to the captures is kept in s until sink_free().

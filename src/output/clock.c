@@ -30,10 +30,12 @@ static void rate_member(struct json *j, const char *key, uint64_t khz)
 
 void out_json_rate(struct json *j, const struct capture *host)
 {
-	rate_member(j, "tsc_khz", host->tsc_khz);
-	json_put_str(j, "tsc_khz_source", host->tsc_khz ? host->tsc_khz_source : NULL);
-	rate_member(j, "tsc_khz_min", host->tsc_khz_max ? host->tsc_khz_min : host->tsc_khz);
-	rate_member(j, "tsc_khz_max", host->tsc_khz_max ?: host->tsc_khz);
+	uint64_t khz = host->unit_ns ? 0 : host->tsc_khz;
+
+	rate_member(j, "tsc_khz", khz);
+	json_put_str(j, "tsc_khz_source", khz ? host->tsc_khz_source : NULL);
+	rate_member(j, "tsc_khz_min", host->tsc_khz_max ? host->tsc_khz_min : khz);
+	rate_member(j, "tsc_khz_max", host->tsc_khz_max ?: khz);
 }
 
 bool out_rate_remark(const struct capture *host, const char *cycles, struct sbuf *b)

@@ -239,7 +239,7 @@ static int put_infos(struct db *d)
 	ret = ret ?: put_info(d, "clock", out_clock_names[d->clock.kind], 0);
 	ret = ret ?: put_info(d, "unit", out_clock_unit(&d->clock), 0);
 	ret = ret ?: put_info(d, "time_unit", d->khz ? "ns" : "cycles", 0);
-	ret = ret ?: put_info(d, "tsc_khz", NULL, d->khz);
+	ret = ret ?: put_info(d, "tsc_khz", NULL, tl_source(d->t, 0)->cap->unit_ns ? 0 : d->khz);
 	return ret ?: put_info(d, "base", NULL, d->clock.kind == OUT_CLOCK_NS ? d->clock.base : 0);
 }
 

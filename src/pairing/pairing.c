@@ -216,7 +216,10 @@ static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 		!n && (o->need == PAIRING_LINES ||
 		       (o->need == PAIRING_VCPUS && p->host.cap->nvm && !p->host.cap->is_tracedat)),
 		err);
-	ret = ret ?: tl_new(p->map, &p->t, err);
+	/* One capture needs no other clock than its own, and perf's is what perf script prints. */
+	p->alone = !ret && !n && !o->related &&
+		   (p->host.cap->is_perfdata || hostmap_clock(p->map, NULL) == -ENOTSUP);
+	ret = ret ?: p->alone ? tl_new_alone(p->map, &p->t, err) : tl_new(p->map, &p->t, err);
 	p->matcher.map = p->map;
 	if (!ret && p->matcher.scale && hostmap_set_scale(p->map, p->matcher.scale))
 		ret = err_set(err, ENOMEM, "out of memory");

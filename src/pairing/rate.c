@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* rate.c: how fast the host's TSC runs, from the user or from the captures. */
 #include "kvmft/rate.h"
+#include "kvmft/clockgraph.h"
 #include "kvmft/tsc_rate.h"
 
 #define ULL(v) ((unsigned long long)(v))
@@ -104,6 +105,16 @@ int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, co
 {
 	_cleanup_free_ struct tsc_rate_guest *guest = NULL;
 
+	if (p->alone && !cap_in_tsc(p->host.cap)) {
+		const char *clock = p->host.cap->clock ?: "local"; /* trace-cmd's default */
+
+		p->host.cap->unit_ns = clock_trace_is_ns(clock);
+		p->host.cap->tsc_khz = p->host.cap->unit_ns ? 1000000 : 0;
+		if (then && !p->host.cap->unit_ns)
+			note("%s: the trace clock %s is no time: what stands as cycles are its counts",
+			     p->host.cap->path, clock);
+		return rate_check(khz, err);
+	}
 	if (khz->set)
 		return rate_given(p->host.cap, khz, err);
 	guest = calloc(p->nguest + 1, sizeof(*guest));

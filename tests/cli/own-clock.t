@@ -1,0 +1,63 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# One recording by itself, in whatever trace clock: every analysis works in that clock.
+
+. "$(dirname "$0")/lib.sh"
+
+mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
+
+# A vCPU is woken at 5000.03 s; its CPU leaves idle state 2 forty milliseconds later.
+cat >"$tmp/idle.txt" <<-E
+	2 5000000080000 900 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=0
+	2 5000000082000 900 sched:sched_switch prev_pid=900 prev_state=1 next_pid=0
+	2 5000000083000 0 power:cpu_idle state=2 cpu_id=2
+	2 5000030000000 0 sched:sched_wakeup pid=900 target_cpu=2
+	2 5000070000000 0 power:cpu_idle state=4294967295 cpu_id=2
+	2 5000070001000 0 sched:sched_switch prev_pid=0 next_pid=900
+	2 5000070002000 900 kvm_entry vcpu_id=0 rip=4096
+	2 5000070003000 900 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=0
+	2 5000070004000 900 kvm_entry vcpu_id=0 rip=4096
+E
+
+for clock in local global perf mono mono_raw boot; do
+	ok "$clock" "$mkcap" --clock $clock --trace-dat "$tmp/$clock.dat" "$tmp/idle.txt"
+	run "$kvmft" merge "$tmp/$clock.dat"
+	status_is 0 "$clock: merge"
+	out_has '^host .* 5000.000080000  kvm:kvm_exit: ' "... in seconds of that clock"
+	is "$(wc -l <"$out" | tr -d ' ')" 9 "... all of it"
+	run "$kvmft" blame --top 1 "$tmp/$clock.dat"
+	status_is 0 "$clock: blame"
+	out_has '^1\. 40 ms .* at 5000.030000000' "... the 40 ms"
+	out_has 'its CPU 2 took long to leave idle state 2' "... and what had the vCPU's CPU"
+	run "$kvmft" latency sched --format json "$tmp/$clock.dat"
+	status_is 0 "$clock: latency sched"
+	out_has '"max_ns":40001000,' "... the same"
+done
+if command -v trace-cmd >/dev/null; then
+	run trace-cmd report -t "$tmp/mono.dat"
+	out_has '5000\.000080000: .*kvm_exit' "trace-cmd prints the same time"
+else
+	skip "trace-cmd's times" "trace-cmd is not installed"
+fi
+run "$kvmft" merge --format json "$tmp/mono.dat"
+out_has '"clock":"ns","unit":"ns","khz":1000000,"tsc_khz":null,"tsc_khz_source":null' "no TSC is claimed"
+run "$kvmft" merge --from 5000.07 --to 5000.070001 "$tmp/mono.dat"
+is "$(wc -l <"$out" | tr -d ' ')" 2 "--from and --to are that clock's"
+run "$kvmft" blame --at 5000.05 --top 1 "$tmp/mono.dat"
+out_has '^1\. 40 ms' "--at, too"
+run "$kvmft" merge --clock host-tsc "$tmp/mono.dat"
+status_is 4 "what cannot be known of it is refused"
+err_has 'trace clock mono needs readings of that clock' "... with the reason"
+
+ok "counter" "$mkcap" --clock counter --trace-dat "$tmp/counter.dat" "$tmp/idle.txt"
+run "$kvmft" blame "$tmp/counter.dat"
+status_is 0 "counter: blame"
+err_has 'the trace clock counter is no time: what stands as cycles are its counts' "... says what its numbers are"
+out_has '^1\. 40002000 cycles' "... and has them"
+
+# Two clocks that nothing relates are no timeline.
+run "$kvmft" merge "$tmp/mono.dat" "$tmp/local.dat=tids:900"
+status_is 4 "a pair"
+err_has 'trace clock mono needs readings of that clock against the TSC' "... needs more"
+finish
