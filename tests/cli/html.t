@@ -241,7 +241,7 @@ look()
 		wall) n='' ;;
 		foreign) want=$want_foreign n='' ;;
 		esac
-		if BROWSER=$1 timeout 100 node "$top/tests/html/page.js" "$tmp/$page.html" "$n" "$name" "$want" \
+		if BROWSER=$1 timeout 300 node "$top/tests/html/page.js" "$tmp/$page.html" "$n" "$name" "$want" \
 			>"$tmp/$page.tap" 2>&1; then
 			result 0 "$2$page.html: the browser test ends"
 		else

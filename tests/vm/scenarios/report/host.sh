@@ -80,6 +80,7 @@ for pid in $pids; do
 	wait "$pid"
 	check "a recorder beside the guest's exits 0" same "$?" 0
 done
+sed 's/^/# /' /tmp/pair.log /tmp/host-*.log
 
 note "recorded, collecting"
 guest_monitor vm1 cont >/dev/null
