@@ -148,11 +148,11 @@ guest_up_or_gone()
 	[ -e "$RESULTS/.rig/$1.up" ] || guest_gone "$1"
 }
 
-# guest_wait_up NAME [SECONDS]: until its user space runs; 120 s unless told.
+# guest_wait_up NAME [SECONDS]: until its user space runs; 300 s unless told: a busy machine boots for two minutes.
 guest_wait_up()
 {
-	wait_until "${2:-120}" guest_up_or_gone "$1" ||
-		guest_die "$1" "did not reach user space within ${2:-120} s"
+	wait_until "${2:-300}" guest_up_or_gone "$1" ||
+		guest_die "$1" "did not reach user space within ${2:-300} s"
 	[ -e "$RESULTS/.rig/$1.up" ] || guest_die "$1" "ended before it reached user space"
 }
 
