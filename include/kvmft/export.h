@@ -11,7 +11,6 @@ struct export_config {
 	const char *output;   /* its name, for messages */
 	const char *instance; /* for the buffer that has no name; NULL: it is the top one */
 	uint64_t subbuf;      /* bytes of a sub-buffer; 0: as in the capture */
-	bool v7, zstd;	      /* zstd: 7 as well */
 	bool time_shift;      /* stamps of guests stay, with the option TIME_SHIFT */
 };
 

@@ -44,8 +44,6 @@ enum td_opt {
 struct tdw;
 
 struct tdw_spec {
-	int version;		   /* 6 or 7 */
-	bool zstd;		   /* 7 only, see tdw_has_zstd() */
 	struct subbuf_geom g;	   /* of all sub-buffers */
 	const struct capture *cap; /* formats, tasks and printk formats come from it; borrowed */
 	const char *clock;	   /* the trace clock, "x86-tsc" */
@@ -59,7 +57,6 @@ struct tdw_spec {
 	bool part;		   /* not all of the capture: its counters do not apply */
 };
 
-bool tdw_has_zstd(void);
 /*
  * Begins one in an empty file open for writing (borrowed). 0 or -errno; spec and what it points to
  * must outlive it.

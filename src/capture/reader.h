@@ -213,13 +213,6 @@ struct cap_unpacker;
 int cap_unpack_at(struct cap_unpacker **slot, const struct cap_packing *how,
 		  const struct cap_extent *e, uint64_t off, void *buf, size_t len) __must_check;
 void cap_unpacker_free(struct cap_unpacker *u);
-/*
- * The reverse: whether it is built in; the most bytes that n may become; the number that they
- * became, -errno.
- */
-bool cap_can_pack(void);
-size_t cap_pack_bound(size_t n);
-ssize_t cap_pack(const void *plain, size_t n, void *packed, size_t room) __must_check;
 
 static inline struct cap_priv *cap_priv(const struct capture *c)
 {

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * tracedat_write.c: writing a trace.dat; the parts are described in tracedat_read.c (version 6) and
- * tracedat_v7.c.
+ * tracedat_write.c: writing a trace.dat of version 6, which every reader knows; its parts are
+ * described in tracedat_v6.c.
  *
- * Two things are documented nowhere: in version 6 the clock follows a CPU table exactly if option
- * TRACECLOCK exists, so both always do; and sub-buffers begin at multiples of their size, at least
- * of a page, because readers map them.
+ * Two things are documented nowhere: the clock follows a CPU table exactly if option TRACECLOCK
+ * exists, so both always do; and sub-buffers begin at multiples of their size, at least of a page,
+ * because readers map them.
  */
-#include "kvmft/tracedat.h"
-#include "reader.h"
 #include "tracedat_write.h"
+#include "reader.h"
 
 #define OUT_BUFFER (1u << 20)
 #define MIN_ALIGN  4096u
@@ -42,7 +41,7 @@ static int flush(struct tdw *w)
 	return ret;
 }
 
-int tdw_write(struct tdw *w, const void *p, size_t n)
+static int tdw_write(struct tdw *w, const void *p, size_t n)
 {
 	int ret = 0;
 
@@ -58,7 +57,7 @@ int tdw_write(struct tdw *w, const void *p, size_t n)
 	return 0;
 }
 
-int tdw_write_sbuf(struct tdw *w, struct sbuf *b)
+static int tdw_write_sbuf(struct tdw *w, struct sbuf *b)
 {
 	int ret = b->error ?: tdw_write(w, b->s, b->len);
 
@@ -93,24 +92,18 @@ static int patch(struct tdw *w, uint64_t at, const void *p, size_t n)
 	return got == (ssize_t)n ? 0 : got < 0 ? -errno : -EIO;
 }
 
-int tdw_patch_u64(struct tdw *w, uint64_t at, uint64_t v)
+static int patch_u64(struct tdw *w, uint64_t at, uint64_t v)
 {
 	v = w->spec->g.swap ? __builtin_bswap64(v) : v;
 	return patch(w, at, &v, sizeof(v));
 }
 
-int tdw_patch_u32(struct tdw *w, uint64_t at, uint32_t v)
-{
-	v = w->spec->g.swap ? __builtin_bswap32(v) : v;
-	return patch(w, at, &v, sizeof(v));
-}
-
-int tdw_align(struct tdw *w)
+static int align(struct tdw *w)
 {
 	return pad_to(w, MAX(w->spec->g.size, MIN_ALIGN));
 }
 
-/* ---- options: collected until the version has its place for them ---- */
+/* ---- options: collected until their place in the file comes ---- */
 
 int tdw_option(struct tdw *w, enum td_opt id, const void *data, size_t len)
 {
@@ -149,22 +142,26 @@ static void put_start(struct tdw *w, struct sbuf *b)
 	const struct subbuf_geom *g = &w->spec->g;
 
 	sbuf_add_mem(b, magic, sizeof(magic));
-	sbuf_add_mem(b, w->spec->version == 6 ? "6" : "7", 2);
+	sbuf_add_mem(b, "6", 2);
 	sbuf_addc(b, (char)g->big_endian);
 	sbuf_addc(b, (char)g->long_size);
 	tdw_put_u32(b, g, g->size);
 }
 
-static bool spec_ok(const struct tdw_spec *s)
+static int put_blocks(struct tdw *w)
 {
-	return (s->version == 6 || s->version == 7) &&
-	       (!s->zstd || (s->version == 7 && cap_can_pack())) && cap_subbuf_ok(s->g.size) &&
-	       s->cpus <= CAPTURE_MAX_CPUS && strlen(s->clock) <= 64;
-}
+	struct sbuf b = { 0 };
+	int ret = 0;
 
-bool tdw_has_zstd(void)
-{
-	return cap_can_pack();
+	for (int k = 0; k < TDW_BLOCKS && !ret; k++) {
+		tdw_block(w->spec, (enum tdw_block)k, &b);
+		ret = tdw_write_sbuf(w, &b);
+	}
+	tdw_put_u32(&b, &w->spec->g, w->spec->cpus);
+	ret = ret ?: tdw_write_sbuf(w, &b);
+	sbuf_free(&b);
+	w->offset_at = calloc(w->spec->ninstance + 1, sizeof(*w->offset_at));
+	return w->offset_at ? ret : -ENOMEM;
 }
 
 int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out)
@@ -174,7 +171,8 @@ int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out)
 	int ret;
 
 	*out = NULL;
-	if (!spec_ok(spec))
+	if (!cap_subbuf_ok(spec->g.size) || spec->cpus > CAPTURE_MAX_CPUS ||
+	    strlen(spec->clock) > 64)
 		return -EINVAL;
 	w = calloc(1, sizeof(*w));
 	if (!w)
@@ -187,8 +185,7 @@ int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out)
 		put_start(w, &b);
 		ret = tdw_write_sbuf(w, &b);
 	}
-	if (!ret)
-		ret = spec->version == 6 ? tdw_v6_begin(w) : tdw_v7_begin(w);
+	ret = ret ?: put_blocks(w);
 	ret = ret ?: clock_option(w);
 	if (ret)
 		return tdw_close(w, ret);
@@ -196,30 +193,73 @@ int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out)
 	return 0;
 }
 
+/* The option's offset is not known yet; its place is remembered. */
+static int instance_option(struct tdw *w, size_t i, uint64_t options_at)
+{
+	const struct tdw_spec *s = w->spec;
+	struct sbuf b = { 0 };
+	int ret;
+
+	tdw_put_u64(&b, &s->g, 0);
+	sbuf_add_mem(&b, s->instance[i], strlen(s->instance[i]) + 1);
+	w->offset_at[i] = options_at + w->options.len + 6;
+	ret = tdw_option_sbuf(w, TD_BUFFER, &b);
+	if (ret || s->instance_cpus[i] == s->cpus)
+		return ret;
+	tdw_put_u32(&b, &s->g, s->instance_cpus[i]);
+	return tdw_option_sbuf(w, TD_CPUCOUNT, &b);
+}
+
+static int write_options(struct tdw *w)
+{
+	uint64_t at = w->options_at = w->pos + 10;
+	int ret = tdw_write(w, "options  ", 10);
+
+	for (size_t i = 0; i < w->spec->ninstance && !ret; i++)
+		ret = instance_option(w, i, at);
+	tdw_put_u16(&w->options, &w->spec->g, TD_DONE);
+	return ret ?: tdw_write_sbuf(w, &w->options);
+}
+
+static int put_table(struct tdw *w)
+{
+	struct sbuf b = { 0 };
+	char clock[80];
+	int n, ret = 0;
+
+	if (w->buffer == 1) {
+		ret = write_options(w);
+	} else {
+		ret = align(w);
+		ret = ret ?: patch_u64(w, w->offset_at[w->buffer - 2], w->pos);
+	}
+	if (ret)
+		return ret;
+	w->table_at = w->pos + 10;
+	n = snprintf(clock, sizeof(clock), "[%.64s]", w->spec->clock);
+	sbuf_add_mem(&b, "flyrecord", 10);
+	for (uint32_t i = 0; i < 2 * w->cpus; i++)
+		tdw_put_u64(&b, &w->spec->g, 0);
+	tdw_put_u64(&b, &w->spec->g, (uint64_t)n);
+	sbuf_add_mem(&b, clock, (size_t)n);
+	return tdw_write_sbuf(w, &b);
+}
+
 static int cpu_end(struct tdw *w)
 {
-	int ret = 0;
+	uint64_t at = w->table_at + 16ull * w->cpu;
+	int ret;
 
 	if (!w->in_cpu)
 		return 0;
 	w->in_cpu = false;
-	if (w->spec->zstd)
-		ret = tdw_pack_end(w);
-	if (ret)
-		return ret;
-	return w->spec->version == 6 ? tdw_v6_cpu_end(w) : tdw_v7_cpu_end(w);
-}
-
-static int buffer_end(struct tdw *w)
-{
-	int ret = cpu_end(w);
-
-	return ret || w->spec->version == 6 ? ret : tdw_v7_buffer_end(w);
+	ret = patch_u64(w, at, w->cpu_at);
+	return ret ?: patch_u64(w, at + 8, w->pos - w->cpu_at);
 }
 
 int tdw_buffer(struct tdw *w)
 {
-	int ret = w->buffer ? buffer_end(w) : 0;
+	int ret = w->buffer ? cpu_end(w) : 0;
 
 	if (ret)
 		return ret;
@@ -229,7 +269,7 @@ int tdw_buffer(struct tdw *w)
 	w->cpus = w->buffer == 1 ? w->spec->cpus : w->spec->instance_cpus[w->buffer - 2];
 	w->in_cpu = false;
 	w->cpu = 0;
-	return w->spec->version == 6 ? tdw_v6_buffer(w) : tdw_v7_buffer(w);
+	return put_table(w);
 }
 
 int tdw_cpu(struct tdw *w, uint32_t cpu)
@@ -238,14 +278,13 @@ int tdw_cpu(struct tdw *w, uint32_t cpu)
 
 	if (!ret && (!w->buffer || cpu >= w->cpus))
 		ret = -EINVAL;
-	ret = ret ?: tdw_align(w);
+	ret = ret ?: align(w);
 	if (ret)
 		return ret;
 	w->in_cpu = true;
 	w->cpu = cpu;
 	w->cpu_at = w->pos;
-	w->cpu_plain = 0;
-	return w->spec->zstd ? tdw_pack_begin(w) : 0;
+	return 0;
 }
 
 int tdw_subbuf(void *arg, const void *buf)
@@ -254,8 +293,7 @@ int tdw_subbuf(void *arg, const void *buf)
 
 	if (!w->in_cpu)
 		return -EINVAL;
-	w->cpu_plain += w->spec->g.size;
-	return w->spec->zstd ? tdw_pack(w, buf) : tdw_write(w, buf, w->spec->g.size);
+	return tdw_write(w, buf, w->spec->g.size);
 }
 
 void tdw_events(struct tdw *w, uint64_t n)
@@ -266,24 +304,17 @@ void tdw_events(struct tdw *w, uint64_t n)
 
 int tdw_patch_options(struct tdw *w, size_t at, const char *text)
 {
-	if (w->spec->version == 6)
-		return patch(w, w->options_at + at, text, strlen(text));
-	memcpy(w->options.s + at, text, strlen(text));
-	return 0;
+	return patch(w, w->options_at + at, text, strlen(text));
 }
 
 int tdw_close(struct tdw *w, int ret)
 {
 	if (!ret && w->buffer <= w->spec->ninstance)
 		ret = -EINVAL; /* a buffer was promised and never written */
-	ret = ret ?: buffer_end(w);
+	ret = ret ?: cpu_end(w);
 	ret = ret ?: tdw_facts_end(w);
-	if (!ret && w->spec->version == 7)
-		ret = tdw_v7_end(w);
 	ret = ret ?: flush(w);
-	tdw_pack_free(w);
 	sbuf_free(&w->options);
-	sbuf_free(&w->table);
 	free(w->offset_at);
 	free(w->stats_at);
 	free(w->events);

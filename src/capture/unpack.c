@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * unpack.c: compressed pieces of a trace.dat v7: zstd and zlib, each where it is built in; what is
- * written is zstd.
+ * unpack.c: compressed pieces of a trace.dat v7: zstd and zlib, each where it is built in.
  */
 #include "reader.h"
 
@@ -278,38 +277,3 @@ int cap_unpack_at(struct cap_unpacker **slot, const struct cap_packing *how,
 		u->chunk = UINT64_MAX;
 	return ret;
 }
-
-#ifdef HAVE_ZSTD
-bool cap_can_pack(void)
-{
-	return true;
-}
-
-size_t cap_pack_bound(size_t n)
-{
-	return ZSTD_compressBound(n);
-}
-
-ssize_t cap_pack(const void *plain, size_t n, void *packed, size_t room)
-{
-	size_t got = ZSTD_compress(packed, room, plain, n, ZSTD_CLEVEL_DEFAULT);
-
-	return ZSTD_isError(got) ? -ENOMEM : (ssize_t)got;
-}
-#else
-bool cap_can_pack(void)
-{
-	return false;
-}
-
-size_t cap_pack_bound(size_t n)
-{
-	return n;
-}
-
-ssize_t cap_pack(const void *plain __unused_arg, size_t n __unused_arg, void *packed __unused_arg,
-		 size_t room __unused_arg)
-{
-	return -EOPNOTSUPP;
-}
-#endif

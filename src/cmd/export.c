@@ -27,10 +27,6 @@ static const struct opt export_options[] = {
 	OPTION_NAMED(0, "to", OPT_WORD, struct export_opts, to, "FORMAT", to_name,
 		     "trace.dat (default); sqlite: a database of all tables, see kvmft-sql(7); or a\n"
 		     "format of kvmft merge"),
-	OPTION(0, "v7", OPT_FLAG, struct export_opts, v7, NULL,
-	       "trace.dat: version 7 instead of 6, which more programs read"),
-	OPTION(0, "zstd", OPT_FLAG, struct export_opts, zstd, NULL,
-	       "trace.dat: version 7, compressed"),
 	OPTION(0, "subbuf", OPT_SIZE, struct export_opts, subbuf, "SIZE",
 	       "trace.dat: size of sub-buffers, a power of two from 4K to 1M\n"
 	       "(default: as in INPUT)"),
@@ -74,11 +70,11 @@ static bool is_db(const struct export_opts *o)
 /* Options that mean nothing for the other kind of output are a mistake, and reported. */
 static int check_options(const struct export_opts *o, int guests, struct kvmft_err *err)
 {
-	bool dat_only = o->v7 || o->zstd || o->subbuf.set || o->instance || o->time_shift;
+	bool dat_only = o->subbuf.set || o->instance || o->time_shift;
 
 	if (!is_dat(o) && dat_only)
 		return err_usage(err,
-				 "--v7, --zstd, --subbuf, --instance and --time-shift belong to "
+				 "--subbuf, --instance and --time-shift belong to "
 				 "--to " TRACE_DAT);
 	if (is_dat(o) && o->clock >= 0)
 		return err_usage(err, "--clock belongs to the formats other than " TRACE_DAT
@@ -189,7 +185,7 @@ static int export_lines(struct pairing *p, const struct export_opts *o, bool *wh
 static int export_files(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
 {
 	struct export_config c = { .out = o->out, .output = o->output, .instance = o->instance,
-		.subbuf = o->subbuf.set ? o->subbuf.v : 0, .v7 = o->v7, .zstd = o->zstd,
+		.subbuf = o->subbuf.set ? o->subbuf.v : 0,
 		.time_shift = o->time_shift };
 
 	return export_dat(p, &c, err);

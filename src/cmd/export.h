@@ -11,7 +11,7 @@ struct export_opts {
 	const char *input, *output, *to;
 	struct outfile *out;
 	int clock;
-	bool v7, zstd, time_shift, force, quiet;
+	bool time_shift, force, quiet;
 	struct opt_u64 subbuf, khz;
 	const char *instance;
 	struct pairing_clock pair;

@@ -95,11 +95,6 @@ static int plan_file(struct dat *d)
 		return err_usage(d->err,
 				 "option --subbuf: sub-buffers have a power of two of bytes from "
 				 "4K to 1M");
-	d->spec.version = d->o->v7 || d->o->zstd ? 7 : 6;
-	d->spec.zstd = d->o->zstd;
-	if (d->o->zstd && !tdw_has_zstd())
-		return err_lack(d->err, EOPNOTSUPP,
-				"this kvmft was built without libzstd: leave --zstd out");
 	d->spec.cap = c;
 	d->spec.part = tl_source(d->p->t, d->source)->windowed;
 	/* What a damaged capture does not say is the kernel's default. */

@@ -34,6 +34,12 @@ result()
 	fi
 }
 
+# dat_v7 FROM TO HOW: a trace.dat of version 7, compressed with zstd, or none, as trace-cmd writes it.
+dat_v7()
+{
+	trace-cmd convert -i "$1" -o "$2" --file-version 7 --compression "$3" >/dev/null 2>&1 && [ -s "$2" ]
+}
+
 ok()
 {
 	name=$1

@@ -26,8 +26,8 @@ seeds()
 	"$tools/mkcap" --capture access "$golden/report-access.txt" &&
 		"$tools/genpair" --host pair-host --guest pair-guest --vcpus 2 --ms 2 &&
 		"$tools/gen" --trace-dat v6.dat --events 200 --cpus 2 --subbuf 1K || return
-	"$plain" export -q --force -i v6.dat --v7 -o v7.dat || return
-	"$plain" export -q --force -i v6.dat --zstd -o zstd.dat 2>/dev/null || rm -f zstd.dat
+	dat_v7 v6.dat v7.dat none || rm -f v7.dat
+	dat_v7 v6.dat zstd.dat zstd || rm -f zstd.dat
 	cp "$golden/foreign/zlib/guest.dat" zlib.dat
 	"$tools/perfdata" v6.dat perf.data kvm_entry kvm_exit kvm_pio &&
 		"$tools/genqemu" --simple 4 qemu.simple "$golden/qemu-simple.txt" || return

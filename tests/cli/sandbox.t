@@ -86,7 +86,7 @@ done
 for to in json perfetto html text; do
 	reader export --force -i host --to $to -o made guest=one
 done
-for version in "" --v7 --zstd --time-shift; do
+for version in "" --time-shift; do
 	reader export --force -i host -o made $version guest=one
 	rm -f made*
 	[ "$version" = --time-shift ] || reader export --force -i one.dat -o made $version
@@ -95,7 +95,7 @@ for version in "" --v7 --zstd --time-shift; do
 done
 # Chunks of compressed files.
 ok "many events" "$tools/gen" --trace-dat many.dat --events 60000 --cpus 2
-reader export --force --zstd -i many.dat -o made
+dat_v7 many.dat made zstd || skip "a compressed file" "no trace-cmd that writes it"
 if [ -s made ]; then
 	mv made packed.dat
 	reader merge packed.dat

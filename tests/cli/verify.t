@@ -182,26 +182,24 @@ ok "... not solved with another (exit $rc)" test "$rc" = 1 -o "$rc" = 4
 
 # ---- pairs of trace.dat, which know nothing of offsets ----
 
-for version in "" --v7; do
-	for side in host guest; do
-		"$kvmft" export -q $version --force -i "$tmp/svm/$side" -o "$tmp/$side.dat"
-	done
-	run "$kvmft" verify --tsc-offset $offset --tsc-ratio 3474161823/32 "$tmp/host.dat" "$tmp/guest.dat=syn"
-	status_is 0 "trace.dat ${version:---v6}: aligned with --tsc-offset and --tsc-ratio"
-	out_has '^  vCPU 1 +[1-9][0-9]{3} +0 +0 ' "... all events of it"
-	run "$kvmft" verify --tsc-offset $((offset + 20000)) --tsc-ratio 3474161823/32 "$tmp/host.dat" "$tmp/guest.dat=syn"
-	status_is 1 "trace.dat ${version:---v6}: misaligned with another offset"
-	run "$kvmft" verify "$tmp/host.dat" "$tmp/guest.dat=syn"
-	status_is 0 "trace.dat ${version:---v6}: both files say their frequencies"
-	err_has 'TSC ratio' "... so the ratio is found"
-	run "$kvmft" verify --tsc-ratio 281474976710656/48 "$tmp/host.dat" "$tmp/guest.dat=syn"
-	status_is 4 "... with another ratio there is no answer"
-	run "$kvmft" verify --solve --tsc-ratio 3474161823/32 "$tmp/host.dat" "$tmp/guest.dat=syn"
-	status_is 0 "trace.dat ${version:---v6}: solved"
-	found=$(sed -n 's/.*solved: TSC offset \(-\{0,1\}[0-9]*\).*/\1/p' "$out")
-	diff=$((${found:-0} - offset))
-	ok "... the true offset, within the slack ($diff)" test $diff -ge -1500 -a $diff -le 1500
+for side in host guest; do
+	"$kvmft" export -q --force -i "$tmp/svm/$side" -o "$tmp/$side.dat"
 done
+run "$kvmft" verify --tsc-offset $offset --tsc-ratio 3474161823/32 "$tmp/host.dat" "$tmp/guest.dat=syn"
+status_is 0 "trace.dat: aligned with --tsc-offset and --tsc-ratio"
+out_has '^  vCPU 1 +[1-9][0-9]{3} +0 +0 ' "... all events of it"
+run "$kvmft" verify --tsc-offset $((offset + 20000)) --tsc-ratio 3474161823/32 "$tmp/host.dat" "$tmp/guest.dat=syn"
+status_is 1 "trace.dat: misaligned with another offset"
+run "$kvmft" verify "$tmp/host.dat" "$tmp/guest.dat=syn"
+status_is 0 "trace.dat: both files say their frequencies"
+err_has 'TSC ratio' "... so the ratio is found"
+run "$kvmft" verify --tsc-ratio 281474976710656/48 "$tmp/host.dat" "$tmp/guest.dat=syn"
+status_is 4 "... with another ratio there is no answer"
+run "$kvmft" verify --solve --tsc-ratio 3474161823/32 "$tmp/host.dat" "$tmp/guest.dat=syn"
+status_is 0 "trace.dat: solved"
+found=$(sed -n 's/.*solved: TSC offset \(-\{0,1\}[0-9]*\).*/\1/p' "$out")
+diff=$((${found:-0} - offset))
+ok "... the true offset, within the slack ($diff)" test $diff -ge -1500 -a $diff -le 1500
 "$kvmft" export -q -i "$tmp/plain/host" -o "$tmp/pair.dat" "$tmp/plain/guest"
 run "$kvmft" verify --tsc-offset 0 "$tmp/pair.dat" "$tmp/pair-syn.dat=syn"
 status_is 0 "a pair of one export is on the host's clock"

@@ -171,7 +171,7 @@ static void put_records(struct conv *v)
 static void put_tracing(struct conv *v)
 {
 	const struct capture *c = v->c;
-	struct tdw_spec spec = { .version = 6,
+	struct tdw_spec spec = {
 				 .cap = c,
 				 .g = { .size = c->subbuf_size,
 					.header = c->page_header,
