@@ -437,6 +437,28 @@ int capw_segment_make(const struct capw *w, unsigned int segment) __must_check;
 int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed,
 			struct capw_removed *x) __must_check;
 void capw_removed_close(struct capw_removed *x);
+
+#define CAPW_ORIGINS	 66u /* this side, the host, and all guests */
+#define CAPW_ORIGIN_SIZE 64u
+
+/* The segments that are there, and whose trigger each was written for. Zero = none. */
+struct capw_kept {
+	uint8_t *origin; /* of each segment: index into of[] + 1; 0: it is gone */
+	size_t n, cap;
+	struct {
+		char name[CAPW_ORIGIN_SIZE]; /* of[0]: "", this side itself */
+		uint32_t count, oldest;	     /* segments; none before */
+	} of[CAPW_ORIGINS];
+};
+
+/* This segment is there, by the trigger of that side; "" = own, or asked for. 0 or -ENOMEM. */
+int capw_kept_add(struct capw_kept *k, uint32_t segment, const char *by) __must_check;
+/*
+ * The segment that has to go if this many of our own stay, and of those that others have caused:
+ * the oldest, of the side with the most of these. false: none.
+ */
+bool capw_kept_over(struct capw_kept *k, uint64_t own, uint64_t others, uint32_t *segment);
+void capw_kept_free(struct capw_kept *k);
 /*
  * Reserves that much disk space for meta, so that its last lines can be written even when data has
  * filled the disk; capw_close() gives back what was not needed. 0 or -errno (not every file system

@@ -323,7 +323,9 @@ static int read_segments(struct capture *c, int dirfd)
 	c->last_segment = n ? seg[n - 1] : 0;
 	c->trimmed = c->first_segment > 0;
 	for (i = 0; i < n && !ret; i++) {
-		if (i && seg[i] != seg[i - 1] + 1)
+		if (i && seg[i] != seg[i - 1] + 1 && c->flight && cap_priv(c)->asked)
+			c->trimmed = true;
+		else if (i && seg[i] != seg[i - 1] + 1)
 			cap_note(c, "segments %u to %u are missing", seg[i - 1] + 1, seg[i] - 1);
 		ret = read_segment(c, dirfd, &map, seg[i]);
 	}

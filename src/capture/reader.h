@@ -56,6 +56,7 @@ struct cap_priv {
 		uint64_t bytes;
 	} text[CAP_TEXTS];
 	uint64_t fired_tsc, written_tsc; /* of a flight recorder's last snapshot; 0 = unknown */
+	bool asked; /* segments were made by others' triggers: --keep removes these apart */
 	bool symbols_told;
 	uint64_t symbols_bytes;
 	uint32_t segments_told;	   /* 1 + the highest segment that meta mentions */

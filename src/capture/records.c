@@ -521,6 +521,12 @@ static int rec_fired(struct capture *c, const struct meta_rec *rec)
 	return 0;
 }
 
+static int rec_asked(struct capture *c, const struct meta_rec *rec __unused_arg)
+{
+	cap_priv(c)->asked = true;
+	return 0;
+}
+
 /*
  * Without an order the ring stopped by itself, or not: then the beginning of the writing is
  * nearest.
@@ -615,6 +621,7 @@ static const struct {
 	{ "stop", rec_stop },	    /* tsc */
 	{ "stats", rec_stats },	    /* when cpu entries overrun commit_overrun dropped read ... */
 	{ "lost", rec_lost },	    /* cpu count from to first last */
+	{ "asked", rec_asked },	    /* by tsc */
 	{ "fired", rec_fired },	    /* why tsc text */
 	{ "segment", rec_segment }, /* n why tsc stopped held */
 	{ "file", rec_file },	    /* name bytes */

@@ -80,3 +80,55 @@ int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed,
 		ret = -errno;
 	return ret;
 }
+
+int capw_kept_add(struct capw_kept *k, uint32_t segment, const char *by)
+{
+	const uint8_t none = 0;
+	uint8_t i = 0, *was;
+
+	/* Names without end, of a hostile sender, share the last place. */
+	while (i < CAPW_ORIGINS - 1 && strcmp(k->of[i].name, by) && (!i || k->of[i].name[0]))
+		i++;
+	if (i && !k->of[i].name[0])
+		snprintf(k->of[i].name, sizeof(k->of[i].name), "%s", by);
+	while (k->n <= segment)
+		if (array_add(&k->origin, &k->n, &k->cap, &none, sizeof(none)))
+			return -ENOMEM;
+	was = &k->origin[segment];
+	if (*was)
+		k->of[*was - 1].count--;
+	*was = i + 1;
+	k->of[i].count++;
+	k->of[i].oldest = MIN(k->of[i].oldest, segment);
+	return 0;
+}
+
+bool capw_kept_over(struct capw_kept *k, uint64_t own, uint64_t others, uint32_t *segment)
+{
+	uint64_t total = 0;
+	size_t most = 0;
+
+	for (size_t i = 0; i < CAPW_ORIGINS; i++) {
+		while (k->of[i].count && k->origin[k->of[i].oldest] != i + 1)
+			k->of[i].oldest++;
+		total += i ? k->of[i].count : 0;
+		if (i && (!most || k->of[i].count > k->of[most].count ||
+			  (k->of[i].count == k->of[most].count &&
+			   k->of[i].oldest < k->of[most].oldest)))
+			most = i;
+	}
+	if (k->of[0].count > own)
+		most = 0;
+	else if (total <= others)
+		return false;
+	*segment = k->of[most].oldest;
+	k->origin[*segment] = 0;
+	k->of[most].count--;
+	return true;
+}
+
+void capw_kept_free(struct capw_kept *k)
+{
+	free(k->origin);
+	k->origin = NULL;
+}

@@ -46,6 +46,8 @@ struct in {
 	size_t ncpu, cpu_cap;
 	uint64_t meta, formats, facts; /* bytes; facts: these, and files */
 	unsigned int files;	/* bits: those that came */
+	struct capw_kept kept;	/* with --keep */
+	char by[CAPW_ORIGIN_SIZE]; /* whose trigger makes the next segment */
 	bool copy;		/* splice is not available */
 	bool flight;		/* what its ring overwrote is not lost */
 	uint8_t *buf;		/* COPY_SIZE */
@@ -213,9 +215,16 @@ static int take_fired(struct in *in, const struct meta_rec *rec __unused_arg)
 	return 0;
 }
 
+static int take_asked(struct in *in, const struct meta_rec *rec)
+{
+	snprintf(in->by, sizeof(in->by), "%s", meta_get(rec, "by") ?: "");
+	return 0;
+}
+
 /* What a flight recorder holds came before it. */
 static int take_segment(struct in *in, const struct meta_rec *rec)
 {
+	in->by[0] = '\0';
 	in->n->written += in->flight && meta_get(rec, "why");
 	return 0;
 }
@@ -235,7 +244,7 @@ static const struct {
 } records[] = {
 	{ "ring", take_ring },	 { "machine", take_machine }, { "stats", take_stats },
 	{ "begin", take_begin }, { "stop", take_stop },	      { "end", take_end },
-	{ "fired", take_fired }, { "segment", take_segment },
+	{ "fired", take_fired }, { "asked", take_asked },     { "segment", take_segment },
 };
 
 static int take_line(struct in *in, char *line, size_t len)
@@ -372,7 +381,34 @@ static int in_file(struct in *in, const struct stream_head *h)
 
 static bool was_removed(const struct in *in, uint32_t segment)
 {
-	return in->limits->keep && segment + in->limits->keep <= in->segment;
+	return in->limits->keep && segment < in->kept.n && !in->kept.origin[segment];
+}
+
+static int segment_drop(struct in *in, uint32_t segment)
+{
+	struct capw_removed gone = { 0 };
+	uint64_t freed = 0;
+	int ret = capw_segment_remove(in->w, segment, &freed, &gone);
+
+	capw_removed_close(&gone);
+	in->n->data -= MIN(freed, in->n->data);
+	in->n->trimmed = true;
+	return err_why(in->err, ret, "cannot remove an old segment in %s", capw_path(in->w));
+}
+
+/* What others' triggers have caused does not end this side's recording. */
+static int in_room(struct in *in, uint64_t len)
+{
+	const struct stream_limits *l = in->limits;
+	uint32_t old;
+	int ret = 0;
+
+	if (l->keep && !in->kept.n) /* no frame begins segment 0 */
+		ret = capw_kept_add(&in->kept, 0, in->by);
+	while (!ret && l->keep && l->max_size && in->n->data + len > l->max_size &&
+	       capw_kept_over(&in->kept, UINT64_MAX, 0, &old))
+		ret = segment_drop(in, old);
+	return ret;
 }
 
 /* The recorder's threads may disagree on the segment: one may be late. */
@@ -468,9 +504,10 @@ static int in_data(struct in *in, const struct stream_head *h)
 		return ret;
 	if (h->len % in->subbuf)
 		return bad(in, "data are not whole sub-buffers");
-	if (was_removed(in, h->segment))
+	ret = in_room(in, h->len);
+	if (!ret && was_removed(in, h->segment))
 		return skip(in, h->len);
-	ret = check_limits(in, h->len, 0);
+	ret = ret ?: check_limits(in, h->len, 0);
 	c = ret ? NULL : cpu_of(in, h->cpu);
 	if (!ret && !c)
 		ret = err_set(in->err, ENOMEM, "out of memory");
@@ -533,26 +570,26 @@ static int in_tail(struct in *in, const struct stream_head *h)
 
 static int in_segment(struct in *in, const struct stream_head *h)
 {
-	struct capw_removed gone = { 0 };
-	uint64_t freed = 0;
+	uint32_t old;
 	int ret;
 
 	if (h->segment != in->segment + 1 || h->segment >= CAP_MAX_SEGMENTS)
 		return bad(in, "a segment begins that is not the next one");
-	ret = check_limits(in, FOLDER_SIZE, 0);
+	ret = in_room(in, FOLDER_SIZE);
+	ret = ret ?: check_limits(in, FOLDER_SIZE, 0);
 	if (ret)
 		return ret;
 	ret = capw_segment_make(in->w, h->segment);
 	if (ret)
 		return cannot_store(in, ret);
 	in->segment = h->segment;
-	if (!in->limits->keep || in->segment < in->limits->keep)
-		return 0;
-	ret = capw_segment_remove(in->w, in->segment - (uint32_t)in->limits->keep, &freed, &gone);
-	capw_removed_close(&gone);
-	in->n->data -= MIN(freed, in->n->data);
-	in->n->trimmed = true;
-	return err_why(in->err, ret, "cannot remove an old segment in %s", capw_path(in->w));
+	if (!in->limits->keep)
+		return ret;
+	ret = ret ?: capw_kept_add(&in->kept, in->segment, in->by);
+	while (!ret && capw_kept_over(&in->kept, in->limits->keep, in->limits->keep,
+				      &old))
+		ret = segment_drop(in, old);
+	return ret;
 }
 
 /* ---- frames ---- */
@@ -655,6 +692,7 @@ int stream_receive(int fd, struct capw *w, const struct stream_limits *limits,
 	if (ret == -ENOMEM && !err->text[0])
 		ret = err_set(err, ENOMEM, "out of memory");
 	u64map_free(&in.at);
+	capw_kept_free(&in.kept);
 	free(in.cpu);
 	free(in.buf);
 	return ret;

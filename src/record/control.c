@@ -7,7 +7,7 @@
  */
 #include "record.h"
 
-static int order_start(struct record *r, struct record_child *c)
+static int order_start(struct record *r, struct record_child *c, const char *by __unused_arg)
 {
 	if (c->p.pid <= 0 || c->p.to < 0)
 		return 0;
@@ -15,13 +15,14 @@ static int order_start(struct record *r, struct record_child *c)
 	return record_met_command(r, c, true);
 }
 
-static int order_stop(struct record *r, struct record_child *c __unused_arg)
+static int order_stop(struct record *r, struct record_child *c __unused_arg,
+		      const char *by __unused_arg)
 {
 	r->end_reason = "control";
 	return 0;
 }
 
-static int order_snapshot(struct record *r, struct record_child *c __unused_arg)
+static int order_snapshot(struct record *r, struct record_child *c __unused_arg, const char *by)
 {
 	int ret;
 
@@ -31,19 +32,22 @@ static int order_snapshot(struct record *r, struct record_child *c __unused_arg)
 	}
 	/* What happened must stay in the ring while that is written out. */
 	r->flight.stopped = krdtsc_now();
+	snprintf(r->flight.by, sizeof(r->flight.by), "%s", by);
 	ret = kinst_tracing(r->k, false, r->err);
 	ret = ret ?: record_flight_dump(r, "control");
+	r->flight.by[0] = '\0';
 	return ret ?: kinst_tracing(r->k, true, r->err);
 }
 
-static int order_alive(struct record *r __unused_arg, struct record_child *c __unused_arg)
+static int order_alive(struct record *r __unused_arg, struct record_child *c __unused_arg,
+		       const char *by __unused_arg)
 {
 	return 0;
 }
 
 static const struct {
 	const char *name;
-	int (*obey)(struct record *r, struct record_child *c);
+	int (*obey)(struct record *r, struct record_child *c, const char *by);
 } orders[] = {
 	{ "start", order_start },
 	{ "stop", order_stop },
@@ -53,11 +57,14 @@ static const struct {
 
 static int obey(struct record *r, struct record_child *c)
 {
+	char *by = r->order.text;
+
 	r->order.text[r->order.len] = '\0';
 	r->order.len = 0;
+	strsep(&by, " ");
 	for (size_t i = 0; i < ARRAY_SIZE(orders); i++)
 		if (!strcmp(orders[i].name, r->order.text))
-			return orders[i].obey(r, c);
+			return orders[i].obey(r, c, by ?: "");
 	return err_set(r->err, EPROTO, "unknown order '%s'",
 		       r->order.text);
 }
@@ -71,7 +78,7 @@ int record_control_take(struct record *r, struct record_child *c)
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return 0;
 	if (n <= 0)
-		return order_stop(r, c);
+		return order_stop(r, c, "");
 	for (ssize_t i = 0; i < n && !ret && !r->end_reason; i++) {
 		if (buf[i] == '\n')
 			ret = obey(r, c);

@@ -147,6 +147,17 @@ static int tell_fired(struct record *r, const char *why)
 	return record_put(r);
 }
 
+/* Another side was triggered: whoever stores this has to know before the segment begins. */
+static int tell_asked(struct record *r)
+{
+	if (!r->flight.by[0])
+		return 0;
+	meta_begin(&r->line, "asked");
+	meta_str(&r->line, "by", r->flight.by);
+	meta_u64(&r->line, "tsc", krdtsc_now());
+	return record_put(r);
+}
+
 /* No events since the last time: the next ones get this segment. */
 static int nothing_written(struct record *r, const char *why)
 {
@@ -163,6 +174,13 @@ static int dump(struct record *r, const char *why)
 	uint64_t bytes = 0;
 	int ret = tell_fired(r, why);
 	char size[32];
+
+	if (!ret && !record_store_room(r)) {
+		r->note("%s: no room for a segment by the trigger of %s beside our own",
+			capw_path(r->w), r->flight.by);
+		return 0;
+	}
+	ret = ret ?: tell_asked(r);
 
 	ret = ret ?: drain_rotate(&r->store);
 	if (ret)
@@ -197,8 +215,9 @@ static int dump(struct record *r, const char *why)
 	if (ret)
 		return err_why(r->err, ret, "cannot remove an old segment of %s", capw_path(r->w));
 	if (!r->c->quiet)
-		r->note("%s: segment %u written, %s (%s)", capw_path(r->w), segment,
-			 str_bytes(size, sizeof(size), bytes), why);
+		r->note("%s: segment %u written, %s (%s%s)", capw_path(r->w), segment,
+			str_bytes(size, sizeof(size), bytes), r->flight.by[0] ? "trigger of " : "",
+			r->flight.by[0] ? r->flight.by : why);
 	return 0;
 }
 

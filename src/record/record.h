@@ -96,6 +96,7 @@ struct record_flight {
 	int marker_fd;	  /* ... trace_pipe of watch */
 	char text[64];	  /* ... the last one that counted */
 	uint64_t stopped; /* TSC when an order stopped the ring; 0: the trigger did, or nothing */
+	char by[CAPW_ORIGIN_SIZE]; /* whose trigger made that order; "" = nobody's, or ours */
 };
 
 /*
@@ -122,7 +123,8 @@ struct record {
 	struct drain_cpu *drain;    /* room for ncpu_max; an entry never moves */
 	struct record_seen *seen;
 	struct drain_store store;
-	struct capw_removed removed; /* under the store's lock */
+	struct capw_removed removed; /* under the store's lock, ... */
+	struct capw_kept kept;	     /* ... as this */
 	pthread_mutex_t meta_lock;  /* of later below: threads add to it */
 	struct sbuf later;	    /* records waiting to be written to meta */
 	unsigned int segments_told; /* in meta */
@@ -173,7 +175,7 @@ struct record {
 	struct record_helper watch, look;
 	bool blind; /* kvmft-look was killed, or does not answer */
 	struct {
-		char text[16];
+		char text[sizeof("snapshot ") + CAPW_ORIGIN_SIZE];
 		size_t len;
 	} order;		    /* the beginning of a line */
 	struct record_qemu {
@@ -315,6 +317,8 @@ void record_store_add(struct record *r, struct sbuf *line);
 int record_store_news(struct record *r);
 /* Flight recorder: a segment is completely written, and an old one may be removed. 0 or -errno. */
 int record_store_written(struct record *r, unsigned int segment);
+/* Is there room for a segment of r->flight.by? Old ones that others' triggers made are removed. */
+bool record_store_room(struct record *r);
 /* The space reserved for the names of tasks may be used. */
 void record_store_no_more_data(struct record *r);
 void record_store_close(struct record *r);

@@ -91,28 +91,49 @@ static int store_next(void *ctx, unsigned int segment, uint64_t *freed)
 {
 	struct record *r = ctx;
 	int ret = capw_segment_make(r->w, segment);
+	uint32_t old;
 
-	if (ret || !r->c->keep.set || segment < r->c->keep.v || goes_later(r))
+	if (ret || !r->c->keep.set)
 		return ret;
-	ret = capw_segment_remove(r->w, segment - (unsigned int)r->c->keep.v, freed, &r->removed);
+	ret = capw_kept_add(&r->kept, segment, r->flight.by);
+	if (ret || goes_later(r) || !capw_kept_over(&r->kept, r->c->keep.v, r->c->keep.v, &old))
+		return ret;
+	ret = capw_segment_remove(r->w, old, freed, &r->removed);
 	/* If the free space on the disk is checked, it has to be there. */
 	if (r->store.min_free)
 		capw_removed_close(&r->removed);
 	return ret;
 }
 
-int record_store_written(struct record *r, unsigned int segment)
+static int remove_old(struct record *r, uint32_t segment)
 {
 	struct capw_removed x = { 0 };
 	uint64_t freed = 0;
-	int ret;
+	int ret = capw_segment_remove(r->w, segment, &freed, &x);
 
-	if (!r->c->keep.set || segment < r->c->keep.v)
-		return 0;
-	ret = capw_segment_remove(r->w, segment - (unsigned int)r->c->keep.v, &freed, &x);
 	capw_removed_close(&x);
 	drain_freed(&r->store, freed);
 	return ret;
+}
+
+int record_store_written(struct record *r, unsigned int segment)
+{
+	uint32_t old;
+	int ret = r->c->keep.set ? capw_kept_add(&r->kept, segment, r->flight.by) : 0;
+
+	while (!ret && r->c->keep.set && capw_kept_over(&r->kept, r->c->keep.v, r->c->keep.v, &old))
+		ret = remove_old(r, old);
+	return ret;
+}
+
+bool record_store_room(struct record *r)
+{
+	uint32_t old;
+
+	while (r->c->keep.set && !ring_fits(r) && capw_kept_over(&r->kept, UINT64_MAX, 0, &old))
+		if (remove_old(r, old))
+			return false;
+	return !r->c->keep.set || !r->flight.by[0] || ring_fits(r);
 }
 
 /* Under its lock again, because the next one may begin now. */
@@ -220,4 +241,5 @@ void record_store_close(struct record *r)
 	}
 	util_close_fd(&r->store.wake_fd);
 	sbuf_free(&r->later);
+	capw_kept_free(&r->kept);
 }

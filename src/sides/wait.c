@@ -73,7 +73,7 @@ static void take_words(struct sides *x, struct side *s)
 static void fired(struct sides *x, struct side *s)
 {
 	uint64_t now = util_now_ns(), since = now - s->fired_ns;
-	char again[64] = "";
+	char again[64] = "", order[sizeof("snapshot \n") + CAPW_ORIGIN_SIZE];
 
 	s->fired_again = since < s->fired_wait;
 	if (s->fired_again)
@@ -90,9 +90,10 @@ static void fired(struct sides *x, struct side *s)
 		x->note("%s: its flight recorder was triggered; all sides write out their rings%s",
 			s->name, again);
 	snapshots_asked(&x->snapshots, x->side, x->n);
+	snprintf(order, sizeof(order), "snapshot %s\n", s->name);
 	for (size_t i = 0; i < x->n; i++)
 		if (&x->side[i] != s)
-			side_order(&x->side[i], "snapshot\n");
+			side_order(&x->side[i], order);
 }
 
 static int take_news(struct sides *x, struct side *s, const struct stream_news *n)

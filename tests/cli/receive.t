@@ -278,6 +278,33 @@ is "$(cd "$got" && echo seg*)" "seg000004 seg000005" "--keep 2"
 receive "$tmp/bad"
 status_is 3 "data of a segment that is over"
 err_has "that has not begun, or is over" "... is reported"
+# ... of a flight recorder: what others' triggers caused takes no place of its own, and least the place of each other.
+{
+	printf 'hello\nframe 1 0 0 text:ring\\ssubbuf=4096\\sflight=1\\nbegin\\n\nframe 4 0 0 zeros:4096\n'
+	s=1
+	for by in g1 g1 g2 g1 g1; do
+		printf 'frame 1 0 0 text:asked\\sby=%s\\n\nframe 6 0 %s -\nframe 4 0 %s zeros:4096\n' $by $s $s
+		printf 'frame 1 0 0 text:segment\\sn=%s\\n\n' $s
+		s=$((s + 1))
+	done
+} >"$tmp/lines"
+set --
+while IFS= read -r line; do set -- "$@" "$line"; done <"$tmp/lines"
+"$mkstream" "$@" 'frame 1 0 0 text:end\sreason=duration\n' end >"$tmp/segments"
+receive "$tmp/segments" --keep 2
+status_is 0 "segments by triggers of others"
+is "$(cd "$got" && echo seg*)" "seg000000 seg000003 seg000005" "... of the one with most of them the oldest goes"
+receive "$tmp/segments" --keep 2 --max-size 8K
+status_is 0 "... none ends the recording for want of room"
+is "$(cd "$got" && echo seg*)" "seg000000 seg000005" "... own ones stay"
+"$mkstream" "$@" 'frame 1 0 0 text:asked\sby=g2\n' "frame 6 0 6 -" "frame 4 0 6 zeros:8192" "frame 4 0 6 zeros:4096" \
+	'frame 1 0 0 text:segment\sn=6\n' "frame 6 0 7 -" "frame 4 0 7 zeros:4096" \
+	'frame 1 0 0 text:end\sreason=duration\n' end >"$tmp/segments"
+receive "$tmp/segments" --keep 2 --max-size 8K
+status_is 0 "... one that is too large"
+is "$(cd "$got" && echo seg*)" "seg000000 seg000007" "... is left out"
+run "$kvmft" merge -q "$got"
+is "$(grep missing "$err" "$out")" "" "... which is no damage"
 
 # ---- the receiver is killed, or told to end ----
 

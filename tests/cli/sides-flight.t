@@ -18,7 +18,7 @@ vm=$!
 has_line() { grep -q "^$2" "$session/$1/meta"; }
 tsc_of() { sed -n "s/^$2.* tsc=\([0-9]*\).*/\1/p" "$session/$1/meta" | head -n 1; }
 
-begin_sides --flight-recorder -b 1M --guest "g1=$guest SIDE=g1" --guest "g2=$guest" --guest-options "$opts -b 1M"
+begin_sides --flight-recorder -b 1M --keep 2 --guest "g1=$guest SIDE=g1" --guest "g2=$guest" --guest-options "$opts -b 1M"
 sleep 1
 kill -USR1 "$(guest_pid g1)"
 wait_until has_line host 'segment n=0 why=control'
@@ -37,6 +37,15 @@ ok "... says which it signalled" grep -q '^[0-9]*: told to write out its ring$' 
 # All are told, so the host by itself or by a guest, whichever comes first.
 wait_until has_line host 'segment n=1 '
 ok "... the host wrote again" has_line host 'segment n=1 '
+# ... and all by an order of ours.
+wait_until has_line g2 'segment n=1 '
+own() { sed -n 's/^segment n=\([0-9]*\) .*/\1/p' "$session/$1/meta" | tail -n 1; }
+sleep 1
+before_host=$(own host)
+before_g2=$(own g2)
+kill -USR1 "$recorder"
+wait_until has_line host "segment n=$((before_host + 1)) why=control"
+wait_until has_line g2 "segment n=$((before_g2 + 1)) why=control"
 # One guest that is triggered over and over: each time may cost the others a segment. 8 of them take two minutes.
 n=0
 while [ $n -lt 40 ]; do
@@ -47,6 +56,15 @@ done
 is "$(grep -c '^segment .*why=control' "$session/g2/meta" | awk '{ print ($1 >= 3 && $1 < 9) }')" 1 \
 	"a guest that is triggered over and over: the others write less and less often"
 err_has 'g1: .* all sides write out their rings; its next trigger counts in 4 s' "... which is reported"
+# What nobody else asked for stays, and of the others' the last two.
+for side in host g2; do
+	[ $side = host ] && kept=$((before_host + 1)) || kept=$((before_g2 + 1))
+	ok "... and what $side wrote by our order stays with --keep 2" test -d "$session/$side/seg00000$kept"
+	ok "... its meta says who caused the others" has_line $side 'asked by=g1 '
+	is "$(find "$session/$side" -name 'seg*' | awk '{ n++ } END { print (n >= 3 && n <= 5) }')" 1 \
+		"... two of each are left"
+done
+err_has 'host: segment [0-9]* written, .* \(trigger of g1\)' "... and so do the messages"
 kill -INT "$recorder"
 ended
 status_is 0 "... what a flight recorder overwrites is no loss: exit 0"

@@ -10,7 +10,7 @@
  *   hello [TEXT]                   the first line; without TEXT the one of this version
  *   frame TYPE CPU SEGMENT CONTENT [LEN]
  *                                  TYPE is a number; CONTENT is -, zeros:N, hex:..., text:... (\n is a
- *                                  newline), or file:PATH; LEN is what the head says instead of its length
+ *                                  newline, \s a blank), or file:PATH; LEN is what the head says instead of its length
  *   times N frame ...              the same frame N times
  *   for-ever frame ...             until nobody reads
  *   bytes CONTENT                  no frame, but this
@@ -79,10 +79,10 @@ static void add_hex(struct sbuf *b, const char *p)
 static void add_text(struct sbuf *b, const char *p)
 {
 	for (; *p; p++) {
-		bool newline = p[0] == '\\' && p[1] == 'n';
+		bool newline = p[0] == '\\' && p[1] == 'n', blank = p[0] == '\\' && p[1] == 's';
 
-		sbuf_addc(b, newline ? '\n' : *p);
-		p += newline;
+		sbuf_addc(b, newline ? '\n' : blank ? ' ' : *p);
+		p += newline || blank;
 	}
 }
 
