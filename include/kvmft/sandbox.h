@@ -78,6 +78,14 @@ int sandbox_enter(const struct sandbox *s, unsigned int *layers,
  * owner, and what the system installs for all.
  */
 int sandbox_enter_reader(unsigned int *layers, struct kvmft_err *err) __must_check;
+/*
+ * For a process that keeps its rights: fn runs in one that is confined as a reader and has no files
+ * but `file` (-1: none) and standard error. What it appends is added to *out, up to max bytes; who
+ * took that process over could have made it up. What fn returns, or -errno with err set.
+ */
+typedef int sandbox_fn(void *ctx, struct sbuf *out, struct kvmft_err *err);
+int sandbox_ask(sandbox_fn *fn, void *ctx, int file, size_t max, struct sbuf *out,
+		struct kvmft_err *err) __must_check;
 /* The layers that this kernel has. */
 unsigned int sandbox_have(void);
 /* Does kvmft know the system calls of this processor? */

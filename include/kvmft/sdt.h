@@ -38,6 +38,9 @@ struct sdt_file {
  * message. *f is to be freed with sdt_free(), also after a failure.
  */
 int sdt_read(int fd, const char *name, struct sdt_file *f, struct kvmft_err *err) __must_check;
+/* To another process, which does not trust this one: the reverse is 0, -EBADMSG or -ENOMEM. */
+void sdt_pack(const struct sdt_file *f, struct sbuf *out);
+int sdt_unpack(struct cursor *c, struct sdt_file *f) __must_check;
 void sdt_free(struct sdt_file *f);
 
 /* An argument as the note describes it, "-4@%edi". */

@@ -35,11 +35,18 @@ struct sdt_hints {
 	struct sdt_want
 		*want; /* n hints, followed by room for as many wants as were requested */
 	size_t n;
+	struct sbuf answer; /* of sdt_hints_ask(): what they point to */
 };
 
 /* 0, even if nothing is known; -ENOMEM. To be freed after the plan was made. */
 int sdt_hints_find(const struct sdt_spec *s, const struct sdt_file *f, size_t room,
 		   struct sdt_hints *h) __must_check;
+/*
+ * Both sdt_read() of s and this, by a confined process, for one with rights: f and h are zero, and
+ * to be freed, also after a failure.
+ */
+int sdt_hints_ask(const struct sdt_spec *s, size_t room, struct sdt_file *f, struct sdt_hints *h,
+		  struct kvmft_err *err) __must_check;
 void sdt_hints_free(struct sdt_hints *h);
 
 #endif

@@ -32,6 +32,8 @@ struct session {
  * but may be a capture. -errno with err set: it is one, but has no host, or several.
  */
 int session_read(const char *path, struct session *s, struct kvmft_err *err) __must_check;
+/* The same, for a process with rights: a confined one does it. */
+int session_ask(const char *path, struct session *s, struct kvmft_err *err) __must_check;
 void session_free(struct session *s);
 /* Whether a capture's directory says that it is a guest's. */
 bool session_is_guest(const char *path);

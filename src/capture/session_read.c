@@ -4,6 +4,7 @@
  * opened here, only looked at.
  */
 #include "kvmft/session.h"
+#include "kvmft/sandbox.h"
 #include "reader.h"
 
 #include <dirent.h>
@@ -246,6 +247,65 @@ int session_read(const char *path, struct session *s, struct kvmft_err *err)
 	if (ret)
 		session_free(s);
 	return ret;
+}
+
+/* ---- by a confined process ---- */
+
+/* Names of guests that are missing; then of each capture its name and VM. */
+static int sides_put(void *path, struct sbuf *out, struct kvmft_err *err)
+{
+	struct session s;
+	int ret = session_read(path, &s, err);
+
+	sbuf_add_mem(out, s.missing.s ?: "", s.missing.len);
+	sbuf_addc(out, '\0');
+	for (size_t i = 0; i < s.n; i++) {
+		const char *name = strrchr(s.v[i].path, '/'), *sel = s.v[i].sel ?: "";
+
+		name = name ? name + 1 : s.v[i].path;
+		sbuf_add_mem(out, name, strlen(name) + 1);
+		sbuf_add_mem(out, sel, strlen(sel) + 1);
+	}
+	session_free(&s);
+	return ret;
+}
+
+static int sides_take(struct found *f, struct cursor *c)
+{
+	const char *name, *sel;
+	int ret = cur_str(c, &name);
+
+	sbuf_add(&f->s->missing, ret ? "" : name);
+	while (!ret && c->left) {
+		ret = cur_str(c, &name);
+		ret = ret ?: cur_str(c, &sel);
+		if (!ret && !is_name(name))
+			ret = -EBADMSG;
+		ret = ret ?: add(f, name, *sel ? sel : NULL);
+	}
+	return ret;
+}
+
+int session_ask(const char *path, struct session *s, struct kvmft_err *err)
+{
+	_cleanup_close_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct found f = { .root = path, .dir = dir, .s = s, .err = err };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	struct cursor c;
+	int ret;
+
+	*s = (struct session){ 0 };
+	if (dir < 0 || !faccessat(dir, "meta", F_OK, AT_SYMLINK_NOFOLLOW))
+		return 0;
+	ret = sandbox_ask(sides_put, (char *)path, -1, 2 * SESSION_MAX, &b, err);
+	if (ret)
+		return ret;
+	s->named = !faccessat(dir, SESSION_FILE, F_OK, AT_SYMLINK_NOFOLLOW);
+	c = (struct cursor){ .p = (const uint8_t *)b.s, .left = b.len };
+	ret = sides_take(&f, &c);
+	if (ret)
+		session_free(s);
+	return err_why(err, ret, "%s", path);
 }
 
 void session_free(struct session *s)

@@ -371,7 +371,7 @@ static int blame_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 		return err_usage(err, "operands are missing: kvmft blame [OPTIONS] %s", BLAME_ARGS);
 	for (int i = 0; i < o->argc; i++)
 		trees = trees && many_is_tree(o->argv[i]);
-	if (!b->given.n && (!trees || (o->argc == 1 && !session_read(o->argv[0], &s, &none) &&
+	if (!b->given.n && (!trees || (o->argc == 1 && !session_ask(o->argv[0], &s, &none) &&
 				       s.n && s.named)))
 		return captures_first(opts, o, err);
 	for (size_t i = 0; i < b->given.n && !ret; i++)

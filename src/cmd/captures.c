@@ -74,7 +74,7 @@ int captures_before(struct operands *o, const struct session *s, struct kvmft_er
 int captures_at(struct operands *o, int at, struct kvmft_err *err)
 {
 	_cleanup_(session_free) struct session s = { 0 };
-	int ret = at < o->argc ? session_read(o->argv[at], &s, err) : 0;
+	int ret = at < o->argc ? session_ask(o->argv[at], &s, err) : 0;
 
 	if (ret || !s.n)
 		return ret;
@@ -84,7 +84,7 @@ int captures_at(struct operands *o, int at, struct kvmft_err *err)
 
 int captures_host(struct operands *o, const char **input, struct session *s, struct kvmft_err *err)
 {
-	int ret = session_read(*input, s, err);
+	int ret = session_ask(*input, s, err);
 
 	if (ret || !s->n)
 		return ret;

@@ -5,10 +5,12 @@
 #include <dirent.h>
 #include <sys/stat.h>
 
+#include "kvmft/sandbox.h"
 #include "captures.h"
 
 #define DEPTH_MAX 16
 #define LIST_MAX  100000u
+#define WALK_MAX  (256u << 20) /* bytes of all their paths */
 
 static bool has(const char *path, const char *name)
 {
@@ -111,16 +113,49 @@ static int add_below(struct operands *o, const char *path, bool sessions, unsign
 	return ret;
 }
 
+struct walk {
+	const char *path;
+	bool sessions;
+};
+
+/* Whether some were left out, then what is there. */
+static int walk_put(void *arg, struct sbuf *out, struct kvmft_err *err)
+{
+	const struct walk *w = arg;
+	struct operands o = { 0 };
+	struct str_list list = { 0 };
+	int ret = add_below(&o, w->path, w->sessions, 0, &list, err);
+
+	sbuf_addc(out, o.incomplete ? '!' : '.');
+	for (size_t i = 0; i < list.n; i++)
+		sbuf_add_mem(out, list.v[i], strlen(list.v[i]) + 1);
+	return ret; /* the end of this process frees the lists */
+}
+
+static int walk_take(struct operands *o, const struct sbuf *b, struct str_list *list,
+		     struct kvmft_err *err)
+{
+	int ret = 0;
+
+	o->incomplete |= b->len && b->s[0] == '!';
+	for (size_t at = 1; at < b->len && !ret; at += strlen(b->s + at) + 1)
+		ret = list_add(o, b->s + at, list, err);
+	return ret;
+}
+
 int many_list(struct operands *o, const char *path, bool sessions, struct str_list *list,
 	      struct kvmft_err *err)
 {
+	struct walk w = { path, sessions };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	size_t before = list->n;
 	struct stat st;
 	int ret;
 
 	if (stat(path, &st) || !S_ISDIR(st.st_mode))
 		return list_add(o, path, list, err);
-	ret = add_below(o, path, sessions, 0, list, err);
+	ret = sandbox_ask(walk_put, &w, -1, WALK_MAX, &b, err);
+	ret = ret ?: walk_take(o, &b, list, err);
 	/* Nothing is there: whoever opens it will report that. */
 	return ret || list->n > before ? ret : list_add(o, path, list, err);
 }

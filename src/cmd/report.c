@@ -526,8 +526,8 @@ static int report_sessions(void *opts, struct operands *o, struct kvmft_err *err
 		host = r->input;
 		ret = captures_host(o, &host, &s, &why);
 		o->argc = 0;
-		if (ret == -ENOMEM)
-			return err_set(err, ENOMEM, "%s", why.text);
+		if (ret == -ENOMEM || ret == -EIO)
+			return err_set(err, -ret, "%s", why.text);
 		if (s.named) {
 			r->input = host;
 			return 0;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* stuck.c: `kvmft stuck`, where each vCPU is and why it makes no progress. */
 #include "kvmft/stuck.h"
+
+#include <sys/mman.h>
+
 #include "cmds.h"
 #include "guest_syms.h"
 #include "sink.h"
@@ -40,6 +43,36 @@ static const struct opt stuck_options[] = {
 	OPT_END,
 };
 
+static int syms_pack(void *files, struct sbuf *out, struct kvmft_err *err)
+{
+	_cleanup_(ksyms_free) struct ksyms k = { 0 };
+	int ret = guest_syms_read(&k, files, err);
+
+	return ret ?: ksyms_pack(&k, out);
+}
+
+/* What we packed is whole, or from somebody who took that process over. */
+static void not_whole(void *arg __unused_arg, int why __unused_arg, uint64_t at __unused_arg)
+{
+}
+
+/* They are the guest's, and we have all rights. */
+static int syms_live(struct ksyms *k, struct ksyms_files *files, struct kvmft_err *err)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	uint64_t bad;
+	int ret = sandbox_ask(syms_pack, files, -1, KSYMS_MAX_FILE, &b, err), fd;
+
+	if (ret)
+		return ret;
+	fd = memfd_create("kvmft-symbols", MFD_CLOEXEC);
+	ret = fd < 0 ? -errno : full_write(fd, b.s, b.len, NULL);
+	if (ret)
+		util_close_fd(&fd);
+	ret = ret ?: ksyms_open(k, fd, b.len, not_whole, NULL, &bad);
+	return err_why(err, ret, "cannot keep the guest's symbols");
+}
+
 static int stuck_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg,
 		     struct kvmft_err *err)
 {
@@ -60,7 +93,8 @@ static int stuck_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 	if (o->c.input)
 		ret = sandbox_enter_reader(&layers, err);
 	if (!ret && (o->syms.kallsyms || o->syms.vmlinux || o->syms.modules)) {
-		ret = guest_syms_read(&k, &o->syms, err);
+		ret = o->c.input ? guest_syms_read(&k, &o->syms, err)
+				 : syms_live(&k, &o->syms, err);
 		o->c.syms = &k;
 	}
 	ret = ret ?: stuck_run(&o->c, cli_note, &b, err);

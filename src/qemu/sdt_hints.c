@@ -6,6 +6,7 @@
  */
 #include "kvmft/sdt_spec.h"
 #include "kvmft/qemu_events.h"
+#include "kvmft/sandbox.h"
 
 _Static_assert(QEV_MAX_ARGS <= SDT_ARGS_MAX, "a marker has room for all of an event");
 
@@ -71,9 +72,72 @@ int sdt_hints_find(const struct sdt_spec *s, const struct sdt_file *f, size_t ro
 	return 0;
 }
 
+/* ---- by a confined process ---- */
+
+#define MAX_ANSWER (64u << 20)
+
+static int hints_put(void *spec, struct sbuf *out, struct kvmft_err *err)
+{
+	const struct sdt_spec *s = spec;
+	struct sdt_hints h = { 0 };
+	struct sdt_file f;
+	int ret = sdt_read(s->fd, s->path, &f, err);
+
+	ret = ret ?: sdt_hints_find(s, &f, 0, &h);
+	sdt_pack(&f, out);
+	for (size_t i = 0; i < h.n; i++) {
+		sbuf_add_mem(out, h.want[i].name, strlen(h.want[i].name) + 1);
+		for (size_t k = 0; k < ARRAY_SIZE(h.want[i].as); k++)
+			sbuf_addc(out, (char)h.want[i].as[k]);
+	}
+	return ret;
+}
+
+static int hint_take(struct cursor *c, struct sdt_want *w)
+{
+	const uint8_t *as;
+	int ret = cur_str(c, &w->name);
+
+	ret = ret ?: cur_bytes(c, ARRAY_SIZE(w->as), &as);
+	for (size_t i = 0; !ret && i < ARRAY_SIZE(w->as); i++)
+		w->as[i] = as[i] <= SDT_AS_STRING ? (enum sdt_as)as[i] : SDT_AS_NUMBER;
+	w->provider = "qemu";
+	w->hint = true;
+	return ret;
+}
+
+static int hints_take(struct cursor *c, size_t room, struct sdt_hints *h)
+{
+	size_t max = room + c->left / (1 + ARRAY_SIZE(h->want->as));
+	int ret = 0;
+
+	h->want = calloc(max + 1, sizeof(*h->want));
+	if (!h->want)
+		return -ENOMEM;
+	while (!ret && c->left)
+		ret = hint_take(c, &h->want[h->n++]);
+	return ret;
+}
+
+int sdt_hints_ask(const struct sdt_spec *s, size_t room, struct sdt_file *f, struct sdt_hints *h,
+		  struct kvmft_err *err)
+{
+	struct sdt_spec copy = *s;
+	struct cursor c;
+	int ret = sandbox_ask(hints_put, &copy, s->fd, MAX_ANSWER, &h->answer, err);
+
+	if (ret)
+		return ret;
+	c = (struct cursor){ .p = (const uint8_t *)h->answer.s, .left = h->answer.len };
+	ret = sdt_unpack(&c, f);
+	ret = ret ?: hints_take(&c, room, h);
+	return err_why(err, ret, "%s", s->path);
+}
+
 void sdt_hints_free(struct sdt_hints *h)
 {
 	qevents_free(h->events);
+	sbuf_free(&h->answer);
 	free(h->want);
 	*h = (struct sdt_hints){ 0 };
 }

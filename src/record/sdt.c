@@ -55,9 +55,7 @@ static int plan_file(struct record *r, struct record_sdt *s, size_t i)
 	for (size_t k = 0; k < i; k++)
 		if (same_file(&s->spec[k], spec))
 			return 0;
-	ret = sdt_read(spec->fd, spec->path, &f, r->err);
-	if (!ret && sdt_hints_find(spec, &f, s->nspec, &h))
-		ret = err_set(r->err, ENOMEM, "out of memory");
+	ret = sdt_hints_ask(spec, s->nspec, &f, &h, r->err);
 	n = h.n;
 	for (size_t k = i; k < s->nspec && !ret; k++) {
 		if (!same_file(&s->spec[k], spec))

@@ -23,6 +23,11 @@
 #define MAX_NAME   255u	       /* of a provider, a marker */
 #define MAX_ARGS   4096u
 
+static const char *const unfit[] = {
+	"its place is not in the program's code",
+	"its guard is not in the program's data",
+};
+
 struct notes {
 	struct elf e;
 	bool has_base;
@@ -58,14 +63,14 @@ static void find_place(const struct notes *n, struct sdt_marker *m, uint64_t sem
 	const struct elf_segment *code = elf_segment_at(&n->e, m->addr), *data;
 
 	if (!code || !code->exec) {
-		m->unfit = "its place is not in the program's code";
+		m->unfit = unfit[0];
 		return;
 	}
 	if (semaphore) {
 		data = elf_segment_at(&n->e, semaphore);
 		/* The kernel counts in 16 bits, in a page that the program may write to. */
 		if (!data || !data->write || (semaphore & 1)) {
-			m->unfit = "its guard is not in the program's data";
+			m->unfit = unfit[1];
 			return;
 		}
 		m->semaphore = data->offset + (semaphore - data->addr);
@@ -188,4 +193,67 @@ int sdt_read(int fd, const char *name, struct sdt_file *f, struct kvmft_err *err
 	if (ret == -ENOEXEC)
 		return err_set(err, ENOEXEC, "%s: no markers can be read: %s", name, why);
 	return err_set(err, -ret, "%s: %s", name, strerror(-ret));
+}
+
+/* ---- from one process to another ---- */
+
+/* How many, and of each marker its numbers, then its texts. */
+void sdt_pack(const struct sdt_file *f, struct sbuf *out)
+{
+	const uint64_t head[] = { f->arch, f->bad, f->n };
+
+	sbuf_add_mem(out, (const char *)head, sizeof(head));
+	for (size_t i = 0; i < f->n; i++) {
+		const struct sdt_marker *m = &f->v[i];
+		const uint64_t v[] = { m->addr, m->offset, m->semaphore,
+				       !m->unfit ? 0 : m->unfit == unfit[0] ? 1 : 2 };
+
+		sbuf_add_mem(out, (const char *)v, sizeof(v));
+		sbuf_add_mem(out, m->provider, strlen(m->provider) + 1);
+		sbuf_add_mem(out, m->name, strlen(m->name) + 1);
+		sbuf_add_mem(out, m->args, strlen(m->args) + 1);
+	}
+}
+
+static int marker_take(struct sdt_file *f, struct cursor *c)
+{
+	const char *provider = "", *name = "", *args = "";
+	struct sdt_marker *m = array_grow(&f->v, f->n, &f->cap, sizeof(*m));
+	uint64_t why = 0;
+	int ret;
+
+	if (!m)
+		return -ENOMEM;
+	f->n++;
+	ret = cur_u64(c, &m->addr);
+	ret = ret ?: cur_u64(c, &m->offset);
+	ret = ret ?: cur_u64(c, &m->semaphore);
+	ret = ret ?: cur_u64(c, &why);
+	ret = ret ?: take_text(c, MAX_NAME, &provider);
+	ret = ret ?: take_text(c, MAX_NAME, &name);
+	ret = ret ?: take_text(c, MAX_ARGS, &args);
+	if (ret || why > ARRAY_SIZE(unfit))
+		return -EBADMSG;
+	m->unfit = why ? unfit[why - 1] : NULL;
+	m->provider = strdup(provider);
+	m->name = strdup(name);
+	m->args = strdup(args);
+	return m->provider && m->name && m->args ? 0 : -ENOMEM;
+}
+
+int sdt_unpack(struct cursor *c, struct sdt_file *f)
+{
+	uint64_t head[3] = { 0 };
+	int ret = 0;
+
+	*f = (struct sdt_file){ 0 };
+	for (size_t i = 0; i < ARRAY_SIZE(head) && !ret; i++)
+		ret = cur_u64(c, &head[i]);
+	f->arch = head[0] <= SDT_ARCH_I386 ? (enum sdt_arch)head[0] : SDT_ARCH_OTHER;
+	f->bad = (size_t)head[1];
+	while (!ret && f->n < MIN(head[2], (uint64_t)MAX_MARKERS))
+		ret = marker_take(f, c);
+	if (ret)
+		sdt_free(f);
+	return ret;
 }

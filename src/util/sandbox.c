@@ -125,31 +125,50 @@ static bool ll_allow(int set, const struct ll_ruleset *r, const struct sandbox_d
 		return false;
 	if (!S_ISDIR(st.st_mode))
 		rule.access &= LL_OF_FILES;
-	if (!rule.access)
+	if (!rule.access || S_ISLNK(st.st_mode))
 		return true;
 	return !syscall(SYS_landlock_add_rule, set, LL_PATH_BENEATH, &rule, 0);
 }
 
-static bool ll_allow_path(int set, const struct ll_ruleset *r, const char *path)
+static bool ll_allow_path(int set, const struct ll_ruleset *r, const char *path, int flags)
 {
-	_cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC);
+	_cleanup_close_ int fd = open(path, O_PATH | O_CLOEXEC | flags);
 
 	return ll_allow(set, r, &(struct sandbox_dir){ fd, SANDBOX_READ });
+}
+
+/*
+ * What is installed with a program: the declarations of a QEMU that was built here. No link: it
+ * could lead anywhere, and only the program was named.
+ */
+static bool ll_allow_beside(int set, const struct ll_ruleset *r, const char *path)
+{
+	static const char *const places[] = { "", "../share/qemu/", "../share/qemu-kvm/" };
+	const char *slash = strrchr(path, '/');
+	char beside[4096];
+	bool done = true;
+
+	for (size_t i = 0; i < ARRAY_SIZE(places) && done; i++) {
+		snprintf(beside, sizeof(beside), "%.*s%strace-events-all",
+			 slash ? (int)(slash + 1 - path) : 0, path, places[i]);
+		done = ll_allow_path(set, r, beside, O_NOFOLLOW);
+	}
+	return done;
 }
 
 /* PATH, PATH=SEL, SEL=PATH, PATH:FORMAT, --option=PATH, -oPATH; what names no file does no harm. */
 static bool ll_allow_word(int set, const struct ll_ruleset *r, char *word)
 {
-	bool done = ll_allow_path(set, r, word);
+	bool done = ll_allow_path(set, r, word, 0) && ll_allow_beside(set, r, word);
 
 	if (done && word[0] == '-' && word[1] && word[1] != '-')
-		done = ll_allow_path(set, r, word + 2);
+		done = ll_allow_path(set, r, word + 2, 0);
 	for (char *is = strpbrk(word, "=:"); is && done; is = strpbrk(is + 1, "=:")) {
 		const char separator = *is;
 
-		done = ll_allow_path(set, r, is + 1);
+		done = ll_allow_path(set, r, is + 1, 0);
 		*is = '\0';
-		done = done && ll_allow_path(set, r, word);
+		done = done && ll_allow_path(set, r, word, 0) && ll_allow_beside(set, r, word);
 		*is = separator;
 	}
 	return done;
@@ -168,7 +187,7 @@ static bool ll_allow_operands(int set, const struct ll_ruleset *r)
 	bool done = n > 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(always) && done; i++)
-		done = ll_allow_path(set, r, always[i]);
+		done = ll_allow_path(set, r, always[i], 0);
 	for (char *word = line; done && word < line + n; word += strlen(word) + 1)
 		done = ll_allow_word(set, r, word);
 	return done;

@@ -309,6 +309,32 @@ fi
 
 # ---- files from others ----
 
+# by_confined FILE COMMAND...: what reads of the file, each time, is a process with a filter of system calls.
+by_confined()
+{
+	file=$1
+	shift
+	timeout 60 strace -f -y -e trace=read,pread64,mmap,prctl -o "$tmp/reads" "$plain" "$@" >"$out" 2>"$err"
+	awk -v file="/$file>" '/PR_SET_SECCOMP/ { on[$1] = 1 } index($0, file) { if ($1 in on) inside++; else outside++ }
+		END { print outside + 0, (inside > 0) }' "$tmp/reads"
+}
+
+if strace -o /dev/null true 2>"$err" && [ "$("$plain" check 2>/dev/null | awk '$1 == "seccomp" { print $2 }')" = ok ]; then
+	mkdir "$tmp/pair"
+	cp -r "$tmp/bare" "$tmp/pair/host"
+	echo "ffffffff81000000 T start_kernel" >"$tmp/symbols"
+	cp /bin/true "$tmp/program"
+	is "$(by_confined meta verify "$tmp/pair")" "0 1" "meta of a directory without a session file: read by a confined process"
+	is "$(by_confined meta report "$tmp/pair")" "0 1" "... in a tree"
+	echo "kvmft-session version=1" >"$tmp/pair/session"
+	is "$(by_confined session verify "$tmp/pair")" "0 1" "a session file: as well"
+	is "$(by_confined symbols stuck --vm nosuch --guest-kallsyms "$tmp/symbols")" "0 1" "symbols of a guest"
+	is "$(by_confined program record --as host -e none --sdt "$tmp/program" -d 50ms -o "$tmp/marked")" "0 1" \
+		"a program that is searched for markers"
+else
+	skip "who reads files" "strace is not installed, or this kernel has no filters of system calls"
+fi
+
 mkfifo "$tmp/in"
 "$kvmft" convert --from host-tsc --to guest-tsc --tsc-offset 1 <"$tmp/in" >"$out" 2>"$err" &
 reader=$!
