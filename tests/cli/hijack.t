@@ -87,8 +87,11 @@ END
 run timeout 20 "$hijack" answer
 status_is 0 "answers of kvmft-look that claim more than there is"
 is "$(sed 's/.*: //' "$out" | tr '\n' ' ')" "1 1 1 1 " "... are none"
-# It may read any file: Landlock would hide whose VM is whose.
+# It may read any file: Landlock would hide whose VM is whose, and without that a mount namespace of its own would hide
+# nothing, as each process shows its root in /proc.
 only look <<-END
+	where another's descriptor leads
+	another's files, by its root
 	read passwords
 	a new terminal
 	others' instance: shrink it by reading

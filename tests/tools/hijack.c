@@ -53,6 +53,7 @@ static const struct {
 	{ "another's memory, to read", PREY, "mem", R },
 	{ "another's memory, to write", PREY, "mem", W },
 	{ "another's descriptors", PREY, "fd", R | O_DIRECTORY },
+	{ "another's files, by its root", PREY, "root/etc", R | O_DIRECTORY },
 	{ "own memory", ROOT, "proc/self/mem", RW },
 	{ "main trace: read", TRACEFS, "trace", R },
 	{ "main trace: take its events", TRACEFS, "trace_pipe", R | O_NONBLOCK },
@@ -167,6 +168,13 @@ static long new_instance(void)
 
 static long capture_out(void) { return renameat(folder[CAPTURE], "meta", folder[HERE], "meta"); }
 static long remove_other_instance(void) { return unlinkat(folder[TRACEFS], "instances/hijack-others", AT_REMOVEDIR); }
+static long where_descriptor(void)
+{
+	char to[64];
+
+	return readlinkat(folder[PREY], "fd/0", to, sizeof(to)) < 0 ? -1 : 0;
+}
+
 static long own_user(void) { return setuid(65534); }
 
 /* Whether it can get a process of its own, by the flags that threads have or by others. */
@@ -200,6 +208,7 @@ static const struct {
 	{ "capture: a file moved out of it", capture_out },
 	{ "make an instance", new_instance },
 	{ "remove an idle instance of others", remove_other_instance },
+	{ "where another's descriptor leads", where_descriptor },
 	{ "become another user", own_user },
 	{ "a process", new_process },
 	{ "a thread in a new user namespace", new_namespace },
