@@ -10,7 +10,7 @@
 #define KVMFT_EVIDENCE_H
 
 #include "kvmft/events.h"
-#include "kvmft/util.h"
+#include "kvmft/json.h"
 
 /* Bits: events of a host, and of a guest. */
 enum evidence {
@@ -36,6 +36,8 @@ struct evidence_rule {
 	const char *against;   /* what contradicts it; NULL: nothing but another rule's evidence */
 };
 
+#define EVIDENCE_TEXT 128 /* that evidence_candidates() fills at most, with its zero byte */
+
 /* The i-th rule; NULL past the last. */
 const struct evidence_rule *evidence_at(size_t i);
 /* The rule for that answer: there is one. */
@@ -49,10 +51,10 @@ const struct evidence_rule *evidence_rule(const char *of, const char *what);
 uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, bool guest,
 			   const bool seen[EV_ROLES]);
 
-/* "sched:sched_switch" of one bit. */
-const char *evidence_name(uint32_t bit);
-/* Whether the guest has to record it. */
-bool evidence_is_guests(uint32_t bit);
+/* "host sched:sched_switch": the event after *bit, 0 at first; false: there is no further one. */
+bool evidence_next(uint32_t lacks, uint32_t *bit, char *buf, size_t size);
+/* "needs": all of them, as an array. */
+void evidence_json(uint32_t lacks, struct json *j);
 /* "not recorded: KVM, the VMM or the scheduler": what it may have been, lacking these. */
 void evidence_candidates(const struct evidence_rule *r, uint32_t lacks, char *buf, size_t size);
 /* "record it with `kvmft record -e default -e ...`", and in the guest what is the guest's. */

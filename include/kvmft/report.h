@@ -10,6 +10,7 @@
 #ifndef KVMFT_REPORT_H
 #define KVMFT_REPORT_H
 
+#include "kvmft/events.h"
 #include "kvmft/hostmap.h"
 
 /* ---- event classes: what can be reported ---- */
@@ -75,6 +76,7 @@ struct report_opts {
 	uint64_t every;	     /* 0: never cut; otherwise not with vcpus */
 	report_cut_fn *cut;
 	report_sample_fn *each; /* only with split; NULL: not wanted */
+	const bool *seen; /* totals of another walk; of a trace.dat nothing else says it earlier */
 	void *ctx;	     /* of cut and each */
 };
 
@@ -117,9 +119,13 @@ struct report_totals {
 	uint64_t left_out;	 /* events of threads that did not fit into memory */
 	uint64_t misplaced;	 /* entries of vCPUs ...: counted for another vCPU of their
 				  * thread */
-	bool no_sched;		 /* split: no sched_switch was recorded */
+	uint64_t cut;		 /* entries whose exit was on another CPU, or came after lost
+				  * events: no guest run time */
+	uint64_t moved;		 /* exits whose entry was on another CPU: the thread was off its CPU
+				  * in between */
 	uint64_t poll_grow, poll_shrink; /* kvm_halt_poll_ns: changes of the polling time */
 	uint64_t fail_entry;	 /* kvm_exit with a flag bit of VMX set: see exit_names.h */
+	bool seen[EV_ROLES];	 /* split: events that tell parts apart */
 };
 
 const struct report_totals *report_totals(const struct report *r);
@@ -164,6 +170,13 @@ struct report_row {
 	uint64_t min, max;
 	uint64_t rank; /* of the name among those of the table */
 };
+
+/* The parts' names, also the keys of JSON and CSV. */
+extern const char *const report_part_names[REPORT_PARTS];
+/* What was not recorded, without which that part of samples of key is unknown: enum evidence. */
+uint32_t report_lacks(const struct report *r, uint64_t key, enum report_part p);
+/* The same of all parts, if there are any. */
+uint32_t report_needs(const struct report *r);
 
 #define REPORT_NAME 64
 /* The name of the row's key, by its class. */
@@ -219,6 +232,14 @@ bool report_matches(const struct report *r, const struct report_filter *f, size_
 int report_table(struct report *r, const struct report_filter *f, enum report_key key,
 		 struct report_table *t) __must_check;
 void report_table_free(struct report_table *t);
+/*
+ * What was not recorded, without which that part of a row is unknown; row NULL: of all of the
+ * table. And the time that no known part has, with what it may be: "not recorded: ...", else "".
+ */
+uint32_t report_row_lacks(const struct report *r, const struct report_table *t,
+			  const struct report_row *row, enum report_part p);
+uint64_t report_row_unknown(const struct report *r, const struct report_table *t,
+			    const struct report_row *row, char *buf, size_t size);
 
 /* ---- piecewise ---- */
 

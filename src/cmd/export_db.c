@@ -104,11 +104,10 @@ static int none_came(struct filling *f, const struct report *r)
 static int exits(struct filling *f)
 {
 	struct report_opts ro = {
-		.cls = class_find("vmexit"), .semantics = REPORT_EXACT, .split = true,
-		.each = db_sample, .ctx = f->db,
+		.cls = class_find("vmexit"), .semantics = REPORT_EXACT, .split = true, .ctx = f->db,
 	};
 	const struct pairing_capture *host = &f->p->host;
-	struct report *r = NULL;
+	struct report *first = NULL, *r = NULL;
 	uint64_t from = 0, to = UINT64_MAX;
 	int ret;
 
@@ -118,8 +117,15 @@ static int exits(struct filling *f)
 	if (ret)
 		return ret;
 	db_span(f->db, from, to);
+	if (host->cap->is_tracedat) { /* which events it has is seen at its end */
+		ret = report_new(host->cap, host->fmt, &ro, &first, f->err);
+		ret = ret ?: report_walk(first, f->err);
+		ro.seen = ret ? NULL : report_totals(first)->seen;
+	}
+	ro.each = db_sample;
 	ret = report_new(host->cap, host->fmt, &ro, &r, f->err);
 	ret = ret ? left_out(f, "no exits", ret) : report_walk(r, f->err) ?: none_came(f, r);
+	report_free(first);
 	report_free(r);
 	return ret;
 }

@@ -98,8 +98,7 @@ int diff_exits(struct diff_side *s, const struct report_opts *o, struct kvmft_er
 	ret = ret ?: report_walk(s->r, err);
 	if (ret)
 		return ret;
-	s->parts = ro.split && event_format(s->fmt, EV_SWITCH) &&
-		   event_format(s->fmt, EV_USER_EXIT) && event_format(s->fmt, EV_VCPU_WAKEUP);
+	s->parts = ro.split && !report_needs(s->r);
 	report_span(s->r, &s->span);
 	diff_set_end(&s->exits, s->span.length);
 	side_count(s);

@@ -30,6 +30,7 @@ static const struct {
 };
 
 #define SCHED (EVID_SWITCH | EVID_WAKEUP)
+#define TELLS (EVID_SWITCH | EVID_USER) /* the kernel, the VMM and others apart */
 
 static const struct evidence_rule rules[] = {
 	{ "blame", "host-task", "the scheduler", EVID_SWITCH, 0, NULL },
@@ -65,6 +66,14 @@ static const struct evidence_rule rules[] = {
 	{ "blame", "awake", "its wake-up", EVID_HALT, 0, NULL },
 	{ "blame", "asleep", "a sleep", EVID_WAKEUP, 0, NULL },
 	{ "blame", "late exit", "the guest", EVID_SWITCH, EVID_IRQ, NULL },
+	{ "split", "kernel", "KVM", TELLS, 0, NULL },
+	{ "split", "user", "the VMM", TELLS, 0, NULL },
+	{ "split", "poll", "polling", EVID_SWITCH | EVID_HALT, 0, NULL },
+	{ "split", "blocked", "a sleep", SCHED, 0, NULL },
+	{ "split", "runnable", "the scheduler", SCHED, 0, NULL },
+	{ "split", "preempted", "the scheduler", EVID_SWITCH, 0, NULL },
+	/* what is kernel there: without sched_switch, a halt is that whatever else is missing */
+	{ "split", "halted", "blocked or waiting", TELLS | EVID_HALT, 0, NULL },
 };
 
 const struct evidence_rule *evidence_at(size_t i)
@@ -111,14 +120,28 @@ uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, boo
 	return has;
 }
 
-const char *evidence_name(uint32_t bit)
+bool evidence_next(uint32_t lacks, uint32_t *bit, char *buf, size_t size)
 {
-	return events[__builtin_ctz(bit)].name;
+	size_t i;
+
+	for (*bit = *bit ? *bit << 1 : 1; *bit < 1u << EVIDENCE_BITS; *bit <<= 1) {
+		if (!(lacks & *bit))
+			continue;
+		i = (size_t)__builtin_ctz(*bit);
+		snprintf(buf, size, "%s %s", events[i].guest ? "guest" : "host", events[i].name);
+		return true;
+	}
+	return false;
 }
 
-bool evidence_is_guests(uint32_t bit)
+void evidence_json(uint32_t lacks, struct json *j)
 {
-	return events[__builtin_ctz(bit)].guest;
+	char need[64];
+
+	json_put_array(j, "needs");
+	for (uint32_t bit = 0; evidence_next(lacks, &bit, need, sizeof(need));)
+		json_str(j, need);
+	json_array_end(j);
 }
 
 void evidence_candidates(const struct evidence_rule *r, uint32_t lacks, char *buf, size_t size)

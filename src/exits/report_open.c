@@ -92,14 +92,15 @@ static struct rfield rfield(const struct fmt_field *f)
 }
 
 static void plan_add(struct report *r, const struct fmt_event *e, enum rplan_kind kind,
-		     unsigned int tp, const struct fmt_field field[CLASS_FIELDS])
+		     unsigned int tp, enum event_role role,
+		     const struct fmt_field field[CLASS_FIELDS])
 {
 	struct rplan *p;
 
 	if (r->plan_of[fmt_id(e)] || r->nplan >= RPLANS)
 		return;
 	p = &r->plan[r->nplan];
-	*p = (struct rplan){ .kind = (uint8_t)kind, .tp = (uint8_t)tp };
+	*p = (struct rplan){ .kind = (uint8_t)kind, .tp = (uint8_t)tp, .role = (uint8_t)role };
 	p->need = (uint16_t)(r->pid.off + r->pid.size);
 	for (unsigned int i = 0; i < CLASS_FIELDS; i++) {
 		p->f[i] = rfield(&field[i]);
@@ -139,18 +140,26 @@ static int plans(struct report *r, struct kvmft_err *err)
 		r->tps |= 1u << i;
 		for (size_t k = 0; k < CLASS_FIELDS; k++)
 			fmt_field(e, cls->tp[i].field[k] ? cls->tp[i].field[k] : "", &field[k]);
-		plan_add(r, e, RE_CLASS, i, field);
+		plan_add(r, e, RE_CLASS, i, EV_NONE, field);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++) {
 		if ((r->opts.split || !wanted[i].split) &&
 		    event_find(r->fmt, wanted[i].role, 0, &t))
-			plan_add(r, t.ev, wanted[i].kind, 0, t.f);
+			plan_add(r, t.ev, wanted[i].kind, 0, wanted[i].role, t.f);
 	}
-	r->tot.no_sched = !event_format(r->fmt, EV_SWITCH);
+	if (r->opts.seen)
+		memcpy(r->tot.seen, r->opts.seen, sizeof(r->tot.seen));
+	report_saw(r, EV_NONE);
 	return 0;
 }
 
 /* ---- what the capture lacks ---- */
+
+void report_saw(struct report *r, enum event_role role)
+{
+	r->tot.seen[role] = true;
+	r->recorded = evidence_recorded(r->cap, r->fmt, false, r->tot.seen);
+}
 
 static int check_events(const struct report *r, struct kvmft_err *err)
 {
@@ -289,25 +298,6 @@ static void remark_kernel(struct report *r)
 			release);
 }
 
-static void remark_split(struct report *r)
-{
-	if (!r->opts.split)
-		return;
-	if (r->tot.no_sched)
-		report_remark(
-			r,
-			"no sched_switch in the capture: Blocked includes waiting for a CPU, and "
-			"preemption is in Kernel or User; `kvmft record -e default -e "
-			"sched:sched_switch -e sched:sched_wakeup` has it");
-	if (!event_format(r->fmt, EV_VCPU_WAKEUP))
-		report_remark(
-			r, "no kvm_vcpu_wakeup in the capture: polling while halted is in Kernel; it "
-			   "is in kvmft record's default events");
-	if (!event_format(r->fmt, EV_USER_EXIT))
-		report_remark(r, "no kvm_userspace_exit in the capture: User is in Kernel; it is in "
-				 "kvmft record's default events");
-}
-
 /* All together, with the streams, should fit into 16 MiB. */
 static void set_budget(struct report *r)
 {
@@ -411,7 +401,6 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 	}
 	set_window(r);
 	remark_kernel(r);
-	remark_split(r);
 	*out = r;
 	return 0;
 }

@@ -16,6 +16,7 @@
 #define KVMFT_EXITS_REPORT_PRIV_H
 
 #include "class.h"
+#include "kvmft/evidence.h"
 
 typedef unsigned __int128 u128;
 
@@ -179,7 +180,7 @@ enum rop {
 	OP_CLASS,   /* key: the class's */
 	OP_USER,    /* kvm_userspace_exit */
 	OP_RESUME,  /* the thread is in KVM's run loop again */
-	OP_WAKEUP,  /* kvm_vcpu_wakeup; key: ns, bit 63: waited */
+	OP_WAKEUP,  /* kvm_vcpu_wakeup; key: ns */
 	OP_OUT,	    /* sched_switch away; key: 1 = asleep, 0 = preempted */
 	OP_IN,	    /* sched_switch to */
 	OP_WOKEN,   /* sched_wakeup */
@@ -221,14 +222,14 @@ enum rplan_kind {
 	RE_USER,
 	RE_RESUME,
 	RE_IOCTL,  /* cmd */
-	RE_WAKEUP, /* ns, waited */
+	RE_WAKEUP, /* ns */
 	RE_POLL,   /* grow */
 	RE_SWITCH, /* prev_pid, prev_state, next_pid */
 	RE_WOKEN,  /* pid */
 };
 
 struct rplan {
-	uint8_t kind, tp, has;
+	uint8_t kind, tp, has, role;
 	uint16_t need; /* bytes of a record with all the fields */
 	struct rfield f[CLASS_FIELDS];
 };
@@ -265,6 +266,7 @@ struct report {
 	uint8_t plan_of[65536]; /* by event id: index into plan, 0 = none */
 	struct rplan plan[RPLANS];
 	size_t nplan;
+	uint32_t recorded; /* split: enum evidence */
 	struct rdirect entry, exit;
 	struct rthread **thread;
 	size_t nthread, thread_cap;
@@ -276,7 +278,7 @@ struct report {
 	struct cells *none;    /* of SHARE_NONE */
 	size_t napart, apart_max; /* vCPUs of SHARE_OWN */
 	struct cell_budget budget;
-	bool told_crowded; /* of a further walk */
+	bool told, told_crowded; /* remarks: of the first walk, of a further one */
 
 	uint64_t *gap_to;      /* by stream: where its last gap ended, UINT64_MAX: not yet */
 	uint64_t from, to;     /* window in ticks, both ends included; by default all */
@@ -300,6 +302,8 @@ struct report {
 int report_start_over(struct report *r, struct kvmft_err *err) __must_check;
 /* After the walk, if the VMs were to be known later: maybe by another walk. 0, -errno. */
 int report_vms_now(struct report *r, struct kvmft_err *err) __must_check;
+/* An event of that role is there. */
+void report_saw(struct report *r, enum event_role role);
 /* Adds a remark; if out of memory, the walk fails. */
 void report_remark(struct report *r, const char *fmt, ...) __printf(2, 3);
 uint64_t report_time(const struct report *r, u128 ticks);

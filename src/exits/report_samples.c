@@ -100,9 +100,13 @@ static void exact_guest_time(struct report *r, struct rthread *t, const struct r
 {
 	uint64_t off = t->split ? split_guest(t->split, e->ts) : 0, d;
 
-	if (t->state != STATE_GUEST || e->ts < t->entered ||
-	    over_gap(r, t->entered, t->entered_cpu, cpu))
+	if (t->state != STATE_GUEST || e->ts < t->entered)
 		return;
+	/* No guest moves: unless its thread was seen to, its exit or another entry is missing. */
+	if (over_gap(r, t->entered, t->entered_cpu, cpu) || (cpu != t->entered_cpu && !off)) {
+		r->tot.cut++;
+		return;
+	}
 	d = e->ts - t->entered;
 	t->v->guest += d - MIN(d, off);
 	t->v->windows++;
@@ -191,6 +195,7 @@ static int exact_end(struct report *r, struct rthread *t, const struct rev *e, u
 
 	if (t->open)
 		ret = close_open(r, t, e->ts, cpu, &c);
+	r->tot.moved += c && t->mark_cpu != cpu;
 	if (!ret && t->split && c && e->is.op == OP_ENTRY)
 		ret = end_split(r, t, e->ts, c);
 	t->mark = e->ts;
@@ -303,8 +308,8 @@ static void gap(struct report *r, const struct rev *e, uint32_t cpu)
 			continue;
 		if ((t->state == STATE_GUEST ? t->entered_cpu : t->mark_cpu) != cpu)
 			continue;
-		if (t->open)
-			r->tot.dropped++;
+		r->tot.cut += t->state == STATE_GUEST;
+		r->tot.dropped += t->open != OPEN_NONE;
 		t->open = OPEN_NONE;
 		t->state = STATE_UNKNOWN;
 	}
@@ -327,7 +332,7 @@ static const struct rev *direct_run(struct report *r, const struct rev *e, const
 	const struct rev *first = e;
 
 	/* No gap since the first time means none since a later one. */
-	if (t->state != STATE_GUEST || t->open || t->floats ||
+	if (t->state != STATE_GUEST || t->open || t->floats || t->entered_cpu != cpu ||
 	    over_gap(r, entered, t->entered_cpu, cpu))
 		return e;
 	for (; e < last && e[0].is.direct == OP_EXIT && e[1].is.direct == OP_ENTRY; e += 2) {
@@ -353,7 +358,6 @@ static const struct rev *direct_run(struct report *r, const struct rev *e, const
 	v->guest += guest;
 	v->windows += (uint64_t)(e - first) / 2;
 	t->entered = entered;
-	t->entered_cpu = cpu;
 	return e;
 }
 
@@ -411,10 +415,34 @@ static void tell_perf(struct report *r)
 			(unsigned int)(before * 100 / (sum - before)), r->opts.cls->tp[0].name);
 }
 
-void samples_finish(struct report *r)
+/* Once, as further walks find the same. */
+static void tell(struct report *r)
 {
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+	evidence_remedy(report_needs(r), &b);
+	r->failed |= b.error != 0;
+	if (b.s)
+		report_remark(r, "?: not recorded; what would show it: %s", b.s);
+	if (r->tot.cut)
+		report_remark(r,
+			      "%llu entries whose exit was on another CPU, or came after lost "
+			      "events: not in the guest's run time",
+			      (unsigned long long)r->tot.cut);
+	if (r->tot.moved && !(r->recorded & EVID_SWITCH))
+		report_remark(r,
+			      "%llu exits whose entry was on another CPU: their threads were off "
+			      "their CPU in between, for how long was not recorded",
+			      (unsigned long long)r->tot.moved);
 	if (r->opts.semantics == REPORT_EXACT && class_has_perf(r->opts.cls))
 		tell_perf(r);
+	r->told = true;
+}
+
+void samples_finish(struct report *r)
+{
+	if (!r->told)
+		tell(r);
 	for (size_t i = 0; i < r->nthread; i++) {
 		const struct rthread *t = r->thread[i];
 

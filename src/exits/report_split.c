@@ -4,14 +4,13 @@
  *
  *   user       from kvm_userspace_exit to the thread's next event in KVM's run loop
  *   off CPU    from sched_switch away to sched_switch back, asleep until sched_wakeup
- *   halted     kvm_vcpu_wakeup says afterwards how long, and whether it slept or only polled
- *              (virt/kvm/kvm_main.c, kvm_vcpu_halt()): what it was not off its CPU, it polled
+ *   halted     kvm_vcpu_wakeup says afterwards how long (virt/kvm/kvm_main.c, kvm_vcpu_halt()):
+ *              what it was not off its CPU, it polled
  *
- * What is left is work in the kernel. Sleep in user space is part of user.
+ * What is left is work in the kernel. Sleep in user space is part of user. That is so if all these
+ * events were recorded: else a part that lacks one is not shown, see report_lacks().
  */
 #include "report_priv.h"
-
-#define WAITED (1ull << 63)
 
 void split_exit(struct rsplit *s)
 {
@@ -62,16 +61,14 @@ static void split_wakeup(struct report *r, struct rthread *t, const struct rev *
 {
 	struct rsplit *s = t->split;
 	uint64_t since = e->ts > t->mark ? e->ts - t->mark : 0, given = 0, halted;
-	bool waited = e->key & WAITED;
 
 	for (int i = 0; i < REPORT_PARTS; i++)
 		given += s->part[i];
-	halted = ns_ticks(r, e->key & ~WAITED);
+	halted = ns_ticks(r, e->key);
 	halted = MIN(halted, since); /* its clock is another one */
 	halted -= MIN(halted, s->blocked + s->runnable);
 	halted = MIN(halted, since - MIN(since, given));
-	/* Without the scheduler's events, a halt that slept counts as sleep all the time. */
-	s->part[waited && r->tot.no_sched ? PART_BLOCKED : PART_POLL] += halted;
+	s->part[PART_POLL] += halted;
 	s->blocked = s->runnable = 0;
 }
 

@@ -16,6 +16,75 @@ const char *const report_keys[] = {
 
 const unsigned int report_percentiles[REPORT_PERCENTILES] = { 50, 90, 99 };
 
+/* ---- evidence of parts ---- */
+
+const char *const report_part_names[REPORT_PARTS] = {
+	[PART_KERNEL] = "kernel",
+	[PART_USER] = "user",
+	[PART_POLL] = "poll",
+	[PART_BLOCKED] = "blocked",
+	[PART_RUNNABLE] = "runnable",
+	[PART_PREEMPTED] = "preempted",
+};
+
+/* What is not another part is the kernel's; in a halt only if it did not poll, either. */
+static const struct evidence_rule *part_rule(const struct report *r, uint64_t key,
+					     enum report_part p)
+{
+	bool halted = p == PART_KERNEL && report_key_halts(r, key);
+
+	return evidence_rule("split", halted ? "halted" : report_part_names[p]);
+}
+
+uint32_t report_lacks(const struct report *r, uint64_t key, enum report_part p)
+{
+	return part_rule(r, key, p)->needs & ~r->recorded;
+}
+
+uint32_t report_needs(const struct report *r)
+{
+	uint32_t lacks = 0;
+
+	for (int p = 0; r->opts.split && p < REPORT_PARTS; p++)
+		lacks |= report_lacks(r, CELL_OTHERS, (enum report_part)p);
+	return lacks;
+}
+
+uint32_t report_row_lacks(const struct report *r, const struct report_table *t,
+			  const struct report_row *row, enum report_part p)
+{
+	uint32_t lacks = row ? report_lacks(r, row->key, p) : 0;
+
+	for (size_t i = 0; !row && i < t->n; i++)
+		lacks |= report_lacks(r, t->row[i].key, p);
+	return lacks;
+}
+
+uint64_t report_row_unknown(const struct report *r, const struct report_table *t,
+			    const struct report_row *row, char *buf, size_t size)
+{
+	uint64_t left = row ? row->total_time : t->total_time;
+	const struct evidence_rule *rule = NULL;
+	uint32_t lacks = 0;
+
+	for (int p = REPORT_PARTS; p-- > 0;) {
+		uint32_t of = report_row_lacks(r, t, row, (enum report_part)p);
+
+		if (!of)
+			left -= MIN(left, (row ? row->part_time : t->part_time)[p]);
+		lacks = of ?: lacks;
+		rule = of ? part_rule(r, row ? row->key : CELL_OTHERS, (enum report_part)p) : rule;
+	}
+	*buf = '\0';
+	if (rule == evidence_rule("split", "halted") && lacks & EVID_SWITCH)
+		lacks = 0;
+	else if (rule == evidence_rule("split", "halted"))
+		rule = evidence_rule("split", "kernel");
+	if (rule)
+		evidence_candidates(rule, lacks, buf, size);
+	return left;
+}
+
 /* ---- whose ---- */
 
 size_t report_vcpus(const struct report *r)

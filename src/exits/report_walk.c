@@ -240,8 +240,7 @@ static void push_split(struct walk *w, struct wstream *st, const struct rplan *p
 			push(st, rec->ts, thread, OP_RESUME, 0);
 		break;
 	case RE_WAKEUP:
-		push(st, rec->ts, thread, OP_WAKEUP,
-		     (v & INT64_MAX) | (get(r, &p->f[1], rec) ? 1ull << 63 : 0));
+		push(st, rec->ts, thread, OP_WAKEUP, v & INT64_MAX);
 		break;
 	default:
 		r->tot.poll_grow += v != 0;
@@ -255,6 +254,8 @@ static void decode_other(struct walk *w, struct wstream *st, const struct rplan 
 {
 	uint32_t thread;
 
+	if (!w->r->tot.seen[p->role])
+		report_saw(w->r, p->role);
 	if (p->kind == RE_SWITCH || p->kind == RE_WOKEN) {
 		push_sched(w, st, p, rec);
 		return;

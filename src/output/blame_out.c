@@ -363,19 +363,6 @@ static void spike_columns(struct row *r, const struct blame_view *v, const struc
 	row_bool(r, "sure", true, s->sure);
 }
 
-/* "host sched:sched_switch": the next event that would tell; false: there is no further one. */
-static bool next_need(const struct blame_spike *s, uint32_t *bit, char *buf, size_t size)
-{
-	for (*bit = *bit ? *bit << 1 : 1; *bit < 1u << EVIDENCE_BITS; *bit <<= 1) {
-		if (!(s->needs & *bit))
-			continue;
-		snprintf(buf, size, "%s %s", evidence_is_guests(*bit) ? "guest" : "host",
-			 evidence_name(*bit));
-		return true;
-	}
-	return false;
-}
-
 /* The last columns: they came last. */
 static void where_columns(struct row *r, const struct blame_view *v, const struct blame_spike *s)
 {
@@ -391,7 +378,7 @@ static void where_columns(struct row *r, const struct blame_view *v, const struc
 	row_str(r, "function", place.s);
 	if (r->form == ROW_JSON)
 		return;
-	for (uint32_t bit = 0; next_need(s, &bit, need, sizeof(need));)
+	for (uint32_t bit = 0; evidence_next(s->needs, &bit, need, sizeof(need));)
 		sbuf_addf(&needs, "%s%s", needs.len ? "; " : "", need);
 	row_quoted(r, "needs", needs.s ?: "");
 }
@@ -411,17 +398,13 @@ static void put_story(struct json *j, const struct lat_story *story)
 
 static void spike_json(struct json *j, const struct blame_view *v, const struct blame_spike *s)
 {
-	char need[64];
 	struct row r;
 
 	json_object_begin(j);
 	r = (struct row){ .form = ROW_JSON, .j = j, .cycles = !khz(v) };
 	spike_columns(&r, v, s);
 	where_columns(&r, v, s);
-	json_put_array(j, "needs");
-	for (uint32_t bit = 0; next_need(s, &bit, need, sizeof(need));)
-		json_str(j, need);
-	json_array_end(j);
+	evidence_json(s->needs, j);
 	json_put_array(j, "parts");
 	for (size_t i = 0; i < s->nparts; i++) {
 		row_json(&r, j, !khz(v));

@@ -152,6 +152,7 @@ int db_sample(void *db, const struct report *r, const struct report_sample *s)
 		sq_null(d->sq);
 	sq_known(d->sq, s->timed, (int64_t)report_ns(r, s->timed ? s->to - s->from : 0));
 	for (size_t k = 0; k < REPORT_PARTS; k++)
-		sq_known(d->sq, s->timed, (int64_t)report_ns(r, s->part[k]));
+		sq_known(d->sq, s->timed && !report_lacks(r, s->key, (enum report_part)k),
+			 (int64_t)report_ns(r, s->part[k]));
 	return db_add(d, DB_EXITS);
 }

@@ -5,6 +5,7 @@
  */
 #include "report_metrics.h"
 #include "metrics.h"
+#include "kvmft/evidence.h"
 
 enum family { EXITS, SECONDS, PARTS, GUEST, FAMILIES };
 
@@ -66,8 +67,13 @@ static void rows(const struct report_doc *d, enum family f, const struct hostmap
 static void parts(const struct report_doc *d, const struct hostmap_vm *vm,
 		  const struct report_table *t, struct sbuf *b)
 {
+	char unknown[EVIDENCE_TEXT];
+
 	for (int p = 0; p < REPORT_PARTS; p++)
-		put(d, PARTS, vm, "part", report_part_names[p], t->part_time[p], b);
+		if (!report_row_lacks(d->r, t, NULL, (enum report_part)p))
+			put(d, PARTS, vm, "part", report_part_names[p], t->part_time[p], b);
+	put(d, PARTS, vm, "part", "unknown",
+	    report_row_unknown(d->r, t, NULL, unknown, sizeof(unknown)), b);
 }
 
 static void family_of_vm(const struct report_doc *d, enum family f,

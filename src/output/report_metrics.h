@@ -5,7 +5,6 @@
 
 #include "kvmft/report_out.h"
 
-extern const char *const report_part_names[REPORT_PARTS];
 /*
  * VM number vm, or the threads whose VM is unknown (vm = report_vms()). False: it has no samples.
  */

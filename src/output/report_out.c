@@ -8,6 +8,7 @@
  */
 #include "kvmft/report_out.h"
 #include "kvmft/columns.h"
+#include "kvmft/evidence.h"
 #include "report_metrics.h"
 #include "kvmft/screen.h"
 
@@ -24,16 +25,6 @@ static const char *const part_heads[REPORT_PARTS] = {
 	[PART_BLOCKED] = "Blocked",
 	[PART_RUNNABLE] = "Runnable",
 	[PART_PREEMPTED] = "Preempted",
-};
-
-/* Also the keys of JSON and CSV, followed by the unit. */
-const char *const report_part_names[REPORT_PARTS] = {
-	[PART_KERNEL] = "kernel",
-	[PART_USER] = "user",
-	[PART_POLL] = "poll",
-	[PART_BLOCKED] = "blocked",
-	[PART_RUNNABLE] = "runnable",
-	[PART_PREEMPTED] = "preempted",
 };
 
 #define FLUSH_AT (64u << 10)
@@ -365,29 +356,40 @@ static void text_table(const struct report_doc *d, const struct report_table *t,
 	table_rows(d, t, &c, b);
 }
 
-static void split_head(const struct report_doc *d, struct columns *c, struct sbuf *b)
+/* all: every part is known. */
+static void split_head(const struct report_doc *d, struct columns *c, bool all, struct sbuf *b)
 {
 	columns_put(c, b, "Where time went");
 	columns_put(c, b, report_in_cycles(d->r) ? "Total cycles" : "Total time");
 	for (int p = 0; p < REPORT_PARTS; p++)
 		columns_put(c, b, "%s", part_heads[p]);
+	if (!all)
+		columns_put(c, b, "Unknown");
 	columns_end(c, b);
 }
 
 /* NULL: of all. */
 static void split_row(const struct report_doc *d, const struct report_table *t,
-		      const struct report_row *row, struct columns *c, struct sbuf *b)
+		      const struct report_row *row, struct columns *c, bool all, struct sbuf *b)
 {
 	const uint64_t *part = row ? row->part_time : t->part_time;
-	uint64_t total = row ? row->total_time : t->total_time;
-	char name[REPORT_NAME] = "all";
+	uint64_t total = row ? row->total_time : t->total_time, rest;
+	char name[REPORT_NAME] = "all", unknown[EVIDENCE_TEXT];
 
 	if (row)
 		report_row_name(d->r, row, name);
 	columns_put(c, b, "%s", name);
 	put_time(d, c, b, (double)total);
 	for (int p = 0; p < REPORT_PARTS; p++)
-		put_pct(c, b, part[p], total);
+		if (report_row_lacks(d->r, t, row, (enum report_part)p))
+			columns_put(c, b, "?");
+		else
+			put_pct(c, b, part[p], total);
+	rest = report_row_unknown(d->r, t, row, unknown, sizeof(unknown));
+	if (!all)
+		put_pct(c, b, rest, total);
+	if (c->print)
+		sbuf_addf(b, "%s%s", *unknown ? " " : "", unknown);
 	columns_end(c, b);
 	flush(d, b);
 }
@@ -395,15 +397,18 @@ static void split_row(const struct report_doc *d, const struct report_table *t,
 static void text_split(const struct report_doc *d, const struct report_table *t, struct sbuf *b)
 {
 	struct columns c = { 0 };
+	bool all = true;
 
+	for (int p = 0; p < REPORT_PARTS; p++)
+		all &= !report_row_lacks(d->r, t, NULL, (enum report_part)p);
 	for (unsigned int pass = 0; pass < 2; pass++) {
 		c.print = pass;
-		split_head(d, &c, b);
+		split_head(d, &c, all, b);
 		if (c.print)
 			sbuf_addc(b, '\n');
 		for (size_t i = 0; i < rows_of(d, t); i++)
-			split_row(d, t, &t->row[i], &c, b);
-		split_row(d, t, NULL, &c, b);
+			split_row(d, t, &t->row[i], &c, all, b);
+		split_row(d, t, NULL, &c, all, b);
 	}
 	add_sum(d, b, "\nGuest run time", t->guest_time);
 	sbuf_addf(b, " in %" PRIu64 " entries.\n\n", t->windows);
@@ -444,10 +449,22 @@ static void text_print(const struct report_doc *d, struct sbuf *b)
 
 /* ---- JSON and CSV ---- */
 
-static void part_columns(const struct report_doc *d, struct row *o, const uint64_t *part)
+/* t: NULL for CSV's header; row: NULL for all. */
+static void part_columns(const struct report_doc *d, struct row *o, const struct report_table *t,
+			 const struct report_row *row)
 {
-	for (int p = 0; d->opts->split && p < REPORT_PARTS; p++)
-		row_time(o, report_part_names[p], true, part[p]);
+	char unknown[EVIDENCE_TEXT] = "";
+	uint64_t rest;
+
+	if (!d->opts->split)
+		return;
+	for (int p = 0; p < REPORT_PARTS; p++)
+		row_time(o, report_part_names[p],
+			 t && !report_row_lacks(d->r, t, row, (enum report_part)p),
+			 (row ? row->part_time : t->part_time)[p]);
+	rest = t ? report_row_unknown(d->r, t, row, unknown, sizeof(unknown)) : 0;
+	row_time(o, "unknown", true, rest);
+	row_str(o, "may_be", *unknown ? unknown : NULL);
 }
 
 static void place_columns(const struct report_doc *d, const struct report_row *row, struct row *o)
@@ -464,9 +481,9 @@ static void place_columns(const struct report_doc *d, const struct report_row *r
 	row_str(o, "address", p.has_addr ? addr : NULL);
 }
 
-/* CSV's header: row is all 0. */
+/* CSV's header: row is all 0, without a table. */
 static void row_columns(const struct report_doc *d, const struct section *s,
-			const struct report_row *row, struct row *o)
+			const struct report_table *t, const struct report_row *row, struct row *o)
 {
 	bool json = o->form == ROW_JSON;
 	char name[REPORT_NAME] = "";
@@ -497,7 +514,7 @@ static void row_columns(const struct report_doc *d, const struct section *s,
 		snprintf(key, sizeof(key), "p%u", report_percentiles[i]);
 		row_time(o, key, row->counted, row->percentile_time[i]);
 	}
-	part_columns(d, o, row->part_time);
+	part_columns(d, o, t, row);
 	if (d->opts->by_rip)
 		place_columns(d, row, o);
 	row_end(o);
@@ -517,7 +534,7 @@ static void json_section(struct sections *s, const struct section *of, const str
 	row_u64(&o, "vcpus", true, t->vcpus);
 	row_u64(&o, "total_samples", true, t->samples);
 	row_time(&o, "total", true, t->total_time);
-	part_columns(d, &o, t->part_time);
+	part_columns(d, &o, t, NULL);
 	if (d->opts->split) {
 		row_time(&o, "guest", true, t->guest_time);
 		row_u64(&o, "entries", true, t->windows);
@@ -526,7 +543,7 @@ static void json_section(struct sections *s, const struct section *of, const str
 	json_put_array(s->j, "rows");
 	for (size_t i = 0; i < rows_of(d, t); i++) {
 		row_json(&r, s->j, o.cycles);
-		row_columns(d, of, &t->row[i], &r);
+		row_columns(d, of, t, &t->row[i], &r);
 		flush(d, s->b);
 	}
 	json_array_end(s->j);
@@ -539,7 +556,7 @@ static void csv_section(struct sections *s, const struct section *of, const stru
 
 	for (size_t i = 0; i < rows_of(s->d, t); i++) {
 		row_csv(&o, s->b, report_in_cycles(s->d->r));
-		row_columns(s->d, of, &t->row[i], &o);
+		row_columns(s->d, of, t, &t->row[i], &o);
 		flush(s->d, s->b);
 	}
 }
@@ -549,7 +566,7 @@ static void csv_print(const struct report_doc *d, struct sbuf *b)
 	struct row o;
 
 	row_head(&o, b, report_in_cycles(d->r));
-	row_columns(d, &(struct section){ 0 }, &(struct report_row){ 0 }, &o);
+	row_columns(d, &(struct section){ 0 }, NULL, &(struct report_row){ 0 }, &o);
 	put_sections(&(struct sections){ .d = d, .b = b, .print = csv_section });
 }
 
@@ -572,6 +589,8 @@ static void json_totals(const struct report_doc *d, struct json *j)
 	json_put_u64(j, "without_histogram", t->no_hist);
 	json_put_u64(j, "left_out", t->left_out);
 	json_put_u64(j, "misplaced", t->misplaced);
+	json_put_u64(j, "cut_windows", t->cut);
+	json_put_u64(j, "moved_exits", t->moved);
 	if (d->opts->split) {
 		json_put_u64(j, "halt_poll_grow", t->poll_grow);
 		json_put_u64(j, "halt_poll_shrink", t->poll_shrink);
@@ -595,6 +614,8 @@ static void json_print(const struct report_doc *d, struct sbuf *b)
 	for (size_t i = 0; i < d->nremark; i++)
 		json_str(&j, d->remark[i]);
 	json_array_end(&j);
+	if (d->opts->split)
+		evidence_json(report_needs(d->r), &j);
 	json_put_array(&j, "sections");
 	put_sections(&(struct sections){ .d = d, .b = b, .print = json_section, .j = &j });
 	json_array_end(&j);

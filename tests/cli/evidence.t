@@ -83,4 +83,75 @@ blame
 out_has '^1. 40.*ms .*stall' "it is a spike, without a guest"
 out_has 'halt-wake: woken, its CPU 0 took long to leave idle state 2' "... and why"
 
+# ---- report: parts of an exit, and windows that cannot be ----
+
+# split FORMAT: report --split of the host
+split()
+{
+	run "$kvmft" report --split --format "$1" -i "$tmp/host"
+}
+
+# One window ends on another CPU (9 s), one in lost events; an exit whose entry is on another CPU; a halt.
+host <<-'END'
+	0       1000 101 kvm_entry vcpu_id=0
+	0       2000 101 kvm_exit exit_reason=12 isa=1
+	0      10000 101 kvm_entry vcpu_id=0
+	1 9000000000 101 kvm_exit exit_reason=30 isa=1
+	1 9000001000 101 kvm_entry vcpu_id=0
+	1 9000002000 101 kvm_exit exit_reason=30 isa=1
+	0 9000009000 101 kvm_entry vcpu_id=0
+	0 gap 7
+	0 9500000000 101 kvm_exit exit_reason=12 isa=1
+	0 9500001000 101 kvm_entry vcpu_id=0
+END
+split text
+out_has '^Guest run time:2.00us in 2 entries' "windows that end on another CPU, or in a hole, are none"
+out_has '^# 2 entries whose exit was on another CPU, or came after lost events' "... and are counted"
+out_has '^# 1 exits whose entry was on another CPU: their threads were off their CPU' "so are exits that moved"
+out_has '^ *HLT .* [?] .*100.00% not recorded: blocked or waiting$' "without sched_switch a halt is not the kernel's"
+out_has '^ *IO_INSTRUCTION .* [?] .*100.00% not recorded: KVM, the scheduler or the VMM$' "... nor is another exit"
+is "$(grep -c 'kvmft record -e default' "$out")" 1 "... one note says how to record what would tell"
+split json
+out_has '"cut_windows":2,"moved_exits":1' "in JSON, too: windows"
+out_has '"needs":."host sched:sched_switch","host sched:sched_wakeup","host kvm:kvm_userspace_exit"' "... what is needed"
+out_has '"event":"HLT".*"kernel_ns":null.*"unknown_ns":[0-9]*,"may_be":"not recorded: blocked or waiting"' "... parts"
+split csv
+out_has 'HLT,.*,,,,,,,[0-9.]*,not recorded: blocked or waiting$' "in CSV, too"
+err_has '2 entries whose exit was on another CPU' "... with the notes beside it"
+split openmetrics
+out_has 'exit_part_seconds{vm="one",.*part="unknown"}' "in OpenMetrics, too"
+is "$(grep -c 'part_seconds{.*part="kernel"' "$out")" 0 "... no part that is not known"
+run "$kvmft" report --split --event vmexit --vcpu 0 --format csv -i "$tmp/host"
+out_has '^one,0,HLT,.*,,,,,,,' "of one vCPU, too"
+
+# Without kvm_userspace_exit alone, only kernel and user are not told apart.
+host <<-'END'
+	0   1000 101 kvm_entry vcpu_id=0
+	0   2000 101 kvm_exit exit_reason=30 isa=1
+	0   2100 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55
+	0   2800  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
+	0   3000 101 kvm_entry vcpu_id=0
+	0   4000 101 kvm_exit exit_reason=12 isa=1
+	0   4100 101 sched:sched_switch prev_pid=101 prev_state=1 next_pid=0
+	0   4800   0 sched:sched_wakeup pid=101
+	0   4800   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=101
+	0   4900 101 kvm_vcpu_wakeup ns=800 waited=1 valid=1
+	0   5000 101 kvm_entry vcpu_id=0
+	recorded kvm_halt_poll_ns
+END
+split csv
+out_has '^one,,IO_INSTRUCTION,.*,1.000,,,0.000,0.000,0.000,0.700,0.300,not recorded: KVM or the VMM$' "no kvm_userspace_exit"
+out_has '^one,,HLT,.*,1.000,,,0.100,0.700,0.000,0.000,0.200,not recorded: KVM or the VMM$' "... in a halt"
+# A thread that was seen to leave its CPU while its late exit was to come has moved: that is no gap.
+host <<-'END'
+	0   1000 101 kvm_entry vcpu_id=0
+	0   2000 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55
+	1   2500  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
+	1   3000 101 kvm_exit exit_reason=0x60 isa=2
+	1   3100 101 kvm_entry vcpu_id=0
+	recorded sched:sched_wakeup kvm_userspace_exit kvm_vcpu_wakeup
+END
+split text
+out_has '^Guest run time:1.50us in 1 entries' "a thread that is seen to move within a window"
+
 finish

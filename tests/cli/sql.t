@@ -40,7 +40,8 @@ is "$(sql wide.db 'PRAGMA integrity_check' "SELECT count(*) FROM notes WHERE tex
 	printf '%s\n' "event kvm kvm_userspace_exit 3001 u32:reason u32:errno" "0 5000 101 kvm:kvm_userspace_exit reason=2 errno=4"
 } >none.txt
 "$tools/mkcap" --capture none none.txt
-"$tools/mkcap" --capture host "$golden/latency-host.txt"
+{ cat "$golden/latency-host.txt"; echo recorded kvm_userspace_exit; } >host.txt
+"$tools/mkcap" --capture host host.txt
 cp host/events/kvm/kvm_entry host/events/kvm/kvm_exit none/events/kvm
 {
 	grep -v '^end ' none/meta
@@ -82,6 +83,10 @@ is "$(sql made.db "SELECT group_concat(n, ' ') FROM (SELECT event || '=' || coun
 is "$(sql made.db "SELECT count(*), sum(ts IS NOT NULL), min(ts) <= max(ts) FROM kvm_exit e JOIN exits USING (ts)" | cut -d'|' -f3)" 1 \
 	"... exits join their events"
 is "$(sql made.db "SELECT sum(kernel + user + poll + blocked + runnable + preempted - time) FROM exits")" 0 "parts of exits are their time"
+"$tools/mkcap" --capture lacks "$golden/latency-host.txt"
+run "$kvmft" export -q -i lacks --to sqlite -o lacks.db
+is "$(sql lacks.db "SELECT count(*) > 0, sum(kernel IS NOT NULL), sum(user IS NOT NULL), sum(blocked IS NULL) FROM exits WHERE time")" "1|0|0|0" \
+	"... but those for which kvm_userspace_exit had to be recorded are not known without it"
 run "$kvmft" export -q -i host --to sqlite --clock host-tsc -o cycles.db guest=one
 is "$(sql cycles.db "SELECT value FROM info WHERE name = 'unit'")" cycles "--clock host-tsc: cycles"
 is "$(sql cycles.db "SELECT group_concat(vcpu_id) FROM kvm_entry" | cut -c1-3)" "$(sql made.db "SELECT group_concat(vcpu_id) FROM kvm_entry" | cut -c1-3)" \

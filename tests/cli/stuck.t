@@ -67,7 +67,7 @@ awk 'BEGIN { for (t = 1000; n < 400; t += 2200) {
 built loop
 recorded loop exit-loop stuck 'EPT_VIOLATION at 0xffffffffc0771aa2, fault at 0x2594fe0, 100.0 %'
 run "$kvmft" stuck -i "$tmp/loop" --format json
-out_has '"needs":\["sched:sched_switch","sched:sched_wakeup","kvm:kvm_userspace_exit"\]' "... in JSON, too"
+out_has '"needs":\["host sched:sched_switch","host sched:sched_wakeup","host kvm:kvm_userspace_exit"\]' "... in JSON, too"
 out_has '"class":"exit-loop","stuck":true,"sure":true' "... which is sure"
 # A program that spins: nine of ten exits are its tick's, and the host finds it in the program.
 awk 'BEGIN { for (t = 1000000; n < 1000; t += 1000000) {
