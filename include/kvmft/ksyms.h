@@ -41,7 +41,6 @@ struct ksyms {
 	char **block;
 	size_t nblock, block_cap, left;
 	const char *module; /* of the last one added */
-	struct ksyms_packed *packed; /* the functions of ksyms_open(), instead of v */
 };
 
 /*
@@ -93,20 +92,11 @@ int ksyms_add_elf(struct ksyms *k, int fd, const char **why) __must_check;
 
 /* Appends all that k holds to out. 0 or -ENOMEM. */
 int ksyms_pack(const struct ksyms *k, struct sbuf *out) __must_check;
-/* Called when look-ups cannot read the group at that file offset: -EBADMSG (damaged), -ENOMEM. */
-typedef void ksyms_damaged_fn(void *arg, int why, uint64_t at);
 /*
- * The reverse, of a file of size bytes: it is read as functions are looked up, and v stays empty.
- * fd is taken over, whatever is returned. 0, -ENOMEM, or -EBADMSG: the line at *bad, or the file's
- * size, is wrong. Where a line of a group is, which is found later, none of the group has a name.
+ * The reverse; text is changed. 0, -ENOMEM, or -EBADMSG and none of it is used: the line at *bad is
+ * wrong, or two functions are at one address; *bad 0: it is another format.
  */
-int ksyms_open(struct ksyms *k, int fd, uint64_t size, ksyms_damaged_fn *damaged, void *arg,
-	       uint64_t *bad) __must_check;
-/*
- * Reads all that ksyms_open() left, and closes the file; of others it changes nothing. The same
- * errors; damaged() is told.
- */
-int ksyms_read_rest(struct ksyms *k) __must_check;
+int ksyms_unpack(struct ksyms *k, char *text, size_t len, size_t *bad) __must_check;
 
 /* ---- looking up ---- */
 

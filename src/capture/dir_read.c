@@ -16,7 +16,7 @@
  *   DIR/saved_tgids    "TID TGID" lines of the kernel, optional
  *   DIR/printk_formats the kernel's file of that name, optional
  *   DIR/kallsyms       of the kernel's file those symbols that its stacks need, optional
- *   DIR/symbols        functions of the kernel and its modules (util/ksyms_pack.c), optional
+ *   DIR/symbols        functions of the kernel and its modules (util/ksyms.c), optional
  *   DIR/segNNNNNN/cpuN sub-buffers of CPU N exactly as the kernel handed them out; segments
  *                      follow each other in time. Old ones may have been removed (retention),
  *                      so the lowest number need not be 0, but the rest has no holes.

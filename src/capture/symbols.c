@@ -1,30 +1,28 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * symbols.c: the symbols that a capture holds of its kernel. They are large and rarely needed, so
- * they are read on demand.
+ * symbols.c: the symbols that a capture holds of its kernel.
  */
 #include "kvmft/ksyms.h"
 #include "reader.h"
 
 #include <inttypes.h>
 
-static void damaged(void *arg, int why, uint64_t at)
+static int load(struct capture *c, struct ksyms *k, int fd, size_t size)
 {
-	cap_note(arg, CAP_SYMBOLS " %s at byte %" PRIu64 ": functions there have no names",
-		 why == -ENOMEM ? "cannot be read (Cannot allocate memory)" : "is damaged", at);
-}
+	_cleanup_free_ char *text = malloc(size + 1);
+	size_t bad;
+	int ret = text ? 0 : -ENOMEM;
 
-/* fd is taken over. */
-static int open_symbols(struct capture *c, struct ksyms *k, int fd, uint64_t size)
-{
-	uint64_t bad;
-	int ret = ksyms_open(k, fd, size, damaged, c, &bad);
-
+	if (!ret && full_pread(fd, text, size, 0) != (ssize_t)size) {
+		cap_note(c, CAP_SYMBOLS " cannot be read: no symbol is used");
+		return 0;
+	}
+	ret = ret ?: ksyms_unpack(k, text, size, &bad);
 	if (ret == -EBADMSG && !bad)
 		cap_note(c, CAP_SYMBOLS
 			 " is not in the format that this kvmft reads: no symbol is used");
 	else if (ret == -EBADMSG)
-		cap_note(c, CAP_SYMBOLS " is damaged at byte %" PRIu64 ": no symbol is used", bad);
+		cap_note(c, CAP_SYMBOLS " is damaged at byte %zu: no symbol is used", bad);
 	if (ret)
 		return ret == -EBADMSG ? 0 : ret;
 	for (size_t i = 0; i < c->ngone; i++)
@@ -36,7 +34,7 @@ static int of_directory(struct capture *c, struct ksyms *k)
 {
 	const struct cap_priv *p = cap_priv(c);
 	uint64_t size = 0;
-	int fd = cap_open_file(p->dirfd, CAP_SYMBOLS, &size);
+	int fd = cap_open_file(p->dirfd, CAP_SYMBOLS, &size), ret = 0;
 
 	if (fd == -ENOENT && !p->symbols_told)
 		return 0;
@@ -50,9 +48,9 @@ static int of_directory(struct capture *c, struct ksyms *k)
 		cap_note(c, CAP_SYMBOLS " is cut: %" PRIu64 " of %" PRIu64 " bytes: no symbol is used",
 			 size, p->symbols_bytes);
 	else
-		return open_symbols(c, k, fd, size);
+		ret = load(c, k, fd, (size_t)size);
 	close(fd);
-	return 0;
+	return ret;
 }
 
 /* trace-cmd stores all of kallsyms; a part of it would not show where functions end. */

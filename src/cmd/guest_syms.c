@@ -161,8 +161,6 @@ static int known_of(const struct load *l, size_t vm, const struct guest_syms_of 
 		struct capture *c = guest[i].cap;
 		int ret = l->m->vm[guest[i].vm].of == vm ? capture_symbols(c, k) : 0;
 
-		if (ret > 0 && ksyms_read_rest(k) == -ENOMEM)
-			ret = -ENOMEM;
 		if (ret < 0 || k->n)
 			return ret;
 		if (l->m->vm[guest[i].vm].of != vm || !c->kallsyms)

@@ -19,10 +19,6 @@ static int of_capture(struct ksyms *k, const char *path, struct kvmft_err *err)
 	if (ret)
 		return ret;
 	ret = capture_symbols(cap, k);
-	if (ret > 0) {
-		ret = ksyms_read_rest(k);
-		ret = ret == -EBADMSG ? 0 : ret ?: 1;
-	}
 	if (ret < 0)
 		ret = err_set(err, ENOMEM, "out of memory");
 	else if (!ret && cap->ndamage)

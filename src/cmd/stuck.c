@@ -51,26 +51,14 @@ static int syms_pack(void *files, struct sbuf *out, struct kvmft_err *err)
 	return ret ?: ksyms_pack(&k, out);
 }
 
-/* What we packed is whole, or from somebody who took that process over. */
-static void not_whole(void *arg __unused_arg, int why __unused_arg, uint64_t at __unused_arg)
-{
-}
-
 /* They are the guest's, and we have all rights. */
 static int syms_live(struct ksyms *k, struct ksyms_files *files, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	uint64_t bad;
-	int ret = sandbox_ask(syms_pack, files, -1, KSYMS_MAX_FILE, &b, err), fd;
+	size_t bad;
+	int ret = sandbox_ask(syms_pack, files, -1, KSYMS_MAX_FILE, &b, err);
 
-	if (ret)
-		return ret;
-	fd = memfd_create("kvmft-symbols", MFD_CLOEXEC);
-	ret = fd < 0 ? -errno : full_write(fd, b.s, b.len, NULL);
-	if (ret)
-		util_close_fd(&fd);
-	ret = ret ?: ksyms_open(k, fd, b.len, not_whole, NULL, &bad);
-	return err_why(err, ret, "cannot keep the guest's symbols");
+	return ret ?: err_why(err, ksyms_unpack(k, b.s, b.len, &bad), "cannot keep the guest's symbols");
 }
 
 static int stuck_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg,

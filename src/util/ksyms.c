@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* ksyms.c: the functions of a kernel, sorted by address, and where each of them ends. */
-#include "ksyms_priv.h"
+#include "kvmft/ksyms.h"
+
+#include <inttypes.h>
 
 #define HEX_DIGITS  16
 #define PAGE	    4096u
 #define FIRMWARE    (1u << 20)
 #define BLOCK_BYTES (16u << 10)
+
+/* The first line of the symbols that a capture holds. */
+#define KSYMS_HEAD "kvmft-symbols 3\n"
+#define KSYMS_TAIL ".\n" /* ... and the last: nothing was cut */
 
 /* ---- names ---- */
 
@@ -34,7 +40,7 @@ static const char *keep(struct ksyms *k, const char *s, size_t n)
 }
 
 /* Symbols of a module follow each other, so most have the same module name as the one before. */
-const char *ksyms_keep_module(struct ksyms *k, const char *s, size_t n)
+static const char *keep_module(struct ksyms *k, const char *s, size_t n)
 {
 	if (!n)
 		return "";
@@ -76,7 +82,7 @@ int ksyms_add(struct ksyms *k, uint64_t addr, char type, const char *name, size_
 	if (k->n >= KSYMS_MAX)
 		return -E2BIG;
 	s.name = keep(k, name, n);
-	s.module = ksyms_keep_module(k, module, nm);
+	s.module = keep_module(k, module, nm);
 	if (!s.name || !s.module)
 		return -ENOMEM;
 	return array_add(&k->v, &k->n, &k->cap, &s, sizeof(s));
@@ -311,20 +317,15 @@ static void cut_modules(struct ksyms *k)
 	k->nmod = kept;
 }
 
-void ksyms_finish_modules(struct ksyms *k)
+int ksyms_finish(struct ksyms *k)
 {
+	if (sort_functions(k))
+		return -ENOMEM;
 	if (k->nbound)
 		qsort(k->bound, k->nbound, sizeof(*k->bound), by_number);
 	if (k->nmod)
 		qsort(k->mod, k->nmod, sizeof(*k->mod), by_address);
 	cut_modules(k);
-}
-
-int ksyms_finish(struct ksyms *k)
-{
-	if (sort_functions(k))
-		return -ENOMEM;
-	ksyms_finish_modules(k);
 	drop_aliases(k);
 	find_ends(k);
 	free(k->bound);
@@ -358,6 +359,79 @@ int ksyms_parse(struct ksyms *k, const char *text, size_t len)
 	return ret;
 }
 
+/* ---- as a capture holds them ---- */
+
+int ksyms_pack(const struct ksyms *k, struct sbuf *out)
+{
+	sbuf_add(out, KSYMS_HEAD);
+	for (size_t i = 0; i < k->nmod; i++)
+		sbuf_addf(out, "+%.*s %" PRIx64 " %" PRIx32 "\n", (int)strlen(k->mod[i].name) - 2,
+			  k->mod[i].name + 1, k->mod[i].addr, k->mod[i].size);
+	for (size_t i = 0; i < k->n; i++) {
+		const struct ksym *s = &k->v[i];
+
+		sbuf_addf(out, *s->module ? "%" PRIx64 " t %s [%s]\n" : "%" PRIx64 " t %s\n",
+			  s->addr, s->name, s->module);
+		/* Where something other than the next function ends it. */
+		if (i + 1 == k->n || s->addr + s->size != s[1].addr)
+			sbuf_addf(out, "%" PRIx64 " - -\n", s->addr + s->size);
+	}
+	sbuf_add(out, KSYMS_TAIL);
+	return out->error;
+}
+
+static int module_line(struct ksyms *k, char *line)
+{
+	const char *name = take_word(&line), *base = take_word(&line), *size = take_word(&line);
+	uint64_t at, bytes;
+
+	if (!*name || !take_address(base, &at) || !take_address(size, &bytes))
+		return -EBADMSG;
+	return ksyms_add_module(k, at, bytes, name, strlen(name));
+}
+
+/* Each line adds something: -EBADMSG if it does not. */
+static int packed_line(struct ksyms *k, char *line)
+{
+	size_t before = k->n + k->nbound + k->nmod;
+	int ret;
+
+	for (const char *p = line; *p; p++)
+		if (*p < ' ' || *p > '~')
+			return -EBADMSG;
+	ret = *line == '+' ? module_line(k, line + 1) : ksyms_add_line(k, line);
+	return ret ?: k->n + k->nbound + k->nmod == before ? -EBADMSG : 0;
+}
+
+int ksyms_unpack(struct ksyms *k, char *text, size_t len, size_t *bad)
+{
+	size_t head = sizeof(KSYMS_HEAD) - 1, tail = sizeof(KSYMS_TAIL) - 1;
+	char *end = text + len - tail, *eol;
+	int ret = 0;
+
+	*k = (struct ksyms){ 0 };
+	*bad = 0;
+	if (len < head || memcmp(text, KSYMS_HEAD, head) != 0)
+		return -EBADMSG;
+	if (len < head + tail || memcmp(end - 1, "\n" KSYMS_TAIL, tail + 1) != 0) {
+		*bad = len;
+		return -EBADMSG;
+	}
+	for (char *p = text + head; p < end && !ret; p = eol + 1) {
+		*bad = (size_t)(p - text);
+		eol = memchr(p, '\n', (size_t)(end - p));
+		*eol = '\0';
+		ret = packed_line(k, p);
+	}
+	ret = ret ?: ksyms_finish(k);
+	/* Two functions at one address: there is no telling which one it is. */
+	if (ret == -E2BIG || (!ret && k->aliases))
+		ret = -EBADMSG;
+	if (ret)
+		ksyms_free(k);
+	return ret;
+}
+
 /* ---- looking up ---- */
 
 /* The last one that begins at or before addr, if it reaches that far. */
@@ -370,9 +444,7 @@ static struct ksym *in(struct ksym *v, size_t n, uint64_t addr)
 
 struct ksym *ksyms_find(const struct ksyms *k, uint64_t addr)
 {
-	struct ksym *s = k->packed ? ksyms_packed_find(k, addr) : in(k->v, k->n, addr);
-
-	return s ?: in(k->mod, k->nmod, addr);
+	return in(k->v, k->n, addr) ?: in(k->mod, k->nmod, addr);
 }
 
 static bool add_known(const struct ksyms *k, uint64_t addr, struct sbuf *b)
@@ -420,8 +492,6 @@ void ksyms_drop_module(struct ksyms *k, const char *module)
 	for (size_t i = 0; i < k->n; i++)
 		if (*module && !strcmp(k->v[i].module, module))
 			k->v[i].size = 0;
-	if (k->packed)
-		ksyms_packed_drop(k, module);
 	for (size_t i = 0; i < k->nmod; i++)
 		if (strlen(k->mod[i].name) == n + 2 && !memcmp(k->mod[i].name + 1, module, n))
 			k->mod[i].size = 0;
@@ -431,7 +501,6 @@ void ksyms_free(struct ksyms *k)
 {
 	for (size_t i = 0; i < k->nblock; i++)
 		free(k->block[i]);
-	ksyms_packed_free(k->packed);
 	free(k->block);
 	free(k->bound);
 	free(k->mod);

@@ -35,7 +35,7 @@ seeds()
 	sed 's/^/Nov 23 10:00:00 host qemu-system-x86_64[100]: /' "$golden/qemu-log.log" >qemu.syslog
 	printf '[10:00:00.000001000] (+?.?????????) host qemu:%s: { cpu_id = 0 }, { pid = 1 }, { n = 1 }\n' a b >qemu.ust
 	cp "$golden/qemu-events.txt" trace-events
-	printf 'kvmft-symbols 2\n+m ffffffffc0000000 2000\n@ ffffffff81000000 f\n@m ffffffffc0000000 5\n\n!go\n0a 0\n1b 74\n0f 0\n' >guest/symbols
+	printf 'kvmft-symbols 3\n+m ffffffffc0000000 2000\nffffffff81000000 t a\nffffffff81000100 t ab\nffffffff81000200 - -\nffffffffc0000000 t f [m]\n.\n' >guest/symbols
 	printf 'ffffffff81000000 T a\nffffffff81000100 t ab\nffffffff81000200 T _etext\nffffffffc0000000 t f\t[m]\n' >kallsyms
 	printf 'm 8192 1 - Live 0xffffffffc0000000 (E)\nn 4096 0 - Live 0xffffffffc0002000\n' >modules
 	"$tools/gensdt" "$golden/sdt.txt" program

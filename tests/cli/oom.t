@@ -79,11 +79,11 @@ elif once short 0 --version; ! grep -q '[0-9]' "$tmp/asked"; then
 else
 	pair="$tmp/host $tmp/guest=one"
 	without_memory merge $pair
-	# Symbols that are read as they are needed.
+	# Symbols of a guest.
 	sed 's/kvm_exit /kvm_exit guest_rip=0xffffffff81000004 /' "$golden/latency-host.txt" >"$tmp/rips.txt"
 	"$tools/mkcap" --capture "$tmp/rips" "$tmp/rips.txt"
 	"$tools/mkcap" --capture "$tmp/named" "$golden/latency-guest.txt"
-	printf 'kvmft-symbols 2\n@ ffffffff81000000 10\n\n0all 0\n0some 18\n' >"$tmp/named/symbols"
+	printf 'kvmft-symbols 3\nffffffff81000000 t all\nffffffff8100002c t some\n.\n' >"$tmp/named/symbols"
 	without_memory merge -e kvm:kvm_exit "$tmp/rips" "$tmp/named=one"
 	ok "... with names" grep -q 'all+0x4' "$tmp/want"
 	without_memory latency all $pair
