@@ -62,7 +62,6 @@ enum event_role {
 	EV_VECTOR_ENTRY,   /* vector; all of irq_vectors, a list that grows with the kernel */
 	EV_VECTOR_EXIT,	   /* vector */
 	EV_CPU_IDLE,	   /* state (UINT32_MAX: it left it), cpu_id */
-	EV_TIMER_IRQ,	   /* vector; the EV_VECTOR_ENTRY of the local timer */
 	EV_HRTIMER_START,  /* hrtimer, expires */
 	EV_HRTIMER_CANCEL, /* hrtimer */
 	EV_HRTIMER_EXPIRE, /* hrtimer, now, function */
@@ -152,7 +151,7 @@ bool event_resolve(const struct fmt_event *ev, enum event_role role, size_t need
 
 /* Whether an event has that role. */
 bool event_is(const struct fmt_event *ev, enum event_role role);
-/* The role of an event, EV_VECTOR_ENTRY for EV_TIMER_IRQ; EV_NONE: none. */
+/* The role of an event; EV_NONE: none. */
 enum event_role event_role_of(const struct fmt_event *ev);
 
 /*

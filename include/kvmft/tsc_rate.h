@@ -4,7 +4,7 @@
  *
  * A capture of kvmft has it, and so has a trace.dat with TSC2NSEC. For other files it is derived
  * from what else they hold: readings of CLOCK_MONOTONIC_RAW, the pvclock records that KVM made for
- * its guests, captures of those guests, and waits whose length KVM measured.
+ * its guests, and captures of those guests.
  */
 #ifndef KVMFT_TSC_RATE_H
 #define KVMFT_TSC_RATE_H
@@ -20,16 +20,12 @@ enum tsc_rate_source {
 	TSC_RATE_READINGS, /* its readings of CLOCK_MONOTONIC_RAW together with the TSC */
 	TSC_RATE_PVCLOCK,  /* kvm_pvclock_update: KVM computes the record from it */
 	TSC_RATE_GUEST,	   /* the capture of a guest: its pvclock record, or its own frequency */
-	TSC_RATE_WAITS,	   /* kvm_vcpu_wakeup: ns of a wait, against events around and in it */
-	TSC_RATE_TIMERS,   /* hrtimer_expire_entry: ns that a clock showed between events */
-	TSC_RATE_GUEST_TIMERS, /* the same of a guest */
 };
 
 struct tsc_rate {
 	enum tsc_rate_source source;
 	uint64_t khz, min, max; /* kHz; it is somewhere from min to max */
 	bool supposed;		/* ... if the guest's TSC is not scaled, which nothing shows */
-	uint64_t at_most;	/* TSC_RATE_UNKNOWN: at most this; 0: unknown */
 };
 
 /* A guest of the machine. */
@@ -68,15 +64,8 @@ bool tsc_rate_of_pvclock(uint32_t mul, int8_t shift, struct tsc_rate *r);
 /* From a guest's frequency to the host's, by the ratio of map; NULL: taken for 1. */
 bool tsc_rate_of_guest(const struct tsc_rate *guest, const struct tsc_map *map, struct tsc_rate *r);
 
-/* What the events show (tsc_rate_events.c). */
-struct tsc_rate_events {
-	struct tsc_rate pvclock; /* of the first VM that has one, TSC_RATE_UNKNOWN: none */
-	struct tsc_rate_bounds {
-		uint64_t min, max; /* kHz; 0, UINT32_MAX: unknown; max < min: a contradiction */
-		uint64_t n;	   /* times that they are of */
-	} waits, timers;
-};
-int tsc_rate_scan(const struct capture *cap, const struct fmt *fmt,
-		  struct tsc_rate_events *e) __must_check;
+/* By kvm_pvclock_update, of the first VM that has one whose ratio is known; or of any. */
+int tsc_rate_scan(const struct capture *cap, const struct fmt *fmt, struct tsc_rate *r)
+	__must_check;
 
 #endif

@@ -53,7 +53,6 @@ static const struct event_def roles[EV_ROLES] = {
 	[EV_VECTOR_ENTRY] = { "irq_vectors", "*_entry", { "vector" } },
 	[EV_VECTOR_EXIT] = { "irq_vectors", "*_exit", { "vector" } },
 	[EV_CPU_IDLE] = { "power", "cpu_idle", { "state", "cpu_id" } },
-	[EV_TIMER_IRQ] = { "irq_vectors", "local_timer_entry", { "vector" } },
 	[EV_HRTIMER_START] = { "timer", "hrtimer_start", { "hrtimer", "expires" } },
 	[EV_HRTIMER_CANCEL] = { "timer", "hrtimer_cancel", { "hrtimer" } },
 	[EV_HRTIMER_EXPIRE] = { "timer", "hrtimer_expire_entry", { "hrtimer", "now", "function" } },

@@ -6,12 +6,12 @@
  * the multipliers of pvclock, of its clocks and of TSC2NSEC. So those were made from the kHz
  * nearest to what they say.
  */
+#include "kvmft/events.h"
 #include "kvmft/tsc_rate.h"
 
 typedef unsigned __int128 u128;
 
 #define USEFUL_PPM 5000 /* either way: anything less certain counts as unknown */
-#define GOOD_PPM   50 /* ... and with this, no other capture is consulted */
 #define KHZ_MIN	   1000 /* anything slower, or faster, is nonsense in a file */
 #define KHZ_MAX	   100000000
 /* CLOCK_MONOTONIC_RAW's multiplier is rounded: its rate is off by up to 240 parts per 10^9. */
@@ -128,69 +128,60 @@ static bool by_guest(const struct tsc_rate_guest *g, struct tsc_rate *r)
 	return true;
 }
 
-/* ---- all together ---- */
+/* ---- kvm_pvclock_update: KVM computes the record from the frequency ---- */
 
-/* A result that assumes an unscaled guest TSC must fit what the host's events show. */
-static bool fits(const struct tsc_rate *r, const struct tsc_rate_events *e)
+struct pvclock_scan {
+	const struct capture *cap;
+	const struct fmt *fmt;
+	struct event_type type;
+	struct tsc_rate *r;
+};
+
+/* The ratio of the vCPU that the thread runs; NULL: not in the capture. */
+static const struct cap_vcpu *vcpu_of(const struct capture *cap, int32_t tid)
 {
-	return r->source && (!r->supposed || (r->max >= e->waits.min && r->min <= e->waits.max &&
-					      r->max >= e->timers.min && r->min <= e->timers.max));
+	for (size_t i = 0; i < cap->nvm; i++)
+		for (size_t k = 0; k < cap->vm[i].nvcpu; k++)
+			if (cap->vm[i].vcpu[k].tid == tid && cap->vm[i].vcpu[k].has_offset)
+				return &cap->vm[i].vcpu[k];
+	return NULL;
 }
 
-static void keep_narrower(struct tsc_rate *r, const struct tsc_rate *other)
+/* 1: nothing better can come. */
+static int scan_pvclock(void *arg, const struct rec *rec)
 {
-	if (other->source && (!r->source || other->max - other->min < r->max - r->min))
-		*r = *other;
-}
+	struct pvclock_scan *s = arg;
+	const struct cap_vcpu *v;
+	struct tsc_map map;
+	struct tsc_rate guest, r;
 
-static struct tsc_rate of_bounds(enum tsc_rate_source source, const struct tsc_rate_bounds *b)
-{
-	struct tsc_rate r;
-
-	return between(source, b->min, b->max, &r) ? r : (struct tsc_rate){ 0 };
-}
-
-/* What a guest's timers reveal about the host. */
-static int by_guest_timers(const struct tsc_rate_guest *g, struct tsc_rate *r)
-{
-	struct tsc_rate_events e;
-	struct tsc_rate own;
-	int ret;
-
-	*r = (struct tsc_rate){ 0 };
-	if (!cap_in_tsc(g->cap))
+	if (rec->id != fmt_id(s->type.ev))
 		return 0;
-	ret = tsc_rate_scan(g->cap, g->fmt, &e);
-	own = of_bounds(TSC_RATE_GUEST_TIMERS, &e.timers);
-	if (ret || !tsc_rate_of_guest(&own, g->has_map ? &g->map : NULL, r))
-		*r = (struct tsc_rate){ 0 };
-	return ret;
+	v = vcpu_of(s->cap, fmt_pid(s->fmt, rec));
+	map = (struct tsc_map){ .ratio = v ? v->ratio : 0, .frac = v ? v->frac : 0 };
+	if (tsc_rate_of_pvclock((uint32_t)event_u64(s->fmt, &s->type, 4, rec),
+				(int8_t)event_u64(s->fmt, &s->type, 5, rec), &guest) &&
+	    tsc_rate_of_guest(&guest, v ? &map : NULL, &r) && (!s->r->source || !r.supposed))
+		*s->r = r;
+	return s->r->source && !s->r->supposed;
 }
 
-/* The narrowest of the bounds that events give. */
-static int by_bounds(const struct tsc_rate_events *e, const struct tsc_rate_guest *guest,
-		     size_t nguest, struct tsc_rate *r)
+int tsc_rate_scan(const struct capture *cap, const struct fmt *fmt, struct tsc_rate *r)
 {
-	struct tsc_rate by = of_bounds(TSC_RATE_WAITS, &e->waits);
+	struct pvclock_scan s = { .cap = cap, .fmt = fmt, .r = r };
 	int ret = 0;
 
-	*r = of_bounds(TSC_RATE_TIMERS, &e->timers);
-	keep_narrower(r, &by);
-	for (size_t i = 0; i < nguest && !ret && (!r->source || tsc_rate_ppm(r) > GOOD_PPM); i++) {
-		ret = by_guest_timers(&guest[i], &by);
-		if (!ret && fits(&by, e))
-			keep_narrower(r, &by);
-	}
-	if (!r->source && e->waits.max >= MAX(e->waits.min, (uint64_t)KHZ_MIN) &&
-	    e->waits.max <= KHZ_MAX)
-		r->at_most = e->waits.max;
-	return ret;
+	*r = (struct tsc_rate){ 0 };
+	if (!event_find(fmt, EV_PVCLOCK, 6, &s.type))
+		return 0;
+	for (size_t i = 0; i < cap->nstream && !ret; i++)
+		ret = rstream_each(cap, &cap->stream[i], scan_pvclock, &s);
+	return MIN(ret, 0);
 }
 
 int tsc_rate_find(const struct capture *cap, const struct fmt *fmt,
 		  const struct tsc_rate_guest *guest, size_t nguest, struct tsc_rate *r)
 {
-	struct tsc_rate_events e;
 	struct tsc_rate by = { 0 };
 	int ret;
 
@@ -203,11 +194,10 @@ int tsc_rate_find(const struct capture *cap, const struct fmt *fmt,
 	*r = by;
 	if (by.source && !by.supposed)
 		return 0;
-	ret = tsc_rate_scan(cap, fmt, &e);
-	if (ret || fits(&by, &e))
-		return ret;
-	*r = e.pvclock;
-	return fits(r, &e) ? 0 : by_bounds(&e, guest, nguest, r);
+	ret = tsc_rate_scan(cap, fmt, r);
+	if (!ret && by.source && (!r->source || r->supposed))
+		*r = by;
+	return ret;
 }
 
 int tsc_rate_use(struct capture *cap, const struct tsc_rate *r)
@@ -217,9 +207,6 @@ int tsc_rate_use(struct capture *cap, const struct tsc_rate *r)
 		[TSC_RATE_READINGS] = "readings of CLOCK_MONOTONIC_RAW",
 		[TSC_RATE_PVCLOCK] = "kvm_pvclock_update",
 		[TSC_RATE_GUEST] = "capture of a guest",
-		[TSC_RATE_WAITS] = "kvm_vcpu_wakeup",
-		[TSC_RATE_TIMERS] = "hrtimer_expire_entry",
-		[TSC_RATE_GUEST_TIMERS] = "hrtimer_expire_entry of a guest",
 	};
 	char *text;
 

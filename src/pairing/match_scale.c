@@ -30,19 +30,13 @@ static bool is_exact(const struct tsc_rate *r)
 /* What the guest says itself; else what KVM told it, which the host may have seen. */
 static int guest_rate(const struct matcher *m, const struct capture *guest, struct tsc_rate *r)
 {
-	struct tsc_rate_events e;
-	int ret;
-
 	for (size_t i = 0; i < guest->npvclock; i++)
 		if (tsc_rate_of_pvclock(guest->pvclock[i].pv.mul, guest->pvclock[i].pv.shift, r))
 			return 0;
 	tsc_rate_said(guest, r);
 	if (is_exact(r) || m->map->nvm > 1) /* it is not known whose record that would be */
 		return 0;
-	ret = tsc_rate_scan(m->map->cap, m->map->fmt, &e);
-	if (!ret)
-		*r = e.pvclock;
-	return ret;
+	return tsc_rate_scan(m->map->cap, m->map->fmt, r);
 }
 
 static bool is_scaled(uint64_t guest, uint64_t host)

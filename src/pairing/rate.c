@@ -47,13 +47,9 @@ int rate_like(struct capture *cap, const struct capture *other, struct kvmft_err
 static void tell(const struct capture *cap, const struct tsc_rate *r, bool quiet, const char *then,
 		 note_fn *note)
 {
-	char most[64] = "";
-
-	if (r->at_most)
-		snprintf(most, sizeof(most), " (it is at most %llu kHz)", ULL(r->at_most));
 	if (!r->source && then)
-		note("%s does not say its TSC frequency, and its events do not show it%s: %s; give it with --tsc-khz",
-		     cap->path, most, then);
+		note("%s does not say its TSC frequency, and its events do not show it: %s; give it with --tsc-khz",
+		     cap->path, then);
 	if (quiet || r->source == TSC_RATE_UNKNOWN || r->source == TSC_RATE_CAPTURE)
 		return;
 	if (r->min == r->max)

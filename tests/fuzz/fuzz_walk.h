@@ -67,7 +67,6 @@ static inline void fuzz_open_and_walk(const char *path, bool print)
 	struct capture *c = NULL;
 	struct fmt *f = NULL;
 	struct sbuf text = { 0 };
-	struct tsc_rate_events e;
 	struct tsc_rate rate;
 	uint64_t end;
 
@@ -78,7 +77,7 @@ static inline void fuzz_open_and_walk(const char *path, bool print)
 				break;
 		}
 		/* Also of a file that says its frequency. */
-		if (!tsc_rate_scan(c, f, &e) && !tsc_rate_find(c, f, NULL, 0, &rate) && tsc_rate_use(c, &rate))
+		if (!tsc_rate_scan(c, f, &rate) && !tsc_rate_find(c, f, NULL, 0, &rate) && tsc_rate_use(c, &rate))
 			abort();
 	}
 	sbuf_free(&text);

@@ -35,7 +35,7 @@ static void test_names_are_the_kernels(void **state __unused_arg)
 		found++;
 		assert_ptr_equal(e.ev, event_format(f, role));
 		assert_string_equal(fmt_name(e.ev), event_name(role));
-		assert_int_equal(event_role_of(e.ev), role == EV_TIMER_IRQ ? EV_VECTOR_ENTRY : role);
+		assert_int_equal(event_role_of(e.ev), role);
 		for (size_t k = 0; event_field(role, k); k++)
 			if (!e.f[k].size && strcmp(event_field(role, k), "buf"))
 				fail_msg("%s has no %s", fmt_name(e.ev), event_field(role, k));

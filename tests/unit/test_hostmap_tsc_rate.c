@@ -81,10 +81,10 @@ static void test_use(void **state __unused_arg)
 
 	assert_int_equal(tsc_rate_use(&cap, &r), 0);
 	assert_true(cap.tsc_khz == 0 && !cap.tsc_khz_source && cap.has_tsc2nsec);
-	r = (struct tsc_rate){ .source = TSC_RATE_WAITS, .khz = 1000000, .min = 999000, .max = 1001000 };
+	r = (struct tsc_rate){ .source = TSC_RATE_READINGS, .khz = 1000000, .min = 999000, .max = 1001000 };
 	assert_int_equal(tsc_rate_ppm(&r), 1000);
 	assert_int_equal(tsc_rate_use(&cap, &r), 0);
-	assert_string_equal(cap.tsc_khz_source, "kvm_vcpu_wakeup");
+	assert_string_equal(cap.tsc_khz_source, "readings of CLOCK_MONOTONIC_RAW");
 	tsc_rate_said(&cap, &r);
 	assert_true(r.source == TSC_RATE_CAPTURE && r.min == 999000 && r.max == 1001000);
 	assert_true(cap.has_tsc2nsec);
