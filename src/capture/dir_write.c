@@ -11,6 +11,7 @@
 #include "reader.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -45,6 +46,8 @@ static int open_new(struct capw *w, int parent, const char *base, struct kvmft_e
 	w->dirfd = openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (w->dirfd < 0)
 		return err_set(err, errno, "cannot open %s: %s", w->path, strerror(errno));
+	/* So that nobody replaces it (name.c); some file systems cannot do that. */
+	(void)flock(w->dirfd, LOCK_EX | LOCK_NB);
 	/* The umask may have removed bits that we need ourselves. */
 	if (fchmod(w->dirfd, 0700) < 0)
 		return err_set(err, errno, "cannot chmod %s: %s", w->path, strerror(errno));

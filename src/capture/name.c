@@ -9,6 +9,7 @@
 #include "reader.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 
 #define ASIDE_NAMES 99
 
@@ -33,6 +34,30 @@ static int check_capture(const struct capw_name *n, const char *name, const char
 		       name, remedy);
 }
 
+/*
+ * Holds an old capture, until the descriptor is closed: who records it, or replaces it, does so,
+ * too. -EBUSY with err set; -1: there is none, or it cannot be held.
+ */
+static int old_hold(const struct capw_name *n, const char *name, struct kvmft_err *err)
+{
+	int fd = openat(n->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 || !flock(fd, LOCK_EX | LOCK_NB) || errno != EWOULDBLOCK)
+		return MAX(fd, -1);
+	close(fd);
+	return err_set(err, EBUSY,
+		       "%s%s is being recorded by another kvmft: end that first, or choose "
+		       "another name",
+		       n->shown, name);
+}
+
+static int check_held(const struct capw_name *n, const char *name, struct kvmft_err *err)
+{
+	_cleanup_close_ int fd = old_hold(n, name, err);
+
+	return fd < -1 ? fd : 0;
+}
+
 static int check_old(const struct capw_name *n, struct kvmft_err *err)
 {
 	char other[CAPW_NAME_SIZE];
@@ -48,9 +73,11 @@ static int check_old(const struct capw_name *n, struct kvmft_err *err)
 	case CAPW_ROTATE:
 		ret = check_capture(n, n->name, "use -o", err);
 		ret = ret ?: name_add(other, err, n->name, ".old");
-		return ret ?: check_capture(n, other, "choose another name", err);
+		ret = ret ?: check_capture(n, other, "choose another name", err);
+		return ret ?: check_held(n, other, err);
 	default:
-		return check_capture(n, n->name, "choose another name", err);
+		ret = check_capture(n, n->name, "choose another name", err);
+		return ret ?: check_held(n, n->name, err);
 	}
 }
 
@@ -114,9 +141,11 @@ static int take_rotated(const struct capw_name *n, struct kvmft_err *err)
  */
 static int take_replaced(struct capw_name *n, struct kvmft_err *err)
 {
+	_cleanup_close_ int old = old_hold(n, n->name, err);
 	char number[24] = ".replaced";
 	int ret = name_add(n->aside, err, n->name, number);
 
+	ret = ret ?: old < -1 ? old : 0;
 	if (!ret && exists(n->dir, n->aside) && !cap_is_complete(n->dir, n->name)) {
 		n->aside[0] = '\0';
 		ret = cap_remove(n->dir, n->name, err);

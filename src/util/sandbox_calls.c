@@ -213,6 +213,7 @@ const struct sandbox_call sandbox_store[] = {
 /* The watcher, which gives and removes names. */
 const struct sandbox_call sandbox_watcher[] = {
 	RULE(openat, OPENAT_WRITE), ANY(unlinkat), RULE(fcntl, FCNTL), ANY(renameat2), ANY(getppid),
+	ANY(flock),
 #ifdef KVMFT_SANITIZED
 	ANY(clone), ANY(wait4), ANY(pipe2),
 #endif

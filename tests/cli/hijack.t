@@ -114,6 +114,7 @@ only look <<-END
 END
 # Reads, and removes what is left in tracefs and beside the capture.
 only watch <<-END
+	flock
 	read passwords
 	a new terminal
 	others' instance: shrink it by reading

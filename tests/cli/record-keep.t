@@ -135,6 +135,11 @@ killed
 ok "... and when the recorder is killed" test "$(stat -c %i "$cap.replaced")" = "$good" -a -f "$cap/meta"
 partial=$(stat -c %i "$cap")
 live "$cap" --force -o "$cap"
+ours=$(stat -c %i "$cap")
+run timeout 60 "$kvmft" record --as host -q --force -o "$cap" -d 20ms
+status_is 1 "--force: a capture that another one still records"
+err_has "cap is being recorded by another kvmft: end that first, or choose another name" "... is not replaced"
+is "$(stat -c %i "$cap")" "$ours" "... nor moved"
 kill -TERM "$recorder"
 wait "$recorder"
 is "$?" 0 "... another one is complete"
