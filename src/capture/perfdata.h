@@ -9,6 +9,7 @@
 #define PD_RECORD_HEAD 8
 #define PD_RECORD_MAX  65535u
 #define PD_NOWHERE     UINT8_MAX
+#define PD_SPAN_MAX    (1ull << 58) /* ns: an event cannot hold a larger delta */
 
 /*
  * Types of records that mean something here (include/uapi/linux/perf_event.h; from 64 on perf's
@@ -22,7 +23,6 @@ enum pd_type {
 	PD_LOST_SAMPLES = 13,
 	PD_ID_INDEX = 69,
 	PD_AUXTRACE = 71,
-	PD_CPU_MAP = 74,
 	PD_TIME_CONV = 79,
 	PD_COMPRESSED = 81,
 	PD_COMPRESSED2 = 83,
@@ -48,66 +48,26 @@ struct pd_ids {
 	uint32_t layout;
 };
 
-/* Consecutive records: of one stream, or, if short, of several. See pd_run_has(). */
-struct pd_run {
-	uint32_t who;
-	uint64_t len;
-};
-
-struct pd_runs {
-	struct sbuf text;
-	struct pd_run open; /* the last one, not in the text yet */
-	bool is_open;
-	uint32_t least; /* bytes: shorter ones are combined */
-};
-
 /*
- * The place of a record: in the file, and in the run that it is part of (run: as for pd_run_get()).
+ * A sample of a stream, or what was lost there. perf's records are not quite in time order: an
+ * event that interrupts the recording of another one is stored before it, and rings of threads
+ * follow each other. So the entries of a stream are sorted.
  */
-struct pd_at {
-	uint64_t file;
-	uint32_t run, in;
-};
-
-/*
- * What becomes one sub-buffer: consecutive records of a stream. perf's are not quite in time order:
- * an event that interrupts the recording of another one is stored before it. So a block is sorted,
- * and ends where nothing that follows is older, as far as one can look ahead.
- */
-struct pd_block {
-	uint32_t n, cost;  /* events, and the bytes that they may take as a sub-buffer */
-	uint64_t min, max; /* times */
-	bool full;	   /* it could not take an event */
-	/*
-	 * Where it may end: whatever came after that, so far, is no older than everything before
-	 * it.
-	 */
-	bool has_end;
-	struct pd_at end;
-	uint32_t end_n, end_cost;
-	uint64_t end_max, after_min, after_max;
-	/* What was lost before it. */
-	bool lost, uncounted;
-	uint64_t lost_n, lost_time;
+struct pd_entry {
+	uint64_t time;
+	/* In the file; and the bytes that it may take in a sub-buffer, 0: a record PD_LOST. */
+	uint64_t off : 46, cost : 18;
 };
 
 struct pd_stream {
 	uint32_t cpu;
-	int32_t tid; /* only with perfdata.by_thread; else 0 */
-	uint64_t nblock;
-	struct pd_at begin; /* of its first block */
-	struct pd_at *mark; /* where every perfdata.stride-th one after it begins */
-	size_t nmark, mark_cap;
-	uint64_t last;	   /* time */
-	uint64_t lost;	   /* by its LOST records */
-	struct pd_at next; /* where block number next_n begins: reading in order needs no search */
-	uint64_t next_n;
-};
-
-/* A sample of the block being made. */
-struct pd_event {
-	uint64_t time;
-	uint32_t seq, at, len; /* raw data: perfdata.raw + at */
+	struct pd_entry *entry; /* by time */
+	size_t n, cap;
+	size_t *block; /* the first entry of each sub-buffer, and the end of the last one */
+	size_t nblock, block_cap;
+	uint64_t last; /* time */
+	uint64_t lost; /* by its LOST records */
+	int32_t tid;   /* of the sample before, while scanning */
 };
 
 struct perfdata {
@@ -126,19 +86,11 @@ struct perfdata {
 	size_t window_len;
 
 	/* what the scan found */
-	struct pd_runs runs;
 	struct pd_stream *stream;
 	size_t nstream, stream_cap;
-	uint32_t stride;
-	size_t nmarks;
-	bool by_thread; /* a stream for each thread on a CPU: each thread had its own ring */
 
 	/* making blocks */
 	struct subbuf_writer w;
-	struct pd_event *ev;
-	size_t nev, ev_cap;
-	uint8_t *raw;
-	uint32_t raw_len;
 	uint32_t made_stream; /* what w.buf holds */
 	uint64_t made;
 };
@@ -206,58 +158,13 @@ int pd_sample(const struct perfdata *p, const struct pd_record *r,
 /* The facts at the end of a record that is not a sample; what is before them is then its body. */
 void pd_trailer(const struct perfdata *p, struct pd_record *r, struct pd_facts *f);
 
-/* ---- perfdata_runs.c: which part of the file belongs to whom ---- */
-
-/*
- * Adds a record of a stream; *at gets its place, except for that in the file. 0, -ENOMEM, or
- * -E2BIG: there are too many runs, and another attempt with a larger r->least is needed.
- */
-int pd_runs_add(struct pd_runs *r, uint32_t stream, uint64_t len, struct pd_at *at) __must_check;
-/* The same for a record of no stream, whose place is not needed. */
-int pd_runs_pass(struct pd_runs *r, uint64_t len) __must_check;
-/* After the last record. */
-int pd_runs_close(struct pd_runs *r) __must_check;
-void pd_runs_forget(struct pd_runs *r);
-/* The run at a place (0: the first one). Returns the place of the next; 0: no run here. */
-uint32_t pd_run_get(const struct pd_runs *r, uint32_t from, struct pd_run *run);
-/* Whether it may have records of that stream. */
-bool pd_run_has(const struct pd_run *r, uint32_t stream);
-/* For how many of all streams that can be said. */
-size_t pd_run_streams(const struct pd_run *r, size_t nstream);
-
-/* ---- perfdata_block.c: which records become which sub-buffer ---- */
-
-#define PD_SPAN_MAX (1ull << 58) /* ns: an event cannot hold a larger delta */
-
-/* The most bytes that an event takes: two words of header, two of a time extend. */
-static inline uint32_t pd_cost(uint32_t raw_len)
-{
-	return 16 + ((raw_len + 3) & ~3u);
-}
-
-/*
- * Whether the event is part of the block; if not, the block is full: it ends at b->end, if it
- * has_end, or before the event.
- */
-bool pd_block_takes(const struct perfdata *p, struct pd_block *b, const struct pd_at *at,
-		    uint64_t time, uint32_t cost);
-/* Makes b the block that begins where b ended, with what it took beyond its end if it is full. */
-void pd_block_turn(struct pd_block *b);
-void pd_block_lose(struct pd_block *b, uint64_t count, uint64_t time);
-/* The number of lost events in a record PD_LOST; 0: unknown. */
-uint64_t pd_lost(const struct pd_record *r);
-/* What distinguishes the stream of a record with these facts from others. */
-uint64_t pd_key(const struct perfdata *p, const struct pd_facts *f);
-/* For sub-buffers as p->w.g describes them. */
-int pd_writer_init(struct perfdata *p) __must_check;
-/* struct cap_maker's. */
-int pd_make(void *perfdata, uint64_t stream, uint64_t idx, const uint8_t **buf) __must_check;
-void pd_free(void *perfdata);
-
 /* ---- perfdata_scan.c ---- */
 
 /* Reads all records once. 0, -errno. */
 int pd_scan(struct perfdata *p, struct kvmft_err *err) __must_check;
+/* struct cap_maker's: sub-buffers, made when they are read. */
+int pd_make(void *perfdata, uint64_t stream, uint64_t idx, const uint8_t **buf) __must_check;
+void pd_free(void *perfdata);
 
 /* ---- perfdata_loss.c ---- */
 

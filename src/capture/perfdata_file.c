@@ -4,7 +4,7 @@
  *
  * A tracepoint's samples hold the same record as ftrace's ring; their fields are described by the
  * feature "tracing data", which begins like a trace.dat. perf writes it at its end: without it
- * nothing can be decoded. Samples are presented as sub-buffers, made on demand (perfdata_block.c),
+ * nothing can be decoded. Samples are presented as sub-buffers, made on demand (perfdata_scan.c),
  * so all code that reads a capture can read them.
  */
 #include "perfdata.h"
@@ -258,7 +258,7 @@ static int stream_cmp(const void *a, const void *b)
 	const struct pd_stream *x = *(const struct pd_stream *const *)a,
 			       *y = *(const struct pd_stream *const *)b;
 
-	return ORDER(x->cpu, y->cpu) ?: ORDER(x->tid, y->tid);
+	return ORDER(x->cpu, y->cpu);
 }
 
 /*
@@ -270,7 +270,6 @@ static int add_streams(struct perfdata *p)
 	_cleanup_free_ struct pd_stream **order =
 		calloc(p->nstream + 1, sizeof(struct pd_stream *));
 	struct td t = { .c = p->c };
-	char name[32] = "";
 	int ret = 0;
 
 	if (!order)
@@ -285,9 +284,7 @@ static int add_streams(struct perfdata *p)
 					.len = st->nblock * p->c->subbuf_size };
 		struct cap_stream *s;
 
-		if (p->by_thread)
-			snprintf(name, sizeof(name), "thread-%d", st->tid);
-		s = cap_stream_add(p->c, st->cpu, td_instance(&t, name));
+		s = cap_stream_add(p->c, st->cpu, td_instance(&t, ""));
 		if (!s || !s->instance)
 			return -ENOMEM;
 		ret = cap_stream_extend(p->c, s, &e);
@@ -306,14 +303,19 @@ static void set_geometry(struct perfdata *p)
 	p->w.g.swap = p->swap;
 }
 
+static int emit(void *arg __unused_arg, const void *buf __unused_arg)
+{
+	return 0; /* it stays where it was made */
+}
+
 static int start_making(struct perfdata *p)
 {
 	struct cap_priv *priv = cap_priv(p->c);
+	const struct subbuf_geom g = p->w.g;
 
-	p->c->subbuf_size = p->w.g.size;
+	p->c->subbuf_size = g.size;
 	p->made_stream = UINT32_MAX;
-	p->raw = malloc(p->w.g.size);
-	if (!p->raw || pd_writer_init(p))
+	if (subbuf_writer_init(&p->w, &g, emit, NULL))
 		return -ENOMEM;
 	priv->maker = (struct cap_maker){ .make = pd_make, .free = pd_free, .arg = p };
 	return 0;

@@ -87,15 +87,14 @@ int pd_losses(struct perfdata *p, const struct u64map *count, uint64_t begin, ui
 {
 	uint64_t told = 0, all = total(count), placed = 0;
 	struct u64map by_cpu = { 0 };
-	int ret = 0;
+	int ret;
 
 	*nowhere = 0;
 	for (size_t i = 0; i < p->nstream; i++)
 		told += MIN(p->stream[i].lost, UINT64_MAX - told);
 	if (all <= told)
 		return 0;
-	if (!p->by_thread)
-		ret = all_by_cpu(p, count, begin, end, &by_cpu);
+	ret = all_by_cpu(p, count, begin, end, &by_cpu);
 	for (size_t i = 0; i < by_cpu.cap && !ret; i++) {
 		struct pd_stream *s;
 

@@ -1,54 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * perfdata_scan.c: one pass over all records of a perf.data, when it is opened.
- *
- * Runs of records of one CPU are noted (perfdata_runs.c), not records, and for each CPU where every
- * n-th block begins: some MB suffice for files of any size.
- *
- * If an initial assumption fails - how large an event is, how many runs there are, that a ring
- * belongs to a CPU - the scan starts over.
+ * perfdata_scan.c: an index of all samples of a perf.data, made when it is opened, and sub-buffers
+ * of them, made as the kernel would have done when they are read.
  */
 #include "perfdata.h"
 
 #include <inttypes.h>
 
 #define AHEAD	   (128u << 10)
-#define RUNS	   (1u << 19) /* wanted number of runs once some are combined */
-#define RUN_MOST   (1ull << 26)
-#define MAX_MARKS  (1u << 16)
 #define MAX_IDS	   (1u << 16) /* of events that lost samples */
 #define MAX_TASKS  (3u << 14)
 #define MAX_COMMS  (2u << 14) /* ... more of which may be known only by name */
 #define SUBBUF_MIN (16u << 10)
-#define MAX_PASSES 256u		/* times the whole file, to read all of it */
-#define FREE_BYTES (256u << 20) /* ... if that is no more than this, it does not matter */
-/* No event is recorded this long after it happened: it belongs to another ring. */
-#define LATE_NS 1000000u
-
-/* What a CPU number in the list of ids or of CPUs says about the rings. */
-enum rings { RINGS_UNKNOWN, RINGS_OF_CPUS, RINGS_OF_THREADS };
-
-/* What is known about a stream only during the scan. */
-struct state {
-	struct pd_block b; /* the last one, so far */
-	bool begun;
-	int32_t tid; /* of the sample before */
-};
+#define FAR_OFF	   (1ull << 46) /* bytes: files that are larger are not read beyond */
 
 struct scan {
 	struct perfdata *p;
 	struct kvmft_err *err;
-	struct pd_at at;     /* of the record */
-	bool again;	     /* begin anew */
-	bool failed;	     /* memory was short for a stream */
-	struct state *state; /* by stream */
-	size_t state_cap;
-	struct u64map by_key;
-	uint64_t key; /* of the last one looked up, which is stream key_of */
-	uint32_t key_of;
-	enum rings rings;
-	uint64_t late;	       /* the most by which an event is older than a block that had
-			        * ended, ns */
+	uint64_t at; /* of the record */
+	bool failed; /* memory was short for a stream */
+	uint32_t most; /* bytes that an event may take */
+	struct u64map by_cpu;
+	uint32_t cpu, stream; /* the last one looked up; UINT32_MAX: none */
 	struct u64map lost_of; /* id of an event → samples that it lost, by the counters */
 	uint64_t index_begin, index_end; /* the records that give the CPU of an id */
 	uint64_t broken, elsewhere; /* samples; and those of CPUs or threads beyond the limit */
@@ -56,112 +29,51 @@ struct scan {
 	uint64_t lost_nowhere;
 };
 
-/* ---- runs ---- */
-
-/* Too many runs: the scan starts over and combines more of them. */
-static int again_if_too_many(struct scan *s, int ret)
-{
-	uint32_t *least = &s->p->runs.least;
-
-	if (ret != -E2BIG)
-		return ret;
-	*least = MAX(2 * *least, (uint32_t)MIN((s->p->end - s->p->begin) / RUNS + 1, RUN_MOST));
-	s->again = true;
-	return *least > 2 * RUN_MOST ? -EFBIG : 0;
-}
-
-/* Makes a record of a stream part of a run, and s->at its place. */
-static int run_take(struct scan *s, uint32_t stream, uint64_t len)
-{
-	return again_if_too_many(s, pd_runs_add(&s->p->runs, stream, len, &s->at));
-}
-
-static int run_pass(struct scan *s, uint64_t len)
-{
-	return again_if_too_many(s, pd_runs_pass(&s->p->runs, len));
-}
-
 /* ---- streams ---- */
 
-static uint32_t stream_new(struct scan *s, const struct pd_facts *f)
+static uint32_t stream_new(struct scan *s, uint32_t cpu)
 {
 	struct perfdata *p = s->p;
 	struct pd_stream *st;
 
-	if (f->cpu >= CAPTURE_MAX_CPUS || p->nstream >= CAPTURE_MAX_CPUS)
+	if (cpu >= CAPTURE_MAX_CPUS)
 		return UINT32_MAX;
 	st = array_grow(&p->stream, p->nstream, &p->stream_cap, sizeof(*st));
-	if (!st || !array_grow(&s->state, p->nstream, &s->state_cap, sizeof(*s->state)) ||
-	    u64map_put(&s->by_key, pd_key(p, f), p->nstream)) {
+	if (!st || u64map_put(&s->by_cpu, cpu, p->nstream)) {
 		s->failed = true;
 		return UINT32_MAX;
 	}
-	st->cpu = f->cpu;
-	st->tid = p->by_thread ? f->tid : 0;
+	st->cpu = cpu;
 	return (uint32_t)p->nstream++;
 }
 
-/* UINT32_MAX: there are too many. */
-static uint32_t stream_of(struct scan *s, const struct pd_facts *f)
+/* NULL: there are too many. */
+static struct pd_stream *stream_of(struct scan *s, uint32_t cpu)
 {
-	uint64_t key = pd_key(s->p, f), at;
+	uint64_t at;
 
-	if (key == s->key && s->key_of != UINT32_MAX)
-		return s->key_of;
-	s->key = key;
-	s->key_of = u64map_get(&s->by_key, key, &at) ? (uint32_t)at : stream_new(s, f);
-	return s->key_of;
-}
-
-/* Of the marks 1, 2, 3 ... keeps those with even numbers. */
-static void marks_thin(struct perfdata *p)
-{
-	p->nmarks = 0;
-	p->stride *= 2;
-	for (size_t i = 0; i < p->nstream; i++) {
-		struct pd_stream *st = &p->stream[i];
-
-		for (size_t k = 1; k < st->nmark; k += 2)
-			st->mark[k / 2] = st->mark[k];
-		st->nmark /= 2;
-		p->nmarks += st->nmark;
+	if (cpu != s->cpu || s->stream == UINT32_MAX) {
+		s->cpu = cpu;
+		s->stream = u64map_get(&s->by_cpu, cpu, &at) ? (uint32_t)at : stream_new(s, cpu);
 	}
+	return s->stream == UINT32_MAX ? NULL : &s->p->stream[s->stream];
 }
 
-/*
- * Ends the last block of a stream, and begins the next one at `at`, or at the end that the last one
- * has.
- */
-static int block_end(struct scan *s, uint32_t stream, const struct pd_at *at)
+static int entry_add(struct scan *s, struct pd_stream *st, uint64_t time, uint32_t cost)
 {
-	struct perfdata *p = s->p;
-	struct pd_stream *st = &p->stream[stream];
-	struct pd_block *b = &s->state[stream].b;
-	bool own = b->full && b->has_end;
+	const struct pd_entry e = { .time = time, .off = s->at & (FAR_OFF - 1),
+				    .cost = cost & ((1u << 18) - 1) };
 
-	st->last = MAX(st->last, own ? b->end_max : b->n ? b->max : 0);
-	if (++st->nblock % p->stride == 0) {
-		if (array_add(&st->mark, &st->nmark, &st->mark_cap, own ? &b->end : at,
-			      sizeof(*at)))
-			return -ENOMEM;
-		if (++p->nmarks > MAX_MARKS)
-			marks_thin(p);
-	}
-	pd_block_turn(b);
-	return 0;
-}
-
-static struct state *stream_begin(struct scan *s, uint32_t stream)
-{
-	struct state *state = &s->state[stream];
-
-	if (!state->begun)
-		s->p->stream[stream].begin = s->p->stream[stream].next = s->at;
-	state->begun = true;
-	return state;
+	return array_add(&st->entry, &st->n, &st->cap, &e, sizeof(e));
 }
 
 /* ---- samples ---- */
+
+/* The most bytes that an event takes: two words of header, two of a time extend. */
+static uint32_t pd_cost(uint32_t raw_len)
+{
+	return 16 + ((raw_len + 3) & ~3u);
+}
 
 /* A task, unless there are `most`: a hostile file must not take all memory. */
 static int task(struct scan *s, size_t most, int32_t pid, int32_t tid, const char *comm)
@@ -188,83 +100,57 @@ static int learn_thread(struct scan *s, const struct pd_sample *smp)
 	return task(s, MAX_TASKS, smp->f.pid, smp->f.tid, NULL);
 }
 
-/* A block must have room for some more events after the place where it may end. */
-static void larger_blocks(struct scan *s, uint32_t cost)
-{
-	while (s->p->w.g.size < 4 * cost + 64)
-		s->p->w.g.size *= 2;
-	s->again = true;
-}
-
-static int sample_of(struct scan *s, uint32_t stream, const struct pd_sample *smp)
-{
-	uint32_t cost = pd_cost(smp->raw_len);
-	struct state *state = stream_begin(s, stream);
-	uint64_t last = s->p->stream[stream].last;
-	int ret = 0;
-
-	if (4 * cost + 64 > s->p->w.g.size) {
-		larger_blocks(s, cost);
-		return 0;
-	}
-	if (smp->f.time < last)
-		s->late = MAX(s->late, last - smp->f.time);
-	while (!ret && !pd_block_takes(s->p, &state->b, &s->at, smp->f.time, cost))
-		ret = block_end(s, stream, &s->at);
-	if (ret || smp->f.tid == state->tid)
-		return ret;
-	state->tid = smp->f.tid;
-	return learn_thread(s, smp);
-}
-
 static int scan_sample(struct scan *s, struct pd_record *r)
 {
+	struct pd_stream *st;
 	struct pd_sample smp;
-	uint32_t stream;
+	uint32_t cost;
 	int ret = pd_sample(s->p, r, &smp);
 
 	if (ret <= 0) {
 		s->broken += ret < 0;
-		return run_pass(s, r->len);
+		return 0;
 	}
-	stream = stream_of(s, &smp.f);
-	if (s->failed)
-		return -ENOMEM;
-	if (stream == UINT32_MAX) {
+	st = stream_of(s, smp.f.cpu);
+	if (!st) {
 		s->elsewhere++;
-		return run_pass(s, r->len);
+		return s->failed ? -ENOMEM : 0;
 	}
-	ret = run_take(s, stream, r->len);
-	return ret || s->again ? ret : sample_of(s, stream, &smp);
+	cost = pd_cost(smp.raw_len);
+	s->most = MAX(s->most, cost);
+	st->last = MAX(st->last, smp.f.time);
+	ret = entry_add(s, st, smp.f.time, cost);
+	if (ret || smp.f.tid == st->tid)
+		return ret;
+	st->tid = smp.f.tid;
+	return learn_thread(s, &smp);
 }
 
 /* ---- what was lost ---- */
 
+static uint64_t lost_count(const struct pd_record *r)
+{
+	struct cursor c = r->body;
+	uint64_t count;
+
+	return cur_skip(&c, 8) || cur_u64(&c, &count) ? 0 : count;
+}
+
 static int scan_lost(struct scan *s, struct pd_record *r)
 {
-	uint64_t count, len = r->len, *sum;
-	struct state *state;
+	struct pd_stream *st;
 	struct pd_facts f;
-	uint32_t stream;
-	int ret;
+	uint64_t count;
 
 	pd_trailer(s->p, r, &f);
-	count = pd_lost(r);
-	stream = f.has_cpu ? stream_of(s, &f) : UINT32_MAX;
-	if (stream == UINT32_MAX) {
+	count = lost_count(r);
+	st = f.has_cpu ? stream_of(s, f.cpu) : NULL;
+	if (!st) {
 		s->lost_nowhere += MAX(count, (uint64_t)1);
-		return run_pass(s, len);
+		return s->failed ? -ENOMEM : 0;
 	}
-	ret = run_take(s, stream, len);
-	if (ret || s->again)
-		return ret;
-	sum = &s->p->stream[stream].lost;
-	*sum += MIN(count, UINT64_MAX - *sum);
-	state = stream_begin(s, stream);
-	if (state->b.n)
-		ret = block_end(s, stream, &s->at);
-	pd_block_lose(&state->b, count, f.time);
-	return ret;
+	st->lost += MIN(count, UINT64_MAX - st->lost);
+	return entry_add(s, st, MAX(f.time, st->last), 0); /* after what is before it in the file */
 }
 
 /*
@@ -321,27 +207,11 @@ static int scan_fork(struct scan *s, struct pd_record *r)
 	return task(s, MAX_COMMS, (int32_t)pid, (int32_t)tid, comm);
 }
 
-/* nr, nr x { id, number of the event, CPU, thread }: a CPU of -1 is that of a thread's own ring. */
+/* Where CPUs of ids are. */
 static int scan_id_index(struct scan *s, struct pd_record *r)
 {
-	uint64_t id, cpu;
-
-	s->index_begin = s->index_begin ?: s->at.file;
-	s->index_end = s->at.file + r->len;
-	if (!cur_skip(&r->body, 8) && !cur_u64(&r->body, &id) && !cur_skip(&r->body, 8) &&
-	    !cur_u64(&r->body, &cpu))
-		s->rings = cpu == UINT64_MAX ? RINGS_OF_THREADS : RINGS_OF_CPUS;
-	return 0;
-}
-
-/* u16 type (0: a list), u16 nr, nr x u16 CPU. */
-static int scan_cpu_map(struct scan *s, struct pd_record *r)
-{
-	uint16_t type, n, cpu;
-
-	if (s->rings == RINGS_UNKNOWN && !cur_u16(&r->body, &type) && !cur_u16(&r->body, &n) &&
-	    (type || !cur_u16(&r->body, &cpu)))
-		s->rings = !type && n == 1 && cpu == UINT16_MAX ? RINGS_OF_THREADS : RINGS_OF_CPUS;
+	s->index_begin = s->index_begin ?: s->at;
+	s->index_end = s->at + r->len;
 	return 0;
 }
 
@@ -378,7 +248,6 @@ static const struct {
 	{ PD_COMM, scan_comm },
 	{ PD_FORK, scan_fork },
 	{ PD_ID_INDEX, scan_id_index },
-	{ PD_CPU_MAP, scan_cpu_map },
 	{ PD_TIME_CONV, scan_time_conv },
 	{ PD_AUXTRACE, scan_aux },
 	{ PD_COMPRESSED, scan_compressed },
@@ -387,7 +256,6 @@ static const struct {
 
 static int scan_record(struct scan *s, struct pd_record *r)
 {
-	uint64_t len = r->len;
 	int ret = 0;
 
 	if (r->type == PD_SAMPLE)
@@ -397,25 +265,61 @@ static int scan_record(struct scan *s, struct pd_record *r)
 	for (size_t i = 0; i < ARRAY_SIZE(of_no_stream) && !ret; i++)
 		if (of_no_stream[i].type == r->type)
 			ret = of_no_stream[i].scan(s, r);
-	return ret ?: run_pass(s, len);
+	return ret;
+}
+
+/* ---- order ---- */
+
+static int entry_cmp(const void *x, const void *y)
+{
+	const struct pd_entry *a = x, *b = y;
+
+	return ORDER(a->time, b->time) ?: ORDER(a->off, b->off);
+}
+
+/* Most are in their order, or a few places off. */
+static void entries_sort(struct pd_stream *st)
+{
+	struct pd_entry *v = st->entry;
+	size_t moved = 0;
+
+	for (size_t i = 1, k; i < st->n && moved <= 16 * st->n; i++) {
+		const struct pd_entry e = v[i];
+
+		for (k = i; k && entry_cmp(&e, &v[k - 1]) < 0; k--)
+			v[k] = v[k - 1];
+		v[k] = e;
+		moved += i - k;
+	}
+	if (moved > 16 * st->n)
+		qsort(v, st->n, sizeof(*v), entry_cmp);
+}
+
+/* A sub-buffer ends where it is full, and before events were lost. */
+static int entries_divide(const struct perfdata *p, struct pd_stream *st)
+{
+	const struct subbuf_geom *g = &p->w.g;
+	uint32_t room = g->size - g->header - g->long_size, fill = 0;
+	size_t first = 0;
+	int ret = 0;
+
+	for (size_t i = 0; i < st->n && !ret; i++) {
+		const struct pd_entry *e = &st->entry[i];
+
+		if (!i || (fill && (!e->cost || fill + e->cost > room ||
+				    e->time - st->entry[first].time >= PD_SPAN_MAX))) {
+			ret = array_add(&st->block, &st->nblock, &st->block_cap, &i, sizeof(i));
+			first = i;
+			fill = 0;
+		}
+		if (!fill)
+			first = i;
+		fill += e->cost;
+	}
+	return ret;
 }
 
 /* ---- all of it ---- */
-
-static void forget(struct scan *s)
-{
-	struct perfdata *p = s->p;
-
-	for (size_t i = 0; i < p->nstream; i++)
-		free(p->stream[i].mark);
-	p->nstream = p->nmarks = 0;
-	pd_runs_forget(&p->runs);
-	p->stride = 1;
-	free(s->state);
-	u64map_free(&s->by_key);
-	u64map_free(&s->lost_of);
-	*s = (struct scan){ .p = p, .err = s->err, .rings = s->rings, .key_of = UINT32_MAX };
-}
 
 static int scan_records(struct scan *s)
 {
@@ -423,58 +327,21 @@ static int scan_records(struct scan *s)
 	struct pd_record r;
 	int ret = 0;
 
-	s->at.file = p->begin;
-	while (!s->again && (ret = pd_record(p, s->at.file, p->end, AHEAD, &r)) > 0) {
+	s->at = p->begin;
+	while (s->at < FAR_OFF && (ret = pd_record(p, s->at, p->end, AHEAD, &r)) > 0) {
 		ret = scan_record(s, &r);
 		if (ret)
 			return ret;
-		s->at.file += r.len;
+		s->at += r.len;
 	}
 	if (ret != -EBADMSG)
 		return ret;
 	cap_note(p->c,
 		 "damaged record at byte %" PRIu64 ": the %" PRIu64
 		 " bytes from there on are left out",
-		 s->at.file, p->end - s->at.file);
+		 s->at, p->end - s->at);
 	p->c->complete = false;
 	return 0;
-}
-
-/* The last blocks end. */
-static void finish(struct scan *s)
-{
-	for (size_t i = 0; i < s->p->nstream; i++) {
-		const struct pd_block *b = &s->state[i].b;
-		struct pd_stream *st = &s->p->stream[i];
-
-		st->last = MAX(st->last, b->n ? b->max : b->lost_time);
-		st->nblock += b->n || b->lost;
-	}
-}
-
-/* If each thread had its own ring, those of one CPU are in no particular order. */
-static bool wants_threads(const struct scan *s)
-{
-	if (s->p->by_thread || s->rings == RINGS_OF_CPUS)
-		return false;
-	return s->rings == RINGS_OF_THREADS ? s->late > 0 : s->late >= LATE_NS;
-}
-
-/* The bytes looked at to read all streams, and those in the file. */
-static int check_work(const struct scan *s)
-{
-	const struct perfdata *p = s->p;
-	uint64_t bytes = 0, size = p->end - p->begin;
-	struct pd_run run;
-
-	for (uint32_t at = 0; (at = pd_run_get(&p->runs, at, &run));)
-		bytes += pd_run_streams(&run, p->nstream) * run.len;
-	if (bytes <= FREE_BYTES || bytes / MAX_PASSES <= size)
-		return 0;
-	return err_set(s->err, EFBIG,
-		       "events of %zu CPUs or threads follow each other one by one in %" PRIu64
-		       " bytes: sorting them would take too long",
-		       p->nstream, size);
 }
 
 static void notes(const struct scan *s)
@@ -497,26 +364,83 @@ static void notes(const struct scan *s)
 
 int pd_scan(struct perfdata *p, struct kvmft_err *err)
 {
-	struct scan s = { .p = p, .err = err };
+	struct scan s = { .p = p, .err = err, .stream = UINT32_MAX };
 	uint64_t nowhere = 0;
-	int ret;
+	int ret = scan_records(&s);
 
-	p->w.g.size = SUBBUF_MIN;
-	do {
-		forget(&s);
-		ret = scan_records(&s);
-		ret = ret ?: again_if_too_many(&s, pd_runs_close(&p->runs));
-		finish(&s);
-		if (!ret && !s.again && wants_threads(&s))
-			s.again = p->by_thread = true;
-	} while (!ret && s.again);
-	free(s.state);
-	u64map_free(&s.by_key);
-	ret = ret ?: check_work(&s);
+	for (p->w.g.size = SUBBUF_MIN; p->w.g.size < 4 * s.most + 64;)
+		p->w.g.size *= 2;
+	for (size_t i = 0; i < p->nstream && !ret; i++) {
+		entries_sort(&p->stream[i]);
+		ret = entries_divide(p, &p->stream[i]);
+	}
 	ret = ret ?: pd_losses(p, &s.lost_of, s.index_begin, s.index_end, &nowhere);
 	s.lost_nowhere += nowhere;
 	if (!ret)
 		notes(&s);
+	u64map_free(&s.by_cpu);
 	u64map_free(&s.lost_of);
 	return ret;
+}
+
+/* ---- making sub-buffers ---- */
+
+/* What is lost is before all samples of its block. */
+static int make_entry(struct perfdata *p, const struct pd_entry *e)
+{
+	struct pd_record r;
+	struct pd_sample smp;
+	struct pd_facts f;
+	/* On from what is in memory; elsewhere no more than a page, because a file may jump. */
+	size_t ahead = e->off == p->window_at + p->window_len ? AHEAD : 4096;
+	int ret = pd_record(p, e->off, p->end, ahead, &r);
+
+	if (ret <= 0)
+		return ret ?: -EIO;
+	if (!e->cost && r.type == PD_LOST) {
+		pd_trailer(p, &r, &f);
+		p->w.ts = f.time; /* of a block without events */
+		return subbuf_write_lost(&p->w, lost_count(&r));
+	}
+	if (r.type != PD_SAMPLE || pd_sample(p, &r, &smp) <= 0 || pd_cost(smp.raw_len) != e->cost)
+		return -EIO; /* the file was changed meanwhile */
+	return subbuf_write(&p->w, e->time, smp.raw, smp.raw_len);
+}
+
+int pd_make(void *perfdata, uint64_t stream, uint64_t idx, const uint8_t **buf)
+{
+	struct perfdata *p = perfdata;
+	const struct pd_stream *s = &p->stream[stream];
+	uint64_t before = p->w.emitted;
+	size_t end;
+	int ret = idx < s->nblock ? 0 : -EIO;
+
+	*buf = p->w.buf;
+	if (ret || (p->made_stream == stream && p->made == idx))
+		return ret;
+	end = idx + 1 < s->nblock ? s->block[idx + 1] : s->n;
+	for (size_t i = s->block[idx]; i < end && !ret; i++)
+		ret = make_entry(p, &s->entry[i]);
+	ret = ret ?: subbuf_write_end(&p->w);
+	if (!ret && p->w.emitted != before + 1)
+		ret = -EBADMSG;
+	p->made_stream = ret ? UINT32_MAX : (uint32_t)stream;
+	p->made = idx;
+	return ret;
+}
+
+void pd_free(void *perfdata)
+{
+	struct perfdata *p = perfdata;
+
+	for (size_t i = 0; i < p->nstream; i++) {
+		free(p->stream[i].entry);
+		free(p->stream[i].block);
+	}
+	free(p->stream);
+	free(p->layout);
+	free(p->ids);
+	free(p->window);
+	subbuf_writer_free(&p->w);
+	free(p);
 }
