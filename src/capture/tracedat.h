@@ -70,6 +70,14 @@ int td_read_blocks(struct td *t, size_t n, uint64_t *off) __must_check;
 bool td_kallsyms_later(struct td *t, uint64_t off, uint64_t size, uint16_t flags);
 int td_read_v7(struct td *t, uint64_t off) __must_check;
 
+/*
+ * CPUs of all buffers. Each takes kilobytes later; of the file it takes 16 bytes, but buffers can
+ * claim those of others to be theirs. true: there are as many as may be.
+ */
+#define TD_STREAM_BYTES 16u
+#define TD_MIN_STREAMS	1024u
+#define TD_MAX_STREAMS	(8u * CAPTURE_MAX_CPUS)
+bool td_streams_full(struct td *t);
 /* Adds one CPU's area, clipped to the file; what is missing is noted. */
 int td_add_area(struct td *t, uint32_t cpu, const char *instance, uint64_t off, uint64_t len)
 	__must_check;

@@ -46,6 +46,17 @@ const char *td_instance(struct td *t, const char *name)
 	return *slot;
 }
 
+bool td_streams_full(struct td *t)
+{
+	const uint64_t honest = MAX(t->size / TD_STREAM_BYTES, (uint64_t)TD_MIN_STREAMS);
+
+	if (t->c->nstream < MIN(honest, (uint64_t)TD_MAX_STREAMS))
+		return false;
+	cap_note(t->c, "more CPUs of buffers than %zu: they are left out", t->c->nstream);
+	t->c->complete = false;
+	return true;
+}
+
 int td_add_area(struct td *t, uint32_t cpu, const char *instance, uint64_t off, uint64_t len)
 {
 	uint64_t there = off < t->size ? t->size - off : 0, rest, holes;
@@ -57,6 +68,8 @@ int td_add_area(struct td *t, uint32_t cpu, const char *instance, uint64_t off, 
 		cap_note(t->c, "CPU %u of %s is beyond the limit", cpu, dot);
 		return 0;
 	}
+	if (td_streams_full(t))
+		return 0;
 	s = cap_stream_add(t->c, cpu, instance);
 	if (!s)
 		return -ENOMEM;

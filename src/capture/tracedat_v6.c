@@ -195,6 +195,8 @@ static int read_flyrecord(struct td *t, struct cursor *cur, uint32_t cpus, const
 	}
 	if (memcmp(word, "flyrecord", WORD))
 		return -EBADMSG;
+	if (td_streams_full(t))
+		return 0;
 	ret = read_table(t, cur, cpus, instance);
 	/* libtracecmd skips one more pair if the option raises the count. */
 	if (!ret && !*instance && t->cpucount > cpus && cur_skip(cur, 16))

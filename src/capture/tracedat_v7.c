@@ -247,7 +247,7 @@ static int opt_buffer(struct td *t, struct cursor opt)
 		return ret;
 	if (ret || s.id != TD_BUFFER) /* the areas may still be there */
 		cap_note(t->c, "buffer '%s': its section is missing", name);
-	for (ret = 0; n && !ret; n--) {
+	for (ret = 0; n && !ret && !td_streams_full(t); n--) {
 		if (cur_u32(&opt, &cpu) || cur_u64(&opt, &off) || cur_u64(&opt, &len))
 			break;
 		if (cap_priv(t->c)->packing && s.id == TD_BUFFER && (s.flags & PACKED) &&

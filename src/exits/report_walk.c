@@ -50,6 +50,7 @@ struct walk {
 	struct wstream *st;
 	struct rev *ev;
 	uint32_t n, chunk;
+	uint32_t *heap;	     /* those with something in this slice, the earliest first */
 	uint32_t low;	     /* an array is refilled once it has no more entries than this */
 	uint64_t slice;
 	struct rwhat entry;  /* every kvm_entry */
@@ -443,26 +444,49 @@ static void fill(struct walk *w, struct wstream *st)
 
 /* ---- feeding ---- */
 
+static bool stream_earlier(const struct walk *w, uint32_t a, uint32_t b)
+{
+	const struct wstream *x = &w->st[a], *y = &w->st[b];
+
+	return (ORDER(x->ev[x->at].ts, y->ev[y->at].ts) ?: ORDER(a, b)) < 0;
+}
+
+static void slice_heap_down(const struct walk *w, uint32_t n)
+{
+	uint32_t i = 0, k, x = w->heap[0];
+
+	for (; (k = 2 * i + 1) < n; i = k) {
+		k += k + 1 < n && stream_earlier(w, w->heap[k + 1], w->heap[k]);
+		if (!stream_earlier(w, w->heap[k], x))
+			break;
+		w->heap[i] = w->heap[k];
+	}
+	w->heap[i] = x;
+}
+
+static void slice_heap_add(const struct walk *w, uint32_t n, uint32_t x)
+{
+	for (; n && stream_earlier(w, x, w->heap[(n - 1) / 2]); n = (n - 1) / 2)
+		w->heap[n] = w->heap[(n - 1) / 2];
+	w->heap[n] = x;
+}
+
 static int feed_merged(struct walk *w)
 {
+	uint32_t n = 0;
 	int ret = 0;
 
-	while (!ret) {
-		const struct rev *first = NULL;
-		uint32_t cpu = 0;
+	for (uint32_t i = 0; i < w->n; i++)
+		if (w->st[i].at < w->st[i].to)
+			slice_heap_add(w, n++, i);
+	while (n && !ret) {
+		uint32_t first = w->heap[0];
+		struct wstream *st = &w->st[first];
 
-		for (uint32_t i = 0; i < w->n; i++) {
-			struct wstream *st = &w->st[i];
-
-			if (st->at < st->to && (!first || st->ev[st->at].ts < first->ts)) {
-				first = &st->ev[st->at];
-				cpu = i;
-			}
-		}
-		if (!first)
-			break;
-		w->st[cpu].at++;
-		ret = samples_feed(w->r, first, 1, cpu);
+		ret = samples_feed(w->r, &st->ev[st->at++], 1, first);
+		if (st->at == st->to)
+			w->heap[0] = w->heap[--n];
+		slice_heap_down(w, n);
 	}
 	return ret;
 }
@@ -582,7 +606,8 @@ static int open_streams(struct walk *w)
 	w->low = w->chunk / 2;
 	w->st = calloc(cap->nstream + 1, sizeof(*w->st));
 	w->ev = calloc(cap->nstream + 1, w->chunk * sizeof(*w->ev));
-	if (!w->st || !w->ev)
+	w->heap = calloc(cap->nstream + 1, sizeof(*w->heap));
+	if (!w->st || !w->ev || !w->heap)
 		return -ENOMEM;
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {
 		ret = rstream_open(&w->st[i].s, cap, &cap->stream[i]);
@@ -649,6 +674,7 @@ int report_walk(struct report *r, struct kvmft_err *err)
 	}
 	free(w.st);
 	free(w.ev);
+	free(w.heap);
 	if (!ret && r->failed)
 		ret = -ENOMEM;
 #ifdef __GLIBC__ /* many streams' memory is scattered among the cells; tables would come on top

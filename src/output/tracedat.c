@@ -30,17 +30,22 @@ struct dat {
 	const char **name; /* of named buffers */
 	uint32_t *cpus;
 	size_t nname;
+	struct u64map by_name; /* index into name[] + 1; by a hash with this key */
+	struct hash_key key;
 };
 
 /* ---- which stream goes where ---- */
 
+/* From 1 on; 0: out of memory. */
 static size_t buffer_named(struct dat *d, const char *name)
 {
-	for (size_t i = 0; i < d->nname; i++)
-		if (!strcmp(d->name[i], name))
-			return i + 1;
-	d->name[d->nname] = name;
-	return ++d->nname;
+	uint64_t *i = u64map_at(&d->by_name, hash_bytes(&d->key, name, strlen(name)));
+
+	if (i && !*i) {
+		d->name[d->nname] = name;
+		*i = ++d->nname;
+	}
+	return i ? (size_t)*i : 0;
 }
 
 static int stream_cmp(const void *a, const void *b)
@@ -55,6 +60,7 @@ static int plan_buffers(struct dat *d)
 	const struct capture *c = d->cap;
 	uint32_t all = 1;
 
+	hash_key_init(&d->key);
 	d->stream = calloc(c->nstream + 1, sizeof(*d->stream));
 	d->name = calloc(c->nstream + 1, sizeof(*d->name));
 	d->cpus = calloc(c->nstream + 1, sizeof(*d->cpus));
@@ -67,6 +73,8 @@ static int plan_buffers(struct dat *d)
 		name = *name || !d->o->instance ? name : d->o->instance;
 		*s = (struct dat_stream){ .number = i, .cpu = c->stream[i].cpu };
 		s->buffer = *name ? buffer_named(d, name) : 0;
+		if (*name && !s->buffer)
+			return err_set(d->err, ENOMEM, "out of memory");
 		all = MAX(all, s->cpu + 1);
 		if (s->buffer)
 			d->cpus[s->buffer - 1] = MAX(d->cpus[s->buffer - 1], s->cpu + 1);
@@ -280,6 +288,7 @@ static int one_file(struct pairing *p, const struct export_config *o, size_t sou
 
 		err_why(err, ret, "cannot write %s", path ?: o->output);
 	}
+	u64map_free(&d.by_name);
 	free(d.stream);
 	free(d.name);
 	free(d.cpus);

@@ -15,7 +15,7 @@ FLOOR_US=8000
 times=3
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs pvclocks cpus packed qemu_names gaps robberies "
+only=" same_vms vms tasks epochs pvclocks cpus buffers packed qemu_names gaps robberies "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only=
 left=0
 
@@ -145,6 +145,26 @@ make_robberies()
 }
 # Of CPUs that a file claims to have, with hardly any events.
 make_cpus() { "$makers/gen" --trace-dat file --events $((n / 4)) --cpus $((n / 20)) --subbuf 1K; }
+# Buffers that all claim the same events of n / 10 CPUs.
+make_buffers() { "$makers/gen" --trace-dat file --events 1000 --cpus $((n / 10)) --subbuf 1K --buffers "$n"; }
+make_fired() { meta_lines host 'print "fired why=signal tsc=" i * 100; print "segment n=" i " why=signal tsc=" i * 100 + 50 " stopped=" i * 100 + 20'; }
+make_asked() { meta_lines host 'print "asked by=g" i " tsc=" i * 100; print "segment n=" i " why=control tsc=" i * 100 + 50'; }
+make_cpu_facts() { meta_lines host 'print "cpu n=" i " apicid=" i'; }
+make_params() { meta_lines host 'print "param module=kvm name=p" i " value=" i'; }
+make_gone() { meta_lines host 'print "symbols gone=m" i'; }
+make_tgids() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) print i, int(i / 2) }' >host/saved_tgids; }
+make_symbols() { awk -v n="$n" 'BEGIN { for (i = 0; i < n; i++) printf "ffffffff8%07x T f%d\n", 16777216 + i * 16, i }' >file; }
+make_symbols_back() { awk -v n="$n" 'BEGIN { for (i = n; i; i--) printf "ffffffff8%07x T f%d [m%d]\n", 16777216 + i * 16, i, i }' >file; }
+make_fields()
+{
+	mkdir -p host/events/s
+	{
+		printf 'name: e\nID: 999\nformat:\n'
+		awk -v n="$n" 'BEGIN { for (i = 0; i < n; i++) printf "\tfield:unsigned char f%d;\toffset:%d;\tsize:1;\tsigned:0;\n", i, 8 + i % 4000 }'
+		printf '\nprint fmt: ""\n'
+	} >host/events/s/e
+	meta_lines host 'if (i == 1) print "event id=999 sys=s name=e"'
+}
 # Chunks of sub-buffers as large as those of a recording, which are unpacked once each.
 make_packed()
 {
@@ -236,6 +256,19 @@ if "$plain" export -q -i base-host --to trace.dat -o plain.dat && dat_v7 plain.d
 else
 	skip packed "no trace-cmd that writes zstd"
 fi
+for command in "report --tsc-khz 1000000 -i" "merge -q" "export --to trace.dat --force -o out.dat -i"; do
+	# shellcheck disable=SC2086 # words
+	grows buffers 1000 $command file
+done
+for what in fired asked cpu_facts params gone tgids; do
+	# shellcheck disable=SC2086 # words
+	grows $what 4000 $merge
+done
+grows fields 250 merge -q host guest=one
+grows fired 4000 blame host guest=one
+for what in symbols symbols_back; do
+	grows $what 8000 stuck -i host --vm one --guest-kallsyms file
+done
 grows vms 4000 report --split -i host
 grows vcpus 4000 report --split -i host
 grows losses 4000 verify host guest=one

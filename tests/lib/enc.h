@@ -86,6 +86,7 @@ struct enc_dat {
 	const char *instance;
 	uint32_t ninst;
 	const struct enc_cpu *inst;
+	uint32_t shared; /* version 6: so many further buffers, all with the areas of the top one */
 	struct sbuf options; /* further options, built with enc_option() */
 };
 

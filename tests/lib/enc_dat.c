@@ -150,11 +150,25 @@ static void blocks_v6(const struct enc_dat *d, struct sbuf *b)
 	text64(b, big, d->cmdlines ? d->cmdlines : "");
 }
 
+/* One option BUFFER; where its offset goes. */
+static size_t shared_buffer(struct sbuf *b, bool big, uint32_t i)
+{
+	struct sbuf opt = { 0 };
+	size_t at = b->len + 6;
+
+	enc_u64(&opt, big, 0);
+	sbuf_addf(&opt, "shared%08u", i);
+	sbuf_addc(&opt, '\0');
+	put_option(b, big, 3, opt.s, opt.len);
+	sbuf_free(&opt);
+	return at;
+}
+
 static void build_v6(const struct enc_dat *d, struct sbuf *b)
 {
 	bool big = d->g.big_endian;
 	struct sbuf opt = { 0 };
-	size_t buffer_at = 0;
+	size_t buffer_at = 0, at, next = 0;
 
 	blocks_v6(d, b);
 	enc_u32(b, big, d->ncpu);
@@ -172,8 +186,14 @@ static void build_v6(const struct enc_dat *d, struct sbuf *b)
 			put_option(b, big, 8, opt.s, opt.len);
 		}
 	}
+	at = b->len;
+	for (uint32_t i = 0; i < d->shared; i++)
+		next = shared_buffer(b, big, i);
+	next -= at + 6; /* from the first one to the last */
 	sbuf_add_mem(b, d->options.s, d->options.len);
 	enc_u16(b, big, 0);
+	for (uint32_t i = 0; i < d->shared; i++)
+		enc_put(b->s + at + 6 + (d->shared > 1 ? next / (d->shared - 1) * i : 0), big, b->len, 8);
 	flyrecord(d, b, d->ncpu, d->cpu);
 	if (d->instance) {
 		pad_to(b, d->g.size);

@@ -7,7 +7,7 @@
  * Each exit has a reason, usually an event with more about it, and an entry; the table below has
  * the frequencies. Numbers are random but the same in every run.
  *
- *   gen --capture DIR | --trace-dat FILE  [--events N] [--cpus N] [--subbuf BYTES] [--whole]
+ *   gen --capture DIR | --trace-dat FILE  [--events N] [--cpus N] [--subbuf BYTES] [--whole] [--buffers N]
  *
  * --whole: the trace.dat declares what that of a whole machine does, 2,000 formats and 100,000 symbols.
  */
@@ -73,7 +73,7 @@ static const struct {
 
 struct gen {
 	uint64_t events;
-	uint32_t cpus;
+	uint32_t cpus, buffers;
 	struct subbuf_geom g;
 	uint32_t seed;
 	bool whole;
@@ -347,7 +347,7 @@ static int gen_trace_dat(struct gen *g, const char *path)
 	struct enc_cpu *cpu = calloc(g->cpus, sizeof(*cpu));
 	char *names = cmdlines(g);
 	struct enc_dat d = { .version = 6, .g = g->g, .events = events, .clock = "local [x86-tsc]",
-			     .cmdlines = names };
+			     .cmdlines = names, .shared = g->buffers };
 	int fd, ret = 0;
 
 	if (!data || !cpu || !names)
@@ -388,6 +388,7 @@ int main(int argc, char **argv)
 		{ "capture", required_argument, NULL, 'c' }, { "trace-dat", required_argument, NULL, 't' },
 		{ "events", required_argument, NULL, 'e' },  { "cpus", required_argument, NULL, 'n' },
 		{ "subbuf", required_argument, NULL, 's' },  { "whole", no_argument, NULL, 'w' },
+		{ "buffers", required_argument, NULL, 'b' },
 		{ 0 },
 	};
 	struct gen g = { .events = 100000, .cpus = 2 };
@@ -405,8 +406,11 @@ int main(int argc, char **argv)
 		} else if (o == 's' && !parse_size(optarg, &subbuf) && subbuf >= 1024 &&
 			   subbuf <= CAPTURE_MAX_SUBBUF) {
 			continue;
-		} else if ((o == 'e' || o == 'n') && !parse_u64(optarg, &v) && v && v < 1u << 30) {
-			if (o == 'e')
+		} else if ((o == 'e' || o == 'n' || o == 'b') && !parse_u64(optarg, &v) && v &&
+			   v < 1u << 30) {
+			if (o == 'b')
+				g.buffers = (uint32_t)v;
+			else if (o == 'e')
 				g.events = v;
 			else
 				g.cpus = (uint32_t)v;
