@@ -208,6 +208,8 @@ struct side_store {
 	struct stream_limits limits;
 };
 void side_store_main(void *side_store, int said);
+/* What it keeps for the rest of its life. */
+int side_store_confine(const struct capw *w, struct kvmft_err *err) __must_check;
 /* What must stay free: as given, or so that a sender without end does not fill the disk. */
 uint64_t side_least_free(int dir, const struct opt_u64 *given);
 

@@ -37,10 +37,10 @@ static bool tell(void *ctx, const struct stream_news *n)
 	return true;
 }
 
-static int confine(const struct side_store *c, struct kvmft_err *err)
+int side_store_confine(const struct capw *w, struct kvmft_err *err)
 {
 	const struct sandbox_dir dir = {
-		.fd = capw_dirfd(c->w),
+		.fd = capw_dirfd(w),
 		.rights = SANDBOX_READ | SANDBOX_WRITE | SANDBOX_CREATE | SANDBOX_REMOVE,
 	};
 	const struct sandbox s = {
@@ -68,7 +68,7 @@ void side_store_main(void *arg, int said)
 	side_leave_terminal();
 	/* No other side's capture, no session, no terminal. */
 	fds_keep(keep, 2 + capw_fds(c->w, keep + 2));
-	ret = confine(c, &s.last.err);
+	ret = side_store_confine(c->w, &s.last.err);
 	ret = ret ?: stream_receive(c->in, c->w, &c->limits, tell, &s, &n, &s.last.err);
 	capw_why(capw_dirfd(c->w), ret, &s.last.err);
 	s.last.what = SAID_END;

@@ -35,7 +35,7 @@ only()
 	sort >"$tmp/may"
 	is "$(comm -23 "$tmp/$1" "$tmp/may" | tr '\n' ';')" "" "... nothing else is possible"
 	for line in recorder:"signal COMMAND" recorder:"capture: a new file" recorder:"own instance: its events" \
-		guest:"list processes" look:"another's descriptors" watch:"remove an idle instance of others"; do
+		guest:"list processes" store:"capture: a new file" look:"another's descriptors" watch:"remove an idle instance of others"; do
 		[ "${line%%:*}" != "$1" ] || ok "... ${line#*:} is" grep -qxF "${line#*:}" "$tmp/$1"
 	done
 	is "$(sed -n 's/^process: //p; s/^typed into the terminal: //p' "$tmp/$1.all" | tr '\n' ' ')" "0 unharmed " \
@@ -83,6 +83,16 @@ only guest <"$tmp/guest.may"
 # Its command line names nothing that is there.
 only reader <<-END
 	read about CPUs
+END
+# What stores a guest's stream: that capture and what is open.
+only store <<-END
+	ftruncate
+	fallocate
+	splice
+	openat 3
+	capture: a new file
+	capture: meta
+	capture: a new folder
 END
 run timeout 20 "$hijack" answer
 status_is 0 "answers of kvmft-look that claim more than there is"

@@ -4,7 +4,7 @@
  * has, an instance of its own and a capture; confines itself with the same function; and makes the
  * attempts.
  *
- *   hijack WHO     free (nobody confines it), recorder, guest (a guest's recorder), look, watch, qemu, reader
+ *   hijack WHO     free (nobody confines it), recorder, guest (a guest's recorder), look, watch, qemu, reader, store
  *   hijack answer  what a recorder makes of a kvmft-look that lies
  *
  * A line "NAME: done" or "NAME: ERROR" for each attempt, those of tests/lib/attacks.c and of the tables here,
@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "record/record.h"
+#include "sides/sides.h"
 #include "lib/attacks.h"
 
 /* Folders that paths begin in. */
@@ -108,6 +109,8 @@ static void enter(void)
 		ret = record_confine_watch(&rec, &error);
 	else if (!strcmp(who, "qemu"))
 		ret = record_confine_qemu(&error);
+	else if (!strcmp(who, "store"))
+		ret = side_store_confine(rec.w, &error);
 	else if (!strcmp(who, "reader"))
 		ret = sandbox_enter_reader(&rec.confined, &error);
 	else if (!strcmp(who, "look"))
