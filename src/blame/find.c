@@ -242,6 +242,7 @@ static void evidence(struct blame *b)
 	for (unsigned int c = CAUSE_LOST + 1; c < BLAME_CAUSES; c++)
 		b->rule[c] = evidence_rule("blame", blame_causes[c].name);
 	b->request = evidence_rule("blame", "request");
+	b->io_wake = evidence_rule("blame", "halt-wake of io");
 	b->asleep = evidence_rule("blame", "asleep");
 	b->halt = evidence_rule("blame", "halt");
 	b->awake = evidence_rule("blame", "awake");

@@ -68,10 +68,14 @@ static struct blame_part *part_by(const struct blame *b, struct blame_spike *s,
 				  enum blame_cause cause, uint64_t key, uint64_t time)
 {
 	const struct blame_vcpu *v = vcpu_of(b, s);
-	uint32_t lacks = (r->needs | (more ? more->needs : 0)) & ~has(b, s);
 	struct blame_part *p;
+	uint32_t lacks;
 	bool moved;
 	int len;
+
+	if (cause == CAUSE_HALT_WAKE && (s->what == BLAME_IO || s->what == BLAME_HRTIMER))
+		r = b->io_wake;
+	lacks = (r->needs | (more ? more->needs : 0)) & ~has(b, s);
 
 	if (!lacks) {
 		p = part_of(s, cause, key, time);
