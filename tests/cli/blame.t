@@ -473,6 +473,39 @@ timer 50400 guest-irqs-off: guest-irqs-off (hog-78) 50000, host-irq (EXTERNAL_IN
 timer 50400 lock-holder: lock-holder (spinning) 40000, guest-irqs-off (hog-78) 10000, host-irq (EXTERNAL_INTERRUPT) 400
 END
 ok "a guest that spins on a lock with interrupts off, without and with its symbols" diff "$tmp/want" "$tmp/got"
+
+# A window in which the guest executed nothing: it was left at the first instruction of the handler of what had been
+# injected. One instruction later it did, with interrupts off.
+window()
+{
+	capture host <<-END
+		0   1000 101 kvm_entry vcpu_id=0
+		0   2000 101 kvm_exit exit_reason=32 isa=1
+		0   2010 101 kvm_msr write=1 ecx=0x6e0 data=10000
+		0   2100 101 kvm_entry vcpu_id=0
+		0  10000 101 kvm_exit exit_reason=1 isa=1 guest_rip=0xffffffff81000105
+		0  10010 101 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0xec
+		0  10100 101 kvm_inj_virq vector=0xec soft=0 reinjected=0
+		0  10200 101 kvm_entry vcpu_id=0
+		0  50200 101 kvm_exit exit_reason=1 isa=1 guest_rip=$1
+		0  50400 101 kvm_entry vcpu_id=0
+		0  70000 101 kvm_exit exit_reason=1 isa=1
+	END
+	run "$kvmft" blame -q --what timer --format json --guest-kallsyms "one=$tmp/kallsyms" "$tmp/host" "$tmp/guest=one"
+	sed -n 's/.*"cause":"\([a-z-]*\)","cause_time_ns":\([0-9]*\),"sure":\([a-z]*\).*/\1 \2 \3/p' "$out"
+}
+
+echo "ffffffff82000000 T asm_sysvec_apic_timer_interrupt" >>"$tmp/kallsyms"
+capture guest <<'END'
+0   1500   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=78
+0  50450  78 irq_vectors:local_timer_entry vector=0xec
+0  50500  78 irq_vectors:local_timer_exit vector=0xec
+END
+window 0xffffffff82000000 >"$tmp/got"
+out_has 'the guest executed nothing: the host.s interrupt, or below it' "a window in which the guest executed nothing: who had the CPU"
+is "$(tail -n 1 "$tmp/got")" "unknown 40000 false" "... which is not the guest's"
+window 0xffffffff82000004 >"$tmp/got"
+is "$(tail -n 1 "$tmp/got")" "guest-irqs-off 40050 true" "... but one instruction later it may be"
 capture host <"$tmp/both"
 capture guest <"$tmp/both-guest"
 
