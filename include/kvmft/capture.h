@@ -188,6 +188,11 @@ struct capture {
 	char *clock;		  /* "x86-tsc", "local", ... */
 	bool overwrite;
 	bool flight;		  /* pieces that a flight recorder wrote out, with gaps between */
+	/*
+	 * sched_switch is not of all threads, but at least of those of VMs: from a switch that is
+	 * missing nothing follows about others.
+	 */
+	bool some_switches;
 	bool trimmed;		  /* the oldest segments were removed on purpose */
 	uint32_t first_segment, last_segment; /* of a directory; those that are left */
 	char *uname, *arch, *hypervisor, *uuid, *clocksource, *vendor, *tool;

@@ -104,7 +104,7 @@ int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap
 int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostmap **out)
 	__must_check;
 /* Whether nothing but kvm_entry could show which threads are of one VM. */
-bool hostmap_by_entries(const struct fmt *fmt);
+bool hostmap_by_entries(const struct capture *cap, const struct fmt *fmt);
 /*
  * If so, those who walk the events themselves say which thread ran which vCPU, and then have VMs
  * made of these threads. 0, -ENOMEM; -EAGAIN: it takes hostmap_new(), and this map is of no use.

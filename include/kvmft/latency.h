@@ -176,6 +176,8 @@ struct lat_now {
 	bool thief_known;	   /* VS_PREEMPTED, VS_WAITING: who has the CPU, 0: no one */
 	int32_t thief;
 	uint32_t thief_cpu;
+	bool perhaps; /* ... or others have had it since; not known: that is not recorded, but: */
+	int32_t from; /* on a CPU: which thread left it that CPU; -1: unknown */
 	bool task_known;	   /* the guest's */
 	int32_t task;
 	bool in_handler;	   /* of an interrupt or softirq of the guest */

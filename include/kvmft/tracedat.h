@@ -41,6 +41,9 @@ enum td_opt {
 	TD_BUFFER_TEXT = 22,
 };
 
+/* In the text of VERSION: capture.h, some_switches. */
+#define TD_SOME " (switches of VMs' threads)"
+
 struct tdw;
 
 struct tdw_spec {

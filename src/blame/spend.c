@@ -116,16 +116,73 @@ static void name_task(const struct tl_source *s, struct blame_part *p, int32_t t
 		snprintf(p->name, sizeof(p->name), "%.40s-%d", tid ? tl_comm(s, tid) : "<idle>", tid);
 }
 
+static void unrecorded(const struct blame *b, struct blame_spike *s, uint64_t time)
+{
+	struct blame_part *p = blame_part_add(b, s, CAUSE_UNKNOWN, 0, time);
+
+	if (!p->name[0])
+		snprintf(p->name, sizeof(p->name), "what ran on its CPU was not recorded");
+}
+
+static bool spins(const struct blame_vcpu *v)
+{
+	return v && exit_kind(v->why) == EXIT_KIND_PAUSE;
+}
+
+/* Another thread has the CPU, perhaps not alone. */
+static void by_thread(const struct blame *b, struct blame_spike *s, int32_t tid, bool perhaps,
+		      uint64_t time)
+{
+	const struct tl_source *host = tl_source(b->t, 0);
+	const struct hostmap_thread *th = hostmap_thread(b->map, tid);
+	enum blame_cause cause = CAUSE_HOST_TASK;
+	struct blame_part *p;
+	size_t len;
+
+	if (th && (int64_t)th->vm == s->vm)
+		/* KVM gives the CPU of a spinning vCPU to another of its VM: perhaps the holder. */
+		cause = spins(vcpu_of(b, s)) ? CAUSE_LOCK_HOLDER : CAUSE_SIBLING;
+	else if (!strncmp(tl_comm(host, tid), "migration/", 10))
+		cause = CAUSE_MIGRATED;
+	else if (!strncmp(tl_comm(host, tid), "ksoftirqd/", 10) ||
+		 !strncmp(tl_comm(host, tid), "irq/", 4))
+		cause = CAUSE_HOST_IRQ; /* in a thread */
+	p = blame_part_add(b, s, cause, (uint32_t)tid, time);
+	if (p->name[0])
+		return;
+	if (cause == CAUSE_LOCK_HOLDER)
+		snprintf(p->name, sizeof(p->name), "its CPU given to vCPU %u", th->vcpu);
+	else if (cause == CAUSE_SIBLING)
+		snprintf(p->name, sizeof(p->name), "vCPU %u", th->vcpu);
+	else if (th)
+		snprintf(p->name, sizeof(p->name), "vCPU %u of %.40s", th->vcpu,
+			 b->map->vm[th->vm].label);
+	else
+		name_task(host, p, tid);
+	len = strlen(p->name);
+	if (perhaps)
+		snprintf(p->name + len, sizeof(p->name) - len, ", perhaps others");
+}
+
 /*
  * An idle CPU starts a woken thread at once. If it did not, the VM's limit forbade it; if there is
  * no limit, the CPU itself was late.
  */
-static void idle_wait_over(const struct blame *b, struct blame_spike *s)
+static void idle_wait_over(const struct blame *b, struct blame_spike *s, int32_t from)
 {
-	uint64_t khz = b->khz ?: 2000000;
-	bool late = s->idle_wait > khz * IDLE_MS, limit = late && blame_limited(b, s->vm);
+	uint64_t khz = b->khz ?: 2000000, wait = s->wait;
 	struct blame_part *p;
+	bool late, limit;
 
+	s->wait = 0;
+	if (wait && from > 0)
+		by_thread(b, s, from, true, wait);
+	else if (wait && from < 0)
+		unrecorded(b, s, wait);
+	else
+		s->idle_wait += wait;
+	late = s->idle_wait > khz * IDLE_MS;
+	limit = late && blame_limited(b, s->vm);
 	if (!s->idle_wait)
 		return;
 	p = blame_part_add(b, s, limit ? CAUSE_THROTTLED : CAUSE_HALT_WAKE, 3u + late,
@@ -138,11 +195,6 @@ static void idle_wait_over(const struct blame *b, struct blame_spike *s)
 	s->idle_wait = 0;
 }
 
-static bool spins(const struct blame_vcpu *v)
-{
-	return v && exit_kind(v->why) == EXIT_KIND_PAUSE;
-}
-
 static bool halts(const struct blame_vcpu *v)
 {
 	return v && exit_kind(v->why) == EXIT_KIND_HALT;
@@ -151,51 +203,38 @@ static bool halts(const struct blame_vcpu *v)
 /* Somebody else has the CPU that the vCPU wants. */
 static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now *n, uint64_t time)
 {
-	const struct tl_source *host = tl_source(b->t, 0);
-	const struct hostmap_thread *th = n->thief > 0 ? hostmap_thread(b->map, n->thief) : NULL;
-	enum blame_cause cause = CAUSE_HOST_TASK;
-	const struct blame_cpu *c;
+	const struct blame_cpu *c = n->thief_cpu < b->ncpu ? &b->cpu[n->thief_cpu] : NULL;
+	bool waits = n->state == VS_WAITING, idle = !n->thief_known && n->perhaps && c && c->slept;
+	enum blame_cause cause = CAUSE_STOPPED;
 	struct blame_part *p;
 
-	if (n->stopped)
-		cause = CAUSE_STOPPED;
-	else if (!n->thief_known)
-		cause = CAUSE_UNKNOWN;
-	else if (!n->thief && n->state == VS_WAITING && not_due_yet(s))
-		cause = CAUSE_HOST_TIMER;
-	else if (!n->thief && n->state == VS_WAITING) {
-		c = n->thief_cpu < b->ncpu ? &b->cpu[n->thief_cpu] : NULL;
+	if (!n->stopped && !n->thief_known && !idle) {
+		if (!waits || !n->perhaps) {
+			unrecorded(b, s, time);
+			return;
+		}
+		if (!s->idle_wait)
+			s->idle_state = UINT32_MAX;
+		s->idle_cpu = n->thief_cpu;
+		s->wait += time;
+		return;
+	}
+	if (!n->stopped && n->thief) {
+		by_thread(b, s, n->thief, n->perhaps, time);
+		return;
+	}
+	if (!n->stopped && waits && !not_due_yet(s)) {
 		if (!s->idle_wait)
 			s->idle_state = c && c->slept ? c->idle_state : UINT32_MAX;
 		s->idle_cpu = n->thief_cpu;
 		s->idle_wait += time;
 		return;
-	} else if (!n->thief)
-		cause = CAUSE_THROTTLED;
-	else if (th && (int64_t)th->vm == s->vm)
-		/* KVM gives the CPU of a spinning vCPU to another of its VM: perhaps the holder. */
-		cause = spins(vcpu_of(b, s)) ? CAUSE_LOCK_HOLDER : CAUSE_SIBLING;
-	else if (!strncmp(tl_comm(host, n->thief), "migration/", 10))
-		cause = CAUSE_MIGRATED;
-	else if (!strncmp(tl_comm(host, n->thief), "ksoftirqd/", 10) ||
-		 !strncmp(tl_comm(host, n->thief), "irq/", 4))
-		cause = CAUSE_HOST_IRQ; /* in a thread */
-	p = blame_part_add(b, s, cause, cause == CAUSE_STOPPED ? 0 : (uint32_t)n->thief, time);
-	if (p->name[0])
-		return;
-	if (cause == CAUSE_UNKNOWN)
-		snprintf(p->name, sizeof(p->name), "what ran on its CPU was not recorded");
-	else if (cause == CAUSE_HOST_TIMER)
+	}
+	if (!n->stopped)
+		cause = waits ? CAUSE_HOST_TIMER : CAUSE_THROTTLED;
+	p = blame_part_add(b, s, cause, 0, time);
+	if (!p->name[0] && cause == CAUSE_HOST_TIMER)
 		snprintf(p->name, sizeof(p->name), "its CPU was idle");
-	else if (cause == CAUSE_LOCK_HOLDER)
-		snprintf(p->name, sizeof(p->name), "its CPU given to vCPU %u", th->vcpu);
-	else if (cause == CAUSE_SIBLING)
-		snprintf(p->name, sizeof(p->name), "vCPU %u", th->vcpu);
-	else if (th)
-		snprintf(p->name, sizeof(p->name), "vCPU %u of %.40s", th->vcpu,
-			 b->map->vm[th->vm].label);
-	else if (n->thief && !n->stopped)
-		name_task(host, p, n->thief);
 }
 
 /* The exit's name, and what it was for. */
@@ -557,7 +596,7 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 		return;
 	}
 	if (n.state != VS_WAITING)
-		idle_wait_over(b, s);
+		idle_wait_over(b, s, n.from);
 	switch (n.state) {
 	case VS_GUEST: in_guest(b, s, &n, time); break;
 	case VS_KERNEL:
@@ -580,5 +619,5 @@ void blame_settle(struct blame *b, struct blame_spike *s)
 	blame_exit_over(b, s);
 	blame_spun_over(b, s, false);
 	blame_masked_over(b, s, false);
-	idle_wait_over(b, s);
+	idle_wait_over(b, s, -1);
 }

@@ -82,6 +82,7 @@ static int rec_ring(struct capture *c, const struct meta_rec *rec)
 		c->overwrite = n;
 	if (meta_get_u64(rec, "flight", &n))
 		c->flight = n;
+	c->some_switches |= meta_get_u64(rec, "pids", &n) && n;
 	if (text && cap_parse_clock(&c->clock, text))
 		return -ENOMEM;
 	return set(&c->clock, rec, "clock");
@@ -202,6 +203,7 @@ static int rec_event(struct capture *c, const struct meta_rec *rec)
 		return bad(c, rec, "sys");
 	if (!name || !cap_name_ok(name))
 		return bad(c, rec, "name");
+	c->some_switches |= !strcmp(name, "sched_switch") && meta_get(rec, "filter");
 	if (cap_formats_full(c))
 		return 0;
 	if (meta_get_u64(rec, "at", &at) && meta_get_u64(rec, "len", &size)) {
@@ -602,7 +604,7 @@ static const struct {
 	{ "tool", rec_tool },	    /* version */
 	{ "side", rec_side },	    /* name=host|guest */
 	{ "machine", rec_machine }, /* uname arch long endian cpus hypervisor uuid vendor hugetlb_kb */
-	{ "ring", rec_ring },	    /* clock trace_clock subbuf header buffer_kb overwrite flight */
+	{ "ring", rec_ring }, /* clock trace_clock subbuf header buffer_kb overwrite flight pids */
 	{ "tsc", rec_tsc },	    /* khz source clocksource constant nonstop */
 	{ "cpu", rec_cpu },	    /* n apicid */
 	{ "event", rec_event },	    /* id sys name filter */

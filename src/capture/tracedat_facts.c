@@ -74,7 +74,10 @@ int tdw_facts(struct tdw *w, const struct tdw_spec *s)
 			ret = cpustat(w, i);
 	if (!ret && c->uname)
 		ret = text_option(w, TD_UNAME, c->uname);
-	ret = ret ?: text_option(w, TD_VERSION, "kvmft " KVMFT_VERSION);
+	if (!ret && c->some_switches)
+		ret = text_option(w, TD_VERSION, "kvmft " KVMFT_VERSION TD_SOME);
+	else if (!ret)
+		ret = text_option(w, TD_VERSION, "kvmft " KVMFT_VERSION);
 	if (!ret && c->ts_add) {
 		snprintf(text, sizeof(text), "%" PRId64, c->ts_add);
 		ret = text_option(w, TD_OFFSET, text);

@@ -227,7 +227,10 @@ int td_option(struct td *t, uint32_t id, struct cursor opt)
 
 	switch (id) {
 	case TD_UNAME: ret = opt_str(&t->c->uname, &opt); break;
-	case TD_VERSION: ret = opt_str(&t->c->tool, &opt); break;
+	case TD_VERSION:
+		ret = opt_str(&t->c->tool, &opt);
+		t->c->some_switches = !ret && strstr(t->c->tool, TD_SOME);
+		break;
 	case TD_DATE: ret = add_time(t, opt, 1000, "DATE"); break;
 	case TD_OFFSET: ret = add_time(t, opt, 1, "OFFSET"); break;
 	}

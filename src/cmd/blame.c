@@ -429,9 +429,9 @@ const struct cmd cmd_blame = {
 	.args = BLAME_ARGS,
 	.description =
 		"HOST and GUEST are captures as for merge. Every moment is divided into what the vCPU did\n"
-		"meanwhile; the largest part is its cause. Which task had the CPU instead is known if the\n"
-		"host's scheduler was recorded:\n\n"
-		"kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup\n\n"
+		"meanwhile; the largest part is its cause. Which other tasks had the CPU is known in full if\n"
+		"all of the host's switches were recorded:\n\n"
+		"kvmft record -e default -e sched:sched_switch\n\n"
 		"Several sessions, or directories of them, get a list for each, and one for all.",
 	.examples = "  kvmft blame host guest\n"
 		    "  kvmft blame --than 1ms --by cause run\n"

@@ -232,8 +232,7 @@ static void tell_latency(struct run *run)
 	if (missing && run->ro.split) {
 		sink_remark(&run->remarks, "%s needs sched:sched_switch and sched:sched_wakeup in both captures,",
 			    missing);
-		sink_remark(&run->remarks,
-			    "made by `kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup`");
+		sink_remark(&run->remarks, "which are in the default events of `kvmft record`");
 	}
 }
 

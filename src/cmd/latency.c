@@ -428,9 +428,8 @@ const struct cmd cmd_latency = {
 	.args = "irq|sched|io|timer|mem|net|all HOST [GUEST[=SEL]]...",
 	.description =
 		"HOST and GUEST are captures as for merge. Several analyses may be named with commas between\n"
-		"them; all are made in one pass. Some need more than the default events: sched on the\n"
-		"host, mem on the host (to tell why), net on both sides:\n\n"
-		"kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup\n\n"
+		"them; all are made in one pass. Some need more than the default events: mem on the host (to\n"
+		"tell why), net on both sides:\n\n"
 		"kvmft record -e default -e mem\n\n"
 		"kvmft record -e default -e net",
 	.examples = "  kvmft latency irq host guest\n"

@@ -319,7 +319,7 @@ static bool vms_can_wait(const struct report *r)
 	const struct report_opts *o = &r->opts;
 	struct event_type entry;
 
-	return r->cap->nstream <= r->apart_max && hostmap_by_entries(r->fmt) &&
+	return r->cap->nstream <= r->apart_max && hostmap_by_entries(r->cap, r->fmt) &&
 	       event_find(r->fmt, EV_ENTRY, 1, &entry) &&
 	       rfield(&entry.f[0]).size == sizeof(uint32_t) && !entry.f[0].is_signed &&
 	       o->semantics == REPORT_EXACT && !o->has_from && !o->has_to && !o->by_rip &&

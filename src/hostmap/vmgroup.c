@@ -100,11 +100,13 @@ static void resolve(struct grouping *g)
 	comms_also(g->comms, g->newtask.ev);
 }
 
-bool hostmap_by_entries(const struct fmt *fmt)
+/* Where switches are only those of VMs that the recorder knew, none tells of the others. */
+bool hostmap_by_entries(const struct capture *cap, const struct fmt *fmt)
 {
-	return !event_format(fmt, EV_WAKING) && !event_format(fmt, EV_WAKEUP) &&
-	       !event_format(fmt, EV_WAKEUP_NEW) && !event_format(fmt, EV_NEWTASK) &&
-	       !event_format(fmt, EV_SWITCH);
+	return (cap->some_switches ||
+		(!event_format(fmt, EV_WAKEUP) && !event_format(fmt, EV_SWITCH))) &&
+	       !event_format(fmt, EV_WAKING) && !event_format(fmt, EV_WAKEUP_NEW) &&
+	       !event_format(fmt, EV_NEWTASK);
 }
 
 static struct member *member_of(const struct grouping *g, uint64_t tid)

@@ -92,7 +92,7 @@ static int notes_left_out(struct lat *l)
 }
 
 #define RECORD_SCHED \
-	"record it with `kvmft record -e default -e sched:sched_switch -e sched:sched_wakeup`"
+	"it is in kvmft record's default events"
 #define RECORD_GUEST(events) "record it, with " events " (`kvmft record` in the guest has them)"
 
 /* What an answer would need but no capture has. */
@@ -291,6 +291,7 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 	l->o = *o;
 	l->nsrc = tl_sources(t);
 	l->khz = tl_source(t, 0)->cap->tsc_khz;
+	l->some_switches = tl_source(t, 0)->cap->some_switches;
 	l->dec = calloc(l->nsrc, sizeof(*l->dec));
 	l->vm_groups = calloc(LAT_TABLES * (l->map->nvm + 1), sizeof(*l->vm_groups));
 	hash_key_init(&l->group_key);
@@ -615,8 +616,8 @@ int lat_finish(struct lat *l)
 	if (!ret && l->o.want[LAT_SCHED] && l->unseen_switches)
 		ret = lat_note_add(
 			l,
-			"the host's switches between other threads were not recorded (record --vm "
-			"takes the VM's alone): which threads ran between the first and the last "
+			"the host's switches between threads of no VM are not all recorded (`kvmft "
+			"record` leaves them out): which of them ran between the first and the last "
 			"named is not known");
 	for (unsigned int i = 0; i < LAT_TABLES && !ret; i++)
 		ret = lat_table_sort(&l->table[i]);

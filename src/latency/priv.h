@@ -113,6 +113,7 @@ struct lat_vcpu {
 	uint64_t steal_begin;
 	uint32_t steal_cpu;
 	uint64_t thief_since;
+	int32_t from; /* the thread that left its CPU to it; -1: unknown */
 	struct lat_off {
 		uint64_t begin, end;
 	} off[LAT_OFF]; /* a ring */
@@ -171,7 +172,9 @@ struct lat_guest {
 struct lat_cpu {
 	int32_t tid, last;
 	uint64_t since; /* tid's switch */
+	uint64_t left;	/* last's, as far as it was recorded */
 	bool known;
+	bool perhaps; /* others since then: not all of tid's switches were recorded */
 	uint32_t gen;
 };
 
@@ -226,6 +229,7 @@ struct lat {
 	size_t ncpu, cpu_cap;
 	uint32_t cpu_gen; /* after a gap nothing is known of any */
 	size_t nrobbed; /* vCPUs that are being robbed */
+	bool some_switches;   /* of the host were recorded */
 	bool unseen_switches; /* between other threads of the host, while a vCPU had no CPU */
 	struct lat_table table[LAT_TABLES];
 	struct u64map group_at[LAT_TABLES];
@@ -341,6 +345,7 @@ int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64
 
 /* worker.c */
 int lat_workers_new(struct lat *l) __must_check;
+bool lat_worker_is(const struct lat *l, int32_t tid);
 void lat_worker_wake(struct lat *l, const struct lat_in *in);
 void lat_worker_switch(struct lat *l, const struct lat_in *in);
 bool lat_worker_raises(struct lat *l, int32_t tid, uint64_t *waited);

@@ -128,16 +128,28 @@ static int thief_name(const struct lat *l, int32_t tid, char *buf, size_t size)
 	return snprintf(buf, size, "%.15s-%d", tl_comm(tl_source(l->t, 0), tid), tid);
 }
 
+/* The last one is not the first, or others may have been between them. */
+static bool are_several(const struct lat_cpu *c)
+{
+	return c->tid != c->last || (c->perhaps && c->tid);
+}
+
+/* Of a CPU that others may have had only what was seen: who was first, and who was last. */
+static bool is_known(const struct lat_cpu *c, uint64_t from, uint64_t to)
+{
+	return c && c->known && (!c->perhaps || from <= c->since || c->left == to);
+}
+
 /*
  * The group of what ran on c from `from` on. If others followed the first without a recorded
  * switch, only the first, if it was seen to begin, and the last are known: such a time is theirs
  * together.
  */
 static struct lat_group *thief_group(struct lat *l, const struct lat_cpu *c, uint64_t from,
-				     uint32_t *index)
+				     uint64_t to, uint32_t *index)
 {
-	bool known = c && c->known, several = known && c->tid != c->last,
-	     first = known && from <= c->since;
+	bool known = is_known(c, from, to), several = known && are_several(c),
+	     first = known && from <= c->since, more;
 	uint64_t key = known ? (uint32_t)c->last & TID_MASK : 1ull << 52;
 	struct lat_group *g;
 	int n = 0;
@@ -153,22 +165,24 @@ static struct lat_group *thief_group(struct lat *l, const struct lat_cpu *c, uin
 		snprintf(g->name, sizeof(g->name), "(not known)");
 	else if (several && first)
 		n = thief_name(l, c->tid, g->name, sizeof(g->name));
+	more = known && !(several && first && c->tid == c->last);
 	if (several)
-		n += snprintf(g->name + n, sizeof(g->name) - (size_t)n, "%s... ", n ? " " : "");
-	if (known)
+		n += snprintf(g->name + n, sizeof(g->name) - (size_t)n, "%s...%s", n ? " " : "",
+			      more ? " " : "");
+	if (more)
 		thief_name(l, c->last, g->name + n, sizeof(g->name) - (size_t)n);
 	return g;
 }
 
 int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64_t t)
 {
-	bool known = c && c->known;
 	uint64_t from = v->thief_since;
+	bool known = is_known(c, from, t);
 	struct lat_case k;
 	struct lat_group *g;
 
 	v->thief_since = t;
-	if (known && c->tid != c->last && t > from && lat_wanted(l, (int64_t)v->vm, v->id))
+	if (known && are_several(c) && t > from && lat_wanted(l, (int64_t)v->vm, v->id))
 		l->unseen_switches = true;
 	if (!wanted(l, v))
 		return 0;
@@ -181,7 +195,7 @@ int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64
 	l->table[LAT_T_STEALER].count[STEALER_SLICES]++;
 	l->table[LAT_T_STEALER].count[STEALER_UNKNOWN] += !known;
 	l->table[LAT_T_STEALER].count[STEALER_SEVERAL] += known && c->tid != c->last;
-	g = thief_group(l, c, from, &k.group);
+	g = thief_group(l, c, from, t, &k.group);
 	if (!g)
 		return -ENOMEM;
 	snprintf(k.what, sizeof(k.what), "%.60s", g->name);

@@ -144,6 +144,7 @@ static void rob(struct lat *l, struct lat_vcpu *v, enum vs_state s, uint32_t cpu
 	set_state(l, v, s, t);
 	v->steal_begin = v->thief_since = t;
 	v->steal_cpu = cpu;
+	v->from = -1;
 	l->nrobbed++;
 }
 
@@ -169,6 +170,13 @@ static struct lat_cpu *cpu_get(struct lat *l, uint32_t cpu)
 	return cpu_now(l, cpu);
 }
 
+/* Once it has a CPU, it has it until a switch says otherwise. */
+static bool all_switches(const struct lat *l, int32_t tid)
+{
+	return !l->some_switches || lat_worker_is(l, tid) ||
+	       (tid > 0 && hostmap_thread(l->map, tid));
+}
+
 /* Another thread takes a CPU that robbed vCPUs wait for. */
 static int change_thief(struct lat *l, struct lat_cpu *c, int32_t next, uint64_t t)
 {
@@ -178,7 +186,8 @@ static int change_thief(struct lat *l, struct lat_cpu *c, int32_t next, uint64_t
 		if (robbed(l->vcpu[i]) && l->vcpu[i]->steal_cpu == (size_t)(c - l->cpu))
 			ret = lat_thief(l, l->vcpu[i], c, t);
 	*c = (struct lat_cpu){
-		.tid = next, .last = next, .since = t, .known = true, .gen = l->cpu_gen
+		.tid = next, .last = next, .since = t, .known = true,
+		.perhaps = !all_switches(l, next), .gen = l->cpu_gen
 	};
 	return ret;
 }
@@ -192,8 +201,13 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 
 	if (!c)
 		return in->i->cpu < CPUS_MAX ? -ENOMEM : 0;
-	if (c->known && c->tid != (int32_t)in->f[0] && !in->i->src->link)
+	if (c->known && !in->i->src->link) {
+		l->some_switches |= c->last != (int32_t)in->f[0];
 		c->last = (int32_t)in->f[0];
+		c->left = in->t;
+	}
+	if (next)
+		next->from = (int32_t)in->f[0];
 	if (next && robbed(next)) {
 		ret = robbed_end(l, next, in->t);
 		if (ret)
@@ -284,16 +298,19 @@ bool lat_vcpu_now(const struct lat *l, size_t vm, uint32_t vcpu, struct lat_now 
 	const struct lat_cpu *c = NULL;
 	const struct lat_vcpu *v;
 	uint64_t at;
+	bool old;
 
 	if (!u64map_get(&l->vcpu_at, (uint64_t)vm << 32 | vcpu, &at))
 		return false;
 	v = l->vcpu[at];
 	if (robbed(v) && v->steal_cpu < l->ncpu)
 		c = cpu_now(l, v->steal_cpu);
+	old = c && c->known && c->perhaps && c->since < v->steal_begin;
 	*now = (struct lat_now){
 		.state = v->state, .base = v->base, .asleep = v->asleep,
 		.stopped = v->state == VS_PREEMPTED && v->stopped,
-		.thief_known = c && c->known, .thief = c ? c->last : 0,
+		.thief_known = c && c->known && !old, .thief = c && !old ? c->last : 0,
+		.perhaps = c && c->known && c->perhaps, .from = v->from,
 		.thief_cpu = (uint32_t)v->steal_cpu,
 		.task_known = v->guest_known, .task = v->guest_tid,
 		.in_handler = v->irq_depth || v->softirq_depth,

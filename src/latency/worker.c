@@ -26,6 +26,10 @@ int lat_workers_new(struct lat *l)
 		int64_t vm = hostmap_task_vm(l->map, t->tid);
 		struct lat_worker *w;
 
+		/* vhost's own thread is not one of the VMM. */
+		if (l->some_switches && t->comm && str_starts(t->comm, "vhost-") &&
+		    t->tid == t->tgid)
+			continue;
 		if (vm < 0 || t->tid <= 0 || hostmap_thread(l->map, t->tid) ||
 		    u64map_get(&l->workers->at, (uint32_t)t->tid, NULL))
 			continue;
@@ -54,6 +58,11 @@ static struct lat_worker *worker_of(const struct lat *l, uint64_t tid)
 	uint64_t at;
 
 	return u64map_get(&l->workers->at, (uint32_t)tid, &at) ? worker_at(l, at) : NULL;
+}
+
+bool lat_worker_is(const struct lat *l, int32_t tid)
+{
+	return u64map_get(&l->workers->at, (uint32_t)tid, NULL);
 }
 
 void lat_worker_wake(struct lat *l, const struct lat_in *in)

@@ -264,6 +264,63 @@ parts --what irq "$tmp/host" >"$tmp/got"
 is "$(cat "$tmp/got")" "irq 1300 halt-wake: halt-wake (halted) 1000, halt-wake (awake, on its way into the guest) 200, \
 halt-wake (woken, its CPU still idle) 100" "a vCPU that halted three seconds before"
 
+# ---- switches of VMs' threads alone, as `kvmft record` has them ----
+
+# some: so was the last capture.
+some()
+{
+	sed -i '/ name=sched_switch$/s/$/ filter=x/' "$tmp/host/meta"
+	grep -q 'name=sched_switch filter=x' "$tmp/host/meta"
+}
+# It leaves an idle CPU, and waits there behind a thread that came unseen; then behind nobody, on a CPU that says itself
+# that it sleeps; then it is preempted by one that others may follow, and by a vCPU, of which all is known.
+cat >"$tmp/behind" <<'END'
+event power cpu_idle 6 u32:state u32:cpu_id
+0         1000 101 kvm_entry vcpu_id=0
+0         2000 101 kvm_exit exit_reason=12 isa=1
+0         2100 101 sched:sched_switch prev_pid=101 prev_state=1 next_pid=0
+1      3000000 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x26
+1      3000100 100 sched:sched_wakeup pid=101 target_cpu=0
+0     23000100  55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=101
+0     23000200 101 kvm_vcpu_wakeup ns=4800 waited=1 valid=1
+0     23000300 101 kvm_inj_virq vector=0x26 soft=0 reinjected=0
+0     23000400 101 kvm_entry vcpu_id=0
+0     30000000 101 kvm_exit exit_reason=12 isa=1
+0     30000100 101 sched:sched_switch prev_pid=101 prev_state=1 next_pid=0
+0     30000200   0 power:cpu_idle state=2 cpu_id=0
+1     31000000 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x26
+1     31000100 100 sched:sched_wakeup pid=101 target_cpu=0
+0     51000100   0 power:cpu_idle state=0xffffffff cpu_id=0
+0     51000200   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=101
+0     51000300 101 kvm_vcpu_wakeup ns=4800 waited=1 valid=1
+0     51000400 101 kvm_inj_virq vector=0x26 soft=0 reinjected=0
+0     51000500 101 kvm_entry vcpu_id=0
+0     60000000 101 kvm_exit exit_reason=1 isa=1
+0     60000000 101 sched:sched_switch prev_pid=101 prev_state=0x100 next_pid=55
+0     60000800  55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=101
+0     60000900 101 kvm_entry vcpu_id=0
+0     61000000 101 kvm_exit exit_reason=1 isa=1
+0     61000000 101 sched:sched_switch prev_pid=101 prev_state=0x100 next_pid=102
+0     61000800 102 sched:sched_switch prev_pid=102 prev_state=1 next_pid=101
+0     61000900 101 kvm_entry vcpu_id=0
+0     62000000 101 kvm_exit exit_reason=1 isa=1
+END
+capture host <"$tmp/behind"
+ok "... whose switches have a filter" some
+parts --what irq,stall "$tmp/host" >"$tmp/got"
+cat >"$tmp/want" <<'END'
+irq 20000400 host-task: host-task (thief-55, perhaps others) 20000000, halt-wake (halted) 200, halt-wake (awake, on its way into the guest) 200
+irq 20000500 halt-wake: halt-wake (woken, its CPU 0 took long to leave idle state 2) 20000100, halt-wake (halted) 200, halt-wake (awake, on its way into the guest) 200
+stall 900 host-task: host-task (thief-55, perhaps others) 800, host-irq (EXTERNAL_INTERRUPT) 100
+stall 900 sibling: sibling (vCPU 1) 800, host-irq (EXTERNAL_INTERRUPT) 100
+END
+ok "what may have run unseen is not taken for an idle CPU" diff "$tmp/want" "$tmp/got"
+run "$kvmft" blame "$tmp/host"
+is "$(cat "$out" "$err" | grep -c 'record.*sched:sched_switch -e')" 0 "... and no switches have to be recorded"
+"$kvmft" export -q -i "$tmp/host" -o "$tmp/host.dat" 2>"$tmp/err"
+run "$kvmft" blame --what irq "$tmp/host.dat"
+out_has '^ *20 ms +99 %  host-task: thief-55, perhaps others$' "... nor in an exported trace.dat"
+
 # ---- what the guest shows ----
 
 cat >"$tmp/both" <<'END'
