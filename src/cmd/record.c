@@ -303,7 +303,7 @@ const struct cmd cmd_record = {
 		"  kvmft record -o run --guest vm1='ssh root@vm1' -d 10s    the host and a guest\n"
 		"  kvmft record -o host -d 10s          the KVM events of this host, 10 seconds\n"
 		"  kvmft record -o guest -- fio job     in a guest, while fio runs\n"
-		"  kvmft record --vm vm1 -e default -e 'sched:sched_switch'",
+		"  kvmft record -e default -e sched:sched_switch    switches of all threads",
 	.opts = record_options,
 	.opts_size = sizeof(struct record_options),
 	.defaults = record_defaults,

@@ -68,6 +68,8 @@ static int facts_ring(struct record *r)
 	meta_u64(&r->line, "header", 8 + sizeof(long));
 	meta_u64(&r->line, "buffer_kb", kinst_buffer_kb(r->k));
 	meta_u64(&r->line, "overwrite", r->c->overwrite || r->c->flight);
+	if (r->tids.n)
+		meta_u64(&r->line, "pids", r->tids.n);
 	if (r->c->flight)
 		meta_u64(&r->line, "flight", 1);
 	return record_put(r);
@@ -267,8 +269,9 @@ static int facts_vm_alone(struct record *r, const struct vm *vm)
 
 static int facts_vm(struct record *r, const struct vm *vm, bool end)
 {
-	int ret = facts_vm_alone(r, vm);
+	int ret = record_sched_vmm(r, vm->pid);
 
+	ret = ret ?: facts_vm_alone(r, vm);
 	for (size_t i = 0; i < vm->n_vcpus && !ret; i++)
 		ret = facts_vcpu(r, vm, &vm->vcpu[i], end);
 	return ret ?: record_met(r, vm->pid);
@@ -314,8 +317,9 @@ static int facts_vm_tasks(struct record *r)
 int record_facts_came(struct record *r, const struct vm *vm, struct u64map *told)
 {
 	bool news = !told->n;
-	int ret = news ? facts_vm_alone(r, vm) : 0;
+	int ret = record_sched_vmm(r, vm->pid);
 
+	ret = ret || !news ? ret : facts_vm_alone(r, vm);
 	for (size_t i = 0; i < vm->n_vcpus && !ret; i++) {
 		const struct vm_vcpu *v = &vm->vcpu[i];
 		uint64_t tid;

@@ -197,6 +197,7 @@ static int take_tick(struct record *r, const struct record_child *c, unsigned in
 	int ret = record_cpus(r);
 
 	ret = ret ?: record_tids_again(r, fifth);
+	ret = ret ?: record_sched_again(r);
 	ret = ret ?: record_met_command(r, c, false);
 	ret = ret ?: record_store_news(r);
 	ret = ret ?: record_stream_tick(r);

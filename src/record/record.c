@@ -270,6 +270,7 @@ static const struct phase {
 	{ enter_probes, leave_probes },
 	{ record_flight_check, record_trigger_free },
 	{ record_instance, leave_instance },
+	{ record_sched_arm, record_sched_free },
 	{ record_stacks_arm, record_stacks_free },
 	{ record_symbols_read, record_symbols_free },
 	{ record_marker_ready, NULL },
@@ -400,6 +401,7 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 		.watch = RECORD_NO_HELPER,
 		.look = RECORD_NO_HELPER,
 		.qemu = { .keeper = RECORD_NO_HELPER },
+		.sched = { .loadavg = -1 },
 		.stacks = { .kallsyms = -1 },
 		.symbols = { .modules = -1 },
 	};

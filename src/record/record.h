@@ -15,6 +15,7 @@
  * net_id.c         addresses and ports of packets, -e net-id
  * marker.c         markers of programs in trace_marker, --marker
  * facts.c          what goes into the capture besides events
+ * sched.c          switches of VMs' threads, in the default events
  * clocks.c         ... and of clocks that need a trace or a probe to be read
  * loss.c           the ring's counters: what was produced, stored and lost, and where
  * flight.c         the flight recorder: triggers, and writing the ring out
@@ -146,7 +147,17 @@ struct record {
 		size_t n, cap;
 	} tids;			    /* --vm, --vcpu and -p: in set_event_pid */
 	struct u64map tasks_told; /* threads in meta: id, and a hash of what was recorded */
-	bool tgids;		  /* the kernel notes the process of every thread, for us */
+	struct {
+		bool want;
+		int loadavg;	    /* /proc/loadavg */
+		uint32_t id_max;    /* where the kernel's thread ids begin again */
+		uint32_t newest;    /* thread, when the filter was written */
+		unsigned int armed; /* bits: events that the filter is for */
+		bool cpus;	    /* cpu_idle has a filter, too */
+		uint32_t *vmm;	    /* PIDs, of all VMs so far */
+		size_t nvmm, vmm_cap;
+	} sched;
+	bool tgids; /* the kernel notes the process of every thread, for us */
 	struct record_clocks clocks;
 	struct sbuf line;	    /* meta record under construction */
 	struct record_flight flight;
@@ -388,6 +399,15 @@ int record_facts_came(struct record *r, const struct vm *vm, struct u64map *told
 int record_facts_bracket(struct record *r);
 int record_facts_tasks(struct record *r);
 int record_facts_end(struct record *r);
+
+/* ---- sched.c ---- */
+
+/* In r->k, if the default events are wanted. */
+int record_sched_arm(struct record *r);
+/* Its threads have to be followed, too. */
+int record_sched_vmm(struct record *r, uint32_t pid);
+int record_sched_again(struct record *r);
+void record_sched_free(struct record *r);
 
 /* ---- came.c: VMs that appear while it records, and may be gone at its end ---- */
 

@@ -100,6 +100,7 @@ int record_events(struct record *r)
 	}
 	if (want_default) {
 		ret = host ? events_add_known(r, event_set_host) : 0;
+		r->sched.want = host;
 		if (!ret && guest)
 			ret = events_add_known(r, event_set_guest);
 		if (ret)

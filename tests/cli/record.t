@@ -347,6 +347,66 @@ status_is 0 "--force replaces a capture"
 ok "... wholly" test ! -e "$tmp/a/link"
 is "$(cat "$tmp/exists/file")" precious "... and nothing that a link in it points to"
 
+# ---- the default events: when threads of VMs have a CPU ----
+
+# within ID: does the filter of sched_switch let that thread through?
+within()
+{
+	sed -n 's/%20/ /g; s/%3d/=/g; s/^event .*name=sched_switch .*filter=//p' "$cap/meta" |
+		grep -oE 'next_pid >= [0-9]+ && next_pid <= [0-9]+' |
+		awk -v id="$1" 'id + 0 >= $3 + 0 && id + 0 <= $7 + 0 { found = 1 } END { exit !found }'
+}
+# switches ID...: how many from or to one of these threads
+switches()
+{
+	"$kvmft" merge -q "$cap" | awk -v ids=" $* " '
+		/ sched:sched_switch: / { match($0, /prev_pid=[0-9]+/); a = substr($0, RSTART + 9, RLENGTH - 9)
+			match($0, /next_pid=[0-9]+/); b = substr($0, RSTART + 9, RLENGTH - 9)
+			n += index(ids, " " a " ") || index(ids, " " b " ") }
+		END { print n + 0 }'
+}
+cap=$tmp/switches
+# Its id is far from those of the VM, or the filter's ranges may take it in.
+sh -c 'while :; do sleep 0.01; done' &
+stranger=$!
+perl -e 'for (1..400) { exit if !(my $p = fork); waitpid $p, 0 }'
+"$tinyvm" --ms 20000 --vcpus 2 --pause 1000 >"$tmp/vm.out" &
+vm=$!
+wait_for_line "$tmp/vm.out"
+# shellcheck disable=SC2046 # words
+set -- $(sed -n '1s/.* tids //p' "$tmp/vm.out")
+run timeout 60 "$kvmft" record --as host -q -o "$cap" -- "$tinyvm" --iterations 20 --pause 1000
+status_is 0 "the default events"
+late=$(vcpu_tid)
+is "$(grep -cE '^event .* name=sched_(switch|wakeup) .*filter=.*pid' "$cap/meta")" 2 "... have switches and wake-ups, with a filter"
+ok "... and idle CPUs" grep -q '^event .* sys=power name=cpu_idle ' "$cap/meta"
+ok "... for the vCPUs' threads" test "$(switches "$1")" -gt 10 -a "$(switches "$2")" -gt 10
+ok "... and those that come later" test "$(switches "$late")" -gt 10
+for id in "$1" "$2" "$late"; do
+	ok "... by the filter: $id" within "$id"
+done
+ok "... not for others" eval '! within "$stranger"'
+run "$kvmft" merge -q "$cap"
+is "$(grep ' sched:sched_switch: ' "$out" | grep -cE "prev_pid=($stranger .*next_pid=0|0 .*next_pid=$stranger) ")" 0 \
+	"... not even between one of them and nobody"
+# Named by hand: of all threads, or with another filter; of some processes.
+for events in "-e default -e sched:sched_switch" "-e default,sched:sched_switch" "-e default -e io" "-p $vm"; do
+	rm -rf "$cap"
+	# shellcheck disable=SC2086 # words
+	run timeout 60 "$kvmft" record --as host -q -o "$cap" -d 200ms $events
+	is "$(grep '^event .* name=sched_switch ' "$cap/meta" | grep -c filter)" 0 "$events: no filter"
+	is "$(grep -c '^ring .* pids=' "$cap/meta")" "$(case $events in -p*) echo 1 ;; *) echo 0 ;; esac)" "... which is noted"
+done
+rm -rf "$cap"
+run timeout 60 "$kvmft" record --as host -q -o "$cap" -d 200ms -e default -e 'sched:sched_switch/prev_pid == 0/'
+ok "... or that which was asked for" grep -q '^event .*name=sched_switch .*filter=prev_pid%20%3d%3d%200$' "$cap/meta"
+rm -rf "$cap"
+run timeout 60 "$kvmft" record --as host -q -o "$cap" -d 200ms -e 'kvm:*'
+is "$(grep -c '^event .* sys=\(sched\|power\) ' "$cap/meta")" 0 "... and none without the default events"
+kill "$vm" "$stranger"
+wait "$vm"
+vm=
+
 # ---- the default name ----
 
 mkdir "$tmp/cwd"
