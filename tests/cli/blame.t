@@ -549,7 +549,7 @@ window()
 		0  70000 101 kvm_exit exit_reason=1 isa=1
 	END
 	run "$kvmft" blame -q --what timer --format json --guest-kallsyms "one=$tmp/kallsyms" "$tmp/host" "$tmp/guest=one"
-	sed -n 's/.*"cause":"\([a-z-]*\)","cause_time_ns":\([0-9]*\),"sure":\([a-z]*\).*/\1 \2 \3/p' "$out"
+	got=$(sed -n 's/.*"cause":"\([a-z-]*\)","cause_time_ns":\([0-9]*\),"sure":\([a-z]*\).*/\1 \2 \3/p' "$out")
 }
 
 echo "ffffffff82000000 T asm_sysvec_apic_timer_interrupt" >>"$tmp/kallsyms"
@@ -558,11 +558,11 @@ capture guest <<'END'
 0  50450  78 irq_vectors:local_timer_entry vector=0xec
 0  50500  78 irq_vectors:local_timer_exit vector=0xec
 END
-window 0xffffffff82000000 >"$tmp/got"
+window 0xffffffff82000000
 out_has 'the guest executed nothing: the host.s interrupt, or below it' "a window in which the guest executed nothing: who had the CPU"
-is "$(tail -n 1 "$tmp/got")" "unknown 40000 false" "... which is not the guest's"
-window 0xffffffff82000004 >"$tmp/got"
-is "$(tail -n 1 "$tmp/got")" "guest-irqs-off 40050 true" "... but one instruction later it may be"
+is "$got" "unknown 40000 false" "... which is not the guest's"
+window 0xffffffff82000004
+is "$got" "guest-irqs-off 40050 true" "... but one instruction later it may be"
 capture host <"$tmp/both"
 capture guest <"$tmp/both-guest"
 
