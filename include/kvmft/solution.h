@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * solution.h: all TSC offsets of a guest, as far as events reveal them: one for all vCPUs; if none
- * fits all, one for each; where one changed, one for each stretch of time.
+ * fits all, one for each.
  */
 #ifndef KVMFT_SOLUTION_H
 #define KVMFT_SOLUTION_H
@@ -11,9 +11,7 @@
 struct solution_vcpu {
 	uint32_t id;
 	struct solve_result r;
-	struct solve_part *part; /* NULL, or for some of the time only: SOLVE_PARTS, nparts used */
-	size_t nparts;
-	uint64_t left; /* events that no part fits */
+	uint64_t left; /* events without a place, though the vCPU ran: it may have changed */
 };
 
 /* Zero-initialised; freed with solution_free(). */

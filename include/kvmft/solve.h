@@ -72,30 +72,11 @@ void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t gues
  */
 int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r) __must_check;
 /*
- * One vCPU whose offset changed: part[] are stretches of its events, in order, each with an offset
- * of its own that fits it, as far as they show it; *n of them, 0 if none. *left events belong
- * to none, though the host was recorded when they would be. After the last add. 0 or -ENOMEM.
+ * How many events of vCPU number i a result leaves without a place, before or after those that it
+ * fits, though the vCPU ran on the host without a guest event there: its clock may have been moved,
+ * and where to is not known. After a run.
  */
-#define SOLVE_PARTS 16
-struct solve_part {
-	size_t first, last; /* its events, by number: from first on, and before last */
-	uint64_t host_first, host_last; /* host TSC of the first and the last one */
-	struct solve_result r; /* only offsets and counts are the part's */
-};
-int solve_run_parts(struct solve *s, uint32_t vcpu, struct solve_part part[SOLVE_PARTS], size_t *n,
-		    uint64_t *left)
-	__must_check;
-/*
- * Does a result leave events of a vCPU without a place, before or after those that it fits, though
- * the host was recorded then? After a run.
- */
-bool solve_leaves(const struct solve *s, uint32_t vcpu, const struct solve_result *r);
-/*
- * Events of a vCPU before and after the only part that was found of it, in a time without any event
- * of another vCPU, although this one ran on while none of its events is placed there: its clock was
- * moved, and where to is not known. After solve_run_parts(), with that vCPU.
- */
-size_t solve_strays(const struct solve *s, uint32_t vcpu, const struct solve_part *part);
+uint64_t solve_leaves(const struct solve *s, size_t i, const struct solve_result *r);
 /* Host times between which a result puts events into windows; from > to: none. After a run. */
 struct solve_span {
 	int64_t from, to;

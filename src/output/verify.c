@@ -383,19 +383,6 @@ static void json_offset(struct json *j, const struct solve_result *r)
 	json_put_u64(j, "pairs", r->pairs);
 }
 
-static void json_parts(struct json *j, const struct solution_vcpu *o)
-{
-	json_put_array(j, "parts");
-	for (size_t i = 0; i < o->nparts; i++) {
-		json_object_begin(j);
-		json_put_u64(j, "from_host_tsc", o->part[i].host_first);
-		json_put_u64(j, "to_host_tsc", o->part[i].host_last);
-		json_offset(j, &o->part[i].r);
-		json_object_end(j);
-	}
-	json_array_end(j);
-}
-
 static void json_solution(struct json *j, const struct verify_guest *g)
 {
 	const struct solution *sol = verify_solution(g);
@@ -412,8 +399,6 @@ static void json_solution(struct json *j, const struct verify_guest *g)
 		json_object_begin(j);
 		json_put_u64(j, "vcpu", sol->own[i].id);
 		json_offset(j, &sol->own[i].r);
-		if (sol->own[i].nparts)
-			json_parts(j, &sol->own[i]);
 		json_object_end(j);
 	}
 	json_array_end(j);

@@ -71,9 +71,7 @@ static void add_offset(const struct hostmap *map, const struct solution *s, stru
 		const struct solution_vcpu *o = &s->own[i];
 
 		sbuf_addf(b, "%s vCPU %" PRIu32 " %" PRId64, i ? "," : "", o->id,
-			  (int64_t)(o->nparts ? o->part[0].r.offset : o->r.offset));
-		for (size_t k = 1; k < o->nparts; k++)
-			sbuf_addf(b, " then %" PRId64, (int64_t)o->part[k].r.offset);
+			  (int64_t)o->r.offset);
 	}
 	sbuf_add(b, ", each ");
 	add_bound(map, s, b);

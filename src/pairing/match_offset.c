@@ -97,7 +97,7 @@ static int fill_unknown(struct matcher *m, const struct capture *cap, const stru
 static const struct solution_vcpu *unclear(const struct solution *s)
 {
 	for (size_t i = 0; i < s->n_own; i++)
-		if (s->own[i].r.equal && !s->own[i].nparts)
+		if (s->own[i].r.equal)
 			return &s->own[i];
 	return NULL;
 }

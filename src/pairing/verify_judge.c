@@ -153,8 +153,9 @@ static void add_unique(const struct verify *v, const struct solve_result *r, str
 		sbuf_addf(b, "%s %" PRIu64 " others fit as well: NOT unique; record longer",
 			  r->pairs ? "" : ",", r->equal);
 	else if (r->has_next)
-		sbuf_addf(b, " the next best one, %+" PRId64 " cycles away, leaves %" PRIu64
-			     " of %" PRIu64 " events outside: unique",
+		sbuf_addf(b,
+			  " the next best one, %+" PRId64 " cycles away, leaves %" PRIu64
+			  " of %" PRIu64 " events outside: unique",
 			  r->next_distance, r->next_outside, r->next_inside + r->next_outside);
 	else
 		sbuf_add(b, " every other one leaves more events outside: unique");
@@ -211,8 +212,10 @@ static void offset_reason(const struct verify *v, const struct verify_guest *g, 
 		if (g->used && does_as_well(g->used->offset, r))
 			sbuf_add(b, ", which is the one used");
 	} else {
-		sbuf_addf(b, "the data ask for TSC offset %" PRId64 " (%" PRIu64 " of %" PRIu64
-			     " events inside)", offset, r->inside, r->inside + r->outside);
+		sbuf_addf(b,
+			  "the data ask for TSC offset %" PRId64 " (%" PRIu64 " of %" PRIu64
+			  " events inside)",
+			  offset, r->inside, r->inside + r->outside);
 		if (g->used)
 			add_wrong(v, g->used->offset, r, b);
 	}
@@ -223,32 +226,10 @@ static void offset_reason(const struct verify *v, const struct verify_guest *g, 
 /* " (12 of 12 events inside, as with others from 1 to 5)" */
 static void add_others(const struct solve_result *r, uint64_t events, struct sbuf *b)
 {
-	sbuf_addf(b, " (%" PRIu64 " of %" PRIu64 " events inside, as with others from %" PRId64
-		     " to %" PRId64 ")",
+	sbuf_addf(b,
+		  " (%" PRIu64 " of %" PRIu64 " events inside, as with others from %" PRId64
+		  " to %" PRId64 ")",
 		  r->inside, events, (int64_t)r->offset_lo, (int64_t)r->offset_hi);
-}
-
-/* A vCPU with several offsets, one after the other: a line for each. */
-static void parts_reasons(const struct verify *v, const struct verify_guest *g,
-			  const struct solution_vcpu *o, struct sbuf *b)
-{
-	sbuf_addf(b, "vCPU %" PRIu32 ": ", o->id);
-	if (o->nparts > 1)
-		sbuf_addf(b, "its TSC offset changed%s", o->nparts > 2 ? ", several times" : "");
-	else
-		sbuf_add(b, "no offset fits all the time");
-	end(b);
-	for (size_t i = 0; i < o->nparts; i++) {
-		const struct solve_part *p = &o->part[i];
-
-		sbuf_addf(b, "vCPU %" PRIu32 ": %sTSC offset %" PRId64 ", from ", o->id,
-			  g->solved ? "solved: " : "the data ask for ", (int64_t)p->r.offset);
-		add_time(v, p->host_first, b);
-		sbuf_add(b, " to ");
-		add_time(v, p->host_last, b);
-		add_others(&p->r, p->r.events, b);
-		end(b);
-	}
 }
 
 /* A vCPU with an offset of its own. */
@@ -297,10 +278,7 @@ static void solution_reasons(const struct verify *v, const struct verify_guest *
 		return;
 	}
 	for (size_t i = 0; i < s->n_own; i++)
-		if (s->own[i].nparts)
-			parts_reasons(v, g, &s->own[i], b);
-		else
-			own_reason(v, g, &s->own[i], b);
+		own_reason(v, g, &s->own[i], b);
 	if (s->missed_why) { /* it was given that of another */
 		sbuf_addf(b, "vCPU %" PRIu32 ": no offset found: %s", s->missed, s->missed_why);
 		end(b);
@@ -357,8 +335,10 @@ static void aligned(const struct verify *v, const struct verify_guest *g, struct
 	sbuf_add(b, "aligned within ");
 	pairing_add_magnitude(b, MAX(slack, v->p.map->vm[g->g->vm].uncertain), v->khz);
 	end(b);
-	sbuf_addf(b, "all %" PRIu64 " guest events that could be checked lie in the %" PRIu64
-		     " entry..exit windows of their vCPUs", a->total.checked, a->windows);
+	sbuf_addf(b,
+		  "all %" PRIu64 " guest events that could be checked lie in the %" PRIu64
+		  " entry..exit windows of their vCPUs",
+		  a->total.checked, a->windows);
 	add_unchecked(a, b);
 	end(b);
 	blind_reason(v, g, b);
@@ -409,8 +389,10 @@ static void outside_why(const struct verify *v, const struct verify_guest *g, st
 		pairing_add_cycles(b, a->shift_hi, v->khz);
 	} else if (a->has_drift && (a->drift_lo > 0 || a->drift_hi < 0) &&
 		   a->drift_lo <= a->drift_hi) {
-		sbuf_addf(b, "the rate is wrong: guest times drift by %+" PRId64 " to %+" PRId64
-			     " parts per 10^9 (see --tsc-ratio)", -a->drift_hi, -a->drift_lo);
+		sbuf_addf(b,
+			  "the rate is wrong: guest times drift by %+" PRId64 " to %+" PRId64
+			  " parts per 10^9 (see --tsc-ratio)",
+			  -a->drift_hi, -a->drift_lo);
 	} else {
 		sbuf_add(b, "no single shift of all guest times fixes it");
 	}
@@ -432,8 +414,10 @@ static void misaligned(const struct verify *v, const struct verify_guest *g, str
 	else if (!a->total.outside)
 		sbuf_add(b, "guest events come before the host events that they follow from");
 	if (a->total.outside) {
-		sbuf_addf(b, "%" PRIu64 " of %" PRIu64 " guest events lie outside of their vCPU's "
-			     "windows, by up to ", a->total.outside, a->total.checked);
+		sbuf_addf(b,
+			  "%" PRIu64 " of %" PRIu64 " guest events lie outside of their vCPU's "
+			  "windows, by up to ",
+			  a->total.outside, a->total.checked);
 		pairing_add_magnitude(b, (uint64_t)a->total.outside_max, v->khz);
 	}
 	end(b);
@@ -469,11 +453,13 @@ static void unknown_cause(const struct verify *v, const struct verify_guest *g, 
 			 "no stamp of the guest can be converted: the captures have no TSC offset "
 			 "of its vCPUs, or a wrong one; give --tsc-offset N (kvmft list and "
 			 "debugfs show it), or use --solve");
+	else if (g->solved && verify_solution(g)->missed_why)
+		sbuf_add(b, "the events do not tell the offset of each vCPU; one may have changed "
+			    "meanwhile: record the host with kvmft, which notes such changes");
 	else if (g->solved && !solution_is_sure(verify_solution(g)))
-		sbuf_add(
-			b,
-			"the offset, known only from the events, is not the only one that fits: "
-			"record longer, or give --tsc-offset N");
+		sbuf_add(b,
+			 "the offset, known only from the events, is not the only one that fits: "
+			 "record longer, or give --tsc-offset N");
 	else if (g->a.total.checked && g->a.share < ALIGN_MIN_SHARE)
 		sbuf_addf(b,
 			  "that is %u %% of those in the host's recording, where %u %% are needed; "
@@ -484,10 +470,9 @@ static void unknown_cause(const struct verify *v, const struct verify_guest *g, 
 			 "the guest's events lie outside of the time that the host recorded: not "
 			 "recorded at the same time, or the offset is wrong; --solve tells");
 	else
-		sbuf_add(b,
-			 "too few guest events lie between an entry and an exit of their vCPU: "
-			 "record longer, with events that are frequent in the guest (sched:*, "
-			 "irq_vectors:*, timer:*)");
+		sbuf_add(b, "too few guest events lie between an entry and an exit of their vCPU: "
+			    "record longer, with events that are frequent in the guest (sched:*, "
+			    "irq_vectors:*, timer:*)");
 	end(b);
 }
 

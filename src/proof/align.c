@@ -128,6 +128,8 @@ enum align_kind proof_judge(const struct proof_facts *f)
 {
 	const struct align *a = f->windows;
 
+	if (f->solved && f->solved->missed_why) /* a vCPU without an offset of its own */
+		return ALIGN_UNKNOWN;
 	if (a->total.outside || deadlines_reversed(f->deadlines))
 		return ALIGN_BAD;
 	if (!a->total.checked || !a->has_shift || a->share < ALIGN_MIN_SHARE)

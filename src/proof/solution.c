@@ -22,30 +22,9 @@ static bool need_own(const struct solve *s, const struct solve_result *all)
 		uint64_t inside, outside;
 
 		solve_count(s, i, all, &inside, &outside);
-		need = !serves(inside, outside) || solve_leaves(s, solve_vcpu_id(s, i), all);
+		need = !serves(inside, outside) || solve_leaves(s, i, all);
 	}
 	return need;
-}
-
-/* If no single offset fits all events, several may, one after the other. */
-static int over_time(struct solve *s, struct solution_vcpu *o)
-{
-	int ret;
-
-	if (fits(&o->r) && !solve_leaves(s, o->id, &o->r))
-		return 0;
-	o->part = calloc(SOLVE_PARTS, sizeof(*o->part));
-	if (!o->part)
-		return -ENOMEM;
-	ret = solve_run_parts(s, o->id, o->part, &o->nparts, &o->left);
-	if (!ret && o->nparts == 1 && fits(&o->r)) {
-		o->left = solve_strays(s, o->id, o->part);
-		o->nparts = 0; /* what else it leaves has no place */
-	}
-	for (size_t i = 0; i < o->nparts; i++)
-		if (!i || o->part[i].r.inside > o->r.inside)
-			o->r = o->part[i].r;
-	return ret;
 }
 
 static int add_own(struct solution *out, const struct solution_vcpu *o)
@@ -53,10 +32,8 @@ static int add_own(struct solution *out, const struct solution_vcpu *o)
 	struct solution_vcpu *slot =
 		o->r.found ? array_grow(&out->own, out->n_own, &out->own_cap, sizeof(*slot)) : NULL;
 
-	if (!slot) {
-		free(o->part);
+	if (!slot)
 		return o->r.found ? -ENOMEM : 0;
-	}
 	*slot = *o;
 	out->n_own++;
 	return 0;
@@ -76,19 +53,15 @@ static int find_own(struct solve *s, struct solution *out)
 
 		if (solve_vcpus(s) > 1)
 			ret = solve_run(s, o.id, &o.r);
-		/* Two vCPUs that nothing fits: it is not the time, but the wrong VM or rate. */
-		if (!ret && (out->n_own || i < 2))
-			ret = over_time(s, &o);
-		if (!ret && (!o.r.found || (o.left && !o.nparts))) {
+		if (ret)
+			return ret;
+		o.left = fits(&o.r) ? solve_leaves(s, i, &o.r) : 0;
+		if (!o.r.found || o.left) {
 			out->missed = o.id;
 			out->missed_why =
-				o.r.found ? "it changed meanwhile, and the new one is ambiguous"
-					  : o.r.why;
+				o.r.found ? "it seems to have changed meanwhile" : o.r.why;
 		}
-		if (ret)
-			free(o.part);
-		else
-			ret = add_own(out, &o);
+		ret = add_own(out, &o);
 	}
 	for (size_t i = 0; i < out->n_own; i++)
 		if (!most || out->own[i].r.inside > most->r.inside)
@@ -149,24 +122,15 @@ int solution_find(struct solve *s, const struct tsc_map *map, struct solution *o
 	return ret;
 }
 
-static bool is_sure(const struct solution_vcpu *o)
-{
-	for (size_t i = 0; i < o->nparts; i++)
-		if (o->part[i].r.outside)
-			return false;
-	return o->r.found && !o->r.outside && !o->left && (o->nparts || !o->r.equal);
-}
-
 int solution_find_vcpu(struct solve *s, uint32_t vcpu, struct solution *out)
 {
-	struct solution_vcpu o = { .id = vcpu };
-	int ret = solve_run(s, vcpu, &o.r);
+	struct solve_result r;
+	int ret = solve_run(s, vcpu, &r);
+	uint64_t left = 0;
 
-	ret = ret ?: over_time(s, &o);
-	if (!ret && is_sure(&o))
-		return add_own(out, &o);
-	free(o.part);
-	return ret;
+	for (size_t i = 0; i < solve_vcpus(s) && !ret && r.found; i++)
+		left += solve_vcpu_id(s, i) == vcpu ? solve_leaves(s, i, &r) : 0;
+	return ret || !r.found || r.outside || r.equal || left ? ret : solution_add(out, vcpu, &r);
 }
 
 int solution_add(struct solution *out, uint32_t vcpu, const struct solve_result *r)
@@ -187,16 +151,8 @@ void solution_count(const struct solution *s, uint64_t *events, uint64_t *outsid
 	for (size_t i = 0; i < s->n_own; i++) {
 		const struct solution_vcpu *o = &s->own[i];
 
-		if (!o->nparts) {
-			*events += o->r.inside + o->r.outside;
-			*outside += o->r.outside;
-		}
-		*events += o->left;
-		*outside += o->left;
-		for (size_t k = 0; k < o->nparts; k++) {
-			*events += o->part[k].r.events;
-			*outside += o->part[k].r.outside;
-		}
+		*events += o->r.inside + o->r.outside + o->left;
+		*outside += o->r.outside + o->left;
 	}
 }
 
@@ -205,7 +161,7 @@ bool solution_is_sure(const struct solution *s)
 	uint64_t events, outside;
 
 	for (size_t i = 0; i < s->n_own; i++)
-		if (s->own[i].r.equal && !s->own[i].nparts)
+		if (s->own[i].r.equal)
 			return false;
 	solution_count(s, &events, &outside);
 	return s->r.found && !s->r.equal && events && !outside;
@@ -222,38 +178,18 @@ uint64_t solution_bound(const struct solution *s)
 
 	if (!s->n_own && s->r.found)
 		most = bound(&s->r);
-	for (size_t i = 0; i < s->n_own; i++) {
-		const struct solution_vcpu *o = &s->own[i];
-
-		if (!o->nparts)
-			most = MAX(most, bound(&o->r));
-		for (size_t k = 0; k < o->nparts; k++)
-			most = MAX(most, bound(&o->part[k].r));
-	}
+	for (size_t i = 0; i < s->n_own; i++)
+		most = MAX(most, bound(&s->own[i].r));
 	return most;
-}
-
-/* The moment between two parts of a vCPU. */
-static uint64_t change_of(const struct solution_vcpu *o, size_t part)
-{
-	uint64_t from = o->part[part - 1].host_last, to = o->part[part].host_first;
-
-	return from + (to - from) / 2;
 }
 
 static int force_own(const struct solution *s, struct hostmap *m, size_t vm,
 		     const struct solution_vcpu *o)
 {
 	struct tsc_map map = s->map;
-	int ret;
 
-	map.offset = o->nparts ? o->part[0].r.offset : o->r.offset;
-	ret = hostmap_force_vcpu(m, vm, o->id, 0, &map);
-	for (size_t i = 1; i < o->nparts && !ret; i++) {
-		map.offset = o->part[i].r.offset;
-		ret = hostmap_force_vcpu(m, vm, o->id, change_of(o, i), &map);
-	}
-	return ret;
+	map.offset = o->r.offset;
+	return hostmap_force_vcpu(m, vm, o->id, 0, &map);
 }
 
 /* In host cycles: at least 1, for an offset that is not known. */
@@ -293,8 +229,6 @@ int solution_force(const struct solution *s, struct hostmap *m, size_t vm, size_
 
 void solution_free(struct solution *s)
 {
-	for (size_t i = 0; i < s->n_own; i++)
-		free(s->own[i].part);
 	free(s->own);
 	memset(s, 0, sizeof(*s));
 }

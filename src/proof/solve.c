@@ -10,24 +10,22 @@
 #include "solve.h"
 
 #define LEAST_OVERLAP 8 /* captures overlap by at least this part of the shorter one */
-#define MIN_PAIRS   4
-#define MANY_PAIRS  64
-#define PAIR_LATE   (1 << 24) /* cycles, some ms: of several pairs one is closer than that ... */
-#define MANY_LATE   (1 << 21) /* ... and of many, closer than that */
+#define MIN_PAIRS     4
+#define MANY_PAIRS    64
+#define LEFT_MIN      48	/* events that are no accident, windows in which some should be */
+#define ABSENT_MIN    8		/* events of which at least one should be where the vCPU ran */
+#define PAIR_LATE     (1 << 24) /* cycles, some ms: of several pairs one is closer than that ... */
+#define MANY_LATE     (1 << 21) /* ... and of many, closer than that */
 
 /*
  * Pairs that count: their number, and the smallest of their differences. Offsets may be anywhere in
  * 64 bits, but are all close to each other.
  */
-static uint64_t pairs_least(const struct solve *s, const struct solve_vcpu *v, int64_t *least)
+static uint64_t pairs_least(const struct solve_vcpu *v, int64_t *least)
 {
-	size_t first, last;
 	uint64_t n = 0;
 
-	solve_range(s, v, &first, &last);
 	for (size_t i = 0; i < v->np; i++) {
-		if (v->p[i].at < first || v->p[i].at >= MAX(last, (size_t)1))
-			continue;
 		if (!n || (int64_t)((uint64_t)v->p[i].later - (uint64_t)*least) < 0)
 			*least = v->p[i].later;
 		n++;
@@ -65,25 +63,21 @@ static uint32_t next_random(uint32_t *seed)
 static void take_events(struct solve *s)
 {
 	uint64_t latest = 0;
-	size_t first, last;
 
 	s->g0 = UINT64_MAX;
 	s->nev = 0;
 	for (size_t i = 0; i < s->nv; i++) {
-		solve_range(s, &s->v[i], &first, &last);
-		s->v[i].taken = solve_takes(s, &s->v[i]) ? last - first : 0;
-		for (size_t k = first; s->v[i].taken && k < last; k++) {
+		s->v[i].taken = solve_takes(s, &s->v[i]) ? s->v[i].ne : 0;
+		for (size_t k = 0; k < s->v[i].taken; k++) {
 			s->g0 = MIN(s->g0, s->v[i].e[k]);
 			latest = MAX(latest, s->v[i].e[k]);
 		}
 	}
-	for (size_t i = 0; i < s->nv; i++) {
-		solve_range(s, &s->v[i], &first, &last);
-		for (size_t k = first; s->v[i].taken && k < last; k++)
+	for (size_t i = 0; i < s->nv; i++)
+		for (size_t k = 0; k < s->v[i].taken; k++)
 			s->ev[s->nev++] =
 				(struct solve_event){ .g = (int64_t)(s->v[i].e[k] - s->g0),
 						      .v = (uint32_t)i };
-	}
 	s->gspan = s->nev ? latest - s->g0 : 0;
 }
 
@@ -137,8 +131,7 @@ static void note_most(const struct solve *s, struct solve_result *r)
 		const struct solve_vcpu *v = &s->v[i];
 		int64_t least = 0;
 
-		if ((s->only != SOLVE_ALL && s->only != (int64_t)v->id) ||
-		    !pairs_least(s, v, &least))
+		if ((s->only != SOLVE_ALL && s->only != (int64_t)v->id) || !pairs_least(v, &least))
 			continue;
 		if (!r->has_most || (int64_t)((uint64_t)least - r->at_most) < 0)
 			r->at_most = (uint64_t)least;
@@ -157,7 +150,7 @@ static uint64_t narrow_by_pairs(const struct solve *s, int64_t *lo, int64_t *hi)
 
 	for (size_t i = 0; i < s->nv; i++) {
 		int64_t d = 0;
-		uint64_t more = solve_takes(s, &s->v[i]) ? pairs_least(s, &s->v[i], &d) : 0;
+		uint64_t more = solve_takes(s, &s->v[i]) ? pairs_least(&s->v[i], &d) : 0;
 
 		if (!more)
 			continue;
@@ -193,7 +186,8 @@ static int solve_both(struct solve *s, struct solve_result *r)
 	if (r->pairs)
 		ret = solve_once(s, r);
 	if (r->pairs && ret != -ENOMEM && (ret || !r->found || r->outside > r->inside / 64)) {
-		*r = (struct solve_result){ .events = r->events, .has_most = r->has_most,
+		*r = (struct solve_result){ .events = r->events,
+					    .has_most = r->has_most,
 					    .at_most = r->at_most };
 		ret = 0;
 	}
@@ -215,10 +209,11 @@ static void allow_work(struct solve *s)
 	s->limit = MIN(all, s->spent + (1ull << 28) + (windows + s->nev) * 2048);
 }
 
-static int run(struct solve *s, struct solve_result *r)
+int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
 {
 	int ret;
 
+	s->only = vcpu;
 	memset(r, 0, sizeof(*r));
 	note_most(s, r);
 	scale_windows(s);
@@ -246,24 +241,8 @@ static int run(struct solve *s, struct solve_result *r)
 	return r->why ? 0 : ret;
 }
 
-int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
-{
-	s->only = vcpu;
-	s->first = 0;
-	s->last = SIZE_MAX;
-	return run(s, r);
-}
-
-int solve_run_range(struct solve *s, uint32_t vcpu, size_t first, size_t last,
-		    struct solve_result *r)
-{
-	s->only = vcpu;
-	s->first = first;
-	s->last = last;
-	return run(s, r);
-}
-
-enum solve_fit solve_fits(const struct solve *s, const struct solve_vcpu *v, uint64_t guest,
+/* The state of an event at guest TSC `guest` with that offset. */
+static enum solve_fit fit(const struct solve *s, const struct solve_vcpu *v, uint64_t guest,
 			  uint64_t offset)
 {
 	int64_t h = solve_h(s, guest - offset); /* as a host time, scaled */
@@ -281,9 +260,85 @@ void solve_count(const struct solve *s, size_t i, const struct solve_result *r, 
 
 	*inside = *outside = 0;
 	for (size_t k = 0; v->w.n && k < v->ne; k++) {
-		enum solve_fit fit = solve_fits(s, v, v->e[k], r->offset);
+		enum solve_fit f = fit(s, v, v->e[k], r->offset);
 
-		*inside += fit == SOLVE_INSIDE;
-		*outside += fit == SOLVE_OUTSIDE;
+		*inside += f == SOLVE_INSIDE;
+		*outside += f == SOLVE_OUTSIDE;
 	}
+}
+
+/*
+ * The stretch of the vCPU's events that the offset fits best. Events beyond it are also inside now
+ * and then, so one that is outside outweighs several that are not.
+ */
+static void served(const struct solve *s, const struct solve_vcpu *v, uint64_t offset,
+		   size_t *first, size_t *last)
+{
+	int64_t sum = 0, best = 0;
+	size_t from = 0;
+
+	*first = *last = 0;
+	for (size_t i = 0; i < v->ne; i++) {
+		enum solve_fit f = fit(s, v, v->e[i], offset);
+
+		sum += f == SOLVE_INSIDE ? 1 : f == SOLVE_OUTSIDE ? -16 : 0;
+		if (sum <= 0) {
+			sum = 0;
+			from = i + 1;
+		} else if (sum > best) {
+			best = sum;
+			*first = from;
+			*last = i + 1;
+		}
+	}
+}
+
+uint64_t solve_leaves(const struct solve *s, size_t i, const struct solve_result *r)
+{
+	const struct solve_vcpu *v = &s->v[i];
+	size_t first, last;
+	uint64_t left = 0;
+
+	if (!v->w.n || !v->ne)
+		return 0;
+	served(s, v, r->offset, &first, &last);
+	if (first == last)
+		return v->ne;
+	if (first >= LEFT_MIN &&
+	    solve_window_at(s, v, solve_h(s, v->e[first] - r->offset)) >= LEFT_MIN)
+		left = first;
+	if (v->ne - last >= LEFT_MIN &&
+	    solve_window_at(s, v, solve_h(s, v->e[last - 1] - r->offset)) + LEFT_MIN < v->w.n)
+		left += v->ne - last;
+	return left;
+}
+
+struct solve_span solve_span_of(const struct solve *s, const struct solve_result *r)
+{
+	struct solve_span span = { .from = INT64_MAX, .to = INT64_MIN };
+
+	for (size_t i = 0; i < s->nv; i++)
+		for (size_t k = 0; k < s->v[i].ne; k++) {
+			int64_t h = solve_h(s, s->v[i].e[k] - r->offset);
+
+			if (fit(s, &s->v[i], s->v[i].e[k], r->offset) != SOLVE_INSIDE)
+				continue;
+			span.from = MIN(span.from, h);
+			span.to = MAX(span.to, h);
+		}
+	return span;
+}
+
+uint64_t solve_absent(const struct solve *s, size_t i, const struct solve_result *r,
+		      const struct solve_span *span)
+{
+	const struct solve_vcpu *v = &s->v[i];
+	uint64_t inside, outside;
+
+	solve_count(s, i, r, &inside, &outside);
+	if (!v->w.n || v->ne < ABSENT_MIN || inside || outside || span->from > span->to)
+		return 0;
+	return solve_window_at(s, v, span->to) - solve_window_at(s, v, span->from) >= LEFT_MIN
+		       ? v->ne
+		       : 0;
 }

@@ -18,7 +18,6 @@ struct solve_vcpu {
 	uint64_t *e;
 	size_t ne, ecap;
 	struct solve_pair {
-		size_t at;     /* index of the event after it */
 		int64_t later; /* guest time minus scaled host time */
 	} *p; /* pairs by value */
 	size_t np, pcap;
@@ -42,7 +41,6 @@ struct solve_cell {
 struct solve {
 	struct tsc_map map;
 	int64_t only; /* the vCPU to solve, or SOLVE_ALL */
-	size_t first, last; /* only its events from first on, and before last; else all */
 	bool scaled;  /* windows are in guest cycles */
 	struct solve_vcpu *v;
 	size_t nv, vcap;
@@ -90,9 +88,6 @@ static inline bool solve_spend(struct solve *s, uint64_t work)
 	return s->spent < s->limit;
 }
 
-/* NULL: nothing is known about it. */
-const struct solve_vcpu *solve_find(const struct solve *s, uint32_t id);
-
 /* Windows of one vCPU in terms of H. */
 static inline int64_t solve_h(const struct solve *s, uint64_t scaled)
 {
@@ -104,21 +99,6 @@ static inline bool solve_takes(const struct solve *s, const struct solve_vcpu *v
 {
 	return v->w.n && v->ne && (s->only == SOLVE_ALL || s->only == (int64_t)v->id);
 }
-
-/* Its events that count are [*first, *last). */
-static inline void solve_range(const struct solve *s, const struct solve_vcpu *v, size_t *first,
-			       size_t *last)
-{
-	*first = s->only == SOLVE_ALL ? 0 : MIN(s->first, v->ne);
-	*last = s->only == SOLVE_ALL ? v->ne : MIN(s->last, v->ne);
-}
-
-/* The state of an event at guest TSC `guest` with that offset. Windows must be scaled. */
-enum solve_fit solve_fits(const struct solve *s, const struct solve_vcpu *v, uint64_t guest,
-			  uint64_t offset);
-/* solve_run() with events [first, last) of that vCPU. */
-int solve_run_range(struct solve *s, uint32_t vcpu, size_t first, size_t last,
-		    struct solve_result *r);
 
 /*
  * Fills s->cell with the cells of the grid that may hold the answer. 0, -ENOMEM, -E2BIG: too many

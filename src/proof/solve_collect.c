@@ -121,23 +121,15 @@ static int name_thread(struct solve *s, uint32_t vcpu, int32_t tid)
 	return 0;
 }
 
-const struct solve_vcpu *solve_find(const struct solve *s, uint32_t id)
-{
-	for (size_t i = 0; i < s->nv; i++)
-		if (s->v[i].id == id)
-			return &s->v[i];
-	return NULL;
-}
-
 /* When the host handled the write of that deadline by the vCPU; 0 if unknown. */
 static uint64_t deadline_of(const struct solve *s, uint32_t vcpu, const struct runs *runs,
 			    uint64_t value)
 {
-	const struct solve_vcpu *v = solve_find(s, vcpu);
 	uint64_t host = 0;
 
-	for (size_t i = 0; v && i < v->ntid && !host; i++)
-		host = runs_deadline(runs, v->tid[i], value);
+	for (size_t k = 0; k < s->nv; k++)
+		for (size_t i = 0; s->v[k].id == vcpu && i < s->v[k].ntid && !host; i++)
+			host = runs_deadline(runs, s->v[k].tid[i], value);
 	return host;
 }
 
@@ -151,8 +143,6 @@ static void thin_events(struct solve *s)
 
 		for (size_t k = 0; k < v->ne / 2; k++)
 			v->e[k] = v->e[2 * k];
-		for (size_t k = 0; k < v->np; k++)
-			v->p[k].at /= 2;
 		v->ne /= 2;
 		s->events += v->ne;
 	}
@@ -188,8 +178,7 @@ void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t gues
 	p = array_grow(&v->p, v->np, &v->pcap, sizeof(*p));
 	if (!p)
 		return;
-	*p = (struct solve_pair){ .at = v->ne,
-				  .later = (int64_t)(guest - tsc_to_guest(&s->map, host)) };
+	p->later = (int64_t)(guest - tsc_to_guest(&s->map, host));
 	v->np++;
 }
 

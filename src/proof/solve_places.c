@@ -246,12 +246,11 @@ static uint64_t window_bits(const struct solve_vcpu *v, size_t w)
 static uint64_t count_bits(const struct solve *s, const struct solve_vcpu *v, uint64_t offset,
 			   uint64_t *hits, uint64_t *wrong)
 {
-	size_t first, last, before = SIZE_MAX;
+	size_t before = SIZE_MAX;
 	uint64_t bits = 0;
 
 	*hits = *wrong = 0;
-	solve_range(s, v, &first, &last);
-	for (size_t i = first; i < last; i++) {
+	for (size_t i = 0; i < v->ne; i++) {
 		int64_t h = solve_h(s, v->e[i] - offset);
 		size_t w = solve_window_at(s, v, h);
 
