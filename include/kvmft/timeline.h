@@ -101,7 +101,7 @@ struct tl_qemu {
 };
 /*
  * Adds the events of a QEMU on the host: timed by the host capture's readings of the clock that the
- * back end uses; if there are none, or the trace has no times, by the events that both sides show.
+ * back end uses; if there are none, by the events that both sides show.
  * Its items have the side "qemu". -errno with err.
  */
 int tl_add_qemu(struct timeline *t, const struct tl_qemu *q, struct kvmft_err *err) __must_check;
@@ -125,7 +125,6 @@ struct tl_qemu_report {
 	uint64_t steps;	  /* how often CLOCK_REALTIME was set while the host recorded */
 	bool no_clock;	  /* the host capture does not say enough about the clock that is needed */
 	uint64_t shown;	  /* ... so it was placed by that many events that both sides show, ... */
-	bool by_order;	  /* ... by their order alone, since it has no times */
 	const char *why;  /* ... or could not be placed, for this reason */
 };
 /* After the walk, of a source with `qemu`. */

@@ -196,8 +196,8 @@ static void add_bound(const struct tl_source *s, const struct tl_qemu_report *r,
 		r->stats->format == QTRACE_SIMPLE ? "CLOCK_MONOTONIC" : "CLOCK_REALTIME";
 
 	if (r->shown)
-		sbuf_addf(b, "by %s%" PRIu64 " events that both sides show, off by at most ",
-			  r->by_order ? "the order of " : "", r->shown);
+		sbuf_addf(b, "by %" PRIu64 " events that both sides show, off by at most ",
+			  r->shown);
 	else
 		sbuf_addf(b, "by %s, off by at most ", clock);
 	pairing_add_magnitude(b, r->worst, s->cap->tsc_khz);

@@ -312,7 +312,7 @@ static void put_trace(struct json *j, const struct tl_source *s)
 	json_put_u64(j, "outside", r.outside);
 	json_put_u64(j, "steps", r.stats->format == QTRACE_SIMPLE ? 0 : r.steps);
 	if (r.shown) {
-		json_put_str(j, "by", r.by_order ? "order" : "events");
+		json_put_str(j, "by", "events");
 		json_put_u64(j, "shown", r.shown);
 		json_put_u64(j, "bound_cycles", r.worst);
 		json_put_u64(j, "median_cycles", r.median);

@@ -155,7 +155,6 @@ static int host_irq(struct host_side *h, struct host_thread *t, struct qanchor *
 		    enum event_role e, const uint64_t f[2])
 {
 	a->kind = QANCHOR_IRQ;
-	a->tid = tid;
 	a->label = mix(mix(mix((uint32_t)tid, e), f[0]), f[1]);
 	a->hi = a->at;
 	a->lo = e == EV_MSI ? t->msi : 0;
@@ -201,21 +200,15 @@ static int host_vcpu_event(struct host_side *h, struct host_thread *t, struct qa
 			   enum event_role e, int32_t tid, const uint64_t f[2])
 {
 	switch (e) {
-	case EV_ENTRY:
-		host_entry(h, t, a->at);
-		return 0;
+	case EV_ENTRY: host_entry(h, t, a->at); return 0;
 	case EV_EXIT:
 		t->exit = a->at;
 		t->user = t->nwaiting = 0; /* nothing is known about an exit whose entry was lost */
 		return 0;
-	case EV_USER_EXIT:
-		return host_user(h, t, a, (uint32_t)tid, f);
-	case EV_MMIO:
-		return f[0] ? host_access(h, t, a, f[1], f[0] == 2) : 0;
-	case EV_PIO:
-		return host_access(h, t, a, f[1], f[0]);
-	default:
-		return host_bell(h, a, f[0]);
+	case EV_USER_EXIT: return host_user(h, t, a, (uint32_t)tid, f);
+	case EV_MMIO: return f[0] ? host_access(h, t, a, f[1], f[0] == 2) : 0;
+	case EV_PIO: return host_access(h, t, a, f[1], f[0]);
+	default: return host_bell(h, a, f[0]);
 	}
 }
 
@@ -367,8 +360,8 @@ static uint64_t qemu_label(const struct qtrace_item *i)
 
 	if (i->has_args)
 		for (size_t k = 0; k < i->ev->nargs; k++)
-			hash = i->arg[k].s ? mix_text(hash, i->arg[k].s, i->arg[k].len) :
-					     mix(hash, i->arg[k].num);
+			hash = i->arg[k].s ? mix_text(hash, i->arg[k].s, i->arg[k].len)
+					   : mix(hash, i->arg[k].num);
 	else if (i->text)
 		hash = mix_text(hash, i->text, i->text_len);
 	else
@@ -401,12 +394,11 @@ static bool qemu_known(const struct qtrace_item *i, struct qanchor *a)
 	return false;
 }
 
-static int qemu_event(const struct qtrace_item *i, uint32_t seq, bool timed, bool prints,
-		      struct qanchors *out)
+static int qemu_event(const struct qtrace_item *i, bool prints, struct qanchors *out)
 {
-	struct qanchor a = { .seq = seq, .at = timed ? i->ns : seq };
+	struct qanchor a = { .at = i->ns, .seq = (uint32_t)out->n };
 
-	out->unit = timed ? MAX(out->unit, i->unit) : 0;
+	out->unit = MAX(out->unit, i->unit);
 	if (qemu_known(i, &a) && !anchor_add(out, &a))
 		return -ENOMEM;
 	a.kind = QANCHOR_PRINT;
@@ -414,18 +406,15 @@ static int qemu_event(const struct qtrace_item *i, uint32_t seq, bool timed, boo
 	return !prints || anchor_add(out, &a) ? 0 : -ENOMEM;
 }
 
-int qanchors_qemu(struct qtrace *trace, bool timed, bool prints, struct qanchors *out)
+int qanchors_qemu(struct qtrace *trace, bool prints, struct qanchors *out)
 {
 	struct qtrace_item i;
-	uint32_t seq = 0;
 	int ret = 0;
 
 	while (out->n + 2 <= QANCHOR_MAX && (ret = qtrace_next(trace, &i)) > 0) {
-		if (i.kind != QTRACE_EVENT)
+		if (i.kind != QTRACE_EVENT || i.clock == QTRACE_NO_CLOCK)
 			continue;
-		if ((i.clock != QTRACE_NO_CLOCK) == timed)
-			ret = qemu_event(&i, seq, timed, prints, out);
-		seq++;
+		ret = qemu_event(&i, prints, out);
 		if (ret < 0)
 			break;
 	}

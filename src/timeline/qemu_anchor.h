@@ -21,11 +21,10 @@ enum qanchor_kind {
 };
 
 struct qanchor {
-	uint64_t at;	 /* host: TSC of the event; QEMU: ns, or its number if it has no time */
+	uint64_t at;	 /* host: TSC of the event; QEMU: ns */
 	uint64_t lo, hi; /* host: QEMU's event was between them, TSC; 0, UINT64_MAX: no bound */
 	uint64_t label;	 /* what it is about: only compared for equality */
-	int32_t tid;	 /* host, QANCHOR_IRQ: the thread that raised it; else 0 */
-	uint32_t seq;	 /* QEMU: number of the event in the file, from 0 */
+	uint32_t seq;	 /* QEMU: keeps the order of the file among equals */
 	uint8_t kind;
 };
 
@@ -44,10 +43,10 @@ struct qanchors {
 int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out,
 		  struct kvmft_err *err) __must_check;
 /*
- * Those in QEMU's trace from its current position, in the order of the file. timed: the events that
- * have a time, else those without. prints: events of any name, for the host's markers. 0 or -errno.
+ * Those in QEMU's trace from its current position that have a time, in the order of the file.
+ * prints: events of any name, for the host's markers. 0 or -errno.
  */
-int qanchors_qemu(struct qtrace *trace, bool timed, bool prints, struct qanchors *out) __must_check;
+int qanchors_qemu(struct qtrace *trace, bool prints, struct qanchors *out) __must_check;
 /* By kind, by label, by time. */
 void qanchors_sort_lanes(struct qanchors *a);
 void qanchors_free(struct qanchors *a);

@@ -9,7 +9,7 @@
 #include "qemu_anchor.h"
 
 struct qpair {
-	uint64_t at;	 /* of QEMU's: ns, or its number in the file */
+	uint64_t at;	 /* of QEMU's, ns */
 	uint64_t lo, hi; /* when it happened, TSC; 0, UINT64_MAX: no bound */
 };
 
@@ -17,7 +17,7 @@ struct qpair {
 struct qpairs {
 	struct qpair *v; /* by at */
 	size_t n, cap;
-	uint64_t rate; /* TSC cycles per ns << 32, about; 0: without times */
+	uint64_t rate; /* TSC cycles per ns << 32, about */
 };
 
 /*
@@ -25,9 +25,6 @@ struct qpairs {
  * or more than one thing does: then *why is a line of text. -ENOMEM.
  */
 int qmatch_timed(struct qanchors *q, struct qanchors *h, uint64_t khz, struct qpairs *out,
-		 const char **why) __must_check;
-/* The same if QEMU's have no times: by their order and by what they are about. */
-int qmatch_order(struct qanchors *q, struct qanchors *h, struct qpairs *out,
 		 const char **why) __must_check;
 /* Adds one: QEMU's event with that time or number is anchor h of the host's. 0 or -ENOMEM. */
 int qpairs_add(struct qpairs *p, uint64_t at, const struct qanchor *h) __must_check;

@@ -8,10 +8,10 @@
  */
 #include "qemu_place.h"
 
-#define SAMPLES	    4096 /* the number of samples that it is reduced to, at most */
-#define DROP_SHIFT  6	 /* 2^-n of all pairs may contradict others */
-#define ROUNDS	    64
-#define MIN_BOTH    8	 /* bounds of either side */
+#define SAMPLES	   4096 /* the number of samples that it is reduced to, at most */
+#define DROP_SHIFT 6	/* 2^-n of all pairs may contradict others */
+#define ROUNDS	   64
+#define MIN_BOTH   8 /* bounds of either side */
 
 typedef __int128 s128;
 
@@ -30,7 +30,7 @@ struct bounds {
 
 static uint64_t cycles(uint64_t rate, uint64_t ns)
 {
-	s128 c = rate == UINT64_MAX && ns ? INT64_MAX : (s128)rate * ns >> 32;
+	s128 c = (s128)rate * ns >> 32;
 
 	return c > INT64_MAX / 2 ? INT64_MAX / 2 : (uint64_t)c;
 }
@@ -43,11 +43,11 @@ static void bound_one(struct bounds *b, size_t i, size_t before, bool forward)
 	if (before < b->n) {
 		d = forward ? b->v[i].at - b->v[before].at : b->v[before].at - b->v[i].at;
 		if (b->lo[before])
-			lo = forward ? b->lo[before] + cycles(b->slow, d) :
-				       b->lo[before] - MIN(b->lo[before], cycles(b->fast, d));
-		if (b->hi[before] != UINT64_MAX && (!forward || b->fast != UINT64_MAX))
-			hi = forward ? b->hi[before] + cycles(b->fast, d) :
-				       b->hi[before] - MIN(b->hi[before], cycles(b->slow, d));
+			lo = forward ? b->lo[before] + cycles(b->slow, d)
+				     : b->lo[before] - MIN(b->lo[before], cycles(b->fast, d));
+		if (b->hi[before] != UINT64_MAX)
+			hi = forward ? b->hi[before] + cycles(b->fast, d)
+				     : b->hi[before] - MIN(b->hi[before], cycles(b->slow, d));
 	}
 	if (before < b->n && lo > b->lo[i]) {
 		b->lo[i] = lo;
@@ -127,8 +127,6 @@ static bool both_sides(const struct qpairs *p)
 	}
 	return lo >= MIN_BOTH && hi >= MIN_BOTH;
 }
-
-/* ---- with times ---- */
 
 static bool has_both(const struct bounds *b, size_t i)
 {
@@ -260,43 +258,7 @@ static int place_timed(struct qplace *p, struct qpairs *pairs, uint64_t unit)
 	return ret;
 }
 
-/* ---- by order ---- */
-
-/* The same with numbers instead of times: what comes after an event is later by an unknown time. */
-static int place_order(struct qplace *p, struct qpairs *pairs)
-{
-	struct bounds b;
-	int ret = bounds_init(&b, pairs);
-
-	b.slow = 0;
-	b.fast = UINT64_MAX;
-	if (!ret && agree(&b) && !b.dropped) {
-		for (size_t i = 0; i < b.n; i++)
-			b.v[i] = (struct qpair){ .at = b.v[i].at, .lo = b.lo[i], .hi = b.hi[i] };
-		p->bound = pairs->v;
-		p->nbound = p->pairs = b.n;
-		pairs->v = NULL;
-	} else {
-		p->why = "what both sides show contradicts itself";
-	}
-	bounds_free(&b);
-	return ret;
-}
-
-bool qplace_order(const struct qplace *p, uint64_t seq, uint64_t *lo, uint64_t *hi)
-{
-	size_t a = COUNT_BEFORE(i, p->nbound, p->bound[i].at < seq);
-
-	if (a == p->nbound || (!a && p->bound[a].at != seq))
-		return false;
-	*hi = p->bound[a].hi;
-	*lo = p->bound[a].at == seq ? p->bound[a].lo : p->bound[a - 1].lo;
-	return *lo && *hi != UINT64_MAX && *lo <= *hi;
-}
-
-/* ---- both ---- */
-
-int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace *trace, bool timed,
+int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace *trace,
 		struct kvmft_err *err)
 {
 	struct qanchors q = { 0 }, h = { 0 };
@@ -304,19 +266,16 @@ int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace
 	int ret = qanchors_host(map, vm, &h, err);
 
 	ret = ret ?: qtrace_rewind(trace);
-	ret = ret ?: qanchors_qemu(trace, timed, h.prints, &q);
-	if (!ret)
-		ret = timed ? qmatch_timed(&q, &h, map->cap->tsc_khz, &pairs, &p->why) :
-			      qmatch_order(&q, &h, &pairs, &p->why);
-	if (ret > 0 && timed && !both_sides(&pairs)) {
+	ret = ret ?: qanchors_qemu(trace, h.prints, &q);
+	ret = ret ?: qmatch_timed(&q, &h, map->cap->tsc_khz, &pairs, &p->why);
+	if (ret > 0 && !both_sides(&pairs)) {
 		p->why = "what both sides show bounds its time from one side only";
 		ret = 0;
 	}
-	p->by_order = !timed;
 	p->first = h.first;
 	p->last = h.last;
 	if (ret > 0)
-		ret = timed ? place_timed(p, &pairs, q.unit) : place_order(p, &pairs);
+		ret = place_timed(p, &pairs, q.unit);
 	qpairs_free(&pairs);
 	qanchors_free(&q);
 	qanchors_free(&h);
@@ -326,6 +285,5 @@ int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace
 void qplace_free(struct qplace *p)
 {
 	free(p->v);
-	free(p->bound);
 	*p = (struct qplace){ 0 };
 }

@@ -13,20 +13,15 @@
 struct qplace {
 	uint64_t pairs;		 /* what it is based on; 0: it was not found */
 	const char *why;	 /* then: why not; NULL: it was not tried */
-	bool by_order;
 	uint64_t first, last;	 /* of the host's events, TSC */
 	struct clock_sample *v;	 /* what the clock showed, and when: for clock_pieces_init() */
 	size_t n;
 	uint32_t khz, slew_ppb;
-	struct qpair *bound;	 /* by_order: those of events, by number */
-	size_t nbound;
 };
 
-/* Searches the whole trace. timed: its events have times. 0 (p->pairs or p->why) or -errno. */
-int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace *trace, bool timed,
+/* Searches the whole trace. 0 (p->pairs or p->why) or -errno. */
+int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace *trace,
 		struct kvmft_err *err) __must_check;
-/* by_order: when the file's event number seq happened. False: outside of what is known. */
-bool qplace_order(const struct qplace *p, uint64_t seq, uint64_t *lo, uint64_t *hi);
 void qplace_free(struct qplace *p);
 
 #endif

@@ -12,8 +12,8 @@
 #include "qemu_place.h"
 #include "qemu_types.h"
 
-#define WINDOW 16384u /* events; QEMU's ring of 256 KiB holds 8192 of the smallest */
-#define SLACK_MS 6000 /* one that was cut short continued after its last reading of the clocks */
+#define WINDOW	 16384u /* events; QEMU's ring of 256 KiB holds 8192 of the smallest */
+#define SLACK_MS 6000	/* one that was cut short continued after its last reading of the clocks */
 
 struct qheld {
 	struct tl_item item;
@@ -38,8 +38,7 @@ struct qsource {
 	int64_t vm;
 	struct qheld **heap, *out;
 	size_t n;
-	struct qplace placed;	/* for a clock that nobody read */
-	uint64_t number;	/* of the event in the file, from 0 */
+	struct qplace placed;		    /* for a clock that nobody read */
 	uint64_t seq, file_host, last_host; /* of the event before, in the file and handed out */
 	bool last_outside, file_end;
 	struct tl_qemu_report report;
@@ -55,8 +54,8 @@ static void clocks_init(struct qsource *s)
 	s->clock[QTRACE_NO_CLOCK].error = -ENODATA;
 	s->clock[QTRACE_MONO].error =
 		cap_pieces_init(&s->clock[QTRACE_MONO].pieces, host, CAP_CLOCK_MONO);
-	s->clock[QTRACE_REALTIME].error = cap_pieces_init(&s->clock[QTRACE_REALTIME].pieces, host,
-							  CAP_CLOCK_REALTIME);
+	s->clock[QTRACE_REALTIME].error =
+		cap_pieces_init(&s->clock[QTRACE_REALTIME].pieces, host, CAP_CLOCK_REALTIME);
 	s->begin = host->begin_tsc;
 	s->end = host->end_tsc;
 	for (size_t i = 0; i < host->nbracket; i++) {
@@ -68,8 +67,9 @@ static void clocks_init(struct qsource *s)
 			last += MIN(host->tsc_khz * SLACK_MS, UINT64_MAX - last);
 		s->end = MAX(s->end, last);
 	}
-	for (size_t i = 0; !s->clock[QTRACE_REALTIME].error &&
-			   i + 1 < s->clock[QTRACE_REALTIME].pieces.pieces.n; i++)
+	for (size_t i = 0;
+	     !s->clock[QTRACE_REALTIME].error && i + 1 < s->clock[QTRACE_REALTIME].pieces.pieces.n;
+	     i++)
 		s->report.steps += s->clock[QTRACE_REALTIME].pieces.v[i].step;
 }
 
@@ -131,14 +131,14 @@ int qsource_place(struct qsource *s, struct hostmap *map, struct kvmft_err *err)
 	int ret = first_clock(s, &id);
 	struct qclock *c = &s->clock[id];
 
-	if (ret <= 0 || !c->error)
+	if (ret <= 0 || !c->error || id == QTRACE_NO_CLOCK)
 		return MIN(ret, 0);
-	ret = qplace_find(&s->placed, map, s->vm, s->trace, id != QTRACE_NO_CLOCK, err);
+	ret = qplace_find(&s->placed, map, s->vm, s->trace, err);
 	if (!s->end) { /* a capture without readings does not say when it was made */
 		s->begin = s->placed.first;
 		s->end = s->placed.last;
 	}
-	if (ret || !s->placed.pairs || s->placed.by_order)
+	if (ret || !s->placed.pairs)
 		return ret;
 	cap_pieces_free(&c->pieces);
 	c->error = clock_pieces_init(&c->pieces.pieces, s->placed.v, s->placed.n, s->placed.khz,
@@ -233,22 +233,6 @@ static int to_tsc(const struct clock_pieces *p, uint64_t ns, uint64_t *lo, uint6
 	return ret == -ENOTUNIQ ? once(p, ns, lo, hi) : ret;
 }
 
-/* Before the first and after the last that both sides show, it counts as being of another time. */
-static bool locate_by_order(const struct qsource *s, const struct qtrace_item *i, uint64_t *host,
-			    uint64_t *around, bool *outside)
-{
-	uint64_t lo, hi;
-
-	if (i->kind != QTRACE_EVENT)
-		return false;
-	*outside = !qplace_order(&s->placed, s->number, &lo, &hi);
-	if (*outside)
-		return false;
-	*host = lo + (hi - lo) / 2;
-	*around = (hi - lo + 1) / 2;
-	return true;
-}
-
 /*
  * Host TSC of a stamp, the middle of what is possible, and how far off it may be. False: unknown.
  * *outside: it is not within the recording.
@@ -261,8 +245,6 @@ static bool locate(struct qsource *s, const struct qtrace_item *i, uint64_t *hos
 	int ret;
 
 	*outside = false;
-	if (i->clock == QTRACE_NO_CLOCK && s->placed.by_order && s->placed.pairs)
-		return locate_by_order(s, i, host, around, outside);
 	if (c->error) {
 		s->report.no_clock |= i->clock != QTRACE_NO_CLOCK;
 		return false;
@@ -372,10 +354,8 @@ static int hold(struct qsource *s, const struct qtrace_item *i)
 	struct tl_item item = { .cpu = i->cpu < 0 ? TL_NO_CPU : (uint32_t)i->cpu };
 	struct qheld *h;
 	int ret = 0;
-	bool placed = place(s, i, &item);
 
-	s->number += i->kind == QTRACE_EVENT;
-	if (!placed)
+	if (!place(s, i, &item))
 		return 0;
 	attribute(s, i->tid, &item);
 	h = calloc(1, sizeof(*h));
@@ -434,13 +414,12 @@ int qsource_start(struct qsource *s)
 
 	heap_empty(s);
 	s->around = (struct loghist){ 0 };
-	s->seq = s->last_host = s->number = 0;
+	s->seq = s->last_host = 0;
 	s->file_host = s->begin;
 	s->file_end = s->last_outside = false;
 	s->report = (struct tl_qemu_report){ .stats = qtrace_stats(s->trace),
 					     .steps = steps,
 					     .shown = s->placed.pairs,
-					     .by_order = s->placed.by_order,
 					     .why = s->placed.pairs ? NULL : s->placed.why };
 	return qtrace_rewind(s->trace);
 }
@@ -483,7 +462,6 @@ int qsource_devices(struct qsource *s, struct qdevices *d)
 		struct tl_item item = { .host = 0 };
 		bool placed = place(s, &i, &item);
 
-		s->number += i.kind == QTRACE_EVENT;
 		if (!i.ev || !i.has_args)
 			continue;
 		attribute(s, i.tid, &item);
