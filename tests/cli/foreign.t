@@ -106,10 +106,10 @@ done
 make vague "web:-7000000000:137,138:::148996237939" -v seed=1 -v vague=1 -v windows=1600
 run "$kvmft" merge "$tmp/vague/host.dat" "$tmp/vague/web.dat"
 status_is 4 "an offset that changed to an unknown one"
-err_has "that of vCPU 0: it changed meanwhile, and the new one is ambiguous" "... is not taken for one that did not"
+err_has "that of vCPU 0: it seems to have changed meanwhile" "... is not taken for one that did not"
 run "$kvmft" verify "$tmp/vague/host.dat" "$tmp/vague/web.dat"
 status_is 4 "... verify"
-out_has "vCPU 0: no offset found: it changed meanwhile" "... says why"
+out_has "vCPU 0: no offset found: it seems to have changed meanwhile" "... says why"
 
 # ---- two VMs, whose threads were made in turns ----
 
@@ -165,13 +165,11 @@ done
 
 make jump "web:-7000000000:137,138:0:800:5000000" -v seed=5 -v windows=800
 run "$kvmft" merge "$tmp/jump/host.dat" "$tmp/jump/web.dat"
-status_is 0 "the TSC of a vCPU was moved"
-err_has 'TSC offsets found in the events: vCPU 0 -7000[0-9]+ then -6995[0-9]+, vCPU 1 -7000[0-9]+' "... reported, with both offsets"
-err_has 'alignment of .* 0 outside' "... nothing is outside"
-widest=$(sed -n 's/.*, each +-\([0-9]*\) cycles.*/\1/p' "$err")
-err_has "guest times may be off by $widest cycles" "... the widest of their intervals is the bound"
+status_is 4 "the TSC of a vCPU was moved, and no event says so"
+is "$(wc -c <"$out")" 0 "... nothing is printed"
 run "$kvmft" verify "$tmp/jump/host.dat" "$tmp/jump/web.dat"
-out_has ": aligned within $widest cycles" "... to verify as well"
+status_is 4 "... verify cannot tell"
+out_has "one may have changed meanwhile: record the host with kvmft" "... and says what helps"
 
 # Too few events of a vCPU with an offset of its own: that of the other one would move them out of the recording, where
 # nothing contradicts.
