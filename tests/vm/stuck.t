@@ -7,14 +7,14 @@
 
 . "$(dirname "$0")/tap.sh"
 
-rig stuck --timeout 500 --host-cpus 1 --vcpus 1
+rig stuck --timeout 900 --host-cpus 1 --vcpus 1
 # A guest that exits as fast as it can; emulated, everything takes ten times as long.
 cost=$(fact cost_ns)
 [ -z "$cost" ] || echo "# CPU time of 2 s: $cost ns"
 # The same where the kernel counts exits, and the ring has none.
 case " ${RIG_OPTIONS:-} " in
 *" --cpu arm64"*) skip "--engine hist" "kvm_exit of arm64 has no exit_reason and guest_rip" ;;
-*" --cpu intel "*) rig stuck --timeout 500 --host-cpus 1 --vcpus 1 --env ENGINE=hist --env "STUCK=spin port halt msr guest" ;;
-*) rig stuck --timeout 500 --host-cpus 1 --vcpus 1 --env ENGINE=hist ;;
+*" --cpu intel "*) rig stuck --timeout 900 --host-cpus 1 --vcpus 1 --env ENGINE=hist --env "STUCK=spin port halt msr guest" ;;
+*) rig stuck --timeout 900 --host-cpus 1 --vcpus 1 --env ENGINE=hist ;;
 esac
 finish
