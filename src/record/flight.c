@@ -178,6 +178,7 @@ static int dump(struct record *r, const char *why)
 	if (!ret && !record_store_room(r)) {
 		r->note("%s: no room for a segment by the trigger of %s beside our own",
 			capw_path(r->w), r->flight.by);
+		r->flight.stopped = 0;
 		return 0;
 	}
 	ret = ret ?: tell_asked(r);

@@ -35,7 +35,7 @@ static int take(int from, size_t max, struct sbuf *out, struct kvmft_err *err)
 	struct head h;
 
 	if (n == -ENOMEM || n == -EFBIG)
-		return err_set(err, (int)-n, "a file has more than this takes");
+		return err_set(err, (int)-n, "what a file holds takes more than %zu MB of memory", max >> 20);
 	if (n < (ssize_t)sizeof(h))
 		return err_set(err, EIO, "the process that reads a file was killed");
 	memcpy(&h, text, sizeof(h));
