@@ -2,9 +2,9 @@
 /*
  * evidence.h: what must have been recorded before an answer may name a cause.
  *
- * One table has a rule for each cause of blame. An answer asks it which of its events a capture
- * lacks. If any, it names no cause: it says "not recorded", who it may have been, and how to record
- * it. kvmft-blame(1) prints the table.
+ * One table has a rule for each cause of blame, part of report --split, and state, stage or cause
+ * of latency. An answer asks it which of its events a capture lacks. If any, it names no cause: it
+ * says "not recorded", who it may have been, and how to record it. Manual pages print the table.
  */
 #ifndef KVMFT_EVIDENCE_H
 #define KVMFT_EVIDENCE_H
@@ -40,7 +40,7 @@ struct evidence_rule {
 
 /* The i-th rule; NULL past the last. */
 const struct evidence_rule *evidence_at(size_t i);
-/* The rule for that answer: there is one. */
+/* The rule for that answer; NULL: it needs nothing but its own events. */
 const struct evidence_rule *evidence_rule(const char *of, const char *what);
 
 /*
@@ -53,8 +53,8 @@ uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, boo
 
 /* "host sched:sched_switch": the event after *bit, 0 at first; false: there is no further one. */
 bool evidence_next(uint32_t lacks, uint32_t *bit, char *buf, size_t size);
-/* "needs": all of them, as an array. */
-void evidence_json(uint32_t lacks, struct json *j);
+/* All of them, as an array. */
+void evidence_json(const char *key, uint32_t lacks, struct json *j);
 /* "not recorded: KVM, the VMM or the scheduler": what it may have been, lacking these. */
 void evidence_candidates(const struct evidence_rule *r, uint32_t lacks, char *buf, size_t size);
 /* "record it with `kvmft record -e default -e ...`", and in the guest what is the guest's. */

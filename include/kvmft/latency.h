@@ -12,6 +12,7 @@
 #ifndef KVMFT_LATENCY_H
 #define KVMFT_LATENCY_H
 
+#include "kvmft/evidence.h"
 #include "kvmft/timeline.h"
 
 enum lat_kind { LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_MEM, LAT_NET, LAT_KINDS };
@@ -188,8 +189,14 @@ bool lat_vcpu_now(const struct lat *l, size_t vm, uint32_t vcpu, struct lat_now 
 const bool *lat_answers(const struct lat *l);
 /* What this analysis, if it was wanted, needs and no capture has; otherwise NULL. */
 const char *lat_left_out(const struct lat *l, enum lat_kind kind);
+/*
+ * What was not recorded (enum evidence), without which a stage or cause of a table, or of "vcpu" a
+ * state, is not told; and all of that for what is shown.
+ */
+uint32_t lat_lacks(const struct lat *l, const char *of, const char *what);
+uint32_t lat_needs(const struct lat *l);
 size_t lat_vcpus(const struct lat *l);
-/* False: the options ask for others. */
+/* The time of states that cannot be told is in VS_UNKNOWN. False: the options ask for others. */
 bool lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t);
 /* The i-th remark on what is missing for complete answers (a line of text); NULL past the last. */
 const char *lat_note(const struct lat *l, size_t i);

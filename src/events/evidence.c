@@ -77,6 +77,46 @@ static const struct evidence_rule rules[] = {
 	{ "split", "preempted", "the scheduler", EVID_SWITCH, 0, NULL },
 	/* what is kernel there: without sched_switch, a halt is that whatever else is missing */
 	{ "split", "halted", "blocked or waiting", TELLS | EVID_HALT, 0, NULL },
+	/* states, stages and causes of latency; others are between two of its own events */
+	{ "vcpu", "kernel", "KVM", TELLS, 0, NULL },
+	{ "vcpu", "vmm", "the VMM", TELLS, 0, NULL },
+	{ "vcpu", "halted", "a halt", SCHED, 0, NULL },
+	{ "vcpu", "waiting", "the scheduler", SCHED, 0, NULL },
+	{ "vcpu", "preempted", "the scheduler", EVID_SWITCH, 0, NULL },
+	{ "irq", "wake", "the scheduler", SCHED, 0, NULL },
+	{ "irq", "deliver", "KVM", SCHED, 0, NULL },
+	{ "irq", "off-cpu", "the scheduler", SCHED, 0, NULL },
+	{ "irq", "guest", "the guest", SCHED, 0, NULL },
+	{ "irq", "kick out of the guest", "KVM", SCHED, 0, NULL },
+	{ "irq", "wake-up of a halted vCPU", "its wake-up", SCHED, 0, NULL },
+	{ "irq", "vCPU busy in KVM", "KVM", SCHED | EVID_USER, 0, NULL },
+	{ "irq", "vCPU busy in the VMM", "the VMM", SCHED | EVID_USER, 0, NULL },
+	{ "irq", "vCPU off its CPU", "the scheduler", SCHED, 0, NULL },
+	{ "irq", "interrupts off in the guest", "the guest", EVID_SWITCH, 0, NULL },
+	{ "irq", "late in the guest", "the guest", SCHED, 0, NULL },
+	{ "sched", "total", "the scheduler", EVID_SWITCH, 0, NULL },
+	{ "sched", "preempted", "the scheduler", EVID_SWITCH, 0, NULL },
+	{ "sched", "waiting", "the scheduler", SCHED, 0, NULL },
+	{ "stealer", "total", "the scheduler", EVID_SWITCH, 0, NULL },
+	{ "timer", "off-cpu", "the scheduler", SCHED, 0, NULL },
+	{ "timer", "late on the host", "the host", SCHED, 0, NULL },
+	{ "timer", "late in the guest", "the guest", SCHED, 0, NULL },
+	{ "timer", "vCPU off its CPU", "the scheduler", SCHED, 0, NULL },
+	{ "hrtimer", "off-cpu", "the scheduler", SCHED, 0, NULL },
+	{ "hrtimer", "late on the host", "the host", SCHED, 0, NULL },
+	{ "hrtimer", "late in the guest", "the guest", SCHED, 0, NULL },
+	{ "hrtimer", "vCPU off its CPU", "the scheduler", SCHED, 0, NULL },
+	{ "io", "vmm-wait", "the scheduler", SCHED, 0, NULL },
+	{ "io", "disk", "the host's disk", EVID_BLOCK, 0, NULL },
+	{ "io", "vmm-cpu", "the scheduler", SCHED, 0, NULL },
+	{ "io", "faults", "memory", EVID_SWITCH | EVID_MMIO, 0, NULL },
+	{ "mem", "kernel", "KVM", TELLS, 0, NULL },
+	{ "mem", "asleep", "a sleep", SCHED, 0, NULL },
+	{ "mem", "off-cpu", "the scheduler", SCHED, 0, NULL },
+	{ "mem", "vmm", "the VMM", TELLS, 0, NULL },
+	{ "net-rx", "wake", "the scheduler", SCHED, 0, NULL },
+	{ "net-rx", "run", "the guest's scheduler", EVID_GUEST_SWITCH, 0, NULL },
+	{ "net-tx", "wake", "the scheduler", SCHED, 0, NULL },
 };
 
 const struct evidence_rule *evidence_at(size_t i)
@@ -88,9 +128,9 @@ const struct evidence_rule *evidence_rule(const char *of, const char *what)
 {
 	size_t i = 0;
 
-	while (strcmp(rules[i].of, of) || strcmp(rules[i].what, what))
+	while (i < ARRAY_SIZE(rules) && (strcmp(rules[i].of, of) || strcmp(rules[i].what, what)))
 		i++;
-	return &rules[i];
+	return evidence_at(i);
 }
 
 static bool shows(const struct fmt *fmt, enum event_role role, const bool *seen)
@@ -137,11 +177,11 @@ bool evidence_next(uint32_t lacks, uint32_t *bit, char *buf, size_t size)
 	return false;
 }
 
-void evidence_json(uint32_t lacks, struct json *j)
+void evidence_json(const char *key, uint32_t lacks, struct json *j)
 {
 	char need[64];
 
-	json_put_array(j, "needs");
+	json_put_array(j, key);
 	for (uint32_t bit = 0; evidence_next(lacks, &bit, need, sizeof(need));)
 		json_str(j, need);
 	json_array_end(j);

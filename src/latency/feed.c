@@ -91,28 +91,14 @@ static int notes_left_out(struct lat *l)
 	return ret;
 }
 
-#define RECORD_SCHED \
-	"it is in kvmft record's default events"
 #define RECORD_GUEST(events) "record it, with " events " (`kvmft record` in the guest has them)"
 
 /* What an answer would need but no capture has. */
 static int notes(struct lat *l)
 {
-	const struct lat_decoder *host = l->dec[0], *guest = guest_decoder(l);
+	const struct lat_decoder *guest = guest_decoder(l);
 	int ret = notes_left_out(l);
 
-	if (!ret && (l->o.want[LAT_SCHED] || l->o.want[LAT_TIMER] || l->o.want[LAT_IRQ]) &&
-	    !lat_decoder_has(host, EV_SWITCH))
-		ret = lat_note_add(
-			l,
-			"the host capture has no sched:sched_switch: time off the CPU is not known "
-			"and counts as what the vCPU did before; " RECORD_SCHED);
-	if (!ret && l->o.want[LAT_SCHED] && lat_decoder_has(host, EV_SWITCH) &&
-	    !lat_decoder_has(host, EV_WAKEUP))
-		ret = lat_note_add(
-			l,
-			"the host capture has no sched:sched_wakeup: waiting for a CPU after a wake-up "
-			"counts as sleep; " RECORD_SCHED);
 	if (!ret && !guest && (l->o.want[LAT_IRQ] || l->o.want[LAT_TIMER]))
 		ret = lat_note_add(
 			l,
@@ -206,6 +192,62 @@ static const char *lacks(const struct lat *l, unsigned int kind)
 	return NULL;
 }
 
+/* ---- what was recorded ---- */
+
+uint32_t lat_lacks(const struct lat *l, const char *of, const char *what)
+{
+	const struct evidence_rule *r = evidence_rule(of, what);
+
+	return r ? r->needs & ~l->recorded : 0;
+}
+
+uint32_t lat_needs(const struct lat *l)
+{
+	return l->needs;
+}
+
+static uint32_t untold(struct lat *l, unsigned int id, const char *const *what, unsigned int n)
+{
+	uint32_t bits = 0;
+
+	for (unsigned int i = 0; i < n && what[i]; i++) {
+		uint32_t lacks = lat_lacks(l, descs[id]->name, what[i]);
+
+		bits |= lacks ? 1u << i : 0;
+		l->needs |= lat_has_table(l, (enum lat_table_id)id) ? lacks : 0;
+	}
+	return bits;
+}
+
+/* For now: what a trace.dat has is only known when it was seen. */
+static void know_evidence(struct lat *l)
+{
+	l->needs = 0;
+	for (size_t i = 0; i < l->nsrc; i++) {
+		const struct tl_source *s = tl_source(l->t, i);
+
+		if (s->guest || !i)
+			l->recorded |= evidence_recorded(s->cap, s->fmt, s->guest, l->seen[i]);
+	}
+	for (unsigned int s = 0; s < VS_STATES && l->o.want[LAT_SCHED]; s++)
+		l->needs |= lat_lacks(l, "vcpu", vs_names[s]);
+	for (unsigned int id = 0; id < LAT_TABLES; id++) {
+		l->untold[id].stages = untold(l, id, descs[id]->stage, LAT_STAGES);
+		l->untold[id].causes = untold(l, id, descs[id]->cause, LAT_CAUSES);
+	}
+}
+
+static int note_needs(struct lat *l)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+	if (!l->needs || l->o.cases_only)
+		return 0;
+	sbuf_add(&b, "what was not recorded would be shown by ");
+	evidence_remedy(l->needs, &b);
+	return b.error ?: lat_note_add(l, b.s);
+}
+
 /* Leaves out, with a note, the analyses that lack events; if none is left, that is an error. */
 static int need(struct lat *l, struct kvmft_err *err)
 {
@@ -294,14 +336,17 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 	l->some_switches = tl_source(t, 0)->cap->some_switches;
 	l->dec = calloc(l->nsrc, sizeof(*l->dec));
 	l->vm_groups = calloc(LAT_TABLES * (l->map->nvm + 1), sizeof(*l->vm_groups));
+	l->seen = calloc(l->nsrc, sizeof(*l->seen));
 	hash_key_init(&l->group_key);
 	for (size_t i = 0; l->dec && !ret && i < l->nsrc; i++)
 		ret = lat_decoder_new(tl_source(t, i)->fmt, tl_source(t, i)->guest, &l->dec[i]);
-	if (!l->dec || !l->vm_groups || ret)
+	if (!l->dec || !l->vm_groups || !l->seen || ret)
 		ret = err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; !ret && i < l->nsrc; i++)
 		ret = event_arch_check(tl_source(t, i)->cap, err);
 	ret = ret ?: need(l, err);
+	if (!ret)
+		know_evidence(l);
 	for (size_t i = 0; !ret && !l->chains && i < l->nsrc; i++)
 		lat_decoder_spare(l->dec[i], l->o.want[LAT_MEM]);
 	for (size_t i = 0; !ret && o->states_only && i < l->nsrc; i++)
@@ -569,6 +614,10 @@ int lat_feed(struct lat *l, const struct tl_item *i)
 		return 0;
 	if (!lat_decode(l->dec[i->src->index], i, &in))
 		return feed_other(l, i);
+	if (!l->seen[i->src->index][in.kind]) {
+		l->seen[i->src->index][in.kind] = true;
+		know_evidence(l);
+	}
 	if (i->src->guest)
 		return feed_guest(l, &in);
 	return l->o.states_only ? feed_host_state(l, &in) : feed_host(l, &in);
@@ -619,8 +668,11 @@ int lat_finish(struct lat *l)
 			"the host's switches between threads of no VM are not all recorded (`kvmft "
 			"record` leaves them out): which of them ran between the first and the last "
 			"named is not known");
-	for (unsigned int i = 0; i < LAT_TABLES && !ret; i++)
+	ret = ret ?: note_needs(l);
+	for (unsigned int i = 0; i < LAT_TABLES && !ret; i++) {
+		lat_table_untold(l, (enum lat_table_id)i);
 		ret = lat_table_sort(&l->table[i]);
+	}
 	return ret;
 }
 
@@ -654,7 +706,8 @@ bool lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t)
 	*t = (struct lat_times){
 		.vm = v->vm, .vcpu = v->id, .tid = v->tid, .first = v->first, .last = v->last
 	};
-	memcpy(t->time, v->time, sizeof(t->time));
+	for (unsigned int s = 0; s < VS_STATES; s++)
+		t->time[lat_lacks(l, "vcpu", vs_names[s]) ? VS_UNKNOWN : s] += v->time[s];
 	return lat_wanted(l, (int64_t)v->vm, v->id);
 }
 
@@ -680,6 +733,7 @@ void lat_free(struct lat *l)
 	for (size_t i = 0; l->dec && i < l->nsrc; i++)
 		lat_decoder_free(l->dec[i]);
 	free(l->dec);
+	free(l->seen);
 	lat_mem_free(l);
 	lat_net_free(l);
 	for (size_t i = 0; i < l->nvcpu; i++) {

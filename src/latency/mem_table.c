@@ -239,11 +239,8 @@ static void stages(const struct lat *l, const struct mem_stall *s, struct lat_ca
 
 	lat_stage(c, ST_TOTAL, c->time);
 	lat_stage(c, ST_KVM, lat_span(l, kernel - MIN(kernel, more)));
-	if (l->mem->has[EV_SWITCH]) {
-		lat_stage(c, ST_ASLEEP, lat_span(l, s->slept));
-		lat_stage(c, ST_OFFCPU,
-			  lat_span(l, s->spent[VS_WAITING] + s->spent[VS_PREEMPTED]));
-	}
+	lat_stage(c, ST_ASLEEP, lat_span(l, s->slept));
+	lat_stage(c, ST_OFFCPU, lat_span(l, s->spent[VS_WAITING] + s->spent[VS_PREEMPTED]));
 	if (s->spent[VS_USER])
 		lat_stage(c, ST_VMM, lat_span(l, user));
 	if (s->again)

@@ -256,6 +256,11 @@ struct lat {
 	uint64_t stop;	     /* of its recording; UINT64_MAX: not known */
 	struct lat_raised raised[2][128]; /* by threads, and by interrupts of the host */
 	uint64_t blind_until; /* host events were lost up to here */
+	bool (*seen)[EV_ROLES]; /* by source */
+	uint32_t recorded, needs; /* enum evidence: of the host and any guest; that is lacking */
+	struct {
+		uint32_t stages, causes; /* bits of those that lack some of it */
+	} untold[LAT_TABLES];
 };
 
 static inline bool lat_in_interrupt(const struct lat_in *in)
@@ -301,6 +306,8 @@ struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm,
 /* The greatest sum first. Before that, the worst cases know their group by its index. */
 int lat_table_sort(struct lat_table *t);
 int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time);
+/* Takes out what was not recorded. */
+void lat_table_untold(struct lat *l, enum lat_table_id id);
 /* Takes c (stages by stage_time and known) into group g and, if long enough, among the worst. */
 int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c);
 /* Whether a case with that total will be reported: it is among the worst so far. */

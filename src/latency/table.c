@@ -103,6 +103,44 @@ bool lat_case_told(const struct lat *l, enum lat_table_id id, uint64_t time)
 			     (t->nworst < l->o.worst || time > t->worst[0].time));
 }
 
+/* Of a trace.dat it may yet be seen: then only what others are told has it left out. */
+static void case_untold(const struct lat *l, enum lat_table_id id, struct lat_case *c)
+{
+	c->known &= ~l->untold[id].stages;
+	if (l->untold[id].causes >> c->cause & 1)
+		c->cause = 0;
+}
+
+void lat_table_untold(struct lat *l, enum lat_table_id id)
+{
+	struct lat_table *t = &l->table[id];
+
+	for (size_t i = 0; i < t->nworst; i++)
+		case_untold(l, id, &t->worst[i]);
+	for (size_t i = 0; i < t->ngroup; i++) {
+		struct lat_group *g = &t->group[i];
+
+		for (unsigned int s = 0; s < LAT_STAGES; s++) {
+			if (!(l->untold[id].stages >> s & 1))
+				continue;
+			free(g->stage[s]);
+			g->stage[s] = NULL;
+		}
+		for (unsigned int c = 1; c < LAT_CAUSES; c++) {
+			if (!(l->untold[id].causes >> c & 1))
+				continue;
+			g->cause[0] += g->cause[c];
+			g->cause[c] = 0;
+		}
+	}
+}
+
+static int tell(const struct lat *l, enum lat_table_id id, struct lat_case c)
+{
+	case_untold(l, id, &c);
+	return l->o.each(l->o.ctx, id, &c);
+}
+
 int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c)
 {
 	int ret = 0;
@@ -119,7 +157,7 @@ int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struc
 		g->end = c->end;
 	}
 	worst_add(l, &l->table[id], c);
-	return !ret && l->o.each ? l->o.each(l->o.ctx, id, c) : ret;
+	return !ret && l->o.each ? tell(l, id, *c) : ret;
 }
 
 static int longer(const void *a, const void *b)

@@ -404,7 +404,7 @@ static void spike_json(struct json *j, const struct blame_view *v, const struct 
 	r = (struct row){ .form = ROW_JSON, .j = j, .cycles = !khz(v) };
 	spike_columns(&r, v, s);
 	where_columns(&r, v, s);
-	evidence_json(s->needs, j);
+	evidence_json("needs", s->needs, j);
 	json_put_array(j, "parts");
 	for (size_t i = 0; i < s->nparts; i++) {
 		row_json(&r, j, !khz(v));

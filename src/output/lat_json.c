@@ -134,6 +134,14 @@ static void table_json(struct json *j, const struct lat_view *v, const struct la
 	for (size_t i = 0; i < t->ngroup; i++)
 		group_json(j, v, t->desc, &t->group[i]);
 	json_array_end(j);
+	json_put_object(j, "not_recorded");
+	for (unsigned int s = 0; s < LAT_STAGES && t->desc->stage[s]; s++) {
+		uint32_t lacks = lat_lacks(v->lat, t->desc->name, t->desc->stage[s]);
+
+		if (lacks)
+			evidence_json(t->desc->stage[s], lacks, j);
+	}
+	json_object_end(j);
 	json_put_object(j, "counts");
 	for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++)
 		json_put_u64(j, t->desc->count[c], t->count[c]);
@@ -158,7 +166,8 @@ static void vcpus_json(struct json *j, const struct lat_view *v)
 		json_put_u64(j, "vcpu", t.vcpu);
 		json_put_u64(j, "wall_cycles", t.last - t.first);
 		for (unsigned int s = 0; s < VS_STATES; s++)
-			json_put_u64(j, vs_names[s], t.time[s]);
+			json_put_known_u64(j, vs_names[s], !lat_lacks(v->lat, "vcpu", vs_names[s]),
+					   t.time[s]);
 		json_object_end(j);
 	}
 	json_array_end(j);
@@ -202,6 +211,7 @@ static int json_print(const struct lat_view *v, FILE *f)
 	if (v->want[LAT_SCHED])
 		vcpus_json(&j, v);
 	bounds_json(&j, v);
+	evidence_json("needs", lat_needs(v->lat), &j);
 	json_put_array(&j, "notes");
 	for (size_t i = 0; lat_note(v->lat, i); i++)
 		json_str(&j, lat_note(v->lat, i));
@@ -223,8 +233,13 @@ const struct lat_format lat_html = {
 /* ---- CSV ---- */
 
 /* What was only counted: a line each, named by its stage. */
-static void csv_counts(struct sbuf *b, const struct lat_table *t)
+static void csv_counts(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
+	for (unsigned int s = 0; s < LAT_STAGES && t->desc->stage[s]; s++)
+		if (lat_lacks(v->lat, t->desc->name, t->desc->stage[s]))
+			sbuf_addf(b, "%s,\"\",\"%s\",not recorded,,,,,,,,,,,\n", t->desc->name,
+				  t->desc->stage[s]);
+
 	for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++) {
 		sbuf_addf(b, "%s,\"\",", t->desc->name);
 		sbuf_add_csv_quoted(b, t->desc->count[c]);
@@ -252,7 +267,7 @@ static int csv_print(const struct lat_view *v, FILE *f)
 				row_csv(&o, &b, cycles);
 				stage_columns(&o, v, t->desc, &t->group[i], s);
 			}
-		csv_counts(&b, t);
+		csv_counts(&b, v, t);
 	}
 	return sbuf_write(&b, f);
 }

@@ -109,6 +109,8 @@ static void states(const struct lat_view *v, size_t nvm, struct sbuf *b)
 			any |= t.vm == vm && t.last;
 		}
 		for (unsigned int s = 0; s < VS_STATES && any; s++) {
+			if (lat_lacks(v->lat, "vcpu", vs_names[s]))
+				continue;
 			sbuf_add(b, "kvmft_vcpu_seconds{");
 			metric_vm(b, vm_at(v, 0), vm_at(v, vm));
 			sbuf_addf(b, ",state=\"%s\"} ", vs_names[s]);

@@ -41,10 +41,11 @@ static int larger(const void *a, const void *b)
 }
 
 /*
- * The largest of them, in percent of the whole; less than 1 % is not shown. With all, the rest is.
+ * The largest of them, in percent of the whole; less than 1 % is not shown. With all, the rest is:
+ * untold, if what was not recorded would show it.
  */
 static void shares(struct sbuf *b, const char *head, struct share *s, size_t n,
-		   unsigned __int128 whole, bool all)
+		   unsigned __int128 whole, bool all, bool untold)
 {
 	unsigned __int128 rest = whole;
 	const char *sep = "";
@@ -58,8 +59,11 @@ static void shares(struct sbuf *b, const char *head, struct share *s, size_t n,
 	}
 	for (size_t i = 0; i < n; i++)
 		rest -= MIN(rest, s[i].sum);
-	if (all && sep[0] && rest * 100 >= whole)
-		sbuf_addf(b, ", not known %llu %%", (unsigned long long)(rest * 100 / whole));
+	if (all && (sep[0] || untold) && whole && rest * 100 >= whole)
+		sbuf_addf(b, "%s%s %llu %%", sep[0] ? sep : head,
+			  untold ? "not recorded" : "not known",
+			  (unsigned long long)(rest * 100 / whole));
+	sep = untold && whole ? "," : sep;
 	if (sep[0])
 		sbuf_addc(b, '\n');
 }
@@ -114,8 +118,11 @@ static int lat_headline(struct sbuf *b, const struct lat_view *v, const struct l
 	struct share *of = calloc(t->ngroup + 1, sizeof(*of));
 	struct loghist *all = calloc(1, sizeof(*all));
 	char half[32], most[32], longest[32];
-	bool several = lat_several_vms(t);
+	bool several = lat_several_vms(t), untold = false;
 
+	for (unsigned int s = 0; s < LAT_STAGES && t->desc->stage[s]; s++)
+		if (t->desc->parts >> s & 1)
+			untold |= lat_lacks(v->lat, t->desc->name, t->desc->stage[s]);
 	if (!all || !of) {
 		free(all);
 		free(of);
@@ -142,10 +149,10 @@ static int lat_headline(struct sbuf *b, const struct lat_view *v, const struct l
 			  lat_amount(v, half, sizeof(half), loghist_percentile(all, 50, 100)),
 			  lat_amount(v, most, sizeof(most), loghist_percentile(all, 99, 100)),
 			  lat_amount(v, longest, sizeof(longest), all->max));
-	shares(b, "  where the time went: ", part, LAT_STAGES, all->sum, true);
+	shares(b, "  where the time went: ", part, LAT_STAGES, all->sum, true, untold);
 	if (t->desc->waits)
-		shares(b, "  of that waits: ", wait, LAT_STAGES, all->sum, false);
-	shares(b, "  most of it: ", of, t->ngroup, all->sum, false);
+		shares(b, "  of that waits: ", wait, LAT_STAGES, all->sum, false, false);
+	shares(b, "  most of it: ", of, t->ngroup, all->sum, false, false);
 	for (size_t m = 0; t->desc->crosses && all->n && m < tl_hostmap(v->t)->nvm; m++)
 		bound(b, v, "  ", m, matters(&v->bound[m], loghist_percentile(all, 50, 100)));
 	sbuf_addc(b, '\n');
@@ -294,17 +301,26 @@ static void histogram(struct sbuf *b, const struct lat_view *v, const struct lat
 	}
 }
 
-/* What the stages of the table mean. */
-static void meanings(struct sbuf *b, const struct lat_table *t)
+/* What the stages of the table mean, or lack. */
+static void meanings(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
+	char need[64];
+
 	for (unsigned int s = 0; s < LAT_STAGES; s++) {
 		bool used = false;
+		uint32_t lacks;
 
 		for (size_t g = 0; g < t->ngroup && !used; g++)
 			used = t->group[g].stage[s];
 		if (used)
 			sbuf_addf(b, "%s  %-9s %s\n", s ? "" : "\n", t->desc->stage[s],
 				  t->desc->stage_help[s]);
+		lacks = !used && t->desc->stage[s] ?
+				lat_lacks(v->lat, t->desc->name, t->desc->stage[s]) : 0;
+		if (lacks)
+			sbuf_addf(b, "%s  %-9s not recorded:", s ? "" : "\n", t->desc->stage[s]);
+		for (uint32_t bit = 0; evidence_next(lacks, &bit, need, sizeof(need));)
+			sbuf_addf(b, " %s%s", need, lacks >> 1 < bit ? "\n" : ",");
 	}
 }
 
@@ -370,7 +386,10 @@ static void vcpu_row(struct columns *c, struct sbuf *b, const struct lat_view *v
 		unsigned int which = s == VS_STATES ? VS_UNKNOWN : s;
 		uint64_t pct = (uint64_t)((unsigned __int128)t.time[which] * 10000 / wall);
 
-		columns_put(c, b, "%llu.%02llu", (unsigned long long)(pct / 100),
+		if (lat_lacks(v->lat, "vcpu", vs_names[which]))
+			columns_put(c, b, "?");
+		else
+			columns_put(c, b, "%llu.%02llu", (unsigned long long)(pct / 100),
 			    (unsigned long long)(pct % 100));
 	}
 	columns_end(c, b);
@@ -475,7 +494,7 @@ static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id
 	groups(b, v, t);
 	from = b->len;
 	if (!is_view(id)) {
-		meanings(b, t);
+		meanings(b, v, t);
 		text_wrap(b, from, "            ", v->width);
 		histogram(b, v, t);
 	}

@@ -615,7 +615,7 @@ static void json_print(const struct report_doc *d, struct sbuf *b)
 		json_str(&j, d->remark[i]);
 	json_array_end(&j);
 	if (d->opts->split)
-		evidence_json(report_needs(d->r), &j);
+		evidence_json("needs", report_needs(d->r), &j);
 	json_put_array(&j, "sections");
 	put_sections(&(struct sections){ .d = d, .b = b, .print = json_section, .j = &j });
 	json_array_end(&j);

@@ -15,6 +15,12 @@ compiled()
 	name=$1
 	shift
 	rm -rf "${tmp:?}/$name"
+	[ "$name" = "${name#host}" ] || grep -q sched_wakeup "$tmp/$name.txt" || cat >>"$tmp/$name.txt" <<-'END'
+		event sched sched_switch 3101 s32:prev_pid s64:prev_state s32:next_pid
+		event sched sched_wakeup 3102 s32:pid
+		event kvm kvm_userspace_exit 3103 u32:reason s32:errno
+		recorded sched:sched_switch sched:sched_wakeup kvm_userspace_exit
+	END
 	ok "$name is compiled" "$mkcap" --capture "$tmp/$name" "$@" "$tmp/$name.txt"
 }
 

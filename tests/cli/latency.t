@@ -113,7 +113,24 @@ grep -v "sched:" "$golden/latency-host.txt" >"$tmp/nosched.txt"
 "$mkcap" --capture "$tmp/nosched" "$tmp/nosched.txt"
 run "$kvmft" latency sched --all -q "$tmp/nosched" "$tmp/guest=one"
 status_is 0 "a host without sched events"
-out_has "note: the host capture has no sched:sched_switch.* it is in kvmft record's default events" "... is reported, with a remedy"
+out_has "note: what was not recorded would be shown by .kvmft record .*-e sched:sched_switch -e sched:sched_wakeup. on the host$" \
+	"... is reported, with a remedy"
+is "$(grep -c '^note: .*record' "$out")" 1 "... in one note"
+is "$(awk '$1 == "one" { print $5, $8, $9 }' "$out")" "? ? ?" "... the states that it would tell are not told"
+run "$kvmft" latency irq --all -q "$tmp/nosched" "$tmp/guest=one"
+out_has "^  where the time went: .*not recorded [0-9]* %" "... nor are stages"
+out_has "^  off-cpu   not recorded: host sched:sched_switch, host sched:sched_wakeup$" "... which the list of these says"
+is "$(grep -cE '(deliver|off-cpu|guest) +[0-9]|vCPU busy|kick' "$out")" 0 "... and nothing claims them"
+run "$kvmft" latency irq,sched --all --format json -q "$tmp/nosched" "$tmp/guest=one"
+out_has '"not_recorded":."wake":.*"off-cpu":."host sched:sched_switch","host sched:sched_wakeup".' "... in JSON: stages"
+out_has '"needs":."host sched:sched_switch","host sched:sched_wakeup"' "... what is needed"
+out_has '"halted":null,"waiting":null,"preempted":null' "... states"
+sums "... the parts are the whole"
+run "$kvmft" latency irq --all --format csv -q "$tmp/nosched" "$tmp/guest=one"
+is "$(grep -c '^irq,"","off-cpu",not recorded,,' "$out") $(awk -F, '/,not recorded,/ && NF != 15 { bad++ } END { print bad + 0 }' "$out")" \
+	"1 0" "... in CSV"
+run "$kvmft" latency sched --all --format openmetrics -q "$tmp/nosched" "$tmp/guest=one"
+is "$(grep -c 'state="\(kernel\|waiting\|preempted\)"' "$out")" 0 "... in OpenMetrics"
 grep -v "apic_accept" "$golden/latency-host.txt" >"$tmp/noaccept.txt"
 "$mkcap" --capture "$tmp/noaccept" "$tmp/noaccept.txt"
 run "$kvmft" latency irq --all "$tmp/noaccept" "$tmp/guest=one"
@@ -205,6 +222,7 @@ is "$(grep -c "were not recorded" "$out")" 0 "... is not reported"
 0   4500 101 kvm_inj_virq vector=0x31 soft=0 reinjected=1
 0   4600 101 kvm_entry vcpu_id=0
 0   9000 101 kvm_exit exit_reason=1 isa=1
+recorded sched:sched_switch sched:sched_wakeup kvm_userspace_exit
 END
 } >"$tmp/posted.txt"
 {
@@ -279,6 +297,7 @@ out_has '^2\. 340 ns: irq 30 to vCPU 0, posted, one' "... as late as it was"
 0   5500  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
 0   5600 101 kvm_entry vcpu_id=0
 0   9000 101 kvm_exit exit_reason=1 isa=1
+recorded sched:sched_switch sched:sched_wakeup kvm_userspace_exit
 END
 } >"$tmp/robbed.txt"
 {
@@ -373,6 +392,7 @@ done
 0   2000 101 kvm_inj_virq vector=0x24
 0   2100 101 kvm_entry vcpu_id=0
 0   3000 101 kvm_exit exit_reason=1 isa=1
+recorded sched:sched_switch sched:sched_wakeup kvm_userspace_exit
 END
 } >"$tmp/kicked.txt"
 "$mkcap" --capture "$tmp/kicked" "$tmp/kicked.txt"

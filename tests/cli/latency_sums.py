@@ -84,7 +84,7 @@ for table, whole in (("sched", "intervals"), ("stealer", "slices")):
 vcpus = doc.get("vcpus", [])
 walls = {v["wall_cycles"] for v in vcpus} - {0}
 for v in vcpus:
-    assert v["wall_cycles"] == sum(v[s] for s in STATES), v
+    assert v["wall_cycles"] == sum(v[s] or 0 for s in STATES), v
 assert len(walls) <= 1, walls
 assert len(sys.argv) < 3 or cut > 0, "nothing was cut"
 print(f"{checked} chains, {summed_up} times in stages, {len(vcpus)} vCPUs: all parts are the whole")

@@ -21,14 +21,26 @@ static void add_events(struct sbuf *b, uint32_t events)
 		sbuf_addc(b, '-');
 }
 
-/* Where rules are shown: all whose `of` begins with that, in a list with that head. */
+/* Where rules are shown, in a list with that head. */
 static const struct page {
-	const char *of, *path, *head;
+	const char *of; /* of which; NULL: of all others, with what they are of */
+	const char *path, *head;
 	bool sure; /* with a column of what is needed to be sure */
 } pages[] = {
 	{ "blame", "kvmft-blame.1", "\n.It Em cause Ta Em needs Ta Em sure\n", true },
 	{ "split", "kvmft-report.1", "\n.It Em part Ta Em needs\n", false },
+	{ NULL, "kvmft-latency.1", "\n.It Em what Ta Em needs\n", false },
 };
+
+/* Which of the pages has it. */
+static size_t page_of(const struct evidence_rule *r)
+{
+	size_t i = 0;
+
+	while (pages[i].of && strcmp(pages[i].of, r->of))
+		i++;
+	return i;
+}
 
 static size_t page_rules(const struct page *p, const char *section)
 {
@@ -38,12 +50,11 @@ static size_t page_rules(const struct page *p, const char *section)
 		_cleanup_(sbuf_free) struct sbuf row = { 0 };
 		const struct evidence_rule *r = evidence_at(i);
 
-		if (strncmp(r->of, p->of, strlen(p->of)))
+		if (&pages[page_of(r)] != p)
 			continue;
 		assert_ptr_equal(evidence_rule(r->of, r->what), r);
 		assert_int_equal(r->needs & r->sure, 0);
-		sbuf_addf(&row, "\n.It %s%s%s Ta ", r->of + strlen(p->of), r->of[strlen(p->of)] ? " " : "",
-			  r->what);
+		sbuf_addf(&row, "\n.It %s%s%s Ta ", p->of ? "" : r->of, p->of ? "" : " ", r->what);
 		add_events(&row, r->needs);
 		if (p->sure) {
 			sbuf_add(&row, " Ta ");
