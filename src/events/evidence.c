@@ -117,6 +117,12 @@ static const struct evidence_rule rules[] = {
 	{ "net-rx", "wake", "the scheduler", SCHED, 0, NULL },
 	{ "net-rx", "run", "the guest's scheduler", EVID_GUEST_SWITCH, 0, NULL },
 	{ "net-tx", "wake", "the scheduler", SCHED, 0, NULL },
+	/* what a vCPU of a recording may also have been, see stuck -i */
+	{ "stuck", "starved", "the scheduler", SCHED, 0, NULL },
+	{ "stuck", "throttled", "the scheduler", SCHED, 0, NULL },
+	{ "stuck", "stopped", "a signal", EVID_SWITCH, 0, NULL },
+	{ "stuck", "blocked", "a sleep", TELLS, 0, NULL },
+	{ "stuck", "vmm", "the VMM", TELLS, 0, NULL },
 };
 
 const struct evidence_rule *evidence_at(size_t i)

@@ -151,9 +151,14 @@ static int take_item(struct stuck *s, const struct tl_item *i)
 static void lacks(struct stuck *s)
 {
 	struct stuck_recording *r = s->recording;
+	uint32_t recorded = evidence_recorded(r->cap, s->ev.fmt, false, r->seen);
 
-	s->lacks = ~evidence_recorded(r->cap, s->ev.fmt, false, r->seen) &
-		   (EVID_SWITCH | EVID_WAKEUP | EVID_USER);
+	for (int c = 0; c < STUCK_CLASSES; c++) {
+		const struct evidence_rule *rule =
+			evidence_rule("stuck", stuck_class_name((enum stuck_class)c));
+
+		s->lacks |= rule ? rule->needs & ~recorded : 0;
+	}
 }
 
 static int walk(struct stuck *s)
