@@ -199,6 +199,8 @@ if command -v chromium >/dev/null; then
 	is "$rows" "$(grep -o '<th scope="rowgroup"' "$tmp/dom" | wc -l)" "... each row of the tables leads to a moment ($rows)"
 	ok "... there are some" test "$rows" -gt 3
 	is "$(grep -o '<div class="bars">' "$tmp/dom" | wc -l)" "$rows" "... and has a histogram"
+	dom cycles
+	ok "... what was not recorded is named" grep -q '<p>not recorded: .*off-cpu (host sched:sched_switch' "$tmp/dom"
 else
 	skip "the page's elements" "not installed: chromium"
 fi
