@@ -25,8 +25,9 @@ for n in 1 2; do
 	got=$(awk -F, '/thief-/ { n += $11 } END { printf "%.0f\n", n }' "$out")
 	want=$(fact "thief${n}_sum_us")
 	echo "# the thief was busy for $want us, found $got"
-	ok "... the thief of known times is found" test "$((got * 10))" -ge "$((want * 5))" -a "$((got * 10))" -le "$((want * 15))"
-	complete "blame" blame -q --from 1s "$rig/host$n" "$rig/guest$n"
+	# With what others had after it, before the vCPU got its CPU back.
+	ok "... the thief of known times is found" test "$((got * 10))" -ge "$((want * 7))"
+	complete "blame" blame -q --what stall --top 1000 "$rig/host$n" "$rig/guest$n"
 	out_has 'host-task: thief-[0-9]+, perhaps others$' "... names it"
 	# Which threads the filter lets through, any newer ones besides.
 	run "$plain" merge -q "$rig/host$n"
