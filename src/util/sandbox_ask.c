@@ -56,9 +56,11 @@ int sandbox_ask(sandbox_fn *fn, void *ctx, int file, size_t max, struct sbuf *ou
 	int fds[2], ret;
 	pid_t pid;
 
-	/* Only a filter such as ours forbids pipes: then this process is confined itself. */
+	/* Our filter forbids pipes: then this process is confined itself. */
 	if (pipe2(fds, O_CLOEXEC))
-		return errno == EPERM ? fn(ctx, out, err) : err_why(err, errno, "pipe");
+		return errno == EPERM && prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
+			       ? fn(ctx, out, err)
+			       : err_why(err, errno, "pipe");
 	pid = fork();
 	if (!pid)
 		answer(fn, ctx, file, fds[1]);
