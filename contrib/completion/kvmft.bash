@@ -33,16 +33,31 @@ _kvmft_column()
 	done < <(kvmft --list-options "$1" 2>/dev/null | tr '\t' '\037')
 }
 
+# What this machine has of metavariable $1; of events of a system, $2, what is after it.
+_kvmft_here()
+{
+	case $1 in
+	EVENT*) sed -n "s/^$2//p" /sys/kernel/tracing/available_events ;;
+	SEL) kvmft list --format csv | awk -F , 'NR > 1 { print $1; if ($4 ~ /^[[:alnum:]_.-]+$/) print $4 }' ;;
+	esac 2>/dev/null
+}
+
+# _kvmft_argument COMMAND OPTION METAVARIABLE WORD [SYSTEM:]
 _kvmft_argument()
 {
-	local front=
+	local front='' word words=''
 
 	case $3 in
 	LIST | *,...) [[ $4 == *,* ]] && front=${4%,*}, ;;
 	esac
 	case $3 in
 	CAPTURE | INPUT | OUT | FILE | DIR | PATH | BINARY | SOCKET) _kvmft_files "$4" ;;
-	*) _kvmft_words "$(_kvmft_column "$1" "$2" 5)" "$4" "$front" ;;
+	*)
+		for word in $(_kvmft_column "$1" "$2" 5) $(_kvmft_here "$3" "$5"); do
+			[[ ,$front == *,"$word",* ]] || words+="$word "
+		done
+		_kvmft_words "$words" "$4" "$front"
+		;;
 	esac
 }
 
@@ -67,7 +82,7 @@ _kvmft_verbs()
 
 _kvmft()
 {
-	local word=${COMP_WORDS[COMP_CWORD]} last=${COMP_WORDS[COMP_CWORD - 1]}
+	local at=$COMP_CWORD word=${COMP_WORDS[COMP_CWORD]} last system=
 	local cmd=${COMP_WORDS[1]} arg verbs
 
 	if ((COMP_CWORD == 1)); then
@@ -84,12 +99,18 @@ _kvmft()
 		return
 	fi
 	[[ -n $verbs ]] && cmd="$cmd ${COMP_WORDS[2]}"
-	# --option=word is three words to bash.
-	[[ $word == = ]] && word=
-	[[ $last == = ]] && last=${COMP_WORDS[COMP_CWORD - 2]}
+	# system:event is three words to bash, of which the last one is completed, and so is --option=word.
+	[[ $word == : ]] && word= && ((at++))
+	if [[ ${COMP_WORDS[at - 1]} == : ]]; then
+		((at -= 2))
+		system=${COMP_WORDS[at]}:
+	fi
+	[[ $word == = ]] && word= && ((at++))
+	last=${COMP_WORDS[at - 1]}
+	[[ $last == = ]] && last=${COMP_WORDS[at - 2]}
 	arg=$(_kvmft_column "$cmd" "$last" 3)
 	if [[ -n $arg ]]; then
-		_kvmft_argument "$cmd" "$last" "$arg" "$word"
+		_kvmft_argument "$cmd" "$last" "$arg" "$word" "$system"
 	elif [[ $word == -* ]]; then
 		_kvmft_words "$(kvmft --list-options "$cmd" 2>/dev/null | awk -F '\t' '$2 { print "--" $2 }')" "$word"
 	elif _kvmft_first "$cmd"; then

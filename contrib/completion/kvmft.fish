@@ -31,7 +31,7 @@ end
 # The list's line of the option whose argument is being typed.
 function __kvmft_pending
     set -l words (commandline -opc)
-    set -l last $words[-1]
+    set -l last (string match -r '^--[^=]+(?==)' -- (commandline -ct); or printf '%s\n' $words[-1])
     kvmft --list-options (__kvmft_command) 2>/dev/null | while read -l line
         set -l field (string split \t -- $line)
         if test -n "$field[4]"; and contains -- "$last" "--$field[2]" "-$field[3]"
@@ -42,18 +42,32 @@ end
 
 function __kvmft_in_choice
     not __kvmft_needs_command
-    and string match -q -r '[^\t]$' -- (__kvmft_pending)
+    and string match -q -r '[^\t]$|\t(EVENT|SEL)[^\t]*\t[^\t]*\t$' -- (__kvmft_pending)
 end
 
-# Of a list's line: its words, each after those that are typed already if there may be several.
+# What this machine has of a metavariable.
+function __kvmft_here
+    switch $argv[1]
+        case 'EVENT*'
+            cat /sys/kernel/tracing/available_events 2>/dev/null
+        case SEL
+            kvmft list --format csv 2>/dev/null |
+                awk -F , 'NR > 1 { print $1; if ($4 ~ /^[[:alnum:]_.-]+$/) print $4 }'
+    end
+end
+
+# Of a list's line: its words, after --option= if that is typed, and if there may be several, each after those that are
+# typed already, and none of them again.
 function __kvmft_words_of
     set -l field (string split \t -- $argv[1])
+    set -l typed (commandline -ct)
+    set -l option (string match -r '^--[^=]+=' -- $typed)
     set -l front
     if string match -q -r '^LIST$|,\.\.\.$' -- $field[4]
-        set front (string match -r '^.*,' -- (commandline -ct))
+        set front (string match -r '^.*,' -- (string replace -- "$option" '' $typed))
     end
-    for word in (string split ' ' -- $field[6])
-        echo "$front$word"
+    for word in (string split -n ' ' -- $field[6]) (__kvmft_here $field[4])
+        contains -- $word (string split ',' -- $front); or echo "$option$front$word"
     end
 end
 
@@ -81,7 +95,7 @@ end
 
 function __kvmft_in_option
     not __kvmft_needs_command
-    and string match -q -- '-*' (commandline -ct)
+    and string match -q -r -- '^-[^=]*$' (commandline -ct)
 end
 
 # "NAME<TAB>help", as fish wants its candidates.

@@ -74,6 +74,16 @@ offers_all()
 	is "$missing" "" "$shell: all offered for '$*'"
 }
 
+events=/sys/kernel/tracing/available_events
+# What `kvmft list` says on a machine with VMs (list.t has its columns).
+mkdir "$tmp/vms"
+cat >"$tmp/vms/kvmft" <<END
+#!/bin/sh
+[ "\$*" = "list --format csv" ] || exec "$tmp/bin/kvmft" "\$@"
+printf 'vm,pid,fd,name,uuid\n77-12,77,12,web,\n77-12,77,12,web,\n78-5,78,5,"a,b",\n'
+END
+chmod 755 "$tmp/vms/kvmft"
+
 for shell in bash zsh fish; do
 	if ! command -v "$shell" >/dev/null; then
 		skip "$shell" "$shell is not installed"
@@ -109,6 +119,21 @@ for shell in bash zsh fish; do
 	is "$("in_$shell" kvmft latency --than 1ms io,tim | sed 's/.*,//' | sort -u)" timer "$shell: ... after another one and an option"
 	is "$("in_$shell" kvmft latency io sch | grep -cx sched)" 0 "$shell: ... and not where captures are named"
 	is "$("in_$shell" kvmft latency mem --by gpa,ti | sed 's/.*,//' | sort -u)" time "$shell: a second word of a list"
+	is "$("in_$shell" kvmft latency irq,irq | grep -c .)" 0 "$shell: ... not one that is there already"
+	# =, and a colon, part words for bash.
+	blank=
+	[ $shell != bash ] || blank=' '
+	# shellcheck disable=SC2046 # words, or one
+	is "$("in_$shell" kvmft merge $(echo "--clock_=_kv" | sed "s/_/$blank/g") | sed 's/.*=//')" kvmclock "$shell: --option=word"
+	if [ -r "$events" ]; then
+		# shellcheck disable=SC2046
+		is "$("in_$shell" kvmft record -e $(echo "sched_:_sched_swit" | sed "s/_:_/$blank:$blank/") |
+			sed 's/.*://')" sched_switch "$shell: an event of this kernel"
+	else
+		skip "$shell: an event of this kernel" "$events cannot be read"
+	fi
+	is "$(PATH=$tmp/vms:$PATH && "in_$shell" kvmft record --vm "" | sort -u | tr '\n' ' ')" "77-12 78-5 web " \
+		"$shell: VMs of this machine, and names that are a word"
 	echo nosuch >"$tmp/choices"
 	is "$("in_$shell" kvmft merge --clock nosuch | grep -c .)" 0 "$shell: nothing for what no choice begins with"
 done
