@@ -8,12 +8,17 @@
  */
 #include "priv.h"
 
+#include "kvmft/dlopen.h"
+
 #include <sys/stat.h>
 
 #ifdef HAVE_LIBKMOD
 
 #include <dlfcn.h>
 #include <libkmod.h>
+
+#define LIBRARY "libkmod.so.2"
+DLOPEN_NOTE(kmod, "finding and loading kernel modules", LIBRARY);
 
 /* The functions that are used, with the types that the header gives them. */
 #define FUNCTIONS(f) \
@@ -39,7 +44,7 @@ static void lib_close(struct lib *l)
 
 static int lib_open(struct lib *l)
 {
-	*l = (struct lib){ .handle = dlopen("libkmod.so.2", RTLD_NOW | RTLD_LOCAL) };
+	*l = (struct lib){ .handle = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL) };
 	if (!l->handle)
 		return -ENOSYS;
 	/* POSIX requires that a function pointer fits into what dlsym() returns. */

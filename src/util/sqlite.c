@@ -4,6 +4,7 @@
  * that was opened before the process was confined. There is no journal, since what is not finished
  * is removed anyway.
  */
+#include "kvmft/dlopen.h"
 #include "kvmft/sqlite.h"
 
 #include <dlfcn.h>
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 
 #define LIBRARY "libsqlite3.so.0"
+DLOPEN_NOTE(sqlite, "writing databases", LIBRARY);
 
 #define FUNCTIONS(f)                                                                             \
 	f(sqlite3_vfs_find) f(sqlite3_vfs_register) f(sqlite3_vfs_unregister) f(sqlite3_open_v2) \

@@ -63,6 +63,19 @@ err_has 'built without libsqlite3' "... and says why"
 run "$tmp/build/kvmft" merge "$top/tests/golden/foreign/zlib/guest.dat"
 status_is 4 "minimal kvmft reads no zlib"
 err_has 'compressed with zlib, and this kvmft was built without zlib$' "... and says why"
+# What is loaded when it is needed is noted where tools of distributions look for it.
+notes()
+{
+	readelf --notes "$1" | awk '$1 == "FDO" && /0x407c0c0a|DLOPEN/' | grep -c .
+	readelf -p .note.dlopen "$1" | grep -o '{.*}' | jq -r '.priority + " " + .soname[]' | sort
+}
+plain=${KVMFT_PLAIN:-$kvmft}
+is "$(notes "$plain" 2>"$tmp/readelf")" "2
+recommended libkmod.so.2
+recommended libsqlite3.so.0" "ELF notes name the libraries that are loaded"
+is "$(cd "$top" && grep -l 'dlopen(' src/*/*.c | xargs grep -l '^DLOPEN_NOTE(' | wc -l)" \
+	"$(cd "$top" && grep -l 'dlopen(' src/*/*.c | wc -l)" "... each that a source loads"
+is "$(notes "$tmp/build/kvmft" 2>"$tmp/readelf")" 0 "... and none of those that a build does without"
 # Nothing to do the second time; one object when one file changed.
 ok "second build does nothing" sh -c "! '$make' -C '$top' NODEPS=1 O='$tmp/build' MINIMAL=1 | grep -E ' (CC|LD|AR) '"
 ok "install into DESTDIR" "$make" -C "$top" NODEPS=1 O="$tmp/build" MINIMAL=1 DESTDIR="$tmp/dest" prefix=/usr install
