@@ -63,7 +63,6 @@ struct sandbox_call {
 };
 
 #define SANDBOX_CALLS_END UINT16_MAX
-#define SANDBOX_CALLS_MAX 160
 
 extern const struct sandbox_call sandbox_base[], sandbox_reader[], sandbox_recorder[],
 	sandbox_store[],
