@@ -91,17 +91,13 @@ static bool type_ok(const char *type)
 	return false;
 }
 
-static int where_symbol(const char *where, char *sym, size_t size)
+static bool where_ok(const char *where)
 {
 	size_t len = strcspn(where, "+");
 	uint64_t off;
 
-	if (!len || len >= size || strpbrk(where, " \t\n:@%$()-") ||
-	    (where[len] && parse_u64(where + len + 1, &off)))
-		return -EINVAL;
-	memcpy(sym, where, len);
-	sym[len] = '\0';
-	return 0;
+	return len && len < SYMBOL_MAX && !strpbrk(where, " \t\n:@%$()-") &&
+	       (!where[len] || !parse_u64(where + len + 1, &off));
 }
 
 /* ---- one shot: a probe, its event, one provocation, its line ---- */
@@ -281,10 +277,7 @@ static size_t batch_length(const struct kread_arg *arg, size_t n)
 	return i;
 }
 
-/*
- * From 4.20 on the kernel refuses an unknown symbol; before, it reads zero. Only there is kallsyms
- * searched, because reading its megabytes takes long on slow machines.
- */
+/* Older kernels read an unknown symbol as zero instead of refusing it. */
 static bool kernel_refuses_unknown(void)
 {
 	unsigned int major = 0, minor = 0;
@@ -295,40 +288,20 @@ static bool kernel_refuses_unknown(void)
 	return major > 4 || (major == 4 && minor >= 20);
 }
 
-static int mark_by_kallsyms(struct kread_arg *arg, char (*sym)[SYMBOL_MAX], size_t n,
-			    struct kvmft_err *err)
+/* Marks all as present, if they can be requested. */
+static int mark_all(struct kread_arg *arg, size_t n, struct kvmft_err *err)
 {
-	_cleanup_free_ const char **name = calloc(n + !n, sizeof(*name));
-	_cleanup_free_ bool *present = calloc(n + !n, sizeof(*present));
-	int got;
-
-	if (!name || !present)
-		return err_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < n; i++)
-		name[i] = sym[i];
-	got = kallsyms_find(NULL, name, n, present);
-	if (got < 0)
-		return err_set(err, -got, "cannot read /proc/kallsyms: %s", strerror(-got));
-	for (size_t i = 0; i < n; i++)
-		arg[i].present = present[i];
-	return 0;
-}
-
-/* Marks as present what can be requested. */
-static int mark_known(struct kread_arg *arg, size_t n, struct kvmft_err *err)
-{
-	_cleanup_free_ char(*sym)[SYMBOL_MAX] = calloc(n + !n, sizeof(*sym));
-
-	if (!sym)
-		return err_set(err, ENOMEM, "out of memory");
+	if (!kernel_refuses_unknown())
+		return err_set(err, EOPNOTSUPP,
+			       "kernel variables can be read from Linux 4.20 on only");
 	for (size_t i = 0; i < n; i++) {
 		arg[i].value = 0;
 		arg[i].present = true;
-		if (!type_ok(arg[i].type) || where_symbol(arg[i].where, sym[i], SYMBOL_MAX))
+		if (!type_ok(arg[i].type) || !where_ok(arg[i].where))
 			return err_set(err, EINVAL, "%s:%s: not SYMBOL+OFFSET and a type",
 				       arg[i].where, arg[i].type);
 	}
-	return kernel_refuses_unknown() ? 0 : mark_by_kallsyms(arg, sym, n, err);
+	return 0;
 }
 
 int kread_symbols(struct ktracefs *t, struct kread_arg *arg, size_t n, struct kvmft_err *err)
@@ -337,7 +310,7 @@ int kread_symbols(struct ktracefs *t, struct kread_arg *arg, size_t n, struct kv
 	size_t at = 0;
 	int got, gone, found = 0;
 
-	got = mark_known(arg, n, err);
+	got = mark_all(arg, n, err);
 	if (got < 0)
 		return got;
 	got = reader_open(&r, t, err);
