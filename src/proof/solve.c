@@ -241,6 +241,11 @@ int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
 	return r->why ? 0 : ret;
 }
 
+size_t solve_window_at(const struct solve *s, const struct solve_vcpu *v, int64_t h)
+{
+	return COUNT_BEFORE(i, v->w.n, solve_h(s, v->w.v[i].to) < h);
+}
+
 /* The state of an event at guest TSC `guest` with that offset. */
 static enum solve_fit fit(const struct solve *s, const struct solve_vcpu *v, uint64_t guest,
 			  uint64_t offset)

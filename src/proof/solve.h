@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * solve.h: the problem that solve_collect.c collects and solve.c states, solve_grid.c searches
- * coarsely, solve_sweep.c solves exactly and solve_places.c judges. Times are relative: H of a host
+ * coarsely, and solve_places.c solves exactly and judges. Times are relative: H of a host
  * time scaled to guest cycles, G of a guest time, both from the first one known; an event is at
  * host time G - d, and d is sought.
  */
@@ -19,10 +19,10 @@ struct solve_vcpu {
 	size_t ne, ecap;
 	struct solve_pair {
 		int64_t later; /* guest time minus scaled host time */
-	} *p; /* pairs by value */
+	} * p;		       /* pairs by value */
 	size_t np, pcap;
 	/* Of a run: */
-	size_t taken;		/* its events */
+	size_t taken; /* its events */
 };
 
 #define SHARE_BITS 20
@@ -55,8 +55,8 @@ struct solve {
 	int64_t lo, hi; /* candidates: lo <= d < hi */
 	struct solve_cell *cell;
 	size_t ncell, cellcap;
-	int64_t width; /* of a cell of the grid */
-	uint64_t share; /* of events, 2^-SHARE_BITS: a wrong offset leaves at least this many
+	int64_t width;	       /* of a cell of the grid */
+	uint64_t share;	       /* of events, 2^-SHARE_BITS: a wrong offset leaves at least this many
 			 * outside */
 	uint64_t spent, limit; /* by all runs, and allowed to this one; about 1 ns each */
 };
@@ -110,18 +110,14 @@ size_t solve_window_at(const struct solve *s, const struct solve_vcpu *v, int64_
 
 /* The best place within a cell, exactly. */
 struct solve_place {
-	int64_t from, to; /* every d in [from, to] is as good; the widest such stretch */
+	int64_t from, to;  /* every d in [from, to] is as good; the widest such stretch */
 	int64_t low, high; /* all that are as good, near it: there may be worse ones between them */
 	int64_t score;
 	uint64_t inside, outside;
 };
 
-/* One more stretch, at least as good, near the best one. */
-void solve_place_add(struct solve_place *best, const struct solve_place *p);
 /* With the first n events. 0, -ENOMEM, -ETIME. */
 int solve_sweep(struct solve *s, const struct solve_cell *c, size_t n, struct solve_place *best);
-/* With all events, in the cell where some have the place *best. 0, -ENOMEM, -ETIME. */
-int solve_settle(struct solve *s, const struct solve_cell *c, struct solve_place *best);
 
 /*
  * The best place of all cells, if it is not chance. 0, found or not; -ENOMEM, -ETIME; -E2BIG: too

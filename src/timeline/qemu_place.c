@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * qemu_place.c: from pairs of anchors to the earliest and latest time of an event.
+ * qemu_place.c: a trace whose times are in a clock that nobody read: which anchors of both sides
+ * are the same thing, and from these pairs the earliest and latest time of each event.
+ *
+ * Anchors of one kind that are about the same thing are a lane. A stretch of a lane is recognised
+ * on the other side by the distances between its anchors: up to a common factor, the rate, they are
+ * the same there and, unless it is as regular as a clock, nowhere else. From there on both sides
+ * are followed in time, in all lanes.
  *
  * Each pair bounds the time of one event from one side or both; what is known about the rate
  * carries the bounds to the others. If two pairs contradict each other, both are left out, and if
@@ -8,12 +14,477 @@
  */
 #include "qemu_place.h"
 
-#define SAMPLES	   4096 /* the number of samples that it is reduced to, at most */
-#define DROP_SHIFT 6	/* 2^-n of all pairs may contradict others */
-#define ROUNDS	   64
-#define MIN_BOTH   8 /* bounds of either side */
+#define LEAST	    12	 /* anchors of a stretch, ... */
+#define MOST	    48	 /* ... no more than that, ... */
+#define STRETCHES   16	 /* ... and so many of a lane */
+#define MAX_LANES   64	 /* of one side */
+#define CLOSE_SHIFT 7	 /* distances differ by this part of the stretch, 2^-n, on average */
+#define ELSEWHERE   4	 /* anywhere else they differ by this much more */
+#define DRIFT_SHIFT 10	 /* accuracy of a rate from one stretch */
+#define SAMPLE	    1024 /* this many of a lane decide whether to look at all of it */
+#define WORK	    (1u << 26)
+#define LANE_LEAST  8		 /* pairs of a lane */
+#define WIDER	    8		 /* lanes are searched this many times */
+#define RATE_LEAST  (1ull << 30) /* 0.25 and 16 GHz, cycles per ns << 32 */
+#define RATE_MOST   (1ull << 36)
+#define KHZ_SHIFT   9 /* a known frequency, and NTP: within 2^-n */
+
+#define SAMPLES	    4096 /* the number of samples that it is reduced to, at most */
+#define DROP_SHIFT  6	 /* 2^-n of all pairs may contradict others */
+#define ROUNDS	    64
+#define MIN_BOTH    8 /* bounds of either side */
 
 typedef __int128 s128;
+
+struct qpair {
+	uint64_t at;	 /* of QEMU's, ns */
+	uint64_t lo, hi; /* when it happened, TSC; 0, UINT64_MAX: no bound */
+};
+
+/* Zero-initialised. */
+struct qpairs {
+	struct qpair *v; /* by at */
+	size_t n, cap;
+	uint64_t rate; /* TSC cycles per ns << 32, about */
+};
+
+COMPARE_BY(by_at, struct qpair, .at);
+
+static int qpairs_add(struct qpairs *p, uint64_t at, const struct qanchor *h)
+{
+	struct qpair *slot = array_grow(&p->v, p->n, &p->cap, sizeof(*slot));
+
+	if (!slot)
+		return -ENOMEM;
+	*slot = (struct qpair){ .at = at, .lo = h->lo, .hi = h->hi };
+	p->n++;
+	return 0;
+}
+
+static void qpairs_sort(struct qpairs *p)
+{
+	if (p->n)
+		qsort(p->v, p->n, sizeof(*p->v), by_at);
+}
+
+static void qpairs_free(struct qpairs *p)
+{
+	free(p->v);
+	*p = (struct qpairs){ 0 };
+}
+
+/* ---- which anchors are the same ---- */
+
+struct lane {
+	const struct qanchor *v;
+	size_t n;
+};
+
+struct side {
+	struct lane lane[MAX_LANES];
+	size_t n;
+};
+
+/* Where a stretch was found, and what follows from it. */
+struct model {
+	uint64_t t0, h0, rate; /* a point of the line, cycles per ns << 32 */
+	uint64_t tol;	       /* anything this close, in cycles, is the same */
+	struct qpair *knot;    /* pairs of one lane: lo is the host's time */
+	size_t n, cap;
+};
+
+struct match {
+	struct side q, h;
+	uint64_t khz, work;
+	struct model m;
+	struct qpairs *out;
+};
+
+/* ---- lanes ---- */
+
+static int longer_lane(const void *a, const void *b)
+{
+	const struct lane *x = a, *y = b;
+
+	return ORDER(y->n, x->n) ?: ORDER(x->v, y->v);
+}
+
+static void lane_keep(struct side *s, const struct lane *l)
+{
+	if (l->n < LANE_LEAST)
+		return;
+	if (s->n < MAX_LANES) {
+		s->lane[s->n++] = *l;
+	} else {
+		qsort(s->lane, s->n, sizeof(*l), longer_lane);
+		if (s->lane[s->n - 1].n < l->n)
+			s->lane[s->n - 1] = *l;
+	}
+}
+
+static void lanes_init(struct side *s, struct qanchors *a)
+{
+	struct lane l = { 0 };
+
+	qanchors_sort_lanes(a);
+	for (size_t i = 0; i < a->n; i++) {
+		if (i && a->v[i].kind == a->v[i - 1].kind && a->v[i].label == a->v[i - 1].label) {
+			l.n++;
+			continue;
+		}
+		lane_keep(s, &l);
+		l = (struct lane){ .v = &a->v[i], .n = 1 };
+	}
+	lane_keep(s, &l);
+	qsort(s->lane, s->n, sizeof(l), longer_lane);
+}
+
+/*
+ * Markers have the same name on both sides. A queue is also handled by the vCPU's own thread, which
+ * leaves the kernel for that.
+ */
+static bool may_be_same(const struct lane *q, const struct lane *h)
+{
+	if (q->v->kind == QANCHOR_PRINT)
+		return h->v->kind == QANCHOR_PRINT && q->v->label == h->v->label;
+	return q->v->kind == h->v->kind ||
+	       (q->v->kind == QANCHOR_BELL && h->v->kind == QANCHOR_WRITE);
+}
+
+/* ---- a stretch ---- */
+
+static bool rate_allowed(const struct match *m, uint64_t rate)
+{
+	s128 nominal = ((s128)m->khz << 32) / 1000000;
+
+	if (!m->khz)
+		return rate >= RATE_LEAST && rate <= RATE_MOST;
+	return rate - nominal <= nominal >> KHZ_SHIFT && nominal - rate <= nominal >> KHZ_SHIFT;
+}
+
+/* The sum of the differences of distances, in cycles; up to `most`. *largest of them. */
+static uint64_t stretch_differs(const struct qanchor *q, const struct qanchor *h, size_t n,
+				uint64_t most, uint64_t *largest)
+{
+	uint64_t t = q[n - 1].at - q->at, d = h[n - 1].at - h->at, sum = 0;
+
+	*largest = 0;
+	for (size_t i = 1; i + 1 < n && sum <= most; i++) {
+		s128 expect = (s128)(q[i].at - q->at) * d / t;
+		s128 off = (s128)(h[i].at - h->at) - expect;
+		uint64_t size = (uint64_t)(off < 0 ? -off : off);
+
+		*largest = MAX(*largest, size);
+		sum += MIN(size, UINT64_MAX - sum);
+	}
+	return sum;
+}
+
+struct found {
+	size_t at;
+	uint64_t part, next; /* 2^-32 of the stretch: least difference, and the next best */
+	uint64_t largest, rate;
+};
+
+static void found_one(struct found *f, size_t at, uint64_t part, uint64_t largest, uint64_t rate)
+{
+	if (part >= f->part) {
+		f->next = MIN(f->next, part);
+		return;
+	}
+	f->next = f->part;
+	*f = (struct found){
+		.at = at, .part = part, .next = f->next, .largest = largest, .rate = rate
+	};
+}
+
+/* Looks for n anchors from q on in all of the other side's lane. */
+static bool stretch_find(struct match *m, const struct qanchor *q, size_t n, const struct lane *h,
+			 struct found *f)
+{
+	uint64_t t = q[n - 1].at - q->at, largest;
+
+	*f = (struct found){ .part = 1ull << 31, .next = 1ull << 31 };
+	for (size_t i = 0; i + n <= h->n && t && t >> 40 == 0 && m->work < WORK; i++) {
+		uint64_t d = h->v[i + n - 1].at - h->v[i].at, most, sum;
+
+		m->work++;
+		if (!d || d >> 40 || !rate_allowed(m, (uint64_t)(((s128)d << 32) / t)))
+			continue;
+		most = (uint64_t)((s128)d * f->next >> 32) * n;
+		sum = stretch_differs(q, &h->v[i], n, most, &largest);
+		m->work += n / 4;
+		found_one(f, i, (uint64_t)(((s128)(sum / n) << 32) / d), largest,
+			  (uint64_t)(((s128)d << 32) / t));
+	}
+	return f->part < 1ull << (32 - CLOSE_SHIFT) && f->next / ELSEWHERE > f->part;
+}
+
+/* ---- from there on ---- */
+
+static uint64_t from_line(uint64_t t0, uint64_t h0, uint64_t rate, uint64_t t)
+{
+	s128 h = (s128)h0 + (((s128)t - (s128)t0) * (s128)rate >> 32);
+
+	return h < 0 ? 0 : h > INT64_MAX ? INT64_MAX : (uint64_t)h;
+}
+
+static uint64_t apart(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
+/* The anchor nearest to host TSC `host`, with no other near it; NULL: none. */
+static const struct qanchor *near(const struct lane *h, uint64_t host, uint64_t tol)
+{
+	size_t at = COUNT_BEFORE(i, h->n, h->v[i].at < host);
+	const struct qanchor *a;
+
+	if (at && (at == h->n || apart(h->v[at - 1].at, host) < apart(h->v[at].at, host)))
+		at--;
+	a = &h->v[at];
+	if (apart(a->at, host) > tol || (at && apart(a[-1].at, host) <= 2 * tol) ||
+	    (at + 1 < h->n && apart(a[1].at, host) <= 2 * tol))
+		return NULL;
+	return a;
+}
+
+static int knot_add(struct model *m, uint64_t t, uint64_t h)
+{
+	struct qpair *slot = array_grow(&m->knot, m->n, &m->cap, sizeof(*slot));
+
+	if (!slot)
+		return -ENOMEM;
+	*slot = (struct qpair){ .at = t, .lo = h };
+	m->n++;
+	return 0;
+}
+
+/* Follows a lane one way from QEMU's anchor number i; the rate improves with the distance. */
+static int follow(struct match *x, const struct lane *q, const struct lane *h, size_t i, int way)
+{
+	struct model *m = &x->m;
+	uint64_t t = m->t0, host = m->h0, rate = m->rate;
+	int ret = 0;
+
+	for (; i < q->n && !ret; i += (size_t)way) {
+		uint64_t expect = from_line(t, host, rate, q->v[i].at);
+		uint64_t tol = m->tol + (apart(expect, host) >> DRIFT_SHIFT);
+		const struct qanchor *a = near(h, expect, tol);
+
+		if (!a)
+			continue;
+		t = q->v[i].at;
+		host = a->at;
+		ret = knot_add(m, t, host);
+		if (apart(t, m->t0) && apart(host, m->h0) >> DRIFT_SHIFT > m->tol)
+			rate = (uint64_t)(((s128)apart(host, m->h0) << 32) / apart(t, m->t0));
+	}
+	return ret;
+}
+
+static int model_init(struct match *x, const struct lane *q, size_t first, size_t n,
+		      const struct lane *h, const struct found *f)
+{
+	struct model *m = &x->m;
+	int ret;
+
+	m->n = 0;
+	m->rate = f->rate;
+	m->t0 = q->v[first].at;
+	m->h0 = h->v[f->at].at;
+	m->tol = 2 * f->largest + 16;
+	x->work += q->n;
+	ret = follow(x, q, h, first, 1);
+	ret = ret ?: follow(x, q, h, first - 1, -1);
+	if (ret || m->n < n / 2)
+		return ret;
+	qsort(m->knot, m->n, sizeof(*m->knot), by_at);
+	if (m->knot[m->n - 1].at > m->knot->at)
+		m->rate = (uint64_t)(((s128)(m->knot[m->n - 1].lo - m->knot->lo) << 32) /
+				     (m->knot[m->n - 1].at - m->knot->at));
+	return apart(m->rate, f->rate) < f->rate >> 4;
+}
+
+static uint64_t model_at(const struct model *m, uint64_t t)
+{
+	size_t n = COUNT_BEFORE(i, m->n, m->knot[i].at <= t);
+	const struct qpair *a = &m->knot[n ? n - 1 : 0], *b = a + 1;
+
+	if (!n || n == m->n)
+		return from_line(a->at, a->lo, m->rate, t);
+	return b->lo < a->lo
+		       ? a->lo
+		       : a->lo + (uint64_t)((s128)(b->lo - a->lo) * (t - a->at) / (b->at - a->at));
+}
+
+/* Is number i of the lane clearly apart from its neighbours? */
+static bool stands_alone(const struct match *x, const struct lane *q, size_t i, uint64_t host,
+			 uint64_t tol)
+{
+	return (!i || host - model_at(&x->m, q->v[i - 1].at) > 2 * tol) &&
+	       (i + 1 == q->n || model_at(&x->m, q->v[i + 1].at) - host > 2 * tol);
+}
+
+/*
+ * sure[i]: number + 1 in h of what number i of q is, 0: unknown. Between two that are sure, with
+ * equal numbers on both sides, they correspond one to one.
+ */
+static void fill_between(const struct lane *q, size_t *sure)
+{
+	size_t last = SIZE_MAX;
+
+	for (size_t i = 0; i < q->n; i++) {
+		if (!sure[i])
+			continue;
+		for (size_t k = last + 1;
+		     last != SIZE_MAX && k < i && sure[i] - sure[last] == i - last; k++)
+			sure[k] = sure[last] + (k - last);
+		last = i;
+	}
+}
+
+/*
+ * Finds what is within tol of its place, with nothing else near it, for every step'th of the lane.
+ * False: most of those that stand alone are nowhere.
+ */
+static bool lane_within(const struct match *x, const struct lane *q, const struct lane *h,
+			uint64_t tol, size_t step, size_t *sure)
+{
+	size_t n = 0, may = 0;
+
+	for (size_t i = 0; i < q->n; i += step) {
+		uint64_t host = model_at(&x->m, q->v[i].at);
+		const struct qanchor *a;
+
+		sure[i] = 0;
+		if (host < h->v->at || host > h->v[h->n - 1].at ||
+		    !stands_alone(x, q, i, host, tol))
+			continue;
+		may++;
+		a = near(h, host, tol);
+		if (a) {
+			sure[i] = (size_t)(a - h->v) + 1;
+			n++;
+		}
+	}
+	return n >= LANE_LEAST && n >= may - may / 4;
+}
+
+/*
+ * What each event of a lane is, if two lanes mostly fit: those of the first lane happened some time
+ * before or after their counterparts, those of others at another distance.
+ */
+static bool lane_sure(const struct match *x, const struct lane *q, const struct lane *h,
+		      size_t *sure)
+{
+	uint64_t tol = x->m.tol;
+
+	for (int i = 0; i < WIDER; i++, tol *= 2) {
+		if (!lane_within(x, q, h, tol, 1 + q->n / SAMPLE, sure) ||
+		    !lane_within(x, q, h, tol, 1, sure))
+			continue;
+		fill_between(q, sure);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Pairs of a lane. If several of the host's lanes fit it, like those of queues that are always used
+ * together, the right one is unknown: what all of them allow holds.
+ */
+static int lane_pairs(struct match *x, const struct lane *q)
+{
+	_cleanup_free_ size_t *sure = calloc(q->n, sizeof(*sure));
+	_cleanup_free_ struct qanchor *all = calloc(q->n, sizeof(*all));
+	int ret = sure && all ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < q->n && !ret; i++)
+		all[i].lo = UINT64_MAX;
+	for (size_t k = 0; k < x->h.n && !ret; k++) {
+		const struct lane *h = &x->h.lane[k];
+
+		if (!may_be_same(q, h) || !lane_sure(x, q, h, sure))
+			continue;
+		for (size_t i = 0; i < q->n; i++) {
+			if (!sure[i])
+				continue;
+			all[i].lo = MIN(all[i].lo, h->v[sure[i] - 1].lo);
+			all[i].hi = MAX(all[i].hi, h->v[sure[i] - 1].hi);
+		}
+	}
+	for (size_t i = 0; i < q->n && !ret; i++)
+		if (all[i].lo <= all[i].hi)
+			ret = qpairs_add(x->out, q->v[i].at, &all[i]);
+	return ret;
+}
+
+static int all_pairs(struct match *x)
+{
+	int ret = 0;
+
+	x->out->n = 0;
+	x->out->rate = x->m.rate;
+	for (size_t i = 0; i < x->q.n && !ret; i++)
+		ret = lane_pairs(x, &x->q.lane[i]);
+	if (ret || x->out->n < LEAST)
+		return ret;
+	qpairs_sort(x->out);
+	return 1;
+}
+
+/* ---- the search ---- */
+
+/* 1 as soon as a stretch leads to pairs. */
+static int try_lanes(struct match *x, const struct lane *q, const struct lane *h)
+{
+	size_t n = MAX(MIN(MIN(q->n, h->n) / 2, (size_t)MOST), (size_t)LEAST);
+	struct found f;
+	int ret = 0;
+
+	if (q->n < n || h->n < n)
+		return 0;
+	for (size_t i = 0; i < STRETCHES && !ret; i++) {
+		size_t first = (q->n - n) * i / (STRETCHES - 1);
+
+		if (!stretch_find(x, &q->v[first], n, h, &f))
+			continue;
+		ret = model_init(x, q, first, n, h, &f);
+		ret = ret > 0 ? all_pairs(x) : ret;
+	}
+	return ret;
+}
+
+/*
+ * khz: of the host's TSC, 0 = unknown. Anchors of both sides are sorted. 1: found. 0: nothing fits,
+ * or more than one thing does: then *why is a line of text. -ENOMEM.
+ */
+static int match(struct qanchors *q, struct qanchors *h, uint64_t khz, struct qpairs *out,
+		 const char **why)
+{
+	_cleanup_free_ struct match *x = calloc(1, sizeof(*x));
+	int ret = 0;
+
+	if (!x)
+		return -ENOMEM;
+	x->khz = khz;
+	x->out = out;
+	lanes_init(&x->q, q);
+	lanes_init(&x->h, h);
+	for (size_t i = 0; i < x->q.n && !ret; i++)
+		for (size_t k = 0; k < x->h.n && !ret; k++)
+			if (may_be_same(&x->q.lane[i], &x->h.lane[k]))
+				ret = try_lanes(x, &x->q.lane[i], &x->h.lane[k]);
+	*why = !x->q.n || !x->h.n ? "too few events that both sides show"
+	       : x->work >= WORK
+		       ? "the search ended at its limit of work"
+		       : "what both sides show does not fit, or fits at more than one time";
+	free(x->m.knot);
+	return ret;
+}
+
+/* ---- from pairs to times ---- */
 
 /* How the rate may change: of a steered clock, and at most by NTP for others. */
 static const uint64_t drift_ppb[] = { 20000, 600000 };
@@ -267,7 +738,7 @@ int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace
 
 	ret = ret ?: qtrace_rewind(trace);
 	ret = ret ?: qanchors_qemu(trace, h.prints, &q);
-	ret = ret ?: qmatch_timed(&q, &h, map->cap->tsc_khz, &pairs, &p->why);
+	ret = ret ?: match(&q, &h, map->cap->tsc_khz, &pairs, &p->why);
 	if (ret > 0 && !both_sides(&pairs)) {
 		p->why = "what both sides show bounds its time from one side only";
 		ret = 0;

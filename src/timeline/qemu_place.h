@@ -7,7 +7,7 @@
 #define KVMFT_TIMELINE_QEMU_PLACE_H
 
 #include "kvmft/clock.h"
-#include "qemu_match.h"
+#include "qemu_anchor.h"
 
 /* Zero-initialised. */
 struct qplace {
