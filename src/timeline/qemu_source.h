@@ -18,7 +18,8 @@ struct qsource;
 int qsource_new(const struct hostmap *map, const struct tl_qemu *q, struct qsource **out,
 		struct kvmft_err *err) __must_check;
 /*
- * If the host capture has no readings of its clock: searches for what both sides show. To be called before anything else. 0, even if nothing was found; -errno.
+ * If the host capture has no readings of its clock: searches for what both sides show. To be called
+ * before anything else. 0, even if nothing was found; -errno.
  */
 int qsource_place(struct qsource *s, struct hostmap *map, struct kvmft_err *err) __must_check;
 void qsource_free(struct qsource *s); /* NULL is fine */
