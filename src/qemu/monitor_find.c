@@ -61,7 +61,7 @@ int mon_qemu_scan(const struct vm_roots *given, struct vm_list **out, struct kvm
 {
 	struct vm_roots roots = vm_roots_fill(given);
 	_cleanup_close_ int procfd = vm_proc_open(&roots);
-	_cleanup_dir_ DIR *dir = procfd < 0 ? NULL : vm_dir_open(procfd, ".");
+	_cleanup_dir_ DIR *dir = procfd < 0 ? NULL : dir_open(procfd, ".");
 	struct vm_list *list;
 	uint32_t pid;
 	int ret = 0;

@@ -241,7 +241,7 @@ static bool holds_socket(int procfd, uint32_t pid, const char *inode)
 
 	snprintf(path, sizeof(path), "%u/fd", pid);
 	snprintf(want, sizeof(want), "socket:[%s]", inode);
-	dir = vm_dir_open(procfd, path);
+	dir = dir_open(procfd, path);
 	while (dir && vm_dir_next_u32(dir, &fd) && ++looked <= VM_MAX_FDS) {
 		ssize_t n;
 

@@ -179,7 +179,7 @@ static int add_vcpu(int vmfd, const char *name, uint32_t id, struct vm *vm, int 
 
 int vm_debugfs_read_vm(int kvmfd, struct vm *vm)
 {
-	_cleanup_dir_ DIR *dir = vm_dir_open(kvmfd, vm->sel);
+	_cleanup_dir_ DIR *dir = dir_open(kvmfd, vm->sel);
 	int ret = 0, unread = 0;
 	struct dirent *de;
 

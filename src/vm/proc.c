@@ -46,23 +46,6 @@ void vm_dir_close(DIR **dir)
 	errno = saved;
 }
 
-DIR *vm_dir_open(int dirfd, const char *path)
-{
-	int fd = openat(dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	int saved;
-	DIR *dir;
-
-	if (fd < 0)
-		return NULL;
-	dir = fdopendir(fd);
-	if (!dir) {
-		saved = errno;
-		close(fd);
-		errno = saved;
-	}
-	return dir;
-}
-
 bool vm_text_u32(const char **s, uint32_t *v)
 {
 	const char *p = *s;
@@ -264,7 +247,7 @@ static int proc_scan_fds(int procfd, struct vm_proc *proc, bool *truncated)
 	uint32_t fd;
 
 	snprintf(path, sizeof(path), "%u/fd", proc->pid);
-	dir = vm_dir_open(procfd, path);
+	dir = dir_open(procfd, path);
 	if (!dir)
 		return -errno;
 	while (vm_dir_next_u32(dir, &fd)) {
@@ -321,7 +304,7 @@ static void procs_sort(struct vm_procs *procs)
 
 int vm_procs_scan(int procfd, struct vm_procs *procs)
 {
-	_cleanup_dir_ DIR *dir = vm_dir_open(procfd, ".");
+	_cleanup_dir_ DIR *dir = dir_open(procfd, ".");
 	uint32_t pid;
 	int ret = 0;
 

@@ -88,7 +88,7 @@ static int scan_debugfs(struct scan *s)
 	s->kvmfd = vm_debugfs_open(&s->roots, &s->list->debugfs, &s->list->debugfs_text);
 	if (s->kvmfd < 0)
 		return s->list->debugfs_text ? 0 : -ENOMEM;
-	dir = vm_dir_open(s->kvmfd, ".");
+	dir = dir_open(s->kvmfd, ".");
 	if (!dir)
 		return -errno;
 	while (!ret && (de = readdir(dir))) {

@@ -11,7 +11,7 @@ static int walk_process(int procfd, uint32_t pid, vm_task_fn fn, void *ctx, int 
 	int ret;
 
 	snprintf(path, sizeof(path), "%u/task", pid);
-	dir = vm_dir_open(procfd, path);
+	dir = dir_open(procfd, path);
 	*gone = 0;
 	if (!dir) {
 		*gone = errno == ENOENT ? -ESRCH : -errno;
@@ -30,7 +30,7 @@ static int walk_process(int procfd, uint32_t pid, vm_task_fn fn, void *ctx, int 
 
 static int walk_all(int procfd, vm_task_fn fn, void *ctx)
 {
-	_cleanup_dir_ DIR *dir = vm_dir_open(procfd, ".");
+	_cleanup_dir_ DIR *dir = dir_open(procfd, ".");
 	int ret = 0, ignored;
 	uint32_t pid;
 
