@@ -305,13 +305,19 @@ fits()
 
 # Whatever the file: as many CPUs as a capture may have, and half of them; more addresses than there is memory for.
 for cpus in 8192 4096; do
-	"$makers/gen" --capture "$tmp/cpus-$cpus" --events 100000 --cpus $cpus
+	"$makers/gen" --capture "$tmp/cpus-$cpus" --events 300000 --cpus $cpus
 	fits cpus-$cpus
 	fits cpus-$cpus --percentiles --split
 	fits cpus-$cpus --event mmio --percentiles
+	report cpus-$cpus
+	status_is 0 "$cpus CPUs"
+	is "$(grep -c others "$out")" 0 "$cpus CPUs: the table of all has each reason"
 	# A walk for so many tables: many of them. That of 8192 files, more than may be open, takes a quarter of a minute.
 	if [ $cpus = 4096 ]; then
 		fits cpus-$cpus --per vcpu --percentiles --split
+		report cpus-$cpus --per vcpu --format csv
+		status_is 0 "$cpus CPUs, each with a table"
+		is "$(grep -c others "$out")" 0 "$cpus CPUs: so have those of each vCPU"
 	elif [ "${CHECK_ALL:-0}" = 1 ]; then
 		fits cpus-$cpus --per vcpu
 	fi
