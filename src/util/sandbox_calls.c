@@ -9,9 +9,10 @@
  */
 #include "sandbox_calls.h"
 
-#include <asm/ioctls.h>
+#include <asm/termbits.h> /* the size of its struct termios is part of TCGETS on some machines */
 #include <fcntl.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
