@@ -392,7 +392,7 @@ static int make_entry(struct perfdata *p, const struct pd_entry *e)
 	struct pd_sample smp;
 	struct pd_facts f;
 	/* On from what is in memory; elsewhere no more than a page, because a file may jump. */
-	size_t ahead = e->off == p->window_at + p->window_len ? AHEAD : 4096;
+	size_t ahead = e->off - p->window_at <= p->window_len ? AHEAD : 4096;
 	int ret = pd_record(p, e->off, p->end, ahead, &r);
 
 	if (ret <= 0)
