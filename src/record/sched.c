@@ -55,7 +55,8 @@ static void range_extend(struct ranges *l, size_t i)
 /* Without those that touch; then, while they are too many, the two with the least between them. */
 static void ranges_join(struct ranges *l)
 {
-	qsort(l->v, l->n, sizeof(*l->v), range_cmp);
+	if (l->n)
+		qsort(l->v, l->n, sizeof(*l->v), range_cmp);
 	for (size_t i = 0; i + 1 < l->n;)
 		if (l->v[i + 1].from <= (uint64_t)l->v[i].to + 1)
 			range_extend(l, i);
@@ -140,8 +141,7 @@ static int ids_find(struct record *r, struct ranges *l)
 		ret = range_add(l, IDS_BEGIN, IDS_BEGIN + end - r->sched.id_max);
 	for (size_t i = 0; i < r->sched.nvmm && !ret; i++) {
 		ret = record_look_tasks(r, r->sched.vmm[i], task_add, l);
-		if (ret == -ESRCH)
-			ret = 0;
+		ret = ret == -ESRCH ? 0 : ret;
 	}
 	ranges_join(l);
 	r->sched.newest = newest;
