@@ -176,7 +176,8 @@ int record_store_open(struct record *r)
 	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->wake_fd < 0)
 		return err_why(r->err, errno, "eventfd");
-	ret = drain_store_init(s);
+	ret = r->c->keep.set && !r->c->flight ? capw_kept_add(&r->kept, 0, "") : 0;
+	ret = ret ?: drain_store_init(s);
 	ret = ret ?: -pthread_mutex_init(&r->meta_lock, NULL);
 	ret = ret ?: drain_signal_init();
 	if (ret)
