@@ -70,7 +70,7 @@ static int open_with(const char *path, read_file_fn of_file, struct capture **ou
 	if (ret) {
 		if (!why.text[0])
 			err_why(&why, ret, "cannot read the capture");
-		err_set(err, ret, "%s: %s", path, why.text);
+		(why.code == KVMFT_LACKING ? err_lack : err_set)(err, ret, "%s: %s", path, why.text);
 		capture_close(c);
 		return ret;
 	}

@@ -145,9 +145,9 @@ const struct cap_packing *cap_packing(const char *name, struct kvmft_err *err)
 			continue;
 		if (packing[i].open)
 			return &packing[i];
-		err_set(err, EOPNOTSUPP,
-			"trace.dat is compressed with %s, and this kvmft was built without %s",
-			name, packing[i].library);
+		err_lack(err, EOPNOTSUPP,
+			 "trace.dat is compressed with %s, and this kvmft was built without %s",
+			 name, packing[i].library);
 		return NULL;
 	}
 	err_set(err, EOPNOTSUPP, "trace.dat is compressed with %s: kvmft reads zstd and zlib",

@@ -177,8 +177,7 @@ int record_store_open(struct record *r)
 	if (s->wake_fd < 0)
 		return err_why(r->err, errno, "eventfd");
 	ret = r->c->keep.set && !r->c->flight ? capw_kept_add(&r->kept, 0, "") : 0;
-	ret = ret ?: drain_store_init(s);
-	ret = ret ?: -pthread_mutex_init(&r->meta_lock, NULL);
+	ret = ret ?: drain_store_init(s) ?: -pthread_mutex_init(&r->meta_lock, NULL);
 	ret = ret ?: drain_signal_init();
 	if (ret)
 		return err_why(r->err, ret, "cannot prepare the recording");
