@@ -328,8 +328,8 @@ if strace -o /dev/null true 2>"$err" && [ "$("$plain" check 2>/dev/null | awk '$
 	is "$(by_confined meta report "$tmp/pair")" "0 1" "... in a tree"
 	echo "kvmft-session version=1" >"$tmp/pair/session"
 	is "$(by_confined session verify "$tmp/pair")" "0 1" "a session file: as well"
-	run timeout 60 strace -f -o "$tmp/calls" -e inject=pipe2:error=EPERM:when=1 "$plain" verify "$tmp/pair"
-	err_has "^kvmft verify: pipe: " "... and by nobody else, if something forbids to ask one"
+	run timeout 60 strace -f -o "$tmp/calls" -e inject=socketpair:error=EPERM:when=1 "$plain" verify "$tmp/pair"
+	err_has "^kvmft verify: socketpair: " "... and by nobody else, if something forbids to ask one"
 	is "$(by_confined symbols stuck --vm nosuch --guest-kallsyms "$tmp/symbols")" "0 1" "symbols of a guest"
 	is "$(by_confined program record --as host -e none --sdt "$tmp/program" -d 50ms -o "$tmp/marked")" "0 1" \
 		"a program that is searched for markers"
