@@ -12,7 +12,7 @@
 #define MAX_TASKS  (3u << 14)
 #define MAX_COMMS  (2u << 14) /* ... more of which may be known only by name */
 #define SUBBUF_MIN (16u << 10)
-#define FAR_OFF	   (1ull << 46) /* bytes: files that are larger are not read beyond */
+#define FAR_OFF	   (1ull << 46) /* bytes: pd_entry has no more */
 
 struct scan {
 	struct perfdata *p;
@@ -309,7 +309,6 @@ static int entries_divide(const struct perfdata *p, struct pd_stream *st)
 		if (!i || (fill && (!e->cost || fill + e->cost > room ||
 				    e->time - st->entry[first].time >= PD_SPAN_MAX))) {
 			ret = array_add(&st->block, &st->nblock, &st->block_cap, &i, sizeof(i));
-			first = i;
 			fill = 0;
 		}
 		if (!fill)
@@ -328,7 +327,9 @@ static int scan_records(struct scan *s)
 	int ret = 0;
 
 	s->at = p->begin;
-	while (s->at < FAR_OFF && (ret = pd_record(p, s->at, p->end, AHEAD, &r)) > 0) {
+	if (p->end > FAR_OFF)
+		return err_set(s->err, EFBIG, "larger than 64 TiB");
+	while ((ret = pd_record(p, s->at, p->end, AHEAD, &r)) > 0) {
 		ret = scan_record(s, &r);
 		if (ret)
 			return ret;
@@ -390,7 +391,6 @@ static int make_entry(struct perfdata *p, const struct pd_entry *e)
 {
 	struct pd_record r;
 	struct pd_sample smp;
-	struct pd_facts f;
 	/* On from what is in memory; elsewhere no more than a page, because a file may jump. */
 	size_t ahead = e->off - p->window_at <= p->window_len ? AHEAD : 4096;
 	int ret = pd_record(p, e->off, p->end, ahead, &r);
@@ -398,8 +398,7 @@ static int make_entry(struct perfdata *p, const struct pd_entry *e)
 	if (ret <= 0)
 		return ret ?: -EIO;
 	if (!e->cost && r.type == PD_LOST) {
-		pd_trailer(p, &r, &f);
-		p->w.ts = f.time; /* of a block without events */
+		p->w.ts = e->time; /* of a block without events */
 		return subbuf_write_lost(&p->w, lost_count(&r));
 	}
 	if (r.type != PD_SAMPLE || pd_sample(p, &r, &smp) <= 0 || pd_cost(smp.raw_len) != e->cost)
@@ -413,7 +412,7 @@ int pd_make(void *perfdata, uint64_t stream, uint64_t idx, const uint8_t **buf)
 	const struct pd_stream *s = &p->stream[stream];
 	uint64_t before = p->w.emitted;
 	size_t end;
-	int ret = idx < s->nblock ? 0 : -EIO;
+	int ret = idx < s->nblock ? 0 : -EIO, ended;
 
 	*buf = p->w.buf;
 	if (ret || (p->made_stream == stream && p->made == idx))
@@ -421,7 +420,8 @@ int pd_make(void *perfdata, uint64_t stream, uint64_t idx, const uint8_t **buf)
 	end = idx + 1 < s->nblock ? s->block[idx + 1] : s->n;
 	for (size_t i = s->block[idx]; i < end && !ret; i++)
 		ret = make_entry(p, &s->entry[i]);
-	ret = ret ?: subbuf_write_end(&p->w);
+	ended = subbuf_write_end(&p->w); /* also of one that failed: the next one begins anew */
+	ret = ret ?: ended;
 	if (!ret && p->w.emitted != before + 1)
 		ret = -EBADMSG;
 	p->made_stream = ret ? UINT32_MAX : (uint32_t)stream;
