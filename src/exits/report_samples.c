@@ -432,7 +432,7 @@ static void tell(struct report *r)
 	if (r->tot.moved && !(r->recorded & EVID_SWITCH))
 		report_remark(r,
 			      "%llu exits whose entry was on another CPU: their threads were off "
-			      "their CPU in between, for how long was not recorded",
+			      "their CPU in between; how long only sched_switch tells (--split)",
 			      (unsigned long long)r->tot.moved);
 	if (r->opts.semantics == REPORT_EXACT && class_has_perf(r->opts.cls))
 		tell_perf(r);

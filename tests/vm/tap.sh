@@ -92,13 +92,14 @@ sums()
 	fi
 }
 
-# sums_of NAME ANALYSES CAPTURE...: the same for these captures, whatever they hold.
+# sums_of NAME ANALYSES CAPTURE...: the same for these captures, whatever they hold; $status, if that is set, is
+# the exit status.
 sums_of()
 {
 	name=$1 kinds=$2
 	shift 2
 	run "$kvmft" latency "$kinds" --format json --worst 0 -q "$@"
-	status_is 0 "$name: latency $kinds"
+	status_is "${status:-0}" "$name: latency $kinds"
 	sums "... the parts are the whole"
 }
 
