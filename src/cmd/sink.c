@@ -120,6 +120,11 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 	c->vm = p->nguest ? p->guest[0].vm : 0;
 	c->khz = host->tsc_khz;
 	c->base = p->begin;
+	if (host->has_tsc2nsec && !c->base)
+		c->line = (struct cyc2ns){ .mult = host->tsc2nsec_mult,
+					   .shift = (uint8_t)host->tsc2nsec_shift };
+	if (cyc2ns_check(&c->line)) /* nothing that a kernel makes */
+		c->line.mult = 0;
 	if (p->alone) {
 		int ret = own_clock(host, kind, c, err);
 

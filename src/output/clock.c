@@ -113,7 +113,8 @@ bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uin
 	switch (c->kind) {
 	case OUT_CLOCK_HOST_TSC: *v = host; return true;
 	case OUT_CLOCK_NS:
-		*v = tsc_cycles_to_ns(host - c->base, c->khz);
+		*v = c->line.mult ? cyc2ns_to_ns(&c->line, host)
+				  : tsc_cycles_to_ns(host - c->base, c->khz);
 		return true;
 	case OUT_CLOCK_GUEST_TSC: return guest_tsc(c, host, vcpu, v) && (int64_t)*v >= 0;
 	case OUT_CLOCK_KVMCLOCK:
@@ -131,6 +132,9 @@ static bool ns_host(const struct out_clock *c, uint64_t ns, uint64_t *host)
 {
 	unsigned __int128 cycles = ((unsigned __int128)ns * c->khz + 999999) / 1000000;
 
+	if (c->line.mult)
+		cycles = (((unsigned __int128)ns << c->line.shift) + c->line.mult - 1) /
+			 c->line.mult;
 	*host = c->base + (uint64_t)cycles;
 	return cycles <= UINT64_MAX - c->base;
 }

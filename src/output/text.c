@@ -656,7 +656,7 @@ static int text_begin(struct out *o)
 	o->priv = all;
 	if (!all)
 		return -ENOMEM;
-	if (o->clock.kind == OUT_CLOCK_NS && o->clock.khz <= UINT32_MAX)
+	if (o->clock.kind == OUT_CLOCK_NS && o->clock.khz <= UINT32_MAX && !o->clock.line.mult)
 		all->khz_inverse = tsc_khz_inverse(o->clock.khz);
 	all->label_cut = label_cut(o->t);
 	all->cpu_digits = 1;

@@ -56,6 +56,22 @@ status_is 0 "counter: blame"
 err_has 'the trace clock counter is no time: what stands as cycles are its counts' "... says what its numbers are"
 out_has '^1\. 40002000 cycles' "... and has them"
 
+# A month of uptime: TSC2NSEC's multiplier is rounded, so kHz made of it are 100 ms away from what trace-cmd shows.
+sed 's/ 5000/ 7000005000/' "$tmp/idle.txt" >"$tmp/month.txt"
+ok "x86-tsc" "$mkcap" --capture "$tmp/month" "$tmp/month.txt"
+run "$kvmft" export -q -i "$tmp/month" --tsc-khz 2599998 -o "$tmp/month.dat"
+run "$kvmft" merge -q "$tmp/month.dat"
+cut -d ']' -f 2 "$out" | sed 's/^ *\([0-9.]*\)  .*/\1/' >"$tmp/times"
+is "$(wc -l <"$tmp/times" | tr -d ' ')" 9 "nine times"
+if command -v trace-cmd >/dev/null; then
+	is "$(cat "$tmp/times")" "$(trace-cmd report -t "$tmp/month.dat" 2>&1 | sed -n 's/^.*\] *\([0-9.]*\): .*/\1/p')" \
+		"with TSC2NSEC: trace-cmd's times, to the ns"
+else
+	skip "times by TSC2NSEC" "trace-cmd is not installed"
+fi
+run "$kvmft" merge -q --from "$(sed -n 4p "$tmp/times")" "$tmp/month.dat"
+is "$(wc -l <"$out" | tr -d ' ')" 6 "... which --from takes"
+
 # Two clocks that nothing relates are no timeline.
 run "$kvmft" merge "$tmp/mono.dat" "$tmp/local.dat=tids:900"
 status_is 4 "a pair"
