@@ -59,9 +59,9 @@ int td_header_info(struct td *t, struct cursor *cur)
 		return ret;
 	/* Files of very old kernels lack the text: then the layout follows from sizeof(long). */
 	if (ktext_page(page, &p)) {
+		/* The file's header has the recorder's sizeof(long), or that of `convert`. */
 		t->c->page_header = p.header;
-		if (p.long_size != t->c->long_size)
-			cap_note(t->c, "header_page and the file header differ in sizeof(long)");
+		t->c->long_size = p.long_size;
 	} else if (n) {
 		cap_note(t->c, "header_page: not understood");
 	}

@@ -114,7 +114,8 @@ static int add_field(struct fmt_event *e, const char *decl, const char *semi,
 	fld->f.is_relative = *decl == '_' && span_has(decl, name, "__rel_loc");
 	fld->f.is_dynamic =
 		fld->f.is_relative || (*decl == '_' && span_has(decl, name, "__data_loc"));
-	fld->f.is_array = fld->f.is_dynamic || memchr(decl, '[', (size_t)(semi - decl));
+	fld->f.is_array = fld->f.is_dynamic || memchr(decl, '[', (size_t)(semi - decl)) ||
+			  !at->size; /* text of trace_marker before Linux 5.6 */
 	fld->f.is_pointer = memchr(decl, '*', (size_t)(name - decl));
 	fld->f.is_string = fld->f.is_array && span_has(decl, name, "char") &&
 			   !span_has(decl, name, "unsigned") && !fld->f.is_pointer;

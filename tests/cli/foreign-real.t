@@ -83,6 +83,29 @@ else
 	err_has 'host: [0-9]* damaged sub-buffers left out' "... is said"
 fi
 
+# A file's header has the sizeof(long) of the machine that wrote it, header_page that of the kernel that traced.
+run "$kvmft" merge "$golden/long32/host.dat"
+status_is 0 "sub-buffers of a kernel of 32 bits"
+err_has 'host: 80 events, 0 lost' "... all events"
+is "$(sed 's/^.*\] *//' "$out" | awk 'NR == 1 || NR == 80 { print $1 }')" "1000.000000000
+1000.000393000" "... at their times"
+
+# Before Linux 5.6 the text of a marker was `char buf` of size 0.
+cat >marker.txt <<-END
+	event ftrace print 5 u64:ip text:buf
+	0 1000 900 ftrace:print ip=0 buf=kvm_run_exit cpu_index 0, reason 2
+	0 2000 900 ftrace:print ip=0 buf=resize done
+END
+"${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap" --capture marker marker.txt
+"$kvmft" export -q -i marker -o marker.dat
+run "$kvmft" merge -q marker.dat
+cp "$out" marker.new
+out_has 'resize done$' "a marker's text"
+perl -pe 's/char buf\[\];/char buf;  /' marker.dat >marker-old.dat
+ok "the format of an older kernel" sh -c '! cmp -s marker.dat marker-old.dat'
+run "$kvmft" merge -q marker-old.dat
+ok "... has the same text" cmp marker.new "$out"
+
 # Where the option stood that says where the events are.
 cp host.dat damaged.dat
 printf '\377\377\377\377\377\377\377\377' | dd of=damaged.dat bs=1 seek=6274 conv=notrunc 2>/dev/null
