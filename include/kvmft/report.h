@@ -22,6 +22,8 @@ const char *class_name_at(size_t i);
 const struct event_class *class_find(const char *name); /* NULL: there is none */
 const char *class_name(const struct event_class *c);	/* "vmexit" */
 const char *class_title(const struct event_class *c);	/* head of the table's first column */
+/* The first class, but vmexit, whose event the capture has; NULL: none. */
+const struct event_class *class_recorded(const struct fmt *fmt);
 bool class_has_perf(const struct event_class *c);	/* whether perf kvm has such a table */
 
 /* ---- the walk ---- */
@@ -76,6 +78,7 @@ struct report_opts {
 	uint64_t every;	     /* 0: never cut; otherwise not with vcpus */
 	report_cut_fn *cut;
 	report_sample_fn *each; /* only with split; NULL: not wanted */
+	bool counts; /* samples have no times: neither kvm_exit nor kvm_entry was recorded */
 	const bool *seen; /* totals of another walk; of a trace.dat nothing else says it earlier */
 	void *ctx;	     /* of cut and each */
 };

@@ -117,9 +117,10 @@ static int parse_class(struct run *run)
 	const struct event_class *c = class_find(name);
 
 	run->ro.cls = c;
-	if (run->ro.by_rip && (c != class_find("vmexit") || run->ro.semantics == REPORT_PERF))
-		return err_usage(run->err, "option --by rip: only for --event vmexit, and not with "
-				 "--semantics perf");
+	if (run->ro.by_rip && ((c != class_find("vmexit") && c != class_find("entry")) ||
+			       run->ro.semantics == REPORT_PERF))
+		return err_usage(run->err, "option --by rip: only for --event vmexit or entry, and "
+				 "not with --semantics perf");
 	if (!run->ro.by_rip && (run->nguest || guest_syms_option(&run->o->syms)))
 		return err_usage(run->err, "%s%s: only --by rip uses symbols of guests",
 				 run->nguest ? "" : "option --",
@@ -160,6 +161,19 @@ static int parse(struct run *run)
 	return parse_class(run);
 }
 
+/* Without exits, what else there is. */
+static void class_there_is(struct run *run)
+{
+	const struct event_class *c = class_recorded(run->fmt);
+
+	if (run->o->event || fmt_find(run->fmt, "kvm", "kvm_exit") || !c || run->cap->ndamage ||
+	    run->ro.semantics == REPORT_PERF || run->ro.split)
+		return;
+	cli_note("%s: kvm_exit was not recorded: this is --event %s", run->cap->path,
+		 class_name(c));
+	run->ro.cls = c;
+}
+
 /* ---- nothing to show is not a success ---- */
 
 #define ULL(v) ((unsigned long long)(v))
@@ -178,12 +192,13 @@ static int why_empty(const struct run *run)
 	if (!t->exits && !t->entries)
 		return err_lack(run->err, ENODATA,
 				"%s: no kvm_exit and kvm_entry events (%llu events): no VM ran, they "
-				"were not recorded, or this KVM does not trace them (see kvmft check)",
+				"were not recorded, or this KVM does not trace them (see kvmft check); "
+				"--event userspace, ioport or mmio counts without them",
 				path, ULL(t->events));
-	if (!t->exits || !t->entries)
+	if (!t->exits)
 		return err_lack(run->err, ENODATA,
-				"%s: no %s events: record both kvm_exit and kvm_entry", path,
-				t->exits ? "kvm_entry" : "kvm_exit");
+				"%s: no kvm_exit events: record both kvm_exit and kvm_entry (or see "
+				"--event entry)", path);
 	if (!t->class_events && run->ro.cls != class_find("vmexit"))
 		return err_lack(
 			run->err, ENODATA,
@@ -205,8 +220,12 @@ static int why_empty(const struct run *run)
 static void remarks(struct run *run, const struct report_format *fmt)
 {
 	const struct report_totals *t = report_totals(run->r);
+	uint64_t n = t->class_events ?: t->exits;
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	struct report_span span;
+	char length[32];
 
+	report_span(run->r, &span);
 	/* If there is no place for remarks, they were printed before. */
 	if (fmt->has_notes &&
 	    out_rate_remark(run->cap, report_in_cycles(run->r) ? "times are in cycles" : NULL,
@@ -217,7 +236,12 @@ static void remarks(struct run *run, const struct report_format *fmt)
 		sink_remark(&run->remarks,
 			    "functions have no names: give --guest-kallsyms, or, as another INPUT, "
 			    "the guest's capture, recorded with --symbols");
-	if (t->no_end)
+	if (run->ro.cls == class_find("entry") || !t->entries)
+		sink_remark(&run->remarks,
+			    "without kvm_exit and kvm_entry, both, it is not known how long an event "
+			    "took: %llu in %s, %llu/s", ULL(n), str_ns(length, sizeof(length), span.length),
+			    ULL(span.length ? n * 1000000000 / span.length : 0));
+	else if (t->no_end)
 		sink_remark(&run->remarks,
 		       "%llu exits were followed by another exit without kvm_entry: they count, but "
 		       "have no time",
@@ -333,6 +357,8 @@ static int report(struct run *run)
 				    run->ro.has_from || run->ro.has_to ? NULL
 								       : "times are in cycles",
 				    cli_note, run->err);
+	if (!ret)
+		class_there_is(run);
 	ret = ret ?: report_new(run->cap, run->fmt, &run->ro, &run->r, run->err);
 	if (!ret && run->ro.by_rip)
 		ret = guest_syms_of_operands(&run->syms, &run->o->syms, report_hostmap(run->r),
@@ -345,7 +371,7 @@ static int report(struct run *run)
 	if (part)
 		tell_incomplete(run, report_totals(run->r));
 	part |= !guest_syms_whole(&run->syms, cli_note);
-	if (!report_has_samples(run->r, &run->filter) || !report_totals(run->r)->entries)
+	if (!report_has_samples(run->r, &run->filter))
 		return why_empty(run);
 	remarks(run, fmt);
 	ret = print(run, fmt);

@@ -51,6 +51,7 @@ struct event_class {
 		const char *field[CLASS_FIELDS];
 	} tp[CLASS_TPS];
 	bool optional;		 /* it can do without all of tp[] */
+	bool counts;		 /* only counts: its events have no end */
 	struct class_rules exact;
 	struct class_rules perf; /* NULL: perf kvm has no such table */
 	struct class_rules perf_before; /* where exit_perf_before(); NULL: as elsewhere */

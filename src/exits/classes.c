@@ -170,11 +170,72 @@ static const struct event_class inject = {
 	.describe = inject_describe,
 };
 
+/* ---- why KVM_RUN returned, by reason: KVM_EXIT_*, or the errno that it failed with ---- */
+
+#define FAILED (1ull << 32)
+
+static enum class_mark userspace_begin(const struct class_event *e, uint64_t *key)
+{
+	int32_t ret = (int32_t)e->v[1];
+
+	*key = ret < 0 ? FAILED | (uint32_t)-ret : (uint32_t)e->v[0];
+	return e->tp ? MARK_NO : MARK_AT_EXIT;
+}
+
+static void userspace_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
+			       size_t size)
+{
+	const char *name = key & FAILED ? NULL : exit_userspace_name((uint32_t)key);
+
+	if (name)
+		snprintf(buf, size, "%s", name);
+	else
+		snprintf(buf, size, "%s%u", key & FAILED ? "errno " : "", (uint32_t)key);
+}
+
+static const struct event_class userspace = {
+	.name = "userspace",
+	.title = "KVM_RUN returned",
+	.tp = { { "kvm_userspace_exit", { "reason", "errno" } } },
+	.exact = { userspace_begin, class_end_entry },
+	.describe = userspace_describe,
+};
+
+/* ---- entries, where nothing tells how they end, by vCPU ---- */
+
+static enum class_mark entry_begin(const struct class_event *e, uint64_t *key)
+{
+	*key = (uint32_t)e->v[0];
+	return e->tp ? MARK_NO : MARK_KEY;
+}
+
+static enum class_mark no_end(const struct class_event *e __unused_arg,
+			      uint64_t *key __unused_arg)
+{
+	return MARK_NO;
+}
+
+static void entry_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
+			   size_t size)
+{
+	snprintf(buf, size, "vCPU %u", (uint32_t)key);
+}
+
+static const struct event_class entry = {
+	.name = "entry",
+	.title = "VM-ENTRY",
+	.tp = { { "kvm_entry", { "vcpu_id", NULL, "rip" } } },
+	.counts = true,
+	.exact = { entry_begin, no_end },
+	.describe = entry_describe,
+};
+
 /* ---- all of them, in the order of help ---- */
 
 static const struct event_class *const classes[] = {
 	&class_vmexit, &class_mmio, &class_ioport, &class_msr, &hypercall,
-	&cpuid,	       &page_fault, &fast_mmio,	   &inject,
+	&cpuid,	       &page_fault, &fast_mmio,	   &inject,    &userspace,
+	&entry,
 };
 
 const char *class_name_at(size_t i)
@@ -186,6 +247,14 @@ const struct event_class *class_find(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
 		if (!strcmp(classes[i]->name, name))
+			return classes[i];
+	return NULL;
+}
+
+const struct event_class *class_recorded(const struct fmt *fmt)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(classes); i++)
+		if (!classes[i]->optional && fmt_find(fmt, "kvm", classes[i]->tp[0].name))
 			return classes[i];
 	return NULL;
 }

@@ -172,7 +172,12 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 		return err_set(err, ENOENT,
 			       "%s is a capture of a guest: exits are in the capture of its host",
 			       path);
-	if (!event_format(r->fmt, EV_EXIT) && !event_format(r->fmt, EV_ENTRY))
+	if (own && !r->tps && !cls->optional)
+		return err_lack(err, ENOENT, "no %s events in %s: record them with -e kvm:%s", own,
+				path, own);
+	if (own && r->tps && r->opts.by_rip && r->plan[1].f[2].size)
+		return 0;
+	if (!event_format(r->fmt, EV_EXIT) && !event_format(r->fmt, EV_ENTRY) && !r->tps)
 		return err_lack(
 			err, ENOENT,
 			"no kvm_exit and kvm_entry events in %s: record them with `kvmft record` on "
@@ -184,10 +189,9 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 			       "host",
 			       path, event_field(EV_EXIT, 0));
 	if (r->opts.by_rip && !exit.f[2].size)
-		return err_lack(err, ENOENT, "kvm_exit in %s does not say where the guest was", path);
-	if (own && !r->tps && !cls->optional)
-		return err_lack(err, ENOENT, "no %s events in %s: record them with -e kvm:%s", own,
-				path, own);
+		return err_lack(err, ENOENT, "no %s in %s says where the guest was",
+				event_format(r->fmt, EV_EXIT) ? "kvm_exit" : "kvm_exit or kvm_entry",
+				path);
 	return 0;
 }
 
@@ -381,6 +385,7 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 	r->fmt = fmt;
 	r->opts = *opts;
 	r->swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+	r->opts.counts |= opts->cls->counts;
 	set_budget(r);
 	exit_names_init(&r->names, event_format(fmt, EV_EXIT), cap->vendor);
 	r->rules = rules_of(r);
@@ -400,7 +405,8 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 		return ret;
 	}
 	set_window(r);
-	remark_kernel(r);
+	if (event_format(fmt, EV_EXIT) && !r->opts.counts)
+		remark_kernel(r);
 	*out = r;
 	return 0;
 }

@@ -226,6 +226,10 @@ static int exact_any(struct report *r, struct rthread *t, const struct rev *e, u
 {
 	int ret = 0;
 
+	if (r->opts.counts) {
+		t->key = e->key;
+		return e->is.op == OP_CLASS && e->is.begin != MARK_MORE ? close_untimed(r, t) : 0;
+	}
 	if (e->is.op > OP_CLASS) {
 		if (t->split)
 			split_event(r, t, e);
@@ -444,8 +448,10 @@ void samples_finish(struct report *r)
 	if (!r->told)
 		tell(r);
 	for (size_t i = 0; i < r->nthread; i++) {
-		const struct rthread *t = r->thread[i];
+		struct rthread *t = r->thread[i];
 
+		if (t->open && !r->tot.entries) /* no exit has an end, not only the last one */
+			r->failed |= close_untimed(r, t) < 0;
 		if (t->open || (r->opts.semantics == REPORT_PERF && t->from && t->perf_key))
 			r->tot.open++;
 	}

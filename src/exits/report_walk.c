@@ -205,6 +205,8 @@ static void push_class(struct walk *w, struct wstream *st, const struct rplan *p
 	r->tot.class_events++;
 	e->is.begin = (uint8_t)r->rules->begin(&ce, &e->key);
 	e->is.end = (uint8_t)r->rules->end(&ce, &e->key);
+	if (r->rips)
+		set_place(r, e, p, rec);
 	if (!e->is.begin && !e->is.end)
 		st->n--;
 }
@@ -527,17 +529,12 @@ static uint32_t slice_end(const struct wstream *st, uint64_t end)
 }
 
 /* For opts.cut: ends the stretch if the next event is beyond it, and a slice where one ends. */
-static int cut(struct walk *w, uint64_t *end)
+static int cut(struct walk *w, uint64_t first, uint64_t *end)
 {
 	const struct report_opts *o = &w->r->opts;
-	uint64_t first = UINT64_MAX, ticks = report_ticks(w->r, o->every), n;
+	uint64_t ticks = report_ticks(w->r, o->every), n;
 	int ret = 0;
 
-	for (uint32_t i = 0; i < w->n; i++)
-		if (w->st[i].at < w->st[i].n)
-			first = MIN(first, w->st[i].ev[w->st[i].at].ts);
-	if (!w->cutting)
-		report_begin(w->r, first);
 	if (!w->cutting || first > w->stretch_end) {
 		if (w->cutting)
 			ret = o->cut(o->ctx, w->r, w->stretch);
@@ -554,8 +551,8 @@ static int cut(struct walk *w, uint64_t *end)
 /* Feeds one slice: 1, 0 when all streams are at their end, -errno. */
 static int slice(struct walk *w)
 {
-	uint64_t end = UINT64_MAX;
-	bool merge = false, any = false;
+	uint64_t end = UINT64_MAX, first = UINT64_MAX;
+	bool merge = false;
 	int ret = 0;
 
 	for (uint32_t i = 0; i < w->n; i++) {
@@ -568,11 +565,14 @@ static int slice(struct walk *w)
 		/* What comes after a full array is no earlier than its last entry. */
 		if (!st->ended)
 			end = MIN(end, st->n ? st->ev[st->n - 1].ts : st->last_ts);
-		any |= st->at < st->n;
+		if (st->at < st->n)
+			first = MIN(first, st->ev[st->at].ts);
 	}
-	if (!any)
+	if (first == UINT64_MAX)
 		return 0;
-	if (w->r->opts.every && (ret = cut(w, &end)))
+	if (!w->slice)
+		report_begin(w->r, first);
+	if (w->r->opts.every && (ret = cut(w, first, &end)))
 		return ret;
 	w->slice++;
 	for (uint32_t i = 0; i < w->n; i++) {
@@ -636,14 +636,15 @@ static void add_totals(struct report *r, const struct wstream *st)
 /* Only the whole capture can be counted. What was handed out already cannot be taken back. */
 static bool knows_more(struct report *r)
 {
-	bool holes = r->holes, in_order = r->in_order;
+	bool holes = r->holes, in_order = r->in_order, counts = r->opts.counts;
 
 	if (r->opts.each || r->opts.cut)
 		return false;
 	r->holes |= r->cap->is_tracedat && !r->from && r->to == UINT64_MAX &&
 		    capture_missing(r->cap, r->tot.events);
 	r->in_order |= r->floats;
-	return r->holes != holes || r->in_order != in_order;
+	r->opts.counts |= !r->tot.exits && !r->tot.entries && r->tot.class_events;
+	return r->holes != holes || r->in_order != in_order || r->opts.counts != counts;
 }
 
 int report_walk(struct report *r, struct kvmft_err *err)

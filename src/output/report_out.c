@@ -161,9 +161,13 @@ static void put_sections(struct sections *s)
 /* ---- text ---- */
 
 /* Floats, because perf prints floats: the last digit of its tables depends on that. */
-static void put_time(const struct report_doc *d, struct columns *c, struct sbuf *b, double time)
+/* Of a row all of whose samples have an unknown length there is none. */
+static void put_time(const struct report_doc *d, const struct report_row *row, struct columns *c,
+		     struct sbuf *b, double time)
 {
-	if (report_in_cycles(d->r))
+	if (row && !row->timed)
+		columns_put(c, b, "-");
+	else if (report_in_cycles(d->r))
 		columns_put(c, b, "%.0f", time);
 	else
 		columns_put(c, b, "%.2fus", time / 1000);
@@ -187,7 +191,9 @@ static void put_pct(struct columns *c, struct sbuf *b, uint64_t part, uint64_t w
 static void put_share(const struct report_table *t, const struct report_row *row,
 		      struct columns *c, struct sbuf *b)
 {
-	if (t->total_time == UINT64_MAX)
+	if (!row->timed)
+		columns_put(c, b, "-");
+	else if (t->total_time == UINT64_MAX)
 		columns_put(c, b, "%.2f%%", row->time_pct / 100.0);
 	else
 		put_pct(c, b, row->total_time, t->total_time);
@@ -214,7 +220,7 @@ static void row_last(const struct report_doc *d, const struct report_row *row, s
 {
 	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++) {
 		if (row->counted)
-			put_time(d, c, b, (double)row->percentile_time[i]);
+			put_time(d, row, c, b, (double)row->percentile_time[i]);
 		else
 			columns_put(c, b, "-");
 	}
@@ -281,8 +287,8 @@ static void rip_row(const struct report_doc *d, const struct report_table *t,
 	columns_put(c, b, "%" PRIu64, row->samples);
 	put_pct(c, b, row->samples, t->samples);
 	put_share(t, row, c, b);
-	put_time(d, c, b, (double)row->max_time);
-	put_time(d, c, b, mean(row));
+	put_time(d, row, c, b, (double)row->max_time);
+	put_time(d, row, c, b, mean(row));
 	row_last(d, row, c, b);
 }
 
@@ -314,10 +320,14 @@ static void text_row(const struct report_doc *d, const struct report_table *t,
 	columns_put(c, b, "%" PRIu64, row->samples);
 	put_pct(c, b, row->samples, t->samples);
 	put_share(t, row, c, b);
-	put_time(d, c, b, (double)row->min_time);
-	put_time(d, c, b, (double)row->max_time);
-	put_time(d, c, b, mean(row));
-	columns_put(c, b, "( +- %3u.%02u%% )", row->stderr_pct / 100, row->stderr_pct % 100);
+	put_time(d, row, c, b, (double)row->min_time);
+	put_time(d, row, c, b, (double)row->max_time);
+	put_time(d, row, c, b, mean(row));
+	if (row->timed)
+		columns_put(c, b, "( +- %3u.%02u%% )", row->stderr_pct / 100,
+			    row->stderr_pct % 100);
+	else
+		columns_put(c, b, "%s", "");
 	row_last(d, row, c, b);
 }
 
@@ -379,7 +389,7 @@ static void split_row(const struct report_doc *d, const struct report_table *t,
 	if (row)
 		report_row_name(d->r, row, name);
 	columns_put(c, b, "%s", name);
-	put_time(d, c, b, (double)total);
+	put_time(d, row, c, b, (double)total);
 	for (int p = 0; p < REPORT_PARTS; p++)
 		if (report_row_lacks(d->r, t, row, (enum report_part)p))
 			columns_put(c, b, "?");
@@ -422,8 +432,9 @@ static void text_section(struct sections *s, const struct section *of, const str
 	sbuf_add(b, "\n\nAnalyze events for ");
 	text_whose(d, of, b);
 	text_table(d, t, b);
-	sbuf_addf(b, "\nTotal Samples:%" PRIu64 ", ", t->samples);
-	add_sum(d, b, "Total events handled time", t->total_time);
+	sbuf_addf(b, "\nTotal Samples:%" PRIu64, t->samples);
+	if (t->timed)
+		add_sum(d, b, ", Total events handled time", t->total_time);
 	sbuf_add(b, ".\n\n");
 	if (d->opts->split)
 		text_split(d, t, b);
@@ -501,13 +512,13 @@ static void row_columns(const struct report_doc *d, const struct section *s,
 	row_fixed(o, "samples_pct", row->samples_pct, 2);
 	row_fixed(o, "time_pct", row->time_pct, 2);
 	if (json)
-		row_time(o, "total", true, row->total_time);
-	row_time(o, "min", true, row->min_time);
-	row_time(o, "max", true, row->max_time);
-	row_time(o, "avg", true, row->avg_time);
+		row_time(o, "total", row->timed, row->total_time);
+	row_time(o, "min", row->timed, row->min_time);
+	row_time(o, "max", row->timed, row->max_time);
+	row_time(o, "avg", row->timed, row->avg_time);
 	row_fixed(o, "stderr_pct", row->stderr_pct, 2);
 	if (!json)
-		row_time(o, "total", true, row->total_time);
+		row_time(o, "total", row->timed, row->total_time);
 	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++) {
 		char key[16];
 
@@ -533,7 +544,7 @@ static void json_section(struct sections *s, const struct section *of, const str
 	row_s64(&o, "tid", of->of.tid, of->of.tid);
 	row_u64(&o, "vcpus", true, t->vcpus);
 	row_u64(&o, "total_samples", true, t->samples);
-	row_time(&o, "total", true, t->total_time);
+	row_time(&o, "total", t->timed || !t->samples, t->total_time);
 	part_columns(d, &o, t, NULL);
 	if (d->opts->split) {
 		row_time(&o, "guest", true, t->guest_time);

@@ -1,0 +1,102 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Recordings that hold a part of the events: what can be counted is counted, and no time is made up.
+
+. "$(dirname "$0")/lib.sh"
+
+mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
+
+# two vCPUs; 900 has 3 exits, an MSR_WRITE among them, 901 has one
+cat >"$tmp/events" <<-E
+	0 1000000 900 kvm_entry vcpu_id=0 rip=4096
+	0 2000000 900 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=0
+	1 2500000 901 kvm_exit exit_reason=30 isa=1 guest_rip=8192 vcpu_id=1
+	1 2600000 901 kvm_pio port=128 rw=1 size=1 count=1 val=0
+	1 2700000 901 kvm_userspace_exit reason=2 errno=0
+	1 2800000 901 kvm_entry vcpu_id=1 rip=8194
+	0 3000000 900 kvm_entry vcpu_id=0 rip=4096
+	0 4000000 900 kvm_exit exit_reason=32 isa=1 guest_rip=4352 vcpu_id=0
+	0 4100000 900 kvm_userspace_exit reason=6 errno=4294967292
+	0 5000000 900 kvm_entry vcpu_id=0 rip=4354
+	0 6000000 900 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=0
+	1 7000000 901 kvm_pio port=128 rw=1 size=1 count=1 val=0
+E
+
+# part NAME PATTERN: a capture of the lines that match
+part()
+{
+	grep -E "$2" "$tmp/events" | tr -d '\t' >"$tmp/$1.txt"
+	ok "$1" "$mkcap" --trace-dat "$tmp/$1.dat" "$tmp/$1.txt"
+}
+
+# rows FILE [OPTION...]
+rows()
+{
+	run "$kvmft" report --format csv --per all -i "$@"
+	status_is 0 "${1##*/}: report"
+}
+
+# rows_are "EVENT,SAMPLES..." NAME
+rows_are()
+{
+	is "$(sed 1d "$out" | cut -d , -f 3,4)" "$1" "$2"
+}
+
+untimed='without kvm_exit and kvm_entry, both, it is not known how long an event took'
+
+part all .
+rows "$tmp/all.dat"
+rows_are "HLT,1
+IO_INSTRUCTION,1
+MSR_WRITE,1" "all of it: of the last exit, whose entry is to come, nothing is known"
+rows "$tmp/all.dat" --event userspace
+rows_are "IO,1
+errno 4,1" "reasons of returns to user space"
+
+part exits kvm_exit
+rows "$tmp/exits.dat"
+rows_are "HLT,2
+IO_INSTRUCTION,1
+MSR_WRITE,1" "exits alone: all of them, the last of each thread, too"
+err_has "$untimed: 4 in 4 ms, 1000/s" "... without times, which is said"
+is "$(cut -d , -f 7-9 "$out" | sort -u)" ",,
+min_us,max_us,avg_us" "... and none is printed"
+run "$kvmft" report --by rip --format csv --per all -i "$tmp/exits.dat"
+is "$(sed 1d "$out" | cut -d , -f 3,4,14 | sort)" "HLT,2,0x1000
+IO_INSTRUCTION,1,0x2000
+MSR_WRITE,1,0x1100" "... --by rip"
+run "$kvmft" report -i "$tmp/exits.dat"
+out_has ' HLT  *2  *50.00%  *-  *-  *-  *- *$' "... as text"
+
+part entries kvm_entry
+rows "$tmp/entries.dat"
+rows_are "vCPU 0,3
+vCPU 1,1" "entries alone"
+err_has 'kvm_exit was not recorded: this is --event entry$' "... what it is"
+err_has "$untimed: 4 in 4 ms" "... without times"
+run "$kvmft" report --by rip --format csv --per all -i "$tmp/entries.dat"
+out_has ',vCPU 0,2,50.00,.*,0x1000$' "... --by rip"
+out_has ',vCPU 1,1,25.00,.*,0x2002$' "... of each vCPU"
+
+part pio kvm_pio
+rows "$tmp/pio.dat"
+rows_are "0x80:POUT,2" "accesses alone"
+err_has 'kvm_exit was not recorded: this is --event ioport$' "... what it is"
+err_has "$untimed: 2 in 4.4 ms" "... and not the time from one to the next"
+part user kvm_userspace_exit
+rows "$tmp/user.dat"
+rows_are "IO,1
+errno 4,1" "returns alone"
+run "$kvmft" report --by rip -i "$tmp/user.dat"
+status_is 4 "--by rip of what has none"
+err_has 'no kvm_exit or kvm_entry in .* says where the guest was$' "... says why"
+run "$kvmft" report --event msr -i "$tmp/user.dat"
+status_is 4 "a class that was not recorded"
+err_has 'no kvm_msr events in .*: record them with -e kvm:kvm_msr$' "... and how to record it"
+
+# With one of both, what lies between is known in part.
+part entered 'kvm_(entry|pio)'
+run "$kvmft" report --event ioport --format json --per all -i "$tmp/entered.dat"
+out_has '"samples":1,"timed":1,.*"max_ns":200000,' "an access before an entry has a length, of the last one nothing is known"
+finish
