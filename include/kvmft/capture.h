@@ -200,7 +200,7 @@ struct capture {
 	uint64_t tsc_khz;	  /* 0 = unknown */
 	uint64_t tsc_khz_min, tsc_khz_max; /* it is between these; 0 = unknown */
 	char *tsc_khz_source;
-	bool unit_ns; /* by itself, in ns of its own clock: tsc_khz is 1,000,000, no TSC's */
+	bool unit_ns; /* alone, or with captures in the same clock: a TSC stands for its ns here */
 	uint64_t begin_tsc, stop_tsc, end_tsc; /* 0 = unknown; stop: no event is later */
 	/*
 	 * Of a flight recorder, 0 = unknown: when its ring was last requested, and when what it

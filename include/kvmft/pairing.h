@@ -108,10 +108,12 @@ int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct ts
  */
 bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note);
 
-/* "+59094 cycles (+24.165 us)"; khz 0: cycles alone. */
-void pairing_add_cycles(struct sbuf *b, int64_t cycles, uint64_t khz);
+/* "+59094 cycles (+24.165 us)", one of them if the other is unknown or means nothing. */
+void pairing_add_cycles(struct sbuf *b, int64_t cycles, const struct capture *host);
 /* The same without signs. */
-void pairing_add_magnitude(struct sbuf *b, uint64_t cycles, uint64_t khz);
+void pairing_add_magnitude(struct sbuf *b, uint64_t cycles, const struct capture *host);
+/* What relates a guest's clock to the host's: "TSC offset", or "clock offset in ns". */
+const char *pairing_offset_name(const struct capture *host);
 
 /* One line: how well the VM's guest events lie in their windows, in cycles and us. */
 void pairing_alignment_text(const struct hostmap *map, const struct windows *w, int64_t vm,

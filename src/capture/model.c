@@ -312,7 +312,7 @@ uint32_t cap_vcpu_of_cpu(const struct capture *cap, uint32_t cpu)
 
 bool cap_in_tsc(const struct capture *cap)
 {
-	return cap->clock && !strcmp(cap->clock, "x86-tsc");
+	return cap->unit_ns || (cap->clock && !strcmp(cap->clock, "x86-tsc"));
 }
 
 size_t cap_cpus(const struct capture *cap)

@@ -200,10 +200,10 @@ static void add_bound(const struct tl_source *s, const struct tl_qemu_report *r,
 			  r->shown);
 	else
 		sbuf_addf(b, "by %s, off by at most ", clock);
-	pairing_add_magnitude(b, r->worst, s->cap->tsc_khz);
+	pairing_add_magnitude(b, r->worst, s->cap);
 	if (r->shown) {
 		sbuf_add(b, ", half of them by ");
-		pairing_add_magnitude(b, r->median, s->cap->tsc_khz);
+		pairing_add_magnitude(b, r->median, s->cap);
 	}
 	if (r->stats->format != QTRACE_SIMPLE && r->steps && !r->shown)
 		sbuf_addf(b,

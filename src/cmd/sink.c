@@ -73,7 +73,7 @@ static int check_hosts(const struct pairing *p, enum out_clock_kind kind, struct
 static int own_clock(const struct capture *cap, int kind, struct out_clock *c,
 		     struct kvmft_err *err)
 {
-	bool tsc = cap_in_tsc(cap);
+	bool tsc = cap_in_tsc(cap) && !cap->unit_ns;
 	bool count = !tsc && cap->clock &&
 		     !clock_trace_is_ns(cap->clock); /* the clock counter, or uptime */
 
@@ -120,7 +120,7 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 	c->vm = p->nguest ? p->guest[0].vm : 0;
 	c->khz = host->tsc_khz;
 	c->base = p->begin;
-	if (host->has_tsc2nsec && !c->base)
+	if (host->has_tsc2nsec && !c->base && !host->unit_ns)
 		c->line = (struct cyc2ns){ .mult = host->tsc2nsec_mult,
 					   .shift = (uint8_t)host->tsc2nsec_shift };
 	if (cyc2ns_check(&c->line)) /* nothing that a kernel makes */

@@ -48,7 +48,7 @@ static void add_pairing(const struct hostmap *map, const struct match *m, struct
 static void add_bound(const struct hostmap *map, const struct solution *s, struct sbuf *b)
 {
 	sbuf_add(b, "+-");
-	pairing_add_magnitude(b, solution_bound(s), map->cap->tsc_khz);
+	pairing_add_magnitude(b, solution_bound(s), map->cap);
 }
 
 static void add_ratio(const struct tsc_map *m, struct sbuf *b)
@@ -60,13 +60,14 @@ static void add_ratio(const struct tsc_map *m, struct sbuf *b)
 static void add_offset(const struct hostmap *map, const struct solution *s, struct sbuf *b)
 {
 	if (!s->n_own) {
-		sbuf_addf(b, "TSC offset %" PRId64 " ", (int64_t)s->r.offset);
+		sbuf_addf(b, "%s %" PRId64 " ", pairing_offset_name(map->cap),
+			  (int64_t)s->r.offset);
 		add_bound(map, s, b);
 		sbuf_addf(b, ", found in %" PRIu64 " events", s->r.inside + s->r.outside);
 		add_ratio(&s->map, b);
 		return;
 	}
-	sbuf_add(b, "TSC offsets found in the events:");
+	sbuf_addf(b, "%ss found in the events:", pairing_offset_name(map->cap));
 	for (size_t i = 0; i < s->n_own; i++) {
 		const struct solution_vcpu *o = &s->own[i];
 

@@ -45,7 +45,6 @@ struct follow {
 	bool told_silent;
 	struct late *late; /* by source, its id */
 	size_t nlate;
-	uint64_t khz;
 };
 
 int follow_new(const struct follow_config *c, struct follow **out)
@@ -246,7 +245,6 @@ int follow_pass(struct follow *f, struct follow_pass *pass, struct kvmft_err *er
 	*pass = (struct follow_pass){ .p = &f->p, .first = !f->opened };
 	if (ret)
 		return ret;
-	f->khz = f->p.host.cap->tsc_khz;
 	if (!f->opened && late_new(f))
 		return err_set(err, ENOMEM, "out of memory");
 	f->opened = true;
@@ -290,7 +288,7 @@ void follow_tell(const struct follow *f)
 
 		if (!l->events)
 			continue;
-		pairing_add_magnitude(&b, l->longest, f->khz);
+		pairing_add_magnitude(&b, l->longest, f->p.host.cap);
 		f->c.note("%s: %llu events came late, by %s at most", l->label,
 			  (unsigned long long)l->events, b.s ?: "?");
 	}

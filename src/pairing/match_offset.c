@@ -3,6 +3,7 @@
  * match_offset.c: the TSC offsets of a guest whose VM is known, if the captures have none, or not
  * of all vCPUs.
  */
+#include "kvmft/pairing.h"
 #include <inttypes.h>
 
 #include "kvmft/own_tsc.h"
@@ -106,38 +107,38 @@ static int no_offset(const struct matcher *m, const struct capture *g, const str
 		     struct kvmft_err *err)
 {
 	const struct solution_vcpu *o = unclear(&r->sol);
-	const char *label = m->map->vm[r->vm].label;
+	const char *label = m->map->vm[r->vm].label, *offset = pairing_offset_name(m->map->cap);
 
 	if (!r->sol.r.found)
 		return err_lack(
 			err, EDOM,
-			"%s: the TSC offset of %s is not recorded, and the events do not tell it: "
+			"%s: the %s of %s is not recorded, and the events do not tell it: "
 			"%s; give it with --tsc-offset N",
-			g->path, label, r->sol.r.why);
+			g->path, offset, label, r->sol.r.why);
 	if (r->sol.r.equal)
 		return err_lack(err, EDOM,
-				"%s: the TSC offset of %s is not recorded, and %" PRIu64
+				"%s: the %s of %s is not recorded, and %" PRIu64
 				" others fit the "
 				"events as well as the best: record longer, or give --tsc-offset N",
-				g->path, label, r->sol.r.equal);
+				g->path, offset, label, r->sol.r.equal);
 	if (o)
 		return err_lack(
 			err, EDOM,
-			"%s: the TSC offset of %s is not recorded, and for vCPU %" PRIu32
+			"%s: the %s of %s is not recorded, and for vCPU %" PRIu32
 			" %" PRIu64
 			" others fit as well as the best: record longer, or give --tsc-offset N",
-			g->path, label, o->id, o->r.equal);
+			g->path, offset, label, o->id, o->r.equal);
 	if (r->sol.missed_why)
 		return err_lack(
 			err, EDOM,
-			"%s: the TSC offset of %s is not recorded, and the events do not tell that "
+			"%s: the %s of %s is not recorded, and the events do not tell that "
 			"of vCPU %" PRIu32 ": %s; see kvmft verify --solve",
-			g->path, label, r->sol.missed, r->sol.missed_why);
+			g->path, offset, label, r->sol.missed, r->sol.missed_why);
 	return err_lack(
 		err, EDOM,
-		"%s: the TSC offset of %s is not recorded, and no offset fits all events: %" PRIu64
+		"%s: the %s of %s is not recorded, and no offset fits all events: %" PRIu64
 		" of %" PRIu64 " are outside with the best; see kvmft verify --solve",
-		g->path, label, r->outside, r->checked);
+		g->path, offset, label, r->outside, r->checked);
 }
 
 /* The guest may show better which threads are a VM. */

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* pairing.c: host and guests, opened and matched. */
 #include "kvmft/pairing.h"
+#include "kvmft/clockgraph.h"
+#include "kvmft/own_tsc.h"
 
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -104,6 +106,21 @@ static int set_clock(struct pairing *p, struct pairing_guest *g)
 	return ret;
 }
 
+/* Where no clock leads to the TSC, two clocks in ns are related by an offset, if by anything. */
+static int in_common_clock(const struct capture *host, struct capture *guest, struct kvmft_err *err)
+{
+	if (!host->unit_ns)
+		return 0;
+	if (!guest->clock || !clock_trace_is_ns(guest->clock))
+		return err_lack(err, ENOTSUP,
+				"%s was recorded with trace clock %s, and %s with %s: nothing relates "
+				"them; record both with x86-tsc (trace-cmd: -C x86-tsc), or both with mono_raw",
+				host->path, host->clock, guest->path, guest->clock ?: "an unknown one");
+	guest->unit_ns = true;
+	guest->tsc_khz = host->tsc_khz;
+	return 0;
+}
+
 static int open_guest(struct pairing *p, const char *operand, struct kvmft_err *err)
 {
 	struct pairing_guest *g = &p->guest[p->nguest++];
@@ -114,6 +131,7 @@ static int open_guest(struct pairing *p, const char *operand, struct kvmft_err *
 	if (pairing_split(operand, &path, &sel))
 		return err_set(err, ENOMEM, "out of memory");
 	ret = open_one(path, &g->c, err);
+	ret = ret ?: in_common_clock(p->host.cap, g->c.cap, err);
 	if (ret)
 		return ret;
 	if (same_file(p->host.cap->path, g->c.cap->path))
@@ -185,6 +203,19 @@ static int take_clock(struct pairing *p, const struct pairing_clock *c, struct k
 	return ret;
 }
 
+/* If nothing leads from it to the TSC. */
+static void use_own_clock(struct pairing *p)
+{
+	_cleanup_(own_tsc_free) struct own_tsc own = { 0 };
+	struct capture *c = p->host.cap;
+
+	if (!c->clock || !clock_trace_is_ns(c->clock) || own_tsc_init(&own, c, NULL) != -ENOTSUP)
+		return;
+	c->unit_ns = true;
+	c->tsc_khz = 1000000;
+	p->begin = 0;
+}
+
 static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 		   const struct pairing_opts *o, struct kvmft_err *err)
 {
@@ -210,6 +241,8 @@ static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 			"%s is the capture of a guest: the host's comes first, then the guest's",
 			host);
 	p->begin = p->host.cap->begin_tsc;
+	if (n && !o->related)
+		use_own_clock(p);
 	/* The capture's own list of VMs names the threads, if it has one. */
 	ret = host_map(
 		p,
@@ -438,34 +471,40 @@ bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
 	return complete;
 }
 
-static void add_amount(struct sbuf *b, const char *sign, uint64_t cycles, uint64_t khz)
+static void add_amount(struct sbuf *b, const char *sign, uint64_t cycles,
+		       const struct capture *host)
 {
-	uint64_t ns;
+	uint64_t ns = host->tsc_khz ? tsc_cycles_to_ns(cycles, host->tsc_khz) : 0;
 
-	sbuf_addf(b, "%s%" PRIu64 " cycles", sign, cycles);
-	if (!khz)
-		return;
-	ns = tsc_cycles_to_ns(cycles, khz);
-	sbuf_addf(b, " (%s%" PRIu64 ".%03u us)", sign, ns / 1000, (unsigned int)(ns % 1000));
+	if (!host->unit_ns)
+		sbuf_addf(b, "%s%" PRIu64 " cycles%s", sign, cycles, host->tsc_khz ? " (" : "");
+	if (host->tsc_khz)
+		sbuf_addf(b, "%s%" PRIu64 ".%03u us%s", sign, ns / 1000, (unsigned int)(ns % 1000),
+			  host->unit_ns ? "" : ")");
 }
 
-void pairing_add_cycles(struct sbuf *b, int64_t cycles, uint64_t khz)
+void pairing_add_cycles(struct sbuf *b, int64_t cycles, const struct capture *host)
 {
 	if (cycles < 0)
-		add_amount(b, "-", 0 - (uint64_t)cycles, khz);
+		add_amount(b, "-", 0 - (uint64_t)cycles, host);
 	else
-		add_amount(b, "+", (uint64_t)cycles, khz);
+		add_amount(b, "+", (uint64_t)cycles, host);
 }
 
-void pairing_add_magnitude(struct sbuf *b, uint64_t cycles, uint64_t khz)
+void pairing_add_magnitude(struct sbuf *b, uint64_t cycles, const struct capture *host)
 {
-	add_amount(b, "", cycles, khz);
+	add_amount(b, "", cycles, host);
+}
+
+const char *pairing_offset_name(const struct capture *host)
+{
+	return host->unit_ns ? "clock offset in ns" : "TSC offset";
 }
 
 void pairing_alignment_text(const struct hostmap *map, const struct windows *w, int64_t vm,
 			    struct sbuf *out)
 {
-	uint64_t khz = map->cap->tsc_khz, uncertain = map->vm[vm >= 0 ? vm : 0].uncertain;
+	uint64_t uncertain = map->vm[vm >= 0 ? vm : 0].uncertain;
 	struct win_stats s;
 
 	win_total(w, vm, &s);
@@ -484,15 +523,16 @@ void pairing_alignment_text(const struct hostmap *map, const struct windows *w, 
 	if (s.has_early && s.has_late) {
 		sbuf_add(out, "; slack ");
 		pairing_add_cycles(out, s.early < 0 ? (int64_t)(0 - (uint64_t)s.early) : -s.early,
-				   khz);
+				   map->cap);
 		sbuf_add(out, " / ");
-		pairing_add_cycles(out, s.late, khz);
+		pairing_add_cycles(out, s.late, map->cap);
 	}
 	if (uncertain) {
-		sbuf_add(out,
-			 "; the TSC offset was found in the events: guest times may be off by ");
-		add_amount(out, "", uncertain, khz);
+		sbuf_addf(out, "; the %s was found in the events: guest times may be off by ",
+			  pairing_offset_name(map->cap));
+		add_amount(out, "", uncertain, map->cap);
 	}
 	if (s.outside)
-		sbuf_addf(out, ": MISALIGNED by up to %" PRId64 " cycles", s.outside_max);
+		sbuf_addf(out, ": MISALIGNED by up to %" PRId64 " %s", s.outside_max,
+			  map->cap->unit_ns ? "ns" : "cycles");
 }

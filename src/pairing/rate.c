@@ -111,6 +111,8 @@ int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, co
 			     p->host.cap->path, clock);
 		return rate_check(khz, err);
 	}
+	if (p->host.cap->unit_ns)
+		return rate_check(khz, err);
 	if (khz->set)
 		return rate_given(p->host.cap, khz, err);
 	guest = calloc(p->nguest + 1, sizeof(*guest));

@@ -12,6 +12,7 @@
 #include "kvmft/timeline.h"
 
 #define MAX_CHANGES 64 /* of one vCPU: each costs a walk over all events of its CPU */
+#define MAX_LINES   1024 /* ... where samples are joined by lines */
 
 static struct tsc_map map_of(const struct cap_shift *s, const struct cap_shift_sample *v)
 {
@@ -69,6 +70,39 @@ static uint64_t first_after(const struct capture *guest, uint32_t cpu, uint64_t 
 	return w.first;
 }
 
+/* Guest from host time on the line from one sample to another: a ratio and an offset. */
+static struct tsc_map shift_line(const struct cap_shift_sample *a, const struct cap_shift_sample *b)
+{
+	struct tsc_map map = { .offset = 0 - (uint64_t)a->offset };
+	__int128 guest = (__int128)b->time - a->time, host = guest + b->offset - a->offset;
+	uint64_t begin = (uint64_t)a->time + (uint64_t)a->offset;
+
+	if (guest <= 0 || host <= guest / 2 || host > guest * 2 || host == guest)
+		return map;
+	map.frac = 48;
+	map.ratio = (uint64_t)(((unsigned __int128)guest << map.frac) / (unsigned __int128)host);
+	map.offset = (uint64_t)a->time -
+		     (uint64_t)(((unsigned __int128)begin * map.ratio) >> map.frac);
+	return map;
+}
+
+/* What PTP found holds from sample to sample along a line. */
+static int add_lines(struct hostmap *m, size_t vm, uint32_t vcpu, const struct cap_shift *s)
+{
+	size_t step = s->nsample / MAX_LINES + 1;
+	int ret = 0;
+
+	for (size_t i = 0; (!i || i + 1 < s->nsample) && !ret; i += step) {
+		const struct cap_shift_sample *a = &s->sample[i];
+		struct tsc_map map = shift_line(a, &s->sample[MIN(i + step, s->nsample - 1)]);
+		uint64_t from = i ? (uint64_t)a->time + (uint64_t)a->offset : 0;
+
+		if (!tsc_map_check(&map))
+			ret = hostmap_force_vcpu(m, vm, vcpu, from, &map);
+	}
+	return ret;
+}
+
 static int add_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct cap_shift *s,
 		    const struct capture *guest, uint32_t cpu)
 {
@@ -99,15 +133,17 @@ int hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest)
 {
 	int ret = 0;
 
-	/* Bit 0: to be interpolated, as for PTP offsets, which are not KVM's. */
+	/* Bit 0: PTP's, to be interpolated, not KVM's. */
 	if (!guest->nshift || !m->cap->trace_id || guest->shift_peer != m->cap->trace_id ||
-	    (guest->shift_flags & 1) || !cap_in_tsc(guest))
+	    ((guest->shift_flags & 1) && !guest->unit_ns) || !cap_in_tsc(guest))
 		return 0;
 	for (size_t i = 0; i < guest->nshift && !ret; i++) {
 		uint32_t vcpu = cap_vcpu_of_cpu(guest, (uint32_t)i);
 
 		if (guest->shift[i].nsample && !epoch_vm_has_map(m->vm[vm].epochs, vcpu))
-			ret = add_vcpu(m, vm, vcpu, &guest->shift[i], guest, (uint32_t)i);
+			ret = guest->shift_flags & 1
+				      ? add_lines(m, vm, vcpu, &guest->shift[i])
+				      : add_vcpu(m, vm, vcpu, &guest->shift[i], guest, (uint32_t)i);
 	}
 	return ret ?: hostmap_rebuild(m, vm);
 }

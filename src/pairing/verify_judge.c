@@ -181,7 +181,7 @@ static void add_wrong(const struct verify *v, uint64_t used, const struct solve_
 		      struct sbuf *b)
 {
 	sbuf_add(b, ": the one used is wrong by about ");
-	pairing_add_cycles(b, (int64_t)(used - r->offset), v->khz);
+	pairing_add_cycles(b, (int64_t)(used - r->offset), v->p.host.cap);
 }
 
 static bool fits_in_part(const struct solve_result *r)
@@ -197,7 +197,8 @@ static void offset_reason(const struct verify *v, const struct verify_guest *g, 
 	int64_t offset = (int64_t)r->offset;
 
 	if (g->solved) {
-		sbuf_addf(b, "solved: TSC offset %" PRId64, offset);
+		sbuf_addf(b, "solved: %s %" PRId64, pairing_offset_name(v->p.host.cap),
+			  offset);
 		add_ratio(m, b);
 		if (g->verdict == ALIGN_OK)
 			sbuf_addf(b,
@@ -206,16 +207,18 @@ static void offset_reason(const struct verify *v, const struct verify_guest *g, 
 				  shifted(m, r->offset, g->a.shift_lo));
 	} else if (fits_in_part(r)) {
 		sbuf_addf(b,
-			  "no offset fits all the time: TSC offset %" PRId64
+			  "no offset fits all the time: %s %" PRId64
 			  " is right for %" PRIu64 " of %" PRIu64 " events",
-			  offset, r->inside, r->inside + r->outside);
+			  pairing_offset_name(v->p.host.cap), offset, r->inside,
+			  r->inside + r->outside);
 		if (g->used && does_as_well(g->used->offset, r))
 			sbuf_add(b, ", which is the one used");
 	} else {
 		sbuf_addf(b,
-			  "the data ask for TSC offset %" PRId64 " (%" PRIu64 " of %" PRIu64
+			  "the data ask for %s %" PRId64 " (%" PRIu64 " of %" PRIu64
 			  " events inside)",
-			  offset, r->inside, r->inside + r->outside);
+			  pairing_offset_name(v->p.host.cap), offset, r->inside,
+			  r->inside + r->outside);
 		if (g->used)
 			add_wrong(v, g->used->offset, r, b);
 	}
@@ -333,7 +336,7 @@ static void aligned(const struct verify *v, const struct verify_guest *g, struct
 	uint64_t slack = (uint64_t)MAX(-a->shift_lo, a->shift_hi);
 
 	sbuf_add(b, "aligned within ");
-	pairing_add_magnitude(b, MAX(slack, v->p.map->vm[g->g->vm].uncertain), v->khz);
+	pairing_add_magnitude(b, MAX(slack, v->p.map->vm[g->g->vm].uncertain), v->p.host.cap);
 	end(b);
 	sbuf_addf(b,
 		  "all %" PRIu64 " guest events that could be checked lie in the %" PRIu64
@@ -343,9 +346,9 @@ static void aligned(const struct verify *v, const struct verify_guest *g, struct
 	end(b);
 	blind_reason(v, g, b);
 	sbuf_add(b, "moved by more than ");
-	pairing_add_cycles(b, a->shift_lo, v->khz);
+	pairing_add_cycles(b, a->shift_lo, v->p.host.cap);
 	sbuf_add(b, " or ");
-	pairing_add_cycles(b, a->shift_hi, v->khz);
+	pairing_add_cycles(b, a->shift_hi, v->p.host.cap);
 	sbuf_add(b, ", one of them would not");
 	end(b);
 }
@@ -384,9 +387,9 @@ static void outside_why(const struct verify *v, const struct verify_guest *g, st
 			b,
 			"the offset is wrong: all events would be inside if guest times were moved "
 			"by ");
-		pairing_add_cycles(b, a->shift_lo, v->khz);
+		pairing_add_cycles(b, a->shift_lo, v->p.host.cap);
 		sbuf_add(b, " to ");
-		pairing_add_cycles(b, a->shift_hi, v->khz);
+		pairing_add_cycles(b, a->shift_hi, v->p.host.cap);
 	} else if (a->has_drift && (a->drift_lo > 0 || a->drift_hi < 0) &&
 		   a->drift_lo <= a->drift_hi) {
 		sbuf_addf(b,
@@ -418,7 +421,7 @@ static void misaligned(const struct verify *v, const struct verify_guest *g, str
 			  "%" PRIu64 " of %" PRIu64 " guest events lie outside of their vCPU's "
 			  "windows, by up to ",
 			  a->total.outside, a->total.checked);
-		pairing_add_magnitude(b, (uint64_t)a->total.outside_max, v->khz);
+		pairing_add_magnitude(b, (uint64_t)a->total.outside_max, v->p.host.cap);
 	}
 	end(b);
 	if (a->total.outside) {
@@ -498,7 +501,7 @@ static void other_reasons(const struct verify *v, const struct verify_guest *g, 
 			  "the host recorded TSC offset %" PRId64 ": by that, guest times would be "
 			  "moved by ",
 			  (int64_t)record->offset);
-		pairing_add_cycles(b, by, v->khz);
+		pairing_add_cycles(b, by, v->p.host.cap);
 		end(b);
 	}
 	if (s && s->violations) {
@@ -506,7 +509,7 @@ static void other_reasons(const struct verify *v, const struct verify_guest *g, 
 			  "%" PRIu64 " of %" PRIu64 " deadline writes are seen by the guest before "
 			  "the host serves them, by up to ",
 			  s->violations, s->n);
-		pairing_add_magnitude(b, (uint64_t)-s->min, v->khz);
+		pairing_add_magnitude(b, (uint64_t)-s->min, v->p.host.cap);
 		end(b);
 	}
 	if (g->src->unplaced && g->src->unplaced < g->src->events) {

@@ -106,6 +106,45 @@ ok "the format of an older kernel" sh -c '! cmp -s marker.dat marker-old.dat'
 run "$kvmft" merge -q marker-old.dat
 ok "... has the same text" cmp marker.new "$out"
 
+# The same two files as if recorded with trace-cmd's default clock: nothing leads from that to the TSC, and their own
+# times are related by an offset. The numbers of x86-tsc stand for the ns.
+run "$kvmft" verify --format json host.dat guest.dat
+solved=$(sed -n 's/.*"solution":{"tsc_offset":\(-[0-9]*\).*/\1/p' "$out")
+ok "the offset of the pair, $solved" test -n "$solved"
+"$kvmft" export -q -i host.dat -o local-host.dat
+"$kvmft" export -q -i guest.dat -o local-guest.dat
+perl -pi -e 's/\[x86-tsc\]/[local]  /g' local-host.dat local-guest.dat
+run "$kvmft" merge local-host.dat local-guest.dat
+status_is 0 "two files with clock local"
+err_has "clock offset in ns $solved .-[0-9.]* us, found in" "... the offset is found in the events, as before"
+err_has ', 0 outside their' "... and proved"
+is "$(grep -c cycles "$err")" 0 "... in ns"
+run "$kvmft" merge --clock host-tsc local-host.dat local-guest.dat
+status_is 4 "... but not on the TSC"
+perl -pe 's/\[local\]  /[mono]   /g' local-guest.dat >mono-guest.dat
+run "$kvmft" merge local-host.dat mono-guest.dat
+err_has "clock offset in ns $solved " "another clock of the guest, at the same rate"
+perl -pe 's/\[local\]  /[counter]/g' local-guest.dat >counter-guest.dat
+run "$kvmft" merge local-host.dat counter-guest.dat
+status_is 4 "a clock of the guest that is no time"
+err_has 'with trace clock local, and .*counter-guest.dat with counter: nothing relates them; record both with' "... says so"
+
+# With trace-cmd's own TIME_SHIFT, of KVM and of PTP, there is nothing to search for.
+"$kvmft" export -q -i host.dat --time-shift -o shift.dat guest.dat
+perl -pi -e 's/\[x86-tsc\]/[local]  /g' shift.dat shift-*.dat
+set -- shift-*.dat
+run "$kvmft" merge shift.dat "$1"
+status_is 0 "TIME_SHIFT in clock local"
+err_has ', 0 outside their' "... is used"
+is "$(grep -c 'found in' "$err")" 0 "... and nothing is solved"
+perl -0777 -e 'my ($host, $guest) = map { open my $f, "<", $_; <$f> } @ARGV;
+	my ($id) = $host =~ /\x0b\0\x08\0\0\0(.{8})/s;
+	$guest =~ s/\Q$id\E\0\0\0\0/$id\x01\0\0\0/; print $guest' shift.dat "$1" >ptp.dat
+ok "the same, to be interpolated" sh -c "! cmp -s '$1' ptp.dat"
+run "$kvmft" merge shift.dat ptp.dat
+err_has ', 0 outside their' "... is used"
+is "$(grep -c 'found in' "$err")" 0 "... and nothing is solved"
+
 # Where the option stood that says where the events are.
 cp host.dat damaged.dat
 printf '\377\377\377\377\377\377\377\377' | dd of=damaged.dat bs=1 seek=6274 conv=notrunc 2>/dev/null

@@ -72,8 +72,8 @@ fi
 run "$kvmft" merge -q --from "$(sed -n 4p "$tmp/times")" "$tmp/month.dat"
 is "$(wc -l <"$out" | tr -d ' ')" 6 "... which --from takes"
 
-# Two clocks that nothing relates are no timeline.
+# Two clocks are related by an offset, which must be recorded or found in the events.
 run "$kvmft" merge "$tmp/mono.dat" "$tmp/local.dat=tids:900"
 status_is 4 "a pair"
-err_has 'trace clock mono needs readings of that clock against the TSC' "... needs more"
+err_has 'the clock offset in ns of tids:900 is not recorded, and the events do not tell it: ' "... needs events that do"
 finish

@@ -43,7 +43,7 @@ record_begin()
 {
 	rb_name=$1
 	shift
-	tool_begin "$rb_name" "$TRACE_CMD" record -C x86-tsc -o "/tmp/$rb_name.dat" "$@"
+	tool_begin "$rb_name" "$TRACE_CMD" record -C "${FOREIGN_CLOCK:-x86-tsc}" -o "/tmp/$rb_name.dat" "$@"
 }
 
 # record_end NAME FILE [PID]: into FILE of $RESULTS.
