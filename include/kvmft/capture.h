@@ -152,9 +152,13 @@ struct subbuf_geom {
 	uint32_t size;	    /* of a sub-buffer, bytes */
 	uint32_t header;    /* 16 or 12 */
 	uint32_t long_size; /* 8 or 4 */
-	bool swap;	    /* the file's byte order is not this machine's */
-	bool big_endian;    /* the file's byte order */
 };
+
+/* What the kernel that runs here writes. */
+static inline struct subbuf_geom subbuf_geom_here(uint32_t size)
+{
+	return (struct subbuf_geom){ size, .header = 8 + sizeof(long), .long_size = sizeof(long) };
+}
 
 /* Something wrong with the input that did not stop the reader. */
 struct cap_damage {
@@ -182,7 +186,6 @@ struct capture {
 	char *end_reason;
 
 	uint32_t long_size;	  /* 4 or 8, of the traced kernel */
-	bool big_endian;
 	uint32_t subbuf_size;	  /* power of two, <= CAPTURE_MAX_SUBBUF */
 	uint32_t page_header;	  /* bytes before the data of a sub-buffer, 12 or 16 */
 	char *clock;		  /* "x86-tsc", "local", ... */

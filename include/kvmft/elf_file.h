@@ -16,7 +16,7 @@ struct elf_segment {
 struct elf {
 	int fd; /* borrowed */
 	uint64_t size;
-	bool is64, swap;
+	bool is64;
 	uint16_t type, machine;
 	uint64_t phoff, shoff;
 	uint32_t phnum, shnum, shstrndx, phentsize, shentsize;

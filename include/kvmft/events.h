@@ -207,12 +207,11 @@ static inline bool event_in_interrupt(const struct fmt *fmt, const struct rec *r
 }
 
 /* Field number i of a record of that type; 0 if the kernel or the record lacks it. */
-static inline uint64_t event_u64(const struct fmt *fmt, const struct event_type *e, size_t i,
-				 const struct rec *rec)
+static inline uint64_t event_u64(const struct event_type *e, size_t i, const struct rec *rec)
 {
 	uint64_t v;
 
-	return fmt_u64_near(fmt, &e->f[i], rec, &v) ? v : 0;
+	return fmt_u64(&e->f[i], rec, &v) ? v : 0;
 }
 
 #endif

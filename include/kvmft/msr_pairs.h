@@ -53,8 +53,7 @@ struct msr_pair_events {
 
 void msr_pair_events_init(struct msr_pair_events *p, const struct fmt *fmt, bool guest);
 /* Whether rec, of type ev, is an access that makes pairs: its kind and value. */
-bool msr_pair_match(const struct msr_pair_events *p, const struct fmt *fmt,
-		    const struct fmt_event *ev, const struct rec *rec, enum msr_pair *kind,
-		    uint64_t *value);
+bool msr_pair_match(const struct msr_pair_events *p, const struct fmt_event *ev,
+		    const struct rec *rec, enum msr_pair *kind, uint64_t *value);
 
 #endif

@@ -49,9 +49,6 @@ static inline unsigned int put_dec_len(uint64_t v)
 /* 8 characters, the first one in the low byte. */
 static inline void put_word(char *p, uint64_t text)
 {
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	text = __builtin_bswap64(text);
-#endif
 	__builtin_memcpy(p, &text, sizeof(text));
 }
 

@@ -2,7 +2,7 @@
 /*
  * qemu_trace.h: what QEMU's trace back ends write, one reader each behind one interface.
  *
- * 	simple	binary, formats 0, 2, 3 and 4 of either byte order	CLOCK_MONOTONIC
+ * 	simple	binary, formats 0, 2, 3 and 4			CLOCK_MONOTONIC
  * 	log	lines of stderr or -D FILE, old, ISO 8601 and without time	CLOCK_REALTIME
  * 	syslog	lines as syslogd and journalctl write them		CLOCK_REALTIME
  * 	ust	text of babeltrace and babeltrace2			CLOCK_REALTIME
@@ -59,7 +59,6 @@ struct qtrace_item {
 struct qtrace_stats {
 	enum qtrace_format format;
 	unsigned int version; /* simple: of the format */
-	bool big_endian;      /* simple */
 	uint64_t events, lost_records, lost;
 	uint64_t undeclared;  /* events that the trace-events-all lacks */
 	uint64_t misfits;     /* events whose arguments do not fit their declaration */

@@ -36,7 +36,6 @@ struct subbuf {
 	uint64_t ts;		/* running time stamp, trace clock units */
 	/* of the event at p, read ahead; 0: subbuf_next_fast() cannot read it */
 	uint32_t head;
-	bool swap, big_endian;
 	bool lost;	        /* events were lost before this sub-buffer */
 	bool lost_counted;      /* ... and lost_count says how many */
 	uint64_t lost_count;
@@ -55,7 +54,7 @@ struct rec {
  * the size (the sub-buffer must be skipped).
  */
 int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g) __must_check;
-/* What subbuf_next() does not do inline: time, padding, long events, byte order, the end. */
+/* What subbuf_next() does not do inline: time, padding, long events, the end. */
 int subbuf_next_slow(struct subbuf *sb, struct rec *rec) __must_check;
 
 /* Makes p .. end what is walked next, from the time in sb->ts. */
@@ -162,7 +161,7 @@ int rstream_end(const struct capture *cap, const struct cap_stream *s, uint64_t 
 
 /*
  * Appends the events of one sub-buffer to those of another one of the same CPU that has room for
- * them, both in this machine's byte order. The bytes of events that page then has; -ENOSPC: they do
+ * them. The bytes of events that page then has; -ENOSPC: they do
  * not fit, or events were lost in between; -EBADMSG.
  */
 int subbuf_join(void *page, const void *more, const struct subbuf_geom *g) __must_check;
@@ -249,7 +248,7 @@ struct fmt_field {
 /* What is needed for each event, inline; a struct fmt begins with it. */
 struct fmt_quick {
 	const struct fmt_event *by_id[65536];
-	/* common_pid is the 4 bytes before that, in this machine's order; UINT32_MAX: it is not */
+	/* common_pid is the 4 bytes before that; UINT32_MAX: it is not */
 	uint32_t pid_end;
 };
 
@@ -320,16 +319,14 @@ struct fmt_value {
 	uint32_t len, elem;
 };
 
-void fmt_value(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec,
-	       struct fmt_value *v);
+void fmt_value(const struct fmt_field *fld, const struct rec *rec, struct fmt_value *v);
 /* Element i < v->len of FMT_NUMBERS, unsigned. */
-uint64_t fmt_element(const struct fmt *f, const struct fmt_value *v, uint32_t i);
+uint64_t fmt_element(const struct fmt_value *v, uint32_t i);
 
 /* Value of an integer field, sign-extended if signed; false if absent or outside the record. */
-bool fmt_u64(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec, uint64_t *v);
+static inline bool fmt_u64(const struct fmt_field *fld, const struct rec *rec, uint64_t *v);
 /* Text of a string field; at most size-1 bytes, printable; false if absent or out of bounds. */
-bool fmt_str(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec, char *buf,
-	     size_t size);
+bool fmt_str(const struct fmt_field *fld, const struct rec *rec, char *buf, size_t size);
 /* common_pid of any record; -1 if the format lacks it. */
 int32_t fmt_pid_slow(const struct fmt *f, const struct rec *rec);
 static inline int32_t fmt_pid(const struct fmt *f, const struct rec *rec);
@@ -341,8 +338,7 @@ uint8_t fmt_preempt(const struct fmt *f, const struct rec *rec);
  * Appends the event's fields as the kernel's print format shows them (no name, no newline), or
  * as name=value pairs where the print format cannot be used. Text is made printable.
  */
-void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
-	       struct sbuf *out);
+void fmt_print(const struct fmt_event *e, const struct rec *rec, struct sbuf *out);
 /*
  * The same with the event's title, at p, where out has room for fmt_titled_room() bytes. 0: only
  * fmt_print() can print it.
@@ -355,8 +351,7 @@ bool fmt_has_plan(const struct fmt_event *e);
 /* Whether a field is an address: a pointer, or 64 bits that the print format shows in hex. */
 bool fmt_is_address(const struct fmt_event *e, const struct fmt_field *fld);
 /* Appends name=value for every field except the common ones. */
-void fmt_print_fields(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
-		      struct sbuf *out);
+void fmt_print_fields(const struct fmt_event *e, const struct rec *rec, struct sbuf *out);
 
 /* Whether an event is ftrace:kernel_stack: the stack that the event before it was raised on. */
 bool fmt_is_stack(const struct fmt_event *e);

@@ -17,7 +17,7 @@ static inline void subbuf_walk(struct subbuf *sb, const uint8_t *p, const uint8_
 {
 	sb->p = p;
 	sb->end = end;
-	sb->last_head = sb->swap || sb->big_endian || end - p < 4 ? 0 : (uintptr_t)end - 4;
+	sb->last_head = end - p < 4 ? 0 : (uintptr_t)end - 4;
 	subbuf_ahead(sb);
 }
 
@@ -220,9 +220,9 @@ static inline void fmt_print_titled(const struct fmt_event *e, const struct rec 
 }
 
 /* Whether fmt_number() reads it, from records that are long enough: what fmt_u64() gives. */
-static inline bool fmt_numbers(const struct fmt *f, const struct fmt_field *fld)
+static inline bool fmt_numbers(const struct fmt_field *fld)
 {
-	return ((const struct fmt_quick *)f)->pid_end != UINT32_MAX && !fld->is_array &&
+	return !fld->is_array &&
 	       (fld->size == 1 || fld->size == 2 || fld->size == 4 || fld->size == 8);
 }
 
@@ -242,12 +242,10 @@ static inline uint64_t fmt_number(const struct fmt_field *fld, const struct rec 
 	}
 }
 
-/* fmt_u64(), in line for most fields. */
-static inline bool fmt_u64_near(const struct fmt *f, const struct fmt_field *fld,
-				const struct rec *rec, uint64_t *v)
+static inline bool fmt_u64(const struct fmt_field *fld, const struct rec *rec, uint64_t *v)
 {
-	if (!fmt_numbers(f, fld) || fld->off + (uint32_t)fld->size > rec->len)
-		return fmt_u64(f, fld, rec, v);
+	if (!fmt_numbers(fld) || fld->off + (uint32_t)fld->size > rec->len)
+		return false;
 	*v = fmt_number(fld, rec);
 	return true;
 }

@@ -32,7 +32,7 @@ struct sdt_file {
 };
 
 /*
- * Reads the markers of an ELF file of any class and byte order; fd is read with pread() and stays
+ * Reads the markers of an ELF file of any class; fd is read with pread() and stays
  * the caller's. A file without markers is no error: n is 0. -ENOEXEC: not an ELF executable or
  * library, or its headers contradict each other; -ENOMEM; errors of pread(). name is for the
  * message. *f is to be freed with sdt_free(), also after a failure.

@@ -56,7 +56,7 @@ enum stream_type {
 	STREAM_END = 8,
 };
 
-/* As in the stream, except for the byte order. */
+/* As in the stream. */
 struct stream_head {
 	uint32_t mark; /* STREAM_MARK */
 	uint16_t type; /* enum stream_type */
@@ -65,9 +65,7 @@ struct stream_head {
 	uint64_t len; /* of what follows, bytes */
 };
 
-void stream_head_put(const struct stream_head *h, uint8_t to[STREAM_HEAD_SIZE]);
-/* 0; -EBADMSG: not the head of a frame, or of one that is too long. */
-int stream_head_get(const uint8_t from[STREAM_HEAD_SIZE], struct stream_head *h) __must_check;
+_Static_assert(sizeof(struct stream_head) == STREAM_HEAD_SIZE, "no holes in a head");
 
 /* ---- sending: src/capture/stream_out.c ---- */
 

@@ -24,8 +24,8 @@ struct subbuf_writer {
 int subbuf_writer_init(struct subbuf_writer *w, const struct subbuf_geom *g,
 		       int (*emit)(void *arg, const void *buf), void *arg) __must_check;
 /*
- * Adds an event; data as in struct rec, in the geometry's byte order. A stamp before the last one
- * begins a new sub-buffer. -EMSGSIZE: it does not fit into any sub-buffer of that size.
+ * Adds an event; data as in struct rec. A stamp before the last one begins a new
+ * sub-buffer. -EMSGSIZE: it does not fit into any sub-buffer of that size.
  */
 int subbuf_write(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_t len)
 	__must_check;

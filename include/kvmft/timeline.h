@@ -205,7 +205,7 @@ static inline void tl_print(const struct tl_item *item, struct sbuf *out)
 	if (item->src->qemu || item->marker)
 		tl_print_other(item, out);
 	else
-		fmt_print(item->src->fmt, item->ev, item->rec, out);
+		fmt_print(item->ev, item->rec, out);
 }
 
 /* Name of a thread as known at this point of the walk; never NULL. */

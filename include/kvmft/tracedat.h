@@ -78,11 +78,6 @@ void tdw_events(struct tdw *w, uint64_t n);
 /* Completes the file: 0 or -errno. ret != 0: an earlier error, which is returned. Frees w. */
 int tdw_close(struct tdw *w, int ret) __must_check;
 
-/* Numbers in the file's byte order, for options. */
-void tdw_put_u16(struct sbuf *b, const struct subbuf_geom *g, uint16_t v);
-void tdw_put_u32(struct sbuf *b, const struct subbuf_geom *g, uint32_t v);
-void tdw_put_u64(struct sbuf *b, const struct subbuf_geom *g, uint64_t v);
-
 /* tracedat_facts.c: options from what a capture says. 0 or -errno. */
 
 /* UNAME, VERSION, CPUSTAT, OFFSET. */
@@ -91,22 +86,21 @@ int tdw_facts(struct tdw *w, const struct tdw_spec *spec) __must_check;
 uint64_t tdw_trace_id(const struct capture *cap);
 /* The same for a guest known only by its UUID. */
 uint64_t tdw_trace_id_of_uuid(const char *uuid);
-int tdw_id_option(struct tdw *w, const struct tdw_spec *spec, uint64_t id) __must_check;
+int tdw_id_option(struct tdw *w, uint64_t id) __must_check;
 
 /* ns = ticks * mult >> shift, for a TSC of khz; false if khz is 0 or no mult fits. */
 bool tdw_tsc2nsec(uint64_t khz, uint32_t *mult, uint32_t *shift);
-int tdw_tsc2nsec_option(struct tdw *w, const struct tdw_spec *spec, uint32_t mult, uint32_t shift)
-	__must_check;
+int tdw_tsc2nsec_option(struct tdw *w, uint32_t mult, uint32_t shift) __must_check;
 
 /* GUEST: tid[i] is the host thread of guest CPU i, 0 = unknown. */
-int tdw_guest_option(struct tdw *w, const struct tdw_spec *spec, const char *name, uint64_t id,
-		     const int32_t *tid, uint32_t n) __must_check;
+int tdw_guest_option(struct tdw *w, const char *name, uint64_t id, const int32_t *tid,
+		     uint32_t n) __must_check;
 
 /*
  * TIME_SHIFT: how readers move the stamps of each CPU, shift[cpu], onto the clock of the file whose
  * TRACEID is peer. They never use the last sample of a CPU, and need at least two.
  */
-int tdw_time_shift_option(struct tdw *w, const struct tdw_spec *spec, uint64_t peer, uint64_t flags,
+int tdw_time_shift_option(struct tdw *w, uint64_t peer, uint64_t flags,
 			  const struct cap_shift *shift, uint32_t n) __must_check;
 
 #endif

@@ -24,6 +24,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "kvmft reads the bytes of KVM hosts and guests, x86 and arm64, which are little-endian"
+#endif
+
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define MIN(a, b)     ((a) < (b) ? (a) : (b))
 #define MAX(a, b)     ((a) > (b) ? (a) : (b))
@@ -520,7 +524,6 @@ char *str_bytes(char *buf, size_t size, uint64_t bytes);
 struct cursor {
 	const uint8_t *p;
 	size_t left;
-	bool swap; /* the data's byte order is not the host's */
 };
 
 /* Each returns 0, or -ENODATA without moving if fewer bytes are left than requested. */
@@ -533,7 +536,7 @@ int cur_bytes(struct cursor *c, size_t n, const uint8_t **p) __must_check;
 /* A NUL-terminated string that ends inside the data. */
 int cur_str(struct cursor *c, const char **s) __must_check;
 
-/* Unaligned loads in native order; the caller has checked the room. */
+/* Unaligned loads; the caller has checked the room. */
 static inline uint16_t load_u16(const void *p)
 {
 	uint16_t v;
@@ -556,22 +559,6 @@ static inline uint64_t load_u64(const void *p)
 
 	__builtin_memcpy(&v, p, sizeof(v));
 	return v;
-}
-
-/* ... and in the other order, with swap. */
-static inline uint16_t get_u16(const void *p, bool swap)
-{
-	return swap ? __builtin_bswap16(load_u16(p)) : load_u16(p);
-}
-
-static inline uint32_t get_u32(const void *p, bool swap)
-{
-	return swap ? __builtin_bswap32(load_u32(p)) : load_u32(p);
-}
-
-static inline uint64_t get_u64(const void *p, bool swap)
-{
-	return swap ? __builtin_bswap64(load_u64(p)) : load_u64(p);
 }
 
 #endif

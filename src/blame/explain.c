@@ -201,7 +201,7 @@ static int note_cpu(struct blame *b, enum event_role r, const struct tl_item *i)
 		c->irqs++;
 		c->irq = blame_field(d, r, 0, i);
 		c->vector = NULL;
-		if (!fmt_str(i->src->fmt, &d->ev[r].f[1], i->rec, c->handler, sizeof(c->handler)))
+		if (!fmt_str(&d->ev[r].f[1], i->rec, c->handler, sizeof(c->handler)))
 			c->handler[0] = '\0';
 		break;
 	/* The host's own: its local timer, calls of other CPUs. */

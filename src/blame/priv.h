@@ -36,7 +36,7 @@ static inline enum event_role blame_role(const struct blame_decoder *d, const st
 static inline uint64_t blame_field(const struct blame_decoder *d, enum event_role r, size_t field,
 				   const struct tl_item *i)
 {
-	return event_u64(i->src->fmt, &d->ev[r], field, i->rec);
+	return event_u64(&d->ev[r], field, i->rec);
 }
 
 /* What a request waited for in the VMM, by the stage of `latency io` that has it. */

@@ -169,7 +169,7 @@ static void marker(struct blame *b, const struct blame_decoder *d, const struct 
 
 	if (!b->o.from_marker)
 		return;
-	fmt_str(i->src->fmt, &d->ev[EV_PRINT].f[0], i->rec, text, sizeof(text));
+	fmt_str(&d->ev[EV_PRINT].f[0], i->rec, text, sizeof(text));
 	text[strcspn(text, "\n")] = '\0';
 	/* One text may be both: the end of one, and the beginning of the next. */
 	if (strstr(text, b->o.to_marker))
@@ -199,7 +199,7 @@ static void measured(struct blame *b, const struct blame_decoder *d, enum event_
 	if (!at)
 		return;
 	if (r == EV_NOISE_IRQ)
-		fmt_str(i->src->fmt, &d->ev[r].f[1], i->rec, text, sizeof(text));
+		fmt_str(&d->ev[r].f[1], i->rec, text, sizeof(text));
 	if (timer)
 		snprintf(at->of, sizeof(at->of), "in its %s", more ? "thread" : "interrupt");
 	else if (r == EV_NOISE_SAMPLE)

@@ -93,6 +93,8 @@ static int read_meta(struct capture *c, int dirfd, bool *cut, struct kvmft_err *
 		*eol = '\0';
 		ret = number++ ? read_line(c, p, (size_t)(eol - p), number) :
 				 check_version(p, err);
+		if (ret == -EPROTONOSUPPORT && number > 1)
+			return err_set(err, ret, CAP_BIG_ENDIAN "record there with trace-cmd");
 		if (ret)
 			return ret;
 		left -= (size_t)(eol - p) + 1;

@@ -11,7 +11,6 @@
 #include "kvmft/drain.h"
 #include "kvmft/stream.h"
 
-#include <endian.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/uio.h>
@@ -218,7 +217,7 @@ static void tail_keep(struct drain_cpu *c)
 static int tail_send(struct drain_cpu *c, size_t from, size_t end)
 {
 	const struct stream_head h = frame_head(c, STREAM_TAIL);
-	uint32_t at = htole32((uint32_t)from);
+	uint32_t at = (uint32_t)from;
 	const struct iovec v[] = {
 		{ c->tail, sizeof(uint64_t) + sizeof(long) },
 		{ &at, sizeof(at) },

@@ -73,8 +73,7 @@ struct pd_stream {
 struct perfdata {
 	struct capture *c;
 	int fd;
-	uint64_t size; /* of the file */
-	bool swap;
+	uint64_t size;	     /* of the file */
 	uint64_t begin, end; /* of its records */
 	struct pd_layout *layout;
 	size_t nlayout, layout_cap;
@@ -116,7 +115,6 @@ struct pd_head {
 	char *host, *release, *arch;
 };
 
-struct cursor pd_cursor(const struct perfdata *p, const uint8_t *b, size_t n);
 /* Whether it is complete. */
 bool pd_inside(const struct perfdata *p, const struct pd_section *s);
 int pd_section(struct cursor *c, struct pd_section *s) __must_check;

@@ -92,7 +92,7 @@ static int read_small(struct pd_head *h, unsigned int f, const struct pd_section
 				       : NULL;
 	uint8_t b[4 + MAX_STRING];
 	ssize_t n = full_pread(h->p->fd, b, (size_t)MIN((uint64_t)sizeof(b), s->size), s->at);
-	struct cursor c = pd_cursor(h->p, b, n > 0 ? (size_t)n : 0);
+	struct cursor c = { b, n > 0 ? (size_t)n : 0 };
 
 	if (n < 0)
 		return (int)n;
@@ -109,7 +109,7 @@ static int read_tracing(struct pd_head *h, const struct pd_section *s)
 {
 	static const uint8_t magic[] = { 0x17, 0x08, 0x44, 't', 'r', 'a', 'c', 'i', 'n', 'g' };
 	struct capture *c = h->p->c;
-	struct td t = { .c = c, .fd = h->p->fd, .size = s->at + s->size, .swap = h->p->swap };
+	struct td t = { .c = c, .fd = h->p->fd, .size = s->at + s->size };
 	uint8_t b[32], order, long_size;
 	struct cursor cur;
 	const uint8_t *p;
@@ -121,10 +121,10 @@ static int read_tracing(struct pd_head *h, const struct pd_section *s)
 
 	if (n < 0)
 		return (int)n;
-	cur = pd_cursor(h->p, b, (size_t)n);
+	cur = (struct cursor){ b, (size_t)n };
 	if (cur_bytes(&cur, sizeof(magic), &p) || memcmp(p, magic, sizeof(magic)) ||
 	    cur_str(&cur, &version) || cur_u8(&cur, &order) || cur_u8(&cur, &long_size) ||
-	    cur_u32(&cur, &page) || (long_size != 4 && long_size != 8) || order != c->big_endian)
+	    cur_u32(&cur, &page) || (long_size != 4 && long_size != 8) || order)
 		return err_set(h->err, EBADMSG, "its event formats are damaged");
 	c->long_size = long_size;
 	off = s->at + (uint64_t)n - cur.left;
@@ -155,7 +155,7 @@ static int read_features(struct pd_head *h)
 	n = full_pread(h->p->fd, b, sizeof(b), h->p->end);
 	if (n < 0)
 		return (int)n;
-	index = pd_cursor(h->p, b, (size_t)n);
+	index = (struct cursor){ b, (size_t)n };
 	for (unsigned int f = 0; f < PD_FEATURES && !ret; f++)
 		if (has_feature(h, f))
 			ret = read_feature(h, f, &index);
@@ -299,8 +299,6 @@ static void set_geometry(struct perfdata *p)
 
 	p->w.g.long_size = c->long_size;
 	p->w.g.header = c->page_header = 8 + c->long_size;
-	p->w.g.big_endian = c->big_endian;
-	p->w.g.swap = p->swap;
 }
 
 static int emit(void *arg __unused_arg, const void *buf __unused_arg)

@@ -8,8 +8,8 @@
  *   u64 x 4: bits of the features that are there; their sections, in the order of the bits, stand
  *   behind the records
  *
- * All integers are in the byte order of the machine that wrote the file, which the magic, read as a
- * number, reveals; a size of 16 is the header of a pipe, after which nothing is in its usual place.
+ * All integers are little-endian; of big-endian machines the magic is reversed: they are refused.
+ * A size of 16 is the header of a pipe, after which nothing is in its usual place.
  */
 #include "perfdata.h"
 
@@ -26,11 +26,6 @@
 
 enum { TYPE_TRACEPOINT = 2 };
 enum flag { SAMPLE_ID_ALL = 18, USE_CLOCKID = 25, WRITE_BACKWARD = 27 };
-
-struct cursor pd_cursor(const struct perfdata *p, const uint8_t *b, size_t n)
-{
-	return (struct cursor){ .p = b, .left = n, .swap = p->swap };
-}
 
 bool pd_inside(const struct perfdata *p, const struct pd_section *s)
 {
@@ -55,9 +50,9 @@ static int read_header(struct pd_head *h)
 
 	if (n < 0)
 		return (int)n;
-	p->swap = b[0] == (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? 'P' : '2');
-	p->c->big_endian = b[0] == '2';
-	c = pd_cursor(p, b, (size_t)n);
+	if (n && b[0] == '2')
+		return err_set(h->err, EPROTONOSUPPORT, CAP_BIG_ENDIAN "perf script shows it");
+	c = (struct cursor){ b, (size_t)n };
 	if (cur_skip(&c, 8) || cur_u64(&c, &size))
 		return err_set(h->err, EBADMSG, "cut in its first bytes");
 	if (size == PIPE_HEADER)
@@ -85,10 +80,9 @@ static int read_header(struct pd_head *h)
 
 /* ---- attributes ---- */
 
-/* The first named bit is the lowest one on a little-endian machine, and the highest on others. */
-static bool has_flag(const struct perfdata *p, uint64_t flags, enum flag bit)
+static bool has_flag(uint64_t flags, enum flag bit)
 {
-	return flags >> (p->c->big_endian ? 63 - bit : (unsigned int)bit) & 1;
+	return flags >> bit & 1;
 }
 
 static int layout_add(struct perfdata *p, const struct pd_layout *l, uint32_t *which)
@@ -119,20 +113,20 @@ static int read_attr(struct pd_head *h, uint64_t i, uint32_t *which, struct pd_s
 
 	if (n < 0 || (size_t)n != h->attr_size)
 		return n < 0 ? (int)n : -EIO;
-	c = pd_cursor(p, b, h->attr_size - 16);
-	end = pd_cursor(p, b + h->attr_size - 16, 16);
+	c = (struct cursor){ b, h->attr_size - 16 };
+	end = (struct cursor){ b + h->attr_size - 16, 16 };
 	if (cur_u32(&c, &type) || cur_u32(&c, &size) || cur_u64(&c, &config) ||
 	    cur_u64(&c, &period) || cur_u64(&c, &l.sample_type) || cur_u64(&c, &l.read_format) ||
 	    cur_u64(&c, &flags) || pd_section(&end, ids))
 		return -EBADMSG;
-	if (has_flag(p, flags, WRITE_BACKWARD))
+	if (has_flag(flags, WRITE_BACKWARD))
 		return err_set(
 			h->err, EOPNOTSUPP,
 			"recorded with perf's option --overwrite, so its events are in reverse "
 			"order: record without it");
 	h->use_clockid |=
-		has_flag(p, flags, USE_CLOCKID) && !cur_skip(&c, 44) && !cur_u32(&c, &h->clockid);
-	l.id_all = has_flag(p, flags, SAMPLE_ID_ALL);
+		has_flag(flags, USE_CLOCKID) && !cur_skip(&c, 44) && !cur_u32(&c, &h->clockid);
+	l.id_all = has_flag(flags, SAMPLE_ID_ALL);
 	l.tracepoint = type == TYPE_TRACEPOINT;
 	pd_layout_places(&l);
 	h->no_raw |= type == TYPE_TRACEPOINT && !l.tracepoint;
@@ -164,7 +158,7 @@ static int read_ids(struct perfdata *p, const struct pd_section *s, uint32_t lay
 	for (uint64_t at = 0; at < s->size && !ret; at += sizeof(b)) {
 		ssize_t n = full_pread(p->fd, b, (size_t)MIN((uint64_t)sizeof(b), s->size - at),
 				       s->at + at);
-		struct cursor c = pd_cursor(p, b, n > 0 ? (size_t)n : 0);
+		struct cursor c = { b, n > 0 ? (size_t)n : 0 };
 		uint64_t id;
 
 		ret = n < 0 ? (int)n : 0;

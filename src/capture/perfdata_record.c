@@ -101,21 +101,19 @@ int pd_record(struct perfdata *p, uint64_t at, uint64_t end, size_t ahead, struc
 	b = load(p, at, PD_RECORD_HEAD, end, ahead, &ret);
 	if (!b)
 		return ret;
-	size = get_u16(b + 6, p->swap);
+	size = load_u16(b + 6);
 	if (size < PD_RECORD_HEAD || size > end - at)
 		return -EBADMSG;
 	b = load(p, at, size, end, ahead, &ret);
 	if (!b)
 		return ret;
-	r->type = get_u32(b, p->swap);
-	r->misc = get_u16(b + 4, p->swap);
-	r->body = (struct cursor){ .p = b + PD_RECORD_HEAD,
-				   .left = size - PD_RECORD_HEAD,
-				   .swap = p->swap };
+	r->type = load_u32(b);
+	r->misc = load_u16(b + 4);
+	r->body = (struct cursor){ .p = b + PD_RECORD_HEAD, .left = size - PD_RECORD_HEAD };
 	r->len = size;
 	if (r->type == PD_AUXTRACE) { /* followed by data that the size does not include */
-		uint64_t more = size >= PD_RECORD_HEAD + 8 ? get_u64(b + PD_RECORD_HEAD, p->swap)
-							   : UINT64_MAX;
+		uint64_t more =
+			size >= PD_RECORD_HEAD + 8 ? load_u64(b + PD_RECORD_HEAD) : UINT64_MAX;
 
 		if (more > end - at - size)
 			return -EBADMSG;
@@ -143,22 +141,21 @@ static const struct pd_layout *layout_of(const struct perfdata *p, uint64_t id)
 }
 
 /* b: f->size bytes. */
-static void facts(const struct perfdata *p, const struct pd_places *at, const uint8_t *b,
-		  struct pd_facts *f)
+static void facts(const struct pd_places *at, const uint8_t *b, struct pd_facts *f)
 {
 	*f = (struct pd_facts){ .pid = -1, .tid = -1 };
 	if (at->id != PD_NOWHERE)
-		f->id = get_u64(b + at->id, p->swap);
+		f->id = load_u64(b + at->id);
 	if (at->tid != PD_NOWHERE) {
-		f->pid = (int32_t)get_u32(b + at->tid, p->swap);
-		f->tid = (int32_t)get_u32(b + at->tid + 4, p->swap);
+		f->pid = (int32_t)load_u32(b + at->tid);
+		f->tid = (int32_t)load_u32(b + at->tid + 4);
 	}
 	f->has_time = at->time != PD_NOWHERE;
 	if (f->has_time)
-		f->time = get_u64(b + at->time, p->swap);
+		f->time = load_u64(b + at->time);
 	f->has_cpu = at->cpu != PD_NOWHERE;
 	if (f->has_cpu)
-		f->cpu = get_u32(b + at->cpu, p->swap);
+		f->cpu = load_u32(b + at->cpu);
 }
 
 /* Counters: their times, then for each of them a value, an id, and how often it was lost. */
@@ -192,13 +189,13 @@ int pd_sample(const struct perfdata *p, const struct pd_record *r, struct pd_sam
 	if (p->nids) { /* all layouts have the id at the same place */
 		if (c.left < l->sample.id + 8u)
 			return -EBADMSG;
-		l = layout_of(p, get_u64(c.p + l->sample.id, p->swap));
+		l = layout_of(p, load_u64(c.p + l->sample.id));
 	}
 	if (!l->tracepoint)
 		return 0;
 	if (cur_bytes(&c, l->sample.size, &b))
 		return -EBADMSG;
-	facts(p, &l->sample, b, &s->f);
+	facts(&l->sample, b, &s->f);
 	if ((l->sample_type & READ) && skip_read(&c, l->read_format))
 		return -EBADMSG;
 	if ((l->sample_type & CALLCHAIN) && skip_callchain(&c))
@@ -215,11 +212,11 @@ void pd_trailer(const struct perfdata *p, struct pd_record *r, struct pd_facts *
 	uint32_t back = (uint32_t)l->trailer.size - l->trailer.id;
 
 	if (p->nids && l->id_all && r->body.left >= back)
-		l = layout_of(p, get_u64(r->body.p + r->body.left - back, p->swap));
+		l = layout_of(p, load_u64(r->body.p + r->body.left - back));
 	if (r->body.left < l->trailer.size) {
-		facts(p, &none, NULL, f);
+		facts(&none, NULL, f);
 		return;
 	}
 	r->body.left -= l->trailer.size;
-	facts(p, &l->trailer, r->body.p + r->body.left, f);
+	facts(&l->trailer, r->body.p + r->body.left, f);
 }

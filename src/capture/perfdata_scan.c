@@ -92,7 +92,7 @@ static int task(struct scan *s, size_t most, int32_t pid, int32_t tid, const cha
  */
 static int learn_thread(struct scan *s, const struct pd_sample *smp)
 {
-	struct cursor c = { .p = smp->raw + 4, .left = 4, .swap = s->p->swap };
+	struct cursor c = { .p = smp->raw + 4, .left = 4 };
 	uint32_t pid;
 
 	if (cur_u32(&c, &pid) || (int32_t)pid != smp->f.tid)

@@ -19,7 +19,9 @@
 #define CAP_MAX_SEGMENT	 999999
 #define CAP_MAX_SEGMENTS 100000
 
-/* Owned by struct capture through ->priv. */
+/* How a file of a big-endian machine is refused; what else can be done follows. */
+#define CAP_BIG_ENDIAN "of a big-endian machine, and kvmft reads those of x86 and arm64 only: "
+
 /* A file of which parts are read. */
 struct cap_part {
 	int fd;
@@ -68,7 +70,6 @@ struct cap_priv {
 		int (*load)(struct capture *c, const struct cap_later *at);
 		uint64_t off, size, file; /* of the section; of the file */
 		uint16_t flags;
-		bool swap;
 	} kallsyms;
 };
 

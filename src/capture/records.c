@@ -50,8 +50,8 @@ static int rec_machine(struct capture *c, const struct meta_rec *rec)
 		else
 			bad(c, rec, "long");
 	}
-	if (endian)
-		c->big_endian = !strcmp(endian, "big");
+	if (endian && !strcmp(endian, "big"))
+		return -EPROTONOSUPPORT;
 	if (meta_get_u64(rec, "hugetlb_kb", &n))
 		c->no_hugetlb = !n;
 	if (set(&c->uname, rec, "uname") || set(&c->arch, rec, "arch") ||

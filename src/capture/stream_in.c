@@ -9,7 +9,6 @@
 #include "kvmft/stream.h"
 #include "reader.h"
 
-#include <endian.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -560,7 +559,6 @@ static int in_tail(struct in *in, const struct stream_head *h)
 		return bad(in, "more of a sub-buffer, but empty");
 	ret = get(in, head, head_len);
 	ret = ret ?: get(in, &from, sizeof(from));
-	from = le32toh(from);
 	if (!ret && (from < head_len || from > in->subbuf ||
 		     h->len - head_len - sizeof(from) > in->subbuf - from))
 		return bad(in, "more of a sub-buffer than fits into it");
@@ -608,7 +606,7 @@ static int in_end(struct in *in, const struct stream_head *h)
 	if (h->len != sizeof(total))
 		return bad(in, "the last frame has the wrong length");
 	ret = get(in, &total, sizeof(total));
-	if (!ret && le64toh(total) != before)
+	if (!ret && total != before)
 		return bad(in, "the last frame gives another number of bytes than came");
 	in->n->ended = !ret;
 	return ret;
@@ -626,13 +624,12 @@ static const struct {
 
 static int take_frame(struct in *in)
 {
-	uint8_t raw[STREAM_HEAD_SIZE];
 	struct stream_head h;
-	int ret = get(in, raw, sizeof(raw));
+	int ret = get(in, &h, sizeof(h));
 
 	if (ret)
 		return ret;
-	if (stream_head_get(raw, &h))
+	if (h.mark != STREAM_MARK || h.zero || h.len > STREAM_MAX_PAYLOAD)
 		return bad(in, "not a frame header");
 	in->n->frames++;
 	if (h.type >= ARRAY_SIZE(frames) || !frames[h.type].take)

@@ -10,7 +10,6 @@
  */
 #include "kvmft/stream.h"
 
-#include <endian.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
@@ -126,12 +125,10 @@ static int put_queue(struct stream_out *s)
 static int put_head(struct stream_out *s, const struct stream_head *h, uint64_t len)
 {
 	struct stream_head head = *h;
-	uint8_t raw[STREAM_HEAD_SIZE];
 
 	head.mark = STREAM_MARK;
 	head.len = len;
-	stream_head_put(&head, raw);
-	return put_bytes(s, raw, sizeof(raw));
+	return put_bytes(s, &head, sizeof(head));
 }
 
 /* ---- the thread that writes if no other does ---- */
@@ -198,18 +195,16 @@ int stream_out_start(struct stream_out *s)
 int stream_out_put(struct stream_out *s, const struct stream_head *h, const void *data, size_t len)
 {
 	struct stream_head head = *h;
-	uint8_t raw[STREAM_HEAD_SIZE];
 	int ret;
 
 	head.mark = STREAM_MARK;
 	head.len = len;
-	stream_head_put(&head, raw);
 	pthread_mutex_lock(&s->lock);
 	ret = s->error;
-	if (!ret && s->queue.len + sizeof(raw) + len > QUEUE_MAX)
+	if (!ret && s->queue.len + sizeof(head) + len > QUEUE_MAX)
 		ret = -ENOBUFS;
 	if (!ret) {
-		sbuf_add_mem(&s->queue, (const char *)raw, sizeof(raw));
+		sbuf_add_mem(&s->queue, &head, sizeof(head));
 		sbuf_add_mem(&s->queue, data, len);
 		ret = s->queue.error;
 	}
@@ -315,7 +310,7 @@ int stream_out_end(struct stream_out *s)
 
 	if (ret)
 		return ret;
-	total = htole64(stream_out_bytes(s));
+	total = stream_out_bytes(s);
 	ret = stream_out_put(s, &h, &total, sizeof(total));
 	return ret ?: wait_queue(s);
 }

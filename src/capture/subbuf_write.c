@@ -15,24 +15,9 @@
 #define TYPE_EXTEND   30
 #define MAX_SHORT     112 /* bytes of data that need no length word: 28 words */
 
-static void put_u32(uint8_t *p, bool swap, uint32_t v)
-{
-	v = swap ? __builtin_bswap32(v) : v;
-	memcpy(p, &v, sizeof(v));
-}
-
-static void put_u64(uint8_t *p, bool swap, uint64_t v)
-{
-	v = swap ? __builtin_bswap64(v) : v;
-	memcpy(p, &v, sizeof(v));
-}
-
 static void put_long(uint8_t *p, const struct subbuf_geom *g, uint64_t v)
 {
-	if (g->long_size == 8)
-		put_u64(p, g->swap, v);
-	else
-		put_u32(p, g->swap, (uint32_t)v);
+	memcpy(p, &v, g->long_size);
 }
 
 int subbuf_writer_init(struct subbuf_writer *w, const struct subbuf_geom *g,
@@ -71,7 +56,7 @@ static int hand_out(struct subbuf_writer *w)
 		put_long(data + w->pos, &w->g, w->lost_count);
 	}
 	memset(w->buf, 0, w->g.header);
-	put_u64(w->buf, w->g.swap, w->ts);
+	memcpy(w->buf, &w->ts, sizeof(w->ts));
 	put_long(w->buf + 8, &w->g, word);
 	w->pos = 0;
 	w->open = w->lost = w->uncounted = false;
@@ -111,19 +96,17 @@ static uint32_t event_size(uint32_t len)
 	return len && len % 4 == 0 && len <= MAX_SHORT ? 4 + len : 8 + ((len + 3) & ~3u);
 }
 
+static void put_word(struct subbuf_writer *w, uint32_t v)
+{
+	memcpy(w->buf + w->g.header + w->pos, &v, sizeof(v));
+	w->pos += 4;
+}
+
 static void put_head(struct subbuf_writer *w, uint32_t type, uint64_t delta)
 {
 	uint32_t d = (uint32_t)(delta & ((1u << DELTA_BITS) - 1));
 
-	put_u32(w->buf + w->g.header + w->pos, w->g.swap,
-		w->g.big_endian ? type << DELTA_BITS | d : d << 5 | type);
-	w->pos += 4;
-}
-
-static void put_word(struct subbuf_writer *w, uint32_t v)
-{
-	put_u32(w->buf + w->g.header + w->pos, w->g.swap, v);
-	w->pos += 4;
+	put_word(w, d << 5 | type);
 }
 
 static void put_event(struct subbuf_writer *w, uint64_t delta, const void *data, uint32_t len)

@@ -23,7 +23,6 @@ struct td {
 	 * v7: bytes that metadata may still take when unpacked: sections must not overlap, either
 	 */
 	uint64_t meta_left;
-	bool swap;
 	bool has_clock;	   /* option TRACECLOCK was seen */
 	uint32_t cpus;	   /* of the top buffer, block 8 */
 	uint32_t cpucount; /* option CPUCOUNT for it; 0 = none */
@@ -39,9 +38,7 @@ struct td {
  */
 
 /* n bytes at off, or fewer at the end of the file; *out is freed by the caller. */
-int td_load(const struct td *t, uint64_t off, uint64_t n, uint8_t **out, size_t *len)
-	__must_check;
-struct cursor td_cursor(const struct td *t, const uint8_t *p, size_t n);
+int td_load(const struct td *t, uint64_t off, uint64_t n, uint8_t **out, size_t *len) __must_check;
 
 /* tracedat_blocks.c: metadata blocks, the same in v6 and v7. */
 int td_header_info(struct td *t, struct cursor *cur) __must_check;

@@ -3,11 +3,6 @@
 #include "kvmft/ktext.h"
 #include "tracedat.h"
 
-struct cursor td_cursor(const struct td *t, const uint8_t *p, size_t n)
-{
-	return (struct cursor){ .p = p, .left = n, .swap = t->swap };
-}
-
 /* The word "NAME" NUL before a block. */
 static int expect(struct cursor *cur, const char *word, size_t n)
 {

@@ -128,11 +128,11 @@ uint64_t tdw_trace_id(const struct capture *c)
 	return h | 1; /* 0 means none */
 }
 
-int tdw_id_option(struct tdw *w, const struct tdw_spec *s, uint64_t id)
+int tdw_id_option(struct tdw *w, uint64_t id)
 {
 	struct sbuf b = { 0 };
 
-	tdw_put_u64(&b, &s->g, id);
+	tdw_put_u64(&b, id);
 	return tdw_option_sbuf(w, TD_TRACEID, &b);
 }
 
@@ -156,51 +156,50 @@ bool tdw_tsc2nsec(uint64_t khz, uint32_t *mult, uint32_t *shift)
 	return false;
 }
 
-int tdw_tsc2nsec_option(struct tdw *w, const struct tdw_spec *s, uint32_t mult, uint32_t shift)
+int tdw_tsc2nsec_option(struct tdw *w, uint32_t mult, uint32_t shift)
 {
 	struct sbuf b = { 0 };
 
-	tdw_put_u32(&b, &s->g, mult);
-	tdw_put_u32(&b, &s->g, shift);
-	tdw_put_u64(&b, &s->g, 0); /* an offset that readers ignore */
+	tdw_put_u32(&b, mult);
+	tdw_put_u32(&b, shift);
+	tdw_put_u64(&b, 0); /* an offset that readers ignore */
 	return tdw_option_sbuf(w, TD_TSC2NSEC, &b);
 }
 
-int tdw_guest_option(struct tdw *w, const struct tdw_spec *s, const char *name, uint64_t id,
-		     const int32_t *tid, uint32_t n)
+int tdw_guest_option(struct tdw *w, const char *name, uint64_t id, const int32_t *tid, uint32_t n)
 {
 	struct sbuf b = { 0 };
 
 	sbuf_add_mem(&b, name, strlen(name) + 1);
-	tdw_put_u64(&b, &s->g, id);
-	tdw_put_u32(&b, &s->g, n);
+	tdw_put_u64(&b, id);
+	tdw_put_u32(&b, n);
 	for (uint32_t i = 0; i < n; i++) {
-		tdw_put_u32(&b, &s->g, i);
-		tdw_put_u32(&b, &s->g, (uint32_t)tid[i]);
+		tdw_put_u32(&b, i);
+		tdw_put_u32(&b, (uint32_t)tid[i]);
 	}
 	return tdw_option_sbuf(w, TD_GUEST, &b);
 }
 
 /* Layout since trace-cmd 3.0: see opt_time_shift() in tracedat_opts.c. */
-int tdw_time_shift_option(struct tdw *w, const struct tdw_spec *s, uint64_t peer, uint64_t flags,
+int tdw_time_shift_option(struct tdw *w, uint64_t peer, uint64_t flags,
 			  const struct cap_shift *shift, uint32_t n)
 {
 	struct sbuf b = { 0 };
 
-	tdw_put_u64(&b, &s->g, peer);
-	tdw_put_u32(&b, &s->g, (uint32_t)flags);
-	tdw_put_u32(&b, &s->g, n);
+	tdw_put_u64(&b, peer);
+	tdw_put_u32(&b, (uint32_t)flags);
+	tdw_put_u32(&b, n);
 	for (uint32_t i = 0; i < n; i++) {
-		tdw_put_u32(&b, &s->g, (uint32_t)shift[i].nsample);
+		tdw_put_u32(&b, (uint32_t)shift[i].nsample);
 		for (size_t k = 0; k < shift[i].nsample; k++)
-			tdw_put_u64(&b, &s->g, (uint64_t)shift[i].sample[k].time);
+			tdw_put_u64(&b, (uint64_t)shift[i].sample[k].time);
 		for (size_t k = 0; k < shift[i].nsample; k++)
-			tdw_put_u64(&b, &s->g, (uint64_t)shift[i].sample[k].offset);
+			tdw_put_u64(&b, (uint64_t)shift[i].sample[k].offset);
 		for (size_t k = 0; k < shift[i].nsample; k++)
-			tdw_put_u64(&b, &s->g, (uint64_t)shift[i].sample[k].scaling);
+			tdw_put_u64(&b, (uint64_t)shift[i].sample[k].scaling);
 	}
 	for (uint32_t i = 0; i < n; i++) /* after all others, one for each sample */
 		for (size_t k = 0; k < shift[i].nsample; k++)
-			tdw_put_u64(&b, &s->g, (uint64_t)shift[i].frac);
+			tdw_put_u64(&b, (uint64_t)shift[i].frac);
 	return tdw_option_sbuf(w, TD_TIME_SHIFT, &b);
 }

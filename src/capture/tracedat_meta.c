@@ -2,9 +2,9 @@
 /* tracedat_meta.c: the metadata blocks of a trace.dat, from a capture. */
 #include "tracedat_write.h"
 
-static void put_text64(struct sbuf *b, const struct subbuf_geom *g, const char *text, size_t n)
+static void put_text64(struct sbuf *b, const char *text, size_t n)
 {
-	tdw_put_u64(b, g, n);
+	tdw_put_u64(b, n);
 	sbuf_add_mem(b, text, n);
 }
 
@@ -29,9 +29,9 @@ static void put_header_info(const struct tdw_spec *s, struct sbuf *b)
 			 s->g.long_size, s->g.header, s->g.size - s->g.header);
 
 	sbuf_add_mem(b, "header_page", 12);
-	put_text64(b, &s->g, page, (size_t)n);
+	put_text64(b, page, (size_t)n);
 	sbuf_add_mem(b, "header_event", 13);
-	put_text64(b, &s->g, event, sizeof(event) - 1);
+	put_text64(b, event, sizeof(event) - 1);
 }
 
 static bool is_ftrace(const struct cap_format *f)
@@ -46,10 +46,10 @@ static void put_ftrace(const struct tdw_spec *s, struct sbuf *b)
 
 	for (size_t i = 0; i < c->nformat; i++)
 		n += is_ftrace(&c->format[i]);
-	tdw_put_u32(b, &s->g, n);
+	tdw_put_u32(b, n);
 	for (size_t i = 0; i < c->nformat; i++)
 		if (is_ftrace(&c->format[i]))
-			put_text64(b, &s->g, c->format[i].text, c->format[i].len);
+			put_text64(b, c->format[i].text, c->format[i].len);
 }
 
 /* By system; within one as recorded: both are arrays of pointers into the same array. */
@@ -78,14 +78,14 @@ static void put_formats(const struct tdw_spec *s, struct sbuf *b)
 	qsort(f, n, sizeof(*f), format_cmp);
 	for (size_t i = 0; i < n; i++)
 		systems += !i || strcmp(f[i]->sys, f[i - 1]->sys);
-	tdw_put_u32(b, &s->g, systems);
+	tdw_put_u32(b, systems);
 	for (size_t i = 0; i < n; i = k) {
 		for (k = i, count = 0; k < n && !strcmp(f[k]->sys, f[i]->sys); k++)
 			count++;
 		sbuf_add_mem(b, f[i]->sys, strlen(f[i]->sys) + 1);
-		tdw_put_u32(b, &s->g, count);
+		tdw_put_u32(b, count);
 		for (size_t m = i; m < k; m++)
-			put_text64(b, &s->g, f[m]->text, f[m]->len);
+			put_text64(b, f[m]->text, f[m]->len);
 	}
 }
 
@@ -101,7 +101,7 @@ static void put_cmdlines(const struct tdw_spec *s, struct sbuf *b)
 	if (text.error)
 		b->error = text.error;
 	else
-		put_text64(b, &s->g, text.s ?: "", text.len);
+		put_text64(b, text.s ?: "", text.len);
 }
 
 void tdw_block(const struct tdw_spec *s, enum tdw_block block, struct sbuf *b)
@@ -115,11 +115,11 @@ void tdw_block(const struct tdw_spec *s, enum tdw_block block, struct sbuf *b)
 	case TDW_FORMATS: put_formats(s, b); break;
 	case TDW_KALLSYMS:
 		text = capture_kallsyms(s->cap, &len);
-		tdw_put_u32(b, &s->g, (uint32_t)len);
+		tdw_put_u32(b, (uint32_t)len);
 		sbuf_add_mem(b, text, len);
 		break;
 	case TDW_PRINTK:
-		tdw_put_u32(b, &s->g, (uint32_t)s->cap->printk_len);
+		tdw_put_u32(b, (uint32_t)s->cap->printk_len);
 		sbuf_add_mem(b, s->cap->printk, s->cap->printk_len);
 		break;
 	case TDW_CMDLINES: put_cmdlines(s, b); break;

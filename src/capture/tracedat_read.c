@@ -2,8 +2,8 @@
 /*
  * tracedat_read.c: reading a trace.dat of trace-cmd: the common start and the areas of CPUs.
  *
- *   u8[3] 17 08 44, "tracing", "6" NUL or "7" NUL, u8 big endian, u8 sizeof(long),
- *   u32 size of a sub-buffer; all integers in the file's byte order.
+ *   u8[3] 17 08 44, "tracing", "6" NUL or "7" NUL, u8 0 (1: big endian),
+ *   u8 sizeof(long), u32 size of a sub-buffer; all integers are little-endian.
  *
  * What follows is described in tracedat_v6.c and tracedat_v7.c. Whatever part is missing, the rest
  * is read: every complete sub-buffer inside the file is used, and what is missing is noted.
@@ -132,11 +132,11 @@ static int read_start(struct td *t, struct cursor *cur, struct kvmft_err *err)
 		return err_set(err, EPROTONOSUPPORT,
 			       "trace.dat has version %.16s, kvmft reads 6 and 7", version);
 	t->c->version = version[0] - '0';
-	t->c->big_endian = endian;
-	cur->swap = t->swap = endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+	if (endian == 1)
+		return err_set(err, EPROTONOSUPPORT, CAP_BIG_ENDIAN "trace-cmd report shows it");
 	if (cur_u32(cur, &size))
 		return err_set(err, EBADMSG, "trace.dat is cut in its first bytes");
-	if ((long_size != 4 && long_size != 8) || endian > 1 || !cap_subbuf_ok(size))
+	if ((long_size != 4 && long_size != 8) || endian || !cap_subbuf_ok(size))
 		return err_set(err, EBADMSG,
 			       "trace.dat header is damaged (sizeof(long) %u, page size "
 			       "%u)",
@@ -193,7 +193,7 @@ int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err
 		return err_set(err, EBADMSG, "the file is empty");
 	if (ret)
 		return ret;
-	cur = td_cursor(&t, data, len);
+	cur = (struct cursor){ data, len };
 	ret = read_start(&t, &cur, err);
 	if (!ret)
 		ret = c->version == 6 ? td_read_v6(&t, TD_START) : read_v7(&t, &cur, err);

@@ -60,7 +60,7 @@ static bool scan_u32(struct scan *s, uint32_t *v)
 	const uint8_t *p = scan_bytes(s, 4);
 
 	if (p)
-		*v = get_u32(p, s->t->swap);
+		*v = load_u32(p);
 	return p;
 }
 
@@ -77,7 +77,7 @@ static bool scan_text64(struct scan *s)
 {
 	const uint8_t *p = scan_bytes(s, 8);
 
-	return p && scan_skip(s, get_u64(p, s->t->swap));
+	return p && scan_skip(s, load_u64(p));
 }
 
 static bool scan_texts(struct scan *s)
@@ -225,7 +225,7 @@ static int read_options(struct td *t, struct cursor *cur)
 			return 0;
 		if (cur_u32(cur, &size) || cur_bytes(cur, size, &p))
 			return -ENODATA;
-		ret = td_option(t, id, td_cursor(t, p, size));
+		ret = td_option(t, id, (struct cursor){ p, size });
 	}
 	return ret;
 }
@@ -251,7 +251,7 @@ static int read_instance(struct td *t, const struct td_buffer *b)
 	ret = td_load(t, b->off, TABLE_BYTES(cpus), &data, &len);
 	if (ret)
 		return ret;
-	cur = td_cursor(t, data, len);
+	cur = (struct cursor){ data, len };
 	return read_flyrecord(t, &cur, cpus, name);
 }
 
@@ -310,7 +310,7 @@ static int read_block(struct td *t, struct scan *s, size_t i, uint64_t *off)
 	ret = td_load(t, *off, MAX(end - *off, (uint64_t)WORD), &data, &len);
 	if (ret)
 		return ret;
-	cur = td_cursor(t, data, len);
+	cur = (struct cursor){ data, len };
 	*off = end;
 	return block[i].read(t, &cur);
 }
@@ -324,7 +324,7 @@ static int read_top(struct td *t, uint64_t off)
 
 	if (ret)
 		return ret;
-	cur = td_cursor(t, data, len);
+	cur = (struct cursor){ data, len };
 	return read_flyrecord(t, &cur, t->cpus, "");
 }
 

@@ -42,7 +42,7 @@ static int section_at(struct td *t, uint64_t off, struct section *s)
 
 	if (ret)
 		return ret;
-	cur = td_cursor(t, data, len);
+	cur = (struct cursor){ data, len };
 	if (cur_u16(&cur, &s->id) || cur_u16(&cur, &s->flags) || cur_u32(&cur, &name) ||
 	    cur_u64(&cur, &s->size))
 		return -ENODATA;
@@ -71,7 +71,7 @@ static void section_bad(struct capture *c, const char *what, int ret)
 /* u32 packed, u32 plain, bytes -> *out. */
 static int unpack(struct td *t, const uint8_t *data, size_t len, uint8_t **out, size_t *n)
 {
-	struct cursor cur = td_cursor(t, data, len);
+	struct cursor cur = { data, len };
 	uint32_t packed, plain;
 	const uint8_t *p;
 
@@ -119,13 +119,14 @@ static const struct {
 
 static int kallsyms_load(struct capture *c, const struct cap_later *at)
 {
-	struct td t = { .c = c, .fd = cap_priv(c)->fd, .size = at->file, .swap = at->swap,
-			.meta_left = at->size + MAX_PLAIN };
+	struct td t = {
+		.c = c, .fd = cap_priv(c)->fd, .size = at->file, .meta_left = at->size + MAX_PLAIN
+	};
 	const struct section s = { .flags = at->flags, .off = at->off, .size = at->size };
 	_cleanup_free_ uint8_t *data = NULL;
 	size_t len = 0;
 	int ret = section_load(&t, &s, &data, &len);
-	struct cursor cur = td_cursor(&t, data, len);
+	struct cursor cur = { data, len };
 
 	ret = ret ?: td_kallsyms(&t, &cur);
 	if (ret && ret != -ENOMEM)
@@ -138,9 +139,11 @@ bool td_kallsyms_later(struct td *t, uint64_t off, uint64_t size, uint16_t flags
 	if (!t->c->is_tracedat || off > t->size || size > t->size - off || size > CAPTURE_MAX_META)
 		return false;
 	if (!cap_priv(t->c)->kallsyms.load)
-		cap_priv(t->c)->kallsyms = (struct cap_later){ .load = kallsyms_load, .off = off,
-							       .size = size, .file = t->size,
-							       .flags = flags, .swap = t->swap };
+		cap_priv(t->c)->kallsyms = (struct cap_later){ .load = kallsyms_load,
+							       .off = off,
+							       .size = size,
+							       .file = t->size,
+							       .flags = flags };
 	return true;
 }
 
@@ -161,7 +164,7 @@ static int section_read(struct td *t, const struct section *s)
 		if (meta_section[i].id != s->id)
 			continue;
 		ret = section_load(t, s, &data, &len);
-		cur = td_cursor(t, data, len);
+		cur = (struct cursor){ data, len };
 		ret = ret ?: meta_section[i].read(t, &cur);
 		if (!ret || ret == -ENOMEM)
 			return ret;
@@ -190,7 +193,7 @@ static int packed_area(struct td *t, uint32_t cpu, const char *instance, uint64_
 	ret = td_load(t, off, 4, &head, &n);
 	if (ret == -ENOMEM)
 		return ret;
-	cur = td_cursor(t, head, ret ? 0 : n);
+	cur = (struct cursor){ head, ret ? 0 : n };
 	if (len > t->left || cur_u32(&cur, &chunks)) /* off lies in the file from here on */
 		goto cut;
 	t->left -= len;
@@ -201,7 +204,7 @@ static int packed_area(struct td *t, uint32_t cpu, const char *instance, uint64_
 
 		if (end - at < 8 || td_load(t, at, 8, &data, &n))
 			goto cut;
-		cur = td_cursor(t, data, n);
+		cur = (struct cursor){ data, n };
 		if (cur_u32(&cur, &packed) || cur_u32(&cur, &plain) || packed > end - at - 8 ||
 		    !packed || plain > MAX_CHUNK || plain % t->c->subbuf_size)
 			goto cut;
@@ -307,11 +310,11 @@ static int read_options(struct td *t, uint64_t off, uint64_t *next)
 	if (!ret && s.id != TD_DONE)
 		ret = -EBADMSG;
 	ret = ret ?: section_load(t, &s, &data, &len);
-	cur = td_cursor(t, data, len);
+	cur = (struct cursor){ data, len };
 	while (!ret) {
 		if (cur_u16(&cur, &id) || cur_u32(&cur, &size) || cur_bytes(&cur, size, &p))
 			return -ENODATA;
-		opt = td_cursor(t, p, size);
+		opt = (struct cursor){ p, size };
 		if (id == TD_DONE)
 			return cur_u64(&opt, next) ? -ENODATA : 0;
 		ret = one_option(t, id, opt);

@@ -15,24 +15,6 @@
 
 /* ---- bytes ---- */
 
-void tdw_put_u16(struct sbuf *b, const struct subbuf_geom *g, uint16_t v)
-{
-	v = g->swap ? __builtin_bswap16(v) : v;
-	sbuf_add_mem(b, &v, sizeof(v));
-}
-
-void tdw_put_u32(struct sbuf *b, const struct subbuf_geom *g, uint32_t v)
-{
-	v = g->swap ? __builtin_bswap32(v) : v;
-	sbuf_add_mem(b, &v, sizeof(v));
-}
-
-void tdw_put_u64(struct sbuf *b, const struct subbuf_geom *g, uint64_t v)
-{
-	v = g->swap ? __builtin_bswap64(v) : v;
-	sbuf_add_mem(b, &v, sizeof(v));
-}
-
 static int flush(struct tdw *w)
 {
 	int ret = full_write(w->fd, w->buf, w->fill, NULL);
@@ -94,7 +76,6 @@ static int patch(struct tdw *w, uint64_t at, const void *p, size_t n)
 
 static int patch_u64(struct tdw *w, uint64_t at, uint64_t v)
 {
-	v = w->spec->g.swap ? __builtin_bswap64(v) : v;
 	return patch(w, at, &v, sizeof(v));
 }
 
@@ -107,12 +88,10 @@ static int align(struct tdw *w)
 
 int tdw_option(struct tdw *w, enum td_opt id, const void *data, size_t len)
 {
-	const struct subbuf_geom *g = &w->spec->g;
-
 	if (len > UINT32_MAX)
 		return -EFBIG;
-	tdw_put_u16(&w->options, g, (uint16_t)id);
-	tdw_put_u32(&w->options, g, (uint32_t)len);
+	tdw_put_u16(&w->options, (uint16_t)id);
+	tdw_put_u32(&w->options, (uint32_t)len);
 	sbuf_add_mem(&w->options, data, len);
 	return w->options.error;
 }
@@ -143,9 +122,9 @@ static void put_start(struct tdw *w, struct sbuf *b)
 
 	sbuf_add_mem(b, magic, sizeof(magic));
 	sbuf_add_mem(b, "6", 2);
-	sbuf_addc(b, (char)g->big_endian);
+	sbuf_addc(b, 0);
 	sbuf_addc(b, (char)g->long_size);
-	tdw_put_u32(b, g, g->size);
+	tdw_put_u32(b, g->size);
 }
 
 static int put_blocks(struct tdw *w)
@@ -157,7 +136,7 @@ static int put_blocks(struct tdw *w)
 		tdw_block(w->spec, (enum tdw_block)k, &b);
 		ret = tdw_write_sbuf(w, &b);
 	}
-	tdw_put_u32(&b, &w->spec->g, w->spec->cpus);
+	tdw_put_u32(&b, w->spec->cpus);
 	ret = ret ?: tdw_write_sbuf(w, &b);
 	sbuf_free(&b);
 	w->offset_at = calloc(w->spec->ninstance + 1, sizeof(*w->offset_at));
@@ -200,13 +179,13 @@ static int instance_option(struct tdw *w, size_t i, uint64_t options_at)
 	struct sbuf b = { 0 };
 	int ret;
 
-	tdw_put_u64(&b, &s->g, 0);
+	tdw_put_u64(&b, 0);
 	sbuf_add_mem(&b, s->instance[i], strlen(s->instance[i]) + 1);
 	w->offset_at[i] = options_at + w->options.len + 6;
 	ret = tdw_option_sbuf(w, TD_BUFFER, &b);
 	if (ret || s->instance_cpus[i] == s->cpus)
 		return ret;
-	tdw_put_u32(&b, &s->g, s->instance_cpus[i]);
+	tdw_put_u32(&b, s->instance_cpus[i]);
 	return tdw_option_sbuf(w, TD_CPUCOUNT, &b);
 }
 
@@ -217,7 +196,7 @@ static int write_options(struct tdw *w)
 
 	for (size_t i = 0; i < w->spec->ninstance && !ret; i++)
 		ret = instance_option(w, i, at);
-	tdw_put_u16(&w->options, &w->spec->g, TD_DONE);
+	tdw_put_u16(&w->options, TD_DONE);
 	return ret ?: tdw_write_sbuf(w, &w->options);
 }
 
@@ -239,8 +218,8 @@ static int put_table(struct tdw *w)
 	n = snprintf(clock, sizeof(clock), "[%.64s]", w->spec->clock);
 	sbuf_add_mem(&b, "flyrecord", 10);
 	for (uint32_t i = 0; i < 2 * w->cpus; i++)
-		tdw_put_u64(&b, &w->spec->g, 0);
-	tdw_put_u64(&b, &w->spec->g, (uint64_t)n);
+		tdw_put_u64(&b, 0);
+	tdw_put_u64(&b, (uint64_t)n);
 	sbuf_add_mem(&b, clock, (size_t)n);
 	return tdw_write_sbuf(w, &b);
 }

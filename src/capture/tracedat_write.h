@@ -5,6 +5,10 @@
 
 #include "kvmft/tracedat.h"
 
+#define tdw_put_u16(b, v) sbuf_add_mem(b, &(const uint16_t){ v }, sizeof(uint16_t))
+#define tdw_put_u32(b, v) sbuf_add_mem(b, &(const uint32_t){ v }, sizeof(uint32_t))
+#define tdw_put_u64(b, v) sbuf_add_mem(b, &(const uint64_t){ v }, sizeof(uint64_t))
+
 struct tdw {
 	const struct tdw_spec *spec;
 	int fd;
@@ -28,7 +32,7 @@ struct tdw {
 
 /* Empties and frees b. */
 int tdw_option_sbuf(struct tdw *w, enum td_opt id, struct sbuf *b) __must_check;
-/* Before the first buffer; data is already in the file's byte order. */
+/* Before the first buffer. */
 int tdw_option(struct tdw *w, enum td_opt id, const void *data, size_t len) __must_check;
 /* Overwrites text in the options, which may be in the file already. */
 int tdw_patch_options(struct tdw *w, size_t at, const char *text) __must_check;

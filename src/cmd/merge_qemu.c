@@ -271,8 +271,8 @@ bool merge_qemu_summary(const struct merge_qemu *m, const struct timeline *t, bo
 		some = some && (!s->events || s->unplaced < s->events);
 		tl_qemu_report(s, &r);
 		if (!quiet && r.stats->format == QTRACE_SIMPLE)
-			cli_note("%s: %s, back end simple, format %u%s", s->label, s->cap->path,
-				 r.stats->version, r.stats->big_endian ? ", big endian" : "");
+			cli_note("%s: %s, back end simple, format %u", s->label, s->cap->path,
+				 r.stats->version);
 		else if (!quiet)
 			cli_note("%s: %s, back end %s", s->label, s->cap->path,
 				 qtrace_format_names[r.stats->format]);

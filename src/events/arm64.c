@@ -11,7 +11,7 @@
  */
 #include "arch.h"
 
-static const char *const machines[] = { "aarch64", "aarch64_be", NULL };
+static const char *const machines[] = { "aarch64", NULL };
 static const struct event_def arm64_exit = {
 	"kvm", "kvm_exit", { "ret|idx", "esr_ec|exit_reason", "vcpu_pc", "vcpu_id" },
 };

@@ -44,8 +44,8 @@ static void note_event(struct walk *w, const struct fmt_event *ev, const struct 
 		l->wanted = ev && of_class(w->cls, ev);
 	l->ev = ev;
 	if (exit && ev) {
-		l->first = event_u64(w->fmt, exit, 0, rec);
-		l->second = event_u64(w->fmt, exit, 1, rec);
+		l->first = event_u64(exit, 0, rec);
+		l->second = event_u64(exit, 1, rec);
 	}
 }
 
@@ -75,7 +75,7 @@ static int note_stack(struct walk *w, const struct fmt_event *ev, const struct r
 	sbuf_addf(t, "%s:%s\n", fmt_sys(l->ev), fmt_name(l->ev));
 	add_reason(w, l);
 	sbuf_addc(t, '\n');
-	fmt_print(w->fmt, ev, rec, t);
+	fmt_print(ev, rec, t);
 	l->ev = NULL; /* it has but one */
 	return t->error ?: tally_add(&w->b->rows, t->s, t->len);
 }

@@ -109,7 +109,7 @@ static void plan_add(struct report *r, const struct fmt_event *e, enum rplan_kin
 		p->has |= (uint8_t)(1u << i);
 		p->need = MAX(p->need, (uint16_t)(p->f[i].off + p->f[i].size));
 	}
-	if (!r->swap && r->pid.size == 4 && p->f[0].size == 4 &&
+	if (r->pid.size == 4 && p->f[0].size == 4 &&
 	    (kind == RE_ENTRY || (kind == RE_EXIT && p->f[1].size == 4)))
 		*(kind == RE_ENTRY ? &r->entry : &r->exit) =
 			(struct rdirect){ fmt_id(e), p->need, { p->f[0].off, p->f[1].off } };
@@ -384,7 +384,6 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 	r->cap = cap;
 	r->fmt = fmt;
 	r->opts = *opts;
-	r->swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 	r->opts.counts |= opts->cls->counts;
 	set_budget(r);
 	exit_names_init(&r->names, event_format(fmt, EV_EXIT), cap->vendor);

@@ -234,7 +234,7 @@ struct rplan {
 	struct rfield f[CLASS_FIELDS];
 };
 
-/* An entry or exit whose thread and fields are u32 in this byte order: where two of these are. */
+/* An entry or exit whose thread and fields are u32: where two of these are. */
 struct rdirect {
 	uint32_t id; /* NO_EVENT: there is none */
 	uint16_t need, off[2];
@@ -261,7 +261,6 @@ struct report {
 	struct u64map owner;
 	bool vms_later;	  /* VMs will be known after the walk; until then all vCPUs are apart */
 	unsigned int tps; /* tracepoints of the class that the capture's kernel has */
-	bool swap;
 	struct rfield pid;
 	uint8_t plan_of[65536]; /* by event id: index into plan, 0 = none */
 	struct rplan plan[RPLANS];

@@ -64,23 +64,13 @@ struct walk {
 
 /* ---- decoding ---- */
 
-static uint64_t get_other(const struct report *r, const struct rfield *f, const uint8_t *p)
-{
-	switch (f->size) {
-	case 1: return *p;
-	case 2: return r->swap ? __builtin_bswap16(load_u16(p)) : load_u16(p);
-	case 4: return r->swap ? __builtin_bswap32(load_u32(p)) : load_u32(p);
-	case 8: return r->swap ? __builtin_bswap64(load_u64(p)) : load_u64(p);
-	default: return 0;
-	}
-}
-
-/* Most fields are u32 in the order of this machine. */
-static inline uint64_t get(const struct report *r, const struct rfield *f, const struct rec *rec)
+static inline uint64_t get(const struct rfield *f, const struct rec *rec)
 {
 	const uint8_t *p = rec->data + f->off;
 
-	return f->size == 4 && !r->swap ? load_u32(p) : get_other(r, f, p);
+	if (f->size == 4) /* most */
+		return load_u32(p);
+	return f->size == 8 ? load_u64(p) : f->size == 2 ? load_u16(p) : f->size == 1 ? *p : 0;
 }
 
 /* The index of the thread of an event; known: only if it exists already. */
@@ -117,7 +107,7 @@ static inline void push_entry(struct walk *w, struct wstream *st, const struct r
 	struct rev *e = push(st, rec->ts, thread, OP_ENTRY, VCPU_UNKNOWN);
 
 	if (p->f[0].size)
-		e->key = (uint32_t)get(w->r, &p->f[0], rec);
+		e->key = (uint32_t)get(&p->f[0], rec);
 	e->is = w->entry;
 	st->entries++;
 }
@@ -176,7 +166,7 @@ static __attribute__((noinline)) void set_place(const struct report *r, struct r
 	const struct ksyms *k = vm >= 0 ? r->map->vm[r->map->vm[vm].of].syms : NULL;
 
 	if (p->f[2].size)
-		e->key = by_rip_key(r->rips, k, get(r, &p->f[2], rec), e->key);
+		e->key = by_rip_key(r->rips, k, get(&p->f[2], rec), e->key);
 }
 
 static inline void push_exit(struct walk *w, struct wstream *st, const struct rplan *p,
@@ -185,8 +175,8 @@ static inline void push_exit(struct walk *w, struct wstream *st, const struct rp
 	const struct report *r = w->r;
 	struct rev *e = push(st, rec->ts, thread, OP_EXIT, 0);
 
-	set_exit(w, st, e, (uint32_t)get(r, &p->f[0], rec),
-		 p->f[1].size ? (uint32_t)get(r, &p->f[1], rec) : 0);
+	set_exit(w, st, e, (uint32_t)get(&p->f[0], rec),
+		 p->f[1].size ? (uint32_t)get(&p->f[1], rec) : 0);
 	if (r->rips)
 		set_place(r, e, p, rec);
 	st->exits++;
@@ -201,7 +191,7 @@ static void push_class(struct walk *w, struct wstream *st, const struct rplan *p
 
 	for (int i = 0; i < CLASS_FIELDS; i++)
 		if (p->f[i].size)
-			ce.v[i] = get(r, &p->f[i], rec);
+			ce.v[i] = get(&p->f[i], rec);
 	r->tot.class_events++;
 	e->is.begin = (uint8_t)r->rules->begin(&ce, &e->key);
 	e->is.end = (uint8_t)r->rules->end(&ce, &e->key);
@@ -216,15 +206,15 @@ static void push_sched(struct walk *w, struct wstream *st, const struct rplan *p
 		       const struct rec *rec)
 {
 	struct report *r = w->r;
-	uint32_t t = report_thread_known(r, (int32_t)get(r, &p->f[0], rec));
+	uint32_t t = report_thread_known(r, (int32_t)get(&p->f[0], rec));
 
 	if (t != UINT32_MAX && p->kind == RE_WOKEN)
 		push(st, rec->ts, t, OP_WOKEN, 0);
 	if (p->kind == RE_WOKEN)
 		return;
 	if (t != UINT32_MAX)
-		push(st, rec->ts, t, OP_OUT, event_task_sleeps(get(r, &p->f[1], rec)));
-	t = report_thread_known(r, (int32_t)get(r, &p->f[2], rec));
+		push(st, rec->ts, t, OP_OUT, event_task_sleeps(get(&p->f[1], rec)));
+	t = report_thread_known(r, (int32_t)get(&p->f[2], rec));
 	if (t != UINT32_MAX)
 		push(st, rec->ts, t, OP_IN, 0);
 }
@@ -233,7 +223,7 @@ static void push_split(struct walk *w, struct wstream *st, const struct rplan *p
 		       const struct rec *rec, uint32_t thread)
 {
 	struct report *r = w->r;
-	uint64_t v = get(r, &p->f[0], rec);
+	uint64_t v = get(&p->f[0], rec);
 
 	switch (p->kind) {
 	case RE_USER: push(st, rec->ts, thread, OP_USER, 0); break;
@@ -263,7 +253,7 @@ static void decode_other(struct walk *w, struct wstream *st, const struct rplan 
 		push_sched(w, st, p, rec);
 		return;
 	}
-	thread = thread_of(w, st, (int32_t)get(w->r, &w->r->pid, rec), p->kind != RE_CLASS);
+	thread = thread_of(w, st, (int32_t)get(&w->r->pid, rec), p->kind != RE_CLASS);
 	if (thread == UINT32_MAX)
 		return;
 	if (p->kind == RE_CLASS)
@@ -283,7 +273,7 @@ static inline void decode(struct walk *w, struct wstream *st, const struct rplan
 		decode_other(w, st, p, rec);
 		return;
 	}
-	thread = thread_of(w, st, (int32_t)get(w->r, &w->r->pid, rec), false);
+	thread = thread_of(w, st, (int32_t)get(&w->r->pid, rec), false);
 	if (thread == UINT32_MAX)
 		return;
 	if (p->kind == RE_ENTRY)

@@ -106,9 +106,8 @@ int comms_learn(struct tl_comms *c, const struct rec *rec)
 		int ret;
 
 		/* The idle task's name is never asked for: it is the most frequent one. */
-		if (l->id != rec->id || !fmt_u64_near(c->fmt, &l->pid, rec, &pid) || !pid ||
-		    comms_known(c, l, rec, pid) ||
-		    !fmt_str(c->fmt, &l->comm, rec, name, sizeof(name)))
+		if (l->id != rec->id || !fmt_u64(&l->pid, rec, &pid) || !pid ||
+		    comms_known(c, l, rec, pid) || !fmt_str(&l->comm, rec, name, sizeof(name)))
 			continue;
 		ret = comms_set(c, (int32_t)pid, name);
 		if (ret < 0)

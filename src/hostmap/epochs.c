@@ -40,23 +40,23 @@ int hostmap_clock_event(struct hostmap *m, enum event_role kind, const struct ev
 	e->vm = -1;
 	switch (e->kind) {
 	case EV_TSC_OFFSET:
-		e->vcpu = (uint32_t)event_u64(m->fmt, ev, 0, rec);
-		e->prev = event_u64(m->fmt, ev, 1, rec);
-		e->next = event_u64(m->fmt, ev, 2, rec);
+		e->vcpu = (uint32_t)event_u64(ev, 0, rec);
+		e->prev = event_u64(ev, 1, rec);
+		e->next = event_u64(ev, 2, rec);
 		break;
 	case EV_TRACK_TSC:
-		e->vcpu = (uint32_t)event_u64(m->fmt, ev, 0, rec);
-		e->use_master = event_u64(m->fmt, ev, 1, rec) != 0;
+		e->vcpu = (uint32_t)event_u64(ev, 0, rec);
+		e->use_master = event_u64(ev, 1, rec) != 0;
 		break;
-	case EV_MASTER_CLOCK: e->use_master = event_u64(m->fmt, ev, 0, rec) != 0; break;
+	case EV_MASTER_CLOCK: e->use_master = event_u64(ev, 0, rec) != 0; break;
 	case EV_PVCLOCK:
-		e->vcpu = (uint32_t)event_u64(m->fmt, ev, 0, rec);
-		e->pv.version = (uint32_t)event_u64(m->fmt, ev, 1, rec);
-		e->pv.tsc_timestamp = event_u64(m->fmt, ev, 2, rec);
-		e->pv.system_time = event_u64(m->fmt, ev, 3, rec);
-		e->pv.mul = (uint32_t)event_u64(m->fmt, ev, 4, rec);
-		e->pv.shift = (int8_t)event_u64(m->fmt, ev, 5, rec);
-		e->pv.flags = (uint8_t)event_u64(m->fmt, ev, 6, rec);
+		e->vcpu = (uint32_t)event_u64(ev, 0, rec);
+		e->pv.version = (uint32_t)event_u64(ev, 1, rec);
+		e->pv.tsc_timestamp = event_u64(ev, 2, rec);
+		e->pv.system_time = event_u64(ev, 3, rec);
+		e->pv.mul = (uint32_t)event_u64(ev, 4, rec);
+		e->pv.shift = (int8_t)event_u64(ev, 5, rec);
+		e->pv.flags = (uint8_t)event_u64(ev, 6, rec);
 		break;
 	default: break;
 	}

@@ -167,7 +167,7 @@ static int scan_thread(struct scan *s, const struct rec *rec)
 	int ret;
 
 	s->t = NULL;
-	if (tid <= 0 || !fmt_u64(m->fmt, &s->entry.f[0], rec, &vcpu) || vcpu > UINT32_MAX)
+	if (tid <= 0 || !fmt_u64(&s->entry.f[0], rec, &vcpu) || vcpu > UINT32_MAX)
 		return 0;
 	if (u64map_get(&m->by_tid, (uint32_t)tid, &at)) {
 		s->t = &m->thread[at];
@@ -201,7 +201,7 @@ static inline bool scan_floats(const struct scan *s, const struct rec *rec)
 {
 	uint64_t vcpu;
 
-	return s->t && fmt_u64(s->m->fmt, &s->entry.f[0], rec, &vcpu) && vcpu != s->t->vcpu;
+	return s->t && fmt_u64(&s->entry.f[0], rec, &vcpu) && vcpu != s->t->vcpu;
 }
 
 static inline int scan_event(void *arg, const struct rec *rec)

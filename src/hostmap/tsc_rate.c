@@ -159,8 +159,8 @@ static int scan_pvclock(void *arg, const struct rec *rec)
 		return 0;
 	v = vcpu_of(s->cap, fmt_pid(s->fmt, rec));
 	map = (struct tsc_map){ .ratio = v ? v->ratio : 0, .frac = v ? v->frac : 0 };
-	if (tsc_rate_of_pvclock((uint32_t)event_u64(s->fmt, &s->type, 4, rec),
-				(int8_t)event_u64(s->fmt, &s->type, 5, rec), &guest) &&
+	if (tsc_rate_of_pvclock((uint32_t)event_u64(&s->type, 4, rec),
+				(int8_t)event_u64(&s->type, 5, rec), &guest) &&
 	    tsc_rate_of_guest(&guest, v ? &map : NULL, &r) && (!s->r->source || !r.supposed))
 		*s->r = r;
 	return s->r->source && !s->r->supposed;

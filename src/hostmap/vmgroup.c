@@ -121,7 +121,7 @@ static int see_wake(struct grouping *g, const struct fmt_field *pid, const struc
 	uint64_t waker = (uint32_t)fmt_pid(g->m->fmt, rec), tid, *n;
 	const struct member *a = member_of(g, waker), *b;
 
-	if (event_in_interrupt(g->m->fmt, rec) || !fmt_u64(g->m->fmt, pid, rec, &tid))
+	if (event_in_interrupt(g->m->fmt, rec) || !fmt_u64(pid, rec, &tid))
 		return 0;
 	b = member_of(g, tid);
 	if ((!a && !b) || a == b)
@@ -142,8 +142,7 @@ static int see_newtask(struct grouping *g, const struct rec *rec)
 {
 	uint64_t tid, flags;
 
-	if (!fmt_u64(g->m->fmt, &g->newtask.f[0], rec, &tid) ||
-	    !fmt_u64(g->m->fmt, &g->newtask.f[1], rec, &flags) ||
+	if (!fmt_u64(&g->newtask.f[0], rec, &tid) || !fmt_u64(&g->newtask.f[1], rec, &flags) ||
 	    !(flags & CLONE_THREAD))
 		return 0;
 	return u64map_put(&g->parent, tid, (uint32_t)fmt_pid(g->m->fmt, rec));

@@ -143,11 +143,11 @@ static void second_argument(struct fmt_field *args)
 	}
 }
 
-static void see_plain(const struct fmt *fmt, struct decoded *ev)
+static void see_plain(struct decoded *ev)
 {
 	ev->plain = 1;
 	for (unsigned int k = 0; k < ev->n; k++) {
-		if (!fmt_numbers(fmt, &ev->field[k])) {
+		if (!fmt_numbers(&ev->field[k])) {
 			ev->plain = 0;
 			return;
 		}
@@ -206,13 +206,12 @@ int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
 			ev->text = t.f[events[i].text];
 		if (events[i].role == EV_SYSCALL)
 			second_argument(&ev->field[1]);
-		see_plain(fmt, ev);
+		see_plain(ev);
 	}
 	return add_lists(d, guest);
 }
 
-static inline void decode(const struct fmt *fmt, const struct decoded *ev, const struct tl_item *i,
-			  struct lat_in *in)
+static inline void decode(const struct decoded *ev, const struct tl_item *i, struct lat_in *in)
 {
 	in->kind = ev->kind;
 	in->i = i;
@@ -226,7 +225,7 @@ static inline void decode(const struct fmt *fmt, const struct decoded *ev, const
 		return;
 	}
 	for (unsigned int k = 0; k < ev->n; k++) {
-		if (ev->field[k].size && fmt_u64(fmt, &ev->field[k], i->rec, &in->f[k]))
+		if (ev->field[k].size && fmt_u64(&ev->field[k], i->rec, &in->f[k]))
 			in->has |= 1u << k;
 	}
 }
@@ -252,7 +251,7 @@ bool lat_decode(struct lat_decoder *d, const struct tl_item *i, struct lat_in *i
 
 	if (!at)
 		return false;
-	decode(d->fmt, &d->ev[at - 1], i, in);
+	decode(&d->ev[at - 1], i, in);
 	if (in->kind == EV_EXIT) {
 		why = exit_why(&d->names, in->f[0], in->f[1]);
 		in->f[0] = why.reason;
@@ -274,7 +273,7 @@ bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in)
 			continue;
 		event_resolve(i->ev, e->role, 0, &t);
 		memcpy(ev.field, t.f, e->n * sizeof(*t.f));
-		decode(tl_fmt(i), &ev, i, in);
+		decode(&ev, i, in);
 		return true;
 	}
 	return false;
@@ -291,7 +290,7 @@ void lat_decode_text(const struct lat_decoder *d, const struct lat_in *in, char 
 
 	buf[0] = '\0';
 	if (ev->text.size)
-		fmt_str(d->fmt, &ev->text, in->i->rec, buf, size);
+		fmt_str(&ev->text, in->i->rec, buf, size);
 }
 
 size_t lat_decode_bytes(const struct lat_decoder *d, const struct lat_in *in, void *buf,

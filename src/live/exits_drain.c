@@ -74,17 +74,13 @@ static int drain_fields(struct exits_run *x)
 
 static int drain_reader(struct exits_run *x)
 {
-	const bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 	struct exits_drain *d = x->drain;
 	int ret = session_raw_open(x->k, &d->cpus, &d->raw, x->err);
 
 	if (ret)
 		return ret;
 	d->pair.e = &x->table;
-	d->geom = (struct subbuf_geom){
-		.size = kinst_subbuf_size(x->k), .header = 8 + sizeof(long),
-		.long_size = sizeof(long), .big_endian = big,
-	};
+	d->geom = subbuf_geom_here(kinst_subbuf_size(x->k));
 	if (x->c->time)
 		return session_live_open(x->k, &d->cpus, d->raw, &d->live, x->err);
 	d->buf = malloc(d->geom.size);
@@ -149,8 +145,8 @@ static void take_vcpu(struct exits_run *x, const struct rec *rec, const struct f
 	int64_t at = exits_thread(&x->table, tid);
 	uint64_t vcpu;
 
-	if (at >= 0 && x->table.thread[at].vcpu == EXITS_NONE &&
-	    fmt_u64(x->fmt, field, rec, &vcpu) && vcpu < EXITS_NONE)
+	if (at >= 0 && x->table.thread[at].vcpu == EXITS_NONE && fmt_u64(field, rec, &vcpu) &&
+	    vcpu < EXITS_NONE)
 		x->table.thread[at].vcpu = (uint32_t)vcpu;
 }
 
@@ -162,11 +158,11 @@ static int take_exit(struct exits_run *x, const struct rec *rec, uint32_t tid)
 	uint32_t reason;
 	int ret;
 
-	if (!fmt_u64(x->fmt, &x->exit.f[0], rec, &first)) {
+	if (!fmt_u64(&x->exit.f[0], rec, &first)) {
 		d->damaged++;
 		return 0;
 	}
-	second = event_u64(x->fmt, &x->exit, 1, rec);
+	second = event_u64(&x->exit, 1, rec);
 	reason = exit_why(&x->names, first, second).reason;
 	ret = exits_add(&x->table, tid, reason, 1);
 	if (!ret && d->live)
@@ -179,7 +175,7 @@ static int take_exit(struct exits_run *x, const struct rec *rec, uint32_t tid)
 /* A thread is woken by another one. Beyond this number only those that run vCPUs are remembered. */
 static int take_waking(struct exits_run *x, const struct rec *rec)
 {
-	uint64_t tid = event_u64(x->fmt, &x->waking, 0, rec);
+	uint64_t tid = event_u64(&x->waking, 0, rec);
 
 	if (x->drain->woken.n >= WOKEN_MAX && !u64map_get(&x->drain->woken, tid, NULL))
 		return 0;
@@ -191,7 +187,7 @@ static int take_halt(struct exits_run *x, const struct rec *rec, uint32_t tid)
 {
 	if (!u64map_get(&x->table.by_tid, tid, NULL))
 		return 0;
-	return exits_time_one(&x->table, tid, EXITS_HALT, event_u64(x->fmt, &x->wakeup, 0, rec));
+	return exits_time_one(&x->table, tid, EXITS_HALT, event_u64(&x->wakeup, 0, rec));
 }
 
 static int take_entry(struct exits_run *x, const struct rec *rec, uint32_t tid)

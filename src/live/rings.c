@@ -47,7 +47,6 @@ struct live {
 
 int live_new(uint32_t subbuf_size, struct live **out)
 {
-	const bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 	struct live *l;
 
 	if (subbuf_size < 64 || subbuf_size > CAPTURE_MAX_SUBBUF)
@@ -55,8 +54,7 @@ int live_new(uint32_t subbuf_size, struct live **out)
 	l = calloc(1, sizeof(*l));
 	if (!l)
 		return -ENOMEM;
-	l->geom = (struct subbuf_geom){ .size = subbuf_size, .header = 8 + sizeof(long),
-					.long_size = sizeof(long), .big_endian = big };
+	l->geom = subbuf_geom_here(subbuf_size);
 	*out = l;
 	return 0;
 }

@@ -44,10 +44,7 @@ static int format_read(struct ktracefs *t, const struct kevent *e, struct cap_fo
 int session_formats(struct ktracefs *t, const struct kevent_list *list, struct fmt **fmt,
 		    struct kvmft_err *err)
 {
-	struct capture cap = {
-		.long_size = sizeof(long),
-		.big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
-	};
+	struct capture cap = { .long_size = sizeof(long) };
 	int ret = 0;
 
 	cap.format = calloc(MAX(list->n, (size_t)1), sizeof(*cap.format));

@@ -198,7 +198,7 @@ bool trace_pvclock_event(const struct trace_vm *v, const struct trace_kvm_event 
 	if (!e->type.ev || rec->id != fmt_id(e->type.ev) || !of_this_vm(v, fmt_pid(fmt, rec)))
 		return false;
 	for (size_t i = 0; i < PV_FIELDS; i++)
-		if (!fmt_u64(fmt, &e->type.f[i], rec, &x[i]))
+		if (!fmt_u64(&e->type.f[i], rec, &x[i]))
 			return false;
 	*out = (struct trace_pvclock){
 		.vcpu = (uint32_t)x[PV_VCPU],
@@ -237,7 +237,7 @@ static void feed_offset(struct trace *t, const struct rec *rec)
 	if (!of_this_vm(v, fmt_pid(t->fmt, rec)))
 		return;
 	for (size_t i = 0; i < WR_FIELDS; i++)
-		if (!fmt_u64(t->fmt, &v->write_offset.type.f[i], rec, &x[i]))
+		if (!fmt_u64(&v->write_offset.type.f[i], rec, &x[i]))
 			return;
 	if (!believe_offset(v, (uint32_t)x[WR_VCPU], x[WR_NEXT]))
 		return;

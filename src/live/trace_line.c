@@ -179,7 +179,7 @@ bool trace_line(struct trace *t, const struct live_item *i)
 		sbuf_addc(&t->line, ':');
 		sbuf_add(&t->line, fmt_name(ev));
 		sbuf_add(&t->line, ": ");
-		fmt_print(t->fmt, ev, &i->rec, &t->line);
+		fmt_print(ev, &i->rec, &t->line);
 	} else {
 		sbuf_addf(&t->line, "event-%u: (no format, %u bytes)", i->rec.id, i->rec.len);
 	}

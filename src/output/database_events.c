@@ -234,32 +234,31 @@ static int plan_of(struct db *d, const struct tl_item *i, const struct event_pla
 }
 
 /* Arrays are texts of JSON. */
-static int put_numbers(struct db *d, const struct fmt *f, const struct fmt_value *v)
+static int put_numbers(struct db *d, const struct fmt_value *v)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const char *sep = "[";
 
 	for (uint32_t k = 0; k < v->len; k++, sep = ",") {
 		sbuf_add(&b, sep);
-		sbuf_add_u64(&b, fmt_element(f, v, k));
+		sbuf_add_u64(&b, fmt_element(v, k));
 	}
 	sbuf_add(&b, v->len ? "]" : "[]");
 	sq_str(d->sq, b.s);
 	return b.error;
 }
 
-static int put_value(struct db *d, const struct fmt *f, const struct fmt_field *field,
-		     const struct rec *rec)
+static int put_value(struct db *d, const struct fmt_field *field, const struct rec *rec)
 {
 	struct fmt_value v;
 
-	fmt_value(f, field, rec, &v);
+	fmt_value(field, rec, &v);
 	switch (v.kind) {
 	case FMT_SIGNED:
 	case FMT_UNSIGNED:
 	case FMT_POINTER: sq_s64(d->sq, (int64_t)v.num); break;
 	case FMT_STRING: sq_str_mem(d->sq, v.p, v.len); break;
-	case FMT_NUMBERS: return put_numbers(d, f, &v);
+	case FMT_NUMBERS: return put_numbers(d, &v);
 	case FMT_ABSENT: sq_null(d->sq); break;
 	}
 	return 0;
@@ -293,7 +292,7 @@ static int put_fields(struct db *d, const struct event_plan *p, const struct tl_
 		return put_stack(d, i);
 	for (size_t k = 0; k < p->table->n && !ret; k++) {
 		if (p->field[k])
-			ret = put_value(d, tl_fmt(i), p->field[k], i->rec);
+			ret = put_value(d, p->field[k], i->rec);
 		else
 			sq_null(d->sq);
 	}

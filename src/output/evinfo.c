@@ -84,7 +84,7 @@ const struct evinfo *evinfo_get(struct evinfos *s, const struct tl_item *i)
 
 bool evinfo_u64(const struct evinfo *e, const struct tl_item *i, size_t n, uint64_t *v)
 {
-	return fmt_u64_near(i->marker ? tl_fmt(i) : i->src->fmt, &e->type.f[n], i->rec, v);
+	return fmt_u64(&e->type.f[n], i->rec, v);
 }
 
 bool evinfo_reason(const struct evinfos *s, const struct evinfo *e, const struct tl_item *i,

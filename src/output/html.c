@@ -259,34 +259,33 @@ static uint64_t exit_reason(struct html *h, const struct tl_item *i)
 	struct exit_why why;
 	uint64_t r;
 
-	if (!event_resolve(i->ev, role, 1, &t) || !fmt_u64(tl_fmt(i), &t.f[0], i->rec, &r))
+	if (!event_resolve(i->ev, role, 1, &t) || !fmt_u64(&t.f[0], i->rec, &r))
 		return 0;
-	why = exit_why(&h->exits, r, event_u64(tl_fmt(i), &t, 1, i->rec));
+	why = exit_why(&h->exits, r, event_u64(&t, 1, i->rec));
 	return text(h, exit_reason_text(&h->exits, why.isa, why.reason, name, sizeof(name)));
 }
 
 /* Elements of an array as numbers, separated by blanks. */
-static uint64_t numbers(struct html *h, const struct tl_item *i, const struct fmt_value *v)
+static uint64_t numbers(struct html *h, const struct fmt_value *v)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	uint64_t at;
 
 	for (uint32_t k = 0; k < v->len && k < 64; k++)
-		sbuf_addf(&b, "%s%llx", k ? " " : "",
-			  (unsigned long long)fmt_element(tl_fmt(i), v, k));
+		sbuf_addf(&b, "%s%llx", k ? " " : "", (unsigned long long)fmt_element(v, k));
 	at = text(h, b.s ?: "");
 	if (b.error)
 		h->data.error = b.error;
 	return at;
 }
 
-static uint64_t string_value(struct html *h, const struct tl_item *i, const struct fmt_value *v)
+static uint64_t string_value(struct html *h, const struct fmt_value *v)
 {
 	char s[STRING_MAX + 1];
 	size_t n = MIN(v->len, STRING_MAX);
 
 	if (v->kind == FMT_NUMBERS)
-		return numbers(h, i, v);
+		return numbers(h, v);
 	if (v->kind != FMT_STRING)
 		return 0;
 	memcpy(s, v->p, n);
@@ -311,7 +310,7 @@ static void event_fields(struct html *h, const struct tl_item *i, const uint64_t
 			put(h, *strings++);
 			continue;
 		}
-		fmt_value(tl_fmt(i), f, i->rec, &v);
+		fmt_value(f, i->rec, &v);
 		put_signed(h, v.kind == FMT_ABSENT || v.kind >= FMT_STRING ? 0 : (int64_t)v.num);
 	}
 }
@@ -346,8 +345,8 @@ static void event_strings(struct html *h, const struct hostmap *map, const struc
 
 		if (kind_of(f, fmt_field_name(i->ev, common + k)) != KIND_STRING)
 			continue;
-		fmt_value(tl_fmt(i), f, i->rec, &v);
-		*strings++ = string_value(h, i, &v);
+		fmt_value(f, i->rec, &v);
+		*strings++ = string_value(h, &v);
 	}
 }
 

@@ -105,7 +105,7 @@ static int jsonl_begin(struct out *o)
 
 /* ---- items ---- */
 
-static void put_value(struct json *j, const struct fmt *f, const struct fmt_value *v)
+static void put_value(struct json *j, const struct fmt_value *v)
 {
 	switch (v->kind) {
 	case FMT_SIGNED: json_s64(j, (int64_t)v->num); break;
@@ -115,7 +115,7 @@ static void put_value(struct json *j, const struct fmt *f, const struct fmt_valu
 	case FMT_NUMBERS:
 		json_array_begin(j);
 		for (uint32_t i = 0; i < v->len; i++)
-			json_u64(j, fmt_element(f, v, i));
+			json_u64(j, fmt_element(v, i));
 		json_array_end(j);
 		break;
 	case FMT_ABSENT: json_null(j); break;
@@ -150,11 +150,11 @@ static int put_fields(struct json *j, const struct evinfo *e, const struct tl_it
 		return put_stack(j, i);
 	json_put_object(j, "fields");
 	for (size_t k = fmt_common_fields(i->ev); (fld = fmt_field_at(i->ev, k)); k++) {
-		fmt_value(tl_fmt(i), fld, i->rec, &v);
+		fmt_value(fld, i->rec, &v);
 		if (k < 64 && e->addresses >> k & 1 && v.kind != FMT_ABSENT)
 			v.kind = FMT_POINTER;
 		json_key(j, fmt_field_name(i->ev, k));
-		put_value(j, tl_fmt(i), &v);
+		put_value(j, &v);
 	}
 	json_object_end(j);
 	return 0;

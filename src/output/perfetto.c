@@ -252,7 +252,7 @@ static int irq_entry(struct out *o, const struct tl_item *i, const struct evinfo
 	} else {
 		char *end = name + snprintf(name, 64, "irq %u ", (uint32_t)number);
 
-		if (!fmt_str(tl_fmt(i), &e->type.f[1], i->rec, end, 64) || !*end)
+		if (!fmt_str(&e->type.f[1], i->rec, end, 64) || !*end)
 			end[-1] = '\0';
 	}
 	ev.name = name;
@@ -302,7 +302,7 @@ static int io_issue(struct out *o, const struct tl_item *i, const struct evinfo 
 	if (n == PF_IO_TRACKS || !evinfo_u64(e, i, IO_DEV, &dev) ||
 	    !evinfo_u64(e, i, IO_SECTOR, &sector))
 		return 0;
-	if (!fmt_str(tl_fmt(i), &e->type.f[IO_RWBS], i->rec, rwbs, sizeof(rwbs)))
+	if (!fmt_str(&e->type.f[IO_RWBS], i->rec, rwbs, sizeof(rwbs)))
 		strcpy(rwbs, "request");
 	ev.name = rwbs;
 	io[n] = (struct pf_io){ true, dev, sector };

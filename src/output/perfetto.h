@@ -286,7 +286,7 @@ int pf_irq_arrives(struct pf *p, const struct tl_item *i, const struct evinfo *e
 
 /* perfetto_ftrace.c: onto q, which has room: a text of n bytes; an array as text. */
 char *pf_put_text(char *q, uint32_t number, const uint8_t *s, size_t n);
-char *pf_put_array(char *q, uint32_t number, const struct fmt *f, const struct fmt_value *v);
+char *pf_put_array(char *q, uint32_t number, const struct fmt_value *v);
 
 #define PF_SHOWN      32 /* elements of an array that are shown */
 #define PF_ARRAY_ROOM (PF_SHOWN * 24)

@@ -141,7 +141,7 @@ static bool is_ascii(const uint8_t *s, size_t n)
 	uint64_t all = 0;
 
 	for (; n >= sizeof(all); n -= sizeof(all), s += sizeof(all))
-		all |= get_u64(s, false);
+		all |= load_u64(s);
 	for (; n; n--, s++)
 		all |= *s;
 	return !(all & 0x8080808080808080);
@@ -157,17 +157,17 @@ char *pf_put_text(char *q, uint32_t number, const uint8_t *s, size_t n)
 	return q + n;
 }
 
-static char *put_elements(char *q, uint32_t number, const struct fmt *f, const struct fmt_value *v)
+static char *put_elements(char *q, uint32_t number, const struct fmt_value *v)
 {
 	for (uint32_t i = 0; i < v->len && i < PF_SHOWN; i++) {
 		q = pb_put_varint(q, number << 3 | PB_VARINT);
-		q = pb_put_varint(q, fmt_element(f, v, i));
+		q = pb_put_varint(q, fmt_element(v, i));
 	}
 	return q;
 }
 
 /* "0x1 0x1ff"; of bytes "01 ff" */
-char *pf_put_array(char *q, uint32_t number, const struct fmt *f, const struct fmt_value *v)
+char *pf_put_array(char *q, uint32_t number, const struct fmt_value *v)
 {
 	static const char digit[] = "0123456789abcdef";
 	char text[PF_ARRAY_ROOM], *t = text;
@@ -180,7 +180,7 @@ char *pf_put_array(char *q, uint32_t number, const struct fmt *f, const struct f
 	}
 	for (uint32_t i = 0; v->elem > 1 && i < v->len && i < PF_SHOWN; i++)
 		t += snprintf(t, (size_t)(text + sizeof(text) - t), i ? " 0x%llx" : "0x%llx",
-			      (unsigned long long)fmt_element(f, v, i));
+			      (unsigned long long)fmt_element(v, i));
 	return pf_put_text(q, number, (const uint8_t *)text, (size_t)(t - text));
 }
 
@@ -191,19 +191,19 @@ static inline char *put_plain(char *q, const struct pf_field *fld, const struct 
 }
 
 static char *put_field(char *q, const struct pf_type *t, const struct pf_field *fld,
-		       const struct fmt *f, const struct rec *rec)
+		       const struct rec *rec)
 {
 	struct fmt_value v;
 
 	if (fld->plain && fld->at->off + (uint32_t)fld->at->size <= rec->len)
 		return put_plain(q, fld, rec);
-	fmt_value(f, fld->at, rec, &v);
+	fmt_value(fld->at, rec, &v);
 	switch (v.kind) {
 	case FMT_ABSENT: return q;
 	case FMT_STRING: return pf_put_text(q, fld->number, v.p, v.len);
 	case FMT_NUMBERS:
-		return t->form == PF_TYPED ? put_elements(q, fld->number, f, &v)
-					   : pf_put_array(q, fld->number, f, &v);
+		return t->form == PF_TYPED ? put_elements(q, fld->number, &v)
+					   : pf_put_array(q, fld->number, &v);
 	default:
 		q = pb_put_varint(q, (uint64_t)fld->number << 3 | PB_VARINT);
 		return pb_put_varint(q, v.num);
@@ -231,7 +231,6 @@ static size_t room_for(const struct pf_type *t, const struct rec *rec)
 static int put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 		     const struct tl_item *i)
 {
-	const struct fmt *f = tl_fmt(i);
 	struct sbuf *b = &c->event;
 	char *q, *event, *message;
 
@@ -249,7 +248,7 @@ static int put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 			q = put_plain(q, &t->field[k], i->rec);
 	else
 		for (size_t k = 0; k < t->nfield; k++)
-			q = put_field(q, t, &t->field[k], f, i->rec);
+			q = put_field(q, t, &t->field[k], i->rec);
 	q = pb_put_len(message, q);
 	q = pb_put_len(event, q);
 	b->len = (size_t)(q - b->s);
@@ -283,19 +282,18 @@ static int put_stack(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 
 /* ---- with names and values: for which no message can be described, or is not enough ---- */
 
-static void put_array(struct sbuf *b, const struct fmt *f, const struct fmt_value *v)
+static void put_array(struct sbuf *b, const struct fmt_value *v)
 {
 	if (sbuf_room(b, PF_ARRAY_ROOM))
-		b->len = (size_t)(pf_put_array(b->s + b->len, FIELD_STRING, f, v) - b->s);
+		b->len = (size_t)(pf_put_array(b->s + b->len, FIELD_STRING, v) - b->s);
 }
 
 static void put_generic_field(struct sbuf *b, const struct tl_item *i, size_t k)
 {
-	const struct fmt *f = tl_fmt(i);
 	struct fmt_value v;
 	size_t mark;
 
-	fmt_value(f, fmt_field_at(i->ev, k), i->rec, &v);
+	fmt_value(fmt_field_at(i->ev, k), i->rec, &v);
 	if (v.kind == FMT_ABSENT)
 		return;
 	mark = pb_begin(b, GENERIC_FIELD);
@@ -303,7 +301,7 @@ static void put_generic_field(struct sbuf *b, const struct tl_item *i, size_t k)
 	switch (v.kind) {
 	case FMT_SIGNED: pb_s64(b, FIELD_INT, (int64_t)v.num); break;
 	case FMT_STRING: pb_str_mem(b, FIELD_STRING, v.p, v.len); break;
-	case FMT_NUMBERS: put_array(b, f, &v); break;
+	case FMT_NUMBERS: put_array(b, &v); break;
 	default: pb_u64(b, FIELD_UINT, v.num); break;
 	}
 	pb_end(b, mark);
@@ -314,7 +312,7 @@ static void put_generic_stack(struct pf *p, struct sbuf *b, const struct tl_item
 	size_t mark = pb_begin(b, GENERIC_FIELD);
 
 	sbuf_reset(&p->scratch);
-	fmt_print(tl_fmt(i), i->ev, i->rec, &p->scratch);
+	fmt_print(i->ev, i->rec, &p->scratch);
 	pb_str(b, FIELD_NAME, PF_STACK);
 	pb_str_mem(b, FIELD_STRING, p->scratch.s, p->scratch.len);
 	pb_end(b, mark);

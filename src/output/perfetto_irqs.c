@@ -301,7 +301,7 @@ int pf_irq_arrives(struct pf *p, const struct tl_item *i, const struct evinfo *e
 		if (e->role != EV_IRQ_ENTRY)
 			return 0;
 		q->handled = true;
-		(void)fmt_str(tl_fmt(i), &e->type.f[1], i->rec, name, sizeof(name));
+		(void)fmt_str(&e->type.f[1], i->rec, name, sizeof(name));
 		return line_end(p, q, i, number, name, flow);
 	}
 	*flow = flow_end(p, q, e->role, number);

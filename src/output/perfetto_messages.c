@@ -275,12 +275,12 @@ static bool is_remark(const struct pf_type *t, const struct tl_item *i)
 	char text[4] = "";
 
 	return t->info->role == EV_PRINT &&
-	       (!fmt_str(tl_fmt(i), &t->info->type.f[0], i->rec, text, sizeof(text)) ||
+	       (!fmt_str(&t->info->type.f[0], i->rec, text, sizeof(text)) ||
 		!strchr("BCEFGHINS", text[0]) || text[1] != '|');
 }
 
 /* What needs not be done for each event. */
-static void fill_tags(struct pf_type *t, const struct fmt *f)
+static void fill_tags(struct pf_type *t)
 {
 	char *end = pb_put_varint(t->tag, (uint64_t)t->number << 3 | PB_BYTES);
 
@@ -290,7 +290,7 @@ static void fill_tags(struct pf_type *t, const struct fmt *f)
 
 		end = pb_put_varint(fld->tag, (uint64_t)fld->number << 3 | PB_VARINT);
 		fld->ntag = (uint8_t)(end - fld->tag);
-		fld->plain = fmt_numbers(f, fld->at);
+		fld->plain = fmt_numbers(fld->at);
 		t->nplain += fld->plain;
 		t->plain_end = MAX(t->plain_end, (uint32_t)fld->at->off + fld->at->size);
 	}
@@ -315,7 +315,7 @@ static int type_new(struct pf *p, const struct tl_item *i, bool own, struct pf_t
 		t->pair = 0;
 		fill_own(t, &p->next_own);
 	}
-	fill_tags(t, tl_fmt(i));
+	fill_tags(t);
 	return 0;
 }
 

@@ -329,13 +329,12 @@ static uint64_t field_iid(struct out *o, struct pf *p, const struct evinfo *e)
 	return iid;
 }
 
-static void info_note(struct pf_note *note, const struct fmt *f, const struct fmt_field *at,
-		      uint64_t iid)
+static void info_note(struct pf_note *note, const struct fmt_field *at, uint64_t iid)
 {
 	char *q = note->head;
 
 	note->at = at;
-	if (!fmt_numbers(f, at))
+	if (!fmt_numbers(at))
 		return;
 	*q++ = PB_TAG(EVENT_ANNOTATION, PB_BYTES);
 	*q++ = 0; /* its length */
@@ -363,8 +362,7 @@ static struct pf_info *info_new(struct out *o, struct pf *p, const struct pf_eve
 	x->field = field_iid(o, p, e->info);
 	x->n = n;
 	for (size_t k = 0; k < n; k++)
-		info_note(&x->note[k], tl_fmt(e->item), fmt_field_at(e->info->ev, from + k),
-			  x->field + from + k);
+		info_note(&x->note[k], fmt_field_at(e->info->ev, from + k), x->field + from + k);
 	return u64map_put(&p->info_of, (uint64_t)(uintptr_t)e->info, p->ninfo++) ? NULL : x;
 }
 
@@ -396,20 +394,19 @@ void pf_note_u64(struct sbuf *b, const char *name, uint64_t v)
 	pb_end(b, mark);
 }
 
-static char *put_value(char *q, const struct fmt *f, const struct fmt_value *v)
+static char *put_value(char *q, const struct fmt_value *v)
 {
 	switch (v->kind) {
 	case FMT_SIGNED: *q++ = PB_TAG(NOTE_INT, PB_VARINT); break;
 	case FMT_UNSIGNED: *q++ = PB_TAG(NOTE_UINT, PB_VARINT); break;
 	case FMT_POINTER: *q++ = PB_TAG(NOTE_POINTER, PB_VARINT); break;
 	case FMT_STRING: return pf_put_text(q, NOTE_STRING, v->p, v->len);
-	default: return pf_put_array(q, NOTE_STRING, f, v);
+	default: return pf_put_array(q, NOTE_STRING, v);
 	}
 	return pb_put_varint(q, v->num);
 }
 
-static char *put_note(char *q, const struct fmt *f, const struct tl_item *i,
-		      const struct pf_note *n, uint64_t iid)
+static char *put_note(char *q, const struct tl_item *i, const struct pf_note *n, uint64_t iid)
 {
 	struct fmt_value v;
 	char *note;
@@ -421,27 +418,26 @@ static char *put_note(char *q, const struct fmt *f, const struct tl_item *i,
 		note[1] = (char)(q - note - 2);
 		return q;
 	}
-	fmt_value(f, n->at, i->rec, &v);
+	fmt_value(n->at, i->rec, &v);
 	if (v.kind == FMT_ABSENT)
 		return q;
 	*q++ = PB_TAG(EVENT_ANNOTATION, PB_BYTES);
 	note = q++;
 	*q++ = PB_TAG(NOTE_IID, PB_VARINT);
 	q = pb_put_varint(q, iid);
-	return pb_put_len(note, put_value(q, f, &v));
+	return pb_put_len(note, put_value(q, &v));
 }
 
 static void put_fields(struct sbuf *b, const struct tl_item *i, const struct pf_info *x)
 {
 	const size_t room = ROOM + MAX((size_t)i->rec->len, (size_t)PF_ARRAY_ROOM);
 	const uint64_t iid = x->field + fmt_common_fields(i->ev);
-	const struct fmt *f = tl_fmt(i);
 	size_t mark;
 
 	for (size_t k = 0; k < x->n; k++) {
 		if (!sbuf_room(b, room))
 			return;
-		b->len = (size_t)(put_note(b->s + b->len, f, i, &x->note[k], iid + k) - b->s);
+		b->len = (size_t)(put_note(b->s + b->len, i, &x->note[k], iid + k) - b->s);
 	}
 	if (i->unplaced) {
 		mark = pb_begin(b, EVENT_ANNOTATION);

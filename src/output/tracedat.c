@@ -108,9 +108,9 @@ static int plan_file(struct dat *d)
 	/* What a damaged capture does not say is the kernel's default. */
 	d->spec.clock = d->placed ? "x86-tsc" : c->clock ?: "local";
 	d->spec.g = (struct subbuf_geom){
-		.size = (uint32_t)size, .header = c->page_header, .long_size = c->long_size,
-		.big_endian = c->big_endian,
-		.swap = c->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__),
+		.size = (uint32_t)size,
+		.header = c->page_header,
+		.long_size = c->long_size,
 	};
 	return plan_buffers(d);
 }
@@ -135,8 +135,7 @@ static int guest_known(struct dat *d, const struct pairing_guest *g)
 
 		tid[i] = t ? t->tid : 0;
 	}
-	return tdw_guest_option(d->w, &d->spec, d->p->map->vm[g->vm].label, tdw_trace_id(c), tid,
-				n);
+	return tdw_guest_option(d->w, d->p->map->vm[g->vm].label, tdw_trace_id(c), tid, n);
 }
 
 COMPARE_BY(thread_cmp, struct hostmap_thread, .vcpu);
@@ -165,7 +164,7 @@ static int guest_guessed(struct dat *d, size_t vm)
 	for (uint32_t i = 0; i < n; i++)
 		if (!i || t[i].vcpu != t[i - 1].vcpu)
 			tid[k++] = t[i].tid;
-	return tdw_guest_option(d->w, &d->spec, m->vm[vm].label,
+	return tdw_guest_option(d->w, m->vm[vm].label,
 				cap->trace_id ?: tdw_trace_id_of_uuid(cap->uuid), tid, k);
 }
 
@@ -194,19 +193,19 @@ static int put_tsc2nsec(struct dat *d)
 	if (!c->has_tsc2nsec &&
 	    (strcmp(d->spec.clock, "x86-tsc") || !tdw_tsc2nsec(c->tsc_khz, &mult, &shift)))
 		return 0;
-	return tdw_tsc2nsec_option(d->w, &d->spec, mult, shift);
+	return tdw_tsc2nsec_option(d->w, mult, shift);
 }
 
 static int put_facts(struct dat *d)
 {
 	int ret = tdw_facts(d->w, &d->spec);
 
-	ret = ret ?: tdw_id_option(d->w, &d->spec, tdw_trace_id(d->cap));
+	ret = ret ?: tdw_id_option(d->w, tdw_trace_id(d->cap));
 	ret = ret ?: put_tsc2nsec(d);
 	if (!ret && d->source && !d->placed)
 		ret = export_time_shift(d->p, &d->p->guest[d->source - 1], d->w, &d->spec, d->err);
 	if (!ret && !d->source && d->cap->nshift)
-		ret = tdw_time_shift_option(d->w, &d->spec, d->cap->shift_peer, d->cap->shift_flags,
+		ret = tdw_time_shift_option(d->w, d->cap->shift_peer, d->cap->shift_flags,
 					    d->cap->shift, (uint32_t)d->cap->nshift);
 	if (!ret && !d->source && d->cap->side != CAP_SIDE_GUEST)
 		ret = put_guests(d);

@@ -237,7 +237,7 @@ static int guest_event(void *arg, const struct rec *rec)
 	if (!own_tsc_place(&g->own, rec->ts, &ts, &width))
 		return 0;
 	if (g->runs->ndeadline &&
-	    msr_pair_match(&g->msr, g->fmt, fmt_by_id(g->fmt, rec->id), rec, &kind, &value) &&
+	    msr_pair_match(&g->msr, fmt_by_id(g->fmt, rec->id), rec, &kind, &value) &&
 	    kind == MSR_PAIR_DEADLINE && (host = deadline_of(g->s, g->vcpu, g->runs, value)))
 		solve_add_pair(g->s, g->vcpu, host, ts);
 	return solve_add_event(g->s, g->vcpu, ts);

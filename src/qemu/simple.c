@@ -36,26 +36,11 @@ struct simple_name {
 };
 
 struct simple {
-	bool swap;
 	struct u64map by_id;
 	struct simple_name *name;
 	size_t n, cap;
 	char number[32]; /* name of an event that has none */
 };
-
-static uint64_t get64(const struct simple *s, const uint8_t *p)
-{
-	uint64_t v = load_u64(p);
-
-	return s->swap ? __builtin_bswap64(v) : v;
-}
-
-static uint32_t get32(const struct simple *s, const uint8_t *p)
-{
-	uint32_t v = load_u32(p);
-
-	return s->swap ? __builtin_bswap32(v) : v;
-}
 
 bool simple_probe(struct qtrace *t)
 {
@@ -97,8 +82,8 @@ static int mapping_read(struct qtrace *t, uint64_t *id, const uint8_t **name, ui
 
 	if (!need(t, 20, &p, &ret))
 		return ret;
-	*id = get64(t->simple, p + 8);
-	*len = get32(t->simple, p + 16);
+	*id = load_u64(p + 8);
+	*len = load_u32(p + 16);
 	if (*id > MAX_ID || *len > MAX_NAME)
 		return damaged(t, "an invalid event name");
 	if (!need(t, 20 + *len, &p, &ret))
@@ -161,7 +146,7 @@ static void identify(struct qtrace *t, uint64_t id, struct qtrace_item *item)
 }
 
 /* The arguments by the event's declaration; false: they do not fit it. */
-static bool typed(const struct simple *m, const uint8_t *p, size_t n, struct qtrace_item *item)
+static bool typed(const uint8_t *p, size_t n, struct qtrace_item *item)
 {
 	for (size_t i = 0; i < item->ev->nargs; i++) {
 		struct qev_value *v = &item->arg[i];
@@ -171,14 +156,14 @@ static bool typed(const struct simple *m, const uint8_t *p, size_t n, struct qtr
 		if (item->ev->arg[i].kind != QEV_STRING) {
 			if (n < 8)
 				return false;
-			v->num = get64(m, p);
+			v->num = load_u64(p);
 			p += 8;
 			n -= 8;
 			continue;
 		}
 		if (n < 4)
 			return false;
-		len = get32(m, p);
+		len = load_u32(p);
 		if (len > n - 4 || len > MAX_STRING)
 			return false;
 		v->s = (const char *)p + 4;
@@ -189,18 +174,18 @@ static bool typed(const struct simple *m, const uint8_t *p, size_t n, struct qtr
 	return !n;
 }
 
-static void arguments(struct qtrace *t, const uint8_t *p, size_t n, struct qtrace_item *item)
+static void arguments(const uint8_t *p, size_t n, struct qtrace_item *item)
 {
-	item->has_args = item->ev && typed(t->simple, p, n, item);
+	item->has_args = item->ev && typed(p, n, item);
 	if (item->has_args)
 		return;
 	for (; n >= 8 && item->nraw < QTRACE_MAX_RAW; p += 8, n -= 8)
-		item->raw[item->nraw++] = get64(t->simple, p);
+		item->raw[item->nraw++] = load_u64(p);
 	if (n && n < 8 && item->nraw < QTRACE_MAX_RAW) { /* the end of a string, most likely */
 		uint8_t rest[8] = { 0 };
 
-		memcpy(t->simple->swap ? rest + 8 - n : rest, p, n);
-		item->raw[item->nraw++] = get64(t->simple, rest);
+		memcpy(rest, p, n);
+		item->raw[item->nraw++] = load_u64(rest);
 	}
 }
 
@@ -210,11 +195,11 @@ static int event(struct qtrace *t, uint64_t id, const uint8_t *p, size_t n,
 	item->clock = QTRACE_MONO;
 	if (id == DROPPED_ID) {
 		item->kind = QTRACE_LOST;
-		item->lost = n >= 8 ? get64(t->simple, p) : 0;
+		item->lost = n >= 8 ? load_u64(p) : 0;
 		return 1;
 	}
 	identify(t, id, item);
-	arguments(t, p, n, item);
+	arguments(p, n, item);
 	return 1;
 }
 
@@ -231,9 +216,9 @@ static int next_old(struct qtrace *t, struct qtrace_item *item)
 	if (!need(t, 64, &p, &ret))
 		return ret;
 	qbuf_skip(&t->buf, 64);
-	id = get64(t->simple, p);
+	id = load_u64(p);
 	item->clock = QTRACE_MONO;
-	item->ns = get64(t->simple, p + 8);
+	item->ns = load_u64(p + 8);
 	if (id == DROPPED_ID)
 		return event(t, id, p + 16, 8, item);
 	if (id > MAX_ID)
@@ -241,9 +226,9 @@ static int next_old(struct qtrace *t, struct qtrace_item *item)
 	identify(t, id, item);
 	item->has_args = item->ev && item->ev->nargs <= 6;
 	for (size_t i = 0; item->has_args && i < item->ev->nargs; i++)
-		item->arg[i] = (struct qev_value){ .num = get64(t->simple, p + 16 + 8 * i) };
+		item->arg[i] = (struct qev_value){ .num = load_u64(p + 16 + 8 * i) };
 	for (; !item->has_args && item->nraw < 6; item->nraw++)
-		item->raw[item->nraw] = get64(t->simple, p + 16 + 8 * item->nraw);
+		item->raw[item->nraw] = load_u64(p + 16 + 8 * item->nraw);
 	return 1;
 }
 
@@ -257,8 +242,8 @@ static int next_record(struct qtrace *t, size_t skip, struct qtrace_item *item)
 
 	if (!need(t, skip + RECORD_HEAD, &p, &ret))
 		return ret;
-	len = get32(t->simple, p + skip + 16);
-	id = get64(t->simple, p + skip);
+	len = load_u32(p + skip + 16);
+	id = load_u64(p + skip);
 	if (len < RECORD_HEAD || len > MAX_RECORD)
 		return damaged(t, "a record with an impossible length");
 	if (id > MAX_ID && id != DROPPED_ID)
@@ -267,9 +252,9 @@ static int next_record(struct qtrace *t, size_t skip, struct qtrace_item *item)
 		return ret;
 	qbuf_skip(&t->buf, skip + len);
 	p += skip;
-	item->ns = get64(t->simple, p + 8);
+	item->ns = load_u64(p + 8);
 	if (t->st.version > 2)
-		item->tid = (int32_t)(get32(t->simple, p + 20) & INT32_MAX);
+		item->tid = (int32_t)(load_u32(p + 20) & INT32_MAX);
 	return event(t, id, p + RECORD_HEAD, len - RECORD_HEAD, item);
 }
 
@@ -289,7 +274,7 @@ static int simple_next(struct qtrace *t, struct qtrace_item *item)
 	for (;;) {
 		if (!need(t, 8, &p, &ret))
 			return ret;
-		type = get64(t->simple, p);
+		type = load_u64(p);
 		if (type == 1)
 			return next_record(t, 8, item);
 		if (type)
@@ -315,7 +300,7 @@ static int names_collect(struct qtrace *t)
 	while (ret > 0) {
 		if (!need(t, 8, &p, &ret))
 			break;
-		type = get64(t->simple, p);
+		type = load_u64(p);
 		if (type > 1)
 			break;
 		if (type) {
@@ -347,9 +332,11 @@ static int simple_open(struct qtrace *t, struct kvmft_err *err)
 	t->simple = calloc(1, sizeof(*t->simple));
 	if (!t->simple || !need(t, 24, &p, &ret))
 		return err_set(err, ENOMEM, "out of memory");
-	t->simple->swap = load_u64(p + 8) != MAGIC;
-	t->st.big_endian = t->simple->swap == (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__);
-	version = get64(t->simple, p + 16);
+	if (load_u64(p + 8) != MAGIC)
+		return err_set(err, ENOTSUP,
+			       "it is of a big-endian machine, and kvmft reads "
+			       "those of x86 and arm64 only: QEMU's simpletrace.py shows it there");
+	version = load_u64(p + 16);
 	if (version > 4 || version == 1)
 		return err_set(
 			err, ENOTSUP,

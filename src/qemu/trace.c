@@ -220,8 +220,7 @@ int qtrace_rewind(struct qtrace *t)
 {
 	struct qtrace_stats old = t->st;
 
-	t->st = (struct qtrace_stats){ .format = old.format, .version = old.version,
-				       .big_endian = old.big_endian };
+	t->st = (struct qtrace_stats){ .format = old.format, .version = old.version };
 	qbuf_seek(&t->buf, 0);
 	return t->reader->rewind ? t->reader->rewind(t) : 0;
 }

@@ -29,7 +29,6 @@ static int put_file(struct record *r, const char *name, const char *text)
 
 static int facts_machine(struct record *r)
 {
-	const uint16_t probe = 1;
 	struct utsname u;
 	char uuid[37];
 	_cleanup_(sbuf_free) struct sbuf text = { 0 };
@@ -42,7 +41,7 @@ static int facts_machine(struct record *r)
 	meta_str(&r->line, "uname", text.s);
 	meta_str(&r->line, "arch", u.machine);
 	meta_u64(&r->line, "long", sizeof(long));
-	meta_str(&r->line, "endian", *(const uint8_t *)&probe ? "little" : "big");
+	meta_str(&r->line, "endian", "little");
 	meta_u64(&r->line, "cpus", r->ncpu_max);
 	if (r->tsc.hv_signature[0])
 		meta_str(&r->line, "hypervisor", r->tsc.hv_signature);

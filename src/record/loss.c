@@ -22,24 +22,16 @@ static bool keeps_oldest(const struct record *r)
 
 /* ---- from the draining threads ---- */
 
-static struct subbuf_geom geom(const struct record *r)
-{
-	return (struct subbuf_geom){
-		.size = r->store.subbuf, .header = 8 + sizeof(long), .long_size = sizeof(long),
-		.big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
-	};
-}
-
 int record_loss_join(void *record, void *subbuf, const void *more)
 {
-	const struct subbuf_geom g = geom(record);
+	const struct subbuf_geom g = subbuf_geom_here(((struct record *)record)->store.subbuf);
 
 	return subbuf_join(subbuf, more, &g);
 }
 
 uint64_t record_loss_events(void *record, const void *data)
 {
-	const struct subbuf_geom g = geom(record);
+	const struct subbuf_geom g = subbuf_geom_here(((struct record *)record)->store.subbuf);
 	struct subbuf sb;
 	struct rec rec = { 0 };
 	uint64_t n = 0;

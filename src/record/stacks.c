@@ -164,10 +164,7 @@ static int addresses_of_event(struct addresses *a, const struct rec *rec)
 
 static int addresses_of_subbuf(const struct record *r, struct addresses *a, const void *data)
 {
-	const struct subbuf_geom g = {
-		.size = r->store.subbuf, .header = 8 + sizeof(long), .long_size = sizeof(long),
-		.big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
-	};
+	const struct subbuf_geom g = subbuf_geom_here(r->store.subbuf);
 	struct rec rec = { 0 };
 	struct subbuf sb;
 	int ret = 0;

@@ -146,7 +146,7 @@ static void find_common(struct fmt *f)
 	if (!f->n)
 		return;
 	fmt_field(f->event[0], "common_pid", &f->pid);
-	if (f->pid.size == 4 && !f->pid.is_array && !f->swap)
+	if (f->pid.size == 4 && !f->pid.is_array)
 		f->quick.pid_end = f->pid.off + 4u;
 	fmt_field(f->event[0], "common_flags", &f->flags);
 	fmt_field(f->event[0], "common_preempt_count", &f->preempt);
@@ -161,8 +161,6 @@ int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err)
 
 	if (!f)
 		return err_set(err, ENOMEM, "out of memory");
-	f->big_endian = cap->big_endian;
-	f->swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 	f->long_size = cap->long_size;
 	f->of = cap->kallsyms || cap->priv ? cap : NULL; /* of formats alone there is none later */
 	for (i = 0; i < cap->nformat && !ret; i++)

@@ -224,7 +224,7 @@ struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const ch
 	arg = ev->print_fmt.args;
 	for (p = ev->print_fmt.format; *p && !b.failed; )
 		p = *p == '%' && p[1] != '%' ? conversion(&b, p, &arg) : literal(&b, p);
-	if (b.failed || !plan_lower(b.plan, f)) {
+	if (b.failed || !plan_lower(b.plan)) {
 		fmt_plan_free(b.plan);
 		return NULL;
 	}

@@ -63,26 +63,25 @@ uint64_t plan_apply(enum pop op, struct ptype t, uint64_t a, uint64_t b)
 }
 
 /* The value of a P_FIELD; fmt_print() has checked the record against all fixed fields. */
-static inline uint64_t field_value(const struct pnode *n, const struct fmt *f,
-				   const struct rec *rec)
+static inline uint64_t field_value(const struct pnode *n, const struct rec *rec)
 {
-	uint64_t v = fmt_get(rec->data + n->off, n->size, f->swap);
+	uint64_t v = fmt_get(rec->data + n->off, n->size);
 
 	return n->is_signed ? plan_fit(v, n->size, true) : v;
 }
 
-static uint64_t element(const struct pnode *n, const struct fmt *f, const struct rec *rec)
+static uint64_t element(const struct pnode *n, const struct rec *rec)
 {
-	uint64_t i = plan_eval(n->a, f, rec);
+	uint64_t i = plan_eval(n->a, rec);
 	uint32_t len, elem = n->fld.elem; /* a possible size of a number */
 	const uint8_t *p;
 
-	if (!fmt_bytes(f, &n->fld, rec, &p, &len) || i >= len / elem)
+	if (!fmt_bytes(&n->fld, rec, &p, &len) || i >= len / elem)
 		return 0;
-	return plan_fit(fmt_get(p + i * elem, elem, f->swap), elem, n->fld.is_signed);
+	return plan_fit(fmt_get(p + i * elem, elem), elem, n->fld.is_signed);
 }
 
-uint64_t plan_eval(const struct pnode *n, const struct fmt *f, const struct rec *rec)
+uint64_t plan_eval(const struct pnode *n, const struct rec *rec)
 {
 	const uint8_t *p;
 	uint32_t len;
@@ -90,20 +89,14 @@ uint64_t plan_eval(const struct pnode *n, const struct fmt *f, const struct rec 
 	switch (n->kind) {
 	case P_CONST:
 		return n->val;
-	case P_FIELD:
-		return field_value(n, f, rec);
-	case P_CAST:
-		return plan_fit(plan_eval(n->a, f, rec), n->size, n->is_signed);
-	case P_BINARY:
-		return plan_apply(n->op, n->in, plan_eval(n->a, f, rec),
-				  plan_eval(n->b, f, rec));
+	case P_FIELD: return field_value(n, rec);
+	case P_CAST: return plan_fit(plan_eval(n->a, rec), n->size, n->is_signed);
+	case P_BINARY: return plan_apply(n->op, n->in, plan_eval(n->a, rec), plan_eval(n->b, rec));
 	case P_COND:
-		return plan_fit(plan_eval(plan_eval(n->a, f, rec) ? n->b : n->c, f, rec),
-				n->type.bytes, n->type.is_signed);
-	case P_DYNLEN:
-		return fmt_bytes(f, &n->fld, rec, &p, &len) ? len : 0;
-	case P_ELEMENT:
-		return element(n, f, rec);
+		return plan_fit(plan_eval(plan_eval(n->a, rec) ? n->b : n->c, rec), n->type.bytes,
+				n->type.is_signed);
+	case P_DYNLEN: return fmt_bytes(&n->fld, rec, &p, &len) ? len : 0;
+	case P_ELEMENT: return element(n, rec);
 	default:
 		return 0;
 	}
@@ -159,15 +152,14 @@ static void print_flags(const struct pnode *n, const struct pspec *spec, uint64_
 }
 
 /* a bytes in hex; never more than the field has. */
-static void print_hex(const struct pnode *n, const struct fmt *f, const struct rec *rec,
-		      struct pout *out)
+static void print_hex(const struct pnode *n, const struct rec *rec, struct pout *out)
 {
 	static const char hex[] = "0123456789abcdef";
-	uint64_t want = plan_eval(n->a, f, rec);
+	uint64_t want = plan_eval(n->a, rec);
 	const uint8_t *p;
 	uint32_t len, i;
 
-	if (!fmt_bytes(f, &n->fld, rec, &p, &len))
+	if (!fmt_bytes(&n->fld, rec, &p, &len))
 		return;
 	for (i = 0; i < len && i < want; i++) {
 		if (i && !n->val)
@@ -177,26 +169,25 @@ static void print_hex(const struct pnode *n, const struct fmt *f, const struct r
 	}
 }
 
-static void print_array(const struct pnode *n, const struct fmt *f, const struct rec *rec,
-			struct pout *out)
+static void print_array(const struct pnode *n, const struct rec *rec, struct pout *out)
 {
-	uint64_t want = plan_eval(n->a, f, rec), elem = plan_eval(n->b, f, rec), i;
+	uint64_t want = plan_eval(n->a, rec), elem = plan_eval(n->b, rec), i;
 	const uint8_t *p;
 	uint32_t len;
 
-	if (elem > 8 || !fmt_is_number((uint32_t)elem) || !fmt_bytes(f, &n->fld, rec, &p, &len))
+	if (elem > 8 || !fmt_is_number((uint32_t)elem) || !fmt_bytes(&n->fld, rec, &p, &len))
 		len = 0;
 	pout_char(out, '{');
 	for (i = 0; len && i < len / elem && i < want; i++) {
 		if (i)
 			pout_char(out, ',');
-		plan_hex(out, fmt_get(p + i * elem, (uint32_t)elem, f->swap));
+		plan_hex(out, fmt_get(p + i * elem, (uint32_t)elem));
 	}
 	pout_char(out, '}');
 }
 
-static void print_string(const struct pnode *n, const struct pspec *spec, const struct fmt *f,
-			 const struct rec *rec, struct pout *out)
+static void print_string(const struct pnode *n, const struct pspec *spec, const struct rec *rec,
+			 struct pout *out)
 {
 	const uint8_t *p;
 	uint32_t len;
@@ -207,36 +198,24 @@ static void print_string(const struct pnode *n, const struct pspec *spec, const 
 		break;
 	case P_CHARS:
 		/* An empty dynamic array is not a string at all: not even padding. */
-		if (fmt_bytes(f, &n->fld, rec, &p, &len) && (len || !n->fld.is_dynamic))
+		if (fmt_bytes(&n->fld, rec, &p, &len) && (len || !n->fld.is_dynamic))
 			plan_foreign(out, spec, (const char *)p, strnlen((const char *)p, len));
 		break;
-	case P_POINTER:
-		plan_address(out, fmt_get(rec->data + n->off, n->size, f->swap));
-		break;
-	case P_SYMBOL:
-		print_symbol(n, spec, plan_eval(n->a, f, rec), out);
-		break;
-	case P_FLAGS:
-		print_flags(n, spec, plan_eval(n->a, f, rec), out);
-		break;
-	case P_HEX:
-		print_hex(n, f, rec, out);
-		break;
-	case P_ARRAY:
-		print_array(n, f, rec, out);
-		break;
-	case P_COND:
-		print_string(plan_eval(n->a, f, rec) ? n->b : n->c, spec, f, rec, out);
-		break;
+	case P_POINTER: plan_address(out, fmt_get(rec->data + n->off, n->size)); break;
+	case P_SYMBOL: print_symbol(n, spec, plan_eval(n->a, rec), out); break;
+	case P_FLAGS: print_flags(n, spec, plan_eval(n->a, rec), out); break;
+	case P_HEX: print_hex(n, rec, out); break;
+	case P_ARRAY: print_array(n, rec, out); break;
+	case P_COND: print_string(plan_eval(n->a, rec) ? n->b : n->c, spec, rec, out); break;
 	default: /* a number where a text belongs: nothing, like libtraceevent */
 		break;
 	}
 }
 
 /* Width or precision from an argument; a negative one counts as none. */
-static struct pspec with_star(const struct pseg *s, const struct fmt *f, const struct rec *rec)
+static struct pspec with_star(const struct pseg *s, const struct rec *rec)
 {
-	int32_t n = (int32_t)plan_eval(s->star, f, rec);
+	int32_t n = (int32_t)plan_eval(s->star, rec);
 	struct pspec spec = s->spec;
 
 	if (n < 0)
@@ -251,20 +230,20 @@ static struct pspec with_star(const struct pseg *s, const struct fmt *f, const s
 	return spec;
 }
 
-static void print_arg(const struct pseg *s, const struct pspec *spec, const struct fmt *f,
-		      const struct rec *rec, struct pout *out)
+static void print_arg(const struct pseg *s, const struct pspec *spec, const struct rec *rec,
+		      struct pout *out)
 {
 	uint64_t v;
 	char c;
 
 	if (spec->conv == 's') {
-		print_string(s->arg, spec, f, rec, out);
+		print_string(s->arg, spec, rec, out);
 		return;
 	}
 	if (s->arg->kind == P_FIELD)
-		v = field_value(s->arg, f, rec);
+		v = field_value(s->arg, rec);
 	else
-		v = plan_eval(s->arg, f, rec);
+		v = plan_eval(s->arg, rec);
 	if (spec->conv == 'p') { /* '#' marks a function address, which has no "(nil)" */
 		if (!v && !spec->alt)
 			pout_mem(out, "(nil)", 5);
@@ -279,17 +258,16 @@ static void print_arg(const struct pseg *s, const struct pspec *spec, const stru
 	}
 }
 
-void plan_segment(const struct pseg *s, const struct fmt *f, const struct rec *rec,
-		  struct pout *out)
+void plan_segment(const struct pseg *s, const struct rec *rec, struct pout *out)
 {
 	if (!s->spec.conv) {
 		out->p = put_padded(out->p, s->text, s->len);
 	} else if (s->star) {
-		struct pspec spec = with_star(s, f, rec);
+		struct pspec spec = with_star(s, rec);
 
-		print_arg(s, &spec, f, rec, out);
+		print_arg(s, &spec, rec, out);
 	} else {
-		print_arg(s, &s->spec, f, rec, out);
+		print_arg(s, &s->spec, rec, out);
 	}
 }
 

@@ -128,7 +128,6 @@ struct pstep {
 		const struct pseg *seg; /* C_SEGMENT, C_HEX_BYTES */
 		struct pmemo *memo;	/* C_MEMO */
 	};
-	const struct fmt *f;
 	uint8_t len;
 	uint8_t width; /* C_HEX_PAD_U64 */
 };
@@ -202,14 +201,13 @@ static inline uint64_t plan_fit(uint64_t v, unsigned int bytes, bool is_signed)
 }
 
 /* fmt_steps.c: fills step, room and room_len from the segments. False when out of memory. */
-bool plan_lower(struct fmt_plan *p, const struct fmt *f) __must_check;
+bool plan_lower(struct fmt_plan *p) __must_check;
 /* fmt_plan.c: one segment, literal or conversion. */
-void plan_segment(const struct pseg *s, const struct fmt *f, const struct rec *rec,
-		  struct pout *out);
+void plan_segment(const struct pseg *s, const struct rec *rec, struct pout *out);
 /* The entry of a P_SYMBOL with that value, or NULL. */
 const struct psym *plan_symbol(const struct pnode *n, int64_t v);
 /* Value of a number expression. */
-uint64_t plan_eval(const struct pnode *n, const struct fmt *f, const struct rec *rec);
+uint64_t plan_eval(const struct pnode *n, const struct rec *rec);
 /* What C gives for a op b once both have type t; of a shift, t is the type of a. */
 uint64_t plan_apply(enum pop op, struct ptype t, uint64_t a, uint64_t b);
 /* fmt_number.c: v as printf would show it with that specification. */

@@ -95,20 +95,20 @@ static void step_hex_bytes(const struct pstep *s, const uint8_t *data, char *p,
 }
 
 /* n segments at p; the end of their text. */
-static char *print_segments(const struct pseg *s, size_t n, const struct fmt *f, char *p,
-			    const struct rec *rec, struct sbuf *to)
+static char *print_segments(const struct pseg *s, size_t n, char *p, const struct rec *rec,
+			    struct sbuf *to)
 {
 	struct pout out = { .p = p, .to = to };
 
 	while (n--)
-		plan_segment(s++, f, rec, &out);
+		plan_segment(s++, rec, &out);
 	return out.p;
 }
 
 static void step_segment(const struct pstep *s, const uint8_t *data, char *p, const struct rec *rec,
 			 struct sbuf *to)
 {
-	step_at(s + 1, data, print_segments(s->seg, 1, s->f, p, rec, to), rec, to);
+	step_at(s + 1, data, print_segments(s->seg, 1, p, rec, to), rec, to);
 }
 
 /* ---- texts that depend on few values ---- */
@@ -159,7 +159,7 @@ static __attribute__((noinline)) void memo_miss(const struct pstep *s, const uin
 	uint64_t key = m->mask ? key_masked(m, data) :
 		       m->two_words ? key_words(m, data) : key_any(m, data);
 	struct pmemo_slot *slot = memo_slot(m, key);
-	char *end = print_segments(m->seg, m->nseg, s->f, p, rec, to);
+	char *end = print_segments(m->seg, m->nseg, p, rec, to);
 	size_t n = (size_t)(end - p);
 
 	if (n <= sizeof(slot->text)) {
@@ -219,21 +219,20 @@ fmt_step *plan_step(enum pcode code)
 }
 
 /* Whether all dynamic fields lie inside the record, as the steps expect. */
-static bool dynamic_fit(const struct fmt_plan *p, const struct fmt *f, const struct rec *rec)
+static bool dynamic_fit(const struct fmt_plan *p, const struct rec *rec)
 {
 	const uint8_t *data;
 	uint32_t len;
 
 	for (size_t i = 0; i < p->ndyn; i++)
-		if (!fmt_bytes(f, &p->dyn[i], rec, &data, &len))
+		if (!fmt_bytes(&p->dyn[i], rec, &data, &len))
 			return false;
 	return true;
 }
 
-static void print_many(const struct fmt_plan *p, const struct fmt *f, const struct rec *rec,
-		       struct sbuf *out)
+static void print_many(const struct fmt_plan *p, const struct rec *rec, struct sbuf *out)
 {
-	char *end = print_segments(p->seg, p->nseg, f, out->s + out->len, rec, out);
+	char *end = print_segments(p->seg, p->nseg, out->s + out->len, rec, out);
 
 	*end = '\0';
 	out->len = (size_t)(end - out->s);
@@ -258,8 +257,8 @@ bool fmt_is_address(const struct fmt_event *e, const struct fmt_field *fld)
 /*
  * The first event of its kind, one that does not fit its plan, or one for which room must be made.
  */
-static __attribute__((noinline)) void print_slow(const struct fmt *f, const struct fmt_event *e,
-						 const struct rec *rec, struct sbuf *out)
+static __attribute__((noinline)) void print_slow(const struct fmt_event *e, const struct rec *rec,
+						 struct sbuf *out)
 {
 	const struct fmt_plan *p = fmt_has_plan(e) ? e->lazy->plan : NULL;
 
@@ -269,14 +268,14 @@ static __attribute__((noinline)) void print_slow(const struct fmt *f, const stru
 	}
 	if (e->lazy->failed)
 		out->error = -ENOMEM;
-	if (!p || rec->len < e->line.need || !dynamic_fit(p, f, rec)) {
-		fmt_print_fields(f, e, rec, out);
+	if (!p || rec->len < e->line.need || !dynamic_fit(p, rec)) {
+		fmt_print_fields(e, rec, out);
 		return;
 	}
 	if (!sbuf_room(out, p->room + p->room_len * rec->len))
 		return;
 	if (p->nstep > MAX_STEPS)
-		print_many(p, f, rec, out);
+		print_many(p, rec, out);
 	else
 		step_at(p->step, rec->data, out->s + out->len, rec, out);
 }
@@ -300,13 +299,12 @@ void fmt_plan_quick(struct fmt_plan *p, struct fmt_event *e)
 	l->step = s;
 }
 
-void fmt_print(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
-	       struct sbuf *out)
+void fmt_print(const struct fmt_event *e, const struct rec *rec, struct sbuf *out)
 {
 	const struct fmt_line *l = &e->line;
 
 	if (l->step && rec->len >= l->need && sbuf_has_room(out, l->room + l->room_len * rec->len))
 		step_at(l->step, rec->data, out->s + out->len, rec, out);
 	else
-		print_slow(f, e, rec, out);
+		print_slow(e, rec, out);
 }

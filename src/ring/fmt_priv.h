@@ -66,7 +66,6 @@ struct fmt_stack_text;
 
 struct fmt {
 	struct fmt_quick quick; /* first: see ring.h */
-	bool swap, big_endian;
 	uint32_t long_size;
 	struct fmt_event **event;
 	size_t n, cap;
@@ -91,26 +90,23 @@ void fmt_free_symbols(struct fmt_lazy *lazy);
 const struct fmt_fld *fmt_find_fld(const struct fmt_event *e, const char *name, size_t len);
 
 /* fmt_value.c: the bytes of a (possibly dynamic) array field; false when outside the record. */
-bool fmt_bytes(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec,
-	       const uint8_t **p, uint32_t *len);
+bool fmt_bytes(const struct fmt_field *fld, const struct rec *rec, const uint8_t **p,
+	       uint32_t *len);
 /* Possible sizes of a number; a field declared with another one counts as 0. */
 static inline bool fmt_is_number(uint32_t size)
 {
 	return size == 1 || size == 2 || size == 4 || size == 8;
 }
 
-/* Unsigned value of that many bytes in the file's order; 0 for impossible sizes. */
-static inline uint64_t fmt_get(const void *p, uint32_t size, bool swap)
+/* Unsigned value of that many bytes; 0 for impossible sizes. */
+static inline uint64_t fmt_get(const void *p, uint32_t size)
 {
 	switch (size) {
 	case 1:
 		return *(const uint8_t *)p;
-	case 2:
-		return get_u16(p, swap);
-	case 4:
-		return get_u32(p, swap);
-	case 8:
-		return get_u64(p, swap);
+	case 2: return load_u16(p);
+	case 4: return load_u32(p);
+	case 8: return load_u64(p);
 	default:
 		return 0;
 	}

@@ -201,15 +201,12 @@ static enum pcode hex_code(const struct pspec *c, unsigned int bytes)
 }
 
 /* The code that prints a field with this specification; C_SEGMENT if there is none. */
-static enum pcode field_code(const struct pseg *s, const struct pnode *n, bool n_signed,
-			     const struct fmt *f)
+static enum pcode field_code(const struct pseg *s, const struct pnode *n, bool n_signed)
 {
 	const struct pspec *c = &s->spec;
 	bool plain = !c->left && !c->alt && !c->plus && !c->has_prec && !s->star, is_signed;
 	unsigned int bytes;
 
-	if (f->swap || f->big_endian)
-		return C_SEGMENT;
 	if (c->conv == 'p' && c->alt && n->size == 8)
 		return C_POINTER_U64;
 	if (!plain || (c->conv != 'd' && c->conv != 'u' && c->conv != 'x'))
@@ -231,13 +228,12 @@ static enum pcode field_code(const struct pseg *s, const struct pnode *n, bool n
  * A fixed array of bytes, as many of them as a field of one byte says: the instruction of
  * kvm_emulate_insn.
  */
-static bool is_hex_bytes(const struct pseg *s, const struct fmt *f)
+static bool is_hex_bytes(const struct pseg *s)
 {
 	const struct pnode *n = s->arg;
 
-	return !f->swap && !f->big_endian && s->spec.conv == 's' && !s->star &&
-	       n->kind == P_HEX && !n->val && n->fld.size && !n->fld.is_dynamic &&
-	       n->a->kind == P_FIELD && n->a->size == 1 && !n->a->is_signed;
+	return s->spec.conv == 's' && !s->star && n->kind == P_HEX && !n->val && n->fld.size &&
+	       !n->fld.is_dynamic && n->a->kind == P_FIELD && n->a->size == 1 && !n->a->is_signed;
 }
 
 /* ---- all together ---- */
@@ -251,7 +247,7 @@ static struct pstep *step_add(struct fmt_plan *p)
 	return s;
 }
 
-static bool lower_value(struct fmt_plan *p, const struct fmt *f, struct pstep *step, size_t *i)
+static bool lower_value(struct fmt_plan *p, struct pstep *step, size_t *i)
 {
 	const struct pseg *s = &p->seg[*i];
 	const struct pnode *field;
@@ -267,8 +263,9 @@ static bool lower_value(struct fmt_plan *p, const struct fmt *f, struct pstep *s
 		return true;
 	}
 	field = s->spec.conv ? plain_field(s->arg, &is_signed) : NULL;
-	code = field ? field_code(s, field, is_signed, f) :
-	       s->spec.conv && is_hex_bytes(s, f) ? C_HEX_BYTES : C_SEGMENT;
+	code = field				 ? field_code(s, field, is_signed)
+	       : s->spec.conv && is_hex_bytes(s) ? C_HEX_BYTES
+						 : C_SEGMENT;
 	step->print = plan_step(code);
 	if (code == C_SEGMENT || code == C_HEX_BYTES)
 		step->seg = s;
@@ -279,7 +276,7 @@ static bool lower_value(struct fmt_plan *p, const struct fmt *f, struct pstep *s
 	return ok;
 }
 
-bool plan_lower(struct fmt_plan *p, const struct fmt *f)
+bool plan_lower(struct fmt_plan *p)
 {
 	size_t i = 0;
 
@@ -295,7 +292,6 @@ bool plan_lower(struct fmt_plan *p, const struct fmt *f)
 
 		if (!step)
 			return false;
-		step->f = f;
 		step->print = plan_step(C_END);
 		if (i < p->nseg && !p->seg[i].spec.conv && p->seg[i].len <= STEP_TEXT) {
 			step->len = (uint8_t)p->seg[i].len;
@@ -303,7 +299,7 @@ bool plan_lower(struct fmt_plan *p, const struct fmt *f)
 		}
 		if (i == p->nseg)
 			return true;
-		if (!lower_value(p, f, step, &i))
+		if (!lower_value(p, step, &i))
 			return false;
 	}
 }

@@ -4,24 +4,6 @@
 
 #define SHOWN_ELEMENTS 64 /* of an array without a print format */
 
-static inline bool number_u64(const struct fmt *f, const struct fmt_field *fld,
-			      const struct rec *rec, uint64_t *v)
-{
-	uint32_t size = fld->size;
-
-	if (!fmt_is_number(size) || fld->is_array || fld->off + size > rec->len)
-		return false;
-	*v = fmt_get(rec->data + fld->off, size, f->swap);
-	if (fld->is_signed)
-		*v = plan_fit(*v, size, true);
-	return true;
-}
-
-bool fmt_u64(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec, uint64_t *v)
-{
-	return number_u64(f, fld, rec, v);
-}
-
 /*
  * "char buf[]" of size 0 is the rest of the record. In a text that was written to trace_marker,
  * neither the padding nor the newline at its end belongs to it.
@@ -40,8 +22,7 @@ static bool rest_bytes(const struct fmt_field *fld, const struct rec *rec, const
 	return true;
 }
 
-bool fmt_bytes(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec,
-	       const uint8_t **p, uint32_t *len)
+bool fmt_bytes(const struct fmt_field *fld, const struct rec *rec, const uint8_t **p, uint32_t *len)
 {
 	uint32_t off = fld->off, n = fld->size, loc;
 
@@ -50,7 +31,7 @@ bool fmt_bytes(const struct fmt *f, const struct fmt_field *fld, const struct re
 	if (!n || off + n > rec->len)
 		return false;
 	if (fld->is_dynamic) {
-		loc = (uint32_t)fmt_get(rec->data + off, 4, f->swap);
+		loc = (uint32_t)fmt_get(rec->data + off, 4);
 		off = (loc & 0xffff) + (fld->is_relative ? off + 4u : 0);
 		n = loc >> 16;
 		if (off > rec->len || n > rec->len - off)
@@ -61,14 +42,13 @@ bool fmt_bytes(const struct fmt *f, const struct fmt_field *fld, const struct re
 	return true;
 }
 
-bool fmt_str(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec, char *buf,
-	     size_t size)
+bool fmt_str(const struct fmt_field *fld, const struct rec *rec, char *buf, size_t size)
 {
 	const uint8_t *p;
 	uint32_t len;
 	size_t n;
 
-	if (!size || !fld->is_string || !fmt_bytes(f, fld, rec, &p, &len))
+	if (!size || !fld->is_string || !fmt_bytes(fld, rec, &p, &len))
 		return false;
 	n = strnlen((const char *)p, MIN((size_t)len, size - 1));
 	memcpy(buf, p, n);
@@ -81,34 +61,33 @@ int32_t fmt_pid_slow(const struct fmt *f, const struct rec *rec)
 {
 	uint64_t v;
 
-	return fmt_u64(f, &f->pid, rec, &v) ? (int32_t)v : -1;
+	return fmt_u64(&f->pid, rec, &v) ? (int32_t)v : -1;
 }
 
 uint8_t fmt_flags(const struct fmt *f, const struct rec *rec)
 {
 	uint64_t v;
 
-	return number_u64(f, &f->flags, rec, &v) ? (uint8_t)v : 0;
+	return fmt_u64(&f->flags, rec, &v) ? (uint8_t)v : 0;
 }
 
 uint8_t fmt_preempt(const struct fmt *f, const struct rec *rec)
 {
 	uint64_t v;
 
-	return number_u64(f, &f->preempt, rec, &v) ? (uint8_t)v : 0;
+	return fmt_u64(&f->preempt, rec, &v) ? (uint8_t)v : 0;
 }
 
-void fmt_value(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec,
-	       struct fmt_value *v)
+void fmt_value(const struct fmt_field *fld, const struct rec *rec, struct fmt_value *v)
 {
 	uint32_t len;
 
 	*v = (struct fmt_value){ .kind = FMT_ABSENT };
-	if (number_u64(f, fld, rec, &v->num)) {
+	if (fmt_u64(fld, rec, &v->num)) {
 		v->kind = fld->is_pointer  ? FMT_POINTER
 			  : fld->is_signed ? FMT_SIGNED
 					   : FMT_UNSIGNED;
-	} else if (!fmt_bytes(f, fld, rec, &v->p, &len)) {
+	} else if (!fmt_bytes(fld, rec, &v->p, &len)) {
 		return;
 	} else if (fld->is_string) {
 		v->kind = FMT_STRING;
@@ -120,9 +99,9 @@ void fmt_value(const struct fmt *f, const struct fmt_field *fld, const struct re
 	}
 }
 
-uint64_t fmt_element(const struct fmt *f, const struct fmt_value *v, uint32_t i)
+uint64_t fmt_element(const struct fmt_value *v, uint32_t i)
 {
-	return fmt_get(v->p + (size_t)i * v->elem, v->elem, f->swap);
+	return fmt_get(v->p + (size_t)i * v->elem, v->elem);
 }
 
 static void add_bytes_printable(struct sbuf *out, const uint8_t *p, uint32_t len)
@@ -134,24 +113,23 @@ static void add_bytes_printable(struct sbuf *out, const uint8_t *p, uint32_t len
 		str_printable(out->s + at);
 }
 
-static void add_array(const struct fmt *f, const struct fmt_value *v, struct sbuf *out)
+static void add_array(const struct fmt_value *v, struct sbuf *out)
 {
 	uint32_t i;
 
 	sbuf_addc(out, '{');
 	for (i = 0; i < v->len && i < SHOWN_ELEMENTS; i++) {
 		sbuf_add(out, i ? ",0x" : "0x");
-		sbuf_add_hex(out, fmt_element(f, v, i));
+		sbuf_add_hex(out, fmt_element(v, i));
 	}
 	sbuf_add(out, i < v->len ? ",...}" : "}");
 }
 
-static void add_value(const struct fmt *f, const struct fmt_field *fld, const struct rec *rec,
-		      struct sbuf *out)
+static void add_value(const struct fmt_field *fld, const struct rec *rec, struct sbuf *out)
 {
 	struct fmt_value v;
 
-	fmt_value(f, fld, rec, &v);
+	fmt_value(fld, rec, &v);
 	switch (v.kind) {
 	case FMT_ABSENT: sbuf_addc(out, '?'); break; /* not inside this record */
 	case FMT_UNSIGNED: sbuf_add_u64(out, v.num); break;
@@ -161,12 +139,11 @@ static void add_value(const struct fmt *f, const struct fmt_field *fld, const st
 		sbuf_add_hex(out, v.num);
 		break;
 	case FMT_STRING: add_bytes_printable(out, v.p, v.len); break;
-	case FMT_NUMBERS: add_array(f, &v, out); break;
+	case FMT_NUMBERS: add_array(&v, out); break;
 	}
 }
 
-void fmt_print_fields(const struct fmt *f, const struct fmt_event *e, const struct rec *rec,
-		      struct sbuf *out)
+void fmt_print_fields(const struct fmt_event *e, const struct rec *rec, struct sbuf *out)
 {
 	size_t i;
 
@@ -175,6 +152,6 @@ void fmt_print_fields(const struct fmt *f, const struct fmt_event *e, const stru
 			sbuf_addc(out, ' ');
 		sbuf_add(out, e->fld[i].name);
 		sbuf_addc(out, '=');
-		add_value(f, &e->fld[i].f, rec, out);
+		add_value(&e->fld[i].f, rec, out);
 	}
 }

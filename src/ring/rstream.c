@@ -62,8 +62,6 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 		.size = size,
 		.header = cap->page_header,
 		.long_size = cap->long_size,
-		.big_endian = cap->big_endian,
-		.swap = cap->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__),
 	};
 	ret = rstream_buffer(r, cap->nstream);
 	ret = ret ?: rstream_place_losses(r);
@@ -233,8 +231,6 @@ static int read_stamp(struct rstream *r, uint64_t idx, uint64_t *ts)
 		*ts = UINT64_MAX;
 		return 0;
 	}
-	if (!ret && r->geom.swap)
-		*ts = __builtin_bswap64(*ts);
 	return ret;
 }
 

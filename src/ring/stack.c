@@ -30,8 +30,8 @@ static uint32_t up_to_end_mark(const struct fmt_value *v)
 	uint32_t i;
 
 	for (i = 0; i < v->len; i++)
-		if (v->elem == 8 ? get_u64(v->p + i * 8ull, false) == UINT64_MAX
-				 : get_u32(v->p + i * 4ull, false) == UINT32_MAX)
+		if (v->elem == 8 ? load_u64(v->p + i * 8ull) == UINT64_MAX
+				 : load_u32(v->p + i * 4ull) == UINT32_MAX)
 			break;
 	return i;
 }
@@ -60,7 +60,7 @@ void fmt_stack(const struct fmt_event *e, const struct rec *rec, struct fmt_valu
 		return;
 	v->p = rec->data + s->caller.off;
 	v->len = (rec->len - s->caller.off) / v->elem;
-	if (s->has_size && fmt_u64_near(f, &s->size, rec, &says))
+	if (s->has_size && fmt_u64(&s->size, rec, &says))
 		v->len = (int64_t)says < 0 ? 0 : (uint32_t)MIN(says, (uint64_t)v->len);
 	v->len = up_to_end_mark(v);
 }
@@ -88,7 +88,7 @@ void fmt_stack_name(const struct fmt_event *e, const struct fmt_value *v, uint32
 		    struct sbuf *out)
 {
 	struct fmt *f = e->lazy->f;
-	uint64_t addr = fmt_element(f, v, i);
+	uint64_t addr = fmt_element(v, i);
 	const struct ksym *s = ksyms_find(symbols(f), addr);
 
 	if (s) {
@@ -121,9 +121,9 @@ static size_t slot_of(const uint8_t *p, size_t n)
 	uint64_t sum = 0, by = odd;
 
 	for (; n >= 8; n -= 8, p += 8, by += 2 * odd)
-		sum += get_u64(p, false) * by;
+		sum += load_u64(p) * by;
 	if (n)
-		sum += get_u32(p, false) * by;
+		sum += load_u32(p) * by;
 	return sum >> (64 - TEXT_BITS);
 }
 

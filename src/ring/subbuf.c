@@ -19,7 +19,6 @@
  *   30       time extend: u32 more significant bits of the delta
  *   31       absolute stamp: u32 more significant bits; replaces the low 59 bits of the time
  *
- * type_len is the low 5 bits in a little-endian file and the high 5 bits in a big-endian one.
  * Every step consumes at least 4 bytes, so the walk always ends.
  */
 #include "kvmft/ring.h"
@@ -32,14 +31,13 @@
 #define TYPE_EXTEND  30
 #define TYPE_STAMP   31
 
-#define DELTA_BITS 27
-#define DELTA_MASK ((1u << DELTA_BITS) - 1)
+#define DELTA_BITS     27
 #define STAMP_BITS 59
 #define STAMP_MASK ((1ull << STAMP_BITS) - 1)
 
 static inline uint64_t get_long(const void *p, const struct subbuf_geom *g)
 {
-	return g->long_size == 8 ? get_u64(p, g->swap) : get_u32(p, g->swap);
+	return g->long_size == 8 ? load_u64(p) : load_u32(p);
 }
 
 int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g)
@@ -62,9 +60,7 @@ int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g
 	if ((word & SB_LOST_STORED) && room - len < g->long_size)
 		return -EBADMSG;
 
-	sb->ts = get_u64(b, g->swap);
-	sb->swap = g->swap;
-	sb->big_endian = g->big_endian;
+	sb->ts = load_u64(b);
 	sb->lost = word & SB_LOST;
 	sb->lost_counted = sb->lost && (word & SB_LOST_STORED);
 	sb->lost_count = 0;
@@ -96,7 +92,7 @@ static inline int get_word(const struct subbuf *sb, size_t left, uint32_t *v)
 {
 	if (left < 8)
 		return -EBADMSG;
-	*v = get_u32(sb->p + 4, sb->swap);
+	*v = load_u32(sb->p + 4);
 	return 0;
 }
 
@@ -136,9 +132,9 @@ int subbuf_next_slow(struct subbuf *sb, struct rec *rec)
 
 		if (left < 4) /* at most a few bytes of rounding: nothing fits here */
 			return left ? -EBADMSG : 0;
-		head = get_u32(sb->p, sb->swap);
-		type = sb->big_endian ? head >> DELTA_BITS : head & 31;
-		delta = sb->big_endian ? head & DELTA_MASK : head >> 5;
+		head = load_u32(sb->p);
+		type = head & 31;
+		delta = head >> 5;
 
 		if (type >= TYPE_PADDING) {
 			int ret = step_time(sb, type, delta, left);
@@ -165,7 +161,46 @@ int subbuf_next_slow(struct subbuf *sb, struct rec *rec)
 		subbuf_ahead(sb);
 		rec->ts = sb->ts;
 		rec->len = len;
-		rec->id = get_u16(rec->data, sb->swap);
+		rec->id = load_u16(rec->data);
 		return 1;
 	}
+}
+
+/* One sub-buffer from two halves, as the kernel hands them to a reader that came early. */
+int subbuf_join(void *page, const void *more, const struct subbuf_geom *g)
+{
+	uint8_t *data = (uint8_t *)page + g->header;
+	struct subbuf a, b;
+	size_t len, add;
+	uint64_t from;
+	uint32_t delta[2], commit;
+	struct rec rec;
+	int ret;
+
+	if (subbuf_begin(&a, page, g) || subbuf_begin(&b, more, g))
+		return -EBADMSG;
+	len = (size_t)(a.end - data);
+	add = (size_t)(b.end - b.p);
+	from = b.ts;
+	while ((ret = subbuf_next(&a, &rec)) > 0)
+		;
+	if (ret)
+		return -EBADMSG;
+	if (b.lost || a.lost_counted || from < a.ts || from - a.ts >= 1ull << (DELTA_BITS + 32) ||
+	    len + sizeof(delta) + add > g->size - g->header)
+		return -ENOSPC;
+	/* Unused room at the end would end the walk: the events go where it ended. */
+	len = (size_t)(a.p - data);
+	if (from != a.ts) {
+		delta[0] = (uint32_t)((from - a.ts) << 5 | TYPE_EXTEND);
+		delta[1] = (uint32_t)((from - a.ts) >> DELTA_BITS);
+		memcpy(data + len, delta, sizeof(delta));
+		len += sizeof(delta);
+	}
+	memcpy(data + len, b.p, add);
+	len += add;
+	commit = (uint32_t)len | (a.lost ? 1u << 31 : 0);
+	/* The length is in the low half of the commit word; the rest of it stays. */
+	memcpy((uint8_t *)page + sizeof(uint64_t), &commit, sizeof(commit));
+	return (int)len;
 }

@@ -126,7 +126,7 @@ static int note_take(struct notes *n, struct cursor *c)
 	ret = cur_skip(c, MIN((size_t)(-len & 3), c->left));
 	if (ret || type != NOTE_TYPE || name_len != 8 || memcmp(name, "stapsdt", 8))
 		return ret;
-	in = (struct cursor){ .p = desc, .left = len, .swap = c->swap };
+	in = (struct cursor){ .p = desc, .left = len };
 	ret = marker_add(n, &in);
 	if (ret == -EBADMSG)
 		n->f->bad++;
@@ -153,9 +153,7 @@ static int notes_read(struct notes *n, const char **why)
 	ret = elf_section_read(&n->e, &s, MAX_NOTES, &data);
 	if (ret)
 		return ret == -EFBIG ? -ENOEXEC : ret;
-	c = (struct cursor){ .p = (const uint8_t *)data,
-			     .left = (size_t)s.size,
-			     .swap = n->e.swap };
+	c = (struct cursor){ .p = (const uint8_t *)data, .left = (size_t)s.size };
 	while (!ret && c.left && n->f->n < MAX_MARKERS)
 		ret = note_take(n, &c);
 	if (ret == -ENODATA || (!ret && c.left)) {

@@ -110,7 +110,6 @@ static int make_instance(struct stuck *s)
 
 int stuck_watch_begin(struct stuck *s)
 {
-	const bool big = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 	struct stuck_events *ev = &s->ev;
 	int ret = find_events(s);
 
@@ -121,12 +120,7 @@ int stuck_watch_begin(struct stuck *s)
 		ret = stuck_hist_all(s);
 	if (ret)
 		return ret;
-	ev->geom = (struct subbuf_geom){
-		.size = kinst_subbuf_size(s->k),
-		.header = 8 + sizeof(long),
-		.long_size = sizeof(long),
-		.big_endian = big,
-	};
+	ev->geom = subbuf_geom_here(kinst_subbuf_size(s->k));
 	ev->buf = malloc(ev->geom.size);
 	if (!ev->buf)
 		return err_set(s->err, ENOMEM, "out of memory");
@@ -203,10 +197,9 @@ static int take_access(struct stuck_vcpu *c, enum stuck_what what, uint64_t a, u
 static int take_exit(struct stuck *s, struct stuck_vcpu *c, const struct rec *rec)
 {
 	const struct event_type *e = &s->ev.of[EV_EXIT];
-	struct exit_why w = exit_why(&s->ev.names, event_u64(s->ev.fmt, e, 0, rec),
-				     event_u64(s->ev.fmt, e, 1, rec));
+	struct exit_why w = exit_why(&s->ev.names, event_u64(e, 0, rec), event_u64(e, 1, rec));
 
-	c->rip = event_u64(s->ev.fmt, e, 2, rec);
+	c->rip = event_u64(e, 2, rec);
 	c->exit_what = what_exit(w);
 	c->open = c->exit_what == STUCK_EXIT;
 	if (c->open && c->ahead) {
@@ -251,7 +244,7 @@ static int take(struct stuck *s, enum event_role role, const struct rec *rec)
 	uint64_t f[3];
 
 	for (size_t i = 0; i < ARRAY_SIZE(f); i++)
-		f[i] = event_u64(s->ev.fmt, &s->ev.of[role], i, rec);
+		f[i] = event_u64(&s->ev.of[role], i, rec);
 	/*
 	 * Where interrupts are posted, the event that one was accepted also means that the guest
 	 * got it.

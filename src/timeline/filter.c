@@ -277,8 +277,8 @@ static bool number_match(const struct step *s, uint64_t v, bool is_signed)
 /* A term with a field that the event lacks is false, and so is its negation. */
 enum truth { FALSE, UNKNOWN, TRUE };
 
-static enum truth term_match(const struct step *s, const struct fmt *fmt,
-			     const struct fmt_event *ev, const struct rec *rec)
+static enum truth term_match(const struct step *s, const struct fmt_event *ev,
+			     const struct rec *rec)
 {
 	char text[MAX_TEXT];
 	struct fmt_field fld;
@@ -286,15 +286,14 @@ static enum truth term_match(const struct step *s, const struct fmt *fmt,
 
 	if (!fmt_field(ev, s->field, &fld))
 		return UNKNOWN;
-	if (fmt_str(fmt, &fld, rec, text, sizeof(text)))
+	if (fmt_str(&fld, rec, text, sizeof(text)))
 		return text_match(s, text) ? TRUE : FALSE;
-	if (!s->number || !fmt_u64(fmt, &fld, rec, &v))
+	if (!s->number || !fmt_u64(&fld, rec, &v))
 		return UNKNOWN;
 	return number_match(s, v, fld.is_signed) ? TRUE : FALSE;
 }
 
-bool filter_match(const struct filter *f, const struct fmt *fmt, const struct fmt_event *ev,
-		  const struct rec *rec)
+bool filter_match(const struct filter *f, const struct fmt_event *ev, const struct rec *rec)
 {
 	enum truth stack[MAX_STEPS];
 	size_t n = 0;
@@ -302,7 +301,7 @@ bool filter_match(const struct filter *f, const struct fmt *fmt, const struct fm
 	/* The parser made a program that never pops more than it pushed. */
 	for (size_t i = 0; i < f->n; i++) {
 		switch (f->s[i].kind) {
-		case STEP_TERM: stack[n++] = term_match(&f->s[i], fmt, ev, rec); break;
+		case STEP_TERM: stack[n++] = term_match(&f->s[i], ev, rec); break;
 		case STEP_NOT: stack[n - 1] = TRUE - stack[n - 1]; break;
 		case STEP_AND:
 			n--;

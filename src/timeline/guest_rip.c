@@ -53,7 +53,7 @@ bool guest_rip(struct guest_rips *g, const struct hostmap *m, const struct tl_it
 	if (i->vm < 0 || i->src->link || !m->vm[i->vm].syms || !guest_rip_has(g, i))
 		return false;
 	*k = m->vm[i->vm].syms;
-	return fmt_u64(i->src->fmt, &type_of(g, i->ev)->f, i->rec, rip);
+	return fmt_u64(&type_of(g, i->ev)->f, i->rec, rip);
 }
 
 /* ---- guests that have guests ---- */
@@ -76,8 +76,8 @@ struct nested {
 /* A guest that enters one of its own exits for that: on every exit of this kind it is L1. */
 static bool enters_guest(struct nested *w, const struct rec *rec)
 {
-	uint64_t reason = event_u64(w->m->fmt, &w->exit, 0, rec);
-	uint64_t isa = event_u64(w->m->fmt, &w->exit, 1, rec);
+	uint64_t reason = event_u64(&w->exit, 0, rec);
+	uint64_t isa = event_u64(&w->exit, 1, rec);
 	size_t i = reason % ARRAY_SIZE(w->why);
 
 	if (!w->why[i].known || w->why[i].reason != reason || w->why[i].isa != isa) {

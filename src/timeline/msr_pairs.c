@@ -71,19 +71,17 @@ void msr_pair_events_init(struct msr_pair_events *p, const struct fmt *fmt, bool
 	}
 }
 
-bool msr_pair_match(const struct msr_pair_events *p, const struct fmt *fmt,
-		    const struct fmt_event *ev, const struct rec *rec, enum msr_pair *kind,
-		    uint64_t *value)
+bool msr_pair_match(const struct msr_pair_events *p, const struct fmt_event *ev,
+		    const struct rec *rec, enum msr_pair *kind, uint64_t *value)
 {
 	const struct msr_pair_event *e = ev == p->e[0].ev ? &p->e[0] : &p->e[1];
 	uint64_t msr, write;
 
-	if (!ev || ev != e->ev || !fmt_u64(fmt, &e->msr, rec, &msr) ||
-	    !fmt_u64(fmt, &e->value, rec, value))
+	if (!ev || ev != e->ev || !fmt_u64(&e->msr, rec, &msr) || !fmt_u64(&e->value, rec, value))
 		return false;
 	if (e->is_write >= 0)
 		write = (uint64_t)e->is_write;
-	else if (!fmt_u64(fmt, &e->write, rec, &write))
+	else if (!fmt_u64(&e->write, rec, &write))
 		return false;
 	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
 		if (kinds[k].msr != (uint32_t)msr || kinds[k].write != !!write)
@@ -199,7 +197,7 @@ int msr_pairs_feed(struct msr_pairs *p, const struct tl_item *i)
 	int ret = 0;
 
 	if (i->kind != TL_EVENT || i->vcpu < 0 || i->vm < 0 || i->unplaced ||
-	    !msr_pair_match(&p->ev[i->src->index], i->src->fmt, i->ev, i->rec, &a.kind, &a.value))
+	    !msr_pair_match(&p->ev[i->src->index], i->ev, i->rec, &a.kind, &a.value))
 		return 0;
 	if (i->src->guest)
 		return feed_access(p, i->src->vm, (uint32_t)i->vcpu, 1, &a);

@@ -239,8 +239,7 @@ static bool specs_match(struct specs *s, const struct tl_item *i)
 		return false;
 	set = specs_of(s, i);
 	for (size_t k = 0; set; k++, set >>= 1)
-		if ((set & 1) && (!s->v[k].filter ||
-				  filter_match(s->v[k].filter, tl_fmt(i), i->ev, i->rec)))
+		if ((set & 1) && (!s->v[k].filter || filter_match(s->v[k].filter, i->ev, i->rec)))
 			return s->v[k].hit = true;
 	return false;
 }

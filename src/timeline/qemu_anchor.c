@@ -172,7 +172,7 @@ static int host_print(struct host_side *h, struct host_thread *t, struct qanchor
 	struct fmt_value text;
 	size_t n = 0;
 
-	fmt_value(i->src->fmt, buf, i->rec, &text);
+	fmt_value(buf, i->rec, &text);
 	if (text.kind != FMT_STRING)
 		return 0;
 	while (n < text.len && text.p[n] && text.p[n] != ' ' && text.p[n] != '\n')
@@ -191,7 +191,7 @@ static int host_print(struct host_side *h, struct host_thread *t, struct qanchor
 static bool host_fields(const struct host_side *h, const struct tl_item *i, size_t e, uint64_t f[2])
 {
 	for (size_t k = 0; k < host_events[e].need; k++)
-		if (!fmt_u64(i->src->fmt, &h->type[e].f[k], i->rec, &f[k]))
+		if (!fmt_u64(&h->type[e].f[k], i->rec, &f[k]))
 			return false;
 	return true;
 }

@@ -129,8 +129,7 @@ void qdevices_item(const struct qdevices *d, struct tl_item *item)
 	uint64_t gpa;
 
 	for (size_t i = 0; i < ARRAY_SIZE(d->bell); i++)
-		if (item->ev == d->bell[i].ev &&
-		    fmt_u64(item->src->fmt, &d->bell[i].gpa, item->rec, &gpa))
+		if (item->ev == d->bell[i].ev && fmt_u64(&d->bell[i].gpa, item->rec, &gpa))
 			item->device = device_at(d, gpa, item->host, item->vm);
 }
 

@@ -21,9 +21,7 @@ enum shape { SHAPE_ARGS, SHAPE_TEXT, SHAPE_RAW };
 
 int qtypes_init(struct qtypes *t, struct kvmft_err *err)
 {
-	struct capture none = {
-		.long_size = sizeof(long), .big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
-	};
+	struct capture none = { .long_size = sizeof(long) };
 
 	hash_key_init(&t->key);
 	return fmt_load(&none, &t->fmt, err);

@@ -135,8 +135,7 @@ static int collect_item(struct collect *c, const struct tl_item *i)
 		collect_gap(c, i);
 	if (i->kind != TL_EVENT || i->vcpu < 0 || !i->ev || i->marker)
 		return 0;
-	if (msr_pair_match(&c->msr, i->src->fmt, i->ev, i->rec, &kind, &value) &&
-	    kind == MSR_PAIR_DEADLINE)
+	if (msr_pair_match(&c->msr, i->ev, i->rec, &kind, &value) && kind == MSR_PAIR_DEADLINE)
 		add_deadline(c->r, i->tid, value, i->host);
 	e = turn_event_of(&c->turns, i->ev);
 	if (e == TURN_OTHER)

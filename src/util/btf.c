@@ -24,12 +24,11 @@ struct btf_type {
 	struct cursor more;
 };
 
-static int part(const uint8_t *from, size_t size, uint32_t off, uint32_t len, bool swap,
-		struct cursor *c)
+static int part(const uint8_t *from, size_t size, uint32_t off, uint32_t len, struct cursor *c)
 {
 	if (off > size || len > size - off)
 		return -EPROTO;
-	*c = (struct cursor){ .p = from + off, .left = len, .swap = swap };
+	*c = (struct cursor){ .p = from + off, .left = len };
 	return 0;
 }
 
@@ -42,14 +41,13 @@ static int header(const void *data, size_t size, struct btf *b)
 
 	if (cur_u16(&c, &magic))
 		return -EPROTO;
-	c.swap = magic != BTF_MAGIC;
-	if ((c.swap && magic != __builtin_bswap16(BTF_MAGIC)) || cur_u8(&c, &version) ||
-	    cur_u8(&c, &flags) || version != BTF_VERSION || cur_u32(&c, &len) ||
-	    cur_u32(&c, &type_off) || cur_u32(&c, &type_len) || cur_u32(&c, &name_off) ||
-	    cur_u32(&c, &name_len) || len < BTF_HEADER || len > size)
+	if (magic != BTF_MAGIC || cur_u8(&c, &version) || cur_u8(&c, &flags) ||
+	    version != BTF_VERSION || cur_u32(&c, &len) || cur_u32(&c, &type_off) ||
+	    cur_u32(&c, &type_len) || cur_u32(&c, &name_off) || cur_u32(&c, &name_len) ||
+	    len < BTF_HEADER || len > size)
 		return -EPROTO;
-	if (part((const uint8_t *)data + len, size - len, type_off, type_len, c.swap, &b->types) ||
-	    part((const uint8_t *)data + len, size - len, name_off, name_len, c.swap, &names) ||
+	if (part((const uint8_t *)data + len, size - len, type_off, type_len, &b->types) ||
+	    part((const uint8_t *)data + len, size - len, name_off, name_len, &names) ||
 	    !name_len || names.p[name_len - 1])
 		return -EPROTO;
 	b->names = (const char *)names.p;
@@ -103,7 +101,7 @@ static int next(struct btf *b, struct btf_type *t)
 		return (int)more;
 	if (cur_bytes(&b->types, (size_t)more, &p))
 		return -EPROTO;
-	t->more = (struct cursor){ .p = p, .left = (size_t)more, .swap = b->types.swap };
+	t->more = (struct cursor){ .p = p, .left = (size_t)more };
 	return 0;
 }
 

@@ -41,7 +41,7 @@ int cur_u16(struct cursor *c, uint16_t *v)
 
 	if (cur_bytes(c, sizeof(*v), &p))
 		return -ENODATA;
-	*v = get_u16(p, c->swap);
+	*v = load_u16(p);
 	return 0;
 }
 
@@ -51,7 +51,7 @@ int cur_u32(struct cursor *c, uint32_t *v)
 
 	if (cur_bytes(c, sizeof(*v), &p))
 		return -ENODATA;
-	*v = get_u32(p, c->swap);
+	*v = load_u32(p);
 	return 0;
 }
 
@@ -61,7 +61,7 @@ int cur_u64(struct cursor *c, uint64_t *v)
 
 	if (cur_bytes(c, sizeof(*v), &p))
 		return -ENODATA;
-	*v = get_u64(p, c->swap);
+	*v = load_u64(p);
 	return 0;
 }
 

@@ -39,7 +39,7 @@ static int elf_get(const struct elf *e, uint64_t off, void *buf, size_t n, struc
 	got = full_pread(e->fd, buf, n, off);
 	if (got < 0)
 		return (int)got;
-	*c = (struct cursor){ .p = buf, .left = n, .swap = e->swap };
+	*c = (struct cursor){ .p = buf, .left = n };
 	return (size_t)got == n ? 0 : -ENOEXEC; /* it shrinks while we read */
 }
 
@@ -47,17 +47,16 @@ static int elf_get(const struct elf *e, uint64_t off, void *buf, size_t n, struc
 
 static int header_ident(struct elf *e, const uint8_t *id, const char **why)
 {
-	const bool big_host = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-
 	*why = "it is not an ELF file";
 	if (memcmp(id, ELFMAG, SELFMAG))
 		return -ENOEXEC;
-	*why = "it is ELF of an unknown class or byte order";
+	*why = id[EI_DATA] == ELFDATA2MSB
+		       ? "it is for a big-endian machine, and kvmft only knows x86 and arm64"
+		       : "it is ELF of an unknown class or byte order";
 	if ((id[EI_CLASS] != ELFCLASS32 && id[EI_CLASS] != ELFCLASS64) ||
-	    (id[EI_DATA] != ELFDATA2LSB && id[EI_DATA] != ELFDATA2MSB))
+	    id[EI_DATA] != ELFDATA2LSB)
 		return -ENOEXEC;
 	e->is64 = id[EI_CLASS] == ELFCLASS64;
-	e->swap = (id[EI_DATA] == ELFDATA2MSB) != big_host;
 	return 0;
 }
 
@@ -103,7 +102,6 @@ static int header_read(struct elf *e, const char **why)
 	ret = ret ?: header_ident(e, buf, why);
 	if (ret)
 		return ret;
-	c.swap = e->swap;
 	*why = "its header is cut short";
 	return header_fields(e, &c) ? -ENOEXEC : 0;
 }

@@ -33,15 +33,11 @@ static void sip_word(uint64_t v[4], uint64_t word)
 	v[0] ^= word;
 }
 
-/* Little endian on every machine, because ids in files are also made with it. */
 static uint64_t sip_load(const uint8_t *p, size_t n)
 {
 	uint64_t word = 0;
 
 	memcpy(&word, p, n);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-	word = __builtin_bswap64(word);
-#endif
 	return word;
 }
 

@@ -105,7 +105,7 @@ static int sym_add(struct ksyms *k, const struct elf *e, const struct elf_sym *s
 static int table_add(struct ksyms *k, const struct elf *e, const char *table, size_t size,
 		     const char *names, size_t nnames)
 {
-	struct cursor c = { .p = (const uint8_t *)table, .left = size, .swap = e->swap };
+	struct cursor c = { .p = (const uint8_t *)table, .left = size };
 	struct elf_sym s;
 	int ret = 0;
 

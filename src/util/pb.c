@@ -2,8 +2,6 @@
 /* pb.c: protocol buffers, written. */
 #include "kvmft/pb.h"
 
-#include <endian.h>
-
 char *pb_put_long(char *p, uint64_t v)
 {
 	uint64_t x = v & 0x00ffffffffffffff;
@@ -16,7 +14,6 @@ char *pb_put_long(char *p, uint64_t v)
 	x |= 0x8080808080808080;
 	if (n <= 8)
 		x &= ~(0x80ull << 8 * (n - 1));
-	x = htole64(x);
 	memcpy(p, &x, sizeof(x));
 	if (n > 8)
 		p[8] = (char)(v >> 56 | (n > 9 ? 0x80 : 0));

@@ -18,7 +18,7 @@
 #if defined(__x86_64__) && !defined(__ILP32__)
 #define FILTER_ARCH AUDIT_ARCH_X86_64
 #define FILTER_X32  0x40000000u /* from here on calls are those of the x32 ABI */
-#elif defined(__aarch64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#elif defined(__aarch64__)
 #define FILTER_ARCH AUDIT_ARCH_AARCH64
 #endif
 

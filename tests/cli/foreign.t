@@ -89,7 +89,6 @@ ok "... and is within it ($(cat "$out"))" test "$(cat "$out")" -ge 56999999400 -
 run "$kvmft" convert -i "$tmp/one/host.dat" --from guest-tsc --to host-tsc 50000000000
 status_is 4 "convert of the host's file alone: no offset"
 
-
 # ---- events of one CPU were lost, while others tell of the same vCPU ----
 
 for seed in 1 2 3; do
@@ -99,7 +98,6 @@ for seed in 1 2 3; do
 	ok "... the offset" offset_near -7000000000
 	err_has "guest events checked, 0 outside their vCPU's windows, [0-9]+ not checkable" "... none outside"
 done
-
 
 # ---- the TSC was moved by a minute, and the rest of the host's record is too regular to say so ----
 
@@ -312,5 +310,27 @@ for command in latency blame; do
 	run "$kvmft" $command "$tmp/floats.dat"
 	ok "$command: makes nothing of them" test "$rc" -ne 0
 done
+
+# ---- big-endian files: what they are, why not, and what shows them ----
+
+mkdir "$tmp/big"
+{ printf '\027\010\104tracing6\000\001\010\000\000\020\000' && head -c 5000 /dev/zero; } >"$tmp/big/trace.dat"
+{ printf '2ELIFREP\000\000\000\000\000\000\000\150' && head -c 5000 /dev/zero; } >"$tmp/big/perf.data"
+ok "a capture" "$mkcap" --capture "$tmp/big/capture" "$tmp/floats.txt"
+sed -i 's/ endian=little/ endian=big/' "$tmp/big/capture/meta"
+for file in trace.dat:trace-cmd.report perf.data:perf.script capture:record.there; do
+	run "$kvmft" report "$tmp/big/${file%:*}"
+	status_is 1 "${file%:*} of a big-endian machine: refused, exit 1"
+	err_has "of a big-endian machine, and kvmft reads those of x86 and arm64 only: ${file#*:}" "... says what to do"
+	err_one_line "${file%:*} of a big-endian machine"
+done
+{ printf '\377\377\377\377\377\377\377\377\362\261\167\313\012\244\051\264' && head -c 99 /dev/zero; } >"$tmp/big/qemu"
+run "$kvmft" merge --qemu "$tmp/big/qemu"
+status_is 1 "QEMU's trace of a big-endian machine: refused, exit 1"
+err_has "is of a big-endian machine, .*x86 and arm64 only: QEMU's simpletrace.py" "... says what to do"
+{ printf '\177ELF\002\002\001' && head -c 99 /dev/zero; } >"$tmp/big/elf"
+run "$kvmft" qemu sdt "$tmp/big/elf"
+ok "a program of a big-endian machine: refused" test "$rc" -ne 0
+err_has "for a big-endian machine" "... says why"
 
 finish

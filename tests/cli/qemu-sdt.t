@@ -18,13 +18,11 @@ for format in text json csv; do
 	ok "... as it should be" diff -u "$golden/sdt-$format.out" "$tmp/$format"
 done
 
-# Of other classes and byte orders, and moved after linking: the same offsets.
-for kind in "big" "moved"; do
-	ok "$kind: a file" "$gensdt" "$golden/sdt.txt" "$tmp/$kind" $kind
-	run "$kvmft" qemu sdt --format json "$tmp/$kind"
-	sed "s|$tmp/$kind|prog:with:colons|" "$out" >"$tmp/out"
-	ok "$kind: the same list" diff -u "$golden/sdt-json.out" "$tmp/out"
-done
+# Moved after linking, and of another class: the same offsets.
+ok "moved: a file" "$gensdt" "$golden/sdt.txt" "$tmp/moved" moved
+run "$kvmft" qemu sdt --format json "$tmp/moved"
+sed "s|$tmp/moved|prog:with:colons|" "$out" >"$tmp/out"
+ok "moved: the same list" diff -u "$golden/sdt-json.out" "$tmp/out"
 ok "32 bits: a file" "$gensdt" "$golden/sdt.txt" "$tmp/m32" 32
 run "$kvmft" qemu sdt "$tmp/m32:demo:sizes"
 status_is 0 "32 bits: a list"

@@ -25,11 +25,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (cf.text && len < CAPTURE_MAX_FORMAT && fmt_load(&c, &f, NULL) == 0 &&
 	    (e = fmt_find(f, "kvm", "kvm_exit"))) {
 		rec.id = fmt_id(e);
-		fmt_print(f, e, &rec, &out);
-		fmt_print(f, e, &rec, &again); /* now with the plan made, and texts that are known */
+		fmt_print(e, &rec, &out);
+		fmt_print(e, &rec, &again); /* now with the plan made, and texts that are known */
 		if (out.len != again.len || (out.len && memcmp(out.s, again.s, out.len)))
 			__builtin_trap();
-		fmt_print_fields(f, e, &rec, &out);
+		fmt_print_fields(e, &rec, &out);
 		fmt_symbol(e, "exit_reason", 0, 1);
 	}
 	sbuf_free(&out);

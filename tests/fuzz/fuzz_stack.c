@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fuzz_stack.c: a stack and the kallsyms that name it. Input: a byte (bit 0: 32 bit, bit 1: big
- * endian), a record of up to 80 bytes, kallsyms.
+ * fuzz_stack.c: a stack and the kallsyms that name it. Input: a byte (bit 0: 32 bit), a record of up
+ * to 80 bytes, kallsyms.
  */
 #include "fuzz_walk.h"
 
@@ -42,12 +42,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (!size)
 		return 0;
 	c.long_size = data[0] & 1 ? 4 : 8;
-	c.big_endian = data[0] & 2;
 	c.kallsyms = (char *)(uintptr_t)(data + 1 + len);
 	c.kallsyms_len = size - 1 - len;
 	if (fmt_load(&c, &f, NULL))
 		return 0;
-	fmt_print(f, fmt_find(f, "ftrace", "kernel_stack"), &rec, &out);
+	fmt_print(fmt_find(f, "ftrace", "kernel_stack"), &rec, &out);
 	check_printed(&out);
 	sbuf_free(&out);
 	fmt_free(f);

@@ -27,7 +27,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		g.header = 12;
 		g.long_size = 4;
 	}
-	g.swap = g.big_endian = data[0] & 2;
 	/* Of exactly that size, so that the sanitizer sees every byte too far. */
 	page = malloc(g.size);
 	if (!page)

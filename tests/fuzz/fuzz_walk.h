@@ -54,7 +54,7 @@ static inline void fuzz_walk_stream(struct capture *c, struct fmt *f, const stru
 			continue;
 		e = fmt_by_id(f, r.rec.id);
 		if (e && print)
-			fmt_print(f, e, &r.rec, text);
+			fmt_print(e, &r.rec, text);
 		sbuf_reset(text);
 	}
 	rstream_close(&r);

@@ -19,24 +19,22 @@
 		}                                                                           \
 	} while (0)
 
-struct subbuf_geom enc_geom(uint32_t size, uint32_t long_size, bool big)
+struct subbuf_geom enc_geom(uint32_t size, uint32_t long_size)
 {
 	return (struct subbuf_geom){
 		.size = size,
 		.header = 8 + long_size,
 		.long_size = long_size,
-		.big_endian = big,
-		.swap = big != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__),
 	};
 }
 
-void enc_put(void *at, bool big, uint64_t v, size_t size)
+void enc_put(void *at, uint64_t v, size_t size)
 {
 	uint8_t *p = at;
 	size_t i;
 
 	for (i = 0; i < size; i++)
-		p[i] = (uint8_t)(v >> 8 * (big ? size - 1 - i : i));
+		p[i] = (uint8_t)(v >> 8 * i);
 }
 
 void enc_u8(struct sbuf *b, uint8_t v)
@@ -44,27 +42,27 @@ void enc_u8(struct sbuf *b, uint8_t v)
 	sbuf_add_mem(b, &v, 1);
 }
 
-static void enc_num(struct sbuf *b, bool big, uint64_t v, size_t size)
+static void enc_num(struct sbuf *b, uint64_t v, size_t size)
 {
 	uint8_t raw[8];
 
-	enc_put(raw, big, v, size);
+	enc_put(raw, v, size);
 	sbuf_add_mem(b, raw, size);
 }
 
-void enc_u16(struct sbuf *b, bool big, uint16_t v)
+void enc_u16(struct sbuf *b, uint16_t v)
 {
-	enc_num(b, big, v, 2);
+	enc_num(b, v, 2);
 }
 
-void enc_u32(struct sbuf *b, bool big, uint32_t v)
+void enc_u32(struct sbuf *b, uint32_t v)
 {
-	enc_num(b, big, v, 4);
+	enc_num(b, v, 4);
 }
 
-void enc_u64(struct sbuf *b, bool big, uint64_t v)
+void enc_u64(struct sbuf *b, uint64_t v)
 {
-	enc_num(b, big, v, 8);
+	enc_num(b, v, 8);
 }
 
 /* ---- sub-buffers ---- */
@@ -73,7 +71,7 @@ void enc_page_begin(struct encpage *p, const struct subbuf_geom *g, void *buf, u
 {
 	*p = (struct encpage){ .g = *g, .buf = buf, .ts = ts };
 	memset(buf, 0, g->size);
-	enc_put(buf, g->big_endian, ts, 8);
+	enc_put(buf, ts, 8);
 }
 
 static uint32_t room(const struct encpage *p)
@@ -84,14 +82,14 @@ static uint32_t room(const struct encpage *p)
 static void word(struct encpage *p, uint32_t v)
 {
 	must(room(p) >= 4);
-	enc_put(p->buf + p->g.header + p->pos, p->g.big_endian, v, 4);
+	enc_put(p->buf + p->g.header + p->pos, v, 4);
 	p->pos += 4;
 }
 
 static void head(struct encpage *p, uint32_t type, uint32_t delta)
 {
 	must(type < 32 && delta < 1u << 27);
-	word(p, p->g.big_endian ? type << 27 | delta : delta << 5 | type);
+	word(p, delta << 5 | type);
 }
 
 static void bytes(struct encpage *p, const void *data, uint32_t len)
@@ -201,22 +199,20 @@ void enc_page_end(struct encpage *p)
 		commit |= (uint64_t)INT32_MIN;
 	if (p->stored && room(p) >= p->g.long_size) { /* the kernel, too, tells the count where it fits */
 		commit |= 1u << 30;
-		enc_put(p->buf + p->g.header + p->pos, p->g.big_endian, p->lost_count,
-			p->g.long_size);
+		enc_put(p->buf + p->g.header + p->pos, p->lost_count, p->g.long_size);
 	}
-	enc_put(p->buf + 8, p->g.big_endian, commit, p->g.long_size);
+	enc_put(p->buf + 8, commit, p->g.long_size);
 }
 
-void enc_record(void *data, const struct subbuf_geom *g, uint16_t id, int32_t pid, uint64_t seq,
-		uint32_t len)
+void enc_record(void *data, uint16_t id, int32_t pid, uint64_t seq, uint32_t len)
 {
 	uint8_t *p = data;
 
 	must(len >= 16);
 	memset(p, 0, len);
-	enc_put(p, g->big_endian, id, 2);
-	enc_put(p + 4, g->big_endian, (uint32_t)pid, 4);
-	enc_put(p + 8, g->big_endian, seq, 8);
+	enc_put(p, id, 2);
+	enc_put(p + 4, (uint32_t)pid, 4);
+	enc_put(p + 8, seq, 8);
 }
 
 /* ---- files ---- */

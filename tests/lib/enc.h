@@ -10,15 +10,15 @@
 
 #include "kvmft/ring.h"
 
-struct subbuf_geom enc_geom(uint32_t size, uint32_t long_size, bool big);
+struct subbuf_geom enc_geom(uint32_t size, uint32_t long_size);
 
-/* ---- numbers in the file's byte order ---- */
+/* ---- numbers, little-endian ---- */
 
 void enc_u8(struct sbuf *b, uint8_t v);
-void enc_u16(struct sbuf *b, bool big, uint16_t v);
-void enc_u32(struct sbuf *b, bool big, uint32_t v);
-void enc_u64(struct sbuf *b, bool big, uint64_t v);
-void enc_put(void *at, bool big, uint64_t v, size_t size);
+void enc_u16(struct sbuf *b, uint16_t v);
+void enc_u32(struct sbuf *b, uint32_t v);
+void enc_u64(struct sbuf *b, uint64_t v);
+void enc_put(void *at, uint64_t v, size_t size);
 
 /* ---- one sub-buffer ---- */
 
@@ -44,8 +44,7 @@ void enc_lost(struct encpage *p, bool stored, uint64_t count);
 void enc_page_end(struct encpage *p);
 
 /* A record of event `id` by `pid` whose payload is the number `seq` (and zeros up to len). */
-void enc_record(void *data, const struct subbuf_geom *g, uint16_t id, int32_t pid, uint64_t seq,
-		uint32_t len);
+void enc_record(void *data, uint16_t id, int32_t pid, uint64_t seq, uint32_t len);
 
 /* ---- files ---- */
 

@@ -56,7 +56,6 @@ struct ep_facts {
 #define EP_FEATURES 32
 
 struct enc_perf {
-	bool big;
 	const struct ep_attr *attr; /* all of one size */
 	uint32_t nattr;
 	struct sbuf feature[EP_FEATURES];
@@ -64,25 +63,19 @@ struct enc_perf {
 };
 
 /* Records, appended to b. */
-void ep_sample(const struct enc_perf *e, struct sbuf *b, const struct ep_attr *a,
-	       const struct ep_facts *f, const void *raw, uint32_t len);
+void ep_sample(struct sbuf *b, const struct ep_attr *a, const struct ep_facts *f, const void *raw,
+	       uint32_t len);
 /* a: whose facts stand at its end; NULL: none. */
-void ep_record(const struct enc_perf *e, struct sbuf *b, uint32_t type, uint16_t misc,
-	       const void *body, size_t len, const struct ep_attr *a, const struct ep_facts *f);
-void ep_round(const struct enc_perf *e, struct sbuf *b);
-void ep_lost(const struct enc_perf *e, struct sbuf *b, const struct ep_attr *a,
-	     const struct ep_facts *f, uint64_t count);
-void ep_lost_samples(const struct enc_perf *e, struct sbuf *b, const struct ep_attr *a, uint64_t id,
-		     uint64_t count);
-void ep_comm(const struct enc_perf *e, struct sbuf *b, const struct ep_attr *a, int32_t pid,
-	     int32_t tid, const char *name);
-void ep_fork(const struct enc_perf *e, struct sbuf *b, const struct ep_attr *a, int32_t pid,
-	     int32_t tid, int32_t ptid);
-void ep_time_conv(const struct enc_perf *e, struct sbuf *b, uint64_t shift, uint64_t mult,
-		  uint64_t zero);
+void ep_record(struct sbuf *b, uint32_t type, uint16_t misc, const void *body, size_t len,
+	       const struct ep_attr *a, const struct ep_facts *f);
+void ep_round(struct sbuf *b);
+void ep_lost(struct sbuf *b, const struct ep_attr *a, const struct ep_facts *f, uint64_t count);
+void ep_lost_samples(struct sbuf *b, const struct ep_attr *a, uint64_t id, uint64_t count);
+void ep_comm(struct sbuf *b, const struct ep_attr *a, int32_t pid, int32_t tid, const char *name);
+void ep_fork(struct sbuf *b, const struct ep_attr *a, int32_t pid, int32_t tid, int32_t ptid);
+void ep_time_conv(struct sbuf *b, uint64_t shift, uint64_t mult, uint64_t zero);
 /* cpu[i] of id[i]; -1: rings of threads. */
-void ep_id_index(const struct enc_perf *e, struct sbuf *b, const uint64_t *id, const int64_t *cpu,
-		 uint32_t n);
+void ep_id_index(struct sbuf *b, const uint64_t *id, const int64_t *cpu, uint32_t n);
 
 void ep_feature_text(struct enc_perf *e, unsigned int bit, const char *text);
 void ep_feature(struct enc_perf *e, unsigned int bit, const void *data, size_t len);

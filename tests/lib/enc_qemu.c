@@ -9,23 +9,23 @@
 
 #include "enc.h"
 
-void enc_simple_begin(struct enc_simple *e, unsigned int version, bool big)
+void enc_simple_begin(struct enc_simple *e, unsigned int version)
 {
-	*e = (struct enc_simple){ .version = version, .big = big };
-	enc_u64(&e->b, big, UINT64_MAX);
-	enc_u64(&e->b, big, 0xf2b177cb0aa429b4u);
-	enc_u64(&e->b, big, version);
+	*e = (struct enc_simple){ .version = version };
+	enc_u64(&e->b, UINT64_MAX);
+	enc_u64(&e->b, 0xf2b177cb0aa429b4u);
+	enc_u64(&e->b, version);
 	for (int i = 0; !version && i < 5; i++)
-		enc_u64(&e->b, big, 0);
+		enc_u64(&e->b, 0);
 }
 
 void enc_simple_name(struct enc_simple *e, uint64_t id, const char *name)
 {
 	if (e->version != 4)
 		return;
-	enc_u64(&e->b, e->big, 0);
-	enc_u64(&e->b, e->big, id);
-	enc_u32(&e->b, e->big, (uint32_t)strlen(name));
+	enc_u64(&e->b, 0);
+	enc_u64(&e->b, id);
+	enc_u32(&e->b, (uint32_t)strlen(name));
 	sbuf_add(&e->b, name);
 }
 
@@ -37,24 +37,24 @@ void enc_simple_event(struct enc_simple *e, uint64_t id, uint64_t ns, uint32_t p
 	for (size_t i = 0; i < n; i++)
 		len += arg[i].s ? 4 + (uint32_t)strlen(arg[i].s) : 8;
 	if (e->version == 4)
-		enc_u64(&e->b, e->big, 1);
-	enc_u64(&e->b, e->big, id);
-	enc_u64(&e->b, e->big, ns);
+		enc_u64(&e->b, 1);
+	enc_u64(&e->b, id);
+	enc_u64(&e->b, ns);
 	if (!e->version) {
 		if (n > 6)
 			abort();
 		for (size_t i = 0; i < 6; i++)
-			enc_u64(&e->b, e->big, i < n ? arg[i].num : 0);
+			enc_u64(&e->b, i < n ? arg[i].num : 0);
 		return;
 	}
-	enc_u32(&e->b, e->big, len);
-	enc_u32(&e->b, e->big, e->version == 2 ? 0 : pid);
+	enc_u32(&e->b, len);
+	enc_u32(&e->b, e->version == 2 ? 0 : pid);
 	for (size_t i = 0; i < n; i++) {
 		if (arg[i].s) {
-			enc_u32(&e->b, e->big, (uint32_t)strlen(arg[i].s));
+			enc_u32(&e->b, (uint32_t)strlen(arg[i].s));
 			sbuf_add(&e->b, arg[i].s);
 		} else {
-			enc_u64(&e->b, e->big, arg[i].num);
+			enc_u64(&e->b, arg[i].num);
 		}
 	}
 }

@@ -10,7 +10,6 @@
 struct enc_simple {
 	struct sbuf b;
 	unsigned int version;
-	bool big;
 };
 
 /* An argument: s NULL: a number. */
@@ -19,7 +18,7 @@ struct enc_simple_arg {
 	const char *s;
 };
 
-void enc_simple_begin(struct enc_simple *e, unsigned int version, bool big);
+void enc_simple_begin(struct enc_simple *e, unsigned int version);
 /* Format 4 alone; others have none. */
 void enc_simple_name(struct enc_simple *e, uint64_t id, const char *name);
 /* Format 0 takes the numbers of up to 6 arguments. */

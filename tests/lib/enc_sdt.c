@@ -27,9 +27,9 @@ static uint32_t name_index(const char *name)
 static void word(const struct enc_sdt *e, struct sbuf *b, uint64_t v)
 {
 	if (e->is64)
-		enc_u64(b, e->big, v);
+		enc_u64(b, v);
 	else
-		enc_u32(b, e->big, (uint32_t)v);
+		enc_u32(b, (uint32_t)v);
 }
 
 static void fill_to(struct sbuf *b, size_t at)
@@ -44,51 +44,51 @@ static void header(const struct enc_sdt *e, struct sbuf *b, uint64_t shoff)
 
 	sbuf_add_mem(b, ELFMAG, SELFMAG);
 	enc_u8(b, e->is64 ? ELFCLASS64 : ELFCLASS32);
-	enc_u8(b, e->big ? ELFDATA2MSB : ELFDATA2LSB);
+	enc_u8(b, ELFDATA2LSB);
 	enc_u8(b, EV_CURRENT);
 	fill_to(b, EI_NIDENT);
-	enc_u16(b, e->big, e->type ? e->type : ET_EXEC);
-	enc_u16(b, e->big, machine);
-	enc_u32(b, e->big, EV_CURRENT);
+	enc_u16(b, e->type ? e->type : ET_EXEC);
+	enc_u16(b, machine);
+	enc_u32(b, EV_CURRENT);
 	word(e, b, ENC_SDT_CODE);
 	word(e, b, e->is64 ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr));
 	word(e, b, shoff);
-	enc_u32(b, e->big, 0);
-	enc_u16(b, e->big, e->is64 ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr));
-	enc_u16(b, e->big, e->is64 ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr));
-	enc_u16(b, e->big, 2);
-	enc_u16(b, e->big, e->is64 ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr));
-	enc_u16(b, e->big, 6);
-	enc_u16(b, e->big, 5);
+	enc_u32(b, 0);
+	enc_u16(b, e->is64 ? sizeof(Elf64_Ehdr) : sizeof(Elf32_Ehdr));
+	enc_u16(b, e->is64 ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr));
+	enc_u16(b, 2);
+	enc_u16(b, e->is64 ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr));
+	enc_u16(b, 6);
+	enc_u16(b, 5);
 }
 
 static void segment(const struct enc_sdt *e, struct sbuf *b, uint64_t addr, uint64_t off,
 		    uint64_t size, uint32_t flags)
 {
-	enc_u32(b, e->big, PT_LOAD);
+	enc_u32(b, PT_LOAD);
 	if (e->is64)
-		enc_u32(b, e->big, flags);
+		enc_u32(b, flags);
 	word(e, b, off);
 	word(e, b, addr);
 	word(e, b, addr);
 	word(e, b, size);
 	word(e, b, size);
 	if (!e->is64)
-		enc_u32(b, e->big, flags);
+		enc_u32(b, flags);
 	word(e, b, 0x1000);
 }
 
 static void section(const struct enc_sdt *e, struct sbuf *b, const char *name, uint32_t type,
 		    uint64_t addr, uint64_t off, uint64_t size)
 {
-	enc_u32(b, e->big, name ? name_index(name) : 0);
-	enc_u32(b, e->big, type);
+	enc_u32(b, name ? name_index(name) : 0);
+	enc_u32(b, type);
 	word(e, b, 0);
 	word(e, b, addr);
 	word(e, b, off);
 	word(e, b, size);
-	enc_u32(b, e->big, 0);
-	enc_u32(b, e->big, 0);
+	enc_u32(b, 0);
+	enc_u32(b, 0);
 	word(e, b, 4);
 	word(e, b, 0);
 }
@@ -103,9 +103,9 @@ static void note(const struct enc_sdt *e, const struct enc_sdt_marker *m, struct
 	sbuf_add_mem(&desc, m->provider, strlen(m->provider) + 1);
 	sbuf_add_mem(&desc, m->name, strlen(m->name) + 1);
 	sbuf_add_mem(&desc, m->args, strlen(m->args) + 1);
-	enc_u32(b, e->big, 8);
-	enc_u32(b, e->big, (uint32_t)desc.len);
-	enc_u32(b, e->big, 3);
+	enc_u32(b, 8);
+	enc_u32(b, (uint32_t)desc.len);
+	enc_u32(b, 3);
 	sbuf_add_mem(b, "stapsdt", 8);
 	sbuf_add_mem(b, desc.s, desc.len);
 	fill_to(b, (b->len + 3) & ~(size_t)3);

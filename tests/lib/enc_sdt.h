@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * enc_sdt.h: an ELF file with SDT markers, of any class and byte order, made from a list.
+ * enc_sdt.h: an ELF file with SDT markers, of any class, made from a list.
  *
  *	0x000  header, two program headers
  *	0x200  code, 256 bytes, at address ENC_SDT_CODE
@@ -22,7 +22,7 @@ struct enc_sdt_marker {
 };
 
 struct enc_sdt {
-	bool is64, big, no_base;
+	bool is64, no_base;
 	uint16_t type, machine; /* 0 = a program; 0 = x86 of this class */
 	uint64_t moved;	/* everything is so much higher than the notes say */
 	const struct enc_sdt_marker *marker;

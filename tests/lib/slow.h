@@ -24,22 +24,21 @@ struct slow_page {
 	struct slow_event ev[CAPTURE_MAX_SUBBUF / 8];
 };
 
-/* n bytes of the file's byte order, put together one by one. */
-static inline uint64_t slow_number(const uint8_t *p, size_t n, bool big)
+/* n bytes, the lowest first, put together one by one. */
+static inline uint64_t slow_number(const uint8_t *p, size_t n)
 {
 	uint64_t v = 0;
 
 	for (size_t i = 0; i < n; i++)
-		v += (uint64_t)p[i] << 8 * (big ? n - 1 - i : i);
+		v += (uint64_t)p[i] << 8 * i;
 	return v;
 }
 
 static inline void slow_decode(const uint8_t *page, const struct subbuf_geom *g,
 			       struct slow_page *out)
 {
-	bool big = g->big_endian;
-	uint64_t commit = slow_number(page + 8, g->long_size, big) % ((uint64_t)1 << 32);
-	uint64_t now = slow_number(page, 8, big), len = commit % ((uint64_t)1 << 30);
+	uint64_t commit = slow_number(page + 8, g->long_size) % ((uint64_t)1 << 32);
+	uint64_t now = slow_number(page, 8), len = commit % ((uint64_t)1 << 30);
 	uint64_t end = g->header + len, at = g->header;
 
 	out->n = 0;
@@ -50,21 +49,21 @@ static inline void slow_decode(const uint8_t *page, const struct subbuf_geom *g,
 		       (commit / ((uint64_t)1 << 30) % 2 && end + g->long_size > g->size);
 	if (out->refused)
 		return;
-	out->lost_count = out->counted ? slow_number(page + end, g->long_size, big) : 0;
+	out->lost_count = out->counted ? slow_number(page + end, g->long_size) : 0;
 	while (at < end) {
 		uint64_t word, type, delta, more = 0, size;
 
 		if (end - at < 4)
 			goto broken;
-		word = slow_number(page + at, 4, big);
-		type = big ? word / 134217728 : word % 32;
-		delta = big ? word % 134217728 : word / 32;
+		word = slow_number(page + at, 4);
+		type = word % 32;
+		delta = word / 32;
 		if (type == 29 && delta == 0)
 			return;
 		if (type == 0 || type >= 29) {
 			if (end - at < 8)
 				goto broken;
-			more = slow_number(page + at + 4, 4, big);
+			more = slow_number(page + at + 4, 4);
 		}
 		if (type == 30) {
 			now += more * 134217728 + delta;
@@ -100,7 +99,7 @@ static inline void slow_decode(const uint8_t *page, const struct subbuf_geom *g,
 			e->ts = now;
 			e->at = at + (type ? 4 : 8);
 			e->len = more - 4;
-			e->id = (unsigned int)slow_number(page + e->at, 2, big);
+			e->id = (unsigned int)slow_number(page + e->at, 2);
 		}
 		at += size;
 	}

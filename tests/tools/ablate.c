@@ -137,7 +137,7 @@ static void lose(struct ablate *a, struct out *o, uint64_t n)
 
 static void stream(struct ablate *a, const struct cap_stream *s, const char *dir)
 {
-	struct subbuf_geom g = enc_geom(a->c->subbuf_size, a->c->long_size, a->c->big_endian);
+	struct subbuf_geom g = enc_geom(a->c->subbuf_size, a->c->long_size);
 	struct out *o = calloc(1, sizeof(*o));
 	uint64_t hole = 0;
 	struct rstream r;

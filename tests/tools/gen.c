@@ -148,9 +148,9 @@ static uint64_t field_value(struct gen *g, const struct gfield *f, uint32_t cpu,
 static void gen_record(struct gen *g, const struct gevent *e, uint32_t cpu, uint32_t reason,
 		       uint8_t *rec)
 {
-	enc_record(rec, &g->g, e->id, FIRST_TID + (int32_t)cpu, 0, e->len);
+	enc_record(rec, e->id, FIRST_TID + (int32_t)cpu, 0, e->len);
 	for (size_t k = 0; k < ARRAY_SIZE(e->field) && e->field[k].name; k++)
-		enc_put(rec + e->field[k].off, false, field_value(g, &e->field[k], cpu, reason),
+		enc_put(rec + e->field[k].off, field_value(g, &e->field[k], cpu, reason),
 			e->field[k].size);
 }
 
@@ -418,7 +418,7 @@ int main(int argc, char **argv)
 			return 2;
 		}
 	}
-	g.g = enc_geom((uint32_t)subbuf, 8, false);
+	g.g = enc_geom((uint32_t)subbuf, 8);
 	if (!formats_load()) {
 		fputs("gen: tests/data lacks formats of kvm events\n", stderr);
 		return 1;

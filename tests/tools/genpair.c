@@ -244,7 +244,7 @@ static void put_field(const char *text, const char *name, uint8_t *rec, uint64_t
 	if (!p)
 		abort();
 	p += strlen(want);
-	enc_put(rec + strtoul(p, NULL, 10), false, value, strtoul(strstr(p, "size:") + 5, NULL, 10));
+	enc_put(rec + strtoul(p, NULL, 10), value, strtoul(strstr(p, "size:") + 5, NULL, 10));
 }
 
 static uint32_t record_len(const char *text)
@@ -289,7 +289,7 @@ static void put_clock(struct gen *g, const struct out *o, struct capw *w, struct
 
 static void encode(struct gen *g, const struct out *o, struct stream *s, struct sbuf *out)
 {
-	struct subbuf_geom geom = enc_geom(SUBBUF, 8, false);
+	struct subbuf_geom geom = enc_geom(SUBBUF, 8);
 	uint8_t page[SUBBUF], rec[256];
 	struct encpage p;
 
@@ -302,7 +302,7 @@ static void encode(struct gen *g, const struct out *o, struct stream *s, struct 
 		const uint64_t value[3] = { e->a, e->b, e->c };
 		uint32_t len = record_len(g->text[e->kind]);
 
-		enc_record(rec, &geom, g->id[e->kind], e->pid, 0, len);
+		enc_record(rec, g->id[e->kind], e->pid, 0, len);
 		for (int k = 0; k < 3 && types[e->kind].field[k]; k++)
 			put_field(g->text[e->kind], types[e->kind].field[k], rec, value[k]);
 		if (enc_event(&p, stamp(o, e->ts), rec, len))

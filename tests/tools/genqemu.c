@@ -2,7 +2,7 @@
 /*
  * genqemu.c: makes files of QEMU's back end simple from text, and prints traces as simpletrace.py does.
  *
- *   genqemu --simple VERSION [--big] FILE [TEXT]
+ *   genqemu --simple VERSION FILE [TEXT]
  *   genqemu --dump FILE EVENTS
  *
  * Lines of TEXT (without it a few events); '#' begins a comment:
@@ -90,7 +90,7 @@ static void line(struct enc_simple *e, char *text)
 	}
 }
 
-static void make(unsigned int version, bool big, const char *path, const char *from)
+static void make(unsigned int version, const char *path, const char *from)
 {
 	struct enc_simple e;
 	char *text = NULL, *save = NULL, *l;
@@ -100,7 +100,7 @@ static void make(unsigned int version, bool big, const char *path, const char *f
 		text = strdup(few);
 	else if (file_read_all(AT_FDCWD, from, 1u << 20, &text) < 0)
 		die("cannot read the text");
-	enc_simple_begin(&e, version, big);
+	enc_simple_begin(&e, version);
 	for (l = strtok_r(text, "\n", &save); l; l = strtok_r(NULL, "\n", &save))
 		line(&e, l);
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
@@ -160,27 +160,24 @@ int main(int argc, char **argv)
 {
 	static const struct option opts[] = {
 		{ "simple", required_argument, NULL, 's' },
-		{ "big", no_argument, NULL, 'b' },
 		{ "dump", no_argument, NULL, 'd' },
 		{ 0 },
 	};
 	int o, version = -1;
-	bool big = false, show = false;
+	bool show = false;
 
 	while ((o = getopt_long(argc, argv, "", opts, NULL)) != -1) {
 		if (o == 's')
 			version = (int)number(optarg);
-		else if (o == 'b')
-			big = true;
 		else if (o == 'd')
 			show = true;
 		else
 			return 2;
 	}
 	if (optind >= argc || (!show && version < 0))
-		die("usage: genqemu --simple VERSION [--big] FILE [TEXT] | --dump FILE [EVENTS]");
+		die("usage: genqemu --simple VERSION FILE [TEXT] | --dump FILE [EVENTS]");
 	if (show)
 		return dump(argv[optind], optind + 1 < argc ? argv[optind + 1] : NULL);
-	make((unsigned int)version, big, argv[optind], optind + 1 < argc ? argv[optind + 1] : NULL);
+	make((unsigned int)version, argv[optind], optind + 1 < argc ? argv[optind + 1] : NULL);
 	return 0;
 }

@@ -3,7 +3,7 @@
  * gensdt.c: makes an ELF file with the SDT markers that a text lists in lines "PROVIDER NAME
  * ADDRESS SEMAPHORE ARGUMENTS", # comments. See lib/enc_sdt.h for the addresses there are.
  *
- *   gensdt TEXT FILE [32] [big] [moved]
+ *   gensdt TEXT FILE [32] [moved]
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +51,6 @@ int main(int argc, char **argv)
 
 	for (int i = 3; i < argc; i++) {
 		e.is64 &= strcmp(argv[i], "32") != 0;
-		e.big |= !strcmp(argv[i], "big");
 		e.moved |= !strcmp(argv[i], "moved") ? 0x10000 : 0;
 	}
 	if (argc < 3 || file_read_all(AT_FDCWD, argv[1], 1 << 16, &text) < 0)

@@ -283,8 +283,8 @@ static uint32_t put_text(uint8_t *rec, const struct used *u, const char *name, c
  * Puts a word behind the fields, and its place into its own field (__data_loc). Returns the length of the record,
  * or 0 if there is no such field.
  */
-static uint32_t put_dynamic(uint8_t *rec, const struct used *u, const struct subbuf_geom *g,
-			    const char *name, const char *value, uint32_t len)
+static uint32_t put_dynamic(uint8_t *rec, const struct used *u, const char *name, const char *value,
+			    uint32_t len)
 {
 	uint32_t off, size, bytes = (uint32_t)strlen(value) + 1;
 	char pattern[80];
@@ -293,7 +293,7 @@ static uint32_t put_dynamic(uint8_t *rec, const struct used *u, const struct sub
 	if (!strstr(u->text, pattern) || !field(u->text, name, &off, &size) || len + bytes > MAX_REC)
 		return 0;
 	memcpy(rec + len, value, bytes);
-	enc_put(rec + off, g->big_endian, bytes << 16 | len, size);
+	enc_put(rec + off, bytes << 16 | len, size);
 	return (len + bytes + 3) & ~3u;
 }
 
@@ -310,7 +310,7 @@ static void event(struct mkcap *m, unsigned int line, struct cpu *c, char *first
 	u = find_used(m, line, word);
 	if (!u)
 		return;
-	enc_record(rec, &m->g, u->id, (int32_t)tid, 0, u->len);
+	enc_record(rec, u->id, (int32_t)tid, 0, u->len);
 	len = u->len;
 	while ((word = strtok_r(NULL, " \t", &save))) {
 		char *eq = strchr(word, '=');
@@ -321,7 +321,7 @@ static void event(struct mkcap *m, unsigned int line, struct cpu *c, char *first
 			continue;
 		if (eq && put_word(rec, u, word, eq + 1))
 			continue;
-		text = eq ? put_dynamic(rec, u, &m->g, word, eq + 1, len) : 0;
+		text = eq ? put_dynamic(rec, u, word, eq + 1, len) : 0;
 		if (text) {
 			len = text;
 			continue;
@@ -333,7 +333,7 @@ static void event(struct mkcap *m, unsigned int line, struct cpu *c, char *first
 		}
 		if (!eq || !field(u->text, word, &off, &size))
 			DIE("%s has no field '%s'", u->name, word);
-		enc_put(rec + off, m->g.big_endian, number(line, eq + 1), size);
+		enc_put(rec + off, number(line, eq + 1), size);
 	}
 	if (!c->open)
 		page_begin(m, c, ts);
@@ -544,7 +544,7 @@ int main(int argc, char **argv)
 		f = fopen(argv[optind], "r");
 	if (!m || !f)
 		die(0, "cannot read %s", optind < argc ? argv[optind] : "");
-	m->g = m->dat.g = enc_geom(SUBBUF, 8, false);
+	m->g = m->dat.g = enc_geom(SUBBUF, 8);
 	compile(m, f);
 	if (dat)
 		trace_dat(m, dat, clock);

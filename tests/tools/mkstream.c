@@ -17,7 +17,6 @@
  *   end [N]                        STREAM_END; N instead of the bytes before it
  */
 #include <dirent.h>
-#include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -45,12 +44,14 @@ static void frame(unsigned int type, uint32_t cpu, uint32_t segment, const struc
 		  uint64_t len)
 {
 	const struct stream_head h = {
-		.mark = STREAM_MARK, .type = (uint16_t)type, .cpu = cpu, .segment = segment, .len = len,
+		.mark = STREAM_MARK,
+		.type = (uint16_t)type,
+		.cpu = cpu,
+		.segment = segment,
+		.len = len,
 	};
-	uint8_t head[STREAM_HEAD_SIZE];
 
-	stream_head_put(&h, head);
-	put(head, sizeof(head));
+	put(&h, sizeof(h));
 	if (b->len)
 		put(b->s, b->len);
 }
@@ -103,7 +104,7 @@ static void content(struct sbuf *b, const char *text)
 
 static void end(const char *bytes)
 {
-	uint64_t n = htole64(*bytes ? strtoull(bytes, NULL, 0) : written);
+	uint64_t n = *bytes ? strtoull(bytes, NULL, 0) : written;
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	sbuf_add_mem(&b, (const char *)&n, sizeof(n));

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * perfdata.c: turns events of a capture or trace.dat into the perf.data that `perf kvm stat record` would
- * have made, so that `perf kvm stat report` and kvmft can be given the same exits
- * anywhere.
+ * have made, so that `perf kvm stat report` and kvmft can be given the same exits anywhere.
  *
- *   perfdata [--khz KHZ] [--intel] [--big] [--conv] [--vcpus N] CAPTURE FILE [SYS:]EVENT...
+ *   perfdata [--khz KHZ] [--intel] [--conv] [--vcpus N] CAPTURE FILE [SYS:]EVENT...
  *
  * EVENT is a name in the system kvm, if it has none. Stamps are turned into ns by KHZ (default
  * 1000000: they are ns). The file says that the machine is AMD's, or with --intel Intel's: names
- * of exits depend on it. --big: in big-endian order, of a capture in that order. --conv: perf's
- * clock is a line over the TSC that the stamps are, and the file says which. --vcpus: how many
+ * of exits depend on it. --conv: perf's clock is a line over the TSC that the stamps are,
+ * and the file says which. --vcpus: how many
  * threads are a process, where the capture does not say it.
  *
  * perf sorts records by time within rounds, which is what it read from all CPUs at once: here
@@ -89,7 +88,7 @@ static void put_sample(struct conv *v, struct sbuf *b, uint32_t event, uint32_t 
 	else if (v->vcpus)
 		f.pid = tid - tid % v->vcpus;
 
-	ep_sample(&v->e, b, &v->attr[event], &f, rec->data, rec->len);
+	ep_sample(b, &v->attr[event], &f, rec->data, rec->len);
 }
 
 /* Reads the CPU's events before `until`; r->rec is then the first later one. False at the end. */
@@ -107,7 +106,7 @@ static bool put_round(struct conv *v, struct rstream *r, uint64_t until, struct 
 			put_sample(v, b, event, r->s->cpu, &r->rec);
 		while ((k = rstream_next(r)) != R_EVENT && k != R_END)
 			if (k == R_GAP)
-				ep_lost(&v->e, b, &v->attr[0], &lost, r->lost);
+				ep_lost(b, &v->attr[0], &lost, r->lost);
 	} while (k != R_END);
 	r->rec.len = 0;
 	return false;
@@ -115,7 +114,7 @@ static bool put_round(struct conv *v, struct rstream *r, uint64_t until, struct 
 
 static void put_task(struct conv *v, struct sbuf *b, int32_t pid, int32_t tid, const char *comm)
 {
-	ep_comm(&v->e, b, &v->attr[0], pid, tid, comm);
+	ep_comm(b, &v->attr[0], pid, tid, comm);
 	if (u64map_put(&v->tgid, (uint32_t)tid, (uint32_t)pid))
 		exit(1);
 }
@@ -143,7 +142,7 @@ static void put_records(struct conv *v)
 	long begin = ftell(v->out);
 
 	if (v->conv)
-		ep_time_conv(&v->e, &b, v->line.shift, v->line.mult, v->line.offset);
+		ep_time_conv(&b, v->line.shift, v->line.mult, v->line.offset);
 	put_tasks(v, &b);
 	for (size_t i = 0; r && i < n; i++)
 		if (rstream_open(&r[i], v->c, &v->c->stream[i]))
@@ -156,7 +155,7 @@ static void put_records(struct conv *v)
 			left--;
 		}
 		if (b.len || !left) {
-			ep_round(&v->e, &b);
+			ep_round(&b);
 			put(v, &b);
 		}
 	}
@@ -171,19 +170,13 @@ static void put_records(struct conv *v)
 static void put_tracing(struct conv *v)
 {
 	const struct capture *c = v->c;
-	struct tdw_spec spec = {
-				 .cap = c,
-				 .g = { .size = c->subbuf_size,
-					.header = c->page_header,
-					.long_size = c->long_size,
-					.big_endian = v->e.big,
-					.swap = v->e.big } };
+	struct tdw_spec spec = { .cap = c, .g = { c->subbuf_size, c->page_header, c->long_size } };
 	struct sbuf b = { 0 };
 
 	sbuf_add_mem(&b, "\x17\x08\x44tracing0.6", 14); /* and its NUL */
-	enc_u8(&b, v->e.big);
+	enc_u8(&b, 0);
 	enc_u8(&b, (uint8_t)c->long_size);
-	enc_u32(&b, v->e.big, c->subbuf_size);
+	enc_u32(&b, c->subbuf_size);
 	for (int block = 0; block < TDW_BLOCKS; block++)
 		tdw_block(&spec, (enum tdw_block)block, &b);
 	ep_feature(&v->e, EP_TRACING_DATA, b.s, b.len);
@@ -253,8 +246,6 @@ int main(int argc, char **argv)
 	while ((o = getopt_long(argc, argv, "", opts, NULL)) != -1) {
 		if (o == 'i')
 			v.cpu = "GenuineIntel,6,143,8";
-		else if (o == 'b')
-			v.e.big = true;
 		else if (o == 'c')
 			v.conv = true;
 		else if (o == 'v')

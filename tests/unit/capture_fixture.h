@@ -29,7 +29,7 @@ static inline uint8_t *fx_pages_of(const struct subbuf_geom *g, size_t nsub, uns
 
 		enc_page_begin(&p, g, all + i * g->size, first + k * step);
 		for (n = 0; n < per; n++, k++) {
-			enc_record(data, g, id, 100, k, len);
+			enc_record(data, id, 100, k, len);
 			if (!enc_event(&p, first + k * step, data, len))
 				abort();
 		}
@@ -64,7 +64,7 @@ static inline void fx_meta(struct sbuf *meta, const struct subbuf_geom *g)
 	meta_begin(&l, "machine");
 	meta_str(&l, "uname", "Linux test 6.1.0 x86_64");
 	meta_u64(&l, "long", g->long_size);
-	meta_str(&l, "endian", g->big_endian ? "big" : "little");
+	meta_str(&l, "endian", "little");
 	meta_str(&l, "vendor", "GenuineIntel");
 	fx_line(meta, &l);
 	meta_begin(&l, "ring");

@@ -55,9 +55,9 @@ static inline struct fmt *load(struct capture *c)
 	return f;
 }
 
-static inline struct capture corpus_capture(bool big)
+static inline struct capture corpus_capture(void)
 {
-	struct capture c = { .long_size = 8, .big_endian = big };
+	struct capture c = { .long_size = 8 };
 	const char *sys, *name, *text;
 	size_t i;
 

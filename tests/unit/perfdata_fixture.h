@@ -42,16 +42,15 @@ struct file {
 	char path[300];
 };
 
-static inline void file_new(struct file *f, bool big, uint32_t long_size)
+static inline void file_new(struct file *f, uint32_t long_size)
 {
-	struct enc_dat d = { .g = enc_geom(4096, long_size, big),
+	struct enc_dat d = { .g = enc_geom(4096, long_size),
 			     .events = formats,
 			     .cmdlines = "55 saved\n" };
 	struct sbuf tracing = { 0 };
 
 	memset(f, 0, sizeof(*f));
 	f->g = d.g;
-	f->e.big = big;
 	f->e.attr = usual;
 	f->e.nattr = ARRAY_SIZE(usual);
 	enc_dat_tracing(&d, &tracing);
@@ -94,8 +93,8 @@ static inline void sample_of(struct file *f, const struct ep_attr *a, uint32_t c
 					.tid = tid,
 					.cpu = cpu };
 
-	enc_record(raw, &f->g, ID, tid, seq, len);
-	ep_sample(&f->e, &f->records, a, &facts, raw, len);
+	enc_record(raw, ID, tid, seq, len);
+	ep_sample(&f->records, a, &facts, raw, len);
 }
 
 static inline void sample(struct file *f, uint32_t cpu, uint64_t time, uint64_t seq)
@@ -107,14 +106,12 @@ static inline void lost(struct file *f, uint32_t cpu, uint64_t time, uint64_t co
 {
 	const struct ep_facts facts = { .id = 72, .time = time, .pid = 10, .tid = 11, .cpu = cpu };
 
-	ep_lost(&f->e, &f->records, &usual[1], &facts, count);
+	ep_lost(&f->records, &usual[1], &facts, count);
 }
 
-static inline uint64_t seq_of(const struct capture *c, const struct rec *rec)
+static inline uint64_t seq_of(const struct rec *rec)
 {
-	uint64_t v = load_u64(rec->data + 8);
-
-	return c->big_endian != (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__) ? __builtin_bswap64(v) : v;
+	return load_u64(rec->data + 8);
 }
 
 /* What a CPU's stream should give: an event, or a gap (seq SEQ_GAP) of so many (time). */
@@ -142,7 +139,7 @@ static inline void check_stream(const struct capture *c, size_t stream, const st
 			assert_int_equal(k, R_EVENT);
 			assert_int_equal(r.rec.ts, want[i].time);
 			assert_int_equal(r.rec.id, ID);
-			assert_int_equal(seq_of(c, &r.rec), want[i].seq);
+			assert_int_equal(seq_of(&r.rec), want[i].seq);
 			assert_true(r.rec.len >= want[i].len && r.rec.len < want[i].len + 8);
 		}
 		i++;

@@ -81,7 +81,7 @@ static void test_trace_dat(void **state __unused_arg)
 	static const char *const events[] = { "kvm", "kvm_exit", NULL };
 
 	for (int version = 6; version <= 7; version++) {
-		struct subbuf_geom g = enc_geom(1024, 8, false);
+		struct subbuf_geom g = enc_geom(1024, 8);
 		struct enc_cpu cpu[CPUS];
 		struct enc_dat d = { .version = version, .g = g, .events = events, .ncpu = CPUS,
 				     .cpu = cpu, .clock = "[x86-tsc]" };
@@ -110,7 +110,7 @@ static void test_trace_dat_zstd(void **state __unused_arg)
 	skip();
 #else
 	static const char *const events[] = { "kvm", "kvm_exit", NULL };
-	struct subbuf_geom g = enc_geom(4096, 8, false);
+	struct subbuf_geom g = enc_geom(4096, 8);
 	struct enc_cpu cpu[CPUS];
 	struct enc_dat d = { .version = 6, .g = g, .events = events, .ncpu = CPUS, .cpu = cpu,
 			     .cmdlines = "100 task\n", .clock = "[x86-tsc]" };
@@ -146,7 +146,7 @@ static void test_directory(void **state __unused_arg)
 	static const char *const files[] = { "meta", "seg000000/cpu0", "seg000000/cpu1" };
 
 	for (size_t k = 0; k < ARRAY_SIZE(files); k++) {
-		struct subbuf_geom g = enc_geom(1024, 8, false);
+		struct subbuf_geom g = enc_geom(1024, 8);
 		char *dir = enc_tmpdir(), path[300];
 		struct sbuf meta = { 0 };
 

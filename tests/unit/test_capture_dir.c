@@ -124,7 +124,7 @@ static const struct cap_task *task(const struct capture *c, int32_t tid)
 static void test_records(void **state __unused_arg)
 {
 	static const char cmdlines[] = "4720 saved\n4800 qemu system\n", tgids[] = "4800 4711\n5 5\n";
-	struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
+	struct subbuf_geom g = enc_geom(FX_SUB, 8);
 	struct sbuf meta = { 0 };
 	char *dir = enc_tmpdir();
 	struct capture *c;
@@ -164,7 +164,7 @@ static void test_records(void **state __unused_arg)
 /* Whatever byte the recorder died at, the capture opens with the records before it. */
 static void test_cut_everywhere(void **state __unused_arg)
 {
-	struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
+	struct subbuf_geom g = enc_geom(FX_SUB, 8);
 	struct sbuf meta = { 0 };
 	char *dir = enc_tmpdir();
 	size_t first, len, cut;
@@ -233,7 +233,7 @@ static void test_texts(void **state __unused_arg)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
-		struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
+		struct subbuf_geom g = enc_geom(FX_SUB, 8);
 		struct sbuf meta = { 0 };
 		char *dir = enc_tmpdir();
 		struct capture *c;
@@ -267,6 +267,10 @@ static void test_versions(void **state __unused_arg)
 			 -EPROTONOSUPPORT);
 	assert_non_null(strstr(why, "version 2"));
 	assert_non_null(strstr(why, dir));
+	assert_int_equal(open_meta(dir, "kvmft-capture version=1\nmachine endian=big\n", 43, why,
+				   sizeof(why)),
+			 -EPROTONOSUPPORT);
+	assert_non_null(strstr(why, "of a big-endian machine"));
 	assert_int_equal(open_meta(dir, "kvmft-capture version=0\n", 24, why, sizeof(why)), -EBADMSG);
 	assert_int_equal(open_meta(dir, "kvmft-capture\n", 14, why, sizeof(why)), -EBADMSG);
 	assert_int_equal(open_meta(dir, "\n", 1, why, sizeof(why)), -EBADMSG);
@@ -312,7 +316,7 @@ static void test_damaged_lines(void **state __unused_arg)
 
 static void test_data_files(void **state __unused_arg)
 {
-	struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
+	struct subbuf_geom g = enc_geom(FX_SUB, 8);
 	uint8_t *pages = fx_pages(&g, 10, 5, 1, 1, 7), *buf = malloc(16 * FX_SUB);
 	struct sbuf meta = { 0 };
 	char *dir = enc_tmpdir();
@@ -473,7 +477,7 @@ static void test_held(void **state __unused_arg)
 static void test_links_refused(void **state __unused_arg)
 {
 	_cleanup_free_ char *path = NULL, *events = NULL;
-	struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
+	struct subbuf_geom g = enc_geom(FX_SUB, 8);
 	struct kvmft_err err = { 0 };
 	char *dir = enc_tmpdir(), *other = enc_tmpdir();
 	struct sbuf meta = { 0 };

@@ -28,54 +28,54 @@ static void test_refused(void **state __unused_arg)
 	struct ep_attr a = usual[1], two[2] = { usual[0], usual[1] };
 	struct file f;
 
-	file_new(&f, false, 8);
+	file_new(&f, 8);
 	sample(&f, 0, 100, 1);
 	ep_feature(&f.e, EP_COMPRESSED, "", 0);
 	refuse(&f, "perf record -z");
 
-	file_new(&f, false, 8);
+	file_new(&f, 8);
 	sample(&f, 0, 100, 1);
-	ep_record(&f.e, &f.records, 81, 0, "12345678", 8, NULL, NULL);
+	ep_record(&f.records, 81, 0, "12345678", 8, NULL, NULL);
 	refuse(&f, "perf record -z");
 
-	file_new(&f, true, 8);
+	file_new(&f, 8);
 	a.flags |= 1u << EP_WRITE_BACKWARD;
 	f.e.attr = &a;
 	f.e.nattr = 1;
 	refuse(&f, "--overwrite");
 
-	file_new(&f, false, 8);
+	file_new(&f, 8);
 	a = usual[1];
 	a.type = 1;
 	f.e.attr = &a;
 	f.e.nattr = 1;
 	refuse(&f, "no tracepoints");
 
-	file_new(&f, false, 8);
+	file_new(&f, 8);
 	a = usual[1];
 	a.sample_type &= ~(uint64_t)EP_RAW;
 	f.e.attr = &a;
 	f.e.nattr = 1;
 	refuse(&f, "without their fields");
 
-	file_new(&f, false, 8);
+	file_new(&f, 8);
 	two[0].sample_type &= ~(uint64_t)EP_ID;
 	f.e.attr = two;
 	f.e.nattr = 2;
 	refuse(&f, "nothing says which has which");
 
-	file_new(&f, false, 8);
+	file_new(&f, 8);
 	f.e.features = 0;
 	sample(&f, 0, 100, 1);
 	ep_feature_text(&f.e, EP_HOSTNAME, "box");
 	refuse(&f, "no event formats");
 
-	file_new(&f, false, 8);
+	file_new(&f, 8);
 	f.e.nattr = 0;
 	sample(&f, 0, 100, 1);
 	refuse(&f, "no tracepoints");
 
-	file_new(&f, false, 8);
+	file_new(&f, 8);
 	a = usual[1];
 	a.size = 40;
 	f.e.attr = &a;
@@ -95,7 +95,7 @@ static void test_refused_arch(void **state __unused_arg)
 	for (size_t i = 0; i < ARRAY_SIZE(archs); i++) {
 		struct file f;
 
-		file_new(&f, false, 8);
+		file_new(&f, 8);
 		ep_feature_text(&f.e, EP_ARCH, archs[i][0]);
 		sample(&f, 0, 1000, 1);
 		refuse(&f, archs[i][1]);
@@ -123,7 +123,7 @@ static void test_refused_head(void **state __unused_arg)
 
 	refuse_bytes("PERFILE2", 8, "cut in its first bytes");
 	refuse_bytes("PERFILE2\x10\0\0\0\0\0\0\0", 16, "to a pipe");
-	refuse_bytes("2ELIFREP\0\0\0\0\0\0\0\x10", 16, "to a pipe");
+	refuse_bytes("2ELIFREP\0\0\0\0\0\0\0\x68", 16, "of a big-endian machine");
 	refuse_bytes("PERFILE2\x68\0\0\0\0\0\0\0", 16, "cut in its first bytes");
 	enc_file(dir, "data", "PERFILE2", 8); /* perf record --threads */
 	assert_true(capture_open(dir, &c, &err) < 0);
@@ -164,13 +164,13 @@ static int64_t count(const char *path, bool *whole)
 
 static void some_events(struct file *f, unsigned int n)
 {
-	ep_time_conv(&f->e, &f->records, 31, 858993459, 0);
+	ep_time_conv(&f->records, 31, 858993459, 0);
 	for (unsigned int k = 0; k < n; k++) {
 		sample(f, k % 2, 1000 + 10 * k, k);
 		if (k % 8 == 7)
-			ep_round(&f->e, &f->records);
+			ep_round(&f->records);
 	}
-	ep_comm(&f->e, &f->records, &usual[0], 10, 11, "task");
+	ep_comm(&f->records, &usual[0], 10, 11, "task");
 }
 
 /*
@@ -180,12 +180,12 @@ static void some_events(struct file *f, unsigned int n)
 static void test_cut(void **state __unused_arg)
 {
 	static const char *const few[] = { "irq", "irq_handler_exit", NULL };
-	struct enc_dat d = { .g = enc_geom(4096, 8, false), .events = few };
+	struct enc_dat d = { .g = enc_geom(4096, 8), .events = few };
 	struct sbuf tracing = { 0 }, out = { 0 };
 	struct file f;
 	bool whole;
 
-	file_new(&f, false, 8);
+	file_new(&f, 8);
 	enc_dat_tracing(&d, &tracing);
 	ep_feature(&f.e, EP_TRACING_DATA, tracing.s, tracing.len);
 	some_events(&f, 40);
@@ -214,10 +214,10 @@ static void test_mutated(void **state __unused_arg)
 		struct file f;
 		bool whole;
 
-		file_new(&f, round & 1, 8);
+		file_new(&f, 8);
 		some_events(&f, 60);
 		lost(&f, 1, 5000, 3);
-		ep_lost_samples(&f.e, &f.records, &usual[0], ids[0], 9);
+		ep_lost_samples(&f.records, &usual[0], ids[0], 9);
 		ep_build(&f.e, &f.records, &out);
 		head = out.len - f.records.len - f.e.feature[EP_TRACING_DATA].len;
 		for (unsigned int k = 0; k < 1 + round % 4; k++) {
@@ -239,9 +239,9 @@ static void test_damaged_record(void **state __unused_arg)
 	struct capture *c;
 	struct file f;
 
-	file_new(&f, false, 8);
+	file_new(&f, 8);
 	sample(&f, 0, 100, 1);
-	enc_u64(&f.records, false, 9);
+	enc_u64(&f.records, 9);
 	sample(&f, 0, 200, 2);
 	c = file_open(&f);
 	assert_non_null(c);
@@ -263,7 +263,7 @@ static void test_changed_meanwhile(void **state __unused_arg)
 		struct rstream r;
 		struct file f;
 
-		file_new(&f, false, 8);
+		file_new(&f, 8);
 		for (unsigned int k = 0; k < 600; k++)
 			sample(&f, 0, 100 + k, k);
 		c = file_open(&f);

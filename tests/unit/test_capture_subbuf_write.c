@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * test_capture_subbuf_write.c: tests of src/capture/subbuf_write.c: whatever events and losses are
- * written, the walker reads back, in every byte order, word size and size of sub-buffers.
+ * written, the walker reads back, in every word size and size of sub-buffers.
  */
 #include "lib/enc.h"
 
@@ -40,7 +40,7 @@ static int collect(void *arg, const void *buf)
 }
 
 /* Mostly small steps; now and then more than 27 bits, backwards, long data, odd lengths, losses. */
-static void make_items(const struct subbuf_geom *g, uint32_t seed, uint32_t max)
+static void make_items(uint32_t seed, uint32_t max)
 {
 	uint64_t ts = 1000;
 
@@ -59,7 +59,7 @@ static void make_items(const struct subbuf_geom *g, uint32_t seed, uint32_t max)
 		t->len = MIN(t->len, max);
 		for (uint32_t k = 0; k < t->len; k++)
 			t->data[k] = (uint8_t)rnd(&seed);
-		enc_put(t->data, g->big_endian, 7 + i % 50, 2);
+		enc_put(t->data, 7 + i % 50, 2);
 	}
 }
 
@@ -126,9 +126,9 @@ static void test_round_trip(void **state __unused_arg)
 	static const uint32_t size[] = { 256, 4096, 65536 };
 
 	for (unsigned int k = 0; k < 3 * 4; k++) {
-		struct subbuf_geom g = enc_geom(size[k / 4], k & 1 ? 4 : 8, k & 2);
+		struct subbuf_geom g = enc_geom(size[k / 4], k & 1 ? 4 : 8);
 
-		make_items(&g, k + 1, MIN((uint32_t)MAX_DATA, g.size - 64));
+		make_items(k + 1, MIN((uint32_t)MAX_DATA, g.size - 64));
 		item[EVENTS - 1].lost = k & 4; /* a loss at the end has no event behind it */
 		sbuf_reset(&pages);
 		write_items(&g);
@@ -139,7 +139,7 @@ static void test_round_trip(void **state __unused_arg)
 
 static void test_limits(void **state __unused_arg)
 {
-	struct subbuf_geom g = enc_geom(256, 8, false), small = enc_geom(256, 8, false);
+	struct subbuf_geom g = enc_geom(256, 8), small = enc_geom(256, 8);
 	struct subbuf_writer w;
 	uint8_t data[512] = { 0 };
 
@@ -167,7 +167,7 @@ static int refuse(void *arg __unused_arg, const void *buf __unused_arg)
 
 static void test_errors_come_through(void **state __unused_arg)
 {
-	struct subbuf_geom g = enc_geom(256, 8, false);
+	struct subbuf_geom g = enc_geom(256, 8);
 	struct subbuf_writer w;
 	uint8_t data[100] = { 0 };
 

@@ -74,7 +74,7 @@ static uint16_t id_of(const char *name)
 
 static void put_cpu(const char *dir, const struct plan *p, uint32_t cpu)
 {
-	struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
+	struct subbuf_geom g = enc_geom(FX_SUB, 8);
 	uint8_t page[FX_SUB], data[96];
 	struct sbuf all = { 0 };
 	struct encpage ep;
@@ -87,10 +87,10 @@ static void put_cpu(const char *dir, const struct plan *p, uint32_t cpu)
 
 		if (e->cpu != cpu)
 			continue;
-		enc_record(data, &g, id_of(e->exit ? "kvm_exit" : "kvm_entry"), e->tid, 0, len);
-		enc_put(data + 8, false, e->exit ? e->reason : (uint32_t)(e->tid - 100), 4);
+		enc_record(data, id_of(e->exit ? "kvm_exit" : "kvm_entry"), e->tid, 0, len);
+		enc_put(data + 8, e->exit ? e->reason : (uint32_t)(e->tid - 100), 4);
 		if (e->exit)
-			enc_put(data + 24, false, 1, 4); /* isa */
+			enc_put(data + 24, 1, 4); /* isa */
 		if (open && enc_event(&ep, e->ts, data, len))
 			continue;
 		if (open) {
@@ -113,7 +113,7 @@ static void put_cpu(const char *dir, const struct plan *p, uint32_t cpu)
 
 static char *make_capture(const struct plan *p)
 {
-	struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
+	struct subbuf_geom g = enc_geom(FX_SUB, 8);
 	struct sbuf meta = { 0 };
 	char *dir = enc_tmpdir();
 

@@ -24,7 +24,7 @@ struct rig {
 
 static void rig_open(struct rig *r)
 {
-	r->g = enc_geom(FX_SUB, sizeof(long), false);
+	r->g = enc_geom(FX_SUB, sizeof(long));
 	assert_int_equal(live_new(FX_SUB, &r->l), 0);
 	for (uint32_t i = 0; i < CPUS; i++) {
 		int fds[2];
@@ -59,7 +59,7 @@ static void put_events(struct rig *r, int cpu, uint64_t ts, uint64_t step, unsig
 
 	enc_page_begin(&p, &r->g, page, ts);
 	for (unsigned int i = 0; i < n; i++) {
-		enc_record(data, &r->g, 7, 100, ts + i * step, 24);
+		enc_record(data, 7, 100, ts + i * step, 24);
 		assert_true(enc_event(&p, ts + i * step, data, 24));
 	}
 	if (lost >= 0)

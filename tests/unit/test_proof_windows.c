@@ -26,7 +26,7 @@ struct walk {
 static struct walk begin(void)
 {
 	struct walk x = { .dir = enc_tmpdir(), .guest = { .guest = true } };
-	struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
+	struct subbuf_geom g = enc_geom(FX_SUB, 8);
 	struct kvmft_err err = { .text = "" };
 	struct sbuf meta = { 0 };
 

@@ -106,13 +106,13 @@ static void check_dump(struct qtrace *t, const char *want)
 
 /* ---- simple ---- */
 
-static void encode(struct enc_simple *e, unsigned int version, bool big)
+static void encode(struct enc_simple *e, unsigned int version)
 {
 	const struct enc_simple_arg run[] = { { .num = 1 }, { .num = 6 } };
 	const struct enc_simple_arg image[] = { { .s = "/a b" }, { .num = 1u << 20 }, { .s = "" } };
 	const struct enc_simple_arg neg[] = { { .num = (uint64_t)-3 }, { .num = 0x7f00 } };
 
-	enc_simple_begin(e, version, big);
+	enc_simple_begin(e, version);
 	enc_simple_name(e, 0, "first");
 	enc_simple_name(e, 1, "kvm_run_exit");
 	enc_simple_name(e, 3, "signed_one");
@@ -136,14 +136,14 @@ static void test_simple(void **state)
 	static const unsigned int versions[] = { 0, 2, 3, 4 };
 	struct fix *f = *state;
 
-	for (size_t i = 0; i < 2 * ARRAY_SIZE(versions); i++) {
-		unsigned int version = versions[i / 2];
+	for (size_t i = 0; i < ARRAY_SIZE(versions); i++) {
+		unsigned int version = versions[i];
 		int pid = version > 2 ? 77 : 0;
 		struct enc_simple e;
 		struct qtrace *t;
 		char want[512];
 
-		encode(&e, version, i & 1);
+		encode(&e, version);
 		t = open_bytes(f, e.b.s, e.b.len, (struct qtrace_options){ .events = f->events });
 		assert_non_null(t);
 		snprintf(want, sizeof(want), typed_dump, pid, pid, pid, pid);
@@ -151,7 +151,6 @@ static void test_simple(void **state)
 			*strstr(want, "mono 4000") = '\0';
 		check_dump(t, want);
 		assert_int_equal(qtrace_stats(t)->version, version);
-		assert_int_equal(qtrace_stats(t)->big_endian, i & 1);
 		assert_int_equal(qtrace_stats(t)->lost, 12);
 		assert_int_equal(qtrace_stats(t)->misfits, 0);
 		assert_false(qtrace_stats(t)->truncated);
@@ -169,14 +168,14 @@ static void test_simple_raw(void **state)
 	struct enc_simple e;
 	struct qtrace *t;
 
-	encode(&e, 4, false);
+	encode(&e, 4);
 	t = open_bytes(f, e.b.s, e.b.len, (struct qtrace_options){ .format = QTRACE_SIMPLE });
 	check_dump(t, "mono 1000/1 tid=77 kvm_run_exit 1 6\nmono 2500/1 tid=0 lost 12\n"
 		      "mono 2000/1 tid=77 signed_one fffffffffffffffd 7f00\nmono 3000/1 tid=77 first\n"
 		      "mono 4000/1 tid=77 open_image 6220612f00000004 100000 0\n");
 	qtrace_close(t);
 	sbuf_free(&e.b);
-	encode(&e, 3, true);
+	encode(&e, 3);
 	t = open_bytes(f, e.b.s, e.b.len, (struct qtrace_options){ .format = QTRACE_SIMPLE });
 	assert_non_null(t);
 	free(dump(t));
@@ -191,7 +190,7 @@ static void test_simple_cut(void **state)
 	struct fix *f = *state;
 	struct enc_simple e;
 
-	encode(&e, 4, false);
+	encode(&e, 4);
 	for (size_t n = 24; n <= e.b.len; n++) {
 		struct qtrace *t = open_bytes(f, e.b.s, n, (struct qtrace_options){ .events = f->events });
 
@@ -210,8 +209,8 @@ static void damage(struct fix *f, size_t at, uint64_t v, size_t size, uint64_t e
 	struct enc_simple e;
 	struct qtrace *t;
 
-	encode(&e, 4, false);
-	enc_put(e.b.s + at, false, v, size);
+	encode(&e, 4);
+	enc_put(e.b.s + at, v, size);
 	t = open_bytes(f, e.b.s, e.b.len, (struct qtrace_options){ .events = f->events });
 	assert_non_null(t);
 	free(dump(t));
@@ -235,17 +234,17 @@ static void test_simple_damage(void **state)
 	damage(f, first + 24, 0xffffffff, 4, 0);
 	damage(f, 24 + 16, 0xffffffff, 4, 0);	 /* of a name */
 	for (unsigned int version = 1; version < 6; version += 4) {
-		enc_simple_begin(&e, version, false);
+		enc_simple_begin(&e, version);
 		enc_file(f->dir, "trace", e.b.s, e.b.len);
 		assert_int_equal(qtrace_open(f->path, &(struct qtrace_options){ 0 }, &t, &err), -ENOTSUP);
 		assert_null(t);
 		sbuf_free(&e.b);
 	}
 	/* A string longer than its record: the arguments are shown as they are. */
-	enc_simple_begin(&e, 4, false);
+	enc_simple_begin(&e, 4);
 	enc_simple_name(&e, 9, "qmp_done");
 	enc_simple_event(&e, 9, 1, 7, &(struct enc_simple_arg){ .s = "abcd" }, 1);
-	enc_put(e.b.s + e.b.len - 8, false, 5, 4);
+	enc_put(e.b.s + e.b.len - 8, 5, 4);
 	t = open_bytes(f, e.b.s, e.b.len, (struct qtrace_options){ .events = f->events });
 	check_dump(t, "mono 1/1 tid=7 qmp_done 6463626100000005\n");
 	assert_int_equal(qtrace_stats(t)->misfits, 1);

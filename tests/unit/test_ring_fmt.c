@@ -6,7 +6,7 @@
 
 static void test_fields(void **state __unused_arg)
 {
-	struct capture c = corpus_capture(false);
+	struct capture c = corpus_capture();
 	struct fmt *f = load(&c);
 	const struct fmt_event *e = fmt_find(f, "sched", "sched_switch");
 	uint8_t data[64] = { 0 };
@@ -23,27 +23,27 @@ static void test_fields(void **state __unused_arg)
 	assert_null(fmt_field_name(e, 11));
 	assert_false(fmt_field(e, "nonsense", &fld));
 	assert_int_equal(fld.size, 0);
-	assert_false(fmt_u64(f, &fld, &rec, &v));
+	assert_false(fmt_u64(&fld, &rec, &v));
 
 	assert_true(fmt_field(e, "prev_comm", &fld));
 	assert_true(fld.is_string && fld.is_array && !fld.is_dynamic);
 	memcpy(data + 8, "CPU 0/\033VM", 9);
-	assert_true(fmt_str(f, &fld, &rec, comm, sizeof(comm)));
+	assert_true(fmt_str(&fld, &rec, comm, sizeof(comm)));
 	assert_string_equal(comm, "CPU 0/?VM");
-	assert_true(fmt_str(f, &fld, &rec, comm, 4));
+	assert_true(fmt_str(&fld, &rec, comm, 4));
 	assert_string_equal(comm, "CPU");
 	memset(data + 8, 'x', 16); /* not terminated */
-	assert_true(fmt_str(f, &fld, &rec, comm, sizeof(comm)));
+	assert_true(fmt_str(&fld, &rec, comm, sizeof(comm)));
 	assert_int_equal(strlen(comm), 16);
 
 	assert_true(fmt_field(e, "prev_pid", &fld));
 	assert_true(fld.is_signed);
-	enc_put(data + 24, false, (uint32_t)-5, 4);
-	assert_true(fmt_u64(f, &fld, &rec, &v));
+	enc_put(data + 24, (uint32_t)-5, 4);
+	assert_true(fmt_u64(&fld, &rec, &v));
 	assert_int_equal((int64_t)v, -5);
 	rec.len = 27; /* the last byte is missing */
-	assert_false(fmt_u64(f, &fld, &rec, &v));
-	enc_put(data + 4, false, 4711, 4);
+	assert_false(fmt_u64(&fld, &rec, &v));
+	enc_put(data + 4, 4711, 4);
 	data[2] = 0x10;
 	data[3] = 3;
 	assert_int_equal(fmt_pid(f, &rec), 4711);
@@ -57,7 +57,7 @@ static void test_fields(void **state __unused_arg)
 
 static void test_dynamic_string(void **state __unused_arg)
 {
-	struct capture c = corpus_capture(false);
+	struct capture c = corpus_capture();
 	struct fmt *f = load(&c);
 	const struct fmt_event *e = fmt_find(f, "irq", "irq_handler_entry");
 	uint8_t data[32] = { 0 };
@@ -68,15 +68,15 @@ static void test_dynamic_string(void **state __unused_arg)
 	assert_true(fmt_field(e, "name", &fld));
 	assert_true(fld.is_dynamic && fld.is_string);
 	memcpy(data + 16, "virtio0", 8);
-	enc_put(data + fld.off, false, 8u << 16 | 16, 4);
-	assert_true(fmt_str(f, &fld, &rec, buf, sizeof(buf)));
+	enc_put(data + fld.off, 8u << 16 | 16, 4);
+	assert_true(fmt_str(&fld, &rec, buf, sizeof(buf)));
 	assert_string_equal(buf, "virtio0");
-	enc_put(data + fld.off, false, 9u << 16 | 16, 4); /* one byte behind the record */
-	assert_false(fmt_str(f, &fld, &rec, buf, sizeof(buf)));
-	enc_put(data + fld.off, false, 1u << 16 | 25, 4);
-	assert_false(fmt_str(f, &fld, &rec, buf, sizeof(buf)));
-	enc_put(data + fld.off, false, 0u << 16 | 24, 4);
-	assert_true(fmt_str(f, &fld, &rec, buf, sizeof(buf)));
+	enc_put(data + fld.off, 9u << 16 | 16, 4); /* one byte behind the record */
+	assert_false(fmt_str(&fld, &rec, buf, sizeof(buf)));
+	enc_put(data + fld.off, 1u << 16 | 25, 4);
+	assert_false(fmt_str(&fld, &rec, buf, sizeof(buf)));
+	enc_put(data + fld.off, 0u << 16 | 24, 4);
+	assert_true(fmt_str(&fld, &rec, buf, sizeof(buf)));
 	assert_string_equal(buf, "");
 	fmt_free(f);
 	free_formats(&c);
@@ -114,11 +114,11 @@ static void test_marker(void **state __unused_arg)
 		assert_non_null(data);
 		memcpy(data + 16, row[i].bytes, row[i].len);
 		sbuf_add(&out, "");
-		fmt_print(f, fmt_find(f, "ftrace", "print"), &rec, &out);
+		fmt_print(fmt_find(f, "ftrace", "print"), &rec, &out);
 		assert_string_equal(out.s, row[i].want);
 		rec.len = 12; /* the field begins behind the record */
 		sbuf_reset(&out);
-		fmt_print(f, fmt_find(f, "ftrace", "print"), &rec, &out);
+		fmt_print(fmt_find(f, "ftrace", "print"), &rec, &out);
 		sbuf_free(&out);
 		free(data);
 	}
@@ -128,7 +128,7 @@ static void test_marker(void **state __unused_arg)
 
 static void test_symbols(void **state __unused_arg)
 {
-	struct capture c = corpus_capture(false);
+	struct capture c = corpus_capture();
 	const struct fmt_event *e;
 	struct fmt *f;
 
@@ -204,7 +204,7 @@ static void test_refused(void **state __unused_arg)
 /* Broken records: short ones, dynamic fields that point outside. No byte outside is touched. */
 static void test_hostile_records(void **state __unused_arg)
 {
-	struct capture c = corpus_capture(false);
+	struct capture c = corpus_capture();
 	struct fmt *f = load(&c);
 	unsigned int seed = 3, round;
 	const struct fmt_event *e;
@@ -219,11 +219,11 @@ static void test_hostile_records(void **state __unused_arg)
 
 			for (k = 0; k < len; k++)
 				data[k] = (uint8_t)rand_r(&seed);
-			fmt_print(f, e, &rec, &out);
+			fmt_print(e, &rec, &out);
 			for (k = 0; k < out.len; k++)
 				assert_true((uint8_t)out.s[k] >= ' ');
 			sbuf_reset(&out);
-			fmt_print_fields(f, e, &rec, &out);
+			fmt_print_fields(e, &rec, &out);
 			sbuf_free(&out);
 			free(data);
 		}
@@ -294,7 +294,7 @@ static void test_odd_sizes(void **state __unused_arg)
 		add_format(&c, "kvm", "x", b.s);
 		f = load(&c);
 		assert_true(fmt_has_plan(fmt_find(f, "kvm", "x")));
-		fmt_print(f, fmt_find(f, "kvm", "x"), &rec, &out);
+		fmt_print(fmt_find(f, "kvm", "x"), &rec, &out);
 		assert_string_equal(out.s, "    0 1 0");
 		fmt_free(f);
 		free_formats(&c);
@@ -363,7 +363,7 @@ static void test_mutated_formats(void **state __unused_arg)
 		f = load(&c);
 		e = fmt_at(f, 0);
 		if (e)
-			fmt_print(f, e, &rec, &out);
+			fmt_print(e, &rec, &out);
 		sbuf_free(&out);
 		fmt_free(f);
 		free_formats(&c);

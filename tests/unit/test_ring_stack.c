@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * test_ring_stack.c: stacks whose sizes lie, of all word sizes and byte orders, and kallsyms that
+ * test_ring_stack.c: stacks whose sizes lie, of all word sizes, and kallsyms that
  * anybody may have written.
  */
 #include "fmt_fixture.h"
@@ -35,10 +35,11 @@ struct stack_test {
 	struct sbuf b;
 };
 
-static void set_up(struct stack_test *t, uint32_t long_size, bool big)
+static void set_up(struct stack_test *t, uint32_t long_size)
 {
 	memset(t, 0, sizeof(*t));
-	t->c = (struct capture){ .long_size = long_size, .big_endian = big, .kallsyms = syms,
+	t->c = (struct capture){ .long_size = long_size,
+				 .kallsyms = syms,
 				 .kallsyms_len = strlen(syms) };
 	add_format(&t->c, "ftrace", "kernel_stack",
 		   long_size == 8 ? STACK_FORMAT("16", "64") : STACK_FORMAT("12", "32"));
@@ -59,7 +60,7 @@ static void tear_down(struct stack_test *t)
 static void put(struct stack_test *t, size_t at, size_t size, uint64_t v)
 {
 	for (size_t i = 0; i < size; i++)
-		t->data[at + (t->c.big_endian ? size - 1 - i : i)] = (uint8_t)(v >> 8 * i);
+		t->data[at + i] = (uint8_t)(v >> 8 * i);
 }
 
 /* A record that says it has `says` addresses, and has n. */
@@ -72,7 +73,7 @@ static const char *print(struct stack_test *t, uint32_t says, const uint64_t *ad
 		put(t, at + i * t->c.long_size, t->c.long_size, addr[i]);
 	t->rec.len = (uint32_t)(at + n * t->c.long_size);
 	sbuf_reset(&t->b);
-	fmt_print(t->f, t->e, &t->rec, &t->b);
+	fmt_print(t->e, &t->rec, &t->b);
 	return t->b.s;
 }
 
@@ -82,15 +83,13 @@ static void test_names(void **state __unused_arg)
 				  0x1000, INT32_MAX };
 	struct stack_test t;
 
-	for (int big = 0; big < 2; big++) {
-		set_up(&t, 8, big);
-		assert_string_equal(print(&t, 5, addr, 5),
-				    "inner <- outer <- last [kvm] <- 0x1000 <- [FTRACE TRAMPOLINE]");
-		/* 1 MiB behind the last function there is none. */
-		assert_string_equal(print(&t, 1, &(uint64_t){ 0xffffffffc0200000 }, 1),
-				    "0xffffffffc0200000");
-		tear_down(&t);
-	}
+	set_up(&t, 8);
+	assert_string_equal(print(&t, 5, addr, 5),
+			    "inner <- outer <- last [kvm] <- 0x1000 <- [FTRACE TRAMPOLINE]");
+	/* 1 MiB behind the last function there is none. */
+	assert_string_equal(print(&t, 1, &(uint64_t){ 0xffffffffc0200000 }, 1),
+			    "0xffffffffc0200000");
+	tear_down(&t);
 }
 
 /* More stacks than texts are kept of, each twice in a row and again after all others. */
@@ -100,7 +99,7 @@ static void test_texts_that_are_kept(void **state __unused_arg)
 	struct stack_test t;
 	char expect[64];
 
-	set_up(&t, 8, false);
+	set_up(&t, 8);
 	for (uint64_t k = 0; k < 3 * STACKS; k++) {
 		const uint64_t addr[] = { 0xffffffff81000110, 0x1000 + k / 2 % STACKS * 0x10, 7 };
 
@@ -119,7 +118,7 @@ static void test_sizes_that_lie(void **state __unused_arg)
 	const uint64_t addr[] = { 0x10, 0x20, 0x30, UINT64_MAX, 0x50 };
 	struct stack_test t;
 
-	set_up(&t, 8, false);
+	set_up(&t, 8);
 	assert_string_equal(print(&t, 3, addr, 3), "0x10 <- 0x20 <- 0x30");
 	assert_string_equal(print(&t, 2, addr, 3), "0x10 <- 0x20");
 	assert_string_equal(print(&t, 4000, addr, 3), "0x10 <- 0x20 <- 0x30");
@@ -145,18 +144,16 @@ static void test_32_bit(void **state __unused_arg)
 	const uint64_t addr[] = { 0xc1000000, 0xc1000010, UINT32_MAX, 1 };
 	struct stack_test t;
 
-	for (int big = 0; big < 2; big++) {
-		set_up(&t, 4, big);
-		assert_string_equal(print(&t, 4, addr, 4), "0xc1000000 <- 0xc1000010");
-		tear_down(&t);
-	}
+	set_up(&t, 4);
+	assert_string_equal(print(&t, 4, addr, 4), "0xc1000000 <- 0xc1000010");
+	tear_down(&t);
 }
 
 static void test_hostile_symbols(void **state __unused_arg)
 {
 	struct stack_test t;
 
-	set_up(&t, 8, false);
+	set_up(&t, 8);
 	assert_string_equal(print(&t, 1, &(uint64_t){ 0xffffffffc0000001 }, 1),
 			    "evil?[2J;name [k?vm]");
 	tear_down(&t);

@@ -24,7 +24,7 @@ static struct capture *one_cpu(char *dir, const uint8_t *pages, size_t nsub,
 
 static void test_in_order(void **state __unused_arg)
 {
-	struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
+	struct subbuf_geom g = enc_geom(FX_SUB, 8);
 	uint8_t *pages = fx_pages(&g, 200, 50, 1000, 10, 7);
 	char *dir = enc_tmpdir();
 	struct capture *c = one_cpu(dir, pages, 200, &g);
@@ -50,7 +50,7 @@ static void test_in_order(void **state __unused_arg)
 
 static void test_gap_and_damage(void **state __unused_arg)
 {
-	struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
+	struct subbuf_geom g = enc_geom(FX_SUB, 8);
 	uint8_t *pages = fx_pages(&g, 100, 20, 1000, 10, 7);
 	char *dir = enc_tmpdir();
 	uint64_t events = 0, gaps = 0, bad = 0;
@@ -59,11 +59,11 @@ static void test_gap_and_damage(void **state __unused_arg)
 	enum rkind kind;
 
 	/* 3: counted loss, 5: uncounted loss, 70: broken in the middle, 80: broken header */
-	enc_put(pages + 3 * FX_SUB + 8, false, 3u << 30 | 20 * 28, 8);
-	enc_put(pages + 3 * FX_SUB + 16 + 20 * 28, false, 123, 8);
-	enc_put(pages + 5 * FX_SUB + 8, false, 1u << 31 | 20 * 28, 8);
-	enc_put(pages + 70 * FX_SUB + 16 + 10 * 28, false, 0, 8);
-	enc_put(pages + 80 * FX_SUB + 8, false, 0xffff, 8);
+	enc_put(pages + 3 * FX_SUB + 8, 3u << 30 | 20 * 28, 8);
+	enc_put(pages + 3 * FX_SUB + 16 + 20 * 28, 123, 8);
+	enc_put(pages + 5 * FX_SUB + 8, 1u << 31 | 20 * 28, 8);
+	enc_put(pages + 70 * FX_SUB + 16 + 10 * 28, 0, 8);
+	enc_put(pages + 80 * FX_SUB + 8, 0xffff, 8);
 	c = one_cpu(dir, pages, 100, &g);
 	assert_non_null(c);
 	assert_int_equal(rstream_open(&r, c, &c->stream[0]), 0);
@@ -117,7 +117,7 @@ static void check_seek(struct rstream *r, uint64_t from, uint64_t first, uint64_
 
 static void test_seek(void **state __unused_arg)
 {
-	struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
+	struct subbuf_geom g = enc_geom(FX_SUB, 8);
 	const uint64_t first = 1000, step = 10, last = first + (300 * 20 - 1) * step;
 	uint8_t *pages = fx_pages(&g, 300, 20, first, step, 7);
 	char *dir = enc_tmpdir();
@@ -135,7 +135,7 @@ static void test_seek(void **state __unused_arg)
 	capture_close(c);
 
 	/* Stamps out of order: nothing may be skipped, so the whole stream is walked. */
-	enc_put(pages + 95 * FX_SUB, false, 5, 8); /* one of those that are looked at */
+	enc_put(pages + 95 * FX_SUB, 5, 8); /* one of those that are looked at */
 	c = one_cpu(dir, pages, 300, &g);
 	assert_int_equal(rstream_open(&r, c, &c->stream[0]), 0);
 	assert_int_equal(rstream_seek(&r, last), 0);
@@ -160,7 +160,7 @@ static bool stream_key(void *src, uint64_t *key)
 
 static void test_cpus_in_time_order(void **state __unused_arg)
 {
-	struct subbuf_geom g = enc_geom(FX_SUB, 8, true); /* big endian on top */
+	struct subbuf_geom g = enc_geom(FX_SUB, 8);
 	enum { CPUS = 7 };
 	void *src[CPUS];
 	struct sbuf meta = { 0 };
@@ -212,7 +212,7 @@ static void test_cpus_in_time_order(void **state __unused_arg)
 /* A data file that shrinks under the reader is an error, not an end. */
 static void test_file_shrinks(void **state __unused_arg)
 {
-	struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
+	struct subbuf_geom g = enc_geom(FX_SUB, 8);
 	uint8_t *pages = fx_pages(&g, 200, 20, 1000, 10, 7);
 	char *dir = enc_tmpdir();
 	struct capture *c = one_cpu(dir, pages, 200, &g);
@@ -233,7 +233,7 @@ static void test_file_shrinks(void **state __unused_arg)
 /* The buffers of many CPUs have no more than 4 MiB together, but at least a sub-buffer each. */
 static void test_many_large(void **state __unused_arg)
 {
-	struct subbuf_geom g = enc_geom(1u << 16, 8, false);
+	struct subbuf_geom g = enc_geom(1u << 16, 8);
 	uint8_t *pages = fx_pages(&g, 20, 200, 1000, 10, 7);
 	char *dir = enc_tmpdir();
 	struct capture *c = one_cpu(dir, pages, 20, &g);
@@ -261,7 +261,7 @@ static void test_many_large(void **state __unused_arg)
 /* A stream that cannot be opened leaves nothing behind: no memory (the sanitizer looks), no descriptor. */
 static void test_not_opened(void **state __unused_arg)
 {
-	struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
+	struct subbuf_geom g = enc_geom(FX_SUB, 8);
 	uint8_t *pages = fx_pages(&g, 4, 5, 1000, 10, 7);
 	char *dir = enc_tmpdir(), path[256];
 	struct sbuf meta = { 0 };

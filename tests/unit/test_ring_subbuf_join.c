@@ -15,14 +15,6 @@
 
 #define SIZE 256
 
-static struct subbuf_geom geom(void)
-{
-	return (struct subbuf_geom){
-		.size = SIZE, .header = 8 + sizeof(long), .long_size = sizeof(long),
-		.big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__,
-	};
-}
-
 static int keep(void *to, const void *buf)
 {
 	memcpy(to, buf, SIZE);
@@ -32,7 +24,7 @@ static int keep(void *to, const void *buf)
 /* n events of 8 bytes, a tick apart, the first at ts. */
 static void page(uint8_t *to, uint64_t ts, unsigned int n, bool lost)
 {
-	const struct subbuf_geom g = geom();
+	const struct subbuf_geom g = subbuf_geom_here(SIZE);
 	struct subbuf_writer w;
 
 	assert_int_equal(subbuf_writer_init(&w, &g, keep, to), 0);
@@ -47,7 +39,7 @@ static void page(uint8_t *to, uint64_t ts, unsigned int n, bool lost)
 
 static unsigned int stamps(const uint8_t *p, uint64_t *ts)
 {
-	const struct subbuf_geom g = geom();
+	const struct subbuf_geom g = subbuf_geom_here(SIZE);
 	struct subbuf sb;
 	struct rec rec;
 	unsigned int n = 0;
@@ -64,7 +56,7 @@ static void test_join(void **state __unused_arg)
 {
 	/* at once, later, too far for the delta of an event, too far for a time extend */
 	static const uint64_t later[] = { 0, 5, 1ull << 40, 1ull << 60 };
-	const struct subbuf_geom g = geom();
+	const struct subbuf_geom g = subbuf_geom_here(SIZE);
 
 	for (size_t k = 0; k < ARRAY_SIZE(later); k++) {
 		uint8_t a[SIZE], b[SIZE], before[SIZE];
@@ -90,7 +82,7 @@ static void test_join(void **state __unused_arg)
 
 static void test_refused(void **state __unused_arg)
 {
-	const struct subbuf_geom g = geom();
+	const struct subbuf_geom g = subbuf_geom_here(SIZE);
 	uint8_t a[SIZE], b[SIZE], before[SIZE];
 
 	for (int k = 0; k < 4; k++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * test_sdt_note.c: markers out of ELF files of both classes and byte orders, out of broken ones, and
+ * test_sdt_note.c: markers out of ELF files of both classes, out of broken ones, and
  * the events that are planned for them.
  */
 #include <setjmp.h>
@@ -47,10 +47,13 @@ static const struct enc_sdt_marker two[] = {
 
 static void test_classes(void **state __unused_arg)
 {
-	for (unsigned int i = 0; i < 16; i++) {
-		const struct enc_sdt e = { .is64 = i & 1, .big = i & 2, .no_base = i & 8,
-					   .moved = (i & 4) && !(i & 8) ? 0x5000 : 0,
-					   .type = i & 1 ? ET_DYN : ET_EXEC, .marker = two, .n = 2 };
+	for (unsigned int i = 0; i < 8; i++) {
+		const struct enc_sdt e = { .is64 = i & 1,
+					   .no_base = i & 4,
+					   .moved = (i & 2) && !(i & 4) ? 0x5000 : 0,
+					   .type = i & 1 ? ET_DYN : ET_EXEC,
+					   .marker = two,
+					   .n = 2 };
 		struct sdt_file f;
 
 		assert_int_equal(read_elf(&e, &f, NULL), 0);
@@ -142,8 +145,8 @@ static void test_refused(void **state __unused_arg)
 /* Cut at every byte, and with every byte changed in three ways: an answer, whatever it is. */
 static void test_damage(void **state __unused_arg)
 {
-	for (unsigned int i = 0; i < 4; i++) {
-		const struct enc_sdt e = { .is64 = i & 1, .big = i & 2, .marker = two, .n = 2 };
+	for (unsigned int i = 0; i < 2; i++) {
+		const struct enc_sdt e = { .is64 = i, .marker = two, .n = 2 };
 		static const uint8_t change[] = { 0xff, 0x80, 0x01 };
 		struct sbuf b = { 0 };
 		struct sdt_file f;

@@ -34,7 +34,7 @@ static void test_filters(void **state)
 		{ "common_pid == 1)", -1 }, { "common_pid == 1 &&", -1 }, { "common_pid < text", -1 },
 		{ "common_pid == \"open", -1 }, { "common_pid == 1 common_pid == 1", -1 }, { "!", -1 },
 	};
-	struct subbuf_geom g = enc_geom(FX_SUB, 8, false);
+	struct subbuf_geom g = enc_geom(FX_SUB, 8);
 	char *dir = enc_tmpdir();
 	struct kvmft_err err = { .text = "" };
 	struct sbuf meta = { 0 };
@@ -55,7 +55,7 @@ static void test_filters(void **state)
 	ev = fmt_find(fmt, "kvm", "kvm_entry");
 	assert_non_null(ev);
 	rec.id = fmt_id(ev);
-	enc_record(data, &g, rec.id, 100, 0, sizeof(data));
+	enc_record(data, rec.id, 100, 0, sizeof(data));
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct filter *f;
 		int ret = filter_parse(cases[i].text, strlen(cases[i].text), &f, &err);
@@ -66,7 +66,7 @@ static void test_filters(void **state)
 			continue;
 		}
 		assert_int_equal(ret, 0);
-		if (filter_match(f, fmt, ev, &rec) != cases[i].want)
+		if (filter_match(f, ev, &rec) != cases[i].want)
 			fail_msg("'%s' is not %d", cases[i].text, cases[i].want);
 		filter_free(f);
 	}

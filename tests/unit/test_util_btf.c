@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* test_util_btf.c: members of a structure in BTF, whole, damaged, and of another byte order. */
+/* test_util_btf.c: members of a structure in BTF, whole and damaged. */
 #include "kvmft/btf.h"
 
 #include <errno.h>
@@ -18,12 +18,10 @@ enum { N_SKB = 1, N_LEN = 9, N_DATA = 13, N_OTHER = 18, N_BITS = 24 };
 struct built {
 	uint8_t b[4096];
 	size_t n;
-	bool swap;
 };
 
 static void put32(struct built *o, uint32_t v)
 {
-	v = o->swap ? __builtin_bswap32(v) : v;
 	memcpy(o->b + o->n, &v, sizeof(v));
 	o->n += sizeof(v);
 }
@@ -48,16 +46,16 @@ static void member(struct built *o, uint32_t name, uint32_t bit)
 	put32(o, bit);
 }
 
-static void begin(struct built *o, bool swap)
+static void begin(struct built *o)
 {
-	*o = (struct built){ .swap = swap };
+	*o = (struct built){ 0 };
 	o->n = 24;
 }
 
 static void end(struct built *o)
 {
 	uint32_t types = (uint32_t)o->n - 24;
-	uint16_t magic = o->swap ? 0x9feb : 0xeb9f;
+	uint16_t magic = 0xeb9f;
 
 	memcpy(o->b + o->n, NAMES, sizeof(NAMES));
 	o->n = 0;
@@ -73,12 +71,12 @@ static void end(struct built *o)
 }
 
 /* One of each kind before it, and structures that are not meant. */
-static void build(struct built *o, bool swap, uint32_t bits)
+static void build(struct built *o, uint32_t bits)
 {
 	static const uint8_t more[20] = { 0, 1, 0, 3, 3, 3, 2, 0, 0, 0,
 					  0, 0, 0, 2, 1, 3, 0, 1, 0, 3 };
 
-	begin(o, swap);
+	begin(o);
 	for (uint32_t kind = 1; kind < 20; kind++) {
 		type(o, kind == 7 ? N_SKB : N_OTHER, kind, 1, 0);
 		words(o, more[kind], 1);
@@ -113,16 +111,15 @@ static void finds_members(void **state)
 	uint32_t off[2];
 
 	(void)state;
-	for (int swap = 0; swap < 2; swap++)
-		for (uint32_t bits = 0; bits < 2; bits++) {
-			build(&o, swap, bits);
-			assert_int_equal(find(&o, "sk_buff", "data", "len", off), 0);
-			assert_int_equal(off[0], 200);
-			assert_int_equal(off[1], 112);
-			assert_int_equal(find(&o, "sk_buff", "data", "bits", off), -ENOENT);
-			assert_int_equal(find(&o, "sk_buff", "data", "other", off), -ENOENT);
-			assert_int_equal(find(&o, "sk", "data", "len", off), -ENOENT);
-		}
+	for (uint32_t bits = 0; bits < 2; bits++) {
+		build(&o, bits);
+		assert_int_equal(find(&o, "sk_buff", "data", "len", off), 0);
+		assert_int_equal(off[0], 200);
+		assert_int_equal(off[1], 112);
+		assert_int_equal(find(&o, "sk_buff", "data", "bits", off), -ENOENT);
+		assert_int_equal(find(&o, "sk_buff", "data", "other", off), -ENOENT);
+		assert_int_equal(find(&o, "sk", "data", "len", off), -ENOENT);
+	}
 }
 
 static void refuses_damage(void **state)
@@ -131,21 +128,21 @@ static void refuses_damage(void **state)
 	uint32_t off[2];
 
 	(void)state;
-	build(&o, false, 0);
+	build(&o, 0);
 	for (size_t n = o.n - 1; n--;) { /* cut anywhere */
 		o.n = n + 1;
 		assert_true(find(&o, "sk_buff", "data", "len", off) < 0);
 	}
-	build(&o, false, 0);
+	build(&o, 0);
 	o.b[o.n - 1] = 'x'; /* names without an end */
 	assert_int_equal(find(&o, "sk_buff", "data", "len", off), -EPROTO);
-	build(&o, false, 0);
+	build(&o, 0);
 	o.b[2] = 2;
 	assert_int_equal(find(&o, "sk_buff", "data", "len", off), -EPROTO);
-	build(&o, false, 0);
+	build(&o, 0);
 	o.b[24 + 7] = 31; /* an unknown kind */
 	assert_int_equal(find(&o, "sk_buff", "data", "len", off), -ENOTSUP);
-	build(&o, false, 0);
+	build(&o, 0);
 	memset(o.b + 4, 0xff, 20);
 	assert_int_equal(find(&o, "sk_buff", "data", "len", off), -EPROTO);
 }
@@ -157,7 +154,7 @@ static void any_bytes_end(void **state)
 
 	(void)state;
 	for (int i = 0; i < 20000; i++) {
-		build(&o, i & 1, i >> 1 & 1);
+		build(&o, i & 1);
 		for (int k = 0; k < 1 + i % 3; k++) {
 			seed = seed * 1103515245u + 12345;
 			o.b[(seed >> 8) % o.n] = (uint8_t)(seed >> 24);

@@ -313,7 +313,7 @@ static int make_vmlinux(struct vmlinux *v)
 	memset(v, 0, sizeof(*v));
 	memcpy(v->e.e_ident, ELFMAG, SELFMAG);
 	v->e.e_ident[EI_CLASS] = ELFCLASS64;
-	v->e.e_ident[EI_DATA] = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? ELFDATA2MSB : ELFDATA2LSB;
+	v->e.e_ident[EI_DATA] = ELFDATA2LSB;
 	v->e.e_type = ET_EXEC;
 	v->e.e_phoff = offsetof(struct vmlinux, p);
 	v->e.e_phentsize = sizeof(v->p);
