@@ -23,11 +23,7 @@ struct blame_view {
 
 extern const char *const blame_bys[]; /* by enum blame_by, NULL-terminated */
 
-struct blame_format {
-	const char *name;
-	int (*print)(const struct blame_view *v, FILE *f); /* 0 or -errno */
-};
-/* NULL: no such name. */
-const struct blame_format *blame_format_find(const char *name);
+/* In one of cli_formats. 0 or -errno. */
+int blame_print(const struct blame_view *v, const char *format, FILE *f) __must_check;
 
 #endif

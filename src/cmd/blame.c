@@ -265,7 +265,6 @@ static int no_spikes(const struct blame_cmd *m)
 
 static int blame_show(struct blame_cmd *m)
 {
-	const struct blame_format *f = blame_format_find(m->o->format ?: "text");
 	int ret = sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
 
 	m->v.blame = m->b.b;
@@ -275,7 +274,8 @@ static int blame_show(struct blame_cmd *m)
 	m->v.at = m->o->at;
 	m->v.color = m->o->file.page.color;
 	m->v.width = m->o->file.page.width;
-	return ret ?: sink_close(&m->s, false, f->print(&m->v, m->s.f), m->err);
+	return ret ?: sink_close(&m->s, false, blame_print(&m->v, m->o->format ?: "text", m->s.f),
+				 m->err);
 }
 
 static bool blame_tell(struct blame_cmd *m)

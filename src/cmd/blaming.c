@@ -118,7 +118,7 @@ static int print_json(const struct blaming *m, const struct out_clock *clock, ch
 	};
 	size_t size;
 	FILE *f = open_memstream(json, &size);
-	int ret = f ? blame_format_find("json")->print(&v, f) : -ENOMEM;
+	int ret = f ? blame_print(&v, "json", f) : -ENOMEM;
 
 	if (f && (fclose(f) || !*json) && !ret)
 		ret = -ENOMEM;

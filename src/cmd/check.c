@@ -13,7 +13,7 @@
 #include "kvmft/columns.h"
 #include "kvmft/kernel.h"
 #include "kvmft/pager.h"
-#include "kvmft/row.h"
+#include "kvmft/table.h"
 #include "kvmft/vm.h"
 #include "sink.h"
 

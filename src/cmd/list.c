@@ -9,7 +9,7 @@
 
 #include <inttypes.h>
 
-#include "kvmft/row.h"
+#include "kvmft/table.h"
 #include "kvmft/vm.h"
 #include "sink.h"
 

@@ -2,7 +2,7 @@
 /* qemu_events.c: `kvmft qemu events`, the trace events of a running QEMU and their states. */
 #include "qemu.h"
 #include "options.h"
-#include "kvmft/row.h"
+#include "kvmft/table.h"
 #include "sink.h"
 
 struct events_opts {

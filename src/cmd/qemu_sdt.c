@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* qemu_sdt.c: `kvmft qemu sdt`, the markers of a program and what can be recorded of each. */
 #include "qemu.h"
-#include "kvmft/row.h"
+#include "kvmft/table.h"
 #include "kvmft/sdt_spec.h"
 #include "sink.h"
 

@@ -3,11 +3,10 @@
  * blame_out.c: spikes and their causes: as text, a block for each or a line per group; as one JSON
  * document; as CSV with a line per part, or group.
  */
-#include "kvmft/columns.h"
 #include "kvmft/evidence.h"
 #include "kvmft/ksyms.h"
 #include "kvmft/blame_output.h"
-#include "kvmft/row.h"
+#include "kvmft/table.h"
 #include "lat_text.h"
 
 #include <inttypes.h>
@@ -73,19 +72,6 @@ static uint64_t length(const struct blame_spike *s)
 }
 
 COMPARE_BY(by_begin, struct blame_spike *, ->begin);
-
-/* In the requested order; to be freed. */
-static const struct blame_spike **ordered(const struct blame_view *v)
-{
-	size_t n = blame_spikes(v->blame);
-	const struct blame_spike **s = calloc(n + 1, sizeof(*s));
-
-	for (size_t i = 0; s && i < n; i++)
-		s[i] = blame_spike(v->blame, i);
-	if (s && n && v->by == BLAME_BY_TIME)
-		qsort(s, n, sizeof(*s), by_begin);
-	return s;
-}
 
 /* ---- text ---- */
 
@@ -241,33 +227,43 @@ static bool grouped(const struct blame_view *v)
 	return v->by >= BLAME_BY_CAUSE;
 }
 
-static int text_groups(const struct blame_view *v, struct sbuf *b)
+struct groups {
+	const struct blame_view *v;
+	const struct group *g;
+};
+
+static void group_cells(struct row *r, const void *ctx, size_t i)
 {
-	struct columns c = { .left = 1 };
+	static const struct group none;
+	const struct groups *x = ctx;
+	const struct group *g = r->head ? &none : &x->g[i];
+	char text[32];
+
+	if (r->form == ROW_TEXT)
+		cell_text(r, COL_LEFT,
+			  x->v->by == BLAME_BY_TASK   ? "Task"
+			  : x->v->by == BLAME_BY_VCPU ? "vCPU"
+						      : "Cause",
+			  "%s", g->name);
+	row_quoted(r, r->form == ROW_JSON ? "name" : blame_bys[x->v->by], g->name);
+	cell_u64(r, IN_ALL, "spikes", "Spikes", true, g->n);
+	cell_text(r, 0, "Sum", "%s", amount(x->v, text, sizeof(text), g->sum));
+	cell_text(r, 0, "Longest", "%s", amount(x->v, text, sizeof(text), g->longest));
+	row_time(r, "sum", true, span(x->v, g->sum));
+	row_time(r, "longest", true, span(x->v, g->longest));
+}
+
+/* j: as a member of that, else as text or CSV. */
+static int put_groups(const struct blame_view *v, bool text, struct json *j, struct sbuf *b)
+{
 	size_t n;
 	_cleanup_free_ struct group *g = groups(v, &n);
-	char text[32];
+	const struct groups x = { v, g };
+	const struct table t = { .cells = group_cells, .ctx = &x, .n = n, .cycles = !khz(v) };
 
 	if (!g)
 		return -ENOMEM;
-	for (unsigned int pass = 0; pass < 2; pass++) {
-		c.print = pass;
-		columns_put(&c, b, v->by == BLAME_BY_TASK ? "Task"
-				   : v->by == BLAME_BY_VCPU ? "vCPU"
-							    : "Cause");
-		columns_put(&c, b, "Spikes");
-		columns_put(&c, b, "Sum");
-		columns_put(&c, b, "Longest");
-		columns_end(&c, b);
-		for (size_t i = 0; i < n; i++) {
-			columns_put(&c, b, "%s", g[i].name);
-			columns_put(&c, b, "%" PRIu64, g[i].n);
-			columns_put(&c, b, "%s", amount(v, text, sizeof(text), g[i].sum));
-			columns_put(&c, b, "%s", amount(v, text, sizeof(text), g[i].longest));
-			columns_end(&c, b);
-		}
-	}
-	return 0;
+	return j ? table_json(&t, "groups", j) : text ? table_text(&t, b) : table_csv(&t, true, b);
 }
 
 static void put_counts(struct sbuf *b, const struct blame_view *v)
@@ -315,31 +311,26 @@ static void put_bounds(struct sbuf *b, const struct blame_view *v)
 	}
 }
 
-static int text_print(const struct blame_view *v, FILE *f)
+static int text_print(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
 {
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	const struct blame_spike **s = ordered(v);
+	size_t n = grouped(v) ? 0 : blame_spikes(v->blame), from;
+	int ret = grouped(v) ? put_groups(v, true, NULL, b) : 0;
 	const char *note;
-	int ret = s ? 0 : -ENOMEM;
-	size_t from;
 
-	if (s && grouped(v))
-		ret = text_groups(v, &b);
-	for (size_t i = 0; s && !grouped(v) && i < blame_spikes(v->blame); i++) {
+	for (size_t i = 0; i < n; i++) {
 		if (i)
-			sbuf_addc(&b, '\n');
-		put_spike(&b, v, i + 1, s[i]);
+			sbuf_addc(b, '\n');
+		put_spike(b, v, i + 1, s[i]);
 		if (v->story)
-			lat_put_story(&b, &v->story[s[i] - blame_spike(v->blame, 0)]);
+			lat_put_story(b, &v->story[s[i] - blame_spike(v->blame, 0)]);
 	}
-	free(s);
-	from = b.len;
-	put_counts(&b, v);
-	put_bounds(&b, v);
+	from = b->len;
+	put_counts(b, v);
+	put_bounds(b, v);
 	for (size_t i = 0; (note = blame_note(v->blame, i)); i++)
-		sbuf_addf(&b, "# %s\n", note);
-	text_wrap(&b, from, "#   ", v->width);
-	return ret ?: sbuf_write(&b, f);
+		sbuf_addf(b, "# %s\n", note);
+	text_wrap(b, from, "#   ", v->width);
+	return ret;
 }
 
 /* ---- for programs ---- */
@@ -383,89 +374,78 @@ static void where_columns(struct row *r, const struct blame_view *v, const struc
 	row_quoted(r, "needs", needs.s ?: "");
 }
 
-static void part_columns(struct row *r, const struct blame_view *v, const struct blame_part *p)
+/* Of one spike; CSV repeats what it is of in each of its lines. */
+struct parts {
+	const struct blame_view *v;
+	const struct blame_spike *s;
+};
+
+static void part_cells(struct row *r, const void *ctx, size_t i)
 {
-	row_str(r, r->form == ROW_JSON ? "cause" : "part", blame_causes[p->cause].name);
-	row_quoted(r, r->form == ROW_JSON ? "name" : "part_name", p->name);
-	row_time(r, r->form == ROW_JSON ? "time" : "part_time", true, span(v, p->time));
+	static const struct blame_part none;
+	const struct parts *x = ctx;
+	const struct blame_part *p = r->head ? &none : &x->s->part[i];
+	bool json = r->form == ROW_JSON;
+
+	if (!json)
+		spike_columns(r, x->v, x->s);
+	row_str(r, json ? "cause" : "part", blame_causes[p->cause].name);
+	row_quoted(r, json ? "name" : "part_name", p->name);
+	row_time(r, json ? "time" : "part_time", true, span(x->v, p->time));
+	if (!json)
+		where_columns(r, x->v, x->s);
 }
 
-static void put_story(struct json *j, const struct lat_story *story)
+static struct table parts_of(const struct parts *x)
 {
-	json_put_str(j, "excerpt", story->text);
-	json_put_u64(j, "excerpt_left_out", story->left_out);
+	return (struct table){
+		.cells = part_cells, .ctx = x, .n = x->s->nparts, .cycles = !khz(x->v)
+	};
 }
 
-static void spike_json(struct json *j, const struct blame_view *v, const struct blame_spike *s)
+static int spike_json(struct json *j, const struct blame_view *v, const struct blame_spike *s)
 {
+	const struct parts x = { v, s };
+	const struct table parts = parts_of(&x);
+	const struct lat_story *story = v->story ? &v->story[s - blame_spike(v->blame, 0)] : NULL;
 	struct row r;
+	int ret;
 
-	json_object_begin(j);
-	r = (struct row){ .form = ROW_JSON, .j = j, .cycles = !khz(v) };
+	row_json(&r, j, !khz(v));
 	spike_columns(&r, v, s);
 	where_columns(&r, v, s);
 	evidence_json("needs", s->needs, j);
-	json_put_array(j, "parts");
-	for (size_t i = 0; i < s->nparts; i++) {
-		row_json(&r, j, !khz(v));
-		part_columns(&r, v, &s->part[i]);
-		row_end(&r);
-	}
-	json_array_end(j);
+	ret = table_json(&parts, "parts", j);
 	json_put_object(j, "also");
 	for (unsigned int w = 0; w < BLAME_WHATS; w++)
 		if (s->also[w])
 			json_put_u64(j, blame_whats[w].name, s->also[w]);
 	json_object_end(j);
-	if (v->story && v->story[s - blame_spike(v->blame, 0)].text)
-		put_story(j, &v->story[s - blame_spike(v->blame, 0)]);
-	json_object_end(j);
-}
-
-static void group_columns(struct row *r, const struct blame_view *v, const struct group *g)
-{
-	row_quoted(r, r->form == ROW_JSON ? "name" : blame_bys[v->by], g->name);
-	row_u64(r, "spikes", true, g->n);
-	row_time(r, "sum", true, span(v, g->sum));
-	row_time(r, "longest", true, span(v, g->longest));
-	row_end(r);
-}
-
-static int groups_json(struct json *j, const struct blame_view *v)
-{
-	size_t n;
-	_cleanup_free_ struct group *g = groups(v, &n);
-
-	json_put_array(j, "groups");
-	for (size_t i = 0; g && i < n; i++) {
-		struct row r;
-
-		row_json(&r, j, !khz(v));
-		group_columns(&r, v, &g[i]);
+	if (story && story->text) {
+		json_put_str(j, "excerpt", story->text);
+		json_put_u64(j, "excerpt_left_out", story->left_out);
 	}
-	json_array_end(j);
-	return g ? 0 : -ENOMEM;
+	row_end(&r);
+	return ret;
 }
 
-static int json_print(const struct blame_view *v, FILE *f)
+static int json_print(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
 {
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	const struct blame_spike **s = ordered(v);
 	const struct hostmap *map = tl_hostmap(v->t);
 	struct json j;
-	int ret = s ? 0 : -ENOMEM;
+	struct row r;
+	int ret = 0;
 
-	json_line_begin(&j, &b);
+	json_line_begin(&j, b);
 	json_put_str(&j, "clock", out_clock_names[v->clock->kind]);
 	json_put_str(&j, "unit", khz(v) ? "ns" : "cycles");
 	out_json_rate(&j, tl_source(v->t, 0)->cap);
 	json_put_array(&j, "spikes");
-	for (size_t i = 0; s && i < blame_spikes(v->blame); i++)
-		spike_json(&j, v, s[i]);
+	for (size_t i = 0; i < blame_spikes(v->blame) && !ret; i++)
+		ret = spike_json(&j, v, s[i]);
 	json_array_end(&j);
-	free(s);
-	if (grouped(v) && groups_json(&j, v))
-		ret = -ENOMEM;
+	if (grouped(v))
+		ret = ret ?: put_groups(v, false, &j, b);
 	json_put_object(&j, "counts");
 	for (unsigned int w = 0; w < BLAME_WHATS; w++)
 		json_put_u64(&j, blame_whats[w].name, blame_count(v->blame, (enum blame_what)w));
@@ -474,82 +454,49 @@ static int json_print(const struct blame_view *v, FILE *f)
 	for (size_t m = 0; m < map->nvm; m++) {
 		if (!v->bound[m].guest)
 			continue;
-		json_object_begin(&j);
-		json_put_str(&j, "vm", map->vm[m].label);
-		json_put_known_u64(&j, khz(v) ? "off_early_ns" : "off_early_cycles",
-				   v->bound[m].known, v->bound[m].early);
-		json_put_known_u64(&j, khz(v) ? "off_late_ns" : "off_late_cycles",
-				   v->bound[m].known, v->bound[m].late);
-		json_object_end(&j);
+		row_json(&r, &j, !khz(v));
+		row_str(&r, "vm", map->vm[m].label);
+		row_time(&r, "off_early", v->bound[m].known, v->bound[m].early);
+		row_time(&r, "off_late", v->bound[m].known, v->bound[m].late);
+		row_end(&r);
 	}
 	json_array_end(&j);
 	json_put_array(&j, "notes");
 	for (size_t i = 0; blame_note(v->blame, i); i++)
 		json_str(&j, blame_note(v->blame, i));
 	json_array_end(&j);
-	if (json_line_end(&j) && !b.error)
-		b.error = -EINVAL;
-	return ret ?: sbuf_write(&b, f);
+	return ret ?: json_line_end(&j);
 }
 
-static int csv_groups(const struct blame_view *v, FILE *f)
+static int csv_print(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
 {
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	const struct group none = { 0 };
-	size_t n;
-	_cleanup_free_ struct group *g = groups(v, &n);
-	struct row r;
+	static const struct blame_spike none;
+	struct parts x = { v, &none };
+	struct table t = parts_of(&x);
+	int ret = grouped(v) ? put_groups(v, false, NULL, b) : table_csv(&t, true, b);
 
-	if (!g)
-		return -ENOMEM;
-	row_head(&r, &b, !khz(v));
-	group_columns(&r, v, &none);
-	for (size_t i = 0; i < n; i++) {
-		row_csv(&r, &b, !khz(v));
-		group_columns(&r, v, &g[i]);
+	for (size_t i = 0; !grouped(v) && i < blame_spikes(v->blame) && !ret; i++) {
+		x.s = s[i];
+		t = parts_of(&x);
+		ret = table_csv(&t, false, b);
 	}
-	return sbuf_write(&b, f);
+	return ret;
 }
 
-static int csv_spikes(const struct blame_view *v, FILE *f)
+int blame_print(const struct blame_view *v, const char *format, FILE *f)
 {
+	size_t n = blame_spikes(v->blame);
+	_cleanup_free_ const struct blame_spike **s = calloc(n + 1, sizeof(*s));
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	const struct blame_spike none = { 0 }, **s = ordered(v);
-	const struct blame_part no_part = { 0 };
-	struct row r;
+	int ret;
 
-	if (!s)
-		return -ENOMEM;
-	row_head(&r, &b, !khz(v));
-	spike_columns(&r, v, &none);
-	part_columns(&r, v, &no_part);
-	where_columns(&r, v, &none);
-	row_end(&r);
-	for (size_t i = 0; i < blame_spikes(v->blame); i++)
-		for (size_t p = 0; p < s[i]->nparts; p++) {
-			row_csv(&r, &b, !khz(v));
-			spike_columns(&r, v, s[i]);
-			part_columns(&r, v, &s[i]->part[p]);
-			where_columns(&r, v, s[i]);
-			row_end(&r);
-		}
-	free(s);
-	return sbuf_write(&b, f);
-}
-
-static int csv_print(const struct blame_view *v, FILE *f)
-{
-	return grouped(v) ? csv_groups(v, f) : csv_spikes(v, f);
-}
-
-static const struct blame_format formats[] = {
-	{ "text", text_print }, { "json", json_print }, { "csv", csv_print },
-};
-
-const struct blame_format *blame_format_find(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
-		if (!strcmp(formats[i].name, name))
-			return &formats[i];
-	return NULL;
+	for (size_t i = 0; s && i < n; i++)
+		s[i] = blame_spike(v->blame, i);
+	if (s && n && v->by == BLAME_BY_TIME)
+		qsort(s, n, sizeof(*s), by_begin);
+	ret = !s			? -ENOMEM
+	      : !strcmp(format, "csv")	? csv_print(v, s, &b)
+	      : !strcmp(format, "json") ? json_print(v, s, &b)
+					: text_print(v, s, &b);
+	return ret ?: sbuf_write(&b, f);
 }

@@ -5,7 +5,7 @@
 
 #include <inttypes.h>
 
-#include "kvmft/row.h"
+#include "kvmft/table.h"
 #include "kvmft/screen.h"
 
 #define CHANGE_X 10 /* from this ratio on a change is shown as a factor */

@@ -8,7 +8,7 @@
 #include <inttypes.h>
 
 #include "kvmft/columns.h"
-#include "kvmft/row.h"
+#include "kvmft/table.h"
 #include "metrics.h"
 
 #define FLUSH_AT     (32u << 10)

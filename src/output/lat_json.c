@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* lat_json.c: latency results as one JSON document, and as CSV with a line per group and stage. */
 #include "kvmft/lat_output.h"
-#include "kvmft/row.h"
+#include "kvmft/table.h"
 
 /* KEY_ns, or KEY_cycles. */
 static void put_time(struct json *j, const struct lat_view *v, const char *key, bool known,
@@ -125,7 +125,7 @@ static void case_json(struct json *j, const struct lat_view *v, const struct lat
 	json_object_end(j);
 }
 
-static void table_json(struct json *j, const struct lat_view *v, const struct lat_table *t,
+static void lat_table_json(struct json *j, const struct lat_view *v, const struct lat_table *t,
 		       const struct lat_story *story)
 {
 	json_object_begin(j);
@@ -206,7 +206,7 @@ static int json_print(const struct lat_view *v, FILE *f)
 		if (!lat_has_table(v->lat, (enum lat_table_id)id))
 			continue;
 		json_key(&j, t->desc->name);
-		table_json(&j, v, t, v->story[id]);
+		lat_table_json(&j, v, t, v->story[id]);
 	}
 	if (v->want[LAT_SCHED])
 		vcpus_json(&j, v);

@@ -7,40 +7,24 @@
  * not have is to the right of its columns or after its tables, in lines that begin with '#'.
  */
 #include "kvmft/report_out.h"
-#include "kvmft/columns.h"
 #include "kvmft/evidence.h"
 #include "report_metrics.h"
-#include "kvmft/screen.h"
 
 #include <inttypes.h>
 
 #include "kvmft/output.h"
-#include "kvmft/row.h"
+#include "kvmft/table.h"
 
 /* Columns of --split. */
 static const char *const part_heads[REPORT_PARTS] = {
-	[PART_KERNEL] = "Kernel",
-	[PART_USER] = "User",
-	[PART_POLL] = "Poll",
-	[PART_BLOCKED] = "Blocked",
-	[PART_RUNNABLE] = "Runnable",
-	[PART_PREEMPTED] = "Preempted",
+	[PART_KERNEL] = "Kernel",   [PART_USER] = "User",	  [PART_POLL] = "Poll",
+	[PART_BLOCKED] = "Blocked", [PART_RUNNABLE] = "Runnable", [PART_PREEMPTED] = "Preempted",
 };
 
-#define FLUSH_AT (64u << 10)
-
-static void write_out(const struct report_doc *d, struct sbuf *b)
-{
-	int ret = sbuf_write(b, d->f);
-
-	b->error = b->error ?: ret;
-}
-
 /* Between two rows: nothing already written is needed again. */
-static void flush(const struct report_doc *d, struct sbuf *b)
+static int write_out(void *f, struct sbuf *b)
 {
-	if (b->len >= FLUSH_AT)
-		write_out(d, b);
+	return sbuf_write(b, f);
 }
 
 static size_t rows_of(const struct report_doc *d, const struct report_table *t)
@@ -160,19 +144,6 @@ static void put_sections(struct sections *s)
 
 /* ---- text ---- */
 
-/* Floats, because perf prints floats: the last digit of its tables depends on that. */
-/* Of a row all of whose samples have an unknown length there is none. */
-static void put_time(const struct report_doc *d, const struct report_row *row, struct columns *c,
-		     struct sbuf *b, double time)
-{
-	if (row && !row->timed)
-		columns_put(c, b, "-");
-	else if (report_in_cycles(d->r))
-		columns_put(c, b, "%.0f", time);
-	else
-		columns_put(c, b, "%.2fus", time / 1000);
-}
-
 /* A sum in a sentence. */
 static void add_sum(const struct report_doc *d, struct sbuf *b, const char *what, uint64_t time)
 {
@@ -182,21 +153,9 @@ static void add_sum(const struct report_doc *d, struct sbuf *b, const char *what
 		sbuf_addf(b, "%s:%.2fus", what, (double)time / 1000);
 }
 
-static void put_pct(struct columns *c, struct sbuf *b, uint64_t part, uint64_t whole)
+static double percent(uint64_t part, uint64_t whole)
 {
-	columns_put(c, b, "%.2f%%", whole ? (double)part / (double)whole * 100 : 0.0);
-}
-
-/* Its share of all time, and the mean. A sum that is cut at 64 bits says nothing of either. */
-static void put_share(const struct report_table *t, const struct report_row *row,
-		      struct columns *c, struct sbuf *b)
-{
-	if (!row->timed)
-		columns_put(c, b, "-");
-	else if (t->total_time == UINT64_MAX)
-		columns_put(c, b, "%.2f%%", row->time_pct / 100.0);
-	else
-		put_pct(c, b, row->total_time, t->total_time);
+	return whole ? (double)part / (double)whole * 100 : 0.0;
 }
 
 static double mean(const struct report_row *row)
@@ -204,28 +163,6 @@ static double mean(const struct report_row *row)
 	if (!row->timed || row->total_time == UINT64_MAX)
 		return (double)row->avg_time;
 	return (double)row->total_time / (double)row->timed;
-}
-
-static void head_last(const struct report_doc *d, size_t from, struct columns *c, struct sbuf *b)
-{
-	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++)
-		columns_put(c, b, "p%u", report_percentiles[i]);
-	columns_end(c, b);
-	if (c->print && d->color)
-		screen_paint(b, from, b->len - 1, "1");
-}
-
-static void row_last(const struct report_doc *d, const struct report_row *row, struct columns *c,
-		    struct sbuf *b)
-{
-	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++) {
-		if (row->counted)
-			put_time(d, row, c, b, (double)row->percentile_time[i]);
-		else
-			columns_put(c, b, "-");
-	}
-	columns_end(c, b);
-	flush(d, b);
 }
 
 static void text_whose(const struct report_doc *d, const struct section *s, struct sbuf *b)
@@ -246,198 +183,206 @@ static void text_whose(const struct report_doc *d, const struct section *s, stru
 		sbuf_add(b, "all VCPUs:\n\n");
 }
 
-/* ---- text, by code of the guest ---- */
+/* ---- rows, in all forms: text has floats, as perf has, on which its last digit depends ---- */
 
-static void place_text(const struct report_place *p, struct sbuf *b)
+static void cell_pct(struct row *r, unsigned int in, const char *name, const char *head, uint64_t v,
+		     double exact)
 {
-	if (p->has_addr)
-		sbuf_addf(b, "0x%" PRIx64, p->addr);
-	else
-		sbuf_add(b, p->function ?: "(others)");
-	if (p->module)
-		sbuf_addf(b, " [%s]", p->module);
+	if (r->form & in & IN_TEXT)
+		cell_text(r, in, head, "%.2f%%", exact);
+	else if (r->form & in)
+		row_fixed(r, name, v, 2);
 }
 
-static void rip_head(const struct report_doc *d, struct columns *c, struct sbuf *b)
+static void cell_time(struct row *r, unsigned int in, const char *name, const char *head,
+		      bool known, uint64_t v, double exact)
 {
-	size_t from = b->len;
-
-	columns_put(c, b, "Code");
-	columns_put(c, b, "%s", class_title(d->opts->cls));
-	columns_put(c, b, "Samples");
-	columns_put(c, b, "Samples%%");
-	columns_put(c, b, "Time%%");
-	columns_put(c, b, "Max");
-	columns_put(c, b, "Avg");
-	head_last(d, from, c, b);
+	if (r->form & in & IN_TEXT)
+		cell_text(r, in, head,
+			  !known      ? "-"
+			  : r->cycles ? "%.0f"
+				      : "%.2fus",
+			  r->cycles ? exact : exact / 1000);
+	else if (r->form & in)
+		row_time(r, name, known, v);
 }
 
-static void rip_row(const struct report_doc *d, const struct report_table *t,
-		    const struct report_row *row, struct columns *c, struct sbuf *b)
+/* The rows of a section. */
+struct rows {
+	const struct report_doc *d;
+	const struct section *s;
+	const struct report_table *t;
+};
+
+/* t: NULL for CSV's header; row: NULL for all. */
+static void part_cells(const struct report_doc *d, struct row *o, const struct report_table *t,
+		       const struct report_row *row)
 {
-	_cleanup_(sbuf_free) struct sbuf place = { 0 };
-	struct report_place p;
-	char name[REPORT_NAME];
+	char unknown[EVIDENCE_TEXT] = "";
+	uint64_t rest;
 
-	report_row_name(d->r, row, name);
-	report_row_place(d->r, row, &p);
-	place_text(&p, &place);
-	columns_put(c, b, "%s", place.s ?: "");
-	columns_put(c, b, "%s", name);
-	columns_put(c, b, "%" PRIu64, row->samples);
-	put_pct(c, b, row->samples, t->samples);
-	put_share(t, row, c, b);
-	put_time(d, row, c, b, (double)row->max_time);
-	put_time(d, row, c, b, mean(row));
-	row_last(d, row, c, b);
-}
-
-/* ---- text, as perf has it ---- */
-
-static void text_head(const struct report_doc *d, struct columns *c, struct sbuf *b)
-{
-	size_t from = b->len;
-	const char *unit = report_in_cycles(d->r) ? "cycles" : "Time";
-
-	columns_put(c, b, "%s", class_title(d->opts->cls));
-	columns_put(c, b, "Samples");
-	columns_put(c, b, "Samples%%");
-	columns_put(c, b, "Time%%");
-	columns_put(c, b, "Min %s", unit);
-	columns_put(c, b, "Max %s", unit);
-	columns_put(c, b, "Avg %s", report_in_cycles(d->r) ? unit : "time");
-	columns_put(c, b, "%s", "");
-	head_last(d, from, c, b);
-}
-
-static void text_row(const struct report_doc *d, const struct report_table *t,
-		     const struct report_row *row, struct columns *c, struct sbuf *b)
-{
-	char name[REPORT_NAME];
-
-	report_row_name(d->r, row, name);
-	columns_put(c, b, "%s", name);
-	columns_put(c, b, "%" PRIu64, row->samples);
-	put_pct(c, b, row->samples, t->samples);
-	put_share(t, row, c, b);
-	put_time(d, row, c, b, (double)row->min_time);
-	put_time(d, row, c, b, (double)row->max_time);
-	put_time(d, row, c, b, mean(row));
-	if (row->timed)
-		columns_put(c, b, "( +- %3u.%02u%% )", row->stderr_pct / 100,
-			    row->stderr_pct % 100);
-	else
-		columns_put(c, b, "%s", "");
-	row_last(d, row, c, b);
-}
-
-static void table_rows(const struct report_doc *d, const struct report_table *t, struct columns *c,
-		       struct sbuf *b)
-{
-	(d->opts->by_rip ? rip_head : text_head)(d, c, b);
-	if (c->print)
-		sbuf_addc(b, '\n');
-	for (size_t i = 0; i < rows_of(d, t); i++)
-		(d->opts->by_rip ? rip_row : text_row)(d, t, &t->row[i], c, b);
-	if (c->print && rows_of(d, t) < t->n)
-		sbuf_addf(b, "%*s\n", (int)c->width[0], "...");
-}
-
-/* What a narrow terminal has no room for is left out; percentiles get a table of their own. */
-static void text_table(const struct report_doc *d, const struct report_table *t, struct sbuf *b)
-{
-	static const unsigned char perf_less[] = { 7 /* stderr */, 4 /* min */ };
-	static const unsigned char rip_less[] = { 3 /* samples% */, 5 /* max */ };
-	const unsigned char *less = d->opts->by_rip ? rip_less : perf_less;
-	unsigned int last = d->opts->by_rip ? 7 : 8, names = d->opts->by_rip ? 3 : 1;
-	struct columns c = { .left = d->opts->by_rip ? 3 : 0 };
-
-	table_rows(d, t, &c, b);
-	if (!columns_fit(&c, d->width, less, ARRAY_SIZE(perf_less)) && d->opts->percentiles) {
-		c.hide = ~0u << last;
-		columns_fit(&c, d->width, less, ARRAY_SIZE(perf_less));
-	}
-	c.print = true;
-	table_rows(d, t, &c, b);
-	if (!(c.hide >> last))
+	if (!d->opts->split || o->form == ROW_TEXT)
 		return;
-	sbuf_addc(b, '\n');
-	c.hide = ~(~0u << last | names);
-	table_rows(d, t, &c, b);
-}
-
-/* all: every part is known. */
-static void split_head(const struct report_doc *d, struct columns *c, bool all, struct sbuf *b)
-{
-	columns_put(c, b, "Where time went");
-	columns_put(c, b, report_in_cycles(d->r) ? "Total cycles" : "Total time");
 	for (int p = 0; p < REPORT_PARTS; p++)
-		columns_put(c, b, "%s", part_heads[p]);
-	if (!all)
-		columns_put(c, b, "Unknown");
-	columns_end(c, b);
+		row_time(o, report_part_names[p],
+			 t && !report_row_lacks(d->r, t, row, (enum report_part)p),
+			 (row ? row->part_time : t->part_time)[p]);
+	rest = t ? report_row_unknown(d->r, t, row, unknown, sizeof(unknown)) : 0;
+	row_time(o, "unknown", true, rest);
+	row_str(o, "may_be", *unknown ? unknown : NULL);
 }
 
-/* NULL: of all. */
-static void split_row(const struct report_doc *d, const struct report_table *t,
-		      const struct report_row *row, struct columns *c, bool all, struct sbuf *b)
+/* The code of the guest: in text first, for programs last. */
+static void place_cells(const struct report_doc *d, const struct report_row *row, struct row *o)
 {
-	const uint64_t *part = row ? row->part_time : t->part_time;
-	uint64_t total = row ? row->total_time : t->total_time, rest;
-	char name[REPORT_NAME] = "all", unknown[EVIDENCE_TEXT];
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
+	struct report_place p = { 0 };
+	char addr[32] = "";
 
-	if (row)
+	if (!o->head)
+		report_row_place(d->r, row, &p);
+	if (p.has_addr)
+		snprintf(addr, sizeof(addr), "0x%" PRIx64, p.addr);
+	if (o->form == ROW_TEXT) {
+		sbuf_add(&text, p.has_addr ? addr : p.function ?: "(others)");
+		if (p.module)
+			sbuf_addf(&text, " [%s]", p.module);
+		cell_text(o, COL_LEFT | COL_NAME, "Code", "%s", text.s ?: "");
+		return;
+	}
+	row_str(o, "function", p.function);
+	row_str(o, "module", p.module);
+	row_str(o, "address", p.has_addr ? addr : NULL);
+}
+
+static void row_cells(struct row *o, const void *ctx, size_t i)
+{
+	static const struct report_row none;
+	static const struct report_table empty;
+	const struct rows *x = ctx;
+	const struct report_doc *d = x->d;
+	const struct report_table *t = x->t ?: &empty;
+	const struct report_row *row = o->head ? &none : &t->row[i];
+	const bool rip = d->opts->by_rip, cut = t->total_time == UINT64_MAX;
+	const unsigned int perf = rip ? IN_DATA : IN_ALL;
+	char name[REPORT_NAME] = "", key[16];
+
+	if (!o->head)
 		report_row_name(d->r, row, name);
-	columns_put(c, b, "%s", name);
-	put_time(d, row, c, b, (double)total);
-	for (int p = 0; p < REPORT_PARTS; p++)
-		if (report_row_lacks(d->r, t, row, (enum report_part)p))
-			columns_put(c, b, "?");
-		else
-			put_pct(c, b, part[p], total);
-	rest = report_row_unknown(d->r, t, row, unknown, sizeof(unknown));
-	if (!all)
-		put_pct(c, b, rest, total);
-	if (c->print)
-		sbuf_addf(b, "%s%s", *unknown ? " " : "", unknown);
-	columns_end(c, b);
-	flush(d, b);
+	if (rip && o->form == ROW_TEXT)
+		place_cells(d, row, o);
+	if (o->form == ROW_CSV) {
+		row_str(o, "vm", x->s->name);
+		row_s64(o, "vcpu", x->s->of.vcpu >= 0, x->s->of.vcpu);
+	}
+	cell_str(o, IN_ALL | COL_NAME | (rip ? COL_LEFT : 0), "event", class_title(d->opts->cls),
+		 name);
+	cell_u64(o, IN_ALL, "samples", "Samples", true, row->samples);
+	cell_u64(o, IN_JSON, "timed", NULL, true, row->timed);
+	cell_pct(o, IN_ALL | (rip ? COL_DROP1 : 0), "samples_pct", "Samples%", row->samples_pct,
+		 percent(row->samples, t->samples));
+	/* A sum that is cut at 64 bits says nothing of shares. */
+	cell_pct(o, IN_ALL, "time_pct", "Time%", row->time_pct,
+		 cut ? row->time_pct / 100.0 : percent(row->total_time, t->total_time));
+	cell_time(o, IN_JSON, "total", NULL, row->timed, row->total_time, 0);
+	cell_time(o, perf | COL_DROP2, "min", o->cycles ? "Min cycles" : "Min Time",
+		  row->timed, row->min_time, (double)row->min_time);
+	cell_time(o, IN_ALL | (rip ? COL_DROP2 : 0), "max",
+		  rip	      ? "Max"
+		  : o->cycles ? "Max cycles"
+			      : "Max Time",
+		  row->timed, row->max_time, (double)row->max_time);
+	cell_time(o, IN_ALL, "avg",
+		  rip	      ? "Avg"
+		  : o->cycles ? "Avg cycles"
+			      : "Avg time",
+		  row->timed, row->avg_time, mean(row));
+	row_fixed(o, "stderr_pct", row->stderr_pct, 2);
+	if (!rip)
+		cell_text(o, COL_DROP1, "", row->timed ? "( +- %3u.%02u%% )" : "",
+			  row->stderr_pct / 100, row->stderr_pct % 100);
+	cell_time(o, IN_CSV, "total", NULL, row->timed, row->total_time, 0);
+	for (size_t k = 0; d->opts->percentiles && k < REPORT_PERCENTILES; k++) {
+		snprintf(key, sizeof(key), "p%u", report_percentiles[k]);
+		cell_time(o, IN_ALL | COL_MORE, key, key, row->counted, row->percentile_time[k],
+			  (double)row->percentile_time[k]);
+	}
+	part_cells(d, o, x->t, row);
+	if (rip && o->form != ROW_TEXT)
+		place_cells(d, row, o);
 }
 
-static void text_split(const struct report_doc *d, const struct report_table *t, struct sbuf *b)
+static struct table table_of(const struct rows *x)
 {
-	struct columns c = { 0 };
+	const struct report_doc *d = x->d;
+
+	return (struct table){
+		.cells = row_cells,
+		.ctx = x,
+		.n = rows_of(d, x->t),
+		.cycles = report_in_cycles(d->r),
+		.width = d->width,
+		.bold = d->color,
+		.blank = true,
+		.cut = rows_of(d, x->t) < x->t->n,
+		.flush = write_out,
+		.arg = d->f,
+	};
+}
+
+/* The last one is of all. */
+static void split_cells(struct row *o, const void *ctx, size_t i)
+{
+	const struct rows *x = ctx;
+	const struct report *r = x->d->r;
+	const struct report_row *row = i < rows_of(x->d, x->t) && !o->head ? &x->t->row[i] : NULL;
+	uint64_t total = row ? row->total_time : x->t->total_time, rest;
+	char name[REPORT_NAME] = "all", unknown[EVIDENCE_TEXT];
 	bool all = true;
 
-	for (int p = 0; p < REPORT_PARTS; p++)
-		all &= !report_row_lacks(d->r, t, NULL, (enum report_part)p);
-	for (unsigned int pass = 0; pass < 2; pass++) {
-		c.print = pass;
-		split_head(d, &c, all, b);
-		if (c.print)
-			sbuf_addc(b, '\n');
-		for (size_t i = 0; i < rows_of(d, t); i++)
-			split_row(d, t, &t->row[i], &c, all, b);
-		split_row(d, t, NULL, &c, all, b);
+	if (row)
+		report_row_name(r, row, name);
+	cell_text(o, 0, "Where time went", "%s", name);
+	cell_time(o, IN_TEXT, NULL, o->cycles ? "Total cycles" : "Total time", true, total,
+		  (double)total);
+	for (enum report_part p = 0; p < REPORT_PARTS; p++) {
+		all &= !report_row_lacks(r, x->t, NULL, p);
+		cell_text(o, 0, part_heads[p], report_row_lacks(r, x->t, row, p) ? "?" : "%.2f%%",
+			  percent((row ? row->part_time : x->t->part_time)[p], total));
 	}
-	add_sum(d, b, "\nGuest run time", t->guest_time);
-	sbuf_addf(b, " in %" PRIu64 " entries.\n\n", t->windows);
+	rest = report_row_unknown(r, x->t, row, unknown, sizeof(unknown));
+	if (!all)
+		cell_text(o, 0, "Unknown", "%.2f%%", percent(rest, total));
+	if (o->c.print && !o->head)
+		sbuf_addf(o->b, "%s%s", *unknown ? " " : "", unknown);
 }
 
 static void text_section(struct sections *s, const struct section *of, const struct report_table *t)
 {
 	const struct report_doc *d = s->d;
+	const struct rows x = { d, of, t };
+	struct table rows = table_of(&x);
 	struct sbuf *b = s->b;
+	int ret;
 
 	sbuf_add(b, "\n\nAnalyze events for ");
 	text_whose(d, of, b);
-	text_table(d, t, b);
+	ret = table_text(&rows, b);
 	sbuf_addf(b, "\nTotal Samples:%" PRIu64, t->samples);
 	if (t->timed)
 		add_sum(d, b, ", Total events handled time", t->total_time);
 	sbuf_add(b, ".\n\n");
-	if (d->opts->split)
-		text_split(d, t, b);
+	if (d->opts->split) {
+		rows = (struct table){ .cells = split_cells,
+				       .ctx = &x,
+				       .n = rows.n + 1,
+				       .cycles = rows.cycles,
+				       .blank = true };
+		ret = ret ?: table_text(&rows, b);
+		add_sum(d, b, "\nGuest run time", t->guest_time);
+		sbuf_addf(b, " in %" PRIu64 " entries.\n\n", t->windows);
+	}
+	b->error = b->error ?: ret;
 }
 
 static void text_notes(const struct report_doc *d, struct sbuf *b)
@@ -460,81 +405,13 @@ static void text_print(const struct report_doc *d, struct sbuf *b)
 
 /* ---- JSON and CSV ---- */
 
-/* t: NULL for CSV's header; row: NULL for all. */
-static void part_columns(const struct report_doc *d, struct row *o, const struct report_table *t,
-			 const struct report_row *row)
-{
-	char unknown[EVIDENCE_TEXT] = "";
-	uint64_t rest;
-
-	if (!d->opts->split)
-		return;
-	for (int p = 0; p < REPORT_PARTS; p++)
-		row_time(o, report_part_names[p],
-			 t && !report_row_lacks(d->r, t, row, (enum report_part)p),
-			 (row ? row->part_time : t->part_time)[p]);
-	rest = t ? report_row_unknown(d->r, t, row, unknown, sizeof(unknown)) : 0;
-	row_time(o, "unknown", true, rest);
-	row_str(o, "may_be", *unknown ? unknown : NULL);
-}
-
-static void place_columns(const struct report_doc *d, const struct report_row *row, struct row *o)
-{
-	struct report_place p = { 0 };
-	char addr[32] = "";
-
-	if (o->form != ROW_HEAD)
-		report_row_place(d->r, row, &p);
-	if (p.has_addr)
-		snprintf(addr, sizeof(addr), "0x%" PRIx64, p.addr);
-	row_str(o, "function", p.function);
-	row_str(o, "module", p.module);
-	row_str(o, "address", p.has_addr ? addr : NULL);
-}
-
-/* CSV's header: row is all 0, without a table. */
-static void row_columns(const struct report_doc *d, const struct section *s,
-			const struct report_table *t, const struct report_row *row, struct row *o)
-{
-	bool json = o->form == ROW_JSON;
-	char name[REPORT_NAME] = "";
-
-	if (o->form != ROW_HEAD)
-		report_row_name(d->r, row, name);
-	if (!json) {
-		row_str(o, "vm", s->name);
-		row_s64(o, "vcpu", s->of.vcpu >= 0, s->of.vcpu);
-	}
-	row_str(o, "event", name);
-	row_u64(o, "samples", true, row->samples);
-	if (json)
-		row_u64(o, "timed", true, row->timed);
-	row_fixed(o, "samples_pct", row->samples_pct, 2);
-	row_fixed(o, "time_pct", row->time_pct, 2);
-	if (json)
-		row_time(o, "total", row->timed, row->total_time);
-	row_time(o, "min", row->timed, row->min_time);
-	row_time(o, "max", row->timed, row->max_time);
-	row_time(o, "avg", row->timed, row->avg_time);
-	row_fixed(o, "stderr_pct", row->stderr_pct, 2);
-	if (!json)
-		row_time(o, "total", row->timed, row->total_time);
-	for (size_t i = 0; d->opts->percentiles && i < REPORT_PERCENTILES; i++) {
-		char key[16];
-
-		snprintf(key, sizeof(key), "p%u", report_percentiles[i]);
-		row_time(o, key, row->counted, row->percentile_time[i]);
-	}
-	part_columns(d, o, t, row);
-	if (d->opts->by_rip)
-		place_columns(d, row, o);
-	row_end(o);
-}
-
 static void json_section(struct sections *s, const struct section *of, const struct report_table *t)
 {
 	const struct report_doc *d = s->d;
-	struct row o, r;
+	const struct rows x = { d, of, t };
+	const struct table rows = table_of(&x);
+	struct row o;
+	int ret;
 
 	row_json(&o, s->j, report_in_cycles(d->r));
 	row_str(&o, "vm", of->vm ? of->vm->label : NULL);
@@ -545,39 +422,35 @@ static void json_section(struct sections *s, const struct section *of, const str
 	row_u64(&o, "vcpus", true, t->vcpus);
 	row_u64(&o, "total_samples", true, t->samples);
 	row_time(&o, "total", t->timed || !t->samples, t->total_time);
-	part_columns(d, &o, t, NULL);
+	part_cells(d, &o, t, NULL);
 	if (d->opts->split) {
 		row_time(&o, "guest", true, t->guest_time);
 		row_u64(&o, "entries", true, t->windows);
 	}
 	row_u64(&o, "rows_total", true, t->n);
-	json_put_array(s->j, "rows");
-	for (size_t i = 0; i < rows_of(d, t); i++) {
-		row_json(&r, s->j, o.cycles);
-		row_columns(d, of, t, &t->row[i], &r);
-		flush(d, s->b);
-	}
-	json_array_end(s->j);
+	ret = table_json(&rows, "rows", s->j);
 	row_end(&o);
+	s->b->error = s->b->error ?: ret;
 }
 
 static void csv_section(struct sections *s, const struct section *of, const struct report_table *t)
 {
-	struct row o;
+	const struct rows x = { s->d, of, t };
+	const struct table rows = table_of(&x);
+	int ret = table_csv(&rows, false, s->b);
 
-	for (size_t i = 0; i < rows_of(s->d, t); i++) {
-		row_csv(&o, s->b, report_in_cycles(s->d->r));
-		row_columns(s->d, of, t, &t->row[i], &o);
-		flush(s->d, s->b);
-	}
+	s->b->error = s->b->error ?: ret;
 }
 
 static void csv_print(const struct report_doc *d, struct sbuf *b)
 {
-	struct row o;
+	const struct section none = { 0 };
+	const struct rows x = { d, &none, NULL };
+	const struct table head = { .cells = row_cells,
+				    .ctx = &x,
+				    .cycles = report_in_cycles(d->r) };
 
-	row_head(&o, b, report_in_cycles(d->r));
-	row_columns(d, &(struct section){ 0 }, NULL, &(struct report_row){ 0 }, &o);
+	b->error = table_csv(&head, true, b);
 	put_sections(&(struct sections){ .d = d, .b = b, .print = csv_section });
 }
 
@@ -652,8 +525,9 @@ const struct report_format *report_format_find(const char *name)
 int report_print(const struct report_doc *d, const struct report_format *fmt)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	int ret;
 
 	fmt->print(d, &b);
-	write_out(d, &b);
-	return b.error;
+	ret = sbuf_write(&b, d->f);
+	return b.error ?: ret;
 }

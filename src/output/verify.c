@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-#include "kvmft/row.h"
+#include "kvmft/table.h"
 
 #define TEXT_SLICES 8 /* rows of the table over time */
 

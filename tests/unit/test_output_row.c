@@ -2,7 +2,7 @@
 /*
  * test_output_row.c: tests of src/output/row.c.
  */
-#include "kvmft/row.h"
+#include "kvmft/table.h"
 
 #include <setjmp.h>
 

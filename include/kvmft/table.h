@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * table.h: tables for people and for programs. One function gives the cells of a row: each once,
+ * with its name for programs, its head in text, its type, and where it appears. The same function
+ * is called for the heads, where no value is looked at, to measure text, and to print.
+ *
+ *	static void cells(struct row *r, const void *ctx, size_t i)
+ *	{
+ *		const struct thing none = { 0 }, *t = r->head ? &none : (struct thing *)ctx + i;
+ *
+ *		cell_str(r, IN_ALL | COL_LEFT, "name", "Name", t->name);
+ *		cell_u64(r, IN_ALL, "count", "Count", t->known, t->count);
+ *		row_time(r, "total", true, t->total);
+ *	}
+ *
+ *	const struct table t = { .cells = cells, .ctx = things, .n = 2 };
+ */
+#ifndef KVMFT_TABLE_H
+#define KVMFT_TABLE_H
+
+#include "kvmft/columns.h"
+#include "kvmft/json.h"
+
+
+enum {
+	IN_TEXT = 1 << 0,
+	IN_JSON = 1 << 1,
+	IN_CSV = 1 << 2,
+	IN_DATA = IN_JSON | IN_CSV,
+	IN_ALL = IN_TEXT | IN_DATA,
+	/* text: */
+	COL_LEFT = 1 << 3,  /* begins at its left */
+	COL_DROP1 = 1 << 4, /* left out first where a terminal is too narrow */
+	COL_DROP2 = 1 << 5, /* ... and second */
+	COL_MORE = 1 << 6,  /* ... and then in a table of its own, with the COL_NAMEs */
+	COL_NAME = 1 << 7,
+	COL_HIDE = 1 << 8,  /* left out */
+	COL_ALONE = 1 << 9, /* a line of its own where the others have no room beside it */
+};
+
+struct row {
+	enum { ROW_JSON = IN_JSON, ROW_CSV = IN_CSV, ROW_TEXT = IN_TEXT } form;
+	bool head;	  /* names are wanted */
+	bool cycles;	  /* times are cycles, else ns */
+	bool filled;	  /* there is already a column */
+	struct json *j;	  /* ROW_JSON */
+	struct sbuf *b;	  /* else */
+	struct {
+		bool print;	      /* else measure */
+		unsigned int at;      /* column of the next text */
+		unsigned int left, hide, drop[2], more, name, alone; /* bit per column */
+		unsigned int width[COLUMNS_MAX];
+	} c; /* ROW_TEXT */
+};
+
+struct table {
+	/* The cells of row i; none: it is left out. */
+	void (*cells)(struct row *r, const void *ctx, size_t i);
+	const void *ctx;
+	size_t n;
+	bool cycles;	    /* times are cycles, else ns */
+	unsigned int width; /* text: of a terminal; 0: any */
+	const unsigned int *fixed; /* ... widths that no cell changes, up to a 0; or NULL */
+	bool bold, blank;   /* ... its head is; a line after it */
+	bool cut;	    /* ... ends in "...": there are more rows */
+	/* From time to time, with the text so far, which it may empty. 0 or -errno; or NULL. */
+	int (*flush)(void *arg, struct sbuf *b);
+	void *arg;
+};
+
+/* 0, or what flush returned. */
+int table_text(const struct table *t, struct sbuf *b);
+int table_csv(const struct table *t, bool head, struct sbuf *b);
+/* As a member of an object, an array of objects. */
+int table_json(const struct table *t, const char *key, struct json *j);
+
+/* One row by itself. */
+void row_json(struct row *r, struct json *j, bool cycles);
+void row_csv(struct row *r, struct sbuf *b, bool cycles);
+void row_head(struct row *r, struct sbuf *b, bool cycles);
+void row_end(struct row *r);
+
+/* Cells. Unknown values are "-" in text, null in JSON and empty in CSV. */
+void cell_str(struct row *r, unsigned int in, const char *name, const char *head, const char *text);
+void cell_u64(struct row *r, unsigned int in, const char *name, const char *head, bool known,
+	      uint64_t v);
+/* Of text alone. */
+void cell_text(struct row *r, unsigned int in, const char *head, const char *fmt, ...)
+	__printf(4, 5);
+
+/* Cells for programs. */
+void row_str(struct row *r, const char *name, const char *text); /* NULL = not known */
+void row_quoted(struct row *r, const char *name, const char *text); /* in CSV always with quotes */
+void row_u64(struct row *r, const char *name, bool known, uint64_t v);
+void row_s64(struct row *r, const char *name, bool known, int64_t v);
+void row_bool(struct row *r, const char *name, bool known, bool v); /* CSV: 1 or 0 */
+/* v / 10^scale, with that many decimals. */
+void row_fixed(struct row *r, const char *name, uint64_t v, unsigned int scale);
+/* NAME_cycles; or NAME_ns in JSON and NAME_us in CSV, with three decimals. */
+void row_time(struct row *r, const char *name, bool known, uint64_t time);
+
+#endif

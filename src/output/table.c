@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* table.c: tables for people and for programs. */
+#include "kvmft/table.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+
+#include "kvmft/screen.h"
+
+#define FLUSH_AT (32u << 10)
+
+/* ---- text: columns as wide as their contents ---- */
+
+/* Each is taken to be one column wide, as screen_cut() does. */
+static int characters(const char *s)
+{
+	int n = 0;
+
+	for (; *s; s++)
+		n += (*s & 0xc0) != 0x80;
+	return n;
+}
+
+void cell_text(struct row *r, unsigned int in, const char *head, const char *fmt, ...)
+{
+	unsigned int at = r->c.at, bit = 1u << at;
+	char text[512];
+	va_list ap;
+	int n;
+
+	if (r->form != ROW_TEXT || at >= COLUMNS_MAX)
+		return;
+	r->c.at++;
+	r->filled = true;
+	if (r->head) {
+		r->c.left |= in & COL_LEFT ? bit : 0;
+		r->c.hide |= in & COL_HIDE ? bit : 0;
+		r->c.drop[0] |= in & COL_DROP1 ? bit : 0;
+		r->c.drop[1] |= in & COL_DROP2 ? bit : 0;
+		r->c.more |= in & COL_MORE ? bit : 0;
+		r->c.name |= in & COL_NAME ? bit : 0;
+		r->c.alone |= in & COL_ALONE ? bit : 0;
+	}
+	if (r->c.hide & bit)
+		return;
+	va_start(ap, fmt);
+	n = r->head ? snprintf(text, sizeof(text), "%s", head)
+		    : vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	n = characters(text);
+	if (!r->c.print) {
+		r->c.width[at] = MAX(r->c.width[at], (unsigned int)n);
+		return;
+	}
+	if (r->c.alone & bit && r->c.width[at] == 1) {
+		sbuf_addf(r->b, text[0] ? "%s\n" : "", text);
+		text[0] = '\0';
+		n = 0;
+	}
+	n = MAX((int)r->c.width[at] - n, 0);
+	sbuf_addf(r->b, "%s%*s%s%*s", (bit - 1) & ~r->c.hide ? " " : "", r->c.left & bit ? 0 : n,
+		  "", text, r->c.left & bit ? n : 0, "");
+}
+
+static bool fits(const struct row *r, unsigned int width)
+{
+	unsigned int sum = 0;
+
+	for (unsigned int i = 0; i < COLUMNS_MAX; i++)
+		if (r->c.width[i] && !(r->c.hide >> i & 1))
+			sum += r->c.width[i] + (sum > 0);
+	return !width || sum <= width;
+}
+
+static void drop(struct row *r, unsigned int width)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(r->c.drop) && !fits(r, width); i++)
+		r->c.hide |= r->c.drop[i];
+}
+
+static int rows(const struct table *t, struct row *r)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < t->n && !ret; i++) {
+		r->filled = false;
+		t->cells(r, t->ctx, i);
+		if (r->filled)
+			row_end(r);
+		if (t->flush && (r->j ? r->j->out : r->b)->len >= FLUSH_AT)
+			ret = t->flush(t->arg, r->j ? r->j->out : r->b);
+	}
+	return ret;
+}
+
+static int text_pass(const struct table *t, struct row *r)
+{
+	size_t from = r->b->len;
+	int ret;
+
+	r->head = true;
+	t->cells(r, t->ctx, 0);
+	row_end(r);
+	if (r->c.print && t->bold)
+		screen_paint(r->b, from, r->b->len - 1, "1");
+	if (r->c.print && t->blank)
+		sbuf_addc(r->b, '\n');
+	r->head = false;
+	ret = rows(t, r);
+	if (!ret && r->c.print && t->cut)
+		sbuf_addf(r->b, "%*s\n", (int)r->c.width[0], "...");
+	return ret;
+}
+
+int table_text(const struct table *t, struct sbuf *b)
+{
+	struct row r = { .form = ROW_TEXT, .b = b, .cycles = t->cycles };
+	int ret = t->fixed ? 0 : text_pass(t, &r);
+
+	for (size_t i = 0; t->fixed && t->fixed[i]; i++)
+		r.c.width[i] = t->fixed[i];
+	drop(&r, t->width);
+	if (r.c.alone && !fits(&r, t->width))
+		r.c.width[0] = 1;
+	if (r.c.more && !fits(&r, t->width)) {
+		r.c.hide = r.c.more;
+		drop(&r, t->width);
+	}
+	r.c.print = true;
+	ret = ret ?: text_pass(t, &r);
+	if (ret || !(r.c.hide & r.c.more))
+		return ret;
+	sbuf_addc(b, '\n');
+	r.c.hide = ~(r.c.more | r.c.name);
+	return text_pass(t, &r);
+}
+
+/* ---- for programs ---- */
+
+int table_csv(const struct table *t, bool head, struct sbuf *b)
+{
+	struct row r = { .form = ROW_CSV, .b = b, .cycles = t->cycles, .head = true };
+
+	if (head) {
+		t->cells(&r, t->ctx, 0);
+		row_end(&r);
+	}
+	r.head = false;
+	return rows(t, &r);
+}
+
+int table_json(const struct table *t, const char *key, struct json *j)
+{
+	struct row r = { .form = ROW_JSON, .j = j, .cycles = t->cycles };
+	int ret;
+
+	json_put_array(j, key);
+	ret = rows(t, &r);
+	json_array_end(j);
+	return ret;
+}
+
+void row_json(struct row *r, struct json *j, bool cycles)
+{
+	*r = (struct row){ .form = ROW_JSON, .j = j, .cycles = cycles, .filled = true };
+	json_object_begin(j);
+}
+
+void row_csv(struct row *r, struct sbuf *b, bool cycles)
+{
+	*r = (struct row){ .form = ROW_CSV, .b = b, .cycles = cycles };
+}
+
+void row_head(struct row *r, struct sbuf *b, bool cycles)
+{
+	*r = (struct row){ .form = ROW_CSV, .b = b, .cycles = cycles, .head = true };
+}
+
+void row_end(struct row *r)
+{
+	if (r->form == ROW_JSON) {
+		json_object_end(r->j);
+		return;
+	}
+	r->c.at = 0;
+	if (r->form == ROW_TEXT && !r->c.print)
+		return;
+	while (r->form == ROW_TEXT && r->b->len && r->b->s[r->b->len - 1] == ' ')
+		r->b->s[--r->b->len] = '\0';
+	sbuf_addc(r->b, '\n');
+}
+
+/* A column begins. JSON: true, if it is that; else whether its value is wanted as CSV's field. */
+static bool in_json(struct row *r)
+{
+	if (r->form != ROW_JSON)
+		return false;
+	if (!r->filled)
+		json_object_begin(r->j);
+	r->filled = true;
+	return true;
+}
+
+static bool in_csv(struct row *r, const char *name)
+{
+	if (r->form != ROW_CSV)
+		return false;
+	if (r->filled)
+		sbuf_addc(r->b, ',');
+	r->filled = true;
+	if (r->head)
+		sbuf_add(r->b, name);
+	return !r->head;
+}
+
+void row_str(struct row *r, const char *name, const char *text)
+{
+	if (in_csv(r, name))
+		sbuf_add_csv(r->b, text);
+	else if (in_json(r))
+		json_put_str(r->j, name, text);
+}
+
+void row_quoted(struct row *r, const char *name, const char *text)
+{
+	if (in_csv(r, name))
+		sbuf_add_csv_quoted(r->b, text);
+	else if (in_json(r))
+		json_put_str(r->j, name, text);
+}
+
+void row_u64(struct row *r, const char *name, bool known, uint64_t v)
+{
+	if (in_csv(r, name) && known)
+		sbuf_add_u64(r->b, v);
+	else if (in_json(r))
+		json_put_known_u64(r->j, name, known, v);
+}
+
+void row_s64(struct row *r, const char *name, bool known, int64_t v)
+{
+	if (in_csv(r, name) && known)
+		sbuf_add_s64(r->b, v);
+	else if (in_json(r))
+		json_put_known_s64(r->j, name, known, v);
+}
+
+void row_bool(struct row *r, const char *name, bool known, bool v)
+{
+	if (in_csv(r, name) && known)
+		sbuf_addc(r->b, v ? '1' : '0');
+	else if (in_json(r) && known)
+		json_put_bool(r->j, name, v);
+	else if (r->form == ROW_JSON)
+		json_put_str(r->j, name, NULL);
+}
+
+void row_fixed(struct row *r, const char *name, uint64_t v, unsigned int scale)
+{
+	struct json number;
+
+	if (in_csv(r, name)) {
+		json_init(&number, r->b);
+		json_fixed_u64(&number, v, scale);
+	} else if (in_json(r)) {
+		json_put_fixed(r->j, name, v, scale);
+	}
+}
+
+void row_time(struct row *r, const char *name, bool known, uint64_t time)
+{
+	char full[48];
+
+	snprintf(full, sizeof(full), "%s_%s", name,
+		 r->cycles	       ? "cycles"
+		 : r->form == ROW_JSON ? "ns"
+				       : "us");
+	if (r->cycles || r->form == ROW_JSON)
+		row_u64(r, full, known, time);
+	else if (in_csv(r, full) && known)
+		sbuf_addf(r->b, "%" PRIu64 ".%03u", time / 1000, (unsigned int)(time % 1000));
+}
+
+void cell_str(struct row *r, unsigned int in, const char *name, const char *head, const char *text)
+{
+	if (r->form & in & IN_TEXT)
+		cell_text(r, in, head, "%s", text ?: "-");
+	else if (r->form & in)
+		row_str(r, name, text);
+}
+
+void cell_u64(struct row *r, unsigned int in, const char *name, const char *head, bool known,
+	      uint64_t v)
+{
+	if (r->form & in & IN_TEXT)
+		cell_text(r, in, head, known ? "%" PRIu64 : "-", v);
+	else if (r->form & in)
+		row_u64(r, name, known, v);
+}
