@@ -85,7 +85,6 @@ static int rows(const struct table *t, struct row *r)
 	int ret = 0;
 
 	for (size_t i = 0; i < t->n && !ret; i++) {
-		r->filled = false;
 		t->cells(r, t->ctx, i);
 		if (r->filled)
 			row_end(r);
@@ -180,11 +179,12 @@ void row_head(struct row *r, struct sbuf *b, bool cycles)
 
 void row_end(struct row *r)
 {
+	r->c.at = 0;
+	r->filled = false;
 	if (r->form == ROW_JSON) {
 		json_object_end(r->j);
 		return;
 	}
-	r->c.at = 0;
 	if (r->form == ROW_TEXT && !r->c.print)
 		return;
 	while (r->form == ROW_TEXT && r->b->len && r->b->s[r->b->len - 1] == ' ')

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* verify.c: the result of `kvmft verify`, for people, for programs and for tables. */
 #include "kvmft/verify.h"
-#include "kvmft/columns.h"
 #include "kvmft/screen.h"
 #include "kvmft/output.h"
 
@@ -69,33 +68,6 @@ static const char *host_name(const struct verify *v, size_t i)
 	return "";
 }
 
-/* The parts of the hosts that the VM ran on, if there are several. */
-static void text_hosts(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
-{
-	struct win_stats s;
-	char name[32];
-
-	for (size_t i = 0; i < win_hosts(v->w) && win_hosts(v->w) > 1; i++) {
-		win_host_total(v->w, g->g->vm, i, &s);
-		snprintf(name, sizeof(name), "on %.20s", host_name(v, i));
-		text_row(v, name, &s, b);
-	}
-}
-
-static void text_vcpus(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
-{
-	char name[32];
-
-	sbuf_addf(b, "  %-20s %9s %9s %9s %12s %12s\n", "", "inside", "outside", "unchecked",
-		  v->khz ? "earliest us" : "earliest cyc", v->khz ? "latest us" : "latest cyc");
-	text_row(v, "all", &g->a.total, b);
-	text_hosts(v, g, b);
-	for (const struct win_vcpu *c = NULL; (c = next_vcpu(v, g->g->vm, c));) {
-		snprintf(name, sizeof(name), "vCPU %" PRIu32, c->vcpu);
-		text_row(v, name, &c->s, b);
-	}
-}
-
 /* Figures of slices [i, i + n) of all vCPUs of the VM. */
 static void slices_sum(const struct verify *v, size_t vm, size_t i, size_t n, struct win_stats *s)
 {
@@ -103,6 +75,79 @@ static void slices_sum(const struct verify *v, size_t vm, size_t i, size_t n, st
 	for (size_t k = 0; k < win_count(v->w); k++)
 		for (size_t m = i; win_vcpu(v->w, k)->vm == vm && m < i + n; m++)
 			win_stats_add(s, &win_vcpu(v->w, k)->slice[m]);
+}
+
+/* What there are figures of: a row each. */
+enum part { PART_ALL, PART_HOST, PART_VCPU, PART_SLICE, PART_PAIRS, PARTS };
+
+struct line {
+	size_t i;
+	const struct win_vcpu *c;
+	const struct msr_pair_stats *pairs;
+	struct win_stats s;
+	uint64_t host; /* TSC at which a slice begins */
+	const char *name;
+	char number[32];
+};
+
+/* The next one of that part; l is all 0 before the first. Hosts, if there are several. */
+static bool next_line(const struct verify *v, const struct verify_guest *g, enum part part,
+		      struct line *l)
+{
+	const size_t vm = g->g->vm,
+		     ends[PARTS] = { 1, win_hosts(v->w), 0, WIN_SLICES, MSR_PAIR_KINDS };
+	uint64_t from, width;
+
+	l->name = l->number;
+	if (part == PART_VCPU) {
+		l->c = next_vcpu(v, vm, l->c);
+		if (!l->c)
+			return false;
+		l->s = l->c->s;
+		snprintf(l->number, sizeof(l->number), "%" PRIu32, l->c->vcpu);
+		return true;
+	}
+	win_slices(v->w, &from, &width);
+	while (l->i < ends[part] && (part != PART_HOST || win_hosts(v->w) > 1)) {
+		size_t i = l->i++;
+
+		if (part == PART_ALL)
+			l->s = g->a.total;
+		if (part == PART_HOST) {
+			win_host_total(v->w, vm, i, &l->s);
+			l->name = host_name(v, i);
+		} else if (part == PART_SLICE) {
+			slices_sum(v, vm, i, 1, &l->s);
+			l->host = from + i * width;
+			snprintf(l->number, sizeof(l->number), "%" PRIu64, l->host);
+			if (!l->s.checked && !l->s.unchecked)
+				continue;
+		} else if (part == PART_PAIRS) {
+			l->pairs = msr_pairs_get(v->pairs, vm, (enum msr_pair)i);
+			l->name = msr_pair_names[i];
+			if (!l->pairs)
+				continue;
+		}
+		return true;
+	}
+	return false;
+}
+
+static void text_lines(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
+{
+	static const char *const names[] = { "all", "on %.20s", "vCPU %s" };
+	char name[48];
+
+	sbuf_addf(b, "  %-20s %9s %9s %9s %12s %12s\n", "", "inside", "outside", "unchecked",
+		  v->khz ? "earliest us" : "earliest cyc", v->khz ? "latest us" : "latest cyc");
+	for (enum part p = PART_ALL; p <= PART_VCPU; p++) {
+		struct line l = { 0 };
+
+		while (next_line(v, g, p, &l)) {
+			snprintf(name, sizeof(name), names[p], l.name);
+			text_row(v, name, &l.s, b);
+		}
+	}
 }
 
 /* Distance from the host's first event, in ms. */
@@ -217,7 +262,7 @@ void verify_text(const struct verify *v, struct sbuf *b)
 		const struct verify_guest *g = &v->guest[i];
 
 		text_verdict(v, g, b);
-		text_vcpus(v, g, b);
+		text_lines(v, g, b);
 		if (g->a.total.checked)
 			text_slices(v, g, b);
 		text_pairs(v, g, b);
@@ -246,13 +291,11 @@ static void put_cycles(struct row *o, const char *key, bool has, int64_t cycles,
 	row_s64(o, name, has && khz, khz ? signed_ns(cycles, khz) : 0);
 }
 
-/* s: NULL in CSV's lines of pairs. */
-static void put_stats(struct row *o, const struct verify *v, const struct win_stats *s)
+static void stats_cells(struct row *o, const struct verify *v, bool known,
+			const struct win_stats *s)
 {
-	const struct win_stats none = { 0 };
-	bool known = s, json = o->form == ROW_JSON;
+	bool json = o->form == ROW_JSON;
 
-	s = s ?: &none;
 	if (json)
 		row_u64(o, "checked", true, s->checked);
 	row_u64(o, "inside", known, s->inside);
@@ -265,13 +308,11 @@ static void put_stats(struct row *o, const struct verify *v, const struct win_st
 }
 
 /* s: NULL in CSV's other lines. */
-static void put_pairs(struct row *o, const struct verify *v, const struct msr_pair_stats *s)
+static void pairs_cells(struct row *o, const struct verify *v, const struct msr_pair_stats *s)
 {
-	bool json = o->form == ROW_JSON;
-
 	row_u64(o, "pairs", s, s ? s->n : 0);
 	row_u64(o, "reversed", s, s ? s->violations : 0);
-	if (json) {
+	if (o->form == ROW_JSON) {
 		row_u64(o, "host_only", true, s->alone_host);
 		row_u64(o, "guest_only", true, s->alone_guest);
 	} else {
@@ -283,88 +324,64 @@ static void put_pairs(struct row *o, const struct verify *v, const struct msr_pa
 	put_cycles(o, "max", s && s->n, s ? s->max : 0, v->khz);
 }
 
+static const char *vm_label(const struct verify *v, const struct verify_guest *g)
+{
+	return v->p.map->vm[v->p.map->vm[g->g->vm].of].label;
+}
+
+/* CSV has one header for windows and pairs; fields that a line lacks are empty. g: NULL in it. */
+static void csv_cells(struct row *o, const struct verify *v, const struct verify_guest *g,
+		      enum part part, const struct line *l)
+{
+	static const char *const names[PARTS] = { "all", "host", "vcpu", "slice", "pairs" };
+
+	row_str(o, "vm", g ? vm_label(v, g) : NULL);
+	row_str(o, "capture", g ? g->src->cap->path : NULL);
+	row_str(o, "verdict", g ? align_names[g->verdict] : NULL);
+	row_str(o, "part", names[part]);
+	row_str(o, "name", l->name);
+	stats_cells(o, v, part != PART_PAIRS, &l->s);
+	pairs_cells(o, v, l->pairs);
+	row_end(o);
+}
+
+static void json_cells(struct row *o, const struct verify *v, enum part part, const struct line *l)
+{
+	switch (part) {
+	case PART_HOST: row_str(o, "host", l->name); break;
+	case PART_VCPU:
+		row_u64(o, "vcpu", true, l->c->vcpu);
+		row_u64(o, "windows", true, l->c->windows);
+		break;
+	case PART_SLICE: row_u64(o, "host_tsc", true, l->host); break;
+	default: row_str(o, "kind", l->name); break;
+	}
+	if (part == PART_PAIRS)
+		pairs_cells(o, v, l->pairs);
+	else
+		stats_cells(o, v, true, &l->s);
+	if (part == PART_VCPU && l->s.outside) {
+		row_u64(o, "outside_from_host_tsc", true, l->c->first_out);
+		row_u64(o, "outside_to_host_tsc", true, l->c->last_out);
+	}
+	row_end(o);
+}
+
 /* ---- JSON ---- */
 
-static void json_vcpus(struct json *j, const struct verify *v, size_t vm)
+static void json_lines(struct json *j, const struct verify *v, const struct verify_guest *g,
+		       enum part part)
 {
+	static const char *const keys[PARTS] = { NULL, "hosts", "vcpus", "slices", "pairs" };
+	struct line l = { 0 };
 	struct row o;
 
-	json_put_array(j, "vcpus");
-	for (const struct win_vcpu *c = NULL; (c = next_vcpu(v, vm, c));) {
-		row_json(&o, j, false);
-		row_u64(&o, "vcpu", true, c->vcpu);
-		row_u64(&o, "windows", true, c->windows);
-		put_stats(&o, v, &c->s);
-		if (c->s.outside) {
-			row_u64(&o, "outside_from_host_tsc", true, c->first_out);
-			row_u64(&o, "outside_to_host_tsc", true, c->last_out);
-		}
-		row_end(&o);
-	}
-	json_array_end(j);
-}
-
-static void json_hosts(struct json *j, const struct verify *v, size_t vm)
-{
-	struct win_stats s;
-	struct row o;
-
-	if (win_hosts(v->w) < 2)
+	if (part == PART_HOST && win_hosts(v->w) < 2)
 		return;
-	json_put_array(j, "hosts");
-	for (size_t i = 0; i < win_hosts(v->w); i++) {
-		win_host_total(v->w, vm, i, &s);
+	json_put_array(j, keys[part]);
+	while (next_line(v, g, part, &l)) {
 		row_json(&o, j, false);
-		row_str(&o, "host", host_name(v, i));
-		put_stats(&o, v, &s);
-		row_end(&o);
-	}
-	json_array_end(j);
-}
-
-static void json_slices(struct json *j, const struct verify *v, const struct verify_guest *g)
-{
-	uint64_t from, width;
-	struct win_stats s;
-	struct row o;
-
-	win_slices(v->w, &from, &width);
-	json_put_array(j, "slices");
-	for (size_t i = 0; i < WIN_SLICES; i++) {
-		slices_sum(v, g->g->vm, i, 1, &s);
-		if (!s.checked && !s.unchecked)
-			continue;
-		row_json(&o, j, false);
-		row_u64(&o, "host_tsc", true, from + i * width);
-		put_stats(&o, v, &s);
-		row_end(&o);
-	}
-	json_array_end(j);
-	json_key(j, "drift_ppb");
-	if (g->a.has_drift) {
-		json_array_begin(j);
-		json_s64(j, -g->a.drift_hi);
-		json_s64(j, -g->a.drift_lo);
-		json_array_end(j);
-	} else {
-		json_null(j);
-	}
-}
-
-static void json_pairs(struct json *j, const struct verify *v, size_t vm)
-{
-	struct row o;
-
-	json_put_array(j, "pairs");
-	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
-		const struct msr_pair_stats *s = msr_pairs_get(v->pairs, vm, (enum msr_pair)k);
-
-		if (!s)
-			continue;
-		row_json(&o, j, false);
-		row_str(&o, "kind", msr_pair_names[k]);
-		put_pairs(&o, v, s);
-		row_end(&o);
+		json_cells(&o, v, part, &l);
 	}
 	json_array_end(j);
 }
@@ -410,7 +427,7 @@ static void json_guest(struct json *j, const struct verify *v, const struct veri
 	struct row o;
 
 	row_json(&o, j, false);
-	json_put_str(j, "vm", v->p.map->vm[v->p.map->vm[g->g->vm].of].label);
+	json_put_str(j, "vm", vm_label(v, g));
 	json_put_str(j, "capture", g->src->cap->path);
 	json_put_str(j, "verdict", align_names[g->verdict]);
 	json_put_array(j, "reasons");
@@ -422,12 +439,21 @@ static void json_guest(struct json *j, const struct verify *v, const struct veri
 	json_put_u64(j, "windows", g->a.windows);
 	json_put_u64(j, "outside_recording", g->a.total.apart);
 	json_put_u64(j, "checked_pct", g->a.share);
-	put_stats(&o, v, &g->a.total);
+	stats_cells(&o, v, true, &g->a.total);
 	json_solution(j, g);
-	json_hosts(j, v, g->g->vm);
-	json_vcpus(j, v, g->g->vm);
-	json_slices(j, v, g);
-	json_pairs(j, v, g->g->vm);
+	json_lines(j, v, g, PART_HOST);
+	json_lines(j, v, g, PART_VCPU);
+	json_lines(j, v, g, PART_SLICE);
+	json_key(j, "drift_ppb");
+	if (g->a.has_drift) {
+		json_array_begin(j);
+		json_s64(j, -g->a.drift_hi);
+		json_s64(j, -g->a.drift_lo);
+		json_array_end(j);
+	} else {
+		json_null(j);
+	}
+	json_lines(j, v, g, PART_PAIRS);
 	row_end(&o);
 }
 
@@ -446,79 +472,17 @@ void verify_json(const struct verify *v, struct sbuf *b)
 		b->error = -EINVAL;
 }
 
-/* ---- CSV: one header for windows and pairs; fields that a line lacks are empty ---- */
-
-/* g: NULL in the header. */
-static void csv_columns(struct row *o, const struct verify *v, const struct verify_guest *g,
-			const char *part, const char *name, const struct win_stats *s,
-			const struct msr_pair_stats *pairs)
-{
-	row_str(o, "vm", g ? v->p.map->vm[v->p.map->vm[g->g->vm].of].label : NULL);
-	row_str(o, "capture", g ? g->src->cap->path : NULL);
-	row_str(o, "verdict", g ? align_names[g->verdict] : NULL);
-	row_str(o, "part", part);
-	row_str(o, "name", name);
-	put_stats(o, v, s);
-	put_pairs(o, v, pairs);
-	row_end(o);
-}
-
-static void csv_stats(const struct verify *v, const struct verify_guest *g, const char *part,
-		      const char *name, const struct win_stats *s, struct sbuf *b)
-{
-	struct row o;
-
-	row_csv(&o, b, false);
-	csv_columns(&o, v, g, part, name, s, NULL);
-}
-
-static void csv_slices(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
-{
-	uint64_t from, width;
-	struct win_stats s;
-	char name[32];
-
-	win_slices(v->w, &from, &width);
-	for (size_t i = 0; i < WIN_SLICES; i++) {
-		slices_sum(v, g->g->vm, i, 1, &s);
-		snprintf(name, sizeof(name), "%" PRIu64, from + i * width);
-		if (s.checked || s.unchecked)
-			csv_stats(v, g, "slice", name, &s, b);
-	}
-}
-
-static void csv_guest(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
-{
-	struct win_stats s;
-	struct row o;
-	char name[32];
-
-	csv_stats(v, g, "all", "", &g->a.total, b);
-	for (size_t i = 0; i < win_hosts(v->w) && win_hosts(v->w) > 1; i++) {
-		win_host_total(v->w, g->g->vm, i, &s);
-		csv_stats(v, g, "host", host_name(v, i), &s, b);
-	}
-	for (const struct win_vcpu *c = NULL; (c = next_vcpu(v, g->g->vm, c));) {
-		snprintf(name, sizeof(name), "%" PRIu32, c->vcpu);
-		csv_stats(v, g, "vcpu", name, &c->s, b);
-	}
-	csv_slices(v, g, b);
-	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
-		const struct msr_pair_stats *pairs =
-			msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
-
-		row_csv(&o, b, false);
-		if (pairs)
-			csv_columns(&o, v, g, "pairs", msr_pair_names[k], NULL, pairs);
-	}
-}
-
 void verify_csv(const struct verify *v, struct sbuf *b)
 {
-	struct row o;
+	struct row o = { .form = ROW_CSV, .b = b, .head = true };
 
-	row_head(&o, b, false);
-	csv_columns(&o, v, NULL, NULL, NULL, NULL, NULL);
+	csv_cells(&o, v, NULL, PART_ALL, &(struct line){ 0 });
+	o.head = false;
 	for (size_t i = 0; i < v->p.nguest; i++)
-		csv_guest(v, &v->guest[i], b);
+		for (enum part p = 0; p < PARTS; p++) {
+			struct line l = { 0 };
+
+			while (next_line(v, &v->guest[i], p, &l))
+				csv_cells(&o, v, &v->guest[i], p, &l);
+		}
 }
