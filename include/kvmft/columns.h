@@ -22,8 +22,6 @@ struct columns {
 void columns_put(struct columns *c, struct sbuf *b, const char *fmt, ...) __printf(3, 4);
 /* Width of a row in columns of the terminal; after measuring. */
 unsigned int columns_width(const struct columns *c);
-/* Hides the columns less[n], in that order, until rows fit width (0: any); false if they do not. */
-bool columns_fit(struct columns *c, unsigned int width, const unsigned char *less, size_t n);
 /* Ends the row, without blanks at its end. */
 void columns_end(struct columns *c, struct sbuf *b);
 

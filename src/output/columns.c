@@ -52,13 +52,6 @@ unsigned int columns_width(const struct columns *c)
 	return sum + (n ? n - 1 : 0);
 }
 
-bool columns_fit(struct columns *c, unsigned int width, const unsigned char *less, size_t n)
-{
-	for (size_t i = 0; i < n && width && columns_width(c) > width; i++)
-		c->hide |= 1u << less[i];
-	return !width || columns_width(c) <= width;
-}
-
 void columns_end(struct columns *c, struct sbuf *b)
 {
 	c->at = 0;

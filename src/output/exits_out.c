@@ -7,15 +7,15 @@
 
 #include <inttypes.h>
 
-#include "kvmft/columns.h"
 #include "kvmft/table.h"
 #include "metrics.h"
 
-#define FLUSH_AT     (32u << 10)
-#define REASON_MAX   (2 * EXIT_NAME_MAX)
+#define FLUSH_AT   (32u << 10)
+#define REASON_MAX (2 * EXIT_NAME_MAX)
 
-const char *const exits_format_names[] = { "text", "json", "csv", "openmetrics",
-					   "prometheus", NULL };
+const char *const exits_format_names[] = {
+	"text", "json", "csv", "openmetrics", "prometheus", NULL
+};
 
 /* ---- parts ---- */
 
@@ -54,20 +54,7 @@ static const char *reason_of(const struct exits_page *p, const struct exits_row 
 	return exits_reason_text(p->names, p->isa, r->reason, buf, REASON_MAX);
 }
 
-/* ---- text ---- */
-
-/* "vm1:0", "1234-12:0", "vm1:-" for a thread that is not a known vCPU, "-" for one of no VM. */
-static void put_vcpu(const struct exits_page *p, const struct exits_row *r, struct columns *c,
-		     struct sbuf *b)
-{
-	const struct exits_vm *vm = vm_of(p, r);
-	char id[16] = "";
-
-	if (r->thread && r->thread->vcpu != EXITS_NONE)
-		snprintf(id, sizeof(id), ":%" PRIu32, r->thread->vcpu);
-	columns_put(c, b, "%s%s%s", vm ? vm->name ?: vm->sel : "-",
-		    *id || !vm ? id : ":-", vm && vm->ended ? " (ended)" : "");
-}
+/* ---- cells ---- */
 
 #define SPREAD_FROM 10u /* the first bucket with its own column: up to 1 us */
 #define SPREAD_STEP 2u	/* buckets of a column */
@@ -83,140 +70,47 @@ static char density(uint64_t n, uint64_t all)
 	return n > all / 100 ? '-' : n > all / 1000 ? ':' : '.';
 }
 
-static void put_spread(const struct exits_row *r, struct columns *c, struct sbuf *b)
+static void spread_text(struct row *o, const struct exits_row *r)
 {
+	static const char *const heads[] = { "AVG", "P50<", "P99<", "MAX" };
 	char text[32], signs[SPREAD_COLS + 1] = "";
 	const uint64_t ns[] = {
-		average_ns(r), 1ull << exits_row_percentile(r, 50, 100),
-		1ull << exits_row_percentile(r, 99, 100), r->max,
+		average_ns(r),
+		1ull << exits_row_percentile(r, 50, 100),
+		1ull << exits_row_percentile(r, 99, 100),
+		r->max,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(ns); i++)
-		columns_put(c, b, "%s",
-			    r->timed && ns[i] ? str_ns(text, sizeof(text), ns[i]) : "-");
+		cell_text(o, 0, heads[i], "%s",
+			  r->timed && ns[i] ? str_ns(text, sizeof(text), ns[i]) : "-");
 	for (unsigned int s = 0; s < SPREAD_COLS; s++) {
 		unsigned int lo = s ? SPREAD_FROM + 1 + SPREAD_STEP * (s - 1) : 0,
-			     hi = s + 1 < SPREAD_COLS ? SPREAD_FROM + SPREAD_STEP * s :
-							EXITS_BUCKETS - 1;
+			     hi = s + 1 < SPREAD_COLS ? SPREAD_FROM + SPREAD_STEP * s
+						      : EXITS_BUCKETS - 1;
 		uint64_t n = 0;
 
 		for (unsigned int k = lo; k <= hi; k++)
 			n += r->bucket[k];
 		signs[s] = density(n, r->timed);
 	}
-	columns_put(c, b, "%s", signs);
-}
-
-static void put_times(const struct exits_row *r, struct columns *c, struct sbuf *b)
-{
-	const uint64_t ns[] = { r->total, average_ns(r), r->max };
-
-	for (size_t i = 0; i < ARRAY_SIZE(ns); i++)
-		if (r->timed)
-			columns_put(c, b, "%" PRIu64 ".%02u", ns[i] / 1000,
-				    (unsigned int)(ns[i] % 1000 / 10));
-		else
-			columns_put(c, b, "-");
-}
-
-enum { COL_PID, COL_TID, COL_REASON, COL_COUNT, COL_TIMES };
-#define COL_SPREAD (COL_TIMES + 4) /* signs */
-
-static void text_header(const struct exits_page *p, struct columns *c, struct sbuf *b)
-{
-	static const char *const times[] = { "TOTAL(us)", "AVG(us)", "MAX(us)", NULL },
-		*const spread[] = { "AVG", "P50<", "P99<", "MAX", "1us  1ms  1s", NULL },
-		*const none[] = { NULL };
-	const struct exits *e = p->view->e;
-
-	columns_put(c, b, "PID");
-	columns_put(c, b, "%s", p->tid_header);
-	columns_put(c, b, "KVM_EXIT_REASON");
-	columns_put(c, b, "COUNT");
-	for (const char *const *t = e->spreads ? spread : e->timed ? times : none; *t; t++)
-		columns_put(c, b, "%s", *t);
-	columns_put(c, b, p->columns == EXITS_COL_REASON ? "" : "VM:VCPU");
-	columns_end(c, b);
-}
-
-static void text_row(const struct exits_page *p, const struct exits_row *r, struct columns *c,
-		     struct sbuf *b)
-{
-	const struct exits *e = p->view->e;
-	char reason[REASON_MAX];
-
-	if (r->thread && r->thread->pid)
-		columns_put(c, b, "%" PRIu32, r->thread->pid);
-	else
-		columns_put(c, b, "-");
-	columns_put(c, b, "%" PRIu32, r->thread ? r->thread->tid : 0);
-	columns_put(c, b, "%s", reason_of(p, r, reason));
-	columns_put(c, b, "%" PRIu64, e->spreads ? r->timed : r->count);
-	if (e->spreads)
-		put_spread(r, c, b);
-	else if (e->timed)
-		put_times(r, c, b);
-	if (p->columns != EXITS_COL_REASON)
-		put_vcpu(p, r, c, b);
-	columns_end(c, b);
-}
-
-/* Counts alone have places that do not depend on them. */
-static void text_begin(const struct exits_page *p, struct columns *c)
-{
-	const struct exits *e = p->view->e;
-
-	if (p->columns == EXITS_COL_REASON)
-		c->hide = 1 << COL_PID | 1 << COL_TID;
-	else if (p->columns == EXITS_COL_TID)
-		c->hide = 1 << COL_PID;
-	c->left = 1 << COL_PID | 1 << COL_TID | 1 << COL_REASON;
-	if (e->timed) {
-		c->left |= 1 << (e->spreads ? COL_SPREAD : COL_TIMES + 3) | 1 << (COL_SPREAD + 1);
-		return;
-	}
-	c->print = true;
-	c->left |= 1 << COL_COUNT | 1 << COL_TIMES;
-	c->width[COL_PID] = c->width[COL_TID] = 8;
-	c->width[COL_REASON] = 35;
-	c->width[COL_COUNT] = 10;
+	cell_text(o, COL_LEFT, "1us  1ms  1s", "%s", signs);
 }
 
 /* A narrow terminal has no room for ids; the name of the VM, with the vCPU, is still there. */
-static void text_fit(const struct exits_page *p, struct columns *c)
+static void thread_text(struct row *o, const struct exits_page *p, const struct exits_row *r)
 {
-	static const unsigned char less[] = { COL_PID, COL_TID };
+	unsigned int pid = p->columns == EXITS_COL_PID_TID ? 0 : COL_HIDE;
+	unsigned int tid = p->columns == EXITS_COL_REASON ? COL_HIDE : 0;
 
-	columns_fit(c, p->width, less, ARRAY_SIZE(less));
-	c->print = true;
+	cell_u64(o, IN_TEXT | COL_LEFT | COL_DROP1 | pid, NULL, "PID", r->thread && r->thread->pid,
+		 r->thread ? r->thread->pid : 0);
+	cell_u64(o, IN_TEXT | COL_LEFT | COL_DROP2 | tid, NULL, p->tid_header, true,
+		 r->thread ? r->thread->tid : 0);
 }
 
-static int print_text(const struct exits_page *p, struct sbuf *b, exits_flush flush, void *ctx)
-{
-	size_t n = p->max_rows ? MIN(p->view->n, p->max_rows) : p->view->n;
-	struct columns c = { .print = false };
-	struct exits_row r;
-	int ret = 0;
-
-	text_begin(p, &c);
-	for (size_t pass = c.print; pass < 2 && !ret; pass++) {
-		if (pass && !c.print)
-			text_fit(p, &c);
-		text_header(p, &c, b);
-		for (size_t i = 0; i < n && !ret; i++) {
-			exits_view_row(p->view, i, &r);
-			text_row(p, &r, &c, b);
-			if (b->len >= FLUSH_AT)
-				ret = flush(ctx, b);
-		}
-	}
-	return ret;
-}
-
-/* ---- JSON and CSV ---- */
-
-/* The thread's columns; a JSON row of all threads together has none. */
-static void thread_columns(struct row *o, const struct exits_page *p, const struct exits_row *r)
+/* For programs; a JSON row of all threads together has none. */
+static void thread_cells(struct row *o, const struct exits_page *p, const struct exits_row *r)
 {
 	const struct exits_thread none = { .vcpu = EXITS_NONE }, *t = r->thread ?: &none;
 	const struct exits_vm *vm = vm_of(p, r);
@@ -231,8 +125,19 @@ static void thread_columns(struct row *o, const struct exits_page *p, const stru
 		row_bool(o, "ended", true, vm && vm->ended);
 }
 
+/* As us with two decimals, cut. */
+static void cell_time(struct row *o, const char *name, const char *head, bool text, bool known,
+		      bool kept, uint64_t ns)
+{
+	if (o->form != ROW_TEXT)
+		row_time(o, name, known && kept, ns);
+	else if (text)
+		cell_text(o, 0, head, known ? "%" PRIu64 ".%02u" : "-", ns / 1000,
+			  (unsigned int)(ns % 1000 / 10));
+}
+
 /* Percentiles are the upper bounds of their buckets; JSON has those buckets that are not empty. */
-static void spread_columns(struct row *o, const struct exits_row *r)
+static void spread_cells(struct row *o, const struct exits_row *r)
 {
 	row_time(o, "p50_below", r->timed, 1ull << exits_row_percentile(r, 50, 100));
 	row_time(o, "p99_below", r->timed, 1ull << exits_row_percentile(r, 99, 100));
@@ -250,38 +155,63 @@ static void spread_columns(struct row *o, const struct exits_row *r)
 	json_array_end(o->j);
 }
 
-static void columns(struct row *o, const struct exits_page *p, const struct exits_row *r)
+/* "vm1:0", "1234-12:0", "vm1:-" for a thread that is not a known vCPU, "-" for one of no VM. */
+static void vcpu_text(struct row *o, const struct exits_page *p, const struct exits_row *r)
 {
-	char reason[REASON_MAX];
+	const struct exits_vm *vm = vm_of(p, r);
+	char id[16] = "";
 
-	if (o->form != ROW_JSON) {
+	if (r->thread && r->thread->vcpu != EXITS_NONE)
+		snprintf(id, sizeof(id), ":%" PRIu32, r->thread->vcpu);
+	if (p->columns != EXITS_COL_REASON)
+		cell_text(o, COL_LEFT, "VM:VCPU", "%s%s%s", vm ? vm->name ?: vm->sel : "-",
+			  *id || !vm ? id : ":-", vm && vm->ended ? " (ended)" : "");
+}
+
+static void cells(struct row *o, const void *ctx, size_t i)
+{
+	const struct exits_page *p = ctx;
+	const bool timed = p->view->e->timed, spreads = p->view->e->spreads;
+	struct exits_row r = { 0 };
+	char reason[REASON_MAX];
+	bool exit;
+
+	if (!o->head)
+		exits_view_row(p->view, i, &r);
+	exit = exits_is_exit(r.reason);
+	thread_text(o, p, &r);
+	if (o->form == ROW_CSV) {
 		row_fixed(o, "time", p->realtime_ns / 1000000, 3);
 		row_fixed(o, "seconds", p->elapsed_ns / 1000000, 3);
 	}
-	if (r->thread || o->form != ROW_JSON)
-		thread_columns(o, p, r);
-	row_str(o, "reason", reason_of(p, r, reason));
-	row_u64(o, "code", exits_is_exit(r->reason), r->reason);
-	row_u64(o, "count", exits_is_exit(r->reason), r->count);
-	if (p->view->e->timed) {
-		row_u64(o, "timed", true, r->timed);
-		row_time(o, "total", r->timed, r->total);
-		row_time(o, "avg", r->timed, average_ns(r));
+	if (o->form == ROW_CSV || (o->form == ROW_JSON && r.thread))
+		thread_cells(o, p, &r);
+	cell_str(o, IN_ALL | COL_LEFT, "reason", "KVM_EXIT_REASON", reason_of(p, &r, reason));
+	row_u64(o, "code", exit, r.reason);
+	cell_u64(o, IN_TEXT | (timed ? 0 : COL_LEFT), NULL, "COUNT", true,
+		 spreads ? r.timed : r.count);
+	row_u64(o, "count", exit, r.count);
+	if (timed) {
+		row_u64(o, "timed", true, r.timed);
+		cell_time(o, "total", "TOTAL(us)", !spreads, r.timed, true, r.total);
+		cell_time(o, "avg", "AVG(us)", !spreads, r.timed, true, average_ns(&r));
 		/* The kernel keeps none of what is no exit. */
-		row_time(o, "max", r->timed && (r->max || exits_is_exit(r->reason)), r->max);
+		cell_time(o, "max", "MAX(us)", !spreads, r.timed, r.max || exit, r.max);
 	}
-	if (p->view->e->spreads)
-		spread_columns(o, r);
-	row_end(o);
+	if (spreads && o->form == ROW_TEXT)
+		spread_text(o, &r);
+	else if (spreads)
+		spread_cells(o, &r);
+	vcpu_text(o, p, &r);
 }
 
+/* ---- text, JSON and CSV ---- */
+
 /* One document on one line. */
-static int print_json(const struct exits_page *p, struct sbuf *b, exits_flush flush, void *ctx)
+static int print_json(const struct exits_page *p, const struct table *t, struct sbuf *b)
 {
-	struct exits_row r;
 	struct json j;
-	struct row o;
-	int ret = 0;
+	int ret;
 
 	json_line_begin(&j, b);
 	json_put_str(&j, "target", p->target);
@@ -291,35 +221,8 @@ static int print_json(const struct exits_page *p, struct sbuf *b, exits_flush fl
 	json_put_u64(&j, "lost", p->lost);
 	json_put_bool(&j, "lost_unknown", p->lost_unknown);
 	json_put_u64(&j, "count", p->view->count);
-	json_put_array(&j, "exits");
-	for (size_t i = 0; i < p->view->n && !ret; i++) {
-		exits_view_row(p->view, i, &r);
-		row_json(&o, &j, false);
-		columns(&o, p, &r);
-		if (b->len >= FLUSH_AT)
-			ret = flush(ctx, b);
-	}
-	json_array_end(&j);
+	ret = table_json(t, "exits", &j);
 	return ret ?: json_line_end(&j);
-}
-
-static int print_csv(const struct exits_page *p, struct sbuf *b, exits_flush flush, void *ctx)
-{
-	struct exits_row r = { 0 };
-	struct row o;
-	int ret = 0;
-
-	row_head(&o, b, false);
-	if (p->first)
-		columns(&o, p, &r);
-	for (size_t i = 0; i < p->view->n && !ret; i++) {
-		exits_view_row(p->view, i, &r);
-		row_csv(&o, b, false);
-		columns(&o, p, &r);
-		if (b->len >= FLUSH_AT)
-			ret = flush(ctx, b);
-	}
-	return ret;
 }
 
 /* ---- OpenMetrics 1.0 text, also valid for readers of the older Prometheus text ---- */
@@ -355,21 +258,34 @@ static void metric_labels(const struct exits_page *p, const struct exits_row *r,
 	sbuf_add(b, "} ");
 }
 
-enum metric_kind { METRIC_COUNT, METRIC_TIMED, METRIC_TOTAL, METRIC_MAX };
+enum metric_kind {
+	METRIC_COUNT,
+	METRIC_TIMED,
+	METRIC_TOTAL,
+	METRIC_MAX,
+	METRIC_EXITS,
+	METRIC_WAKES,
+	METRIC_HALTS, /* histograms */
+};
 
 static const struct metric {
 	const char *name, *type, *unit, *suffix, *help;
 	enum metric_kind kind;
-	bool timed;
 } metrics[] = {
 	{ "kvm_exits", "counter", NULL, "_total", "VM exits since kvmft began to count.",
-	  METRIC_COUNT, false },
+	  METRIC_COUNT },
 	{ "kvm_exits_timed", "counter", NULL, "_total",
-	  "VM exits whose handling was timed, from kvm_exit to kvm_entry.", METRIC_TIMED, true },
+	  "VM exits whose handling was timed, from kvm_exit to kvm_entry.", METRIC_TIMED },
 	{ "kvm_exit_handling_seconds", "counter", "seconds", "_total",
-	  "Time in which VM exits were handled, idle time of HLT included.", METRIC_TOTAL, true },
+	  "Time in which VM exits were handled, idle time of HLT included.", METRIC_TOTAL },
 	{ "kvm_exit_handling_max_seconds", "gauge", "seconds", "",
-	  "Longest handling of one VM exit in the last interval.", METRIC_MAX, true },
+	  "Longest handling of one VM exit in the last interval.", METRIC_MAX },
+	{ "kvm_exit_duration_seconds", "histogram", "seconds", "",
+	  "From kvm_exit to kvm_entry, idle time of HLT included.", METRIC_EXITS },
+	{ "kvm_wakeup_to_entry_seconds", "histogram", "seconds", "",
+	  "From the wake-up of a vCPU's thread to its next kvm_entry.", METRIC_WAKES },
+	{ "kvm_halt_seconds", "histogram", "seconds", "",
+	  "From a halt of a vCPU to its end, polling included.", METRIC_HALTS },
 };
 
 /* The older text names a counter like its samples. */
@@ -383,46 +299,9 @@ static void exits_head(const struct metric *m, bool open, struct sbuf *b)
 	sbuf_addf(b, "# HELP %s%s %s\n", m->name, suffix, m->help);
 }
 
-static void metric_row(const struct exits_page *p, const struct metric *m,
-		       const struct exits_row *r, struct sbuf *b)
-{
-	sbuf_addf(b, "%s%s", m->name, m->suffix);
-	metric_labels(p, r, NULL, b);
-	switch (m->kind) {
-	case METRIC_COUNT: sbuf_addf(b, "%" PRIu64, r->count); break;
-	case METRIC_TIMED: sbuf_addf(b, "%" PRIu64, r->timed); break;
-	case METRIC_TOTAL: metric_seconds(b, r->total); break;
-	case METRIC_MAX: metric_seconds(b, r->max); break;
-	}
-	sbuf_addc(b, '\n');
-}
-
-/* ---- the same, as histograms ---- */
-
-enum spread_of { SPREAD_EXITS, SPREAD_WAKES, SPREAD_HALTS };
-
-static const struct metric spreads[] = {
-	[SPREAD_EXITS] = { .name = "kvm_exit_duration_seconds", .type = "histogram", .unit = "seconds",
-			   .suffix = "",
-			   .help = "From kvm_exit to kvm_entry, idle time of HLT included." },
-	[SPREAD_WAKES] = { .name = "kvm_wakeup_to_entry_seconds", .type = "histogram",
-			   .unit = "seconds", .suffix = "",
-			   .help = "From the wake-up of a vCPU's thread to its next kvm_entry." },
-	[SPREAD_HALTS] = { .name = "kvm_halt_seconds", .type = "histogram", .unit = "seconds",
-			   .suffix = "",
-			   .help = "From a halt of a vCPU to its end, polling included." },
-};
-
-static enum spread_of spread_of(uint32_t reason)
-{
-	if (exits_is_exit(reason))
-		return SPREAD_EXITS;
-	return reason == EXITS_WAKE ? SPREAD_WAKES : SPREAD_HALTS;
-}
-
 /* 2^k ns as seconds; values above the last bucket's bound are counted in it, too. */
-static void spread_metric(const struct exits_page *p, const struct metric *m,
-			  const struct exits_row *r, struct sbuf *b)
+static void metric_buckets(const struct exits_page *p, const struct metric *m,
+			   const struct exits_row *r, struct sbuf *b)
 {
 	_cleanup_(sbuf_free) struct sbuf le = { 0 };
 	uint64_t n = 0;
@@ -449,82 +328,80 @@ static void spread_metric(const struct exits_page *p, const struct metric *m,
 	sbuf_addc(b, '\n');
 }
 
-static int print_spreads(const struct exits_page *p, bool open, struct sbuf *b, exits_flush flush,
-			 void *ctx)
+static void metric_row(const struct exits_page *p, const struct metric *m,
+		       const struct exits_row *r, struct sbuf *b)
 {
-	struct exits_row r;
-	int ret = 0;
+	const bool exit = exits_is_exit(r->reason), wake = r->reason == EXITS_WAKE;
 
-	for (size_t k = 0; k < ARRAY_SIZE(spreads) && !ret; k++) {
-		exits_head(&spreads[k], open, b);
-		for (size_t i = 0; i < p->view->n && !ret; i++) {
-			exits_view_row(p->view, i, &r);
-			if (spread_of(r.reason) == k && r.timed)
-				spread_metric(p, &spreads[k], &r, b);
-			if (b->len >= FLUSH_AT)
-				ret = flush(ctx, b);
-		}
+	if (m->kind >= METRIC_EXITS) {
+		if (r->timed && m->kind == (exit   ? METRIC_EXITS
+					    : wake ? METRIC_WAKES
+						   : METRIC_HALTS))
+			metric_buckets(p, m, r, b);
+		return;
 	}
-	return ret;
+	if (!exit)
+		return;
+	sbuf_addf(b, "%s%s", m->name, m->suffix);
+	metric_labels(p, r, NULL, b);
+	if (m->kind == METRIC_COUNT || m->kind == METRIC_TIMED)
+		sbuf_addf(b, "%" PRIu64, m->kind == METRIC_COUNT ? r->count : r->timed);
+	else
+		metric_seconds(b, m->kind == METRIC_TOTAL ? r->total : r->max);
+	sbuf_addc(b, '\n');
 }
 
 static int print_metrics(const struct exits_page *p, bool open, struct sbuf *b, exits_flush flush,
 			 void *ctx)
 {
 	static const struct metric lost = {
-		"kvm_exits_lost", "counter", NULL, "_total",
-		"VM exits that kvmft could not count.", METRIC_COUNT, false,
+		"kvm_exits_lost", "counter", NULL, "_total", "VM exits that kvmft could not count.",
+		METRIC_COUNT,
 	};
+	const struct exits *e = p->view->e;
 	struct exits_row r;
 	int ret = 0;
 
-	for (size_t k = 0; k < ARRAY_SIZE(metrics) && !ret; k++) {
-		if (metrics[k].timed && !p->view->e->timed)
+	for (const struct metric *m = metrics; m < metrics + ARRAY_SIZE(metrics) && !ret; m++) {
+		if (m->kind >= METRIC_EXITS ? !e->spreads : m->kind && !e->timed)
 			continue;
-		exits_head(&metrics[k], open, b);
+		exits_head(m, open, b);
 		for (size_t i = 0; i < p->view->n && !ret; i++) {
 			exits_view_row(p->view, i, &r);
-			if (!exits_is_exit(r.reason))
-				continue;
-			metric_row(p, &metrics[k], &r, b);
+			metric_row(p, m, &r, b);
 			if (b->len >= FLUSH_AT)
 				ret = flush(ctx, b);
 		}
 	}
-	if (!ret && p->view->e->spreads)
-		ret = print_spreads(p, open, b, flush, ctx);
 	exits_head(&lost, open, b);
 	sbuf_addf(b, "kvm_exits_lost_total %" PRIu64 "\n%s", p->lost, open ? "# EOF\n" : "");
 	return ret;
 }
 
-static int print_openmetrics(const struct exits_page *p, struct sbuf *b, exits_flush flush,
-			     void *ctx)
-{
-	return print_metrics(p, true, b, flush, ctx);
-}
-
-static int print_prometheus(const struct exits_page *p, struct sbuf *b, exits_flush flush,
-			    void *ctx)
-{
-	return print_metrics(p, false, b, flush, ctx);
-}
-
 /* ---- all ---- */
 
-int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
-		exits_flush flush, void *ctx)
+int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b, exits_flush flush,
+		void *ctx)
 {
-	static int (*const print[])(const struct exits_page *, struct sbuf *, exits_flush,
-				    void *) = {
-		[EXITS_TEXT] = print_text,
-		[EXITS_JSON] = print_json,
-		[EXITS_CSV] = print_csv,
-		[EXITS_OPENMETRICS] = print_openmetrics,
-		[EXITS_PROMETHEUS] = print_prometheus,
-	};
-	int ret = print[f](p, b, flush, ctx);
+	/* Counts alone have places that do not depend on them. */
+	static const unsigned int fixed[] = { 8, 8, 35, 10, 0 };
+	struct table t = { .cells = cells,
+			   .ctx = p,
+			   .n = p->view->n,
+			   .width = p->width,
+			   .fixed = p->view->e->timed ? NULL : fixed,
+			   .flush = flush,
+			   .arg = ctx };
+	int ret;
 
+	if (f == EXITS_TEXT && p->max_rows)
+		t.n = MIN(t.n, p->max_rows);
+	switch (f) {
+	case EXITS_TEXT: ret = table_text(&t, b); break;
+	case EXITS_JSON: ret = print_json(p, &t, b); break;
+	case EXITS_CSV: ret = table_csv(&t, p->first, b); break;
+	default: ret = print_metrics(p, f == EXITS_OPENMETRICS, b, flush, ctx); break;
+	}
 	ret = ret ?: flush(ctx, b);
 	return ret ?: b->error;
 }
