@@ -19,15 +19,7 @@ struct diff_doc {
 	size_t nremark;
 };
 
-struct diff_format {
-	const char *name;
-	bool has_notes; /* whether it has a place for remarks; otherwise the command prints them */
-	void (*print)(const struct diff_doc *d, struct sbuf *out);
-};
-
-/* NULL: no such format. */
-const struct diff_format *diff_format_find(const char *name);
-/* 0, -ENOMEM, or -errno of a write. */
-int diff_print(const struct diff_doc *d, const struct diff_format *fmt, FILE *f) __must_check;
+/* In one of cli_formats; CSV has no place for remarks. 0, -ENOMEM, or -errno of a write. */
+int diff_print(const struct diff_doc *d, const char *format, FILE *f) __must_check;
 
 #endif

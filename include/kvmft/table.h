@@ -43,6 +43,7 @@ struct row {
 	bool head;	  /* names are wanted */
 	bool cycles;	  /* times are cycles, else ns */
 	bool filled;	  /* there is already a column */
+	bool dim;	  /* text: of less weight */
 	struct json *j;	  /* ROW_JSON */
 	struct sbuf *b;	  /* else */
 	struct {

@@ -264,7 +264,7 @@ static int long_enough(struct run *run)
 
 static int show(struct run *run)
 {
-	const struct diff_format *fmt = diff_format_find(cli_formats[MAX(run->o->format, 0)]);
+	const char *format = cli_formats[MAX(run->o->format, 0)];
 	const struct diff_doc doc = {
 		.d = &run->d,
 		.what = class_name(run->ro.cls),
@@ -277,9 +277,9 @@ static int show(struct run *run)
 	};
 	int ret = sink_open(&run->s, run->o->file.out, run->o->file.page.f, run->err);
 
-	if (!ret && !fmt->has_notes)
+	if (!ret && run->o->format == FORMAT_CSV)
 		sink_remarks_tell(&run->remarks);
-	ret = ret ?: sink_close(&run->s, false, diff_print(&doc, fmt, run->s.f), run->err);
+	ret = ret ?: sink_close(&run->s, false, diff_print(&doc, format, run->s.f), run->err);
 	return ret ?: outfile_commit(run->o->file.out, 0, NULL, run->err);
 }
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* diff_out.c: what differs between two recordings, as text of 80 columns, JSON and CSV. */
 #include "kvmft/diff_out.h"
-#include "kvmft/columns.h"
 
 #include <inttypes.h>
 
 #include "kvmft/table.h"
-#include "kvmft/screen.h"
 
 #define CHANGE_X 10 /* from this ratio on a change is shown as a factor */
 
@@ -20,10 +18,18 @@ static bool shown(const struct diff_doc *doc, const struct diff_row *r)
 /* ---- text ---- */
 
 static const char *const measure_texts[DIFF_MEASURES] = {
-	[DIFF_RATE] = "per second", [DIFF_PER_GUEST] = "per guest s", [DIFF_MEAN] = "mean time",
-	[DIFF_P50] = "median time", [DIFF_P99] = "99 % below",	      [DIFF_SHARE] = "of a CPU",
-	"in kernel",		    "in user space",		      "polling",
-	"asleep",		    "waiting",			      "preempted",
+	[DIFF_RATE] = "per second",
+	[DIFF_PER_GUEST] = "per guest s",
+	[DIFF_MEAN] = "mean time",
+	[DIFF_P50] = "median time",
+	[DIFF_P99] = "99 % below",
+	[DIFF_SHARE] = "of a CPU",
+	"in kernel",
+	"in user space",
+	"polling",
+	"asleep",
+	"waiting",
+	"preempted",
 };
 
 static void value_text(const struct diff_row *r, int side, char *buf, size_t n)
@@ -52,11 +58,6 @@ static void change_text(const struct diff_row *r, char *buf, size_t n)
 		snprintf(buf, n, "x%.3g", b / a);
 	else
 		snprintf(buf, n, "%+.1f%%", (b / a - 1) * 100);
-}
-
-static void chance_text(const struct diff_row *r, char *buf, size_t n)
-{
-	snprintf(buf, n, r->chance < 0.001 ? "<0.001" : "%.3f", r->chance);
 }
 
 static void text_side(const struct diff_doc *doc, int i, struct sbuf *b)
@@ -89,69 +90,104 @@ static void text_facts(const struct diff_doc *doc, struct sbuf *b)
 	}
 }
 
-static void text_head(struct columns *c, struct sbuf *b)
+/* Rates in thousandths, times in tenths of a ns, shares in millionths. */
+static void row_value(struct row *o, const char *name, const struct diff_row *r, int side)
 {
-	static const char *const heads[] = { "What changed", "",       "before", "after",
-					     "change",	     "effect", "chance" };
+	double v = r->value[side];
 
-	for (size_t i = 0; i < ARRAY_SIZE(heads); i++)
-		columns_put(c, b, "%s", heads[i]);
-	columns_end(c, b);
+	if (r->measure >= DIFF_SHARE)
+		row_fixed(o, name, (uint64_t)(MIN(v, 1e12) * 1e6 + 0.5), 6);
+	else if (r->measure == DIFF_RATE || r->measure == DIFF_PER_GUEST)
+		row_fixed(o, name, (uint64_t)(MIN(v, 1e15) * 1e3 + 0.5), 3);
+	else
+		row_fixed(o, name, (uint64_t)(MIN(v, 1e17) * 10 + 0.5), 1);
+}
+
+/* Whether a form has the row: JSON has all. */
+static bool in_form(const struct diff_doc *doc, const struct row *o, const struct diff_row *r)
+{
+	return o->head || o->form == ROW_JSON ||
+	       (o->form == ROW_TEXT ? shown(doc, r) : doc->all || r->beyond);
 }
 
 /* A name is not repeated below itself. */
-static void text_row(const struct diff_row *r, const struct diff_row *above, struct columns *c,
-		     struct sbuf *b)
+static const char *name_below(const struct diff_doc *doc, const struct row *o,
+			      const struct diff_row *r)
 {
-	bool same = above && above->beyond && r->beyond && !strcmp(above->name, r->name);
+	const struct diff_row *above = r;
+
+	while (!o->head && above-- > doc->d->row)
+		if (shown(doc, above))
+			return above->beyond && r->beyond && !strcmp(above->name, r->name)
+				       ? ""
+				       : r->name;
+	return r->name;
+}
+
+static void cells(struct row *o, const void *ctx, size_t i)
+{
+	static const char *const units[DIFF_MEASURES] = {
+		[DIFF_RATE] = "1/s", [DIFF_PER_GUEST] = "1/s", [DIFF_MEAN] = "ns",
+		[DIFF_P50] = "ns",   [DIFF_P99] = "ns",
+	};
+	static const struct diff_row none;
+	const struct diff_doc *doc = ctx;
+	const struct diff_row *r = o->head ? &none : &doc->d->row[i];
 	char text[32];
 
-	columns_put(c, b, "%s", same ? "" : r->name);
-	columns_put(c, b, "%s", measure_texts[r->measure]);
+	if (!in_form(doc, o, r))
+		return;
+	row_str(o, "kind", diff_kinds[r->kind]);
+	row_str(o, "name", r->name);
+	row_str(o, "measure", diff_measures[r->measure]);
+	row_str(o, "unit", units[r->measure] ?: "CPU");
+	cell_text(o, COL_LEFT, "What changed", "%s", name_below(doc, o, r));
+	cell_text(o, COL_LEFT, "", "%s", measure_texts[r->measure]);
 	for (int s = 0; s < 2; s++) {
 		value_text(r, s, text, sizeof(text));
-		columns_put(c, b, "%s", text);
+		cell_text(o, 0, side_names[s], "%s", text);
+		row_value(o, side_names[s], r, s);
 	}
 	change_text(r, text, sizeof(text));
-	columns_put(c, b, "%s", text);
-	snprintf(text, sizeof(text), "%.2f%%", r->effect * 100);
-	columns_put(c, b, "%s", r->lead ? text : "");
-	chance_text(r, text, sizeof(text));
-	columns_put(c, b, "%s%s", text, r->beyond ? "" : r->differs ? " -" : " ~");
-	columns_end(c, b);
+	cell_text(o, 0, "change", "%s", text);
+	cell_text(o, 0, "effect", r->lead ? "%.2f%%" : "", r->effect * 100);
+	snprintf(text, sizeof(text), r->chance < 0.001 ? "<0.001" : "%.3f", r->chance);
+	cell_text(o, COL_LEFT, "chance", "%s%s", text, r->beyond ? "" : r->differs ? " -" : " ~");
+	o->dim = doc->color && !r->lead && !o->head;
+	row_fixed(o, "surely", (uint64_t)(r->surely * 1e4), 4);
+	row_fixed(o, "chance", (uint64_t)(r->chance * 1e4 + 0.5), 4);
+	row_bool(o, "beyond_noise", true, r->differs);
+	row_str(o, "group", r->group ?: "");
+	row_fixed(o, "effect", (uint64_t)(MIN(r->effect, 1e12) * 1e6 + 0.5), 6);
+	row_bool(o, "lead", true, r->lead);
+	row_bool(o, "surely_by_than", true, r->beyond);
+	if (r->smallest > 0)
+		row_fixed(o, "smallest_shown", (uint64_t)(MIN(r->smallest, 1e12) * 1e4 + 0.5), 4);
+	else
+		row_str(o, "smallest_shown", NULL);
 }
 
-static void text_pass(const struct diff_doc *doc, struct columns *c, struct sbuf *b)
+/* Up to the last row that there is room for. */
+static struct table table_of(const struct diff_doc *doc, unsigned int form)
 {
-	const struct diff_row *above = NULL;
-	size_t n = 0, from = b->len;
+	const struct row o = { .form = form };
+	struct table t = { .cells = cells, .ctx = doc, .bold = doc->color };
 
-	text_head(c, b);
-	if (c->print && doc->color)
-		screen_paint(b, from, b->len - 1, "1");
-	for (size_t i = 0; i < doc->d->n; i++) {
-		if (!shown(doc, &doc->d->row[i]))
-			continue;
-		if (doc->top && n++ == doc->top) {
-			sbuf_add(b, c->print ? "...\n" : "");
+	for (size_t n = 0; t.n < doc->d->n; t.n++)
+		if (in_form(doc, &o, &doc->d->row[t.n]) && doc->top && n++ == doc->top)
 			break;
-		}
-		from = b->len;
-		text_row(&doc->d->row[i], above, c, b);
-		above = &doc->d->row[i];
-		if (c->print && doc->color && !above->lead)
-			screen_paint(b, from, b->len - 1, "2");
-	}
+	return t;
 }
 
-static void text_rows(const struct diff_doc *doc, struct sbuf *b)
+static int text_rows(const struct diff_doc *doc, struct sbuf *b)
 {
-	struct columns c = { .left = 1 << 0 | 1 << 1 | 1 << 6 };
+	const struct table t = table_of(doc, ROW_TEXT);
+	int ret;
 
 	sbuf_addc(b, '\n');
-	text_pass(doc, &c, b);
-	c.print = true;
-	text_pass(doc, &c, b);
+	ret = table_text(&t, b);
+	sbuf_add(b, t.n < doc->d->n ? "...\n" : "");
+	return ret;
 }
 
 /* How sure is one thing, how large another. */
@@ -170,14 +206,15 @@ static void text_sure(const struct diff *d, struct sbuf *b)
 		sbuf_addf(b, "half of the rows would have shown a change of %.*f %%\n",
 			  d->smallest < 0.1 ? 1 : 0, d->smallest * 100);
 	if (d->enough_ns)
-		sbuf_addf(b, "to show one of %.0f %%, record about %s on each side\n", d->least * 100,
-			  str_ns(text, sizeof(text), d->enough_ns));
+		sbuf_addf(b, "to show one of %.0f %%, record about %s on each side\n",
+			  d->least * 100, str_ns(text, sizeof(text), d->enough_ns));
 }
 
-static void text_print(const struct diff_doc *doc, struct sbuf *b)
+static int text_print(const struct diff_doc *doc, struct sbuf *b)
 {
 	const struct diff *d = doc->d;
 	size_t implied = 0;
+	int ret = 0;
 
 	text_side(doc, 0, b);
 	text_side(doc, 1, b);
@@ -188,7 +225,7 @@ static void text_print(const struct diff_doc *doc, struct sbuf *b)
 	if (!d->differ)
 		sbuf_add(b, "\nno difference beyond noise\n");
 	if (d->differ || doc->all)
-		text_rows(doc, b);
+		ret = text_rows(doc, b);
 	sbuf_add(b, "\n");
 	text_sure(d, b);
 	if (doc->all)
@@ -202,67 +239,10 @@ static void text_print(const struct diff_doc *doc, struct sbuf *b)
 	if (implied && !doc->all)
 		sbuf_addf(b, "%zu rates per second of guest time changed like those per second\n",
 			  implied);
+	return ret;
 }
 
 /* ---- JSON and CSV ---- */
-
-/* Rates in thousandths, times in tenths of a ns, shares in millionths. */
-static void row_value(struct row *o, const char *name, const struct diff_row *r, int side)
-{
-	double v = r->value[side];
-
-	if (r->measure >= DIFF_SHARE)
-		row_fixed(o, name, (uint64_t)(MIN(v, 1e12) * 1e6 + 0.5), 6);
-	else if (r->measure == DIFF_RATE || r->measure == DIFF_PER_GUEST)
-		row_fixed(o, name, (uint64_t)(MIN(v, 1e15) * 1e3 + 0.5), 3);
-	else
-		row_fixed(o, name, (uint64_t)(MIN(v, 1e17) * 10 + 0.5), 1);
-}
-
-static void row_columns(const struct diff_row *r, struct row *o)
-{
-	static const char *const units[DIFF_MEASURES] = {
-		[DIFF_RATE] = "1/s", [DIFF_PER_GUEST] = "1/s", [DIFF_MEAN] = "ns",
-		[DIFF_P50] = "ns",   [DIFF_P99] = "ns",
-	};
-	const char *unit = units[MIN(r->measure, DIFF_SHARE)];
-
-	row_str(o, "kind", diff_kinds[r->kind]);
-	row_str(o, "name", r->name);
-	row_str(o, "measure", diff_measures[r->measure]);
-	row_str(o, "unit", unit ?: "CPU");
-	row_value(o, "before", r, 0);
-	row_value(o, "after", r, 1);
-	row_fixed(o, "surely", (uint64_t)(r->surely * 1e4), 4);
-	row_fixed(o, "chance", (uint64_t)(r->chance * 1e4 + 0.5), 4);
-	row_bool(o, "beyond_noise", true, r->differs);
-	row_str(o, "group", r->group ?: "");
-	row_fixed(o, "effect", (uint64_t)(MIN(r->effect, 1e12) * 1e6 + 0.5), 6);
-	row_bool(o, "lead", true, r->lead);
-	row_bool(o, "surely_by_than", true, r->beyond);
-	if (r->smallest > 0)
-		row_fixed(o, "smallest_shown", (uint64_t)(MIN(r->smallest, 1e12) * 1e4 + 0.5), 4);
-	else
-		row_str(o, "smallest_shown", NULL);
-	row_end(o);
-}
-
-static void csv_print(const struct diff_doc *doc, struct sbuf *b)
-{
-	struct row o;
-	size_t n = 0;
-
-	row_head(&o, b, false);
-	row_columns(&(struct diff_row){ 0 }, &o);
-	for (size_t i = 0; i < doc->d->n; i++) {
-		if (!doc->all && !doc->d->row[i].beyond)
-			continue;
-		if (doc->top && n++ == doc->top)
-			break;
-		row_csv(&o, b, false);
-		row_columns(&doc->d->row[i], &o);
-	}
-}
 
 static void json_side(struct json *j, const struct diff_side *s, const char *name)
 {
@@ -277,11 +257,12 @@ static void json_side(struct json *j, const struct diff_side *s, const char *nam
 	json_object_end(j);
 }
 
-static void json_print(const struct diff_doc *doc, struct sbuf *b)
+static int json_print(const struct diff_doc *doc, struct sbuf *b)
 {
+	const struct table t = table_of(doc, ROW_JSON);
 	const struct diff *d = doc->d;
 	struct json j;
-	struct row o;
+	int ret;
 
 	json_line_begin(&j, b);
 	json_put_str(&j, "class", doc->what);
@@ -308,34 +289,17 @@ static void json_print(const struct diff_doc *doc, struct sbuf *b)
 	for (size_t i = 0; i < doc->nremark; i++)
 		json_str(&j, doc->remark[i]);
 	json_array_end(&j);
-	json_put_array(&j, "rows");
-	for (size_t i = 0; i < (doc->top ? MIN(doc->top, d->n) : d->n); i++) {
-		row_json(&o, &j, false);
-		row_columns(&d->row[i], &o);
-	}
-	json_array_end(&j);
-	if (json_line_end(&j) && !b->error)
-		b->error = -EINVAL;
+	ret = table_json(&t, "rows", &j);
+	return ret ?: json_line_end(&j);
 }
 
-static const struct diff_format formats[] = {
-	{ "text", true, text_print },
-	{ "json", true, json_print },
-	{ "csv", false, csv_print },
-};
-
-const struct diff_format *diff_format_find(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
-		if (!strcmp(formats[i].name, name))
-			return &formats[i];
-	return NULL;
-}
-
-int diff_print(const struct diff_doc *d, const struct diff_format *fmt, FILE *f)
+int diff_print(const struct diff_doc *d, const char *format, FILE *f)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const struct table csv = table_of(d, ROW_CSV);
+	int ret = !strcmp(format, "csv")    ? table_csv(&csv, true, &b)
+		  : !strcmp(format, "json") ? json_print(d, &b)
+					    : text_print(d, &b);
 
-	fmt->print(d, &b);
-	return sbuf_write(&b, f);
+	return ret ?: sbuf_write(&b, f);
 }

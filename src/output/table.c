@@ -85,9 +85,14 @@ static int rows(const struct table *t, struct row *r)
 	int ret = 0;
 
 	for (size_t i = 0; i < t->n && !ret; i++) {
+		size_t from = r->j ? 0 : r->b->len;
+
+		r->dim = false;
 		t->cells(r, t->ctx, i);
 		if (r->filled)
 			row_end(r);
+		if (r->dim && r->c.print)
+			screen_paint(r->b, from, r->b->len - 1, "2");
 		if (t->flush && (r->j ? r->j->out : r->b)->len >= FLUSH_AT)
 			ret = t->flush(t->arg, r->j ? r->j->out : r->b);
 	}
