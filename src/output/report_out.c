@@ -185,11 +185,11 @@ static void text_whose(const struct report_doc *d, const struct section *s, stru
 
 /* ---- rows, in all forms: text has floats, as perf has, on which its last digit depends ---- */
 
-static void cell_pct(struct row *r, unsigned int in, const char *name, const char *head, uint64_t v,
-		     double exact)
+static void cell_pct(struct row *r, unsigned int in, const char *name, const char *head, bool known,
+		     uint64_t v, double exact)
 {
 	if (r->form & in & IN_TEXT)
-		cell_text(r, in, head, "%.2f%%", exact);
+		cell_text(r, in, head, known ? "%.2f%%" : "-", exact);
 	else if (r->form & in)
 		row_fixed(r, name, v, 2);
 }
@@ -279,10 +279,10 @@ static void row_cells(struct row *o, const void *ctx, size_t i)
 		 name);
 	cell_u64(o, IN_ALL, "samples", "Samples", true, row->samples);
 	cell_u64(o, IN_JSON, "timed", NULL, true, row->timed);
-	cell_pct(o, IN_ALL | (rip ? COL_DROP1 : 0), "samples_pct", "Samples%", row->samples_pct,
-		 percent(row->samples, t->samples));
+	cell_pct(o, IN_ALL | (rip ? COL_DROP1 : 0), "samples_pct", "Samples%", true,
+		 row->samples_pct, percent(row->samples, t->samples));
 	/* A sum that is cut at 64 bits says nothing of shares. */
-	cell_pct(o, IN_ALL, "time_pct", "Time%", row->time_pct,
+	cell_pct(o, IN_ALL, "time_pct", "Time%", row->timed, row->time_pct,
 		 cut ? row->time_pct / 100.0 : percent(row->total_time, t->total_time));
 	cell_time(o, IN_JSON, "total", NULL, row->timed, row->total_time, 0);
 	cell_time(o, perf | COL_DROP2, "min", o->cycles ? "Min cycles" : "Min Time",
@@ -304,8 +304,8 @@ static void row_cells(struct row *o, const void *ctx, size_t i)
 	cell_time(o, IN_CSV, "total", NULL, row->timed, row->total_time, 0);
 	for (size_t k = 0; d->opts->percentiles && k < REPORT_PERCENTILES; k++) {
 		snprintf(key, sizeof(key), "p%u", report_percentiles[k]);
-		cell_time(o, IN_ALL | COL_MORE, key, key, row->counted, row->percentile_time[k],
-			  (double)row->percentile_time[k]);
+		cell_time(o, IN_ALL | COL_MORE, key, key, row->counted && row->timed,
+			  row->percentile_time[k], (double)row->percentile_time[k]);
 	}
 	part_cells(d, o, x->t, row);
 	if (rip && o->form != ROW_TEXT)
