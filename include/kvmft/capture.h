@@ -184,6 +184,7 @@ struct capture {
 	bool is_perfdata;
 	bool complete;		  /* an "end" record was found: the recorder ended by itself */
 	char *end_reason;
+	char *lacks; /* text only: what is not in it, for the user; NULL = nothing */
 
 	uint32_t long_size;	  /* 4 or 8, of the traced kernel */
 	uint32_t subbuf_size;	  /* power of two, <= CAPTURE_MAX_SUBBUF */

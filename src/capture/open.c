@@ -26,12 +26,24 @@ static bool is_perf_dir(int dirfd)
 	return fd >= 0 && is_perf(fd);
 }
 
+static int read_pipe(struct capture *c, int fd, struct kvmft_err *err)
+{
+	int ret = cap_text_read(c, fd, false, err);
+
+	return ret == -ENOMSG ? err_set(err, EINVAL,
+					"no trace as text, and only text can come "
+					"through a pipe")
+			      : ret;
+}
+
 /* Decides by the type of path: a directory is ours, a file is for of_file(). */
 static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 		    struct kvmft_err *err)
 {
 	/* O_NONBLOCK: a FIFO must not hang the reader; the path itself may be a link. */
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	bool input = !strcmp(path, "-");
+	_cleanup_close_ int fd = input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
+				       : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 	int ret;
 
@@ -47,6 +59,8 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 		ret = cap_dir_read(c, fd, err);
 	else if (S_ISREG(st.st_mode) && of_file)
 		ret = of_file(c, fd, (uint64_t)st.st_size, err);
+	else if (input && of_file)
+		ret = read_pipe(c, fd, err);
 	else
 		return err_set(err, EINVAL, "%s",
 			       of_file ? "neither a capture directory nor a file"
@@ -70,7 +84,8 @@ static int open_with(const char *path, read_file_fn of_file, struct capture **ou
 	if (ret) {
 		if (!why.text[0])
 			err_why(&why, ret, "cannot read the capture");
-		(why.code == KVMFT_LACKING ? err_lack : err_set)(err, ret, "%s: %s", path, why.text);
+		(why.code == KVMFT_LACKING ? err_lack : err_set)(err, ret, "%s: %s", path,
+								 why.text);
 		capture_close(c);
 		return ret;
 	}
@@ -81,8 +96,15 @@ static int open_with(const char *path, read_file_fn of_file, struct capture **ou
 
 static int read_file(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
 {
-	return is_perf(fd) ? cap_perfdata_read(c, fd, size, err)
-			   : cap_tracedat_read(c, fd, size, err);
+	static const char magic[] = "\x17\x08\x44tracing";
+	char head[sizeof(magic) - 1] = "";
+	int ret;
+
+	if (is_perf(fd))
+		return cap_perfdata_read(c, fd, size, err);
+	(void)!full_pread(fd, head, sizeof(head), 0);
+	ret = memcmp(head, magic, sizeof(head)) ? cap_text_read(c, fd, true, err) : -ENOMSG;
+	return ret == -ENOMSG ? cap_tracedat_read(c, fd, size, err) : ret;
 }
 
 int capture_open(const char *path, struct capture **out, struct kvmft_err *err)
@@ -177,6 +199,7 @@ void capture_close(struct capture *c)
 	free_priv(c->priv);
 	free(c->path);
 	free(c->end_reason);
+	free(c->lacks);
 	free(c->clock);
 	free(c->uname);
 	free(c->arch);

@@ -200,6 +200,11 @@ int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err
 	__must_check;
 int cap_perfdata_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
 	__must_check;
+/*
+ * Text; regular: fd can be read at any place, and else only from front to back. -ENOMSG: it is no
+ * trace.
+ */
+int cap_text_read(struct capture *c, int fd, bool regular, struct kvmft_err *err) __must_check;
 
 /* unpack.c: how a trace.dat is compressed, by the name that it gives; NULL with err set. */
 struct cap_packing;
@@ -214,6 +219,12 @@ int cap_unpack(const struct cap_packing *how, const void *packed, size_t n, void
 struct cap_unpacker;
 int cap_unpack_at(struct cap_unpacker **slot, const struct cap_packing *how,
 		  const struct cap_extent *e, uint64_t off, void *buf, size_t len) __must_check;
+/*
+ * Up to len bytes of what gzip has packed, read by more() from front to back: 0 at the end.
+ * -ENODATA: cut; -EBADMSG; -EOPNOTSUPP: not built in. *slot as above.
+ */
+ssize_t cap_gunzip(struct cap_unpacker **slot, ssize_t (*more)(void *arg, void *buf, size_t n),
+		   void *arg, void *buf, size_t len) __must_check;
 void cap_unpacker_free(struct cap_unpacker *u);
 
 static inline struct cap_priv *cap_priv(const struct capture *c)

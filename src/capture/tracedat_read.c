@@ -125,7 +125,7 @@ static int read_start(struct td *t, struct cursor *cur, struct kvmft_err *err)
 
 	if (cur_bytes(cur, sizeof(magic), &p) || memcmp(p, magic, sizeof(magic)))
 		return err_set(err, EBADMSG,
-			       "neither a capture directory nor a trace.dat or perf.data");
+			       "neither a capture directory nor a trace.dat, perf.data or trace as text");
 	if (cur_str(cur, &version) || cur_u8(cur, &endian) || cur_u8(cur, &long_size))
 		return err_set(err, EBADMSG, "trace.dat is cut in its first bytes");
 	if (strcmp(version, "6") && strcmp(version, "7"))

@@ -98,7 +98,7 @@ static void *zlib_open(void)
 {
 	z_stream *z = calloc(1, sizeof(*z));
 
-	if (z && inflateInit(z) == Z_OK)
+	if (z && inflateInit2(z, 15 + 32 /* zlib or gzip */) == Z_OK)
 		return z;
 	free(z);
 	return NULL;
@@ -276,4 +276,34 @@ int cap_unpack_at(struct cap_unpacker **slot, const struct cap_packing *how,
 	if (ret && u)
 		u->chunk = UINT64_MAX;
 	return ret;
+}
+
+ssize_t cap_gunzip(struct cap_unpacker **slot, ssize_t (*more)(void *arg, void *buf, size_t n),
+		   void *arg, void *buf, size_t len)
+{
+	const struct cap_packing *how = &packing[ARRAY_SIZE(packing) - 1];
+	int ret = *slot ? 0 : how->open ? unpacker_new(slot, how) : -EOPNOTSUPP;
+	struct cap_unpacker *u = *slot;
+	size_t done = 0;
+
+	while (!ret && !done) {
+		bool end = false;
+		ssize_t got = u->left ? how->step(u, buf, len, &end) : 0;
+
+		if (got < 0)
+			return got;
+		done = (size_t)got;
+		u->chunk = end ? UINT64_MAX : u->chunk;
+		if (end) /* another one may follow */
+			ret = how->begin(u, 0);
+		if (end || done || u->left)
+			continue;
+		got = more(arg, u->piece, sizeof(u->piece));
+		if (got <= 0)
+			return got ?: u->chunk == UINT64_MAX ? 0 : -ENODATA;
+		u->chunk = 0; /* inside of one */
+		u->in = u->piece;
+		u->left = (size_t)got;
+	}
+	return ret ?: (ssize_t)done;
 }

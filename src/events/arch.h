@@ -7,16 +7,12 @@
 #define KVMFT_EVENTS_ARCH_H
 
 #include "kvmft/events.h"
+#include "kvmft/exit_codes.h"
 #include "kvmft/exit_names.h"
 
 /* name: "*_entry" are all that end in that. field: "a|b" is the first one that the kernel has. */
 struct event_def {
 	const char *sys, *name, *field[EVENT_FIELDS];
-};
-
-struct exit_entry {
-	uint32_t reason;
-	const char *name;
 };
 
 struct event_arch {

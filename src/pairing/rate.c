@@ -76,9 +76,16 @@ static int find(struct capture *cap, const struct fmt *fmt, const struct tsc_rat
 	return ret;
 }
 
+static void tell_lacks(const struct capture *cap, note_fn *note)
+{
+	if (cap->lacks)
+		note("%s: %s", cap->path, cap->lacks);
+}
+
 int rate_of_capture(struct capture *cap, const struct fmt *fmt, const struct opt_u64 *khz,
 		    bool quiet, const char *then, note_fn *note, struct kvmft_err *err)
 {
+	tell_lacks(cap, note);
 	return khz->set ? rate_given(cap, khz, err)
 			: find(cap, fmt, NULL, 0, quiet, then, note, err);
 }
@@ -101,6 +108,9 @@ int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, co
 {
 	_cleanup_free_ struct tsc_rate_guest *guest = NULL;
 
+	tell_lacks(p->host.cap, note);
+	for (size_t i = 0; i < p->nguest; i++)
+		tell_lacks(p->guest[i].c.cap, note);
 	if (p->alone && !cap_in_tsc(p->host.cap)) {
 		const char *clock = p->host.cap->clock ?: "local"; /* trace-cmd's default */
 

@@ -218,6 +218,8 @@ int stuck_recording_open(struct stuck *s)
 		return err_set(s->err, ENOMEM, "out of memory");
 	s->recording = r;
 	ret = capture_open(s->c->input, &r->cap, s->err);
+	if (!ret && r->cap->lacks)
+		s->note("%s: %s", r->cap->path, r->cap->lacks);
 	ret = ret ?: event_arch_check(r->cap, s->err);
 	ret = ret ?: fmt_load(r->cap, &s->ev.fmt, s->err);
 	ret = ret ?: hostmap_new(r->cap, s->ev.fmt, &r->map, s->err);

@@ -345,7 +345,7 @@ static void test_refused(void **state __unused_arg)
 	char *dir = enc_tmpdir();
 
 	refuse(dir, "", 0, "empty");
-	refuse(dir, "PERFILE1", 8, "neither a capture directory nor a trace.dat or perf.data");
+	refuse(dir, "PERFILE1", 8, "neither a capture directory nor a trace.dat, perf.data or trace as text");
 	refuse(dir, "\x17\x08\x44tracing6\0\x01\x08\0\0\x10\0", 18, "of a big-endian machine");
 	refuse(dir, "\x17\x08\x44tracing8\0\0\x08\0\x10\0\0", 18, "version 8");
 	refuse(dir, "\x17\x08\x44tracing6\0\0\x05\0\x10\0\0", 18, "header is damaged");

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* tracetext.h: what the files that read a trace as text share; private to src/capture. */
+#ifndef KVMFT_CAPTURE_TRACETEXT_H
+#define KVMFT_CAPTURE_TRACETEXT_H
+
+#include "reader.h"
+
+/* ---- tracetext_line.c: one line ---- */
+
+/* A piece of the line. */
+struct tt_word {
+	const char *s;
+	size_t n;
+};
+
+enum tt_time { TT_NO_TIME, TT_COUNT, TT_NS };
+
+struct tt_line {
+	struct tt_word side; /* kvmft's first column, or trace-cmd's file; empty: none */
+	struct tt_word comm; /* empty: none */
+	int32_t pid;	     /* -1: none */
+	uint32_t cpu;
+	bool has_cpu, is_vcpu; /* kvmft writes a guest's CPU as [v0] */
+	enum tt_time kind;
+	uint8_t digits; /* of the seconds' fraction */
+	uint64_t time;
+	uint8_t flags, preempt; /* as in the common fields of an event */
+	struct tt_word sys;	/* empty: not in the text */
+	struct tt_word name, text;
+	bool lost; /* no event, but so many lost on that CPU, 0: number unknown */
+	uint64_t count;
+};
+
+/* Whether the line s is an event or a loss; *begun: it may be the first half of an event. */
+bool tt_line(const char *s, struct tt_line *l, bool *begun);
+bool tt_word_is(struct tt_word w, const char *s);
+
+/* ---- tracetext_fields.c: from the text of an event to its fields ---- */
+
+#define TT_FIELDS     16
+#define TT_TEXT_MAX   2700u /* bytes of the text of an event */
+#define TT_STRING_MAX 500u  /* ... of a string in it; none has more than two */
+
+struct tt_event; /* a known event */
+
+/* What an event's text gave. Fields that are strings have a place in the text of strings. */
+struct tt_values {
+	const struct tt_event *e; /* NULL: not known */
+	uint32_t have;		  /* bits: which of its fields */
+	uint64_t v[TT_FIELDS];
+	struct tt_word s[TT_FIELDS];
+	char scratch[256]; /* where a plugin's form was written anew */
+};
+
+/* The known event of that name, of any system if sys is empty. */
+const struct tt_event *tt_event_find(struct tt_word sys, struct tt_word name);
+const char *tt_event_sys(const struct tt_event *e);
+/* isa: that of the last exit whose reason was a name. text ends with NUL. */
+void tt_values(const struct tt_event *e, const char *text, uint64_t *isa, struct tt_values *v);
+/* The format of an event that has these fields, and its text; v->e NULL: only that. */
+void tt_format(const struct tt_values *v, struct tt_word name, uint16_t id, struct sbuf *b);
+/* Its record, in buf of TT_RECORD_MAX bytes; how many. l->text has TT_TEXT_MAX at most. */
+#define TT_RECORD_MAX (16 + 8 * TT_FIELDS + TT_TEXT_MAX + 1 + 2 * (TT_STRING_MAX + 1))
+uint32_t tt_record(const struct tt_values *v, const struct tt_line *l, uint16_t id, uint8_t *buf);
+
+#endif

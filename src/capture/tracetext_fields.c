@@ -1,0 +1,515 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tracetext_fields.c: the fields of events, from what their print formats made of them.
+ *
+ * An event keeps its text, which is all that is printed of it; fields are found in that by what
+ * stands before them, so that kernels may add, drop and move them. A field that is not there is not
+ * in the event's format either.
+ */
+#include "kvmft/exit_codes.h"
+#include "tracetext.h"
+
+#include <ctype.h>
+
+/*
+ * NAME TYPE LABEL|LABEL; and so on. A value follows the first of the labels that is there, else its
+ * name and one of " =:"; an empty label is the beginning, @2 the second word. Types:
+ *   u s      a number, without or with a sign
+ *   x X      in hex, x behind `name=` only if it says 0x
+ *   c w r    text: up to the next " name=", a word, the rest
+ *   {a:1}    one of these words, or a number
+ *   p        1 if the label is there, else 0
+ *   E I      an exit's reason, and its isa
+ *   T D e d  the state of a task, the address of a message, a negative errno, a device as 8,0
+ */
+/* clang-format off */
+#define X86_EXIT "vcpu_id u vcpu ;exit_reason E reason |reason: ;isa I;guest_rip x rip ;info1 x info1 |" \
+	"info |ext_inf1: ;info2 x info2 |ext_inf2: ;intr_info x intr_info |ext_int: ;error_code x " \
+	"error_code |ext_int_err: ;requests x"
+#define DM "dm {Fixed:0,LowPrio:256,SMI:512,Res3:768,NMI:1024,INIT:1280,SIPI:1536} ("
+#define VECTORS(when) "local_timer_" when "|reschedule_" when "|call_function_" when \
+	"|call_function_single_" when "|irq_work_" when "|x86_platform_ipi_" when "|spurious_apic_" when \
+	"|error_apic_" when "|thermal_apic_" when "|threshold_apic_" when "|deferred_error_apic_" when
+
+static const struct tt_event {
+	const char *sys, *name, *fields; /* name: "a|b": they have the same fields */
+} events[] = {
+	{ "kvm", "kvm_entry", "vcpu_id u vcpu ;rip x;vcpu_pc x PC: ;intr_info x;error_code x;"
+	  "immediate_exit p [immediate exit]" },
+	{ "kvm", "kvm_exit", X86_EXIT ";ret {IRQ:0,SERROR:1,EL1_SERROR:1,TRAP:2,IL:3,HYP_GONE:195936785} "
+	  "|;esr_ec x HSR_EC: |ESR_EC: ;vcpu_pc x PC: " },
+	{ "kvm", "kvm_nested_vmexit", X86_EXIT },
+	{ "kvm", "kvm_userspace_exit", "reason u (;errno e" },
+	{ "kvm", "kvm_vcpu_wakeup", "waited {wait:1,poll:0} |;ns s time ;valid {valid:1,invalid:0} polling " },
+	{ "kvm", "kvm_halt_poll_ns", "vcpu_id u vcpu ;new u halt_poll_ns ;grow {grow:1,shrink:0} (" },
+	{ "kvm", "kvm_pio", "rw {pio_read:0,pio_write:1} |;port x at ;size u;count u;val x" },
+	{ "kvm", "kvm_mmio", "type {unsatisfied-read:0,read:1,write:2} mmio ;len u;gpa x;val x" },
+	{ "kvm", "kvm_fast_mmio", "gpa x" },
+	{ "kvm", "kvm_msr", "write {msr_read:0,msr_write:1} |;ecx x msr_read |msr_write ;data x = ;"
+	  "exception p (#GP)" },
+	{ "kvm", "kvm_cr", "rw {cr_read:0,cr_write:1} |;cr x cr_read |cr_write ;val x = " },
+	{ "kvm", "kvm_hypercall", "nr x;a0 x;a1 x;a2 x;a3 x" },
+	{ "kvm", "kvm_cpuid", "function x func ;index x idx ;rax x;rbx x;rcx x;rdx x;"
+	  "found {found:1,not:0} cpuid entry ;used_max_basic p used max basic" },
+	{ "kvm", "kvm_page_fault", "vcpu_id u vcpu ;guest_rip x rip ;fault_address x address ;error_code x" },
+	{ "kvm", "kvm_guest_fault", "ipa x;hsr x;hxfar x;vcpu_pc x pc " },
+	{ "kvm", "kvm_wfx_arm64", "is_wfe {wfe:1,wfi:0} executed ;vcpu_pc x at: " },
+	{ "kvm", "kvm_inj_virq", "vector x IRQ |Soft/INTn |irq ;soft p Soft;reinjected p [reinjected]" },
+	{ "kvm", "kvm_inj_exception", "exception {#DE:0,#DB:1,#BP:3,#OF:4,#BR:5,#UD:6,#NM:7,#DF:8,#TS:10,"
+	  "#NP:11,#SS:12,#GP:13,#PF:14,#MF:16,#AC:17,#MC:18} |;reinjected p [reinjected]" },
+	{ "kvm", "kvm_set_irq", "gsi u;level u;irq_source_id u source " },
+	{ "kvm", "kvm_msi_set_irq", "address D dst ;data u vec " },
+	{ "kvm", "kvm_apic_ipi", "dest_id x dst ;icr_low u vec " },
+	{ "kvm", "kvm_apic_accept_irq|kvm_apicv_accept_irq", "apicid x;vec u;" DM },
+	{ "kvm", "kvm_eoi|kvm_pv_eoi", "apicid x;vector u" },
+	{ "kvm", "vgic_update_irq_pending", "vcpu_id u VCPU: ;irq u IRQ ;level u" },
+	{ "kvm", "kvm_irq_line", "type u (;vcpu_idx u vcpu->idx: ;irq_num u num: ;level u" },
+	{ "kvm", "kvm_write_tsc_offset", "vcpu_id u vcpu=;previous_tsc_offset u prev=;next_tsc_offset u next=" },
+	{ "kvm", "kvm_track_tsc", "vcpu_id u;use_master_clock u masterclock " },
+	{ "kvm", "kvm_update_master_clock", "use_master_clock u masterclock " },
+	{ "kvm", "kvm_pvclock_update", "vcpu_id u;version u;tsc_timestamp x;system_time x;"
+	  "tsc_to_system_mul x;tsc_shift s;flags x" },
+	{ "kvm", "kvm_hv_timer_state", "vcpu_id x;hv_timer_in_use x hv_timer " },
+	{ "kvm", "kvm_wait_lapic_expire", "vcpu_id u vcpu ;delta s" },
+	{ "kvm", "kvm_unmap_hva_range", "start x range: ;end x -- " },
+	{ "kvm", "kvm_try_async_get_page", "gva x gva = ;gfn x gfn = " },
+	{ "kvm", "kvm_async_pf_completed", "gva x;address x" },
+	{ "kvmmmu", "kvm_tdp_mmu_spte_changed", "gfn x;level u;old_spte x;new_spte x" },
+	{ "sched", "sched_switch", "prev_comm c;prev_pid u;prev_prio s;prev_state T;next_comm c;next_pid u;"
+	  "next_prio s" },
+	{ "sched", "sched_waking|sched_wakeup|sched_wakeup_new", "comm c;pid u;prio s;target_cpu u" },
+	{ "task", "task_newtask", "pid u;comm c;clone_flags X" },
+	{ "block", "block_rq_issue", "dev d |;rwbs w @2;bytes u @3;sector u ) ;nr_sector u + " },
+	{ "block", "block_rq_complete", "dev d |;rwbs w @2;sector u ) ;nr_sector u + " },
+	{ "block", "block_bio_queue", "dev d |;rwbs w @2;sector u @3;nr_sector u + " },
+	{ "irq", "irq_handler_entry", "irq u;name r" },
+	{ "irq", "irq_handler_exit", "irq u;ret {handled:1,unhandled:0}" },
+	{ "irq", "softirq_entry|softirq_exit|softirq_raise", "vec u" },
+	{ "irq_vectors", VECTORS("entry") "|" VECTORS("exit"), "vector u" },
+	{ "power", "cpu_idle", "state u;cpu_id u" },
+	{ "timer", "hrtimer_start|hrtimer_cancel|hrtimer_expire_entry", "hrtimer X;function w;expires u;"
+	  "softexpires u;now u" },
+	{ "msr", "read_msr|write_msr", "msr x |;val x value " },
+	{ "ftrace", "print", "buf r tracing_mark_write: |" },
+	{ "kmem", "mm_page_alloc", "pfn X;order u" },
+	{ "filemap", "mm_filemap_add_to_page_cache", "pfn X" },
+	{ "vmscan", "mm_vmscan_write_folio", "pfn X" },
+	{ "vmscan", "mm_vmscan_direct_reclaim_begin", "order u" },
+	{ "compaction", "mm_compaction_begin", "zone_start x" },
+	{ "migrate", "mm_migrate_pages", "succeeded u nr_succeeded=" },
+	{ "raw_syscalls", "sys_enter", "id s NR " },
+	{ "syscalls", "sys_enter_ioctl", "fd x;cmd x" },
+	{ "net", "net_dev_queue|net_dev_start_xmit|net_dev_xmit|netif_receive_skb|netif_receive_skb_entry|"
+	  "napi_gro_receive_entry", "name w dev=;queue_mapping u;skbaddr X;len u;rc s" },
+	{ "napi", "napi_poll", "napi x struct ;dev_name w device ;work u;budget u" },
+	{ "skb", "skb_copy_datagram_iovec|consume_skb|kfree_skb", "skbaddr X;len u" },
+};
+/* clang-format on */
+
+/* ---- the list ---- */
+
+struct tt_field {
+	struct tt_word name, words; /* words: "a:1,b:2" */
+	char type;
+	struct tt_word labels; /* "a|b" */
+};
+
+/* The field that f describes; what follows it, NULL: none. */
+static const char *next_field(const char *f, struct tt_field *x)
+{
+	const char *end = f + strcspn(f, ";"), *at = f + strcspn(f, " ") + 1;
+
+	if (f == end)
+		return NULL;
+	*x = (struct tt_field){ .name = { f, (size_t)(at - 1 - f) }, .type = *at++ };
+	if (x->type == '{') {
+		x->words = (struct tt_word){ at, strcspn(at, "}") };
+		at += x->words.n + 1;
+	}
+	at += at < end;
+	x->labels = (struct tt_word){ at, (size_t)(end - at) };
+	return end + (*end != '\0');
+}
+
+const char *tt_event_sys(const struct tt_event *e)
+{
+	return e->sys;
+}
+
+/* The next of "a|b"; *list is moved behind it, and NULL after the last. */
+static struct tt_word next_of(const char **list, const char *end)
+{
+	const char *s = *list, *bar = memchr(s, '|', (size_t)(end - s));
+
+	*list = bar ? bar + 1 : NULL;
+	return (struct tt_word){ s, (size_t)((bar ?: end) - s) };
+}
+
+const struct tt_event *tt_event_find(struct tt_word sys, struct tt_word name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
+		const char *n = events[i].name, *end = n + strlen(n);
+
+		while (n && (!sys.n || tt_word_is(sys, events[i].sys))) {
+			struct tt_word one = next_of(&n, end);
+
+			if (one.n == name.n && !memcmp(one.s, name.s, one.n))
+				return &events[i];
+		}
+	}
+	return NULL;
+}
+
+/* ---- values ---- */
+
+static bool in_word(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
+
+/* Behind a text in s that begins a word; NULL: it is not there. */
+static const char *behind_label(const char *s, const char *what, size_t n)
+{
+	const char *end = s + strlen(s);
+
+	for (const char *p = s; n && (p = memmem(p, (size_t)(end - p), what, n)); p++)
+		if (p == s || !in_word(*what) || !in_word(p[-1]))
+			return p + n;
+	return NULL;
+}
+
+/* Where the field's value is, NULL: nowhere; *named: behind its name and '='. */
+static const char *find_value(const char *text, const struct tt_field *x, bool *named)
+{
+	const char *list = x->labels.s, *p = NULL;
+	bool first = false;
+	char name[64];
+
+	while (list && !p) {
+		struct tt_word label = next_of(&list, x->labels.s + x->labels.n);
+
+		first |= !label.n && x->labels.n;
+		p = label.n == 2 && *label.s == '@' ? text : behind_label(text, label.s, label.n);
+		for (char i = label.s[1]; p == text && i > '1';
+		     i--) /* to the word of that number */
+			p += strcspn(p, " ") + strspn(p + strcspn(p, " "), " ");
+	}
+	*named = false;
+	for (const char *c = " =:"; !p && *c && x->type != 'p'; c++) {
+		snprintf(name, sizeof(name), "%.*s%c", (int)x->name.n, x->name.s, *c);
+		p = behind_label(text, name, x->name.n + 1);
+		*named = p && *c == '=';
+	}
+	p = !p && first ? text : p;
+	return p ? p + strspn(p, " ") : NULL;
+}
+
+/* Hex, which it always is behind 0x, or decimal; no word goes on behind it. */
+static bool read_number(const char *p, bool hex, uint64_t *v)
+{
+	bool minus = *p == '-';
+	size_t n;
+
+	p += minus;
+	if (p[0] == '0' && (p[1] == 'x' || p[1] == 'X')) {
+		hex = true;
+		p += 2;
+	}
+	n = strspn(p, hex ? "0123456789abcdefABCDEF" : "0123456789");
+	if (!n || in_word(p[n]) || (hex ? n > 16 : !take_u64(&p, UINT64_MAX, v)))
+		return false;
+	if (hex)
+		*v = strtoull(p, NULL, 16);
+	*v = minus ? -*v : *v;
+	return true;
+}
+
+/* The longest of "a:1,b:2" that p begins with. */
+static bool word_value(const char *p, struct tt_word words, uint64_t *v)
+{
+	size_t best = 0;
+
+	for (const char *w = words.s, *end = w + words.n; w < end; w += strcspn(w, ",}") + 1) {
+		size_t n = strcspn(w, ":");
+
+		if (n > best && !strncmp(p, w, n) && !in_word(p[n])) {
+			best = n;
+			*v = strtoull(w + n + 1, NULL, 10);
+		}
+	}
+	return best || (isdigit((unsigned char)*p) && read_number(p, false, v));
+}
+
+/* ---- exits ---- */
+
+enum { ISA_VMX = 1, ISA_SVM = 2 };
+
+static const struct exit_entry vmx[] = { VMX_EXIT_CODES,
+					 { 7, "PENDING_INTERRUPT" },
+					 { 33, "INVALID_GUEST_STATE" } };
+/* And the names that trace-cmd and perf have for them, without EXIT_. */
+static const struct exit_entry svm[] = {
+	SVM_EXIT_CODES,		{ 0x60, "intr" },	{ 0x66, "idtr_read" },
+	{ 0x67, "gdtr_read" },	{ 0x68, "ldtr_read" },	{ 0x69, "tr_read" },
+	{ 0x6a, "idtr_write" }, { 0x6b, "gdtr_write" }, { 0x6c, "ldtr_write" },
+	{ 0x6d, "tr_write" },	{ 0x7b, "ioio" },	{ 0x81, "vmmcall" },
+	{ 0x8c, "mwait_cond" }, { 0xffffffff, "err" },
+};
+
+static bool has_name(const char *p, const struct exit_entry *t, size_t n, bool any_case,
+		     uint64_t *v)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t len = strlen(t[i].name);
+
+		if ((any_case ? strncasecmp : strncmp)(p, t[i].name, len) || in_word(p[len]))
+			continue;
+		*v = t[i].reason;
+		return true;
+	}
+	return false;
+}
+
+static bool exit_reason(const char *p, uint64_t *isa, uint64_t *v)
+{
+	bool svm_only = str_starts(p, "EXIT_") && !str_starts(p, "EXIT_REASON_");
+
+	p += svm_only ? 5 : str_starts(p, "EXIT_REASON_") ? 12 : 0;
+	if (!svm_only && has_name(p, vmx, ARRAY_SIZE(vmx), false, v)) {
+		*isa = ISA_VMX;
+		if (strstr(p, " FAILED_VMENTRY"))
+			*v |= 1u << 31;
+		return true;
+	}
+	if (has_name(p, svm, ARRAY_SIZE(svm), svm_only, v)) {
+		*isa = ISA_SVM;
+		return true;
+	}
+	if (str_starts(p, "UNKNOWN (")) /* trace-cmd */
+		p += 9;
+	return read_number(p, false, v);
+}
+
+/* ---- tasks ---- */
+
+/* "S", "R+", "D|K", or trace-cmd's letter. */
+static bool task_state(const char *p, uint64_t *v)
+{
+	static const char letters[] = "SDTtXZPI"; /* bits 0, 1, 2, 3, 4, 5, 6, 7 */
+	const char *bit;
+
+	if (isdigit((unsigned char)*p))
+		return read_number(p, false, v);
+	*v = 0;
+	for (; *p && *p != ' '; p++) {
+		bit = strchr(letters, *p);
+		if (bit)
+			*v |= 1u << (bit - letters);
+		else if (*p == 'W')
+			*v |= 0x80;
+		else if (*p == '+')
+			*v |= 0x100;
+		else if (!strchr("RKNnxp|", *p))
+			return false;
+	}
+	return true;
+}
+
+/* "comm:pid [prio]" up to end; the state and the CPU follow. */
+static bool plugin_task(const char *s, const char *end, int comm[1], const char **pid,
+			const char **prio)
+{
+	const char *open = memmem(s, (size_t)(end - s), " [", 2), *next;
+
+	while (open && (next = memmem(open + 1, (size_t)(end - open - 1), " [", 2)))
+		open = next;
+	*prio = open ? open + 2 : NULL;
+	*pid = open ? memrchr(s, ':', (size_t)(open - s)) : NULL;
+	if (!*pid || *pid - s > 64)
+		return false;
+	comm[0] = (int)(*pid - s);
+	++*pid;
+	return isdigit((unsigned char)**pid) != 0;
+}
+
+/* What trace-cmd's and perf's plugin makes of scheduler events, as the kernel prints it. */
+static const char *plugin_text(const struct tt_event *e, const char *s, char *buf, size_t size)
+{
+	const char *arrow = strstr(s, " ==> "), *end = s + strlen(s), *pid, *prio, *pid2, *prio2;
+	int n, n2;
+
+	if (strcmp(e->sys, "sched") || strstr(s, "pid="))
+		return s;
+	if (!arrow && plugin_task(s, end, &n, &pid, &prio)) {
+		const char *cpu = behind_label(s, "CPU:", 4);
+
+		snprintf(buf, size, "comm=%.*s pid=%d prio=%d%s%.3s", n, s, atoi(pid), atoi(prio),
+			 cpu ? " target_cpu=" : "", cpu ?: "");
+		return buf;
+	}
+	if (!arrow || !plugin_task(s, arrow, &n, &pid, &prio) ||
+	    !plugin_task(arrow + 5, end, &n2, &pid2, &prio2))
+		return s;
+	snprintf(buf, size,
+		 "prev_comm=%.*s prev_pid=%d prev_prio=%d prev_state=%.*s ==> next_comm=%.*s "
+		 "next_pid=%d next_prio=%d",
+		 n, s, atoi(pid), atoi(prio), (int)MIN(arrow - strchr(prio, ']') - 2, 8),
+		 strchr(prio, ']') + 2, n2, arrow + 5, atoi(pid2), atoi(prio2));
+	return buf;
+}
+
+/* ---- all of an event ---- */
+
+static struct tt_word string(const char *p, char type)
+{
+	size_t n = type == 'w' ? strcspn(p, " ,;)") : strlen(p);
+
+	for (const char *b = p; type == 'c' && (b = strchr(b, ' ')); b++) {
+		size_t name = 1;
+
+		while (in_word(b[name]))
+			name++;
+		if ((name > 1 && b[name] == '=') || str_starts(b, " ==> ")) {
+			n = (size_t)(b - p);
+			break;
+		}
+	}
+	return (struct tt_word){ p, MIN(n, (size_t)TT_STRING_MAX) };
+}
+
+static bool value(const char *text, const struct tt_field *x, uint64_t *isa, uint64_t *v)
+{
+	bool named;
+	const char *p = find_value(text, x, &named);
+	const char *open = strchr(text, '(');
+	uint64_t minor;
+
+	*v = 0;
+	if (x->type == 'p')
+		return *v = p != NULL, true;
+	if (x->type == 'I' && !p)
+		return *v = *isa, *isa != 0;
+	if (x->type == 'e' && !p) {
+		if ((strstr(text, "restart (") || strstr(text, "error (")) && open &&
+		    read_number(open + 1, false, v))
+			*v = -*v;
+		return true;
+	}
+	if (!p)
+		return false;
+	switch (x->type) {
+	case '{': return word_value(p, x->words, v);
+	case 'E': return exit_reason(p, isa, v);
+	case 'T': return task_state(p, v);
+	case 'D':
+		if (!read_number(p, true, v))
+			return false;
+		*v = 0xfee00000u | (*v & 0xff) << 12 | (*v & 0xffffff00u) << 32;
+		return true;
+	case 'd':
+		if (!take_u64(&p, UINT32_MAX >> 20, v) || *p++ != ',' ||
+		    !read_number(p, false, &minor))
+			return false;
+		*v = *v << 20 | (minor & 0xfffff);
+		return true;
+	default: return read_number(p, x->type == 'X' || (x->type == 'x' && !named), v);
+	}
+}
+
+static bool is_string(const struct tt_field *x)
+{
+	return x->type == 'c' || x->type == 'w' || x->type == 'r';
+}
+
+void tt_values(const struct tt_event *e, const char *text, uint64_t *isa, struct tt_values *v)
+{
+	const char *f = e ? e->fields : "";
+	struct tt_field x;
+
+	v->e = e;
+	v->have = 0;
+	if (e)
+		text = plugin_text(e, text, v->scratch, sizeof(v->scratch));
+	for (size_t i = 0; (f = next_field(f, &x)) && i < TT_FIELDS; i++) {
+		bool have, named;
+
+		if (is_string(&x)) {
+			const char *p = find_value(text, &x, &named);
+
+			have = p != NULL;
+			v->s[i] = p ? string(p, x.type) : (struct tt_word){ "", 0 };
+		} else {
+			have = value(text, &x, isa, &v->v[i]);
+		}
+		v->have |= (uint32_t)have << i;
+	}
+}
+
+/* ---- its format and record ---- */
+
+static void put_format_field(struct sbuf *b, const char *type, struct tt_word name, uint32_t at,
+			     uint32_t size, bool is_signed)
+{
+	sbuf_addf(b, "\tfield:%s %.*s;\toffset:%u;\tsize:%u;\tsigned:%u;\n", type, (int)name.n,
+		  name.s, at, size, is_signed);
+}
+
+void tt_format(const struct tt_values *v, struct tt_word name, uint16_t id, struct sbuf *b)
+{
+	const char *f = v->e ? v->e->fields : "";
+	struct tt_field x;
+	uint32_t at = 8;
+
+	sbuf_addf(b,
+		  "name: %.*s\nID: %u\nformat:\n"
+		  "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
+		  "\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
+		  "\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n"
+		  "\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n",
+		  (int)name.n, name.s, id);
+	for (size_t i = 0; (f = next_field(f, &x)) && i < TT_FIELDS; i++) {
+		if (!(v->have >> i & 1))
+			continue;
+		if (is_string(&x))
+			put_format_field(b, "__data_loc char[]", x.name, at, 4, false);
+		else
+			put_format_field(b, x.type == 's' ? "s64" : "u64", x.name, at, 8,
+					 x.type == 's');
+		at += 8;
+	}
+	put_format_field(b, "__data_loc char[]", (struct tt_word){ "text", 4 }, at, 4, false);
+	sbuf_add(b, "\nprint fmt: \"%s\", __get_str(text)\n");
+}
+
+static uint32_t put_string(uint8_t *buf, uint32_t slot, uint32_t at, struct tt_word w)
+{
+	uint32_t loc = (uint32_t)(w.n + 1) << 16 | at;
+
+	memcpy(buf + slot, &loc, sizeof(loc));
+	memcpy(buf + at, w.s, w.n);
+	buf[at + w.n] = '\0';
+	return at + (uint32_t)w.n + 1;
+}
+
+uint32_t tt_record(const struct tt_values *v, const struct tt_line *l, uint16_t id, uint8_t *buf)
+{
+	const char *f = v->e ? v->e->fields : "";
+	uint32_t slot = 8, at = 8 + 8 * ((uint32_t)__builtin_popcount(v->have) + 1);
+	struct tt_field x;
+
+	memset(buf, 0, at);
+	memcpy(buf, &id, sizeof(id));
+	buf[2] = l->flags;
+	buf[3] = l->preempt;
+	memcpy(buf + 4, &l->pid, sizeof(l->pid));
+	for (size_t i = 0; (f = next_field(f, &x)) && i < TT_FIELDS; i++) {
+		if (!(v->have >> i & 1))
+			continue;
+		if (is_string(&x))
+			at = put_string(buf, slot, at, v->s[i]);
+		else
+			memcpy(buf + slot, &v->v[i], 8);
+		slot += 8;
+	}
+	return put_string(buf, slot, at, l->text);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tracetext_line.c: one event per line, as ftrace, trace-cmd, perf and kvmft print them:
+ *
+ *              qemu-4242    [003] d..2.  1234.567890: kvm_entry: vcpu 0, rip 0x1000
+ *       CPU 0/KVM-4242  [003]  1234.567890: kvm_exit:    reason EXIT_NPF rip 0x1000 info 4 fee00b0
+ *       CPU 0/KVM  4242 [003]  1234.567890: kvm:kvm_entry: vcpu 0, rip 0x1000
+ *   host qemu-4242 [3] 1234.567890123  kvm:kvm_entry: vcpu 0, rip 0x1000
+ *
+ * Names of tasks may have blanks and anything else in them, so it is the CPU in brackets, or else
+ * the time, that is looked for, and what is before it taken from its end.
+ */
+#include "tracetext.h"
+
+#include <ctype.h>
+
+#define TASK_COMM 15
+
+static const char *skip_blanks(const char *p)
+{
+	return p + strspn(p, " \t");
+}
+
+static const char *word_end(const char *p)
+{
+	return p + strcspn(p, " \t");
+}
+
+bool tt_word_is(struct tt_word w, const char *s)
+{
+	return w.n == strlen(s) && !memcmp(w.s, s, w.n);
+}
+
+/* ---- the time ---- */
+
+/* Seconds with a fraction are ns, anything else is a count. Behind it: a colon, or a blank. */
+static bool take_time(const char **p, struct tt_line *l, bool *colon)
+{
+	const char *q = *p;
+	uint64_t v, part = 0;
+	uint8_t digits = 0;
+
+	if (!take_u64(&q, UINT64_MAX, &v))
+		return false;
+	if (*q == '.') {
+		for (q++; isdigit((unsigned char)*q); q++, digits++)
+			part = digits < 9 ? part * 10 + (uint64_t)(*q - '0') : part;
+		if (!digits || digits > 9 || v >= UINT64_MAX / 1000000000u - 1)
+			return false;
+		for (uint8_t i = digits; i < 9; i++)
+			part *= 10;
+	}
+	*colon = *q == ':';
+	q += *q == ':' || *q == '?'; /* kvmft: a time that is its neighbour's */
+	if (*q && *q != ' ' && *q != '\t')
+		return false;
+	l->kind = digits ? TT_NS : TT_COUNT;
+	l->digits = digits;
+	l->time = digits ? v * 1000000000u + part : v;
+	*p = skip_blanks(q);
+	return true;
+}
+
+/* ---- d..2. ---- */
+
+static void read_flags(const char *f, size_t n, struct tt_line *l)
+{
+	char irqs = f[0], resched = n > 1 ? f[1] : '.', where = n > 2 ? f[2] : '.';
+	int depth = n > 3 ? str_hex_value(f[3]) : 0;
+
+	l->flags = (uint8_t)((irqs == 'd' || irqs == 'D' ? 0x01 : 0) |
+			     (irqs == 'b' || irqs == 'D' ? 0x80 : 0) |
+			     (resched == 'N' || resched == 'n' ? 0x04 : 0) |
+			     (resched == 'N' || resched == 'p' ? 0x20 : 0) |
+			     (where == 'h' || where == 'H' ? 0x08 : 0) |
+			     (where == 's' || where == 'H' ? 0x10 : 0) |
+			     (where == 'z' || where == 'Z' ? 0x40 : 0));
+	l->preempt = (uint8_t)MAX(depth, 0);
+}
+
+static const char *take_flags(const char *p, struct tt_line *l)
+{
+	size_t n = (size_t)(word_end(p) - p);
+
+	if (n < 4 || n > 8 || strspn(p, ".#-+!*0123456789abcdefABCDEFdDnNpPhHsSzZlL") < n ||
+	    !memchr(p, '.', n))
+		return p;
+	read_flags(p, n, l);
+	return skip_blanks(p + n);
+}
+
+/* ---- who ---- */
+
+static struct tt_word trimmed(const char *s, const char *end)
+{
+	s += strspn(s, " \t") < (size_t)(end - s) ? strspn(s, " \t") : (size_t)(end - s);
+	while (end > s && (end[-1] == ' ' || end[-1] == '\t'))
+		end--;
+	return (struct tt_word){ s, (size_t)(end - s) };
+}
+
+/* The number at the end of w, which is shortened by it; UINT64_MAX: none. */
+static uint64_t last_number(struct tt_word *w)
+{
+	size_t n = w->n;
+	const char *p;
+	uint64_t v;
+
+	while (n && isdigit((unsigned char)w->s[n - 1]))
+		n--;
+	p = w->s + n;
+	if (n == w->n || (n && !strchr("-/ \t", w->s[n - 1])) || !take_u64(&p, INT32_MAX, &v))
+		return UINT64_MAX;
+	w->n = n;
+	return v;
+}
+
+/* "comm-pid", "comm-pid (tgid)", "comm pid", "comm pid/tid", of kvmft with its side before it. */
+static void read_who(const char *s, const char *end, bool kvmft, struct tt_line *l)
+{
+	struct tt_word w = trimmed(s, end);
+	const char *file;
+	uint64_t pid;
+
+	if (w.n && w.s[w.n - 1] == ')' && memrchr(w.s, '(', w.n))
+		w = trimmed(w.s, memrchr(w.s, '(', w.n));
+	if (kvmft) {
+		l->side = (struct tt_word){ w.s, MIN(w.n, strcspn(w.s, " \t")) };
+		w = trimmed(w.s + l->side.n, w.s + w.n);
+	}
+	pid = last_number(&w);
+	if (pid != UINT64_MAX && w.n && w.s[w.n - 1] == '/') { /* its process */
+		w.n--;
+		last_number(&w);
+	}
+	l->pid = pid == UINT64_MAX ? -1 : (int32_t)pid;
+	if (w.n && w.s[w.n - 1] == '-')
+		w.n--;
+	w = trimmed(w.s, w.s + w.n);
+	file = memmem(w.s, w.n, ": ", 2); /* trace-cmd report of several files */
+	if (file) {
+		l->side = (struct tt_word){ w.s, (size_t)(file - w.s) };
+		w = trimmed(file + 1, w.s + w.n);
+	}
+	if (!tt_word_is(w, "<...>") && *w.s != ':') /* perf's ":4242": not known */
+		l->comm = (struct tt_word){ w.s, MIN(w.n, (size_t)TASK_COMM) };
+}
+
+/* ---- what ---- */
+
+static bool is_event_name(const char *s, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!isalnum((unsigned char)s[i]) && !strchr("_-.", s[i]))
+			return false;
+	return n > 0 && n < 128 && !isdigit((unsigned char)s[0]);
+}
+
+/* "sys:name: text", "name: text"; of a syscall "sys_name(...)", "sys_name -> ...". */
+static bool read_event(const char *p, bool clear, struct tt_line *l)
+{
+	const char *end = word_end(p), *next = skip_blanks(end);
+	size_t n = (size_t)(end - p);
+	const char *colon = memchr(p, ':', n);
+
+	l->text = (struct tt_word){ next, strlen(next) };
+	if (colon && colon + 1 < end && end[-1] == ':') {
+		l->sys = (struct tt_word){ p, (size_t)(colon - p) };
+		l->name = (struct tt_word){ colon + 1, n - l->sys.n - 2 };
+		return is_event_name(l->sys.s, l->sys.n) && is_event_name(l->name.s, l->name.n);
+	}
+	l->name = (struct tt_word){ p, colon ? n - 1 : MIN(n, strcspn(p, "(")) };
+	if (colon == end - 1)
+		return is_event_name(l->name.s, l->name.n) ||
+		       (clear && l->name.n && isdigit((unsigned char)*p) == 0 &&
+			is_event_name(p, strcspn(p, "(/")));
+	if (!clear || !is_event_name(l->name.s, l->name.n))
+		return clear && tt_word_is((struct tt_word){ p, n }, "<stack") &&
+		       (l->name = (struct tt_word){ "kernel_stack", 12 }, true);
+	if (p[l->name.n] == '(' || str_starts(next, "->") || str_starts(next, "<-"))
+		l->text = (struct tt_word){ p, strlen(p) };
+	if (str_starts(next, "<-"))
+		l->name = (struct tt_word){ "function", 8 };
+	return true;
+}
+
+/* ---- all of it ---- */
+
+/* "[003]", "[v0]"; not one of the event's text, which comes after a time. */
+static const char *find_cpu(const char *s, struct tt_line *l, const char **open)
+{
+	for (const char *p = strchr(s, '['); p; p = strchr(p + 1, '[')) {
+		const char *q = p + 1;
+		uint64_t cpu;
+
+		if (p - s > 1 && p[-1] == ' ' && p[-2] == ':')
+			return NULL;
+		l->is_vcpu = *q == 'v';
+		q += l->is_vcpu;
+		if ((p > s && p[-1] != ' ' && p[-1] != '\t') || !take_u64(&q, UINT64_MAX, &cpu) ||
+		    *q != ']')
+			continue;
+		l->cpu = (uint32_t)MIN(cpu, (uint64_t)UINT32_MAX);
+		l->has_cpu = true;
+		*open = p;
+		return skip_blanks(q + 1);
+	}
+	return NULL;
+}
+
+/* Without a CPU: the first word that is a time with its colon. */
+static const char *find_time(const char *s, struct tt_line *l, const char **open, bool *colon)
+{
+	for (const char *p = skip_blanks(s); *p; p = skip_blanks(word_end(p))) {
+		const char *q = p;
+
+		*open = p;
+		if (take_time(&q, l, colon) && *colon && l->kind == TT_NS)
+			return q;
+		if (*p && word_end(p)[-1] == ':')
+			break;
+	}
+	*l = (struct tt_line){ .pid = -1 };
+	*open = skip_blanks(s);
+	return *open;
+}
+
+/* A number of events that perf prints before the name. */
+static const char *skip_period(const char *p)
+{
+	const char *q = p + strspn(p, "0123456789");
+
+	return q > p && (*q == ' ' || *q == '\t') ? skip_blanks(q) : p;
+}
+
+/* "CPU:3 [LOST 12 EVENTS]" of ftrace, "[12 EVENTS DROPPED]" of trace-cmd; behind the CPU. */
+static bool read_lost(const char *p, struct tt_line *l)
+{
+	const char *word = strstr(p, "LOST") ?: strstr(p, "DROPPED");
+
+	if (!word || !strstr(p, "EVENTS"))
+		return false;
+	p += strcspn(p, "0123456789");
+	(void)!take_u64(&p, UINT64_MAX, &l->count);
+	return l->lost = true;
+}
+
+static bool is_lost_line(const char *s, struct tt_line *l)
+{
+	const char *p = skip_blanks(s) + 4;
+	uint64_t cpu;
+
+	if (!str_starts(p - 4, "CPU:") || !take_u64(&p, CAPTURE_MAX_CPUS - 1, &cpu) ||
+	    *(p = skip_blanks(p)) != '[')
+		return false;
+	l->cpu = (uint32_t)cpu;
+	l->has_cpu = true;
+	return read_lost(p, l);
+}
+
+bool tt_line(const char *s, struct tt_line *l, bool *begun)
+{
+	const char *open = s, *p;
+	bool colon = false;
+
+	*l = (struct tt_line){ .pid = -1 };
+	*begun = false;
+	if (is_lost_line(s, l))
+		return true;
+	p = find_cpu(s, l, &open);
+	if (p && !take_time(&p, l, &colon)) {
+		p = take_flags(p, l);
+		(void)!take_time(&p, l, &colon);
+	} else if (!p) {
+		p = find_time(s, l, &open, &colon);
+	}
+	if (l->kind && colon)
+		p = skip_period(p);
+	*begun = l->kind != TT_NO_TIME && !*p;
+	if (l->has_cpu && l->kind && !colon && str_starts(p, "LOST ") && read_lost(p, l)) {
+		read_who(s, open, true, l);
+		return true;
+	}
+	if (!*p || !read_event(p, l->has_cpu && colon, l))
+		return false;
+	/* kvmft's own lines have no colon after the time, and their events a system. */
+	if (l->kind && !colon && !l->sys.n)
+		return false;
+	if (!l->kind && !l->has_cpu && !tt_event_find(l->sys, l->name))
+		return false;
+	read_who(s, open, l->kind && !colon, l);
+	return true;
+}
