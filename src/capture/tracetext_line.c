@@ -50,6 +50,12 @@ static bool take_time(const char **p, struct tt_line *l, bool *colon)
 		for (uint8_t i = digits; i < 9; i++)
 			part *= 10;
 	}
+	if (!digits && str_starts(q, "us")) { /* since the first event, maybe with a mark */
+		digits = 6;
+		part = v % 1000000 * 1000;
+		v /= 1000000;
+		q += 2 + strspn(q + 2, "!+#*@$ ");
+	}
 	*colon = *q == ':';
 	q += *q == ':' || *q == '?'; /* kvmft: a time that is its neighbour's */
 	if (*q && *q != ' ' && *q != '\t')
@@ -159,25 +165,25 @@ static bool is_event_name(const char *s, size_t n)
 /* "sys:name: text", "name: text"; of a syscall "sys_name(...)", "sys_name -> ...". */
 static bool read_event(const char *p, bool clear, struct tt_line *l)
 {
-	const char *end = word_end(p), *next = skip_blanks(end);
-	size_t n = (size_t)(end - p);
-	const char *colon = memchr(p, ':', n);
+	const char *end = word_end(p), *next = skip_blanks(end), *colon;
+	size_t n = strcspn(p, " \t(:<");
 
+	l->name = (struct tt_word){ p, n };
 	l->text = (struct tt_word){ next, strlen(next) };
-	if (colon && colon + 1 < end && end[-1] == ':') {
-		l->sys = (struct tt_word){ p, (size_t)(colon - p) };
-		l->name = (struct tt_word){ colon + 1, n - l->sys.n - 2 };
+	colon = p[n] == ':' ? p + n : NULL;
+	if (colon && colon + 1 < end && end[-1] == ':') { /* "sys:name:" */
+		l->sys = l->name;
+		l->name = (struct tt_word){ colon + 1, (size_t)(end - 2 - colon) };
 		return is_event_name(l->sys.s, l->sys.n) && is_event_name(l->name.s, l->name.n);
 	}
-	l->name = (struct tt_word){ p, colon ? n - 1 : MIN(n, strcspn(p, "(")) };
-	if (colon == end - 1)
-		return is_event_name(l->name.s, l->name.n) ||
-		       (clear && l->name.n && isdigit((unsigned char)*p) == 0 &&
-			is_event_name(p, strcspn(p, "(/")));
-	if (!clear || !is_event_name(l->name.s, l->name.n))
-		return clear && tt_word_is((struct tt_word){ p, n }, "<stack") &&
-		       (l->name = (struct tt_word){ "kernel_stack", 12 }, true);
-	if (p[l->name.n] == '(' || str_starts(next, "->") || str_starts(next, "<-"))
+	if (clear && str_starts(p, "<stack trace>")) {
+		l->name = (struct tt_word){ "kernel_stack", 12 };
+		l->text.n = 0;
+		return true;
+	}
+	if (!is_event_name(p, n) || (!clear && !colon) || (colon && colon + 1 != end))
+		return false;
+	if (p[n] == '(' || str_starts(next, "->") || str_starts(next, "<-"))
 		l->text = (struct tt_word){ p, strlen(p) };
 	if (str_starts(next, "<-"))
 		l->name = (struct tt_word){ "function", 8 };
@@ -208,15 +214,33 @@ static const char *find_cpu(const char *s, struct tt_line *l, const char **open)
 	return NULL;
 }
 
+/* "1d.h2.", CPU and flags in the word before the time, as in ftrace's latency format. */
+static void take_latency(const char *s, const char *p, struct tt_line *l, const char **open)
+{
+	const char *q = p;
+	uint64_t cpu;
+
+	if (p == s || !take_u64(&q, UINT32_MAX, &cpu) || take_flags(q, l) == q)
+		return;
+	l->cpu = (uint32_t)cpu;
+	l->has_cpu = true;
+	*open = p;
+}
+
 /* Without a CPU: the first word that is a time with its colon. */
 static const char *find_time(const char *s, struct tt_line *l, const char **open, bool *colon)
 {
+	const char *before = s;
+
 	for (const char *p = skip_blanks(s); *p; p = skip_blanks(word_end(p))) {
 		const char *q = p;
 
 		*open = p;
-		if (take_time(&q, l, colon) && *colon && l->kind == TT_NS)
+		if (take_time(&q, l, colon) && *colon && l->kind == TT_NS) {
+			take_latency(s, before, l, open);
 			return q;
+		}
+		before = p;
 		if (*p && word_end(p)[-1] == ':')
 			break;
 	}

@@ -415,15 +415,8 @@ static void hold_event(struct tracetext *t, const struct tt_line *l)
 	copy(t->name, sizeof(t->name), &h->name);
 	name_syscall(t, h);
 	if (tt_word_is(h->name, "tracing_mark_write")) {
-		static const char prefix[] = "tracing_mark_write: ";
-
 		h->name = (struct tt_word){ "print", 5 };
 		h->sys = (struct tt_word){ "ftrace", 6 };
-		if (h->text.n + sizeof(prefix) <= TT_TEXT_MAX) {
-			memmove(t->text + sizeof(prefix) - 1, t->text, h->text.n + 1);
-			memcpy(t->text, prefix, sizeof(prefix) - 1);
-			h->text.n += sizeof(prefix) - 1;
-		}
 	}
 	t->holds = true;
 }
@@ -605,7 +598,7 @@ static int say_lacks(struct tracetext *t)
 	       "its times grow as a TSC does, and are read as x86-tsc");
 	add_if(&b, t->blind_exits, "kvm_exit does not have its vCPU");
 	add_if(&b, t->no_comm,
-	       "lines have no thread: of KVM's events it is called by the number of its vCPU and 1");
+	       "lines have no thread: that of KVM's is called by its vCPU's number and 1");
 	add_if(&b, t->no_cpu, "some lines have no CPU, and count as of CPU 0");
 	if (b.error || !b.len)
 		return b.error;
