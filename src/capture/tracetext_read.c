@@ -193,7 +193,7 @@ static int keep_block(void *arg, const void *buf)
 static struct tt_cpu *cpu_at(struct tracetext *t, uint32_t number)
 {
 	const struct subbuf_geom g = {
-		.size = BLOCK, .header = 16, .long_size = 8, .big_endian = t->c->big_endian
+		.size = BLOCK, .header = 16, .long_size = 8
 	};
 	struct tt_cpu *cpu = t->cpu[number];
 
@@ -713,7 +713,6 @@ static int begin_text(struct tracetext *t, struct kvmft_err *err)
 	int ret;
 
 	t->c->long_size = 8;
-	t->c->big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
 	t->c->subbuf_size = BLOCK;
 	t->c->page_header = 16;
 	t->step = UINT64_MAX;
