@@ -107,18 +107,15 @@ static int set_clock(struct pairing *p, struct pairing_guest *g)
 }
 
 /* Where no clock leads to the TSC, two clocks in ns are related by an offset, if by anything. */
-static int in_common_clock(const struct capture *host, struct capture *guest, struct kvmft_err *err)
+static int in_common_clock(struct capture *host, struct capture *guest, struct kvmft_err *err)
 {
+	_cleanup_(own_tsc_free) struct own_tsc own = { 0 };
+
 	if (!host->unit_ns)
 		return 0;
-	if (!guest->clock || !clock_trace_is_ns(guest->clock))
-		return err_lack(err, ENOTSUP,
-				"%s was recorded with trace clock %s, and %s with %s: nothing relates "
-				"them; record both with x86-tsc (trace-cmd: -C x86-tsc), or both with mono_raw",
-				host->path, host->clock, guest->path, guest->clock ?: "an unknown one");
-	guest->unit_ns = true;
+	host->unit_ns = guest->unit_ns = guest->clock && clock_trace_is_ns(guest->clock);
 	guest->tsc_khz = host->tsc_khz;
-	return 0;
+	return host->unit_ns ? 0 : own_tsc_init(&own, host, err);
 }
 
 static int open_guest(struct pairing *p, const char *operand, struct kvmft_err *err)
