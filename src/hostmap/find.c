@@ -124,10 +124,8 @@ static void list_one(const struct hostmap *m, size_t vm, struct sbuf *out)
 {
 	const struct hostmap_vm *v = &m->vm[vm];
 
-	if (v->cap && v->cap->id) {
-		sbuf_add(out, v->cap->id);
-		if (v->cap->name)
-			sbuf_addf(out, " (%s)", v->cap->name);
+	if (v->cap && v->cap->id && v->cap->name) {
+		sbuf_addf(out, "%s (%s)", v->cap->id, v->cap->name);
 		return;
 	}
 	sbuf_add(out, v->label);
@@ -274,8 +272,10 @@ static ssize_t several(const struct hostmap *m, const char *sel, struct kvmft_er
 
 ssize_t hostmap_find_vm(struct hostmap *m, const char *sel, struct kvmft_err *err)
 {
+	const struct hostmap_thread *t;
 	struct sbuf b = { 0 };
 	ssize_t found = -1;
+	uint32_t tid;
 	int ret;
 
 	for (size_t i = 0; i < m->nvm; i++) {
@@ -285,6 +285,9 @@ ssize_t hostmap_find_vm(struct hostmap *m, const char *sel, struct kvmft_err *er
 			return several(m, sel, err);
 		found = (ssize_t)i;
 	}
+	if (found < 0 && vmsel_pid(sel, &tid) && (t = hostmap_thread(m, (int32_t)tid)) &&
+	    t->vm != HOSTMAP_END)
+		found = (ssize_t)m->vm[t->vm].of;
 	if (found < 0)
 		found = find_by_threads(m, sel, err);
 	if (found != -ENOENT || err->text[0])

@@ -56,6 +56,8 @@ for selector in "pid:$pid" "tids:$threads" "tids:${threads#*,},${threads%,*}"; d
 	run "$kvmft" latency sched -q --vm "$selector" host.dat guest.dat
 	status_is 0 "latency --vm $selector, of a VM that has its guest"
 done
+run "$kvmft" merge -q host.dat guest.dat=228
+status_is 0 "GUEST=TID of a vCPU"
 run "$kvmft" report -i host.dat
 status_is 0 "report"
 run "$kvmft" merge --format html -o page.html host.dat guest.dat
