@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#define CTF "a CTF trace, as of LTTng: record with kvmft record, or trace-cmd record -C x86-tsc"
+
 typedef int (*read_file_fn)(struct capture *c, int fd, uint64_t size, struct kvmft_err *err);
 
 static bool is_perf(int fd)
@@ -44,7 +46,9 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 	bool input = !strcmp(path, "-");
 	_cleanup_close_ int fd = input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
 				       : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	_cleanup_close_ int other = -1;
 	struct stat st;
+	uint64_t size;
 	int ret;
 
 	if (fd < 0 || fstat(fd, &st)) {
@@ -55,6 +59,8 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 		return err_set(err, EOPNOTSUPP,
 			       "made by perf record --threads, a directory of files that kvmft "
 			       "does not read: record without --threads");
+	if (S_ISDIR(st.st_mode) && (other = cap_open_file(fd, "metadata", &size)) >= 0)
+		return err_set(err, EINVAL, "%s", CTF);
 	if (S_ISDIR(st.st_mode))
 		ret = cap_dir_read(c, fd, err);
 	else if (S_ISREG(st.st_mode) && of_file)
@@ -94,17 +100,55 @@ static int open_with(const char *path, read_file_fn of_file, struct capture **ou
 	return 0;
 }
 
+/* What people have beside recordings: how it begins, and what to do with it. */
+static const struct {
+	uint16_t at, len;
+	const char *magic, *text;
+} others[] = {
+	{ 0, 10, "/* CTF 1.8", CTF },
+	{ 0, 4, "\x57\x1d\xd1\x75", CTF },
+	{ 0, 4, "\xc1\x1f\xfc\xc1", CTF },
+	{ 0, 8, "\xff\xff\xff\xff\xff\xff\xff\xff",
+	  "a trace of QEMU's back end simple: give it with --qemu, beside a host's recording" },
+	{ 257, 5, "ustar", "a tar archive: unpack it (tar xf) and give what is in it" },
+	{ 0, 4, "PK\3\4", "a zip archive: unpack it and give what is in it" },
+	{ 0, 4, "\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first (unzstd)" },
+	{ 0, 6, "\xfd"
+	       "7zXZ",
+	  "compressed with xz: unpack it first (unxz)" },
+	{ 0, 3, "BZh", "compressed with bzip2: unpack it first (bunzip2)" },
+	{ 0, 15, "SQLite format 3", "a database, which sqlite3 reads: see kvmft-sql(7)" },
+	{ 0, 4, "\x7f" "ELF", "a program or a core dump" },
+	{ 0, 9, "<!DOCTYPE", "a page for a browser" },
+	{ 0, 1, "\x0a", "perhaps a Perfetto trace, which kvmft writes but does not read" },
+	{ 0, 1, "{", "JSON, which kvmft writes but does not read" },
+};
+
+static int refuse_other(int fd, struct kvmft_err *err)
+{
+	char head[264] = "";
+
+	(void)!full_pread(fd, head, sizeof(head), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (!memcmp(head + others[i].at, others[i].magic, others[i].len))
+			return err_set(err, EBADMSG, "%s", others[i].text);
+	return err_set(err, EBADMSG,
+		       "neither a capture directory nor a trace.dat, perf.data or trace as text");
+}
+
 static int read_file(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
 {
-	static const char magic[] = "\x17\x08\x44tracing";
-	char head[sizeof(magic) - 1] = "";
+	static const char magic[TD_MAGIC + 1] = "\x17\x08\x44tracing";
+	char head[TD_MAGIC] = "";
 	int ret;
 
 	if (is_perf(fd))
 		return cap_perfdata_read(c, fd, size, err);
 	(void)!full_pread(fd, head, sizeof(head), 0);
-	ret = memcmp(head, magic, sizeof(head)) ? cap_text_read(c, fd, true, err) : -ENOMSG;
-	return ret == -ENOMSG ? cap_tracedat_read(c, fd, size, err) : ret;
+	if (!size || !memcmp(head, magic, sizeof(head))) /* empty: it says so */
+		return cap_tracedat_read(c, fd, size, err);
+	ret = cap_text_read(c, fd, true, err);
+	return ret == -ENOMSG ? refuse_other(fd, err) : ret;
 }
 
 int capture_open(const char *path, struct capture **out, struct kvmft_err *err)

@@ -117,16 +117,13 @@ static int read_v7(struct td *t, struct cursor *cur, struct kvmft_err *err)
 
 static int read_start(struct td *t, struct cursor *cur, struct kvmft_err *err)
 {
-	static const uint8_t magic[] = { 0x17, 0x08, 0x44, 't', 'r', 'a', 'c', 'i', 'n', 'g' };
 	uint8_t endian, long_size;
 	const char *version;
 	const uint8_t *p;
 	uint32_t size;
 
-	if (cur_bytes(cur, sizeof(magic), &p) || memcmp(p, magic, sizeof(magic)))
-		return err_set(err, EBADMSG,
-			       "neither a capture directory nor a trace.dat, perf.data or trace as text");
-	if (cur_str(cur, &version) || cur_u8(cur, &endian) || cur_u8(cur, &long_size))
+	if (cur_bytes(cur, TD_MAGIC, &p) || cur_str(cur, &version) || cur_u8(cur, &endian) ||
+	    cur_u8(cur, &long_size))
 		return err_set(err, EBADMSG, "trace.dat is cut in its first bytes");
 	if (strcmp(version, "6") && strcmp(version, "7"))
 		return err_set(err, EPROTONOSUPPORT,

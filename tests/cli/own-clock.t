@@ -76,4 +76,18 @@ is "$(wc -l <"$out" | tr -d ' ')" 6 "... which --from takes"
 run "$kvmft" merge "$tmp/mono.dat" "$tmp/local.dat=tids:900"
 status_is 4 "a pair"
 err_has 'the clock offset in ns of tids:900 is not recorded, and the events do not tell it: ' "... needs events that do"
+
+# What is no recording is called what it is, and what to do with it.
+cd "$tmp" || exit 1
+mkdir ctf
+printf '/* CTF 1.8 */' >ctf/metadata
+tar cf run.tar ctf
+printf '{"a":1}' >page.json
+gzip -c run.tar >run.tar.gz
+for other in "ctf:a CTF trace, as of LTTng: record with" "ctf/metadata:a CTF trace" "run.tar:a tar archive: unpack it" \
+	"page.json:JSON, which kvmft writes but does not read" "/bin/sh:a program or a core dump"; do
+	run "$kvmft" merge "${other%%:*}"
+	status_is 1 "merge ${other%%:*}"
+	err_has "merge: ${other%%:*}: ${other#*:}" "... says what it is"
+done
 finish

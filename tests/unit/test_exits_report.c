@@ -550,7 +550,7 @@ static void test_classes(void **state __unused_arg)
 		assert_string_equal(class_name(c), name);
 		assert_true(class_title(c)[0]);
 	}
-	assert_int_equal(n, 9);
+	assert_int_equal(n, 11);
 	assert_null(class_find("nonsense"));
 	assert_true(class_has_perf(class_find("msr")));
 	assert_false(class_has_perf(class_find("cpuid")));
