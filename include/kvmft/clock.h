@@ -19,9 +19,7 @@
 #ifndef KVMFT_CLOCK_H
 #define KVMFT_CLOCK_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "kvmft/util.h"
 
 /* One simultaneous reading of clocks, ns: all within [tsc, tsc + width] cycles. */
 struct clock_bracket {
@@ -308,5 +306,19 @@ int clock_pieces_to_tsc(const struct clock_pieces *p, uint64_t ns, uint64_t *lo,
 
 /* Whether @tsc is between two samples between which the clock was set: two lines are possible. */
 bool clock_pieces_was_set(const struct clock_pieces *p, uint64_t tsc);
+
+/* ---- parameters given by hand, as several commands take them ---- */
+
+#define PARAMS_MAX_NUMBERS 5
+
+/*
+ * "N,N,..." of min to max (at most PARAMS_MAX_NUMBERS) 64-bit numbers into v; returns how many
+ * there were. form is what a message says was expected. -EINVAL: usage; -ENOMEM.
+ */
+int params_numbers(const char *option, const char *text, const char *form, int min, int max,
+		   uint64_t *v, struct kvmft_err *err) __must_check;
+
+/* --pvclock TSC,SYSTEM_TIME,MUL,SHIFT[,FLAGS]; without FLAGS the record is PVCLOCK_TSC_STABLE. */
+int params_pvclock(const char *text, struct pvclock *pv, struct kvmft_err *err) __must_check;
 
 #endif

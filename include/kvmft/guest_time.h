@@ -1,11 +1,81 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* guest_time.h: from a guest's trace clock to host TSC. */
+/* guest_time.h: from the trace clock of a capture to the TSC of its machine, and of its host. */
 #ifndef KVMFT_GUEST_TIME_H
 #define KVMFT_GUEST_TIME_H
 
+#include "kvmft/capture.h"
+#include "kvmft/clock.h"
 #include "kvmft/epoch.h"
 
-#include "kvmft/own_tsc.h"
+/* ---- clocks that a capture read together with the TSC (its `time` and `clock` records) ---- */
+
+enum cap_clock {
+	CAP_CLOCK_MONO_RAW,
+	CAP_CLOCK_MONO,
+	CAP_CLOCK_BOOT,
+	CAP_CLOCK_REALTIME,
+	CAP_CLOCK_LOCAL, /* trace clocks, sampled at the beginning and end of the recording */
+	CAP_CLOCK_GLOBAL,
+	CAP_CLOCK_PERF,
+};
+
+struct cap_pieces {
+	struct clock_sample *v; /* what pieces borrows */
+	struct clock_pieces pieces;
+};
+
+/*
+ * Lines between the capture's readings of a clock. The TSC's nominal rate is as the capture says,
+ * or else measured with mono_raw. -ENODATA: fewer than two readings (one is enough if the recorder
+ * did not end); -ENOTSUP: no TSC rate; -EINVAL: readings that contradict each other; -ENOMEM. To be
+ * freed with cap_pieces_free(), also after a failure.
+ */
+int cap_pieces_init(struct cap_pieces *p, const struct capture *cap,
+		    enum cap_clock clock) __must_check;
+void cap_pieces_free(struct cap_pieces *p);
+
+/* The minimum and maximum of kvmclock at a guest TSC, ns. False: unknown. */
+typedef bool cap_kvmclock(const void *arg, uint64_t tsc, uint64_t *lo, uint64_t *hi);
+/*
+ * The line of CLOCK_MONOTONIC_RAW from the capture's kernel. It must agree with each of the
+ * capture's readings of that clock: a file may say anything. If the line is over kvmclock, that is
+ * asked; NULL: such a line is not used.
+ */
+bool cap_raw_line(const struct capture *cap, cap_kvmclock *kvmclock, const void *arg,
+		  struct mono_raw *raw) __must_check;
+
+/* ---- from the trace clock of a capture to the TSC of the recorded machine ---- */
+
+enum own_kind {
+	OWN_TSC,     /* stamps are TSC */
+	OWN_LINE,    /* ... lie on a line of sched_clock() over it */
+	OWN_RAW,     /* ... on one of the timekeeper's */
+	OWN_SAMPLED, /* ns of a clock that the capture read together with the TSC */
+};
+
+struct own_tsc {
+	enum own_kind kind;
+	struct cyc2ns line;
+	struct mono_raw raw;
+	struct cap_pieces samples;
+};
+
+/* -ENOTSUP with err: what is missing and how to get it; -ENOMEM. err may be NULL. */
+int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err *err) __must_check;
+void own_tsc_free(struct own_tsc *o); /* NULL is fine; o itself is the caller's */
+/* Whether the capture's stamps are TSC or lie on a known line over it: an offset can be solved. */
+bool own_tsc_is_exact(const struct capture *cap);
+/* What the clock showed at that cycle, as nearly as it is known; false: unknown. */
+bool own_tsc_stamp(const struct own_tsc *o, uint64_t tsc, uint64_t *ts);
+/*
+ * Where an event is shown: for an exact range its first cycle, with the whole range in *width;
+ * otherwise the middle.
+ */
+bool own_tsc_place(const struct own_tsc *o, uint64_t ts, uint64_t *at, uint64_t *width);
+/* How far off such a middle may be, either way, in the worst case: 0 if ranges are exact. */
+uint64_t own_tsc_around(const struct own_tsc *o);
+
+/* ---- from a guest's trace clock to host TSC ---- */
 
 struct guest_time {
 	bool kvmclock;	/* stamps + offset are kvmclock ns; else by the guest's own TSC */

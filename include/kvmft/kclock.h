@@ -43,7 +43,6 @@ struct kmono_raw {
  * caller has to verify. -ENOENT: none; -EAGAIN: it keeps changing.
  */
 typedef bool kmono_raw_fits_fn(const struct kmono_raw *r, const void *arg);
-int kvvar_mono_raw(struct kmono_raw *r, kmono_raw_fits_fn *fits, const void *arg) __must_check;
 /* The same in n words of such a page. Pure. */
 int kvvar_find(const uint64_t *word, size_t n, struct kmono_raw *r, kmono_raw_fits_fn *fits,
 	       const void *arg) __must_check;

@@ -92,8 +92,6 @@ int monitor_open(enum mon_kind kind, const char *path, bool abstract, uint64_t t
  * Connects to the first monitor of a running QEMU that answers, QMP before HMP. Its socket is
  * looked for as QEMU sees it: from its root and its working directory. err names each that failed.
  */
-int monitor_open_vm(const struct vm_roots *roots, const struct vm *vm, uint64_t timeout_ns,
-		    struct monitor **m, struct kvmft_err *err) __must_check;
 void monitor_close(struct monitor *m);
 
 enum mon_kind monitor_kind(const struct monitor *m);

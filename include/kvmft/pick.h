@@ -75,7 +75,6 @@ bool filter_match(const struct filter *f, const struct fmt_event *ev, const stru
  * The first field in it that the event lacks (*value NULL), or that is a number but is compared
  * with *value, which is not; both borrowed from f. NULL: none.
  */
-const char *filter_lacks(const struct filter *f, const struct fmt_event *ev, const char **value);
 void filter_free(struct filter *f);
 
 #endif

@@ -78,7 +78,12 @@ void tdw_events(struct tdw *w, uint64_t n);
 /* Completes the file: 0 or -errno. ret != 0: an earlier error, which is returned. Frees w. */
 int tdw_close(struct tdw *w, int ret) __must_check;
 
-/* tracedat_facts.c: options from what a capture says. 0 or -errno. */
+/* The blocks before the CPUs; each appends to b. */
+enum tdw_block { TDW_HEADER_INFO, TDW_FTRACE, TDW_FORMATS, TDW_KALLSYMS, TDW_PRINTK, TDW_CMDLINES,
+		 TDW_BLOCKS };
+void tdw_block(const struct tdw_spec *spec, enum tdw_block block, struct sbuf *b);
+
+/* Options from what a capture says. 0 or -errno. */
 
 /* UNAME, VERSION, CPUSTAT, OFFSET. */
 int tdw_facts(struct tdw *w, const struct tdw_spec *spec) __must_check;

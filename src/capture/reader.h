@@ -233,7 +233,4 @@ static inline struct cap_priv *cap_priv(const struct capture *c)
 	return c->priv;
 }
 
-/* dir_write.c: the stream that it is; NULL = a directory. */
-struct stream_out *capw_stream(const struct capw *w);
-
 #endif

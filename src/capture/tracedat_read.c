@@ -145,22 +145,17 @@ static int read_start(struct td *t, struct cursor *cur, struct kvmft_err *err)
 	return 0;
 }
 
-/* A guest's file carries TIME_SHIFT, a host's names guests. */
-static void guess_side(struct capture *c)
-{
-	if (c->nvm)
-		c->side = CAP_SIDE_HOST;
-	else if (c->nshift)
-		c->side = CAP_SIDE_GUEST;
-}
-
 static int finish(struct capture *c)
 {
 	if (c->page_header >= c->subbuf_size) {
 		cap_note(c, "header_page: the header is larger than a sub-buffer");
 		c->page_header = 8 + c->long_size;
 	}
-	guess_side(c);
+	/* A guest's file carries TIME_SHIFT, a host's names guests. */
+	if (c->nvm)
+		c->side = CAP_SIDE_HOST;
+	else if (c->nshift)
+		c->side = CAP_SIDE_GUEST;
 	if (c->has_tsc2nsec) { /* ns = ticks * mult >> shift */
 		unsigned __int128 khz =
 			((unsigned __int128)1000000 << c->tsc2nsec_shift) / c->tsc2nsec_mult;

@@ -221,11 +221,6 @@ static int cli_check_operands(const struct cmd *c, int n, struct kvmft_err *err)
 	return 0;
 }
 
-static bool cli_is_number(const char *word)
-{
-	return word[0] == '-' && isdigit((unsigned char)word[1]);
-}
-
 /*
  * The next option, as from getopt_long(). If operands may look like options they are collected
  * here, since getopt would not know them: argv[1] to argv[*kept].
@@ -234,7 +229,7 @@ static int cli_next(const struct cmd *c, const struct cli_tables *t, int argc, c
 		    int *kept)
 {
 	while (c->numbers && optind < argc &&
-	       (argv[optind][0] != '-' || cli_is_number(argv[optind]))) {
+	       (argv[optind][0] != '-' || isdigit((unsigned char)argv[optind][1]))) {
 		char *operand = argv[optind];
 
 		++*kept;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* tsc.c: TSC offsetting and scaling: host cycles to guest cycles and back, nested maps. */
 #include "kvmft/clock.h"
+
 #include "wide.h"
 
 /* The SVM TSC ratio MSR has 8 integer and 32 fractional bits. */
@@ -33,16 +34,11 @@ bool tsc_map_equal(const struct tsc_map *a, const struct tsc_map *b)
 	return a->ratio == b->ratio && a->frac == b->frac;
 }
 
-static uint64_t scale(uint64_t v, uint64_t ratio, uint8_t frac)
-{
-	return (uint64_t)(((u128)v * ratio) >> frac);
-}
-
 uint64_t tsc_to_guest(const struct tsc_map *m, uint64_t host)
 {
 	if (tsc_map_unscaled(m))
 		return m->offset + host;
-	return m->offset + scale(host, m->ratio, m->frac);
+	return m->offset + (uint64_t)(((u128)host * m->ratio) >> m->frac);
 }
 
 int tsc_to_host(const struct tsc_map *m, uint64_t guest, uint64_t *lo, uint64_t *hi)
@@ -64,4 +60,115 @@ uint64_t tsc_cycles_to_ns(uint64_t cycles, uint64_t khz)
 	if (cycles < UINT64_MAX / 1000000u) /* hours of it: no division of 128 bits */
 		return cycles * 1000000u / khz;
 	return (uint64_t)((unsigned __int128)cycles * 1000000u / khz);
+}
+
+/* ---- clock parameters given by hand: numbers between commas ---- */
+
+#define PVCLOCK_FORM "TSC,SYSTEM_TIME,MUL,SHIFT[,FLAGS]"
+
+int params_numbers(const char *option, const char *text, const char *form, int min, int max,
+		   uint64_t *v, struct kvmft_err *err)
+{
+	_cleanup_free_ char *copy = strdup(text);
+	char *word = copy, *comma;
+	int n = 0;
+
+	if (!copy)
+		return err_set(err, ENOMEM, "out of memory");
+	for (; word && n < max; word = comma ? comma + 1 : NULL) {
+		comma = strchr(word, ',');
+		if (comma)
+			*comma = 0;
+		if (parse_bits64(word, &v[n]))
+			return err_usage(err,
+					 "option --%s: '%s' is not a 64-bit number; it must be %s",
+					 option, word, form);
+		n++;
+	}
+	if (n < min || word)
+		return err_usage(err, "option --%s: '%s' is not %s", option, text, form);
+	return n;
+}
+
+int params_pvclock(const char *text, struct pvclock *pv, struct kvmft_err *err)
+{
+	uint64_t v[PARAMS_MAX_NUMBERS] = { [4] = PVCLOCK_TSC_STABLE };
+	int n = params_numbers("pvclock", text, PVCLOCK_FORM, 4, 5, v, err);
+
+	if (n < 0)
+		return n;
+	if (!v[2] || v[2] > UINT32_MAX || (int64_t)v[3] < -31 || (int64_t)v[3] > 31 ||
+	    v[4] > UINT8_MAX)
+		return err_usage(
+			err,
+			"option --pvclock: '%s' is not a record of KVM: MUL is 1 to 2^32 - 1, SHIFT "
+			"is -31 to 31, FLAGS has 8 bits",
+			text);
+	*pv = (struct pvclock){
+		.tsc_timestamp = v[0], .system_time = v[1], .version = 2, .mul = (uint32_t)v[2],
+		.shift = (int8_t)(int64_t)v[3], .flags = (uint8_t)v[4],
+	};
+	return 0;
+}
+
+/*
+ * Clocks that are one straight line over a counter: CLOCK_MONOTONIC_RAW over the
+ * clocksource, and sched_clock() of a machine whose TSC it is (cyc2ns).
+ */
+
+int mono_raw_check(const struct mono_raw *r)
+{
+	return r->mult && r->shift <= 32 ? 0 : -EINVAL;
+}
+
+int mono_raw_to_ns(const struct mono_raw *r, uint64_t cyc, uint64_t *ns)
+{
+	s128 d = (s128)cyc - (s128)r->last;
+	s128 shifted = d * (s128)r->mult + (s128)r->nsec;
+
+	/* a right shift of a negative value is a floor in gcc and clang, which is what we want */
+	return wide_store((s128)r->base + (shifted >> r->shift), ns);
+}
+
+/* Smallest cycle, as an unbounded integer, with mono_raw >= ns. */
+static s128 first_cyc(const struct mono_raw *r, s128 ns)
+{
+	s128 shifted = (ns - (s128)r->base) * ((s128)1 << r->shift) - (s128)r->nsec;
+
+	return (s128)r->last + wide_sdiv_ceil(shifted, (s128)r->mult);
+}
+
+int mono_raw_to_cyc_range(const struct mono_raw *r, uint64_t ns, uint64_t *lo, uint64_t *hi)
+{
+	return wide_store_range(first_cyc(r, (s128)ns), first_cyc(r, (s128)ns + 1), lo, hi);
+}
+
+bool mono_raw_fits(const struct mono_raw *r, uint64_t cyc_lo, uint64_t cyc_hi, uint64_t ns)
+{
+	uint64_t first, last;
+
+	if (mono_raw_check(r) || mono_raw_to_ns(r, cyc_lo, &first) ||
+	    mono_raw_to_ns(r, cyc_hi, &last))
+		return false;
+	/* 1 ns: old kernels cut the fraction off at each tick */
+	return (s128)ns >= (s128)first - 1 && (s128)ns <= (s128)last + 1;
+}
+
+int cyc2ns_check(const struct cyc2ns *c)
+{
+	return c->mult && c->shift <= 32 ? 0 : -EINVAL;
+}
+
+uint64_t cyc2ns_to_ns(const struct cyc2ns *c, uint64_t tsc)
+{
+	return c->offset + (uint64_t)(((u128)tsc * c->mult) >> c->shift);
+}
+
+int cyc2ns_to_tsc_range(const struct cyc2ns *c, uint64_t ns, uint64_t *lo, uint64_t *hi)
+{
+	u128 k = ns - c->offset;
+	u128 first = wide_div_ceil(k << c->shift, c->mult);
+	u128 end = wide_div_ceil((k + 1) << c->shift, c->mult);
+
+	return wide_store_range((s128)first, (s128)end, lo, hi);
 }

@@ -9,7 +9,7 @@
 #include "kvmft/cli.h"
 #include "kvmft/clockgraph.h"
 #include "kvmft/match.h"
-#include "kvmft/samples.h"
+#include "kvmft/guest_time.h"
 #include "kvmft/vm.h"
 
 /* The VMs of this machine, read before the sandbox, which hides other processes. */

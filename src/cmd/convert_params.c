@@ -2,7 +2,7 @@
 /* convert_params.c: the clock parameters of `kvmft convert` given as options. */
 #include "convert_ctx.h"
 #include "kvmft/pairing.h"
-#include "kvmft/params.h"
+#include "kvmft/clock.h"
 
 /*
  * The edges of the graph from an epoch list of a capture must not be used any more, because the

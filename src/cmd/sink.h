@@ -6,7 +6,7 @@
 #include "kvmft/cli.h"
 #include "kvmft/lat_output.h"
 #include "kvmft/output.h"
-#include "kvmft/samples.h"
+#include "kvmft/guest_time.h"
 #include "kvmft/outfile.h"
 #include "kvmft/pager.h"
 #include "kvmft/pairing.h"

@@ -6,7 +6,7 @@
 #include "report_priv.h"
 #include "kvmft/clockgraph.h"
 #include "kvmft/events.h"
-#include "kvmft/own_tsc.h"
+#include "kvmft/guest_time.h"
 
 /* Some 24000 keys; with histograms, half of that. A row of a table takes about as much again. */
 #define CELLS_LIMIT (3u << 20)

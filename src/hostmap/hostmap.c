@@ -8,7 +8,7 @@
  */
 
 #include "priv.h"
-#include "kvmft/own_tsc.h"
+#include "kvmft/guest_time.h"
 
 static const enum event_role clock_events[] = { EV_TSC_OFFSET, EV_TRACK_TSC, EV_MASTER_CLOCK,
 						EV_PVCLOCK };

@@ -13,7 +13,7 @@
  */
 #include "priv.h"
 #include "kvmft/ksyms.h"
-#include "kvmft/samples.h"
+#include "kvmft/guest_time.h"
 
 #define OPEN_MAX   65536		  /* timers of a VM set at once; more are not trusted */
 #define REAL_FIRST 1000000000000000000ull /* ns, September 2001: CLOCK_REALTIME is past it */

@@ -12,8 +12,8 @@
 #include <inttypes.h>
 #include <strings.h>
 
-#include "kvmft/samples.h"
-#include "kvmft/params.h"
+#include "kvmft/guest_time.h"
+#include "kvmft/clock.h"
 
 #define WAIT_MS	    100
 #define WAIT_KB	    256

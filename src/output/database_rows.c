@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* database_rows.c: what was concluded from events: windows, chains, spikes, exits. */
 #include "database.h"
-#include "kvmft/own_tsc.h"
+#include "kvmft/guest_time.h"
 
 int db_window(void *db, const struct win_vcpu *v, uint64_t exit)
 {

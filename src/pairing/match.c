@@ -6,7 +6,6 @@
 #include <strings.h>
 
 #include "kvmft/guest_time.h"
-#include "kvmft/own_tsc.h"
 #include "kvmft/timeline.h"
 #include "kvmft/tracedat.h"
 #include "match.h"

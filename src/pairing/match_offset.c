@@ -6,7 +6,7 @@
 #include "kvmft/pairing.h"
 #include <inttypes.h>
 
-#include "kvmft/own_tsc.h"
+#include "kvmft/guest_time.h"
 #include "kvmft/timeline.h"
 #include "match.h"
 

@@ -5,7 +5,7 @@
  * number; with the resulting offset every other vCPU must fit some thread of its own number.
  */
 
-#include "kvmft/own_tsc.h"
+#include "kvmft/guest_time.h"
 #include "kvmft/timeline.h"
 #include "match.h"
 

@@ -2,7 +2,7 @@
 /* pairing.c: host and guests, opened and matched. */
 #include "kvmft/pairing.h"
 #include "kvmft/clockgraph.h"
-#include "kvmft/own_tsc.h"
+#include "kvmft/guest_time.h"
 
 #include <inttypes.h>
 #include <sys/stat.h>

@@ -7,7 +7,7 @@
 
 #include <inttypes.h>
 
-#include "kvmft/own_tsc.h"
+#include "kvmft/guest_time.h"
 
 /* ---- lines of text ---- */
 

@@ -73,8 +73,19 @@ static void judge_drift(const struct windows *w, size_t vm, struct align *a)
 	}
 }
 
-static void judge_outside(const struct windows *w, size_t vm, struct align *a)
+/* How many of 100 events the host's recording could say something about. */
+static unsigned int share(const struct align *a)
 {
+	uint64_t all = a->total.checked + a->total.unchecked - a->total.apart;
+
+	return all ? (unsigned int)(a->total.checked * 100 / all) : 0;
+}
+
+void align_measure(const struct windows *w, size_t vm, struct align *a)
+{
+	*a = (struct align){ 0 };
+	win_total(w, (int64_t)vm, &a->total);
+	a->has_shift = allowed_shifts(&a->total, &a->shift_lo, &a->shift_hi);
 	for (size_t k = 0; k < win_count(w); k++) {
 		const struct win_vcpu *v = win_vcpu(w, k);
 
@@ -94,22 +105,6 @@ static void judge_outside(const struct windows *w, size_t vm, struct align *a)
 		a->bad_after_good += v->inside_before_out;
 		a->vcpus_bad++;
 	}
-}
-
-/* How many of 100 events the host's recording could say something about. */
-static unsigned int share(const struct align *a)
-{
-	uint64_t all = a->total.checked + a->total.unchecked - a->total.apart;
-
-	return all ? (unsigned int)(a->total.checked * 100 / all) : 0;
-}
-
-void align_measure(const struct windows *w, size_t vm, struct align *a)
-{
-	*a = (struct align){ 0 };
-	win_total(w, (int64_t)vm, &a->total);
-	a->has_shift = allowed_shifts(&a->total, &a->shift_lo, &a->shift_hi);
-	judge_outside(w, vm, a);
 	judge_drift(w, vm, a);
 	a->share = share(a);
 }

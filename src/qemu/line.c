@@ -8,7 +8,8 @@
 #define NS  1000000000ull
 #define DAY 86400
 
-size_t qline_word(struct qline *l, const char **word)
+/* The next word (up to a blank), skipping the blanks after it; 0: none is left. */
+static size_t qline_word(struct qline *l, const char **word)
 {
 	size_t n = 0;
 
@@ -22,7 +23,7 @@ size_t qline_word(struct qline *l, const char **word)
 	return n;
 }
 
-bool qline_digits(struct qline *l, unsigned int n, unsigned int most, uint64_t *v)
+static bool qline_digits(struct qline *l, unsigned int n, unsigned int most, uint64_t *v)
 {
 	const char *p = l->p;
 	unsigned int got = 0;
@@ -35,7 +36,8 @@ bool qline_digits(struct qline *l, unsigned int n, unsigned int most, uint64_t *
 	return true;
 }
 
-bool qline_char(struct qline *l, char c)
+/* n to most digits as a number; false without moving. */
+static bool qline_char(struct qline *l, char c)
 {
 	if (l->p == l->end || *l->p != c)
 		return false;
@@ -59,7 +61,8 @@ static bool fraction(struct qline *l, uint64_t *ns, uint64_t *unit)
 	return *unit < NS;
 }
 
-bool qline_time_of_day(struct qline *l, uint64_t *ns, uint64_t *unit)
+/* "HH:MM:SS[.FRACTION]": ns since midnight. */
+static bool qline_time_of_day(struct qline *l, uint64_t *ns, uint64_t *unit)
 {
 	uint64_t h, m, s;
 
@@ -71,7 +74,7 @@ bool qline_time_of_day(struct qline *l, uint64_t *ns, uint64_t *unit)
 }
 
 /* Days of the Gregorian calendar: years begin in March, so that a leap day is their last one. */
-int64_t qline_days(int64_t year, unsigned int month, unsigned int day)
+static int64_t qline_days(int64_t year, unsigned int month, unsigned int day)
 {
 	int64_t y = year - (month <= 2), era = (y >= 0 ? y : y - 399) / 400, of_era = y - era * 400;
 	int64_t of_year =
@@ -80,7 +83,7 @@ int64_t qline_days(int64_t year, unsigned int month, unsigned int day)
 	return era * 146097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719468;
 }
 
-void qline_civil(int64_t days, int64_t *year, unsigned int *month, unsigned int *day)
+static void qline_civil(int64_t days, int64_t *year, unsigned int *month, unsigned int *day)
 {
 	*year = 1970 + days / 366; /* never too late */
 	while (qline_days(*year + 1, 1, 1) <= days)
@@ -103,7 +106,8 @@ static bool date(struct qline *l, int64_t *days)
 	return true;
 }
 
-bool qline_local(int64_t days, uint64_t ns_of_day, uint64_t *ns)
+/* Local date and time of day as ns since 1970; false: no such time. */
+static bool qline_local(int64_t days, uint64_t ns_of_day, uint64_t *ns)
 {
 	uint64_t s = ns_of_day / NS;
 	unsigned int month, day;
@@ -125,7 +129,8 @@ bool qline_local(int64_t days, uint64_t ns_of_day, uint64_t *ns)
 	return true;
 }
 
-int64_t qline_nearest_day(const struct qtrace *t, uint64_t ns_of_day)
+/* The day (since 1970, local) whose ns_of_day is nearest to t->o.near. */
+static int64_t qline_nearest_day(const struct qtrace *t, uint64_t ns_of_day)
 {
 	time_t now = (time_t)(t->o.near / NS);
 	int64_t today, second = (int64_t)(ns_of_day / NS), then;
@@ -168,7 +173,8 @@ static bool zone(struct qline *l, int64_t *east, bool *known)
 	return h < 24 && m < 60;
 }
 
-bool qline_iso(struct qline *l, struct qtrace_item *item)
+/* "YYYY-MM-DDTHH:MM:SS[.FRACTION][Z|+HH:MM|+HHMM]"; without a zone local time. */
+static bool qline_iso(struct qline *l, struct qtrace_item *item)
 {
 	int64_t days, east;
 	uint64_t of_day;
@@ -187,7 +193,8 @@ bool qline_iso(struct qline *l, struct qtrace_item *item)
 	return true;
 }
 
-bool qline_seconds(struct qline *l, struct qtrace_item *item)
+/* "SECONDS[.FRACTION]" since 1970 or boot. */
+static bool qline_seconds(struct qline *l, struct qtrace_item *item)
 {
 	struct qline at = *l;
 	uint64_t s, frac;
@@ -199,7 +206,8 @@ bool qline_seconds(struct qline *l, struct qtrace_item *item)
 	return true;
 }
 
-bool qline_is_name(const char *s, size_t n)
+/* A name of an event by its looks: [a-z_][a-z0-9_]*, of any case behind the first. */
+static bool qline_is_name(const char *s, size_t n)
 {
 	if (!n || n > 255 || !(islower((unsigned char)*s) || *s == '_'))
 		return false;
@@ -218,7 +226,12 @@ static size_t name_of(struct qline *l, const char **name)
 	return (size_t)(l->p - *name);
 }
 
-bool qline_event(const struct qevents *events, struct qline l, bool sure, struct qtrace_item *item)
+/*
+ * "NAME text" at the end of a line: fills in what belongs to the event. sure: NAME counts by its
+ * looks even if it is not declared.
+ */
+static bool qline_event(const struct qevents *events, struct qline l, bool sure,
+			struct qtrace_item *item)
 {
 	size_t n = name_of(&l, &item->name);
 
@@ -244,3 +257,432 @@ bool qtrace_marker(const struct qevents *events, const char *text, size_t len,
 		len--;
 	return qline_event(events, (struct qline){ text, text + len }, false, item);
 }
+
+/*
+ * Lines of the back end log, among whatever else QEMU says on the same descriptor.
+ *
+ * 	719585@1608130130.441188:NAME TEXT		thread (old: process), seconds since 1970
+ * 	2025-09-02T16:47:29.123456Z [(TID) ][GUEST ][PROG: ]NAME TEXT	since the rework of 2025
+ * 	NAME TEXT					without -msg timestamp=on
+ *
+ * Which one is decided line by line. An undeclared line without time is an event only if its first
+ * word has an underscore, as names of QEMU's events do.
+ */
+
+static bool old_form(const struct qevents *events, struct qline l, struct qtrace_item *item)
+{
+	uint64_t id;
+
+	if (!qline_digits(&l, 1, 10, &id) || id > INT32_MAX || !qline_char(&l, '@') ||
+	    !qline_seconds(&l, item) || !qline_char(&l, ':'))
+		return false;
+	item->tid = (int32_t)id;
+	item->clock = QTRACE_REALTIME;
+	return qline_event(events, l, true, item);
+}
+
+static bool ends_with_colon(const char *s, size_t n)
+{
+	return n > 1 && s[n - 1] == ':';
+}
+
+/* What may come between time and name: where the name is, judging only by the words. */
+static struct qline name_at(struct qline l)
+{
+	struct qline at = l, second;
+	const char *word;
+	size_t n = qline_word(&at, &word);
+
+	if (ends_with_colon(word, n)) /* PROG: */
+		return at;
+	second = at;
+	n = qline_word(&second, &word);
+	return ends_with_colon(word, n) ? second : l; /* GUEST PROG: */
+}
+
+static bool new_form(const struct qevents *events, struct qline l, struct qtrace_item *item)
+{
+	struct qline at;
+	const char *word;
+	uint64_t id;
+
+	if (!qline_iso(&l, item) || !qline_char(&l, ' '))
+		return false;
+	at = l;
+	if (qline_char(&at, '(') && qline_digits(&at, 1, 10, &id) && qline_char(&at, ')') &&
+	    qline_char(&at, ' ') && id <= INT32_MAX) {
+		item->tid = (int32_t)id;
+		l = at;
+	}
+	/* A declared name among the first three words decides; else what the words look like. */
+	at = l;
+	for (int i = 0; i < 3 && events; i++) {
+		if (qline_event(events, at, false, item))
+			return true;
+		if (!qline_word(&at, &word))
+			break;
+	}
+	return qline_event(events, name_at(l), true, item);
+}
+
+static bool log_line(struct qtrace *t, const char *s, size_t n, struct qtrace_item *item)
+{
+	const struct qline l = { s, s + n };
+	size_t word = 0;
+
+	if (old_form(t->o.events, l, item) || new_form(t->o.events, l, item))
+		return true;
+	*item = (struct qtrace_item){ .cpu = -1, .unit = 1 };
+	while (word < n && s[word] != ' ')
+		word++;
+	return qline_event(t->o.events, l, !t->o.events && memchr(s, '_', word), item);
+}
+
+const struct qtrace_reader qtrace_log = { .format = QTRACE_LOG, .line = log_line };
+
+/*
+ * Lines of the back end syslog, as syslog daemons and journalctl write them:
+ *
+ * 	Nov 21 09:54:00[.123456] HOST PROG[PID]: NAME TEXT	local time, no year
+ * 	2026-11-21T09:54:00.123456+00:00 HOST PROG[PID]: NAME TEXT
+ * 	1795254840.123456 HOST PROG[PID]: NAME TEXT		journalctl -o short-unix
+ * 	[ 1234.567890] HOST PROG[PID]: NAME TEXT		journalctl -o short-monotonic
+ *
+ * Daemons fold repeated lines and drop what comes too fast; if they say so, that is reported.
+ */
+
+/*
+ * Whole seconds are from time(), which reads a kernel clock that is updated by ticks: it lags by
+ * one of them, and by whatever kept a VM from its CPU.
+ */
+#define COARSE_LAG 100000000ull
+
+/* "Nov 21 09:54:00": in the year that brings it nearest to the capture. */
+static bool old_date(const struct qtrace *t, struct qline *l, struct qtrace_item *item)
+{
+	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	int64_t year, near_days = (int64_t)(t->o.near / 86400000000000ull), best = INT64_MAX;
+	uint64_t day, of_day, ns;
+	struct qline at = *l;
+	unsigned int month, d, m;
+
+	if (at.end - at.p < 4 || at.p[3] != ' ')
+		return false;
+	for (month = 1; month <= 12 && memcmp(at.p, months + 3 * (month - 1), 3); month++)
+		;
+	at.p += 4;
+	qline_char(&at, ' ');
+	if (month > 12 || !qline_digits(&at, 1, 2, &day) || day < 1 || day > 31 ||
+	    !qline_char(&at, ' ') || !qline_time_of_day(&at, &of_day, &item->unit))
+		return false;
+	qline_civil(near_days, &year, &m, &d);
+	for (int64_t y = MAX(year - 1, (int64_t)1970); y <= year + 1; y++) {
+		int64_t days = qline_days(y, month, (unsigned int)day), off = days - near_days;
+
+		off = off < 0 ? -off : off;
+		if (off < best && qline_local(days, of_day, &ns)) {
+			best = off;
+			item->ns = ns;
+		}
+	}
+	item->clock = QTRACE_REALTIME;
+	if (item->unit == 1000000000)
+		item->unit += COARSE_LAG;
+	*l = at;
+	return best < INT64_MAX;
+}
+
+static bool stamp(const struct qtrace *t, struct qline *l, struct qtrace_item *item)
+{
+	struct qline at = *l;
+
+	if (qline_char(&at, '[')) {
+		while (qline_char(&at, ' '))
+			;
+		if (!qline_seconds(&at, item) || !qline_char(&at, ']'))
+			return false;
+		item->clock = QTRACE_MONO;
+		*l = at;
+		return true;
+	}
+	if (old_date(t, l, item) || qline_iso(l, item))
+		return true;
+	if (!qline_seconds(l, item))
+		return false;
+	item->clock = QTRACE_REALTIME;
+	return true;
+}
+
+/* "PROG[PID]:"; the number goes to *pid, 0 when there is none. */
+static bool program(const char *s, size_t n, int32_t *pid)
+{
+	const char *open = memchr(s, '[', n);
+	struct qline l;
+	uint64_t v = 0;
+
+	*pid = 0;
+	if (n < 2 || s[n - 1] != ':')
+		return false;
+	if (!open)
+		return true;
+	l = (struct qline){ open + 1, s + n };
+	if (!qline_digits(&l, 1, 10, &v) || !qline_char(&l, ']') || v > INT32_MAX)
+		return false;
+	*pid = (int32_t)v;
+	return true;
+}
+
+/* A number before (a part of) what. */
+static bool count_before(struct qline l, const char *what, uint64_t *n)
+{
+	const char *at = memmem(l.p, (size_t)(l.end - l.p), what, strlen(what)), *from = at;
+	struct qline digits;
+
+	while (from && from > l.p && from[-1] >= '0' && from[-1] <= '9')
+		from--;
+	if (!at || from == at)
+		return false;
+	digits = (struct qline){ from, at };
+	return qline_digits(&digits, 1, 9, n);
+}
+
+/* "message repeated 5 times: [ NAME TEXT]": the line counts for that many. */
+static struct qline unfold(struct qtrace *t, struct qline l)
+{
+	static const char head[] = "message repeated ";
+	const char *open = memmem(l.p, (size_t)(l.end - l.p), ": [ ", 4);
+	uint64_t times;
+
+	if ((size_t)(l.end - l.p) < sizeof(head) || memcmp(l.p, head, sizeof(head) - 1) || !open ||
+	    !count_before(l, " times", &times))
+		return l;
+	t->st.folded += times ? times - 1 : 0;
+	l.p = open + 4;
+	if (l.end > l.p && l.end[-1] == ']')
+		l.end--;
+	return l;
+}
+
+static bool dropped(struct qline l, struct qtrace_item *item)
+{
+	if (!memmem(l.p, (size_t)(l.end - l.p), "rate-limit", 10) &&
+	    !memmem(l.p, (size_t)(l.end - l.p), "Suppressed ", 11))
+		return false;
+	if (!count_before(l, " messages", &item->lost))
+		return false;
+	item->kind = QTRACE_LOST;
+	return true;
+}
+
+static bool is_qemu(const char *s, size_t n)
+{
+	return (n > 4 && !memcmp(s, "qemu", 4)) || (n > 3 && !memcmp(s, "kvm", 3));
+}
+
+static bool syslog_line(struct qtrace *t, const char *s, size_t n, struct qtrace_item *item)
+{
+	struct qline l = { s, s + n };
+	const char *word;
+	int32_t pid;
+	size_t len;
+	uint64_t pri;
+
+	if (qline_char(&l, '<') && (!qline_digits(&l, 1, 3, &pri) || !qline_char(&l, '>')))
+		return false;
+	if (!stamp(t, &l, item) || !qline_char(&l, ' '))
+		return false;
+	len = qline_word(&l, &word);
+	if (!program(word, len, &pid)) { /* it was the host's name */
+		len = qline_word(&l, &word);
+		if (!program(word, len, &pid))
+			return false;
+	}
+	item->tid = pid;
+	if (!is_qemu(word, len) && dropped(l, item))
+		return true;
+	return qline_event(t->o.events, unfold(t, l), is_qemu(word, len), item);
+}
+
+const struct qtrace_reader qtrace_syslog = { .format = QTRACE_SYSLOG, .line = syslog_line };
+
+/*
+ * Text that babeltrace and babeltrace2 make of a trace of the back end ust:
+ *
+ * 	[16:47:29.123456789] (+0.000001234) HOST qemu:NAME: { cpu_id = 1 }, { n = 0, vq = 0x55AA }
+ * 	[2025-09-02 16:47:29.123456789] ...		--clock-date
+ * 	[1756831649.123456789] ...			--clock-seconds
+ *
+ * Local time, or whatever --clock-gmt and TZ made of it; LTTng's clock is CLOCK_MONOTONIC plus the
+ * lead of CLOCK_REALTIME when the session began. Contexts are in braces before the arguments, which
+ * come last.
+ */
+
+static bool ust_stamp(const struct qtrace *t, struct qline *l, struct qtrace_item *item)
+{
+	struct qline at = *l;
+	uint64_t of_day;
+	bool ok;
+
+	if (!qline_char(&at, '['))
+		return false;
+	item->clock = QTRACE_REALTIME;
+	ok = qline_iso(&at, item);
+	if (!ok) {
+		struct qline time = at;
+
+		ok = qline_time_of_day(&time, &of_day, &item->unit) &&
+		     qline_local(qline_nearest_day(t, of_day), of_day, &item->ns);
+		if (ok)
+			at = time;
+		else
+			ok = qline_seconds(&at, item);
+	}
+	if (!ok || !qline_char(&at, ']'))
+		return false;
+	*l = at;
+	return true;
+}
+
+/* ---- "{ a = 1, b = "text" }" ---- */
+
+struct group {
+	const char *begin, *end; /* between the braces */
+};
+
+/* The next group of a line; l moves past it. */
+static bool next_group(struct qline *l, struct group *g)
+{
+	unsigned int depth = 1;
+	const char *p = memchr(l->p, '{', (size_t)(l->end - l->p)), *begin;
+
+	if (!p)
+		return false;
+	begin = ++p;
+	while (p < l->end && depth) {
+		if (*p == '"') {
+			p = str_quoted_end(p, l->end);
+			continue;
+		}
+		depth += *p == '{';
+		depth -= *p == '}';
+		p++;
+	}
+	if (depth)
+		return false; /* cut: no group */
+	g->begin = begin;
+	g->end = p - 1;
+	l->p = p;
+	return true;
+}
+
+/* The value of a member: from after " = " to the comma after it. */
+static bool member(const struct group *g, const char *name, size_t len, struct qline *value)
+{
+	const char *p = g->begin, *from, *stop;
+
+	while (p < g->end) {
+		while (p < g->end && (*p == ' ' || *p == ','))
+			p++;
+		from = p;
+		while (p < g->end && *p != ' ' && *p != '=')
+			p++;
+		stop = p;
+		while (p < g->end && (*p == ' ' || *p == '='))
+			p++;
+		value->p = p;
+		while (p < g->end && *p != ',')
+			p = *p == '"' ? str_quoted_end(p, g->end) : p + 1;
+		value->end = p;
+		while (value->end > value->p && value->end[-1] == ' ')
+			value->end--;
+		/* Names that are not words in C have an underscore in front. */
+		if (stop > from && *from == '_' && (size_t)(stop - from) == len + 1)
+			from++;
+		if ((size_t)(stop - from) == len && !memcmp(from, name, len))
+			return true;
+	}
+	return false;
+}
+
+static bool number(struct qline l, uint64_t *v)
+{
+	char text[32];
+	size_t n = (size_t)(l.end - l.p);
+
+	if (!n || n >= sizeof(text))
+		return false;
+	memcpy(text, l.p, n);
+	text[n] = '\0';
+	return !parse_bits64(text, v);
+}
+
+static int32_t context(const struct group *g, const char *name)
+{
+	struct qline value;
+	uint64_t v;
+
+	if (!member(g, name, strlen(name), &value) || !number(value, &v) || v > INT32_MAX)
+		return -1;
+	return (int32_t)v;
+}
+
+static bool arguments(const struct group *g, struct qtrace_item *item)
+{
+	for (size_t i = 0; i < item->ev->nargs; i++) {
+		const struct qev_arg *a = &item->ev->arg[i];
+		struct qev_value *v = &item->arg[i];
+		struct qline value;
+
+		*v = (struct qev_value){ 0 };
+		if (!member(g, a->name, strlen(a->name), &value))
+			return false;
+		if (value.end - value.p >= 2 && *value.p == '"') {
+			v->s = value.p + 1;
+			v->len = (uint32_t)(value.end - value.p - 2);
+		} else if (!number(value, &v->num)) {
+			return false;
+		}
+		if ((v->s != NULL) != (a->kind == QEV_STRING))
+			return false;
+	}
+	return true;
+}
+
+static bool ust_line(struct qtrace *t, const char *s, size_t n, struct qtrace_item *item)
+{
+	struct qline l = { s, s + n };
+	struct group g = { s, s };
+	const char *at, *end;
+
+	if (!ust_stamp(t, &l, item))
+		return false;
+	at = memmem(l.p, (size_t)(l.end - l.p), "qemu:", 5);
+	if (!at)
+		return false;
+	at += 5;
+	for (end = at; end < l.end && *end != ':' && *end != ' '; end++)
+		;
+	if (end == l.end || *end != ':' || !qline_is_name(at, (size_t)(end - at)))
+		return false;
+	item->name = at;
+	item->name_len = (uint32_t)(end - at);
+	item->ev = qevents_find(t->o.events, at, (size_t)(end - at));
+	l.p = end + 1;
+	while (next_group(&l, &g)) {
+		int32_t cpu = context(&g, "cpu_id"), tid = context(&g, "vtid"),
+			pid = context(&g, "vpid");
+
+		item->cpu = cpu >= 0 && item->cpu < 0 ? cpu : item->cpu;
+		item->tid = tid > 0 ? tid : pid > 0 && !item->tid ? pid : item->tid;
+	}
+	while (g.begin < g.end && *g.begin == ' ')
+		g.begin++;
+	while (g.end > g.begin && g.end[-1] == ' ')
+		g.end--;
+	item->text = g.begin;
+	item->text_len = (uint32_t)(g.end - g.begin);
+	item->has_args = item->ev && arguments(&g, item);
+	return true;
+}
+
+const struct qtrace_reader qtrace_ust = { .format = QTRACE_UST, .line = ust_line };

@@ -5,7 +5,7 @@
  * monitor.c        the socket: connecting, waiting with a deadline, bounded replies
  * monitor_qmp.c    what is said in QMP, monitor_hmp.c in HMP: a struct mon_ops each
  * monitor_events.c trace events on top of either; patterns
- * monitor_find.c   where monitors are; monitor_cmdline.c by QEMU's command line
+ * monitor_find.c   where monitors are, by QEMU's command line, too
  * monitor_trust.c  whose process it is, and whether it is the one that answers
  * monitor_binary.c which program a QEMU is
  */

@@ -52,30 +52,4 @@ struct qline {
 	const char *p, *end;
 };
 
-/* The next word (up to a blank), skipping the blanks after it; 0: none is left. */
-size_t qline_word(struct qline *l, const char **word);
-/* n to most digits as a number; false without moving. */
-bool qline_digits(struct qline *l, unsigned int n, unsigned int most, uint64_t *v);
-bool qline_char(struct qline *l, char c);
-/* "HH:MM:SS[.FRACTION]": ns since midnight. */
-bool qline_time_of_day(struct qline *l, uint64_t *ns, uint64_t *unit);
-/* "YYYY-MM-DDTHH:MM:SS[.FRACTION][Z|+HH:MM|+HHMM]"; without a zone local time. */
-bool qline_iso(struct qline *l, struct qtrace_item *item);
-/* "SECONDS[.FRACTION]" since 1970 or boot. */
-bool qline_seconds(struct qline *l, struct qtrace_item *item);
-/* Local date and time of day as ns since 1970; false: no such time. */
-bool qline_local(int64_t days, uint64_t ns_of_day, uint64_t *ns);
-/* The day (since 1970, local) whose ns_of_day is nearest to t->o.near. */
-int64_t qline_nearest_day(const struct qtrace *t, uint64_t ns_of_day);
-int64_t qline_days(int64_t year, unsigned int month, unsigned int day);
-void qline_civil(int64_t days, int64_t *year, unsigned int *month, unsigned int *day);
-
-/* A name of an event by its looks: [a-z_][a-z0-9_]*, of any case behind the first. */
-bool qline_is_name(const char *s, size_t n);
-/*
- * "NAME text" at the end of a line: fills in what belongs to the event. sure: NAME counts by its
- * looks even if it is not declared.
- */
-bool qline_event(const struct qevents *events, struct qline l, bool sure, struct qtrace_item *item);
-
 #endif

@@ -14,6 +14,137 @@
 
 #include <sys/utsname.h>
 
+/*
+ * How far back the ring of a flight recorder reaches, for --before.
+ *
+ * How fast a ring fills up is not known beforehand. So it is checked once a second while it is on,
+ * and enlarged if it holds too little, as far as memory allows and -b does not forbid it.
+ */
+
+/* Until the rings of other sides have stopped, after one has seen the trigger. */
+#define MARGIN_NS 1000000000ull
+#define MOST_NS	  86400000000000ull
+
+static int record_before_check(struct record *r)
+{
+	const struct record_config *c = r->c;
+
+	if (!c->before.set)
+		return 0;
+	if (!c->flight)
+		return err_usage(r->err, "option --before needs --flight-recorder");
+	if (!c->before.v || c->before.v > MOST_NS)
+		return err_usage(r->err, "option --before: from 1ns to 24h");
+	if (!record_ticks(r, 1000000000))
+		return err_lack(r->err, ENODATA,
+				"--before needs a trace clock whose rate is known, not %s",
+				c->clock);
+	r->before.held = UINT64_MAX;
+	r->before.asked = true;
+	return 0;
+}
+
+/*
+ * Of one ring, ns; UINT64_MAX: it has not been full since it was written out. turns: it is full
+ * now, and was not only before it grew.
+ */
+static uint64_t held_by(struct record *r, size_t i, bool *turns)
+{
+	uint64_t second = record_ticks(r, 1000000000);
+	struct record_seen *seen = &r->seen[i];
+	struct kstats s;
+
+	*turns = false;
+	if (kinst_stats(r->k, r->drain[i].cpu, &s, NULL))
+		return UINT64_MAX;
+	*turns = s.overrun != seen->overrun_now;
+	seen->overrun_now = s.overrun;
+	if (s.overrun == seen->overrun || !s.oldest || s.now <= s.oldest || !second)
+		return UINT64_MAX;
+	return (uint64_t)((unsigned __int128)(s.now - s.oldest) * 1000000000 / second);
+}
+
+static uint64_t needed_kb(const struct record *r, uint64_t held)
+{
+	unsigned __int128 kb = (unsigned __int128)kinst_buffer_kb(r->k) *
+			       (r->c->before.v + MARGIN_NS) / MAX(held, (uint64_t)1) * 5 / 4;
+
+	return kb > UINT32_MAX ? UINT32_MAX : (uint64_t)kb + 1;
+}
+
+/* What is there grows, and continues; -b is obeyed. */
+static bool grow(struct record *r, uint64_t kb)
+{
+	struct kvmft_err none = { .text = "" };
+	uint64_t was = kinst_buffer_kb(r->k);
+
+	if (r->c->buffer.set)
+		return false;
+	kb = MIN(kb, r->before.most_kb);
+	if (kb <= was + was / 4 || kinst_buffer_set(r->k, kb, &none))
+		return false;
+	if (!r->c->quiet)
+		r->note("the ring grows from %llu to %llu KiB on each CPU, for --before",
+			(unsigned long long)was, (unsigned long long)kinst_buffer_kb(r->k));
+	return true;
+}
+
+static void tell_short(struct record *r, uint64_t held)
+{
+	char would[48] = "memory allows no more"; /* of several sides none has --force */
+
+	if (r->c->buffer.set || !r->c->control.on)
+		snprintf(would, sizeof(would), "-b %lluM%s would do",
+			 (unsigned long long)(needed_kb(r, held) / 1024 + 1),
+			 r->c->buffer.set ? "" : " --force");
+	r->note("the ring reaches back %llu.%llu s, --before asks for %llu.%llu s and a second more: %s",
+		(unsigned long long)(held / 1000000000),
+		(unsigned long long)(held / 100000000 % 10),
+		(unsigned long long)(r->c->before.v / 1000000000),
+		(unsigned long long)(r->c->before.v / 100000000 % 10), would);
+	r->before.told = true;
+}
+
+void record_before_tick(struct record *r)
+{
+	uint64_t held = UINT64_MAX, least = UINT64_MAX;
+
+	/* A ring that was stopped is about to be written out. */
+	if (!r->before.asked || kinst_tracing_get(r->k) != 1)
+		return;
+	for (size_t i = 0; i < r->ncpu; i++) {
+		bool turns;
+		uint64_t ns = held_by(r, i, &turns);
+
+		held = MIN(held, ns);
+		least = turns ? MIN(least, ns) : least;
+	}
+	r->before.held = held;
+	if (least == UINT64_MAX || least >= r->c->before.v + MARGIN_NS)
+		return;
+	if (!grow(r, needed_kb(r, least)) && !r->before.told)
+		tell_short(r, least);
+}
+
+/* once a second */
+/* the ring, just now */
+static void record_before_written(struct record *r)
+{
+	struct kstats s;
+
+	if (!r->before.asked)
+		return;
+	for (size_t i = 0; i < r->ncpu; i++)
+		if (!kinst_stats(r->k, r->drain[i].cpu, &s, NULL))
+			r->seen[i].overrun = r->seen[i].overrun_now = s.overrun;
+	if (r->before.held < r->c->before.v) {
+		r->before.cut = true;
+		if (!r->before.told)
+			tell_short(r, r->before.held);
+	}
+	r->before.held = UINT64_MAX;
+}
+
 int record_flight_check(struct record *r)
 {
 	const struct record_config *c = r->c;
@@ -240,4 +371,98 @@ void record_flight_free(struct record *r)
 		r->note("%s", err.text);
 	r->flight.watch = NULL;
 	kevent_list_free(&r->flight.on);
+}
+
+/*
+ * A recorder that takes orders, from a process that records several machines at once.
+ *
+ * They come as lines, through a pipe or a connection: if its other end is gone, so is the reason to
+ * record.
+ */
+
+static int order_start(struct record *r, struct record_child *c, const char *by __unused_arg)
+{
+	if (c->p.pid <= 0 || c->p.to < 0)
+		return 0;
+	record_child_release(c);
+	return record_met_command(r, c, true);
+}
+
+static int order_stop(struct record *r, struct record_child *c __unused_arg,
+		      const char *by __unused_arg)
+{
+	r->end_reason = "control";
+	return 0;
+}
+
+static int order_snapshot(struct record *r, struct record_child *c __unused_arg, const char *by)
+{
+	int ret;
+
+	if (!r->c->flight) {
+		drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_ALL);
+		return 0;
+	}
+	/* What happened must stay in the ring while that is written out. */
+	r->flight.stopped = krdtsc_now();
+	snprintf(r->flight.by, sizeof(r->flight.by), "%s", by);
+	ret = kinst_tracing(r->k, false, r->err);
+	ret = ret ?: record_flight_dump(r, "control");
+	r->flight.by[0] = '\0';
+	return ret ?: kinst_tracing(r->k, true, r->err);
+}
+
+static int order_alive(struct record *r __unused_arg, struct record_child *c __unused_arg,
+		       const char *by __unused_arg)
+{
+	return 0;
+}
+
+static const struct {
+	const char *name;
+	int (*obey)(struct record *r, struct record_child *c, const char *by);
+} orders[] = {
+	{ "start", order_start },
+	{ "stop", order_stop },
+	{ "snapshot", order_snapshot },
+	{ "alive", order_alive },
+};
+
+static int obey(struct record *r, struct record_child *c)
+{
+	char *by = r->order.text;
+
+	r->order.text[r->order.len] = '\0';
+	r->order.len = 0;
+	strsep(&by, " ");
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++)
+		if (!strcmp(orders[i].name, r->order.text))
+			return orders[i].obey(r, c, by ?: "");
+	return err_set(r->err, EPROTO, "unknown order '%s'",
+		       r->order.text);
+}
+
+int record_control_take(struct record *r, struct record_child *c)
+{
+	char buf[256];
+	ssize_t n = read(r->c->control.fd, buf, sizeof(buf));
+	int ret = 0;
+
+	if (n < 0 && (errno == EINTR || errno == EAGAIN))
+		return 0;
+	if (n <= 0)
+		return order_stop(r, c, "");
+	for (ssize_t i = 0; i < n && !ret && !r->end_reason; i++) {
+		if (buf[i] == '\n')
+			ret = obey(r, c);
+		else if (r->order.len < sizeof(r->order.text) - 1)
+			r->order.text[r->order.len++] = buf[i];
+	}
+	return ret;
+}
+
+void record_control_tell(const struct record *r, enum record_news what, int status)
+{
+	if (r->c->control.news)
+		r->c->control.news(r->c->control.ctx, what, status, NULL);
 }

@@ -11,6 +11,55 @@
 #include <sys/timerfd.h>
 #include <sys/wait.h>
 
+/* ---- what is reported of a recording while it runs ---- */
+
+static uint64_t bytes_stored(struct record *r)
+{
+	uint64_t n;
+
+	pthread_mutex_lock(&r->store.lock);
+	n = r->store.used;
+	pthread_mutex_unlock(&r->store.lock);
+	return n;
+}
+
+/* Once a second. */
+static void record_progress_tell(struct record *r)
+{
+	uint64_t now = util_now_ns(), events = 0, since = now - r->progress.ns;
+	struct record_progress p = {
+		.elapsed_ns = now - r->live_ns,
+		.left_ns = UINT64_MAX,
+		.bytes = bytes_stored(r),
+		.sent = r->out.stream != NULL,
+		.waits_for = r->flight.armed && !r->flight.fired ? r->c->trigger : NULL,
+	};
+	struct kstats s;
+
+	if (!r->c->progress && !r->c->control.news)
+		return;
+	for (size_t i = 0; i < r->ncpu; i++)
+		if (!kinst_stats(r->k, r->drain[i].cpu, &s, NULL)) {
+			/* A flight recorder's ring is meant to overwrite what is old. */
+			p.lost += s.commit_overrun + s.dropped + (r->c->flight ? 0 : s.overrun);
+			events += s.entries + s.read + s.overrun + s.commit_overrun + s.dropped;
+		}
+	if (r->progress.ns && since && events >= r->progress.events)
+		p.per_second = (uint64_t)((unsigned __int128)(events - r->progress.events) *
+					  1000000000u / since);
+	else
+		p.per_second = (uint64_t)((unsigned __int128)events * 1000000000u /
+					  MAX(p.elapsed_ns, (uint64_t)1));
+	if (r->c->duration.set)
+		p.left_ns = r->c->duration.v - MIN(r->c->duration.v, p.elapsed_ns);
+	r->progress.ns = now;
+	r->progress.events = events;
+	if (r->c->progress)
+		r->c->progress(&p);
+	else
+		r->c->control.news(r->c->control.ctx, RECORD_NEWS_PROGRESS, 0, &p);
+}
+
 #define TICK_NS	      1000000000ull
 #define FIRST_TICK_NS 250000000ull /* with a COMMAND: what it has started by then is examined */
 #define TRIGGER_NS    100000000ull
@@ -114,13 +163,6 @@ static int wait_open(struct record *r, const struct record_child *c, struct poll
 	if (!ret && r->c->duration.set)
 		ret = wait_timer(&p[W_DURATION], duration_left(r), 0);
 	return ret;
-}
-
-static void wait_close(struct pollfd *p)
-{
-	for (int i = 0; i < W_COUNT; i++)
-		if (i != W_STORE && i != W_CAME && i != W_CONTROL && p[i].fd >= 0)
-			close(p[i].fd);
 }
 
 /* A timer or an eventfd: false if there was nothing after all. */
@@ -312,7 +354,9 @@ int record_wait(struct record *r, struct record_child *c)
 		else
 			ret = take_all(r, p, c, &tick);
 	}
-	wait_close(p);
+	for (int i = 0; i < W_COUNT; i++)
+		if (i != W_STORE && i != W_CAME && i != W_CONTROL && p[i].fd >= 0)
+			close(p[i].fd);
 	if (ret && !r->err->text[0])
 		return err_why(r->err, ret, "cannot wait");
 	return ret;

@@ -292,16 +292,6 @@ static int record_prepare(struct record *r)
 	return ret;
 }
 
-static void record_undo(struct record *r)
-{
-	if (r->started)
-		record_stop(r);
-	for (size_t i = ARRAY_SIZE(phases); i-- > 0;)
-		if (phases[i].leave)
-			phases[i].leave(r);
-	free(r->env.affinity);
-}
-
 static int facts_vms_end(struct record *r)
 {
 	return record_facts_vms(r, true);
@@ -466,6 +456,11 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 	record_replaced(&r, ret);
 	if (!ret)
 		exit_code = record_result(&r);
-	record_undo(&r);
+	if (r.started)
+		record_stop(&r);
+	for (size_t i = ARRAY_SIZE(phases); i-- > 0;)
+		if (phases[i].leave)
+			phases[i].leave(&r);
+	free(r.env.affinity);
 	return ret ?: exit_code;
 }

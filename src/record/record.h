@@ -6,11 +6,11 @@
  * what.c           which side, events and threads; threads that appear later
  * ring.c           the instance and its size; CPUs, also those that come up later
  * out.c            ... or standard output: -o -
- * place.c          the capture's place: -o, or --output-dir with its lock and its retention
+ * place.c          the capture's place: -o, or --output-dir with its lock and its retention; the
+ *                  process that cleans up after a recorder that was killed
  * guard.c          environment, modules, privileges
  * store.c          the capture: limits, segments, and what becomes of old ones
- * stacks.c         the kernel's stacks at events, --stacks
- * symbols.c        what a guest's functions are called, --symbols
+ * stacks.c         the kernel's stacks at events, --stacks; names of a guest's functions, --symbols
  * sdt.c            markers of programs, --sdt
  * net_id.c         addresses and ports of packets, -e net-id
  * marker.c         markers of programs in trace_marker, --marker
@@ -18,15 +18,13 @@
  * sched.c          switches of VMs' threads, in the default events
  * clocks.c         ... and of clocks that need a trace or a probe to be read
  * loss.c           the ring's counters: what was produced, stored and lost, and where
- * flight.c         the flight recorder: triggers, and writing the ring out
+ * flight.c         the flight recorder: triggers, writing the ring out, orders of another process
  * trigger.c        ... and the trigger that no event is: an exit that lasts long
  * helper.c         processes beside the recorder
  * child.c          COMMAND
- * control.c        orders, where another process controls the recorder
  * met.c            the QEMUs that were met
  * came.c           VMs that are made while it records
  * look.c           the process that looks at others for a recorder that may not
- * watch.c          the process that cleans up after a recorder that was killed
  * qemu.c           --qemu, and the process that speaks to QEMU
  * qemu_keep.c      what that process does
  * small.c          instead of these, in the small build
@@ -273,7 +271,7 @@ int record_stacks_facts(struct record *r);
 int record_stacks_names(struct record *r);
 void record_stacks_free(struct record *r);
 
-/* ---- symbols.c: --symbols ---- */
+/* ---- stacks.c: --symbols ---- */
 
 /* Before the capture is made, and before privileges are dropped. */
 int record_symbols_read(struct record *r);
@@ -358,9 +356,6 @@ int record_place_options(struct record_config *c, struct kvmft_err *err);
  */
 int record_place_open(struct record *r);
 void record_place_free(struct record *r);
-/* By the watcher, when told to: see record_watch_tell(). */
-int record_place_take(struct record *r, struct kvmft_err *err);
-int record_place_done(struct record *r, struct kvmft_err *err);
 
 /* ---- guard.c ---- */
 
@@ -454,12 +449,7 @@ int record_flight_fired(struct record *r);
 int record_flight_dump(struct record *r, const char *why);
 void record_flight_free(struct record *r);
 
-/* ---- before.c: --before ---- */
-
-int record_before_check(struct record *r);
-void record_before_tick(struct record *r);    /* once a second */
-void record_before_written(struct record *r); /* the ring, just now */
-
+void record_before_tick(struct record *r); /* --before */
 /* ---- trigger.c: --trigger exit-longer=DURATION ---- */
 
 bool record_trigger_is_longer(const struct record *r);
@@ -487,16 +477,11 @@ void record_child_tell(const struct record_child *c, const char *name, note_fn *
 /* Never lets it run (set-up failed), or ends it (SIGTERM) and reaps it, unless it goes on. */
 void record_child_end(struct record *r, struct record_child *c, const char *name);
 
-/* ---- control.c ---- */
+/* ---- flight.c: orders ---- */
 
 /* Takes the pending orders. 0, with r->end_reason if one ends it, or -errno. */
 int record_control_take(struct record *r, struct record_child *c);
 void record_control_tell(const struct record *r, enum record_news what, int status);
-
-/* ---- progress.c ---- */
-
-/* Once a second. */
-void record_progress_tell(struct record *r);
 
 /* ---- met.c ---- */
 
@@ -540,7 +525,7 @@ void record_helper_end(struct record *r, struct record_helper *h, const char *na
 /* Makes the forked process independent of the recorder: only these n of its files stay open. */
 void record_detach(const char *name, const int *keep, size_t n);
 
-/* ---- watch.c ---- */
+/* ---- place.c: the watcher ---- */
 
 /* After record_place_open(). */
 int record_watch_start(struct record *r);

@@ -2,6 +2,11 @@
 /* remote.c: the messages of a recorder that is started by another machine. */
 #include "kvmft/remote.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/stat.h>
+
 #define HELLO "kvmft-remote version="
 
 int remote_words_add(struct remote_words *w, const char *word)
@@ -113,4 +118,171 @@ int remote_get(int fd, struct remote_words *w, struct kvmft_err *err)
 		first = false;
 	}
 	return MIN(ret, 0);
+}
+
+/*
+ * Orders and stream through files, for peers that have nothing else.
+ *
+ * A guest agent can start a program and read and write files, in small pieces, but keeps no pipe to
+ * it. So a process is in between: it passes on what is appended to one file, and keeps the stream
+ * in another one, usually in memory (/dev/shm), at most a window of it: what was read is punched
+ * out, and while the window is full the recorder waits, as for any slow reader.
+ */
+
+#define LOOK_MS 50
+
+struct spool {
+	const char *name;
+	int dir, orders, stream;
+	int to, from;	 /* of the recorder: its orders, its stream */
+	uint64_t taken;	 /* bytes of the file of orders */
+	uint64_t written, read; /* of the stream */
+	uint64_t heard_ns;
+	char line[64];
+	size_t len;
+};
+
+static void obey(struct spool *s)
+{
+	uint64_t n;
+
+	s->line[s->len] = '\0';
+	if (!strncmp(s->line, "read ", 5)) {
+		if (!parse_u64(s->line + 5, &n) && n > s->read && n <= s->written)
+			s->read = n;
+		(void)!fallocate(s->stream, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0,
+				 (off_t)s->read);
+	} else if (s->to >= 0) {
+		s->line[s->len] = '\n';
+		if (full_write(s->to, s->line, s->len + 1, NULL))
+			util_close_fd(&s->to);
+	}
+	s->len = 0;
+}
+
+static void take_orders(struct spool *s)
+{
+	char buf[256];
+	ssize_t n;
+
+	while ((n = pread(s->orders, buf, sizeof(buf), (off_t)s->taken)) > 0) {
+		s->heard_ns = util_now_ns();
+		s->taken += (uint64_t)n;
+		for (ssize_t i = 0; i < n; i++) {
+			if (buf[i] == '\n')
+				obey(s);
+			else if (s->len < sizeof(s->line) - 1)
+				s->line[s->len++] = buf[i];
+		}
+	}
+}
+
+static int take_stream(struct spool *s)
+{
+	char buf[65536];
+	ssize_t n = read(s->from, buf, MIN(sizeof(buf), SPOOL_WINDOW - (s->written - s->read)));
+
+	if (n < 0)
+		return errno == EINTR || errno == EAGAIN ? 0 : -errno;
+	if (!n) {
+		util_close_fd(&s->from);
+		return 0;
+	}
+	if (pwrite(s->stream, buf, (size_t)n, (off_t)s->written) != n)
+		return -EIO; /* the recorder will notice that its reader is gone */
+	s->written += (uint64_t)n;
+	return 0;
+}
+
+static void pass_on(struct spool *s)
+{
+	int ret = 0;
+
+	while (!ret && (s->from >= 0 || s->read < s->written)) {
+		bool room = s->written - s->read < SPOOL_WINDOW;
+		struct pollfd p = { .fd = room ? s->from : -1, .events = POLLIN };
+
+		if (poll(&p, 1, LOOK_MS) > 0)
+			ret = take_stream(s);
+		take_orders(s);
+		if (util_now_ns() - s->heard_ns > SPOOL_PATIENCE_NS)
+			break;
+	}
+}
+
+static void spool_main(struct spool *s)
+{
+	static const int sigs[] = { SIGINT, SIGQUIT, SIGHUP, SIGPIPE };
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (size_t i = 0; i < ARRAY_SIZE(sigs); i++)
+		(void)signal(sigs[i], SIG_IGN);
+	/* Whoever started this waits for the ends of its output. */
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		(void)!dup2(null, fd);
+	(void)setsid();
+	s->heard_ns = util_now_ns();
+	pass_on(s);
+	(void)!unlinkat(s->dir, SPOOL_ORDERS, 0);
+	(void)!unlinkat(s->dir, SPOOL_STREAM, 0);
+	(void)!rmdir(s->name);
+	_exit(0);
+}
+
+static int make_files(struct spool *s, struct kvmft_err *err)
+{
+	if (mkdir(s->name, 0700))
+		return err_why(err, errno, "cannot make %s", s->name);
+	s->dir = open(s->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	s->orders = s->dir < 0 ? -1 : file_create(s->dir, SPOOL_ORDERS);
+	if (s->orders >= 0) /* it is created for writing; here it is read */
+		close(s->orders);
+	s->orders = s->dir < 0 ? -1
+			       : openat(s->dir, SPOOL_ORDERS, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	s->stream = s->dir < 0 ? -1 : file_create(s->dir, SPOOL_STREAM);
+	if (s->orders >= 0 && s->stream >= 0)
+		return 0;
+	return err_set(err, EIO, "cannot make files in %s", s->name);
+}
+
+static int pipes(int in[2], int out[2], struct kvmft_err *err)
+{
+	if (pipe2(in, O_CLOEXEC) < 0)
+		return err_why(err, errno, "cannot make a pipe");
+	if (!pipe2(out, O_CLOEXEC))
+		return 0;
+	close(in[0]);
+	close(in[1]);
+	return err_why(err, errno, "cannot make a pipe");
+}
+
+int remote_spool(const char *dir, struct kvmft_err *err)
+{
+	struct spool s = { .name = dir, .dir = -1, .orders = -1, .stream = -1 };
+	int in[2], out[2], ret = pipes(in, out, err);
+	pid_t pid;
+
+	ret = ret ?: make_files(&s, err);
+	if (ret)
+		return ret;
+	s.to = in[1];
+	s.from = out[0];
+	pid = fork();
+	if (!pid) {
+		close(in[0]);
+		close(out[1]);
+		spool_main(&s);
+	}
+	close(s.to);
+	close(s.from);
+	close(s.dir);
+	close(s.orders);
+	close(s.stream);
+	if (pid > 0 && dup2(in[0], STDIN_FILENO) >= 0 && dup2(out[1], STDOUT_FILENO) >= 0)
+		ret = 0;
+	else
+		ret = err_why(err, errno, "cannot begin");
+	close(in[0]);
+	close(out[1]);
+	return ret;
 }

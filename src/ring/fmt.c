@@ -6,7 +6,261 @@
  * between kernels.
  */
 #include "fmt_priv.h"
+
+#include <ctype.h>
+
 #include "kvmft/put.h"
+
+/*
+ * The field part of a format text.
+ *
+ *   name: kvm_exit
+ *   ID: 103
+ *   format:
+ *   	field:unsigned short common_type;	offset:0;	size:2;	signed:0;
+ *   	...
+ *                                             (an empty line ends the common fields)
+ *   	field:char comm[16];	offset:8;	size:16;	signed:0;
+ *   	field:__data_loc char[] cmd;	offset:24;	size:4;	signed:0;
+ *
+ *   print fmt: "...", REC->...
+ *
+ * Done here and not by libtraceevent, because values are read through these offsets: whatever the
+ * text says, no field is outside 64 KiB and every access is checked against the record.
+ */
+
+#define MAX_EXTENT 65536
+#define FIELD	   "\tfield:" /* how the line of a field begins */
+
+/* "KEY:NUMBER;" after blanks at *p, which moves past it. key has n bytes, including its ':'. */
+static bool line_number(const char **p, const char *end, const char *key, size_t n, uint32_t *v)
+{
+	const char *at = *p;
+	size_t digits = 0;
+
+	while (at < end && (*at == '\t' || *at == ' '))
+		at++;
+	if ((size_t)(end - at) <= n || memcmp(at, key, n))
+		return false;
+	at += n;
+	for (*v = 0; at < end && *at >= '0' && *at <= '9' && digits < 9; at++, digits++)
+		*v = *v * 10 + (uint32_t)(*at - '0');
+	if (!digits || at >= end || *at != ';')
+		return false;
+	*p = at + 1;
+	return true;
+}
+
+static bool span_has(const char *p, const char *end, const char *word)
+{
+	return memmem(p, (size_t)(end - p), word, strlen(word));
+}
+
+static bool is_ident(char c)
+{
+	return isalnum((unsigned char)c) || c == '_';
+}
+
+/* The size of one array element: from the count in brackets, or from the type's name. */
+static uint16_t elem_size(const char *decl, const char *name, const char *close, uint32_t size,
+			  bool dynamic)
+{
+	static const struct {
+		const char *type;
+		uint16_t size;
+	} known[] = {
+		{ "u8", 1 },  { "s8", 1 },    { "char", 1 }, { "u16", 2 }, { "s16", 2 },
+		{ "short", 2 }, { "u64", 8 }, { "s64", 8 },  { "long", 8 }, { "u32", 4 },
+		{ "s32", 4 }, { "int", 4 },
+	};
+	const char *open = memchr(name, '[', (size_t)(close - name));
+	uint32_t count = 0, digits = 0;
+	size_t i;
+
+	if (open && !dynamic) {
+		for (open++; open < close && isdigit((unsigned char)*open) && digits < 6; open++) {
+			count = count * 10 + (uint32_t)(*open - '0');
+			digits++;
+		}
+		if (count && size % count == 0)
+			return (uint16_t)(size / count);
+	}
+	for (i = 0; i < ARRAY_SIZE(known); i++)
+		if (span_has(decl, name, known[i].type))
+			return known[i].size;
+	return 1;
+}
+
+/* "field:DECLARATION;" up to semi, with the numbers already known. */
+static int add_field(struct fmt_event *e, const char *decl, const char *semi,
+		     const struct fmt_field *at)
+{
+	const char *end = semi, *name;
+	struct fmt_fld *fld;
+
+	while (end > decl && end[-1] == ' ')
+		end--;
+	if (end > decl && end[-1] == ']') {
+		while (end > decl && end[-1] != '[')
+			end--;
+		if (end == decl)
+			return -EBADMSG;
+		end--; /* NAME[...] */
+	}
+	name = end;
+	while (name > decl && is_ident(name[-1]))
+		name--;
+	if (name == end || name == decl || e->nfld >= FMT_MAX_FIELDS)
+		return -EBADMSG;
+	if (fmt_find_fld(e, name, (size_t)(end - name)))
+		return 0; /* the first one wins */
+	fld = array_grow(&e->fld, e->nfld, &e->fld_cap, sizeof(*fld));
+	if (!fld)
+		return -ENOMEM;
+	fld->f = *at;
+	fld->decl = decl;
+	fld->decl_len = (size_t)(semi - decl);
+	fld->f.is_relative = *decl == '_' && span_has(decl, name, "__rel_loc");
+	fld->f.is_dynamic =
+		fld->f.is_relative || (*decl == '_' && span_has(decl, name, "__data_loc"));
+	fld->f.is_array = fld->f.is_dynamic || memchr(decl, '[', (size_t)(semi - decl)) ||
+			  !at->size; /* text of trace_marker before Linux 5.6 */
+	fld->f.is_pointer = memchr(decl, '*', (size_t)(name - decl));
+	fld->f.is_string = fld->f.is_array && span_has(decl, name, "char") &&
+			   !span_has(decl, name, "unsigned") && !fld->f.is_pointer;
+	fld->f.elem = fld->f.is_array ? elem_size(decl, name, semi, at->size, fld->f.is_dynamic) :
+					at->size;
+	if (fld->f.is_dynamic && at->size != 4)
+		return -EBADMSG;
+	fld->name = fmt_name_copy(e->lazy->f, name, (size_t)(end - name));
+	if (!fld->name)
+		return -ENOMEM;
+	e->nfld++;
+	e->line.need = MAX(e->line.need, (uint32_t)at->off + at->size);
+	return 0;
+}
+
+static int parse_field(struct fmt_event *e, const char *line, const char *eol)
+{
+	struct fmt_field at = { 0 };
+	uint32_t off, size, sign = 0;
+	const char *semi, *p;
+
+	semi = memchr(line, ';', (size_t)(eol - line));
+	if (!semi)
+		return -EBADMSG;
+	p = semi + 1;
+	if (!line_number(&p, eol, "offset:", 7, &off) || !line_number(&p, eol, "size:", 5, &size))
+		return -EBADMSG;
+	if (off > MAX_EXTENT || size > MAX_EXTENT || off + size >= MAX_EXTENT)
+		return -EBADMSG;
+	line_number(&p, eol, "signed:", 7, &sign); /* absent in very old kernels */
+	at.off = (uint16_t)off;
+	at.size = (uint16_t)size;
+	at.is_signed = sign;
+	return add_field(e, line, semi, &at);
+}
+
+/*
+ * Half of all fields are the common ones, the same text in each event of a kernel: if the fields
+ * that begin at p do so as those of the first event, those are taken. The bytes that this covers,
+ * with the empty line; 0: none. -ENOMEM.
+ */
+static ssize_t copy_common(struct fmt_event *e, const char *p, const char *end)
+{
+	const struct fmt_event *c = e->lazy->f->n ? e->lazy->f->event[0] : NULL;
+	const char *from, *last;
+	size_t n;
+
+	if (!c || !c->ncommon || e->nfld)
+		return 0;
+	from = c->fld[0].decl - strlen(FIELD);
+	last = strchr(c->fld[c->ncommon - 1].decl, '\n');
+	n = last ? (size_t)(last + 2 - from) : 0;
+	if (!n || last[1] != '\n' || n > (size_t)(end - p) || memcmp(p, from, n))
+		return 0;
+	for (; e->nfld < c->ncommon; e->nfld++) {
+		struct fmt_fld *fld = array_grow(&e->fld, e->nfld, &e->fld_cap, sizeof(*fld));
+
+		if (!fld)
+			return -ENOMEM;
+		*fld = c->fld[e->nfld];
+		e->line.need = MAX(e->line.need, (uint32_t)fld->f.off + fld->f.size);
+	}
+	e->ncommon = e->nfld;
+	return (ssize_t)n;
+}
+
+/* The records of a capture are told apart by a u16 at their beginning. */
+static bool common_ok(const struct fmt_event *e)
+{
+	const struct fmt_fld *type = fmt_find_fld(e, "common_type", strlen("common_type"));
+
+	return type && !type->f.off && type->f.size == 2;
+}
+
+/*
+ * The kernel prints "WHERE: TEXT" for what was written to trace_marker: WHERE is its own function
+ * that did the writing, always the same one, and only an address in a capture.
+ */
+static const char *print_of(const struct fmt_event *e, const char *print)
+{
+	const struct fmt_fld *buf = fmt_find_fld(e, "buf", strlen("buf"));
+
+	if (!strcmp(e->sys, "ftrace") && !strcmp(e->name, "print") && buf && buf->f.is_string)
+		return "\"%s\", REC->buf";
+	return print;
+}
+
+/* fmt_parse.c: fills e->fld and the rest from e->text. -EBADMSG with *why set; -ENOMEM. */
+static int fmt_parse_text(struct fmt_event *e, const char **why)
+{
+	const char *p = e->text, *end = e->text + e->len, *eol;
+	bool have_id = false, have_name = false, in_fields = false;
+	ssize_t common;
+	uint32_t id;
+	int ret;
+
+	for (; p < end; p = eol + 1) {
+		eol = memchr(p, '\n', (size_t)(end - p));
+		eol = eol ?: end;
+		if ((size_t)(eol - p) > strlen(FIELD) && !memcmp(p, FIELD, strlen(FIELD))) {
+			in_fields = true;
+			common = copy_common(e, p, end);
+			if (common > 0) {
+				eol = p + common - 1;
+				continue;
+			}
+			ret = common ? (int)common : parse_field(e, p + strlen(FIELD), eol);
+			if (ret == -EBADMSG)
+				*why = "a field is damaged or out of bounds";
+			if (ret)
+				return ret;
+		} else if (p == eol) {
+			if (in_fields && !e->ncommon)
+				e->ncommon = e->nfld;
+		} else if (str_starts(p, "name: ")) {
+			have_name = strlen(e->name) == (size_t)(eol - p) - 6 &&
+				    !memcmp(p + 6, e->name, (size_t)(eol - p) - 6);
+		} else if (str_starts(p, "ID: ")) {
+			char num[16] = { 0 };
+			uint64_t v = 0;
+
+			memcpy(num, p + 4, MIN((size_t)(eol - p) - 4, sizeof(num) - 1));
+			have_id = !parse_u64(num, &v) && v && v < 65536;
+			id = (uint32_t)v;
+			e->id = have_id ? (uint16_t)id : 0;
+		} else if (str_starts(p, "print fmt: ")) {
+			e->print = print_of(e, p + 11);
+			break;
+		}
+	}
+	e->is_stack = !strcmp(e->sys, "ftrace") && !strcmp(e->name, "kernel_stack");
+	*why = !have_id ? "no valid ID line" :
+	       !have_name ? "the name line is not the event's name" :
+	       !common_ok(e) ? "no common_type at offset 0" : NULL;
+	return *why ? -EBADMSG : 0;
+}
 
 static void event_free(struct fmt_event *e)
 {

@@ -133,7 +133,6 @@ struct pstep {
 };
 
 /* fmt_print.c */
-fmt_step *plan_step(enum pcode code);
 bool plan_is_memo(const struct pstep *s);
 
 /*
@@ -206,17 +205,7 @@ bool plan_lower(struct fmt_plan *p) __must_check;
 void plan_segment(const struct pseg *s, const struct rec *rec, struct pout *out);
 /* The entry of a P_SYMBOL with that value, or NULL. */
 const struct psym *plan_symbol(const struct pnode *n, int64_t v);
-/* Value of a number expression. */
-uint64_t plan_eval(const struct pnode *n, const struct rec *rec);
 /* What C gives for a op b once both have type t; of a shift, t is the type of a. */
 uint64_t plan_apply(enum pop op, struct ptype t, uint64_t a, uint64_t b);
-/* fmt_number.c: v as printf would show it with that specification. */
-void plan_number(struct pout *out, const struct pspec *spec, uint64_t v);
-/* n bytes padded and cut like %s; they are printable already. */
-void plan_text(struct pout *out, const struct pspec *spec, const char *s, size_t n);
-/* The same for bytes from a record. */
-void plan_foreign(struct pout *out, const struct pspec *spec, const char *s, size_t n);
-/* 0x and hex digits */
-void plan_hex(struct pout *out, uint64_t v);
 
 #endif

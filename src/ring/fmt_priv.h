@@ -82,8 +82,6 @@ struct fmt {
 /* fmt.c: n bytes of s and a NUL, freed with f; NULL without memory. */
 char *fmt_name_copy(struct fmt *f, const char *s, size_t n);
 
-/* fmt_parse.c: fills e->fld and the rest from e->text. -EBADMSG with *why set; -ENOMEM. */
-int fmt_parse_text(struct fmt_event *e, const char **why) __must_check;
 /* fmt_sym.c: the tables of names of e's print format; -ENOMEM: not all of them. */
 int fmt_read_symbols(const struct fmt_event *e) __must_check;
 void fmt_free_symbols(struct fmt_lazy *lazy);
@@ -112,6 +110,13 @@ static inline uint64_t fmt_get(const void *p, uint32_t size)
 	}
 }
 
+/*
+ * fmt_safe.c: adds e's print format, or "%s" of the one call at table_at, in a form that
+ * libtraceevent cannot misread. False: libtraceevent must not be given it.
+ */
+bool fmt_safe(const struct fmt_event *e, const char *table_at, struct sbuf *out) __must_check;
+/* The value of "{ }", which ends a table: a name, so that nothing equals it. */
+#define FMT_NO_VALUE "kvmft_no_value"
 /*
  * fmt_compile.c: of the event's print format, or of "%s" with the one __print_symbolic() at
  * table_at; NULL if it cannot be used (or out of memory).

@@ -19,7 +19,7 @@
  * and must be declared by names, stars and perhaps one pair of brackets. What does not match prints
  * as name=value.
  */
-#include "fmt_build.h"
+#include "fmt_plan.h"
 
 #include <ctype.h>
 

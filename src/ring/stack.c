@@ -103,17 +103,6 @@ void fmt_stack_name(const struct fmt_event *e, const struct fmt_value *v, uint32
 	}
 }
 
-static void print(const struct fmt_event *e, const struct fmt_value *v, struct sbuf *out)
-{
-	for (uint32_t i = 0; i < v->len; i++) {
-		if (i)
-			sbuf_add(out, BETWEEN);
-		fmt_stack_name(e, v, i, out);
-	}
-	if (!v->len)
-		sbuf_addc(out, '-');
-}
-
 /* Its slot. Stacks that share one by intent are printed as often as they come, no more. */
 static size_t slot_of(const uint8_t *p, size_t n)
 {
@@ -147,7 +136,13 @@ const struct sbuf *fmt_stack_text(const struct fmt_event *e, const struct rec *r
 	sbuf_reset(&t->addresses);
 	sbuf_reset(&t->text);
 	sbuf_add_mem(&t->addresses, (const char *)v.p, n);
-	print(e, &v, &t->text);
+	for (uint32_t i = 0; i < v.len; i++) {
+		if (i)
+			sbuf_add(&t->text, BETWEEN);
+		fmt_stack_name(e, &v, i, &t->text);
+	}
+	if (!v.len)
+		sbuf_addc(&t->text, '-');
 	if (t->addresses.error || t->text.error) {
 		sbuf_free(&t->addresses);
 		sbuf_free(&t->text);

@@ -103,20 +103,6 @@ void tl_follow_no_end(struct timeline *t)
 		t->src[i]->no_end = !t->src[i]->cap->complete;
 }
 
-static void inherit_counts(struct tl_source *s, const struct tl_source *from)
-{
-	s->events = from->events;
-	s->gaps = from->gaps;
-	s->lost = from->lost;
-	s->lost_unknown = from->lost_unknown;
-	s->damaged = from->damaged;
-	s->unplaced = from->unplaced;
-	s->error = from->error;
-	s->followed = from->followed;
-	s->missed = from->missed;
-	s->read_to = from->cap->last_segment;
-}
-
 int tl_inherit(struct timeline *t, const struct timeline *before)
 {
 	int ret = hostmap_inherit(t->map, before->map);
@@ -129,7 +115,16 @@ int tl_inherit(struct timeline *t, const struct timeline *before)
 			k++;
 		if (k == before->nsrc)
 			break;
-		inherit_counts(t->src[i], before->src[k]);
+		t->src[i]->events = before->src[k]->events;
+		t->src[i]->gaps = before->src[k]->gaps;
+		t->src[i]->lost = before->src[k]->lost;
+		t->src[i]->lost_unknown = before->src[k]->lost_unknown;
+		t->src[i]->damaged = before->src[k]->damaged;
+		t->src[i]->unplaced = before->src[k]->unplaced;
+		t->src[i]->error = before->src[k]->error;
+		t->src[i]->followed = before->src[k]->followed;
+		t->src[i]->missed = before->src[k]->missed;
+		t->src[i]->read_to = before->src[k]->cap->last_segment;
 		ret = comms_inherit(t->src[i]->comms, before->src[k]->comms);
 	}
 	return ret;

@@ -7,7 +7,6 @@
 
 #include "kvmft/comms.h"
 #include "kvmft/guest_time.h"
-#include "qemu_marker.h"
 #include "qemu_source.h"
 
 /* How the stamps of one CPU become the first host's TSC; all NULL: they are that already. */

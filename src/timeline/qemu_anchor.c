@@ -254,12 +254,6 @@ static int host_item(struct host_side *h, const struct tl_item *i)
 	return 0;
 }
 
-static void host_init(struct host_side *h, const struct fmt *fmt)
-{
-	for (size_t e = 0; e < ARRAY_SIZE(host_events); e++)
-		event_find(fmt, host_events[e].role, host_events[e].need, &h->type[e]);
-}
-
 COMPARE_BY(by_time, struct qanchor, .at);
 
 /* Drops anchors whose end never came. */
@@ -286,7 +280,8 @@ int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out, struct 
 	int ret;
 
 	out->first = UINT64_MAX;
-	host_init(&h, map->fmt);
+	for (size_t e = 0; e < ARRAY_SIZE(host_events); e++)
+		event_find(map->fmt, host_events[e].role, host_events[e].need, &h.type[e]);
 	ret = tl_new(map, &t, err);
 	ret = ret ?: tl_start(t, err);
 	while (!ret && (ret = tl_next(t, &item)) > 0)

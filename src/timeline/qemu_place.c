@@ -61,12 +61,6 @@ static int qpairs_add(struct qpairs *p, uint64_t at, const struct qanchor *h)
 	return 0;
 }
 
-static void qpairs_sort(struct qpairs *p)
-{
-	if (p->n)
-		qsort(p->v, p->n, sizeof(*p->v), by_at);
-}
-
 static void qpairs_free(struct qpairs *p)
 {
 	free(p->v);
@@ -430,7 +424,8 @@ static int all_pairs(struct match *x)
 		ret = lane_pairs(x, &x->q.lane[i]);
 	if (ret || x->out->n < LEAST)
 		return ret;
-	qpairs_sort(x->out);
+	if (x->out->n)
+		qsort(x->out->v, x->out->n, sizeof(*x->out->v), by_at);
 	return 1;
 }
 
@@ -579,15 +574,6 @@ static int bounds_init(struct bounds *b, struct qpairs *p)
 	return b->from && b->hi_from && b->lo && b->hi && b->out ? 0 : -ENOMEM;
 }
 
-static void bounds_free(struct bounds *b)
-{
-	free(b->from);
-	free(b->hi_from);
-	free(b->lo);
-	free(b->hi);
-	free(b->out);
-}
-
 static bool both_sides(const struct qpairs *p)
 {
 	size_t lo = 0, hi = 0;
@@ -725,7 +711,11 @@ static int place_timed(struct qplace *p, struct qpairs *pairs, uint64_t unit)
 		p->pairs = b.n - b.dropped;
 	else
 		p->why = "what both sides show contradicts itself";
-	bounds_free(&b);
+	free(b.from);
+	free(b.hi_from);
+	free(b.lo);
+	free(b.hi);
+	free(b.out);
 	return ret;
 }
 

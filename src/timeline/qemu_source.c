@@ -8,9 +8,156 @@
  * more of them than that ring.
  */
 #include "qemu_source.h"
-#include "kvmft/samples.h"
+
+#include "kvmft/guest_time.h"
 #include "qemu_place.h"
-#include "qemu_types.h"
+#include "kvmft/events.h"
+
+/*
+ * Ioeventfds and the devices behind them, from QEMU's events.
+ *
+ * kvm_set_ioeventfd_mmio has the address and a file descriptor, but no name. memory_region_ops_read
+ * and _write of the same address have the name: drivers access their doorbells before they become
+ * eventfds.
+ */
+
+#define MAX_REGISTRATIONS 65536
+#define MAX_NAMES	  4096
+
+static bool is(const struct qtrace_item *i, const char *name)
+{
+	return strlen(name) == i->name_len && !memcmp(name, i->name, i->name_len);
+}
+
+static const struct qev_value *arg(const struct qtrace_item *i, const char *name)
+{
+	for (size_t k = 0; k < i->ev->nargs; k++)
+		if (!strcmp(i->ev->arg[k].name, name))
+			return &i->arg[k];
+	return NULL;
+}
+
+static int region(struct qdevices *d, const struct qtrace_item *i)
+{
+	const struct qev_value *addr = arg(i, "addr"), *name = arg(i, "name");
+	char **slot;
+
+	if (!addr || !name || !name->s || !name->len || d->nname >= MAX_NAMES ||
+	    u64map_get(&d->region, addr->num, NULL))
+		return 0;
+	slot = array_grow(&d->name, d->nname, &d->name_cap, sizeof(*slot));
+	if (!slot)
+		return -ENOMEM;
+	*slot = strndup(name->s, MIN(name->len, 64u));
+	if (!*slot)
+		return -ENOMEM;
+	str_printable(*slot);
+	d->nname++;
+	return u64map_put(&d->region, addr->num, d->nname);
+}
+
+static int registration(struct qdevices *d, const struct qtrace_item *i, uint64_t host, int64_t vm)
+{
+	const struct qev_value *addr = arg(i, "addr"), *fd = arg(i, "fd"),
+			       *assign = arg(i, "assign");
+	struct qdevice *v;
+	uint64_t before;
+
+	if (!addr || !fd || !assign || d->n >= MAX_REGISTRATIONS)
+		return 0;
+	v = array_grow(&d->v, d->n, &d->cap, sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	*v = (struct qdevice){ .addr = addr->num, .from = host, .vm = vm,
+			       .fd = assign->num ? (int32_t)fd->num : -1 };
+	if (u64map_get(&d->last, addr->num, &before))
+		v->before = before + 1;
+	d->n++;
+	return u64map_put(&d->last, addr->num, d->n - 1);
+}
+
+/* Uses an event if it is of interest; it happened at host TSC `host`. 0 or -ENOMEM. */
+static int qdevices_feed(struct qdevices *d, const struct qtrace_item *i, uint64_t host, int64_t vm)
+{
+	if (i->kind != QTRACE_EVENT || !i->has_args)
+		return 0;
+	if (is(i, "kvm_set_ioeventfd_mmio"))
+		return registration(d, i, host, vm);
+	if (is(i, "memory_region_ops_write") || is(i, "memory_region_ops_read"))
+		return region(d, i);
+	return 0;
+}
+
+int qdevices_name(struct qdevices *d)
+{
+	uint64_t at;
+
+	for (size_t i = 0; i < d->n; i++) {
+		struct sbuf b = { 0 };
+
+		if (d->v[i].fd < 0 || d->v[i].name)
+			continue;
+		if (u64map_get(&d->region, d->v[i].addr, &at))
+			sbuf_add(&b, d->name[at - 1]);
+		else
+			sbuf_addf(&b, "ioeventfd %lld", (long long)d->v[i].fd);
+		d->v[i].name = sbuf_take(&b);
+		sbuf_free(&b);
+		if (!d->v[i].name)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* The device behind an address at that time; NULL: unknown. */
+static const char *device_at(const struct qdevices *d, uint64_t addr, uint64_t host, int64_t vm)
+{
+	uint64_t at;
+
+	if (!u64map_get(&d->last, addr, &at))
+		return NULL;
+	for (at++; at; at = d->v[at - 1].before) {
+		const struct qdevice *v = &d->v[at - 1];
+
+		if (v->from <= host && (vm < 0 || v->vm < 0 || v->vm == vm))
+			return v->name; /* NULL: given back */
+	}
+	return NULL;
+}
+
+void qdevices_bells(struct qdevices *d, const struct fmt *fmt)
+{
+	struct event_type t;
+
+	event_find(fmt, EV_FAST_MMIO, 1, &t);
+	d->bell[0].ev = t.ev;
+	d->bell[0].gpa = t.f[0];
+	event_find(fmt, EV_MMIO, 2, &t);
+	d->bell[1].ev = t.ev;
+	d->bell[1].gpa = t.f[1];
+}
+
+void qdevices_item(const struct qdevices *d, struct tl_item *item)
+{
+	uint64_t gpa;
+
+	for (size_t i = 0; i < ARRAY_SIZE(d->bell); i++)
+		if (item->ev == d->bell[i].ev && fmt_u64(&d->bell[i].gpa, item->rec, &gpa))
+			item->device = device_at(d, gpa, item->host, item->vm);
+}
+
+void qdevices_free(struct qdevices *d)
+{
+	for (size_t i = 0; i < d->n; i++)
+		free(d->v[i].name);
+	for (size_t i = 0; i < d->nname; i++)
+		free(d->name[i]);
+	free(d->v);
+	free(d->name);
+	u64map_free(&d->last);
+	u64map_free(&d->region);
+	*d = (struct qdevices){ 0 };
+}
 
 #define WINDOW	 16384u /* events; QEMU's ring of 256 KiB holds 8192 of the smallest */
 #define SLACK_MS 6000	/* one that was cut short continued after its last reading of the clocks */
@@ -484,4 +631,130 @@ void qsource_report(const struct qsource *s, struct tl_qemu_report *r)
 {
 	*r = s->report;
 	r->median = loghist_percentile(&s->around, 1, 2);
+}
+
+/*
+ * Events of QEMU in the host's own trace. Their stamps are the ring's: no conversion
+ * is needed.
+ */
+
+struct qmarker {
+	const struct hostmap *map;
+	const struct qevents *(*get)(void *arg); /* NULL: it was called */
+	void *arg;
+	const struct qevents *events;
+	struct qtypes types;
+	const struct fmt_event *print; /* the host's ftrace:print */
+	uint32_t text;		       /* where its text begins */
+	struct rec rec;
+	uint8_t *data;
+	uint64_t met;
+};
+
+int qmarker_new(const struct hostmap *map, const struct qevents *(*get)(void *arg), void *arg,
+		struct qmarker **out, struct kvmft_err *err)
+{
+	struct qmarker *m = calloc(1, sizeof(*m));
+	struct event_type print;
+	int ret;
+
+	*out = NULL;
+	if (!m)
+		return err_set(err, ENOMEM, "out of memory");
+	m->map = map;
+	m->get = get;
+	m->arg = arg;
+	if (!event_find(map->fmt, EV_PRINT, 1, &print)) {
+		qmarker_free(m);
+		return 0;
+	}
+	m->print = print.ev;
+	m->text = print.f[0].off; /* an array without a size, the last field */
+	ret = qtypes_init(&m->types, err);
+	if (ret)
+		qmarker_free(m);
+	else
+		*out = m;
+	return ret;
+}
+
+void qmarker_free(struct qmarker *m)
+{
+	if (!m)
+		return;
+	if (m->types.fmt)
+		qtypes_free(&m->types);
+	free(m->data);
+	free(m);
+}
+
+/*
+ * Any program may write what looks like an event: only a thread of a VM's process is trusted. If no
+ * VM is known, or only the recorded command could write, a text is trusted if its arguments fit the
+ * declaration.
+ */
+static bool is_qemu(const struct qmarker *m, const struct tl_item *item,
+		    const struct qtrace_item *i)
+{
+	if (m->map->nvm && hostmap_task_vm(m->map, item->tid) >= 0)
+		return true;
+	return i->has_args && (!m->map->nvm || m->map->cap->marker_of_command);
+}
+
+int qmarker_resolve(struct qmarker *m, struct tl_item *item)
+{
+	const struct rec *rec = item->rec;
+	struct qtrace_item i;
+	const char *text;
+	int ret;
+
+	if (item->ev != m->print || rec->len <= m->text)
+		return 0;
+	if (m->get)
+		m->events = m->get(m->arg);
+	m->get = NULL;
+	if (!m->events)
+		return 0;
+	text = (const char *)rec->data + m->text;
+	if (!qtrace_marker(m->events, text, strnlen(text, rec->len - m->text), &i) ||
+	    !is_qemu(m, item, &i))
+		return 0;
+	i.tid = item->tid;
+	free(m->data);
+	ret = qtypes_record(&m->types, &i, &m->rec.id, &m->data, &m->rec.len);
+	if (ret)
+		return ret;
+	m->rec.data = m->data;
+	m->rec.ts = rec->ts;
+	m->met++;
+	item->rec = &m->rec;
+	item->ev = fmt_by_id(m->types.fmt, m->rec.id);
+	item->marker = m;
+	item->usual = false;
+	return 0;
+}
+
+const struct fmt_event *qmarker_event(const struct qmarker *m)
+{
+	return m->print;
+}
+
+const struct fmt *qmarker_fmt(const struct qmarker *m)
+{
+	return m->types.fmt;
+}
+
+void qmarker_print(const struct qmarker *m, const struct tl_item *item, struct sbuf *out)
+{
+	qtypes_print(&m->types, item->rec, out);
+}
+
+uint64_t qmarker_met(const struct qmarker *m)
+{
+	return m->met;
+}
+
+void qmarker_restart(struct qmarker *m)
+{
+	m->met = 0;
 }

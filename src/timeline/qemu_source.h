@@ -9,8 +9,86 @@
 #ifndef KVMFT_TIMELINE_QEMU_SOURCE_H
 #define KVMFT_TIMELINE_QEMU_SOURCE_H
 
+#include "kvmft/qemu_trace.h"
+#include "kvmft/ring.h"
 #include "kvmft/timeline.h"
-#include "qemu_devices.h"
+
+/* ---- formats and records for QEMU's events, like the kernel's ---- */
+
+struct qtypes {
+	struct fmt *fmt;
+	struct qtype {
+		const struct qev *ev; /* NULL: text or numbers only */
+		char *name;
+	} *v; /* by event id - 1 */
+	size_t n, cap;
+	struct hash_key key;
+	struct u64map by_key;
+};
+
+int qtypes_init(struct qtypes *t, struct kvmft_err *err) __must_check;
+void qtypes_free(struct qtypes *t);
+/* A record of an event; *data is the caller's. 0, -ENOMEM, -E2BIG: too many kinds of events. */
+int qtypes_record(struct qtypes *t, const struct qtrace_item *i, uint16_t *id, uint8_t **data,
+		  uint32_t *len) __must_check;
+/* The fields of such a record as QEMU's format shows them. */
+void qtypes_print(const struct qtypes *t, const struct rec *rec, struct sbuf *out);
+
+/* ---- which device a guest rings by writing to an address: QEMU registers an ioeventfd ---- */
+
+struct qdevices {
+	struct qdevice {
+		uint64_t addr, from; /* host TSC, cycles */
+		uint64_t before;     /* index + 1 of the previous one with this address */
+		int64_t vm;	     /* -1: unknown */
+		int64_t fd;	     /* -1: not registered any more */
+		char *name;
+	} *v;
+	size_t n, cap;
+	struct u64map last;   /* address: index of its last registration */
+	struct u64map region; /* address: index + 1 into name */
+	char **name;
+	size_t nname, name_cap;
+	struct { /* the host's kvm_fast_mmio (Intel) and kvm_mmio (AMD); NULL: it has none */
+		const struct fmt_event *ev;
+		struct fmt_field gpa;
+	} bell[2];
+};
+
+/* After the last one: the names. */
+int qdevices_name(struct qdevices *d) __must_check;
+/* Which events of the host have a doorbell's address; for qdevices_item(). fmt is borrowed. */
+void qdevices_bells(struct qdevices *d, const struct fmt *fmt);
+/* Sets the device of an event that is such a one. */
+void qdevices_item(const struct qdevices *d, struct tl_item *item);
+void qdevices_free(struct qdevices *d);
+
+/* ---- what QEMU's back end ftrace wrote to the trace marker, among what others wrote ---- */
+
+struct qmarker;
+
+/*
+ * Borrows map, and what get(arg) returns at the first marker; *out is NULL when the host's capture
+ * has none. 0 or -errno.
+ */
+int qmarker_new(const struct hostmap *map, const struct qevents *(*get)(void *arg), void *arg,
+		struct qmarker **out, struct kvmft_err *err) __must_check;
+void qmarker_free(struct qmarker *m); /* NULL is fine */
+/*
+ * Turns a host's item that is QEMU's marker into the event that it reports, valid until the next
+ * call; others stay unchanged. 0, -ENOMEM, -E2BIG.
+ */
+int qmarker_resolve(struct qmarker *m, struct tl_item *item) __must_check;
+/* That a marker is. */
+const struct fmt_event *qmarker_event(const struct qmarker *m);
+/* Events that were resolved since qmarker_restart(). */
+uint64_t qmarker_met(const struct qmarker *m);
+void qmarker_restart(struct qmarker *m);
+
+const struct fmt *qmarker_fmt(const struct qmarker *m);
+void qmarker_print(const struct qmarker *m, const struct tl_item *item, struct sbuf *out);
+
+/* ---- a trace ---- */
 
 struct qsource;
 

@@ -11,7 +11,7 @@
  *
  * and behind those what is pointed to.
  */
-#include "qemu_types.h"
+#include "qemu_source.h"
 
 #define HEAD	 16
 #define MAX_REC	 65000u

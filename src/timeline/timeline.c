@@ -222,11 +222,6 @@ static int streams_open(struct timeline *t, size_t n)
 	return t->stream ? 0 : -ENOMEM;
 }
 
-static bool has_place(const struct tl_stream *s)
-{
-	return !s->ended && !s->r.error && s->at.kind == TL_EVENT && !s->at.unplaced;
-}
-
 /* A rmerge_next. */
 static bool stream_next(void *stream, uint64_t *key)
 {
@@ -249,10 +244,12 @@ static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
 		return err_set(err, -ret, "cannot open the captures: %s", strerror(-ret));
 	for (size_t i = 0; i < t->nsrc; i++)
 		t->src[i]->begin = UINT64_MAX;
-	for (size_t i = 0; i < t->nstream; i++)
-		if (has_place(&t->stream[i]))
-			t->stream[i].src->begin =
-				MIN(t->stream[i].src->begin, t->stream[i].at.host);
+	for (size_t i = 0; i < t->nstream; i++) {
+		const struct tl_stream *s = &t->stream[i];
+
+		if (!s->ended && !s->r.error && s->at.kind == TL_EVENT && !s->at.unplaced)
+			s->src->begin = MIN(s->src->begin, s->at.host);
+	}
 	return 0;
 }
 

@@ -19,7 +19,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "capture/tracedat_write.h"
+#include "kvmft/tracedat.h"
 #include "kvmft/clock.h"
 #include "kvmft/ring.h"
 #include "lib/enc_perf.h"
