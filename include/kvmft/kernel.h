@@ -53,13 +53,11 @@ int ktracefs_text(const struct ktracefs *t, const char *file, char **text) __mus
  */
 int ktracefs_clock_check(const struct ktracefs *t, const char *name,
 			 struct kvmft_err *err) __must_check;
-/* The names in the text of a trace_clock file, without brackets, separated by one blank. */
 /*
  * The trace clock that aligns: x86-tsc; on arm64, whose counter is not a trace clock, mono_raw, a
  * line over it.
  */
 const char *kclock_default(void);
-int kclock_parse_list(const char *text, char *buf, size_t size) __must_check;
 
 /* ---- CPUs ---- */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* ktext.h: texts of tracefs that are also in captures, read from either. */
+/* ktext.h: texts of the kernel, from its files or a capture. */
 #ifndef KVMFT_KTEXT_H
 #define KVMFT_KTEXT_H
 
@@ -14,10 +14,9 @@ struct ktext_page {
 bool ktext_page(const char *text, struct ktext_page *p);
 /* The name in [brackets] of trace_clock, or of /sys/kernel/security/lockdown; -EINVAL: none. */
 int ktext_chosen(const char *text, char *buf, size_t size) __must_check;
-/*
- * The number of a line "NAME: NUMBER" of per_cpu/cpuN/stats, decimal. -ENOENT: no such line;
- * -EINVAL: no number; -ERANGE.
- */
-int ktext_number(const char *text, const char *name, uint64_t *v) __must_check;
+/* What stands behind "KEY:" and blanks on the line of text that begins so; NULL: no such line. */
+const char *ktext_value(const char *text, const char *key);
+/* The same as a decimal number, also with " kB". -ENOENT: no line; -EINVAL: no number; -ERANGE. */
+int ktext_number(const char *text, const char *key, uint64_t *v) __must_check;
 
 #endif

@@ -6,15 +6,13 @@
 /* A decimal word at *p, which moves past it. */
 static bool take_number(char **p, int32_t *v)
 {
-	char *end;
-	long n;
+	const char *s = *p + strspn(*p, " \t");
+	uint64_t n;
 
-	errno = 0;
-	n = strtol(*p, &end, 10);
-	if (end == *p || errno || n < 0 || n > INT32_MAX)
+	if (!take_u64(&s, INT32_MAX, &n))
 		return false;
 	*v = (int32_t)n;
-	*p = end + strspn(end, " ");
+	*p += (size_t)(s - *p) + strspn(s, " ");
 	return true;
 }
 
@@ -99,15 +97,12 @@ const char *capture_kallsyms(const struct capture *c, size_t *len)
 
 int cap_parse_clock(char **slot, const char *text)
 {
-	const char *open = strchr(text, '['), *close = open ? strchr(open, ']') : NULL;
-	_cleanup_free_ char *word = NULL;
+	char word[256];
 
-	if (close)
-		word = strndup(open + 1, (size_t)(close - open) - 1);
-	else
-		word = strndup(text, strcspn(text, " \n"));
-	if (!word)
-		return -ENOMEM;
+	if (!strchr(text, '['))
+		snprintf(word, sizeof(word), "%.*s", (int)strcspn(text, " \n"), text);
+	else if (ktext_chosen(text, word, sizeof(word)))
+		return 0;
 	return *word ? cap_set_str(slot, word) : 0;
 }
 

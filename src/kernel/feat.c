@@ -153,17 +153,6 @@ static void feat_privilege(const struct kfeat_env *e, struct kfeat_result *r)
 		privilege_refused(e, errno, r);
 }
 
-static bool status_field(const char *text, const char *name, uint64_t *v)
-{
-	const char *p = text ? strstr(text, name) : NULL;
-	char *end;
-
-	if (!p)
-		return false;
-	*v = strtoull(p + strlen(name), &end, 16);
-	return end != p + strlen(name);
-}
-
 static void feat_capabilities(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	static const struct {
@@ -176,9 +165,10 @@ static void feat_capabilities(const struct kfeat_env *e, struct kfeat_result *r)
 	};
 	_cleanup_free_ char *text = root_read(e, "proc/self/status");
 	_cleanup_(sbuf_free) struct sbuf lack = { 0 };
+	const char *from = text ? ktext_value(text, "CapEff") : NULL;
 	uint64_t have;
 
-	if (!status_field(text, "\nCapEff:", &have)) {
+	if (!from || sscanf(from, "%" SCNx64, &have) != 1) {
 		feat_say(r, KFEAT_UNKNOWN, "/proc/self/status does not tell");
 		return;
 	}
@@ -272,7 +262,8 @@ static void feat_memory(const struct kfeat_env *e, struct kfeat_result *r)
 	char instance[64] = "";
 	bool fits;
 
-	if (!text || !kmem_available(text, &kb) || !cpus || kcpus_parse(cpus, &c) || !c.n) {
+	if (!text || ktext_number(text, "MemAvailable", &kb) || !cpus || kcpus_parse(cpus, &c) ||
+	    !c.n) {
 		feat_say(r, KFEAT_UNKNOWN, "/proc/meminfo or the list of CPUs does not tell");
 		kcpus_free(&c);
 		return;

@@ -46,15 +46,6 @@ static int knob_optional(struct kinst *k, const char *file, const char *text,
 
 /* ---- memory for the files of events ---- */
 
-bool kmem_available(const char *text, uint64_t *kb)
-{
-	const char *line = strstr(text, "MemAvailable:");
-
-	if (line)
-		*kb = strtoull(line + strlen("MemAvailable:"), NULL, 10);
-	return line;
-}
-
 /* eventfs makes files when they are looked at, and gives all of them one inode number. */
 uint64_t kinst_files_kb(const struct ktracefs *t)
 {
@@ -74,12 +65,12 @@ uint64_t kinst_files_kb(const struct ktracefs *t)
 /* Names in tracefs are counted as slab that can be reclaimed, and so as available: they cannot. */
 bool kinst_files_fit(uint64_t need_kb, const char *meminfo, uint64_t *kb)
 {
-	const char *slab = strstr(meminfo, "SReclaimable:");
-	uint64_t names = slab ? strtoull(slab + strlen("SReclaimable:"), NULL, 10) : 0;
+	uint64_t names;
 
-	if (!kmem_available(meminfo, kb))
+	if (ktext_number(meminfo, "MemAvailable", kb))
 		return true;
-	*kb -= MIN(*kb, names);
+	if (!ktext_number(meminfo, "SReclaimable", &names))
+		*kb -= MIN(*kb, names);
 	return need_kb + need_kb / 4 <= *kb;
 }
 
@@ -224,7 +215,7 @@ static int memory_check(struct kinst *k, uint64_t kb, struct kvmft_err *err)
 	size_t ncpu;
 
 	if (file_read_all(AT_FDCWD, "/proc/meminfo", KFILE_MAX, &text) < 0 ||
-	    !kmem_available(text, &avail) || kinst_cpus(k, &cpus))
+	    ktext_number(text, "MemAvailable", &avail) || kinst_cpus(k, &cpus))
 		return 0;
 	ncpu = cpus.n;
 	kcpus_free(&cpus);

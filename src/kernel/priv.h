@@ -79,8 +79,6 @@ bool kfile_exists(int dirfd, const char *file);
 /* What an instance takes beside its rings, 0 with eventfs; *kb: what there is, by /proc/meminfo. */
 uint64_t kinst_files_kb(const struct ktracefs *t);
 bool kinst_files_fit(uint64_t need_kb, const char *meminfo, uint64_t *kb);
-/* From the text of /proc/meminfo; false if it is not there. */
-bool kmem_available(const char *text, uint64_t *kb);
 /* "PID COMM" of processes with a file of the instance open, comma-separated; at most a few. */
 void kinst_holders(const char *name, struct sbuf *b);
 /* Removes all triggers of the events of an instance that kvmft sets triggers on. */

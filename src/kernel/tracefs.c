@@ -194,55 +194,27 @@ int ktracefs_text(const struct ktracefs *t, const char *file, char **text)
 
 /* ---- trace_clock ---- */
 
-int kclock_parse_list(const char *text, char *buf, size_t size)
-{
-	size_t n = 0;
-
-	if (!size)
-		return -EINVAL;
-	for (; *text; text++) {
-		if (*text == '[' || *text == ']')
-			continue;
-		if (strchr(" \t\n", *text)) {
-			if (n && buf[n - 1] != ' ' && n + 1 < size)
-				buf[n++] = ' ';
-			continue;
-		}
-		if (n + 1 >= size)
-			return -EINVAL;
-		buf[n++] = *text;
-	}
-	while (n && buf[n - 1] == ' ')
-		n--;
-	buf[n] = '\0';
-	return 0;
-}
-
-static bool list_has_word(const char *list, const char *word)
-{
-	size_t len = strlen(word);
-
-	for (const char *p = list; len && (p = strstr(p, word)); p += len)
-		if ((p == list || p[-1] == ' ') && (!p[len] || p[len] == ' '))
-			return true;
-	return false;
-}
-
 int ktracefs_clock_check(const struct ktracefs *t, const char *name, struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
-	char list[512];
+	_cleanup_(sbuf_free) struct sbuf list = { 0 };
+	char *save, *word;
 	int got = ktracefs_text(t, "trace_clock", &text);
 
 	if (got)
 		return err_set(err, -got, "cannot read %s/trace_clock: %s", t->path,
 			       strerror(-got));
-	if (kclock_parse_list(text, list, sizeof(list)))
-		return err_set(err, EINVAL, "%s/trace_clock: cannot make sense of it", t->path);
-	if (list_has_word(list, name))
-		return 0;
+	for (word = strtok_r(text, " \t\n[]", &save); word;
+	     word = strtok_r(NULL, " \t\n[]", &save)) {
+		if (!strcmp(word, name))
+			return 0;
+		sbuf_addf(&list, "%s%s", list.len ? " " : "", word);
+	}
 	if (!strcmp(name, "x86-tsc"))
-		return err_lack(err, EINVAL, "no trace clock x86-tsc: this is not an x86 kernel "
-				"(it has: %s)", list);
-	return err_lack(err, EINVAL, "this kernel has no trace clock %s (it has: %s)", name, list);
+		return err_lack(err, EINVAL,
+				"no trace clock x86-tsc: this is not an x86 kernel "
+				"(it has: %s)",
+				list.s ?: "");
+	return err_lack(err, EINVAL, "this kernel has no trace clock %s (it has: %s)", name,
+			list.s ?: "");
 }

@@ -6,6 +6,7 @@
  * So somebody else's process must hold a VM of KVM, its sockets are opened and connected to with
  * its user's rights, not ours, and the one who answers must be that very process.
  */
+#include "kvmft/ktext.h"
 #include "kvmft/vm_proc.h"
 #include "monitor_internal.h"
 
@@ -18,13 +19,6 @@
 #define LISTENING    0x10000 /* __SO_ACCEPTCON of /proc/net/unix */
 
 /* ---- whose process it is ---- */
-
-static const char *status_line(const char *text, const char *key)
-{
-	const char *line = strstr(text, key);
-
-	return line ? line + strlen(key) : NULL;
-}
 
 /* All ids of a line, which must be the same. */
 static int one_id(const char *p, uint32_t *id)
@@ -67,9 +61,9 @@ static int read_owner(int procfd, const struct vm *vm, struct mon_owner *o)
 	n = file_read_all(procfd, path, STATUS_MAX, &text);
 	if (n < 0)
 		return (int)n;
-	ret = one_id(status_line(text, "\nUid:"), &o->uid);
-	ret = ret ?: one_id(status_line(text, "\nGid:"), &o->gid);
-	return ret ?: read_groups(status_line(text, "\nGroups:"), o);
+	ret = one_id(ktext_value(text, "Uid"), &o->uid);
+	ret = ret ?: one_id(ktext_value(text, "Gid"), &o->gid);
+	return ret ?: read_groups(ktext_value(text, "Groups"), o);
 }
 
 /* 1, 0, or -errno if we may not look. */

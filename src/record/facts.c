@@ -49,7 +49,7 @@ static int facts_machine(struct record *r)
 		meta_str(&r->line, "vendor", r->tsc.vendor);
 	if (vm_guest_uuid(NULL, uuid) == 0)
 		meta_str(&r->line, "uuid", uuid);
-	if (record_meminfo("Hugetlb:", &kb))
+	if (record_meminfo("Hugetlb", &kb))
 		meta_u64(&r->line, "hugetlb_kb", kb);
 	return record_put(r);
 }

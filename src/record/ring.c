@@ -10,6 +10,8 @@
 
 #include <fcntl.h>
 
+#include "kvmft/ktext.h"
+
 #define DEFAULT_BUFFER_KB 8192u /* per CPU, less when memory is short */
 #define MIN_BUFFER_KB	  64u
 #define MEMORY_PERCENT	  5u
@@ -23,20 +25,9 @@
 bool record_meminfo(const char *name, uint64_t *kb)
 {
 	_cleanup_free_ char *text = NULL;
-	const char *p;
 
-	if (file_read_all(AT_FDCWD, "/proc/meminfo", 1 << 16, &text) < 0)
-		return false;
-	p = strstr(text, name);
-	*kb = p ? strtoull(p + strlen(name), NULL, 10) : 0;
-	return p;
-}
-
-static uint64_t mem_available_kb(void)
-{
-	uint64_t kb;
-
-	return record_meminfo("MemAvailable:", &kb) ? kb : 0;
+	return file_read_all(AT_FDCWD, "/proc/meminfo", 1 << 16, &text) >= 0 &&
+	       !ktext_number(text, name, kb);
 }
 
 static int online_count(struct record *r, size_t *n)
@@ -55,8 +46,9 @@ static int online_count(struct record *r, size_t *n)
 static int budget_kb(struct record *r, uint64_t *most, size_t *n)
 {
 	int ret = online_count(r, n);
+	uint64_t kb;
 
-	*most = ret ? 0 : mem_available_kb() * MEMORY_PERCENT / 100 / *n;
+	*most = !ret && record_meminfo("MemAvailable", &kb) ? kb * MEMORY_PERCENT / 100 / *n : 0;
 	return ret;
 }
 

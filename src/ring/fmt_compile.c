@@ -557,11 +557,10 @@ static const char *literal(struct build *b, const char *f)
 
 static bool take_width(const char **f, uint16_t *v)
 {
-	unsigned int n = 0;
+	uint64_t n = 0;
 
-	for (; isdigit((unsigned char)**f); (*f)++)
-		if ((n = n * 10 + (unsigned int)(**f - '0')) > PLAN_MAX_WIDTH)
-			return false;
+	if (isdigit((unsigned char)**f) && !take_u64(f, PLAN_MAX_WIDTH, &n))
+		return false;
 	*v = (uint16_t)n;
 	return true;
 }

@@ -25,44 +25,34 @@ int cur_skip(struct cursor *c, size_t n)
 	return cur_bytes(c, n, &p);
 }
 
-int cur_u8(struct cursor *c, uint8_t *v)
+static inline int copy(struct cursor *c, void *v, size_t n)
 {
 	const uint8_t *p;
 
-	if (cur_bytes(c, sizeof(*v), &p))
+	if (cur_bytes(c, n, &p))
 		return -ENODATA;
-	*v = *p;
+	memcpy(v, p, n);
 	return 0;
+}
+
+int cur_u8(struct cursor *c, uint8_t *v)
+{
+	return copy(c, v, sizeof(*v));
 }
 
 int cur_u16(struct cursor *c, uint16_t *v)
 {
-	const uint8_t *p;
-
-	if (cur_bytes(c, sizeof(*v), &p))
-		return -ENODATA;
-	*v = load_u16(p);
-	return 0;
+	return copy(c, v, sizeof(*v));
 }
 
 int cur_u32(struct cursor *c, uint32_t *v)
 {
-	const uint8_t *p;
-
-	if (cur_bytes(c, sizeof(*v), &p))
-		return -ENODATA;
-	*v = load_u32(p);
-	return 0;
+	return copy(c, v, sizeof(*v));
 }
 
 int cur_u64(struct cursor *c, uint64_t *v)
 {
-	const uint8_t *p;
-
-	if (cur_bytes(c, sizeof(*v), &p))
-		return -ENODATA;
-	*v = load_u64(p);
-	return 0;
+	return copy(c, v, sizeof(*v));
 }
 
 int cur_str(struct cursor *c, const char **s)

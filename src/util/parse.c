@@ -6,7 +6,7 @@
  * wanted. Text that is not a number is -EINVAL even if it is also too long, and the result is only
  * changed on success. All arithmetic is in integers.
  */
-#include "kvmft/util.h"
+#include "kvmft/ktext.h"
 
 struct unit {
 	const char *name;
@@ -196,4 +196,76 @@ int parse_duration(const char *s, uint64_t *ns)
 		return -ERANGE;
 	*ns = (uint64_t)total;
 	return 0;
+}
+
+/* ---- texts of the kernel ---- */
+
+/* "field: TYPE NAME;\toffset:8;\tsize:8;" of the line that declares NAME. */
+static bool page_field(const char *text, const char *name, unsigned int *off, unsigned int *size)
+{
+	size_t n = strlen(name);
+	const char *p = text, *semi;
+
+	while ((p = strstr(p, "field:"))) {
+		semi = strchr(p, ';');
+		if (!semi)
+			return false;
+		if ((size_t)(semi - p) > n + 1 && !memcmp(semi - n, name, n) &&
+		    (semi[-(long)n - 1] == ' '))
+			return sscanf(semi, "; offset:%9u; size:%9u;", off, size) == 2;
+		p = semi;
+	}
+	return false;
+}
+
+bool ktext_page(const char *text, struct ktext_page *p)
+{
+	unsigned int commit, clen, data, dlen;
+
+	if (!page_field(text, "commit", &commit, &clen) || !page_field(text, "data", &data, &dlen))
+		return false;
+	if (commit != 8 || (clen != 4 && clen != 8) || data < 8 + clen || data > 64)
+		return false;
+	*p = (struct ktext_page){ .long_size = clen, .header = data, .size = data + dlen };
+	return true;
+}
+
+int ktext_chosen(const char *text, char *buf, size_t size)
+{
+	const char *from = strchr(text, '[');
+	const char *to = from ? strchr(from, ']') : NULL;
+
+	if (!to || to == from + 1 || (size_t)(to - from - 1) >= size)
+		return -EINVAL;
+	memcpy(buf, from + 1, (size_t)(to - from - 1));
+	buf[to - from - 1] = '\0';
+	return 0;
+}
+
+const char *ktext_value(const char *text, const char *key)
+{
+	size_t len = strlen(key);
+
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		const char *p;
+
+		line += *line == '\n';
+		if (strncmp(line, key, len))
+			continue;
+		p = line + len + strspn(line + len, " \t");
+		if (*p == ':')
+			return p + 1 + strspn(p + 1, " \t");
+	}
+	return NULL;
+}
+
+int ktext_number(const char *text, const char *key, uint64_t *v)
+{
+	const char *p = ktext_value(text, key);
+
+	if (!p)
+		return -ENOENT;
+	if (!take_u64(&p, UINT64_MAX, v))
+		return *p >= '0' && *p <= '9' ? -ERANGE : -EINVAL;
+	return *p && *p != '\n' && strncmp(p, " kB", 3) ? -EINVAL : 0;
 }

@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <limits.h>
 
+#include "kvmft/ktext.h"
+
 /* About 2 KiB per CPU, and 8192 CPUs at most. */
 #define MAX_CPUINFO (32u * 1024 * 1024)
 
@@ -24,42 +26,26 @@ int vm_guest_uuid(const struct vm_roots *roots, char uuid[37])
 	return vm_uuid_parse(line, strlen(line), uuid) ? 0 : -EINVAL;
 }
 
-/* "key\t\t: value" with exactly this key ("initial apicid" is another one). */
-static bool line_value(const char *line, const char *key, uint32_t *v)
-{
-	if (!str_starts(line, key))
-		return false;
-	line += strlen(key);
-	line += strspn(line, " \t");
-	if (*line++ != ':')
-		return false;
-	line += strspn(line, " \t");
-	return vm_text_u32(&line, v);
-}
-
 static int read_cpus(const struct vm_roots *r, struct vm_guest_cpus *cpus)
 {
 	_cleanup_free_ char *text = NULL;
-	uint32_t cpu = 0, apicid;
 	char path[PATH_MAX];
-	bool in_cpu = false;
 	ssize_t len;
 
 	snprintf(path, sizeof(path), "%s/cpuinfo", r->proc);
 	len = file_read_all(AT_FDCWD, path, MAX_CPUINFO, &text);
 	if (len < 0)
 		return len == -ENOMEM ? -ENOMEM : 0;
-	for (const char *line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (line_value(line, "processor", &cpu)) {
-			in_cpu = true;
-		} else if (in_cpu && line_value(line, "apicid", &apicid)) {
-			const struct vm_guest_cpu v = { cpu, apicid };
+	for (const char *p = ktext_value(text, "processor"), *next; p; p = next) {
+		const char *id = ktext_value(p, "apicid");
+		struct vm_guest_cpu v;
 
-			if (array_add(&cpus->v, &cpus->n, &cpus->cap, &v, sizeof(v)))
-				return -ENOMEM;
-			in_cpu = false;
-		}
+		next = ktext_value(p, "processor");
+		if (!vm_text_u32(&p, &v.cpu) || !id || (next && id > next) ||
+		    !vm_text_u32(&id, &v.apicid))
+			continue;
+		if (array_add(&cpus->v, &cpus->n, &cpus->cap, &v, sizeof(v)))
+			return -ENOMEM;
 	}
 	return 0;
 }

@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <limits.h>
 
+#include "kvmft/ktext.h"
+
 #define PATH_SIZE 64 /* "4294967295/task/4294967295/comm" and shorter */
 
 /* Tgid is the fourth line of status, start time the 22nd of stat's numbers: both within this. */
@@ -49,15 +51,10 @@ void vm_dir_close(DIR **dir)
 bool vm_text_u32(const char **s, uint32_t *v)
 {
 	const char *p = *s;
-	uint64_t n = 0;
+	uint64_t n;
 
-	if (*p < '0' || *p > '9' || (*p == '0' && p[1] >= '0' && p[1] <= '9'))
+	if (!take_u64(&p, UINT32_MAX, &n) || (**s == '0' && p != *s + 1))
 		return false;
-	for (; *p >= '0' && *p <= '9'; p++) {
-		n = n * 10 + (uint64_t)(*p - '0');
-		if (n > UINT32_MAX)
-			return false;
-	}
 	*v = (uint32_t)n;
 	*s = p;
 	return true;
@@ -97,38 +94,31 @@ static ssize_t read_head(int procfd, const char *path, char *buf, size_t size)
 	return len;
 }
 
-/* The number after name, such as "Tgid:", in /proc/PID/status. */
+/* The number of the line of that name in /proc/PID/status. */
 static int status_number(int procfd, uint32_t pid, const char *name, uint32_t *v)
 {
 	char path[PATH_SIZE], text[HEAD_SIZE];
-	const char *line, *p;
+	const char *p;
 	ssize_t len;
 
 	snprintf(path, sizeof(path), "%u/status", pid);
 	len = read_head(procfd, path, text, sizeof(text));
 	if (len < 0)
 		return (int)len;
-	for (line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (!str_starts(line, name))
-			continue;
-		p = line + strlen(name);
-		p += strspn(p, " \t");
-		return vm_text_u32(&p, v) ? 0 : -EINVAL;
-	}
-	return -EINVAL;
+	p = ktext_value(text, name);
+	return p && vm_text_u32(&p, v) ? 0 : -EINVAL;
 }
 
 int vm_proc_tgid(int procfd, uint32_t pid, uint32_t *tgid)
 {
-	int ret = status_number(procfd, pid, "Tgid:", tgid);
+	int ret = status_number(procfd, pid, "Tgid", tgid);
 
 	return !ret && !*tgid ? -EINVAL : ret;
 }
 
 int vm_proc_uid(int procfd, uint32_t pid, uint32_t *uid)
 {
-	return status_number(procfd, pid, "Uid:", uid);
+	return status_number(procfd, pid, "Uid", uid);
 }
 
 /* comm may hold blanks and parentheses: fields are counted from the last ')'. */

@@ -21,12 +21,6 @@ static void test_clock_text(void **state __unused_arg)
 	assert_int_equal(ktext_chosen("]local[", buf, sizeof(buf)), -EINVAL);
 	assert_int_equal(ktext_chosen("[local]", buf, 5), -EINVAL);
 	assert_int_equal(ktext_chosen("[local]", buf, 6), 0);
-
-	assert_int_equal(kclock_parse_list(text, buf, sizeof(buf)), 0);
-	assert_string_equal(buf, "local global counter uptime perf mono mono_raw boot tai x86-tsc");
-	assert_int_equal(kclock_parse_list("", buf, sizeof(buf)), 0);
-	assert_string_equal(buf, "");
-	assert_int_equal(kclock_parse_list(text, buf, 20), -EINVAL);
 }
 
 static void test_cpus(void **state __unused_arg)
