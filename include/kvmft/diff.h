@@ -46,7 +46,7 @@ struct boot_opts {
  */
 int boot_test(struct boot_row *row, size_t n, const struct boot_opts *o) __must_check;
 
-/* ---- sums by slices (diff/slices.c) ---- */
+/* ---- sums by slices ---- */
 
 #define DIFF_SLICES  128
 #define DIFF_ENOUGH  40	      /* fewer are not enough */
@@ -183,7 +183,7 @@ struct diff {
 bool diff_can_tell(const struct diff *d);
 int diff_compare(struct diff *d) __must_check; /* 0 or -ENOMEM */
 /*
- * Orders the rows (diff/order.c): those beyond noise in groups, causes before their effects and the
+ * Orders the rows: those beyond noise in groups, causes before their effects and the
  * greatest effect first; then those within noise.
  */
 int diff_order(struct diff *d) __must_check; /* 0 or -ENOMEM */

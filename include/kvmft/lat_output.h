@@ -74,6 +74,8 @@ bool lat_is_uncertain(const struct lat_view *v, const struct lat_table *t,
 void lat_counts_text(const struct lat_table *t, struct sbuf *b);
 /* "ns" or "cycles": the unit of lengths of time. */
 const char *lat_unit(const struct lat_view *v);
+/* Its text; NULL: none. */
+void lat_put_story(struct sbuf *b, const struct lat_story *story);
 /* "12.3 us" or "4711 cycles". */
 char *lat_amount(const struct lat_view *v, char *buf, size_t size, uint64_t time);
 /* Host cycles in that unit. */

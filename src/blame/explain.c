@@ -7,6 +7,182 @@
 #include "priv.h"
 #include "kvmft/ksyms.h"
 
+/* ---- the names of kinds and causes, and which cause a spike is due to ---- */
+
+const struct blame_name blame_whats[BLAME_WHATS] = {
+	[BLAME_TIMER] = { "timer", "a timer interrupt came after its deadline" },
+	[BLAME_HRTIMER] = { "hrtimer", "a high-resolution timer of the guest's kernel was late" },
+	[BLAME_IRQ] = { "irq", "an interrupt, from its source to its handler" },
+	[BLAME_IO] = { "io", "a block request, from its issue to its completion" },
+	[BLAME_WAKEUP] = { "wakeup", "a task was woken and waited for a CPU" },
+	[BLAME_READY] = { "ready", "a task lost its CPU and waited to run again" },
+	[BLAME_STALL] = { "stall", "the vCPU exited, or woke from a halt, and was not re-entered" },
+	[BLAME_TIMERLAT] = { "timerlat", "the guest's timerlat tracer measured it" },
+	[BLAME_NOISE] = { "noise", "the guest's osnoise tracer measured it" },
+	[BLAME_MARKER] = { "marker", "the time between two markers" },
+	[BLAME_MOMENT] = { "moment", "nothing was late: what the vCPU did around that time" },
+};
+
+const struct blame_name blame_causes[BLAME_CAUSES] = {
+	[CAUSE_UNKNOWN] = { "unknown", "the captures do not show it" },
+	[CAUSE_LOST] = { "lost", "events were lost there" },
+	[CAUSE_HOST_TASK] = { "host-task", "another task had the vCPU's CPU" },
+	[CAUSE_SIBLING] = { "sibling", "another vCPU of this VM had its CPU" },
+	[CAUSE_HOST_IRQ] = { "host-irq", "the host served an interrupt or softirq" },
+	[CAUSE_THROTTLED] = { "throttled", "it could run, but its CPU was idle: a limit of its cgroup" },
+	[CAUSE_STOPPED] = { "stopped", "its thread was stopped by a signal" },
+	[CAUSE_MIGRATED] = { "migrated", "the host moved it to another CPU" },
+	[CAUSE_EXIT_KERNEL] = { "exit-kernel", "KVM took long to handle an exit" },
+	[CAUSE_EXIT_USER] = { "exit-user", "the VMM took long to handle an exit, on a CPU" },
+	[CAUSE_VMM] = { "vmm", "in the VMM: its thread slept, or another one worked" },
+	[CAUSE_PAGE_FAULT] = { "page-fault", "guest memory had to be mapped" },
+	[CAUSE_DISK] = { "disk", "the host's disk" },
+	[CAUSE_HALT_WAKE] = { "halt-wake", "a vCPU that had slept was on its way into its guest" },
+	[CAUSE_HOST_TIMER] = { "host-timer", "the host's own timer came late" },
+	[CAUSE_LOCK_HOLDER] = { "lock-holder", "it waited for a lock, spinning or halted" },
+	[CAUSE_GUEST_IRQS_OFF] = { "guest-irqs-off", "the guest ran without taking its interrupt" },
+	[CAUSE_GUEST_HANDLER] = { "guest-handler", "the guest served interrupts or softirqs" },
+	[CAUSE_GUEST_SCHED] = { "guest-sched", "the guest had not switched to the task yet" },
+	[CAUSE_GUEST_SLEEP] = { "guest-sleep", "the guest or its program slept" },
+	[CAUSE_GUEST_CODE] = { "guest-code", "the guest ran this code itself" },
+};
+
+/*
+ * The largest cause; unknown if the unknown part is larger. It is sure if the alignment's error
+ * could not make another one as large, no event was lost, and all was recorded that would show
+ * another cause. How long a vCPU stood still, the host alone says.
+ */
+void blame_judge(struct blame_spike *s, const uint64_t *offs)
+{
+	uint64_t off = s->what == BLAME_STALL || s->vm < 0 ? 0 : offs[s->vm];
+	uint64_t sum[BLAME_CAUSES] = { 0 }, unknown, second = 0;
+	enum blame_cause best = CAUSE_UNKNOWN;
+	uint32_t lacks = 0;
+
+	for (size_t i = 0; i < s->nparts; i++)
+		sum[s->part[i].cause] += s->part[i].time;
+	unknown = sum[CAUSE_UNKNOWN] + sum[CAUSE_LOST];
+	for (unsigned int c = CAUSE_LOST + 1; c < BLAME_CAUSES; c++) {
+		if (sum[c] <= sum[best] && best != CAUSE_UNKNOWN)
+			second = MAX(second, sum[c]);
+		else if (sum[c]) {
+			second = best == CAUSE_UNKNOWN ? second : MAX(second, sum[best]);
+			best = (enum blame_cause)c;
+		}
+	}
+	if (best == CAUSE_UNKNOWN || sum[best] <= unknown)
+		best = sum[CAUSE_LOST] > sum[CAUSE_UNKNOWN] ? CAUSE_LOST : CAUSE_UNKNOWN;
+	s->cause = best;
+	s->cause_time = sum[best];
+	for (size_t i = 0; i < s->nparts; i++) {
+		const struct blame_part *p = &s->part[i];
+
+		lacks |= p->cause == best ? p->lacks : 0;
+		s->needs |= p->cause == best || p->cause == CAUSE_UNKNOWN ? p->lacks : 0;
+	}
+	s->sure = !s->holes && best > CAUSE_LOST && !sum[CAUSE_LOST] && !lacks &&
+		  off != UINT64_MAX && sum[best] > off &&
+		  sum[best] - off > second + unknown + off;
+}
+
+/*
+ * What the first walk found out about exits for memory, if the host was recorded with the
+ * events for that; and about windows in which the guest did not run.
+ */
+
+#define FAULTS_MAX (1u << 19) /* kept; the kinds of later ones are not named */
+
+static uint64_t key_of(int64_t vm, int64_t vcpu, uint64_t begin)
+{
+	return begin ^ ((uint64_t)vm << 12 | (uint64_t)vcpu) << 44;
+}
+
+bool blame_knows_faults(const struct blame *b)
+{
+	static const enum event_role need[] = { EV_PAGE_FAULT, EV_SPTE, EV_UNMAP, EV_PAGE_ALLOC,
+						EV_MMIO };
+
+	for (size_t i = 0; i < ARRAY_SIZE(need); i++)
+		if (!event_format(tl_source(b->t, 0)->fmt, need[i]))
+			return false;
+	return true;
+}
+
+int blame_fault(struct blame *b, const struct lat_case *c)
+{
+	if (!lat_mem_kind(c->kind) || b->fault.n >= FAULTS_MAX)
+		return 0;
+	return u64map_put(&b->fault, key_of(c->vm, c->vcpu, c->begin), c->kind);
+}
+
+uint32_t blame_fault_kind(const struct blame *b, int64_t vm, int64_t vcpu, uint64_t exit)
+{
+	uint64_t kind = 0;
+
+	u64map_get(&b->fault, key_of(vm, vcpu, exit), &kind);
+	return (uint32_t)kind;
+}
+
+/* ---- windows ---- */
+
+static uint64_t first_key(const struct blame *b, int64_t vm, uint32_t injected, uint64_t rip)
+{
+	const uint64_t all[] = { (uint64_t)vm << 32 | injected, rip };
+
+	return hash_bytes(&b->halt_key, all, sizeof(all)) | 1ull << 63;
+}
+
+/* Whether that address is where the kernel goes with an interrupt, or an exception. */
+static bool is_first(const struct ksyms *k, uint64_t rip)
+{
+	const struct ksym *f = k ? ksyms_find(k, rip) : NULL;
+
+	return f && ((rip == f->addr && !strncmp(f->name, "asm_", 4)) ||
+		     (rip % 8 == 0 && strstr(f->name, "irq_entries_start")));
+}
+
+/*
+ * With an injection, a guest goes on at the first instruction of a handler. If it left right there
+ * it did nothing. Without symbols that address shows by itself: it is met again and again when the
+ * host has to take an interrupt at once.
+ */
+int blame_window_ends(struct blame *b, const struct blame_left *l, const struct tl_item *i,
+		      enum exit_kind kind, uint64_t rip)
+{
+	uint64_t what = BLAME_MOVED, *n;
+
+	if (!l->entry || l->gen != b->gen || b->empty.n >= FAULTS_MAX)
+		return 0;
+	if (l->cpu == i->cpu) {
+		if (!l->injected || kind != EXIT_KIND_INTR || b->first.n >= FAULTS_MAX)
+			return 0;
+		what = first_key(b, i->vm, l->injected, rip);
+		n = u64map_at(&b->first, what);
+		if (!n)
+			return -ENOMEM;
+		*n += 1 + is_first(b->map->vm[i->vm].syms, rip);
+	}
+	return u64map_put(&b->empty, key_of(i->vm, i->vcpu, l->entry), what);
+}
+
+int blame_exit_ends(struct blame *b, const struct blame_left *l, const struct tl_item *i)
+{
+	if (l->cpu == i->cpu || b->empty.n >= FAULTS_MAX)
+		return 0;
+	return u64map_put(&b->empty, key_of(i->vm, i->vcpu, l->exit), BLAME_MOVED);
+}
+
+enum blame_empty blame_window_is(const struct blame *b, int64_t vm, int64_t vcpu, uint64_t begin)
+{
+	uint64_t what, n;
+
+	if (!u64map_get(&b->empty, key_of(vm, vcpu, begin), &what))
+		return BLAME_RAN;
+	if (what == BLAME_MOVED)
+		return BLAME_MOVED;
+	return u64map_get(&b->first, what, &n) && n > 1 ? BLAME_NOTHING : BLAME_RAN;
+}
+
 #define CPUS_MAX 65536u /* a capture with more is not trusted */
 #define PARTS	 (BLAME_PARTS + 1)
 

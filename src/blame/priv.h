@@ -2,13 +2,10 @@
 /*
  * priv.h: what the files of blame share.
  *
- *   decode.c   the events that it looks at, by their roles
- *   find.c     the first walk: spikes, and which of them are the same
+ *   find.c     the first walk: events by their roles, spikes, and which of them are the same
  *   wait.c     ... tasks of the guest that wait for a CPU, vCPUs that stand still, markers
- *   fault.c    ... of what kind exits for memory were
- *   explain.c  the second walk: what the vCPUs of spikes do
+ *   explain.c  the second walk: what the vCPUs of spikes do; kinds of exits for memory; causes
  *   spend.c    ... and where each cycle of a spike went
- *   cause.c    the closed list, and which one a spike is due to
  */
 #ifndef KVMFT_BLAME_PRIV_H
 #define KVMFT_BLAME_PRIV_H
@@ -17,7 +14,7 @@
 #include "kvmft/evidence.h"
 #include "kvmft/exit_names.h"
 
-/* ---- decode.c ---- */
+/* ---- events ---- */
 
 struct blame_decoder {
 	uint8_t role[UINT16_MAX + 1]; /* by event id */
@@ -25,7 +22,6 @@ struct blame_decoder {
 	struct exit_names names;
 };
 
-int blame_decoders(const struct timeline *t, struct blame_decoder **out) __must_check;
 /* EV_NONE: of no interest. */
 static inline enum event_role blame_role(const struct blame_decoder *d, const struct tl_item *i)
 {
@@ -133,7 +129,6 @@ struct blame {
 	struct blame_memo learned[BLAME_MEMOS];
 	struct blame_mark mark[BLAME_MARKS];
 	size_t nmark;
-	/* fault.c */
 	struct u64map fault; /* of a vCPU, by the time of its exit */
 	struct u64map empty; /* ... of its entry: windows in which the guest did not run */
 	struct u64map first; /* by VM, vector and address: exits there, right after its injection */
@@ -198,7 +193,7 @@ static inline int blame_vcpu_learn(struct blame *b, const struct tl_item *i)
 void *blame_elem(struct blame_memo *memo, struct u64map *map, uint64_t key, void *array,
 		 size_t *cap, size_t elem);
 
-/* fault.c: whether the host has the events. */
+/* Whether the host has the events. */
 bool blame_knows_faults(const struct blame *b);
 /* A stall for memory has ended. 0 or -ENOMEM. */
 int blame_fault(struct blame *b, const struct lat_case *c) __must_check;

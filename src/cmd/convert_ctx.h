@@ -66,19 +66,4 @@ bool convert_wants(const struct convert_ctx *c, enum clock_id id);
 
 /* ---- the parts of convert_ctx_open() ---- */
 
-/* Parameters given as options (convert_params.c); after the captures. */
-int convert_params_apply(struct convert_ctx *c, struct kvmft_err *err) __must_check;
-/* What --tsc-offset and --tsc-ratio say; *given: whether there was any. */
-int convert_params_map(const struct convert_params *p, struct tsc_map *map, bool *given,
-		       struct kvmft_err *err) __must_check;
-/*
- * The clocks that a capture samples together with the TSC, as lines between its samples; only those
- * that are an end of the conversion (convert_samples.c). last_resort: those that are used only if
- * there is no exact way.
- */
-int convert_samples_add(struct convert_ctx *c, const struct capture *cap, bool guest,
-			bool last_resort, struct kvmft_err *err) __must_check;
-/* The capture's line of CLOCK_MONOTONIC_RAW, if it has one that fits its samples. */
-void convert_raw_add(struct convert_ctx *c, const struct capture *cap, bool guest);
-
 #endif

@@ -4,18 +4,194 @@
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
-
-#include <signal.h>
-
 #include "guest_syms.h"
 #include "kvmft/follow.h"
 #include "kvmft/windows.h"
-#include "merge_pick.h"
 #include "merge_qemu.h"
-#include "merge_spikes.h"
 #include "kvmft/rate.h"
 #include "sink.h"
 #include "window.h"
+#include "kvmft/pick.h"
+#include "many.h"
+#include "kvmft/output.h"
+#include "kvmft/pairing.h"
+
+#include <signal.h>
+
+/* The options that select a part of the time line. */
+struct merge_pick_opts {
+	struct str_list event, grep, side, vcpu;
+	struct opt_u64 context;
+};
+
+/* ---- --event, --grep, --context, --side, --vcpu ---- */
+
+/* "3", "0,2" or "4-7": adds them. */
+static int add_vcpus(struct pick *p, const char *list)
+{
+	_cleanup_free_ char *copy = strdup(list);
+	char *save = NULL, *word, *dash;
+	uint64_t from, to;
+	int ret = copy ? 0 : -ENOMEM;
+
+	for (word = copy ? strtok_r(copy, ",", &save) : NULL; word && !ret;
+	     word = strtok_r(NULL, ",", &save)) {
+		dash = strchr(word, '-');
+		if (dash)
+			*dash++ = 0;
+		if (parse_u64(word, &from) || parse_u64(dash ?: word, &to) || to < from ||
+		    to >= 1u << 16)
+			return -EINVAL;
+		for (; from <= to && !ret; from++)
+			ret = pick_add_vcpu(p, (uint32_t)from);
+	}
+	return ret;
+}
+
+/* A side that does not exist would silently show nothing. */
+static int add_side(struct pick *p, const struct timeline *t, const char *side, bool gone,
+		    struct kvmft_err *err)
+{
+	bool known =
+		gone || !strcmp(side, "host") || !strcmp(side, "guest") || !strcmp(side, "qemu");
+
+	for (size_t i = 0; i < tl_sources(t); i++)
+		known |= pick_side_is(t, tl_source(t, i), side);
+	if (!known)
+		return err_usage(
+			err,
+			"option --side: '%s' is neither host nor guest nor qemu nor the name "
+			"of a guest here",
+			side);
+	return pick_add_side(p, side) ? err_set(err, ENOMEM, "out of memory") : 0;
+}
+
+static int usage(struct kvmft_err *err, const char *option, int ret)
+{
+	if (ret == -EINVAL)
+		return err_usage(err, "option %s: %s", option, err->text);
+	return ret;
+}
+
+static int add_lists(struct pick *p, const struct merge_pick_opts *o, const struct timeline *t,
+		     bool gone, struct kvmft_err *err)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < o->event.n && !ret; i++)
+		ret = usage(err, "--event", pick_add_event(p, o->event.v[i], err));
+	for (size_t i = 0; i < o->grep.n && !ret; i++)
+		ret = usage(err, "--grep", pick_add_match(p, o->grep.v[i], err));
+	for (size_t i = 0; i < o->side.n && !ret; i++)
+		ret = add_side(p, t, o->side.v[i], gone, err);
+	for (size_t i = 0; i < o->vcpu.n && !ret; i++) {
+		ret = add_vcpus(p, o->vcpu.v[i]);
+		if (ret == -EINVAL)
+			err_usage(err, "option --vcpu: '%s' is not a list such as 0,2-5",
+				  o->vcpu.v[i]);
+	}
+	if (ret == -ENOMEM && !err->text[0])
+		err_set(err, ENOMEM, "out of memory");
+	return ret;
+}
+
+/*
+ * What was requested, checked; gone: an unknown side may belong to a guest that was left out. *out
+ * is NULL if nothing was requested. err says which option is wrong. To be freed with pick_free(),
+ * also after a failure.
+ */
+static int merge_pick_init(const struct merge_pick_opts *o, const struct timeline *t, bool gone,
+			   struct pick **out, struct kvmft_err *err)
+{
+	*out = NULL;
+	if (o->context.set && !o->grep.n)
+		return err_usage(err, "option --context: around which events? It needs --grep");
+	if (o->context.v > PICK_MAX_CONTEXT)
+		return err_usage(err, "option --context: at most %d lines", PICK_MAX_CONTEXT);
+	if (!o->event.n && !o->grep.n && !o->side.n && !o->vcpu.n)
+		return 0;
+	if (pick_new(t, out))
+		return err_set(err, ENOMEM, "out of memory");
+	pick_set_context(*out, o->context.v);
+	return add_lists(*out, o, t, gone, err);
+}
+
+/* ---- spikes for a trace, from the process that finds them to the one that writes ---- */
+
+#define SPIKES 200u
+
+static int merge_spikes_find(struct pairing *p, uint64_t from, uint64_t to, bool judge,
+			     struct sbuf *rows, struct kvmft_err *err)
+{
+	struct blame *b = NULL;
+	int ret = blaming_spikes(p, from, to, SPIKES, judge, &b, err);
+
+	for (size_t i = 0; !ret && b && i < blame_spikes(b); i++) {
+		const struct blame_spike *s = blame_spike(b, i);
+
+		sbuf_add_mem(rows, (const char *)s, sizeof(*s));
+		sbuf_add_mem(rows, (const char *)s->part, s->nparts * sizeof(*s->part));
+	}
+	blame_free(b);
+	return ret;
+}
+
+/* Checks what came from a process that read untrusted captures: indices and texts. */
+static bool is_sane(struct blame_spike *s)
+{
+	bool sane = s->what < BLAME_WHATS && s->cause < BLAME_CAUSES;
+
+	s->of[sizeof(s->of) - 1] = '\0';
+	for (size_t i = 0; sane && i < s->nparts; i++) {
+		s->part[i].name[sizeof(s->part[i].name) - 1] = '\0';
+		sane = s->part[i].cause < BLAME_CAUSES;
+	}
+	return sane;
+}
+
+/* Each is followed by its parts. The number of spikes, or -errno. */
+static ssize_t unpack(struct sbuf *rows, struct blame_spike *v)
+{
+	size_t n = 0, size;
+
+	for (char *p = rows->s, *end = p + rows->len; p < end; n++, p += size) {
+		struct blame_spike *s = &v[n];
+
+		if ((size_t)(end - p) < sizeof(*s))
+			return -EINVAL;
+		memcpy(s, p, sizeof(*s));
+		p += sizeof(*s);
+		size = s->nparts * sizeof(*s->part);
+		if (s->nparts > BLAME_PARTS + 1 || (size_t)(end - p) < size)
+			return -EINVAL;
+		s->part = (struct blame_part *)p;
+		if (!is_sane(s))
+			return -EINVAL;
+	}
+	return (ssize_t)n;
+}
+
+static int merge_spikes_put(struct many *m, struct out *o, const struct pairing *p,
+			    const struct windows *w, struct kvmft_err *err)
+{
+	_cleanup_(many_result_free) struct many_result r = { 0 };
+	int ret = many_result(m, 0, &r);
+	_cleanup_free_ struct blame_spike *s = NULL;
+	ssize_t n;
+
+	if (ret)
+		return err_why(err, ret, "cannot take over the spikes");
+	if (r.code < 0)
+		return err_set(err, -r.code, "finding spikes: %s", r.why);
+	s = calloc(r.rows.len / sizeof(*s) + 1, sizeof(*s));
+	if (!s)
+		return err_set(err, ENOMEM, "out of memory");
+	n = unpack(&r.rows, s);
+	if (n < 0)
+		return err_set(err, EINVAL, "what the process that looks for spikes found is damaged");
+	ret = w ? blaming_judge(p, w, s, (size_t)n, err) : 0;
+	return ret ?: out_perfetto_spikes(o, s, (size_t)n);
+}
 
 struct merge_opts {
 	struct sink_file file; /* first */

@@ -3,6 +3,296 @@
 #include "kvmft/diff.h"
 #include "kvmft/events.h"
 
+/*
+ * Sums of many things by slices of time.
+ *
+ * The length of a recording may be known only at its end. So slices begin short; when there are too
+ * many, each pair is joined.
+ */
+
+#define OTHERS UINT64_MAX
+
+static void cell_add(struct diff_cell *to, const struct diff_cell *from)
+{
+	to->n += from->n;
+	to->timed += from->timed;
+	to->time += from->time;
+	for (size_t i = 0; i < REPORT_PARTS; i++)
+		to->part[i] += from->part[i];
+	for (size_t i = 0; i < DIFF_BUCKETS; i++)
+		to->count[i] += from->count[i];
+}
+
+static void key_halve(struct diff_key *k)
+{
+	for (size_t i = 0; i < DIFF_SLICES; i += 2) {
+		struct diff_cell *a = k->slice[i], *b = k->slice[i + 1];
+
+		k->slice[i] = k->slice[i + 1] = NULL;
+		if (a && b) {
+			cell_add(a, b);
+			free(b);
+		}
+		k->slice[i / 2] = a ?: b;
+	}
+}
+
+static void halve(double v[DIFF_SLICES])
+{
+	for (size_t i = 0; i < DIFF_SLICES; i += 2) {
+		double sum = v[i] + v[i + 1];
+
+		v[i] = v[i + 1] = 0;
+		v[i / 2] = sum;
+	}
+}
+
+static void set_halve(struct diff_set *s)
+{
+	s->shift++;
+	for (size_t i = 0; i < s->nkey; i++)
+		key_halve(s->key[i]);
+	halve(s->guest);
+	for (int p = 0; p < REPORT_PARTS; p++)
+		halve(s->part[p]);
+}
+
+size_t diff_set_slice(struct diff_set *s, uint64_t n)
+{
+	while (s->shift < 63 && n >> s->shift >= DIFF_SLICES)
+		set_halve(s);
+	return (size_t)MIN(n >> s->shift, (uint64_t)DIFF_SLICES - 1);
+}
+
+struct diff_key *diff_set_key(struct diff_set *s, uint64_t number, bool *is_new)
+{
+	struct diff_key **slot, *k;
+	uint64_t at;
+
+	*is_new = false;
+	if (u64map_get(&s->at, number, &at))
+		return s->key[at];
+	if (s->nkey >= DIFF_KEYS && number != OTHERS)
+		return diff_set_key(s, OTHERS, is_new);
+	slot = array_grow(&s->key, s->nkey, &s->cap, sizeof(*slot));
+	k = slot ? calloc(1, sizeof(*k)) : NULL;
+	if (k)
+		k->times = calloc(1, sizeof(*k->times));
+	if (!k || !k->times || u64map_put(&s->at, number, s->nkey)) {
+		free(k ? k->times : NULL);
+		free(k);
+		return NULL;
+	}
+	*slot = k;
+	s->nkey++;
+	*is_new = number != OTHERS;
+	strcpy(k->name, "(others)");
+	return k;
+}
+
+struct diff_cell *diff_key_cell(struct diff_key *k, size_t slice)
+{
+	if (!k->slice[slice])
+		k->slice[slice] = calloc(1, sizeof(struct diff_cell));
+	return k->slice[slice];
+}
+
+void diff_key_time(struct diff_key *k, struct diff_cell *c, uint64_t ns, uint32_t n)
+{
+	unsigned int i = loghist_index(ns);
+
+	k->times->min = k->times->n ? MIN(k->times->min, ns) : ns;
+	k->times->max = MAX(k->times->max, ns);
+	k->times->n += n;
+	k->times->count[i] += n;
+	c->count[i / 4] += n;
+}
+
+void diff_set_end(struct diff_set *s, uint64_t length_ns)
+{
+	uint64_t last;
+
+	(void)diff_set_slice(s, length_ns ? (length_ns - 1) / DIFF_SLICE : 0);
+	s->length = length_ns;
+	s->slice = (uint64_t)DIFF_SLICE << MIN(s->shift, 40u);
+	s->n = length_ns ? (size_t)MIN((length_ns - 1) / s->slice + 1, (uint64_t)DIFF_SLICES) : 0;
+	for (size_t i = 0; i < s->n; i++) {
+		last = length_ns - MIN(length_ns, i * s->slice);
+		s->ns[i] = (double)MIN(s->slice, last);
+		s->seconds[i] = s->ns[i] / 1e9;
+	}
+}
+
+void diff_set_free(struct diff_set *s)
+{
+	for (size_t i = 0; i < s->nkey; i++) {
+		for (size_t k = 0; k < DIFF_SLICES; k++)
+			free(s->key[i]->slice[k]);
+		free(s->key[i]->times);
+		free(s->key[i]);
+	}
+	free(s->key);
+	u64map_free(&s->at);
+}
+
+/*
+ * How the recorded machines differ, as far as the captures say.
+ *
+ * What only one of the captures says is no difference between the machines, but between recorders.
+ */
+
+#define VCPUS 512 /* of a VM, whose clocks are compared */
+
+/* Both values, which are taken over (NULL: out of memory); kept if they differ. */
+static int fact_add(struct diff *d, const char *name, char *before, char *after)
+{
+	struct diff_fact *f = NULL;
+	int ret = before && after ? 0 : -ENOMEM;
+
+	if (!ret && strcmp(before, after)) {
+		f = array_grow(&d->fact, d->nfact, &d->fact_cap, sizeof(*f));
+		ret = f ? 0 : -ENOMEM;
+	}
+	if (!f) {
+		free(before);
+		free(after);
+		return ret;
+	}
+	snprintf(f->name, sizeof(f->name), "%s", name);
+	f->value[0] = before;
+	f->value[1] = after;
+	d->nfact++;
+	return 0;
+}
+
+static int text(struct diff *d, const char *name, const char *before, const char *after)
+{
+	return before && after ? fact_add(d, name, strdup(before), strdup(after)) : 0;
+}
+
+static char *number_text(uint64_t v)
+{
+	char *s = NULL;
+
+	return asprintf(&s, "%llu", (unsigned long long)v) < 0 ? NULL : s;
+}
+
+static int number(struct diff *d, const char *name, uint64_t before, uint64_t after)
+{
+	return before && after ? fact_add(d, name, number_text(before), number_text(after)) : 0;
+}
+
+/* Each boot measures the TSC a little differently. */
+static bool far(uint64_t a, uint64_t b)
+{
+	return MAX(a, b) - MIN(a, b) > MAX(a, b) / 1000;
+}
+
+/* ---- parameters of modules ---- */
+
+static const char *param(const struct capture *c, const struct cap_param *p)
+{
+	for (size_t i = 0; i < c->nparam; i++)
+		if (!strcmp(c->param[i].module, p->module) && !strcmp(c->param[i].name, p->name))
+			return c->param[i].value;
+	return NULL;
+}
+
+static int params(struct diff *d, const struct capture *a, const struct capture *b)
+{
+	char name[128];
+	int ret = 0;
+
+	for (size_t i = 0; i < a->nparam && !ret; i++) {
+		snprintf(name, sizeof(name), "%s.%s", a->param[i].module, a->param[i].name);
+		ret = text(d, name, a->param[i].value, param(b, &a->param[i]));
+	}
+	return ret;
+}
+
+/* ---- vCPUs ---- */
+
+/* "2 vCPUs of vm1" for each VM, so that VMs with other PIDs can be compared. */
+static char *vms_text(const struct capture *c)
+{
+	struct sbuf b = { 0 };
+
+	for (size_t i = 0; i < c->nvm; i++) {
+		const struct cap_vm *vm = &c->vm[i];
+		struct u64map ids = { 0 };
+
+		for (size_t k = 0; k < vm->nvcpu && !b.error; k++)
+			b.error = u64map_put(&ids, vm->vcpu[k].id, 0);
+		sbuf_addf(&b, "%s%zu", i ? ", " : "", ids.n);
+		u64map_free(&ids);
+		if (vm->name)
+			sbuf_addf(&b, " of %s", vm->name);
+	}
+	if (!b.s)
+		sbuf_add(&b, "none");
+	return sbuf_take(&b);
+}
+
+static int vcpu(struct diff *d, const char *vm, const struct cap_vcpu *a, const struct cap_vcpu *b)
+{
+	char name[64], *x = NULL, *y = NULL;
+
+	if (!a->has_offset || !b->has_offset)
+		return 0;
+	snprintf(name, sizeof(name), "TSC ratio of %.24s/%u", vm, a->id);
+	if (asprintf(&x, "%llu/2^%u", (unsigned long long)a->ratio, a->frac) < 0)
+		x = NULL;
+	if (asprintf(&y, "%llu/2^%u", (unsigned long long)b->ratio, b->frac) < 0)
+		y = NULL;
+	if (fact_add(d, name, x, y))
+		return -ENOMEM;
+	snprintf(name, sizeof(name), "TSC offset of %.24s/%u", vm, a->id);
+	x = y = NULL;
+	if (asprintf(&x, "%lld", (long long)a->offset) < 0)
+		x = NULL;
+	if (asprintf(&y, "%lld", (long long)b->offset) < 0)
+		y = NULL;
+	return fact_add(d, name, x, y);
+}
+
+/* The same VM: another one's TSC offset differs in any case. */
+static int offsets(struct diff *d, const struct cap_vm *a, const struct cap_vm *b)
+{
+	int ret = 0;
+
+	if (strcmp(a->id, b->id) || (a->uuid && b->uuid && strcmp(a->uuid, b->uuid)))
+		return 0;
+	for (size_t i = 0; i < MIN(a->nvcpu, (size_t)VCPUS) && !ret; i++)
+		for (size_t k = 0; k < MIN(b->nvcpu, (size_t)VCPUS) && !ret; k++)
+			if (a->vcpu[i].id == b->vcpu[k].id) {
+				ret = vcpu(d, a->name ?: a->id, &a->vcpu[i], &b->vcpu[k]);
+				break;
+			}
+	return ret;
+}
+
+int diff_machines(struct diff *d)
+{
+	const struct capture *a = d->side[0].cap, *b = d->side[1].cap;
+	int ret = text(d, "kernel", a->uname, b->uname);
+
+	ret = ret ?: text(d, "CPU vendor", a->vendor, b->vendor);
+	ret = ret ?: text(d, "hypervisor", a->hypervisor, b->hypervisor);
+	ret = ret ?: number(d, "CPUs recorded", a->nstream, b->nstream);
+	if (!ret && far(a->tsc_khz, b->tsc_khz))
+		ret = number(d, "TSC kHz", a->tsc_khz, b->tsc_khz);
+	ret = ret ?: text(d, "clocksource", a->clocksource, b->clocksource);
+	ret = ret ?: text(d, "trace clock", a->clock, b->clock);
+	ret = ret ?: text(d, "kvmft", a->tool, b->tool);
+	ret = ret ?: params(d, a, b);
+	if (!ret && a->nvm && b->nvm)
+		ret = fact_add(d, "vCPUs", vms_text(a), vms_text(b));
+	for (size_t i = 0; i < a->nvm && !ret; i++)
+		for (size_t k = 0; k < b->nvm && !ret; k++)
+			ret = offsets(d, &a->vm[i], &b->vm[k]);
+	return ret;
+}
+
 struct piece {
 	struct diff_set *set;
 	struct diff_key *key;

@@ -4,8 +4,8 @@
  *
  * A class says, in one constant table, which events it uses, at which of them the clock starts and
  * stops, what is counted separately (the key) and how a key is printed. It never sees state:
- * pairing (report_samples.c) is the same for all. A new class is a section of classes.c, or a file
- * class_NAME.c if it takes more, and a line in its table.
+ * pairing (report_samples.c) is the same for all. A new class is a section of classes.c and a
+ * line in its table.
  */
 #ifndef KVMFT_EXITS_CLASS_H
 #define KVMFT_EXITS_CLASS_H
@@ -58,12 +58,9 @@ struct event_class {
 	void (*describe)(const struct exit_names *names, uint64_t key, char *buf, size_t size);
 };
 
-/* end() of most: the guest runs again. */
-enum class_mark class_end_entry(const struct class_event *e, uint64_t *key);
-
 /* Of a key of class_vmexit. */
 struct exit_why class_vmexit_why(uint64_t key);
 
-extern const struct event_class class_vmexit, class_mmio, class_ioport, class_msr;
+extern const struct event_class class_vmexit;
 
 #endif

@@ -1,14 +1,274 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * classes.c: the table of event classes, and those whose clock starts at the exit and stops at the
- * entry. Anything more complex is a file class_NAME.c and a line here.
+ * classes.c: the event classes, each a section, and the table of them.
  */
 #include "class.h"
 
-enum class_mark class_end_entry(const struct class_event *e, uint64_t *key __unused_arg)
+static enum class_mark class_end_entry(const struct class_event *e, uint64_t *key __unused_arg)
 {
 	return e->tp == CLASS_ENTRY ? MARK_YES : MARK_NO;
 }
+
+/* ---- why vCPUs exited, and for how long: kvm_exit to kvm_entry, by reason ---- */
+
+#define OF_NESTED (1ull << 63)
+
+/*
+ * Key: the isa in the high half, because the numbers of two instruction sets have nothing in
+ * common. Flags of VMX are ignored: a failed entry counts under its basic reason. An exit of a
+ * guest's own guest is followed by kvm_nested_vmexit.
+ */
+static enum class_mark begin(const struct class_event *e, uint64_t *key)
+{
+	enum exit_isa isa = (enum exit_isa)(uint32_t)e->v[1];
+
+	*key = OF_NESTED;
+	if (e->tp != CLASS_EXIT)
+		return e->tp ? MARK_NO : MARK_MORE;
+	*key = (uint64_t)(uint32_t)isa << 32 | exit_reason_key(isa, e->v[0]);
+	return MARK_KEY;
+}
+
+/* perf counts each number separately, including flags. */
+static enum class_mark perf_begin(const struct class_event *e, uint64_t *key)
+{
+	if (e->tp != CLASS_EXIT)
+		return MARK_NO;
+	*key = e->v[1] << 32 | (uint32_t)e->v[0];
+	return MARK_KEY;
+}
+
+static enum class_mark perf_before_begin(const struct class_event *e, uint64_t *key __unused_arg)
+{
+	return e->tp == CLASS_ENTRY ? MARK_YES : MARK_NO;
+}
+
+struct exit_why class_vmexit_why(uint64_t key)
+{
+	return (struct exit_why){ (enum exit_isa)(uint32_t)((key & ~OF_NESTED) >> 32),
+				  (uint32_t)key };
+}
+
+static void describe(const struct exit_names *names, uint64_t key, char *buf, size_t size)
+{
+	const struct exit_why why = class_vmexit_why(key);
+	uint32_t flags = exit_reason_flags(why.isa, key);
+	char name[EXIT_NAME_MAX], text[EXIT_NAME_MAX];
+
+	exit_reason_text(names, why.isa, why.reason, name, sizeof(name));
+	snprintf(buf, size, "%s%s%s%s", name, flags ? " " : "",
+		 flags ? exit_flags_text(flags, text, sizeof(text)) : "",
+		 key & OF_NESTED ? " (L2)" : "");
+}
+
+const struct event_class class_vmexit = {
+	.name = "vmexit",
+	.title = "VM-EXIT",
+	.tp = { { .name = "kvm_nested_vmexit" } },
+	.optional = true,
+	.exact = { begin, class_end_entry },
+	.perf = { perf_begin, class_end_entry },
+	.perf_before = { perf_before_begin, perf_begin },
+	.describe = describe,
+};
+
+/*
+ * Accesses to emulated device memory, by address and direction.
+ *
+ * kvm_mmio of a write is traced before the device sees it, of a read when its value is there; type
+ * 0 only announces that user space has to answer a read (arch/x86/kvm/x86.c). Kernels with the
+ * patches of 2012 that perf's first version came with have kvm_mmio_begin and kvm_mmio_done: where
+ * a capture has both formats, they are the whole truth.
+ */
+
+enum { TP_MMIO, TP_BEGIN, TP_DONE };
+
+enum { TYPE_UNSATISFIED, TYPE_READ, TYPE_WRITE }; /* KVM_TRACE_MMIO_* */
+
+#define HAS_TYPE    (1u << 1)
+#define WRITE_BIT   (1ull << 63)
+#define BEGIN_DONE  (1u << TP_BEGIN | 1u << TP_DONE)
+
+static uint64_t key_of(const struct class_event *e, bool write)
+{
+	return (e->v[0] & ~WRITE_BIT) | (write ? WRITE_BIT : 0);
+}
+
+static bool is_mmio(const struct class_event *e, unsigned int type)
+{
+	return e->tp == TP_MMIO && e->v[1] == type;
+}
+
+static enum class_mark mmio_begin(const struct class_event *e, uint64_t *key)
+{
+	bool write;
+
+	if ((e->tps & BEGIN_DONE) == BEGIN_DONE) {
+		if (e->tp != TP_BEGIN)
+			return MARK_NO;
+		write = e->has & HAS_TYPE ? e->v[1] == TYPE_WRITE : e->v[2];
+		*key = key_of(e, write);
+		return MARK_KEY;
+	}
+	if (!is_mmio(e, TYPE_WRITE))
+		return MARK_NO;
+	*key = key_of(e, true);
+	return MARK_KEY;
+}
+
+static enum class_mark end(const struct class_event *e, uint64_t *key)
+{
+	if (e->tp == CLASS_ENTRY)
+		return MARK_YES;
+	if ((e->tps & BEGIN_DONE) == BEGIN_DONE)
+		return e->tp == TP_DONE ? MARK_YES : MARK_NO;
+	if (!is_mmio(e, TYPE_READ))
+		return MARK_NO;
+	*key = key_of(e, false);
+	return MARK_KEY;
+}
+
+static enum class_mark mmio_perf_begin(const struct class_event *e, uint64_t *key)
+{
+	if (e->tp == CLASS_EXIT)
+		return MARK_YES;
+	if (!is_mmio(e, TYPE_WRITE))
+		return MARK_NO;
+	*key = key_of(e, true);
+	return MARK_KEY;
+}
+
+static enum class_mark perf_end(const struct class_event *e, uint64_t *key)
+{
+	if (e->tp == CLASS_ENTRY)
+		return MARK_YES;
+	if (!is_mmio(e, TYPE_READ))
+		return MARK_NO;
+	*key = key_of(e, false);
+	return MARK_KEY;
+}
+
+static void mmio_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
+			  size_t size)
+{
+	snprintf(buf, size, "0x%llx:%c", (unsigned long long)(key & ~WRITE_BIT),
+		 key & WRITE_BIT ? 'W' : 'R');
+}
+
+static const struct event_class class_mmio = {
+	.name = "mmio",
+	.title = "MMIO Access",
+	.tp = {
+		[TP_MMIO] = { "kvm_mmio", { "gpa", "type" } },
+		[TP_BEGIN] = { "kvm_mmio_begin", { "gpa", "type", "rw" } },
+		[TP_DONE] = { "kvm_mmio_done", { "vcpu_id" } },
+	},
+	.exact = { mmio_begin, end },
+	.perf = { mmio_perf_begin, perf_end },
+	.describe = mmio_describe,
+};
+
+/*
+ * Accesses to I/O ports, by port and direction.
+ *
+ * kvm_pio of an OUT is traced before the access. So was that of an IN in kernels whose kvm_pio has
+ * no field val; with that field, an IN is traced once its value is known, after user space: its
+ * clock started at the exit. kvm_mmio_done of the kernels of 2012 ends both.
+ */
+
+enum { TP_PIO, TP_PIO_DONE };
+
+#define HAS_VAL	  (1u << 2)
+#define IOPORT_WRITE (1ull << 32)
+
+static uint64_t ioport_key(const struct class_event *e)
+{
+	return (uint32_t)e->v[0] | (e->v[1] ? IOPORT_WRITE : 0);
+}
+
+static enum class_mark ioport_begin(const struct class_event *e, uint64_t *key)
+{
+	if (e->tp != TP_PIO)
+		return MARK_NO;
+	*key = ioport_key(e);
+	return e->v[1] || !(e->has & HAS_VAL) ? MARK_KEY : MARK_AT_EXIT;
+}
+
+static enum class_mark ioport_end(const struct class_event *e, uint64_t *key __unused_arg)
+{
+	return e->tp == CLASS_ENTRY || e->tp == TP_PIO_DONE ? MARK_YES : MARK_NO;
+}
+
+static enum class_mark ioport_perf_begin(const struct class_event *e, uint64_t *key)
+{
+	if (e->tp != TP_PIO)
+		return MARK_NO;
+	*key = ioport_key(e);
+	return MARK_KEY;
+}
+
+static void ioport_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
+			    size_t size)
+{
+	snprintf(buf, size, "0x%x:%s", (uint32_t)key, key & IOPORT_WRITE ? "POUT" : "PIN");
+}
+
+static const struct event_class class_ioport = {
+	.name = "ioport",
+	.title = "IO Port Access",
+	.tp = {
+		[TP_PIO] = { "kvm_pio", { "port", "rw", "val" } },
+		[TP_PIO_DONE] = { "kvm_mmio_done", { "vcpu_id" } },
+	},
+	.exact = { ioport_begin, ioport_end },
+	.perf = { ioport_perf_begin, class_end_entry },
+	.describe = ioport_describe,
+};
+
+/*
+ * Accesses to model specific registers, by register and direction.
+ *
+ * kvm_msr is traced after the access, so its clock started at the exit. (SVM before Linux 6.12 has
+ * accesses that come before their kvm_exit: the pairing begins those at kvm_msr.)
+ */
+
+#define MSR_WRITE (1ull << 32)
+
+static uint64_t msr_key(const struct class_event *e)
+{
+	return (uint32_t)e->v[0] | (e->v[1] ? MSR_WRITE : 0);
+}
+
+static enum class_mark msr_begin(const struct class_event *e, uint64_t *key)
+{
+	if (e->tp != 0)
+		return MARK_NO;
+	*key = msr_key(e);
+	return MARK_AT_EXIT;
+}
+
+static enum class_mark msr_perf_begin(const struct class_event *e, uint64_t *key)
+{
+	if (e->tp != 0)
+		return MARK_NO;
+	*key = msr_key(e);
+	return MARK_KEY;
+}
+
+static void msr_describe(const struct exit_names *names __unused_arg, uint64_t key, char *buf,
+			 size_t size)
+{
+	snprintf(buf, size, "0x%x:%c", (uint32_t)key, key & MSR_WRITE ? 'W' : 'R');
+}
+
+static const struct event_class class_msr = {
+	.name = "msr",
+	.title = "MSR Access",
+	.tp = { { "kvm_msr", { "ecx", "write" } } },
+	.exact = { msr_begin, class_end_entry },
+	.perf = { msr_perf_begin, class_end_entry },
+	.describe = msr_describe,
+};
 
 /* ---- CPUID instructions, by leaf and subleaf ---- */
 

@@ -6,11 +6,9 @@
  *   report_walk.c    streams in, events in each thread's order out
  *   report_samples.c begin and end of samples, per thread
  *   report_split.c   what the time of an exit was spent on
- *   report_cells.c   samples by key
  *   report_apart.c   whose cells are kept apart, and further walks for more of them
- *   report_table.c   tables from that
+ *   report_table.c   samples by key; tables and pieces from that
  *   by_rip.c         places in guests, for opts.by_rip
- *   report_piece.c   what was counted since it was last requested
  */
 #ifndef KVMFT_EXITS_REPORT_PRIV_H
 #define KVMFT_EXITS_REPORT_PRIV_H
@@ -20,7 +18,7 @@
 
 typedef unsigned __int128 u128;
 
-/* ---- report_cells.c ---- */
+/* ---- samples by key ---- */
 
 #define CELL_OTHERS UINT64_MAX /* key of samples without memory for a cell of their own */
 
@@ -68,10 +66,7 @@ struct cell *cell_find(const struct cells *c, uint64_t key);
 /* The cell of key, made if it is new; NULL if out of memory. */
 struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key);
 void cell_time_hist(struct cell *c, struct cell_budget *b, uint64_t ticks);
-/* Adds what a cell's histogram counts to h; n, min and max of h are the caller's. */
-void cell_hist_add(const struct cell *c, struct loghist *h);
 /* Forgets all that a cell counted. */
-void cell_clear(struct cell *c);
 void cells_free(struct cells *c);
 
 /*

@@ -5,6 +5,303 @@
  */
 #include "mem.h"
 
+/*
+ * Of what kind a stall for memory was, by what was seen while it lasted.
+ *
+ * Each kind has events that prove it. If one of them is missing, because the capture has no such
+ * events or they do not agree, the kind is not told.
+ */
+
+/*
+ * The bit by which KVM marks that it took the right to write itself: EPT_SPTE_MMU_WRITABLE,
+ * DEFAULT_SPTE_MMU_WRITABLE (arch/x86/kvm/mmu/spte.h).
+ */
+#define MMU_WRITABLE (1ull << 58 | 1ull << 10)
+
+/* The memory that was mapped was allocated meanwhile; *clear: as memory that nobody had before. */
+static bool is_new(const struct mem_stall *s, bool *clear)
+{
+	uint64_t pfn = mem_pfn(s);
+
+	for (unsigned int i = 0; i < s->nalloc && i < MEM_ALLOCS; i++)
+		if (pfn - s->alloc[i].pfn < 1ull << (s->alloc[i].order & 31)) {
+			*clear = s->alloc[i].clear;
+			return true;
+		}
+	return false;
+}
+
+/* Kinds of a page that was read from a disk. */
+static enum mem_kind read_in(const struct lat_mem *m, const struct mem_stall *s)
+{
+	if (s->file)
+		return MEM_FILE;
+	return m->has[EV_FILE_PAGE] ? MEM_SWAP : MEM_UNKNOWN;
+}
+
+/* Kinds of an entry that was present: what it lacked. */
+static enum mem_kind changed(const struct mem_stall *s)
+{
+	uint64_t old = s->spte.old, now = s->spte.now;
+
+	if (!spte_leaf(old, s->spte.level))
+		return MEM_COLLAPSE; /* a table gave way to a page */
+	if (s->dirtied && s->write)
+		return MEM_WRITEBACK;
+	if (SPTE_PFN(old) == SPTE_PFN(now) && spte_watched(old))
+		return MEM_ACCESS;
+	if (SPTE_PFN(old) != SPTE_PFN(now) || old & SPTE_WRITABLE || !(now & SPTE_WRITABLE))
+		return MEM_UNKNOWN;
+	return old & MMU_WRITABLE ? MEM_DIRTY : MEM_UNKNOWN;
+}
+
+/* Kinds of a page that had been mapped and was taken. */
+static enum mem_kind again(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
+			   bool fresh)
+{
+	/* Perhaps another VM's page of the same number, if it is not the host's same page. */
+	if (s->by.vm < 0 && (!s->by.same || fresh))
+		return MEM_UNKNOWN;
+	if (s->by.swapped && fresh)
+		return MEM_SWAP;
+	if (s->by.split && !fresh)
+		return MEM_SPLIT;
+	if (!strncmp(tl_comm(v->host, s->by.tid), "kvm-nx-lpage-re", 15))
+		return MEM_NX;
+	if (u64map_get(&l->mem->collapser, (uint32_t)s->by.tid, NULL))
+		return MEM_COLLAPSE;
+	return lat_task_vm(l, v->host, s->by.tid) == (int64_t)v->vm ? MEM_VMM : MEM_HOST;
+}
+
+/*
+ * It was not allocated meanwhile. What hugetlbfs gives never is: without a probe it cannot be told
+ * from a huge page that the VMM had.
+ */
+static enum mem_kind had(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s)
+{
+	if (s->hugetlb)
+		return MEM_TOUCH;
+	return s->spte.level == 1 || l->mem->has[EV_HUGETLB] || v->host->cap->no_hugetlb ?
+		       MEM_MAP :
+		       MEM_UNKNOWN;
+}
+
+static enum mem_kind first(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
+			   bool fresh, bool clear)
+{
+	const struct lat_mem *m = l->mem;
+
+	if (m->blind || m->taken.forgotten || !m->has[EV_PAGE_ALLOC])
+		return MEM_UNKNOWN;
+	if (!fresh)
+		return had(l, v, s);
+	return clear ? MEM_TOUCH : MEM_UNKNOWN;
+}
+
+static enum mem_kind mapped(const struct lat *l, const struct lat_vcpu *v,
+			    const struct mem_stall *s)
+{
+	bool clear = false, fresh = is_new(s, &clear);
+
+	if (spte_present(s->spte.old))
+		return changed(s);
+	if (s->block)
+		return read_in(l->mem, s);
+	if (s->dirtied && s->write)
+		return MEM_WRITEBACK;
+	if (s->unmapped && s->write && fresh)
+		return s->migrated ? MEM_MIGRATION : MEM_COW;
+	if (s->unmapped)
+		return MEM_UNKNOWN;
+	/* Nobody outside the VM takes a page for good. */
+	return s->was_taken && !(s->by.vm < 0 && ((fresh && clear) || s->hugetlb)) ?
+		       again(l, v, s, fresh && !clear) :
+		       first(l, v, s, fresh, clear);
+}
+
+enum mem_kind mem_kind(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s)
+{
+	if (s->userfault)
+		return MEM_USERFAULT;
+	if (s->pml)
+		return MEM_DIRTY;
+	if (s->compacted)
+		return MEM_COMPACTION;
+	if (s->reclaimed)
+		return MEM_RECLAIM;
+	if (s->async && !s->arrived && !s->mapped)
+		return MEM_ASYNC;
+	if (s->fast)
+		return s->fast_write ? MEM_DIRTY : MEM_ACCESS;
+	if (s->split)
+		return MEM_SPLIT;
+	if (s->mapped)
+		return mapped(l, v, s);
+	if (s->block)
+		return read_in(l->mem, s);
+	/* KVM was to try again, and the guest did something else. */
+	if (s->unmapped && s->write && s->nalloc && !s->migrated)
+		return MEM_COW;
+	/* Nothing had to be changed, which is only known if changes are recorded. */
+	if (s->doubt || !s->tdp || !s->has_addr || s->any_spte || s->unmapped)
+		return MEM_UNKNOWN;
+	return l->mem->tdp[v->vm] && l->mem->has[EV_FAST_FAULT] ? MEM_ALREADY : MEM_UNKNOWN;
+}
+
+/*
+ * Pages that a guest had and that were taken out of KVM's page tables, and by whom,
+ * until they are mapped again.
+ *
+ * KVM's event of a change names the page of the guest, but not its VM. That is the VM of the thread
+ * that made the change, or the only one; with several, what a thread of none of them took is
+ * remembered as belonging to an unknown one.
+ */
+
+#define TAKEN_MAX (1u << 20)
+
+/* A value of the map: who, the host's page, whether that was written to swap, or split by KVM. */
+#define TID_BITS  22
+#define PFN_SHIFT (TID_BITS + 2)
+#define SWAPPED	  (1ull << TID_BITS)
+#define SPLIT	  (SWAPPED << 1)
+
+static uint64_t key_of(int64_t vm, unsigned int level, uint64_t gfn)
+{
+	return ((uint64_t)(vm + 1) & 0xffff) << 48 | (uint64_t)(level & 7) << 45 |
+	       (gfn & ((1ull << 45) - 1));
+}
+
+static uint64_t base(uint64_t gfn, unsigned int level)
+{
+	return gfn & ~((1ull << 9 * (level - 1)) - 1);
+}
+
+/* How many small pages of a huge one's key were taken; NULL: out of memory. */
+static uint64_t *small_of(struct mem_taken *m, uint64_t huge)
+{
+	if (!m->count || m->last != huge)
+		m->count = u64map_at(&m->small, huge);
+	m->last = huge;
+	return m->count;
+}
+
+static int mem_taken_add(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t gfn,
+			 uint64_t pfn, int32_t tid, bool split)
+{
+	uint64_t key = key_of(vm, level, gfn), *val, *n;
+	size_t before = m->by_page.n;
+
+	if (before >= TAKEN_MAX && !u64map_get(&m->by_page, key, NULL)) {
+		m->forgotten++;
+		return 0;
+	}
+	m->levels[vm < 0] |= (uint8_t)(1u << level);
+	val = u64map_at(&m->by_page, key);
+	if (!val)
+		return -ENOMEM;
+	*val = pfn << PFN_SHIFT | (split ? SPLIT : 0) | ((uint64_t)(uint32_t)tid & (SWAPPED - 1));
+	if (level == 1 && m->by_page.n != before) {
+		n = small_of(m, key_of(vm, 2, base(gfn, 2)));
+		if (!n)
+			return -ENOMEM;
+		(*n)++;
+	}
+	return m->swaps ? u64map_put(&m->by_pfn, pfn, key) : 0;
+}
+
+/* Most hosts never swap: only the first page that is written asks who had it. */
+static int find_by_pfn(struct mem_taken *m)
+{
+	for (size_t i = 0; i < m->by_page.cap && !m->swaps; i++) {
+		const struct u64map_slot *s = &m->by_page.slot[i];
+		uint64_t *key = s->used ? u64map_at(&m->by_pfn, s->val >> PFN_SHIFT) : NULL;
+
+		if (s->used && !key)
+			return -ENOMEM;
+		if (key) /* of several any, but always the same */
+			*key = MAX(*key, s->key);
+	}
+	m->swaps = true;
+	return 0;
+}
+
+/* The host's page was written to swap. */
+static int mem_taken_swapped(struct mem_taken *m, uint64_t pfn)
+{
+	uint64_t key, val;
+
+	if (find_by_pfn(m))
+		return -ENOMEM;
+	if (!u64map_get(&m->by_pfn, pfn, &key) || !u64map_get(&m->by_page, key, &val) ||
+	    val >> PFN_SHIFT != pfn)
+		return 0;
+	return u64map_put(&m->by_page, key, val | SWAPPED);
+}
+
+static bool mem_taken_find(const struct mem_taken *m, int64_t vm, uint64_t gfn, struct mem_by *by)
+{
+	for (unsigned int level = 1; level <= MEM_LEVELS && m->by_page.n; level++) {
+		uint64_t val;
+
+		if (!(m->levels[vm < 0] >> level & 1) ||
+		    !u64map_get(&m->by_page, key_of(vm, level, base(gfn, level)), &val))
+			continue;
+		by->tid = (int32_t)(val & (SWAPPED - 1));
+		by->pfn = (val >> PFN_SHIFT) + gfn - base(gfn, level);
+		by->swapped = val & SWAPPED;
+		by->split = val & SPLIT;
+		return true;
+	}
+	return false;
+}
+
+static bool drop(struct mem_taken *m, uint64_t key)
+{
+	uint64_t val, at;
+
+	if (!u64map_take(&m->by_page, key, &val))
+		return false;
+	if (m->swaps && u64map_get(&m->by_pfn, val >> PFN_SHIFT, &at) && at == key)
+		u64map_del(&m->by_pfn, val >> PFN_SHIFT);
+	return true;
+}
+
+static void drop_small(struct mem_taken *m, int64_t vm, uint64_t gfn, uint64_t n)
+{
+	uint64_t huge = key_of(vm, 2, base(gfn, 2)), *left;
+
+	for (uint64_t i = 0; i < n; i++)
+		if (drop(m, key_of(vm, 1, gfn + i))) {
+			left = small_of(m, huge);
+			if (left && !--*left) {
+				u64map_del(&m->small, huge);
+				m->count = NULL;
+			}
+		}
+}
+
+/* A huge page brings back the small ones below it. */
+static void mem_taken_back(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t gfn)
+{
+	if (!m->by_page.n || !(m->levels[vm < 0] >> level & 1 || level == 2))
+		return;
+	if (level == 1) {
+		drop_small(m, vm, gfn, 1);
+		return;
+	}
+	drop(m, key_of(vm, level, gfn));
+	if (level == 2 && u64map_get(&m->small, key_of(vm, 2, gfn), NULL))
+		drop_small(m, vm, gfn, 512);
+}
+
+/* Whether the page was taken, by whom; all of *by but vm. vm -1: from a VM that is not known. */
+static void mem_taken_free(struct mem_taken *m)
+{
+	u64map_free(&m->by_page);
+	u64map_free(&m->by_pfn);
+	u64map_free(&m->small);
+}
+
 #define GFP_MOVABLE  0x8u /* programs' memory has it, KVM's page tables do not */
 #define GFP_ZERO     0x100u
 #define ERROR_WRITE  2u /* the same for EPT and NPT */

@@ -2,10 +2,9 @@
 /*
  * mem.h: what the files of the memory analysis share.
  *
- *   mem.c        a stall from exit to entry, and what was seen meanwhile
- *   mem_kind.c   of what kind it was
+ *   mem.c        a stall from exit to entry, what was seen meanwhile, of what kind it was,
+ *                and pages that were taken from a guest
  *   mem_move.c   a VM that moves: its rounds, blackout, and what came after
- *   mem_taken.c  pages that were taken from a guest, and by whom
  *   mem_table.c  its tables
  */
 #ifndef KVMFT_LATENCY_MEM_H
@@ -124,17 +123,6 @@ struct lat_mem {
 	struct u64map collapser; /* threads that made small pages into huge ones */
 };
 
-/* mem_taken.c */
-int mem_taken_add(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t gfn, uint64_t pfn,
-		  int32_t tid, bool split) __must_check;
-/* The host's page was written to swap. */
-int mem_taken_swapped(struct mem_taken *m, uint64_t pfn) __must_check;
-/* Whether the page was taken, by whom; all of *by but vm. vm -1: from a VM that is not known. */
-bool mem_taken_find(const struct mem_taken *m, int64_t vm, uint64_t gfn, struct mem_by *by);
-void mem_taken_back(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t gfn);
-void mem_taken_free(struct mem_taken *m);
-
-/* mem_kind.c */
 #define SPTE_PRESENT  (1ull << 11) /* SPTE_MMU_PRESENT_MASK, Linux 5.12 and later */
 #define SPTE_WRITABLE (1ull << 1)
 #define SPTE_DIRTY    (1ull << 9) /* of EPT */

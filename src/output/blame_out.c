@@ -7,7 +7,6 @@
 #include "kvmft/ksyms.h"
 #include "kvmft/blame_output.h"
 #include "kvmft/table.h"
-#include "lat_text.h"
 
 #include <inttypes.h>
 #include <time.h>

@@ -1,8 +1,438 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* lat_formats.c: the table of formats for latency results, and what they all share. */
 #include "kvmft/lat_output.h"
+#include "kvmft/table.h"
+#include "metrics.h"
 
 #include <inttypes.h>
+
+/*
+ * Latency results as one JSON document, and as CSV with a line per group and stage.
+ */
+
+/* KEY_ns, or KEY_cycles. */
+static void put_time(struct json *j, const struct lat_view *v, const char *key, bool known,
+		     uint64_t time)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s_%s", key, lat_unit(v));
+	json_put_known_u64(j, name, known, time);
+}
+
+/* A stage of a group: a member of JSON's "stages", a line of CSV; CSV's header with no group. */
+static void stage_columns(struct row *o, const struct lat_view *v, const struct lat_desc *d,
+			  const struct lat_group *g, unsigned int s)
+{
+	const struct loghist none = { 0 }, *h = g ? g->stage[s] : &none;
+	const struct lat_bound *off = g ? lat_stage_bound(v, d, g, s) : NULL;
+	uint64_t uncertain = g ? lat_stage_uncertain(v, d, g, s) : 0;
+	uint64_t half = loghist_percentile(h, 50, 100), sum = (uint64_t)h->sum;
+	bool json = o->form == ROW_JSON;
+
+	if (!json) {
+		row_str(o, "table", g ? d->name : NULL);
+		row_quoted(o, "vm", g ? lat_vm_label(v, g->vm) : NULL);
+		row_quoted(o, "name", g ? g->name : NULL);
+		row_str(o, "stage", g ? d->stage[s] : NULL);
+	}
+	row_u64(o, "count", true, h->n);
+	row_time(o, "min", true, h->min);
+	row_time(o, "avg", true, loghist_mean(h));
+	row_time(o, "p50", true, half);
+	row_time(o, "p99", true, loghist_percentile(h, 99, 100));
+	row_time(o, "max", true, h->max);
+	row_time(o, json ? "total" : "sum", true, json && h->sum > UINT64_MAX ? UINT64_MAX : sum);
+	if (off || !json) {
+		row_time(o, "off_early", off, off ? off->early : 0);
+		row_time(o, "off_late", off, off ? off->late : 0);
+	}
+	if (uncertain || !json) {
+		row_time(o, "uncertain", uncertain, uncertain);
+		row_bool(o, "below_uncertainty", uncertain, half < uncertain);
+	}
+	row_end(o);
+}
+
+static void stages(struct json *j, const struct lat_view *v, const struct lat_desc *d,
+		   const struct lat_group *g)
+{
+	struct row o;
+
+	json_put_object(j, "stages");
+	for (unsigned int s = 0; s < LAT_STAGES; s++) {
+		if (!g->stage[s])
+			continue;
+		json_key(j, d->stage[s]);
+		row_json(&o, j, lat_in_cycles(v->lat));
+		stage_columns(&o, v, d, g, s);
+	}
+	json_object_end(j);
+}
+
+/* The number of totals up to each power of two less 1. */
+static void histogram_json(struct json *j, const struct loghist *h)
+{
+	uint64_t n = 0, lo, hi;
+
+	json_put_array(j, "histogram");
+	for (unsigned int i = 0; h && i < LOGHIST_BUCKETS; i++) {
+		n += h->count[i];
+		loghist_bounds(i, &lo, &hi);
+		if (!n || hi & (hi + 1))
+			continue;
+		json_array_begin(j);
+		json_u64(j, hi);
+		json_u64(j, n);
+		json_array_end(j);
+		n = 0;
+	}
+	json_array_end(j);
+}
+
+static void group_json(struct json *j, const struct lat_view *v, const struct lat_desc *d,
+		       const struct lat_group *g)
+{
+	json_object_begin(j);
+	json_put_str(j, "vm", g->vm < 0 ? NULL : lat_vm_label(v, g->vm));
+	json_put_str(j, "name", g->name);
+	stages(j, v, d, g);
+	histogram_json(j, g->stage[0]);
+	json_put_object(j, "longest");
+	json_put_u64(j, "begin_host_tsc", g->begin);
+	json_put_u64(j, "end_host_tsc", g->end);
+	json_object_end(j);
+	json_put_object(j, "causes");
+	for (unsigned int c = 0; c < LAT_CAUSES; c++)
+		if (g->cause[c] && d->cause[c])
+			json_put_u64(j, d->cause[c][0] ? d->cause[c] : "none", g->cause[c]);
+	json_object_end(j);
+	json_object_end(j);
+}
+
+static void case_json(struct json *j, const struct lat_view *v, const struct lat_desc *d,
+		      const struct lat_case *c, const struct lat_story *story)
+{
+	json_object_begin(j);
+	json_put_str(j, "what", c->what);
+	json_put_str(j, "vm", c->vm < 0 ? NULL : lat_vm_label(v, c->vm));
+	json_put_s64(j, "vcpu", c->vcpu);
+	json_put_u64(j, "begin_host_tsc", c->begin);
+	json_put_u64(j, "end_host_tsc", c->end);
+	put_time(j, v, "total", true, c->time);
+	json_put_object(j, lat_in_cycles(v->lat) ? "stages_cycles" : "stages_ns");
+	for (unsigned int s = 1; s < LAT_STAGES; s++)
+		if (c->known >> s & 1)
+			json_put_u64(j, d->stage[s], c->stage_time[s]);
+	json_object_end(j);
+	json_put_str(j, "cause",
+		     d->cause[c->cause] && d->cause[c->cause][0] ? d->cause[c->cause] : NULL);
+	if (story && story->text)
+		json_put_str(j, "excerpt", story->text);
+	json_object_end(j);
+}
+
+static void lat_table_json(struct json *j, const struct lat_view *v, const struct lat_table *t,
+		       const struct lat_story *story)
+{
+	json_object_begin(j);
+	json_put_str(j, "title", t->desc->title);
+	json_put_array(j, "groups");
+	for (size_t i = 0; i < t->ngroup; i++)
+		group_json(j, v, t->desc, &t->group[i]);
+	json_array_end(j);
+	json_put_object(j, "not_recorded");
+	for (unsigned int s = 0; s < LAT_STAGES && t->desc->stage[s]; s++) {
+		uint32_t lacks = lat_lacks(v->lat, t->desc->name, t->desc->stage[s]);
+
+		if (lacks)
+			evidence_json(t->desc->stage[s], lacks, j);
+	}
+	json_object_end(j);
+	json_put_object(j, "counts");
+	for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++)
+		json_put_u64(j, t->desc->count[c], t->count[c]);
+	json_object_end(j);
+	json_put_array(j, "worst");
+	for (size_t i = 0; i < t->nworst; i++)
+		case_json(j, v, t->desc, &t->worst[i], story ? &story[i] : NULL);
+	json_array_end(j);
+	json_object_end(j);
+}
+
+static void vcpus_json(struct json *j, const struct lat_view *v)
+{
+	json_put_array(j, "vcpus");
+	for (size_t i = 0; i < lat_vcpus(v->lat); i++) {
+		struct lat_times t;
+
+		if (!lat_vcpu_times(v->lat, i, &t))
+			continue;
+		json_object_begin(j);
+		json_put_str(j, "vm", lat_vm_label(v, (int64_t)t.vm));
+		json_put_u64(j, "vcpu", t.vcpu);
+		json_put_u64(j, "wall_cycles", t.last - t.first);
+		for (unsigned int s = 0; s < VS_STATES; s++)
+			json_put_known_u64(j, vs_names[s], !lat_lacks(v->lat, "vcpu", vs_names[s]),
+					   t.time[s]);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+/* null: unknown. */
+static void bounds_json(struct json *j, const struct lat_view *v)
+{
+	json_put_array(j, "alignment");
+	for (size_t m = 0; m < tl_hostmap(v->t)->nvm; m++) {
+		if (!v->bound[m].guest)
+			continue;
+		json_object_begin(j);
+		json_put_str(j, "vm", lat_vm_label(v, (int64_t)m));
+		put_time(j, v, "off_early", v->bound[m].known, v->bound[m].early);
+		put_time(j, v, "off_late", v->bound[m].known, v->bound[m].late);
+		if (v->bound[m].uncertain)
+			json_put_str(j, "tsc_offset_from", "events");
+		put_time(j, v, "uncertain", true, v->bound[m].uncertain);
+		json_object_end(j);
+	}
+	json_array_end(j);
+}
+
+static int json_print(const struct lat_view *v, FILE *f)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	struct json j;
+
+	json_line_begin(&j, &b);
+	json_put_str(&j, "unit", lat_unit(v));
+	out_json_rate(&j, tl_source(v->t, 0)->cap);
+	for (unsigned int id = 0; id < LAT_TABLES; id++) {
+		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
+
+		if (!lat_has_table(v->lat, (enum lat_table_id)id))
+			continue;
+		json_key(&j, t->desc->name);
+		lat_table_json(&j, v, t, v->story[id]);
+	}
+	if (v->want[LAT_SCHED])
+		vcpus_json(&j, v);
+	bounds_json(&j, v);
+	evidence_json("needs", lat_needs(v->lat), &j);
+	json_put_array(&j, "notes");
+	for (size_t i = 0; lat_note(v->lat, i); i++)
+		json_str(&j, lat_note(v->lat, i));
+	json_array_end(&j);
+	if (json_line_end(&j) && !b.error)
+		b.error = -EINVAL;
+	return sbuf_write(&b, f);
+}
+
+const struct lat_format lat_json = { .name = "json", .help = "one document", .print = json_print };
+
+const struct lat_format lat_html = {
+	.name = "html",
+	.help = "one page to look at in a browser",
+	.print = json_print,
+	.page = true,
+};
+
+/* ---- CSV ---- */
+
+/* What was only counted: a line each, named by its stage. */
+static void csv_counts(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
+{
+	for (unsigned int s = 0; s < LAT_STAGES && t->desc->stage[s]; s++)
+		if (lat_lacks(v->lat, t->desc->name, t->desc->stage[s]))
+			sbuf_addf(b, "%s,\"\",\"%s\",not recorded,,,,,,,,,,,\n", t->desc->name,
+				  t->desc->stage[s]);
+
+	for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++) {
+		sbuf_addf(b, "%s,\"\",", t->desc->name);
+		sbuf_add_csv_quoted(b, t->desc->count[c]);
+		sbuf_addf(b, ",counted,%llu,,,,,,,,,,\n", (unsigned long long)t->count[c]);
+	}
+}
+
+static int csv_print(const struct lat_view *v, FILE *f)
+{
+	bool cycles = lat_in_cycles(v->lat);
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	struct row o;
+
+	row_head(&o, &b, cycles);
+	stage_columns(&o, v, NULL, NULL, 0);
+	for (unsigned int id = 0; id < LAT_TABLES; id++) {
+		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
+
+		if (!lat_has_table(v->lat, (enum lat_table_id)id))
+			continue;
+		for (size_t i = 0; i < t->ngroup; i++)
+			for (unsigned int s = 0; s < LAT_STAGES; s++) {
+				if (!t->group[i].stage[s])
+					continue;
+				row_csv(&o, &b, cycles);
+				stage_columns(&o, v, t->desc, &t->group[i], s);
+			}
+		csv_counts(&b, v, t);
+	}
+	return sbuf_write(&b, f);
+}
+
+const struct lat_format lat_csv = { .name = "csv",
+				    .help = "a line per group and stage",
+				    .print = csv_print };
+
+/*
+ * Latency results as metrics: a histogram for each analysis and VM, how the VM's
+ * vCPUs spent their time, and whether the guest's clock could be trusted. Interrupts and tasks are
+ * not labels: there would be no end of them. No family is one of report_out.c, because a host
+ * has both files.
+ */
+
+/* Buckets end at 2^k - 1 ns, which loghist counts exactly: 1 us, 4 us ... 4.3 s. */
+#define LE_FIRST 10
+#define LE_LAST	 32
+#define LE_STEP	 2
+
+static const struct hostmap_vm *vm_at(const struct lat_view *v, size_t vm)
+{
+	return &tl_hostmap(v->t)->vm[vm];
+}
+
+static void labels(const struct lat_view *v, const struct lat_desc *d, size_t vm, struct sbuf *b)
+{
+	sbuf_addc(b, '{');
+	metric_label(b, "analysis", d->name);
+	sbuf_addc(b, ',');
+	metric_vm(b, vm_at(v, 0), vm_at(v, vm));
+}
+
+static uint64_t up_to(const struct loghist *h, uint64_t most)
+{
+	uint64_t n = 0, lo, hi;
+
+	for (unsigned int i = 0; i < LOGHIST_BUCKETS; i++) {
+		loghist_bounds(i, &lo, &hi);
+		if (hi > most)
+			break;
+		n += h->count[i];
+	}
+	return n;
+}
+
+static void histogram(const struct lat_view *v, const struct lat_desc *d, size_t vm,
+		      const struct loghist *h, struct sbuf *b)
+{
+	for (unsigned int k = LE_FIRST; k <= LE_LAST; k += LE_STEP) {
+		uint64_t most = ((uint64_t)1 << k) - 1;
+
+		sbuf_add(b, "kvmft_latency_seconds_bucket");
+		labels(v, d, vm, b);
+		sbuf_add(b, ",le=\"");
+		metric_seconds(b, most);
+		sbuf_addf(b, "\"} %" PRIu64 "\n", up_to(h, most));
+	}
+	sbuf_add(b, "kvmft_latency_seconds_bucket");
+	labels(v, d, vm, b);
+	sbuf_addf(b, ",le=\"+Inf\"} %" PRIu64 "\nkvmft_latency_seconds_sum", h->n);
+	labels(v, d, vm, b);
+	sbuf_add(b, "} ");
+	metric_seconds(b, h->sum > UINT64_MAX ? UINT64_MAX : (uint64_t)h->sum);
+	sbuf_add(b, "\nkvmft_latency_seconds_count");
+	labels(v, d, vm, b);
+	sbuf_addf(b, "} %" PRIu64 "\n", h->n);
+}
+
+/* All groups of a VM together. */
+static void table_metrics(const struct lat_view *v, const struct lat_table *t, size_t nvm,
+			  struct sbuf *b)
+{
+	for (size_t vm = 0; vm < nvm; vm++) {
+		struct loghist all = { 0 };
+
+		for (size_t i = 0; i < t->ngroup; i++)
+			if (t->group[i].vm == (int64_t)vm && t->group[i].stage[0])
+				loghist_merge(&all, t->group[i].stage[0]);
+		if (all.n)
+			histogram(v, t->desc, vm, &all, b);
+	}
+}
+
+static void histograms(const struct lat_view *v, size_t nvm, struct sbuf *b)
+{
+	metric_head(b, "kvmft_latency_seconds", "histogram",
+		    "How long it took, from its cause to its effect.");
+	for (unsigned int id = 0; id < LAT_TABLES; id++)
+		/* Those after LAT_T_MEM have its cases once more. */
+		if (lat_has_table(v->lat, (enum lat_table_id)id) && id != LAT_T_STEALER &&
+		    id <= LAT_T_MEM)
+			table_metrics(v, lat_table(v->lat, (enum lat_table_id)id), nvm, b);
+}
+
+static void states(const struct lat_view *v, size_t nvm, struct sbuf *b)
+{
+	metric_head(b, "kvmft_vcpu_seconds", "gauge",
+		    "What the vCPUs of the VM did, all together.");
+	for (size_t vm = 0; vm < nvm; vm++) {
+		uint64_t sum[VS_STATES] = { 0 };
+		bool any = false;
+
+		for (size_t i = 0; i < lat_vcpus(v->lat); i++) {
+			struct lat_times t;
+
+			if (!lat_vcpu_times(v->lat, i, &t))
+				continue;
+			for (unsigned int s = 0; s < VS_STATES && t.vm == vm; s++)
+				sum[s] += t.time[s];
+			any |= t.vm == vm && t.last;
+		}
+		for (unsigned int s = 0; s < VS_STATES && any; s++) {
+			if (lat_lacks(v->lat, "vcpu", vs_names[s]))
+				continue;
+			sbuf_add(b, "kvmft_vcpu_seconds{");
+			metric_vm(b, vm_at(v, 0), vm_at(v, vm));
+			sbuf_addf(b, ",state=\"%s\"} ", vs_names[s]);
+			metric_seconds(b, lat_of_cycles(v, sum[s]));
+			sbuf_addc(b, '\n');
+		}
+	}
+}
+
+static void alignment(const struct lat_view *v, size_t nvm, struct sbuf *b)
+{
+	metric_head(b, "kvmft_alignment_ok", "gauge",
+		    "1: all events of the guest lie between an entry and an exit of their vCPU.");
+	for (size_t vm = 0; vm < nvm; vm++) {
+		if (!v->bound || !v->bound[vm].guest)
+			continue;
+		sbuf_add(b, "kvmft_alignment_ok{");
+		metric_vm(b, vm_at(v, 0), vm_at(v, vm));
+		sbuf_addf(b, "} %d\n", v->bound[vm].known);
+	}
+}
+
+static int metrics_print(const struct lat_view *v, FILE *f)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	size_t all = tl_hostmap(v->t)->nvm, nvm = MIN(all, (size_t)METRICS_VMS);
+
+	if (!lat_in_cycles(v->lat)) {
+		histograms(v, nvm, &b);
+		states(v, nvm, &b);
+	}
+	alignment(v, nvm, &b);
+	metric_head(&b, "kvmft_latency_vms_left_out", "gauge", "VMs left out, as there are too "
+		"many for labels.");
+	sbuf_addf(&b, "kvmft_latency_vms_left_out %zu\n# EOF\n", all - nvm);
+	return sbuf_write(&b, f);
+}
+
+const struct lat_format lat_metrics = {
+	.name = "openmetrics",
+	.help = "for Prometheus",
+	.print = metrics_print,
+};
 
 extern const struct lat_format lat_text, lat_json, lat_csv, lat_html, lat_metrics;
 

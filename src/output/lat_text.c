@@ -4,7 +4,274 @@
  * totals, what was counted, and the worst cases with their part of the time line.
  */
 #include "kvmft/columns.h"
-#include "lat_text.h"
+#include "kvmft/lat_output.h"
+#include "kvmft/screen.h"
+
+#include <inttypes.h>
+
+/* How far off what crosses may be, if that matters beside this time. */
+static bool matters(const struct lat_bound *off, uint64_t time)
+{
+	return off && off->known && (off->early + off->late) * 100 > time;
+}
+
+/* Whether the median of a stage is not much longer than the alignment may be off. */
+static bool is_off(const struct lat_view *v, const struct lat_table *t, const struct lat_group *g,
+		   unsigned int stage)
+{
+	const struct loghist *h = g->stage[stage];
+
+	return h && matters(lat_stage_bound(v, t->desc, g, stage), loghist_percentile(h, 50, 100));
+}
+
+static bool several_vms(const struct lat_table *t)
+{
+	for (size_t g = 1; g < t->ngroup; g++)
+		if (t->group[g].vm != t->group[0].vm)
+			return true;
+	return false;
+}
+
+void lat_put_story(struct sbuf *b, const struct lat_story *story)
+{
+	if (story->text)
+		sbuf_add(b, story->text);
+	if (story->left_out)
+		sbuf_addf(b, "(%llu lines left out)\n", (unsigned long long)story->left_out);
+}
+
+/* ---- on one screen ---- */
+
+/*
+ * The groups that took most of the time, and when the
+ * worst cases were.
+ */
+
+#define NAME_WIDTH 30 /* longer ones end in ~ */
+
+static void short_name(struct columns *c, struct sbuf *b, const struct lat_view *v,
+		       const struct lat_table *t, const struct lat_group *g)
+{
+	bool several = several_vms(t);
+	char name[2 * LAT_NAME];
+
+	snprintf(name, sizeof(name), "%s%s%s", several ? lat_vm_label(v, g->vm) : "",
+		 several ? " " : "", g->name);
+	if (strlen(name) > NAME_WIDTH)
+		strcpy(name + str_cut(name, NAME_WIDTH - 1), "~");
+	columns_put(c, b, "%s", name);
+}
+
+/* The cause that took most of the time, of a table without parts; NULL: none known. */
+static const char *most_for(const struct lat_table *t, const struct lat_group *g)
+{
+	const char *name = NULL;
+	uint64_t most = 0;
+
+	for (unsigned int c = 0; c < LAT_CAUSES && !t->desc->parts; c++)
+		if (t->desc->cause[c] && t->desc->cause[c][0] && g->cause_time[c] > most) {
+			most = g->cause_time[c];
+			name = t->desc->cause[c];
+		}
+	return name;
+}
+
+/* The stage that took most of the time, or that none of them did; NULL: there are none. */
+static const char *most_in(const struct lat_table *t, const struct lat_group *g)
+{
+	unsigned __int128 rest = g->stage[0]->sum, most = 0;
+	const char *name = NULL;
+
+	for (unsigned int s = 1; s < LAT_STAGES; s++) {
+		bool part = g->stage[s] && t->desc->parts >> s & 1;
+		unsigned __int128 sum = part ? g->stage[s]->sum : 0;
+
+		rest -= MIN(rest, sum);
+		if (sum > most) {
+			most = sum;
+			name = t->desc->stage[s];
+		}
+	}
+	if (!name)
+		return most_for(t, g);
+	return rest > most ? "not known" : name;
+}
+
+static void put_amount(struct columns *c, struct sbuf *b, const struct lat_view *v, uint64_t time,
+		       const char *mark)
+{
+	char text[32];
+
+	columns_put(c, b, "%s%s", lat_amount(v, text, sizeof(text), time), mark);
+}
+
+/* ~ and < are explained in the notes. */
+static const char *mark_of(const struct lat_view *v, const struct lat_table *t,
+			   const struct lat_group *g)
+{
+	if (lat_is_uncertain(v, t, g, 0))
+		return "<";
+	return is_off(v, t, g, 0) ? "~" : "";
+}
+
+static void put_group(struct columns *c, struct sbuf *b, const struct lat_view *v,
+		      const struct lat_table *t, const struct lat_group *g, unsigned __int128 all)
+{
+	const struct loghist *h = g->stage[0];
+	uint64_t median = loghist_percentile(h, 50, 100);
+	const char *most = most_in(t, g);
+
+	short_name(c, b, v, t, g);
+	columns_put(c, b, "%" PRIu64, h->n);
+	if (h->sum * 100 < all)
+		columns_put(c, b, "<1 %%");
+	else
+		columns_put(c, b, "%u %%", (unsigned int)(h->sum * 100 / all));
+	put_amount(c, b, v, median, mark_of(v, t, g));
+	put_amount(c, b, v, loghist_percentile(h, 99, 100), "");
+	put_amount(c, b, v, h->max, "");
+	columns_put(c, b, "%s", most ?: "");
+	columns_end(c, b);
+}
+
+static void put_groups(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
+		       size_t rows)
+{
+	static const char *const heads[] = { "Count", "Time", "p50", "p99", "Max", "Mostly" };
+	struct columns c = { .left = 1 | 1 << ARRAY_SIZE(heads) };
+	unsigned __int128 all = 0;
+	size_t n = 0, shown = 0;
+
+	for (size_t i = 0; i < t->ngroup; i++)
+		if (t->group[i].stage[0] && t->group[i].stage[0]->sum) {
+			all += t->group[i].stage[0]->sum;
+			n++;
+		}
+	for (unsigned int pass = 0; pass < 2 && n; pass++) {
+		size_t head = b->len;
+
+		c.print = pass;
+		columns_put(&c, b, "%s", t->desc->key);
+		for (size_t i = 0; i < ARRAY_SIZE(heads); i++)
+			columns_put(&c, b, "%s", heads[i]);
+		columns_end(&c, b);
+		if (c.print && v->color)
+			screen_paint(b, head, b->len - 1, "1");
+		shown = 0;
+		for (size_t i = 0; i < t->ngroup && (shown < rows || t->desc->in_order); i++)
+			if (t->group[i].stage[0] && t->group[i].stage[0]->sum) {
+				put_group(&c, b, v, t, &t->group[i], all);
+				shown++;
+			}
+	}
+	if (shown < n)
+		sbuf_addf(b, "(%zu more: --all)\n", n - shown);
+}
+
+static void put_when(struct sbuf *b, const struct lat_view *v, const struct lat_case *c)
+{
+	uint64_t at;
+
+	if (!out_clock_value(v->clock, c->begin, c->vcpu, &at))
+		return;
+	if (!strcmp(out_clock_unit(v->clock), "ns"))
+		sbuf_addf(b, " at %" PRIu64 ".%06u", at / 1000000000u,
+			  (unsigned int)(at % 1000000000u / 1000));
+	else
+		sbuf_addf(b, " at %" PRIu64, at);
+}
+
+/* Of these stages that which took most; 0: none did. */
+static unsigned int longest(const struct lat_case *c, uint32_t of)
+{
+	unsigned int most = 0;
+	uint64_t time = 0;
+
+	for (unsigned int s = 1; s < LAT_STAGES; s++)
+		if ((c->known & of) >> s & 1 && c->stage_time[s] > time)
+			time = c->stage_time[most = s];
+	return most;
+}
+
+/* What none of its stages has. */
+static uint64_t not_known(const struct lat_table *t, const struct lat_case *c)
+{
+	uint64_t rest = c->time;
+
+	for (unsigned int s = 1; s < LAT_STAGES; s++)
+		if ((c->known & t->desc->parts) >> s & 1)
+			rest -= MIN(rest, c->stage_time[s]);
+	return rest;
+}
+
+/*
+ * The two stages that took most of its time; what is not known, and the longest wait, if that was a
+ * tenth of it.
+ */
+static void put_stages(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
+		       const struct lat_case *c)
+{
+	unsigned int told = 0, wait = longest(c, t->desc->waits);
+	uint64_t rest = t->desc->parts ? not_known(t, c) : 0;
+	char text[32];
+
+	for (unsigned int k = 0; k < 2; k++) {
+		unsigned int most = longest(c, t->desc->parts & ~told);
+
+		if (!most)
+			break;
+		sbuf_addf(b, "%s%s %s", k ? ", " : ": ", t->desc->stage[most],
+			  lat_amount(v, text, sizeof(text), c->stage_time[most]));
+		told |= 1u << most;
+	}
+	if (told && rest && rest >= c->time / 10)
+		sbuf_addf(b, ", not known %s", lat_amount(v, text, sizeof(text), rest));
+	if (wait && c->stage_time[wait] >= c->time / 10)
+		sbuf_addf(b, "; of that %s %s", t->desc->stage[wait],
+			  lat_amount(v, text, sizeof(text), c->stage_time[wait]));
+}
+
+static void put_case(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
+		     const struct lat_case *c)
+{
+	char text[32];
+	size_t from = b->len;
+
+	sbuf_addf(b, "  %s", lat_amount(v, text, sizeof(text), c->time));
+	put_when(b, v, c);
+	sbuf_addf(b, " %s", c->what);
+	if (several_vms(t) && c->vm >= 0)
+		sbuf_addf(b, ", %s", lat_vm_label(v, c->vm));
+	if (t->desc->cause[c->cause] && t->desc->cause[c->cause][0])
+		sbuf_addf(b, "; %s", t->desc->cause[c->cause]);
+	put_stages(b, v, t, c);
+	sbuf_addc(b, '\n');
+	text_wrap(b, from, "      ", v->width);
+}
+
+/* The largest groups, up to `rows` of them, and the worst cases, up to `worst`. */
+static void lat_short(struct sbuf *b, const struct lat_view *v, enum lat_table_id id, size_t rows,
+		      size_t worst)
+{
+	const struct lat_table *t = lat_table(v->lat, id);
+	const struct lat_story *story = v->story[id];
+	size_t from;
+
+	put_groups(b, v, t, rows);
+	if (t->nworst && worst)
+		sbuf_add(b, "\nThe worst:\n");
+	for (size_t i = 0; i < MIN(t->nworst, worst); i++) {
+		put_case(b, v, t, &t->worst[i]);
+		if (story)
+			lat_put_story(b, &story[i]);
+	}
+	if (t->ngroup)
+		sbuf_addc(b, '\n');
+	from = b->len;
+	lat_counts_text(t, b);
+	sbuf_addc(b, '\n');
+	text_wrap(b, from, "  ", v->width);
+}
 
 #define BAR_WIDTH  40
 #define SHARES	   6 /* of a headline */
@@ -68,20 +335,6 @@ static void shares(struct sbuf *b, const char *head, struct share *s, size_t n,
 		sbuf_addc(b, '\n');
 }
 
-/* How far off what crosses may be, if that matters beside this time. */
-static bool matters(const struct lat_bound *off, uint64_t time)
-{
-	return off && off->known && (off->early + off->late) * 100 > time;
-}
-
-bool lat_is_off(const struct lat_view *v, const struct lat_table *t, const struct lat_group *g,
-		unsigned int stage)
-{
-	const struct loghist *h = g->stage[stage];
-
-	return h && matters(lat_stage_bound(v, t->desc, g, stage), loghist_percentile(h, 50, 100));
-}
-
 /* A line of VM m, if what is off matters, or is not known. */
 static void bound(struct sbuf *b, const struct lat_view *v, const char *head, size_t m, bool told)
 {
@@ -103,14 +356,6 @@ static void bound(struct sbuf *b, const struct lat_view *v, const char *head, si
 	sbuf_addf(b, map->nvm > 1 ? ", %s\n" : "\n", map->vm[m].label);
 }
 
-bool lat_several_vms(const struct lat_table *t)
-{
-	for (size_t g = 1; g < t->ngroup; g++)
-		if (t->group[g].vm != t->group[0].vm)
-			return true;
-	return false;
-}
-
 /* How long, which stages, of what: some lines. 0 or -ENOMEM. */
 static int lat_headline(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
@@ -118,7 +363,7 @@ static int lat_headline(struct sbuf *b, const struct lat_view *v, const struct l
 	struct share *of = calloc(t->ngroup + 1, sizeof(*of));
 	struct loghist *all = calloc(1, sizeof(*all));
 	char half[32], most[32], longest[32];
-	bool several = lat_several_vms(t), untold = false;
+	bool several = several_vms(t), untold = false;
 
 	for (unsigned int s = 0; s < LAT_STAGES && t->desc->stage[s]; s++)
 		if (t->desc->parts >> s & 1)
@@ -175,7 +420,7 @@ static void stage_row(struct columns *c, struct sbuf *b, const struct lat_view *
 		      const struct lat_table *t, const struct lat_group *g, unsigned int s)
 {
 	const struct loghist *h = g->stage[s];
-	const char *off = lat_is_off(v, t, g, s) ? "~" : "";
+	const char *off = is_off(v, t, g, s) ? "~" : "";
 
 	put_name(c, b, s ? "" : g->name);
 	columns_put(c, b, "%s", t->desc->stage[s]);
@@ -334,14 +579,6 @@ static bool any_count(const struct lat_table *t)
 
 /* ---- the worst ---- */
 
-void lat_put_story(struct sbuf *b, const struct lat_story *story)
-{
-	if (story->text)
-		sbuf_add(b, story->text);
-	if (story->left_out)
-		sbuf_addf(b, "(%llu lines left out)\n", (unsigned long long)story->left_out);
-}
-
 static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
 		  const struct lat_story *story)
 {
@@ -478,7 +715,7 @@ static void notes(struct sbuf *b, const struct lat_view *v, bool crosses)
 	for (size_t i = 0; lat_note(v->lat, i); i++)
 		sbuf_addf(b, "note: %s\n", lat_note(v->lat, i));
 	for (size_t m = 0; crosses && m < tl_hostmap(v->t)->nvm; m++)
-		bound(b, v, "note: ~: ", m, is_marked(v, (int64_t)m, lat_is_off));
+		bound(b, v, "note: ~: ", m, is_marked(v, (int64_t)m, is_off));
 	if (crosses)
 		uncertainties(b, v);
 	if (b->len == blank + 1)

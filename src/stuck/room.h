@@ -4,9 +4,7 @@
  *
  * judge.c   from what was seen to a class; asks nobody
  * task.c    a thread in /proc: where it is, what it got of the CPUs
- * cgroup.c  how often its cgroups were throttled
- * timers.c  whether KVM has a timer armed for any guest
- * peek.c    why KVM_RUN returned last, out of the VMM's kvm_run page
+ *           and of its cgroup; KVM's timers; why KVM_RUN returned last
  * watch.c   events of KVM, counted per vCPU, by a ring
  * hist.c    exits, counted by the kernel
  * recording.c  the same of a capture
@@ -116,17 +114,9 @@ void stuck_task_open(struct stuck_task *t, uint32_t pid, uint32_t tid);
 enum stuck_at stuck_task_look(struct stuck_task *t);
 void stuck_task_close(struct stuck_task *t);
 
-/* ---- cgroup.c ---- */
-
-/* How often, and how long, the cgroup of a thread and those above it were throttled in between. */
-void stuck_throttle_begin(int task, struct stuck_throttle *t);
 void stuck_throttle_end(int task, struct stuck_throttle *t);
 
-/* ---- timers.c ---- */
-
 void stuck_timers_read(struct stuck_timers *t);
-
-/* ---- peek.c ---- */
 
 /* False: the page cannot be found or read. */
 bool stuck_peek(uint32_t pid, uint32_t vcpu, struct stuck_peek *p);

@@ -7,7 +7,288 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <signal.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
+
+/*
+ * Whether the CPU controller of a cgroup kept a thread from running. libvirt has a cgroup
+ * for each vCPU, and the limit may be on any of those above it.
+ */
+
+/* Where a hierarchy with the CPU controller may be mounted, and its line in /proc/PID/cgroup. */
+static const struct {
+	const char *controller, *dir;
+} mounts[] = {
+	{ "", "/sys/fs/cgroup" },
+	{ "", "/sys/fs/cgroup/unified" },
+	{ "cpu", "/sys/fs/cgroup/cpu,cpuacct" },
+	{ "cpu", "/sys/fs/cgroup/cpu" },
+};
+
+/* Reads a line "name VALUE". */
+static bool take_value(const char *text, const char *name, uint64_t *v)
+{
+	size_t n = strlen(name);
+
+	for (const char *p = text; p; p = strchr(p, '\n')) {
+		p += *p == '\n';
+		if (!strncmp(p, name, n) && p[n] == ' ') {
+			*v = strtoull(p + n + 1, NULL, 10);
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool read_cgroup(const char *dir, uint64_t *n, uint64_t *ns)
+{
+	_cleanup_free_ char *text = NULL;
+	char path[400];
+	uint64_t us;
+
+	snprintf(path, sizeof(path), "%s/cpu.stat", dir);
+	if (file_read_all(AT_FDCWD, path, 4096, &text) < 0 || !take_value(text, "nr_throttled", n))
+		return false;
+	if (take_value(text, "throttled_usec", &us))
+		*ns = us * 1000;
+	else if (!take_value(text, "throttled_time", ns))
+		*ns = 0;
+	return true;
+}
+
+/* Is name one of "cpu,cpuacct"? The list of the single hierarchy of version 2 is empty. */
+static bool has_controller(const char *list, size_t len, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t at = 0; n && at + n <= len; at++)
+		if ((!at || list[at - 1] == ',') && !strncmp(list + at, name, n) &&
+		    (at + n == len || list[at + n] == ','))
+			return true;
+	return !n && !len;
+}
+
+typedef void cgroup_fn(const char *dir, uint64_t n, uint64_t ns, struct stuck_throttle *t);
+
+/* The cgroup in `at` and all above it. */
+static void walk_up(const char *mount, const char *at, cgroup_fn *fn, struct stuck_throttle *t)
+{
+	char dir[360];
+	uint64_t n, ns;
+	int len = snprintf(dir, sizeof(dir), "%s%s", mount, at);
+
+	if (len < 0 || (size_t)len >= sizeof(dir))
+		return;
+	while (strlen(dir) > strlen(mount)) {
+		if (read_cgroup(dir, &n, &ns))
+			fn(dir, n, ns, t);
+		*strrchr(dir, '/') = '\0';
+	}
+}
+
+static void walk(int task, cgroup_fn *fn, struct stuck_throttle *t)
+{
+	_cleanup_free_ char *text = NULL;
+	char *save = NULL, *list, *path;
+
+	if (file_read_all(task, "cgroup", 65536, &text) < 0)
+		return;
+	for (char *l = strtok_r(text, "\n", &save); l; l = strtok_r(NULL, "\n", &save)) {
+		list = strchr(l, ':');
+		path = list ? strchr(list + 1, ':') : NULL;
+		for (size_t i = 0; path && path[1] == '/' && i < ARRAY_SIZE(mounts); i++)
+			if (has_controller(list + 1, (size_t)(path - list - 1),
+					   mounts[i].controller))
+				walk_up(mounts[i].dir, path + 1, fn, t);
+	}
+}
+
+/* Sums: an unthrottled cgroup adds nothing. The lowest throttled one gives its name. */
+static void add_up(const char *dir, uint64_t n, uint64_t ns, struct stuck_throttle *t)
+{
+	t->n += n;
+	t->ns += ns;
+	if (!n || t->path[0])
+		return;
+	snprintf(t->path, sizeof(t->path), "%s", dir);
+	str_printable(t->path);
+}
+
+/* How often, and how long, the cgroup of a thread and those above it were throttled in between. */
+static void stuck_throttle_begin(int task, struct stuck_throttle *t)
+{
+	*t = (struct stuck_throttle){ 0 };
+	walk(task, add_up, t);
+}
+
+void stuck_throttle_end(int task, struct stuck_throttle *t)
+{
+	struct stuck_throttle now = { 0 };
+
+	walk(task, add_up, &now);
+	now.n = now.n > t->n ? now.n - t->n : 0;
+	now.ns = now.ns > t->ns ? now.ns - t->ns : 0;
+	*t = now;
+}
+
+/*
+ * A guest that is halted is woken by its timer, if it has set one; KVM keeps that as an
+ * hrtimer of the host, and /proc/timer_list has all of those, by what is called when they expire.
+ */
+
+static const char *const functions[] = {
+	"apic_timer_fn",       /* x86: of a local APIC, */
+	"pit_timer_fn",	       /* ... of the PIT in KVM, */
+	"stimer_timer_callback", /* ... and what Hyper-V and Xen offer */
+	"xen_timer_callback",
+	"kvm_bg_timer_expire", /* arm64 */
+	"kvm_hrtimer_expire",
+};
+
+/* " #0: <0000000012345678>, apic_timer_fn, S:01", with "[kvm]" behind the name in some kernels */
+static bool is_guests(const char *line)
+{
+	const char *name = strstr(line, ">, ");
+
+	for (size_t i = 0; name && i < ARRAY_SIZE(functions); i++)
+		if (str_starts(name + 3, functions[i]))
+			return true;
+	return false;
+}
+
+void stuck_timers_read(struct stuck_timers *t)
+{
+	FILE *f = fopen("/proc/timer_list", "re");
+	bool ours = false;
+	char line[256];
+
+	*t = (struct stuck_timers){ .known = f != NULL };
+	while (f && fgets(line, sizeof(line), f)) {
+		const char *in = ours ? strstr(line, "[in ") : NULL;
+		long long ns = in ? strtoll(in + 4, NULL, 10) : 0;
+
+		ours = is_guests(line);
+		if (!in)
+			continue;
+		t->next_ns = MIN(t->n ? t->next_ns : UINT64_MAX, (uint64_t)MAX(ns, 0LL));
+		t->n++;
+	}
+	if (f)
+		fclose(f);
+}
+
+/*
+ * Why KVM_RUN last returned. It is in a page that the VMM maps (struct kvm_run of
+ * linux/kvm.h, an ABI) and that root can read through /proc. So it is known what a VMM is busy
+ * with even if that was asked of it long ago. The page is the VMM's own: its contents are
+ * shown, not trusted.
+ */
+
+#define RUN_SIZE       64
+#define RUN_REASON     8
+#define RUN_UNION      32 /* io: direction u8, size u8, port u16, ...; mmio: phys_addr u64, ... */
+#define RUN_IO_PORT    34
+#define RUN_MMIO_WRITE 52
+#define EXIT_IO	       2 /* KVM_EXIT_IO, KVM_EXIT_MMIO */
+#define EXIT_MMIO      6
+
+#define PATIENCE_MS    1000
+
+/* Where vCPU's page is; 0: nowhere, or more than once, by two VMs of a process. */
+static uint64_t run_page(uint32_t pid, uint32_t vcpu)
+{
+	_cleanup_free_ char *line = NULL;
+	char path[32], want[48];
+	uint64_t at = 0, from;
+	size_t room = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%u/maps", pid);
+	snprintf(want, sizeof(want), "anon_inode:kvm-vcpu:%u\n", vcpu);
+	f = fopen(path, "re");
+	while (f && getline(&line, &room, f) > 0) {
+		int name = 0;
+
+		/* All of the path: a file can have a name that ends like that. */
+		if (sscanf(line, "%" SCNx64 "-%*s %*s %*s %*s %*s %n", &from, &name) != 1 ||
+		    strcmp(line + name, want))
+			continue;
+		if (at) {
+			at = 0;
+			break;
+		}
+		at = from;
+	}
+	if (f)
+		fclose(f);
+	return at;
+}
+
+static _Noreturn void read_page(uint32_t pid, uint32_t vcpu, int out)
+{
+	uint64_t at = run_page(pid, vcpu);
+	uint8_t run[RUN_SIZE] = { 0 };
+	char path[32];
+	int fd, null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	/* It may outlive us: it holds nothing of ours. */
+	if (dup2(out, STDOUT_FILENO) < 0 || dup2(null, STDIN_FILENO) < 0 ||
+	    dup2(null, STDERR_FILENO) < 0)
+		_exit(1);
+	(void)close_from(STDERR_FILENO + 1);
+	snprintf(path, sizeof(path), "/proc/%u/mem", pid);
+	fd = at ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	_exit(fd < 0 || full_pread(fd, run, sizeof(run), at) != (ssize_t)sizeof(run) ||
+	      full_write(STDOUT_FILENO, run, sizeof(run), NULL));
+}
+
+/*
+ * Reading what another process maps can take as long as that likes, and then not even SIGKILL ends
+ * it: a child does, and is left alone if it takes too long.
+ */
+static bool child_reads(uint32_t pid, uint32_t vcpu, uint8_t run[RUN_SIZE])
+{
+	_cleanup_close_ int in = -1, out = -1;
+	struct pollfd p = { .events = POLLIN };
+	int fds[2];
+	pid_t child;
+	bool done;
+
+	if (pipe2(fds, O_CLOEXEC))
+		return false;
+	in = p.fd = fds[0];
+	out = fds[1];
+	child = fork();
+	if (!child)
+		read_page(pid, vcpu, out);
+	util_close_fd(&out);
+	done = child > 0 && poll(&p, 1, PATIENCE_MS) > 0;
+	if (child > 0 && !done)
+		(void)kill(child, SIGKILL);
+	if (child > 0)
+		(void)waitpid(child, NULL, done ? 0 : WNOHANG);
+	return done && read(in, run, RUN_SIZE) == RUN_SIZE;
+}
+
+bool stuck_peek(uint32_t pid, uint32_t vcpu, struct stuck_peek *p)
+{
+	uint8_t run[RUN_SIZE];
+
+	*p = (struct stuck_peek){ 0 };
+	if (!child_reads(pid, vcpu, run))
+		return false;
+	p->reason = load_u32(run + RUN_REASON);
+	if (p->reason == EXIT_IO) {
+		p->address = load_u16(run + RUN_IO_PORT);
+		p->write = run[RUN_UNION] != 0;
+	} else if (p->reason == EXIT_MMIO) {
+		p->address = load_u64(run + RUN_UNION);
+		p->write = run[RUN_MMIO_WRITE] != 0;
+	}
+	return true;
+}
 
 #define KVM_RUN_CMD 0xae80u /* KVM_RUN of linux/kvm.h */
 
