@@ -74,6 +74,9 @@ int table_text(const struct table *t, struct sbuf *b);
 int table_csv(const struct table *t, bool head, struct sbuf *b);
 /* As a member of an object, an array of objects. */
 int table_json(const struct table *t, const char *key, struct json *j);
+/* All of it, as CSV or as one JSON document, with the members that head() puts before the rows. */
+int table_doc(const struct table *t, bool csv, const char *key,
+	      void (*head)(struct json *j, const void *ctx), struct sbuf *b) __must_check;
 
 /* One row by itself. */
 void row_json(struct row *r, struct json *j, bool cycles);

@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <sys/mount.h>
 
-#include "kvmft/columns.h"
 #include "kvmft/kernel.h"
 #include "kvmft/pager.h"
 #include "kvmft/table.h"
@@ -89,7 +88,7 @@ static void text_item(const struct check *c, const struct kfeat_result *r, struc
 		sbuf_addf(b, "%-17s  %-7s  remedy: %s\n", "", "", r->remedy);
 }
 
-static int check_text(const struct check *c, struct sbuf *b)
+static void check_text(const struct check *c, struct sbuf *b)
 {
 	const struct page_opts page = { .wide = false };
 	size_t lacking = count(c, VERDICT_LACKING), from = b->len;
@@ -103,7 +102,6 @@ static int check_text(const struct check *c, struct sbuf *b)
 	sbuf_addf(b, "%s: %zu ok, %zu lacking, %zu absent but not needed, %zu unknown\n",
 		  lacking ? "cannot record" : "can record", count(c, VERDICT_OK), lacking,
 		  count(c, VERDICT_OPTIONAL), count(c, VERDICT_UNKNOWN));
-	return 0;
 }
 
 /* ---- JSON and CSV ---- */
@@ -112,9 +110,13 @@ static const char *const state_names[] = {
 	[KFEAT_HAVE] = "ok", [KFEAT_LACK] = "lacking", [KFEAT_UNKNOWN] = "unknown"
 };
 
-static void columns(struct row *o, const struct check *c, const struct kfeat_result *r)
+static void cells(struct row *o, const void *ctx, size_t i)
 {
-	if (o->form != ROW_JSON)
+	static const struct kfeat_result none = { .state = KFEAT_HAVE };
+	const struct check *c = ctx;
+	const struct kfeat_result *r = o->head ? &none : &c->item[i];
+
+	if (o->form == ROW_CSV)
 		row_str(o, "side", side_name(c));
 	row_str(o, "name", r->name);
 	row_str(o, "state", state_names[r->state]);
@@ -125,45 +127,16 @@ static void columns(struct row *o, const struct check *c, const struct kfeat_res
 	row_str(o, "found", r->detail);
 	row_str(o, "purpose", r->purpose);
 	row_str(o, "remedy", r->remedy[0] ? r->remedy : NULL);
-	row_end(o);
 }
 
-static int check_json(const struct check *c, struct sbuf *b)
+static void json_head(struct json *j, const void *ctx)
 {
-	struct json j;
-	struct row o;
+	const struct check *c = ctx;
 
-	json_line_begin(&j, b);
-	json_put_str(&j, "side", side_name(c));
-	json_put_str(&j, "side_from", c->told ? "option" : "machine");
-	json_put_bool(&j, "ok", !count(c, VERDICT_LACKING));
-	json_put_array(&j, "items");
-	for (size_t i = 0; i < c->n; i++) {
-		row_json(&o, &j, false);
-		columns(&o, c, &c->item[i]);
-	}
-	json_array_end(&j);
-	return json_line_end(&j);
+	json_put_str(j, "side", side_name(c));
+	json_put_str(j, "side_from", c->told ? "option" : "machine");
+	json_put_bool(j, "ok", !count(c, VERDICT_LACKING));
 }
-
-static int check_csv(const struct check *c, struct sbuf *b)
-{
-	struct row o;
-
-	row_head(&o, b, false);
-	columns(&o, c, &(struct kfeat_result){ .state = KFEAT_HAVE });
-	for (size_t i = 0; i < c->n; i++) {
-		row_csv(&o, b, false);
-		columns(&o, c, &c->item[i]);
-	}
-	return 0;
-}
-
-static int (*const check_print[])(const struct check *c, struct sbuf *b) = {
-	[FORMAT_TEXT] = check_text,
-	[FORMAT_JSON] = check_json,
-	[FORMAT_CSV] = check_csv,
-};
 
 /* ---- the command ---- */
 
@@ -231,7 +204,11 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	c.side = (o->host ? KFEAT_HOST : 0) | (o->guest ? KFEAT_GUEST : 0);
 	c.side = c.side ?: side_of_machine();
 	ret = check_probe(&c, &env);
-	ret = ret ?: check_print[MAX(o->format, 0)](&c, &b);
+	if (!ret && o->format > FORMAT_TEXT)
+		ret = table_doc(&(struct table){ .cells = cells, .ctx = &c, .n = c.n },
+				o->format == FORMAT_CSV, "items", json_head, &b);
+	else if (!ret)
+		check_text(&c, &b);
 	ret = sink_print(ret, &b, stdout, err);
 	ret = ret ?: check_result(&c, err);
 	free(c.item);

@@ -97,20 +97,10 @@ static void text_vm(const struct vm_list *l, const struct vm *vm, struct sbuf *b
 		sbuf_addf(b, "  note: %s\n", vm->note);
 }
 
-static int list_text(const struct vm_list *l, struct sbuf *b)
-{
-	for (size_t i = 0; i < l->n; i++) {
-		if (i)
-			sbuf_addc(b, '\n');
-		text_vm(l, &l->vm[i], b);
-	}
-	return 0;
-}
-
 /* ---- JSON and CSV (RFC 4180, with \n) ---- */
 
 /* v: NULL in the one line of CSV of a VM without vCPUs. */
-static void vcpu_columns(struct row *o, const struct vm_vcpu *v)
+static void vcpu_cells(struct row *o, const struct vm_vcpu *v)
 {
 	const struct vm_vcpu none = { 0 }, *c = v ?: &none;
 	bool scaled = c->ratio_state == VM_RATIO_SET;
@@ -128,7 +118,12 @@ static void vcpu_columns(struct row *o, const struct vm_vcpu *v)
 	row_bool(o, "guest_mode", v, c->in_guest_mode);
 }
 
-static void vm_columns(struct row *o, const struct vm_list *l, const struct vm *vm)
+static void vcpu_row(struct row *o, const void *vm, size_t i)
+{
+	vcpu_cells(o, &((const struct vm *)vm)->vcpu[i]);
+}
+
+static void vm_cells(struct row *o, const struct vm_list *l, const struct vm *vm)
 {
 	row_str(o, "vm", vm->sel);
 	row_u64(o, "pid", true, vm->pid);
@@ -147,67 +142,50 @@ static void vm_columns(struct row *o, const struct vm_list *l, const struct vm *
 	row_u64(o, "started_by_pid", vm->parent, vm->parent);
 }
 
-static void json_vm(struct json *j, const struct vm_list *l, const struct vm *vm)
+/* A VM; in CSV each of its vCPUs, or one line where there is none. */
+static void cells(struct row *o, const void *ctx, size_t i)
 {
-	struct row o, c;
+	static const struct vm none;
+	const struct vm_list *l = ctx;
+	const struct vm *vm = o->head ? &none : &l->vm[i];
 
-	row_json(&o, j, false);
-	vm_columns(&o, l, vm);
-	row_str(&o, "note", vm->note);
-	json_put_array(j, "vcpus");
-	for (size_t i = 0; i < vm->n_vcpus; i++) {
-		row_json(&c, j, false);
-		vcpu_columns(&c, &vm->vcpu[i]);
-		row_end(&c);
-	}
-	json_array_end(j);
-	row_end(&o);
-}
-
-static int list_json(const struct vm_list *l, struct sbuf *b)
-{
-	struct json j;
-
-	json_line_begin(&j, b);
-	json_put_str(&j, "clocksource", l->clocksource);
-	json_put_str(&j, "debugfs_note", l->debugfs_text);
-	json_put_u64(&j, "hidden_processes", l->n_hidden);
-	json_put_bool(&j, "truncated", l->truncated);
-	json_put_array(&j, "vms");
-	for (size_t i = 0; i < l->n; i++)
-		json_vm(&j, l, &l->vm[i]);
-	json_array_end(&j);
-	return json_line_end(&j);
-}
-
-static void csv_line(struct row *o, const struct vm_list *l, const struct vm *vm,
-		     const struct vm_vcpu *v)
-{
-	vm_columns(o, l, vm);
-	vcpu_columns(o, v);
-	row_str(o, "note", vm->note);
-	row_end(o);
-}
-
-static int list_csv(const struct vm_list *l, struct sbuf *b)
-{
-	struct row o;
-
-	row_head(&o, b, false);
-	csv_line(&o, l, &(struct vm){ 0 }, NULL);
-	for (size_t i = 0; i < l->n; i++)
-		for (size_t k = 0; k < MAX(l->vm[i].n_vcpus, (size_t)1); k++) {
-			row_csv(&o, b, false);
-			csv_line(&o, l, &l->vm[i], l->vm[i].n_vcpus ? &l->vm[i].vcpu[k] : NULL);
+	for (size_t k = 0; k < MAX(vm->n_vcpus, (size_t)1); k++) {
+		if (k)
+			row_end(o);
+		vm_cells(o, l, vm);
+		if (o->form == ROW_CSV)
+			vcpu_cells(o, vm->n_vcpus ? &vm->vcpu[k] : NULL);
+		row_str(o, "note", vm->note);
+		if (o->form == ROW_JSON) {
+			(void)table_json(&(struct table){ .cells = vcpu_row, .ctx = vm,
+							  .n = vm->n_vcpus }, "vcpus", o->j);
+			return;
 		}
+	}
+}
+
+static void json_head(struct json *j, const void *ctx)
+{
+	const struct vm_list *l = ctx;
+
+	json_put_str(j, "clocksource", l->clocksource);
+	json_put_str(j, "debugfs_note", l->debugfs_text);
+	json_put_u64(j, "hidden_processes", l->n_hidden);
+	json_put_bool(j, "truncated", l->truncated);
+}
+
+static int list_print(const struct vm_list *l, int format, struct sbuf *b)
+{
+	if (format > FORMAT_TEXT)
+		return table_doc(&(struct table){ .cells = cells, .ctx = l, .n = l->n },
+				 format == FORMAT_CSV, "vms", json_head, b);
+	for (size_t i = 0; i < l->n; i++) {
+		if (i)
+			sbuf_addc(b, '\n');
+		text_vm(l, &l->vm[i], b);
+	}
 	return 0;
 }
-
-static int (*const list_formats[])(const struct vm_list *l, struct sbuf *b) = {
-	[FORMAT_TEXT] = list_text,
-	[FORMAT_JSON] = list_json,
-	[FORMAT_CSV] = list_csv,
-};
 
 /* ---- the command ---- */
 
@@ -232,7 +210,7 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 
 	if (ret)
 		return ret;
-	ret = sink_print(list_formats[MAX(o->format, 0)](l, &b), &b, stdout, err);
+	ret = sink_print(list_print(l, o->format, &b), &b, stdout, err);
 	if (!ret) {
 		list_notes(l);
 		if (!l->n)

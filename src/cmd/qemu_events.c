@@ -51,64 +51,42 @@ static int find_patterns(struct view *v, char **pattern, int n, int state, struc
 	return ret;
 }
 
-static int events_text(const struct view *v, struct sbuf *b)
+static void cells(struct row *o, const void *ctx, size_t i)
 {
+	static const struct mon_event none;
+	const struct view *v = ctx;
+	const struct mon_event *e = o->head ? &none : &v->all.v[i];
+
+	if (!o->head && !v->shown[i])
+		return;
+	row_str(o, "name", e->name);
+	row_str(o, "state", mon_state_names[e->state]);
+	row_bool(o, "vcpu", true, e->vcpu);
+}
+
+static void json_head(struct json *j, const void *ctx)
+{
+	const struct view *v = ctx;
+
+	json_put_str(j, "monitor", monitor_name(v->q->m));
+	json_put_u64(j, "pid", v->q->pid);
+	json_put_str(j, "name", v->q->name);
+	json_put_str(j, "version", v->version.s);
+	json_put_u64(j, "total", v->all.n);
+	json_put_bool(j, "tells_unavailable", monitor_kind(v->q->m) == MON_QMP);
+}
+
+static int events_print(const struct view *v, int format, struct sbuf *b)
+{
+	if (format > FORMAT_TEXT)
+		return table_doc(&(struct table){ .cells = cells, .ctx = v, .n = v->all.n },
+				 format == FORMAT_CSV, "events", json_head, b);
 	for (size_t i = 0; i < v->all.n; i++)
 		if (v->shown[i])
 			sbuf_addf(b, "%-11s  %s%s\n", mon_state_names[v->all.v[i].state],
 				  v->all.v[i].name, v->all.v[i].vcpu ? "  (vcpu)" : "");
 	return 0;
 }
-
-static void columns(struct row *o, const struct mon_event *e)
-{
-	row_str(o, "name", e->name);
-	row_str(o, "state", mon_state_names[e->state]);
-	row_bool(o, "vcpu", true, e->vcpu);
-	row_end(o);
-}
-
-static int events_json(const struct view *v, struct sbuf *b)
-{
-	struct json j;
-	struct row o;
-
-	json_line_begin(&j, b);
-	json_put_str(&j, "monitor", monitor_name(v->q->m));
-	json_put_u64(&j, "pid", v->q->pid);
-	json_put_str(&j, "name", v->q->name);
-	json_put_str(&j, "version", v->version.s);
-	json_put_u64(&j, "total", v->all.n);
-	json_put_bool(&j, "tells_unavailable", monitor_kind(v->q->m) == MON_QMP);
-	json_put_array(&j, "events");
-	for (size_t i = 0; i < v->all.n; i++)
-		if (v->shown[i]) {
-			row_json(&o, &j, false);
-			columns(&o, &v->all.v[i]);
-		}
-	json_array_end(&j);
-	return json_line_end(&j);
-}
-
-static int events_csv(const struct view *v, struct sbuf *b)
-{
-	struct row o;
-
-	row_head(&o, b, false);
-	columns(&o, &(struct mon_event){ 0 });
-	for (size_t i = 0; i < v->all.n; i++)
-		if (v->shown[i]) {
-			row_csv(&o, b, false);
-			columns(&o, &v->all.v[i]);
-		}
-	return 0;
-}
-
-static int (*const events_formats[])(const struct view *v, struct sbuf *b) = {
-	[FORMAT_TEXT] = events_text,
-	[FORMAT_JSON] = events_json,
-	[FORMAT_CSV] = events_csv,
-};
 
 static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
@@ -130,7 +108,7 @@ static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	ret = ret ?: monitor_version(q.m, &v.version, err);
 	ret = ret ?: monitor_events(q.m, &v.all, err);
 	ret = ret ?: find_patterns(&v, argv, argc, o->state, &notes, err);
-	ret = ret ?: sink_print(events_formats[MAX(o->format, 0)](&v, &b), &b, stdout, err);
+	ret = ret ?: sink_print(events_print(&v, o->format, &b), &b, stdout, err);
 	if (!ret) {
 		qemu_print_notes(&notes);
 		if (monitor_kind(q.m) == MON_HMP && o->state == MON_UNAVAILABLE)

@@ -33,13 +33,11 @@ static void text_marker(const struct sdt_event *e, struct sbuf *b)
 	sbuf_addc(b, '\n');
 }
 
-static int list_text(const struct sdt_spec *s __unused_arg, const struct sdt_plan *p,
-		     struct sbuf *b)
+static void list_text(const struct sdt_plan *p, struct sbuf *b)
 {
 	sbuf_addf(b, "%-36s %6s  %-5s  %s\n", "PROVIDER:MARKER", "PLACES", "GUARD", "ARGUMENTS");
 	for (size_t i = 0; i < p->n; i++)
 		text_marker(&p->v[i], b);
-	return 0;
 }
 
 /* ---- JSON and CSV ---- */
@@ -75,8 +73,16 @@ static void json_places(struct json *j, const struct sdt_event *e)
 	json_array_end(j);
 }
 
-static void columns(struct row *o, const struct sdt_event *e)
+struct list {
+	const struct sdt_spec *s;
+	const struct sdt_plan *p;
+};
+
+static void cells(struct row *o, const void *ctx, size_t i)
 {
+	static const struct sdt_event none;
+	const struct sdt_event *e = o->head ? &none : &((const struct list *)ctx)->p->v[i];
+
 	row_str(o, "provider", e->provider);
 	row_str(o, "marker", e->marker);
 	row_str(o, "system", e->sys);
@@ -91,44 +97,22 @@ static void columns(struct row *o, const struct sdt_event *e)
 	row_str(o, "left_out", e->left_out);
 	if (o->form == ROW_JSON)
 		json_places(o->j, e);
-	row_end(o);
 }
 
-static int list_json(const struct sdt_spec *s, const struct sdt_plan *p, struct sbuf *b)
+static void json_head(struct json *j, const void *ctx)
 {
-	struct json j;
-	struct row o;
-
-	json_line_begin(&j, b);
-	json_put_str(&j, "binary", s->path);
-	json_put_array(&j, "markers");
-	for (size_t i = 0; i < p->n; i++) {
-		row_json(&o, &j, false);
-		columns(&o, &p->v[i]);
-	}
-	json_array_end(&j);
-	return json_line_end(&j);
+	json_put_str(j, "binary", ((const struct list *)ctx)->s->path);
 }
 
-static int list_csv(const struct sdt_spec *s __unused_arg, const struct sdt_plan *p, struct sbuf *b)
+static int list_print(const struct list *l, int format, struct sbuf *b)
 {
-	struct row o;
+	const struct table t = { .cells = cells, .ctx = l, .n = l->p->n };
 
-	row_head(&o, b, false);
-	columns(&o, &(struct sdt_event){ 0 });
-	for (size_t i = 0; i < p->n; i++) {
-		row_csv(&o, b, false);
-		columns(&o, &p->v[i]);
-	}
+	if (format > FORMAT_TEXT)
+		return table_doc(&t, format == FORMAT_CSV, "markers", json_head, b);
+	list_text(l->p, b);
 	return 0;
 }
-
-static int (*const list_formats[])(const struct sdt_spec *s, const struct sdt_plan *p,
-				   struct sbuf *b) = {
-	[FORMAT_TEXT] = list_text,
-	[FORMAT_JSON] = list_json,
-	[FORMAT_CSV] = list_csv,
-};
 
 /* ---- the command ---- */
 
@@ -154,7 +138,8 @@ static int sdt_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_
 				ret == -E2BIG ? "too many markers to list: name some"
 					      : strerror(-ret));
 	}
-	ret = ret ?: sink_print(list_formats[MAX(o->format, 0)](&s, &p, &b), &b, stdout, err);
+	ret = ret ?: sink_print(list_print(&(struct list){ &s, &p }, o->format, &b), &b, stdout,
+				err);
 	if (!ret && p.unfit)
 		cli_note("%s: %zu places cannot be probed and are left out: %s", s.path, p.unfit,
 			 p.why_unfit);

@@ -72,54 +72,35 @@ static void text_end(const struct doc *d)
 
 /* ---- for programs ---- */
 
-static void columns(struct row *o, const struct doc *d, const struct by_stack_row *r, uint64_t n)
-{
-	row_str(o, "event", r->event);
-	row_str(o, "reason", r->reason && *r->reason ? r->reason : NULL);
-	row_u64(o, "samples", true, n);
-	row_fixed(o, "samples_pct", share(d, n), 2);
-}
-
-static void csv_begin(const struct doc *d)
-{
-	struct row o;
-
-	row_head(&o, d->out, false);
-	columns(&o, d, &(struct by_stack_row){ 0 }, 0);
-	row_str(&o, "stack", NULL);
-	row_end(&o);
-}
-
-static void csv_row(const struct doc *d, const struct by_stack_row *r, uint64_t n)
-{
-	struct row o;
-
-	row_csv(&o, d->out, false);
-	columns(&o, d, r, n);
-	row_quoted(&o, "stack", r->stack);
-	row_end(&o);
-}
-
 static void json_function(void *arg, const char *p, size_t n)
 {
 	json_str_mem(arg, p, n);
 }
 
-static void json_row(struct json *j, const struct doc *d, const struct by_stack_row *r, uint64_t n)
+static void cells(struct row *o, const void *ctx, size_t i)
 {
-	struct row o;
+	const struct doc *d = ctx;
+	const struct by_stack_row none = { 0 };
+	const struct by_stack_row r = o->head ? none : by_stack_row(d->b->rows.row[i].text);
+	uint64_t n = o->head ? 0 : d->b->rows.row[i].n;
 
-	row_json(&o, j, false);
-	columns(&o, d, r, n);
-	json_put_array(j, "stack");
-	each_function(r->stack, json_function, j);
-	json_array_end(j);
-	row_end(&o);
+	row_str(o, "event", r.event);
+	row_str(o, "reason", r.reason && *r.reason ? r.reason : NULL);
+	row_u64(o, "samples", true, n);
+	row_fixed(o, "samples_pct", share(d, n), 2);
+	if (o->form == ROW_JSON) {
+		json_put_array(o->j, "stack");
+		each_function(r.stack, json_function, o->j);
+		json_array_end(o->j);
+	} else {
+		row_quoted(o, "stack", r.stack);
+	}
 }
 
-static void json_begin(struct json *j, const struct doc *d)
+static void json_head(struct json *j, const void *ctx)
 {
-	json_line_begin(j, d->out);
+	const struct doc *d = ctx;
+
 	json_put_str(j, "capture", d->cap->path);
 	json_put_str(j, "by", "stack");
 	json_put_u64(j, "events", d->b->events);
@@ -127,13 +108,11 @@ static void json_begin(struct json *j, const struct doc *d)
 	json_put_u64(j, "stacks", d->b->stacks);
 	json_put_u64(j, "without_row", d->b->rows.others);
 	json_put_u64(j, "without_event", d->b->apart);
-	json_put_array(j, "rows");
 }
 
-static int json_end(struct json *j)
+static int write_out(void *f, struct sbuf *b)
 {
-	json_array_end(j);
-	return json_line_end(j);
+	return sbuf_write(b, f);
 }
 
 /* ---- all of it ---- */
@@ -144,26 +123,21 @@ int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, co
 	_cleanup_(sbuf_free) struct sbuf out = { 0 };
 	const struct doc d = { .b = b, .cap = cap, .out = &out,
 			       .rows = top ? MIN(top, b->rows.n) : b->rows.n };
-	bool text = !strcmp(format, "text"), json = !strcmp(format, "json");
-	struct json j;
+	const struct table t = { .cells = cells, .ctx = &d, .n = d.rows, .flush = write_out,
+				 .arg = f };
 	int ret = 0;
 
-	if (json)
-		json_begin(&j, &d);
-	else
-		(text ? text_begin : csv_begin)(&d);
+	if (strcmp(format, "text")) {
+		ret = table_doc(&t, !strcmp(format, "csv"), "rows", json_head, &out);
+		return ret ?: sbuf_write(&out, f);
+	}
+	text_begin(&d);
 	for (size_t i = 0; i < d.rows && !ret; i++) {
 		const struct by_stack_row r = by_stack_row(b->rows.row[i].text);
 
-		if (json)
-			json_row(&j, &d, &r, b->rows.row[i].n);
-		else
-			(text ? text_row : csv_row)(&d, &r, b->rows.row[i].n);
+		text_row(&d, &r, b->rows.row[i].n);
 		ret = sbuf_write(&out, f);
 	}
-	if (json && !ret)
-		ret = json_end(&j);
-	else if (text)
-		text_end(&d);
+	text_end(&d);
 	return ret ?: sbuf_write(&out, f);
 }

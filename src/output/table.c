@@ -166,6 +166,20 @@ int table_json(const struct table *t, const char *key, struct json *j)
 	return ret;
 }
 
+int table_doc(const struct table *t, bool csv, const char *key,
+	      void (*head)(struct json *j, const void *ctx), struct sbuf *b)
+{
+	struct json j;
+	int ret;
+
+	if (csv)
+		return table_csv(t, true, b);
+	json_line_begin(&j, b);
+	head(&j, t->ctx);
+	ret = table_json(t, key, &j);
+	return ret ?: json_line_end(&j);
+}
+
 void row_json(struct row *r, struct json *j, bool cycles)
 {
 	*r = (struct row){ .form = ROW_JSON, .j = j, .cycles = cycles, .filled = true };
