@@ -18,9 +18,10 @@
 #ifndef KVMFT_TABLE_H
 #define KVMFT_TABLE_H
 
-#include "kvmft/columns.h"
 #include "kvmft/json.h"
 
+
+#define COLUMNS_MAX 16
 
 enum {
 	IN_TEXT = 1 << 0,
@@ -80,8 +81,6 @@ int table_doc(const struct table *t, bool csv, const char *key,
 
 /* One row by itself. */
 void row_json(struct row *r, struct json *j, bool cycles);
-void row_csv(struct row *r, struct sbuf *b, bool cycles);
-void row_head(struct row *r, struct sbuf *b, bool cycles);
 void row_end(struct row *r);
 
 /* Cells. Unknown values are "-" in text, null in JSON and empty in CSV. */
@@ -102,5 +101,14 @@ void row_bool(struct row *r, const char *name, bool known, bool v); /* CSV: 1 or
 void row_fixed(struct row *r, const char *name, uint64_t v, unsigned int scale);
 /* NAME_cycles; or NAME_ns in JSON and NAME_us in CSV, with three decimals. */
 void row_time(struct row *r, const char *name, bool known, uint64_t time);
+
+/*
+ * Breaks the lines of b->s[from..] at blanks so that they fit that many columns (0: no breaking);
+ * continuation lines begin with indent.
+ */
+void text_wrap(struct sbuf *b, size_t from, const char *indent, unsigned int width);
+
+/* "# ..." for each; on a terminal of that width (0 = not a terminal) broken to fit it. */
+void text_remarks(struct sbuf *b, const char *const *remark, size_t n, unsigned int width);
 
 #endif

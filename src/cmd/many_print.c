@@ -4,8 +4,7 @@
 
 #include <inttypes.h>
 
-#include "kvmft/columns.h"
-#include "kvmft/json.h"
+#include "kvmft/table.h"
 
 #define ROWS_MAX 4096u /* of the sum */
 
@@ -118,76 +117,58 @@ static const char *us(uint64_t ns, char text[32])
 	return text;
 }
 
-static void sum_head(const struct many_doc *d, struct columns *c, struct sbuf *b)
-{
-	columns_put(c, b, "%s", d->title);
-	columns_put(c, b, "%s", d->what);
-	columns_put(c, b, "%s%%", d->what);
-	columns_put(c, b, "Time%%");
-	columns_put(c, b, "Min Time");
-	columns_put(c, b, "Max Time");
-	columns_put(c, b, "Avg time");
-	columns_end(c, b);
-	if (c->print)
-		sbuf_addc(b, '\n');
-}
-
-static void sum_row(const struct sum *s, const struct many_row *r, struct columns *c,
-		    struct sbuf *b)
-{
-	char text[32];
-
-	columns_put(c, b, "%s", r->name);
-	columns_put(c, b, "%" PRIu64, r->n);
-	columns_put(c, b, "%.2f%%", percent(r->n, s->all));
-	columns_put(c, b, "%.2f%%", percent(r->total, s->total));
-	columns_put(c, b, "%s", us(r->min, text));
-	columns_put(c, b, "%s", us(r->max, text));
-	columns_put(c, b, "%s", us(mean(r), text));
-	columns_end(c, b);
-}
+struct sum_doc {
+	const struct many_doc *d;
+	const struct sum *s;
+};
 
 /* With the columns of the tables above it. */
-static void sum_text(const struct many_doc *d, const struct sum *s, struct sbuf *b)
+static void sum_cells(struct row *o, const void *ctx, size_t i)
 {
-	size_t n = d->top ? MIN(d->top, s->n) : s->n;
-	struct columns c = { 0 };
-	char text[32];
+	static const struct many_row none;
+	const struct many_doc *d = ((const struct sum_doc *)ctx)->d;
+	const struct sum *s = ((const struct sum_doc *)ctx)->s;
+	const struct many_row *r = o->head ? &none : &s->v[i];
+	char text[32], share[32];
 
-	sbuf_addf(b, "==> all %zu together <==\n\n", s->captures);
-	for (int pass = 0; pass < 2; pass++) {
-		c.print = pass;
-		sum_head(d, &c, b);
-		for (size_t i = 0; i < n; i++)
-			sum_row(s, &s->v[i], &c, b);
-	}
-	if (n < s->n)
-		sbuf_addf(b, "%*s\n", (int)c.width[0], "...");
-	sbuf_addf(b, "\nTotal %s:%" PRIu64 ", %s:%s.\n", d->what, s->all, d->times,
-		  us(cut(s->total), text));
+	snprintf(share, sizeof(share), "%s%%", d->what);
+	cell_str(o, IN_ALL, "name", d->title, r->name);
+	cell_u64(o, IN_TEXT, NULL, d->what, true, r->n);
+	row_u64(o, "count", true, r->n);
+	cell_text(o, 0, share, "%.2f%%", percent(r->n, s->all));
+	cell_text(o, 0, "Time%", "%.2f%%", percent(r->total, s->total));
+	row_time(o, "total", true, cut(r->total));
+	cell_text(o, 0, "Min Time", "%s", us(r->min, text));
+	row_time(o, "min", true, r->min);
+	cell_text(o, 0, "Max Time", "%s", us(r->max, text));
+	row_time(o, "max", true, r->max);
+	cell_text(o, 0, "Avg time", "%s", us(mean(r), text));
 }
 
-static int sum_json(const struct many_doc *d, const struct sum *s, struct sbuf *b)
+static void sum_head(struct json *j, const void *ctx)
 {
-	struct json j;
+	const struct sum_doc *x = ctx;
 
-	json_line_begin(&j, b);
-	json_put_u64(&j, "captures", s->captures);
-	json_put_str(&j, "of", d->of);
-	json_put_array(&j, "together");
-	for (size_t i = 0; i < s->n; i++) {
-		const struct many_row *r = &s->v[i];
+	json_put_u64(j, "captures", x->s->captures);
+	json_put_str(j, "of", x->d->of);
+}
 
-		json_object_begin(&j);
-		json_put_str(&j, "name", r->name);
-		json_put_u64(&j, "count", r->n);
-		json_put_u64(&j, "total_ns", cut(r->total));
-		json_put_u64(&j, "min_ns", r->min);
-		json_put_u64(&j, "max_ns", r->max);
-		json_object_end(&j);
-	}
-	json_array_end(&j);
-	return json_line_end(&j);
+static int sum_print(const struct many_doc *d, const struct sum *s, bool json, struct sbuf *b)
+{
+	const struct sum_doc x = { d, s };
+	struct table t = { .cells = sum_cells, .ctx = &x, .n = s->n, .blank = true };
+	char text[32];
+	int ret;
+
+	if (json)
+		return table_doc(&t, false, "together", sum_head, b);
+	t.n = d->top ? MIN(d->top, s->n) : s->n;
+	t.cut = t.n < s->n;
+	sbuf_addf(b, "\n==> all %zu together <==\n\n", s->captures);
+	ret = table_text(&t, b);
+	sbuf_addf(b, "\nTotal %s:%" PRIu64 ", %s:%s.\n", d->what, s->all, d->times,
+		  us(cut(s->total), text));
+	return ret;
 }
 
 static bool is(const struct many_doc *d, const char *format)
@@ -295,12 +276,8 @@ static int print_sum(const struct many_doc *d, struct sum *s)
 	if (s->total > UINT64_MAX && !is(d, "csv"))
 		cli_note("times add up to more than 584 years: such a sum is shown as the largest "
 			 "number of ns in 64 bits");
-	if (is(d, "json")) {
-		ret = sum_json(d, s, &b);
-	} else if (is(d, "text") && s->captures > 1) {
-		sbuf_addc(&b, '\n');
-		sum_text(d, s, &b);
-	}
+	if (is(d, "json") || (is(d, "text") && s->captures > 1))
+		ret = sum_print(d, s, is(d, "json"), &b);
 	return ret ?: b.len ? sbuf_write(&b, d->f) : b.error;
 }
 

@@ -256,12 +256,11 @@ static void csv_counts(struct sbuf *b, const struct lat_view *v, const struct la
 
 static int csv_print(const struct lat_view *v, FILE *f)
 {
-	bool cycles = lat_in_cycles(v->lat);
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	struct row o;
+	struct row o = { .form = ROW_CSV, .b = &b, .cycles = lat_in_cycles(v->lat), .head = true };
 
-	row_head(&o, &b, cycles);
 	stage_columns(&o, v, NULL, NULL, 0);
+	o.head = false;
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
 
@@ -269,10 +268,8 @@ static int csv_print(const struct lat_view *v, FILE *f)
 			continue;
 		for (size_t i = 0; i < t->ngroup; i++)
 			for (unsigned int s = 0; s < LAT_STAGES; s++) {
-				if (!t->group[i].stage[s])
-					continue;
-				row_csv(&o, &b, cycles);
-				stage_columns(&o, v, t->desc, &t->group[i], s);
+				if (t->group[i].stage[s])
+					stage_columns(&o, v, t->desc, &t->group[i], s);
 			}
 		csv_counts(&b, v, t);
 	}

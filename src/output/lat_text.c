@@ -3,7 +3,7 @@
  * lat_text.c: latency results as text: per table the stages of each group, a histogram of the
  * totals, what was counted, and the worst cases with their part of the time line.
  */
-#include "kvmft/columns.h"
+#include "kvmft/table.h"
 #include "kvmft/lat_output.h"
 #include "kvmft/screen.h"
 
@@ -49,19 +49,6 @@ void lat_put_story(struct sbuf *b, const struct lat_story *story)
 
 #define NAME_WIDTH 30 /* longer ones end in ~ */
 
-static void short_name(struct columns *c, struct sbuf *b, const struct lat_view *v,
-		       const struct lat_table *t, const struct lat_group *g)
-{
-	bool several = several_vms(t);
-	char name[2 * LAT_NAME];
-
-	snprintf(name, sizeof(name), "%s%s%s", several ? lat_vm_label(v, g->vm) : "",
-		 several ? " " : "", g->name);
-	if (strlen(name) > NAME_WIDTH)
-		strcpy(name + str_cut(name, NAME_WIDTH - 1), "~");
-	columns_put(c, b, "%s", name);
-}
-
 /* The cause that took most of the time, of a table without parts; NULL: none known. */
 static const char *most_for(const struct lat_table *t, const struct lat_group *g)
 {
@@ -97,14 +84,6 @@ static const char *most_in(const struct lat_table *t, const struct lat_group *g)
 	return rest > most ? "not known" : name;
 }
 
-static void put_amount(struct columns *c, struct sbuf *b, const struct lat_view *v, uint64_t time,
-		       const char *mark)
-{
-	char text[32];
-
-	columns_put(c, b, "%s%s", lat_amount(v, text, sizeof(text), time), mark);
-}
-
 /* ~ and < are explained in the notes. */
 static const char *mark_of(const struct lat_view *v, const struct lat_table *t,
 			   const struct lat_group *g)
@@ -114,58 +93,63 @@ static const char *mark_of(const struct lat_view *v, const struct lat_table *t,
 	return is_off(v, t, g, 0) ? "~" : "";
 }
 
-static void put_group(struct columns *c, struct sbuf *b, const struct lat_view *v,
-		      const struct lat_table *t, const struct lat_group *g, unsigned __int128 all)
-{
-	const struct loghist *h = g->stage[0];
-	uint64_t median = loghist_percentile(h, 50, 100);
-	const char *most = most_in(t, g);
+/* The groups of a table that took any time. */
+struct short_rows {
+	const struct lat_view *v;
+	const struct lat_table *t;
+	unsigned __int128 all;
+};
 
-	short_name(c, b, v, t, g);
-	columns_put(c, b, "%" PRIu64, h->n);
-	if (h->sum * 100 < all)
-		columns_put(c, b, "<1 %%");
-	else
-		columns_put(c, b, "%u %%", (unsigned int)(h->sum * 100 / all));
-	put_amount(c, b, v, median, mark_of(v, t, g));
-	put_amount(c, b, v, loghist_percentile(h, 99, 100), "");
-	put_amount(c, b, v, h->max, "");
-	columns_put(c, b, "%s", most ?: "");
-	columns_end(c, b);
+static bool took_time(const struct lat_group *g)
+{
+	return g->stage[0] && g->stage[0]->sum;
+}
+
+static void short_cells(struct row *o, const void *ctx, size_t i)
+{
+	static const struct loghist nothing;
+	const struct short_rows *x = ctx;
+	const struct lat_group *g = &x->t->group[i];
+	const struct loghist *h = o->head ? &nothing : g->stage[0];
+	const bool several = several_vms(x->t);
+	char name[2 * LAT_NAME], text[32];
+
+	if (!o->head && !took_time(g))
+		return;
+	snprintf(name, sizeof(name), "%s%s%s", several ? lat_vm_label(x->v, g->vm) : "",
+		 several ? " " : "", g->name);
+	if (strlen(name) > NAME_WIDTH)
+		strcpy(name + str_cut(name, NAME_WIDTH - 1), "~");
+	cell_text(o, COL_LEFT, x->t->desc->key, "%s", name);
+	cell_u64(o, IN_TEXT, NULL, "Count", true, h->n);
+	cell_text(o, 0, "Time", h->sum * 100 < x->all ? "<1 %%" : "%u %%",
+		  (unsigned int)(x->all ? h->sum * 100 / x->all : 0));
+	cell_text(o, 0, "p50", "%s%s",
+		  lat_amount(x->v, text, sizeof(text), loghist_percentile(h, 50, 100)),
+		  o->head ? "" : mark_of(x->v, x->t, g));
+	cell_text(o, 0, "p99", "%s",
+		  lat_amount(x->v, text, sizeof(text), loghist_percentile(h, 99, 100)));
+	cell_text(o, 0, "Max", "%s", lat_amount(x->v, text, sizeof(text), h->max));
+	cell_text(o, COL_LEFT, "Mostly", "%s", o->head ? "" : most_in(x->t, g) ?: "");
 }
 
 static void put_groups(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
 		       size_t rows)
 {
-	static const char *const heads[] = { "Count", "Time", "p50", "p99", "Max", "Mostly" };
-	struct columns c = { .left = 1 | 1 << ARRAY_SIZE(heads) };
-	unsigned __int128 all = 0;
-	size_t n = 0, shown = 0;
+	struct short_rows x = { v, t, 0 };
+	struct table table = { .cells = short_cells, .ctx = &x, .bold = v->color };
+	size_t n = 0;
 
 	for (size_t i = 0; i < t->ngroup; i++)
-		if (t->group[i].stage[0] && t->group[i].stage[0]->sum) {
-			all += t->group[i].stage[0]->sum;
-			n++;
+		if (took_time(&t->group[i])) {
+			x.all += t->group[i].stage[0]->sum;
+			if (n++ < rows || t->desc->in_order)
+				table.n = i + 1;
 		}
-	for (unsigned int pass = 0; pass < 2 && n; pass++) {
-		size_t head = b->len;
-
-		c.print = pass;
-		columns_put(&c, b, "%s", t->desc->key);
-		for (size_t i = 0; i < ARRAY_SIZE(heads); i++)
-			columns_put(&c, b, "%s", heads[i]);
-		columns_end(&c, b);
-		if (c.print && v->color)
-			screen_paint(b, head, b->len - 1, "1");
-		shown = 0;
-		for (size_t i = 0; i < t->ngroup && (shown < rows || t->desc->in_order); i++)
-			if (t->group[i].stage[0] && t->group[i].stage[0]->sum) {
-				put_group(&c, b, v, t, &t->group[i], all);
-				shown++;
-			}
-	}
-	if (shown < n)
-		sbuf_addf(b, "(%zu more: --all)\n", n - shown);
+	if (n)
+		b->error = b->error ?: table_text(&table, b);
+	if (n > rows && !t->desc->in_order)
+		sbuf_addf(b, "(%zu more: --all)\n", n - rows);
 }
 
 static void put_when(struct sbuf *b, const struct lat_view *v, const struct lat_case *c)
@@ -276,21 +260,6 @@ static void lat_short(struct sbuf *b, const struct lat_view *v, enum lat_table_i
 #define BAR_WIDTH  40
 #define SHARES	   6 /* of a headline */
 #define SHORT_ROWS 8 /* of a table that is alone on its screen */
-
-static void put_thousandths(struct columns *c, struct sbuf *b, uint64_t v)
-{
-	columns_put(c, b, "%llu.%03llu", (unsigned long long)(v / 1000),
-		    (unsigned long long)(v % 1000));
-}
-
-/* ns as us, or cycles as they are. */
-static void put_time(struct columns *c, struct sbuf *b, const struct lat_view *v, uint64_t time)
-{
-	if (lat_in_cycles(v->lat))
-		columns_put(c, b, "%llu", (unsigned long long)time);
-	else
-		put_thousandths(c, b, time);
-}
 
 /* ---- the answer in short ---- */
 
@@ -408,36 +377,6 @@ static int lat_headline(struct sbuf *b, const struct lat_view *v, const struct l
 
 /* ---- stages ---- */
 
-/* First in a row; on a line of its own where all else has no room beside the names. */
-static void put_name(struct columns *c, struct sbuf *b, const char *name)
-{
-	if (c->print && c->width[0] == 1 && name[0])
-		sbuf_addf(b, "%s\n", name);
-	columns_put(c, b, "%s", c->width[0] == 1 ? "" : name);
-}
-
-static void stage_row(struct columns *c, struct sbuf *b, const struct lat_view *v,
-		      const struct lat_table *t, const struct lat_group *g, unsigned int s)
-{
-	const struct loghist *h = g->stage[s];
-	const char *off = is_off(v, t, g, s) ? "~" : "";
-
-	put_name(c, b, s ? "" : g->name);
-	columns_put(c, b, "%s", t->desc->stage[s]);
-	columns_put(c, b, "%llu", (unsigned long long)h->n);
-	put_thousandths(c, b, (uint64_t)(h->sum / 1000));
-	put_time(c, b, v, h->min);
-	put_time(c, b, v, loghist_mean(h));
-	put_time(c, b, v, loghist_percentile(h, 50, 100));
-	put_time(c, b, v, loghist_percentile(h, 99, 100));
-	put_time(c, b, v, h->max);
-	if (lat_is_uncertain(v, t, g, s))
-		columns_put(c, b, "%s%s<", off, off[0] ? " " : "");
-	else
-		columns_put(c, b, "%s", off);
-	columns_end(c, b);
-}
-
 static void group_causes(struct sbuf *b, unsigned int at, const struct lat_desc *d,
 			 const struct lat_group *g, unsigned int width)
 {
@@ -457,55 +396,86 @@ static void group_causes(struct sbuf *b, unsigned int at, const struct lat_desc 
 	text_wrap(b, from, "    ", width);
 }
 
-static void groups_head(struct columns *c, struct sbuf *b, const struct lat_view *v,
-			const struct lat_table *t)
+/* Thousandths, as cycles if that is what they are. */
+static void cell_thousandths(struct row *o, const char *head, bool whole, uint64_t v)
 {
-	static const char *const heads[] = { "Min", "Avg", "p50", "p99", "Max" };
-	bool cycles = lat_in_cycles(v->lat);
-
-	put_name(c, b, t->desc->key);
-	columns_put(c, b, "Stage");
-	columns_put(c, b, "Count");
-	columns_put(c, b, cycles ? "Sum Mcyc" : "Sum ms");
-	for (size_t i = 0; i < ARRAY_SIZE(heads); i++)
-		columns_put(c, b, "%s %s", heads[i], cycles ? "cyc" : "us");
-	columns_end(c, b);
+	if (whole)
+		cell_text(o, 0, head, "%llu", (unsigned long long)v);
+	else
+		cell_text(o, 0, head, "%llu.%03llu", (unsigned long long)(v / 1000),
+			  (unsigned long long)(v % 1000));
 }
 
-/* Those of the VM, or of the host (-1). */
-static void groups_of(struct columns *c, struct sbuf *b, const struct lat_view *v,
-		      const struct lat_table *t, int64_t vm)
+/* For each VM, the host first, a row per stage of each group, and one for its causes. */
+struct stage_rows {
+	const struct lat_view *v;
+	const struct lat_table *t;
+};
+
+static void stage_cells(struct row *o, const struct lat_view *v, const struct lat_table *t,
+			const struct lat_group *g, unsigned int s)
 {
-	bool first = true;
+	static const char *const heads[][5] = {
+		{ "Min us", "Avg us", "p50 us", "p99 us", "Max us" },
+		{ "Min cyc", "Avg cyc", "p50 cyc", "p99 cyc", "Max cyc" },
+	};
+	static const struct loghist nothing;
+	const struct loghist *h = g ? g->stage[s] : &nothing;
+	const char *off = g && is_off(v, t, g, s) ? "~" : "";
+	bool cycles = lat_in_cycles(v->lat);
+	const uint64_t time[] = { h->min, loghist_mean(h), loghist_percentile(h, 50, 100),
+				  loghist_percentile(h, 99, 100), h->max };
 
-	for (size_t i = 0; i < t->ngroup; i++) {
-		const struct lat_group *g = &t->group[i];
+	cell_text(o, COL_LEFT | COL_ALONE, t->desc->key, "%s", s || !g ? "" : g->name);
+	cell_text(o, COL_LEFT, "Stage", "%s", t->desc->stage[s]);
+	cell_u64(o, IN_TEXT, NULL, "Count", true, h->n);
+	cell_thousandths(o, cycles ? "Sum Mcyc" : "Sum ms", false, (uint64_t)(h->sum / 1000));
+	for (size_t i = 0; i < ARRAY_SIZE(time); i++)
+		cell_thousandths(o, heads[cycles][i], cycles, time[i]);
+	if (g && lat_is_uncertain(v, t, g, s))
+		cell_text(o, 0, "", "%s%s<", off, off[0] ? " " : "");
+	else
+		cell_text(o, 0, "", "%s", off);
+}
 
-		if (g->vm != vm)
-			continue;
-		if (c->print && first && vm >= 0)
-			sbuf_addf(b, "-- %s\n", lat_vm_label(v, vm));
-		first = false;
-		for (unsigned int s = 0; s < LAT_STAGES; s++)
-			if (g->stage[s])
-				stage_row(c, b, v, t, g, s);
-		if (c->print)
-			group_causes(b, c->width[0], t->desc, g, v->width);
+static void group_cells(struct row *o, const void *ctx, size_t i)
+{
+	const struct stage_rows *x = ctx;
+	const struct lat_table *t = x->t;
+	const size_t nth = i / (LAT_STAGES + 1), n = MAX(t->ngroup, (size_t)1);
+	const struct lat_group *g = &t->group[nth % n];
+	int64_t vm = (int64_t)(nth / n) - 1;
+	unsigned int s = (unsigned int)(i % (LAT_STAGES + 1));
+
+	if (o->head) {
+		stage_cells(o, x->v, t, NULL, 0);
+		return;
 	}
+	if (g->vm != vm)
+		return;
+	if (o->c.print && !s && vm >= 0) {
+		size_t first = nth % n;
+
+		while (first && t->group[first - 1].vm != vm)
+			first--;
+		if (!first)
+			sbuf_addf(o->b, "-- %s\n", lat_vm_label(x->v, vm));
+	}
+	if (s < LAT_STAGES && g->stage[s])
+		stage_cells(o, x->v, t, g, s);
+	else if (s == LAT_STAGES && o->c.print)
+		group_causes(o->b, o->c.width[0], t->desc, g, x->v->width);
 }
 
 static void groups(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
-	struct columns c = { .left = 3 };
+	const struct stage_rows x = { v, t };
+	const struct table table = {
+		.cells = group_cells, .ctx = &x, .width = v->width,
+		.n = (LAT_STAGES + 1) * t->ngroup * (tl_hostmap(v->t)->nvm + 1),
+	};
 
-	for (unsigned int pass = 0; pass < 2; pass++) {
-		c.print = pass;
-		if (pass && v->width && columns_width(&c) > v->width)
-			c.width[0] = 1;
-		groups_head(&c, b, v, t);
-		for (size_t m = 0; m <= tl_hostmap(v->t)->nvm; m++)
-			groups_of(&c, b, v, t, (int64_t)m - 1);
-	}
+	b->error = b->error ?: table_text(&table, b);
 }
 
 /* ---- histogram: powers of two ---- */
@@ -608,45 +578,28 @@ static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_tab
 
 /* ---- where the vCPUs' time went ---- */
 
-static void vcpu_row(struct columns *c, struct sbuf *b, const struct lat_view *v, size_t i)
+static void vcpu_cells(struct row *o, const void *ctx, size_t i)
 {
-	struct lat_times t;
-	uint64_t wall = lat_vcpu_times(v->lat, i, &t) ? t.last - t.first : 0;
+	const struct lat_view *v = ctx;
+	struct lat_times t = { 0 };
+	uint64_t wall = !o->head && lat_vcpu_times(v->lat, i, &t) ? t.last - t.first : 0;
+	const char *vm = o->head ? "" : lat_vm_label(v, (int64_t)t.vm);
+	char head[32];
 
-	if (!wall)
+	if (!wall && !o->head)
 		return;
-	columns_put(c, b, "%.*s", (int)str_cut(lat_vm_label(v, (int64_t)t.vm), 24),
-		    lat_vm_label(v, (int64_t)t.vm));
-	columns_put(c, b, "%u", t.vcpu);
-	columns_put(c, b, "%llu", (unsigned long long)(lat_of_cycles(v, wall) / 1000000));
+	cell_text(o, COL_LEFT, "VM", "%.*s", (int)str_cut(vm, 24), vm);
+	cell_text(o, 0, "vCPU", "%u", t.vcpu);
+	cell_u64(o, IN_TEXT, NULL, lat_in_cycles(v->lat) ? "Wall Mcyc" : "Wall ms", true,
+		 lat_of_cycles(v, wall) / 1000000);
 	for (unsigned int s = VS_GUEST; s <= VS_STATES; s++) {
 		unsigned int which = s == VS_STATES ? VS_UNKNOWN : s;
-		uint64_t pct = (uint64_t)((unsigned __int128)t.time[which] * 10000 / wall);
+		unsigned __int128 part = (unsigned __int128)t.time[which] * 10000;
+		uint64_t pct = wall ? (uint64_t)(part / wall) : 0;
 
-		if (lat_lacks(v->lat, "vcpu", vs_names[which]))
-			columns_put(c, b, "?");
-		else
-			columns_put(c, b, "%llu.%02llu", (unsigned long long)(pct / 100),
-			    (unsigned long long)(pct % 100));
-	}
-	columns_end(c, b);
-}
-
-static void vcpu_times(struct sbuf *b, const struct lat_view *v)
-{
-	struct columns c = { .left = 1 };
-
-	sbuf_addc(b, '\n');
-	for (unsigned int pass = 0; pass < 2; pass++) {
-		c.print = pass;
-		columns_put(&c, b, "VM");
-		columns_put(&c, b, "vCPU");
-		columns_put(&c, b, lat_in_cycles(v->lat) ? "Wall Mcyc" : "Wall ms");
-		for (unsigned int s = VS_GUEST; s <= VS_STATES; s++)
-			columns_put(&c, b, "%s%%", vs_names[s == VS_STATES ? VS_UNKNOWN : s]);
-		columns_end(&c, b);
-		for (size_t i = 0; i < lat_vcpus(v->lat); i++)
-			vcpu_row(&c, b, v, i);
+		snprintf(head, sizeof(head), "%s%%", vs_names[which]);
+		cell_text(o, 0, head, lat_lacks(v->lat, "vcpu", vs_names[which]) ? "?" : "%llu.%02llu",
+			  (unsigned long long)(pct / 100), (unsigned long long)(pct % 100));
 	}
 }
 
@@ -771,8 +724,11 @@ static int text_print(const struct lat_view *v, FILE *f)
 									       : SHORT_ROWS,
 				  v->worst);
 	}
-	if (v->want[LAT_SCHED])
-		vcpu_times(&b, v);
+	if (v->want[LAT_SCHED]) {
+		sbuf_addc(&b, '\n');
+		ret = ret ?: table_text(&(struct table){ .cells = vcpu_cells, .ctx = v,
+							 .n = lat_vcpus(v->lat) }, &b);
+	}
 	from = b.len;
 	notes(&b, v, crosses);
 	text_wrap(&b, from, "  ", v->width);

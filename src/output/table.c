@@ -2,6 +2,7 @@
 /* table.c: tables for people and for programs. */
 #include "kvmft/table.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdarg.h>
 
@@ -186,16 +187,6 @@ void row_json(struct row *r, struct json *j, bool cycles)
 	json_object_begin(j);
 }
 
-void row_csv(struct row *r, struct sbuf *b, bool cycles)
-{
-	*r = (struct row){ .form = ROW_CSV, .b = b, .cycles = cycles };
-}
-
-void row_head(struct row *r, struct sbuf *b, bool cycles)
-{
-	*r = (struct row){ .form = ROW_CSV, .b = b, .cycles = cycles, .head = true };
-}
-
 void row_end(struct row *r)
 {
 	r->c.at = 0;
@@ -317,4 +308,58 @@ void cell_u64(struct row *r, unsigned int in, const char *name, const char *head
 		cell_text(r, in, head, known ? "%" PRIu64 : "-", v);
 	else if (r->form & in)
 		row_u64(r, name, known, v);
+}
+
+/* ---- text that is broken into lines ---- */
+
+/* Up to the next blank at which a line may be broken: not between a number and its unit. */
+static size_t word_len(const char *s)
+{
+	size_t n = strcspn(s, " \n");
+
+	while (n && s[n] == ' ' && isdigit((unsigned char)s[n - 1]) &&
+	       (isalpha((unsigned char)s[n + 1]) || s[n + 1] == '%'))
+		n += 1 + strcspn(s + n + 1, " \n");
+	return n;
+}
+
+void text_wrap(struct sbuf *b, size_t from, const char *indent, unsigned int width)
+{
+	_cleanup_free_ char *text = width && from < b->len ? strdup(b->s + from) : NULL;
+	const char *word = text;
+	size_t column = 0;
+
+	if (!text) {
+		if (width && from < b->len)
+			b->error = -ENOMEM;
+		return;
+	}
+	b->len = from;
+	while (*word) {
+		size_t gap = strspn(word, " "), n = word_len(word + gap);
+
+		if (column && column + gap + n > width) {
+			sbuf_addf(b, "\n%s", indent);
+			column = strlen(indent);
+			word += gap;
+			gap = 0;
+		}
+		sbuf_add_mem(b, word, gap + n);
+		column += gap + n;
+		word += gap + n;
+		if (*word == '\n') {
+			sbuf_addc(b, '\n');
+			column = 0;
+			word++;
+		}
+	}
+}
+
+void text_remarks(struct sbuf *b, const char *const *remark, size_t n, unsigned int width)
+{
+	size_t from = b->len;
+
+	for (size_t i = 0; i < n; i++)
+		sbuf_addf(b, "# %s\n", remark[i]);
+	text_wrap(b, from, "#   ", width);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * test_output_row.c: tests of src/output/row.c.
+ * test_output_row.c: tests of the cells of src/output/table.c.
  */
 #include "kvmft/table.h"
 
@@ -25,13 +25,13 @@ static void test_csv(void **state __unused_arg)
 	struct sbuf b = { 0 };
 	struct row r;
 
-	row_head(&r, &b, false);
+	r = (struct row){ .form = ROW_CSV, .b = &b, .cycles = false, .head = true };
 	columns(&r, NULL, false);
-	row_csv(&r, &b, false);
+	r = (struct row){ .form = ROW_CSV, .b = &b, .cycles = false };
 	columns(&r, "a,b", true);
-	row_csv(&r, &b, true);
+	r = (struct row){ .form = ROW_CSV, .b = &b, .cycles = true };
 	columns(&r, NULL, false);
-	row_head(&r, &b, true);
+	r = (struct row){ .form = ROW_CSV, .b = &b, .cycles = true, .head = true };
 	row_time(&r, "t", true, 1);
 	assert_string_equal(b.s, "s,q,u,i,b,f,t_us\n"
 				 "\"a,b\",\"a,b\",18446744073709551615,-1,1,12.05,1234.567\n"
