@@ -149,11 +149,6 @@ void cli_free(const struct cmd *c, void *opts);
 int cli_words(const struct opt *o, const char *text, uint32_t *bits, struct kvmft_err *err);
 void cli_print_help(const struct cmd *c, FILE *f);
 /*
- * Prints text, and the end of a line, in lines of 80 columns: the first has `indent` columns
- * already, the others begin with as many blanks. "\n" in text is a blank, "\n\n" begins a line.
- */
-void cli_print_filled(const char *text, size_t indent, FILE *f);
-/*
  * One line per option: CMD<TAB>LONG<TAB>SHORT<TAB>ARG<TAB>first help line<TAB>words; for a group,
  * preceded by one line per command of it: CMD VERB<TAB>summary. A first operand that is a list of
  * words has a line like an option's, with no LONG.

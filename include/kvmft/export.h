@@ -17,8 +17,5 @@ struct export_config {
 /* tracedat.c: a trace.dat of p's capture, and one of each guest, named after it. */
 int export_dat(struct pairing *p, const struct export_config *o, struct kvmft_err *err);
 
-/* tracedat_shift.c: option TIME_SHIFT of guest g for the file w. */
-int export_time_shift(const struct pairing *p, const struct pairing_guest *g, struct tdw *w,
-		      const struct tdw_spec *spec, struct kvmft_err *err);
 
 #endif

@@ -9,8 +9,6 @@
 #include "guest_syms.h"
 #include "many.h"
 #include "sink.h"
-#include "stories.h"
-#include "window.h"
 
 #define BLAME_ARGS  "HOST [GUEST[=SEL]]..."
 #define CONTEXT_MAX 1000u

@@ -7,7 +7,7 @@
 #define KVMFT_CMD_BLAMING_H
 
 #include "kvmft/blame.h"
-#include "kvmft/output.h"
+#include "kvmft/lat_output.h"
 #include "kvmft/pairing.h"
 #include "kvmft/windows.h"
 
@@ -44,5 +44,20 @@ int blaming_spikes(struct pairing *p, uint64_t from, uint64_t to, size_t top, bo
 		   struct blame **spikes, struct kvmft_err *err) __must_check;
 int blaming_judge(const struct pairing *p, const struct windows *w, struct blame_spike *s, size_t n,
 		  struct kvmft_err *err) __must_check;
+
+/* ---- parts of the time line, in a walk of their own, around moments that were found ---- */
+
+/* From one host TSC to another, of one VM; -1: of all. */
+struct story {
+	int64_t vm;
+	uint64_t begin, end;
+	struct lat_story *to; /* what is written there is the caller's to free */
+};
+
+/*
+ * Tells n of them by a time line that was started. context: lines before and after each. 0, -errno.
+ */
+int stories_tell(const struct story *v, size_t n, struct timeline *t, const struct out_clock *clock,
+		 bool color, uint64_t context) __must_check;
 
 #endif

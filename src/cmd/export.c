@@ -8,7 +8,6 @@
 #include "kvmft/rate.h"
 #include "kvmft/sqlite.h"
 #include "sink.h"
-#include "window.h"
 
 #define TRACE_DAT "trace.dat"
 #define SQLITE	  "sqlite"

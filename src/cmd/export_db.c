@@ -9,7 +9,6 @@
 #include "kvmft/database.h"
 #include "kvmft/outfile.h"
 #include "sink.h"
-#include "window.h"
 
 struct filling {
 	struct pairing *p;

@@ -13,8 +13,6 @@
 #include "kvmft/rate.h"
 #include "guest_syms.h"
 #include "sink.h"
-#include "stories.h"
-#include "window.h"
 
 #define WORST_MAX   100000u
 #define CONTEXT_MAX 1000u

@@ -10,7 +10,6 @@
 #include "merge_qemu.h"
 #include "kvmft/rate.h"
 #include "sink.h"
-#include "window.h"
 #include "kvmft/pick.h"
 #include "many.h"
 #include "kvmft/output.h"

@@ -4,8 +4,7 @@
  *
  *   report_open.c    opening: event plans, clock, notes; who is which vCPU
  *   report_walk.c    streams in, events in each thread's order out
- *   report_samples.c begin and end of samples, per thread
- *   report_split.c   what the time of an exit was spent on
+ *   report_samples.c begin and end of samples, per thread; what their time was spent on
  *   report_apart.c   whose cells are kept apart, and further walks for more of them
  *   report_table.c   samples by key; tables and pieces from that
  *   by_rip.c         places in guests, for opts.by_rip
@@ -333,18 +332,11 @@ uint64_t by_rip_key(struct by_rip *b, const struct ksyms *k, uint64_t rip, uint6
 uint64_t by_rip_reason(const struct by_rip *b, uint64_t key);
 void by_rip_place(const struct by_rip *b, uint64_t key, struct report_place *p);
 
-/* ---- report_samples.c, report_split.c: cpu is the index of the stream ---- */
+/* ---- report_samples.c: cpu is the index of the stream ---- */
 
 /* Feeds n events of one stream, in order; those of a thread must be in order over all calls. */
 int samples_feed(struct report *r, const struct rev *e, size_t n, uint32_t cpu) __must_check;
 /* Counts what is open when the capture ends. */
 void samples_finish(struct report *r);
-
-void split_exit(struct rsplit *s);
-void split_event(struct report *r, struct rthread *t, const struct rev *e);
-/* Closes the parts of an exit that took `total` ticks until now: part[] adds up to that. */
-void split_entry(struct rsplit *s, uint64_t now, uint64_t total, uint64_t part[REPORT_PARTS]);
-/* Ticks that the thread was off its CPU while it seemed to be in the guest. */
-uint64_t split_guest(struct rsplit *s, uint64_t now);
 
 #endif

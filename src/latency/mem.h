@@ -4,8 +4,7 @@
  *
  *   mem.c        a stall from exit to entry, what was seen meanwhile, of what kind it was,
  *                and pages that were taken from a guest
- *   mem_move.c   a VM that moves: its rounds, blackout, and what came after
- *   mem_table.c  its tables
+ *   mem_table.c  its tables; a VM that moves: its rounds, blackout, and what came after
  */
 #ifndef KVMFT_LATENCY_MEM_H
 #define KVMFT_LATENCY_MEM_H
@@ -149,11 +148,10 @@ static inline uint64_t mem_pfn(const struct mem_stall *s)
 	return SPTE_PFN(s->spte.now) + (s->addr >> 12) - s->spte.gfn;
 }
 
-/* mem_move.c */
+/* mem_table.c */
 /* A page of the VM may not be written any more. */
 int mem_move_protected(struct lat *l, int64_t vm, uint64_t gfn) __must_check;
 int mem_move_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
-int mem_move_stall(struct lat *l, const struct lat_case *c, enum mem_kind kind) __must_check;
 void mem_move_free(struct lat *l);
 
 /* mem_table.c */

@@ -4,14 +4,12 @@
  *
  *   events.c   a record becomes a struct lat_in: its kind and the fields that matter
  *   vcpu.c     what each vCPU does, and the time it is robbed of
- *   worker.c   the threads of the VMM and of vhost
  *   irq.c      an interrupt from its source to its handler's end
  *   irq_end.c  how that ends: measured, or closed and counted
- *   timer.c    a deadline and what became of it
- *   hrtimer.c  a high-resolution timer of the guest and what became of it
+ *   hrtimer.c  a deadline, or a high-resolution timer of the guest, and what became of it
  *   path.c     what those threads waited for
  *   io.c       a block request of the guest
- *   sched.c    stolen time by guest task and by thief
+ *   sched.c    stolen time by guest task and by thief; the threads of the VMM and of vhost
  *   mem.c      a vCPU that waits for memory; mem.h has what its files share
  *   net.c      a packet between the host and the guest; net.h likewise
  *   feed.c     the walk
@@ -350,7 +348,7 @@ struct lat_group *lat_hit_group(struct lat *l, enum lat_table_id id, const struc
 				uint64_t t, struct lat_case *c);
 int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64_t t) __must_check;
 
-/* worker.c */
+/* sched.c */
 int lat_workers_new(struct lat *l) __must_check;
 bool lat_worker_is(const struct lat *l, int32_t tid);
 void lat_worker_wake(struct lat *l, const struct lat_in *in);
@@ -411,14 +409,11 @@ enum lat_past { PAST_ALL, PAST_INJECTED, PAST_HALT };
 int lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except,
 		   enum lat_past what) __must_check;
 
-/* timer.c */
+/* hrtimer.c */
 void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_timer_tick(struct lat_vcpu *v, uint64_t t); /* before anything changes at t */
 void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c);
 int lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c) __must_check;
-/* The stages of a timer due at host TSC from, with interrupt c, up to end; for both tables. */
-void lat_timer_stages(const struct lat *l, const struct irq_chain *c, uint64_t from, uint64_t end,
-		      struct lat_case *k);
 /* For timers: TOTAL is stage 0 and OFFCPU the last. */
 enum {
 	TIMER_ST_TOTAL,

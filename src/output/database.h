@@ -90,8 +90,6 @@ void db_put_place(struct db *d, const struct tl_item *i);
 /* An event as a row of its type's table, which is made with the first one. */
 int db_put_event(struct db *d, const struct tl_item *i);
 
-/* After the walk: the names of the types of chains, which become better until then. */
-int db_chain_types(struct db *d);
 
 /* The views over the tables of all types. */
 int db_views(struct db *d);
