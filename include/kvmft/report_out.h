@@ -29,17 +29,14 @@ struct report_doc {
 	size_t nremark;
 };
 
-struct report_format {
-	const char *name;
-	bool has_notes; /* whether it has a place for the notes; otherwise the command prints
-			 * them */
-	void (*print)(const struct report_doc *d, struct sbuf *out);
-};
-
-/* NULL: no such format. */
-const struct report_format *report_format_find(const char *name);
+enum report_format { REPORT_TEXT, REPORT_JSON, REPORT_CSV, REPORT_OPENMETRICS };
+/* Whether it has a place for the notes; otherwise the command prints them. */
+static inline bool report_has_notes(enum report_format f)
+{
+	return f <= REPORT_JSON;
+}
 /* Prints it into d->f. 0, -ENOMEM, or -errno of a write: then d->f has its error set. */
-int report_print(const struct report_doc *d, const struct report_format *fmt) __must_check;
+int report_print(const struct report_doc *d, enum report_format format) __must_check;
 /*
  * Prints rows by stack, at most top (0: all), in one of cli_formats: "text", "json" or "csv"; there
  * must be a stack. 0 or -errno.

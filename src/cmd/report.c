@@ -217,7 +217,7 @@ static int why_empty(const struct run *run)
 
 /* ---- what must be said ---- */
 
-static void remarks(struct run *run, const struct report_format *fmt)
+static void remarks(struct run *run, enum report_format format)
 {
 	const struct report_totals *t = report_totals(run->r);
 	uint64_t n = t->class_events ?: t->exits;
@@ -227,7 +227,7 @@ static void remarks(struct run *run, const struct report_format *fmt)
 
 	report_span(run->r, &span);
 	/* If there is no place for remarks, they were printed before. */
-	if (fmt->has_notes &&
+	if (report_has_notes(format) &&
 	    out_rate_remark(run->cap, report_in_cycles(run->r) ? "times are in cycles" : NULL,
 			    &b) &&
 	    b.s)
@@ -310,7 +310,7 @@ static void tell_incomplete(const struct run *run, const struct report_totals *t
 		cli_note("%s: %s", run->cap->path, run->cap->damage[i].text);
 }
 
-static int print(struct run *run, const struct report_format *fmt)
+static int print(struct run *run, enum report_format format)
 {
 	const struct report_doc d = {
 		.r = run->r,
@@ -329,7 +329,7 @@ static int print(struct run *run, const struct report_format *fmt)
 		.remark = (const char *const *)run->remarks.v,
 		.nremark = run->remarks.n,
 	};
-	int ret = report_print(&d, fmt);
+	int ret = report_print(&d, format);
 	const char *note;
 
 	if (ret == -EPIPE)
@@ -337,17 +337,16 @@ static int print(struct run *run, const struct report_format *fmt)
 	if (ret)
 		return err_why(run->err, ret, "cannot %s",
 			       ferror(d.f) ? "write to standard output" : "print");
-	for (size_t i = 0; !fmt->has_notes && (note = report_note(run->r, i)); i++)
+	for (size_t i = 0; !report_has_notes(format) && (note = report_note(run->r, i)); i++)
 		cli_note("%s", note);
-	if (!fmt->has_notes)
+	if (!report_has_notes(format))
 		sink_remarks_tell(&run->remarks);
 	return cli_flush(run->err);
 }
 
 static int report(struct run *run)
 {
-	const char *format = report_formats[MAX(run->o->format, 0)];
-	const struct report_format *fmt = report_format_find(format);
+	const enum report_format format = (enum report_format)MAX(run->o->format, 0);
 	bool part;
 	int ret = sink_input_check(run->o->input, run->err);
 
@@ -373,8 +372,8 @@ static int report(struct run *run)
 	part |= !guest_syms_whole(&run->syms, cli_note);
 	if (!report_has_samples(run->r, &run->filter))
 		return why_empty(run);
-	remarks(run, fmt);
-	ret = print(run, fmt);
+	remarks(run, format);
+	ret = print(run, format);
 	if (ret && ret != -EPIPE) /* `| head` has seen enough: no failure */
 		return ret;
 	return part ? KVMFT_INCOMPLETE : KVMFT_OK;

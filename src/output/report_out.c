@@ -627,27 +627,18 @@ static void report_metrics(const struct report_doc *d, struct sbuf *b)
 	sbuf_addf(b, "kvmft_vms_left_out %zu\n# EOF\n", n > METRICS_VMS ? n - METRICS_VMS : 0);
 }
 
-static const struct report_format formats[] = {
-	{ "text", true, text_print },
-	{ "json", true, json_print },
-	{ "csv", false, csv_print },
-	{ "openmetrics", false, report_metrics },
-};
-
-const struct report_format *report_format_find(const char *name)
+int report_print(const struct report_doc *d, enum report_format format)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
-		if (!strcmp(formats[i].name, name))
-			return &formats[i];
-	return NULL;
-}
-
-int report_print(const struct report_doc *d, const struct report_format *fmt)
-{
+	static void (*const print[])(const struct report_doc *d, struct sbuf *b) = {
+		[REPORT_TEXT] = text_print,
+		[REPORT_JSON] = json_print,
+		[REPORT_CSV] = csv_print,
+		[REPORT_OPENMETRICS] = report_metrics,
+	};
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret;
 
-	fmt->print(d, &b);
+	print[format](d, &b);
 	ret = sbuf_write(&b, d->f);
 	return b.error ?: ret;
 }
