@@ -30,12 +30,11 @@ static bool is_perf_dir(int dirfd)
 
 static int read_pipe(struct capture *c, int fd, struct kvmft_err *err)
 {
-	int ret = cap_text_read(c, fd, false, err);
+	int ret = cap_text_read(c, fd, err);
 
-	return ret == -ENOMSG ? err_set(err, EINVAL,
-					"no trace as text, and only text can come "
-					"through a pipe")
-			      : ret;
+	if (ret != -ENOMSG)
+		return ret;
+	return err_set(err, EINVAL, "no trace as text, and nothing else can come through a pipe");
 }
 
 /* Decides by the type of path: a directory is ours, a file is for of_file(). */
@@ -90,8 +89,7 @@ static int open_with(const char *path, read_file_fn of_file, struct capture **ou
 	if (ret) {
 		if (!why.text[0])
 			err_why(&why, ret, "cannot read the capture");
-		(why.code == KVMFT_LACKING ? err_lack : err_set)(err, ret, "%s: %s", path,
-								 why.text);
+		(why.code == KVMFT_LACKING ? err_lack : err_set)(err, ret, "%s: %s", path, why.text);
 		capture_close(c);
 		return ret;
 	}
@@ -147,7 +145,7 @@ static int read_file(struct capture *c, int fd, uint64_t size, struct kvmft_err 
 	(void)!full_pread(fd, head, sizeof(head), 0);
 	if (!size || !memcmp(head, magic, sizeof(head))) /* empty: it says so */
 		return cap_tracedat_read(c, fd, size, err);
-	ret = cap_text_read(c, fd, true, err);
+	ret = cap_text_read(c, fd, err);
 	return ret == -ENOMSG ? refuse_other(fd, err) : ret;
 }
 

@@ -201,11 +201,8 @@ int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err
 	__must_check;
 int cap_perfdata_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
 	__must_check;
-/*
- * Text; regular: fd can be read at any place, and else only from front to back. -ENOMSG: it is no
- * trace.
- */
-int cap_text_read(struct capture *c, int fd, bool regular, struct kvmft_err *err) __must_check;
+/* Text, which is read from front to back. -ENOMSG: it is no trace. */
+int cap_text_read(struct capture *c, int fd, struct kvmft_err *err) __must_check;
 
 /* unpack.c: how a trace.dat is compressed, by the name that it gives; NULL with err set. */
 struct cap_packing;

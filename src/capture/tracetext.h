@@ -37,30 +37,27 @@ bool tt_word_is(struct tt_word w, const char *s);
 
 /* ---- tracetext_fields.c: from the text of an event to its fields ---- */
 
-#define TT_FIELDS     16
+#define TT_FIELDS     16    /* of an event, at most */
 #define TT_TEXT_MAX   2700u /* bytes of the text of an event */
 #define TT_STRING_MAX 500u  /* ... of a string in it; none has more than two */
+#define TT_RECORD_MAX (16 + 8 * TT_FIELDS + TT_TEXT_MAX + 1 + 2 * (TT_STRING_MAX + 1))
 
-struct tt_event; /* a known event */
-
-/* What an event's text gave. Fields that are strings have a place in the text of strings. */
-struct tt_values {
-	const struct tt_event *e; /* NULL: not known */
-	uint32_t have;		  /* bits: which of its fields */
-	uint64_t v[TT_FIELDS];
-	struct tt_word s[TT_FIELDS];
-	char scratch[256]; /* where a plugin's form was written anew */
+/* An event whose text is understood; name: "a|b" have the same fields. */
+struct tt_event {
+	const char *sys, *name, *fields;
 };
 
-/* The known event of that name, of any system if sys is empty. */
+/* The one of that name, of any system if sys is empty. */
 const struct tt_event *tt_event_find(struct tt_word sys, struct tt_word name);
-const char *tt_event_sys(const struct tt_event *e);
-/* isa: that of the last exit whose reason was a name. text ends with NUL. */
-void tt_values(const struct tt_event *e, const char *text, uint64_t *isa, struct tt_values *v);
-/* The format of an event that has these fields, and its text; v->e NULL: only that. */
-void tt_format(const struct tt_values *v, struct tt_word name, uint16_t id, struct sbuf *b);
-/* Its record, in buf of TT_RECORD_MAX bytes; how many. l->text has TT_TEXT_MAX at most. */
-#define TT_RECORD_MAX (16 + 8 * TT_FIELDS + TT_TEXT_MAX + 1 + 2 * (TT_STRING_MAX + 1))
-uint32_t tt_record(const struct tt_values *v, const struct tt_line *l, uint16_t id, uint8_t *buf);
+/*
+ * The record of a line, into TT_RECORD_MAX bytes: how many; without its type and thread. Its text
+ * is TT_TEXT_MAX long at most, and ends with NUL. e may be NULL. *isa: that of the last exit whose
+ * reason was a name. *have: bits of the fields of e that are there.
+ */
+uint32_t tt_record(const struct tt_event *e, const struct tt_line *l, uint64_t *isa, uint8_t *buf,
+		   uint32_t *have);
+/* The format of such records. */
+void tt_format(const struct tt_event *e, uint32_t have, const char *name, uint16_t id,
+	       struct sbuf *b);
 
 #endif

@@ -20,7 +20,7 @@
  *   {a:1}    one of these words, or a number
  *   p        1 if the label is there, else 0
  *   E I      an exit's reason, and its isa
- *   T D e d  the state of a task, the address of a message, a negative errno, a device as 8,0
+ *   D e d    the address of a message, a negative errno, a device as 8,0
  */
 /* clang-format off */
 #define X86_EXIT "vcpu_id u vcpu ;exit_reason E reason |reason: ;isa I;guest_rip x rip ;info1 x info1 |" \
@@ -31,15 +31,13 @@
 	"|call_function_single_" when "|irq_work_" when "|x86_platform_ipi_" when "|spurious_apic_" when \
 	"|error_apic_" when "|thermal_apic_" when "|threshold_apic_" when "|deferred_error_apic_" when
 
-static const struct tt_event {
-	const char *sys, *name, *fields; /* name: "a|b": they have the same fields */
-} events[] = {
+static const struct tt_event events[] = {
 	{ "kvm", "kvm_entry", "vcpu_id u vcpu ;rip x;vcpu_pc x PC: ;intr_info x;error_code x;"
 	  "immediate_exit p [immediate exit]" },
 	{ "kvm", "kvm_exit", X86_EXIT ";ret {IRQ:0,SERROR:1,EL1_SERROR:1,TRAP:2,IL:3,HYP_GONE:195936785} "
 	  "|;esr_ec x HSR_EC: |ESR_EC: ;vcpu_pc x PC: " },
 	{ "kvm", "kvm_nested_vmexit", X86_EXIT },
-	{ "kvm", "kvm_userspace_exit", "reason u (;errno e" },
+	{ "kvm", "kvm_userspace_exit", "reason u (;errno e (" },
 	{ "kvm", "kvm_vcpu_wakeup", "waited {wait:1,poll:0} |;ns s time ;valid {valid:1,invalid:0} polling " },
 	{ "kvm", "kvm_halt_poll_ns", "vcpu_id u vcpu ;new u halt_poll_ns ;grow {grow:1,shrink:0} (" },
 	{ "kvm", "kvm_pio", "rw {pio_read:0,pio_write:1} |;port x at ;size u;count u;val x" },
@@ -75,7 +73,7 @@ static const struct tt_event {
 	{ "kvm", "kvm_try_async_get_page", "gva x gva = ;gfn x gfn = " },
 	{ "kvm", "kvm_async_pf_completed", "gva x;address x" },
 	{ "kvmmmu", "kvm_tdp_mmu_spte_changed", "gfn x;level u;old_spte x;new_spte x" },
-	{ "sched", "sched_switch", "prev_comm c;prev_pid u;prev_prio s;prev_state T;next_comm c;next_pid u;"
+	{ "sched", "sched_switch", "prev_comm c;prev_pid u;prev_prio s;prev_state {R:0,R+:256,S:1,D:2,T:4,t:8,X:16,Z:32,P:64,I:128,W:128};next_comm c;next_pid u;"
 	  "next_prio s" },
 	{ "sched", "sched_waking|sched_wakeup|sched_wakeup_new", "comm c;pid u;prio s;target_cpu u" },
 	{ "task", "task_newtask", "pid u;comm c;clone_flags X" },
@@ -131,11 +129,6 @@ static const char *next_field(const char *f, struct tt_field *x)
 	return end + (*end != '\0');
 }
 
-const char *tt_event_sys(const struct tt_event *e)
-{
-	return e->sys;
-}
-
 /* The next of "a|b"; *list is moved behind it, and NULL after the last. */
 static struct tt_word next_of(const char **list, const char *end)
 {
@@ -189,10 +182,13 @@ static const char *find_value(const char *text, const struct tt_field *x, bool *
 		struct tt_word label = next_of(&list, x->labels.s + x->labels.n);
 
 		first |= !label.n && x->labels.n;
-		p = label.n == 2 && *label.s == '@' ? text : behind_label(text, label.s, label.n);
-		for (char i = label.s[1]; p == text && i > '1';
-		     i--) /* to the word of that number */
-			p += strcspn(p, " ") + strspn(p + strcspn(p, " "), " ");
+		if (label.n == 2 && *label.s == '@') {
+			p = text;
+			for (char k = label.s[1]; k > '1'; k--)
+				p += strcspn(p, " ") + strspn(p + strcspn(p, " "), " ");
+		} else {
+			p = behind_label(text, label.s, label.n);
+		}
 	}
 	*named = false;
 	for (const char *c = " =:"; !p && *c && x->type != 'p'; c++) {
@@ -242,27 +238,25 @@ static bool word_value(const char *p, struct tt_word words, uint64_t *v)
 
 /* ---- exits ---- */
 
-enum { ISA_VMX = 1, ISA_SVM = 2 };
-
-static const struct exit_entry vmx[] = { VMX_EXIT_CODES,
-					 { 7, "PENDING_INTERRUPT" },
-					 { 33, "INVALID_GUEST_STATE" } };
+/* clang-format off */
+static const struct exit_entry vmx[] = {
+	VMX_EXIT_CODES, { 7, "PENDING_INTERRUPT" }, { 33, "INVALID_GUEST_STATE" },
+};
 /* And the names that trace-cmd and perf have for them, without EXIT_. */
 static const struct exit_entry svm[] = {
-	SVM_EXIT_CODES,		{ 0x60, "intr" },	{ 0x66, "idtr_read" },
-	{ 0x67, "gdtr_read" },	{ 0x68, "ldtr_read" },	{ 0x69, "tr_read" },
-	{ 0x6a, "idtr_write" }, { 0x6b, "gdtr_write" }, { 0x6c, "ldtr_write" },
-	{ 0x6d, "tr_write" },	{ 0x7b, "ioio" },	{ 0x81, "vmmcall" },
+	SVM_EXIT_CODES, { 0x60, "intr" }, { 0x66, "idtr_read" }, { 0x67, "gdtr_read" },
+	{ 0x68, "ldtr_read" }, { 0x69, "tr_read" }, { 0x6a, "idtr_write" }, { 0x6b, "gdtr_write" },
+	{ 0x6c, "ldtr_write" }, { 0x6d, "tr_write" }, { 0x7b, "ioio" }, { 0x81, "vmmcall" },
 	{ 0x8c, "mwait_cond" }, { 0xffffffff, "err" },
 };
+/* clang-format on */
 
-static bool has_name(const char *p, const struct exit_entry *t, size_t n, bool any_case,
-		     uint64_t *v)
+static bool has_name(const char *p, const struct exit_entry *t, size_t n,
+		     int (*cmp)(const char *, const char *, size_t), uint64_t *v)
 {
-	for (size_t i = 0; i < n; i++) {
-		size_t len = strlen(t[i].name);
-
-		if ((any_case ? strncasecmp : strncmp)(p, t[i].name, len) || in_word(p[len]))
+	for (size_t i = 0, len; i < n; i++) {
+		len = strlen(t[i].name);
+		if (cmp(p, t[i].name, len) || in_word(p[len]))
 			continue;
 		*v = t[i].reason;
 		return true;
@@ -272,90 +266,52 @@ static bool has_name(const char *p, const struct exit_entry *t, size_t n, bool a
 
 static bool exit_reason(const char *p, uint64_t *isa, uint64_t *v)
 {
-	bool svm_only = str_starts(p, "EXIT_") && !str_starts(p, "EXIT_REASON_");
-
-	p += svm_only ? 5 : str_starts(p, "EXIT_REASON_") ? 12 : 0;
-	if (!svm_only && has_name(p, vmx, ARRAY_SIZE(vmx), false, v)) {
-		*isa = ISA_VMX;
-		if (strstr(p, " FAILED_VMENTRY"))
-			*v |= 1u << 31;
+	p += str_starts(p, "EXIT_REASON_") ? 12 : 0;
+	if (has_name(p, vmx, ARRAY_SIZE(vmx), strncmp, v)) {
+		*isa = 1;
+		*v |= strstr(p, " FAILED_VMENTRY") ? 1u << 31 : 0;
 		return true;
 	}
-	if (has_name(p, svm, ARRAY_SIZE(svm), svm_only, v)) {
-		*isa = ISA_SVM;
+	p += str_starts(p, "EXIT_") ? 5 : 0;
+	if (has_name(p, svm, ARRAY_SIZE(svm), strncasecmp, v)) {
+		*isa = 2;
 		return true;
 	}
-	if (str_starts(p, "UNKNOWN (")) /* trace-cmd */
-		p += 9;
-	return read_number(p, false, v);
+	return read_number(p + (str_starts(p, "UNKNOWN (") ? 9 : 0), false, v); /* trace-cmd's */
 }
 
 /* ---- tasks ---- */
 
-/* "S", "R+", "D|K", or trace-cmd's letter. */
-static bool task_state(const char *p, uint64_t *v)
+/* "comm:pid [prio] ..." up to end, as the kernel prints it; behind the bracket, NULL: it is not. */
+static const char *plugin_task(const char *s, const char *end, const char *prefix, struct sbuf *b)
 {
-	static const char letters[] = "SDTtXZPI"; /* bits 0, 1, 2, 3, 4, 5, 6, 7 */
-	const char *bit;
+	const char *open = s, *next = s, *pid;
 
-	if (isdigit((unsigned char)*p))
-		return read_number(p, false, v);
-	*v = 0;
-	for (; *p && *p != ' '; p++) {
-		bit = strchr(letters, *p);
-		if (bit)
-			*v |= 1u << (bit - letters);
-		else if (*p == 'W')
-			*v |= 0x80;
-		else if (*p == '+')
-			*v |= 0x100;
-		else if (!strchr("RKNnxp|", *p))
-			return false;
-	}
-	return true;
-}
-
-/* "comm:pid [prio]" up to end; the state and the CPU follow. */
-static bool plugin_task(const char *s, const char *end, int comm[1], const char **pid,
-			const char **prio)
-{
-	const char *open = memmem(s, (size_t)(end - s), " [", 2), *next;
-
-	while (open && (next = memmem(open + 1, (size_t)(end - open - 1), " [", 2)))
-		open = next;
-	*prio = open ? open + 2 : NULL;
-	*pid = open ? memrchr(s, ':', (size_t)(open - s)) : NULL;
-	if (!*pid || *pid - s > 64)
-		return false;
-	comm[0] = (int)(*pid - s);
-	++*pid;
-	return isdigit((unsigned char)**pid) != 0;
+	while ((next = memmem(next, (size_t)(end - next), " [", 2)))
+		open = next++;
+	pid = memrchr(s, ':', (size_t)(open - s));
+	if (!pid || !isdigit((unsigned char)pid[1]) || !strchr(open, ']'))
+		return NULL;
+	sbuf_addf(b, "%scomm=%.*s %spid=%d %sprio=%d ", prefix, (int)(pid - s), s, prefix,
+		  atoi(pid + 1), prefix, atoi(open + 2));
+	return strchr(open, ']') + 1;
 }
 
 /* What trace-cmd's and perf's plugin makes of scheduler events, as the kernel prints it. */
-static const char *plugin_text(const struct tt_event *e, const char *s, char *buf, size_t size)
+static const char *plugin_text(const struct tt_event *e, const char *s, struct sbuf *b)
 {
-	const char *arrow = strstr(s, " ==> "), *end = s + strlen(s), *pid, *prio, *pid2, *prio2;
-	int n, n2;
+	const char *arrow = strstr(s, " ==> "), *end = s + strlen(s), *p;
 
 	if (strcmp(e->sys, "sched") || strstr(s, "pid="))
 		return s;
-	if (!arrow && plugin_task(s, end, &n, &pid, &prio)) {
-		const char *cpu = behind_label(s, "CPU:", 4);
-
-		snprintf(buf, size, "comm=%.*s pid=%d prio=%d%s%.3s", n, s, atoi(pid), atoi(prio),
-			 cpu ? " target_cpu=" : "", cpu ?: "");
-		return buf;
+	p = plugin_task(s, arrow ?: end, arrow ? "prev_" : "", b);
+	if (p && arrow) {
+		sbuf_addf(b, "prev_state=%.*s ", (int)MAX(arrow - p - 1, 0), p + 1);
+		p = plugin_task(arrow + 5, end, "next_", b);
+	} else if (p && (p = strstr(p, "CPU:"))) {
+		sbuf_addf(b, "target_cpu=%.3s", p + 4);
 	}
-	if (!arrow || !plugin_task(s, arrow, &n, &pid, &prio) ||
-	    !plugin_task(arrow + 5, end, &n2, &pid2, &prio2))
-		return s;
-	snprintf(buf, size,
-		 "prev_comm=%.*s prev_pid=%d prev_prio=%d prev_state=%.*s ==> next_comm=%.*s "
-		 "next_pid=%d next_prio=%d",
-		 n, s, atoi(pid), atoi(prio), (int)MIN(arrow - strchr(prio, ']') - 2, 8),
-		 strchr(prio, ']') + 2, n2, arrow + 5, atoi(pid2), atoi(prio2));
-	return buf;
+	return p && !b->error ? b->s : s;
 }
 
 /* ---- all of an event ---- */
@@ -377,11 +333,9 @@ static struct tt_word string(const char *p, char type)
 	return (struct tt_word){ p, MIN(n, (size_t)TT_STRING_MAX) };
 }
 
-static bool value(const char *text, const struct tt_field *x, uint64_t *isa, uint64_t *v)
+static bool value(const char *text, const char *p, bool named, const struct tt_field *x,
+		  uint64_t *isa, uint64_t *v)
 {
-	bool named;
-	const char *p = find_value(text, x, &named);
-	const char *open = strchr(text, '(');
 	uint64_t minor;
 
 	*v = 0;
@@ -389,22 +343,21 @@ static bool value(const char *text, const struct tt_field *x, uint64_t *isa, uin
 		return *v = p != NULL, true;
 	if (x->type == 'I' && !p)
 		return *v = *isa, *isa != 0;
-	if (x->type == 'e' && !p) {
-		if ((strstr(text, "restart (") || strstr(text, "error (")) && open &&
-		    read_number(open + 1, false, v))
-			*v = -*v;
-		return true;
-	}
 	if (!p)
 		return false;
 	switch (x->type) {
 	case '{': return word_value(p, x->words, v);
 	case 'E': return exit_reason(p, isa, v);
-	case 'T': return task_state(p, v);
 	case 'D':
 		if (!read_number(p, true, v))
 			return false;
 		*v = 0xfee00000u | (*v & 0xff) << 12 | (*v & 0xffffff00u) << 32;
+		return true;
+	case 'e':
+		if (!read_number(p, false, v))
+			return false;
+		if (!named) /* "restart (4)", "error (22)", else it is the reason */
+			*v = strstr(text, " KVM_EXIT_") ? 0 : -*v;
 		return true;
 	case 'd':
 		if (!take_u64(&p, UINT32_MAX >> 20, v) || *p++ != ',' ||
@@ -421,64 +374,29 @@ static bool is_string(const struct tt_field *x)
 	return x->type == 'c' || x->type == 'w' || x->type == 'r';
 }
 
-void tt_values(const struct tt_event *e, const char *text, uint64_t *isa, struct tt_values *v)
-{
-	const char *f = e ? e->fields : "";
-	struct tt_field x;
-
-	v->e = e;
-	v->have = 0;
-	if (e)
-		text = plugin_text(e, text, v->scratch, sizeof(v->scratch));
-	for (size_t i = 0; (f = next_field(f, &x)) && i < TT_FIELDS; i++) {
-		bool have, named;
-
-		if (is_string(&x)) {
-			const char *p = find_value(text, &x, &named);
-
-			have = p != NULL;
-			v->s[i] = p ? string(p, x.type) : (struct tt_word){ "", 0 };
-		} else {
-			have = value(text, &x, isa, &v->v[i]);
-		}
-		v->have |= (uint32_t)have << i;
-	}
-}
-
 /* ---- its format and record ---- */
 
-static void put_format_field(struct sbuf *b, const char *type, struct tt_word name, uint32_t at,
-			     uint32_t size, bool is_signed)
-{
-	sbuf_addf(b, "\tfield:%s %.*s;\toffset:%u;\tsize:%u;\tsigned:%u;\n", type, (int)name.n,
-		  name.s, at, size, is_signed);
-}
+#define FIELD "\tfield:%s %.*s;\toffset:%u;\tsize:%u;\tsigned:%u;\n"
 
-void tt_format(const struct tt_values *v, struct tt_word name, uint16_t id, struct sbuf *b)
+/* All fields have 8 bytes, and those that are not there as well; then the text, and strings. */
+void tt_format(const struct tt_event *e, uint32_t have, const char *name, uint16_t id,
+	       struct sbuf *b)
 {
-	const char *f = v->e ? v->e->fields : "";
+	const char *f = e ? e->fields : "", *const text = "__data_loc char[]", *type;
 	struct tt_field x;
 	uint32_t at = 8;
 
-	sbuf_addf(b,
-		  "name: %.*s\nID: %u\nformat:\n"
-		  "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
-		  "\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
-		  "\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n"
-		  "\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n",
-		  (int)name.n, name.s, id);
-	for (size_t i = 0; (f = next_field(f, &x)) && i < TT_FIELDS; i++) {
-		if (!(v->have >> i & 1))
-			continue;
-		if (is_string(&x))
-			put_format_field(b, "__data_loc char[]", x.name, at, 4, false);
-		else
-			put_format_field(b, x.type == 's' ? "s64" : "u64", x.name, at, 8,
-					 x.type == 's');
-		at += 8;
+	sbuf_addf(b, "name: %s\nID: %u\nformat:\n", name, id);
+	sbuf_addf(b, FIELD FIELD FIELD FIELD "\n", "unsigned short", 11, "common_type", 0, 2, 0,
+		  "unsigned char", 12, "common_flags", 2, 1, 0, "unsigned char", 20,
+		  "common_preempt_count", 3, 1, 0, "int", 10, "common_pid", 4, 4, 1);
+	for (; (f = next_field(f, &x)); at += 8, have >>= 1) {
+		type = is_string(&x) ? text : x.type == 's' ? "s64" : "u64";
+		if (have & 1)
+			sbuf_addf(b, FIELD, type, (int)x.name.n, x.name.s, at, type == text ? 4 : 8,
+				  x.type == 's');
 	}
-	put_format_field(b, "__data_loc char[]", (struct tt_word){ "text", 4 }, at, 4, false);
-	sbuf_add(b, "\nprint fmt: \"%s\", __get_str(text)\n");
+	sbuf_addf(b, FIELD "\nprint fmt: \"%%s\", __get_str(text)\n", text, 4, "text", at, 4, 0);
 }
 
 static uint32_t put_string(uint8_t *buf, uint32_t slot, uint32_t at, struct tt_word w)
@@ -491,25 +409,32 @@ static uint32_t put_string(uint8_t *buf, uint32_t slot, uint32_t at, struct tt_w
 	return at + (uint32_t)w.n + 1;
 }
 
-uint32_t tt_record(const struct tt_values *v, const struct tt_line *l, uint16_t id, uint8_t *buf)
+uint32_t tt_record(const struct tt_event *e, const struct tt_line *l, uint64_t *isa, uint8_t *buf,
+		   uint32_t *have)
 {
-	const char *f = v->e ? v->e->fields : "";
-	uint32_t slot = 8, at = 8 + 8 * ((uint32_t)__builtin_popcount(v->have) + 1);
+	_cleanup_(sbuf_free) struct sbuf plain = { 0 };
+	const char *text = e ? plugin_text(e, l->text.s, &plain) : "", *f = e ? e->fields : "", *p;
+	uint32_t slot = 8, at = 16, bit = 1;
 	struct tt_field x;
+	bool named;
 
+	for (const char *k = f; (k = next_field(k, &x));)
+		at += 8;
 	memset(buf, 0, at);
-	memcpy(buf, &id, sizeof(id));
 	buf[2] = l->flags;
 	buf[3] = l->preempt;
-	memcpy(buf + 4, &l->pid, sizeof(l->pid));
-	for (size_t i = 0; (f = next_field(f, &x)) && i < TT_FIELDS; i++) {
-		if (!(v->have >> i & 1))
-			continue;
-		if (is_string(&x))
-			at = put_string(buf, slot, at, v->s[i]);
-		else
-			memcpy(buf + slot, &v->v[i], 8);
-		slot += 8;
+	*have = 0;
+	for (; (f = next_field(f, &x)); slot += 8, bit <<= 1) {
+		uint64_t v = 0;
+
+		p = find_value(text, &x, &named);
+		if (!is_string(&x))
+			*have |= value(text, p, named, &x, isa, &v) ? bit : 0;
+		if (!is_string(&x))
+			memcpy(buf + slot, &v, sizeof(v));
+		else if (p)
+			at = put_string(buf, slot, at, string(p, x.type));
+		*have |= is_string(&x) && p ? bit : 0;
 	}
 	return put_string(buf, slot, at, l->text);
 }

@@ -69,29 +69,23 @@ static bool take_time(const char **p, struct tt_line *l, bool *colon)
 
 /* ---- d..2. ---- */
 
-static void read_flags(const char *f, size_t n, struct tt_line *l)
+static uint8_t flag_if(char c, const char *any, uint8_t flag)
 {
-	char irqs = f[0], resched = n > 1 ? f[1] : '.', where = n > 2 ? f[2] : '.';
-	int depth = n > 3 ? str_hex_value(f[3]) : 0;
-
-	l->flags = (uint8_t)((irqs == 'd' || irqs == 'D' ? 0x01 : 0) |
-			     (irqs == 'b' || irqs == 'D' ? 0x80 : 0) |
-			     (resched == 'N' || resched == 'n' ? 0x04 : 0) |
-			     (resched == 'N' || resched == 'p' ? 0x20 : 0) |
-			     (where == 'h' || where == 'H' ? 0x08 : 0) |
-			     (where == 's' || where == 'H' ? 0x10 : 0) |
-			     (where == 'z' || where == 'Z' ? 0x40 : 0));
-	l->preempt = (uint8_t)MAX(depth, 0);
+	return strchr(any, c) ? flag : 0;
 }
 
 static const char *take_flags(const char *p, struct tt_line *l)
 {
 	size_t n = (size_t)(word_end(p) - p);
 
-	if (n < 4 || n > 8 || strspn(p, ".#-+!*0123456789abcdefABCDEFdDnNpPhHsSzZlL") < n ||
+	if (n < 4 || n > 8 || strspn(p, ".#-+!*0123456789abcdefABCDEFnNpPhHsSzZlL") < n ||
 	    !memchr(p, '.', n))
 		return p;
-	read_flags(p, n, l);
+	l->flags = flag_if(p[0], "dD", 0x01) | flag_if(p[0], "bD", 0x80) |
+		   flag_if(p[1], "Nn", 0x04) | flag_if(p[1], "Np", 0x20) |
+		   flag_if(p[2], "hH", 0x08) | flag_if(p[2], "sH", 0x10) |
+		   flag_if(p[2], "zZ", 0x40);
+	l->preempt = (uint8_t)MAX(str_hex_value(p[3]), 0);
 	return skip_blanks(p + n);
 }
 
@@ -178,7 +172,7 @@ static bool read_event(const char *p, bool clear, struct tt_line *l)
 	}
 	if (clear && str_starts(p, "<stack trace>")) {
 		l->name = (struct tt_word){ "kernel_stack", 12 };
-		l->text.n = 0;
+		l->text = (struct tt_word){ p, strlen(p) };
 		return true;
 	}
 	if (!is_event_name(p, n) || (!clear && !colon) || (colon && colon + 1 != end))
@@ -201,13 +195,13 @@ static const char *find_cpu(const char *s, struct tt_line *l, const char **open)
 
 		if (p - s > 1 && p[-1] == ' ' && p[-2] == ':')
 			return NULL;
-		l->is_vcpu = *q == 'v';
-		q += l->is_vcpu;
+		q += *q == 'v';
 		if ((p > s && p[-1] != ' ' && p[-1] != '\t') || !take_u64(&q, UINT64_MAX, &cpu) ||
 		    *q != ']')
 			continue;
 		l->cpu = (uint32_t)MIN(cpu, (uint64_t)UINT32_MAX);
 		l->has_cpu = true;
+		l->is_vcpu = p[1] == 'v';
 		*open = p;
 		return skip_blanks(q + 1);
 	}
