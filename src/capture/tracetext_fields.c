@@ -73,8 +73,8 @@ static const struct tt_event events[] = {
 	{ "kvm", "kvm_try_async_get_page", "gva x gva = ;gfn x gfn = " },
 	{ "kvm", "kvm_async_pf_completed", "gva x;address x" },
 	{ "kvmmmu", "kvm_tdp_mmu_spte_changed", "gfn x;level u;old_spte x;new_spte x" },
-	{ "sched", "sched_switch", "prev_comm c;prev_pid u;prev_prio s;prev_state {R:0,R+:256,S:1,D:2,T:4,t:8,X:16,Z:32,P:64,I:128,W:128};next_comm c;next_pid u;"
-	  "next_prio s" },
+	{ "sched", "sched_switch", "prev_comm c;prev_pid u;prev_prio s;prev_state {R:0,R+:256,S:1,D:2,T:4,"
+	  "t:8,X:16,Z:32,P:64,I:128,W:128};next_comm c;next_pid u;next_prio s" },
 	{ "sched", "sched_waking|sched_wakeup|sched_wakeup_new", "comm c;pid u;prio s;target_cpu u" },
 	{ "task", "task_newtask", "pid u;comm c;clone_flags X" },
 	{ "block", "block_rq_issue", "dev d |;rwbs w @2;bytes u @3;sector u ) ;nr_sector u + " },
@@ -197,7 +197,7 @@ static const char *find_value(const char *text, const struct tt_field *x, bool *
 		*named = p && *c == '=';
 	}
 	p = !p && first ? text : p;
-	return p ? p + strspn(p, " ") : NULL;
+	return p ? p + (x->type == 'c' ? 0 : strspn(p, " ")) : NULL; /* a name may be empty */
 }
 
 /* Hex, which it always is behind 0x, or decimal; no word goes on behind it. */

@@ -254,13 +254,10 @@ static const char *skip_period(const char *p)
 /* "CPU:3 [LOST 12 EVENTS]" of ftrace, "[12 EVENTS DROPPED]" of trace-cmd; behind the CPU. */
 static bool read_lost(const char *p, struct tt_line *l)
 {
-	const char *word = strstr(p, "LOST") ?: strstr(p, "DROPPED");
-
-	if (!word || !strstr(p, "EVENTS"))
-		return false;
-	p += strcspn(p, "0123456789");
+	p += *p == '[';
+	p += str_starts(p, "LOST ") ? 5 : 0;
 	(void)!take_u64(&p, UINT64_MAX, &l->count);
-	return l->lost = true;
+	return l->lost = str_starts(skip_blanks(p), "EVENTS");
 }
 
 static bool is_lost_line(const char *s, struct tt_line *l)

@@ -1,0 +1,288 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# Traces as text: what a recording's own text, trace-cmd's and perf's give is what the recording gives; every form of
+# a line that people post; and text that means no good.
+
+. "$(dirname "$0")/lib.sh"
+
+tools=${KVMFT_TOOLS:-$top/build/tests/tools}
+mkcap=$tools/mkcap
+golden=$top/tests/golden
+
+# ---- a recording and its text ----
+
+# Of a VM the text has no name, and of its kernel nothing.
+plain() { sed -E 's/tids:[0-9,]+|\<vm1\>/VM/g; /^# kernel|whose entry was on another CPU/d; s/ +/ /g' "$1"; }
+
+# same NAME RECORDING TEXT COMMAND...: the same table, of both.
+same()
+{
+	sa_name=$1 sa_of=$2 sa_text=$3
+	shift 3
+	"$kvmft" "$@" "$sa_of" 2>"$err" >"$tmp/want"
+	plain "$tmp/want" >"$tmp/want.plain"
+	run "$kvmft" "$@" "$sa_text"
+	plain "$out" >"$tmp/have.plain"
+	ok "$sa_name: $*" cmp "$tmp/want.plain" "$tmp/have.plain"
+	ok "... there is one" test -s "$tmp/have.plain"
+}
+
+# counts FILE: reasons and samples of a report.
+counts() { awk '$3 ~ /%$/ { print $1, $2 } $4 ~ /%$/ { print $1, $2, $3 }' "$1"; }
+
+for f in basic split access nested loss; do
+	expect=0
+	[ $f != loss ] || expect=3
+	ok "$f" "$mkcap" --trace-dat "$tmp/$f.dat" "$golden/report-$f.txt"
+	"$kvmft" merge "$tmp/$f.dat" >"$tmp/$f.txt" 2>"$err"
+	same "$f, merge's text" "$tmp/$f.dat" "$tmp/$f.txt" report --per all --split
+	run "$kvmft" merge "$tmp/$f.txt"
+	ok "... the same lines again" cmp "$tmp/$f.txt" "$out"
+	run "$kvmft" export -q --to trace.dat -i "$tmp/$f.txt" -o "$tmp/$f.again"
+	status_is $expect "... to a trace.dat"
+	run "$kvmft" merge "$tmp/$f.again"
+	ok "... and back" cmp "$tmp/$f.txt" "$out"
+done
+
+if command -v trace-cmd >/dev/null; then
+	for o in "" -N -R; do
+		for f in basic nested access; do
+			# shellcheck disable=SC2086 # may be none
+			trace-cmd report $o -t "$tmp/$f.dat" >"$tmp/tc.txt" 2>/dev/null
+			same "$f, trace-cmd report $o -t" "$tmp/$f.dat" "$tmp/tc.txt" report --per all
+			# shellcheck disable=SC2086
+			trace-cmd report $o "$tmp/$f.dat" >"$tmp/tc.txt" 2>/dev/null
+			run "$kvmft" report --per all "$tmp/tc.txt"
+			err_has 'its times are of a microsecond: what is shorter cannot be told' "... without -t: says how exact"
+			counts "$out" >"$tmp/have"
+			"$kvmft" report --per all "$tmp/$f.dat" 2>/dev/null >"$tmp/want"
+			counts "$tmp/want" >"$tmp/want.counts"
+			ok "... the same counts" cmp "$tmp/want.counts" "$tmp/have"
+			ok "... there are some" test "$(wc -l <"$tmp/have")" -gt 3
+		done
+	done
+	host=$golden/foreign/pair/host.dat
+	guest=$golden/foreign/pair/guest.dat
+	for o in "" -R; do
+		# shellcheck disable=SC2086
+		trace-cmd report $o "$host" >"$tmp/host.txt" 2>/dev/null
+		# shellcheck disable=SC2086
+		trace-cmd report $o "$guest" >"$tmp/guest.txt" 2>/dev/null
+		same "a host that runs two vCPUs, trace-cmd report $o" "$host" "$tmp/host.txt" report --per all
+		same "... " "$host" "$tmp/host.txt" blame
+		same "... " "$host" "$tmp/host.txt" latency sched
+	done
+	"$kvmft" verify "$host" "$guest" 2>/dev/null >"$tmp/want"
+	run "$kvmft" verify "$tmp/host.txt" "$tmp/guest.txt"
+	status_is 0 "a pair of texts in the TSC is aligned"
+	ok "... as the recordings are" cmp "$tmp/want" "$out"
+	err_has "host.txt: its times grow as a TSC's do, and are read as x86-tsc" "... says how they are read"
+	run "$kvmft" verify "$host" "$tmp/guest.txt"
+	ok "a guest's text beside a host's file" cmp "$tmp/want" "$out"
+else
+	skip "trace-cmd report" "trace-cmd is not installed"
+fi
+
+if command -v perf >/dev/null; then
+	for f in basic access; do
+		ok "$f.perf" "$tools/perfdata" "$tmp/$f.dat" "$tmp/$f.perf" kvm_entry kvm_exit kvm_mmio kvm_pio kvm_msr
+		perf script --ns -i "$tmp/$f.perf" >"$tmp/perf.txt" 2>/dev/null
+		same "$f, perf script" "$tmp/$f.perf" "$tmp/perf.txt" report --per all
+		perf script --ns -F tid,cpu,time,event,trace -i "$tmp/$f.perf" >"$tmp/perf.txt" 2>/dev/null
+		same "... without comm" "$tmp/$f.perf" "$tmp/perf.txt" report --per all
+	done
+else
+	skip "perf script" "perf is not installed"
+fi
+
+# ---- what blame needs ----
+
+cat >"$tmp/idle.txt" <<-E
+	# tracer: nop
+	#
+	 CPU 0/KVM-900     [002] d..2.  5000.000080: kvm_exit: vcpu 0 reason HLT rip 0x1000 info1 0x0 info2 0x0 intr_info 0x0 error_code 0x0
+	 CPU 0/KVM-900     [002] d..2.  5000.000082: sched_switch: prev_comm=CPU 0/KVM prev_pid=900 prev_prio=120 prev_state=S ==> next_comm=swapper/2 next_pid=0 next_prio=120
+	    <idle>-0       [002] d..2.  5000.000083: cpu_idle: state=2 cpu_id=2
+	    <idle>-0       [002] dNh2.  5000.030000: sched_wakeup: comm=CPU 0/KVM pid=900 prio=120 target_cpu=002
+	    <idle>-0       [002] d..2.  5000.070000: cpu_idle: state=4294967295 cpu_id=2
+	    <idle>-0       [002] d..2.  5000.070001: sched_switch: prev_comm=swapper/2 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=CPU 0/KVM next_pid=900 next_prio=120
+	 CPU 0/KVM-900     [002] d..2.  5000.070002: kvm_entry: vcpu 0, rip 0x1000
+	 CPU 0/KVM-900     [002] d..2.  5000.070003: kvm_exit: vcpu 0 reason HLT rip 0x1000 info1 0x0 info2 0x0 intr_info 0x0 error_code 0x0
+	 CPU 0/KVM-900     [002] d..2.  5000.070004: kvm_entry: vcpu 0, rip 0x1000
+E
+sed -E 's/^/> /; s/ vcpu 0 reason/ reason/; s/^(.*reason) (.*)$/\1\n> \2/' "$tmp/idle.txt" >"$tmp/mail.txt"
+gzip -c "$tmp/idle.txt" >"$tmp/idle.txt.gz"
+for f in idle.txt mail.txt idle.txt.gz; do
+	run "$kvmft" blame --top 1 "$tmp/$f"
+	status_is 0 "$f: blame"
+	out_has '^1\. 40 ms .* at 5000.030000' "... the 40 ms"
+	out_has 'its CPU 2 took long to leave idle state 2' "... and what had the vCPU's CPU"
+	run "$kvmft" latency sched --format json "$tmp/$f"
+	out_has '"max_ns":4000[01]000,' "... latency"
+done
+gzip -c "$tmp/idle.txt" | "$kvmft" merge - >"$out" 2>"$err"
+is "$(wc -l <"$out")" 9 "packed, through a pipe"
+"$kvmft" stuck -i - <"$tmp/idle.txt" >"$out" 2>"$err"
+out_has 'vCPU 0, thread 900: ' "stuck, from a file as standard input"
+run "$kvmft" diff "$tmp/idle.txt" "$tmp/mail.txt"
+err_has 'too short|only .* long|cannot tell' "diff reads both"
+
+# ---- forms ----
+
+# form NAME STATUS: of the text on standard input, merge's lines without their side.
+form()
+{
+	cat >"$tmp/form.txt"
+	run "$kvmft" merge "$tmp/form.txt"
+	status_is "$2" "$1"
+	sed -E 's/^host +//' "$out" >"$tmp/lines"
+}
+line() { file_has "$tmp/lines" "$1" "... $2"; }
+
+form "flags of seven characters, 5, 4 and none" 0 <<-E
+	 qemu-kvm-12    [000] d..h2.1  1.000001: kvm_entry: vcpu 0
+	 qemu-kvm-12    [000] d..2.  1.000002: kvm_exit: reason HLT rip 0x1 info 0 0
+	 qemu-kvm-12    [000] d..2  1.000003: kvm_entry: vcpu 0
+	 qemu-kvm-12    [000] 1.000004: kvm_exit: reason EPT_VIOLATION rip 0x1 info 0 0
+E
+is "$(grep -c '^qemu-kvm-12 ' "$tmp/lines")" 4 "... all lines"
+err_has 'kvm_exit does not have its vCPU' "... says what is missing"
+is "$(grep -c 'its vCPU' "$err")" 1 "... once"
+
+form "the head says what was overwritten, lines what was lost" 3 <<-E
+	# entries-in-buffer/entries-written: 2/9   #P:4
+	 a-1     [001] .....  1.000001: kvm_entry: vcpu 0
+	CPU:1 [LOST 12 EVENTS]
+	 a-1     [001] .....  1.000009: kvm_entry: vcpu 0
+E
+line 'LOST 12 EVENTS of this CPU within 8 us' "12 lost"
+err_has '7 events were overwritten before its first one' "... 7 overwritten"
+
+form "perf script: blanks in names, periods, chains of callers" 0 <<-E
+	 CPU 0/KVM 60250 [003] 1234.567890:          1 kvm:kvm_exit: reason EXIT_NPF rip 0x1000 info 4 fee000b0
+		ffffffff81051234 kvm_foo+0x14 ([kernel.kallsyms])
+
+	 CPU 0/KVM 60249/60250 [003] 1234.567895: kvm:kvm_entry: vcpu 0, rip 0x1000
+E
+line '^CPU 0/KVM-60250 \[3\] 1234.567890000  kvm:kvm_exit: .*kvm_foo' "its callers"
+line '^CPU 0/KVM-60250 \[3\] 1234.567895000  kvm:kvm_entry: ' "process and thread"
+run "$kvmft" report "$tmp/form.txt"
+out_has ' npf +1 ' "... the reason, by the name that trace-cmd has"
+
+form "ftrace's system calls, markers, stacks, functions" 0 <<-E
+	 a-1     [001] .....  1.000001: sys_ioctl(fd: a, cmd: ae80, arg: 0)
+	 a-1     [001] .....  1.000002: sys_ioctl -> 0x0
+	 a-1     [001] .....  1.000003: tracing_mark_write: hello: world
+	 a-1     [001] .....  1.000004: <stack trace>
+	 => kvm_vcpu_ioctl
+	 a-1     [001] .....  1.000005: kvm_vcpu_load <-vcpu_load
+E
+line 'syscalls:sys_enter_ioctl: sys_ioctl\(fd: a' "enter"
+line 'syscalls:sys_exit_ioctl: sys_ioctl -> 0x0' "exit"
+line 'ftrace:print: hello: world' "marker"
+line '<stack trace> => kvm_vcpu_ioctl' "stack"
+line 'kvm_vcpu_load <-vcpu_load' "function"
+
+form "no thread: by the vCPU" 0 <<-E
+	[000]   3.000001: kvm_entry: vcpu 7, rip 0x1
+	[000]   3.000011: kvm_exit: vcpu 7 reason HLT rip 0x1 info1 0x0 info2 0x0
+	[000]   3.000014: kvm_entry: vcpu 7, rip 0x1
+E
+run "$kvmft" report "$tmp/form.txt"
+out_has 'HLT +1 .* 3.00us' "... its exit"
+err_has 'lines have no thread' "... says so"
+form "... of two VMs" 3 <<-E
+	[000]   3.000001: kvm_entry: vcpu 0, rip 0x1
+	[001]   3.000002: kvm_entry: vcpu 0, rip 0x1
+E
+err_has 'are of several VMs: times are wrong' "... says so"
+
+form "neither time nor thread nor CPU" 0 <<-E
+	Hello, this is what I get:
+	kvm_exit: reason EPT_VIOLATION rip 0x1000 info 181 0
+	kvm_entry: vcpu 0
+E
+err_has 'no times: its lines are numbered' "... says so"
+line '2  kvm:kvm_entry: vcpu 0' "numbers"
+
+form "counts that are no TSC" 0 <<-E
+	 a-1     [001] .....  100: kvm_entry: vcpu 0
+	 a-1     [001] .....  101: kvm_entry: vcpu 0
+E
+err_has 'the trace clock counter is no time' "... a counter"
+
+form "a hypervisor's remote buffer" 0 <<-E
+	[000]   123.456789: hyp_enter
+	[001]   123.456801: selftest id=12
+E
+line '\[1\] 123.456801000  text:selftest: id=12' "its events"
+
+form "the latency format" 0 <<-E
+	 qemu-kvm-1234    1d.h2.    12us : kvm_entry: vcpu 0
+	 qemu-kvm-1234    1d.h2.   120us!: kvm_exit: reason HLT rip 0x1 info 0 0
+E
+line '\[1\] 0.000120000  kvm:kvm_exit' "CPU and time"
+
+form "a merge of two sides" 3 <<-E
+	guest foo-2  [v0] 5.000000002  sched:sched_wakeup: comm=a pid=3 prio=1 target_cpu=000
+	host  qemu-1 [1]  5.000000003  kvm:kvm_entry: vcpu 0, rip 0x0
+	host  -      [1]  5.000000004  LOST 5 EVENTS of this CPU within 1 us
+	host  qemu-1 [1]  5.000000005? kvm:kvm_entry: vcpu 0, rip 0x0
+E
+is "$(wc -l <"$tmp/lines")" 3 "... the host's"
+err_has '1 lines are of other machines' "... the guest's are named"
+
+form "names of exits" 0 <<-E
+	 a-1 [0] 1.000001: kvm_exit: vcpu 0 reason EPT_VIOLATION rip 0x1 info1 0x0 info2 0x0
+	 a-1 [0] 1.000002: kvm_exit: vcpu 0 reason INVALID_STATE FAILED_VMENTRY rip 0x1 info1 0x0 info2 0x0
+	 a-1 [0] 1.000003: kvm_entry: vcpu 0, rip 0x1
+	 b-2 [1] 1.000003: kvm_exit: vcpu 1 reason npf rip 0x1 info1 0x0 info2 0x0
+	 b-2 [1] 1.000004: kvm_exit: vcpu 1 reason EXIT_IOIO rip 0x1 info1 0x0 info2 0x0
+	 b-2 [1] 1.000005: kvm_entry: vcpu 1, rip 0x1
+E
+run "$kvmft" report "$tmp/form.txt"
+for reason in EPT_VIOLATION INVALID_STATE npf io; do
+	out_has "(^| )$reason +1 " "... $reason"
+done
+form "... of arm64" 0 <<-E
+	 a-1 [0] 1.000001: kvm_entry: PC: 0xffff800008012345
+	 a-1 [0] 1.000002: kvm_exit: TRAP: HSR_EC: 0x0024 (DABT_LOW), PC: 0xffff800008012345
+	 a-1 [0] 1.000003: kvm_entry: PC: 0xffff800008012345
+	 a-1 [0] 1.000004: kvm_exit: IRQ: HSR_EC: 0x0024 (DABT_LOW), PC: 0xffff800008012345
+	 a-1 [0] 1.000005: kvm_entry: PC: 0xffff800008012345
+E
+run "$kvmft" report "$tmp/form.txt"
+out_has 'TRAP:DABT_LOW +1 ' "... a trap"
+out_has ' IRQ +1 ' "... an interrupt"
+
+# ---- hostile ----
+
+# hostile NAME PATTERN: the text on standard input is read, or refused, and the reason told.
+hostile()
+{
+	cat >"$tmp/hostile"
+	run "$kvmft" merge "$tmp/hostile"
+	ok "$1: ends ($rc)" test "$rc" -le 4
+	err_has "$2" "... says why"
+}
+
+good=' a-1 [0] 1.000001: kvm_entry: vcpu 0'
+{ echo "$good"; printf ' a-1 [0] 1.0000\0002: kvm_entry: \033[31mvcpu 0\n'; } | hostile "NUL and escapes" 'host: 1 events'
+{ echo "$good"; head -c 3000000 /dev/zero | tr '\0' x; } | hostile "an endless line" 'a line of more than 65536 bytes'
+printf '%s\n' "$good" ' a-1 [18446744073709551616] 1.000002: kvm_entry: vcpu 0' ' a-1 [4294967295] 1.000002: kvm_entry: vcpu 0' |
+	hostile "2^64 CPUs" '1 lines are of CPUs beyond what can be'
+printf '%s\n' "$good" ' a-1 [0] 99999999999999999999.000002: kvm_entry: vcpu 0' \
+	' a--5 [0] 1.000003: kvm_entry: vcpu 99999999999999999999' ' a-99999999999 [0] 1.000004: kvm_entry: vcpu -1' |
+	hostile "huge and negative numbers" 'host: '
+printf '%s\n' "$good" "kvm_exit: $(head -c 5000 /dev/zero | tr '\0' y)" | hostile "a long text" '1 lines are too long, and cut'
+head -c 60 "$tmp/idle.txt.gz" | hostile "a packed file that is cut" 'neither a capture|packed data are damaged, or cut'
+{ gzip -c "$tmp/idle.txt"; echo rest; } | hostile "rubbish behind packed data" 'packed data are damaged, or cut'
+{ echo "$good"; head -c 100000000 /dev/zero; } | gzip -1c >"$tmp/bomb.gz"
+hostile "a bomb" 'a line of more than 65536 bytes' <"$tmp/bomb.gz"
+awk 'BEGIN { for (i = 0; i < 9000; i++) print " a-" i " [" i "] 1." sprintf("%06d", i) ": e" i ": x" }' |
+	hostile "as many CPUs and events as lines" 'are of CPUs beyond what can be'
+printf 'Dear all,\nnothing here: is a trace.\n' | hostile "a letter" 'neither a capture directory nor a trace.dat, perf.data or trace as text'
+printf 'nothing\n' | "$kvmft" merge - >"$out" 2>"$err"
+err_has 'no trace as text, and nothing else can come through a pipe' "nor through a pipe"
+finish
