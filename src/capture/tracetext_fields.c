@@ -72,6 +72,7 @@ static const struct tt_event events[] = {
 	{ "kvm", "kvm_unmap_hva_range", "start x range: ;end x -- " },
 	{ "kvm", "kvm_try_async_get_page", "gva x gva = ;gfn x gfn = " },
 	{ "kvm", "kvm_async_pf_completed", "gva x;address x" },
+	{ "kvmmmu", "fast_page_fault", "vcpu_id u vcpu ;gva x;old_spte x old ;new_spte x new " },
 	{ "kvmmmu", "kvm_tdp_mmu_spte_changed", "gfn x;level u;old_spte x;new_spte x" },
 	{ "sched", "sched_switch", "prev_comm c;prev_pid u;prev_prio s;prev_state {R:0,R+:256,S:1,D:2,T:4,"
 	  "t:8,X:16,Z:32,P:64,I:128,W:128};next_comm c;next_pid u;next_prio s" },

@@ -78,14 +78,14 @@ static const char *take_flags(const char *p, struct tt_line *l)
 {
 	size_t n = (size_t)(word_end(p) - p);
 
-	if (n < 4 || n > 8 || strspn(p, ".#-+!*0123456789abcdefABCDEFnNpPhHsSzZlL") < n ||
+	if (n < 3 || n > 8 || strspn(p, ".#-+!*0123456789abcdefABCDEFnNpPhHsSzZlL") < n ||
 	    !memchr(p, '.', n))
 		return p;
 	l->flags = flag_if(p[0], "dD", 0x01) | flag_if(p[0], "bD", 0x80) |
 		   flag_if(p[1], "Nn", 0x04) | flag_if(p[1], "Np", 0x20) |
 		   flag_if(p[2], "hH", 0x08) | flag_if(p[2], "sH", 0x10) |
 		   flag_if(p[2], "zZ", 0x40);
-	l->preempt = (uint8_t)MAX(str_hex_value(p[3]), 0);
+	l->preempt = (uint8_t)(n > 3 ? MAX(str_hex_value(p[3]), 0) : 0);
 	return skip_blanks(p + n);
 }
 
@@ -119,9 +119,11 @@ static uint64_t last_number(struct tt_word *w)
 static void read_who(const char *s, const char *end, bool kvmft, struct tt_line *l)
 {
 	struct tt_word w = trimmed(s, end);
-	const char *file;
+	const char *file, *last = memrchr(w.s, ' ', w.n);
 	uint64_t pid;
 
+	if (last && take_flags(last + 1, l) > end - 1) /* perf's irqs, before the CPU */
+		w = trimmed(w.s, last);
 	if (w.n && w.s[w.n - 1] == ')' && memrchr(w.s, '(', w.n))
 		w = trimmed(w.s, memrchr(w.s, '(', w.n));
 	if (kvmft) {
@@ -138,10 +140,10 @@ static void read_who(const char *s, const char *end, bool kvmft, struct tt_line 
 		w.n--;
 	w = trimmed(w.s, w.s + w.n);
 	file = memmem(w.s, w.n, ": ", 2); /* trace-cmd report of several files */
-	if (file) {
+	if (file)
 		l->side = (struct tt_word){ w.s, (size_t)(file - w.s) };
-		w = trimmed(file + 1, w.s + w.n);
-	}
+	while ((last = memmem(w.s, w.n, "  ", 2))) /* anything else, and a date, is far away */
+		w = trimmed(last, w.s + w.n);
 	if (!tt_word_is(w, "<...>") && *w.s != ':') /* perf's ":4242": not known */
 		l->comm = (struct tt_word){ w.s, MIN(w.n, (size_t)TASK_COMM) };
 }
@@ -301,7 +303,8 @@ bool tt_line(const char *s, struct tt_line *l, bool *begun)
 	/* kvmft's own lines have no colon after the time, and their events a system. */
 	if (l->kind && !colon && !l->sys.n)
 		return false;
-	if (!l->kind && !l->has_cpu && !tt_event_find(l->sys, l->name))
+	if (!l->kind && !l->has_cpu && !tt_event_find(l->sys, l->name) &&
+	    !str_starts(l->name.s, "kvm_"))
 		return false;
 	read_who(s, open, l->kind && !colon, l);
 	return true;

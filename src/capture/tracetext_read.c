@@ -216,9 +216,13 @@ static struct tt_cpu *cpu_at(struct tracetext *t, uint32_t number)
 static void name_system(struct tt_line *l, const struct tt_event *e)
 {
 	static const char *const of[][2] = {
-		{ "kvm_", "kvm" },	     { "vgic_", "kvm" },
-		{ "sched_", "sched" },	     { "sys_enter_", "syscalls" },
-		{ "sys_exit_", "syscalls" }, { "", "text" },
+		{ "kvm_mmu_", "kvmmmu" },
+		{ "kvm_", "kvm" },
+		{ "vgic_", "kvm" },
+		{ "sched_", "sched" },
+		{ "sys_enter_", "syscalls" },
+		{ "sys_exit_", "syscalls" },
+		{ "", "text" },
 	};
 	size_t i = 0;
 

@@ -19,7 +19,7 @@ static const char *to_name(size_t i)
 
 static const struct opt export_options[] = {
 	OPTION('i', "input", OPT_STR, struct export_opts, input, "INPUT",
-	       "capture, trace.dat or perf.data to read (default: kvmft.data)"),
+	       "capture, trace.dat, perf.data or text to read (default: kvmft.data)"),
 	OPTION('o', "output", OPT_STR, struct export_opts, output, "OUT",
 	       "write to this new file (trace.dat, sqlite: needed; else default: standard\n"
 	       "output)"),

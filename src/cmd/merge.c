@@ -826,7 +826,7 @@ const struct cmd cmd_merge = {
 	.summary = "one aligned time line from a host capture and guest captures",
 	.args = "[HOST [GUEST[=SEL]]...]",
 	.description =
-		"HOST and GUEST are captures of `kvmft record`, trace.dat or perf.data files. A guest is\n"
+		"HOST and GUEST are captures of `kvmft record`, trace.dat, perf.data or text. A guest is\n"
 		"paired with its VM by UUID; GUEST=SEL names the VM (UUID, name, PID or PID-FD) when\n"
 		"that is not possible. The last lines on standard error say how well the clocks "
 		"align.",

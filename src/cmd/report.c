@@ -35,7 +35,7 @@ static const char *const per_names[] = { "all", "vm", "vcpu", NULL }; /* enum re
 
 static const struct opt report_options[] = {
 	OPTION('i', "input", OPT_LIST, struct opts, given, "INPUT",
-	       "capture of a host, trace.dat or perf.data (default: kvmft.data); or several,\n"
+	       "capture of a host, trace.dat, perf.data, text (default: kvmft.data); or several,\n"
 	       "or a directory of them"),
 	OPTION_NAMED('e', "event", OPT_WORD, struct opts, event, "CLASS", class_name_at,
 		     "what to count (default: vmexit)"),

@@ -20,7 +20,7 @@ struct stuck_opts {
 
 static const struct opt stuck_options[] = {
 	OPTION('i', "input", OPT_STR, struct stuck_opts, c.input, "INPUT",
-	       "a host's capture, trace.dat or perf.data, instead of this host now"),
+	       "a host's capture, trace.dat, perf.data or text, instead of this host now"),
 	OPTION(0, "vm", OPT_STR, struct stuck_opts, c.vm, "SEL",
 	       "only this VM: UUID, name, PID or PID-FD"),
 	OPTION(0, "seconds", OPT_DURATION, struct stuck_opts, c.ns, "N",

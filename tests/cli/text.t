@@ -170,6 +170,17 @@ line '^CPU 0/KVM-60250 \[3\] 1234.567895000  kvm:kvm_entry: ' "process and threa
 run "$kvmft" report "$tmp/form.txt"
 out_has ' npf +1 ' "... the reason, by the name that trace-cmd has"
 
+form "a date before the thread, flags before the CPU" 0 <<-E
+	2021-12-12 16:11:10.214139            a b 206966 .N.. [017] 100.408994: kvm:kvm_exit: reason HLT rip 0x1 info 0 0
+	2021-12-12 16:11:10.214203            <...> 206966 d... [017] 100.412981: kvm:kvm_entry: vcpu 20
+E
+line '^a b-206966 +\[17\] 100.412981000  kvm:kvm_entry' "the thread"
+
+form "no time, three characters of flags" 0 <<-E
+	 CPU 0/KVM-82557 [002] ... kvm_entry: vcpu 0, rip 0x1
+E
+line '^CPU 0/KVM-82557 \[2\] 1  kvm:kvm_entry' "the event"
+
 form "ftrace's system calls, markers, stacks, functions" 0 <<-E
 	 a-1     [001] .....  1.000001: sys_ioctl(fd: a, cmd: ae80, arg: 0)
 	 a-1     [001] .....  1.000002: sys_ioctl -> 0x0
