@@ -15,7 +15,7 @@
  * NAME TYPE LABEL|LABEL; and so on. A value follows the first of the labels that is there, else its
  * name and one of " =:"; an empty label is the beginning, @2 the second word. Types:
  *   u s      a number, without or with a sign
- *   x X      in hex, x behind `name=` only if it says 0x
+ *   x        in hex
  *   c w r    text: up to the next " name=", a word, the rest
  *   {a:1}    one of these words, or a number
  *   p        1 if the label is there, else 0
@@ -77,7 +77,7 @@ static const struct tt_event events[] = {
 	{ "sched", "sched_switch", "prev_comm c;prev_pid u;prev_prio s;prev_state {R:0,R+:256,S:1,D:2,T:4,"
 	  "t:8,X:16,Z:32,P:64,I:128,W:128};next_comm c;next_pid u;next_prio s" },
 	{ "sched", "sched_waking|sched_wakeup|sched_wakeup_new", "comm c;pid u;prio s;target_cpu u" },
-	{ "task", "task_newtask", "pid u;comm c;clone_flags X" },
+	{ "task", "task_newtask", "pid u;comm c;clone_flags x" },
 	{ "block", "block_rq_issue", "dev d |;rwbs w @2;bytes u @3;sector u ) ;nr_sector u + " },
 	{ "block", "block_rq_complete", "dev d |;rwbs w @2;sector u ) ;nr_sector u + " },
 	{ "block", "block_bio_queue", "dev d |;rwbs w @2;sector u @3;nr_sector u + " },
@@ -86,22 +86,22 @@ static const struct tt_event events[] = {
 	{ "irq", "softirq_entry|softirq_exit|softirq_raise", "vec u" },
 	{ "irq_vectors", VECTORS("entry") "|" VECTORS("exit"), "vector u" },
 	{ "power", "cpu_idle", "state u;cpu_id u" },
-	{ "timer", "hrtimer_start|hrtimer_cancel|hrtimer_expire_entry", "hrtimer X;function w;expires u;"
+	{ "timer", "hrtimer_start|hrtimer_cancel|hrtimer_expire_entry", "hrtimer x;function w;expires u;"
 	  "softexpires u;now u" },
 	{ "msr", "read_msr|write_msr", "msr x |;val x value " },
 	{ "ftrace", "print", "buf r tracing_mark_write: |" },
-	{ "kmem", "mm_page_alloc", "pfn X;order u" },
-	{ "filemap", "mm_filemap_add_to_page_cache", "pfn X" },
-	{ "vmscan", "mm_vmscan_write_folio", "pfn X" },
+	{ "kmem", "mm_page_alloc", "pfn x;order u" },
+	{ "filemap", "mm_filemap_add_to_page_cache", "pfn x" },
+	{ "vmscan", "mm_vmscan_write_folio", "pfn x" },
 	{ "vmscan", "mm_vmscan_direct_reclaim_begin", "order u" },
 	{ "compaction", "mm_compaction_begin", "zone_start x" },
 	{ "migrate", "mm_migrate_pages", "succeeded u nr_succeeded=" },
 	{ "raw_syscalls", "sys_enter", "id s NR " },
 	{ "syscalls", "sys_enter_ioctl", "fd x;cmd x" },
 	{ "net", "net_dev_queue|net_dev_start_xmit|net_dev_xmit|netif_receive_skb|netif_receive_skb_entry|"
-	  "napi_gro_receive_entry", "name w dev=;queue_mapping u;skbaddr X;len u;rc s" },
+	  "napi_gro_receive_entry", "name w dev=;queue_mapping u;skbaddr x;len u;rc s" },
 	{ "napi", "napi_poll", "napi x struct ;dev_name w device ;work u;budget u" },
-	{ "skb", "skb_copy_datagram_iovec|consume_skb|kfree_skb", "skbaddr X;len u" },
+	{ "skb", "skb_copy_datagram_iovec|consume_skb|kfree_skb", "skbaddr x;len u" },
 };
 /* clang-format on */
 
@@ -161,14 +161,17 @@ static bool in_word(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Behind a text in s that begins a word; NULL: it is not there. */
-static const char *behind_label(const char *s, const char *what, size_t n)
+/* Behind a text in s that begins a word, and one of the characters `then`; NULL: nowhere. */
+static const char *behind_label(const char *s, struct tt_word what, const char *then)
 {
-	const char *end = s + strlen(s);
+	const char *end = s + strlen(s), *p = s;
 
-	for (const char *p = s; n && (p = memmem(p, (size_t)(end - p), what, n)); p++)
-		if (p == s || !in_word(*what) || !in_word(p[-1]))
-			return p + n;
+	for (; what.n && (p = memmem(p, (size_t)(end - p), what.s, what.n)); p++) {
+		if (p > s && in_word(*what.s) && in_word(p[-1]))
+			continue;
+		if (!then || (p[what.n] && strchr(then, p[what.n])))
+			return p + what.n + (then != NULL);
+	}
 	return NULL;
 }
 
@@ -177,25 +180,23 @@ static const char *find_value(const char *text, const struct tt_field *x, bool *
 {
 	const char *list = x->labels.s, *p = NULL;
 	bool first = false;
-	char name[64];
 
 	while (list && !p) {
 		struct tt_word label = next_of(&list, x->labels.s + x->labels.n);
 
 		first |= !label.n && x->labels.n;
-		if (label.n == 2 && *label.s == '@') {
-			p = text;
-			for (char k = label.s[1]; k > '1'; k--)
-				p += strcspn(p, " ") + strspn(p + strcspn(p, " "), " ");
-		} else {
-			p = behind_label(text, label.s, label.n);
+		if (label.n != 2 || *label.s != '@') {
+			p = behind_label(text, label, NULL);
+			continue;
 		}
+		p = text;
+		for (char k = label.s[1]; k > '1'; k--)
+			p += strcspn(p, " ") + strspn(p + strcspn(p, " "), " ");
 	}
 	*named = false;
-	for (const char *c = " =:"; !p && *c && x->type != 'p'; c++) {
-		snprintf(name, sizeof(name), "%.*s%c", (int)x->name.n, x->name.s, *c);
-		p = behind_label(text, name, x->name.n + 1);
-		*named = p && *c == '=';
+	if (!p && x->type != 'p') {
+		p = behind_label(text, x->name, " =:");
+		*named = p && p[-1] == '=';
 	}
 	p = !p && first ? text : p;
 	return p ? p + (x->type == 'c' ? 0 : strspn(p, " ")) : NULL; /* a name may be empty */
@@ -256,6 +257,8 @@ static bool has_name(const char *p, const struct exit_entry *t, size_t n,
 		     int (*cmp)(const char *, const char *, size_t), uint64_t *v)
 {
 	for (size_t i = 0, len; i < n; i++) {
+		if ((*p ^ *t[i].name) & 0x1f) /* in neither case */
+			continue;
 		len = strlen(t[i].name);
 		if (cmp(p, t[i].name, len) || in_word(p[len]))
 			continue;
@@ -352,7 +355,8 @@ static bool value(const char *text, const char *p, bool named, const struct tt_f
 	case 'D':
 		if (!read_number(p, true, v))
 			return false;
-		*v = 0xfee00000u | (*v & 0xff) << 12 | (*v & 0xffffff00u) << 32;
+		if (!named)
+			*v = 0xfee00000u | (*v & 0xff) << 12 | (*v & 0xffffff00u) << 32;
 		return true;
 	case 'e':
 		if (!read_number(p, false, v))
@@ -366,7 +370,7 @@ static bool value(const char *text, const char *p, bool named, const struct tt_f
 			return false;
 		*v = *v << 20 | (minor & 0xfffff);
 		return true;
-	default: return read_number(p, x->type == 'X' || (x->type == 'x' && !named), v);
+	default: return read_number(p, x->type == 'x', v);
 	}
 }
 

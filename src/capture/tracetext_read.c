@@ -65,9 +65,8 @@ struct tracetext {
 	uint8_t digits;			     /* of the fraction, at most */
 	uint64_t first, last, step;	     /* of times; step: the least one of a CPU */
 	uint64_t events, in_buffer, written; /* the last two as its head says */
-	uint64_t others, backwards, no_time, no_cpu, no_thread, too_long, elsewhere;
-	bool full, mixed,
-		blind; /* mixed: several VMs, without threads; blind: exits without vCPU */
+	uint64_t others, backwards, no_time, no_cpu, no_thread, too_long, elsewhere, variants;
+	bool full, mixed, blind; /* mixed: several VMs, no threads; blind: exits without vCPU */
 };
 
 /* ---- bytes ---- */
@@ -238,16 +237,27 @@ static int id_of(struct tracetext *t, const struct tt_event *e, uint32_t have,
 		 const struct tt_line *l, uint16_t *id)
 {
 	_cleanup_(sbuf_free) struct sbuf format = { 0 };
-	uint64_t key = hash_bytes(&t->key, l->sys.s, l->sys.n) * 3 +
-		       hash_bytes(&t->key, l->name.s, l->name.n) + have * 0x9e3779b97f4a7c15u;
+	const uint64_t key = hash_bytes(&t->key, l->sys.s, l->sys.n) * 3 +
+			     hash_bytes(&t->key, l->name.s, l->name.n);
 	char sys[128], name[128];
-	uint64_t *at = u64map_at(&t->id_of, key);
+	bool made;
+	uint64_t *at = u64map_at(&t->id_of, key + have * 0x9e3779b97f4a7c15u), *first;
 
 	*id = at ? (uint16_t)*at : 0;
-	if (!at || *id || t->nid == MAX_IDS)
+	if (!at || (!*id && t->nid == MAX_IDS)) {
+		t->elsewhere += at != NULL;
 		return at ? 0 : -ENOMEM;
-	*id = (uint16_t)(FIRST_ID + t->nid++);
+	}
+	made = !*id;
+	*id = made ? (uint16_t)(FIRST_ID + t->nid++) : *id;
 	*at = *id;
+	first = u64map_at(&t->id_of, key); /* other fields than these are not looked at */
+	if (!first)
+		return -ENOMEM;
+	*first = *first ?: *id;
+	t->variants += *first != *id;
+	if (!made)
+		return 0;
 	snprintf(sys, sizeof(sys), "%.*s", (int)l->sys.n, l->sys.s);
 	snprintf(name, sizeof(name), "%.*s", (int)l->name.n, l->name.s);
 	tt_format(e, have, name, *id, &format);
@@ -381,13 +391,11 @@ static void read_entries(struct tracetext *t, const char *s)
 	const char *p = strstr(s, entries);
 	uint64_t in, out;
 
-	if (!p)
-		return;
-	p += sizeof(entries) - 1;
-	if (!take_u64(&p, INT64_MAX, &in) || *p++ != '/' || !take_u64(&p, INT64_MAX, &out))
-		return;
-	t->in_buffer = in;
-	t->written = MAX(in, out);
+	p += p ? sizeof(entries) - 1 : 0;
+	if (p && take_u64(&p, INT64_MAX, &in) && *p++ == '/' && take_u64(&p, INT64_MAX, &out)) {
+		t->in_buffer = in;
+		t->written = MAX(in, out);
+	}
 }
 
 /* A line that is no event: the rest of the one before, or its stack, or none of it. */
@@ -477,7 +485,8 @@ static void note_faults(struct tracetext *t)
 		{ t->mixed, "its lines have no thread, and are of several VMs: times are wrong" },
 		{ t->written - t->in_buffer, "events were overwritten before its first one" },
 		{ t->others, "lines are of other machines, and left out: give each its own file" },
-		{ t->elsewhere, "lines are of CPUs beyond what can be, and left out" },
+		{ t->elsewhere, "lines are of more CPUs or events than can be, and left out" },
+		{ t->variants, "lines lack fields that others of their event have: only shown" },
 		{ t->backwards, "lines are of an earlier time than the one before them" },
 		{ t->no_time, "lines have no time: they are at that of the one before" },
 		{ t->too_long, "lines are too long, and cut" },
