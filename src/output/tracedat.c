@@ -89,7 +89,7 @@ static int export_time_shift(const struct pairing *p, const struct pairing_guest
 	for (uint32_t i = 0; i < spec->cpus && !ret; i++)
 		ret = explain(err, c->path,
 			      shift_of(epoch_vm_find(vm, cap_vcpu_of_cpu(c, i)), &s[i]));
-	ret = ret ?: tdw_time_shift_option(w, spec, tdw_trace_id(p->host.cap), 0, s, spec->cpus);
+	ret = ret ?: tdw_time_shift_option(w, tdw_trace_id(p->host.cap), 0, s, spec->cpus);
 	for (uint32_t i = 0; i < spec->cpus; i++)
 		free(s[i].sample);
 	free(s);
