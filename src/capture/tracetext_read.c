@@ -193,9 +193,7 @@ static int keep_block(void *arg, const void *buf)
 /* NULL: out of memory. */
 static struct tt_cpu *cpu_at(struct tracetext *t, uint32_t number)
 {
-	const struct subbuf_geom g = {
-		.size = BLOCK, .header = 16, .long_size = 8
-	};
+	const struct subbuf_geom g = { .size = BLOCK, .header = 16, .long_size = 8 };
 	struct tt_cpu *cpu = t->cpu[number];
 
 	if (cpu)
@@ -554,9 +552,8 @@ static int add_cpus(struct tracetext *t)
 		s = cap_stream_add(c, i, "");
 		ret = ret ?: s ? cap_stream_extend(c, s, &e) : -ENOMEM;
 	}
-	/* Which clock counts ns is not known; nor which count is no TSC. */
-	if (ret || t->kind == TT_NS)
-		return ret;
+	if (ret || t->kind == TT_NS) /* some clock */
+		return ret ?: cap_set_str(&c->clock, "unknown");
 	return cap_set_str(&c->clock,
 			   t->kind == TT_COUNT && t->first >= MIN_TSC && t->step >= TSC_STEP
 				   ? "x86-tsc"

@@ -131,7 +131,8 @@ bool clock_in_cycles(enum clock_id id)
 bool clock_trace_is_ns(const char *name)
 {
 	static const char *const ns[] = { "local",    "global", "perf", "mono",
-					  "mono_raw", "boot",	"tai",	"realtime" };
+					  "mono_raw", "boot",	"tai",	"realtime",
+					  "unknown" /* of text, and of perf */ };
 
 	for (size_t i = 0; i < sizeof(ns) / sizeof(ns[0]); i++)
 		if (!strcmp(ns[i], name))

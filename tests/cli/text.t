@@ -79,6 +79,12 @@ if command -v trace-cmd >/dev/null; then
 	status_is 0 "a pair of texts in the TSC is aligned"
 	ok "... as the recordings are" cmp "$tmp/want" "$out"
 	err_has "host.txt: its times grow as a TSC's do, and are read as x86-tsc" "... says how they are read"
+	trace-cmd report -t "$golden/foreign/agent/host.dat" >"$tmp/host.ns" 2>/dev/null
+	trace-cmd report -t "$golden/foreign/agent/host-vm1.dat" >"$tmp/guest.ns" 2>/dev/null
+	run "$kvmft" verify "$tmp/host.ns" "$tmp/guest.ns"
+	status_is 0 "a pair of texts in ns is aligned by its events"
+	out_has 'all 5847 guest events .* lie in' "... all of them"
+	out_has 'every other one leaves more events outside: unique' "... in one way alone"
 	run "$kvmft" verify "$host" "$tmp/guest.txt"
 	ok "a guest's text beside a host's file" cmp "$tmp/want" "$out"
 else
