@@ -276,20 +276,6 @@ static int blame_show(struct blame_cmd *m)
 				 m->err);
 }
 
-static bool blame_tell(struct blame_cmd *m)
-{
-	bool complete;
-
-	if (!m->o->quiet)
-		pairing_tell_assumed(&m->p, cli_note);
-	complete = pairing_summary(m->p.t, m->o->quiet, cli_note);
-	(void)guest_syms_whole(&m->syms, NULL);
-	for (size_t i = 0; i < m->p.nguest; i++)
-		sink_tell_alignment(&m->p, m->b.w, m->p.guest[i].vm,
-				    m->p.map->vm[m->p.guest[i].vm].label, m->o->quiet);
-	return complete;
-}
-
 /* A row for each spike: the sum counts them by cause. */
 static void add_rows(const struct blame_cmd *m, struct sbuf *rows)
 {
@@ -317,8 +303,10 @@ static int blame_this(const struct blame_opts_given *opts, int argc, char **argv
 	ret = blame_check(&m);
 	ret = ret ?: blame_open(&m, argc, argv);
 	ret = ret ?: blaming_find(&m.b);
-	if (!ret)
-		complete = blame_tell(&m);
+	if (!ret) {
+		complete = sink_tell(&m.p, m.b.w, opts->quiet);
+		(void)guest_syms_whole(&m.syms, NULL);
+	}
 	ret = ret ?: blaming_explain(&m.b);
 	if (!ret && !blame_spikes(m.b.b))
 		ret = no_spikes(&m);

@@ -228,9 +228,7 @@ static int export_tell(void *ctx, struct kvmft_err *err)
 	struct telling *t = ctx;
 	uint64_t events = 0;
 
-	if (!t->o->quiet)
-		pairing_tell_assumed(t->p, cli_note);
-	t->complete = pairing_summary(t->p->t, t->o->quiet, cli_note);
+	t->complete = sink_tell(t->p, NULL, t->o->quiet);
 	for (size_t i = 0; i < tl_sources(t->p->t); i++)
 		events += tl_source(t->p->t, i)->events;
 	return events ? 0 : err_set(err, ENODATA, "the captures hold no events%s",

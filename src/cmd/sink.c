@@ -502,6 +502,18 @@ void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_
 	cli_note("%s", b.s ?: "out of memory");
 }
 
+bool sink_tell(const struct pairing *p, const struct windows *w, bool quiet)
+{
+	bool complete;
+
+	if (!quiet)
+		pairing_tell_assumed(p, cli_note);
+	complete = pairing_summary(p->t, quiet, cli_note);
+	for (size_t i = 0; w && i < p->nguest; i++)
+		sink_tell_alignment(p, w, p->guest[i].vm, p->map->vm[p->guest[i].vm].label, quiet);
+	return complete;
+}
+
 int only_vcpu(const struct opt_u64 *given, int64_t *vcpu, struct kvmft_err *err)
 {
 	*vcpu = given->set ? (int64_t)given->v : -1;
