@@ -25,7 +25,7 @@ int cur_skip(struct cursor *c, size_t n)
 	return cur_bytes(c, n, &p);
 }
 
-static inline int copy(struct cursor *c, void *v, size_t n)
+static inline int cur_copy(struct cursor *c, void *v, size_t n)
 {
 	const uint8_t *p;
 
@@ -37,22 +37,22 @@ static inline int copy(struct cursor *c, void *v, size_t n)
 
 int cur_u8(struct cursor *c, uint8_t *v)
 {
-	return copy(c, v, sizeof(*v));
+	return cur_copy(c, v, sizeof(*v));
 }
 
 int cur_u16(struct cursor *c, uint16_t *v)
 {
-	return copy(c, v, sizeof(*v));
+	return cur_copy(c, v, sizeof(*v));
 }
 
 int cur_u32(struct cursor *c, uint32_t *v)
 {
-	return copy(c, v, sizeof(*v));
+	return cur_copy(c, v, sizeof(*v));
 }
 
 int cur_u64(struct cursor *c, uint64_t *v)
 {
-	return copy(c, v, sizeof(*v));
+	return cur_copy(c, v, sizeof(*v));
 }
 
 int cur_str(struct cursor *c, const char **s)

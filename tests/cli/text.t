@@ -286,21 +286,27 @@ hostile()
 }
 
 good=' a-1 [0] 1.000001: kvm_entry: vcpu 0'
-{ echo "$good"; printf ' a-1 [0] 1.0000\0002: kvm_entry: \033[31mvcpu 0\n'; } | hostile "NUL and escapes" 'host: 1 events'
-{ echo "$good"; head -c 3000000 /dev/zero | tr '\0' x; } | hostile "an endless line" 'a line of more than 65536 bytes'
-printf '%s\n' "$good" ' a-1 [18446744073709551616] 1.000002: kvm_entry: vcpu 0' ' a-1 [4294967295] 1.000002: kvm_entry: vcpu 0' |
-	hostile "2^64 CPUs" '1 lines are of more CPUs or events than can be'
+{ echo "$good"; printf ' a-1 [0] 1.0000\0002: kvm_entry: \033[31mvcpu 0\n'; } >"$tmp/in"
+hostile "NUL and escapes" 'host: 1 events' <"$tmp/in"
+{ echo "$good"; head -c 3000000 /dev/zero | tr '\0' x; } >"$tmp/in"
+hostile "an endless line" 'a line of more than 65536 bytes' <"$tmp/in"
+printf '%s\n' "$good" ' a-1 [18446744073709551616] 1.000002: kvm_entry: vcpu 0' ' a-1 [4294967295] 1.000002: kvm_entry: vcpu 0' >"$tmp/in"
+hostile "2^64 CPUs" '1 lines are of more CPUs or events than can be' <"$tmp/in"
 printf '%s\n' "$good" ' a-1 [0] 99999999999999999999.000002: kvm_entry: vcpu 0' \
-	' a--5 [0] 1.000003: kvm_entry: vcpu 99999999999999999999' ' a-99999999999 [0] 1.000004: kvm_entry: vcpu -1' |
-	hostile "huge and negative numbers" 'host: '
-printf '%s\n' "$good" "kvm_exit: $(head -c 5000 /dev/zero | tr '\0' y)" | hostile "a long text" '1 lines are too long, and cut'
-head -c 60 "$tmp/idle.txt.gz" | hostile "a packed file that is cut" 'neither a capture|packed data are damaged, or cut'
-{ gzip -c "$tmp/idle.txt"; echo rest; } | hostile "rubbish behind packed data" 'packed data are damaged, or cut'
+	' a--5 [0] 1.000003: kvm_entry: vcpu 99999999999999999999' ' a-99999999999 [0] 1.000004: kvm_entry: vcpu -1' >"$tmp/in"
+hostile "huge and negative numbers" 'host: ' <"$tmp/in"
+printf '%s\n' "$good" "kvm_exit: $(head -c 5000 /dev/zero | tr '\0' y)" >"$tmp/in"
+hostile "a long text" '1 lines are too long, and cut' <"$tmp/in"
+head -c 60 "$tmp/idle.txt.gz" >"$tmp/in"
+hostile "a packed file that is cut" 'neither a capture|packed data are damaged, or cut' <"$tmp/in"
+{ gzip -c "$tmp/idle.txt"; echo rest; } >"$tmp/in"
+hostile "rubbish behind packed data" 'packed data are damaged, or cut' <"$tmp/in"
 { echo "$good"; head -c 100000000 /dev/zero; } | gzip -1c >"$tmp/bomb.gz"
 hostile "a bomb" 'a line of more than 65536 bytes' <"$tmp/bomb.gz"
-awk 'BEGIN { for (i = 0; i < 9000; i++) print " a-" i " [" i "] 1." sprintf("%06d", i) ": e" i ": x" }' |
-	hostile "as many CPUs and events as lines" '[0-9]{4} lines are of more CPUs or events than can be'
-printf 'Dear all,\nnothing here: is a trace.\n' | hostile "a letter" 'neither a capture directory nor a trace.dat, perf.data or trace as text'
+awk 'BEGIN { for (i = 0; i < 9000; i++) print " a-" i " [" i "] 1." sprintf("%06d", i) ": e" i ": x" }' >"$tmp/in"
+hostile "as many CPUs and events as lines" '[0-9]{4} lines are of more CPUs or events than can be' <"$tmp/in"
+printf 'Dear all,\nnothing here: is a trace.\n' >"$tmp/in"
+hostile "a letter" 'neither a capture directory nor a trace.dat, perf.data or trace as text' <"$tmp/in"
 printf 'nothing\n' | "$kvmft" merge - >"$out" 2>"$err"
 err_has 'no trace as text, and nothing else can come through a pipe' "nor through a pipe"
 finish
