@@ -256,6 +256,8 @@ static int fmt_parse_text(struct fmt_event *e, const char **why)
 		}
 	}
 	e->is_stack = !strcmp(e->sys, "ftrace") && !strcmp(e->name, "kernel_stack");
+	e->is_printk = !strcmp(e->sys, "ftrace") &&
+		       (!strcmp(e->name, "bprint") || !strcmp(e->name, "bputs"));
 	*why = !have_id ? "no valid ID line" :
 	       !have_name ? "the name line is not the event's name" :
 	       !common_ok(e) ? "no common_type at offset 0" : NULL;
@@ -531,7 +533,7 @@ bool fmt_has_plan(const struct fmt_event *e)
 {
 	struct fmt_lazy *lazy = e->lazy;
 
-	if (!lazy->tried && !e->is_stack) {
+	if (!lazy->tried && !e->is_stack && !e->is_printk) {
 		lazy->tried = true;
 		errno = 0; /* libtraceevent does not tell why it failed */
 		lazy->plan = fmt_plan_new(lazy->f, e, NULL);

@@ -266,6 +266,8 @@ static __attribute__((noinline)) void print_slow(const struct fmt_event *e, cons
 		fmt_print_stack(e, rec, out);
 		return;
 	}
+	if (e->is_printk && fmt_print_printk(e, rec, out))
+		return;
 	if (e->lazy->failed)
 		out->error = -ENOMEM;
 	if (!p || rec->len < e->line.need || !dynamic_fit(p, rec)) {

@@ -43,6 +43,7 @@ struct fmt_event {
 	size_t nfld, fld_cap;
 	size_t ncommon;		/* the first ones, up to the empty line */
 	bool is_stack;		/* ftrace:kernel_stack, which stack.c prints */
+	bool is_printk;		/* ftrace:bprint and bputs, which printk.c prints */
 	struct fmt_lazy *lazy;
 };
 
@@ -77,6 +78,8 @@ struct fmt {
 	struct fmt_stack_text *stack_text; /* NULL: none is needed yet */
 	struct ksyms syms;	   /* made for the first stack */
 	bool syms_tried;
+	struct u64map printk; /* printk.c */
+	bool printk_tried;
 };
 
 /* fmt.c: n bytes of s and a NUL, freed with f; NULL without memory. */
@@ -124,6 +127,8 @@ bool fmt_safe(const struct fmt_event *e, const char *table_at, struct sbuf *out)
 struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const char *table_at);
 /* stack.c: of an event that is a stack */
 void fmt_print_stack(const struct fmt_event *e, const struct rec *rec, struct sbuf *out);
+/* printk.c: false, and nothing printed, if the capture does not have the text. */
+bool fmt_print_printk(const struct fmt_event *e, const struct rec *rec, struct sbuf *out);
 void fmt_stacks_free(struct fmt *f);
 /* fmt_print.c: tells e what fmt_print() needs to know of a plan. */
 void fmt_plan_quick(struct fmt_plan *p, struct fmt_event *e);

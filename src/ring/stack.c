@@ -170,4 +170,5 @@ void fmt_stacks_free(struct fmt *f)
 	}
 	free(f->stack_text);
 	ksyms_free(&f->syms);
+	u64map_free(&f->printk);
 }

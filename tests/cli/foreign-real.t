@@ -85,6 +85,27 @@ else
 	err_has 'host: [0-9]* damaged sub-buffers left out' "... is said"
 fi
 
+# trace_printk(): the kernel's text, and its arguments as vbin_printf() packs them.
+cat >printk.txt <<-END
+	event ftrace bputs 14 u64:ip u64:str
+	event ftrace bprint 6 u64:ip u64:fmt bytes24:buf
+	0 1000 900 ftrace:bprint ip=0 fmt=4096 buf=fbffffff0700000034120000010000006f6e6500ff000000
+	0 2000 900 ftrace:bputs ip=0 str=8192
+	0 3000 900 ftrace:bprint ip=0 fmt=12288 buf=4100fdff0900000030786162630000000000000000000000
+	0 4000 900 ftrace:bprint ip=0 fmt=5 buf=$(printf '%048d' 0)
+END
+"${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap" --capture printk printk.txt
+cat >printk/printk_formats <<-'END'
+	0x1000 : "a %d b %-4u| %lx %s %#06x 100%%\n"
+	0x2000 : "plain \"text\" %d\n"
+	0x3000 : "%c %hd %i %pS %p %s %ld %q"
+END
+run "$kvmft" merge -q printk
+is "$(sed -n 's/.*ftrace:[a-z]*: //p' "$out" | head -n 3)" 'a -5 b 7   | 100001234 one 0x00ff 100%
+plain "text" %d
+A -3 9 0x6362617830   0 q' "texts of trace_printk()"
+out_has 'ftrace:bprint: .*fmt=5' "... and one that is not there"
+
 # A file's header has the sizeof(long) of the machine that wrote it, header_page that of the kernel that traced.
 run "$kvmft" merge "$golden/long32/host.dat"
 status_is 0 "sub-buffers of a kernel of 32 bits"
