@@ -129,10 +129,12 @@ static int side_open(struct run *run, int i, const char *path)
 	if (ret)
 		return ret;
 	*s = (struct diff_side){ .path = path, .cap = p->host.cap, .fmt = p->host.fmt };
-	if (cap_in_tsc(s->cap) && !s->cap->tsc_khz)
+	if (!s->cap->tsc_khz)
 		return err_lack(
 			run->err, ENODATA,
-			"the TSC frequency of %s is not known: give it with --tsc-khz",
+			cap_in_tsc(s->cap)
+				? "the TSC frequency of %s is not known: give it with --tsc-khz"
+				: "%s: its trace clock is no time",
 			path);
 	return outfile_check(run->o->file.out, NULL, p->t, NULL, run->err);
 }

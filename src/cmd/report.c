@@ -228,7 +228,9 @@ static void remarks(struct run *run, enum report_format format)
 	report_span(run->r, &span);
 	/* If there is no place for remarks, they were printed before. */
 	if (report_has_notes(format) &&
-	    out_rate_remark(run->cap, report_in_cycles(run->r) ? "times are in cycles" : NULL,
+	    out_rate_remark(run->cap,
+			    report_in_cycles(run->r) && cap_in_tsc(run->cap) ? "times are in cycles"
+									    : NULL,
 			    &b) &&
 	    b.s)
 		sink_remark(&run->remarks, "%s", b.s);

@@ -209,17 +209,11 @@ static int clock_scale(struct report *r, struct kvmft_err *err)
 		r->div = 1ull << c->tsc2nsec_shift;
 		return 0;
 	}
-	if (strcmp(clock, "x86-tsc"))
-		return err_set(err, ENOTSUP,
-			       "%s was recorded with the trace clock %s, which is not a time", c->path,
-			       clock);
-	r->cycles = !c->tsc_khz;
+	r->cycles = !c->tsc_khz || !cap_in_tsc(c);
 	if (r->cycles && (r->opts.has_from || r->opts.has_to))
-		return err_lack(
-			err, ENODATA,
-			"--from and --to are times, and the TSC frequency of %s is not known: "
-			"give it with --tsc-khz",
-			c->path);
+		return err_lack(err, ENODATA, "--from and --to are times, and %s: %s",
+				cap_in_tsc(c) ? "the TSC frequency is not known: give it with --tsc-khz"
+					      : "its trace clock is none", c->path);
 	if (!r->cycles) {
 		r->mul = NSEC_PER_MSEC;
 		r->div = c->tsc_khz;
@@ -403,6 +397,9 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 		report_free(r);
 		return ret;
 	}
+	if (r->cycles && !cap_in_tsc(cap))
+		report_remark(r, "the trace clock %s is no time: what stands as cycles are its counts",
+			      cap->clock);
 	set_window(r);
 	if (event_format(fmt, EV_EXIT) && !r->opts.counts)
 		remark_kernel(r);
