@@ -19,4 +19,20 @@ bool vmsel_pid(const char *sel, uint32_t *pid);
  */
 int vmsel_tids(const char *sel, int32_t **tid, size_t *n) __must_check;
 
+/*
+ * The vCPU whose thread has that name, by whichever VMM names its threads so; NULL: none. The names
+ * are free text, are missing in QEMU without debug-threads=on, and are compared in full ("CPU 1/KVM"
+ * is not "CPU 10/KVM").
+ */
+struct vmsel_comm {
+	const char *before, *after;
+	/*
+	 * The number counts the VMM's CPUs; the vcpu_id (APIC id) can have gaps that this count
+	 * lacks, as with 6 cores per socket.
+	 */
+	bool is_index;
+};
+
+const struct vmsel_comm *vmsel_vcpu(const char *comm, uint32_t *number);
+
 #endif

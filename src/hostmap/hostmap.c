@@ -9,6 +9,7 @@
 
 #include "priv.h"
 #include "kvmft/guest_time.h"
+#include "kvmft/vmsel.h"
 
 static const enum event_role clock_events[] = { EV_TSC_OFFSET, EV_TRACK_TSC, EV_MASTER_CLOCK,
 						EV_PVCLOCK };
@@ -157,6 +158,23 @@ int hostmap_ran(struct hostmap *m, int32_t tid, uint32_t vcpu)
 	return thread_set(m, tid, HOSTMAP_END, vcpu);
 }
 
+/* Which vCPU an entry is of; arm64's do not say so, but the names of threads may. */
+static bool entry_vcpu(const struct scan *s, const struct rec *rec, uint64_t *vcpu)
+{
+	const struct capture *c = s->m->cap;
+	uint32_t number = 0;
+	size_t i = 0;
+
+	if (s->entry.f[0].size)
+		return fmt_u64(&s->entry.f[0], rec, vcpu) && *vcpu <= UINT32_MAX;
+	while (i < c->ntask && c->task[i].tid != s->last_tid)
+		i++;
+	if (i == c->ntask || !vmsel_vcpu(c->task[i].comm, &number))
+		return false;
+	*vcpu = number;
+	return true;
+}
+
 /* Another thread than that of the stream's last entry. */
 static int scan_thread(struct scan *s, const struct rec *rec)
 {
@@ -167,7 +185,7 @@ static int scan_thread(struct scan *s, const struct rec *rec)
 	int ret;
 
 	s->t = NULL;
-	if (tid <= 0 || !fmt_u64(&s->entry.f[0], rec, &vcpu) || vcpu > UINT32_MAX)
+	if (tid <= 0 || !entry_vcpu(s, rec, &vcpu))
 		return 0;
 	if (u64map_get(&m->by_tid, (uint32_t)tid, &at)) {
 		s->t = &m->thread[at];

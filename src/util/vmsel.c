@@ -83,3 +83,26 @@ int vmsel_tids(const char *sel, int32_t **tid, size_t *n)
 	*n = 0;
 	return ret;
 }
+
+const struct vmsel_comm *vmsel_vcpu(const char *comm, uint32_t *number)
+{
+	static const struct vmsel_comm comms[] = {
+		{ "CPU ", "/KVM", true },     /* QEMU, debug-threads=on */
+		{ "vcpu", "", false },	      /* cloud-hypervisor */
+		{ "fc_vcpu ", "", false },    /* firecracker */
+		{ "crosvm_vcpu", "", false }, /* crosvm */
+		{ "kvm-vcpu-", "", false },   /* kvmtool */
+	};
+
+	for (size_t i = 0; comm && i < ARRAY_SIZE(comms); i++) {
+		const char *digits = after(comm, comms[i].before), *p = digits;
+		uint64_t v;
+
+		if (!p || !take_u64(&p, UINT32_MAX, &v) || (*digits == '0' && p != digits + 1) ||
+		    strcmp(p, comms[i].after))
+			continue;
+		*number = (uint32_t)v;
+		return &comms[i];
+	}
+	return NULL;
+}

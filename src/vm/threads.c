@@ -1,61 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/*
- * threads.c: which thread runs which vCPU, by the names VMMs give their threads. A hint only: the
- * names are free text, are missing in QEMU without debug-threads=on, and are compared in full
- * ("CPU 1/KVM" is not "CPU 10/KVM").
- */
+/* threads.c: which thread runs which vCPU, by the names VMMs give their threads. A hint only. */
 #include "kvmft/vm_proc.h"
-
-struct pattern {
-	const char *before, *after;
-	/*
-	 * The number counts the VMM's CPUs; the vcpu_id (APIC id) can have gaps that this count
-	 * lacks, as with 6 cores per socket.
-	 */
-	bool is_index;
-};
-
-static const struct pattern patterns[] = {
-	{ "CPU ", "/KVM", true },   /* QEMU, debug-threads=on */
-	{ "vcpu", "", false },	    /* cloud-hypervisor */
-	{ "fc_vcpu ", "", false },  /* firecracker */
-	{ "crosvm_vcpu", "", false }, /* crosvm */
-	{ "kvm-vcpu-", "", false }, /* kvmtool */
-};
+#include "kvmft/vmsel.h"
 
 struct found {
 	uint32_t number, tid;
 };
 
 struct collect {
-	const struct pattern *pattern; /* of the first thread that matched any */
+	const struct vmsel_comm *pattern; /* of the first thread that matched any */
 	struct found *v;
 	size_t n, cap;
 };
-
-static bool match(const struct pattern *p, const char *comm, uint32_t *number)
-{
-	if (!str_starts(comm, p->before))
-		return false;
-	comm += strlen(p->before);
-	return vm_text_u32(&comm, number) && !strcmp(comm, p->after);
-}
 
 static int collect_task(const struct vm_task *task, void *ctx)
 {
 	struct collect *c = ctx;
 	uint32_t number;
+	const struct vmsel_comm *p = vmsel_vcpu(task->comm, &number);
 
-	for (size_t i = 0; i < ARRAY_SIZE(patterns); i++) {
-		if (c->pattern && c->pattern != &patterns[i])
-			continue;
-		if (!match(&patterns[i], task->comm, &number))
-			continue;
-		c->pattern = &patterns[i];
-		return array_add(&c->v, &c->n, &c->cap, &(struct found){ number, task->tid },
-				 sizeof(*c->v));
-	}
-	return 0;
+	if (!p || (c->pattern && c->pattern != p))
+		return 0;
+	c->pattern = p;
+	return array_add(&c->v, &c->n, &c->cap, &(struct found){ number, task->tid },
+			 sizeof(*c->v));
 }
 
 COMPARE_BY(compare_number, struct found, .number);

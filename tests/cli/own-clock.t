@@ -77,6 +77,22 @@ run "$kvmft" merge "$tmp/mono.dat" "$tmp/local.dat=tids:900"
 status_is 4 "a pair"
 err_has 'the clock offset in ns of tids:900 is not recorded, and the events do not tell it: ' "... needs events that do"
 
+# arm64's kvm_entry does not say which vCPU it is; the names that VMMs give their threads do.
+cat >"$tmp/arm.txt" <<-END
+	meta task tid=901 tgid=0 comm=CPU%203/KVM
+	meta task tid=902 tgid=0 comm=CPU%204/KVM%20x
+	0 1000000000 901 kvm_entry vcpu_pc=4096
+	0 1000020000 901 kvm_exit ret=0 esr_ec=0 vcpu_pc=4096
+	0 1060020000 901 kvm_entry vcpu_pc=4096
+	0 1060030000 902 kvm_entry vcpu_pc=4096
+	0 1060040000 902 kvm_exit ret=0 esr_ec=0 vcpu_pc=4096
+END
+ok "arm64" "$mkcap" --formats formats-6.1-arm64.txt --capture "$tmp/arm" "$tmp/arm.txt"
+run "$kvmft" latency sched --format json --vm tids:901 "$tmp/arm"
+out_has '"vcpus":\[\{"vm":"[^"]*","vcpu":3,' "... vCPU 3, by its thread's name"
+run "$kvmft" report --per vcpu --format csv -i "$tmp/arm"
+is "$(grep -c ',4,' "$out")" 0 "... and none by a name that no VMM gives"
+
 # What is no recording is called what it is, and what to do with it.
 cd "$tmp" || exit 1
 mkdir ctf
