@@ -78,10 +78,10 @@ def judged(phase, planted, found):
 
 # Returns when the delays were of which that was right: what is asked of other recordings.
 def ask(kvmft, phase, planted, host, guest, count, bad):
-    cause, right = phase[1], []
+    cause, right = phase[1].split("/"), []
     answers = judged(phase, planted, spikes(kvmft, phase, host, guest))
     for s, length in answers:
-        if s["cause"] == cause or sum(p["time_ns"] for p in s["parts"] if p["cause"] == cause) >= 0.9 * length:
+        if s["cause"] in cause or sum(p["time_ns"] for p in s["parts"] if p["cause"] in cause) >= 0.9 * length:
             count["right"] += 1
             right.append((phase[0], s["time_ns"], s["length_ns"], length))
         elif s["cause"] in ("unknown", "lost"):

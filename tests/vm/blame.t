@@ -33,7 +33,7 @@ judge()
 	# As long as a delay that was planted: the threshold is half of it.
 	spikes | awk -v than="$3" -v name="$1" '{ long = $2 >= than * 1600 ? "as long as planted" : "shorter"; n[$1 ", " long]++ }
 		END { for (c in n) print "# " name ": " n[c] " " c }'
-	good=$(spikes | awk -v than="$3" -v cause="$2" '$2 >= than * 1600 && $1 == cause' | wc -l)
+	good=$(spikes | awk -v than="$3" -v cause="$2" '$2 >= than * 1600 && index("/" cause "/", "/" $1 "/")' | wc -l)
 	other=$(spikes | awk -v than="$3" '$2 >= than * 1600 && ($1 == "unknown" || $1 == "lost")' | wc -l)
 	bad=$(($(spikes | awk -v than="$3" '$2 >= than * 1600' | wc -l) - good - other))
 }

@@ -16,6 +16,7 @@ import sys
 
 def main():
     path, phase, cause, spikes = sys.argv[1:]
+    cause = cause.split("/")
     planted = [line.split() for line in open(path, encoding="utf-8")]
     planted = [(float(at) * 1e9, float(ms) * 1e6) for name, at, ms in planted if name == phase]
     found = json.load(open(spikes, encoding="utf-8"))["spikes"]
@@ -29,8 +30,8 @@ def main():
                 best, most = s, common
         if not best:
             count["unseen"] += 1
-        elif best["cause"] == cause or sum(
-            p["time_ns"] for p in best["parts"] if p["cause"] == cause
+        elif best["cause"] in cause or sum(
+            p["time_ns"] for p in best["parts"] if p["cause"] in cause
         ) >= 0.9 * length:
             count["right"] += 1
         elif best["cause"] in ("unknown", "lost"):

@@ -288,7 +288,8 @@ plant_wake()
 plant_latetimer()
 {
 	guest_asks 'taskset -c 0 "$tools/plant" nap 6000 5'
-	phase latetimer host-timer $THAN --vcpu 0 --what timer,hrtimer
+	# Where the timer fired on the other CPU, it woke the vCPU in time, and its CPU left idle late.
+	phase latetimer host-timer/halt-wake $THAN --vcpu 0 --what timer,hrtimer
 	spin cpu_idle 0 1
 	phase_end
 	guest_did
