@@ -192,7 +192,9 @@ static int plan_file(struct dat *d)
 	d->spec.cap = c;
 	d->spec.part = tl_source(d->p->t, d->source)->windowed;
 	/* What a damaged capture does not say is the kernel's default. */
-	d->spec.clock = d->placed ? "x86-tsc" : c->clock ?: "local";
+	d->spec.clock = !d->placed		   ? c->clock ?: "local"
+			: d->p->host.cap->unit_ns ? d->p->host.cap->clock
+						  : "x86-tsc";
 	d->spec.g = (struct subbuf_geom){
 		.size = (uint32_t)size,
 		.header = c->page_header,

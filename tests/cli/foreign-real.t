@@ -144,6 +144,11 @@ err_has ', 0 outside their' "... and proved"
 is "$(grep -c cycles "$err")" 0 "... in ns"
 run "$kvmft" merge --clock host-tsc local-host.dat local-guest.dat
 status_is 4 "... but not on the TSC"
+"$kvmft" export -q -i local-host.dat -o placed.dat local-guest.dat
+set -- placed-*.dat
+run "$kvmft" verify placed.dat "$1"
+status_is 0 "... exported, each in the host's clock"
+out_has 'solved: clock offset in ns (-|)[0-9]{1,5};' "... between which there is no offset"
 perl -pe 's/\[local\]  /[mono]   /g' local-guest.dat >mono-guest.dat
 run "$kvmft" merge local-host.dat mono-guest.dat
 err_has "clock offset in ns $solved " "another clock of the guest, at the same rate"
