@@ -47,15 +47,43 @@ struct tt_event {
 	const char *sys, *name, *fields;
 };
 
+/* Where the value of a field is, and what does not change while only numbers do. */
+struct tt_place {
+	char type;
+	bool there, named, fixed, known; /* known: its fixed value is one */
+	uint32_t number, skip;		 /* bytes behind the end of that number, 0: the beginning */
+	struct tt_word words;
+	uint64_t v, isa;
+};
+
+/* Events of one name whose texts differ in their numbers alone; e may be NULL. */
+struct tt_shape {
+	const struct tt_event *e;
+	struct tt_place at[TT_FIELDS];
+	uint32_t n, have; /* fields; bits of those that the last one had */
+	uint16_t id;	  /* of its format, 0: none so far */
+	bool variant;
+	size_t len;
+	char skeleton[512];
+};
+
+/* The shapes of late, and the text that is read. */
+struct tt_shapes {
+	struct tt_shape *slot;
+	struct sbuf plain;
+	const char *text, *end[48]; /* ends of its numbers; [0]: its beginning */
+	uint32_t n;
+};
+
 /* The one of that name, of any system if sys is empty. */
 const struct tt_event *tt_event_find(struct tt_word sys, struct tt_word name);
 /*
- * The record of a line, into TT_RECORD_MAX bytes: how many; without its type and thread. Its text
- * is TT_TEXT_MAX long at most, and ends with NUL. e may be NULL. *isa: that of the last exit whose
- * reason was a name. *have: bits of the fields of e that are there.
+ * The record of a line, into TT_RECORD_MAX bytes: how many, 0: out of memory; without its type and
+ * thread. l's text is TT_TEXT_MAX long at most. *isa: that of the last exit whose reason was a
+ * name. *have: bits of the fields that are there.
  */
-uint32_t tt_record(const struct tt_event *e, const struct tt_line *l, uint64_t *isa, uint8_t *buf,
-		   uint32_t *have);
+uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa, uint8_t *buf,
+		   struct tt_shape **shape, uint32_t *have);
 /* The format of such records. */
 void tt_format(const struct tt_event *e, uint32_t have, const char *name, uint16_t id,
 	       struct sbuf *b);

@@ -205,20 +205,22 @@ static const char *find_value(const char *text, const struct tt_field *x, bool *
 /* Hex, which it always is behind 0x, or decimal; no word goes on behind it. */
 static bool read_number(const char *p, bool hex, uint64_t *v)
 {
-	bool minus = *p == '-';
-	size_t n;
+	const bool minus = *p == '-';
+	const char *from;
+	uint64_t n = 0;
 
 	p += minus;
 	if (p[0] == '0' && (p[1] == 'x' || p[1] == 'X')) {
 		hex = true;
 		p += 2;
 	}
-	n = strspn(p, hex ? "0123456789abcdefABCDEF" : "0123456789");
-	if (!n || in_word(p[n]) || (hex ? n > 16 : !take_u64(&p, UINT64_MAX, v)))
+	if (!hex && !take_u64(&p, UINT64_MAX, &n))
 		return false;
-	if (hex)
-		*v = strtoull(p, NULL, 16);
-	*v = minus ? -*v : *v;
+	for (from = p; hex && isxdigit((unsigned char)*p); p++)
+		n = n << 4 | ((*p & 0xfu) + (*p > '9' ? 9 : 0));
+	if (in_word(*p) || (hex && (p == from || p - from > 16)))
+		return false;
+	*v = minus ? -n : n;
 	return true;
 }
 
@@ -302,12 +304,16 @@ static const char *plugin_task(const char *s, const char *end, const char *prefi
 }
 
 /* What trace-cmd's and perf's plugin makes of scheduler events, as the kernel prints it. */
-static const char *plugin_text(const struct tt_event *e, const char *s, struct sbuf *b)
+static const char *plugin_text(const struct tt_line *l, struct sbuf *b)
 {
-	const char *arrow = strstr(s, " ==> "), *end = s + strlen(s), *p;
+	const char *s = l->text.s, *end, *arrow, *p;
 
-	if (strcmp(e->sys, "sched") || strstr(s, "pid="))
+	if (!str_starts(l->name.s, "sched_") || strstr(s, "pid=") ||
+	    !tt_event_find(l->sys, l->name))
 		return s;
+	sbuf_reset(b);
+	end = s + strlen(s);
+	arrow = strstr(s, " ==> ");
 	p = plugin_task(s, arrow ?: end, arrow ? "prev_" : "", b);
 	if (p && arrow) {
 		sbuf_addf(b, "prev_state=%.*s ", (int)MAX(arrow - p - 1, 0), p + 1);
@@ -337,8 +343,8 @@ static struct tt_word string(const char *p, char type)
 	return (struct tt_word){ p, MIN(n, (size_t)TT_STRING_MAX) };
 }
 
-static bool value(const char *text, const char *p, bool named, const struct tt_field *x,
-		  uint64_t *isa, uint64_t *v)
+static bool value(const char *text, const char *p, const struct tt_place *x, uint64_t *isa,
+		  uint64_t *v)
 {
 	uint64_t minor;
 
@@ -355,13 +361,13 @@ static bool value(const char *text, const char *p, bool named, const struct tt_f
 	case 'D':
 		if (!read_number(p, true, v))
 			return false;
-		if (!named)
+		if (!x->named)
 			*v = 0xfee00000u | (*v & 0xff) << 12 | (*v & 0xffffff00u) << 32;
 		return true;
 	case 'e':
 		if (!read_number(p, false, v))
 			return false;
-		if (!named) /* "restart (4)", "error (22)", else it is the reason */
+		if (!x->named) /* "restart (4)", "error (22)", else it is the reason */
 			*v = strstr(text, " KVM_EXIT_") ? 0 : -*v;
 		return true;
 	case 'd':
@@ -374,9 +380,93 @@ static bool value(const char *text, const char *p, bool named, const struct tt_f
 	}
 }
 
-static bool is_string(const struct tt_field *x)
+static bool is_string(char type)
 {
-	return x->type == 'c' || x->type == 'w' || x->type == 'r';
+	return type == 'c' || type == 'w' || type == 'r';
+}
+
+/* ---- shapes ---- */
+
+#define SLOTS_LOG 10
+
+/* System, name, and the text with '\n' for each number: how long; 0: too long. */
+static size_t read_skeleton(struct tt_shapes *all, const struct tt_line *l, char *skeleton)
+{
+	const char *s = all->text;
+	char *to = skeleton, *end = skeleton + sizeof(all->slot->skeleton) - 8;
+	uint32_t n = 1;
+
+	for (size_t i = 0; i < l->sys.n; i++)
+		*to++ = l->sys.s[i];
+	*to++ = '\n';
+	to = mempcpy(to, l->name.s, l->name.n);
+	*to++ = '\n';
+	all->end[0] = s;
+	while (*s && to < end) {
+		if (!in_word(*s)) {
+			*to++ = *s++;
+		} else if (isdigit((unsigned char)*s) && n < ARRAY_SIZE(all->end)) {
+			*to++ = '\n';
+			while (in_word(*s))
+				s++;
+			all->end[n++] = s;
+		} else {
+			while (in_word(*s) && to < end)
+				*to++ = *s++;
+		}
+	}
+	all->n = n;
+	memset(to, 0, 8);
+	return to < end ? (size_t)(to - skeleton) : 0;
+}
+
+/* No label has a number in it, so the same skeleton has them in the same places. */
+static void find_places(const struct tt_shapes *all, struct tt_shape *s)
+{
+	const char *f = s->e ? s->e->fields : "", *p;
+	struct tt_field x;
+
+	for (s->n = 0; (f = next_field(f, &x)); s->n++) {
+		struct tt_place *at = &s->at[s->n];
+
+		*at = (struct tt_place){ .type = x.type, .words = x.words };
+		p = find_value(all->text, &x, &at->named);
+		at->there = p != NULL;
+		at->fixed = x.type == 'p' ||
+			    (p && (x.type == '{' || x.type == 'E') && isalpha((unsigned char)*p) &&
+			     !str_starts(p, "UNKNOWN ("));
+		if (at->fixed)
+			at->known = value(all->text, p, at, &at->isa, &at->v);
+		while (p && at->number + 1 < all->n && all->end[at->number + 1] <= p)
+			at->number++;
+		at->skip = p ? (uint32_t)(p - all->end[at->number]) : 0;
+	}
+}
+
+/* That of a line; NULL: out of memory. */
+static struct tt_shape *shape_of(struct tt_shapes *all, const struct tt_line *l)
+{
+	char skeleton[sizeof(all->slot->skeleton)];
+	struct tt_shape *s;
+	uint64_t hash = 0;
+	size_t len;
+
+	all->slot = all->slot ?: calloc(1u << SLOTS_LOG, sizeof(*s));
+	if (!all->slot)
+		return NULL;
+	all->text = plugin_text(l, &all->plain);
+	len = read_skeleton(all, l, skeleton);
+	for (size_t i = 0; i < len; i += 8)
+		hash = (hash ^ load_u64(skeleton + i)) * 0x9e3779b97f4a7c15u, hash ^= hash >> 32;
+	s = &all->slot[hash & ((1u << SLOTS_LOG) - 1)];
+	if (len && s->len == len && !memcmp(s->skeleton, skeleton, len))
+		return s;
+	s->len = len;
+	s->id = 0;
+	memcpy(s->skeleton, skeleton, len);
+	s->e = tt_event_find(l->sys, l->name);
+	find_places(all, s);
+	return s;
 }
 
 /* ---- its format and record ---- */
@@ -396,7 +486,7 @@ void tt_format(const struct tt_event *e, uint32_t have, const char *name, uint16
 		  "unsigned char", 12, "common_flags", 2, 1, 0, "unsigned char", 20,
 		  "common_preempt_count", 3, 1, 0, "int", 10, "common_pid", 4, 4, 1);
 	for (; (f = next_field(f, &x)); at += 8, have >>= 1) {
-		type = is_string(&x) ? text : x.type == 's' ? "s64" : "u64";
+		type = is_string(x.type) ? text : x.type == 's' ? "s64" : "u64";
 		if (have & 1)
 			sbuf_addf(b, FIELD, type, (int)x.name.n, x.name.s, at, type == text ? 4 : 8,
 				  x.type == 's');
@@ -414,32 +504,32 @@ static uint32_t put_string(uint8_t *buf, uint32_t slot, uint32_t at, struct tt_w
 	return at + (uint32_t)w.n + 1;
 }
 
-uint32_t tt_record(const struct tt_event *e, const struct tt_line *l, uint64_t *isa, uint8_t *buf,
-		   uint32_t *have)
+uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa, uint8_t *buf,
+		   struct tt_shape **shape, uint32_t *have)
 {
-	_cleanup_(sbuf_free) struct sbuf plain = { 0 };
-	const char *text = e ? plugin_text(e, l->text.s, &plain) : "", *f = e ? e->fields : "", *p;
-	uint32_t slot = 8, at = 16, bit = 1;
-	struct tt_field x;
-	bool named;
+	const struct tt_shape *s = *shape = shape_of(all, l);
+	uint32_t at = s ? 16 + 8 * s->n : 0;
 
-	for (const char *k = f; (k = next_field(k, &x));)
-		at += 8;
+	if (!s)
+		return 0;
 	memset(buf, 0, at);
 	buf[2] = l->flags;
 	buf[3] = l->preempt;
 	*have = 0;
-	for (; (f = next_field(f, &x)); slot += 8, bit <<= 1) {
-		uint64_t v = 0;
+	for (uint32_t i = 0; i < s->n; i++) {
+		const struct tt_place *x = &s->at[i];
+		const char *p = x->there ? all->end[x->number] + x->skip : NULL;
+		bool known = x->fixed ? x->known : p != NULL;
+		uint64_t v = x->v;
 
-		p = find_value(text, &x, &named);
-		if (!is_string(&x))
-			*have |= value(text, p, named, &x, isa, &v) ? bit : 0;
-		if (!is_string(&x))
-			memcpy(buf + slot, &v, sizeof(v));
-		else if (p)
-			at = put_string(buf, slot, at, string(p, x.type));
-		*have |= is_string(&x) && p ? bit : 0;
+		if (is_string(x->type) && p)
+			at = put_string(buf, 8 + 8 * i, at, string(p, x->type));
+		else if (!is_string(x->type) && !x->fixed)
+			known = value(all->text, p, x, isa, &v);
+		if (!is_string(x->type))
+			memcpy(buf + 8 + 8 * i, &v, sizeof(v));
+		*isa = x->isa ?: *isa;
+		*have |= known ? 1u << i : 0;
 	}
-	return put_string(buf, slot, at, l->text);
+	return put_string(buf, 8 + 8 * s->n, at, l->text);
 }

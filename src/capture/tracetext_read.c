@@ -53,7 +53,12 @@ struct tracetext {
 	struct u64map id_of;  /* id of the format: by a hash of system, name and fields */
 	struct u64map inside; /* of lines without a thread: 1 + the CPU that a vCPU runs on */
 	struct hash_key key;
+	struct tt_shapes shapes;
 	uint64_t isa; /* of the last exit */
+	struct {
+		int32_t pid;
+		char comm[16];
+	} named[256]; /* threads of late: their names are known */
 
 	/* a line that the next one may continue, and whether it is an event so far */
 	struct sbuf held, next;
@@ -230,9 +235,9 @@ static void name_system(struct tt_line *l, const struct tt_event *e)
 	l->sys.n = l->sys.n ?: strlen(l->sys.s);
 }
 
-/* The id of events of that name with those fields, new if there was none; 0: one too many. */
-static int id_of(struct tracetext *t, const struct tt_event *e, uint32_t have,
-		 const struct tt_line *l, uint16_t *id)
+/* The id of events of that shape with those fields, new if there was none; 0: one too many. */
+static int id_of(struct tracetext *t, struct tt_shape *shape, uint32_t have,
+		 const struct tt_line *l)
 {
 	_cleanup_(sbuf_free) struct sbuf format = { 0 };
 	const uint64_t key = hash_bytes(&t->key, l->sys.s, l->sys.n) * 3 +
@@ -241,24 +246,22 @@ static int id_of(struct tracetext *t, const struct tt_event *e, uint32_t have,
 	bool made;
 	uint64_t *at = u64map_at(&t->id_of, key + have * 0x9e3779b97f4a7c15u), *first;
 
-	*id = at ? (uint16_t)*at : 0;
-	if (!at || (!*id && t->nid == MAX_IDS)) {
-		t->elsewhere += at != NULL;
+	shape->id = at ? (uint16_t)*at : 0;
+	if (!at || (!shape->id && t->nid == MAX_IDS))
 		return at ? 0 : -ENOMEM;
-	}
-	made = !*id;
-	*id = made ? (uint16_t)(FIRST_ID + t->nid++) : *id;
-	*at = *id;
+	made = !shape->id;
+	*at = shape->id = made ? (uint16_t)(FIRST_ID + t->nid++) : shape->id;
 	first = u64map_at(&t->id_of, key); /* other fields than these are not looked at */
 	if (!first)
 		return -ENOMEM;
-	*first = *first ?: *id;
-	t->variants += *first != *id;
+	*first = *first ?: shape->id;
+	shape->variant = *first != shape->id;
+	shape->have = have;
 	if (!made)
 		return 0;
 	snprintf(sys, sizeof(sys), "%.*s", (int)l->sys.n, l->sys.s);
 	snprintf(name, sizeof(name), "%.*s", (int)l->name.n, l->name.s);
-	tt_format(e, have, name, *id, &format);
+	tt_format(shape->e, have, name, shape->id, &format);
 	return format.error ?: cap_format_add(t->c, sys, name, format.s, format.len);
 }
 
@@ -317,33 +320,49 @@ static void name_event(struct tt_line *l, char buf[128])
 	l->name.s = buf;
 }
 
+/* Threads keep their names for long. */
+static int know_thread(struct tracetext *t, const struct tt_line *l)
+{
+	char *known = t->named[l->pid & 0xff].comm;
+
+	if (!l->comm.n || l->pid <= 0 ||
+	    (t->named[l->pid & 0xff].pid == l->pid && tt_word_is(l->comm, known)))
+		return 0;
+	t->named[l->pid & 0xff].pid = l->pid;
+	snprintf(known, 16, "%.*s", (int)l->comm.n, l->comm.s);
+	return cap_task_add(t->c, l->pid, 0, known, true);
+}
+
 static int put_event(struct tracetext *t, struct tt_line *l)
 {
 	struct tt_cpu *cpu = cpu_at(t, l->cpu);
-	const struct tt_event *e;
+	struct tt_shape *shape;
 	uint8_t record[TT_RECORD_MAX];
-	char buf[128], comm[16];
 	uint32_t have, len;
+	char buf[128];
 	uint64_t at;
-	uint16_t id;
-	int ret;
+	int ret = 0;
 
 	if (!cpu)
 		return -ENOMEM;
 	if (l->lost)
 		return subbuf_write_lost(&cpu->w, l->count);
 	name_event(l, buf);
-	e = tt_event_find(l->sys, l->name);
-	name_system(l, e);
 	t->too_long += l->text.n > TT_TEXT_MAX;
 	l->text.n = MIN(l->text.n, (size_t)TT_TEXT_MAX);
-	len = tt_record(e, l, &t->isa, record, &have);
-	ret = id_of(t, e, have, l, &id);
-	if (ret || !id)
+	len = tt_record(&t->shapes, l, &t->isa, record, &shape, &have);
+	if (!len)
+		return -ENOMEM;
+	name_system(l, shape->e);
+	if (!shape->id || shape->have != have)
+		ret = id_of(t, shape, have, l);
+	t->elsewhere += !ret && !shape->id;
+	if (ret || !shape->id)
 		return ret;
+	t->variants += shape->variant;
 	at = place_line(t, l);
 	t->no_cpu += !l->has_cpu;
-	t->blind |= e && !(have & 1) && tt_word_is(l->name, "kvm_exit");
+	t->blind |= shape->e && !(have & 1) && tt_word_is(l->name, "kvm_exit");
 	t->backwards += cpu->any && at < cpu->last;
 	if (cpu->any && at > cpu->last)
 		t->step = MIN(t->step, at - cpu->last);
@@ -352,10 +371,8 @@ static int put_event(struct tracetext *t, struct tt_line *l)
 	cpu->any = true;
 	if (l->pid < 0)
 		ret = give_thread(t, cpu, have & 1 ? load_u64(record + 8) : UINT64_MAX, l);
-	snprintf(comm, sizeof(comm), "%.*s", (int)l->comm.n, l->comm.s);
-	if (!ret && l->pid > 0 && *comm)
-		ret = cap_task_add(t->c, l->pid, 0, comm, true);
-	memcpy(record, &id, sizeof(id));
+	ret = ret ?: know_thread(t, l);
+	memcpy(record, &shape->id, sizeof(shape->id));
 	memcpy(record + 4, &l->pid, sizeof(l->pid));
 	return ret ?: subbuf_write(&cpu->w, at, record, len);
 }
@@ -517,6 +534,8 @@ static void text_free(void *tracetext)
 	u64map_free(&t->inside);
 	sbuf_free(&t->held);
 	sbuf_free(&t->next);
+	free(t->shapes.slot);
+	sbuf_free(&t->shapes.plain);
 	cap_unpacker_free(t->unpacker);
 	free(t->buf);
 	free(t->stream);
