@@ -170,7 +170,7 @@ int pvclock_params_from_khz(uint32_t khz, uint32_t *mul, int8_t *shift);
  */
 int pvclock_khz(uint32_t mul, int8_t shift, uint64_t *khz);
 
-/* ---- sched_clock: trace clocks local, perf, global (lines.c) ---------------------------- */
+/* ---- sched_clock: trace clocks local, perf, global (tsc.c) ---------------------------- */
 
 /*
  * Constants of a guest whose sched_clock is kvmclock, both ns and signed in two's complement:
@@ -207,7 +207,7 @@ uint64_t cyc2ns_to_ns(const struct cyc2ns *c, uint64_t tsc);
 /* All TSCs with sched_clock @ns (see the top of this file).  0 or -ERANGE. */
 int cyc2ns_to_tsc_range(const struct cyc2ns *c, uint64_t ns, uint64_t *lo, uint64_t *hi);
 
-/* ---- CLOCK_MONOTONIC_RAW (lines.c) ------------------------------------------------------ */
+/* ---- CLOCK_MONOTONIC_RAW (tsc.c) -------------------------------------------------------- */
 
 /*
  * One published read base of the kernel (struct tk_read_base): ns = base +

@@ -8,7 +8,7 @@
 
 #include "kvmft/monitor.h"
 
-/* ---- target.c: which QEMU, and a connection to it ---- */
+/* ---- which QEMU, and a connection to it ---- */
 
 /* What options say: at most one of vm, qmp and hmp. */
 struct qemu_target {

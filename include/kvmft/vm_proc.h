@@ -2,7 +2,7 @@
 /*
  * vm_proc.h: what the files of the vm room share.
  *
- * proc.c reads one process, args.c and cmdline.c understand a VMM's arguments, debugfs.c reads one
+ * proc.c reads one process, cmdline.c understands a VMM's arguments, debugfs.c reads one
  * VM's directory, scan.c joins the two sources, threads.c guesses threads by name.
  */
 #ifndef KVMFT_VM_PROC_H

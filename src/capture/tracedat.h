@@ -40,7 +40,7 @@ struct td {
 /* n bytes at off, or fewer at the end of the file; *out is freed by the caller. */
 int td_load(const struct td *t, uint64_t off, uint64_t n, uint8_t **out, size_t *len) __must_check;
 
-/* tracedat_blocks.c: metadata blocks, the same in v6 and v7. */
+/* tracedat_opts.c: metadata blocks, the same in v6 and v7. */
 int td_header_info(struct td *t, struct cursor *cur) __must_check;
 int td_ftrace_events(struct td *t, struct cursor *cur) __must_check;
 int td_event_formats(struct td *t, struct cursor *cur) __must_check;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * guest_time.c: from a guest's trace clock to host TSC: by kvmclock, if the capture has the
- * constants for that, because then it is exact; else own_tsc.c picks the way, to the guest's TSC.
+ * constants for that, because then it is exact; else own_tsc_init() picks the way, to its TSC.
  */
 #include "kvmft/guest_time.h"
 

@@ -8,7 +8,6 @@
  *	perfetto_machine.c	hosts and guests: names, tasks, clocks
  *	perfetto_packets.c	tracks, and events on them
  *	perfetto_irqs.c		interrupts on their way into a guest
- *	perfetto_spikes.c	what came late in the guests
  */
 #ifndef KVMFT_OUTPUT_PERFETTO_H
 #define KVMFT_OUTPUT_PERFETTO_H

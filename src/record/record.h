@@ -375,7 +375,7 @@ int record_confine(struct record *r, pid_t child);
 int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *dir, size_t ndir,
 			  struct kvmft_err *err);
 int record_confine_watch(const struct record *r, struct kvmft_err *err);
-int record_confine_qemu(struct kvmft_err *err); /* record_qemu_keep.c */
+int record_confine_qemu(struct kvmft_err *err); /* qemu_keep.c */
 
 /* ---- facts.c: each appends to meta; 0 or -errno with r->err set ---- */
 

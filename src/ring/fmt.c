@@ -212,7 +212,7 @@ static const char *print_of(const struct fmt_event *e, const char *print)
 	return print;
 }
 
-/* fmt_parse.c: fills e->fld and the rest from e->text. -EBADMSG with *why set; -ENOMEM. */
+/* Fills e->fld and the rest from e->text. -EBADMSG with *why set; -ENOMEM. */
 static int fmt_parse_text(struct fmt_event *e, const char **why)
 {
 	const char *p = e->text, *end = e->text + e->len, *eol;

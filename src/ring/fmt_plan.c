@@ -121,7 +121,7 @@ static size_t number_prefix(const struct pspec *spec, bool neg, char prefix[3])
 	return n;
 }
 
-/* fmt_number.c: v as printf would show it with that specification. */
+/* v as printf would show it with that specification. */
 static void plan_number(struct pout *out, const struct pspec *spec, uint64_t v)
 {
 	char buf[24 + PUT_SLACK], *end, prefix[3];

@@ -4,7 +4,7 @@
  *
  * A plan is a list of segments: literal text, or one conversion with the expression it prints.
  * Expressions refer to fields that were checked against the record length once, or are checked
- * when evaluated (arrays). fmt_steps.c turns segments into steps, which is what printing goes
+ * when evaluated (arrays). fmt_print.c turns segments into steps, which is what printing goes
  * through. Printing makes room in the output once per event and allocates nothing else.
  */
 #ifndef KVMFT_RING_FMT_PLAN_H
@@ -199,7 +199,7 @@ static inline uint64_t plan_fit(uint64_t v, unsigned int bytes, bool is_signed)
 	return is_signed ? (uint64_t)((int64_t)(v << shift) >> shift) : v << shift >> shift;
 }
 
-/* fmt_steps.c: fills step, room and room_len from the segments. False when out of memory. */
+/* fmt_print.c: fills step, room and room_len from the segments. False when out of memory. */
 bool plan_lower(struct fmt_plan *p) __must_check;
 /* fmt_plan.c: one segment, literal or conversion. */
 void plan_segment(const struct pseg *s, const struct rec *rec, struct pout *out);

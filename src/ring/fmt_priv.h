@@ -85,7 +85,7 @@ struct fmt {
 /* fmt.c: n bytes of s and a NUL, freed with f; NULL without memory. */
 char *fmt_name_copy(struct fmt *f, const char *s, size_t n);
 
-/* fmt_sym.c: the tables of names of e's print format; -ENOMEM: not all of them. */
+/* fmt_compile.c: the tables of names of e's print format; -ENOMEM: not all of them. */
 int fmt_read_symbols(const struct fmt_event *e) __must_check;
 void fmt_free_symbols(struct fmt_lazy *lazy);
 const struct fmt_fld *fmt_find_fld(const struct fmt_event *e, const char *name, size_t len);

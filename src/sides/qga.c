@@ -4,7 +4,7 @@
  *
  * To the others it is a command like ssh: orders come by its standard input, the stream leaves by
  * its standard output. The agent starts programs (guest-exec), reads and writes files, one request
- * after the other; what record --remote does for that is in record/spool.c.
+ * after the other; what record --remote does for that is in record/remote.c.
  */
 #include "agent.h"
 
