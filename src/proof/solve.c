@@ -26,8 +26,13 @@
 #define MAX_ROWS   8		/* vCPUs whose windows are looked at here, ... */
 #define ROW_BITS   (1ull << 29) /* ... if that takes no more memory */
 #define MAX_SHIFT  30
-#define MAX_CELLS  (1u << 17)
+#define MANY_CELLS (1u << 17)
+#define MAX_CELLS  (1u << 21)
+#define FEW_CELLS  256 /* they are not searched again, in cells smaller by ... */
+#define FINER	   6   /* ... so many bits, ... */
+#define FINE	   8   /* ... down to this part of the mean window */
 #define WORD_WORK  3
+#define FETCH_WORK 20
 
 /* What remains visible of gaps between windows in cells of 2^n cycles. */
 struct gaps {
@@ -83,10 +88,14 @@ static uint64_t all_empty(const struct solve *s, const struct gaps *g, unsigned 
 	return (uint64_t)(sum / MAX(s->nev, (size_t)1));
 }
 
-/* The largest cells that still show half of all gaps, and enough of them; -1: there are no gaps. */
+/*
+ * The largest cells that still show half of all gaps, and enough of them; -1: there are no gaps.
+ * s->least: the smallest that are of use; they take not too much memory.
+ */
 static int pick_shift(struct solve *s, const struct gaps *g)
 {
 	uint64_t span = MAX(s->hspan, (uint64_t)(s->hi - s->lo)), all = all_empty(s, g, 0);
+	uint64_t in = 0, n = 1;
 	unsigned int shift = MAX_SHIFT, least = 0;
 
 	while (span >> least > MAX_BITS)
@@ -95,6 +104,11 @@ static int pick_shift(struct solve *s, const struct gaps *g)
 				 all_empty(s, g, shift) * s->nev < 64ull << SHARE_BITS))
 		shift--;
 	shift = MAX(shift, least);
+	for (size_t i = 0; i < s->nv; i++)
+		for (size_t k = 0; s->v[i].taken && k < s->v[i].w.n; k++, n++)
+			in += s->v[i].w.v[k].to - s->v[i].w.v[k].from;
+	for (s->least = 0; s->hspan >> s->least > ROW_BITS || in / n >> s->least > FINE;)
+		s->least++;
 	s->share = all_empty(s, g, shift);
 	return s->share ? (int)shift : -1;
 }
@@ -202,9 +216,9 @@ static int keep_cells(struct solve *s, const struct planes *p, int64_t first, si
 		int64_t from = s->lo + ((first + (int64_t)i) << shift);
 		uint64_t out = 0;
 
-		if (p->dead[i / 64] >> (i % 64) & 1 || from >= s->hi)
+		if (p->dead[i / 64] >> (i % 64) & 1)
 			continue;
-		if (s->ncell >= MAX_CELLS)
+		if (s->ncell >= s->most)
 			return -E2BIG;
 		for (int k = 0; k < 4; k++)
 			out |= (p->m[k][i / 64] >> (i % 64) & 1) << k;
@@ -219,11 +233,15 @@ static int keep_cells(struct solve *s, const struct planes *p, int64_t first, si
 	return 0;
 }
 
-/* One block of candidates against up to `tests` events; row[] by index of the vCPU. */
+/* A block of `cells` candidates against up to `tests` events; row[] by index of the vCPU. */
 static int search_block(struct solve *s, struct planes *p, const struct row *row, size_t tests,
-			int64_t first, size_t words, unsigned int shift)
+			int64_t first, size_t cells, unsigned int shift)
 {
+	size_t words = (cells + 63) / 64;
+
 	memset(p, 0, sizeof(*p));
+	if (cells % 64)
+		p->dead[cells / 64] = ~0ull << cells % 64;
 	for (size_t i = 0, done = 0; i < s->nev && done < tests; i++) {
 		const struct row *r = &row[s->ev[i].v];
 		int64_t cell = (s->ev[i].g - s->lo) >> shift;
@@ -231,7 +249,7 @@ static int search_block(struct solve *s, struct planes *p, const struct row *row
 		if (!r->bit)
 			continue;
 		test_event(p, r, r->n - 1 - cell + first, words);
-		if (!solve_spend(s, words * WORD_WORK))
+		if (!solve_spend(s, FETCH_WORK + words * WORD_WORK))
 			return -ETIME;
 		if (!(++done % 16) && all_dead(p, words))
 			return 0;
@@ -247,20 +265,25 @@ static bool is_void(const struct solve *s, int64_t from, int64_t to)
 	return late - COUNT_BEFORE(i, s->nev, s->order[i] < from) < solve_least(s->nev);
 }
 
-static int search(struct solve *s, const struct row *row, size_t tests, unsigned int shift)
+/* The candidates in n cells of an earlier, coarser search, in order. */
+static int search(struct solve *s, const struct row *row, size_t tests, unsigned int shift,
+		  const struct solve_cell *in, size_t n)
 {
-	int64_t cells = ((s->hi - s->lo) >> shift) + 1;
 	_cleanup_free_ struct planes *p = malloc(sizeof(*p));
 	int ret = p ? 0 : -ENOMEM;
 
 	s->ncell = 0;
-	for (int64_t first = 0; first < cells && !ret; first += BLOCK * 64) {
-		size_t words = (size_t)MIN(cells - first + 63, (int64_t)BLOCK * 64) / 64;
-		int64_t from = s->lo + (first << shift);
+	for (size_t i = 0, k; i < n && !ret; i = k) {
+		for (k = i + 1; k < n && in[k].from == in[k - 1].to; k++)
+			;
+		for (int64_t from = in[i].from, to = in [k - 1].to; from < to && !ret;) {
+			int64_t cells = MIN(((to - from - 1) >> shift) + 1, BLOCK * 64);
 
-		if (is_void(s, from, from + ((int64_t)words * 64 << shift)))
-			continue;
-		ret = search_block(s, p, row, tests, first, words, shift);
+			if (!is_void(s, from, from + (cells << shift)))
+				ret = search_block(s, p, row, tests, (from - s->lo) >> shift,
+						   (size_t)cells, shift);
+			from += cells << shift;
+		}
 	}
 	return ret;
 }
@@ -288,6 +311,10 @@ static int make_rows(struct solve *s, const struct gaps *g, struct row *row, uns
 	ssize_t v;
 	int ret = 0;
 
+	for (size_t i = 0; i < s->nv; i++) {
+		free(row[i].bit);
+		row[i].bit = NULL;
+	}
 	for (size_t n = 0; n < MAX_ROWS && !ret && (v = next_row(s, g, row)) >= 0; n++) {
 		if (n && (s->hspan >> shift) * (n + 1) > ROW_BITS)
 			break;
@@ -296,22 +323,41 @@ static int make_rows(struct solve *s, const struct gaps *g, struct row *row, uns
 	return ret;
 }
 
+/*
+ * If too many cells are left, more events are needed, since they may come in bursts; or smaller
+ * cells: a guest that is idle but for its ticks fits nearly as well a tick earlier or later, as
+ * long as cells are wider than its windows.
+ */
 static int run_grid(struct solve *s, const struct gaps *g, struct row *row)
 {
-	int shift = pick_shift(s, g), ret;
-	size_t tests;
+	struct solve_cell *in = calloc(1, sizeof(*in));
+	int shift = pick_shift(s, g), ret = !in ? -ENOMEM : shift < 0 ? -ENODATA : 0;
 
-	if (shift < 0)
-		return -ENODATA;
-	s->width = (int64_t)1 << shift;
-	ret = make_rows(s, g, row, (unsigned int)shift);
-	/* Too many survive: if events come in bursts, more of them are needed. */
-	for (tests = solve_enough(s); !ret; tests *= 4) {
-		ret = search(s, row, tests, (unsigned int)shift);
-		if (ret != -E2BIG || tests >= s->nev)
+	if (in)
+		*in = (struct solve_cell){ .from = s->lo, .to = s->hi };
+	s->width = (int64_t)1 << MAX(shift, 0);
+	s->ncell = 1;
+	while (!ret) {
+		size_t n = s->ncell, enough = solve_enough(s);
+
+		s->fine = (int64_t)1 << shift;
+		ret = make_rows(s, g, row, (unsigned int)shift) ?: -E2BIG;
+		s->most = MANY_CELLS;
+		for (size_t k = 1; ret == -E2BIG && k <= 16 && enough * k < 4 * s->nev; k *= 4)
+			ret = search(s, row, enough * k, (unsigned int)shift, in, n);
+		s->most = MAX_CELLS;
+		if (ret == -E2BIG)
+			ret = search(s, row, enough, (unsigned int)shift, in, n);
+		if (ret || s->ncell <= FEW_CELLS || shift <= s->least)
 			break;
-		ret = 0;
+		free(in);
+		in = s->cell;
+		s->cell = NULL;
+		s->cellcap = 0;
+		shift = MAX(shift - FINER, s->least);
+		s->share = all_empty(s, g, (unsigned int)shift);
 	}
+	free(in);
 	return ret;
 }
 
@@ -510,11 +556,11 @@ static int solve_both(struct solve *s, struct solve_result *r)
  */
 static void allow_work(struct solve *s)
 {
-	uint64_t all = (1ull << 30) + (s->windows + s->events) * 4096, windows = 0;
+	uint64_t all = (1ull << 30) + (s->windows * 4 + s->events) * 4096, windows = 0;
 
 	for (size_t i = 0; i < s->nv; i++)
 		windows += s->v[i].taken ? s->v[i].w.n : 0;
-	s->limit = MIN(all, s->spent + (1ull << 28) + (windows + s->nev) * 2048);
+	s->limit = MIN(all, s->spent + (1ull << 28) + (windows * 4 + s->nev) * 2048);
 }
 
 int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)

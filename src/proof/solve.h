@@ -54,8 +54,9 @@ struct solve {
 	size_t nev;
 	int64_t lo, hi; /* candidates: lo <= d < hi */
 	struct solve_cell *cell;
-	size_t ncell, cellcap;
-	int64_t width;	       /* of a cell of the grid */
+	size_t ncell, cellcap, most;
+	int least;	       /* the smallest cells are of 2^least */
+	int64_t width, fine;   /* of a cell of the grid, and of its smallest */
 	uint64_t share;	       /* of events, 2^-SHARE_BITS: a wrong offset leaves at least this many
 			 * outside */
 	uint64_t spent, limit; /* by all runs, and allowed to this one; about 1 ns each */

@@ -252,7 +252,7 @@ static void join_cells(struct solve *s, int64_t most)
 	for (size_t i = 0; i < s->ncell; i++) {
 		struct solve_cell *c = n ? &s->cell[n - 1] : NULL;
 
-		if (c && c->to == s->cell[i].from && s->cell[i].to - c->from <= most * s->width) {
+		if (c && c->to == s->cell[i].from && s->cell[i].to - c->from <= most * s->fine) {
 			c->to = s->cell[i].to;
 			c->outside = MIN(c->outside, s->cell[i].outside);
 		} else {
@@ -455,7 +455,7 @@ static uint64_t count_bits(const struct solve *s, const struct solve_vcpu *v, ui
 static bool is_chance(const struct solve *s, const struct solve_result *r)
 {
 	uint64_t gain = 0,
-		 cost = log2_8((uint64_t)((s->hi - s->lo) / s->width) + 1) + CHANCE_BITS * 256;
+		 cost = log2_8((uint64_t)((s->hi - s->lo) / s->fine) + 1) + CHANCE_BITS * 256;
 
 	for (size_t i = 0; i < s->nv; i++) {
 		uint64_t hits, wrong;

@@ -6,6 +6,7 @@
 #define HOST_BEGIN 50000000000ull
 #define SLACK	   700
 #define PERIOD	   5000000ull
+#define TICK	   3000000ull
 
 struct load {
 	struct solve *s;
@@ -135,14 +136,53 @@ static int dense(struct load *l)
 	return ret;
 }
 
+/*
+ * An idle guest: a tick each millisecond, and now and then something else, with 2 to 34 stamps in
+ * each of the short stays; `other` of 1000 stays are no tick's.
+ */
+static int ticking(struct load *l, uint64_t other)
+{
+	uint64_t tick = HOST_BEGIN, t = HOST_BEGIN, n;
+	int ret = 0;
+
+	for (size_t i = 0; i < l->events && !ret;) {
+		bool extra = rnd(l, 1, 1000) <= other;
+		uint64_t entry = extra ? t + rnd(l, 10000, TICK - 600000) : tick + rnd(l, 0, 3000);
+
+		if (!extra)
+			tick += TICK;
+		if (entry < t)
+			continue;
+		t = entry + SLACK;
+		for (n = rnd(l, 2, 34); n && i < l->events && !ret; n--, i++) {
+			ret = event(l, t);
+			t += rnd(l, 600, 5000);
+		}
+		t += SLACK;
+		if (!ret)
+			ret = window(l, entry, t);
+	}
+	return ret;
+}
+
+static int ticks(struct load *l)
+{
+	return ticking(l, 100);
+}
+
+static int idle(struct load *l)
+{
+	return ticking(l, 10);
+}
+
 static const struct {
 	const char *name;
 	int (*make)(struct load *l);
 } kinds[] = {
 	{ "aligned", aligned }, { "stranger", stranger }, { "random", random_stamps },
 	{ "regular", regular }, { "hostile", hostile },	  { "dense", dense },
+	{ "ticks", ticks },	{ "idle", idle },
 };
-
 
 const char *solve_load_kind(size_t i)
 {

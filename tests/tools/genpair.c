@@ -10,6 +10,7 @@
  *                                   before a reboot: a quarter of the way
  *           [--reboot DIR2]         half-way; the second boot is captured in DIR2
  *           [--migrate DIR2]        half-way to a host of its own, whose capture is DIR2
+ *           [--idle]                the vCPUs run at a tick each ms and rarely else, and set no deadlines
  *           [--no-debugfs]          the host capture lacks offsets
  *           [--host-clock NAME]     local, global or perf: the host's stamps are ns, and it read that clock twice
  *
@@ -85,7 +86,7 @@ struct out {
 struct gen {
 	uint64_t ms, vcpus, id_step, cpus, seed, khz;
 	int64_t drift, jump;
-	bool hidden, reboot, migrate, no_debugfs;
+	bool hidden, reboot, migrate, no_debugfs, idle;
 	struct tsc_map map;
 	struct out host, host2, guest, guest2;
 	char *text[EV_KINDS];
@@ -191,7 +192,7 @@ static uint64_t stay(struct gen *g, struct life *l, uint64_t t, uint64_t *deadli
 	}
 	t += SLACK + rnd(g, 0, 3000);
 	host_event(g, l, t, EV_EXIT, l->id, 0, 0);
-	if (rnd(g, 0, 3) == 0) {
+	if (!g->idle && rnd(g, 0, 3) == 0) {
 		*deadline = guest_stamp(g, l, t) + 1000000;
 		t += 500;
 		host_event(g, l, t, EV_MSR, 1, 0x6e0, *deadline);
@@ -221,7 +222,10 @@ static void live(struct gen *g, uint32_t index)
 		}
 		t = stay(g, &l, t, &deadline);
 		/* Mostly the exit is served at once, now and then the vCPU sleeps. */
-		t += rnd(g, 0, 9) ? rnd(g, 2000, 12000) : rnd(g, 50000, 4000000);
+		if (g->idle)
+			t += (rnd(g, 0, 99) ? g->khz - (t - BEGIN) % g->khz : g->khz / 3) + rnd(g, 0, 3000);
+		else
+			t += rnd(g, 0, 9) ? rnd(g, 2000, 12000) : rnd(g, 50000, 4000000);
 	}
 }
 
@@ -496,7 +500,8 @@ static const struct option options[] = {
 	{ "khz", required_argument, NULL, 'k' },    { "drift", required_argument, NULL, 'd' },
 	{ "jump", required_argument, NULL, 'j' },   { "hidden", no_argument, NULL, 'H' },
 	{ "reboot", required_argument, NULL, 'b' }, { "migrate", required_argument, NULL, 'M' },
-	{ "no-debugfs", no_argument, NULL, 'D' },   { "host-clock", required_argument, NULL, 'C' }, { 0 },
+	{ "no-debugfs", no_argument, NULL, 'D' },   { "idle", no_argument, NULL, 'T' },
+	{ "host-clock", required_argument, NULL, 'C' }, { 0 },
 };
 
 static bool set_option(struct gen *g, int o)
@@ -522,6 +527,7 @@ static bool set_option(struct gen *g, int o)
 	case 'H': g->hidden = true; return true;
 	case 'C': g->host.clock = optarg; return true;
 	case 'D': g->no_debugfs = true; return true;
+	case 'T': g->idle = true; return true;
 	case 'b': g->reboot = true; g->guest2.path = optarg; return true;
 	case 'M': g->migrate = true; g->host2.path = optarg; return true;
 	default: return false;

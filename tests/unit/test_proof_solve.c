@@ -247,7 +247,7 @@ static void test_sweep(void **state)
 	struct vcpu_run w[] = { { 0, 10 }, { 14, 20 }, { 50, 60 } };
 	struct solve_vcpu v = { .w = { .v = w, .n = 3 } };
 	struct solve_event e[] = { { 105, 0 }, { 112, 0 }, { 117, 0 }, { 155, 0 }, { 130, 0 } };
-	struct solve s = { .v = &v, .nv = 1, .ev = e, .width = 1, .limit = UINT64_MAX };
+	struct solve s = { .v = &v, .nv = 1, .ev = e, .width = 1, .fine = 1, .limit = UINT64_MAX };
 	struct solve_cell c = { .from = 60, .to = 160 };
 	size_t apart = 0;
 
@@ -280,6 +280,7 @@ static void test_sweep(void **state)
 /* Whatever the stamps are, the work ends, and four times as many events cost about four times as much at most. */
 static void test_bounded(void **state)
 {
+	static const bool own[] = { [0] = true, [6] = true, [7] = true }; /* aligned, ticks, idle */
 	struct tsc_map map = { 0 };
 	struct solve_result r;
 	struct solve *s;
@@ -290,9 +291,11 @@ static void test_bounded(void **state)
 			assert_int_equal(solve_new(&map, &s), 0);
 			assert_int_equal(solve_load(s, solve_load_kind(k), n, 3), 0);
 			assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
-			assert_true(s->spent < (1ull << 28) + 2 * n * 2048 + (1u << 20));
-			if (!strcmp(solve_load_kind(k), "aligned"))
-				assert_true(r.found && r.offset_lo <= SOLVE_LOAD_OFFSET &&
+			assert_true(s->spent < (1ull << 28) + 5 * n * 2048 + (1u << 20));
+			/* An idle guest's ticks alone tell little: 2,000 stamps are 110 of them. */
+			assert_true(r.found || !own[k] || n == 2000);
+			if (own[k] && r.found)
+				assert_true(!r.equal && r.offset_lo <= SOLVE_LOAD_OFFSET &&
 					    r.offset_hi >= SOLVE_LOAD_OFFSET);
 			else if (r.found) /* not what anybody would rely on */
 				assert_true(r.equal || r.outside > r.inside / 16);
