@@ -21,9 +21,12 @@ enum pd_type {
 	PD_FORK = 7,
 	PD_SAMPLE = 9,
 	PD_LOST_SAMPLES = 13,
+	PD_ATTR = 64,
+	PD_TRACING = 66,
 	PD_ID_INDEX = 69,
 	PD_AUXTRACE = 71,
 	PD_TIME_CONV = 79,
+	PD_FEATURE = 80,
 	PD_COMPRESSED = 81,
 	PD_COMPRESSED2 = 83,
 };
@@ -74,7 +77,8 @@ struct perfdata {
 	struct capture *c;
 	int fd;
 	uint64_t size;	     /* of the file */
-	uint64_t begin, end; /* of its records */
+	uint64_t begin, end; /* of its records, in the file or */
+	uint8_t *plain;	     /* ... unpacked; NULL: they are not packed */
 	struct pd_layout *layout;
 	size_t nlayout, layout_cap;
 	struct pd_ids *ids; /* ascending; only with several layouts */
@@ -96,7 +100,8 @@ struct perfdata {
 
 /* ---- perfdata_head.c: what comes before the records ---- */
 
-#define PD_FEATURES 256
+#define PD_FEATURES	256
+#define PD_TRACING_DATA 1
 
 struct pd_section {
 	uint64_t at, size;
@@ -109,6 +114,7 @@ struct pd_head {
 	struct pd_section attrs, data;
 	uint64_t bits[PD_FEATURES / 64]; /* of features */
 	bool cut;	  /* perf did not end properly, or the end of the file is missing */
+	bool pipe;	  /* attributes and features are records */
 	bool use_clockid; /* not perf's own clock */
 	uint32_t clockid;
 	bool tracepoints, no_raw; /* they exist; some were recorded without what is needed */
@@ -121,13 +127,23 @@ int pd_section(struct cursor *c, struct pd_section *s) __must_check;
 /* Fills in h, the layouts and ids of h->p, and where its records are. 0, -errno. */
 int pd_read_head(struct pd_head *h) __must_check;
 
+/* ---- perfdata_file.c ---- */
+
+/* What section s of feature f says. */
+int pd_feature(struct pd_head *h, uint64_t f, const struct pd_section *s) __must_check;
+
+/* ---- perfdata_unpack.c ---- */
+
+/* Unpacks the records of perf record -z: they are p->plain then. */
+int pd_unpack(struct perfdata *p, struct kvmft_err *err) __must_check;
+
 /* ---- perfdata_record.c: one record ---- */
 
 struct pd_record {
 	uint32_t type;
 	uint16_t misc;
 	struct cursor body;
-	uint64_t len; /* of all of it, in the file */
+	uint64_t len, more_at; /* of all of it, in the file; of what does not follow it */
 };
 
 struct pd_facts {

@@ -13,7 +13,6 @@
 #define MAX_STRING 4096u
 
 enum feature {
-	TRACING_DATA = 1,
 	HOSTNAME = 3,
 	OSRELEASE = 4,
 	VERSION = 5,
@@ -81,7 +80,9 @@ static const struct {
 	enum feature feature;
 	int (*read)(struct pd_head *h, struct cursor *c);
 } small[] = {
-	{ VERSION, feature_version }, { NRCPUS, feature_cpus }, { CPUID, feature_cpuid },
+	{ VERSION, feature_version },
+	{ NRCPUS, feature_cpus },
+	{ CPUID, feature_cpuid },
 };
 
 static int read_small(struct pd_head *h, unsigned int f, const struct pd_section *s)
@@ -96,8 +97,10 @@ static int read_small(struct pd_head *h, unsigned int f, const struct pd_section
 
 	if (n < 0)
 		return (int)n;
-	if (text)
+	if (text) {
+		free(*text);
 		*text = get_string(&c);
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(small); i++)
 		if ((unsigned int)small[i].feature == f)
 			return small[i].read(h, &c);
@@ -132,6 +135,13 @@ static int read_tracing(struct pd_head *h, const struct pd_section *s)
 	return MIN(ret, 0);
 }
 
+int pd_feature(struct pd_head *h, uint64_t f, const struct pd_section *s)
+{
+	if (f < PD_FEATURES)
+		h->bits[f / 64] |= (uint64_t)1 << f % 64;
+	return f == PD_TRACING_DATA ? read_tracing(h, s) : read_small(h, (unsigned int)f, s);
+}
+
 static int read_feature(struct pd_head *h, unsigned int f, struct cursor *index)
 {
 	struct pd_section s;
@@ -140,7 +150,7 @@ static int read_feature(struct pd_head *h, unsigned int f, struct cursor *index)
 		h->cut = true;
 		return 0;
 	}
-	return f == TRACING_DATA ? read_tracing(h, &s) : read_small(h, f, &s);
+	return pd_feature(h, f, &s);
 }
 
 static int read_features(struct pd_head *h)
@@ -150,7 +160,7 @@ static int read_features(struct pd_head *h)
 	ssize_t n;
 	int ret = 0;
 
-	if (h->cut)
+	if (h->cut || h->pipe)
 		return 0;
 	n = full_pread(h->p->fd, b, sizeof(b), h->p->end);
 	if (n < 0)
@@ -177,10 +187,9 @@ static int refuse_arch(const struct pd_head *h)
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
 	bool shown = *h->arch && !h->arch[strspn(h->arch, plain)]; /* it may be any bytes */
 
-	return err_set(
-		h->err, EOPNOTSUPP,
-		"recorded on %s: kvmft reads only perf.data files of x86 and aarch64",
-		shown ? h->arch : "another architecture");
+	return err_set(h->err, EOPNOTSUPP,
+		       "recorded on %s: kvmft reads only perf.data files of x86 and aarch64",
+		       shown ? h->arch : "another architecture");
 }
 
 static int check(const struct pd_head *h)
@@ -189,10 +198,6 @@ static int check(const struct pd_head *h)
 
 	if (h->arch && !is_known(h->arch))
 		return refuse_arch(h);
-	if (has_feature(h, COMPRESSED) && !h->cut)
-		return err_set(
-			h->err, EOPNOTSUPP,
-			"compressed (perf record -z), which kvmft does not read: record without -z");
 	if (!h->tracepoints && h->no_raw)
 		return err_set(
 			h->err, EOPNOTSUPP,
@@ -328,7 +333,8 @@ static int read_all(struct pd_head *h)
 	ret = ret ?: check(h);
 	if (!ret) {
 		set_geometry(p);
-		ret = pd_scan(p, h->err);
+		ret = has_feature(h, COMPRESSED) ? pd_unpack(p, h->err) : 0;
+		ret = ret ?: pd_scan(p, h->err);
 	}
 	if (ret)
 		return ret;

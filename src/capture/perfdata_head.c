@@ -9,7 +9,7 @@
  *   behind the records
  *
  * All integers are little-endian; of big-endian machines the magic is reversed: they are refused.
- * A size of 16 is the header of a pipe, after which nothing is in its usual place.
+ * A size of 16 is the header of a pipe: all the rest is records then.
  */
 #include "perfdata.h"
 
@@ -55,11 +55,11 @@ static int read_header(struct pd_head *h)
 	c = (struct cursor){ b, (size_t)n };
 	if (cur_skip(&c, 8) || cur_u64(&c, &size))
 		return err_set(h->err, EBADMSG, "cut in its first bytes");
-	if (size == PIPE_HEADER)
-		return err_set(
-			h->err, EOPNOTSUPP,
-			"perf wrote it to a pipe (perf record -o -), in a form that kvmft does not "
-			"read: record with -o FILE");
+	h->pipe = size == PIPE_HEADER;
+	p->begin = PIPE_HEADER;
+	p->end = p->size;
+	if (h->pipe)
+		return 0;
 	if (cur_u64(&c, &h->attr_size) || pd_section(&c, &h->attrs) || pd_section(&c, &h->data) ||
 	    pd_section(&c, &types))
 		return err_set(h->err, EBADMSG, "cut in its first bytes");
@@ -100,24 +100,16 @@ static int layout_add(struct perfdata *p, const struct pd_layout *l, uint32_t *w
 	return array_add(&p->layout, &p->nlayout, &p->layout_cap, l, sizeof(*l));
 }
 
-/* struct perf_event_attr, as far as present: which layout it asks for, and where its ids are. */
-static int read_attr(struct pd_head *h, uint64_t i, uint32_t *which, struct pd_section *ids)
+/* struct perf_event_attr, as far as present: which layout it asks for. */
+static int take_attr(struct pd_head *h, struct cursor c, uint32_t *which)
 {
-	struct perfdata *p = h->p;
 	uint64_t config, period, flags = 0;
 	struct pd_layout l = { 0 };
 	uint32_t type, size;
-	uint8_t b[ATTR_MOST];
-	struct cursor c, end;
-	ssize_t n = full_pread(p->fd, b, h->attr_size, h->attrs.at + i * h->attr_size);
 
-	if (n < 0 || (size_t)n != h->attr_size)
-		return n < 0 ? (int)n : -EIO;
-	c = (struct cursor){ b, h->attr_size - 16 };
-	end = (struct cursor){ b + h->attr_size - 16, 16 };
 	if (cur_u32(&c, &type) || cur_u32(&c, &size) || cur_u64(&c, &config) ||
 	    cur_u64(&c, &period) || cur_u64(&c, &l.sample_type) || cur_u64(&c, &l.read_format) ||
-	    cur_u64(&c, &flags) || pd_section(&end, ids))
+	    cur_u64(&c, &flags))
 		return -EBADMSG;
 	if (has_flag(flags, WRITE_BACKWARD))
 		return err_set(
@@ -131,7 +123,20 @@ static int read_attr(struct pd_head *h, uint64_t i, uint32_t *which, struct pd_s
 	pd_layout_places(&l);
 	h->no_raw |= type == TYPE_TRACEPOINT && !l.tracepoint;
 	h->tracepoints |= l.tracepoint;
-	return layout_add(p, &l, which);
+	return layout_add(h->p, &l, which);
+}
+
+/* ... and where its ids are. */
+static int read_attr(struct pd_head *h, uint64_t i, uint32_t *which, struct pd_section *ids)
+{
+	uint8_t b[ATTR_MOST];
+	struct cursor end = { b + h->attr_size - 16, 16 };
+	ssize_t n = full_pread(h->p->fd, b, h->attr_size, h->attrs.at + i * h->attr_size);
+
+	if (n < 0 || (size_t)n != h->attr_size)
+		return n < 0 ? (int)n : -EIO;
+	return pd_section(&end, ids)
+		       ?: take_attr(h, (struct cursor){ b, h->attr_size - 16 }, which);
 }
 
 static int add_id(struct perfdata *p, uint64_t id, uint32_t layout)
@@ -187,23 +192,70 @@ static bool ids_agree(const struct perfdata *p)
 	return true;
 }
 
+/* An event of a pipe: its attributes, and ids. */
+static int pipe_attr(struct pd_head *h, struct cursor c)
+{
+	uint32_t which, size = c.left >= 8 ? load_u32(c.p + 4) ?: ATTR_LEAST : 0;
+	const uint8_t *attr;
+	uint64_t id;
+	int ret;
+
+	if (size < ATTR_LEAST || cur_bytes(&c, size, &attr))
+		return -EBADMSG;
+	ret = take_attr(h, (struct cursor){ attr, size }, &which);
+	while (!ret && !cur_u64(&c, &id))
+		ret = add_id(h->p, id, which);
+	return ret;
+}
+
+/* Attributes, event formats and features, which are records among the others. */
+static int pipe_records(struct pd_head *h)
+{
+	struct perfdata *p = h->p;
+	struct pd_record r;
+	uint64_t f;
+	int ret = 0;
+
+	for (uint64_t at = p->begin; !ret; at += r.len) {
+		struct pd_section s;
+
+		ret = pd_record(p, at, p->end, 0, &r);
+		if (ret <= 0)
+			return ret == -EBADMSG ? 0 : ret; /* the scan will say so */
+		ret = 0;
+		if (r.type == PD_ATTR)
+			ret = pipe_attr(h, r.body);
+		if (r.type == PD_TRACING) {
+			s = (struct pd_section){ at + r.more_at, r.len - r.more_at };
+			ret = pd_feature(h, PD_TRACING_DATA, &s);
+		}
+		if (r.type == PD_FEATURE && !cur_u64(&r.body, &f) && f != PD_TRACING_DATA) {
+			s = (struct pd_section){ at + 16, r.len - 16 };
+			ret = pd_feature(h, f, &s);
+		}
+	}
+	return ret;
+}
+
 static int read_attrs(struct pd_head *h)
 {
 	struct perfdata *p = h->p;
-	uint64_t n = h->attrs.size / h->attr_size;
+	uint64_t n = h->pipe ? 0 : h->attrs.size / h->attr_size;
 	struct pd_section ids;
 	uint32_t which;
-	int ret = n > MAX_ATTRS ? -E2BIG : 0;
+	int ret = n > MAX_ATTRS ? -E2BIG : h->pipe ? pipe_records(h) : 0;
 
 	for (uint64_t i = 0; i < n && !ret; i++)
 		ret = read_attr(h, i, &which, &ids);
 	if (!ret && p->nlayout > 1 && !ids_agree(p))
-		return err_set(h->err, EBADMSG,
-			       "its samples have several layouts, and nothing says which has which");
+		return err_set(
+			h->err, EBADMSG,
+			"its samples have several layouts, and nothing says which has which");
 	for (uint64_t i = 0; i < n && !ret && p->nlayout > 1; i++) {
 		ret = read_attr(h, i, &which, &ids);
 		ret = ret ?: read_ids(p, &ids, which);
 	}
+	p->nids = p->nlayout > 1 ? p->nids : 0;
 	if (p->nids)
 		qsort(p->ids, p->nids, sizeof(*p->ids), ids_cmp);
 	if (ret == -E2BIG)

@@ -73,6 +73,8 @@ static const uint8_t *load(struct perfdata *p, uint64_t at, size_t n, uint64_t e
 	uint64_t in = at - p->window_at;
 	ssize_t got;
 
+	if (p->plain)
+		return p->plain + at; /* the caller knows that it ends by end */
 	if (in <= p->window_len && n <= p->window_len - in)
 		return p->window + in;
 	p->window = p->window ?: malloc(WINDOW);
@@ -110,10 +112,15 @@ int pd_record(struct perfdata *p, uint64_t at, uint64_t end, size_t ahead, struc
 	r->type = load_u32(b);
 	r->misc = load_u16(b + 4);
 	r->body = (struct cursor){ .p = b + PD_RECORD_HEAD, .left = size - PD_RECORD_HEAD };
-	r->len = size;
-	if (r->type == PD_AUXTRACE) { /* followed by data that the size does not include */
-		uint64_t more =
-			size >= PD_RECORD_HEAD + 8 ? load_u64(b + PD_RECORD_HEAD) : UINT64_MAX;
+	r->len = r->more_at = size;
+	/* Followed by data that the size does not include. */
+	if (r->type == PD_AUXTRACE || r->type == PD_TRACING) {
+		uint64_t more = UINT64_MAX;
+
+		if (r->type == PD_TRACING && size >= PD_RECORD_HEAD + 4)
+			more = ((uint64_t)load_u32(b + PD_RECORD_HEAD) + 7) & ~(uint64_t)7;
+		else if (size >= PD_RECORD_HEAD + 8)
+			more = load_u64(b + PD_RECORD_HEAD);
 
 		if (more > end - at - size)
 			return -EBADMSG;

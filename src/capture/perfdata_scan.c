@@ -17,11 +17,11 @@
 struct scan {
 	struct perfdata *p;
 	struct kvmft_err *err;
-	uint64_t at; /* of the record */
-	bool failed; /* memory was short for a stream */
+	uint64_t at;   /* of the record */
+	bool failed;   /* memory was short for a stream */
 	uint32_t most; /* bytes that an event may take */
 	struct u64map by_cpu;
-	uint32_t cpu, stream; /* the last one looked up; UINT32_MAX: none */
+	uint32_t cpu, stream;  /* the last one looked up; UINT32_MAX: none */
 	struct u64map lost_of; /* id of an event → samples that it lost, by the counters */
 	uint64_t index_begin, index_end; /* the records that give the CPU of an id */
 	uint64_t broken, elsewhere; /* samples; and those of CPUs or threads beyond the limit */
@@ -61,7 +61,8 @@ static struct pd_stream *stream_of(struct scan *s, uint32_t cpu)
 
 static int entry_add(struct scan *s, struct pd_stream *st, uint64_t time, uint32_t cost)
 {
-	const struct pd_entry e = { .time = time, .off = s->at & (FAR_OFF - 1),
+	const struct pd_entry e = { .time = time,
+				    .off = s->at & (FAR_OFF - 1),
 				    .cost = cost & ((1u << 18) - 1) };
 
 	return array_add(&st->entry, &st->n, &st->cap, &e, sizeof(e));
@@ -237,7 +238,7 @@ static int scan_aux(struct scan *s, struct pd_record *r __unused_arg)
 static int scan_compressed(struct scan *s, struct pd_record *r __unused_arg)
 {
 	return err_set(s->err, EOPNOTSUPP,
-		       "compressed (perf record -z), which kvmft does not read: record without -z");
+		       "compressed (perf record -z), and its head does not say how");
 }
 
 static const struct {
@@ -441,6 +442,7 @@ void pd_free(void *perfdata)
 	free(p->layout);
 	free(p->ids);
 	free(p->window);
+	free(p->plain);
 	subbuf_writer_free(&p->w);
 	free(p);
 }

@@ -204,7 +204,7 @@ int cap_perfdata_read(struct capture *c, int fd, uint64_t size, struct kvmft_err
 /* Text, which is read from front to back. -ENOMSG: it is no trace. */
 int cap_text_read(struct capture *c, int fd, struct kvmft_err *err) __must_check;
 
-/* unpack.c: how a trace.dat is compressed, by the name that it gives; NULL with err set. */
+/* unpack.c: how a file is compressed, by the name that it gives; NULL with err set. */
 struct cap_packing;
 const struct cap_packing *cap_packing(const char *name, struct kvmft_err *err);
 /* One chunk in memory. -EBADMSG, -ENOMEM. */
@@ -218,11 +218,13 @@ struct cap_unpacker;
 int cap_unpack_at(struct cap_unpacker **slot, const struct cap_packing *how,
 		  const struct cap_extent *e, uint64_t off, void *buf, size_t len) __must_check;
 /*
- * Up to len bytes of what gzip has packed, read by more() from front to back: 0 at the end.
+ * Up to len bytes of what gzip ("zlib") or "zstd" has packed, read by more(), into no less than
+ * 64 KiB, from front to back: 0 at the end.
  * -ENODATA: cut; -EBADMSG; -EOPNOTSUPP: not built in. *slot as above.
  */
-ssize_t cap_gunzip(struct cap_unpacker **slot, ssize_t (*more)(void *arg, void *buf, size_t n),
-		   void *arg, void *buf, size_t len) __must_check;
+ssize_t cap_unpack_stream(struct cap_unpacker **slot, const char *name,
+			  ssize_t (*more)(void *arg, void *buf, size_t n), void *arg, void *buf,
+			  size_t len) __must_check;
 void cap_unpacker_free(struct cap_unpacker *u);
 
 static inline struct cap_priv *cap_priv(const struct capture *c)

@@ -105,7 +105,8 @@ static int fill_lines(struct tracetext *t)
 	while (t->have < MAX_SEARCH && !t->eof) {
 		char *to = t->buf + t->have, *nul = to;
 		size_t room = MAX_SEARCH - t->have;
-		ssize_t n = t->packed ? cap_gunzip(&t->unpacker, read_source, t, to, room)
+		ssize_t n = t->packed ? cap_unpack_stream(&t->unpacker, "zlib", read_source, t, to,
+							  room)
 				      : read_source(t, to, room);
 
 		t->cut = t->packed && (n == -ENODATA || n == -EBADMSG);

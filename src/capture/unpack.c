@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * unpack.c: compressed pieces of a trace.dat v7: zstd and zlib, each where it is built in.
+ * unpack.c: compressed pieces of a trace.dat v7, perf.data and text: zstd and zlib, each where
+ * it is built in.
  */
 #include "reader.h"
 
@@ -18,6 +19,7 @@ struct cap_unpacker {
 	uint64_t read, done; /* bytes of it, packed and plain */
 	const uint8_t *in;
 	size_t left; /* bytes at in */
+	bool full;   /* the last step had no room for more */
 	uint8_t piece[PACKED_PIECE];
 };
 
@@ -146,8 +148,8 @@ const struct cap_packing *cap_packing(const char *name, struct kvmft_err *err)
 		if (packing[i].open)
 			return &packing[i];
 		err_lack(err, EOPNOTSUPP,
-			 "trace.dat is compressed with %s, and this kvmft was built without %s",
-			 name, packing[i].library);
+			 "it is compressed with %s, and this kvmft was built without %s", name,
+			 packing[i].library);
 		return NULL;
 	}
 	err_set(err, EOPNOTSUPP, "trace.dat is compressed with %s: kvmft reads zstd and zlib",
@@ -278,21 +280,23 @@ int cap_unpack_at(struct cap_unpacker **slot, const struct cap_packing *how,
 	return ret;
 }
 
-ssize_t cap_gunzip(struct cap_unpacker **slot, ssize_t (*more)(void *arg, void *buf, size_t n),
-		   void *arg, void *buf, size_t len)
+ssize_t cap_unpack_stream(struct cap_unpacker **slot, const char *name,
+			  ssize_t (*more)(void *arg, void *buf, size_t n), void *arg, void *buf,
+			  size_t len)
 {
-	const struct cap_packing *how = &packing[ARRAY_SIZE(packing) - 1];
+	const struct cap_packing *how = &packing[strcmp(name, packing[0].name) != 0];
 	int ret = *slot ? 0 : how->open ? unpacker_new(slot, how) : -EOPNOTSUPP;
 	struct cap_unpacker *u = *slot;
 	size_t done = 0;
 
 	while (!ret && !done) {
 		bool end = false;
-		ssize_t got = u->left ? how->step(u, buf, len, &end) : 0;
+		ssize_t got = u->left || u->full ? how->step(u, buf, len, &end) : 0;
 
 		if (got < 0)
 			return got;
 		done = (size_t)got;
+		u->full = done == len && !end;
 		u->chunk = end ? UINT64_MAX : u->chunk;
 		if (end) /* another one may follow */
 			ret = how->begin(u, 0);

@@ -348,6 +348,28 @@ same_as_script "$tmp/thread.data" "--per-thread"
 perf_of "$tmp/mono.data" record -q -k mono -e kvm:kvm_pio
 same_as_script "$tmp/mono.data" "-k mono"
 
+# Samples of all kinds fill many pieces, in which records begin and end anywhere.
+pause=0
+perf_of "$tmp/z.data" record -q -z -m 1M -e 'kvm:*'
+ok "perf record -z: packed" sh -c "perf report --header-only -i '$tmp/z.data' 2>/dev/null | grep -q '# compressed : Zstd'"
+same_as_script "$tmp/z.data" "perf record -z"
+pause=300
+# perf writes it to a pipe, from which it comes to a file.
+for o in -q -z; do
+	"$tinyvm" --pause $pause --ms 60000 >/dev/null 2>&1 &
+	vm=$!
+	sleep 0.1
+	perf record -q $o -e 'kvm:*' -o - -p $vm sleep 0.6 2>"$tmp/perf.log" | cat >"$tmp/pipe.data"
+	kill -KILL $vm
+	wait $vm 2>/dev/null
+	vm=
+	same_as_script "$tmp/pipe.data" "perf record $o -o -"
+	truncate -s $(($(stat -c %s "$tmp/pipe.data") - 1001)) "$tmp/pipe.data"
+	run "$kvmft" merge "$tmp/pipe.data"
+	status_is 3 "... cut: exit 3"
+	err_has 'damaged record at byte [0-9]+: the [0-9]+ bytes from|packed records are damaged, or cut' "... says so"
+done
+
 # Too small a ring: what perf lost is what kvmft says was lost.
 pause=0
 perf_of "$tmp/lost.data" record -q -m 1 -e 'kvm:*'
@@ -369,16 +391,12 @@ refused()
 	err_one_line "$3"
 }
 
-perf_of "$tmp/z.data" record -q -z -e kvm:kvm_pio
-refused "$tmp/z.data" 'compressed [(]perf record -z[)].*record without -z' "perf record -z"
 perf_of "$tmp/dir.data" record -q --threads -e kvm:kvm_pio
 refused "$tmp/dir.data" 'perf record --threads.*record without --threads' "perf record --threads"
 perf_of "$tmp/over.data" record -q --overwrite -e kvm:kvm_pio
 refused "$tmp/over.data" 'record without' "perf record --overwrite"
 perf_of "$tmp/hw.data" record -q -e cpu-clock
 refused "$tmp/hw.data" 'no tracepoints.*perf record -e' "no tracepoints"
-perf record -q -e kvm:kvm_pio -o - true >"$tmp/pipe.data" 2>"$tmp/perf.log"
-refused "$tmp/pipe.data" 'to a pipe.*record with -o FILE' "perf record -o -"
 "$tinyvm" --pause $pause --ms 60000 >/dev/null 2>&1 &
 vm=$!
 # The shell becomes perf: then its id is known.
