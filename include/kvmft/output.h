@@ -32,7 +32,7 @@ struct out_clock {
 	size_t vm;     /* whose guest-tsc or kvmclock */
 	uint64_t base; /* ns: host TSC of second 0 */
 	uint64_t khz;  /* ns: of the host's TSC */
-	struct cyc2ns line; /* ns: by TSC2NSEC of the file, unless mult is 0 */
+	struct cyc2ns line; /* ns: by what the file says of them, unless mult is 0 */
 	/* which is not known: cycles, or ns of 1 cycle each in a format without cycles */
 	bool no_rate;
 	const struct clock_pieces *pieces; /* mono_raw and the like: borrowed */

@@ -227,6 +227,8 @@ int sink_clock(struct sink *s, const struct pairing *p, int kind, struct out_clo
 	if (host->has_tsc2nsec && !c->base && !host->unit_ns)
 		c->line = (struct cyc2ns){ .mult = host->tsc2nsec_mult,
 					   .shift = (uint8_t)host->tsc2nsec_shift };
+	if (host->line.known && !c->base && !p->alone) /* perf's own clock, as perf prints it */
+		c->line = host->line.line;
 	if (cyc2ns_check(&c->line)) /* nothing that a kernel makes */
 		c->line.mult = 0;
 	if (p->alone) {

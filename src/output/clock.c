@@ -41,8 +41,7 @@ void out_json_rate(struct json *j, const struct capture *host)
 bool out_rate_remark(const struct capture *host, const char *cycles, struct sbuf *b)
 {
 	if (cycles)
-		sbuf_addf(b, "%s: the TSC frequency is not known (give it with --tsc-khz)",
-			  cycles);
+		sbuf_addf(b, "%s: the TSC frequency is not known (give it with --tsc-khz)", cycles);
 	else if (host->tsc_khz_max > host->tsc_khz_min)
 		sbuf_addf(b,
 			  "times are by a TSC of %" PRIu64 " kHz, known by %s to be %" PRIu64
@@ -131,9 +130,10 @@ bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uin
 static bool ns_host(const struct out_clock *c, uint64_t ns, uint64_t *host)
 {
 	unsigned __int128 cycles = ((unsigned __int128)ns * c->khz + 999999) / 1000000;
+	const int64_t past = (int64_t)(ns - c->line.offset); /* modulo 2^64, as the kernel counts */
 
 	if (c->line.mult)
-		cycles = (((unsigned __int128)ns << c->line.shift) + c->line.mult - 1) /
+		cycles = (((unsigned __int128)MAX(past, 0) << c->line.shift) + c->line.mult - 1) /
 			 c->line.mult;
 	*host = c->base + (uint64_t)cycles;
 	return cycles <= UINT64_MAX - c->base;
@@ -163,8 +163,7 @@ static bool sampled_host(const struct out_clock *c, uint64_t v, uint64_t *host)
 	uint64_t own;
 
 	for (size_t i = c->nlater; i-- > 0;)
-		if (first_shown(c->later[i].pieces, v, &own) &&
-		    own >= c->later[i].link->arrival)
+		if (first_shown(c->later[i].pieces, v, &own) && own >= c->later[i].link->arrival)
 			return migrate_to_line(c->later[i].link, own, host);
 	return first_shown(c->pieces, v, host);
 }
@@ -175,8 +174,7 @@ bool out_clock_host(const struct out_clock *c, uint64_t v, uint64_t *host)
 
 	switch (c->kind) {
 	case OUT_CLOCK_HOST_TSC: *host = v; return true;
-	case OUT_CLOCK_NS:
-		return ns_host(c, v, host);
+	case OUT_CLOCK_NS: return ns_host(c, v, host);
 	case OUT_CLOCK_GUEST_TSC:
 		return epoch_result_usable(epoch_guest_to_host(clock_vcpu(c, -1), v, host, &last));
 	case OUT_CLOCK_KVMCLOCK:
@@ -185,8 +183,7 @@ bool out_clock_host(const struct out_clock *c, uint64_t v, uint64_t *host)
 	case OUT_CLOCK_MONO_RAW:
 	case OUT_CLOCK_MONO:
 	case OUT_CLOCK_BOOT:
-	case OUT_CLOCK_REALTIME:
-		return sampled_host(c, v, host);
+	case OUT_CLOCK_REALTIME: return sampled_host(c, v, host);
 	}
 	return false;
 }

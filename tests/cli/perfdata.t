@@ -129,6 +129,16 @@ run "$kvmft" merge perf.data guest
 status_is 0 "no option at all: VM and offset are found in the events"
 err_has 'pid:4000 [(]tids:4001,4002[)]: the only VM there' "... the VM by what perf says of its threads"
 err_has ' guest events checked, 0 outside' "... aligned"
+# One event has one time: perf's, whichever command prints it.
+sed -nE 's/^host .*\] +([0-9.]+)  .*/\1/p' "$out" | sort -n >"$tmp/have"
+"$kvmft" export -q --to text -i perf.data 2>"$err" | sed -nE 's/^host .*\] +([0-9.]+)  .*/\1/p' | sort -n >"$tmp/want"
+ok "perf's times, as of the file alone" sh -c "test -s '$tmp/want' && cmp '$tmp/want' '$tmp/have'"
+run "$kvmft" merge -q --from 500.05 --to 500.06 perf.data guest
+out_has '\] +500\.05' "--from and --to are of that clock"
+is "$(sed -E 's/.*\] +([0-9]+\.[0-9]{2})[0-9]*  .*/\1/' "$out" | sort -u)" 500.05 "... in all lines"
+at=$("$kvmft" blame --top 1 perf.data 2>"$err" | sed -n 's/^1\. .* at //p')
+run "$kvmft" blame --top 1 perf.data guest
+out_has "^1\. .* at $at\$" "blame has them with and without the guest (at $at)"
 run "$kvmft" report -i perf.data --vm 4000 --per vcpu --format csv
 status_is 0 "report --vm PID"
 is "$(cut -d, -f 1,2 "$out" | sort -u | tr '\n' ' ')" "pid:4000, pid:4000,0 pid:4000,1 vm,vcpu " "... with its vCPUs"
@@ -345,8 +355,10 @@ perf_of "$tmp/mix.data" record -q --sample-cpu -e kvm:kvm_pio -e cpu-clock
 same_as_script "$tmp/mix.data" "with samples of another kind"
 perf_of "$tmp/thread.data" record -q --per-thread -e kvm:kvm_pio -e kvm:kvm_userspace_exit
 same_as_script "$tmp/thread.data" "--per-thread"
-perf_of "$tmp/mono.data" record -q -k mono -e kvm:kvm_pio
-same_as_script "$tmp/mono.data" "-k mono"
+for clock in mono raw; do
+	perf_of "$tmp/$clock.data" record -q -k $clock -e kvm:kvm_pio
+	same_as_script "$tmp/$clock.data" "-k $clock"
+done
 
 # Samples of all kinds fill many pieces, in which records begin and end anywhere.
 pause=0
