@@ -38,7 +38,9 @@ static int add_records(struct unpacking *u, size_t at, const void *b, size_t n)
 	u->len += n;
 	while (u->len - u->whole >= PD_RECORD_HEAD) {
 		size = load_u16(u->plain + u->whole + 6);
-		if (size < PD_RECORD_HEAD || size > u->len - u->whole)
+		if (size < PD_RECORD_HEAD)
+			return -EBADMSG;
+		if (size > u->len - u->whole)
 			break;
 		u->whole += size;
 	}
