@@ -67,6 +67,7 @@ struct pairing_opts {
 	const struct pairing_clock *clock; /* given by hand; NULL: what the captures say */
 	const char *naming; /* see struct matcher */
 	bool undecided_ok; /* guests may stay without a sure offset: the caller reports that */
+	bool guest_alone; /* the only capture may be a guest's; with clocks, as a VM of its own */
 	bool related; /* the host needs another clock than its own: for other traces, or output */
 	enum pairing_need need;
 };

@@ -35,10 +35,11 @@ struct tl_source {
 	struct qsource *qemu;	  /* a trace of QEMU; NULL: a capture */
 	struct qmarker *marker;	  /* host: recognizes those of its markers that are QEMU's
 				   * events; or NULL */
-	bool alone;		  /* of tl_new_alone(): then a guest has no VM either */
+	bool alone;		  /* of tl_new_alone() */
 	size_t index;		  /* 0 = host, guests from 1 */
 	size_t id;		  /* the same, except where a follower goes on without some */
-	size_t vm;		  /* guest: index into the host map, of this capture's entry */
+	size_t vm;		  /* guest: index into the host map, of this capture's entry; alone:
+				   * HOSTMAP_END, or its own */
 	uint64_t events, gaps, lost, damaged, unplaced; /* counted so far by tl_next() */
 	bool lost_unknown;	  /* some gap had no count */
 	bool windowed;		  /* by tl_window(): these do not cover the whole capture */
@@ -137,9 +138,10 @@ void tl_qemu_report(const struct tl_source *s, struct tl_qemu_report *r);
 int tl_add_host(struct timeline *t, const struct migrate *link, struct kvmft_err *err) __must_check;
 /*
  * A time line of one capture alone, host or guest, in any trace clock: `host` of its items is the
- * recorded stamp.
+ * recorded stamp. guest: of a guest; vm: as a VM of the map, which its events are of; -1: of none.
  */
-int tl_new_alone(struct hostmap *map, struct timeline **out, struct kvmft_err *err) __must_check;
+int tl_new_alone(struct hostmap *map, bool guest, int64_t vm, struct timeline **out,
+		 struct kvmft_err *err) __must_check;
 /*
  * Only what happened at host TSC from..to, both included, and gaps that reach into that; to be
  * called before tl_start(). Sub-buffers before and after it are not read.

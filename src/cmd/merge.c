@@ -686,6 +686,7 @@ static int merge_once(struct merge *m, int argc, char **argv, const struct pairi
 static struct pairing_opts pairing_wants(const struct merge_opts *o)
 {
 	return (struct pairing_opts){
+		.guest_alone = true,
 		.related = o->qemu.n || o->host.n || sink_clock_related(o->clock),
 		.need = is_page(o) ? PAIRING_CLOCKS
 			: (o->format && strcmp(o->format, "text")) || o->pick.vcpu.n ||
@@ -741,7 +742,7 @@ static int merge_tell(struct merge *m, bool *complete)
 	for (size_t i = 0; i < tl_sources(t); i++) {
 		const struct tl_source *s = tl_source(t, i);
 
-		if (s->guest)
+		if (s->guest && !s->alone)
 			sink_tell_alignment(m->p, m->w, s->vm, s->label, o->quiet);
 		events += s->events;
 	}

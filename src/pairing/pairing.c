@@ -213,10 +213,33 @@ static void use_own_clock(struct pairing *p)
 	p->begin = 0;
 }
 
+/* It says so; or it has nothing of KVM, and is that of a guest or of a machine without any. */
+static bool is_guest(const struct pairing_capture *c)
+{
+	bool kvm = false;
+
+	for (size_t i = 0; fmt_at(c->fmt, i); i++)
+		kvm |= str_starts(fmt_name(fmt_at(c->fmt, i)), "kvm_") ||
+		       str_starts(fmt_name(fmt_at(c->fmt, i)), "hyp_"); /* of arm64's EL2 */
+	return c->cap->side == CAP_SIDE_GUEST || (c->cap->side == CAP_SIDE_UNKNOWN && !kvm);
+}
+
+/* One capture needs no other clock than its own, and perf's is what perf script prints. */
+static int open_alone(struct pairing *p, bool guest, bool own_vm, struct kvmft_err *err)
+{
+	const struct hostmap_vm vm = { .label = "guest" };
+	size_t at = HOSTMAP_END;
+
+	p->alone = true;
+	if (guest && own_vm && hostmap_add_foreign(p->map, &vm, &at))
+		return err_set(err, ENOMEM, "out of memory");
+	return tl_new_alone(p->map, guest, at == HOSTMAP_END ? -1 : (int64_t)at, &p->t, err);
+}
+
 static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 		   const struct pairing_opts *o, struct kvmft_err *err)
 {
-	bool begins = false;
+	bool begins = false, guest;
 	int ret;
 
 	memset(p, 0, sizeof(*p));
@@ -232,7 +255,8 @@ static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 	ret = open_one(host, &p->host, err);
 	if (ret)
 		return ret;
-	if (p->host.cap->side == CAP_SIDE_GUEST)
+	guest = o->guest_alone && !n && !o->related && is_guest(&p->host);
+	if (p->host.cap->side == CAP_SIDE_GUEST && !guest)
 		return err_set(
 			err, EINVAL,
 			"%s is the capture of a guest: the host's comes first, then the guest's",
@@ -246,10 +270,11 @@ static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 		!n && (o->need == PAIRING_LINES ||
 		       (o->need == PAIRING_VCPUS && p->host.cap->nvm && !p->host.cap->is_tracedat)),
 		err);
-	/* One capture needs no other clock than its own, and perf's is what perf script prints. */
-	p->alone = !ret && !n && !o->related &&
-		   (p->host.cap->is_perfdata || hostmap_clock(p->map, NULL) == -ENOTSUP);
-	ret = ret ?: p->alone ? tl_new_alone(p->map, &p->t, err) : tl_new(p->map, &p->t, err);
+	if (!ret && !n && !o->related &&
+	    (guest || p->host.cap->is_perfdata || hostmap_clock(p->map, NULL) == -ENOTSUP))
+		ret = open_alone(p, guest, o->need == PAIRING_CLOCKS, err);
+	else
+		ret = ret ?: tl_new(p->map, &p->t, err);
 	p->matcher.map = p->map;
 	if (!ret && p->matcher.scale && hostmap_set_scale(p->map, p->matcher.scale))
 		ret = err_set(err, ENOMEM, "out of memory");
@@ -345,12 +370,11 @@ int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *er
 	int ret;
 
 	memset(p, 0, sizeof(*p));
-	p->alone = true;
 	ret = open_one(path, &p->host, err);
 	if (!ret)
 		p->begin = p->host.cap->begin_tsc;
 	ret = ret ?: host_map(p, false, err);
-	ret = ret ?: tl_new_alone(p->map, &p->t, err);
+	ret = ret ?: open_alone(p, p->host.cap && p->host.cap->side == CAP_SIDE_GUEST, false, err);
 	ret = ret ?: tl_start(p->t, err);
 	return with_damage(p->host.cap, ret, err);
 }

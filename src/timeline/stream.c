@@ -231,7 +231,7 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	};
 	if (src->guest)
 		s->item.vcpu = cap_vcpu_of_cpu(src->cap, cs->cpu);
-	if (src->guest && !src->alone)
+	if (src->guest && src->vm != HOSTMAP_END)
 		s->item.vm = (int64_t)t->map->vm[src->vm].of;
 	s->stamps = stamps_of(t, src, cs->cpu);
 	s->item.around = s->stamps.own ? own_tsc_around(s->stamps.own) : 0;
@@ -273,6 +273,8 @@ static bool said_end(const struct timeline *t, const struct tl_source *s, uint64
 	uint64_t lo;
 
 	*host = s->cap->stop_tsc;
+	if (s->alone && (s->cap->unit_ns || !cap_in_tsc(s->cap)))
+		return false;
 	if (!s->cap->stop_tsc || s->link)
 		return s->cap->stop_tsc && migrate_to_line(s->link, s->cap->stop_tsc, host);
 	return !s->gtime ||

@@ -53,14 +53,15 @@ int tl_new(struct hostmap *map, struct timeline **out, struct kvmft_err *err)
 	return ret ?: new_with(map, "host", out, err);
 }
 
-int tl_new_alone(struct hostmap *map, struct timeline **out, struct kvmft_err *err)
+int tl_new_alone(struct hostmap *map, bool guest, int64_t vm, struct timeline **out,
+		 struct kvmft_err *err)
 {
-	bool guest = map->cap->side == CAP_SIDE_GUEST;
 	int ret = new_with(map, guest ? "guest" : "host", out, err);
 
 	if (!ret) {
 		(*out)->src[0]->alone = true;
 		(*out)->src[0]->guest = guest;
+		(*out)->src[0]->vm = vm < 0 ? HOSTMAP_END : (size_t)vm;
 	}
 	return ret;
 }
