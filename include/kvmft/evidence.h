@@ -25,8 +25,9 @@ enum evidence {
 	EVID_GUEST_SWITCH = 1 << 8,
 	EVID_GUEST_WAKEUP = 1 << 9,
 	EVID_GUEST_IRQ = 1 << 10,
+	EVID_HOST = 1 << 11, /* any recording of it */
 };
-#define EVIDENCE_BITS 11
+#define EVIDENCE_BITS 12
 
 struct evidence_rule {
 	const char *of, *what; /* "blame", "exit-kernel" */

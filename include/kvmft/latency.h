@@ -20,8 +20,8 @@ enum lat_kind { LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_MEM, LAT_NET, LAT_KIN
 /*
  * The tables of the analyses. sched has two: whom it hit, and who ran instead; so has timer: what
  * the guest set its hardware to, and its own high-resolution timers; net has one for each
- * direction. Those of mem after the first show the same stalls, grouped by what lat_opts.mem_by
- * asks for.
+ * direction. Of a guest without its host irq and sched have others: its handlers, and its tasks.
+ * Those of mem after the first show the same stalls, grouped by what lat_opts.mem_by asks for.
  */
 enum lat_table_id {
 	LAT_T_IRQ,
@@ -32,6 +32,8 @@ enum lat_table_id {
 	LAT_T_HRTIMER,
 	LAT_T_NET_RX,
 	LAT_T_NET_TX,
+	LAT_T_TASK,
+	LAT_T_HANDLER,
 	LAT_T_MEM,
 	LAT_T_MEM_VCPU,
 	LAT_T_MEM_TASK,
@@ -156,8 +158,9 @@ struct lat_opts {
 struct lat;
 
 /*
- * The timeline is borrowed, and walked by the caller. An analysis that needs events which no
- * capture has is left out; -ENOENT with err, which names what is missing, if none is left.
+ * The timeline is borrowed, and walked by the caller. Its only source may be a guest, as a VM of
+ * its own (tl_new_alone()): then that is analysed in its clock. An analysis that needs events which
+ * no capture has is left out; -ENOENT with err, which names what is missing, if none is left.
  */
 int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out,
 	    struct kvmft_err *err) __must_check;

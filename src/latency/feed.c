@@ -6,13 +6,14 @@
 const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", "mem", "net", NULL };
 
 extern const struct lat_desc lat_desc_irq, lat_desc_sched, lat_desc_stealer, lat_desc_io,
-	lat_desc_timer, lat_desc_hrtimer;
+	lat_desc_timer, lat_desc_hrtimer, lat_desc_task, lat_desc_handler;
 
 static const struct lat_desc *const descs[LAT_TABLES] = {
 	[LAT_T_IRQ] = &lat_desc_irq, [LAT_T_SCHED] = &lat_desc_sched,
 	[LAT_T_STEALER] = &lat_desc_stealer, [LAT_T_IO] = &lat_desc_io,
 	[LAT_T_TIMER] = &lat_desc_timer, [LAT_T_HRTIMER] = &lat_desc_hrtimer,
 	[LAT_T_NET_RX] = &lat_desc_net_rx, [LAT_T_NET_TX] = &lat_desc_net_tx,
+	[LAT_T_TASK] = &lat_desc_task, [LAT_T_HANDLER] = &lat_desc_handler,
 	[LAT_T_MEM] = &lat_desc_mem, [LAT_T_MEM_VCPU] = &lat_desc_mem_vcpu,
 	[LAT_T_MEM_TASK] = &lat_desc_mem_task, [LAT_T_MEM_GPA] = &lat_desc_mem_gpa,
 	[LAT_T_MEM_THREAD] = &lat_desc_mem_thread, [LAT_T_MEM_TIME] = &lat_desc_mem_time,
@@ -99,6 +100,9 @@ static int notes(struct lat *l)
 	const struct lat_decoder *guest = guest_decoder(l);
 	int ret = notes_left_out(l);
 
+	if (!ret && l->alone)
+		return lat_note_add(l, "the host was not recorded: how much of these times was its "
+				       "is not known");
 	if (!ret && !guest && (l->o.want[LAT_IRQ] || l->o.want[LAT_TIMER]))
 		ret = lat_note_add(
 			l,
@@ -117,6 +121,9 @@ static int notes(struct lat *l)
 			"only where it made other events; `kvmft record` in the guest has it");
 	return ret;
 }
+
+#define RECORDING_LACKS(events) \
+	"the recording has no " events ": `kvmft record` in the guest has them"
 
 #define NET_LACKS(side, a, b)                                                         \
 	"the " side " capture has no " a " and " b ": record both sides with `kvmft " \
@@ -170,9 +177,39 @@ static const struct {
 	  NET_LACKS("guest", "napi_poll", "consume_skb") },
 };
 
+/* Of a guest without its host; EV_NONE: the guest alone cannot tell. */
+static const struct {
+	enum event_role ev[2];
+	const char *lacks;
+} needs_alone[LAT_KINDS] = {
+	[LAT_SCHED] = { { EV_SWITCH, EV_SWITCH }, RECORDING_LACKS("sched:sched_switch") },
+	[LAT_IRQ] = { { EV_IRQ_ENTRY, EV_IRQ_EXIT },
+		      RECORDING_LACKS("irq:irq_handler_entry and irq:irq_handler_exit") },
+	[LAT_TIMER] = { { EV_HRTIMER_START, EV_HRTIMER_EXPIRE },
+			RECORDING_LACKS("timer:hrtimer_start and timer:hrtimer_expire_entry") },
+	[LAT_IO] = { { EV_RQ_ISSUE, EV_RQ_COMPLETE },
+		     RECORDING_LACKS("block:block_rq_issue and block:block_rq_complete") },
+	[LAT_MEM] = { .lacks = "the host was not recorded: there, `kvmft record -e default -e mem`" },
+	[LAT_NET] = { .lacks = "the host was not recorded: on both sides, `kvmft record -e default "
+			       "-e net`" },
+};
+
+static const char *lacks_alone(const struct lat *l, unsigned int kind)
+{
+	const struct lat_decoder *d = l->dec[0];
+	const enum event_role *ev = needs_alone[kind].ev;
+	bool has = ev[0] && lat_decoder_has(d, ev[0]) && lat_decoder_has(d, ev[1]);
+
+	has |= kind == LAT_IRQ && lat_decoder_has(d, EV_VECTOR_ENTRY) &&
+	       lat_decoder_has(d, EV_VECTOR_EXIT);
+	return has ? NULL : needs_alone[kind].lacks;
+}
+
 /* What is missing for this analysis; NULL: nothing. */
 static const char *lacks(const struct lat *l, unsigned int kind)
 {
+	if (l->alone)
+		return lacks_alone(l, kind);
 	if (kind == LAT_TIMER && l->irqs->no_deadlines)
 		return l->irqs->no_deadlines;
 	for (size_t i = 0; i < ARRAY_SIZE(needs); i++) {
@@ -254,7 +291,8 @@ static int need(struct lat *l, struct kvmft_err *err)
 	_cleanup_(sbuf_free) struct sbuf why = { 0 };
 	bool any = false;
 
-	if (!lat_decoder_has(l->dec[0], EV_ENTRY) || !lat_decoder_has(l->dec[0], EV_EXIT))
+	if (!l->alone &&
+	    (!lat_decoder_has(l->dec[0], EV_ENTRY) || !lat_decoder_has(l->dec[0], EV_EXIT)))
 		return err_lack(
 			err, ENOENT,
 			"the host capture has no kvm_entry and kvm_exit: record them with `kvmft "
@@ -306,14 +344,16 @@ static int tables(struct lat *l)
 	ret = tl_source_end(l->t, tl_source(l->t, 0), &l->stop);
 	if (!ret)
 		l->stop = UINT64_MAX;
-	for (size_t i = 1; i < l->nsrc && ret >= 0; i++)
+	for (size_t i = !l->alone; i < l->nsrc && ret >= 0; i++)
 		if (tl_source(l->t, i)->guest)
 			ret = guest_capture(l, tl_source(l->t, i));
 	if (ret < 0)
 		return ret;
 	if ((l->o.want[LAT_MEM] && lat_mem_new(l)) || (l->o.want[LAT_NET] && lat_net_new(l)))
 		return -ENOMEM;
-	if (l->o.want[LAT_IO] && lat_path_new(l))
+	if (l->alone && lat_tasks_new(l))
+		return -ENOMEM;
+	if (l->o.want[LAT_IO] && !l->alone && lat_path_new(l))
 		return -ENOMEM;
 	return lat_io_new(l) || lat_workers_new(l) ? -ENOMEM : lat_hrtimers_new(l);
 }
@@ -332,6 +372,7 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 	l->irqs = event_irqs(l->map->fmt);
 	l->o = *o;
 	l->nsrc = tl_sources(t);
+	l->alone = tl_source(t, 0)->guest && tl_source(t, 0)->vm != HOSTMAP_END;
 	l->khz = tl_source(t, 0)->cap->tsc_khz;
 	l->some_switches = tl_source(t, 0)->cap->some_switches;
 	l->dec = calloc(l->nsrc, sizeof(*l->dec));
@@ -525,11 +566,14 @@ static int feed_guest(struct lat *l, const struct lat_in *in)
 		return -ENOMEM;
 	if (!l->guest[in->i->vm].begun && !in->i->unplaced)
 		ret = guest_begins(l, (size_t)in->i->vm, in->t);
+	if (!ret && l->alone)
+		ret = lat_own_guest(l, v, in);
 	if (!l->chains) {
 		lat_vcpu_guest(v, in);
 		return ret;
 	}
-	ret = ret ?: lat_irq_guest(l, v, in);
+	if (!l->alone)
+		ret = ret ?: lat_irq_guest(l, v, in);
 	ret = ret ?: lat_io_guest(l, v, in);
 	if (!ret && in->kind >= EV_HRTIMER_START && in->kind <= EV_HRTIMER_EXPIRE)
 		ret = lat_hrtimer_guest(l, v, in);
@@ -557,7 +601,7 @@ static int feed_gap(struct lat *l, const struct tl_item *i)
 		lat_io_qemu_forget(l);
 		return 0;
 	}
-	if (!i->src->guest)
+	if (!i->src->guest || l->alone)
 		l->blind_until = MAX(l->blind_until, i->host + i->width);
 	for (size_t k = 0; k < l->nheard; k++) {
 		struct lat_vcpu *v = l->heard[k];
@@ -575,6 +619,7 @@ static int feed_gap(struct lat *l, const struct tl_item *i)
 		v->armed = false;
 	}
 	lat_hrtimers_forget(l, vm_or_all);
+	lat_tasks_over(l, true);
 	if (!i->src->guest) {
 		lat_workers_forget(l);
 		lat_path_forget(l);
@@ -604,7 +649,7 @@ int lat_feed(struct lat *l, const struct tl_item *i)
 		return 0;
 	}
 	l->now = MAX(l->now, i->host);
-	if (!i->src->guest) {
+	if (!i->src->guest || l->alone) {
 		if (!l->begun)
 			l->begin = i->host;
 		l->begun = true;
@@ -658,6 +703,7 @@ int lat_finish(struct lat *l)
 	ret = ret ?: lat_mem_finish(l);
 	ret = ret ?: lat_net_finish(l);
 	lat_hrtimers_finish(l);
+	lat_tasks_over(l, false);
 	ret = ret ?: note_qemu(l);
 	if (!ret && l->o.want[LAT_NET] && l->o.vcpu >= 0)
 		ret = lat_note_add(l, "net: packets of all vCPUs are counted: when one is sent, "
@@ -685,7 +731,11 @@ const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id)
 
 bool lat_has_table(const struct lat *l, enum lat_table_id id)
 {
-	return l->o.want[lat_table_kind(id)] &&
+	const uint32_t alone = 1u << LAT_T_TASK | 1u << LAT_T_HANDLER,
+		       both = 1u << LAT_T_IO | 1u << LAT_T_HRTIMER;
+	uint32_t has = l->alone ? alone | both : ~alone;
+
+	return l->o.want[lat_table_kind(id)] && has >> id & 1 &&
 	       (id < LAT_T_MEM_VCPU || l->o.mem_by >> (id - LAT_T_MEM_VCPU) & 1);
 }
 
@@ -708,7 +758,7 @@ bool lat_vcpu_times(const struct lat *l, size_t i, struct lat_times *t)
 	};
 	for (unsigned int s = 0; s < VS_STATES; s++)
 		t->time[lat_lacks(l, "vcpu", vs_names[s]) ? VS_UNKNOWN : s] += v->time[s];
-	return lat_wanted(l, (int64_t)v->vm, v->id);
+	return !l->alone && lat_wanted(l, (int64_t)v->vm, v->id);
 }
 
 const bool *lat_answers(const struct lat *l)
@@ -767,5 +817,6 @@ void lat_free(struct lat *l)
 	lat_workers_free(l);
 	lat_path_free(l);
 	lat_hrtimers_free(l);
+	lat_tasks_free(l);
 	free(l);
 }

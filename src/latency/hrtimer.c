@@ -312,6 +312,22 @@ static bool timer_place(const struct lat *l, const struct lat_vcpu *v, const str
 	return true;
 }
 
+/*
+ * A guest alone: both times of the event are by one clock, whatever that of the trace is. The
+ * kernel read it just before the event.
+ */
+static bool timer_due(const struct lat *l, const struct lat_in *in, uint64_t expires, uint64_t *due)
+{
+	bool early = in->f[1] < expires;
+	unsigned __int128 ns = early ? expires - in->f[1] : in->f[1] - expires;
+	unsigned __int128 cycles = ns * l->khz / 1000000u;
+
+	if (early ? cycles > UINT64_MAX - in->t : cycles > in->t)
+		return false;
+	*due = early ? in->t + (uint64_t)cycles : in->t - (uint64_t)cycles;
+	return l->khz;
+}
+
 static void timer_stages(const struct lat *l, const struct lat_vcpu *v, const struct lat_in *in,
 			 uint64_t from, struct lat_case *k)
 {
@@ -360,9 +376,12 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 		lat_count(l, v, LAT_T_HRTIMER, HRT_STRAY);
 		return 0;
 	}
-	placed = l->khz && timer_place(l, v, in, t->expires, &due) &&
-		 timer_place(l, v, in, in->f[1], &read) && read <= in->t + l->khz * AHEAD_MS &&
-		 read + l->khz * BEHIND_MS >= in->t;
+	if (l->alone)
+		placed = timer_due(l, in, t->expires, &due);
+	else
+		placed = l->khz && timer_place(l, v, in, t->expires, &due) &&
+			 timer_place(l, v, in, in->f[1], &read) &&
+			 read <= in->t + l->khz * AHEAD_MS && read + l->khz * BEHIND_MS >= in->t;
 	due = MAX(due, t->set_at); /* one that was already due is late from when it was set */
 	outside = !l->begun || MIN(due, in->t) < l->begin || in->t > l->stop;
 	ret = timer_drop(&l->hrtimers->vm[v->vm], t);
@@ -373,7 +392,7 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 	if (ret || !placed || outside)
 		return ret;
 	lat_count_add(l, v->vm, v->id, LAT_T_HRTIMER, HRT_ALONE,
-		      !v->running.open || !l->irqs->is_timer(v->running.vector));
+		      !l->alone && (!v->running.open || !l->irqs->is_timer(v->running.vector)));
 	if (!lat_wanted(l, k.vm, k.vcpu))
 		return 0;
 	g = lat_group_get(l, LAT_T_HRTIMER, k.vm, in->f[2], &k.group);

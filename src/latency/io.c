@@ -486,7 +486,7 @@ static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct
 	lat_stage(k, ST_TOTAL, k->time);
 	if (r->t_doorbell)
 		lat_stage(k, ST_SUBMIT, lat_span(l, r->t_doorbell - r->t_issue));
-	else
+	else if (!l->alone)
 		lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_NO_DOORBELL, 1);
 	if (c) {
 		if (r->t_doorbell)
@@ -502,7 +502,8 @@ static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct
 		lat_stage(k, ST_DISK, lat_span(l, r->t_disk_end - r->t_disk));
 	fault_stage(l, r, k);
 	qemu_stages(l, r, c, k);
-	vmm_stages(l, r, c, k);
+	if (!l->alone)
+		vmm_stages(l, r, c, k);
 	for (unsigned int s = ST_SUBMIT; s <= ST_COMPLETE; s++)
 		if (k->known >> s & 1 && k->stage_time[s] > k->time / 2 &&
 		    k->stage_time[s] > longest) {

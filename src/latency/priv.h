@@ -12,6 +12,7 @@
  *   sched.c    stolen time by guest task and by thief; the threads of the VMM and of vhost
  *   mem.c      a vCPU that waits for memory; mem.h has what its files share
  *   net.c      a packet between the host and the guest; net.h likewise
+ *   own.c      a guest without its host: its tasks that wait for a CPU, its handlers
  *   feed.c     the walk
  *   table.c    tables, worst cases
  */
@@ -139,6 +140,13 @@ struct lat_vcpu {
 	uint64_t slept, asleep_since; /* since: 0, it does not */
 	int32_t waker;		      /* who woke it last; 0: an interrupt, or unknown */
 	struct mem_vcpu *stall;	      /* made at the first exit; NULL: mem is not wanted */
+	struct lat_own {
+		uint64_t t;
+		enum event_role kind;
+		uint32_t number;
+		char name[40];
+	} own[8]; /* handlers that run, of a guest without its host */
+	uint32_t nhandlers;
 };
 
 /* The events of one vector's handlers in a guest capture; those of all devices are one event. */
@@ -192,6 +200,7 @@ struct lat_path;
 struct lat_hrtimers;
 struct lat_mem;
 struct lat_net;
+struct lat_tasks;
 
 #define LAT_NEAR_BITS 10
 
@@ -211,6 +220,7 @@ struct lat {
 	struct hostmap *map;
 	struct lat_opts o;			/* want: except what is left out */
 	const char *left_out[LAT_KINDS];	/* what that lacks */
+	bool alone; /* a guest without its host */
 	bool chains; /* interrupts are followed: not for states, mem, sched alone */
 	uint64_t khz; /* of the host's TSC; 0: not known */
 	struct lat_decoder **dec; /* by source */
@@ -245,6 +255,7 @@ struct lat {
 	struct lat_hrtimers *hrtimers;
 	struct lat_mem *mem; /* NULL: not wanted */
 	struct lat_net *net; /* NULL: not wanted */
+	struct lat_tasks *tasks; /* NULL: not alone */
 	const struct event_irqs *irqs; /* of the host's guests */
 	struct u64map irq_vector; /* vm << 32 | irq → vector, learnt */
 	struct u64map irq_vcpu;	  /* vm << 32 | number of a shared one → vCPU of the last */
@@ -359,6 +370,14 @@ uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t since);
 uint64_t lat_worker_since(const struct lat *l, int32_t tid);
 void lat_workers_forget(struct lat *l);
 void lat_workers_free(struct lat *l);
+
+/* own.c: of a guest without its host */
+#define LAT_TID_MAX (1u << 22) /* PID_MAX_LIMIT of the kernel (include/linux/threads.h) */
+int lat_tasks_new(struct lat *l) __must_check;
+int lat_own_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+/* Nothing is known any more of what waits and runs; cut: by lost events, else at the end. */
+void lat_tasks_over(struct lat *l, bool cut);
+void lat_tasks_free(struct lat *l);
 
 /* path.c; path.h has the rest */
 /* What a thread of the host does, which means nothing to others. */

@@ -724,7 +724,7 @@ static int text_print(const struct lat_view *v, FILE *f)
 									       : SHORT_ROWS,
 				  v->worst);
 	}
-	if (v->want[LAT_SCHED]) {
+	if (lat_has_table(v->lat, LAT_T_SCHED)) {
 		sbuf_addc(&b, '\n');
 		ret = ret ?: table_text(&(struct table){ .cells = vcpu_cells, .ctx = v,
 							 .n = lat_vcpus(v->lat) }, &b);

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * own.c: what a guest's recording tells without its host's: how long its tasks waited for a CPU,
+ * and how long its handlers ran. How much of that its vCPUs had no CPU, the host alone knows.
+ */
+#include "priv.h"
+
+const struct lat_desc lat_desc_task = {
+	.name = "task",
+	.kind = LAT_SCHED,
+	.title = "how long tasks that could run waited for a CPU",
+	.key = "Task",
+	.stage = { "total", "preempted", "waiting", "stolen" },
+	.stage_help = { "from the wake-up, or from losing the CPU, to running",
+			"after another task took its CPU", "from the wake-up to a CPU",
+			"... of all this: the host ran something else" },
+	.parts = 1u << 1 | 1u << 2,
+	.cause = { "" },
+	.count = { "waits", "cut by lost events", "open at the end" },
+};
+
+const struct lat_desc lat_desc_handler = {
+	.name = "handler",
+	.kind = LAT_IRQ,
+	.title = "how long handlers of interrupts ran, with those that interrupted them",
+	.key = "Handler",
+	.stage = { "total", "stolen" },
+	.stage_help = { "from the handler's beginning to its end",
+			"... of all this: the host ran something else" },
+	.cause = { "" },
+	.count = { "handled", "cut by lost events", "open at the end", "ends without a beginning" },
+};
+
+enum { WAITS, WAIT_CUT, WAIT_OPEN };
+enum { HANDLED, HANDLER_CUT, HANDLER_OPEN, HANDLER_STRAY };
+
+/* A task that was seen: since when it waits for a CPU. */
+struct lat_task {
+	uint64_t since; /* 0: it does not, or nothing is known of it */
+	bool ready;	/* it lost its CPU, and was not woken */
+	uint32_t vcpu;
+};
+
+struct lat_tasks {
+	struct lat_task *v;
+	size_t cap;
+	struct u64map at; /* tid → index */
+};
+
+int lat_tasks_new(struct lat *l)
+{
+	l->tasks = calloc(1, sizeof(*l->tasks));
+	return l->tasks ? 0 : -ENOMEM;
+}
+
+void lat_tasks_free(struct lat *l)
+{
+	if (!l->tasks)
+		return;
+	u64map_free(&l->tasks->at);
+	free(l->tasks->v);
+	free(l->tasks);
+}
+
+/* NULL: it is idle, or there is no memory: *ret. */
+static struct lat_task *task_of(struct lat *l, uint64_t tid, int *ret)
+{
+	struct lat_task *w = NULL;
+
+	if (tid && tid <= LAT_TID_MAX) {
+		w = u64map_elem(&l->tasks->at, tid, &l->tasks->v, &l->tasks->cap, sizeof(*w));
+		*ret = w ? 0 : -ENOMEM;
+	}
+	return w;
+}
+
+static int add_case(struct lat *l, enum lat_table_id id, uint64_t key, const char *name,
+		    struct lat_case *k)
+{
+	struct lat_group *g;
+
+	if (!lat_wanted(l, k->vm, k->vcpu))
+		return 0;
+	l->table[id].count[0]++;
+	g = lat_group_get(l, id, k->vm, key, &k->group);
+	if (!g)
+		return -ENOMEM;
+	snprintf(g->name, sizeof(g->name), "%s", name);
+	snprintf(k->what, sizeof(k->what), "%s on CPU %u", name, (unsigned int)k->vcpu);
+	k->time = lat_span(l, k->end - k->begin);
+	lat_stage(k, 0, k->time);
+	return lat_case_add(l, id, g, k);
+}
+
+static int task_runs(struct lat *l, struct lat_task *w, const struct lat_in *in)
+{
+	struct lat_case k = { .vm = in->i->vm, .vcpu = w->vcpu, .begin = w->since, .end = in->t };
+	char name[LAT_NAME];
+
+	if (!w->since)
+		return 0;
+	w->since = 0;
+	lat_stage(&k, w->ready ? 1 : 2, lat_span(l, k.end - k.begin));
+	snprintf(name, sizeof(name), "%.40s-%u", tl_comm(in->i->src, (int32_t)in->f[2]),
+		 (unsigned int)in->f[2]);
+	return add_case(l, LAT_T_TASK, in->f[2], name, &k);
+}
+
+static int task_event(struct lat *l, const struct lat_in *in)
+{
+	int ret = 0;
+	struct lat_task *w = task_of(l, in->f[0], &ret);
+
+	if (w && in->kind == EV_WAKEUP && !w->since) {
+		*w = (struct lat_task){ .since = in->t, .vcpu = (uint32_t)in->i->vcpu };
+		if (in->has & 2)
+			w->vcpu = cap_vcpu_of_cpu(in->i->src->cap, (uint32_t)in->f[1]);
+	}
+	if (ret || in->kind != EV_SWITCH)
+		return ret;
+	if (w) {
+		w->since = event_task_sleeps(in->f[1]) ? 0 : in->t;
+		w->ready = true;
+		w->vcpu = (uint32_t)in->i->vcpu;
+	}
+	w = task_of(l, in->f[2], &ret);
+	return w ? task_runs(l, w, in) : ret;
+}
+
+/* ---- handlers ---- */
+
+static void handlers_over(struct lat *l, struct lat_vcpu *v, unsigned int how)
+{
+	lat_count_add(l, v->vm, v->id, LAT_T_HANDLER, how, v->nhandlers);
+	v->nhandlers = 0;
+}
+
+static void handler_begins(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	struct lat_own *o;
+	char name[24] = "";
+
+	if (v->nhandlers == ARRAY_SIZE(v->own)) /* nothing nests as deep: what was there is over */
+		handlers_over(l, v, HANDLER_CUT);
+	o = &v->own[v->nhandlers++];
+	*o = (struct lat_own){ .t = in->t, .kind = in->kind, .number = (uint32_t)in->f[0] };
+	if (in->kind == EV_VECTOR_ENTRY) {
+		const char *event = fmt_name(in->i->ev);
+
+		snprintf(o->name, sizeof(o->name), "%.*s",
+			 (int)MIN(strlen(event) - strlen("_entry"), sizeof(o->name) - 1), event);
+		return;
+	}
+	if (in->kind == EV_IRQ_ENTRY)
+		lat_decode_text(l->dec[in->i->src->index], in, name, sizeof(name));
+	snprintf(o->name, sizeof(o->name), "%s %u%s%s",
+		 in->kind == EV_IRQ_ENTRY ? "irq" : "softirq", o->number, name[0] ? " " : "", name);
+	/* A request's completion, if it follows before the CPU does anything else. */
+	if (in->kind == EV_IRQ_ENTRY) {
+		v->last_device = (struct irq_chain){ .t_source = in->t,
+						     .t_handler = in->t,
+						     .irq = (int32_t)in->f[0] };
+		memcpy(v->last_device.name, name, sizeof(v->last_device.name));
+		v->has_last = true;
+	}
+}
+
+static int handler_ends(struct lat *l, struct lat_vcpu *v, const struct lat_in *in,
+			enum event_role begin)
+{
+	const struct lat_own *o = v->nhandlers ? &v->own[v->nhandlers - 1] : NULL;
+	struct lat_case k = { .vm = (int64_t)v->vm, .vcpu = v->id, .end = in->t };
+
+	if (!o || o->kind != begin || o->number != (uint32_t)in->f[0]) {
+		lat_count(l, v, LAT_T_HANDLER, HANDLER_STRAY);
+		handlers_over(l, v, HANDLER_CUT);
+		return 0;
+	}
+	v->nhandlers--;
+	k.begin = o->t;
+	return add_case(l, LAT_T_HANDLER, (uint64_t)o->kind << 32 | o->number, o->name, &k);
+}
+
+int lat_own_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+{
+	v->first = v->first ?: in->t;
+	v->last = in->t;
+	if (in->i->unplaced)
+		return 0;
+	switch (in->kind) {
+	case EV_WAKEUP: return l->o.want[LAT_SCHED] ? task_event(l, in) : 0;
+	case EV_SWITCH: v->has_last = false; return l->o.want[LAT_SCHED] ? task_event(l, in) : 0;
+	case EV_IRQ_ENTRY:
+	case EV_SOFTIRQ_ENTRY:
+	case EV_VECTOR_ENTRY: handler_begins(l, v, in); return 0;
+	case EV_IRQ_EXIT: return handler_ends(l, v, in, EV_IRQ_ENTRY);
+	case EV_SOFTIRQ_EXIT: return handler_ends(l, v, in, EV_SOFTIRQ_ENTRY);
+	case EV_VECTOR_EXIT: return handler_ends(l, v, in, EV_VECTOR_ENTRY);
+	default: return 0;
+	}
+}
+
+void lat_tasks_over(struct lat *l, bool cut)
+{
+	for (size_t i = 0; l->tasks && i < l->tasks->at.n; i++) {
+		struct lat_task *w = &l->tasks->v[i];
+
+		lat_count_add(l, tl_source(l->t, 0)->vm, w->vcpu, LAT_T_TASK,
+			      cut ? WAIT_CUT : WAIT_OPEN, w->since != 0);
+		w->since = 0;
+	}
+	for (size_t i = 0; l->tasks && i < l->nvcpu; i++)
+		handlers_over(l, l->vcpu[i], cut ? HANDLER_CUT : HANDLER_OPEN);
+}
