@@ -208,6 +208,7 @@ int blame_again(struct blame *b, struct kvmft_err *err)
 	ret = lat_new(b->t, &lo, &again, err);
 	if (ret)
 		return ret;
+	b->lost_to = 0;
 	b->found = b->lat; /* its notes are still needed */
 	b->lat = again;
 	return 0;
@@ -473,7 +474,7 @@ int blame_explain(struct blame *b, const struct tl_item *i)
 	b->now = MAX(b->now, i->host);
 	if (i->kind != TL_EVENT) {
 		/* A gap of a guest hides less: which of its tasks ran. */
-		if (!i->src->guest && !blame_is_pause(i))
+		if ((!i->src->guest || b->alone) && !blame_is_pause(i))
 			b->lost_to = MAX(b->lost_to, i->host + i->width);
 		for (size_t c = 0; c < b->ncpu; c++)
 			b->cpu[c] = (struct blame_cpu){ 0 };

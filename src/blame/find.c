@@ -209,6 +209,7 @@ static const int what_of[LAT_TABLES] = {
 	[LAT_T_IRQ] = BLAME_IRQ, [LAT_T_SCHED] = -1,	      [LAT_T_STEALER] = -1,
 	[LAT_T_IO] = BLAME_IO,	 [LAT_T_TIMER] = BLAME_TIMER, [LAT_T_HRTIMER] = BLAME_HRTIMER,
 	[LAT_T_MEM] = -1,	 [LAT_T_NET_RX] = -1,	      [LAT_T_NET_TX] = -1,
+	[LAT_T_TASK] = -1,	 [LAT_T_HANDLER] = -1,
 };
 
 uint64_t blame_cycles(const struct blame *b, uint64_t time)
@@ -278,7 +279,7 @@ static int lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 static void evidence(struct blame *b)
 {
 	const struct tl_source *s = tl_source(b->t, 0);
-	uint32_t host = evidence_recorded(s->cap, s->fmt, false, b->seen[0]);
+	uint32_t host = s->guest ? 0 : evidence_recorded(s->cap, s->fmt, false, b->seen[0]);
 
 	for (uint32_t isa = 0; isa < ARRAY_SIZE(b->late); isa++)
 		b->late[isa] = event_exit_late(s->cap, isa);
@@ -292,7 +293,7 @@ static void evidence(struct blame *b)
 	b->late_exit = evidence_rule("blame", "late exit");
 	for (size_t vm = 0; vm < b->map->nvm; vm++)
 		b->has[vm] |= host;
-	for (size_t i = 1; i < tl_sources(b->t); i++) {
+	for (size_t i = 0; i < tl_sources(b->t); i++) {
 		s = tl_source(b->t, i);
 		if (s->guest)
 			b->has[b->map->vm[s->vm].of] |=
@@ -320,6 +321,7 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	b->o = *o;
 	b->t = t;
 	b->map = tl_hostmap(t);
+	b->alone = tl_source(t, 0)->guest;
 	b->khz = tl_source(t, 0)->cap->tsc_khz;
 	b->keep = MIN(MAX(o->top * 4, (size_t)64), (size_t)BLAME_TOP_MAX * 4);
 	b->cap = b->keep * 2;
@@ -405,7 +407,7 @@ static bool has_holes(const struct blame *b)
 {
 	bool some = b->map->holes;
 
-	for (size_t i = 1; i < tl_sources(b->t) && !some; i++)
+	for (size_t i = !b->alone; i < tl_sources(b->t) && !some; i++)
 		some = tl_missing(tl_source(b->t, i));
 	return some;
 }
@@ -464,7 +466,7 @@ uint64_t blame_count(const struct blame *b, enum blame_what what)
 /* Whether a guest's capture has events of that role. */
 static bool guest_has(const struct blame *b, enum event_role role)
 {
-	for (size_t i = 1; i < tl_sources(b->t); i++)
+	for (size_t i = 0; i < tl_sources(b->t); i++)
 		if (tl_source(b->t, i)->guest && event_format(tl_source(b->t, i)->fmt, role))
 			return true;
 	return false;
@@ -474,6 +476,8 @@ const char *blame_lacks(const struct blame *b, enum blame_what what)
 {
 	const struct lat *l = b->found ?: b->lat;
 
+	if (b->alone && (what == BLAME_TIMER || what == BLAME_IRQ || what == BLAME_STALL))
+		return "the host was not recorded: `kvmft record` on the host";
 	switch (what) {
 	case BLAME_TIMER: return lat_left_out(l, LAT_TIMER);
 	case BLAME_IRQ: return lat_left_out(l, LAT_IRQ);

@@ -87,6 +87,7 @@ struct blame {
 	const struct timeline *t;
 	struct hostmap *map;
 	uint64_t khz;
+	bool alone;   /* a guest without its host */
 	bool late[3]; /* by isa up to SVM: the host's interrupts look like the guest's time */
 	bool (*seen)[EV_ROLES]; /* by source */
 	uint32_t *has;		/* by VM: enum evidence, of the host and of that guest */
@@ -142,7 +143,8 @@ struct blame {
 	size_t next;		/* spikes by their beginning: the first that has not begun */
 	uint64_t begins;	/* ... and when it does; 0: not looked up yet */
 	size_t *order, *active, nactive;
-	uint64_t now, lost_to;	/* host TSC; events of the host were lost up to there */
+	/* host TSC; events of the host, or of a guest alone, were lost up to there */
+	uint64_t now, lost_to;
 };
 
 /* What is found about a spike. Most are not kept, and a spike with its parts is large. */

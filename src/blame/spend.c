@@ -79,7 +79,8 @@ static struct blame_part *part_by(const struct blame *b, struct blame_spike *s,
 
 	if (!lacks) {
 		p = part_of(s, cause, key, time);
-		p->lacks |= (r->sure | (more ? more->sure : 0)) & ~has(b, s);
+		/* Without any of the host, it may have been that in part. */
+		p->lacks |= (r->sure | (more ? more->sure : 0) | EVID_HOST) & ~has(b, s);
 		return p;
 	}
 	/* Who leaves its CPU is in no interrupt. */
@@ -88,7 +89,7 @@ static struct blame_part *part_by(const struct blame *b, struct blame_spike *s,
 		r = b->rule[CAUSE_EXIT_KERNEL];
 	key = 1ull << 40 | (uint64_t)moved << 41 | (uint64_t)lacks << 8;
 	p = part_of(s, CAUSE_UNKNOWN, key | (uint64_t)(r - evidence_at(0)), time);
-	p->lacks |= lacks;
+	p->lacks |= lacks | (EVID_HOST & ~has(b, s));
 	if (!p->name[0]) {
 		len = snprintf(p->name, sizeof(p->name), "%s", moved ? "its thread left its CPU, " : "");
 		evidence_candidates(r, lacks, p->name + len, sizeof(p->name) - (size_t)len);
@@ -396,7 +397,7 @@ static bool interrupted(const struct blame *b, struct blame_spike *s, const stru
 /* The first capture of a VM's guest; NULL: there is none. */
 static const struct tl_source *guest_of(const struct blame *b, int64_t vm)
 {
-	for (size_t i = 1; i < tl_sources(b->t); i++) {
+	for (size_t i = 0; i < tl_sources(b->t); i++) {
 		const struct tl_source *s = tl_source(b->t, i);
 
 		if (s->guest && (int64_t)b->map->vm[s->vm].of == vm)
@@ -571,10 +572,32 @@ static uint64_t away(const struct blame *b, struct blame_spike *s, uint64_t from
 	return hi - lo;
 }
 
+/*
+ * Nothing of the host is known; n NULL: nor of the vCPU. What kept a task from the vCPU is known if
+ * the guest did that there, even if the host took some of the time. Why an idle vCPU, a device or a
+ * timer took long, the host alone could tell.
+ */
+static void guest_alone(const struct blame *b, struct blame_spike *s, const struct lat_now *n,
+			uint64_t time)
+{
+	bool did = n && (n->in_handler || s->running || (s->tid && n->task_known && n->task));
+	struct blame_part *p;
+
+	if (did && s->what != BLAME_IO && s->what != BLAME_HRTIMER && s->what != BLAME_TIMERLAT) {
+		guest_runs(b, s, n, time);
+		return;
+	}
+	p = part_of(s, CAUSE_UNKNOWN, 3, time);
+	p->lacks |= EVID_HOST;
+	if (!p->name[0])
+		snprintf(p->name, sizeof(p->name), "the host was not recorded");
+}
+
 void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 {
 	uint64_t from = s->since, time;
 	struct lat_now n;
+	bool known;
 
 	to = MIN(to, s->end);
 	if (to <= from)
@@ -591,7 +614,12 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 		blame_part_add(b, s, CAUSE_GUEST_SLEEP, 0, time);
 		return;
 	}
-	if (!lat_vcpu_now(b->lat, (size_t)s->vm, (uint32_t)s->on, &n)) {
+	known = lat_vcpu_now(b->lat, (size_t)s->vm, (uint32_t)s->on, &n);
+	if (b->alone) {
+		guest_alone(b, s, known ? &n : NULL, time);
+		return;
+	}
+	if (!known) {
 		blame_part_add(b, s, CAUSE_UNKNOWN, 0, time);
 		return;
 	}

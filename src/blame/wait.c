@@ -220,7 +220,7 @@ int blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i
 	const struct blame_decoder *d = &b->dec[i->src->index];
 	int ret;
 
-	if (i->vm < 0 || i->vcpu < 0 || i->unplaced)
+	if (i->vm < 0 || i->vcpu < 0 || i->unplaced || i->host < b->lost_to)
 		return 0;
 	ret = blame_vcpu_learn(b, i);
 	if (ret)
@@ -382,6 +382,8 @@ void blame_wait_forget(struct blame *b, const struct tl_item *gap)
 {
 	if (gap->src->qemu || blame_is_pause(gap))
 		return;
+	if (b->alone) /* another CPU may have had the end of what waits, until then */
+		b->lost_to = MAX(b->lost_to, gap->host + gap->width);
 	if (!gap->src->guest)
 		b->gen++;
 	else if (gap->vm >= 0)

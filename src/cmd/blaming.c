@@ -208,7 +208,7 @@ int blaming_find(struct blaming *m)
 	int ret;
 
 	while ((ret = tl_next(m->p->t, &item)) > 0) {
-		ret = m->w ? win_feed(m->w, item) : 0;
+		ret = m->w && m->p->nguest ? win_feed(m->w, item) : 0;
 		ret = ret ?: blame_find(m->b, item);
 		if (ret)
 			break;
