@@ -175,13 +175,37 @@ static int idle(struct load *l)
 	return ticking(l, 10);
 }
 
+/* The host does the same twice, and the guest's events are those of one time: two offsets fit. */
+static int twice(struct load *l)
+{
+	uint64_t base = HOST_BEGIN, t = base;
+	uint32_t seed = l->seed;
+	int ret = 0;
+
+	for (int round = 0; round < 2; round++, base = t) {
+		l->seed = seed;
+		for (size_t i = 0; i < l->events && !ret;) {
+			uint64_t entry = t, n = rnd(l, 2, 34);
+
+			for (t += SLACK; n && i < l->events && !ret; n--, i++) {
+				ret = round ? 0 : event(l, t);
+				t += rnd(l, 600, 5000);
+			}
+			t += SLACK;
+			ret = ret ? ret : window(l, entry, t);
+			t += TICK - (t - base) % TICK + rnd(l, 0, 3000);
+		}
+	}
+	return ret;
+}
+
 static const struct {
 	const char *name;
 	int (*make)(struct load *l);
 } kinds[] = {
 	{ "aligned", aligned }, { "stranger", stranger }, { "random", random_stamps },
 	{ "regular", regular }, { "hostile", hostile },	  { "dense", dense },
-	{ "ticks", ticks },	{ "idle", idle },
+	{ "ticks", ticks },	{ "idle", idle },	{ "twice", twice },
 };
 
 const char *solve_load_kind(size_t i)

@@ -9,7 +9,7 @@
 
 #define SOLVE_LOAD_OFFSET (0ull - 42051902088ull) /* of "aligned" */
 
-/* aligned, stranger, random, regular, hostile, dense, ticks, idle; NULL: that was the last. */
+/* aligned, stranger, random, regular, hostile, dense, ticks, idle, twice; NULL: that was the last. */
 const char *solve_load_kind(size_t i);
 /* 0, or an error of the solver; -1: no such kind. */
 int solve_load(struct solve *s, const char *kind, size_t events, uint32_t seed);
