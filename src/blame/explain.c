@@ -501,6 +501,7 @@ int blame_explained(struct blame *b, const uint64_t *off)
 		qsort(s->part, s->nparts, sizeof(*s->part), larger);
 		if (off)
 			blame_judge(s, off);
+		s->sure &= !b->alone; /* whatever its parts say */
 		lacks |= s->needs;
 	}
 	if (lacks) {
