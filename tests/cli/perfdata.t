@@ -409,6 +409,8 @@ perf_of "$tmp/over.data" record -q --overwrite -e kvm:kvm_pio
 refused "$tmp/over.data" 'record without' "perf record --overwrite"
 perf_of "$tmp/hw.data" record -q -e cpu-clock
 refused "$tmp/hw.data" 'no tracepoints.*perf record -e' "no tracepoints"
+perf record -q -e cpu-clock -o - true >"$tmp/pipe.data" 2>"$tmp/perf.log"
+refused "$tmp/pipe.data" 'no tracepoints.*perf record -e' "no tracepoints, from a pipe"
 "$tinyvm" --pause $pause --ms 60000 >/dev/null 2>&1 &
 vm=$!
 # The shell becomes perf: then its id is known.
