@@ -30,11 +30,6 @@ static void test_refused(void **state __unused_arg)
 
 	file_new(&f, 8);
 	sample(&f, 0, 100, 1);
-	ep_feature(&f.e, EP_COMPRESSED, "", 0);
-	refuse(&f, "perf record -z");
-
-	file_new(&f, 8);
-	sample(&f, 0, 100, 1);
 	ep_record(&f.records, 81, 0, "12345678", 8, NULL, NULL);
 	refuse(&f, "perf record -z");
 
@@ -122,7 +117,7 @@ static void test_refused_head(void **state __unused_arg)
 	struct capture *c = NULL;
 
 	refuse_bytes("PERFILE2", 8, "cut in its first bytes");
-	refuse_bytes("PERFILE2\x10\0\0\0\0\0\0\0", 16, "to a pipe");
+	refuse_bytes("PERFILE2\x10\0\0\0\0\0\0\0", 16, "no tracepoints");
 	refuse_bytes("2ELIFREP\0\0\0\0\0\0\0\x68", 16, "of a big-endian machine");
 	refuse_bytes("PERFILE2\x68\0\0\0\0\0\0\0", 16, "cut in its first bytes");
 	enc_file(dir, "data", "PERFILE2", 8); /* perf record --threads */
