@@ -162,13 +162,13 @@ endif
 kv_libs := $(pkg_libs) $(kmod_libs) -lpthread
 
 # ---- sources ----
-only_small := $(addprefix src/,cmd/cmds_small.c record/small.c stuck/small.c)
+only_small := $(addprefix src/,capture/small.c cmd/cmds_small.c record/small.c stuck/small.c)
 # Not in the small one; most of it the linker would leave out as well, but it is a third of what there is to compile.
 only_whole := $(filter-out $(addprefix src/,blame/find.c exits/counts.c latency/events.c latency/io.c \
 	$(addprefix qemu/,events.c format.c line.c monitor_binary.c simple.c trace.c) \
 	$(addprefix sides/,run.c session.c snapshot.c store.c)),$(wildcard $(addprefix src/, \
 	$(addsuffix /*.c,blame diff exits latency qemu sdt sides) cmd/cmds.c record/qemu*.c record/sdt.c record/net_id.c \
-	stuck/recording.c \
+	stuck/recording.c capture/tracetext_*.c \
 	$(addsuffix *.c,$(addprefix cmd/,blam convert_ export many merge qemu) \
 	$(addprefix output/,database diff lat_ report_ tracedat)))))
 only_sqlite := $(addprefix src/,util/sqlite.c cmd/export_db.c) $(wildcard src/output/database*.c)

@@ -120,7 +120,8 @@ static const char *next_field(const char *f, struct tt_field *x)
 
 	if (f == end)
 		return NULL;
-	*x = (struct tt_field){ .name = { f, (size_t)(at - 1 - f) }, .type = *at++ };
+	*x = (struct tt_field){ .name = { f, (size_t)(at - 1 - f) }, .type = *at };
+	at++;
 	if (x->type == '{') {
 		x->words = (struct tt_word){ at, strcspn(at, "}") };
 		at += x->words.n + 1;
@@ -217,7 +218,7 @@ static bool read_number(const char *p, bool hex, uint64_t *v)
 	if (!hex && !take_u64(&p, UINT64_MAX, &n))
 		return false;
 	for (from = p; hex && isxdigit((unsigned char)*p); p++)
-		n = n << 4 | ((*p & 0xfu) + (*p > '9' ? 9 : 0));
+		n = n << 4 | ((uint64_t)(*p & 0xf) + (*p > '9' ? 9 : 0));
 	if (in_word(*p) || (hex && (p == from || p - from > 16)))
 		return false;
 	*v = minus ? -n : n;

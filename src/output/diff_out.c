@@ -150,7 +150,8 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	}
 	change_text(r, text, sizeof(text));
 	cell_text(o, 0, "change", "%s", text);
-	cell_text(o, 0, "effect", r->lead ? "%.2f%%" : "", r->effect * 100);
+	snprintf(text, sizeof(text), "%.2f%%", r->effect * 100);
+	cell_text(o, 0, "effect", "%s", r->lead ? text : "");
 	snprintf(text, sizeof(text), r->chance < 0.001 ? "<0.001" : "%.3f", r->chance);
 	cell_text(o, COL_LEFT, "chance", "%s%s", text, r->beyond ? "" : r->differs ? " -" : " ~");
 	o->dim = doc->color && !r->lead && !o->head;

@@ -267,7 +267,7 @@ static void row_cells(struct row *o, const void *ctx, size_t i)
 	const struct report_row *row = o->head ? &none : &t->row[i];
 	const bool rip = d->opts->by_rip, cut = t->total_time == UINT64_MAX;
 	const unsigned int perf = rip ? IN_DATA : IN_ALL;
-	char name[REPORT_NAME] = "", key[16];
+	char name[REPORT_NAME] = "", key[40];
 
 	if (!o->head)
 		report_row_name(d->r, row, name);
@@ -300,9 +300,10 @@ static void row_cells(struct row *o, const void *ctx, size_t i)
 			      : "Avg time",
 		  row->timed, row->avg_time, mean(row));
 	row_fixed(o, "stderr_pct", row->stderr_pct, 2);
+	snprintf(key, sizeof(key), "( +- %3u.%02u%% )", row->stderr_pct / 100,
+		 row->stderr_pct % 100);
 	if (!rip)
-		cell_text(o, COL_DROP1, "", row->timed ? "( +- %3u.%02u%% )" : "",
-			  row->stderr_pct / 100, row->stderr_pct % 100);
+		cell_text(o, COL_DROP1, "", "%s", row->timed ? key : "");
 	cell_time(o, IN_CSV, "total", NULL, row->timed, row->total_time, 0);
 	for (size_t k = 0; d->opts->percentiles && k < REPORT_PERCENTILES; k++) {
 		snprintf(key, sizeof(key), "p%u", report_percentiles[k]);

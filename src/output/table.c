@@ -56,7 +56,8 @@ void cell_text(struct row *r, unsigned int in, const char *head, const char *fmt
 		return;
 	}
 	if (r->c.alone & bit && r->c.width[at] == 1) {
-		sbuf_addf(r->b, text[0] ? "%s\n" : "", text);
+		if (text[0])
+			sbuf_addf(r->b, "%s\n", text);
 		text[0] = '\0';
 		n = 0;
 	}
