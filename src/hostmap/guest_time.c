@@ -365,7 +365,8 @@ static bool sched_over_kvmclock(struct guest_time *g, const struct capture *cap)
 int guest_time_init(struct guest_time *g, const struct capture *cap, struct kvmft_err *err)
 {
 	memset(g, 0, sizeof(*g));
-	g->kvmclock = cap->clock && (sched_over_kvmclock(g, cap) || raw_over_kvmclock(g, cap));
+	g->kvmclock = cap->clock && !cap->unit_ns &&
+		      (sched_over_kvmclock(g, cap) || raw_over_kvmclock(g, cap));
 	return g->kvmclock ? 0 : own_tsc_init(&g->own, cap, err);
 }
 

@@ -39,7 +39,7 @@ static void scan_init(struct scan *s, struct hostmap *m)
 	event_find(m->fmt, EV_EXIT, 0, &exit);
 	s->entry_id = id_of(&s->entry);
 	s->exit_id = id_of(&exit);
-	for (size_t k = 0; k < ARRAY_SIZE(clock_events); k++)
+	for (size_t k = 0; k < ARRAY_SIZE(clock_events) && !m->cap->unit_ns; k++) /* cycles */
 		if (event_find(m->fmt, clock_events[k], 0, &s->clock[k]))
 			s->clock_ids |= 1ull << (fmt_id(s->clock[k].ev) % 64);
 }

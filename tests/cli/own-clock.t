@@ -77,6 +77,16 @@ run "$kvmft" merge "$tmp/mono.dat" "$tmp/local.dat=tids:900"
 status_is 4 "a pair"
 err_has 'the clock offset in ns of tids:900 is not recorded, and the events do not tell it: ' "... needs events that do"
 
+# A TSC offset is in cycles: where the clocks of both sides count ns, it is not theirs.
+{
+	echo "2 5000000070000 900 kvm_write_tsc_offset vcpu_id=0 previous_tsc_offset=0 next_tsc_offset=77"
+	cat "$tmp/idle.txt"
+} >"$tmp/offset.txt"
+ok "a host that saw a TSC offset" "$mkcap" --clock local --trace-dat "$tmp/offset.dat" "$tmp/offset.txt"
+run "$kvmft" merge "$tmp/offset.dat" "$tmp/mono.dat=tids:900"
+status_is 4 "... and a guest"
+err_has 'the clock offset in ns of tids:900 is not recorded' "... which it does not relate"
+
 # arm64's kvm_entry does not say which vCPU it is; the names that VMMs give their threads do.
 cat >"$tmp/arm.txt" <<-END
 	meta task tid=901 tgid=0 comm=CPU%203/KVM
