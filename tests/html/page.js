@@ -2,6 +2,7 @@
 //
 // page.js FILE [EVENTS [NAME [WANT]]]: looks at a page that kvmft wrote, in both themes, with mouse and keys; TAP on
 // stdout. NAME is what some task must be called, WANT a JSON of what must be there (see things()). With PICTURES=DIR the screens are kept there.
+// BRIEF=1: only that it opens, its words and what must be there, for a page that another one is like.
 // BROWSER: chromium (if none is named) or firefox.
 'use strict';
 const path = require('path');
@@ -242,16 +243,20 @@ async function things(p, want) {
 }
 
 (async () => {
-	let p = await look(true);
-	await p.close();
-	p = await look(false);
-	await hands(p);
-	await keyboard(p);
+	const whole = process.env.BRIEF !== '1';
+	if (whole) await (await look(true)).close();
+	const p = await look(false);
+	if (whole) {
+		await hands(p);
+		await keyboard(p);
+	}
 	await words(p);
-	await search(p);
-	await paper(p);
+	if (whole) {
+		await search(p);
+		await paper(p);
+	}
 	if (process.argv[5]) await things(p, JSON.parse(process.argv[5]));
-	await speed(p);
+	if (whole) await speed(p);
 	await p.frame();
 	ok(p.errors.length === 0, 'no error in all of it', p.errors.join(' '));
 	await p.close();
