@@ -238,6 +238,11 @@ int lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 	}
 	if (l->guest[v->vm].src && !c->handled)
 		return chain_unhandled(l, v, c);
+	/* Accepted before the vCPU's thread was seen again: it may have been off its CPU. */
+	if (c->spent[VS_UNKNOWN]) {
+		lat_count(l, v, LAT_T_IRQ, v->cut ? IRQ_CUT : IRQ_BEFORE);
+		return 0;
+	}
 	lat_count(l, v, LAT_T_IRQ, IRQ_MEASURED);
 	if (!l->o.want[LAT_IRQ] || !lat_wanted(l, k.vm, k.vcpu))
 		return 0;

@@ -108,6 +108,7 @@ struct lat_vcpu {
 	uint64_t time[VS_STATES];
 	uint64_t entries;
 	bool seen, asleep, stopped;
+	bool cut; /* there was a gap: in between it may have done anything */
 	/* robbed of its CPU since steal_begin */
 	uint64_t steal_begin;
 	uint32_t steal_cpu;

@@ -151,6 +151,8 @@ void lat_workers_free(struct lat *l)
 	free(l->workers);
 }
 
+enum { HIT_TASK, HIT_IRQ, HIT_SOFTIRQ, HIT_LOCK, HIT_IDLE, HIT_UNKNOWN, HIT_UNSEEN };
+
 const struct lat_desc lat_desc_sched = {
 	.name = "sched",
 	.kind = LAT_SCHED,
@@ -162,6 +164,7 @@ const struct lat_desc lat_desc_sched = {
 	.parts = 1u << 1 | 1u << 2,
 	.cause = { "task", "interrupt", "softirq", "lock or preemption off", "idle", "not known",
 		   "not recorded" },
+	.cause_untold = HIT_UNSEEN,
 	.count = { "intervals", "outside the guest's capture", "without a known guest task",
 		   "cut by lost events", "open at the end" },
 };
@@ -181,8 +184,6 @@ const struct lat_desc lat_desc_stealer = {
 enum { STEALER_SLICES, STEALER_UNKNOWN, STEALER_SEVERAL };
 
 #define TID_MASK 0x3fffffu /* PID_MAX_LIMIT of the kernel (include/linux/threads.h), less one */
-
-enum { HIT_TASK, HIT_IRQ, HIT_SOFTIRQ, HIT_LOCK, HIT_IDLE, HIT_UNKNOWN, HIT_UNSEEN };
 
 /* Time without a task has its own keys, outside those of tasks and of idle (from 1 << 40). */
 static const struct {

@@ -108,7 +108,7 @@ static void case_untold(const struct lat *l, enum lat_table_id id, struct lat_ca
 {
 	c->known &= ~l->untold[id].stages;
 	if (l->untold[id].causes >> c->cause & 1)
-		c->cause = 0;
+		c->cause = l->table[id].desc->cause_untold;
 }
 
 void lat_table_untold(struct lat *l, enum lat_table_id id)
@@ -126,10 +126,10 @@ void lat_table_untold(struct lat *l, enum lat_table_id id)
 			free(g->stage[s]);
 			g->stage[s] = NULL;
 		}
-		for (unsigned int c = 1; c < LAT_CAUSES; c++) {
+		for (unsigned int c = 0; c < LAT_CAUSES; c++) {
 			if (!(l->untold[id].causes >> c & 1))
 				continue;
-			g->cause[0] += g->cause[c];
+			g->cause[t->desc->cause_untold] += g->cause[c];
 			g->cause[c] = 0;
 		}
 	}

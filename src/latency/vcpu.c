@@ -328,6 +328,7 @@ void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v)
 	if (v->seen)
 		set_state(l, v, VS_UNKNOWN, MAX(l->now, v->since));
 	v->base = VS_UNKNOWN;
+	v->cut = true;
 	v->asleep = false;
 	v->asleep_since = 0;
 	v->in_fault = false;

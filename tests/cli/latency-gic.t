@@ -68,11 +68,13 @@ arrows()
 host1()
 {
 	cat <<'END'
+event kvm kvm_vcpu_wakeup 902 u64:ns u8:waited u8:valid
 meta machine uname=Linux%206.1.0 arch=aarch64 long=8 endian=little
 meta vm id=100-12 pid=100 fd=12 name=one
 meta vcpu vm=100-12 id=0 tid=101 offset=0 ratio=0 frac=48
 meta task tid=100 tgid=100 comm=qemu
 meta task tid=101 tgid=100 comm=CPU%200/KVM
+0   900 101 kvm_vcpu_wakeup ns=1 waited=0 valid=1
 0  1000 101 kvm_entry vcpu_pc=0xffff800008000000
 0  2000 101 vgic_update_irq_pending vcpu_id=0 irq=27 level=1
 0  2100 101 kvm_exit ret=0 esr_ec=0 vcpu_pc=0xffff800008000004
