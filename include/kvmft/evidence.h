@@ -26,8 +26,14 @@ enum evidence {
 	EVID_GUEST_WAKEUP = 1 << 9,
 	EVID_GUEST_IRQ = 1 << 10,
 	EVID_HOST = 1 << 11, /* any recording of it */
+	EVID_WAKING = 1 << 12,
+	EVID_PATH = 1 << 13, /* what threads ask a disk, and when they wait for memory */
+	EVID_INJECT = 1 << 14,
+	EVID_RAISE = 1 << 15,
+	EVID_CALLS = 1 << 16, /* to receive */
+	EVID_GUEST_CALLS = 1 << 17,
 };
-#define EVIDENCE_BITS 12
+#define EVIDENCE_BITS 18
 
 struct evidence_rule {
 	const char *of, *what; /* "blame", "exit-kernel" */

@@ -86,6 +86,7 @@ struct lat_desc {
 	 */
 	uint32_t crosses;
 	const char *cause[LAT_CAUSES]; /* [0] = none in particular */
+	bool cause_is_stage;	       /* the stage of that number took most of it */
 	uint32_t cause_untold;	       /* the one that stands for those without their evidence */
 	const char *count[LAT_COUNTS]; /* what was counted, matched or not */
 	bool in_order;		       /* its groups keep the order in which they came */

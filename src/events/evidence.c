@@ -6,7 +6,7 @@
 /* By bit. All of the roles are needed, or with `any` one of them. */
 static const struct {
 	bool guest, any;
-	enum event_role role[3];
+	enum event_role role[4];
 	const char *name;  /* in messages and JSON */
 	const char *rival; /* who may have been it, if nothing shows that */
 	const char *more;  /* what to record besides the default; NULL: nothing */
@@ -17,7 +17,8 @@ static const struct {
 	  "-e sched:sched_wakeup" },
 	{ false, false, { EV_USER_EXIT }, "kvm:kvm_userspace_exit", "the VMM", NULL },
 	{ false, false, { EV_VCPU_WAKEUP }, "kvm:kvm_vcpu_wakeup", "polling", NULL },
-	{ false, true, { EV_MMIO, EV_FAST_MMIO }, "kvm:kvm_mmio", "a device", NULL },
+	{ false, false, { EV_MMIO, EV_FAST_MMIO }, "kvm:kvm_mmio, kvm:kvm_fast_mmio", "a device",
+	  NULL },
 	{ false, true, { EV_ACCEPT, EV_VGIC }, "kvm:kvm_apic_accept_irq", "a lock", NULL },
 	{ false, false, { EV_VECTOR_ENTRY, EV_SOFTIRQ_ENTRY }, "irq_vectors:*, irq:softirq_*",
 	  "an interrupt of the host",
@@ -28,9 +29,20 @@ static const struct {
 	{ true, false, { EV_WAKEUP }, "sched:sched_wakeup", "the guest's scheduler", NULL },
 	{ true, false, { EV_IRQ_ENTRY, EV_SOFTIRQ_ENTRY }, "irq:*", "a handler of the guest", NULL },
 	{ false, false, { EV_NONE }, "kvm:*", "the host", NULL },
+	{ false, false, { EV_WAKING }, "sched:sched_waking", "the scheduler", "-e io" },
+	{ false, false, { EV_BIO, EV_FILE_PAGE, EV_USER_FAULT, EV_KERNEL_FAULT },
+	  "block:block_bio_queue, filemap:*, exceptions:*", "memory", "-e io" },
+	{ false, false, { EV_INJECT }, "kvm:kvm_inj_virq", "KVM", NULL },
+	{ false, false, { EV_MSI, EV_IPI, EV_SET_IRQ },
+	  "kvm:kvm_msi_set_irq, kvm_apic_ipi, kvm_set_irq", "its source", NULL },
+	{ false, false, { EV_CALL_RECEIVE }, "syscalls:sys_enter_recv*", "a task of the host", "-e net" },
+	{ true, false, { EV_CALL_RECEIVE }, "syscalls:sys_enter_recv*", "a task of the guest", "-e net" },
 };
 
 #define SCHED (EVID_SWITCH | EVID_WAKEUP)
+#define PATH  (SCHED | EVID_WAKING | EVID_MMIO) /* of what a VMM does since the doorbell */
+#define TAKEN (EVID_ACCEPT | EVID_INJECT | EVID_GUEST_IRQ) /* an interrupt, by its guest */
+#define WOKEN (EVID_GUEST_SWITCH | EVID_GUEST_WAKEUP)
 #define TELLS (EVID_SWITCH | EVID_USER) /* the kernel, the VMM and others apart */
 
 static const struct evidence_rule rules[] = {
@@ -85,6 +97,8 @@ static const struct evidence_rule rules[] = {
 	{ "vcpu", "waiting", "the scheduler", SCHED, 0, NULL },
 	{ "vcpu", "preempted", "the scheduler", EVID_SWITCH, 0, NULL },
 	{ "irq", "wake", "the scheduler", SCHED, 0, NULL },
+	{ "irq", "raise", "its source", EVID_RAISE, 0, NULL },
+	{ "irq", "late at the source", "its source", EVID_RAISE, 0, NULL },
 	{ "irq", "deliver", "KVM", SCHED, 0, NULL },
 	{ "irq", "off-cpu", "the scheduler", SCHED, 0, NULL },
 	{ "irq", "guest", "the guest", SCHED, 0, NULL },
@@ -118,20 +132,36 @@ static const struct evidence_rule rules[] = {
 	{ "task", "waiting", "the guest's scheduler", EVID_GUEST_WAKEUP, 0, NULL },
 	{ "task", "stolen", "the host", EVID_HOST, 0, NULL },
 	{ "handler", "stolen", "the host", EVID_HOST, 0, NULL },
-	{ "io", "submit", "the host", EVID_HOST, 0, NULL },
-	{ "io", "host", "the host", EVID_HOST | EVID_ACCEPT, 0, NULL },
-	{ "io", "deliver", "the host", EVID_HOST | EVID_ACCEPT, 0, NULL },
-	{ "io", "vmm-wait", "the scheduler", SCHED, 0, NULL },
+	{ "io", "submit", "the host", EVID_HOST | EVID_MMIO, 0, NULL },
+	{ "io", "host", "the host", EVID_HOST | EVID_MMIO | EVID_ACCEPT | EVID_RAISE, 0, NULL },
+	{ "io", "deliver", "the host", EVID_HOST | EVID_ACCEPT | EVID_RAISE, 0, NULL },
+	{ "io", "vmm-wait", "the scheduler", SCHED | EVID_USER | EVID_MMIO, 0, NULL },
 	{ "io", "disk", "the host's disk", EVID_BLOCK, 0, NULL },
-	{ "io", "vmm-cpu", "the scheduler", SCHED, 0, NULL },
+	{ "io", "vmm-cpu", "the scheduler", PATH, 0, NULL },
+	{ "io", "vmm-fault", "memory", PATH | EVID_PATH, 0, NULL },
+	{ "io", "vmm-lock", "a lock", PATH, 0, NULL },
+	{ "io", "vmm-disk", "the host's disk", PATH | EVID_PATH, 0, NULL },
+	{ "io", "vmm-sleep", "a sleep", PATH | EVID_PATH, 0, NULL },
 	{ "io", "faults", "memory", EVID_SWITCH | EVID_MMIO, 0, NULL },
 	{ "mem", "kernel", "KVM", TELLS, 0, NULL },
 	{ "mem", "asleep", "a sleep", SCHED, 0, NULL },
 	{ "mem", "off-cpu", "the scheduler", SCHED, 0, NULL },
 	{ "mem", "vmm", "the VMM", TELLS, 0, NULL },
 	{ "net-rx", "wake", "the scheduler", SCHED, 0, NULL },
-	{ "net-rx", "run", "the guest's scheduler", EVID_GUEST_SWITCH, 0, NULL },
-	{ "net-tx", "wake", "the scheduler", SCHED, 0, NULL },
+	{ "net-rx", "notify", "the host", EVID_ACCEPT | EVID_RAISE, 0, NULL },
+	{ "net-rx", "deliver", "KVM", TAKEN, 0, NULL },
+	{ "net-rx", "napi", "the guest", TAKEN, 0, NULL },
+	{ "net-rx", "stack", "the guest", WOKEN, 0, NULL },
+	{ "net-rx", "run", "the guest's scheduler", WOKEN, 0, NULL },
+	{ "net-rx", "ask", "a task of the guest", WOKEN | EVID_GUEST_CALLS, 0, NULL },
+	{ "net-rx", "read", "a task of the guest", WOKEN | EVID_GUEST_CALLS, 0, NULL },
+	{ "net-tx", "doorbell", "the host", EVID_MMIO, 0, NULL },
+	{ "net-tx", "wake", "the scheduler", SCHED | EVID_MMIO, 0, NULL },
+	{ "net-tx", "take", "the host", EVID_MMIO, 0, NULL },
+	{ "net-tx", "stack", "the host", SCHED, 0, NULL },
+	{ "net-tx", "run", "the scheduler", SCHED, 0, NULL },
+	{ "net-tx", "ask", "a task of the host", SCHED | EVID_CALLS, 0, NULL },
+	{ "net-tx", "read", "a task of the host", SCHED | EVID_CALLS, 0, NULL },
 	/* what a vCPU of a recording may also have been, see stuck -i */
 	{ "stuck", "starved", "the scheduler", SCHED, 0, NULL },
 	{ "stuck", "throttled", "the scheduler", SCHED, 0, NULL },
@@ -167,14 +197,19 @@ static bool shows(const struct fmt *fmt, enum event_role role, const bool *seen)
 uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, bool guest,
 			   const bool seen[EV_ROLES])
 {
+	bool arm64 = cap->arch && !strcmp(cap->arch, "aarch64");
 	uint32_t has = 0;
 
 	for (size_t i = 0; i < EVIDENCE_BITS; i++) {
 		bool all = true, one = false;
 
 		for (size_t k = 0; k < ARRAY_SIZE(events[i].role) && events[i].role[k]; k++) {
-			bool is = shows(fmt, events[i].role[k], cap->is_tracedat ? seen : NULL);
+			enum event_role role = events[i].role[k];
+			bool is = shows(fmt, role, cap->is_tracedat ? seen : NULL);
 
+			/* KVM does not have these there. */
+			is |= arm64 && (role == EV_FAST_MMIO || role == EV_INJECT ||
+					role == EV_MSI || role == EV_IPI);
 			all &= is;
 			one |= is;
 		}

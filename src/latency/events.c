@@ -169,16 +169,14 @@ void lat_decoder_spare(struct lat_decoder *d, bool mem)
 }
 
 /* Without fields: what the thread of a vCPU does, and that a guest handles interrupts. */
-static bool tells_now(enum event_role r)
-{
-	return r < EV_WAKING || r == EV_WAKEUP || (r >= EV_IRQ_ENTRY && r <= EV_VECTOR_EXIT);
-}
-
 void lat_decoder_states(struct lat_decoder *d)
 {
-	for (size_t id = 0; id < ARRAY_SIZE(d->at); id++)
-		if (d->at[id] && !tells_now(d->ev[d->at[id] - 1].kind))
+	for (size_t id = 0; id < ARRAY_SIZE(d->at); id++) {
+		enum event_role r = d->at[id] ? d->ev[d->at[id] - 1].kind : EV_NONE;
+
+		if (r >= EV_WAKING && r != EV_WAKEUP && !(r >= EV_IRQ_ENTRY && r <= EV_VECTOR_EXIT))
 			d->at[id] = 0;
+	}
 }
 
 int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)

@@ -168,6 +168,10 @@ static const struct {
 	  { EV_SKB_COPY, EV_SWITCH },
 	  NET_LACKS("host", "skb_copy_datagram_iovec", "sched_switch") },
 	{ LAT_NET,
+	  false,
+	  { EV_SKB_FREE, EV_WAKING },
+	  NET_LACKS("host", "consume_skb", "sched_waking") },
+	{ LAT_NET,
 	  true,
 	  { EV_NET_START, EV_NET_RECEIVE },
 	  NET_LACKS("guest", "net_dev_start_xmit", "netif_receive_skb") },
@@ -175,6 +179,10 @@ static const struct {
 	  true,
 	  { EV_NAPI_POLL, EV_SKB_FREE },
 	  NET_LACKS("guest", "napi_poll", "consume_skb") },
+	{ LAT_NET,
+	  true,
+	  { EV_NET_QUEUE, EV_SWITCH },
+	  NET_LACKS("guest", "net_dev_queue", "sched_switch") },
 };
 
 /* Of a guest without its host; EV_NONE: the guest alone cannot tell. */
@@ -235,7 +243,8 @@ uint32_t lat_lacks(const struct lat *l, const char *of, const char *what)
 {
 	const struct evidence_rule *r = evidence_rule(of, what);
 
-	return r ? r->needs & ~l->recorded : 0;
+	/* What the VMM's threads waited for is only asked of recordings made for that. */
+	return r && (l->path || !(r->needs & EVID_WAKING)) ? r->needs & ~l->recorded : 0;
 }
 
 uint32_t lat_needs(const struct lat *l)
@@ -270,7 +279,8 @@ static void know_evidence(struct lat *l)
 		l->needs |= lat_lacks(l, "vcpu", vs_names[s]);
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		l->untold[id].stages = untold(l, id, descs[id]->stage, LAT_STAGES);
-		l->untold[id].causes = untold(l, id, descs[id]->cause, LAT_CAUSES);
+		l->untold[id].causes = untold(l, id, descs[id]->cause, LAT_CAUSES) |
+				       (descs[id]->cause_is_stage ? l->untold[id].stages : 0);
 	}
 }
 
@@ -595,14 +605,15 @@ static int feed_other(struct lat *l, const struct tl_item *i)
 static int feed_gap(struct lat *l, const struct tl_item *i)
 {
 	int64_t vm_or_all = i->src->guest ? i->vm : -1;
+	uint64_t *blind;
 	int ret;
 
 	if (i->src->qemu) {
 		lat_io_qemu_forget(l);
 		return 0;
 	}
-	if (!i->src->guest || l->alone)
-		l->blind_until = MAX(l->blind_until, i->host + i->width);
+	blind = i->src->guest && !l->alone ? &l->guest[i->vm].blind_until : &l->blind_until;
+	*blind = MAX(*blind, i->host + i->width);
 	for (size_t k = 0; k < l->nheard; k++) {
 		struct lat_vcpu *v = l->heard[k];
 
@@ -655,7 +666,8 @@ int lat_feed(struct lat *l, const struct tl_item *i)
 		l->begun = true;
 		l->end = MAX(l->end, i->host);
 	}
-	if (i->host < l->blind_until)
+	if (i->host < l->blind_until ||
+	    (i->src->guest && !l->alone && i->host < l->guest[i->vm].blind_until))
 		return 0;
 	if (!lat_decode(l->dec[i->src->index], i, &in))
 		return feed_other(l, i);

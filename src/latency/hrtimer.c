@@ -120,6 +120,7 @@ static void virtual_timer_stages(struct lat *l, struct lat_vcpu *v, const struct
 	uint64_t end = c->handled ? c->t_handler : c->t_entry, now[VS_STATES];
 	/* A deadline in the past fires at once: it is late from the moment it was set. */
 	uint64_t from = MAX(c->deadline, c->armed_at);
+	bool known; /* what the vCPU did since: events may have been lost */
 
 	k->begin = MIN(from, end);
 	k->end = end;
@@ -127,9 +128,11 @@ static void virtual_timer_stages(struct lat *l, struct lat_vcpu *v, const struct
 	lat_stage(k, TIMER_ST_TOTAL, k->time);
 	lat_timer_stages(l, c, from, end, k);
 	lat_times_at(v, end, now);
-	lat_stage(k, TIMER_ST_OFFCPU,
-		  lat_span(l, now[VS_WAITING] - c->at_deadline[VS_WAITING] + now[VS_PREEMPTED] -
-				      c->at_deadline[VS_PREEMPTED]));
+	known = now[VS_UNKNOWN] == c->at_deadline[VS_UNKNOWN];
+	if (known)
+		lat_stage(k, TIMER_ST_OFFCPU,
+			  lat_span(l, now[VS_WAITING] - c->at_deadline[VS_WAITING] +
+					      now[VS_PREEMPTED] - c->at_deadline[VS_PREEMPTED]));
 	if (end < from)
 		k->cause = TIMER_BY_EARLY;
 	else if (k->stage_time[TIMER_ST_OFFCPU] > k->time / 2)
@@ -137,7 +140,7 @@ static void virtual_timer_stages(struct lat *l, struct lat_vcpu *v, const struct
 	else if (k->stage_time[TIMER_ST_GUEST] + k->stage_time[TIMER_ST_MASKED] > k->time / 2)
 		k->cause = TIMER_BY_GUEST;
 	else
-		k->cause = k->time ? TIMER_BY_HOST : TIMER_BY_NOTHING;
+		k->cause = k->time && known ? TIMER_BY_HOST : TIMER_BY_NOTHING;
 }
 
 /* A chain got to its handler, or (host alone) to the entry. */

@@ -74,6 +74,7 @@ const struct lat_desc lat_desc_io = {
 	.crosses = 1u << ST_SUBMIT | 1u << ST_DELIVER,
 	.waits = ((1u << PATH_WHATS) - 1) << ST_VMM_CPU,
 	.parts = 1u << ST_SUBMIT | 1u << ST_HOST | 1u << ST_DELIVER | 1u << ST_COMPLETE,
+	.cause_is_stage = true,
 	.cause = { "", "in the guest before the doorbell", "on the host", "interrupt delivery",
 		   "in the guest after the interrupt" },
 	.count = { "issued", "completed", "ambiguous: left out", "without a doorbell of their own",

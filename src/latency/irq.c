@@ -69,15 +69,6 @@ static bool raised_here(const struct lat *l, const struct lat_raised *r, const s
 	return r->valid && r->gen == l->cpu_gen && r->tid == in->i->tid && r->cpu == in->i->cpu;
 }
 
-/*
- * What may come between a message and its accept: the kick of a vCPU wakes its thread, others take
- * the CPU.
- */
-static bool still_raising(enum event_role kind)
-{
-	return kind == EV_WAKING || kind == EV_WAKEUP || kind == EV_SWITCH;
-}
-
 void lat_irq_raised(struct lat *l, const struct lat_in *in)
 {
 	struct lat_raised *r = raised_at(l, in);
@@ -88,9 +79,13 @@ void lat_irq_raised(struct lat *l, const struct lat_in *in)
 	case EV_IPI: break;
 	case EV_ACCEPT: /* one message may go to several vCPUs */
 	case EV_APICV_ACCEPT:
-	case EV_VGIC: return;
+	case EV_VGIC:
+	/* Before its accept, the kick of a vCPU wakes its thread, and others take the CPU. */
+	case EV_WAKING:
+	case EV_WAKEUP:
+	case EV_SWITCH: return;
 	default:
-		if (raised_here(l, r, in) && !still_raising(in->kind))
+		if (raised_here(l, r, in))
 			r->valid = false;
 		return;
 	}

@@ -70,17 +70,22 @@ static enum mem_kind again(const struct lat *l, const struct lat_vcpu *v, const 
 		return MEM_NX;
 	if (u64map_get(&l->mem->collapser, (uint32_t)s->by.tid, NULL))
 		return MEM_COLLAPSE;
+	/* Without these, it may have been read from swap, or written back. */
+	if (!l->mem->has[EV_PAGE_ALLOC] || !l->mem->has[EV_SWAP_OUT] || !l->mem->has[EV_FILE_DIRTY])
+		return MEM_UNKNOWN;
 	return lat_task_vm(l, v->host, s->by.tid) == (int64_t)v->vm ? MEM_VMM : MEM_HOST;
 }
 
 /*
  * It was not allocated meanwhile. What hugetlbfs gives never is: without a probe it cannot be told
- * from a huge page that the VMM had.
+ * from a huge page that the VMM had; nor what somebody filled in through a userfaultfd.
  */
 static enum mem_kind had(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s)
 {
 	if (s->hugetlb)
 		return MEM_TOUCH;
+	if (!l->mem->has[EV_USERFAULT])
+		return MEM_UNKNOWN;
 	return s->spte.level == 1 || l->mem->has[EV_HUGETLB] || v->host->cap->no_hugetlb ?
 		       MEM_MAP :
 		       MEM_UNKNOWN;
@@ -91,7 +96,7 @@ static enum mem_kind first(const struct lat *l, const struct lat_vcpu *v, const 
 {
 	const struct lat_mem *m = l->mem;
 
-	if (m->blind || m->taken.forgotten || !m->has[EV_PAGE_ALLOC])
+	if (m->blind || m->taken.forgotten || !m->has[EV_PAGE_ALLOC] || !m->has[EV_UNMAP])
 		return MEM_UNKNOWN;
 	if (!fresh)
 		return had(l, v, s);
@@ -294,14 +299,6 @@ static void mem_taken_back(struct mem_taken *m, int64_t vm, unsigned int level, 
 		drop_small(m, vm, gfn, 512);
 }
 
-/* Whether the page was taken, by whom; all of *by but vm. vm -1: from a VM that is not known. */
-static void mem_taken_free(struct mem_taken *m)
-{
-	u64map_free(&m->by_page);
-	u64map_free(&m->by_pfn);
-	u64map_free(&m->small);
-}
-
 #define GFP_MOVABLE  0x8u /* programs' memory has it, KVM's page tables do not */
 #define GFP_ZERO     0x100u
 #define ERROR_WRITE  2u /* the same for EPT and NPT */
@@ -330,7 +327,9 @@ void lat_mem_free(struct lat *l)
 		free(l->vcpu[i]->stall);
 	if (!l->mem)
 		return;
-	mem_taken_free(&l->mem->taken);
+	u64map_free(&l->mem->taken.by_page);
+	u64map_free(&l->mem->taken.by_pfn);
+	u64map_free(&l->mem->taken.small);
 	u64map_free(&l->mem->collapser);
 	u64map_free(&l->mem->fetcher);
 	u64map_free(&l->mem->filler);

@@ -324,14 +324,6 @@ static int guest_got(struct lat *l, struct lat_vcpu *v, struct net_skb *k, const
 	return net_add(l, q, &h, &k->ref);
 }
 
-/* A bridge or VLAN device has it from a device below, which received it a moment ago. */
-static bool passed_up(const struct lat *l, const struct net_skb *k, const struct lat_in *in,
-		      uint32_t dev)
-{
-	return k->state == SKB_IN && k->stacked && k->dev != dev && in->kind != EV_GRO &&
-	       at_once(l, k, in) && (k->len == in->f[1] || k->len == in->f[1] + VLAN_TAG);
-}
-
 static int received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct net_skb *k = skb_at(l, net_side_of(in), in->f[0]);
@@ -352,7 +344,9 @@ static int received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		net_busy_with(l, k, in);
 		return k->up ? 0 : net_raw_gets(l, k, in);
 	}
-	if (passed_up(l, k, in, dev)) {
+	/* A bridge or VLAN device has it from a device below, which received it a moment ago. */
+	if (k->state == SKB_IN && k->stacked && k->dev != dev && in->kind != EV_GRO &&
+	    at_once(l, k, in) && (k->len == in->f[1] || k->len == in->f[1] + VLAN_TAG)) {
 		k->up = true;
 		k->stacked = in->kind == EV_NET_RECEIVE;
 		k->dev = dev;

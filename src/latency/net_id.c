@@ -79,14 +79,10 @@ void net_flow_name(const struct lat_net *m, uint32_t flow, char *buf, size_t siz
 
 /* ---- headers ---- */
 
-static bool has_ports(uint8_t protocol)
-{
-	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP || protocol == IPPROTO_SCTP;
-}
-
 static void ports_of(struct net_flow *f, const uint8_t *p)
 {
-	f->ports = has_ports(f->protocol);
+	f->ports = f->protocol == IPPROTO_TCP || f->protocol == IPPROTO_UDP ||
+		   f->protocol == IPPROTO_SCTP;
 	for (unsigned int i = 0; i < 2 && f->ports; i++)
 		f->port[i] = (uint16_t)(p[2 * i] << 8 | p[2 * i + 1]);
 }

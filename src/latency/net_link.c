@@ -811,14 +811,6 @@ int net_cut(struct lat *l, int64_t vm)
 	return ret;
 }
 
-/* How many were sent on a proved link and did not arrive. */
-static uint64_t on_its_way(const struct lat *l, const struct net_link *k)
-{
-	uint64_t sent = sent_of(l, k), got = got_of(l, k);
-
-	return begins(k) && is_it(l, k) && sent > got ? sent - got : 0;
-}
-
 int net_finish(struct lat *l)
 {
 	int ret = recover_all(l, -1);
@@ -827,7 +819,9 @@ int net_finish(struct lat *l)
 		struct net_link *k = &l->net->link[i];
 
 		ret = tell(l, k, true);
-		net_count(l, l->net->open, queue_of(l, k->sender), on_its_way(l, k));
+		if (begins(k) && is_it(l, k) && sent_of(l, k) > got_of(l, k))
+			net_count(l, l->net->open, queue_of(l, k->sender),
+				  sent_of(l, k) - got_of(l, k));
 	}
 	return ret;
 }

@@ -166,21 +166,11 @@ static enum path_what sleeps_for(const struct thread *th)
 	return th->faulted && th->doing == COPY ? PATH_FAULT : PATH_OTHERS;
 }
 
-/*
- * A write to an eventfd wakes nobody if its reader is awake but has no CPU. If another thread of
- * the VM that is no vCPU had that CPU, its work is what was waited for.
- */
-static bool works_on(const struct lat *l, const struct thread *prev, const struct thread *next,
-		     int32_t tid)
-{
-	return prev && prev->vm == next->vm && next->open.what == PATH_CPU &&
-	       !hostmap_thread(l->map, tid);
-}
-
 static void switched(const struct lat *l, const struct lat_in *in)
 {
 	struct lat_path *p = l->path;
 	struct thread *prev = thread_of(p, in->f[0]), *next = thread_of(p, in->f[2]);
+	bool by;
 
 	if (prev) {
 		bool asleep = event_task_sleeps(in->f[1]);
@@ -191,8 +181,13 @@ static void switched(const struct lat *l, const struct lat_in *in)
 	if (!next)
 		return;
 	seen(next, in->t);
-	wait_ends(next, in->t,
-		  works_on(l, prev, next, (int32_t)in->f[0]) ? (int32_t)in->f[0] : 0);
+	/*
+	 * A write to an eventfd wakes nobody if its reader is awake but has no CPU. If another
+	 * thread of the VM that is no vCPU had that CPU, its work is what was waited for.
+	 */
+	by = prev && prev->vm == next->vm && next->open.what == PATH_CPU &&
+	     !hostmap_thread(l->map, (int32_t)in->f[0]);
+	wait_ends(next, in->t, by ? (int32_t)in->f[0] : 0);
 }
 
 static void woken(struct lat_path *p, const struct lat_in *in)

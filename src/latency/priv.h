@@ -109,6 +109,7 @@ struct lat_vcpu {
 	uint64_t entries;
 	bool seen, asleep, stopped;
 	bool cut; /* there was a gap: in between it may have done anything */
+	uint64_t known; /* its state is, since then */
 	/* robbed of its CPU since steal_begin */
 	uint64_t steal_begin;
 	uint32_t steal_cpu;
@@ -166,6 +167,7 @@ struct lat_guest {
 	uint64_t begin; /* host TSC of its first event */
 	uint64_t stop;	/* and of its end; UINT64_MAX: not known */
 	uint64_t uncertain; /* cycles that its stamps may be off, either way */
+	uint64_t blind_until; /* its events were lost up to here */
 	struct lat_handler *handler; /* one for each number, made at the first interrupt */
 	struct lat_vcpu *home;	     /* of interrupts whose vCPU is not known */
 	size_t io_open;	 /* its block requests */
@@ -190,6 +192,7 @@ struct lat_worker {
 	size_t vm;
 	bool running, waiting; /* it was woken or preempted, and has no CPU */
 	bool fresh;	       /* it raised no interrupt since it waited */
+	bool seen;	       /* ... by a switch, since the last gap */
 	uint32_t next;	       /* of the same VM */
 	uint32_t gen;
 	uint64_t woken, ran;   /* when it last began to wait, and to run */

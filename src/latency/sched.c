@@ -83,12 +83,13 @@ void lat_worker_switch(struct lat *l, const struct lat_in *in)
 
 	if (prev) {
 		prev->running = prev->fresh = false;
+		prev->seen = true;
 		prev->waiting = !event_task_sleeps(in->f[1]); /* it lost its CPU, and wants one */
 		prev->woken = in->t;
 	}
 	if (!next)
 		return;
-	next->running = true;
+	next->running = next->seen = true;
 	next->ran = in->t;
 	if (!next->waiting)
 		return;
@@ -111,8 +112,8 @@ bool lat_worker_raises(struct lat *l, int32_t tid, uint64_t *waited)
 
 /*
  * A doorbell was rung in the exit at `exit`. When did a thread of the VM that waited then, or was
- * woken since, get a CPU? 0: none did yet; UINT64_MAX: unknown, because one was running and may
- * have noticed it at once.
+ * woken since, get a CPU? 0: none did yet; UINT64_MAX: unknown, because one was running, or after
+ * a gap may have been, and may have noticed it at once.
  */
 uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t exit)
 {
@@ -122,7 +123,7 @@ uint64_t lat_worker_ran(const struct lat *l, size_t vm, uint64_t exit)
 		const struct lat_worker *w = worker_at(l, at - 1);
 
 		at = w->next;
-		if (w->running && w->ran < exit)
+		if ((w->running && w->ran < exit) || (!w->seen && l->workers->gen))
 			return UINT64_MAX;
 		if (w->ran >= exit && (!first || w->ran < first))
 			first = w->ran;
@@ -215,6 +216,9 @@ static uint32_t hit(const struct lat *l, const struct lat_vcpu *v, uint64_t t)
 
 	if (!g->begun || t < g->begin || t >= g->stop)
 		return HIT_UNSEEN;
+	/* Without its switches, the last task that was seen may be gone. */
+	if (g->src && !l->seen[g->src->index][EV_SWITCH])
+		return HIT_UNKNOWN;
 	return v->guest_known ? hit_context(v) : HIT_UNKNOWN;
 }
 

@@ -135,12 +135,6 @@ void lat_table_untold(struct lat *l, enum lat_table_id id)
 	}
 }
 
-static int tell(const struct lat *l, enum lat_table_id id, struct lat_case c)
-{
-	case_untold(l, id, &c);
-	return l->o.each(l->o.ctx, id, &c);
-}
-
 int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c)
 {
 	int ret = 0;
@@ -157,7 +151,10 @@ int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struc
 		g->end = c->end;
 	}
 	worst_add(l, &l->table[id], c);
-	return !ret && l->o.each ? tell(l, id, *c) : ret;
+	if (ret || !l->o.each)
+		return ret;
+	case_untold(l, id, c);
+	return l->o.each(l->o.ctx, id, c);
 }
 
 static int longer(const void *a, const void *b)

@@ -36,6 +36,8 @@ static void set_state(const struct lat *l, struct lat_vcpu *v, enum vs_state s, 
 	v->time[v->state] += t - v->since;
 	v->since = t;
 	v->last = t;
+	if (v->state == VS_UNKNOWN)
+		v->known = t;
 	v->state = s;
 }
 
@@ -83,6 +85,8 @@ static int robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
 
 bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t *off)
 {
+	if (v->cut && (from < v->known || v->state == VS_UNKNOWN))
+		return false;
 	*off = robbed(v) && to > MAX(from, v->steal_begin) ? to - MAX(from, v->steal_begin) : 0;
 	for (uint64_t i = v->noff; i && v->noff - i < LAT_OFF; i--) {
 		const struct lat_off *o = &v->off[(i - 1) % LAT_OFF];
@@ -170,13 +174,6 @@ static struct lat_cpu *cpu_get(struct lat *l, uint32_t cpu)
 	return cpu_now(l, cpu);
 }
 
-/* Once it has a CPU, it has it until a switch says otherwise. */
-static bool all_switches(const struct lat *l, int32_t tid)
-{
-	return !l->some_switches || lat_worker_is(l, tid) ||
-	       (tid > 0 && hostmap_thread(l->map, tid));
-}
-
 /* Another thread takes a CPU that robbed vCPUs wait for. */
 static int change_thief(struct lat *l, struct lat_cpu *c, int32_t next, uint64_t t)
 {
@@ -185,9 +182,11 @@ static int change_thief(struct lat *l, struct lat_cpu *c, int32_t next, uint64_t
 	for (size_t i = 0; l->nrobbed && i < l->nvcpu && !ret; i++)
 		if (robbed(l->vcpu[i]) && l->vcpu[i]->steal_cpu == (size_t)(c - l->cpu))
 			ret = lat_thief(l, l->vcpu[i], c, t);
+	/* Once one whose switches are all there has a CPU, it has it until one says otherwise. */
 	*c = (struct lat_cpu){
-		.tid = next, .last = next, .since = t, .known = true,
-		.perhaps = !all_switches(l, next), .gen = l->cpu_gen
+		.tid = next, .last = next, .since = t, .known = true, .gen = l->cpu_gen,
+		.perhaps = l->some_switches && !lat_worker_is(l, next) &&
+			   !(next > 0 && hostmap_thread(l->map, next)),
 	};
 	return ret;
 }

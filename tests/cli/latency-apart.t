@@ -19,6 +19,8 @@ formats()
 		event napi napi_poll 19007 u64:napi s32:work s32:budget word:dev_name
 		event skb skb_copy_datagram_iovec 19008 u64:skbaddr u32:len
 		event skb consume_skb 19009 u64:skbaddr
+		event net net_dev_queue 19001 u64:skbaddr u32:len word:name
+		recorded net:net_dev_queue sched:sched_switch
 	END
 }
 # The host: both VMs are in their guests, and leave them now and then.
@@ -32,7 +34,7 @@ formats()
 		END
 	done
 	formats
-	echo "recorded kvm_apic_accept_irq kvm_msi_set_irq kvm_inj_virq kvm_msr kvm_page_fault net:netif_receive_skb"
+	echo "recorded kvm_apic_accept_irq kvm_msi_set_irq kvm_inj_virq kvm_msr kvm_page_fault net:netif_receive_skb sched:sched_waking"
 	echo "0 900 101 kvm_entry vcpu_id=0"
 	echo "1 900 201 kvm_entry vcpu_id=0"
 	# a packet to the second one

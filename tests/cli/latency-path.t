@@ -22,6 +22,8 @@ event exceptions page_fault_kernel 903 u64:address
 event filemap mm_filemap_add_to_page_cache 904 u64:pfn
 meta task tid=102 tgid=100 comm=worker
 meta task tid=103 tgid=100 comm=worker
+recorded sched:sched_waking block:block_bio_queue filemap:mm_filemap_add_to_page_cache
+recorded exceptions:page_fault_user exceptions:page_fault_kernel
 EVENTS
 		sed -n '1,/^0   2200/p' "$golden/latency-host.txt"
 		echo "4   1040 101 raw_syscalls:sys_enter id=16"

@@ -326,6 +326,7 @@ out_has '^2\. 450 ns: MSI irq 30 to vCPU 0, posted, one; vCPU busy in KVM$' "...
 {
 	sed -n '1,/^1   7000/p' "$golden/latency-host.txt" | sed '$d'
 	cat <<'END'
+recorded kvm_userspace_exit
 meta task tid=200 tgid=200 comm=vhost-100
 1   2050 101 sched:sched_wakeup pid=200 target_cpu=1
 1   2750   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=200
@@ -340,7 +341,7 @@ status_is 0 "a disk of vhost"
 out_has '^irq,"one","irqfd irq 30",total,1,1\.050' "... its interrupt comes by an irqfd"
 out_has '^io,"one","254,0 write",vmm-wait,1,0\.750' "... and its thread waited for a CPU"
 out_has '^irq,"one","irqfd irq 30",wake,1,0\.700' "... from when it was woken"
-sed 's/^\(1   7[01]00\) 200/\1 101/; s/kvm_msi_set_irq\|101 kvm_apic_accept_irq/& common_flags=8/' "$tmp/vhost.txt" >"$tmp/vfio.txt"
+sed 's/^\(1   7[01]00\) 200/\1 101/; s/101 kvm_msi_set_irq\|101 kvm_apic_accept_irq/& common_flags=8/' "$tmp/vhost.txt" >"$tmp/vfio.txt"
 "$mkcap" --capture "$tmp/vfio" "$tmp/vfio.txt"
 run "$kvmft" latency irq --all --format csv -q "$tmp/vfio" "$tmp/guest=one"
 out_has '^irq,"one","irqfd irq 30",total,1,1\.050' "an interrupt of the host that raises one uses an irqfd, too"
@@ -402,7 +403,7 @@ out_has '^irq,"one","MSI 36",deliver,1,0\.450' "... and the rest is delivery"
 
 # Between a message and its accept: another thread's message, an interrupt of the host, a kick, a preemption.
 {
-	sed -n '/^meta/p' "$golden/latency-host.txt"
+	sed -n '/^meta\|^recorded/p' "$golden/latency-host.txt"
 	cat <<'END'
 0   1000 101 kvm_exit exit_reason=1 isa=1
 1   1100 100 kvm_msi_set_irq address=0xfee00000 data=0x24

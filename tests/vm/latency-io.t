@@ -36,4 +36,7 @@ told swapped "memory on a slow swap device: faults and the wait for it are the k
 told packed "memory in zram: faults that nobody sleeps for are counted"
 told cold "a disk that is not cached: the wait for it is the kernel's"
 told locked "waits for a lock are reported where they were made"
+for phase in swapped cold locked; do
+	ablated io "$rig/$phase" "$rig/guest-$phase"
+done
 finish

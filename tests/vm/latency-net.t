@@ -34,4 +34,7 @@ for vm in qemu vhost; do
 	run "$kvmft" latency net -q "$rig/$vm-host" "$rig/$vm"
 	sed 's/^/# /' "$out"
 done
+for vm in qemu vhost; do
+	ablated net "$rig/$vm-host" "$rig/$vm"
+done
 finish

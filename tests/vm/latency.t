@@ -115,4 +115,7 @@ between "... for as long as they were off, in us" "$(sed -n 's/^ .* masked \([0-
 delayed all --format json --worst 0 --qemu "$rig/qemu.trace"
 status_is 0 "all, delayed"
 sums "the parts are the whole"
+for analysis in irq timer sched io; do
+	ablated $analysis "$rig/host2" "$rig/guest2"
+done
 finish
