@@ -220,7 +220,7 @@ static void close_inherited(char **argv)
 	while (*argv && !strstr(*argv, "/fd/"))
 		argv++;
 	if (!*argv)
-		(void)close_from(STDERR_FILENO + 1);
+		fds_keep(NULL, 0);
 }
 
 /* The operands, with those of sessions; argv ends with NULL. */

@@ -16,7 +16,7 @@
 enum sandbox_rights {
 	SANDBOX_WRITE = 1 << 0,	 /* write to files that are there */
 	SANDBOX_CREATE = 1 << 1, /* make and remove files and directories */
-	SANDBOX_REMOVE = 1 << 2, /* remove directories */
+	SANDBOX_REMOVE = 1 << 2, /* remove files and directories */
 	SANDBOX_READ = 1 << 3,	 /* with sandbox.reads */
 };
 
@@ -34,7 +34,7 @@ enum sandbox_calls {
 	SANDBOX_CALLS_STORE,	/* also creating files, and moving data to them */
 	SANDBOX_CALLS_WATCHER,	/* reading, renaming, removing */
 	SANDBOX_CALLS_LOOKER,	/* reading */
-	SANDBOX_CALLS_MONITOR,	/* using open sockets, creating and removing files */
+	SANDBOX_CALLS_MONITOR,	/* using open sockets, removing files */
 };
 
 struct sandbox {

@@ -215,7 +215,7 @@ int signal_fd_open(const int *signals) __must_check;
 
 /* Closes all from this one on; musl has no function for it. 0 or -errno (-ENOSYS before 5.9). */
 int close_from(int first);
-/* Closes all descriptors but these n; standard files that are none of them become /dev/null. */
+/* Closes all but these n, standard files become /dev/null; NULL: what came by exec, but those. */
 void fds_keep(const int *keep, size_t n);
 /*
  * Writes all of it, or -errno; partial progress is in *done if done is not NULL. Short writes are

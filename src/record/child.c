@@ -122,8 +122,7 @@ void record_child_release(struct record_child *c)
 	/* A child that has died is noticed by SIGCHLD: EPIPE needs no care here. */
 	if (write(c->p.to, "g", 1) < 0)
 		errno = 0;
-	close(c->p.to);
-	c->p.to = -1;
+	util_close_fd(&c->p.to);
 }
 
 void record_child_end(struct record *r, struct record_child *c, const char *name)

@@ -207,6 +207,7 @@ int record_confine(struct record *r, pid_t child)
 	/* COMMAND may have become another user, but must still be ended. */
 	if (child > 0)
 		s.caps |= SANDBOX_CAP(CAP_KILL);
+	fds_keep(NULL, 0); /* COMMAND has what our caller had open */
 	ret = sandbox_enter(&s, &r->confined, r->err);
 	for (size_t i = 0; i < ARRAY_SIZE(walls); i++)
 		util_close_fd(&dir[i].fd);

@@ -252,7 +252,7 @@ int record_look_qemu(struct record *r, uint32_t pid, struct sbuf *line)
 	if (!r->look.pid)
 		return record_met_look(pid, line);
 	ret = ask(r, LOOK_QEMU, pid, &text, &len, r->err);
-	if (!ret)
+	if (!ret && str_starts(text, "qemu ") && !strchr(text, '\n'))
 		sbuf_add(line, text);
 	return ret;
 }

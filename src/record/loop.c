@@ -310,9 +310,7 @@ static int take_came(struct record *r, struct pollfd *look)
 	int ret = record_came_take(r);
 	uint64_t due = record_came_due(r), now = util_now_ns();
 
-	if (look->fd >= 0)
-		close(look->fd);
-	look->fd = -1;
+	util_close_fd(&look->fd);
 	return ret || !due ? ret : wait_timer(look, due - MIN(due, now), 0);
 }
 

@@ -13,6 +13,7 @@
 
 /* A recording does not wait long for a QEMU that may not even concern it. */
 #define LEFT_TIMEOUT_NS 1000000000ull
+#define ANSWER_MAX	((size_t)16 << 20) /* of a process that QEMU may have taken over */
 
 static int qemu_options(const struct record_config *c, struct kvmft_err *err)
 {
@@ -40,7 +41,7 @@ static int take_line(struct record *r, const char *line, size_t n)
 {
 	if (n && *line == 'N' && !r->c->quiet)
 		r->note("%.*s", (int)n - 1, line + 1);
-	if (n && *line == 'M') {
+	if (n && *line == 'M' && str_starts(line + 1, "qemu")) {
 		sbuf_add_mem(&r->qemu.facts, line + 1, n - 1);
 		sbuf_addc(&r->qemu.facts, '\n');
 		record_met_told(r, line + 1);
@@ -48,7 +49,7 @@ static int take_line(struct record *r, const char *line, size_t n)
 	if (n < 2 || *line != 'E')
 		return 0;
 	err_set(r->err, EREMOTEIO, "%.*s", (int)n - 2, line + 2);
-	r->err->code = line[1] - '0';
+	r->err->code = line[1] >= '1' && line[1] <= '4' ? line[1] - '0' : KVMFT_FAILED;
 	return -EREMOTEIO;
 }
 
@@ -57,33 +58,35 @@ static int take_answer(struct record *r)
 {
 	struct pollfd p = { .fd = r->qemu.keeper.from, .events = POLLIN };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	size_t left = ANSWER_MAX;
 	int ret = 0;
 
 	if (!poll(&p, 1, RECORD_PATIENCE_MS))
 		r->note("waiting for kvmft-qemu (process %d), which talks to QEMU",
 			r->qemu.keeper.pid);
 	for (;;) {
-		char c;
-		ssize_t got = read(r->qemu.keeper.from, &c, 1);
+		char text[4096];
+		ssize_t got = read(r->qemu.keeper.from, text, sizeof(text));
 
 		if (got < 0 && errno == EINTR)
 			continue;
-		if (got <= 0) {
+		if (got <= 0 || (size_t)got > left)
 			return err_set(r->err, EPIPE,
 				       "the process that talks to QEMU was killed: its trace "
 				       "events may still be on (kvmft reset switches them off)");
+		left -= (size_t)got;
+		for (ssize_t i = 0; i < got; i++) {
+			if (text[i] != '\n') {
+				sbuf_addc(&b, text[i]);
+				continue;
+			}
+			if (b.len == 1 && *b.s == '.')
+				return ret;
+			if (b.len && !ret)
+				ret = take_line(r, b.s, b.len);
+			sbuf_reset(&b);
 		}
-		if (c != '\n') {
-			sbuf_addc(&b, c);
-			continue;
-		}
-		if (b.len == 1 && *b.s == '.')
-			break;
-		if (b.len && !ret)
-			ret = take_line(r, b.s, b.len);
-		sbuf_reset(&b);
 	}
-	return ret;
 }
 
 /* Writes what was answered for the capture into it. */

@@ -248,12 +248,36 @@ static int want_all(struct keep *k, struct kept *q, struct kvmft_err *err)
 	return ret;
 }
 
+/*
+ * Before anything is switched: notes what has to be switched off if we get killed. Works without
+ * that, too.
+ */
+static void note_left(struct keep *k)
+{
+	struct kvmft_err err = { .text = "" };
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
+
+	for (size_t i = 0; i < k->n; i++) {
+		const struct kept *q = &k->v[i];
+
+		qemu_left_add(&text, &q->q, &q->where);
+		for (size_t j = 0; j < q->before.n; j++)
+			if (q->before.v[j].state == MON_DISABLED &&
+			    mon_switches_get(&q->want, q->before.v[j].name) == 1)
+				sbuf_addf(&text, "on %s\n", q->before.v[j].name);
+	}
+	if (qemu_left_write(&text, &err))
+		answer_line(k, 'N', err.text);
+}
+
 static int prepare(struct keep *k, struct kvmft_err *err)
 {
 	int ret = find_qemus(k, err);
 
 	for (size_t i = 0; i < k->n && !ret; i++)
 		ret = want_all(k, &k->v[i], err);
+	if (!ret)
+		note_left(k);
 	return ret;
 }
 
@@ -320,28 +344,6 @@ static int set_wanted(struct kept *q, struct kvmft_err *err)
 			ret = monitor_set(q->q.m, e->name, true, err);
 	}
 	return ret;
-}
-
-/*
- * Before anything is switched: notes what has to be switched off if we get killed. Works without
- * that, too.
- */
-static void note_left(struct keep *k)
-{
-	struct kvmft_err err = { .text = "" };
-	_cleanup_(sbuf_free) struct sbuf text = { 0 };
-
-	for (size_t i = 0; i < k->n; i++) {
-		const struct kept *q = &k->v[i];
-
-		qemu_left_add(&text, &q->q, &q->where);
-		for (size_t j = 0; j < q->before.n; j++)
-			if (q->before.v[j].state == MON_DISABLED &&
-			    mon_switches_get(&q->want, q->before.v[j].name) == 1)
-				sbuf_addf(&text, "on %s\n", q->before.v[j].name);
-	}
-	if (qemu_left_write(&text, &err))
-		answer_line(k, 'N', err.text);
 }
 
 static int switch_on(struct keep *k, struct kept *q, struct kvmft_err *err)
@@ -491,16 +493,13 @@ static void keep_free(struct keep *k)
 	sbuf_free(&k->answer);
 }
 
-/*
- * The answers of a QEMU are not trusted; the only file that this process has to create is that of
- * left.c.
- */
+/* Answers of a QEMU are not trusted; all else that it can do is to remove the note of left.c. */
 int record_confine_qemu(struct kvmft_err *err)
 {
 	_cleanup_close_ int place = qemu_left_place(true),
 			    proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	const struct sandbox_dir dir[] = {
-		{ place, SANDBOX_READ | SANDBOX_WRITE | SANDBOX_CREATE },
+		{ place, SANDBOX_READ | SANDBOX_REMOVE },
 		{ proc, SANDBOX_READ }, /* is a QEMU still the same process? */
 	};
 
@@ -520,7 +519,6 @@ void qemu_keep_main(struct record *r, int in, int out, void *arg __unused_arg)
 	if (!answer_end(&k, out))
 		word = wait_word(&k, in);
 	if (word == QEMU_KEEP_ON) {
-		note_left(&k);
 		if (switch_all(&k, switch_on, true, &err))
 			answer_error(&k, &err);
 		word = answer_end(&k, out) ? 0 : wait_word(&k, in);

@@ -91,6 +91,7 @@ static void forget_others(struct sides *x)
 		util_close_fd(&x->side[i].push.from);
 	}
 	util_close_fd(&x->sigfd);
+	util_close_fd(&x->file);
 }
 
 struct start {
@@ -205,13 +206,12 @@ int sides_start_guest(struct sides *x, struct side *s)
 
 	if (ret)
 		return ret;
+	s->to = in[1];
 	ret = pair(out, x->err);
 	if (ret) {
 		close(in[0]);
-		close(in[1]);
 		return ret;
 	}
-	s->to = in[1];
 	s->since = s->begun = util_now_ns();
 	/* Its words first, while nobody else can fill the pipe. */
 	ret = orders_never_wait(s, x->err);

@@ -40,6 +40,8 @@ int close_from(int first)
 
 static bool is_kept(int fd, const int *keep, size_t n)
 {
+	if (!keep)
+		return fd <= STDERR_FILENO || (fcntl(fd, F_GETFD) & FD_CLOEXEC);
 	while (n && keep[n - 1] != fd)
 		n--;
 	return n;

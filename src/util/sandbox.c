@@ -119,7 +119,7 @@ static bool ll_allow(int set, const struct ll_ruleset *r, const struct sandbox_d
 	if (d->rights & SANDBOX_READ)
 		rule.access |= LL_READ_FILE | LL_READ_DIR;
 	if (d->rights & SANDBOX_REMOVE)
-		rule.access |= LL_REMOVE_DIR;
+		rule.access |= LL_REMOVE_DIR | LL_REMOVE_FILE;
 	if (d->rights & SANDBOX_WRITE)
 		rule.access |= LL_WRITE_FILE | LL_TRUNCATE;
 	if (d->rights & SANDBOX_CREATE)

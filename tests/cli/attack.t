@@ -235,12 +235,18 @@ status_of()
 	sed -n "s/^$2:[[:space:]]*//p" "/proc/$1/status"
 }
 
+# has_lock: /proc/PID of those that have it open
+has_lock()
+{
+	find /proc/[0-9]*/fd -lname "$tmp/lock" 2>/dev/null | sed 's,/fd/.*,,'
+}
+
 ours=$(status_of $$ CapEff)
 for side in host guest; do
 	# shellcheck disable=SC2016 # the command's
 	"$kvmft" record --as $side -q -e kvm:kvm_exit -o "$tmp/conf-$side" -- sh -c \
 		'sed -n "s/^\(CapEff\|NoNewPrivs\|Seccomp\):[[:space:]]*//p" /proc/self/status >"$0"; exec sleep 20' \
-		"$tmp/command" 2>"$err" &
+		"$tmp/command" 2>"$err" 9>>"$tmp/lock" &
 	recorder=$!
 	wait_for_line "$tmp/command"
 	# CAP_KILL 5, CAP_SYS_RESOURCE 24
@@ -275,6 +281,7 @@ for side in host guest; do
 		is "$looker" "" "... and nobody looks for VMs"
 	fi
 	is "$(tr '\n' ' ' <"$tmp/command")" "$ours 0 0 " "the command has all that we have"
+	is "$(has_lock | xargs -I @ cat @/comm)" sleep "... and alone what the caller has open: a lock"
 	kill -TERM "$recorder"
 	wait "$recorder"
 	is "$?" 0 "... and the recording ends well"
@@ -338,7 +345,7 @@ else
 fi
 
 mkfifo "$tmp/in"
-"$kvmft" convert --from host-tsc --to guest-tsc --tsc-offset 1 <"$tmp/in" >"$out" 2>"$err" &
+"$kvmft" convert --from host-tsc --to guest-tsc --tsc-offset 1 <"$tmp/in" >"$out" 2>"$err" 9>>"$tmp/lock" &
 reader=$!
 exec 3>"$tmp/in"
 echo 41 >&3
@@ -349,6 +356,7 @@ while [ "$(status_of $reader NoNewPrivs)" != 1 ] && [ $n -lt 100 ]; do
 done
 is "$((0x$(status_of $reader CapEff) & ~4))" 0 "reader: no capability but to read"
 is "$(status_of $reader NoNewPrivs)" 1 "... no new privileges"
+is "$(has_lock)" "" "... nothing that its caller had open"
 exec 3>&-
 wait $reader
 is "$? $(cat "$out")" "0 42" "... and it does its work"

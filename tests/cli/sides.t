@@ -45,6 +45,28 @@ ok "... last about that long ($length s)" test "${length%.*}" -ge 1 -a "${length
 is "$(ls "$session" | tr '\n' ' ')" "g1 g2 host session " "... are there"
 nothing_left_soon "two guests"
 
+# What each process can write to: none of another side, nor the session, nor a terminal.
+# writes NAME PATTERN: files that processes of that name have open for writing, whose paths match
+writes()
+{
+	for p in "$recorder" $(pgrep -P "$recorder"); do
+		[ "$(cat "/proc/$p/comm")" != "$1" ] || [ "$p" = "$recorder" ] ||
+			find "/proc/$p/fd" -perm -u=w -printf '%l\n' 2>/dev/null
+	done | grep -E "$2" | grep -v /seg | sed "s,$tmp/,," | sort -u | tr '\n' ' '
+}
+
+begin_sides --guest "g1=$guest" --guest "g2=$guest" --guest-options "$opts" 9>>"$tmp/lock"
+is "$(writes kvmft-store "$tmp/|/dev/|pts")" "/dev/null run/g1/formats run/g1/meta run/g2/formats run/g2/meta " \
+	"what stores guests' streams writes to these"
+for p in $(pgrep -P "$recorder" -x kvmft-store); do
+	is "$(find "/proc/$p/fd" -lname "$session/*" -printf '%l\n' | sed "s,$session/,,; s,/.*,," | sort -u | wc -l)" 1 "... to one of them each"
+done
+is "$(writes kvmft "$session|lock")" "run/host/formats run/host/meta " "what records the host, to its capture alone"
+kill -INT "$recorder"
+ended
+status_is 0 "... and it ends well"
+nothing_left_soon "what is open"
+
 sides --guest "g1=$guest" --guest-options "$opts" --guest-command "$tinyvm --iterations 500"
 status_is 0 "--guest-command"
 is "$(reason_of g1)" command "... ends the recording"

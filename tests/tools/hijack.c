@@ -5,7 +5,7 @@
  * attempts.
  *
  *   hijack WHO     free (nobody confines it), recorder, guest (a guest's recorder), look, watch, qemu, reader, store
- *   hijack answer  what a recorder makes of a kvmft-look that lies
+ *   hijack answer  what a recorder makes of a kvmft-look, kvmft-qemu or kvmft-store that lies
  *
  * A line "NAME: done" or "NAME: ERROR" for each attempt, those of tests/lib/attacks.c and of the tables here,
  * in the current directory, which has to be empty. Files are opened and not written to.
@@ -40,6 +40,7 @@ static const struct {
 	{ "list /root", ROOT, "root", R | O_DIRECTORY },
 	{ "write passwords", ROOT, "etc/passwd", W },
 	{ "write a crontab", ROOT, "etc/cron.d/hijack-new", MAKE },
+	{ "a note for kvmft reset", ROOT, "run/kvmft/hijack-new", MAKE },
 	{ "core_pattern", ROOT, "proc/sys/kernel/core_pattern", W },
 	{ "sysrq", ROOT, "proc/sysrq-trigger", W },
 	{ "kernel log", ROOT, "dev/kmsg", W },
@@ -277,10 +278,11 @@ static void undo(void)
 	ktracefs_close(rec.t);
 }
 
+static char more[65536];
+
 /* An answer of kvmft-look that claims that n bytes follow, of which 64 KiB are there; then it says no more. */
 static void lie(size_t n)
 {
-	static char more[65536];
 	struct vm_list *list = NULL;
 	struct {
 		int ret;
@@ -301,6 +303,60 @@ static void lie(size_t n)
 	close(from[0]);
 }
 
+/* A kvmft-qemu: an exit code that there is not, a line of meta that is not its own, a text without an end. */
+static void lie_of_qemu(bool endless)
+{
+	static const char words[] = "Mend reason=forged\nE~no such exit code\n.\n";
+	int to[2], from[2];
+	pid_t liar;
+
+	attack_must(!pipe(to) && !pipe(from), "pipes");
+	liar = fork();
+	attack_must(liar >= 0, "fork");
+	if (!liar) {
+		(void)signal(SIGPIPE, SIG_DFL);
+		close(from[0]);
+		if (!endless)
+			(void)!write(from[1], words, sizeof(words) - 1);
+		while (endless && write(from[1], more, sizeof(more)) > 0)
+			;
+		_exit(0);
+	}
+	close(from[1]);
+	error = (struct kvmft_err){ .text = "" };
+	rec = (struct record){
+		.err = &error,
+		.c = &(struct record_config){ .quiet = true },
+		.qemu = { .keeper = { .pid = liar, .to = to[1], .from = from[0] } },
+	};
+	attack_must(record_qemu.on(&rec) < 0, "an error");
+	printf("qemu: %d\n", error.code <= KVMFT_LACKING && !rec.qemu.facts.len);
+	close(from[0]);
+	close(to[0]);
+	close(to[1]);
+	attack_must(waitpid(liar, NULL, 0) == liar, "the liar");
+}
+
+/* A kvmft-store, by a message whose bytes are all the same. */
+static void lie_of_store(int byte)
+{
+	static const char flags[] = { 0, 1 };
+	struct side_said said;
+	struct side s = { .to = -1 };
+	int fds[2];
+
+	memset(&said, byte, sizeof(said));
+	attack_must(!pipe(fds) && write(fds[1], &said, sizeof(said)) == sizeof(said), "a pipe");
+	s.from = fds[0];
+	attack_must(!side_hear(&s, true, &said), "side_hear");
+	printf("store: %d\n", (said.what == SAID_PROGRESS || said.what == SAID_END) && said.ret <= 0 &&
+	       said.status <= KVMFT_LACKING && said.err.code <= KVMFT_LACKING &&
+	       memchr(said.err.text, '\0', sizeof(said.err.text)) && memchr(flags, *(char *)&said.news.began, 2) &&
+	       memchr(said.news.reason, '\0', sizeof(said.news.reason)) && !said.progress.waits_for);
+	close(fds[0]);
+	close(fds[1]);
+}
+
 int main(int argc, char **argv)
 {
 	const struct attack any = { .name = "" };
@@ -311,6 +367,10 @@ int main(int argc, char **argv)
 		lie(SIZE_MAX / 2);
 		lie(1u << 30);
 		lie(100000);
+		lie_of_qemu(false);
+		lie_of_qemu(true);
+		for (int byte = 0x41; byte < 0x100; byte += 0xbe)
+			lie_of_store(byte);
 		return 0;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);
