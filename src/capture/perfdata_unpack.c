@@ -62,6 +62,8 @@ static ssize_t next_piece(void *unpacking, void *buf, size_t room)
 		if (r.type == PD_COMPRESSED2 && (cur_u64(&r.body, &size) || size > r.body.left))
 			return -EBADMSG;
 		if (r.type == PD_COMPRESSED || r.type == PD_COMPRESSED2) {
+			if (!size)
+				continue; /* 0 would be the end */
 			memcpy(buf, r.body.p, MIN((size_t)size, room));
 			return (ssize_t)size;
 		}

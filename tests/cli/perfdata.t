@@ -376,6 +376,15 @@ for o in -q -z; do
 	wait $vm 2>/dev/null
 	vm=
 	same_as_script "$tmp/pipe.data" "perf record $o -o -"
+	"$kvmft" merge -q "$tmp/pipe.data" >"$tmp/whole"
+	# A packed record with nothing in it, which perf never writes, before each that is packed.
+	perl -e 'local $/; $_ = <STDIN>; my $at = unpack "x8Q", $_; print substr $_, 0, $at;
+		while ($at + 8 <= length) { my ($type, $n) = unpack "x$at Lx2S", $_; last if $n < 8;
+			$n += unpack "x$at x8L", $_ if $type == 66;
+			print pack "LSS", 81, 0, 8 if $type == 81 || $type == 83; print substr $_, $at, $n; $at += $n }' \
+		<"$tmp/pipe.data" >"$tmp/nothing.data"
+	run "$kvmft" merge -q "$tmp/nothing.data"
+	is "$rc $(grep -c . "$out")" "0 $(grep -c . "$tmp/whole")" "... with empty packed records: all events"
 	truncate -s $(($(stat -c %s "$tmp/pipe.data") - 1001)) "$tmp/pipe.data"
 	run "$kvmft" merge "$tmp/pipe.data"
 	status_is 3 "... cut: exit 3"
