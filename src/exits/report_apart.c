@@ -80,7 +80,7 @@ static int cells_tell(const struct report *r, const struct report_filter *f, boo
 	*tell = true;
 	if (!hit)
 		return -ENOMEM;
-	for (size_t i = 0; i < r->nvcpu && *tell; i++) {
+	for (size_t i = vcpu_first(r, f); i < r->nvcpu && *tell; i = vcpu_next(r, f, i)) {
 		const struct rvcpu *v = r->vcpu[i];
 
 		if (v->share == SHARE_OWN || !report_matches(r, f, i))
@@ -88,7 +88,7 @@ static int cells_tell(const struct report *r, const struct report_filter *f, boo
 		*tell = v->share != SHARE_NONE;
 		hit[vm_slot(r, v)] = true;
 	}
-	for (size_t i = 0; i < r->nvcpu && *tell; i++) {
+	for (size_t i = vcpu_first(r, f); i < r->nvcpu && *tell; i = vcpu_next(r, f, i)) {
 		const struct rvcpu *v = r->vcpu[i];
 
 		if (v->share == SHARE_VM && hit[vm_slot(r, v)])
@@ -188,11 +188,29 @@ static int walk_again(struct report *r)
 	return ret;
 }
 
+static int link_vcpus(struct report *r)
+{
+	const size_t nvm = r->map->nvm + 1;
+
+	r->first_vcpu = malloc(nvm * sizeof(*r->first_vcpu));
+	if (!r->first_vcpu)
+		return -ENOMEM;
+	memset(r->first_vcpu, 0xff, nvm * sizeof(*r->first_vcpu));
+	for (size_t i = r->nvcpu; i-- > 0;) {
+		size_t *first = &r->first_vcpu[vm_slot(r, r->vcpu[i])];
+
+		r->vcpu[i]->next = *first;
+		*first = i;
+	}
+	return 0;
+}
+
 int apart_for(struct report *r, const struct report_filter *f)
 {
 	bool tell;
-	int ret = cells_tell(r, f, &tell);
+	int ret = r->first_vcpu ? 0 : link_vcpus(r);
 
+	ret = ret ?: cells_tell(r, f, &tell);
 	if (ret || tell)
 		return ret;
 	choose_shares(r, f);

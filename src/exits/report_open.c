@@ -425,6 +425,7 @@ static void drop_all(struct report *r)
 	free(r->note);
 	free(r->thread);
 	free(r->vcpu);
+	free(r->first_vcpu);
 	free(r->gap_to);
 	free(r->of_vm);
 	by_rip_free(r->rips);
@@ -539,7 +540,9 @@ int report_vms_now(struct report *r, struct kvmft_err *err)
 
 	r->vms_later = false;
 	free(r->of_vm);
+	free(r->first_vcpu);
 	r->of_vm = NULL;
+	r->first_vcpu = NULL;
 	ret = learn_vms(r);
 	if (ret == -EAGAIN)
 		return report_start_over(r, err);

@@ -123,6 +123,7 @@ struct rvcpu {
 	bool sampled; /* has samples of its own in them */
 	int64_t vcpu; /* -1: not known (yet) */
 	int64_t vm;   /* -1: not known */
+	size_t next;  /* of its VM */
 	struct cells *cells;
 	uint64_t windows;
 	u128 guest;   /* ticks between entries and exits */
@@ -266,6 +267,7 @@ struct report {
 	struct u64map by_tid;  /* tid → index */
 	struct rvcpu **vcpu;
 	size_t nvcpu, vcpu_cap;
+	size_t *first_vcpu; /* of each VM, SIZE_MAX = none; NULL: before the first table */
 	struct u64map by_vcpu; /* tid << 32 | vcpu → index: a thread's further vCPUs */
 	struct cells **of_vm;  /* by VM, the unknown one last: those of SHARE_VM */
 	struct cells *none;    /* of SHARE_NONE */
@@ -338,5 +340,16 @@ void by_rip_place(const struct by_rip *b, uint64_t key, struct report_place *p);
 int samples_feed(struct report *r, const struct rev *e, size_t n, uint32_t cpu) __must_check;
 /* Counts what is open when the capture ends. */
 void samples_finish(struct report *r);
+
+/* From one vCPU that f may ask for to the next, of its VM alone if f names one; SIZE_MAX = none. */
+static inline size_t vcpu_first(const struct report *r, const struct report_filter *f)
+{
+	return f->vm >= 0 && r->first_vcpu ? r->first_vcpu[f->vm] : 0;
+}
+
+static inline size_t vcpu_next(const struct report *r, const struct report_filter *f, size_t i)
+{
+	return f->vm >= 0 && r->first_vcpu ? r->vcpu[i]->next : i + 1;
+}
 
 #endif

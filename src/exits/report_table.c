@@ -434,7 +434,7 @@ static int make_rows(struct build *b)
 {
 	struct report_table *t = b->t;
 
-	for (size_t i = 0; i < b->r->nvcpu; i++) {
+	for (size_t i = vcpu_first(b->r, b->f); i < b->r->nvcpu; i = vcpu_next(b->r, b->f, i)) {
 		const struct rvcpu *v = b->r->vcpu[i];
 		const struct cell *c =
 			v->owner && report_matches(b->r, b->f, i) ? v->cells->first : NULL;
@@ -541,7 +541,7 @@ static void percentiles(const struct build *b, struct report_row *row, struct lo
 	h->n = row->timed;
 	h->min = row->min;
 	h->max = row->max;
-	for (size_t i = 0; i < b->r->nvcpu; i++)
+	for (size_t i = vcpu_first(b->r, b->f); i < b->r->nvcpu; i = vcpu_next(b->r, b->f, i))
 		if (b->r->vcpu[i]->owner && report_matches(b->r, b->f, i) &&
 		    (c = cell_find(b->r->vcpu[i]->cells, row->key)))
 			cell_hist_add(c, h);
@@ -686,7 +686,7 @@ int report_table(struct report *r, const struct report_filter *f, enum report_ke
 	if (r->opts.percentiles && !(h = malloc(sizeof(*h))))
 		return -ENOMEM;
 	ret = make_rows(&b);
-	for (size_t i = 0; i < r->nvcpu && !ret; i++)
+	for (size_t i = vcpu_first(r, f); i < r->nvcpu && !ret; i = vcpu_next(r, f, i))
 		if (report_matches(r, f, i))
 			add_vcpu(&b, r->vcpu[i], &guest);
 	u64map_free(&b.at);

@@ -60,17 +60,31 @@ bool report_has_samples(const struct report *r, const struct report_filter *f)
 	return false;
 }
 
-/*
- * VM number vm, or the threads whose VM is unknown (vm = report_vms()). False: it has no samples.
- */
-static bool report_vm_filter(const struct report_doc *d, size_t vm, struct report_filter *f)
+/* Which VMs have samples; the last stands for threads without one. *n: how many. NULL: no memory */
+static bool *vms_with_samples(const struct report_doc *d, size_t *n)
+{
+	bool *has = calloc(report_vms(d->r) + 1, sizeof(*has));
+	struct report_vcpu v;
+
+	*n = 0;
+	for (size_t i = 0; has && i < report_vcpus(d->r); i++) {
+		bool *of;
+
+		report_vcpu(d->r, i, &v);
+		of = &has[v.vm < 0 ? (int64_t)report_vms(d->r) : v.vm];
+		if (v.samples && !*of && report_matches(d->r, &d->filter, i)) {
+			*of = true;
+			++*n;
+		}
+	}
+	return has;
+}
+
+static void report_vm_filter(const struct report_doc *d, size_t vm, struct report_filter *f)
 {
 	*f = d->filter;
-	if (d->filter.vm >= 0 && d->filter.vm != (int64_t)vm)
-		return false;
 	f->unknown_vm = vm == report_vms(d->r);
 	f->vm = f->unknown_vm ? -1 : (int64_t)vm;
-	return report_has_samples(d->r, f);
 }
 
 static const char *vm_name(const struct report *r, const struct hostmap_vm *vm)
@@ -124,19 +138,23 @@ static void put_vcpus(struct sections *s, const struct report_filter *vm)
 static void put_sections(struct sections *s)
 {
 	const struct report_doc *d = s->d;
+	const size_t unknown = report_vms(d->r);
+	size_t vms;
+	_cleanup_free_ bool *has = vms_with_samples(d, &vms);
 	struct section first = { .of = d->filter, .all = d->filter.vm < 0 };
 	struct report_filter f;
-	size_t vms = 0;
 
-	for (size_t vm = 0; vm <= report_vms(d->r); vm++)
-		if (report_vm_filter(d, vm, &f) && !vms++ && f.vm >= 0)
+	s->b->error = has ? s->b->error : -ENOMEM;
+	if (d->filter.vm >= 0)
+		first.vm = report_vm(d->r, (size_t)d->filter.vm);
+	for (size_t vm = 0; vm < unknown && vms == 1; vm++)
+		if (has[vm])
 			first.vm = report_vm(d->r, vm);
-	if (vms != 1)
-		first.vm = d->filter.vm < 0 ? NULL : report_vm(d->r, (size_t)d->filter.vm);
 	put_section(s, &first);
-	for (size_t vm = 0; vm <= report_vms(d->r) && d->per != REPORT_PER_ALL; vm++) {
-		if (!report_vm_filter(d, vm, &f))
+	for (size_t vm = 0; vm <= unknown && d->per != REPORT_PER_ALL && vms; vm++) {
+		if (!has[vm])
 			continue;
+		report_vm_filter(d, vm, &f);
 		if (vms > 1)
 			put_filtered(s, &f);
 		if (d->per == REPORT_PER_VCPU)
@@ -610,8 +628,10 @@ static void family_of_vm(const struct report_doc *d, enum family f,
 static void report_metrics(const struct report_doc *d, struct sbuf *b)
 {
 	struct report_filter filter;
-	size_t n = 0;
+	size_t n = 0, vms;
+	_cleanup_free_ bool *has = vms_with_samples(d, &vms);
 
+	b->error = has ? b->error : -ENOMEM;
 	metric_capture(b, d->cap, report_totals(d->r)->events, d->lost, d->lost_unknown);
 	for (unsigned int f = 0; f < FAMILIES && !b->error; f++) {
 		if ((families[f].time && report_in_cycles(d->r)) ||
@@ -620,8 +640,10 @@ static void report_metrics(const struct report_doc *d, struct sbuf *b)
 		metric_head(b, families[f].name, "gauge", families[f].help);
 		n = 0;
 		for (size_t vm = 0; vm <= report_vms(d->r) && !b->error; vm++)
-			if (report_vm_filter(d, vm, &filter) && ++n <= METRICS_VMS)
+			if (has[vm] && ++n <= METRICS_VMS) {
+				report_vm_filter(d, vm, &filter);
 				family_of_vm(d, (enum family)f, &filter, b);
+			}
 	}
 	metric_head(b, "kvmft_vms_left_out", "gauge", "VMs left out, as there are too many for "
 						      "labels.");

@@ -15,7 +15,7 @@ FLOOR_US=8000
 times=3
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs pvclocks cpus buffers packed qemu_names gaps robberies "
+only=" same_vms vms tasks epochs pvclocks cpus buffers packed qemu_names gaps robberies text_tasks "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only=
 left=0
 
@@ -173,6 +173,13 @@ make_packed()
 	rm -f plain.dat
 }
 make_dat_events() { "$makers/gen" --trace-dat file --events $((n * 4)) --cpus 2 --subbuf 4K; }
+# A text says nothing of VMs: each thread may be one.
+make_text_tasks() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf " t%d-%d [000] d..1. %d.%06d: kvm_entry: vcpu 0, rip 0x1\n", i, i, 1 + i / 1000000, i % 1000000 }' >file; }
+make_text_vcpus() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { printf " c-%d [000] d..1. 1.%06d: kvm_exit: vcpu %d reason npf rip 0x1 info1 0x0 info2 0x0\n", i, 2 * i, i;
+	printf " c-%d [000] d..1. 1.%06d: kvm_entry: vcpu %d, rip 0x1\n", i, 2 * i + 1, i } }' >file; }
+make_text_losses() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf "CPU:%d [LOST %d EVENTS]\n c-1 [%03d] d..1. 1.%06d: kvm_entry: vcpu 0, rip 0x1\n", i % 8, i, i % 8, i }' >file; }
+make_text_names() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf " c-1 [%03d] d..1. 1.%06d: e%d: a=%d f%d=1\n", i % 500, i, i % 9000, i, i % 100 }' >file; }
+make_modules() { awk -v n="$n" 'BEGIN { for (i = 0; i < n; i++) printf "m%d 4096 0 - Live 0xffffffffc%07x\n", i, i * 4096 }' >file; }
 make_qemu_names()
 {
 	awk -v n="$n" 'BEGIN { for (i = 0; i < n; i++) print "name", i, "event" i; for (i = 0; i < n; i++) print "event", i, 1000 + i, 7 }' >names.txt
@@ -280,6 +287,13 @@ grows gaps 4000 latency all host guest=one
 grows requests 8000 latency io host guest=one
 grows robberies 2000 latency sched --worst 100000 --context 0 host guest=one
 grows dat_events 10000 merge -q file
+for what in tasks vcpus losses names; do
+	grows text_$what 4000 merge -q file
+	grows text_$what 4000 report -i file
+done
+grows text_tasks 4000 blame file
+grows text_vcpus 4000 latency all file
+grows modules 4000 stuck -i host --vm one --guest-modules file
 grows qemu_names 4000 merge -q --qemu file:simple host
 grows qemu_log 10000 merge -q --qemu file:log host
 grows qemu_events 4000 qemu list-formats file
