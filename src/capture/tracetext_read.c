@@ -407,7 +407,7 @@ static void read_entries(struct tracetext *t, const char *s)
 	const char *p = strstr(s, entries);
 	uint64_t in, out;
 
-	p += p ? sizeof(entries) - 1 : 0;
+	p = p ? p + sizeof(entries) - 1 : NULL;
 	if (p && take_u64(&p, INT64_MAX, &in) && *p++ == '/' && take_u64(&p, INT64_MAX, &out)) {
 		t->in_buffer = in;
 		t->written = MAX(in, out);

@@ -22,7 +22,7 @@ static void check(const struct capture *c, const struct fmt *f, const struct cap
 
 		if (k == R_DAMAGE ||
 		    (k == R_EVENT && (!e || !fmt_field(e, "text", &text) ||
-				      !fmt_str(f, &text, &r.rec, buf, sizeof(buf)))))
+				      !fmt_str(&text, &r.rec, buf, sizeof(buf)))))
 			abort();
 	}
 	rstream_close(&r);
