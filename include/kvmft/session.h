@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * session.h: a directory of captures that belong together, as `kvmft record --guest` makes it, or
- * as somebody has assembled it.
+ * as somebody has assembled it; or a tar archive of one.
  */
 #ifndef KVMFT_SESSION_H
 #define KVMFT_SESSION_H

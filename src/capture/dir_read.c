@@ -48,7 +48,8 @@ static int check_version(char *line, struct kvmft_err *err)
 
 	if (!meta_parse(line, &rec) || strcmp(rec.name, "kvmft-capture") ||
 	    !meta_get_u64(&rec, "version", &version) || !version)
-		return err_set(err, EBADMSG, "not a kvmft capture: its meta does not begin like one");
+		return err_set(err, EBADMSG,
+			       "not a kvmft capture: its meta does not begin like one");
 	if (version > CAPTURE_VERSION)
 		return err_set(err, EPROTONOSUPPORT,
 			       "capture has format version %llu, this kvmft reads up to %d "
@@ -75,14 +76,14 @@ static int read_line(struct capture *c, char *line, size_t len, size_t number)
 }
 
 /* cut: it ends within a line. */
-static int read_meta(struct capture *c, int dirfd, bool *cut, struct kvmft_err *err)
+static int read_meta(struct capture *c, const struct cap_dir *dir, bool *cut, struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t left, number = 0;
 	bool more = false;
 	char *p, *eol;
 	int ret;
-	ssize_t n = cap_read_file(dirfd, "meta", CAPTURE_MAX_META, &text, &more);
+	ssize_t n = cap_read_file(dir, "meta", CAPTURE_MAX_META, &text, &more);
 
 	if (n < 0)
 		return err_set(err, (int)n, "not a kvmft capture: cannot read meta: %s",
@@ -91,8 +92,7 @@ static int read_meta(struct capture *c, int dirfd, bool *cut, struct kvmft_err *
 	left = (size_t)n;
 	while ((eol = memchr(p, '\n', left))) {
 		*eol = '\0';
-		ret = number++ ? read_line(c, p, (size_t)(eol - p), number) :
-				 check_version(p, err);
+		ret = number++ ? read_line(c, p, (size_t)(eol - p), number) : check_version(p, err);
 		if (ret == -EPROTONOSUPPORT && number > 1)
 			return err_set(err, ret, CAP_BIG_ENDIAN "record there with trace-cmd");
 		if (ret)
@@ -109,12 +109,12 @@ static int read_meta(struct capture *c, int dirfd, bool *cut, struct kvmft_err *
 }
 
 /* Fills in what the ring and machine records left open, from the kernel's own description. */
-static int read_geometry(struct capture *c, int dirfd)
+static int read_geometry(struct capture *c, const struct cap_dir *dir)
 {
 	_cleanup_free_ char *text = NULL;
 	struct ktext_page p;
 	bool more;
-	ssize_t n = cap_read_file(dirfd, "header_page", CAPTURE_MAX_FORMAT, &text, &more);
+	ssize_t n = cap_read_file(dir, "header_page", CAPTURE_MAX_FORMAT, &text, &more);
 
 	if (n == -ENOMEM)
 		return -ENOMEM;
@@ -169,7 +169,7 @@ static void check_text(struct capture *c, enum cap_text which, const char *text,
 typedef int text_parser(struct capture *c, char *text);
 
 /* All are optional: without them only recorded task names are known. */
-static int read_text(struct capture *c, int dirfd, enum cap_text which)
+static int read_text(struct capture *c, const struct cap_dir *dir, enum cap_text which)
 {
 	static text_parser *const parse[] = {
 		[CAP_TEXT_CMDLINES] = cap_parse_cmdlines,
@@ -180,7 +180,7 @@ static int read_text(struct capture *c, int dirfd, enum cap_text which)
 	const char *name = cap_text_names[which];
 	_cleanup_free_ char *text = NULL;
 	bool more = false;
-	ssize_t n = cap_read_file(dirfd, name, CAP_MAX_TEXT, &text, &more);
+	ssize_t n = cap_read_file(dir, name, CAP_MAX_TEXT, &text, &more);
 
 	if (n == -ENOENT && cap_priv(c)->text[which].told)
 		cap_note(c, "%s is missing", name);
@@ -193,12 +193,12 @@ static int read_text(struct capture *c, int dirfd, enum cap_text which)
 	return n < 0 ? 0 : parse[which](c, text);
 }
 
-static int read_texts(struct capture *c, int dirfd)
+static int read_texts(struct capture *c, const struct cap_dir *dir)
 {
 	int ret = 0;
 
 	for (int i = 0; i < CAP_TEXTS && !ret; i++)
-		ret = read_text(c, dirfd, (enum cap_text)i);
+		ret = read_text(c, dir, (enum cap_text)i);
 	return ret;
 }
 
@@ -225,37 +225,33 @@ static bool name_number(const char *name, const char *fmt, uint32_t max, uint32_
 
 COMPARE_BY(by_number, uint32_t, );
 
-/* Numbers of the entries called `fmt` in a directory, ascending. */
-static int list_numbers(int fd, const char *fmt, uint32_t max, uint32_t **out, size_t *count)
-{
-	size_t n = 0, cap = 0;
-	uint32_t *v = NULL, number;
-	struct dirent *de;
-	DIR *dir = dir_open(fd, ".");
-	int ret = 0;
+/* Numbers of the entries called `fmt`. */
+struct numbers {
+	const char *fmt;
+	uint32_t max, *v;
+	size_t n, cap;
+};
 
-	if (!dir)
-		return -errno;
-	while (!ret && (errno = 0, de = readdir(dir))) {
-		if (!name_number(de->d_name, fmt, max, &number))
-			continue;
-		ret = n < CAP_MAX_SEGMENTS ? array_add(&v, &n, &cap, &number, sizeof(number))
-					   : -E2BIG;
-		if (ret)
-			break;
-	}
-	if (!ret && errno)
-		ret = -errno;
-	closedir(dir);
-	if (ret) {
-		free(v);
-		return ret;
-	}
-	if (n)
-		qsort(v, n, sizeof(*v), by_number);
-	*out = v;
-	*count = n;
-	return 0;
+static int number_add(void *arg, const char *name)
+{
+	struct numbers *all = arg;
+	uint32_t number;
+
+	if (!name_number(name, all->fmt, all->max, &number))
+		return 0;
+	return all->n < CAP_MAX_SEGMENTS
+		       ? array_add(&all->v, &all->n, &all->cap, &number, sizeof(number))
+		       : -E2BIG;
+}
+
+/* ... in a directory, ascending; v is the caller's to free. */
+static int list_numbers(const struct cap_dir *dir, const char *path, struct numbers *all)
+{
+	int ret = cap_dir_list(dir, path, number_add, all);
+
+	if (!ret && all->n)
+		qsort(all->v, all->n, sizeof(*all->v), by_number);
+	return ret;
 }
 
 static struct cap_stream *stream_of(struct capture *c, struct u64map *map, uint32_t cpu)
@@ -269,74 +265,97 @@ static struct cap_stream *stream_of(struct capture *c, struct u64map *map, uint3
 	return s && !u64map_put(map, cpu, c->nstream - 1) ? s : NULL;
 }
 
-static int read_segment(struct capture *c, int dirfd, struct u64map *map, uint32_t segment)
+static int read_piece(struct capture *c, const struct cap_dir *dir, struct u64map *map,
+		      uint32_t segment, uint32_t cpu)
 {
-	_cleanup_free_ uint32_t *cpu = NULL;
-	_cleanup_close_ int dir = -1;
+	struct cap_part file;
 	struct cap_stream *s;
+	uint64_t holes;
 	char name[64];
-	size_t n, i;
-	int fd, ret;
+	int ret;
 
-	snprintf(name, sizeof(name), "seg%06u", segment);
-	dir = cap_open_dir(dirfd, name);
-	ret = dir < 0 ? dir : list_numbers(dir, "cpu%u", CAPTURE_MAX_CPUS - 1, &cpu, &n);
+	cap_data_name(name, sizeof(name), segment, cpu);
+	ret = cap_part_open(dir, name, &file);
 	if (ret) {
 		cap_note(c, "%s: %s", name, strerror(-ret));
-		return ret == -ENOMEM ? ret : 0;
+		return 0;
 	}
-	for (i = 0; i < n; i++) {
-		uint64_t size = 0, holes;
-
-		cap_data_name(name, sizeof(name), segment, cpu[i]);
-		fd = cap_open_file(dir, strchr(name, '/') + 1, &size);
-		if (fd < 0) {
-			cap_note(c, "%s: %s", name, strerror(-fd));
-			continue;
-		}
-		s = stream_of(c, map, cpu[i]);
-		ret = s ? cap_stream_extend_file(c, s, fd, &(struct cap_extent){
-				.fd = -1, .segment = segment, .len = size }, &holes) : -ENOMEM;
-		close(fd);
-		if (ret)
-			return ret;
-		if (holes)
-			cap_note(c, "%s: %llu of %llu bytes were never written, and left out", name,
-				 (unsigned long long)holes, (unsigned long long)size);
-		if (size % c->subbuf_size)
-			cap_note(c, "%s: ends inside a sub-buffer, %llu bytes cut", name,
-				 (unsigned long long)(size % c->subbuf_size));
-	}
+	s = stream_of(c, map, cpu);
+	ret = s ? cap_stream_extend_file(c, s, file.fd,
+					 &(struct cap_extent){ .fd = dir->tar ? dir->fd : -1,
+							       .segment = segment,
+							       .off = file.at,
+							       .len = file.size },
+					 &holes)
+		: -ENOMEM;
+	util_close_fd(&file.fd);
+	if (ret)
+		return ret;
+	if (holes)
+		cap_note(c, "%s: %llu of %llu bytes were never written, and left out", name,
+			 (unsigned long long)holes, (unsigned long long)file.size);
+	if (file.size % c->subbuf_size)
+		cap_note(c, "%s: ends inside a sub-buffer, %llu bytes cut", name,
+			 (unsigned long long)(file.size % c->subbuf_size));
 	return 0;
+}
+
+static int read_segment(struct capture *c, const struct cap_dir *dir, struct u64map *map,
+			uint32_t segment)
+{
+	struct numbers cpu = { .fmt = "cpu%u", .max = CAPTURE_MAX_CPUS - 1 };
+	char name[64];
+	int ret;
+
+	snprintf(name, sizeof(name), "seg%06u", segment);
+	ret = list_numbers(dir, name, &cpu);
+	if (ret)
+		cap_note(c, "%s: %s", name, strerror(-ret));
+	if (ret && ret != -ENOMEM) {
+		cpu.n = 0;
+		ret = 0;
+	}
+	for (size_t i = 0; i < cpu.n && !ret; i++)
+		ret = read_piece(c, dir, map, segment, cpu.v[i]);
+	free(cpu.v);
+	return ret;
 }
 
 COMPARE_BY(by_cpu, struct cap_stream, .cpu);
 
-static int read_segments(struct capture *c, int dirfd)
+static int read_segments(struct capture *c, const struct cap_dir *dir)
 {
-	_cleanup_free_ uint32_t *seg = NULL;
+	struct numbers seg = { .fmt = "seg%06u", .max = CAP_MAX_SEGMENT };
 	struct u64map map = { 0 };
-	size_t n = 0, i;
-	int ret = list_numbers(dirfd, "seg%06u", CAP_MAX_SEGMENT, &seg, &n);
+	int ret = list_numbers(dir, "", &seg);
+	const uint32_t *v = seg.v, n = ret ? 0 : (uint32_t)seg.n;
 
-	if (ret)
-		return ret;
-	c->first_segment = n ? seg[0] : 0;
-	c->last_segment = n ? seg[n - 1] : 0;
+	c->first_segment = n ? v[0] : 0;
+	c->last_segment = n ? v[n - 1] : 0;
 	c->trimmed = c->first_segment > 0;
-	for (i = 0; i < n && !ret; i++) {
-		if (i && seg[i] != seg[i - 1] + 1 && c->flight && cap_priv(c)->asked)
+	for (uint32_t i = 0; i < n && !ret; i++) {
+		if (i && v[i] != v[i - 1] + 1 && c->flight && cap_priv(c)->asked)
 			c->trimmed = true;
-		else if (i && seg[i] != seg[i - 1] + 1)
-			cap_note(c, "segments %u to %u are missing", seg[i - 1] + 1, seg[i] - 1);
-		ret = read_segment(c, dirfd, &map, seg[i]);
+		else if (i && v[i] != v[i - 1] + 1)
+			cap_note(c, "segments %u to %u are missing", v[i - 1] + 1, v[i] - 1);
+		ret = read_segment(c, dir, &map, v[i]);
 	}
-	if (!ret && cap_priv(c)->segments_told > (n ? seg[n - 1] + 1 : 0))
+	if (!ret && cap_priv(c)->segments_told > (n ? v[n - 1] + 1 : 0))
 		cap_note(c, "segments up to %u are missing", cap_priv(c)->segments_told - 1);
+	free(seg.v);
 	u64map_free(&map);
 	if (c->nstream)
 		qsort(c->stream, c->nstream, sizeof(*c->stream), by_cpu);
 	return ret;
+}
+
+/* The sub-buffers of an archive in memory. */
+static int in_memory(void *arg, uint64_t at, uint64_t idx, const uint8_t **buf)
+{
+	const struct capture *c = arg;
+
+	*buf = cap_priv(c)->dir.tar->all.mem + at + idx * c->subbuf_size;
+	return 0;
 }
 
 /*
@@ -368,26 +387,30 @@ static void note_no_end(struct capture *c, bool cut)
 		c->damage[n].no_end = true;
 }
 
-int cap_dir_read(struct capture *c, int dirfd, struct kvmft_err *err)
+int cap_dir_read(struct capture *c, const struct cap_dir *dir, struct kvmft_err *err)
 {
 	bool cut = false;
 	int ret;
 
 	c->version = CAPTURE_VERSION;
-	cap_priv(c)->dirfd = dirfd;
-	ret = read_meta(c, dirfd, &cut, err);
+	cap_priv(c)->dir = *dir;
+	ret = read_meta(c, dir, &cut, err);
 	util_close_fd(&cap_priv(c)->formats.fd);
-	ret = ret ?: read_geometry(c, dirfd);
-	ret = ret ?: read_texts(c, dirfd);
+	ret = ret ?: read_geometry(c, dir);
+	ret = ret ?: read_texts(c, dir);
 	if (!ret && c->subbuf_size)
-		ret = read_segments(c, dirfd);
+		ret = read_segments(c, dir);
 	if (!ret && c->subbuf_size)
 		check_counts(c);
 	if (!ret && !c->complete)
 		note_no_end(c, cut);
 	else if (!ret && cut)
 		cap_note(c, "meta: the last line is cut short");
+	if (dir->tar && dir->fd < 0)
+		cap_priv(c)->maker = (struct cap_maker){ .make = in_memory, .arg = c };
+	if (!ret && dir->tar && dir->tar->cut)
+		cap_note(c, "the tar archive is cut short, or damaged from somewhere on");
 	if (ret)
-		cap_priv(c)->dirfd = -1; /* still the caller's */
+		cap_priv(c)->dir = (struct cap_dir){ .fd = -1 }; /* still the caller's */
 	return ret;
 }

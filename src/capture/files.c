@@ -3,10 +3,12 @@
  * files.c: opening files of a capture directory that somebody else may have prepared.
  *
  * Every step is opened relative to its parent and never through a symbolic link; O_NONBLOCK keeps
- * a FIFO from hanging the reader, and only regular files are read.
+ * a FIFO from hanging the reader, and only regular files are read. A tar archive may be in the
+ * place of the directory.
  */
 #include "reader.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -62,11 +64,6 @@ static int path_open(int dirfd, const char *path, int flags)
 	return fd;
 }
 
-int cap_open_dir(int dirfd, const char *path)
-{
-	return path_open(dirfd, path, O_DIRECTORY);
-}
-
 int cap_open_file(int dirfd, const char *path, uint64_t *size)
 {
 	struct stat st;
@@ -84,14 +81,125 @@ int cap_open_file(int dirfd, const char *path, uint64_t *size)
 	return fd;
 }
 
-static ssize_t read_text(int fd, uint64_t at, size_t len, char **out)
+int cap_part_open(const struct cap_dir *dir, const char *path, struct cap_part *file)
+{
+	int ret;
+
+	*file = (struct cap_part){ .fd = -1 };
+	if (!dir->tar) {
+		file->fd = cap_open_file(dir->fd, path, &file->size);
+		return MIN(file->fd, 0);
+	}
+	ret = cap_tar_file(dir->tar, path, file);
+	if (!ret && !file->mem)
+		file->fd = fcntl(file->fd, F_DUPFD_CLOEXEC, 0);
+	return ret ?: file->fd < 0 && !file->mem ? -errno : 0;
+}
+
+ssize_t cap_part_read(const struct cap_part *file, void *buf, size_t n, uint64_t off)
+{
+	if (!file->mem)
+		return full_pread(file->fd, buf, n, file->at + off);
+	n = (size_t)MIN((uint64_t)n, file->size - MIN(off, file->size));
+	memcpy(buf, file->mem + file->at + off, n);
+	return (ssize_t)n;
+}
+
+int cap_dir_list(const struct cap_dir *dir, const char *path, cap_name_fn *each, void *arg)
+{
+	struct dirent *de;
+	DIR *d;
+	int fd, ret = 0;
+
+	if (dir->tar)
+		return cap_tar_list(dir->tar, path, each, arg);
+	fd = path_open(dir->fd, *path ? path : ".", O_DIRECTORY);
+	d = fd < 0 ? NULL : fdopendir(fd);
+	if (!d) {
+		ret = fd < 0 ? fd : -errno;
+		util_close_fd(&fd);
+		return ret;
+	}
+	while (!ret && (errno = 0, de = readdir(d)))
+		ret = each(arg, de->d_name);
+	ret = ret ?: -errno;
+	closedir(d);
+	return ret;
+}
+
+int cap_open_above(const char *path, const char **sub)
+{
+	/* O_NONBLOCK: a FIFO must not hang the reader; the path itself may be a link. */
+	const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK;
+	const char *slash = strrchr(path, '/');
+	_cleanup_free_ char *above = NULL;
+	int fd = open(path, flags);
+
+	*sub = "";
+	if (fd >= 0 || errno != ENOTDIR || !slash)
+		return fd < 0 ? -errno : fd;
+	above = strndup(path, (size_t)(slash - path));
+	*sub = slash + 1;
+	fd = above ? open(above, flags) : -1;
+	return !above ? -ENOMEM : fd < 0 ? -errno : fd;
+}
+
+int cap_dir_of_tar(int fd, const char *sub, struct cap_dir *dir, struct kvmft_err *err)
+{
+	struct cap_part all = { .fd = -1 };
+	char head[512];
+	const ssize_t n = full_pread(fd, head, sizeof(head), 0);
+	struct stat st;
+	int ret = 0;
+
+	if (n <= 0 || !cap_is_tar(head, (size_t)n)) {
+		ret = cap_unpack_tar(fd, &all, err);
+	} else if (fstat(fd, &st) || (all.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) {
+		return err_why(err, errno, "cannot read it");
+	} else {
+		all.size = (uint64_t)st.st_size;
+	}
+	ret = ret ?: cap_tar_open(&all, sub, &dir->tar, err);
+	dir->fd = all.fd;
+	if (ret) {
+		util_close_fd(&dir->fd);
+		free(all.mem);
+	}
+	return ret;
+}
+
+int cap_dir_open(const char *path, struct cap_dir *dir, struct kvmft_err *err)
+{
+	const char *sub;
+	_cleanup_close_ int fd = cap_open_above(path, &sub);
+	struct stat st;
+
+	*dir = (struct cap_dir){ .fd = -1 };
+	if (fd < 0 || fstat(fd, &st))
+		return -ENOMSG;
+	if (!S_ISDIR(st.st_mode))
+		return S_ISREG(st.st_mode) ? cap_dir_of_tar(fd, sub, dir, err) : -ENOMSG;
+	dir->fd = fd;
+	fd = -1;
+	return 0;
+}
+
+void cap_dir_close(struct cap_dir *dir)
+{
+	if (!dir->tar)
+		util_close_fd(&dir->fd);
+	cap_tar_free(dir->tar);
+	*dir = (struct cap_dir){ .fd = -1 };
+}
+
+static ssize_t read_text(const struct cap_part *file, uint64_t at, size_t len, char **out)
 {
 	char *text = malloc(len + 1);
 	ssize_t n;
 
 	if (!text)
 		return -ENOMEM;
-	n = full_pread(fd, text, len, at);
+	n = cap_part_read(file, text, len, at);
 	if (n < 0) {
 		free(text);
 		return n;
@@ -101,32 +209,28 @@ static ssize_t read_text(int fd, uint64_t at, size_t len, char **out)
 	return n;
 }
 
-ssize_t cap_read_file(int dirfd, const char *path, size_t max, char **out, bool *more)
+ssize_t cap_read_file(const struct cap_dir *dir, const char *path, size_t max, char **out,
+		      bool *more)
 {
-	_cleanup_close_ int fd = -1;
-	uint64_t size = 0;
+	struct cap_part file;
+	ssize_t n = cap_part_open(dir, path, &file);
 
-	*more = false;
-	fd = cap_open_file(dirfd, path, &size);
-	if (fd < 0)
-		return fd;
-	*more = size > max;
-	if (size > max)
-		size = max;
-	return read_text(fd, 0, (size_t)size, out);
+	*more = !n && file.size > max;
+	n = n ?: read_text(&file, 0, (size_t)MIN(file.size, (uint64_t)max), out);
+	util_close_fd(&file.fd);
+	return n;
 }
 
-ssize_t cap_read_part(int dirfd, const char *path, struct cap_part *file, uint64_t at, size_t len,
-		      char **out)
+ssize_t cap_read_part(const struct cap_dir *dir, const char *path, struct cap_part *file,
+		      uint64_t at, size_t len, char **out)
 {
-	if (file->fd < 0) {
-		file->fd = cap_open_file(dirfd, path, &file->size);
-		if (file->fd < 0)
-			return file->fd;
-	}
+	int ret = file->fd < 0 && !file->mem ? cap_part_open(dir, path, file) : 0;
+
+	if (ret)
+		return ret;
 	if (at > file->size || len > file->size - at)
 		return -ENODATA;
-	return read_text(file->fd, at, len, out);
+	return read_text(file, at, len, out);
 }
 
 void cap_data_name(char *buf, size_t size, uint32_t segment, uint32_t cpu)

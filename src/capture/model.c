@@ -14,7 +14,7 @@ struct capture *cap_new(void)
 		free(p);
 		return NULL;
 	}
-	p->dirfd = p->fd = p->formats.fd = -1;
+	p->dir.fd = p->fd = p->formats.fd = -1;
 	hash_key_init(&p->key);
 	c->priv = p;
 	return c;

@@ -37,21 +37,43 @@ static int read_pipe(struct capture *c, int fd, struct kvmft_err *err)
 	return err_set(err, EINVAL, "no trace as text, and nothing else can come through a pipe");
 }
 
+/* A capture in a tar archive. -ENOMSG: it is none. */
+static int read_archive(struct capture *c, int fd, const char *sub, struct kvmft_err *err)
+{
+	struct cap_dir dir = { .fd = -1 };
+	struct cap_part file;
+	int ret = cap_dir_of_tar(fd, sub, &dir, err);
+
+	if (ret)
+		return ret;
+	if (cap_tar_file(dir.tar, "meta", &file))
+		ret = err_set(err, EBADMSG,
+			      "a tar archive %s a capture of kvmft record: unpack it (tar xf) and "
+			      "give what is in it",
+			      dir.tar->cut ? "that is cut short before" : "without");
+	ret = ret ?: cap_dir_read(c, &dir, err);
+	if (ret)
+		cap_dir_close(&dir);
+	else
+		close(fd); /* taken over, as it were */
+	return ret;
+}
+
 /* Decides by the type of path: a directory is ours, a file is for of_file(). */
 static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 		    struct kvmft_err *err)
 {
-	/* O_NONBLOCK: a FIFO must not hang the reader; the path itself may be a link. */
 	bool input = !strcmp(path, "-");
-	_cleanup_close_ int fd = input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0)
-				       : open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	const char *sub = "";
+	_cleanup_close_ int fd =
+		input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : cap_open_above(path, &sub);
 	_cleanup_close_ int other = -1;
 	struct stat st;
 	uint64_t size;
-	int ret;
+	int ret = MIN(fd, 0);
 
-	if (fd < 0 || fstat(fd, &st)) {
-		ret = -errno;
+	if (ret || fstat(fd, &st)) {
+		ret = ret ?: -errno;
 		return err_set(err, ret, "cannot open the capture: %s", strerror(-ret));
 	}
 	if (S_ISDIR(st.st_mode) && is_perf_dir(fd))
@@ -61,7 +83,11 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 	if (S_ISDIR(st.st_mode) && (other = cap_open_file(fd, "metadata", &size)) >= 0)
 		return err_set(err, EINVAL, "%s", CTF);
 	if (S_ISDIR(st.st_mode))
-		ret = cap_dir_read(c, fd, err);
+		ret = cap_dir_read(c, &(struct cap_dir){ .fd = fd }, err);
+	else if (*sub && (!S_ISREG(st.st_mode) || !of_file))
+		return err_set(err, ENOTDIR, "cannot open the capture: %s", strerror(ENOTDIR));
+	else if (*sub)
+		ret = read_archive(c, fd, sub, err);
 	else if (S_ISREG(st.st_mode) && of_file)
 		ret = of_file(c, fd, (uint64_t)st.st_size, err);
 	else if (input && of_file)
@@ -89,7 +115,8 @@ static int open_with(const char *path, read_file_fn of_file, struct capture **ou
 	if (ret) {
 		if (!why.text[0])
 			err_why(&why, ret, "cannot read the capture");
-		(why.code == KVMFT_LACKING ? err_lack : err_set)(err, ret, "%s: %s", path, why.text);
+		(why.code == KVMFT_LACKING ? err_lack : err_set)(err, ret, "%s: %s", path,
+								 why.text);
 		capture_close(c);
 		return ret;
 	}
@@ -108,15 +135,18 @@ static const struct {
 	{ 0, 4, "\xc1\x1f\xfc\xc1", CTF },
 	{ 0, 8, "\xff\xff\xff\xff\xff\xff\xff\xff",
 	  "a trace of QEMU's back end simple: give it with --qemu, beside a host's recording" },
-	{ 257, 5, "ustar", "a tar archive: unpack it (tar xf) and give what is in it" },
-	{ 0, 4, "PK\3\4", "a zip archive: unpack it and give what is in it" },
 	{ 0, 4, "\x28\xb5\x2f\xfd", "compressed with zstd: unpack it first (unzstd)" },
-	{ 0, 6, "\xfd"
-	       "7zXZ",
+	{ 0, 4, "PK\3\4", "a zip archive: unpack it and give what is in it" },
+	{ 0, 6,
+	  "\xfd"
+	  "7zXZ",
 	  "compressed with xz: unpack it first (unxz)" },
 	{ 0, 3, "BZh", "compressed with bzip2: unpack it first (bunzip2)" },
 	{ 0, 15, "SQLite format 3", "a database, which sqlite3 reads: see kvmft-sql(7)" },
-	{ 0, 4, "\x7f" "ELF", "a program or a core dump" },
+	{ 0, 4,
+	  "\x7f"
+	  "ELF",
+	  "a program or a core dump" },
 	{ 0, 9, "<!DOCTYPE", "a page for a browser" },
 	{ 0, 1, "\x0a", "perhaps a Perfetto trace, which kvmft writes but does not read" },
 	{ 0, 1, "{", "JSON, which kvmft writes but does not read" },
@@ -146,6 +176,7 @@ static int read_file(struct capture *c, int fd, uint64_t size, struct kvmft_err 
 	if (!size || !memcmp(head, magic, sizeof(head))) /* empty: it says so */
 		return cap_tracedat_read(c, fd, size, err);
 	ret = cap_text_read(c, fd, err);
+	ret = ret == -ENOMSG ? read_archive(c, fd, "", err) : ret;
 	return ret == -ENOMSG ? refuse_other(fd, err) : ret;
 }
 
@@ -174,7 +205,7 @@ static void free_priv(struct cap_priv *p)
 
 	if (!p)
 		return;
-	util_close_fd(&p->dirfd);
+	cap_dir_close(&p->dir);
 	util_close_fd(&p->fd);
 	for (i = 0; i < p->ninstance; i++)
 		free(p->instance[i]);

@@ -48,7 +48,7 @@ static int file_switch(const struct capture *c, const struct cap_stream *s,
 		return 0;
 	capture_file_close(file);
 	cap_data_name(name, sizeof(name), e->segment, s->cpu);
-	file->fd = cap_open_file(cap_priv(c)->dirfd, name, &size);
+	file->fd = cap_open_file(cap_priv(c)->dir.fd, name, &size);
 	file->segment = e->segment;
 	return MIN(file->fd, 0);
 }

@@ -22,10 +22,28 @@
 /* How a file of a big-endian machine is refused; what else can be done follows. */
 #define CAP_BIG_ENDIAN "of a big-endian machine, and kvmft reads those of x86 and arm64 only: "
 
-/* A file of which parts are read. */
+/* A file: size bytes of fd, or of mem, from `at` on. */
 struct cap_part {
-	int fd;
-	uint64_t size;
+	int fd;	      /* -1: none */
+	uint8_t *mem; /* NULL: fd */
+	uint64_t at, size;
+};
+
+#define CAP_TAR_NAME 300u
+
+/* A tar archive: its files, by name. */
+struct cap_tar {
+	struct cap_part all;
+	struct cap_member *v;
+	size_t n, cap;
+	char root[CAP_TAR_NAME]; /* of the directory, with a slash at its end; or empty */
+	bool cut;		 /* it ends before its end, or is damaged from somewhere on */
+};
+
+/* A directory, or a tar archive of one. */
+struct cap_dir {
+	int fd; /* -1: none; the archive's, which is tar's, if that is not in memory */
+	struct cap_tar *tar;
 };
 
 /* Text files in a directory; all are optional, but those that meta names should exist. */
@@ -41,7 +59,7 @@ struct cap_maker {
 };
 
 struct cap_priv {
-	int dirfd;	   /* capture directory, -1 for a file */
+	struct cap_dir dir; /* of a capture, none for a file */
 	struct cap_part formats; /* of a directory, while meta is read */
 	int fd;		   /* trace.dat or perf.data, -1 for a directory */
 	char **instance;   /* names of trace-cmd buffers, pointed to by streams */
@@ -128,7 +146,25 @@ bool cap_subbuf_ok(uint64_t size);
 
 /* Opens DIR/a/b/c read-only, each step O_NOFOLLOW, the last one a regular file. fd or -errno. */
 int cap_open_file(int dirfd, const char *path, uint64_t *size) __must_check;
-int cap_open_dir(int dirfd, const char *path) __must_check;
+/* What path names, O_NOFOLLOW as above; the caller closes file->fd, if any. 0 or -errno. */
+int cap_part_open(const struct cap_dir *dir, const char *path, struct cap_part *file) __must_check;
+/* As full_pread(). */
+ssize_t cap_part_read(const struct cap_part *file, void *buf, size_t n, uint64_t off);
+/* Calls each() with what a directory has, "" being dir itself; until it returns an error. */
+typedef int cap_name_fn(void *arg, const char *name);
+int cap_dir_list(const struct cap_dir *dir, const char *path, cap_name_fn *each, void *arg)
+	__must_check;
+/*
+ * Opens a directory, a tar archive, or the directory ARCHIVE/NAME; an archive may be packed.
+ * -ENOMSG: something else, without err set.
+ */
+int cap_dir_open(const char *path, struct cap_dir *dir, struct kvmft_err *err) __must_check;
+/* The same of a file, of which sub ("": all) is wanted. fd stays the caller's. */
+int cap_dir_of_tar(int fd, const char *sub, struct cap_dir *dir, struct kvmft_err *err)
+	__must_check;
+/* path, or the file above the last step of path, which is *sub then. fd or -errno. */
+int cap_open_above(const char *path, const char **sub) __must_check;
+void cap_dir_close(struct cap_dir *dir);
 /*
  * The directory that holds the last step of path, *last, with each step on the way O_NOFOLLOW and,
  * with make, created if missing. dirfd itself if there is no step, a new fd, or -errno.
@@ -138,18 +174,31 @@ int cap_parent(int dirfd, const char *path, bool make, const char **last) __must
  * Reads at most max bytes; *out is NUL-terminated and freed by the caller. Returns the length;
  * *more is set if the file is longer.
  */
-ssize_t cap_read_file(int dirfd, const char *path, size_t max, char **out, bool *more)
-	__must_check;
+ssize_t cap_read_file(const struct cap_dir *dir, const char *path, size_t max, char **out,
+		      bool *more) __must_check;
 /*
  * The len bytes at `at` of a file, likewise; -ENODATA if it is shorter. The file stays open in
  * *file, whose fd is -1 at first, for its next part.
  */
-ssize_t cap_read_part(int dirfd, const char *path, struct cap_part *file, uint64_t at, size_t len,
-		      char **out) __must_check;
+ssize_t cap_read_part(const struct cap_dir *dir, const char *path, struct cap_part *file,
+		      uint64_t at, size_t len, char **out) __must_check;
 /* "segNNNNNN/cpuN" */
 void cap_data_name(char *buf, size_t size, uint32_t segment, uint32_t cpu);
 /* True for one path step of a name from the file: no slash, no dots only, printable. */
 bool cap_name_ok(const char *name);
+
+/* ---- tar.c ---- */
+
+/* Whether these n bytes begin one. */
+bool cap_is_tar(const void *head, size_t n);
+/* all: taken over on success. sub: of which directory in it; "": that of all files, if there is. */
+int cap_tar_open(const struct cap_part *all, const char *sub, struct cap_tar **out,
+		 struct kvmft_err *err) __must_check;
+/* The file that path names, with the archive's fd. -ENOENT */
+int cap_tar_file(const struct cap_tar *t, const char *path, struct cap_part *file) __must_check;
+int cap_tar_list(const struct cap_tar *t, const char *sub, cap_name_fn *each, void *arg)
+	__must_check;
+void cap_tar_free(struct cap_tar *t);
 
 /*
  * read_subbuf.c: the extent that holds sub-buffer idx, whose offset inside it goes to *off; NULL
@@ -194,8 +243,8 @@ int meta_apply(struct capture *c, const struct meta_rec *rec) __must_check;
 
 /* ---- the formats ---- */
 
-/* dirfd / fd are taken over by c->priv only on success. */
-int cap_dir_read(struct capture *c, int dirfd, struct kvmft_err *err) __must_check;
+/* dir / fd are taken over by c->priv only on success. */
+int cap_dir_read(struct capture *c, const struct cap_dir *dir, struct kvmft_err *err) __must_check;
 #define TD_MAGIC 10 /* bytes, with which it begins */
 int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
 	__must_check;
@@ -226,6 +275,11 @@ ssize_t cap_unpack_stream(struct cap_unpacker **slot, const char *name,
 			  ssize_t (*more)(void *arg, void *buf, size_t n), void *arg, void *buf,
 			  size_t len) __must_check;
 void cap_unpacker_free(struct cap_unpacker *u);
+/*
+ * The tar archive that gzip or zstd has packed in fd, into out->mem, to be freed. -errno with err
+ * set; -ENOMSG without: it is none.
+ */
+int cap_unpack_tar(int fd, struct cap_part *out, struct kvmft_err *err) __must_check;
 
 static inline struct cap_priv *cap_priv(const struct capture *c)
 {

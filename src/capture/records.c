@@ -210,11 +210,11 @@ static int rec_event(struct capture *c, const struct meta_rec *rec)
 		snprintf(path, sizeof(path), "formats: %s:%s", sys, name);
 		more = size > CAPTURE_MAX_FORMAT;
 		len = more ? 0
-			   : cap_read_part(cap_priv(c)->dirfd, "formats", &cap_priv(c)->formats, at,
+			   : cap_read_part(&cap_priv(c)->dir, "formats", &cap_priv(c)->formats, at,
 					   (size_t)size, &text);
 	} else {
 		snprintf(path, sizeof(path), "events/%s/%s", sys, name);
-		len = cap_read_file(cap_priv(c)->dirfd, path, CAPTURE_MAX_FORMAT, &text, &more);
+		len = cap_read_file(&cap_priv(c)->dir, path, CAPTURE_MAX_FORMAT, &text, &more);
 	}
 	if (len == -ENOMEM)
 		return -ENOMEM;

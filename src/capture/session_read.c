@@ -7,7 +7,6 @@
 #include "kvmft/sandbox.h"
 #include "reader.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
@@ -15,7 +14,7 @@
 
 struct found {
 	const char *root; /* as it was named */
-	int dir;
+	struct cap_dir dir;
 	struct session *s;
 	struct kvmft_err *err;
 };
@@ -26,16 +25,24 @@ static bool is_name(const char *name)
 	return name && *name && *name != '.' && !strchr(name, '/') && strlen(name) < 256;
 }
 
-static bool is_capture(int dir, const char *name)
+/* Whether there is such a file: 0, -ENOENT, or why it cannot be opened. */
+static int find_file(const struct cap_dir *dir, const char *name)
 {
-	struct sbuf path = { 0 };
-	_cleanup_free_ char *text = NULL;
-	struct stat st;
+	struct cap_part file;
+	int ret = cap_part_open(dir, name, &file);
 
-	sbuf_addf(&path, "%s/meta", name);
-	text = sbuf_take(&path);
-	return text && !fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode) &&
-	       !fstatat(dir, text, &st, AT_SYMLINK_NOFOLLOW) && S_ISREG(st.st_mode);
+	util_close_fd(&file.fd);
+	return ret;
+}
+
+static bool is_capture(const struct cap_dir *dir, const char *name)
+{
+	char path[300];
+	int ret;
+
+	snprintf(path, sizeof(path), "%s/meta", name);
+	ret = find_file(dir, path);
+	return !ret || ret == -EACCES;
 }
 
 static int add(struct found *f, const char *name, const char *sel)
@@ -45,8 +52,10 @@ static int add(struct found *f, const char *name, const char *sel)
 	size_t len = strlen(f->root);
 
 	if (f->s->n == SESSION_CAPTURES)
-		return err_set(f->err, E2BIG, "%s has more captures than a session may "
-		                              "have", f->root);
+		return err_set(f->err, E2BIG,
+			       "%s has more captures than a session may "
+			       "have",
+			       f->root);
 	while (len > 1 && f->root[len - 1] == '/')
 		len--;
 	if (strcmp(f->root, "."))
@@ -82,7 +91,7 @@ static int take_side(struct found *f, const struct meta_rec *rec)
 		return bad(f, "has an invalid side");
 	if (host != !f->s->n)
 		return bad(f, "does not list one host, then guests");
-	if (is_capture(f->dir, dir))
+	if (is_capture(&f->dir, dir))
 		return add(f, dir, host ? NULL : meta_get(rec, "vm"));
 	if (host)
 		return err_set(f->err, ENOENT,
@@ -101,7 +110,8 @@ static int take_line(struct found *f, char *line, bool first)
 
 	if (!meta_parse(line, &rec))
 		return bad(f, "has an invalid line");
-	if (first && (strcmp(rec.name, "kvmft-session") || !meta_get_u32(&rec, "version", &version)))
+	if (first &&
+	    (strcmp(rec.name, "kvmft-session") || !meta_get_u32(&rec, "version", &version)))
 		return bad(f, "is not a kvmft session");
 	if (first && version > SESSION_VERSION)
 		return err_lack(f->err, EPROTONOSUPPORT,
@@ -116,7 +126,7 @@ static int by_file(struct found *f)
 	_cleanup_free_ char *text = NULL;
 	char *save, *line;
 	bool more, first = true;
-	ssize_t n = cap_read_file(f->dir, SESSION_FILE, SESSION_MAX, &text, &more);
+	ssize_t n = cap_read_file(&f->dir, SESSION_FILE, SESSION_MAX, &text, &more);
 	int ret = 0;
 
 	if (n < 0)
@@ -133,7 +143,7 @@ static int by_file(struct found *f)
 /* ---- without one ---- */
 
 /* Of a capture's meta file: its record `side`; NULL = it says nothing. */
-static char *side_in(int dir, const char *meta)
+static char *side_in(const struct cap_dir *dir, const char *meta)
 {
 	_cleanup_free_ char *text = NULL;
 	struct meta_rec rec;
@@ -148,7 +158,7 @@ static char *side_in(int dir, const char *meta)
 	return NULL;
 }
 
-static char *side_of(int dir, const char *name)
+static char *side_of(const struct cap_dir *dir, const char *name)
 {
 	_cleanup_free_ char *path = NULL;
 	struct sbuf b = { 0 };
@@ -164,6 +174,7 @@ static int compare_names(const void *a, const void *b)
 }
 
 struct names {
+	const struct cap_dir *dir;
 	char **v;
 	size_t n, cap;
 };
@@ -175,48 +186,38 @@ static void names_free(struct names *l)
 	free(l->v);
 }
 
-/* Captures below the directory, by name. */
-static int list(int dir, struct names *l)
+static int name_add(void *arg, const char *text)
 {
-	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), ret = 0;
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *e;
+	struct names *l = arg;
+	char *name;
 
-	if (!d)
-		util_close_fd(&fd);
-	while (d && !ret && l->n <= SESSION_CAPTURES && (e = readdir(d))) {
-		char *name;
-
-		if (!is_name(e->d_name) || !is_capture(dir, e->d_name))
-			continue;
-		name = strdup(e->d_name);
-		ret = name ? array_add(&l->v, &l->n, &l->cap, &name, sizeof(name)) : -ENOMEM;
-		if (ret)
-			free(name);
-	}
-	if (d)
-		closedir(d);
-	if (l->n)
-		qsort(l->v, l->n, sizeof(*l->v), compare_names);
-	return ret;
+	if (!is_name(text) || l->n > SESSION_CAPTURES || !is_capture(l->dir, text))
+		return 0;
+	name = strdup(text);
+	if (name && !array_add(&l->v, &l->n, &l->cap, &name, sizeof(name)))
+		return 0;
+	free(name);
+	return -ENOMEM;
 }
 
 /* The host first; a machine that is both counts as the host. */
 static int by_captures(struct found *f)
 {
-	_cleanup_(names_free) struct names l = { 0 };
+	_cleanup_(names_free) struct names l = { .dir = &f->dir };
 	size_t hosts = 0, host = 0;
-	int ret = list(f->dir, &l);
+	int ret = cap_dir_list(&f->dir, "", name_add, &l);
 
-	if (ret || !l.n)
-		return ret ? err_set(f->err, ENOMEM, "out of memory") : 0;
+	if (ret == -ENOMEM || !l.n)
+		return ret == -ENOMEM ? err_set(f->err, ENOMEM, "out of memory") : 0;
+	qsort(l.v, l.n, sizeof(*l.v), compare_names);
 	for (size_t i = 0; i < l.n; i++) {
-		_cleanup_free_ char *side = side_of(f->dir, l.v[i]);
+		_cleanup_free_ char *side = side_of(&f->dir, l.v[i]);
 
 		if (!side)
 			return err_set(f->err, EBADMSG,
 				       "%s/%s does not say whether it is of a host or a guest: "
-				       "name those that belong together", f->root, l.v[i]);
+				       "name those that belong together",
+				       f->root, l.v[i]);
 		if (strcmp(side, "guest")) {
 			hosts++;
 			host = i;
@@ -225,8 +226,9 @@ static int by_captures(struct found *f)
 	if (hosts != 1)
 		return err_set(f->err, EINVAL,
 			       "%s has captures, %zu of them of hosts, but no file " SESSION_FILE
-			       ": name the captures that belong together",
-			       f->root, hosts);
+			       "%s: name the captures that belong together",
+			       f->root, hosts,
+			       f->dir.tar && f->dir.tar->cut ? " (it is cut short)" : "");
 	ret = add(f, l.v[host], NULL);
 	for (size_t i = 0; i < l.n && !ret; i++)
 		ret = i == host ? 0 : add(f, l.v[i], NULL);
@@ -235,15 +237,19 @@ static int by_captures(struct found *f)
 
 int session_read(const char *path, struct session *s, struct kvmft_err *err)
 {
-	_cleanup_close_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct found f = { .root = path, .dir = dir, .s = s, .err = err };
-	int ret;
+	struct found f = { .root = path, .s = s, .err = err };
+	int ret = cap_dir_open(path, &f.dir, err);
 
 	*s = (struct session){ 0 };
-	if (dir < 0 || !faccessat(dir, "meta", F_OK, AT_SYMLINK_NOFOLLOW))
+	if (ret == -ENOMSG || (!ret && find_file(&f.dir, "meta") != -ENOENT)) {
+		cap_dir_close(&f.dir);
 		return 0;
-	s->named = !faccessat(dir, SESSION_FILE, F_OK, AT_SYMLINK_NOFOLLOW);
+	}
+	if (ret)
+		return err_set(err, ret, "%s: %s", path, err->text);
+	s->named = find_file(&f.dir, SESSION_FILE) != -ENOENT;
 	ret = s->named ? by_file(&f) : by_captures(&f);
+	cap_dir_close(&f.dir);
 	if (ret)
 		session_free(s);
 	return ret;
@@ -251,13 +257,13 @@ int session_read(const char *path, struct session *s, struct kvmft_err *err)
 
 /* ---- by a confined process ---- */
 
-/* Names of guests that are missing; then of each capture its name and VM. */
+/* Is it by its file; names of guests that are missing; then of each capture its name and VM. */
 static int sides_put(void *path, struct sbuf *out, struct kvmft_err *err)
 {
 	struct session s;
 	int ret = session_read(path, &s, err);
 
-	sbuf_add_mem(out, s.missing.s ?: "", s.missing.len);
+	sbuf_addf(out, "%d%s", s.named, s.missing.s ?: "");
 	sbuf_addc(out, '\0');
 	for (size_t i = 0; i < s.n; i++) {
 		const char *name = strrchr(s.v[i].path, '/'), *sel = s.v[i].sel ?: "";
@@ -275,7 +281,8 @@ static int sides_take(struct found *f, struct cursor *c)
 	const char *name, *sel;
 	int ret = cur_str(c, &name);
 
-	sbuf_add(&f->s->missing, ret ? "" : name);
+	f->s->named = !ret && *name == '1';
+	sbuf_add(&f->s->missing, ret || !*name ? "" : name + 1);
 	while (!ret && c->left) {
 		ret = cur_str(c, &name);
 		ret = ret ?: cur_str(c, &sel);
@@ -286,21 +293,33 @@ static int sides_take(struct found *f, struct cursor *c)
 	return ret;
 }
 
+/* Whether a file may be an archive, by how it begins. */
+static bool may_be_tar(int fd)
+{
+	char head[512] = "";
+
+	(void)!full_pread(fd, head, sizeof(head), 0);
+	return cap_is_tar(head, sizeof(head)) || !memcmp(head, "\x1f\x8b", 2) ||
+	       !memcmp(head, "\x28\xb5\x2f\xfd", 4);
+}
+
 int session_ask(const char *path, struct session *s, struct kvmft_err *err)
 {
-	_cleanup_close_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct found f = { .root = path, .dir = dir, .s = s, .err = err };
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	struct found f = { .root = path, .s = s, .err = err };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct cursor c;
+	struct stat st;
 	int ret;
 
 	*s = (struct session){ 0 };
-	if (dir < 0 || !faccessat(dir, "meta", F_OK, AT_SYMLINK_NOFOLLOW))
+	if (fd < 0 || fstat(fd, &st) ||
+	    (S_ISDIR(st.st_mode) ? !faccessat(fd, "meta", F_OK, AT_SYMLINK_NOFOLLOW)
+				 : !S_ISREG(st.st_mode) || !may_be_tar(fd)))
 		return 0;
 	ret = sandbox_ask(sides_put, (char *)path, -1, 2 * SESSION_MAX, &b, err);
 	if (ret)
 		return ret;
-	s->named = !faccessat(dir, SESSION_FILE, F_OK, AT_SYMLINK_NOFOLLOW);
 	c = (struct cursor){ .p = (const uint8_t *)b.s, .left = b.len };
 	ret = sides_take(&f, &c);
 	if (ret)
@@ -322,8 +341,9 @@ void session_free(struct session *s)
 
 bool session_is_guest(const char *path)
 {
-	_cleanup_close_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	_cleanup_free_ char *side = dir < 0 ? NULL : side_in(dir, "meta");
+	struct cap_dir dir = { .fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) };
+	_cleanup_free_ char *side = dir.fd < 0 ? NULL : side_in(&dir, "meta");
 
+	cap_dir_close(&dir);
 	return side && !strcmp(side, "guest");
 }

@@ -7,13 +7,14 @@
 
 #include <inttypes.h>
 
-static int load(struct capture *c, struct ksyms *k, int fd, size_t size)
+static int load(struct capture *c, struct ksyms *k, const struct cap_part *file)
 {
+	const size_t size = (size_t)file->size;
 	_cleanup_free_ char *text = malloc(size + 1);
 	size_t bad;
 	int ret = text ? 0 : -ENOMEM;
 
-	if (!ret && full_pread(fd, text, size, 0) != (ssize_t)size) {
+	if (!ret && cap_part_read(file, text, size, 0) != (ssize_t)size) {
 		cap_note(c, CAP_SYMBOLS " cannot be read: no symbol is used");
 		return 0;
 	}
@@ -33,23 +34,24 @@ static int load(struct capture *c, struct ksyms *k, int fd, size_t size)
 static int of_directory(struct capture *c, struct ksyms *k)
 {
 	const struct cap_priv *p = cap_priv(c);
-	uint64_t size = 0;
-	int fd = cap_open_file(p->dirfd, CAP_SYMBOLS, &size), ret = 0;
+	struct cap_part file;
+	int ret = cap_part_open(&p->dir, CAP_SYMBOLS, &file);
 
-	if (fd == -ENOENT && !p->symbols_told)
+	if (ret == -ENOENT && !p->symbols_told)
 		return 0;
-	if (fd < 0) {
-		cap_note(c, CAP_SYMBOLS ": %s", strerror(-fd));
+	if (ret) {
+		cap_note(c, CAP_SYMBOLS ": %s", strerror(-ret));
 		return 0;
 	}
-	if (size > CAP_MAX_TEXT)
+	if (file.size > CAP_MAX_TEXT)
 		cap_note(c, CAP_SYMBOLS ": too long");
-	else if (p->symbols_told && size != p->symbols_bytes)
-		cap_note(c, CAP_SYMBOLS " is cut: %" PRIu64 " of %" PRIu64 " bytes: no symbol is used",
-			 size, p->symbols_bytes);
+	else if (p->symbols_told && file.size != p->symbols_bytes)
+		cap_note(c,
+			 CAP_SYMBOLS " is cut: %" PRIu64 " of %" PRIu64 " bytes: no symbol is used",
+			 file.size, p->symbols_bytes);
 	else
-		ret = load(c, k, fd, (size_t)size);
-	close(fd);
+		ret = load(c, k, &file);
+	util_close_fd(&file.fd);
 	return ret;
 }
 

@@ -606,14 +606,18 @@ int cap_text_read(struct capture *c, int fd, struct kvmft_err *err)
 	t->c = c;
 	t->fd = fd;
 	t->first = t->step = UINT64_MAX;
+	ret = find_text(t, err);
+	if (ret) {
+		text_free(t);
+		return ret;
+	}
 	c->complete = true;
 	c->version = 1;
 	c->long_size = 8;
 	c->subbuf_size = BLOCK;
 	c->page_header = 16;
 	cap_priv(c)->maker = (struct cap_maker){ .make = text_make, .free = text_free, .arg = t };
-	ret = find_text(t, err);
-	ret = ret ?: read_lines(t);
+	ret = read_lines(t);
 	ret = t->full && ret == -EFBIG ? 0 : ret;
 	ret = ret ?: add_cpus(t);
 	ret = ret ?: say_lacks(t);

@@ -5,6 +5,8 @@
  */
 #include "reader.h"
 
+#define MAX_UNPACKED ((uint64_t)1 << 30) /* bytes of a file, which is kept in memory */
+
 /*
  * The chunk being unpacked, and how far. A chunk may be much larger than what is wanted of it, and
  * there is one for each CPU: so only pieces are in memory, and what is before a piece is unpacked
@@ -27,7 +29,7 @@ struct cap_packing {
 	const char *name, *library;
 	void *(*open)(void); /* NULL: not built in */
 	void (*close)(void *state);
-	/* At the first bytes of a chunk of len plain bytes. -EBADMSG */
+	/* At the first bytes of a chunk of len plain bytes, 0: unknown. -EBADMSG */
 	int (*begin)(struct cap_unpacker *u, uint64_t len);
 	/* From in to buf, as far as either goes: bytes; *end: no more follow. -EBADMSG, -ENOMEM */
 	ssize_t (*step)(struct cap_unpacker *u, void *buf, size_t len, bool *end);
@@ -59,7 +61,7 @@ static int zstd_begin(struct cap_unpacker *u, uint64_t len)
 	unsigned long long is = ZSTD_getFrameContentSize(u->in, u->left);
 
 	ZSTD_DCtx_reset(u->state, ZSTD_reset_session_only);
-	return is != ZSTD_CONTENTSIZE_UNKNOWN && is != len ? -EBADMSG : 0;
+	return len && is != ZSTD_CONTENTSIZE_UNKNOWN && is != len ? -EBADMSG : 0;
 }
 
 /*
@@ -310,4 +312,52 @@ ssize_t cap_unpack_stream(struct cap_unpacker **slot, const char *name,
 		u->left = (size_t)got;
 	}
 	return ret ?: (ssize_t)done;
+}
+
+static ssize_t read_packed(void *arg, void *buf, size_t n)
+{
+	struct cap_part *file = arg;
+	ssize_t got = full_pread(file->fd, buf, n, file->at);
+
+	file->at += (uint64_t)MAX(got, (ssize_t)0);
+	return got;
+}
+
+int cap_unpack_tar(int fd, struct cap_part *out, struct kvmft_err *err)
+{
+	static const char *const magic[] = { "\x28\xb5\x2f\xfd", "\x1f\x8b" }; /* of packing[] */
+	struct cap_part file = { .fd = fd };
+	struct cap_unpacker *u = NULL;
+	char head[4] = "";
+	size_t i = 0, cap = 0;
+	ssize_t n = full_pread(fd, head, sizeof(head), 0);
+
+	while (i < ARRAY_SIZE(magic) && memcmp(head, magic[i], strlen(magic[i])))
+		i++;
+	if (n < 0 || i == ARRAY_SIZE(magic))
+		return MIN((int)n, 0) ?: -ENOMSG;
+	while (n > 0 && out->size <= MAX_UNPACKED) {
+		if (cap - out->size < PACKED_PIECE) {
+			uint8_t *grown = realloc(out->mem, cap = 2 * cap + PACKED_PIECE);
+
+			out->mem = grown ?: out->mem;
+			n = grown ? n : -ENOMEM;
+		}
+		if (n > 0)
+			n = cap_unpack_stream(&u, packing[i].name, read_packed, &file,
+					      out->mem + out->size, PACKED_PIECE);
+		if (!out->size && n > 0 && !cap_is_tar(out->mem, (size_t)n))
+			n = -ENOMSG;
+		out->size += (uint64_t)MAX(n, (ssize_t)0);
+	}
+	cap_unpacker_free(u);
+	/* One that is cut ends there: whoever reads it says so. */
+	if (out->size && (!n || n == -ENODATA || n == -EBADMSG))
+		return 0;
+	if (n > 0)
+		return err_set(err, EFBIG, "over %llu MB when unpacked: unpack it to a file",
+			       (unsigned long long)MAX_UNPACKED >> 20);
+	return !n || n == -ENOMSG || n == -EOPNOTSUPP || n == -EBADMSG
+		       ? -ENOMSG
+		       : err_why(err, (int)n, "cannot unpack it");
 }

@@ -160,12 +160,15 @@ int many_list(struct operands *o, const char *path, bool sessions, struct str_li
 {
 	struct walk w = { path, sessions };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	_cleanup_(session_free) struct session s = { 0 };
 	size_t before = list->n;
 	struct stat st;
 	int ret;
 
-	if (stat(path, &st) || !S_ISDIR(st.st_mode))
-		return list_add(o, path, list, err);
+	if (stat(path, &st) || !S_ISDIR(st.st_mode)) { /* an archive may be a session */
+		ret = sessions ? 0 : session_ask(path, &s, err);
+		return ret ?: list_add(o, s.n ? s.v[0].path : path, list, err);
+	}
 	ret = sandbox_ask(walk_put, &w, -1, WALK_MAX, &b, err);
 	ret = ret ?: walk_take(o, &b, list, err);
 	/* Nothing is there: whoever opens it will report that. */
@@ -182,7 +185,7 @@ bool many_is_tree(const char *path)
 #define WORKERS	  64
 #define PART_MAX  (64u << 20) /* bytes of a result */
 #define PIPE_SIZE (1 << 20)
-#define LAST	  4u    /* captures for each process */
+#define LAST	  4u	/* captures for each process */
 #define DONE	  0x80u /* of an owner: the result is in its file */
 
 struct head {
@@ -195,8 +198,8 @@ struct many {
 	const struct str_list *list;
 	many_fn *fn;
 	void *ctx;
-	uint8_t *owner; /* of each capture: worker + 1, or 0; shared by all processes */
-	int taken[2];	/* pipe: a byte when an owner changes */
+	uint8_t *owner;	 /* of each capture: worker + 1, or 0; shared by all processes */
+	int taken[2];	 /* pipe: a byte when an owner changes */
 	uint32_t *order; /* in which captures are taken */
 	size_t first;	 /* of the last ones, and files of their results */
 	int last[LAST * WORKERS];

@@ -109,8 +109,7 @@ mkdir ctf
 printf '/* CTF 1.8 */' >ctf/metadata
 tar cf run.tar ctf
 printf '{"a":1}' >page.json
-gzip -c run.tar >run.tar.gz
-for other in "ctf:a CTF trace, as of LTTng: record with" "ctf/metadata:a CTF trace" "run.tar:a tar archive: unpack it" \
+for other in "ctf:a CTF trace, as of LTTng: record with" "ctf/metadata:a CTF trace" "run.tar:a tar archive without a capture of kvmft record: unpack it" \
 	"page.json:JSON, which kvmft writes but does not read" "/bin/sh:a program or a core dump"; do
 	run "$kvmft" merge "${other%%:*}"
 	status_is 1 "merge ${other%%:*}"

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 #
 # A directory of captures in the place of HOST GUEST..., in every command that reads captures: with the
-# file `session` and without; with sides that are missing, and files that somebody made up.
+# file `session` and without; with sides that are missing, and files that somebody made up. And a tar
+# archive in the place of the directory.
 
 . "$(dirname "$0")/lib.sh"
 
@@ -26,6 +27,10 @@ same()
 	# shellcheck disable=SC2086 # words without blanks
 	"$kvmft" $a >"$tmp/a" 2>"$tmp/a.err"
 	arc=$?
+	for f in "$tmp/a" "$tmp/a.err"; do # an archive is not called as the directory is
+		sed "s,$of/,$run/,g" "$f" >"$tmp/b"
+		mv "$tmp/b" "$f"
+	done
 	run "$kvmft" "$@"
 	is "$arc" "$rc" "$name: the exit status"
 	ok "... the output" cmp "$tmp/a" "$out"
@@ -33,23 +38,25 @@ same()
 	ok "... and there is some" test -s "$tmp/a" -o -s "$tmp/file"
 }
 
+# all_commands NAME =SEL WHAT: WHAT is a session, as $run is
 all_commands()
 {
-	same "merge $1" merge "$run" -- merge "$run/host" "$run/web$2"
-	same "merge to JSON $1" merge --format json "$run/" -- merge --format json "$run/host" "$run/web$2"
-	same "verify $1" verify "$run" -- verify "$run/host" "$run/web$2"
-	same "latency $1" latency all "$run" -- latency all "$run/host" "$run/web$2"
-	same "report $1" report "$run" -- report "$run/host"
-	same "report -i $1" report -i "$run" -- report -i "$run/host"
-	same "report --split $1" report --split -i "$run" -- report --split -i "$run/host"
-	same "export $1" export --to json -i "$run" -- export --to json -i "$run/host" "$run/web$2"
-	same "convert $1" convert -i "$run" --from guest-tsc --to host-tsc 100000000000 -- \
+	of=$3
+	same "merge $1" merge "$of" -- merge "$run/host" "$run/web$2"
+	same "merge to JSON $1" merge --format json "$of" -- merge --format json "$run/host" "$run/web$2"
+	same "verify $1" verify "$of" -- verify "$run/host" "$run/web$2"
+	same "latency $1" latency all "$of" -- latency all "$run/host" "$run/web$2"
+	same "report $1" report "$of" -- report "$run/host"
+	same "report -i $1" report -i "$of" -- report -i "$run/host"
+	same "report --split $1" report --split -i "$of" -- report --split -i "$run/host"
+	same "export $1" export --to json -i "$of" -- export --to json -i "$run/host" "$run/web$2"
+	same "convert $1" convert -i "$of" --from guest-tsc --to host-tsc 100000000000 -- \
 		convert -i "$run/host" --guest-capture "$run/web" --from guest-tsc --to host-tsc 100000000000
-	same "diff $1" diff "$run" "$run" -- diff --before-guest "$run/web$2" --after-guest "$run/web$2" "$run/host" "$run/host"
+	same "diff $1" diff "$of" "$of" -- diff --before-guest "$run/web$2" --after-guest "$run/web$2" "$run/host" "$run/host"
 	for side in one two; do
 		rm -f "$tmp/$side"*
 	done
-	"$kvmft" export -q -i "$run" -o "$tmp/one"
+	"$kvmft" export -q -i "$of" -o "$tmp/one"
 	"$kvmft" export -q -i "$run/host" -o "$tmp/two" "$run/web$2"
 	is "$(find "$tmp" -maxdepth 1 -name 'one*' | wc -l | tr -d ' ')" 2 "export to trace.dat $1: a file for each side"
 	for f in "$tmp"/one*; do
@@ -57,7 +64,10 @@ all_commands()
 	done
 }
 
-all_commands "without a session file" ""
+all_commands "without a session file" "" "$run"
+same "with a slash" merge "$run/" -- merge "$run/host" "$run/web"
+tar cf "$run.tar" -C "$tmp" run
+all_commands "of a tar archive" "" "$run.tar"
 cat >"$run/session" <<EOF
 kvmft-session version=1
 side name=host dir=host role=host
@@ -65,7 +75,9 @@ side name=web dir=web role=guest vm=$id how=ssh%20root@web
 end side=web reason=control status=0
 something new=1
 EOF
-all_commands "with a session file" "=$id"
+all_commands "with a session file" "=$id" "$run"
+tar czf "$run.tar.gz" -C "$run" .
+all_commands "of a packed tar archive" "=$id" "$run.tar.gz"
 cd "$run" || exit
 run "$kvmft" merge -q .
 cd "$top" || exit
@@ -86,6 +98,103 @@ err_has 'named as host and as guest' "... whose capture is no guest's"
 ln -s "$run" "$tmp/link"
 run "$kvmft" verify "$tmp/link"
 status_is 0 "a link to a session"
+
+# ---- archives ----
+
+# as_tar NAME: $tmp/x.tar is read as the session is
+as_tar()
+{
+	run "$kvmft" merge "$tmp/x.tar"
+	status_is 0 "$1"
+	ok "... is read as the directory" cmp "$out" "$tmp/alone"
+}
+ln -s run "$tmp/link"
+for format in gnu pax v7; do
+	tar cf "$tmp/x.tar" --format=$format -C "$tmp" ./run link
+	as_tar "an archive of the kind $format, with a link"
+done
+rm "$tmp/link"
+long=$(printf '%090d' 0)
+mkdir -p "$tmp/up/$long"
+cp -r "$run" "$tmp/up/$long/run"
+tar cf "$tmp/x.tar" --format=ustar -C "$tmp/up" "$long"
+as_tar "a name in two parts, of ustar"
+mkdir "$tmp/up/$long/$long"
+for format in gnu pax; do
+	tar cf "$tmp/x.tar" --format=$format --transform "s,$long,$long/$long," -C "$tmp/up" "$long"
+	run "$kvmft" merge "$tmp/x.tar"
+	status_is 1 "long names, by $format"
+	err_has 'long names or sparse files: unpack' "... are refused"
+done
+rm -r "$tmp/up"
+echo "kvmft-capture version=99" >"$tmp/meta"
+tar cf "$tmp/x.tar" --transform s,meta,host/meta, -C "$tmp" meta
+tar rf "$tmp/x.tar" -C "$run" host web session
+as_tar "a file twice: the later one counts"
+if command -v zstd >"$tmp/ok.log"; then
+	tar c -C "$tmp" run | zstd -q >"$tmp/x.tar"
+	as_tar "packed with zstd"
+else
+	skip "packed with zstd" "no zstd to pack with"
+fi
+tar cf "$tmp/x.tar" -C "$run" host
+run "$kvmft" report "$tmp/x.tar"
+status_is 0 "a capture alone"
+cp "$out" "$tmp/kept"
+run "$kvmft" report "$run/host"
+ok "... is read as its directory" cmp "$out" "$tmp/kept"
+run "$kvmft" report -i "$run.tar" -i "$run.tar.gz"
+status_is 0 "the hosts of two archives"
+run "$kvmft" -v merge "$run.tar.gz"
+err_has 'confined by:' "an archive is read confined"
+gzip -c "$run/host/meta" >"$tmp/x.gz"
+run "$kvmft" merge "$tmp/x.gz"
+status_is 1 "what is packed, but neither archive nor recording"
+err_has 'neither a capture directory' "... is reported"
+size=$(wc -c <"$run.tar")
+for n in 513 $((size / 2)) $((size - 11000)) 1024; do
+	head -c "$n" "$run.tar" >"$tmp/x.tar"
+	run "$kvmft" merge "$tmp/x.tar"
+	ok "an archive of $n bytes is incomplete" test "$rc" = 3 -o "$rc" = 1
+	err_has 'cut short|has no directory' "... is reported"
+done
+head -c 20000 "$run.tar.gz" >"$tmp/x.tar"
+run "$kvmft" merge "$tmp/x.tar"
+ok "a packed one that is cut" test "$rc" = 3 -o "$rc" = 1
+err_has 'cut short' "... is reported"
+
+# Hostile ones: hostile NAME MESSAGE PERL, which changes fields of the first header
+hostile()
+{
+	perl -e 'local $/; open F, "<", shift; $_ = <F>; my $h = substr $_, 0, 512;
+		eval shift; substr($h, 148, 8) = " " x 8;
+		substr($h, 148, 8) = sprintf "%06o\0 ", unpack "%32C*", $h;
+		substr($_, 0, 512) = $h; print' "$run.tar" "$3" >"$tmp/x.tar"
+	run "$kvmft" merge "$tmp/x.tar"
+	ok "$1: exit $rc" test "$rc" = 1 -o "$rc" = 3
+	err_has "$2" "... is reported"
+}
+file='substr($h, 156, 1) = "0";'
+hostile "a path that leads out" 'outside of it' "$file"' substr($h, 0, 12) = "run/../../x\0"'
+hostile "an absolute path" 'outside of it' "$file"' substr($h, 0, 6) = "/etc/x"'
+hostile "a name for terminals" 'outside of it' "$file"' substr($h, 0, 7) = "../\033]0;"'
+is "$(LC_ALL=C grep -c "$(printf '\033')" "$err")" 0 "... which does not reach them"
+hostile "a sparse file" 'sparse' 'substr($h, 156, 1) = "S"'
+hostile "8 EiB" 'cut short' 'substr($h, 124, 12) = "\200\0\0\0\177" . "\377" x 7'
+hostile "a size of all bits" 'cut short' 'substr($h, 124, 12) = "\377" x 12'
+hostile "a size that is no number" 'cut short' 'substr($h, 124, 12) = "99999999999\0"'
+hostile "a pax header of 1 GB that is not there" 'cut short' 'substr($h, 156, 1) = "x"; substr($h, 124, 12) = "10000000000\0"'
+ln -s /etc/passwd "$tmp/meta.link"
+tar cf "$tmp/x.tar" --transform 's,meta.link,host/meta,' -C "$tmp" meta.link
+run "$kvmft" report "$tmp/x.tar"
+status_is 1 "a link in an archive"
+err_has 'without a capture' "... is not followed"
+perl -e 'print "\0" x (1 << 20) for 1 .. 1100' | gzip -1 >"$tmp/bomb.gz"
+{ tar c -C "$run" session | head -c 1024 | gzip; cat "$tmp/bomb.gz"; } >"$tmp/x.tar"
+run "$kvmft" merge "$tmp/x.tar"
+status_is 1 "one that is over 1 GiB unpacked"
+err_has 'over 1024 MB' "... is refused"
+rm -f "$tmp/bomb.gz" "$tmp/x.tar"
 
 # ---- what is missing ----
 

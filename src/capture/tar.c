@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * tar.c: a capture's or session's directory as a tar archive, read in place. Regular files alone
+ * count: no link is followed. Of two of one name the last counts, as if it had been unpacked.
+ */
+#include "reader.h"
+
+#define BLOCK	  512u
+#define NAME_SIZE CAP_TAR_NAME
+#define MAX_EXTRA (1u << 20) /* of what describes the next member */
+#define UNPACK	  ": unpack it (tar xf) and give what is in it"
+
+struct cap_member {
+	char *name;
+	uint64_t at, size;
+};
+
+/* Octal, or big-endian if the first bit is set. */
+static bool number(const uint8_t *s, size_t n, uint64_t *v)
+{
+	const bool big = s[0] & 0x80;
+
+	*v = big ? s[0] & 0x7f : 0;
+	for (size_t i = big; i < n && (big || (s[i] && s[i] != ' ')); i++) {
+		if (*v >> 55 || (!big && (s[i] < '0' || s[i] > '7')))
+			return false;
+		*v = big ? *v << 8 | s[i] : *v << 3 | (s[i] & 7u);
+	}
+	return true;
+}
+
+bool cap_is_tar(const void *head, size_t n)
+{
+	const uint8_t *h = head;
+	uint64_t told, sum = 8 * ' ';
+
+	for (size_t i = 0; i < BLOCK && n >= BLOCK; i++)
+		sum += i < 148 || i >= 156 ? h[i] : 0;
+	return n >= BLOCK && number(h + 148, 8, &told) && told == sum;
+}
+
+static int add_member(struct cap_tar *t, const uint8_t h[BLOCK], uint64_t at, uint64_t size,
+		      struct kvmft_err *err)
+{
+	const bool prefix = !h[262] && h[345]; /* not GNU's */
+	struct cap_member m = { .at = at, .size = size };
+	char path[NAME_SIZE];
+	const char *name = path + 1;
+
+	snprintf(path, sizeof(path), "/%.*s%s%.100s/", prefix ? 155 : 0, (const char *)h + 345,
+		 prefix ? "/" : "", (const char *)h);
+	while (!strncmp(name, "./", 2))
+		name += 2;
+	if (*name == '/' || strstr(path, "/../"))
+		return err_set(err, EBADMSG, "the tar archive has a file outside of it, %s", name);
+	m.name = strndup(name, strlen(name) - 1);
+	if (m.name && !array_add(&t->v, &t->n, &t->cap, &m, sizeof(m)))
+		return 0;
+	free(m.name);
+	return err_set(err, ENOMEM, "out of memory");
+}
+
+/* What describes the next member may be its times and the like. */
+static int check_extra(const struct cap_part *all, uint64_t at, uint64_t size,
+		       struct kvmft_err *err)
+{
+	static const char *const keys[] = { " path=", " size=", " GNU.sparse." };
+	_cleanup_free_ char *text = malloc(MAX_EXTRA);
+	bool plain = size <= MAX_EXTRA;
+
+	if (!text || cap_part_read(all, text, plain ? (size_t)size : 0, at) < 0)
+		return err_set(err, ENOMEM, "cannot read the tar archive");
+	for (size_t i = 0; plain && i < ARRAY_SIZE(keys); i++)
+		plain = !memmem(text, (size_t)size, keys[i], strlen(keys[i]));
+	return plain ? 0
+		     : err_set(err, EOPNOTSUPP,
+			       "a tar archive with long names or sparse files" UNPACK);
+}
+
+/* The member at *at, which moves behind it: 1; 0: no more. */
+static int read_member(struct cap_tar *t, uint64_t *at, struct kvmft_err *err)
+{
+	static const uint8_t zeros[BLOCK];
+	const uint64_t end = t->all.size;
+	uint8_t h[BLOCK] = { 0 };
+	const ssize_t n = cap_part_read(&t->all, h, BLOCK, *at);
+	const char type = (char)h[156];
+	uint64_t size = 0;
+	int ret = 0;
+
+	if (n == BLOCK && !memcmp(h, zeros, BLOCK))
+		return 0;
+	t->cut = n != BLOCK || !cap_is_tar(h, BLOCK) || !number(h + 124, 12, &size);
+	if (t->cut)
+		return 0;
+	*at += BLOCK;
+	t->cut = size > end - *at;
+	size = MIN(size, end - *at);
+	if (type == 'S' || type == 'L')
+		ret = err_set(err, EOPNOTSUPP,
+			      "a tar archive with long names or sparse files" UNPACK);
+	else if (type == 'x')
+		ret = check_extra(&t->all, *at, size, err);
+	else if (type == '0' || !type)
+		ret = add_member(t, h, *at, size, err);
+	*at += MIN((size + BLOCK - 1) / BLOCK * BLOCK, end - *at);
+	return ret ?: !t->cut;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct cap_member *x = a, *y = b;
+
+	return strcmp(x->name, y->name) ?: (x->at > y->at) - (x->at < y->at);
+}
+
+/* How many members have no greater name: where those below it begin, if it ends with a slash. */
+static size_t place_of(const struct cap_tar *t, const char *name)
+{
+	size_t lo = 0, hi = t->n;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (strcmp(t->v[mid].name, name) <= 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo;
+}
+
+int cap_tar_file(const struct cap_tar *t, const char *path, struct cap_part *file)
+{
+	char name[2 * NAME_SIZE];
+	size_t i;
+
+	snprintf(name, sizeof(name), "%s%s", t->root, path);
+	i = place_of(t, name);
+	if (!i || strcmp(t->v[i - 1].name, name))
+		return -ENOENT;
+	*file = t->all;
+	file->at = t->v[i - 1].at;
+	file->size = t->v[i - 1].size;
+	return 0;
+}
+
+int cap_tar_list(const struct cap_tar *t, const char *sub, cap_name_fn *each, void *arg)
+{
+	char under[2 * NAME_SIZE], name[NAME_SIZE] = "";
+	int ret = 0;
+
+	snprintf(under, sizeof(under), "%s%s%s", t->root, sub, *sub ? "/" : "");
+	for (size_t i = place_of(t, under); i < t->n && str_starts(t->v[i].name, under) && !ret;
+	     i++) {
+		const char *s = t->v[i].name + strlen(under);
+		const size_t n = strcspn(s, "/");
+
+		if (!strncmp(s, name, n) && !name[n])
+			continue; /* what is below one name is together */
+		snprintf(name, sizeof(name), "%.*s", (int)n, s);
+		ret = each(arg, name);
+	}
+	return ret;
+}
+
+/* Makes its directory the one of these n bytes in it. */
+static bool enter(struct cap_tar *t, const char *name, size_t n)
+{
+	const size_t len = strlen(t->root);
+	size_t i;
+
+	if (n + 1 >= NAME_SIZE - len)
+		return false;
+	snprintf(t->root + len, NAME_SIZE - len, "%.*s/", (int)n, name);
+	i = place_of(t, t->root);
+	return i < t->n && str_starts(t->v[i].name, t->root);
+}
+
+/* Often all is in a directory, and that in another. */
+static void find_root(struct cap_tar *t)
+{
+	struct cap_part f;
+
+	while (t->n && cap_tar_file(t, "meta", &f) && cap_tar_file(t, "session", &f)) {
+		const char *first = t->v[0].name + strlen(t->root);
+		const size_t n = strcspn(first, "/");
+
+		if (!first[n] || strncmp(first, t->v[t->n - 1].name + strlen(t->root), n + 1) ||
+		    !enter(t, first, n))
+			return;
+	}
+}
+
+int cap_tar_open(const struct cap_part *all, const char *sub, struct cap_tar **out,
+		 struct kvmft_err *err)
+{
+	struct cap_tar *t = calloc(1, sizeof(*t));
+	uint64_t at = 0;
+	int ret = t ? 1 : err_set(err, ENOMEM, "out of memory");
+
+	if (t)
+		t->all = *all;
+	while (ret > 0)
+		ret = read_member(t, &at, err);
+	if (!ret) {
+		if (t->n)
+			qsort(t->v, t->n, sizeof(*t->v), compare);
+		find_root(t);
+		if (*sub && !enter(t, sub, strlen(sub)))
+			ret = err_set(err, ENOENT, "the tar archive has no directory %s", sub);
+	}
+	if (ret && t)
+		t->all = (struct cap_part){ .fd = -1 }; /* still the caller's */
+	if (ret)
+		cap_tar_free(t);
+	else
+		*out = t;
+	return ret;
+}
+
+void cap_tar_free(struct cap_tar *t)
+{
+	for (size_t i = 0; t && i < t->n; i++)
+		free(t->v[i].name);
+	if (t) {
+		util_close_fd(&t->all.fd);
+		free(t->all.mem);
+		free(t->v);
+	}
+	free(t);
+}
