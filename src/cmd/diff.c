@@ -2,6 +2,7 @@
 /* diff.c: `kvmft diff BEFORE AFTER`, what changed from one recording to another. */
 #include "captures.h"
 #include "cmds.h"
+#include "diff_tables.h"
 #include "options.h"
 #include "kvmft/diff_out.h"
 #include "sink.h"
@@ -310,11 +311,31 @@ static int diff_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 	return ret;
 }
 
+/* -ENOMSG: the operands are no tables. */
+static int try_tables(struct run *run, char **argv)
+{
+	const struct diff_opts *o = run->o;
+	bool whole = true;
+	int ret = sink_open(&run->s, o->file.out, o->file.page.f, run->err);
+
+	ret = ret ?: diff_tables(argv, o->format, o->top.v, run->s.f, &whole, run->err);
+	run->incomplete = !whole;
+	if (ret)
+		return ret;
+	ret = sink_close(&run->s, false, 0, run->err);
+	return ret ?: outfile_commit(o->file.out, 0, NULL, run->err);
+}
+
 static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_err *err)
 {
 	struct run run = { .o = opts, .err = err };
-	int ret = check(&run);
+	int ret = check(&run) ?: try_tables(&run, argv);
 
+	if (ret != -ENOMSG) {
+		sink_free(&run.s);
+		return sink_exit(ret, !run.incomplete);
+	}
+	ret = 0;
 	for (int i = 0; i < 2 && !ret; i++)
 		ret = side(&run, i, argv[i]);
 	ret = ret ?: long_enough(&run);
@@ -337,7 +358,8 @@ const struct cmd cmd_diff = {
 	.args = "BEFORE AFTER",
 	.description =
 		"Two captures of hosts side by side: exits by reason, where their time went, latencies.\n"
-		"What changed most is first; what differs by no more than chance is only counted.",
+		"What changed most is first; what differs by no more than chance is only counted.\n"
+		"Also two tables of `perf kvm stat report` or `kvmft report` as text, without a verdict.",
 	.examples = "  kvmft diff before after\n"
 		    "  kvmft diff --vm vm1 --all before after\n"
 		    "  kvmft diff -e msr --format csv before.dat after.dat",

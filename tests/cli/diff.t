@@ -260,4 +260,72 @@ err_has 'no kvm_exit and kvm_entry events in .*/sched' "... is reported"
 diff_of base none
 status_is 1 "a capture that is not there"
 err_one_line "a capture that is not there"
+
+# ---- tables of perf and of report, as text ----
+
+cat >"$tmp/perf.txt" <<-E
+	15:52:35.709821
+
+	Analyze events for all VMs, all VCPUs:
+
+	             VM-EXIT    Samples  Samples%     Time%    Min Time    Max Time         Avg time
+
+	      IO_INSTRUCTION      55654    78.67%    42.39%      3.54us     74.94us     13.63us ( +-   0.24% )
+	unknown kvm exit code:131072 on VMX
+	             UNKNOWN       7000    10.06%     0.74%      1.46us     16.58us      1.00us ( +-   0.30% )
+	             UNKNOWN       1000    10.06%     0.74%      1.46us     16.58us      9.00us ( +-   0.30% )
+	             PF excp        117    21.39%     2.38%      0.78us  34187.94us    294.36us ( +-  99.26% )
+
+	Total Samples:63771, Total events handled time:20043311.08us.
+E
+cat >"$tmp/mail.txt" <<-E
+	> >
+	> >              VM-EXIT    Samples  Samples%     Time%    Min Time    Max
+	> > Time         Avg time
+	> >
+	> >            IO_INSTRUCTION      27827    89.96%    81.10%      0.42us
+	> > 68.42us      27.26us ( +-   0.07% )
+	> >             HLT      1       3.66%    0.28%  4162.52us  4162.52us   4162.52us
+	> > ( +-  nan% )
+	> >
+	> > Total Samples:30000, Total events handled time:1436343.94us.
+E
+cat >"$tmp/old.txt" <<-E
+	             VM-EXIT    Samples  Samples%     Time%         Avg time
+	     IO_INSTRUCTION      55654    66.58%     5.95%     13.63us ( +-   6.54% )
+E
+csv='name,samples_before,samples_after,mean_before_us,mean_after_us'
+run "$kvmft" diff --format csv "$tmp/perf.txt" "$tmp/mail.txt"
+status_is 3 "tables of perf: samples that are in no row are missing"
+err_has '2172 of 30000 samples are in no row' "... is reported"
+is "$(sort "$out")" "$(printf '%s\n' 'HLT,,1,,4162.520' 'IO_INSTRUCTION,55654,27827,13.630,27.260' \
+	'PF excp,117,,294.360,' 'UNKNOWN,8000,,2.000,' "$csv" | sort)" "... quoted, wrapped, with names twice: each value"
+run "$kvmft" diff "$tmp/perf.txt" "$tmp/mail.txt"
+out_has '^IO_INSTRUCTION +55654 27827 +-50% +13.63us +27.26us +\+100%$' "... changes"
+out_has 'whether a change is chance is not known' "... without a verdict"
+run "$kvmft" diff --format json "$tmp/old.txt" "$tmp/old.txt"
+status_is 0 "a table of 2012"
+out_has '^\{"sure":false,"chance":null,"rows":\[\{"name":"IO_INSTRUCTION","samples_before":55654,' "... as JSON"
+"$kvmft" report "$tmp/base" >"$tmp/base.txt"
+"$kvmft" report "$tmp/same" >"$tmp/same.txt"
+run "$kvmft" diff "$tmp/base.txt" "$tmp/same.txt"
+status_is 0 "tables of report"
+out_has ' [+-][0-9.]+%$' "... have changes"
+run "$kvmft" diff "$tmp/base.txt" "$tmp/same"
+status_is 1 "a table and a recording"
+err_has 'base.txt is a table, .*/same is none: kvmft report makes one' "... says what helps"
+sed 's/VM-EXIT/MMIO/' "$tmp/old.txt" >"$tmp/mmio.txt"
+run "$kvmft" diff "$tmp/old.txt" "$tmp/mmio.txt"
+status_is 1 "tables of two kinds"
+err_has 'a table of other things' "... are not compared"
+sed 1q "$tmp/old.txt" >"$tmp/empty.txt"
+run "$kvmft" diff "$tmp/old.txt" "$tmp/empty.txt"
+status_is 1 "a table without rows"
+cat "$tmp/old.txt" "$tmp/mail.txt" >"$tmp/two.txt"
+run "$kvmft" diff "$tmp/two.txt" "$tmp/old.txt"
+err_has 'two.txt: several tables, the first is read' "two in one file"
+printf 'VM-EXIT Samples Samples%%\n\033]0;x 18446744073709551616 1%% 1%% 1us\n\033]0;y 5 1%% 1%% 99999999999999999999us\n' >"$tmp/h.txt"
+run "$kvmft" diff "$tmp/h.txt" "$tmp/h.txt"
+status_is 1 "numbers beyond 64 bits are no rows"
+is "$(cat "$out" "$err" | LC_ALL=C grep -c "$(printf '\033')")" 0 "... and nothing reaches the terminal"
 finish
