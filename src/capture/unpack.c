@@ -357,7 +357,7 @@ int cap_unpack_tar(int fd, struct cap_part *out, struct kvmft_err *err)
 	if (n > 0)
 		return err_set(err, EFBIG, "over %llu MB when unpacked: unpack it to a file",
 			       (unsigned long long)MAX_UNPACKED >> 20);
-	return !n || n == -ENOMSG || n == -EOPNOTSUPP || n == -EBADMSG
+	return !n || n == -ENOMSG || n == -EOPNOTSUPP || n == -EBADMSG || n == -ENODATA
 		       ? -ENOMSG
 		       : err_why(err, (int)n, "cannot unpack it");
 }
