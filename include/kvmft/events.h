@@ -15,7 +15,7 @@
 enum event_role {
 	EV_NONE,
 	/* a host's, in the thread of the vCPU */
-	EV_ENTRY,	/* vcpu_id */
+	EV_ENTRY,	/* vcpu_id, rip */
 	EV_EXIT,	/* exit_reason, isa, guest_rip, vcpu_id */
 	EV_NESTED_EXIT, /* exit_reason, isa; of a guest's guest: does not end a turn */
 	EV_USER_EXIT,	/* reason, errno */
@@ -43,8 +43,9 @@ enum event_role {
 	EV_IRQ_LINE,	 /* irq_num, level; a line of a GIC, by an ioctl */
 	/* changes of a guest's clock */
 	EV_TSC_OFFSET,	 /* vcpu_id, previous_tsc_offset, next_tsc_offset */
-	EV_TRACK_TSC,	 /* vcpu_id, use_master_clock */
-	EV_MASTER_CLOCK, /* use_master_clock */
+	EV_TRACK_TSC,	 /* vcpu_id, use_master_clock, nr_vcpus_matched_tsc, online_vcpus,
+			    host_clock */
+	EV_MASTER_CLOCK, /* use_master_clock, host_clock */
 	EV_PVCLOCK,	 /* vcpu_id, version, tsc_timestamp, system_time, tsc_to_system_mul,
 			    tsc_shift, flags */
 	/* a host's or a guest's */

@@ -32,8 +32,19 @@ enum evidence {
 	EVID_RAISE = 1 << 15,
 	EVID_CALLS = 1 << 16, /* to receive */
 	EVID_GUEST_CALLS = 1 << 17,
+	EVID_OFFSET = 1 << 18,
+	EVID_PVCLOCK = 1 << 19,
+	EVID_MASTER = 1 << 20,
+	EVID_RUN = 1 << 21,
+	EVID_MSR = 1 << 22,
+	EVID_PIO = 1 << 23,
+	/* No events: whoever asks knows whether they are there. */
+	EVID_OFFSETS = 1 << 24, /* of all vCPUs of a VM */
+	EVID_RATE = 1 << 25,	/* of the host's TSC, and the ratio of the guest's */
+	EVID_RECORD = 1 << 26,	/* of pvclock: by its event, or as the guest read it */
+	EVID_WALL = 1 << 27,	/* readings of a guest's clocks */
 };
-#define EVIDENCE_BITS 18
+#define EVIDENCE_BITS 28
 
 struct evidence_rule {
 	const char *of, *what; /* "blame", "exit-kernel" */

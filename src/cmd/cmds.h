@@ -22,6 +22,7 @@
 	whole(diff) \
 	whole(export) \
 	whole(verify) \
+	whole(clock) \
 	any(list) \
 	whole(convert) \
 	any(trace) \

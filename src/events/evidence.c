@@ -37,6 +37,17 @@ static const struct {
 	  "kvm:kvm_msi_set_irq, kvm_apic_ipi, kvm_set_irq", "its source", NULL },
 	{ false, false, { EV_CALL_RECEIVE }, "syscalls:sys_enter_recv*", "a task of the host", "-e net" },
 	{ true, false, { EV_CALL_RECEIVE }, "syscalls:sys_enter_recv*", "a task of the guest", "-e net" },
+	{ false, false, { EV_TSC_OFFSET }, "kvm:kvm_write_tsc_offset", "a write to its TSC", NULL },
+	{ false, false, { EV_PVCLOCK }, "kvm:kvm_pvclock_update", "its kvmclock", NULL },
+	{ false, false, { EV_MASTER_CLOCK, EV_TRACK_TSC }, "kvm:kvm_update_master_clock, kvm_track_tsc",
+	  "the master clock", NULL },
+	{ false, false, { EV_ENTRY, EV_EXIT }, "kvm:kvm_entry, kvm_exit", "its guest", NULL },
+	{ false, false, { EV_MSR }, "kvm:kvm_msr", "an MSR", NULL },
+	{ false, false, { EV_PIO }, "kvm:kvm_pio", "a port", NULL },
+	{ false, false, { EV_NONE }, "TSC offsets", "its TSC", NULL },
+	{ false, false, { EV_NONE }, "TSC frequency", "its TSC", NULL },
+	{ true, false, { EV_NONE }, "pvclock record", "its kvmclock", NULL },
+	{ true, false, { EV_NONE }, "clocks", "its clocks", NULL },
 };
 
 #define SCHED (EVID_SWITCH | EVID_WAKEUP)
@@ -168,6 +179,22 @@ static const struct evidence_rule rules[] = {
 	{ "stuck", "stopped", "a signal", EVID_SWITCH, 0, NULL },
 	{ "stuck", "blocked", "a sleep", TELLS, 0, NULL },
 	{ "stuck", "vmm", "the VMM", TELLS, 0, NULL },
+	/* findings of `kvmft clock` */
+	{ "clock", "offset-skew", "its TSC", EVID_OFFSET | EVID_OFFSETS, 0, NULL },
+	{ "clock", "tsc-jump", "its TSC", EVID_OFFSET | EVID_RUN, 0, NULL },
+	{ "clock", "kvmclock-forwards", "its kvmclock", EVID_OFFSET | EVID_PVCLOCK, 0, NULL },
+	{ "clock", "kvmclock-backwards", "its kvmclock", EVID_OFFSET | EVID_PVCLOCK | EVID_RUN, 0,
+	  NULL },
+	{ "clock", "kvmclock-stood", "its kvmclock", EVID_OFFSET | EVID_PVCLOCK | EVID_RUN, 0, NULL },
+	{ "clock", "kvmclock-set-back", "its kvmclock", EVID_OFFSET | EVID_PVCLOCK, 0, NULL },
+	{ "clock", "no-master-clock", "the master clock", EVID_PVCLOCK | EVID_MASTER, 0, NULL },
+	{ "clock", "kvmclock-differs", "its kvmclock", EVID_OFFSET | EVID_PVCLOCK | EVID_RUN, 0, NULL },
+	{ "clock", "frequency", "its TSC", EVID_RATE | EVID_RECORD, 0, NULL },
+	{ "clock", "reads-exit", "its guest", EVID_RUN | EVID_MSR | EVID_PIO | EVID_MMIO, 0, NULL },
+	{ "clock", "deadline-past", "its TSC", EVID_OFFSETS | EVID_MSR, 0, NULL },
+	{ "clock", "guest-stopped", "its kvmclock", EVID_PVCLOCK, 0, NULL },
+	{ "clock", "wall-clock", "its clocks", EVID_OFFSETS | EVID_WALL, 0, NULL },
+	{ "clock", "clocksource", "its clocks", EVID_WALL, 0, NULL },
 };
 
 const struct evidence_rule *evidence_at(size_t i)

@@ -4,7 +4,7 @@
 
 /* EV_EXIT comes from the architectures. */
 static const struct event_def roles[EV_ROLES] = {
-	[EV_ENTRY] = { "kvm", "kvm_entry", { "vcpu_id" } },
+	[EV_ENTRY] = { "kvm", "kvm_entry", { "vcpu_id", "rip" } },
 	[EV_NESTED_EXIT] = { "kvm", "kvm_nested_vmexit", { "exit_reason", "isa" } },
 	[EV_USER_EXIT] = { "kvm", "kvm_userspace_exit", { "reason", "errno" } },
 	[EV_VCPU_WAKEUP] = { "kvm", "kvm_vcpu_wakeup", { "ns", "waited" } },
@@ -31,8 +31,11 @@ static const struct event_def roles[EV_ROLES] = {
 	[EV_IRQ_LINE] = { "kvm", "kvm_irq_line", { "irq_num", "level" } },
 	[EV_TSC_OFFSET] = { "kvm", "kvm_write_tsc_offset",
 			    { "vcpu_id", "previous_tsc_offset", "next_tsc_offset" } },
-	[EV_TRACK_TSC] = { "kvm", "kvm_track_tsc", { "vcpu_id", "use_master_clock" } },
-	[EV_MASTER_CLOCK] = { "kvm", "kvm_update_master_clock", { "use_master_clock" } },
+	[EV_TRACK_TSC] = { "kvm", "kvm_track_tsc",
+			   { "vcpu_id", "use_master_clock", "nr_vcpus_matched_tsc", "online_vcpus",
+			     "host_clock" } },
+	[EV_MASTER_CLOCK] = { "kvm", "kvm_update_master_clock",
+			      { "use_master_clock", "host_clock" } },
 	[EV_PVCLOCK] = { "kvm", "kvm_pvclock_update",
 			 { "vcpu_id", "version", "tsc_timestamp", "system_time",
 			   "tsc_to_system_mul", "tsc_shift", "flags" } },

@@ -208,6 +208,11 @@ void stuck_recording_note(const struct stuck *s)
 		b.s ?: "");
 }
 
+void stuck_recording_needs(const struct stuck *s, struct json *j)
+{
+	evidence_json("needs", s->lacks, j);
+}
+
 int stuck_recording_open(struct stuck *s)
 {
 	struct stuck_recording *r = calloc(1, sizeof(*r));

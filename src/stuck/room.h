@@ -144,6 +144,9 @@ int stuck_recording_open(struct stuck *s);
 void stuck_recording_free(struct stuck_recording *r);
 /* What is not recorded, and how to record it. */
 void stuck_recording_note(const struct stuck *s);
+/* The same in JSON; nothing of a live look. */
+struct json;
+void stuck_recording_needs(const struct stuck *s, struct json *j);
 
 /* ---- hist.c: 0 or -errno with s->err set, where there is a result ---- */
 

@@ -4,7 +4,6 @@
 
 #include <inttypes.h>
 
-#include "kvmft/evidence.h"
 #include "kvmft/json.h"
 
 /* ---- numbers and names ---- */
@@ -510,7 +509,7 @@ static int print_json(const struct stuck *s, struct sbuf *out)
 	json_put_u64(&j, "lost", s->lost);
 	json_put_known_u64(&j, "guest_timers", s->timers.known, s->timers.n);
 	json_put_known_u64(&j, "guest_timer_ms", s->timers.n, s->timers.next_ns / 1000000);
-	evidence_json("needs", s->lacks, &j);
+	stuck_recording_needs(s, &j);
 	json_put_array(&j, "vms");
 	while (c < end) {
 		const struct vm *vm = c->vm;

@@ -108,6 +108,19 @@ make_captures()
 	}' >before.txt
 	"$mkcap" --capture before before.txt && "$mkcap" --trace-dat before.dat before.txt && cp -R before after &&
 		cp before.dat after.dat || return
+	# Restored, and one TSC after the other written.
+	awk 'BEGIN {
+		print "meta vm id=100-12 pid=100 fd=12 name=vm1\nmeta task tid=100 tgid=100 comm=fc_api"
+		for (v = 0; v < 2; v++) {
+			printf "meta vcpu vm=100-12 id=%d tid=%d offset=-1000 tsc=1\n", v, 101 + v
+			printf "%d 3500000 %d kvm_entry vcpu_id=%d rip=0xffffffff81000000\n", v, 101 + v, v
+			printf "%d 3600000 %d kvm_exit exit_reason=12 isa=1 guest_rip=0xffffffff81000000 vcpu_id=%d\n", v, 101 + v, v
+		}
+		print "meta task tid=102 tgid=100 comm=vcpu1"
+		print "2 3204118 100 kvm_write_tsc_offset vcpu_id=1 previous_tsc_offset=-1000 next_tsc_offset=-413331"
+		print "recorded kvm_pvclock_update kvm_update_master_clock kvm_track_tsc kvm_msr kvm_pio kvm_mmio"
+	}' >skewed.txt
+	"$mkcap" --capture skewed skewed.txt || return
 	mkdir vm1
 	for copy in local rec guest-vm1 vm1/kvmft-20261121T064500Z; do
 		cp -R guest "$copy"

@@ -29,6 +29,7 @@ static const struct page {
 } pages[] = {
 	{ "blame", "kvmft-blame.1", "\n.It Em cause Ta Em needs Ta Em sure\n", true },
 	{ "split", "kvmft-report.1", "\n.It Em part Ta Em needs\n", false },
+	{ "clock", "kvmft-clock.1", "\n.It Em finding Ta Em needs\n", false },
 	{ "stuck", "kvmft-stuck.1", "\n.It Em class Ta Em needs\n", false },
 	{ NULL, "kvmft-latency.1", "\n.It Em what Ta Em needs\n", false },
 };

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * clockcheck.h: whether the clocks of a host's guests are right, and if not, what happened to them.
+ *
+ * One walk over a time line whose host's clocks are known gives each VM a list of findings, each of
+ * a closed table, and facts of its vCPUs. A finding is only made from events that show it. Whether
+ * there would be one is known only if what it needs was recorded: kvmft/evidence.h has that, as
+ * rules of "clock".
+ */
+#ifndef KVMFT_CLOCKCHECK_H
+#define KVMFT_CLOCKCHECK_H
+
+#include "kvmft/events.h"
+#include "kvmft/evidence.h"
+#include "kvmft/timeline.h"
+
+enum clock_finding {
+	CLOCK_SKEW,	 /* amount: cycles to the first vCPU; positive: ahead, as everywhere */
+	CLOCK_TSC_JUMP,	 /* cycles */
+	CLOCK_FORWARDS,	 /* from here on ns */
+	CLOCK_BACKWARDS, /* the guest ran before and after */
+	CLOCK_STOOD,	 /* it did not run in between, and goes on where it was, or later */
+	CLOCK_SET_BACK,	 /* one of both */
+	CLOCK_NO_MASTER,
+	CLOCK_DIFFERS,	 /* between vCPUs, ns */
+	CLOCK_FREQUENCY, /* it gains that many ns a second; told and real are kHz */
+	CLOCK_READS,	 /* spent: cycles between exits and entries */
+	CLOCK_DEADLINES, /* amount: the worst, in ns; count of them, among all */
+	CLOCK_STOPPED,
+	CLOCK_WALL,   /* CLOCK_REALTIME against the host's */
+	CLOCK_SOURCE, /* what: its name */
+	CLOCK_FINDINGS
+};
+
+struct clock_rule {
+	const char *id; /* in JSON; never changes */
+	bool note;	/* what happened, but no illness */
+	bool must;	/* without what it needs, nothing is known to be well */
+	const char *remedy;
+};
+
+extern const struct clock_rule clock_rules[CLOCK_FINDINGS];
+
+/* Who did it: the thread of a clock event. */
+struct clock_who {
+	int32_t tid; /* 0: not known */
+	char comm[64];
+	bool guest; /* the guest itself, by an MSR */
+	enum event_role event;
+};
+
+struct clock_seen {
+	enum clock_finding is;
+	int64_t vcpu;	   /* -1: the VM */
+	uint32_t than;	   /* the vCPU that it is compared with */
+	uint64_t from, to; /* host TSC; 0: since before the recording; to its end, or beyond */
+	uint64_t count, all, spent, told, real;
+	int64_t amount;
+	int64_t moved; /* kvmclock: by what was announced then, which may not be what was seen */
+	uint64_t at;
+	char what[64];
+	struct clock_who by;
+};
+
+struct clock_vcpu {
+	uint32_t id;
+	const struct epoch_vcpu *epochs; /* NULL: nothing is known */
+	size_t at;			 /* ... the one in force */
+	bool entered, born;
+	uint64_t entry, exit, rip; /* its last ones, stamps; 0: none */
+	unsigned int read;	   /* what that exit reads, from 1; 0: no clock */
+	bool has_pv;
+	struct pvclock pv;     /* the last record, ... */
+	uint64_t pv_at;	       /* ... when it came, */
+	struct tsc_map pv_map; /* ... and the TSC that it goes with */
+	bool has_pv_map;
+	size_t skew;		 /* its open finding + 1 */
+	struct clock_who writer; /* of its TSC */
+	struct {
+		bool is; /* a write that no entry followed yet */
+		uint64_t at;
+		int64_t cycles;
+	} jump;
+	uint64_t timers, late, worst; /* deadlines; ns */
+};
+
+#define CLOCK_READ_KINDS 10
+
+struct clock_vm {
+	size_t vm;		 /* index into the host map; only those with of == vm are used */
+	struct clock_vcpu *vcpu; /* by id */
+	size_t n, cap;
+	struct clock_seen *seen;
+	size_t nseen, seen_cap;
+	uint64_t first, last, ran; /* stamps: of its vCPUs' entries and exits; the last exit */
+	uint32_t recorded;	   /* enum evidence */
+	struct {
+		bool known, off;
+		uint64_t since;
+		struct clock_who by;
+		uint64_t matched, vcpus, host_clock;
+		bool tracked;
+	} master;
+	struct {
+		uint64_t n, spent;
+	} read[CLOCK_READ_KINDS];
+};
+
+enum clock_verdict { CLOCK_WELL, CLOCK_ILL, CLOCK_UNKNOWN };
+extern const char *const clock_verdicts[]; /* "well", "ill", "unknown" */
+
+struct clockcheck {
+	struct timeline *t;
+	const struct capture *cap; /* of the host */
+	struct clock_vm *vm;
+	size_t n;
+	int64_t only;
+	bool lossy, no_rip;
+	bool stray; /* there are clock events of threads whose VM is not known */
+	bool seen[EV_ROLES];
+	struct event_type type[EV_ROLES];
+	uint8_t role[1 << 16]; /* of the host's events, by id */
+};
+
+/* vm: only this one; -1: all. 0 or -ENOMEM. t is borrowed, and was not started. */
+int clockcheck_new(struct timeline *t, int64_t vm, struct clockcheck **out) __must_check;
+void clockcheck_free(struct clockcheck *c); /* NULL is fine */
+/* Each item of the walk, and its end. 0 or -ENOMEM. */
+int clockcheck_feed(struct clockcheck *c, const struct tl_item *i) __must_check;
+int clockcheck_finish(struct clockcheck *c) __must_check;
+/* Whether it is asked for, and anything is known of it. */
+bool clockcheck_shown(const struct clockcheck *c, size_t vm);
+enum clock_verdict clockcheck_verdict(const struct clockcheck *c, const struct clock_vm *vm);
+/* What a finding that was not made would have needed, and was not recorded. */
+uint32_t clockcheck_lacks(const struct clock_vm *vm, enum clock_finding is);
+/* The map in force at the end of the walk; NULL: not known. */
+const struct tsc_map *clock_vcpu_map(const struct clock_vcpu *v);
+/* kHz of a vCPU's TSC; 0: not known. */
+uint64_t clock_vcpu_khz(const struct clockcheck *c, const struct clock_vcpu *v);
+
+#endif

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* judge.c: what the end of the walk shows, what was not recorded, and the verdict. */
+#include "room.h"
+
+#define OFF_PPM	   500u /* KVM itself does not scale for less than 250 */
+#define APART_NS   100000u
+#define READS_S	   1000u
+#define LATE_LEAST 10u
+#define WALL_NS	   2000000000u /* without NTP a guest begins with the RTC's whole seconds */
+
+const char *const clock_verdicts[] = { "well", "ill", "unknown" };
+
+const struct clock_rule clock_rules[CLOCK_FINDINGS] = {
+	[CLOCK_SKEW] = { "offset-skew", false, true,
+			 "give all vCPUs one TSC: KVM_VCPU_TSC_OFFSET, or IA32_TSC of all within a second" },
+	[CLOCK_TSC_JUMP] = { "tsc-jump", false, true,
+			     "write TSCs only before the guest runs, with what they had then" },
+	[CLOCK_FORWARDS] = { "kvmclock-forwards", false, true,
+			     "KVM_SET_CLOCK before vCPUs run, with KVM_GET_CLOCK of when they stopped" },
+	[CLOCK_BACKWARDS] = { "kvmclock-backwards", false, true,
+			      "KVM_SET_CLOCK before vCPUs run, with KVM_GET_CLOCK of when they stopped" },
+	[CLOCK_STOOD] = { "kvmclock-stood", false, true,
+			  "set the guest's time after a stop: guest-set-time of qemu-ga, or chronyc makestep" },
+	[CLOCK_SET_BACK] = { "kvmclock-set-back", false, true,
+			     "record kvm_entry and kvm_exit as well: they show whether the guest has seen it" },
+	[CLOCK_NO_MASTER] = { "no-master-clock", false, true,
+			      "give all vCPUs one TSC, and the host clocksource tsc" },
+	[CLOCK_DIFFERS] = { "kvmclock-differs", false, false, "as for no-master-clock" },
+	[CLOCK_FREQUENCY] = { "frequency", false, false,
+			      "KVM_SET_TSC_KHZ on a host that can scale, or what the guest is told as it is" },
+	[CLOCK_READS] = { "reads-exit", false, false,
+			  "a clocksource that does not exit: kvm-clock, tsc, or Hyper-V's TSC page" },
+	[CLOCK_DEADLINES] = { "deadline-past", false, false,
+			      "compare the guest's TSC with what its timers were set by before it was moved" },
+	[CLOCK_STOPPED] = { "guest-stopped", true, false, "none: so its watchdogs know" },
+	[CLOCK_WALL] = { "wall-clock", false, false,
+			 "guest-set-time of qemu-ga, or chronyc makestep in the guest" },
+	[CLOCK_SOURCE] = { "clocksource", false, false,
+			   "dmesg of the guest says why tsc or kvm-clock was not taken, or given up" },
+};
+
+static struct clock_vcpu *first_with_record(struct clock_vm *vm)
+{
+	for (size_t i = 0; i < vm->n; i++)
+		if (vm->vcpu[i].has_pv)
+			return &vm->vcpu[i];
+	return NULL;
+}
+
+/* Between what is told and what is real lie more than errors of measurement. */
+static int frequency(const struct clockcheck *c, struct clock_vm *vm)
+{
+	const struct clock_vcpu *v = first_with_record(vm);
+	uint64_t real = v ? clock_vcpu_khz(c, v) : 0, told, off, slack = 3;
+	struct clock_seen s = { .is = CLOCK_FREQUENCY, .vcpu = -1, .count = 1 };
+
+	if (!real || pvclock_khz(v->pv.mul, v->pv.shift, &told) || !told)
+		return 0;
+	if (c->cap->tsc_khz_max)
+		slack += c->cap->tsc_khz_max - c->cap->tsc_khz_min;
+	off = real > told ? real - told : told - real;
+	if (off <= slack + real * OFF_PPM / 1000000)
+		return 0;
+	s.told = told;
+	s.real = real;
+	s.amount = (int64_t)((__int128)((int64_t)(real - told)) * 1000000000 / (int64_t)told);
+	return clock_found(vm, &s);
+}
+
+/* Both have run since the other one's record came, so both had their last one. */
+static int differs(struct clock_vm *vm, struct clock_vcpu *v, const struct clock_vcpu *ref)
+{
+	uint64_t a, b, tsc, slack;
+
+	if (!ref || v == ref || v->skew || !v->has_pv || !v->has_pv_map || !ref->has_pv_map ||
+	    v->entry <= ref->pv_at || ref->entry <= v->pv_at)
+		return 0;
+	tsc = tsc_to_guest(&ref->pv_map, vm->last);
+	if (pvclock_to_ns(&ref->pv, tsc, &a) ||
+	    pvclock_to_ns(&v->pv, tsc_to_guest(&v->pv_map, vm->last), &b))
+		return 0;
+	slack = APART_NS + clock_tolerance(&v->pv, &ref->pv, a - MIN(a, v->pv.system_time)) +
+		clock_tolerance(&v->pv, &ref->pv, a - MIN(a, ref->pv.system_time));
+	if ((a > b ? a - b : b - a) <= slack)
+		return 0;
+	return clock_found(vm, &(struct clock_seen){ .is = CLOCK_DIFFERS, .vcpu = v->id,
+						     .than = ref->id, .amount = (int64_t)(b - a),
+						     .from = MAX(v->pv_at, ref->pv_at) });
+}
+
+static int each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
+{
+	const struct clock_vcpu *ref = first_with_record(vm);
+	int ret = 0;
+
+	for (size_t i = 0; i < vm->n && !ret; i++) {
+		struct clock_vcpu *v = &vm->vcpu[i];
+
+		ret = clock_skew(vm, v, UINT64_MAX);
+		if (!ret && !c->cap->unit_ns)
+			ret = differs(vm, v, ref);
+		if (!ret && v->late >= LATE_LEAST && v->late * 10 >= v->timers)
+			ret = clock_found(vm, &(struct clock_seen){ .is = CLOCK_DEADLINES,
+							  .vcpu = v->id, .count = v->late,
+							  .all = v->timers, .amount = (int64_t)MIN(
+								  v->worst, (uint64_t)INT64_MAX) });
+	}
+	return ret;
+}
+
+static int reads_exit(const struct clockcheck *c, struct clock_vm *vm)
+{
+	uint64_t khz = c->cap->tsc_khz, ns = khz ? tsc_cycles_to_ns(vm->last - vm->first, khz) : 0;
+	int ret = 0;
+
+	for (size_t i = 0; i < CLOCK_READ_KINDS && ns && !ret; i++) {
+		struct clock_seen s = { .is = CLOCK_READS, .vcpu = -1, .count = vm->read[i].n,
+					.all = vm->last - vm->first, .spent = vm->read[i].spent };
+
+		snprintf(s.what, sizeof(s.what), "%s", clock_read_kinds[i]);
+		if (s.count >= READS_S &&
+		    (unsigned __int128)s.count * 1000000000 >= (unsigned __int128)ns * READS_S)
+			ret = clock_found(vm, &s);
+	}
+	return ret;
+}
+
+/* No event says that it is off, but KVM turns it off if this is how it remains. */
+static int finish_master(struct clock_vm *vm)
+{
+	bool mismatch = vm->master.tracked && vm->master.matched != vm->master.vcpus;
+
+	for (size_t i = 0; i < vm->nseen; i++)
+		if (vm->seen[i].is == CLOCK_NO_MASTER && !vm->seen[i].to)
+			return 0;
+	if (vm->master.known ? !vm->master.off : !mismatch)
+		return 0;
+	return clock_found(vm, &(struct clock_seen){ .is = CLOCK_NO_MASTER, .vcpu = -1,
+						     .from = vm->master.since,
+						     .by = vm->master.by });
+}
+
+/* ---- with captures of guests ---- */
+
+static int wall_clock(const struct clockcheck *c, struct clock_vm *vm, const struct tl_source *s)
+{
+	_cleanup_(cap_pieces_free) struct cap_pieces p = { 0 };
+	const struct clock_bracket *b = s->cap->bracket + s->cap->nbracket - 1;
+	const struct epoch_vcpu *v = epoch_vm_or_first(tl_hostmap(c->t)->vm[s->vm].epochs, -1);
+	uint64_t lo, hi, first, last;
+	int64_t ns;
+
+	if (!s->cap->nbracket || !s->gtime || cap_pieces_init(&p, c->cap, CAP_CLOCK_REALTIME) ||
+	    !epoch_result_usable(guest_time_tsc_to_host(s->gtime, v, b->tsc, &lo, &hi)) ||
+	    clock_pieces_to_ns(&p.pieces, lo, &first, &last) < 0)
+		return 0;
+	vm->recorded |= EVID_WALL;
+	ns = (int64_t)(b->real - first);
+	if ((uint64_t)llabs(ns) < WALL_NS)
+		return 0;
+	return clock_found(
+		vm, &(struct clock_seen){ .is = CLOCK_WALL, .vcpu = -1, .amount = ns, .from = lo });
+}
+
+static int clock_source(struct clock_vm *vm, const struct tl_source *s)
+{
+	static const char *const fast[] = { "kvm-clock", "tsc", "hyperv_clocksource_tsc_page",
+					    "arch_sys_counter", NULL };
+	struct clock_seen f = { .is = CLOCK_SOURCE, .vcpu = -1 };
+
+	if (!s->cap->clocksource)
+		return 0;
+	for (size_t i = 0; fast[i]; i++)
+		if (!strcmp(fast[i], s->cap->clocksource))
+			return 0;
+	snprintf(f.what, sizeof(f.what), "%s", s->cap->clocksource);
+	return clock_found(vm, &f);
+}
+
+/* ---- the end ---- */
+
+static void clock_facts(const struct clockcheck *c, struct clock_vm *vm)
+{
+	uint32_t events = evidence_recorded(c->cap, tl_hostmap(c->t)->fmt, false, c->seen);
+	bool offsets = vm->n > 0, rate = false;
+
+	for (size_t i = 0; i < vm->n; i++) {
+		offsets &= clock_vcpu_map(&vm->vcpu[i]) != NULL;
+		rate |= clock_vcpu_khz(c, &vm->vcpu[i]) != 0;
+	}
+	events &= ~(uint32_t)(EVID_OFFSETS | EVID_RATE | (c->no_rip ? EVID_RUN : 0));
+	vm->recorded |= events | (offsets ? EVID_OFFSETS : 0) | (rate ? EVID_RATE : 0) |
+			(first_with_record(vm) ? EVID_RECORD : 0);
+}
+
+static int finish_vm(struct clockcheck *c, struct clock_vm *vm)
+{
+	int ret = each_vcpu(c, vm);
+
+	ret = ret ?: frequency(c, vm);
+	ret = ret ?: reads_exit(c, vm);
+	ret = ret ?: finish_master(vm);
+	for (size_t i = 1; i < tl_sources(c->t) && !ret; i++) {
+		const struct tl_source *s = tl_source(c->t, i);
+
+		if (!s->guest || tl_hostmap(c->t)->vm[s->vm].of != vm->vm)
+			continue;
+		ret = wall_clock(c, vm, s);
+		ret = ret ?: clock_source(vm, s);
+	}
+	clock_facts(c, vm);
+	return ret;
+}
+
+int clockcheck_finish(struct clockcheck *c)
+{
+	struct tl_loss loss;
+	int ret = 0;
+
+	tl_loss(tl_source(c->t, 0), &loss);
+	c->lossy |= loss.total || loss.unknown;
+	for (size_t i = 0; i < c->n && !ret; i++)
+		ret = finish_vm(c, &c->vm[i]);
+	return ret;
+}
+
+bool clockcheck_shown(const struct clockcheck *c, size_t vm)
+{
+	const struct hostmap_vm *v = &tl_hostmap(c->t)->vm[vm];
+
+	return v->of == vm && !v->empty && c->vm[vm].n && (c->only < 0 || (size_t)c->only == vm);
+}
+
+uint32_t clockcheck_lacks(const struct clock_vm *vm, enum clock_finding is)
+{
+	for (size_t i = 0; i < vm->nseen; i++)
+		if (vm->seen[i].is == is)
+			return 0;
+	return evidence_rule("clock", clock_rules[is].id)->needs & ~vm->recorded;
+}
+
+enum clock_verdict clockcheck_verdict(const struct clockcheck *c, const struct clock_vm *vm)
+{
+	for (size_t i = 0; i < vm->nseen; i++)
+		if (!clock_rules[vm->seen[i].is].note)
+			return CLOCK_ILL;
+	for (int k = 0; k < CLOCK_FINDINGS; k++)
+		if (clock_rules[k].must && clockcheck_lacks(vm, (enum clock_finding)k))
+			return CLOCK_UNKNOWN;
+	return c->lossy || c->stray ? CLOCK_UNKNOWN : CLOCK_WELL;
+}

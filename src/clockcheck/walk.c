@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * walk.c: from a host's events to what happened to each vCPU's clock.
+ *
+ * A guest sees what KVM does to its clock only where it runs: a TSC that is written before a reset,
+ * or one by one while no vCPU runs, is no finding. So a write waits for the next entry.
+ */
+#include "room.h"
+
+#include "kvmft/exit_names.h"
+
+#define RESET_RIP 0xfff0u /* where a vCPU begins after a reset */
+#define SHORT_NS  1000u	  /* a TSC may be written with what it would be */
+#define STOOD_NS  10000000u
+#define LATE_NS	  10000000u
+#define FIRMWARE  (1ull << 32) /* RIPs below this are its, which reads clocks in order to wait */
+#define DEADLINE  0x6e0u
+#define IS_TSC(m) ((m) == 0x10 || (m) == 0x3b) /* IA32_TIME_STAMP_COUNTER, IA32_TSC_ADJUST */
+
+/* Reads of clocks that exit: of the first event that can be one. */
+static const struct {
+	enum event_role role;
+	uint64_t from, to;
+} reads[CLOCK_READ_KINDS] = {
+	{ EV_MSR, 0x40000020, 0x40000020 },
+	{ EV_MSR, 0x40000021, 0x40000021 },
+	{ EV_MSR, 0x10, 0x10 },
+	{ EV_PIO, 0x608, 0x60b },
+	{ EV_PIO, 0xb008, 0xb00b },
+	{ EV_PIO, 0x71, 0x71 },
+	{ EV_MMIO, 0xfed000f0, 0xfed000f7 },
+	{ EV_EXIT, 16, 16 }, /* of VMX */
+	{ EV_EXIT, 51, 51 },
+	{ EV_EXIT, 0x6e, 0x6e }, /* of SVM, which has RDTSCP with it: 0x87 */
+};
+
+const char *const clock_read_kinds[CLOCK_READ_KINDS] = {
+	"msr 0x40000020", "msr 0x40000021", "msr 0x10", "port 0x608 (ACPI PM timer)", "port 0xb008 (ACPI PM timer)",
+	"port 0x71 (CMOS)", "0xfed000f0 (HPET)", "rdtsc", "rdtscp", "rdtsc or rdtscp",
+};
+
+static unsigned int read_kind(enum event_role role, uint64_t what)
+{
+	for (unsigned int i = 0; i < CLOCK_READ_KINDS; i++)
+		if (reads[i].role == role && what >= reads[i].from && what <= reads[i].to)
+			return i + 1;
+	return 0;
+}
+
+static unsigned int read_exit(uint64_t reason, uint64_t isa)
+{
+	if (isa == EXIT_ISA_SVM && reason == 0x87)
+		return CLOCK_READ_KINDS;
+	return isa == (reason == 0x6e ? EXIT_ISA_SVM : EXIT_ISA_VMX) ? read_kind(EV_EXIT, reason)
+								     : 0;
+}
+
+/* ---- who is who ---- */
+
+static int vcpu_add(struct clock_vm *vm, uint32_t id, const struct epoch_vcpu *e)
+{
+	size_t at = COUNT_BEFORE(i, vm->n, vm->vcpu[i].id < id);
+
+	if (at < vm->n && vm->vcpu[at].id == id)
+		return 0;
+	if (!array_grow(&vm->vcpu, vm->n, &vm->cap, sizeof(*vm->vcpu)))
+		return -ENOMEM;
+	memmove(vm->vcpu + at + 1, vm->vcpu + at, (vm->n++ - at) * sizeof(*vm->vcpu));
+	vm->vcpu[at] = (struct clock_vcpu){ .id = id, .epochs = e };
+	return 0;
+}
+
+static int vm_init(const struct hostmap *m, struct clock_vm *vm, size_t at)
+{
+	const struct epoch_vm *e = m->vm[at].epochs;
+	const struct hostmap_thread *t;
+	int ret = 0;
+
+	vm->vm = at;
+	for (size_t i = 0; e && i < e->n && !ret; i++)
+		ret = vcpu_add(vm, e->vcpus[i]->id, e->vcpus[i]);
+	hostmap_each_thread(m, at, t)
+		ret = ret ?: vcpu_add(vm, t->vcpu, NULL);
+	return ret;
+}
+
+int clockcheck_new(struct timeline *t, int64_t vm, struct clockcheck **out)
+{
+	const struct hostmap *m = tl_hostmap(t);
+	struct clockcheck *c = calloc(1, sizeof(*c));
+	int ret = c ? 0 : -ENOMEM;
+
+	*out = c;
+	if (ret)
+		return ret;
+	c->t = t;
+	c->cap = m->cap;
+	c->only = vm;
+	c->vm = calloc(m->nvm + 1, sizeof(*c->vm));
+	ret = c->vm ? 0 : -ENOMEM;
+	for (; c->n < m->nvm && !ret; c->n++)
+		if (m->vm[c->n].of == c->n)
+			ret = vm_init(m, &c->vm[c->n], c->n);
+	for (size_t i = 0; fmt_at(m->fmt, i) && !ret; i++) {
+		const struct fmt_event *ev = fmt_at(m->fmt, i);
+		enum event_role role = event_role_of(ev);
+
+		c->role[fmt_id(ev)] = (uint8_t)role;
+		if (role)
+			event_resolve(ev, role, 0, &c->type[role]);
+	}
+	c->no_rip = !c->type[EV_ENTRY].f[1].size;
+	return ret;
+}
+
+void clockcheck_free(struct clockcheck *c)
+{
+	for (size_t i = 0; c && i < c->n; i++) {
+		free(c->vm[i].vcpu);
+		free(c->vm[i].seen);
+	}
+	free(c ? c->vm : NULL);
+	free(c);
+}
+
+static struct clock_vcpu *vcpu_by_id(struct clock_vm *vm, int64_t id)
+{
+	for (size_t i = 0; i < vm->n; i++)
+		if (vm->vcpu[i].id == id)
+			return &vm->vcpu[i];
+	return NULL;
+}
+
+static struct clock_who clock_writer(const struct tl_item *i, enum event_role event)
+{
+	struct clock_who w = { .tid = i->tid, .event = event };
+
+	snprintf(w.comm, sizeof(w.comm), "%s", tl_comm(i->src, i->tid));
+	return w;
+}
+
+static bool epoch_is_known(const struct epoch_vcpu *e, size_t at)
+{
+	return e && at < e->n && e->v[at].has_map && !e->v[at].doubtful;
+}
+
+static void clock_advance(struct clock_vcpu *v, uint64_t host)
+{
+	const struct epoch_vcpu *e = v->epochs;
+
+	while (e && v->at + 1 < e->n && e->v[v->at + 1].from <= host)
+		v->at++;
+}
+
+const struct tsc_map *clock_vcpu_map(const struct clock_vcpu *v)
+{
+	return epoch_is_known(v->epochs, v->at) ? &v->epochs->v[v->at].map : NULL;
+}
+
+uint64_t clock_vcpu_khz(const struct clockcheck *c, const struct clock_vcpu *v)
+{
+	struct tsc_map map = { 0 };
+
+	if (c->cap->unit_ns || !c->cap->tsc_khz || !clock_vcpu_map(v) ||
+	    v->epochs->notes & EPOCH_NOTE_RATIO_UNKNOWN)
+		return 0;
+	map = *clock_vcpu_map(v);
+	map.offset = 0;
+	return tsc_to_guest(&map, c->cap->tsc_khz);
+}
+
+int clock_found(struct clock_vm *vm, const struct clock_seen *what)
+{
+	return array_add(&vm->seen, &vm->nseen, &vm->seen_cap, what, sizeof(*what));
+}
+
+/* ---- TSCs ---- */
+
+/* Since when an offset is in force; 0: since before the recording. */
+static uint64_t offset_since(const struct clock_vcpu *v)
+{
+	const struct epoch_vcpu *e = v->epochs;
+	size_t k = v->at;
+
+	while (k && e->v[k - 1].has_map && e->v[k - 1].map.offset == e->v[k].map.offset)
+		k--;
+	return k || e->has_write ? e->v[k].from : 0;
+}
+
+struct clock_vcpu *clock_reference(struct clock_vm *vm, uint64_t host)
+{
+	for (size_t i = 0; i < vm->n; i++) {
+		struct clock_vcpu *v = &vm->vcpu[i];
+
+		clock_advance(v, host);
+		if (clock_vcpu_map(v) && v->epochs->v[v->at].from <= host)
+			return v;
+	}
+	return NULL;
+}
+
+int clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host)
+{
+	struct clock_vcpu *ref = clock_reference(vm, host);
+	const struct tsc_map *a, *b;
+	struct clock_seen *open = v->skew ? &vm->seen[v->skew - 1] : NULL;
+	int64_t cycles;
+	int ret;
+
+	clock_advance(v, host);
+	b = clock_vcpu_map(v);
+	if (!ref || !b || v->epochs->v[v->at].from > host)
+		return 0;
+	a = clock_vcpu_map(ref);
+	if (a->ratio != b->ratio || a->frac != b->frac)
+		return 0;
+	cycles = (int64_t)(b->offset - a->offset);
+	if (open && open->amount == cycles)
+		return 0;
+	if (open) {
+		open->to = MAX(offset_since(v), offset_since(ref));
+		v->skew = 0;
+	}
+	if (!cycles)
+		return 0;
+	ret = clock_found(vm, &(struct clock_seen){ .is = CLOCK_SKEW, .vcpu = v->id,
+				      .than = ref->id, .amount = cycles,
+				      .from = MAX(offset_since(v), offset_since(ref)),
+				      .by = offset_since(v) >= offset_since(ref) ? v->writer
+									 : ref->writer,
+			      });
+	v->skew = ret ? 0 : vm->nseen;
+	return ret;
+}
+
+/* What a software KVM prints and does not apply is in no epoch. */
+static bool is_applied(struct clock_vcpu *v, uint64_t host, uint64_t next)
+{
+	clock_advance(v, host);
+	return !v->epochs || v->at >= v->epochs->n || !v->epochs->v[v->at].has_map ||
+	       v->epochs->v[v->at].map.offset == next;
+}
+
+static void take_write(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
+{
+	const struct event_type *e = &c->type[EV_TSC_OFFSET];
+	struct clock_vcpu *v = vcpu_by_id(vm, (int64_t)event_u64(e, 0, i->rec));
+	uint64_t prev = event_u64(e, 1, i->rec), next = event_u64(e, 2, i->rec);
+
+	if (!v || prev == next || !is_applied(v, i->host, next))
+		return;
+	v->writer = clock_writer(i, EV_TSC_OFFSET);
+	v->born |= !prev && !v->entered &&
+		   !(v->epochs && v->epochs->has_read && v->epochs->read_at <= i->host);
+	if (v->born && !v->entered)
+		return;
+	v->jump.cycles = (v->jump.is ? v->jump.cycles : 0) + (int64_t)(next - prev);
+	v->jump.at = i->host;
+	v->jump.is = true;
+}
+
+/* It runs: what was written is in force, unless that was a reset. */
+static int jumped(const struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
+		  uint64_t rip)
+{
+	uint64_t khz = clock_vcpu_khz(c, v), size = (uint64_t)llabs(v->jump.cycles);
+
+	if (rip == RESET_RIP) {
+		for (size_t i = 0; i < vm->n; i++) {
+			vm->vcpu[i].jump.is = false;
+			vm->vcpu[i].has_pv = false;
+		}
+		return 0;
+	}
+	if (!v->jump.is || c->no_rip)
+		return 0;
+	v->jump.is = false;
+	if (khz ? tsc_cycles_to_ns(size, khz) < SHORT_NS : !size)
+		return 0;
+	for (size_t i = 0; i < vm->nseen; i++)
+		if (vm->seen[i].is == CLOCK_TSC_JUMP && vm->seen[i].vcpu == v->id) {
+			vm->seen[i].count++;
+			return 0;
+		}
+	return clock_found(vm, &(struct clock_seen){ .is = CLOCK_TSC_JUMP, .vcpu = v->id,
+				       .from = v->jump.at, .count = 1, .amount = v->jump.cycles,
+				       .by = v->writer, });
+}
+
+/* ---- kvmclock ---- */
+
+uint64_t clock_tolerance(const struct pvclock *a, const struct pvclock *b, uint64_t ns)
+{
+	/* With a master clock it runs like the TSC, else like a clock that NTP steers. */
+	return 20000 + ns / (a->flags & b->flags & PVCLOCK_TSC_STABLE ? 1000000 : 1000);
+}
+
+/* Took something the guest's kvmclock forwards or back, from the last record to this? */
+static bool clock_changed(const struct clock_vcpu *v, const struct pvclock *pv, int64_t *ns,
+		    uint64_t *tolerance)
+{
+	const struct tsc_map *now = clock_vcpu_map(v);
+	uint64_t tsc = pv->tsc_timestamp, was, d;
+
+	if (v->has_pv_map != (now != NULL) ||
+	    (now && (now->ratio != v->pv_map.ratio || now->frac != v->pv_map.frac)))
+		return false;
+	if (now)
+		tsc -= now->offset - v->pv_map.offset;
+	if (pvclock_to_ns(&v->pv, tsc, &was))
+		return false;
+	d = was > v->pv.system_time ? was - v->pv.system_time : v->pv.system_time - was;
+	*ns = (int64_t)(pv->system_time - was);
+	*tolerance = clock_tolerance(&v->pv, pv, d);
+	return (uint64_t)llabs(*ns) > *tolerance;
+}
+
+/* When the VM's guest ran last with the old record: 0 if nothing shows that. */
+static uint64_t ran_last(const struct clock_vm *vm, const struct clock_vcpu *v, uint64_t now)
+{
+	for (size_t i = 0; i < vm->n; i++)
+		if (&vm->vcpu[i] != v && vm->vcpu[i].entry > vm->vcpu[i].exit)
+			return now;
+	return vm->ran;
+}
+
+/* Set back: has its guest seen that? */
+static void set_back(const struct clockcheck *c, const struct clock_vm *vm,
+		     const struct clock_vcpu *v, const struct pvclock *pv, uint64_t host,
+		     uint64_t tolerance, struct clock_seen *s)
+{
+	const struct tsc_map *now = clock_vcpu_map(v);
+	uint64_t ran = ran_last(vm, v, host), last, next;
+
+	s->is = CLOCK_SET_BACK;
+	if (!now || !ran || c->cap->unit_ns || !c->seen[EV_ENTRY] || !c->seen[EV_EXIT] ||
+	    pvclock_to_ns(&v->pv, tsc_to_guest(&v->pv_map, ran), &last) ||
+	    pvclock_to_ns(pv, tsc_to_guest(now, host), &next))
+		return;
+	s->is = CLOCK_STOOD;
+	if (next + tolerance < last) {
+		s->is = CLOCK_BACKWARDS;
+		s->amount = (int64_t)(next - last);
+	}
+	s->from = ran;
+	s->to = host;
+}
+
+/* Every vCPU gets a record of what is one change to their VM. */
+static bool is_same_change(const struct clock_vm *vm, const struct clock_vcpu *v, int64_t ns,
+		  uint64_t tolerance)
+{
+	for (size_t i = 0; i < vm->nseen; i++) {
+		const struct clock_seen *s = &vm->seen[i];
+
+		if (s->is >= CLOCK_FORWARDS && s->is <= CLOCK_SET_BACK && s->at >= v->pv_at &&
+		    (uint64_t)llabs(s->moved - ns) <= 2 * tolerance)
+			return true;
+	}
+	return false;
+}
+
+static int master(struct clock_vm *vm, bool off, const struct tl_item *i, bool record)
+{
+	struct clock_seen *s = NULL;
+
+	for (size_t k = 0; k < vm->nseen; k++)
+		if (vm->seen[k].is == CLOCK_NO_MASTER && !vm->seen[k].to)
+			s = &vm->seen[k];
+	if (off && !(vm->master.known && vm->master.off))
+		vm->master.since = vm->master.known ? i->host : 0;
+	vm->master.known = true;
+	vm->master.off = off;
+	if (s && !off)
+		s->to = i->host;
+	if (s || !off || !record)
+		return 0;
+	return clock_found(vm, &(struct clock_seen){ .is = CLOCK_NO_MASTER, .vcpu = -1,
+						     .from = vm->master.since,
+						     .by = vm->master.by });
+}
+
+static int stopped(struct clock_vm *vm, const struct clock_vcpu *v, uint64_t host)
+{
+	for (size_t i = 0; i < vm->nseen; i++)
+		if (vm->seen[i].is == CLOCK_STOPPED) {
+			vm->seen[i].count += vm->seen[i].vcpu == v->id;
+			return 0;
+		}
+	return clock_found(vm, &(struct clock_seen){
+				   .is = CLOCK_STOPPED, .vcpu = v->id, .from = host, .count = 1 });
+}
+
+static int take_record(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
+{
+	const struct event_type *e = &c->type[EV_PVCLOCK];
+	struct clock_vcpu *v = vcpu_by_id(vm, (int64_t)event_u64(e, 0, i->rec));
+	const struct pvclock pv = {
+		.version = (uint32_t)event_u64(e, 1, i->rec),
+		.tsc_timestamp = event_u64(e, 2, i->rec), .system_time = event_u64(e, 3, i->rec),
+		.mul = (uint32_t)event_u64(e, 4, i->rec), .shift = (int8_t)event_u64(e, 5, i->rec),
+		.flags = (uint8_t)event_u64(e, 6, i->rec),
+	};
+	uint64_t tolerance;
+	int64_t ns;
+	int ret = 0;
+
+	if (!v || pvclock_check(&pv))
+		return 0;
+	clock_advance(v, i->host);
+	if (v->has_pv && !pvclock_same_body(&v->pv, &pv) &&
+	    clock_changed(v, &pv, &ns, &tolerance) &&
+	    !is_same_change(vm, v, ns, tolerance)) {
+		struct clock_seen s = {
+			.is = CLOCK_FORWARDS, .vcpu = -1, .from = i->host, .amount = ns,
+			.moved = ns, .at = i->host, .by = vm->master.by,
+		};
+
+		if (!s.by.tid)
+			s.by = clock_writer(i, EV_PVCLOCK);
+		if (ns < 0)
+			set_back(c, vm, v, &pv, i->host, tolerance, &s);
+		if (s.is != CLOCK_STOOD || (uint64_t)-ns >= STOOD_NS)
+			ret = clock_found(vm, &s);
+	}
+	if (!ret && pv.flags & PVCLOCK_GUEST_STOPPED &&
+	    !(v->has_pv && v->pv.flags & PVCLOCK_GUEST_STOPPED))
+		ret = stopped(vm, v, i->host);
+	ret = ret ?: master(vm, !(pv.flags & PVCLOCK_TSC_STABLE), i, true);
+	v->has_pv = true;
+	v->pv = pv;
+	v->pv_at = i->host;
+	v->has_pv_map = clock_vcpu_map(v) != NULL;
+	if (v->has_pv_map)
+		v->pv_map = *clock_vcpu_map(v);
+	return ret;
+}
+
+static int take_master(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
+{
+	const struct event_type *e = &c->type[EV_MASTER_CLOCK];
+
+	/* In the thread of a vCPU it only follows from what others did. */
+	if (!hostmap_thread(tl_hostmap(c->t), i->tid))
+		vm->master.by = clock_writer(i, EV_MASTER_CLOCK);
+	vm->master.host_clock = event_u64(e, 1, i->rec);
+	return master(vm, !event_u64(e, 0, i->rec), i, false);
+}
+
+static void take_track(struct clockcheck *c, struct clock_vm *vm, const struct rec *rec)
+{
+	const struct event_type *e = &c->type[EV_TRACK_TSC];
+
+	vm->master.tracked = e->f[2].size && e->f[3].size;
+	vm->master.matched = event_u64(e, 2, rec) + 1;
+	vm->master.vcpus = event_u64(e, 3, rec);
+	vm->master.host_clock = event_u64(e, 4, rec);
+}
+
+/* ---- what a vCPU does ---- */
+
+static int entry_taken(struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
+		      const struct tl_item *i)
+{
+	int ret = jumped(c, vm, v, event_u64(&c->type[EV_ENTRY], 1, i->rec));
+
+	if (v->read && v->exit) {
+		vm->read[v->read - 1].n++;
+		vm->read[v->read - 1].spent += i->host - v->exit;
+	}
+	v->read = 0;
+	v->entry = i->host;
+	v->entered = true;
+	return ret ?: clock_skew(vm, v, i->host);
+}
+
+static void exit_taken(struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
+		      const struct tl_item *i)
+{
+	const struct event_type *e = &c->type[EV_EXIT];
+
+	vm->ran = v->exit = i->host;
+	v->rip = e->f[2].size ? event_u64(e, 2, i->rec) : FIRMWARE;
+	v->read =
+		v->rip < FIRMWARE ? 0 : read_exit(event_u64(e, 0, i->rec), event_u64(e, 1, i->rec));
+}
+
+static void take_deadline(const struct clockcheck *c, struct clock_vcpu *v, uint64_t host,
+			  uint64_t deadline)
+{
+	uint64_t khz = clock_vcpu_khz(c, v), ns;
+	int64_t late;
+
+	clock_advance(v, host);
+	if (!deadline || !khz || !clock_vcpu_map(v))
+		return;
+	late = (int64_t)(tsc_to_guest(clock_vcpu_map(v), host) - deadline);
+	ns = late > 0 ? tsc_cycles_to_ns((uint64_t)late, khz) : 0;
+	v->timers++;
+	v->late += ns >= LATE_NS;
+	v->worst = MAX(v->worst, ns);
+}
+
+static void access_taken(struct clockcheck *c, struct clock_vcpu *v, enum event_role role,
+			const struct tl_item *i)
+{
+	const struct event_type *e = &c->type[role];
+	uint64_t how = event_u64(e, 0, i->rec), what = event_u64(e, 1, i->rec);
+	bool write = role == EV_MMIO ? how == 2 : how != 0;
+
+	if (role == EV_MSR && write && what == DEADLINE)
+		take_deadline(c, v, i->host, event_u64(e, 2, i->rec));
+	if (role == EV_MSR && write && IS_TSC(what) && v->writer.tid == i->tid && v->jump.is)
+		v->writer.guest = true;
+	if (!write && !v->read && v->rip >= FIRMWARE && v->exit > v->entry)
+		v->read = read_kind(role, what);
+}
+
+static int vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_role role,
+		     const struct tl_item *i)
+{
+	struct clock_vcpu *v = vcpu_by_id(vm, i->vcpu);
+
+	if (!v)
+		return 0;
+	vm->first = vm->first ?: i->host;
+	vm->last = i->host;
+	if (role == EV_ENTRY)
+		return entry_taken(c, vm, v, i);
+	if (role == EV_EXIT)
+		exit_taken(c, vm, v, i);
+	else
+		access_taken(c, v, role, i);
+	return 0;
+}
+
+int clockcheck_feed(struct clockcheck *c, const struct tl_item *i)
+{
+	struct clock_vm *vm;
+	enum event_role role;
+	ssize_t at;
+
+	if (i->kind != TL_EVENT || i->src->index || !i->ev || i->marker) {
+		c->lossy |= i->kind != TL_EVENT && !i->src->index;
+		return 0;
+	}
+	role = (enum event_role)c->role[i->rec->id];
+	c->seen[role] = true;
+	switch (role) {
+	case EV_ENTRY:
+	case EV_EXIT:
+	case EV_MSR:
+	case EV_PIO:
+	case EV_MMIO: return i->vm >= 0 ? vcpu_taken(c, &c->vm[i->vm], role, i) : 0;
+	case EV_TSC_OFFSET:
+	case EV_TRACK_TSC:
+	case EV_MASTER_CLOCK:
+	case EV_PVCLOCK: break;
+	default: return 0;
+	}
+	at = i->vm >= 0 ? (ssize_t)i->vm : hostmap_task_vm(tl_hostmap(c->t), i->tid);
+	if (at < 0 || (size_t)at >= c->n) {
+		c->stray = true;
+		return 0;
+	}
+	vm = &c->vm[at];
+	if (role == EV_PVCLOCK)
+		return take_record(c, vm, i);
+	if (role == EV_MASTER_CLOCK)
+		return take_master(c, vm, i);
+	if (role == EV_TRACK_TSC)
+		take_track(c, vm, i->rec);
+	else
+		take_write(c, vm, i);
+	return 0;
+}

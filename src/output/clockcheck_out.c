@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* clockcheck_out.c: the answer of `kvmft clock`: a sentence for each finding, facts, metrics. */
+#include "kvmft/clockcheck_out.h"
+
+#include <inttypes.h>
+
+#include "kvmft/table.h"
+#include "metrics.h"
+
+/* ---- words ---- */
+
+/* To the microsecond, or better. */
+static void add_ns(struct sbuf *b, int64_t signed_ns)
+{
+	uint64_t ns = (uint64_t)llabs(signed_ns);
+
+	if (ns >= 1000000000)
+		sbuf_addf(b, "%" PRIu64 ".%06" PRIu64 " s", ns / 1000000000, ns / 1000 % 1000000);
+	else if (ns >= 1000000)
+		sbuf_addf(b, "%" PRIu64 ".%03" PRIu64 " ms", ns / 1000000, ns / 1000 % 1000);
+	else
+		sbuf_addf(b, "%" PRIu64 ".%03" PRIu64 " us", ns / 1000, ns % 1000);
+}
+
+static void clock_add_time(const struct clockcheck *c, struct sbuf *b, const char *word,
+			   uint64_t host)
+{
+	uint64_t ns = c->cap->tsc_khz ? tsc_cycles_to_ns(host, c->cap->tsc_khz) : 0;
+
+	if (c->cap->tsc_khz)
+		sbuf_addf(b, "%s%" PRIu64 ".%09" PRIu64, word, ns / 1000000000, ns % 1000000000);
+	else
+		sbuf_addf(b, "%scycle %" PRIu64, word, host);
+}
+
+static void add_since(const struct clockcheck *c, struct sbuf *b, const struct clock_seen *s)
+{
+	if (s->from)
+		clock_add_time(c, b, " since ", s->from);
+	else
+		sbuf_add(b, " since before the recording");
+	if (s->to)
+		clock_add_time(c, b, " until ", s->to);
+}
+
+static void add_who(struct sbuf *b, const char *before, const struct clock_who *w)
+{
+	if (w->guest)
+		sbuf_addf(b, "%sthe guest itself", before);
+	else if (w->tid)
+		sbuf_addf(b, "%s%s-%d", before, w->comm, w->tid);
+}
+
+/* Of a vCPU's TSC. */
+static int64_t clock_cycles_ns(const struct clockcheck *c, const struct clock_vcpu *v,
+			       int64_t cycles)
+{
+	uint64_t khz = v ? clock_vcpu_khz(c, v) : 0;
+	int64_t ns = khz ? (int64_t)tsc_cycles_to_ns((uint64_t)llabs(cycles), khz) : 0;
+
+	return cycles < 0 ? -ns : ns;
+}
+
+static void add_cycles(const struct clockcheck *c, struct sbuf *b, const struct clock_vcpu *v,
+		       int64_t cycles)
+{
+	sbuf_addf(b, "%" PRIu64 " cycles", (uint64_t)llabs(cycles));
+	if (!v || !clock_vcpu_khz(c, v))
+		return;
+	sbuf_add(b, " (");
+	add_ns(b, clock_cycles_ns(c, v, cycles));
+	sbuf_addc(b, ')');
+}
+
+static const struct clock_vcpu *seen_vcpu(const struct clock_vm *vm, int64_t id)
+{
+	for (size_t i = 0; i < vm->n; i++)
+		if (vm->vcpu[i].id == id)
+			return &vm->vcpu[i];
+	return NULL;
+}
+
+static void add_why_no_master(const struct clock_vm *vm, struct sbuf *b)
+{
+	bool tracked = vm->master.tracked;
+
+	if (tracked && vm->master.matched != vm->master.vcpus)
+		sbuf_addf(b, ": the TSCs of its vCPUs differ (kvm_track_tsc: %" PRIu64 " of %" PRIu64 " match)",
+			  vm->master.matched, vm->master.vcpus);
+	else if (tracked && vm->master.host_clock != 1 && vm->master.host_clock != 3)
+		sbuf_add(b, ": the host's clocksource is not its TSC");
+}
+
+static void add_kvmclock(const struct clockcheck *c, const struct clock_seen *s, struct sbuf *b)
+{
+	static const char *const begin[] = {
+		[CLOCK_FORWARDS] = "kvmclock jumped by +", [CLOCK_BACKWARDS] = "kvmclock went backwards by ",
+		[CLOCK_STOOD] = "kvmclock stood still for ", [CLOCK_SET_BACK] = "kvmclock was set back by ",
+	};
+
+	sbuf_add(b, begin[s->is]);
+	add_ns(b, s->amount);
+	clock_add_time(c, b, " at ", s->at);
+	if (s->by.event == EV_PVCLOCK)
+		add_who(b, " (kvm_pvclock_update in ", &s->by);
+	else
+		add_who(b, " (kvm_update_master_clock by ", &s->by);
+	sbuf_addc(b, ')');
+	if (s->is == CLOCK_STOOD)
+		clock_add_time(c, b, ": the guest did not run since ", s->from);
+	else if (s->is == CLOCK_BACKWARDS)
+		clock_add_time(c, b, ": the guest had run until ", s->from);
+	else if (s->is == CLOCK_SET_BACK)
+		sbuf_add(b, ": whether the guest ran until then is not recorded");
+}
+
+static void add_frequency(const struct clock_vm *vm, const struct clock_seen *s, struct sbuf *b)
+{
+	const struct clock_vcpu *v = NULL;
+	const struct tsc_map *map;
+
+	for (size_t i = 0; i < vm->n && !v; i++)
+		v = vm->vcpu[i].has_pv ? &vm->vcpu[i] : NULL;
+	map = v ? clock_vcpu_map(v) : NULL;
+	sbuf_addf(b, "the guest was told %" PRIu64 " kHz, its TSC runs at %" PRIu64 " kHz (", s->told, s->real);
+	if (!map || tsc_map_unscaled(map))
+		sbuf_add(b, "not scaled");
+	else
+		sbuf_addf(b, "ratio %" PRIu64 "/%u", map->ratio, map->frac);
+	sbuf_addf(b, "): kvmclock %s ", s->amount < 0 ? "loses" : "gains");
+	add_ns(b, s->amount);
+	sbuf_add(b, " a second");
+}
+
+static void add_reads(const struct clockcheck *c, const struct clock_seen *s, struct sbuf *b)
+{
+	uint64_t ns = tsc_cycles_to_ns(s->all, c->cap->tsc_khz) ?: 1;
+	uint64_t pm = (uint64_t)((unsigned __int128)s->spent * 1000 / (s->all ?: 1));
+
+	sbuf_addf(b, "clock reads exit: %" PRIu64 "/s of %s, %" PRIu64 ".%" PRIu64 " %% of a CPU",
+		  (uint64_t)((unsigned __int128)s->count * 1000000000 / ns), s->what, pm / 10,
+		  pm % 10);
+}
+
+static void add_sentence(const struct clockcheck *c, const struct clock_vm *vm,
+			 const struct clock_seen *s, struct sbuf *b)
+{
+	const struct clock_vcpu *v = seen_vcpu(vm, s->vcpu);
+	const char *than = s->amount < 0 ? "behind" : "ahead of";
+
+	switch (s->is) {
+	case CLOCK_SKEW:
+		sbuf_addf(b, "vCPU %" PRId64 " is ", s->vcpu);
+		add_cycles(c, b, v, s->amount);
+		sbuf_addf(b, " %s vCPU %" PRIu32, than, s->than);
+		add_since(c, b, s);
+		add_who(b, ": written by ", &s->by);
+		break;
+	case CLOCK_TSC_JUMP:
+		sbuf_addf(b, "the TSC of vCPU %" PRId64 " was set %s by ", s->vcpu,
+			  s->amount < 0 ? "back" : "forwards");
+		add_cycles(c, b, v, s->amount);
+		clock_add_time(c, b, " at ", s->from);
+		add_who(b, " by ", &s->by);
+		break;
+	case CLOCK_FORWARDS:
+	case CLOCK_BACKWARDS:
+	case CLOCK_STOOD:
+	case CLOCK_SET_BACK: add_kvmclock(c, s, b); break;
+	case CLOCK_NO_MASTER:
+		sbuf_add(b, "no master clock");
+		add_since(c, b, s);
+		add_why_no_master(vm, b);
+		break;
+	case CLOCK_DIFFERS:
+		sbuf_addf(b, "kvmclock of vCPU %" PRId64 " is ", s->vcpu);
+		add_ns(b, s->amount);
+		sbuf_addf(b, " %s that of vCPU %" PRIu32, than, s->than);
+		add_since(c, b, s);
+		break;
+	case CLOCK_FREQUENCY: add_frequency(vm, s, b); break;
+	case CLOCK_READS: add_reads(c, s, b); break;
+	case CLOCK_DEADLINES:
+		sbuf_addf(b, "vCPU %" PRId64 " set %" PRIu64 " of %" PRIu64
+			  " timers to a time that its TSC had passed, by up to ", s->vcpu, s->count, s->all);
+		add_ns(b, s->amount);
+		break;
+	case CLOCK_STOPPED:
+		clock_add_time(c, b, "the guest was told that it had been stopped, at ", s->from);
+		break;
+	case CLOCK_WALL:
+		sbuf_add(b, "its CLOCK_REALTIME is ");
+		add_ns(b, s->amount);
+		sbuf_addf(b, " %s the host's", than);
+		clock_add_time(c, b, " at ", s->from);
+		break;
+	default: sbuf_addf(b, "its clocksource is %s: reading the time exits", s->what); break;
+	}
+	if (s->count > 1 && (s->is == CLOCK_TSC_JUMP || s->is == CLOCK_STOPPED))
+		sbuf_addf(b, ", %" PRIu64 " times", s->count);
+}
+
+/* ---- facts ---- */
+
+struct facts {
+	const struct clockcheck *c;
+	const struct clock_vm *vm;
+};
+
+static void clock_put_signed(struct row *r, const char *name, const char *head, bool known,
+			     int64_t v)
+{
+	if (r->form == ROW_TEXT)
+		cell_text(r, 0, head, known ? "%" PRId64 : "-", v);
+	else
+		row_s64(r, name, known, v);
+}
+
+static void clock_put_vcpu(struct row *r, const void *ctx, size_t i)
+{
+	const struct facts *f = ctx;
+	static const struct clock_vcpu none;
+	const struct clock_vcpu *v = r->head ? &none : &f->vm->vcpu[i];
+	const struct clock_vcpu *first = r->head ? &none : &f->vm->vcpu[0];
+	const struct tsc_map *map = clock_vcpu_map(v), *ref = clock_vcpu_map(first);
+	bool skew = map && ref && map->ratio == ref->ratio && map->frac == ref->frac;
+	int64_t cycles = skew ? (int64_t)(map->offset - ref->offset) : 0;
+	uint64_t khz = clock_vcpu_khz(f->c, v), told = 0;
+	bool is_told = v->has_pv && !pvclock_khz(v->pv.mul, v->pv.shift, &told);
+
+	cell_u64(r, IN_ALL, "vcpu", "vCPU", true, v->id);
+	clock_put_signed(r, "tsc_offset", "TSC offset", map, map ? (int64_t)map->offset : 0);
+	if (r->form != ROW_TEXT) {
+		row_u64(r, "tsc_ratio", map, map ? map->ratio : 0);
+		row_u64(r, "tsc_frac", map, map ? map->frac : 0);
+	}
+	cell_u64(r, IN_ALL, "tsc_khz", "kHz", khz, khz);
+	cell_u64(r, IN_ALL, "told_khz", "Told", is_told, told);
+	clock_put_signed(r, "skew_cycles", "Skew", skew, cycles);
+	clock_put_signed(r, "skew_ns", "ns", skew && khz, clock_cycles_ns(f->c, v, cycles));
+	cell_u64(r, IN_ALL, "pvclock_version", "Record", v->has_pv, v->pv.version);
+	cell_u64(r, IN_ALL, "pvclock_flags", "Flags", v->has_pv, v->pv.flags);
+}
+
+static struct table clock_table(const struct facts *f, unsigned int width)
+{
+	return (struct table){ .cells = clock_put_vcpu, .ctx = f, .n = f->vm->n, .width = width };
+}
+
+/* ---- text ---- */
+
+static void clock_add_unchecked(const struct clockcheck *c, const struct clock_vm *vm,
+				struct sbuf *b)
+{
+	uint32_t lacks = 0;
+	char name[64];
+
+	for (int k = 0; k < CLOCK_FINDINGS; k++) {
+		uint32_t needs = clockcheck_lacks(vm, (enum clock_finding)k);
+
+		if (needs)
+			sbuf_addf(b, "%s%s", lacks ? ", " : "  not checked: ", clock_rules[k].id);
+		lacks |= needs;
+	}
+	if (lacks) {
+		sbuf_add(b, "\n  not recorded: ");
+		for (uint32_t bit = 0, n = 0; evidence_next(lacks, &bit, name, sizeof(name)); n++)
+			sbuf_addf(b, "%s%s", n ? ", " : "", name);
+		sbuf_add(b, "\n  record it with ");
+		evidence_remedy(lacks, b);
+		sbuf_addc(b, '\n');
+	}
+	if (c->lossy)
+		sbuf_add(b, "  events were lost: what they were is not known\n");
+	if (c->stray)
+		sbuf_add(b, "  clock events of a thread whose VM is not known were left out\n");
+}
+
+void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf *b)
+{
+	static const char *const words[] = { "well", "ILL", "cannot tell" };
+
+	for (size_t i = 0; i < c->n; i++) {
+		const struct facts f = { c, &c->vm[i] };
+		const struct table t = clock_table(&f, width);
+		size_t from;
+
+		if (!clockcheck_shown(c, i))
+			continue;
+		sbuf_addf(b, "%s: %s\n", tl_hostmap(c->t)->vm[i].label, words[clockcheck_verdict(c, f.vm)]);
+		from = b->len;
+		for (size_t k = 0; k < f.vm->nseen; k++) {
+			const struct clock_rule *rule = &clock_rules[f.vm->seen[k].is];
+
+			sbuf_add(b, "  ");
+			add_sentence(c, f.vm, &f.vm->seen[k], b);
+			sbuf_addf(b, "\n      %s: %s\n", rule->id, rule->remedy);
+		}
+		clock_add_unchecked(c, f.vm, b);
+		text_wrap(b, from, "      ", width);
+		table_text(&t, b);
+	}
+}
+
+/* ---- for programs ---- */
+
+static void put_seen(const struct clockcheck *c, const struct clock_vm *vm,
+		     const struct clock_seen *s, struct json *j)
+{
+	_cleanup_(sbuf_free) struct sbuf why = { 0 };
+	uint64_t khz = c->cap->tsc_khz;
+	bool cycles = s->is == CLOCK_SKEW || s->is == CLOCK_TSC_JUMP;
+
+	add_sentence(c, vm, s, &why);
+	json_object_begin(j);
+	json_put_str(j, "id", clock_rules[s->is].id);
+	json_put_bool(j, "ill", !clock_rules[s->is].note);
+	json_put_known_s64(j, "vcpu", s->vcpu >= 0, s->vcpu);
+	json_put_known_u64(j, "from_ns", s->from && khz, khz ? tsc_cycles_to_ns(s->from, khz) : 0);
+	json_put_known_u64(j, "to_ns", s->to && khz, khz ? tsc_cycles_to_ns(s->to, khz) : 0);
+	json_put_known_s64(j, "cycles", cycles, s->amount);
+	json_put_known_s64(j, "ns", s->amount && !cycles, s->amount);
+	json_put_known_u64(j, "count", s->count, s->count);
+	json_put_known_s64(j, "tid", s->by.tid && !s->by.guest, s->by.tid);
+	json_put_str(j, "comm", s->by.tid && !s->by.guest ? s->by.comm : NULL);
+	json_put_str(j, "why", why.s);
+	json_put_str(j, "remedy", clock_rules[s->is].remedy);
+	json_object_end(j);
+}
+
+void clockcheck_json(const struct clockcheck *c, unsigned int width __unused_arg, struct sbuf *b)
+{
+	struct json j;
+
+	json_line_begin(&j, b);
+	json_put_known_u64(&j, "host_khz", c->cap->tsc_khz && !c->cap->unit_ns, c->cap->tsc_khz);
+	json_put_bool(&j, "lost", c->lossy || c->stray);
+	json_put_array(&j, "vms");
+	for (size_t i = 0; i < c->n; i++) {
+		const struct facts f = { c, &c->vm[i] };
+		const struct table t = clock_table(&f, 0);
+
+		if (!clockcheck_shown(c, i))
+			continue;
+		json_object_begin(&j);
+		json_put_str(&j, "vm", tl_hostmap(c->t)->vm[i].label);
+		json_put_str(&j, "verdict", clock_verdicts[clockcheck_verdict(c, f.vm)]);
+		json_put_array(&j, "findings");
+		for (size_t k = 0; k < f.vm->nseen; k++)
+			put_seen(c, f.vm, &f.vm->seen[k], &j);
+		json_array_end(&j);
+		json_put_object(&j, "needs");
+		for (int k = 0; k < CLOCK_FINDINGS; k++) {
+			uint32_t lacks = clockcheck_lacks(f.vm, (enum clock_finding)k);
+
+			if (lacks)
+				evidence_json(clock_rules[k].id, lacks, &j);
+		}
+		json_object_end(&j);
+		table_json(&t, "vcpus", &j);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+	b->error = json_line_end(&j) ?: b->error;
+}
+
+void clockcheck_metrics(const struct clockcheck *c, unsigned int width __unused_arg, struct sbuf *b)
+{
+	const struct hostmap_vm *vms = tl_hostmap(c->t)->vm;
+
+	metric_head(b, "kvmft_clock_well", "gauge",
+		    "1: the clocks of the VM are right, 0: they are not; none: cannot tell.");
+	for (size_t i = 0; i < MIN(c->n, (size_t)METRICS_VMS); i++) {
+		enum clock_verdict is = clockcheck_verdict(c, &c->vm[i]);
+
+		if (!clockcheck_shown(c, i) || is == CLOCK_UNKNOWN)
+			continue;
+		sbuf_add(b, "kvmft_clock_well{");
+		metric_vm(b, vms, &vms[i]);
+		sbuf_addf(b, "} %d\n", is == CLOCK_WELL);
+	}
+	metric_head(b, "kvmft_clock_findings", "gauge", "What is wrong with the clocks of the VM.");
+	for (size_t i = 0; i < MIN(c->n, (size_t)METRICS_VMS); i++) {
+		uint64_t n[CLOCK_FINDINGS] = { 0 };
+
+		for (size_t k = 0; clockcheck_shown(c, i) && k < c->vm[i].nseen; k++)
+			n[c->vm[i].seen[k].is]++;
+		for (int k = 0; k < CLOCK_FINDINGS; k++) {
+			if (!n[k] || clock_rules[k].note)
+				continue;
+			sbuf_add(b, "kvmft_clock_findings{");
+			metric_vm(b, vms, &vms[i]);
+			sbuf_addf(b, ",finding=\"%s\"} %" PRIu64 "\n", clock_rules[k].id, n[k]);
+		}
+	}
+	sbuf_add(b, "# EOF\n");
+}

@@ -1,0 +1,327 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# kvmft clock on recordings that are built, at 1 GHz, so that a cycle is a ns: each finding is made, and is not made,
+# and said to be unchecked, when what it needs is taken away. tests/vm/clock.t has real guests.
+
+. "$(dirname "$0")/lib.sh"
+
+mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
+all="kvm_write_tsc_offset kvm_pvclock_update kvm_update_master_clock kvm_track_tsc kvm_entry kvm_exit kvm_msr kvm_pio kvm_mmio"
+
+# healthy: two vCPUs on CPUs 0 and 1 run, 2 s long, with a record of 1 GHz each; the VMM's thread 100 is on CPU 2.
+healthy()
+{
+	echo "meta vm id=100-12 pid=100 fd=12 name=vm1 uuid=bf09dd35-0f10-4e26-8ee9-c7391a28ff96"
+	echo "meta vcpu vm=100-12 id=0 tid=101 offset=-1000 tsc=1"
+	echo "meta vcpu vm=100-12 id=1 tid=102 offset=-1000 tsc=1"
+	echo "meta task tid=100 tgid=100 comm=fc_api"
+	echo "meta task tid=101 tgid=100 comm=vcpu0"
+	echo "meta task tid=102 tgid=100 comm=vcpu1"
+	echo "recorded $all"
+	awk 'BEGIN { for (v = 0; v < 2; v++) {
+		print v, 500000 + v, 101 + v, "kvm_pvclock_update vcpu_id=" v, record(2, 400000, 5000000, 1)
+		for (t = 1000000 + v * 1000; t < 2000000000; t += 4000000) {
+			print v, t, 101 + v, "kvm_entry vcpu_id=" v, "rip=0xffffffff81000000"
+			print v, t + 3000000, 101 + v, "kvm_exit exit_reason=12 guest_rip=0xffffffff81000000 isa=1 vcpu_id=" v
+		}
+	} }
+	function record(version, tsc, ns, flags) {
+		return sprintf("version=%d tsc_timestamp=%d system_time=%d tsc_to_system_mul=2147483648 tsc_shift=1 flags=%d",
+			version, tsc, ns, flags)
+	}'
+}
+
+# update CPU TIME TID VCPU VERSION TSC NS [FLAGS [MUL]]: a new record.
+update()
+{
+	echo "$1 $2 $3 kvm_pvclock_update vcpu_id=$4 version=$5 tsc_timestamp=$6 system_time=$7" \
+		"tsc_to_system_mul=${9:-2147483648} tsc_shift=1 flags=${8:-1}"
+}
+
+# built NAME: of the lines on stdin and those of a healthy guest, by CPU and time.
+built()
+{
+	{ healthy; cat; } >"$tmp/$1.all"
+	{
+		grep -v '^[0-9]' "$tmp/$1.all"
+		grep '^[0-9]' "$tmp/$1.all" | sort -s -n -k 1,1 -k 2,2
+	} >"$tmp/$1.text"
+	rm -rf "${tmp:?}/$1"
+	ok "$1 is built" "$mkcap" --capture "$tmp/$1" "$tmp/$1.text"
+}
+
+clock() { run "$kvmft" clock "$tmp/$1"; }
+
+# only ID...: these findings, and no other.
+only()
+{
+	is "$(sed -n 's/^      \([a-z-]*\): .*/\1/p' "$out" | sort | tr '\n' ' ')" "$*${*:+ }" "... finds: ${*:-nothing}"
+}
+
+# without NAME EVENT FINDING: the same recording without that event does not have that finding, and says why.
+without()
+{
+	sed "/^recorded/s/ $2\\>//; /^[0-9].* $2 /d" "$tmp/$1.text" >"$tmp/less.text"
+	rm -rf "$tmp/less"
+	ok "$1 without $2" "$mkcap" --capture "$tmp/less" "$tmp/less.text"
+	clock less
+	is "$(grep -c "^      $3: " "$out")" 0 "... does not say $3"
+	out_has "^  not checked: .*$3" "... but that it was not checked"
+	out_has "^  not recorded: .*$2" "... for lack of $2"
+	is "$rc" "${4:-4}" "... and exits with ${4:-4}"
+}
+
+built well </dev/null
+clock well
+status_is 0 "a healthy guest"
+out_has '^vm1: well$' "... is well"
+only
+out_has '^  not checked: wall-clock, clocksource$' "... what was not checked is said"
+out_has '^   0 +-1000 1000000 +[0-9]+ +0 +0 +2 +1$' "... the facts of a vCPU"
+for e in kvm_write_tsc_offset kvm_pvclock_update kvm_update_master_clock kvm_entry; do
+	without well $e "$(case $e in
+	kvm_write*) echo offset-skew ;;
+	kvm_pv*) echo kvmclock-forwards ;;
+	kvm_up*) echo no-master-clock ;;
+	*) echo tsc-jump ;;
+	esac)"
+done
+sed 's/ offset=-1000//' "$tmp/well.text" >"$tmp/blind.text"
+"$mkcap" --capture "$tmp/blind" "$tmp/blind.text"
+clock blind
+status_is 4 "without TSC offsets"
+out_has '^vm1: cannot tell$' "... it cannot tell"
+{ cat "$tmp/well.text"; echo "0 2100000000 101 kvm_entry vcpu_id=0"; echo "0 gap 7"
+	echo "0 2200000000 101 kvm_entry vcpu_id=0"; } >"$tmp/lost.text"
+"$mkcap" --capture "$tmp/lost" "$tmp/lost.text"
+clock lost
+status_is 4 "events were lost: it may not be well"
+out_has 'events were lost' "... which is said"
+
+# ---- TSCs ----
+
+echo "2 3204118 100 kvm_write_tsc_offset vcpu_id=1 previous_tsc_offset=-1000 next_tsc_offset=-413331" | built skew
+clock skew
+status_is 1 "the TSC of one vCPU"
+only offset-skew tsc-jump
+out_has 'vCPU 1 is 412331 cycles \(412.331 us\) behind vCPU 0 since 0.003204118: written by fc_api-100$' \
+	"... how far, since when, by whom"
+out_has 'TSC of vCPU 1 was set back by 412331 cycles \(412.331 us\) at 0.003204118 by fc_api-100$' "... as a jump, too"
+run "$kvmft" clock --format json "$tmp/skew"
+status_is 1 "... in JSON"
+out_has '"verdict":"ill","findings":\[.*\{"id":"offset-skew","ill":true,"vcpu":1,"from_ns":3204118,"to_ns":null,"cycles":-412331,"ns":null,"count":null,"tid":100,"comm":"fc_api","why":"vCPU 1 is 412331' \
+	"... all of it"
+run "$kvmft" clock --format openmetrics "$tmp/skew"
+out_has '^kvmft_clock_well\{vm="vm1",uuid="bf09dd35-0f10-4e26-8ee9-c7391a28ff96"\} 0$' "... as a metric"
+out_has '^kvmft_clock_findings\{vm="vm1",uuid="bf09[0-9a-f-]*",finding="offset-skew"\} 1$' "... by finding"
+without skew kvm_entry tsc-jump 1
+# Mended later, by the guest: IA32_TSC_ADJUST.
+{
+	echo "2 3204118 100 kvm_write_tsc_offset vcpu_id=1 previous_tsc_offset=-1000 next_tsc_offset=-413331"
+	echo "1 8001200 102 kvm_write_tsc_offset vcpu_id=1 previous_tsc_offset=-413331 next_tsc_offset=-1000"
+	echo "1 8001300 102 kvm_msr write=1 ecx=0x3b data=412331 exception=0"
+} | built mended
+clock mended
+status_is 1 "a TSC that was wrong for a while"
+out_has 'behind vCPU 0 since 0.003204118 until 0.008001200: written by fc_api-100$' "... from when to when"
+out_has '^   1 +-1000 .* 0 +0 ' "... and is right now"
+echo "1 8001200 102 kvm_write_tsc_offset vcpu_id=1 previous_tsc_offset=-1000 next_tsc_offset=4000
+1 8001300 102 kvm_msr write=1 ecx=0x10 data=12005200 exception=0" | built byguest
+clock byguest
+out_has 'vCPU 1 is 5000 cycles .* ahead of vCPU 0 .* written by the guest itself$' "a guest that writes its TSC"
+# All are written one by one while none runs; then they are reset.
+{
+	for v in 0 1; do
+		echo "2 210000000$v 100 kvm_write_tsc_offset vcpu_id=$v previous_tsc_offset=-1000 next_tsc_offset=-2100000000"
+	done
+	echo "0 2200000000 101 kvm_entry vcpu_id=0 rip=0xfff0"
+	echo "0 2200000100 101 kvm_exit exit_reason=12 guest_rip=0xfff0 isa=1 vcpu_id=0"
+	echo "0 2200000200 101 kvm_entry vcpu_id=0 rip=0xfe05b"
+	echo "1 2200000200 102 kvm_entry vcpu_id=1 rip=0x1000"
+} | built reset
+clock reset
+status_is 0 "a reset"
+only
+# The same without the reset: both jumped, and there is no skew.
+sed 's/rip=0xfff0/rip=0xffffffff81000000/' "$tmp/reset.text" >"$tmp/back.text"
+"$mkcap" --capture "$tmp/back" "$tmp/back.text"
+clock back
+only tsc-jump tsc-jump
+# What a software KVM says and does not do.
+{
+	echo "meta vcpu vm=100-12 id=0 at=end offset=-1000 tsc=2000000000"
+	echo "meta vcpu vm=100-12 id=1 at=end offset=-1000 tsc=2000000000"
+	echo "2 3204118 100 kvm_write_tsc_offset vcpu_id=1 previous_tsc_offset=-1000 next_tsc_offset=-413331"
+} | built ignored
+clock ignored
+status_is 0 "an offset that debugfs does not show"
+
+# ---- kvmclock ----
+
+# At 1 s; guest TSC 999999000 was 1004599000 ns by the first record.
+update 0 1000500000 101 0 4 999999000 65217600000 >"$tmp/forwards"
+update 1 1000600000 102 1 4 999999000 65217600000 >>"$tmp/forwards"
+echo "2 1000400000 100 kvm_update_master_clock use_master_clock=1 host_clock=1 offset_matched=1" >>"$tmp/forwards"
+built forwards <"$tmp/forwards"
+clock forwards
+status_is 1 "kvmclock forwards"
+only kvmclock-forwards
+out_has 'kvmclock jumped by \+64.213001 s at 1.000500000 \(kvm_update_master_clock by fc_api-100\)$' \
+	"... by how much, when, by whom; once for all vCPUs"
+without forwards kvm_pvclock_update kvmclock-forwards
+# It ran until 1000000000, and goes on 500 ms before that.
+{
+	update 0 1000500000 101 0 4 999999000 504599000
+	update 1 1000600000 102 1 4 999999000 504599000
+} | built backwards
+clock backwards
+only kvmclock-backwards
+out_has 'kvmclock went backwards by 499.501 ms at 1.000500000 .*the guest had run until 1.000001000$' "kvmclock backwards"
+without backwards kvm_exit kvmclock-backwards 1
+out_has 'kvmclock was set back by 500.000 ms at 1.000500000 .*whether the guest ran until then is not recorded' \
+	"... then it was set back, nobody knows whether it was seen"
+# It stops for 64 s, and its clock with it.
+{
+	update 0 66000000000 101 0 4 65999999000 2004599000 3
+	echo "0 66000001000 101 kvm_entry vcpu_id=0 rip=0xffffffff81000000"
+} | built stood
+clock stood
+status_is 1 "a stop of 64 s"
+only guest-stopped kvmclock-stood
+out_has 'kvmclock stood still for 64.000000 s at 66.000000000 .*the guest did not run since 2.000001000$' "... its clock stood"
+out_has 'the guest was told that it had been stopped, at 66.000000000$' "... which it was told"
+# A snapshot of the master clock a little off is none, nor is the same record again.
+{
+	update 0 1000500000 101 0 4 999999000 1004609000
+	update 0 1100500000 101 0 6 999999000 1004609000
+} | built same
+clock same
+status_is 0 "a difference of 10 us"
+only
+
+# ---- the master clock ----
+
+{
+	echo "2 900000000 100 kvm_track_tsc vcpu_id=1 nr_vcpus_matched_tsc=0 online_vcpus=2 use_master_clock=1 host_clock=1"
+	echo "2 900000100 100 kvm_update_master_clock use_master_clock=0 host_clock=1 offset_matched=0"
+	update 0 1000500000 101 0 4 1000499000 1005099000 0
+	update 1 1000600000 102 1 4 1000599000 1005199000 0
+} | built master
+clock master
+status_is 1 "no master clock"
+only no-master-clock
+out_has 'no master clock since 0.900000100: the TSCs of its vCPUs differ \(kvm_track_tsc: 1 of 2 match\)$' "... why"
+{
+	cat "$tmp/master.text" | grep '^[0-9].*\(track_tsc\|master_clock\|version=4\)'
+	update 1 1600600000 102 1 6 1600599000 1615199000 0
+} | built differs
+clock differs
+only kvmclock-differs kvmclock-forwards no-master-clock
+out_has 'kvmclock of vCPU 1 is 10.000 ms ahead of that of vCPU 0 since 1.600600000$' "kvmclocks of vCPUs differ"
+
+# ---- frequency, reads, timers ----
+
+# 1 GHz told to be 958333 kHz.
+sed 's/tsc_to_system_mul=2147483648/tsc_to_system_mul=2240852500/' "$tmp/well.text" >"$tmp/fast.text"
+"$mkcap" --capture "$tmp/fast" "$tmp/fast.text"
+clock fast
+status_is 1 "a frequency that is not the TSC's"
+only frequency
+out_has 'told 9583[0-9]{2} kHz, its TSC runs at 1000000 kHz \(not scaled\): kvmclock gains 43.4[0-9]{2} ms a second' "... how much"
+sed '/kvm_pvclock_update vcpu/d' "$tmp/fast.text" >"$tmp/less.text"
+rm -rf "$tmp/less" && "$mkcap" --capture "$tmp/less" "$tmp/less.text"
+clock less
+status_is 0 "... without a record"
+out_has 'not checked: frequency' "... it is not checked"
+# 2,500 reads a second, each takes 100 us.
+reads()
+{
+	awk -v event="$1" -v rip="$2" 'BEGIN { for (n = 0; n < 500; n++) for (k = 0; k < 9; k++) {
+		t = 4001000 + n * 4000000 + k * 100000
+		printf "0 %d 101 kvm_entry vcpu_id=0 rip=%s\n", t - 10, rip
+		printf "0 %d 101 kvm_exit exit_reason=%d guest_rip=%s isa=1 vcpu_id=0\n", t + 2, event ~ /rdtsc/ ? 16 : 31, rip
+		if (event !~ /rdtsc/) printf "0 %d 101 %s\n", t + 10, event
+	} }'
+}
+for e in "kvm_msr write=0 ecx=0x40000020 data=1 exception=0:msr 0x40000020" "kvm_pio rw=0 port=0x608 size=4 count=1 val=1:port 0x608" \
+	"kvm_mmio type=1 len=4 gpa=0xfed000f0 val=1:0xfed000f0" "rdtsc:rdtsc"; do
+	reads "${e%%:*}" 0xffffffff81000000 | built reads
+	clock reads
+	only reads-exit
+	out_has "clock reads exit: 2[0-9]{3}/s of ${e##*:}.*, 2[0-9].[0-9] % of a CPU" "... ${e##*:}"
+done
+reads "kvm_pio rw=0 port=0x608 size=4 count=1 val=1" 0x7fef0000 | built firmware
+clock firmware
+status_is 0 "firmware that waits by the PM timer"
+reads "kvm_msr write=0 ecx=0x40000020 data=1 exception=0" 0xffffffff81000000 | built msr
+without msr kvm_msr reads-exit 0
+awk 'BEGIN { for (n = 1; n < 200; n++) printf "0 %d 101 kvm_msr write=1 ecx=0x6e0 data=%.0f exception=0\n", n * 4000000 + 100,
+	n * 4000000 + (n % 2 ? 5000000 : -64000000 - n * 10000) }' | built late
+clock late
+only deadline-past
+out_has 'vCPU 0 set 99 of 199 timers to a time that its TSC had passed, by up to 65.979 ms' "timers in the past"
+without late kvm_msr deadline-past 0
+
+# ---- with a guest ----
+
+{
+	cat "$tmp/well.text"
+	echo "meta time tsc=1000000 width=2 mono_raw=1000000 mono=1000000 boot=1000000 real=1795828490000000000"
+	echo "meta time tsc=1900000000 width=2 mono_raw=1900000000 mono=1900000000 boot=1900000000 real=1795828491899000000"
+} >"$tmp/wall.text"
+"$mkcap" --capture "$tmp/wall" "$tmp/wall.text"
+# guest SECONDS CLOCKSOURCE: its capture, with a wall clock that far from the host's.
+guest()
+{
+	cat <<-END
+	meta side name=guest
+	meta machine uname=Linux%206.18.0 arch=x86_64 long=8 endian=little uuid=bf09dd35-0f10-4e26-8ee9-c7391a28ff96
+	meta tsc khz=1000000 clocksource=$2
+	meta time tsc=1000000000 width=2 mono_raw=5 mono=5 boot=5 real=$((1795828490999001000 + $1 * 1000000000))
+	0 1001000500 0 sched:sched_switch prev_pid=0 next_pid=0
+	END
+}
+for case in "0 kvm-clock:0:" "-64 tsc:1:wall-clock" "0 hpet:1:clocksource"; do
+	want=${case#*:}
+	# shellcheck disable=SC2086 # two words
+	guest ${case%%:*} >"$tmp/guest.text"
+	rm -rf "$tmp/vm1" && "$mkcap" --capture "$tmp/vm1" "$tmp/guest.text"
+	run "$kvmft" clock "$tmp/wall" "$tmp/vm1"
+	status_is "${want%%:*}" "a guest with ${case%%:*}"
+	# shellcheck disable=SC2086 # nothing, or a word
+	only ${want#*:}
+done
+guest -64 tsc >"$tmp/guest.text"
+rm -rf "$tmp/vm1" && "$mkcap" --capture "$tmp/vm1" "$tmp/guest.text"
+run "$kvmft" clock "$tmp/wall" "$tmp/vm1"
+out_has 'its CLOCK_REALTIME is 63.999999 s behind the host.s at 1.000001000$' "... how far"
+
+# ---- other inputs, wrong usage ----
+
+"$mkcap" --trace-dat "$tmp/guest.dat" --clock x86-tsc "$tmp/byguest.text"
+run "$kvmft" clock --tsc-khz 1000000 "$tmp/guest.dat"
+status_is 1 "a trace.dat"
+only tsc-jump
+"$mkcap" --trace-dat "$tmp/skew.dat" --clock x86-tsc "$tmp/skew.text"
+run "$kvmft" clock --tsc-khz 1000000 "$tmp/skew.dat"
+status_is 4 "... with a write by a thread of an unknown VM"
+out_has 'clock events of a thread whose VM is not known were left out' "... which is said"
+"$mkcap" --trace-dat "$tmp/forwards.dat" "$tmp/forwards.text"
+run "$kvmft" clock "$tmp/forwards.dat"
+status_is 1 "a trace.dat in its own clock"
+out_has 'kvmclock jumped by \+64.213001 s at 1.000500000 ' "... by how much"
+"$mkcap" --trace-dat "$tmp/well.dat" --clock x86-tsc "$tmp/well.text"
+run "$kvmft" clock "$tmp/well.dat"
+status_is 4 "a healthy trace.dat: formats are no evidence"
+run "$kvmft" clock --vm nosuch "$tmp/well"
+status_is 1 "a VM that is not there"
+err_one_line "a VM that is not there"
+run "$kvmft" clock
+status_is 2 "without a capture"
+echo "0 1000 5 sched:sched_switch prev_pid=0 next_pid=5" >"$tmp/none.text"
+"$mkcap" --capture "$tmp/none" "$tmp/none.text"
+run "$kvmft" clock "$tmp/none"
+status_is 4 "a capture without VMs"
+err_has 'record kvm_entry on the host' "... what to do"
+finish
