@@ -213,7 +213,7 @@ status_is 1 "no master clock"
 only no-master-clock
 out_has 'no master clock since 0.900000100: the TSCs of its vCPUs differ \(kvm_track_tsc: 1 of 2 match\)$' "... why"
 {
-	cat "$tmp/master.text" | grep '^[0-9].*\(track_tsc\|master_clock\|version=4\)'
+	grep '^[0-9].*\(track_tsc\|master_clock\|version=4\)' "$tmp/master.text"
 	update 1 1600600000 102 1 6 1600599000 1615199000 0
 } | built differs
 clock differs

@@ -42,7 +42,8 @@ for side in host guest; do # in which the host's scheduler was recorded
 done
 "$kvmft" latency sched --format openmetrics late-host late-guest=one >collect/kvmft_latency.prom 2>"$err"
 "$tools/exits_load" --prometheus 1000 40 1 >collect/kvmft_exits.prom 2>"$err"
-for f in kvmft_report kvmft_latency kvmft_exits; do
+"$kvmft" clock --format openmetrics late-host >collect/kvmft_clock.prom 2>"$err" # it cannot tell
+for f in kvmft_report kvmft_latency kvmft_clock kvmft_exits; do
 	ok "promtool check metrics: $f" sh -c "promtool check metrics <collect/$f.prom"
 done
 is "$(cat collect/*.prom | sed -n 's/^# TYPE //p' | sort | uniq -d)" "" "no family is in two files: a collector takes each once"
