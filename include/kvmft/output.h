@@ -79,7 +79,8 @@ struct out;
 /* A vCPU's clock from `host` on: see struct epoch. */
 struct out_epoch {
 	uint64_t host; /* TSC, cycles */
-	struct tl_source *src; /* the guest */
+	struct tl_source *src; /* the guest; the host, of VMs without a guest's capture */
+	size_t vm; /* index into the host map */
 	uint32_t vcpu;
 	const struct epoch *e;
 	bool first; /* nothing is known about the time before it */
@@ -126,7 +127,7 @@ struct out {
 	bool color; /* of text; may be set after out_begin() */
 	bool goes_on; /* likewise: out_resume() will follow; it sets it, too */
 	bool resumed;
-	struct out_epoch *epoch; /* of all vCPUs whose guests are shown, by time */
+	struct out_epoch *epoch; /* of all vCPUs, by time */
 	size_t nepoch, epoch_cap, epoch_at;
 	/* At its end, for out_resume(): those before were shown; what a format keeps. */
 	uint64_t epochs_from, kept[5];

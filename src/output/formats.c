@@ -44,9 +44,9 @@ static int epoch_cmp(const void *a, const void *b)
 		?: ORDER(x->vcpu, y->vcpu);
 }
 
-static int epochs_of(struct out *o, struct tl_source *src)
+static int epochs_of(struct out *o, struct tl_source *src, size_t vm)
 {
-	const struct epoch_vm *e = tl_hostmap(o->t)->vm[src->vm].epochs;
+	const struct epoch_vm *e = tl_hostmap(o->t)->vm[vm].epochs;
 
 	for (size_t i = 0; e && i < e->n; i++) {
 		const struct epoch_vcpu *v = e->vcpus[i];
@@ -54,6 +54,7 @@ static int epochs_of(struct out *o, struct tl_source *src)
 		for (size_t k = 0; k < v->n; k++) {
 			const struct out_epoch at = { .host = v->v[k].from,
 						      .src = src,
+						      .vm = vm,
 						      .vcpu = v->id,
 						      .e = &v->v[k],
 						      .first = !k };
@@ -65,20 +66,23 @@ static int epochs_of(struct out *o, struct tl_source *src)
 	return 0;
 }
 
-/* Epochs belong to the VM, however many captures there are of it. */
-static bool first_of_vm(const struct out *o, const struct tl_source *src)
+/* Epochs belong to the VM, however many captures there are of it: its first one, or the host's. */
+static struct tl_source *source_of_vm(const struct out *o, size_t vm)
 {
-	return tl_hostmap(o->t)->vm[src->vm].of == src->vm;
+	for (size_t i = 1; i < tl_sources(o->t); i++)
+		if (tl_source(o->t, i)->guest && tl_source(o->t, i)->vm == vm)
+			return tl_source(o->t, i);
+	return tl_source(o->t, 0);
 }
 
 static int epochs_list(struct out *o)
 {
+	const struct hostmap *m = tl_hostmap(o->t);
 	int ret = 0;
 
-	for (size_t i = 0; i < tl_sources(o->t) && !ret; i++)
-		if (tl_source(o->t, i)->guest && !tl_source(o->t, i)->alone &&
-		    first_of_vm(o, tl_source(o->t, i)))
-			ret = epochs_of(o, tl_source(o->t, i));
+	for (size_t vm = 0; vm < m->nvm && !tl_source(o->t, 0)->guest && !ret; vm++)
+		if (m->vm[vm].of == vm && !m->vm[vm].empty)
+			ret = epochs_of(o, source_of_vm(o, vm), vm);
 	if (o->nepoch)
 		qsort(o->epoch, o->nepoch, sizeof(*o->epoch), epoch_cmp);
 	return ret;

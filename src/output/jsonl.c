@@ -270,11 +270,11 @@ static int jsonl_epoch(struct out *o, const struct out_epoch *e)
 	bool known;
 
 	line_begin(&j, o, "epoch");
-	json_put_str(&j, "vm", tl_hostmap(o->t)->vm[e->src->vm].label);
+	json_put_str(&j, "vm", tl_hostmap(o->t)->vm[e->vm].label);
 	json_put_u64(&j, "vcpu", e->vcpu);
 	/* The first epoch holds from before the recording: there is no such time on every clock. */
 	known = !e->first && out_clock_value(&o->clock, e->host,
-					     e->src->vm == o->clock.vm ? (int64_t)e->vcpu : -1, &t);
+					     e->vm == o->clock.vm ? (int64_t)e->vcpu : -1, &t);
 	json_put_known_u64(&j, "t", known, t);
 	json_put_known_s64(&j, "tsc_offset", e->e->has_map, (int64_t)e->e->map.offset);
 	json_put_known_s64(&j, "tsc_ratio", e->e->has_map && e->e->map.ratio,

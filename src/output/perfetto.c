@@ -552,14 +552,14 @@ static int perfetto_epoch(struct out *o, const struct out_epoch *e)
 
 	if (e->first || !out_clock_value(&o->clock, e->host, -1, &v))
 		return 0;
-	t = pf_track(o, p, PF_VCPU, e->src->vm, e->vcpu);
+	t = pf_track(o, p, PF_VCPU, e->vm, e->vcpu);
 	if (!t)
 		return -ENOMEM;
 	p->now = v;
 	snprintf(name, sizeof(name), "EPOCH: TSC offset %lld, pvclock record %u",
 		 (long long)e->e->map.offset, e->e->has_pv ? e->e->pv.version : 0);
 	ret = pf_put(o, p, t, &(struct pf_event){ .type = PF_INSTANT, .name = name });
-	return ret ?: pf_machine_epoch(o, p, e);
+	return ret || !e->src->guest ? ret : pf_machine_epoch(o, p, e);
 }
 
 static int perfetto_alignment(struct out *o, const struct out_alignment *a)

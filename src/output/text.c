@@ -582,14 +582,25 @@ static void put_epoch(struct out *o, const struct out_epoch *e)
 	text_line_end(o, e->src);
 }
 
+static void epoch_head(struct out *o, const struct out_epoch *e)
+{
+	struct tl_item i = { .kind = TL_GAP, .src = e->src, .host = e->host, .cpu = TL_NO_CPU,
+			     .vm = (int64_t)e->vm, .vcpu = e->vcpu };
+
+	text_head(o, &i);
+}
+
 /* Only changes: the first epoch holds from before the recording. */
 static int text_epoch(struct out *o, const struct out_epoch *e)
 {
 	if (e->first)
 		return 0;
-	text_head(o, &(struct tl_item){ .kind = TL_GAP, .src = e->src, .host = e->host,
-					.vm = (int64_t)e->src->vm, .vcpu = e->vcpu });
-	sbuf_add(&o->line, "EPOCH of this vCPU's clock:");
+	epoch_head(o, e);
+	if (e->src->guest)
+		sbuf_add(&o->line, "EPOCH of this vCPU's clock:");
+	else
+		sbuf_addf(&o->line, "EPOCH of the clock of vCPU %u of %s:", e->vcpu,
+			  tl_hostmap(o->t)->vm[e->vm].label);
 	put_epoch(o, e);
 	return 0;
 }
@@ -607,8 +618,7 @@ static int text_epochs_before(struct out *o, size_t n)
 		return 0;
 	if (changes == 1)
 		return text_epoch(o, last);
-	text_head(o, &(struct tl_item){ .kind = TL_GAP, .src = last->src, .host = last->host,
-					.vm = (int64_t)last->src->vm, .vcpu = last->vcpu });
+	epoch_head(o, last);
 	sbuf_addf(&o->line, "%zu EPOCHS of vCPUs' clocks began, the last of this one:", changes);
 	put_epoch(o, last);
 	return 0;

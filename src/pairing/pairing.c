@@ -2,6 +2,7 @@
 /* pairing.c: host and guests, opened and matched. */
 #include "kvmft/pairing.h"
 #include "kvmft/clockgraph.h"
+#include "kvmft/events.h"
 #include "kvmft/guest_time.h"
 
 #include <inttypes.h>
@@ -224,6 +225,12 @@ static bool is_guest(const struct pairing_capture *c)
 	return c->cap->side == CAP_SIDE_GUEST || (c->cap->side == CAP_SIDE_UNKNOWN && !kvm);
 }
 
+/* They are shown beside the events of a host alone. */
+static bool shows_clocks(const struct pairing_capture *c)
+{
+	return event_format(c->fmt, EV_TSC_OFFSET) || event_format(c->fmt, EV_PVCLOCK);
+}
+
 /* One capture needs no other clock than its own, and perf's is what perf script prints. */
 static int open_alone(struct pairing *p, bool guest, bool own_vm, struct kvmft_err *err)
 {
@@ -267,7 +274,8 @@ static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 	/* The capture's own list of VMs names the threads, if it has one. */
 	ret = host_map(
 		p,
-		!n && (o->need == PAIRING_LINES ||
+		!n && (guest || !shows_clocks(&p->host)) &&
+		      (o->need == PAIRING_LINES ||
 		       (o->need == PAIRING_VCPUS && p->host.cap->nvm && !p->host.cap->is_tracedat)),
 		err);
 	if (!ret && !n && !o->related &&

@@ -297,6 +297,19 @@ rm -rf "$tmp/vm1" && "$mkcap" --capture "$tmp/vm1" "$tmp/guest.text"
 run "$kvmft" clock "$tmp/wall" "$tmp/vm1"
 out_has 'its CLOCK_REALTIME is 63.999999 s behind the host.s at 1.000001000$' "... how far"
 
+# ---- where the host's time line shows it, without a guest ----
+
+run "$kvmft" merge "$tmp/mended"
+status_is 0 "merge of a host alone"
+is "$(sed -n 's/.* \[-*\] *\([0-9.]*\)  EPOCH of the clock of vCPU 1 of vm1: TSC offset \(-[0-9]*\).*/\1 \2/p' "$out" | tr '\n' ' ')" \
+	"0.000500000 -1000 0.003204118 -413331 0.008001200 -1000 " "... has a line for each change of a clock"
+run "$kvmft" merge --format json "$tmp/mended"
+is "$(grep -c '"kind":"epoch","vm":"vm1","vcpu":1,.*"tsc_offset":-413331' "$out")" 1 "... in JSON, too"
+run "$kvmft" merge --format perfetto -o "$tmp/mended.pb" "$tmp/mended"
+ok "... and for Perfetto" grep -qa 'EPOCH: TSC offset -413331' "$tmp/mended.pb"
+run "$kvmft" merge "$tmp/wall" "$tmp/vm1"
+is "$(grep -c 'EPOCH of the clock of' "$out")" 0 "... where a guest's capture is, its own lines have it"
+
 # ---- other inputs, wrong usage ----
 
 "$mkcap" --trace-dat "$tmp/guest.dat" --clock x86-tsc "$tmp/byguest.text"
