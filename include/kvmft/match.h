@@ -16,6 +16,7 @@ struct matcher {
 	bool solve;	   /* offsets are searched for even if they are known */
 	const struct tsc_map *scale; /* ratio and fraction bits, given by hand; NULL: as recorded */
 	const char *naming;	     /* how a VM is named, for messages; NULL: "GUEST=SEL" */
+	bool growing;	   /* recorded offsets are not put to the test */
 	bool undecided_ok; /* a VM without a reliable offset is no error */
 	struct runs *runs; /* collected when needed */
 };
@@ -35,6 +36,8 @@ struct match {
 	bool solved;	      /* sol has to be forced */
 	struct solution sol;  /* tried: the events were searched */
 	uint64_t checked, outside; /* MATCH_BY_EVENTS: with this VM */
+	/* Events that contradict what was recorded, of those compared; not 0: it is not used. */
+	uint64_t against, against_of;
 	uint64_t others, others_outside; /* ... and of the best of all other VMs */
 };
 

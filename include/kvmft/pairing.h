@@ -68,6 +68,7 @@ struct pairing_opts {
 	const char *naming; /* see struct matcher */
 	bool undecided_ok; /* guests may stay without a sure offset: the caller reports that */
 	bool guest_alone; /* the only capture may be a guest's; with clocks, as a VM of its own */
+	bool growing; /* captures are still written: recorded offsets are not put to the test */
 	bool related; /* the host needs another clock than its own: for other traces, or output */
 	enum pairing_need need;
 };

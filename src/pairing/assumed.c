@@ -93,6 +93,14 @@ void pairing_tell_match(const struct hostmap *map, const struct capture *guest,
 
 	add_pairing(map, m, &b);
 	tell(guest->path, &b, note);
+	if (m->against && m->against_of)
+		sbuf_addf(&b, "the recorded %s is not the guest's: %" PRIu64 " of %" PRIu64
+			  " events contradict it", pairing_offset_name(map->cap), m->against,
+			  m->against_of);
+	else if (m->against)
+		sbuf_addf(&b, "the recorded %s is not the guest's: with it no event is between an "
+			  "entry and an exit", pairing_offset_name(map->cap));
+	tell(guest->path, &b, note);
 	if (m->solved || m->sol.n_own)
 		add_offset(map, &m->sol, &b);
 	tell(guest->path, &b, note);

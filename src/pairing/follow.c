@@ -56,6 +56,7 @@ int follow_new(const struct follow_config *c, struct follow **out)
 		return -ENOMEM;
 	f->c = *c;
 	f->opts = *c->opts;
+	f->opts.growing = true;
 	f->guests = calloc(c->n + 1, sizeof(*f->guests));
 	f->id = calloc(c->n + 1, sizeof(*f->id));
 	if (!f->guests || !f->id)

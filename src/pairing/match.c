@@ -11,6 +11,7 @@
 #include "match.h"
 
 #define MIN_CHECKED 8
+#define ACCIDENTS   64 /* one of so many events outside may be one */
 #define MAX_TRIALS  1024 /* VMs; each takes a walk over all of the guest's events */
 
 const char *const match_by_names[] = {
@@ -78,6 +79,7 @@ struct count {
 	const struct epoch_vcpu *e;
 	struct vcpu_runs v;
 	uint64_t after; /* host TSC of the event before */
+	uint64_t n;
 };
 
 static int count_event(void *arg, const struct rec *rec)
@@ -86,6 +88,8 @@ static int count_event(void *arg, const struct rec *rec)
 	uint64_t lo, hi;
 	enum solve_fit fit;
 
+	if (c->t->enough && c->n++ >= c->t->enough)
+		return 1;
 	if (!epoch_result_usable(guest_time_to_host(c->g, c->e, c->after, rec->ts, &lo, &hi)))
 		return 0;
 	c->after = lo;
@@ -110,7 +114,7 @@ static int count_known(const struct matcher *m, struct trial *t, const struct ca
 		if (!c.e)
 			continue;
 		ret = runs_of_vcpu(m, t->vm, vcpu, &c.v);
-		ret = ret ?: rstream_each(cap, &cap->stream[i], count_event, &c);
+		ret = ret ?: MIN(rstream_each(cap, &cap->stream[i], count_event, &c), 0);
 		free(c.v.list);
 	}
 	guest_time_free(&g);
@@ -177,6 +181,11 @@ int match_try(struct matcher *m, struct trial *t, const struct capture *cap, con
 	return ret && !err->text[0]
 		       ? err_set(err, -ret, "cannot read %s: %s", cap->path, strerror(-ret))
 		       : ret;
+}
+
+bool match_contradicts(const struct trial *t)
+{
+	return t->checked < MIN_CHECKED || t->outside > t->checked / ACCIDENTS;
 }
 
 bool match_fits(const struct trial *t)
@@ -287,8 +296,7 @@ static void note_others(const struct trial *t, size_t n, struct match *out)
 	}
 }
 
-/* Is there anything to check against? Some KVMs show no entries. */
-static bool has_runs(const struct matcher *m, size_t vm)
+bool match_has_runs(const struct matcher *m, size_t vm)
 {
 	const struct hostmap_thread *t;
 
@@ -307,8 +315,8 @@ static void add_trial(const struct matcher *m, const struct trial *t, struct sbu
 	if (match_fits(t))
 		sbuf_addf(b, "all %" PRIu64 " events fit", t->checked);
 	else if (t->known && !t->checked)
-		sbuf_add(b, has_runs(m, t->vm) ? "no event between its entries and exits"
-					       : "no kvm_entry or kvm_exit of it");
+		sbuf_add(b, match_has_runs(m, t->vm) ? "no event between its entries and exits"
+						     : "no kvm_entry or kvm_exit of it");
 	else if (t->known && !t->outside)
 		sbuf_addf(b, "%" PRIu64 " events fit, %u are needed", t->checked, MIN_CHECKED);
 	else if (t->known || t->sol.r.found)
@@ -375,8 +383,7 @@ static int check_only(struct matcher *m, const struct capture *g, const struct f
 	if (m->solve || m->undecided_ok || !match_is_known(m->map, t->vm, g))
 		return 0;
 	ret = match_try(m, t, g, fmt, err);
-	if (ret || !has_runs(m, t->vm) ||
-	    (t->checked >= MIN_CHECKED && t->outside <= t->checked / 64))
+	if (ret || !match_has_runs(m, t->vm) || !match_contradicts(t))
 		return ret;
 	return undecided(m, g, t, 1, 0, err);
 }

@@ -8,7 +8,8 @@
 /* One VM tried for a guest. */
 struct trial {
 	size_t vm;
-	bool known; /* its offsets are known: events were counted with them */
+	bool known; /* its offsets are known: events were counted with them, ... */
+	uint64_t enough; /* ... that many of each CPU; 0: all */
 	uint64_t checked, outside;
 	struct solution sol; /* else what the events say */
 };
@@ -18,6 +19,10 @@ int match_runs(struct matcher *m, struct kvmft_err *err) __must_check;
 int match_try(struct matcher *m, struct trial *t, const struct capture *cap, const struct fmt *fmt,
 	      struct kvmft_err *err) __must_check;
 bool match_fits(const struct trial *t);
+/* Counted with known offsets: these are not the guest's, or nothing shows that they are. */
+bool match_contradicts(const struct trial *t);
+/* Is there anything to check against? Some KVMs show no entries. */
+bool match_has_runs(const struct matcher *m, size_t vm);
 /* Is the TSC of any vCPU with events of the guest known? */
 bool match_is_known(const struct hostmap *map, size_t vm, const struct capture *cap);
 /* Ratio and fraction bits of a VM, given or as known to the host. */

@@ -10,6 +10,8 @@
 #include "kvmft/timeline.h"
 #include "match.h"
 
+#define ENOUGH 4096 /* events of a CPU */
+
 /* Does some vCPU have events of the guest, but no thread that was seen to run it? */
 static bool lacks_threads(const struct hostmap *map, size_t vm, const struct capture *cap)
 {
@@ -151,6 +153,50 @@ static int correct_threads(struct matcher *m, const struct capture *cap, const s
 	return MIN(match_threads(m, cap, fmt, out, err), 0);
 }
 
+/*
+ * Do the events contradict recorded offsets? A guest whose TSC is not KVM's has one in debugfs all
+ * the same. The first events of each CPU show it, unless they are from before the host's.
+ */
+static int is_contradicted(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+			struct trial *t, struct kvmft_err *err)
+{
+	int ret = match_runs(m, err);
+
+	if (ret || !match_has_runs(m, t->vm))
+		return ret;
+	t->enough = ENOUGH;
+	ret = match_try(m, t, cap, fmt, err);
+	if (!ret && !t->checked) {
+		t->enough = 0;
+		ret = match_try(m, t, cap, fmt, err);
+	}
+	return ret ?: match_contradicts(t);
+}
+
+/* 1: the events decide on another offset. */
+static int solve_instead(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+			 struct match *out, struct kvmft_err *err)
+{
+	struct trial known = { .vm = out->vm }, t = { .vm = out->vm };
+	int ret = m->undecided_ok || m->growing || !own_tsc_is_exact(cap)
+			  ? 0 : is_contradicted(m, cap, fmt, &known, err);
+
+	if (ret <= 0)
+		return ret;
+	m->solve = true;
+	ret = match_try(m, &t, cap, fmt, err);
+	m->solve = false;
+	if (!ret && match_fits(&t)) {
+		solution_free(&out->sol);
+		match_take(m, out, &t, out->by);
+		out->against = known.outside ?: 1;
+		out->against_of = known.checked;
+		ret = 1;
+	}
+	solution_free(&t.sol);
+	return ret;
+}
+
 int match_find_offset(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
 		      struct match *out, struct kvmft_err *err)
 {
@@ -158,8 +204,10 @@ int match_find_offset(struct matcher *m, const struct capture *cap, const struct
 	bool all_known = m->solve;
 	int ret;
 
-	if (!m->solve && match_is_known(m->map, out->vm, cap))
-		return fill_unknown(m, cap, fmt, out, err);
+	if (!m->solve && match_is_known(m->map, out->vm, cap)) {
+		ret = solve_instead(m, cap, fmt, out, err);
+		return ret ? MIN(ret, 0) : fill_unknown(m, cap, fmt, out, err);
+	}
 	if (out->solved)
 		return correct_threads(m, cap, fmt, out, err);
 	solution_free(&out->sol);

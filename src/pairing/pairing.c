@@ -252,6 +252,7 @@ static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 	memset(p, 0, sizeof(*p));
 	p->matcher = (struct matcher){
 		.guests = n, .naming = o->naming, .undecided_ok = o->undecided_ok,
+		.growing = o->growing,
 	};
 	ret = o->clock ? take_clock(p, o->clock, err) : 0;
 	if (ret)

@@ -494,6 +494,31 @@ run "$kvmft" merge -q --clock host-tsc "$tmp/late" "$tmp/local=one"
 is "$(awk '$1 == "one" { print $4 }' "$out")" 6500 "... and an event in the guest's local clock has its place"
 run "$kvmft" verify "$tmp/late" "$tmp/local=one"
 out_has '^one: aligned' "... it is aligned"
+# A guest whose TSC is not KVM's: what debugfs says is not its offset. It is found as if nothing had been said.
+n=0
+for ratio in 0/0 300000000000000/48 5153960755/32; do
+	case $ratio in
+	0/0) set -- ;;
+	*) set -- --ratio "${ratio%/*}" --frac "${ratio#*/}" ;;
+	esac
+	rm -rf "$tmp/right" "$tmp/theirs"
+	"${mkcap%mkcap}genpair" --host "$tmp/right" --guest "$tmp/theirs" --ms 40 --seed $((7 + n)) "$@"
+	"$kvmft" merge --solve "$tmp/right" "$tmp/theirs" >"$tmp/want" 2>"$tmp/want.err"
+	for offset in 0 77 -899000000000 9000000000000000000; do
+		n=$((n + 1))
+		rm -rf "$tmp/bogus"
+		cp -R "$tmp/right" "$tmp/bogus"
+		sed -i -E "s/^(vcpu .* offset=)[0-9-]+/\\1$offset/" "$tmp/bogus/meta"
+		run "$kvmft" merge "$tmp/bogus" "$tmp/theirs"
+		status_is 0 "ratio $ratio, recorded offset $offset: merged"
+		err_has "theirs: the recorded TSC offset is not the guest's: " "... which is said"
+		ok "... by the offset that --solve finds, event by event" sh -c 'test -s "$1" && cmp "$1" "$2"' sh "$out" "$tmp/want"
+	done
+done
+"$kvmft" merge "$tmp/right" "$tmp/theirs" >"$out" 2>"$err"
+is "$(grep -c 'recorded TSC offset' "$err")" 0 "one that fits is used"
+run "$kvmft" verify "$tmp/bogus" "$tmp/theirs"
+is "$rc" 4 "verify says of the recorded one that nothing fits it"
 run "$kvmft" verify "$tmp/nosuch"
 status_is 1 "one operand that is not there"
 err_has "cannot open .*/nosuch: No such file" "... which is what is wrong with it"
