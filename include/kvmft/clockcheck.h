@@ -66,7 +66,7 @@ struct clock_vcpu {
 	uint32_t id;
 	const struct epoch_vcpu *epochs; /* NULL: nothing is known */
 	size_t at;			 /* ... the one in force */
-	bool entered, born;
+	bool entered, born, reset;
 	uint64_t entry, exit, rip; /* its last ones, stamps; 0: none */
 	unsigned int read;	   /* what that exit reads, from 1; 0: no clock */
 	bool has_pv;
@@ -94,6 +94,7 @@ struct clock_vm {
 	size_t nseen, seen_cap;
 	uint64_t first, last, ran; /* stamps: of its vCPUs' entries and exits; the last exit */
 	uint32_t recorded;	   /* enum evidence */
+	bool blind; /* a record came, and what was before it is not known */
 	struct {
 		bool known, off;
 		uint64_t since;

@@ -43,8 +43,9 @@ enum evidence {
 	EVID_RATE = 1 << 25,	/* of the host's TSC, and the ratio of the guest's */
 	EVID_RECORD = 1 << 26,	/* of pvclock: by its event, or as the guest read it */
 	EVID_WALL = 1 << 27,	/* readings of a guest's clocks */
+	EVID_BEFORE = 1 << 28,	/* a record, from before the first that changed */
 };
-#define EVIDENCE_BITS 28
+#define EVIDENCE_BITS 29
 
 struct evidence_rule {
 	const char *of, *what; /* "blame", "exit-kernel" */

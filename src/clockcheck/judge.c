@@ -190,7 +190,7 @@ static void clock_facts(const struct clockcheck *c, struct clock_vm *vm)
 	}
 	events &= ~(uint32_t)(EVID_OFFSETS | EVID_RATE | (c->no_rip ? EVID_RUN : 0));
 	vm->recorded |= events | (offsets ? EVID_OFFSETS : 0) | (rate ? EVID_RATE : 0) |
-			(first_with_record(vm) ? EVID_RECORD : 0);
+			(first_with_record(vm) ? EVID_RECORD : 0) | (vm->blind ? 0 : EVID_BEFORE);
 }
 
 static int finish_vm(struct clockcheck *c, struct clock_vm *vm)

@@ -269,6 +269,7 @@ static int jumped(const struct clockcheck *c, struct clock_vm *vm, struct clock_
 		for (size_t i = 0; i < vm->n; i++) {
 			vm->vcpu[i].jump.is = false;
 			vm->vcpu[i].has_pv = false;
+			vm->vcpu[i].reset = true;
 		}
 		return 0;
 	}
@@ -391,6 +392,33 @@ static int stopped(struct clock_vm *vm, const struct clock_vcpu *v, uint64_t hos
 				   .is = CLOCK_STOPPED, .vcpu = v->id, .from = host, .count = 1 });
 }
 
+/*
+ * The first record of a vCPU here: has its guest had another one, which this replaces? KVM's first
+ * one has version 2, and one that was made before the recording is announced again.
+ */
+static void first_record(const struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
+			 const struct pvclock *pv, uint64_t host)
+{
+	const struct epoch_vcpu *e = v->epochs;
+	const struct tsc_map *map = clock_vcpu_map(v);
+	uint64_t begin = c->cap->begin_tsc ?: vm->first;
+
+	for (size_t i = 0; e && i < e->n && e->v[i].from < host; i++) {
+		if (!e->v[i].has_pv || !e->v[i].has_map)
+			continue;
+		v->has_pv = v->has_pv_map = true;
+		v->pv = e->v[i].pv;
+		v->pv_map = e->v[i].map;
+		v->pv_at = e->v[i].from;
+	}
+	for (size_t i = 0; i < vm->n; i++)
+		if (vm->vcpu[i].has_pv && pvclock_same_body(&vm->vcpu[i].pv, pv))
+			return;
+	vm->blind |= !v->has_pv && !v->born && !v->reset && pv->version > 2 &&
+		     !(map && begin && !c->cap->unit_ns &&
+		       (int64_t)(tsc_to_guest(map, begin) - pv->tsc_timestamp) > 0);
+}
+
 static int take_record(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
 {
 	const struct event_type *e = &c->type[EV_PVCLOCK];
@@ -408,6 +436,8 @@ static int take_record(struct clockcheck *c, struct clock_vm *vm, const struct t
 	if (!v || pvclock_check(&pv))
 		return 0;
 	clock_advance(v, i->host);
+	if (!v->has_pv)
+		first_record(c, vm, v, &pv, i->host);
 	if (v->has_pv && !pvclock_same_body(&v->pv, &pv) &&
 	    clock_changed(v, &pv, &ns, &tolerance) &&
 	    !is_same_change(vm, v, ns, tolerance)) {

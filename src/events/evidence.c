@@ -48,12 +48,14 @@ static const struct {
 	{ false, false, { EV_NONE }, "TSC frequency", "its TSC", NULL },
 	{ true, false, { EV_NONE }, "pvclock record", "its kvmclock", NULL },
 	{ true, false, { EV_NONE }, "clocks", "its clocks", NULL },
+	{ true, false, { EV_NONE }, "pvclock record of before", "its kvmclock", NULL },
 };
 
 #define SCHED (EVID_SWITCH | EVID_WAKEUP)
 #define PATH  (SCHED | EVID_WAKING | EVID_MMIO) /* of what a VMM does since the doorbell */
 #define TAKEN (EVID_ACCEPT | EVID_INJECT | EVID_GUEST_IRQ) /* an interrupt, by its guest */
 #define WOKEN (EVID_GUEST_SWITCH | EVID_GUEST_WAKEUP)
+#define SETS_CLOCK (EVID_OFFSET | EVID_PVCLOCK | EVID_BEFORE)
 #define TELLS (EVID_SWITCH | EVID_USER) /* the kernel, the VMM and others apart */
 
 static const struct evidence_rule rules[] = {
@@ -182,11 +184,10 @@ static const struct evidence_rule rules[] = {
 	/* findings of `kvmft clock` */
 	{ "clock", "offset-skew", "its TSC", EVID_OFFSET | EVID_OFFSETS, 0, NULL },
 	{ "clock", "tsc-jump", "its TSC", EVID_OFFSET | EVID_RUN, 0, NULL },
-	{ "clock", "kvmclock-forwards", "its kvmclock", EVID_OFFSET | EVID_PVCLOCK, 0, NULL },
-	{ "clock", "kvmclock-backwards", "its kvmclock", EVID_OFFSET | EVID_PVCLOCK | EVID_RUN, 0,
-	  NULL },
-	{ "clock", "kvmclock-stood", "its kvmclock", EVID_OFFSET | EVID_PVCLOCK | EVID_RUN, 0, NULL },
-	{ "clock", "kvmclock-set-back", "its kvmclock", EVID_OFFSET | EVID_PVCLOCK, 0, NULL },
+	{ "clock", "kvmclock-forwards", "its kvmclock", SETS_CLOCK, 0, NULL },
+	{ "clock", "kvmclock-backwards", "its kvmclock", SETS_CLOCK | EVID_RUN, 0, NULL },
+	{ "clock", "kvmclock-stood", "its kvmclock", SETS_CLOCK | EVID_RUN, 0, NULL },
+	{ "clock", "kvmclock-set-back", "its kvmclock", SETS_CLOCK, 0, NULL },
 	{ "clock", "no-master-clock", "the master clock", EVID_PVCLOCK | EVID_MASTER, 0, NULL },
 	{ "clock", "kvmclock-differs", "its kvmclock", EVID_OFFSET | EVID_PVCLOCK | EVID_RUN, 0, NULL },
 	{ "clock", "frequency", "its TSC", EVID_RATE | EVID_RECORD, 0, NULL },

@@ -200,6 +200,35 @@ clock same
 status_is 0 "a difference of 10 us"
 only
 
+# The first record that is seen: what it changed is not known, unless it was made before the recording.
+bare()
+{
+	grep -v 'kvm_pvclock_update vcpu' "$tmp/well.text"
+	update 0 2100500000 101 0 4 "$1" 4100000000 3
+}
+bare 2099999000 >"$tmp/bare.text"
+"$mkcap" --capture "$tmp/bare" "$tmp/bare.text"
+clock bare
+status_is 4 "a record, and none before it"
+only guest-stopped
+out_has '^  not checked: kvmclock-forwards, kvmclock-backwards, kvmclock-stood' "... what it changed is not known"
+out_has '^  not recorded: .*guest pvclock record of before' "... for lack of that"
+bare 400000 >"$tmp/told.text"
+"$mkcap" --capture "$tmp/told" "$tmp/told.text"
+clock told
+status_is 0 "one that is only announced again"
+cat >"$tmp/guest.text" <<-END
+	meta side name=guest
+	meta machine uname=Linux%206.18.0 arch=x86_64 long=8 endian=little uuid=bf09dd35-0f10-4e26-8ee9-c7391a28ff96
+	meta time tsc=2000000 width=2 mono_raw=5 mono=5 boot=5 real=5
+	meta pvclock cpu=0 version=2 tsc_timestamp=400000 system_time=5000000 mul=2147483648 shift=1 flags=1
+	0 1001000500 0 sched:sched_switch prev_pid=0 next_pid=0
+END
+rm -rf "$tmp/vm1" && "$mkcap" --capture "$tmp/vm1" "$tmp/guest.text"
+run "$kvmft" clock "$tmp/bare" "$tmp/vm1"
+only guest-stopped kvmclock-forwards
+out_has 'kvmclock jumped by \+1.995401 s at 2.100500000' "... the guest's capture has the one before"
+
 # ---- the master clock ----
 
 {
