@@ -156,7 +156,7 @@ static int wall_clock(const struct clockcheck *c, struct clock_vm *vm, const str
 		return 0;
 	vm->recorded |= EVID_WALL;
 	ns = (int64_t)(b->real - first);
-	if ((uint64_t)llabs(ns) < WALL_NS)
+	if (clock_size(ns) < WALL_NS)
 		return 0;
 	return clock_found(
 		vm, &(struct clock_seen){ .is = CLOCK_WALL, .vcpu = -1, .amount = ns, .from = lo });

@@ -254,7 +254,7 @@ static void take_write(struct clockcheck *c, struct clock_vm *vm, const struct t
 		   !(v->epochs && v->epochs->has_read && v->epochs->read_at <= i->host);
 	if (v->born && !v->entered)
 		return;
-	v->jump.cycles = (v->jump.is ? v->jump.cycles : 0) + (int64_t)(next - prev);
+	v->jump.cycles = (int64_t)((v->jump.is ? (uint64_t)v->jump.cycles : 0) + next - prev);
 	v->jump.at = i->host;
 	v->jump.is = true;
 }
@@ -263,7 +263,7 @@ static void take_write(struct clockcheck *c, struct clock_vm *vm, const struct t
 static int jumped(const struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
 		  uint64_t rip)
 {
-	uint64_t khz = clock_vcpu_khz(c, v), size = (uint64_t)llabs(v->jump.cycles);
+	uint64_t khz = clock_vcpu_khz(c, v), size = clock_size(v->jump.cycles);
 
 	if (rip == RESET_RIP) {
 		for (size_t i = 0; i < vm->n; i++) {
@@ -313,7 +313,7 @@ static bool clock_changed(const struct clock_vcpu *v, const struct pvclock *pv, 
 	d = was > v->pv.system_time ? was - v->pv.system_time : v->pv.system_time - was;
 	*ns = (int64_t)(pv->system_time - was);
 	*tolerance = clock_tolerance(&v->pv, pv, d);
-	return (uint64_t)llabs(*ns) > *tolerance;
+	return clock_size(*ns) > *tolerance;
 }
 
 /* When the VM's guest ran last with the old record: 0 if nothing shows that. */
@@ -355,7 +355,7 @@ static bool is_same_change(const struct clock_vm *vm, const struct clock_vcpu *v
 		const struct clock_seen *s = &vm->seen[i];
 
 		if (s->is >= CLOCK_FORWARDS && s->is <= CLOCK_SET_BACK && s->at >= v->pv_at &&
-		    (uint64_t)llabs(s->moved - ns) <= 2 * tolerance)
+		    clock_size((int64_t)((uint64_t)s->moved - (uint64_t)ns)) <= 2 * tolerance)
 			return true;
 	}
 	return false;
@@ -450,7 +450,7 @@ static int take_record(struct clockcheck *c, struct clock_vm *vm, const struct t
 			s.by = clock_writer(i, EV_PVCLOCK);
 		if (ns < 0)
 			set_back(c, vm, v, &pv, i->host, tolerance, &s);
-		if (s.is != CLOCK_STOOD || (uint64_t)-ns >= STOOD_NS)
+		if (s.is != CLOCK_STOOD || clock_size(ns) >= STOOD_NS)
 			ret = clock_found(vm, &s);
 	}
 	if (!ret && pv.flags & PVCLOCK_GUEST_STOPPED &&

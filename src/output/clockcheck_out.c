@@ -12,7 +12,7 @@
 /* To the microsecond, or better. */
 static void add_ns(struct sbuf *b, int64_t signed_ns)
 {
-	uint64_t ns = (uint64_t)llabs(signed_ns);
+	uint64_t ns = clock_size(signed_ns);
 
 	if (ns >= 1000000000)
 		sbuf_addf(b, "%" PRIu64 ".%06" PRIu64 " s", ns / 1000000000, ns / 1000 % 1000000);
@@ -56,15 +56,15 @@ static int64_t clock_cycles_ns(const struct clockcheck *c, const struct clock_vc
 			       int64_t cycles)
 {
 	uint64_t khz = v ? clock_vcpu_khz(c, v) : 0;
-	int64_t ns = khz ? (int64_t)tsc_cycles_to_ns((uint64_t)llabs(cycles), khz) : 0;
+	int64_t ns = khz ? (int64_t)tsc_cycles_to_ns(clock_size(cycles), khz) : 0;
 
-	return cycles < 0 ? -ns : ns;
+	return (int64_t)(cycles < 0 ? 0 - (uint64_t)ns : (uint64_t)ns);
 }
 
 static void add_cycles(const struct clockcheck *c, struct sbuf *b, const struct clock_vcpu *v,
 		       int64_t cycles)
 {
-	sbuf_addf(b, "%" PRIu64 " cycles", (uint64_t)llabs(cycles));
+	sbuf_addf(b, "%" PRIu64 " cycles", clock_size(cycles));
 	if (!v || !clock_vcpu_khz(c, v))
 		return;
 	sbuf_add(b, " (");

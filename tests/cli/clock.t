@@ -157,6 +157,23 @@ only tsc-jump tsc-jump
 clock ignored
 status_is 0 "an offset that debugfs does not show"
 
+# A file may say anything.
+{
+	for n in 0 9223372036854775807 -9223372036854775808 1 -9223372036854775808; do
+		echo "2 32041${k:-0}8 100 kvm_write_tsc_offset vcpu_id=1 previous_tsc_offset=${was:--1000} next_tsc_offset=$n"
+		was=$n k=$((${k:-0} + 1))
+	done
+	update 0 1000500000 101 0 4 9223372036854775808 9223372036854775808
+	update 1 1000600000 102 1 4 18446744073709551615 18446744073709551615 0 1
+	update 0 1100500000 101 0 6 0 0
+	update 1 1100600000 102 1 6 0 1 0 4294967295
+	echo "0 1500000000 101 kvm_msr write=1 ecx=0x6e0 data=9223372036854775808 exception=0"
+} | built hostile
+for format in text json openmetrics; do
+	run "$kvmft" clock --format $format "$tmp/hostile"
+	status_is 1 "numbers that no clock has, as $format"
+done
+
 # ---- kvmclock ----
 
 # At 1 s; guest TSC 999999000 was 1004599000 ns by the first record.
