@@ -99,6 +99,7 @@ struct clock_vm {
 		bool known, off;
 		uint64_t since;
 		struct clock_who by;
+		uint64_t by_at;
 		uint64_t matched, vcpus, host_clock;
 		bool tracked;
 	} master;

@@ -5,6 +5,7 @@
 #define OFF_PPM	   500u /* KVM itself does not scale for less than 250 */
 #define APART_NS   100000u
 #define READS_S	   1000u
+#define READS_LESS 100u /* ... if they take a tenth of a CPU */
 #define LATE_LEAST 10u
 #define WALL_NS	   2000000000u /* without NTP a guest begins with the RTC's whole seconds */
 
@@ -110,7 +111,8 @@ static int each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 
 static int reads_exit(const struct clockcheck *c, struct clock_vm *vm)
 {
-	uint64_t khz = c->cap->tsc_khz, ns = khz ? tsc_cycles_to_ns(vm->last - vm->first, khz) : 0;
+	uint64_t khz = c->cap->tsc_khz, limit;
+	uint64_t ns = khz ? tsc_cycles_to_ns(vm->last - vm->first, khz) : 0;
 	int ret = 0;
 
 	for (size_t i = 0; i < CLOCK_READ_KINDS && ns && !ret; i++) {
@@ -118,8 +120,9 @@ static int reads_exit(const struct clockcheck *c, struct clock_vm *vm)
 					.all = vm->last - vm->first, .spent = vm->read[i].spent };
 
 		snprintf(s.what, sizeof(s.what), "%s", clock_read_kinds[i]);
-		if (s.count >= READS_S &&
-		    (unsigned __int128)s.count * 1000000000 >= (unsigned __int128)ns * READS_S)
+		limit = s.spent >= s.all / 10 ? READS_LESS : READS_S;
+		if (s.count >= limit &&
+		    (unsigned __int128)s.count * 1000000000 >= (unsigned __int128)ns * limit)
 			ret = clock_found(vm, &s);
 	}
 	return ret;

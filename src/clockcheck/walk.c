@@ -292,8 +292,13 @@ static int jumped(const struct clockcheck *c, struct clock_vm *vm, struct clock_
 
 uint64_t clock_tolerance(const struct pvclock *a, const struct pvclock *b, uint64_t ns)
 {
-	/* With a master clock it runs like the TSC, else like a clock that NTP steers. */
-	return 20000 + ns / (a->flags & b->flags & PVCLOCK_TSC_STABLE ? 1000000 : 1000);
+	/*
+	 * With a master clock it runs like the TSC, else like a clock that NTP steers, which KVM
+	 * reads before or after the TSC.
+	 */
+	if (a->flags & b->flags & PVCLOCK_TSC_STABLE)
+		return 20000 + ns / 1000000;
+	return 10000000 + ns / 1000;
 }
 
 /* Took something the guest's kvmclock forwards or back, from the last record to this? */
@@ -446,7 +451,7 @@ static int take_record(struct clockcheck *c, struct clock_vm *vm, const struct t
 			.moved = ns, .at = i->host, .by = vm->master.by,
 		};
 
-		if (!s.by.tid)
+		if (vm->master.by_at < v->pv_at)
 			s.by = clock_writer(i, EV_PVCLOCK);
 		if (ns < 0)
 			set_back(c, vm, v, &pv, i->host, tolerance, &s);
@@ -471,8 +476,10 @@ static int take_master(struct clockcheck *c, struct clock_vm *vm, const struct t
 	const struct event_type *e = &c->type[EV_MASTER_CLOCK];
 
 	/* In the thread of a vCPU it only follows from what others did. */
-	if (!hostmap_thread(tl_hostmap(c->t), i->tid))
+	if (!hostmap_thread(tl_hostmap(c->t), i->tid)) {
 		vm->master.by = clock_writer(i, EV_MASTER_CLOCK);
+		vm->master.by_at = i->host;
+	}
 	vm->master.host_clock = event_u64(e, 1, i->rec);
 	return master(vm, !event_u64(e, 0, i->rec), i, false);
 }

@@ -260,11 +260,11 @@ only no-master-clock
 out_has 'no master clock since 0.900000100: the TSCs of its vCPUs differ \(kvm_track_tsc: 1 of 2 match\)$' "... why"
 {
 	grep '^[0-9].*\(track_tsc\|master_clock\|version=4\)' "$tmp/master.text"
-	update 1 1600600000 102 1 6 1600599000 1615199000 0
+	update 1 1600600000 102 1 6 1600599000 1705199000 0
 } | built differs
 clock differs
 only kvmclock-differs kvmclock-forwards no-master-clock
-out_has 'kvmclock of vCPU 1 is 10.000 ms ahead of that of vCPU 0 since 1.600600000$' "kvmclocks of vCPUs differ"
+out_has 'kvmclock of vCPU 1 is 100.000 ms ahead of that of vCPU 0 since 1.600600000$' "kvmclocks of vCPUs differ"
 
 # ---- frequency, reads, timers ----
 
