@@ -1,0 +1,86 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+#
+# kvmft clock on what VMMs have done to clocks, planted by clockvm, and on a Linux guest that QEMU runs: each fault is
+# named, its size is KVM's own to the cycle, or within what a KVM_SET_CLOCK can be bounded to, and what is healthy has none.
+
+. "$(dirname "$0")/tap.sh"
+
+rig clock --timeout 600
+
+# findings CAPTURE: those of its first VM, and the exit status, in $got.
+findings()
+{
+	run "$kvmft" clock "$rig/$1"
+	got=$(awk '/^[^ ].*: (well|ILL|cannot tell)$/ && n++ { exit } /^      [a-z-]*: / { sub(/:.*/, "", $1); print $1 }' "$out" |
+		sort -u | tr '\n' ' ')$rc
+}
+
+# says NAME: a number of the fault at hand.
+says() { echo "$said" | tr ' ' '\n' | sed -n "/^$1\$/{n;p;}"; }
+
+# ns PATTERN: the ns of a time "1.000001 s", "1.001 ms" or "1.001 us" after that text in the output.
+ns()
+{
+	sed -nE "s/.*$1\\+?([0-9.]+) (s|ms|us)[ :].*/\\1 \\2/p" "$out" | awk 'NR == 1 {
+		printf "%.0f\n", $1 * ($2 == "s" ? 1e9 : $2 == "ms" ? 1e6 : 1e3) }'
+}
+
+# set_by TEXT SIGN: what kvmclock was set by is within the bounds that clockvm has, give or take 1 us.
+set_by()
+{
+	got=$2$(ns "$1")
+	ok "... by as much as KVM_SET_CLOCK can have ($got: $(says jump_least) to $(says jump_most))" \
+		test "$got" -ge $(($(says jump_least) - 1000)) -a "$got" -le $(($(says jump_most) + 1000))
+}
+
+i=0
+while fault=$(fact planted$((i + 1))) && [ -n "$fault" ]; do
+	i=$((i + 1))
+	said=${fault#*:}
+	what=${fault%%:*}
+	findings planted$i
+	case $what in
+	none | "plug 0") want="" ;;
+	"skew 1000") want="no-master-clock offset-skew " ;;
+	skew* | paused* | mended*) want="no-master-clock offset-skew tsc-jump " ;;
+	plug*) want="no-master-clock offset-skew " ;;
+	guest*) want="offset-skew tsc-jump " ;;
+	both*) want="tsc-jump " ;;
+	clock\ -* | late*) want="kvmclock-backwards " ;;
+	clock*) want="kvmclock-forwards " ;;
+	stop*) want="kvmclock-stood " ;;
+	told*) want="guest-stopped kvmclock-stood " ;;
+	esac
+	is "$got" "$want$((${#want} > 0))" "$what: what was found, and the exit status"
+	for v in 0 1 2; do
+		[ -z "$(says offset$v)" ] || is "$(sed -nE "s/^ +$v +(-?[0-9]+) .*/\\1/p" "$out" | head -n 1)" "$(says offset$v)" \
+			"... the TSC offset of vCPU $v is KVM's, to the cycle"
+	done
+	case $what in
+	skew* | paused* | plug\ ?*[!0]*) out_has "vCPU [12] is ${what#* } cycles|vCPU [12] is ${what#* -} cycles" "... how much" ;;
+	clock\ [0-9]*) set_by 'jumped by ' '' ;;
+	stop* | told*) out_has "kvmclock stood still for ${what#* }|kvmclock stood still for 2.0" "... how long" ;;
+	esac
+done
+is "$i" 16 "all that was planted"
+
+# finds CAPTURE WANTED NAME
+finds()
+{
+	findings "$1"
+	is "$got" "$2" "$3"
+}
+
+finds boot 0 "a guest that boots"
+for n in 1 2 3 4 5 6 7 8; do
+	finds idle$n 0 "an idle guest, $n"
+	finds load$n 0 "one that works, $n"
+done
+finds stopped "guest-stopped 4" "QEMU stops it: no record of before, so what became of kvmclock is not known"
+finds again "guest-stopped kvmclock-stood 1" "... twice: the second time it is"
+ok "... for about 3 s" test "$(($(ns 'stood still for ') / 500000000))" -ge 5
+finds slow "reads-exit 1" "a guest that reads $(fact slow)"
+finds written "offset-skew tsc-jump 1" "a guest that writes a TSC"
+out_has 'by the guest itself$' "... which is said"
+finish

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+#
+# What VMMs do to the clocks of their guests, planted by clockvm; a Linux guest that boots, works, is stopped, reset,
+# and reads a slow clock. Each in a recording of its own.
+
+. "$VM_LIB/host.sh"
+
+need_kvmft
+small_make clockvm /tmp/clockvm
+
+# recorded NAME COMMAND...: while it runs, as /tmp/NAME, which is carried.
+recorded()
+{
+	r_name=$1
+	shift
+	"$KVMFT" record -q --as host -o "/tmp/$r_name" 2>"/tmp/$r_name.err" &
+	recorder=$!
+	wait_until 60 grep -qs '^begin ' "/tmp/$r_name/meta" || die "$r_name: $(cat "/tmp/$r_name.err")"
+	"$@"
+	kill -TERM $recorder
+	wait $recorder
+	check "$r_name: recorded" same "$?" 0
+	sed 's/^/# /' "/tmp/$r_name.err"
+	tar -cf "$RESULTS/$r_name.tar" -C /tmp "$r_name"
+	rm -rf "/tmp/${r_name:?}"
+}
+
+# It lives until the recorder has seen it at the end.
+plant()
+{
+	/tmp/clockvm "$@" >/tmp/says &
+	clockvm=$!
+	check "clockvm $*" wait_until 60 grep -q over /tmp/says
+}
+
+boot()
+{
+	guest_start vm1 --qemu-args "-cpu $RIG_GUEST_CPU,-tsc-adjust"
+	guest_wait_up vm1
+	flag_wait vm1-ready
+}
+
+stopped()
+{
+	sleep 1
+	guest_monitor vm1 stop >/dev/null
+	sleep 3
+	guest_monitor vm1 cont >/dev/null
+	sleep 1
+}
+
+stopped_twice()
+{
+	stopped
+	stopped
+}
+
+i=0
+for planted in ${CLOCK_FAULTS:-none "skew 1000" "skew -1000000" "skew 1000000000" "paused -412331" "both 3000000000" \
+	"mended 50000" "guest 200000000" "clock 64213000000" "clock -500000000" "clock 5000000" "stop 2000000000" \
+	"told 2000000000" "late 1000000000" "plug 867529151" "plug 0"}; do
+	i=$((i + 1))
+	# shellcheck disable=SC2086 # a fault and its number
+	recorded planted$i plant $planted
+	kill "$clockvm"
+	fact planted$i "$planted: $(tr '\n' ' ' </tmp/says)"
+done
+
+if [ "${CLOCK_LINUX:-1}" = 1 ]; then
+	recorded boot boot
+	for n in ${CLOCK_HEALTHY:-1 2 3 4 5 6 7 8}; do
+		recorded "idle$n" sleep 1
+	done
+	flag_set work
+	for n in ${CLOCK_HEALTHY:-1 2 3 4 5 6 7 8}; do
+		recorded "load$n" sleep 1
+	done
+	flag_set rest
+	recorded stopped stopped
+	recorded again stopped_twice
+	flag_set slow
+	flag_wait vm1-slow
+	recorded slow sleep 3
+	flag_set fast
+	flag_wait vm1-fast
+	flag_set write
+	recorded written sleep 4
+	flag_set "done"
+	check "vm1: all well" guest_wait_done vm1
+fi
+finish
