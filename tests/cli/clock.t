@@ -7,7 +7,7 @@
 . "$(dirname "$0")/lib.sh"
 
 mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
-all="kvm_write_tsc_offset kvm_pvclock_update kvm_update_master_clock kvm_track_tsc kvm_entry kvm_exit kvm_msr kvm_pio kvm_mmio"
+all="kvm_write_tsc_offset kvm_pvclock_update kvm_update_master_clock kvm_track_tsc kvm_entry kvm_exit kvm_msr kvm_pio kvm_mmio kvm_fast_mmio"
 
 # healthy: two vCPUs on CPUs 0 and 1 run, 2 s long, with a record of 1 GHz each; the VMM's thread 100 is on CPU 2.
 healthy()

@@ -118,7 +118,7 @@ make_captures()
 		}
 		print "meta task tid=102 tgid=100 comm=vcpu1"
 		print "2 3204118 100 kvm_write_tsc_offset vcpu_id=1 previous_tsc_offset=-1000 next_tsc_offset=-413331"
-		print "recorded kvm_pvclock_update kvm_update_master_clock kvm_track_tsc kvm_msr kvm_pio kvm_mmio"
+		print "recorded kvm_pvclock_update kvm_update_master_clock kvm_track_tsc kvm_msr kvm_pio kvm_mmio kvm_fast_mmio"
 	}' >skewed.txt
 	"$mkcap" --capture skewed skewed.txt || return
 	mkdir vm1
