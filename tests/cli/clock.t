@@ -48,7 +48,8 @@ built()
 		grep '^[0-9]' "$tmp/$1.all" | sort -s -n -k 1,1 -k 2,2
 	} >"$tmp/$1.text"
 	rm -rf "${tmp:?}/$1"
-	ok "$1 is built" "$mkcap" --capture "$tmp/$1" "$tmp/$1.text"
+	# No check of its own: many of these are the end of a pipe. Without it, those that follow fail.
+	"$mkcap" --capture "$tmp/$1" "$tmp/$1.text" || echo "# $1 is not built"
 }
 
 clock() { run "$kvmft" clock "$tmp/$1"; }
