@@ -168,7 +168,7 @@ only_whole := $(filter-out $(addprefix src/,blame/find.c exits/counts.c latency/
 	$(addprefix qemu/,events.c format.c line.c monitor_binary.c simple.c trace.c) \
 	$(addprefix sides/,run.c session.c snapshot.c store.c)),$(wildcard $(addprefix src/, \
 	$(addsuffix /*.c,blame clockcheck diff exits latency qemu sdt sides) cmd/cmds.c record/qemu*.c record/sdt.c record/net_id.c \
-	stuck/recording.c capture/tracetext_*.c \
+	stuck/recording.c capture/tar.c capture/tracetext_*.c \
 	$(addsuffix *.c,$(addprefix cmd/,blam clock convert_ export many merge qemu) \
 	$(addprefix output/,clockcheck database diff lat_ report_ tracedat)))))
 only_sqlite := $(addprefix src/,util/sqlite.c cmd/export_db.c) $(wildcard src/output/database*.c)

@@ -5,6 +5,9 @@
  */
 #include "reader.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #define BLOCK	  512u
 #define NAME_SIZE CAP_TAR_NAME
 #define MAX_EXTRA (1u << 20) /* of what describes the next member */
@@ -229,4 +232,28 @@ void cap_tar_free(struct cap_tar *t)
 		free(t->v);
 	}
 	free(t);
+}
+
+int cap_dir_of_tar(int fd, const char *sub, struct cap_dir *dir, struct kvmft_err *err)
+{
+	struct cap_part all = { .fd = -1 };
+	char head[512];
+	const ssize_t n = full_pread(fd, head, sizeof(head), 0);
+	struct stat st;
+	int ret = 0;
+
+	if (n <= 0 || !cap_is_tar(head, (size_t)n)) {
+		ret = cap_unpack_tar(fd, &all, err);
+	} else if (fstat(fd, &st) || (all.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) {
+		return err_why(err, errno, "cannot read it");
+	} else {
+		all.size = (uint64_t)st.st_size;
+	}
+	ret = ret ?: cap_tar_open(&all, sub, &dir->tar, err);
+	dir->fd = all.fd;
+	if (ret) {
+		util_close_fd(&dir->fd);
+		free(all.mem);
+	}
+	return ret;
 }

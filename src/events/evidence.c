@@ -3,52 +3,56 @@
 #include "kvmft/evidence.h"
 #include "kvmft/capture.h"
 
-/* By bit. All of the roles are needed, or with `any` one of them. */
+/*
+ * By bit. All of the roles are needed, or one of them. With TOGETHER, one is enough where it is
+ * only known what was seen: who records one of these records the others.
+ */
 static const struct {
-	bool guest, any;
+	bool guest;
+	enum { ALL, ANY, TOGETHER } need;
 	enum event_role role[4];
 	const char *name;  /* in messages and JSON */
 	const char *rival; /* who may have been it, if nothing shows that */
 	const char *more;  /* what to record besides the default; NULL: nothing */
 } events[EVIDENCE_BITS] = {
-	{ false, false, { EV_SWITCH }, "sched:sched_switch", "the scheduler",
+	{ false, ALL, { EV_SWITCH }, "sched:sched_switch", "the scheduler",
 	  "-e sched:sched_switch" },
-	{ false, false, { EV_WAKEUP }, "sched:sched_wakeup", "the scheduler",
+	{ false, ALL, { EV_WAKEUP }, "sched:sched_wakeup", "the scheduler",
 	  "-e sched:sched_wakeup" },
-	{ false, false, { EV_USER_EXIT }, "kvm:kvm_userspace_exit", "the VMM", NULL },
-	{ false, false, { EV_VCPU_WAKEUP }, "kvm:kvm_vcpu_wakeup", "polling", NULL },
-	{ false, false, { EV_MMIO, EV_FAST_MMIO }, "kvm:kvm_mmio, kvm:kvm_fast_mmio", "a device",
+	{ false, ALL, { EV_USER_EXIT }, "kvm:kvm_userspace_exit", "the VMM", NULL },
+	{ false, ALL, { EV_VCPU_WAKEUP }, "kvm:kvm_vcpu_wakeup", "polling", NULL },
+	{ false, TOGETHER, { EV_MMIO, EV_FAST_MMIO }, "kvm:kvm_mmio, kvm:kvm_fast_mmio", "a device",
 	  NULL },
-	{ false, true, { EV_ACCEPT, EV_VGIC }, "kvm:kvm_apic_accept_irq", "a lock", NULL },
-	{ false, false, { EV_VECTOR_ENTRY, EV_SOFTIRQ_ENTRY }, "irq_vectors:*, irq:softirq_*",
+	{ false, ANY, { EV_ACCEPT, EV_VGIC }, "kvm:kvm_apic_accept_irq", "a lock", NULL },
+	{ false, ALL, { EV_VECTOR_ENTRY, EV_SOFTIRQ_ENTRY }, "irq_vectors:*, irq:softirq_*",
 	  "an interrupt of the host",
 	  "-e 'irq_vectors:*' -e irq:softirq_entry -e irq:softirq_exit" },
-	{ false, false, { EV_RQ_ISSUE, EV_RQ_COMPLETE }, "block:block_rq_*", "the host's disk",
+	{ false, ALL, { EV_RQ_ISSUE, EV_RQ_COMPLETE }, "block:block_rq_*", "the host's disk",
 	  "-e block:block_rq_issue -e block:block_rq_complete" },
-	{ true, false, { EV_SWITCH }, "sched:sched_switch", "a task of the guest", NULL },
-	{ true, false, { EV_WAKEUP }, "sched:sched_wakeup", "the guest's scheduler", NULL },
-	{ true, false, { EV_IRQ_ENTRY, EV_SOFTIRQ_ENTRY }, "irq:*", "a handler of the guest", NULL },
-	{ false, false, { EV_NONE }, "kvm:*", "the host", NULL },
-	{ false, false, { EV_WAKING }, "sched:sched_waking", "the scheduler", "-e io" },
-	{ false, false, { EV_BIO, EV_FILE_PAGE, EV_USER_FAULT, EV_KERNEL_FAULT },
+	{ true, ALL, { EV_SWITCH }, "sched:sched_switch", "a task of the guest", NULL },
+	{ true, ALL, { EV_WAKEUP }, "sched:sched_wakeup", "the guest's scheduler", NULL },
+	{ true, ALL, { EV_IRQ_ENTRY, EV_SOFTIRQ_ENTRY }, "irq:*", "a handler of the guest", NULL },
+	{ false, ALL, { EV_NONE }, "kvm:*", "the host", NULL },
+	{ false, ALL, { EV_WAKING }, "sched:sched_waking", "the scheduler", "-e io" },
+	{ false, TOGETHER, { EV_BIO, EV_FILE_PAGE, EV_USER_FAULT, EV_KERNEL_FAULT },
 	  "block:block_bio_queue, filemap:*, exceptions:*", "memory", "-e io" },
-	{ false, false, { EV_INJECT }, "kvm:kvm_inj_virq", "KVM", NULL },
-	{ false, false, { EV_MSI, EV_IPI, EV_SET_IRQ },
+	{ false, ALL, { EV_INJECT }, "kvm:kvm_inj_virq", "KVM", NULL },
+	{ false, TOGETHER, { EV_MSI, EV_IPI, EV_SET_IRQ },
 	  "kvm:kvm_msi_set_irq, kvm_apic_ipi, kvm_set_irq", "its source", NULL },
-	{ false, false, { EV_CALL_RECEIVE }, "syscalls:sys_enter_recv*", "a task of the host", "-e net" },
-	{ true, false, { EV_CALL_RECEIVE }, "syscalls:sys_enter_recv*", "a task of the guest", "-e net" },
-	{ false, false, { EV_TSC_OFFSET }, "kvm:kvm_write_tsc_offset", "a write to its TSC", NULL },
-	{ false, false, { EV_PVCLOCK }, "kvm:kvm_pvclock_update", "its kvmclock", NULL },
-	{ false, false, { EV_MASTER_CLOCK, EV_TRACK_TSC }, "kvm:kvm_update_master_clock, kvm_track_tsc",
+	{ false, ALL, { EV_CALL_RECEIVE }, "syscalls:sys_enter_recv*", "a task of the host", "-e net" },
+	{ true, ALL, { EV_CALL_RECEIVE }, "syscalls:sys_enter_recv*", "a task of the guest", "-e net" },
+	{ false, ALL, { EV_TSC_OFFSET }, "kvm:kvm_write_tsc_offset", "a write to its TSC", NULL },
+	{ false, ALL, { EV_PVCLOCK }, "kvm:kvm_pvclock_update", "its kvmclock", NULL },
+	{ false, ALL, { EV_MASTER_CLOCK, EV_TRACK_TSC }, "kvm:kvm_update_master_clock, kvm_track_tsc",
 	  "the master clock", NULL },
-	{ false, false, { EV_ENTRY, EV_EXIT }, "kvm:kvm_entry, kvm_exit", "its guest", NULL },
-	{ false, false, { EV_MSR }, "kvm:kvm_msr", "an MSR", NULL },
-	{ false, false, { EV_PIO }, "kvm:kvm_pio", "a port", NULL },
-	{ false, false, { EV_NONE }, "TSC offsets", "its TSC", NULL },
-	{ false, false, { EV_NONE }, "TSC frequency", "its TSC", NULL },
-	{ true, false, { EV_NONE }, "pvclock record", "its kvmclock", NULL },
-	{ true, false, { EV_NONE }, "clocks", "its clocks", NULL },
-	{ true, false, { EV_NONE }, "pvclock record of before", "its kvmclock", NULL },
+	{ false, ALL, { EV_ENTRY, EV_EXIT }, "kvm:kvm_entry, kvm_exit", "its guest", NULL },
+	{ false, ALL, { EV_MSR }, "kvm:kvm_msr", "an MSR", NULL },
+	{ false, ALL, { EV_PIO }, "kvm:kvm_pio", "a port", NULL },
+	{ false, ALL, { EV_NONE }, "TSC offsets", "its TSC", NULL },
+	{ false, ALL, { EV_NONE }, "TSC frequency", "its TSC", NULL },
+	{ true, ALL, { EV_NONE }, "pvclock record", "its kvmclock", NULL },
+	{ true, ALL, { EV_NONE }, "clocks", "its clocks", NULL },
+	{ true, ALL, { EV_NONE }, "pvclock record of before", "its kvmclock", NULL },
 };
 
 #define SCHED (EVID_SWITCH | EVID_WAKEUP)
@@ -241,7 +245,9 @@ uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, boo
 			all &= is;
 			one |= is;
 		}
-		if (events[i].guest == guest && (events[i].any ? one : all))
+		if (events[i].need == ANY || (events[i].need == TOGETHER && cap->is_tracedat))
+			all = one;
+		if (events[i].guest == guest && all)
 			has |= 1u << i;
 	}
 	return has;

@@ -199,6 +199,7 @@ is "$(stages 'line 33')" "total 1000;raise 40;deliver 960;" "... a line"
 # Two vCPUs, and a line that the guest moves from one to the other: the first one on each tells where it goes, and is
 # not measured. It is moved after the second.
 {
+	echo 'recorded kvm_set_irq'
 	sed -n '/^meta/p' "$tmp/host1.txt"
 	cat <<'END'
 meta vcpu vm=100-12 id=1 tid=102 offset=0 ratio=0 frac=48
