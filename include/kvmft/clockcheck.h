@@ -85,13 +85,14 @@ struct clock_vcpu {
 };
 
 #define CLOCK_READ_KINDS 10
+#define CLOCK_SEEN_MAX	 1000u
 
 struct clock_vm {
 	size_t vm;		 /* index into the host map; only those with of == vm are used */
 	struct clock_vcpu *vcpu; /* by id */
 	size_t n, cap;
 	struct clock_seen *seen;
-	size_t nseen, seen_cap;
+	size_t nseen, seen_cap, more; /* more than CLOCK_SEEN_MAX are only counted */
 	uint64_t first, last, ran; /* stamps: of its vCPUs' entries and exits; the last exit */
 	uint32_t recorded;	   /* enum evidence */
 	bool blind; /* a record came, and what was before it is not known */

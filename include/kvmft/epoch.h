@@ -93,6 +93,7 @@ struct epoch_vm {
 	struct pvclock pv;	     /* the VM-wide record, if has_pv, ... */
 	uint64_t pv_from;	     /* ... seen first at this host TSC */
 	bool has_pv;
+	uint64_t announced; /* records, times vCPUs */
 };
 
 /*

@@ -304,11 +304,18 @@ static void announce(const struct epoch_vm *vm, struct epoch_vcpu *c, uint64_t h
 	push(vm, c, e);
 }
 
+/* Epochs of all vCPUs, for 300 MB: a file may claim thousands of vCPUs, and records without end. */
+#define ANNOUNCED_MAX (1u << 22)
+
 static int announce_to_all(struct epoch_vm *vm, uint64_t host, const struct pvclock *pv)
 {
 	size_t i;
 	int err;
 
+	if (vm->has_pv && !pvclock_same_body(&vm->pv, pv))
+		vm->announced += vm->n;
+	if (vm->announced > ANNOUNCED_MAX)
+		return -ENOMEM;
 	for (i = 0; i < vm->n; i++) {
 		err = reserve(vm->vcpus[i], 1);
 		if (err)

@@ -125,10 +125,9 @@ void clockcheck_free(struct clockcheck *c)
 
 static struct clock_vcpu *vcpu_by_id(struct clock_vm *vm, int64_t id)
 {
-	for (size_t i = 0; i < vm->n; i++)
-		if (vm->vcpu[i].id == id)
-			return &vm->vcpu[i];
-	return NULL;
+	size_t at = COUNT_BEFORE(i, vm->n, vm->vcpu[i].id < id);
+
+	return at < vm->n && vm->vcpu[at].id == id ? &vm->vcpu[at] : NULL;
 }
 
 static struct clock_who clock_writer(const struct tl_item *i, enum event_role event)
@@ -171,7 +170,10 @@ uint64_t clock_vcpu_khz(const struct clockcheck *c, const struct clock_vcpu *v)
 
 int clock_found(struct clock_vm *vm, const struct clock_seen *what)
 {
-	return array_add(&vm->seen, &vm->nseen, &vm->seen_cap, what, sizeof(*what));
+	if (vm->nseen < CLOCK_SEEN_MAX)
+		return array_add(&vm->seen, &vm->nseen, &vm->seen_cap, what, sizeof(*what));
+	vm->more++;
+	return 0;
 }
 
 /* ---- TSCs ---- */
@@ -229,7 +231,7 @@ int clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host)
 				      .by = offset_since(v) >= offset_since(ref) ? v->writer
 									 : ref->writer,
 			      });
-	v->skew = ret ? 0 : vm->nseen;
+	v->skew = ret || vm->more ? 0 : vm->nseen;
 	return ret;
 }
 

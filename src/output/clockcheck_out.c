@@ -296,6 +296,8 @@ void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf
 			add_sentence(c, f.vm, &f.vm->seen[k], b);
 			sbuf_addf(b, "\n      %s: %s\n", rule->id, rule->remedy);
 		}
+		if (f.vm->more)
+			sbuf_addf(b, "  ... and %zu more\n", f.vm->more);
 		clock_add_unchecked(c, f.vm, b);
 		text_wrap(b, from, "      ", width);
 		table_text(&t, b);
@@ -349,6 +351,7 @@ void clockcheck_json(const struct clockcheck *c, unsigned int width __unused_arg
 		for (size_t k = 0; k < f.vm->nseen; k++)
 			put_seen(c, f.vm, &f.vm->seen[k], &j);
 		json_array_end(&j);
+		json_put_u64(&j, "more", f.vm->more);
 		json_put_object(&j, "needs");
 		for (int k = 0; k < CLOCK_FINDINGS; k++) {
 			uint32_t lacks = clockcheck_lacks(f.vm, (enum clock_finding)k);

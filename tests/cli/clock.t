@@ -384,4 +384,24 @@ echo "0 1000 5 sched:sched_switch prev_pid=0 next_pid=5" >"$tmp/none.text"
 run "$kvmft" clock "$tmp/none"
 status_is 4 "a capture without VMs"
 err_has 'record kvm_entry on the host' "... what to do"
+# ---- more vCPUs and records than any host has ----
+
+{
+	echo "meta vm id=100-12 pid=100 fd=12 name=vm1"
+	awk 'BEGIN { for (v = 0; v < 3000; v++) print "meta vcpu vm=100-12 id=" v " tid=" 101 + v " offset=-1000 tsc=1" }'
+	awk 'BEGIN { for (n = 1; n < 1500; n++) printf "0 %d %d kvm_pvclock_update vcpu_id=%d version=2 tsc_timestamp=%d system_time=%d tsc_to_system_mul=2147483648 tsc_shift=1 flags=1\n",
+		n * 4000, 101 + n, n, n * 4000, n * 4000 + n }'
+	echo "0 6000000 101 kvm_entry vcpu_id=0"
+} >"$tmp/many.text"
+ok "a capture of 3,000 vCPUs and 1,499 records for all of them" "$mkcap" --capture "$tmp/many" "$tmp/many.text"
+clock many
+status_is 1 "... is refused"
+err_has "cannot read the host capture .*: Cannot allocate memory" "... before it takes a machine's memory"
+
+awk 'BEGIN { for (n = 1; n < 1900; n++) printf "0 %d 101 kvm_pvclock_update vcpu_id=0 version=%d tsc_timestamp=%d system_time=%.0f tsc_to_system_mul=2147483648 tsc_shift=1 flags=1\n",
+	1000000 + n * 4000, 2 * n + 2, 1000000 + n * 4000, 1000000 + n * 4000 + n * n * 100000 }' | built jumps
+clock jumps
+status_is 1 "a kvmclock that jumps more than 1,000 times"
+out_has "^  \.\.\. and [1-9][0-9]* more$" "... of which 1,000 are shown, and the others counted"
+
 finish
