@@ -205,7 +205,8 @@ void record_place_free(struct record *r)
  */
 #define WATCH_END    'q'
 #define PAUSE_US     (10 * 1000)
-#define PAUSE_MAX_US (640 * 1000) /* after 5 s in all, cleaning up is left to others */
+#define PAUSE_MAX_US (640 * 1000)
+#define PAUSES_MAX   90 /* of the longest: after a minute, cleaning up is left to others */
 
 /* Is there nothing of the recorder left to remove? */
 static bool watch_cleaned(struct record *r, const struct kowner *recorder)
@@ -225,7 +226,8 @@ static void watch_clean(struct record *r, const struct kowner *recorder)
 {
 	unsigned int pause = PAUSE_US;
 
-	for (int more = 8; !watch_cleaned(r, recorder) && more; more -= pause == PAUSE_MAX_US) {
+	for (int more = PAUSES_MAX; !watch_cleaned(r, recorder) && more;
+	     more -= pause == PAUSE_MAX_US) {
 		usleep(pause);
 		pause = MIN(2 * pause, (unsigned int)PAUSE_MAX_US);
 	}

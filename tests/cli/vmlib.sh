@@ -94,15 +94,15 @@ nothing_left()
 }
 
 # The same after at most 20 s: recorders that are no children of this shell, or were killed, here or by a test that
-# runs beside this one, take a moment.
+# runs beside this one, take a moment. What the last look saw counts: at the next there may be another's.
 nothing_left_soon()
 {
 	n=0
-	while [ -n "$(our_instances)" ] && [ $n -lt 200 ]; do
+	while left=$(our_instances) && [ -n "$left" ] && [ $n -lt 200 ]; do
 		sleep 0.1
 		n=$((n + 1))
 	done
-	nothing_left "$1"
+	is "$left" "" "$1: nothing left in tracefs"
 }
 
 # start_recording CAPTURE [OPTION...]: $vm runs and $recorder records it.
