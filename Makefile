@@ -194,7 +194,7 @@ define newline
 
 endef
 
-.PHONY: all tests test-tools check check-all demo bench fuzz lint install install-static uninstall dist deb clean deps help FORCE
+.PHONY: all tests test-tools unit-tests check check-all demo bench fuzz lint install install-static uninstall dist deb clean deps help FORCE
 .SECONDARY: $(all_obj)
 .DELETE_ON_ERROR:
 
@@ -263,6 +263,8 @@ $(killed): $(O)/.link
 test-tools: $(prog) $(tools) $(killed)
 
 tests: test-tools $(unit)
+
+unit-tests: $(prog) $(unit)
 
 check:
 	$(Q)sh tests/check '$(make_program)' '$(O)'

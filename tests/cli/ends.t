@@ -132,7 +132,7 @@ fi
 
 # ---- what is shown, and not read ----
 
-"$tinyvm" --ms 20000 >/dev/null &
+"$tinyvm" --ms 20000 --pause 200 >/dev/null &
 vm=$!
 rm -rf "$session"
 (unread "$kvmft" record --as host -e "kvm:*$ours" -o "$session" --flight-recorder -b 1M --guest "g1=$guest" \

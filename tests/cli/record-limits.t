@@ -130,7 +130,7 @@ inject()
 {
 	cap=$tmp/inject
 	rm -rf "$cap" "$tmp/vm.out"
-	"$tinyvm" --ms 20000 >"$tmp/vm.out" 2>&1 &
+	"$tinyvm" --ms 20000 --pause 50 >"$tmp/vm.out" 2>&1 &
 	vm=$!
 	wait_for_line "$tmp/vm.out" # a VM that appears later is a line of meta, too
 	ASAN_OPTIONS=detect_leaks=0 run timeout 60 strace -f -qq -o "$tmp/strace.log" -P "$cap/seg000000/cpu0" \
@@ -202,7 +202,7 @@ between "$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')" 4 6 \
 adds_up "... nothing lost" 0
 cap=$tmp/mem/progress
 rm -f "$tmp/screen"
-"$tinyvm" --ms 4000 >/dev/null 2>&1 &
+"$tinyvm" --ms 4000 --pause 100 >/dev/null 2>&1 &
 vm=$!
 script -qec "'$kvmft' record --as host -e 'kvm:*' -d 2500ms -o '$cap'" "$tmp/screen" >/dev/null
 is "$(tr '\r' '\n' <"$tmp/screen" | grep -cE '[12] s: [0-9]+ events/s, 0 lost, [0-9.]+ [KM]?i?B on disk; [12] s left')" 2 \
@@ -252,13 +252,14 @@ done
 sleep 0.4
 is "$(data_size "$cap")" 0 "flight recorder: nothing is written"
 for i in 1 2 3; do
-	kill -USR1 "$recorder"
+	# Again, if on a busy machine the VM has done nothing since the last.
 	n=0
 	while [ "$(grep -c '^segment n=.* why=signal' "$cap/meta")" -lt "$i" ] && [ $n -lt 200 ]; do
+		[ $((n % 40)) -ne 0 ] || kill -USR1 "$recorder"
 		sleep 0.05
 		n=$((n + 1))
 	done
-	is "$(grep -c '^segment n=.* why=signal' "$cap/meta")" "$i" "... SIGUSR1 $i makes a segment"
+	ok "... SIGUSR1 $i makes a segment" test "$(grep -c '^segment n=.* why=signal' "$cap/meta")" -ge "$i"
 done
 kill -INT "$recorder"
 wait "$recorder"

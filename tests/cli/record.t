@@ -456,7 +456,7 @@ refused "ring larger than memory allows" "more than 5 % of the available memory:
 err_has 'at most -b [0-9]+K, or --force' "... with what overrides it"
 refused "... even with --force" "three quarters of the available memory" \
 	"$@" -e kvm:kvm_exit -b 100G --force
-"$tinyvm" --ms 20000 >"$tmp/vm.out" &
+"$tinyvm" --ms 20000 --pause 1000 >"$tmp/vm.out" &
 vm=$!
 wait_for_line "$tmp/vm.out"
 refused "VM that does not exist" "nosuchvm.*$vm-" "$@" -e kvm:kvm_exit --vm nosuchvm

@@ -252,7 +252,7 @@ if [ -d "/sys/kernel/debug/kvm/$vm-$vm_fd" ]; then
 	is "$(unordered "$out")" 0 "... in order"
 	out_has ' [0-9]{4,}\.[0-9]{9}  kvm:kvm_pio' "... not before its system time"
 	vm_end
-	"$tinyvm" --ms 1500 >/dev/null &
+	"$tinyvm" --ms 1500 --pause 100 >/dev/null &
 	sleep 0.3
 	run timeout 30 "$kvmft" trace -e kvm:kvm_pio --kvmclock "$!" -N 1
 	status_is 1 "a VM that ends meanwhile is not waited for"

@@ -108,7 +108,7 @@ nothing_left_soon()
 # start_recording CAPTURE [OPTION...]: $vm runs and $recorder records it.
 start_recording()
 {
-	"$tinyvm" --ms 20000 >/dev/null 2>&1 &
+	"$tinyvm" --ms 20000 --pause 200 >/dev/null 2>&1 &
 	vm=$!
 	"$kvmft" record --as host -q -e 'kvm:*' -o "$@" 2>"$tmp/recorder.err" &
 	recorder=$!
