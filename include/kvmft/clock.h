@@ -307,6 +307,12 @@ int clock_pieces_to_tsc(const struct clock_pieces *p, uint64_t ns, uint64_t *lo,
 /* Whether @tsc is between two samples between which the clock was set: two lines are possible. */
 bool clock_pieces_was_set(const struct clock_pieces *p, uint64_t tsc);
 
+/*
+ * Does this trace clock, as the kernel names it, count ns? Not so x86-tsc, counter, uptime and
+ * unknown ones. (perf has realtime, too.)
+ */
+bool clock_trace_is_ns(const char *name);
+
 /* ---- parameters given by hand, as several commands take them ---- */
 
 #define PARAMS_MAX_NUMBERS 5

@@ -4,8 +4,7 @@
 #define KVMFT_GUEST_TIME_H
 
 #include "kvmft/capture.h"
-#include "kvmft/clock.h"
-#include "kvmft/epoch.h"
+#include "kvmft/clockchain.h"
 
 /* ---- clocks that a capture read together with the TSC (its `time` and `clock` records) ---- */
 
@@ -46,18 +45,10 @@ bool cap_raw_line(const struct capture *cap, cap_kvmclock *kvmclock, const void 
 
 /* ---- from the trace clock of a capture to the TSC of the recorded machine ---- */
 
-enum own_kind {
-	OWN_TSC,     /* stamps are TSC */
-	OWN_LINE,    /* ... lie on a line of sched_clock() over it */
-	OWN_RAW,     /* ... on one of the timekeeper's */
-	OWN_SAMPLED, /* ns of a clock that the capture read together with the TSC */
-};
-
+/* By its link, over the TSC of that machine or, in struct guest_time, kvmclock. */
 struct own_tsc {
-	enum own_kind kind;
-	struct cyc2ns line;
-	struct mono_raw raw;
-	struct cap_pieces samples;
+	struct clock_link link;
+	struct clock_sample *v; /* what the link's pieces borrow */
 };
 
 /* -ENOTSUP with err: what is missing and how to get it; -ENOMEM. err may be NULL. */
@@ -78,8 +69,6 @@ uint64_t own_tsc_around(const struct own_tsc *o);
 /* ---- from a guest's trace clock to host TSC ---- */
 
 struct guest_time {
-	bool kvmclock;	/* stamps + offset are kvmclock ns; else by the guest's own TSC */
-	int64_t offset; /* ns to add to get kvmclock */
 	struct own_tsc own;
 	/*
 	 * When it was, roughly: guest TSC near_guest was host TSC near_host, by both wall clocks.
@@ -89,8 +78,8 @@ struct guest_time {
 };
 
 /* -ENOTSUP with err: what is missing and how to get it. */
-int guest_time_init(struct guest_time *g, const struct capture *cap, struct kvmft_err *err)
-	__must_check;
+int guest_time_init(struct guest_time *g, const struct capture *cap,
+		    struct kvmft_err *err) __must_check;
 /*
  * After a reboot the guest's TSC repeats values. Which of several host times is meant can then be
  * told from the wall clocks that both captures read beside their TSC, even if these agree only

@@ -62,6 +62,18 @@ uint64_t tsc_cycles_to_ns(uint64_t cycles, uint64_t khz)
 	return (uint64_t)((unsigned __int128)cycles * 1000000u / khz);
 }
 
+bool clock_trace_is_ns(const char *name)
+{
+	static const char *const ns[] = { "local",    "global", "perf", "mono",
+					  "mono_raw", "boot",	"tai",	"realtime",
+					  "unknown" /* of text, and of perf */ };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ns); i++)
+		if (!strcmp(ns[i], name))
+			return true;
+	return false;
+}
+
 /* ---- clock parameters given by hand: numbers between commas ---- */
 
 #define PVCLOCK_FORM "TSC,SYSTEM_TIME,MUL,SHIFT[,FLAGS]"

@@ -102,8 +102,8 @@ static int unknown_clock(const char *option, const char *text, struct kvmft_err 
 	for (int i = 0; i < CLK_NR; i++)
 		sbuf_addf(&b, "%s%s", i ? ", " : "", clock_name((enum clock_id)i));
 	return err_usage(err, "option --%s: there is no clock '%.40s'%s%s%s; the clocks are %s",
-			 option, text, near ? " (did you mean " : "", near ?: "",
-			 near ? "?)" : "", b.s ?: "");
+			 option, text, near ? " (did you mean " : "", near ?: "", near ? "?)" : "",
+			 b.s ?: "");
 }
 
 static int resolve_clock(const char *option, const char *text, enum clock_id *id,
@@ -135,7 +135,9 @@ static int parse_seconds(char *text, char *dot, uint64_t *v)
 	*dot = 0;
 	/* 0x is for whole numbers */
 	ret = digits > 9 || strspn(text, "0123456789") != strlen(text) ||
-	      strspn(dot + 1, "0123456789") != digits ? -EINVAL : 0;
+			      strspn(dot + 1, "0123456789") != digits
+		      ? -EINVAL
+		      : 0;
 	ret = ret ?: parse_u64(text, &sec);
 	ret = ret ?: parse_u64(dot + 1, &frac);
 	*dot = '.';
@@ -327,14 +329,14 @@ static int convert_stdin(struct convert *v, struct kvmft_err *err)
 
 /* ---- what the user must know ---- */
 
-static int no_way(const struct convert *v, enum clock_edge missing, struct kvmft_err *err)
+static int no_way(const struct convert *v, enum clock_id missing, struct kvmft_err *err)
 {
-	const struct clock_edge_info *e = clock_edge_info(missing);
-	const char *vm = convert_is_guest(e->to) ? v->c.vm : "";
+	struct clock_missing m = clock_missing(&v->c.clock, missing);
+	const char *vm = clock_is_guest(missing) ? v->c.vm : "";
 
 	return err_lack(err, ENOLINK, "cannot convert %s to %s: no %s%s%s: %s",
-			clock_name(v->c.from), clock_name(v->c.to), e->what, *vm ? " for VM " : "",
-			vm, e->remedy);
+			clock_name(v->c.from), clock_name(v->c.to), m.what, *vm ? " for VM " : "",
+			vm, m.remedy);
 }
 
 /* What was wrong with a capture: clocks may be missing from it. */
@@ -377,7 +379,7 @@ static int convert_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct convert v = { .o = opts };
 	enum clock_id from, to;
-	enum clock_edge missing = CLOCK_EDGE_TSC_MAP;
+	enum clock_id missing = CLK_GUEST_TSC;
 	int ret = resolve_clock("from", v.o->from, &from, err);
 
 	ret = ret ?: resolve_clock("to", v.o->to, &to, err);
@@ -436,12 +438,11 @@ const struct cmd cmd_convert = {
 		"CLOCK: host-tsc, guest-tsc, kvmclock, and local, global, perf, mono, mono_raw, boot,\n"
 		"realtime after host- or guest-. Parameters given as options override those of "
 		"captures.",
-	.examples =
-		"  kvmft convert --from guest-tsc --to host-tsc -i host < stamps\n"
-		"  kvmft convert --from host-tsc --to guest-tsc \\\n"
-		"        --tsc-offset 0xffee6aba03eccaac 5000000000000000\n"
-		"  kvmft convert --from guest-perf --to kvmclock \\\n"
-		"        --sched-offset 0x1af3075cc 18120.273901",
+	.examples = "  kvmft convert --from guest-tsc --to host-tsc -i host < stamps\n"
+		    "  kvmft convert --from host-tsc --to guest-tsc \\\n"
+		    "        --tsc-offset 0xffee6aba03eccaac 5000000000000000\n"
+		    "  kvmft convert --from guest-perf --to kvmclock \\\n"
+		    "        --sched-offset 0x1af3075cc 18120.273901",
 	.opts = convert_options,
 	.opts_size = sizeof(struct convert_opts),
 	.sessions = convert_sessions,

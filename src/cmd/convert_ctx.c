@@ -15,16 +15,10 @@
 
 /* ---- the clock parameters of `kvmft convert` given as options ---- */
 
-/*
- * The edges of the graph from an epoch list of a capture must not be used any more, because the
- * user gave other numbers.
- */
-static void forget(struct convert_ctx *c, uint32_t edges)
+static int set_link(struct convert_ctx *c, enum clock_id id, const struct clock_link *l)
 {
-	c->clock.known &= ~edges;
+	return clock_chain_set(&c->clock, id, l);
 }
-
-#define BIT(e) (1u << CLOCK_EDGE_##e)
 
 /* What --tsc-offset and --tsc-ratio say; *given: whether there was any. */
 static int convert_params_map(const struct convert_params *p, struct tsc_map *map, bool *given,
@@ -41,14 +35,15 @@ static int convert_params_map(const struct convert_params *p, struct tsc_map *ma
 
 static int apply_pvclock(struct convert_ctx *c, struct kvmft_err *err)
 {
-	int ret = c->p->pvclock ? params_pvclock(c->p->pvclock, &c->clock.pv, err) : 0;
+	struct clock_link l = { CLOCK_WAY_RECORD, CLK_GUEST_TSC, .pv = { 0 } };
+	int ret = c->p->pvclock ? params_pvclock(c->p->pvclock, &l.pv, err) : 0;
 
 	if (ret || !c->p->pvclock)
 		return ret;
-	if (clock_ctx_set(&c->clock, CLOCK_EDGE_PVCLOCK))
-		return err_usage(err, "option --pvclock: '%s' is not a record of KVM", c->p->pvclock);
-	forget(c, BIT(EPOCH_PV) | BIT(EPOCH_KVMCLOCK));
-	return 0;
+	return set_link(c, CLK_KVMCLOCK, &l)
+		       ? err_usage(err, "option --pvclock: '%s' is not a record of KVM",
+				   c->p->pvclock)
+		       : 0;
 }
 
 /* ---- trace clocks of the guest ---- */
@@ -58,15 +53,27 @@ static bool is_trace_clock(enum clock_id id)
 	return id == CLK_GUEST_LOCAL || id == CLK_GUEST_GLOBAL || id == CLK_GUEST_PERF;
 }
 
-static int set_sched(struct convert_ctx *c, uint64_t kvm, uint64_t kernel, struct kvmft_err *err)
+/* Global and perf of one side are local plus __sched_clock_offset. */
+static void set_kernel(struct convert_ctx *c, bool guest, uint64_t kernel)
 {
-	c->clock.no_kvmclock = false;
-	c->clock.sched = (struct sched_offsets){ kvm, kernel };
-	if (clock_ctx_set(&c->clock, CLOCK_EDGE_SCHED) ||
-	    clock_ctx_set(&c->clock, CLOCK_EDGE_GUEST_GLOBAL) ||
-	    clock_ctx_set(&c->clock, CLOCK_EDGE_GUEST_PERF))
-		return err_set(err, EINVAL, "cannot use the sched_clock offsets");
-	forget(c, BIT(GUEST_LOCAL_PIECES));
+	struct clock_link l = { CLOCK_WAY_LATER, guest ? CLK_GUEST_LOCAL : CLK_HOST_LOCAL,
+				.later = kernel };
+
+	(void)set_link(c, guest ? CLK_GUEST_GLOBAL : CLK_HOST_GLOBAL, &l); /* nothing is refused */
+	(void)set_link(c, guest ? CLK_GUEST_PERF : CLK_HOST_PERF, &l);
+}
+
+static void set_kvm(struct convert_ctx *c, uint64_t kvm)
+{
+	struct clock_link l = { CLOCK_WAY_LATER, CLK_KVMCLOCK, .later = 0 - kvm };
+
+	(void)set_link(c, CLK_GUEST_LOCAL, &l);
+}
+
+static int set_sched(struct convert_ctx *c, uint64_t kvm, uint64_t kernel)
+{
+	set_kvm(c, kvm);
+	set_kernel(c, true, kernel);
 	return 0;
 }
 
@@ -84,7 +91,7 @@ static int apply_one_offset(struct convert_ctx *c, struct kvmft_err *err)
 				 "option --sched-offset: it does not relate %s to %s; give "
 				 "--kernel-sched-offset K,S",
 				 clock_name(c->from), clock_name(c->to));
-	return set_sched(c, c->p->sched_offset.v, 0, err);
+	return set_sched(c, c->p->sched_offset.v, 0);
 }
 
 static int apply_sched(struct convert_ctx *c, struct kvmft_err *err)
@@ -96,7 +103,7 @@ static int apply_sched(struct convert_ctx *c, struct kvmft_err *err)
 	if (!p->kernel_sched)
 		return p->sched_offset.set ? apply_one_offset(c, err) : 0;
 	n = params_numbers("kernel-sched-offset", p->kernel_sched,
-			  "KVM_SCHED_CLOCK_OFFSET,SCHED_CLOCK_OFFSET", 1, 2, v, err);
+			   "KVM_SCHED_CLOCK_OFFSET,SCHED_CLOCK_OFFSET", 1, 2, v, err);
 	if (n < 0)
 		return n;
 	if (n == 2 && p->sched_offset.set)
@@ -108,8 +115,7 @@ static int apply_sched(struct convert_ctx *c, struct kvmft_err *err)
 				 "option --kernel-sched-offset: '%s' is not K,S, and there is no "
 				 "--sched-offset with K",
 				 p->kernel_sched);
-	return n == 2 ? set_sched(c, v[0], v[1], err) :
-			set_sched(c, p->sched_offset.v, v[0], err);
+	return n == 2 ? set_sched(c, v[0], v[1]) : set_sched(c, p->sched_offset.v, v[0]);
 }
 
 /* ---- CLOCK_MONOTONIC_RAW ---- */
@@ -129,9 +135,7 @@ static bool over_kvmclock(const struct convert_ctx *c, const struct mono_raw *r)
 static int apply_raw_text(struct convert_ctx *c, const char *text, enum clock_id id,
 			  struct kvmft_err *err)
 {
-	bool guest = id == CLK_GUEST_MONO_RAW;
-	struct mono_raw *r = guest ? &c->clock.guest_raw : &c->clock.host_raw;
-	enum clock_edge edge = CLOCK_EDGE_HOST_RAW;
+	struct clock_link l = { .way = CLOCK_WAY_RAW };
 	uint64_t v[PARAMS_MAX_NUMBERS];
 	int n = params_numbers("mono-raw", text, "LAST,MULT,SHIFT,NSEC,BASE", 5, 5, v, err);
 
@@ -140,18 +144,17 @@ static int apply_raw_text(struct convert_ctx *c, const char *text, enum clock_id
 	if (v[1] > UINT32_MAX || v[2] > 32)
 		return err_usage(err, "option --mono-raw: '%s': MULT has 32 bits, SHIFT is 0 to 32",
 				 text);
-	*r = (struct mono_raw){
+	l.raw = (struct mono_raw){
 		.last = v[0],
 		.mult = (uint32_t)v[1],
 		.shift = (uint8_t)v[2],
 		.nsec = v[3],
 		.base = v[4],
 	};
-	if (guest)
-		edge = over_kvmclock(c, r) ? CLOCK_EDGE_GUEST_RAW_KVM : CLOCK_EDGE_GUEST_RAW;
-	if (clock_ctx_set(&c->clock, edge))
+	if (id == CLK_GUEST_MONO_RAW)
+		l.over = over_kvmclock(c, &l.raw) ? CLK_KVMCLOCK : CLK_GUEST_TSC;
+	if (set_link(c, id, &l))
 		return err_usage(err, "option --mono-raw: '%s': MULT is 0", text);
-	forget(c, guest ? BIT(GUEST_RAW_PIECES) : BIT(HOST_RAW_PIECES));
 	return 0;
 }
 
@@ -194,8 +197,8 @@ static bool is_cyc2ns_clock(enum clock_id id)
 static int apply_cyc2ns_text(struct convert_ctx *c, const char *text, enum clock_id id,
 			     struct kvmft_err *err)
 {
-	bool guest = convert_is_guest(id);
-	struct cyc2ns *p = guest ? &c->clock.guest_cyc2ns : &c->clock.host_cyc2ns;
+	struct clock_link l = { .way = CLOCK_WAY_CYC2NS };
+	bool guest = clock_is_guest(id);
 	uint64_t v[PARAMS_MAX_NUMBERS];
 	int n = params_numbers("sched-line", text, "MULT,SHIFT,OFFSET", 3, 3, v, err);
 
@@ -205,19 +208,10 @@ static int apply_cyc2ns_text(struct convert_ctx *c, const char *text, enum clock
 		return err_usage(
 			err, "option --sched-line: '%s': MULT is 1 to 2^32 - 1, SHIFT is 0 to 32",
 			text);
-	*p = (struct cyc2ns){ .mult = (uint32_t)v[0], .shift = (uint8_t)v[1], .offset = v[2] };
-	if (guest) {
-		c->clock.no_kvmclock = true;
-		c->clock.sched.kernel = 0;
-		forget(c,
-		       BIT(GUEST_LOCAL_PIECES) | BIT(GUEST_GLOBAL_PIECES) | BIT(GUEST_PERF_PIECES));
-	}
-	c->clock.host_kernel_offset = 0;
-	if (clock_ctx_set(&c->clock, guest ? CLOCK_EDGE_GUEST_CYC2NS : CLOCK_EDGE_HOST_CYC2NS) ||
-	    clock_ctx_set(&c->clock, guest ? CLOCK_EDGE_GUEST_GLOBAL : CLOCK_EDGE_HOST_GLOBAL) ||
-	    clock_ctx_set(&c->clock, guest ? CLOCK_EDGE_GUEST_PERF : CLOCK_EDGE_HOST_PERF))
-		return err_set(err, EINVAL, "cannot use --sched-line");
-	return 0;
+	l.over = guest ? CLK_GUEST_TSC : CLK_HOST_TSC;
+	l.line = (struct cyc2ns){ .mult = (uint32_t)v[0], .shift = (uint8_t)v[1], .offset = v[2] };
+	set_kernel(c, guest, 0);
+	return set_link(c, guest ? CLK_GUEST_LOCAL : CLK_HOST_LOCAL, &l);
 }
 
 static int apply_cyc2ns(struct convert_ctx *c, struct kvmft_err *err)
@@ -234,7 +228,7 @@ static int apply_cyc2ns(struct convert_ctx *c, struct kvmft_err *err)
 			err,
 			"option --sched-line: neither %s nor %s is a local, global or perf clock",
 			clock_name(c->from), clock_name(c->to));
-	if (from && to && convert_is_guest(c->from) == convert_is_guest(c->to))
+	if (from && to && clock_is_guest(c->from) == clock_is_guest(c->to))
 		return err_usage(err, "option --sched-line: it does not relate %s to %s",
 				 clock_name(c->from), clock_name(c->to));
 	if (l->n > 1u + (from && to))
@@ -242,7 +236,7 @@ static int apply_cyc2ns(struct convert_ctx *c, struct kvmft_err *err)
 				 1 + (from && to), from && to ? "s" : "");
 	/* One for two clocks: the guest's is usually kvmclock, and has its own parameters. */
 	if (l->n == 1 && from && to)
-		first = convert_is_guest(c->from) ? c->to : c->from;
+		first = clock_is_guest(c->from) ? c->to : c->from;
 	ret = apply_cyc2ns_text(c, l->v[0], first, err);
 	return ret || l->n == 1 ? ret : apply_cyc2ns_text(c, l->v[1], c->to, err);
 }
@@ -250,113 +244,80 @@ static int apply_cyc2ns(struct convert_ctx *c, struct kvmft_err *err)
 /* Parameters given as options, after the captures. */
 static int convert_params_apply(struct convert_ctx *c, struct kvmft_err *err)
 {
-	struct tsc_map map;
+	struct clock_link l = { CLOCK_WAY_MAP, CLK_HOST_TSC, .map = { 0 } };
 	bool given;
-	int ret = convert_params_map(c->p, &map, &given, err);
+	int ret = convert_params_map(c->p, &l.map, &given, err);
 
-	if (!ret && given && !c->map) {
-		c->clock.map = map;
-		ret = clock_ctx_set(&c->clock, CLOCK_EDGE_TSC_MAP);
-	}
+	if (!ret && given && !c->map)
+		ret = set_link(c, CLK_GUEST_TSC, &l);
 	ret = ret ?: apply_pvclock(c, err);
 	ret = ret ?: apply_sched(c, err);
 	ret = ret ?: apply_cyc2ns(c, err);
 	return ret ?: apply_raw(c, err);
 }
 
-/*
- * The clocks that a capture sampled together with the TSC, as edges of the clock
- * graph.
- */
+/* ---- the clocks that a capture sampled together with the TSC ---- */
 
-static const struct sampled {
-	enum cap_clock clock;
-	enum clock_id host, guest;
-	enum clock_edge host_edge, guest_edge;
-	/* where constants are known they are exact, and a way through them longer */
-	bool last_resort;
-} sampled[] = {
-	{ CAP_CLOCK_MONO_RAW, CLK_HOST_MONO_RAW, CLK_GUEST_MONO_RAW, CLOCK_EDGE_HOST_RAW_PIECES,
-	  CLOCK_EDGE_GUEST_RAW_PIECES, false },
-	{ CAP_CLOCK_MONO, CLK_HOST_MONO, CLK_GUEST_MONO, CLOCK_EDGE_HOST_MONO,
-	  CLOCK_EDGE_GUEST_MONO, false },
-	{ CAP_CLOCK_BOOT, CLK_HOST_BOOT, CLK_GUEST_BOOT, CLOCK_EDGE_HOST_BOOT,
-	  CLOCK_EDGE_GUEST_BOOT, false },
-	{ CAP_CLOCK_REALTIME, CLK_HOST_REALTIME, CLK_GUEST_REALTIME, CLOCK_EDGE_HOST_REALTIME,
-	  CLOCK_EDGE_GUEST_REALTIME, false },
-	{ CAP_CLOCK_LOCAL, CLK_HOST_LOCAL, CLK_GUEST_LOCAL, CLOCK_EDGE_HOST_LOCAL_PIECES,
-	  CLOCK_EDGE_GUEST_LOCAL_PIECES, true },
-	{ CAP_CLOCK_GLOBAL, CLK_HOST_GLOBAL, CLK_GUEST_GLOBAL, CLOCK_EDGE_HOST_GLOBAL_PIECES,
-	  CLOCK_EDGE_GUEST_GLOBAL_PIECES, true },
-	{ CAP_CLOCK_PERF, CLK_HOST_PERF, CLK_GUEST_PERF, CLOCK_EDGE_HOST_PERF_PIECES,
-	  CLOCK_EDGE_GUEST_PERF_PIECES, true },
+/* From host-local or guest-local on. */
+static const enum cap_clock sampled[] = {
+	CAP_CLOCK_LOCAL,    CAP_CLOCK_GLOBAL, CAP_CLOCK_PERF,	  CAP_CLOCK_MONO,
+	CAP_CLOCK_MONO_RAW, CAP_CLOCK_BOOT,   CAP_CLOCK_REALTIME,
 };
 
-static int add_clock(struct convert_ctx *c, const struct capture *cap, const struct sampled *s,
-		     bool guest, struct kvmft_err *err)
+/*
+ * As lines between the samples; only for the ends of the conversion. last_resort: of local, global
+ * and perf, which are exact where constants are known.
+ */
+static int convert_samples_add(struct convert_ctx *c, const struct capture *cap, bool guest,
+			       bool last_resort, struct kvmft_err *err)
 {
-	enum clock_id id = guest ? s->guest : s->host;
-	int ret = cap_pieces_init(&c->sample[id], cap, s->clock);
+	for (int k = 0; k <= (c->from != c->to); k++) {
+		struct clock_link l = { CLOCK_WAY_PIECES, guest ? CLK_GUEST_TSC : CLK_HOST_TSC,
+					.later = 0 };
+		enum clock_id id = k ? c->to : c->from;
+		size_t i = (size_t)id - (guest ? CLK_GUEST_LOCAL : CLK_HOST_LOCAL);
+		int ret;
 
-	if (ret == -ENODATA)
-		return 0; /* the missing edge says so */
-	if (ret == -ENOTSUP)
-		return err_lack(err, ENODATA,
-				"%s does not say its TSC frequency: give --tsc-khz", cap->path);
-	if (ret == -ENOMEM)
-		return err_set(err, ENOMEM, "out of memory");
-	c->clock.pieces[id] = c->sample[id].pieces;
-	if (ret || clock_ctx_set(&c->clock, guest ? s->guest_edge : s->host_edge))
-		return err_set(err, EINVAL, "%s: its samples of %s contradict each other",
-			       cap->path, clock_name(id));
+		if (i >= ARRAY_SIZE(sampled) || last_resort != (sampled[i] >= CAP_CLOCK_LOCAL))
+			continue;
+		ret = cap_pieces_init(&c->sample[k], cap, sampled[i]);
+		if (ret == -ENODATA)
+			continue; /* the missing link says so */
+		if (ret == -ENOTSUP)
+			return err_lack(err, ENODATA,
+					"%s does not say its TSC frequency: give --tsc-khz",
+					cap->path);
+		if (ret == -ENOMEM)
+			return err_set(err, ENOMEM, "out of memory");
+		l.pieces = c->sample[k].pieces;
+		if (ret || set_link(c, id, &l))
+			return err_set(err, EINVAL, "%s: its samples of %s contradict each other",
+				       cap->path, clock_name(id));
+	}
 	return 0;
 }
 
-static bool by_graph(const void *clock, uint64_t tsc, uint64_t *lo, uint64_t *hi)
+static bool by_route(const void *route, uint64_t tsc, uint64_t *lo, uint64_t *hi)
 {
-	return !clock_convert(clock, CLK_GUEST_TSC, CLK_KVMCLOCK, tsc, lo, hi, NULL);
+	return clock_route_convert(route, tsc, lo, hi) == 0;
 }
 
 /* The capture's line of CLOCK_MONOTONIC_RAW, if it has one that fits its samples. */
 static void convert_raw_add(struct convert_ctx *c, const struct capture *cap, bool guest)
 {
-	struct mono_raw *raw = guest ? &c->clock.guest_raw : &c->clock.host_raw;
-	enum clock_edge edge = CLOCK_EDGE_HOST_RAW;
+	struct clock_link l = { CLOCK_WAY_RAW, guest ? CLK_GUEST_TSC : CLK_HOST_TSC, .later = 0 };
+	struct clock_route route = { 0 };
+	bool kvmclock =
+		guest && !clock_route_find(&c->clock, CLK_GUEST_TSC, CLK_KVMCLOCK, &route, NULL);
 
-	if (guest)
-		edge = cap->raw.over_kvmclock ? CLOCK_EDGE_GUEST_RAW_KVM : CLOCK_EDGE_GUEST_RAW;
-	if (cap_raw_line(cap, guest ? by_graph : NULL, &c->clock, raw))
-		(void)clock_ctx_set(&c->clock, edge); /* the samples are used if this fails */
-}
-
-/*
- * The clocks that a capture samples together with the TSC, as lines between its samples; only those
- * that are an end of the conversion. last_resort: those that are used only if
- * there is no exact way.
- */
-static int convert_samples_add(struct convert_ctx *c, const struct capture *cap, bool guest,
-			       bool last_resort, struct kvmft_err *err)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(sampled) && !ret; i++)
-		if (sampled[i].last_resort == last_resort &&
-		    convert_wants(c, guest ? sampled[i].guest : sampled[i].host))
-			ret = add_clock(c, cap, &sampled[i], guest, err);
-	return ret;
+	if (guest && cap->raw.over_kvmclock)
+		l.over = CLK_KVMCLOCK;
+	if (cap_raw_line(cap, kvmclock ? by_route : NULL, &route, &l.raw))
+		(void)set_link(c, guest ? CLK_GUEST_MONO_RAW : CLK_HOST_MONO_RAW,
+			       &l); /* the samples are used if this fails */
 }
 
 #define DEFAULT_INPUT "kvmft.data"
-
-bool convert_is_guest(enum clock_id id)
-{
-	return id >= CLK_GUEST_TSC && id <= CLK_GUEST_REALTIME;
-}
-
-bool convert_wants(const struct convert_ctx *c, enum clock_id id)
-{
-	return c->from == id || c->to == id;
-}
 
 static bool by_hand(const struct convert_params *p)
 {
@@ -462,12 +423,13 @@ static bool same_epochs(const struct epoch_vcpu *a, const struct epoch_vcpu *b)
 }
 
 /* -EINVAL if they differ and none was chosen: vCPU 0 is never taken for all. */
-static int pick_vcpu(struct convert_ctx *c, const struct epoch_vm *vm, struct kvmft_err *err)
+static int pick_vcpu(struct convert_ctx *c, const struct epoch_vm *vm,
+		     const struct epoch_vcpu **out, struct kvmft_err *err)
 {
 	if (c->p->vcpu.set) {
 		if (c->p->vcpu.v <= UINT32_MAX)
-			c->clock.epochs = epoch_vm_find(vm, (uint32_t)c->p->vcpu.v);
-		if (!c->clock.epochs)
+			*out = epoch_vm_find(vm, (uint32_t)c->p->vcpu.v);
+		if (!*out)
 			return err_set(err, ENOENT, "%s: VM %s has no vCPU %" PRIu64, c->host->path,
 				       c->vm, c->p->vcpu.v);
 		return 0;
@@ -479,7 +441,7 @@ static int pick_vcpu(struct convert_ctx *c, const struct epoch_vm *vm, struct kv
 				"%s: the clocks of vCPU %u and %u of VM %s differ: choose one with "
 				"--vcpu",
 				c->host->path, vm->vcpus[0]->id, vm->vcpus[i]->id, c->vm);
-	c->clock.epochs = epoch_vm_or_first(vm, -1);
+	*out = epoch_vm_or_first(vm, -1);
 	return 0;
 }
 
@@ -498,6 +460,7 @@ static int merge_records(struct convert_ctx *c, size_t vm, struct kvmft_err *err
 static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
 {
 	const struct capture *g = c->guest;
+	struct clock_link l = { CLOCK_WAY_RECORD, CLK_GUEST_TSC, .pv = { 0 } };
 	const struct cpu_pvclock *use = NULL;
 
 	for (size_t i = 0; i < g->npvclock; i++) {
@@ -515,15 +478,15 @@ static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
 	}
 	if (!use)
 		return 0;
-	c->clock.pv = use->pv;
-	if (clock_ctx_set(&c->clock, CLOCK_EDGE_PVCLOCK))
+	l.pv = use->pv;
+	if (set_link(c, CLK_KVMCLOCK, &l))
 		return err_set(err, EINVAL, "%s: its pvclock record is damaged", g->path);
 	return 0;
 }
 
 /* ---- host ---- */
 
-static int load_epochs(struct convert_ctx *c, struct kvmft_err *err)
+static int load_epochs(struct convert_ctx *c, const struct epoch_vcpu **vcpu, struct kvmft_err *err)
 {
 	struct tsc_map map;
 	bool forced;
@@ -551,11 +514,12 @@ static int load_epochs(struct convert_ctx *c, struct kvmft_err *err)
 					&map))
 		return err_set(err, ENOMEM, "out of memory");
 	ret = c->guest ? merge_records(c, (size_t)vm, err) : 0;
-	return ret ?: pick_vcpu(c, c->map->vm[vm].epochs, err);
+	return ret ?: pick_vcpu(c, c->map->vm[vm].epochs, vcpu, err);
 }
 
 static int use_host(struct convert_ctx *c, struct kvmft_err *err)
 {
+	struct clock_link l = { CLOCK_WAY_EPOCHS, CLK_HOST_TSC, .epochs = NULL };
 	int ret;
 
 	if (!c->host)
@@ -564,18 +528,16 @@ static int use_host(struct convert_ctx *c, struct kvmft_err *err)
 	if (!ret)
 		convert_raw_add(c, c->host, false);
 	/* Reading all events of the capture is needed only for guests. */
-	if (ret || (!convert_is_guest(c->from) && !convert_is_guest(c->to)))
+	if (ret || (!clock_is_guest(c->from) && !clock_is_guest(c->to)))
 		return ret;
 	if (c->p->tsc_offset.set && !cap_in_tsc(c->host))
 		return 0;
-	ret = load_epochs(c, err);
-	if (ret || !c->clock.epochs)
+	ret = load_epochs(c, &l.epochs, err);
+	if (ret || !l.epochs)
 		return ret;
-	/* -ENODATA: these epochs hold no record; if it matters, the missing edge says so. */
-	if (clock_ctx_set(&c->clock, CLOCK_EDGE_EPOCHS) == 0) {
-		(void)clock_ctx_set(&c->clock, CLOCK_EDGE_EPOCH_PV);
-		(void)clock_ctx_set(&c->clock, CLOCK_EDGE_EPOCH_KVMCLOCK);
-	}
+	(void)set_link(c, CLK_GUEST_TSC, &l);
+	l.over = CLK_GUEST_TSC;
+	(void)set_link(c, CLK_KVMCLOCK, &l); /* it may hold no record; the missing link says so */
 	return 0;
 }
 
@@ -589,26 +551,23 @@ static int use_guest(struct convert_ctx *c, struct kvmft_err *err)
 	if (!g)
 		return 0;
 	c->clock.no_kvmclock = g->sched_is_tsc;
-	if (g->has_sched_offset) {
-		c->clock.sched.kvm = (uint64_t)g->kvm_sched_clock_offset;
-		ret = clock_ctx_set(&c->clock, CLOCK_EDGE_SCHED);
-	}
-	if (!ret && g->has_kernel_sched_offset) {
-		c->clock.sched.kernel = (uint64_t)g->kernel_sched_offset;
-		ret = clock_ctx_set(&c->clock, CLOCK_EDGE_GUEST_GLOBAL);
-		ret = ret ?: clock_ctx_set(&c->clock, CLOCK_EDGE_GUEST_PERF);
-	}
-	if (!ret && !c->p->pvclock && !clock_ctx_has(&c->clock, CLOCK_EDGE_EPOCH_PV))
+	if (g->has_sched_offset && !g->sched_is_tsc)
+		set_kvm(c, (uint64_t)g->kvm_sched_clock_offset);
+	if (g->has_kernel_sched_offset)
+		set_kernel(c, true, (uint64_t)g->kernel_sched_offset);
+	if (!c->p->pvclock && !c->clock.link[CLK_KVMCLOCK].way)
 		ret = lone_record(c, err);
+	ret = ret ?: convert_samples_add(c, g, true, false, err);
 	if (!ret)
 		convert_raw_add(c, g, true);
-	return ret ?: convert_samples_add(c, g, true, false, err);
+	return ret;
 }
 
 /* ---- --vm without a capture: a VM that runs here now ---- */
 
 static int take_live(struct convert_ctx *c, const struct vm *vm, struct kvmft_err *err)
 {
+	struct clock_link l = { CLOCK_WAY_MAP, CLK_HOST_TSC, .map = { 0 } };
 	const struct vm_vcpu *use = NULL;
 
 	for (size_t i = 0; i < vm->n_vcpus; i++) {
@@ -634,12 +593,12 @@ static int take_live(struct convert_ctx *c, const struct vm *vm, struct kvmft_er
 	if (!use)
 		return err_lack(err, ENODATA, "cannot read the TSC offset of VM %s%s%s", c->vm,
 				vm->note ? ": " : "", vm->note ?: "");
-	c->clock.map = (struct tsc_map){
+	l.map = (struct tsc_map){
 		.offset = use->tsc_offset,
 		.ratio = use->tsc_ratio,
 		.frac = (uint8_t)use->tsc_frac_bits,
 	};
-	if (clock_ctx_set(&c->clock, CLOCK_EDGE_TSC_MAP))
+	if (set_link(c, CLK_GUEST_TSC, &l))
 		return err_set(err, EINVAL,
 			       "VM %s: debugfs shows a TSC ratio that KVM does not use", c->vm);
 	return 0;

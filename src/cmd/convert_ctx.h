@@ -7,7 +7,6 @@
 #define KVMFT_CMD_CONVERT_CTX_H
 
 #include "kvmft/cli.h"
-#include "kvmft/clockgraph.h"
 #include "kvmft/match.h"
 #include "kvmft/guest_time.h"
 #include "kvmft/vm.h"
@@ -35,13 +34,13 @@ extern const char *const convert_clocksources[]; /* "tsc", "kvm-clock", NULL */
 struct convert_ctx {
 	const struct convert_params *p;
 	enum clock_id from, to;
-	struct clock_ctx clock;
+	struct clock_chain clock;
 	char vm[64]; /* label of the VM, "" when it has none */
 	struct capture *host, *guest;
 	struct fmt *fmt, *guest_fmt;
 	struct hostmap *map;
 	struct match match; /* the guest's VM */
-	struct cap_pieces sample[CLK_NR]; /* what clock.pieces borrows */
+	struct cap_pieces sample[2]; /* of from and to: what their links borrow */
 };
 
 /*
@@ -58,12 +57,5 @@ void convert_ctx_close(struct convert_ctx *c);
  * p->live.list.
  */
 void convert_live_scan(struct convert_params *p);
-
-/* Does the clock exist only within a guest? kvmclock does. */
-bool convert_is_guest(enum clock_id id);
-/* Is id one of the two ends? */
-bool convert_wants(const struct convert_ctx *c, enum clock_id id);
-
-/* ---- the parts of convert_ctx_open() ---- */
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* sink.c: where results go; the clock and the file of a time line. */
 #include "sink.h"
-#include "kvmft/clockgraph.h"
 
 #include <fcntl.h>
 #include <time.h>

@@ -4,7 +4,6 @@
  * has to be said about the traced kernel; threads and vCPUs.
  */
 #include "report_priv.h"
-#include "kvmft/clockgraph.h"
 #include "kvmft/events.h"
 #include "kvmft/guest_time.h"
 

@@ -50,7 +50,9 @@ static void take_one(struct clock_sample *v, size_t *n, uint64_t tsc, uint64_t w
 {
 	if (width <= UINT64_MAX - tsc) /* otherwise the file is damaged */
 		v[(*n)++] = (struct clock_sample){
-			.tsc_before = tsc, .tsc_after = tsc + width, .ns = ns,
+			.tsc_before = tsc,
+			.tsc_after = tsc + width,
+			.ns = ns,
 		};
 }
 
@@ -68,8 +70,7 @@ static size_t take(const struct capture *cap, enum cap_clock clock, struct clock
 	for (size_t i = 0; field && i < cap->nbracket; i++) {
 		const struct clock_bracket *b = &cap->bracket[i];
 
-		take_one(v, &n, b->tsc, b->width,
-			 *(const uint64_t *)((const char *)b + field));
+		take_one(v, &n, b->tsc, b->width, *(const uint64_t *)((const char *)b + field));
 	}
 	for (size_t i = 0; !field && i < cap->nsample; i++) {
 		const struct cap_clock_sample *s = &cap->sample[i];
@@ -208,9 +209,12 @@ static int refuse_perf(const struct capture *cap, struct kvmft_err *err)
 static int use_samples(struct own_tsc *o, const struct capture *cap, enum cap_clock clock,
 		       struct kvmft_err *err)
 {
-	int ret = cap_pieces_init(&o->samples, cap, clock);
+	struct cap_pieces p;
+	int ret = cap_pieces_init(&p, cap, clock);
 
-	o->kind = OWN_SAMPLED;
+	o->link.way = CLOCK_WAY_PIECES;
+	o->link.pieces = p.pieces;
+	o->v = p.v;
 	if (!ret || ret == -ENOMEM)
 		return ret;
 	own_tsc_free(o);
@@ -222,31 +226,29 @@ static int use_samples(struct own_tsc *o, const struct capture *cap, enum cap_cl
 }
 
 /* perf's own clock, as described in perf.data. */
-static bool use_line(struct own_tsc *o, const struct capture *cap)
+static bool use_line(struct clock_link *l, const struct capture *cap)
 {
-	o->line = cap->line.line;
-	o->kind = OWN_LINE;
-	return cap->line.known && !cyc2ns_check(&o->line);
+	l->way = CLOCK_WAY_CYC2NS;
+	l->line = cap->line.line;
+	return cap->line.known && !cyc2ns_check(&l->line);
 }
 
 /* The kernel's own line, if the capture has it: exact. Else the samples. */
-static bool use_raw(struct own_tsc *o, const struct capture *cap)
+static bool use_raw(struct clock_link *l, const struct capture *cap)
 {
-	o->kind = OWN_RAW;
+	l->way = CLOCK_WAY_RAW;
 	return !strcmp(cap->clock, "mono_raw") && !cap->raw.over_kvmclock &&
-	       cap_raw_line(cap, NULL, NULL, &o->raw);
+	       cap_raw_line(cap, NULL, NULL, &l->raw);
 }
 
 int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err *err)
 {
 	enum cap_clock clock;
 
-	memset(o, 0, sizeof(*o));
+	*o = (struct own_tsc){ .link.way = CLOCK_WAY_SAME };
 	if (!cap->clock)
 		return err_lack(err, ENOTSUP, "%s does not say what its trace clock is", cap->path);
-	if (cap_in_tsc(cap)) /* OWN_TSC */
-		return 0;
-	if (use_line(o, cap) || use_raw(o, cap))
+	if (cap_in_tsc(cap) || use_line(&o->link, cap) || use_raw(&o->link, cap))
 		return 0;
 	if (cap->is_perfdata)
 		return refuse_perf(cap, err);
@@ -260,62 +262,50 @@ int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err 
 
 void own_tsc_free(struct own_tsc *o)
 {
-	if (o)
-		cap_pieces_free(&o->samples);
+	if (!o)
+		return;
+	free(o->v);
+	memset(o, 0, sizeof(*o));
+}
+
+static bool is_sampled(const struct own_tsc *o)
+{
+	return o->link.way == CLOCK_WAY_PIECES;
 }
 
 bool own_tsc_is_exact(const struct capture *cap)
 {
 	struct own_tsc o;
-	bool exact = !own_tsc_init(&o, cap, NULL) && o.kind != OWN_SAMPLED;
+	bool exact = !own_tsc_init(&o, cap, NULL) && !is_sampled(&o);
 
 	own_tsc_free(&o);
 	return exact;
-}
-
-/* The first and the last cycle at which the clock may have shown ts; false: none. */
-static bool own_tsc_range(const struct own_tsc *o, uint64_t ts, uint64_t *lo, uint64_t *hi)
-{
-	switch (o->kind) {
-	case OWN_TSC: *lo = *hi = ts; return true;
-	case OWN_LINE: return !cyc2ns_to_tsc_range(&o->line, ts, lo, hi);
-	case OWN_RAW: return !mono_raw_to_cyc_range(&o->raw, ts, lo, hi);
-	case OWN_SAMPLED: return clock_pieces_to_tsc(&o->samples.pieces, ts, lo, hi) >= 0;
-	}
-	return false;
 }
 
 bool own_tsc_stamp(const struct own_tsc *o, uint64_t tsc, uint64_t *ts)
 {
 	uint64_t hi;
 
-	switch (o->kind) {
-	case OWN_TSC: *ts = tsc; return true;
-	case OWN_LINE: *ts = cyc2ns_to_ns(&o->line, tsc); return true;
-	case OWN_RAW: return !mono_raw_to_ns(&o->raw, tsc, ts);
-	case OWN_SAMPLED: return clock_pieces_to_ns(&o->samples.pieces, tsc, ts, &hi) >= 0;
-	}
-	return false;
+	return clock_link_down(&o->link, tsc, ts, &hi) >= 0;
 }
 
 bool own_tsc_place(const struct own_tsc *o, uint64_t ts, uint64_t *at, uint64_t *width)
 {
 	uint64_t lo, hi;
 
-	if (!own_tsc_range(o, ts, &lo, &hi))
+	if (clock_link_up(&o->link, ts, &lo, &hi) < 0)
 		return false;
-	hi = MAX(lo, hi); /* a ns that no cycle reads: the first cycle after it */
-	*at = o->kind == OWN_SAMPLED ? lo + (hi - lo) / 2 : lo;
-	*width = o->kind == OWN_SAMPLED ? 0 : hi - lo;
+	*at = is_sampled(o) ? lo + (hi - lo) / 2 : lo;
+	*width = is_sampled(o) ? 0 : hi - lo;
 	return true;
 }
 
 uint64_t own_tsc_around(const struct own_tsc *o)
 {
-	const struct clock_pieces *p = &o->samples.pieces;
+	const struct clock_pieces *p = &o->link.pieces;
 	uint64_t most = 0, lo, hi;
 
-	for (size_t i = 0; o->kind == OWN_SAMPLED && i < p->n; i++)
+	for (size_t i = 0; is_sampled(o) && i < p->n; i++)
 		if (clock_pieces_to_tsc(p, p->v[i].ns, &lo, &hi) >= 0)
 			most = MAX(most, (hi - lo) / 2 + 1);
 	return most;
@@ -332,7 +322,7 @@ static bool by_record(const void *arg, uint64_t tsc, uint64_t *lo, uint64_t *hi)
 }
 
 /* If it is over kvmclock, and so has its rate, mono_raw is kvmclock plus a constant. */
-static bool raw_over_kvmclock(struct guest_time *g, const struct capture *cap)
+static bool raw_over_kvmclock(struct clock_link *l, const struct capture *cap)
 {
 	const struct mono_raw *r = &cap->raw.line;
 	struct mono_raw raw;
@@ -340,7 +330,7 @@ static bool raw_over_kvmclock(struct guest_time *g, const struct capture *cap)
 	if (!cap->raw.over_kvmclock || strcmp(cap->clock, "mono_raw") || !cap->npvclock ||
 	    r->mult != 1ull << r->shift)
 		return false;
-	g->offset = (int64_t)(r->last - r->base - (r->nsec >> r->shift));
+	l->later = r->base + (r->nsec >> r->shift) - r->last;
 	return cap_raw_line(cap, by_record, &cap->pvclock[0].pv, &raw);
 }
 
@@ -348,7 +338,7 @@ static bool raw_over_kvmclock(struct guest_time *g, const struct capture *cap)
  * local is sched_clock(); global and perf are local_clock() = sched_clock() + an offset. Exact
  * with the constants.
  */
-static bool sched_over_kvmclock(struct guest_time *g, const struct capture *cap)
+static bool sched_over_kvmclock(struct clock_link *l, const struct capture *cap)
 {
 	bool local = !strcmp(cap->clock, "local");
 
@@ -357,17 +347,20 @@ static bool sched_over_kvmclock(struct guest_time *g, const struct capture *cap)
 	if (cap->sched_is_tsc || !cap->has_sched_offset ||
 	    (!local && !cap->has_kernel_sched_offset))
 		return false;
-	g->offset = (int64_t)((uint64_t)cap->kvm_sched_clock_offset -
-			      (local ? 0 : (uint64_t)cap->kernel_sched_offset));
+	l->later = (local ? 0 : (uint64_t)cap->kernel_sched_offset) -
+		   (uint64_t)cap->kvm_sched_clock_offset;
 	return true;
 }
 
 int guest_time_init(struct guest_time *g, const struct capture *cap, struct kvmft_err *err)
 {
-	memset(g, 0, sizeof(*g));
-	g->kvmclock = cap->clock && !cap->unit_ns &&
-		      (sched_over_kvmclock(g, cap) || raw_over_kvmclock(g, cap));
-	return g->kvmclock ? 0 : own_tsc_init(&g->own, cap, err);
+	struct clock_link *l = &g->own.link;
+
+	*g = (struct guest_time){ .own.link = { CLOCK_WAY_LATER, CLK_KVMCLOCK, .later = 0 } };
+	if (cap->clock && !cap->unit_ns &&
+	    (sched_over_kvmclock(l, cap) || raw_over_kvmclock(l, cap)))
+		return 0;
+	return own_tsc_init(&g->own, cap, err);
 }
 
 void guest_time_free(struct guest_time *g)
@@ -445,9 +438,9 @@ static enum epoch_result own_to_host(const struct guest_time *g, const struct ep
 	uint64_t from, to, unused;
 	enum epoch_result r, last;
 
-	if (!own_tsc_range(&g->own, ts, &from, &to))
+	if (clock_link_up(&g->own.link, ts, &from, &to) < 0)
 		return EPOCH_RANGE;
-	if (g->own.kind == OWN_SAMPLED) {
+	if (is_sampled(&g->own)) {
 		r = tsc_to_host_after(g, v, after, from + (to - from) / 2, lo, &unused);
 		*hi = epoch_result_usable(r) ? *lo + (to - from) / 2 : 0;
 		return r;
@@ -460,9 +453,11 @@ static enum epoch_result own_to_host(const struct guest_time *g, const struct ep
 enum epoch_result guest_time_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
 				     uint64_t after, uint64_t ts, uint64_t *lo, uint64_t *hi)
 {
-	if (g->kvmclock)
-		return epoch_kvmclock_to_host(v, ts + (uint64_t)g->offset, lo, hi);
-	if (g->own.kind == OWN_TSC)
+	const struct clock_link *l = &g->own.link;
+
+	if (l->over == CLK_KVMCLOCK)
+		return epoch_kvmclock_to_host(v, ts - l->later, lo, hi);
+	if (l->way == CLOCK_WAY_SAME)
 		return tsc_to_host_after(g, v, after, ts, lo, hi);
 	return own_to_host(g, v, after, ts, lo, hi);
 }
@@ -470,5 +465,5 @@ enum epoch_result guest_time_to_host(const struct guest_time *g, const struct ep
 bool guest_time_line(const struct guest_time *g, const struct epoch_vcpu *v, uint64_t ts,
 		     struct epoch_line *line)
 {
-	return !g->kvmclock && g->own.kind == OWN_TSC && epoch_guest_line(v, ts, line);
+	return g->own.link.way == CLOCK_WAY_SAME && epoch_guest_line(v, ts, line);
 }

@@ -7,7 +7,6 @@
  * from mono_raw if there is no such clock.
  */
 #include "trace.h"
-#include "kvmft/clockgraph.h"
 #include "kvmft/output.h"
 
 #define TSC_CLOCK "x86-tsc"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* pairing.c: host and guests, opened and matched. */
 #include "kvmft/pairing.h"
-#include "kvmft/clockgraph.h"
 #include "kvmft/events.h"
 #include "kvmft/guest_time.h"
 

@@ -7,7 +7,6 @@
 
 #include <inttypes.h>
 
-#include "kvmft/clockgraph.h"
 #include "kvmft/evidence.h"
 #include "kvmft/timeline.h"
 
