@@ -100,6 +100,7 @@ struct blame_spike {
 	uint64_t since;
 	int64_t on; /* the vCPU that matters now */
 	bool asleep, running;
+	uint64_t dark, dark_to; /* a machine below the host may have had its CPU: how long, until */
 	uint64_t wait;		       /* woken, and who has its CPU is known when it gets it */
 	uint64_t idle_wait; /* woken, and its CPU idle all the time since */
 	uint32_t idle_cpu, idle_state; /* ... which, and how deep; UINT32_MAX: unknown */

@@ -49,8 +49,8 @@ const struct blame_name blame_causes[BLAME_CAUSES] = {
 
 /*
  * The largest cause; unknown if the unknown part is larger. It is sure if the alignment's error
- * could not make another one as large, no event was lost, and all was recorded that would show
- * another cause. How long a vCPU stood still, the host alone says.
+ * could not make another one as large, nor what a machine below may have taken, no event was lost,
+ * and all was recorded that would show another cause. How long a vCPU stood still, the host says.
  */
 void blame_judge(struct blame_spike *s, const uint64_t *offs)
 {
@@ -81,8 +81,8 @@ void blame_judge(struct blame_spike *s, const uint64_t *offs)
 		s->needs |= p->cause == best || p->cause == CAUSE_UNKNOWN ? p->lacks : 0;
 	}
 	s->sure = !s->holes && best > CAUSE_LOST && !sum[CAUSE_LOST] && !lacks &&
-		  off != UINT64_MAX && sum[best] > off &&
-		  sum[best] - off > second + unknown + off;
+		  off != UINT64_MAX && sum[best] > off + s->dark &&
+		  sum[best] - off - s->dark > second + unknown + off + s->dark;
 }
 
 /*
@@ -471,6 +471,8 @@ int blame_explain(struct blame *b, const struct tl_item *i)
 	if (i->src->qemu || i->marker)
 		return 0;
 	pass(b, i->host);
+	if (b->below && !i->src->guest && i->cpu < b->ncpu)
+		b->cpu[i->cpu].heard = MAX(b->cpu[i->cpu].heard, i->host);
 	b->now = MAX(b->now, i->host);
 	if (i->kind != TL_EVENT) {
 		/* A gap of a guest hides less: which of its tasks ran. */

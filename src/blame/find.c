@@ -281,6 +281,7 @@ static void evidence(struct blame *b)
 	const struct tl_source *s = tl_source(b->t, 0);
 	uint32_t host = s->guest ? 0 : evidence_recorded(s->cap, s->fmt, false, b->seen[0]);
 
+	b->below = !s->guest && s->cap->hypervisor && *s->cap->hypervisor;
 	for (uint32_t isa = 0; isa < ARRAY_SIZE(b->late); isa++)
 		b->late[isa] = event_exit_late(s->cap, isa);
 	for (unsigned int c = CAUSE_LOST + 1; c < BLAME_CAUSES; c++)

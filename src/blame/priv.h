@@ -88,6 +88,7 @@ struct blame {
 	struct hostmap *map;
 	uint64_t khz;
 	bool alone;   /* a guest without its host */
+	bool below;   /* the host is itself a virtual machine */
 	bool late[3]; /* by isa up to SVM: the host's interrupts look like the guest's time */
 	bool (*seen)[EV_ROLES]; /* by source */
 	uint32_t *has;		/* by VM: enum evidence, of the host and of that guest */
@@ -230,6 +231,7 @@ struct blame_vcpu {
 
 /* What interrupts a CPU of the host. */
 struct blame_cpu {
+	uint64_t heard; /* host TSC of the last event there; 0: none is known */
 	uint32_t irqs, softirqs;
 	uint64_t irq, softirq;
 	bool slept;	     /* in idle_state, up to now or until just now */

@@ -7,6 +7,7 @@
 
 #define OTHERS	UINT64_MAX /* key of a part for several */
 #define IDLE_MS 5u	   /* no CPU takes that long to leave its idle state */
+#define TICK_MS 5u	   /* ... and a busy one shows its tick within that */
 
 /* No room for another one: the smallest of that cause takes all others of it. */
 static struct blame_part *others(struct blame_spike *s, enum blame_cause cause)
@@ -593,6 +594,24 @@ static void guest_alone(const struct blame *b, struct blame_spike *s, const stru
 		snprintf(p->name, sizeof(p->name), "the host was not recorded");
 }
 
+/*
+ * The host is itself a virtual machine: where a busy CPU of it shows nothing, not even its tick,
+ * the machine below it may have had that CPU.
+ */
+static void silent(const struct blame *b, struct blame_spike *s, const struct lat_now *n,
+		   uint64_t to)
+{
+	const struct blame_vcpu *v = vcpu_of(b, s);
+	uint64_t from = b->below && v && v->cpu < b->ncpu ? b->cpu[v->cpu].heard : 0;
+
+	if (!from || to < from + (b->khz ?: 2000000) * TICK_MS || n->asleep ||
+	    (n->state != VS_GUEST && n->state != VS_KERNEL && n->state != VS_USER))
+		return;
+	from = MAX(MAX(from, s->begin), s->dark_to);
+	s->dark += to > from ? to - from : 0;
+	s->dark_to = to;
+}
+
 void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 {
 	uint64_t from = s->since, time;
@@ -623,6 +642,7 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 		blame_part_add(b, s, CAUSE_UNKNOWN, 0, time);
 		return;
 	}
+	silent(b, s, &n, to);
 	if (n.state != VS_WAITING)
 		idle_wait_over(b, s, n.from);
 	switch (n.state) {

@@ -563,6 +563,33 @@ out_has 'the guest executed nothing: the host.s interrupt, or below it' "a windo
 is "$got" "unknown 40000 false" "... which is not the guest's"
 window 0xffffffff82000004
 is "$got" "guest-irqs-off 40050 true" "... but one instruction later it may be"
+
+# silent HYPERVISOR TICK...: an exit of 20 ms, meanwhile the host's tick came at these times, in ms
+silent()
+{
+	capture host <<-END
+		meta machine uname=Linux%206.12.0 arch=x86_64${1:+ hypervisor=$1}
+		0   1000 101 kvm_entry vcpu_id=0
+		0   2000 101 irq_vectors:local_timer_entry vector=0xec
+		0   2100 101 irq_vectors:local_timer_exit vector=0xec
+		0  10000 101 kvm_exit exit_reason=10 isa=1
+		$(shift; for ms in "$@"; do
+			echo "0 ${ms}000000 101 irq_vectors:local_timer_entry vector=0xec"
+			echo "0 ${ms}000500 101 irq_vectors:local_timer_exit vector=0xec"
+		done)
+		0 20010000 101 kvm_entry vcpu_id=0
+		0 20020000 101 kvm_exit exit_reason=1 isa=1
+	END
+	run "$kvmft" blame -q --what stall --format json "$tmp/host"
+	got=$(sed -n 's/.*"cause":"\([a-z-]*\)","cause_time_ns":[0-9]*,"sure":\([a-z]*\).*/\1 \2/p' "$out")
+}
+
+silent ""
+is "$got" "exit-kernel true" "an exit without a tick of the host, on bare metal"
+silent KVMKVMKVM
+is "$got" "exit-kernel false" "... on a host that is a virtual machine itself, the machine below may have had its CPU"
+silent KVMKVMKVM 4 8 12 16
+is "$got" "exit-kernel true" "... but not while its ticks show that it had it"
 capture host <"$tmp/both"
 capture guest <"$tmp/both-guest"
 
