@@ -7,7 +7,7 @@
 
 . "$(dirname "$0")/tap.sh"
 
-rig stuck --timeout 900 --host-cpus 1 --vcpus 1
+rig stuck --timeout 1200 --host-cpus 1 --vcpus 1 --env RECORD=1s
 # A guest that exits as fast as it can; emulated, everything takes ten times as long.
 cost=$(fact cost_ns)
 [ -z "$cost" ] || echo "# CPU time of 2 s: $cost ns"

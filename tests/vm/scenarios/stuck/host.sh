@@ -3,7 +3,8 @@
 #
 # Guests that hang in every way there is, and `kvmft stuck`, which must say why within 5 s: small VMs
 # with planted code, and real guests. STUCK (from --env) chooses among the steps_... below; default: all
-# that this CPU has. ENGINE is kvmft stuck's --engine for all of them. Its output is in stuck.tar.
+# that this CPU has. ENGINE is kvmft stuck's --engine for all of them. With RECORD=DURATION each is recorded,
+# too, for that long; `planted` has their names and classes. All that is in stuck.tar.
 
 . "$VM_LIB/host.sh"
 . "$SCENARIO_DIR/../tracefs-state.sh"
@@ -47,25 +48,42 @@ tracefs_state >/tmp/state.before
 # Start the program once: reading it from a slow disk must not count as its time.
 "$KVMFT" stuck >/dev/null 2>&1
 
-# asks NAME SEL [OPTION]...: kvmft stuck, its answer as text in NAME.out, and how long it took. That is also the load
-# of the outer machine: one that was late is asked again, and the first of three that was not late counts.
-asks()
+# once NAME SEL [OPTION]...: kvmft stuck, its answer in NAME.out; $took is how long it took, in 1/100 s
+once()
 {
 	name=$1
-	sel=$2
-	shift 2
-	for try in 1 2 3; do
-		begin=$(uptime_cs)
-		"$KVMFT" stuck --vm "$sel" ${ENGINE:+--engine "$ENGINE"} "$@" >"$name.out" 2>"$name.err"
-		echo $? >"$name.rc"
-		took=$(($(uptime_cs) - begin))
-		note "$name: answered after $took/100 s, try $try"
-		[ $took -gt 500 ] || break
-	done
-	sed 's/^/# /' "$name.out" "$name.err"
+	shift
+	begin=$(uptime_cs)
+	"$KVMFT" stuck --vm "$@" ${ENGINE:+--engine "$ENGINE"} >"$name.out" 2>"$name.err"
+	echo $? >"$name.rc"
+	took=$(($(uptime_cs) - begin))
+}
+
+# asks NAME SEL [OPTION]...: kvmft stuck, its answer as text in NAME.out, within 5 s. What it does besides looking takes
+# as long as the outer machine's load makes it: where it was late, looking for 0.2 s only shows how long that is.
+asks()
+{
+	once "$@"
+	note "$name: answered after $took/100 s"
 	fact "took_$(echo "$name" | tr - _)" "$took"
+	all=$took besides=0 asked=$name
+	if [ "$all" -gt 500 ]; then
+		shift
+		once "$asked.short" "$@" --seconds 0.2
+		besides=$((took - 20)) name=$asked
+		note "... of which some $besides/100 s are for more than looking"
+	fi
+	sed 's/^/# /' "$name.out" "$name.err"
 	check "$name: answered" same "$(cat "$name.rc")" 0
-	check "$name: within 5 s" test "$took" -le 500
+	check "$name: within 5 s, or what this machine takes more" test "$all" -le $((500 + 2 * besides))
+}
+
+# records NAME CLASS: with RECORD, the VM asked for last is recorded, for what stuck -i says of that
+records()
+{
+	[ -n "${RECORD:-}" ] || return 0
+	check "$1: recorded" "$KVMFT" record -q -o "$1.rec" -d "$RECORD"
+	echo "$1 $2" >>planted
 }
 
 # shellcheck disable=SC2086 # options
@@ -79,6 +97,7 @@ says()
 {
 	check "$1: the class is $2" grep -q "vCPU 0, thread [0-9]*: $2\$" "$1.out"
 	[ $# -lt 3 ] || check "$1: ... $3" sh -c "tr -s '\n ' ' ' <'$1.out' | grep -qE '$3'"
+	records "$1" "$2"
 }
 
 # small NAME [OPTION]...: a small VM; its PID in $vm. $before: a command that starts it.
@@ -404,6 +423,7 @@ step_healthy()
 		fact "verdicts_$kind" "$(echo "$verdicts" | tr -d ' ,')"
 		check "$kind: each was answered" same "$(wc -l <healthy.all)" "${RUNS:-20}"
 		check "$kind: no alarm" sh -c '! grep -vE "^(running|idle|in-guest)\$" healthy.all'
+		records "busy-$kind" healthy
 	done
 	flag_set work-busy none
 	flag_wait works-busy
