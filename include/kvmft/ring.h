@@ -6,7 +6,7 @@
  *   subbuf_*  one bounds-checked walk over one sub-buffer (kernel/trace/ring_buffer.c layout)
  *   rstream_* one CPU's sub-buffers in order: events, gaps, damage
  *   rmerge_*  any number of streams by time, through a tournament tree
- * and fmt_*: event formats through libtraceevent, the only place that includes event-parse.h.
+ * and fmt_*: event formats, their fields and how events print.
  *
  * The step from one event to the next is in line, so that what a loop does with an event is most
  * of its cost. Two ways to walk a stream:

@@ -25,8 +25,8 @@
  *
  *   print fmt: "...", REC->...
  *
- * Done here and not by libtraceevent, because values are read through these offsets: whatever the
- * text says, no field is outside 64 KiB and every access is checked against the record.
+ * Values are read through these offsets: whatever the text says, no field is outside 64 KiB and
+ * every access is checked against the record.
  */
 
 #define MAX_EXTENT 65536
@@ -69,9 +69,9 @@ static uint16_t elem_size(const char *decl, const char *name, const char *close,
 		const char *type;
 		uint16_t size;
 	} known[] = {
-		{ "u8", 1 },  { "s8", 1 },    { "char", 1 }, { "u16", 2 }, { "s16", 2 },
-		{ "short", 2 }, { "u64", 8 }, { "s64", 8 },  { "long", 8 }, { "u32", 4 },
-		{ "s32", 4 }, { "int", 4 },
+		{ "u8", 1 },   { "s8", 1 },    { "char", 1 }, { "u16", 2 },
+		{ "s16", 2 },  { "short", 2 }, { "u64", 8 },  { "s64", 8 },
+		{ "long", 8 }, { "u32", 4 },   { "s32", 4 },  { "int", 4 },
 	};
 	const char *open = memchr(name, '[', (size_t)(close - name));
 	uint32_t count = 0, digits = 0;
@@ -119,7 +119,6 @@ static int add_field(struct fmt_event *e, const char *decl, const char *semi,
 		return -ENOMEM;
 	fld->f = *at;
 	fld->decl = decl;
-	fld->decl_len = (size_t)(semi - decl);
 	fld->f.is_relative = *decl == '_' && span_has(decl, name, "__rel_loc");
 	fld->f.is_dynamic =
 		fld->f.is_relative || (*decl == '_' && span_has(decl, name, "__data_loc"));
@@ -128,8 +127,8 @@ static int add_field(struct fmt_event *e, const char *decl, const char *semi,
 	fld->f.is_pointer = memchr(decl, '*', (size_t)(name - decl));
 	fld->f.is_string = fld->f.is_array && span_has(decl, name, "char") &&
 			   !span_has(decl, name, "unsigned") && !fld->f.is_pointer;
-	fld->f.elem = fld->f.is_array ? elem_size(decl, name, semi, at->size, fld->f.is_dynamic) :
-					at->size;
+	fld->f.elem = fld->f.is_array ? elem_size(decl, name, semi, at->size, fld->f.is_dynamic)
+				      : at->size;
 	if (fld->f.is_dynamic && at->size != 4)
 		return -EBADMSG;
 	fld->name = fmt_name_copy(e->lazy->f, name, (size_t)(end - name));
@@ -258,9 +257,10 @@ static int fmt_parse_text(struct fmt_event *e, const char **why)
 	e->is_stack = !strcmp(e->sys, "ftrace") && !strcmp(e->name, "kernel_stack");
 	e->is_printk = !strcmp(e->sys, "ftrace") &&
 		       (!strcmp(e->name, "bprint") || !strcmp(e->name, "bputs"));
-	*why = !have_id ? "no valid ID line" :
-	       !have_name ? "the name line is not the event's name" :
-	       !common_ok(e) ? "no common_type at offset 0" : NULL;
+	*why = !have_id	       ? "no valid ID line"
+	       : !have_name    ? "the name line is not the event's name"
+	       : !common_ok(e) ? "no common_type at offset 0"
+			       : NULL;
 	return *why ? -EBADMSG : 0;
 }
 
@@ -458,7 +458,6 @@ void fmt_free(struct fmt *f)
 		free(f->names);
 		f->names = next;
 	}
-	fmt_plan_close(f);
 	fmt_stacks_free(f);
 	free(f->event);
 	free(f);
@@ -535,9 +534,7 @@ bool fmt_has_plan(const struct fmt_event *e)
 
 	if (!lazy->tried && !e->is_stack && !e->is_printk) {
 		lazy->tried = true;
-		errno = 0; /* libtraceevent does not tell why it failed */
-		lazy->plan = fmt_plan_new(lazy->f, e, NULL);
-		lazy->failed = !lazy->plan && errno == ENOMEM;
+		lazy->failed = fmt_plan_new(lazy->f, e, NULL, &lazy->plan) == -ENOMEM;
 		if (lazy->plan)
 			fmt_plan_quick(lazy->plan, lazy->e);
 	}

@@ -1,58 +1,173 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * fmt_compile.c: from libtraceevent's parse of a print format to a plan.
+ * fmt_compile.c: from the text of a print format, of any file, to a plan.
  *
- * Only this file sees event-parse.h. libtraceevent parses; it never sees an event. What it gets is
- * written from fields that were checked and by fmt_safe.c. Plugins are switched off: they are code
- * from the user's home directory.
+ *   print   := STRING+ { "," arg } end of line
+ *   arg     := number, or text where the format string has %s
+ *   number  := binary [ "?" number ":" number ]
+ *   binary  := unary { OPERATOR unary }, grouped as in C
+ *   unary   := ( "!" | "~" | "-" | CAST ) unary | primary
+ *   primary := NUMBER | "REC->" FIELD [ "[" number "]" ] | "(" number ")" | call
+ *   text    := binary "?" text ":" text | { CAST } ( STRING+ | "REC->" FIELD | "(" text ")" | call )
+ *   call    := __print_symbolic(number, { number, STRING } ...), and so on
  *
- * Its own printing, tep_print_event(), is what tests compare with, and no more: its eval_num_arg()
- * computes all in long long and reads where a record's lengths point, past its end as well.
- *
- * Anything this file does not know makes the whole event fall back to name=value pairs.
+ * Not libtraceevent: its parser was written for formats of the running kernel. On others it may
+ * crash or lose memory (1.7.1: "1 / 0", an array element after a ':'), and its tree is not always
+ * what C means: it groups a - b - c from the right. What its tep_print_event() prints is what tests
+ * compare with. Recursion is bounded, and every FIELD must exist. What does not match prints as
+ * name=value pairs.
  */
 #include <ctype.h>
-#include <event-parse.h>
 
 #include "fmt_plan.h"
 
-/* Nothing here returns NULL: failed alone says what went wrong. */
+#define MAX_DEPTH 48
+#define MAX_OPS	  1500
+
+/* Nothing here returns NULL: error alone says what went wrong. */
 struct build {
 	struct fmt_plan *plan;
 	const struct fmt_event *e;
-	const struct fmt *f;
-	size_t nodes;
-	bool failed;	    /* the plan is given up */
+	struct fmt *f;
+	const char *p; /* what is read next */
+	unsigned int depth, ops;
+	bool wide;	    /* in a table of names, where all numbers have 64 bits */
+	int error;	    /* -ENOMEM; -EBADMSG: the format is not understood */
 	struct pnode spare; /* what then stands in for every node */
 };
 
-typedef struct pnode *build_fn(struct build *b, const struct tep_print_arg *arg);
+static struct pnode *number(struct build *b);
 
-/* ---- numbers, with the types and conversions of C ---- */
-
-#define MAX_NODES 20000
-
-/* The argument as a number; a missing one (the left side of a unary operator) is 0. */
-static build_fn build_number;
-
-static struct pnode *build_fail(struct build *b)
+static struct pnode *build_fail(struct build *b, int error)
 {
-	b->failed = true;
+	b->error = b->error ?: error;
 	return &b->spare;
 }
 
 /* A new node, owned by the plan. */
 static struct pnode *build_node(struct build *b, enum pkind kind)
 {
-	struct pnode *n = !b->failed && b->nodes++ < MAX_NODES ? calloc(1, sizeof(*n)) : NULL;
+	struct pnode *n = b->error ? NULL : calloc(1, sizeof(*n));
 
 	if (!n)
-		return build_fail(b);
+		return build_fail(b, -ENOMEM);
 	n->kind = kind;
 	n->owned = b->plan->nodes;
 	b->plan->nodes = n;
 	return n;
 }
+
+/* ---- words ---- */
+
+static char next(struct build *b)
+{
+	b->p += strspn(b->p, " \t");
+	return *b->p;
+}
+
+static bool take(struct build *b, char want)
+{
+	bool there = next(b) == want;
+
+	b->p += there;
+	return there;
+}
+
+static void need(struct build *b, char want)
+{
+	if (!take(b, want))
+		build_fail(b, -EBADMSG);
+}
+
+static size_t name_len(const char *p)
+{
+	size_t n = 0;
+
+	if (isdigit((unsigned char)*p))
+		return 0;
+	while (isalnum((unsigned char)p[n]) || p[n] == '_')
+		n++;
+	return n;
+}
+
+static bool take_field(struct build *b)
+{
+	bool there = (next(b), str_starts(b->p, "REC->"));
+
+	b->p += there ? strlen("REC->") : 0;
+	return there;
+}
+
+/* The name of a function, and what opens its arguments. */
+static bool take_call(struct build *b, const char *name)
+{
+	size_t n = (next(b), name_len(b->p));
+
+	if (n != strlen(name) || memcmp(b->p, name, n))
+		return false;
+	b->p += n;
+	need(b, '(');
+	return true;
+}
+
+/* A text that ends after the last argument is taken as closed. */
+static void call_end(struct build *b)
+{
+	if (!take(b, ')') && *b->p && *b->p != '\n')
+		build_fail(b, -EBADMSG);
+}
+
+/* STRING+: what is between the quotes, escapes as they are; it lives as long as b->f. */
+static const char *strings(struct build *b, size_t *len)
+{
+	_cleanup_(sbuf_free) struct sbuf t = { 0 };
+	const char *end = b->p + strcspn(b->p, "\n"), *close = b->p, *copy;
+	unsigned int n;
+
+	for (n = 0; next(b) == '"' && close <= end && n < 64; n++) {
+		close = str_quoted_end(b->p, end + 1);
+		if (close <= end)
+			sbuf_add_mem(&t, b->p + 1, (size_t)(close - b->p) - 2);
+		b->p = MIN(close, end);
+	}
+	if (!n || n == 64 || close > end)
+		build_fail(b, -EBADMSG);
+	copy = t.error || b->error ? NULL : fmt_name_copy(b->f, t.s ?: "", t.len);
+	*len = copy ? t.len : 0;
+	if (!copy)
+		build_fail(b, -ENOMEM);
+	return copy ?: "";
+}
+
+/*
+ * "(unsigned long long)": names, blanks and trailing stars, and something after it. Its words, with
+ * a blank between them.
+ */
+static bool take_cast(struct build *b, char type[64])
+{
+	const char *p = b->p;
+	size_t n, len = 0, names = 0;
+
+	if (next(b) != '(')
+		return false;
+	for (p = b->p + 1; p += strspn(p, " "), (n = name_len(p)); p += n, names++) {
+		if (len + n > 60)
+			return false;
+		len += (size_t)sprintf(type + len, "%s%.*s", names ? " " : "", (int)n, p);
+	}
+	n = strspn(p, " *");
+	if (!names || names > 6 || p[n] != ')')
+		return false;
+	strcpy(type + len, memchr(p, '*', n) ? "*" : "");
+	p += n + 1;
+	n = strspn(p, " ");
+	if (p[n] != '(' && p[n] != '"' && p[n] != '_' && !isalnum((unsigned char)p[n]))
+		return false;
+	b->p = p;
+	return true;
+}
+
+/* ---- numbers, with the types and conversions of C ---- */
 
 static const struct ptype type_int = { 4, true };
 
@@ -66,25 +181,30 @@ static struct pnode *constant(struct build *b, uint64_t v, struct ptype type)
 }
 
 /* Its type is the first of int, long, long long that can hold it; unsigned ones if so written. */
-static struct pnode *literal_number(struct build *b, const char *text)
+static struct pnode *literal_number(struct build *b)
 {
-	bool uns, lng, dec = text[0] != '0';
-	uint64_t v;
+	bool dec = *b->p != '0', uns = false;
+	unsigned int longs = 0;
 	char *end;
+	uint64_t v;
 
-	if (!isdigit((unsigned char)text[0]))
-		return build_fail(b); /* a name whose value only the kernel knows */
 	errno = 0;
-	v = strtoull(text, &end, 0);
-	uns = strpbrk(end, "uU");
-	lng = strstr(end, "ll") || strstr(end, "LL") ||
-	      (strpbrk(end, "lL") && b->f->long_size == 8);
-	if (errno || end[strspn(end, "uUlL")])
-		return build_fail(b);
-	if (!lng && !uns && v <= INT32_MAX)
-		return constant(b, v, type_int);
-	if (!lng && (uns || !dec) && v <= UINT32_MAX)
-		return constant(b, v, (struct ptype){ 4, false });
+	v = strtoull(b->p, &end, 0);
+	for (; *end && strchr("uUlL", *end); end++) {
+		uns |= *end == 'u' || *end == 'U';
+		longs += *end == 'l' || *end == 'L';
+	}
+	if (errno || name_len(end))
+		return build_fail(b, -EBADMSG);
+	b->p = end;
+	if (b->wide)
+		return constant(b, v, (struct ptype){ 8, true });
+	if (longs < 2 && !(longs && b->f->long_size == 8)) {
+		if (!uns && v <= INT32_MAX)
+			return constant(b, v, type_int);
+		if ((uns || !dec) && v <= UINT32_MAX)
+			return constant(b, v, (struct ptype){ 4, false });
+	}
 	return constant(b, v, (struct ptype){ 8, !uns && v <= INT64_MAX });
 }
 
@@ -140,110 +260,97 @@ static bool named_type(const struct build *b, const char *type, uint16_t *bytes,
 	return true;
 }
 
-static struct pnode *build_field(struct build *b, enum pkind kind, const char *name)
+/*
+ * A node about the field whose name is next; dynamic ones are remembered, to be checked for each
+ * record.
+ */
+static struct pnode *build_field(struct build *b, enum pkind kind)
 {
-	const struct fmt_fld *fld = name ? fmt_find_fld(b->e, name, strlen(name)) : NULL;
-	struct pnode *n = fld ? build_node(b, kind) : build_fail(b);
-	struct fmt_field *dyn;
+	size_t len = (next(b), name_len(b->p));
+	const struct fmt_fld *fld = len ? fmt_find_fld(b->e, b->p, len) : NULL;
+	struct fmt_plan *p = b->plan;
+	struct pnode *n = fld ? build_node(b, kind) : build_fail(b, -EBADMSG);
 
-	if (b->failed)
+	if (b->error)
 		return n;
+	b->p += len;
 	n->fld = fld->f;
 	n->off = fld->f.off;
 	n->size = fld->f.size;
 	n->is_signed = fld->f.is_signed;
-	if (!fld->f.is_dynamic)
-		return n;
-	dyn = array_grow(&b->plan->dyn, b->plan->ndyn, &b->plan->dyn_cap, sizeof(*dyn));
-	if (!dyn)
-		return build_fail(b);
-	*dyn = fld->f;
-	b->plan->ndyn++;
+	if (fld->f.is_dynamic && array_add(&p->dyn, &p->ndyn, &p->dyn_cap, &fld->f, sizeof(fld->f)))
+		return build_fail(b, -ENOMEM);
 	return n;
 }
 
-/* A node about a field; dynamic ones are remembered, to be checked for each record. */
-static const char *build_dyn_name(const struct tep_print_arg *arg)
+static struct pnode *number_field(struct build *b)
 {
-	return arg->dynarray.field ? arg->dynarray.field->name : NULL;
-}
+	struct pnode *n = build_field(b, P_FIELD);
 
-static struct pnode *number_field(struct build *b, const char *name)
-{
-	struct pnode *n = build_field(b, P_FIELD, name);
-
+	if (take(b, '[')) {
+		/* A dynamic array would need its element size, and a cast its pointer type. */
+		if (!n->fld.is_array || n->fld.is_dynamic)
+			return build_fail(b, -EBADMSG);
+		n->kind = P_ELEMENT;
+		n->type = promoted(n->fld.elem, n->is_signed);
+		n->a = number(b);
+		need(b, ']');
+		return fmt_is_number(n->fld.elem) ? n : constant(b, 0, type_int);
+	}
 	if (!fmt_is_number(n->size))
 		n->kind = P_CONST; /* 0, as libtraceevent reads it */
 	n->type = n->kind == P_CONST ? type_int : promoted(n->size, n->is_signed);
 	return n;
 }
 
-static struct pnode *number_element(struct build *b, const struct tep_print_arg *arg)
+static struct pnode *number_primary(struct build *b)
 {
-	const struct tep_print_arg *left = arg->op.left;
 	struct pnode *n;
 
-	/* A dynamic array would need its element size, and a cast its pointer type. */
-	if (left->type != TEP_PRINT_FIELD)
-		return build_fail(b);
-	n = build_field(b, P_ELEMENT, left->field.name);
-	if (!n->fld.is_array || n->fld.is_dynamic)
-		return build_fail(b);
-	if (!fmt_is_number(n->fld.elem))
-		return constant(b, 0, type_int);
-	n->type = promoted(n->fld.elem, n->is_signed);
-	n->a = build_number(b, arg->op.right);
+	if (isdigit((unsigned char)next(b)))
+		return literal_number(b);
+	if (take_field(b))
+		return number_field(b);
+	if (take(b, '(')) {
+		n = number(b);
+		need(b, ')');
+	} else if (take_call(b, "__builtin_expect")) {
+		n = number(b);
+		need(b, ',');
+		number(b);
+		call_end(b);
+	} else if (take_call(b, "__get_dynamic_array_len") ||
+		   take_call(b, "__get_rel_dynamic_array_len")) {
+		n = build_field(b, P_DYNLEN);
+		n->type = (struct ptype){ 4, false };
+		call_end(b);
+	} else {
+		return build_fail(b, -EBADMSG); /* or a name whose value only the kernel knows */
+	}
 	return n;
 }
 
-/* Types of a binary node whose operands and operator are known. */
-static void set_types(struct pnode *n)
+/* Both operands are there. */
+static struct pnode *build_op(struct build *b, unsigned int op, struct pnode *left,
+			      struct pnode *right)
 {
-	bool shift = n->op == OP_SHL || n->op == OP_SHR;
-	bool logic =
-		n->op == OP_NOT || n->op == OP_LOR || n->op == OP_LAND; /* of whether it is 0 */
-	bool compare = !shift && strchr("<>=!", (char)(n->op >> 8));
+	struct pnode *n = build_node(b, P_BINARY);
+	bool shift = op == OP_SHL || op == OP_SHR;
+	bool logic = op == OP_NOT || op == OP_LOR || op == OP_LAND; /* of whether it is 0 */
+	bool compare = !shift && strchr("<>=!", (char)(op >> 8));
 
-	n->in = logic ? (struct ptype){ 8, false } :
-		shift ? n->a->type : common_type(n->a->type, n->b->type);
+	n->op = (enum pop)op;
+	n->a = left;
+	n->b = right;
+	n->in = logic	? (struct ptype){ 8, false }
+		: shift ? left->type
+			: common_type(left->type, right->type);
 	n->type = logic || compare ? type_int : n->in;
-}
-
-/* "?", whose branches are numbers or texts */
-static struct pnode *build_cond(struct build *b, const struct tep_print_arg *arg, build_fn *branch)
-{
-	const struct tep_print_arg *alt = arg->op.right;
-	bool ok = alt && alt->type == TEP_PRINT_OP;
-	struct pnode *n = ok ? build_node(b, P_COND) : build_fail(b);
-
-	if (b->failed)
+	if (b->error || left->kind != P_CONST || right->kind != P_CONST)
 		return n;
-	n->a = build_number(b, arg->op.left);
-	n->b = branch(b, alt->op.left);
-	n->c = branch(b, alt->op.right);
-	n->type = common_type(n->b->type, n->c->type);
-	return n;
-}
-
-static struct pnode *number_op(struct build *b, const struct tep_print_arg *arg)
-{
-	const char *op = arg->op.op;
-	struct pnode *n;
-
-	if (*op == '[')
-		return number_element(b, arg);
-	if (*op == '?')
-		return build_cond(b, arg, build_number);
-	n = build_node(b, P_BINARY);
-	n->op = (enum pop)OP(op[0], op[1]);
-	n->a = build_number(b, arg->op.left);
-	n->b = build_number(b, arg->op.right);
-	set_types(n);
-	if (b->failed || n->a->kind != P_CONST || n->b->kind != P_CONST)
-		return n;
-	if ((n->op == OP_DIV || n->op == OP_MOD) && !n->b->val)
-		return build_fail(b);
-	n->val = plan_apply(n->op, n->in, n->a->val, n->b->val);
+	if ((op == OP_DIV || op == OP_MOD) && !right->val)
+		return build_fail(b, -EBADMSG);
+	n->val = plan_apply(n->op, n->in, left->val, right->val);
 	n->kind = P_CONST;
 	return n;
 }
@@ -264,80 +371,121 @@ static struct pnode *build_cast(struct build *b, struct pnode *in, uint16_t byte
 	return n;
 }
 
-static struct pnode *number_cast(struct build *b, const struct tep_print_arg *arg)
+static struct pnode *number_unary(struct build *b)
 {
-	struct pnode *in = build_number(b, arg->typecast.item);
-	const char *type = arg->typecast.type;
-	bool is_signed;
-	uint16_t bytes;
+	uint16_t bytes = (uint16_t)b->f->long_size;
+	bool is_signed = false;
+	char op = next(b), type[64];
+	struct pnode *n;
 
-	if (strchr(type, '*'))
-		return build_cast(b, in, (uint16_t)b->f->long_size, false);
-	return named_type(b, type, &bytes, &is_signed) ? build_cast(b, in, bytes, is_signed) : in;
+	if (b->depth > MAX_DEPTH || ++b->ops > MAX_OPS)
+		return build_fail(b, -EBADMSG);
+	b->depth++;
+	if (op && strchr("!~-", op)) {
+		b->p++;
+		n = build_op(b, OP((unsigned int)op, 0), constant(b, 0, type_int), number_unary(b));
+	} else if (take_cast(b, type)) {
+		n = number_unary(b);
+		if (strchr(type, '*') || named_type(b, type, &bytes, &is_signed))
+			n = build_cast(b, n, bytes, is_signed);
+	} else {
+		b->depth--;
+		return number_primary(b);
+	}
+	b->depth--;
+	return n;
 }
 
-static struct pnode *build_number(struct build *b, const struct tep_print_arg *arg)
+/* An operator that binds at least as tightly as min: how tightly; 0: there is none. */
+static unsigned int take_operator(struct build *b, unsigned int min, unsigned int *op)
+{
+	static const struct {
+		char text[3];
+		unsigned int binds;
+	} list[] = {
+		/* longer ones first */
+		{ "<<", 8 }, { ">>", 8 }, { "<=", 7 }, { ">=", 7 }, { "==", 6 }, { "!=", 6 },
+		{ "&&", 2 }, { "||", 1 }, { "<", 7 },  { ">", 7 },  { "*", 10 }, { "/", 10 },
+		{ "%", 10 }, { "+", 9 },  { "-", 9 },  { "&", 5 },  { "|", 3 },
+	};
+
+	next(b);
+	for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
+		if (!str_starts(b->p, list[i].text))
+			continue;
+		if (list[i].binds < min)
+			return 0;
+		*op = OP((unsigned int)list[i].text[0], (unsigned int)list[i].text[1]);
+		b->p += strlen(list[i].text);
+		return list[i].binds;
+	}
+	return 0;
+}
+
+static struct pnode *number_binary(struct build *b, unsigned int min)
+{
+	struct pnode *n = number_unary(b);
+	unsigned int binds, op;
+
+	while (!b->error && (binds = take_operator(b, min, &op)))
+		n = build_op(b, op, n, number_binary(b, binds + 1));
+	return n;
+}
+
+/* After "?", whose branches are numbers or texts. */
+static struct pnode *build_cond(struct build *b, struct pnode *which,
+				struct pnode *(*branch)(struct build *b))
+{
+	struct pnode *n = build_node(b, P_COND);
+
+	n->a = which;
+	n->b = branch(b);
+	need(b, ':');
+	n->c = branch(b);
+	if (!b->error)
+		n->type = common_type(n->b->type, n->c->type);
+	return n;
+}
+
+static struct pnode *number(struct build *b)
 {
 	struct pnode *n;
 
-	if (b->failed || !arg)
-		return build_fail(b);
-	switch (arg->type) {
-	case TEP_PRINT_NULL: /* the left side of a unary operator */
-		return constant(b, 0, type_int);
-	case TEP_PRINT_ATOM:
-		return literal_number(b, arg->atom.atom);
-	case TEP_PRINT_FIELD:
-		return number_field(b, arg->field.name);
-	case TEP_PRINT_TYPE:
-		return number_cast(b, arg);
-	case TEP_PRINT_OP:
-		return number_op(b, arg);
-	case TEP_PRINT_DYNAMIC_ARRAY_LEN:
-		n = build_field(b, P_DYNLEN, build_dyn_name(arg));
-		n->type = (struct ptype){ 4, false };
-		return n;
-	default:
-		return build_fail(b);
-	}
+	if (b->error || b->depth >= MAX_DEPTH)
+		return build_fail(b, -EBADMSG);
+	b->depth++;
+	n = number_binary(b, 1);
+	if (take(b, '?'))
+		n = build_cond(b, n, number);
+	b->depth--;
+	return n;
 }
 
-/*
- * What %s prints in a print format, as nodes of a plan: fields, names, arrays.
- */
+/* ---- what %s prints: fields, names, arrays ---- */
 
-/*
- * Names that kernels leave in their formats; libtraceevent knows some of them, but its eval_flag()
- * is not exported.
- */
+/* Names that kernels leave in their formats. */
 static const struct {
 	const char *name;
 	int64_t val;
 } known[] = {
-	{ "HI_SOFTIRQ", 0 }, { "TIMER_SOFTIRQ", 1 }, { "NET_TX_SOFTIRQ", 2 },
-	{ "NET_RX_SOFTIRQ", 3 }, { "BLOCK_SOFTIRQ", 4 }, { "IRQ_POLL_SOFTIRQ", 5 },
-	{ "TASKLET_SOFTIRQ", 6 }, { "SCHED_SOFTIRQ", 7 }, { "HRTIMER_SOFTIRQ", 8 },
-	{ "RCU_SOFTIRQ", 9 }, { "HRTIMER_NORESTART", 0 }, { "HRTIMER_RESTART", 1 },
+	{ "HI_SOFTIRQ", 0 },
+	{ "TIMER_SOFTIRQ", 1 },
+	{ "NET_TX_SOFTIRQ", 2 },
+	{ "NET_RX_SOFTIRQ", 3 },
+	{ "BLOCK_SOFTIRQ", 4 },
+	{ "IRQ_POLL_SOFTIRQ", 5 },
+	{ "TASKLET_SOFTIRQ", 6 },
+	{ "SCHED_SOFTIRQ", 7 },
+	{ "HRTIMER_SOFTIRQ", 8 },
+	{ "RCU_SOFTIRQ", 9 },
+	{ "HRTIMER_NORESTART", 0 },
+	{ "HRTIMER_RESTART", 1 },
 	/* the clock of a KVM host, until 5.5 and since */
-	{ "VCLOCK_NONE", 0 }, { "VCLOCK_TSC", 1 },
-	{ "VDSO_CLOCKMODE_NONE", 0 }, { "VDSO_CLOCKMODE_TSC", 1 },
+	{ "VCLOCK_NONE", 0 },
+	{ "VCLOCK_TSC", 1 },
+	{ "VDSO_CLOCKMODE_NONE", 0 },
+	{ "VDSO_CLOCKMODE_TSC", 1 },
 };
-
-/* False for a name that only the kernel can resolve: no value is known to match it. */
-static bool symbol_value(const char *text, int64_t *v)
-{
-	if (isdigit((unsigned char)text[text[0] == '-'])) {
-		*v = text[0] == '-' ? strtoll(text, NULL, 0) : (int64_t)strtoull(text, NULL, 0);
-		return true;
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
-		if (strcmp(known[i].name, text))
-			continue;
-		*v = known[i].val;
-		return true;
-	}
-	return false;
-}
 
 static int by_value(const void *a, const void *b)
 {
@@ -346,159 +494,177 @@ static int by_value(const void *a, const void *b)
 	return ORDER(x->val, y->val) ?: ORDER(x->order, y->order);
 }
 
-/* Names stay in the order of the text if all of them count, else they are sorted by value. */
-static void add_names(struct build *b, struct pnode *n, const struct tep_print_flag_sym *from)
+/*
+ * VALUE of a table: an expression, or one name. False for a name that only the kernel can resolve:
+ * no value is known to match it.
+ */
+static bool table_value(struct build *b, int64_t *v)
 {
+	size_t n = (next(b), name_len(b->p)), i = 0;
+	const struct pnode *c;
+
+	if (!n || b->p[n + strspn(b->p + n, " \t")] != ',') {
+		c = number(b);
+		if (c->kind != P_CONST)
+			build_fail(b, -EBADMSG);
+		*v = (int64_t)c->val;
+		return true;
+	}
+	while (i < ARRAY_SIZE(known) &&
+	       (strlen(known[i].name) != n || memcmp(known[i].name, b->p, n)))
+		i++;
+	b->p += n;
+	*v = i < ARRAY_SIZE(known) ? known[i].val : 0;
+	return i < ARRAY_SIZE(known);
+}
+
+/*
+ * { VALUE, "NAME" }, ...: "{ }" ends the table, whatever follows. Names stay in the order of the
+ * text if all of them count, else they are sorted by value.
+ */
+static void table(struct build *b, struct pnode *n)
+{
+	bool ended = false;
 	size_t cap = 0;
 
-	for (; from && !b->failed; from = from->next) {
-		struct psym *s;
-		int64_t v;
+	b->wide = true;
+	do {
+		struct psym s = { .order = (uint32_t)n->nsym };
+		size_t len;
+		bool counts;
 
-		if (!symbol_value(from->value, &v))
+		need(b, '{');
+		if (take(b, '}')) {
+			ended = true;
 			continue;
-		s = n->nsym < FMT_MAX_SYMS ? array_grow(&n->sym, n->nsym, &cap, sizeof(*s)) : NULL;
-		if (!s) {
-			b->failed = true;
-			return;
 		}
-		*s = (struct psym){ v, from->str, (uint32_t)strlen(from->str),
-				    (uint32_t)n->nsym++ };
-	}
+		counts = table_value(b, &s.val);
+		need(b, ',');
+		s.str = strings(b, &len);
+		s.len = (uint32_t)len;
+		need(b, '}');
+		if (!b->error && counts && !ended &&
+		    (n->nsym >= FMT_MAX_SYMS || array_add(&n->sym, &n->nsym, &cap, &s, sizeof(s))))
+			build_fail(b, -ENOMEM);
+	} while (!b->error && take(b, ','));
+	b->wide = false;
 	if (n->kind == P_SYMBOL && n->nsym)
 		qsort(n->sym, n->nsym, sizeof(*n->sym), by_value);
 }
 
-static struct pnode *text_names(struct build *b, const struct tep_print_arg *arg)
+static struct pnode *text_names(struct build *b, enum pkind kind)
 {
-	bool flags = arg->type == TEP_PRINT_FLAGS;
-	struct pnode *n = build_node(b, flags ? P_FLAGS : P_SYMBOL);
+	struct pnode *n = build_node(b, kind);
 
-	n->text = flags && arg->flags.delim ? arg->flags.delim : "";
-	n->len = strlen(n->text);
 	/* The kernel's tables and the value looked up in them are unsigned long. */
-	n->a = build_cast(b, build_number(b, flags ? arg->flags.field : arg->symbol.field),
-			  (uint16_t)b->f->long_size, false);
-	add_names(b, n, flags ? arg->flags.flags : arg->symbol.symbols);
+	n->a = build_cast(b, number(b), (uint16_t)b->f->long_size, false);
+	need(b, ',');
+	n->text = "";
+	if (kind == P_FLAGS) {
+		n->text = strings(b, &n->len);
+		need(b, ',');
+	}
+	if (!b->error)
+		table(b, n);
+	call_end(b);
 	return n;
 }
 
 /* __print_hex() and __print_array() */
-static struct pnode *text_array(struct build *b, const struct tep_print_arg *arg)
+static struct pnode *text_array(struct build *b, enum pkind kind, bool dense)
 {
-	bool ints = arg->type == TEP_PRINT_INT_ARRAY;
-	const struct tep_print_arg *from = ints ? arg->int_array.field : arg->hex.field;
-	bool dynamic = from->type == TEP_PRINT_DYNAMIC_ARRAY;
-	struct pnode *n;
+	bool dynamic = take_call(b, "__get_dynamic_array");
+	struct pnode *n = dynamic || take_field(b) ? build_field(b, kind) : build_fail(b, -EBADMSG);
 
-	if (!dynamic && from->type != TEP_PRINT_FIELD)
-		return build_fail(b);
-	n = build_field(b, ints ? P_ARRAY : P_HEX,
-			dynamic ? build_dyn_name(from) : from->field.name);
-	n->a = build_number(b, ints ? arg->int_array.count : arg->hex.size);
-	if (ints)
-		n->b = build_number(b, arg->int_array.el_size);
-	n->val = arg->type == TEP_PRINT_HEX_STR;
+	if (dynamic)
+		call_end(b);
+	need(b, ',');
+	n->a = number(b);
+	if (kind == P_ARRAY) {
+		need(b, ',');
+		n->b = number(b);
+	}
+	call_end(b);
+	n->val = dense;
 	return n;
 }
 
-static struct pnode *text_field(struct build *b, const char *name)
+static struct pnode *text_field(struct build *b)
 {
-	struct pnode *n = build_field(b, P_CHARS, name);
+	struct pnode *n = build_field(b, P_CHARS);
 
 	if (!n->fld.is_array && n->size == b->f->long_size)
 		n->kind = P_POINTER;
-	return n->size || n->fld.is_array ? n : build_fail(b);
+	return n->size || n->fld.is_array ? n : build_fail(b, -EBADMSG);
 }
 
-static struct pnode *build_text(struct build *b, const struct tep_print_arg *arg)
+static struct pnode *text(struct build *b);
+
+static struct pnode *text_primary(struct build *b)
 {
+	const char *at;
+	struct pnode *n;
+	char type[64];
+
+	while (take_cast(b, type))
+		;
+	next(b);
+	at = b->p;
+	if (*at == '"') {
+		n = build_node(b, P_TEXT);
+		n->text = strings(b, &n->len);
+	} else if (isdigit((unsigned char)*at)) { /* "((void *)0)" */
+		literal_number(b);
+		n = build_node(b, P_TEXT);
+		n->len = (size_t)(b->p - at);
+		n->text = fmt_name_copy(b->f, at, n->len);
+		if (!n->text)
+			n = build_fail(b, -ENOMEM);
+	} else if (take_field(b)) {
+		n = text_field(b);
+	} else if (take(b, '(')) {
+		n = text(b);
+		need(b, ')');
+	} else if (take_call(b, "__print_symbolic")) {
+		n = text_names(b, P_SYMBOL);
+	} else if (take_call(b, "__print_flags")) {
+		n = text_names(b, P_FLAGS);
+	} else if (take_call(b, "__print_hex")) {
+		n = text_array(b, P_HEX, false);
+	} else if (take_call(b, "__print_hex_str")) {
+		n = text_array(b, P_HEX, true);
+	} else if (take_call(b, "__print_array")) {
+		n = text_array(b, P_ARRAY, false);
+	} else if (take_call(b, "__get_str") || take_call(b, "__get_rel_str")) {
+		n = text_field(b);
+		call_end(b);
+	} else {
+		n = build_fail(b, -EBADMSG);
+	}
+	return n;
+}
+
+/* What begins as a number and is not followed by "?" is read again, as a text. */
+static struct pnode *text(struct build *b)
+{
+	const struct build before = *b;
+	size_t ndyn = b->plan->ndyn;
 	struct pnode *n;
 
-	if (b->failed || !arg)
-		return build_fail(b);
-	switch (arg->type) {
-	case TEP_PRINT_ATOM:
-		n = build_node(b, P_TEXT);
-		n->text = arg->atom.atom;
-		n->len = strlen(n->text);
-		return n;
-	case TEP_PRINT_TYPE:
-		return build_text(b, arg->typecast.item);
-	case TEP_PRINT_FIELD:
-		return text_field(b, arg->field.name);
-	case TEP_PRINT_STRING:
-		return text_field(b, arg->string.string);
-	case TEP_PRINT_FLAGS:
-	case TEP_PRINT_SYMBOL:
-		return text_names(b, arg);
-	case TEP_PRINT_HEX:
-	case TEP_PRINT_HEX_STR:
-	case TEP_PRINT_INT_ARRAY:
-		return text_array(b, arg);
-	case TEP_PRINT_OP:
-		return *arg->op.op == '?' ? build_cond(b, arg, build_text) : build_fail(b);
-	default:
-		return build_fail(b);
+	if (b->error || b->depth >= MAX_DEPTH)
+		return build_fail(b, -EBADMSG);
+	b->depth++;
+	n = number_binary(b, 1);
+	if (!b->error && take(b, '?')) {
+		n = build_cond(b, n, text);
+	} else {
+		*b = before;
+		b->plan->ndyn = ndyn;
+		b->depth++;
+		n = text_primary(b);
 	}
-}
-
-/* ---- libtraceevent ---- */
-
-static struct tep_handle *handle(struct fmt *f)
-{
-	struct tep_handle *tep = f->tep ?: tep_alloc();
-
-	if (f->tep || !tep)
-		return tep;
-	tep_set_flag(tep, TEP_DISABLE_PLUGINS | TEP_DISABLE_SYS_PLUGINS);
-	tep_set_loglevel(TEP_LOG_NONE); /* what cannot be parsed is not worth a line on stderr */
-	f->tep = tep;
-	return tep;
-}
-
-void fmt_plan_close(struct fmt *f)
-{
-	if (f->tep)
-		tep_free(f->tep);
-	f->tep = NULL;
-}
-
-/* A format with nothing but what was checked; NULL if it must not be handed over. */
-static char *safe_format(const struct fmt_event *e, const char *table_at, int id)
-{
-	struct sbuf b = { 0 };
-	size_t i;
-
-	sbuf_addf(&b, "name: %s\nID: %d\nformat:\n", e->name, id);
-	for (i = 0; i < e->nfld; i++) {
-		const struct fmt_fld *fld = &e->fld[i];
-
-		sbuf_addf(&b, "%s\tfield:%.*s;\toffset:%u;\tsize:%u;\tsigned:%u;\n",
-			  i == e->ncommon ? "\n" : "", (int)fld->decl_len, fld->decl, fld->f.off,
-			  fld->f.size, fld->f.is_signed);
-	}
-	sbuf_add(&b, "\nprint fmt: ");
-	if (!fmt_safe(e, table_at, &b)) {
-		sbuf_free(&b);
-		return NULL;
-	}
-	sbuf_addc(&b, '\n');
-	return sbuf_take(&b);
-}
-
-/* libtraceevent's parse, kept until fmt_plan_close(). */
-static const struct tep_event *parse(struct fmt *f, const struct fmt_event *e, const char *table_at)
-{
-	struct tep_handle *tep = handle(f);
-	int id = tep ? tep_get_events_count(tep) + 1 : 0; /* a text may be parsed more than once */
-	_cleanup_free_ char *text = id ? safe_format(e, table_at, id) : NULL;
-	struct tep_event *ev;
-
-	if (!text || tep_parse_event(tep, text, strlen(text), e->sys))
-		return NULL;
-	ev = tep_find_event(tep, id);
-	return ev && !(ev->flags & (int)(TEP_EVENT_FL_FAILED | TEP_EVENT_FL_ISBPRINT)) ? ev : NULL;
+	b->depth--;
+	return n;
 }
 
 /* ---- the format string ---- */
@@ -511,7 +677,7 @@ static struct pseg *segment(struct build *b)
 	if (s)
 		p->nseg++;
 	else
-		b->failed = true;
+		build_fail(b, -ENOMEM);
 	return s;
 }
 
@@ -550,7 +716,7 @@ static const char *literal(struct build *b, const char *f)
 		if (s->text)
 			str_printable(s->text);
 		else
-			b->failed = true;
+			build_fail(b, -ENOMEM);
 	}
 	return f;
 }
@@ -600,8 +766,11 @@ static bool parse_spec(const char **pf, struct pspec *s, uint32_t long_size)
 		return false;
 	s->conv = *f == 'i' ? 'd' : *f;
 	/* libtraceevent turns %l of a 64-bit kernel into 64 bits, and leaves the machine's long */
-	s->bytes = longs == -2 ? 1 : longs == -1 ? 2 : longs == 0 ? 4 :
-		   longs == 2 || long_size == 8 ? 8 : (uint8_t)sizeof(long);
+	s->bytes = longs == -2			  ? 1
+		   : longs == -1		  ? 2
+		   : longs == 0			  ? 4
+		   : longs == 2 || long_size == 8 ? 8
+						  : (uint8_t)sizeof(long);
 	*pf = f + 1;
 	return true;
 }
@@ -617,45 +786,65 @@ static bool parse_pointer(const char **f, struct pspec *s)
 	return !s->star;
 }
 
-static const char *conversion(struct build *b, const char *f, const struct tep_print_arg **arg)
+static const char *conversion(struct build *b, const char *f)
 {
 	struct pseg *s = segment(b);
 
 	if (!s || !parse_spec(&f, &s->spec, b->f->long_size) ||
 	    (s->spec.conv == 'p' && !parse_pointer(&f, &s->spec))) {
-		b->failed = true;
+		build_fail(b, -EBADMSG);
 		return f;
 	}
 	if (s->spec.star) {
-		s->star = build_number(b, *arg);
-		*arg = *arg ? (*arg)->next : NULL;
+		need(b, ',');
+		s->star = number(b);
 	}
-	s->arg = s->spec.conv == 's' ? build_text(b, *arg) : build_number(b, *arg);
-	*arg = *arg ? (*arg)->next : NULL;
+	need(b, ',');
+	s->arg = s->spec.conv == 's' ? text(b) : number(b);
 	return f;
 }
 
-struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const char *table_at)
+/* The whole print format. Arguments beyond the last conversion are not printed. */
+static void build_print(struct build *b)
 {
-	struct build b = { .e = e, .f = f };
-	const struct tep_event *ev = parse(f, e, table_at);
-	const struct tep_print_arg *arg;
-	const char *p;
+	size_t len;
+	const char *f = strings(b, &len);
 
-	if (!ev || !ev->print_fmt.format)
-		return NULL;
+	while (*f && !b->error)
+		f = *f == '%' && f[1] != '%' ? conversion(b, f) : literal(b, f);
+	while (!b->error && take(b, ',')) {
+		struct build before = *b;
+
+		number(b);
+		if (b->error) {
+			*b = before;
+			text(b);
+		}
+	}
+	if (next(b) && *b->p != '\n')
+		build_fail(b, -EBADMSG);
+	if (!b->error && !plan_lower(b->plan))
+		build_fail(b, -ENOMEM);
+}
+
+int fmt_plan_new(struct fmt *f, const struct fmt_event *e, const char *table_at,
+		 struct fmt_plan **out)
+{
+	struct build b = { .e = e, .f = f, .p = table_at ?: e->print ?: "" };
+
 	b.plan = calloc(1, sizeof(*b.plan));
 	if (!b.plan)
-		return NULL;
+		return -ENOMEM;
 	b.plan->need = e->line.need;
-	arg = ev->print_fmt.args;
-	for (p = ev->print_fmt.format; *p && !b.failed; )
-		p = *p == '%' && p[1] != '%' ? conversion(&b, p, &arg) : literal(&b, p);
-	if (b.failed || !plan_lower(b.plan)) {
+	if (!table_at)
+		build_print(&b);
+	else if (segment(&b))
+		b.plan->seg->arg = text_primary(&b);
+	if (b.error)
 		fmt_plan_free(b.plan);
-		return NULL;
-	}
-	return b.plan;
+	else
+		*out = b.plan;
+	return b.error;
 }
 
 /*
@@ -664,11 +853,10 @@ struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const ch
  *   (REC->isa == 1) ? __print_symbolic(REC->exit_reason & 0xffff, { 0, "EXCEPTION_NMI" }, ...)
  *                   : __print_symbolic(REC->exit_reason, { 0x000, "read_cr0" }, ...)
  *
- * Each is a plan of its own, so that the names survive a print format newer than libtraceevent:
- * tep_parse_event() throws away all arguments when it does not know one.
+ * Each is a plan of its own, so that the names survive a print format that is not understood.
  */
 
-#define MAX_TABLES 32 /* tried: libtraceevent keeps what it parses, good or not */
+#define MAX_TABLES 32 /* tried */
 
 /* The first field in an expression. */
 static const struct pnode *first_field(const struct pnode *n)
@@ -688,6 +876,7 @@ int fmt_read_symbols(const struct fmt_event *e)
 	const char *p = e->print, *end = p ? p + strlen(p) : NULL;
 	struct fmt_plan **slot;
 	unsigned int tried = 0;
+	int ret;
 
 	lazy->tab_tried = true;
 	while (p < end && tried < MAX_TABLES) {
@@ -699,11 +888,10 @@ int fmt_read_symbols(const struct fmt_event *e)
 			slot = array_grow(&lazy->tab, lazy->ntab, &lazy->tab_cap, sizeof(*slot));
 			if (!slot)
 				return -ENOMEM;
-			errno = 0; /* libtraceevent does not tell why it failed */
-			*slot = fmt_plan_new(lazy->f, e, p);
-			if (!*slot && errno == ENOMEM)
-				return -ENOMEM;
-			lazy->ntab += *slot != NULL;
+			ret = fmt_plan_new(lazy->f, e, p, slot);
+			if (ret == -ENOMEM)
+				return ret;
+			lazy->ntab += !ret;
 			tried++;
 		}
 		p++;

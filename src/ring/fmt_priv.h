@@ -12,7 +12,6 @@
 struct fmt_fld {
 	char *name;
 	const char *decl; /* "char comm[16]", in the event's text */
-	size_t decl_len;
 	struct fmt_field f;
 };
 
@@ -35,15 +34,15 @@ struct fmt_lazy {
 struct fmt_event {
 	struct fmt_line line; /* first: see ring.h */
 	const char *sys, *name;
-	const char *text;	/* the whole format */
+	const char *text; /* the whole format */
 	size_t len;
-	const char *print;	/* behind "print fmt: ", NULL when there is none */
+	const char *print; /* behind "print fmt: ", NULL when there is none */
 	uint16_t id;
 	struct fmt_fld *fld;
 	size_t nfld, fld_cap;
-	size_t ncommon;		/* the first ones, up to the empty line */
-	bool is_stack;		/* ftrace:kernel_stack, which stack.c prints */
-	bool is_printk;		/* ftrace:bprint and bputs, which printk.c prints */
+	size_t ncommon; /* the first ones, up to the empty line */
+	bool is_stack;	/* ftrace:kernel_stack, which stack.c prints */
+	bool is_printk; /* ftrace:bprint and bputs, which printk.c prints */
 	struct fmt_lazy *lazy;
 };
 
@@ -71,12 +70,11 @@ struct fmt {
 	struct fmt_event **event;
 	size_t n, cap;
 	struct fmt_field pid, flags, preempt;
-	void *tep; /* struct tep_handle, made on first use */
 	struct fmt_names *names;
 	const struct capture *of; /* for its kallsyms, and what is wrong; NULL = none */
 	struct fmt_stack_fields stack;
 	struct fmt_stack_text *stack_text; /* NULL: none is needed yet */
-	struct ksyms syms;	   /* made for the first stack */
+	struct ksyms syms;		   /* made for the first stack */
 	bool syms_tried;
 	struct u64map printk; /* printk.c */
 	bool printk_tried;
@@ -103,28 +101,20 @@ static inline bool fmt_is_number(uint32_t size)
 static inline uint64_t fmt_get(const void *p, uint32_t size)
 {
 	switch (size) {
-	case 1:
-		return *(const uint8_t *)p;
+	case 1: return *(const uint8_t *)p;
 	case 2: return load_u16(p);
 	case 4: return load_u32(p);
 	case 8: return load_u64(p);
-	default:
-		return 0;
+	default: return 0;
 	}
 }
 
 /*
- * fmt_safe.c: adds e's print format, or "%s" of the one call at table_at, in a form that
- * libtraceevent cannot misread. False: libtraceevent must not be given it.
+ * fmt_compile.c: the plan of the event's print format, or of the one call at table_at. 0; -EBADMSG:
+ * it is not understood; -ENOMEM.
  */
-bool fmt_safe(const struct fmt_event *e, const char *table_at, struct sbuf *out) __must_check;
-/* The value of "{ }", which ends a table: a name, so that nothing equals it. */
-#define FMT_NO_VALUE "kvmft_no_value"
-/*
- * fmt_compile.c: of the event's print format, or of "%s" with the one __print_symbolic() at
- * table_at; NULL if it cannot be used (or out of memory).
- */
-struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const char *table_at);
+int fmt_plan_new(struct fmt *f, const struct fmt_event *e, const char *table_at,
+		 struct fmt_plan **out) __must_check;
 /* stack.c: of an event that is a stack */
 void fmt_print_stack(const struct fmt_event *e, const struct rec *rec, struct sbuf *out);
 /* printk.c: false, and nothing printed, if the capture does not have the text. */
@@ -132,7 +122,6 @@ bool fmt_print_printk(const struct fmt_event *e, const struct rec *rec, struct s
 void fmt_stacks_free(struct fmt *f);
 /* fmt_print.c: tells e what fmt_print() needs to know of a plan. */
 void fmt_plan_quick(struct fmt_plan *p, struct fmt_event *e);
-void fmt_plan_close(struct fmt *f); /* frees f->tep */
 /* fmt_plan.c */
 void fmt_plan_free(struct fmt_plan *p);
 

@@ -232,16 +232,12 @@ static void test_hostile_records(void **state __unused_arg)
 	free_formats(&c);
 }
 
-/* Fields that libtraceevent would stumble over are read all the same; the print format is not used. */
+/* Fields that libtraceevent would stumble over are read all the same, and the print format is used. */
 static void test_declarations(void **state __unused_arg)
 {
-	static const struct {
-		const char *decl;
-		bool plan;
-	} t[] = {
-		{ "unsigned long a", true }, { "u8 a[sizeof(struct in6_addr)]", true },
-		{ "const char * a", true }, { "un{igned long a", false }, { "u64 \"x\" a", false },
-		{ "u64] a", false },
+	static const char *const t[] = {
+		"unsigned long a", "u8 a[sizeof(struct in6_addr)]", "const char * a",
+		"un{igned long a", "u64 \"x\" a", "u64] a",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
@@ -253,13 +249,13 @@ static void test_declarations(void **state __unused_arg)
 
 		sbuf_addf(&b, "name: x\nID: 7\nformat:\n"
 			  "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n"
-			  "\tfield:%s;\toffset:8;\tsize:8;\tsigned:0;\n\nprint fmt: \"x\"\n", t[i].decl);
+			  "\tfield:%s;\toffset:8;\tsize:8;\tsigned:0;\n\nprint fmt: \"x\"\n", t[i]);
 		add_format(&c, "kvm", "x", b.s);
 		f = load(&c);
 		e = fmt_find(f, "kvm", "x");
 		assert_non_null(e);
 		assert_true(fmt_field(e, "a", &fld));
-		assert_int_equal(fmt_has_plan(e), t[i].plan);
+		assert_true(fmt_has_plan(e));
 		fmt_free(f);
 		free_formats(&c);
 		sbuf_free(&b);

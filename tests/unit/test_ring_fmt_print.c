@@ -335,6 +335,9 @@ static const struct {
 	{ "\"%d\", REC->a[REC->u - 6] + REC->a[(0)]", "33" },
 	{ "\"%d\", __builtin_expect(REC->u == 7, 1) ? 2 : 3", "2" },
 	{ "\"%llx\", 1 << 31", "ffffffff80000000" },
+	/* it takes the cast for the array's */
+	{ "\"%p %u\", (void *)REC->a[0], (unsigned long)REC->a[1] + 1", "0xb 23" },
+	{ "\"%.*s.%s\", 1, !REC->u ? \"x\" : ((void *)70), (char *)\"z\"", "7.z" },
 	/* an event is one line */
 	{ "\"seq:%u\\tcontext:%d\\n\", REC->u, REC->b", "seq:7 context:-3" },
 	{ "\"%u \\n%u \\n\\n\", REC->u, REC->u", "7  7 " },
