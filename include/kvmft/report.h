@@ -72,10 +72,9 @@ struct report_opts {
 	bool vms;	     /* tables of VMs will be requested, by their names, PIDs or threads */
 	const char *vm;	     /* ... or only of that VM: SEL; NULL: of all */
 	bool by_rip;	     /* by code of the guest, and reason; class vmexit, REPORT_EXACT */
-	bool vcpus;	     /* ... of less than a VM: by vCPU, thread or PID */
 	bool has_from, has_to;
 	uint64_t from, to;   /* only this time, both ends included: ns since the beginning */
-	uint64_t every;	     /* 0: never cut; otherwise not with vcpus */
+	uint64_t every;	     /* 0: never cut */
 	report_cut_fn *cut;
 	report_sample_fn *each; /* only with split; NULL: not wanted */
 	bool counts; /* samples have no times: neither kvm_exit nor kvm_entry was recorded */
@@ -206,7 +205,7 @@ enum report_key {
 };
 extern const char *const report_keys[]; /* "sample", ..., NULL: by enum report_key */
 
-/* Which vCPUs a table is of: all that meet every criterion; those below the VM need opts.vcpus. */
+/* Which vCPUs a table is of: all that meet every criterion. */
 struct report_filter {
 	int64_t vm;	/* -1: any */
 	bool unknown_vm; /* only those whose VM is unknown; vm is -1 */
@@ -229,8 +228,7 @@ struct report_table {
 bool report_matches(const struct report *r, const struct report_filter *f, size_t vcpu);
 /*
  * Makes a table, sorted by key (descending; names ascending). 0, or -errno with nothing to free:
- * -ENOMEM, and if there are so many vCPUs that the samples of each do not fit into memory, the
- * errors of a walk that is repeated for some of them. Free it below.
+ * -ENOMEM. Free it below.
  */
 int report_table(struct report *r, const struct report_filter *f, enum report_key key,
 		 struct report_table *t) __must_check;

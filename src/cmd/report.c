@@ -157,7 +157,6 @@ static int parse(struct run *run)
 	run->ro.vm = o->vm;
 	run->ro.vms = o->per != REPORT_PER_ALL || o->pids || o->format == FORMAT_OPENMETRICS ||
 		      run->ro.by_rip;
-	run->ro.vcpus = o->vcpu.set || o->pids || o->per == REPORT_PER_VCPU;
 	return parse_class(run);
 }
 

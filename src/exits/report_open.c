@@ -7,19 +7,13 @@
 #include "kvmft/events.h"
 #include "kvmft/guest_time.h"
 
-/* Some 24000 keys; with histograms, half of that. A row of a table takes about as much again. */
-#define CELLS_LIMIT (3u << 20)
-#define HISTS_LIMIT (5u << 20)
-/* ... less what streams beyond this number cost, down to the least that makes sense. */
+/* With the streams, and a row of a table for each key, a report fits into 64 MiB. */
+#define CELLS_LIMIT  (12u << 20)
+#define HISTS_LIMIT  (14u << 20)
+#define HISTS_LEAST  (4u << 20) /* of more streams than these */
 #define STREAMS_FREE 4096u
-#define CELLS_STREAM 640u
-#define HISTS_STREAM 1280u
-#define CELLS_LEAST  (384u << 10)
-#define HISTS_LEAST  (192u << 10)
 #define MAX_THREADS 16384
-/* vCPUs that have cells of their own at a time; fewer if each cell has a histogram. */
-#define APART_MAX   512u
-#define APART_HIST  256u
+#define CACHED	    1024 /* vCPUs whose cells have a full cache */
 #define NSEC_PER_MSEC 1000000
 
 /* Events that every report looks at, and those of --split. */
@@ -295,44 +289,26 @@ static void remark_kernel(struct report *r)
 			release);
 }
 
-/* All together, with the streams, should fit into 16 MiB. */
-static void set_budget(struct report *r)
-{
-	size_t over = r->cap->nstream - MIN(r->cap->nstream, (size_t)STREAMS_FREE);
-	size_t cells = r->opts.percentiles ? CELLS_LIMIT / 2 : CELLS_LIMIT, hists = HISTS_LIMIT;
-
-	r->budget = (struct cell_budget){
-		.limit = MAX(cells - MIN(cells, over * CELLS_STREAM), (size_t)CELLS_LEAST),
-		.hist_limit = MAX(hists - MIN(hists, over * HISTS_STREAM), (size_t)HISTS_LEAST),
-		.hist = r->opts.percentiles, .part = r->opts.split,
-	};
-	r->apart_max = r->opts.percentiles ? APART_HIST : APART_MAX;
-	r->apart_max /= over ? 2 : 1;
-}
-
 /* Whether the report's own walk shows it as well, and in time: all the entries there are. */
 static bool vms_can_wait(const struct report *r)
 {
 	const struct report_opts *o = &r->opts;
 	struct event_type entry;
 
-	return r->cap->nstream <= r->apart_max && hostmap_by_entries(r->cap, r->fmt) &&
+	return hostmap_by_entries(r->cap, r->fmt) &&
 	       event_find(r->fmt, EV_ENTRY, 1, &entry) &&
 	       rfield(&entry.f[0]).size == sizeof(uint32_t) && !entry.f[0].is_signed &&
 	       o->semantics == REPORT_EXACT && !o->has_from && !o->has_to && !o->by_rip &&
 	       !o->every && !o->each;
 }
 
-/* Which VM was named, if they are known now, and places for the cells of each. */
-static int place_vms(struct report *r, struct kvmft_err *err)
+/* Which VM was named, if they are known now. */
+static int find_named(struct report *r, struct kvmft_err *err)
 {
-	if (r->opts.vm && !r->vms_later) {
-		r->vm_named = hostmap_find_vm(r->map, r->opts.vm, err);
-		if (r->vm_named < 0)
-			return (int)r->vm_named;
-	}
-	r->of_vm = calloc(r->map->nvm + 1, sizeof(struct cells *));
-	return r->of_vm ? 0 : err_set(err, ENOMEM, "out of memory");
+	if (!r->opts.vm || r->vms_later)
+		return 0;
+	r->vm_named = hostmap_find_vm(r->map, r->opts.vm, err);
+	return r->vm_named < 0 ? (int)r->vm_named : 0;
 }
 
 /*
@@ -351,7 +327,7 @@ static int know_vms(struct report *r, bool may_wait, struct kvmft_err *err)
 	else
 		ret = hostmap_known(r->cap, r->fmt, &r->map) ? err_set(err, ENOMEM, "out of memory")
 							     : 0;
-	return ret ?: place_vms(r, err);
+	return ret ?: find_named(r, err);
 }
 
 static const struct class_rules *rules_of(const struct report *r)
@@ -378,7 +354,11 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 	r->fmt = fmt;
 	r->opts = *opts;
 	r->opts.counts |= opts->cls->counts;
-	set_budget(r);
+	r->budget = (struct cell_budget){
+		.limit = CELLS_LIMIT,
+		.hist_limit = cap->nstream > STREAMS_FREE ? HISTS_LEAST : HISTS_LIMIT,
+		.hist = opts->percentiles, .part = opts->split,
+	};
 	exit_names_init(&r->names, event_format(fmt, EV_EXIT), cap->vendor);
 	r->rules = rules_of(r);
 	r->gap_to = calloc(MAX(cap->nstream, (size_t)1), sizeof(*r->gap_to));
@@ -416,9 +396,10 @@ static void drop_all(struct report *r)
 {
 	for (size_t i = 0; i < r->nthread; i++)
 		free(r->thread[i]);
-	apart_free(r);
-	for (size_t i = 0; i < r->nvcpu; i++)
+	for (size_t i = 0; i < r->nvcpu; i++) {
+		cells_free(r->vcpu[i]->cells);
 		free(r->vcpu[i]);
+	}
 	for (size_t i = 0; i < r->nnote; i++)
 		free(r->note[i]);
 	free(r->note);
@@ -426,7 +407,6 @@ static void drop_all(struct report *r)
 	free(r->vcpu);
 	free(r->first_vcpu);
 	free(r->gap_to);
-	free(r->of_vm);
 	by_rip_free(r->rips);
 	u64map_free(&r->by_tid);
 	u64map_free(&r->by_vcpu);
@@ -466,8 +446,8 @@ static struct rvcpu *vcpu_new(struct report *r, int32_t tid, int64_t vcpu)
 	v->tid = tid;
 	v->vcpu = vcpu;
 	v->vm = vm_of(r, tid);
-	v->share = (uint8_t)apart_first(r);
-	if (apart_give(r, v)) {
+	v->cells = cells_new(r->nvcpu >= CACHED);
+	if (!v->cells) {
 		free(v);
 		return NULL;
 	}
@@ -497,13 +477,10 @@ static struct rthread *thread_new(struct report *r, int32_t tid)
 
 /* ---- VMs after the walk ---- */
 
-/* -EAGAIN if the walk did not show enough, or ran out of what is kept apart. */
+/* -EAGAIN if the walk did not show enough. */
 static int learn_vms(struct report *r)
 {
-	int ret = r->nvcpu != r->nthread || r->nvcpu != r->napart || r->tot.left_out ||
-				  r->budget.crowded || r->budget.no_hist
-			  ? -EAGAIN
-			  : 0;
+	int ret = r->nvcpu != r->nthread || r->tot.left_out ? -EAGAIN : 0;
 
 	for (size_t i = 0; i < r->nvcpu && !ret; i++)
 		if (r->vcpu[i]->vcpu >= 0)
@@ -538,14 +515,10 @@ int report_vms_now(struct report *r, struct kvmft_err *err)
 	int ret;
 
 	r->vms_later = false;
-	free(r->of_vm);
-	free(r->first_vcpu);
-	r->of_vm = NULL;
-	r->first_vcpu = NULL;
 	ret = learn_vms(r);
 	if (ret == -EAGAIN)
 		return report_start_over(r, err);
-	ret = ret ? err_set(err, -ret, "out of memory") : place_vms(r, err);
+	ret = ret ? err_set(err, -ret, "out of memory") : find_named(r, err);
 	for (size_t i = 0; i < r->nvcpu && !ret; i++)
 		r->vcpu[i]->vm = vm_of(r, r->vcpu[i]->tid);
 	return ret;

@@ -5,7 +5,6 @@
  *   report_open.c    opening: event plans, clock, notes; who is which vCPU
  *   report_walk.c    streams in, events in each thread's order out
  *   report_samples.c begin and end of samples, per thread; what their time was spent on
- *   report_apart.c   whose cells are kept apart, and further walks for more of them
  *   report_table.c   samples by key; tables and pieces from that
  *   by_rip.c         places in guests, for opts.by_rip
  */
@@ -40,12 +39,11 @@ struct cell {
 	uint64_t *part; /* REPORT_PARTS sums of ticks */
 };
 
-/* Cells of one vCPU, or shared by several. */
+/* Cells of one vCPU. */
 struct cells {
 	struct cell *first;
 	uint32_t n;
 	uint32_t mask;	      /* of indices of cache */
-	bool closed;	      /* the keys are not needed */
 	struct u64map by_key; /* key → address of the cell, once there are many */
 	struct cell *cache[]; /* by low bits of the key's hash */
 };
@@ -108,19 +106,10 @@ static inline void cell_time(struct cell *c, struct cell_budget *b, uint64_t tic
 
 /* ---- threads and vCPUs ---- */
 
-/* Whose cells a vCPU's samples go to. */
-enum rshare {
-	SHARE_VM,   /* those of its VM, shared by all */
-	SHARE_OWN,  /* its own */
-	SHARE_NONE, /* this vCPU is not needed now */
-};
-
 /* A vCPU by the thread that runs it: what samples are kept for. */
 struct rvcpu {
 	int32_t tid;
-	uint8_t share;
-	bool owner;   /* of the cells: they are counted once */
-	bool sampled; /* has samples of its own in them */
+	bool sampled;
 	int64_t vcpu; /* -1: not known (yet) */
 	int64_t vm;   /* -1: not known */
 	size_t next;  /* of its VM */
@@ -254,7 +243,7 @@ struct report {
 	 */
 	bool floats, in_order;
 	struct u64map owner;
-	bool vms_later;	  /* VMs will be known after the walk; until then all vCPUs are apart */
+	bool vms_later;	  /* VMs will be known after the walk */
 	unsigned int tps; /* tracepoints of the class that the capture's kernel has */
 	struct rfield pid;
 	uint8_t plan_of[65536]; /* by event id: index into plan, 0 = none */
@@ -269,11 +258,7 @@ struct report {
 	size_t nvcpu, vcpu_cap;
 	size_t *first_vcpu; /* of each VM, SIZE_MAX = none; NULL: before the first table */
 	struct u64map by_vcpu; /* tid << 32 | vcpu → index: a thread's further vCPUs */
-	struct cells **of_vm;  /* by VM, the unknown one last: those of SHARE_VM */
-	struct cells *none;    /* of SHARE_NONE */
-	size_t napart, apart_max; /* vCPUs of SHARE_OWN */
 	struct cell_budget budget;
-	bool told, told_crowded; /* remarks: of the first walk, of a further one */
 
 	uint64_t *gap_to;      /* by stream: where its last gap ended, UINT64_MAX: not yet */
 	uint64_t from, to;     /* window in ticks, both ends included; by default all */
@@ -314,16 +299,6 @@ uint32_t report_thread_known(const struct report *r, int32_t tid);
 /* The vCPU of a thread from its kvm_entry; -ENOMEM. */
 int report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu) __must_check;
 
-/* ---- report_apart.c ---- */
-
-/* Where v's samples go, by v->share: 0, -ENOMEM. */
-int apart_give(struct report *r, struct rvcpu *v) __must_check;
-/* The share of a vCPU seen for the first time. */
-enum rshare apart_first(struct report *r);
-/* Ensures that the cells contain what f asks for, if need be by another walk: 0, -errno. */
-int apart_for(struct report *r, const struct report_filter *f) __must_check;
-void apart_free(struct report *r);
-
 /* ---- by_rip.c ---- */
 
 struct by_rip *by_rip_new(void);
@@ -340,16 +315,5 @@ void by_rip_place(const struct by_rip *b, uint64_t key, struct report_place *p);
 int samples_feed(struct report *r, const struct rev *e, size_t n, uint32_t cpu) __must_check;
 /* Counts what is open when the capture ends. */
 void samples_finish(struct report *r);
-
-/* From one vCPU that f may ask for to the next, of its VM alone if f names one; SIZE_MAX = none. */
-static inline size_t vcpu_first(const struct report *r, const struct report_filter *f)
-{
-	return f->vm >= 0 && r->first_vcpu ? r->first_vcpu[f->vm] : 0;
-}
-
-static inline size_t vcpu_next(const struct report *r, const struct report_filter *f, size_t i)
-{
-	return f->vm >= 0 && r->first_vcpu ? r->vcpu[i]->next : i + 1;
-}
 
 #endif

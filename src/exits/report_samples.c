@@ -542,7 +542,7 @@ static void tell_perf(struct report *r)
 	for (size_t i = 0; i < r->nvcpu; i++) {
 		const struct rvcpu *v = r->vcpu[i];
 
-		for (const struct cell *c = v->owner ? v->cells->first : NULL; c; c = c->next)
+		for (const struct cell *c = v->cells->first; c; c = c->next)
 			sum += c->sum;
 	}
 	if (before < sum && before * 100 > (sum - before) * PERF_DIFFERS)
@@ -552,8 +552,7 @@ static void tell_perf(struct report *r)
 			(unsigned int)(before * 100 / (sum - before)), r->opts.cls->tp[0].name);
 }
 
-/* Once, as further walks find the same. */
-static void tell(struct report *r)
+void samples_finish(struct report *r)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
@@ -573,13 +572,6 @@ static void tell(struct report *r)
 			      (unsigned long long)r->tot.moved);
 	if (r->opts.semantics == REPORT_EXACT && class_has_perf(r->opts.cls))
 		tell_perf(r);
-	r->told = true;
-}
-
-void samples_finish(struct report *r)
-{
-	if (!r->told)
-		tell(r);
 	for (size_t i = 0; i < r->nthread; i++) {
 		struct rthread *t = r->thread[i];
 

@@ -97,13 +97,13 @@ struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key)
 {
 	struct cell *cell = cell_find(c, key);
 
-	if (!cell && !c->closed)
+	if (!cell)
 		cell = cell_new(c, b, key, false);
 	if (cell) {
 		c->cache[cell_slot(c, key)] = cell;
 		return cell;
 	}
-	b->crowded += !c->closed;
+	b->crowded++;
 	cell = cell_find(c, CELL_OTHERS);
 	return cell ?: cell_new(c, b, CELL_OTHERS, true);
 }
@@ -243,7 +243,7 @@ int report_take(struct report *r, const struct report_filter *f, report_piece_fn
 
 	for (size_t i = 0; i < r->nvcpu && !ret; i++) {
 		struct rvcpu *v = r->vcpu[i];
-		struct cell *c = v->owner && report_matches(r, f, i) ? v->cells->first : NULL;
+		struct cell *c = report_matches(r, f, i) ? v->cells->first : NULL;
 
 		for (; c && !ret; c = c->next)
 			ret = take(r, c, fn, ctx, part);
@@ -421,6 +421,36 @@ bool report_matches(const struct report *r, const struct report_filter *f, size_
 
 /* ---- rows ---- */
 
+/* The vCPUs of each VM, in a list: n tables of n VMs take n steps, not n^2. */
+static int link_vcpus(struct report *r)
+{
+	const size_t nvm = r->map->nvm + 1;
+
+	r->first_vcpu = malloc(nvm * sizeof(*r->first_vcpu));
+	if (!r->first_vcpu)
+		return -ENOMEM;
+	memset(r->first_vcpu, 0xff, nvm * sizeof(*r->first_vcpu));
+	for (size_t i = r->nvcpu; i-- > 0;) {
+		int64_t vm = r->vcpu[i]->vm;
+		size_t *first = &r->first_vcpu[vm < 0 ? r->map->nvm : (size_t)vm];
+
+		r->vcpu[i]->next = *first;
+		*first = i;
+	}
+	return 0;
+}
+
+/* From one vCPU that f may ask for to the next, of its VM alone if f names one; SIZE_MAX = none. */
+static size_t vcpu_first(const struct report *r, const struct report_filter *f)
+{
+	return f->vm >= 0 ? r->first_vcpu[f->vm] : 0;
+}
+
+static size_t vcpu_next(const struct report *r, const struct report_filter *f, size_t i)
+{
+	return f->vm >= 0 ? r->vcpu[i]->next : i + 1;
+}
+
 struct build {
 	const struct report *r;
 	const struct report_filter *f;
@@ -436,8 +466,7 @@ static int make_rows(struct build *b)
 
 	for (size_t i = vcpu_first(b->r, b->f); i < b->r->nvcpu; i = vcpu_next(b->r, b->f, i)) {
 		const struct rvcpu *v = b->r->vcpu[i];
-		const struct cell *c =
-			v->owner && report_matches(b->r, b->f, i) ? v->cells->first : NULL;
+		const struct cell *c = report_matches(b->r, b->f, i) ? v->cells->first : NULL;
 
 		for (; c; c = c->next) {
 			if (!(c->timed + c->untimed) || u64map_get(&b->at, c->key, NULL))
@@ -478,9 +507,7 @@ static void add_cell(struct build *b, const struct cell *c)
 
 static void add_vcpu(struct build *b, const struct rvcpu *v, u128 *guest)
 {
-	const struct cell *c;
-
-	for (c = v->owner ? v->cells->first : NULL; c; c = c->next)
+	for (const struct cell *c = v->cells->first; c; c = c->next)
 		add_cell(b, c);
 	*guest += v->guest;
 	b->t->windows += v->windows;
@@ -542,7 +569,7 @@ static void percentiles(const struct build *b, struct report_row *row, struct lo
 	h->min = row->min;
 	h->max = row->max;
 	for (size_t i = vcpu_first(b->r, b->f); i < b->r->nvcpu; i = vcpu_next(b->r, b->f, i))
-		if (b->r->vcpu[i]->owner && report_matches(b->r, b->f, i) &&
+		if (report_matches(b->r, b->f, i) &&
 		    (c = cell_find(b->r->vcpu[i]->cells, row->key)))
 			cell_hist_add(c, h);
 	for (size_t i = 0; i < LOGHIST_BUCKETS; i++)
@@ -680,9 +707,8 @@ int report_table(struct report *r, const struct report_filter *f, enum report_ke
 	int ret = 0;
 
 	memset(t, 0, sizeof(*t));
-	ret = apart_for(r, f);
-	if (ret)
-		return ret;
+	if (!r->first_vcpu && link_vcpus(r))
+		return -ENOMEM;
 	if (r->opts.percentiles && !(h = malloc(sizeof(*h))))
 		return -ENOMEM;
 	ret = make_rows(&b);
