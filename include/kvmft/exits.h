@@ -37,17 +37,6 @@ struct exits_thread {
 /* One thread's exits for one reason, exit_reason as the event has it. */
 struct exits_cell {
 	uint32_t thread, reason;
-	uint64_t count; /* since counting began */
-	uint64_t shown; /* ... of these, before this interval */
-	uint64_t raw;	/* the source's count so far: see exits_raw() */
-};
-
-/* Exits that were followed by an entry. total and max in ns. */
-struct exits_time {
-	uint64_t n, total;	       /* since counting began */
-	uint64_t shown_n, shown_total; /* ... of these, before this interval */
-	uint64_t raw_n, raw_total;     /* the source's state: see exits_time_raw() */
-	uint64_t max;		       /* in this interval */
 };
 
 /*
@@ -55,10 +44,14 @@ struct exits_time {
  * bucket k - 1 holds.
  */
 #define EXITS_BUCKETS 40 /* the last one, 9 minutes, counts all that took longer */
-struct exits_spread {
-	uint64_t n[EXITS_BUCKETS];     /* since counting began */
-	uint64_t shown[EXITS_BUCKETS]; /* ... of these, before this interval */
-	uint64_t raw_n[EXITS_BUCKETS], raw_total[EXITS_BUCKETS]; /* see exits_spread_raw() */
+
+/* What is counted of a cell: exits; when timed, those with an entry after them, and their ns. */
+enum { EXITS_N, EXITS_TIMED, EXITS_TOTAL, EXITS_BUCKET /* with spreads, the first one */ };
+
+/* Values of all cells, those of one beside each other. */
+struct exits_values {
+	uint64_t *v;
+	size_t cap;
 };
 
 /* In place of a reason: not exits, and never counted as such; they only have times. */
@@ -77,15 +70,18 @@ struct exits {
 	struct exits_thread *thread;
 	size_t nthread, thread_cap;
 	struct exits_cell *cell;
-	struct exits_time *time; /* beside cell, when timed */
-	struct exits_spread *spread; /* likewise, with spreads */
-	size_t n, cap, time_cap, spread_cap;
+	size_t n, cap;
+	/* Since counting began; of these, before this interval; the source's: exits_raw(). */
+	struct exits_values now, shown, raw;
+	struct exits_values max; /* ns, in this interval, when timed */
 	struct u64map by_tid;
 	uint32_t *by_key; /* hash table of cell numbers plus 1: a sixth of the size of a u64map */
 	size_t key_cap;
 };
 
 void exits_free(struct exits *e);
+/* Values of a cell since counting began. */
+uint64_t *exits_now(const struct exits *e, size_t cell);
 /* Counting begins now: what was counted so far is forgotten, but not what the source had. */
 void exits_baseline(struct exits *e);
 

@@ -56,8 +56,10 @@ void exits_free(struct exits *e)
 	free(e->vm);
 	free(e->thread);
 	free(e->cell);
-	free(e->time);
-	free(e->spread);
+	free(e->now.v);
+	free(e->shown.v);
+	free(e->raw.v);
+	free(e->max.v);
 	u64map_free(&e->by_tid);
 	free(e->by_key);
 	*e = (struct exits){ .timed = e->timed, .spreads = e->spreads };
@@ -159,22 +161,49 @@ static int64_t cell_find(const struct exits *e, uint32_t thread, uint32_t reason
 	return e->key_cap ? (int64_t)e->by_key[key_slot(e, thread, reason)] - 1 : -1;
 }
 
+static unsigned int exits_width(const struct exits *e)
+{
+	return e->spreads ? EXITS_BUCKET + EXITS_BUCKETS : e->timed ? EXITS_BUCKET : EXITS_TIMED;
+}
+
+/* The source knows a sum of ns for each bucket, too. */
+static unsigned int raw_width(const struct exits *e)
+{
+	return exits_width(e) + (e->spreads ? EXITS_BUCKETS : 0);
+}
+
+uint64_t *exits_now(const struct exits *e, size_t cell)
+{
+	return e->now.v + cell * exits_width(e);
+}
+
+static uint64_t *cell_shown(const struct exits *e, size_t cell)
+{
+	return e->shown.v + cell * exits_width(e);
+}
+
+static uint64_t *cell_raw(const struct exits *e, size_t cell)
+{
+	return e->raw.v + cell * raw_width(e);
+}
+
+static bool values_grow(const struct exits *e, struct exits_values *v, unsigned int width)
+{
+	return array_grow(&v->v, e->n, &v->cap, width * sizeof(uint64_t));
+}
+
 static int64_t cell_new(struct exits *e, uint32_t thread, uint32_t reason)
 {
 	struct exits_cell *c;
-	struct exits_spread *s = NULL;
-	struct exits_time *t = NULL;
 
 	/* At most three quarters full; and numbers are 32 bits. */
 	if (e->n >= e->key_cap - e->key_cap / 4 &&
 	    (e->n > UINT32_MAX / 4 || keys_make(e, MAX(2 * e->key_cap, (size_t)64))))
 		return -ENOMEM;
 	c = array_grow(&e->cell, e->n, &e->cap, sizeof(*c));
-	if (e->timed)
-		t = array_grow(&e->time, e->n, &e->time_cap, sizeof(*t));
-	if (e->spreads)
-		s = array_grow(&e->spread, e->n, &e->spread_cap, sizeof(*s));
-	if (!c || (e->timed && !t) || (e->spreads && !s))
+	if (!c || !values_grow(e, &e->now, exits_width(e)) ||
+	    !values_grow(e, &e->shown, exits_width(e)) || !values_grow(e, &e->raw, raw_width(e)) ||
+	    (e->timed && !values_grow(e, &e->max, 1)))
 		return -ENOMEM;
 	*c = (struct exits_cell){ .thread = thread, .reason = reason };
 	e->by_key[key_slot(e, thread, reason)] = (uint32_t)++e->n;
@@ -201,7 +230,7 @@ int exits_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n)
 
 	if (at < 0)
 		return (int)at;
-	e->cell[at].count += n;
+	exits_now(e, (size_t)at)[EXITS_N] += n;
 	e->thread[e->cell[at].thread].exits |= n != 0;
 	return 0;
 }
@@ -231,25 +260,19 @@ static int64_t cell_of_raw(struct exits *e, uint32_t tid, uint32_t reason)
 	old = cell_before(e, (uint32_t)thread, reason);
 	if (old < 0)
 		return at;
-	e->cell[at].raw = e->cell[old].raw;
-	if (e->timed) {
-		e->time[at].raw_n = e->time[old].raw_n;
-		e->time[at].raw_total = e->time[old].raw_total;
-	}
-	if (e->spreads) {
-		memcpy(e->spread[at].raw_n, e->spread[old].raw_n, sizeof(e->spread[at].raw_n));
-		memcpy(e->spread[at].raw_total, e->spread[old].raw_total,
-		       sizeof(e->spread[at].raw_total));
-	}
+	memcpy(cell_raw(e, (size_t)at), cell_raw(e, (size_t)old), raw_width(e) * sizeof(uint64_t));
 	return at;
 }
 
-/* Less than before: the source was emptied by somebody else, and counts from 0. */
-static uint64_t raw_more(uint64_t *raw, uint64_t now)
+/*
+ * The source's value i of a cell is `n` by now. Less than before: it was emptied by somebody else,
+ * and counts from 0. How much more it is.
+ */
+static uint64_t raw_more(struct exits *e, int64_t at, unsigned int i, uint64_t n)
 {
-	uint64_t more = now >= *raw ? now - *raw : now;
+	uint64_t *raw = &cell_raw(e, (size_t)at)[i], more = n >= *raw ? n - *raw : n;
 
-	*raw = now;
+	*raw = n;
 	return more;
 }
 
@@ -259,7 +282,7 @@ int exits_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n)
 
 	if (at < 0)
 		return (int)at;
-	e->cell[at].count += raw_more(&e->cell[at].raw, n);
+	exits_now(e, (size_t)at)[EXITS_N] += raw_more(e, at, EXITS_N, n);
 	e->thread[e->cell[at].thread].exits |= n != 0;
 	return 0;
 }
@@ -270,37 +293,27 @@ int exits_time_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, u
 
 	if (at < 0)
 		return (int)at;
-	e->time[at].n += raw_more(&e->time[at].raw_n, n);
-	e->time[at].total += raw_more(&e->time[at].raw_total, total);
+	exits_now(e, (size_t)at)[EXITS_TIMED] += raw_more(e, at, EXITS_TIMED, n);
+	exits_now(e, (size_t)at)[EXITS_TOTAL] += raw_more(e, at, EXITS_TOTAL, total);
 	return 0;
+}
+
+static void values_clear(struct exits_values *v, size_t n)
+{
+	if (n)
+		memset(v->v, 0, n * sizeof(*v->v));
 }
 
 void exits_baseline(struct exits *e)
 {
-	for (size_t i = 0; i < e->n; i++) {
-		e->cell[i].count = e->cell[i].shown = 0;
-		if (e->timed) {
-			e->time[i].n = e->time[i].shown_n = 0;
-			e->time[i].total = e->time[i].shown_total = e->time[i].max = 0;
-		}
-		if (!e->spreads)
-			continue;
-		memset(e->spread[i].n, 0, sizeof(e->spread[i].n));
-		memset(e->spread[i].shown, 0, sizeof(e->spread[i].shown));
-	}
+	values_clear(&e->now, e->n * exits_width(e));
+	values_clear(&e->shown, e->n * exits_width(e));
+	values_clear(&e->max, e->timed ? e->n : 0);
 }
 
 void exits_raw_reset(struct exits *e)
 {
-	for (size_t i = 0; i < e->n; i++) {
-		e->cell[i].raw = 0;
-		if (e->timed)
-			e->time[i].raw_n = e->time[i].raw_total = 0;
-		if (!e->spreads)
-			continue;
-		memset(e->spread[i].raw_n, 0, sizeof(e->spread[i].raw_n));
-		memset(e->spread[i].raw_total, 0, sizeof(e->spread[i].raw_total));
-	}
+	values_clear(&e->raw, e->n * raw_width(e));
 }
 
 unsigned int exits_bucket(uint64_t ns)
@@ -317,7 +330,7 @@ int exits_time_one(struct exits *e, uint32_t tid, uint32_t reason, uint64_t ns)
 	if (at < 0)
 		return (int)at;
 	if (e->spreads)
-		e->spread[at].n[exits_bucket(ns)]++;
+		exits_now(e, (size_t)at)[EXITS_BUCKET + exits_bucket(ns)]++;
 	return exits_time_add(e, tid, reason, 1, ns, ns);
 }
 
@@ -325,17 +338,16 @@ int exits_spread_raw(struct exits *e, uint32_t tid, uint32_t reason, unsigned in
 		     uint64_t n, uint64_t total)
 {
 	int64_t at = cell_of_raw(e, tid, reason);
-	unsigned int k = MIN(bucket, EXITS_BUCKETS - 1u);
-	struct exits_spread *s;
-	uint64_t more;
+	unsigned int k = EXITS_BUCKET + MIN(bucket, EXITS_BUCKETS - 1u);
+	uint64_t *now, more;
 
 	if (at < 0)
 		return (int)at;
-	s = &e->spread[at];
-	more = raw_more(&s->raw_n[k], n);
-	s->n[k] += more;
-	e->time[at].n += more;
-	e->time[at].total += raw_more(&s->raw_total[k], total);
+	now = exits_now(e, (size_t)at);
+	more = raw_more(e, at, k, n);
+	now[k] += more;
+	now[EXITS_TIMED] += more;
+	now[EXITS_TOTAL] += raw_more(e, at, k + EXITS_BUCKETS, total);
 	return 0;
 }
 
@@ -343,29 +355,20 @@ int exits_time_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, u
 		   uint64_t max)
 {
 	int64_t at = cell_of(e, tid, reason);
-	struct exits_time *t;
 
 	if (at < 0)
 		return (int)at;
-	t = &e->time[at];
-	t->n += n;
-	t->total += total;
-	t->max = MAX(t->max, max);
+	exits_now(e, (size_t)at)[EXITS_TIMED] += n;
+	exits_now(e, (size_t)at)[EXITS_TOTAL] += total;
+	e->max.v[at] = MAX(e->max.v[at], max);
 	return 0;
 }
 
 void exits_interval(struct exits *e)
 {
-	for (size_t i = 0; i < e->n; i++) {
-		e->cell[i].shown = e->cell[i].count;
-		if (!e->timed)
-			continue;
-		e->time[i].shown_n = e->time[i].n;
-		e->time[i].shown_total = e->time[i].total;
-		e->time[i].max = 0;
-		if (e->spreads)
-			memcpy(e->spread[i].shown, e->spread[i].n, sizeof(e->spread[i].n));
-	}
+	if (e->n)
+		memcpy(e->shown.v, e->now.v, e->n * exits_width(e) * sizeof(uint64_t));
+	values_clear(&e->max, e->timed ? e->n : 0);
 	for (size_t i = 0; i < e->nvm; i++)
 		e->vm[i].ended += e->vm[i].ended != 0;
 }
@@ -389,16 +392,18 @@ size_t exits_ended(const struct exits *e)
 
 int exits_prune(struct exits *e)
 {
+	const size_t width = exits_width(e) * sizeof(uint64_t);
 	size_t kept = 0;
 
 	for (size_t i = 0; i < e->n; i++) {
 		if (exits_past(e, &e->thread[e->cell[i].thread]))
 			continue;
 		e->cell[kept] = e->cell[i];
+		memmove(exits_now(e, kept), exits_now(e, i), width);
+		memmove(cell_shown(e, kept), cell_shown(e, i), width);
+		memmove(cell_raw(e, kept), cell_raw(e, i), raw_width(e) * sizeof(uint64_t));
 		if (e->timed)
-			e->time[kept] = e->time[i];
-		if (e->spreads)
-			e->spread[kept] = e->spread[i];
+			e->max.v[kept] = e->max.v[i];
 		kept++;
 	}
 	e->n = kept;
@@ -407,32 +412,23 @@ int exits_prune(struct exits *e)
 
 /* ---- views ---- */
 
-static uint64_t cell_count(const struct exits_cell *c, bool whole)
+static uint64_t cell_value(const struct exits *e, size_t i, unsigned int value, bool whole)
 {
-	return whole ? c->count : c->count - c->shown;
+	return exits_now(e, i)[value] - (whole ? 0 : cell_shown(e, i)[value]);
 }
 
-/* Adds one cell to the sums, as if it had been a thread of number 0. */
-/* tid: whose, in the sum. */
+/* Adds one cell to the sums, as if it had been of a thread of number tid. */
 static int sum_add(struct exits *sum, uint32_t tid, const struct exits *e, size_t i, bool whole)
 {
-	const struct exits_time *t = e->timed ? &e->time[i] : NULL;
-	const struct exits_cell *c = &e->cell[i];
-	int ret = exits_add(sum, tid, c->reason, cell_count(c, whole));
+	int64_t at = cell_of(sum, tid, e->cell[i].reason);
 
-	if (!ret && t)
-		ret = exits_time_add(sum, tid, c->reason, whole ? t->n : t->n - t->shown_n,
-				     whole ? t->total : t->total - t->shown_total, t->max);
-	if (!ret && e->spreads) {
-		int64_t at = cell_of(sum, tid, c->reason);
-		uint64_t *to = at < 0 ? NULL : sum->spread[at].n;
-
-		if (!to)
-			return -ENOMEM;
-		for (unsigned int k = 0; k < EXITS_BUCKETS; k++)
-			to[k] += e->spread[i].n[k] - (whole ? 0 : e->spread[i].shown[k]);
-	}
-	return ret;
+	if (at < 0)
+		return (int)at;
+	for (unsigned int k = 0; k < exits_width(e); k++)
+		exits_now(sum, (size_t)at)[k] += cell_value(e, i, k, whole);
+	if (e->timed)
+		sum->max.v[at] = MAX(sum->max.v[at], e->max.v[i]);
+	return 0;
 }
 
 /* In a sum by VM, its number plus 1 takes the place of a thread's. */
@@ -474,19 +470,14 @@ static int compare_cells(const void *a, const void *b, void *ctx)
 {
 	const struct exits_view *v = ctx;
 	const struct exits *e = view_of(v);
-	const struct exits_cell *x = &e->cell[*(const uint32_t *)a];
-	const struct exits_cell *y = &e->cell[*(const uint32_t *)b];
-	uint64_t n = cell_count(x, view_whole(v)), m = cell_count(y, view_whole(v));
+	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+	const struct exits_cell *x = &e->cell[i], *y = &e->cell[k];
+	uint64_t n = cell_value(e, i, EXITS_N, view_whole(v));
+	uint64_t m = cell_value(e, k, EXITS_N, view_whole(v));
 	uint32_t tx = e->thread[x->thread].tid, ty = e->thread[y->thread].tid;
 
 	return ORDER(m, n) ?: ORDER(tx, ty) ?: ORDER(x->thread, y->thread)
 		?: ORDER(x->reason, y->reason);
-}
-
-/* For what is not an exit there are only times. */
-static uint64_t cell_timed(const struct exits *e, size_t i, bool whole)
-{
-	return e->timed ? e->time[i].n - (whole ? 0 : e->time[i].shown_n) : 0;
 }
 
 static int view_fill(struct exits_view *v, exits_filter filter, const void *ctx)
@@ -497,11 +488,10 @@ static int view_fill(struct exits_view *v, exits_filter filter, const void *ctx)
 	if (!v->cell)
 		return -ENOMEM;
 	for (size_t i = 0; i < e->n; i++) {
-		uint64_t n = cell_count(&e->cell[i], view_whole(v));
-		uint64_t any = n;
+		uint64_t n = cell_value(e, i, EXITS_N, view_whole(v)), any = n;
 
-		if (!exits_is_exit(e->cell[i].reason))
-			any = cell_timed(e, i, view_whole(v));
+		if (!exits_is_exit(e->cell[i].reason)) /* there are only times */
+			any = e->timed ? cell_value(e, i, EXITS_TIMED, view_whole(v)) : 0;
 		if (!any || (filter && !filter(ctx, e, &e->thread[e->cell[i].thread])))
 			continue;
 		v->cell[v->n++] = (uint32_t)i;
@@ -531,26 +521,24 @@ int exits_view_make(const struct exits *e, enum exits_group group, bool whole,
 void exits_view_row(const struct exits_view *v, size_t i, struct exits_row *row)
 {
 	const struct exits *e = view_of(v);
-	const struct exits_cell *c = &e->cell[v->cell[i]];
+	const size_t at = v->cell[i];
+	const struct exits_cell *c = &e->cell[at];
 	bool whole = view_whole(v);
 
 	*row = (struct exits_row){
 		.thread = v->sum ? NULL : &e->thread[c->thread],
 		.reason = c->reason,
-		.count = cell_count(c, whole),
+		.count = cell_value(e, at, EXITS_N, whole),
 	};
 	if (v->by_vm && e->thread[c->thread].tid)
 		row->vm = &v->e->vm[e->thread[c->thread].tid - 1];
 	if (e->timed) {
-		const struct exits_time *t = &e->time[v->cell[i]];
-
-		row->timed = whole ? t->n : t->n - t->shown_n;
-		row->total = whole ? t->total : t->total - t->shown_total;
-		row->max = t->max;
+		row->timed = cell_value(e, at, EXITS_TIMED, whole);
+		row->total = cell_value(e, at, EXITS_TOTAL, whole);
+		row->max = e->max.v[at];
 	}
 	for (unsigned int k = 0; k < EXITS_BUCKETS && e->spreads; k++)
-		row->bucket[k] = e->spread[v->cell[i]].n[k] -
-				 (whole ? 0 : e->spread[v->cell[i]].shown[k]);
+		row->bucket[k] = cell_value(e, at, EXITS_BUCKET + k, whole);
 }
 
 unsigned int exits_row_percentile(const struct exits_row *row, uint64_t num, uint64_t den)

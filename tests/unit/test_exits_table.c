@@ -193,9 +193,9 @@ static void test_source_emptied(void **state __unused_arg)
 	assert_int_equal(exits_raw(&e, 10, 12, 100), 0);
 	exits_raw_reset(&e);
 	assert_int_equal(exits_raw(&e, 10, 12, 100), 0);
-	assert_int_equal(e.cell[0].count, 200);
+	assert_int_equal(exits_now(&e, 0)[EXITS_N], 200);
 	assert_int_equal(exits_raw(&e, 10, 12, 5), 0); /* by somebody else */
-	assert_int_equal(e.cell[0].count, 205);
+	assert_int_equal(exits_now(&e, 0)[EXITS_N], 205);
 	exits_free(&e);
 }
 
@@ -225,10 +225,10 @@ static void test_vms(void **state __unused_arg)
 	assert_true(exits_past(&e, &e.thread[t]));
 	assert_int_equal(exits_prune(&e), 0);
 	assert_int_equal(e.n, 1);
-	assert_int_equal(e.cell[0].count, 7);
+	assert_int_equal(exits_now(&e, 0)[EXITS_N], 7);
 	assert_int_equal(exits_add(&e, 13, 1, 1), 0);
 	assert_int_equal(e.n, 1);
-	assert_int_equal(e.cell[0].count, 8);
+	assert_int_equal(exits_now(&e, 0)[EXITS_N], 8);
 	exits_free(&e);
 }
 
@@ -246,10 +246,10 @@ static void test_pairs(void **state __unused_arg)
 	assert_int_equal(exits_handling_exit(&p, 10, 60, 1), 0); /* entered without an event */
 	assert_int_equal(exits_handling_entry(&p, 10, 61), 0);
 	assert_int_equal(e.n, 2);
-	assert_int_equal(e.time[0].n, 1);
-	assert_int_equal(e.time[0].total, 20);
-	assert_int_equal(e.time[1].n, 1);
-	assert_int_equal(e.time[1].total, 1);
+	assert_int_equal(exits_now(&e, 0)[EXITS_TIMED], 1);
+	assert_int_equal(exits_now(&e, 0)[EXITS_TOTAL], 20);
+	assert_int_equal(exits_now(&e, 1)[EXITS_TIMED], 1);
+	assert_int_equal(exits_now(&e, 1)[EXITS_TOTAL], 1);
 	exits_handling_gap(&p);
 	assert_int_equal(exits_handling_entry(&p, 20, 1000000), 0); /* its exit may be another by now */
 	assert_int_equal(e.n, 2);
