@@ -71,10 +71,6 @@ int filter_parse(const char *text, size_t n, struct filter **out,
 		 struct kvmft_err *err) __must_check;
 /* Whether the record of that event passes. */
 bool filter_match(const struct filter *f, const struct fmt_event *ev, const struct rec *rec);
-/*
- * The first field in it that the event lacks (*value NULL), or that is a number but is compared
- * with *value, which is not; both borrowed from f. NULL: none.
- */
 void filter_free(struct filter *f);
 
 #endif

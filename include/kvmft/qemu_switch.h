@@ -44,7 +44,7 @@ int qemu_apply(struct monitor *m, const struct mon_events *events, const struct 
 int qemu_restore(struct monitor *m, const struct mon_events *before, const struct mon_events *now,
 		 struct kvmft_err *err) __must_check;
 
-/* ---- left.c: what to switch off if the kvmft that switched it on was killed ---- */
+/* ---- what to switch off if the kvmft that switched it on was killed ---- */
 
 /*
  * Opens our directory of these notes, which only we can write to; make: create it if it is missing.

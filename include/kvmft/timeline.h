@@ -29,29 +29,29 @@ struct tl_source {
 	const struct fmt *fmt;
 	char label[TL_MAX_LABEL]; /* "host", or the VM's name; of several captures of it NAME#N */
 	bool guest;
-	const struct match *match; /* guest: why it belongs to that VM; or NULL */
+	const struct match *match;  /* guest: why it belongs to that VM; or NULL */
 	const struct migrate *link; /* a host that a VM moved to; NULL: the first one */
-	struct guest_time *gtime; /* guest, but not alone: its clock; else NULL */
-	struct qsource *qemu;	  /* a trace of QEMU; NULL: a capture */
-	struct qmarker *marker;	  /* host: recognizes those of its markers that are QEMU's
+	struct guest_time *gtime;   /* guest, but not alone: its clock; else NULL */
+	struct qsource *qemu;	    /* a trace of QEMU; NULL: a capture */
+	struct qmarker *marker;	    /* host: recognizes those of its markers that are QEMU's
 				   * events; or NULL */
-	bool alone;		  /* of tl_new_alone() */
-	size_t index;		  /* 0 = host, guests from 1 */
-	size_t id;		  /* the same, except where a follower goes on without some */
-	size_t vm;		  /* guest: index into the host map, of this capture's entry; alone:
+	bool alone;		    /* of tl_new_alone() */
+	size_t index;		    /* 0 = host, guests from 1 */
+	size_t id;		    /* the same, except where a follower goes on without some */
+	size_t vm; /* guest: index into the host map, of this capture's entry; alone:
 				   * HOSTMAP_END, or its own */
 	uint64_t events, gaps, lost, damaged, unplaced; /* counted so far by tl_next() */
-	bool lost_unknown;	  /* some gap had no count */
-	bool windowed;		  /* by tl_window(): these do not cover the whole capture */
-	bool followed;		  /* by tl_follow(): of the whole capture since it began */
-	bool no_end;		  /* ... and its end was not waited for, which is no loss */
-	bool missed;		  /* ... and some was removed before it could be given out */
-	uint32_t read_to;	  /* ... the segment up to which the previous one read */
+	bool lost_unknown;				/* some gap had no count */
+	bool windowed;	  /* by tl_window(): these do not cover the whole capture */
+	bool followed;	  /* by tl_follow(): of the whole capture since it began */
+	bool no_end;	  /* ... and its end was not waited for, which is no loss */
+	bool missed;	  /* ... and some was removed before it could be given out */
+	uint32_t read_to; /* ... the segment up to which the previous one read */
 	struct tl_comms *comms;
 	const struct tl_comms *names; /* those of tl_comm(): for QEMU the host's */
-	uint32_t renames;	  /* how often the walk changed a name that tl_comm() gives */
-	int error;		  /* -errno of a failed read */
-	uint64_t begin;		  /* host TSC of its first event; UINT64_MAX: none has a place */
+	uint32_t renames;	      /* how often the walk changed a name that tl_comm() gives */
+	int error;		      /* -errno of a failed read */
+	uint64_t begin; /* host TSC of its first event; UINT64_MAX: none has a place */
 };
 
 enum tl_kind { TL_EVENT, TL_GAP, TL_DAMAGE };
@@ -63,19 +63,19 @@ enum tl_kind { TL_EVENT, TL_GAP, TL_DAMAGE };
 struct tl_item {
 	enum tl_kind kind;
 	struct tl_source *src;
-	uint64_t host;	    /* host TSC, cycles: the first that fits */
-	uint64_t width;	    /* the last that fits is host + width; TL_GAP: length of the gap */
-	bool unplaced;	    /* host is only the place of a neighbour */
-	bool usual;	    /* an event with a format and a place, without marker and device */
-	bool guest;	    /* src->guest */
-	uint64_t around;    /* QEMU, sampled clock of a host: it may be off by this many cycles */
-	uint32_t cpu;	    /* of the source's own machine; TL_NO_CPU: QEMU, which has none */
-	int64_t vcpu;	    /* guest event: its vCPU id; host event: the one that its thread
+	uint64_t host;	 /* host TSC, cycles: the first that fits */
+	uint64_t width;	 /* the last that fits is host + width; TL_GAP: length of the gap */
+	bool unplaced;	 /* host is only the place of a neighbour */
+	bool usual;	 /* an event with a format and a place, without marker and device */
+	bool guest;	 /* src->guest */
+	uint64_t around; /* QEMU, sampled clock of a host: it may be off by this many cycles */
+	uint32_t cpu;	 /* of the source's own machine; TL_NO_CPU: QEMU, which has none */
+	int64_t vcpu;	 /* guest event: its vCPU id; host event: the one that its thread
 			     * runs; -1 */
-	int64_t vm;	    /* index into the host map of the VM that vcpu belongs to (`of`); -1 */
+	int64_t vm;	 /* index into the host map of the VM that vcpu belongs to (`of`); -1 */
 	int32_t tid;
 	const struct rec *rec;
-	const struct fmt_event *ev; /* NULL: an event without a format */
+	const struct fmt_event *ev;   /* NULL: an event without a format */
 	const struct qmarker *marker; /* of the host, for an event of QEMU; or NULL */
 	const char *device; /* what the address of a kvm_fast_mmio or kvm_mmio belongs to; or
 			     * NULL */
@@ -214,7 +214,7 @@ static inline void tl_print(const struct tl_item *item, struct sbuf *out)
 const char *tl_comm(const struct tl_source *s, int32_t tid);
 void tl_free(struct timeline *t);
 
-/* ---- loss.c ---- */
+/* ---- losses ---- */
 
 struct tl_loss {
 	uint64_t total;

@@ -5,6 +5,10 @@
 #include <ctype.h>
 #include <time.h>
 
+struct qline {
+	const char *p, *end;
+};
+
 #define NS  1000000000ull
 #define DAY 86400
 
@@ -111,8 +115,10 @@ static bool qline_local(int64_t days, uint64_t ns_of_day, uint64_t *ns)
 {
 	uint64_t s = ns_of_day / NS;
 	unsigned int month, day;
-	struct tm tm = { .tm_hour = (int)(s / 3600), .tm_min = (int)(s / 60 % 60),
-			 .tm_sec = (int)(s % 60), .tm_isdst = -1 };
+	struct tm tm = { .tm_hour = (int)(s / 3600),
+			 .tm_min = (int)(s / 60 % 60),
+			 .tm_sec = (int)(s % 60),
+			 .tm_isdst = -1 };
 	int64_t year;
 	time_t t;
 
@@ -217,15 +223,6 @@ static bool qline_is_name(const char *s, size_t n)
 	return true;
 }
 
-/* One blank separates name and text; any more belong to the text. */
-static size_t name_of(struct qline *l, const char **name)
-{
-	*name = l->p;
-	while (l->p < l->end && *l->p != ' ')
-		l->p++;
-	return (size_t)(l->p - *name);
-}
-
 /*
  * "NAME text" at the end of a line: fills in what belongs to the event. sure: NAME counts by its
  * looks even if it is not declared.
@@ -233,8 +230,12 @@ static size_t name_of(struct qline *l, const char **name)
 static bool qline_event(const struct qevents *events, struct qline l, bool sure,
 			struct qtrace_item *item)
 {
-	size_t n = name_of(&l, &item->name);
+	size_t n;
 
+	/* One blank separates name and text; any more belong to the text. */
+	for (item->name = l.p; l.p < l.end && *l.p != ' '; l.p++)
+		;
+	n = (size_t)(l.p - item->name);
 	if (!qline_is_name(item->name, n))
 		return false;
 	item->ev = qevents_find(events, item->name, n);
@@ -463,17 +464,6 @@ static struct qline unfold(struct qtrace *t, struct qline l)
 	return l;
 }
 
-static bool dropped(struct qline l, struct qtrace_item *item)
-{
-	if (!memmem(l.p, (size_t)(l.end - l.p), "rate-limit", 10) &&
-	    !memmem(l.p, (size_t)(l.end - l.p), "Suppressed ", 11))
-		return false;
-	if (!count_before(l, " messages", &item->lost))
-		return false;
-	item->kind = QTRACE_LOST;
-	return true;
-}
-
 static bool is_qemu(const char *s, size_t n)
 {
 	return (n > 4 && !memcmp(s, "qemu", 4)) || (n > 3 && !memcmp(s, "kvm", 3));
@@ -498,8 +488,13 @@ static bool syslog_line(struct qtrace *t, const char *s, size_t n, struct qtrace
 			return false;
 	}
 	item->tid = pid;
-	if (!is_qemu(word, len) && dropped(l, item))
+	if (!is_qemu(word, len) &&
+	    (memmem(l.p, (size_t)(l.end - l.p), "rate-limit", 10) ||
+	     memmem(l.p, (size_t)(l.end - l.p), "Suppressed ", 11)) &&
+	    count_before(l, " messages", &item->lost)) {
+		item->kind = QTRACE_LOST;
 		return true;
+	}
 	return qline_event(t->o.events, unfold(t, l), is_qemu(word, len), item);
 }
 

@@ -3,8 +3,8 @@
  * monitor_binary.c: which program a QEMU is, of which version, and with which trace back ends it
  * was built. QEMU has no command for the latter, so its file and its process are examined.
  */
+#include "kvmft/monitor.h"
 #include "kvmft/vm_proc.h"
-#include "monitor_internal.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -21,10 +21,10 @@ static const char version_mark[] = "QEMU emulator version ";
 static const struct {
 	const char *backend, *text;
 } marks[] = {
-	{ "log", "trace:PATTERN" },	/* a line of `-d help` */
-	{ "simple", "trace-file" },	/* the command of HMP */
-	{ "ftrace", "trace_marker" },	/* the file that it writes to */
-	{ "syslog", "openlog" },	/* the function of libc */
+	{ "log", "trace:PATTERN" },   /* a line of `-d help` */
+	{ "simple", "trace-file" },   /* the command of HMP */
+	{ "ftrace", "trace_marker" }, /* the file that it writes to */
+	{ "syslog", "openlog" },      /* the function of libc */
 };
 
 static const void *find(const char *p, size_t n, const char *text)
@@ -75,22 +75,12 @@ static void look_at_file(const char *p, size_t n, struct mon_program *m)
 	}
 }
 
-/* The library of LTTng may also be loaded later. */
-static void look_at_process(int procfd, uint32_t pid, struct mon_program *m)
-{
-	_cleanup_free_ char *maps = NULL;
-	char name[64];
-
-	snprintf(name, sizeof(name), "%u/maps", pid);
-	if (file_read_all(procfd, name, MAPS_MAX, &maps) >= 0 && strstr(maps, "/liblttng-ust.so"))
-		add_backend(m, "ust", "library");
-}
-
 int mon_program_read(const struct vm_roots *given, uint32_t pid, struct mon_program *m)
 {
 	struct vm_roots roots = vm_roots_fill(given);
 	_cleanup_close_ int procfd = vm_proc_open(&roots);
 	_cleanup_close_ int fd = -1;
+	_cleanup_free_ char *maps = NULL;
 	char name[64], link[4096];
 	struct stat st;
 	ssize_t n;
@@ -115,7 +105,9 @@ int mon_program_read(const struct vm_roots *given, uint32_t pid, struct mon_prog
 		return -errno;
 	look_at_file(p, (size_t)st.st_size, m);
 	munmap(p, (size_t)st.st_size);
-	look_at_process(procfd, pid, m);
+	snprintf(name, sizeof(name), "%u/maps", pid); /* LTTng's may also be loaded later */
+	if (file_read_all(procfd, name, MAPS_MAX, &maps) >= 0 && strstr(maps, "/liblttng-ust.so"))
+		add_backend(m, "ust", "library");
 	return m->path.error ?: m->backends.error;
 }
 

@@ -115,9 +115,10 @@ static int name_add(struct qtrace *t, uint64_t id, const char *s, uint32_t len)
 }
 
 /* After the header, whatever the version. */
-static void first(struct qtrace *t)
+static int simple_rewind(struct qtrace *t)
 {
 	qbuf_seek(&t->buf, t->st.version ? 24 : 64);
+	return 0;
 }
 
 /* ---- events ---- */
@@ -174,21 +175,6 @@ static bool typed(const uint8_t *p, size_t n, struct qtrace_item *item)
 	return !n;
 }
 
-static void arguments(const uint8_t *p, size_t n, struct qtrace_item *item)
-{
-	item->has_args = item->ev && typed(p, n, item);
-	if (item->has_args)
-		return;
-	for (; n >= 8 && item->nraw < QTRACE_MAX_RAW; p += 8, n -= 8)
-		item->raw[item->nraw++] = load_u64(p);
-	if (n && n < 8 && item->nraw < QTRACE_MAX_RAW) { /* the end of a string, most likely */
-		uint8_t rest[8] = { 0 };
-
-		memcpy(rest, p, n);
-		item->raw[item->nraw++] = load_u64(rest);
-	}
-}
-
 static int event(struct qtrace *t, uint64_t id, const uint8_t *p, size_t n,
 		 struct qtrace_item *item)
 {
@@ -199,7 +185,17 @@ static int event(struct qtrace *t, uint64_t id, const uint8_t *p, size_t n,
 		return 1;
 	}
 	identify(t, id, item);
-	arguments(p, n, item);
+	item->has_args = item->ev && typed(p, n, item);
+	if (item->has_args)
+		return 1;
+	for (; n >= 8 && item->nraw < QTRACE_MAX_RAW; p += 8, n -= 8)
+		item->raw[item->nraw++] = load_u64(p);
+	if (n && n < 8 && item->nraw < QTRACE_MAX_RAW) { /* the end of a string, most likely */
+		uint8_t rest[8] = { 0 };
+
+		memcpy(rest, p, n);
+		item->raw[item->nraw++] = load_u64(rest);
+	}
 	return 1;
 }
 
@@ -343,16 +339,10 @@ static int simple_open(struct qtrace *t, struct kvmft_err *err)
 			"it has format %llu of the back end simple, and kvmft reads 0, 2, 3 and 4",
 			(unsigned long long)version);
 	t->st.version = (unsigned int)version;
-	first(t);
+	simple_rewind(t);
 	ret = version == 4 ? names_collect(t) : 0;
-	first(t);
+	simple_rewind(t);
 	return ret ? err_set(err, -ret, "%s", strerror(-ret)) : 0;
-}
-
-static int simple_rewind(struct qtrace *t)
-{
-	first(t);
-	return 0;
 }
 
 static void simple_close(struct qtrace *t)

@@ -1,9 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * switch.c: what the states and properties of QEMU's trace events mean, in plain words; and the way
- * back to former states.
+ * switch.c: what the states and properties of QEMU's trace events mean, in plain words; the way
+ * back to former states, also if whoever is to go it is killed.
  */
 #include "kvmft/qemu_switch.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+
+#include "kvmft/kernel.h"
+
+#define FILE_BYTES   (16u << 20)
+#define SHOWN_BYTES  3000 /* of names, in one line */
+#define LEFT_ANSWERS 10	  /* slow ones at most: every recording waits for them */
 
 static const char *nearest(const struct mon_events *events, const char *name)
 {
@@ -21,22 +32,15 @@ static const char *nearest(const struct mon_events *events, const char *name)
 	return best;
 }
 
-/* "NAME_trans" or "NAME_exec": what property "tcg" made of NAME. */
-static bool is_tcg(const struct mon_events *events, const char *name)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-
-	sbuf_addf(&b, "%s_exec", name);
-	return b.s && mon_events_get(events, b.s);
-}
-
 static int unknown(const struct mon_events *events, const char *name, struct kvmft_err *err)
 {
 	const char *near = nearest(events, name);
+	_cleanup_(sbuf_free) struct sbuf tcg = { 0 };
 
 	if (!events->n)
 		return err_set(err, ENOENT, "this QEMU has no trace events at all");
-	if (is_tcg(events, name))
+	sbuf_addf(&tcg, "%s_exec", name);
+	if (tcg.s && mon_events_get(events, tcg.s))
 		return err_set(
 			err, ENOENT,
 			"%s has property tcg, so there are two events in its place: %s_trans when the "
@@ -46,21 +50,6 @@ static int unknown(const struct mon_events *events, const char *name, struct kvm
 		return err_set(err, ENOENT, "this QEMU has no event %s (did you mean %s?)", name,
 			       near);
 	return err_set(err, ENOENT, "this QEMU has no event %s (see kvmft qemu events)", name);
-}
-
-static void note_many(const struct mon_switch *s, size_t n, size_t compiled_out, size_t vcpu,
-		      struct sbuf *notes)
-{
-	if (!n)
-		sbuf_addf(notes, "no event matches '%s'\n", s->pattern);
-	if (compiled_out && s->on)
-		sbuf_addf(notes,
-			  "'%s': %zu of %zu events stay off: they were compiled out of this QEMU\n",
-			  s->pattern, compiled_out, n);
-	if (vcpu && s->on)
-		sbuf_addf(notes,
-			  "'%s': %zu event%s property vcpu: on or off for all vCPUs at once\n",
-			  s->pattern, vcpu, vcpu == 1 ? " has" : "s have");
 }
 
 static int check_one(const struct mon_events *events, const struct mon_switch *s,
@@ -87,7 +76,16 @@ static int check_one(const struct mon_events *events, const struct mon_switch *s
 		compiled_out += m->state == MON_UNAVAILABLE;
 		vcpu += m->vcpu;
 	}
-	note_many(s, n, compiled_out, vcpu, notes);
+	if (!n)
+		sbuf_addf(notes, "no event matches '%s'\n", s->pattern);
+	if (compiled_out && s->on)
+		sbuf_addf(notes,
+			  "'%s': %zu of %zu events stay off: they were compiled out of this QEMU\n",
+			  s->pattern, compiled_out, n);
+	if (vcpu && s->on)
+		sbuf_addf(notes,
+			  "'%s': %zu event%s property vcpu: on or off for all vCPUs at once\n",
+			  s->pattern, vcpu, vcpu == 1 ? " has" : "s have");
 	return 0;
 }
 
@@ -133,5 +131,277 @@ int qemu_restore(struct monitor *m, const struct mon_events *before, const struc
 		if (ret && ret != -EREMOTEIO) /* the connection has failed: so will the others */
 			break;
 	}
+	return first;
+}
+
+/*
+ * What `record --qemu` has switched on, in a file as long as it is on.
+ *
+ * The process that switches back may be killed like the recorder. Then the file is left, its name
+ * tells whose it was, and `kvmft reset` or the next recording finishes the work:
+ *
+ *	qemu PID STARTTIME vm -		the QEMU of this process, by a monitor of its command line
+ *	qemu PID STARTTIME qmp SOCKET	by this socket, '@' in front of an abstract one; or hmp
+ *	on EVENT			was off before; of the QEMU above
+ */
+
+/* ---- the place ---- */
+
+int qemu_left_place(bool make)
+{
+	const char *base = geteuid() ? getenv("XDG_RUNTIME_DIR") : "/run";
+	_cleanup_close_ int parent = -1;
+	struct stat st;
+	int fd;
+
+	if (!base || *base != '/')
+		return -ENOENT;
+	parent = open(base, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (parent < 0)
+		return -errno;
+	if (make && mkdirat(parent, "kvmft", 0700) < 0 && errno != EEXIST)
+		return -errno;
+	fd = openat(parent, "kvmft", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 022)) {
+		close(fd);
+		return -EPERM;
+	}
+	return fd;
+}
+
+static int own_name(char *name, size_t size)
+{
+	struct kowner self;
+	int ret = kowner_self(&self);
+
+	return ret ?: kowner_format(&self, '.', name, size);
+}
+
+void qemu_left_add(struct sbuf *text, const struct qemu *q, const struct qemu_target *t)
+{
+	const char *socket = t->qmp ?: t->hmp;
+	_cleanup_free_ char *whole = socket && *socket != '@' ? realpath(socket, NULL) : NULL;
+	struct vm_task task;
+	uint64_t start = 0;
+
+	if (q->pid && vm_task_read(NULL, q->pid, &task, &start))
+		start = 0;
+	sbuf_addf(text, "qemu %u %" PRIu64 " %s %s\n", q->pid, start,
+		  t->qmp ? "qmp" : t->hmp ? "hmp" : "vm", whole ?: socket ?: "-");
+}
+
+int qemu_left_write(const struct sbuf *text, struct kvmft_err *err)
+{
+	_cleanup_close_ int dir = qemu_left_place(true), fd = -1;
+	char name[96];
+	int ret = dir < 0 ? dir : own_name(name, sizeof(name));
+
+	if (!ret) {
+		fd = file_create(dir, name);
+		ret = fd < 0 ? fd : text->error ?: full_write(fd, text->s, text->len, NULL);
+		if (ret && fd >= 0)
+			unlinkat(dir, name, 0);
+	}
+	return err_why(err, ret,
+		       "cannot note in %s/kvmft what is switched on, in case kvmft is "
+		       "killed",
+		       geteuid() ? "$XDG_RUNTIME_DIR" : "/run");
+}
+
+void qemu_left_done(void)
+{
+	_cleanup_close_ int dir = qemu_left_place(false);
+	char name[96];
+
+	if (dir >= 0 && !own_name(name, sizeof(name)))
+		unlinkat(dir, name, 0);
+}
+
+/* ---- finishing another one's work ---- */
+
+struct left {
+	uint32_t pid;
+	uint64_t start, timeout;
+	const char *kind, *socket;
+	const char **event; /* n of them, in the file's text */
+	size_t n, cap;
+	bool dry_run;
+	struct sbuf *out;
+};
+
+static bool has_ended(const struct left *l)
+{
+	struct vm_task task;
+	uint64_t start;
+	int ret = l->pid ? vm_task_read(NULL, l->pid, &task, &start) : 0;
+
+	return ret == -ESRCH || (!ret && l->pid && l->start && start != l->start);
+}
+
+static int left_connect(const struct left *l, struct qemu *q, struct kvmft_err *err)
+{
+	struct qemu_target t = { .timeout = { .set = true, .v = l->timeout } };
+	char pid[16];
+
+	snprintf(pid, sizeof(pid), "%u", l->pid);
+	if (!strcmp(l->kind, "qmp"))
+		t.qmp = l->socket;
+	else if (!strcmp(l->kind, "hmp"))
+		t.hmp = l->socket;
+	else
+		t.vm = pid;
+	return qemu_open(&t, q, err);
+}
+
+static int left_off(struct left *l, struct kvmft_err *err)
+{
+	_cleanup_(mon_events_free) struct mon_events now = { 0 };
+	struct qemu q;
+	size_t n = 0;
+	int ret = left_connect(l, &q, err);
+
+	if (ret)
+		return ret;
+	monitor_within(q.m, l->timeout * LEFT_ANSWERS);
+	ret = monitor_events(q.m, &now, err);
+	if (!ret) {
+		for (size_t i = 0; i < l->n; i++) {
+			/* Somebody else may have switched it off by now. */
+			const struct mon_event *e = mon_events_get(&now, l->event[i]);
+
+			if (e && e->state == MON_ENABLED)
+				l->event[n++] = l->event[i];
+		}
+		l->n = n;
+	}
+	for (size_t i = 0; i < l->n && !ret && !l->dry_run; i++)
+		ret = monitor_set(q.m, l->event[i], false, err);
+	qemu_close(&q);
+	return ret;
+}
+
+/* One QEMU of a file. 0 if nothing of ours is on in it any more. */
+static int left_finish(struct left *l, struct kvmft_err *err)
+{
+	size_t i = 0, from;
+	int ret = 0;
+
+	if (!l->kind || !l->n)
+		return 0;
+	if (has_ended(l)) {
+		sbuf_addf(l->out,
+			  "QEMU %u: has ended, and with it what a killed kvmft had switched on\n",
+			  l->pid);
+		return 0;
+	}
+	ret = left_off(l, err);
+	sbuf_addf(l->out, "QEMU %u: ", l->pid);
+	if (ret)
+		sbuf_addf(l->out, "trace events that a killed kvmft had switched on stay on:");
+	else if (!l->n)
+		sbuf_addf(l->out, "nothing that a killed kvmft had switched on is still on");
+	else
+		sbuf_addf(l->out, "%zu trace events that a killed kvmft had switched on%s:", l->n,
+			  l->dry_run ? "" : " are off again");
+	for (from = l->out->len; i < l->n && l->out->len - from < SHOWN_BYTES; i++)
+		sbuf_addf(l->out, " %s", l->event[i]);
+	if (i < l->n)
+		sbuf_addf(l->out, " and %zu more", l->n - i);
+	sbuf_addc(l->out, '\n');
+	return ret ? err_set(err, ret,
+			     "trace events of QEMU %u stay on (kvmft qemu set PATTERN off): %s",
+			     l->pid, err ? err->text : "")
+		   : 0;
+}
+
+/* "qemu PID STARTTIME KIND SOCKET", cut into words in place. */
+static int left_begin(struct left *l, char *line)
+{
+	char *save = NULL, *pid = strtok_r(line, " ", &save), *start = strtok_r(NULL, " ", &save);
+	uint64_t n;
+
+	l->n = 0;
+	l->kind = strtok_r(NULL, " ", &save);
+	l->socket = strtok_r(NULL, "", &save);
+	if (!l->socket || parse_u64(pid, &n) || n > INT32_MAX || parse_u64(start, &l->start) ||
+	    (strcmp(l->kind, "vm") && strcmp(l->kind, "qmp") && strcmp(l->kind, "hmp"))) {
+		l->kind = NULL;
+		return -EINVAL;
+	}
+	l->pid = (uint32_t)n;
+	return 0;
+}
+
+static int left_line(struct left *l, char *line, struct kvmft_err *err)
+{
+	int ret;
+
+	if (str_starts(line, "qemu ")) {
+		ret = left_finish(l, err);
+		return left_begin(l, line + 5) ? -EINVAL : ret;
+	}
+	if (!str_starts(line, "on ") || !mon_pattern_ok(line + 3) || mon_is_pattern(line + 3) ||
+	    !l->kind)
+		return -EINVAL;
+	line += 3;
+	return array_add(&l->event, &l->n, &l->cap, &line, sizeof(line));
+}
+
+static int left_file(int dir, const char *name, struct left *l, struct kvmft_err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	ssize_t n = file_read_all(dir, name, FILE_BYTES, &text);
+	char *save = NULL, *line;
+	int first = 0, ret;
+
+	if (n == -ENOENT) /* somebody else has just finished that */
+		return 0;
+	if (n < 0)
+		return err_why(err, (int)n, "cannot read kvmft's note %s", name);
+	l->kind = NULL;
+	l->n = 0;
+	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		ret = left_line(l, line, first ? NULL : err);
+		first = first ?: ret;
+	}
+	ret = left_finish(l, first ? NULL : err);
+	first = first ?: ret;
+	if (first == -EINVAL || first == -ENOMEM)
+		return err_why(err, first, "cannot use kvmft's note %s", name);
+	if (!first && !l->dry_run && unlinkat(dir, name, 0) < 0 && errno != ENOENT)
+		return err_why(err, errno, "cannot remove kvmft's note %s", name);
+	return first;
+}
+
+int qemu_left_sweep(bool dry_run, uint64_t timeout_ns, struct sbuf *out, struct kvmft_err *err)
+{
+	struct left l = { .dry_run = dry_run, .timeout = timeout_ns, .out = out };
+	int fd = qemu_left_place(false), first = 0, ret;
+	struct kowner owner;
+	struct dirent *e;
+	DIR *dir;
+
+	if (fd == -ENOENT)
+		return 0;
+	if (fd < 0)
+		return err_why(err, fd, "cannot read kvmft's folder in %s",
+			       geteuid() ? "$XDG_RUNTIME_DIR" : "/run");
+	dir = fdopendir(fd);
+	if (!dir) {
+		ret = errno;
+		close(fd);
+		return err_why(err, ret, "cannot read kvmft's folder in /run");
+	}
+	while ((e = readdir(dir))) {
+		if ((e->d_type != DT_REG && e->d_type != DT_UNKNOWN) ||
+		    kowner_parse(e->d_name, '.', &owner) || kowner_alive(&owner))
+			continue;
+		ret = left_file(fd, e->d_name, &l, first ? NULL : err);
+		first = first ?: ret;
+	}
+	closedir(dir);
+	free(l.event);
 	return first;
 }

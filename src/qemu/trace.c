@@ -7,13 +7,16 @@
 #define PROBE_LINES 200
 
 const char *const qtrace_format_names[] = {
-	[QTRACE_AUTO] = "auto", [QTRACE_SIMPLE] = "simple", [QTRACE_LOG] = "log",
-	[QTRACE_SYSLOG] = "syslog", [QTRACE_UST] = "ust", NULL,
+	[QTRACE_AUTO] = "auto",	    [QTRACE_SIMPLE] = "simple", [QTRACE_LOG] = "log",
+	[QTRACE_SYSLOG] = "syslog", [QTRACE_UST] = "ust",	NULL,
 };
 
 /* Text formats in the order in which they win a tie. */
 static const struct qtrace_reader *const readers[] = {
-	&qtrace_simple, &qtrace_ust, &qtrace_syslog, &qtrace_log,
+	&qtrace_simple,
+	&qtrace_ust,
+	&qtrace_syslog,
+	&qtrace_log,
 };
 
 /* ---- the buffer ---- */
@@ -130,22 +133,6 @@ static const struct qtrace_reader *probe(struct qtrace *t)
 
 /* ---- the interface ---- */
 
-static int open_file(struct qtrace *t, const char *path, struct kvmft_err *err)
-{
-	struct stat st;
-
-	t->buf.fd = file_open_regular(path, false);
-	if (t->buf.fd == -EINVAL)
-		return err_set(err, EINVAL, "%s is not a regular file", path);
-	if (t->buf.fd < 0)
-		return err_why(err, t->buf.fd, "cannot open %s", path);
-	if (fstat(t->buf.fd, &st) < 0)
-		return err_why(err, errno, "cannot access %s", path);
-	t->size = (uint64_t)st.st_size;
-	t->o.near = t->o.near ?: (uint64_t)st.st_mtim.tv_sec * 1000000000;
-	return 0;
-}
-
 static int choose(struct qtrace *t, const char *path, struct kvmft_err *err)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
@@ -165,16 +152,28 @@ int qtrace_open(const char *path, const struct qtrace_options *o, struct qtrace 
 		struct kvmft_err *err)
 {
 	struct qtrace *t = calloc(1, sizeof(*t));
-	int ret;
+	struct stat st;
+	int ret = 0;
 
 	*out = NULL;
 	if (!t)
 		return err_set(err, ENOMEM, "out of memory");
 	t->o = *o;
-	t->buf.fd = -1;
 	t->buf.p = malloc(QBUF_SIZE);
-	ret = t->buf.p ? open_file(t, path, err) : err_set(err, ENOMEM, "out of memory");
-	ret = ret ?: choose(t, path, err);
+	t->buf.fd = file_open_regular(path, false);
+	if (!t->buf.p)
+		ret = err_set(err, ENOMEM, "out of memory");
+	else if (t->buf.fd == -EINVAL)
+		ret = err_set(err, EINVAL, "%s is not a regular file", path);
+	else if (t->buf.fd < 0)
+		ret = err_why(err, t->buf.fd, "cannot open %s", path);
+	else if (fstat(t->buf.fd, &st) < 0)
+		ret = err_why(err, errno, "cannot access %s", path);
+	if (!ret) {
+		t->size = (uint64_t)st.st_size;
+		t->o.near = t->o.near ?: (uint64_t)st.st_mtim.tv_sec * 1000000000;
+		ret = choose(t, path, err);
+	}
 	if (!ret) {
 		t->st.format = t->reader->format;
 		qbuf_seek(&t->buf, 0);
@@ -191,28 +190,20 @@ int qtrace_open(const char *path, const struct qtrace_options *o, struct qtrace 
 	return 0;
 }
 
-static void count(struct qtrace *t, const struct qtrace_item *item)
-{
-	if (item->kind == QTRACE_LOST) {
-		t->st.lost_records++;
-		t->st.lost += item->lost;
-		return;
-	}
-	t->st.events++;
-	if (!t->o.events)
-		return;
-	t->st.undeclared += !item->ev;
-	t->st.misfits += item->ev && !item->has_args;
-}
-
 int qtrace_next(struct qtrace *t, struct qtrace_item *item)
 {
 	int ret;
 
 	item_init(item);
 	ret = t->reader->next ? t->reader->next(t, item) : text_next(t, item);
-	if (ret > 0)
-		count(t, item);
+	if (ret > 0 && item->kind == QTRACE_LOST) {
+		t->st.lost_records++;
+		t->st.lost += item->lost;
+	} else if (ret > 0) {
+		t->st.events++;
+		t->st.undeclared += t->o.events && !item->ev;
+		t->st.misfits += item->ev && !item->has_args;
+	}
 	return ret;
 }
 

@@ -10,9 +10,9 @@
 /* A window that moves over the file. */
 struct qbuf {
 	int fd;
-	uint64_t at;	  /* file offset of p[0] */
-	uint8_t *p;	  /* QBUF_SIZE bytes */
-	size_t pos, len;  /* next byte, bytes there */
+	uint64_t at;	 /* file offset of p[0] */
+	uint8_t *p;	 /* QBUF_SIZE bytes */
+	size_t pos, len; /* next byte, bytes there */
 };
 
 /* Up to n <= QBUF_SIZE bytes from here on at *p, not yet consumed: how many, or -errno. */
@@ -33,23 +33,17 @@ struct qtrace {
 
 struct qtrace_reader {
 	enum qtrace_format format;
-	int (*open)(struct qtrace *t, struct kvmft_err *err);	/* may be NULL */
+	int (*open)(struct qtrace *t, struct kvmft_err *err);	 /* may be NULL */
 	int (*next)(struct qtrace *t, struct qtrace_item *item); /* binary formats */
 	/* Text: the event of one line, without its newline; false: the line has none. */
 	bool (*line)(struct qtrace *t, const char *s, size_t n, struct qtrace_item *item);
-	int (*rewind)(struct qtrace *t);			/* may be NULL */
-	void (*close)(struct qtrace *t);			/* may be NULL */
+	int (*rewind)(struct qtrace *t); /* may be NULL */
+	void (*close)(struct qtrace *t); /* may be NULL */
 };
 
 extern const struct qtrace_reader qtrace_simple, qtrace_log, qtrace_syslog, qtrace_ust;
 
 /* Whether the file begins like one of simple. */
 bool simple_probe(struct qtrace *t);
-
-/* ---- line.c: words and times in lines ---- */
-
-struct qline {
-	const char *p, *end;
-};
 
 #endif

@@ -493,7 +493,7 @@ static void keep_free(struct keep *k)
 	sbuf_free(&k->answer);
 }
 
-/* Answers of a QEMU are not trusted; all else that it can do is to remove the note of left.c. */
+/* Answers of a QEMU are not trusted; all else that it can do is to remove the note of switch.c. */
 int record_confine_qemu(struct kvmft_err *err)
 {
 	_cleanup_close_ int place = qemu_left_place(true),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * small.c: `make SMALL=1` uses this file in place of qemu.c, qemu_keep.c, sdt.c, net_id.c and
- * qemu/left.c: --qemu and --sdt are a fifth of the whole, and refused here.
+ * qemu/switch.c: --qemu and --sdt are a fifth of the whole, and refused here.
  */
 #include "record.h"
 

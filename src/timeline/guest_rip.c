@@ -12,33 +12,23 @@ bool guest_rip_any(const struct hostmap *m)
 	return false;
 }
 
-/*
- * Those of nested guests show where such a guest is; kvm_emulate_insn has part of the address in
- * another field.
- */
-static bool tells(const struct fmt_event *ev)
-{
-	const char *name = fmt_name(ev);
-
-	return !strcmp(fmt_sys(ev), "kvm") && strncmp(name, "kvm_nested_", 11) &&
-	       strcmp(name, "kvm_emulate_insn") != 0;
-}
-
-static void learn(struct guest_rip_type *t, const struct fmt_event *ev)
-{
-	static const char *const names[] = { "guest_rip", "rip", "vcpu_pc" };
-
-	*t = (struct guest_rip_type){ .ev = ev };
-	for (size_t i = 0; i < ARRAY_SIZE(names) && !t->has && tells(ev); i++)
-		t->has = fmt_field(ev, names[i], &t->f);
-}
-
 static const struct guest_rip_type *type_of(struct guest_rips *g, const struct fmt_event *ev)
 {
+	static const char *const names[] = { "guest_rip", "rip", "vcpu_pc" };
 	struct guest_rip_type *t = &g->type[fmt_id(ev) % ARRAY_SIZE(g->type)];
+	const char *name = fmt_name(ev);
 
-	if (t->ev != ev)
-		learn(t, ev);
+	if (t->ev == ev)
+		return t;
+	*t = (struct guest_rip_type){ .ev = ev };
+	/*
+	 * Those of nested guests show where such a guest is; kvm_emulate_insn has part of the
+	 * address in another field.
+	 */
+	if (!strcmp(fmt_sys(ev), "kvm") && strncmp(name, "kvm_nested_", 11) &&
+	    strcmp(name, "kvm_emulate_insn"))
+		for (size_t i = 0; i < ARRAY_SIZE(names) && !t->has; i++)
+			t->has = fmt_field(ev, names[i], &t->f);
 	return t;
 }
 

@@ -9,7 +9,7 @@
 #include "kvmft/msr_pairs.h"
 #include "kvmft/events.h"
 
-#define WAITING 64		/* accesses remembered per vCPU and side */
+#define WAITING 64 /* accesses remembered per vCPU and side */
 /* Cycles between both sides of a repeated value; with more it was another access. */
 #define REPEATED_MAX	 (1u << 24) /* some ms, the guest's after the host's */
 #define REPEATED_REVERSE (1u << 17) /* some 50 us, which only happens when misaligned */
@@ -111,25 +111,6 @@ int msr_pairs_new(const struct timeline *t, struct msr_pairs **out)
 	return 0;
 }
 
-static struct msr_pair_vcpu *vcpu_at(struct msr_pairs *p, size_t vm, uint32_t vcpu)
-{
-	struct msr_pair_vcpu *v =
-		u64map_elem(&p->by_key, (uint64_t)vm << 32 | vcpu, &p->v, &p->cap, sizeof(*v));
-
-	if (v)
-		v->vm = vm;
-	return v;
-}
-
-static struct msr_pair_stats *stats_at(struct msr_pairs *p, size_t vm, enum msr_pair kind)
-{
-	struct msr_pair_stats **s = &p->stats[vm * MSR_PAIR_KINDS + kind];
-
-	if (!*s)
-		*s = calloc(1, sizeof(**s));
-	return *s;
-}
-
 /* The newest access waiting on that side for this one; NULL if there is none. */
 static struct access *partner(struct msr_pair_vcpu *v, int side, const struct access *a)
 {
@@ -156,33 +137,31 @@ static void alone(struct msr_pairs *p, const struct msr_pair_vcpu *v, int side, 
 	a->waits = false;
 }
 
-static void count(struct msr_pair_stats *s, int64_t distance)
-{
-	if (!s->n++ || distance < s->min)
-		s->min = distance;
-	if (s->n == 1 || distance > s->max)
-		s->max = distance;
-	if (distance < 0)
-		s->violations++;
-	else
-		loghist_add(&s->late, (uint64_t)distance);
-}
-
 static int feed_access(struct msr_pairs *p, size_t vm, uint32_t vcpu, int side,
 		       const struct access *a)
 {
-	struct msr_pair_vcpu *v = vcpu_at(p, vm, vcpu);
-	struct msr_pair_stats *s = v ? stats_at(p, vm, a->kind) : NULL;
+	struct msr_pair_vcpu *v =
+		u64map_elem(&p->by_key, (uint64_t)vm << 32 | vcpu, &p->v, &p->cap, sizeof(*v));
+	struct msr_pair_stats **slot = &p->stats[vm * MSR_PAIR_KINDS + a->kind], *s;
 	struct access *o;
 
-	if (!s)
+	s = *slot = *slot ?: calloc(1, sizeof(*s));
+	if (!v || !s)
 		return -ENOMEM;
+	v->vm = vm;
 	o = partner(v, !side, a);
 	if (o) {
-		int64_t distance = (int64_t)(a->host - o->host);
+		int64_t distance = (int64_t)(side ? a->host - o->host : o->host - a->host);
 
 		o->waits = false;
-		count(s, side ? distance : -distance);
+		if (!s->n++ || distance < s->min)
+			s->min = distance;
+		if (s->n == 1 || distance > s->max)
+			s->max = distance;
+		if (distance < 0)
+			s->violations++;
+		else
+			loghist_add(&s->late, (uint64_t)distance);
 		return 0;
 	}
 	o = &v->side[side].a[v->side[side].next++ % WAITING];

@@ -7,6 +7,7 @@
  */
 #include "kvmft/pick.h"
 
+#include <ctype.h>
 #include <fnmatch.h>
 
 #include "kvmft/vmsel.h"
@@ -28,7 +29,7 @@ enum op { OP_EQ, OP_NE, OP_LE, OP_LT, OP_GE, OP_GT, OP_AND, OP_GLOB, OP_COUNT };
 /* In this order: none begins with an earlier one. */
 static const char *const op_text[OP_COUNT] = {
 	[OP_EQ] = "==", [OP_NE] = "!=", [OP_LE] = "<=", [OP_LT] = "<",
-	[OP_GE] = ">=", [OP_GT] = ">",  [OP_AND] = "&", [OP_GLOB] = "~",
+	[OP_GE] = ">=", [OP_GT] = ">",	[OP_AND] = "&", [OP_GLOB] = "~",
 };
 
 enum step_kind { STEP_TERM, STEP_NOT, STEP_AND, STEP_OR };
@@ -94,12 +95,6 @@ static int add_step(struct parser *q, struct step **out, enum step_kind kind)
 	return 0;
 }
 
-static bool word_byte(char c)
-{
-	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-	       c == '_' || c == '.' || c == '-';
-}
-
 /* A word, or the text between quotes. */
 static char *take_word(struct parser *q, bool value)
 {
@@ -115,7 +110,8 @@ static char *take_word(struct parser *q, bool value)
 			q->p++;
 		return q->p == q->end ? NULL : strndup(from, (size_t)(q->p++ - from));
 	}
-	while (q->p < q->end && (word_byte(*q->p) || (value && strchr("*?[]:/%+<>", *q->p))))
+	while (q->p < q->end &&
+	       (isalnum((unsigned char)*q->p) || strchr(value ? "_.-*?[]:/%+<>" : "_.-", *q->p)))
 		q->p++;
 	return q->p == from ? NULL : strndup(from, (size_t)(q->p - from));
 }
@@ -229,11 +225,6 @@ void filter_free(struct filter *f)
 	free(f);
 }
 
-static bool is_text(const struct fmt_field *f)
-{
-	return f->is_string || f->is_array || f->is_dynamic || f->is_relative || f->is_pointer;
-}
-
 static const char *filter_lacks(const struct filter *f, const struct fmt_event *ev,
 				const char **value)
 {
@@ -247,7 +238,8 @@ static const char *filter_lacks(const struct filter *f, const struct fmt_event *
 			continue;
 		if (!fmt_field(ev, s->field, &fld))
 			return s->field;
-		if (!s->number && !is_text(&fld)) {
+		if (!s->number && !fld.is_string && !fld.is_array && !fld.is_dynamic &&
+		    !fld.is_relative && !fld.is_pointer) {
 			*value = s->text;
 			return s->field;
 		}
@@ -326,9 +318,9 @@ bool filter_match(const struct filter *f, const struct fmt_event *ev, const stru
 	return n && stack[0] == TRUE;
 }
 
-#define MAX_SPECS   32
-#define MAX_KEPT    (16u << 20) /* bytes of copies */
-#define NEAR	    64
+#define MAX_SPECS 32
+#define MAX_KEPT  (16u << 20) /* bytes of copies */
+#define NEAR	  64
 
 struct spec {
 	char *sys, *name; /* patterns; sys NULL = any */
@@ -373,7 +365,7 @@ struct pick {
 	bool shown, skipped;	 /* any; some that were wanted, since then, are not kept either */
 	struct kept *ring;
 	uint64_t held, next; /* kept ones, and the place of the next */
-	bool wanted; /* some event was */
+	bool wanted;	     /* some event was */
 	uint64_t matches;
 	size_t kept;	  /* size of the room for all copies, bytes */
 	uint64_t cut;	  /* items dropped for lack of it, since the last match */
@@ -490,22 +482,6 @@ bool pick_side_is(const struct timeline *t, const struct tl_source *s, const cha
 	       (vm && (label_is(vm->label, side) || is_one_of(vm, side)));
 }
 
-static bool side_wanted(const struct pick *p, const struct tl_source *s)
-{
-	for (size_t i = 0; i < p->nside; i++)
-		if (pick_side_is(p->t, s, p->side[i]))
-			return true;
-	return !p->nside;
-}
-
-static bool vcpu_wanted(struct pick *p, int64_t vcpu)
-{
-	for (size_t i = 0; i < p->nvcpu; i++)
-		if (vcpu == (int64_t)p->vcpu[i])
-			return p->vcpu_met = true;
-	return !p->nvcpu;
-}
-
 static bool spec_fits(const struct spec *x, const struct fmt_event *ev)
 {
 	if (!x->sys && !strcmp(x->name, fmt_sys(ev)))
@@ -533,26 +509,20 @@ static uint64_t specs_find(struct specs *s, const struct tl_item *i)
 	return set;
 }
 
-/* The specs whose names match this event type. */
-static inline uint64_t specs_of(struct specs *s, const struct tl_item *i)
+static bool specs_match(struct specs *s, const struct tl_item *i)
 {
-	uint64_t type = tl_type(i), at = type % NEAR;
+	uint64_t type, at, set;
 
+	if (i->kind != TL_EVENT)
+		return false;
+	type = tl_type(i);
+	at = type % NEAR;
 	if (!s->near[at].valid || s->near[at].type != type) {
 		s->near[at].set = specs_find(s, i);
 		s->near[at].type = type;
 		s->near[at].valid = true;
 	}
-	return s->near[at].set;
-}
-
-static bool specs_match(struct specs *s, const struct tl_item *i)
-{
-	uint64_t set;
-
-	if (i->kind != TL_EVENT)
-		return false;
-	set = specs_of(s, i);
+	set = s->near[at].set;
 	for (size_t k = 0; set; k++, set >>= 1)
 		if ((set & 1) && (!s->v[k].filter || filter_match(s->v[k].filter, i->ev, i->rec)))
 			return s->v[k].hit = true;
@@ -575,8 +545,7 @@ static bool any_stacks(struct pick *p)
 static void forget_last(struct specs *s, const struct tl_item *i)
 {
 	for (uint64_t level = 0; s->last.n && level < FMT_LEVELS; level++)
-		u64map_del(&s->last,
-			   ((uint64_t)i->src->index << 32 | i->cpu) * FMT_LEVELS + level);
+		u64map_del(&s->last, ((uint64_t)i->src->index << 32 | i->cpu) * FMT_LEVELS + level);
 }
 
 /* specs_match(), where a stack is treated like the event that it belongs to. */
@@ -598,13 +567,19 @@ static bool specs_match_stack(struct pick *p, struct specs *s, const struct tl_i
 
 bool pick_wants(struct pick *p, const struct tl_item *i)
 {
-	if (!side_wanted(p, i->src))
+	bool side = !p->nside, vcpu = !p->nvcpu;
+
+	for (size_t k = 0; k < p->nside && !side; k++)
+		side = pick_side_is(p->t, i->src, p->side[k]);
+	if (!side)
 		return false;
 	if (i->kind != TL_EVENT) {
 		forget_last(&p->event, i);
 		return true;
 	}
-	if (!vcpu_wanted(p, i->vcpu) || (p->event.n && !specs_match_stack(p, &p->event, i)))
+	for (size_t k = 0; k < p->nvcpu && !vcpu; k++)
+		p->vcpu_met |= vcpu = i->vcpu == (int64_t)p->vcpu[k];
+	if (!vcpu || (p->event.n && !specs_match_stack(p, &p->event, i)))
 		return false;
 	p->wanted = true;
 	return true;
@@ -690,14 +665,6 @@ static int show_kept(struct pick *p, int (*show)(void *arg, const struct tl_item
 	return ret;
 }
 
-static struct tl_source *source_of(const struct timeline *t, size_t id)
-{
-	for (size_t i = 0; i < tl_sources(t); i++)
-		if (tl_source(t, i)->id == id)
-			return tl_source(t, i);
-	return NULL;
-}
-
 void pick_go_on(struct pick *p, const struct timeline *t)
 {
 	p->t = t;
@@ -707,7 +674,10 @@ void pick_go_on(struct pick *p, const struct timeline *t)
 	for (uint64_t i = 1; i <= p->held; i++) {
 		struct kept *k = &p->ring[(p->next + p->context - i) % p->context];
 
-		k->item.src = k->item.marker ? NULL : source_of(t, k->id);
+		k->item.src = NULL;
+		for (size_t n = 0; n < tl_sources(t) && !k->item.marker; n++)
+			if (tl_source(t, n)->id == k->id)
+				k->item.src = tl_source(t, n);
 		if (k->item.src && k->item.ev)
 			k->item.ev = fmt_by_id(k->item.src->fmt, k->rec.id);
 		k->item.device = NULL;
@@ -747,35 +717,30 @@ uint64_t pick_dropped(const struct pick *p)
 	return p->dropped;
 }
 
-/* Whether a format of any capture has the name; otherwise near names go to *near. */
-static bool format_known(const struct pick *p, const struct spec *x, struct near *near)
+/*
+ * Whether a format of any capture has the name; names of events that are near it go to *near, or
+ * those of the event's fields.
+ */
+static bool near_names(const struct pick *p, const struct spec *x, bool fields, struct near *near)
 {
 	const struct fmt_event *ev;
+	bool known = false;
 
 	for (size_t i = 0; i < tl_sources(p->t); i++) {
 		const struct fmt *fmt = tl_source(p->t, i)->fmt;
 
 		for (size_t k = 0; fmt && (ev = fmt_at(fmt, k)); k++) {
-			if (spec_fits(x, ev))
-				return true;
-			near_offer(near, fmt_name(ev), fmt_name(ev));
+			bool fits = spec_fits(x, ev);
+			const char *name = fields ? NULL : fmt_name(ev);
+
+			known |= fits;
+			if (name)
+				near_offer(near, name, name);
+			for (size_t n = 0; fields && fits && (name = fmt_field_name(ev, n)); n++)
+				near_offer(near, name, name);
 		}
 	}
-	return false;
-}
-
-static void near_fields(const struct pick *p, const struct spec *x, struct near *near)
-{
-	const struct fmt_event *ev;
-	const char *field;
-
-	for (size_t i = 0; i < tl_sources(p->t); i++) {
-		const struct fmt *fmt = tl_source(p->t, i)->fmt;
-
-		for (size_t k = 0; fmt && (ev = fmt_at(fmt, k)); k++)
-			for (size_t n = 0; spec_fits(x, ev) && (field = fmt_field_name(ev, n)); n++)
-				near_offer(near, field, field);
-	}
+	return known;
 }
 
 static bool spec_unmet(const struct pick *p, const struct spec *x, bool *slip, struct sbuf *b)
@@ -793,10 +758,10 @@ static bool spec_unmet(const struct pick *p, const struct spec *x, bool *slip, s
 		return true;
 	}
 	if (x->met) {
-		near_fields(p, x, &near);
+		(void)near_names(p, x, true, &near);
 		sbuf_addf(b, "%s%s%s has no field %s", sys, colon, x->name, x->lacks);
 	} else {
-		*slip = !format_known(p, x, &near);
+		*slip = !near_names(p, x, false, &near);
 		sbuf_addf(b, "no event named %s%s%s was found", sys, colon, x->name);
 	}
 	if (*slip)

@@ -36,17 +36,17 @@ struct tl_mark_skip {
 
 struct tl_stream {
 	struct tl_source *src;
-	const struct fmt *fmt; /* src's */
+	const struct fmt *fmt;	      /* src's */
 	const struct tl_comms *comms; /* ... */
 	/*
 	 * The current item is an event with a place of its own, and for those near it the line is
 	 * enough: tl_stream_near() may read the next one.
 	 */
 	bool plain;
-	bool converts;	/* stamps are not simply the first host's TSC, or it is QEMU's */
-	bool placed;	/* at.host is only a place: that of the event before, or of the first one
+	bool converts; /* stamps are not simply the first host's TSC, or it is QEMU's */
+	bool placed;   /* at.host is only a place: that of the event before, or of the first one
 			 * after */
-	bool missing;	/* with skip.mark: at a gap that is in no file */
+	bool missing;  /* with skip.mark: at a gap that is in no file */
 	bool ended;
 	/* Stamps whose place is known without more ado; of a guest those near the last one. */
 	struct epoch_line line;
@@ -87,13 +87,13 @@ struct timeline {
 	size_t nstream;
 	struct rmerge *merge;
 	struct tl_marks *marks; /* of tl_follow() */
-	uint64_t from, to; /* host TSC: what is outside is left out */
+	uint64_t from, to;	/* host TSC: what is outside is left out */
 	struct qdevices devices;
 	/* More than place and thread is needed of each event: a source is a QEMU's. */
 	bool more_asked;
-	bool pending; /* the winner was handed out and has to be popped */
-	bool inherited; /* tl_inherit() was called */
-	uint64_t markers; /* ... tl_markers() of the previous one */
+	bool pending;	      /* the winner was handed out and has to be popped */
+	bool inherited;	      /* tl_inherit() was called */
+	uint64_t markers;     /* ... tl_markers() of the previous one */
 	struct tl_item other; /* a changed copy of the winner's item, handed out instead */
 };
 
@@ -101,10 +101,6 @@ struct timeline {
 int tl_stream_open(struct timeline *t, struct tl_source *src,
 		   const struct cap_stream *cs) __must_check;
 int tl_stream_open_qemu(struct timeline *t, struct tl_source *src) __must_check;
-/* NULL: out of memory. */
-struct tl_mark *tl_mark_of(struct tl_marks *m, const struct tl_source *src, uint32_t cpu);
-/* Whether the item with this stamp was given out before. */
-bool tl_mark_passed(struct tl_mark_skip *s, uint64_t stamp);
 void tl_mark_given(struct tl_mark *m, uint64_t stamp);
 /* The stream is left at its current position: notes what comes there. */
 void tl_mark_behind(struct tl_stream *s);

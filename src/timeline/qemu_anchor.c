@@ -39,15 +39,9 @@ void qanchors_sort_lanes(struct qanchors *a)
 		qsort(a->v, a->n, sizeof(*a->v), by_lane);
 }
 
-static struct qanchor *anchor_add(struct qanchors *a, const struct qanchor *v)
+static int anchor_add(struct qanchors *a, const struct qanchor *v)
 {
-	struct qanchor *slot = array_grow(&a->v, a->n, &a->cap, sizeof(*slot));
-
-	if (!slot)
-		return NULL;
-	*slot = *v;
-	a->n++;
-	return slot;
+	return array_add(&a->v, &a->n, &a->cap, v, sizeof(*v));
 }
 
 /* ---- the host ---- */
@@ -87,7 +81,7 @@ static int host_waits(struct host_side *h, struct host_thread *t, const struct q
 	if (t->nwaiting == MAX_WAITING)
 		return 0;
 	t->waiting[t->nwaiting++] = h->out->n;
-	return anchor_add(h->out, v) ? 0 : -ENOMEM;
+	return anchor_add(h->out, v);
 }
 
 /*
@@ -139,15 +133,7 @@ static int host_access(struct host_side *h, struct host_thread *t, struct qancho
 	a->kind = QANCHOR_READ;
 	a->lo = t->user;
 	a->hi = a->at;
-	return anchor_add(h->out, a) ? 0 : -ENOMEM;
-}
-
-static int host_bell(struct host_side *h, struct qanchor *a, uint64_t where)
-{
-	a->kind = QANCHOR_BELL;
-	a->label = mix(true, where);
-	a->lo = a->at;
-	return anchor_add(h->out, a) ? 0 : -ENOMEM;
+	return anchor_add(h->out, a);
 }
 
 /* A thread raises one after the other: this one came after the previous one was raised. */
@@ -159,7 +145,7 @@ static int host_irq(struct host_side *h, struct host_thread *t, struct qanchor *
 	a->hi = a->at;
 	a->lo = e == EV_MSI ? t->msi : 0;
 	t->msi = a->at;
-	return anchor_add(h->out, a) ? 0 : -ENOMEM;
+	return anchor_add(h->out, a);
 }
 
 /*
@@ -185,15 +171,7 @@ static int host_print(struct host_side *h, struct host_thread *t, struct qanchor
 	a->lo = t->printed;
 	t->printed = a->at;
 	t->print = h->out->n + 1;
-	return anchor_add(h->out, a) ? 0 : -ENOMEM;
-}
-
-static bool host_fields(const struct host_side *h, const struct tl_item *i, size_t e, uint64_t f[2])
-{
-	for (size_t k = 0; k < host_events[e].need; k++)
-		if (!fmt_u64(&h->type[e].f[k], i->rec, &f[k]))
-			return false;
-	return true;
+	return anchor_add(h->out, a);
 }
 
 static int host_vcpu_event(struct host_side *h, struct host_thread *t, struct qanchor *a,
@@ -208,7 +186,13 @@ static int host_vcpu_event(struct host_side *h, struct host_thread *t, struct qa
 	case EV_USER_EXIT: return host_user(h, t, a, (uint32_t)tid, f);
 	case EV_MMIO: return f[0] ? host_access(h, t, a, f[1], f[0] == 2) : 0;
 	case EV_PIO: return host_access(h, t, a, f[1], f[0]);
-	default: return host_bell(h, a, f[0]);
+	default: /* a doorbell */
+		*a = (struct qanchor){ .at = a->at,
+				       .lo = a->at,
+				       .hi = a->hi,
+				       .kind = QANCHOR_BELL,
+				       .label = mix(true, f[0]) };
+		return anchor_add(h->out, a);
 	}
 }
 
@@ -219,7 +203,10 @@ static int host_event(struct host_side *h, const struct tl_item *i, size_t at)
 	struct host_thread *t;
 	uint64_t f[2] = { 0 };
 
-	if (!host_fields(h, i, at, f) || h->out->n + 2 > QANCHOR_MAX)
+	for (size_t k = 0; k < host_events[at].need; k++)
+		if (!fmt_u64(&h->type[at].f[k], i->rec, &f[k]))
+			return 0;
+	if (h->out->n + 2 > QANCHOR_MAX)
 		return 0;
 	t = u64map_elem(&h->by_tid, (uint32_t)i->tid, &h->t, &h->tcap, sizeof(*t));
 	if (!t)
@@ -233,19 +220,13 @@ static int host_event(struct host_side *h, const struct tl_item *i, size_t at)
 	return host_vcpu_event(h, t, &a, e, i->tid, f);
 }
 
-/* Entries, exits and interrupts may have been lost: nothing follows from earlier ones. */
-static void host_gap(struct host_side *h)
-{
-	for (size_t i = 0; i < h->by_tid.n; i++)
-		h->t[i] = (struct host_thread){ 0 };
-}
-
 static int host_item(struct host_side *h, const struct tl_item *i)
 {
-	if (i->kind != TL_EVENT) {
-		host_gap(h);
+	/* Entries, exits and interrupts may have been lost: nothing follows from earlier ones. */
+	for (size_t k = 0; i->kind != TL_EVENT && k < h->by_tid.n; k++)
+		h->t[k] = (struct host_thread){ 0 };
+	if (i->kind != TL_EVENT)
 		return 0;
-	}
 	h->out->first = MIN(h->out->first, i->host);
 	h->out->last = i->host;
 	for (size_t e = 0; i->ev && e < ARRAY_SIZE(host_events); e++)
@@ -392,13 +373,13 @@ static bool qemu_known(const struct qtrace_item *i, struct qanchor *a)
 static int qemu_event(const struct qtrace_item *i, bool prints, struct qanchors *out)
 {
 	struct qanchor a = { .at = i->ns, .seq = (uint32_t)out->n };
+	int ret;
 
 	out->unit = MAX(out->unit, i->unit);
-	if (qemu_known(i, &a) && !anchor_add(out, &a))
-		return -ENOMEM;
+	ret = qemu_known(i, &a) ? anchor_add(out, &a) : 0;
 	a.kind = QANCHOR_PRINT;
 	a.label = mix_text(0, i->name, i->name_len);
-	return !prints || anchor_add(out, &a) ? 0 : -ENOMEM;
+	return ret || !prints ? ret : anchor_add(out, &a);
 }
 
 int qanchors_qemu(struct qtrace *trace, bool prints, struct qanchors *out)

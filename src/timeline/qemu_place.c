@@ -50,23 +50,6 @@ struct qpairs {
 
 COMPARE_BY(by_at, struct qpair, .at);
 
-static int qpairs_add(struct qpairs *p, uint64_t at, const struct qanchor *h)
-{
-	struct qpair *slot = array_grow(&p->v, p->n, &p->cap, sizeof(*slot));
-
-	if (!slot)
-		return -ENOMEM;
-	*slot = (struct qpair){ .at = at, .lo = h->lo, .hi = h->hi };
-	p->n++;
-	return 0;
-}
-
-static void qpairs_free(struct qpairs *p)
-{
-	free(p->v);
-	*p = (struct qpairs){ 0 };
-}
-
 /* ---- which anchors are the same ---- */
 
 struct lane {
@@ -180,18 +163,6 @@ struct found {
 	uint64_t largest, rate;
 };
 
-static void found_one(struct found *f, size_t at, uint64_t part, uint64_t largest, uint64_t rate)
-{
-	if (part >= f->part) {
-		f->next = MIN(f->next, part);
-		return;
-	}
-	f->next = f->part;
-	*f = (struct found){
-		.at = at, .part = part, .next = f->next, .largest = largest, .rate = rate
-	};
-}
-
 /* Looks for n anchors from q on in all of the other side's lane. */
 static bool stretch_find(struct match *m, const struct qanchor *q, size_t n, const struct lane *h,
 			 struct found *f)
@@ -200,7 +171,7 @@ static bool stretch_find(struct match *m, const struct qanchor *q, size_t n, con
 
 	*f = (struct found){ .part = 1ull << 31, .next = 1ull << 31 };
 	for (size_t i = 0; i + n <= h->n && t && t >> 40 == 0 && m->work < WORK; i++) {
-		uint64_t d = h->v[i + n - 1].at - h->v[i].at, most, sum;
+		uint64_t d = h->v[i + n - 1].at - h->v[i].at, most, sum, part;
 
 		m->work++;
 		if (!d || d >> 40 || !rate_allowed(m, (uint64_t)(((s128)d << 32) / t)))
@@ -208,8 +179,15 @@ static bool stretch_find(struct match *m, const struct qanchor *q, size_t n, con
 		most = (uint64_t)((s128)d * f->next >> 32) * n;
 		sum = stretch_differs(q, &h->v[i], n, most, &largest);
 		m->work += n / 4;
-		found_one(f, i, (uint64_t)(((s128)(sum / n) << 32) / d), largest,
-			  (uint64_t)(((s128)d << 32) / t));
+		part = (uint64_t)(((s128)(sum / n) << 32) / d);
+		if (part < f->part)
+			*f = (struct found){ .at = i,
+					     .part = part,
+					     .next = f->part,
+					     .largest = largest,
+					     .rate = (uint64_t)(((s128)d << 32) / t) };
+		else
+			f->next = MIN(f->next, part);
 	}
 	return f->part < 1ull << (32 - CLOSE_SHIFT) && f->next / ELSEWHERE > f->part;
 }
@@ -243,17 +221,6 @@ static const struct qanchor *near(const struct lane *h, uint64_t host, uint64_t 
 	return a;
 }
 
-static int knot_add(struct model *m, uint64_t t, uint64_t h)
-{
-	struct qpair *slot = array_grow(&m->knot, m->n, &m->cap, sizeof(*slot));
-
-	if (!slot)
-		return -ENOMEM;
-	*slot = (struct qpair){ .at = t, .lo = h };
-	m->n++;
-	return 0;
-}
-
 /* Follows a lane one way from QEMU's anchor number i; the rate improves with the distance. */
 static int follow(struct match *x, const struct lane *q, const struct lane *h, size_t i, int way)
 {
@@ -270,7 +237,8 @@ static int follow(struct match *x, const struct lane *q, const struct lane *h, s
 			continue;
 		t = q->v[i].at;
 		host = a->at;
-		ret = knot_add(m, t, host);
+		ret = array_add(&m->knot, &m->n, &m->cap, &(struct qpair){ .at = t, .lo = host },
+				sizeof(*m->knot));
 		if (apart(t, m->t0) && apart(host, m->h0) >> DRIFT_SHIFT > m->tol)
 			rate = (uint64_t)(((s128)apart(host, m->h0) << 32) / apart(t, m->t0));
 	}
@@ -312,14 +280,6 @@ static uint64_t model_at(const struct model *m, uint64_t t)
 		       : a->lo + (uint64_t)((s128)(b->lo - a->lo) * (t - a->at) / (b->at - a->at));
 }
 
-/* Is number i of the lane clearly apart from its neighbours? */
-static bool stands_alone(const struct match *x, const struct lane *q, size_t i, uint64_t host,
-			 uint64_t tol)
-{
-	return (!i || host - model_at(&x->m, q->v[i - 1].at) > 2 * tol) &&
-	       (i + 1 == q->n || model_at(&x->m, q->v[i + 1].at) - host > 2 * tol);
-}
-
 /*
  * sure[i]: number + 1 in h of what number i of q is, 0: unknown. Between two that are sure, with
  * equal numbers on both sides, they correspond one to one.
@@ -352,8 +312,11 @@ static bool lane_within(const struct match *x, const struct lane *q, const struc
 		const struct qanchor *a;
 
 		sure[i] = 0;
-		if (host < h->v->at || host > h->v[h->n - 1].at ||
-		    !stands_alone(x, q, i, host, tol))
+		if (host < h->v->at || host > h->v[h->n - 1].at)
+			continue;
+		/* It must be clearly apart from its neighbours. */
+		if ((i && host - model_at(&x->m, q->v[i - 1].at) <= 2 * tol) ||
+		    (i + 1 < q->n && model_at(&x->m, q->v[i + 1].at) - host <= 2 * tol))
 			continue;
 		may++;
 		a = near(h, host, tol);
@@ -410,7 +373,9 @@ static int lane_pairs(struct match *x, const struct lane *q)
 	}
 	for (size_t i = 0; i < q->n && !ret; i++)
 		if (all[i].lo <= all[i].hi)
-			ret = qpairs_add(x->out, q->v[i].at, &all[i]);
+			ret = array_add(&x->out->v, &x->out->n, &x->out->cap,
+					&(struct qpair){ q->v[i].at, all[i].lo, all[i].hi },
+					sizeof(*x->out->v));
 	return ret;
 }
 
@@ -737,7 +702,7 @@ int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace
 	p->last = h.last;
 	if (ret > 0)
 		ret = place_timed(p, &pairs, q.unit);
-	qpairs_free(&pairs);
+	free(pairs.v);
 	qanchors_free(&q);
 	qanchors_free(&h);
 	return ret;

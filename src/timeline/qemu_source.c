@@ -68,24 +68,13 @@ static int registration(struct qdevices *d, const struct qtrace_item *i, uint64_
 	v = array_grow(&d->v, d->n, &d->cap, sizeof(*v));
 	if (!v)
 		return -ENOMEM;
-	*v = (struct qdevice){ .addr = addr->num, .from = host, .vm = vm,
-			       .fd = assign->num ? (int32_t)fd->num : -1 };
+	*v = (struct qdevice){
+		.addr = addr->num, .from = host, .vm = vm, .fd = assign->num ? (int32_t)fd->num : -1
+	};
 	if (u64map_get(&d->last, addr->num, &before))
 		v->before = before + 1;
 	d->n++;
 	return u64map_put(&d->last, addr->num, d->n - 1);
-}
-
-/* Uses an event if it is of interest; it happened at host TSC `host`. 0 or -ENOMEM. */
-static int qdevices_feed(struct qdevices *d, const struct qtrace_item *i, uint64_t host, int64_t vm)
-{
-	if (i->kind != QTRACE_EVENT || !i->has_args)
-		return 0;
-	if (is(i, "kvm_set_ioeventfd_mmio"))
-		return registration(d, i, host, vm);
-	if (is(i, "memory_region_ops_write") || is(i, "memory_region_ops_read"))
-		return region(d, i);
-	return 0;
 }
 
 int qdevices_name(struct qdevices *d)
@@ -220,21 +209,10 @@ static void clocks_init(struct qsource *s)
 		s->report.steps += s->clock[QTRACE_REALTIME].pieces.v[i].step;
 }
 
-/* What the summary and JSON say about the source. */
-static void capture_init(struct qsource *s, char *path)
-{
-	static char mono[] = "mono", real[] = "realtime";
-
-	s->cap.path = path;
-	s->cap.clock = s->report.stats->format == QTRACE_SIMPLE ? mono : real;
-	s->cap.complete = true;
-	s->cap.long_size = sizeof(long);
-	s->cap.tsc_khz = s->map->cap->tsc_khz;
-}
-
 int qsource_new(const struct hostmap *map, const struct tl_qemu *q, struct qsource **out,
 		struct kvmft_err *err)
 {
+	static char mono[] = "mono", real[] = "realtime";
 	struct qsource *s = calloc(1, sizeof(*s));
 	const struct capture *host = map->cap;
 	struct qtrace_options o = { .format = q->format, .events = q->events };
@@ -253,7 +231,12 @@ int qsource_new(const struct hostmap *map, const struct tl_qemu *q, struct qsour
 	s->report.stats = qtrace_stats(s->trace);
 	clocks_init(s);
 	s->heap = calloc(WINDOW, sizeof(*s->heap));
-	capture_init(s, strdup(q->path));
+	/* What the summary and JSON say about the source. */
+	s->cap = (struct capture){ .path = strdup(q->path),
+				   .complete = true,
+				   .long_size = sizeof(long),
+				   .tsc_khz = host->tsc_khz };
+	s->cap.clock = s->report.stats->format == QTRACE_SIMPLE ? mono : real;
 	return s->heap && s->cap.path ? 0 : err_set(err, ENOMEM, "out of memory");
 }
 
@@ -469,15 +452,6 @@ static bool before(const struct qheld *a, const struct qheld *b)
 	return a->item.host != b->item.host ? a->item.host < b->item.host : a->seq < b->seq;
 }
 
-static void heap_put(struct qsource *s, struct qheld *h)
-{
-	size_t at = s->n++;
-
-	for (; at && before(h, s->heap[(at - 1) / 2]); at = (at - 1) / 2)
-		s->heap[at] = s->heap[(at - 1) / 2];
-	s->heap[at] = h;
-}
-
 static struct qheld *heap_take(struct qsource *s)
 {
 	struct qheld *first = s->heap[0], *last = s->heap[--s->n];
@@ -500,6 +474,7 @@ static int hold(struct qsource *s, const struct qtrace_item *i)
 {
 	struct tl_item item = { .cpu = i->cpu < 0 ? TL_NO_CPU : (uint32_t)i->cpu };
 	struct qheld *h;
+	size_t at;
 	int ret = 0;
 
 	if (!place(s, i, &item))
@@ -520,7 +495,9 @@ static int hold(struct qsource *s, const struct qtrace_item *i)
 	}
 	h->rec.data = h->data;
 	h->rec.ts = i->ns;
-	heap_put(s, h);
+	for (at = s->n++; at && before(h, s->heap[(at - 1) / 2]); at = (at - 1) / 2)
+		s->heap[at] = s->heap[(at - 1) / 2];
+	s->heap[at] = h;
 	return 0;
 }
 
@@ -613,11 +590,13 @@ int qsource_devices(struct qsource *s, struct qdevices *d)
 			continue;
 		attribute(s, i.tid, &item);
 		/* Most are from before the recording, and hold from its beginning on. */
-		ret = qdevices_feed(d, &i,
-				    placed		      ? item.host
-				    : s->file_host > s->begin ? s->file_host
-							      : 0,
-				    item.vm);
+		if (!placed)
+			item.host = s->file_host > s->begin ? s->file_host : 0;
+		if (i.kind == QTRACE_EVENT && is(&i, "kvm_set_ioeventfd_mmio"))
+			ret = registration(d, &i, item.host, item.vm);
+		else if (i.kind == QTRACE_EVENT &&
+			 (is(&i, "memory_region_ops_write") || is(&i, "memory_region_ops_read")))
+			ret = region(d, &i);
 	}
 	return ret ?: MIN(more, 0);
 }

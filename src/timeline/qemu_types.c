@@ -13,8 +13,8 @@
  */
 #include "qemu_source.h"
 
-#define HEAD	 16
-#define MAX_REC	 65000u
+#define HEAD	  16
+#define MAX_REC	  65000u
 #define MAX_TYPES 20000u
 
 enum shape { SHAPE_ARGS, SHAPE_TEXT, SHAPE_RAW };
@@ -78,13 +78,6 @@ static char *format_text(const char *name, size_t id, const struct qev *ev, enum
 	return text;
 }
 
-static uint64_t key_of(const struct qtypes *t, const char *name, size_t len, enum shape shape)
-{
-	const struct hash_key key = { { t->key.k[0] + shape, t->key.k[1] } };
-
-	return hash_bytes(&key, name, len);
-}
-
 static int type_add(struct qtypes *t, char *name, const struct qev *ev, enum shape shape)
 {
 	struct qtype *slot = array_grow(&t->v, t->n, &t->cap, sizeof(*slot));
@@ -98,14 +91,16 @@ static int type_add(struct qtypes *t, char *name, const struct qev *ev, enum sha
 	}
 	*slot = (struct qtype){ .ev = shape == SHAPE_ARGS ? ev : NULL, .name = name };
 	t->n++;
-	ret = fmt_add(t->fmt, &(struct cap_format){ .sys = sys, .name = name, .text = text,
-						    .len = strlen(text) });
+	ret = fmt_add(t->fmt,
+		      &(struct cap_format){
+			      .sys = sys, .name = name, .text = text, .len = strlen(text) });
 	return ret < 0 ? ret : 0;
 }
 
 static int type_of(struct qtypes *t, const struct qtrace_item *i, enum shape shape, uint16_t *id)
 {
-	uint64_t key = key_of(t, i->name, i->name_len, shape), at;
+	const struct hash_key by = { { t->key.k[0] + shape, t->key.k[1] } };
+	uint64_t key = hash_bytes(&by, i->name, i->name_len), at;
 	char *name;
 	int ret;
 
@@ -196,20 +191,6 @@ static const char *at(const struct rec *rec, uint32_t loc, uint32_t *n)
 	return (loc & 0xffff) + *n <= rec->len ? (const char *)rec->data + (loc & 0xffff) : NULL;
 }
 
-static void print_args(const struct qev *e, const struct rec *rec, struct sbuf *out)
-{
-	struct qev_value v[QEV_MAX_ARGS];
-
-	if (rec->len < HEAD + 8 * e->nargs)
-		return;
-	for (size_t k = 0; k < e->nargs; k++) {
-		v[k] = (struct qev_value){ .num = load_u64(rec->data + HEAD + 8 * k) };
-		if (e->arg[k].kind == QEV_STRING)
-			v[k].s = at(rec, load_u32(rec->data + HEAD + 8 * k), &v[k].len);
-	}
-	qev_print(e, v, e->nargs, out);
-}
-
 void qtypes_print(const struct qtypes *t, const struct rec *rec, struct sbuf *out)
 {
 	const struct qtype *y = rec->id && rec->id <= t->n ? &t->v[rec->id - 1] : NULL;
@@ -220,10 +201,18 @@ void qtypes_print(const struct qtypes *t, const struct rec *rec, struct sbuf *ou
 	if (!y || rec->len < HEAD)
 		return;
 	p = at(rec, load_u32(rec->data + 8), &n);
-	if (p && n) /* as QEMU wrote it */
+	if (p && n) { /* as QEMU wrote it */
 		sbuf_add_mem(out, p, n);
-	else if (y->ev)
-		print_args(y->ev, rec, out);
+	} else if (y->ev && rec->len >= HEAD + 8 * y->ev->nargs) {
+		struct qev_value v[QEV_MAX_ARGS];
+
+		for (size_t k = 0; k < y->ev->nargs; k++) {
+			v[k] = (struct qev_value){ .num = load_u64(rec->data + HEAD + 8 * k) };
+			if (y->ev->arg[k].kind == QEV_STRING)
+				v[k].s = at(rec, load_u32(rec->data + HEAD + 8 * k), &v[k].len);
+		}
+		qev_print(y->ev, v, y->ev->nargs, out);
+	}
 	p = at(rec, load_u32(rec->data + 12), &n);
 	for (uint32_t k = 0; p && k + 8 <= n; k += 8)
 		sbuf_addf(out, "%s0x%llx", k ? " " : "args ", (unsigned long long)load_u64(p + k));

@@ -67,19 +67,6 @@ static void collect_gap(struct collect *c, const struct tl_item *gap)
 			c->r->t[i].turn = (struct vcpu_turn){ .state = TURN_IN_GUEST };
 }
 
-/* Half as many, over all threads. */
-static void thin(struct runs *r)
-{
-	while (r->total > RUNS_MAX / 2) {
-		r->min_gap = r->min_gap ? r->min_gap * 2 : 1024;
-		r->total = 0;
-		for (size_t i = 0; i < r->by_tid.n; i++) {
-			run_list_join(&r->t[i].list, r->min_gap);
-			r->total += r->t[i].list.n;
-		}
-	}
-}
-
 static int add_run(struct runs *r, struct run_list *l, uint64_t from, uint64_t to)
 {
 	int ret = run_list_add(l, from, to, r->min_gap);
@@ -87,26 +74,21 @@ static int add_run(struct runs *r, struct run_list *l, uint64_t from, uint64_t t
 	if (ret < 0)
 		return ret;
 	r->total += (uint64_t)ret;
-	if (r->total >= RUNS_MAX)
-		thin(r);
+	/* Half as many, over all threads. */
+	for (bool many = r->total >= RUNS_MAX; many; many = r->total > RUNS_MAX / 2) {
+		r->min_gap = r->min_gap ? r->min_gap * 2 : 1024;
+		r->total = 0;
+		for (size_t i = 0; i < r->by_tid.n; i++) {
+			run_list_join(&r->t[i].list, r->min_gap);
+			r->total += r->t[i].list.n;
+		}
+	}
 	return 0;
 }
 
 static uint64_t deadline_key(int32_t tid, uint64_t value)
 {
 	return value * 0x9e3779b97f4a7c15ull + (uint32_t)tid;
-}
-
-/* Each value is written once; one that is written again belongs to nobody (time 0). */
-static void add_deadline(struct runs *r, int32_t tid, uint64_t value, uint64_t host)
-{
-	uint64_t key = deadline_key(tid, value), other;
-
-	if (u64map_get(&r->deadline, key, &other))
-		host = 0;
-	else if (r->ndeadline++ >= MAX_DEADLINES)
-		return;
-	(void)!u64map_put(&r->deadline, key, host); /* it only helps */
 }
 
 static int collect_turn(struct runs *r, struct run_thread *t, const struct tl_item *i,
@@ -135,8 +117,14 @@ static int collect_item(struct collect *c, const struct tl_item *i)
 		collect_gap(c, i);
 	if (i->kind != TL_EVENT || i->vcpu < 0 || !i->ev || i->marker)
 		return 0;
-	if (msr_pair_match(&c->msr, i->ev, i->rec, &kind, &value) && kind == MSR_PAIR_DEADLINE)
-		add_deadline(c->r, i->tid, value, i->host);
+	if (msr_pair_match(&c->msr, i->ev, i->rec, &kind, &value) && kind == MSR_PAIR_DEADLINE) {
+		/* Each is written once; one that is written again belongs to nobody (time 0). */
+		uint64_t key = deadline_key(i->tid, value);
+		bool again = u64map_get(&c->r->deadline, key, NULL);
+
+		if (again || c->r->ndeadline++ < MAX_DEADLINES) /* it only helps */
+			(void)!u64map_put(&c->r->deadline, key, again ? 0 : i->host);
+	}
 	e = turn_event_of(&c->turns, i->ev);
 	if (e == TURN_OTHER)
 		return 0;
@@ -146,22 +134,11 @@ static int collect_item(struct collect *c, const struct tl_item *i)
 	return c->blind_until && i->host <= c->blind_until ? 0 : collect_turn(c->r, t, i, e);
 }
 
-static int collect(struct collect *c, struct hostmap *map, struct kvmft_err *err)
-{
-	const struct tl_item *item;
-	struct timeline *t;
-	int ret = tl_new(map, &t, err);
-
-	ret = ret ?: tl_start(t, err);
-	while (!ret && (ret = tl_next(t, &item)) > 0)
-		ret = collect_item(c, item);
-	tl_free(t);
-	return ret;
-}
-
 int runs_collect(struct hostmap *map, struct runs **out, struct kvmft_err *err)
 {
 	struct collect c = { .r = calloc(1, sizeof(*c.r)) };
+	const struct tl_item *item;
+	struct timeline *t;
 	int ret;
 
 	*out = c.r;
@@ -169,7 +146,11 @@ int runs_collect(struct hostmap *map, struct runs **out, struct kvmft_err *err)
 		return err_set(err, ENOMEM, "out of memory");
 	msr_pair_events_init(&c.msr, map->fmt, false);
 	turn_events_init(&c.turns, map->fmt);
-	ret = collect(&c, map, err);
+	ret = tl_new(map, &t, err);
+	ret = ret ?: tl_start(t, err);
+	while (!ret && (ret = tl_next(t, &item)) > 0)
+		ret = collect_item(&c, item);
+	tl_free(t);
 	if (ret && !err->text[0])
 		err_set(err, -ret, "cannot read the host capture %s: %s", map->cap->path,
 			strerror(-ret));

@@ -66,20 +66,10 @@ int tl_new_alone(struct hostmap *map, bool guest, int64_t vm, struct timeline **
 	return ret;
 }
 
-/* Several captures of one VM are told apart by a number after its name. */
-static void label_first(struct timeline *t, size_t vm)
-{
-	const struct hostmap_vm *first = &t->map->vm[t->map->vm[vm].of];
-
-	for (size_t i = 0; i < t->nsrc && first->next != HOSTMAP_END; i++)
-		if (t->src[i]->guest && t->src[i]->vm == first->of)
-			snprintf(t->src[i]->label, sizeof(t->src[i]->label), "%.54s#1",
-				 first->label);
-}
-
 int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt *fmt, size_t vm,
 		 struct kvmft_err *err)
 {
+	const struct hostmap_vm *first = &t->map->vm[t->map->vm[vm].of];
 	struct tl_source *s = source_add(t, cap, fmt, t->map->vm[vm].label);
 	int ret;
 
@@ -87,7 +77,10 @@ int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt
 		return err_set(err, ENOMEM, "out of memory");
 	s->guest = true;
 	s->vm = vm;
-	label_first(t, vm);
+	/* Several captures of one VM are told apart by a number after its name. */
+	for (size_t i = 0; i < t->nsrc && first->next != HOSTMAP_END; i++)
+		if (t->src[i]->guest && t->src[i]->vm == first->of)
+			snprintf(t->src[i]->label, TL_MAX_LABEL, "%.54s#1", first->label);
 	ret = guest_time_init(s->gtime, cap, err);
 	if (ret)
 		return ret;
@@ -111,30 +104,24 @@ int tl_add_host(struct timeline *t, const struct migrate *link, struct kvmft_err
 	return 0;
 }
 
-/* "qemu", and of several "qemu#1", "qemu#2". */
-static void label_qemu(struct timeline *t, struct tl_source *s)
-{
-	unsigned int n = 0;
-
-	for (size_t i = 0; i < t->nsrc; i++)
-		n += t->src[i]->qemu != NULL;
-	for (size_t i = 0; i < t->nsrc && n == 2; i++)
-		if (t->src[i]->qemu)
-			snprintf(t->src[i]->label, sizeof(t->src[i]->label), "qemu#1");
-	if (n > 1)
-		snprintf(s->label, sizeof(s->label), "qemu#%u", n);
-}
-
 /* Threads of a QEMU are the host's, and so are their names. */
 static int add_qemu_source(struct timeline *t, struct qsource *q)
 {
 	struct tl_source *s = source_add(t, qsource_capture(q), qsource_fmt(q), "qemu");
+	unsigned int n = 0;
 
 	if (!s)
 		return -ENOMEM;
 	s->qemu = q;
 	s->names = t->src[0]->comms;
-	label_qemu(t, s);
+	/* "qemu", and of several "qemu#1", "qemu#2" */
+	for (size_t i = 0; i < t->nsrc; i++)
+		n += t->src[i]->qemu != NULL;
+	for (size_t i = 0; i < t->nsrc && n == 2; i++)
+		if (t->src[i]->qemu)
+			snprintf(t->src[i]->label, TL_MAX_LABEL, "qemu#1");
+	if (n > 1)
+		snprintf(s->label, TL_MAX_LABEL, "qemu#%u", n);
 	return 0;
 }
 
@@ -372,32 +359,6 @@ static struct tl_item *item_qemu(const struct timeline *t, struct tl_stream *s)
 	return item;
 }
 
-/* Another thread on a CPU of the host. */
-static void stream_thread(const struct timeline *t, struct tl_stream *s, int32_t tid)
-{
-	const struct hostmap_thread *thread =
-		hostmap_thread(s->stamps.link ? s->stamps.link->map : t->map, tid);
-
-	s->item.vcpu = thread && !thread->floats ? (int64_t)thread->vcpu : -1;
-	s->item.vm = thread ? (int64_t)thread->vm : -1;
-	if (s->stamps.link && thread)
-		s->item.vm = (int64_t)s->stamps.link->vm[thread->vm];
-}
-
-/* The current event of the stream, one of a capture, as an item. */
-static void item_event(struct tl_stream *s)
-{
-	struct tl_source *src = s->src;
-	struct tl_item *item = &s->item;
-
-	item_place(s, item);
-	s->rec = s->r.rec;
-	src->events++;
-	src->unplaced += item->unplaced;
-	item->ev = s->at.ev;
-	item->tid = s->at.tid;
-}
-
 /*
  * If that needs no reading, the next winner is found at once, before this one is printed: finding
  * it takes a chain of loads and comparisons, which a processor overlaps with the printing only if
@@ -419,9 +380,20 @@ static int event_asked(struct timeline *t, struct tl_stream *s, const struct tl_
 	struct tl_source *src = s->src;
 	int ret;
 
-	if (s->at.tid != s->item.tid && !src->guest) /* usually it stays the same */
-		stream_thread(t, s, s->at.tid);
-	item_event(s);
+	if (s->at.tid != s->item.tid && !src->guest) { /* usually it stays the same */
+		const struct migrate *link = s->stamps.link;
+		const struct hostmap_thread *thread =
+			hostmap_thread(link ? link->map : t->map, s->at.tid);
+
+		s->item.vcpu = thread && !thread->floats ? (int64_t)thread->vcpu : -1;
+		s->item.vm = !thread ? -1 : (int64_t)(link ? link->vm[thread->vm] : thread->vm);
+	}
+	item_place(s, &s->item);
+	s->rec = s->r.rec;
+	src->events++;
+	src->unplaced += s->item.unplaced;
+	s->item.ev = s->at.ev;
+	s->item.tid = s->at.tid;
 	if (t->devices.n) {
 		s->item.device = NULL;
 		if (s->item.ev)
@@ -549,4 +521,81 @@ void tl_free(struct timeline *t)
 	}
 	free(t->src);
 	free(t);
+}
+
+/* ---- what a source lost, by gaps in its stream and by its counters ---- */
+
+static uint64_t cpu_lost(const struct capture *c, const struct cap_cpustat *st)
+{
+	uint64_t lost = st->dropped + st->commit_overrun + (c->flight ? 0 : st->overrun);
+
+	/* What a limit left in the ring; a trace.dat's counters are older than its end. */
+	return lost + (c->flight || c->is_tracedat ? 0 : st->entries);
+}
+
+/* trimmed: what is in removed segments was not counted among the events. */
+static void loss_of(const struct capture *cap, bool trimmed, uint64_t events, uint64_t lost,
+		    bool lost_unknown, struct tl_loss *loss)
+{
+	uint64_t counters = 0;
+	bool have = false;
+
+	/*
+	 * The overrun counter includes what the pages flag; dropped and commit overrun are
+	 * separate. What was read from the ring but is not in the files was lost on the way, or cut
+	 * off since.
+	 */
+	for (size_t i = 0; i < cap->ncpu; i++) {
+		const struct cap_cpustat *b = &cap->cpu[i].begin, *e = &cap->cpu[i].end;
+
+		if (!e->valid)
+			continue;
+		have = true;
+		counters += cpu_lost(cap, e);
+		counters -= b->valid ? cpu_lost(cap, b) : 0;
+	}
+	/* If segments were removed on purpose, there is no way to tell. */
+	if ((cap->complete || cap->is_tracedat) && !trimmed)
+		counters += capture_missing(cap, events);
+	/* What a flight recorder overwrote is no loss, but a gap within its data is. */
+	loss->total = have ? MAX(counters, cap->flight || trimmed ? 0 : lost) : lost;
+	loss->unknown = !have && (lost_unknown || !cap->complete);
+}
+
+uint64_t tl_missing(const struct tl_source *s)
+{
+	return s->windowed || s->qemu || !s->cap->is_tracedat ? 0
+							      : capture_missing(s->cap, s->events);
+}
+
+void tl_loss(const struct tl_source *s, struct tl_loss *loss)
+{
+	/* Counters are for the whole capture; gaps of a flight recorder are no loss. */
+	if (s->windowed && s->cap->flight)
+		*loss = (struct tl_loss){ 0 };
+	else if (s->windowed)
+		*loss = (struct tl_loss){ .total = s->lost, .unknown = s->lost_unknown };
+	else
+		loss_of(s->cap, s->cap->trimmed && !s->followed, s->events, s->lost,
+			s->lost_unknown, loss);
+	if (s->no_end)
+		loss->unknown = s->lost_unknown;
+	loss->unknown |= s->missed && !s->followed;
+}
+
+void tl_loss_of(const struct capture *cap, uint64_t events, uint64_t lost, bool lost_unknown,
+		struct tl_loss *loss)
+{
+	loss_of(cap, cap->trimmed, events, lost, lost_unknown, loss);
+}
+
+bool tl_source_complete(const struct tl_source *s)
+{
+	bool damaged = s->damaged;
+	struct tl_loss loss;
+
+	for (size_t i = 0; i < s->cap->ndamage; i++)
+		damaged |= tl_source_is_damage(s, &s->cap->damage[i]);
+	tl_loss(s, &loss);
+	return !loss.total && !loss.unknown && !s->error && !damaged && !(s->qemu && s->unplaced);
 }
