@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * facts.c: everything in a capture that is not an event. What the records mean is in
- * src/capture/records.c.
+ * facts.c: everything in a capture that is not an event, also of VMs and QEMUs that appear while
+ * it is recorded. What the records mean is in src/capture/records.c.
  */
 #include "record.h"
 
@@ -9,22 +9,20 @@
 
 #define PRINTK_MAX (1u << 20) /* of the kernel's printk_formats; longer ones are left out */
 
+static int put_result(struct record *r, int ret, const char *name)
+{
+	return r->out.stream ? record_stream_error(r, ret)
+			     : err_why(r->err, ret, "cannot write %s/%s", capw_path(r->w), name);
+}
+
 int record_put(struct record *r)
 {
-	int ret = capw_meta(r->w, &r->line);
-
-	if (ret && r->out.stream)
-		return record_stream_error(r, ret);
-	return err_why(r->err, ret, "cannot write %s/meta", capw_path(r->w));
+	return put_result(r, capw_meta(r->w, &r->line), "meta");
 }
 
 static int put_file(struct record *r, const char *name, const char *text)
 {
-	int ret = capw_file(r->w, name, text, strlen(text));
-
-	if (ret && r->out.stream)
-		return record_stream_error(r, ret);
-	return err_why(r->err, ret, "cannot write %s/%s", capw_path(r->w), name);
+	return put_result(r, capw_file(r->w, name, text, strlen(text)), name);
 }
 
 static int facts_machine(struct record *r)
@@ -138,12 +136,8 @@ int record_facts_event(struct record *r, const struct kevent *e)
 	ret = ret ?: kevent_format_id(text, &id);
 	if (ret)
 		return err_why(r->err, ret, "cannot read the format of %s:%s", e->sys, e->name);
-	if (record_sdt.name)
-		ret = record_sdt.name(r, e, &sys, &name, &text);
-	if (!ret && record_net_id.name)
-		ret = record_net_id.name(r, e, &sys, &name, &text);
-	if (ret)
-		return err_set(r->err, -ret, "out of memory");
+	if (record_probes.name && record_probes.name(r, e, &sys, &name, &text))
+		return err_set(r->err, ENOMEM, "out of memory");
 	ret = capw_format(r->w, text, &at);
 	if (ret)
 		return err_why(r->err, ret, "cannot write %s/formats", capw_path(r->w));
@@ -223,14 +217,14 @@ int record_facts_begin(struct record *r)
 		ret = record_facts_event(r, &r->events.v[i]);
 	if (!ret && (ret = capw_release(r->w)))
 		err_why(r->err, ret, "cannot write %s", capw_path(r->w));
-	if (!ret && record_sdt.facts)
-		ret = record_sdt.facts(r);
+	if (!ret && record_probes.facts)
+		ret = record_probes.facts(r);
 	ret = ret ?: record_marker_facts(r);
 	ret = ret ?: record_stacks_facts(r);
 	ret = ret ?: record_facts_cpus(r);
 	if (!ret)
 		ret = r->side & CAP_SIDE_GUEST ? facts_guest_clock(r)
-						: record_clocks_begin(r, NULL);
+					       : record_clocks_begin(r, NULL);
 	ret = ret ?: record_facts_bracket(r);
 	return ret ?: record_loss_begin(r);
 }
@@ -254,7 +248,8 @@ static int facts_vcpu(struct record *r, const struct vm *vm, const struct vm_vcp
 	return record_put(r);
 }
 
-static int facts_vm_alone(struct record *r, const struct vm *vm)
+/* The VM without its vCPUs. */
+static int facts_vm(struct record *r, const struct vm *vm)
 {
 	meta_begin(&r->line, "vm");
 	meta_str(&r->line, "id", vm->sel);
@@ -266,30 +261,15 @@ static int facts_vm_alone(struct record *r, const struct vm *vm)
 	return record_put(r);
 }
 
-static int facts_vm(struct record *r, const struct vm *vm, bool end)
+static int task_record(const struct vm_task *t, void *ctx)
 {
-	int ret = record_sched_vmm(r, vm->pid);
-
-	ret = ret ?: facts_vm_alone(r, vm);
-	for (size_t i = 0; i < vm->n_vcpus && !ret; i++)
-		ret = facts_vcpu(r, vm, &vm->vcpu[i], end);
-	return ret ?: record_met(r, vm->pid);
-}
-
-static uint64_t task_hash(const struct vm_task *t)
-{
+	struct record *r = ctx;
 	struct hash_key key;
+	uint64_t hash, told;
 
 	hash_key_init(&key);
 	key.k[0] ^= t->tgid;
-	return hash_bytes(&key, t->comm, strlen(t->comm));
-}
-
-static int task_record(const struct vm_task *t, void *ctx)
-{
-	uint64_t hash = task_hash(t), told;
-	struct record *r = ctx;
-
+	hash = hash_bytes(&key, t->comm, strlen(t->comm));
 	if (u64map_get(&r->tasks_told, t->tid, &told) && told == hash)
 		return 0;
 	if (u64map_put(&r->tasks_told, t->tid, hash))
@@ -313,12 +293,16 @@ static int facts_vm_tasks(struct record *r)
 	return ret;
 }
 
-int record_facts_came(struct record *r, const struct vm *vm, struct u64map *told)
+/*
+ * A VM that appeared since: what is not recorded yet. told: vCPUs that are, and their threads; 0:
+ * unknown so far.
+ */
+static int facts_came(struct record *r, const struct vm *vm, struct u64map *told)
 {
 	bool news = !told->n;
 	int ret = record_sched_vmm(r, vm->pid);
 
-	ret = ret || !news ? ret : facts_vm_alone(r, vm);
+	ret = ret || !news ? ret : facts_vm(r, vm);
 	for (size_t i = 0; i < vm->n_vcpus && !ret; i++) {
 		const struct vm_vcpu *v = &vm->vcpu[i];
 		uint64_t tid;
@@ -344,9 +328,16 @@ int record_facts_vms(struct record *r, bool end)
 		return 0;
 	vm_list_free(r->vms);
 	r->vms = NULL;
-	ret = record_look_vms(r, &r->vms, r->err);
-	for (size_t i = 0; !ret && i < r->vms->n; i++)
-		ret = facts_vm(r, &r->vms->vm[i], end);
+	ret = record_look_vms(r, 0, &r->vms, r->err);
+	for (size_t i = 0; !ret && i < r->vms->n; i++) {
+		const struct vm *vm = &r->vms->vm[i];
+
+		ret = record_sched_vmm(r, vm->pid);
+		ret = ret ?: facts_vm(r, vm);
+		for (size_t k = 0; k < vm->n_vcpus && !ret; k++)
+			ret = facts_vcpu(r, vm, &vm->vcpu[k], end);
+		ret = ret ?: record_met(r, vm->pid);
+	}
 	return ret || end ? ret : facts_vm_tasks(r);
 }
 
@@ -385,7 +376,9 @@ int record_facts_tasks(struct record *r)
 	_cleanup_free_ char *names = NULL, *tgids = NULL, *printk = NULL;
 	int ret = 0;
 
-	record_store_no_more_data(r);
+	/* The space reserved for these names may be used. */
+	if (r->c->min_free.set)
+		r->store.min_free = r->c->min_free.v;
 	if (r->side & CAP_SIDE_GUEST)
 		ret = vm_tasks_walk(NULL, 0, task_record, r);
 	else
@@ -408,4 +401,154 @@ int record_facts_end(struct record *r)
 	meta_str(&r->line, "reason", r->end_reason ?: "error");
 	meta_u64(&r->line, "tsc", krdtsc_now());
 	return record_put(r);
+}
+
+/*
+ * VMs that are made while a recording runs.
+ *
+ * Neither the first look nor what is left at the end shows them. debugfs reports when one is made,
+ * which at that moment is little more than a name: its vCPUs follow, and their threads when they
+ * run. So it is looked at a few more times, at ever longer intervals. On a machine where no VM is
+ * made, the recorder is not woken.
+ */
+
+/* Between looks, ms. */
+static const unsigned int wait_ms[] = { 0, 10, 30, 100, 300, 1000, 3000, 10000 };
+
+#define MAX_CAME 4096 /* number looked at at the same time */
+
+int record_came_open(struct record *r)
+{
+	if (r->side & CAP_SIDE_HOST)
+		(void)!vm_watch_open(NULL, &r->newcomers);
+	return 0;
+}
+
+static struct record_came *came_find(struct record *r, uint32_t pid, uint32_t fd)
+{
+	for (size_t i = 0; i < r->ncame; i++)
+		if (r->came[i].pid == pid && r->came[i].fd == fd)
+			return &r->came[i];
+	return NULL;
+}
+
+static struct record_came *came_add(struct record *r, uint32_t pid, uint32_t fd)
+{
+	const struct record_came c = { .pid = pid, .fd = fd, .due = util_now_ns() };
+
+	if (r->ncame >= MAX_CAME || array_add(&r->came, &r->ncame, &r->came_cap, &c, sizeof(c)))
+		return NULL;
+	return &r->came[r->ncame - 1];
+}
+
+static void came_drop(struct record *r, size_t i)
+{
+	u64map_free(&r->came[i].told);
+	r->came[i] = r->came[--r->ncame];
+}
+
+static bool all_known(const struct vm *vm)
+{
+	for (size_t i = 0; i < vm->n_vcpus; i++)
+		if (!vm->vcpu[i].tid)
+			return false;
+	return vm->n_vcpus > 0;
+}
+
+static const struct vm *of_list(const struct vm_list *list, uint32_t pid, uint32_t fd)
+{
+	for (size_t i = 0; list && i < list->n; i++)
+		if (list->vm[i].dir_pid == pid && list->vm[i].fd == fd)
+			return &list->vm[i];
+	return NULL;
+}
+
+int record_came_begin(struct record *r)
+{
+	uint32_t pid, fd;
+
+	/* Those of the list that had only just begun are looked at again. */
+	for (size_t i = 0; r->newcomers.fd >= 0 && r->vms && i < r->vms->n; i++) {
+		const struct vm *vm = &r->vms->vm[i];
+		struct record_came *c = NULL;
+
+		if (vm->has_debugfs && !all_known(vm))
+			c = came_add(r, vm->dir_pid, vm->fd);
+		for (size_t k = 0; c && k < vm->n_vcpus; k++)
+			if (u64map_put(&c->told, vm->vcpu[k].id, vm->vcpu[k].tid))
+				return err_set(r->err, ENOMEM, "out of memory");
+	}
+	/* What was made before the first look is recorded if it still exists. */
+	while (r->newcomers.fd >= 0 && vm_watch_next(&r->newcomers, &pid, &fd) > 0)
+		if (!of_list(r->vms, pid, fd))
+			(void)came_add(r, pid, fd);
+	return 0;
+}
+
+/* *done: there is nothing more to learn. */
+static int came_look(struct record *r, struct record_came *c, bool *done)
+{
+	char sel[32];
+	const struct vm gone = { .sel = sel, .pid = c->pid, .dir_pid = c->pid, .fd = c->fd }, *vm;
+	struct vm_list *list = NULL;
+	int ret = record_look_vms(r, c->pid, &list, r->err);
+
+	if (ret)
+		return ret;
+	snprintf(sel, sizeof(sel), "%u-%u", c->pid, c->fd);
+	vm = of_list(list, c->pid, c->fd);
+	*done = !vm || (all_known(vm) && vm->n_vcpus == c->vcpus);
+	/* It may be gone before it could be looked at. */
+	if (vm || !c->looks)
+		ret = facts_came(r, vm ?: &gone, &c->told);
+	c->vcpus = vm ? vm->n_vcpus : 0;
+	*done |= ++c->looks == ARRAY_SIZE(wait_ms);
+	if (!*done)
+		c->due = util_now_ns() + wait_ms[c->looks] * 1000000ull;
+	vm_list_free(list);
+	return ret;
+}
+
+int record_came_take(struct record *r)
+{
+	struct vm_list *list = NULL;
+	uint32_t pid, fd;
+	int ret = 0, more = 0;
+
+	while (r->newcomers.fd >= 0 && (more = vm_watch_next(&r->newcomers, &pid, &fd)) > 0)
+		(void)came_add(r, pid, fd);
+	if (more == -EOVERFLOW) /* more than the kernel could report */
+		ret = record_look_vms(r, 0, &list, r->err);
+	for (size_t i = 0; !ret && list && i < list->n; i++)
+		if (!of_list(r->vms, list->vm[i].dir_pid, list->vm[i].fd) &&
+		    !came_find(r, list->vm[i].dir_pid, list->vm[i].fd))
+			(void)came_add(r, list->vm[i].dir_pid, list->vm[i].fd);
+	vm_list_free(list);
+	for (size_t i = r->ncame; i-- && !ret;) {
+		bool done = false;
+
+		if (r->came[i].due > util_now_ns())
+			continue;
+		ret = came_look(r, &r->came[i], &done);
+		if (done)
+			came_drop(r, i);
+	}
+	return ret;
+}
+
+uint64_t record_came_due(const struct record *r)
+{
+	uint64_t due = 0;
+
+	for (size_t i = 0; i < r->ncame; i++)
+		due = due ? MIN(due, r->came[i].due) : r->came[i].due;
+	return due;
+}
+
+void record_came_free(struct record *r)
+{
+	while (r->ncame)
+		came_drop(r, r->ncame - 1);
+	free(r->came);
+	vm_watch_close(&r->newcomers);
 }

@@ -1,6 +1,355 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * flight.c: the flight recorder. The kernel's ring overwrites itself and is not drained; on a
+ * flight.c: the flight recorder: its triggers, how far back it reaches, writing the ring out, and
+ * orders of another process. Markers of programs, which may be a trigger, too.
+ */
+#include "record.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sys/utsname.h>
+
+#include "kvmft/exit_names.h"
+
+/*
+ * --trigger exit-longer=DURATION, which the kernel itself watches for.
+ *
+ * kvm_exit keeps its stamp per thread in a hist trigger; kvm_entry takes the difference and raises
+ * a synthetic event of our own; that has a traceoff trigger with the bound as its filter. All of it
+ * is set in the recorder's own instance, so that the ring stops at this very entry. Halts are left
+ * out, and what begins soon after the ring was written out.
+ */
+
+#define LONGER	    "exit-longer="
+#define MAP_THREADS 4096u	/* that run vCPUs while we look */
+#define MAX_TIDS    100u	/* in a filter, which is a page at most */
+#define HOLD_OFF    1000000000u /* ns, without --before */
+#define WATCH_KB    16u		/* of a second instance, for a trigger */
+
+static const char *const clocks_ns[] = { "local",    "global", "perf", "mono",
+					 "mono_raw", "boot",   "tai" };
+
+static bool trigger_is_longer(const struct record *r)
+{
+	return r->c->trigger && str_starts(r->c->trigger, LONGER);
+}
+
+/* How long, in ns, and the filter between the slashes ("" = none), which is the caller's. */
+static int longer_parse(struct record *r, uint64_t *ns, char **filter)
+{
+	const char *text = r->c->trigger + strlen(LONGER);
+	const char *slash = strchr(text, '/');
+	size_t len = slash ? strlen(slash) : 0;
+	_cleanup_free_ char *duration = strndup(text, strcspn(text, "/"));
+
+	*filter = NULL;
+	if (!duration)
+		return err_set(r->err, ENOMEM, "out of memory");
+	if (parse_duration(duration, ns) || !*ns || (slash && (len < 3 || slash[len - 1] != '/')))
+		return err_usage(r->err,
+				 "option --trigger: '%s' is not " LONGER
+				 "DURATION[/FILTER/], such as " LONGER "5ms/vcpu_id == 0/",
+				 r->c->trigger);
+	*filter = slash ? strndup(slash + 1, len - 2) : strdup("");
+	return *filter ? 0 : err_set(r->err, ENOMEM, "out of memory");
+}
+
+/* That many ns in units of the ring's clock; 0 if it has no unit of time. */
+static uint64_t ring_ticks(const struct record *r, uint64_t ns)
+{
+	if (!strcmp(r->c->clock, "x86-tsc"))
+		return (uint64_t)((unsigned __int128)ns * r->tsc.khz / 1000000);
+	for (size_t i = 0; i < ARRAY_SIZE(clocks_ns); i++)
+		if (!strcmp(r->c->clock, clocks_ns[i]))
+			return ns;
+	return 0;
+}
+
+static int trigger_longer_check(struct record *r)
+{
+	char *filter;
+	uint64_t ns;
+	int ret = longer_parse(r, &ns, &filter);
+
+	free(filter);
+	if (ret)
+		return ret;
+	if (!(r->side & CAP_SIDE_HOST))
+		return err_usage(r->err, "option --trigger " LONGER ": exits are seen only on the "
+					 "host");
+	if (!ring_ticks(r, ns))
+		return err_usage(r->err,
+				 "option --trigger " LONGER ": the rate of clock %s is not known",
+				 r->c->clock);
+	return kevent_kvm_check(r->t, r->err);
+}
+
+/* " if ..." with the user's filter and the threads of --vm, --vcpu and -p; "" if there are none. */
+static void longer_condition(const struct record *r, const char *filter, struct sbuf *b)
+{
+	bool some = r->tids.n && r->tids.n <= MAX_TIDS;
+	_cleanup_(sbuf_free) struct sbuf all = { 0 };
+	struct utsname u;
+	char field[32];
+	uint32_t halt;
+
+	for (size_t i = 0; some && i < r->tids.n; i++)
+		sbuf_addf(&all, "%scommon_pid == %" PRId32, i ? " || " : "(", r->tids.v[i]);
+	if (some)
+		sbuf_add(&all, ")");
+	/* An idle vCPU halts while nothing happens: not meant, unless the filter has the field. */
+	if (uname(&u) || !exit_halt_field(u.machine, r->tsc.vendor, field, &halt))
+		r->note("which exits are halts is not known here: an idle vCPU is a late one, too");
+	else if (!strstr(filter, field))
+		sbuf_addf(&all, "%s%s != %" PRIu32, all.len ? " && " : "", field, halt);
+	if (*filter)
+		sbuf_addf(&all, "%s(%s)", all.len ? " && " : "", filter);
+	if (all.len)
+		sbuf_addf(b, " if %s", all.s);
+	b->error = b->error ?: all.error;
+}
+
+static int longer_set(struct record *r, const char *event, const struct sbuf *text)
+{
+	return text->error ? err_set(r->err, ENOMEM, "out of memory")
+			   : kinst_trigger_add(r->k, "kvm", event, text->s, r->err);
+}
+
+/*
+ * While the ring is off, events get the stamp last written to it, or 0: an exit would seem to have
+ * lasted since then. So only those count that came after `since`.
+ */
+static int set_bound(struct record *r, uint64_t since)
+{
+	struct record_flight *f = &r->flight;
+
+	snprintf(f->bound_text, sizeof(f->bound_text),
+		 "traceoff if lat > %" PRIu64 " && " KSYNTH_LAT_SANE " && t0 > %" PRIu64, f->bound,
+		 since);
+	return kinst_trigger_add(r->k, "synthetic", f->synth, f->bound_text, r->err);
+}
+
+/* The ring was off and is to be switched on. */
+static int trigger_longer_again(struct record *r)
+{
+	struct record_flight *f = &r->flight;
+	struct kstats s;
+	int ret = kinst_stats(r->k, r->drain[0].cpu, &s, NULL);
+
+	if (ret)
+		return err_why(r->err, ret, "cannot read the time of the ring");
+	ret = kinst_trigger_remove(r->k, "synthetic", f->synth, f->bound_text, r->err);
+	/* What comes at once would find no history: first the ring fills again. */
+	return ret
+		       ?: set_bound(r, s.now + ring_ticks(r, r->c->before.set ? r->c->before.v
+									      : HOLD_OFF));
+}
+
+static int trigger_longer_arm(struct record *r)
+{
+	_cleanup_free_ char *filter = NULL;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	uint64_t ns;
+	int ret = longer_parse(r, &ns, &filter);
+
+	if (ret)
+		return ret;
+	if (!kfeat_have(r->t, "hist-triggers"))
+		return err_lack(r->err, ENOTSUP,
+				"this kernel has no hist triggers (CONFIG_HIST_TRIGGERS), "
+				"which --trigger " LONGER " needs: use --trigger EVENT/FILTER/");
+	ret = ksynth_add(r->t, 0, "u64 lat; u64 t0", r->flight.synth, sizeof(r->flight.synth),
+			 r->err);
+	if (ret)
+		r->flight.synth[0] = '\0';
+	r->flight.bound = ring_ticks(r, ns);
+	ret = ret ?: set_bound(r, 0);
+	sbuf_addf(&b, "hist:keys=common_pid:ts0=common_timestamp:size=%u:clock=%s", MAP_THREADS,
+		  r->c->clock);
+	longer_condition(r, filter, &b);
+	ret = ret ?: longer_set(r, "kvm_exit", &b);
+	sbuf_reset(&b);
+	sbuf_addf(&b,
+		  "hist:keys=common_pid:lat=common_timestamp-$ts0,t0=$ts0:size=%u:clock=%s:"
+		  "onmatch(kvm.kvm_exit).trace(%s,$lat,$t0)",
+		  MAP_THREADS, r->c->clock, r->flight.synth);
+	return ret ?: longer_set(r, "kvm_entry", &b);
+}
+
+void record_trigger_free(struct record *r)
+{
+	if (r->flight.synth[0] && ksynth_remove(r->t, r->flight.synth))
+		r->note("cannot remove the synthetic event %s (kvmft reset removes it later)",
+			r->flight.synth);
+	r->flight.synth[0] = '\0';
+}
+
+/*
+ * --marker, what programs write to trace_marker.
+ *
+ * QEMU's trace back end ftrace writes there, to the kernel's main trace, which is not ours to read.
+ * COMMAND gets the instance's trace_marker (kernel/marker.c). For programs that already run, the
+ * kernel has an option for instances, copy_trace_marker, which copies everybody's.
+ */
+
+const char *const record_marker_choices[] = { "command", "all", "none", NULL };
+
+/*
+ * A QEMU gets its own marker without being requested, also through taskset, timeout and the like;
+ * it makes no difference to programs that do not write to it.
+ */
+static bool starts_qemu(char **argv)
+{
+	for (size_t i = 0; argv[i]; i++) {
+		const char *slash = strrchr(argv[i], '/'), *name = slash ? slash + 1 : argv[i];
+
+		if (str_starts(name, "qemu-system-") || !strcmp(name, "qemu-kvm") ||
+		    (!i && !strcmp(name, "kvm")))
+			return true;
+	}
+	return false;
+}
+
+int record_marker_check(struct record *r, char **argv)
+{
+	int asked = r->c->marker;
+
+	if (asked < 0)
+		asked = argv && starts_qemu(argv) ? RECORD_MARKER_COMMAND : RECORD_MARKER_NONE;
+	r->marker = (enum record_marker)asked;
+	if (r->marker == RECORD_MARKER_COMMAND && !argv)
+		return err_usage(r->err,
+				 "option --marker command needs a COMMAND; for programs that run "
+				 "already: --marker all");
+	/* While an instance that copies does not record, the kernel refuses everybody's markers. */
+	if (r->marker == RECORD_MARKER_ALL && r->c->trigger)
+		return err_usage(r->err,
+				 "--marker all and --trigger exclude each other: the trigger stops "
+				 "the ring, and programs could write no markers meanwhile");
+	return 0;
+}
+
+int record_marker_ready(struct record *r)
+{
+	if (r->marker != RECORD_MARKER_ALL || kinst_can_copy_markers(r->k))
+		return 0;
+	return err_lack(
+		r->err, ENOTSUP,
+		"this kernel cannot copy markers of running programs into an instance (no option "
+		"copy_trace_marker, which came with Linux 6.16): start the program with kvmft "
+		"record --marker command -- COMMAND, or let QEMU use another trace back end");
+}
+
+int record_marker_facts(struct record *r)
+{
+	char sys[] = "ftrace", name[] = "print";
+	const struct kevent print = { .sys = sys, .name = name };
+
+	/*
+	 * Anyone who knows of this instance may write to its trace_marker: always be ready for
+	 * that.
+	 */
+	int ret = record_facts_event(r, &print);
+
+	if (ret || r->marker == RECORD_MARKER_NONE)
+		return ret;
+	meta_begin(&r->line, "marker");
+	meta_str(&r->line, "of", record_marker_choices[r->marker]);
+	return record_put(r);
+}
+
+int record_marker_start(struct record *r)
+{
+	int ret;
+
+	if (r->marker != RECORD_MARKER_ALL)
+		return 0;
+	ret = kinst_copy_markers(r->k, true, r->err);
+	r->copying = !ret;
+	return ret;
+}
+
+void record_marker_stop(struct record *r)
+{
+	struct kvmft_err err = { .text = "" };
+
+	if (r->copying && kinst_copy_markers(r->k, false, &err))
+		r->note("%s", err.text);
+	r->copying = false;
+}
+
+/* ---- a marker as trigger ---- */
+
+#define MARKER	   "marker"
+#define WRITTEN_AS "tracing_mark_write: "
+
+static bool trigger_is_marker(const struct record *r)
+{
+	const char *t = r->c->trigger;
+
+	return t && (!strcmp(t, MARKER) || str_starts(t, MARKER "="));
+}
+
+/* In an instance of its own. */
+static int marker_arm(struct record *r)
+{
+	struct kinst_config c = KINST_CONFIG_DEFAULT;
+	int ret;
+
+	c.buffer_kb = WATCH_KB;
+	ret = kinst_create(r->t, &c, &r->flight.watch, r->err);
+	ret = ret ?: kinst_tracing(r->flight.watch, true, r->err);
+	/*
+	 * Programs write to the machine's own trace_marker, if the kernel copies that; else to the
+	 * instance's.
+	 */
+	if (!ret && kinst_can_copy_markers(r->flight.watch))
+		ret = kinst_copy_markers(r->flight.watch, true, r->err);
+	else if (!ret)
+		r->note("this kernel cannot copy markers (no option copy_trace_marker, which came with "
+			"Linux 6.16): the trigger is what is written to %s/instances/%s/trace_marker",
+			ktracefs_path(r->t), kinst_name(r->flight.watch));
+	if (ret)
+		return ret;
+	r->flight.marker_fd = openat(kinst_dirfd(r->flight.watch), "trace_pipe",
+				     O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (r->flight.marker_fd < 0)
+		return err_why(r->err, errno, "cannot open the instance's trace_pipe");
+	r->flight.marker = true;
+	return 0;
+}
+
+/* "  comm-123 [000] ..... 12.345: tracing_mark_write: text" */
+static bool marker_counts(struct record *r, char *line)
+{
+	const char *wanted = strchr(r->c->trigger, '='), *text = strstr(line, WRITTEN_AS);
+
+	if (!text)
+		return false;
+	text += strlen(WRITTEN_AS);
+	if (wanted && !strstr(text, wanted + 1))
+		return false;
+	snprintf(r->flight.text, sizeof(r->flight.text), "%s", text);
+	str_printable(r->flight.text);
+	return true;
+}
+
+static int marker_seen(struct record *r)
+{
+	char buf[4096], *save, *line;
+	bool seen = false;
+	ssize_t n;
+
+	while ((n = read(r->flight.marker_fd, buf, sizeof(buf) - 1)) > 0) {
+		buf[n] = '\0';
+		for (line = strtok_r(buf, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+			seen |= marker_counts(r, line);
+	}
+	return n < 0 && errno != EAGAIN && errno != EINTR ? -errno : seen;
+}
+
+/*
+ * The flight recorder. The kernel's ring overwrites itself and is not drained; on a
  * signal or a trigger it is written out as one segment, and recording continues.
  *
  * The trigger is the kernel's own if possible: `traceoff` on the event, which stops the ring at
@@ -10,9 +359,6 @@
  * holds something, up to 100 ms late. Markers of programs are not events that could have a trigger:
  * they are handled the same way.
  */
-#include "record.h"
-
-#include <sys/utsname.h>
 
 /*
  * How far back the ring of a flight recorder reaches, for --before.
@@ -25,7 +371,7 @@
 #define MARGIN_NS 1000000000ull
 #define MOST_NS	  86400000000000ull
 
-static int record_before_check(struct record *r)
+static int before_check(struct record *r)
 {
 	const struct record_config *c = r->c;
 
@@ -35,7 +381,7 @@ static int record_before_check(struct record *r)
 		return err_usage(r->err, "option --before needs --flight-recorder");
 	if (!c->before.v || c->before.v > MOST_NS)
 		return err_usage(r->err, "option --before: from 1ns to 24h");
-	if (!record_ticks(r, 1000000000))
+	if (!ring_ticks(r, 1000000000))
 		return err_lack(r->err, ENODATA,
 				"--before needs a trace clock whose rate is known, not %s",
 				c->clock);
@@ -50,7 +396,7 @@ static int record_before_check(struct record *r)
  */
 static uint64_t held_by(struct record *r, size_t i, bool *turns)
 {
-	uint64_t second = record_ticks(r, 1000000000);
+	uint64_t second = ring_ticks(r, 1000000000);
 	struct record_seen *seen = &r->seen[i];
 	struct kstats s;
 
@@ -73,7 +419,7 @@ static uint64_t needed_kb(const struct record *r, uint64_t held)
 }
 
 /* What is there grows, and continues; -b is obeyed. */
-static bool grow(struct record *r, uint64_t kb)
+static bool ring_grow(struct record *r, uint64_t kb)
 {
 	struct kvmft_err none = { .text = "" };
 	uint64_t was = kinst_buffer_kb(r->k);
@@ -89,7 +435,7 @@ static bool grow(struct record *r, uint64_t kb)
 	return true;
 }
 
-static void tell_short(struct record *r, uint64_t held)
+static void note_short(struct record *r, uint64_t held)
 {
 	char would[48] = "memory allows no more"; /* of several sides none has --force */
 
@@ -122,13 +468,12 @@ void record_before_tick(struct record *r)
 	r->before.held = held;
 	if (least == UINT64_MAX || least >= r->c->before.v + MARGIN_NS)
 		return;
-	if (!grow(r, needed_kb(r, least)) && !r->before.told)
-		tell_short(r, least);
+	if (!ring_grow(r, needed_kb(r, least)) && !r->before.told)
+		note_short(r, least);
 }
 
-/* once a second */
-/* the ring, just now */
-static void record_before_written(struct record *r)
+/* The ring was written out just now. */
+static void before_written(struct record *r)
 {
 	struct kstats s;
 
@@ -140,7 +485,7 @@ static void record_before_written(struct record *r)
 	if (r->before.held < r->c->before.v) {
 		r->before.cut = true;
 		if (!r->before.told)
-			tell_short(r, r->before.held);
+			note_short(r, r->before.held);
 	}
 	r->before.held = UINT64_MAX;
 }
@@ -148,15 +493,15 @@ static void record_before_written(struct record *r)
 int record_flight_check(struct record *r)
 {
 	const struct record_config *c = r->c;
-	int ret = record_before_check(r);
+	int ret = before_check(r);
 
 	if (ret || !c->trigger)
 		return ret;
 	if (!c->flight)
 		return err_usage(r->err, "option --trigger needs --flight-recorder");
-	if (record_trigger_is_longer(r))
-		return record_trigger_longer_check(r);
-	if (record_trigger_is_marker(r))
+	if (trigger_is_longer(r))
+		return trigger_longer_check(r);
+	if (trigger_is_marker(r))
 		return 0;
 	ret = kevent_expand(r->t, c->trigger, &r->flight.on, r->err);
 	if (!ret && r->flight.on.n != 1)
@@ -179,7 +524,7 @@ static int arm_watch(struct record *r)
 	struct kinst_config c = KINST_CONFIG_DEFAULT;
 	int ret;
 
-	c.buffer_kb = RECORD_WATCH_KB;
+	c.buffer_kb = WATCH_KB;
 	c.pid = r->tids.v;
 	c.npid = r->tids.n;
 	c.event_fork = r->tids.n != 0;
@@ -215,15 +560,15 @@ int record_flight_arm(struct record *r)
 
 	if (!r->c->trigger)
 		return 0;
-	if (record_trigger_is_longer(r)) {
+	if (trigger_is_longer(r)) {
 		if (!traceoff_is_ours())
 			return err_lack(r->err, ENOTSUP,
 					"--trigger %s needs Linux 5.18: before that a trigger "
 					"stopped the machine's main trace",
 					r->c->trigger);
-		ret = record_trigger_longer_arm(r);
-	} else if (record_trigger_is_marker(r)) {
-		ret = record_marker_arm(r);
+		ret = trigger_longer_arm(r);
+	} else if (trigger_is_marker(r)) {
+		ret = marker_arm(r);
 	} else if (traceoff_is_ours() && kinst_has_trigger(r->k, e->sys, e->name)) {
 		ret = arm_kernel(r, e);
 	} else {
@@ -249,14 +594,13 @@ static int watch_fired(struct record *r)
 	return kinst_clear(r->flight.watch) ? -EIO : 1;
 }
 
-int record_flight_fired(struct record *r)
+/* Did the trigger fire since the last call? 1, 0 or -errno. */
+static int trigger_fired(struct record *r)
 {
 	int on;
 
-	if (!r->flight.armed)
-		return 0;
 	if (r->flight.marker)
-		return record_marker_seen(r);
+		return marker_seen(r);
 	if (r->flight.watch)
 		return watch_fired(r);
 	on = kinst_tracing_get(r->k);
@@ -289,17 +633,7 @@ static int tell_asked(struct record *r)
 	return record_put(r);
 }
 
-/* No events since the last time: the next ones get this segment. */
-static int nothing_written(struct record *r, const char *why)
-{
-	r->flight.stopped = 0;
-	record_before_written(r);
-	if (!r->c->quiet)
-		r->note("%s: no segment written, the rings are empty (%s)", capw_path(r->w), why);
-	return 0;
-}
-
-static int dump(struct record *r, const char *why)
+static int ring_dump(struct record *r, const char *why)
 {
 	unsigned int segment;
 	uint64_t bytes = 0;
@@ -313,7 +647,6 @@ static int dump(struct record *r, const char *why)
 		return 0;
 	}
 	ret = ret ?: tell_asked(r);
-
 	ret = ret ?: drain_rotate(&r->store);
 	if (ret)
 		return err_why(r->err, ret, "cannot begin a segment in %s", capw_path(r->w));
@@ -327,8 +660,14 @@ static int dump(struct record *r, const char *why)
 			return err_why(r->err, ret, "cannot write the ring of CPU %u",
 				       r->drain[i].cpu);
 	}
-	if (!bytes)
-		return nothing_written(r, why);
+	if (!bytes) { /* since the last time: the next events get this segment */
+		r->flight.stopped = 0;
+		before_written(r);
+		if (!r->c->quiet)
+			r->note("%s: no segment written, the rings are empty (%s)", capw_path(r->w),
+				why);
+		return 0;
+	}
 	meta_begin(&r->line, "segment");
 	meta_u64(&r->line, "n", segment);
 	meta_str(&r->line, "why", why);
@@ -338,7 +677,7 @@ static int dump(struct record *r, const char *why)
 	if (r->before.asked && r->before.held != UINT64_MAX)
 		meta_u64(&r->line, "held", r->before.held);
 	r->flight.stopped = 0;
-	record_before_written(r);
+	before_written(r);
 	r->segments_told = segment;
 	ret = record_put(r);
 	if (ret)
@@ -355,18 +694,40 @@ static int dump(struct record *r, const char *why)
 
 int record_flight_dump(struct record *r, const char *why)
 {
-	int ret = dump(r, why);
+	int ret = ring_dump(r, why);
 
 	if (!ret)
 		record_control_tell(r, RECORD_NEWS_WRITTEN, 0);
 	return ret;
 }
 
+int record_flight_tick(struct record *r)
+{
+	int ret = trigger_fired(r);
+
+	if (ret < 0)
+		return err_why(r->err, ret, "cannot look for the trigger");
+	if (!ret)
+		return 0;
+	r->flight.fired = true;
+	ret = record_flight_dump(r, "trigger");
+	if (!ret && trigger_is_longer(r))
+		ret = trigger_longer_again(r);
+	return ret ?: kinst_tracing(r->k, true, r->err);
+}
+
 void record_flight_free(struct record *r)
 {
 	struct kvmft_err err = { .text = "" };
 
-	record_marker_disarm(r);
+	if (r->flight.marker) {
+		r->flight.marker = false;
+		close(r->flight.marker_fd);
+		if (kinst_can_copy_markers(r->flight.watch) &&
+		    kinst_copy_markers(r->flight.watch, false, &err))
+			r->note("%s", err.text);
+		err.text[0] = '\0';
+	}
 	if (r->flight.watch && kinst_destroy(r->flight.watch, &err) && err.text[0])
 		r->note("%s", err.text);
 	r->flight.watch = NULL;
@@ -380,22 +741,7 @@ void record_flight_free(struct record *r)
  * record.
  */
 
-static int order_start(struct record *r, struct record_child *c, const char *by __unused_arg)
-{
-	if (c->p.pid <= 0 || c->p.to < 0)
-		return 0;
-	record_child_release(c);
-	return record_met_command(r, c, true);
-}
-
-static int order_stop(struct record *r, struct record_child *c __unused_arg,
-		      const char *by __unused_arg)
-{
-	r->end_reason = "control";
-	return 0;
-}
-
-static int order_snapshot(struct record *r, struct record_child *c __unused_arg, const char *by)
+static int order_snapshot(struct record *r, const char *by)
 {
 	int ret;
 
@@ -412,34 +758,23 @@ static int order_snapshot(struct record *r, struct record_child *c __unused_arg,
 	return ret ?: kinst_tracing(r->k, true, r->err);
 }
 
-static int order_alive(struct record *r __unused_arg, struct record_child *c __unused_arg,
-		       const char *by __unused_arg)
+static int order_obey(struct record *r, struct record_child *c)
 {
-	return 0;
-}
-
-static const struct {
-	const char *name;
-	int (*obey)(struct record *r, struct record_child *c, const char *by);
-} orders[] = {
-	{ "start", order_start },
-	{ "stop", order_stop },
-	{ "snapshot", order_snapshot },
-	{ "alive", order_alive },
-};
-
-static int obey(struct record *r, struct record_child *c)
-{
+	const char *what = r->order.text;
 	char *by = r->order.text;
 
 	r->order.text[r->order.len] = '\0';
 	r->order.len = 0;
 	strsep(&by, " ");
-	for (size_t i = 0; i < ARRAY_SIZE(orders); i++)
-		if (!strcmp(orders[i].name, r->order.text))
-			return orders[i].obey(r, c, by ?: "");
-	return err_set(r->err, EPROTO, "unknown order '%s'",
-		       r->order.text);
+	if (!strcmp(what, "snapshot"))
+		return order_snapshot(r, by ?: "");
+	if (!strcmp(what, "stop"))
+		r->end_reason = "control";
+	else if (!strcmp(what, "start") && c->p.pid > 0 && c->p.to >= 0)
+		return record_child_release(r, c);
+	else if (strcmp(what, "start") && strcmp(what, "alive"))
+		return err_set(r->err, EPROTO, "unknown order '%s'", what);
+	return 0;
 }
 
 int record_control_take(struct record *r, struct record_child *c)
@@ -451,10 +786,10 @@ int record_control_take(struct record *r, struct record_child *c)
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return 0;
 	if (n <= 0)
-		return order_stop(r, c, "");
+		r->end_reason = "control";
 	for (ssize_t i = 0; i < n && !ret && !r->end_reason; i++) {
 		if (buf[i] == '\n')
-			ret = obey(r, c);
+			ret = order_obey(r, c);
 		else if (r->order.len < sizeof(r->order.text) - 1)
 			r->order.text[r->order.len++] = buf[i];
 	}

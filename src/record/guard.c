@@ -97,28 +97,6 @@ int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *di
 	return sandbox_enter(&s, &layers, err);
 }
 
-/* What is left of a killed recorder: in each instance, and each list of probes. */
-int record_confine_watch(const struct record *r, struct kvmft_err *err)
-{
-	static const char *const file[] = { "kprobe_events", "uprobe_events", "dynamic_events",
-					     "synthetic_events" };
-	struct sandbox_dir dir[2 + ARRAY_SIZE(file)] = {
-		{ r->place.dir, SANDBOX_WRITE | SANDBOX_CREATE | SANDBOX_REMOVE },
-		{ openat(ktracefs_dirfd(r->t), "instances", O_PATH | O_DIRECTORY | O_CLOEXEC),
-		  SANDBOX_WRITE | SANDBOX_REMOVE },
-	};
-	int ret;
-
-	for (size_t i = 0; i < ARRAY_SIZE(file); i++)
-		dir[2 + i] = (struct sandbox_dir){
-			openat(ktracefs_dirfd(r->t), file[i], O_PATH | O_CLOEXEC), SANDBOX_WRITE
-		};
-	ret = record_confine_helper(SANDBOX_CALLS_WATCHER, dir, ARRAY_SIZE(dir), err);
-	for (size_t i = 1; i < ARRAY_SIZE(dir); i++)
-		util_close_fd(&dir[i].fd);
-	return ret;
-}
-
 /*
  * What is opened while it records and at its end, beside the capture. Not all of tracefs:
  * trace_pipe would take the events of others out of their buffers. Not all of its own instance for

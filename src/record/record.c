@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * record.c: a recording from its options to its end.
+ * record.c: a recording from its options to its end, and what it waits for meanwhile.
  *
  * Order matters here. The kernel is asked about everything that can fail (events, filters, clock)
  * before the output exists; the instance records only when all is ready; TSC offsets are read once
@@ -9,7 +9,304 @@
  */
 #include "record.h"
 
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+
+/*
+ * What a running recording waits for. One poll() over a signalfd, timers and the
+ * eventfd of the draining threads; nothing is done in signal handlers.
+ */
+
+/* Once a second. */
+static void progress_tell(struct record *r)
+{
+	uint64_t now = util_now_ns(), events = 0, since = now - r->progress.ns;
+	struct record_progress p = {
+		.elapsed_ns = now - r->live_ns,
+		.left_ns = UINT64_MAX,
+		.sent = r->out.stream != NULL,
+		.waits_for = r->flight.armed && !r->flight.fired ? r->c->trigger : NULL,
+	};
+	struct kstats s;
+
+	if (!r->c->progress && !r->c->control.news)
+		return;
+	pthread_mutex_lock(&r->store.lock);
+	p.bytes = r->store.used;
+	pthread_mutex_unlock(&r->store.lock);
+	for (size_t i = 0; i < r->ncpu; i++)
+		if (!kinst_stats(r->k, r->drain[i].cpu, &s, NULL)) {
+			/* A flight recorder's ring is meant to overwrite what is old. */
+			p.lost += s.commit_overrun + s.dropped + (r->c->flight ? 0 : s.overrun);
+			events += s.entries + s.read + s.overrun + s.commit_overrun + s.dropped;
+		}
+	if (r->progress.ns && since && events >= r->progress.events)
+		p.per_second = (uint64_t)((unsigned __int128)(events - r->progress.events) *
+					  1000000000u / since);
+	else
+		p.per_second = (uint64_t)((unsigned __int128)events * 1000000000u /
+					  MAX(p.elapsed_ns, (uint64_t)1));
+	if (r->c->duration.set)
+		p.left_ns = r->c->duration.v - MIN(r->c->duration.v, p.elapsed_ns);
+	r->progress.ns = now;
+	r->progress.events = events;
+	if (r->c->progress)
+		r->c->progress(&p);
+	else
+		r->c->control.news(r->c->control.ctx, RECORD_NEWS_PROGRESS, 0, &p);
+}
+
+#define TICK_NS	      1000000000ull
+#define FIRST_TICK_NS 250000000ull /* with a COMMAND: what it has started by then is examined */
+#define TRIGGER_NS    100000000ull
+/* Clock readings in between allow for slewed clocks: one every few seconds is plenty. */
+#define BRACKET_TICKS 5
+#define ROTATE_LEAD_NS 100000000ull
+
+enum {
+	W_SIGNAL,
+	W_STORE,
+	W_TICK,
+	W_TRIGGER,
+	W_ROTATE,
+	W_FLUSH,
+	W_DURATION,
+	W_CAME,
+	W_LOOK,
+	W_CONTROL,
+	W_COUNT
+};
+
+static int wait_timer(struct pollfd *p, uint64_t first_ns, uint64_t every_ns)
+{
+	struct itimerspec its = {
+		.it_value = { .tv_sec = (time_t)(first_ns / 1000000000u),
+			      .tv_nsec = (long)(first_ns % 1000000000u) },
+		.it_interval = { .tv_sec = (time_t)(every_ns / 1000000000u),
+				 .tv_nsec = (long)(every_ns % 1000000000u) },
+	};
+
+	/* A zero first expiry would disarm the timer. */
+	if (!first_ns)
+		its.it_value.tv_nsec = 1;
+	p->fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	return p->fd < 0 || timerfd_settime(p->fd, 0, &its, NULL) < 0 ? -errno : 0;
+}
+
+/* How long before a segment ends the threads are told to fetch what belongs to it. */
+static uint64_t rotate_lead(const struct record *r)
+{
+	return MIN(r->rotate_ns / 4, ROTATE_LEAD_NS);
+}
+
+/* The signals that end a recording are blocked before any thread or child exists. */
+static int signals_take(bool block)
+{
+	sigset_t set;
+
+	signal_set(&set, (const int[]){ SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGCHLD, 0 });
+	if (block)
+		return sigprocmask(SIG_BLOCK, &set, NULL);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int wait_open(struct record *r, const struct record_child *c, struct pollfd *p)
+{
+	uint64_t gone = util_now_ns() - r->live_ns;
+	int ret;
+
+	for (int i = 0; i < W_COUNT; i++)
+		p[i] = (struct pollfd){ .fd = -1, .events = POLLIN };
+	p[W_SIGNAL].fd = signals_take(false);
+	if (p[W_SIGNAL].fd < 0)
+		return -errno;
+	p[W_STORE].fd = r->store.wake_fd;
+	p[W_CAME].fd = r->newcomers.fd;
+	if (r->c->control.on)
+		p[W_CONTROL].fd = r->c->control.fd;
+	ret = wait_timer(&p[W_TICK], c->p.pid > 0 ? FIRST_TICK_NS : TICK_NS, TICK_NS);
+	if (!ret && r->flight.armed)
+		ret = wait_timer(&p[W_TRIGGER], TRIGGER_NS, TRIGGER_NS);
+	if (!ret && r->rotate_ns)
+		ret = wait_timer(&p[W_ROTATE], r->rotate_ns - rotate_lead(r), 0);
+	if (!ret && r->flush_ns)
+		ret = wait_timer(&p[W_FLUSH], r->flush_ns, r->flush_ns);
+	/* It counts from when the events were on, whatever else had to be done since. */
+	if (!ret && r->c->duration.set)
+		ret = wait_timer(&p[W_DURATION], r->c->duration.v - MIN(gone, r->c->duration.v), 0);
+	return ret;
+}
+
+/* A timer or an eventfd: false if there was nothing after all. */
+static bool take_count(const struct pollfd *p)
+{
+	uint64_t n;
+
+	return p->revents && read(p->fd, &n, sizeof(n)) == (ssize_t)sizeof(n);
+}
+
+static int take_signals(struct record *r, int fd, struct record_child *c)
+{
+	struct signalfd_siginfo si;
+	int ret = 0;
+
+	while (!ret && !r->end_reason && read(fd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+		if (si.ssi_signo == SIGCHLD) {
+			if (c->p.pid <= 0 || waitpid(c->p.pid, &c->status, WNOHANG) != c->p.pid)
+				continue;
+			c->p.pid = 0;
+			record_control_tell(r, RECORD_NEWS_COMMAND, c->status);
+			if (!r->c->control.outlive)
+				r->end_reason = "command";
+		} else if (si.ssi_signo != SIGUSR1) {
+			/* Otherwise Ctrl-C is for the controlling process. */
+			if (!r->c->control.on || si.ssi_signo == SIGTERM)
+				r->end_reason = "signal";
+		} else if (r->c->flight) {
+			ret = record_flight_dump(r, "signal");
+		} else {
+			drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_ALL);
+		}
+	}
+	return ret;
+}
+
+static int take_store(struct record *r)
+{
+	static const char *const why[] = { [DRAIN_MAX_SIZE] = "max-size",
+					   [DRAIN_MIN_FREE] = "min-free",
+					   [DRAIN_ERROR] = "error" };
+	unsigned int stop = (unsigned int)atomic_load(&r->store.stop);
+	int ret = record_store_news(r);
+
+	if (!ret && !r->end_reason && stop < ARRAY_SIZE(why))
+		r->end_reason = why[stop];
+	return ret;
+}
+
+/*
+ * Once a second: whatever is new. Every fifth time also a clock reading, and no old data in the
+ * ring.
+ */
+static int take_tick(struct record *r, const struct record_child *c, unsigned int tick)
+{
+	bool fifth = tick % BRACKET_TICKS == 0;
+	int ret = record_cpus(r);
+
+	ret = ret ?: record_tids_again(r, fifth);
+	ret = ret ?: record_sched_again(r);
+	ret = ret ?: record_met_command(r, c, false);
+	ret = ret ?: record_store_news(r);
+	ret = ret ?: record_stream_tick(r);
+	record_before_tick(r);
+	if (!ret)
+		progress_tell(r);
+	if (!fifth || ret)
+		return ret;
+	if (!r->c->flight && !r->flush_ns)
+		drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_COMPLETE);
+	return record_facts_bracket(r);
+}
+
+/*
+ * Twice for each segment, because rings are fetched when half full: first what there is goes to the
+ * old segment, then the new one begins.
+ */
+static int take_rotate(struct record *r, struct pollfd *p)
+{
+	uint64_t lead = rotate_lead(r);
+	int ret = 0;
+
+	r->rotate_flushed = !r->rotate_flushed;
+	if (r->rotate_flushed)
+		drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_ALL);
+	else
+		ret = drain_rotate(&r->store);
+	close(p->fd);
+	ret = ret ?: wait_timer(p, r->rotate_flushed ? lead : r->rotate_ns - lead, 0);
+	return err_why(r->err, ret, "cannot begin a segment in %s", capw_path(r->w));
+}
+
+/* Only threads of CPUs that have something are woken. */
+static int take_flush(struct record *r)
+{
+	struct kstats s;
+	int ret;
+
+	for (size_t i = 0; i < r->ncpu; i++) {
+		if (kinst_stats(r->k, r->drain[i].cpu, &s, NULL))
+			continue;
+		if (s.entries || (r->c->sync && s.read != r->seen[i].flushed))
+			drain_flush(&r->drain[i], 1, DRAIN_FLUSH_ALL);
+		r->seen[i].flushed = s.read;
+	}
+	ret = r->c->sync ? capw_sync(r->w) : 0;
+	return err_why(r->err, ret, "cannot write %s to the disk", capw_path(r->w));
+}
+
+/* The timer exists when a new VM has to be looked at again. */
+static int take_came(struct record *r, struct pollfd *look)
+{
+	int ret = record_came_take(r);
+	uint64_t due = record_came_due(r), now = util_now_ns();
+
+	util_close_fd(&look->fd);
+	return ret || !due ? ret : wait_timer(look, due - MIN(due, now), 0);
+}
+
+static int take_all(struct record *r, struct pollfd *p, struct record_child *c, unsigned int *tick)
+{
+	int ret = 0;
+
+	if (p[W_SIGNAL].revents)
+		ret = take_signals(r, p[W_SIGNAL].fd, c);
+	if (!ret && p[W_CONTROL].revents && !r->end_reason)
+		ret = record_control_take(r, c);
+	if (!ret && take_count(&p[W_STORE]))
+		ret = take_store(r);
+	if (!ret && p[W_DURATION].revents && !r->end_reason)
+		r->end_reason = "duration";
+	if (!ret && take_count(&p[W_ROTATE]))
+		ret = take_rotate(r, &p[W_ROTATE]);
+	if (!ret && take_count(&p[W_FLUSH]))
+		ret = take_flush(r);
+	if (!ret && take_count(&p[W_TRIGGER]))
+		ret = record_flight_tick(r);
+	if (!ret && (p[W_CAME].revents || p[W_LOOK].revents))
+		ret = take_came(r, &p[W_LOOK]);
+	if (!ret && take_count(&p[W_TICK]))
+		ret = take_tick(r, c, ++*tick);
+	return ret;
+}
+
+/*
+ * Until a signal, the duration, the command's exit or a limit ends the recording; sets
+ * r->end_reason.
+ */
+static int record_wait(struct record *r, struct record_child *c)
+{
+	struct pollfd p[W_COUNT];
+	unsigned int tick = 0;
+	int ret = wait_open(r, c, p);
+
+	ret = ret ?: take_came(r, &p[W_LOOK]);
+	while (!ret && !r->end_reason) {
+		if (poll(p, W_COUNT, -1) < 0)
+			ret = errno == EINTR ? 0 : -errno;
+		else
+			ret = take_all(r, p, c, &tick);
+	}
+	for (int i = 0; i < W_COUNT; i++)
+		if (i != W_STORE && i != W_CAME && i != W_CONTROL && p[i].fd >= 0)
+			close(p[i].fd);
+	if (ret && !r->err->text[0])
+		return err_why(r->err, ret, "cannot wait");
+	return ret;
+}
 
 /* ---- setting up and undoing ---- */
 
@@ -31,7 +328,8 @@ static int record_start(struct record *r)
 	 */
 	ret = kinst_events_enable(r->k, r->err);
 	/* Not sooner: a ring that is off does not let its readers sleep. */
-	ret = ret ?: record_stream_start(r);
+	if (!ret && r->out.stream)
+		ret = err_why(r->err, stream_out_start(r->out.stream), "cannot start a thread");
 	ret = ret ?: record_cpus(r);
 	if (ret)
 		return ret;
@@ -64,19 +362,6 @@ static bool ring_is_empty(struct record *r)
 }
 
 /*
- * So that what is recorded ends with all events at once. If a full disk does not take the line,
- * more important ones will fail.
- */
-static void record_off(struct record *r)
-{
-	if (kinst_tracing(r->k, false, NULL))
-		return;
-	meta_begin(&r->line, "stop");
-	meta_u64(&r->line, "tsc", krdtsc_now());
-	(void)!capw_meta(r->w, &r->line);
-}
-
-/*
  * Recording off, then the events (a ring that is off still costs), then empty it. The threads end
  * before the events, which take time one by one, because a ring that is off does not let its
  * readers sleep.
@@ -86,9 +371,14 @@ static int record_stop(struct record *r)
 	int ret = 0, off = 0;
 
 	record_marker_stop(r);
-	if (r->tracing)
-		record_off(r);
-	record_stream_ending(r);
+	/* So that what is recorded ends with all events at once. */
+	if (r->tracing && !kinst_tracing(r->k, false, NULL)) {
+		meta_begin(&r->line, "stop");
+		meta_u64(&r->line, "tsc", krdtsc_now());
+		/* If a full disk does not take it, more important lines will fail. */
+		(void)!capw_meta(r->w, &r->line);
+	}
+	atomic_store(&r->out.ending, true);
 	drain_join(r->drain, r->ncpu);
 	if (r->tracing)
 		off = kinst_events_disable(r->k);
@@ -128,18 +418,6 @@ static void sweep_leftovers(struct record *r)
 		record_qemu.leftovers(r->note);
 }
 
-static int count_cpus(struct record *r)
-{
-	struct kcpus possible = { 0 };
-	int ret = kcpus_read(KCPU_POSSIBLE, &possible);
-
-	if (ret)
-		return err_why(r->err, ret, "cannot read the list of CPUs");
-	r->ncpu_max = possible.n;
-	kcpus_free(&possible);
-	return 0;
-}
-
 /* ---- phases: entered in this order, left in reverse ---- */
 
 static int enter_tracefs(struct record *r)
@@ -152,16 +430,9 @@ static void leave_tracefs(struct record *r)
 	ktracefs_close(r->t);
 }
 
-/* The watcher goes before that: it may still have to give the capture its name. */
-static void leave_place(struct record *r)
-{
-	capw_close(r->w);
-	record_stream_free(r);
-	record_place_free(r);
-}
-
 static int enter_machine(struct record *r)
 {
+	struct kcpus possible = { 0 };
 	int ret = ktsc_facts_read(r->t, &r->tsc);
 
 	if (ret)
@@ -170,13 +441,12 @@ static int enter_machine(struct record *r)
 	/* For the TSC offsets; a machine without debugfs is reported in the VM list, not here. */
 	if (vm_debugfs_mount(NULL, NULL))
 		errno = 0;
-	ret = count_cpus(r);
-	return ret ?: record_nofile(r);
-}
-
-static int enter_came(struct record *r)
-{
-	record_came_open(r);
+	ret = kcpus_read(KCPU_POSSIBLE, &possible);
+	if (ret)
+		return err_why(r->err, ret, "cannot read the list of CPUs");
+	r->ncpu_max = possible.n;
+	kcpus_free(&possible);
+	record_nofile(r);
 	return 0;
 }
 
@@ -198,15 +468,12 @@ static int qemu_facts(struct record *r)
 
 static int enter_probes(struct record *r)
 {
-	int ret = extra(r, record_sdt.start);
-
-	return ret ?: extra(r, record_net_id.start);
+	return extra(r, record_probes.start);
 }
 
 static void leave_probes(struct record *r)
 {
-	(void)!extra(r, record_net_id.end);
-	(void)!extra(r, record_sdt.end);
+	(void)!extra(r, record_probes.end);
 }
 
 static void leave_qemu(struct record *r)
@@ -236,12 +503,6 @@ static void leave_instance(struct record *r)
 		r->note("%s", err.text);
 }
 
-static int enter_capture(struct record *r)
-{
-	return record_to_stream(r->c) ? record_stream_create(r)
-				      : capw_create(&r->place.name, &r->w, r->err);
-}
-
 static void leave_facts(struct record *r)
 {
 	u64map_free(&r->tasks_told);
@@ -257,12 +518,13 @@ static const struct phase {
 	void (*leave)(struct record *r);
 } phases[] = {
 	{ enter_tracefs, leave_tracefs },
-	{ record_place_open, leave_place },
+	{ record_place_open, record_place_free },
+	/* It goes before that: it may still have to give the capture its name. */
 	{ record_watch_start, record_watch_end },
 	{ enter_machine, NULL },
 	{ record_side, NULL },
 	{ record_look_start, record_look_end },
-	{ enter_came, record_came_free },
+	{ record_came_open, record_came_free },
 	{ record_tids, leave_tids },
 	{ record_modules, NULL },
 	{ enter_qemu, leave_qemu },
@@ -275,22 +537,13 @@ static const struct phase {
 	{ record_symbols_read, record_symbols_free },
 	{ record_marker_ready, NULL },
 	{ record_flight_arm, record_flight_free },
-	{ enter_capture, NULL },
+	{ record_capture_create, NULL },
 	{ record_store_open, record_store_close },
 	{ record_cpus_open, NULL },
 	{ record_facts_begin, leave_facts },
 	{ record_symbols_write, NULL },
 	{ qemu_facts, NULL },
 };
-
-static int record_prepare(struct record *r)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(phases) && !ret; i++)
-		ret = phases[i].enter(r);
-	return ret;
-}
 
 static int facts_vms_end(struct record *r)
 {
@@ -305,17 +558,10 @@ static const struct {
 	int (*write)(struct record *r);
 	bool helps;
 } last_facts[] = {
-	{ record_came_take, false },
-	{ facts_vms_end, false },
-	{ record_store_news, false },
-	{ record_loss_end, false },
-	{ record_facts_bracket, false },
-	{ record_clocks_end, true },
-	{ record_facts_tasks, true },
-	{ record_stacks_names, true },
-	{ record_symbols_end, true },
-	{ record_facts_end, false },
-	{ record_stream_end, false },
+	{ record_came_take, false },  { facts_vms_end, false },	       { record_store_news, false },
+	{ record_loss_end, false },   { record_facts_bracket, false }, { record_clocks_end, true },
+	{ record_facts_tasks, true }, { record_stacks_names, true },   { record_symbols_end, true },
+	{ record_facts_end, false },  { record_stream_end, false },
 };
 
 /* Even after a full disk as much as possible is written; the first error counts. */
@@ -372,14 +618,12 @@ static void record_replaced(struct record *r, int ret)
 	if (!ret && (r->c->force || r->c->keep_captures.set) && record_watch_tell(r, RECORD_DONE))
 		r->note("%s", r->err->text);
 	else if (ret && r->place.name.aside[0])
-		r->note("the old capture is kept as %s%s", r->place.shown,
-			r->place.name.aside);
+		r->note("the old capture is kept as %s%s", r->place.shown, r->place.name.aside);
 	*r->err = first;
 }
 
 int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft_err *err)
 {
-	bool command = argv[0] != NULL;
 	struct record r = {
 		.c = c,
 		.note = note,
@@ -388,26 +632,30 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 		.store = { .wake_fd = -1 },
 		.newcomers = { .fd = -1 },
 		.out = { .signals = -1 },
-		.watch = RECORD_NO_HELPER,
-		.look = RECORD_NO_HELPER,
-		.qemu = { .keeper = RECORD_NO_HELPER },
+		.watch = { .name = "kvmft-watch",
+			   .to = -1,
+			   .from = -1,
+			   .task = "names captures and removes old ones" },
+		.look = { .name = "kvmft-look", .to = -1, .from = -1 },
+		.qemu.keeper = { .name = "kvmft-qemu",
+				 .to = -1,
+				 .from = -1,
+				 .task = "talks to QEMU" },
 		.sched = { .loadavg = -1 },
 		.stacks = { .kallsyms = -1 },
 		.symbols = { .modules = -1 },
 	};
-	struct record_child child = { .p = RECORD_NO_HELPER };
+	struct record_child child = { .p = { .name = argv[0], .to = -1, .from = -1 } };
 	int ret, exit_code = KVMFT_FAILED;
 	bool live = false;
 
 	/* Wrong options are reported before anything is cleaned up or started. */
-	ret = record_place_options(c, err);
-	ret = ret ?: record_stream_check(c, err);
+	ret = record_place_check(c, err);
 	ret = ret ?: record_environment(argv, err);
 	ret = ret ?: record_store_check(&r);
-	ret = ret ?: record_marker_check(&r, command ? argv : NULL);
-	ret = ret || !record_qemu.check ? ret : record_qemu.check(c, err);
-	ret = ret || !record_sdt.check ? ret : record_sdt.check(c, err);
-	ret = ret || !record_net_id.check ? ret : record_net_id.check(c, err);
+	ret = ret ?: record_marker_check(&r, argv[0] ? argv : NULL);
+	ret = ret ?: extra(&r, record_qemu.check);
+	ret = ret ?: extra(&r, record_probes.check);
 	if (ret)
 		return ret;
 	/*
@@ -415,31 +663,27 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 	 * ignore that.
 	 */
 	r.env.umask = umask(077);
-	ret = record_signals_block();
-	if (ret)
-		return err_why(err, ret, "cannot block signals");
+	if (signals_take(true) < 0)
+		return err_why(err, errno, "cannot block signals");
 	ret = record_affinity(&r);
-	ret = ret ?: record_prepare(&r);
-	if (!ret && command)
+	for (size_t i = 0; i < ARRAY_SIZE(phases) && !ret; i++)
+		ret = phases[i].enter(&r);
+	if (!ret && argv[0])
 		ret = record_child_fork(&r, argv, &child);
 	ret = ret ?: record_confine(&r, child.p.pid);
 	ret = ret ?: record_start(&r);
 	live = !ret;
 	if (live) {
-		if (!c->control.on) {
-			record_child_release(&child);
-			ret = record_met_command(&r, &child, true);
-		}
+		if (!c->control.on)
+			ret = record_child_release(&r, &child);
 		record_control_tell(&r, RECORD_NEWS_LIVE, 0);
-		if (!c->quiet && !command && !c->duration.set && isatty(STDERR_FILENO))
+		if (!c->quiet && !argv[0] && !c->duration.set && isatty(STDERR_FILENO))
 			note("recording into %s, Ctrl-C ends it", capw_path(r.w));
 		ret = ret ?: record_wait(&r, &child);
 	}
-	if (!ret && command)
-		ret = record_child_error(&child, argv[0], err);
-	if (!ret && command)
-		record_child_tell(&child, argv[0], note);
-	record_child_end(&r, &child, argv[0]);
+	if (!ret && argv[0])
+		ret = record_child_result(&r, &child);
+	record_child_end(&r, &child);
 	if (r.started) {
 		struct kvmft_err first = *err;
 		int fin = record_finish(&r);

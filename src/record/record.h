@@ -1,34 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * record.h: the parts of a recording.
+ * record.h: the parts of a recording. All that return int: 0 or -errno with r->err set, unless they
+ * say more.
  *
- * record.c         the order in which things are set up and undone
- * what.c           which side, events and threads; threads that appear later
- * ring.c           the instance and its size; CPUs, also those that come up later
- * out.c            ... or standard output: -o -
- * place.c          the capture's place: -o, or --output-dir with its lock and its retention; the
- *                  process that cleans up after a recorder that was killed
- * guard.c          environment, modules, privileges
- * store.c          the capture: limits, segments, and what becomes of old ones
- * stacks.c         the kernel's stacks at events, --stacks; names of a guest's functions, --symbols
- * sdt.c            markers of programs, --sdt
- * net_id.c         addresses and ports of packets, -e net-id
- * marker.c         markers of programs in trace_marker, --marker
- * facts.c          what goes into the capture besides events
- * sched.c          switches of VMs' threads, in the default events
- * clocks.c         ... and of clocks that need a trace or a probe to be read
- * loss.c           the ring's counters: what was produced, stored and lost, and where
- * flight.c         the flight recorder: triggers, writing the ring out, orders of another process
- * trigger.c        ... and the trigger that no event is: an exit that lasts long
- * helper.c         processes beside the recorder
- * child.c          COMMAND
- * met.c            the QEMUs that were met
- * came.c           VMs that are made while it records
- * look.c           the process that looks at others for a recorder that may not
- * qemu.c           --qemu, and the process that speaks to QEMU
- * qemu_keep.c      what that process does
- * small.c          instead of these, in the small build
- * loop.c           the wait: signals, time, child, limits
+ * record.c   the order in which things are set up and undone; what is waited for
+ * what.c     which side, events and threads; threads that appear later
+ * ring.c     the instance, its size, CPUs and clocks; what it lost
+ * flight.c   the flight recorder, its triggers and orders; markers of programs
+ * store.c    the capture's place and limits, or standard output: -o -
+ * facts.c    what goes into the capture besides events; VMs that appear
+ * stacks.c   the kernel's stacks at events, --stacks; names of a guest's functions, --symbols
+ * helpers.c  processes beside the recorder; the QEMUs that were met
+ * guard.c    environment, modules, privileges
+ * qemu.c     --qemu, and the process that speaks to QEMU
+ * probes.c   --sdt and -e net-id
+ * small.c    instead of these two, in the small build
  */
 #ifndef KVMFT_RECORD_RECORD_H
 #define KVMFT_RECORD_RECORD_H
@@ -56,20 +42,22 @@ struct record_env {
 	bool has_nofile;
 };
 
-#define RECORD_END_FILES	(128u << 10) /* names of tasks, written together with the data */
-#define RECORD_SMALLEST_SEGMENT (64u << 10)
-#define RECORD_LEAST_ROOM	(RECORD_END_FILES + RECORD_SMALLEST_SEGMENT)
-
 #define RECORD_CLOCKS 3 /* local, global, perf */
 
 /* A process of ours, and pipes to it. */
 struct record_helper {
-	int pid; /* 0 = none */
+	const char *name;
+	const char *task; /* that an answer is awaited for; NULL: only for RECORD_PATIENCE_MS */
+	int pid;	  /* 0 = none */
 	int to, from;
 };
 
-#define RECORD_NO_HELPER   { .to = -1, .from = -1 }
-#define RECORD_PATIENCE_MS 10000 /* with one that should answer or end */
+#define RECORD_PATIENCE_MS 10000
+
+struct record_child {
+	struct record_helper p; /* to releases it; from reports that exec failed */
+	int status;		/* of waitpid(), once it has ended: p.pid is 0 then */
+};
 
 /* Counters of a CPU's ring, as they were last read. */
 struct record_seen {
@@ -80,8 +68,6 @@ struct record_seen {
 	/* A flight recorder's: when it was last written out, and a second ago. */
 	uint64_t overrun, overrun_now;
 };
-
-#define RECORD_WATCH_KB 16
 
 struct record_flight {
 	struct kinst *watch;   /* user space watches here for the trigger; NULL = the kernel does */
@@ -98,14 +84,6 @@ struct record_flight {
 	char by[CAPW_ORIGIN_SIZE]; /* whose trigger made that order; "" = nobody's, or ours */
 };
 
-/*
- * Trace clocks and TSC, read before there was a capture to write them to: width UINT64_MAX = not
- * read.
- */
-struct record_clocks {
-	struct kclock_sample first[RECORD_CLOCKS];
-};
-
 struct record {
 	const struct record_config *c;
 	note_fn *note;
@@ -117,16 +95,16 @@ struct record {
 	struct kevent_list events;
 	struct kinst *k;
 	struct capw *w;
-	size_t ncpu_max;	    /* possible CPUs */
-	size_t ncpu;		    /* of which this many are recorded: drain[], seen[] */
-	struct drain_cpu *drain;    /* room for ncpu_max; an entry never moves */
+	size_t ncpu_max;	 /* possible CPUs */
+	size_t ncpu;		 /* of which this many are recorded: drain[], seen[] */
+	struct drain_cpu *drain; /* room for ncpu_max; an entry never moves */
 	struct record_seen *seen;
 	struct drain_store store;
-	struct capw_removed removed; /* under the store's lock, ... */
-	struct capw_kept kept;	     /* ... as this */
-	pthread_mutex_t meta_lock;  /* of later below: threads add to it */
-	struct sbuf later;	    /* records waiting to be written to meta */
-	unsigned int segments_told; /* in meta */
+	struct capw_removed removed;  /* under the store's lock, ... */
+	struct capw_kept kept;	      /* ... as this */
+	pthread_mutex_t meta_lock;    /* of later below: threads add to it */
+	struct sbuf later;	      /* records waiting to be written to meta */
+	unsigned int segments_told;   /* in meta */
 	uint64_t rotate_ns, flush_ns; /* 0 = never */
 	bool rotate_flushed;	      /* what belongs to the old segment was requested */
 	struct {
@@ -134,16 +112,16 @@ struct record {
 	} progress; /* as told last */
 	struct {
 		uint64_t most_kb; /* of ring on each CPU, by the memory that there was */
-		uint64_t held; /* ns that full rings reached back; UINT64_MAX: none is full */
+		uint64_t held;	  /* ns that full rings reached back; UINT64_MAX: none is full */
 		bool asked, told;
 		bool cut; /* less was written out than requested */
 	} before;
-	uint64_t live_ns;	    /* util_now_ns() when all events were on */
-	struct vm_list *vms;	    /* as last scanned */
+	uint64_t live_ns;    /* util_now_ns() when all events were on */
+	struct vm_list *vms; /* as last scanned */
 	struct kpids {
 		int32_t *v;
 		size_t n, cap;
-	} tids;			    /* --vm, --vcpu and -p: in set_event_pid */
+	} tids;			  /* --vm, --vcpu and -p: in set_event_pid */
 	struct u64map tasks_told; /* threads in meta: id, and a hash of what was recorded */
 	struct {
 		bool want;
@@ -156,28 +134,29 @@ struct record {
 		size_t nvmm, vmm_cap;
 	} sched;
 	bool tgids; /* the kernel notes the process of every thread, for us */
-	struct record_clocks clocks;
-	struct sbuf line;	    /* meta record under construction */
+	/* Trace clocks and TSC, read before there was a capture; width UINT64_MAX = not read. */
+	struct kclock_sample clocks[RECORD_CLOCKS];
+	struct sbuf line; /* meta record under construction */
 	struct record_flight flight;
-	struct record_sdt *sdt;	    /* NULL without --sdt */
-	struct kprobes *net_id;	    /* NULL without -e net-id */
+	struct record_sdt *sdt; /* NULL without --sdt */
+	struct kprobes *net_id; /* NULL without -e net-id */
 	bool want_net_id;
 	struct record_stacks {
-		struct kevent_list ev;	/* --stacks */
-		uint32_t id;		/* of ftrace:kernel_stack */
-		int kallsyms;		/* open, while names may still be read; -1 */
+		struct kevent_list ev; /* --stacks */
+		uint32_t id;	       /* of ftrace:kernel_stack */
+		int kallsyms;	       /* open, while names may still be read; -1 */
 	} stacks;
 	struct {
-		int modules;		/* /proc/modules, open; -1 */
-		struct sbuf text;	/* to be written */
-		struct ksyms at_begin;	/* modules alone */
-	} symbols;			/* --symbols */
+		int modules;	       /* /proc/modules, open; -1 */
+		struct sbuf text;      /* to be written */
+		struct ksyms at_begin; /* modules alone */
+	} symbols;		       /* --symbols */
 	enum record_marker marker;
-	bool copying;		    /* the kernel copies markers into the instance */
+	bool copying; /* the kernel copies markers into the instance */
 	struct {
 		struct stream_out *stream; /* NULL: to a directory */
 		int signals;
-		_Atomic bool ending;	   /* what still waits for the reader is requested */
+		_Atomic bool ending; /* what still waits for the reader is requested */
 		bool told;
 		uint64_t since, bytes;
 	} out;
@@ -186,7 +165,7 @@ struct record {
 	struct {
 		char text[sizeof("snapshot ") + CAPW_ORIGIN_SIZE];
 		size_t len;
-	} order;		    /* the beginning of a line */
+	} order; /* the beginning of a line */
 	struct record_qemu {
 		struct record_helper keeper; /* that speaks to QEMU */
 		struct sbuf facts;	     /* records for meta, a line each */
@@ -194,27 +173,27 @@ struct record {
 	struct {
 		uint32_t *v;
 		size_t n, cap;
-	} met;			    /* PIDs of QEMUs in meta */
-	uint64_t lost;		    /* events, all CPUs; known after the end */
-	uint64_t stored;	    /* events in the capture */
-	uint64_t did_not_fit;	    /* part of lost: kept out by a limit or a failure */
-	bool stand_in;		    /* in tids for lack of a vCPU that has run */
+	} met;		      /* PIDs of QEMUs in meta */
+	uint64_t lost;	      /* events, all CPUs; known after the end */
+	uint64_t stored;      /* events in the capture */
+	uint64_t did_not_fit; /* part of lost: kept out by a limit or a failure */
+	bool stand_in;	      /* in tids for lack of a vCPU that has run */
 	bool store_ready, tracing, started;
 	const char *end_reason;
 	struct record_place {
-		int dir; /* that the capture is in; --output-dir: locked while it is open */
-		char *shown;	   /* prefix of its name in messages */
+		int dir;     /* that the capture is in; --output-dir: locked while it is open */
+		char *shown; /* prefix of its name in messages */
 		struct capw_name name;
 	} place;
-	unsigned int confined;	    /* enum sandbox_layer */
-	struct vm_watch newcomers;  /* VMs that appear while it records */
+	unsigned int confined;	   /* enum sandbox_layer */
+	struct vm_watch newcomers; /* VMs that appear while it records */
 	struct record_came {
 		uint32_t pid, fd;   /* its PID-FD */
 		unsigned int looks; /* at it */
 		uint64_t due;	    /* the next one, util_now_ns() */
 		size_t vcpus;	    /* at the last one */
 		struct u64map told; /* vCPUs in meta: id, and its thread or 0 */
-	} *came;		    /* not completely known yet */
+	} * came;		    /* not completely known yet */
 	size_t ncame, came_cap;
 };
 
@@ -231,18 +210,20 @@ bool record_wants_tgids(const struct record *r);
  */
 int record_tids_again(struct record *r, bool thorough);
 
-/* ---- qemu.c and sdt.c: what `make SMALL=1` leaves out ---- */
+int record_sched_arm(struct record *r); /* in r->k, if the default events are wanted */
+int record_sched_vmm(struct record *r, uint32_t pid); /* its threads have to be followed, too */
+int record_sched_again(struct record *r);
+void record_sched_free(struct record *r);
 
-/*
- * Each may be NULL; small.c has tables that only refuse the options. 0 or -errno with r->err set.
- */
+/* ---- qemu.c and probes.c: what `make SMALL=1` leaves out ---- */
+
+/* Each may be NULL; small.c has tables that only refuse the options. */
 struct record_extra {
-	/* The options, before anything is made. */
-	int (*check)(const struct record_config *c, struct kvmft_err *err);
+	int (*check)(struct record *r); /* the options, before anything is made */
 	/* Switches off what killed recorders have left on, and reports it. */
 	void (*leftovers)(note_fn *note);
 	/*
-	 * QEMU: finds them, and checks whether they have the events. SDT: makes uprobes, adds to
+	 * QEMU: finds them, and checks whether they have the events. Probes: makes them, adds to
 	 * r->events.
 	 */
 	int (*start)(struct record *r);
@@ -257,53 +238,25 @@ struct record_extra {
 	int (*end)(struct record *r);	/* once; harmless if nothing was begun */
 };
 
-extern const struct record_extra record_qemu, record_sdt, record_net_id;
+extern const struct record_extra record_qemu, record_probes;
 
-/* ---- stacks.c: --stacks ---- */
+/* ---- stacks.c ---- */
 
-/* Adds its events to those to record. */
-int record_stacks_events(struct record *r);
-/* In r->k, before tracing is on and before privileges are dropped. */
-int record_stacks_arm(struct record *r);
-/* The format of the stacks, into meta. */
+int record_stacks_events(struct record *r); /* adds to those to record */
+int record_stacks_arm(struct record *r);    /* before tracing is on and privileges are dropped */
 int record_stacks_facts(struct record *r);
-/* At the end: names of the addresses that occur in the data. */
-int record_stacks_names(struct record *r);
+int record_stacks_names(struct record *r); /* of the addresses that occur in the data */
 void record_stacks_free(struct record *r);
 
-/* ---- stacks.c: --symbols ---- */
-
-/* Before the capture is made, and before privileges are dropped. */
-int record_symbols_read(struct record *r);
+int record_symbols_read(struct record *r); /* before the capture, and privileges are dropped */
 int record_symbols_write(struct record *r);
-/* Which modules are gone. */
-int record_symbols_end(struct record *r);
+int record_symbols_end(struct record *r); /* which modules are gone */
 void record_symbols_free(struct record *r);
-
-/* ---- marker.c ---- */
-
-/*
- * Whose markers, by option and COMMAND (NULL: none; else NULL-terminated); before anything is made.
- */
-int record_marker_check(struct record *r, char **argv);
-int record_marker_ready(struct record *r); /* can this kernel? With the instance there. */
-int record_marker_facts(struct record *r);
-/*
- * While the instance copies, tracing must be on: call after it is switched on, and before it is
- * off.
- */
-int record_marker_start(struct record *r);
-void record_marker_stop(struct record *r);
-/* --trigger marker[=TEXT]: armed in an instance of its own; 1: somebody has written one. */
-bool record_trigger_is_marker(const struct record *r);
-int record_marker_arm(struct record *r);
-int record_marker_seen(struct record *r);
-void record_marker_disarm(struct record *r); /* before that instance goes */
 
 /* ---- ring.c ---- */
 
-int record_affinity(struct record *r);	/* --cpus, before any thread */
-int record_nofile(struct record *r);
+int record_affinity(struct record *r); /* --cpus, before any thread */
+void record_nofile(struct record *r);
 int record_instance(struct record *r);
 /* KiB in the line of /proc/meminfo that begins with this; false: there is none. */
 bool record_meminfo(const char *name, uint64_t *kb);
@@ -316,119 +269,9 @@ int record_cpus_open(struct record *r);
 int record_cpus(struct record *r);
 uint64_t record_ring_bytes(const struct record *r); /* of one CPU */
 
-/* ---- store.c ---- */
-
-int record_store_check(struct record *r); /* the options, before anything is made */
-int record_store_open(struct record *r);
-/* From any thread: a record for meta. Frees it. */
-void record_store_add(struct record *r, struct sbuf *line);
-/* Writes the records left by threads to meta. */
-int record_store_news(struct record *r);
-/* Flight recorder: a segment is completely written, and an old one may be removed. 0 or -errno. */
-int record_store_written(struct record *r, unsigned int segment);
-/* Is there room for a segment of r->flight.by? Old ones that others' triggers made are removed. */
-bool record_store_room(struct record *r);
-/* The space reserved for the names of tasks may be used. */
-void record_store_no_more_data(struct record *r);
-void record_store_close(struct record *r);
-
-/* ---- out.c: -o - ---- */
-
-bool record_to_stream(const struct record_config *c);
-/* Options that go with it, before anything is made. */
-int record_stream_check(const struct record_config *c, struct kvmft_err *err);
-int record_stream_create(struct record *r);
-int record_stream_start(struct record *r); /* after privileges were dropped */
-int record_stream_tick(struct record *r);  /* once a second */
-void record_stream_ending(struct record *r);
-int record_stream_end(struct record *r);
-/* An error of the stream, with its text; others, and 0, unchanged. */
-int record_stream_error(struct record *r, int ret);
-void record_stream_free(struct record *r);
-
-/* ---- place.c ---- */
-
-/* Options that exclude each other: 0 or -EINVAL. Quiet if cron reads the output. */
-int record_place_options(struct record_config *c, struct kvmft_err *err);
-/*
- * Opens the directory, finds a name and checks for room. Creates nothing. 0 or -errno with r->err
- * set.
- */
-int record_place_open(struct record *r);
-void record_place_free(struct record *r);
-
-/* ---- guard.c ---- */
-
-/* Refuses variables that would load foreign code; command ends with NULL. */
-int record_environment(char **command, struct kvmft_err *err);
-/* --load-modules: 0 if nothing is missing (any more), or -errno with r->err set. */
-int record_modules(struct record *r);
-/*
- * Drops what is not needed from here on, for this thread and those started later. After the capture
- * and the instance exist and COMMAND was forked, before the draining threads.
- */
-int record_confine(struct record *r, pid_t child);
-/*
- * The same for its helpers. dir: where it may create and remove files (borrowed), by Landlock,
- * which hides /proc/PID/fd of others; NULL = no Landlock. 0 or -errno with err set.
- */
-int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *dir, size_t ndir,
-			  struct kvmft_err *err);
-int record_confine_watch(const struct record *r, struct kvmft_err *err);
-int record_confine_qemu(struct kvmft_err *err); /* qemu_keep.c */
-
-/* ---- facts.c: each appends to meta; 0 or -errno with r->err set ---- */
-
-int record_put(struct record *r); /* r->line as one record */
-int record_facts_begin(struct record *r);	/* before tracing starts */
-int record_facts_event(struct record *r, const struct kevent *e);
-/* A file of names of the capture, unless --min-free forbids it; what: in the note that says so. */
-int record_put_names(struct record *r, const char *name, const char *text, const char *what);
-int record_facts_cpus(struct record *r);
-int record_facts_vms(struct record *r, bool end); /* after it started, and again at the end */
-/*
- * A VM that appeared since: what is not recorded yet. told: vCPUs that are, and their threads; 0:
- * unknown so far.
- */
-int record_facts_came(struct record *r, const struct vm *vm, struct u64map *told);
-int record_facts_bracket(struct record *r);
-int record_facts_tasks(struct record *r);
-int record_facts_end(struct record *r);
-
-/* ---- sched.c ---- */
-
-/* In r->k, if the default events are wanted. */
-int record_sched_arm(struct record *r);
-/* Its threads have to be followed, too. */
-int record_sched_vmm(struct record *r, uint32_t pid);
-int record_sched_again(struct record *r);
-void record_sched_free(struct record *r);
-
-/* ---- came.c: VMs that appear while it records, and may be gone at its end ---- */
-
-/*
- * Before anything is looked at, and before privileges are dropped. If debugfs does not report them,
- * none appear.
- */
-void record_came_open(struct record *r);
-/* After the first look at all VMs: those that had only just begun are looked at again. */
-int record_came_begin(struct record *r);
-/* Takes what debugfs reports, and looks at what is due. */
-int record_came_take(struct record *r);
-/* When that has to be called again, util_now_ns(); 0: not before debugfs reports one. */
-uint64_t record_came_due(const struct record *r);
-void record_came_free(struct record *r);
-
-/* ---- clocks.c: as above ---- */
-
-/* In the new instance, with the clock that it starts with, before anything else uses it. */
-void record_clocks_first(struct record *r);
-/* Before tracing starts; g: the guest's clock, NULL on a host. */
+/* Clocks, into the capture: before tracing starts; g: the guest's clock, NULL on a host. */
 int record_clocks_begin(struct record *r, const struct kguest_clock *g);
-/* When the ring has been read completely: it is used for this. */
-int record_clocks_end(struct record *r);
-
-/* ---- loss.c ---- */
+int record_clocks_end(struct record *r); /* with the ring, when it has been read completely */
 
 int record_loss_begin(struct record *r);
 /* For struct drain_store: from the draining threads. */
@@ -441,123 +284,153 @@ int record_loss_end(struct record *r);
 /* ---- flight.c ---- */
 
 int record_flight_check(struct record *r);
-/* Before tracing is on. */
-int record_flight_arm(struct record *r);
-/* Did the trigger fire since the last call? 1, 0 or -errno. */
-int record_flight_fired(struct record *r);
+int record_flight_arm(struct record *r);  /* before tracing is on */
+int record_flight_tick(struct record *r); /* did the trigger fire? Then the ring is written out */
 /* Writes the ring out as a segment of its own. */
 int record_flight_dump(struct record *r, const char *why);
 void record_flight_free(struct record *r);
+void record_trigger_free(struct record *r); /* after r->k is gone */
+void record_before_tick(struct record *r);  /* --before */
 
-void record_before_tick(struct record *r); /* --before */
-/* ---- trigger.c: --trigger exit-longer=DURATION ---- */
-
-bool record_trigger_is_longer(const struct record *r);
-int record_trigger_longer_check(struct record *r); /* the option, before anything is made */
-int record_trigger_longer_arm(struct record *r);   /* in r->k, before tracing is on */
-int record_trigger_longer_again(struct record *r); /* the ring was off and is to be switched on */
-/* That many ns in units of the ring's clock; 0 if it has no unit of time. */
-uint64_t record_ticks(const struct record *r, uint64_t ns);
-void record_trigger_free(struct record *r);	   /* after r->k is gone */
-
-/* ---- child.c ---- */
-
-struct record_child {
-	struct record_helper p; /* to releases it; from reports that exec failed */
-	int status;		/* of waitpid(), once it has ended: p.pid is 0 then */
-};
-
-/* Forks COMMAND, which waits until record_child_release(). 0 or -errno. */
-int record_child_fork(struct record *r, char **argv, struct record_child *c);
-void record_child_release(struct record_child *c);
-/* After its end: 0, or -errno with err set if the command could not be run at all. */
-int record_child_error(struct record_child *c, const char *name, struct kvmft_err *err);
-/* Notes a bad end of it: what was recorded may not be what was wanted. */
-void record_child_tell(const struct record_child *c, const char *name, note_fn *note);
-/* Never lets it run (set-up failed), or ends it (SIGTERM) and reaps it, unless it goes on. */
-void record_child_end(struct record *r, struct record_child *c, const char *name);
-
-/* ---- flight.c: orders ---- */
-
-/* Takes the pending orders. 0, with r->end_reason if one ends it, or -errno. */
+/* Takes the pending orders; one may set r->end_reason. */
 int record_control_take(struct record *r, struct record_child *c);
 void record_control_tell(const struct record *r, enum record_news what, int status);
 
-/* ---- met.c ---- */
+/* Whose markers, by option and COMMAND (NULL: none); before anything is made. */
+int record_marker_check(struct record *r, char **argv);
+int record_marker_ready(struct record *r); /* can this kernel? With the instance there. */
+int record_marker_facts(struct record *r);
+/* While the instance copies, tracing must be on: after it is switched on, and before it is off. */
+int record_marker_start(struct record *r);
+void record_marker_stop(struct record *r);
+
+/* ---- store.c ---- */
+
+bool record_to_stream(const struct record_config *c);
+/* Options that exclude each other. Quiet if cron reads the output. */
+int record_place_check(struct record_config *c, struct kvmft_err *err);
+/* Opens the directory, finds a name and checks for room. Creates nothing. */
+int record_place_open(struct record *r);
+int record_capture_create(struct record *r);
+void record_place_free(struct record *r);
+
+int record_store_check(struct record *r); /* the options, before anything is made */
+int record_store_open(struct record *r);
+/* From any thread: a record for meta. Frees it. */
+void record_store_add(struct record *r, struct sbuf *line);
+/* Writes the records left by threads to meta. */
+int record_store_news(struct record *r);
+/* Flight recorder: a segment is completely written, and an old one may be removed. */
+int record_store_written(struct record *r, unsigned int segment);
+/* Is there room for a segment of r->flight.by? Old ones that others' triggers made are removed. */
+bool record_store_room(struct record *r);
+void record_store_close(struct record *r);
+
+int record_stream_tick(struct record *r); /* once a second */
+int record_stream_end(struct record *r);
+/* An error of the stream, with its text; others, and 0, unchanged. */
+int record_stream_error(struct record *r, int ret);
+
+/* ---- facts.c: each appends to meta ---- */
+
+int record_put(struct record *r);	  /* r->line as one record */
+int record_facts_begin(struct record *r); /* before tracing starts */
+int record_facts_event(struct record *r, const struct kevent *e);
+/* A file of names of the capture, unless --min-free forbids it; what: in the note that says so. */
+int record_put_names(struct record *r, const char *name, const char *text, const char *what);
+int record_facts_cpus(struct record *r);
+int record_facts_vms(struct record *r, bool end); /* after it started, and again at the end */
+int record_facts_bracket(struct record *r);
+int record_facts_tasks(struct record *r);
+int record_facts_end(struct record *r);
+
+/*
+ * VMs that appear while it records, and may be gone at its end: before anything is looked at, and
+ * before privileges are dropped. If debugfs does not report them, none appear.
+ */
+int record_came_open(struct record *r);
+int record_came_begin(struct record *r); /* after the first look at all VMs */
+/* Takes what debugfs reports, and looks at what is due. */
+int record_came_take(struct record *r);
+/* When that has to be called again, util_now_ns(); 0: not before debugfs reports one. */
+uint64_t record_came_due(const struct record *r);
+void record_came_free(struct record *r);
+
+/* ---- helpers.c ---- */
+
+/* The life of a forked process. */
+typedef void record_helper_fn(struct record *r, int in, int out, void *arg);
+int record_helper_start(struct record *r, struct record_helper *h, record_helper_fn *fn, void *arg);
+/* Until it ends; a note says what is waited for if that takes a while. */
+void record_helper_end(struct record *r, struct record_helper *h);
+/* Makes the forked process independent of the recorder: only these n of its files stay open. */
+void record_detach(const char *name, const int *keep, size_t n);
+
+/* What such a process answers. */
+struct record_answer {
+	int ret;
+	struct kvmft_err err;
+	size_t len; /* of the text that follows */
+};
+int record_answer(int out, int result, const struct kvmft_err *err, const struct sbuf *text);
+/*
+ * Asks it, and waits for the answer. *text, with a NUL behind it, is to be freed. -EPIPE: it is
+ * gone, -ETIMEDOUT: see record_helper.
+ */
+int record_ask(const struct record *r, const struct record_helper *h, const void *question,
+	       size_t n, struct record_answer *a, char **text);
+
+/* Forks COMMAND, which waits until record_child_release(). */
+int record_child_fork(struct record *r, char **argv, struct record_child *c);
+int record_child_release(struct record *r, struct record_child *c);
+/* After its end: could it be run at all? Notes a bad end: see what was recorded with care. */
+int record_child_result(struct record *r, const struct record_child *c);
+/* Never lets it run (set-up failed), or ends it (SIGTERM) and reaps it, unless it goes on. */
+void record_child_end(struct record *r, struct record_child *c);
+
+/* What is read about other processes; on a host by a helper that may do so. */
+int record_look_start(struct record *r); /* after record_side(), before record_confine() */
+void record_look_end(struct record *r);
+/* tid: those that this thread made; 0: all */
+int record_look_vms(struct record *r, uint32_t tid, struct vm_list **list, struct kvmft_err *err);
+int record_look_tasks(struct record *r, uint32_t pid, vm_task_fn fn, void *ctx);
 
 /* Begins the record of a QEMU: everything but its version. */
 void record_met_line(struct sbuf *line, uint32_t pid, const struct mon_program *p);
 /* Such a record was written by somebody else. */
 void record_met_told(struct record *r, const char *line);
-/* Appends the record of process pid, if it is a QEMU, to line. 0 or -errno. */
-int record_met_look(uint32_t pid, struct sbuf *line);
-/* Writes the record of process pid, if it is a QEMU, and was not written yet. 0 or -errno. */
+/* Writes the record of process pid, if it is a QEMU, and was not written yet. */
 int record_met(struct record *r, uint32_t pid);
 /* The same for COMMAND and its children; begin: it was released just now. */
 int record_met_command(struct record *r, const struct record_child *c, bool begin);
 
-/* ---- look.c: what is read about other processes, by a helper that may do so ---- */
-
-/* On a host; after record_side() and before record_confine(). 0 or -errno with r->err set. */
-int record_look_start(struct record *r);
-void record_look_end(struct record *r);
-int record_look_vms(struct record *r, struct vm_list **list,
-		    struct kvmft_err *err); /* vm_scan_told() */
-/* vm_scan_made_by() */
-int record_look_made_by(struct record *r, uint32_t tid, struct vm_list **list,
-			struct kvmft_err *err);
-int record_look_tasks(struct record *r, uint32_t pid, vm_task_fn fn,
-		      void *ctx);					 /* vm_tasks_walk() */
-int record_look_qemu(struct record *r, uint32_t pid, struct sbuf *line); /* record_met_look() */
-int record_look_children(struct record *r, uint32_t pid,
-			 char **text); /* "ID ID ...", to be freed */
-
-/* ---- helper.c ---- */
-
-/* The life of a forked process. */
-typedef void record_helper_fn(struct record *r, int in, int out, void *arg);
-/* 0 or -errno with r->err set. */
-int record_helper_start(struct record *r, struct record_helper *h, record_helper_fn *fn, void *arg);
-/* Closes the pipes, and waits for its end for so long; false: it has not ended. */
-bool record_helper_ends(struct record_helper *h, unsigned int ms);
-/* Until it ends; a note says what is waited for if that takes a while. */
-void record_helper_end(struct record *r, struct record_helper *h, const char *name);
-/* Makes the forked process independent of the recorder: only these n of its files stay open. */
-void record_detach(const char *name, const int *keep, size_t n);
-
-/* ---- place.c: the watcher ---- */
-
-/* After record_place_open(). */
-int record_watch_start(struct record *r);
+int record_watch_start(struct record *r); /* after record_place_open() */
 /* Messages to the watcher, each once, in this order. */
 enum record_stage {
 	RECORD_LIVE = 'l', /* it records: the capture takes its name */
 	RECORD_DONE = 'd', /* it is complete: what it replaces is removed */
 };
-/* 0 or -errno with r->err set. */
 int record_watch_tell(struct record *r, enum record_stage stage);
 /* The instance is gone: the watcher has nothing left to do. */
 void record_watch_end(struct record *r);
 
-/* ---- qemu_keep.c ---- */
+/* ---- guard.c ---- */
 
+/* Refuses variables that would load foreign code; command ends with NULL. */
+int record_environment(char **command, struct kvmft_err *err);
+int record_modules(struct record *r); /* --load-modules */
 /*
- * The life of the forked process: prepares, then obeys in (QEMU_KEEP_ON, QEMU_KEEP_END, end of
- * file) and answers on out, in lines: 'M' and a record for the capture, 'N' and a note, 'E', a
- * digit (exit code) and what has failed; and '.', the end of an answer.
+ * Drops what is not needed from here on, for this thread and those started later. After the capture
+ * and the instance exist and COMMAND was forked, before the draining threads.
  */
-record_helper_fn qemu_keep_main;
-#define QEMU_KEEP_ON  '1'
-#define QEMU_KEEP_END 'q'
-
-/* ---- loop.c ---- */
-
-/* Blocks the signals that end a recording; before any thread or child exists. */
-int record_signals_block(void);
+int record_confine(struct record *r, pid_t child);
 /*
- * Waits until a signal, the duration, the command's exit or a limit ends the recording, meanwhile
- * reads clocks and looks for new CPUs and threads, and sets r->end_reason. 0 or -errno.
+ * The same for its helpers. dir: where it may create and remove files (borrowed), by Landlock,
+ * which hides /proc/PID/fd of others; NULL = no Landlock.
  */
-int record_wait(struct record *r, struct record_child *c);
+int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *dir, size_t ndir,
+			  struct kvmft_err *err);
+int record_confine_watch(const struct record *r, struct kvmft_err *err);
+int record_confine_qemu(struct kvmft_err *err); /* qemu.c */
 
 #endif

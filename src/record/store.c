@@ -1,17 +1,289 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * store.c: the capture as a place with limits: its size, the free space that must remain,
- * segments, and how many of them are kept.
+ * store.c: where a recording goes: its place in a directory, or standard output; its limits and
+ * segments, and what becomes of old ones.
  */
 #include "record.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/signalfd.h>
+#include <sys/statvfs.h>
+#include <time.h>
 
-#define META_RESERVE	  (64u << 10) /* for the last lines, on a disk that the data filled ... */
-#define META_RESERVE_CPU  512u	      /* ... which has some for each CPU */
-#define SMALLEST_SEGMENT  RECORD_SMALLEST_SEGMENT
-#define END_FILES	  RECORD_END_FILES
-#define FLUSH_NS	  1000000000ull
+/*
+ * Where a recording goes. One named capture, or, for cron and timers, the next one in a
+ * directory (--output-dir) that one recorder at a time has to itself.
+ *
+ * The recorder itself can do nothing there once it records. The watcher gives the capture its name,
+ * and removes old ones when it is complete.
+ */
+
+#define DEFAULT_OUTPUT	"kvmft.data"
+#define STAMPS_A_SECOND 100
+
+#define END_FILES	 (128u << 10) /* names of tasks, written together with the data */
+#define SMALLEST_SEGMENT (64u << 10)
+#define LEAST_ROOM	 (END_FILES + SMALLEST_SEGMENT)
+
+bool record_to_stream(const struct record_config *c)
+{
+	return c->output && !strcmp(c->output, "-");
+}
+
+static int stream_check(const struct record_config *c, struct kvmft_err *err)
+{
+	const char *what = c->output_dir     ? "--output-dir"
+			   : c->min_free.set ? "--min-free"
+			   : c->keep.set     ? "--keep"
+			   : c->sync	     ? "--sync"
+					     : NULL;
+
+	if (what)
+		return err_usage(
+			err,
+			"%s needs a directory, which -o - does not have: use kvmft receive, if "
+			"it has this option",
+			what);
+	if (c->stacks.n)
+		return err_usage(
+			err, "--stacks reads the data again at the end, which is not possible with "
+			     "-o -: record into a directory");
+	if (isatty(STDOUT_FILENO))
+		return err_usage(
+			err, "-o - writes a stream of bytes, and standard output is a terminal: "
+			     "kvmft record -o - ... | kvmft receive -o DIR");
+	return 0;
+}
+
+int record_place_check(struct record_config *c, struct kvmft_err *err)
+{
+	if (c->output && c->output_dir)
+		return err_usage(err, "--output and --output-dir exclude each other");
+	if (c->output_dir && !isatty(STDERR_FILENO))
+		c->quiet = true;
+	if (c->keep_captures.set && !c->output_dir)
+		return err_usage(err, "--keep-captures goes with --output-dir");
+	if (c->keep_captures.set && !c->keep_captures.v)
+		return err_usage(err, "--keep-captures 0 would remove the new capture");
+	return record_to_stream(c) ? stream_check(c, err) : 0;
+}
+
+static uint64_t free_bytes(int dir)
+{
+	struct statvfs vfs;
+
+	return fstatvfs(dir, &vfs) ? UINT64_MAX : (uint64_t)vfs.f_bavail * vfs.f_frsize;
+}
+
+/*
+ * What the new capture may take: as much as it is allowed, or a quarter more than the last one. If
+ * there is no room for it, old captures that would be removed at its end are removed now.
+ */
+static int room_by_pruning(struct record *r, uint64_t least)
+{
+	const char *now = r->place.name.name;
+	uint64_t usual = r->c->max_size.set ? r->c->max_size.v
+					    : capw_stamp_usage(r->place.dir, now) / 4 * 5;
+	const uint64_t want[] = { MAX(least, r->c->min_free.v + usual), least };
+	uint64_t have = free_bytes(r->place.dir);
+	int ret = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(want) && !ret; i++)
+		ret = have >= want[i] ? 1 : capw_stamp_room(r->place.dir, now,
+							    r->c->keep_captures.v - 1,
+							    want[i] - have, r->err);
+	return MIN(ret, 0);
+}
+
+/* --min-free: is there any room above it? */
+static int place_room(struct record *r)
+{
+	uint64_t least = r->c->min_free.v + LEAST_ROOM, have;
+	char size[32];
+	int ret = r->c->keep_captures.set ? room_by_pruning(r, least) : 0;
+
+	have = free_bytes(r->place.dir);
+	if (ret || !r->c->min_free.set || have >= least)
+		return ret;
+	return err_set(r->err, ENOSPC,
+		       "nothing was recorded: %s are free where %s%s is, which leaves no room "
+		       "above --min-free",
+		       str_bytes(size, sizeof(size), have), r->place.shown,
+		       r->c->output_dir ? "" : r->place.name.name);
+}
+
+static int name_by_time(struct record *r)
+{
+	char name[CAPW_STAMP_SIZE];
+	int64_t now = time(NULL);
+	int ret = -EEXIST;
+
+	for (unsigned int n = 0; ret == -EEXIST && n < STAMPS_A_SECOND; n++) {
+		ret = capw_stamp_name(now, n, name, sizeof(name));
+		if (ret)
+			return err_set(r->err, -ret,
+				       "cannot name a capture by the time of the clock");
+		ret = capw_name_init(&r->place.name, r->place.dir, r->place.shown, name,
+				     CAPW_REFUSE, r->err);
+	}
+	if (!ret)
+		r->err->text[0] = '\0'; /* of names that were taken */
+	return ret;
+}
+
+static int open_named(struct record *r)
+{
+	const char *path = r->c->output ?: DEFAULT_OUTPUT;
+	enum capw_old old = r->c->force ? CAPW_REPLACE : r->c->output ? CAPW_REFUSE : CAPW_ROTATE;
+	_cleanup_free_ char *base = NULL;
+
+	r->place.shown = capw_parent_shown(path);
+	if (!r->place.shown)
+		return err_set(r->err, ENOMEM, "out of memory");
+	r->place.dir = capw_parent_open(path, &base, r->err);
+	if (r->place.dir < 0)
+		return r->place.dir;
+	return capw_name_init(&r->place.name, r->place.dir, r->place.shown, base, old, r->err);
+}
+
+static int open_dir(struct record *r)
+{
+	_cleanup_free_ char *dir = strdup(r->c->output_dir);
+	struct sbuf shown = { 0 };
+
+	if (!dir)
+		return err_set(r->err, ENOMEM, "out of memory");
+	for (size_t len = strlen(dir); len > 1 && dir[len - 1] == '/'; len--)
+		dir[len - 1] = '\0';
+	sbuf_addf(&shown, "%s%s", dir, strcmp(dir, "/") ? "/" : "");
+	r->place.shown = sbuf_take(&shown);
+	if (!r->place.shown)
+		return err_set(r->err, ENOMEM, "out of memory");
+	r->place.dir = capw_dir_open(dir, r->err);
+	if (r->place.dir < 0)
+		return r->place.dir;
+	/* Released when the descriptor is closed, so also when this process is killed. */
+	if (!flock(r->place.dir, LOCK_EX | LOCK_NB))
+		return name_by_time(r);
+	if (errno == EWOULDBLOCK)
+		return err_set(
+			r->err, EBUSY,
+			"another kvmft still records into %s: nothing was recorded this time; "
+			"record for a shorter time, or less often",
+			dir);
+	return err_why(r->err, errno, "cannot lock %s", dir);
+}
+
+int record_place_open(struct record *r)
+{
+	int ret;
+
+	if (record_to_stream(r->c))
+		return 0;
+	ret = r->c->output_dir ? open_dir(r) : open_named(r);
+	/* An instance takes time and memory: not for nothing. */
+	if (!ret && faccessat(r->place.dir, ".", W_OK, 0))
+		return err_why(r->err, errno, "cannot make directory %s%s", r->place.shown,
+			       r->place.name.name);
+	return ret ?: place_room(r);
+}
+
+void record_place_free(struct record *r)
+{
+	capw_close(r->w);
+	stream_out_free(r->out.stream);
+	util_close_fd(&r->out.signals);
+	util_close_fd(&r->place.dir);
+	free(r->place.shown);
+}
+
+/*
+ * A recording that goes to standard output, as a stream.
+ *
+ * There is no directory then: no name to take, no disk to fill, nothing to read again. A reader
+ * that is slow or gone only makes the rings overflow. At the end what they hold is still sent, with
+ * a message about what is being waited for.
+ */
+
+#define PATIENCE_NS 1000000000ull
+
+/* From any thread, one at a time. While it records, waiting costs events, which are counted. */
+static bool patient(void *ctx, uint64_t queued __unused_arg)
+{
+	struct record *r = ctx;
+	struct signalfd_siginfo si;
+	uint64_t now = util_now_ns();
+
+	if (!atomic_load(&r->out.ending))
+		return true;
+	r->out.since = r->out.since ?: now;
+	if (!r->out.told && now - r->out.since > PATIENCE_NS && !r->c->quiet) {
+		r->out.told = true;
+		r->note("waiting for the reader of standard output, to send what is left; Ctrl-C "
+			"again gives that up");
+	}
+	while (read(r->out.signals, &si, sizeof(si)) == (ssize_t)sizeof(si))
+		if (!r->c->control.on || si.ssi_signo == SIGTERM)
+			return false;
+	return true;
+}
+
+int record_capture_create(struct record *r)
+{
+	int ret;
+
+	if (!record_to_stream(r->c))
+		return capw_create(&r->place.name, &r->w, r->err);
+	ret = stream_out_new(STDOUT_FILENO, &r->out.stream);
+	if (!ret)
+		ret = r->out.signals =
+			signal_fd_open((const int[]){ SIGINT, SIGTERM, SIGHUP, SIGQUIT, 0 });
+	ret = MIN(ret, 0);
+	if (!ret)
+		stream_out_patience(r->out.stream, patient, r);
+	ret = ret ?: capw_create_stream(r->out.stream, &r->w);
+	return err_why(r->err, ret, "cannot write to standard output");
+}
+
+/* If nothing comes for long, a reader cannot tell a quiet machine from a dead one. */
+int record_stream_tick(struct record *r)
+{
+	const struct stream_head h = { .type = STREAM_ALIVE };
+	uint64_t bytes = r->out.stream ? stream_out_bytes(r->out.stream) : 0;
+	bool quiet = r->out.stream && bytes == r->out.bytes;
+
+	r->out.bytes = bytes;
+	return quiet ? record_stream_error(r, stream_out_put(r->out.stream, &h, NULL, 0)) : 0;
+}
+
+int record_stream_error(struct record *r, int ret)
+{
+	if (!ret || !r->out.stream)
+		return ret;
+	if (ret == -ECANCELED)
+		return err_set(r->err, ECANCELED,
+			       "given up: not all was sent; what was sent can be read at the receiver");
+	if (ret == -EPIPE)
+		return err_set(r->err, EPIPE, "the reader of standard output went away; what it got "
+					      "can be read");
+	return err_why(r->err, ret, "cannot write to standard output");
+}
+
+int record_stream_end(struct record *r)
+{
+	return r->out.stream ? record_stream_error(r, stream_out_end(r->out.stream)) : 0;
+}
+
+/*
+ * The capture as a place with limits: its size, the free space that must remain,
+ * segments, and how many of them are kept.
+ */
+
+#define META_RESERVE	 (64u << 10) /* for the last lines, on a disk that the data filled ... */
+#define META_RESERVE_CPU 512u	     /* ... which has some for each CPU */
+#define FLUSH_NS	 1000000000ull
 
 /* "10M" is a size and "10m" a time; a bare number could be either. */
 static int rotate_parse(struct record *r)
@@ -61,7 +333,7 @@ int record_store_check(struct record *r)
 
 /* ---- what the store needs, from any thread ---- */
 
-static int store_open(void *ctx, unsigned int segment, unsigned int cpu)
+static int segment_open(void *ctx, unsigned int segment, unsigned int cpu)
 {
 	struct record *r = ctx;
 
@@ -77,17 +349,8 @@ static bool ring_fits(const struct record *r)
 	return (!s->max_bytes || s->used + bytes <= s->max_bytes) && drain_room(s, bytes);
 }
 
-/*
- * A flight recorder's last segment is removed when the next is written, others earlier if room is
- * needed.
- */
-static bool goes_later(const struct record *r)
-{
-	return r->c->flight && (r->c->keep.v == 1 || ring_fits(r));
-}
-
 /* If the new one cannot be made, that must not cost the old one: the new one first. */
-static int store_next(void *ctx, unsigned int segment, uint64_t *freed)
+static int segment_next(void *ctx, unsigned int segment, uint64_t *freed)
 {
 	struct record *r = ctx;
 	int ret = capw_segment_make(r->w, segment);
@@ -96,7 +359,12 @@ static int store_next(void *ctx, unsigned int segment, uint64_t *freed)
 	if (ret || !r->c->keep.set)
 		return ret;
 	ret = capw_kept_add(&r->kept, segment, r->flight.by);
-	if (ret || goes_later(r) || !capw_kept_over(&r->kept, r->c->keep.v, r->c->keep.v, &old))
+	/*
+	 * A flight recorder's last segment is removed when the next is written, others earlier if
+	 * room is needed.
+	 */
+	if (ret || (r->c->flight && (r->c->keep.v == 1 || ring_fits(r))) ||
+	    !capw_kept_over(&r->kept, r->c->keep.v, r->c->keep.v, &old))
 		return ret;
 	ret = capw_segment_remove(r->w, old, freed, &r->removed);
 	/* If the free space on the disk is checked, it has to be there. */
@@ -166,8 +434,8 @@ int record_store_open(struct record *r)
 	s->dirfd = capw_dirfd(r->w);
 	s->stream = r->out.stream;
 	s->ctx = r;
-	s->open = store_open;
-	s->next = store_next;
+	s->open = segment_open;
+	s->next = segment_next;
 	s->began = store_began;
 	s->events = record_loss_events;
 	s->join = record_loss_join;
@@ -218,12 +486,6 @@ int record_store_news(struct record *r)
 	}
 	pthread_mutex_unlock(&r->meta_lock);
 	return r->line.len ? record_put(r) : 0;
-}
-
-void record_store_no_more_data(struct record *r)
-{
-	if (r->c->min_free.set)
-		r->store.min_free = r->c->min_free.v;
 }
 
 void record_store_close(struct record *r)

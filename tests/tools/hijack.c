@@ -284,11 +284,7 @@ static char more[65536];
 static void lie(size_t n)
 {
 	struct vm_list *list = NULL;
-	struct {
-		int ret;
-		struct kvmft_err err;
-		size_t len;
-	} a = { 0, { .text = "" }, n };
+	struct record_answer a = { .len = n };
 	int to[2], from[2];
 
 	attack_must(!pipe(to) && !pipe(from) && fcntl(from[1], F_SETPIPE_SZ, 1 << 20) > 0, "pipes");
@@ -297,7 +293,7 @@ static void lie(size_t n)
 		    "the answer");
 	close(from[1]);
 	rec = (struct record){ .err = &error, .look = { .pid = 1, .to = to[1], .from = from[0] } };
-	printf("%zx: %d\n", n, record_look_vms(&rec, &list, &error) < 0);
+	printf("%zx: %d\n", n, record_look_vms(&rec, 0, &list, &error) < 0);
 	close(to[0]);
 	close(to[1]);
 	close(from[0]);
@@ -306,7 +302,8 @@ static void lie(size_t n)
 /* A kvmft-qemu: an exit code that there is not, a line of meta that is not its own, a text without an end. */
 static void lie_of_qemu(bool endless)
 {
-	static const char words[] = "Mend reason=forged\nE~no such exit code\n.\n";
+	static const char words[] = "Mend reason=forged\n";
+	struct record_answer a = { .ret = -1, .len = endless ? 1u << 30 : sizeof(words) - 1 };
 	int to[2], from[2];
 	pid_t liar;
 
@@ -316,6 +313,8 @@ static void lie_of_qemu(bool endless)
 	if (!liar) {
 		(void)signal(SIGPIPE, SIG_DFL);
 		close(from[0]);
+		memset(&a.err, 'A', sizeof(a.err));
+		(void)!write(from[1], &a, sizeof(a));
 		if (!endless)
 			(void)!write(from[1], words, sizeof(words) - 1);
 		while (endless && write(from[1], more, sizeof(more)) > 0)

@@ -1,13 +1,129 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * sdt.c: --sdt, the static markers of programs as events of the recording.
- *
- * The kernel's events are in the group kvmft_PID_STARTTIME, which `kvmft reset` knows; in the
- * capture they have the names that `perf` would use, sdt_PROVIDER:MARKER. They are made before the
- * instance, enabled only in it, and removed after it.
+ * probes.c: events that are made for a recording: --sdt, markers of programs, and -e net-id,
+ * addresses and ports of packets. They are made before the instance, enabled only in it, and
+ * removed after it.
  */
 #include "record.h"
+
+#include <fcntl.h>
+
+#include "kvmft/btf.h"
 #include "kvmft/sdt_spec.h"
+
+/*
+ * -e net-id, what tells one packet from another: the first words of its IP header.
+ *
+ * Probes at the events of net by which a packet leaves one kernel and enters the other read them
+ * where the packet's data begin, which only the kernel's own description of struct sk_buff tells.
+ * Each has the packet's address, as those events do. What they read ends with the ports; of a later
+ * fragment, which has none, nothing is recorded. In the capture they are kvmft:net_*.
+ */
+
+#define BTF_FILE "/sys/kernel/btf/vmlinux"
+#define BTF_MAX	 (64u << 20)
+#define LATER	 "!(at & 0xff1f)" /* the fragment's offset, as it is in memory */
+
+/* Where a packet is seen; the IP header is so far behind the beginning of its data. */
+static const struct place {
+	const char *event, *name;
+	unsigned int sides, before;
+	const char *plain; /* ... if this holds */
+} places[] = {
+	{ "net_dev_start_xmit", "start", CAP_SIDE_BOTH, 14, " && network_offset == 14" },
+	{ "netif_receive_skb_entry", "entry", CAP_SIDE_HOST, 0, "" },
+	{ "napi_gro_receive_entry", "gro", CAP_SIDE_GUEST, 0, "" },
+};
+
+static const struct family {
+	const char *name, *protocol, *head;
+	const char *filter; /* NULL: none; it needs the two bytes at 6 */
+} families[] = {
+	{ "ip4", "0x800", "x64[3]", LATER },
+	{ "ip6", "0x86dd", "x32[11]", NULL },
+};
+
+static int data_offset(struct kvmft_err *err, uint32_t *offset)
+{
+	static const char *const member[] = { "data" };
+	_cleanup_free_ char *btf = NULL;
+	ssize_t n = file_read_all(AT_FDCWD, BTF_FILE, BTF_MAX, &btf);
+	int ret;
+
+	if (n < 0)
+		return err_why(err, (int)n, "cannot read " BTF_FILE " (CONFIG_DEBUG_INFO_BTF)");
+	ret = btf_offsets(btf, (size_t)n, "sk_buff", member, 1, offset);
+	return ret ? err_why(err, ret, BTF_FILE " does not tell where a packet's data are") : 0;
+}
+
+static int probe_add(struct record *r, const struct place *p, const struct family *f,
+		     const char *name, uint32_t offset)
+{
+	_cleanup_(sbuf_free) struct sbuf args = { 0 };
+
+	sbuf_addf(&args,
+		  "skbaddr=$skbaddr:x64 len=$len:u32 data_len=$data_len:u32 "
+		  "head=+%u(+%u($skbaddr)):%s",
+		  p->before, offset, f->head);
+	if (f->filter)
+		sbuf_addf(&args, " at=+%u(+%u($skbaddr)):x16", p->before + 6, offset);
+	sbuf_addf(&args, " if protocol == %s%s", f->protocol, p->plain);
+	return args.error ?: eprobe_add(r->net_id, name, "net", p->event, args.s, r->err);
+}
+
+/* offset NULL: they are made, and are to be recorded. */
+static int each_probe(struct record *r, const uint32_t *offset)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(places) * ARRAY_SIZE(families) && !ret; i++) {
+		const struct place *p = &places[i / ARRAY_SIZE(families)];
+		const struct family *f = &families[i % ARRAY_SIZE(families)];
+		char name[32];
+
+		if (!(p->sides & r->side) || !kevent_exists(r->t, "net", p->event))
+			continue;
+		snprintf(name, sizeof(name), "net_%s_%s", f->name, p->name);
+		ret = offset ? probe_add(r, p, f, name, *offset)
+			     : kevent_list_add(&r->events, kprobes_group(r->net_id), name,
+					       f->filter);
+	}
+	return ret;
+}
+
+static void net_id_end(struct record *r)
+{
+	int ret = r->net_id ? kprobes_close(r->net_id) : 0;
+
+	r->net_id = NULL;
+	if (ret)
+		r->note("cannot remove the probes of net-id: %s (kvmft reset removes them later)",
+			strerror(-ret));
+}
+
+static int net_id_start(struct record *r)
+{
+	uint32_t offset;
+	int ret = eprobes_open(r->t, &r->net_id, r->err);
+
+	ret = ret ?: data_offset(r->err, &offset);
+	ret = ret ?: each_probe(r, &offset);
+	ret = ret ?: each_probe(r, NULL);
+	if (!ret || ret == -ENOMEM)
+		return ret;
+	/* Without them the packets are recorded as with net. */
+	r->note("net-id: packets are recorded without addresses and ports: %s", r->err->text);
+	*r->err = (struct kvmft_err){ .text = "" };
+	net_id_end(r);
+	return 0;
+}
+
+/*
+ * --sdt, the static markers of programs as events of the recording.
+ *
+ * The kernel's events are in the group kvmft_PID_STARTTIME, which `kvmft reset` knows; in the
+ * capture they have the names that `perf` would use, sdt_PROVIDER:MARKER.
+ */
 
 #define MAX_EVENTS 1000 /* each takes the kernel a while to switch on */
 
@@ -22,21 +138,6 @@ struct record_sdt {
 };
 
 /* ---- which markers ---- */
-
-static int specs_parse(struct record *r, struct record_sdt *s)
-{
-	const struct str_list *list = &r->c->sdt;
-	int ret = 0;
-
-	s->spec = calloc(list->n, sizeof(*s->spec));
-	if (!s->spec)
-		return err_set(r->err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < list->n && !ret; i++) {
-		ret = sdt_spec_parse(list->v[i], &s->spec[i], r->err);
-		s->nspec += !ret;
-	}
-	return ret;
-}
 
 static bool same_file(const struct sdt_spec *a, const struct sdt_spec *b)
 {
@@ -130,15 +231,19 @@ static int event_make(struct record *r, struct record_sdt *s, size_t i)
 
 static int sdt_start(struct record *r)
 {
+	const struct str_list *list = &r->c->sdt;
 	struct record_sdt *s;
-	int ret;
+	int ret = 0;
 
-	if (!r->c->sdt.n)
-		return 0;
 	s = r->sdt = calloc(1, sizeof(*s));
-	if (!s)
+	if (s)
+		s->spec = calloc(list->n, sizeof(*s->spec));
+	if (!s || !s->spec)
 		return err_set(r->err, ENOMEM, "out of memory");
-	ret = specs_parse(r, s);
+	for (size_t i = 0; i < list->n && !ret; i++) {
+		ret = sdt_spec_parse(list->v[i], &s->spec[i], r->err);
+		s->nspec += !ret;
+	}
 	ret = ret ?: uprobes_open(r->t, &s->probes, &s->can, r->err);
 	if (ret)
 		return ret;
@@ -171,25 +276,21 @@ static const struct sdt_event *find_event(const struct record *r, const struct k
 	return NULL;
 }
 
-/* The first line of a format text is "name: KNAME". */
-static char *renamed(const char *format, const char *name)
-{
-	struct sbuf b = { 0 };
-
-	sbuf_addf(&b, "name: %s", name);
-	sbuf_add(&b, format + strcspn(format, "\n"));
-	return sbuf_take(&b);
-}
-
-static int sdt_name(const struct record *r, const struct kevent *e, const char **sys,
-		    const char **name, char **format)
+/* Our groups have a process id in their names. */
+static int probes_name(const struct record *r, const struct kevent *e, const char **sys,
+		       const char **name, char **format)
 {
 	const struct sdt_event *ours = find_event(r, e);
+	struct sbuf b = { 0 };
 	char *text;
 
+	if (r->net_id && !strcmp(e->sys, kprobes_group(r->net_id)))
+		*sys = "kvmft";
 	if (!ours)
 		return 0;
-	text = renamed(*format, ours->name);
+	/* The first line of a format text is "name: KNAME". */
+	sbuf_addf(&b, "name: %s%s", ours->name, *format + strcspn(*format, "\n"));
+	text = sbuf_take(&b);
 	if (!text)
 		return -ENOMEM;
 	free(*format);
@@ -199,7 +300,7 @@ static int sdt_name(const struct record *r, const struct kevent *e, const char *
 	return 0;
 }
 
-static int sdt_facts(struct record *r)
+static int probes_facts(struct record *r)
 {
 	const struct record_sdt *s = r->sdt;
 	int ret = 0;
@@ -220,12 +321,20 @@ static int sdt_facts(struct record *r)
 	return ret;
 }
 
+static int probes_start(struct record *r)
+{
+	int ret = r->c->sdt.n ? sdt_start(r) : 0;
+
+	return ret || !r->want_net_id ? ret : net_id_start(r);
+}
+
 /* After the instance: an event that is enabled somewhere cannot be removed. */
-static int sdt_end(struct record *r)
+static int probes_end(struct record *r)
 {
 	struct record_sdt *s = r->sdt;
 	int ret;
 
+	net_id_end(r);
 	if (!s)
 		return 0;
 	ret = kprobes_close(s->probes);
@@ -242,6 +351,9 @@ static int sdt_end(struct record *r)
 	return 0;
 }
 
-const struct record_extra record_sdt = {
-	.start = sdt_start, .name = sdt_name, .facts = sdt_facts, .end = sdt_end,
+const struct record_extra record_probes = {
+	.start = probes_start,
+	.name = probes_name,
+	.facts = probes_facts,
+	.end = probes_end,
 };
