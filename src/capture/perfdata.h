@@ -7,9 +7,7 @@
 #include "reader.h"
 
 #define PD_RECORD_HEAD 8
-#define PD_RECORD_MAX  65535u
 #define PD_NOWHERE     UINT8_MAX
-#define PD_SPAN_MAX    (1ull << 58) /* ns: an event cannot hold a larger delta */
 
 /*
  * Types of records that mean something here (include/uapi/linux/perf_event.h; from 64 on perf's
@@ -68,9 +66,9 @@ struct pd_stream {
 	size_t n, cap;
 	size_t *block; /* the first entry of each sub-buffer, and the end of the last one */
 	size_t nblock, block_cap;
-	uint64_t last; /* time */
-	uint64_t lost; /* by its LOST records */
-	int32_t tid;   /* of the sample before, while scanning */
+	uint64_t last;		/* time */
+	uint64_t lost, counted; /* by its LOST records; by the counters at the end */
+	int32_t tid;		/* of the sample before, while scanning */
 };
 
 struct perfdata {
@@ -98,65 +96,11 @@ struct perfdata {
 	uint64_t made;
 };
 
-/* ---- perfdata_head.c: what comes before the records ---- */
-
-#define PD_FEATURES	256
-#define PD_TRACING_DATA 1
-
-struct pd_section {
-	uint64_t at, size;
-};
-
-struct pd_head {
-	struct perfdata *p;
-	struct kvmft_err *err;
-	uint64_t attr_size;
-	struct pd_section attrs, data;
-	uint64_t bits[PD_FEATURES / 64]; /* of features */
-	bool cut;	  /* perf did not end properly, or the end of the file is missing */
-	bool pipe;	  /* attributes and features are records */
-	bool use_clockid; /* not perf's own clock */
-	uint32_t clockid;
-	bool tracepoints, no_raw; /* they exist; some were recorded without what is needed */
-	char *host, *release, *arch;
-};
-
-/* Whether it is complete. */
-bool pd_inside(const struct perfdata *p, const struct pd_section *s);
-int pd_section(struct cursor *c, struct pd_section *s) __must_check;
-/* Fills in h, the layouts and ids of h->p, and where its records are. 0, -errno. */
-int pd_read_head(struct pd_head *h) __must_check;
-
-/* ---- perfdata_file.c ---- */
-
-/* What section s of feature f says. */
-int pd_feature(struct pd_head *h, uint64_t f, const struct pd_section *s) __must_check;
-
-/* ---- perfdata_unpack.c ---- */
-
-/* Unpacks the records of perf record -z: they are p->plain then. */
-int pd_unpack(struct perfdata *p, struct kvmft_err *err) __must_check;
-
-/* ---- perfdata_record.c: one record ---- */
-
 struct pd_record {
 	uint32_t type;
 	uint16_t misc;
 	struct cursor body;
 	uint64_t len, more_at; /* of all of it, in the file; of what does not follow it */
-};
-
-struct pd_facts {
-	uint64_t id, time;
-	int32_t pid, tid;
-	uint32_t cpu;
-	bool has_cpu, has_time;
-};
-
-struct pd_sample {
-	struct pd_facts f;
-	const uint8_t *raw; /* valid until the next record is loaded */
-	uint32_t raw_len;
 };
 
 void pd_layout_places(struct pd_layout *l);
@@ -166,28 +110,12 @@ void pd_layout_places(struct pd_layout *l);
  */
 int pd_record(struct perfdata *p, uint64_t at, uint64_t end, size_t ahead,
 	      struct pd_record *r) __must_check;
-/* 1; 0: an event that is not a tracepoint; -EBADMSG. */
-int pd_sample(const struct perfdata *p, const struct pd_record *r,
-	      struct pd_sample *s) __must_check;
-/* The facts at the end of a record that is not a sample; what is before them is then its body. */
-void pd_trailer(const struct perfdata *p, struct pd_record *r, struct pd_facts *f);
-
-/* ---- perfdata_scan.c ---- */
-
+/* Unpacks the records of perf record -z: they are p->plain then. */
+int pd_unpack(struct perfdata *p, struct kvmft_err *err) __must_check;
 /* Reads all records once. 0, -errno. */
 int pd_scan(struct perfdata *p, struct kvmft_err *err) __must_check;
 /* struct cap_maker's: sub-buffers, made when they are read. */
 int pd_make(void *perfdata, uint64_t stream, uint64_t idx, const uint8_t **buf) __must_check;
 void pd_free(void *perfdata);
-
-/* ---- perfdata_loss.c ---- */
-
-/*
- * Losses known from counters but from no record in the data: count by the id of the event, whose
- * CPU is found in the records PD_ID_INDEX in begin .. end of the file. *nowhere: those whose CPU is
- * unknown.
- */
-int pd_losses(struct perfdata *p, const struct u64map *count, uint64_t begin, uint64_t end,
-	      uint64_t *nowhere) __must_check;
 
 #endif

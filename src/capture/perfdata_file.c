@@ -6,13 +6,36 @@
  * feature "tracing data", which begins like a trace.dat. perf writes it at its end: without it
  * nothing can be decoded. Samples are presented as sub-buffers, made on demand (perfdata_scan.c),
  * so all code that reads a capture can read them.
+ *
+ *   "PERFILE2", u64 size of the header, u64 size of an attribute with its ids' section
+ *   sections { u64 offset, u64 size }: attributes, records, event types (obsolete)
+ *   u64 x 4: bits of the features that are there; their sections, in the order of the bits, stand
+ *   behind the records
+ *
+ * All integers are little-endian; of big-endian machines the magic is reversed: they are refused.
+ * A size of 16 is the header of a pipe: all the rest is records then.
  */
 #include "perfdata.h"
 #include "tracedat.h"
 
-#define MAX_STRING 4096u
+#include <inttypes.h>
+
+#define HEADER	    104
+#define PIPE_HEADER 16
+#define ATTR_LEAST  64
+#define ATTR_MOST   4096
+#define MAX_ATTRS   65536u
+#define MAX_LAYOUTS 64u
+#define MAX_IDS	    65536u /* ranges */
+#define IDS_AT_ONCE 512u
+#define MAX_STRING  4096u
+#define FEATURES    256
+
+enum { TYPE_TRACEPOINT = 2 };
+enum flag { SAMPLE_ID_ALL = 18, USE_CLOCKID = 25, WRITE_BACKWARD = 27 };
 
 enum feature {
+	TRACING_DATA = 1,
 	HOSTNAME = 3,
 	OSRELEASE = 4,
 	VERSION = 5,
@@ -22,9 +45,79 @@ enum feature {
 	COMPRESSED = 27,
 };
 
+struct section {
+	uint64_t at, size;
+};
+
+struct head {
+	struct perfdata *p;
+	struct kvmft_err *err;
+	uint64_t attr_size;
+	struct section attrs, data;
+	uint64_t bits[FEATURES / 64]; /* of features */
+	bool cut;	  /* perf did not end properly, or the end of the file is missing */
+	bool pipe;	  /* attributes and features are records */
+	bool use_clockid; /* not perf's own clock */
+	uint32_t clockid;
+	bool tracepoints, no_raw; /* they exist; some were recorded without what is needed */
+	char *host, *release, *arch;
+};
+
+/* Whether it is complete. */
+static bool section_inside(const struct perfdata *p, const struct section *s)
+{
+	return s->at <= p->size && s->size <= p->size - s->at;
+}
+
+/* ---- the header ---- */
+
+static int section_read(struct cursor *c, struct section *s)
+{
+	return cur_u64(c, &s->at) || cur_u64(c, &s->size) ? -ENODATA : 0;
+}
+
+static int read_header(struct head *h)
+{
+	struct perfdata *p = h->p;
+	struct section types;
+	uint8_t b[HEADER];
+	struct cursor c;
+	uint64_t size;
+	ssize_t n = full_pread(p->fd, b, sizeof(b), 0);
+
+	if (n < 0)
+		return (int)n;
+	if (n && b[0] == '2')
+		return err_set(h->err, EPROTONOSUPPORT, CAP_BIG_ENDIAN "perf script shows it");
+	c = (struct cursor){ b, (size_t)n };
+	if (cur_skip(&c, 8) || cur_u64(&c, &size))
+		return err_set(h->err, EBADMSG, "cut in its first bytes");
+	h->pipe = size == PIPE_HEADER;
+	p->begin = PIPE_HEADER;
+	p->end = p->size;
+	if (h->pipe)
+		return 0;
+	if (cur_u64(&c, &h->attr_size) || section_read(&c, &h->attrs) ||
+	    section_read(&c, &h->data) || section_read(&c, &types))
+		return err_set(h->err, EBADMSG, "cut in its first bytes");
+	for (size_t i = 0; i < ARRAY_SIZE(h->bits); i++)
+		if (cur_u64(&c, &h->bits[i]))
+			return err_set(h->err, EBADMSG, "cut in its first bytes");
+	if (size < HEADER || h->attr_size < ATTR_LEAST + 16 || h->attr_size > ATTR_MOST ||
+	    !section_inside(p, &h->attrs))
+		return err_set(h->err, EBADMSG,
+			       "its header is damaged (size %" PRIu64 ", attributes of %" PRIu64
+			       " bytes)",
+			       size, h->attr_size);
+	h->cut = !h->data.size || !section_inside(p, &h->data);
+	p->begin = MIN(h->data.at, p->size);
+	p->end = h->cut ? p->size : h->data.at + h->data.size;
+	return 0;
+}
+
 /* ---- features ---- */
 
-static bool has_feature(const struct pd_head *h, unsigned int f)
+static bool has_feature(const struct head *h, unsigned int f)
 {
 	return h->bits[f / 64] >> (f % 64) & 1;
 }
@@ -41,74 +134,43 @@ static char *get_string(struct cursor *c)
 	return cur_bytes(c, n, &b) ? NULL : strndup((const char *)b, n);
 }
 
-static int feature_version(struct pd_head *h, struct cursor *c)
-{
-	_cleanup_free_ char *version = get_string(c), *tool = NULL;
-
-	if (!version || asprintf(&tool, "perf %s", version) < 0) {
-		tool = NULL;
-		return 0;
-	}
-	return cap_set_str(&h->p->c->tool, tool);
-}
-
-/* "GenuineIntel,6,143,8" */
-static int feature_cpuid(struct pd_head *h, struct cursor *c)
-{
-	_cleanup_free_ char *id = get_string(c);
-
-	if (!id)
-		return 0;
-	id[strcspn(id, ",")] = '\0';
-	return cap_set_str(&h->p->c->vendor, id);
-}
-
-/* u32 that can be there, u32 that are. */
-static int feature_cpus(struct pd_head *h, struct cursor *c)
-{
-	uint32_t avail, online;
-
-	if (cur_u32(c, &avail) || cur_u32(c, &online))
-		return 0;
-	for (uint32_t i = 0; i < MIN(online, (uint32_t)CAPTURE_MAX_CPUS); i++)
-		if (!cap_cpu_at(h->p->c, i))
-			return -ENOMEM;
-	return 0;
-}
-
-static const struct {
-	enum feature feature;
-	int (*read)(struct pd_head *h, struct cursor *c);
-} small[] = {
-	{ VERSION, feature_version },
-	{ NRCPUS, feature_cpus },
-	{ CPUID, feature_cpuid },
-};
-
-static int read_small(struct pd_head *h, unsigned int f, const struct pd_section *s)
+static int read_small(struct head *h, uint64_t f, const struct section *s)
 {
 	char **text = f == HOSTNAME    ? &h->host
 		      : f == OSRELEASE ? &h->release
 		      : f == ARCH      ? &h->arch
 				       : NULL;
+	struct capture *c = h->p->c;
+	_cleanup_free_ char *value = NULL, *tool = NULL;
 	uint8_t b[4 + MAX_STRING];
 	ssize_t n = full_pread(h->p->fd, b, (size_t)MIN((uint64_t)sizeof(b), s->size), s->at);
-	struct cursor c = { b, n > 0 ? (size_t)n : 0 };
+	struct cursor cur = { b, n > 0 ? (size_t)n : 0 };
+	uint32_t avail, online;
 
 	if (n < 0)
 		return (int)n;
+	if (f == NRCPUS && !cur_u32(&cur, &avail) && !cur_u32(&cur, &online)) {
+		for (uint32_t i = 0; i < MIN(online, (uint32_t)CAPTURE_MAX_CPUS); i++)
+			if (!cap_cpu_at(c, i))
+				return -ENOMEM;
+		return 0;
+	}
+	value = text || f == VERSION || f == CPUID ? get_string(&cur) : NULL;
 	if (text) {
 		free(*text);
-		*text = get_string(&c);
+		*text = value;
+		value = NULL;
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(small); i++)
-		if ((unsigned int)small[i].feature == f)
-			return small[i].read(h, &c);
-	return 0;
+	if (!value)
+		return 0;
+	if (f == VERSION)
+		return asprintf(&tool, "perf %s", value) < 0 ? 0 : cap_set_str(&c->tool, tool);
+	value[strcspn(value, ",")] = '\0'; /* "GenuineIntel,6,143,8" */
+	return cap_set_str(&c->vendor, value);
 }
 
 /* As the head of a trace.dat, with a version of its own that says whether there are task names. */
-static int read_tracing(struct pd_head *h, const struct pd_section *s)
+static int read_tracing(struct head *h, const struct section *s)
 {
 	static const uint8_t magic[] = { 0x17, 0x08, 0x44, 't', 'r', 'a', 'c', 'i', 'n', 'g' };
 	struct capture *c = h->p->c;
@@ -135,27 +197,17 @@ static int read_tracing(struct pd_head *h, const struct pd_section *s)
 	return MIN(ret, 0);
 }
 
-int pd_feature(struct pd_head *h, uint64_t f, const struct pd_section *s)
+/* What section s of feature f says. */
+static int feature_read(struct head *h, uint64_t f, const struct section *s)
 {
-	if (f < PD_FEATURES)
+	if (f < FEATURES)
 		h->bits[f / 64] |= (uint64_t)1 << f % 64;
-	return f == PD_TRACING_DATA ? read_tracing(h, s) : read_small(h, (unsigned int)f, s);
+	return f == TRACING_DATA ? read_tracing(h, s) : read_small(h, f, s);
 }
 
-static int read_feature(struct pd_head *h, unsigned int f, struct cursor *index)
+static int read_features(struct head *h)
 {
-	struct pd_section s;
-
-	if (pd_section(index, &s) || !pd_inside(h->p, &s)) {
-		h->cut = true;
-		return 0;
-	}
-	return pd_feature(h, f, &s);
-}
-
-static int read_features(struct pd_head *h)
-{
-	uint8_t b[16 * PD_FEATURES];
+	uint8_t b[16 * FEATURES];
 	struct cursor index;
 	ssize_t n;
 	int ret = 0;
@@ -166,38 +218,215 @@ static int read_features(struct pd_head *h)
 	if (n < 0)
 		return (int)n;
 	index = (struct cursor){ b, (size_t)n };
-	for (unsigned int f = 0; f < PD_FEATURES && !ret; f++)
-		if (has_feature(h, f))
-			ret = read_feature(h, f, &index);
+	for (unsigned int f = 0; f < FEATURES && !ret; f++) {
+		struct section s;
+
+		if (!has_feature(h, f))
+			continue;
+		if (section_read(&index, &s) || !section_inside(h->p, &s))
+			h->cut = true;
+		else
+			ret = feature_read(h, f, &s);
+	}
+	return ret;
+}
+
+/* ---- attributes ---- */
+
+static bool has_flag(uint64_t flags, enum flag bit)
+{
+	return flags >> bit & 1;
+}
+
+/* struct perf_event_attr, as far as present: which layout it asks for. */
+static int take_attr(struct head *h, struct cursor c, uint32_t *which)
+{
+	struct perfdata *p = h->p;
+	uint64_t config, period, flags = 0;
+	struct pd_layout l = { 0 };
+	uint32_t type, size;
+
+	if (cur_u32(&c, &type) || cur_u32(&c, &size) || cur_u64(&c, &config) ||
+	    cur_u64(&c, &period) || cur_u64(&c, &l.sample_type) || cur_u64(&c, &l.read_format) ||
+	    cur_u64(&c, &flags))
+		return -EBADMSG;
+	if (has_flag(flags, WRITE_BACKWARD))
+		return err_set(
+			h->err, EOPNOTSUPP,
+			"recorded with perf's option --overwrite, so its events are in reverse "
+			"order: record without it");
+	h->use_clockid |=
+		has_flag(flags, USE_CLOCKID) && !cur_skip(&c, 44) && !cur_u32(&c, &h->clockid);
+	l.id_all = has_flag(flags, SAMPLE_ID_ALL);
+	l.tracepoint = type == TYPE_TRACEPOINT;
+	pd_layout_places(&l);
+	h->no_raw |= type == TYPE_TRACEPOINT && !l.tracepoint;
+	h->tracepoints |= l.tracepoint;
+	for (*which = 0; *which < p->nlayout; ++*which)
+		if (p->layout[*which].sample_type == l.sample_type &&
+		    p->layout[*which].read_format == l.read_format &&
+		    p->layout[*which].tracepoint == l.tracepoint &&
+		    p->layout[*which].id_all == l.id_all)
+			return 0;
+	if (p->nlayout >= MAX_LAYOUTS)
+		return -E2BIG;
+	return array_add(&p->layout, &p->nlayout, &p->layout_cap, &l, sizeof(l));
+}
+
+/* ... and where its ids are. */
+static int read_attr(struct head *h, uint64_t i, uint32_t *which, struct section *ids)
+{
+	uint8_t b[ATTR_MOST];
+	struct cursor end = { b + h->attr_size - 16, 16 };
+	ssize_t n = full_pread(h->p->fd, b, h->attr_size, h->attrs.at + i * h->attr_size);
+
+	if (n < 0 || (size_t)n != h->attr_size)
+		return n < 0 ? (int)n : -EIO;
+	return section_read(&end, ids)
+		       ?: take_attr(h, (struct cursor){ b, h->attr_size - 16 }, which);
+}
+
+static int add_id(struct perfdata *p, uint64_t id, uint32_t layout)
+{
+	const struct pd_ids one = { .first = id, .last = id, .layout = layout };
+	struct pd_ids *last = p->nids ? &p->ids[p->nids - 1] : NULL;
+
+	if (last && last->layout == layout && id == last->last + 1) {
+		last->last = id;
+		return 0;
+	}
+	if (p->nids >= MAX_IDS)
+		return -E2BIG;
+	return array_add(&p->ids, &p->nids, &p->ids_cap, &one, sizeof(one));
+}
+
+static int read_ids(struct perfdata *p, const struct section *s, uint32_t layout)
+{
+	uint8_t b[8 * IDS_AT_ONCE];
+	int ret = 0;
+
+	if (!section_inside(p, s))
+		return -EBADMSG;
+	for (uint64_t at = 0; at < s->size && !ret; at += sizeof(b)) {
+		ssize_t n = full_pread(p->fd, b, (size_t)MIN((uint64_t)sizeof(b), s->size - at),
+				       s->at + at);
+		struct cursor c = { b, n > 0 ? (size_t)n : 0 };
+		uint64_t id;
+
+		ret = n < 0 ? (int)n : 0;
+		while (!ret && !cur_u64(&c, &id))
+			ret = add_id(p, id, layout);
+	}
+	return ret;
+}
+
+COMPARE_BY(ids_cmp, struct pd_ids, .first);
+
+/* If samples differ, an id must identify them, at a place that they all share. */
+static bool ids_agree(const struct perfdata *p)
+{
+	const struct pd_layout *a = &p->layout[0];
+
+	for (size_t i = 0; i < p->nlayout; i++) {
+		const struct pd_layout *l = &p->layout[i];
+
+		if (l->sample.id == PD_NOWHERE || l->sample.id != a->sample.id ||
+		    l->id_all != a->id_all ||
+		    (l->id_all &&
+		     l->trailer.size - l->trailer.id != a->trailer.size - a->trailer.id))
+			return false;
+	}
+	return true;
+}
+
+/* An event of a pipe: its attributes, and ids. */
+static int pipe_attr(struct head *h, struct cursor c)
+{
+	uint32_t which, size = c.left >= 8 ? load_u32(c.p + 4) ?: ATTR_LEAST : 0;
+	const uint8_t *attr;
+	uint64_t id;
+	int ret;
+
+	if (size < ATTR_LEAST || cur_bytes(&c, size, &attr))
+		return -EBADMSG;
+	ret = take_attr(h, (struct cursor){ attr, size }, &which);
+	while (!ret && !cur_u64(&c, &id))
+		ret = add_id(h->p, id, which);
+	return ret;
+}
+
+/* Attributes, event formats and features, which are records among the others. */
+static int pipe_records(struct head *h)
+{
+	struct perfdata *p = h->p;
+	struct pd_record r;
+	uint64_t f;
+	int ret = 0;
+
+	for (uint64_t at = p->begin; !ret; at += r.len) {
+		struct section s;
+
+		ret = pd_record(p, at, p->end, 0, &r);
+		if (ret <= 0)
+			return ret == -EBADMSG ? 0 : ret; /* the scan will say so */
+		ret = 0;
+		if (r.type == PD_ATTR)
+			ret = pipe_attr(h, r.body);
+		if (r.type == PD_TRACING) {
+			s = (struct section){ at + r.more_at, r.len - r.more_at };
+			ret = feature_read(h, TRACING_DATA, &s);
+		}
+		if (r.type == PD_FEATURE && !cur_u64(&r.body, &f) && f != TRACING_DATA) {
+			s = (struct section){ at + 16, r.len - 16 };
+			ret = feature_read(h, f, &s);
+		}
+	}
+	return ret;
+}
+
+static int read_attrs(struct head *h)
+{
+	struct perfdata *p = h->p;
+	uint64_t n = h->pipe ? 0 : h->attrs.size / h->attr_size;
+	struct section ids;
+	uint32_t which;
+	int ret = n > MAX_ATTRS ? -E2BIG : h->pipe ? pipe_records(h) : 0;
+
+	for (uint64_t i = 0; i < n && !ret; i++)
+		ret = read_attr(h, i, &which, &ids);
+	if (!ret && p->nlayout > 1 && !ids_agree(p))
+		return err_set(
+			h->err, EBADMSG,
+			"its samples have several layouts, and nothing says which has which");
+	for (uint64_t i = 0; i < n && !ret && p->nlayout > 1; i++) {
+		ret = read_attr(h, i, &which, &ids);
+		ret = ret ?: read_ids(p, &ids, which);
+	}
+	p->nids = p->nlayout > 1 ? p->nids : 0;
+	if (p->nids)
+		qsort(p->ids, p->nids, sizeof(*p->ids), ids_cmp);
+	if (ret == -E2BIG)
+		return err_set(h->err, E2BIG,
+			       "it has more events, or kinds of events, than kvmft reads");
 	return ret;
 }
 
 /* ---- all of it ---- */
 
-static bool is_known(const char *arch)
-{
-	if (!strcmp(arch, "x86_64") || !strcmp(arch, "aarch64"))
-		return true;
-	return strlen(arch) == 4 && arch[0] == 'i' && !strcmp(arch + 2, "86");
-}
-
-/* KVM's events there have other fields, or unknown ones. */
-static int refuse_arch(const struct pd_head *h)
+static int check(const struct head *h)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
-	bool shown = *h->arch && !h->arch[strspn(h->arch, plain)]; /* it may be any bytes */
-
-	return err_set(h->err, EOPNOTSUPP,
-		       "recorded on %s: kvmft reads only perf.data files of x86 and aarch64",
-		       shown ? h->arch : "another architecture");
-}
-
-static int check(const struct pd_head *h)
-{
 	const struct capture *c = h->p->c;
+	const char *arch = h->arch;
 
-	if (h->arch && !is_known(h->arch))
-		return refuse_arch(h);
+	/* KVM's events on others have other fields, or unknown ones. */
+	if (arch && strcmp(arch, "x86_64") && strcmp(arch, "aarch64") &&
+	    !(strlen(arch) == 4 && arch[0] == 'i' && !strcmp(arch + 2, "86")))
+		return err_set(
+			h->err, EOPNOTSUPP,
+			"recorded on %s: kvmft reads only perf.data files of x86 and aarch64",
+			/* it may be any bytes */
+			*arch && !arch[strspn(arch, plain)] ? arch : "another architecture");
 	if (!h->tracepoints && h->no_raw)
 		return err_set(
 			h->err, EOPNOTSUPP,
@@ -220,7 +449,7 @@ static int check(const struct pd_head *h)
 }
 
 /* What ftrace calls the clocks of perf record -k. */
-static const char *clock_name(const struct pd_head *h)
+static const char *clock_name(const struct head *h)
 {
 	static const char *const names[] = {
 		[0] = "realtime", [1] = "mono", [4] = "mono_raw", [7] = "boot", [11] = "tai"
@@ -229,33 +458,6 @@ static const char *clock_name(const struct pd_head *h)
 	if (!h->use_clockid)
 		return "perf";
 	return h->clockid < ARRAY_SIZE(names) && names[h->clockid] ? names[h->clockid] : "unknown";
-}
-
-static int set_uname(struct pd_head *h)
-{
-	_cleanup_free_ char *text = NULL;
-
-	if (!h->release)
-		return 0;
-	if (asprintf(&text, "Linux %s %s %s", h->host ?: "-", h->release, h->arch ?: "") < 0) {
-		text = NULL;
-		return -ENOMEM;
-	}
-	return cap_set_str(&h->p->c->uname, text);
-}
-
-/* perf's own clock, if it is a line over the TSC. */
-static void set_clock_line(struct pd_head *h)
-{
-	struct capture *c = h->p->c;
-	struct cap_line *l = &c->line;
-	unsigned __int128 khz;
-
-	l->known &= !h->use_clockid;
-	if (!l->known)
-		return;
-	khz = (((unsigned __int128)1000000 << l->line.shift) + l->line.mult / 2) / l->line.mult;
-	c->tsc_khz = khz <= UINT32_MAX ? (uint64_t)khz : 0;
 }
 
 static int stream_cmp(const void *a, const void *b)
@@ -297,61 +499,61 @@ static int add_streams(struct perfdata *p)
 	return ret;
 }
 
-/* What is needed to make sub-buffers, and to read them. */
-static void set_geometry(struct perfdata *p)
-{
-	struct capture *c = p->c;
-
-	p->w.g.long_size = c->long_size;
-	p->w.g.header = c->page_header = 8 + c->long_size;
-}
-
 static int emit(void *arg __unused_arg, const void *buf __unused_arg)
 {
 	return 0; /* it stays where it was made */
 }
 
-static int start_making(struct perfdata *p)
-{
-	struct cap_priv *priv = cap_priv(p->c);
-	const struct subbuf_geom g = p->w.g;
-
-	p->c->subbuf_size = g.size;
-	p->made_stream = UINT32_MAX;
-	if (subbuf_writer_init(&p->w, &g, emit, NULL))
-		return -ENOMEM;
-	priv->maker = (struct cap_maker){ .make = pd_make, .free = pd_free, .arg = p };
-	return 0;
-}
-
-static int read_all(struct pd_head *h)
+static int read_all(struct head *h)
 {
 	struct perfdata *p = h->p;
-	int ret = pd_read_head(h);
+	struct capture *c = p->c;
+	_cleanup_free_ char *uname = NULL;
+	struct subbuf_geom g;
+	int ret = read_header(h);
 
+	ret = ret ?: read_attrs(h);
 	ret = ret ?: read_features(h);
 	ret = ret ?: check(h);
-	if (!ret) {
-		set_geometry(p);
-		ret = has_feature(h, COMPRESSED) ? pd_unpack(p, h->err) : 0;
-		ret = ret ?: pd_scan(p, h->err);
-	}
 	if (ret)
 		return ret;
-	p->c->complete &= !h->cut;
+	p->w.g.long_size = c->long_size;
+	p->w.g.header = c->page_header = 8 + c->long_size;
+	ret = has_feature(h, COMPRESSED) ? pd_unpack(p, h->err) : 0;
+	ret = ret ?: pd_scan(p, h->err);
+	if (ret)
+		return ret;
+	c->complete &= !h->cut;
 	if (h->cut)
-		cap_note(p->c, "the end is missing: perf was killed, or the file was cut");
-	set_clock_line(h);
-	ret = cap_set_str(&p->c->clock, clock_name(h));
-	ret = ret ?: set_uname(h);
-	ret = ret ?: start_making(p);
-	return ret ?: add_streams(p);
+		cap_note(c, "the end is missing: perf was killed, or the file was cut");
+	c->line.known &= !h->use_clockid; /* perf's own clock, if it is a line over the TSC */
+	if (c->line.known) {
+		const struct cyc2ns *l = &c->line.line;
+		unsigned __int128 khz =
+			(((unsigned __int128)1000000 << l->shift) + l->mult / 2) / l->mult;
+
+		c->tsc_khz = khz <= UINT32_MAX ? (uint64_t)khz : 0;
+	}
+	if (h->release &&
+	    asprintf(&uname, "Linux %s %s %s", h->host ?: "-", h->release, h->arch ?: "") < 0) {
+		uname = NULL;
+		return -ENOMEM;
+	}
+	ret = uname ? cap_set_str(&c->uname, uname) : 0;
+	ret = ret ?: cap_set_str(&c->clock, clock_name(h));
+	c->subbuf_size = p->w.g.size;
+	p->made_stream = UINT32_MAX;
+	g = p->w.g;
+	if (ret || subbuf_writer_init(&p->w, &g, emit, NULL))
+		return -ENOMEM;
+	cap_priv(c)->maker = (struct cap_maker){ .make = pd_make, .free = pd_free, .arg = p };
+	return add_streams(p);
 }
 
 int cap_perfdata_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
 {
 	struct perfdata *p = calloc(1, sizeof(*p));
-	struct pd_head h = { .p = p, .err = err };
+	struct head h = { .p = p, .err = err };
 	int ret;
 
 	if (!p)

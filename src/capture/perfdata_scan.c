@@ -1,18 +1,249 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * perfdata_scan.c: an index of all samples of a perf.data, made when it is opened, and sub-buffers
- * of them, made as the kernel would have done when they are read.
+ * perfdata_scan.c: the records of a perf.data; an index of all samples, made when it is opened; and
+ * sub-buffers of them, made as the kernel would have done when they are read.
+ *
+ *   u32 type, u16 misc, u16 size (of all of it), body
+ *
+ * The body of a sample is what its event's sample_type asks for, in the order of the list below, of
+ * which anything after raw data is ignored here. Other records have their own kind of body, with
+ * some of the same facts at its end if the event asks for them. The event is identified by an id,
+ * at a place that all events share.
  */
 #include "perfdata.h"
 
 #include <inttypes.h>
 
-#define AHEAD	   (128u << 10)
+#define WINDOW	   (128u << 10) /* holds a record of any size */
+#define AHEAD	   WINDOW
 #define MAX_IDS	   (1u << 16) /* of events that lost samples */
 #define MAX_TASKS  (3u << 14)
 #define MAX_COMMS  (2u << 14) /* ... more of which may be known only by name */
 #define SUBBUF_MIN (16u << 10)
 #define FAR_OFF	   (1ull << 46) /* bytes: pd_entry has no more */
+#define MAX_PLAIN  ((size_t)1 << 30)
+#define RECORD_MAX 65535u
+#define SPAN_MAX   (1ull << 58) /* ns: an event cannot hold a larger delta */
+
+/* sample_type */
+#define IP	   (1u << 0)
+#define TID	   (1u << 1)
+#define TIME	   (1u << 2)
+#define ADDR	   (1u << 3)
+#define READ	   (1u << 4)
+#define CALLCHAIN  (1u << 5)
+#define ID	   (1u << 6)
+#define CPU	   (1u << 7)
+#define PERIOD	   (1u << 8)
+#define STREAM_ID  (1u << 9)
+#define RAW	   (1u << 10)
+#define IDENTIFIER (1u << 16)
+
+/* read_format */
+#define TIME_ENABLED 0 /* numbers of bits */
+#define TIME_RUNNING 1
+#define READ_ID	     2
+#define GROUP	     3
+#define LOST	     4
+
+struct pd_facts {
+	uint64_t id, time;
+	int32_t pid, tid;
+	uint32_t cpu;
+	bool has_cpu, has_time;
+};
+
+struct pd_sample {
+	struct pd_facts f;
+	const uint8_t *raw; /* valid until the next record is loaded */
+	uint32_t raw_len;
+};
+
+static const uint32_t in_sample[] = { IDENTIFIER, IP, TID, TIME, ADDR, ID, STREAM_ID, CPU, PERIOD };
+static const uint32_t in_trailer[] = { TID, TIME, ID, STREAM_ID, CPU, IDENTIFIER };
+
+/* Each is 8 bytes long. */
+static struct pd_places places(uint64_t type, const uint32_t *order, size_t n)
+{
+	struct pd_places f = { PD_NOWHERE, PD_NOWHERE, PD_NOWHERE, PD_NOWHERE, 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		if (!(type & order[i]))
+			continue;
+		if (order[i] == TID)
+			f.tid = f.size;
+		if (order[i] == TIME)
+			f.time = f.size;
+		if (order[i] == CPU)
+			f.cpu = f.size;
+		if (order[i] == IDENTIFIER || (order[i] == ID && !(type & IDENTIFIER)))
+			f.id = f.size;
+		f.size += 8;
+	}
+	return f;
+}
+
+void pd_layout_places(struct pd_layout *l)
+{
+	l->sample = places(l->sample_type, in_sample, ARRAY_SIZE(in_sample));
+	l->trailer = places(l->id_all ? l->sample_type : 0, in_trailer, ARRAY_SIZE(in_trailer));
+	l->tracepoint &= (l->sample_type & RAW) && l->sample.time != PD_NOWHERE &&
+			 l->sample.cpu != PD_NOWHERE;
+}
+
+/* n bytes of the file in memory: their address; NULL: they cannot be read, *ret says why. */
+static const uint8_t *load(struct perfdata *p, uint64_t at, size_t n, uint64_t end, size_t ahead,
+			   int *ret)
+{
+	uint64_t in = at - p->window_at;
+	ssize_t got;
+
+	if (p->plain)
+		return p->plain + at; /* the caller knows that it ends by end */
+	if (in <= p->window_len && n <= p->window_len - in)
+		return p->window + in;
+	p->window = p->window ?: malloc(WINDOW);
+	*ret = p->window ? -EIO : -ENOMEM;
+	if (!p->window)
+		return NULL;
+	ahead = MIN(MAX(ahead, n), (size_t)WINDOW);
+	got = full_pread(p->fd, p->window, (size_t)MIN((uint64_t)ahead, end - at), at);
+	p->window_at = at;
+	p->window_len = got > 0 ? (size_t)got : 0;
+	if (got < 0)
+		*ret = (int)got;
+	return p->window_len >= n ? p->window : NULL; /* else the file shrank */
+}
+
+int pd_record(struct perfdata *p, uint64_t at, uint64_t end, size_t ahead, struct pd_record *r)
+{
+	const uint8_t *b;
+	size_t size;
+	int ret = 0;
+
+	if (at >= end)
+		return 0;
+	if (end - at < PD_RECORD_HEAD)
+		return -EBADMSG;
+	b = load(p, at, PD_RECORD_HEAD, end, ahead, &ret);
+	if (!b)
+		return ret;
+	size = load_u16(b + 6);
+	if (size < PD_RECORD_HEAD || size > end - at)
+		return -EBADMSG;
+	b = load(p, at, size, end, ahead, &ret);
+	if (!b)
+		return ret;
+	r->type = load_u32(b);
+	r->misc = load_u16(b + 4);
+	r->body = (struct cursor){ .p = b + PD_RECORD_HEAD, .left = size - PD_RECORD_HEAD };
+	r->len = r->more_at = size;
+	/* Followed by data that the size does not include. */
+	if (r->type == PD_AUXTRACE || r->type == PD_TRACING) {
+		uint64_t more = UINT64_MAX;
+
+		if (r->type == PD_TRACING && size >= PD_RECORD_HEAD + 4)
+			more = ((uint64_t)load_u32(b + PD_RECORD_HEAD) + 7) & ~(uint64_t)7;
+		else if (size >= PD_RECORD_HEAD + 8)
+			more = load_u64(b + PD_RECORD_HEAD);
+
+		if (more > end - at - size)
+			return -EBADMSG;
+		r->len += more;
+	}
+	return 1;
+}
+
+/* With an id that no event has: the first event, as in perf. */
+static const struct pd_layout *layout_of(const struct perfdata *p, uint64_t id)
+{
+	size_t lo = 0, hi = p->nids;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (id > p->ids[mid].last)
+			lo = mid + 1;
+		else if (id < p->ids[mid].first)
+			hi = mid;
+		else
+			return &p->layout[p->ids[mid].layout];
+	}
+	return &p->layout[0];
+}
+
+/* b: f->size bytes. */
+static void facts(const struct pd_places *at, const uint8_t *b, struct pd_facts *f)
+{
+	*f = (struct pd_facts){ .pid = -1, .tid = -1 };
+	if (at->id != PD_NOWHERE)
+		f->id = load_u64(b + at->id);
+	if (at->tid != PD_NOWHERE) {
+		f->pid = (int32_t)load_u32(b + at->tid);
+		f->tid = (int32_t)load_u32(b + at->tid + 4);
+	}
+	f->has_time = at->time != PD_NOWHERE;
+	if (f->has_time)
+		f->time = load_u64(b + at->time);
+	f->has_cpu = at->cpu != PD_NOWHERE;
+	if (f->has_cpu)
+		f->cpu = load_u32(b + at->cpu);
+}
+
+/* 1; 0: an event that is not a tracepoint; -EBADMSG. */
+static int pd_sample(const struct perfdata *p, const struct pd_record *r, struct pd_sample *s)
+{
+	const struct pd_layout *l = &p->layout[0];
+	struct cursor c = r->body;
+	const uint8_t *b;
+	uint64_t n = 1;
+
+	if (p->nids) { /* all layouts have the id at the same place */
+		if (c.left < l->sample.id + 8u)
+			return -EBADMSG;
+		l = layout_of(p, load_u64(c.p + l->sample.id));
+	}
+	if (!l->tracepoint)
+		return 0;
+	if (cur_bytes(&c, l->sample.size, &b))
+		return -EBADMSG;
+	facts(&l->sample, b, &s->f);
+	/* Counters: their times, then for each a value, an id, and how often it was lost. */
+	if (l->sample_type & READ) {
+		const uint64_t format = l->read_format;
+		uint64_t times = (format >> TIME_ENABLED & 1) + (format >> TIME_RUNNING & 1);
+		uint64_t each = 1 + (format >> READ_ID & 1) + (format >> LOST & 1);
+
+		if (((format >> GROUP & 1) && cur_u64(&c, &n)) || n > c.left / 8 ||
+		    cur_skip(&c, (size_t)(8 * (times + n * each))))
+			return -EBADMSG;
+	}
+	if ((l->sample_type & CALLCHAIN) &&
+	    (cur_u64(&c, &n) || n > c.left / 8 || cur_skip(&c, (size_t)n * 8)))
+		return -EBADMSG;
+	if (cur_u32(&c, &s->raw_len) || cur_bytes(&c, s->raw_len, &s->raw) || s->raw_len < 8)
+		return -EBADMSG; /* the fields that all events have take 8 bytes */
+	return 1;
+}
+
+/* The facts at the end of a record that is not a sample; what is before them is then its body. */
+static void pd_trailer(const struct perfdata *p, struct pd_record *r, struct pd_facts *f)
+{
+	const struct pd_layout *l = &p->layout[0];
+	const struct pd_places none = { PD_NOWHERE, PD_NOWHERE, PD_NOWHERE, PD_NOWHERE, 0 };
+	uint32_t back = (uint32_t)l->trailer.size - l->trailer.id;
+
+	if (p->nids && l->id_all && r->body.left >= back)
+		l = layout_of(p, load_u64(r->body.p + r->body.left - back));
+	if (r->body.left < l->trailer.size) {
+		facts(&none, NULL, f);
+		return;
+	}
+	r->body.left -= l->trailer.size;
+	facts(&l->trailer, r->body.p + r->body.left, f);
+}
+
+/* ---- streams ---- */
 
 struct scan {
 	struct perfdata *p;
@@ -21,42 +252,37 @@ struct scan {
 	bool failed;   /* memory was short for a stream */
 	uint32_t most; /* bytes that an event may take */
 	struct u64map by_cpu;
-	uint32_t cpu, stream;  /* the last one looked up; UINT32_MAX: none */
-	struct u64map lost_of; /* id of an event → samples that it lost, by the counters */
-	uint64_t index_begin, index_end; /* the records that give the CPU of an id */
+	uint32_t cpu, stream;	    /* the last one looked up; UINT32_MAX: none */
+	struct u64map lost_of;	    /* id of an event → samples that it lost, by the counters */
+	struct u64map cpu_of;	    /* ... → its CPU */
 	uint64_t broken, elsewhere; /* samples; and those of CPUs or threads beyond the limit */
 	uint64_t aux;		    /* records of other data */
 	uint64_t lost_nowhere;
 };
 
-/* ---- streams ---- */
-
-static uint32_t stream_new(struct scan *s, uint32_t cpu)
+/* NULL: there are too many, or s->failed. */
+static struct pd_stream *stream_of(struct scan *s, uint32_t cpu)
 {
 	struct perfdata *p = s->p;
 	struct pd_stream *st;
-
-	if (cpu >= CAPTURE_MAX_CPUS)
-		return UINT32_MAX;
-	st = array_grow(&p->stream, p->nstream, &p->stream_cap, sizeof(*st));
-	if (!st || u64map_put(&s->by_cpu, cpu, p->nstream)) {
-		s->failed = true;
-		return UINT32_MAX;
-	}
-	st->cpu = cpu;
-	return (uint32_t)p->nstream++;
-}
-
-/* NULL: there are too many. */
-static struct pd_stream *stream_of(struct scan *s, uint32_t cpu)
-{
 	uint64_t at;
 
+	if (cpu >= CAPTURE_MAX_CPUS)
+		return NULL;
 	if (cpu != s->cpu || s->stream == UINT32_MAX) {
+		if (!u64map_get(&s->by_cpu, cpu, &at)) {
+			st = array_grow(&p->stream, p->nstream, &p->stream_cap, sizeof(*st));
+			if (!st || u64map_put(&s->by_cpu, cpu, at = p->nstream)) {
+				s->failed = true;
+				return NULL;
+			}
+			st->cpu = cpu;
+			p->nstream++;
+		}
 		s->cpu = cpu;
-		s->stream = u64map_get(&s->by_cpu, cpu, &at) ? (uint32_t)at : stream_new(s, cpu);
+		s->stream = (uint32_t)at;
 	}
-	return s->stream == UINT32_MAX ? NULL : &s->p->stream[s->stream];
+	return &p->stream[s->stream];
 }
 
 static int entry_add(struct scan *s, struct pd_stream *st, uint64_t time, uint32_t cost)
@@ -87,20 +313,6 @@ static int task(struct scan *s, size_t most, int32_t pid, int32_t tid, const cha
 	return cap_task_add(c, tid, pid, comm, comm != NULL);
 }
 
-/*
- * perf knows the process of a thread. If it ran in another PID namespace, its numbers differ from
- * those in the events.
- */
-static int learn_thread(struct scan *s, const struct pd_sample *smp)
-{
-	struct cursor c = { .p = smp->raw + 4, .left = 4 };
-	uint32_t pid;
-
-	if (cur_u32(&c, &pid) || (int32_t)pid != smp->f.tid)
-		return 0;
-	return task(s, MAX_TASKS, smp->f.pid, smp->f.tid, NULL);
-}
-
 static int scan_sample(struct scan *s, struct pd_record *r)
 {
 	struct pd_stream *st;
@@ -124,10 +336,11 @@ static int scan_sample(struct scan *s, struct pd_record *r)
 	if (ret || smp.f.tid == st->tid)
 		return ret;
 	st->tid = smp.f.tid;
-	return learn_thread(s, &smp);
+	/* The event differs from perf if the thread ran in another PID namespace. */
+	if ((int32_t)load_u32(smp.raw + 4) != smp.f.tid)
+		return 0;
+	return task(s, MAX_TASKS, smp.f.pid, smp.f.tid, NULL);
 }
-
-/* ---- what was lost ---- */
 
 static uint64_t lost_count(const struct pd_record *r)
 {
@@ -208,12 +421,18 @@ static int scan_fork(struct scan *s, struct pd_record *r)
 	return task(s, MAX_COMMS, (int32_t)pid, (int32_t)tid, comm);
 }
 
-/* Where CPUs of ids are. */
+/* nr, nr x { id, number of the event, CPU, thread } */
 static int scan_id_index(struct scan *s, struct pd_record *r)
 {
-	s->index_begin = s->index_begin ?: s->at;
-	s->index_end = s->at + r->len;
-	return 0;
+	uint64_t n, id, cpu;
+	int ret = 0;
+
+	if (cur_u64(&r->body, &n))
+		return 0;
+	while (!ret && n-- && !cur_u64(&r->body, &id) && !cur_skip(&r->body, 8) &&
+	       !cur_u64(&r->body, &cpu) && !cur_skip(&r->body, 8) && s->cpu_of.n < MAX_IDS)
+		ret = cpu < CAPTURE_MAX_CPUS ? u64map_put(&s->cpu_of, id, cpu) : 0;
+	return ret;
 }
 
 /* shift, mult, zero: perf's clock in ns = zero + (TSC * mult >> shift). */
@@ -308,7 +527,7 @@ static int entries_divide(const struct perfdata *p, struct pd_stream *st)
 		const struct pd_entry *e = &st->entry[i];
 
 		if (!i || (fill && (!e->cost || fill + e->cost > room ||
-				    e->time - st->entry[first].time >= PD_SPAN_MAX))) {
+				    e->time - st->entry[first].time >= SPAN_MAX))) {
 			ret = array_add(&st->block, &st->nblock, &st->block_cap, &i, sizeof(i));
 			fill = 0;
 		}
@@ -316,6 +535,52 @@ static int entries_divide(const struct perfdata *p, struct pd_stream *st)
 			first = i;
 		fill += e->cost;
 	}
+	return ret;
+}
+
+/*
+ * When a ring was full, the next event that finds room is preceded by a record of what was lost. At
+ * its end, perf writes the kernel's counters as well (from 6.1 on): what these have in excess of
+ * the records was lost after the last event of its CPU.
+ */
+static int scan_losses(struct scan *s)
+{
+	struct capture *c = s->p->c;
+	uint64_t told = 0, all = 0, placed = 0, cpu;
+	struct pd_stream *st;
+	int ret = 0;
+
+	for (size_t i = 0; i < s->p->nstream; i++)
+		told += MIN(s->p->stream[i].lost, UINT64_MAX - told);
+	for (size_t i = 0; i < s->lost_of.cap; i++)
+		if (s->lost_of.slot[i].used)
+			all += MIN(s->lost_of.slot[i].val, UINT64_MAX - all);
+	if (all <= told)
+		return 0;
+	for (size_t i = 0; i < s->lost_of.cap; i++) {
+		const struct u64map_slot *of = &s->lost_of.slot[i];
+
+		if (!of->used || !u64map_get(&s->cpu_of, of->key, &cpu))
+			continue;
+		st = stream_of(s, (uint32_t)cpu); /* a new one lost all that it had */
+		if (!st)
+			return -ENOMEM;
+		st->counted += MIN(of->val, UINT64_MAX - st->counted);
+	}
+	for (st = s->p->stream; st < s->p->stream + s->p->nstream && !ret; st++) {
+		const struct cap_loss l = { .cpu = st->cpu,
+					    .count = st->counted - st->lost,
+					    .from = st->last,
+					    .to = st->last,
+					    .first = st->nblock,
+					    .last = st->nblock };
+
+		if (st->counted <= st->lost)
+			continue;
+		ret = array_add(&c->loss, &c->nloss, &c->loss_cap, &l, sizeof(l));
+		placed += MIN(l.count, UINT64_MAX - placed);
+	}
+	s->lost_nowhere += all - told > placed ? all - told - placed : 0;
 	return ret;
 }
 
@@ -367,7 +632,6 @@ static void notes(const struct scan *s)
 int pd_scan(struct perfdata *p, struct kvmft_err *err)
 {
 	struct scan s = { .p = p, .err = err, .stream = UINT32_MAX };
-	uint64_t nowhere = 0;
 	int ret = scan_records(&s);
 
 	for (p->w.g.size = SUBBUF_MIN; p->w.g.size < 4 * s.most + 64;)
@@ -376,12 +640,12 @@ int pd_scan(struct perfdata *p, struct kvmft_err *err)
 		entries_sort(&p->stream[i]);
 		ret = entries_divide(p, &p->stream[i]);
 	}
-	ret = ret ?: pd_losses(p, &s.lost_of, s.index_begin, s.index_end, &nowhere);
-	s.lost_nowhere += nowhere;
+	ret = ret ?: scan_losses(&s);
 	if (!ret)
 		notes(&s);
 	u64map_free(&s.by_cpu);
 	u64map_free(&s.lost_of);
+	u64map_free(&s.cpu_of);
 	return ret;
 }
 
@@ -445,4 +709,109 @@ void pd_free(void *perfdata)
 	free(p->plain);
 	subbuf_writer_free(&p->w);
 	free(p);
+}
+
+/*
+ * The records of perf record -z, all in memory.
+ *
+ * What the rings held is one stream of zstd, in pieces: the bodies of records PD_COMPRESSED, and of
+ * PD_COMPRESSED2 with a u64 size before. A record may begin in one piece and end in another; those
+ * that are not packed may stand between them.
+ */
+
+struct unpacking {
+	struct perfdata *p;
+	uint64_t at; /* in the file */
+	uint8_t *plain;
+	size_t len, cap, whole; /* whole: where the last record begins that is not all there */
+};
+
+/* n bytes behind all, or behind the last record that is all there. */
+static int add_records(struct unpacking *u, size_t at, const void *b, size_t n)
+{
+	size_t size;
+
+	if (n > MAX_PLAIN - u->len)
+		return -EFBIG;
+	if (u->len + n > u->cap) {
+		size_t cap = MAX(2 * u->cap, u->len + n + RECORD_MAX);
+		uint8_t *grown = realloc(u->plain, cap);
+
+		if (!grown)
+			return -ENOMEM;
+		u->plain = grown;
+		u->cap = cap;
+	}
+	memmove(u->plain + at + n, u->plain + at, u->len - at);
+	memcpy(u->plain + at, b, n);
+	u->len += n;
+	while (u->len - u->whole >= PD_RECORD_HEAD) {
+		size = load_u16(u->plain + u->whole + 6);
+		if (size < PD_RECORD_HEAD)
+			return -EBADMSG;
+		if (size > u->len - u->whole)
+			break;
+		u->whole += size;
+	}
+	return 0;
+}
+
+/* The next piece; what is before it is put where it belongs. */
+static ssize_t next_piece(void *unpacking, void *buf, size_t room)
+{
+	static const uint8_t aux[16] = { PD_AUXTRACE, 0, 0, 0, 0, 0, sizeof(aux), 0 };
+	struct unpacking *u = unpacking;
+	struct pd_record r;
+	uint64_t size;
+	int ret;
+
+	while ((ret = pd_record(u->p, u->at, u->p->end, RECORD_MAX, &r)) > 0) {
+		u->at += r.len;
+		size = r.body.left;
+		if (r.type == PD_COMPRESSED2 && (cur_u64(&r.body, &size) || size > r.body.left))
+			return -EBADMSG;
+		if (r.type == PD_COMPRESSED || r.type == PD_COMPRESSED2) {
+			if (!size)
+				continue; /* 0 would be the end */
+			memcpy(buf, r.body.p, MIN((size_t)size, room));
+			return (ssize_t)size;
+		}
+		if (r.type == PD_AUXTRACE) /* its data are not kept */
+			ret = add_records(u, u->whole, aux, sizeof(aux));
+		else if (r.len == r.more_at)
+			ret = add_records(u, u->whole, r.body.p - PD_RECORD_HEAD, (size_t)r.len);
+		if (ret < 0)
+			return ret;
+	}
+	return ret;
+}
+
+int pd_unpack(struct perfdata *p, struct kvmft_err *err)
+{
+	struct unpacking u = { .p = p, .at = p->begin };
+	struct cap_unpacker *unpacker = NULL;
+	uint8_t piece[4096];
+	ssize_t n;
+	int ret = cap_packing("zstd", err) ? 0 : -EOPNOTSUPP;
+
+	while (!ret) {
+		n = cap_unpack_stream(&unpacker, "zstd", next_piece, &u, piece, sizeof(piece));
+		if (n <= 0)
+			ret = n ? (int)n : 1;
+		else
+			ret = add_records(&u, u.len, piece, (size_t)n);
+	}
+	cap_unpacker_free(unpacker);
+	if (ret == -EBADMSG) {
+		cap_note(p->c, "its packed records are damaged, or cut: what follows is missing");
+		p->c->complete = false;
+	}
+	if (ret < 0 && ret != -ENODATA && ret != -EBADMSG) { /* perf does not end its stream */
+		free(u.plain);
+		return ret == -EFBIG ? err_set(err, EFBIG, "more than 1 GiB, unpacked") : ret;
+	}
+	p->plain = u.plain ?: malloc(1);
+	p->begin = 0;
+	p->end = u.len;
+	return p->plain ? 0 : -ENOMEM;
 }
