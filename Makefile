@@ -171,7 +171,7 @@ only_whole := $(filter-out $(addprefix src/,blame/find.c exits/counts.c latency/
 	stuck/recording.c capture/tar.c capture/tracetext_*.c \
 	$(addsuffix *.c,$(addprefix cmd/,blam clock convert_ export many merge qemu) \
 	$(addprefix output/,clockcheck database diff lat_ report_ tracedat)))))
-only_sqlite := $(addprefix src/,util/sqlite.c cmd/export_db.c) $(wildcard src/output/database*.c)
+only_sqlite := $(addprefix src/,util/sqlite.c output/database.c)
 lib_src  := $(filter-out $(if $(filter 1,$(SMALL)),$(only_whole),$(only_small)) $(if $(sqlite),,$(only_sqlite)),$(sort $(wildcard src/*/*.c)))
 lib_obj  := $(lib_src:%.c=$(O)/%.o)
 main_obj := $(O)/src/main.o

@@ -100,7 +100,6 @@ struct out_alignment {
 
 struct out_format {
 	const char *name; /* as in --format */
-	const char *help;
 	bool binary;  /* not for a terminal */
 	bool only_ns; /* cannot show cycles */
 	const char *no_place; /* which events out->left_out counts, and why */

@@ -4,7 +4,7 @@
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
-#include "kvmft/blame_output.h"
+#include "kvmft/results.h"
 #include "kvmft/rate.h"
 #include "guest_syms.h"
 #include "many.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* blaming.c: the two walks of blame, over a pairing. */
 #include "blaming.h"
-#include "kvmft/blame_output.h"
+#include "kvmft/results.h"
 #include "sink.h"
 
 /*

@@ -7,7 +7,7 @@
 #define KVMFT_CMD_BLAMING_H
 
 #include "kvmft/blame.h"
-#include "kvmft/lat_output.h"
+#include "kvmft/results.h"
 #include "kvmft/pairing.h"
 #include "kvmft/windows.h"
 

@@ -4,7 +4,7 @@
 #include "cmds.h"
 #include "options.h"
 #include "sink.h"
-#include "kvmft/clockcheck_out.h"
+#include "kvmft/results.h"
 
 static const char *const clock_formats[] = { "text", "json", "openmetrics", NULL };
 

@@ -7,7 +7,7 @@
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
-#include "kvmft/lat_output.h"
+#include "kvmft/results.h"
 #include "kvmft/windows.h"
 #include "merge_qemu.h"
 #include "kvmft/rate.h"

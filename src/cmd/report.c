@@ -5,7 +5,7 @@
 #include "options.h"
 #include "guest_syms.h"
 #include "kvmft/output.h"
-#include "kvmft/report_out.h"
+#include "kvmft/results.h"
 #include "kvmft/pairing.h"
 #include "kvmft/rate.h"
 #include "many.h"

@@ -4,7 +4,7 @@
 #define KVMFT_CMD_SINK_H
 
 #include "kvmft/cli.h"
-#include "kvmft/lat_output.h"
+#include "kvmft/results.h"
 #include "kvmft/output.h"
 #include "kvmft/guest_time.h"
 #include "kvmft/outfile.h"

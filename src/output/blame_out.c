@@ -5,7 +5,7 @@
  */
 #include "kvmft/evidence.h"
 #include "kvmft/ksyms.h"
-#include "kvmft/blame_output.h"
+#include "kvmft/results.h"
 #include "kvmft/table.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* by_stack_out.c: `kvmft report --by stack` as text, JSON or CSV. */
-#include "kvmft/report_out.h"
+#include "kvmft/results.h"
 #include "kvmft/table.h"
 
 #define NAME_WIDTH 44

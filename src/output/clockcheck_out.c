@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* clockcheck_out.c: the answer of `kvmft clock`: a sentence for each finding, facts, metrics. */
-#include "kvmft/clockcheck_out.h"
+#include "kvmft/results.h"
 
 #include <inttypes.h>
 

@@ -96,7 +96,6 @@ static int folded_end(struct out *o)
 
 const struct out_format out_folded = {
 	.name = "folded",
-	.help = "stacks for flame graphs",
 	.begin = folded_begin,
 	.item = folded_item,
 	.end = folded_end,

@@ -567,7 +567,6 @@ static int html_end(struct out *o)
 
 const struct out_format out_html = {
 	.name = "html",
-	.help = "one page to look at in a browser",
 	.begin = html_begin,
 	.item = html_item,
 	.end = html_end,

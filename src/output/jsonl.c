@@ -382,7 +382,6 @@ static int jsonl_end(struct out *o)
 
 const struct out_format out_json = {
 	.name = "json",
-	.help = "one JSON object per line",
 	.begin = jsonl_begin,
 	.item = jsonl_item,
 	.epoch = jsonl_epoch,

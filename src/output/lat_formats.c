@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* lat_formats.c: the table of formats for latency results, and what they all share. */
-#include "kvmft/lat_output.h"
+#include "kvmft/results.h"
 #include "kvmft/table.h"
 #include "metrics.h"
 
@@ -228,15 +228,6 @@ static int json_print(const struct lat_view *v, FILE *f)
 	return sbuf_write(&b, f);
 }
 
-const struct lat_format lat_json = { .name = "json", .help = "one document", .print = json_print };
-
-const struct lat_format lat_html = {
-	.name = "html",
-	.help = "one page to look at in a browser",
-	.print = json_print,
-	.page = true,
-};
-
 /* ---- CSV ---- */
 
 /* What was only counted: a line each, named by its stage. */
@@ -275,10 +266,6 @@ static int csv_print(const struct lat_view *v, FILE *f)
 	}
 	return sbuf_write(&b, f);
 }
-
-const struct lat_format lat_csv = { .name = "csv",
-				    .help = "a line per group and stage",
-				    .print = csv_print };
 
 /*
  * Latency results as metrics: a histogram for each analysis and VM, how the VM's
@@ -425,33 +412,25 @@ static int metrics_print(const struct lat_view *v, FILE *f)
 	return sbuf_write(&b, f);
 }
 
-const struct lat_format lat_metrics = {
-	.name = "openmetrics",
-	.help = "for Prometheus",
-	.print = metrics_print,
-};
-
-extern const struct lat_format lat_text, lat_json, lat_csv, lat_html, lat_metrics;
-
 /* The first is the default. */
-static const struct lat_format *const lat_formats[] = {
-	&lat_text,
-	&lat_json,
-	&lat_csv,
-	&lat_html,
-	&lat_metrics,
+static const struct lat_format lat_formats[] = {
+	{ .name = "text", .print = lat_text_print },
+	{ .name = "json", .print = json_print },
+	{ .name = "csv", .print = csv_print },
+	{ .name = "html", .print = json_print, .page = true },
+	{ .name = "openmetrics", .print = metrics_print },
 };
 
 const char *lat_format_name(size_t i)
 {
-	return i < ARRAY_SIZE(lat_formats) ? lat_formats[i]->name : NULL;
+	return i < ARRAY_SIZE(lat_formats) ? lat_formats[i].name : NULL;
 }
 
 const struct lat_format *lat_format_find(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(lat_formats); i++)
-		if (!strcmp(lat_formats[i]->name, name))
-			return lat_formats[i];
+		if (!strcmp(lat_formats[i].name, name))
+			return &lat_formats[i];
 	return NULL;
 }
 

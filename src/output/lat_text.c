@@ -4,7 +4,7 @@
  * totals, what was counted, and the worst cases with their part of the time line.
  */
 #include "kvmft/table.h"
-#include "kvmft/lat_output.h"
+#include "kvmft/results.h"
 #include "kvmft/screen.h"
 
 #include <inttypes.h>
@@ -696,7 +696,7 @@ static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id
 	worst(b, v, t, v->story[id]);
 }
 
-static int text_print(const struct lat_view *v, FILE *f)
+int lat_text_print(const struct lat_view *v, FILE *f)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	bool crosses = false;
@@ -734,7 +734,3 @@ static int text_print(const struct lat_view *v, FILE *f)
 	text_wrap(&b, from, "  ", v->width);
 	return ret ?: sbuf_write(&b, f);
 }
-
-const struct lat_format lat_text = { .name = "text",
-				     .help = "tables to read",
-				     .print = text_print };

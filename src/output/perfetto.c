@@ -649,7 +649,6 @@ static int perfetto_end(struct out *o)
 
 const struct out_format out_perfetto = {
 	.name = "perfetto",
-	.help = "a trace for ui.perfetto.dev",
 	.binary = true,
 	.only_ns = true,
 	.no_place = NO_PLACE,

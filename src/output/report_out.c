@@ -6,7 +6,7 @@
  * 6.12), down to the blanks, so that whatever reads perf's tables can read these; what perf does
  * not have is to the right of its columns or after its tables, in lines that begin with '#'.
  */
-#include "kvmft/report_out.h"
+#include "kvmft/results.h"
 #include "kvmft/evidence.h"
 #include "kvmft/output.h"
 #include "kvmft/table.h"

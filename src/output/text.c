@@ -740,7 +740,6 @@ static int text_end(struct out *o)
 
 const struct out_format out_text = {
 	.name = "text",
-	.help = "one line per event",
 	.begin = text_begin,
 	.end = text_end,
 	.item = text_item,

@@ -6,7 +6,7 @@
  * get another size. A guest's stamps are converted to the host's TSC: readers cannot convert scaled
  * TSCs or kvmclock, and apply TIME_SHIFT only to the top-level buffer.
  */
-#include "kvmft/export.h"
+#include "kvmft/results.h"
 #include "kvmft/outfile.h"
 
 /*

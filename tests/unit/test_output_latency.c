@@ -14,7 +14,7 @@
 
 #include "latency/priv.h"
 #include "timeline/priv.h"
-#include "kvmft/lat_output.h"
+#include "kvmft/results.h"
 
 extern const struct lat_desc lat_desc_irq;
 
