@@ -44,8 +44,9 @@ enum evidence {
 	EVID_RECORD = 1 << 26,	/* of pvclock: by its event, or as the guest read it */
 	EVID_WALL = 1 << 27,	/* readings of a guest's clocks */
 	EVID_BEFORE = 1 << 28,	/* a record, from before the first that changed */
+	EVID_TAKES = 1 << 29,	/* that a guest takes interrupts, however it gets them */
 };
-#define EVIDENCE_BITS 29
+#define EVIDENCE_BITS 30
 
 struct evidence_rule {
 	const char *of, *what; /* "blame", "exit-kernel" */

@@ -82,6 +82,7 @@ struct stuck_obs {
 	uint64_t ticks_user, ticks_kernel, ticks_guest;
 	uint64_t throttled, throttled_ns; /* its cgroup: how often, how long */
 	bool recorded;			  /* in a capture: not looked at live */
+	bool untold;			  /* ... without what shows that it takes interrupts */
 	bool blind;			  /* this KVM does not report exits */
 	bool futex;			  /* its last system call was one */
 	bool peeked;			  /* and so is why KVM_RUN returned last: */
@@ -101,7 +102,7 @@ struct stuck_obs {
 
 /* What the judge makes of it. Pointers are into the rows and the symbols. */
 struct stuck_verdict {
-	enum stuck_class class;
+	enum stuck_class class, seems; /* seems: it is that, or a guest that works */
 	unsigned int run_pm, at_pm[STUCK_ATS]; /* thousandths of the time, of looks */
 	uint64_t exits_per_s;
 	/* Where its guest was most: RIPs there, of all that were seen; 0: none was */

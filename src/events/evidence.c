@@ -53,6 +53,8 @@ static const struct {
 	{ true, ALL, { EV_NONE }, "pvclock record", "its kvmclock", NULL },
 	{ true, ALL, { EV_NONE }, "clocks", "its clocks", NULL },
 	{ true, ALL, { EV_NONE }, "pvclock record of before", "its kvmclock", NULL },
+	{ false, TOGETHER, { EV_INJECT, EV_APICV_ACCEPT }, "kvm:kvm_inj_virq, kvm_apicv_accept_irq",
+	  "a guest that works", NULL },
 };
 
 #define SCHED (EVID_SWITCH | EVID_WAKEUP)
@@ -179,7 +181,10 @@ static const struct evidence_rule rules[] = {
 	{ "net-tx", "run", "the scheduler", SCHED, 0, NULL },
 	{ "net-tx", "ask", "a task of the host", SCHED | EVID_CALLS, 0, NULL },
 	{ "net-tx", "read", "a task of the host", SCHED | EVID_CALLS, 0, NULL },
-	/* what a vCPU of a recording may also have been, see stuck -i */
+	/* what a vCPU of a recording is, by its absence: that it takes interrupts, see stuck -i */
+	{ "stuck", "spinning", "the guest", EVID_TAKES, 0, "it takes interrupts" },
+	{ "stuck", "exit-loop", "the guest", EVID_TAKES, 0, "interrupts of a device come for it" },
+	/* what it may also have been */
 	{ "stuck", "starved", "the scheduler", SCHED, 0, NULL },
 	{ "stuck", "throttled", "the scheduler", SCHED, 0, NULL },
 	{ "stuck", "stopped", "a signal", EVID_SWITCH, 0, NULL },
@@ -240,8 +245,9 @@ uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, boo
 			bool is = shows(fmt, role, cap->is_tracedat ? seen : NULL);
 
 			/* KVM does not have these there. */
-			is |= arm64 && (role == EV_FAST_MMIO || role == EV_INJECT ||
-					role == EV_MSI || role == EV_IPI);
+			is |= arm64 &&
+			      (role == EV_FAST_MMIO || role == EV_INJECT || role == EV_MSI ||
+			       role == EV_APICV_ACCEPT || role == EV_IPI);
 			all &= is;
 			one |= is;
 		}

@@ -392,13 +392,6 @@ static bool is_halted(const struct stuck_obs *o, const struct stuck_verdict *v)
 	       (!o->blind || v->deaf);
 }
 
-static enum stuck_class halted(const struct stuck_obs *o, const struct stuck_verdict *v)
-{
-	bool woke = exits_of(o) || (o->blind && o->turns > 2 && !v->deaf);
-
-	return woke ? STUCK_IDLE : STUCK_HALTED;
-}
-
 /* Functions in which a kernel does nothing but wait. */
 static const char *const waits[] = {
 	"delay_",
@@ -422,16 +415,21 @@ static const char *const waits[] = {
 	"stop_this_cpu",
 };
 
+static bool waits_there(const struct stuck_verdict *v)
+{
+	for (size_t i = 0; v->sym && i < ARRAY_SIZE(waits); i++)
+		if (str_starts(v->sym->name, waits[i]))
+			return true;
+	return false;
+}
+
 /*
  * That it is always at one place is no hang: programs compute, and kernels copy. It is one if the
  * guest takes no interrupts and does nothing else, or if that place is where one only waits.
  */
 static bool stays(const struct stuck_obs *o, const struct stuck_verdict *v)
 {
-	for (size_t i = 0; v->sym && i < ARRAY_SIZE(waits); i++)
-		if (str_starts(v->sym->name, waits[i]))
-			return true;
-	return v->deaf || (!ksyms_is_user(v->rip) && !takes_irqs(o) &&
+	return waits_there(v) || v->deaf || (!ksyms_is_user(v->rip) && !takes_irqs(o) &&
 			   o->count[STUCK_EXIT] <= o->count[STUCK_SAMPLE] / 100);
 }
 
@@ -472,8 +470,9 @@ static enum stuck_class judge(const struct stuck_obs *o, struct stuck_verdict *v
 		return STUCK_EXIT_LOOP;
 	if (mostly(v, STUCK_AT_USER))
 		return asleep_in_vmm(o);
-	if (is_halted(o, v))
-		return halted(o, v);
+	if (is_halted(o, v)) /* and was woken? */
+		return exits_of(o) || (o->blind && o->turns > 2 && !v->deaf) ? STUCK_IDLE
+									     : STUCK_HALTED;
 	return runs(o, v);
 }
 
@@ -487,7 +486,11 @@ void stuck_judge(struct stuck_obs *o, const struct ksyms *syms, struct stuck_ver
 	v->exits_per_s = exits_per_second(o, exits_of(o));
 	v->deaf = o->count[STUCK_ACCEPT] && !o->count[STUCK_INJECT] && !o->count[STUCK_EOI];
 	find_place(o, syms, v);
-	v->class = judge(o, v);
+	v->class = v->seems = judge(o, v);
+	/* Who works takes interrupts: that is in no event. */
+	if (o->untold && (v->class == STUCK_EXIT_LOOP ||
+			  (v->class == STUCK_SPINNING && !waits_there(v))))
+		v->class = STUCK_UNKNOWN;
 	/* Posted ones are not seen taken, but none made it run; the last may be on its way. */
 	if (v->class == STUCK_HALTED && MAX(o->count[STUCK_INJECT], o->count[STUCK_ACCEPT]) > 1)
 		v->deaf = true;

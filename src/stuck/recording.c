@@ -158,6 +158,8 @@ static void lacks(struct stuck *s)
 
 		s->lacks |= rule ? rule->needs & ~recorded : 0;
 	}
+	for (size_t k = 0; k < s->n; k++)
+		s->vcpu[k].obs.untold = s->lacks & EVID_TAKES;
 }
 
 static int walk(struct stuck *s)
@@ -203,7 +205,9 @@ void stuck_recording_note(const struct stuck *s)
 	if (!s->lacks)
 		return;
 	evidence_remedy(s->lacks, &b);
-	s->note("whether a vCPU was starved, stopped, blocked or in its VMM is not recorded: %s",
+	s->note("whether a vCPU %s is not recorded: %s",
+		s->lacks & EVID_TAKES ? "takes interrupts, or what its thread did otherwise,"
+				      : "was starved, stopped, blocked or in its VMM",
 		b.s ?: "");
 }
 

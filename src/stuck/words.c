@@ -74,7 +74,9 @@ static void why_spinning(const struct stuck *s, const struct stuck_vcpu *c, stru
 		  PM(share(v->rip_n, v->rip_all)), v->sym ? "function" : "page",
 		  c->obs.recorded ? "not halted" : "on a CPU",
 		  PM(c->obs.recorded ? v->at_pm[STUCK_AT_CPU] : v->run_pm), v->exits_per_s);
-	if (v->deaf)
+	if (c->obs.untold)
+		sbuf_add(b, "; whether it takes interrupts is not recorded");
+	else if (v->deaf)
 		sbuf_add(b, "; interrupts come and it takes none: it has them off");
 	else if (v->sym && c->obs.count[STUCK_INJECT] + c->obs.count[STUCK_UPKEEP])
 		sbuf_add(b, "; it only waits there");
@@ -130,8 +132,9 @@ static void why_loop(const struct stuck *s, const struct stuck_vcpu *c, struct s
 		add_access(v->access, b);
 		sbuf_add(b, ", ");
 	}
-	sbuf_addf(b, PCT " of what it exits for%s", PM(v->exit_pm),
-		  c->obs.count[STUCK_TO_USER] ? "; the VMM answers" : "");
+	sbuf_addf(b, PCT " of what it exits for%s%s", PM(v->exit_pm),
+		  c->obs.count[STUCK_TO_USER] ? "; the VMM answers" : "",
+		  c->obs.untold ? "; whether interrupts come for it is not recorded" : "");
 }
 
 /* The last of the ring is read after the end. */
@@ -270,7 +273,7 @@ static void why_unknown(const struct stuck_vcpu *c, struct sbuf *b)
 
 static void add_why(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
 {
-	switch (c->v.class) {
+	switch (c->v.seems) {
 	case STUCK_SPINNING: why_spinning(s, c, b); return;
 	case STUCK_IN_GUEST: why_in_guest(s, c, b); return;
 	case STUCK_EXIT_LOOP: why_loop(s, c, b); return;
@@ -416,8 +419,8 @@ static bool is_sure(const struct stuck *s, const struct stuck_vcpu *c)
 	case STUCK_IN_GUEST: return false;
 	case STUCK_HALTED: return c->v.deaf || (s->timers.known && !s->timers.n);
 	case STUCK_SPINNING:
-		return c->v.deaf ||
-		       (!o->count[STUCK_INJECT] && !o->count[STUCK_UPKEEP] && !s->lost);
+		return !s->lost &&
+		       (c->v.deaf || (!o->count[STUCK_INJECT] && !o->count[STUCK_UPKEEP]));
 	case STUCK_EXIT_LOOP: return !s->lost || o->exact;
 	default: return true;
 	}

@@ -137,4 +137,35 @@ right()
 }
 is "$(right sched_switch) $(right sched_wakeup) $(right kvm_userspace_exit) $(right interrupts) $(right 'the guest')" "2 5 4 5 5" \
 	"... and what does not need it is right"
+
+# Two that stay in one page of their kernel: one works, one does not. So do two that exit all the time at one place.
+mkdir "$tmp/stuck" || exit
+# stays NAME CLASS WORKS EXITS: with interrupts if WORKS; EXITS: for writes to a device, or because the host wants it
+stays()
+{
+	{
+		printf '%s\n' "meta vm id=100-12 pid=100 fd=12 name=one" "meta vcpu vm=100-12 id=0 tid=101 offset=0 tsc=1" \
+			"meta task tid=101 tgid=100 comm=CPU%200/KVM" "recorded kvm_inj_virq kvm_apicv_accept_irq kvm_eoi kvm_fast_mmio"
+		awk -v works="$3" -v exits="$4" 'BEGIN { for (t = 1000000; n < 400; t += 2000000) {
+			print 0, t, "101 kvm_entry vcpu_id=0"
+			print 0, t + 1990000, "101 kvm_exit exit_reason=" (exits ? 48 : 1) " guest_rip=0xffffffff81050000 isa=1 vcpu_id=0"
+			if (exits)
+				print 0, t + 1991000, "101 kvm_fast_mmio gpa=0xfebf3000"
+			if (works && n % 4 == 0)
+				print 0, t + 1995000, "101 kvm_inj_virq vector=0x26"
+			n++ } }'
+	} >"$tmp/stays.txt"
+	ok "$1: the capture is compiled" "$tools/mkcap" --capture "$tmp/stuck/$1.rec" "$tmp/stays.txt"
+	echo "$1 $2 one" >>"$tmp/stuck/planted"
+}
+stays spins spinning 0 0
+stays computes healthy 1 0
+stays loops exit-loop 0 1
+stays drives healthy 1 1
+ONLY="nothing|kvm:kvm_inj_virq|kvm:kvm_eoi|all but kvm_entry, kvm_exit|5 holes" \
+	python3 "$top/tests/vm/ablation_stuck.py" "$kvmft" "$tools/ablate" "$tmp/stuck" >"$tmp/table"
+is "$?" 0 "stuck -i is asked again, without events"
+sed 's/^\([^#]\)/# \1/' "$tmp/table"
+is "$(sed -n 's/^stuck without nothing: //p' "$tmp/table")" "right 4 not-known 0 wrong 0 sure-and-wrong 0" "all are right in the whole"
+is "$(grep -c ' wrong 0 sure-and-wrong 0$' "$tmp/table")" 5 "... nothing is wrong, whatever is taken out"
 finish

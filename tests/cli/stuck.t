@@ -37,6 +37,7 @@ built()
 		echo "meta vm id=100-12 pid=100 fd=12 name=one"
 		echo "meta vcpu vm=100-12 id=0 tid=101 offset=0 tsc=1"
 		echo "meta task tid=101 tgid=100 comm=CPU%200/KVM"
+		echo "recorded kvm_inj_virq kvm_apicv_accept_irq"
 		cat "$tmp/$1.events"
 	} >"$tmp/$1.text"
 	ok "$1 is built" "$mkcap" --capture "$tmp/$1" --formats formats-6.1-kvm.txt "$tmp/$1.text"
@@ -97,9 +98,21 @@ awk 'BEGIN { for (t = 1000000; n < 100; t += 4000000) {
 	print 0, t + 3990000, "101 kvm_exit exit_reason=1 guest_rip=0xffffffff81050000 isa=1 vcpu_id=0"
 	n++ } }' >"$tmp/spin.events"
 built spin
-recorded spin spinning stuck 'at 0xffffffff81050000: 100 of 100 RIPs .* it took no interrupt'
+run "$kvmft" stuck -i "$tmp/spin" --format json
+out_has '"class":"spinning","stuck":true,"sure":true,"why":"at 0xffffffff81050000: 100 of 100 RIPs .* it took no interrupt' \
+	"one that spins"
 { head -n 40 "$tmp/spin.events"; echo 0 gap 7; tail -n 40 "$tmp/spin.events"; } >"$tmp/lost.events"
 built lost
+# The same, and a loop, where it was not recorded how a guest takes interrupts.
+ablate=${KVMFT_TOOLS:-$top/build/tests/tools}/ablate
+for name in spin loop; do
+	cp -r "$tmp/$name" "$tmp/$name.less"
+	"$ablate" --drop kvm:kvm_inj_virq "$tmp/$name.less" >/dev/null
+	run "$kvmft" stuck -i "$tmp/$name.less" --format json
+	out_has '"verdict":"unknown".*"class":"unknown","stuck":false,"sure":false,"why":"[^"]*interrupts[^"]* not recorded' \
+		"$name without kvm_inj_virq: unknown"
+	out_has '"needs":\[.*"host kvm:kvm_inj_virq, kvm_apicv_accept_irq"\]' "... and what it needs"
+done
 run "$kvmft" stuck -i "$tmp/lost"
 status_is 3 "events were lost"
 err_has '7 events lost' "... how many"

@@ -66,7 +66,7 @@ asks()
 	once "$@"
 	note "$name: answered after $took/100 s"
 	fact "took_$(echo "$name" | tr - _)" "$took"
-	all=$took besides=0 asked=$name
+	all=$took besides=0 asked=$name sel=$2
 	if [ "$all" -gt 500 ]; then
 		shift
 		once "$asked.short" "$@" --seconds 0.2
@@ -83,7 +83,7 @@ records()
 {
 	[ -n "${RECORD:-}" ] || return 0
 	check "$1: recorded" "$KVMFT" record -q -o "$1.rec" -d "$RECORD"
-	echo "$1 $2" >>planted
+	echo "$1 $2 $sel" >>planted
 }
 
 # shellcheck disable=SC2086 # options
@@ -423,6 +423,7 @@ step_healthy()
 		fact "verdicts_$kind" "$(echo "$verdicts" | tr -d ' ,')"
 		check "$kind: each was answered" same "$(wc -l <healthy.all)" "${RUNS:-20}"
 		check "$kind: no alarm" sh -c '! grep -vE "^(running|idle|in-guest)\$" healthy.all'
+		sel=busy
 		records "busy-$kind" healthy
 	done
 	flag_set work-busy none
