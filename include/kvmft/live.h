@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * live.h: events of many CPUs in time order while they happen.
+ * live.h: events of many CPUs while they happen, and what else commands that watch them have in
+ * common: formats and descriptors of an instance, the signals that end them, and writing to a
+ * reader that may be slow.
  *
  * The descriptors of per_cpu/cpuN/trace_pipe_raw are read at intervals that the caller chooses. At
  * each read an event of one CPU may still be on its way while a later one of another CPU has
@@ -12,17 +14,19 @@
 #ifndef KVMFT_LIVE_H
 #define KVMFT_LIVE_H
 
+#include "kvmft/exit_names.h"
+#include "kvmft/kernel.h"
 #include "kvmft/ring.h"
 
 struct live;
 
 struct live_item {
-	enum rkind kind;  /* R_EVENT, R_GAP, R_DAMAGE */
-	bool late;	  /* something newer was given out before */
+	enum rkind kind; /* R_EVENT, R_GAP, R_DAMAGE */
+	bool late;	 /* something newer was given out before */
 	uint32_t cpu;
-	uint64_t ts;	  /* trace clock units; of a gap: where events begin again */
-	uint64_t lost;	  /* R_GAP: how many; 0 = unknown */
-	struct rec rec;	  /* R_EVENT; data is valid until the next live_next() or live_read() */
+	uint64_t ts;	/* trace clock units; of a gap: where events begin again */
+	uint64_t lost;	/* R_GAP: how many; 0 = unknown */
+	struct rec rec; /* R_EVENT */
 };
 
 struct live_totals {
@@ -30,11 +34,19 @@ struct live_totals {
 	bool lost_unknown; /* some gap had no count */
 };
 
-/* Geometry of the sub-buffers of this machine. Freed with live_free(). 0 or -ENOMEM, -EINVAL. */
-int live_new(uint32_t subbuf_size, struct live **out) __must_check;
-void live_free(struct live *l); /* NULL is fine; closes no descriptor */
+/*
+ * A reader of all CPUs of an instance, in time order, or, where that does not matter and costs
+ * less, CPU by CPU without a window. 0 or -errno; live_free() also what is half open.
+ */
+int live_open(struct kinst *k, const struct kcpus *cpus, bool in_order, struct live **live,
+	      struct kvmft_err *err) __must_check;
+void live_free(struct live *l); /* NULL is fine */
 
-/* fd (borrowed) yields whole sub-buffers and does not block. After the last one: live_read(). */
+/*
+ * The same in two steps, for descriptors (borrowed) that yield whole sub-buffers of this machine
+ * and do not block. After the last one: live_read(). 0 or -ENOMEM, -EINVAL.
+ */
+int live_new(uint32_t subbuf_size, bool in_order, struct live **out) __must_check;
 int live_add_cpu(struct live *l, uint32_t cpu, int fd) __must_check;
 
 /*
@@ -44,9 +56,44 @@ int live_add_cpu(struct live *l, uint32_t cpu, int fd) __must_check;
  * yield whole sub-buffers, -ENOMEM.
  */
 int live_read(struct live *l, bool last) __must_check;
-/* The next released item: 1, or 0 if there is none until the next live_read(). */
-int live_next(struct live *l, struct live_item *item) __must_check;
+/*
+ * The next released item, which is valid until the next call of this or of live_read(); NULL if
+ * there is none until the next live_read().
+ */
+const struct live_item *live_next(struct live *l) __must_check;
 
 const struct live_totals *live_totals(const struct live *l);
+
+/* ---- the session ---- */
+
+/* Reports and removes what a killed kvmft left; failures are left to `kvmft reset`. */
+void session_sweep(struct ktracefs *t, note_fn *note);
+/* Formats of list, as if they came from a capture; *fmt is the caller's. */
+int session_formats(struct ktracefs *t, const struct kevent_list *list, struct fmt **fmt,
+		    struct kvmft_err *err) __must_check;
+/* Size of a ring per CPU, in KB: 4 MB, less when memory is short. */
+uint64_t session_buffer_kb(size_t ncpu);
+/* Of this machine's KVM, for what does not name it; else that of the names. */
+enum exit_isa session_isa(const struct exit_names *n);
+/* Opens all CPUs of an instance: (*raw)[cpus->n], to be closed with session_raw_close(). */
+int session_raw_open(struct kinst *k, const struct kcpus *cpus, int **raw,
+		     struct kvmft_err *err) __must_check;
+void session_raw_close(int *raw, size_t n);
+
+/* Blocks the signals that end a session and makes them readable: descriptor or -errno. */
+int session_signals(struct kvmft_err *err) __must_check;
+/* Nothing is left to be undone: from here on they end the program as usual. *fd: -1 = none. */
+void session_signals_end(int *fd);
+
+enum session_write {
+	SESSION_WRITTEN,
+	SESSION_SIGNAL,	     /* a signal came while the reader did not read: the rest was not
+			      * written */
+	SESSION_READER_GONE, /* EPIPE */
+};
+
+/* Writes to standard output in such a way that signals are obeyed meanwhile. 0 or -errno. */
+int session_write(int signal_fd, const char *text, size_t n, enum session_write *how,
+		  struct kvmft_err *err) __must_check;
 
 #endif

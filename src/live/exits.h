@@ -2,14 +2,10 @@
 /*
  * exits.h: the parts of counting exits live.
  *
- * exits.c         order of setting up and undoing, result
- * exits_target.c  whose exits: -p, -v, -a, -t, -T, --vm, and what can be wrong with them
- * exits_who.c     which thread is whose vCPU, while VMs come and go
+ * exits_live.c    order of setting up and undoing, waiting, tables, result
+ * exits_who.c     whose exits: the target, and which thread is whose vCPU
  * exits_hist.c    engine 1: the kernel counts, in hist triggers
  * exits_drain.c   engine 2: the events are read and counted here
- * exits_loop.c    waiting: intervals, ticks, signals, targets that end
- * exits_show.c    one table to standard output or to a file
- * exits_top.c     the same on a whole terminal
  */
 #ifndef KVMFT_LIVE_EXITS_H
 #define KVMFT_LIVE_EXITS_H
@@ -22,7 +18,7 @@
 #include "kvmft/exits_live.h"
 #include "kvmft/exits_out.h"
 #include "kvmft/vm.h"
-#include "kvmft/live_session.h"
+#include "kvmft/live.h"
 
 struct exits_run;
 
@@ -103,16 +99,7 @@ struct exits_run {
 	} screen;
 };
 
-/* ---- exits_target.c ---- */
-
-/* Finds the target, and x->vms if there is one. After x->exit is known. */
-int exits_target_find(struct exits_run *x);
-/* For views: is this one of the target's threads? ctx is the exits_run. */
-bool exits_wanted(const void *ctx, const struct exits *e, const struct exits_thread *t);
-bool exits_target_gone(const struct exits_run *x);
-void exits_target_free(struct exits_target *t);
-
-/* ---- exits_who.c ---- */
+/* ---- exits_who.c: 0 or -errno with x->err set ---- */
 
 /* Starts watching debugfs. */
 void exits_who_begin(struct exits_run *x);
@@ -129,20 +116,11 @@ void exits_who_changed(struct exits_run *x);
 /* Looks if x->rescan_ns (0 = never) has come. */
 int exits_who_tick(struct exits_run *x);
 
-/* ---- exits_show.c ---- */
-
-/* One table: of this interval, or of OpenMetrics' counters. 0 or -errno with x->err set. */
-int exits_show(struct exits_run *x);
-void exits_page_fill(const struct exits_run *x, const struct exits_view *v, struct exits_page *p);
-
-/* ---- exits_top.c ---- */
-
-int exits_top_begin(struct exits_run *x);
-int exits_top_show(struct exits_run *x);
-void exits_top_end(struct exits_run *x);
-
-/* ---- exits_loop.c ---- */
-
-int exits_loop(struct exits_run *x);
+/* Finds the target, and x->vms if there is one. After x->exit is known. */
+int exits_target_find(struct exits_run *x);
+/* For views: is this one of the target's threads? ctx is the exits_run. */
+bool exits_wanted(const void *ctx, const struct exits *e, const struct exits_thread *t);
+bool exits_target_gone(const struct exits_run *x);
+void exits_target_free(struct exits_target *t);
 
 #endif

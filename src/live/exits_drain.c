@@ -1,105 +1,69 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * exits_drain.c: engine 2, for kernels without hist triggers. The events are recorded into a ring
- * of our own, read every few milliseconds and counted here.
- *
- * Counts need no order, so each CPU's sub-buffers are read with read() into one buffer and walked
- * there: of the ways to empty a ring that is the cheapest by far, and the memory is that one
- * buffer. Times need exit and entry of a thread in order over CPUs; then they go through live.h.
+ * of our own, read every few milliseconds and counted here. Counts need no order; times need exit
+ * and entry of a thread in order over CPUs.
  */
 #include "exits.h"
 
 #include <inttypes.h>
 
-#define SUBBUF_KB     64u
-#define TICK_MS	      20u
-#define WOKEN_MAX     32768u /* as many as the kernel's map has */
-#define READS_PER_CPU 256u /* then it is the next CPU's turn, so that none waits for ever */
+#define SUBBUF_KB 64u
+#define TICK_MS	  20u
+#define WOKEN_MAX 32768u /* as many as the kernel's map has */
 
 struct exits_drain {
 	struct kcpus cpus;
-	int *raw;
-	struct live *live; /* for times; else NULL */
-	struct subbuf_geom geom;
-	uint8_t *buf;	   /* one sub-buffer; for counts */
+	struct live *live;
 	struct exits_handling pair;
 	uint16_t exit_id, entry_id, waking_id, wakeup_id; /* 0: none */
-	struct u64map woken; /* by thread: when, plus 1; 0: never */
-	uint64_t lost_in_band, damaged;
+	struct u64map woken;				  /* by thread: when, plus 1; 0: never */
+	uint64_t damaged;				  /* events */
 };
 
 /* ---- setting up ---- */
 
-static bool exits_has_vcpu(const struct exits_run *x, const struct kevent *e)
-{
-	return !strcmp(e->sys, fmt_sys(x->exit.ev)) && strcmp(e->name, event_name(EV_VCPU_WAKEUP));
-}
-
-static int drain_instance(struct exits_run *x)
+static int drain_begin(struct exits_run *x)
 {
 	struct kinst_config c = KINST_CONFIG_DEFAULT;
+	struct exits_drain *d;
 	int ret;
 
+	d = x->drain = calloc(1, sizeof(*x->drain));
+	if (!d)
+		return err_set(x->err, ENOMEM, "out of memory");
+	ret = kcpus_read(KCPU_POSSIBLE, &d->cpus);
+	if (ret)
+		return err_why(x->err, ret, "cannot read the list of CPUs");
+	if (!x->exit.f[0].size)
+		return err_lack(x->err, ENOENT,
+				"kvm_exit of this kernel has no field that "
+				"tells the reason: not a machine that kvmft knows?");
+	d->exit_id = fmt_id(x->exit.ev);
+	d->entry_id = x->entry.ev ? fmt_id(x->entry.ev) : d->exit_id;
+	d->waking_id = x->waking.ev ? fmt_id(x->waking.ev) : 0;
+	d->wakeup_id = x->wakeup.ev ? fmt_id(x->wakeup.ev) : 0;
+	d->pair.e = &x->table;
 	c.clock = x->c->time ? x->clock : NULL;
 	c.subbuf_kb = SUBBUF_KB;
-	c.buffer_kb = session_buffer_kb(x->drain->cpus.n);
+	c.buffer_kb = session_buffer_kb(d->cpus.n);
 	c.record_cmd = false;
 	c.pid = x->target.pids;
 	c.npid = x->target.npids;
 	c.event_fork = x->target.pid != 0;
 	ret = kinst_create(x->t, &c, &x->k, x->err);
 	for (size_t i = 0; i < x->events.n && !ret && x->target.filter[0]; i++) {
-		/* Neither of these names the vCPU; the table does. */
-		if (!exits_has_vcpu(x, &x->events.v[i]))
+		struct kevent *e = &x->events.v[i];
+
+		/* Those of wake-ups do not name the vCPU; the table does. */
+		if (strcmp(e->sys, fmt_sys(x->exit.ev)) ||
+		    !strcmp(e->name, event_name(EV_VCPU_WAKEUP)))
 			continue;
-		x->events.v[i].filter = strdup(x->target.filter);
-		ret = x->events.v[i].filter ? 0 : err_set(x->err, ENOMEM, "out of memory");
+		e->filter = strdup(x->target.filter);
+		ret = e->filter ? 0 : err_set(x->err, ENOMEM, "out of memory");
 	}
-	return ret ?: kinst_events_add(x->k, &x->events, x->err);
-}
-
-static int drain_fields(struct exits_run *x)
-{
-	struct exits_drain *d = x->drain;
-
-	if (!x->exit.f[0].size)
-		return err_lack(x->err, ENOENT, "kvm_exit of this kernel has no field that "
-				"tells the reason: not a machine that kvmft knows?");
-	d->exit_id = fmt_id(x->exit.ev);
-	d->entry_id = x->entry.ev ? fmt_id(x->entry.ev) : d->exit_id;
-	d->waking_id = x->waking.ev ? fmt_id(x->waking.ev) : 0;
-	d->wakeup_id = x->wakeup.ev ? fmt_id(x->wakeup.ev) : 0;
-	return 0;
-}
-
-static int drain_reader(struct exits_run *x)
-{
-	struct exits_drain *d = x->drain;
-	int ret = session_raw_open(x->k, &d->cpus, &d->raw, x->err);
-
-	if (ret)
-		return ret;
-	d->pair.e = &x->table;
-	d->geom = subbuf_geom_here(kinst_subbuf_size(x->k));
-	if (x->c->time)
-		return session_live_open(x->k, &d->cpus, d->raw, &d->live, x->err);
-	d->buf = malloc(d->geom.size);
-	return d->buf ? 0 : err_set(x->err, ENOMEM, "out of memory");
-}
-
-static int drain_begin(struct exits_run *x)
-{
-	int ret;
-
-	x->drain = calloc(1, sizeof(*x->drain));
-	if (!x->drain)
-		return err_set(x->err, ENOMEM, "out of memory");
-	ret = kcpus_read(KCPU_POSSIBLE, &x->drain->cpus);
-	if (ret)
-		return err_why(x->err, ret, "cannot read the list of CPUs");
-	ret = drain_fields(x);
-	ret = ret ?: drain_instance(x);
-	ret = ret ?: drain_reader(x);
+	ret = ret ?: kinst_events_add(x->k, &x->events, x->err);
+	ret = ret ?: live_open(x->k, &d->cpus, x->c->time, &d->live, x->err);
 	ret = ret ?: kinst_tracing(x->k, true, x->err);
 	return ret ?: kinst_events_enable(x->k, x->err);
 }
@@ -123,11 +87,9 @@ static void drain_stop(struct exits_run *x)
 
 	if (d) {
 		live_free(d->live);
-		session_raw_close(d->raw, d->cpus.n);
 		exits_handling_free(&d->pair);
 		u64map_free(&d->woken);
 		kcpus_free(&d->cpus);
-		free(d->buf);
 		free(d);
 	}
 	x->drain = NULL;
@@ -165,7 +127,7 @@ static int take_exit(struct exits_run *x, const struct rec *rec, uint32_t tid)
 	second = event_u64(&x->exit, 1, rec);
 	reason = exit_why(&x->names, first, second).reason;
 	ret = exits_add(&x->table, tid, reason, 1);
-	if (!ret && d->live)
+	if (!ret && x->c->time)
 		ret = exits_handling_exit(&d->pair, tid, rec->ts, reason);
 	if (!ret && x->table.nthread != threads)
 		take_vcpu(x, rec, &x->exit.f[3], tid);
@@ -180,14 +142,6 @@ static int take_waking(struct exits_run *x, const struct rec *rec)
 	if (x->drain->woken.n >= WOKEN_MAX && !u64map_get(&x->drain->woken, tid, NULL))
 		return 0;
 	return u64map_put(&x->drain->woken, tid, rec->ts + 1);
-}
-
-/* It does not name the vCPU, which is known by its exits. */
-static int take_halt(struct exits_run *x, const struct rec *rec, uint32_t tid)
-{
-	if (!u64map_get(&x->table.by_tid, tid, NULL))
-		return 0;
-	return exits_time_one(&x->table, tid, EXITS_HALT, event_u64(&x->wakeup, 0, rec));
 }
 
 static int take_entry(struct exits_run *x, const struct rec *rec, uint32_t tid)
@@ -217,80 +171,19 @@ static int take_event(struct exits_run *x, const struct rec *rec)
 		return take_waking(x, rec);
 	if (tid <= 0)
 		return 0;
+	/* It does not name the vCPU, which is known by its exits. */
 	if (d->wakeup_id && rec->id == d->wakeup_id)
-		return take_halt(x, rec, (uint32_t)tid);
+		return u64map_get(&x->table.by_tid, (uint32_t)tid, NULL)
+			       ? exits_time_one(&x->table, (uint32_t)tid, EXITS_HALT,
+						event_u64(&x->wakeup, 0, rec))
+			       : 0;
 	if (rec->id == d->exit_id)
 		return take_exit(x, rec, (uint32_t)tid);
-	if (!d->live || rec->id != d->entry_id)
+	if (!x->c->time || rec->id != d->entry_id)
 		return 0;
 	if (!x->exit.f[3].size) /* before Linux 5.10 only the entry has it */
 		take_vcpu(x, rec, &x->entry.f[0], (uint32_t)tid);
 	return take_entry(x, rec, (uint32_t)tid);
-}
-
-static int walk_subbuf(struct exits_run *x, bool *sparse)
-{
-	struct exits_drain *d = x->drain;
-	struct subbuf sb;
-	struct rec rec;
-	int got, ret;
-
-	*sparse = false;
-	if (subbuf_begin(&sb, d->buf, &d->geom)) {
-		d->damaged++;
-		return 0;
-	}
-	*sparse = subbuf_sparse(&sb, &d->geom);
-	if (sb.lost)
-		d->lost_in_band += sb.lost_counted ? sb.lost_count : 1;
-	while ((got = subbuf_next(&sb, &rec)) > 0) {
-		ret = take_event(x, &rec);
-		if (ret)
-			return ret;
-	}
-	d->damaged += got < 0;
-	return 0;
-}
-
-/*
- * 1: this CPU may have more. A sparse sub-buffer is the last one for now, unless it is the first,
- * which is the rest of what the previous reading ended with.
- */
-static int drain_cpu(struct exits_run *x, int fd, bool last)
-{
-	struct exits_drain *d = x->drain;
-	bool sparse;
-
-	for (unsigned int i = 0; i < READS_PER_CPU; i++) {
-		ssize_t n = read(fd, d->buf, d->geom.size);
-		int ret;
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno != EAGAIN)
-			return -errno;
-		if (n <= 0)
-			return 0;
-		if ((size_t)n != d->geom.size)
-			return -EMSGSIZE;
-		ret = walk_subbuf(x, &sparse);
-		if (ret || (i && sparse && !last))
-			return ret;
-	}
-	return 1;
-}
-
-static int drain_counts(struct exits_run *x, bool last)
-{
-	struct exits_drain *d = x->drain;
-	int more = 0;
-
-	for (size_t i = 0; i < d->cpus.n && more >= 0; i++) {
-		int got = drain_cpu(x, d->raw[i], last);
-
-		more = got < 0 ? got : more | got;
-	}
-	return more;
 }
 
 /* What was woken before may have entered unseen. */
@@ -301,31 +194,22 @@ static void take_gap(struct exits_drain *d)
 		d->woken.slot[i].val = 0;
 }
 
-static int drain_times(struct exits_run *x, bool last)
-{
-	struct exits_drain *d = x->drain;
-	int more = live_read(d->live, last), ret = 0;
-	struct live_item item;
-
-	while (more >= 0 && !ret && live_next(d->live, &item)) {
-		if (item.kind == R_EVENT)
-			ret = take_event(x, &item.rec);
-		else
-			take_gap(d);
-		d->damaged += item.kind == R_DAMAGE;
-	}
-	return ret ?: more;
-}
-
 /* once: what there is now, else until nothing is left. */
 static int drain_all(struct exits_run *x, bool last, bool once)
 {
-	int more;
+	struct exits_drain *d = x->drain;
+	const struct live_item *item;
+	int more, ret = 0;
 
 	do {
-		more = x->drain->live ? drain_times(x, last) : drain_counts(x, last);
-	} while (more > 0 && !once);
-	return more < 0 ? err_why(x->err, more, "cannot read the ring") : 0;
+		more = live_read(d->live, last);
+		while (more >= 0 && !ret && (item = live_next(d->live)))
+			if (item->kind == R_EVENT)
+				ret = take_event(x, &item->rec);
+			else
+				take_gap(d);
+	} while (more > 0 && !ret && !once);
+	return err_why(x->err, ret ?: MIN(more, 0), "cannot read the ring");
 }
 
 static int drain_tick(struct exits_run *x)
@@ -333,31 +217,25 @@ static int drain_tick(struct exits_run *x)
 	return drain_all(x, false, true);
 }
 
-/* Losses according to the kernel's counters, because the ring was full. */
-static void drain_lost(struct exits_run *x)
+static int drain_read(struct exits_run *x, bool last)
 {
 	struct exits_drain *d = x->drain;
+	const struct live_totals *in_band = live_totals(d->live);
+	int ret = last ? kinst_events_disable(x->k) : 0;
 	uint64_t lost = 0;
 
-	for (size_t i = 0; i < d->cpus.n; i++) {
+	if (ret)
+		return err_why(x->err, ret, "cannot disable the events");
+	ret = drain_all(x, last, !last);
+	/* Losses according to the kernel's counters, because the ring was full. */
+	for (size_t i = 0; i < d->cpus.n && !ret; i++) {
 		struct kstats s;
 
 		if (kinst_stats(x->k, d->cpus.cpu[i], &s, NULL) == 0)
 			lost += s.overrun + s.commit_overrun + s.dropped;
 	}
-	x->lost = MAX(lost, d->lost_in_band);
-	x->lost_unknown |= d->damaged != 0;
-}
-
-static int drain_read(struct exits_run *x, bool last)
-{
-	int ret = last ? kinst_events_disable(x->k) : 0;
-
-	if (ret)
-		return err_why(x->err, ret, "cannot disable the events");
-	ret = drain_all(x, last, !last);
-	if (!ret)
-		drain_lost(x);
+	x->lost = MAX(lost, in_band->lost + in_band->lost_unknown);
+	x->lost_unknown |= d->damaged || in_band->damaged;
 	return ret;
 }
 

@@ -1,8 +1,451 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* trace.c: printing events live, from its configuration to its result. */
+/*
+ * trace.c: printing events live, from its configuration to its result.
+ */
 #include "trace.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
+#include <poll.h>
+#include <time.h>
+
+#include "kvmft/output.h"
+#include "kvmft/put.h"
+
+/*
+ * The instance has the trace clock that is shown, so that the kernel itself does the work; only
+ * seconds since the start and a guest's kvmclock are computed here, from x86-tsc, or the former
+ * from mono_raw if there is no such clock.
+ */
+
+#define TSC_CLOCK "x86-tsc"
+
+/* Checks the options; sets t->time and t->clock. */
+static int clock_choose(struct trace *t)
+{
+	const struct trace_config *c = t->c;
+	bool wall = c->clock && !strcmp(c->clock, "realtime");
+	struct ktsc_facts f;
+	int ret;
+
+	t->clock = c->tsc || c->kvmclock ? TSC_CLOCK : kclock_default();
+	if (c->clock && !wall)
+		t->clock = c->clock;
+	ret = ktracefs_clock_check(t->t, t->clock, t->err);
+	if (ret)
+		return ret;
+	if (wall)
+		t->time = TRACE_REALTIME;
+	else if (c->kvmclock)
+		t->time = TRACE_KVMCLOCK;
+	else if (!c->tsc && !c->clock)
+		t->time = TRACE_SINCE_START;
+	else
+		t->time = clock_trace_is_ns(t->clock) ? TRACE_NS : TRACE_UNITS;
+	t->khz = 1000000; /* of ns */
+	if ((t->time != TRACE_SINCE_START && !wall) || strcmp(t->clock, TSC_CLOCK))
+		return 0;
+	ret = ktsc_facts_read(t->t, &f);
+	if (ret)
+		return err_why(t->err, ret, "cannot read CPU facts");
+	t->khz = f.khz;
+	return t->khz ? 0
+		      : err_lack(t->err, ENODATA,
+				 "cannot tell how fast the TSC runs: use --tsc, "
+				 "or --clock mono_raw");
+}
+
+/* A bracket in the clock of stamps. */
+static uint64_t stamp_of(const struct trace *t, const struct clock_bracket *b)
+{
+	return strcmp(t->clock, TSC_CLOCK) ? b->mono_raw : b->tsc;
+}
+
+/* Read again once a second. */
+static bool wall_value(struct trace *t, uint64_t ts, uint64_t *v)
+{
+	int64_t cycles = (int64_t)(ts - stamp_of(t, &t->wall));
+
+	if ((!t->wall.tsc || cycles > (int64_t)(t->khz * 1000)) && kbracket_read(8, &t->wall))
+		return false;
+	cycles = (int64_t)(ts - stamp_of(t, &t->wall));
+	*v = t->wall.real + (uint64_t)((__int128)cycles * 1000000 / (__int128)t->khz);
+	return true;
+}
+
+/* Stamp ts of thread tid in the clock to be shown; false if that is impossible. */
+static bool clock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *v)
+{
+	*v = ts;
+	if (t->time == TRACE_KVMCLOCK && !trace_kvmclock_value(t, ts, tid, v))
+		return false;
+	if (t->time == TRACE_REALTIME && !wall_value(t, ts, v))
+		return false;
+	if (t->time == TRACE_SINCE_START)
+		*v = tsc_cycles_to_ns(ts > t->start ? ts - t->start : 0, t->khz);
+	/* Wraps on purpose: offsets are two's complement. */
+	*v += t->c->clock_offset.set ? t->c->clock_offset.v : 0;
+	return true;
+}
+
+/* ---- what is traced, and the instance for it ---- */
+
+#define SUBBUF_KB 64u
+
+static int tids_add(struct trace *t, uint32_t pid, const char *what)
+{
+	uint32_t *tid = NULL;
+	size_t n = 0;
+	int ret = vm_thread_ids(NULL, pid, &tid, &n);
+
+	if (ret)
+		return err_why(t->err, ret, "no process %s", what);
+	for (size_t i = 0; i < n && !ret; i++) {
+		ret = array_add(&t->tids, &t->ntids, &t->tids_cap, &tid[i], sizeof(*t->tids));
+		if (ret)
+			err_set(t->err, ENOMEM, "out of memory");
+	}
+	free(tid);
+	return ret;
+}
+
+static int setup_tids(struct trace *t)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < t->c->vms.n && !ret; i++) {
+		const struct vm *vm;
+
+		ret = vm_list_find(t->vms, t->c->vms.v[i], &vm, t->err);
+		ret = ret ?: tids_add(t, vm->pid, t->c->vms.v[i]);
+	}
+	for (size_t i = 0; i < t->c->pids.n && !ret; i++) {
+		uint64_t pid;
+
+		if (parse_u64(t->c->pids.v[i], &pid) || !pid || pid > INT32_MAX)
+			return err_usage(t->err, "option --pid: '%s' is not a process id",
+					 t->c->pids.v[i]);
+		ret = tids_add(t, (uint32_t)pid, t->c->pids.v[i]);
+	}
+	return ret;
+}
+
+COMPARE_BY(tid_cmp, int32_t, );
+
+/* Threads that began before the instance could see them begin, and after they were listed. */
+static int tids_again(struct trace *t)
+{
+	size_t known = t->ntids;
+	int ret;
+
+	if (!known)
+		return 0;
+	qsort(t->tids, known, sizeof(*t->tids), tid_cmp);
+	ret = setup_tids(t);
+	for (size_t i = known; i < t->ntids && !ret; i++)
+		if (!bsearch(&t->tids[i], t->tids, known, sizeof(*t->tids), tid_cmp))
+			ret = kinst_pid_add(t->k, t->tids[i], t->err);
+	return ret;
+}
+
+static int setup_instance(struct trace *t)
+{
+	struct kinst_config c = KINST_CONFIG_DEFAULT;
+	int ret = kcpus_read(KCPU_POSSIBLE, &t->cpus);
+
+	if (ret)
+		return err_why(t->err, ret, "cannot read the list of CPUs");
+	c.clock = t->clock;
+	c.subbuf_kb = SUBBUF_KB;
+	/* Overwrite mode: only then does the ring itself show where events are missing. */
+	c.overwrite = true;
+	c.buffer_kb = session_buffer_kb(t->cpus.n);
+	if (t->c->buffer.set)
+		c.buffer_kb = MAX(t->c->buffer.v / 1024, (uint64_t)1);
+	c.pid = t->tids;
+	c.npid = t->ntids;
+	c.event_fork = t->ntids != 0;
+	ret = kinst_create(t->t, &c, &t->k, t->err);
+	ret = ret ?: tids_again(t);
+	ret = ret ?: kinst_events_add(t->k, &t->events, t->err);
+	ret = ret ?: session_formats(t->t, &t->events, &t->fmt, t->err);
+	return ret ?: live_open(t->k, &t->cpus, true, &t->live, t->err);
+}
+
+/*
+ * One line per event, as `kvmft merge` prints it but without the side:
+ * TASK-TID  [CPU]  TIME  SYSTEM:EVENT: FIELDS
+ */
+
+#define COMMS_MAX   65536		   /* then all are forgotten */
+#define COMMS_TICKS (2000 / TRACE_TICK_MS) /* a name is trusted this long: exec changes it */
+
+static void comms_free(struct trace_comms *c)
+{
+	free(c->v);
+	u64map_free(&c->by_tid);
+	*c = (struct trace_comms){ 0 };
+}
+
+static struct trace_comm *comm_slot(struct trace_comms *c, int32_t tid)
+{
+	struct trace_comm *m;
+	uint64_t at;
+
+	if (u64map_get(&c->by_tid, (uint32_t)tid, &at))
+		return &c->v[at];
+	if (c->n >= COMMS_MAX)
+		comms_free(c);
+	m = array_grow(&c->v, c->n, &c->cap, sizeof(*m));
+	if (!m || u64map_put(&c->by_tid, (uint32_t)tid, c->n))
+		return NULL;
+	c->n++;
+	return m;
+}
+
+/*
+ * Threads that were gone before we looked: the kernel remembers the names of some, lines of "TID
+ * NAME". Once a tick is enough.
+ */
+static void comms_from_kernel(struct trace *t)
+{
+	_cleanup_free_ char *text = NULL;
+	char *save, *line, *end;
+
+	if (t->comms.asked == t->tick || ktracefs_text(t->t, "saved_cmdlines", &text))
+		return;
+	t->comms.asked = t->tick;
+	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+		long tid = strtol(line, &end, 10);
+		struct trace_comm *m;
+
+		if (end == line || *end != ' ' || tid <= 0 || tid > INT32_MAX)
+			continue;
+		m = comm_slot(&t->comms, (int32_t)tid);
+		if (!m || m->name[0])
+			continue;
+		snprintf(m->name, sizeof(m->name), "%.31s", end + strspn(end, " "));
+		str_printable(m->name);
+	}
+}
+
+/* From /proc while the thread lives; afterwards the last known name stays. */
+static const char *comm_get(struct trace *t, int32_t tid)
+{
+	struct trace_comm *m;
+	char path[64], name[32];
+
+	if (tid == 0)
+		return "<idle>";
+	m = comm_slot(&t->comms, tid);
+	if (!m)
+		return "<...>";
+	if (m->tick && t->tick - m->tick < COMMS_TICKS)
+		return m->name;
+	m->tick = t->tick;
+	snprintf(path, sizeof(path), "/proc/%" PRId32 "/comm", tid);
+	if (file_read_line(AT_FDCWD, path, name, sizeof(name)) == 0) {
+		str_printable(name);
+		memcpy(m->name, name, sizeof(name));
+	} else if (!m->name[0]) {
+		comms_from_kernel(t);
+		m = comm_slot(&t->comms, tid); /* the array may have moved */
+		if (m && !m->name[0])
+			strcpy(m->name, "<...>");
+	}
+	return m ? m->name : "<...>";
+}
+
+static void line_time(struct trace *t, const struct live_item *i, int32_t tid)
+{
+	char text[48] = "?", date[32];
+	uint64_t v = 0;
+	bool known = clock_value(t, i->ts, tid, &v);
+	time_t second = (time_t)(v / 1000000000u);
+	struct tm tm;
+
+	if (known && t->time == TRACE_UNITS)
+		snprintf(text, sizeof(text), "%" PRIu64, v);
+	else if (known && t->time != TRACE_REALTIME)
+		snprintf(text, sizeof(text), "%" PRIu64 ".%09" PRIu64, v / 1000000000u,
+			 v % 1000000000u);
+	else if (known && localtime_r(&second, &tm) && /* as in merge with --clock realtime */
+		 strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &tm))
+		snprintf(text, sizeof(text), "%s.%09" PRIu64, date, v % 1000000000u);
+	t->time_width = MAX(t->time_width, (int)strlen(text));
+	sbuf_addf(&t->line, "%*s  ", t->time_width, text);
+}
+
+/* What precedes the time. Wider ones are not waited for: a column grows when it must. */
+static void line_who(struct trace *t, const char *task, uint32_t cpu)
+{
+	uint32_t last = t->cpus.n ? t->cpus.cpu[t->cpus.n - 1] : 0;
+
+	t->task_width = MAX(t->task_width, (int)strlen(task));
+	sbuf_addf(&t->line, "%-*s [%0*u] ", t->task_width, task, (int)put_dec_len(last), cpu);
+}
+
+/* Appends the line of an item to t->line; false if it is not to be shown. */
+static bool line_add(struct trace *t, const struct live_item *i)
+{
+	const struct fmt_event *ev = NULL;
+	size_t from = t->line.len, what;
+	char task[64] = "-";
+	int32_t tid = -1;
+
+	if (i->kind == R_EVENT) {
+		if (t->time == TRACE_KVMCLOCK && !trace_kvmclock_feed(t, &i->rec))
+			return false;
+		tid = fmt_pid(t->fmt, &i->rec);
+		snprintf(task, sizeof(task), "%s-%" PRId32, comm_get(t, tid), tid);
+		ev = fmt_by_id(t->fmt, i->rec.id);
+	}
+	line_who(t, task, i->cpu);
+	line_time(t, i, tid);
+	what = t->line.len;
+	if (i->kind == R_DAMAGE) {
+		sbuf_add(&t->line, "DAMAGED: a sub-buffer of this CPU could not be read");
+	} else if (i->kind != R_EVENT && i->lost) {
+		sbuf_addf(&t->line, "LOST %" PRIu64 " EVENTS of this CPU", i->lost);
+	} else if (i->kind != R_EVENT) {
+		sbuf_add(&t->line, "LOST EVENTS of this CPU, their number is unknown");
+	} else if (ev) {
+		sbuf_add(&t->line, fmt_sys(ev));
+		sbuf_addc(&t->line, ':');
+		sbuf_add(&t->line, fmt_name(ev));
+		sbuf_add(&t->line, ": ");
+		fmt_print(ev, &i->rec, &t->line);
+	} else {
+		sbuf_addf(&t->line, "event-%u: (no format, %u bytes)", i->rec.id, i->rec.len);
+	}
+	sbuf_addc(&t->line, '\n');
+	if (t->c->color)
+		out_paint(&t->line, from, 0, what - from, 0);
+	return true;
+}
+
+/*
+ * Every tick the rings are read and what can be ordered is printed. A reader that
+ * goes away is noticed even if no event comes.
+ */
+
+#define FLUSH_AT (256u << 10)
+
+uint64_t trace_elapsed_ms(struct trace *t)
+{
+	uint64_t ns = util_now_ns() - t->begin_ns;
+
+	if (!t->end && t->c->duration.set && ns >= t->c->duration.v)
+		t->end = TRACE_DURATION;
+	return ns / 1000000;
+}
+
+int trace_wait(struct trace *t, unsigned int ms)
+{
+	struct pollfd p[2] = { { .fd = t->signal_fd, .events = POLLIN },
+			       { .fd = STDOUT_FILENO } }; /* POLLERR: the reader is gone */
+
+	if (poll(p, 2, (int)ms) < 0 && errno != EINTR)
+		return err_why(t->err, errno, "cannot wait");
+	if (p[0].revents)
+		t->end = TRACE_SIGNAL;
+	else if (p[1].revents & POLLERR)
+		t->end = TRACE_READER_GONE;
+	return 0;
+}
+
+static int loop_flush(struct trace *t)
+{
+	const struct sbuf *line = &t->line;
+	enum session_write how;
+	int ret;
+
+	t->cut.width = t->c->width;
+	if (t->c->width) {
+		line = &t->shown;
+		screen_cut(&t->cut, t->line.s, t->line.len, &t->shown);
+	}
+	if (line->error)
+		return err_set(t->err, ENOMEM, "out of memory");
+	ret = session_write(t->signal_fd, line->s, line->len, &how, t->err);
+	if (how == SESSION_SIGNAL)
+		t->end = TRACE_SIGNAL;
+	else if (how == SESSION_READER_GONE)
+		t->end = TRACE_READER_GONE;
+	sbuf_reset(&t->line);
+	sbuf_reset(&t->shown);
+	return ret;
+}
+
+/* Prints what live_read() released. */
+static int loop_print(struct trace *t)
+{
+	const struct live_item *item;
+	int ret = 0;
+
+	while (!ret && t->end != TRACE_COUNT && t->end != TRACE_READER_GONE &&
+	       (item = live_next(t->live))) {
+		if (line_add(t, item) && item->kind == R_EVENT)
+			t->printed++;
+		if (t->c->count.set && t->printed >= t->c->count.v)
+			t->end = TRACE_COUNT;
+		if (t->line.len >= FLUSH_AT)
+			ret = loop_flush(t);
+	}
+	return ret ?: loop_flush(t);
+}
+
+/* 1: there is more to read at once. */
+static int loop_read(struct trace *t, bool last)
+{
+	int more = live_read(t->live, last), ret;
+
+	if (more < 0)
+		return err_why(t->err, more, "cannot read the ring");
+	ret = loop_print(t);
+	return ret ?: more;
+}
+
+/* Everything that the ring still holds; not wanted if enough was printed. */
+static int loop_rest(struct trace *t)
+{
+	int ret = kinst_events_disable(t->k);
+
+	if (ret)
+		return err_why(t->err, ret, "cannot disable the events");
+	if (t->end == TRACE_COUNT || t->end == TRACE_READER_GONE)
+		return 0;
+	do {
+		ret = loop_read(t, true);
+	} while (ret > 0 && t->end != TRACE_COUNT && t->end != TRACE_READER_GONE);
+	return MIN(ret, 0);
+}
+
+/*
+ * Never faster than the tick, even if there is much to read: the time between two reads is the
+ * window in which late events find their place.
+ */
+static int trace_loop(struct trace *t)
+{
+	uint64_t next = 0, end = UINT64_MAX;
+	int ret = 0;
+
+	if (t->c->duration.set)
+		end = (t->c->duration.v + 999999) / 1000000;
+	while (!t->end) {
+		uint64_t now = trace_elapsed_ms(t), when;
+
+		t->tick++;
+		next = MAX(next + TRACE_TICK_MS, now);
+		when = MIN(next, end);
+		ret = trace_wait(t, (unsigned int)(when > now ? when - now : 0));
+		if (!ret && !t->end)
+			ret = loop_read(t, false);
+		if (ret < 0)
+			return ret;
+	}
+	return loop_rest(t);
+}
 
 static int trace_prepare(struct trace *t)
 {
@@ -11,13 +454,19 @@ static int trace_prepare(struct trace *t)
 	if (ret)
 		return ret;
 	session_sweep(t->t, t->note);
-	ret = trace_clock_choose(t);
-	ret = ret ?: trace_setup_vms(t);
-	ret = ret ?: trace_setup_events(t);
+	ret = clock_choose(t);
+	if (!ret && (t->c->vms.n || t->c->kvmclock)) {
+		/* For the TSC offsets; a machine without debugfs is reported by the VM list. */
+		if (vm_debugfs_mount(NULL, NULL))
+			errno = 0;
+		ret = vm_scan(NULL, &t->vms, t->err);
+	}
+	for (size_t i = 0; i < t->c->events.n && !ret; i++)
+		ret = kevent_expand(t->t, t->c->events.v[i], &t->events, t->err);
 	if (!ret && t->time == TRACE_KVMCLOCK)
 		ret = trace_kvmclock_prepare(t);
-	ret = ret ?: trace_setup_tids(t);
-	ret = ret ?: trace_setup_instance(t);
+	ret = ret ?: setup_tids(t);
+	ret = ret ?: setup_instance(t);
 	if (!ret)
 		ret = t->signal_fd = session_signals(t->err);
 	ret = MIN(ret, 0);
@@ -28,10 +477,12 @@ static int trace_prepare(struct trace *t)
 
 static int trace_start(struct trace *t)
 {
+	struct clock_bracket b;
 	int ret;
 
 	t->begin_ns = util_now_ns();
-	t->start = trace_clock_now(t);
+	/* As early as any event from here on. */
+	t->start = kbracket_read(1, &b) ? 0 : stamp_of(t, &b);
 	ret = kinst_tracing(t->k, true, t->err);
 	ret = ret ?: kinst_events_enable(t->k, t->err);
 	/* After kvm_write_tsc_offset is on, so that no change falls in between. */
@@ -84,18 +535,16 @@ static void trace_undo(struct trace *t)
 	struct kvmft_err err = { .text = "" };
 
 	live_free(t->live);
-	session_raw_close(t->raw, t->cpus.n);
 	if (kinst_destroy(t->k, &err) && err.text[0])
 		t->note("%s", err.text);
 	trace_kvmclock_free(&t->kvmclock);
-	trace_comms_free(&t->comms);
+	comms_free(&t->comms);
 	fmt_free(t->fmt);
 	vm_list_free(t->vms);
 	kevent_list_free(&t->events);
 	kcpus_free(&t->cpus);
 	ktracefs_close(t->t);
-	if (t->signal_fd >= 0)
-		close(t->signal_fd);
+	util_close_fd(&t->signal_fd);
 	sbuf_free(&t->line);
 	sbuf_free(&t->shown);
 	free(t->tids);

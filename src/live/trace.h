@@ -2,13 +2,9 @@
 /*
  * trace.h: the parts of printing events live.
  *
- * trace.c           order of setting up and undoing
- * trace_setup.c     events, threads, instance, formats
- * trace_clock.c     which clock is shown, and a stamp in it
- * trace_kvmclock.c  --kvmclock: the epochs of one VM, kept up to date by its events
- * trace_record.c    ... and where its pvclock record comes from
- * trace_line.c      one line per event; names of threads
- * trace_loop.c      the ticks: read, order, print, until something ends it
+ * trace.c           the instance, the clock, ticks and lines, until something ends it
+ * trace_kvmclock.c  --kvmclock: the epochs of one VM, kept up to date by its events, and where its
+ *                   pvclock record comes from
  */
 #ifndef KVMFT_LIVE_TRACE_H
 #define KVMFT_LIVE_TRACE_H
@@ -20,7 +16,6 @@
 #include "kvmft/screen.h"
 #include "kvmft/trace.h"
 #include "kvmft/vm.h"
-#include "kvmft/live_session.h"
 
 #define TRACE_TICK_MS 50 /* reading interval, and so the re-order window */
 
@@ -75,10 +70,9 @@ struct trace {
 	struct kevent_list events;
 	struct fmt *fmt;
 	struct kcpus cpus;
-	int *raw;		/* cpus.n descriptors, or -1 */
 	struct live *live;
 	struct vm_list *vms;
-	int32_t *tids;		/* --vm and -p */
+	int32_t *tids; /* --vm and -p */
 	size_t ntids, tids_cap;
 
 	enum trace_time time;
@@ -100,55 +94,24 @@ struct trace {
 	enum trace_end end;
 };
 
-/* ---- trace_setup.c: 0 or -errno with t->err set ---- */
-
-int trace_setup_vms(struct trace *t);
-int trace_setup_events(struct trace *t);
-int trace_setup_tids(struct trace *t);
-int trace_setup_instance(struct trace *t);
-
-/* ---- trace_clock.c ---- */
-
-/* Checks the options; sets t->time and t->clock. */
-int trace_clock_choose(struct trace *t);
-/* Now in the instance's clock, x86-tsc or mono_raw: as early as any event from here on. */
-uint64_t trace_clock_now(const struct trace *t);
-/* Stamp ts of thread tid in the clock to be shown; false if that is impossible. */
-bool trace_clock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *v);
-
-/* ---- trace_kvmclock.c ---- */
+/* ---- trace_kvmclock.c: 0 or -errno with t->err set ---- */
 
 /* Finds the VM and adds its clock events to t->events. Before the instance is made. */
 int trace_kvmclock_prepare(struct trace *t);
+/* Fills t->kvmclock.record from the options, or waits for the VM's kvm_pvclock_update. */
+int trace_record_get(struct trace *t);
 /* TSC offsets and record, once the clock events are being recorded. */
 int trace_kvmclock_begin(struct trace *t);
 /* Looks at an event before it is printed. False: the user did not ask for it. */
 bool trace_kvmclock_feed(struct trace *t, const struct rec *rec);
 bool trace_kvmclock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *v);
-/* The fields of a kvm_pvclock_update; false if it is not one of this VM. */
-bool trace_pvclock_event(const struct trace_vm *v, const struct trace_kvm_event *e,
-			 const struct fmt *fmt, const struct rec *rec, struct trace_pvclock *out);
-int trace_pvclock_resolve(struct trace_kvm_event *e, const struct fmt *fmt,
-			  struct kvmft_err *err);
 void trace_kvmclock_free(struct trace_vm *v);
 
-/* ---- trace_record.c ---- */
-
-/* Fills t->kvmclock.record from the options, or waits for the VM's kvm_pvclock_update. */
-int trace_record_get(struct trace *t);
-
-/* ---- trace_line.c ---- */
-
-/* Appends the line of an item to t->line; false if it is not to be shown. */
-bool trace_line(struct trace *t, const struct live_item *item);
-void trace_comms_free(struct trace_comms *c);
-
-/* ---- trace_loop.c ---- */
+/* ---- trace.c ---- */
 
 /* Waits at most ms for a signal or the loss of the reader; sets t->end. 0 or -errno. */
 int trace_wait(struct trace *t, unsigned int ms);
 /* Milliseconds of CLOCK_MONOTONIC since tracing (or waiting) began; sets t->end at --duration. */
 uint64_t trace_elapsed_ms(struct trace *t);
-int trace_loop(struct trace *t);
 
 #endif

@@ -2,14 +2,18 @@
 /*
  * trace_kvmclock.c: host TSC to the kvmclock of one VM, live.
  *
- * TSC offsets come from debugfs, the pvclock record from trace_record.c; both may change while
- * tracing, which kvm_write_tsc_offset and kvm_pvclock_update report. These two are recorded even if
- * the user did not ask for them, and are fed to the VM's epochs in time order, before anything
- * later is printed.
+ * TSC offsets come from debugfs, the pvclock record from the guest or from KVM; both may change
+ * while tracing, which kvm_write_tsc_offset and kvm_pvclock_update report. These two are recorded
+ * even if the user did not ask for them, and are fed to the VM's epochs in time order, before
+ * anything later is printed.
  */
 #include "trace.h"
 
 #include <inttypes.h>
+#include <strings.h>
+
+#include "kvmft/clock.h"
+#include "kvmft/guest_time.h"
 
 /* Fields of EV_PVCLOCK and EV_TSC_OFFSET. */
 enum { PV_VCPU, PV_VERSION, PV_TSC, PV_SYSTEM, PV_MUL, PV_SHIFT, PV_FLAGS, PV_FIELDS };
@@ -23,12 +27,6 @@ void trace_kvmclock_free(struct trace_vm *v)
 }
 
 /* ---- setting up ---- */
-
-/* vm_list_find() lends a const VM of a list that is ours. */
-static struct vm *own_vm(struct vm_list *list, const struct vm *found)
-{
-	return &list->vm[found - list->vm];
-}
 
 static int add_hidden(struct trace *t, const char *name, struct trace_kvm_event *e)
 {
@@ -50,10 +48,9 @@ int trace_kvmclock_prepare(struct trace *t)
 	ret = ret ?: kevent_kvm_check(t->t, t->err);
 	if (ret)
 		return ret;
-	v->vm = own_vm(t->vms, found);
+	v->vm = &t->vms->vm[found - t->vms->vm]; /* of a list that is ours */
 	if (!v->vm->has_debugfs)
-		return err_lack(t->err, ENOENT, "cannot get the TSC offset of %s: %s",
-				v->vm->sel,
+		return err_lack(t->err, ENOENT, "cannot get the TSC offset of %s: %s", v->vm->sel,
 				t->vms->debugfs_text ?: "it has no directory in debugfs");
 	ret = add_hidden(t, event_name(EV_PVCLOCK), &v->pvclock);
 	return ret ?: add_hidden(t, event_name(EV_TSC_OFFSET), &v->write_offset);
@@ -70,32 +67,20 @@ static int resolve(struct trace_kvm_event *e, const struct fmt *fmt, enum event_
 	return 0;
 }
 
-int trace_pvclock_resolve(struct trace_kvm_event *e, const struct fmt *fmt, struct kvmft_err *err)
+/* The map of a vCPU in debugfs; NULL, or why it must not be used. */
+static const char *vcpu_map(const struct vm_vcpu *c, struct tsc_map *map)
 {
-	return resolve(e, fmt, EV_PVCLOCK, PV_FIELDS, err);
-}
-
-/* The map of a vCPU in debugfs; -errno if it must not be used. */
-static int vcpu_map(const struct vm_vcpu *c, struct tsc_map *map)
-{
-	if (!c->has_offset)
-		return -ENODATA;
-	if (c->in_guest_mode)
-		return -EAGAIN;
-	if (c->ratio_state == VM_RATIO_REFUSED || c->ratio_state == VM_RATIO_UNKNOWN)
-		return -EINVAL;
-	*map = (struct tsc_map){ .offset = c->tsc_offset, .ratio = c->tsc_ratio,
+	*map = (struct tsc_map){ .offset = c->tsc_offset,
+				 .ratio = c->tsc_ratio,
 				 .frac = (uint8_t)c->tsc_frac_bits };
-	return tsc_map_check(map);
-}
-
-static const char *map_problem(int error)
-{
-	switch (error) {
-	case -EAGAIN: return "a nested guest runs in it all the time, try again";
-	case -EINVAL: return "its TSC scaling ratio makes no sense";
-	default: return "debugfs does not say it";
-	}
+	if (!c->has_offset)
+		return "debugfs does not say it";
+	if (c->in_guest_mode)
+		return "a nested guest runs in it all the time, try again";
+	if (c->ratio_state == VM_RATIO_REFUSED || c->ratio_state == VM_RATIO_UNKNOWN ||
+	    tsc_map_check(map))
+		return "its TSC scaling ratio makes no sense";
+	return NULL;
 }
 
 static int read_maps(struct trace *t)
@@ -109,11 +94,11 @@ static int read_maps(struct trace *t)
 		return err_why(t->err, ret, "cannot read the TSC offset of %s", v->vm->sel);
 	for (size_t i = 0; i < v->vm->n_vcpus; i++) {
 		const struct vm_vcpu *c = &v->vm->vcpu[i];
+		const char *problem = vcpu_map(c, &map);
 
-		ret = vcpu_map(c, &map);
-		if (ret)
-			return err_set(t->err, -ret, "no TSC offset of vCPU %u of %s: %s", c->id,
-				       v->vm->sel, map_problem(ret));
+		if (problem)
+			return err_set(t->err, ENODATA, "no TSC offset of vCPU %u of %s: %s", c->id,
+				       v->vm->sel, problem);
 		ret = epoch_vm_read(v->epochs, c->id, c->tsc_after, &map);
 		if (!ret && c->tid)
 			ret = u64map_put(&v->vcpu_of, c->tid, c->id);
@@ -151,7 +136,7 @@ static int check_record(struct trace *t, const struct trace_pvclock *r)
 int trace_kvmclock_begin(struct trace *t)
 {
 	struct trace_vm *v = &t->kvmclock;
-	int ret = trace_pvclock_resolve(&v->pvclock, t->fmt, t->err);
+	int ret = resolve(&v->pvclock, t->fmt, EV_PVCLOCK, PV_FIELDS, t->err);
 
 	ret = ret ?: resolve(&v->write_offset, t->fmt, EV_TSC_OFFSET, WR_FIELDS, t->err);
 	if (ret)
@@ -190,8 +175,9 @@ static bool of_this_vm(const struct trace_vm *v, int32_t tid)
 	return access(path, F_OK) == 0;
 }
 
-bool trace_pvclock_event(const struct trace_vm *v, const struct trace_kvm_event *e,
-			 const struct fmt *fmt, const struct rec *rec, struct trace_pvclock *out)
+/* The fields of a kvm_pvclock_update; false if it is not one of this VM. */
+static bool pvclock_event(const struct trace_vm *v, const struct trace_kvm_event *e,
+			  const struct fmt *fmt, const struct rec *rec, struct trace_pvclock *out)
 {
 	uint64_t x[PV_FIELDS];
 
@@ -255,7 +241,7 @@ bool trace_kvmclock_feed(struct trace *t, const struct rec *rec)
 
 	if (rec->id == fmt_id(v->pvclock.type.ev)) {
 		/* If one is refused, the previous record stays in force. */
-		if (trace_pvclock_event(v, &v->pvclock, t->fmt, rec, &r) &&
+		if (pvclock_event(v, &v->pvclock, t->fmt, rec, &r) &&
 		    epoch_vm_pvclock(v->epochs, r.vcpu, rec->ts, &r.pv))
 			t->note("a pvclock record of vCPU %u could not be taken in", r.vcpu);
 		return !v->pvclock.hidden;
@@ -278,4 +264,210 @@ bool trace_kvmclock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *n
 		return true;
 	v->unknown++;
 	return false;
+}
+
+/*
+ * Where `kvmft trace --kvmclock` gets the guest's pvclock record from.
+ *
+ * Preferably from the guest itself: from a capture made in it, or from the `pvclock=` line of
+ * `kvmft guest-offset`. The host sees a record only when KVM writes one, which a quiet guest makes
+ * it do every five minutes, or never (newer kernels). So that is the last resort, with a message
+ * about what is being waited for, and how to avoid it.
+ */
+
+#define WAIT_MS	    100
+#define WAIT_KB	    256
+#define FIRST_WORD  1000  /* ms of silence before we say that we wait */
+#define NEXT_WORDS  30000
+
+static int record_add(struct trace *t, const struct pvclock *pv, uint32_t vcpu, bool all)
+{
+	struct trace_vm *v = &t->kvmclock;
+	const struct trace_pvclock r = { .pv = *pv, .vcpu = vcpu, .all = all };
+
+	if (array_add(&v->record, &v->nrecord, &v->record_cap, &r, sizeof(r)))
+		return err_set(t->err, ENOMEM, "out of memory");
+	return 0;
+}
+
+static int record_by_hand(struct trace *t)
+{
+	struct pvclock pv;
+	int ret = params_pvclock(t->c->pvclock, &pv, t->err);
+
+	if (ret)
+		return ret;
+	if (!(pv.flags & PVCLOCK_TSC_STABLE))
+		t->note("the record is one CPU's alone (not stable): a guest's clock may be ahead of "
+			"what is shown");
+	return record_add(t, &pv, t->kvmclock.vm->n_vcpus ? t->kvmclock.vm->vcpu[0].id : 0, true);
+}
+
+static int records_of(struct trace *t, const struct capture *cap)
+{
+	const struct vm *vm = t->kvmclock.vm;
+	int ret = 0;
+
+	if (cap->side == CAP_SIDE_HOST)
+		return err_usage(t->err, "option --guest-capture: %s was recorded on a host",
+				 cap->path);
+	if (cap->uuid && vm->uuid && strcasecmp(cap->uuid, vm->uuid))
+		return err_set(t->err, EINVAL,
+			       "%s was recorded in VM %s, but --kvmclock names %s (%s)", cap->path,
+			       cap->uuid, vm->sel, vm->uuid);
+	for (size_t i = 0; i < cap->npvclock && !ret; i++) {
+		struct pvclock pv = cap->pvclock[i].pv;
+
+		pv.flags &= (uint8_t)~PVCLOCK_GUEST_STOPPED;
+		if (!pvclock_check(&pv))
+			ret = record_add(t, &pv, cap_vcpu_of_cpu(cap, cap->pvclock[i].cpu), false);
+	}
+	if (!ret && !t->kvmclock.nrecord)
+		return err_set(
+			t->err, ENODATA,
+			"%s holds no pvclock record (a guest without kprobes, or without kvmclock)",
+			cap->path);
+	return ret;
+}
+
+static int record_from_capture(struct trace *t)
+{
+	struct capture *cap = NULL;
+	int ret = capture_open_dir(t->c->guest_capture, &cap, t->err);
+
+	if (ret)
+		return ret;
+	ret = records_of(t, cap);
+	capture_close(cap);
+	return ret;
+}
+
+/* ---- from KVM, when it writes one ---- */
+
+struct wait {
+	struct kevent_list events;
+	struct kinst *k;
+	struct fmt *fmt;
+	struct live *live;
+	struct trace_kvm_event ev;
+	bool found;
+};
+
+static int wait_setup(struct trace *t, struct wait *w)
+{
+	struct kinst_config c = KINST_CONFIG_DEFAULT;
+	uint32_t *tid = NULL;
+	size_t n = 0;
+	int ret = kevent_list_add(&w->events, "kvm", "kvm_pvclock_update", NULL);
+
+	ret = ret ?: vm_thread_ids(NULL, t->kvmclock.vm->pid, &tid, &n);
+	if (ret)
+		return err_why(t->err, ret, "cannot look for the threads of %s",
+			       t->kvmclock.vm->sel);
+	c.clock = t->clock;
+	c.buffer_kb = WAIT_KB;
+	c.pid = (const int32_t *)tid; /* thread ids are positive: the same bits */
+	c.npid = n;
+	c.event_fork = true;
+	ret = kinst_create(t->t, &c, &w->k, t->err);
+	free(tid);
+	ret = ret ?: kinst_events_add(w->k, &w->events, t->err);
+	ret = ret ?: session_formats(t->t, &w->events, &w->fmt, t->err);
+	ret = ret ?: resolve(&w->ev, w->fmt, EV_PVCLOCK, PV_FIELDS, t->err);
+	ret = ret ?: live_open(w->k, &t->cpus, true, &w->live, t->err);
+	ret = ret ?: kinst_tracing(w->k, true, t->err);
+	return ret ?: kinst_events_enable(w->k, t->err);
+}
+
+static int wait_look(struct trace *t, struct wait *w)
+{
+	struct trace_pvclock r;
+	const struct live_item *item;
+	int ret = live_read(w->live, true); /* one kind of event: order does not matter */
+
+	if (ret < 0)
+		return err_why(t->err, ret, "cannot read the ring");
+	ret = 0;
+	while (!ret && (item = live_next(w->live))) {
+		if (item->kind != R_EVENT ||
+		    !pvclock_event(&t->kvmclock, &w->ev, w->fmt, &item->rec, &r) ||
+		    pvclock_check(&r.pv))
+			continue;
+		t->kvmclock.nrecord = 0; /* the newest counts */
+		ret = record_add(t, &r.pv, r.vcpu, false);
+		w->found = true;
+	}
+	return ret;
+}
+
+static bool has_ended(const struct vm *vm)
+{
+	struct vm_task task;
+	uint64_t start;
+	int ret = vm_task_read(NULL, vm->pid, &task, &start);
+
+	return ret == -ESRCH || ret == -ENOENT ||
+	       (!ret && vm->start_time && start != vm->start_time);
+}
+
+static int wait_ticks(struct trace *t, struct wait *w)
+{
+	const char *name = t->kvmclock.vm->name ?: t->kvmclock.vm->sel;
+	uint64_t say = FIRST_WORD, ms;
+	int ret = 0;
+
+	while (!ret && !t->end && !w->found) {
+		if (has_ended(t->kvmclock.vm))
+			return err_set(
+				t->err, ESRCH,
+				"%s ended before it got a pvclock record: nothing was traced",
+				name);
+		ret = trace_wait(t, WAIT_MS);
+		ret = ret ?: wait_look(t, w);
+		ms = trace_elapsed_ms(t);
+		if (!ret && ms >= say && !w->found && !t->end) {
+			t->note("waiting for %s to get a pvclock record from KVM (event "
+				"kvm_pvclock_update, every 300 s or, with newer kernels, perhaps never): "
+				"%" PRIu64 " s so far; to start at once, give --pvclock as `kvmft "
+				"guest-offset` prints it in the guest, or --guest-capture DIR",
+				name, ms / 1000);
+			say = MAX(say + NEXT_WORDS, ms);
+		}
+	}
+	if (!ret && !w->found)
+		return err_set(
+			t->err, ETIMEDOUT,
+			"no pvclock record of %s came within %" PRIu64
+			" s, so nothing was traced: give --pvclock as `kvmft guest-offset` prints "
+			"it in the guest, or --guest-capture",
+			t->kvmclock.vm->sel, trace_elapsed_ms(t) / 1000);
+	if (!ret && trace_elapsed_ms(t) >= FIRST_WORD)
+		t->note("the pvclock record is there");
+	return ret;
+}
+
+static int record_from_kvm(struct trace *t)
+{
+	struct kvmft_err undo = { .text = "" };
+	struct wait w = { .found = false };
+	int ret;
+
+	t->begin_ns = util_now_ns();
+	ret = wait_setup(t, &w);
+	ret = ret ?: wait_ticks(t, &w);
+	live_free(w.live);
+	fmt_free(w.fmt);
+	if (kinst_destroy(w.k, &undo) && undo.text[0])
+		t->note("%s", undo.text);
+	kevent_list_free(&w.events);
+	return ret;
+}
+
+int trace_record_get(struct trace *t)
+{
+	if (t->c->pvclock)
+		return record_by_hand(t);
+	if (t->c->guest_capture)
+		return record_from_capture(t);
+	return record_from_kvm(t);
 }

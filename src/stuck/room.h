@@ -16,7 +16,7 @@
 
 #include "kvmft/events.h"
 #include "kvmft/exit_names.h"
-#include "kvmft/live_session.h"
+#include "kvmft/live.h"
 #include "kvmft/stuck.h"
 #include "kvmft/vm.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * test_live_rings.c: tests of src/live/rings.c over pipes that stand for trace_pipe_raw: order over
+ * test_live_rings.c: tests of src/live/live.c over pipes that stand for trace_pipe_raw: order over
  * CPUs, what the window holds back, gaps, damage, full queues, late events.
  */
 #include "unit/capture_fixture.h"
@@ -22,10 +22,19 @@ struct rig {
 	struct live *l;
 };
 
-static void rig_open(struct rig *r)
+static int next(struct live *l, struct live_item *it)
+{
+	const struct live_item *i = live_next(l);
+
+	if (i)
+		*it = *i;
+	return i != NULL;
+}
+
+static void rig_open_as(struct rig *r, bool in_order)
 {
 	r->g = enc_geom(FX_SUB, sizeof(long));
-	assert_int_equal(live_new(FX_SUB, &r->l), 0);
+	assert_int_equal(live_new(FX_SUB, in_order, &r->l), 0);
 	for (uint32_t i = 0; i < CPUS; i++) {
 		int fds[2];
 
@@ -35,6 +44,11 @@ static void rig_open(struct rig *r)
 		r->wr[i] = fds[1];
 		assert_int_equal(live_add_cpu(r->l, i, fds[0]), 0);
 	}
+}
+
+static void rig_open(struct rig *r)
+{
+	rig_open_as(r, true);
 }
 
 static void rig_close(struct rig *r)
@@ -71,10 +85,10 @@ static void put_events(struct rig *r, int cpu, uint64_t ts, uint64_t step, unsig
 /* Takes all released events; they must ascend. Returns how many; *last is the newest stamp. */
 static unsigned int take(struct rig *r, uint64_t *last)
 {
-	struct live_item it;
+	struct live_item it = { .late = false };
 	unsigned int n = 0;
 
-	while (live_next(r->l, &it)) {
+	while (next(r->l, &it)) {
 		assert_int_equal(it.kind, R_EVENT);
 		assert_false(it.late);
 		assert_true(it.ts >= *last);
@@ -127,7 +141,7 @@ static void test_window(void **state __unused_arg)
 
 static void test_late(void **state __unused_arg)
 {
-	struct live_item it;
+	struct live_item it = { .late = false };
 	struct rig r;
 	uint64_t last = 0;
 
@@ -137,10 +151,10 @@ static void test_late(void **state __unused_arg)
 	assert_int_equal(take(&r, &last), 1);
 	put_events(&r, 1, 500, 1, 1, -1);
 	assert_int_equal(live_read(r.l, true), 0);
-	assert_int_equal(live_next(r.l, &it), 1);
+	assert_int_equal(next(r.l, &it), 1);
 	assert_int_equal(it.ts, 500);
 	assert_true(it.late);
-	assert_int_equal(live_next(r.l, &it), 0);
+	assert_int_equal(next(r.l, &it), 0);
 	assert_int_equal(live_totals(r.l)->late, 1);
 	rig_close(&r);
 }
@@ -148,7 +162,7 @@ static void test_late(void **state __unused_arg)
 static void test_gap_and_damage(void **state __unused_arg)
 {
 	uint8_t page[FX_SUB];
-	struct live_item it;
+	struct live_item it = { .late = false };
 	struct rig r;
 
 	rig_open(&r);
@@ -158,26 +172,57 @@ static void test_gap_and_damage(void **state __unused_arg)
 	put(&r, 0, page);
 	put_events(&r, 0, 300, 1, 1, 0);
 	assert_int_equal(live_read(r.l, true), 0);
-	assert_int_equal(live_next(r.l, &it), 1);
+	assert_int_equal(next(r.l, &it), 1);
 	assert_int_equal(it.kind, R_EVENT);
-	assert_int_equal(live_next(r.l, &it), 1);
+	assert_int_equal(next(r.l, &it), 1);
 	assert_int_equal(it.kind, R_GAP);
 	assert_int_equal(it.lost, 42);
 	assert_int_equal(it.ts, 200);
-	assert_int_equal(live_next(r.l, &it), 1);
+	assert_int_equal(next(r.l, &it), 1);
 	assert_int_equal(it.ts, 200);
-	assert_int_equal(live_next(r.l, &it), 1);
+	assert_int_equal(next(r.l, &it), 1);
 	assert_int_equal(it.kind, R_DAMAGE);
-	assert_int_equal(live_next(r.l, &it), 1);
+	assert_int_equal(next(r.l, &it), 1);
 	assert_int_equal(it.kind, R_GAP);
 	assert_int_equal(it.lost, 0);
-	assert_int_equal(live_next(r.l, &it), 1);
+	assert_int_equal(next(r.l, &it), 1);
 	assert_int_equal(it.ts, 300);
-	assert_int_equal(live_next(r.l, &it), 0);
+	assert_int_equal(next(r.l, &it), 0);
 	assert_int_equal(live_totals(r.l)->events, 3);
 	assert_int_equal(live_totals(r.l)->lost, 42);
 	assert_true(live_totals(r.l)->lost_unknown);
 	assert_int_equal(live_totals(r.l)->damaged, 1);
+	rig_close(&r);
+}
+
+/* Without order nothing is held back: all of a CPU, with its gaps, then the next one. */
+static void test_cpu_by_cpu(void **state __unused_arg)
+{
+	static const uint64_t want[] = { 200, 201, 202, 100, 100, 101, 900 };
+	struct live_item it = { .late = false };
+	struct rig r;
+
+	rig_open_as(&r, false);
+	put_events(&r, 0, 200, 1, 3, -1);
+	put_events(&r, 1, 100, 1, 2, 5);
+	put_events(&r, 1, 900, 1, 1, -1);
+	assert_int_equal(live_read(r.l, false), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(want); i++) {
+		assert_int_equal(next(r.l, &it), 1);
+		assert_int_equal(it.kind, i == 3 ? R_GAP : R_EVENT);
+		assert_int_equal(it.cpu, i >= 3);
+		assert_int_equal(it.ts, want[i]);
+		assert_false(it.late);
+	}
+	assert_int_equal(next(r.l, &it), 0);
+	put_events(&r, 0, 50, 1, 1, -1);
+	assert_int_equal(live_read(r.l, false), 0);
+	assert_int_equal(next(r.l, &it), 1);
+	assert_int_equal(it.ts, 50);
+	assert_int_equal(next(r.l, &it), 0);
+	assert_int_equal(live_totals(r.l)->events, 7);
+	assert_int_equal(live_totals(r.l)->lost, 5);
+	assert_int_equal(live_totals(r.l)->late, 0);
 	rig_close(&r);
 }
 
@@ -251,15 +296,15 @@ static void test_small(void **state __unused_arg)
 
 static void test_errors(void **state __unused_arg)
 {
-	struct live_item it;
+	struct live_item it = { .late = false };
 	struct live *l;
 	struct rig r;
 
-	assert_int_equal(live_new(0, &l), -EINVAL);
-	assert_int_equal(live_new(CAPTURE_MAX_SUBBUF + 1, &l), -EINVAL);
+	assert_int_equal(live_new(0, true, &l), -EINVAL);
+	assert_int_equal(live_new(CAPTURE_MAX_SUBBUF + 1, true, &l), -EINVAL);
 	live_free(NULL);
 	rig_open(&r);
-	assert_int_equal(live_next(r.l, &it), 0); /* before the first read */
+	assert_int_equal(next(r.l, &it), 0); /* before the first read */
 	assert_int_equal(write(r.wr[2], "short", 5), 5);
 	assert_int_equal(live_read(r.l, false), -EMSGSIZE);
 	rig_close(&r);
@@ -269,9 +314,9 @@ static void test_errors(void **state __unused_arg)
 	assert_int_equal(live_read(r.l, false), -EISDIR);
 	rig_close(&r);
 	/* No CPU at all. */
-	assert_int_equal(live_new(FX_SUB, &l), 0);
+	assert_int_equal(live_new(FX_SUB, true, &l), 0);
 	assert_int_equal(live_read(l, true), 0);
-	assert_int_equal(live_next(l, &it), 0);
+	assert_int_equal(next(l, &it), 0);
 	live_free(l);
 }
 
@@ -281,7 +326,7 @@ int main(void)
 		cmocka_unit_test(test_order_over_cpus), cmocka_unit_test(test_window),
 		cmocka_unit_test(test_late),		cmocka_unit_test(test_gap_and_damage),
 		cmocka_unit_test(test_full_queue),	cmocka_unit_test(test_small),
-		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_cpu_by_cpu),	cmocka_unit_test(test_errors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
