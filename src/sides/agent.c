@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * agent.c: requests to a QEMU guest agent, through QEMU's socket for it, or by a command that takes
- * a request as its last word and prints the answer: virsh qemu-agent-command DOMAIN. Its answers
- * come from the guest, and are trusted only as far as they can be checked.
+ * agent.c: guests that are reached through their QEMU guest agent, if there is no network: requests
+ * to it, and the process that to the others is a command like ssh.
  */
-#include "agent.h"
+#include "sides.h"
 
 #include <inttypes.h>
 #include <poll.h>
@@ -12,7 +11,11 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "kvmft/json_read.h"
+/*
+ * Requests to a QEMU guest agent, through QEMU's socket for it, or by a command that takes
+ * a request as its last word and prints the answer: virsh qemu-agent-command DOMAIN. Its answers
+ * come from the guest, and are trusted only as far as they can be checked.
+ */
 
 #define ANSWER_MS  30000
 #define ANSWER_MAX (1u << 20)
@@ -61,16 +64,19 @@ static ssize_t from_base64(char *text, size_t n)
 
 /* ---- a request and its answer ---- */
 
-/* The caller does not want the answer any more. */
-static bool is_unwanted(const struct agent *a)
+/* Does the caller still want the answer? */
+static int wanted(struct agent *a)
 {
 	struct pollfd p = { .fd = a->hangup };
 
-	return a->hangup >= 0 && poll(&p, 1, 0) > 0;
+	return a->hangup >= 0 && poll(&p, 1, 0) > 0 ? err_set(a->err, EINTR, "given up") : 0;
 }
 
-static int no_answer(struct agent *a)
+/* ... and is it not too late? */
+static int expected(struct agent *a, uint64_t since)
 {
+	if (util_now_ns() - since <= ANSWER_MS * 1000000ull)
+		return wanted(a);
 	return err_set(a->err, ETIMEDOUT,
 		       "%s: no answer from the guest agent within %d s: does it run in the guest? "
 		       "Does another program, as libvirt, hold its socket?",
@@ -80,14 +86,12 @@ static int no_answer(struct agent *a)
 static int wait_for(struct agent *a, short events, uint64_t since)
 {
 	struct pollfd p = { .fd = a->fd, .events = events };
+	int ret;
 
 	do {
-		if (util_now_ns() - since > ANSWER_MS * 1000000ull)
-			return no_answer(a);
-		if (is_unwanted(a))
-			return err_set(a->err, EINTR, "given up");
-	} while (poll(&p, 1, 1000) <= 0);
-	return 0;
+		ret = expected(a, since);
+	} while (!ret && poll(&p, 1, 1000) <= 0);
+	return ret;
 }
 
 static int say(struct agent *a, const struct sbuf *text)
@@ -171,26 +175,14 @@ static int no_such_answer(struct agent *a, const char *what)
 	return err_set(a->err, EBADMSG, "%s: %s: not a valid answer", a->name, what);
 }
 
-static int refused(struct agent *a, const char *what, struct jval error)
-{
-	_cleanup_(sbuf_free) struct sbuf text = { 0 };
-	struct jval desc;
-
-	if (jval_get(error, "desc", &desc))
-		(void)!jval_text(desc, &text);
-	return err_set(a->err, EREMOTEIO, "%s: %s: %s", a->name, what,
-		       text.len ? text.s : "refused by the guest agent");
-}
-
 /*
  * The request `what`: arguments is what goes between their braces. *answer is borrowed until the
  * next one.
  */
-static int ask(struct agent *a, const char *what, const struct sbuf *arguments,
-	       struct jval *answer)
+static int ask(struct agent *a, const char *what, const struct sbuf *arguments, struct jval *answer)
 {
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	struct jval all, error;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 }, why = { 0 };
+	struct jval all, error, desc;
 	int ret;
 
 	sbuf_addf(&b, "{\"execute\":\"%s\",\"arguments\":{", what);
@@ -208,8 +200,12 @@ static int ask(struct agent *a, const char *what, const struct sbuf *arguments,
 		return ret;
 	if (jval_parse(a->answer.s ?: "", a->answer.len, &all))
 		return err_set(a->err, EBADMSG, "%s: %s: the answer is not JSON", a->name, what);
-	if (jval_get(all, "error", &error))
-		return refused(a, what, error);
+	if (jval_get(all, "error", &error)) {
+		if (jval_get(error, "desc", &desc))
+			(void)!jval_text(desc, &why);
+		return err_set(a->err, EREMOTEIO, "%s: %s: %s", a->name, what,
+			       why.len ? why.s : "refused by the guest agent");
+	}
 	return jval_get(all, "return", answer) ? 0 : no_such_answer(a, what);
 }
 
@@ -256,41 +252,36 @@ static int synchronize(struct agent *a)
 	return 0;
 }
 
-/* QEMU serves one client at a time. If others wait as well, connecting itself would wait. */
-static int connect_to(struct agent *a, const struct sockaddr_un *to)
+int agent_open(struct agent *a, const struct side_spec *spec, int hangup, struct kvmft_err *err)
 {
+	struct sockaddr_un to = { .sun_family = AF_UNIX };
 	const uint64_t begin = util_now_ns();
+	int ret;
 
-	while (connect(a->fd, (const struct sockaddr *)to, sizeof(*to)) < 0) {
+	*a = (struct agent){ .name = spec->agent,
+			     .fd = -1,
+			     .hangup = hangup,
+			     .err = err,
+			     .command = spec->command.n ? &spec->command : NULL };
+	if (a->command)
+		return 0;
+	if (strlen(a->name) >= sizeof(to.sun_path))
+		return err_set(err, ENAMETOOLONG, "%s: too long for a socket's path", a->name);
+	memcpy(to.sun_path, a->name, strlen(a->name));
+	a->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (a->fd < 0)
+		return err_why(err, errno, "cannot make a socket");
+	/* QEMU serves one client at a time. If others wait as well, this itself would wait. */
+	while (connect(a->fd, (const struct sockaddr *)&to, sizeof(to)) < 0) {
 		if (errno != EAGAIN && errno != EINTR)
-			return err_why(a->err, errno, "cannot connect to the guest agent by %s",
+			return err_why(err, errno, "cannot connect to the guest agent by %s",
 				       a->name);
-		if (util_now_ns() - begin > ANSWER_MS * 1000000ull)
-			return no_answer(a);
-		if (is_unwanted(a))
-			return err_set(a->err, EINTR, "given up");
+		ret = expected(a, begin);
+		if (ret)
+			return ret;
 		(void)poll(NULL, 0, PAUSE_MS);
 	}
 	return synchronize(a);
-}
-
-static int connect_socket(struct agent *a)
-{
-	struct sockaddr_un to = { .sun_family = AF_UNIX };
-
-	if (strlen(a->name) >= sizeof(to.sun_path))
-		return err_set(a->err, ENAMETOOLONG, "%s: too long for a socket's path", a->name);
-	memcpy(to.sun_path, a->name, strlen(a->name));
-	a->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	return a->fd < 0 ? err_why(a->err, errno, "cannot make a socket") : connect_to(a, &to);
-}
-
-int agent_open(struct agent *a, const struct side_spec *spec, int hangup,
-	       struct kvmft_err *err)
-{
-	*a = (struct agent){ .name = spec->agent, .fd = -1, .hangup = hangup, .err = err,
-			     .command = spec->command.n ? &spec->command : NULL };
-	return a->command ? 0 : connect_socket(a);
 }
 
 void agent_close(struct agent *a)
@@ -323,7 +314,7 @@ int agent_file_close(struct agent *a, uint64_t handle)
 	return handle == AGENT_NONE ? 0 : with_handle(a, "guest-file-close", handle);
 }
 
-int agent_file_flush(struct agent *a, uint64_t handle)
+static int agent_file_flush(struct agent *a, uint64_t handle)
 {
 	return with_handle(a, "guest-file-flush", handle);
 }
@@ -344,7 +335,8 @@ int agent_file_write(struct agent *a, uint64_t handle, const void *p, size_t n)
 		       "space in the guest?", a->name);
 }
 
-int agent_file_read(struct agent *a, uint64_t handle, uint32_t max, struct sbuf *to)
+/* What was read is in *to, whose length is 0 at the end. */
+static int agent_file_read(struct agent *a, uint64_t handle, uint32_t max, struct sbuf *to)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct jval answer, v;
@@ -367,8 +359,16 @@ int agent_file_read(struct agent *a, uint64_t handle, uint32_t max, struct sbuf 
 
 /* ---- its programs ---- */
 
-int agent_exec(struct agent *a, const char *const *words, const void *input, size_t n,
-	       uint64_t *pid)
+/* How a program of the guest ended. */
+struct agent_end {
+	bool exited;
+	int status; /* as an exit status; ended by a signal counts as failed */
+	struct jval answer; /* borrowed until the next request */
+};
+
+/* With input (n bytes) as its standard input; *pid is its process. */
+static int agent_exec(struct agent *a, const char *const *words, const void *input, size_t n,
+		      uint64_t *pid)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
@@ -381,7 +381,7 @@ int agent_exec(struct agent *a, const char *const *words, const void *input, siz
 	return ask_number(a, "guest-exec", &b, "pid", pid);
 }
 
-int agent_exec_status(struct agent *a, uint64_t pid, struct agent_end *end)
+static int agent_exec_status(struct agent *a, uint64_t pid, struct agent_end *end)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	uint64_t code = 0;
@@ -400,7 +400,8 @@ int agent_exec_status(struct agent *a, uint64_t pid, struct agent_end *end)
 	return 0;
 }
 
-void agent_output(const struct agent_end *end, const char *member, struct sbuf *text)
+/* Of a program that has ended: member is out-data or err-data; empty if there is none. */
+static void agent_output(const struct agent_end *end, const char *member, struct sbuf *text)
 {
 	struct jval v;
 	ssize_t n;
@@ -413,31 +414,24 @@ void agent_output(const struct agent_end *end, const char *member, struct sbuf *
 	text->s[text->len] = '\0';
 }
 
-static int wait_for_end(struct agent *a, const char *what, uint64_t pid, struct agent_end *end)
-{
-	const uint64_t begin = util_now_ns();
-	int ret;
-
-	for (;;) {
-		ret = agent_exec_status(a, pid, end);
-		if (ret || end->exited)
-			return ret;
-		if (util_now_ns() - begin > SIDE_ASK_NS)
-			return err_set(a->err, ETIMEDOUT, "%s: %s does not end", a->name, what);
-		if (is_unwanted(a))
-			return err_set(a->err, EINTR, "given up");
-		(void)poll(NULL, 0, PAUSE_MS);
-	}
-}
-
 int agent_run(struct agent *a, const char *const *words, struct sbuf *out)
 {
 	_cleanup_(sbuf_free) struct sbuf said = { 0 };
-	struct agent_end end;
+	const uint64_t begin = util_now_ns();
+	struct agent_end end = { .exited = false };
 	uint64_t pid = 0;
 	int ret = agent_exec(a, words, "", 0, &pid);
 
-	ret = ret ?: wait_for_end(a, words[0], pid, &end);
+	for (;;) {
+		ret = ret ?: agent_exec_status(a, pid, &end);
+		if (ret || end.exited)
+			break;
+		if (util_now_ns() - begin > SIDE_ASK_NS)
+			return err_set(a->err, ETIMEDOUT, "%s: %s does not end", a->name, words[0]);
+		ret = wanted(a);
+		if (!ret)
+			(void)poll(NULL, 0, PAUSE_MS);
+	}
 	if (ret)
 		return ret;
 	if (out)
@@ -447,4 +441,194 @@ int agent_run(struct agent *a, const char *const *words, struct sbuf *out)
 		err_set(a->err, EIO, "%s: exit status %d%s%s", words[0], end.status,
 			said.len ? ": " : "", side_last_line(&said));
 	return end.status;
+}
+
+/*
+ * The process that reaches a guest through its QEMU guest agent, if there is no network.
+ *
+ * To the others it is a command like ssh: orders come by its standard input, the stream leaves by
+ * its standard output. The agent starts programs (guest-exec), reads and writes files, one request
+ * after the other; what record --remote does for that is in record/remote.c.
+ */
+
+#define PIECE	 (256u << 10) /* of the stream; base64 makes it a third longer */
+#define START_NS 20000000000ull
+
+struct qga {
+	struct agent a;
+	char dir[64]; /* in the guest */
+	uint64_t pid, orders, stream; /* handles of the agent; AGENT_NONE */
+	uint64_t done; /* bytes of the stream that were passed on */
+	bool exited;
+	int status;
+};
+
+/* ---- files of the guest ---- */
+
+static int file_open(struct qga *q, const char *name, const char *mode, uint64_t *handle)
+{
+	char path[96];
+
+	snprintf(path, sizeof(path), "%s/%s", q->dir, name);
+	return agent_file_open(&q->a, path, mode, handle);
+}
+
+static int put_orders(struct qga *q, const char *text, size_t n)
+{
+	int ret = agent_file_write(&q->a, q->orders, text, n);
+
+	return ret ?: agent_file_flush(&q->a, q->orders);
+}
+
+/* Copies what there is, up to a piece, to standard output. Its length, or -errno. */
+static ssize_t get_stream(struct qga *q)
+{
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
+	char order[40];
+	int ret = agent_file_read(&q->a, q->stream, PIECE, &text);
+
+	if (ret || !text.len)
+		return ret;
+	ret = full_write(STDOUT_FILENO, text.s, text.len, NULL);
+	if (ret)
+		return ret;
+	q->done += text.len;
+	snprintf(order, sizeof(order), "read %" PRIu64 "\n", q->done);
+	ret = put_orders(q, order, strlen(order));
+	return ret ?: (ssize_t)text.len;
+}
+
+/* ---- the program in the guest ---- */
+
+/* When it has ended, its standard error is passed on. */
+static int look_whether_ended(struct qga *q)
+{
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
+	struct agent_end end;
+	int ret;
+
+	if (q->exited)
+		return 0;
+	ret = agent_exec_status(&q->a, q->pid, &end);
+	if (ret || !end.exited)
+		return ret;
+	q->exited = true;
+	q->status = end.status;
+	agent_output(&end, "err-data", &text);
+	if (text.len)
+		(void)!full_write(STDERR_FILENO, text.s, text.len, NULL);
+	return 0;
+}
+
+/* Its files exist once it has started; if it ended before, it says why. */
+static int open_files(struct qga *q)
+{
+	const uint64_t begin = util_now_ns();
+	int ret;
+
+	do {
+		struct kvmft_err none;
+		struct kvmft_err *err = q->a.err;
+
+		q->a.err = &none;
+		ret = file_open(q, SPOOL_STREAM, "r", &q->stream);
+		ret = ret ?: file_open(q, SPOOL_ORDERS, "a", &q->orders);
+		q->a.err = err;
+		if (ret && look_whether_ended(q))
+			return -EIO;
+		if (ret && q->exited) /* it has said why */
+			return -EIO;
+		if (ret && (ret != -EREMOTEIO || util_now_ns() - begin > START_NS))
+			return err_set(q->a.err, EIO, "%s", none.text);
+		if (ret)
+			(void)poll(NULL, 0, 200);
+	} while (ret);
+	return 0;
+}
+
+/* ---- the life of it ---- */
+
+/* Orders waiting on standard input; 1: nobody is there to give any. */
+static int pass_orders(struct qga *q, int ms)
+{
+	struct pollfd p = { .fd = STDIN_FILENO, .events = POLLIN };
+	char buf[1024];
+	ssize_t n;
+
+	if (poll(&p, 1, ms) <= 0)
+		return 0;
+	n = read(STDIN_FILENO, buf, sizeof(buf));
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	return n ? put_orders(q, buf, (size_t)n) : 1;
+}
+
+static int qga_pass_on(struct qga *q)
+{
+	int ret = 0, quiet = 0;
+	bool orders = true;
+
+	while (!ret) {
+		ssize_t n = get_stream(q);
+
+		if (n < 0)
+			return n == -EPIPE ? 0 : (int)n; /* the store is gone: so is the reason */
+		quiet = n ? 0 : quiet + 1;
+		if (quiet && q->exited && quiet > 4)
+			return 0;
+		if (quiet % 8 == 1)
+			ret = look_whether_ended(q);
+		if (!ret && orders)
+			ret = pass_orders(q, n ? 0 : PAUSE_MS);
+		else if (!n)
+			(void)poll(NULL, 0, PAUSE_MS);
+		if (ret == 1) {
+			/* Like a pipe that is closed: the recorder then ends. */
+			orders = false;
+			ret = put_orders(q, "stop\n", 5);
+		}
+	}
+	return ret;
+}
+
+static int qga_run(struct qga *q, const struct side_spec *spec, const char *program,
+		   struct kvmft_err *err)
+{
+	const char *const words[] = { program, "record", "--remote", NULL };
+	_cleanup_(remote_words_free) struct remote_words w = { 0 };
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
+	int ret = remote_get(STDIN_FILENO, &w, err);
+
+	ret = ret ?: side_random_name(q->dir, sizeof(q->dir), "/dev/shm", err);
+	if (ret)
+		return ret;
+	w.spool = strdup(q->dir);
+	remote_put(&text, &w);
+	ret = w.spool && !text.error ? agent_open(&q->a, spec, -1, err)
+				     : err_set(err, ENOMEM, "out of memory");
+	ret = ret ?: agent_exec(&q->a, words, text.s, text.len, &q->pid);
+	ret = ret ?: open_files(q);
+	return ret ?: qga_pass_on(q);
+}
+
+int side_qga_main(const struct side_spec *spec, const char *program)
+{
+	struct kvmft_err err = { .text = "" };
+	struct qga q = { .a.fd = -1, .orders = AGENT_NONE, .stream = AGENT_NONE };
+	int ret = qga_run(&q, spec, program, &err);
+
+	if (ret && err.text[0])
+		dprintf(STDERR_FILENO, "%s\n", err.text);
+	if (q.a.err) {
+		(void)!agent_file_close(&q.a, q.orders);
+		(void)!agent_file_close(&q.a, q.stream);
+	}
+	agent_close(&q.a);
+	if (q.exited)
+		return q.status;
+	if (q.a.lacking)
+		return KVMFT_LACKING;
+	if (ret && strstr(err.text, "child process") && strstr(err.text, "No such file"))
+		return 127; /* as in a shell: there is no such program */
+	return ret ? KVMFT_FAILED : KVMFT_OK;
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * process.c: the processes of a side, and their messages.
- *
- * All are in the process group of the terminal, because ssh may have to ask for a password; so they
- * ignore Ctrl-C, which is for the one that tells them in order to stop.
+ * process.c: the processes of a side, and their messages: those that record the host and store what
+ * comes from a guest, and programs. kvmft receive, which is the latter alone.
  */
 #include "sides.h"
 
@@ -11,25 +9,27 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
+
+#include "kvmft/sandbox.h"
+
+/*
+ * All are in the process group of the terminal, because ssh may have to ask for a password; so they
+ * ignore Ctrl-C, which is for the one that tells them in order to stop.
+ */
 
 #define WORDS_MAX  4096u /* of its standard error */
 #define TERM_MS	   1000
 #define MAX_WORDS  (REMOTE_MAX_ARGS + 8)
 
-void side_say(int fd, struct side_said *said)
+static void side_say(int fd, const struct side_said *said)
 {
 	/* The controller may be gone: then nobody is there to hear it. */
 	(void)!full_write(fd, said, sizeof(*said), NULL);
-}
-
-/* Any byte that a process put there, which may have been taken over. */
-static void flag_check(bool *flag)
-{
-	unsigned char byte;
-
-	memcpy(&byte, flag, sizeof(byte));
-	*flag = byte;
 }
 
 int side_hear(const struct side *s, bool stores, struct side_said *said)
@@ -42,8 +42,9 @@ int side_hear(const struct side *s, bool stores, struct side_said *said)
 	bool *const flags[] = { &news->began, &news->stopped, &news->ended, &news->quiet,
 				&news->lost,  &news->trimmed, &said->progress.sent };
 
+	/* Any byte may be there, of a process that was taken over. */
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
-		flag_check(flags[i]);
+		*flags[i] = *(unsigned char *)flags[i] != 0;
 	news->reason[sizeof(news->reason) - 1] = said->err.text[sizeof(said->err.text) - 1] = '\0';
 	str_printable(news->reason);
 	str_printable(said->err.text);
@@ -72,9 +73,8 @@ int side_order(struct side *s, const char *order)
 
 void side_leave_terminal(void)
 {
-	sigset_t none;
-
 	static const int sigs[] = { SIGINT, SIGQUIT, SIGHUP, SIGUSR1 };
+	sigset_t none;
 
 	for (size_t i = 0; i < ARRAY_SIZE(sigs); i++)
 		(void)signal(sigs[i], SIG_IGN);
@@ -83,12 +83,17 @@ void side_leave_terminal(void)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+int side_pipe(int fds[2], struct kvmft_err *err)
+{
+	return pipe2(fds, O_CLOEXEC) < 0 ? err_why(err, errno, "cannot make a pipe") : 0;
+}
+
 int side_fork(struct side *s, side_fn *fn, void *arg, struct kvmft_err *err)
 {
-	int fds[2];
+	int fds[2], ret = side_pipe(fds, err);
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_why(err, errno, "cannot make a pipe");
+	if (ret)
+		return ret;
 	s->teller = fork();
 	if (!s->teller) {
 		close(fds[0]);
@@ -121,57 +126,51 @@ static int join_words(const struct remote_words *prefix, const char *const *word
 	return n < MAX_WORDS ? 0 : err_set(err, E2BIG, "the command has too many words");
 }
 
-static void become(int in, int out, int err_words)
+int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
+	     struct kvmft_err *err)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int fds[2], ret = side_pipe(fds, err);
+	pid_t pid;
 
-	in = in < 0 ? null : in;
-	out = out < 0 ? null : out;
-	if (dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0 ||
-	    dup2(err_words, STDERR_FILENO) < 0)
-		_exit(126);
-	side_leave_terminal();
+	if (ret)
+		return ret;
+	pid = fork();
+	if (!pid) {
+		int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+		if (dup2(in < 0 ? null : in, STDIN_FILENO) < 0 ||
+		    dup2(out < 0 ? null : out, STDOUT_FILENO) < 0 ||
+		    dup2(fds[1], STDERR_FILENO) < 0)
+			_exit(126);
+		side_leave_terminal();
+		_exit(fn(arg));
+	}
+	close(fds[1]);
+	*err_words = fds[0];
+	if (pid > 0)
+		return pid;
+	util_close_fd(err_words);
+	return err_why(err, errno, "cannot fork");
 }
 
-static void execute(char **argv)
+static int execute(void *words)
 {
+	char **argv = words;
+
 	(void)signal(SIGPIPE, SIG_DFL);
 	(void)signal(SIGXFSZ, SIG_DFL);
 	execvp(argv[0], argv);
 	dprintf(STDERR_FILENO, "cannot run %s: %s\n", argv[0], strerror(errno));
-	_exit(127);
-}
-
-/* In the child 0 with its standard files set, else its PID, or -errno. */
-static int fork_with(int in, int out, int *err_words, struct kvmft_err *err)
-{
-	int fds[2];
-	pid_t pid;
-
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_why(err, errno, "cannot make a pipe");
-	pid = fork();
-	if (!pid)
-		become(in, out, fds[1]);
-	close(fds[1]);
-	if (pid > 0) {
-		*err_words = fds[0];
-		return pid;
-	}
-	close(fds[0]);
-	return pid ? err_why(err, errno, "cannot fork") : 0;
+	return 127;
 }
 
 int side_exec(const struct remote_words *prefix, const char *const *words, int in, int out,
 	      int *err_words, struct kvmft_err *err)
 {
 	char *argv[MAX_WORDS + 1];
-	int pid = join_words(prefix, words, argv, err);
+	int ret = join_words(prefix, words, argv, err);
 
-	pid = pid ?: fork_with(in, out, err_words, err);
-	if (!pid)
-		execute(argv);
-	return pid;
+	return ret ?: side_run(execute, argv, in, out, err_words, err);
 }
 
 int side_self(const struct remote_words *words, int dir, struct kvmft_err *err)
@@ -189,16 +188,6 @@ int side_self(const struct remote_words *words, int dir, struct kvmft_err *err)
 		_exit(127);
 	}
 	return !ret && pid < 0 ? err_why(err, errno, "cannot fork") : pid;
-}
-
-int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
-	     struct kvmft_err *err)
-{
-	int pid = fork_with(in, out, err_words, err);
-
-	if (!pid)
-		_exit(fn(arg));
-	return pid;
 }
 
 /*
@@ -286,10 +275,10 @@ int side_ask(const struct side_question *q, struct kvmft_err *err)
 	_cleanup_(sbuf_free) struct sbuf said = { 0 };
 	_cleanup_close_ int err_words = -1, mine = -1;
 	const uint64_t begin = util_now_ns();
-	int fds[2], ret, status = 0, pid;
+	int fds[2], ret = side_pipe(fds, err), status = 0, pid;
 
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return err_why(err, errno, "cannot make a pipe");
+	if (ret)
+		return ret;
 	mine = fds[0];
 	pid = side_exec(q->prefix, q->words, q->input, fds[1], &err_words, err);
 	close(fds[1]);
@@ -331,4 +320,274 @@ void side_close(struct side *s)
 		kill(s->teller, SIGTERM);
 	reap(&s->teller, &status);
 	sbuf_free(&s->line);
+}
+
+/* ---- the process that records the host, as `kvmft record` would, under orders ---- */
+
+static void host_news(void *ctx, enum record_news what, int status, const struct record_progress *p)
+{
+	static const enum said of[] = {
+		[RECORD_NEWS_LIVE] = SAID_LIVE,		[RECORD_NEWS_FIRED] = SAID_FIRED,
+		[RECORD_NEWS_WRITTEN] = SAID_WRITTEN,	[RECORD_NEWS_COMMAND] = SAID_COMMAND,
+		[RECORD_NEWS_PROGRESS] = SAID_PROGRESS,
+	};
+	struct side_said said = { .what = of[what], .status = status };
+
+	if (p)
+		said.progress = *p;
+	side_say(*(const int *)ctx, &said);
+}
+
+void side_host_main(void *arg, int said)
+{
+	struct side_host *h = arg;
+	struct side_said end = { .what = SAID_END };
+
+	h->c->control = (struct record_control){
+		.on = true,
+		.fd = h->orders,
+		.outlive = true,
+		.news = host_news,
+		.ctx = &said,
+	};
+	h->c->duration.set = false; /* of all sides together, counted by another process */
+	end.ret = record_run(h->c, h->argv, h->note, &end.err);
+	end.status = MAX(end.ret, 0);
+	end.ret = MIN(end.ret, 0);
+	side_say(said, &end);
+	_exit(KVMFT_OK);
+}
+
+/*
+ * The process that stores a stream. It has only that and the directory of the capture,
+ * whose name and completion are up to the process that started it.
+ */
+
+#define LEAST_FREE_PERCENT 5u
+
+uint64_t side_least_free(int dir, const struct opt_u64 *given)
+{
+	struct statvfs vfs;
+
+	if (given->set || fstatvfs(dir, &vfs))
+		return given->v;
+	return (uint64_t)vfs.f_blocks * vfs.f_frsize / 100 * LEAST_FREE_PERCENT;
+}
+
+struct store {
+	struct side_said last;
+	int said;
+};
+
+static bool store_news(void *ctx, const struct stream_news *n)
+{
+	struct store *s = ctx;
+
+	s->last.what = SAID_PROGRESS;
+	s->last.news = *n;
+	side_say(s->said, &s->last);
+	return true;
+}
+
+int side_store_confine(const struct capw *w, struct kvmft_err *err)
+{
+	const struct sandbox_dir dir = {
+		.fd = capw_dirfd(w),
+		.rights = SANDBOX_READ | SANDBOX_WRITE | SANDBOX_CREATE | SANDBOX_REMOVE,
+	};
+	const struct sandbox s = {
+		.calls = SANDBOX_CALLS_STORE, .bounding = true, .files = true, .reads = true,
+		.dir = &dir, .ndir = 1,
+	};
+	unsigned int layers;
+
+	return sandbox_enter(&s, &layers, err);
+}
+
+void side_store_main(void *arg, int said)
+{
+	const struct side_store *c = arg;
+	struct store s = { .said = said };
+	struct stream_news n = { 0 };
+	int keep[5] = { c->in, said }, ret;
+
+	(void)prctl(PR_SET_NAME, "kvmft-store");
+	side_leave_terminal();
+	/* No other side's capture, no session, no terminal. */
+	fds_keep(keep, 2 + capw_fds(c->w, keep + 2));
+	ret = side_store_confine(c->w, &s.last.err);
+	ret = ret ?: stream_receive(c->in, c->w, &c->limits, store_news, &s, &n, &s.last.err);
+	capw_why(capw_dirfd(c->w), ret, &s.last.err);
+	s.last.what = SAID_END;
+	s.last.news = n;
+	s.last.ret = ret;
+	s.last.status = ret || n.lost || !n.reason[0] ? KVMFT_INCOMPLETE : KVMFT_OK;
+	side_say(said, &s.last);
+	_exit(KVMFT_OK);
+}
+
+/*
+ * kvmft receive, a stream from somebody else, into a capture. The process that began gives the
+ * capture its name, and takes signals; it never looks at a byte of the stream.
+ */
+
+#define SILENT_MS 10000
+
+struct receive {
+	const struct receive_config *c;
+	note_fn *note;
+	struct kvmft_err *err;
+	struct side side;
+	struct side_store store;
+	int dir, sigfd;
+	char *shown;
+	bool ended, told;
+};
+
+static int make_place(struct receive *r)
+{
+	_cleanup_free_ char *base = NULL;
+	struct side *s = &r->side;
+	int ret;
+
+	r->shown = capw_parent_shown(r->c->output);
+	if (!r->shown)
+		return err_set(r->err, ENOMEM, "out of memory");
+	r->dir = capw_parent_open(r->c->output, &base, r->err);
+	if (r->dir < 0)
+		return r->dir;
+	ret = capw_name_init(&s->place, r->dir, r->shown, base,
+			     r->c->force ? CAPW_REPLACE : CAPW_REFUSE, r->err);
+	ret = ret ?: capw_create(&s->place, &s->w, r->err);
+	r->store = (struct side_store){
+		.w = s->w, .in = r->c->in,
+		.limits = { r->c->max_size.v, side_least_free(r->dir, &r->c->min_free),
+			    r->c->keep.v },
+	};
+	return ret;
+}
+
+static void receive_store(void *arg, int said)
+{
+	struct receive *r = arg;
+
+	util_close_fd(&r->sigfd);
+	side_store_main(&r->store, said);
+}
+
+/* A Ctrl-C also reaches the sender, which still has something to say. */
+static void receive_signals(struct receive *r)
+{
+	struct signalfd_siginfo si;
+
+	while (read(r->sigfd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+		if (si.ssi_signo != SIGINT || r->told) {
+			kill(r->side.teller, r->side.killed ? SIGKILL : SIGTERM);
+			r->side.killed = true;
+		} else if (!r->c->quiet) {
+			r->note("waiting for the sender to end; Ctrl-C again gives that up");
+		}
+		r->told = true;
+	}
+}
+
+static int receive_said(struct receive *r)
+{
+	struct side *s = &r->side;
+	struct side_said said;
+	bool quiet = s->news.quiet;
+
+	if (side_hear(s, true, &said)) {
+		r->ended = true;
+		return s->killed ? err_set(r->err, EINTR, "given up")
+				 : err_set(r->err, EIO, "the process that stores the stream was "
+				                        "killed");
+	}
+	s->news = said.news;
+	if (s->news.quiet && !quiet && !r->c->quiet)
+		r->note("nothing has come for 5 s, not even a sign of life");
+	if (r->c->show)
+		r->c->show(&s->news);
+	r->ended = said.what == SAID_END;
+	s->exit_code = said.status;
+	if (r->ended && said.ret)
+		*r->err = said.err;
+	if (s->place.taken || !(s->news.began || s->news.data))
+		return r->ended ? said.ret : 0;
+	return capw_name_take(&s->place, r->err);
+}
+
+static int receive_wait(struct receive *r)
+{
+	int ret = 0, n;
+
+	while (!r->ended) {
+		struct pollfd p[] = { { .fd = r->sigfd, .events = POLLIN },
+				      { .fd = r->side.from, .events = POLLIN } };
+
+		n = poll(p, 2, SILENT_MS);
+		if (n < 0 && errno != EINTR)
+			return err_why(r->err, errno, "cannot wait");
+		if (!n && !r->side.stalled) /* it says something each second */
+			r->note("process %d, which stores the stream, does not answer: is it "
+				"stopped?",
+				r->side.teller);
+		r->side.stalled |= !n;
+		if (p[0].revents)
+			receive_signals(r);
+		if (p[1].revents)
+			ret = receive_said(r);
+		if (ret && !r->ended)
+			return ret;
+	}
+	return ret;
+}
+
+static int receive_result(struct receive *r, int ret)
+{
+	const struct stream_news *n = &r->side.news;
+	const struct kvmft_err why = *r->err;
+	char size[32];
+
+	if (!r->side.place.taken)
+		return ret ?: err_set(r->err, ENODATA, "the stream has no recording");
+	if (ret)
+		err_set(r->err, -ret, "%s; what came before is kept", why.text);
+	if (!ret)
+		ret = capw_name_done(&r->side.place, r->err);
+	else
+		r->err->code = KVMFT_INCOMPLETE;
+	if (!r->c->quiet)
+		r->note("%s%s: %s of data (%s)", r->shown, r->side.place.name,
+			str_bytes(size, sizeof(size), n->data), n->reason[0] ? n->reason : "cut");
+	if (ret && r->side.place.aside[0])
+		r->note("the old capture is kept as %s%s", r->shown, r->side.place.aside);
+	return ret ?: r->side.exit_code;
+}
+
+int receive_run(const struct receive_config *c, note_fn *note, struct kvmft_err *err)
+{
+	struct receive r = {
+		.c = c,
+		.note = note,
+		.err = err,
+		.dir = -1,
+		.sigfd = -1,
+		.side = { .to = -1, .from = -1, .words = -1 },
+	};
+	mode_t old = umask(077);
+	int ret = r.sigfd = signal_fd_open((const int[]){ SIGINT, SIGTERM, SIGHUP, 0 });
+
+	ret = ret < 0 ? err_why(err, ret, "cannot wait for signals") : make_place(&r);
+	ret = ret ?: side_fork(&r.side, receive_store, &r, err);
+	ret = ret ?: receive_wait(&r);
+	ret = receive_result(&r, ret);
+	side_close(&r.side); /* it writes there until then */
+	capw_name_drop(&r.side.place);
+	capw_close(r.side.w);
+	util_close_fd(&r.dir);
+	util_close_fd(&r.sigfd);
+	free(r.shown);
+	(void)umask(old);
+	return ret;
 }

@@ -7,7 +7,7 @@
  * is there to remove them, whatever becomes of us. Each step is a program at the other end, in
  * plain words: on the way there may or may not be a shell, which would interpret quotes and blanks.
  */
-#include "agent.h"
+#include "sides.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -110,22 +110,6 @@ static int check_elf(int fd, const char *arch, uint64_t *size)
 	return *size ? 0 : -ENOEXEC;
 }
 
-/* The folder of this program. */
-static int own_folder(char *buf, size_t size)
-{
-	ssize_t n = readlink("/proc/self/exe", buf, size - 1);
-	char *slash;
-
-	if (n <= 0)
-		return -ENOENT;
-	buf[n] = '\0';
-	slash = strrchr(buf, '/');
-	if (!slash)
-		return -ENOENT;
-	*slash = '\0';
-	return 0;
-}
-
 /* A copy of it, in memory. */
 static int open_static(const char *path, const char *arch)
 {
@@ -152,16 +136,19 @@ static int open_static(const char *path, const char *arch)
 
 static int find_static(const char *arch)
 {
-	static const char *const names[] = { "%s/kvmft-static-%s", "%s/../lib/kvmft/kvmft-static-%s" };
-	char folder[4096], path[4200];
-	int fd = own_folder(folder, sizeof(folder));
+	static const char *const names[] = { "kvmft-static-%s", "../lib/kvmft/kvmft-static-%s" };
+	char path[4200];
+	ssize_t n = readlink("/proc/self/exe", path, 4096);
+	int fd;
 
-	for (size_t i = 0; !fd && i < ARRAY_SIZE(names); i++) {
-		snprintf(path, sizeof(path), names[i], folder, arch);
+	/* In the folder of this program. */
+	while (n > 0 && path[n - 1] != '/')
+		n--;
+	for (size_t i = 0; n > 0 && i < ARRAY_SIZE(names); i++) {
+		snprintf(path + n, sizeof(path) - (size_t)n, names[i], arch);
 		fd = open_static(path, arch);
 		if (fd >= 0)
 			return fd;
-		fd = 0;
 	}
 	/* This one may be static itself. */
 	return open_static("/proc/self/exe", arch);
@@ -229,7 +216,7 @@ static int write_file(struct push *p, int fd, const char *path)
 					  : in_guest(p, dd, fd, NULL);
 }
 
-static void undo(struct push *p, const char *dir)
+static void push_undo(struct push *p, const char *dir)
 {
 	const char *const words[] = { "rm", "-rf", dir, NULL };
 
@@ -245,22 +232,21 @@ static int push_to(struct push *p, int fd, const char *dir, const char *path)
 	const char *const make[] = { "mkdir", "-m", "700", dir, NULL };
 	const char *const mode[] = { "chmod", "700", path, NULL };
 	const char *const run[] = { path, "--version", NULL };
-	int ret = in_guest(p, make, -1, NULL);
+	int ret = in_guest(p, make, -1, NULL), hangup = p->hangup;
+	struct kvmft_err first;
 
 	ret = ret ?: write_file(p, fd, path);
 	ret = ret ?: in_guest(p, mode, -1, NULL);
 	ret = ret ?: in_guest(p, run, -1, NULL);
-	if (ret) {
-		/* Of all that went wrong, the first is reported. */
-		struct kvmft_err first = *p->err;
-		int hangup = p->hangup;
-
-		undo(p, dir);
-		p->hangup = hangup;
-		if (p->agent)
-			p->agent->hangup = hangup;
-		*p->err = first;
-	}
+	if (!ret)
+		return 0;
+	/* Of all that went wrong, the first is reported. */
+	first = *p->err;
+	push_undo(p, dir);
+	p->hangup = hangup;
+	if (p->agent)
+		p->agent->hangup = hangup;
+	*p->err = first;
 	return ret;
 }
 
@@ -315,8 +301,7 @@ static int push_main(void *arg)
 {
 	const struct push_start *s = arg;
 	struct push_answer answer = { .err.text = "" };
-	struct push p = { .c = s->c, .spec = s->spec, .hangup = STDIN_FILENO,
-			  .err = &answer.err };
+	struct push p = { .c = s->c, .spec = s->spec, .hangup = STDIN_FILENO, .err = &answer.err };
 	struct agent agent = { .fd = -1 };
 	sigset_t set;
 	char dir[64], word;
@@ -334,26 +319,26 @@ static int push_main(void *arg)
 		return KVMFT_OK;
 	p.hangup = -1;
 	if (!reach(&p, &agent))
-		undo(&p, dir);
+		push_undo(&p, dir);
 	leave(&p);
 	return KVMFT_OK;
 }
 
 int side_push_start(const struct sides_config *c, struct side *s, struct kvmft_err *err)
 {
-	int in[2], out[2], pid, words;
+	int in[2], out[2], pid = side_pipe(in, err), words;
 
-	if (pipe2(in, O_CLOEXEC) < 0)
-		return err_why(err, errno, "cannot make a pipe");
-	if (pipe2(out, O_CLOEXEC) < 0) {
+	if (pid)
+		return pid;
+	s->push.to = in[1];
+	pid = side_pipe(out, err);
+	if (pid) {
 		close(in[0]);
-		close(in[1]);
-		return err_why(err, errno, "cannot make a pipe");
+		return pid;
 	}
 	pid = side_run(push_main, &(struct push_start){ c, s->spec }, in[0], out[1], &words, err);
 	close(in[0]);
 	close(out[1]);
-	s->push.to = in[1];
 	s->push.from = out[0];
 	if (pid < 0)
 		return pid;

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * run.c: sides begin, record together, and end.
+ * run.c: sides begin, record together, and end; the file that says what belongs together.
  *
  * The host starts first and ends last: what a guest shows is only of use between the entries and
  * exits of its vCPUs. COMMANDs run when all record. Losing one guest is no reason to lose the
  * others.
  */
-#include "run.h"
+#include "sides.h"
 
 #include <poll.h>
 #include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+
+#include "kvmft/vm.h"
 
 #define PUSH_TELL_NS (5 * SIDES_SECOND)
 #define PUSH_STEPS   3u /* copying as a whole may take that many times --guest-timeout */
@@ -94,6 +96,17 @@ static int wait_live(struct sides *x, size_t n)
 	return ret;
 }
 
+/* The file session says which captures belong together. It grows by whole lines, as meta does. */
+int sides_put(struct sides *x, struct sbuf *line)
+{
+	int ret;
+
+	sbuf_addc(line, '\n');
+	ret = line->error ?: full_write(x->file, line->s, line->len, NULL);
+	sbuf_free(line);
+	return ret;
+}
+
 static size_t guests_left(const struct sides *x)
 {
 	size_t n = 0;
@@ -124,21 +137,16 @@ static const char *why_now(struct sides *x)
 	return NULL;
 }
 
-static int start_reader(struct sides *x)
-{
-	int pid = x->c->reader ? side_self(x->c->reader, x->dir, x->err) : 0;
-
-	x->reader = MAX(pid, 0);
-	return MIN(pid, 0);
-}
-
 static int record_together(struct sides *x)
 {
-	int ret = 0;
+	struct sbuf line = { 0 };
+	int ret;
 
 	x->all_live = true;
 	x->live_ns = util_now_ns();
-	if (session_put_start(x->file, x->n))
+	meta_begin(&line, "start");
+	meta_u64(&line, "sides", x->n);
+	if (sides_put(x, &line))
 		x->note("cannot write %ssession", x->shown);
 	if (!guests_left(x)) {
 		x->why = "no guest";
@@ -146,7 +154,9 @@ static int record_together(struct sides *x)
 	}
 	for (size_t i = x->n; i-- > 0;)
 		side_order(&x->side[i], "start\n");
-	ret = start_reader(x);
+	ret = x->c->reader ? side_self(x->c->reader, x->dir, x->err) : 0;
+	x->reader = MAX(ret, 0);
+	ret = MIN(ret, 0);
 	while (!ret && !x->why && !(x->why = why_now(x)))
 		ret = sides_wait_once(x);
 	return ret;
@@ -192,13 +202,21 @@ static int end_all(struct sides *x)
 
 /* ---- results ---- */
 
-/* How the recorder in the guest ended counts as well, where its command passes that on. */
-static void guest_exit(struct side *s)
+static void put_end(struct sides *x, const struct side *s)
 {
-	int code = WIFEXITED(s->status) ? WEXITSTATUS(s->status) : 0;
+	struct sbuf line = { 0 };
 
-	if (s->spec && !s->exit_code && code == KVMFT_INCOMPLETE)
-		s->exit_code = code;
+	if (x->file < 0)
+		return;
+	meta_begin(&line, "end");
+	meta_str(&line, "side", s->name);
+	meta_str(&line, "reason",
+		 s->news.reason[0] ? s->news.reason
+		 : s->spec	   ? "died"
+				   : "control");
+	meta_u64(&line, "status", (uint64_t)s->exit_code);
+	if (sides_put(x, &line))
+		x->note("cannot write %ssession", x->shown);
 }
 
 static int result(struct sides *x)
@@ -209,11 +227,15 @@ static int result(struct sides *x)
 	size_t n = 0;
 
 	for (size_t i = 0; i < x->n; i++) {
-		n += !x->side[i].failed;
-		guest_exit(&x->side[i]);
-		worst = MAX(worst, x->side[i].exit_code == KVMFT_FAILED ? KVMFT_INCOMPLETE
-									: x->side[i].exit_code);
-		sides_put_end(x, &x->side[i]);
+		struct side *s = &x->side[i];
+
+		n += !s->failed;
+		/* How the recorder in the guest ended counts, if its command passes that on. */
+		if (s->spec && !s->exit_code && WIFEXITED(s->status) &&
+		    WEXITSTATUS(s->status) == KVMFT_INCOMPLETE)
+			s->exit_code = KVMFT_INCOMPLETE;
+		worst = MAX(worst, s->exit_code == KVMFT_FAILED ? KVMFT_INCOMPLETE : s->exit_code);
+		put_end(x, s);
 	}
 	if (x->c->reader && WIFEXITED(x->reader_status))
 		worst = MAX(worst, WEXITSTATUS(x->reader_status));
@@ -233,7 +255,8 @@ static int result(struct sides *x)
 	sbuf_add_word(&word, path.s ?: "");
 	if (x->snapshots.words.n && !x->snapshots.ever)
 		x->note("--blame: no trigger came, and no snapshot was asked for; for the last "
-			"second: kvmft blame --last 1s %s", word.s ?: "");
+			"second: kvmft blame --last 1s %s",
+			word.s ?: "");
 	if (!x->host->quiet)
 		x->note("%s: %zu side%s (%s): kvmft merge %s", path.s ?: "", n, n > 1 ? "s" : "",
 			x->why ?: "error", word.s ?: "");
@@ -266,15 +289,6 @@ static int check(const struct sides_config *c, const struct record_config *host,
 	if (c->push_file && !c->push)
 		return err_usage(err, "--push-file goes with --push");
 	return 0;
-}
-
-static void sweep(struct sides *x)
-{
-	_cleanup_(sbuf_free) struct sbuf text = { 0 };
-	unsigned int n = sides_temp_sweep(false, &text);
-
-	if (n)
-		x->note("removed %u session(s) in memory that a killed kvmft had left", n);
 }
 
 /* A guest may be silent, or answer without end: then the process that copies is told to give up. */
@@ -327,9 +341,13 @@ static int push_all(struct sides *x)
 
 static int begin(struct sides *x)
 {
-	int ret = sides_open_signals(x);
+	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGCHLD, 0 };
+	int ret;
 
-	ret = ret ?: make_sides(x);
+	(void)signal(SIGPIPE, SIG_IGN);
+	/* From here on signals come through a descriptor. */
+	x->sigfd = signal_fd_open(signals);
+	ret = x->sigfd < 0 ? err_why(x->err, x->sigfd, "cannot wait for signals") : make_sides(x);
 	ret = ret || !x->c->push ? ret : push_all(x);
 	ret = ret ?: sides_make_dir(x);
 	ret = ret ?: sides_start_host(x);
@@ -356,7 +374,9 @@ static void undo(struct sides *x)
 		capw_name_drop(&s->place);
 		capw_close(s->w);
 	}
-	snapshots_free(&x->snapshots);
+	if (x->snapshots.pid && !kill(x->snapshots.pid, SIGKILL))
+		(void)waitpid(x->snapshots.pid, NULL, 0);
+	remote_words_free(&x->snapshots.words);
 	util_close_fd(&x->file);
 	vm_list_free(x->vms);
 	side_specs_free(x->spec, x->nspec);
@@ -382,18 +402,22 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 		.file = -1,
 		.sigfd = -1,
 	};
+	_cleanup_(sbuf_free) struct sbuf left = { 0 };
+	unsigned int swept;
 	char temp[128];
 	int ret = check(c, host, err);
 
 	ret = ret ?: side_specs(c, &x.spec, &x.nspec, err);
-	ret = ret ?: snapshots_init(&x.snapshots, c->after_snapshot, err);
+	if (!ret && c->after_snapshot)
+		ret = side_split(c->after_snapshot, "--blame-options", &x.snapshots.words, err);
 	if (ret) {
-		snapshots_free(&x.snapshots);
-		side_specs_free(x.spec, x.nspec);
+		undo(&x);
 		return ret;
 	}
 	x.umask = umask(077);
-	sweep(&x);
+	swept = sides_temp_sweep(false, &left);
+	if (swept)
+		note("removed %u session(s) in memory that a killed kvmft had left", swept);
 	if (c->temp)
 		ret = side_temp_name(temp, sizeof(temp), err);
 	host->output = c->temp ? temp : host->output;

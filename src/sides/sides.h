@@ -2,29 +2,23 @@
 /*
  * sides.h: the parts of a recording of several machines.
  *
- * run.c	the order in which sides begin and end
- * start.c	the session's directory, and the processes of sides begun
- * wait.c	what sides say, signals, and time
- * spec.c	--guest and what goes with it, as text
- * process.c	the processes of a side, and what they say
- * host.c	the process that records the host
- * store.c	the process that stores what comes from a guest
- * receive.c	the same alone: kvmft receive
- * agent.c	a QEMU guest agent is asked
- * qga.c	the process that reaches a guest by it
+ * run.c	the order in which sides begin and end, and the file that says so
+ * start.c	--guest and what goes with it, the session's directory, the processes of sides begun
+ * wait.c	what sides say, signals, and time; what is run when all have written out their rings
+ * process.c	the processes of a side; kvmft receive
+ * agent.c	a QEMU guest agent is asked, and the process that reaches a guest by it
  * push.c	a program for guests that have none
- * temp.c	sessions that are not kept
- * snapshot.c	what is run when all have written out their rings
- * session.c	the file that says what belongs together
  */
 #ifndef KVMFT_SIDES_SIDES_H
 #define KVMFT_SIDES_SIDES_H
 
 #include "kvmft/capture.h"
+#include "kvmft/json_read.h"
 #include "kvmft/remote.h"
 #include "kvmft/sides.h"
 #include "kvmft/stream.h"
 #include "kvmft/util.h"
+#include "kvmft/vm.h"
 
 #define SIDES_MAX_GUESTS 64
 #define SIDES_HOST	 "host" /* name of the host's side, and of its capture */
@@ -102,27 +96,82 @@ struct side {
 	struct side_push push;
 };
 
-/* ---- spec.c ---- */
+#define SIDES_SECOND 1000000000ull
+#define SIDE_BEGIN_NS (60 * SIDES_SECOND) /* of a guest that is to begin */
+
+/* The command that is run each time all sides have written out their rings. */
+struct snapshots {
+	struct remote_words words; /* n = 0: there is none */
+	uint64_t asked_ns;	   /* since when rings are waited for; 0 = they are not */
+	pid_t pid;		   /* of the command; 0 = it does not run */
+	bool ever;		   /* a snapshot was requested at all */
+};
+
+struct sides {
+	const struct sides_config *c;
+	struct record_config *host;
+	char **argv;
+	note_fn *note;
+	struct kvmft_err *err;
+	struct side_spec *spec;
+	size_t nspec;
+	struct side *side; /* the host, then the guests */
+	size_t n;
+	int parent, dir, file, sigfd;
+	struct vm_list *vms;
+	char *base, *shown; /* "run", "run/" */
+	const char *why;    /* it ends; NULL = not yet */
+	pid_t reader;	    /* 0 = gone, or none */
+	int reader_status;
+	struct snapshots snapshots;
+	bool all_live, command_done, told_alone;
+	bool reader_killed, blame_killed; /* by the second signal */
+	uint64_t live_ns, tick_ns;
+	mode_t umask;
+};
+
+/* All that return an int: 0 or a negative errno, with err or x->err set. */
+
+/* ---- run.c ---- */
+
+int sides_put(struct sides *x,
+	      struct sbuf *line) __must_check; /* into the session's file; no err */
+
+/* ---- start.c ---- */
 
 /* Parses the list of guests into (*spec)[*n], to be freed by side_specs_free(). */
 int side_specs(const struct sides_config *s, struct side_spec **spec, size_t *n,
 	       struct kvmft_err *err) __must_check;
 void side_specs_free(struct side_spec *spec, size_t n);
-/* The words of record in that guest. */
-int side_words(const struct sides_config *s, const struct side_spec *spec, struct remote_words *w,
-	       struct kvmft_err *err) __must_check;
 /*
  * Splits text at blanks; quotes and backslashes protect their contents, and nothing else is
  * special. what: for messages.
  */
 int side_split(const char *text, const char *what, struct remote_words *w,
 	       struct kvmft_err *err) __must_check;
+/* A name for a session that is not to be kept. */
+int side_temp_name(char *path, size_t size, struct kvmft_err *err) __must_check;
+
+/* The session's directory, and the file in it that says what belongs together. */
+int sides_make_dir(struct sides *x) __must_check;
+/* Nothing was recorded, or it was not meant to be kept: removes all traces of it. */
+void sides_remove_dir(struct sides *x);
+/* Starts the processes of a side; it reports when it records. */
+int sides_start_host(struct sides *x) __must_check;
+int sides_start_guest(struct sides *x, struct side *s) __must_check;
+
+/* ---- wait.c ---- */
+
+void sides_take_signals(struct sides *x);
+/* Waits for whatever comes first, at most a second, and handles it. */
+int sides_wait_once(struct sides *x) __must_check;
 
 /* ---- process.c ---- */
 
+int side_pipe(int fds[2], struct kvmft_err *err) __must_check;
 /*
  * Starts a process that runs fn, which does not return, with its end of the pipe to us; signals are
- * blocked as here. 0 or -errno.
+ * blocked as here.
  */
 typedef void side_fn(void *arg, int said);
 int side_fork(struct side *s, side_fn *fn, void *arg, struct kvmft_err *err) __must_check;
@@ -160,7 +209,6 @@ int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
 	     struct kvmft_err *err) __must_check;
 /* In a new process: Ctrl-C is not for it, SIGTERM ends it, other signals are as usual. */
 void side_leave_terminal(void);
-void side_say(int fd, struct side_said *said);
 /*
  * What the process of a side says, made harmless; stores: it is one of store.c. 0, -errno of
  * read(), -EPIPE at its end.
@@ -173,26 +221,7 @@ int side_hear(const struct side *s, bool stores, struct side_said *said) __must_
 int side_order(struct side *s, const char *order);
 void side_close(struct side *s);
 
-/* ---- session.c: fd is that of the file; 0 or -errno ---- */
-
-struct vm;
-int session_create(int dir, int *fd, struct kvmft_err *err) __must_check;
-/*
- * vm: the VM of this host that the guest is; NULL = it will be found by what the guest says of
- * itself.
- */
-int session_put_side(int fd, const struct side *s, const struct vm *vm,
-		     struct kvmft_err *err) __must_check;
-/* All sides record. */
-int session_put_start(int fd, size_t sides) __must_check;
-int session_put_end(int fd, const struct side *s, const char *reason) __must_check;
-
-/* ---- temp.c ---- */
-
-/* A name for a session that is not to be kept. 0 or -errno with err set. */
-int side_temp_name(char *path, size_t size, struct kvmft_err *err) __must_check;
-
-/* ---- host.c, store.c: they end the process ---- */
+/* These two end the process. */
 
 struct side_host {
 	struct record_config *c;
@@ -213,33 +242,48 @@ int side_store_confine(const struct capw *w, struct kvmft_err *err) __must_check
 /* What must stay free: as given, or so that a sender without end does not fill the disk. */
 uint64_t side_least_free(int dir, const struct opt_u64 *given);
 
-/* ---- qga.c ---- */
+/* ---- agent.c: what it can do in its guest: run programs, read and write files ---- */
 
-/* Standard input, output and error are as those of a command; an exit status. */
-int side_qga_main(const struct side_spec *spec, const char *program);
-
-/* ---- snapshot.c ---- */
-
-/* The command that is run each time all sides have written out their rings. */
-struct snapshots {
-	struct remote_words words; /* n = 0: there is none */
-	uint64_t asked_ns;	   /* since when rings are waited for; 0 = they are not */
-	pid_t pid;		   /* of the command; 0 = it does not run */
-	bool ever;		   /* a snapshot was requested at all */
-};
-int snapshots_init(struct snapshots *n, const char *command, struct kvmft_err *err) __must_check;
-/* All sides were requested their rings. */
-void snapshots_asked(struct snapshots *n, struct side *side, size_t nside);
+#define AGENT_NONE UINT64_MAX /* no handle, no process */
 /*
- * Runs the command in directory dir once all rings have come, or enough time has passed. 0 or
- * -errno.
+ * Bytes of a file for one request: in base64, with what surrounds it, still one word of a command
+ * (128 KiB on Linux).
  */
-int snapshots_tick(struct snapshots *n, const struct side *side, size_t nside, int dir,
-		   struct kvmft_err *err) __must_check;
-/* The command may have ended. */
-void snapshots_child(struct snapshots *n);
-bool snapshots_kill(const struct snapshots *n); /* false: it does not run */
-void snapshots_free(struct snapshots *n);
+#define AGENT_PIECE (64u << 10)
+
+struct agent {
+	const char *name;		    /* of the socket or command */
+	const struct remote_words *command; /* NULL: fd */
+	int fd;
+	int hangup;    /* hangs up when nobody wants the answers any more; -1 = none */
+	char in[65536]; /* what was received, from `at` to `have` */
+	size_t at, have;
+	struct sbuf answer;
+	struct kvmft_err *err; /* where failures are reported */
+	bool lacking;	       /* there is no such command here */
+};
+
+/* -EREMOTEIO: the agent refused. */
+int agent_open(struct agent *a, const struct side_spec *spec, int hangup,
+	       struct kvmft_err *err) __must_check;
+void agent_close(struct agent *a);
+
+int agent_file_open(struct agent *a, const char *path, const char *mode,
+		    uint64_t *handle) __must_check;
+int agent_file_write(struct agent *a, uint64_t handle, const void *p, size_t n) __must_check;
+int agent_file_close(struct agent *a, uint64_t handle) __must_check;
+
+/*
+ * Runs words, found in the agent's PATH, to its end: its exit status, with err set if that is not
+ * 0. Its output goes to out if that is not NULL. Words and paths must need no escapes in JSON.
+ */
+int agent_run(struct agent *a, const char *const *words, struct sbuf *out) __must_check;
+
+/*
+ * The process that reaches a guest through its agent: standard input, output and error are as those
+ * of a command; an exit status.
+ */
+int side_qga_main(const struct side_spec *spec, const char *program);
 
 /* ---- push.c ---- */
 

@@ -1,24 +1,324 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* start.c: the directory of a session, and the processes of its sides. */
-#include "run.h"
+/*
+ * start.c: which guests are to be recorded, how they are reached, and what is recorded there; the
+ * directory of a session, and the processes of its sides.
+ */
+#include "sides.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+
+#include "kvmft/kernel.h"
+
+#define QGA "qga:"
+
+/* ---- words ---- */
+
+/* One word, unquoted in place; *p is after it then. -EINVAL: an unclosed quote. */
+static int next_word(char **p, char **word)
+{
+	char *from = *p, *to = *p, quote = '\0';
+
+	*word = to;
+	for (; *from && (quote || !strchr(" \t\n", *from)); from++) {
+		if (*from == quote)
+			quote = '\0';
+		else if (!quote && (*from == '\'' || *from == '"'))
+			quote = *from;
+		else if (*from == '\\' && quote != '\'' && from[1])
+			*to++ = *++from;
+		else
+			*to++ = *from;
+	}
+	*p = *from ? from + 1 : from;
+	*to = '\0';
+	return quote ? -EINVAL : 0;
+}
+
+int side_split(const char *text, const char *what, struct remote_words *w, struct kvmft_err *err)
+{
+	_cleanup_free_ char *copy = strdup(text);
+	char *p = copy, *word;
+	int ret = copy ? 0 : -ENOMEM;
+
+	while (!ret && *(p += strspn(p, " \t\n"))) {
+		ret = next_word(&p, &word);
+		if (ret)
+			return err_usage(err, "%s: a quote is not closed in '%s'", what, text);
+		ret = remote_words_add(w, word);
+	}
+	return ret ? err_set(err, -ret, "out of memory") : 0;
+}
+
+/* ---- --guest ---- */
+
+static bool is_for_guest(const char *text, const char *guest)
+{
+	size_t len = strcspn(guest, "=");
+
+	return !strncmp(guest, text, len) && text[len] == ':';
+}
+
+/* A name is a label, a file, and maybe a VM of this host. */
+static int check_name(const char *name, struct kvmft_err *err)
+{
+	if (!*name || *name == '.' || strlen(name) > 63)
+		return err_usage(err,
+				 "--guest: a guest's name has 1 to 63 characters, the first of "
+				 "them no dot");
+	for (const char *p = name; *p; p++)
+		if (*p <= ' ' || *p > '~' || strchr("/=:%\\'\"", *p))
+			return err_usage(err,
+					 "--guest '%s': the name becomes a directory: letters, "
+					 "digits, - _ . only",
+					 name);
+	if (!strcmp(name, SIDES_HOST) || !strcmp(name, "session"))
+		return err_usage(err, "--guest %s: that name is reserved", name);
+	return 0;
+}
+
+static int parse_one(const char *text, struct side_spec *s, struct kvmft_err *err)
+{
+	const char *eq = strchr(text, '=');
+	char *how;
+	int ret;
+
+	s->name = strndup(text, eq ? (size_t)(eq - text) : strlen(text));
+	if (!s->name)
+		return err_set(err, ENOMEM, "out of memory");
+	ret = check_name(s->name, err);
+	if (ret)
+		return ret;
+	if (!eq) {
+		struct sbuf ssh = { 0 };
+
+		sbuf_addf(&ssh, "ssh root@%s", s->name);
+		how = sbuf_take(&ssh);
+	} else {
+		how = strdup(eq + 1);
+	}
+	s->text = how;
+	if (!how)
+		return err_set(err, ENOMEM, "out of memory");
+	if (!strncmp(how, QGA, strlen(QGA))) {
+		s->agent = how + strlen(QGA);
+		if (!*s->agent)
+			return err_usage(err, "--guest %s: the agent's socket goes after qga:",
+					 text);
+		/* A path has no blanks here: virsh qemu-agent-command DOMAIN. */
+		return strpbrk(s->agent, " \t") ? side_split(s->agent, "--guest", &s->command, err)
+						: 0;
+	}
+	ret = side_split(how, "--guest", &s->command, err);
+	if (ret || s->command.n)
+		return ret;
+	return err_usage(err, "--guest %s: after = goes the command that reaches the guest, such "
+			 "as 'ssh root@%s'", text, s->name);
+}
+
+/*
+ * Options begin like this; otherwise it would be a command to run there, with a name that nobody
+ * has.
+ */
+static int check_options(const struct sides_config *s, struct kvmft_err *err)
+{
+	for (size_t i = 0; i < s->options.n; i++) {
+		const char *text = s->options.v[i];
+		const char *first = text + strspn(text, " \t\n'\"");
+		bool known = *first == '-' || !*first;
+
+		for (size_t k = 0; k < s->guests.n && !known; k++)
+			known = is_for_guest(text, s->guests.v[k]);
+		if (!known)
+			return err_usage(err, "--guest-options '%s': options, or the NAME of a --guest, a "
+					 "colon and options", text);
+	}
+	return 0;
+}
+
+int side_specs(const struct sides_config *s, struct side_spec **spec, size_t *n,
+	       struct kvmft_err *err)
+{
+	int ret = check_options(s, err);
+
+	*n = 0;
+	*spec = NULL;
+	if (ret)
+		return ret;
+	if (s->guests.n > SIDES_MAX_GUESTS)
+		return err_usage(err, "--guest: at most %d guests at once", SIDES_MAX_GUESTS);
+	*spec = calloc(s->guests.n + 1, sizeof(**spec));
+	if (!*spec)
+		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < s->guests.n && !ret; i++) {
+		ret = parse_one(s->guests.v[i], &(*spec)[(*n)++], err);
+		for (size_t k = 0; k < i && !ret; k++)
+			if (!strcmp((*spec)[k].name, (*spec)[i].name))
+				ret = err_usage(err, "--guest %s is given twice", (*spec)[i].name);
+	}
+	return ret;
+}
+
+void side_specs_free(struct side_spec *spec, size_t n)
+{
+	for (size_t i = 0; spec && i < n; i++) {
+		free(spec[i].name);
+		free(spec[i].text);
+		remote_words_free(&spec[i].command);
+	}
+	free(spec);
+}
+
+/* ---- what is recorded there ---- */
+
+/* Options after "NAME:" are for that guest; NULL: they are for another one. */
+static const char *options_for(const char *text, const struct sides_config *s, const char *name)
+{
+	for (size_t i = 0; i < s->guests.n; i++)
+		if (is_for_guest(text, s->guests.v[i]))
+			return is_for_guest(text, name) ? strchr(text, ':') + 1 : NULL;
+	return text;
+}
+
+/* The words of record in that guest. */
+static int guest_words(const struct sides_config *s, const struct side_spec *spec,
+		       struct remote_words *w, struct kvmft_err *err)
+{
+	int ret = s->flight ? remote_words_add(w, "--flight-recorder") : 0;
+	char before[32];
+
+	snprintf(before, sizeof(before), "--before=%lluns", (unsigned long long)s->before.v);
+	ret = ret || !s->before.set ? ret : remote_words_add(w, before);
+	for (size_t i = 0; i < s->events.n && !ret; i++) {
+		ret = remote_words_add(w, "-e");
+		ret = ret ?: remote_words_add(w, s->events.v[i]);
+	}
+	if (ret)
+		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < s->options.n && !ret; i++) {
+		const char *text = options_for(s->options.v[i], s, spec->name);
+
+		ret = text ? side_split(text, "--guest-options", w, err) : 0;
+	}
+	if (ret || !s->command)
+		return ret;
+	ret = remote_words_add(w, "--");
+	return ret ? err_set(err, ENOMEM, "out of memory")
+		   : side_split(s->command, "--guest-command", w, err);
+}
+
+/*
+ * Sessions that are not to be kept, in memory; their names identify their owner, as those of
+ * instances do, so that what a killed kvmft left is found.
+ */
+
+/* The first one that exists; the second may offer little memory, the last is a disk. */
+static const char *const places[] = { "/dev/shm", "/run", "/tmp" };
+
+static int open_dir(int at, const char *name)
+{
+	return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+int side_temp_name(char *path, size_t size, struct kvmft_err *err)
+{
+	struct kowner me;
+	char name[64];
+	int ret = kowner_self(&me);
+
+	ret = ret ?: kowner_format(&me, '.', name, sizeof(name));
+	if (ret)
+		return err_why(err, ret, "cannot make a name for what is recorded");
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		if (access(places[i], W_OK | X_OK))
+			continue;
+		snprintf(path, size, "%s/%s", places[i], name);
+		return 0;
+	}
+	return err_lack(err, ENOENT, "none of /dev/shm, /run and /tmp is there to keep events in");
+}
+
+/* A session, or what is left of one: captures, and the file that says what they are. */
+static int remove_session(int at, const char *name)
+{
+	_cleanup_close_ int fd = open_dir(at, name);
+	_cleanup_close_ int again = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	DIR *d = again < 0 ? NULL : fdopendir(again);
+	struct dirent *e;
+
+	if (!d)
+		return -errno;
+	again = -1;
+	while ((e = readdir(d))) {
+		struct capw_name n = { .dir = fd };
+
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
+		    strlen(e->d_name) >= sizeof(n.temp))
+			continue;
+		strcpy(n.temp, e->d_name);
+		if (unlinkat(fd, e->d_name, 0))
+			capw_name_drop(&n);
+	}
+	closedir(d);
+	return unlinkat(at, name, AT_REMOVEDIR) ? -errno : 0;
+}
+
+/* Whether it belongs to a process of this user that is gone. */
+static bool is_left(int at, const char *name)
+{
+	struct kowner o;
+	struct stat st;
+
+	return !kowner_parse(name, '.', &o) && !kowner_alive(&o) &&
+	       !fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode) &&
+	       st.st_uid == geteuid();
+}
+
+unsigned int sides_temp_sweep(bool dry_run, struct sbuf *text)
+{
+	unsigned int n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		int fd = open_dir(AT_FDCWD, places[i]);
+		DIR *d = fd < 0 ? NULL : fdopendir(fd);
+		struct dirent *e;
+
+		while (d && (e = readdir(d))) {
+			int ret;
+
+			if (!is_left(fd, e->d_name))
+				continue;
+			ret = dry_run ? 0 : remove_session(fd, e->d_name);
+			sbuf_addf(text, "session %s/%s%s%s\n", places[i], e->d_name,
+				  ret ? ": left, as something in it is no capture: " : "",
+				  ret ? strerror(-ret) : "");
+			n += !ret;
+		}
+		if (d)
+			closedir(d);
+		else
+			util_close_fd(&fd);
+	}
+	return n;
+}
 
 /* ---- the directory ---- */
 
 int sides_make_dir(struct sides *x)
 {
+	static const char hello[] = "kvmft-session version=1\n";
 	const char *path = x->host->output ?: SIDES_DEFAULT;
 	struct sbuf shown = { 0 };
+	int ret;
 
 	x->parent = capw_parent_open(path, &x->base, x->err);
 	if (x->parent < 0)
 		return x->parent;
 	if (mkdirat(x->parent, x->base, 0700))
-		return errno == EEXIST
-			       ? err_set(x->err, EEXIST, "%s exists: choose another name with -o", path)
-			       : err_why(x->err, errno, "cannot make directory %s", path);
+		return errno == EEXIST ? err_set(x->err, EEXIST,
+						 "%s exists: choose another name with -o", path)
+				       : err_why(x->err, errno, "cannot make directory %s", path);
 	/* A place in memory is not for anyone to look at: sides are called only by their names. */
 	if (!x->c->temp)
 		sbuf_addf(&shown, "%.*s/", (int)(strlen(path) - (path[strlen(path) - 1] == '/')),
@@ -30,7 +330,10 @@ int sides_make_dir(struct sides *x)
 	/* The names are looked up here; if this machine hides them, the captures may have them. */
 	if (vm_scan(NULL, &x->vms, NULL))
 		x->vms = NULL;
-	return session_create(x->dir, &x->file, x->err);
+	ret = x->file = file_create(x->dir, "session");
+	if (ret >= 0)
+		ret = full_write(x->file, hello, strlen(hello), NULL);
+	return err_why(x->err, ret, "cannot write the file session");
 }
 
 void sides_remove_dir(struct sides *x)
@@ -51,27 +354,25 @@ static int put_side(struct sides *x, struct side *s)
 {
 	struct kvmft_err none;
 	const struct vm *vm = NULL;
+	struct sbuf line = { 0 };
 
 	if (s->spec && x->vms && vm_list_find(x->vms, s->name, &vm, &none))
 		vm = NULL;
 	s->vm_pid = vm ? vm->pid : 0;
-	return session_put_side(x->file, s, vm, x->err);
-}
-
-void sides_put_end(struct sides *x, const struct side *s)
-{
-	const char *reason = s->news.reason[0] ? s->news.reason : s->spec ? "died" : "control";
-
-	if (x->file >= 0 && session_put_end(x->file, s, reason))
-		x->note("cannot write %ssession", x->shown);
+	meta_begin(&line, "side");
+	meta_str(&line, "name", s->name);
+	meta_str(&line, "dir", s->name);
+	meta_str(&line, "role", s->spec ? "guest" : "host");
+	if (vm) {
+		meta_str(&line, "vm", vm->sel);
+		meta_str(&line, "uuid", vm->uuid);
+		meta_u64(&line, "pid", vm->pid);
+	}
+	meta_str(&line, "how", s->spec ? s->spec->text : NULL);
+	return err_why(x->err, sides_put(x, &line), "cannot write the file session");
 }
 
 /* ---- beginning ---- */
-
-static int pair(int fds[2], struct kvmft_err *err)
-{
-	return pipe2(fds, O_CLOEXEC) < 0 ? err_why(err, errno, "cannot make a pipe") : 0;
-}
 
 /* Orders are short: such a pipe, if it is still there, takes each as a whole, or not at all. */
 static int orders_never_wait(struct side *s, struct kvmft_err *err)
@@ -128,7 +429,7 @@ int sides_start_host(struct sides *x)
 
 	sbuf_addf(&path, "%s%s", x->shown, s->name);
 	output = sbuf_take(&path);
-	ret = output ? pair(fds, x->err) : err_set(x->err, ENOMEM, "out of memory");
+	ret = output ? side_pipe(fds, x->err) : err_set(x->err, ENOMEM, "out of memory");
 	if (ret)
 		return ret;
 	x->host->output = output;
@@ -178,20 +479,13 @@ static int send_words(struct sides *x, struct side *s)
 {
 	_cleanup_(sbuf_free) struct sbuf text = { 0 };
 	struct remote_words w = { .drop = s->push.path[0] };
-	int ret = side_words(x->c, s->spec, &w, x->err);
+	int ret = guest_words(x->c, s->spec, &w, x->err);
 
 	remote_put(&text, &w);
 	remote_words_free(&w);
 	if (!ret && (text.error || text.len > REMOTE_MAX || side_order(s, text.s)))
 		ret = err_set(x->err, E2BIG, "%s: more options than a guest can be told", s->name);
 	return ret;
-}
-
-static int make_capture(struct sides *x, struct side *s)
-{
-	int ret = capw_name_init(&s->place, x->dir, x->shown, s->name, CAPW_REFUSE, x->err);
-
-	return ret ?: capw_create(&s->place, &s->w, x->err);
 }
 
 int sides_start_guest(struct sides *x, struct side *s)
@@ -202,12 +496,12 @@ int sides_start_guest(struct sides *x, struct side *s)
 		.min_free = side_least_free(x->dir, &h->min_free),
 		.keep = h->keep.v,
 	};
-	int in[2], out[2], ret = pair(in, x->err);
+	int in[2], out[2], ret = side_pipe(in, x->err);
 
 	if (ret)
 		return ret;
 	s->to = in[1];
-	ret = pair(out, x->err);
+	ret = side_pipe(out, x->err);
 	if (ret) {
 		close(in[0]);
 		return ret;
@@ -219,9 +513,12 @@ int sides_start_guest(struct sides *x, struct side *s)
 	ret = ret ?: start_transport(x, s, in[0], out[1]);
 	close(in[0]);
 	close(out[1]);
-	ret = ret ?: make_capture(x, s);
-	ret = ret ?: side_fork(s, run_store,
-			      &(struct start){ .x = x, .store = { s->w, out[0], limits } }, x->err);
+	ret = ret ?: capw_name_init(&s->place, x->dir, x->shown, s->name, CAPW_REFUSE, x->err);
+	ret = ret ?: capw_create(&s->place, &s->w, x->err);
+	ret = ret
+		      ?: side_fork(s, run_store,
+				   &(struct start){ .x = x, .store = { s->w, out[0], limits } },
+				   x->err);
 	close(out[0]);
 	return ret ?: put_side(x, s);
 }

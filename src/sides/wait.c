@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* wait.c: what sides say, signals, and who is not waited for any longer. */
-#include "run.h"
+#include "sides.h"
 
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
-#define STALL_NS (10 * SIDES_SECOND) /* without a byte, of a guest that was told to end */
-#define MOVED_NS (2 * SIDES_SECOND)  /* by then, what a guest sent before its VM went has arrived */
-#define TIMES_MAX 10u /* --guest-timeout, of one that goes on sending without beginning, or end */
-#define LINES_MAX 10000u /* that a guest says, and are printed */
-#define LEAVE_NS (5 * SIDES_SECOND)  /* ... of our own process, when that one is gone */
+#define STALL_NS     (10 * SIDES_SECOND) /* without a byte, of a guest that was told to end */
+#define MOVED_NS     (2 * SIDES_SECOND)	 /* by then, what a guest sent before its VM went is here */
+#define TIMES_MAX    10u    /* --guest-timeout, of one that goes on sending without begin or end */
+#define LINES_MAX    10000u /* that a guest says, and are printed */
+#define LEAVE_NS     (5 * SIDES_SECOND) /* ... of our own process, when that one is gone */
 #define FIRED_SILENT (600 * SIDES_SECOND)
+#define OWES_NS	     (5 * SIDES_SECOND) /* a side whose ring was empty says nothing */
 
 static void tell_last(struct sides *x, struct side *s)
 {
@@ -65,6 +66,38 @@ static void take_words(struct sides *x, struct side *s)
 	}
 }
 
+/* All sides are asked for their rings: what is run then waits for them. */
+static void snapshots_asked(struct sides *x)
+{
+	struct snapshots *n = &x->snapshots;
+
+	if (!n->words.n)
+		return;
+	n->ever = true;
+	n->asked_ns = n->asked_ns ?: util_now_ns();
+	for (size_t i = 0; i < x->n; i++)
+		x->side[i].owes = x->side[i].live && x->side[i].state < SIDE_STOPPING;
+}
+
+/* Runs the command once all rings have come, or enough time has passed. */
+static int snapshots_tick(struct sides *x)
+{
+	struct snapshots *n = &x->snapshots;
+	bool all = true;
+	int pid;
+
+	if (!n->asked_ns || n->pid)
+		return 0;
+	for (size_t i = 0; i < x->n; i++)
+		all &= !x->side[i].owes || x->side[i].state == SIDE_ENDED;
+	if (!all && util_now_ns() - n->asked_ns < OWES_NS)
+		return 0;
+	n->asked_ns = 0;
+	pid = side_self(&n->words, x->dir, x->err);
+	n->pid = MAX(pid, 0);
+	return MIN(pid, 0);
+}
+
 /*
  * The others may know the cause of what one side saw: their rings still hold it. But a guest can
  * say that without end, and each time may cost the others their oldest segments: after the first
@@ -89,7 +122,7 @@ static void fired(struct sides *x, struct side *s)
 	if (!x->host->quiet)
 		x->note("%s: its flight recorder was triggered; all sides write out their rings%s",
 			s->name, again);
-	snapshots_asked(&x->snapshots, x->side, x->n);
+	snapshots_asked(x);
 	snprintf(order, sizeof(order), "snapshot %s\n", s->name);
 	for (size_t i = 0; i < x->n; i++)
 		if (&x->side[i] != s)
@@ -176,7 +209,8 @@ static int take_said(struct sides *x, struct side *s)
 
 static void take_children(struct sides *x)
 {
-	snapshots_child(&x->snapshots);
+	if (x->snapshots.pid && waitpid(x->snapshots.pid, NULL, WNOHANG) == x->snapshots.pid)
+		x->snapshots.pid = 0;
 	if (x->reader > 0 && waitpid(x->reader, &x->reader_status, WNOHANG) == x->reader)
 		x->reader = 0;
 	for (size_t i = 1; i < x->n; i++) {
@@ -187,13 +221,6 @@ static void take_children(struct sides *x)
 		s->transport = 0;
 		s->since = util_now_ns();
 	}
-}
-
-static void snapshot(struct sides *x)
-{
-	snapshots_asked(&x->snapshots, x->side, x->n);
-	for (size_t i = 0; i < x->n; i++)
-		side_order(&x->side[i], "snapshot\n");
 }
 
 /* Ends what reaches into the guest first: its end is the end of the stream. */
@@ -214,7 +241,7 @@ static void give_up(struct side *s)
 static void give_up_all(struct sides *x)
 {
 	/* They would show everything that there is, if their reader takes that. */
-	x->blame_killed |= snapshots_kill(&x->snapshots);
+	x->blame_killed |= x->snapshots.pid && !kill(x->snapshots.pid, SIGKILL);
 	x->reader_killed = x->reader > 0 && !kill(x->reader, SIGKILL);
 	if (x->blame_killed || x->reader_killed)
 		x->note("a second signal ended this before all was shown");
@@ -227,24 +254,18 @@ void sides_take_signals(struct sides *x)
 	struct signalfd_siginfo si;
 
 	while (read(x->sigfd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
-		if (si.ssi_signo == SIGCHLD)
+		if (si.ssi_signo == SIGCHLD) {
 			take_children(x);
-		else if (si.ssi_signo == SIGUSR1)
-			snapshot(x);
-		else if (!x->why)
+		} else if (si.ssi_signo == SIGUSR1) {
+			snapshots_asked(x);
+			for (size_t i = 0; i < x->n; i++)
+				side_order(&x->side[i], "snapshot\n");
+		} else if (!x->why) {
 			x->why = "signal";
-		else
+		} else {
 			give_up_all(x);
+		}
 	}
-}
-
-int sides_open_signals(struct sides *x)
-{
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGCHLD, 0 };
-
-	(void)signal(SIGPIPE, SIG_IGN);
-	x->sigfd = signal_fd_open(signals);
-	return x->sigfd < 0 ? err_why(x->err, x->sigfd, "cannot wait for signals") : 0;
 }
 
 /* ---- time ---- */
@@ -433,5 +454,5 @@ int sides_wait_once(struct sides *x)
 			ret = take_said(x, &x->side[i]);
 	}
 	tick(x, util_now_ns());
-	return ret ?: snapshots_tick(&x->snapshots, x->side, x->n, x->dir, x->err);
+	return ret ?: snapshots_tick(x);
 }
