@@ -102,13 +102,14 @@ static const struct evidence_rule rules[] = {
 	{ "blame", "asleep", "a sleep", EVID_WAKEUP, 0, NULL },
 	{ "blame", "late exit", "the guest", EVID_SWITCH, EVID_IRQ, NULL },
 	{ "split", "kernel", "KVM", TELLS, 0, NULL },
-	{ "split", "user", "the VMM", TELLS, 0, NULL },
+	{ "split", "user", "the VMM", TELLS | EVID_WAKEUP, 0, NULL },
 	{ "split", "poll", "polling", EVID_SWITCH | EVID_HALT, 0, NULL },
-	{ "split", "blocked", "a sleep", SCHED, 0, NULL },
+	{ "split", "blocked", "a sleep", SCHED | EVID_USER, 0, NULL },
 	{ "split", "runnable", "the scheduler", SCHED, 0, NULL },
 	{ "split", "preempted", "the scheduler", EVID_SWITCH, 0, NULL },
 	/* what is kernel there: without sched_switch, a halt is that whatever else is missing */
 	{ "split", "halted", "blocked or waiting", TELLS | EVID_HALT, 0, NULL },
+	{ "split", "asleep", "a halt", SCHED, 0, NULL },
 	/* states, stages and causes of latency; others are between two of its own events */
 	{ "vcpu", "kernel", "KVM", TELLS, 0, NULL },
 	{ "vcpu", "vmm", "the VMM", TELLS, 0, NULL },

@@ -305,13 +305,14 @@ const char *const report_part_names[REPORT_PARTS] = {
 	[PART_PREEMPTED] = "preempted",
 };
 
-/* What is not another part is the kernel's; in a halt only if it did not poll, either. */
+/* What is not another part is the kernel's; in a halt, which is not in the VMM, or it polled. */
 static const struct evidence_rule *part_rule(const struct report *r, uint64_t key,
 					     enum report_part p)
 {
-	bool halted = p == PART_KERNEL && report_key_halts(r, key);
+	const char *halt = p == PART_KERNEL ? "halted" : p == PART_BLOCKED ? "asleep" : NULL;
 
-	return evidence_rule("split", halted ? "halted" : report_part_names[p]);
+	return evidence_rule("split",
+			     halt && report_key_halts(r, key) ? halt : report_part_names[p]);
 }
 
 uint32_t report_lacks(const struct report *r, uint64_t key, enum report_part p)

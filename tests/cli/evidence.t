@@ -124,11 +124,14 @@ is "$(grep -c 'part_seconds{.*part="kernel"' "$out")" 0 "... no part that is not
 run "$kvmft" report --split --event vmexit --vcpu 0 --format csv -i "$tmp/host"
 out_has '^one,0,HLT,.*,,,,,,,' "of one vCPU, too"
 
-# Without kvm_userspace_exit alone, only kernel and user are not told apart.
+# Without kvm_userspace_exit alone, kernel and user are not told apart, nor whose sleep that is which is no halt's.
 host <<-'END'
 	0   1000 101 kvm_entry vcpu_id=0
 	0   2000 101 kvm_exit exit_reason=30 isa=1
-	0   2100 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55
+	0   2100 101 sched:sched_switch prev_pid=101 prev_state=1 next_pid=55
+	0   2400  55 sched:sched_wakeup pid=101
+	0   2500  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
+	0   2600 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55
 	0   2800  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
 	0   3000 101 kvm_entry vcpu_id=0
 	0   4000 101 kvm_exit exit_reason=12 isa=1
@@ -140,8 +143,20 @@ host <<-'END'
 	recorded kvm_halt_poll_ns
 END
 split csv
-out_has '^one,,IO_INSTRUCTION,.*,1.000,,,0.000,0.000,0.000,0.700,0.300,not recorded: KVM or the VMM$' "no kvm_userspace_exit"
+out_has '^one,,IO_INSTRUCTION,.*,1.000,,,0.000,,0.100,0.200,0.700,not recorded: KVM or the VMM$' "no kvm_userspace_exit"
 out_has '^one,,HLT,.*,1.000,,,0.100,0.700,0.000,0.000,0.200,not recorded: KVM or the VMM$' "... in a halt"
+# Without sched_wakeup a sleep in the VMM may have been over long before it got its CPU.
+host <<-'END'
+	0   1000 101 kvm_entry vcpu_id=0
+	0   2000 101 kvm_exit exit_reason=30 isa=1
+	0   2050 101 kvm_userspace_exit reason=2
+	0   2100 101 sched:sched_switch prev_pid=101 prev_state=1 next_pid=55
+	0   2800  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
+	0   2900 101 kvm_pio rw=1 port=0x60 size=1 count=1 val=0
+	0   3000 101 kvm_entry vcpu_id=0
+END
+split csv
+out_has '^one,,IO_INSTRUCTION,.*,1.000,0.150,,[^,]*,,,0.000,0.850,not recorded: ' "no sched_wakeup"
 # A thread that was seen to leave its CPU while its late exit was to come has moved: that is no gap.
 host <<-'END'
 	0   1000 101 kvm_entry vcpu_id=0

@@ -93,6 +93,7 @@ is "$(wc -l <"$tmp/asked")" 13 "... of each kind"
 is "$(grep -vc 'sure-and-wrong 0$' "$tmp/asked")" 0 "... nothing is sure and wrong"
 is "$(sed -n 's/.*right \([0-9]*\) not-known \([0-9]*\) wrong \([0-9]*\) .*/\1 \2 \3/p' "$tmp/asked" |
 	awk '{ right += $1; all += $1 + $2 + $3; wrong += $3 } END { print (right > 0 && wrong * 100 <= all) }')" 1 "... 1 % is wrong at most"
+ablated split "$first/host"
 if [ -n "${TRACERS_KERNEL:-}" ]; then
 	rig blame --timeout 440 --guest-kernel "$TRACERS_KERNEL" --env "PLANTS=noise timerlat idle" \
 		--env "GUEST_EVENTS=osnoise:*"

@@ -70,6 +70,8 @@ first=1
 on_intel || first=3
 shown slack
 leads "the guest halts for longer" "hlt,(mean|p50) \\+" $first
+# shellcheck disable=SC2086
+ablated diff "$rig/$last" "$rig/slack" $from
 shown poll
 out_has '^differs kvm\.halt_poll_ns: 0, then 1(00)?0000000$' "poll: the parameter is reported"
 leads "vCPUs poll" "hlt,polling \\+" 1

@@ -118,4 +118,5 @@ sums "the parts are the whole"
 for analysis in irq timer sched io; do
 	ablated $analysis "$rig/host2" "$rig/guest2"
 done
+ablated split "$rig/host2"
 finish

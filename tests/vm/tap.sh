@@ -109,15 +109,19 @@ fact()
 	sed -n "s/^$1=//p" "$rig"/facts-* | head -n 1
 }
 
-# ablated ANALYSIS HOST [GUEST]: what latency says of captures from which events were taken out is the same, or not known
+# ablated ANALYSIS HOST [GUEST]: what latency says of captures from which events were taken out is the same, or not
+# known; ablated split HOST, ablated diff HOST HOST [OPTION]...: what report --split and diff say
 ablated()
 {
 	if ! command -v python3 >/dev/null; then
-		skip "latency $1 without some events" "python3 is not installed"
+		skip "$1 without some events" "python3 is not installed"
 		return
 	fi
-	python3 "$top/tests/vm/ablation_cases.py" "$plain" "$(dirname "$plain")/tests/tools/ablate" \
-		"$@" >"$tmp/ablated" 2>&1
-	result $? "latency $1 without some events: the same, or not known; at most 1 % of each are wrong"
+	case $1 in
+	split | diff) asks=ablation_tables.py ;;
+	*) asks=ablation_cases.py ;;
+	esac
+	python3 "$top/tests/vm/$asks" "$plain" "$(dirname "$plain")/tests/tools/ablate" "$@" >"$tmp/ablated" 2>&1
+	result $? "$1 without some events: the same, or not known; at most 1 % of each are wrong"
 	sed 's/^\([^#]\)/# \1/' "$tmp/ablated"
 }

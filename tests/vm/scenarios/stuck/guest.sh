@@ -8,7 +8,13 @@ works()
 {
 	case $1 in
 	user) while :; do :; done ;;
-	kernel) dd if=/dev/zero of=/dev/null bs=16M ;;
+	kernel)
+		# Clearing memory is one instruction, whose time Bochs' clock does not count.
+		case $RIG_CPU in
+		intel) dd if=/dev/urandom of=/dev/null bs=1M ;;
+		*) dd if=/dev/zero of=/dev/null bs=16M ;;
+		esac
+		;;
 	disk) while :; do dd if=/dev/vda of=/dev/null bs=4k count=1000 iflag=direct; done ;;
 	network)
 		modprobe virtio_net
