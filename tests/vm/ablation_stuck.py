@@ -8,7 +8,7 @@
 # DIR has a file `planted`, with a line for each: NAME CLASS VM; NAME.rec is its recording, and CLASS is what stuck said of
 # it live, or "healthy". An answer is right if it is that class, or for a healthy one that it makes progress; not known if
 # it is unknown, or in-guest (nobody saw where); and else wrong. Prints a line for each ablation: "stuck without WHAT: right
-# N not-known N wrong N sure-and-wrong N", then what was wrong. Exit 1: more than 1 % of an ablation, or one that is sure. ONLY="WHAT|WHAT..."
+# N not-known N wrong N sure-and-wrong N", then what was wrong. Exit 1: more than 1 % in all, or one that is sure. ONLY="WHAT|WHAT..."
 # in the environment: only these.
 
 import json
@@ -41,7 +41,7 @@ def ask(capture, vm):
 def main():
     with open(planted + "/planted", encoding="utf-8") as f:
         cases = [line.split() for line in f]
-    bad = 0
+    asked, bad, sure = 0, 0, 0
     only = os.environ.get("ONLY", "").split("|")
     for what, options in ABLATIONS:
         if only[0] and what not in only:
@@ -66,8 +66,10 @@ def main():
         for line in wrong[: 200 if os.environ.get("WRONG") else 8]:
             print("#    " + line)
         sys.stdout.flush()
-        bad += count["sure-and-wrong"] > 0 or count["wrong"] * 100 > len(cases)
-    sys.exit(bad > 0)
+        asked += len(cases)
+        bad += count["wrong"]
+        sure += count["sure-and-wrong"]
+    sys.exit(sure > 0 or bad * 100 > asked)
 
 
 main()

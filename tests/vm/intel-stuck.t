@@ -3,4 +3,4 @@
 #
 # stuck.t on an Intel host, with the hangs that do not take minutes there.
 
-RIG_OPTIONS="--cpu intel --timeout 900" exec sh "$(dirname "$0")/stuck.t"
+RIG_OPTIONS="--cpu intel --timeout 2400" exec sh "$(dirname "$0")/stuck.t"

@@ -7,12 +7,14 @@
 
 . "$(dirname "$0")/tap.sh"
 
+runs=
 case " ${RIG_OPTIONS:-} " in
 *" --cpu arm64"*) record= ;;
-*" --cpu intel "*) record=500ms ;;
+*" --cpu intel "*) record=500ms runs="--env RUNS=8 --env RUN_SECONDS=0.3" ;;
 *) record=1s ;;
 esac
-rig stuck --timeout 1200 --host-cpus 1 --vcpus 1 --env "RECORD=$record"
+# shellcheck disable=SC2086 # options
+rig stuck --timeout 1200 --host-cpus 1 --vcpus 1 --env "RECORD=$record" $runs
 # What stuck -i says of these recordings, and of what is left when events are taken out.
 if [ -n "$record" ] && command -v python3 >/dev/null; then
 	python3 "$top/tests/vm/ablation_stuck.py" "$plain" "$(dirname "$plain")/tests/tools/ablate" "$rig/stuck" >"$tmp/ablated"
