@@ -24,7 +24,7 @@ struct pairing_capture {
 
 struct pairing_guest {
 	struct pairing_capture c;
-	size_t vm; /* index into the host map */
+	size_t vm;	    /* index into the host map */
 	struct match match; /* why it is that VM, and its offsets if they are from the events */
 	/* With a forced map: what the host recorded, by vCPU, each until its next one. */
 	struct pairing_recorded {
@@ -32,7 +32,7 @@ struct pairing_guest {
 		bool sure;     /* has a map, and nothing casts doubt on it */
 		uint64_t from; /* host TSC */
 		struct tsc_map map;
-	} *recorded;
+	} * recorded;
 	size_t nrecorded, recorded_cap;
 };
 
@@ -49,11 +49,11 @@ struct pairing {
 		struct pairing_capture c;
 		struct hostmap *map;
 		struct migrate *link;
-	} *later; /* hosts that the VM moved to, in that order */
+	} * later; /* hosts that the VM moved to, in that order */
 	size_t nlater;
 	struct timeline *t;
 	uint64_t begin; /* host TSC: when the host began, or a guest with a forced map before it */
-	bool alone; /* host is the only capture, and may be a guest's: see tl_new_alone() */
+	bool alone;	/* host is the only capture, and may be a guest's: see tl_new_alone() */
 };
 
 /* What must be known about the host's vCPUs; with guests it is always everything. */
@@ -65,9 +65,9 @@ enum pairing_need {
 
 struct pairing_opts {
 	const struct pairing_clock *clock; /* given by hand; NULL: what the captures say */
-	const char *naming; /* see struct matcher */
+	const char *naming;		   /* see struct matcher */
 	bool undecided_ok; /* guests may stay without a sure offset: the caller reports that */
-	bool guest_alone; /* the only capture may be a guest's; with clocks, as a VM of its own */
+	bool guest_alone;  /* the only capture may be a guest's; with clocks, as a VM of its own */
 	bool growing; /* captures are still written: recorded offsets are not put to the test */
 	bool related; /* the host needs another clock than its own: for other traces, or output */
 	enum pairing_need need;
@@ -114,6 +114,8 @@ bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note);
 void pairing_add_cycles(struct sbuf *b, int64_t cycles, const struct capture *host);
 /* The same without signs. */
 void pairing_add_magnitude(struct sbuf *b, uint64_t cycles, const struct capture *host);
+/* ", TSC ratio R/F", if it is scaled. */
+void pairing_add_ratio(struct sbuf *b, const struct tsc_map *m);
 /* What relates a guest's clock to the host's: "TSC offset", or "clock offset in ns". */
 const char *pairing_offset_name(const struct capture *host);
 

@@ -99,23 +99,6 @@ static void push(const struct epoch_vm *vm, struct epoch_vcpu *c, struct epoch e
 	c->v[c->n++] = e;
 }
 
-/* A new vCPU shares the record of its VM. NULL if out of memory. */
-static struct epoch_vcpu *vcpu_new(const struct epoch_vm *vm, uint32_t id)
-{
-	struct epoch_vcpu *c = calloc(1, sizeof(*c));
-
-	if (!c)
-		return NULL;
-	c->id = id;
-	if (reserve(c, 1)) {
-		free(c);
-		return NULL;
-	}
-	if (vm->has_pv)
-		push(vm, c, (struct epoch){ .from = vm->pv_from, .pv = vm->pv, .has_pv = true });
-	return c;
-}
-
 static int find_or_add(struct epoch_vm *vm, uint32_t id, struct epoch_vcpu **out)
 {
 	size_t at = vcpu_place(vm, id), i;
@@ -127,9 +110,14 @@ static int find_or_add(struct epoch_vm *vm, uint32_t id, struct epoch_vcpu **out
 	}
 	if (!array_grow(&vm->vcpus, vm->n, &vm->room, sizeof(struct epoch_vcpu *)))
 		return -ENOMEM;
-	c = vcpu_new(vm, id);
-	if (!c)
+	c = calloc(1, sizeof(*c));
+	if (!c || reserve(c, 1)) {
+		free(c);
 		return -ENOMEM;
+	}
+	c->id = id;
+	if (vm->has_pv) /* a new vCPU shares the record of its VM */
+		push(vm, c, (struct epoch){ .from = vm->pv_from, .pv = vm->pv, .has_pv = true });
 	for (i = vm->n++; i > at; i--)
 		vm->vcpus[i] = vm->vcpus[i - 1];
 	vm->vcpus[at] = c;
@@ -200,14 +188,6 @@ static bool is_birth(const struct epoch_vcpu *c, bool fresh, uint64_t host, uint
 	       (fresh || (c->n == 1 && c->read_pending && host <= c->read_at));
 }
 
-/* Whatever was assumed about the time before @host is void. */
-static void begin_at(struct epoch_vcpu *c, uint64_t host)
-{
-	c->v[0] = *newest(c);
-	c->v[0].from = host;
-	c->n = 1;
-}
-
 /*
  * An event says that the offset was @prev until @host.  What debugfs said must be the offset in
  * force at read_at; the event and the read race, so an event stamped a little before the read may
@@ -254,8 +234,11 @@ int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint6
 		c->notes |= EPOCH_NOTE_RATIO_UNKNOWN;
 	}
 	check_previous(c, host, prev);
-	if (birth)
-		begin_at(c, host);
+	if (birth) { /* whatever was assumed about the time before is void */
+		c->v[0] = *newest(c);
+		c->v[0].from = host;
+		c->n = 1;
+	}
 	c->has_write = true;
 	e = *newest(c);
 	if (e.map.offset == next && !e.doubtful)
@@ -368,18 +351,6 @@ static bool same_scaling(const struct tsc_map *a, const struct tsc_map *b)
 	return tsc_map_equal(&x, &y);
 }
 
-/* Only one ratio was ever observed: it is the best guess for all epochs. */
-static void adopt_scaling(struct epoch_vcpu *c, const struct tsc_map *map)
-{
-	size_t i;
-
-	for (i = 0; i < c->n; i++) {
-		c->v[i].map.ratio = map->ratio;
-		c->v[i].map.frac = map->frac;
-	}
-	c->notes &= ~(unsigned int)EPOCH_NOTE_RATIO_UNKNOWN;
-}
-
 /*
  * A record is made for the frequency of the guest's TSC, so it changes with the ratio, and KVM
  * announces it before the guest runs. Is e's of the ratio of `to`, if that at kHz `khz` was of
@@ -466,7 +437,12 @@ int epoch_vm_check_end(struct epoch_vm *vm, uint32_t id, const struct tsc_map *m
 		doubt(c, EPOCH_NOTE_LOST_EVENTS);
 	}
 	if (c->notes & EPOCH_NOTE_RATIO_UNKNOWN) {
-		adopt_scaling(c, map);
+		/* Only one ratio was ever observed: it is the best guess for all epochs. */
+		for (i = 0; i < c->n; i++) {
+			c->v[i].map.ratio = map->ratio;
+			c->v[i].map.frac = map->frac;
+		}
+		c->notes &= ~(unsigned int)EPOCH_NOTE_RATIO_UNKNOWN;
 	} else if (!same_scaling(&newest(c)->map, map) && !date_scaling(vm, c, map)) {
 		found |= EPOCH_NOTE_RATIO_CHANGED;
 		c->notes |= EPOCH_NOTE_RATIO_CHANGED;

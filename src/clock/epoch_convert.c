@@ -20,14 +20,14 @@ long epoch_index(const struct epoch_vcpu *c, uint64_t host)
  * otherwise come out of the wrapping subtraction as host TSCs in the far future, and look like a
  * second place. 2^60 cycles are seven years at 5 GHz.
  */
-#define LAST_EPOCH_CYCLES	(1ULL << 60)
+#define LAST_EPOCH_CYCLES (1ULL << 60)
 
 /* Epochs [first, end) as one, in force at host TSCs [from, to]. */
 struct span {
 	size_t first, end;
 	uint64_t from, to;
 	const struct tsc_map *map;
-	const struct pvclock *pv;	/* NULL: not requested, or none */
+	const struct pvclock *pv; /* NULL: not requested, or none */
 	bool borrowed;
 };
 
@@ -35,7 +35,7 @@ struct span {
 struct candidate {
 	struct span span;
 	uint64_t lo, hi;
-	unsigned int count;		/* separate places found so far */
+	unsigned int count; /* separate places found so far */
 	bool doubtful, borrowed;
 };
 
@@ -154,14 +154,6 @@ static enum epoch_result judge(const struct candidate *k)
 	return k->doubtful ? EPOCH_DOUBTFUL : k->borrowed ? EPOCH_BORROWED : EPOCH_EXACT;
 }
 
-/* Does a guest TSC that no epoch accepts belong to a time before the first? */
-static bool before_first(const struct epoch_vcpu *c, uint64_t guest)
-{
-	uint64_t lo, hi;
-
-	return !tsc_to_host(&c->v[0].map, guest, &lo, &hi) && lo < c->v[0].from;
-}
-
 static enum epoch_result find_guest(const struct epoch_vcpu *c, uint64_t guest, bool pv,
 				    struct candidate *k)
 {
@@ -177,7 +169,8 @@ static enum epoch_result find_guest(const struct epoch_vcpu *c, uint64_t guest, 
 		if (guest_in_span(&s, guest, guest, &lo, &hi))
 			add_candidate(k, c, &s, lo, hi);
 	}
-	if (!k->count && before_first(c, guest))
+	/* Does one that no epoch accepts belong to a time before the first? */
+	if (!k->count && !tsc_to_host(&c->v[0].map, guest, &lo, &hi) && lo < c->v[0].from)
 		return EPOCH_BEFORE_FIRST;
 	return judge(k);
 }
@@ -244,8 +237,8 @@ static void cut_guest(const struct span *s, uint64_t lo, uint64_t hi, uint64_t *
 }
 
 /* kvmclock [ns] in every span with a record; the guest TSCs go to @glo, @ghi. */
-static enum epoch_result find_kvmclock(const struct epoch_vcpu *c, uint64_t ns,
-				       struct candidate *k, uint64_t *glo, uint64_t *ghi)
+static enum epoch_result find_kvmclock(const struct epoch_vcpu *c, uint64_t ns, struct candidate *k,
+				       uint64_t *glo, uint64_t *ghi)
 {
 	uint64_t lo, hi, a, b;
 	bool any = false;
@@ -289,7 +282,7 @@ enum epoch_result epoch_kvmclock_to_guest(const struct epoch_vcpu *c, uint64_t n
 	struct candidate k;
 	enum epoch_result r = find_kvmclock(c, ns, &k, &a, &b);
 
-	if (epoch_result_usable(r) && b < a)	/* two touching places under different maps */
+	if (epoch_result_usable(r) && b < a) /* two touching places under different maps */
 		return EPOCH_AMBIGUOUS;
 	return give(r, a, b, lo, hi);
 }

@@ -11,12 +11,12 @@
 
 #include "wide.h"
 
-#define FAR		((s128)1 << 62)
-#define PPB		1000000000
+#define FAR ((s128)1 << 62)
+#define PPB 1000000000
 /* ns per cycle of a 1 kHz TSC, the slowest that tsc_khz can express; measured slopes are below */
-#define STEEPEST	((s128)1 << 20)
+#define STEEPEST ((s128)1 << 20)
 /* how far NTP may steer a clock; all that is known about its rate beside a step */
-#define NTP_LIMIT_PPB	500000
+#define NTP_LIMIT_PPB 500000
 
 static s128 place(const struct clock_sample *s)
 {
@@ -78,8 +78,9 @@ int clock_pieces_mark_steps(struct clock_sample *v, size_t n, uint32_t tsc_khz, 
 	if (n)
 		v[n - 1].step = false;
 	if (largest)
-		*largest = most > INT64_MAX ? INT64_MAX :
-			   most < INT64_MIN ? INT64_MIN : (int64_t)most;
+		*largest = most > INT64_MAX   ? INT64_MAX
+			   : most < INT64_MIN ? INT64_MIN
+					      : (int64_t)most;
 	return count;
 }
 
@@ -115,7 +116,11 @@ int clock_pieces_init(struct clock_pieces *p, const struct clock_sample *v, size
 		stepped |= v[i].step;
 	}
 	*p = (struct clock_pieces){
-		.v = v, .n = n, .tsc_khz = tsc_khz, .slew_ppb = slew_ppb, .stepped = stepped,
+		.v = v,
+		.n = n,
+		.tsc_khz = tsc_khz,
+		.slew_ppb = slew_ppb,
+		.stepped = stepped,
 	};
 	return 0;
 }
@@ -207,12 +212,12 @@ int clock_pieces_to_ns(const struct clock_pieces *p, uint64_t tsc, uint64_t *lo,
 	right = left;
 	if (s->step) {
 		right = (s128)s[1].ns + cycles_to_ns(r, (s128)tsc - place(&s[1]));
-		if (outside)	/* on this side of the step only one of them can be true */
+		if (outside) /* on this side of the step only one of them can be true */
 			left = right = (s128)tsc < place(&s[0]) ? left : right;
 	}
 	err = interval_error(p, i, outside);
-	ret = left < right ? store_hull(left - err, right + err + 1, lo, hi) :
-			     store_hull(right - err, left + err + 1, lo, hi);
+	ret = left < right ? store_hull(left - err, right + err + 1, lo, hi)
+			   : store_hull(right - err, left + err + 1, lo, hi);
 	return ret ?: outside != 0;
 }
 
@@ -257,17 +262,10 @@ static s128 error_around(const struct clock_pieces *p, size_t i)
 	return err;
 }
 
-/* Bound for a reading of @ns beyond the end of the samples nearest to interval @i. */
-static s128 error_beyond(const struct clock_pieces *p, size_t i, s128 ns)
-{
-	s128 outside = distance_outside(p, i, line_to_tsc(p, i, ns, false));
-
-	return interval_error(p, i, outside >= FAR ? FAR : outside);
-}
-
 static int extrapolate(const struct clock_pieces *p, size_t i, s128 ns, uint64_t *lo, uint64_t *hi)
 {
-	s128 err = error_beyond(p, i, ns);
+	s128 outside = distance_outside(p, i, line_to_tsc(p, i, ns, false));
+	s128 err = interval_error(p, i, outside >= FAR ? FAR : outside);
 	int ret = store_hull(line_to_tsc(p, i, ns - err - 1, false),
 			     line_to_tsc(p, i, ns + err + 1, true), lo, hi);
 

@@ -194,12 +194,6 @@ static int feed_forced(struct hostmap *m, size_t vm)
 	return ret;
 }
 
-/* Of the VM, or read inside the guest for this capture of it. */
-static bool event_concerns(const struct hostmap *m, const struct hostmap_event *e, size_t vm)
-{
-	return e->vm == (ssize_t)vm || (e->vm >= 0 && e->vm == (ssize_t)m->vm[vm].of);
-}
-
 int hostmap_epochs(struct hostmap *m, size_t vm)
 {
 	bool forced = m->vm[vm].has_forced;
@@ -213,10 +207,14 @@ int hostmap_epochs(struct hostmap *m, size_t vm)
 	m->vm[vm].epochs->khz = m->cap->tsc_khz;
 	ret = forced ? feed_forced(m, vm) : feed_reads(m, vm, false);
 	for (size_t i = 0; i < m->nevent && !ret; i++) {
-		ret = feed_changes(m, vm, &change, m->event[i].ts);
-		if (!ret && event_concerns(m, &m->event[i], vm) &&
-		    !(forced && m->event[i].kind == EV_TSC_OFFSET))
-			ret = feed_event(m, vm, &m->event[i]);
+		const struct hostmap_event *e = &m->event[i];
+
+		ret = feed_changes(m, vm, &change, e->ts);
+		/* Of the VM, or read inside the guest for this capture of it. */
+		if (!ret && e->vm >= 0 &&
+		    (e->vm == (ssize_t)vm || e->vm == (ssize_t)m->vm[vm].of) &&
+		    !(forced && e->kind == EV_TSC_OFFSET))
+			ret = feed_event(m, vm, e);
 	}
 	ret = ret ?: feed_changes(m, vm, &change, UINT64_MAX);
 	return ret || forced || m->vm[m->vm[vm].of].moved ? ret : feed_reads(m, vm, true);
@@ -255,18 +253,14 @@ int hostmap_build(struct hostmap *m)
 	return build_all(m);
 }
 
-static bool same_event(const struct hostmap_event *a, const struct hostmap_event *b)
-{
-	return a->ts == b->ts && a->kind == b->kind && a->tid == b->tid && a->vcpu == b->vcpu;
-}
-
 /* Searches n in time order, from number *at on; the next one requested is no earlier. */
 static bool has_event(const struct hostmap *m, size_t n, size_t *at, const struct hostmap_event *e)
 {
 	while (*at < n && m->event[*at].ts < e->ts)
 		++*at;
 	for (size_t i = *at; i < n && m->event[i].ts == e->ts; i++)
-		if (same_event(&m->event[i], e))
+		if (m->event[i].kind == e->kind && m->event[i].tid == e->tid &&
+		    m->event[i].vcpu == e->vcpu)
 			return true;
 	return false;
 }

@@ -30,20 +30,6 @@ static uint32_t id_of(const struct event_type *e)
 	return e->ev ? (uint32_t)fmt_id(e->ev) : NO_EVENT;
 }
 
-static void scan_init(struct scan *s, struct hostmap *m)
-{
-	struct event_type exit;
-
-	*s = (struct scan){ .m = m };
-	event_find(m->fmt, EV_ENTRY, 0, &s->entry);
-	event_find(m->fmt, EV_EXIT, 0, &exit);
-	s->entry_id = id_of(&s->entry);
-	s->exit_id = id_of(&exit);
-	for (size_t k = 0; k < ARRAY_SIZE(clock_events) && !m->cap->unit_ns; k++) /* cycles */
-		if (event_find(m->fmt, clock_events[k], 0, &s->clock[k]))
-			s->clock_ids |= 1ull << (fmt_id(s->clock[k].ev) % 64);
-}
-
 /* ---- VMs and threads ---- */
 
 static ssize_t vm_by_pid(const struct hostmap *m, int32_t pid)
@@ -258,21 +244,6 @@ void hostmap_chain(struct hostmap *m)
 	}
 }
 
-static int clock_new(struct hostmap *m)
-{
-	int ret;
-
-	if (!m->cap->clock || cap_in_tsc(m->cap))
-		return 0;
-	m->own = calloc(1, sizeof(*m->own));
-	ret = m->own ? own_tsc_init(m->own, m->cap, NULL) : -ENOMEM;
-	if (ret) {
-		free(m->own);
-		m->own = NULL;
-	}
-	return ret == -ENOMEM ? ret : 0;
-}
-
 int hostmap_clock(const struct hostmap *m, struct kvmft_err *err)
 {
 	_cleanup_(own_tsc_free) struct own_tsc own = { 0 };
@@ -283,15 +254,22 @@ int hostmap_clock(const struct hostmap *m, struct kvmft_err *err)
 int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostmap **out)
 {
 	struct hostmap *m = calloc(1, sizeof(*m));
-	int ret;
+	int ret = 0;
 
 	*out = NULL;
 	if (!m)
 		return -ENOMEM;
 	m->cap = cap;
 	m->fmt = fmt;
-	ret = clock_new(m);
-	ret = ret ?: map_known(m);
+	if (cap->clock && !cap_in_tsc(cap)) {
+		m->own = calloc(1, sizeof(*m->own));
+		ret = m->own ? own_tsc_init(m->own, cap, NULL) : -ENOMEM;
+		if (ret) {
+			free(m->own);
+			m->own = NULL;
+		}
+	}
+	ret = ret == -ENOMEM ? ret : map_known(m);
 	hostmap_chain(m);
 	if (ret) {
 		hostmap_free(m);
@@ -304,6 +282,7 @@ int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostm
 int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap **out,
 		struct kvmft_err *err)
 {
+	struct event_type exit;
 	struct hostmap *m;
 	struct scan s;
 	int ret = hostmap_known(cap, fmt, &m);
@@ -311,7 +290,14 @@ int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap
 	*out = NULL;
 	if (ret)
 		return err_set(err, -ret, "out of memory");
-	scan_init(&s, m);
+	s = (struct scan){ .m = m };
+	event_find(fmt, EV_ENTRY, 0, &s.entry);
+	event_find(fmt, EV_EXIT, 0, &exit);
+	s.entry_id = id_of(&s.entry);
+	s.exit_id = id_of(&exit);
+	for (size_t k = 0; k < ARRAY_SIZE(clock_events) && !cap->unit_ns; k++) /* cycles */
+		if (event_find(fmt, clock_events[k], 0, &s.clock[k]))
+			s.clock_ids |= 1ull << (fmt_id(s.clock[k].ev) % 64);
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {
 		s.last_tid = -1;
 		s.t = NULL;

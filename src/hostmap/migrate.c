@@ -44,21 +44,6 @@ static ssize_t find_vm(const struct hostmap *m, size_t vm, const struct hostmap 
 	return -1;
 }
 
-static int number_vms(struct migrate *g, struct hostmap *m, size_t vm, size_t there)
-{
-	int ret = 0;
-
-	g->vm = calloc(g->map->nvm, sizeof(*g->vm));
-	if (!g->vm)
-		return -ENOMEM;
-	for (size_t i = 0; i < g->map->nvm && !ret; i++) {
-		g->vm[i] = vm;
-		if (i != there)
-			ret = hostmap_add_foreign(m, &g->map->vm[i], &g->vm[i]);
-	}
-	return ret;
-}
-
 /* ---- when it came ---- */
 
 /* The first entry of any vCPU of a VM. */
@@ -180,7 +165,14 @@ int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct 
 			       "the TSC offset of %s is not known on both hosts, so its guest's "
 			       "TSC cannot link them",
 			       label);
-	ret = ret ?: number_vms(g, m, vm, (size_t)there);
+	g->vm = ret ? NULL : calloc(map->nvm, sizeof(*g->vm));
+	if (!ret && !g->vm)
+		ret = -ENOMEM;
+	for (size_t i = 0; i < map->nvm && !ret; i++) {
+		g->vm[i] = vm;
+		if (i != (size_t)there)
+			ret = hostmap_add_foreign(m, &map->vm[i], &g->vm[i]);
+	}
 	ret = ret ?: add_epochs(g, m, vm, map->vm[there].epochs);
 	return ret ? err_set(err, -ret, "cannot read the host capture %s: %s", path, strerror(-ret))
 		   : 0;

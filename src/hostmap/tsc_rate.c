@@ -15,16 +15,11 @@ typedef unsigned __int128 u128;
 #define KHZ_MIN	   1000 /* anything slower, or faster, is nonsense in a file */
 #define KHZ_MAX	   100000000
 /* CLOCK_MONOTONIC_RAW's multiplier is rounded: its rate is off by up to 240 parts per 10^9. */
-#define RAW_PPB	   240
+#define RAW_PPB 240
 
 uint64_t tsc_rate_ppm(const struct tsc_rate *r)
 {
 	return r->khz ? (uint64_t)(((u128)(r->max - r->min) * 500000 + r->khz - 1) / r->khz) : 0;
-}
-
-static struct tsc_rate exactly(enum tsc_rate_source source, uint64_t khz)
-{
-	return (struct tsc_rate){ .source = source, .khz = khz, .min = khz, .max = khz };
 }
 
 /* From min to max, if that is plausible. */
@@ -51,8 +46,7 @@ static bool by_readings(const struct capture *cap, struct tsc_rate *r)
 	if (cap->nbracket < 2)
 		return false;
 	b = a + cap->nbracket - 1;
-	if (b->tsc <= a->tsc || b->mono_raw <= a->mono_raw ||
-	    b->tsc - a->tsc < a->width)
+	if (b->tsc <= a->tsc || b->mono_raw <= a->mono_raw || b->tsc - a->tsc < a->width)
 		return false;
 	ns = b->mono_raw - a->mono_raw;
 	min = (u128)(b->tsc - a->tsc - a->width) * 1000000 / (ns + 1);
@@ -64,7 +58,10 @@ static bool by_readings(const struct capture *cap, struct tsc_rate *r)
 void tsc_rate_said(const struct capture *cap, struct tsc_rate *r)
 {
 	if (cap->tsc_khz)
-		*r = exactly(TSC_RATE_CAPTURE, cap->tsc_khz);
+		*r = (struct tsc_rate){ .source = TSC_RATE_CAPTURE,
+					.khz = cap->tsc_khz,
+					.min = cap->tsc_khz,
+					.max = cap->tsc_khz };
 	else if (!by_readings(cap, r))
 		*r = (struct tsc_rate){ 0 };
 	if (cap->tsc_khz && cap->tsc_khz_max) {
@@ -117,8 +114,8 @@ static bool by_guest(const struct tsc_rate_guest *g, struct tsc_rate *r)
 	struct tsc_rate own = { 0 };
 
 	for (size_t i = 0; i < g->cap->npvclock && !own.source; i++)
-		if (!tsc_rate_of_pvclock(g->cap->pvclock[i].pv.mul,
-					 g->cap->pvclock[i].pv.shift, &own))
+		if (!tsc_rate_of_pvclock(g->cap->pvclock[i].pv.mul, g->cap->pvclock[i].pv.shift,
+					 &own))
 			own = (struct tsc_rate){ 0 };
 	if (!own.source)
 		tsc_rate_said(g->cap, &own);

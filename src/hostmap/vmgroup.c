@@ -16,7 +16,8 @@
 #define CLONE_THREAD 0x10000 /* include/uapi/linux/sched.h */
 #define MIN_WAKES    2
 #define MAX_STEPS    (1u << 20)
-#define PID_REACH    4096 /* the thread id of a VMM's first vCPU is at most this far above its
+#define PID_REACH \
+	4096 /* the thread id of a VMM's first vCPU is at most this far above its
 			   * PID */
 
 struct member {
@@ -87,19 +88,6 @@ static int collect_members(struct grouping *g)
 	return ret;
 }
 
-/* Events that show who belongs together, beside those that name tasks. */
-static void resolve(struct grouping *g)
-{
-	const struct fmt *f = g->m->fmt;
-
-	event_find(f, EV_WAKING, 1, &g->wake[0]);
-	event_find(f, EV_WAKEUP, 1, &g->wake[1]);
-	event_find(f, EV_NEWTASK, 2, &g->newtask);
-	comms_also(g->comms, g->wake[0].ev);
-	comms_also(g->comms, g->wake[1].ev);
-	comms_also(g->comms, g->newtask.ev);
-}
-
 /* Where switches are only those of VMs that the recorder knew, none tells of the others. */
 bool hostmap_by_entries(const struct capture *cap, const struct fmt *fmt)
 {
@@ -138,20 +126,11 @@ static int see_wake(struct grouping *g, const struct fmt_field *pid, const struc
 	return 0;
 }
 
-static int see_newtask(struct grouping *g, const struct rec *rec)
-{
-	uint64_t tid, flags;
-
-	if (!fmt_u64(&g->newtask.f[0], rec, &tid) || !fmt_u64(&g->newtask.f[1], rec, &flags) ||
-	    !(flags & CLONE_THREAD))
-		return 0;
-	return u64map_put(&g->parent, tid, (uint32_t)fmt_pid(g->m->fmt, rec));
-}
-
 static int see(void *arg, const struct rec *rec)
 {
 	struct grouping *g = arg;
 	const struct fmt_event *ev;
+	uint64_t tid, flags;
 	int ret = 0;
 
 	if (!comms_wants(g->comms, rec))
@@ -160,8 +139,9 @@ static int see(void *arg, const struct rec *rec)
 	for (size_t i = 0; i < 2 && ev && !ret; i++)
 		if (ev == g->wake[i].ev)
 			ret = see_wake(g, &g->wake[i].f[0], rec);
-	if (ev && ev == g->newtask.ev)
-		ret = see_newtask(g, rec);
+	if (ev && ev == g->newtask.ev && fmt_u64(&g->newtask.f[0], rec, &tid) &&
+	    fmt_u64(&g->newtask.f[1], rec, &flags) && (flags & CLONE_THREAD))
+		ret = u64map_put(&g->parent, tid, (uint32_t)fmt_pid(g->m->fmt, rec));
 	return ret ?: MIN(comms_learn(g->comms, rec), 0);
 }
 
@@ -382,23 +362,20 @@ static void see_other(struct grouping *g, struct member *group, int32_t tid, uin
 	group->vmm_wakes = MAX(group->vmm_wakes, wakes);
 }
 
-static void see_others(struct grouping *g)
-{
-	for (size_t i = 0; i < g->others.cap; i++)
-		if (g->others.slot[i].used)
-			see_other(g, &g->v[g->v[g->others.slot[i].key >> 32].group],
-				  (int32_t)(g->others.slot[i].key & UINT32_MAX),
-				  g->others.slot[i].val);
-}
-
 /*
- * The only one that is after the last thread before the group's first one, and not after that one.
+ * That of a group: else the one candidate PID between the previous group's last thread and this
+ * one's first; 0 if there are none or several.
  */
-static int32_t pid_before(const struct grouping *g, const struct member *first)
+static int32_t guess_pid(const struct grouping *g, const struct member *first)
 {
+	const struct member *group = &g->v[first->group];
 	int32_t before = first > g->v ? first[-1].tid : 0;
 	size_t at;
 
+	if (group->named)
+		return group->named;
+	if (group->vmm && group->vmm <= first->tid)
+		return group->vmm;
 	before = MAX(before, first->tid - PID_REACH);
 	at = COUNT_BEFORE(i, g->npid, g->pid[i] <= before);
 	if (at == g->npid || g->pid[at] > first->tid)
@@ -407,17 +384,6 @@ static int32_t pid_before(const struct grouping *g, const struct member *first)
 		if (g->pid[i] != g->pid[at])
 			return 0;
 	return g->pid[at];
-}
-
-static int32_t guess_pid(const struct grouping *g, const struct member *first)
-{
-	const struct member *group = &g->v[first->group];
-
-	if (group->named)
-		return group->named;
-	if (group->vmm && group->vmm <= first->tid)
-		return group->vmm;
-	return pid_before(g, first);
 }
 
 /* A PID that was guessed for two VMs belongs to neither. */
@@ -445,13 +411,6 @@ static int drop_doubles(struct grouping *g, size_t first_vm)
 	return ret;
 }
 
-static enum hostmap_basis basis_of(const struct member *v)
-{
-	return v->by_pid || v->tgid ? HOSTMAP_BY_PROCESS
-	       : v->by_wakes	    ? HOSTMAP_BY_WAKES
-				    : HOSTMAP_BY_IDS;
-}
-
 /* first: the member with the lowest thread id of its group. */
 static int make_vm(struct grouping *g, size_t first)
 {
@@ -467,7 +426,9 @@ static int make_vm(struct grouping *g, size_t first)
 		struct member *v = &g->v[i];
 
 		g->m->thread[v->thread].vm = (size_t)at;
-		vm->basis = MAX(vm->basis, basis_of(v));
+		vm->basis = MAX(vm->basis, v->by_pid || v->tgid ? HOSTMAP_BY_PROCESS
+					   : v->by_wakes	? HOSTMAP_BY_WAKES
+								: HOSTMAP_BY_IDS);
 		i = v->next;
 	} while (i != first);
 	if (g->n == 1)
@@ -487,7 +448,11 @@ static int make_groups(struct grouping *g)
 	ret = ret ?: join_wakers(g);
 	ret = ret ?: join_neighbours(g);
 	ret = ret ?: collect_pids(g);
-	see_others(g);
+	for (size_t i = 0; i < g->others.cap; i++)
+		if (g->others.slot[i].used)
+			see_other(g, &g->v[g->v[g->others.slot[i].key >> 32].group],
+				  (int32_t)(g->others.slot[i].key & UINT32_MAX),
+				  g->others.slot[i].val);
 	for (size_t i = 0; i < g->n && !ret; i++)
 		if (g->m->thread[g->v[i].thread].vm == HOSTMAP_END)
 			ret = make_vm(g, i);
@@ -502,7 +467,13 @@ int hostmap_group(struct hostmap *m)
 	if (!ret && g.n)
 		ret = comms_new(m->cap, m->fmt, &g.comms);
 	if (!ret && g.n) {
-		resolve(&g);
+		/* Events that show who belongs together, beside those that name tasks. */
+		event_find(m->fmt, EV_WAKING, 1, &g.wake[0]);
+		event_find(m->fmt, EV_WAKEUP, 1, &g.wake[1]);
+		event_find(m->fmt, EV_NEWTASK, 2, &g.newtask);
+		comms_also(g.comms, g.wake[0].ev);
+		comms_also(g.comms, g.wake[1].ev);
+		comms_also(g.comms, g.newtask.ev);
 		ret = make_groups(&g);
 	}
 	comms_free(g.comms);

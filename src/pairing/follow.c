@@ -10,9 +10,10 @@
 
 #include <time.h>
 
-#define TICK_NS	    100000000ull
-#define SHARE	    4u		  /* passes take at most one n-th of a CPU */
-#define SEEN	    64u		  /* number of moments remembered: for delays up to SEEN / 2
+#define TICK_NS 100000000ull
+#define SHARE	4u /* passes take at most one n-th of a CPU */
+#define SEEN \
+	64u			  /* number of moments remembered: for delays up to SEEN / 2
 				   * ticks */
 #define PATIENCE_NS 5000000000ull /* wait for guests, once the host has ended */
 #define SILENCE_NS  5000000000ull
@@ -38,7 +39,7 @@ struct follow {
 	} seen[SEEN];
 	size_t nseen;
 	uint64_t newest;
-	uint64_t passed, given;	/* host TSC up to which everything was given out before, and is
+	uint64_t passed, given; /* host TSC up to which everything was given out before, and is
 				 * now */
 	uint64_t begin_ns, begin_cpu_ns; /* of this pass */
 	uint64_t grew_ns, host_ended_ns; /* 0 = not yet */
@@ -69,23 +70,16 @@ int follow_new(const struct follow_config *c, struct follow **out)
 
 /* ---- guests that are left out ---- */
 
-static uint64_t shown(const struct follow *f, size_t id)
-{
-	for (size_t i = 0; f->opened && i < tl_sources(f->p.t); i++)
-		if (tl_source(f->p.t, i)->id == id)
-			return tl_source(f->p.t, i)->events;
-	return 0;
-}
-
 bool follow_leave_out(struct follow *f, struct follow_gone *gone)
 {
 	size_t at = f->failed - 1;
 
 	if (!f->failed || (!f->opened && f->c.n < 2))
 		return false;
-	*gone = (struct follow_gone){ .opened = f->opened,
-				      .events = shown(f, f->id[at]),
-				      .first = !at };
+	*gone = (struct follow_gone){ .opened = f->opened, .first = !at };
+	for (size_t i = 0; f->opened && i < tl_sources(f->p.t); i++)
+		if (tl_source(f->p.t, i)->id == f->id[at])
+			gone->events = tl_source(f->p.t, i)->events;
 	f->c.n--;
 	memmove(f->guests + at, f->guests + at + 1, (f->c.n - at) * sizeof(*f->guests));
 	/* Before the first pass no guest is known. */
@@ -97,16 +91,6 @@ bool follow_leave_out(struct follow *f, struct follow_gone *gone)
 }
 
 /* ---- what is due ---- */
-
-static uint64_t newest_event(const struct timeline *t)
-{
-	uint64_t newest = 0, at;
-
-	for (size_t i = 0; i < tl_sources(t); i++)
-		if (tl_source_end(t, tl_source(t, i), &at) > 0)
-			newest = MAX(newest, at);
-	return newest;
-}
 
 /* The newest event of the last moment that is `delay` ago; 0: none yet. */
 static uint64_t due(struct follow *f, uint64_t now)
@@ -127,8 +111,11 @@ static uint64_t due(struct follow *f, uint64_t now)
 
 static void see(struct follow *f, uint64_t now)
 {
-	uint64_t newest = newest_event(f->p.t);
+	uint64_t newest = 0, at;
 
+	for (size_t i = 0; i < tl_sources(f->p.t); i++)
+		if (tl_source_end(f->p.t, tl_source(f->p.t, i), &at) > 0)
+			newest = MAX(newest, at);
 	if (newest > f->newest || !f->grew_ns) {
 		f->newest = newest;
 		f->grew_ns = now;
@@ -144,16 +131,6 @@ static void see(struct follow *f, uint64_t now)
 
 /* ---- when ---- */
 
-static void wait_until(uint64_t ns)
-{
-	uint64_t now = util_now_ns(), left = ns > now ? ns - now : 0;
-	struct timespec t = { .tv_sec = (time_t)(left / 1000000000),
-			      .tv_nsec = (long)(left % 1000000000) };
-
-	if (left)
-		(void)nanosleep(&t, NULL);
-}
-
 static uint64_t cpu_ns(void)
 {
 	struct timespec t;
@@ -163,28 +140,28 @@ static uint64_t cpu_ns(void)
 }
 
 /* What a pass waits for whoever reads its lines, or for a CPU, leaves that to others already. */
-static void wait_turn(struct follow *f)
+static void wait_turn(const struct follow *f)
 {
-	if (f->begin_ns)
-		wait_until(f->begin_ns + MAX(TICK_NS, (cpu_ns() - f->begin_cpu_ns) * SHARE));
+	uint64_t until = f->begin_ns + MAX(TICK_NS, (cpu_ns() - f->begin_cpu_ns) * SHARE);
+	uint64_t now = util_now_ns(), left = f->begin_ns && until > now ? until - now : 0;
+	struct timespec t = { .tv_sec = (time_t)(left / 1000000000),
+			      .tv_nsec = (long)(left % 1000000000) };
+
+	if (left)
+		(void)nanosleep(&t, NULL);
 }
 
 /* ---- the end ---- */
-
-static bool guests_ended(const struct pairing *p)
-{
-	for (size_t i = 0; i < p->nguest; i++)
-		if (!p->guest[i].c.cap->complete)
-			return false;
-	return true;
-}
 
 static bool all_ended(struct follow *f, uint64_t now)
 {
 	if (!f->p.host.cap->complete)
 		return false;
 	f->host_ended_ns = f->host_ended_ns ?: now;
-	return guests_ended(&f->p) || now - f->host_ended_ns > PATIENCE_NS;
+	for (size_t i = 0; i < f->p.nguest; i++)
+		if (!f->p.guest[i].c.cap->complete)
+			return now - f->host_ended_ns > PATIENCE_NS;
+	return true;
 }
 
 static void look_for_life(struct follow *f, uint64_t now)

@@ -11,7 +11,7 @@
 #include "match.h"
 
 #define MIN_CHECKED 8
-#define ACCIDENTS   64 /* one of so many events outside may be one */
+#define ACCIDENTS   64	 /* one of so many events outside may be one */
 #define MAX_TRIALS  1024 /* VMs; each takes a walk over all of the guest's events */
 
 const char *const match_by_names[] = {
@@ -135,18 +135,6 @@ bool match_is_known(const struct hostmap *map, size_t vm, const struct capture *
 
 /* ---- with unknown offsets ---- */
 
-static int solve_scaled(const struct matcher *m, struct trial *t, const struct capture *cap,
-			const struct fmt *fmt, const struct tsc_map *map)
-{
-	struct solve *s;
-	int ret = solve_captures(map, m->map, t->vm, m->runs, cap, fmt, &s);
-
-	solution_free(&t->sol);
-	ret = ret ?: solution_find(s, map, &t->sol);
-	solve_free(s);
-	return ret;
-}
-
 /* Most guests run at the host's speed, which is the last of the maps. */
 static int solve_vm(const struct matcher *m, struct trial *t, const struct capture *cap,
 		    const struct fmt *fmt)
@@ -163,8 +151,14 @@ static int solve_vm(const struct matcher *m, struct trial *t, const struct captu
 		return 0;
 	}
 	ret = match_scales(m, t->vm, cap, map, &n);
-	for (size_t i = 0; i < n && !ret && !solution_is_sure(&t->sol); i++)
-		ret = solve_scaled(m, t, cap, fmt, &map[i]);
+	for (size_t i = 0; i < n && !ret && !solution_is_sure(&t->sol); i++) {
+		struct solve *s;
+
+		ret = solve_captures(&map[i], m->map, t->vm, m->runs, cap, fmt, &s);
+		solution_free(&t->sol);
+		ret = ret ?: solution_find(s, &map[i], &t->sol);
+		solve_free(s);
+	}
 	solution_count(&t->sol, &t->checked, &t->outside);
 	return ret;
 }
@@ -194,13 +188,6 @@ bool match_fits(const struct trial *t)
 }
 
 /* ---- which VMs there are ---- */
-
-/* By UUID; in trace-cmd files by the id of the guest's file in the host's. */
-static bool is_same_vm(const struct cap_vm *v, const struct capture *g)
-{
-	return (v->uuid && g->uuid && !strcasecmp(v->uuid, g->uuid)) ||
-	       (v->trace_id && (g->trace_id || g->uuid) && v->trace_id == tdw_trace_id(g));
-}
 
 /* "guest.dat=SEL. VMs there: " */
 static void add_naming(const struct matcher *m, const struct capture *g, struct sbuf *b)
@@ -232,7 +219,10 @@ static ssize_t by_uuid(const struct matcher *m, const struct capture *g, struct 
 	for (size_t i = 0; i < map->nvm; i++) {
 		const struct cap_vm *v = map->vm[i].cap;
 
-		if (map->vm[i].of != i || !v || !is_same_vm(v, g))
+		/* In trace-cmd files by the id of the guest's file in the host's. */
+		if (map->vm[i].of != i || !v ||
+		    !((v->uuid && g->uuid && !strcasecmp(v->uuid, g->uuid)) ||
+		      (v->trace_id && (g->trace_id || g->uuid) && v->trace_id == tdw_trace_id(g))))
 			continue;
 		if (found >= 0)
 			return name_one(m, g, ENOTUNIQ, "matches several VMs by UUID", err);
@@ -250,25 +240,6 @@ static bool may_be(const struct hostmap *map, size_t vm, const struct capture *g
 	       !(v->cap && v->cap->uuid && g->uuid);
 }
 
-static int all_trials(struct matcher *m, const struct capture *g, struct trial **out, size_t *n)
-{
-	*n = 0;
-	*out = calloc(m->map->nvm + 1, sizeof(**out));
-	if (!*out)
-		return -ENOMEM;
-	for (size_t i = 0; i < m->map->nvm; i++)
-		if (may_be(m->map, i, g))
-			(*out)[(*n)++].vm = i;
-	return 0;
-}
-
-static void free_trials(struct trial *t, size_t n)
-{
-	for (size_t i = 0; t && i < n; i++)
-		solution_free(&t[i].sol);
-	free(t);
-}
-
 /* ---- the decision ---- */
 
 void match_take(const struct matcher *m, struct match *out, struct trial *t, enum match_by by)
@@ -280,20 +251,6 @@ void match_take(const struct matcher *m, struct match *out, struct trial *t, enu
 	out->sol = t->sol;
 	out->solved = m->undecided_ok ? t->sol.r.found : solution_is_sure(&t->sol);
 	t->sol = (struct solution){ 0 };
-}
-
-/* How close the best of the rejected ones comes. */
-static void note_others(const struct trial *t, size_t n, struct match *out)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (t[i].vm == out->vm || !t[i].checked)
-			continue;
-		if (!out->others ||
-		    t[i].outside * out->others < out->others_outside * t[i].checked) {
-			out->others = t[i].checked;
-			out->others_outside = t[i].outside;
-		}
-	}
 }
 
 bool match_has_runs(const struct matcher *m, size_t vm)
@@ -370,7 +327,15 @@ static int decide_by_events(struct matcher *m, const struct capture *g, const st
 		return ret ? MIN(ret, 0) : undecided(m, g, t, n, fits, err);
 	}
 	match_take(m, out, &t[best], MATCH_BY_EVENTS);
-	note_others(t, n, out);
+	for (size_t i = 0; i < n; i++) { /* how close the best of the rejected ones comes */
+		if (t[i].vm == out->vm || !t[i].checked)
+			continue;
+		if (!out->others ||
+		    t[i].outside * out->others < out->others_outside * t[i].checked) {
+			out->others = t[i].checked;
+			out->others_outside = t[i].outside;
+		}
+	}
 	return 0;
 }
 
@@ -392,15 +357,20 @@ static int check_only(struct matcher *m, const struct capture *g, const struct f
 static int decide(struct matcher *m, const struct capture *g, const struct fmt *fmt, bool known,
 		  struct match *out, struct kvmft_err *err)
 {
-	struct trial *t;
-	size_t n;
-	int ret = all_trials(m, g, &t, &n);
+	struct trial *t = calloc(m->map->nvm + 1, sizeof(*t));
+	size_t n = 0;
+	int ret = 0;
 
-	if (ret)
+	if (!t)
 		return err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < m->map->nvm; i++)
+		if (may_be(m->map, i, g))
+			t[n++].vm = i;
 	if (!n && g->uuid && m->map->nvm)
-		ret = name_one(m, g, ENOENT, "has a UUID that no VM of the host capture has, so "
-			       "it may be another host's", err);
+		ret = name_one(m, g, ENOENT,
+			       "has a UUID that no VM of the host capture has, so "
+			       "it may be another host's",
+			       err);
 	else if (!n)
 		ret = err_lack(
 			err, ENOENT,
@@ -411,7 +381,9 @@ static int decide(struct matcher *m, const struct capture *g, const struct fmt *
 		ret = decide_by_events(m, g, fmt, t, n, out, err);
 	else if (known || !(ret = check_only(m, g, fmt, t, err)))
 		match_take(m, out, t, MATCH_ONLY_VM);
-	free_trials(t, n);
+	for (size_t i = 0; i < n; i++)
+		solution_free(&t[i].sol);
+	free(t);
 	return ret;
 }
 

@@ -4,28 +4,82 @@
  * of all vCPUs.
  */
 #include "kvmft/pairing.h"
-#include <inttypes.h>
-
+#include "kvmft/exit_names.h"
 #include "kvmft/guest_time.h"
 #include "kvmft/timeline.h"
+#include "kvmft/tsc_rate.h"
+
+#include <inttypes.h>
+
 #include "match.h"
 
 #define ENOUGH 4096 /* events of a CPU */
 
-/* Does some vCPU have events of the guest, but no thread that was seen to run it? */
-static bool lacks_threads(const struct hostmap *map, size_t vm, const struct capture *cap)
+/* ---- the ratio of a guest's TSC to the host's, if the host did not record it ---- */
+
+/*
+ * KVM scales the TSC of a guest that was promised another frequency than the host's
+ * (arch/x86/kvm/x86.c, set_tsc_khz()), by guest kHz / host kHz, both whole numbers. So two files
+ * with exact kHz give the ratio as well. KVM tolerates a difference of up to 250 parts per million
+ * (the default of tsc_tolerance_ppm).
+ */
+
+#define TOLERANCE_PPM 250
+
+struct tsc_map match_scale(const struct matcher *m, size_t vm)
 {
-	for (size_t i = 0; i < cap->nstream; i++)
-		if (cap->stream[i].nsub &&
-		    !hostmap_vcpu(map, vm, cap_vcpu_of_cpu(cap, cap->stream[i].cpu)))
-			return true;
-	return false;
+	const struct tsc_map *map = m->scale ?: epoch_vm_first_map(m->map->vm[vm].epochs);
+
+	return map ? *map : (struct tsc_map){ 0 };
 }
 
-/* What was concluded only from ids and wake-ups may be wrong. */
-static bool is_guess(const struct hostmap_vm *vm)
+/* To a kHz or so, and not taken from a guest. */
+static bool is_exact(const struct tsc_rate *r)
 {
-	return !vm->cap && (vm->basis == HOSTMAP_BY_WAKES || vm->basis == HOSTMAP_BY_IDS);
+	return r->source && !r->supposed && r->max - r->min <= 2;
+}
+
+/* What the guest says itself; else what KVM told it, which the host may have seen. */
+static int guest_rate(const struct matcher *m, const struct capture *guest, struct tsc_rate *r)
+{
+	for (size_t i = 0; i < guest->npvclock; i++)
+		if (tsc_rate_of_pvclock(guest->pvclock[i].pv.mul, guest->pvclock[i].pv.shift, r))
+			return 0;
+	tsc_rate_said(guest, r);
+	if (is_exact(r) || m->map->nvm > 1) /* it is not known whose record that would be */
+		return 0;
+	return tsc_rate_scan(m->map->cap, m->map->fmt, r);
+}
+
+int match_scales(const struct matcher *m, size_t vm, const struct capture *guest,
+		 struct tsc_map map[MATCH_SCALES], size_t *n)
+{
+	static const int rounding[MATCH_SCALES - 1] = { 0, 1, -1 }; /* of the guest's kHz */
+	const struct capture *host = m->map->cap;
+	struct tsc_rate of_host, of_guest = { 0 };
+	unsigned __int128 apart;
+	int ret;
+
+	*n = 0;
+	map[0] = match_scale(m, vm);
+	tsc_rate_said(host, &of_host);
+	if (!m->scale && !map[0].ratio && host->tsc_khz && is_exact(&of_host)) {
+		ret = guest_rate(m, guest, &of_guest);
+		if (ret)
+			return ret;
+	}
+	apart = MAX(of_guest.khz, of_host.khz) - MIN(of_guest.khz, of_host.khz);
+	for (size_t i = 0; i < ARRAY_SIZE(rounding) && is_exact(&of_guest) &&
+			   apart * 1000000 > (unsigned __int128)of_host.khz * TOLERANCE_PPM;
+	     i++) {
+		struct tsc_map *s = &map[(*n)++];
+		uint64_t khz = of_guest.khz + (uint64_t)rounding[i];
+
+		*s = (struct tsc_map){ .frac = exit_tsc_frac(exit_isa_of_vendor(host->vendor)) };
+		s->ratio = (uint64_t)(((unsigned __int128)khz << s->frac) / host->tsc_khz);
+	}
+	map[(*n)++] = match_scale(m, vm);
+	return 0;
 }
 
 /* ---- vCPUs about which nothing is known, beside others about which everything is ---- */
@@ -96,59 +150,57 @@ static int fill_unknown(struct matcher *m, const struct capture *cap, const stru
 
 /* ---- nothing is known about any ---- */
 
-/* One of several vCPUs that several offsets fit. */
-static const struct solution_vcpu *unclear(const struct solution *s)
-{
-	for (size_t i = 0; i < s->n_own; i++)
-		if (s->own[i].r.equal)
-			return &s->own[i];
-	return NULL;
-}
-
 static int no_offset(const struct matcher *m, const struct capture *g, const struct match *r,
 		     struct kvmft_err *err)
 {
-	const struct solution_vcpu *o = unclear(&r->sol);
+	const struct solution_vcpu *o = NULL; /* one of several that several offsets fit */
 	const char *label = m->map->vm[r->vm].label, *offset = pairing_offset_name(m->map->cap);
 
+	for (size_t i = 0; i < r->sol.n_own && !o; i++)
+		o = r->sol.own[i].r.equal ? &r->sol.own[i] : NULL;
 	if (!r->sol.r.found)
-		return err_lack(
-			err, EDOM,
-			"%s: the %s of %s is not recorded, and the events do not tell it: "
-			"%s; give it with --tsc-offset N",
-			g->path, offset, label, r->sol.r.why);
+		return err_lack(err, EDOM,
+				"%s: the %s of %s is not recorded, and the events do not tell it: "
+				"%s; give it with --tsc-offset N",
+				g->path, offset, label, r->sol.r.why);
 	if (r->sol.r.equal)
 		return err_lack(err, EDOM,
-				"%s: the %s of %s is not recorded, and %" PRIu64
-				" others fit the "
+				"%s: the %s of %s is not recorded, and %" PRIu64 " others fit the "
 				"events as well as the best: record longer, or give --tsc-offset N",
 				g->path, offset, label, r->sol.r.equal);
 	if (o)
 		return err_lack(
 			err, EDOM,
-			"%s: the %s of %s is not recorded, and for vCPU %" PRIu32
-			" %" PRIu64
+			"%s: the %s of %s is not recorded, and for vCPU %" PRIu32 " %" PRIu64
 			" others fit as well as the best: record longer, or give --tsc-offset N",
 			g->path, offset, label, o->id, o->r.equal);
 	if (r->sol.missed_why)
-		return err_lack(
-			err, EDOM,
-			"%s: the %s of %s is not recorded, and the events do not tell that "
-			"of vCPU %" PRIu32 ": %s; see kvmft verify --solve",
-			g->path, offset, label, r->sol.missed, r->sol.missed_why);
-	return err_lack(
-		err, EDOM,
-		"%s: the %s of %s is not recorded, and no offset fits all events: %" PRIu64
-		" of %" PRIu64 " are outside with the best; see kvmft verify --solve",
-		g->path, offset, label, r->outside, r->checked);
+		return err_lack(err, EDOM,
+				"%s: the %s of %s is not recorded, and the events do not tell that "
+				"of vCPU %" PRIu32 ": %s; see kvmft verify --solve",
+				g->path, offset, label, r->sol.missed, r->sol.missed_why);
+	return err_lack(err, EDOM,
+			"%s: the %s of %s is not recorded, and no offset fits all events: %" PRIu64
+			" of %" PRIu64 " are outside with the best; see kvmft verify --solve",
+			g->path, offset, label, r->outside, r->checked);
 }
 
 /* The guest may show better which threads are a VM. */
 static int correct_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
 			   struct match *out, struct kvmft_err *err)
 {
-	if (out->by == MATCH_BY_USER || !is_guess(&m->map->vm[out->vm]) ||
-	    (out->solved && !lacks_threads(m->map, out->vm, cap)))
+	const struct hostmap_vm *vm = &m->map->vm[out->vm];
+	bool lacks = !out->solved;
+
+	/* What was concluded only from ids and wake-ups may be wrong. */
+	if (out->by == MATCH_BY_USER || vm->cap ||
+	    (vm->basis != HOSTMAP_BY_WAKES && vm->basis != HOSTMAP_BY_IDS))
+		return 0;
+	/* Does some vCPU have events of the guest, but no thread that was seen to run it? */
+	for (size_t i = 0; i < cap->nstream && !lacks; i++)
+		lacks = cap->stream[i].nsub &&
+			!hostmap_vcpu(m->map, out->vm, cap_vcpu_of_cpu(cap, cap->stream[i].cpu));
+	if (!lacks)
 		return 0;
 	return MIN(match_threads(m, cap, fmt, out, err), 0);
 }
@@ -158,7 +210,7 @@ static int correct_threads(struct matcher *m, const struct capture *cap, const s
  * the same. The first events of each CPU show it, unless they are from before the host's.
  */
 static int is_contradicted(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
-			struct trial *t, struct kvmft_err *err)
+			   struct trial *t, struct kvmft_err *err)
 {
 	int ret = match_runs(m, err);
 
@@ -179,7 +231,8 @@ static int solve_instead(struct matcher *m, const struct capture *cap, const str
 {
 	struct trial known = { .vm = out->vm }, t = { .vm = out->vm };
 	int ret = m->undecided_ok || m->growing || !own_tsc_is_exact(cap)
-			  ? 0 : is_contradicted(m, cap, fmt, &known, err);
+			  ? 0
+			  : is_contradicted(m, cap, fmt, &known, err);
 
 	if (ret <= 0)
 		return ret;

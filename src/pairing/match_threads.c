@@ -161,23 +161,17 @@ static int try_anchor(struct regroup *g, size_t anchor, int32_t tid)
 	return 0;
 }
 
-/* Threads that may run one of the guest's vCPUs: each is tried. */
-static size_t candidates(const struct regroup *g)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < g->m->map->nthread; i++)
-		n += is_free(g->m->map, &g->m->map->thread[i], g->cpu[0].vcpu);
-	return n;
-}
-
 static int find_group(struct regroup *g)
 {
 	const struct hostmap *m = g->m->map;
 	struct tsc_map map = { 0 };
+	size_t n = 0;
 	int ret = list_cpus(g);
 
-	if (!ret && (!g->ncpu || candidates(g) > MAX_CANDIDATES))
+	/* Threads that may run one of the guest's vCPUs: each is tried. */
+	for (size_t i = 0; i < m->nthread && !ret && g->ncpu; i++)
+		n += is_free(m, &m->thread[i], g->cpu[0].vcpu);
+	if (!ret && (!g->ncpu || n > MAX_CANDIDATES))
 		return 0;
 	ret = ret ?: solve_new(&map, &g->s);
 	ret = ret ?: solve_add_guest(g->s, g->m->runs, g->cap, g->fmt);

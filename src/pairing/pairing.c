@@ -92,20 +92,6 @@ static int keep_recorded(const struct pairing *p, struct pairing_guest *g)
 	return 0;
 }
 
-/* Its clock, given by hand or solved, replaces what the captures say. */
-static int set_clock(struct pairing *p, struct pairing_guest *g)
-{
-	int ret = 0;
-
-	if (p->has_forced || g->match.solved)
-		ret = keep_recorded(p, g);
-	if (!ret && p->has_forced)
-		ret = hostmap_force_map(p->map, g->vm, cap_cpus(g->c.cap), &p->forced);
-	else if (!ret && g->match.solved)
-		ret = solution_force(&g->match.sol, p->map, g->vm, cap_cpus(g->c.cap));
-	return ret;
-}
-
 /* Where no clock leads to the TSC, two clocks in ns are related by an offset, if by anything. */
 static int in_common_clock(struct capture *host, struct capture *guest, struct kvmft_err *err)
 {
@@ -146,7 +132,14 @@ static int open_guest(struct pairing *p, const char *operand, struct kvmft_err *
 	ret = check_again(p, g, err);
 	if (ret)
 		return ret;
-	if (set_clock(p, g))
+	/* Its clock, given by hand or solved, replaces what the captures say. */
+	if (p->has_forced || g->match.solved)
+		ret = keep_recorded(p, g);
+	if (!ret && p->has_forced)
+		ret = hostmap_force_map(p->map, g->vm, cap_cpus(g->c.cap), &p->forced);
+	else if (!ret && g->match.solved)
+		ret = solution_force(&g->match.sol, p->map, g->vm, cap_cpus(g->c.cap));
+	if (ret)
 		return err_set(err, ENOMEM, "out of memory");
 	ret = tl_add_guest(p->t, g->c.cap, g->c.fmt, g->vm, err);
 	if (!ret)
@@ -170,7 +163,8 @@ static int host_map(struct pairing *p, bool alone, struct kvmft_err *err)
 	if (!alone)
 		ret = hostmap_new(p->host.cap, p->host.fmt, &p->map, err);
 	else
-		ret = err_why(err, hostmap_known(p->host.cap, p->host.fmt, &p->map), "cannot read VMs");
+		ret = err_why(err, hostmap_known(p->host.cap, p->host.fmt, &p->map),
+			      "cannot read VMs");
 	return ret ?: err_why(err, hostmap_tell_apart(p->map), "cannot name VMs");
 }
 
@@ -200,19 +194,6 @@ static int take_clock(struct pairing *p, const struct pairing_clock *c, struct k
 	return ret;
 }
 
-/* If nothing leads from it to the TSC. */
-static void use_own_clock(struct pairing *p)
-{
-	_cleanup_(own_tsc_free) struct own_tsc own = { 0 };
-	struct capture *c = p->host.cap;
-
-	if (!c->clock || !clock_trace_is_ns(c->clock) || own_tsc_init(&own, c, NULL) != -ENOTSUP)
-		return;
-	c->unit_ns = true;
-	c->tsc_khz = 1000000;
-	p->begin = 0;
-}
-
 /* It says so; or it has nothing of KVM, and is that of a guest or of a machine without any. */
 static bool is_guest(const struct pairing_capture *c)
 {
@@ -222,12 +203,6 @@ static bool is_guest(const struct pairing_capture *c)
 		kvm |= str_starts(fmt_name(fmt_at(c->fmt, i)), "kvm_") ||
 		       str_starts(fmt_name(fmt_at(c->fmt, i)), "hyp_"); /* of arm64's EL2 */
 	return c->cap->side == CAP_SIDE_GUEST || (c->cap->side == CAP_SIDE_UNKNOWN && !kvm);
-}
-
-/* They are shown beside the events of a host alone. */
-static bool shows_clocks(const struct pairing_capture *c)
-{
-	return event_format(c->fmt, EV_TSC_OFFSET) || event_format(c->fmt, EV_PVCLOCK);
 }
 
 /* One capture needs no other clock than its own, and perf's is what perf script prints. */
@@ -245,12 +220,16 @@ static int open_alone(struct pairing *p, bool guest, bool own_vm, struct kvmft_e
 static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 		   const struct pairing_opts *o, struct kvmft_err *err)
 {
-	bool begins = false, guest;
+	_cleanup_(own_tsc_free) struct own_tsc own = { 0 };
+	bool begins = false, guest, clocks;
+	struct capture *host_cap;
 	int ret;
 
 	memset(p, 0, sizeof(*p));
 	p->matcher = (struct matcher){
-		.guests = n, .naming = o->naming, .undecided_ok = o->undecided_ok,
+		.guests = n,
+		.naming = o->naming,
+		.undecided_ok = o->undecided_ok,
 		.growing = o->growing,
 	};
 	ret = o->clock ? take_clock(p, o->clock, err) : 0;
@@ -268,16 +247,24 @@ static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 			err, EINVAL,
 			"%s is the capture of a guest: the host's comes first, then the guest's",
 			host);
-	p->begin = p->host.cap->begin_tsc;
-	if (n && !o->related)
-		use_own_clock(p);
+	host_cap = p->host.cap;
+	p->begin = host_cap->begin_tsc;
+	/* If nothing leads from it to the TSC. */
+	if (n && !o->related && host_cap->clock && clock_trace_is_ns(host_cap->clock) &&
+	    own_tsc_init(&own, host_cap, NULL) == -ENOTSUP) {
+		host_cap->unit_ns = true;
+		host_cap->tsc_khz = 1000000;
+		p->begin = 0;
+	}
+	/* They are shown beside the events of a host alone. */
+	clocks = event_format(p->host.fmt, EV_TSC_OFFSET) || event_format(p->host.fmt, EV_PVCLOCK);
 	/* The capture's own list of VMs names the threads, if it has one. */
-	ret = host_map(
-		p,
-		!n && (guest || !shows_clocks(&p->host)) &&
-		      (o->need == PAIRING_LINES ||
-		       (o->need == PAIRING_VCPUS && p->host.cap->nvm && !p->host.cap->is_tracedat)),
-		err);
+	ret = host_map(p,
+		       !n && (guest || !clocks) &&
+			       (o->need == PAIRING_LINES ||
+				(o->need == PAIRING_VCPUS && p->host.cap->nvm &&
+				 !p->host.cap->is_tracedat)),
+		       err);
 	if (!ret && !n && !o->related &&
 	    (guest || p->host.cap->is_perfdata || hostmap_clock(p->map, NULL) == -ENOTSUP))
 		ret = open_alone(p, guest, o->need == PAIRING_CLOCKS, err);
@@ -341,8 +328,9 @@ static ssize_t linking_vm(struct pairing *p, const char *sel, struct kvmft_err *
 		return hostmap_find_vm(p->map, sel, err);
 	if (p->map->nvm == 1)
 		return 0;
-	return err_usage(err, "option --host: which VM moved? Say it with --vm, or give its guest's "
-			      "capture");
+	return err_usage(err,
+			 "option --host: which VM moved? Say it with --vm, or give its guest's "
+			 "capture");
 }
 
 int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, const char *sel,
@@ -354,7 +342,8 @@ int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, const cha
 	if (!hosts->n)
 		return 0;
 	if (!p->nguest && !sel)
-		return err_usage(err, "option --host: needs a guest, whose clock links the two hosts");
+		return err_usage(err,
+				 "option --host: needs a guest, whose clock links the two hosts");
 	for (size_t i = 1; i < p->nguest; i++)
 		if (p->map->vm[p->guest[i].vm].of != p->guest[0].vm)
 			return err_usage(
@@ -434,8 +423,9 @@ int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct ts
 static void tell_loss(const struct tl_source *s, const struct tl_loss *loss, note_fn *note)
 {
 	/* Of captures a note says why they end; of QEMU's traces nothing does. */
-	const char *end = s->no_end ? " (up to now: its recording has no end yet)" :
-			  s->cap->complete || s->cap->ndamage ? "" : " (recording was cut short)";
+	const char *end = s->no_end ? " (up to now: its recording has no end yet)"
+			  : s->cap->complete || s->cap->ndamage ? ""
+								: " (recording was cut short)";
 
 	if (loss->unknown && !loss->total)
 		note("%s: %llu events, an unknown number lost%s", s->label,
@@ -446,33 +436,9 @@ static void tell_loss(const struct tl_source *s, const struct tl_loss *loss, not
 		     tl_missing(s) ? ": the file counts them, but does not say where" : "", end);
 }
 
-static bool are_twins(const struct timeline *t, const struct tl_source *a,
-		      const struct tl_source *b)
-{
-	const struct hostmap *map = tl_hostmap(t);
-
-	return a->guest && b->guest && map->vm[a->vm].of == map->vm[b->vm].of &&
-	       tl_source_overlap(t, a, b);
-}
-
-/* Captures of two boots follow each other. Of one time there may be two, but rarely. */
-static void tell_twins(const struct timeline *t, note_fn *note)
-{
-	for (size_t i = 1; i < tl_sources(t); i++) {
-		const struct tl_source *b = tl_source(t, i), *a = NULL;
-
-		for (size_t k = 0; k < i && !a; k++)
-			a = are_twins(t, tl_source(t, k), b) ? tl_source(t, k) : NULL;
-		if (a)
-			note("%s and %s say that they are the same VM at the same time (%s, %s): "
-			     "unless two recordings ran in it, one is a copy or of another VM, "
-			     "which %s=SEL names", a->cap->path, b->cap->path, a->label, b->label,
-			     b->cap->path);
-	}
-}
-
 bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
 {
+	const struct hostmap *map = tl_hostmap(t);
 	bool complete = true;
 
 	for (size_t i = 0; i < tl_sources(t); i++) {
@@ -488,15 +454,30 @@ bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
 			note("%s: cannot be read further: %s", s->label, strerror(-s->error));
 		if (s->unplaced)
 			note("%s: %llu stamps could not be placed and are marked with ?", s->label,
-				 (unsigned long long)s->unplaced);
+			     (unsigned long long)s->unplaced);
 		if (s->damaged)
 			note("%s: %llu damaged sub-buffers left out", s->label,
-				 (unsigned long long)s->damaged);
+			     (unsigned long long)s->damaged);
 		for (size_t k = 0; k < s->cap->ndamage; k++)
 			if (tl_source_is_damage(s, &s->cap->damage[k]))
 				note("%s: %s", s->label, s->cap->damage[k].text);
 	}
-	tell_twins(t, note);
+	/* Captures of two boots follow each other. Of one time there may be two, but rarely. */
+	for (size_t i = 1; i < tl_sources(t); i++) {
+		const struct tl_source *b = tl_source(t, i), *a = NULL, *s;
+
+		for (size_t k = 0; k < i && !a && b->guest; k++) {
+			s = tl_source(t, k);
+			if (s->guest && map->vm[s->vm].of == map->vm[b->vm].of &&
+			    tl_source_overlap(t, s, b))
+				a = s;
+		}
+		if (a)
+			note("%s and %s say that they are the same VM at the same time (%s, %s): "
+			     "unless two recordings ran in it, one is a copy or of another VM, "
+			     "which %s=SEL names",
+			     a->cap->path, b->cap->path, a->label, b->label, b->cap->path);
+	}
 	return complete;
 }
 
@@ -528,6 +509,12 @@ void pairing_add_magnitude(struct sbuf *b, uint64_t cycles, const struct capture
 const char *pairing_offset_name(const struct capture *host)
 {
 	return host->unit_ns ? "clock offset in ns" : "TSC offset";
+}
+
+void pairing_add_ratio(struct sbuf *b, const struct tsc_map *m)
+{
+	if (m->ratio && m->ratio != 1ull << m->frac)
+		sbuf_addf(b, ", TSC ratio %" PRIu64 "/%u", m->ratio, m->frac);
 }
 
 void pairing_alignment_text(const struct hostmap *map, const struct windows *w, int64_t vm,
@@ -564,4 +551,105 @@ void pairing_alignment_text(const struct hostmap *map, const struct windows *w, 
 	if (s.outside)
 		sbuf_addf(out, ": MISALIGNED by up to %" PRId64 " %s", s.outside_max,
 			  map->cap->unit_ns ? "ns" : "cycles");
+}
+
+/*
+ * What was concluded because it was not recorded: which threads are a VM, which VM a guest's
+ * capture belongs to, the offset by which its stamps were moved. It is reported, so that it can be
+ * contradicted.
+ */
+
+static const char *const basis_texts[] = {
+	[HOSTMAP_BY_WAKES] = ", one VM since they wake each other",
+	[HOSTMAP_BY_IDS] = ", taken for one VM by their ids",
+	[HOSTMAP_BY_GUEST] = ", the threads that fit its events",
+};
+
+/* "pid:152 (tids:213,215, one VM since they wake each other)" */
+static void add_vm(const struct hostmap *map, const struct match *m, struct sbuf *b)
+{
+	const struct hostmap_vm *vm = &map->vm[map->vm[m->vm].of];
+	const char *basis = vm->basis < ARRAY_SIZE(basis_texts) ? basis_texts[vm->basis] : NULL;
+
+	sbuf_add(b, vm->label);
+	if (vm->basis == HOSTMAP_RECORDED)
+		return;
+	sbuf_add(b, " (");
+	if (hostmap_vm_tids(map, vm->of, b))
+		b->error = -ENOMEM;
+	sbuf_addf(b, "%s)", basis ?: "");
+}
+
+static void add_bound(const struct hostmap *map, const struct solution *s, struct sbuf *b)
+{
+	sbuf_add(b, "+-");
+	pairing_add_magnitude(b, solution_bound(s), map->cap);
+}
+
+static void add_offset(const struct hostmap *map, const struct solution *s, struct sbuf *b)
+{
+	if (!s->n_own) {
+		sbuf_addf(b, "%s %" PRId64 " ", pairing_offset_name(map->cap),
+			  (int64_t)s->r.offset);
+		add_bound(map, s, b);
+		sbuf_addf(b, ", found in %" PRIu64 " events", s->r.inside + s->r.outside);
+		pairing_add_ratio(b, &s->map);
+		return;
+	}
+	sbuf_addf(b, "%ss found in the events:", pairing_offset_name(map->cap));
+	for (size_t i = 0; i < s->n_own; i++) {
+		const struct solution_vcpu *o = &s->own[i];
+
+		sbuf_addf(b, "%s vCPU %" PRIu32 " %" PRId64, i ? "," : "", o->id,
+			  (int64_t)o->r.offset);
+	}
+	sbuf_add(b, ", each ");
+	add_bound(map, s, b);
+	pairing_add_ratio(b, &s->map);
+}
+
+static void tell(const char *path, struct sbuf *b, note_fn *note)
+{
+	if (b->len || b->error)
+		note("%s: %s", path, b->error ? "out of memory" : b->s);
+	sbuf_reset(b);
+}
+
+void pairing_tell_match(const struct hostmap *map, const struct capture *guest,
+			const struct match *m, note_fn *note)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+	if (m->by == MATCH_ONLY_VM || m->by == MATCH_BY_EVENTS)
+		add_vm(map, m, &b);
+	if (m->by == MATCH_ONLY_VM)
+		sbuf_add(&b, ": the only VM there");
+	if (m->by == MATCH_BY_EVENTS)
+		sbuf_addf(&b, ": all %" PRIu64 " events fit", m->checked);
+	if (m->by == MATCH_BY_EVENTS && m->others)
+		sbuf_addf(&b, "; in the next best VM %" PRIu64 " of %" PRIu64 " are outside",
+			  m->others_outside, m->others);
+	else if (m->by == MATCH_BY_EVENTS)
+		sbuf_add(&b, ", and no other VM");
+	tell(guest->path, &b, note);
+	if (m->against && m->against_of)
+		sbuf_addf(&b,
+			  "the recorded %s is not the guest's: %" PRIu64 " of %" PRIu64
+			  " events contradict it",
+			  pairing_offset_name(map->cap), m->against, m->against_of);
+	else if (m->against)
+		sbuf_addf(&b,
+			  "the recorded %s is not the guest's: with it no event is between an "
+			  "entry and an exit",
+			  pairing_offset_name(map->cap));
+	tell(guest->path, &b, note);
+	if (m->solved || m->sol.n_own)
+		add_offset(map, &m->sol, &b);
+	tell(guest->path, &b, note);
+}
+
+void pairing_tell_assumed(const struct pairing *p, note_fn *note)
+{
+	for (size_t i = 0; i < p->nguest; i++)
+		pairing_tell_match(p->map, p->guest[i].c.cap, &p->guest[i].match, note);
 }

@@ -89,19 +89,6 @@ int rate_of_capture(struct capture *cap, const struct fmt *fmt, const struct opt
 			: find(cap, fmt, NULL, 0, quiet, then, note, err);
 }
 
-/* What makes the guest's TSC of the host's, by its first vCPU's clock. */
-static struct tsc_rate_guest guest_of(const struct pairing *p, size_t i)
-{
-	const struct epoch_vcpu *v = epoch_vm_or_first(p->map->vm[p->guest[i].vm].epochs, -1);
-	struct tsc_rate_guest g = { .cap = p->guest[i].c.cap, .fmt = p->guest[i].c.fmt };
-
-	if (v && v->n && v->v[0].has_map && !(v->notes & EPOCH_NOTE_RATIO_UNKNOWN)) {
-		g.has_map = true;
-		g.map = v->v[0].map;
-	}
-	return g;
-}
-
 int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, const char *then,
 		    note_fn *note, struct kvmft_err *err)
 {
@@ -127,7 +114,16 @@ int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, co
 	guest = calloc(p->nguest + 1, sizeof(*guest));
 	if (!guest)
 		return err_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < p->nguest; i++)
-		guest[i] = guest_of(p, i);
+	for (size_t i = 0; i < p->nguest; i++) {
+		const struct epoch_vcpu *v =
+			epoch_vm_or_first(p->map->vm[p->guest[i].vm].epochs, -1);
+
+		guest[i] = (struct tsc_rate_guest){ .cap = p->guest[i].c.cap,
+						    .fmt = p->guest[i].c.fmt };
+		if (!v || !v->n || !v->v[0].has_map || (v->notes & EPOCH_NOTE_RATIO_UNKNOWN))
+			continue;
+		guest[i].has_map = true;
+		guest[i].map = v->v[0].map;
+	}
 	return find(p->host.cap, p->host.fmt, guest, p->nguest, quiet, then, note, err);
 }

@@ -11,7 +11,7 @@
 #include "kvmft/hostmap.h"
 #include "kvmft/timeline.h"
 
-#define MAX_CHANGES 64 /* of one vCPU: each costs a walk over all events of its CPU */
+#define MAX_CHANGES 64	 /* of one vCPU: each costs a walk over all events of its CPU */
 #define MAX_LINES   1024 /* ... where samples are joined by lines */
 
 static struct tsc_map map_of(const struct cap_shift *s, const struct cap_shift_sample *v)
@@ -23,14 +23,6 @@ static struct tsc_map map_of(const struct cap_shift *s, const struct cap_shift_s
 		map.frac = s->frac > 0 && s->frac < 64 ? (uint8_t)s->frac : 64; /* 64: refused */
 	}
 	return map;
-}
-
-static const struct cap_stream *stream_of(const struct capture *guest, uint32_t cpu)
-{
-	for (size_t i = 0; i < guest->nstream; i++)
-		if (guest->stream[i].cpu == cpu && !*guest->stream[i].instance)
-			return &guest->stream[i];
-	return NULL;
 }
 
 /* The basis of the search below. */
@@ -62,9 +54,12 @@ static int see_gap(void *arg, const struct rec *rec)
 static uint64_t first_after(const struct capture *guest, uint32_t cpu, uint64_t change,
 			    uint64_t until)
 {
-	const struct cap_stream *st = stream_of(guest, cpu);
+	const struct cap_stream *st = NULL;
 	struct widest w = { .change = change, .until = until, .first = until, .gap = change };
 
+	for (size_t i = 0; i < guest->nstream && !st; i++)
+		if (guest->stream[i].cpu == cpu && !*guest->stream[i].instance)
+			st = &guest->stream[i];
 	if (st && change && !(change >> 63))
 		(void)!rstream_each(guest, st, see_gap, &w);
 	return w.first;
@@ -81,8 +76,8 @@ static struct tsc_map shift_line(const struct cap_shift_sample *a, const struct 
 		return map;
 	map.frac = 48;
 	map.ratio = (uint64_t)(((unsigned __int128)guest << map.frac) / (unsigned __int128)host);
-	map.offset = (uint64_t)a->time -
-		     (uint64_t)(((unsigned __int128)begin * map.ratio) >> map.frac);
+	map.offset =
+		(uint64_t)a->time - (uint64_t)(((unsigned __int128)begin * map.ratio) >> map.frac);
 	return map;
 }
 

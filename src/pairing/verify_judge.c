@@ -38,12 +38,6 @@ static void add_time(const struct verify *v, uint64_t host, struct sbuf *b)
 		  ns % 1000000000 / 1000, host);
 }
 
-static void add_ratio(const struct tsc_map *m, struct sbuf *b)
-{
-	if (m->ratio && m->ratio != 1ull << m->frac)
-		sbuf_addf(b, ", TSC ratio %" PRIu64 "/%u", m->ratio, m->frac);
-}
-
 /* ---- facts ---- */
 
 /* The one map that the host recorded for all vCPUs during the guest's events, or NULL. */
@@ -197,9 +191,8 @@ static void offset_reason(const struct verify *v, const struct verify_guest *g, 
 	int64_t offset = (int64_t)r->offset;
 
 	if (g->solved) {
-		sbuf_addf(b, "solved: %s %" PRId64, pairing_offset_name(v->p.host.cap),
-			  offset);
-		add_ratio(m, b);
+		sbuf_addf(b, "solved: %s %" PRId64, pairing_offset_name(v->p.host.cap), offset);
+		pairing_add_ratio(b, m);
 		if (g->verdict == ALIGN_OK)
 			sbuf_addf(b,
 				  "; any from %" PRId64 " to %" PRId64 " leaves no event outside",
@@ -207,8 +200,8 @@ static void offset_reason(const struct verify *v, const struct verify_guest *g, 
 				  shifted(m, r->offset, g->a.shift_lo));
 	} else if (fits_in_part(r)) {
 		sbuf_addf(b,
-			  "no offset fits all the time: %s %" PRId64
-			  " is right for %" PRIu64 " of %" PRIu64 " events",
+			  "no offset fits all the time: %s %" PRId64 " is right for %" PRIu64
+			  " of %" PRIu64 " events",
 			  pairing_offset_name(v->p.host.cap), offset, r->inside,
 			  r->inside + r->outside);
 		if (g->used && does_as_well(g->used->offset, r))
@@ -224,15 +217,6 @@ static void offset_reason(const struct verify *v, const struct verify_guest *g, 
 	}
 	end(b);
 	add_unique(v, r, b);
-}
-
-/* " (12 of 12 events inside, as with others from 1 to 5)" */
-static void add_others(const struct solve_result *r, uint64_t events, struct sbuf *b)
-{
-	sbuf_addf(b,
-		  " (%" PRIu64 " of %" PRIu64 " events inside, as with others from %" PRId64
-		  " to %" PRId64 ")",
-		  r->inside, events, (int64_t)r->offset_lo, (int64_t)r->offset_hi);
 }
 
 /* A vCPU with an offset of its own. */
@@ -253,8 +237,10 @@ static void own_reason(const struct verify *v, const struct verify_guest *g,
 		else
 			add_wrong(v, e->v[0].map.offset, r, b);
 	}
-	add_others(r, r->inside + r->outside, b);
-	sbuf_add(b, "; ");
+	sbuf_addf(b,
+		  " (%" PRIu64 " of %" PRIu64 " events inside, as with others from %" PRId64
+		  " to %" PRId64 "); ",
+		  r->inside, r->inside + r->outside, (int64_t)r->offset_lo, (int64_t)r->offset_hi);
 	add_unique(v, r, b);
 }
 

@@ -22,28 +22,15 @@ static bool allowed_shifts(const struct win_stats *s, int64_t *lo, int64_t *hi)
 	return s->has_early && s->has_late && *lo <= *hi;
 }
 
-static int64_t ppb(int64_t cycles, uint64_t over)
-{
-	__int128 v = (__int128)cycles * 1000000000 / (__int128)over;
-
-	return v > INT64_MAX ? INT64_MAX : v < INT64_MIN ? INT64_MIN : (int64_t)v;
-}
-
-/* The slice of all vCPUs of a VM. */
-static void slice_total(const struct windows *w, size_t vm, size_t i, struct win_stats *s)
-{
-	*s = (struct win_stats){ 0 };
-	for (size_t k = 0; k < win_count(w); k++)
-		if (win_vcpu(w, k)->vm == vm)
-			win_stats_add(s, &win_vcpu(w, k)->slice[i]);
-}
-
 /* The weakest statement about a slope: it is not known where within their slices both ends are. */
 static int64_t slope(int64_t rise, size_t slices, uint64_t width, bool least)
 {
 	bool far = (rise > 0) == least;
 
-	return ppb(rise, (far ? slices + 1 : slices - 1) * width);
+	__int128 ppb =
+		(__int128)rise * 1000000000 / (__int128)((far ? slices + 1 : slices - 1) * width);
+
+	return ppb > INT64_MAX ? INT64_MAX : ppb < INT64_MIN ? INT64_MIN : (int64_t)ppb;
 }
 
 static void judge_drift(const struct windows *w, size_t vm, struct align *a)
@@ -55,7 +42,10 @@ static void judge_drift(const struct windows *w, size_t vm, struct align *a)
 
 	win_slices(w, &from, &width);
 	for (size_t i = 0; i < WIN_SLICES; i++) {
-		slice_total(w, vm, i, &s[i]);
+		s[i] = (struct win_stats){ 0 };
+		for (size_t k = 0; k < win_count(w); k++)
+			if (win_vcpu(w, k)->vm == vm)
+				win_stats_add(&s[i], &win_vcpu(w, k)->slice[i]);
 		ok[i] = allowed_shifts(&s[i], &lo[i], &hi[i]);
 	}
 	for (size_t i = 0; i < WIN_SLICES; i++) {
@@ -73,16 +63,10 @@ static void judge_drift(const struct windows *w, size_t vm, struct align *a)
 	}
 }
 
-/* How many of 100 events the host's recording could say something about. */
-static unsigned int share(const struct align *a)
-{
-	uint64_t all = a->total.checked + a->total.unchecked - a->total.apart;
-
-	return all ? (unsigned int)(a->total.checked * 100 / all) : 0;
-}
-
 void align_measure(const struct windows *w, size_t vm, struct align *a)
 {
+	uint64_t all;
+
 	*a = (struct align){ 0 };
 	win_total(w, (int64_t)vm, &a->total);
 	a->has_shift = allowed_shifts(&a->total, &a->shift_lo, &a->shift_hi);
@@ -106,7 +90,9 @@ void align_measure(const struct windows *w, size_t vm, struct align *a)
 		a->vcpus_bad++;
 	}
 	judge_drift(w, vm, a);
-	a->share = share(a);
+	all = a->total.checked + a->total.unchecked - a->total.apart;
+	if (all)
+		a->share = (unsigned int)(a->total.checked * 100 / all);
 }
 
 /*

@@ -8,35 +8,11 @@ static bool serves(uint64_t inside, uint64_t outside)
 	return outside <= inside / 64;
 }
 
-static bool fits(const struct solve_result *r)
+int solution_add(struct solution *out, uint32_t vcpu, const struct solve_result *r)
 {
-	return r->found && serves(r->inside, r->outside);
-}
+	struct solution_vcpu o = { .id = vcpu, .r = *r };
 
-/* Too many events of some vCPU contradict the offset that fits the others, or have no place. */
-static bool need_own(const struct solve *s, const struct solve_result *all)
-{
-	bool need = !all->found;
-
-	for (size_t i = 0; i < solve_vcpus(s) && !need; i++) {
-		uint64_t inside, outside;
-
-		solve_count(s, i, all, &inside, &outside);
-		need = !serves(inside, outside) || solve_leaves(s, i, all);
-	}
-	return need;
-}
-
-static int add_own(struct solution *out, const struct solution_vcpu *o)
-{
-	struct solution_vcpu *slot =
-		o->r.found ? array_grow(&out->own, out->n_own, &out->own_cap, sizeof(*slot)) : NULL;
-
-	if (!slot)
-		return o->r.found ? -ENOMEM : 0;
-	*slot = *o;
-	out->n_own++;
-	return 0;
+	return r->found ? array_add(&out->own, &out->n_own, &out->own_cap, &o, sizeof(o)) : 0;
 }
 
 /*
@@ -49,19 +25,22 @@ static int find_own(struct solve *s, struct solution *out)
 	int ret = 0;
 
 	for (size_t i = 0; i < solve_vcpus(s) && !ret; i++) {
-		struct solution_vcpu o = { .id = solve_vcpu_id(s, i), .r = out->r };
+		struct solve_result r = out->r;
+		uint32_t id = solve_vcpu_id(s, i);
+		uint64_t left;
 
 		if (solve_vcpus(s) > 1)
-			ret = solve_run(s, o.id, &o.r);
+			ret = solve_run(s, id, &r);
 		if (ret)
 			return ret;
-		o.left = fits(&o.r) ? solve_leaves(s, i, &o.r) : 0;
-		if (!o.r.found || o.left) {
-			out->missed = o.id;
-			out->missed_why =
-				o.r.found ? "it seems to have changed meanwhile" : o.r.why;
+		left = r.found && serves(r.inside, r.outside) ? solve_leaves(s, i, &r) : 0;
+		if (!r.found || left) {
+			out->missed = id;
+			out->missed_why = r.found ? "it seems to have changed meanwhile" : r.why;
 		}
-		ret = add_own(out, &o);
+		ret = solution_add(out, id, &r);
+		if (!ret && r.found)
+			out->own[out->n_own - 1].left = left;
 	}
 	for (size_t i = 0; i < out->n_own; i++)
 		if (!most || out->own[i].r.inside > most->r.inside)
@@ -112,10 +91,18 @@ static void count_rest(struct solve *s, struct solution *out)
 int solution_find(struct solve *s, const struct tsc_map *map, struct solution *out)
 {
 	int ret = solve_run(s, SOLVE_ALL, &out->r);
+	bool need_own = !out->r.found;
 
 	out->tried = true;
 	out->map = *map;
-	if (!ret && need_own(s, &out->r))
+	/* Too many events of some vCPU contradict what fits the others, or have no place. */
+	for (size_t i = 0; i < solve_vcpus(s) && !need_own && !ret; i++) {
+		uint64_t inside, outside;
+
+		solve_count(s, i, &out->r, &inside, &outside);
+		need_own = !serves(inside, outside) || solve_leaves(s, i, &out->r);
+	}
+	if (!ret && need_own)
 		ret = find_own(s, out);
 	if (!ret)
 		count_rest(s, out);
@@ -131,13 +118,6 @@ int solution_find_vcpu(struct solve *s, uint32_t vcpu, struct solution *out)
 	for (size_t i = 0; i < solve_vcpus(s) && !ret && r.found; i++)
 		left += solve_vcpu_id(s, i) == vcpu ? solve_leaves(s, i, &r) : 0;
 	return ret || !r.found || r.outside || r.equal || left ? ret : solution_add(out, vcpu, &r);
-}
-
-int solution_add(struct solution *out, uint32_t vcpu, const struct solve_result *r)
-{
-	struct solution_vcpu o = { .id = vcpu, .r = *r };
-
-	return add_own(out, &o);
 }
 
 void solution_count(const struct solution *s, uint64_t *events, uint64_t *outside)

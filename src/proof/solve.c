@@ -52,18 +52,6 @@ struct planes {
 
 /* ---- how fine the grid has to be ---- */
 
-static void gaps_of(const struct solve_vcpu *v, struct gaps *g)
-{
-	*g = (struct gaps){ .known = v->w.v[v->w.n - 1].to - v->w.v[0].from + 1 };
-	for (size_t k = 1; k < v->w.n; k++) {
-		uint64_t gap = v->w.v[k].from - v->w.v[k - 1].to;
-		int bit = 63 - __builtin_clzll(gap | 1);
-
-		g->count[bit]++;
-		g->sum[bit] += gap;
-	}
-}
-
 /* Share of the known time, 2^-SHARE_BITS, in which cells of 2^shift cycles are seen to be empty. */
 static uint64_t seen_empty(const struct gaps *g, unsigned int shift)
 {
@@ -257,14 +245,6 @@ static int search_block(struct solve *s, struct planes *p, const struct row *row
 	return keep_cells(s, p, first, words, shift);
 }
 
-/* No candidate in [from, to) moves enough events into the time that the host was recorded. */
-static bool is_void(const struct solve *s, int64_t from, int64_t to)
-{
-	size_t late = COUNT_BEFORE(i, s->nev, s->order[i] < to + (int64_t)s->hspan);
-
-	return late - COUNT_BEFORE(i, s->nev, s->order[i] < from) < solve_least(s->nev);
-}
-
 /* The candidates in n cells of an earlier, coarser search, in order. */
 static int search(struct solve *s, const struct row *row, size_t tests, unsigned int shift,
 		  const struct solve_cell *in, size_t n)
@@ -279,7 +259,13 @@ static int search(struct solve *s, const struct row *row, size_t tests, unsigned
 		for (int64_t from = in[i].from, to = in [k - 1].to; from < to && !ret;) {
 			int64_t cells = MIN(((to - from - 1) >> shift) + 1, BLOCK * 64);
 
-			if (!is_void(s, from, from + (cells << shift)))
+			/* Candidates must move enough events into the host's time. */
+			size_t early = COUNT_BEFORE(e, s->nev, s->order[e] < from);
+			size_t late = COUNT_BEFORE(e, s->nev,
+						   s->order[e] < from + (cells << shift) +
+									 (int64_t)s->hspan);
+
+			if (late - early >= solve_least(s->nev))
 				ret = search_block(s, p, row, tests, (from - s->lo) >> shift,
 						   (size_t)cells, shift);
 			from += cells << shift;
@@ -369,7 +355,16 @@ int solve_grid(struct solve *s)
 
 	for (size_t i = 0; i < s->nv && !ret; i++)
 		if (solve_takes(s, &s->v[i])) {
-			gaps_of(&s->v[i], &g[i]);
+			const struct run_list *w = &s->v[i].w;
+
+			g[i].known = w->v[w->n - 1].to - w->v[0].from + 1;
+			for (size_t k = 1; k < w->n; k++) {
+				uint64_t gap = w->v[k].from - w->v[k - 1].to;
+				int bit = 63 - __builtin_clzll(gap | 1);
+
+				g[i].count[bit]++;
+				g[i].sum[bit] += gap;
+			}
 			ret = solve_spend(s, s->v[i].w.n) ? 0 : -ETIME;
 		}
 	ret = ret ?: run_grid(s, g, row);
@@ -423,12 +418,6 @@ static void scale_windows(struct solve *s)
 	s->hspan = last - s->h0;
 }
 
-static uint32_t next_random(uint32_t *seed)
-{
-	*seed = *seed * 1664525u + 1013904223u;
-	return *seed >> 8;
-}
-
 static void take_events(struct solve *s)
 {
 	uint64_t latest = 0;
@@ -468,9 +457,11 @@ static int shuffle_events(struct solve *s)
 		s->order[i] = s->ev[i].g;
 	qsort(s->order, s->nev, sizeof(*s->order), by_value);
 	for (size_t i = s->nev; i > 1; i--) {
-		size_t k = next_random(&seed) % i;
 		struct solve_event e = s->ev[i - 1];
+		size_t k;
 
+		seed = seed * 1664525u + 1013904223u;
+		k = (seed >> 8) % i;
 		s->ev[i - 1] = s->ev[k];
 		s->ev[k] = e;
 	}

@@ -38,19 +38,6 @@ static struct solve_vcpu *vcpu_at(struct solve *s, uint32_t id)
 	return v;
 }
 
-/* Joins windows with short gaps until there are half as many. */
-static void thin_windows(struct solve *s)
-{
-	while (s->windows > RUNS_MAX / 2) {
-		s->min_gap = s->min_gap ? s->min_gap * 2 : 1024;
-		s->windows = 0;
-		for (size_t i = 0; i < s->nv; i++) {
-			run_list_join(&s->v[i].w, s->min_gap);
-			s->windows += s->v[i].w.n;
-		}
-	}
-}
-
 int solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t exit)
 {
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
@@ -59,8 +46,15 @@ int solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t ex
 	if (ret < 0)
 		return ret;
 	s->windows += (uint64_t)ret;
-	if (s->windows >= RUNS_MAX)
-		thin_windows(s);
+	/* Windows with short gaps are joined until there are half as many. */
+	for (bool many = s->windows >= RUNS_MAX; many; many = s->windows > RUNS_MAX / 2) {
+		s->min_gap = s->min_gap ? s->min_gap * 2 : 1024;
+		s->windows = 0;
+		for (size_t i = 0; i < s->nv; i++) {
+			run_list_join(&s->v[i].w, s->min_gap);
+			s->windows += s->v[i].w.n;
+		}
+	}
 	return 0;
 }
 
@@ -108,19 +102,6 @@ static int add_runs(struct solve *s, uint32_t vcpu, const struct run_list *l)
 	return ret;
 }
 
-/* A thread runs the vCPU: its deadlines are the vCPU's. */
-static int name_thread(struct solve *s, uint32_t vcpu, int32_t tid)
-{
-	struct solve_vcpu *v = vcpu_at(s, vcpu);
-	int32_t *slot = v ? array_grow(&v->tid, v->ntid, &v->tidcap, sizeof(*slot)) : NULL;
-
-	if (!slot)
-		return -ENOMEM;
-	*slot = tid;
-	v->ntid++;
-	return 0;
-}
-
 /* When the host handled the write of that deadline by the vCPU; 0 if unknown. */
 static uint64_t deadline_of(const struct solve *s, uint32_t vcpu, const struct runs *runs,
 			    uint64_t value)
@@ -133,39 +114,28 @@ static uint64_t deadline_of(const struct solve *s, uint32_t vcpu, const struct r
 	return host;
 }
 
-/* Drops every other event. */
-static void thin_events(struct solve *s)
-{
-	s->stride *= 2;
-	s->events = 0;
-	for (size_t i = 0; i < s->nv; i++) {
-		struct solve_vcpu *v = &s->v[i];
-
-		for (size_t k = 0; k < v->ne / 2; k++)
-			v->e[k] = v->e[2 * k];
-		v->ne /= 2;
-		s->events += v->ne;
-	}
-}
-
 int solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest)
 {
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
-	uint64_t *e;
+	uint64_t left = 0;
 
 	if (!v)
 		return -ENOMEM;
 	if (s->seen++ % s->stride)
 		return 0;
-	if (s->events >= MAX_EVENTS)
-		thin_events(s);
-	e = array_grow(&v->e, v->ne, &v->ecap, sizeof(*e));
-	if (!e)
-		return -ENOMEM;
-	*e = guest;
-	v->ne++;
+	for (size_t i = 0; i < s->nv && s->events >= MAX_EVENTS; i++) { /* drops every other one */
+		struct solve_vcpu *o = &s->v[i];
+
+		for (size_t k = 0; k < o->ne / 2; k++)
+			o->e[k] = o->e[2 * k];
+		left += o->ne /= 2;
+	}
+	if (s->events >= MAX_EVENTS) {
+		s->stride *= 2;
+		s->events = left;
+	}
 	s->events++;
-	return 0;
+	return array_add(&v->e, &v->ne, &v->ecap, &guest, sizeof(guest));
 }
 
 void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t guest)
@@ -214,7 +184,8 @@ void solve_free(struct solve *s)
 int solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, int32_t tid)
 {
 	const struct run_list *l = runs_of(runs, tid);
-	int ret = name_thread(s, vcpu, tid);
+	struct solve_vcpu *v = vcpu_at(s, vcpu);
+	int ret = v ? array_add(&v->tid, &v->ntid, &v->tidcap, &tid, sizeof(tid)) : -ENOMEM;
 
 	return ret || !l ? ret : add_runs(s, vcpu, l);
 }

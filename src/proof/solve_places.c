@@ -35,13 +35,8 @@ struct turns {
 
 static int turn_add(struct turns *t, int64_t d, int inside, int outside)
 {
-	struct turn *x = array_grow(&t->v, t->n, &t->cap, sizeof(*x));
-
-	if (!x)
-		return -ENOMEM;
-	*x = (struct turn){ .d = d, .inside = inside, .outside = outside };
-	t->n++;
-	return 0;
+	return array_add(&t->v, &t->n, &t->cap, &(struct turn){ d, inside, outside },
+			 sizeof(*t->v));
 }
 
 /* The event is inside for d in [from, to], both cut to the cell. */
@@ -94,13 +89,6 @@ static void place_add(struct solve_place *best, const struct solve_place *p)
 
 COMPARE_BY(turn_cmp, struct turn, .d);
 
-/* The stretch from cur->from to `to` is at least as good as the best so far. */
-static void take_stretch(struct solve_place *best, struct solve_place *cur, int64_t to)
-{
-	cur->to = cur->high = to;
-	place_add(best, cur);
-}
-
 static void sweep(const struct turns *t, const struct solve_cell *c, struct solve_place *best)
 {
 	struct solve_place cur = { .score = INT64_MIN };
@@ -118,8 +106,10 @@ static void sweep(const struct turns *t, const struct solve_cell *c, struct solv
 		/* Neighbours that are as good, though with other events, are one stretch. */
 		if (open && d < c->to && score == cur.score)
 			continue;
-		if (open)
-			take_stretch(best, &cur, d - 1);
+		if (open) { /* at least as good as the best so far */
+			cur.to = cur.high = d - 1;
+			place_add(best, &cur);
+		}
 		open = d < c->to && score >= best->score;
 		if (d >= c->to)
 			break;

@@ -12,7 +12,7 @@
  */
 #include "kvmft/windows.h"
 
-#define RECENT_BITS 10 /* 2^this many vCPUs may be found without the map */
+#define RECENT_BITS	10 /* 2^this many vCPUs may be found without the map */
 #define SLICE_MIN_SHIFT 16 /* 2^16 cycles; doubled whenever the slices do not reach far enough */
 
 struct windows {
@@ -20,22 +20,22 @@ struct windows {
 	size_t nsrc; /* of t, which may be gone when this is freed */
 	struct win_vcpu *v;
 	size_t cap;
-	struct u64map by_key;  /* vm << 32 | vcpu → index */
+	struct u64map by_key; /* vm << 32 | vcpu → index */
 	/* those that had events since the last gap: only they are touched by the next */
 	size_t *heard, nheard, heard_cap;
 	struct {
 		uint64_t key;
 		struct win_vcpu *v; /* NULL: none */
 	} recent[1u << RECENT_BITS];
-	uint64_t blind_until;  /* host events were lost up to here: no window is known */
-	uint64_t last_host;    /* the newest event of any host */
-	uint64_t from;	       /* where the slices begin */
-	unsigned int shift;    /* 2^shift cycles each */
+	uint64_t blind_until; /* host events were lost up to here: no window is known */
+	uint64_t last_host;   /* the newest event of any host */
+	uint64_t from;	      /* where the slices begin */
+	unsigned int shift;   /* 2^shift cycles each */
 	bool started;
-	struct win_events { /* of each source, by its id */
-		size_t host; /* which of the hosts it is */
+	struct win_events {		   /* of each source, by its id */
+		size_t host;		   /* which of the hosts it is */
 		struct turn_events *turns; /* of a host */
-	} *ev;
+	} * ev;
 	size_t hosts;
 	const struct turn_events *turns; /* of the only host */
 	int (*each)(void *ctx, const struct win_vcpu *v, uint64_t exit);
@@ -293,15 +293,6 @@ static inline void win_entry(struct windows *w, struct win_vcpu *v, uint64_t t)
 	v->first_in = UINT64_MAX;
 }
 
-static int win_close(struct windows *w, struct win_vcpu *v, uint64_t t)
-{
-	v->windows++;
-	if (v->in)
-		account_window(w, v, t);
-	v->exit = t;
-	return w->each ? w->each(w->ctx, v, t) : 0;
-}
-
 static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct tl_item *i)
 {
 	struct win_stats s = { 0 };
@@ -335,16 +326,6 @@ static inline void note_end(const struct windows *w, struct win_vcpu *v, uint64_
 
 	v->after = (v->after & (0 - (uint64_t)(v->since == last))) + (host > last);
 	v->since = last;
-}
-
-static void note_ends(const struct windows *w, struct win_vcpu *v, const struct tl_item *i)
-{
-	/* The offset is known from the host's beginning on: what is before has no place. */
-	v->before += !w->last_host || (i->unplaced && !v->placed);
-	if (i->unplaced)
-		return;
-	v->placed = true;
-	note_end(w, v, i->host);
 }
 
 /* Forgets the windows of a vCPU: entries or exits of it may have been lost. */
@@ -381,7 +362,13 @@ static int win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item 
 	case TURN_SAME: break;
 	case TURN_BEGAN:
 	case TURN_AGAIN: win_entry(w, v, early); break;
-	case TURN_ENDED: ret = win_close(w, v, late); break;
+	case TURN_ENDED:
+		v->windows++;
+		if (v->in)
+			account_window(w, v, late);
+		v->exit = late;
+		ret = w->each ? w->each(w->ctx, v, late) : 0;
+		break;
 	case TURN_MISSED:
 		settle_unknown(w, v);
 		v->exit = late;
@@ -393,24 +380,28 @@ static int win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item 
 	return ret;
 }
 
-static int hear(struct windows *w, struct win_vcpu *v)
-{
-	size_t at = (size_t)(v - w->v);
-
-	v->heard = true;
-	return array_add(&w->heard, &w->nheard, &w->heard_cap, &at, sizeof(at));
-}
-
 /* Also of a vCPU that had none since the last gap, or within it; or of a guest. */
 static __attribute__((noinline)) int any_event(struct windows *w, const struct tl_item *i,
 					       size_t vm, enum turn_event e)
 {
 	struct win_vcpu *v = win_at(w, vm, (uint32_t)i->vcpu);
 
-	if (!v || (!v->heard && hear(w, v)))
+	if (!v)
 		return -ENOMEM;
-	if (i->src->guest)
-		note_ends(w, v, i);
+	if (!v->heard) {
+		size_t at = (size_t)(v - w->v);
+
+		v->heard = true;
+		if (array_add(&w->heard, &w->nheard, &w->heard_cap, &at, sizeof(at)))
+			return -ENOMEM;
+	}
+	if (i->src->guest) {
+		/* The offset is known from the host's beginning on: what is before has no place. */
+		v->before += !w->last_host || (i->unplaced && !v->placed);
+		v->placed |= !i->unplaced;
+		if (!i->unplaced)
+			note_end(w, v, i->host);
+	}
 	if (w->blind_until && i->host <= w->blind_until) {
 		struct win_stats s = { .unchecked = i->src->guest };
 
@@ -449,8 +440,8 @@ static __attribute__((noinline)) int feed_turn(struct windows *w, const struct t
 
 static inline enum turn_event host_turn(const struct windows *w, const struct tl_item *i)
 {
-	return (i->vcpu | i->vm) < 0 ? TURN_OTHER :
-					  turn_event_of(w->turns ?: w->ev[i->src->id].turns, i->ev);
+	return (i->vcpu | i->vm) < 0 ? TURN_OTHER
+				     : turn_event_of(w->turns ?: w->ev[i->src->id].turns, i->ev);
 }
 
 static __attribute__((noinline)) int feed_any(struct windows *w, const struct tl_item *i)
