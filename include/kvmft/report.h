@@ -142,16 +142,14 @@ const char *report_note(const struct report *r, size_t i);
 struct report_vcpu {
 	int32_t tid;
 	int64_t vcpu;	/* -1: not known */
-	int64_t vm;	/* index for report_vm(), -1: not known */
+	int64_t vm;	/* index into report_hostmap(), -1: not known */
 	bool samples;	/* has any */
 };
 
 size_t report_vcpus(const struct report *r);
 void report_vcpu(const struct report *r, size_t i, struct report_vcpu *v);
-size_t report_vms(const struct report *r); /* the whole host map, including those without events */
 /* Index of the VM that opts.vm names; -1: none was named. */
 int64_t report_vm_named(const struct report *r);
-const struct hostmap_vm *report_vm(const struct report *r, size_t i);
 
 #define REPORT_PERCENTILES 3
 extern const unsigned int report_percentiles[REPORT_PERCENTILES];
@@ -181,12 +179,10 @@ uint32_t report_lacks(const struct report *r, uint64_t key, enum report_part p);
 uint32_t report_needs(const struct report *r);
 
 #define REPORT_NAME 64
-/* The name of the row's key, by its class. */
-void report_row_name(const struct report *r, const struct report_row *row, char name[REPORT_NAME]);
-/* The same of a key. */
+/* The name of a row's key, by its class. */
 void report_key_name(const struct report *r, uint64_t key, char name[REPORT_NAME]);
 /* Ticks in ns, or cycles: see report_in_cycles(). */
-uint64_t report_ns(const struct report *r, uint64_t ticks);
+uint64_t report_time(const struct report *r, unsigned __int128 ticks);
 
 /* With opts.by_rip: the code of a row. */
 struct report_place {
@@ -197,8 +193,8 @@ struct report_place {
 };
 void report_row_place(const struct report *r, const struct report_row *row,
 		      struct report_place *p);
-/* Between report_new() and report_walk(): who owns which symbols, see hostmap_vm.syms. */
-struct hostmap *report_hostmap(struct report *r);
+/* All VMs; between report_new() and report_walk(): who owns which symbols, see hostmap_vm.syms. */
+struct hostmap *report_hostmap(const struct report *r);
 
 enum report_key {
 	KEY_SAMPLE, KEY_TIME, KEY_MAX, KEY_MIN, KEY_MEAN, KEY_NAME, KEY_SAMPLES_PCT, KEY_TIME_PCT

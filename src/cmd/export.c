@@ -193,15 +193,6 @@ static int export_lines(struct pairing *p, const struct export_opts *o, bool *wh
 	return ret;
 }
 
-static int export_files(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
-{
-	struct export_config c = { .out = o->out, .output = o->output, .instance = o->instance,
-		.subbuf = o->subbuf.set ? o->subbuf.v : 0,
-		.time_shift = o->time_shift };
-
-	return export_dat(p, &c, err);
-}
-
 /* All of them, once all are complete. */
 static int export_commit(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
 {
@@ -324,13 +315,6 @@ static int db_walk(struct filling *f)
 	return ret ?: db_walked(f->db, f->b.w);
 }
 
-static int db_explain(struct filling *f)
-{
-	int ret = f->b.b ? blaming_explain(&f->b) : 0;
-
-	return ret || !f->b.b ? ret : db_spikes(f->db, f->b.b);
-}
-
 /* Formats without events: no VM ran, or only others were recorded. */
 static int none_came(struct filling *f, const struct report *r)
 {
@@ -390,7 +374,8 @@ static int export_db(struct pairing *p, struct telling *t, struct kvmft_err *err
 		ret = ret ?: db_begin(&f);
 		ret = ret ?: db_walk(&f);
 		ret = ret ?: export_tell(t, err);
-		ret = ret ?: db_explain(&f);
+		ret = ret || !f.b.b ? ret : blaming_explain(&f.b);
+		ret = ret || !f.b.b ? ret : db_spikes(f.db, f.b.b);
 		ret = ret ?: db_exits(&f);
 		ret = ret ?: db_finish(f.db);
 	}
@@ -415,6 +400,10 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	const struct export_opts *o = opts;
 	_cleanup_(pairing_close) struct pairing p = { 0 };
 	struct telling t = { .p = &p, .o = o, .complete = true, .whole = true };
+	const struct export_config dat = {
+		.out = o->out, .output = o->output, .instance = o->instance,
+		.subbuf = o->subbuf.v, .time_shift = o->time_shift,
+	};
 	int ret = check_options(o, argc, err);
 
 	ret = ret ?: export_open(&p, o, argc, argv, err);
@@ -425,7 +414,7 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	} else
 #endif
 	if (!ret) {
-		ret = is_dat(o) ? export_files(&p, o, err) : export_lines(&p, o, &t.whole, err);
+		ret = is_dat(o) ? export_dat(&p, &dat, err) : export_lines(&p, o, &t.whole, err);
 		ret = ret ?: export_tell(&t, err);
 	}
 	if (!ret && o->out)

@@ -293,16 +293,6 @@ static int latency_stories(const struct latency *m, struct lat_view *v)
 	return ret;
 }
 
-static void stories_free(struct lat_view *v)
-{
-	for (unsigned int id = 0; id < LAT_TABLES; id++) {
-		for (size_t i = 0;
-		     v->story[id] && i < lat_table(v->lat, (enum lat_table_id)id)->nworst; i++)
-			free(v->story[id][i].text);
-		free(v->story[id]);
-	}
-}
-
 /* The time line of the results is not needed any more. */
 static int latency_spikes(struct latency *m, const struct out_clock *clock)
 {
@@ -348,7 +338,12 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 		ret = sink_close(&m->s, true, latency_page(m, fmt, &v), m->err);
 	else if (!ret)
 		ret = sink_close(&m->s, false, fmt->print(&v, m->s.f), m->err);
-	stories_free(&v);
+	for (unsigned int id = 0; id < LAT_TABLES; id++) {
+		for (size_t i = 0;
+		     v.story[id] && i < lat_table(v.lat, (enum lat_table_id)id)->nworst; i++)
+			free(v.story[id][i].text);
+		free(v.story[id]);
+	}
 	free(bound);
 	return ret;
 }

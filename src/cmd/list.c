@@ -48,17 +48,6 @@ static const char *master_clock(const struct vm_list *l, const struct vm *vm)
 
 /* ---- text ---- */
 
-static void add_ratio(const struct vm_vcpu *v, struct sbuf *b)
-{
-	switch (v->ratio_state) {
-	case VM_RATIO_SET: sbuf_addf(b, "%" PRIu64 "/%u", v->tsc_ratio, v->tsc_frac_bits); break;
-	case VM_RATIO_NONE: sbuf_add(b, "not scaled"); break;
-	default: sbuf_add(b, ratio_states[v->ratio_state]); break;
-	}
-	if (v->in_guest_mode)
-		sbuf_add(b, "  (with a nested guest's offset and ratio added)");
-}
-
 static void text_vcpu(const struct vm_vcpu *v, struct sbuf *b)
 {
 	char tid[16] = "-", offset[24] = "-", hex[24] = "-";
@@ -71,7 +60,13 @@ static void text_vcpu(const struct vm_vcpu *v, struct sbuf *b)
 	}
 	sbuf_addf(b, " %4u %7s %-11s %20s %18s ", v->id, tid, tid_sources[v->tid_source], offset,
 		  hex);
-	add_ratio(v, b);
+	switch (v->ratio_state) {
+	case VM_RATIO_SET: sbuf_addf(b, "%" PRIu64 "/%u", v->tsc_ratio, v->tsc_frac_bits); break;
+	case VM_RATIO_NONE: sbuf_add(b, "not scaled"); break;
+	default: sbuf_add(b, ratio_states[v->ratio_state]); break;
+	}
+	if (v->in_guest_mode)
+		sbuf_add(b, "  (with a nested guest's offset and ratio added)");
 	sbuf_addc(b, '\n');
 }
 
@@ -189,17 +184,6 @@ static int list_print(const struct vm_list *l, int format, struct sbuf *b)
 
 /* ---- the command ---- */
 
-static void list_notes(const struct vm_list *l)
-{
-	if (l->n && l->debugfs_text)
-		cli_note("%s", l->debugfs_text);
-	if (l->truncated)
-		cli_note("there are more VMs than can be listed");
-	if (l->n && l->n_hidden)
-		cli_note("processes that may not be inspected%s: %zu",
-			 geteuid() ? " (run as root)" : "", l->n_hidden);
-}
-
 static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 		    struct kvmft_err *err)
 {
@@ -212,7 +196,13 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 		return ret;
 	ret = sink_print(list_print(l, o->format, &b), &b, stdout, err);
 	if (!ret) {
-		list_notes(l);
+		if (l->n && l->debugfs_text)
+			cli_note("%s", l->debugfs_text);
+		if (l->truncated)
+			cli_note("there are more VMs than can be listed");
+		if (l->n && l->n_hidden)
+			cli_note("processes that may not be inspected%s: %zu",
+				 geteuid() ? " (run as root)" : "", l->n_hidden);
 		if (!l->n)
 			ret = vm_list_none(l, err);
 	}

@@ -699,17 +699,6 @@ static struct pairing_opts pairing_wants(const struct merge_opts *o)
 	};
 }
 
-static void merge_close(struct merge *m)
-{
-	win_free(m->w);
-	pick_free(m->pick);
-	sink_free(&m->s);
-	pairing_close(&m->own);
-	guest_syms_free(&m->syms);
-	follow_free(m->f);
-	merge_qemu_free(&m->q);
-}
-
 /* In a process of its own. Traces of QEMU have no part in spikes. */
 static int merge_spikes(void *ctx, const char *input __unused_arg, FILE *out __unused_arg,
 			struct sbuf *rows, struct kvmft_err *err)
@@ -780,7 +769,13 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!m.enough) /* otherwise nothing can be said about what was not read */
 		ret = ret ?: merge_tell(&m, &complete);
 	ret = ret ?: outfile_commit(o->file.out, 0, NULL, err);
-	merge_close(&m);
+	win_free(m.w);
+	pick_free(m.pick);
+	sink_free(&m.s);
+	pairing_close(&m.own);
+	guest_syms_free(&m.syms);
+	follow_free(m.f);
+	merge_qemu_free(&m.q);
 	return sink_exit(ret, complete && !m.left_out);
 }
 

@@ -468,7 +468,7 @@ static int add_rows(struct run *run, struct sbuf *rows)
 			m.total = (unsigned __int128)row->avg_time * row->timed;
 
 		_Static_assert(sizeof(m.name) >= REPORT_NAME, "names fit");
-		report_row_name(run->r, &t.row[i], m.name);
+		report_key_name(run->r, t.row[i].key, m.name);
 		sbuf_add_mem(rows, &m, sizeof(m));
 	}
 	report_table_free(&t);

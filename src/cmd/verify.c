@@ -29,16 +29,6 @@ static const struct opt verify_options[] = {
 	OPT_END,
 };
 
-/* Guests follow the host in order. */
-static void verify_sources(struct verify *v)
-{
-	for (size_t i = 0; v->p.t && i < v->p.nguest; i++) {
-		v->guest[i].g = &v->p.guest[i];
-		v->guest[i].src = tl_source(v->p.t, i + 1);
-		v->guest[i].solved = v->p.guest[i].match.solved;
-	}
-}
-
 static struct verify_guest *guest_of(struct verify *v, const struct tl_source *s)
 {
 	for (size_t i = 0; i < v->p.nguest; i++)
@@ -112,7 +102,12 @@ static int verify_open(struct verify *v, const struct verify_opts *o, int argc, 
 	v->guest = calloc(v->p.nguest, sizeof(*v->guest));
 	if (!v->guest)
 		return err_set(err, ENOMEM, "out of memory");
-	verify_sources(v);
+	/* Guests follow the host in order. */
+	for (size_t i = 0; v->p.t && i < v->p.nguest; i++) {
+		v->guest[i].g = &v->p.guest[i];
+		v->guest[i].src = tl_source(v->p.t, i + 1);
+		v->guest[i].solved = v->p.guest[i].match.solved;
+	}
 	return 0;
 }
 

@@ -309,7 +309,6 @@ static void piece_time(void *ctx, uint64_t ns, uint32_t n)
 
 static int piece_add(void *ctx, struct report *r, const struct report_piece *rp)
 {
-	struct report_row row = { .key = rp->key };
 	struct piece *p = ctx;
 	bool is_new;
 
@@ -318,7 +317,7 @@ static int piece_add(void *ctx, struct report *r, const struct report_piece *rp)
 	if (!p->cell)
 		return -ENOMEM;
 	if (is_new) {
-		report_row_name(r, &row, p->key->name);
+		report_key_name(r, rp->key, p->key->name);
 		p->key->halts = report_key_halts(r, rp->key);
 	}
 	p->key->events = true;
@@ -354,7 +353,7 @@ static void side_count(struct diff_side *s)
 
 	for (size_t i = 0; i < s->exits.nkey; i++)
 		s->samples += s->exits.key[i]->n;
-	for (size_t vm = 0; vm < report_vms(s->r); vm++) {
+	for (size_t vm = 0; vm < report_hostmap(s->r)->nvm; vm++) {
 		bool any = false;
 
 		for (size_t i = 0; i < report_vcpus(s->r); i++) {

@@ -49,20 +49,11 @@ static void note_event(struct walk *w, const struct fmt_event *ev, const struct 
 	}
 }
 
-static void add_reason(struct walk *w, const struct last *l)
-{
-	struct exit_why why = exit_why(&w->names, l->first, l->second);
-	char name[EXIT_NAME_MAX];
-
-	if (l->ev == w->exit.ev || l->ev == w->nested.ev)
-		sbuf_add(&w->text,
-			 exit_reason_text(&w->names, why.isa, why.reason, name, sizeof(name)));
-}
-
 static int note_stack(struct walk *w, const struct fmt_event *ev, const struct rec *rec)
 {
 	struct last *l = &w->last[fmt_level(w->fmt, rec)];
 	struct sbuf *t = &w->text;
+	char name[EXIT_NAME_MAX];
 
 	if (!l->ev) {
 		w->b->apart++;
@@ -73,22 +64,15 @@ static int note_stack(struct walk *w, const struct fmt_event *ev, const struct r
 	w->b->stacks++;
 	sbuf_reset(t);
 	sbuf_addf(t, "%s:%s\n", fmt_sys(l->ev), fmt_name(l->ev));
-	add_reason(w, l);
+	if (l->ev == w->exit.ev || l->ev == w->nested.ev) {
+		struct exit_why why = exit_why(&w->names, l->first, l->second);
+
+		sbuf_add(t, exit_reason_text(&w->names, why.isa, why.reason, name, sizeof(name)));
+	}
 	sbuf_addc(t, '\n');
 	fmt_print(ev, rec, t);
 	l->ev = NULL; /* it has but one */
 	return t->error ?: tally_add(&w->b->rows, t->s, t->len);
-}
-
-static int walk_event(struct walk *w, const struct rec *rec)
-{
-	const struct fmt_event *ev = fmt_by_id(w->fmt, rec->id);
-
-	w->b->events++;
-	if (ev && fmt_is_stack(ev))
-		return note_stack(w, ev, rec);
-	note_event(w, ev, rec);
-	return 0;
 }
 
 static int walk_stream(struct walk *w, const struct capture *cap, const struct cap_stream *cs)
@@ -101,10 +85,16 @@ static int walk_stream(struct walk *w, const struct capture *cap, const struct c
 		return ret;
 	memset(w->last, 0, sizeof(w->last));
 	while (!ret && (k = rstream_next(&s)) != R_END) {
-		if (k == R_EVENT)
-			ret = walk_event(w, &s.rec);
-		else
+		const struct fmt_event *ev =
+			k == R_EVENT ? fmt_by_id(w->fmt, s.rec.id) : NULL;
+
+		w->b->events += k == R_EVENT;
+		if (k != R_EVENT)
 			memset(w->last, 0, sizeof(w->last));
+		else if (ev && fmt_is_stack(ev))
+			ret = note_stack(w, ev, &s.rec);
+		else
+			note_event(w, ev, &s.rec);
 	}
 	ret = ret ?: s.error;
 	w->b->lost += s.lost_total;

@@ -233,15 +233,6 @@ static uint64_t tick_at(const struct report *r, uint64_t ns)
 	return t > UINT64_MAX ? UINT64_MAX : (uint64_t)t;
 }
 
-static void set_window(struct report *r)
-{
-	r->to = UINT64_MAX;
-	if (r->opts.has_from)
-		r->from = tick_at(r, r->opts.from);
-	if (r->opts.has_to && r->opts.to < UINT64_MAX)
-		r->to = tick_at(r, r->opts.to + 1) - 1;
-}
-
 /* ---- remarks ---- */
 
 /*
@@ -379,7 +370,11 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 	if (r->cycles && !cap_in_tsc(cap))
 		report_remark(r, "the trace clock %s is no time: what stands as cycles are its counts",
 			      cap->clock);
-	set_window(r);
+	r->to = UINT64_MAX;
+	if (r->opts.has_from)
+		r->from = tick_at(r, r->opts.from);
+	if (r->opts.has_to && r->opts.to < UINT64_MAX)
+		r->to = tick_at(r, r->opts.to + 1) - 1;
 	if (event_format(fmt, EV_EXIT) && !r->opts.counts)
 		remark_kernel(r);
 	*out = r;
@@ -421,7 +416,7 @@ void report_free(struct report *r)
 	free(r);
 }
 
-struct hostmap *report_hostmap(struct report *r)
+struct hostmap *report_hostmap(const struct report *r)
 {
 	return r->map;
 }

@@ -286,7 +286,6 @@ int report_vms_now(struct report *r, struct kvmft_err *err) __must_check;
 void report_saw(struct report *r, enum event_role role);
 /* Adds a remark; if out of memory, the walk fails. */
 void report_remark(struct report *r, const char *fmt, ...) __printf(2, 3);
-uint64_t report_time(const struct report *r, u128 ticks);
 /* The reverse: at least 1. */
 uint64_t report_ticks(const struct report *r, uint64_t ns);
 /* Says where time begins, for opts.every: first is the first event. */

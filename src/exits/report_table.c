@@ -142,25 +142,6 @@ void cell_time_hist(struct cell *c, struct cell_budget *b, uint64_t ticks)
 		b->no_hist++;
 }
 
-/* Adds what a cell's histogram counts to h; n, min and max of h are the caller's. */
-static void cell_hist_add(const struct cell *c, struct loghist *h)
-{
-	for (unsigned int o = 0; c->hist && o < OCTAVES; o++)
-		for (unsigned int i = 0; c->hist->at[o] && i < LOGHIST_STEPS; i++)
-			h->count[o * LOGHIST_STEPS + i] += c->hist->row[c->hist->at[o] - 1][i];
-}
-
-static void cell_clear(struct cell *c)
-{
-	c->timed = c->untimed = c->max = 0;
-	c->sum = c->squares = 0;
-	c->min = UINT64_MAX;
-	if (c->hist && c->hist->n)
-		memset(c->hist->row, 0, c->hist->n * sizeof(*c->hist->row));
-	if (c->part)
-		memset(c->part, 0, REPORT_PARTS * sizeof(*c->part));
-}
-
 void cells_free(struct cells *c)
 {
 	struct cell *cell, *next;
@@ -231,7 +212,13 @@ static int take(struct report *r, struct cell *c, report_piece_fn *fn, void *ctx
 	part[PART_KERNEL] += rest;
 	p.part[PART_KERNEL] = report_time(r, rest);
 	ret = fn(ctx, r, &p);
-	cell_clear(c);
+	c->timed = c->untimed = c->max = 0;
+	c->sum = c->squares = 0;
+	c->min = UINT64_MAX;
+	if (c->hist && c->hist->n)
+		memset(c->hist->row, 0, c->hist->n * sizeof(*c->hist->row));
+	if (c->part)
+		memset(c->part, 0, REPORT_PARTS * sizeof(*c->part));
 	return ret;
 }
 
@@ -380,16 +367,6 @@ void report_vcpu(const struct report *r, size_t i, struct report_vcpu *v)
 	};
 }
 
-size_t report_vms(const struct report *r)
-{
-	return r->map->nvm;
-}
-
-const struct hostmap_vm *report_vm(const struct report *r, size_t i)
-{
-	return &r->map->vm[i];
-}
-
 int64_t report_vm_named(const struct report *r)
 {
 	return r->vm_named;
@@ -506,15 +483,6 @@ static void add_cell(struct build *b, const struct cell *c)
 		row->part_time[p] += c->part[p]; /* ticks until row_finish() */
 }
 
-static void add_vcpu(struct build *b, const struct rvcpu *v, u128 *guest)
-{
-	for (const struct cell *c = v->cells->first; c; c = c->next)
-		add_cell(b, c);
-	*guest += v->guest;
-	b->t->windows += v->windows;
-	b->t->vcpus += v->sampled;
-}
-
 /* 100 * 100 * part / whole, rounded; whole 0 gives 0. */
 static uint32_t percent(u128 part, u128 whole)
 {
@@ -569,10 +537,15 @@ static void percentiles(const struct build *b, struct report_row *row, struct lo
 	h->n = row->timed;
 	h->min = row->min;
 	h->max = row->max;
-	for (size_t i = vcpu_first(b->r, b->f); i < b->r->nvcpu; i = vcpu_next(b->r, b->f, i))
-		if (report_matches(b->r, b->f, i) &&
-		    (c = cell_find(b->r->vcpu[i]->cells, row->key)))
-			cell_hist_add(c, h);
+	for (size_t i = vcpu_first(b->r, b->f); i < b->r->nvcpu; i = vcpu_next(b->r, b->f, i)) {
+		if (!report_matches(b->r, b->f, i) ||
+		    !(c = cell_find(b->r->vcpu[i]->cells, row->key)))
+			continue;
+		for (unsigned int o = 0; o < OCTAVES; o++)
+			for (unsigned int k = 0; c->hist->at[o] && k < LOGHIST_STEPS; k++)
+				h->count[o * LOGHIST_STEPS + k] +=
+					c->hist->row[c->hist->at[o] - 1][k];
+	}
 	for (size_t i = 0; i < LOGHIST_BUCKETS; i++)
 		n += h->count[i];
 	row->counted = n == h->n;
@@ -625,20 +598,10 @@ void report_key_name(const struct report *r, uint64_t key, char name[REPORT_NAME
 				      REPORT_NAME);
 }
 
-void report_row_name(const struct report *r, const struct report_row *row, char name[REPORT_NAME])
-{
-	report_key_name(r, row->key, name);
-}
-
 void report_row_place(const struct report *r, const struct report_row *row,
 		      struct report_place *p)
 {
 	by_rip_place(r->rips, row->key, p);
-}
-
-uint64_t report_ns(const struct report *r, uint64_t ticks)
-{
-	return report_time(r, ticks);
 }
 
 struct named {
@@ -662,7 +625,7 @@ static int rank_names(const struct report *r, struct report_table *t)
 		return -ENOMEM;
 	for (size_t i = 0; i < t->n; i++) {
 		v[i].row = &t->row[i];
-		report_row_name(r, v[i].row, v[i].name);
+		report_key_name(r, v[i].row->key, v[i].name);
 	}
 	qsort(v, t->n, sizeof(*v), by_name);
 	for (size_t i = 0; i < t->n; i++)
@@ -713,9 +676,17 @@ int report_table(struct report *r, const struct report_filter *f, enum report_ke
 	if (r->opts.percentiles && !(h = malloc(sizeof(*h))))
 		return -ENOMEM;
 	ret = make_rows(&b);
-	for (size_t i = vcpu_first(r, f); i < r->nvcpu && !ret; i = vcpu_next(r, f, i))
-		if (report_matches(r, f, i))
-			add_vcpu(&b, r->vcpu[i], &guest);
+	for (size_t i = vcpu_first(r, f); i < r->nvcpu && !ret; i = vcpu_next(r, f, i)) {
+		const struct rvcpu *v = r->vcpu[i];
+
+		if (!report_matches(r, f, i))
+			continue;
+		for (const struct cell *c = v->cells->first; c; c = c->next)
+			add_cell(&b, c);
+		guest += v->guest;
+		t->windows += v->windows;
+		t->vcpus += v->sampled;
+	}
 	u64map_free(&b.at);
 	ret = ret || key != KEY_NAME ? ret : rank_names(r, t);
 	for (size_t i = 0; i < t->n && !ret; i++)

@@ -101,17 +101,6 @@ static inline struct rev *push(struct wstream *st, uint64_t ts, uint32_t thread,
 	return e;
 }
 
-static inline void push_entry(struct walk *w, struct wstream *st, const struct rplan *p,
-			      const struct rec *rec, uint32_t thread)
-{
-	struct rev *e = push(st, rec->ts, thread, OP_ENTRY, VCPU_UNKNOWN);
-
-	if (p->f[0].size)
-		e->key = (uint32_t)get(&p->f[0], rec);
-	e->is = w->entry;
-	st->entries++;
-}
-
 static bool exit_failed(const struct class_event *exit)
 {
 	return exit->v[0] >> 31 &&
@@ -167,19 +156,6 @@ static __attribute__((noinline)) void set_place(const struct report *r, struct r
 
 	if (p->f[2].size)
 		e->key = by_rip_key(r->rips, k, get(&p->f[2], rec), e->key);
-}
-
-static inline void push_exit(struct walk *w, struct wstream *st, const struct rplan *p,
-			     const struct rec *rec, uint32_t thread)
-{
-	const struct report *r = w->r;
-	struct rev *e = push(st, rec->ts, thread, OP_EXIT, 0);
-
-	set_exit(w, st, e, (uint32_t)get(&p->f[0], rec),
-		 p->f[1].size ? (uint32_t)get(&p->f[1], rec) : 0);
-	if (r->rips)
-		set_place(r, e, p, rec);
-	st->exits++;
 }
 
 static void push_class(struct walk *w, struct wstream *st, const struct rplan *p,
@@ -266,6 +242,7 @@ static inline void decode(struct walk *w, struct wstream *st, const struct rplan
 			  const struct rec *rec)
 {
 	uint32_t thread;
+	struct rev *e;
 
 	if (rec->len < p->need)
 		return;
@@ -276,10 +253,20 @@ static inline void decode(struct walk *w, struct wstream *st, const struct rplan
 	thread = thread_of(w, st, (int32_t)get(&w->r->pid, rec), false);
 	if (thread == UINT32_MAX)
 		return;
-	if (p->kind == RE_ENTRY)
-		push_entry(w, st, p, rec, thread);
-	else
-		push_exit(w, st, p, rec, thread);
+	if (p->kind == RE_ENTRY) {
+		e = push(st, rec->ts, thread, OP_ENTRY, VCPU_UNKNOWN);
+		if (p->f[0].size)
+			e->key = (uint32_t)get(&p->f[0], rec);
+		e->is = w->entry;
+		st->entries++;
+		return;
+	}
+	e = push(st, rec->ts, thread, OP_EXIT, 0);
+	set_exit(w, st, e, (uint32_t)get(&p->f[0], rec),
+		 p->f[1].size ? (uint32_t)get(&p->f[1], rec) : 0);
+	if (w->r->rips)
+		set_place(w->r, e, p, rec);
+	st->exits++;
 }
 
 static void decode_gap(struct walk *w, struct wstream *st)

@@ -59,16 +59,6 @@ bool out_clock_remark(const struct out_clock *c, struct sbuf *b)
 	return out_rate_remark(c->map->cap, c->no_rate ? cycles : NULL, b);
 }
 
-/* The readings for a moment; host becomes that host's own TSC. */
-static const struct clock_pieces *pieces_at(const struct out_clock *c, uint64_t *host)
-{
-	for (size_t i = c->nlater; i-- > 0;)
-		if (*host >= c->later[i].link->from)
-			return migrate_from_line(c->later[i].link, *host, host) ? c->later[i].pieces
-										: NULL;
-	return c->pieces;
-}
-
 /* The middle of the range that the readings allow; none if the clock was set in between. */
 static bool middle(const struct clock_pieces *p, uint64_t own, uint64_t *v)
 {
@@ -81,11 +71,14 @@ static bool middle(const struct clock_pieces *p, uint64_t own, uint64_t *v)
 	return true;
 }
 
+/* By the readings of the host on which the VM was then. */
 static bool sampled_value(const struct out_clock *c, uint64_t host, uint64_t *v)
 {
-	const struct clock_pieces *p = pieces_at(c, &host);
-
-	return p && middle(p, host, v);
+	for (size_t i = c->nlater; i-- > 0;)
+		if (host >= c->later[i].link->from)
+			return migrate_from_line(c->later[i].link, host, &host) &&
+			       middle(c->later[i].pieces, host, v);
+	return c->pieces && middle(c->pieces, host, v);
 }
 
 static const struct epoch_vcpu *clock_vcpu(const struct out_clock *c, int64_t vcpu)

@@ -80,17 +80,6 @@ static const struct clock_vcpu *seen_vcpu(const struct clock_vm *vm, int64_t id)
 	return NULL;
 }
 
-static void add_why_no_master(const struct clock_vm *vm, struct sbuf *b)
-{
-	bool tracked = vm->master.tracked;
-
-	if (tracked && vm->master.matched != vm->master.vcpus)
-		sbuf_addf(b, ": the TSCs of its vCPUs differ (kvm_track_tsc: %" PRIu64 " of %" PRIu64 " match)",
-			  vm->master.matched, vm->master.vcpus);
-	else if (tracked && vm->master.host_clock != 1 && vm->master.host_clock != 3)
-		sbuf_add(b, ": the host's clocksource is not its TSC");
-}
-
 static void add_kvmclock(const struct clockcheck *c, const struct clock_seen *s, struct sbuf *b)
 {
 	static const char *const begin[] = {
@@ -170,7 +159,13 @@ static void add_sentence(const struct clockcheck *c, const struct clock_vm *vm,
 	case CLOCK_NO_MASTER:
 		sbuf_add(b, "no master clock");
 		add_since(c, b, s);
-		add_why_no_master(vm, b);
+		if (!vm->master.tracked)
+			break;
+		if (vm->master.matched != vm->master.vcpus)
+			sbuf_addf(b, ": the TSCs of its vCPUs differ (kvm_track_tsc: %" PRIu64
+				  " of %" PRIu64 " match)", vm->master.matched, vm->master.vcpus);
+		else if (vm->master.host_clock != 1 && vm->master.host_clock != 3)
+			sbuf_add(b, ": the host's clocksource is not its TSC");
 		break;
 	case CLOCK_DIFFERS:
 		sbuf_addf(b, "kvmclock of vCPU %" PRId64 " is ", s->vcpu);

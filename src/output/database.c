@@ -684,10 +684,10 @@ int db_sample(void *db, const struct report *r, const struct report_sample *s)
 		db_put_stamp(d, to, vm, vcpu);
 	else
 		sq_null(d->sq);
-	sq_known(d->sq, s->timed, (int64_t)report_ns(r, s->timed ? s->to - s->from : 0));
+	sq_known(d->sq, s->timed, (int64_t)report_time(r, s->timed ? s->to - s->from : 0));
 	for (size_t k = 0; k < REPORT_PARTS; k++)
 		sq_known(d->sq, s->timed && !report_lacks(r, s->key, (enum report_part)k),
-			 (int64_t)report_ns(r, s->part[k]));
+			 (int64_t)report_time(r, s->part[k]));
 	db_add(d, DB_EXITS);
 	return d->error;
 }

@@ -75,19 +75,6 @@ static struct tl_source *source_of_vm(const struct out *o, size_t vm)
 	return tl_source(o->t, 0);
 }
 
-static int epochs_list(struct out *o)
-{
-	const struct hostmap *m = tl_hostmap(o->t);
-	int ret = 0;
-
-	for (size_t vm = 0; vm < m->nvm && !tl_source(o->t, 0)->guest && !ret; vm++)
-		if (m->vm[vm].of == vm && !m->vm[vm].empty)
-			ret = epochs_of(o, source_of_vm(o, vm), vm);
-	if (o->nepoch)
-		qsort(o->epoch, o->nepoch, sizeof(*o->epoch), epoch_cmp);
-	return ret;
-}
-
 /* What a window leaves of those from before it. */
 static int epochs_before(struct out *o)
 {
@@ -101,32 +88,27 @@ static int epochs_before(struct out *o)
 	return o->fmt->epochs_before(o, n);
 }
 
-static int epochs_until(struct out *o, uint64_t host)
-{
-	int ret = o->epoch_at ? 0 : epochs_before(o);
-
-	while (!ret && o->epoch_at < o->nepoch && o->epoch[o->epoch_at].host <= host)
-		ret = o->fmt->epoch(o, &o->epoch[o->epoch_at++]);
-	return ret;
-}
-
 /* ---- the calls ---- */
 
 static int begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
 		 const struct out_clock *clock, FILE *f)
 {
+	const struct hostmap *m = tl_hostmap(t);
 	int ret = 0;
 
 	o->fmt = fmt;
 	o->f = f;
 	o->clock = *clock;
 	o->t = t;
-	if (guest_rip_any(tl_hostmap(t))) {
+	if (guest_rip_any(m)) {
 		o->rips = calloc(1, sizeof(*o->rips));
 		ret = o->rips ? 0 : -ENOMEM;
 	}
-	if (!ret && fmt->epoch)
-		ret = epochs_list(o);
+	for (size_t vm = 0; fmt->epoch && !tl_source(t, 0)->guest && vm < m->nvm && !ret; vm++)
+		if (m->vm[vm].of == vm && !m->vm[vm].empty)
+			ret = epochs_of(o, source_of_vm(o, vm), vm);
+	if (o->nepoch)
+		qsort(o->epoch, o->nepoch, sizeof(*o->epoch), epoch_cmp);
 	return ret || !fmt->begin ? ret : fmt->begin(o);
 }
 
@@ -163,7 +145,9 @@ static __attribute__((noinline)) int item_after(struct out *o, const struct tl_i
 {
 	int ret = o->line.len >= FLUSH_AT ? out_flush(o) : 0;
 
-	ret = ret ?: epochs_until(o, item->host);
+	ret = ret || o->epoch_at ? ret : epochs_before(o);
+	while (!ret && o->epoch_at < o->nepoch && o->epoch[o->epoch_at].host <= item->host)
+		ret = o->fmt->epoch(o, &o->epoch[o->epoch_at++]);
 	return ret ?: o->fmt->item(o, item);
 }
 

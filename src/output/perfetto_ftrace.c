@@ -221,20 +221,16 @@ static char *put_event_head(char *q, struct pf *p, const struct tl_item *i)
 	return pb_put_varint(q, (uint32_t)i->tid);
 }
 
-/* What an event can take at most. */
-static size_t room_for(const struct pf_type *t, const struct rec *rec)
-{
-	return 128 + t->nfield * NUMBER_ROOM +
-	       (t->nfield - t->nplain) * MAX((size_t)rec->len, (size_t)PF_ARRAY_ROOM);
-}
-
 static int put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 		     const struct tl_item *i)
 {
+	const size_t most = 128 + t->nfield * NUMBER_ROOM +
+			    (t->nfield - t->nplain) *
+				    MAX((size_t)i->rec->len, (size_t)PF_ARRAY_ROOM);
 	struct sbuf *b = &c->event;
 	char *q, *event, *message;
 
-	if (!sbuf_room(b, room_for(t, i->rec)))
+	if (!sbuf_room(b, most))
 		return b->error;
 	q = b->s + b->len;
 	*q++ = PB_TAG(BUNDLE_EVENT, PB_BYTES);
@@ -282,12 +278,6 @@ static int put_stack(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 
 /* ---- with names and values: for which no message can be described, or is not enough ---- */
 
-static void put_array(struct sbuf *b, const struct fmt_value *v)
-{
-	if (sbuf_room(b, PF_ARRAY_ROOM))
-		b->len = (size_t)(pf_put_array(b->s + b->len, FIELD_STRING, v) - b->s);
-}
-
 static void put_generic_field(struct sbuf *b, const struct tl_item *i, size_t k)
 {
 	struct fmt_value v;
@@ -301,7 +291,10 @@ static void put_generic_field(struct sbuf *b, const struct tl_item *i, size_t k)
 	switch (v.kind) {
 	case FMT_SIGNED: pb_s64(b, FIELD_INT, (int64_t)v.num); break;
 	case FMT_STRING: pb_str_mem(b, FIELD_STRING, v.p, v.len); break;
-	case FMT_NUMBERS: put_array(b, &v); break;
+	case FMT_NUMBERS:
+		if (sbuf_room(b, PF_ARRAY_ROOM))
+			b->len = (size_t)(pf_put_array(b->s + b->len, FIELD_STRING, &v) - b->s);
+		break;
 	default: pb_u64(b, FIELD_UINT, v.num); break;
 	}
 	pb_end(b, mark);
@@ -396,30 +389,6 @@ static bool is_unpaired(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	return c->no_exits[i];
 }
 
-/* ---- */
-
-static int describe(struct pf_cpu *c, const struct pf_type *t)
-{
-	if (t->form == PF_DESCRIBED && !t->described) {
-		pf_describe(t, &c->event, BUNDLE_DESCRIPTOR);
-		((struct pf_type *)t)->described = true;
-	}
-	return c->event.error;
-}
-
-static int put_any(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
-		   const struct tl_item *i)
-{
-	int ret;
-
-	if (!t || i->unplaced || t->form == PF_GENERIC)
-		return put_generic(p, c, i);
-	ret = describe(c, t);
-	if (ret)
-		return ret;
-	return t->info->is_stack ? put_stack(p, c, t, i) : put_event(p, c, t, i);
-}
-
 int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	      const struct tl_item *i)
 {
@@ -434,7 +403,16 @@ int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_typ
 		t = pf_type_own(p, i);
 		ret = t ? 0 : -ENOMEM;
 	}
-	ret = ret ?: put_any(p, c, t, i);
+	if (!ret && (!t || i->unplaced || t->form == PF_GENERIC)) {
+		ret = put_generic(p, c, i);
+	} else if (!ret) {
+		if (t->form == PF_DESCRIBED && !t->described) {
+			pf_describe(t, &c->event, BUNDLE_DESCRIPTOR);
+			((struct pf_type *)t)->described = true;
+		}
+		ret = c->event.error;
+		ret = ret ?: t->info->is_stack ? put_stack(p, c, t, i) : put_event(p, c, t, i);
+	}
 	if (!ret && c->event.len >= BUNDLE)
 		ret = flush(p, c);
 	p->pending += c->event.cap - was;

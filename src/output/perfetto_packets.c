@@ -169,11 +169,6 @@ int pf_head(struct out *o, struct pf *p)
 
 /* ---- tracks ---- */
 
-static uint64_t place_of(enum pf_kind kind, size_t source, uint32_t number)
-{
-	return (uint64_t)kind << 56 | (uint64_t)source << 32 | number;
-}
-
 static void track_name(const struct out *o, enum pf_kind kind, size_t source, uint32_t number,
 		       char *buf, size_t size)
 {
@@ -256,7 +251,7 @@ static int put_track(struct out *o, struct pf_track *t, enum pf_kind kind, size_
 struct pf_track *pf_track(struct out *o, struct pf *p, enum pf_kind kind, size_t source,
 			  uint32_t number)
 {
-	uint64_t key = place_of(kind, source, number), at;
+	uint64_t key = (uint64_t)kind << 56 | (uint64_t)source << 32 | number, at;
 	struct pf_track **slot, *t;
 
 	if (u64map_get(&p->by_place, key, &at))

@@ -63,7 +63,7 @@ bool report_has_samples(const struct report *r, const struct report_filter *f)
 /* Which VMs have samples; the last stands for threads without one. *n: how many. NULL: no memory */
 static bool *vms_with_samples(const struct report_doc *d, size_t *n)
 {
-	bool *has = calloc(report_vms(d->r) + 1, sizeof(*has));
+	bool *has = calloc(report_hostmap(d->r)->nvm + 1, sizeof(*has));
 	struct report_vcpu v;
 
 	*n = 0;
@@ -71,7 +71,7 @@ static bool *vms_with_samples(const struct report_doc *d, size_t *n)
 		bool *of;
 
 		report_vcpu(d->r, i, &v);
-		of = &has[v.vm < 0 ? (int64_t)report_vms(d->r) : v.vm];
+		of = &has[v.vm < 0 ? (int64_t)report_hostmap(d->r)->nvm : v.vm];
 		if (v.samples && !*of && report_matches(d->r, &d->filter, i)) {
 			*of = true;
 			++*n;
@@ -83,16 +83,17 @@ static bool *vms_with_samples(const struct report_doc *d, size_t *n)
 static void report_vm_filter(const struct report_doc *d, size_t vm, struct report_filter *f)
 {
 	*f = d->filter;
-	f->unknown_vm = vm == report_vms(d->r);
+	f->unknown_vm = vm == report_hostmap(d->r)->nvm;
 	f->vm = f->unknown_vm ? -1 : (int64_t)vm;
 }
 
 static const char *vm_name(const struct report *r, const struct hostmap_vm *vm)
 {
 	const char *id = vm && vm->cap ? vm->cap->id : NULL;
+	const struct hostmap *m = report_hostmap(r);
 
-	for (size_t i = 0; id && i < report_vms(r); i++)
-		if (report_vm(r, i) != vm && !strcmp(report_vm(r, i)->label, vm->label))
+	for (size_t i = 0; id && i < m->nvm; i++)
+		if (&m->vm[i] != vm && !strcmp(m->vm[i].label, vm->label))
 			return id;
 	return vm ? vm->label : NULL;
 }
@@ -113,9 +114,11 @@ static void put_section(struct sections *s, struct section *of)
 
 static void put_filtered(struct sections *s, const struct report_filter *f)
 {
-	put_section(
-		s, &(struct section){ .of = *f,
-				      .vm = f->vm < 0 ? NULL : report_vm(s->d->r, (size_t)f->vm) });
+	struct section of = { .of = *f };
+
+	if (f->vm >= 0)
+		of.vm = &report_hostmap(s->d->r)->vm[f->vm];
+	put_section(s, &of);
 }
 
 static void put_vcpus(struct sections *s, const struct report_filter *vm)
@@ -138,7 +141,7 @@ static void put_vcpus(struct sections *s, const struct report_filter *vm)
 static void put_sections(struct sections *s)
 {
 	const struct report_doc *d = s->d;
-	const size_t unknown = report_vms(d->r);
+	const size_t unknown = report_hostmap(d->r)->nvm;
 	size_t vms;
 	_cleanup_free_ bool *has = vms_with_samples(d, &vms);
 	struct section first = { .of = d->filter, .all = d->filter.vm < 0 };
@@ -146,10 +149,10 @@ static void put_sections(struct sections *s)
 
 	s->b->error = has ? s->b->error : -ENOMEM;
 	if (d->filter.vm >= 0)
-		first.vm = report_vm(d->r, (size_t)d->filter.vm);
+		first.vm = &report_hostmap(d->r)->vm[d->filter.vm];
 	for (size_t vm = 0; vm < unknown && vms == 1; vm++)
 		if (has[vm])
-			first.vm = report_vm(d->r, vm);
+			first.vm = &report_hostmap(d->r)->vm[vm];
 	put_section(s, &first);
 	for (size_t vm = 0; vm <= unknown && d->per != REPORT_PER_ALL && vms; vm++) {
 		if (!has[vm])
@@ -288,7 +291,7 @@ static void row_cells(struct row *o, const void *ctx, size_t i)
 	char name[REPORT_NAME] = "", key[40];
 
 	if (!o->head)
-		report_row_name(d->r, row, name);
+		report_key_name(d->r, row->key, name);
 	if (rip && o->form == ROW_TEXT)
 		place_cells(d, row, o);
 	if (o->form == ROW_CSV) {
@@ -362,7 +365,7 @@ static void split_cells(struct row *o, const void *ctx, size_t i)
 	bool all = true;
 
 	if (row)
-		report_row_name(r, row, name);
+		report_key_name(r, row->key, name);
 	cell_text(o, 0, "Where time went", "%s", name);
 	cell_time(o, IN_TEXT, NULL, o->cycles ? "Total cycles" : "Total time", true, total,
 		  (double)total);
@@ -552,7 +555,7 @@ static void put(const struct report_doc *d, enum family f, const struct hostmap_
 		const char *label, const char *value, uint64_t v, struct sbuf *b)
 {
 	sbuf_addf(b, "%s{", families[f].name);
-	metric_vm(b, report_vm(d->r, 0), vm);
+	metric_vm(b, report_hostmap(d->r)->vm, vm);
 	if (label) {
 		sbuf_addc(b, ',');
 		metric_label(b, label, value);
@@ -579,7 +582,7 @@ static void rows(const struct report_doc *d, enum family f, const struct hostmap
 
 	for (size_t i = 0; i < t->n; i++) {
 		if (n < METRICS_REASONS)
-			report_row_name(d->r, &t->row[i], name[n]);
+			report_key_name(d->r, t->row[i].key, name[n]);
 		else
 			strcpy(name[n], "(others)");
 		/* A capture may call two reasons the same. */
@@ -608,7 +611,7 @@ static void family_of_vm(const struct report_doc *d, enum family f,
 			 const struct report_filter *filter, struct sbuf *b)
 {
 	const struct hostmap_vm *vm =
-		filter->vm < 0 ? NULL : report_vm(d->r, (size_t)filter->vm);
+		filter->vm < 0 ? NULL : &report_hostmap(d->r)->vm[filter->vm];
 	struct report_table t;
 	int ret = report_table(d->r, filter, KEY_SAMPLE, &t);
 
@@ -639,7 +642,7 @@ static void report_metrics(const struct report_doc *d, struct sbuf *b)
 			continue;
 		metric_head(b, families[f].name, "gauge", families[f].help);
 		n = 0;
-		for (size_t vm = 0; vm <= report_vms(d->r) && !b->error; vm++)
+		for (size_t vm = 0; vm <= report_hostmap(d->r)->nvm && !b->error; vm++)
 			if (has[vm] && ++n <= METRICS_VMS) {
 				report_vm_filter(d, vm, &filter);
 				family_of_vm(d, (enum family)f, &filter, b);

@@ -332,29 +332,6 @@ static int put_stream(struct dat *d, const struct dat_stream *s)
 	return ret;
 }
 
-static int put_buffers(struct dat *d)
-{
-	size_t at = 0;
-	int ret = 0;
-
-	for (size_t b = 0; b <= d->nname && !ret; b++) {
-		ret = tdw_buffer(d->w);
-		for (; at < d->cap->nstream && d->stream[at].buffer == b && !ret; at++)
-			ret = put_stream(d, &d->stream[at]);
-	}
-	return ret;
-}
-
-static int put_file(struct dat *d, int fd)
-{
-	int ret = plan_file(d);
-
-	ret = ret ?: tdw_create(fd, &d->spec, &d->w);
-	ret = ret ?: put_facts(d);
-	ret = ret ?: put_buffers(d);
-	return d->w ? tdw_close(d->w, ret) : ret;
-}
-
 /* Whom it is named after; NULL = the host's. */
 static const char *file_of(const struct pairing *p, size_t source)
 {
@@ -365,11 +342,20 @@ static int one_file(struct pairing *p, const struct export_config *o, size_t sou
 		    struct kvmft_err *err)
 {
 	struct dat d = { .p = p, .o = o, .err = err, .source = source };
+	size_t at = 0;
 	int ret;
 
 	d.cap = source ? p->guest[source - 1].c.cap : p->host.cap;
 	d.placed = source && !o->time_shift;
-	ret = put_file(&d, outfile_fd(o->out, source));
+	ret = plan_file(&d);
+	ret = ret ?: tdw_create(outfile_fd(o->out, source), &d.spec, &d.w);
+	ret = ret ?: put_facts(&d);
+	for (size_t b = 0; b <= d.nname && !ret; b++) {
+		ret = tdw_buffer(d.w);
+		for (; at < d.cap->nstream && d.stream[at].buffer == b && !ret; at++)
+			ret = put_stream(&d, &d.stream[at]);
+	}
+	ret = d.w ? tdw_close(d.w, ret) : ret;
 	if (ret && !err->text[0]) {
 		_cleanup_free_ char *path = outfile_name(o->out, file_of(p, source));
 

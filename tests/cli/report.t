@@ -284,7 +284,7 @@ status_is 0 "2048 vCPUs"
 is "$(grep -c others "$out")" 0 "... each reason of each has a place"
 samples=$(sed -n 's/^Total Samples:\([0-9]*\),.*/\1/p' "$out")
 is "$(awk '$3 ~ /%$/ { n += $2 } END { print n }' "$out")" "$samples" "... and the rows add up"
- of more than are kept.*, of more than are kept apart at a time: the capture is walked several times.
+# Tables of single vCPUs.
 report wide --per vcpu --format csv
 status_is 0 "2048 vCPUs, each with a table"
 is "$(awk -F, '$2 != "" { n += $4 } END { print n }' "$out")" "$samples" "... they add up to the same"

@@ -495,7 +495,7 @@ static void test_crowded(void **state __unused_arg)
 	assert_int_equal(samples, n);
 	assert_int_equal(t.samples, n);
 	assert_int_equal(t.total_time, n * 50);
-	report_row_name(o.r, &t.row[0], name); /* the one with most samples */
+	report_key_name(o.r, t.row[0].key, name); /* the one with most samples */
 	assert_string_equal(name, "(others)");
 	assert_true(t.n > 20000 && t.n < 100000);
 	assert_true(report_totals(o.r)->crowded >= t.row[0].samples);
