@@ -12,10 +12,11 @@
 
 #include "kvmft/events.h"
 #include "kvmft/hostmap.h"
+#include "kvmft/tally.h"
 
 /* ---- event classes: what can be reported ---- */
 
-struct event_class; /* src/exits/class.h */
+struct event_class; /* src/exits/report_priv.h */
 
 /* The i-th class's name, in the order in which help shows them; NULL past the last. */
 const char *class_name_at(size_t i);
@@ -266,5 +267,35 @@ bool report_key_halts(const struct report *r, uint64_t key);
 /* With opts.percentiles: the number of samples of about each length of time that occurs. */
 void report_piece_times(const struct report *r, const struct report_piece *p,
 			void (*fn)(void *ctx, uint64_t time, uint32_t n), void *ctx);
+
+/* ---- how often each event of a capture occurred on which kernel stack ---- */
+
+struct by_stack { /* to be freed with by_stack_free() */
+	struct tally rows; /* texts: see by_stack_row() */
+	uint64_t stacks;   /* all that are in rows, and rows.others */
+	uint64_t apart;	   /* whose event is missing: lost, or before the beginning */
+	uint64_t events, lost, damaged; /* of the capture: events, losses marked in the data,
+					 * sub-buffers */
+	bool lost_unknown;
+};
+
+/* What a row is; texts are printable. */
+struct by_stack_row {
+	const char *event;  /* "kvm:kvm_exit" */
+	const char *reason; /* of an exit, else "" */
+	const char *stack;  /* functions, innermost first, BY_STACK_BETWEEN them */
+};
+#define BY_STACK_BETWEEN " <- "
+
+/*
+ * Walks all of cap and counts the stacks of events of one class, or of all (NULL), most frequent
+ * first. 0, -errno with err; b is to be freed in any case.
+ */
+int by_stack_walk(const struct capture *cap, const struct fmt *fmt, const struct event_class *cls,
+		  struct by_stack *b, struct kvmft_err *err) __must_check;
+void by_stack_free(struct by_stack *b);
+
+/* Shortens the text of a row in place; once for each. */
+struct by_stack_row by_stack_row(char *text);
 
 #endif

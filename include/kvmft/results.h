@@ -6,12 +6,12 @@
 #include <stdio.h>
 
 #include "kvmft/blame.h"
-#include "kvmft/by_stack.h"
 #include "kvmft/clockcheck.h"
 #include "kvmft/diff.h"
 #include "kvmft/latency.h"
 #include "kvmft/output.h"
 #include "kvmft/pairing.h"
+#include "kvmft/report.h"
 #include "kvmft/tracedat.h"
 
 /* ---- a report: text, JSON, CSV, metrics ---- */

@@ -2,9 +2,6 @@
 /*
  * many.c: a process for each CPU, which looks at many captures: each takes the first one that no
  * other has taken. A pipe of its own brings its results in that order.
- *
- * The last captures are taken by size, so that no process ends long after the others. Results of
- * these are not in order: each has a file in memory, which never fills as a pipe does.
  */
 #include "many.h"
 #include "kvmft/sandbox.h"
@@ -185,8 +182,6 @@ bool many_is_tree(const char *path)
 #define WORKERS	  64
 #define PART_MAX  (64u << 20) /* bytes of a result */
 #define PIPE_SIZE (1 << 20)
-#define LAST	  4u	/* captures for each process */
-#define DONE	  0x80u /* of an owner: the result is in its file */
 
 struct head {
 	uint32_t len, rows, notes; /* bytes that follow */
@@ -200,9 +195,6 @@ struct many {
 	void *ctx;
 	uint8_t *owner;	 /* of each capture: worker + 1, or 0; shared by all processes */
 	int taken[2];	 /* pipe: a byte when an owner changes */
-	uint32_t *order; /* in which captures are taken */
-	size_t first;	 /* of the last ones, and files of their results */
-	int last[LAST * WORKERS];
 	int pipe[WORKERS];
 	size_t n;
 };
@@ -249,14 +241,6 @@ static int one(struct many *m, size_t i, int fd)
 	return ret || !h.notes ? ret : full_write(fd, notes.s, h.notes, NULL);
 }
 
-/* If the pipe is full, enough of it wakes its reader. */
-static int owner_changed(const struct many *m)
-{
-	int ret = full_write(m->taken[1], "", 1, NULL);
-
-	return ret == -EAGAIN ? 0 : ret;
-}
-
 /*
  * Takes the next capture from at on; false: there is none. To take and to say whose it is are one
  * step, so no process can be killed in between.
@@ -264,25 +248,16 @@ static int owner_changed(const struct many *m)
 static bool take(struct many *m, size_t w, size_t *at)
 {
 	uint8_t none = 0;
-
-	for (; *at < m->list->n; ++*at, none = 0)
-		if (__atomic_compare_exchange_n(&m->owner[m->order[*at]], &none, (uint8_t)(w + 1),
-						false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
-			break;
-	return *at < m->list->n && !owner_changed(m);
-}
-
-static int look(struct many *m, size_t i, int fd)
-{
 	int ret;
 
-	if (i < m->first)
-		return one(m, i, fd);
-	ret = one(m, i, m->last[i - m->first]);
-	if (ret)
-		return ret;
-	__atomic_fetch_or(&m->owner[i], (uint8_t)DONE, __ATOMIC_SEQ_CST);
-	return owner_changed(m);
+	for (; *at < m->list->n; ++*at, none = 0)
+		if (__atomic_compare_exchange_n(&m->owner[*at], &none, (uint8_t)(w + 1), false,
+						__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+			break;
+	if (*at == m->list->n)
+		return false;
+	ret = full_write(m->taken[1], "", 1, NULL);
+	return !ret || ret == -EAGAIN; /* if it is full, enough of it wakes its reader */
 }
 
 static _Noreturn void worker(struct many *m, size_t w, int fd, pid_t parent)
@@ -303,7 +278,7 @@ static _Noreturn void worker(struct many *m, size_t w, int fd, pid_t parent)
 	close(mem);
 	ret = sandbox_enter_reader(&layers, &err);
 	while (!ret && take(m, w, &at))
-		ret = look(m, m->order[at], fd);
+		ret = one(m, at, fd);
 	_exit(ret ? 1 : 0);
 }
 
@@ -368,65 +343,6 @@ static int each_once(struct str_list *list)
 	return 0;
 }
 
-static uint64_t size_of(const char *path)
-{
-	struct stat st;
-
-	if (stat(path, &st))
-		return 0;
-	return S_ISDIR(st.st_mode) ? cap_disk_usage(AT_FDCWD, path) : (uint64_t)st.st_size;
-}
-
-struct sized {
-	uint64_t size;
-	uint32_t at;
-};
-
-static int by_size(const void *a, const void *b)
-{
-	const struct sized *x = a, *y = b;
-
-	return ORDER(y->size, x->size) ?: ORDER(x->at, y->at);
-}
-
-/* The largest of the last ones first. */
-static int order_make(struct many *m, size_t workers)
-{
-	struct sized last[LAST * WORKERS];
-	size_t n = MIN(m->list->n, LAST * workers);
-
-	m->order = calloc(m->list->n + 1, sizeof(*m->order));
-	if (!m->order)
-		return -ENOMEM;
-	m->first = m->list->n - n;
-	for (uint32_t i = 0; i < m->first; i++)
-		m->order[i] = i;
-	for (size_t k = 0; k < n; k++) {
-		m->last[k] = memfd_create("kvmft-result", MFD_CLOEXEC);
-		if (m->last[k] < 0)
-			return -errno;
-		last[k] = (struct sized){ size_of(m->list->v[m->first + k]),
-					  (uint32_t)(m->first + k) };
-	}
-	qsort(last, n, sizeof(*last), by_size);
-	for (size_t k = 0; k < n; k++)
-		m->order[m->first + k] = last[k].at;
-	return 0;
-}
-
-static int share(struct many *m)
-{
-	m->owner = mmap(NULL, m->list->n + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-			-1, 0);
-	if (m->owner == MAP_FAILED)
-		m->owner = NULL;
-	if (!m->owner)
-		return -ENOMEM;
-	if (pipe2(m->taken, O_CLOEXEC) < 0 || fcntl(m->taken[1], F_SETFL, O_NONBLOCK) < 0)
-		return -errno;
-	return 0;
-}
-
 int many_begin(struct str_list *list, many_fn *fn, void *ctx, struct many **out,
 	       struct kvmft_err *err)
 {
@@ -439,12 +355,17 @@ int many_begin(struct str_list *list, many_fn *fn, void *ctx, struct many **out,
 	if (!m)
 		return err_set(err, ENOMEM, "out of memory");
 	*m = (struct many){ .list = list, .fn = fn, .ctx = ctx, .taken = { -1, -1 } };
-	memset(m->last, 0xff, sizeof(m->last));
 	if (each_once(list))
 		return err_set(err, ENOMEM, "out of memory");
-	ret = share(m);
+	m->owner = mmap(NULL, list->n + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+			0);
+	if (m->owner == MAP_FAILED) {
+		m->owner = NULL;
+		ret = -ENOMEM;
+	}
+	if (!ret && (pipe2(m->taken, O_CLOEXEC) < 0 || fcntl(m->taken[1], F_SETFL, O_NONBLOCK) < 0))
+		ret = -errno;
 	n = MIN(MIN(n, (size_t)WORKERS), list->n);
-	ret = ret ?: order_make(m, n);
 	fflush(NULL);
 	for (size_t w = 0; w < n && !ret; w++)
 		ret = start(m);
@@ -466,9 +387,6 @@ void many_end(struct many *m)
 	util_close_fd(&m->taken[0]);
 	if (m->owner)
 		munmap(m->owner, m->list->n + 1);
-	for (size_t k = 0; k < ARRAY_SIZE(m->last); k++)
-		util_close_fd(&m->last[k]);
-	free(m->order);
 	free(m);
 }
 
@@ -519,21 +437,9 @@ static int take_result(int fd, struct many_result *r)
 	return 0;
 }
 
-static int last_result(struct many *m, size_t i, struct many_result *r)
-{
-	int fd = m->last[i - m->first];
-	char byte;
-
-	while (!(__atomic_load_n(&m->owner[i], __ATOMIC_SEQ_CST) & DONE))
-		if (full_read(m->taken[0], &byte, 1))
-			return -EPIPE;
-	return lseek(fd, 0, SEEK_SET) < 0 ? -errno : take_result(fd, r);
-}
-
 int many_result(struct many *m, size_t i, struct many_result *r)
 {
-	int fd = i < m->first ? owner_pipe(m, i) : -1;
-	int ret = i >= m->first ? last_result(m, i, r) : fd < 0 ? -EPIPE : take_result(fd, r);
+	int fd = owner_pipe(m, i), ret = fd < 0 ? -EPIPE : take_result(fd, r);
 
 	if (ret != -EPIPE)
 		return ret;

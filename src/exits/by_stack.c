@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* by_stack.c: stacks, and the events that they belong to: see fmt_level(). */
-#include "kvmft/by_stack.h"
-#include "class.h"
+#include "report_priv.h"
 #include "kvmft/events.h"
 
 /* The last event of a CPU at a level. */

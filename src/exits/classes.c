@@ -2,7 +2,7 @@
 /*
  * classes.c: the event classes, each a section, and the table of them.
  */
-#include "class.h"
+#include "report_priv.h"
 
 static enum class_mark class_end_entry(const struct class_event *e, uint64_t *key __unused_arg)
 {

@@ -172,13 +172,6 @@ uint64_t report_ticks(const struct report *r, uint64_t ns)
 	return t > UINT64_MAX ? UINT64_MAX : MAX((uint64_t)t, (uint64_t)1);
 }
 
-void report_begin(struct report *r, uint64_t first)
-{
-	r->begin = r->from ?: cap_in_tsc(r->cap) ? r->cap->begin_tsc : 0;
-	if (!r->begin || r->begin > first)
-		r->begin = first;
-}
-
 void report_span(const struct report *r, struct report_span *s)
 {
 	uint64_t end = r->last;

@@ -547,8 +547,11 @@ static int slice(struct walk *w)
 	}
 	if (first == UINT64_MAX)
 		return 0;
-	if (!w->slice)
-		report_begin(w->r, first);
+	if (!w->slice) {
+		w->r->begin = w->r->from ?: cap_in_tsc(w->r->cap) ? w->r->cap->begin_tsc : 0;
+		if (!w->r->begin || w->r->begin > first)
+			w->r->begin = first;
+	}
 	if (w->r->opts.every && (ret = cut(w, first, &end)))
 		return ret;
 	w->slice++;

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 
 #include "kvmft/table.h"
-#include "metrics.h"
 
 /* ---- words ---- */
 
@@ -373,9 +372,8 @@ void clockcheck_metrics(const struct clockcheck *c, unsigned int width __unused_
 
 		if (!clockcheck_shown(c, i) || is == CLOCK_UNKNOWN)
 			continue;
-		sbuf_add(b, "kvmft_clock_well{");
-		metric_vm(b, vms, &vms[i]);
-		sbuf_addf(b, "} %d\n", is == CLOCK_WELL);
+		metric_of_vm(b, "kvmft_clock_well", vms, &vms[i], NULL, NULL);
+		sbuf_add(b, is == CLOCK_WELL ? "1\n" : "0\n");
 	}
 	metric_head(b, "kvmft_clock_findings", "gauge", "What is wrong with the clocks of the VM.");
 	for (size_t i = 0; i < MIN(c->n, (size_t)METRICS_VMS); i++) {
@@ -386,9 +384,9 @@ void clockcheck_metrics(const struct clockcheck *c, unsigned int width __unused_
 		for (int k = 0; k < CLOCK_FINDINGS; k++) {
 			if (!n[k] || clock_rules[k].note)
 				continue;
-			sbuf_add(b, "kvmft_clock_findings{");
-			metric_vm(b, vms, &vms[i]);
-			sbuf_addf(b, ",finding=\"%s\"} %" PRIu64 "\n", clock_rules[k].id, n[k]);
+			metric_of_vm(b, "kvmft_clock_findings", vms, &vms[i], "finding",
+				     clock_rules[k].id);
+			sbuf_addf(b, "%" PRIu64 "\n", n[k]);
 		}
 	}
 	sbuf_add(b, "# EOF\n");

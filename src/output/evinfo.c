@@ -4,36 +4,25 @@
 
 int evinfos_init(struct evinfos *s, const struct timeline *t)
 {
-	s->n = 0;
-	s->src = calloc(MAX(tl_sources(t), (size_t)1), sizeof(*s->src));
-	if (!s->src)
-		return -ENOMEM;
-	s->n = tl_sources(t);
-	for (size_t i = 0; i < s->n; i++) {
+	s->exits = calloc(tl_sources(t) + 1, sizeof(*s->exits));
+	for (size_t i = 0; s->exits && i < tl_sources(t); i++) {
 		const struct tl_source *src = tl_source(t, i);
 
-		exit_names_init(&s->src[i].exits, event_format(src->fmt, EV_EXIT),
-				src->cap->vendor);
+		exit_names_init(&s->exits[i], event_format(src->fmt, EV_EXIT), src->cap->vendor);
 	}
-	return 0;
-}
-
-static void evinfo_free(struct evinfo *e)
-{
-	if (e)
-		free(e->name);
-	free(e);
+	return s->exits ? 0 : -ENOMEM;
 }
 
 void evinfos_free(struct evinfos *s)
 {
-	for (size_t i = 0; i < s->n; i++) {
-		for (size_t k = 0; k < s->src[i].n; k++)
-			evinfo_free(s->src[i].v[k]);
-		free(s->src[i].v);
-		u64map_free(&s->src[i].by_id);
+	for (size_t i = 0; i < s->by_type.n; i++) {
+		if (s->v[i])
+			free(s->v[i]->name);
+		free(s->v[i]);
 	}
-	free(s->src);
+	free(s->v);
+	free(s->exits);
+	u64map_free(&s->by_type);
 	*s = (struct evinfos){ 0 };
 }
 
@@ -63,23 +52,20 @@ static struct evinfo *evinfo_new(const struct fmt_event *ev)
 
 const struct evinfo *evinfo_get(struct evinfos *s, const struct tl_item *i)
 {
-	struct evinfo_source *src = &s->src[i->src->index];
-	struct evinfo **slot;
-	uint64_t at;
+	struct evinfo **slot = u64map_elem(&s->by_type, tl_type(i), &s->v, &s->cap, sizeof(*slot));
 
-	if (u64map_get(&src->by_id, tl_type(i), &at))
-		return src->v[at];
-	slot = array_grow(&src->v, src->n, &src->cap, sizeof(*slot));
-	if (!slot)
-		return NULL;
-	*slot = evinfo_new(i->ev);
-	if (!*slot)
-		return NULL;
-	if (u64map_put(&src->by_id, tl_type(i), src->n)) {
-		evinfo_free(*slot);
-		return NULL;
-	}
-	return src->v[src->n++];
+	if (slot && !*slot)
+		*slot = evinfo_new(i->ev);
+	return slot ? *slot : NULL;
+}
+
+size_t evinfo_fields(const struct fmt_event *ev)
+{
+	size_t n = fmt_common_fields(ev);
+
+	while (fmt_field_at(ev, n))
+		n++;
+	return n - fmt_common_fields(ev);
 }
 
 bool evinfo_u64(const struct evinfo *e, const struct tl_item *i, size_t n, uint64_t *v)
@@ -90,7 +76,7 @@ bool evinfo_u64(const struct evinfo *e, const struct tl_item *i, size_t n, uint6
 bool evinfo_reason(const struct evinfos *s, const struct evinfo *e, const struct tl_item *i,
 		   char *buf, size_t size)
 {
-	const struct exit_names *n = &s->src[i->src->index].exits;
+	const struct exit_names *n = &s->exits[i->src->index];
 	uint64_t reason, isa = 0;
 	struct exit_why why;
 

@@ -19,22 +19,19 @@ struct evinfo {
 	struct event_type type; /* the fields of the role */
 };
 
-struct evinfo_source {
-	struct u64map by_id; /* id → index */
-	struct evinfo **v;
-	size_t n, cap;
-	struct exit_names exits;
-};
-
 struct evinfos {
-	struct evinfo_source *src;
-	size_t n;
+	struct exit_names *exits; /* by source */
+	struct u64map by_type;	  /* tl_type() → index */
+	struct evinfo **v;
+	size_t cap;
 };
 
 int evinfos_init(struct evinfos *s, const struct timeline *t) __must_check;
 void evinfos_free(struct evinfos *s);
 /* Of an item with i->ev; NULL when out of memory. Lives as long as s. */
 const struct evinfo *evinfo_get(struct evinfos *s, const struct tl_item *i);
+/* How many fields it has of its own. */
+size_t evinfo_fields(const struct fmt_event *ev);
 /* Field number n of the role; false if this kernel or record lacks it. */
 bool evinfo_u64(const struct evinfo *e, const struct tl_item *i, size_t n, uint64_t *v);
 /* The reason of an exit, as text in buf; false if the event is not an exit. */

@@ -8,7 +8,6 @@
 #include <inttypes.h>
 
 #include "kvmft/table.h"
-#include "metrics.h"
 
 #define FLUSH_AT   (32u << 10)
 #define REASON_MAX (2 * EXIT_NAME_MAX)

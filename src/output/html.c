@@ -25,12 +25,9 @@
  *
  * Dictionaries are bounded: a capture with more strings than that gets "..." for the others.
  */
-#include "kvmft/output.h"
+#include "evinfo.h"
 
 #include <inttypes.h>
-
-#include "kvmft/events.h"
-#include "kvmft/exit_names.h"
 
 #define STRINGS_MAX (1u << 17)
 #define STRING_MAX  256u
@@ -76,7 +73,7 @@ struct html {
 	uint64_t ntype;
 	struct u64map whos; /* hash of a who → number */
 	uint64_t nwho;
-	struct exit_names exits;
+	struct evinfos infos;
 	struct guest_rips *rips; /* borrowed; NULL: no symbols */
 	uint64_t last, base;
 	bool begun;
@@ -203,15 +200,6 @@ static unsigned int kind_of(const struct fmt_field *f, const char *name)
 	return f->is_signed ? KIND_SIGNED : KIND_UNSIGNED;
 }
 
-static size_t fields_of(const struct fmt_event *e)
-{
-	size_t n = fmt_common_fields(e);
-
-	while (fmt_field_at(e, n))
-		n++;
-	return n - fmt_common_fields(e);
-}
-
 static uint64_t type(struct html *h, const struct tl_item *i)
 {
 	uint64_t key = tl_type(i), at, name, fields[256], made[2];
@@ -226,7 +214,7 @@ static uint64_t type(struct html *h, const struct tl_item *i)
 		sbuf_addf(&full, "event:%u", i->rec->id);
 	name = text(h, full.s ?: "");
 	common = i->ev ? fmt_common_fields(i->ev) : 0;
-	n = i->ev ? MIN(fields_of(i->ev), (size_t)255) : 0;
+	n = i->ev ? MIN(evinfo_fields(i->ev), (size_t)255) : 0;
 	for (size_t k = 0; k < n; k++)
 		fields[k] = text(h, fmt_field_name(i->ev, common + k));
 	made[0] = i->ev && is_exit(i) ? text(h, "reason") : 0;
@@ -253,16 +241,12 @@ static uint64_t type(struct html *h, const struct tl_item *i)
 
 static uint64_t exit_reason(struct html *h, const struct tl_item *i)
 {
-	enum event_role role = event_is(i->ev, EV_EXIT) ? EV_EXIT : EV_NESTED_EXIT;
+	const struct evinfo *e = evinfo_get(&h->infos, i);
 	char name[EXIT_NAME_MAX];
-	struct event_type t;
-	struct exit_why why;
-	uint64_t r;
 
-	if (!event_resolve(i->ev, role, 1, &t) || !fmt_u64(&t.f[0], i->rec, &r))
-		return 0;
-	why = exit_why(&h->exits, r, event_u64(&t, 1, i->rec));
-	return text(h, exit_reason_text(&h->exits, why.isa, why.reason, name, sizeof(name)));
+	if (!e)
+		h->data.error = -ENOMEM;
+	return e && evinfo_reason(&h->infos, e, i, name, sizeof(name)) ? text(h, name) : 0;
 }
 
 /* Elements of an array as numbers, separated by blanks. */
@@ -296,7 +280,7 @@ static uint64_t string_value(struct html *h, const struct fmt_value *v)
 
 static void event_fields(struct html *h, const struct tl_item *i, const uint64_t *strings)
 {
-	size_t common = fmt_common_fields(i->ev), n = MIN(fields_of(i->ev), (size_t)255);
+	size_t common = fmt_common_fields(i->ev), n = MIN(evinfo_fields(i->ev), (size_t)255);
 	struct fmt_value v;
 
 	if (is_exit(i))
@@ -333,7 +317,7 @@ static uint64_t code(struct html *h, const struct tl_item *i, const struct hostm
 static void event_strings(struct html *h, const struct hostmap *map, const struct tl_item *i,
 			  uint64_t *strings)
 {
-	size_t common = fmt_common_fields(i->ev), n = MIN(fields_of(i->ev), (size_t)255);
+	size_t common = fmt_common_fields(i->ev), n = MIN(evinfo_fields(i->ev), (size_t)255);
 	struct fmt_value v;
 
 	if (is_exit(i))
@@ -480,15 +464,14 @@ static int html_begin(struct out *o)
 {
 	struct html *h = calloc(1, sizeof(*h));
 	const char *mark = strstr(html_page, MARK);
-	const struct capture *host = tl_source(o->t, 0)->cap;
 
 	o->priv = h;
 	if (!h || !mark)
 		return -ENOMEM;
 	hash_key_init(&h->key);
 	h->rips = o->rips;
-	exit_names_init(&h->exits, fmt_find(tl_source(o->t, 0)->fmt, "kvm", "kvm_exit"),
-			host->vendor);
+	if (evinfos_init(&h->infos, o->t))
+		return -ENOMEM;
 	sbuf_add_mem(&o->line, html_page, (size_t)(mark - html_page));
 	for (size_t i = 0; i < tl_sources(o->t); i++) {
 		uint64_t label = text(h, tl_source(o->t, i)->label);
@@ -557,6 +540,7 @@ static int html_end(struct out *o)
 		free(h->text[i]);
 	free(h->text);
 	sbuf_free(&h->data);
+	evinfos_free(&h->infos);
 	u64map_free(&h->strings);
 	u64map_free(&h->types);
 	u64map_free(&h->whos);

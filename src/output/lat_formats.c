@@ -2,7 +2,6 @@
 /* lat_formats.c: the table of formats for latency results, and what they all share. */
 #include "kvmft/results.h"
 #include "kvmft/table.h"
-#include "metrics.h"
 
 #include <inttypes.h>
 
@@ -374,9 +373,8 @@ static void states(const struct lat_view *v, size_t nvm, struct sbuf *b)
 		for (unsigned int s = 0; s < VS_STATES && any; s++) {
 			if (lat_lacks(v->lat, "vcpu", vs_names[s]))
 				continue;
-			sbuf_add(b, "kvmft_vcpu_seconds{");
-			metric_vm(b, vm_at(v, 0), vm_at(v, vm));
-			sbuf_addf(b, ",state=\"%s\"} ", vs_names[s]);
+			metric_of_vm(b, "kvmft_vcpu_seconds", vm_at(v, 0), vm_at(v, vm), "state",
+				     vs_names[s]);
 			metric_seconds(b, lat_of_cycles(v, sum[s]));
 			sbuf_addc(b, '\n');
 		}
@@ -390,9 +388,8 @@ static void alignment(const struct lat_view *v, size_t nvm, struct sbuf *b)
 	for (size_t vm = 0; vm < nvm; vm++) {
 		if (!v->bound || !v->bound[vm].guest)
 			continue;
-		sbuf_add(b, "kvmft_alignment_ok{");
-		metric_vm(b, vm_at(v, 0), vm_at(v, vm));
-		sbuf_addf(b, "} %d\n", v->bound[vm].known);
+		metric_of_vm(b, "kvmft_alignment_ok", vm_at(v, 0), vm_at(v, vm), NULL, NULL);
+		sbuf_add(b, v->bound[vm].known ? "1\n" : "0\n");
 	}
 }
 

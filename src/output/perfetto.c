@@ -596,16 +596,14 @@ static void pf_free(struct pf *p)
 	evinfos_free(&p->types);
 	sbuf_free(&p->remark);
 	sbuf_free(&p->scratch);
-	for (size_t i = 0; i < p->ntrack; i++)
+	for (size_t i = 0; i < p->by_place.n; i++)
 		free(p->track[i]);
-	for (size_t i = 0; i < p->nirqs; i++)
+	for (size_t i = 0; i < p->irqs_of.n; i++)
 		free(p->irqs[i]);
-	for (size_t i = 0; i < p->ntype; i++)
+	for (size_t i = 0; i < p->type_of.n; i++)
 		pf_type_free(p->type[i]);
-	for (size_t i = 0; i < p->ncpu; i++)
-		pf_cpu_free(p->cpu[i]);
-	for (size_t i = 0; i < p->ninfo; i++)
-		free(p->info[i]);
+	for (size_t i = 0; i < p->cpu_of.n; i++)
+		sbuf_free(&p->cpu[i].event);
 	free(p->info);
 	free(p->track);
 	free(p->irqs);

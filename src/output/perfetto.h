@@ -48,9 +48,6 @@ enum pf_form {
 struct pf_field {
 	const struct fmt_field *at;
 	uint8_t number; /* of the message's field, below 32 */
-	bool plain;	/* for fmt_number() */
-	uint8_t ntag;
-	char tag[2]; /* of a number */
 };
 
 struct pf_type {
@@ -61,10 +58,7 @@ struct pf_type {
 	uint8_t pair; /* from 1; 0: Perfetto makes no slice of it */
 	bool ends;
 	struct pf_field *field;
-	size_t nfield, nplain;
-	uint32_t plain_end; /* nothing but numbers, in records as long as that; 0: it has others */
-	uint8_t ntag;
-	char tag[PB_VARINT_MAX]; /* of the message */
+	size_t nfield;
 };
 
 /* ---- events of a CPU that are not written yet ---- */
@@ -82,18 +76,9 @@ struct pf_cpu {
 
 /* ---- tracks ---- */
 
-/* An argument that is a number, up to its value. */
-struct pf_note {
-	const struct fmt_field *at;
-	uint8_t n; /* of head; 0: it is none */
-	char head[16];
-};
-
-/* The numbers of a type's name and of its first field's; its fields. */
+/* The numbers of a type's name and of its first field's. */
 struct pf_info {
 	uint64_t name, field;
-	size_t n;
-	struct pf_note note[];
 };
 
 /* What an open slice on a track stands for. */
@@ -148,63 +133,46 @@ struct pf_io {
 	uint64_t dev, sector;
 };
 
-#define PF_STAMP_ROOM 16
-
 struct pf {
 	struct evinfos types;
 	struct pf_machine *machine;
 	size_t nmachine;
 	struct pf_machine **of; /* by source */
 	struct pf_type **type;
-	size_t ntype, type_cap;
+	size_t type_cap;
 	struct u64map type_of; /* tl_type() */
 	uint32_t next_own;
-	struct pf_cpu **cpu;
-	size_t ncpu, cpu_cap;
+	struct pf_cpu *cpu;
+	size_t cpu_cap;
 	struct u64map cpu_of; /* source << 32 | CPU */
 	size_t pending; /* bytes that all of them have room for, about */
 	struct u64map entered; /* source << 40 | pair << 32 | thread: without an exit */
 	struct sbuf scratch;
 	struct pf_track **track;
-	size_t ntrack, track_cap;
+	size_t track_cap;
 	struct u64map by_place; /* index into track */
 	struct pf_irqs **irqs;
-	size_t nirqs, irqs_cap;
+	size_t irqs_cap;
 	struct u64map irqs_of; /* VM << 32 | vCPU */
 	const struct event_irqs *irq_kind; /* of the host */
 	size_t irqs_listed; /* of all vCPUs */
 	struct u64map irq_number; /* of a GIC: VM << 32 | number in the guest */
 	struct hash_key name_key;
 	struct u64map name_of; /* by hash of the text: its number, from 1 */
-	struct pf_info **info;
-	size_t ninfo, info_cap;
+	struct pf_info *info;
+	size_t info_cap;
 	struct u64map info_of; /* address of an evinfo */
 	struct u64map reason_iid;
 	uint64_t next_field, next_flow, next_uuid;
 	bool has_readings; /* of the host's clocks, so that the trace's can be the output's */
 	uint64_t add; /* ns between the output's clock and the trace's */
 	uint64_t now; /* the last time known */
-	/* The last stamp, as a varint: an event and the slices that it begins and ends have one. */
-	uint64_t stamp;
-	uint8_t nstamp; /* 0: there is none */
-	char stamp_text[PF_STAMP_ROOM];
 	uint64_t *lost; /* by source, so far */
 	struct pf_io (*io)[PF_IO_TRACKS]; /* by source */
 	/* what must be said of all times, the name of a track; empty: nothing, or it was said */
 	struct sbuf remark;
 	uint32_t nremark;
 };
-
-/* Onto q, which has room for PF_STAMP_ROOM. */
-static inline char *pf_put_stamp(char *q, struct pf *p, uint64_t t)
-{
-	if (t != p->stamp || !p->nstamp) {
-		p->stamp = t;
-		p->nstamp = (uint8_t)(pb_put_varint(p->stamp_text, t) - p->stamp_text);
-	}
-	__builtin_memcpy(q, p->stamp_text, PF_STAMP_ROOM);
-	return q + p->nstamp;
-}
 
 /* perfetto_messages.c: of an item with i->ev; NULL when out of memory. */
 struct pf_type *pf_type(struct pf *p, const struct tl_item *i);
@@ -219,13 +187,12 @@ void pf_describe(const struct pf_type *t, struct sbuf *b, uint32_t field);
  */
 int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	      const struct tl_item *i) __must_check;
-/* NULL if out of memory; *known: false, and no error, if Perfetto has no room for it. */
+/* Valid until another one is asked for; NULL: out of memory. */
 struct pf_cpu *pf_cpu(struct pf *p, const struct tl_item *i);
 /* Before the next item on this CPU, events were lost. */
 int pf_ftrace_lost(struct out *o, struct pf *p, struct pf_cpu *c) __must_check;
 /* What is left. */
 int pf_ftrace_end(struct out *o, struct pf *p) __must_check;
-void pf_cpu_free(struct pf_cpu *c);
 bool pf_has_cpu(const struct tl_item *i);
 
 /* perfetto_machine.c: what is said of each machine before its events. */

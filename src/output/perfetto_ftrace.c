@@ -44,28 +44,14 @@ bool pf_has_cpu(const struct tl_item *i)
 
 struct pf_cpu *pf_cpu(struct pf *p, const struct tl_item *i)
 {
-	uint64_t key = (uint64_t)i->src->index << 32 | i->cpu, at;
-	struct pf_cpu **slot;
+	uint64_t key = (uint64_t)i->src->index << 32 | i->cpu;
+	struct pf_cpu *c = u64map_elem(&p->cpu_of, key, &p->cpu, &p->cpu_cap, sizeof(*c));
 
-	if (u64map_get(&p->cpu_of, key, &at))
-		return p->cpu[at];
-	slot = array_grow(&p->cpu, p->ncpu, &p->cpu_cap, sizeof(*slot));
-	if (!slot)
-		return NULL;
-	*slot = calloc(1, sizeof(**slot));
-	if (!*slot || u64map_put(&p->cpu_of, key, p->ncpu)) {
-		free(*slot);
-		return NULL;
+	if (c && !c->m) {
+		c->m = p->of[i->src->index];
+		c->cpu = i->cpu;
 	}
-	(*slot)->m = p->of[i->src->index];
-	(*slot)->cpu = i->cpu;
-	return p->cpu[p->ncpu++];
-}
-
-void pf_cpu_free(struct pf_cpu *c)
-{
-	sbuf_free(&c->event);
-	free(c);
+	return c;
 }
 
 /* The head of the bundle is made apart, so that what is long is copied once. */
@@ -109,9 +95,9 @@ static int flush_all(struct out *o, struct pf *p)
 	/* It is soon needed again: new pages would cost more than what is written. */
 	(void)mallopt(M_TRIM_THRESHOLD, 4 * ALL_PENDING);
 #endif
-	for (size_t i = 0; i < p->ncpu && !ret; i++) {
-		ret = flush(p, p->cpu[i]);
-		sbuf_free(&p->cpu[i]->event);
+	for (size_t i = 0; i < p->cpu_of.n && !ret; i++) {
+		ret = flush(p, &p->cpu[i]);
+		sbuf_free(&p->cpu[i].event);
 		if (!ret && o->line.len > (256u << 10))
 			ret = out_flush(o);
 	}
@@ -184,19 +170,11 @@ char *pf_put_array(char *q, uint32_t number, const struct fmt_value *v)
 	return pf_put_text(q, number, (const uint8_t *)text, (size_t)(t - text));
 }
 
-static inline char *put_plain(char *q, const struct pf_field *fld, const struct rec *rec)
-{
-	memcpy(q, fld->tag, sizeof(fld->tag));
-	return pb_put_varint(q + fld->ntag, fmt_number(fld->at, rec));
-}
-
 static char *put_field(char *q, const struct pf_type *t, const struct pf_field *fld,
 		       const struct rec *rec)
 {
 	struct fmt_value v;
 
-	if (fld->plain && fld->at->off + (uint32_t)fld->at->size <= rec->len)
-		return put_plain(q, fld, rec);
 	fmt_value(fld->at, rec, &v);
 	switch (v.kind) {
 	case FMT_ABSENT: return q;
@@ -216,7 +194,7 @@ static char *put_field(char *q, const struct pf_type *t, const struct pf_field *
 static char *put_event_head(char *q, struct pf *p, const struct tl_item *i)
 {
 	*q++ = PB_TAG(EVENT_TIME, PB_VARINT);
-	q = pf_put_stamp(q, p, p->now + p->add);
+	q = pb_put_varint(q, p->now + p->add);
 	*q++ = PB_TAG(EVENT_PID, PB_VARINT);
 	return pb_put_varint(q, (uint32_t)i->tid);
 }
@@ -225,8 +203,7 @@ static int put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 		     const struct tl_item *i)
 {
 	const size_t most = 128 + t->nfield * NUMBER_ROOM +
-			    (t->nfield - t->nplain) *
-				    MAX((size_t)i->rec->len, (size_t)PF_ARRAY_ROOM);
+			    t->nfield * MAX((size_t)i->rec->len, (size_t)PF_ARRAY_ROOM);
 	struct sbuf *b = &c->event;
 	char *q, *event, *message;
 
@@ -236,15 +213,10 @@ static int put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	*q++ = PB_TAG(BUNDLE_EVENT, PB_BYTES);
 	event = q++;
 	q = put_event_head(q, p, i);
-	memcpy(q, t->tag, sizeof(t->tag));
-	q += t->ntag;
+	q = pb_put_varint(q, (uint64_t)t->number << 3 | PB_BYTES);
 	message = q++;
-	if (t->plain_end && t->plain_end <= i->rec->len)
-		for (size_t k = 0; k < t->nfield; k++)
-			q = put_plain(q, &t->field[k], i->rec);
-	else
-		for (size_t k = 0; k < t->nfield; k++)
-			q = put_field(q, t, &t->field[k], i->rec);
+	for (size_t k = 0; k < t->nfield; k++)
+		q = put_field(q, t, &t->field[k], i->rec);
 	q = pb_put_len(message, q);
 	q = pb_put_len(event, q);
 	b->len = (size_t)(q - b->s);
@@ -262,8 +234,8 @@ static int put_stack(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	if (!text || !sbuf_room(b, sizeof(head) + 4 * PB_VARINT_MAX + text->len))
 		return -ENOMEM;
 	/* All lengths are known before: what is long is copied once. */
-	memcpy(q, t->tag, sizeof(t->tag));
-	nhead = (size_t)(q - head) + t->ntag;
+	q = pb_put_varint(q, (uint64_t)t->number << 3 | PB_BYTES);
+	nhead = (size_t)(q - head);
 	field = 1 + pb_varint_len(text->len) + text->len;
 	message = nhead + pb_varint_len(field) + field;
 	q = b->s + b->len;

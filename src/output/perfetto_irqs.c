@@ -10,20 +10,14 @@
 
 static struct pf_irqs *irqs_of(struct pf *p, int64_t vm, uint64_t vcpu)
 {
-	uint64_t at, key = (uint64_t)vm << 32 | (uint32_t)vcpu;
-	struct pf_irqs **slot, *q;
+	uint64_t key = (uint64_t)vm << 32 | (uint32_t)vcpu;
+	struct pf_irqs **slot =
+		u64map_elem(&p->irqs_of, key, &p->irqs, &p->irqs_cap, sizeof(*slot));
 
-	if (u64map_get(&p->irqs_of, key, &at))
-		return p->irqs[at];
-	slot = array_grow(&p->irqs, p->nirqs, &p->irqs_cap, sizeof(*slot));
-	q = calloc(1, sizeof(*q) + p->irq_kind->numbers * sizeof(q->of[0]));
-	if (!slot || !q || u64map_put(&p->irqs_of, key, p->nirqs)) {
-		free(q);
-		return NULL;
-	}
-	*slot = q;
-	p->nirqs++;
-	return q;
+	if (slot && !*slot)
+		*slot = calloc(1, sizeof(**slot) +
+					  p->irq_kind->numbers * sizeof((*slot)->of[0]));
+	return slot ? *slot : NULL;
 }
 
 static uint64_t flow_take(struct pf_irq *irq)

@@ -163,15 +163,6 @@ static const struct pf_message *message_of(const struct fmt_event *ev)
 	return NULL;
 }
 
-static size_t fields_of(const struct fmt_event *ev)
-{
-	size_t n = fmt_common_fields(ev);
-
-	while (fmt_field_at(ev, n))
-		n++;
-	return n - fmt_common_fields(ev);
-}
-
 /* The field of that name, len bytes long; NULL: not in the capture. */
 static const struct fmt_field *named(const struct fmt_event *ev, const char *name, size_t len)
 {
@@ -216,7 +207,7 @@ static bool fill_message(struct pf_type *t, const struct pf_message *m)
 				(struct pf_field){ .at = at, .number = (uint8_t)number };
 	}
 	t->number = m->number;
-	return m->used || t->nfield == fields_of(ev);
+	return m->used || t->nfield == evinfo_fields(ev);
 }
 
 /* Events that Perfetto makes slices of, by the numbers of their messages. */
@@ -279,31 +270,12 @@ static bool is_remark(const struct pf_type *t, const struct tl_item *i)
 		!strchr("BCEFGHINS", text[0]) || text[1] != '|');
 }
 
-/* What needs not be done for each event. */
-static void fill_tags(struct pf_type *t)
-{
-	char *end = pb_put_varint(t->tag, (uint64_t)t->number << 3 | PB_BYTES);
-
-	t->ntag = (uint8_t)(end - t->tag);
-	for (size_t k = 0; k < t->nfield; k++) {
-		struct pf_field *fld = &t->field[k];
-
-		end = pb_put_varint(fld->tag, (uint64_t)fld->number << 3 | PB_VARINT);
-		fld->ntag = (uint8_t)(end - fld->tag);
-		fld->plain = fmt_numbers(fld->at);
-		t->nplain += fld->plain;
-		t->plain_end = MAX(t->plain_end, (uint32_t)fld->at->off + fld->at->size);
-	}
-	if (t->nplain < t->nfield)
-		t->plain_end = 0;
-}
-
 static int type_new(struct pf *p, const struct tl_item *i, bool own, struct pf_type *t)
 {
 	const struct pf_message *m;
 
 	t->info = evinfo_get(&p->types, i);
-	t->field = t->info ? calloc(fields_of(i->ev) + 1, sizeof(*t->field)) : NULL;
+	t->field = t->info ? calloc(evinfo_fields(i->ev) + 1, sizeof(*t->field)) : NULL;
 	if (!t->field)
 		return -ENOMEM;
 	m = i->marker || own ? NULL : message_of(i->ev);
@@ -315,28 +287,23 @@ static int type_new(struct pf *p, const struct tl_item *i, bool own, struct pf_t
 		t->pair = 0;
 		fill_own(t, &p->next_own);
 	}
-	fill_tags(t);
 	return 0;
 }
 
 static struct pf_type *type_of(struct pf *p, const struct tl_item *i, bool own)
 {
-	uint64_t at, key = tl_type(i) | (uint64_t)own << 63;
-	struct pf_type **slot;
+	uint64_t key = tl_type(i) | (uint64_t)own << 63;
+	struct pf_type **slot =
+		u64map_elem(&p->type_of, key, &p->type, &p->type_cap, sizeof(*slot));
 
-	if (u64map_get(&p->type_of, key, &at))
-		return p->type[at];
-	slot = array_grow(&p->type, p->ntype, &p->type_cap, sizeof(*slot));
-	if (!slot)
-		return NULL;
+	if (!slot || *slot)
+		return slot ? *slot : NULL;
 	*slot = calloc(1, sizeof(**slot));
-	if (!*slot)
-		return NULL;
-	if (type_new(p, i, own, *slot) || u64map_put(&p->type_of, key, p->ntype)) {
+	if (*slot && type_new(p, i, own, *slot)) {
 		pf_type_free(*slot);
-		return NULL;
+		*slot = NULL;
 	}
-	return p->type[p->ntype++];
+	return *slot;
 }
 
 struct pf_type *pf_type(struct pf *p, const struct tl_item *i)

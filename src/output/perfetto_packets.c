@@ -251,27 +251,17 @@ static int put_track(struct out *o, struct pf_track *t, enum pf_kind kind, size_
 struct pf_track *pf_track(struct out *o, struct pf *p, enum pf_kind kind, size_t source,
 			  uint32_t number)
 {
-	uint64_t key = (uint64_t)kind << 56 | (uint64_t)source << 32 | number, at;
-	struct pf_track **slot, *t;
+	uint64_t key = (uint64_t)kind << 56 | (uint64_t)source << 32 | number;
+	struct pf_track *t, **slot =
+		u64map_elem(&p->by_place, key, &p->track, &p->track_cap, sizeof(*slot));
 
-	if (u64map_get(&p->by_place, key, &at))
-		return p->track[at];
-	t = calloc(1, sizeof(*t));
+	if (!slot || *slot)
+		return slot ? *slot : NULL;
+	*slot = t = calloc(1, sizeof(*t));
 	if (!t)
 		return NULL;
 	t->uuid = ++p->next_uuid; /* small: it is in each event */
-	if (put_track(o, t, kind, source, number)) {
-		free(t);
-		return NULL;
-	}
-	slot = array_grow(&p->track, p->ntrack, &p->track_cap, sizeof(*slot));
-	if (!slot || u64map_put(&p->by_place, key, p->ntrack)) {
-		free(t);
-		return NULL;
-	}
-	*slot = t;
-	p->ntrack++;
-	return t;
+	return put_track(o, t, kind, source, number) ? NULL : t;
 }
 
 /* ---- events ---- */
@@ -324,49 +314,18 @@ static uint64_t field_iid(struct out *o, struct pf *p, const struct evinfo *e)
 	return iid;
 }
 
-static void info_note(struct pf_note *note, const struct fmt_field *at, uint64_t iid)
-{
-	char *q = note->head;
-
-	note->at = at;
-	if (!fmt_numbers(at))
-		return;
-	*q++ = PB_TAG(EVENT_ANNOTATION, PB_BYTES);
-	*q++ = 0; /* its length */
-	*q++ = PB_TAG(NOTE_IID, PB_VARINT);
-	q = pb_put_varint(q, iid);
-	*q++ = PB_TAG(at->is_pointer ? NOTE_POINTER : at->is_signed ? NOTE_INT : NOTE_UINT,
-		      PB_VARINT);
-	note->n = (uint8_t)(q - note->head);
-}
-
-/* A name is not needed by events that have one of their own. */
-static struct pf_info *info_new(struct out *o, struct pf *p, const struct pf_event *e)
-{
-	size_t from = fmt_common_fields(e->info->ev), n = 0;
-	struct pf_info *x, **slot;
-
-	while (fmt_field_at(e->info->ev, from + n))
-		n++;
-	slot = array_grow(&p->info, p->ninfo, &p->info_cap, sizeof(*slot));
-	x = slot ? calloc(1, sizeof(*x) + n * sizeof(*x->note)) : NULL;
-	if (!x)
-		return NULL;
-	*slot = x;
-	x->name = e->iid || e->name ? 0 : pf_name(o, p, e->info->name);
-	x->field = field_iid(o, p, e->info);
-	x->n = n;
-	for (size_t k = 0; k < n; k++)
-		info_note(&x->note[k], fmt_field_at(e->info->ev, from + k), x->field + from + k);
-	return u64map_put(&p->info_of, (uint64_t)(uintptr_t)e->info, p->ninfo++) ? NULL : x;
-}
-
-/* NULL: out of memory. */
+/* A name is not needed by events that have one of their own. NULL: out of memory. */
 static const struct pf_info *info_of(struct out *o, struct pf *p, const struct pf_event *e)
 {
-	uint64_t key = (uint64_t)(uintptr_t)e->info, at;
+	uint64_t key = (uint64_t)(uintptr_t)e->info;
+	size_t n = p->info_of.n;
+	struct pf_info *x = u64map_elem(&p->info_of, key, &p->info, &p->info_cap, sizeof(*x));
 
-	return u64map_get(&p->info_of, key, &at) ? p->info[at] : info_new(o, p, e);
+	if (x && p->info_of.n > n) {
+		x->name = e->iid || e->name ? 0 : pf_name(o, p, e->info->name);
+		x->field = field_iid(o, p, e->info);
+	}
+	return x;
 }
 
 /* ---- arguments ---- */
@@ -401,38 +360,27 @@ static char *put_value(char *q, const struct fmt_value *v)
 	return pb_put_varint(q, v->num);
 }
 
-static char *put_note(char *q, const struct tl_item *i, const struct pf_note *n, uint64_t iid)
-{
-	struct fmt_value v;
-	char *note;
-
-	if (n->n && n->at->off + (uint32_t)n->at->size <= i->rec->len) {
-		memcpy(q, n->head, sizeof(n->head));
-		note = q;
-		q = pb_put_varint(q + n->n, fmt_number(n->at, i->rec));
-		note[1] = (char)(q - note - 2);
-		return q;
-	}
-	fmt_value(n->at, i->rec, &v);
-	if (v.kind == FMT_ABSENT)
-		return q;
-	*q++ = PB_TAG(EVENT_ANNOTATION, PB_BYTES);
-	note = q++;
-	*q++ = PB_TAG(NOTE_IID, PB_VARINT);
-	q = pb_put_varint(q, iid);
-	return pb_put_len(note, put_value(q, &v));
-}
-
 static void put_fields(struct sbuf *b, const struct tl_item *i, const struct pf_info *x)
 {
 	const size_t room = ROOM + MAX((size_t)i->rec->len, (size_t)PF_ARRAY_ROOM);
-	const uint64_t iid = x->field + fmt_common_fields(i->ev);
+	const struct fmt_field *at;
+	struct fmt_value v;
 	size_t mark;
 
-	for (size_t k = 0; k < x->n; k++) {
+	for (size_t k = fmt_common_fields(i->ev); (at = fmt_field_at(i->ev, k)); k++) {
+		char *q, *note;
+
 		if (!sbuf_room(b, room))
 			return;
-		b->len = (size_t)(put_note(b->s + b->len, i, &x->note[k], iid + k) - b->s);
+		fmt_value(at, i->rec, &v);
+		if (v.kind == FMT_ABSENT)
+			continue;
+		q = b->s + b->len;
+		*q++ = PB_TAG(EVENT_ANNOTATION, PB_BYTES);
+		note = q++;
+		*q++ = PB_TAG(NOTE_IID, PB_VARINT);
+		q = pb_put_varint(q, x->field + k);
+		b->len = (size_t)(pb_put_len(note, put_value(q, &v)) - b->s);
 	}
 	if (i->unplaced) {
 		mark = pb_begin(b, EVENT_ANNOTATION);
@@ -451,17 +399,15 @@ static char *put_flow(char *q, uint32_t field, uint64_t flow)
 }
 
 /* An event's packet up to its texts and fields; *event: where its length goes. */
-static inline __attribute__((always_inline)) char *put_event(char *q, struct pf *p,
-							     const struct pf_track *t,
-							     const struct pf_event *e, uint64_t iid,
-							     char **event)
+static char *put_event(char *q, struct pf *p, const struct pf_track *t, const struct pf_event *e,
+		       uint64_t iid, char **event)
 {
 	static const char head[] = { PB_TAG(PACKET_SEQUENCE_ID, PB_VARINT), SEQUENCE,
 				     PB_TAG(PACKET_SEQUENCE_FLAGS, PB_VARINT), NEEDS_STATE,
 				     PB_TAG(PACKET_TIMESTAMP, PB_VARINT) };
 
 	memcpy(q, head, sizeof(head));
-	q = pf_put_stamp(q + sizeof(head), p, p->now + p->add);
+	q = pb_put_varint(q + sizeof(head), p->now + p->add);
 	*q++ = PB_TAG(PACKET_TRACK_EVENT, PB_BYTES);
 	*event = q++;
 	*q++ = PB_TAG(EVENT_TYPE, PB_VARINT);
@@ -479,26 +425,6 @@ static inline __attribute__((always_inline)) char *put_event(char *q, struct pf 
 	if (e->flow)
 		q = put_flow(q, e->flow_ends ? EVENT_FLOW_END : EVENT_FLOW, e->flow);
 	return q;
-}
-
-/*
- * The beginning or the end of a slice with no more than a numbered name: most packets, and none is
- * so long that its length takes two bytes.
- */
-static int put_short(struct sbuf *b, struct pf *p, const struct pf_track *t,
-		     const struct pf_event *e)
-{
-	char *packet, *event, *q;
-
-	if (!sbuf_room(b, ROOM))
-		return b->error;
-	packet = b->s + b->len;
-	packet[0] = PB_TAG(PF_PACKET, PB_BYTES);
-	q = put_event(packet + 2, p, t, e, e->iid, &event);
-	*event = (char)(q - event - 1);
-	packet[1] = (char)(q - packet - 2);
-	b->len += (size_t)(q - packet);
-	return 0;
 }
 
 /* What is not as long as it is known to be. */
@@ -521,8 +447,6 @@ int pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct p
 	size_t packet, inner;
 	char *event, *q;
 
-	if ((e->type == PF_END || iid) && !e->info && !e->notes)
-		return put_short(b, p, t, e);
 	if (!iid && e->name)
 		iid = pf_name(o, p, e->name);
 	if (e->info) {

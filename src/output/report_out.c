@@ -10,7 +10,6 @@
 #include "kvmft/evidence.h"
 #include "kvmft/output.h"
 #include "kvmft/table.h"
-#include "metrics.h"
 
 #include <inttypes.h>
 
@@ -554,13 +553,7 @@ static const struct {
 static void put(const struct report_doc *d, enum family f, const struct hostmap_vm *vm,
 		const char *label, const char *value, uint64_t v, struct sbuf *b)
 {
-	sbuf_addf(b, "%s{", families[f].name);
-	metric_vm(b, report_hostmap(d->r)->vm, vm);
-	if (label) {
-		sbuf_addc(b, ',');
-		metric_label(b, label, value);
-	}
-	sbuf_add(b, "} ");
+	metric_of_vm(b, families[f].name, report_hostmap(d->r)->vm, vm, label, value);
 	if (families[f].time)
 		metric_seconds(b, v);
 	else

@@ -305,7 +305,7 @@ status_is 2 "exits --per-vm is for metrics"
 run "$kvmft" report --format openmetrics day
 status_is 2 "--format openmetrics: one capture at a time"
 
-# ---- the last ones are read by size, the largest first, and shown in their order ----
+# ---- on any number of CPUs, results are shown in their order ----
 
 mkdir grow
 for n in 11 12 13 14 15 16 17 18 19 20 21; do
