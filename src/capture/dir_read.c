@@ -58,28 +58,12 @@ static int check_version(char *line, struct kvmft_err *err)
 	return 0;
 }
 
-/* One line of meta, without its newline. */
-static int read_line(struct capture *c, char *line, size_t len, size_t number)
-{
-	struct meta_rec rec;
-	size_t i;
-
-	for (i = 0; i < len; i++)
-		if (line[i] < ' ' || line[i] > '~')
-			break;
-	if (i < len || !meta_parse(line, &rec)) {
-		if (len)
-			cap_note(c, "meta: line %zu is damaged", number);
-		return 0;
-	}
-	return meta_apply(c, &rec);
-}
-
 /* cut: it ends within a line. */
 static int read_meta(struct capture *c, const struct cap_dir *dir, bool *cut, struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
 	size_t left, number = 0;
+	struct meta_rec rec;
 	bool more = false;
 	char *p, *eol;
 	int ret;
@@ -92,7 +76,12 @@ static int read_meta(struct capture *c, const struct cap_dir *dir, bool *cut, st
 	left = (size_t)n;
 	while ((eol = memchr(p, '\n', left))) {
 		*eol = '\0';
-		ret = number++ ? read_line(c, p, (size_t)(eol - p), number) : check_version(p, err);
+		if (!number++)
+			ret = check_version(p, err);
+		else if (meta_is_line(p, (size_t)(eol - p)) && meta_parse(p, &rec))
+			ret = meta_apply(c, &rec);
+		else if ((ret = 0), eol > p)
+			cap_note(c, "meta: line %zu is damaged", number);
 		if (ret == -EPROTONOSUPPORT && number > 1)
 			return err_set(err, ret, CAP_BIG_ENDIAN "record there with trace-cmd");
 		if (ret)
@@ -152,20 +141,6 @@ const char *const cap_text_names[CAP_TEXTS] = {
 	[CAP_TEXT_KALLSYMS] = "kallsyms",
 };
 
-/* Reports what is missing of a text; n: what was read of it. */
-static void check_text(struct capture *c, enum cap_text which, const char *text, size_t n)
-{
-	const char *name = cap_text_names[which];
-
-	if (cap_priv(c)->text[which].told && n < cap_priv(c)->text[which].bytes)
-		cap_note(c, "%s is cut: %zu of %" PRIu64 " bytes", name, n,
-			 cap_priv(c)->text[which].bytes);
-	else if (n && text[n - 1] != '\n')
-		cap_note(c, "%s is cut short: it ends inside a line", name);
-	if (strlen(text) < n)
-		cap_note(c, "%s is not text after byte %zu", name, strlen(text));
-}
-
 typedef int text_parser(struct capture *c, char *text);
 
 /* All are optional: without them only recorded task names are known. */
@@ -177,6 +152,7 @@ static int read_text(struct capture *c, const struct cap_dir *dir, enum cap_text
 		[CAP_TEXT_PRINTK] = read_printk,
 		[CAP_TEXT_KALLSYMS] = read_kallsyms,
 	};
+	const uint64_t told = cap_priv(c)->text[which].told ? cap_priv(c)->text[which].bytes : 0;
 	const char *name = cap_text_names[which];
 	_cleanup_free_ char *text = NULL;
 	bool more = false;
@@ -188,18 +164,13 @@ static int read_text(struct capture *c, const struct cap_dir *dir, enum cap_text
 		return 0;
 	if (n < 0 || more)
 		cap_note(c, "%s: %s", name, more ? "too long, cut" : strerror((int)-n));
-	else
-		check_text(c, which, text, (size_t)n);
+	else if ((uint64_t)n < told)
+		cap_note(c, "%s is cut: %zd of %" PRIu64 " bytes", name, n, told);
+	else if (n && text[n - 1] != '\n')
+		cap_note(c, "%s is cut short: it ends inside a line", name);
+	if (n > 0 && !more && strlen(text) < (size_t)n)
+		cap_note(c, "%s is not text after byte %zu", name, strlen(text));
 	return n < 0 ? 0 : parse[which](c, text);
-}
-
-static int read_texts(struct capture *c, const struct cap_dir *dir)
-{
-	int ret = 0;
-
-	for (int i = 0; i < CAP_TEXTS && !ret; i++)
-		ret = read_text(c, dir, (enum cap_text)i);
-	return ret;
 }
 
 /* The number in "PREFIXnnn", if it is written exactly as `fmt` would write it. */
@@ -254,23 +225,12 @@ static int list_numbers(const struct cap_dir *dir, const char *path, struct numb
 	return ret;
 }
 
-static struct cap_stream *stream_of(struct capture *c, struct u64map *map, uint32_t cpu)
-{
-	struct cap_stream *s;
-	uint64_t i;
-
-	if (u64map_get(map, cpu, &i))
-		return &c->stream[i];
-	s = cap_stream_add(c, cpu, "");
-	return s && !u64map_put(map, cpu, c->nstream - 1) ? s : NULL;
-}
-
 static int read_piece(struct capture *c, const struct cap_dir *dir, struct u64map *map,
 		      uint32_t segment, uint32_t cpu)
 {
 	struct cap_part file;
 	struct cap_stream *s;
-	uint64_t holes;
+	uint64_t holes, at;
 	char name[64];
 	int ret;
 
@@ -280,7 +240,13 @@ static int read_piece(struct capture *c, const struct cap_dir *dir, struct u64ma
 		cap_note(c, "%s: %s", name, strerror(-ret));
 		return 0;
 	}
-	s = stream_of(c, map, cpu);
+	if (u64map_get(map, cpu, &at)) {
+		s = &c->stream[at];
+	} else {
+		s = cap_stream_add(c, cpu, "");
+		if (s && u64map_put(map, cpu, c->nstream - 1))
+			s = NULL;
+	}
 	ret = s ? cap_stream_extend_file(c, s, file.fd,
 					 &(struct cap_extent){ .fd = dir->tar ? dir->fd : -1,
 							       .segment = segment,
@@ -377,19 +343,10 @@ static void check_counts(struct capture *c)
 	}
 }
 
-static void note_no_end(struct capture *c, bool cut)
-{
-	size_t n = c->ndamage;
-
-	cap_note(c, "the recording was cut short: no end record%s, so what was lost is not counted",
-		 cut ? ", and meta ends within a line" : "");
-	if (c->ndamage > n)
-		c->damage[n].no_end = true;
-}
-
 int cap_dir_read(struct capture *c, const struct cap_dir *dir, struct kvmft_err *err)
 {
 	bool cut = false;
+	size_t ndamage;
 	int ret;
 
 	c->version = CAPTURE_VERSION;
@@ -397,15 +354,23 @@ int cap_dir_read(struct capture *c, const struct cap_dir *dir, struct kvmft_err 
 	ret = read_meta(c, dir, &cut, err);
 	util_close_fd(&cap_priv(c)->formats.fd);
 	ret = ret ?: read_geometry(c, dir);
-	ret = ret ?: read_texts(c, dir);
+	for (int i = 0; i < CAP_TEXTS && !ret; i++)
+		ret = read_text(c, dir, (enum cap_text)i);
 	if (!ret && c->subbuf_size)
 		ret = read_segments(c, dir);
 	if (!ret && c->subbuf_size)
 		check_counts(c);
-	if (!ret && !c->complete)
-		note_no_end(c, cut);
-	else if (!ret && cut)
+	ndamage = c->ndamage;
+	if (!ret && !c->complete) {
+		cap_note(
+			c,
+			"the recording was cut short: no end record%s, so what was lost is not counted",
+			cut ? ", and meta ends within a line" : "");
+		if (c->ndamage > ndamage)
+			c->damage[ndamage].no_end = true;
+	} else if (!ret && cut) {
 		cap_note(c, "meta: the last line is cut short");
+	}
 	if (dir->tar && dir->fd < 0)
 		cap_priv(c)->maker = (struct cap_maker){ .make = in_memory, .arg = c };
 	if (!ret && dir->tar && dir->tar->cut)

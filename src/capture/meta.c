@@ -43,6 +43,15 @@ void meta_s64(struct sbuf *line, const char *key, int64_t val)
 	sbuf_add_s64(line, val);
 }
 
+bool meta_is_line(const char *line, size_t len)
+{
+	size_t i = 0;
+
+	while (i < len && line[i] >= ' ' && line[i] <= '~')
+		i++;
+	return i == len;
+}
+
 bool meta_parse(char *line, struct meta_rec *rec)
 {
 	char *save, *word = strtok_r(line, " ", &save);

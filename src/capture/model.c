@@ -35,21 +35,10 @@ uint64_t capture_missing(const struct capture *c, uint64_t events)
 	return taken > events && taken < INT64_MAX ? taken - events : 0;
 }
 
-/* The note with that text, if there is one; *hash: for adding one. */
-static struct cap_damage *same_note(struct capture *c, const char *text, uint64_t *hash)
-{
-	uint64_t i;
-
-	*hash = hash_bytes(&cap_priv(c)->key, text, strlen(text));
-	if (!u64map_get(&cap_priv(c)->damage_by_text, *hash, &i) || strcmp(c->damage[i].text, text))
-		return NULL;
-	return &c->damage[i];
-}
-
 void cap_note(struct capture *c, const char *fmt, ...)
 {
 	struct cap_damage *d;
-	uint64_t hash;
+	uint64_t hash, i;
 	char text[512];
 	va_list ap;
 
@@ -58,9 +47,10 @@ void cap_note(struct capture *c, const char *fmt, ...)
 		text[0] = '\0';
 	va_end(ap);
 	str_printable(text);
-	d = same_note(c, text, &hash);
-	if (d) {
-		d->again++;
+	hash = hash_bytes(&cap_priv(c)->key, text, strlen(text));
+	if (u64map_get(&cap_priv(c)->damage_by_text, hash, &i) &&
+	    !strcmp(c->damage[i].text, text)) {
+		c->damage[i].again++;
 		return;
 	}
 	if (c->ndamage >= CAP_MAX_DAMAGE) {
@@ -71,7 +61,7 @@ void cap_note(struct capture *c, const char *fmt, ...)
 	if (!d)
 		return;
 	*d = (struct cap_damage){ .text = strdup(text) };
-	/* If it is not found again, it is not counted, that is all. */
+	/* A failed insert only means that repeats are not merged. */
 	if (d->text && !u64map_put(&cap_priv(c)->damage_by_text, hash, c->ndamage))
 		c->ndamage++;
 	else
@@ -81,26 +71,23 @@ void cap_note(struct capture *c, const char *fmt, ...)
 void capture_format_bad(const struct capture *c, const struct cap_format *f, const char *why)
 {
 	if (c->priv) /* else made for a few formats */
-		cap_note((struct capture *)(uintptr_t)c, "format of %s:%s: %s", f->sys, f->name, why);
-}
-
-/* The number of times, instead of as many lines. */
-static void tell_again(struct cap_damage *d)
-{
-	char *text;
-
-	if (!d->again || asprintf(&text, "%s (%" PRIu64 " times)", d->text, d->again + 1) < 0)
-		return;
-	free(d->text);
-	d->text = text;
+		cap_note((struct capture *)(uintptr_t)c, "format of %s:%s: %s", f->sys, f->name,
+			 why);
 }
 
 void cap_note_rest(struct capture *c)
 {
 	size_t n = cap_priv(c)->damage_dropped;
 
-	for (size_t i = 0; i < c->ndamage; i++)
-		tell_again(&c->damage[i]);
+	for (struct cap_damage *d = c->damage; d < c->damage + c->ndamage; d++) {
+		char *text;
+
+		if (!d->again ||
+		    asprintf(&text, "%s (%" PRIu64 " times)", d->text, d->again + 1) < 0)
+			continue;
+		free(d->text);
+		d->text = text;
+	}
 	u64map_free(&cap_priv(c)->damage_by_text);
 	if (!n)
 		return;
@@ -129,8 +116,8 @@ struct cap_cpu *cap_cpu_at(struct capture *c, uint64_t cpu)
 	size_t i;
 
 	if (cpu >= CAPTURE_MAX_CPUS) {
-		cap_note(c, "CPU number %llu is beyond the limit of %d",
-			 (unsigned long long)cpu, CAPTURE_MAX_CPUS);
+		cap_note(c, "CPU number %llu is beyond the limit of %d", (unsigned long long)cpu,
+			 CAPTURE_MAX_CPUS);
 		return NULL;
 	}
 	if (cpu < c->ncpu && c->cpu[cpu].cpu == cpu) /* the usual, dense case */

@@ -18,25 +18,6 @@ static bool is_perf(int fd)
 		!memcmp(magic, "2ELIFREP", sizeof(magic)));
 }
 
-/* What perf record --threads makes: its file "data" has no events. */
-static bool is_perf_dir(int dirfd)
-{
-	_cleanup_close_ int fd = -1;
-	uint64_t size;
-
-	fd = cap_open_file(dirfd, "data", &size);
-	return fd >= 0 && is_perf(fd);
-}
-
-static int read_pipe(struct capture *c, int fd, struct kvmft_err *err)
-{
-	int ret = cap_text_read(c, fd, err);
-
-	if (ret != -ENOMSG)
-		return ret;
-	return err_set(err, EINVAL, "no trace as text, and nothing else can come through a pipe");
-}
-
 /* A capture in a tar archive. -ENOMSG: it is none. */
 static int read_archive(struct capture *c, int fd, const char *sub, struct kvmft_err *err)
 {
@@ -76,10 +57,12 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 		ret = ret ?: -errno;
 		return err_set(err, ret, "cannot open the capture: %s", strerror(-ret));
 	}
-	if (S_ISDIR(st.st_mode) && is_perf_dir(fd))
+	if (S_ISDIR(st.st_mode) && (other = cap_open_file(fd, "data", &size)) >= 0 &&
+	    is_perf(other))
 		return err_set(err, EOPNOTSUPP,
 			       "made by perf record --threads, a directory of files that kvmft "
 			       "does not read: record without --threads");
+	util_close_fd(&other);
 	if (S_ISDIR(st.st_mode) && (other = cap_open_file(fd, "metadata", &size)) >= 0)
 		return err_set(err, EINVAL, "%s", CTF);
 	if (S_ISDIR(st.st_mode))
@@ -90,9 +73,10 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 		ret = read_archive(c, fd, sub, err);
 	else if (S_ISREG(st.st_mode) && of_file)
 		ret = of_file(c, fd, (uint64_t)st.st_size, err);
-	else if (input && of_file)
-		ret = read_pipe(c, fd, err);
-	else
+	else if (input && of_file && (ret = cap_text_read(c, fd, err)) == -ENOMSG)
+		return err_set(err, EINVAL,
+			       "no trace as text, and nothing else can come through a pipe");
+	else if (!input || !of_file)
 		return err_set(err, EINVAL, "%s",
 			       of_file ? "neither a capture directory nor a file"
 				       : "no capture directory");
@@ -190,15 +174,6 @@ int capture_open_dir(const char *path, struct capture **out, struct kvmft_err *e
 	return open_with(path, NULL, out, err);
 }
 
-static void free_vm(struct cap_vm *vm)
-{
-	free(vm->id);
-	free(vm->name);
-	free(vm->uuid);
-	free(vm->vmm);
-	free(vm->vcpu);
-}
-
 static void free_priv(struct cap_priv *p)
 {
 	size_t i;
@@ -231,8 +206,13 @@ static void free_lists(struct capture *c)
 	}
 	for (i = 0; i < c->nstream; i++)
 		free(c->stream[i].ext);
-	for (i = 0; i < c->nvm; i++)
-		free_vm(&c->vm[i]);
+	for (i = 0; i < c->nvm; i++) {
+		free(c->vm[i].id);
+		free(c->vm[i].name);
+		free(c->vm[i].uuid);
+		free(c->vm[i].vmm);
+		free(c->vm[i].vcpu);
+	}
 	for (i = 0; i < c->nqemu; i++) {
 		free(c->qemu[i].version);
 		free(c->qemu[i].binary);

@@ -228,6 +228,8 @@ struct meta_rec {
 	} kv[META_MAX_KEYS];
 };
 
+/* Whether all bytes are those of a line of meta. */
+bool meta_is_line(const char *line, size_t len);
 /* Splits a line (without newline) in place; false if it is not a record. Values are unescaped. */
 bool meta_parse(char *line, struct meta_rec *rec);
 const char *meta_get(const struct meta_rec *rec, const char *key); /* NULL = absent */

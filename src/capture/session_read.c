@@ -158,16 +158,6 @@ static char *side_in(const struct cap_dir *dir, const char *meta)
 	return NULL;
 }
 
-static char *side_of(const struct cap_dir *dir, const char *name)
-{
-	_cleanup_free_ char *path = NULL;
-	struct sbuf b = { 0 };
-
-	sbuf_addf(&b, "%s/meta", name);
-	path = sbuf_take(&b);
-	return path ? side_in(dir, path) : NULL;
-}
-
 static int compare_names(const void *a, const void *b)
 {
 	return strcmp(*(char *const *)a, *(char *const *)b);
@@ -211,7 +201,9 @@ static int by_captures(struct found *f)
 		return ret == -ENOMEM ? err_set(f->err, ENOMEM, "out of memory") : 0;
 	qsort(l.v, l.n, sizeof(*l.v), compare_names);
 	for (size_t i = 0; i < l.n; i++) {
-		_cleanup_free_ char *side = side_of(&f->dir, l.v[i]);
+		char meta[300];
+		_cleanup_free_ char *side =
+			(snprintf(meta, sizeof(meta), "%s/meta", l.v[i]), side_in(&f->dir, meta));
 
 		if (!side)
 			return err_set(f->err, EBADMSG,
@@ -293,29 +285,25 @@ static int sides_take(struct found *f, struct cursor *c)
 	return ret;
 }
 
-/* Whether a file may be an archive, by how it begins. */
-static bool may_be_tar(int fd)
-{
-	char head[512] = "";
-
-	(void)!full_pread(fd, head, sizeof(head), 0);
-	return cap_is_tar(head, sizeof(head)) || !memcmp(head, "\x1f\x8b", 2) ||
-	       !memcmp(head, "\x28\xb5\x2f\xfd", 4);
-}
-
 int session_ask(const char *path, struct session *s, struct kvmft_err *err)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct found f = { .root = path, .s = s, .err = err };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	char head[512] = "";
 	struct cursor c;
 	struct stat st;
 	int ret;
 
 	*s = (struct session){ 0 };
-	if (fd < 0 || fstat(fd, &st) ||
-	    (S_ISDIR(st.st_mode) ? !faccessat(fd, "meta", F_OK, AT_SYMLINK_NOFOLLOW)
-				 : !S_ISREG(st.st_mode) || !may_be_tar(fd)))
+	if (fd < 0 || fstat(fd, &st))
+		return 0;
+	if (S_ISDIR(st.st_mode) && !faccessat(fd, "meta", F_OK, AT_SYMLINK_NOFOLLOW))
+		return 0;
+	if (!S_ISDIR(st.st_mode) &&
+	    (!S_ISREG(st.st_mode) || full_pread(fd, head, sizeof(head), 0) < 0 ||
+	     !(cap_is_tar(head, sizeof(head)) || !memcmp(head, "\x1f\x8b", 2) ||
+	       !memcmp(head, "\x28\xb5\x2f\xfd", 4))))
 		return 0;
 	ret = sandbox_ask(sides_put, (char *)path, -1, 2 * SESSION_MAX, &b, err);
 	if (ret)

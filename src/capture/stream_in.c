@@ -20,13 +20,13 @@
 #define LEAST_FACTS   (UINT64_C(32) << 20) /* what a small --max-size leaves for all but events */
 #define COPY_SIZE     (64u << 10)
 #define FOLDER_SIZE   4096u /* of an empty one, on most file systems */
-#define TAIL_HEAD_MAX 16u /* time and length of a sub-buffer */
+#define TAIL_HEAD_MAX 16u   /* time and length of a sub-buffer */
 
 /* The data of one CPU. */
 struct in_cpu {
-	int fd;		  /* of its file in `segment` */
+	int fd; /* of its file in `segment` */
 	uint32_t segment;
-	uint64_t end;	  /* of the file: whole sub-buffers */
+	uint64_t end; /* of the file: whole sub-buffers */
 };
 
 struct in {
@@ -44,18 +44,19 @@ struct in {
 	struct in_cpu *cpu;
 	size_t ncpu, cpu_cap;
 	uint64_t meta, formats, facts; /* bytes; facts: these, and files */
-	unsigned int files;	/* bits: those that came */
-	struct capw_kept kept;	/* with --keep */
-	char by[CAPW_ORIGIN_SIZE]; /* whose trigger makes the next segment */
-	bool copy;		/* splice is not available */
-	bool flight;		/* what its ring overwrote is not lost */
-	uint8_t *buf;		/* COPY_SIZE */
+	unsigned int files;	       /* bits: those that came */
+	struct capw_kept kept;	       /* with --keep */
+	char by[CAPW_ORIGIN_SIZE];     /* whose trigger makes the next segment */
+	bool copy;		       /* splice is not available */
+	bool flight;		       /* what its ring overwrote is not lost */
+	uint8_t *buf;		       /* COPY_SIZE */
 };
 
 static int bad(const struct in *in, const char *what)
 {
 	return err_set(in->err, EBADMSG,
-		       "byte %" PRIu64 " of the stream: %s: it is damaged, or not from kvmft record",
+		       "byte %" PRIu64
+		       " of the stream: %s: it is damaged, or not from kvmft record",
 		       in->n->bytes, what);
 }
 
@@ -246,31 +247,25 @@ static const struct {
 	{ "fired", take_fired }, { "asked", take_asked },     { "segment", take_segment },
 };
 
-static int take_line(struct in *in, char *line, size_t len)
-{
-	struct meta_rec rec;
-
-	for (size_t i = 0; i < len; i++)
-		if (line[i] < ' ' || line[i] > '~')
-			return bad(in, "a line of meta has invalid bytes");
-	if (!meta_parse(line, &rec))
-		return bad(in, "a line of meta is not a record");
-	for (size_t i = 0; i < ARRAY_SIZE(records); i++)
-		if (!strcmp(rec.name, records[i].name))
-			return records[i].take(in, &rec);
-	return 0;
-}
-
 /* Each line is parsed in a copy, because parsing takes it apart. */
 static int take_lines(struct in *in, const char *text, size_t len)
 {
+	struct meta_rec rec;
 	int ret = 0;
 
 	while (len && !ret) {
 		size_t n = (size_t)((const char *)memchr(text, '\n', len) - text);
 		_cleanup_free_ char *line = strndup(text, n);
 
-		ret = line ? take_line(in, line, n) : -ENOMEM;
+		if (!line)
+			return -ENOMEM;
+		if (!meta_is_line(text, n))
+			return bad(in, "a line of meta has invalid bytes");
+		if (!meta_parse(line, &rec))
+			return bad(in, "a line of meta is not a record");
+		for (size_t i = 0; i < ARRAY_SIZE(records) && !ret; i++)
+			if (!strcmp(rec.name, records[i].name))
+				ret = records[i].take(in, &rec);
 		text += n + 1;
 		len -= n + 1;
 	}
@@ -283,8 +278,8 @@ static int check_limits(const struct in *in, uint64_t data, uint64_t facts)
 	const struct stream_limits *l = in->limits;
 	struct statvfs vfs;
 
-	if (l->max_size && (in->n->data + data > l->max_size ||
-			    in->facts + facts > MAX(l->max_size, LEAST_FACTS)))
+	if (l->max_size &&
+	    (in->n->data + data > l->max_size || in->facts + facts > MAX(l->max_size, LEAST_FACTS)))
 		return err_set(in->err, EFBIG,
 			       "--max-size is reached, and the sender is told to stop");
 	if (!l->min_free || fstatvfs(capw_dirfd(in->w), &vfs))
@@ -294,9 +289,19 @@ static int check_limits(const struct in *in, uint64_t data, uint64_t facts)
 			       "--min-free is reached, and the sender is told to stop");
 	/* Small files take more of these than of bytes. */
 	if (vfs.f_files && vfs.f_favail < vfs.f_files / 20)
-		return err_set(in->err, ENOSPC,
-			       "less than 5 %% of the inodes are free, and the sender is told to stop");
+		return err_set(
+			in->err, ENOSPC,
+			"less than 5 %% of the inodes are free, and the sender is told to stop");
 	return 0;
+}
+
+/* Of all but events: size bytes, of which the last len are read into b. */
+static int get_facts(struct in *in, uint64_t size, uint64_t len, struct sbuf *b)
+{
+	int ret = check_limits(in, 0, size);
+
+	in->facts += size;
+	return ret ?: get_all(in, len, b);
 }
 
 static int in_meta(struct in *in, const struct stream_head *h)
@@ -307,18 +312,17 @@ static int in_meta(struct in *in, const struct stream_head *h)
 
 	if (in->meta + h->len > CAPTURE_MAX_META)
 		return bad(in, "more meta than a capture may have");
-	ret = check_limits(in, 0, h->len);
-	ret = ret ?: get_all(in, h->len, &b);
+	in->meta += h->len;
+	ret = get_facts(in, h->len, h->len, &b);
 	if (ret)
 		return ret;
 	if (b.s[b.len - 1] != '\n')
 		return bad(in, "a line of meta does not end");
-	in->meta += h->len;
-	in->facts += h->len;
 	ret = take_lines(in, b.s, b.len);
 	b.s[--b.len] = '\0'; /* capw_meta() adds it again */
-	ret = ret ?: err_why(in->err, capw_meta(in->w, &b), "cannot write %s/meta",
-				  capw_path(in->w));
+	ret = ret
+		      ?: err_why(in->err, capw_meta(in->w, &b), "cannot write %s/meta",
+				 capw_path(in->w));
 	if (!ret && (before.began != in->n->began || before.stopped != in->n->stopped ||
 		     before.fired != in->n->fired || before.written != in->n->written))
 		ret = tell(in, true);
@@ -335,10 +339,8 @@ static int in_formats(struct in *in, const struct stream_head *h)
 
 	if (in->formats + h->len > MAX_FORMATS)
 		return bad(in, "more format texts than a kernel has");
-	ret = check_limits(in, 0, h->len);
 	in->formats += h->len;
-	in->facts += h->len;
-	ret = ret ?: get_all(in, h->len, &b);
+	ret = get_facts(in, h->len, h->len, &b);
 	if (ret)
 		return ret;
 	if (strlen(b.s) != b.len)
@@ -349,7 +351,7 @@ static int in_formats(struct in *in, const struct stream_head *h)
 
 static int in_file(struct in *in, const struct stream_head *h)
 {
-	static const char *const names[] = { "header_page", "header_event", "saved_cmdlines",
+	static const char *const names[] = { "header_page", "header_event",   "saved_cmdlines",
 					     "saved_tgids", "printk_formats", "kallsyms",
 					     CAP_SYMBOLS };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -366,12 +368,10 @@ static int in_file(struct in *in, const struct stream_head *h)
 		return bad(in, "a file has an unknown name");
 	if (!ret && in->files & 1u << i)
 		return bad(in, "a file comes twice");
-	ret = ret ?: check_limits(in, 0, h->len);
-	ret = ret ?: get_all(in, h->len - h->cpu, &b);
+	ret = ret ?: get_facts(in, h->len, h->len - h->cpu, &b);
 	if (ret)
 		return ret;
 	in->files |= 1u << i;
-	in->facts += h->len;
 	return err_why(in->err, capw_file(in->w, name, b.s ?: "", b.len), "cannot write %s/%s",
 		       capw_path(in->w), name);
 }
@@ -447,12 +447,13 @@ static int open_data(struct in *in, struct in_cpu *c, const struct stream_head *
 	c->segment = h->segment;
 	c->fd = capw_data_open(in->w, h->segment, h->cpu);
 	if (c->fd == -EMFILE || c->fd == -ENFILE)
-		return err_set(in->err, EMFILE,
-			       "too many files for the CPUs of this stream: raise the limit (ulimit "
-			       "-Hn)");
-	return c->fd < 0 ? err_why(in->err, c->fd, "cannot make a data file in %s",
-				   capw_path(in->w))
-			 : 0;
+		return err_set(
+			in->err, EMFILE,
+			"too many files for the CPUs of this stream: raise the limit (ulimit "
+			"-Hn)");
+	return c->fd < 0
+		       ? err_why(in->err, c->fd, "cannot make a data file in %s", capw_path(in->w))
+		       : 0;
 }
 
 static int cannot_store(const struct in *in, int error)
@@ -460,25 +461,19 @@ static int cannot_store(const struct in *in, int error)
 	return err_why(in->err, error, "cannot write to %s", capw_path(in->w));
 }
 
-static int copy_some(struct in *in, int fd, size_t len)
+/* As much as there is, without passing through this process where that works; 0: try again. */
+static int store_some(struct in *in, int fd, size_t len)
 {
-	size_t part = MIN(len, (size_t)COPY_SIZE);
-	int ret = get(in, in->buf, part);
-
-	ret = ret ?: cannot_store(in, full_write(fd, in->buf, part, NULL));
-	return ret ?: (int)part;
-}
-
-/* As much as there is, without passing through this process; 0: try again. */
-static int splice_some(struct in *in, int fd, size_t len)
-{
-	int ret = await(in);
-	ssize_t n = ret ? -1
-			: splice(in->fd, NULL, fd, NULL, MIN(len, (size_t)1 << 20),
-				 SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
+	const size_t part = MIN(len, (size_t)COPY_SIZE);
+	int ret = in->copy ? get(in, in->buf, part) : await(in);
+	ssize_t n = ret || in->copy ? -1
+				    : splice(in->fd, NULL, fd, NULL, MIN(len, (size_t)1 << 20),
+					     SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
 
 	if (ret)
 		return ret;
+	if (in->copy)
+		return cannot_store(in, full_write(fd, in->buf, part, NULL)) ?: (int)part;
 	if (n < 0 && (errno == EINTR || errno == EAGAIN))
 		return 0;
 	if (n < 0 && errno == EINVAL) {
@@ -512,7 +507,7 @@ static int in_data(struct in *in, const struct stream_head *h)
 		ret = err_set(in->err, ENOMEM, "out of memory");
 	ret = ret ?: open_data(in, c, h);
 	while (left && ret >= 0) {
-		ret = in->copy ? copy_some(in, c->fd, left) : splice_some(in, c->fd, left);
+		ret = store_some(in, c->fd, left);
 		left -= ret > 0 ? (size_t)ret : 0;
 	}
 	if (ret < 0)
@@ -522,23 +517,6 @@ static int in_data(struct in *in, const struct stream_head *h)
 	return 0;
 }
 
-/* First the new data, then the length at the front: whenever we are killed, the file is intact. */
-static int write_tail(struct in *in, const struct in_cpu *c, const uint8_t *head, size_t head_len,
-		      uint32_t from, const struct sbuf *b)
-{
-	const off_t at = (off_t)(c->end - in->subbuf);
-	ssize_t n;
-
-	errno = 0;
-	n = pwrite(c->fd, b->s, b->len, at + (off_t)from);
-	if (n == (ssize_t)b->len) {
-		n = pwrite(c->fd, head, head_len, at);
-		if (n == (ssize_t)head_len)
-			return 0;
-	}
-	return cannot_store(in, errno ?: EIO);
-}
-
 static int in_tail(struct in *in, const struct stream_head *h)
 {
 	const size_t head_len = sizeof(uint64_t) + in->long_size;
@@ -546,6 +524,8 @@ static int in_tail(struct in *in, const struct stream_head *h)
 	uint8_t head[TAIL_HEAD_MAX];
 	const struct in_cpu *c;
 	uint32_t from = 0;
+	ssize_t n;
+	off_t at;
 	int ret = check_segment(in, h);
 
 	if (ret)
@@ -563,7 +543,18 @@ static int in_tail(struct in *in, const struct stream_head *h)
 		     h->len - head_len - sizeof(from) > in->subbuf - from))
 		return bad(in, "more of a sub-buffer than fits into it");
 	ret = ret ?: get_all(in, h->len - head_len - sizeof(from), &b);
-	return ret ?: write_tail(in, c, head, head_len, from, &b);
+	if (ret)
+		return ret;
+	/* First the new data, then the length at the front: if killed between, it is intact. */
+	errno = 0;
+	at = (off_t)(c->end - in->subbuf);
+	n = pwrite(c->fd, b.s, b.len, at + (off_t)from);
+	if (n == (ssize_t)b.len) {
+		n = pwrite(c->fd, head, head_len, at);
+		if (n == (ssize_t)head_len)
+			return 0;
+	}
+	return cannot_store(in, errno ?: EIO);
 }
 
 static int in_segment(struct in *in, const struct stream_head *h)
@@ -584,18 +575,12 @@ static int in_segment(struct in *in, const struct stream_head *h)
 	if (!in->limits->keep)
 		return ret;
 	ret = ret ?: capw_kept_add(&in->kept, in->segment, in->by);
-	while (!ret && capw_kept_over(&in->kept, in->limits->keep, in->limits->keep,
-				      &old))
+	while (!ret && capw_kept_over(&in->kept, in->limits->keep, in->limits->keep, &old))
 		ret = segment_drop(in, old);
 	return ret;
 }
 
 /* ---- frames ---- */
-
-static int in_alive(struct in *in __unused_arg, const struct stream_head *h __unused_arg)
-{
-	return 0;
-}
 
 static int in_end(struct in *in, const struct stream_head *h)
 {
@@ -616,10 +601,10 @@ static const struct {
 	int (*take)(struct in *in, const struct stream_head *h);
 	bool empty; /* it may, and must, be empty */
 } frames[] = {
-	[STREAM_META] = { in_meta, false },	 [STREAM_FORMATS] = { in_formats, false },
-	[STREAM_FILE] = { in_file, false },	 [STREAM_DATA] = { in_data, false },
-	[STREAM_TAIL] = { in_tail, false },	 [STREAM_SEGMENT] = { in_segment, true },
-	[STREAM_ALIVE] = { in_alive, true },	 [STREAM_END] = { in_end, false },
+	[STREAM_META] = { in_meta, false }, [STREAM_FORMATS] = { in_formats, false },
+	[STREAM_FILE] = { in_file, false }, [STREAM_DATA] = { in_data, false },
+	[STREAM_TAIL] = { in_tail, false }, [STREAM_SEGMENT] = { in_segment, true },
+	[STREAM_END] = { in_end, false },
 };
 
 static int take_frame(struct in *in)
@@ -632,8 +617,10 @@ static int take_frame(struct in *in)
 	if (h.mark != STREAM_MARK || h.zero || h.len > STREAM_MAX_PAYLOAD)
 		return bad(in, "not a frame header");
 	in->n->frames++;
+	if (h.type == STREAM_ALIVE && h.len)
+		return bad(in, "a frame that must be empty has content");
 	if (h.type >= ARRAY_SIZE(frames) || !frames[h.type].take)
-		return skip(in, h.len); /* of a later version */
+		return skip(in, h.len); /* of a later version; or that alone is the news */
 	if (frames[h.type].empty != !h.len)
 		return bad(in, frames[h.type].empty ? "a frame that must be empty has content"
 						    : "a frame that must have content is empty");
@@ -663,7 +650,8 @@ static int take_hello(struct in *in)
 			       line);
 	if (version > STREAM_VERSION || capture > CAPTURE_VERSION)
 		return err_lack(in->err, EPROTONOSUPPORT,
-				"the stream has version %" PRIu64 " and a capture of version %" PRIu64
+				"the stream has version %" PRIu64
+				" and a capture of version %" PRIu64
 				", this kvmft takes up to %d and %d: a newer kvmft is needed",
 				version, capture, STREAM_VERSION, CAPTURE_VERSION);
 	return 0;
@@ -674,8 +662,15 @@ int stream_receive(int fd, struct capw *w, const struct stream_limits *limits,
 		   struct stream_news *n, struct kvmft_err *err)
 {
 	struct in in = {
-		.fd = fd, .w = w, .limits = limits, .news = news, .ctx = ctx, .n = n, .err = err,
-		.long_size = 8, .buf = malloc(COPY_SIZE),
+		.fd = fd,
+		.w = w,
+		.limits = limits,
+		.news = news,
+		.ctx = ctx,
+		.n = n,
+		.err = err,
+		.long_size = 8,
+		.buf = malloc(COPY_SIZE),
 	};
 	int ret;
 

@@ -122,15 +122,6 @@ static int put_queue(struct stream_out *s)
 	return ret;
 }
 
-static int put_head(struct stream_out *s, const struct stream_head *h, uint64_t len)
-{
-	struct stream_head head = *h;
-
-	head.mark = STREAM_MARK;
-	head.len = len;
-	return put_bytes(s, &head, sizeof(head));
-}
-
 /* ---- the thread that writes if no other does ---- */
 
 static void *writer(void *arg)
@@ -154,14 +145,6 @@ static void *writer(void *arg)
 		end |= ret != 0;
 	}
 	return NULL;
-}
-
-static int start_writer(struct stream_out *s)
-{
-	int ret = thread_start(&s->writer, writer, s, 0);
-
-	s->thread = !ret;
-	return ret;
 }
 
 /* ---- the doors ---- */
@@ -189,7 +172,10 @@ int stream_out_new(int fd, struct stream_out **out)
 
 int stream_out_start(struct stream_out *s)
 {
-	return start_writer(s);
+	int ret = thread_start(&s->writer, writer, s, 0);
+
+	s->thread = !ret;
+	return ret;
 }
 
 int stream_out_put(struct stream_out *s, const struct stream_head *h, const void *data, size_t len)
@@ -215,11 +201,14 @@ int stream_out_put(struct stream_out *s, const struct stream_head *h, const void
 
 static int begin_frame(struct stream_out *s, const struct stream_head *h, uint64_t len)
 {
+	struct stream_head head = *h;
 	int ret;
 
+	head.mark = STREAM_MARK;
+	head.len = len;
 	pthread_mutex_lock(&s->writing);
 	ret = put_queue(s);
-	return ret ?: put_head(s, h, len);
+	return ret ?: put_bytes(s, &head, sizeof(head));
 }
 
 static int end_frame(struct stream_out *s, int ret)

@@ -180,25 +180,11 @@ static bool enter(struct cap_tar *t, const char *name, size_t n)
 	return i < t->n && str_starts(t->v[i].name, t->root);
 }
 
-/* Often all is in a directory, and that in another. */
-static void find_root(struct cap_tar *t)
-{
-	struct cap_part f;
-
-	while (t->n && cap_tar_file(t, "meta", &f) && cap_tar_file(t, "session", &f)) {
-		const char *first = t->v[0].name + strlen(t->root);
-		const size_t n = strcspn(first, "/");
-
-		if (!first[n] || strncmp(first, t->v[t->n - 1].name + strlen(t->root), n + 1) ||
-		    !enter(t, first, n))
-			return;
-	}
-}
-
 int cap_tar_open(const struct cap_part *all, const char *sub, struct cap_tar **out,
 		 struct kvmft_err *err)
 {
 	struct cap_tar *t = calloc(1, sizeof(*t));
+	struct cap_part f;
 	uint64_t at = 0;
 	int ret = t ? 1 : err_set(err, ENOMEM, "out of memory");
 
@@ -209,7 +195,16 @@ int cap_tar_open(const struct cap_part *all, const char *sub, struct cap_tar **o
 	if (!ret) {
 		if (t->n)
 			qsort(t->v, t->n, sizeof(*t->v), compare);
-		find_root(t);
+		/* Often all is in a directory, and that in another. */
+		while (t->n && cap_tar_file(t, "meta", &f) && cap_tar_file(t, "session", &f)) {
+			const char *first = t->v[0].name + strlen(t->root);
+			const size_t n = strcspn(first, "/");
+
+			if (!first[n] ||
+			    strncmp(first, t->v[t->n - 1].name + strlen(t->root), n + 1) ||
+			    !enter(t, first, n))
+				break;
+		}
 		if (*sub && !enter(t, sub, strlen(sub)))
 			ret = err_set(err, ENOENT, "the tar archive has no directory %s", sub);
 	}

@@ -1,55 +1,38 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* text.c: kernel text files, which both capture formats carry. */
+/* text.c: kernel text files, which both capture formats carry, and the symbols of a capture. */
+#include "kvmft/ksyms.h"
 #include "kvmft/ktext.h"
 #include "reader.h"
 
-/* A decimal word at *p, which moves past it. */
-static bool take_number(char **p, int32_t *v)
-{
-	const char *s = *p + strspn(*p, " \t");
-	uint64_t n;
+#include <inttypes.h>
 
-	if (!take_u64(&s, INT32_MAX, &n))
-		return false;
-	*v = (int32_t)n;
-	*p += (size_t)(s - *p) + strspn(s, " ");
-	return true;
-}
-
-static int each_line(struct capture *c, char *text, int (*one)(struct capture *c, char *line))
+/* "tid comm" or "tid tgid" lines. */
+static int task_lines(struct capture *c, char *text, bool tgids)
 {
 	char *save, *line = strtok_r(text, "\n", &save);
+	uint64_t tid, tgid = 0;
 	int ret = 0;
 
-	for (; line && !ret; line = strtok_r(NULL, "\n", &save))
-		ret = one(c, line);
+	for (; line && !ret; line = strtok_r(NULL, "\n", &save)) {
+		const char *s = line + strspn(line, " \t");
+
+		if (!take_u64(&s, INT32_MAX, &tid))
+			continue;
+		s += strspn(s, tgids ? " \t" : " ");
+		if (tgids ? take_u64(&s, INT32_MAX, &tgid) : *s != '\0')
+			ret = cap_task_add(c, (int32_t)tid, (int32_t)tgid, tgids ? NULL : s, false);
+	}
 	return ret;
-}
-
-static int cmdline(struct capture *c, char *line)
-{
-	int32_t tid;
-
-	return take_number(&line, &tid) && *line ? cap_task_add(c, tid, 0, line, false) : 0;
 }
 
 int cap_parse_cmdlines(struct capture *c, char *text)
 {
-	return each_line(c, text, cmdline);
-}
-
-static int tgid_line(struct capture *c, char *line)
-{
-	int32_t tid, tgid;
-
-	if (!take_number(&line, &tid) || !take_number(&line, &tgid))
-		return 0;
-	return cap_task_add(c, tid, tgid, NULL, false);
+	return task_lines(c, text, false);
 }
 
 int cap_parse_tgids(struct capture *c, char *text)
 {
-	return each_line(c, text, tgid_line);
+	return task_lines(c, text, true);
 }
 
 int cap_set_printk(struct capture *c, const char *text, size_t len)
@@ -125,4 +108,73 @@ void cap_parse_stats(const char *text, struct cap_cpustat *st)
 			*known[i].val += v;
 			st->valid = true;
 		}
+}
+
+/* ---- the symbols that a capture holds of its kernel ---- */
+
+static int symbols_load(struct capture *c, struct ksyms *k, const struct cap_part *file)
+{
+	const size_t size = (size_t)file->size;
+	_cleanup_free_ char *text = malloc(size + 1);
+	size_t bad;
+	int ret = text ? 0 : -ENOMEM;
+
+	if (!ret && cap_part_read(file, text, size, 0) != (ssize_t)size) {
+		cap_note(c, CAP_SYMBOLS " cannot be read: no symbol is used");
+		return 0;
+	}
+	ret = ret ?: ksyms_unpack(k, text, size, &bad);
+	if (ret == -EBADMSG && !bad)
+		cap_note(c, CAP_SYMBOLS
+			 " is not in the format that this kvmft reads: no symbol is used");
+	else if (ret == -EBADMSG)
+		cap_note(c, CAP_SYMBOLS " is damaged at byte %zu: no symbol is used", bad);
+	if (ret)
+		return ret == -EBADMSG ? 0 : ret;
+	for (size_t i = 0; i < c->ngone; i++)
+		ksyms_drop_module(k, c->gone[i]);
+	return 1;
+}
+
+static int symbols_of_directory(struct capture *c, struct ksyms *k)
+{
+	const struct cap_priv *p = cap_priv(c);
+	struct cap_part file;
+	int ret = cap_part_open(&p->dir, CAP_SYMBOLS, &file);
+
+	if (ret == -ENOENT && !p->symbols_told)
+		return 0;
+	if (ret) {
+		cap_note(c, CAP_SYMBOLS ": %s", strerror(-ret));
+		return 0;
+	}
+	if (file.size > CAP_MAX_TEXT)
+		cap_note(c, CAP_SYMBOLS ": too long");
+	else if (p->symbols_told && file.size != p->symbols_bytes)
+		cap_note(c,
+			 CAP_SYMBOLS " is cut: %" PRIu64 " of %" PRIu64 " bytes: no symbol is used",
+			 file.size, p->symbols_bytes);
+	else
+		ret = symbols_load(c, k, &file);
+	util_close_fd(&file.fd);
+	return ret;
+}
+
+int capture_symbols(struct capture *c, struct ksyms *k)
+{
+	const char *text;
+	size_t len;
+	int ret;
+
+	*k = (struct ksyms){ 0 };
+	if (c->is_perfdata)
+		return 0;
+	if (!c->is_tracedat)
+		return symbols_of_directory(c, k);
+	/* trace-cmd stores all of kallsyms; a part of it would not show where functions end. */
+	text = capture_kallsyms(c, &len);
+	if (!text || !memmem(text, len, " _stext\n", 8) || !memmem(text, len, " _etext\n", 8))
+		return 0;
+	ret = ksyms_parse(k, c->kallsyms, c->kallsyms_len);
+	return ret ?: k->n != 0;
 }

@@ -5,31 +5,48 @@
  *   u8[3] 17 08 44, "tracing", "6" NUL or "7" NUL, u8 0 (1: big endian),
  *   u8 sizeof(long), u32 size of a sub-buffer; all integers are little-endian.
  *
- * What follows is described in tracedat_v6.c and tracedat_v7.c. Whatever part is missing, the rest
- * is read: every complete sub-buffer inside the file is used, and what is missing is noted.
+ * What follows depends on the version, see below. Whatever part is missing, the rest is read: every
+ * complete sub-buffer inside the file is used, and what is missing is noted.
  */
+#include "kvmft/ktext.h"
 #include "tracedat.h"
 
 #include <inttypes.h>
 
-#define TD_START 18 /* bytes of the common start */
-#define TD_HEAD	 4096 /* more than it and the strings of v7 need */
+#define TD_START       18	   /* bytes of the common start */
+#define TD_HEAD	       4096	   /* more than it and the strings of v7 need */
+#define MAX_PLAIN      (64u << 20) /* metadata, unpacked */
+#define MAX_CHUNK      (16u << 20) /* events, unpacked: libtracecmd writes 10 sub-buffers */
+#define SECTION_HEADER 16
+#define PACKED	       1 /* section flag */
 
-int td_load(const struct td *t, uint64_t off, uint64_t n, uint8_t **out, size_t *len)
+/*
+ * CPUs of all buffers. Each takes kilobytes later; of the file it takes 16 bytes, but buffers can
+ * claim those of others to be theirs.
+ */
+#define STREAM_BYTES 16u
+#define MIN_STREAMS  1024u
+#define MAX_STREAMS  (8u * CAPTURE_MAX_CPUS)
+
+/*
+ * All parsers return 0, -ENODATA if the file ends too early, -EBADMSG if it contradicts itself, or
+ * -ENOMEM.
+ */
+
+/* n bytes at off, or fewer at the end of the file; *data is freed by the caller. */
+static int td_load(const struct td *t, uint64_t off, uint64_t n, uint8_t **data, struct cursor *cur)
 {
 	ssize_t got;
 
 	if (off >= t->size)
 		return -ENODATA;
 	n = MIN(n, t->size - off);
-	*out = malloc((size_t)n + 1);
-	if (!*out)
+	*data = malloc((size_t)n + 1);
+	if (!*data)
 		return -ENOMEM;
-	got = full_pread(t->fd, *out, (size_t)n, off);
-	if (got < 0)
-		return (int)got;
-	*len = (size_t)got;
-	return 0;
+	got = full_pread(t->fd, *data, (size_t)n, off);
+	*cur = (struct cursor){ *data, got > 0 ? (size_t)got : 0 };
+	return (int)MIN(got, (ssize_t)0);
 }
 
 const char *td_instance(struct td *t, const char *name)
@@ -46,18 +63,20 @@ const char *td_instance(struct td *t, const char *name)
 	return *slot;
 }
 
-bool td_streams_full(struct td *t)
+/* true: there are as many as may be. */
+static bool streams_full(struct td *t)
 {
-	const uint64_t honest = MAX(t->size / TD_STREAM_BYTES, (uint64_t)TD_MIN_STREAMS);
+	const uint64_t honest = MAX(t->size / STREAM_BYTES, (uint64_t)MIN_STREAMS);
 
-	if (t->c->nstream < MIN(honest, (uint64_t)TD_MAX_STREAMS))
+	if (t->c->nstream < MIN(honest, (uint64_t)MAX_STREAMS))
 		return false;
 	cap_note(t->c, "more CPUs of buffers than %zu: they are left out", t->c->nstream);
 	t->c->complete = false;
 	return true;
 }
 
-int td_add_area(struct td *t, uint32_t cpu, const char *instance, uint64_t off, uint64_t len)
+/* Adds one CPU's area, clipped to the file; what is missing is noted. */
+static int area_add(struct td *t, uint32_t cpu, const char *instance, uint64_t off, uint64_t len)
 {
 	uint64_t there = off < t->size ? t->size - off : 0, rest, holes;
 	const char *dot = *instance ? instance : "the top buffer";
@@ -68,7 +87,7 @@ int td_add_area(struct td *t, uint32_t cpu, const char *instance, uint64_t off, 
 		cap_note(t->c, "CPU %u of %s is beyond the limit", cpu, dot);
 		return 0;
 	}
-	if (td_streams_full(t))
+	if (streams_full(t))
 		return 0;
 	s = cap_stream_add(t->c, cpu, instance);
 	if (!s)
@@ -88,11 +107,798 @@ int td_add_area(struct td *t, uint32_t cpu, const char *instance, uint64_t off, 
 	if (rest)
 		cap_note(t->c, "CPU %u of %s: ends inside a sub-buffer, %" PRIu64 " bytes cut", cpu,
 			 dot, rest);
-	ret = cap_stream_extend_file(t->c, s, t->fd, &(struct cap_extent){
-			.fd = t->fd, .off = off, .len = len }, &holes);
+	ret = cap_stream_extend_file(t->c, s, t->fd,
+				     &(struct cap_extent){ .fd = t->fd, .off = off, .len = len },
+				     &holes);
 	if (holes)
-		cap_note(t->c, "CPU %u of %s: %" PRIu64 " of %" PRIu64 " bytes were never written, "
-			 "and left out", cpu, dot, holes, len);
+		cap_note(t->c,
+			 "CPU %u of %s: %" PRIu64 " of %" PRIu64 " bytes were never written, "
+			 "and left out",
+			 cpu, dot, holes, len);
+	return ret;
+}
+
+/* ---- the metadata blocks, byte for byte the same in v6 and v7 ---- */
+
+/* The word "NAME" NUL before a block. */
+static int expect(struct cursor *cur, const char *word, size_t n)
+{
+	const uint8_t *p;
+
+	if (cur_bytes(cur, n, &p))
+		return -ENODATA;
+	return memcmp(p, word, n) ? -EBADMSG : 0;
+}
+
+/* u64 length and that many bytes */
+static int bytes64(struct cursor *cur, const char **p, size_t *len)
+{
+	const uint8_t *at;
+	uint64_t n;
+
+	if (cur_u64(cur, &n) || n > cur->left || cur_bytes(cur, (size_t)n, &at))
+		return -ENODATA;
+	*p = (const char *)at;
+	*len = (size_t)n;
+	return 0;
+}
+
+/* The same as a NUL-terminated copy. */
+static int text64(struct cursor *cur, char **out, size_t *len)
+{
+	const char *p;
+	int ret = bytes64(cur, &p, len);
+
+	if (ret)
+		return ret;
+	*out = malloc(*len + 1);
+	if (!*out)
+		return -ENOMEM;
+	memcpy(*out, p, *len);
+	(*out)[*len] = '\0';
+	return 0;
+}
+
+static int td_header_info(struct td *t, struct cursor *cur)
+{
+	_cleanup_free_ char *page = NULL, *event = NULL;
+	struct ktext_page p;
+	size_t n;
+	int ret = expect(cur, "header_page", sizeof("header_page"));
+
+	ret = ret ?: text64(cur, &page, &n);
+	if (ret)
+		return ret;
+	/* Files of very old kernels lack the text: then the layout follows from sizeof(long). */
+	if (ktext_page(page, &p)) {
+		/* The file's header has the recorder's sizeof(long), or that of `convert`. */
+		t->c->page_header = p.header;
+		t->c->long_size = p.long_size;
+	} else if (n) {
+		cap_note(t->c, "header_page: not understood");
+	}
+	ret = expect(cur, "header_event", sizeof("header_event"));
+	return ret ?: text64(cur, &event, &n);
+}
+
+/* One format; its event name is in its first line. */
+static int read_format(struct td *t, struct cursor *cur, const char *sys)
+{
+	static const char begin[] = "name: ";
+	const size_t at = sizeof(begin) - 1;
+	_cleanup_free_ char *name = NULL;
+	const char *text, *eol;
+	size_t n;
+	int ret = bytes64(cur, &text, &n);
+
+	if (ret)
+		return ret;
+	if (n < at || memcmp(text, begin, at) != 0) {
+		cap_note(t->c, "a format of %s has no name", sys);
+		return 0;
+	}
+	eol = memchr(text + at, '\n', n - at);
+	name = strndup(text + at, (size_t)((eol ?: text + n) - text) - at);
+	return name ? cap_format_add(t->c, sys, name, text, n) : -ENOMEM;
+}
+
+static int td_ftrace_events(struct td *t, struct cursor *cur)
+{
+	uint32_t n;
+	int ret = 0;
+
+	if (cur_u32(cur, &n))
+		return -ENODATA;
+	while (n-- && !ret) /* each takes 8 bytes or ends the loop */
+		ret = read_format(t, cur, "ftrace");
+	return ret;
+}
+
+static int td_event_formats(struct td *t, struct cursor *cur)
+{
+	uint32_t systems, n;
+	const char *sys;
+	int ret = 0;
+
+	if (cur_u32(cur, &systems))
+		return -ENODATA;
+	while (systems-- && !ret) {
+		if (cur_str(cur, &sys) || cur_u32(cur, &n))
+			return -ENODATA;
+		while (n-- && !ret)
+			ret = read_format(t, cur, sys);
+	}
+	return ret;
+}
+
+static int td_printk(struct td *t, struct cursor *cur)
+{
+	const uint8_t *p;
+	uint32_t n;
+
+	if (cur_u32(cur, &n) || cur_bytes(cur, n, &p))
+		return -ENODATA;
+	return cap_set_printk(t->c, (const char *)p, n);
+}
+
+static int td_kallsyms(struct td *t, struct cursor *cur)
+{
+	const uint8_t *p;
+	uint32_t n;
+
+	if (cur_u32(cur, &n) || cur_bytes(cur, n, &p))
+		return -ENODATA;
+	return cap_set_kallsyms(t->c, (const char *)p, n);
+}
+
+static int td_cmdlines(struct td *t, struct cursor *cur)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t n;
+	int ret = text64(cur, &text, &n);
+
+	return ret ?: cap_parse_cmdlines(t->c, text);
+}
+
+/*
+ * Version 7: sections reached through options.
+ *
+ * Behind the common start: compressor NUL, its version NUL, u64 offset of the first OPTIONS
+ * section. Every section begins with u16 id, u16 flags (bit 0: compressed), u32 name, u64 size
+ * of what follows:
+ *
+ *   OPTIONS (0)   { u16 id, u32 size, data }, closed by id 0, size 8, u64 next OPTIONS or 0
+ *   16 .. 21      the metadata blocks of version 6
+ *   BUFFER (3)    the sub-buffers of one tracefs instance; described by an option of the same
+ *                 number: u64 offset, name NUL, clock NUL, u32 page size, u32 n,
+ *                 n x { u32 cpu, u64 offset, u64 size }
+ *
+ * Compressed metadata: u32 packed size, u32 plain size, bytes. Compressed data of a CPU: u32
+ * chunks, then chunks of the same form.
+ *
+ * When the options cannot be reached (the file was cut), sections are walked one after the other
+ * and what they hold is used; a BUFFER section without its option has no CPU table and is lost.
+ */
+struct section {
+	uint16_t id, flags;
+	uint64_t off, size; /* of the payload */
+};
+
+static int section_at(struct td *t, uint64_t off, struct section *s)
+{
+	_cleanup_free_ uint8_t *data = NULL;
+	struct cursor cur;
+	uint32_t name;
+	int ret = td_load(t, off, SECTION_HEADER, &data, &cur);
+
+	if (ret)
+		return ret;
+	if (cur_u16(&cur, &s->id) || cur_u16(&cur, &s->flags) || cur_u32(&cur, &name) ||
+	    cur_u64(&cur, &s->size))
+		return -ENODATA;
+	s->off = off + SECTION_HEADER;
+	return 0;
+}
+
+/* Each section counts once: many that claim the same bytes would take endless time. */
+static int take_meta(struct td *t, uint64_t n)
+{
+	if (n > t->meta_left)
+		return -EFBIG;
+	t->meta_left -= n;
+	return 0;
+}
+
+static void section_bad(struct capture *c, const char *what, int ret)
+{
+	cap_note(c, "section %s: %s", what,
+		 ret == -ENODATA ? "cut"
+		 : ret == -EFBIG ? "larger than any kernel's, not unpacked"
+				 : "damaged");
+	c->complete = false;
+}
+
+/* The payload of a metadata section in memory; packed it is u32 packed, u32 plain, bytes. */
+static int section_load(struct td *t, const struct section *s, uint8_t **data, struct cursor *cur)
+{
+	_cleanup_free_ uint8_t *file = NULL;
+	uint32_t packed, plain;
+	const uint8_t *p;
+	int ret;
+
+	if (s->size > CAPTURE_MAX_META ||
+	    take_meta(t, MIN(s->size, t->size - MIN(s->off, t->size))))
+		return -EFBIG;
+	if (!(s->flags & PACKED))
+		return td_load(t, s->off, s->size, data, cur);
+	if (!cap_priv(t->c)->packing)
+		return -EBADMSG;
+	ret = td_load(t, s->off, s->size, &file, cur);
+	if (ret)
+		return ret;
+	if (cur_u32(cur, &packed) || cur_u32(cur, &plain) || cur_bytes(cur, packed, &p))
+		return -ENODATA;
+	if (plain > MAX_PLAIN || take_meta(t, plain))
+		return -EFBIG;
+	*data = malloc((size_t)plain + 1);
+	if (!*data)
+		return -ENOMEM;
+	*cur = (struct cursor){ *data, plain };
+	return cap_unpack(cap_priv(t->c)->packing, p, packed, *data, plain);
+}
+
+static const struct {
+	uint16_t id;
+	const char *what;
+	int (*read)(struct td *t, struct cursor *cur);
+} meta_section[] = {
+	{ TD_HEADER_INFO, "header_page and header_event", td_header_info },
+	{ TD_FTRACE_EVENTS, "ftrace events", td_ftrace_events },
+	{ TD_EVENT_FORMATS, "event formats", td_event_formats },
+	{ TD_KALLSYMS, "kallsyms", td_kallsyms },
+	{ TD_PRINTK, "printk formats", td_printk },
+	{ TD_CMDLINES, "saved command lines", td_cmdlines },
+};
+
+static int kallsyms_load(struct capture *c, const struct cap_later *at)
+{
+	struct td t = {
+		.c = c, .fd = cap_priv(c)->fd, .size = at->file, .meta_left = at->size + MAX_PLAIN
+	};
+	const struct section s = { .flags = at->flags, .off = at->off, .size = at->size };
+	_cleanup_free_ uint8_t *data = NULL;
+	struct cursor cur;
+	int ret = section_load(&t, &s, &data, &cur);
+
+	ret = ret ?: td_kallsyms(&t, &cur);
+	if (ret && ret != -ENOMEM)
+		section_bad(c, "kallsyms", ret);
+	return ret;
+}
+
+/*
+ * Only notes where kallsyms is: flags and bytes of a section of v7; v6 has the same without flags.
+ * False: it has to be read now, as the file lacks some of it.
+ */
+static bool kallsyms_later(struct td *t, uint64_t off, uint64_t size, uint16_t flags)
+{
+	if (!t->c->is_tracedat || off > t->size || size > t->size - off || size > CAPTURE_MAX_META)
+		return false;
+	if (!cap_priv(t->c)->kallsyms.load)
+		cap_priv(t->c)->kallsyms = (struct cap_later){ .load = kallsyms_load,
+							       .off = off,
+							       .size = size,
+							       .file = t->size,
+							       .flags = flags };
+	return true;
+}
+
+static int section_read(struct td *t, const struct section *s)
+{
+	_cleanup_free_ uint8_t *data = NULL;
+	struct cursor cur;
+	int ret;
+
+	for (size_t i = 0; i < ARRAY_SIZE(meta_section); i++) {
+		if (meta_section[i].id != s->id)
+			continue;
+		ret = section_load(t, s, &data, &cur);
+		ret = ret ?: meta_section[i].read(t, &cur);
+		if (!ret || ret == -ENOMEM)
+			return ret;
+		section_bad(t->c, meta_section[i].what, ret);
+	}
+	return 0;
+}
+
+/*
+ * Compressed sub-buffers: u32 chunks, then u32 packed, u32 plain, bytes each. The size that
+ * libtracecmd writes for them leaves out the first four bytes.
+ */
+static int packed_area(struct td *t, uint32_t cpu, const char *instance, uint64_t off, uint64_t len)
+{
+	uint64_t end, at;
+	_cleanup_free_ uint8_t *head = NULL;
+	struct cap_stream *s = cap_stream_add(t->c, cpu, instance);
+	struct cursor cur;
+	uint32_t chunks, packed, plain;
+	int ret;
+
+	if (!s)
+		return -ENOMEM;
+	ret = td_load(t, off, 4, &head, &cur);
+	if (ret == -ENOMEM)
+		return ret;
+	if (ret || len > t->left || cur_u32(&cur, &chunks)) /* off lies in the file from here on */
+		goto cut;
+	t->left -= len;
+	at = off + 4;
+	end = at + MIN(len, t->size - at);
+	for (; chunks; chunks--, at += 8ull + packed) {
+		_cleanup_free_ uint8_t *data = NULL;
+
+		if (end - at < 8 || td_load(t, at, 8, &data, &cur) || cur_u32(&cur, &packed) ||
+		    cur_u32(&cur, &plain) || packed > end - at - 8 || !packed ||
+		    plain > MAX_CHUNK || plain % t->c->subbuf_size)
+			goto cut;
+		ret = cap_stream_extend(
+			t->c, s,
+			&(struct cap_extent){
+				.fd = t->fd, .off = at + 8, .len = plain, .packed = packed });
+		if (ret)
+			return ret;
+	}
+	return 0;
+cut:
+	cap_note(t->c, "CPU %u: compressed events are cut or damaged, the rest is missing", cpu);
+	t->c->complete = false;
+	return 0;
+}
+
+static int opt_buffer(struct td *t, struct cursor opt)
+{
+	const char *name, *clock, *instance;
+	struct section s = { .id = TD_DONE }; /* not that of a buffer, if it is outside the file */
+	uint32_t page, n, cpu;
+	uint64_t at, off, len;
+	int ret = 0;
+
+	if (cur_u64(&opt, &at) || cur_str(&opt, &name) || cur_str(&opt, &clock) ||
+	    cur_u32(&opt, &page) || cur_u32(&opt, &n) || n > opt.left / 20) {
+		cap_note(t->c, "option BUFFER is damaged");
+		t->c->complete = false;
+		return 0;
+	}
+	instance = td_instance(t, name);
+	if (!instance || (!t->c->clock && *clock && cap_parse_clock(&t->c->clock, clock)))
+		return -ENOMEM;
+	if (page != t->c->subbuf_size) {
+		cap_note(t->c, "buffer '%s' has another page size (%u), which is not supported",
+			 name, page);
+		t->c->complete = false;
+		return 0;
+	}
+	ret = section_at(t, at, &s);
+	if (ret == -ENOMEM)
+		return ret;
+	if (ret || s.id != TD_BUFFER) /* the areas may still be there */
+		cap_note(t->c, "buffer '%s': its section is missing", name);
+	for (ret = 0; n && !ret && !streams_full(t); n--) {
+		if (cur_u32(&opt, &cpu) || cur_u64(&opt, &off) || cur_u64(&opt, &len))
+			break;
+		if (cap_priv(t->c)->packing && s.id == TD_BUFFER && (s.flags & PACKED) &&
+		    cpu < CAPTURE_MAX_CPUS)
+			ret = packed_area(t, cpu, instance, off, len);
+		else
+			ret = area_add(t, cpu, instance, off, len);
+	}
+	return ret;
+}
+
+/* An option that names a section: u64 offset first. */
+static int opt_section(struct td *t, uint16_t id, struct cursor opt)
+{
+	struct section s;
+	uint64_t off;
+	int ret;
+
+	if (cur_u64(&opt, &off))
+		ret = -ENODATA;
+	else
+		ret = section_at(t, off, &s);
+	if (!ret && s.id == id) {
+		bool later = id == TD_KALLSYMS &&
+			     (!(s.flags & PACKED) || cap_priv(t->c)->packing) &&
+			     !take_meta(t, s.size) && kallsyms_later(t, s.off, s.size, s.flags);
+
+		return later ? 0 : section_read(t, &s);
+	}
+	if (ret == -ENOMEM)
+		return ret;
+	cap_note(t->c, "section %u is missing", id);
+	t->c->complete = false;
+	return 0;
+}
+
+/* One OPTIONS section; *next becomes the offset of the following one. */
+static int read_section_options(struct td *t, uint64_t off, uint64_t *next)
+{
+	_cleanup_free_ uint8_t *data = NULL;
+	struct cursor cur, opt;
+	struct section s;
+	const uint8_t *p;
+	uint32_t size;
+	uint16_t id;
+	int ret;
+
+	*next = 0;
+	ret = section_at(t, off, &s);
+	if (!ret && s.id != TD_DONE)
+		ret = -EBADMSG;
+	ret = ret ?: section_load(t, &s, &data, &cur);
+	while (!ret) {
+		if (cur_u16(&cur, &id) || cur_u32(&cur, &size) || cur_bytes(&cur, size, &p))
+			return -ENODATA;
+		opt = (struct cursor){ p, size };
+		if (id == TD_DONE)
+			return cur_u64(&opt, next) ? -ENODATA : 0;
+		if (id == TD_BUFFER_TEXT)
+			cap_note(t->c, "this file holds the text of a latency tracer");
+		ret = id == TD_BUFFER				  ? opt_buffer(t, opt)
+		      : id >= TD_HEADER_INFO && id <= TD_CMDLINES ? opt_section(t, id, opt)
+								  : td_option(t, id, opt);
+	}
+	return ret;
+}
+
+/* Without options: metadata sections in the order of the file. */
+static int walk_sections(struct td *t, uint64_t off)
+{
+	struct section s;
+	int ret;
+
+	t->meta_left = t->size +
+		       MAX_PLAIN; /* they do not overlap, though some may have been read before */
+	while (!section_at(t, off, &s)) {
+		if (s.id == TD_BUFFER)
+			cap_note(t->c,
+				 "a buffer of %" PRIu64 " bytes has no CPU table: its events "
+				 "cannot be told apart and are left out",
+				 s.size);
+		ret = section_read(t, &s);
+		if (ret)
+			return ret;
+		if (s.size > t->size - off)
+			break;
+		off = s.off + s.size;
+	}
+	return 0;
+}
+
+static int read_sections(struct td *t, uint64_t off)
+{
+	uint64_t at = off, next;
+	int ret = 0;
+
+	t->meta_left = t->size + 4ull * MAX_PLAIN; /* unpacked, it may be larger than the file */
+	while (at && !ret) {
+		if (u64map_get(&t->seen, at, &next)) {
+			cap_note(t->c, "the chain of options is a loop");
+			break;
+		}
+		ret = u64map_put(&t->seen, at, 1);
+		ret = ret ?: read_section_options(t, at, &next);
+		if (!ret)
+			at = next;
+	}
+	if (ret != -ENODATA && ret != -EBADMSG && ret != -EFBIG)
+		return ret;
+	section_bad(t->c, "of options", ret);
+	return t->c->nformat ? 0 : walk_sections(t, t->start);
+}
+
+/*
+ * Version 6 goes on in one fixed order:
+ *
+ *   "header_page" NUL u64 n text, "header_event" NUL u64 n text
+ *   u32 count, count x { u64 n, format }                                    ftrace events
+ *   u32 systems x { name NUL, u32 count, count x { u64 n, format } }        event formats
+ *   u32 n kallsyms, u32 n printk formats, u64 n saved_cmdlines, u32 CPUs
+ *   "options  " NUL, { u16 id, u32 size, data }, u16 0                      may be absent
+ *   "flyrecord" NUL, per CPU { u64 offset, u64 size }                       or "latency  "
+ *   u64 n, clock                                           only with option TRACECLOCK
+ *   sub-buffers, each CPU at its offset
+ *
+ * An option BUFFER points to another "flyrecord" block, of a tracefs instance.
+ *
+ * The length of a block is found by walking its lengths; then it is loaded, read and forgotten.
+ */
+#define WORD 10 /* "options  " NUL, "flyrecord" NUL, "latency  " NUL */
+
+/* "flyrecord" NUL, the table with one more entry, and the clock. */
+#define TABLE_BYTES(cpus) (WORD + 16ull * ((cpus) + 1) + 8 + 4096)
+
+/* ---- how long a block is ---- */
+
+/* A walk over lengths, reading some bytes of the file at a time. */
+struct scan {
+	const struct td *t;
+	uint64_t at, end; /* end: of the file, or as far as a block may reach */
+	uint64_t from;	  /* of buf in the file */
+	size_t have;
+	uint8_t buf[4096];
+};
+
+/* n bytes at the current place, at most 16; NULL if they are missing. */
+static const uint8_t *scan_bytes(struct scan *s, size_t n)
+{
+	const uint8_t *p;
+
+	if (s->at > s->end || n > s->end - s->at)
+		return NULL;
+	if (s->at < s->from || s->at + n > s->from + s->have) {
+		ssize_t got = full_pread(s->t->fd, s->buf, sizeof(s->buf), s->at);
+
+		s->from = s->at;
+		s->have = got > 0 ? (size_t)got : 0;
+		if (s->have < n)
+			return NULL;
+	}
+	p = s->buf + (s->at - s->from);
+	s->at += n;
+	return p;
+}
+
+static bool scan_u32(struct scan *s, uint32_t *v)
+{
+	const uint8_t *p = scan_bytes(s, 4);
+
+	if (p)
+		*v = load_u32(p);
+	return p;
+}
+
+static bool scan_skip(struct scan *s, uint64_t n)
+{
+	bool there = s->at <= s->end && n <= s->end - s->at;
+
+	s->at = there ? s->at + n : s->end;
+	return there;
+}
+
+/* u64 length and that many bytes. */
+static bool scan_text64(struct scan *s)
+{
+	const uint8_t *p = scan_bytes(s, 8);
+
+	return p && scan_skip(s, load_u64(p));
+}
+
+static bool scan_texts(struct scan *s)
+{
+	uint32_t n;
+
+	if (!scan_u32(s, &n))
+		return false;
+	while (n && scan_text64(s))
+		n--;
+	return !n;
+}
+
+static bool size_header(struct scan *s)
+{
+	return scan_skip(s, sizeof("header_page")) && scan_text64(s) &&
+	       scan_skip(s, sizeof("header_event")) && scan_text64(s);
+}
+
+static bool size_systems(struct scan *s)
+{
+	const uint8_t *p;
+	uint32_t n;
+
+	if (!scan_u32(s, &n))
+		return false;
+	for (; n; n--) {
+		do {
+			p = scan_bytes(s, 1);
+		} while (p && *p);
+		if (!p || !scan_texts(s))
+			return false;
+	}
+	return true;
+}
+
+static bool size_block32(struct scan *s)
+{
+	uint32_t n;
+
+	return scan_u32(s, &n) && scan_skip(s, n);
+}
+
+static bool size_cpus(struct scan *s)
+{
+	return scan_skip(s, 4);
+}
+
+/* { u16 id, u32 size, data } up to id 0; nothing if the block is absent. */
+static bool size_options(struct scan *s)
+{
+	const uint8_t *p = scan_bytes(s, WORD);
+
+	if (!p)
+		return false;
+	if (memcmp(p, "options  ", WORD)) {
+		s->at -= WORD;
+		return true;
+	}
+	while ((p = scan_bytes(s, 2))) {
+		if (load_u16(p) == TD_DONE)
+			return true;
+		if (!size_block32(s))
+			return false;
+	}
+	return false;
+}
+
+/* ---- what is in it ---- */
+
+/* "flyrecord" NUL, a table of CPUs, and the clock if there is option TRACECLOCK. */
+static int read_flyrecord(struct td *t, uint64_t at, uint32_t cpus, const char *instance)
+{
+	_cleanup_free_ uint8_t *data = NULL;
+	_cleanup_free_ char *clock = NULL;
+	struct cursor cur;
+	const uint8_t *p;
+	uint64_t off, len;
+	int ret = td_load(t, at, TABLE_BYTES(cpus), &data, &cur);
+
+	if (ret || cur_bytes(&cur, WORD, &p))
+		return ret ?: -ENODATA;
+	if (!memcmp(p, "latency  ", WORD)) {
+		cap_note(t->c, "this file holds the text of a latency tracer, and no events");
+		return 0;
+	}
+	if (memcmp(p, "flyrecord", WORD))
+		return -EBADMSG;
+	if (streams_full(t))
+		return 0;
+	for (uint32_t i = 0; i < cpus; i++) {
+		if (cur_u64(&cur, &off) || cur_u64(&cur, &len))
+			return -ENODATA;
+		ret = area_add(t, i, instance, off, len);
+		if (ret)
+			return ret;
+	}
+	/* libtracecmd skips one more pair if the option raises the count. */
+	if (!*instance && t->cpucount > cpus && cur_skip(&cur, 16))
+		return -ENODATA;
+	if (!t->has_clock)
+		return 0;
+	if (cur_u64(&cur, &len) || len > 4096 || cur_bytes(&cur, (size_t)len, &p))
+		return -ENODATA;
+	clock = strndup((const char *)p, (size_t)len);
+	if (!clock)
+		return -ENOMEM;
+	return t->c->clock ? 0 : cap_parse_clock(&t->c->clock, clock);
+}
+
+/* { u16 id, u32 size, data }, closed by a bare u16 0. The whole block may be absent. */
+static int read_options(struct td *t, struct cursor *cur)
+{
+	const uint8_t *p;
+	uint32_t size;
+	uint16_t id;
+	int ret = 0;
+
+	if (cur->left < WORD)
+		return -ENODATA;
+	if (memcmp(cur->p, "options  ", WORD))
+		return 0;
+	if (cur_skip(cur, WORD))
+		return -ENODATA;
+	while (!ret) {
+		if (cur_u16(cur, &id))
+			return -ENODATA;
+		if (id == TD_DONE)
+			return 0;
+		if (cur_u32(cur, &size) || cur_bytes(cur, size, &p))
+			return -ENODATA;
+		ret = td_option(t, id, (struct cursor){ p, size });
+	}
+	return ret;
+}
+
+static int read_cpus(struct td *t, struct cursor *cur)
+{
+	if (cur_u32(cur, &t->cpus))
+		return -ENODATA;
+	return t->cpus > CAPTURE_MAX_CPUS ? -EBADMSG : 0;
+}
+
+/* What the file lacks costs only that part; only lack of memory ends the reading. */
+static int survive(struct td *t, int ret, const char *what)
+{
+	if (!ret || ret == -ENOMEM)
+		return ret;
+	cap_note(t->c, "%s: %s", what,
+		 ret == -ENODATA   ? "the file ends inside it"
+		 : ret == -EBADMSG ? "damaged"
+				   : strerror(-ret));
+	t->c->complete = false;
+	return 0;
+}
+
+/* The top-level buffer comes last: its length depends on what was read before. */
+static const struct {
+	const char *what;
+	bool (*size)(struct scan *s);
+	int (*read)(struct td *t, struct cursor *cur);
+} block[] = {
+	{ "header_page and header_event", size_header, td_header_info },
+	{ "ftrace events", scan_texts, td_ftrace_events },
+	{ "event formats", size_systems, td_event_formats },
+	{ "kallsyms", size_block32, td_kallsyms },
+	{ "printk formats", size_block32, td_printk },
+	{ "saved command lines", scan_text64, td_cmdlines },
+	{ "CPU count", size_cpus, read_cpus },
+	{ "options", size_options, read_options },
+};
+
+/* Reads block i at *off, and moves *off past it. A cut block is read as far as it goes. */
+static int read_block(struct td *t, struct scan *s, size_t i, uint64_t *off)
+{
+	_cleanup_free_ uint8_t *data = NULL;
+	struct cursor cur;
+	uint64_t end;
+	bool whole;
+	int ret;
+
+	s->at = *off;
+	s->end = t->size;
+	if (s->end - s->at > CAPTURE_MAX_META)
+		s->end = s->at + CAPTURE_MAX_META;
+	whole = block[i].size(s);
+	end = whole ? s->at : s->end;
+	if (whole && block[i].read == td_kallsyms && kallsyms_later(t, *off, end - *off, 0)) {
+		*off = end;
+		return 0;
+	}
+	/* At least the word that says whether there is such a block. */
+	ret = td_load(t, *off, MAX(end - *off, (uint64_t)WORD), &data, &cur);
+	if (ret)
+		return ret;
+	*off = end;
+	return block[i].read(t, &cur);
+}
+
+int td_read_blocks(struct td *t, size_t n, uint64_t *off)
+{
+	_cleanup_free_ struct scan *s = calloc(1, sizeof(*s));
+	int ret = 0;
+	size_t i;
+
+	if (!s)
+		return -ENOMEM;
+	s->t = t;
+	/* Each block begins where the one before ends: after a broken one nothing can be found. */
+	for (i = 0; i < n && !ret; i++)
+		ret = read_block(t, s, i, off);
+	return ret ? survive(t, ret, block[i - 1].what) : 1;
+}
+
+static int read_v6(struct td *t, uint64_t off)
+{
+	int ret = td_read_blocks(t, ARRAY_SIZE(block), &off);
+
+	if (ret > 0)
+		ret = survive(t, read_flyrecord(t, off, t->cpus, ""), "top buffer");
+	for (size_t i = 0; i < t->nbuf && !ret; i++) {
+		const struct td_buffer *b = &t->buf[i];
+		const char *name = td_instance(t, b->name);
+
+		ret = name ? read_flyrecord(t, b->off, b->cpus ?: t->cpus, name) : -ENOMEM;
+		ret = survive(t, ret, b->name);
+	}
 	return ret;
 }
 
@@ -101,7 +907,6 @@ static int read_v7(struct td *t, struct cursor *cur, struct kvmft_err *err)
 {
 	const char *name, *version;
 	uint64_t off;
-
 	size_t before = cur->left;
 
 	if (cur_str(cur, &name) || cur_str(cur, &version) || cur_u64(cur, &off))
@@ -112,7 +917,7 @@ static int read_v7(struct td *t, struct cursor *cur, struct kvmft_err *err)
 		if (!cap_priv(t->c)->packing)
 			return -EOPNOTSUPP;
 	}
-	return td_read_v7(t, off);
+	return read_sections(t, off);
 }
 
 static int read_start(struct td *t, struct cursor *cur, struct kvmft_err *err)
@@ -175,22 +980,20 @@ int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err
 	struct td t = { .c = c, .fd = fd, .size = size, .left = size };
 	_cleanup_free_ uint8_t *data = NULL;
 	struct cursor cur;
-	size_t len = 0, i;
 	int ret;
 
 	c->is_tracedat = true;
 	c->complete = true;
-	ret = td_load(&t, 0, TD_HEAD, &data, &len);
+	ret = td_load(&t, 0, TD_HEAD, &data, &cur);
 	if (ret == -ENODATA)
 		return err_set(err, EBADMSG, "the file is empty");
 	if (ret)
 		return ret;
-	cur = (struct cursor){ data, len };
 	ret = read_start(&t, &cur, err);
 	if (!ret)
-		ret = c->version == 6 ? td_read_v6(&t, TD_START) : read_v7(&t, &cur, err);
+		ret = c->version == 6 ? read_v6(&t, TD_START) : read_v7(&t, &cur, err);
 	ret = ret ?: finish(c);
-	for (i = 0; i < t.nbuf; i++)
+	for (size_t i = 0; i < t.nbuf; i++)
 		free(t.buf[i].name);
 	free(t.buf);
 	u64map_free(&t.seen);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * tracedat_write.c: writing a trace.dat of version 6, which every reader knows; its parts are
- * described in tracedat_v6.c.
+ * described in tracedat_read.c.
  *
  * Two things are documented nowhere: the clock follows a CPU table exactly if option TRACECLOCK
  * exists, so both always do; and sub-buffers begin at multiples of their size, at least of a page,
  * because readers map them.
  */
 #include "kvmft/tracedat.h"
-
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -26,15 +25,15 @@ struct tdw {
 	size_t fill;
 	/* per CPU of spec->cap: where its counts of dropped and read events are in the options */
 	size_t *stats_at;
-	uint64_t *events;     /* ... and what was written of it */
-	uint64_t options_at;  /* in the file */
-	uint64_t pos; /* in the file, of the next byte */
+	uint64_t *events;    /* ... and what was written of it */
+	uint64_t options_at; /* in the file */
+	uint64_t pos;	     /* in the file, of the next byte */
 	struct sbuf options;
 
 	size_t buffer;	    /* 0 = none yet, 1 = top, 2 = first instance */
 	uint32_t cpus, cpu; /* of the buffer; the current one */
 	bool in_cpu;
-	uint64_t cpu_at;    /* where its data begins */
+	uint64_t cpu_at; /* where its data begins */
 
 	uint64_t table_at;   /* the CPU table of this buffer */
 	uint64_t *offset_at; /* where the offsets of instances go */
@@ -206,21 +205,6 @@ static int tdw_write_sbuf(struct tdw *w, struct sbuf *b)
 	return ret;
 }
 
-static int pad_to(struct tdw *w, uint32_t align)
-{
-	static const uint8_t zero[4096];
-	uint64_t rest = w->pos % align ? align - w->pos % align : 0;
-	int ret = 0;
-
-	while (rest && !ret) {
-		size_t n = MIN(rest, sizeof(zero));
-
-		ret = tdw_write(w, zero, n);
-		rest -= n;
-	}
-	return ret;
-}
-
 /* Overwrites something already written. */
 static int patch(struct tdw *w, uint64_t at, const void *p, size_t n)
 {
@@ -240,7 +224,13 @@ static int patch_u64(struct tdw *w, uint64_t at, uint64_t v)
 
 static int align(struct tdw *w)
 {
-	return pad_to(w, MAX(w->spec->g.size, MIN_ALIGN));
+	static const uint8_t zero[MIN_ALIGN];
+	const uint32_t to = MAX(w->spec->g.size, MIN_ALIGN);
+	int ret = 0;
+
+	while (w->pos % to && !ret)
+		ret = tdw_write(w, zero, (size_t)MIN(to - w->pos % to, sizeof(zero)));
+	return ret;
 }
 
 /* ---- options: collected until their place in the file comes ---- */
@@ -265,47 +255,13 @@ static int tdw_option_sbuf(struct tdw *w, enum td_opt id, struct sbuf *b)
 	return ret;
 }
 
-/* The kernel's trace_clock file shows the current one in brackets; NUL included. */
-static int clock_option(struct tdw *w)
-{
-	char text[80];
-	int n = snprintf(text, sizeof(text), "[%.64s]", w->spec->clock);
-
-	return tdw_option(w, TD_TRACECLOCK, text, (size_t)n + 1);
-}
-
 /* ---- the file ---- */
-
-static void put_start(struct tdw *w, struct sbuf *b)
-{
-	static const uint8_t magic[] = { 0x17, 0x08, 0x44, 't', 'r', 'a', 'c', 'i', 'n', 'g' };
-	const struct subbuf_geom *g = &w->spec->g;
-
-	sbuf_add_mem(b, magic, sizeof(magic));
-	sbuf_add_mem(b, "6", 2);
-	sbuf_addc(b, 0);
-	sbuf_addc(b, (char)g->long_size);
-	tdw_put_u32(b, g->size);
-}
-
-static int put_blocks(struct tdw *w)
-{
-	struct sbuf b = { 0 };
-	int ret = 0;
-
-	for (int k = 0; k < TDW_BLOCKS && !ret; k++) {
-		tdw_block(w->spec, (enum tdw_block)k, &b);
-		ret = tdw_write_sbuf(w, &b);
-	}
-	tdw_put_u32(&b, w->spec->cpus);
-	ret = ret ?: tdw_write_sbuf(w, &b);
-	sbuf_free(&b);
-	w->offset_at = calloc(w->spec->ninstance + 1, sizeof(*w->offset_at));
-	return w->offset_at ? ret : -ENOMEM;
-}
 
 int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out)
 {
+	static const uint8_t magic[] = { 0x17, 0x08, 0x44, 't', 'r', 'a', 'c',
+					 'i',  'n',  'g',  '6', 0,   0 };
+	char clock[80];
 	struct sbuf b = { 0 };
 	struct tdw *w;
 	int ret;
@@ -320,13 +276,21 @@ int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out)
 	w->spec = spec;
 	w->fd = fd;
 	w->buf = malloc(OUT_BUFFER);
-	ret = w->buf ? 0 : -ENOMEM;
-	if (!ret) {
-		put_start(w, &b);
+	w->offset_at = calloc(spec->ninstance + 1, sizeof(*w->offset_at));
+	ret = w->buf && w->offset_at ? 0 : -ENOMEM;
+	sbuf_add_mem(&b, magic, sizeof(magic));
+	sbuf_addc(&b, (char)spec->g.long_size);
+	tdw_put_u32(&b, spec->g.size);
+	for (int k = 0; k < TDW_BLOCKS && !ret; k++) {
+		tdw_block(spec, (enum tdw_block)k, &b);
 		ret = tdw_write_sbuf(w, &b);
 	}
-	ret = ret ?: put_blocks(w);
-	ret = ret ?: clock_option(w);
+	tdw_put_u32(&b, spec->cpus);
+	ret = ret ?: tdw_write_sbuf(w, &b);
+	sbuf_free(&b);
+	/* The kernel's trace_clock file shows the current one in brackets; NUL included. */
+	snprintf(clock, sizeof(clock), "[%.64s]", spec->clock);
+	ret = ret ?: tdw_option(w, TD_TRACECLOCK, clock, strlen(clock) + 1);
 	if (ret)
 		return tdw_close(w, ret);
 	*out = w;
@@ -334,7 +298,7 @@ int tdw_create(int fd, const struct tdw_spec *spec, struct tdw **out)
 }
 
 /* The option's offset is not known yet; its place is remembered. */
-static int instance_option(struct tdw *w, size_t i, uint64_t options_at)
+static int instance_option(struct tdw *w, size_t i)
 {
 	const struct tdw_spec *s = w->spec;
 	struct sbuf b = { 0 };
@@ -342,23 +306,12 @@ static int instance_option(struct tdw *w, size_t i, uint64_t options_at)
 
 	tdw_put_u64(&b, 0);
 	sbuf_add_mem(&b, s->instance[i], strlen(s->instance[i]) + 1);
-	w->offset_at[i] = options_at + w->options.len + 6;
+	w->offset_at[i] = w->options_at + w->options.len + 6;
 	ret = tdw_option_sbuf(w, TD_BUFFER, &b);
 	if (ret || s->instance_cpus[i] == s->cpus)
 		return ret;
 	tdw_put_u32(&b, s->instance_cpus[i]);
 	return tdw_option_sbuf(w, TD_CPUCOUNT, &b);
-}
-
-static int write_options(struct tdw *w)
-{
-	uint64_t at = w->options_at = w->pos + 10;
-	int ret = tdw_write(w, "options  ", 10);
-
-	for (size_t i = 0; i < w->spec->ninstance && !ret; i++)
-		ret = instance_option(w, i, at);
-	tdw_put_u16(&w->options, TD_DONE);
-	return ret ?: tdw_write_sbuf(w, &w->options);
 }
 
 static int put_table(struct tdw *w)
@@ -368,7 +321,12 @@ static int put_table(struct tdw *w)
 	int n, ret = 0;
 
 	if (w->buffer == 1) {
-		ret = write_options(w);
+		w->options_at = w->pos + 10;
+		ret = tdw_write(w, "options  ", 10);
+		for (size_t i = 0; i < w->spec->ninstance && !ret; i++)
+			ret = instance_option(w, i);
+		tdw_put_u16(&w->options, TD_DONE);
+		ret = ret ?: tdw_write_sbuf(w, &w->options);
 	} else {
 		ret = align(w);
 		ret = ret ?: patch_u64(w, w->offset_at[w->buffer - 2], w->pos);
@@ -460,11 +418,6 @@ int tdw_close(struct tdw *w, int ret)
 
 /* ---- the options of a trace.dat that carry facts, from a capture ---- */
 
-static int text_option(struct tdw *w, enum td_opt id, const char *text)
-{
-	return tdw_option(w, id, text, strlen(text) + 1);
-}
-
 /* As long as any. */
 static void counts(char *to, size_t size, uint64_t dropped, uint64_t read)
 {
@@ -492,7 +445,7 @@ static int cpustat(struct tdw *w, size_t i)
 	w->stats_at[i] = w->options.len + 6 + strlen(text);
 	counts(end, sizeof(end), 0, 0);
 	strcat(text, end);
-	return text_option(w, TD_CPUSTAT, text);
+	return tdw_option(w, TD_CPUSTAT, text, strlen(text) + 1);
 }
 
 static int tdw_facts_end(struct tdw *w)
@@ -519,7 +472,7 @@ static int tdw_facts_end(struct tdw *w)
 int tdw_facts(struct tdw *w, const struct tdw_spec *s)
 {
 	const struct capture *c = s->cap;
-	char text[64];
+	char text[96];
 	int ret;
 
 	w->stats_at = calloc(c->ncpu + 1, sizeof(*w->stats_at));
@@ -529,14 +482,12 @@ int tdw_facts(struct tdw *w, const struct tdw_spec *s)
 		if (c->cpu[i].end.valid)
 			ret = cpustat(w, i);
 	if (!ret && c->uname)
-		ret = text_option(w, TD_UNAME, c->uname);
-	if (!ret && c->some_switches)
-		ret = text_option(w, TD_VERSION, "kvmft " KVMFT_VERSION TD_SOME);
-	else if (!ret)
-		ret = text_option(w, TD_VERSION, "kvmft " KVMFT_VERSION);
+		ret = tdw_option(w, TD_UNAME, c->uname, strlen(c->uname) + 1);
+	snprintf(text, sizeof(text), "kvmft " KVMFT_VERSION "%s", c->some_switches ? TD_SOME : "");
+	ret = ret ?: tdw_option(w, TD_VERSION, text, strlen(text) + 1);
 	if (!ret && c->ts_add) {
 		snprintf(text, sizeof(text), "%" PRId64, c->ts_add);
-		ret = text_option(w, TD_OFFSET, text);
+		ret = tdw_option(w, TD_OFFSET, text, strlen(text) + 1);
 	}
 	return ret;
 }
