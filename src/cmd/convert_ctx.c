@@ -70,13 +70,6 @@ static void set_kvm(struct convert_ctx *c, uint64_t kvm)
 	(void)set_link(c, CLK_GUEST_LOCAL, &l);
 }
 
-static int set_sched(struct convert_ctx *c, uint64_t kvm, uint64_t kernel)
-{
-	set_kvm(c, kvm);
-	set_kernel(c, true, kernel);
-	return 0;
-}
-
 /*
  * --sched-offset alone is kvmclock minus one trace clock, whichever of the three is converted: it
  * is entered as kvm_sched_clock_offset of a kernel whose other offset is 0. The ways that this
@@ -91,7 +84,9 @@ static int apply_one_offset(struct convert_ctx *c, struct kvmft_err *err)
 				 "option --sched-offset: it does not relate %s to %s; give "
 				 "--kernel-sched-offset K,S",
 				 clock_name(c->from), clock_name(c->to));
-	return set_sched(c, c->p->sched_offset.v, 0);
+	set_kvm(c, c->p->sched_offset.v);
+	set_kernel(c, true, 0);
+	return 0;
 }
 
 static int apply_sched(struct convert_ctx *c, struct kvmft_err *err)
@@ -115,7 +110,9 @@ static int apply_sched(struct convert_ctx *c, struct kvmft_err *err)
 				 "option --kernel-sched-offset: '%s' is not K,S, and there is no "
 				 "--sched-offset with K",
 				 p->kernel_sched);
-	return n == 2 ? set_sched(c, v[0], v[1]) : set_sched(c, p->sched_offset.v, v[0]);
+	set_kvm(c, n == 2 ? v[0] : p->sched_offset.v);
+	set_kernel(c, true, v[n - 1]);
+	return 0;
 }
 
 /* ---- CLOCK_MONOTONIC_RAW ---- */
@@ -447,15 +444,6 @@ static int pick_vcpu(struct convert_ctx *c, const struct epoch_vm *vm,
 
 /* ---- pvclock records read in the guest ---- */
 
-static int merge_records(struct convert_ctx *c, size_t vm, struct kvmft_err *err)
-{
-	struct guest_time g = { 0 };
-
-	guest_time_anchor(&g, c->guest, c->host);
-	return hostmap_add_records(c->map, vm, c->guest, &g) ? err_set(err, ENOMEM, "out of memory")
-							     : 0;
-}
-
 /* The record by itself, if no epochs say which one was in force when. */
 static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
 {
@@ -488,6 +476,7 @@ static int lone_record(struct convert_ctx *c, struct kvmft_err *err)
 
 static int load_epochs(struct convert_ctx *c, const struct epoch_vcpu **vcpu, struct kvmft_err *err)
 {
+	struct guest_time g = { 0 };
 	struct tsc_map map;
 	bool forced;
 	ssize_t vm;
@@ -513,8 +502,11 @@ static int load_epochs(struct convert_ctx *c, const struct epoch_vcpu **vcpu, st
 						: 1,
 					&map))
 		return err_set(err, ENOMEM, "out of memory");
-	ret = c->guest ? merge_records(c, (size_t)vm, err) : 0;
-	return ret ?: pick_vcpu(c, c->map->vm[vm].epochs, vcpu, err);
+	if (c->guest)
+		guest_time_anchor(&g, c->guest, c->host);
+	if (c->guest && hostmap_add_records(c->map, (size_t)vm, c->guest, &g))
+		return err_set(err, ENOMEM, "out of memory");
+	return pick_vcpu(c, c->map->vm[vm].epochs, vcpu, err);
 }
 
 static int use_host(struct convert_ctx *c, struct kvmft_err *err)

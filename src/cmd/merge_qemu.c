@@ -10,20 +10,12 @@
 #include "kvmft/events.h"
 #include "kvmft/output.h"
 
-static int format_named(const char *name, size_t n)
-{
-	for (int i = 0; qtrace_format_names[i]; i++)
-		if (strlen(qtrace_format_names[i]) == n && !memcmp(qtrace_format_names[i], name, n))
-			return i;
-	return n ? -1 : QTRACE_AUTO;
-}
-
 /* A file may have colons in its name: what exists as a whole is a file. */
 static int split(const char *text, struct tl_qemu *q, char **path, const char **vm,
 		 struct kvmft_err *err)
 {
-	const char *at;
-	int format;
+	const char *const *names = qtrace_format_names, *at;
+	int format = QTRACE_AUTO;
 
 	*vm = NULL;
 	*path = strdup(text);
@@ -36,8 +28,10 @@ static int split(const char *text, struct tl_qemu *q, char **path, const char **
 
 		(*path)[at - text] = '\0';
 		if (!access(*path, F_OK)) {
-			format = format_named(at + 1, n);
-			if (format < 0)
+			while (n && names[format] &&
+			       (strlen(names[format]) != n || memcmp(names[format], at + 1, n)))
+				format++;
+			if (!names[format])
 				return err_usage(
 					err,
 					"option --qemu: '%.*s' is not a format: simple, log, syslog "
@@ -74,8 +68,10 @@ static int add_one(struct merge_qemu *m, struct pairing *p, const char *text, st
 static void find_events(struct merge_qemu *m)
 {
 	static const char *const places[] = {
-		"/usr/share/qemu/trace-events-all", "/usr/share/qemu/trace-events",
-		"/usr/local/share/qemu/trace-events-all", "/usr/share/qemu-kvm/trace-events-all",
+		"/usr/share/qemu/trace-events-all",
+		"/usr/share/qemu/trace-events",
+		"/usr/local/share/qemu/trace-events-all",
+		"/usr/share/qemu-kvm/trace-events-all",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(places) && !m->events; i++) {
@@ -124,19 +120,25 @@ int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct str_lis
 	return ret;
 }
 
+static void note_misfits(const struct merge_qemu *m, const char *label,
+			 const struct qtrace_stats *s)
+{
+	if (s->undeclared || s->misfits)
+		cli_note("%s: %" PRIu64 " events are not declared in %s, the arguments of %" PRIu64
+			 " do not fit: does it belong to this QEMU?",
+			 label, s->undeclared,
+			 m->events ? qevents_name(m->events)
+				   : "any trace-events-all (--trace-events)",
+			 s->misfits);
+}
+
 /* Nothing else reports what became of it. */
 static bool alone_summary(const struct merge_qemu *m, const char *path,
 			  const struct qtrace_stats *s, bool quiet)
 {
 	if (!quiet)
 		cli_note("%s: %" PRIu64 " events, %" PRIu64 " lost", path, s->events, s->lost);
-	if (s->undeclared || s->misfits)
-		cli_note("%s: %" PRIu64 " events are not declared in %s, the arguments of %" PRIu64
-			 " do not fit: does it belong to this QEMU?",
-			 path, s->undeclared,
-			 m->events ? qevents_name(m->events)
-				   : "any trace-events-all (--trace-events)",
-			 s->misfits);
+	note_misfits(m, path, s);
 	if (s->foreign && !quiet)
 		cli_note("%s: %" PRIu64 " lines are not trace events", path, s->foreign);
 	if (s->damage || s->truncated)
@@ -160,8 +162,9 @@ int merge_qemu_alone(struct merge_qemu *m, const char *trace, const char *events
 	else if (!ret)
 		find_events(m);
 	if (!ret)
-		ret = qtrace_open(path, &(struct qtrace_options){ .format = q.format,
-								  .events = m->events }, &t, err);
+		ret = qtrace_open(
+			path, &(struct qtrace_options){ .format = q.format, .events = m->events },
+			&t, err);
 	if (ret)
 		return ret;
 	o.t = t;
@@ -238,21 +241,6 @@ static void note_times(const struct tl_source *s, const struct tl_qemu_report *r
 			 s->label, r->outside);
 }
 
-static void note_text(const struct merge_qemu *m, const struct tl_source *s,
-		      const struct tl_qemu_report *r)
-{
-	if (r->stats->foreign)
-		cli_note("%s: %" PRIu64 " lines are not trace events", s->label, r->stats->foreign);
-	if (r->stats->folded)
-		cli_note("%s: %" PRIu64 " repeated lines were folded by the syslog daemon",
-			 s->label, r->stats->folded);
-	if (r->stats->undeclared || r->stats->misfits)
-		cli_note("%s: %" PRIu64 " events are not declared in %s, the arguments of %" PRIu64
-			 " do not fit: does it belong to this "
-			 "QEMU?", s->label, r->stats->undeclared,
-			 qevents_name(m->events), r->stats->misfits);
-}
-
 bool merge_qemu_summary(const struct merge_qemu *m, const struct timeline *t, bool quiet)
 {
 	const uint64_t markers = tl_markers(t);
@@ -277,8 +265,14 @@ bool merge_qemu_summary(const struct merge_qemu *m, const struct timeline *t, bo
 			cli_note("%s: %s, back end %s", s->label, s->cap->path,
 				 qtrace_format_names[r.stats->format]);
 		note_times(s, &r, quiet);
+		if (!quiet && r.stats->foreign)
+			cli_note("%s: %" PRIu64 " lines are not trace events", s->label,
+				 r.stats->foreign);
+		if (!quiet && r.stats->folded)
+			cli_note("%s: %" PRIu64 " repeated lines were folded by the syslog daemon",
+				 s->label, r.stats->folded);
 		if (!quiet)
-			note_text(m, s, &r);
+			note_misfits(m, s->label, r.stats);
 	}
 	if (any && m->refused && !quiet)
 		cli_note("%s; if it is right, name it with --trace-events", m->refused);

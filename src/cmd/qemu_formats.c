@@ -4,8 +4,8 @@
 
 #include <fnmatch.h>
 
-#include "kvmft/json.h"
 #include "kvmft/qemu_events.h"
+#include "kvmft/table.h"
 #include "sink.h"
 
 struct formats_opts {
@@ -21,8 +21,6 @@ static const struct opt formats_options[] = {
 struct list {
 	const struct qevents *q;
 	char **pattern; /* NULL-terminated; none: all events */
-	struct sbuf b;
-	size_t shown;
 };
 
 static const struct qev *listed(const struct list *l, size_t i)
@@ -56,53 +54,34 @@ static void add_args(struct sbuf *b, const struct qev *e)
 			  strchr(e->arg[k].type, '*') ? "" : " ", e->arg[k].name);
 }
 
-/* In quotes and with escapes, as in C and JSON. */
-static void add_quoted(struct sbuf *b, const char *format)
+/* As in QEMU's own file, but on one line and without macros. */
+static void add_text(struct sbuf *b, const struct qev *e)
 {
 	struct json j;
 
-	if (!*format)
-		return;
-	sbuf_addc(b, ' ');
-	json_init(&j, b);
-	json_str(&j, format);
-}
-
-static void add_csv(struct sbuf *b, const char *text)
-{
-	_cleanup_free_ char *copy = strdup(text ?: "");
-
-	if (copy)
-		str_printable(copy);
-	else
-		b->error = -ENOMEM;
-	sbuf_add_csv(b, copy);
-}
-
-/* As in QEMU's own file, but on one line and without macros. */
-static int list_text(struct list *l)
-{
-	for (size_t i = 0; i < qevents_count(l->q); i++) {
-		const struct qev *e = listed(l, i);
-
-		if (!e)
-			continue;
-		l->shown++;
-		add_props(&l->b, e, " ");
-		sbuf_addf(&l->b, "%s%s(", e->props ? " " : "", e->name);
-		add_args(&l->b, e);
-		sbuf_add(&l->b, ")");
-		add_quoted(&l->b, e->format);
-		if (*e->format && !e->format_usable)
-			sbuf_add(&l->b, "  # does not fit the arguments");
-		sbuf_addc(&l->b, '\n');
+	add_props(b, e, " ");
+	sbuf_addf(b, "%s%s(", e->props ? " " : "", e->name);
+	add_args(b, e);
+	sbuf_add(b, *e->format ? ") " : ")");
+	if (*e->format) { /* in quotes and with escapes, as in C and JSON */
+		json_init(&j, b);
+		json_str(&j, e->format);
 	}
-	return 0;
+	if (*e->format && !e->format_usable)
+		sbuf_add(b, "  # does not fit the arguments");
+	sbuf_addc(b, '\n');
 }
 
-static void json_args(struct json *j, const struct qev *e)
+static void json_lists(struct json *j, const struct qev *e)
 {
-	json_array_begin(j);
+	const char *name;
+
+	json_put_array(j, "properties");
+	for (unsigned int bit = 0; (name = qev_prop_name(bit)); bit++)
+		if (e->props & 1u << bit)
+			json_str(j, name);
+	json_array_end(j);
+	json_put_array(j, "arguments");
 	for (size_t k = 0; k < e->nargs; k++) {
 		json_object_begin(j);
 		json_put_str(j, "name", e->arg[k].name);
@@ -112,95 +91,72 @@ static void json_args(struct json *j, const struct qev *e)
 		json_object_end(j);
 	}
 	json_array_end(j);
-}
-
-static void json_event(struct json *j, const struct qev *e, size_t number)
-{
-	const char *name;
-
-	json_object_begin(j);
-	json_put_u64(j, "number", number);
-	json_put_str(j, "name", e->name);
-	json_put_array(j, "properties");
-	for (unsigned int bit = 0; (name = qev_prop_name(bit)); bit++)
-		if (e->props & 1u << bit)
-			json_str(j, name);
-	json_array_end(j);
-	json_key(j, "arguments");
-	json_args(j, e);
 	json_put_str(j, "print", e->format);
 	json_put_bool(j, "usable", e->format_usable || (!*e->format && !e->nargs));
-	json_put_u64(j, "line", e->line);
-	json_object_end(j);
 }
 
-static int list_json(struct list *l)
+static void cells(struct row *o, const void *ctx, size_t i)
 {
-	struct json j;
+	static const struct qev none;
+	const struct qev *e = o->head ? &none : listed(ctx, i);
+	_cleanup_(sbuf_free) struct sbuf props = { 0 }, args = { 0 }, print = { 0 };
 
-	json_line_begin(&j, &l->b);
-	json_put_str(&j, "file", qevents_name(l->q));
-	json_put_array(&j, "events");
-	for (size_t i = 0; i < qevents_count(l->q); i++) {
-		const struct qev *e = listed(l, i);
-
-		if (e)
-			json_event(&j, e, i);
-		l->shown += e != NULL;
-	}
-	json_array_end(&j);
-	return json_line_end(&j);
-}
-
-static int list_csv(struct list *l)
-{
-	sbuf_add(&l->b, "number,name,properties,arguments,print,line\n");
-	for (size_t i = 0; i < qevents_count(l->q); i++) {
-		const struct qev *e = listed(l, i);
-		struct sbuf args = { 0 };
-
-		if (!e)
-			continue;
-		l->shown++;
-		sbuf_addf(&l->b, "%zu,%s,", i, e->name);
-		add_props(&l->b, e, " ");
-		sbuf_addc(&l->b, ',');
+	if (!e)
+		return;
+	row_u64(o, "number", true, i);
+	row_str(o, "name", e->name);
+	if (o->form == ROW_JSON) {
+		json_lists(o->j, e);
+	} else {
+		add_props(&props, e, " ");
 		add_args(&args, e);
-		add_csv(&l->b, args.s);
-		sbuf_free(&args);
-		sbuf_addc(&l->b, ',');
-		add_csv(&l->b, e->format);
-		sbuf_addf(&l->b, ",%u\n", e->line);
+		sbuf_add(&print, e->format ?: "");
+		if (args.error || print.error)
+			o->b->error = -ENOMEM;
+		for (size_t k = 0; k < 2; k++)
+			if (!o->b->error && (k ? &print : &args)->s)
+				str_printable((k ? &print : &args)->s);
+		row_str(o, "properties", props.s ?: "");
+		row_str(o, "arguments", args.s);
+		row_str(o, "print", print.s);
 	}
-	return 0;
+	row_u64(o, "line", true, e->line);
 }
 
-static int (*const list_formats[])(struct list *l) = {
-	[FORMAT_TEXT] = list_text,
-	[FORMAT_JSON] = list_json,
-	[FORMAT_CSV] = list_csv,
-};
+static void json_head(struct json *j, const void *ctx)
+{
+	json_put_str(j, "file", qevents_name(((const struct list *)ctx)->q));
+}
 
 static int formats_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_err *err)
 {
 	const struct formats_opts *o = opts;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct list l = { .pattern = argv + 1 };
+	struct table t = { .cells = cells, .ctx = &l };
+	size_t bad = 0, shown = 0;
 	struct qevents *q;
 	const char *note;
-	size_t bad = 0;
 	int ret = qevents_load(argv[0], false, &q, err);
 
 	if (ret)
 		return ret;
 	l.q = q;
-	ret = list_formats[MAX(o->format, 0)](&l);
-	if (!ret && !l.b.error && !l.shown)
+	t.n = qevents_count(q);
+	for (size_t i = 0; i < t.n; i++) {
+		const struct qev *e = listed(&l, i);
+
+		shown += e != NULL;
+		if (e && o->format <= FORMAT_TEXT)
+			add_text(&b, e);
+	}
+	if (!shown)
 		ret = err_set(err, ENOENT, "%s declares no event of that name", argv[0]);
-	else
-		ret = sink_print(ret, &l.b, stdout, err);
+	else if (o->format > FORMAT_TEXT)
+		ret = table_doc(&t, o->format == FORMAT_CSV, "events", json_head, &b);
+	ret = shown ? sink_print(ret, &b, stdout, err) : ret;
 	for (; !ret && (note = qevents_note(q, bad)); bad++)
 		cli_note("%s: %s", argv[0], note);
-	sbuf_free(&l.b);
 	qevents_free(q);
 	return ret ?: bad ? KVMFT_INCOMPLETE : KVMFT_OK;
 }

@@ -17,29 +17,6 @@ static const struct opt sdt_options[] = {
 	OPT_END,
 };
 
-/* ---- text ---- */
-
-static void text_marker(const struct sdt_event *e, struct sbuf *b)
-{
-	size_t from = b->len;
-
-	sbuf_addf(b, "%s:%s", e->provider, e->marker);
-	while (b->len - from < 36 && !b->error)
-		sbuf_addc(b, ' ');
-	sbuf_addf(b, " %6zu  %-5s  %s", e->n, e->guarded ? "yes" : "no",
-		  *e->types ? e->types : "-");
-	if (*e->left_out)
-		sbuf_addf(b, "  (not %s)", e->left_out);
-	sbuf_addc(b, '\n');
-}
-
-static void list_text(const struct sdt_plan *p, struct sbuf *b)
-{
-	sbuf_addf(b, "%-36s %6s  %-5s  %s\n", "PROVIDER:MARKER", "PLACES", "GUARD", "ARGUMENTS");
-	for (size_t i = 0; i < p->n; i++)
-		text_marker(&p->v[i], b);
-}
-
 /* ---- JSON and CSV ---- */
 
 /* "arg1:s8 arg3:string" */
@@ -56,19 +33,6 @@ static void json_arguments(struct json *j, const char *types)
 		json_str_mem(j, types + MIN(name + 1, n), n - MIN(name + 1, n));
 		json_object_end(j);
 		types += n + (types[n] == ' ');
-	}
-	json_array_end(j);
-}
-
-static void json_places(struct json *j, const struct sdt_event *e)
-{
-	json_put_array(j, "places");
-	for (size_t i = 0; i < e->n; i++) {
-		json_object_begin(j);
-		json_put_u64(j, "offset", e->place[i].offset);
-		json_put_known_u64(j, "semaphore", e->place[i].semaphore, e->place[i].semaphore);
-		json_put_str(j, "fetch", e->place[i].args);
-		json_object_end(j);
 	}
 	json_array_end(j);
 }
@@ -95,8 +59,17 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	else
 		row_str(o, "arguments", e->types);
 	row_str(o, "left_out", e->left_out);
-	if (o->form == ROW_JSON)
-		json_places(o->j, e);
+	if (o->form != ROW_JSON)
+		return;
+	json_put_array(o->j, "places");
+	for (size_t k = 0; k < e->n; k++) {
+		json_object_begin(o->j);
+		json_put_u64(o->j, "offset", e->place[k].offset);
+		json_put_known_u64(o->j, "semaphore", e->place[k].semaphore, e->place[k].semaphore);
+		json_put_str(o->j, "fetch", e->place[k].args);
+		json_object_end(o->j);
+	}
+	json_array_end(o->j);
 }
 
 static void json_head(struct json *j, const void *ctx)
@@ -110,7 +83,19 @@ static int list_print(const struct list *l, int format, struct sbuf *b)
 
 	if (format > FORMAT_TEXT)
 		return table_doc(&t, format == FORMAT_CSV, "markers", json_head, b);
-	list_text(l->p, b);
+	sbuf_addf(b, "%-36s %6s  %-5s  %s\n", "PROVIDER:MARKER", "PLACES", "GUARD", "ARGUMENTS");
+	for (const struct sdt_event *e = l->p->v; e < l->p->v + l->p->n; e++) {
+		size_t from = b->len;
+
+		sbuf_addf(b, "%s:%s", e->provider, e->marker);
+		while (b->len - from < 36 && !b->error)
+			sbuf_addc(b, ' ');
+		sbuf_addf(b, " %6zu  %-5s  %s", e->n, e->guarded ? "yes" : "no",
+			  *e->types ? e->types : "-");
+		if (*e->left_out)
+			sbuf_addf(b, "  (not %s)", e->left_out);
+		sbuf_addc(b, '\n');
+	}
 	return 0;
 }
 
@@ -138,8 +123,9 @@ static int sdt_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_
 				ret == -E2BIG ? "too many markers to list: name some"
 					      : strerror(-ret));
 	}
-	ret = ret ?: sink_print(list_print(&(struct list){ &s, &p }, o->format, &b), &b, stdout,
-				err);
+	ret = ret
+		      ?: sink_print(list_print(&(struct list){ &s, &p }, o->format, &b), &b, stdout,
+				    err);
 	if (!ret && p.unfit)
 		cli_note("%s: %zu places cannot be probed and are left out: %s", s.path, p.unfit,
 			 p.why_unfit);

@@ -25,23 +25,19 @@ static const struct opt set_options[] = {
 	OPT_END,
 };
 
-static int read_file(struct mon_switches *s, const char *file, struct kvmft_err *err)
-{
-	_cleanup_free_ char *text = NULL;
-	ssize_t n = file_read_all(AT_FDCWD, file, EVENTS_FILE_MAX, &text);
-
-	if (n < 0)
-		return err_why(err, (int)n, "cannot read %s", file);
-	return mon_switches_add_text(s, text, (size_t)n, file, err);
-}
-
 static int read_switches(const struct set_opts *o, int argc, char **argv, struct mon_switches *s,
 			 struct kvmft_err *err)
 {
 	int ret = 0;
 
-	for (size_t i = 0; i < o->files.n && !ret; i++)
-		ret = read_file(s, o->files.v[i], err);
+	for (size_t i = 0; i < o->files.n && !ret; i++) {
+		const char *file = o->files.v[i];
+		_cleanup_free_ char *text = NULL;
+		ssize_t n = file_read_all(AT_FDCWD, file, EVENTS_FILE_MAX, &text);
+
+		ret = n < 0 ? err_why(err, (int)n, "cannot read %s", file)
+			    : mon_switches_add_text(s, text, (size_t)n, file, err);
+	}
 	for (int i = 0; i < argc && !ret; i += 2) {
 		bool on = i + 1 < argc && !strcmp(argv[i + 1], "on");
 
@@ -59,38 +55,22 @@ static int read_switches(const struct set_opts *o, int argc, char **argv, struct
 }
 
 /* After a failure: back to what was, if QEMU still answers. */
-static int put_back(struct monitor *m, const struct mon_events *before, int failed,
-		    struct kvmft_err *err)
+static int apply(struct monitor *m, const struct mon_events *before, const struct mon_switches *s,
+		 struct kvmft_err *err)
 {
-	struct kvmft_err why = { .text = "" };
 	_cleanup_(mon_events_free) struct mon_events now = { 0 };
-	int ret = monitor_events(m, &now, &why);
+	struct kvmft_err why = { .text = "" };
+	int failed = 0, ret;
 
+	for (size_t i = 0; i < s->n && !failed; i++)
+		failed = qemu_apply(m, before, &s->v[i], err);
+	if (!failed)
+		return 0;
+	ret = monitor_events(m, &now, &why);
 	ret = ret ?: qemu_restore(m, before, &now, &why);
 	return err_set(err, failed, "%s; %s", err->text,
 		       ret ? "the former states could not be restored"
 			   : "the former states were restored");
-}
-
-static int apply(struct monitor *m, const struct mon_events *before, const struct mon_switches *s,
-		 struct kvmft_err *err)
-{
-	for (size_t i = 0; i < s->n; i++) {
-		int ret = qemu_apply(m, before, &s->v[i], err);
-
-		if (ret)
-			return put_back(m, before, ret, err);
-	}
-	return 0;
-}
-
-/* Was this event itself requested, and not only by a wildcard? */
-static bool is_named(const struct mon_switches *s, const char *name)
-{
-	for (size_t i = 0; i < s->n; i++)
-		if (!strcmp(s->v[i].pattern, name))
-			return true;
-	return false;
 }
 
 /* What has changed; and what has not, though it was requested, which HMP does not say before. */
@@ -111,7 +91,9 @@ static int report(const struct mon_events *before, const struct mon_events *afte
 		if (e->state == MON_DISABLED && mon_switches_get(s, e->name) == 1) {
 			stays++;
 			one = one ?: e->name;
-			named = named || !is_named(s, e->name) ? named : e->name;
+			/* Was this event itself requested, and not only by a wildcard? */
+			for (size_t k = 0; k < s->n && !named; k++)
+				named = strcmp(s->v[k].pattern, e->name) ? NULL : e->name;
 		}
 	}
 	printf("switched %zu on, %zu off; %zu of %zu events are on\n", on, off, enabled, after->n);

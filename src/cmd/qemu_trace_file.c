@@ -48,17 +48,11 @@ static int command_line(int argc, char **argv, struct sbuf *line, struct kvmft_e
 	return set ? add_path(line, argv[1], err) : 0;
 }
 
-/* No simple back end: QEMU does not know the command. */
-static bool is_unknown(const char *answer)
-{
-	return str_starts(answer, "unknown command");
-}
-
 static int ask(struct monitor *m, const char *line, struct sbuf *out, struct kvmft_err *err)
 {
 	int ret = monitor_human(m, line, out, err);
 
-	if (ret || !out->s || !is_unknown(out->s))
+	if (ret || !out->s || !str_starts(out->s, "unknown command"))
 		return ret;
 	return err_lack(
 		err, ENOTSUP,

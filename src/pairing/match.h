@@ -8,7 +8,7 @@
 /* One VM tried for a guest. */
 struct trial {
 	size_t vm;
-	bool known; /* its offsets are known: events were counted with them, ... */
+	bool known;	 /* its offsets are known: events were counted with them, ... */
 	uint64_t enough; /* ... that many of each CPU; 0: all */
 	uint64_t checked, outside;
 	struct solution sol; /* else what the events say */
@@ -25,8 +25,6 @@ bool match_contradicts(const struct trial *t);
 bool match_has_runs(const struct matcher *m, size_t vm);
 /* Is the TSC of any vCPU with events of the guest known? */
 bool match_is_known(const struct hostmap *map, size_t vm, const struct capture *cap);
-/* Ratio and fraction bits of a VM, given or as known to the host. */
-struct tsc_map match_scale(const struct matcher *m, size_t vm);
 /*
  * The ratios that a VM may have, the likeliest first; n of them, at least 1. Without a record of
  * them they follow from what host and guest say about their frequencies. 0, or a failed read.

@@ -26,7 +26,8 @@
 
 #define TOLERANCE_PPM 250
 
-struct tsc_map match_scale(const struct matcher *m, size_t vm)
+/* Ratio and fraction bits of a VM, given or as known to the host. */
+static struct tsc_map match_scale(const struct matcher *m, size_t vm)
 {
 	const struct tsc_map *map = m->scale ?: epoch_vm_first_map(m->map->vm[vm].epochs);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * solve.c: states the problem and runs the search: the grid (solve_grid.c), then the places in the
- * cells that it left (solve_places.c).
+ * solve.c: states the problem and runs the search: the grid, then the places in the cells that it
+ * left (solve_places.c).
  *
  * An offset is a number of guest cycles, so host times are scaled first: what remains to be found
  * is a plain difference, d. Captures must overlap by an eighth of the shorter one; the candidates
@@ -347,7 +347,11 @@ static int run_grid(struct solve *s, const struct gaps *g, struct row *row)
 	return ret;
 }
 
-int solve_grid(struct solve *s)
+/*
+ * Fills s->cell with the cells of the grid that may hold the answer. 0, -ENOMEM, -E2BIG: too many
+ * fit, -ENODATA: the windows have no gaps, -ETIME: the allowed work is done.
+ */
+static int solve_grid(struct solve *s)
 {
 	_cleanup_free_ struct row *row = calloc(s->nv, sizeof(*row));
 	_cleanup_free_ struct gaps *g = calloc(s->nv, sizeof(*g));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * solve.h: the problem that solve_collect.c collects and solve.c states, solve_grid.c searches
- * coarsely, and solve_places.c solves exactly and judges. Times are relative: H of a host
+ * solve.h: the problem that solve_collect.c collects, solve.c states and searches coarsely, and
+ * solve_places.c solves exactly and judges. Times are relative: H of a host
  * time scaled to guest cycles, G of a guest time, both from the first one known; an event is at
  * host time G - d, and d is sought.
  */
@@ -101,11 +101,6 @@ static inline bool solve_takes(const struct solve *s, const struct solve_vcpu *v
 	return v->w.n && v->ne && (s->only == SOLVE_ALL || s->only == (int64_t)v->id);
 }
 
-/*
- * Fills s->cell with the cells of the grid that may hold the answer. 0, -ENOMEM, -E2BIG: too many
- * fit, -ENODATA: the windows have no gaps, -ETIME: the allowed work is done.
- */
-int solve_grid(struct solve *s);
 /* The number of the first window that ends at or after h; w.n if there is none. */
 size_t solve_window_at(const struct solve *s, const struct solve_vcpu *v, int64_t h);
 
