@@ -148,12 +148,6 @@ static unsigned int side_of_machine(void)
 	return ktsc_facts_read(NULL, &tsc) ? KFEAT_HOST : kmachine_sides(NULL, &tsc, NULL);
 }
 
-/* Hides the mounts made from here on from others. False: not permitted, so nothing is mounted. */
-static bool own_mounts(void)
-{
-	return !unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
-}
-
 static int check_probe(struct check *c, const struct kfeat_env *e)
 {
 	c->item = calloc(kfeat_count(), sizeof(*c->item));
@@ -196,7 +190,8 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 
 	if (o->host && o->guest)
 		return err_usage(err, "--host and --guest exclude each other");
-	may_mount = own_mounts();
+	/* Mounts made from here on are hidden from others; not permitted: nothing is mounted. */
+	may_mount = !unshare(CLONE_NEWNS) && !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL);
 	if (ktracefs_open(NULL, may_mount ? KTRACEFS_MOUNT : 0, &env.t, &why))
 		env.t = NULL;
 	if (may_mount)

@@ -53,21 +53,13 @@ static bool booted_with(const char *word)
 	return false;
 }
 
-/* Optional, like everything read by a probe: no reason to fail. */
-static void gather_raw(struct guest_offset *o, struct ktracefs *t)
-{
-	struct ktsc_facts tsc;
-
-	o->has_raw = t && ktsc_facts_read(NULL, &tsc) == 0 &&
-		     mono_raw_learn(t, tsc.clocksource, &o->g, &o->raw, NULL) == 0;
-}
-
 static int gather(struct guest_offset *o, struct kvmft_err *err)
 {
 	_cleanup_free_ char *log = NULL;
 	struct kvmft_err why = { .text = "" };
 	struct ktracefs *t = NULL;
 	struct klog_sched s;
+	struct ktsc_facts tsc;
 	int ret;
 
 	if (ktracefs_open(NULL, KTRACEFS_MOUNT, &t, &why)) {
@@ -75,8 +67,9 @@ static int gather(struct guest_offset *o, struct kvmft_err *err)
 		t = NULL;
 	}
 	ret = kguest_clock_read(t, &o->g);
-	if (!ret)
-		gather_raw(o, t);
+	/* Optional, like everything read by a probe: no reason to fail. */
+	o->has_raw = !ret && t && ktsc_facts_read(NULL, &tsc) == 0 &&
+		     mono_raw_learn(t, tsc.clocksource, &o->g, &o->raw, NULL) == 0;
 	ktracefs_close(t);
 	if (ret)
 		return err_why(err, ret, "cannot read the guest's clock");
@@ -170,21 +163,10 @@ static void print_records(const struct kguest_clock *g)
 	}
 }
 
-/* As --mono-raw and --clocksource of `kvmft convert` take it. */
-static void print_raw(const struct guest_offset *o)
-{
-	const struct mono_raw *r = &o->raw.raw;
-
-	if (!o->has_raw)
-		return;
-	printf("mono_raw=%" PRIu64 ",%" PRIu32 ",%u,%" PRIu64 ",%" PRIu64 "\n", r->last, r->mult,
-	       r->shift, r->nsec, r->base);
-	printf("mono_raw_clocksource=%s\n", o->raw.over_kvmclock ? "kvm-clock" : "tsc");
-}
-
 static int print_all(const struct guest_offset *o, struct kvmft_err *err)
 {
 	const struct kguest_clock *g = &o->g;
+	const struct mono_raw *r = &o->raw.raw;
 	int ret = check_kernel_offset(o, err);
 
 	printf("kvm_sched_clock_offset=%" PRId64 "\n", g->kvm_offset);
@@ -196,7 +178,11 @@ static int print_all(const struct guest_offset *o, struct kvmft_err *err)
 		printf("offset_perf=%" PRId64 "\n", (int64_t)offset_of(g, CLOCK_PERF));
 	}
 	print_records(g);
-	print_raw(o);
+	if (o->has_raw) { /* as --mono-raw and --clocksource of `kvmft convert` take it */
+		printf("mono_raw=%" PRIu64 ",%" PRIu32 ",%u,%" PRIu64 ",%" PRIu64 "\n", r->last,
+		       r->mult, r->shift, r->nsec, r->base);
+		printf("mono_raw_clocksource=%s\n", o->raw.over_kvmclock ? "kvm-clock" : "tsc");
+	}
 	printf("source=%s\n", g->kvm_source);
 	if (g->has_kernel_offset && strcmp(g->kvm_source, g->kernel_source))
 		printf("sched_clock_offset_source=%s\n", g->kernel_source);

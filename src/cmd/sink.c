@@ -68,37 +68,31 @@ static int window_value(const struct out_clock *c, const char *name, const char 
 		name, text, out_clock_names[c->kind]);
 }
 
-/* The first host TSC that shows v or more. */
-static int window_edge(const struct out_clock *c, const char *name, const char *text, uint64_t v,
-		       uint64_t *host, struct kvmft_err *err)
-{
-	if (out_clock_host(c, v, host))
-		return 0;
-	return err_usage(err, "option --%s: %s is outside of what the captures know of clock %s",
-			 name, text, out_clock_names[c->kind]);
-}
-
 int window_parse_named(const struct out_clock *c, const char *from, const char *end, const char *to,
 		       uint64_t *lo, uint64_t *hi, struct kvmft_err *err)
 {
+	static const char outside[] =
+		"option --%s: %s is outside of what the captures know of clock %s";
 	uint64_t v = 0;
 	int ret = 0;
 
 	*lo = 0;
 	*hi = UINT64_MAX;
+	/* The first host TSC that shows v or more. */
 	if (from)
 		ret = window_value(c, "from", from, &v, err);
-	if (from && !ret)
-		ret = window_edge(c, "from", from, v, lo, err);
+	if (from && !ret && !out_clock_host(c, v, lo))
+		return err_usage(err, outside, "from", from, out_clock_names[c->kind]);
 	if (!to || ret)
 		return ret;
 	ret = window_value(c, end, to, &v, err);
 	if (ret || v == UINT64_MAX)
 		return ret;
-	ret = window_edge(c, end, to, v + 1, hi, err);
-	if (!ret && *hi)
+	if (!out_clock_host(c, v + 1, hi))
+		return err_usage(err, outside, end, to, out_clock_names[c->kind]);
+	if (*hi)
 		--*hi; /* the last one that shows less than v + 1 */
-	if (!ret && from && *hi < *lo)
+	if (from && *hi < *lo)
 		ret = err_usage(err, "option --%s: %s is before --from %s", end, to, from);
 	return ret;
 }

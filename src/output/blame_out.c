@@ -118,15 +118,6 @@ static const struct ksyms *symbols(const struct blame_view *v, const struct blam
 	return s->vm < 0 || !s->has_rip ? NULL : tl_hostmap(v->t)->vm[s->vm].syms;
 }
 
-static void put_where(struct sbuf *b, const struct blame_view *v, const struct blame_spike *s)
-{
-	if (!symbols(v, s))
-		return;
-	sbuf_add(b, "   its guest was at ");
-	ksyms_place(symbols(v, s), s->rip, b);
-	sbuf_addc(b, '\n');
-}
-
 /* The length of s->of without a vCPU at its end, which is told with the name of its VM. */
 static int without_vcpu(const struct blame_spike *s)
 {
@@ -166,7 +157,11 @@ static void put_spike(struct sbuf *b, const struct blame_view *v, size_t nth,
 		  blame_causes[s->cause].help, percent(s->cause_time, length(s)),
 		  s->sure || s->cause <= CAUSE_LOST ? "" : " (not sure)");
 	text_wrap(b, from, "   ", v->width);
-	put_where(b, v, s);
+	if (symbols(v, s)) {
+		sbuf_add(b, "   its guest was at ");
+		ksyms_place(symbols(v, s), s->rip, b);
+		sbuf_addc(b, '\n');
+	}
 	put_parts(b, v, s);
 }
 

@@ -449,21 +449,11 @@ static void guest_remark(const struct hostmap *m, const struct tl_source *s, str
 		put_remark(h, b.s);
 }
 
-static void remarks(const struct out *o, struct html *h)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-
-	if (out_clock_remark(&o->clock, &b) && b.s)
-		put_remark(h, b.s);
-	for (size_t i = 0; i < tl_sources(o->t); i++)
-		if (tl_source(o->t, i)->guest && !tl_source(o->t, i)->alone)
-			guest_remark(tl_hostmap(o->t), tl_source(o->t, i), h);
-}
-
 static int html_begin(struct out *o)
 {
 	struct html *h = calloc(1, sizeof(*h));
 	const char *mark = strstr(html_page, MARK);
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	o->priv = h;
 	if (!h || !mark)
@@ -480,7 +470,11 @@ static int html_begin(struct out *o)
 		put(h, label);
 		put(h, tl_source(o->t, i)->guest);
 	}
-	remarks(o, h);
+	if (out_clock_remark(&o->clock, &b) && b.s)
+		put_remark(h, b.s);
+	for (size_t i = 0; i < tl_sources(o->t); i++)
+		if (tl_source(o->t, i)->guest && !tl_source(o->t, i)->alone)
+			guest_remark(tl_hostmap(o->t), tl_source(o->t, i), h);
 	for (size_t i = 0; i < tl_hostmap(o->t)->nvm; i++) {
 		uint64_t label = text(h, tl_hostmap(o->t)->vm[i].label);
 

@@ -287,26 +287,21 @@ static int jsonl_epoch(struct out *o, const struct out_epoch *e)
 
 /* ---- the last line ---- */
 
-/* Rounded up; null: none of its events has a time of its own. */
-static void put_bound(struct json *j, const struct tl_source *s, uint64_t worst)
-{
-	uint64_t khz = s->cap->tsc_khz;
-	bool known = s->events > s->unplaced && khz;
-	unsigned __int128 ns = known ? ((unsigned __int128)worst * 1000000 + khz - 1) / khz : 0;
-
-	json_put_known_s64(j, "bound_ns", known, (int64_t)MIN(ns, (unsigned __int128)INT64_MAX));
-}
-
 static void put_trace(struct json *j, const struct tl_source *s)
 {
+	const uint64_t khz = s->cap->tsc_khz;
+	const bool known = s->events > s->unplaced && khz; /* some have a time of their own */
+	unsigned __int128 ns = 0;
 	struct tl_qemu_report r;
 
 	tl_qemu_report(s, &r);
+	if (known)
+		ns = ((unsigned __int128)r.worst * 1000000 + khz - 1) / khz;
 	json_object_begin(j);
 	json_put_str(j, "name", s->label);
 	json_put_str(j, "format", qtrace_format_names[r.stats->format]);
 	json_put_str(j, "clock", r.stats->format == QTRACE_SIMPLE ? "mono" : "realtime");
-	put_bound(j, s, r.worst);
+	json_put_known_s64(j, "bound_ns", known, (int64_t)MIN(ns, (unsigned __int128)INT64_MAX));
 	json_put_u64(j, "events", s->events);
 	json_put_u64(j, "unplaced", s->unplaced);
 	json_put_u64(j, "outside", r.outside);
@@ -345,35 +340,25 @@ static void put_traces(struct json *j, const struct out *o)
 	json_array_end(j);
 }
 
-static int put_end(struct out *o, const struct jsonl *p)
-{
-	struct json j;
-
-	line_begin(&j, o, "end");
-	json_put_u64(&j, "events", p->events);
-	json_put_u64(&j, "gaps", p->gaps);
-	json_put_known_s64(&j, "lost", !p->lost_unknown, (int64_t)p->lost);
-	json_put_u64(&j, "damaged", p->damaged);
-	put_traces(&j, o);
-	return json_line_end(&j);
-}
-
-static void keep_counts(struct out *o, const struct jsonl *p)
-{
-	const uint64_t counts[] = { p->events, p->gaps, p->lost, p->lost_unknown, p->damaged };
-
-	memcpy(o->kept, counts, sizeof(counts));
-}
-
 static int jsonl_end(struct out *o)
 {
 	struct jsonl *p = o->priv;
-	int ret;
+	struct json j;
+	int ret = 0;
 
 	if (!p)
 		return 0;
-	keep_counts(o, p);
-	ret = o->goes_on ? 0 : put_end(o, p);
+	memcpy(o->kept, (uint64_t[]){ p->events, p->gaps, p->lost, p->lost_unknown, p->damaged },
+	       5 * sizeof(*o->kept));
+	if (!o->goes_on) {
+		line_begin(&j, o, "end");
+		json_put_u64(&j, "events", p->events);
+		json_put_u64(&j, "gaps", p->gaps);
+		json_put_known_s64(&j, "lost", !p->lost_unknown, (int64_t)p->lost);
+		json_put_u64(&j, "damaged", p->damaged);
+		put_traces(&j, o);
+		ret = json_line_end(&j);
+	}
 	evinfos_free(&p->types);
 	free(p);
 	o->priv = NULL;

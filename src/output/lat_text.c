@@ -152,19 +152,6 @@ static void put_groups(struct sbuf *b, const struct lat_view *v, const struct la
 		sbuf_addf(b, "(%zu more: --all)\n", n - rows);
 }
 
-static void put_when(struct sbuf *b, const struct lat_view *v, const struct lat_case *c)
-{
-	uint64_t at;
-
-	if (!out_clock_value(v->clock, c->begin, c->vcpu, &at))
-		return;
-	if (!strcmp(out_clock_unit(v->clock), "ns"))
-		sbuf_addf(b, " at %" PRIu64 ".%06u", at / 1000000000u,
-			  (unsigned int)(at % 1000000000u / 1000));
-	else
-		sbuf_addf(b, " at %" PRIu64, at);
-}
-
 /* Of these stages that which took most; 0: none did. */
 static unsigned int longest(const struct lat_case *c, uint32_t of)
 {
@@ -218,11 +205,15 @@ static void put_stages(struct sbuf *b, const struct lat_view *v, const struct la
 static void put_case(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
 		     const struct lat_case *c)
 {
+	const bool ns = !strcmp(out_clock_unit(v->clock), "ns");
 	char text[32];
 	size_t from = b->len;
+	uint64_t at;
 
 	sbuf_addf(b, "  %s", lat_amount(v, text, sizeof(text), c->time));
-	put_when(b, v, c);
+	if (out_clock_value(v->clock, c->begin, c->vcpu, &at))
+		sbuf_addf(b, ns ? " at %" PRIu64 ".%06" PRIu64 : " at %" PRIu64,
+			  ns ? at / 1000000000u : at, at % 1000000000u / 1000);
 	sbuf_addf(b, " %s", c->what);
 	if (several_vms(t) && c->vm >= 0)
 		sbuf_addf(b, ", %s", lat_vm_label(v, c->vm));
@@ -603,15 +594,6 @@ static void vcpu_cells(struct row *o, const void *ctx, size_t i)
 	}
 }
 
-/* That times are cycles, or how well they are known. */
-static void remark(struct sbuf *b, const struct lat_view *v)
-{
-	_cleanup_(sbuf_free) struct sbuf text = { 0 };
-
-	if (out_clock_remark(v->clock, &text) && text.s)
-		sbuf_addf(b, "note: %s\n", text.s);
-}
-
 /* The cases of another table once more: what applies to all of them is said there. */
 static bool is_view(enum lat_table_id id)
 {
@@ -661,10 +643,13 @@ static void uncertainties(struct sbuf *b, const struct lat_view *v)
 
 static void notes(struct sbuf *b, const struct lat_view *v, bool crosses)
 {
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
 	size_t blank = b->len;
 
 	sbuf_addc(b, '\n');
-	remark(b, v);
+	/* That times are cycles, or how well they are known. */
+	if (out_clock_remark(v->clock, &text) && text.s)
+		sbuf_addf(b, "note: %s\n", text.s);
 	for (size_t i = 0; lat_note(v->lat, i); i++)
 		sbuf_addf(b, "note: %s\n", lat_note(v->lat, i));
 	for (size_t m = 0; crosses && m < tl_hostmap(v->t)->nvm; m++)
