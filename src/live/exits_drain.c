@@ -222,19 +222,11 @@ static int drain_read(struct exits_run *x, bool last)
 	struct exits_drain *d = x->drain;
 	const struct live_totals *in_band = live_totals(d->live);
 	int ret = last ? kinst_events_disable(x->k) : 0;
-	uint64_t lost = 0;
 
 	if (ret)
 		return err_why(x->err, ret, "cannot disable the events");
 	ret = drain_all(x, last, !last);
-	/* Losses according to the kernel's counters, because the ring was full. */
-	for (size_t i = 0; i < d->cpus.n && !ret; i++) {
-		struct kstats s;
-
-		if (kinst_stats(x->k, d->cpus.cpu[i], &s, NULL) == 0)
-			lost += s.overrun + s.commit_overrun + s.dropped;
-	}
-	x->lost = MAX(lost, in_band->lost + in_band->lost_unknown);
+	x->lost = MAX(session_lost(x->k, &d->cpus), in_band->lost + in_band->lost_unknown);
 	x->lost_unknown |= d->damaged || in_band->damaged;
 	return ret;
 }

@@ -86,31 +86,20 @@ static bool one_vm(const struct vm_list *l, uint32_t pid)
 	return n == 1;
 }
 
-/* The one vCPU whose thread is unknown; EXITS_NONE if there is none, or several. */
-static uint32_t who_is_left(const struct vm *vm)
-{
-	uint32_t id = EXITS_NONE;
-	size_t n = 0;
-
-	for (size_t i = 0; i < vm->n_vcpus; i++)
-		if (!vm->vcpu[i].tid) {
-			id = vm->vcpu[i].id;
-			n++;
-		}
-	return n == 1 ? id : EXITS_NONE;
-}
-
 /*
  * A vCPU whose thread is unknown: any thread of the process may be it. If it is the only one,
  * whichever of them is seen to leave a guest is it.
  */
 static int who_process(struct exits *e, const struct vm *vm, uint32_t at)
 {
-	uint32_t vcpu = who_is_left(vm);
 	_cleanup_free_ uint32_t *tid = NULL;
-	size_t n = 0;
+	uint32_t vcpu = EXITS_NONE;
+	size_t n = 0, unknown = 0;
 	int ret = vm_thread_ids(NULL, vm->pid, &tid, &n);
 
+	for (size_t i = 0; i < vm->n_vcpus; i++)
+		if (!vm->vcpu[i].tid)
+			vcpu = unknown++ ? EXITS_NONE : vm->vcpu[i].id;
 	for (size_t i = 0; i < n && !ret; i++)
 		ret = who_set(e, tid[i], at, vcpu, vm->pid);
 	return ret == -ENOMEM ? ret : 0;
@@ -191,22 +180,6 @@ int exits_who_scan(struct exits_run *x)
 	return ret ?: who_update(x);
 }
 
-/* A thread that the list of VMs does not have. */
-static void who_ask(struct exits_run *x, struct exits_thread *t)
-{
-	struct exits *e = &x->table;
-	struct vm_task task;
-
-	if (vm_task_read(NULL, t->tid, &task, &t->start))
-		return;
-	t->pid = task.tgid;
-	if (!one_vm(x->vms, task.tgid))
-		return;
-	for (size_t i = 0; i < e->nvm; i++)
-		if (e->vm[i].pid == task.tgid && !e->vm[i].ended)
-			t->vm = (uint32_t)i;
-}
-
 int exits_who_new(struct exits_run *x)
 {
 	struct exits *e = &x->table;
@@ -222,9 +195,18 @@ int exits_who_new(struct exits_run *x)
 		ret = exits_who_list(x, all);
 		ret = ret ?: who_update(x);
 	}
-	for (size_t i = x->looked; i < e->nthread; i++)
-		if (e->thread[i].vm == EXITS_NONE)
-			who_ask(x, &e->thread[i]);
+	/* Threads that the list of VMs does not have. */
+	for (size_t i = x->looked; i < e->nthread; i++) {
+		struct exits_thread *t = &e->thread[i];
+		struct vm_task task;
+
+		if (t->vm != EXITS_NONE || vm_task_read(NULL, t->tid, &task, &t->start))
+			continue;
+		t->pid = task.tgid;
+		for (size_t k = 0; k < e->nvm && one_vm(x->vms, task.tgid); k++)
+			if (e->vm[k].pid == task.tgid && !e->vm[k].ended)
+				t->vm = (uint32_t)k;
+	}
 	x->looked = e->nthread;
 	return ret;
 }
@@ -555,31 +537,23 @@ static bool task_gone(uint32_t tid, uint64_t start)
 	return vm_task_read(NULL, tid, &task, &now) == -ESRCH || (start && now != start);
 }
 
-/* A process that has not been waited for still exists, but its VM does not. */
-static bool vms_gone(const struct exits *e, uint32_t pid)
-{
-	size_t had = 0;
-
-	for (size_t i = 0; i < e->nvm; i++) {
-		if (e->vm[i].pid != pid)
-			continue;
-		if (!e->vm[i].ended)
-			return false;
-		had++;
-	}
-	return had != 0;
-}
-
 bool exits_target_gone(const struct exits_run *x)
 {
 	const struct exits_target *g = &x->target;
+	const struct exits *e = &x->table;
+	bool had = false, has = false;
 
 	for (size_t i = 0; i < g->ntid; i++)
 		if (!task_gone((uint32_t)g->tid[i], g->tid_start[i]))
 			return false;
-	if (g->ntid)
-		return true;
-	return g->pid && (task_gone(g->pid, g->start) || vms_gone(&x->table, g->pid));
+	if (g->ntid || !g->pid)
+		return g->ntid != 0;
+	/* A process that has not been waited for still exists, but its VM does not. */
+	for (size_t i = 0; i < e->nvm; i++) {
+		had |= e->vm[i].pid == g->pid;
+		has |= e->vm[i].pid == g->pid && !e->vm[i].ended;
+	}
+	return task_gone(g->pid, g->start) || (had && !has);
 }
 
 void exits_target_free(struct exits_target *g)

@@ -23,8 +23,8 @@
 #include <sys/stat.h>
 
 #define QUEUE_BYTES_CPU (8u << 20)  /* at most, per CPU ... */
-#define QUEUE_BYTES_ALL (64u << 20) /* ... and together; a CPU gets at least two sub-buffers */
 #define SPARE_BLOCKS	32
+#define QUEUE_BYTES_ALL (64u << 20) /* ... and together; a CPU gets at least two sub-buffers */
 
 struct live_block {
 	struct live_block *next;
@@ -76,31 +76,6 @@ int live_new(uint32_t subbuf_size, bool in_order, struct live **out)
 	return 0;
 }
 
-static void blocks_free(struct live_block *b)
-{
-	while (b) {
-		struct live_block *next = b->next;
-
-		free(b);
-		b = next;
-	}
-}
-
-void live_free(struct live *l)
-{
-	if (!l)
-		return;
-	for (size_t i = 0; i < l->n; i++) {
-		blocks_free(l->cpu[i]->head);
-		free(l->cpu[i]);
-	}
-	blocks_free(l->spare);
-	rmerge_free(l->merge);
-	session_raw_close(l->raw, l->nraw);
-	free(l->cpu);
-	free(l);
-}
-
 int live_add_cpu(struct live *l, uint32_t cpu, int fd)
 {
 	struct live_cpu **slot = array_grow(&l->cpu, l->n, &l->cap, sizeof(*slot));
@@ -120,6 +95,7 @@ int live_add_cpu(struct live *l, uint32_t cpu, int fd)
 
 /* ---- from the kernel into the queues ---- */
 
+/* Memory that is new costs its pages: as much again as all that is done with it. */
 static struct live_block *block_get(struct live *l)
 {
 	struct live_block *b = l->spare;
@@ -142,28 +118,12 @@ static void block_put(struct live *l, struct live_block *b)
 	l->nspare++;
 }
 
-/*
- * The newest stamp of a sub-buffer, if it matters, and how full it is; an unreadable one is
- * reported when it is given out.
- */
-static void scan_newest(struct live_cpu *c, const struct live_block *b)
-{
-	struct subbuf sb;
-	struct rec rec;
-
-	c->sparse = false;
-	if (subbuf_begin(&sb, b->data, &c->l->geom))
-		return;
-	c->sparse = subbuf_sparse(&sb, &c->l->geom);
-	c->last = MAX(c->last, sb.ts);
-	while (!c->l->by_cpu && subbuf_next(&sb, &rec) > 0)
-		c->last = MAX(c->last, rec.ts);
-}
-
 /* One sub-buffer: 1, 0 if there is none now, -errno. */
 static int cpu_fetch(struct live_cpu *c)
 {
 	struct live_block *b = block_get(c->l);
+	struct subbuf sb;
+	struct rec rec;
 	ssize_t n;
 	int got;
 
@@ -187,15 +147,15 @@ static int cpu_fetch(struct live_cpu *c)
 		c->head = b;
 	c->tail = b;
 	c->blocks++;
-	scan_newest(c, b);
+	/* Its newest stamp, if that matters; one that is unreadable is reported later. */
+	c->sparse = false;
+	if (subbuf_begin(&sb, b->data, &c->l->geom))
+		return 1;
+	c->sparse = subbuf_sparse(&sb, &c->l->geom);
+	c->last = MAX(c->last, sb.ts);
+	while (!c->l->by_cpu && subbuf_next(&sb, &rec) > 0)
+		c->last = MAX(c->last, rec.ts);
 	return 1;
-}
-
-static size_t queue_limit(const struct live *l)
-{
-	size_t bytes = MIN((size_t)QUEUE_BYTES_CPU, QUEUE_BYTES_ALL / MAX(l->n, (size_t)1));
-
-	return MAX(bytes / l->geom.size, (size_t)2);
 }
 
 /*
@@ -229,6 +189,27 @@ static void block_drop(struct live_cpu *c)
 	c->blocks--;
 	c->open = false;
 	block_put(c->l, b);
+}
+
+void live_free(struct live *l)
+{
+	struct live_block *b;
+
+	if (!l)
+		return;
+	for (size_t i = 0; i < l->n; i++) {
+		while (l->cpu[i]->head)
+			block_drop(l->cpu[i]);
+		free(l->cpu[i]);
+	}
+	while ((b = l->spare)) {
+		l->spare = b->next;
+		free(b);
+	}
+	rmerge_free(l->merge);
+	session_raw_close(l->raw, l->nraw);
+	free(l->cpu);
+	free(l);
 }
 
 static void item_set(struct live_cpu *c, enum rkind kind, uint64_t ts)
@@ -309,7 +290,8 @@ static void drop_given(struct live *l)
 int live_read(struct live *l, bool last)
 {
 	uint64_t before = l->by_cpu ? 0 : l->newest;
-	size_t limit = queue_limit(l);
+	size_t bytes = MIN((size_t)QUEUE_BYTES_CPU, QUEUE_BYTES_ALL / MAX(l->n, (size_t)1));
+	size_t limit = MAX(bytes / l->geom.size, (size_t)2);
 	bool full = false;
 	int first = 0, got;
 
@@ -465,7 +447,18 @@ int live_open(struct kinst *k, const struct kcpus *cpus, bool in_order, struct l
 	return ret;
 }
 
-/* ---- time, signals, output ---- */
+uint64_t session_lost(struct kinst *k, const struct kcpus *cpus)
+{
+	uint64_t lost = 0;
+	struct kstats s;
+
+	for (size_t i = 0; i < cpus->n; i++)
+		if (kinst_stats(k, cpus->cpu[i], &s, NULL) == 0)
+			lost += s.overrun + s.commit_overrun + s.dropped;
+	return lost;
+}
+
+/* ---- signals, output ---- */
 
 static const int session_ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, 0 };
 
@@ -490,19 +483,15 @@ void session_signals_end(int *fd)
 	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-/* How much can be written without blocking when poll() says "writable". */
-static size_t piece_size(void)
-{
-	struct stat st;
-
-	return fstat(STDOUT_FILENO, &st) == 0 && S_ISREG(st.st_mode) ? SIZE_MAX : PIPE_BUF;
-}
-
 int session_write(int signal_fd, const char *text, size_t n, enum session_write *how,
 		  struct kvmft_err *err)
 {
-	size_t at = 0, piece = piece_size();
+	size_t at = 0, piece = PIPE_BUF;
+	struct stat st;
 
+	/* How much can be written without blocking when poll() says "writable". */
+	if (fstat(STDOUT_FILENO, &st) == 0 && S_ISREG(st.st_mode))
+		piece = SIZE_MAX;
 	*how = SESSION_WRITTEN;
 	while (at < n) {
 		struct pollfd p[2] = { { .fd = STDOUT_FILENO, .events = POLLOUT },

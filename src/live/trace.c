@@ -491,26 +491,12 @@ static int trace_start(struct trace *t)
 	return ret;
 }
 
-/* Lost events that no line shows, because nothing came after them. */
-static uint64_t lost_by_counters(struct trace *t)
-{
-	uint64_t lost = 0;
-
-	if (t->end == TRACE_COUNT || t->end == TRACE_READER_GONE)
-		return 0;
-	for (size_t i = 0; i < t->cpus.n; i++) {
-		struct kstats s;
-
-		if (kinst_stats(t->k, t->cpus.cpu[i], &s, NULL) == 0)
-			lost += s.overrun + s.commit_overrun + s.dropped;
-	}
-	return lost;
-}
-
 static int trace_result(struct trace *t)
 {
 	const struct live_totals *n = live_totals(t->live);
-	uint64_t lost = MAX(n->lost, lost_by_counters(t));
+	/* No line shows those that were lost last, because nothing came after them. */
+	uint64_t lost = t->end == TRACE_COUNT ? n->lost
+					      : MAX(n->lost, session_lost(t->k, &t->cpus));
 	/* At the end the kernel's counters show what a gap in the stream does not. */
 	bool unknown = n->lost_unknown && t->end == TRACE_COUNT;
 

@@ -538,24 +538,10 @@ static int arm_watch(struct record *r)
 	return ret;
 }
 
-/*
- * A trigger without a condition fires before the kernel checks whose event it is; one with a
- * condition after that, once the event passed set_event_pid (trace_event_buffer_reserve() in
- * kernel/trace/trace_events.c). So if threads were chosen, it gets a condition that always holds.
- */
-static int arm_kernel(struct record *r, const struct kevent *e)
-{
-	const char *condition = e->filter ?: r->tids.n ? "common_pid >= 0" : NULL;
-	_cleanup_(sbuf_free) struct sbuf text = { 0 };
-
-	sbuf_addf(&text, "traceoff%s%s", condition ? " if " : "", condition ?: "");
-	return text.error ? err_set(r->err, ENOMEM, "out of memory")
-			  : kinst_trigger(r->k, e->sys, e->name, text.s, r->err);
-}
-
 int record_flight_arm(struct record *r)
 {
 	const struct kevent *e = r->flight.on.v;
+	_cleanup_(sbuf_free) struct sbuf text = { 0 };
 	int ret;
 
 	if (!r->c->trigger)
@@ -570,7 +556,17 @@ int record_flight_arm(struct record *r)
 	} else if (trigger_is_marker(r)) {
 		ret = marker_arm(r);
 	} else if (traceoff_is_ours() && kinst_has_trigger(r->k, e->sys, e->name)) {
-		ret = arm_kernel(r, e);
+		/*
+		 * A trigger without a condition fires before the kernel checks whose event it is;
+		 * one with a condition after that, once the event passed set_event_pid
+		 * (trace_event_buffer_reserve() in kernel/trace/trace_events.c). So if threads were
+		 * chosen, it gets a condition that always holds.
+		 */
+		sbuf_add(&text, "traceoff");
+		if (e->filter || r->tids.n)
+			sbuf_addf(&text, " if %s", e->filter ?: "common_pid >= 0");
+		ret = text.error ? err_set(r->err, ENOMEM, "out of memory")
+				 : kinst_trigger(r->k, e->sys, e->name, text.s, r->err);
 	} else {
 		ret = arm_watch(r);
 	}
@@ -578,43 +574,31 @@ int record_flight_arm(struct record *r)
 	return ret;
 }
 
-static int watch_fired(struct record *r)
-{
-	uint64_t seen = 0;
-
-	for (size_t i = 0; i < r->ncpu; i++) {
-		struct kstats s;
-
-		if (!kinst_stats(r->flight.watch, r->drain[i].cpu, &s, NULL))
-			seen += s.entries + s.overrun + s.commit_overrun;
-	}
-	if (!seen)
-		return 0;
-	/* Emptying it makes it ready for the next one. */
-	return kinst_clear(r->flight.watch) ? -EIO : 1;
-}
-
 /* Did the trigger fire since the last call? 1, 0 or -errno. */
 static int trigger_fired(struct record *r)
 {
+	uint64_t seen = 0;
+	struct kstats s;
 	int on;
 
 	if (r->flight.marker)
 		return marker_seen(r);
-	if (r->flight.watch)
-		return watch_fired(r);
-	on = kinst_tracing_get(r->k);
-	return on < 0 ? on : !on;
+	if (!r->flight.watch) {
+		on = kinst_tracing_get(r->k);
+		return on < 0 ? on : !on;
+	}
+	for (size_t i = 0; i < r->ncpu; i++)
+		if (!kinst_stats(r->flight.watch, r->drain[i].cpu, &s, NULL))
+			seen += s.entries + s.overrun + s.commit_overrun;
+	/* Emptying it makes it ready for the next one. */
+	return seen && kinst_clear(r->flight.watch) ? -EIO : seen != 0;
 }
 
-/* Before anything is written, because that takes time: others have to stop their rings, too. */
-static int tell_fired(struct record *r, const char *why)
+/* "fired", by what; or "asked", if another side was triggered, by which. */
+static int put_cause(struct record *r, const char *what, const char *key, const char *cause)
 {
-	if (!strcmp(why, "control") || !strcmp(why, "end"))
-		return 0;
-	record_control_tell(r, RECORD_NEWS_FIRED, 0);
-	meta_begin(&r->line, "fired");
-	meta_str(&r->line, "why", why);
+	meta_begin(&r->line, what);
+	meta_str(&r->line, key, cause);
 	meta_u64(&r->line, "tsc", krdtsc_now());
 	if (r->flight.text[0])
 		meta_str(&r->line, "text", r->flight.text);
@@ -622,31 +606,27 @@ static int tell_fired(struct record *r, const char *why)
 	return record_put(r);
 }
 
-/* Another side was triggered: whoever stores this has to know before the segment begins. */
-static int tell_asked(struct record *r)
-{
-	if (!r->flight.by[0])
-		return 0;
-	meta_begin(&r->line, "asked");
-	meta_str(&r->line, "by", r->flight.by);
-	meta_u64(&r->line, "tsc", krdtsc_now());
-	return record_put(r);
-}
-
 static int ring_dump(struct record *r, const char *why)
 {
 	unsigned int segment;
 	uint64_t bytes = 0;
-	int ret = tell_fired(r, why);
 	char size[32];
+	int ret = 0;
 
+	/* Before anything is written, which takes time: others have to stop their rings, too. */
+	if (strcmp(why, "control") && strcmp(why, "end")) {
+		record_control_tell(r, RECORD_NEWS_FIRED, 0);
+		ret = put_cause(r, "fired", "why", why);
+	}
 	if (!ret && !record_store_room(r)) {
 		r->note("%s: no room for a segment by the trigger of %s beside our own",
 			capw_path(r->w), r->flight.by);
 		r->flight.stopped = 0;
 		return 0;
 	}
-	ret = ret ?: tell_asked(r);
+	/* Whoever stores this has to know before the segment begins. */
+	if (!ret && r->flight.by[0])
+		ret = put_cause(r, "asked", "by", r->flight.by);
 	ret = ret ?: drain_rotate(&r->store);
 	if (ret)
 		return err_why(r->err, ret, "cannot begin a segment in %s", capw_path(r->w));

@@ -264,30 +264,25 @@ static int sdt_start(struct record *r)
 
 /* ---- in the capture ---- */
 
-static const struct sdt_event *find_event(const struct record *r, const struct kevent *e)
-{
-	const struct record_sdt *s = r->sdt;
-
-	if (!s || strcmp(e->sys, kprobes_group(s->probes)))
-		return NULL;
-	for (size_t i = 0; i < s->plan.n; i++)
-		if (!strcmp(s->kname[i], e->name))
-			return &s->plan.v[i];
-	return NULL;
-}
-
 /* Our groups have a process id in their names. */
 static int probes_name(const struct record *r, const struct kevent *e, const char **sys,
 		       const char **name, char **format)
 {
-	const struct sdt_event *ours = find_event(r, e);
+	const struct record_sdt *s = r->sdt;
+	const struct sdt_event *ours;
 	struct sbuf b = { 0 };
+	size_t i = 0;
 	char *text;
 
 	if (r->net_id && !strcmp(e->sys, kprobes_group(r->net_id)))
 		*sys = "kvmft";
-	if (!ours)
+	if (!s || strcmp(e->sys, kprobes_group(s->probes)))
 		return 0;
+	while (i < s->plan.n && strcmp(s->kname[i], e->name))
+		i++;
+	if (i == s->plan.n)
+		return 0;
+	ours = &s->plan.v[i];
 	/* The first line of a format text is "name: KNAME". */
 	sbuf_addf(&b, "name: %s%s", ours->name, *format + strcspn(*format, "\n"));
 	text = sbuf_take(&b);

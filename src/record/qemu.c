@@ -139,14 +139,6 @@ static int add_qemu(struct keep *k, struct qemu_target t, struct kvmft_err *err)
 	return 0;
 }
 
-static bool is_kept(const struct keep *k, uint32_t pid)
-{
-	for (size_t i = 0; i < k->n; i++)
-		if (pid && k->v[i].q.pid == pid)
-			return true;
-	return false;
-}
-
 /* All that run here: one that cannot be reached is reported, but only none at all is an error. */
 static int add_all(struct keep *k, struct kvmft_err *err)
 {
@@ -174,10 +166,11 @@ static int add_vm(struct keep *k, const char *sel, struct kvmft_err *err)
 	struct vm_list *list = NULL;
 	const struct vm *vm;
 	int ret = mon_qemu_scan(NULL, &list, err);
-	bool again;
+	bool again = false; /* named twice */
 
 	ret = ret ?: mon_qemu_find(NULL, list, sel, &vm, err);
-	again = !ret && is_kept(k, vm->pid); /* named twice */
+	for (size_t i = 0; i < k->n && !ret; i++)
+		again |= vm->pid && k->v[i].q.pid == vm->pid;
 	vm_list_free(list);
 	return ret || again ? ret : add_qemu(k, t, err);
 }
@@ -365,22 +358,20 @@ static bool has_ended(struct kept *q)
 	return q->gone && q->q.pid && vm_task_read(NULL, q->q.pid, &task, &start) != 0;
 }
 
-static bool any_was_on(const struct kept *q, const char *pattern)
-{
-	for (size_t i = 0; i < q->before.n; i++)
-		if (q->before.v[i].state == MON_ENABLED && str_glob(pattern, q->before.v[i].name))
-			return true;
-	return false;
-}
-
 /* A wildcard none of whose events was on is switched off at once, not by thousands of names. */
 static int wildcards_off(struct kept *q, struct kvmft_err *err)
 {
 	int ret = 0;
 
-	for (size_t i = 0; only_on(q) && i < q->want.n && !ret; i++)
-		if (strchr(q->want.v[i].pattern, '*') && !any_was_on(q, q->want.v[i].pattern))
-			ret = monitor_set(q->q.m, q->want.v[i].pattern, false, err);
+	for (size_t i = 0; only_on(q) && i < q->want.n && !ret; i++) {
+		const char *pattern = q->want.v[i].pattern;
+		bool was_on = !strchr(pattern, '*');
+
+		for (size_t k = 0; k < q->before.n && !was_on; k++)
+			was_on = q->before.v[k].state == MON_ENABLED &&
+				 str_glob(pattern, q->before.v[k].name);
+		ret = was_on ? 0 : monitor_set(q->q.m, pattern, false, err);
+	}
 	return ret;
 }
 

@@ -350,17 +350,6 @@ static int record_start(struct record *r)
 	return ret ?: record_watch_tell(r, RECORD_LIVE);
 }
 
-/* An event whose handler was running when it was disabled may come last of all. */
-static bool ring_is_empty(struct record *r)
-{
-	struct kstats s;
-
-	for (size_t i = 0; i < r->ncpu; i++)
-		if (!kinst_stats(r->k, r->drain[i].cpu, &s, NULL) && s.entries)
-			return false;
-	return true;
-}
-
 /*
  * Recording off, then the events (a ring that is off still costs), then empty it. The threads end
  * before the events, which take time one by one, because a ring that is off does not let its
@@ -368,6 +357,8 @@ static bool ring_is_empty(struct record *r)
  */
 static int record_stop(struct record *r)
 {
+	bool more = true;
+	struct kstats s;
 	int ret = 0, off = 0;
 
 	record_marker_stop(r);
@@ -387,11 +378,14 @@ static int record_stop(struct record *r)
 		err_why(r->err, off, "cannot disable the events");
 	if (r->c->flight)
 		return off;
-	for (int i = 0; i < 3 && !ret; i++) {
+	/* An event whose handler was running when it was disabled may come last of all. */
+	for (int i = 0; i < 3 && !ret && more; i++) {
+		if (i)
+			usleep(1000);
 		ret = drain_finish(r->drain, r->ncpu);
-		if (ret || ring_is_empty(r))
-			break;
-		usleep(1000);
+		more = false;
+		for (size_t k = 0; k < r->ncpu; k++)
+			more |= !kinst_stats(r->k, r->drain[k].cpu, &s, NULL) && s.entries;
 	}
 	for (size_t i = 0; ret && i < r->ncpu; i++)
 		if (r->drain[i].error) {
@@ -586,13 +580,6 @@ static int record_finish(struct record *r)
 	return first;
 }
 
-/* It was recorded, as far as it could be written. */
-static bool is_disk_error(int ret)
-{
-	return ret == -ENOSPC || ret == -EDQUOT || ret == -EIO || ret == -EFBIG || ret == -EPIPE ||
-	       ret == -ECANCELED;
-}
-
 static int record_result(struct record *r)
 {
 	bool incomplete = (r->lost && !r->c->allow_lost) || r->before.cut || r->blind;
@@ -611,7 +598,7 @@ static int record_result(struct record *r)
 /*
  * The previous capture of that name, and old ones: they are removed when the new one is complete.
  */
-static void record_replaced(struct record *r, int ret)
+static void replaced_remove(struct record *r, int ret)
 {
 	struct kvmft_err first = *r->err;
 
@@ -692,12 +679,14 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 		if (ret)
 			*err = first; /* what ended the recording says more than what followed */
 		ret = ret ?: fin;
-		if (live && is_disk_error(ret)) /* else there is no capture */
+		/* It was recorded, as far as it could be written; else there is no capture. */
+		if (live && (ret == -ENOSPC || ret == -EDQUOT || ret == -EIO || ret == -EFBIG ||
+			     ret == -EPIPE || ret == -ECANCELED))
 			err->code = KVMFT_INCOMPLETE;
 	}
 	if (r.w)
 		capw_why(capw_dirfd(r.w), ret, err);
-	record_replaced(&r, ret);
+	replaced_remove(&r, ret);
 	if (!ret)
 		exit_code = record_result(&r);
 	if (r.started)

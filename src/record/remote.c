@@ -83,7 +83,7 @@ static int check_hello(const char *line, struct kvmft_err *err)
 }
 
 /* 1: it was the last. */
-static int take_line(char *line, struct remote_words *w, struct kvmft_err *err)
+static int word_line(char *line, struct remote_words *w, struct kvmft_err *err)
 {
 	if (!strcmp(line, "run"))
 		return 1;
@@ -114,7 +114,7 @@ int remote_get(int fd, struct remote_words *w, struct kvmft_err *err)
 			return err_why(err, ret, "cannot read what to record");
 		sbuf_add(&line, ""); /* an empty line is a text, too */
 		ret = !line.s ? -ENOMEM : first ? check_hello(line.s, err)
-						: take_line(line.s, w, err);
+						: word_line(line.s, w, err);
 		first = false;
 	}
 	return MIN(ret, 0);
@@ -142,7 +142,7 @@ struct spool {
 	size_t len;
 };
 
-static void obey(struct spool *s)
+static void spool_obey(struct spool *s)
 {
 	uint64_t n;
 
@@ -160,7 +160,7 @@ static void obey(struct spool *s)
 	s->len = 0;
 }
 
-static void take_orders(struct spool *s)
+static void spool_orders(struct spool *s)
 {
 	char buf[256];
 	ssize_t n;
@@ -170,14 +170,14 @@ static void take_orders(struct spool *s)
 		s->taken += (uint64_t)n;
 		for (ssize_t i = 0; i < n; i++) {
 			if (buf[i] == '\n')
-				obey(s);
+				spool_obey(s);
 			else if (s->len < sizeof(s->line) - 1)
 				s->line[s->len++] = buf[i];
 		}
 	}
 }
 
-static int take_stream(struct spool *s)
+static int spool_stream(struct spool *s)
 {
 	char buf[65536];
 	ssize_t n = read(s->from, buf, MIN(sizeof(buf), SPOOL_WINDOW - (s->written - s->read)));
@@ -194,26 +194,10 @@ static int take_stream(struct spool *s)
 	return 0;
 }
 
-static void pass_on(struct spool *s)
-{
-	int ret = 0;
-
-	while (!ret && (s->from >= 0 || s->read < s->written)) {
-		bool room = s->written - s->read < SPOOL_WINDOW;
-		struct pollfd p = { .fd = room ? s->from : -1, .events = POLLIN };
-
-		if (poll(&p, 1, LOOK_MS) > 0)
-			ret = take_stream(s);
-		take_orders(s);
-		if (util_now_ns() - s->heard_ns > SPOOL_PATIENCE_NS)
-			break;
-	}
-}
-
 static void spool_main(struct spool *s)
 {
 	static const int sigs[] = { SIGINT, SIGQUIT, SIGHUP, SIGPIPE };
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), ret = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(sigs); i++)
 		(void)signal(sigs[i], SIG_IGN);
@@ -222,47 +206,49 @@ static void spool_main(struct spool *s)
 		(void)!dup2(null, fd);
 	(void)setsid();
 	s->heard_ns = util_now_ns();
-	pass_on(s);
+	while (!ret && (s->from >= 0 || s->read < s->written) &&
+	       util_now_ns() - s->heard_ns <= SPOOL_PATIENCE_NS) {
+		bool room = s->written - s->read < SPOOL_WINDOW;
+		struct pollfd p = { .fd = room ? s->from : -1, .events = POLLIN };
+
+		if (poll(&p, 1, LOOK_MS) > 0)
+			ret = spool_stream(s);
+		spool_orders(s);
+	}
 	(void)!unlinkat(s->dir, SPOOL_ORDERS, 0);
 	(void)!unlinkat(s->dir, SPOOL_STREAM, 0);
 	(void)!rmdir(s->name);
 	_exit(0);
 }
 
-static int make_files(struct spool *s, struct kvmft_err *err)
+static int spool_files(struct spool *s, struct kvmft_err *err)
 {
+	int orders;
+
 	if (mkdir(s->name, 0700))
 		return err_why(err, errno, "cannot make %s", s->name);
 	s->dir = open(s->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	s->orders = s->dir < 0 ? -1 : file_create(s->dir, SPOOL_ORDERS);
-	if (s->orders >= 0) /* it is created for writing; here it is read */
-		close(s->orders);
-	s->orders = s->dir < 0 ? -1
-			       : openat(s->dir, SPOOL_ORDERS, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	s->stream = s->dir < 0 ? -1 : file_create(s->dir, SPOOL_STREAM);
+	orders = s->dir < 0 ? -1 : file_create(s->dir, SPOOL_ORDERS);
+	if (orders >= 0) { /* it is created for writing; here it is read */
+		close(orders);
+		s->orders = openat(s->dir, SPOOL_ORDERS, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+		s->stream = file_create(s->dir, SPOOL_STREAM);
+	}
 	if (s->orders >= 0 && s->stream >= 0)
 		return 0;
 	return err_set(err, EIO, "cannot make files in %s", s->name);
 }
 
-static int pipes(int in[2], int out[2], struct kvmft_err *err)
-{
-	if (pipe2(in, O_CLOEXEC) < 0)
-		return err_why(err, errno, "cannot make a pipe");
-	if (!pipe2(out, O_CLOEXEC))
-		return 0;
-	close(in[0]);
-	close(in[1]);
-	return err_why(err, errno, "cannot make a pipe");
-}
-
+/* The recorder ends after an error, and what is open with it. */
 int remote_spool(const char *dir, struct kvmft_err *err)
 {
 	struct spool s = { .name = dir, .dir = -1, .orders = -1, .stream = -1 };
-	int in[2], out[2], ret = pipes(in, out, err);
+	int in[2], out[2], ret;
 	pid_t pid;
 
-	ret = ret ?: make_files(&s, err);
+	if (pipe2(in, O_CLOEXEC) < 0 || pipe2(out, O_CLOEXEC) < 0)
+		return err_why(err, errno, "cannot make a pipe");
+	ret = spool_files(&s, err);
 	if (ret)
 		return ret;
 	s.to = in[1];

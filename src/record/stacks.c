@@ -148,23 +148,10 @@ static int address_add(struct addresses *a, uint64_t addr)
 	return 0;
 }
 
-/* After `int size`, aligned; what is read in excess is not an address of a function, or is one. */
-static int addresses_of_event(struct addresses *a, const struct rec *rec)
-{
-	unsigned long caller;
-	int ret = 0;
-
-	for (size_t at = 8 + sizeof(caller); at + sizeof(caller) <= rec->len && !ret;
-	     at += sizeof(caller)) {
-		memcpy(&caller, rec->data + at, sizeof(caller));
-		ret = address_add(a, caller);
-	}
-	return ret;
-}
-
 static int addresses_of_subbuf(const struct record *r, struct addresses *a, const void *data)
 {
 	const struct subbuf_geom g = subbuf_geom_here(r->store.subbuf);
+	unsigned long caller;
 	struct rec rec = { 0 };
 	struct subbuf sb;
 	int ret = 0;
@@ -172,8 +159,13 @@ static int addresses_of_subbuf(const struct record *r, struct addresses *a, cons
 	if (subbuf_begin(&sb, data, &g))
 		return 0;
 	while (!ret && subbuf_next(&sb, &rec) > 0)
-		if (rec.id == r->stacks.id)
-			ret = addresses_of_event(a, &rec);
+		/* After `int size`, aligned; what is in excess is no function, or one. */
+		for (size_t at = 8 + sizeof(caller); rec.id == r->stacks.id && !ret &&
+						     at + sizeof(caller) <= rec.len;
+		     at += sizeof(caller)) {
+			memcpy(&caller, rec.data + at, sizeof(caller));
+			ret = address_add(a, caller);
+		}
 	return ret;
 }
 

@@ -18,11 +18,6 @@
 #define PUSH_TELL_NS (5 * SIDES_SECOND)
 #define PUSH_STEPS   3u /* copying as a whole may take that many times --guest-timeout */
 
-static bool is_live(const struct side *s)
-{
-	return s->live || s->state == SIDE_ENDED;
-}
-
 /* Why a side did not begin. */
 static int not_begun(struct sides *x, struct side *s)
 {
@@ -78,7 +73,7 @@ static int wait_live(struct sides *x, size_t n)
 		for (size_t i = 0; i < n && !ret; i++) {
 			struct side *s = &x->side[i];
 
-			all &= is_live(s);
+			all &= s->live || s->state == SIDE_ENDED;
 			if (s->state != SIDE_ENDED || s->failed)
 				continue;
 			/* Its last words, and its exit status, may still be on their way. */
@@ -263,22 +258,7 @@ static int result(struct sides *x)
 	return worst;
 }
 
-static int make_sides(struct sides *x)
-{
-	x->side = calloc(1 + x->nspec, sizeof(*x->side));
-	if (!x->side)
-		return err_set(x->err, ENOMEM, "out of memory");
-	x->n = 1 + x->nspec;
-	for (size_t i = 0; i < x->n; i++) {
-		x->side[i].spec = i ? &x->spec[i - 1] : NULL;
-		x->side[i].name = i ? x->spec[i - 1].name : SIDES_HOST;
-		x->side[i].to = x->side[i].from = x->side[i].words = -1;
-		x->side[i].push.to = x->side[i].push.from = -1;
-	}
-	return 0;
-}
-
-static int check(const struct sides_config *c, const struct record_config *host,
+static int sides_check(const struct sides_config *c, const struct record_config *host,
 		 struct kvmft_err *err)
 {
 	if (host->output_dir || host->force)
@@ -347,8 +327,19 @@ static int begin(struct sides *x)
 	(void)signal(SIGPIPE, SIG_IGN);
 	/* From here on signals come through a descriptor. */
 	x->sigfd = signal_fd_open(signals);
-	ret = x->sigfd < 0 ? err_why(x->err, x->sigfd, "cannot wait for signals") : make_sides(x);
-	ret = ret || !x->c->push ? ret : push_all(x);
+	if (x->sigfd < 0)
+		return err_why(x->err, x->sigfd, "cannot wait for signals");
+	x->side = calloc(1 + x->nspec, sizeof(*x->side));
+	if (!x->side)
+		return err_set(x->err, ENOMEM, "out of memory");
+	x->n = 1 + x->nspec;
+	for (size_t i = 0; i < x->n; i++) {
+		x->side[i].spec = i ? &x->spec[i - 1] : NULL;
+		x->side[i].name = i ? x->spec[i - 1].name : SIDES_HOST;
+		x->side[i].to = x->side[i].from = x->side[i].words = -1;
+		x->side[i].push.to = x->side[i].push.from = -1;
+	}
+	ret = x->c->push ? push_all(x) : 0;
 	ret = ret ?: sides_make_dir(x);
 	ret = ret ?: sides_start_host(x);
 	ret = ret ?: wait_live(x, 1);
@@ -405,7 +396,7 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 	_cleanup_(sbuf_free) struct sbuf left = { 0 };
 	unsigned int swept;
 	char temp[128];
-	int ret = check(c, host, err);
+	int ret = sides_check(c, host, err);
 
 	ret = ret ?: side_specs(c, &x.spec, &x.nspec, err);
 	if (!ret && c->after_snapshot)

@@ -264,17 +264,6 @@ static int remove_session(int at, const char *name)
 	return unlinkat(at, name, AT_REMOVEDIR) ? -errno : 0;
 }
 
-/* Whether it belongs to a process of this user that is gone. */
-static bool is_left(int at, const char *name)
-{
-	struct kowner o;
-	struct stat st;
-
-	return !kowner_parse(name, '.', &o) && !kowner_alive(&o) &&
-	       !fstatat(at, name, &st, AT_SYMLINK_NOFOLLOW) && S_ISDIR(st.st_mode) &&
-	       st.st_uid == geteuid();
-}
-
 unsigned int sides_temp_sweep(bool dry_run, struct sbuf *text)
 {
 	unsigned int n = 0;
@@ -285,9 +274,14 @@ unsigned int sides_temp_sweep(bool dry_run, struct sbuf *text)
 		struct dirent *e;
 
 		while (d && (e = readdir(d))) {
+			struct kowner o;
+			struct stat st;
 			int ret;
 
-			if (!is_left(fd, e->d_name))
+			/* Does it belong to a process of this user that is gone? */
+			if (kowner_parse(e->d_name, '.', &o) || kowner_alive(&o) ||
+			    fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+			    !S_ISDIR(st.st_mode) || st.st_uid != geteuid())
 				continue;
 			ret = dry_run ? 0 : remove_session(fd, e->d_name);
 			sbuf_addf(text, "session %s/%s%s%s\n", places[i], e->d_name,

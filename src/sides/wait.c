@@ -363,17 +363,6 @@ static void look_at(struct sides *x, struct side *s, uint64_t now)
 	}
 }
 
-/* All sides have ended, and what shows them has not: its own reader may have stopped. */
-static void look_at_shower(struct sides *x, uint64_t now)
-{
-	uint64_t took = now - x->side[0].since;
-	pid_t pid = x->snapshots.pid ?: x->reader;
-
-	if (x->side[0].state == SIDE_ENDED && pid && took >= STALL_NS &&
-	    took / SIDES_SECOND % 10 == 0)
-		x->note("waiting for process %d to show what was recorded; Ctrl-C ends that", pid);
-}
-
 static void show(struct sides *x)
 {
 	const char *lines[1 + SIDES_MAX_GUESTS];
@@ -408,14 +397,20 @@ static void show(struct sides *x)
 
 static void tick(struct sides *x, uint64_t now)
 {
+	uint64_t took = now - x->side[0].since;
+	pid_t pid = x->snapshots.pid ?: x->reader;
+
 	if (now - x->tick_ns < SIDES_SECOND)
 		return;
 	x->tick_ns = now;
 	for (size_t i = 0; i < x->n; i++)
 		if (x->side[i].fired_again)
 			fired(x, &x->side[i]);
-	look_at_teller(x, &x->side[0], now - x->side[0].since);
-	look_at_shower(x, now);
+	look_at_teller(x, &x->side[0], took);
+	/* All sides have ended, and what shows them has not: its own reader may have stopped. */
+	if (x->side[0].state == SIDE_ENDED && pid && took >= STALL_NS &&
+	    took / SIDES_SECOND % 10 == 0)
+		x->note("waiting for process %d to show what was recorded; Ctrl-C ends that", pid);
 	for (size_t i = 1; i < x->n; i++) {
 		look_at(x, &x->side[i], now);
 		side_order(&x->side[i], "alive\n");
@@ -423,27 +418,21 @@ static void tick(struct sides *x, uint64_t now)
 	show(x);
 }
 
-static int wait_ms(const struct sides *x, uint64_t now)
-{
-	uint64_t left = SIDES_SECOND, gone = now - x->live_ns;
-
-	if (x->all_live && !x->why && x->host->duration.set)
-		left = MIN(left, x->host->duration.v - MIN(gone, x->host->duration.v));
-	return (int)(left / 1000000) + 1;
-}
-
 int sides_wait_once(struct sides *x)
 {
 	struct pollfd p[2 * (1 + SIDES_MAX_GUESTS) + 1];
+	uint64_t left = SIDES_SECOND, gone = util_now_ns() - x->live_ns;
 	nfds_t n = 0;
 	int ret = 0;
 
+	if (x->all_live && !x->why && x->host->duration.set)
+		left = MIN(left, x->host->duration.v - MIN(gone, x->host->duration.v));
 	p[n++] = (struct pollfd){ .fd = x->sigfd, .events = POLLIN };
 	for (size_t i = 0; i < x->n; i++) {
 		p[n++] = (struct pollfd){ .fd = x->side[i].from, .events = POLLIN };
 		p[n++] = (struct pollfd){ .fd = x->side[i].words, .events = POLLIN };
 	}
-	if (poll(p, n, wait_ms(x, util_now_ns())) < 0)
+	if (poll(p, n, (int)(left / 1000000) + 1) < 0)
 		return errno == EINTR ? 0 : err_why(x->err, errno, "cannot wait");
 	if (p[0].revents)
 		sides_take_signals(x);
