@@ -83,7 +83,7 @@ ifneq ($(KMOD),0)
 ifeq ($(STATIC),1)
 # Debian ships no static libkmod; the module checks then read /proc and /sys alone.
 else ifeq ($(call have_pkg,libkmod >= 30),1)
-# Loaded when it is needed, see src/kernel/libkmod.c: only its header is needed here.
+# Loaded when it is needed, see src/kernel/module.c: only its header is needed here.
 features += -DHAVE_LIBKMOD $(shell $(PKG_CONFIG) --cflags libkmod)
 kmod_libs := -ldl
 else
@@ -210,7 +210,7 @@ $(O)/.link: FORCE
 	$(call stamp,$(CC) $(features) $(kv_ldflags) $(LDFLAGS) $(kv_libs))
 
 # Only these differ with the libraries that there are: a build without them shares all other objects.
-optional := $(addprefix $(O)/,src/kernel/libkmod.o src/capture/unpack.o src/util/sqlite.o src/cmd/export.o tests/unit/test_capture_cut.o \
+optional := $(addprefix $(O)/,src/kernel/module.o src/capture/unpack.o src/util/sqlite.o src/cmd/export.o tests/unit/test_capture_cut.o \
 	tests/unit/test_capture_tracedat.o)
 $(optional): obj_cflags += $(features)
 $(optional): $(O)/.link

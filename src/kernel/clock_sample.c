@@ -99,18 +99,6 @@ static bool tightest(struct try *at, unsigned int n, const char *text, struct kc
 	return false;
 }
 
-/* The text with all the markers; the option is good for nothing else. */
-static ssize_t read_raw(struct kinst *k, char **text)
-{
-	ssize_t n;
-
-	if (knob_write(NULL, k->dirfd, "options/raw", "1", NULL))
-		return -ENOTSUP;
-	n = kinst_read(k, "trace", KFILE_MAX, text);
-	(void)!knob_write(NULL, k->dirfd, "options/raw", "0", NULL);
-	return n;
-}
-
 int kclock_sample(struct kinst *k, const char *clock, unsigned int tries, struct kclock_sample *out,
 		  struct kvmft_err *err)
 {
@@ -127,9 +115,11 @@ int kclock_sample(struct kinst *k, const char *clock, unsigned int tries, struct
 	ret = ret ?: mark_all(k, at, tries, err);
 	if (ret)
 		return ret;
-	n = read_raw(k, &text);
-	if (n == -ENOTSUP)
+	/* The text with all the markers; the option is good for nothing else. */
+	if (knob_write(NULL, k->dirfd, "options/raw", "1", NULL))
 		return err_lack(err, ENOTSUP, "this kernel has no trace option raw");
+	n = kinst_read(k, "trace", KFILE_MAX, &text);
+	(void)!knob_write(NULL, k->dirfd, "options/raw", "0", NULL);
 	if (n < 0)
 		return err_set(err, (int)-n, "%s: cannot read trace: %s", kinst_name(k),
 			       strerror((int)-n));

@@ -54,38 +54,17 @@ static void pv_args(struct kread_arg *arg, char (*where)[32], uint32_t first, si
 	}
 }
 
-static uint32_t pv_cpus(void)
-{
-	_cleanup_(kcpus_free) struct kcpus cpus = { 0 };
-	uint32_t n = 1;
-
-	if (kcpus_read(KCPU_POSSIBLE, &cpus) == 0 && cpus.n)
-		n = MIN(cpus.cpu[cpus.n - 1] + 1, (uint32_t)KGUEST_MAX_PVCLOCK);
-	return n;
-}
-
-static void take_offsets(struct kguest_clock *g, const struct kread_arg *arg)
-{
-	if (arg[0].present) {
-		g->has_kvm_offset = true;
-		g->kvm_offset = (int64_t)arg[0].value;
-		g->kvm_source = "kprobe";
-	}
-	if (arg[1].present) {
-		g->has_kernel_offset = true;
-		g->kernel_offset = (int64_t)arg[1].value;
-		g->kernel_source = "kprobe";
-	}
-}
-
 /* Offsets, the first records and the timekeeper in one shot; more records in further ones. */
 static void read_by_probe(struct ktracefs *t, struct kguest_clock *g)
 {
 	struct kread_arg arg[2 + PV_BATCH * PV_ARGS + KTK_ARGS];
 	char where[PV_BATCH * PV_ARGS][32], where_tk[KTK_ARGS][32];
+	_cleanup_(kcpus_free) struct kcpus cpus = { 0 };
 	struct kvmft_err err = { .text = "" };
-	uint32_t ncpu = pv_cpus();
+	uint32_t ncpu = 1;
 
+	if (kcpus_read(KCPU_POSSIBLE, &cpus) == 0 && cpus.n)
+		ncpu = MIN(cpus.cpu[cpus.n - 1] + 1, (uint32_t)KGUEST_MAX_PVCLOCK);
 	for (uint32_t first = 0; first < ncpu; first += PV_BATCH) {
 		size_t n = MIN((size_t)(ncpu - first), (size_t)PV_BATCH), at = first ? 0 : 2;
 		size_t nargs = at + n * PV_ARGS;
@@ -102,8 +81,17 @@ static void read_by_probe(struct ktracefs *t, struct kguest_clock *g)
 				 err.text[0] ? err.text : strerror(-ret));
 			return;
 		}
+		if (!first && arg[0].present) {
+			g->has_kvm_offset = true;
+			g->kvm_offset = (int64_t)arg[0].value;
+			g->kvm_source = "kprobe";
+		}
+		if (!first && arg[1].present) {
+			g->has_kernel_offset = true;
+			g->kernel_offset = (int64_t)arg[1].value;
+			g->kernel_source = "kprobe";
+		}
 		if (!first) {
-			take_offsets(g, arg);
 			g->has_raw = kmono_raw_take(arg + nargs, &g->raw) == 0;
 		}
 		for (size_t i = 0; i < n; i++)

@@ -79,22 +79,11 @@ static int read_syslog(char **text)
 	return 0;
 }
 
-/* A record of /dev/kmsg: "prio,seq,usec,flags;text\n" and further lines that begin with a blank. */
-static void kmsg_record(const char *rec, struct sbuf *b)
-{
-	const char *text = strchr(rec, ';');
-
-	if (!text)
-		return;
-	text++;
-	sbuf_add_mem(b, text, strcspn(text, "\n"));
-	sbuf_addc(b, '\n');
-}
-
-static int read_kmsg(char **text)
+static int read_kmsg(char **log)
 {
 	_cleanup_close_ int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	char rec[KLOG_RECORD_MAX + 1];
+	const char *text;
 	struct sbuf b = { 0 };
 
 	if (fd < 0)
@@ -107,11 +96,14 @@ static int read_kmsg(char **text)
 			continue;
 		if (n <= 0)
 			break;
+		/* "prio,seq,usec,flags;text\n", and further lines that begin with a blank */
 		rec[n] = '\0';
-		kmsg_record(rec, &b);
+		text = strchr(rec, ';');
+		if (text)
+			sbuf_addf(&b, "%.*s\n", (int)strcspn(text + 1, "\n"), text + 1);
 	}
-	*text = sbuf_take(&b);
-	return *text ? 0 : -ENOMEM;
+	*log = sbuf_take(&b);
+	return *log ? 0 : -ENOMEM;
 }
 
 int klog_read(char **text, struct kvmft_err *err)
@@ -153,40 +145,24 @@ int klog_find_in(const char *text, const char *needle, klog_fn fn, void *arg)
 
 /* ---- sched_clock() ---- */
 
-static int take_kvm_offset(const char *line, void *arg)
-{
-	struct klog_sched *s = arg;
-	uint64_t v;
-	int used = 0;
-
-	if (sscanf(line, "kvm-clock: using sched offset of %" SCNu64 " cycles%n", &v, &used) != 1 ||
-	    !used)
-		return 0;
-	s->has_kvm = true;
-	s->kvm_sched_clock_offset = (int64_t)v;
-	return 0;
-}
-
-static int take_stable(const char *line, void *arg)
+static int take_sched(const char *line, void *arg)
 {
 	struct klog_sched *s = arg;
 	int64_t a, b, c, d;
 	int used = 0;
+	uint64_t v;
 
+	s->unstable |= str_starts(line, "sched_clock: Marking unstable");
+	if (sscanf(line, "kvm-clock: using sched offset of %" SCNu64 " cycles%n", &v, &used) == 1 &&
+	    used) {
+		s->has_kvm = true;
+		s->kvm_sched_clock_offset = (int64_t)v;
+	}
 	if (sscanf(line, "sched_clock: Marking stable (%" SCNd64 ", %" SCNd64 ")->(%" SCNd64
-		   ", %" SCNd64 ")%n", &a, &b, &c, &d, &used) != 4 || !used)
-		return 0;
-	s->has_kernel = true;
-	s->kernel_sched_offset = d;
-	return 0;
-}
-
-static int take_unstable(const char *line, void *arg)
-{
-	struct klog_sched *s = arg;
-
-	if (str_starts(line, "sched_clock: Marking unstable"))
-		s->unstable = true;
+		   ", %" SCNd64 ")%n", &a, &b, &c, &d, &used) == 4 && used) {
+		s->has_kernel = true;
+		s->kernel_sched_offset = d;
+	}
 	return 0;
 }
 
@@ -195,7 +171,6 @@ int klog_parse_sched(const char *text, struct klog_sched *s)
 	int got;
 
 	*s = (struct klog_sched){ 0 };
-	got = klog_find_in(text, "kvm-clock: using sched offset of ", take_kvm_offset, s);
-	got = got ?: klog_find_in(text, "sched_clock: Marking stable ", take_stable, s);
-	return got ?: klog_find_in(text, "sched_clock: Marking unstable", take_unstable, s);
+	got = klog_find_in(text, "kvm-clock: using sched offset of ", take_sched, s);
+	return got ?: klog_find_in(text, "sched_clock: Marking ", take_sched, s);
 }

@@ -58,12 +58,6 @@ int kjournal_undo(struct kjournal *j, const char *undo) __must_check;
 /* Undoes everything in reverse order, forgets it, returns the first failure. */
 int kjournal_close(struct kjournal *j);
 
-/* ---- libkmod.c: -ENOSYS when the library is not there ---- */
-
-/* dir: of the running kernel's modules. */
-int libkmod_state(const char *name, const char *dir, enum kmodule_state *s) __must_check;
-int libkmod_insert(const char *name) __must_check;
-
 /* ---- small helpers ---- */
 
 /* Adds lines below the one in err; control bytes other than newline are replaced. */

@@ -44,16 +44,6 @@ static void sweep_failed(struct sweep *s, int got, const char *what, const char 
 
 /* ---- instances ---- */
 
-static void instance_busy(struct sweep *s, const char *name)
-{
-	_cleanup_(sbuf_free) struct sbuf who = { 0 };
-
-	kinst_holders(name, &who);
-	s->r->busy++;
-	sbuf_addf(&s->r->text, "instance %s: in use%s%s, left alone\n", name,
-		  who.len ? " by " : "", who.s ?: "");
-}
-
 /*
  * Triggers that use each other's variables keep an instance busy; so does a process that has it
  * open, and then it is left alone.
@@ -76,34 +66,30 @@ static int instance_triggers(struct sweep *s, const char *name)
 	return 0;
 }
 
-/* -ENOENT: somebody else has removed it just now. */
-static int instance_rmdir(struct sweep *s, const char *name)
-{
-	struct tracefs_instance *tr = tracefs_instance_alloc(NULL, name);
-	int got;
-
-	if (!tr)
-		return errno ? -errno : -EIO;
-	got = kinst_rmdir(tr, 0);
-	if (got == -EBUSY && !instance_triggers(s, name))
-		got = kinst_rmdir(tr, 0);
-	tracefs_instance_free(tr);
-	return got;
-}
-
 static void sweep_instance(struct sweep *s, const char *name)
 {
+	_cleanup_(sbuf_free) struct sbuf who = { 0 };
+	struct tracefs_instance *tr = NULL;
 	struct kowner o;
 	int got = 0;
 
 	if (kowner_parse(name, '.', &o) || !left_behind(s, &o))
 		return;
-	if (!s->dry_run)
-		got = instance_rmdir(s, name);
-	if (got == -ENOENT)
+	if (!s->dry_run) {
+		tr = tracefs_instance_alloc(NULL, name);
+		got = tr ? kinst_rmdir(tr, 0) : errno ? -errno : -EIO;
+		if (got == -EBUSY && !instance_triggers(s, name))
+			got = kinst_rmdir(tr, 0);
+		if (tr)
+			tracefs_instance_free(tr);
+	}
+	if (got == -ENOENT) /* somebody else has removed it just now */
 		return;
 	if (got == -EBUSY) {
-		instance_busy(s, name);
+		kinst_holders(name, &who);
+		s->r->busy++;
+		sbuf_addf(&s->r->text, "instance %s: in use%s%s, left alone\n", name,
+			  who.len ? " by " : "", who.s ?: "");
 	} else if (got) {
 		sweep_failed(s, got, "instance", name);
 	} else {

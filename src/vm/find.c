@@ -71,25 +71,21 @@ void vm_describe(const struct vm *vm, struct sbuf *out)
 	sbuf_addf(out, " vmm=%s", vm->vmm);
 }
 
-static bool runs_thread(const struct vm *vm, int32_t tid)
-{
-	for (size_t i = 0; i < vm->n_vcpus; i++)
-		if (vm->vcpu[i].tid == (uint32_t)tid)
-			return true;
-	return false;
-}
-
 /* "tids:LIST", all of them vCPUs of the VM. */
 static bool runs_threads(const struct vm *vm, const char *sel)
 {
 	_cleanup_free_ int32_t *tid = NULL;
-	size_t n, i = 0;
+	size_t n, i, k;
 
 	if (vmsel_tids(sel, &tid, &n))
 		return false;
-	while (i < n && runs_thread(vm, tid[i]))
-		i++;
-	return i == n;
+	for (i = 0; i < n; i++) {
+		for (k = 0; k < vm->n_vcpus && vm->vcpu[k].tid != (uint32_t)tid[i]; k++)
+			;
+		if (k == vm->n_vcpus)
+			return false;
+	}
+	return true;
 }
 
 static bool matches(const struct vm *vm, const char *sel)
@@ -140,13 +136,6 @@ int vm_list_none(const struct vm_list *list, struct kvmft_err *err)
 	return err_lack(err, ENOENT, "no VM runs here%s%s%s", why ? ": " : "", why ?: "", hidden);
 }
 
-/* What the user typed is printed back to the terminal: bounded and printable. */
-static void shown_sel(char *buf, size_t size, const char *sel)
-{
-	snprintf(buf, size, "%s", sel);
-	str_printable(buf);
-}
-
 int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **vm,
 		 struct kvmft_err *err)
 {
@@ -172,7 +161,9 @@ int vm_list_find(const struct vm_list *list, const char *sel, const struct vm **
 	}
 	if (!list->n)
 		return vm_list_none(list, err);
-	shown_sel(shown, sizeof(shown), sel);
+	/* What the user typed is printed back to the terminal: bounded and printable. */
+	snprintf(shown, sizeof(shown), "%s", sel);
+	str_printable(shown);
 	add_candidates(list, n ? sel : NULL, &b);
 	if (n)
 		ret = err_set(err, EEXIST, "'%s' names %zu VMs: %s; choose one by its PID-FD",

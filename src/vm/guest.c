@@ -26,13 +26,15 @@ int vm_guest_uuid(const struct vm_roots *roots, char uuid[37])
 	return vm_uuid_parse(line, strlen(line), uuid) ? 0 : -EINVAL;
 }
 
-static int read_cpus(const struct vm_roots *r, struct vm_guest_cpus *cpus)
+int vm_guest_cpus(const struct vm_roots *roots, struct vm_guest_cpus *cpus)
 {
+	struct vm_roots r = vm_roots_fill(roots);
 	_cleanup_free_ char *text = NULL;
 	char path[PATH_MAX];
 	ssize_t len;
 
-	snprintf(path, sizeof(path), "%s/cpuinfo", r->proc);
+	*cpus = (struct vm_guest_cpus){ 0 };
+	snprintf(path, sizeof(path), "%s/cpuinfo", r.proc);
 	len = file_read_all(AT_FDCWD, path, MAX_CPUINFO, &text);
 	if (len < 0)
 		return len == -ENOMEM ? -ENOMEM : 0;
@@ -44,22 +46,12 @@ static int read_cpus(const struct vm_roots *r, struct vm_guest_cpus *cpus)
 		if (!vm_text_u32(&p, &v.cpu) || !id || (next && id > next) ||
 		    !vm_text_u32(&id, &v.apicid))
 			continue;
-		if (array_add(&cpus->v, &cpus->n, &cpus->cap, &v, sizeof(v)))
+		if (array_add(&cpus->v, &cpus->n, &cpus->cap, &v, sizeof(v))) {
+			vm_guest_cpus_free(cpus);
 			return -ENOMEM;
+		}
 	}
 	return 0;
-}
-
-int vm_guest_cpus(const struct vm_roots *roots, struct vm_guest_cpus *cpus)
-{
-	struct vm_roots r = vm_roots_fill(roots);
-	int ret;
-
-	*cpus = (struct vm_guest_cpus){ 0 };
-	ret = read_cpus(&r, cpus);
-	if (ret)
-		vm_guest_cpus_free(cpus);
-	return ret;
 }
 
 void vm_guest_cpus_free(struct vm_guest_cpus *cpus)

@@ -31,32 +31,25 @@ static int walk_process(int procfd, uint32_t pid, vm_task_fn fn, void *ctx, int 
 	return 0;
 }
 
-static int walk_all(int procfd, vm_task_fn fn, void *ctx)
-{
-	_cleanup_dir_ DIR *dir = dir_open(procfd, ".");
-	int ret = 0, ignored;
-	uint32_t pid;
-
-	if (!dir)
-		return -errno;
-	/* one that is gone, or hidden from us, does not hide the others */
-	while (!ret && vm_dir_next_u32(dir, &pid))
-		ret = walk_process(procfd, pid, fn, ctx, &ignored);
-	return ret;
-}
-
 int vm_tasks_walk(const struct vm_roots *roots, uint32_t pid, vm_task_fn fn, void *ctx)
 {
 	struct vm_roots r = vm_roots_fill(roots);
 	_cleanup_close_ int procfd = vm_proc_open(&r);
-	int ret, gone;
+	_cleanup_dir_ DIR *dir = procfd < 0 || pid ? NULL : dir_open(procfd, ".");
+	int ret = 0, gone = 0;
 
 	if (procfd < 0)
 		return procfd;
-	if (!pid)
-		return walk_all(procfd, fn, ctx);
-	ret = walk_process(procfd, pid, fn, ctx, &gone);
-	return ret ?: gone;
+	if (pid) {
+		ret = walk_process(procfd, pid, fn, ctx, &gone);
+		return ret ?: gone;
+	}
+	if (!dir)
+		return -errno;
+	/* one that is gone, or hidden from us, does not hide the others */
+	while (!ret && vm_dir_next_u32(dir, &pid))
+		ret = walk_process(procfd, pid, fn, ctx, &gone);
+	return ret;
 }
 
 int vm_task_read(const struct vm_roots *roots, uint32_t tid, struct vm_task *task,
@@ -108,18 +101,6 @@ int vm_watch_open(const struct vm_roots *roots, struct vm_watch *w)
 	return ret;
 }
 
-/* More from the kernel: 1, 0: nothing, -errno. */
-static int refill(struct vm_watch *w)
-{
-	ssize_t n = read(w->fd, w->buf, sizeof(w->buf));
-
-	w->at = w->n = 0;
-	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
-	w->n = (size_t)n;
-	return n > 0;
-}
-
 int vm_watch_next(struct vm_watch *w, uint32_t *pid, uint32_t *fd)
 {
 	struct inotify_event e;
@@ -127,10 +108,12 @@ int vm_watch_next(struct vm_watch *w, uint32_t *pid, uint32_t *fd)
 
 	for (;;) {
 		if (w->at + sizeof(e) > w->n) {
-			int ret = refill(w);
+			ssize_t n = read(w->fd, w->buf, sizeof(w->buf));
 
-			if (ret <= 0)
-				return ret;
+			w->at = w->n = 0;
+			if (n <= 0)
+				return !n || errno == EAGAIN || errno == EINTR ? 0 : -errno;
+			w->n = (size_t)n;
 		}
 		memcpy(&e, w->buf + w->at, sizeof(e));
 		name = w->buf + w->at + sizeof(e);

@@ -34,64 +34,37 @@ static bool unique(const struct collect *c, size_t i)
 	       (i + 1 == c->n || c->v[i + 1].number != c->v[i].number);
 }
 
-static bool all_unique(const struct collect *c)
-{
-	for (size_t i = 0; i < c->n; i++)
-		if (!unique(c, i))
-			return false;
-	return true;
-}
-
-static void assign(struct vm_vcpu *v, uint32_t tid)
-{
-	if (v->tid_source != VM_TID_UNKNOWN)
-		return;
-	v->tid = tid;
-	v->tid_source = VM_TID_THREAD_NAME;
-}
-
-static void assign_by_number(const struct collect *c, struct vm *vm)
-{
-	for (size_t i = 0; i < c->n; i++) {
-		const struct vm_vcpu key = { .id = c->v[i].number };
-		struct vm_vcpu *v = NULL;
-
-		if (vm->n_vcpus && unique(c, i))
-			v = bsearch(&key, vm->vcpu, vm->n_vcpus, sizeof(key), vm_vcpu_compare);
-		if (v)
-			assign(v, c->v[i].tid);
-	}
-}
-
 static void assign_all(const struct collect *c, struct vm *vm)
 {
 	bool gaps = vm->n_vcpus && vm->vcpu[vm->n_vcpus - 1].id != vm->n_vcpus - 1;
+	/* CPUs and APIC ids ascend together; if any are missing, nothing can be said. */
+	bool in_order = c->pattern->is_index && gaps;
 
-	if (!c->pattern->is_index || !gaps) {
-		assign_by_number(c, vm);
-		return;
+	for (size_t i = 0; i < c->n && in_order; i++)
+		if (c->n != vm->n_vcpus || !unique(c, i))
+			return;
+	for (size_t i = 0; i < c->n; i++) {
+		const struct vm_vcpu key = { .id = c->v[i].number };
+		struct vm_vcpu *v = in_order ? &vm->vcpu[i] : NULL;
+
+		if (!in_order && vm->n_vcpus && unique(c, i))
+			v = bsearch(&key, vm->vcpu, vm->n_vcpus, sizeof(key), vm_vcpu_compare);
+		if (!v || v->tid_source != VM_TID_UNKNOWN)
+			continue;
+		v->tid = c->v[i].tid;
+		v->tid_source = VM_TID_THREAD_NAME;
 	}
-	/* CPUs and APIC ids ascend together; if any are missing, nothing can be said */
-	if (c->n != vm->n_vcpus || !all_unique(c))
-		return;
-	for (size_t i = 0; i < c->n; i++)
-		assign(&vm->vcpu[i], c->v[i].tid);
-}
-
-static bool any_unknown(const struct vm *vm)
-{
-	for (size_t i = 0; i < vm->n_vcpus; i++)
-		if (vm->vcpu[i].tid_source == VM_TID_UNKNOWN)
-			return true;
-	return false;
 }
 
 int vm_threads_guess(const struct vm_roots *roots, struct vm *vm)
 {
 	struct collect c = { 0 };
+	size_t known = 0;
 	int ret;
 
-	if (!any_unknown(vm))
+	while (known < vm->n_vcpus && vm->vcpu[known].tid_source != VM_TID_UNKNOWN)
+		known++;
+	if (known == vm->n_vcpus)
 		return 0;
 	ret = vm_tasks_walk(roots, vm->pid, collect_task, &c);
 	if (!ret && c.n) {
