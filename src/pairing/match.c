@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* match.c: each VM that may be meant is tried with all events of the guest. */
+/*
+ * match.c: each VM that may be meant is tried with all events of the guest; then the TSC offsets of
+ * its vCPUs, if the captures have none, or not of all.
+ */
 #include "kvmft/match.h"
+#include "kvmft/exit_names.h"
+#include "kvmft/guest_time.h"
+#include "kvmft/pairing.h"
+#include "kvmft/timeline.h"
+#include "kvmft/tracedat.h"
+#include "kvmft/tsc_rate.h"
 
 #include <inttypes.h>
 #include <strings.h>
 
-#include "kvmft/guest_time.h"
-#include "kvmft/timeline.h"
-#include "kvmft/tracedat.h"
-#include "match.h"
-
-#define MIN_CHECKED 8
-#define ACCIDENTS   64	 /* one of so many events outside may be one */
-#define MAX_TRIALS  1024 /* VMs; each takes a walk over all of the guest's events */
+#define MIN_CHECKED    8
+#define ACCIDENTS      64   /* one of so many events outside may be one */
+#define MAX_TRIALS     1024 /* VMs; each takes a walk over all of the guest's events */
+#define ENOUGH	       4096 /* events of a CPU */
+#define ANCHORS	       3    /* vCPUs that are solved separately, until one gives a result */
+#define MAX_CANDIDATES 64   /* threads of one vCPU number: the search must end */
 
 const char *const match_by_names[] = {
 	[MATCH_BY_UUID] = "uuid",
@@ -21,7 +28,92 @@ const char *const match_by_names[] = {
 	[MATCH_BY_EVENTS] = "events",
 };
 
-int match_runs(struct matcher *m, struct kvmft_err *err)
+/* One VM tried for a guest. */
+struct trial {
+	size_t vm;
+	bool known;	 /* its offsets are known: events were counted with them, ... */
+	uint64_t enough; /* ... that many of each CPU; 0: all */
+	uint64_t checked, outside;
+	struct solution sol; /* else what the events say */
+};
+
+/* ---- the ratio of a guest's TSC to the host's, if the host did not record it ---- */
+
+/*
+ * KVM scales the TSC of a guest that was promised another frequency than the host's
+ * (arch/x86/kvm/x86.c, set_tsc_khz()), by guest kHz / host kHz, both whole numbers. So two files
+ * with exact kHz give the ratio as well. KVM tolerates a difference of up to 250 parts per million
+ * (the default of tsc_tolerance_ppm).
+ */
+
+#define TOLERANCE_PPM 250
+
+enum { MATCH_SCALES = 4 };
+
+/* Ratio and fraction bits of a VM, given or as known to the host. */
+static struct tsc_map match_scale(const struct matcher *m, size_t vm)
+{
+	const struct tsc_map *map = m->scale ?: epoch_vm_first_map(m->map->vm[vm].epochs);
+
+	return map ? *map : (struct tsc_map){ 0 };
+}
+
+/* To a kHz or so, and not taken from a guest. */
+static bool is_exact(const struct tsc_rate *r)
+{
+	return r->source && !r->supposed && r->max - r->min <= 2;
+}
+
+/* What the guest says itself; else what KVM told it, which the host may have seen. */
+static int guest_rate(const struct matcher *m, const struct capture *guest, struct tsc_rate *r)
+{
+	for (size_t i = 0; i < guest->npvclock; i++)
+		if (tsc_rate_of_pvclock(guest->pvclock[i].pv.mul, guest->pvclock[i].pv.shift, r))
+			return 0;
+	tsc_rate_said(guest, r);
+	if (is_exact(r) || m->map->nvm > 1) /* it is not known whose record that would be */
+		return 0;
+	return tsc_rate_scan(m->map->cap, m->map->fmt, r);
+}
+
+/*
+ * The ratios that a VM may have, the likeliest first; n of them, at least 1. Without a record of
+ * them they follow from what host and guest say about their frequencies. 0, or a failed read.
+ */
+static int match_scales(const struct matcher *m, size_t vm, const struct capture *guest,
+			struct tsc_map map[MATCH_SCALES], size_t *n)
+{
+	static const int rounding[MATCH_SCALES - 1] = { 0, 1, -1 }; /* of the guest's kHz */
+	const struct capture *host = m->map->cap;
+	struct tsc_rate of_host, of_guest = { 0 };
+	unsigned __int128 apart;
+	int ret;
+
+	*n = 0;
+	map[0] = match_scale(m, vm);
+	tsc_rate_said(host, &of_host);
+	if (!m->scale && !map[0].ratio && host->tsc_khz && is_exact(&of_host)) {
+		ret = guest_rate(m, guest, &of_guest);
+		if (ret)
+			return ret;
+	}
+	apart = MAX(of_guest.khz, of_host.khz) - MIN(of_guest.khz, of_host.khz);
+	for (size_t i = 0; i < ARRAY_SIZE(rounding) && is_exact(&of_guest) &&
+			   apart * 1000000 > (unsigned __int128)of_host.khz * TOLERANCE_PPM;
+	     i++) {
+		struct tsc_map *s = &map[(*n)++];
+		uint64_t khz = of_guest.khz + (uint64_t)rounding[i];
+
+		*s = (struct tsc_map){ .frac = exit_tsc_frac(exit_isa_of_vendor(host->vendor)) };
+		s->ratio = (uint64_t)(((unsigned __int128)khz << s->frac) / host->tsc_khz);
+	}
+	map[(*n)++] = match_scale(m, vm);
+	return 0;
+}
+
+/* ---- one VM ---- */
+
+static int match_runs(struct matcher *m, struct kvmft_err *err)
 {
 	return m->runs ? 0 : runs_collect(m->map, &m->runs, err);
 }
@@ -125,7 +217,7 @@ static int count_known(const struct matcher *m, struct trial *t, const struct ca
  * Is the TSC of any vCPU with events of the guest known? What was solved for another capture of the
  * VM does not count: that may be of another boot.
  */
-bool match_is_known(const struct hostmap *map, size_t vm, const struct capture *cap)
+static bool match_is_known(const struct hostmap *map, size_t vm, const struct capture *cap)
 {
 	for (size_t i = 0; i < cap->nstream && !map->vm[vm].has_forced; i++)
 		if (epoch_vm_has_map(map->vm[vm].epochs, cap_vcpu_of_cpu(cap, cap->stream[i].cpu)))
@@ -163,8 +255,9 @@ static int solve_vm(const struct matcher *m, struct trial *t, const struct captu
 	return ret;
 }
 
-int match_try(struct matcher *m, struct trial *t, const struct capture *cap, const struct fmt *fmt,
-	      struct kvmft_err *err)
+/* Fills in what follows from t->vm. 0 or -errno with err. */
+static int match_try(struct matcher *m, struct trial *t, const struct capture *cap,
+		     const struct fmt *fmt, struct kvmft_err *err)
 {
 	int ret = match_runs(m, err);
 
@@ -177,14 +270,456 @@ int match_try(struct matcher *m, struct trial *t, const struct capture *cap, con
 		       : ret;
 }
 
-bool match_contradicts(const struct trial *t)
+/* Counted with known offsets: these are not the guest's, or nothing shows that they are. */
+static bool match_contradicts(const struct trial *t)
 {
 	return t->checked < MIN_CHECKED || t->outside > t->checked / ACCIDENTS;
 }
 
-bool match_fits(const struct trial *t)
+static bool match_fits(const struct trial *t)
 {
 	return t->known ? t->checked >= MIN_CHECKED && !t->outside : solution_is_sure(&t->sol);
+}
+
+/* Makes the trial the result; takes its solution. */
+static void match_take(const struct matcher *m, struct match *out, struct trial *t,
+		       enum match_by by)
+{
+	out->vm = t->vm;
+	out->by = by;
+	out->checked = t->checked;
+	out->outside = t->outside;
+	out->sol = t->sol;
+	out->solved = m->undecided_ok ? t->sol.r.found : solution_is_sure(&t->sol);
+	t->sol = (struct solution){ 0 };
+}
+
+/* Is there anything to check against? Some KVMs show no entries. */
+static bool match_has_runs(const struct matcher *m, size_t vm)
+{
+	const struct hostmap_thread *t;
+
+	hostmap_each_thread(m->map, vm, t) {
+		const struct run_list *l = runs_of(m->runs, t->tid);
+
+		if (l && l->n)
+			return true;
+	}
+	return false;
+}
+
+/* ---- threads ---- */
+
+/*
+ * A guest's events show which threads of the host ran its vCPUs, if nothing else did so correctly.
+ * The vCPU with most events is solved with each thread that ran a vCPU of its number; with the
+ * resulting offset every other vCPU must fit some thread of its own number.
+ */
+
+struct cpu {
+	uint32_t vcpu;
+	uint64_t events;
+};
+
+struct regroup {
+	struct matcher *m;
+	const struct capture *cap;
+	const struct fmt *fmt;
+	struct solve *s; /* all events; windows of the threads being tried */
+	struct cpu *cpu; /* most events first */
+	size_t ncpu;
+	int32_t *tid, *best; /* threads of the group being tried, and of the best one */
+	size_t nbest;
+	uint64_t best_events;
+	bool tie;
+};
+
+static int cpu_cmp(const void *a, const void *b)
+{
+	const struct cpu *x = a, *y = b;
+
+	return ORDER(y->events, x->events);
+}
+
+/* Counting sub-buffers is enough: the question is only who has most. */
+static int list_cpus(struct regroup *g)
+{
+	g->cpu = calloc(g->cap->nstream + 1, sizeof(*g->cpu));
+	g->tid = calloc(g->cap->nstream + 1, sizeof(*g->tid));
+	g->best = calloc(g->cap->nstream + 1, sizeof(*g->best));
+	if (!g->cpu || !g->tid || !g->best)
+		return -ENOMEM;
+	for (size_t i = 0; i < g->cap->nstream; i++)
+		if (g->cap->stream[i].nsub)
+			g->cpu[g->ncpu++] = (struct cpu){ .vcpu = cap_vcpu_of_cpu(
+								  g->cap, g->cap->stream[i].cpu),
+							  .events = g->cap->stream[i].nsub };
+	qsort(g->cpu, g->ncpu, sizeof(*g->cpu), cpu_cmp);
+	return 0;
+}
+
+/* A thread whose VM was not recorded. */
+static bool is_free(const struct hostmap *m, const struct hostmap_thread *t, uint32_t vcpu)
+{
+	return t->vcpu == vcpu && t->vm != HOSTMAP_END && !m->vm[t->vm].cap && !m->vm[t->vm].paired;
+}
+
+/* The thread alone runs the vCPU; tid 0: none does. */
+static int set_thread(struct regroup *g, uint32_t vcpu, int32_t tid)
+{
+	solve_clear_windows(g->s, vcpu);
+	return tid ? solve_add_thread(g->s, vcpu, g->m->runs, tid) : 0;
+}
+
+/*
+ * How an offset found with the anchor's events fits those of another vCPU, with the best of the
+ * threads that may run it.
+ */
+struct fitting {
+	const struct solve_result *r;
+	struct solve_span span; /* in which the anchor has events */
+	uint64_t inside;	/* this many of its events are */
+	int32_t tid;
+	bool tried, may; /* there are such threads; no event contradicts one of them */
+};
+
+static int fit_thread(struct regroup *g, uint32_t vcpu, int32_t tid, struct fitting *f)
+{
+	uint64_t inside = 0, outside = 0, absent = 0;
+	int ret = set_thread(g, vcpu, tid);
+
+	for (size_t i = 0; i < solve_vcpus(g->s) && !ret; i++)
+		if (solve_vcpu_id(g->s, i) == vcpu) {
+			solve_count(g->s, i, f->r, &inside, &outside);
+			absent = solve_absent(g->s, i, f->r, &f->span);
+		}
+	f->tried = true;
+	f->may |= !outside && !absent;
+	if (!outside && inside > f->inside) {
+		f->inside = inside;
+		f->tid = tid;
+	}
+	return ret ?: set_thread(g, vcpu, 0);
+}
+
+static int fit_vcpu(struct regroup *g, uint32_t vcpu, struct fitting *f)
+{
+	const struct hostmap *m = g->m->map;
+	int ret = 0;
+
+	f->inside = 0;
+	f->tried = f->may = false;
+	for (size_t i = 0; i < m->nthread && !ret; i++)
+		if (is_free(m, &m->thread[i], vcpu))
+			ret = fit_thread(g, vcpu, m->thread[i].tid, f);
+	return ret;
+}
+
+/* Finds each other vCPU's best thread; *events that fit: 0 if none of some vCPU fit. */
+static int fill_group(struct regroup *g, size_t anchor, int32_t tid, struct fitting *f, size_t *n,
+		      uint64_t *events)
+{
+	*n = 1;
+	g->tid[0] = tid;
+	*events = f->r->inside;
+	for (size_t c = 0; c < g->ncpu; c++) {
+		int ret;
+
+		if (c == anchor)
+			continue;
+		ret = fit_vcpu(g, g->cpu[c].vcpu, f);
+		if (ret)
+			return ret;
+		if (f->tried && !f->may) {
+			*events = 0;
+			return 0;
+		}
+		if (f->inside)
+			g->tid[(*n)++] = f->tid;
+		*events += f->inside;
+	}
+	return 0;
+}
+
+static int try_anchor(struct regroup *g, size_t anchor, int32_t tid)
+{
+	struct solve_result r = { 0 };
+	struct fitting f = { .r = &r };
+	uint64_t events;
+	size_t n;
+	int ret = set_thread(g, g->cpu[anchor].vcpu, tid);
+
+	ret = ret ?: solve_run(g->s, SOLVE_ALL, &r);
+	if (!ret && r.found)
+		f.span = solve_span_of(g->s, &r);
+	ret = ret ?: set_thread(g, g->cpu[anchor].vcpu, 0);
+	if (ret || !r.found || r.equal || r.outside)
+		return ret;
+	ret = fill_group(g, anchor, tid, &f, &n, &events);
+	if (ret || !events || events < g->best_events)
+		return ret;
+	g->tie = events == g->best_events;
+	g->best_events = events;
+	g->nbest = n;
+	memcpy(g->best, g->tid, n * sizeof(*g->tid));
+	return 0;
+}
+
+static int find_group(struct regroup *g)
+{
+	const struct hostmap *m = g->m->map;
+	struct tsc_map map = { 0 };
+	size_t n = 0;
+	int ret = list_cpus(g);
+
+	/* Threads that may run one of the guest's vCPUs: each is tried. */
+	for (size_t i = 0; i < m->nthread && !ret && g->ncpu; i++)
+		n += is_free(m, &m->thread[i], g->cpu[0].vcpu);
+	if (!ret && (!g->ncpu || n > MAX_CANDIDATES))
+		return 0;
+	ret = ret ?: solve_new(&map, &g->s);
+	ret = ret ?: solve_add_guest(g->s, g->m->runs, g->cap, g->fmt);
+	for (size_t c = 0; c < MIN(g->ncpu, (size_t)ANCHORS) && !g->nbest && !ret; c++)
+		for (size_t i = 0; i < m->nthread && !ret; i++)
+			if (is_free(m, &m->thread[i], g->cpu[c].vcpu))
+				ret = try_anchor(g, c, m->thread[i].tid);
+	return ret;
+}
+
+/*
+ * If no VM fits as its threads were grouped: the threads that do fit, whatever their grouping. 1:
+ * found, and made a VM; 0: there are none; -errno with err.
+ */
+static int match_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+			 struct match *out, struct kvmft_err *err)
+{
+	struct regroup g = { .m = m, .cap = cap, .fmt = fmt };
+	struct trial t = { 0 };
+	ssize_t vm = -1;
+	int ret = 0;
+
+	if (own_tsc_is_exact(cap))
+		ret = match_runs(m, err);
+	if (!ret && m->runs && find_group(&g))
+		ret = err_set(err, ENOMEM, "out of memory");
+	if (!ret && g.nbest && !g.tie)
+		vm = hostmap_take_threads(m->map, g.best, g.nbest, HOSTMAP_BY_GUEST, err);
+	if (vm >= 0) {
+		t.vm = (size_t)vm;
+		ret = match_try(m, &t, cap, fmt, err);
+	}
+	if (!ret && vm >= 0 && match_fits(&t)) {
+		solution_free(&out->sol);
+		*out = (struct match){ .vm = t.vm,
+				       .by = MATCH_BY_EVENTS,
+				       .checked = t.checked,
+				       .outside = t.outside,
+				       .sol = t.sol,
+				       .solved = solution_is_sure(&t.sol) };
+		ret = 1;
+	} else {
+		solution_free(&t.sol);
+	}
+	solve_free(g.s);
+	free(g.cpu);
+	free(g.tid);
+	free(g.best);
+	return ret;
+}
+
+/* ---- vCPUs about which nothing is known, beside others about which everything is ---- */
+
+/* An offset that fits another vCPU of the VM usually fits this one as well. */
+static bool same_as_another(const struct matcher *m, const struct solve *s, size_t at, size_t vm,
+			    struct solve_result *r)
+{
+	const struct epoch_vm *e = m->map->vm[vm].epochs;
+
+	for (size_t i = 0; e && i < e->n; i++) {
+		const struct epoch_vcpu *v = e->vcpus[i];
+
+		if (!v->n || !v->v[v->n - 1].has_map)
+			continue;
+		*r = (struct solve_result){ .found = true, .offset = v->v[v->n - 1].map.offset };
+		r->offset_lo = r->offset_hi = r->offset;
+		solve_count(s, at, r, &r->inside, &r->outside);
+		if (!r->outside && r->inside)
+			return true;
+	}
+	return false;
+}
+
+static int solve_unknown(struct matcher *m, struct solve *s, struct match *out)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < solve_vcpus(s) && !ret; i++) {
+		uint32_t id = solve_vcpu_id(s, i);
+		struct solve_result r;
+
+		if (epoch_vm_has_map(m->map->vm[out->vm].epochs, id))
+			continue;
+		if (same_as_another(m, s, i, out->vm, &r))
+			ret = solution_add(&out->sol, id, &r);
+		else
+			ret = solution_find_vcpu(s, id, &out->sol);
+	}
+	return ret;
+}
+
+/* What is not found stays without a place, and is reported so. */
+static int fill_unknown(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+			struct match *out, struct kvmft_err *err)
+{
+	struct tsc_map map = match_scale(m, out->vm);
+	struct solve *s;
+	bool any = false;
+	int ret;
+
+	for (size_t i = 0; i < cap->nstream; i++)
+		any |= cap->stream[i].nsub &&
+		       !epoch_vm_has_map(m->map->vm[out->vm].epochs,
+					 cap_vcpu_of_cpu(cap, cap->stream[i].cpu));
+	if (!any || !own_tsc_is_exact(cap))
+		return 0;
+	ret = match_runs(m, err);
+	if (ret)
+		return ret;
+	out->sol.map = map;
+	ret = solve_captures(&map, m->map, out->vm, m->runs, cap, fmt, &s);
+	ret = ret ?: solve_unknown(m, s, out);
+	ret = ret ?: solution_fill(&out->sol, m->map, out->vm);
+	solve_free(s);
+	return ret ? err_set(err, -ret, "cannot read %s: %s", cap->path, strerror(-ret)) : 0;
+}
+
+/* ---- nothing is known about any ---- */
+
+static int no_offset(const struct matcher *m, const struct capture *g, const struct match *r,
+		     struct kvmft_err *err)
+{
+	const struct solution_vcpu *o = NULL; /* one of several that several offsets fit */
+	const char *label = m->map->vm[r->vm].label, *offset = pairing_offset_name(m->map->cap);
+
+	for (size_t i = 0; i < r->sol.n_own && !o; i++)
+		o = r->sol.own[i].r.equal ? &r->sol.own[i] : NULL;
+	if (!r->sol.r.found)
+		return err_lack(err, EDOM,
+				"%s: the %s of %s is not recorded, and the events do not tell it: "
+				"%s; give it with --tsc-offset N",
+				g->path, offset, label, r->sol.r.why);
+	if (r->sol.r.equal)
+		return err_lack(err, EDOM,
+				"%s: the %s of %s is not recorded, and %" PRIu64 " others fit the "
+				"events as well as the best: record longer, or give --tsc-offset N",
+				g->path, offset, label, r->sol.r.equal);
+	if (o)
+		return err_lack(
+			err, EDOM,
+			"%s: the %s of %s is not recorded, and for vCPU %" PRIu32 " %" PRIu64
+			" others fit as well as the best: record longer, or give --tsc-offset N",
+			g->path, offset, label, o->id, o->r.equal);
+	if (r->sol.missed_why)
+		return err_lack(err, EDOM,
+				"%s: the %s of %s is not recorded, and the events do not tell that "
+				"of vCPU %" PRIu32 ": %s; see kvmft verify --solve",
+				g->path, offset, label, r->sol.missed, r->sol.missed_why);
+	return err_lack(err, EDOM,
+			"%s: the %s of %s is not recorded, and no offset fits all events: %" PRIu64
+			" of %" PRIu64 " are outside with the best; see kvmft verify --solve",
+			g->path, offset, label, r->outside, r->checked);
+}
+
+/* The guest may show better which threads are a VM. */
+static int correct_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+			   struct match *out, struct kvmft_err *err)
+{
+	const struct hostmap_vm *vm = &m->map->vm[out->vm];
+	bool lacks = !out->solved;
+
+	/* What was concluded only from ids and wake-ups may be wrong. */
+	if (out->by == MATCH_BY_USER || vm->cap ||
+	    (vm->basis != HOSTMAP_BY_WAKES && vm->basis != HOSTMAP_BY_IDS))
+		return 0;
+	/* Does some vCPU have events of the guest, but no thread that was seen to run it? */
+	for (size_t i = 0; i < cap->nstream && !lacks; i++)
+		lacks = cap->stream[i].nsub &&
+			!hostmap_vcpu(m->map, out->vm, cap_vcpu_of_cpu(cap, cap->stream[i].cpu));
+	if (!lacks)
+		return 0;
+	return MIN(match_threads(m, cap, fmt, out, err), 0);
+}
+
+/*
+ * Do the events contradict recorded offsets? A guest whose TSC is not KVM's has one in debugfs all
+ * the same. The first events of each CPU show it, unless they are from before the host's.
+ */
+static int is_contradicted(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+			   struct trial *t, struct kvmft_err *err)
+{
+	int ret = match_runs(m, err);
+
+	if (ret || !match_has_runs(m, t->vm))
+		return ret;
+	t->enough = ENOUGH;
+	ret = match_try(m, t, cap, fmt, err);
+	if (!ret && !t->checked) {
+		t->enough = 0;
+		ret = match_try(m, t, cap, fmt, err);
+	}
+	return ret ?: match_contradicts(t);
+}
+
+/* 1: the events decide on another offset. */
+static int solve_instead(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+			 struct match *out, struct kvmft_err *err)
+{
+	struct trial known = { .vm = out->vm }, t = { .vm = out->vm };
+	int ret = m->undecided_ok || m->growing || !own_tsc_is_exact(cap)
+			  ? 0
+			  : is_contradicted(m, cap, fmt, &known, err);
+
+	if (ret <= 0)
+		return ret;
+	m->solve = true;
+	ret = match_try(m, &t, cap, fmt, err);
+	m->solve = false;
+	if (!ret && match_fits(&t)) {
+		solution_free(&out->sol);
+		match_take(m, out, &t, out->by);
+		out->against = known.outside ?: 1;
+		out->against_of = known.checked;
+		ret = 1;
+	}
+	solution_free(&t.sol);
+	return ret;
+}
+
+/* The offsets of VM out->vm, as far as they are needed. 0 or -errno with err. */
+static int match_find_offset(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
+			     struct match *out, struct kvmft_err *err)
+{
+	struct trial t = { .vm = out->vm };
+	bool all_known = m->solve;
+	int ret;
+
+	if (!m->solve && match_is_known(m->map, out->vm, cap)) {
+		ret = solve_instead(m, cap, fmt, out, err);
+		return ret ? MIN(ret, 0) : fill_unknown(m, cap, fmt, out, err);
+	}
+	if (out->solved)
+		return correct_threads(m, cap, fmt, out, err);
+	solution_free(&out->sol);
+	m->solve = true;
+	ret = match_try(m, &t, cap, fmt, err);
+	m->solve = all_known;
+	if (!ret) {
+		match_take(m, out, &t, out->by);
+		ret = correct_threads(m, cap, fmt, out, err);
+	}
+	if (!ret && !out->solved && !m->undecided_ok)
+		ret = no_offset(m, cap, out, err);
+	return ret;
 }
 
 /* ---- which VMs there are ---- */
@@ -241,30 +776,6 @@ static bool may_be(const struct hostmap *map, size_t vm, const struct capture *g
 }
 
 /* ---- the decision ---- */
-
-void match_take(const struct matcher *m, struct match *out, struct trial *t, enum match_by by)
-{
-	out->vm = t->vm;
-	out->by = by;
-	out->checked = t->checked;
-	out->outside = t->outside;
-	out->sol = t->sol;
-	out->solved = m->undecided_ok ? t->sol.r.found : solution_is_sure(&t->sol);
-	t->sol = (struct solution){ 0 };
-}
-
-bool match_has_runs(const struct matcher *m, size_t vm)
-{
-	const struct hostmap_thread *t;
-
-	hostmap_each_thread(m->map, vm, t) {
-		const struct run_list *l = runs_of(m->runs, t->tid);
-
-		if (l && l->n)
-			return true;
-	}
-	return false;
-}
 
 static void add_trial(const struct matcher *m, const struct trial *t, struct sbuf *b)
 {

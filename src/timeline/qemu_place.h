@@ -7,14 +7,14 @@
 #define KVMFT_TIMELINE_QEMU_PLACE_H
 
 #include "kvmft/clock.h"
-#include "qemu_anchor.h"
+#include "kvmft/timeline.h"
 
 /* Zero-initialised. */
 struct qplace {
-	uint64_t pairs;		 /* what it is based on; 0: it was not found */
-	const char *why;	 /* then: why not; NULL: it was not tried */
-	uint64_t first, last;	 /* of the host's events, TSC */
-	struct clock_sample *v;	 /* what the clock showed, and when: for clock_pieces_init() */
+	uint64_t pairs;		/* what it is based on; 0: it was not found */
+	const char *why;	/* then: why not; NULL: it was not tried */
+	uint64_t first, last;	/* of the host's events, TSC */
+	struct clock_sample *v; /* what the clock showed, and when: for clock_pieces_init() */
 	size_t n;
 	uint32_t khz, slew_ppb;
 };
