@@ -44,12 +44,9 @@ enum epoch_note {
 	EPOCH_NOTE_READ_MISMATCH = 1 << 0, /* first event's previous is not what debugfs said */
 	EPOCH_NOTE_CHAIN_BROKEN = 1 << 1,  /* an event's previous is not the last one's next */
 	EPOCH_NOTE_LOST_EVENTS = 1 << 2,   /* offset at the end differs from the last event */
-	EPOCH_NOTE_RATIO_CHANGED = 1
-				   << 3, /* ratio at the end differs; no record says since when */
+	/* ratio at the end differs; no record says since when */
+	EPOCH_NOTE_RATIO_CHANGED = 1 << 3,
 	EPOCH_NOTE_RATIO_UNKNOWN = 1 << 4, /* no debugfs value yet: "not scaled" is assumed */
-	EPOCH_NOTE_GUEST_RESET = 1 << 5,   /* a pvclock version went backwards */
-	EPOCH_NOTE_UNSTABLE = 1 << 6,	   /* a record without TSC_STABLE: the guest clamps */
-	EPOCH_NOTE_BAD_RECORD = 1 << 7,	   /* a pvclock record was refused */
 };
 
 /*
@@ -76,10 +73,7 @@ struct epoch_vcpu {
 	bool has_read;
 	bool read_pending;
 	bool has_write;	     /* a kvm_write_tsc_offset was seen */
-	uint32_t pv_version; /* of the last record seen on this vCPU */
 };
-
-enum epoch_master { EPOCH_MASTER_UNKNOWN, EPOCH_MASTER_OFF, EPOCH_MASTER_ON };
 
 /* One VM: vCPUs sorted by id.  Pointers to vCPUs stay valid until epoch_vm_free(). */
 struct epoch_vm {
@@ -88,8 +82,6 @@ struct epoch_vm {
 	uint64_t khz;	     /* of the host's TSC, set by who makes it; 0: not known */
 	uint64_t watch_from; /* offset events are recorded since this host TSC */
 	uint64_t last_event; /* host TSC of the newest event fed */
-	enum epoch_master master;
-	unsigned int master_changes; /* snapshots: kvm_update_master_clock events */
 	struct pvclock pv;	     /* the VM-wide record, if has_pv, ... */
 	uint64_t pv_from;	     /* ... seen first at this host TSC */
 	bool has_pv;
@@ -149,19 +141,13 @@ int epoch_vm_read(struct epoch_vm *vm, uint32_t id, uint64_t at, const struct ts
 int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint64_t prev,
 			  uint64_t next);
 
-/*
- * Tracepoint kvm_track_tsc. @use_master_clock is the state before the change it reports, so it only
- * serves to learn the state when nothing else has shown it.
- */
-int epoch_vm_track(struct epoch_vm *vm, uint64_t host, bool use_master_clock);
-
 /* Tracepoint kvm_update_master_clock: a new snapshot.  Records stay until announced. */
 int epoch_vm_master_clock(struct epoch_vm *vm, uint64_t host, bool use_master_clock);
 
 /*
  * Tracepoint kvm_pvclock_update, or a record read in the guest at @host.  With TSC_STABLE set it
  * counts for every vCPU of the VM, else for this one.  A re-announcement makes no epoch.
- * Also an error of pvclock_check() (noted, nothing else changed).
+ * Also an error of pvclock_check() (nothing changed).
  */
 int epoch_vm_pvclock(struct epoch_vm *vm, uint32_t id, uint64_t host, const struct pvclock *pv);
 

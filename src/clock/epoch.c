@@ -251,23 +251,12 @@ int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint6
 	return 0;
 }
 
-int epoch_vm_track(struct epoch_vm *vm, uint64_t host, bool use_master_clock)
-{
-	int err = advance(vm, host);
-
-	if (!err && vm->master == EPOCH_MASTER_UNKNOWN)
-		vm->master = use_master_clock ? EPOCH_MASTER_ON : EPOCH_MASTER_OFF;
-	return err;
-}
-
 int epoch_vm_master_clock(struct epoch_vm *vm, uint64_t host, bool use_master_clock)
 {
 	int err = advance(vm, host);
 
 	if (err)
 		return err;
-	vm->master = use_master_clock ? EPOCH_MASTER_ON : EPOCH_MASTER_OFF;
-	vm->master_changes++;
 	if (!use_master_clock)
 		vm->has_pv = false;
 	return 0;
@@ -316,31 +305,21 @@ static int announce_to_all(struct epoch_vm *vm, uint64_t host, const struct pvcl
 int epoch_vm_pvclock(struct epoch_vm *vm, uint32_t id, uint64_t host, const struct pvclock *pv)
 {
 	struct epoch_vcpu *c;
-	int bad = pvclock_check(pv);
 	int err = host < vm->last_event ? -EINVAL : find_or_add(vm, id, &c);
 
+	err = err ?: pvclock_check(pv);
 	if (err)
 		return err;
-	if (bad) {
-		c->notes |= EPOCH_NOTE_BAD_RECORD;
-		return bad;
-	}
 	if (pv->flags & PVCLOCK_TSC_STABLE) {
 		err = announce_to_all(vm, host, pv);
 	} else {
 		err = reserve(c, 1);
 		if (!err) {
-			c->notes |= EPOCH_NOTE_UNSTABLE;
 			vm->has_pv = false;
 			announce(vm, c, host, pv);
 		}
 	}
-	if (err)
-		return err;
-	if (pv->version < c->pv_version)
-		c->notes |= EPOCH_NOTE_GUEST_RESET;
-	c->pv_version = pv->version;
-	return advance(vm, host);
+	return err ?: advance(vm, host);
 }
 
 static bool same_scaling(const struct tsc_map *a, const struct tsc_map *b)

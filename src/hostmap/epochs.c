@@ -44,10 +44,6 @@ int hostmap_clock_event(struct hostmap *m, enum event_role kind, const struct ev
 		e->prev = event_u64(ev, 1, rec);
 		e->next = event_u64(ev, 2, rec);
 		break;
-	case EV_TRACK_TSC:
-		e->vcpu = (uint32_t)event_u64(ev, 0, rec);
-		e->use_master = event_u64(ev, 1, rec) != 0;
-		break;
 	case EV_MASTER_CLOCK: e->use_master = event_u64(ev, 0, rec) != 0; break;
 	case EV_PVCLOCK:
 		e->vcpu = (uint32_t)event_u64(ev, 0, rec);
@@ -105,7 +101,6 @@ static int feed_event(struct hostmap *m, size_t vm, const struct hostmap_event *
 		if (offset_ignored(m, e))
 			return 0;
 		return epoch_vm_write_offset(ep, e->vcpu, e->ts, e->prev, e->next);
-	case EV_TRACK_TSC: return epoch_vm_track(ep, e->ts, e->use_master);
 	case EV_MASTER_CLOCK: return epoch_vm_master_clock(ep, e->ts, e->use_master);
 	case EV_PVCLOCK:
 		ret = epoch_vm_pvclock(ep, e->vcpu, e->ts, &e->pv);

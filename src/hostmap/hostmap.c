@@ -11,8 +11,7 @@
 #include "kvmft/guest_time.h"
 #include "kvmft/vmsel.h"
 
-static const enum event_role clock_events[] = { EV_TSC_OFFSET, EV_TRACK_TSC, EV_MASTER_CLOCK,
-						EV_PVCLOCK };
+static const enum event_role clock_events[] = { EV_TSC_OFFSET, EV_MASTER_CLOCK, EV_PVCLOCK };
 
 #define NO_EVENT UINT32_MAX
 
