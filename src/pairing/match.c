@@ -766,15 +766,6 @@ static ssize_t by_uuid(const struct matcher *m, const struct capture *g, struct 
 	return found;
 }
 
-/* It may be the guest's: it ran, and nothing says that it is another's. */
-static bool may_be(const struct hostmap *map, size_t vm, const struct capture *g)
-{
-	const struct hostmap_vm *v = &map->vm[vm];
-
-	return v->of == vm && !v->empty && v->threads != HOSTMAP_END &&
-	       !(v->cap && v->cap->uuid && g->uuid);
-}
-
 /* ---- the decision ---- */
 
 static void add_trial(const struct matcher *m, const struct trial *t, struct sbuf *b)
@@ -874,9 +865,14 @@ static int decide(struct matcher *m, const struct capture *g, const struct fmt *
 
 	if (!t)
 		return err_set(err, ENOMEM, "out of memory");
-	for (size_t i = 0; i < m->map->nvm; i++)
-		if (may_be(m->map, i, g))
+	for (size_t i = 0; i < m->map->nvm; i++) {
+		const struct hostmap_vm *v = &m->map->vm[i];
+
+		/* It may be the guest's: it ran, and nothing says that it is another's. */
+		if (v->of == i && !v->empty && v->threads != HOSTMAP_END &&
+		    !(v->cap && v->cap->uuid && g->uuid))
 			t[n++].vm = i;
+	}
 	if (!n && g->uuid && m->map->nvm)
 		ret = name_one(m, g, ENOENT,
 			       "has a UUID that no VM of the host capture has, so "

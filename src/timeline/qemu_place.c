@@ -98,13 +98,6 @@ static int by_lane(const void *a, const void *b)
 		?: ORDER(x->seq, y->seq);
 }
 
-/* By kind, by label, by time. */
-static void qanchors_sort_lanes(struct qanchors *a)
-{
-	if (a->n)
-		qsort(a->v, a->n, sizeof(*a->v), by_lane);
-}
-
 static int anchor_add(struct qanchors *a, const struct qanchor *v)
 {
 	return array_add(&a->v, &a->n, &a->cap, v, sizeof(*v));
@@ -538,7 +531,8 @@ static void lanes_init(struct side *s, struct qanchors *a)
 {
 	struct lane l = { 0 };
 
-	qanchors_sort_lanes(a);
+	if (a->n) /* by kind, by label, by time */
+		qsort(a->v, a->n, sizeof(*a->v), by_lane);
 	for (size_t i = 0; i < a->n; i++) {
 		if (i && a->v[i].kind == a->v[i - 1].kind && a->v[i].label == a->v[i - 1].label) {
 			l.n++;
