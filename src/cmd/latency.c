@@ -263,11 +263,6 @@ static int latency_page(struct latency *m, const struct lat_format *fmt, const s
 	return ret;
 }
 
-static struct story story_of(const struct lat_case *c, struct lat_story *to)
-{
-	return (struct story){ c->vm, c->begin, c->end, to };
-}
-
 /* What both sides did during each of the worst cases. */
 static int latency_stories(const struct latency *m, struct lat_view *v)
 {
@@ -284,8 +279,11 @@ static int latency_stories(const struct latency *m, struct lat_view *v)
 		v->story[id] = calloc(t->nworst, sizeof(*v->story[id]));
 		if (!v->story[id])
 			ret = -ENOMEM;
-		for (size_t i = 0; i < t->nworst && !ret; i++)
-			s[n++] = story_of(&t->worst[i], &v->story[id][i]);
+		for (size_t i = 0; i < t->nworst && !ret; i++) {
+			const struct lat_case *c = &t->worst[i];
+
+			s[n++] = (struct story){ c->vm, c->begin, c->end, &v->story[id][i] };
+		}
 	}
 	ret = ret ?: stories_tell(s, n, m->again.t, v->clock, v->color, m->o->context.v);
 	ret = ret ?: error_again(m);
@@ -360,21 +358,6 @@ static int latency_open(struct latency *m, int argc, char **argv, struct out_clo
 	return ret;
 }
 
-/* False: something requested by name was left out. */
-static bool summary_left_out(const struct latency *m, bool all)
-{
-	bool complete = true;
-
-	for (unsigned int k = 0; k < LAT_KINDS; k++)
-		if (lat_left_out(m->lat, k)) {
-			if (!all || !m->o->quiet)
-				cli_note("%s is left out: %s", lat_kind_names[k],
-					 lat_left_out(m->lat, k));
-			complete = all;
-		}
-	return complete;
-}
-
 static int latency_sessions(void *opts __unused_arg, struct operands *o, struct kvmft_err *err)
 {
 	return captures_at(o, 1, err);
@@ -397,7 +380,14 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		for (size_t i = 0; i < m.p.nguest; i++)
 			sink_tell_alignment(&m.p, m.w, m.p.guest[i].vm,
 					    m.p.map->vm[m.p.guest[i].vm].label, m.o->quiet);
-		complete &= summary_left_out(&m, !strcmp(argv[0], "all"));
+		for (unsigned int k = 0; k < LAT_KINDS; k++) {
+			const char *why = lat_left_out(m.lat, k);
+			const bool named = strcmp(argv[0], "all");
+
+			if (why && (named || !m.o->quiet))
+				cli_note("%s is left out: %s", lat_kind_names[k], why);
+			complete &= !why || !named;
+		}
 		if (!any_result(&m))
 			ret = no_result(&m);
 	}

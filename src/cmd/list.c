@@ -169,19 +169,6 @@ static void json_head(struct json *j, const void *ctx)
 	json_put_bool(j, "truncated", l->truncated);
 }
 
-static int list_print(const struct vm_list *l, int format, struct sbuf *b)
-{
-	if (format > FORMAT_TEXT)
-		return table_doc(&(struct table){ .cells = cells, .ctx = l, .n = l->n },
-				 format == FORMAT_CSV, "vms", json_head, b);
-	for (size_t i = 0; i < l->n; i++) {
-		if (i)
-			sbuf_addc(b, '\n');
-		text_vm(l, &l->vm[i], b);
-	}
-	return 0;
-}
-
 /* ---- the command ---- */
 
 static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
@@ -194,7 +181,15 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 
 	if (ret)
 		return ret;
-	ret = sink_print(list_print(l, o->format, &b), &b, stdout, err);
+	for (size_t i = 0; o->format <= FORMAT_TEXT && i < l->n; i++) {
+		if (i)
+			sbuf_addc(&b, '\n');
+		text_vm(l, &l->vm[i], &b);
+	}
+	if (o->format > FORMAT_TEXT)
+		ret = table_doc(&(struct table){ .cells = cells, .ctx = l, .n = l->n },
+				o->format == FORMAT_CSV, "vms", json_head, &b);
+	ret = sink_print(ret, &b, stdout, err);
 	if (!ret) {
 		if (l->n && l->debugfs_text)
 			cli_note("%s", l->debugfs_text);

@@ -141,17 +141,6 @@ static int walk_put(void *arg, struct sbuf *out, struct kvmft_err *err)
 	return ret; /* the end of this process frees the lists */
 }
 
-static int walk_take(struct operands *o, const struct sbuf *b, struct str_list *list,
-		     struct kvmft_err *err)
-{
-	int ret = 0;
-
-	o->incomplete |= b->len && b->s[0] == '!';
-	for (size_t at = 1; at < b->len && !ret; at += strlen(b->s + at) + 1)
-		ret = list_add(o, b->s + at, list, err);
-	return ret;
-}
-
 int many_list(struct operands *o, const char *path, bool sessions, struct str_list *list,
 	      struct kvmft_err *err)
 {
@@ -167,7 +156,9 @@ int many_list(struct operands *o, const char *path, bool sessions, struct str_li
 		return ret ?: list_add(o, s.n ? s.v[0].path : path, list, err);
 	}
 	ret = sandbox_ask(walk_put, &w, -1, WALK_MAX, &b, err);
-	ret = ret ?: walk_take(o, &b, list, err);
+	o->incomplete |= !ret && b.len && b.s[0] == '!';
+	for (size_t at = 1; at < b.len && !ret; at += strlen(b.s + at) + 1)
+		ret = list_add(o, b.s + at, list, err);
 	/* Nothing is there: whoever opens it will report that. */
 	return ret || list->n > before ? ret : list_add(o, path, list, err);
 }

@@ -453,29 +453,27 @@ static bool was_told_to_end(void)
 	return false;
 }
 
-static int merge_go_on(struct merge *m)
-{
-	struct out_clock clock;
-	int ret = merge_ask(m, &clock);
-
-	ret = ret ?: tl_start(m->p->t, m->err);
-	if (ret)
-		return ret;
-	win_go_on(m->w, m->p->t);
-	return out_resume(&m->s.out, m->p->t, &clock);
-}
-
 /* The lines of a pass are written when it ends. */
 static int merge_pass(struct merge *m, const struct follow_pass *pass)
 {
 	bool opened = m->s.f;
+	struct out_clock clock;
 	int ret, end;
 
 	m->p = pass->p;
 	ret = rate_of_pairing(m->p, &m->o->khz, m->o->quiet || !pass->first,
 			      sink_cycles(m->o->format, m->o->clock), cli_note, m->err);
 	ret = ret ?: merge_qemu_add(&m->q, m->p, &m->o->qemu, m->o->trace_events, m->err);
-	ret = ret ?: opened ? merge_go_on(m) : merge_begin(m);
+	if (opened) {
+		ret = ret ?: merge_ask(m, &clock);
+		ret = ret ?: tl_start(m->p->t, m->err);
+		if (!ret) {
+			win_go_on(m->w, m->p->t);
+			ret = out_resume(&m->s.out, m->p->t, &clock);
+		}
+	} else {
+		ret = ret ?: merge_begin(m);
+	}
 	ret = ret ?: merge_walk(m);
 	m->s.out.goes_on = !ret && !pass->last && !m->enough;
 	end = m->s.f ? out_end(&m->s.out) : 0;
@@ -495,19 +493,17 @@ static bool may_come(const struct merge *m, const struct follow_pass *pass, int 
 	       (tries < MAX_TRIES || util_now_ns() - m->begin_ns < FIRST_NS) && !was_told_to_end();
 }
 
-/* Rows in a clock of a guest that is gone have no time any more. */
-static bool was_clock(const struct merge *m, const struct follow_gone *gone)
-{
-	return gone->opened && gone->first &&
-	       (m->o->clock == OUT_CLOCK_GUEST_TSC || m->o->clock == OUT_CLOCK_KVMCLOCK);
-}
-
 /* A guest whose capture is unusable, or disappears, does not end the view of the others. */
 static bool go_without(struct merge *m, unsigned int *tries)
 {
+	const int clock = m->o->clock;
 	struct follow_gone gone;
 
-	if (m->err->code == KVMFT_USAGE || !follow_leave_out(m->f, &gone) || was_clock(m, &gone))
+	if (m->err->code == KVMFT_USAGE || !follow_leave_out(m->f, &gone))
+		return false;
+	/* Rows in a clock of a guest that is gone have no time any more. */
+	if (gone.opened && gone.first &&
+	    (clock == OUT_CLOCK_GUEST_TSC || clock == OUT_CLOCK_KVMCLOCK))
 		return false;
 	if (gone.opened)
 		cli_note("%s: left out from now on, %llu events of it were shown; the others go on",
@@ -676,13 +672,6 @@ static int merge_prepare(struct merge *m, int argc, char **argv, const struct pa
 	return ret ?: guest_syms_of_pairing(&m->syms, &o->syms, m->p, o->quiet, m->err);
 }
 
-static int merge_once(struct merge *m, int argc, char **argv, const struct pairing_opts *po)
-{
-	int ret = merge_prepare(m, argc, argv, po);
-
-	return ret ?: merge_write(m);
-}
-
 static struct pairing_opts pairing_wants(const struct merge_opts *o)
 {
 	return (struct pairing_opts){
@@ -765,7 +754,12 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		return ret;
 	if (!argc)
 		return merge_alone(&m);
-	ret = o->follow ? merge_follow(&m, argc, argv, &po) : merge_once(&m, argc, argv, &po);
+	if (o->follow) {
+		ret = merge_follow(&m, argc, argv, &po);
+	} else {
+		ret = merge_prepare(&m, argc, argv, &po);
+		ret = ret ?: merge_write(&m);
+	}
 	if (!m.enough) /* otherwise nothing can be said about what was not read */
 		ret = ret ?: merge_tell(&m, &complete);
 	ret = ret ?: outfile_commit(o->file.out, 0, NULL, err);

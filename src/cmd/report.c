@@ -285,19 +285,6 @@ static void remarks(struct run *run, enum report_format format)
 		       ULL(t->poll_grow), ULL(t->poll_shrink));
 }
 
-static bool incomplete(struct run *run)
-{
-	const struct report_totals *t = report_totals(run->r);
-
-	/* The capture's counters are for all of it. */
-	if (run->ro.has_from || run->ro.has_to)
-		run->loss = (struct tl_loss){ t->lost, t->lost_unknown };
-	else
-		tl_loss_of(run->cap, t->events, t->lost, t->lost_unknown, &run->loss);
-	return run->loss.total || run->loss.unknown || t->damaged || t->left_out ||
-	       run->cap->ndamage;
-}
-
 static void tell_incomplete(const struct run *run, const struct report_totals *t)
 {
 	if (run->loss.total || t->dropped || t->damaged || t->left_out || !run->cap->ndamage)
@@ -348,6 +335,7 @@ static int print(struct run *run, enum report_format format)
 static int report(struct run *run)
 {
 	const enum report_format format = (enum report_format)MAX(run->o->format, 0);
+	const struct report_totals *t;
 	bool part;
 	int ret = sink_input_check(run->o->input, run->err);
 
@@ -366,10 +354,17 @@ static int report(struct run *run)
 	ret = ret ?: report_walk(run->r, run->err);
 	if (ret)
 		return ret;
+	t = report_totals(run->r);
 	run->filter.vm = report_vm_named(run->r);
-	part = incomplete(run);
+	/* The capture's counters are for all of it. */
+	if (run->ro.has_from || run->ro.has_to)
+		run->loss = (struct tl_loss){ t->lost, t->lost_unknown };
+	else
+		tl_loss_of(run->cap, t->events, t->lost, t->lost_unknown, &run->loss);
+	part = run->loss.total || run->loss.unknown || t->damaged || t->left_out ||
+	       run->cap->ndamage;
 	if (part)
-		tell_incomplete(run, report_totals(run->r));
+		tell_incomplete(run, t);
 	part |= !guest_syms_whole(&run->syms, cli_note);
 	if (!report_has_samples(run->r, &run->filter))
 		return why_empty(run);
@@ -505,18 +500,6 @@ static int report_one(void *ctx, const char *input, FILE *out, struct sbuf *rows
 	return ret;
 }
 
-static int report_many(const struct opts *o, struct kvmft_err *err)
-{
-	const struct many_doc d = {
-		.format = cli_formats[MAX(o->format, 0)], .f = o->file.page.f,
-		.title = class_title(class_find(o->event ?: "vmexit")), .what = "Samples",
-		.times = "Total events handled time", .of = "samples", .top = o->top.v,
-		.key = (enum report_key)MAX(o->key, 0),
-	};
-
-	return many_print(o->many, &d, err);
-}
-
 /* It is about the host. */
 static int rip_sessions(struct opts *r, struct operands *o, struct kvmft_err *err)
 {
@@ -605,10 +588,16 @@ static int report_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct opts *o = opts;
 	struct run run = { .o = o, .err = err, .guest = argv, .nguest = (size_t)argc };
+	const struct many_doc d = {
+		.format = cli_formats[MAX(o->format, 0)], .f = o->file.page.f,
+		.title = class_title(class_find(o->event ?: "vmexit")), .what = "Samples",
+		.times = "Total events handled time", .of = "samples", .top = o->top.v,
+		.key = (enum report_key)MAX(o->key, 0),
+	};
 	int ret;
 
 	if (o->many)
-		return report_many(o, err);
+		return many_print(o->many, &d, err);
 	ret = parse(&run);
 	if (!ret)
 		ret = run.o->by == BY_STACK ? report_by_stack(&run) : report(&run);

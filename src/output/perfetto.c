@@ -84,16 +84,6 @@ static int put_spike(struct out *o, struct pf *p, const struct blame_spike *s, u
 	return ret ?: pf_put(o, p, t, &(struct pf_event){ .type = PF_END });
 }
 
-/* The first row that is free then; ROWS: none. */
-static uint32_t row_of(uint64_t *busy, uint64_t begin)
-{
-	uint32_t row = 0;
-
-	while (row < ROWS && busy[row] > begin)
-		row++;
-	return row;
-}
-
 int out_perfetto_spikes(struct out *o, const struct blame_spike *spikes, size_t n)
 {
 	size_t nvm = tl_hostmap(o->t)->nvm;
@@ -114,7 +104,9 @@ int out_perfetto_spikes(struct out *o, const struct blame_spike *spikes, size_t 
 		if (s[i]->vm < 0 || (size_t)s[i]->vm >= nvm)
 			continue;
 		of = busy[tl_hostmap(o->t)->vm[s[i]->vm].of];
-		row = row_of(of, s[i]->begin);
+		row = 0; /* the first one that is free then */
+		while (row < ROWS && of[row] > s[i]->begin)
+			row++;
 		if (row == ROWS)
 			continue;
 		of[row] = s[i]->end;
