@@ -243,12 +243,15 @@ uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, boo
 
 		for (size_t k = 0; k < ARRAY_SIZE(events[i].role) && events[i].role[k]; k++) {
 			enum event_role role = events[i].role[k];
-			bool is = shows(fmt, role, cap->is_tracedat ? seen : NULL);
+			bool is;
+
+			if (arm64 && 1u << i == EVID_TAKES)
+				role = EV_VGIC;
+			is = shows(fmt, role, cap->is_tracedat ? seen : NULL);
 
 			/* KVM does not have these there. */
-			is |= arm64 &&
-			      (role == EV_FAST_MMIO || role == EV_INJECT || role == EV_MSI ||
-			       role == EV_APICV_ACCEPT || role == EV_IPI);
+			is |= arm64 && (role == EV_FAST_MMIO || role == EV_INJECT ||
+					role == EV_MSI || role == EV_IPI);
 			all &= is;
 			one |= is;
 		}

@@ -101,6 +101,21 @@ built spin
 run "$kvmft" stuck -i "$tmp/spin" --format json
 out_has '"class":"spinning","stuck":true,"sure":true,"why":"at 0xffffffff81050000: 100 of 100 RIPs .* it took no interrupt' \
 	"one that spins"
+# On arm64 what its interrupt controller has shows that.
+for event in "" vgic_update_irq_pending; do
+	{
+		echo "meta machine uname=Linux%206.1.0 arch=aarch64 long=8 endian=little"
+		sed 's/ vcpu_id=0$//; s/exit_reason=1 guest_rip=\(0x[0-9a-f]*\) isa=1/ret=0 esr_ec=0 vcpu_pc=\1/; s/kvm_entry$/kvm_entry vcpu_pc=0/' \
+			"$tmp/spin.events"
+		echo "meta vm id=100-12 pid=100 fd=12 name=one"
+		echo "meta vcpu vm=100-12 id=0 tid=101 offset=0 ratio=0 frac=48"
+		echo "meta task tid=101 tgid=100 comm=CPU%200/KVM"
+		[ -z "$event" ] || echo "recorded $event"
+	} >"$tmp/arm.txt"
+	ok "arm64: compiled" "$mkcap" --capture "$tmp/arm$event" --formats formats-6.1-arm64.txt "$tmp/arm.txt"
+	run "$kvmft" stuck -i "$tmp/arm$event"
+	out_has "^  vCPU 0, thread 101: $([ -n "$event" ] && echo spinning || echo unknown)\$" "... ${event:-without what its GIC has}"
+done
 { head -n 40 "$tmp/spin.events"; echo 0 gap 7; tail -n 40 "$tmp/spin.events"; } >"$tmp/lost.events"
 built lost
 # The same, and a loop, where it was not recorded how a guest takes interrupts.
