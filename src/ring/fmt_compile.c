@@ -657,7 +657,7 @@ static struct pnode *text(struct build *b)
 	n = number_binary(b, 1);
 	if (!b->error && take(b, '?')) {
 		n = build_cond(b, n, text);
-	} else {
+	} else if (b->error != -ENOMEM) {
 		*b = before;
 		b->plan->ndyn = ndyn;
 		b->depth++;
@@ -816,7 +816,7 @@ static void build_print(struct build *b)
 		struct build before = *b;
 
 		number(b);
-		if (b->error) {
+		if (b->error && b->error != -ENOMEM) {
 			*b = before;
 			text(b);
 		}
