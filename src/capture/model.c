@@ -79,7 +79,7 @@ void cap_note_rest(struct capture *c)
 {
 	size_t n = cap_priv(c)->damage_dropped;
 
-	for (struct cap_damage *d = c->damage; d < c->damage + c->ndamage; d++) {
+	for (struct cap_damage *d = c->damage; d && d < c->damage + c->ndamage; d++) {
 		char *text;
 
 		if (!d->again ||
