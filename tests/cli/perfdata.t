@@ -311,7 +311,7 @@ perf_of()
 {
 	to=$1
 	shift
-	"$tinyvm" --pause $pause --ms 60000 >/dev/null 2>&1 &
+	first "$tinyvm" --pause $pause --ms 60000 >/dev/null 2>&1 &
 	vm=$!
 	sleep 0.1
 	perf "$@" -o "$to" -p $vm -- sleep 0.6 >"$tmp/perf.log" 2>&1
