@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # A small part of what tests/vm/blame.t asks of real guests: made captures of delays with a known cause, and what blame
 # says of them when events are taken out. It is right, or does not know; nothing is sure and wrong.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # Another user of this machine wants the recorder, which is root, to write over, into or through
 # something, or to run his code. Each attempt is refused with a message or has no effect, and what a

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # record --before: the ring of a flight recorder reaches back as far as requested, or it is reported that it does not.
 

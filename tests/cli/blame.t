@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # `kvmft blame`: made captures in which a vCPU stands still, or a task of the guest waits, for a known reason and a
 # known time in ns: the right cause, every part of it, and parts that sum to the whole.

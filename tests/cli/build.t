@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads, long
 #
 # The tree builds with the other compiler and in its small forms; with WERROR=1, as in CI, without a warning.
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # `kvmft check`: on this machine, as others see it (not root, in namespaces, locked down), and that
 # it changes nothing. tests/unit/test_kernel_feat.c has the machines that this one is not.

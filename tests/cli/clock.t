@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # kvmft clock on recordings that are built, at 1 GHz, so that a cycle is a ns: each finding is made, and is not made,
 # and said to be unchecked, when what it needs is taken away. tests/vm/clock.t has real guests.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # The columns of text lines: as wide as their contents, the same in all lines, and nothing is cut.
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # kvmft convert: the numbers of the vectors through the command line, parameters from captures,
 # and what it says when it cannot.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # Unattended recordings: names, lock, retention, silence, duration, and the examples of
 # contrib/cron and contrib/systemd.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # contrib/deps.sh: what it says, waits for and asks a user to type, with an apt-get that this test wrote; and its list:
 # in a minimal Debian 12 with that list, kvmft builds. (tests/matrix/fresh.t has all of README's commands.)

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # `kvmft diff` with captures whose differences are known: nothing, one rate, one time, the length, a reason that
 # is gone, the machine; too short ones; selections, formats, wrong use.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # No answer claims more than what was recorded: made captures from which the events that would tell are missing, or
 # which contradict what one would conclude.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # kvmft exits: options, errors and what it needs of a machine. Counts of real guests: tests/vm/exits.t.
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads, long
 #
 # `kvmft export`: what trace-cmd, KernelShark, JSON and protobuf readers make of what it writes. The
 # captures are made by tests/tools/gen, which also writes a trace.dat of its own to compare with.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # merge --follow and trace --guest of real recordings, and what is left when they end in any way.
 # Captures that grow without a kernel: follow.t.

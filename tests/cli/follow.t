@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: timing
 #
 # merge --follow: captures that grow give the lines of the finished captures, each
 # once; what is removed before it could be shown is reported and counted; a late side does not delay the others.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # Recordings that trace-cmd made of a real host and a real guest (tests/golden/foreign), with no option but the two files:
 # every command works, and what it found is what KVM had.

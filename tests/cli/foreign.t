@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # Captures that kvmft did not make: trace.dat files of which nobody wrote down which VM they are of, which threads ran
 # it, and by which offset their clocks differ. The events tell.

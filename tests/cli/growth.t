@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: timing
 #
 # Of everything that a file can have, or claim to have, n, 2n and 4n: how the CPU time and the memory of
 # readers grow. Neither may grow faster than n log n: 4n takes less than LIMIT times what n does, each the least of

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # A guest's recording without its host's, or that of any Linux machine: `latency` and `blame` say what its own events
 # show, in its own clock, and that the host was not recorded wherever that could have been it.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # kvmft guest-offset: numbers that agree with each other and with the kernel log. What a kprobe
 # reads is proved in tests/vm/clocks.t.

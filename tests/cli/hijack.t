@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # What a recorder, or a helper of it, could do after being taken over: tests/tools/hijack.c confines itself as they do
 # and tries. What is possible must be on the lists here, which kvmft-record(1) explains under "Privileges".

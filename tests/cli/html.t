@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads, long
 #
 # The format html: its size, that nothing in a capture can become HTML, and how a browser shows it.
 

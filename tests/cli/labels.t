@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # Names of VMs and tasks that deceive their reader: they look like the host, are reversed, invisible, or run by
 # a spreadsheet. In all outputs; a name as it is shown selects it.

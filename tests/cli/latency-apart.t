@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # Two VMs of a host, each with a capture of its guest. Whatever the first one's events claim, what is shown of the
 # second one stays as it is without them.

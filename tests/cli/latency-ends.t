@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # `kvmft latency`: what crosses the beginning or the end of a recording, or an end of interrupt, is not
 # measured but counted, in all analyses and forms. Stamps are ns; each capture is a few events, in which a reader

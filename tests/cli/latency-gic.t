@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # `kvmft latency irq` of arm64 hosts, whose GIC tells of lines that go up: private ones, and those of the VM, of
 # which no event tells the vCPU. Stamps are ns, formats those of kernels.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # `kvmft latency mem` with a host that is compiled from tests/golden/latency-mem.txt, where the n-th stall takes
 # n * 100 ns and is of a kind that its comment names.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # `kvmft latency mem` of a guest that moves, with hosts that are compiled from tests/golden/latency-move.txt.
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # `kvmft latency net` with captures of a host and a guest that are made here: packets whose stages take known times.
 

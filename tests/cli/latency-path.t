@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # `kvmft latency io`: what the VMM's threads waited for while they worked for a request. Stamps are ns; the doorbell
 # is rung at 2000, and thread 100 raises the interrupt at 7000. Threads 102 and 103 are workers.

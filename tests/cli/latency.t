@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads, long
 #
 # `kvmft latency` with a host and a guest that are compiled from tests/golden/latency-*.txt, where every time
 # is known to the ns: tests/golden/latency.out was worked out by hand.

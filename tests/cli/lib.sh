@@ -22,14 +22,20 @@ err=$tmp/stderr
 rc=0
 count=0
 bad=0
+result_of=
 
+# A name that begins with "... " goes on where the last one that does not began: it is printed with that one.
 result()
 {
 	count=$((count + 1))
+	case $2 in
+	"... "*) result_name="$result_of: ${2#... }" ;;
+	*) result_name=$2 result_of=$2 ;;
+	esac
 	if [ "$1" = 0 ]; then
-		echo "ok $count - $2"
+		echo "ok $count - $result_name"
 	else
-		echo "not ok $count - $2"
+		echo "not ok $count - $result_name"
 		bad=$((bad + 1))
 	fi
 }

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # kvmft list: a real VM of two vCPUs with a gap between their ids, in all formats.
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # What a recording itself says was lost: the same number in every command, exit code 3, and nothing is sure.
 

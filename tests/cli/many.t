@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # Captures of many hosts: report and blame of a directory of such are what each alone has, and their sum.
 

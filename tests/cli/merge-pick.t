@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # What cuts a part out of merge's time line: --event, --grep, --context, --side, --vcpu, --from, --to; and
 # dates. The captures are made by tests/tools/genpair, so all counts are known from the whole time line.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # merge-qemu.t: traces of QEMU between the events of a host, and what a trace-events-all declares.
 . "$(dirname "$0")/lib.sh"

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads, long
 #
 # `kvmft merge` with captures made here: alone, mixed up, wrong, cut, hostile. (Real pairs of host
 # and guest are in tests/vm.) The guest captures are host captures that were relabelled, so that

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # CLOCK_MONOTONIC_RAW of live events: each `out` of a small VM is an event kvm_pio, and the VM reads
 # the clock before and after. trace shows the kernel's own stamp; merge computes it from the TSC.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # Thousands of files that are almost right: tests/fuzz/mutate.pl says what is done to them, and what must hold.
 # make check tries a few, make check-all 10,000, from a seed that is printed (MUTATE_SEED).

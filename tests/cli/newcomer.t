@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # The first hour of somebody who knows perf and trace-cmd: what they type, right or nearly so, and what they see:
 # exit codes, words, and whole screens of three widths.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads, long
 #
 # No memory at any one place, and captures that cannot be read at any one: said, and never another result. make check
 # tries every fifth place, make check-all each.

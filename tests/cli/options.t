@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads, long
 #
 # The option tables, --help, --list-options and the manual agree; wrong usage is reported with exit 2.
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # -o of the commands that read captures: what was read is never written over, what had the name stays
 # until the new file is finished, and nothing else is left when a command fails or is killed.

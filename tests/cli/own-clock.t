@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # One recording by itself, in whatever trace clock: every analysis works in that clock.
 

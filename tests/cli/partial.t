@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # Recordings that hold a part of the events: what can be counted is counted, and no time is made up.
 

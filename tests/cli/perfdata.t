@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads, long
 #
 # perf.data as input: made from the same events as a trace.dat it gives the same tables and lines; as the host
 # of a pair; beside perf itself, of a small VM that perf records here; and what is refused.

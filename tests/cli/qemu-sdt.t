@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # `kvmft qemu sdt`: markers of a program made from text (tests/golden/sdt.txt, tests/tools/gensdt.c).
 

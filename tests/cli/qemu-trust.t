@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: timing
 #
 # Somebody else on this machine wants root, who looks for QEMUs, to speak to a socket, or to open a
 # file, that he himself may not. Processes by tests/tools/fakevmm.c.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: timing
 #
 # `kvmft qemu events|set|trace-file` against monitors that lie (tests/tools/fakemon.c), and against
 # a QEMU without a machine.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: timing
 #
 # `kvmft receive`: what it makes of a stream, of a stream that is cut at any byte, and of what a
 # hostile sender makes up. No kernel is needed.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # --flush: what is lost when a recorder is killed is bounded in time, at a low, a bursty and a full rate; what is
 # written piece by piece is all there and in order; and who has no events is not woken. CHECK_ALL=1: 200 kills.

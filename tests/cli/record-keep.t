@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # What becomes of captures that were there before: one that replaces them and fails, is killed, or is
 # cut short costs none of them; the last one that is whole always stays.

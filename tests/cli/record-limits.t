@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # `kvmft record` at its limits: budgets, segments, the flight recorder, disks that fail in every way,
 # filters by thread, and a log of all that it opened for writing.

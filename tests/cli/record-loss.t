@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # No event without account: numbered events in the recorder's own ring (tests/tools/seqrun.c), in both
 # modes and with both sizes of sub-buffers; recorders that are stopped, doubled and killed. Before and

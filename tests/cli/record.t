@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # `kvmft record` on this machine: refused outputs, all ways to end, what it leaves behind. Only KVM
 # events are recorded, while a VM of our own (tests/vm/tinyvm.c) runs.

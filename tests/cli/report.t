@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads, long
 #
 # `kvmft report` with captures that are compiled from the texts in tests/golden, and what it prints
 # compared with the files beside them; selections, wrong use, empty and broken input.

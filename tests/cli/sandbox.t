@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # The sandbox of readers. That each of them does with it, in every format: a kvmft is run whose filter kills
 # where the shipped one says no, and the calls that were made are held against the list. That nothing else

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # Markers of programs, live: `record --sdt` with a program of our own (tests/cli/sdtprog.c), and
 # `record --marker` with what it writes to trace_marker.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # A directory of captures in the place of HOST GUEST..., in every command that reads captures: with the
 # file `session` and without; with sides that are missing, and files that somebody made up. And a tar

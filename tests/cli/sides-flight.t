@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # Flight recorders on both sides of `kvmft record --guest`. Apart from sides.t, beside which others record: in
 # before.t kvmft snapshot looks for all flight recorders of the machine.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # `kvmft record --guest`: the sides of one recording, how they begin and end together, and guests that
 # fail in every way. The guests here are this machine again, reached by a command; tests/vm/sides.t has

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # kvmft export --to sqlite: Debian's sqlite3 finds nothing wrong with the file, whatever its shape, and the questions of
 # kvmft-sql(7) have the answers that kvmft's own commands give of the same captures.

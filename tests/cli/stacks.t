@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # Kernel stacks: made captures with and without them say the same of everything else; what stacks
 # are called, and of which event they are; hostile files; and `kvmft record --stacks` on this machine.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # `kvmft record -o -`: a real VM's events through pipes, sockets and files; readers that are slow,
 # stop, or go away. What was produced is what was sent and what was lost.

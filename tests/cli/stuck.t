@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # kvmft stuck on small VMs of our own that hang in known ways. Here KVM may tell of no exits; what those
 # add is tests/vm/stuck.t.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # Symbols of guests: `kvmft record --symbols` on this machine; which addresses get names in merge, report --by rip and
 # blame, by files and by captures; what must have none; files that lie.

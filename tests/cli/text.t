@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # Traces as text: what a recording's own text, trace-cmd's and perf's give is what the recording gives; every form of
 # a line that people post; and text that means no good.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
 #
 # kvmft trace, live, on KVM events of a small VM of our own: nobody else's.
 

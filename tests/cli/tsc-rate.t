@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # How fast the host's TSC runs, where its capture does not say it: from what its events and its guests tell, from
 # --tsc-khz, or not at all: then times are cycles. The TSC of these captures has 2.5 GHz, but for the golden ones.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads, long
 #
 # `kvmft verify` with pairs of captures that tests/tools/genpair makes: right, wrong in every way,
 # scaled, with hundreds of vCPUs, with offsets that change, without metadata. (Real pairs are in

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # What KVM on VMX tells, by the format texts of four kernels: 5.10, 6.1, 6.12 and 7.2. Each time in
 # tests/golden/vmx-host.txt can be worked out by hand, and is the same whatever the kernel calls its fields. The rig

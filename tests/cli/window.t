@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: reads
 #
 # --from and --to: a window shows exactly the lines of the whole time line whose times lie in it,
 # whatever the clock, and reads little more than them.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: every check
 #
 # A real host and a real guest, recorded at the same time, merged and checked.
 

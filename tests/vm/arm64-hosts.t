@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # arm64.t with another kernel, and a guest of two vCPUs.
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # An arm64 host, emulated: a small VM of known exits beside the kernel's own text and perf's table, then a
 # guest that is aligned by its events alone, with the guest's own counter as the witness.

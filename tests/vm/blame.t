@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # What `kvmft blame` says of a guest that was made late in more than twenty ways, on two boots: the right cause for
 # each way, and as many spikes as were planted. An emulated host is late for reasons of its own, too, and these are

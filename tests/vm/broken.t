@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # The rig itself, without an emulator: a host whose kernel breaks and then says nothing more is ended at once, with
 # the line that tells, and started again. What only a guest says, and what a kernel survives, ends no host. A host does

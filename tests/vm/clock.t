@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # kvmft clock on what VMMs have done to clocks, planted by clockvm, and on a Linux guest that QEMU runs: each fault is
 # named, its size is KVM's own to the cycle, or within what a KVM_SET_CLOCK can be bounded to, and what is healthy has none.

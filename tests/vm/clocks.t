@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: every check
 #
 # The clocks of a real guest: kvmft guest-offset says in it what the host's KVM gave it, and kvmft
 # trace shows the same time for one moment on both sides.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # Plain `kvmft record` on a host and in its guest is all that report --split, latency, blame and diff need to know when
 # vCPUs had a CPU; the switches of other threads are not in it.

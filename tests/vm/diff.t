@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # What `kvmft diff` says of recordings of a steady guest where one thing was changed: which group of rows is first,
 # second, third. intel-diff.t also compares 20 pairs without a change: there time is counted in instructions. QEMU's

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # Distributions of `kvmft exits --latency`, kept by the kernel and by kvmft, against a recording of the same guest.
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # kvmft exits with a kernel's map that is too small: what was not counted is reported, and a map that was
 # filled by VMs which have ended is emptied.

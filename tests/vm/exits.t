@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # kvmft exits on a host: both engines and perf kvm stat count the same exits of the same VM, in one
 # run; every mode shows what it should; VMs that come and go; nothing is left in the kernel.

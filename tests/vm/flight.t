@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # `kvmft record --flight-recorder --trigger exit-longer=...` in the emulated host, whose kernel has
 # hist triggers.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # Host and guest recorded by one trace-cmd through its agent in the guest: each file names the other. The
 # trace-cmd that is installed, and a newer one.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # As foreign.t with other kernels, and with other options of trace-cmd.
 

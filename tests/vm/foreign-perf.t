@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # perf.data of a host, compared with trace-cmd's files of the same host and guest and with perf's own output.
 

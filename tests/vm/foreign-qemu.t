@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # Trace events of the guest's QEMU beside two files of trace-cmd's: a log with the time of day, a log without any
 # time, and a simple file.

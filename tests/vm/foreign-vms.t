@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # Pairs of many seconds: of one VM; of two on one host; of one that writes its TSC, is reset, is restarted; of
 # one that begins and ends while the host is recorded.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: every check
 #
 # Two files of trace-cmd's, of a host and of its guest, made by hand: all that kvmft knows of the VM is what
 # they hold. These are short; those of foreign-*.t last many seconds.

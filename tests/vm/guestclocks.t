@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # The same moments through five trace clocks of a guest; a TSC written while recording; a guest
 # whose sched_clock is the TSC.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # clocks.t on an Intel host: guest-offset, and one moment on both sides.
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # diff.t on an Intel host: 20 pairs of recordings that are the same, timer slack, halt polling, -overcommit cpu-pm.
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # guestclocks.t on an Intel host: five trace clocks at once, a TSC that is written, no kvmclock.
 

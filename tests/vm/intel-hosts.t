@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # The pair of intel.t from other hosts: a TSC that KVM scales, down and up; two vCPUs; shadow paging;
 # newer kernels.

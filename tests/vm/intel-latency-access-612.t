@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # intel-latency-access.t with Linux 6.12, which has DAMON, and whose multi-gen LRU asks KVM as well.
 

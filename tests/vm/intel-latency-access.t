@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # latency-mem.t on an Intel host whose CPU does not set accessed bits: KVM finds out by stalls which pages are
 # used.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # latency-mem.t on an Intel host, where an exit takes as long as its instructions. PML is off, so that a dirty log
 # makes stalls that can be measured.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # latency-mem.t on an Intel host whose CPU writes the dirty log (PML): there are stalls when that is full, and
 # no others.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # report.t on an Intel host: the tables of perf and of trace-cmd of the same run.
 

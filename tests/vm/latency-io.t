@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # What `kvmft latency io` says that a VMM's threads waited for, and how often they faulted: nothing much, memory that was
 # swapped out or packed, a disk, a lock. The kernel counted the same by itself; latency_io.py prints both.

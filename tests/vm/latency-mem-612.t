@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # latency-mem.t with Linux 6.12, whose KVM traces changes of page tables by other events.
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # What `kvmft latency mem` says of guests that timed each access to their memory: as many stalls as the guest had
 # slow accesses, of the kind that was made, and as long in sum, apart from one world switch each.

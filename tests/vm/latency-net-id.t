@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # `kvmft latency net` of numbered packets whose headers were recorded on both sides (record -e net-id): none is taken for
 # another one, and each has the addresses and ports that it was sent with.

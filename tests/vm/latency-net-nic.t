@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # What `kvmft latency net` says of numbered packets that come through a NIC of the host and a bridge, and of those and
 # TCP connections through a NIC with two queues, or without GSO: none is taken for another one.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # What `kvmft latency net` says of packets that were numbered, and of pings, between a host and guests whose NICs are
 # served by QEMU and by vhost: none is taken for another one, and their times are those that ping shows.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # What `kvmft latency` says of a guest that was delayed in known ways for known times.
 

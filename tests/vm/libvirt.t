@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # `kvmft record --guest NAME=qga:'virsh qemu-agent-command DOMAIN'` through a real libvirt, which holds the agent's
 # socket: a domain of type qemu with a kernel of the rig. It has no clock of KVM's; what is proved is that commands

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # What `kvmft latency mem` says of a guest that QEMU's balloon takes memory from, and that moves: to another QEMU of its
 # host with pre-copy, to a third one with post-copy, and to another host. The guest timed each of its writes.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # Trace events of QEMU during a capture: each line of its log lies where the request was at that time, between
 # what host and guest recorded of it.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # `kvmft report` beside its peers, on one real host: what `perf kvm stat` recorded and reports, and
 # what `trace-cmd` recorded and prints.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # `kvmft record --guest` on a real host with real guests, by ssh and by the guest agent.
 

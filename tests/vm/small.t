@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # Hosts with little memory: Linux 6.1, where the events of an instance take 9 MB, and 6.12, where they take none. No
 # shell, no busybox, an init in C, one VM, the smallest build of kvmft. What it does there must succeed, or be refused with

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # A real host and a real guest record stacks: at exits, where a vCPU's thread leaves its CPU (the
 # switch's filter is the trigger's), and of block requests in the guest.

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # kvmft stuck on a host: planted hangs: each is found, with its class and place, within 5 s, by either engine.
 #

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # Names for the addresses in a host's events, of a guest that was recorded with --symbols: all of them are what the
 # guest's own kallsyms says, whichever way the symbols come.

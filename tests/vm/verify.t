@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
 #
 # Two guests at once, with 2 and 4 vCPUs, on kvm-clock and on the TSC, each recorded in its TSC and in
 # its local clock at the same time; one has a TSC written and is rebooted: all during one recording of
