@@ -97,7 +97,8 @@ features += -DHAVE_ZSTD
 endif
 endif
 ifeq ($(SMALL),1)
-ZLIB := 0 # what it records is read elsewhere
+# What it records is read elsewhere.
+ZLIB := 0
 endif
 ifneq ($(ZLIB),0)
 ifeq ($(call have_pkg,zlib),1)

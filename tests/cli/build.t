@@ -109,6 +109,7 @@ build "gcc -Oz, for small hosts" SMALL=1 CPPFLAGS=-g0
 small=$tmp/build/kvmft
 run "$small" help
 status_is 0 "small kvmft runs"
+is "$(ldd "$small" | grep -c 'libz\.')" 0 "... and needs no zlib, whose only use is in files that it does not read"
 "$kvmft" --list-options | cut -f 1 | LC_ALL=C sort >"$tmp/whole"
 sed -nE '/^commands:/,/^$/s/^  ([a-z-]+) .*/\1/p' "$out" >"$tmp/here"
 sed -n '/^not in this small build:$/{n;p}' "$out" | tr -s ' ' '\n' | grep . >"$tmp/elsewhere"
