@@ -99,6 +99,7 @@ struct lat_vcpu {
 	bool heard; /* looked up since the last gap of the host: in lat.heard */
 	bool fresh; /* ... since the last gap of either side */
 	const struct tl_source *host; /* where it ran last; NULL: nowhere yet */
+	uint32_t cpu;		      /* ... on which CPU its thread was */
 	enum vs_state state, base; /* base: what it does when it is on a CPU */
 	uint64_t since, first, last;
 	uint64_t exit; /* its last kvm_exit */

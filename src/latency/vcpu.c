@@ -106,6 +106,10 @@ int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	int ret = 0;
 
 	v->tid = in->i->tid;
+	/* It went to another CPU, unseen. */
+	if (v->cpu != in->i->cpu && v->host == in->i->src && !robbed(v))
+		v->state = VS_UNKNOWN;
+	v->cpu = in->i->cpu;
 	if (in->kind == EV_ENTRY || in->kind == EV_EXIT)
 		v->host = in->i->src;
 	if (robbed(v))
@@ -205,8 +209,10 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 		c->last = (int32_t)in->f[0];
 		c->left = in->t;
 	}
-	if (next)
+	if (next) {
 		next->from = (int32_t)in->f[0];
+		next->cpu = in->i->cpu;
+	}
 	if (next && robbed(next)) {
 		ret = robbed_end(l, next, in->t);
 		if (ret)

@@ -119,6 +119,8 @@ out_has '"event":"HLT".*"kernel_ns":null.*"unknown_ns":[0-9]*,"may_be":"not reco
 split csv
 out_has 'HLT,.*,,,,,,,[0-9.]*,not recorded: blocked or waiting$' "in CSV, too"
 err_has '2 entries whose exit was on another CPU' "... with the notes beside it"
+run "$kvmft" latency sched -q --format json "$tmp/host"
+is "$(grep -o '"guest":[0-9]*' "$out")" '"guest":2000' "latency: the guest ran in whole windows alone"
 split openmetrics
 out_has 'exit_part_seconds{vm="one",.*part="unknown"}' "in OpenMetrics, too"
 is "$(grep -c 'part_seconds{.*part="kernel"' "$out")" 0 "... no part that is not known"
