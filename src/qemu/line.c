@@ -358,7 +358,10 @@ const struct qtrace_reader qtrace_log = { .format = QTRACE_LOG, .line = log_line
  */
 #define COARSE_LAG 100000000ull
 
-/* "Nov 21 09:54:00": in the year that brings it nearest to the capture. */
+/*
+ * "Nov 21 09:54:00": in the year that brings it nearest to the capture; if only the file's own time is known, before
+ * that: but for a day, which clocks may differ by.
+ */
 static bool old_date(const struct qtrace *t, struct qline *l, struct qtrace_item *item)
 {
 	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
@@ -381,7 +384,8 @@ static bool old_date(const struct qtrace *t, struct qline *l, struct qtrace_item
 		int64_t days = qline_days(y, month, (unsigned int)day), off = days - near_days;
 
 		off = off < 0 ? -off : off;
-		if (off < best && qline_local(days, of_day, &ns)) {
+		if (off < best && !(t->by_file && days > near_days + 1) &&
+		    qline_local(days, of_day, &ns)) {
 			best = off;
 			item->ns = ns;
 		}

@@ -171,6 +171,7 @@ int qtrace_open(const char *path, const struct qtrace_options *o, struct qtrace 
 		ret = err_why(err, errno, "cannot access %s", path);
 	if (!ret) {
 		t->size = (uint64_t)st.st_size;
+		t->by_file = !t->o.near;
 		t->o.near = t->o.near ?: (uint64_t)st.st_mtim.tv_sec * 1000000000;
 		ret = choose(t, path, err);
 	}

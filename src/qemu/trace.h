@@ -26,6 +26,7 @@ struct qtrace {
 	struct qbuf buf;
 	uint64_t size; /* of the file when it was opened */
 	struct qtrace_options o;
+	bool by_file; /* o.near is when the file was last written */
 	struct qtrace_stats st;
 	const struct qtrace_reader *reader;
 	struct simple *simple;

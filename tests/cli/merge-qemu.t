@@ -125,7 +125,13 @@ dateless()
 	echo "Nov 27 13:14:15 host qemu-system-x86_64[100]: virtio_queue_notify vdev 0x5500 n 1 vq 0x5600" >old.syslog
 	TZ=UTC touch -d '2024-12-24 12:00:00' old.syslog
 	TZ=UTC "$kvmft" merge -q --qemu old.syslog:syslog --trace-events "$golden/qemu-events.txt" --clock realtime >lines 2>notes || return 1
-	grep -q '2024-11-27 13:14:15' lines
+	grep -q '2024-11-27 13:14:15' lines || return 1
+	# Nothing is written before it happens: at the end of a year, too.
+	printf '%s host qemu-system-x86_64[100]: virtio_queue_notify vdev 0x5500 n 1 vq 0x5600\n' \
+		"Dec 31 23:59:59" "Jan  1 00:00:01" "Nov 28 00:00:00" >old.syslog
+	TZ=UTC touch -d '2024-11-27 12:00:00' old.syslog
+	TZ=UTC "$kvmft" merge -q --qemu old.syslog:syslog --trace-events "$golden/qemu-events.txt" --clock realtime >lines 2>notes || return 1
+	grep -q '2023-12-31 23:59:59' lines && grep -q '2024-01-01 00:00:01' lines && grep -q '2024-11-28 00:00:00' lines
 }
 ok "a trace alone without dates: every hour, and its year" dateless
 
