@@ -228,8 +228,11 @@ static int run_with(const struct cmd *c, void *opts, int argc, char **argv, bool
 		    struct kvmft_err *err)
 {
 	struct operands o = { .argc = argc, .argv = argv };
-	int ret = c->sessions ? c->sessions(opts, &o, err) : 0;
+	int ret;
 
+	if (c->live && !argc)
+		return c->live(opts, err);
+	ret = c->sessions ? c->sessions(opts, &o, err) : 0;
 	if (!ret)
 		ret = c->reader ? run_reader(c, opts, o.argc, o.argv, verbose, err)
 				: c->run(opts, o.argc, o.argv, err);

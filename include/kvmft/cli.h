@@ -125,6 +125,8 @@ struct cmd {
 	 * set.
 	 */
 	bool reader;
+	/* What it does with all rights if there are no operands. May be NULL. */
+	int (*live)(void *opts, struct kvmft_err *err);
 	int (*output)(void *opts, int argc, struct kvmft_err *err);
 	/*
 	 * A group, such as `kvmft qemu`: its first operand is one of these, NULL-terminated, whose

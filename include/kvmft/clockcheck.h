@@ -98,7 +98,7 @@ struct clock_vm {
 	bool blind; /* a record came, and what was before it is not known */
 	struct {
 		bool known, off;
-		uint64_t since;
+		uint64_t since, told_at; /* the last event of it */
 		struct clock_who by;
 		uint64_t by_at;
 		uint64_t matched, vcpus, host_clock;
@@ -111,6 +111,7 @@ struct clock_vm {
 
 enum clock_verdict { CLOCK_WELL, CLOCK_ILL, CLOCK_UNKNOWN };
 extern const char *const clock_verdicts[]; /* "well", "ill", "unknown" */
+extern const char *const clock_words[];	   /* the same as text has it */
 
 struct clockcheck {
 	struct timeline *t;
@@ -118,6 +119,7 @@ struct clockcheck {
 	struct clock_vm *vm;
 	size_t n;
 	int64_t only;
+	uint64_t until, newest; /* stamps: what is later is not judged; set by the caller */
 	bool lossy, no_rip;
 	bool stray; /* there are clock events of threads whose VM is not known */
 	bool seen[EV_ROLES];

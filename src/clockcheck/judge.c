@@ -10,6 +10,7 @@
 #define WALL_NS	   2000000000u /* without NTP a guest begins with the RTC's whole seconds */
 
 const char *const clock_verdicts[] = { "well", "ill", "unknown" };
+const char *const clock_words[] = { "well", "ILL", "cannot tell" };
 
 const struct clock_rule clock_rules[CLOCK_FINDINGS] = {
 	[CLOCK_SKEW] = { "offset-skew", false, true,
@@ -97,7 +98,7 @@ static int each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 	for (size_t i = 0; i < vm->n && !ret; i++) {
 		struct clock_vcpu *v = &vm->vcpu[i];
 
-		ret = clock_skew(vm, v, UINT64_MAX);
+		ret = clock_skew(vm, v, c->until);
 		if (!ret && !c->cap->unit_ns)
 			ret = differs(vm, v, ref);
 		if (!ret && v->late >= LATE_LEAST && v->late * 10 >= v->timers)
@@ -128,7 +129,10 @@ static int reads_exit(const struct clockcheck *c, struct clock_vm *vm)
 	return ret;
 }
 
-/* No event says that it is off, but KVM turns it off if this is how it remains. */
+/*
+ * No event says that it is off, but KVM turns it off if this is how it remains. A VM that is being
+ * made has none either, until it runs.
+ */
 static int finish_master(struct clock_vm *vm)
 {
 	bool mismatch = vm->master.tracked && vm->master.matched != vm->master.vcpus;
@@ -136,7 +140,7 @@ static int finish_master(struct clock_vm *vm)
 	for (size_t i = 0; i < vm->nseen; i++)
 		if (vm->seen[i].is == CLOCK_NO_MASTER && !vm->seen[i].to)
 			return 0;
-	if (vm->master.known ? !vm->master.off : !mismatch)
+	if ((vm->master.known ? !vm->master.off : !mismatch) || vm->last <= vm->master.told_at)
 		return 0;
 	return clock_found(vm, &(struct clock_seen){ .is = CLOCK_NO_MASTER, .vcpu = -1,
 						     .from = vm->master.since,

@@ -96,6 +96,7 @@ int clockcheck_new(struct timeline *t, int64_t vm, struct clockcheck **out)
 	c->t = t;
 	c->cap = m->cap;
 	c->only = vm;
+	c->until = UINT64_MAX;
 	c->vm = calloc(m->nvm + 1, sizeof(*c->vm));
 	ret = c->vm ? 0 : -ENOMEM;
 	for (; c->n < m->nvm && !ret; c->n++)
@@ -483,17 +484,20 @@ static int take_master(struct clockcheck *c, struct clock_vm *vm, const struct t
 		vm->master.by_at = i->host;
 	}
 	vm->master.host_clock = event_u64(e, 1, i->rec);
+	vm->master.told_at = i->host;
 	return master(vm, !event_u64(e, 0, i->rec), i, false);
 }
 
-static void take_track(struct clockcheck *c, struct clock_vm *vm, const struct rec *rec)
+static void take_track(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
 {
 	const struct event_type *e = &c->type[EV_TRACK_TSC];
+	const struct rec *rec = i->rec;
 
 	vm->master.tracked = e->f[2].size && e->f[3].size;
 	vm->master.matched = event_u64(e, 2, rec) + 1;
 	vm->master.vcpus = event_u64(e, 3, rec);
 	vm->master.host_clock = event_u64(e, 4, rec);
+	vm->master.told_at = i->host;
 }
 
 /* ---- what a vCPU does ---- */
@@ -579,7 +583,7 @@ int clockcheck_feed(struct clockcheck *c, const struct tl_item *i)
 	enum event_role role;
 	ssize_t at;
 
-	if (i->kind != TL_EVENT || i->src->index || !i->ev || i->marker) {
+	if (i->kind != TL_EVENT || i->src->index || !i->ev || i->marker || i->host > c->until) {
 		c->lossy |= i->kind != TL_EVENT && !i->src->index;
 		return 0;
 	}
@@ -608,7 +612,7 @@ int clockcheck_feed(struct clockcheck *c, const struct tl_item *i)
 	if (role == EV_MASTER_CLOCK)
 		return take_master(c, vm, i);
 	if (role == EV_TRACK_TSC)
-		take_track(c, vm, i->rec);
+		take_track(c, vm, i);
 	else
 		take_write(c, vm, i);
 	return 0;

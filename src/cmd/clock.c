@@ -1,10 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* clock.c: `kvmft clock`, whether the clocks of a host's guests are right. */
+#include <time.h>
+
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
 #include "sink.h"
+#include "kvmft/kernel.h"
 #include "kvmft/results.h"
+
+#define LIVE_NS	 400000000u
+#define FLUSH_NS 200000000u
+#define PASS_NS	 1000000000u /* all streams have what came before the pass before */
+#define POLL_NS	 20000000u
 
 static const char *const clock_formats[] = { "text", "json", "openmetrics", NULL };
 
@@ -20,6 +28,7 @@ struct clock_opts {
 	const char *vm;
 	struct opt_u64 khz;
 	int format;
+	bool watch, live;
 };
 
 static const struct opt clock_options[] = {
@@ -28,7 +37,15 @@ static const struct opt clock_options[] = {
 	RATE_OPTION(struct clock_opts, khz),
 	OPTION_CHOICE(0, "format", struct clock_opts, format, "FORMAT", clock_formats,
 		      "how to print (default: text)"),
+	OPTION(0, "watch", OPT_FLAG, struct clock_opts, watch, NULL,
+	       "of this host: go on, and print a line for what happens"),
 	PAGE_OPTIONS(struct clock_opts, file.page_opts),
+	/* For the process that reads what is being recorded. */
+	{ .name = "live",
+	  .type = OPT_FLAG,
+	  .offset = offsetof(struct clock_opts, live),
+	  .help = "the capture is still being recorded",
+	  .flags = OPT_HIDDEN },
 	OPT_END,
 };
 
@@ -54,8 +71,10 @@ static int clock_walk(struct pairing *p, struct clockcheck *c, struct kvmft_err 
 	const struct tl_item *item;
 	int ret = tl_start(p->t, err);
 
-	while (!ret && (ret = tl_next(p->t, &item)) > 0)
+	while (!ret && (ret = tl_next(p->t, &item)) > 0) {
+		c->newest = MAX(c->newest, item->host);
 		ret = clockcheck_feed(c, item);
+	}
 	ret = ret ?: tl_error(p->t);
 	ret = ret ?: clockcheck_finish(c);
 	return err_why(err, ret, "cannot read %s", p->host.cap->path);
@@ -70,10 +89,184 @@ static int clock_open(struct pairing *p, const struct clock_opts *o, int argc, c
 	ret = ret ?: pairing_prepare(p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
 	ret = ret ?: rate_of_pairing(p, &o->khz, false, "times are in cycles", cli_note, err);
 	ret = ret ?: only_vm(p, o->vm, vm, err);
-	if (!ret && !p->map->nvm)
-		ret = err_lack(err, ENODATA,
-			       "%s: no VM ran: record kvm_entry on the host while one does",
-			       p->host.cap->path);
+	if (!ret && !p->map->nvm && !o->watch)
+		ret = err_lack(
+			err, ENODATA,
+			o->live ? "no VM runs here"
+				: "%s: no VM ran: record kvm_entry on the host while one does",
+			p->host.cap->path);
+	return ret;
+}
+
+/* ---- this host, now: recorded into memory, and read meanwhile ---- */
+
+/* What was said already, so that each pass says only what is new. */
+struct clock_told {
+	struct {
+		char vm[64];
+		enum clock_finding is; /* CLOCK_FINDINGS: the verdict at first */
+		int64_t vcpu;
+		uint64_t from, to, at;
+	} * v;
+	size_t n, cap;
+};
+
+/* 1: it is new; 0 or -ENOMEM. */
+static int clock_is_new(struct clock_told *told, const char *vm, const struct clock_seen *s)
+{
+	for (size_t i = 0; i < told->n; i++)
+		if (told->v[i].is == s->is && told->v[i].vcpu == s->vcpu &&
+		    told->v[i].from == s->from && told->v[i].to == s->to &&
+		    told->v[i].at == s->at && !strcmp(told->v[i].vm, vm))
+			return 0;
+	if (!array_grow(&told->v, told->n, &told->cap, sizeof(*told->v)))
+		return -ENOMEM;
+	told->v[told->n].is = s->is;
+	told->v[told->n].vcpu = s->vcpu;
+	told->v[told->n].from = s->from;
+	told->v[told->n].to = s->to;
+	told->v[told->n].at = s->at;
+	snprintf(told->v[told->n++].vm, sizeof(told->v->vm), "%s", vm);
+	return 1;
+}
+
+static int clock_tell(const struct clockcheck *c, struct clock_told *told, struct sbuf *b)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < c->n && ret >= 0; i++) {
+		const char *label = tl_hostmap(c->t)->vm[i].label;
+		const struct clock_vm *vm = &c->vm[i];
+
+		if (!clockcheck_shown(c, i))
+			continue;
+		ret = clock_is_new(told, label, &(struct clock_seen){ .is = CLOCK_FINDINGS });
+		if (ret > 0)
+			sbuf_addf(b, "%s: %s\n", label, clock_words[clockcheck_verdict(c, vm)]);
+		for (size_t k = 0; k < vm->nseen && ret >= 0; k++) {
+			ret = clock_is_new(told, label, &vm->seen[k]);
+			if (ret <= 0)
+				continue;
+			sbuf_addf(b, "%s: ", label);
+			clockcheck_sentence(c, vm, &vm->seen[k], b);
+			sbuf_addc(b, '\n');
+		}
+	}
+	return MIN(ret, 0);
+}
+
+static void clock_rest(uint64_t ns)
+{
+	struct timespec t = { .tv_sec = (time_t)(ns / 1000000000),
+			      .tv_nsec = (long)(ns % 1000000000) };
+
+	(void)nanosleep(&t, NULL);
+}
+
+/*
+ * Each pass walks over all that is kept: what a clock was before that is in its epochs. What comes
+ * after the newest event of the pass before may not be there of all CPUs.
+ */
+static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct kvmft_err *err)
+{
+	struct pairing p = { 0 }, before = { 0 };
+	struct clock_told told = { 0 };
+	uint64_t until = 0;
+	bool last = false, ill = false;
+	int ret = 0, code = KVMFT_LACKING;
+
+	while (!ret && !last) {
+		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+		struct clockcheck *c = NULL;
+		int64_t vm;
+
+		clock_rest(PASS_NS);
+		ret = clock_open(&p, o, argc, argv, &vm, err);
+		last = ret || p.host.cap->complete;
+		if (!ret && before.t && tl_inherit(p.t, before.t))
+			ret = -ENOMEM;
+		ret = ret ?: clockcheck_new(p.t, vm, &c);
+		if (!ret) {
+			c->until = last ? UINT64_MAX : until;
+			ret = clock_walk(&p, c, err);
+			until = MAX(until, c->newest);
+		}
+		if (!ret && c->until)
+			ret = clock_tell(c, &told, &b);
+		ret = ret || !b.len ? ret : sink_print(0, &b, o->file.page.f, err) ?: cli_flush(err);
+		code = ret ? code : clock_exit(c);
+		ill |= code == KVMFT_FAILED;
+		clockcheck_free(c);
+		pairing_close(&before);
+		before = p;
+		p = (struct pairing){ 0 };
+	}
+	pairing_close(&before);
+	free(told.v);
+	return err_why(err, ret, "cannot watch clocks") ?: ill ? KVMFT_FAILED : code;
+}
+
+/* A command line of this program, which reads what is recorded, and ends when that does. */
+static int clock_live(void *opts, struct kvmft_err *err)
+{
+	struct clock_opts *o = opts;
+	const char *words[] = { "kvmft clock",
+				"clock",
+				"--live",
+				"--no-pager",
+				"--format",
+				clock_formats[MAX(o->format, 0)],
+				"--color",
+				color_names[MAX(o->file.page_opts.color, 0)],
+				o->watch ? "--watch" : NULL,
+				o->file.page_opts.wide ? "--wide" : NULL,
+				o->vm ? "--vm" : NULL,
+				o->vm };
+	struct record_config host = {
+		.clock = kclock_default(),
+		.marker = -1,
+		.as = RECORD_AS_HOST,
+		.quiet = true,
+		.duration = { !o->watch, LIVE_NS },
+		.flush = { true, FLUSH_NS },
+		.allow_lost = true,
+		.rotate = o->watch ? "8M" : NULL,
+		.keep = { o->watch, 4 },
+	};
+	struct remote_words w = { 0 };
+	struct sides_config sides = { .temp = true, .reader = &w };
+	char *none = NULL;
+	int ret = 0;
+
+	if (o->khz.set || (o->watch && o->format > 0))
+		return err_usage(err, o->khz.set ? "option --tsc-khz goes with HOST"
+						 : "option --watch writes text");
+	if (o->vm && array_add(&host.vms.v, &host.vms.n, &host.vms.cap, &o->vm, sizeof(o->vm)))
+		ret = err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < ARRAY_SIZE(words) && !ret; i++)
+		ret = words[i] && remote_words_add(&w, words[i])
+			      ? err_set(err, ENOMEM, "out of memory")
+			      : 0;
+	ret = ret ?: record_sides(&sides, &host, &none, cli_note, err);
+	free(host.vms.v);
+	remote_words_free(&w);
+	return ret;
+}
+
+/* Recorded as shortly as that, it is opened when it has ended. */
+static int clock_await(const char *host, struct kvmft_err *err)
+{
+	bool complete = false;
+	int ret = 0;
+
+	while (!ret && !complete) {
+		struct capture *cap = NULL;
+
+		clock_rest(POLL_NS);
+		ret = capture_open(host, &cap, err);
+		complete = !ret && cap->complete;
+		capture_close(cap);
+	}
 	return ret;
 }
 
@@ -84,8 +277,14 @@ static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct clockcheck *c = NULL;
 	int64_t vm = -1;
-	int ret = clock_open(&p, o, argc, argv, &vm, err);
+	int ret;
 
+	if (o->watch && !o->live)
+		return err_usage(err, "option --watch is for this host, now: without HOST");
+	if (o->watch)
+		return clock_watch(o, argc, argv, err);
+	ret = o->live ? clock_await(argv[0], err) : 0;
+	ret = ret ?: clock_open(&p, o, argc, argv, &vm, err);
 	if (!ret && clockcheck_new(p.t, vm, &c))
 		ret = err_set(err, ENOMEM, "out of memory");
 	ret = ret ?: clock_walk(&p, c, err);
@@ -103,21 +302,24 @@ static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 const struct cmd cmd_clock = {
 	.name = "clock",
 	.summary = "whether guests' clocks are right, and if not, what happened",
-	.args = "HOST [GUEST[=SEL]]...",
+	.args = "[HOST [GUEST[=SEL]]...]",
 	.description =
 		"Reads a host's capture, and those of guests if there are any, and says of each VM whether\n"
 		"its TSCs, its kvmclock and what it reads them by are well, ill, or cannot be judged by what\n"
-		"was recorded. Exit status: 0 well, 1 ill, 4 cannot tell.",
-	.examples = "  kvmft clock host\n"
+		"was recorded. Without HOST it records this host for 0.4 s, or as long as it watches. Exit\n"
+		"status: 0 well, 1 ill, 4 cannot tell.",
+	.examples = "  kvmft clock --vm vm1\n"
+		    "  kvmft clock --watch\n"
+		    "  kvmft clock host\n"
 		    "  kvmft clock --vm vm1 host.dat\n"
 		    "  kvmft clock --format json host guest=vm1",
 	.opts = clock_options,
 	.opts_size = sizeof(struct clock_opts),
 	.sessions = captures_first,
 	.run = clock_run,
+	.live = clock_live,
 	.reader = true,
 	.output = sink_file_open,
 	.release = sink_file_close,
-	.min_args = 1,
 	.max_args = -1,
 };

@@ -130,7 +130,7 @@ static void add_reads(const struct clockcheck *c, const struct clock_seen *s, st
 		  pm % 10);
 }
 
-static void add_sentence(const struct clockcheck *c, const struct clock_vm *vm,
+void clockcheck_sentence(const struct clockcheck *c, const struct clock_vm *vm,
 			 const struct clock_seen *s, struct sbuf *b)
 {
 	const struct clock_vcpu *v = seen_vcpu(vm, s->vcpu);
@@ -272,8 +272,6 @@ static void clock_add_unchecked(const struct clockcheck *c, const struct clock_v
 
 void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf *b)
 {
-	static const char *const words[] = { "well", "ILL", "cannot tell" };
-
 	for (size_t i = 0; i < c->n; i++) {
 		const struct facts f = { c, &c->vm[i] };
 		const struct table t = clock_table(&f, width);
@@ -281,13 +279,13 @@ void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf
 
 		if (!clockcheck_shown(c, i))
 			continue;
-		sbuf_addf(b, "%s: %s\n", tl_hostmap(c->t)->vm[i].label, words[clockcheck_verdict(c, f.vm)]);
+		sbuf_addf(b, "%s: %s\n", tl_hostmap(c->t)->vm[i].label, clock_words[clockcheck_verdict(c, f.vm)]);
 		from = b->len;
 		for (size_t k = 0; k < f.vm->nseen; k++) {
 			const struct clock_rule *rule = &clock_rules[f.vm->seen[k].is];
 
 			sbuf_add(b, "  ");
-			add_sentence(c, f.vm, &f.vm->seen[k], b);
+			clockcheck_sentence(c, f.vm, &f.vm->seen[k], b);
 			sbuf_addf(b, "\n      %s: %s\n", rule->id, rule->remedy);
 		}
 		if (f.vm->more)
@@ -307,7 +305,7 @@ static void put_seen(const struct clockcheck *c, const struct clock_vm *vm,
 	uint64_t khz = c->cap->tsc_khz;
 	bool cycles = s->is == CLOCK_SKEW || s->is == CLOCK_TSC_JUMP;
 
-	add_sentence(c, vm, s, &why);
+	clockcheck_sentence(c, vm, s, &why);
 	json_object_begin(j);
 	json_put_str(j, "id", clock_rules[s->is].id);
 	json_put_bool(j, "ill", !clock_rules[s->is].note);

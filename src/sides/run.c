@@ -121,7 +121,7 @@ static const char *why_now(struct sides *x)
 		return "reader";
 	if (x->host->duration.set && util_now_ns() - x->live_ns >= x->host->duration.v)
 		return "duration";
-	if (guests_left(x))
+	if (guests_left(x) || !x->nspec)
 		return NULL;
 	if (x->c->command)
 		return "command";
@@ -143,7 +143,7 @@ static int record_together(struct sides *x)
 	meta_u64(&line, "sides", x->n);
 	if (sides_put(x, &line))
 		x->note("cannot write %ssession", x->shown);
-	if (!guests_left(x)) {
+	if (x->nspec && !guests_left(x)) {
 		x->why = "no guest";
 		return 0;
 	}

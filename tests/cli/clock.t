@@ -378,8 +378,12 @@ status_is 4 "a healthy trace.dat: formats are no evidence"
 run "$kvmft" clock --vm nosuch "$tmp/well"
 status_is 1 "a VM that is not there"
 err_one_line "a VM that is not there"
-run "$kvmft" clock
-status_is 2 "without a capture"
+run "$kvmft" clock --watch "$tmp/well"
+status_is 2 "--watch of a recording"
+run "$kvmft" clock --watch --format json
+status_is 2 "... as JSON"
+run "$kvmft" clock --tsc-khz 1000
+status_is 2 "a frequency of this host, which is known"
 echo "0 1000 5 sched:sched_switch prev_pid=0 next_pid=5" >"$tmp/none.text"
 "$mkcap" --capture "$tmp/none" "$tmp/none.text"
 run "$kvmft" clock "$tmp/none"

@@ -1,0 +1,54 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: records
+#
+# kvmft clock of this host, now: of a VM whose VMM moves its kvmclock. What it finds in general is clock.t, of guests
+# that work tests/vm/clock.t.
+
+. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/vmlib.sh"
+
+# soon NAME COMMAND...: it succeeds within 20 s.
+soon()
+{
+	name=$1 n=0
+	shift
+	while ! "$@" 2>/dev/null && [ $n -lt 200 ]; do
+		sleep 0.1
+		n=$((n + 1))
+	done
+	ok "$name" "$@"
+}
+
+run "$kvmft" clock --vm nosuch
+case $rc in 1 | 4) ok "a VM that is not there" true ;; *) ok "a VM that is not there (exit $rc)" false ;; esac
+err_one_line "a VM that is not there"
+need_recording "clocks of this host"
+ok "clockvm can be built" "${CC:-cc}" -O1 -pthread -o "$tmp/clockvm" "$top/tests/vm/clockvm.c"
+
+"$tmp/clockvm" none >"$tmp/says" 2>&1 &
+vm=$!
+soon "a VM runs" grep -q over "$tmp/says"
+run "$kvmft" clock --vm $vm
+status_is 0 "its clocks"
+out_has "^$vm-[0-9]+: well$" "... are well"
+out_has '^   1 +0 +[0-9]+ +- +0 +0 +- +-$' "... TSC offset and skew of each vCPU are known"
+run "$kvmft" clock --vm $vm --format openmetrics
+out_has '^kvmft_clock_well\{vm="[0-9-]+",uuid="[^"]*"\} 1$' "... as a metric"
+
+"$kvmft" clock --watch >"$tmp/lines" 2>"$tmp/err" &
+recorder=$!
+soon "it watches" grep -q "^$vm-[0-9]*: " "$tmp/lines"
+kill $vm
+"$tmp/clockvm" clock 64213000000 >"$tmp/says" 2>&1 &
+vm=$!
+soon "a VM comes, whose kvmclock is set forwards" grep -q over "$tmp/says"
+soon "... which is said while it watches" grep -qE "^$vm-[0-9]+: kvmclock jumped by \+64.21[0-9]+ s at .* by clockvm-$vm\)$" "$tmp/lines"
+is "$(grep -c "^$vm-.*jumped" "$tmp/lines")" 1 "... once"
+kill -INT $recorder
+wait $recorder
+is $? 1 "Ctrl-C ends it: a clock is ill"
+recorder=
+is "$(cat "$tmp/err")" "" "... without a word"
+nothing_left "clock --watch"
+finish
