@@ -29,6 +29,7 @@ enum clock_finding {
 	CLOCK_STOPPED,
 	CLOCK_WALL,   /* CLOCK_REALTIME against the host's */
 	CLOCK_SOURCE, /* what: its name */
+	CLOCK_FOREIGN, /* its TSC is not KVM's; what: how that is known */
 	CLOCK_FINDINGS
 };
 
@@ -95,6 +96,8 @@ struct clock_vm {
 	size_t nseen, seen_cap, more; /* more than CLOCK_SEEN_MAX are only counted */
 	uint64_t first, last, ran; /* stamps: of its vCPUs' entries and exits; the last exit */
 	uint32_t recorded;	   /* enum evidence */
+	bool is_tdx, is_sev; /* by its exits; with SEV-ES its TSC may be Secure TSC */
+	bool foreign;	     /* KVM's offset is not, or may not be, that of its TSC */
 	bool blind; /* a record came, and what was before it is not known */
 	struct {
 		bool known, off;

@@ -39,6 +39,8 @@ const struct clock_rule clock_rules[CLOCK_FINDINGS] = {
 			 "guest-set-time of qemu-ga, or chronyc makestep in the guest" },
 	[CLOCK_SOURCE] = { "clocksource", false, false,
 			   "dmesg of the guest says why tsc or kvm-clock was not taken, or given up" },
+	[CLOCK_FOREIGN] = { "foreign-tsc", true, false,
+			    "none: KVM's offset is not used; a capture of the guest in x86-tsc shows its own" },
 };
 
 static struct clock_vcpu *first_with_record(struct clock_vm *vm)
@@ -85,8 +87,10 @@ static int differs(struct clock_vm *vm, struct clock_vcpu *v, const struct clock
 		clock_tolerance(&v->pv, &ref->pv, a - MIN(a, ref->pv.system_time));
 	if ((a > b ? a - b : b - a) <= slack)
 		return 0;
-	return clock_found(vm, &(struct clock_seen){ .is = CLOCK_DIFFERS, .vcpu = v->id,
-						     .than = ref->id, .amount = (int64_t)(b - a),
+	return clock_found(vm, &(struct clock_seen){ .is = CLOCK_DIFFERS,
+						     .vcpu = v->id,
+						     .than = ref->id,
+						     .amount = (int64_t)(b - a),
 						     .from = MAX(v->pv_at, ref->pv_at) });
 }
 
@@ -102,9 +106,12 @@ static int each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 		if (!ret && !c->cap->unit_ns)
 			ret = differs(vm, v, ref);
 		if (!ret && v->late >= LATE_LEAST && v->late * 10 >= v->timers)
-			ret = clock_found(vm, &(struct clock_seen){ .is = CLOCK_DEADLINES,
-							  .vcpu = v->id, .count = v->late,
-							  .all = v->timers, .amount = (int64_t)MIN(
+			ret = clock_found(
+				vm, &(struct clock_seen){ .is = CLOCK_DEADLINES,
+							  .vcpu = v->id,
+							  .count = v->late,
+							  .all = v->timers,
+							  .amount = (int64_t)MIN(
 								  v->worst, (uint64_t)INT64_MAX) });
 	}
 	return ret;
@@ -117,8 +124,11 @@ static int reads_exit(const struct clockcheck *c, struct clock_vm *vm)
 	int ret = 0;
 
 	for (size_t i = 0; i < CLOCK_READ_KINDS && ns && !ret; i++) {
-		struct clock_seen s = { .is = CLOCK_READS, .vcpu = -1, .count = vm->read[i].n,
-					.all = vm->last - vm->first, .spent = vm->read[i].spent };
+		struct clock_seen s = { .is = CLOCK_READS,
+					.vcpu = -1,
+					.count = vm->read[i].n,
+					.all = vm->last - vm->first,
+					.spent = vm->read[i].spent };
 
 		snprintf(s.what, sizeof(s.what), "%s", clock_read_kinds[i]);
 		limit = s.spent >= s.all / 10 ? READS_LESS : READS_S;
@@ -142,7 +152,8 @@ static int finish_master(struct clock_vm *vm)
 			return 0;
 	if ((vm->master.known ? !vm->master.off : !mismatch) || vm->last <= vm->master.told_at)
 		return 0;
-	return clock_found(vm, &(struct clock_seen){ .is = CLOCK_NO_MASTER, .vcpu = -1,
+	return clock_found(vm, &(struct clock_seen){ .is = CLOCK_NO_MASTER,
+						     .vcpu = -1,
 						     .from = vm->master.since,
 						     .by = vm->master.by });
 }
@@ -184,6 +195,37 @@ static int clock_source(struct clock_vm *vm, const struct tl_source *s)
 	return clock_found(vm, &f);
 }
 
+/*
+ * The TSC of a guest with TDX, or Secure TSC of SNP, is not KVM's: what KVM says of it, and
+ * of a kvmclock by it, is of no clock that the guest reads. That a guest's own events fit KVM's offset
+ * shows that it is.
+ */
+static int foreign_tsc(const struct clockcheck *c, struct clock_vm *vm)
+{
+	struct clock_seen s = { .is = CLOCK_FOREIGN, .vcpu = -1 };
+	bool solved = tl_hostmap(c->t)->vm[vm->vm].has_forced, fits = false, timers = false;
+	size_t n = 0;
+
+	for (size_t i = 0; i < vm->n; i++)
+		timers |= vm->vcpu[i].late >= LATE_LEAST &&
+			  vm->vcpu[i].late * 10 >= vm->vcpu[i].timers * 9;
+	for (size_t i = 1; i < tl_sources(c->t); i++)
+		fits |= tl_source(c->t, i)->guest && tl_source(c->t, i)->vm == vm->vm;
+	vm->foreign = solved || vm->is_tdx || ((vm->is_sev || timers) && !fits);
+	for (size_t i = 0; i < vm->nseen && vm->foreign; i++)
+		if (vm->seen[i].is > CLOCK_DEADLINES || vm->seen[i].is == CLOCK_READS)
+			vm->seen[n++] = vm->seen[i];
+	if (!vm->foreign)
+		return 0;
+	vm->nseen = n;
+	snprintf(s.what, sizeof(s.what), "%s",
+		 vm->is_tdx ? "is not KVM's: it exits by TDCALL"
+		 : solved   ? "is not KVM's: its events contradict KVM's offset"
+		 : timers   ? "is not KVM's: by KVM's offset, its timers are set to the past"
+			    : "may not be KVM's: it exits by VMGEXIT");
+	return clock_found(vm, &s);
+}
+
 /* ---- the end ---- */
 
 static void clock_facts(const struct clockcheck *c, struct clock_vm *vm)
@@ -192,8 +234,8 @@ static void clock_facts(const struct clockcheck *c, struct clock_vm *vm)
 	bool offsets = vm->n > 0, rate = false;
 
 	for (size_t i = 0; i < vm->n; i++) {
-		offsets &= clock_vcpu_map(&vm->vcpu[i]) != NULL;
-		rate |= clock_vcpu_khz(c, &vm->vcpu[i]) != 0;
+		offsets &= clock_vcpu_map(&vm->vcpu[i]) != NULL && !vm->foreign;
+		rate |= clock_vcpu_khz(c, &vm->vcpu[i]) != 0 && !vm->foreign;
 	}
 	events &= ~(uint32_t)(EVID_OFFSETS | EVID_RATE | (c->no_rip ? EVID_RUN : 0));
 	vm->recorded |= events | (offsets ? EVID_OFFSETS : 0) | (rate ? EVID_RATE : 0) |
@@ -207,6 +249,7 @@ static int finish_vm(struct clockcheck *c, struct clock_vm *vm)
 	ret = ret ?: frequency(c, vm);
 	ret = ret ?: reads_exit(c, vm);
 	ret = ret ?: finish_master(vm);
+	ret = ret ?: foreign_tsc(c, vm);
 	for (size_t i = 1; i < tl_sources(c->t) && !ret; i++) {
 		const struct tl_source *s = tl_source(c->t, i);
 

@@ -15,6 +15,8 @@
 #define LATE_NS	  10000000u
 #define FIRMWARE  (1ull << 32) /* RIPs below this are its, which reads clocks in order to wait */
 #define DEADLINE  0x6e0u
+#define TDCALL	  77u	 /* exits of VMX and SVM that only encrypted guests have */
+#define VMGEXIT	  0x403u
 #define IS_TSC(m) ((m) == 0x10 || (m) == 0x3b) /* IA32_TIME_STAMP_COUNTER, IA32_TSC_ADJUST */
 
 /* Reads of clocks that exit: of the first event that can be one. */
@@ -521,11 +523,13 @@ static void exit_taken(struct clockcheck *c, struct clock_vm *vm, struct clock_v
 		      const struct tl_item *i)
 {
 	const struct event_type *e = &c->type[EV_EXIT];
+	uint64_t reason = event_u64(e, 0, i->rec), isa = event_u64(e, 1, i->rec);
 
+	vm->is_tdx |= isa == EXIT_ISA_VMX && (reason & 0xffff) == TDCALL;
+	vm->is_sev |= isa == EXIT_ISA_SVM && reason == VMGEXIT;
 	vm->ran = v->exit = i->host;
 	v->rip = e->f[2].size ? event_u64(e, 2, i->rec) : FIRMWARE;
-	v->read =
-		v->rip < FIRMWARE ? 0 : read_exit(event_u64(e, 0, i->rec), event_u64(e, 1, i->rec));
+	v->read = v->rip < FIRMWARE ? 0 : read_exit(reason, isa);
 }
 
 static void take_deadline(const struct clockcheck *c, struct clock_vcpu *v, uint64_t host,

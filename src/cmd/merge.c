@@ -684,7 +684,9 @@ static struct pairing_opts pairing_wants(const struct merge_opts *o)
 				: PAIRING_LINES,
 		.clock = &o->pair,
 		.naming = o->naming,
-		.undecided_ok = o->host.n, /* another host may know more */
+		/* another host may know more */
+		.undecided_ok = o->host.n,
+		.growing = o->host.n,
 	};
 }
 

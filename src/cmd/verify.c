@@ -78,6 +78,7 @@ static int verify_open(struct verify *v, const struct verify_opts *o, int argc, 
 {
 	struct pairing_opts po = { .clock = &o->clock,
 				   .undecided_ok = true,
+				   .growing = o->host.n, /* another host may know more */
 				   .need = PAIRING_CLOCKS };
 	int ret = rate_check(&o->khz, err);
 

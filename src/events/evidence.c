@@ -206,6 +206,7 @@ static const struct evidence_rule rules[] = {
 	{ "clock", "guest-stopped", "its kvmclock", EVID_PVCLOCK, 0, NULL },
 	{ "clock", "wall-clock", "its clocks", EVID_OFFSETS | EVID_WALL, 0, NULL },
 	{ "clock", "clocksource", "its clocks", EVID_WALL, 0, NULL },
+	{ "clock", "foreign-tsc", "its TSC", EVID_RUN, 0, NULL },
 };
 
 const struct evidence_rule *evidence_at(size_t i)

@@ -188,6 +188,7 @@ void clockcheck_sentence(const struct clockcheck *c, const struct clock_vm *vm,
 		sbuf_addf(b, " %s the host's", than);
 		clock_add_time(c, b, " at ", s->from);
 		break;
+	case CLOCK_FOREIGN: sbuf_addf(b, "its TSC %s", s->what); break;
 	default: sbuf_addf(b, "its clocksource is %s: reading the time exits", s->what); break;
 	}
 	if (s->count > 1 && (s->is == CLOCK_TSC_JUMP || s->is == CLOCK_STOPPED))
@@ -216,10 +217,11 @@ static void clock_put_vcpu(struct row *r, const void *ctx, size_t i)
 	static const struct clock_vcpu none;
 	const struct clock_vcpu *v = r->head ? &none : &f->vm->vcpu[i];
 	const struct clock_vcpu *first = r->head ? &none : &f->vm->vcpu[0];
-	const struct tsc_map *map = clock_vcpu_map(v), *ref = clock_vcpu_map(first);
+	const struct tsc_map *map = r->head || f->vm->foreign ? NULL : clock_vcpu_map(v);
+	const struct tsc_map *ref = r->head ? NULL : clock_vcpu_map(first);
 	bool skew = map && ref && map->ratio == ref->ratio && map->frac == ref->frac;
 	int64_t cycles = skew ? (int64_t)(map->offset - ref->offset) : 0;
-	uint64_t khz = clock_vcpu_khz(f->c, v), told = 0;
+	uint64_t khz = map ? clock_vcpu_khz(f->c, v) : 0, told = 0;
 	bool is_told = v->has_pv && !pvclock_khz(v->pv.mul, v->pv.shift, &told);
 
 	cell_u64(r, IN_ALL, "vcpu", "vCPU", true, v->id);

@@ -159,6 +159,31 @@ only tsc-jump tsc-jump
 clock ignored
 status_is 0 "an offset that debugfs does not show"
 
+# A guest whose TSC is not KVM's: what KVM wrote is of no clock that it reads.
+for exit in "1 77:is not KVM's: it exits by TDCALL" "2 1027:may not be KVM's: it exits by VMGEXIT"; do
+	isa=${exit%% *} why=${exit#*:} reason=${exit#* }
+	{
+		cat "$tmp/skew.text"
+		echo "0 3300000000 101 kvm_exit exit_reason=${reason%%:*} guest_rip=0xffffffff81000000 isa=$isa vcpu_id=0"
+	} >"$tmp/foreign.text"
+	rm -rf "$tmp/foreign" && "$mkcap" --capture "$tmp/foreign" "$tmp/foreign.text"
+	clock foreign
+	status_is 4 "an encrypted guest, exit ${reason%%:*}"
+	only foreign-tsc
+	out_has "^  its TSC $why\$" "... which is said"
+	out_has '^   1 +- +- +[0-9]+ +- +- ' "... KVM's offset is not shown"
+done
+"${mkcap%mkcap}genpair" --host "$tmp/theirs" --guest "$tmp/guest" --ms 40 --seed 7
+sed -i -E 's/^(vcpu .* offset=)[0-9-]+/\177/' "$tmp/theirs/meta"
+run "$kvmft" clock "$tmp/theirs"
+status_is 4 "a guest that sets all timers to the past, by KVM's offset"
+only foreign-tsc
+run "$kvmft" clock "$tmp/theirs" "$tmp/guest"
+status_is 4 "a guest whose events contradict KVM's offset"
+only foreign-tsc
+out_has "^  its TSC is not KVM's: its events contradict KVM's offset\$" "... which is said"
+err_has "guest: TSC offset -[0-9]+ \+-[0-9]+ cycles .*, found in [0-9]+ events" "... and its own"
+
 # A file may say anything.
 {
 	for n in 0 9223372036854775807 -9223372036854775808 1 -9223372036854775808; do
