@@ -196,9 +196,9 @@ static int clock_source(struct clock_vm *vm, const struct tl_source *s)
 }
 
 /*
- * The TSC of a guest with TDX, or Secure TSC of SNP, is not KVM's: what KVM says of it, and
- * of a kvmclock by it, is of no clock that the guest reads. That a guest's own events fit KVM's offset
- * shows that it is.
+ * The TSC of a guest with TDX, or Secure TSC of SNP, is not KVM's: what KVM says of it, and of a
+ * kvmclock by it, is of no clock that the guest reads. A guest that sets its timers to the past by
+ * that has another TSC, too, for it knows its own. If its events fit KVM's offset, it is KVM's.
  */
 static int foreign_tsc(const struct clockcheck *c, struct clock_vm *vm)
 {

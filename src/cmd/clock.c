@@ -193,7 +193,8 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 		}
 		if (!ret && c->until)
 			ret = clock_tell(c, &told, &b);
-		ret = ret || !b.len ? ret : sink_print(0, &b, o->file.page.f, err) ?: cli_flush(err);
+		if (!ret && b.len)
+			ret = sink_print(0, &b, o->file.page.f, err) ?: cli_flush(err);
 		code = ret ? code : clock_exit(c);
 		ill |= code == KVMFT_FAILED;
 		clockcheck_free(c);
