@@ -7,16 +7,11 @@
 
 /* ---- the grammar ---- */
 
-struct check {
-	const char *p, *end;
-	uint64_t object[JVAL_DEPTH_MAX / 64]; /* bit d: the container at depth d is an object */
-	unsigned int depth;
-};
-
-static void skip_blanks(const char **p, const char *end)
+static const char *skip_blanks(const char *p, const char *end)
 {
-	while (*p < end && (**p == ' ' || **p == '\t' || **p == '\n' || **p == '\r'))
-		(*p)++;
+	while (p < end && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r'))
+		p++;
+	return p;
 }
 
 static bool one_of(char c, const char *set)
@@ -41,164 +36,104 @@ static int32_t hex4(const char *p, const char *end)
 	return v;
 }
 
-static bool check_string(struct check *c)
+/*
+ * The scanners return the end of what begins at p; NULL if it does not end before `end`, or is
+ * something else.
+ */
+static const char *scan_string(const char *p, const char *end)
 {
-	if (c->p == c->end || *c->p != '"')
-		return false;
-	for (c->p++; c->p < c->end; c->p++) {
-		if (*c->p == '"') {
-			c->p++;
-			return true;
-		}
-		if ((unsigned char)*c->p < 0x20)
-			return false;
-		if (*c->p != '\\')
+	while (++p < end && *p != '"') {
+		if ((unsigned char)*p < 0x20)
+			return NULL;
+		if (*p != '\\')
 			continue;
-		if (++c->p == c->end)
-			return false;
-		if (*c->p == 'u') {
-			if (hex4(c->p + 1, c->end) < 0)
-				return false;
-			c->p += 4;
-		} else if (!one_of(*c->p, "\"\\/bfnrt")) {
-			return false;
-		}
+		if (++p == end || !one_of(*p, "\"\\/bfnrtu") ||
+		    (*p == 'u' && hex4(p + 1, end) < 0))
+			return NULL;
+		p += *p == 'u' ? 4 : 0;
 	}
-	return false;
+	return p < end ? p + 1 : NULL;
 }
 
-static bool check_digits(struct check *c)
+static const char *scan_digits(const char *p, const char *end)
 {
-	const char *from = c->p;
+	const char *from = p;
 
-	while (c->p < c->end && *c->p >= '0' && *c->p <= '9')
-		c->p++;
-	return c->p > from;
+	while (p < end && *p >= '0' && *p <= '9')
+		p++;
+	return p > from ? p : NULL;
 }
 
-static bool take_one(struct check *c, const char *set)
+static const char *scan_number(const char *p, const char *end)
 {
-	bool found = c->p < c->end && one_of(*c->p, set);
-
-	c->p += found;
-	return found;
+	p += p < end && *p == '-';
+	p = p < end && *p == '0' ? p + 1 : scan_digits(p, end);
+	if (p && p < end && *p == '.')
+		p = scan_digits(p + 1, end);
+	if (p && p < end && one_of(*p, "eE")) {
+		p++;
+		p = scan_digits(p + (p < end && one_of(*p, "+-")), end);
+	}
+	return p;
 }
 
-static bool check_number(struct check *c)
-{
-	take_one(c, "-");
-	if (!take_one(c, "0") && !check_digits(c))
-		return false;
-	if (take_one(c, ".") && !check_digits(c))
-		return false;
-	if (!take_one(c, "eE"))
-		return true;
-	take_one(c, "+-");
-	return check_digits(c);
-}
-
-static bool check_word(struct check *c, const char *word)
+static const char *scan_word(const char *p, const char *end, const char *word)
 {
 	size_t n = strlen(word);
 
-	if ((size_t)(c->end - c->p) < n || memcmp(c->p, word, n))
-		return false;
-	c->p += n;
-	return true;
+	return (size_t)(end - p) >= n && !memcmp(p, word, n) ? p + n : NULL;
 }
 
-static bool check_key(struct check *c)
+static const char *scan_value(const char *p, const char *end, unsigned int depth);
+
+static const char *scan_container(const char *p, const char *end, unsigned int depth)
 {
-	skip_blanks(&c->p, c->end);
-	if (!check_string(c))
-		return false;
-	skip_blanks(&c->p, c->end);
-	return check_word(c, ":");
+	const bool object = *p == '{';
+	const char close = object ? '}' : ']';
+
+	p = skip_blanks(p + 1, end);
+	if (p < end && *p == close)
+		return p + 1;
+	do {
+		p = skip_blanks(p, end);
+		if (object) {
+			p = p < end && *p == '"' ? scan_string(p, end) : NULL;
+			p = p ? skip_blanks(p, end) : end;
+			if (p == end || *p++ != ':')
+				return NULL;
+		}
+		p = scan_value(p, end, depth);
+		p = p ? skip_blanks(p, end) : end;
+		if (p == end)
+			return NULL;
+	} while (*p++ == ',');
+	return p[-1] == close ? p : NULL;
 }
 
-static bool check_open(struct check *c, bool object)
+/* Also past blanks before it. */
+static const char *scan_value(const char *p, const char *end, unsigned int depth)
 {
-	if (c->depth == JVAL_DEPTH_MAX)
-		return false;
-	c->object[c->depth / 64] &= ~((uint64_t)1 << c->depth % 64);
-	c->object[c->depth / 64] |= (uint64_t)object << c->depth % 64;
-	c->depth++;
-	c->p++;
-	return true;
-}
-
-static bool in_object(const struct check *c)
-{
-	return c->object[(c->depth - 1) / 64] >> (c->depth - 1) % 64 & 1;
-}
-
-/* One step: a scalar, or the beginning of a container. *filled: a value is complete now. */
-static bool check_value(struct check *c, bool *filled)
-{
-	*filled = true;
-	switch (c->p < c->end ? *c->p : '\0') {
-	case '"': return check_string(c);
-	case 't': return check_word(c, "true");
-	case 'f': return check_word(c, "false");
-	case 'n': return check_word(c, "null");
+	p = skip_blanks(p, end);
+	switch (p < end ? *p : '\0') {
+	case '"': return scan_string(p, end);
+	case 't': return scan_word(p, end, "true");
+	case 'f': return scan_word(p, end, "false");
+	case 'n': return scan_word(p, end, "null");
 	case '{':
-	case '[':
-		*filled = false;
-		if (!check_open(c, *c->p == '{'))
-			return false;
-		skip_blanks(&c->p, c->end);
-		if (c->p < c->end && *c->p == (in_object(c) ? '}' : ']')) {
-			c->p++;
-			c->depth--;
-			*filled = true;
-			return true;
-		}
-		return !in_object(c) || check_key(c);
-	default: return check_number(c);
+	case '[': return depth < JVAL_DEPTH_MAX ? scan_container(p, end, depth + 1) : NULL;
+	default: return scan_number(p, end);
 	}
-}
-
-/* After a complete value: closes what ends here, or passes the comma before the next one. */
-static bool check_after(struct check *c, bool *more)
-{
-	*more = false;
-	while (c->depth) {
-		skip_blanks(&c->p, c->end);
-		if (c->p == c->end)
-			return false;
-		if (*c->p == ',') {
-			c->p++;
-			*more = true;
-			return !in_object(c) || check_key(c);
-		}
-		if (*c->p != (in_object(c) ? '}' : ']'))
-			return false;
-		c->p++;
-		c->depth--;
-	}
-	return true;
 }
 
 int jval_parse(const char *text, size_t n, struct jval *v)
 {
-	struct check c = { .p = text, .end = text + n };
-	const char *from;
-	bool more = true, filled;
+	const char *end = text + n, *from = skip_blanks(text, end);
+	const char *stop = scan_value(from, end, 0);
 
 	*v = (struct jval){ 0 };
-	skip_blanks(&c.p, c.end);
-	from = c.p;
-	while (more) {
-		skip_blanks(&c.p, c.end);
-		if (!check_value(&c, &filled) || (filled && !check_after(&c, &more)))
-			return -EINVAL;
-	}
-	*v = (struct jval){ from, (size_t)(c.p - from) };
-	skip_blanks(&c.p, c.end);
-	if (c.p != c.end) {
-		*v = (struct jval){ 0 };
+	if (!stop || skip_blanks(stop, end) != end)
 		return -EINVAL;
-	}
+	*v = (struct jval){ from, (size_t)(stop - from) };
 	return 0;
 }
 
@@ -218,45 +153,14 @@ enum jval_type jval_type(struct jval v)
 	}
 }
 
-/* Moves p over one value. */
-static const char *skip_value(const char *p, const char *end)
-{
-	unsigned int depth = 0;
-	bool in_string = false;
-
-	for (; p < end; p++) {
-		if (in_string) {
-			if (*p == '\\' && p + 1 < end)
-				p++;
-			else if (*p == '"')
-				in_string = false;
-		} else if (*p == '"') {
-			in_string = true;
-		} else if (*p == '[' || *p == '{') {
-			depth++;
-		} else if (*p == ']' || *p == '}') {
-			if (!depth)
-				return p;
-			depth--;
-		} else if (!depth && (*p == ',' || *p == ':')) {
-			return p;
-		}
-	}
-	return end;
-}
-
-/* The value at *at without the blanks around it; *at moves past what follows it (',' or ':'). */
+/* The value at *at, which moves past what follows it (',' or ':'). */
 static struct jval take_value(const char **at, const char *end)
 {
-	const char *from, *stop, *last;
+	const char *from = skip_blanks(*at, end), *stop = scan_value(from, end, 0) ?: from;
 
-	skip_blanks(at, end);
-	from = *at;
-	stop = last = skip_value(from, end);
-	while (last > from && strchr(" \t\r\n", last[-1]))
-		last--;
-	*at = stop < end ? stop + 1 : end;
-	return (struct jval){ from, (size_t)(last - from) };
+	*at = skip_blanks(stop, end);
+	*at += *at < end;
+	return (struct jval){ from, (size_t)(stop - from) };
 }
 
 struct jiter jval_iter(struct jval v)
@@ -274,7 +178,7 @@ struct jiter jval_iter(struct jval v)
 bool jiter_next(struct jiter *i)
 {
 	if (i->at)
-		skip_blanks(&i->at, i->end);
+		i->at = skip_blanks(i->at, i->end);
 	if (i->at == i->end)
 		return false;
 	if (i->object)
