@@ -51,10 +51,10 @@ static const struct {
 /* PRIx64 and the like, as on x86-64. */
 static bool macro(const char *s, size_t n, struct sbuf *b)
 {
-	static const char *const wide[] = { "64",     "PTR",	"MAX",	  "FAST16",
-					    "FAST32", "FAST64", "LEAST64" };
-	static const char *const narrow[] = { "8",	"16",	   "32",     "FAST8",
-					      "LEAST8", "LEAST16", "LEAST32" };
+	static const char *const sizes[] = { "64",     "PTR",   "MAX",	    "FAST16", "FAST32",
+					     "FAST64", "LEAST64", "8",	    "16",     "32",
+					     "FAST8",  "LEAST8", "LEAST16", "LEAST32" };
+	const size_t wide = 7; /* of them are longs */
 
 	for (size_t i = 0; i < ARRAY_SIZE(macros); i++) {
 		if (strlen(macros[i].name) == n && !memcmp(macros[i].name, s, n)) {
@@ -64,13 +64,9 @@ static bool macro(const char *s, size_t n, struct sbuf *b)
 	}
 	if (n < 5 || memcmp(s, "PRI", 3) || !strchr("diouxX", s[3]))
 		return false;
-	for (size_t i = 0; i < ARRAY_SIZE(wide); i++) {
-		if (strlen(wide[i]) == n - 4 && !memcmp(wide[i], s + 4, n - 4)) {
-			sbuf_addc(b, 'l');
-			sbuf_addc(b, s[3]);
-			return true;
-		}
-		if (strlen(narrow[i]) == n - 4 && !memcmp(narrow[i], s + 4, n - 4)) {
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		if (strlen(sizes[i]) == n - 4 && !memcmp(sizes[i], s + 4, n - 4)) {
+			sbuf_add(b, i < wide ? "l" : "");
 			sbuf_addc(b, s[3]);
 			return true;
 		}
@@ -90,10 +86,8 @@ static char escape(const char **p, const char *end)
 		return to[at - from];
 	}
 	if (**p == 'x') {
-		for (++*p; *p < end && isxdigit((unsigned char)**p) && n < 2; ++*p, n++)
-			v = v * 16 + (unsigned int)(isdigit((unsigned char)**p)
-							    ? **p - '0'
-							    : (**p | 32) - 'a' + 10);
+		for (++*p; *p < end && str_hex_value(**p) >= 0 && n < 2; ++*p, n++)
+			v = v * 16 + (unsigned int)str_hex_value(**p);
 		return (char)v;
 	}
 	if (**p >= '0' && **p <= '7') {
@@ -176,15 +170,6 @@ static int number(const char **p)
 	return v;
 }
 
-static uint8_t length(const char **p)
-{
-	uint8_t size = 4;
-
-	for (; **p && strchr("hljztq", **p); ++*p)
-		size = **p == 'h' ? (uint8_t)(size == 2 ? 1 : 2) : 8;
-	return size;
-}
-
 /* *p is at '%'; it moves past the conversion. False: not a known one. */
 static bool conv_parse(const char **p, struct conv *c)
 {
@@ -204,7 +189,9 @@ static bool conv_parse(const char **p, struct conv *c)
 		++*p;
 		c->prec = number(p);
 	}
-	c->size = length(p);
+	c->size = 4;
+	for (; **p && strchr("hljztq", **p); ++*p)
+		c->size = **p == 'h' ? (uint8_t)(c->size == 2 ? 1 : 2) : 8;
 	c->type = **p;
 	if (!c->type || !strchr("diuxXocsp%", c->type) || (c->star && c->type == '%'))
 		return false;
@@ -292,24 +279,6 @@ const struct qev *qevents_find(const struct qevents *q, const char *name, size_t
 	if (!q || !u64map_get(&q->by_name, hash_bytes(&q->key, name, len), &at))
 		return NULL;
 	return same(q->v[at], name, len) ? q->v[at] : NULL;
-}
-
-/* Takes over e, even if it fails. */
-static int add(struct qevents *q, struct qev *e)
-{
-	struct qev **slot =
-		q->n < MAX_EVENTS ? array_grow(&q->v, q->n, &q->cap, sizeof(*slot)) : NULL;
-	uint64_t h = hash_bytes(&q->key, e->name, strlen(e->name));
-
-	if (!slot) {
-		event_free(e);
-		return q->n < MAX_EVENTS ? -ENOMEM : -EFBIG;
-	}
-	*slot = e;
-	q->n++;
-	if (!u64map_get(&q->by_name, h, NULL) && u64map_put(&q->by_name, h, q->n - 1))
-		return -ENOMEM;
-	return 0;
 }
 
 /* ---- types ---- */
@@ -442,21 +411,15 @@ static int parse_arg(struct qev *e, const char *s, size_t n)
 	return arg_add(e, s, trim(s, at), s + at, n - at);
 }
 
-static bool is_void(const char *s, size_t n)
+static int parse_args(struct qev *e, const char *s, size_t n)
 {
+	int ret = 0;
 	size_t from = 0;
 
 	n = trim(s, n);
 	while (from < n && isspace((unsigned char)s[from]))
 		from++;
-	return from == n || (n - from == 4 && !memcmp(s + from, "void", 4));
-}
-
-static int parse_args(struct qev *e, const char *s, size_t n)
-{
-	int ret = 0;
-
-	if (is_void(s, n))
+	if (from == n || (n - from == 4 && !memcmp(s + from, "void", 4)))
 		return 0;
 	while (!ret) {
 		const char *comma = memchr(s, ',', n);
@@ -500,16 +463,6 @@ static int parse_words(struct qev *e, const char *s, size_t n)
 		n -= w;
 	}
 	return -EBADMSG;
-}
-
-static int vcpu_arg(struct qev *e)
-{
-	memmove(&e->arg[1], &e->arg[0], e->nargs * sizeof(e->arg[0]));
-	e->arg[0] = (struct qev_arg){
-		.type = strdup("void *"), .name = strdup("__cpu"), .kind = QEV_POINTER, .size = 8
-	};
-	e->nargs++;
-	return e->arg[0].type && e->arg[0].name ? 0 : -ENOMEM;
 }
 
 /* Formats: the last one is the event's, one before it that of tcg's translation. */
@@ -568,9 +521,17 @@ static int finish(struct qevents *q, struct qev *e)
 	_cleanup_free_ char *old = NULL;
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = 0;
+	struct qev **slot;
+	uint64_t h;
 
 	if (e->props & QEV_VCPU) {
-		ret = vcpu_arg(e);
+		memmove(&e->arg[1], &e->arg[0], e->nargs * sizeof(e->arg[0]));
+		e->arg[0] = (struct qev_arg){ .type = strdup("void *"),
+					      .name = strdup("__cpu"),
+					      .kind = QEV_POINTER,
+					      .size = 8 };
+		e->nargs++;
+		ret = e->arg[0].type && e->arg[0].name ? 0 : -ENOMEM;
 		old = e->format;
 		sbuf_addf(&b, "%s%s", *old ? "cpu=%p " : "cpu=%p", old);
 		e->format = sbuf_take(&b);
@@ -582,7 +543,18 @@ static int finish(struct qevents *q, struct qev *e)
 	e->format_usable = qev_format_fits(e);
 	if (*e->format && !e->format_usable)
 		note(q, e->line, "the format does not fit the arguments");
-	return add(q, e);
+	/* Takes over e, even if it fails. */
+	slot = q->n < MAX_EVENTS ? array_grow(&q->v, q->n, &q->cap, sizeof(*slot)) : NULL;
+	h = hash_bytes(&q->key, e->name, strlen(e->name));
+	if (!slot) {
+		event_free(e);
+		return q->n < MAX_EVENTS ? -ENOMEM : -EFBIG;
+	}
+	*slot = e;
+	q->n++;
+	if (!u64map_get(&q->by_name, h, NULL) && u64map_put(&q->by_name, h, q->n - 1))
+		return -ENOMEM;
+	return 0;
 }
 
 static int finish_tcg(struct qevents *q, struct qev *e, const char *trans)
@@ -791,43 +763,16 @@ const char *qevents_name(const struct qevents *q)
 
 /* ---- printing ---- */
 
-static void fill(struct sbuf *b, char c, size_t n)
-{
-	while (n--)
-		sbuf_addc(b, c);
-}
-
-/* prefix ("-", "0x") and digits, at the place and width given by c. */
-static void pad_number(const struct conv *c, const char *prefix, const char *digits, size_t n,
-		       struct sbuf *b)
-{
-	size_t zeros = c->prec > (int)n ? (size_t)c->prec - n : 0;
-	size_t all = strlen(prefix) + zeros + n, width = (size_t)c->width;
-
-	if (c->zero && !c->left && c->prec < 0 && width > all) {
-		zeros = width - all;
-		all = width;
-	}
-	if (!c->left && width > all)
-		fill(b, ' ', width - all);
-	sbuf_add(b, prefix);
-	fill(b, '0', zeros);
-	sbuf_add_mem(b, digits, n);
-	if (c->left && width > all)
-		fill(b, ' ', width - all);
-}
-
 static void pad_text(const struct conv *c, const char *s, size_t n, struct sbuf *b)
 {
-	size_t width = (size_t)c->width;
+	int pad;
 
 	if (c->prec >= 0)
 		n = MIN(n, (size_t)c->prec);
-	if (!c->left && width > n)
-		fill(b, ' ', width - n);
+	pad = c->width - (int)MIN(n, (size_t)c->width);
+	sbuf_addf(b, "%*s", c->left ? 0 : pad, "");
 	sbuf_add_mem(b, s, n);
-	if (c->left && width > n)
-		fill(b, ' ', width - n);
+	sbuf_addf(b, "%*s", c->left ? pad : 0, "");
 }
 
 static uint64_t low_bytes(uint64_t v, unsigned int size)
@@ -843,30 +788,17 @@ static uint64_t extend(uint64_t v, unsigned int size)
 	return sign ? (v ^ sign) - sign : v;
 }
 
+/* The C library gets a format made of what conv_parse() has understood. */
 static void print_number(const struct conv *c, uint64_t v, struct sbuf *b)
 {
-	const char *digit = c->type == 'X' ? "0123456789ABCDEF" : "0123456789abcdef", *prefix = "";
-	unsigned int base = c->type == 'o' ? 8 : strchr("xXp", c->type) ? 16 : 10;
-	char buf[24];
-	size_t n = sizeof(buf);
+	const bool is_signed = c->type == 'd' || c->type == 'i', address = c->type == 'p';
+	char spec[16];
 
-	if (c->type == 'd' || c->type == 'i') {
-		v = extend(v, c->size);
-		prefix = (int64_t)v < 0 ? "-" : c->plus ? "+" : c->blank ? " " : "";
-		if ((int64_t)v < 0)
-			v = 0 - v;
-	} else {
-		v = low_bytes(v, c->size);
-		if (c->type == 'p' || (base == 16 && c->alt && v))
-			prefix = c->type == 'X' ? "0X" : "0x";
-	}
-	if (!v && c->prec) /* no digit at all for 0 with precision 0 */
-		buf[--n] = '0';
-	for (; v; v /= base)
-		buf[--n] = digit[v % base];
-	if (base == 8 && c->alt && (n == sizeof(buf) || buf[n] != '0'))
-		buf[--n] = '0';
-	pad_number(c, prefix, buf + n, sizeof(buf) - n, b);
+	snprintf(spec, sizeof(spec), "%%%s%s%s%s%s*.*ll%c", c->left ? "-" : "", c->plus ? "+" : "",
+		 c->blank ? " " : "", c->alt || address ? "#" : "", c->zero ? "0" : "",
+		 address ? 'x' : c->type);
+	sbuf_addf(b, spec, c->width, c->prec,
+		  (long long)(is_signed ? extend(v, c->size) : low_bytes(v, c->size)));
 }
 
 static void print_conv(const struct conv *c, const struct qev_value *v, struct sbuf *b)
@@ -886,20 +818,6 @@ static void print_conv(const struct conv *c, const struct qev_value *v, struct s
 		print_number(c, v->num, b);
 }
 
-static void print_pairs(const struct qev *e, const struct qev_value *v, size_t n, struct sbuf *b)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct conv c = { .type = 'x', .alt = true, .size = 8, .prec = -1 };
-
-		sbuf_addf(b, "%s%s=", i ? " " : "", i < e->nargs ? e->arg[i].name : "?");
-		if (i < e->nargs && e->arg[i].kind == QEV_SIGNED)
-			c.type = 'd';
-		if (i < e->nargs && e->arg[i].kind == QEV_UNSIGNED)
-			c.type = 'u';
-		print_conv(&c, &v[i], b);
-	}
-}
-
 /* As in C: a negative one means left-aligned. */
 static void take_width(struct conv *c, const struct qev_value *v)
 {
@@ -916,7 +834,16 @@ void qev_print(const struct qev *e, const struct qev_value *v, size_t n, struct 
 	size_t i = 0;
 
 	if (!e->format_usable || n != e->nargs) {
-		print_pairs(e, v, n, b);
+		for (; i < n; i++) {
+			c = (struct conv){ .type = 'x', .alt = true, .size = 8, .prec = -1 };
+
+			sbuf_addf(b, "%s%s=", i ? " " : "", i < e->nargs ? e->arg[i].name : "?");
+			if (i < e->nargs && e->arg[i].kind == QEV_SIGNED)
+				c.type = 'd';
+			if (i < e->nargs && e->arg[i].kind == QEV_UNSIGNED)
+				c.type = 'u';
+			print_conv(&c, &v[i], b);
+		}
 		return;
 	}
 	while (*p) {
@@ -940,14 +867,6 @@ void qev_print(const struct qev *e, const struct qev_value *v, size_t n, struct 
 struct scan {
 	const char *p, *end; /* of the text */
 };
-
-static int digit_of(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c = (char)(c | 32);
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 99;
-}
 
 static bool take(struct scan *s, const char *word)
 {
@@ -981,11 +900,13 @@ static bool scan_number(struct scan *s, const struct conv *c, bool limited, uint
 	}
 	if (base == 16 && (c->alt || c->type == 'p') && !take(s, "0x"))
 		take(s, "0X");
-	for (*v = 0; s->p < s->end && n < (most ?: SIZE_MAX) && digit_of(*s->p) < base;
-	     s->p++, n++) {
-		if (*v > (UINT64_MAX - (uint64_t)digit_of(*s->p)) / (uint64_t)base)
+	for (*v = 0; s->p < s->end && n < (most ?: SIZE_MAX); s->p++, n++) {
+		const int digit = str_hex_value(*s->p);
+
+		if (digit < 0 || digit >= base)
+			break;
+		if (__builtin_mul_overflow(*v, base, v) || __builtin_add_overflow(*v, digit, v))
 			return false;
-		*v = *v * (uint64_t)base + (uint64_t)digit_of(*s->p);
 	}
 	if (minus)
 		*v = 0 - *v;
