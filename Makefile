@@ -166,7 +166,7 @@ kv_libs := $(pkg_libs) $(kmod_libs) -lpthread
 only_small := $(addprefix src/,capture/small.c cmd/cmds_small.c record/small.c stuck/small.c)
 # Not in the small one; most of it the linker would leave out as well, but it is a third of what there is to compile.
 only_whole := $(filter-out $(addprefix src/,blame/find.c exits/counts.c latency/events.c latency/io.c \
-	$(addprefix qemu/,events.c line.c monitor_binary.c simple.c trace.c)),$(wildcard $(addprefix src/, \
+	$(addprefix qemu/,events.c line.c monitor_binary.c trace.c)),$(wildcard $(addprefix src/, \
 	$(addsuffix /*.c,blame clockcheck diff exits latency qemu sdt sides) cmd/cmds.c record/qemu.c record/probes.c \
 	stuck/recording.c capture/tar.c capture/tracetext_*.c \
 	$(addsuffix *.c,$(addprefix cmd/,blam clock convert_ export many merge qemu) \

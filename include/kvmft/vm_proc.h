@@ -122,11 +122,6 @@ int vm_debugfs_open(const struct vm_roots *roots, enum vm_debugfs_state *state, 
 /* Fills vm->vcpu from the directory kvm/<sel>; 0, or -errno when it cannot be listed. */
 int vm_debugfs_read_vm(int kvmfd, struct vm *vm);
 
-/* ---- threads.c ---- */
-
-/* Gives vCPUs without a thread the one named like them; only for a process with one VM. */
-int vm_threads_guess(const struct vm_roots *roots, struct vm *vm);
-
 /* ---- find.c ---- */
 
 int vm_compare_u32(const void *a, const void *b);

@@ -2,7 +2,7 @@
 /*
  * dir_write.c: makes a capture directory.
  *
- * The layout is described above its reader (dir_read.c). Writing keeps two promises: meta only ever
+ * The layout is described above its reader (open.c). Writing keeps two promises: meta only ever
  * grows by whole lines, and sub-buffers go to their files as they come, so that a reader needs no
  * repair whatever happened to the writer. Everything is opened relative to the directory's own
  * descriptor and newly created (O_EXCL, O_NOFOLLOW, 0600): nobody can put a link in our way.
@@ -210,28 +210,23 @@ static int create_below(const struct capw *w, const char *name)
 	return fd;
 }
 
-/* The name stands before the content. */
-static int put_whole(const struct capw *w, const char *name, const void *data, size_t len)
-{
-	const struct stream_head h = { .type = STREAM_FILE, .cpu = (uint32_t)strlen(name) };
-	struct sbuf b = { 0 };
-	int ret;
-
-	if (len + h.cpu > STREAM_MAX_PAYLOAD)
-		return -EFBIG;
-	sbuf_add(&b, name);
-	sbuf_add_mem(&b, data, len);
-	ret = b.error ?: stream_out_put(w->stream, &h, b.s, b.len);
-	sbuf_free(&b);
-	return ret;
-}
-
 int capw_file(struct capw *w, const char *name, const void *data, size_t len)
 {
 	_cleanup_close_ int fd = w->stream ? -1 : create_below(w, name);
 
-	if (w->stream)
-		return put_whole(w, name, data, len);
+	if (w->stream) {
+		const struct stream_head h = { .type = STREAM_FILE, .cpu = (uint32_t)strlen(name) };
+		struct sbuf b = { 0 };
+		int ret;
+
+		if (len + h.cpu > STREAM_MAX_PAYLOAD)
+			return -EFBIG;
+		sbuf_add(&b, name); /* it stands before the content */
+		sbuf_add_mem(&b, data, len);
+		ret = b.error ?: stream_out_put(w->stream, &h, b.s, b.len);
+		sbuf_free(&b);
+		return ret;
+	}
 	return fd < 0 ? fd : full_write(fd, data, len, NULL);
 }
 
@@ -358,27 +353,6 @@ static void hold_open(int dirfd, const char *name, struct capw_removed *x)
 		close(fd);
 }
 
-/* Unlinks the data files; anything else was not made by us and stays. */
-static int unlink_data(DIR *dir, uint64_t *freed, struct capw_removed *x)
-{
-	struct dirent *e;
-	struct stat st;
-	int ret = 0;
-
-	while ((e = readdir(dir))) {
-		if (strncmp(e->d_name, "cpu", 3) ||
-		    fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
-			continue;
-		hold_open(dirfd(dir), e->d_name, x);
-		if (!unlinkat(dirfd(dir), e->d_name, 0))
-			*freed += (uint64_t)st.st_size;
-		else if (!ret)
-			ret = -errno;
-	}
-	closedir(dir);
-	return ret;
-}
-
 static void segment_name(char *buf, size_t size, unsigned int segment)
 {
 	snprintf(buf, size, "seg%06u", segment);
@@ -401,13 +375,27 @@ int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed,
 	char name[32];
 	DIR *dir;
 	int ret;
+	struct dirent *e;
+	struct stat st;
 
 	*freed = 0;
 	segment_name(name, sizeof(name), segment);
 	dir = dir_open(capw_dirfd(w), name);
 	if (!dir)
 		return errno == ENOENT ? 0 : -errno;
-	ret = unlink_data(dir, freed, x);
+	/* The data files; anything else was not made by us and stays. */
+	ret = 0;
+	while ((e = readdir(dir))) {
+		if (strncmp(e->d_name, "cpu", 3) ||
+		    fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
+			continue;
+		hold_open(dirfd(dir), e->d_name, x);
+		if (!unlinkat(dirfd(dir), e->d_name, 0))
+			*freed += (uint64_t)st.st_size;
+		else if (!ret)
+			ret = -errno;
+	}
+	closedir(dir);
 	if (!ret && unlinkat(capw_dirfd(w), name, AT_REMOVEDIR))
 		ret = -errno;
 	return ret;

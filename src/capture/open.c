@@ -1,11 +1,393 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* open.c: opening a capture of any format, closing it, and finding a VM in it. */
+#include "kvmft/ktext.h"
 #include "reader.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sys/stat.h>
 
 #define CTF "a CTF trace, as of LTTng: record with kvmft record, or trace-cmd record -C x86-tsc"
+
+/*
+ * Reading kvmft's own capture, a directory.
+ *
+ *   DIR/meta           text, only ever appended to; one record per line (see meta.c):
+ *                        kvmft-capture version=1       always the first line
+ *                        RECORD NAME=VALUE ...         see the list in records.c
+ *                      The last line counts only with its newline. Unknown records and names
+ *                      are skipped; a version above 1 is refused, so adding is free and
+ *                      changing a meaning costs a new version.
+ *   DIR/header_page    the kernel's events/header_page (sub-buffer layout)
+ *   DIR/header_event   the kernel's events/header_event
+ *   DIR/formats        the kernel's format texts, one after the other; `event` records say where;
+ *                      where the one of S:N does not, its text is in a file DIR/events/S/N
+ *   DIR/saved_cmdlines "TID COMM" lines of the kernel, optional
+ *   DIR/saved_tgids    "TID TGID" lines of the kernel, optional
+ *   DIR/printk_formats the kernel's file of that name, optional
+ *   DIR/kallsyms       of the kernel's file those symbols that its stacks need, optional
+ *   DIR/symbols        functions of the kernel and its modules (util/ksyms.c), optional
+ *   DIR/segNNNNNN/cpuN sub-buffers of CPU N exactly as the kernel handed them out; segments
+ *                      follow each other in time. Old ones may have been removed (retention),
+ *                      so the lowest number need not be 0, but the rest has no holes.
+ *
+ * Example of a meta file:
+ *
+ *   kvmft-capture version=1
+ *   side name=host
+ *   machine uname=Linux%206.1.0 arch=x86_64 long=8 endian=little cpus=4
+ *   ring clock=x86-tsc subbuf=65536 header=16 overwrite=0
+ *   event id=1423 sys=kvm name=kvm_exit
+ *   vm id=4711-13 pid=4711 fd=13 name=web
+ *   vcpu vm=4711-13 id=0 tid=4720 offset=-81985529216486895 ratio=0 frac=48
+ *   begin tsc=1234567
+ *   end reason=signal tsc=2345678
+ *
+ * A recorder that was killed leaves no `end` record, perhaps half a line and half a sub-buffer:
+ * all that is complete is read, the rest is reported as damage.
+ */
+
+static int check_version(char *line, struct kvmft_err *err)
+{
+	struct meta_rec rec;
+	uint64_t version;
+
+	if (!meta_parse(line, &rec) || strcmp(rec.name, "kvmft-capture") ||
+	    !meta_get_u64(&rec, "version", &version) || !version)
+		return err_set(err, EBADMSG,
+			       "not a kvmft capture: its meta does not begin like one");
+	if (version > CAPTURE_VERSION)
+		return err_set(err, EPROTONOSUPPORT,
+			       "capture has format version %llu, this kvmft reads up to %d "
+			       "(a newer kvmft is needed)",
+			       (unsigned long long)version, CAPTURE_VERSION);
+	return 0;
+}
+
+/* cut: it ends within a line. */
+static int read_meta(struct capture *c, const struct cap_dir *dir, bool *cut, struct kvmft_err *err)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t left, number = 0;
+	struct meta_rec rec;
+	bool more = false;
+	char *p, *eol;
+	int ret;
+	ssize_t n = cap_read_file(dir, "meta", CAPTURE_MAX_META, &text, &more);
+
+	if (n < 0)
+		return err_set(err, (int)n, "not a kvmft capture: cannot read meta: %s",
+			       strerror((int)-n));
+	p = text;
+	left = (size_t)n;
+	while ((eol = memchr(p, '\n', left))) {
+		*eol = '\0';
+		if (!number++)
+			ret = check_version(p, err);
+		else if (meta_is_line(p, (size_t)(eol - p)) && meta_parse(p, &rec))
+			ret = meta_apply(c, &rec);
+		else if ((ret = 0), eol > p)
+			cap_note(c, "meta: line %zu is damaged", number);
+		if (ret == -EPROTONOSUPPORT && number > 1)
+			return err_set(err, ret, CAP_BIG_ENDIAN "record there with trace-cmd");
+		if (ret)
+			return ret;
+		left -= (size_t)(eol - p) + 1;
+		p = eol + 1;
+	}
+	if (!number)
+		return err_set(err, EBADMSG, "not a kvmft capture: meta has no complete line");
+	if (more)
+		cap_note(c, "meta: longer than %u bytes, the rest was not read", CAPTURE_MAX_META);
+	*cut = left && !more;
+	return 0;
+}
+
+/* Fills in what the ring and machine records left open, from the kernel's own description. */
+static int read_geometry(struct capture *c, const struct cap_dir *dir)
+{
+	_cleanup_free_ char *text = NULL;
+	struct ktext_page p;
+	bool more;
+	ssize_t n = cap_read_file(dir, "header_page", CAPTURE_MAX_FORMAT, &text, &more);
+
+	if (n == -ENOMEM)
+		return -ENOMEM;
+	if (n < 0 || !ktext_page(text, &p)) {
+		cap_note(c, "header_page: %s", n < 0 ? strerror((int)-n) : "not understood");
+	} else {
+		c->long_size = c->long_size ?: p.long_size;
+		c->page_header = c->page_header ?: p.header;
+		if (!c->subbuf_size && cap_subbuf_ok(p.size))
+			c->subbuf_size = p.size;
+	}
+	c->long_size = c->long_size ?: 8;
+	c->page_header = c->page_header ?: 8 + c->long_size;
+	if (c->page_header < 8 + c->long_size || c->page_header >= c->subbuf_size) {
+		cap_note(c, "the sub-buffer size is missing: no events can be read");
+		c->subbuf_size = 0;
+	}
+	return 0;
+}
+
+static int read_printk(struct capture *c, char *text)
+{
+	return cap_set_printk(c, text, strlen(text));
+}
+
+static int read_kallsyms(struct capture *c, char *text)
+{
+	return cap_set_kallsyms(c, text, strlen(text));
+}
+
+const char *const cap_text_names[CAP_TEXTS] = {
+	[CAP_TEXT_CMDLINES] = "saved_cmdlines",
+	[CAP_TEXT_TGIDS] = "saved_tgids",
+	[CAP_TEXT_PRINTK] = "printk_formats",
+	[CAP_TEXT_KALLSYMS] = "kallsyms",
+};
+
+typedef int text_parser(struct capture *c, char *text);
+
+/* All are optional: without them only recorded task names are known. */
+static int read_text(struct capture *c, const struct cap_dir *dir, enum cap_text which)
+{
+	static text_parser *const parse[] = {
+		[CAP_TEXT_CMDLINES] = cap_parse_cmdlines,
+		[CAP_TEXT_TGIDS] = cap_parse_tgids,
+		[CAP_TEXT_PRINTK] = read_printk,
+		[CAP_TEXT_KALLSYMS] = read_kallsyms,
+	};
+	const uint64_t told = cap_priv(c)->text[which].told ? cap_priv(c)->text[which].bytes : 0;
+	const char *name = cap_text_names[which];
+	_cleanup_free_ char *text = NULL;
+	bool more = false;
+	ssize_t n = cap_read_file(dir, name, CAP_MAX_TEXT, &text, &more);
+
+	if (n == -ENOENT && cap_priv(c)->text[which].told)
+		cap_note(c, "%s is missing", name);
+	if (n == -ENOENT)
+		return 0;
+	if (n < 0 || more)
+		cap_note(c, "%s: %s", name, more ? "too long, cut" : strerror((int)-n));
+	else if ((uint64_t)n < told)
+		cap_note(c, "%s is cut: %zd of %" PRIu64 " bytes", name, n, told);
+	else if (n && text[n - 1] != '\n')
+		cap_note(c, "%s is cut short: it ends inside a line", name);
+	if (n > 0 && !more && strlen(text) < (size_t)n)
+		cap_note(c, "%s is not text after byte %zu", name, strlen(text));
+	return n < 0 ? 0 : parse[which](c, text);
+}
+
+/* The number in "PREFIXnnn", if it is written exactly as `fmt` would write it. */
+static bool name_number(const char *name, const char *fmt, uint32_t max, uint32_t *n)
+{
+	size_t skip = strcspn(fmt, "%");
+	char again[64];
+	uint64_t v;
+
+	if (strncmp(name, fmt, skip) || strspn(name + skip, "0123456789") != strlen(name + skip))
+		return false;
+	/* Leading zeros must not select another base. */
+	name += skip;
+	if (!*name || parse_u64(name + MIN(strspn(name, "0"), strlen(name) - 1), &v) || v > max)
+		return false;
+	if (fmt[skip + 1] == '0')
+		snprintf(again, sizeof(again), "%06u", (unsigned int)v);
+	else
+		snprintf(again, sizeof(again), "%u", (unsigned int)v);
+	*n = (uint32_t)v;
+	return !strcmp(again, name);
+}
+
+COMPARE_BY(by_number, uint32_t, );
+
+/* Numbers of the entries called `fmt`. */
+struct numbers {
+	const char *fmt;
+	uint32_t max, *v;
+	size_t n, cap;
+};
+
+static int number_add(void *arg, const char *name)
+{
+	struct numbers *all = arg;
+	uint32_t number;
+
+	if (!name_number(name, all->fmt, all->max, &number))
+		return 0;
+	return all->n < CAP_MAX_SEGMENTS
+		       ? array_add(&all->v, &all->n, &all->cap, &number, sizeof(number))
+		       : -E2BIG;
+}
+
+/* ... in a directory, ascending; v is the caller's to free. */
+static int list_numbers(const struct cap_dir *dir, const char *path, struct numbers *all)
+{
+	int ret = cap_dir_list(dir, path, number_add, all);
+
+	if (!ret && all->n)
+		qsort(all->v, all->n, sizeof(*all->v), by_number);
+	return ret;
+}
+
+static int read_piece(struct capture *c, const struct cap_dir *dir, struct u64map *map,
+		      uint32_t segment, uint32_t cpu)
+{
+	struct cap_part file;
+	struct cap_stream *s;
+	uint64_t holes, at;
+	char name[64];
+	int ret;
+
+	cap_data_name(name, sizeof(name), segment, cpu);
+	ret = cap_part_open(dir, name, &file);
+	if (ret) {
+		cap_note(c, "%s: %s", name, strerror(-ret));
+		return 0;
+	}
+	if (u64map_get(map, cpu, &at)) {
+		s = &c->stream[at];
+	} else {
+		s = cap_stream_add(c, cpu, "");
+		if (s && u64map_put(map, cpu, c->nstream - 1))
+			s = NULL;
+	}
+	ret = s ? cap_stream_extend_file(c, s, file.fd,
+					 &(struct cap_extent){ .fd = dir->tar ? dir->fd : -1,
+							       .segment = segment,
+							       .off = file.at,
+							       .len = file.size },
+					 &holes)
+		: -ENOMEM;
+	util_close_fd(&file.fd);
+	if (ret)
+		return ret;
+	if (holes)
+		cap_note(c, "%s: %llu of %llu bytes were never written, and left out", name,
+			 (unsigned long long)holes, (unsigned long long)file.size);
+	if (file.size % c->subbuf_size)
+		cap_note(c, "%s: ends inside a sub-buffer, %llu bytes cut", name,
+			 (unsigned long long)(file.size % c->subbuf_size));
+	return 0;
+}
+
+static int read_segment(struct capture *c, const struct cap_dir *dir, struct u64map *map,
+			uint32_t segment)
+{
+	struct numbers cpu = { .fmt = "cpu%u", .max = CAPTURE_MAX_CPUS - 1 };
+	char name[64];
+	int ret;
+
+	snprintf(name, sizeof(name), "seg%06u", segment);
+	ret = list_numbers(dir, name, &cpu);
+	if (ret)
+		cap_note(c, "%s: %s", name, strerror(-ret));
+	if (ret && ret != -ENOMEM) {
+		cpu.n = 0;
+		ret = 0;
+	}
+	for (size_t i = 0; i < cpu.n && !ret; i++)
+		ret = read_piece(c, dir, map, segment, cpu.v[i]);
+	free(cpu.v);
+	return ret;
+}
+
+COMPARE_BY(by_cpu, struct cap_stream, .cpu);
+
+static int read_segments(struct capture *c, const struct cap_dir *dir)
+{
+	struct numbers seg = { .fmt = "seg%06u", .max = CAP_MAX_SEGMENT };
+	struct u64map map = { 0 };
+	int ret = list_numbers(dir, "", &seg);
+	const uint32_t *v = seg.v, n = ret ? 0 : (uint32_t)seg.n;
+
+	c->first_segment = n ? v[0] : 0;
+	c->last_segment = n ? v[n - 1] : 0;
+	c->trimmed = c->first_segment > 0;
+	for (uint32_t i = 0; i < n && !ret; i++) {
+		if (i && v[i] != v[i - 1] + 1 && c->flight && cap_priv(c)->asked)
+			c->trimmed = true;
+		else if (i && v[i] != v[i - 1] + 1)
+			cap_note(c, "segments %u to %u are missing", v[i - 1] + 1, v[i] - 1);
+		ret = read_segment(c, dir, &map, v[i]);
+	}
+	if (!ret && cap_priv(c)->segments_told > (n ? v[n - 1] + 1 : 0))
+		cap_note(c, "segments up to %u are missing", cap_priv(c)->segments_told - 1);
+	free(seg.v);
+	u64map_free(&map);
+	if (c->nstream)
+		qsort(c->stream, c->nstream, sizeof(*c->stream), by_cpu);
+	return ret;
+}
+
+/* The sub-buffers of an archive in memory. */
+static int in_memory(void *arg, uint64_t at, uint64_t idx, const uint8_t **buf)
+{
+	const struct capture *c = arg;
+
+	*buf = cap_priv(c)->dir.tar->all.mem + at + idx * c->subbuf_size;
+	return 0;
+}
+
+/*
+ * What the recorder took from the rings must be here: a file cut between sub-buffers is cut, too.
+ */
+static void check_counts(struct capture *c)
+{
+	for (size_t i = 0; i < c->ncpu && !c->trimmed; i++) {
+		const struct cap_cpu *cpu = &c->cpu[i];
+		uint64_t there = 0;
+
+		for (size_t k = 0; k < c->nstream; k++)
+			if (c->stream[k].cpu == cpu->cpu)
+				there += c->stream[k].nsub;
+		if (cpu->end.valid && there < cpu->end.subbufs)
+			cap_note(c, "CPU %u: %llu of %llu recorded sub-buffers are missing",
+				 cpu->cpu, (unsigned long long)(cpu->end.subbufs - there),
+				 (unsigned long long)cpu->end.subbufs);
+	}
+}
+
+/* Takes over dir, unless it fails. */
+static int dir_read(struct capture *c, const struct cap_dir *dir, struct kvmft_err *err)
+{
+	bool cut = false;
+	size_t ndamage;
+	int ret;
+
+	c->version = CAPTURE_VERSION;
+	cap_priv(c)->dir = *dir;
+	ret = read_meta(c, dir, &cut, err);
+	util_close_fd(&cap_priv(c)->formats.fd);
+	ret = ret ?: read_geometry(c, dir);
+	for (int i = 0; i < CAP_TEXTS && !ret; i++)
+		ret = read_text(c, dir, (enum cap_text)i);
+	if (!ret && c->subbuf_size)
+		ret = read_segments(c, dir);
+	if (!ret && c->subbuf_size)
+		check_counts(c);
+	ndamage = c->ndamage;
+	if (!ret && !c->complete) {
+		cap_note(
+			c,
+			"the recording was cut short: no end record%s, so what was lost is not counted",
+			cut ? ", and meta ends within a line" : "");
+		if (c->ndamage > ndamage)
+			c->damage[ndamage].no_end = true;
+	} else if (!ret && cut) {
+		cap_note(c, "meta: the last line is cut short");
+	}
+	if (dir->tar && dir->fd < 0)
+		cap_priv(c)->maker = (struct cap_maker){ .make = in_memory, .arg = c };
+	if (!ret && dir->tar && dir->tar->cut)
+		cap_note(c, "the tar archive is cut short, or damaged from somewhere on");
+	if (ret)
+		cap_priv(c)->dir = (struct cap_dir){ .fd = -1 }; /* still the caller's */
+	return ret;
+}
+
+/* ---- files of any format ---- */
 
 typedef int (*read_file_fn)(struct capture *c, int fd, uint64_t size, struct kvmft_err *err);
 
@@ -32,7 +414,7 @@ static int read_archive(struct capture *c, int fd, const char *sub, struct kvmft
 			      "a tar archive %s a capture of kvmft record: unpack it (tar xf) and "
 			      "give what is in it",
 			      dir.tar->cut ? "that is cut short before" : "without");
-	ret = ret ?: cap_dir_read(c, &dir, err);
+	ret = ret ?: dir_read(c, &dir, err);
 	if (ret)
 		cap_dir_close(&dir);
 	else
@@ -66,7 +448,7 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 	if (S_ISDIR(st.st_mode) && (other = cap_open_file(fd, "metadata", &size)) >= 0)
 		return err_set(err, EINVAL, "%s", CTF);
 	if (S_ISDIR(st.st_mode))
-		ret = cap_dir_read(c, &(struct cap_dir){ .fd = fd }, err);
+		ret = dir_read(c, &(struct cap_dir){ .fd = fd }, err);
 	else if (*sub && (!S_ISREG(st.st_mode) || !of_file))
 		return err_set(err, ENOTDIR, "cannot open the capture: %s", strerror(ENOTDIR));
 	else if (*sub)

@@ -245,8 +245,7 @@ int meta_apply(struct capture *c, const struct meta_rec *rec) __must_check;
 
 /* ---- the formats ---- */
 
-/* dir / fd are taken over by c->priv only on success. */
-int cap_dir_read(struct capture *c, const struct cap_dir *dir, struct kvmft_err *err) __must_check;
+/* fd is taken over by c->priv only on success. */
 #define TD_MAGIC 10 /* bytes, with which it begins */
 int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
 	__must_check;

@@ -3,7 +3,6 @@
 #include "trace.h"
 
 #include <ctype.h>
-#include <time.h>
 
 struct qline {
 	const char *p, *end;

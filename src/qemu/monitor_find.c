@@ -205,22 +205,6 @@ static int take_dev(struct mon_places *p, struct vm_span all, enum mon_kind kind
 	return add_place(p, kind, option, value, &d, found);
 }
 
-static int take_mon(struct mon_places *p, struct vm_span all, struct vm_span option,
-		    struct vm_span value)
-{
-	struct vm_span list = value, item, id = { 0 }, mode = { 0 };
-	struct dev d = { 0 };
-
-	for (bool first = true; vm_list_next(&list, &item); first = false) {
-		if (first && !memchr(item.p, '=', item.n))
-			id = item;
-		vm_item_value(item, "chardev", &id);
-		vm_item_value(item, "mode", &mode);
-	}
-	return add_place(p, vm_span_is(mode, "control") ? MON_QMP : MON_HMP, option, value, &d,
-			 find_chardev(all, id, &d));
-}
-
 static int take_option(struct mon_places *p, struct vm_span all, struct vm_span option,
 		       struct vm_span value)
 {
@@ -236,8 +220,19 @@ static int take_option(struct mon_places *p, struct vm_span all, struct vm_span 
 		return take_dev(p, all, MON_QMP, option, value);
 	if (vm_span_is(name, "monitor"))
 		return take_dev(p, all, MON_HMP, option, value);
-	if (vm_span_is(name, "mon"))
-		return take_mon(p, all, option, value);
+	if (vm_span_is(name, "mon")) {
+		struct vm_span list = value, item, id = { 0 }, mode = { 0 };
+		struct dev d = { 0 };
+
+		for (bool first = true; vm_list_next(&list, &item); first = false) {
+			if (first && !memchr(item.p, '=', item.n))
+				id = item;
+			vm_item_value(item, "chardev", &id);
+			vm_item_value(item, "mode", &mode);
+		}
+		return add_place(p, vm_span_is(mode, "control") ? MON_QMP : MON_HMP, option, value,
+				 &d, find_chardev(all, id, &d));
+	}
 	/* -serial mon:stdio: a console and HMP on one line */
 	if (value.n > 4 && !memcmp(value.p, "mon:", 4))
 		return add_place(p, MON_HMP, option, value, &(struct dev){ .kind = value }, true);
@@ -455,23 +450,12 @@ static int read_owner(int procfd, const struct vm *vm, struct mon_owner *o)
 	return ret;
 }
 
-/* 1, 0, or -errno if we may not look. */
-static int holds_vm(int procfd, uint32_t pid)
-{
-	_cleanup_(vm_procs_free) struct vm_procs procs = { 0 };
-	int ret = vm_procs_scan_some(procfd, &pid, 1, &procs);
-	bool found = false;
-
-	for (size_t i = 0; procs.n && i < procs.v[0].n; i++)
-		found |= procs.v[0].fd[i].is_vm;
-	if (!ret && !found && procs.n_hidden)
-		ret = -EACCES;
-	return ret ?: found;
-}
-
 static int mon_owner_read(int procfd, const struct vm *vm, struct mon_owner *o,
 			  struct kvmft_err *err)
 {
+	_cleanup_(vm_procs_free) struct vm_procs procs = { 0 };
+	uint32_t pid = vm->pid;
+	bool found = false;
 	int ret;
 
 	*o = (struct mon_owner){ 0 };
@@ -494,7 +478,13 @@ static int mon_owner_read(int procfd, const struct vm *vm, struct mon_owner *o,
 			"process %u (%s) is refused: it belongs to user %u: run as root, or as "
 			"that user",
 			vm->pid, vm->vmm, o->uid);
-	ret = holds_vm(procfd, vm->pid);
+	/* Does it hold a VM? Not known, if we may not look. */
+	ret = vm_procs_scan_some(procfd, &pid, 1, &procs);
+	for (size_t i = 0; procs.n && i < procs.v[0].n; i++)
+		found |= procs.v[0].fd[i].is_vm;
+	if (!ret && !found && procs.n_hidden)
+		ret = -EACCES;
+	ret = ret ?: found;
 	if (ret > 0)
 		return 0;
 	return err_set(err, EPERM,
@@ -783,26 +773,6 @@ static int open_place(int procfd, const struct vm *vm, struct mon_owner *owner,
 	return open_path(&peer, p->kind, timeout_ns, m, err);
 }
 
-/* What to do about it, for the end of the line. */
-static void add_remedy(struct sbuf *b, const struct vm *vm, const struct mon_places *places)
-{
-	bool libvirt = false;
-
-	for (size_t i = 0; i < places->n; i++)
-		libvirt = libvirt || strstr(places->v[i].spelling, "charmonitor") ||
-			  (places->v[i].path && strstr(places->v[i].path, "/libvirt/"));
-	if (!places->n)
-		sbuf_add(b, "its command line has no monitor; start it with "
-			    "-qmp unix:PATH,server=on,wait=off, or name its socket: --qmp SOCKET");
-	else if (libvirt)
-		sbuf_addf(b,
-			  "libvirt holds its own: virsh qemu-monitor-command %s --hmp 'trace-event "
-			  "PATTERN on', or give the domain one more monitor",
-			  vm->name ?: "DOMAIN");
-	else
-		sbuf_add(b, "give QEMU one more: -qmp unix:PATH,server=on,wait=off");
-}
-
 static int open_first(int procfd, const struct vm *vm, struct mon_owner *owner,
 		      const struct mon_places *places, uint64_t timeout_ns, struct monitor **m,
 		      struct kvmft_err *err)
@@ -811,6 +781,7 @@ static int open_first(int procfd, const struct vm *vm, struct mon_owner *owner,
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const uint64_t begin = util_now_ns();
 	int ret = -ENOENT, code = 0;
+	bool libvirt = false;
 
 	for (int kind = MON_QMP; kind <= MON_HMP; kind++)
 		for (size_t i = 0; i < places->n; i++) {
@@ -824,7 +795,20 @@ static int open_first(int procfd, const struct vm *vm, struct mon_owner *owner,
 			if (b.len < 500)
 				sbuf_addf(&b, "%s: %s; ", places->v[i].spelling, why.text);
 		}
-	add_remedy(&b, vm, places);
+	/* What to do about it, for the end of the line. */
+	for (size_t i = 0; i < places->n; i++)
+		libvirt = libvirt || strstr(places->v[i].spelling, "charmonitor") ||
+			  (places->v[i].path && strstr(places->v[i].path, "/libvirt/"));
+	if (!places->n)
+		sbuf_add(&b, "its command line has no monitor; start it with "
+			     "-qmp unix:PATH,server=on,wait=off, or name its socket: --qmp SOCKET");
+	else if (libvirt)
+		sbuf_addf(&b,
+			  "libvirt holds its own: virsh qemu-monitor-command %s --hmp 'trace-event "
+			  "PATTERN on', or give the domain one more monitor",
+			  vm->name ?: "DOMAIN");
+	else
+		sbuf_add(&b, "give QEMU one more: -qmp unix:PATH,server=on,wait=off");
 	err_set(err, -ret, "cannot talk to QEMU %u%s%s: %s", vm->pid, vm->name ? " " : "",
 		vm->name ?: "", b.s ?: "out of memory");
 	if (err)

@@ -5,7 +5,6 @@
  */
 #include "kvmft/qemu_switch.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -16,27 +15,20 @@
 #define SHOWN_BYTES  3000 /* of names, in one line */
 #define LEFT_ANSWERS 10	  /* slow ones at most: every recording waits for them */
 
-static const char *nearest(const struct mon_events *events, const char *name)
+static int unknown(const struct mon_events *events, const char *name, struct kvmft_err *err)
 {
-	const char *best = NULL;
-	unsigned int best_d = 4;
+	_cleanup_(sbuf_free) struct sbuf tcg = { 0 };
+	const char *near = NULL;
+	unsigned int near_d = 4;
 
 	for (size_t i = 0; i < events->n; i++) {
 		unsigned int d = str_distance(events->v[i].name, name);
 
-		if (d < best_d) {
-			best = events->v[i].name;
-			best_d = d;
+		if (d < near_d) {
+			near = events->v[i].name;
+			near_d = d;
 		}
 	}
-	return best;
-}
-
-static int unknown(const struct mon_events *events, const char *name, struct kvmft_err *err)
-{
-	const char *near = nearest(events, name);
-	_cleanup_(sbuf_free) struct sbuf tcg = { 0 };
-
 	if (!events->n)
 		return err_set(err, ENOENT, "this QEMU has no trace events at all");
 	sbuf_addf(&tcg, "%s_exec", name);
@@ -240,8 +232,12 @@ static bool has_ended(const struct left *l)
 	return ret == -ESRCH || (!ret && l->pid && l->start && start != l->start);
 }
 
-static int left_connect(const struct left *l, struct qemu *q, struct kvmft_err *err)
+static int left_off(struct left *l, struct kvmft_err *err)
 {
+	_cleanup_(mon_events_free) struct mon_events now = { 0 };
+	struct qemu q;
+	size_t n = 0;
+	int ret;
 	struct qemu_target t = { .timeout = { .set = true, .v = l->timeout } };
 	char pid[16];
 
@@ -252,16 +248,7 @@ static int left_connect(const struct left *l, struct qemu *q, struct kvmft_err *
 		t.hmp = l->socket;
 	else
 		t.vm = pid;
-	return qemu_open(&t, q, err);
-}
-
-static int left_off(struct left *l, struct kvmft_err *err)
-{
-	_cleanup_(mon_events_free) struct mon_events now = { 0 };
-	struct qemu q;
-	size_t n = 0;
-	int ret = left_connect(l, &q, err);
-
+	ret = qemu_open(&t, &q, err);
 	if (ret)
 		return ret;
 	monitor_within(q.m, l->timeout * LEFT_ANSWERS);

@@ -15,12 +15,7 @@ struct qbuf {
 	size_t pos, len; /* next byte, bytes there */
 };
 
-/* Up to n <= QBUF_SIZE bytes from here on at *p, not yet consumed: how many, or -errno. */
-ssize_t qbuf_peek(struct qbuf *b, size_t n, const uint8_t **p) __must_check;
-void qbuf_skip(struct qbuf *b, size_t n);
-void qbuf_seek(struct qbuf *b, uint64_t offset);
-
-struct simple; /* simple.c */
+struct simple; /* trace.c */
 
 struct qtrace {
 	struct qbuf buf;
@@ -42,9 +37,6 @@ struct qtrace_reader {
 	void (*close)(struct qtrace *t); /* may be NULL */
 };
 
-extern const struct qtrace_reader qtrace_simple, qtrace_log, qtrace_syslog, qtrace_ust;
-
-/* Whether the file begins like one of simple. */
-bool simple_probe(struct qtrace *t);
+extern const struct qtrace_reader qtrace_log, qtrace_syslog, qtrace_ust;
 
 #endif

@@ -16,7 +16,6 @@
 #include <limits.h>
 #include <sys/mount.h>
 #include <sys/vfs.h>
-#include <time.h>
 
 /* An L2 guest that never pauses must not hold us up: about 5 ms per vCPU at most. */
 #define GUEST_MODE_TRIES 8
@@ -135,32 +134,14 @@ static int read_clock(int dirfd, struct vm_vcpu *v)
 	return ret == -ENOENT ? 0 : ret;
 }
 
-/* Clock and thread id from a vCPU's directory; -errno of the first file that was denied. */
-static int read_vcpu(int dirfd, struct vm_vcpu *v)
-{
-	uint64_t tid;
-	bool present;
-	int ret = read_optional_u64(dirfd, "pid", &tid, &present);
-
-	v->tid = 0;
-	v->tid_source = VM_TID_UNKNOWN;
-	if (!ret && present && tid <= INT_MAX) {
-		v->tid = (uint32_t)tid;
-		v->tid_source = tid ? VM_TID_DEBUGFS : VM_TID_NEVER_RAN;
-	}
-	if (ret)
-		(void)read_clock(dirfd, v);
-	else
-		ret = read_clock(dirfd, v);
-	return ret;
-}
-
 static int add_vcpu(int vmfd, const char *name, uint32_t id, struct vm *vm, int *denied)
 {
 	_cleanup_close_ int fd =
 		openat(vmfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct vm_vcpu *v;
 	int ret;
+	uint64_t tid;
+	bool present;
 
 	if (fd < 0)
 		return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
@@ -168,7 +149,18 @@ static int add_vcpu(int vmfd, const char *name, uint32_t id, struct vm *vm, int 
 	if (!v)
 		return -ENOMEM;
 	v->id = id;
-	ret = read_vcpu(fd, v);
+	/* Clock and thread id from a vCPU's directory; -errno of the first file that was denied. */
+	ret = read_optional_u64(fd, "pid", &tid, &present);
+	v->tid = 0;
+	v->tid_source = VM_TID_UNKNOWN;
+	if (!ret && present && tid <= INT_MAX) {
+		v->tid = (uint32_t)tid;
+		v->tid_source = tid ? VM_TID_DEBUGFS : VM_TID_NEVER_RAN;
+	}
+	if (ret)
+		(void)read_clock(fd, v);
+	else
+		ret = read_clock(fd, v);
 	if (ret == -ENOMEM)
 		return ret;
 	if (ret)

@@ -2,7 +2,6 @@
 /* find.c: the VM that a user means, and the small services of struct vm. */
 #include "kvmft/vm_proc.h"
 
-#include <stdarg.h>
 #include <strings.h>
 
 #include "kvmft/vmsel.h"

@@ -11,6 +11,7 @@
  * 5. names, UUIDs and missing thread ids come from the process.
  */
 #include "kvmft/vm_proc.h"
+#include "kvmft/vmsel.h"
 
 #include <sys/syscall.h>
 
@@ -329,28 +330,6 @@ static size_t count_vms_of(const struct scan *s, uint32_t pid)
 	return n;
 }
 
-static int scan_descriptors(struct scan *s)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < s->procs.n && !ret; i++) {
-		const struct vm_proc *p = &s->procs.v[i];
-
-		for (size_t k = 0; k < p->n && !ret; k++)
-			if (p->fd[k].is_vm)
-				ret = consider_vm_fd(s, p->pid, p->fd[k].fd);
-		/* a VMM may close the VM and continue with its vCPUs */
-		if (ret || s->list->debugfs == VM_DEBUGFS_OK || count_vms_of(s, p->pid) ||
-		    list_full(s))
-			continue;
-		ret = add_without_directory(s, p->pid, p->fd[0].fd);
-		if (!ret)
-			ret = vm_add_note(&s->list->vm[s->list->n - 1],
-					  "the VM's own descriptor is closed, FD is a vCPU's");
-	}
-	return ret;
-}
-
 static bool has_vcpu(const struct vm *vm, uint32_t id)
 {
 	for (size_t i = 0; i < vm->n_vcpus; i++)
@@ -359,11 +338,18 @@ static bool has_vcpu(const struct vm *vm, uint32_t id)
 	return false;
 }
 
-static int take_vcpu_fds(struct vm *vm, const struct vm_proc *p)
+/* debugfs has no vCPU directories on arm64. */
+static int fill_vcpus(struct scan *s, struct vm *vm)
 {
+	const struct vm_proc *p = vm_procs_get(&s->procs, vm->pid);
 	bool nameless = false;
 	struct vm_vcpu *v;
 
+	if (vm->n_vcpus || (vm->has_debugfs && s->vcpu_dirs) || !p)
+		return 0;
+	if (count_vms_of(s, vm->pid) > 1)
+		return vm_add_note(vm, "vCPUs unknown: without debugfs those of several VMs in one "
+				       "process cannot be told apart");
 	for (size_t k = 0; k < p->n && vm->n_vcpus < VM_MAX_VCPUS; k++) {
 		if (p->fd[k].is_vm)
 			continue;
@@ -381,20 +367,82 @@ static int take_vcpu_fds(struct vm *vm, const struct vm_proc *p)
 	return nameless ? vm_add_note(vm, "this kernel does not show vCPU ids in /proc") : 0;
 }
 
-/* debugfs has no vCPU directories on arm64. */
-static int fill_vcpus(struct scan *s, struct vm *vm)
-{
-	const struct vm_proc *p = vm_procs_get(&s->procs, vm->pid);
+/* ---- 5: who is it ---- */
 
-	if (vm->n_vcpus || (vm->has_debugfs && s->vcpu_dirs) || !p)
+/* Which thread runs which vCPU, by the names VMMs give their threads: a hint only. */
+
+struct found {
+	uint32_t number, tid;
+};
+
+struct collect {
+	const struct vmsel_comm *pattern; /* of the first thread that matched any */
+	struct found *v;
+	size_t n, cap;
+};
+
+static int collect_task(const struct vm_task *task, void *ctx)
+{
+	struct collect *c = ctx;
+	uint32_t number;
+	const struct vmsel_comm *p = vmsel_vcpu(task->comm, &number);
+
+	if (!p || (c->pattern && c->pattern != p))
 		return 0;
-	if (count_vms_of(s, vm->pid) > 1)
-		return vm_add_note(vm, "vCPUs unknown: without debugfs those of several VMs in one "
-				       "process cannot be told apart");
-	return take_vcpu_fds(vm, p);
+	c->pattern = p;
+	return array_add(&c->v, &c->n, &c->cap, &(struct found){ number, task->tid },
+			 sizeof(*c->v));
 }
 
-/* ---- 5: who is it ---- */
+COMPARE_BY(compare_number, struct found, .number);
+
+static bool unique(const struct collect *c, size_t i)
+{
+	return (i == 0 || c->v[i - 1].number != c->v[i].number) &&
+	       (i + 1 == c->n || c->v[i + 1].number != c->v[i].number);
+}
+
+static void assign_all(const struct collect *c, struct vm *vm)
+{
+	bool gaps = vm->n_vcpus && vm->vcpu[vm->n_vcpus - 1].id != vm->n_vcpus - 1;
+	/* CPUs and APIC ids ascend together; if any are missing, nothing can be said. */
+	bool in_order = c->pattern->is_index && gaps;
+
+	for (size_t i = 0; i < c->n && in_order; i++)
+		if (c->n != vm->n_vcpus || !unique(c, i))
+			return;
+	for (size_t i = 0; i < c->n; i++) {
+		const struct vm_vcpu key = { .id = c->v[i].number };
+		struct vm_vcpu *v = in_order ? &vm->vcpu[i] : NULL;
+
+		if (!in_order && vm->n_vcpus && unique(c, i))
+			v = bsearch(&key, vm->vcpu, vm->n_vcpus, sizeof(key), vm_vcpu_compare);
+		if (!v || v->tid_source != VM_TID_UNKNOWN)
+			continue;
+		v->tid = c->v[i].tid;
+		v->tid_source = VM_TID_THREAD_NAME;
+	}
+}
+
+/* Gives vCPUs without a thread the one named like them; only for a process with one VM. */
+static int threads_guess(const struct vm_roots *roots, struct vm *vm)
+{
+	struct collect c = { 0 };
+	size_t known = 0;
+	int ret;
+
+	while (known < vm->n_vcpus && vm->vcpu[known].tid_source != VM_TID_UNKNOWN)
+		known++;
+	if (known == vm->n_vcpus)
+		return 0;
+	ret = vm_tasks_walk(roots, vm->pid, collect_task, &c);
+	if (!ret && c.n) {
+		qsort(c.v, c.n, sizeof(*c.v), compare_number);
+		assign_all(&c, vm);
+	}
+	free(c.v);
+	return ret == -ENOMEM ? ret : 0;
+}
 
 static int identify(struct scan *s, struct vm *vm)
 {
@@ -427,7 +475,7 @@ static int identify(struct scan *s, struct vm *vm)
 	ret = fill_vcpus(s, vm);
 	/* a thread's name says the vCPU, not which VM of the process */
 	if (!ret && count_vms_of(s, vm->pid) == 1)
-		ret = vm_threads_guess(&s->roots, vm);
+		ret = threads_guess(&s->roots, vm);
 	return ret;
 }
 
@@ -447,10 +495,22 @@ static int scan_all(struct scan *s)
 		s->vcpu_dirs |= s->list->vm[i].n_vcpus > 0;
 	ret = ret ?: look_at_processes(s);
 	ret = ret ?: resolve_pids(s);
-	if (!ret &&
-	    !s->only) /* otherwise descriptors of all others would look like VMs without a
-		       * directory */
-		ret = scan_descriptors(s);
+	/* With only some, descriptors of all others would look like VMs without a directory. */
+	for (size_t i = 0; i < s->procs.n && !ret && !s->only; i++) {
+		const struct vm_proc *p = &s->procs.v[i];
+
+		for (size_t k = 0; k < p->n && !ret; k++)
+			if (p->fd[k].is_vm)
+				ret = consider_vm_fd(s, p->pid, p->fd[k].fd);
+		/* a VMM may close the VM and continue with its vCPUs */
+		if (ret || s->list->debugfs == VM_DEBUGFS_OK || count_vms_of(s, p->pid) ||
+		    list_full(s))
+			continue;
+		ret = add_without_directory(s, p->pid, p->fd[0].fd);
+		if (!ret)
+			ret = vm_add_note(&s->list->vm[s->list->n - 1],
+					  "the VM's own descriptor is closed, FD is a vCPU's");
+	}
 	for (size_t i = 0; i < s->list->n && !ret; i++)
 		ret = identify(s, &s->list->vm[i]);
 	s->list->n_hidden = s->procs.n_hidden;

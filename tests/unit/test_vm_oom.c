@@ -61,7 +61,6 @@ static char *scarce_strndup(const char *s, size_t n)
 #include "../../src/vm/proc.c"
 #include "../../src/vm/scan.c"
 #include "../../src/vm/tasks.c"
-#include "../../src/vm/threads.c"
 #undef malloc
 #undef realloc
 #undef calloc
