@@ -154,6 +154,8 @@ int kinst_create(struct ktracefs *t, const struct kinst_config *c, struct kinst 
  * Descriptors from kinst_raw_open() must be closed before.
  */
 int kinst_destroy(struct kinst *k, struct kvmft_err *err);
+/* The same at the end of a command: if it fails, that is only noted. */
+void kinst_end(struct kinst *k, note_fn *note);
 
 /*
  * Its trace clock from here on, read back; NULL leaves it. What the ring holds is lost, even if the
@@ -511,13 +513,14 @@ struct kreset {
 /*
  * Removes instances kvmft.PID.STARTTIME.N with their triggers, and probe groups and synthetic
  * events kvmft_PID_STARTTIME, whose process is gone. Names that only look similar are never
- * touched. The first failure is returned, but the sweep continues.
+ * touched. The first failure is returned, but the sweep continues. only: what this one left, even
+ * if others are gone, too; NULL: all.
  */
-int kreset_sweep(struct ktracefs *t, bool dry_run, struct kreset *r, struct kvmft_err *err);
-/* The same for what @only left, even if others are gone, too; NULL: for all. */
-int kreset_sweep_of(struct ktracefs *t, const struct kowner *only, bool dry_run, struct kreset *r,
-		    struct kvmft_err *err);
+int kreset_sweep(struct ktracefs *t, const struct kowner *only, bool dry_run, struct kreset *r,
+		 struct kvmft_err *err);
 void kreset_free(struct kreset *r);
+/* What a killed kvmft left is removed and noted (NULL: not); failures are left to `kvmft reset`. */
+void kreset_leftovers(struct ktracefs *t, note_fn *note);
 
 int kowner_self(struct kowner *o) __must_check;
 int kowner_parse(const char *name, char sep, struct kowner *o) __must_check;

@@ -66,8 +66,6 @@ const struct live_totals *live_totals(const struct live *l);
 
 /* ---- the session ---- */
 
-/* Reports and removes what a killed kvmft left; failures are left to `kvmft reset`. */
-void session_sweep(struct ktracefs *t, note_fn *note);
 /* Formats of list, as if they came from a capture; *fmt is the caller's. */
 int session_formats(struct ktracefs *t, const struct kevent_list *list, struct fmt **fmt,
 		    struct kvmft_err *err) __must_check;

@@ -26,7 +26,7 @@ static int reset_kernel(bool dry_run, unsigned int sessions, struct kvmft_err *e
 
 	if (ret)
 		return ret;
-	ret = kreset_sweep(t, dry_run, &r, err);
+	ret = kreset_sweep(t, NULL, dry_run, &r, err);
 	if (r.text.s)
 		fputs(r.text.s, stdout);
 	printf("%s %u instance(s), %u probe(s) or synthetic event(s) and %u session(s)\n",

@@ -102,25 +102,20 @@ static bool root_has(const struct kfeat_env *e, const char *file)
 
 /* ---- lockdown ---- */
 
-static void lockdown_unseen(const struct kfeat_env *e, struct kfeat_result *r)
-{
-	if (root_has(e, "sys/kernel/security/lsm"))
-		feat_say(r, KFEAT_HAVE, "this kernel has no lockdown");
-	else if (e->t && ktracefs_has(e->t, "trace_clock"))
-		feat_say(r, KFEAT_HAVE,
-			 "none that matters: tracefs is filled (securityfs not mounted)");
-	else
-		feat_say(r, KFEAT_UNKNOWN, "securityfs is not mounted");
-}
-
 static void feat_lockdown(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	_cleanup_free_ char *text = root_read(e, "sys/kernel/security/lockdown");
 	char mode[32];
 
-	if (!text)
-		lockdown_unseen(e, r);
-	else if (ktext_chosen(text, mode, sizeof(mode)))
+	if (!text) {
+		if (root_has(e, "sys/kernel/security/lsm"))
+			feat_say(r, KFEAT_HAVE, "this kernel has no lockdown");
+		else if (e->t && ktracefs_has(e->t, "trace_clock"))
+			feat_say(r, KFEAT_HAVE,
+				 "none that matters: tracefs is filled (securityfs not mounted)");
+		else
+			feat_say(r, KFEAT_UNKNOWN, "securityfs is not mounted");
+	} else if (ktext_chosen(text, mode, sizeof(mode)))
 		feat_say(r, KFEAT_UNKNOWN, "cannot make sense of /sys/kernel/security/lockdown");
 	else if (!strcmp(mode, "none"))
 		feat_say(r, KFEAT_HAVE, "not locked down");
@@ -303,31 +298,25 @@ static void feat_msr_module(const struct kfeat_env *e __unused_arg, struct kfeat
 	say_module("msr", r);
 }
 
-/* Back ends of KVM other than the two vendors': a kernel may have one of its own. */
-static void other_backends(const struct kfeat_env *e, struct sbuf *b)
-{
-	char path[512];
-	struct dirent *d;
-	DIR *dir;
-
-	snprintf(path, sizeof(path), "%s/sys/module", e->root ?: "");
-	dir = dir_open(AT_FDCWD, path);
-	while (dir && (d = readdir(dir)))
-		if (str_starts(d->d_name, "kvm_") && strcmp(d->d_name, "kvm_intel") &&
-		    strcmp(d->d_name, "kvm_amd"))
-			sbuf_addf(b, " %s", d->d_name);
-	if (dir)
-		closedir(dir);
-}
-
 static void feat_kvm_vendor(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	enum kmodule_state intel = kmodule_state_get("kvm_intel"),
 			   amd = kmodule_state_get("kvm_amd");
 	_cleanup_(sbuf_free) struct sbuf other = { 0 };
 	enum kfeat_state s = KFEAT_LACK;
+	char path[512];
+	struct dirent *d;
+	DIR *dir;
 
-	other_backends(e, &other);
+	/* Back ends of KVM other than the two vendors': a kernel may have one of its own. */
+	snprintf(path, sizeof(path), "%s/sys/module", e->root ?: "");
+	dir = dir_open(AT_FDCWD, path);
+	while (dir && (d = readdir(dir)))
+		if (str_starts(d->d_name, "kvm_") && strcmp(d->d_name, "kvm_intel") &&
+		    strcmp(d->d_name, "kvm_amd"))
+			sbuf_addf(&other, " %s", d->d_name);
+	if (dir)
+		closedir(dir);
 	if (intel == KMODULE_LOADED || intel == KMODULE_BUILTIN || amd == KMODULE_LOADED ||
 	    amd == KMODULE_BUILTIN || other.len)
 		s = KFEAT_HAVE;

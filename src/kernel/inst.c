@@ -474,3 +474,11 @@ int kinst_destroy(struct kinst *k, struct kvmft_err *err)
 	free(k);
 	return got;
 }
+
+void kinst_end(struct kinst *k, note_fn *note)
+{
+	struct kvmft_err err = { .text = "" };
+
+	if (kinst_destroy(k, &err) && err.text[0])
+		note("%s", err.text);
+}

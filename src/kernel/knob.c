@@ -12,23 +12,6 @@ static void entry_free(struct kjournal_entry *e)
 	free(e->undo);
 }
 
-static int journal_note(struct kjournal *j, int dirfd, const char *file, const char *undo)
-{
-	struct kjournal_entry *e = array_grow(&j->v, j->n, &j->cap, sizeof(*e));
-
-	if (!e)
-		return -ENOMEM;
-	e->dirfd = dirfd;
-	e->file = strdup(file);
-	e->undo = strdup(undo);
-	if (!e->file || !e->undo) {
-		entry_free(e);
-		return -ENOMEM;
-	}
-	j->n++;
-	return 0;
-}
-
 static void journal_drop(struct kjournal *j, size_t i)
 {
 	entry_free(&j->v[i]);
@@ -42,9 +25,18 @@ int knob_write(struct kjournal *j, int dirfd, const char *file, const char *text
 	int err;
 
 	if (j && undo) {
-		err = journal_note(j, dirfd, file, undo);
-		if (err)
-			return err;
+		struct kjournal_entry *e = array_grow(&j->v, j->n, &j->cap, sizeof(*e));
+
+		if (!e)
+			return -ENOMEM;
+		e->dirfd = dirfd;
+		e->file = strdup(file);
+		e->undo = strdup(undo);
+		if (!e->file || !e->undo) {
+			entry_free(e);
+			return -ENOMEM;
+		}
+		j->n++;
 	}
 	err = file_write_text(dirfd, file, text);
 	if (err && j && undo)

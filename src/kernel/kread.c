@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
-#include <time.h>
 
 #define BATCH_ARGS  100	 /* the kernel takes 128 */
 #define BATCH_BYTES 3000 /* of the 4096 of one line */
@@ -30,17 +29,6 @@ struct reader {
 	const char *func; /* one of provoked[] that really fires */
 	unsigned int seq;
 };
-
-static void provoke(void)
-{
-	struct timespec ns = { .tv_nsec = 1 };
-	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-
-	if (fd >= 0)
-		close(fd);
-	(void)!syscall(SYS_getppid);
-	(void)nanosleep(&ns, NULL);
-}
 
 /* ---- text ---- */
 
@@ -113,8 +101,15 @@ static int shot_fire(struct reader *r, const char *name, char **line, struct kvm
 	kevent_list_free(&list);
 	got = got ?: kinst_events_enable(r->k, err);
 	got = got ?: kinst_tracing(r->k, true, err);
-	if (!got)
-		provoke();
+	if (!got) {
+		struct timespec ns = { .tv_nsec = 1 }; /* for the probe to fire */
+		int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+
+		if (fd >= 0)
+			close(fd);
+		(void)!syscall(SYS_getppid);
+		(void)nanosleep(&ns, NULL);
+	}
 	(void)!kinst_tracing(r->k, false, NULL);
 	(void)kinst_events_disable(r->k);
 	kevent_list_free(&r->k->ev); /* the probe goes shortly, and its event with it */
@@ -201,38 +196,29 @@ static int reader_close(struct reader *r, struct kvmft_err *err)
 
 /* ---- batches ---- */
 
-static void batch_args(const struct kread_arg *arg, size_t n, struct sbuf *b)
-{
-	for (size_t i = 0; i < n; i++)
-		if (arg[i].present)
-			sbuf_addf(b, "%sa%zu=@%s:%s", b->len ? " " : "", i, arg[i].where,
-				  arg[i].type);
-}
-
-static void batch_values(struct kread_arg *arg, size_t n, const char *line)
-{
-	for (size_t i = 0; i < n; i++) {
-		char name[24];
-
-		snprintf(name, sizeof(name), "a%zu", i);
-		if (arg[i].present && kread_parse_field(line, name, &arg[i].value))
-			arg[i].present = false;
-	}
-}
-
 static int batch_read(struct reader *r, struct kread_arg *arg, size_t n, struct kvmft_err *err)
 {
 	_cleanup_free_ char *line = NULL;
 	struct sbuf b = { 0 };
 	int got;
 
-	batch_args(arg, n, &b);
+	for (size_t i = 0; i < n; i++)
+		if (arg[i].present)
+			sbuf_addf(&b, "%sa%zu=@%s:%s", b.len ? " " : "", i, arg[i].where,
+				  arg[i].type);
 	if (!b.len && !b.error)
 		return 0;
 	got = b.error ? err_set(err, ENOMEM, "out of memory") : shot(r, b.s, &line, err);
 	sbuf_free(&b);
-	if (!got)
-		batch_values(arg, n, line);
+	if (!got) {
+		for (size_t i = 0; i < n; i++) {
+			char name[24];
+
+			snprintf(name, sizeof(name), "a%zu", i);
+			if (arg[i].present && kread_parse_field(line, name, &arg[i].value))
+				arg[i].present = false;
+		}
+	}
 	return got;
 }
 
@@ -288,9 +274,13 @@ static bool kernel_refuses_unknown(void)
 	return major > 4 || (major == 4 && minor >= 20);
 }
 
-/* Marks all as present, if they can be requested. */
-static int mark_all(struct kread_arg *arg, size_t n, struct kvmft_err *err)
+int kread_symbols(struct ktracefs *t, struct kread_arg *arg, size_t n, struct kvmft_err *err)
 {
+	struct reader r = { .t = t };
+	size_t at = 0;
+	int got, gone, found = 0;
+
+	/* Marks all as present, if they can be requested. */
 	if (!kernel_refuses_unknown())
 		return err_set(err, EOPNOTSUPP,
 			       "kernel variables can be read from Linux 4.20 on only");
@@ -301,18 +291,6 @@ static int mark_all(struct kread_arg *arg, size_t n, struct kvmft_err *err)
 			return err_set(err, EINVAL, "%s:%s: not SYMBOL+OFFSET and a type",
 				       arg[i].where, arg[i].type);
 	}
-	return 0;
-}
-
-int kread_symbols(struct ktracefs *t, struct kread_arg *arg, size_t n, struct kvmft_err *err)
-{
-	struct reader r = { .t = t };
-	size_t at = 0;
-	int got, gone, found = 0;
-
-	got = mark_all(arg, n, err);
-	if (got < 0)
-		return got;
 	got = reader_open(&r, t, err);
 	for (size_t len; !got && at < n; at += len) {
 		len = batch_length(arg + at, n - at);

@@ -11,7 +11,6 @@
 #include "kvmft/dlopen.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #ifdef HAVE_LIBKMOD
 #include <dlfcn.h>
 #endif

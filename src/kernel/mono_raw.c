@@ -17,7 +17,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <time.h>
 
 #include "priv.h"
 #include "kvmft/kclock.h"
@@ -159,11 +158,6 @@ static bool is_record(const struct kread_arg *a)
 	       (uint32_t)a[TK_MULT_SHIFT].value && a[TK_MULT_SHIFT].value >> 32 <= SHIFT_MAX;
 }
 
-static bool same_moment(const struct kread_arg *a, const struct kread_arg *b)
-{
-	return a[TK_CLOCK].value == b[TK_CLOCK].value && a[TK_LAST].value == b[TK_LAST].value;
-}
-
 /* The second of exactly two records; if there are more, we do not know what we are looking at. */
 static int find_raw(const struct kread_arg *word, struct kmono_raw *r)
 {
@@ -178,7 +172,8 @@ static int find_raw(const struct kread_arg *word, struct kmono_raw *r)
 		found[n++] = &word[i];
 		i += TK_FIELDS - 1;
 	}
-	if (n != ARRAY_SIZE(found) || !same_moment(found[0], found[1]))
+	if (n != ARRAY_SIZE(found) || !(found[0][TK_CLOCK].value == found[1][TK_CLOCK].value &&
+					found[0][TK_LAST].value == found[1][TK_LAST].value))
 		return -ENOENT;
 	r->line = (struct mono_raw){
 		.last = found[1][TK_LAST].value,

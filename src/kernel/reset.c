@@ -12,7 +12,6 @@
  */
 #include "priv.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <tracefs.h>
 
@@ -241,13 +240,8 @@ static int sweep_lines(struct sweep *s, const struct kind *k)
 	return 0;
 }
 
-int kreset_sweep(struct ktracefs *t, bool dry_run, struct kreset *r, struct kvmft_err *err)
-{
-	return kreset_sweep_of(t, NULL, dry_run, r, err);
-}
-
-int kreset_sweep_of(struct ktracefs *t, const struct kowner *only, bool dry_run, struct kreset *r,
-		    struct kvmft_err *err)
+int kreset_sweep(struct ktracefs *t, const struct kowner *only, bool dry_run, struct kreset *r,
+		 struct kvmft_err *err)
 {
 	/* After the instances, which use them. */
 	static const struct kind list[] = {
@@ -281,4 +275,12 @@ void kreset_free(struct kreset *r)
 {
 	sbuf_free(&r->text);
 	*r = (struct kreset){ 0 };
+}
+
+void kreset_leftovers(struct ktracefs *t, note_fn *note)
+{
+	_cleanup_(kreset_free) struct kreset r = { 0 };
+
+	if (!kreset_sweep(t, NULL, false, &r, NULL) && r.instances && note)
+		note("removed %u instance(s) that a killed kvmft had left", r.instances);
 }

@@ -7,7 +7,6 @@
 #include "priv.h"
 
 #include <fcntl.h>
-#include <time.h>
 
 #if defined(__x86_64__) || defined(__i386__)
 #include <cpuid.h>

@@ -82,7 +82,6 @@ static int drain_start(struct exits_run *x)
 
 static void drain_stop(struct exits_run *x)
 {
-	struct kvmft_err undo = { .text = "" };
 	struct exits_drain *d = x->drain;
 
 	if (d) {
@@ -93,8 +92,7 @@ static void drain_stop(struct exits_run *x)
 		free(d);
 	}
 	x->drain = NULL;
-	if (kinst_destroy(x->k, &undo) && undo.text[0])
-		x->note("%s", undo.text);
+	kinst_end(x->k, x->note);
 	x->k = NULL;
 }
 
@@ -186,14 +184,6 @@ static int take_event(struct exits_run *x, const struct rec *rec)
 	return take_entry(x, rec, (uint32_t)tid);
 }
 
-/* What was woken before may have entered unseen. */
-static void take_gap(struct exits_drain *d)
-{
-	exits_handling_gap(&d->pair);
-	for (size_t i = 0; i < d->woken.cap; i++)
-		d->woken.slot[i].val = 0;
-}
-
 /* once: what there is now, else until nothing is left. */
 static int drain_all(struct exits_run *x, bool last, bool once)
 {
@@ -206,8 +196,12 @@ static int drain_all(struct exits_run *x, bool last, bool once)
 		while (more >= 0 && !ret && (item = live_next(d->live)))
 			if (item->kind == R_EVENT)
 				ret = take_event(x, &item->rec);
-			else
-				take_gap(d);
+			else {
+				/* What was woken before may have entered unseen. */
+				exits_handling_gap(&d->pair);
+				for (size_t i = 0; i < d->woken.cap; i++)
+					d->woken.slot[i].val = 0;
+			}
 	} while (more > 0 && !ret && !once);
 	return err_why(x->err, ret ?: MIN(more, 0), "cannot read the ring");
 }

@@ -246,10 +246,8 @@ static int hist_start(struct exits_run *x)
 static void hist_stop(struct exits_run *x)
 {
 	struct exits_hist *h = x->hist;
-	struct kvmft_err undo = { .text = "" };
 
-	if (kinst_destroy(x->k, &undo) && undo.text[0])
-		x->note("%s", undo.text);
+	kinst_end(x->k, x->note);
 	x->k = NULL;
 	for (unsigned int i = 0; h && i < 2; i++) {
 		const char *name = i ? h->synth_wake : h->synth;

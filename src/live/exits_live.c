@@ -12,7 +12,6 @@
 #include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "kvmft/screen.h"
 
@@ -451,7 +450,7 @@ static int prepare(struct exits_run *x)
 	ret = ktracefs_open(NULL, KTRACEFS_MOUNT, &x->t, x->err);
 	if (ret)
 		return ret;
-	session_sweep(x->t, x->note);
+	kreset_leftovers(x->t, x->note);
 	ret = prepare_events(x);
 	exits_who_begin(x);
 	ret = ret ?: exits_target_find(x);

@@ -5,7 +5,6 @@
  */
 #include "exits.h"
 
-#include <dirent.h>
 #include <inttypes.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
@@ -254,21 +253,6 @@ static int target_tid(struct exits_run *x, uint32_t tid)
 	return 0;
 }
 
-/* "0-3, 8": ids ascend. */
-static void add_ranges(struct sbuf *b, const struct vm *vm)
-{
-	for (size_t i = 0; i < vm->n_vcpus; i++) {
-		size_t last = i;
-
-		while (last + 1 < vm->n_vcpus && vm->vcpu[last + 1].id == vm->vcpu[last].id + 1)
-			last++;
-		sbuf_addf(b, "%s%" PRIu32, i ? ", " : "", vm->vcpu[i].id);
-		if (last > i)
-			sbuf_addf(b, "-%" PRIu32, vm->vcpu[last].id);
-		i = last;
-	}
-}
-
 static const struct vm *first_vm_of(const struct vm_list *l, uint32_t pid, size_t *n)
 {
 	const struct vm *found = NULL;
@@ -347,7 +331,18 @@ static int find_vcpu(struct exits_run *x, const struct vm *vm, bool alone)
 		if (vm->vcpu[i].id == x->c->vcpu.v)
 			v = &vm->vcpu[i];
 	if (!v) {
-		add_ranges(&have, vm);
+		/* "0-3, 8": ids ascend. */
+		for (size_t i = 0; i < vm->n_vcpus; i++) {
+			size_t last = i;
+
+			while (last + 1 < vm->n_vcpus &&
+			       vm->vcpu[last + 1].id == vm->vcpu[last].id + 1)
+				last++;
+			sbuf_addf(&have, "%s%" PRIu32, i ? ", " : "", vm->vcpu[i].id);
+			if (last > i)
+				sbuf_addf(&have, "-%" PRIu32, vm->vcpu[last].id);
+			i = last;
+		}
 		return err_set(x->err, ENOENT, "PID %" PRIu32 " has no vCPU %" PRIu64 "; it has %s",
 			       g->pid, x->c->vcpu.v,
 			       have.len ? have.s : vm->note ?: "none yet");

@@ -18,7 +18,6 @@
 
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 
@@ -358,14 +357,6 @@ const struct live_totals *live_totals(const struct live *l)
 #define DEFAULT_BUFFER_KB 4096u
 #define MIN_BUFFER_KB	  512u
 #define FREE_MEMORY_SHARE 20u /* the rings of all CPUs take at most 1/20 of what is free */
-
-void session_sweep(struct ktracefs *t, note_fn *note)
-{
-	_cleanup_(kreset_free) struct kreset leftovers = { 0 };
-
-	if (kreset_sweep(t, false, &leftovers, NULL) == 0 && leftovers.instances)
-		note("removed %u instance(s) that a killed kvmft had left", leftovers.instances);
-}
 
 /* ---- formats ---- */
 

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <time.h>
 
 #include "kvmft/output.h"
 #include "kvmft/put.h"
@@ -276,15 +275,6 @@ static void line_time(struct trace *t, const struct live_item *i, int32_t tid)
 	sbuf_addf(&t->line, "%*s  ", t->time_width, text);
 }
 
-/* What precedes the time. Wider ones are not waited for: a column grows when it must. */
-static void line_who(struct trace *t, const char *task, uint32_t cpu)
-{
-	uint32_t last = t->cpus.n ? t->cpus.cpu[t->cpus.n - 1] : 0;
-
-	t->task_width = MAX(t->task_width, (int)strlen(task));
-	sbuf_addf(&t->line, "%-*s [%0*u] ", t->task_width, task, (int)put_dec_len(last), cpu);
-}
-
 /* Appends the line of an item to t->line; false if it is not to be shown. */
 static bool line_add(struct trace *t, const struct live_item *i)
 {
@@ -292,6 +282,7 @@ static bool line_add(struct trace *t, const struct live_item *i)
 	size_t from = t->line.len, what;
 	char task[64] = "-";
 	int32_t tid = -1;
+	uint32_t last;
 
 	if (i->kind == R_EVENT) {
 		if (t->time == TRACE_KVMCLOCK && !trace_kvmclock_feed(t, &i->rec))
@@ -300,7 +291,10 @@ static bool line_add(struct trace *t, const struct live_item *i)
 		snprintf(task, sizeof(task), "%s-%" PRId32, comm_get(t, tid), tid);
 		ev = fmt_by_id(t->fmt, i->rec.id);
 	}
-	line_who(t, task, i->cpu);
+	/* What precedes the time. Wider ones are not waited for: a column grows when it must. */
+	last = t->cpus.n ? t->cpus.cpu[t->cpus.n - 1] : 0;
+	t->task_width = MAX(t->task_width, (int)strlen(task));
+	sbuf_addf(&t->line, "%-*s [%0*u] ", t->task_width, task, (int)put_dec_len(last), i->cpu);
 	line_time(t, i, tid);
 	what = t->line.len;
 	if (i->kind == R_DAMAGE) {
@@ -377,12 +371,15 @@ static int loop_flush(struct trace *t)
 	return ret;
 }
 
-/* Prints what live_read() released. */
-static int loop_print(struct trace *t)
+/* 1: there is more to read at once. */
+static int loop_read(struct trace *t, bool last)
 {
+	int more = live_read(t->live, last), ret;
 	const struct live_item *item;
-	int ret = 0;
 
+	if (more < 0)
+		return err_why(t->err, more, "cannot read the ring");
+	ret = 0;
 	while (!ret && t->end != TRACE_COUNT && t->end != TRACE_READER_GONE &&
 	       (item = live_next(t->live))) {
 		if (line_add(t, item) && item->kind == R_EVENT)
@@ -392,33 +389,8 @@ static int loop_print(struct trace *t)
 		if (t->line.len >= FLUSH_AT)
 			ret = loop_flush(t);
 	}
-	return ret ?: loop_flush(t);
-}
-
-/* 1: there is more to read at once. */
-static int loop_read(struct trace *t, bool last)
-{
-	int more = live_read(t->live, last), ret;
-
-	if (more < 0)
-		return err_why(t->err, more, "cannot read the ring");
-	ret = loop_print(t);
+	ret = ret ?: loop_flush(t);
 	return ret ?: more;
-}
-
-/* Everything that the ring still holds; not wanted if enough was printed. */
-static int loop_rest(struct trace *t)
-{
-	int ret = kinst_events_disable(t->k);
-
-	if (ret)
-		return err_why(t->err, ret, "cannot disable the events");
-	if (t->end == TRACE_COUNT || t->end == TRACE_READER_GONE)
-		return 0;
-	do {
-		ret = loop_read(t, true);
-	} while (ret > 0 && t->end != TRACE_COUNT && t->end != TRACE_READER_GONE);
-	return MIN(ret, 0);
 }
 
 /*
@@ -444,7 +416,16 @@ static int trace_loop(struct trace *t)
 		if (ret < 0)
 			return ret;
 	}
-	return loop_rest(t);
+	/* Everything that the ring still holds; not wanted if enough was printed. */
+	ret = kinst_events_disable(t->k);
+	if (ret)
+		return err_why(t->err, ret, "cannot disable the events");
+	if (t->end == TRACE_COUNT || t->end == TRACE_READER_GONE)
+		return 0;
+	do {
+		ret = loop_read(t, true);
+	} while (ret > 0 && t->end != TRACE_COUNT && t->end != TRACE_READER_GONE);
+	return MIN(ret, 0);
 }
 
 static int trace_prepare(struct trace *t)
@@ -453,7 +434,7 @@ static int trace_prepare(struct trace *t)
 
 	if (ret)
 		return ret;
-	session_sweep(t->t, t->note);
+	kreset_leftovers(t->t, t->note);
 	ret = clock_choose(t);
 	if (!ret && (t->c->vms.n || t->c->kvmclock)) {
 		/* For the TSC offsets; a machine without debugfs is reported by the VM list. */
@@ -518,11 +499,8 @@ static int trace_result(struct trace *t)
 
 static void trace_undo(struct trace *t)
 {
-	struct kvmft_err err = { .text = "" };
-
 	live_free(t->live);
-	if (kinst_destroy(t->k, &err) && err.text[0])
-		t->note("%s", err.text);
+	kinst_end(t->k, t->note);
 	trace_kvmclock_free(&t->kvmclock);
 	comms_free(&t->comms);
 	fmt_free(t->fmt);

@@ -446,28 +446,21 @@ static int wait_ticks(struct trace *t, struct wait *w)
 	return ret;
 }
 
-static int record_from_kvm(struct trace *t)
+int trace_record_get(struct trace *t)
 {
-	struct kvmft_err undo = { .text = "" };
 	struct wait w = { .found = false };
 	int ret;
 
+	if (t->c->pvclock)
+		return record_by_hand(t);
+	if (t->c->guest_capture)
+		return record_from_capture(t);
 	t->begin_ns = util_now_ns();
 	ret = wait_setup(t, &w);
 	ret = ret ?: wait_ticks(t, &w);
 	live_free(w.live);
 	fmt_free(w.fmt);
-	if (kinst_destroy(w.k, &undo) && undo.text[0])
-		t->note("%s", undo.text);
+	kinst_end(w.k, t->note);
 	kevent_list_free(&w.events);
 	return ret;
-}
-
-int trace_record_get(struct trace *t)
-{
-	if (t->c->pvclock)
-		return record_by_hand(t);
-	if (t->c->guest_capture)
-		return record_from_capture(t);
-	return record_from_kvm(t);
 }

@@ -101,17 +101,6 @@ static int put_param(void *ctx, const char *name, const char *value)
 	return record_put(p->r);
 }
 
-/* How KVM is set up, which explains much of its behaviour. */
-static int facts_params(struct record *r)
-{
-	static const char *const modules[] = { "kvm", "kvm_intel", "kvm_amd" };
-	int ret = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(modules) && !ret; i++)
-		ret = kmodule_params(modules[i], put_param, &(struct params){ r, modules[i] });
-	return ret;
-}
-
 static int facts_header(struct record *r)
 {
 	_cleanup_free_ char *page = NULL, *event = NULL;
@@ -209,8 +198,14 @@ int record_facts_begin(struct record *r)
 	ret = ret ?: facts_machine(r);
 	ret = ret ?: facts_ring(r);
 	ret = ret ?: facts_tsc(r);
-	if (!ret && r->side & CAP_SIDE_HOST)
-		ret = facts_params(r);
+	if (!ret && r->side & CAP_SIDE_HOST) {
+		static const char *const modules[] = { "kvm", "kvm_intel", "kvm_amd" };
+
+		/* How KVM is set up, which explains much of its behaviour. */
+		for (size_t i = 0; i < ARRAY_SIZE(modules) && !ret; i++)
+			ret = kmodule_params(modules[i], put_param,
+					     &(struct params){ r, modules[i] });
+	}
 	ret = ret ?: facts_header(r);
 	capw_hold(r->w);
 	for (size_t i = 0; i < r->events.n && !ret; i++)

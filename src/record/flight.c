@@ -519,25 +519,6 @@ static bool traceoff_is_ours(void)
 	       (major > 5 || (major == 5 && minor >= 18));
 }
 
-static int arm_watch(struct record *r)
-{
-	struct kinst_config c = KINST_CONFIG_DEFAULT;
-	int ret;
-
-	c.buffer_kb = WATCH_KB;
-	c.pid = r->tids.v;
-	c.npid = r->tids.n;
-	c.event_fork = r->tids.n != 0;
-	ret = kinst_create(r->t, &c, &r->flight.watch, r->err);
-	ret = ret ?: kinst_events_add(r->flight.watch, &r->flight.on, r->err);
-	ret = ret ?: kinst_tracing(r->flight.watch, true, r->err);
-	ret = ret ?: kinst_events_enable(r->flight.watch, r->err);
-	if (!ret && !r->c->quiet)
-		r->note("this kernel cannot stop the ring at the trigger: kvmft polls for it ten "
-			"times a second");
-	return ret;
-}
-
 int record_flight_arm(struct record *r)
 {
 	const struct kevent *e = r->flight.on.v;
@@ -568,7 +549,19 @@ int record_flight_arm(struct record *r)
 		ret = text.error ? err_set(r->err, ENOMEM, "out of memory")
 				 : kinst_trigger(r->k, e->sys, e->name, text.s, r->err);
 	} else {
-		ret = arm_watch(r);
+		struct kinst_config c = KINST_CONFIG_DEFAULT;
+
+		c.buffer_kb = WATCH_KB;
+		c.pid = r->tids.v;
+		c.npid = r->tids.n;
+		c.event_fork = r->tids.n != 0;
+		ret = kinst_create(r->t, &c, &r->flight.watch, r->err);
+		ret = ret ?: kinst_events_add(r->flight.watch, &r->flight.on, r->err);
+		ret = ret ?: kinst_tracing(r->flight.watch, true, r->err);
+		ret = ret ?: kinst_events_enable(r->flight.watch, r->err);
+		if (!ret && !r->c->quiet)
+			r->note("this kernel cannot stop the ring at the trigger: kvmft polls for "
+				"it ten times a second");
 	}
 	r->flight.armed = !ret;
 	return ret;
@@ -706,10 +699,8 @@ void record_flight_free(struct record *r)
 		if (kinst_can_copy_markers(r->flight.watch) &&
 		    kinst_copy_markers(r->flight.watch, false, &err))
 			r->note("%s", err.text);
-		err.text[0] = '\0';
 	}
-	if (r->flight.watch && kinst_destroy(r->flight.watch, &err) && err.text[0])
-		r->note("%s", err.text);
+	kinst_end(r->flight.watch, r->note);
 	r->flight.watch = NULL;
 	kevent_list_free(&r->flight.on);
 }
@@ -721,23 +712,6 @@ void record_flight_free(struct record *r)
  * record.
  */
 
-static int order_snapshot(struct record *r, const char *by)
-{
-	int ret;
-
-	if (!r->c->flight) {
-		drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_ALL);
-		return 0;
-	}
-	/* What happened must stay in the ring while that is written out. */
-	r->flight.stopped = krdtsc_now();
-	snprintf(r->flight.by, sizeof(r->flight.by), "%s", by);
-	ret = kinst_tracing(r->k, false, r->err);
-	ret = ret ?: record_flight_dump(r, "control");
-	r->flight.by[0] = '\0';
-	return ret ?: kinst_tracing(r->k, true, r->err);
-}
-
 static int order_obey(struct record *r, struct record_child *c)
 {
 	const char *what = r->order.text;
@@ -746,8 +720,21 @@ static int order_obey(struct record *r, struct record_child *c)
 	r->order.text[r->order.len] = '\0';
 	r->order.len = 0;
 	strsep(&by, " ");
-	if (!strcmp(what, "snapshot"))
-		return order_snapshot(r, by ?: "");
+	if (!strcmp(what, "snapshot")) {
+		int ret;
+
+		if (!r->c->flight) {
+			drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_ALL);
+			return 0;
+		}
+		/* What happened must stay in the ring while that is written out. */
+		r->flight.stopped = krdtsc_now();
+		snprintf(r->flight.by, sizeof(r->flight.by), "%s", by ?: "");
+		ret = kinst_tracing(r->k, false, r->err);
+		ret = ret ?: record_flight_dump(r, "control");
+		r->flight.by[0] = '\0';
+		return ret ?: kinst_tracing(r->k, true, r->err);
+	}
 	if (!strcmp(what, "stop"))
 		r->end_reason = "control";
 	else if (!strcmp(what, "start") && c->p.pid > 0 && c->p.to >= 0)

@@ -142,29 +142,13 @@ int record_ask(const struct record *r, const struct record_helper *h, const void
  * COMMAND, which runs as if kvmft were not there: with the signals, CPUs and limits that kvmft was
  * started with. It does not outlive the recorder: it gets SIGTERM when that is killed.
  */
-
-static void env_restore(const struct record_env *env)
-{
-	sigset_t none;
-
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
-	signal(SIGXFSZ, SIG_DFL);
-	umask(env->umask);
-	/* Restoring what it would have had is a courtesy: a failure is no reason not to run it. */
-	if (env->affinity)
-		(void)sched_setaffinity(0, env->affinity_size, env->affinity);
-	if (env->has_nofile)
-		(void)!setrlimit(RLIMIT_NOFILE, &env->nofile);
-}
-
 static void child_main(struct record *r, int go, int failed, void *command)
 {
 	const struct record_control *control = &r->c->control;
 	char **argv = command;
 	int error, null;
 	char c;
+	sigset_t none;
 
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (r->marker == RECORD_MARKER_COMMAND) {
@@ -172,7 +156,16 @@ static void child_main(struct record *r, int go, int failed, void *command)
 		if (full_write(failed, &error, sizeof(error), NULL))
 			_exit(125);
 	}
-	env_restore(&r->env);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
+	umask(r->env.umask);
+	/* Restoring what it would have had is a courtesy: a failure is no reason not to run it. */
+	if (r->env.affinity)
+		(void)sched_setaffinity(0, r->env.affinity_size, r->env.affinity);
+	if (r->env.has_nofile)
+		(void)!setrlimit(RLIMIT_NOFILE, &r->env.nofile);
 	/* End of file without a byte: the parent gave up before tracing was live. */
 	if (read(go, &c, 1) != 1)
 		_exit(125);
@@ -580,7 +573,7 @@ static bool watch_cleaned(struct record *r, const struct kowner *recorder)
 
 	if (kowner_alive(recorder)) /* it is still closing its files */
 		return false;
-	(void)!kreset_sweep_of(r->t, recorder, false, &found, NULL);
+	(void)!kreset_sweep(r->t, recorder, false, &found, NULL);
 	done = !found.busy;
 	kreset_free(&found);
 	return done;

@@ -314,21 +314,6 @@ static bool only_on(const struct kept *q)
 	return true;
 }
 
-static int set_wanted(struct kept *q, struct kvmft_err *err)
-{
-	int ret = 0;
-
-	for (size_t i = 0; only_on(q) && i < q->want.n && !ret; i++)
-		ret = qemu_apply(q->q.m, &q->before, &q->want.v[i], err);
-	for (size_t i = 0; !only_on(q) && i < q->before.n && !ret; i++) {
-		const struct mon_event *e = &q->before.v[i];
-
-		if (e->state == MON_DISABLED && mon_switches_get(&q->want, e->name) == 1)
-			ret = monitor_set(q->q.m, e->name, true, err);
-	}
-	return ret;
-}
-
 static int switch_on(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
 	_cleanup_(mon_events_free) struct mon_events now = { 0 };
@@ -337,7 +322,15 @@ static int switch_on(struct keep *k, struct kept *q, struct kvmft_err *err)
 
 	q->on = true;
 	monitor_within(q->q.m, QEMU_NS);
-	ret = set_wanted(q, err);
+	ret = 0;
+	for (size_t i = 0; only_on(q) && i < q->want.n && !ret; i++)
+		ret = qemu_apply(q->q.m, &q->before, &q->want.v[i], err);
+	for (size_t i = 0; !only_on(q) && i < q->before.n && !ret; i++) {
+		const struct mon_event *e = &q->before.v[i];
+
+		if (e->state == MON_DISABLED && mon_switches_get(&q->want, e->name) == 1)
+			ret = monitor_set(q->q.m, e->name, true, err);
+	}
 	ret = ret ?: monitor_events(q->q.m, &now, err);
 	if (ret)
 		return ret;
@@ -358,23 +351,6 @@ static bool has_ended(struct kept *q)
 	return q->gone && q->q.pid && vm_task_read(NULL, q->q.pid, &task, &start) != 0;
 }
 
-/* A wildcard none of whose events was on is switched off at once, not by thousands of names. */
-static int wildcards_off(struct kept *q, struct kvmft_err *err)
-{
-	int ret = 0;
-
-	for (size_t i = 0; only_on(q) && i < q->want.n && !ret; i++) {
-		const char *pattern = q->want.v[i].pattern;
-		bool was_on = !strchr(pattern, '*');
-
-		for (size_t k = 0; k < q->before.n && !was_on; k++)
-			was_on = q->before.v[k].state == MON_ENABLED &&
-				 str_glob(pattern, q->before.v[k].name);
-		ret = was_on ? 0 : monitor_set(q->q.m, pattern, false, err);
-	}
-	return ret;
-}
-
 static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
 	_cleanup_(mon_events_free) struct mon_events now = { 0 };
@@ -387,7 +363,20 @@ static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 	ns = patience(k->begin, QEMU_NS, BACK_TIMEOUT_NS, BACK_LEAST_NS);
 	monitor_patience(q->q.m, ns);
 	monitor_within(q->q.m, MIN(ns * ANSWERS, QEMU_NS));
-	ret = wildcards_off(q, err);
+	/*
+	 * A wildcard none of whose events was on is switched off at once, not by thousands of
+	 * names.
+	 */
+	ret = 0;
+	for (size_t i = 0; only_on(q) && i < q->want.n && !ret; i++) {
+		const char *pattern = q->want.v[i].pattern;
+		bool was_on = !strchr(pattern, '*');
+
+		for (size_t e = 0; e < q->before.n && !was_on; e++)
+			was_on = q->before.v[e].state == MON_ENABLED &&
+				 str_glob(pattern, q->before.v[e].name);
+		ret = was_on ? 0 : monitor_set(q->q.m, pattern, false, err);
+	}
 	ret = ret ?: monitor_events(q->q.m, &now, err);
 	/* Only what we switched: what somebody else has switched off stays off. */
 	for (size_t i = 0; i < now.n; i++)

@@ -10,7 +10,6 @@
 #include "record.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/timerfd.h>
@@ -258,31 +257,6 @@ static int take_came(struct record *r, struct pollfd *look)
 	return ret || !due ? ret : wait_timer(look, due - MIN(due, now), 0);
 }
 
-static int take_all(struct record *r, struct pollfd *p, struct record_child *c, unsigned int *tick)
-{
-	int ret = 0;
-
-	if (p[W_SIGNAL].revents)
-		ret = take_signals(r, p[W_SIGNAL].fd, c);
-	if (!ret && p[W_CONTROL].revents && !r->end_reason)
-		ret = record_control_take(r, c);
-	if (!ret && take_count(&p[W_STORE]))
-		ret = take_store(r);
-	if (!ret && p[W_DURATION].revents && !r->end_reason)
-		r->end_reason = "duration";
-	if (!ret && take_count(&p[W_ROTATE]))
-		ret = take_rotate(r, &p[W_ROTATE]);
-	if (!ret && take_count(&p[W_FLUSH]))
-		ret = take_flush(r);
-	if (!ret && take_count(&p[W_TRIGGER]))
-		ret = record_flight_tick(r);
-	if (!ret && (p[W_CAME].revents || p[W_LOOK].revents))
-		ret = take_came(r, &p[W_LOOK]);
-	if (!ret && take_count(&p[W_TICK]))
-		ret = take_tick(r, c, ++*tick);
-	return ret;
-}
-
 /*
  * Until a signal, the duration, the command's exit or a limit ends the recording; sets
  * r->end_reason.
@@ -295,10 +269,28 @@ static int record_wait(struct record *r, struct record_child *c)
 
 	ret = ret ?: take_came(r, &p[W_LOOK]);
 	while (!ret && !r->end_reason) {
-		if (poll(p, W_COUNT, -1) < 0)
+		if (poll(p, W_COUNT, -1) < 0) {
 			ret = errno == EINTR ? 0 : -errno;
-		else
-			ret = take_all(r, p, c, &tick);
+			continue;
+		}
+		if (p[W_SIGNAL].revents)
+			ret = take_signals(r, p[W_SIGNAL].fd, c);
+		if (!ret && p[W_CONTROL].revents && !r->end_reason)
+			ret = record_control_take(r, c);
+		if (!ret && take_count(&p[W_STORE]))
+			ret = take_store(r);
+		if (!ret && p[W_DURATION].revents && !r->end_reason)
+			r->end_reason = "duration";
+		if (!ret && take_count(&p[W_ROTATE]))
+			ret = take_rotate(r, &p[W_ROTATE]);
+		if (!ret && take_count(&p[W_FLUSH]))
+			ret = take_flush(r);
+		if (!ret && take_count(&p[W_TRIGGER]))
+			ret = record_flight_tick(r);
+		if (!ret && (p[W_CAME].revents || p[W_LOOK].revents))
+			ret = take_came(r, &p[W_LOOK]);
+		if (!ret && take_count(&p[W_TICK]))
+			ret = take_tick(r, c, ++tick);
 	}
 	for (int i = 0; i < W_COUNT; i++)
 		if (i != W_STORE && i != W_CAME && i != W_CONTROL && p[i].fd >= 0)
@@ -401,17 +393,6 @@ static int record_stop(struct record *r)
 	return off ?: ret;
 }
 
-static void sweep_leftovers(struct record *r)
-{
-	struct kreset leftovers = { 0 };
-
-	if (kreset_sweep(r->t, false, &leftovers, NULL) == 0 && leftovers.instances && !r->c->quiet)
-		r->note("removed %u instance(s) that a killed kvmft had left", leftovers.instances);
-	kreset_free(&leftovers);
-	if (record_qemu.leftovers)
-		record_qemu.leftovers(r->note);
-}
-
 /* ---- phases: entered in this order, left in reverse ---- */
 
 static int enter_tracefs(struct record *r)
@@ -431,7 +412,9 @@ static int enter_machine(struct record *r)
 
 	if (ret)
 		return err_why(r->err, ret, "cannot read CPU facts");
-	sweep_leftovers(r);
+	kreset_leftovers(r->t, r->c->quiet ? NULL : r->note);
+	if (record_qemu.leftovers)
+		record_qemu.leftovers(r->note);
 	/* For the TSC offsets; a machine without debugfs is reported in the VM list, not here. */
 	if (vm_debugfs_mount(NULL, NULL))
 		errno = 0;
@@ -491,10 +474,7 @@ static void leave_events(struct record *r)
 
 static void leave_instance(struct record *r)
 {
-	struct kvmft_err err = { .text = "" };
-
-	if (kinst_destroy(r->k, &err) && err.text[0])
-		r->note("%s", err.text);
+	kinst_end(r->k, r->note);
 }
 
 static void leave_facts(struct record *r)

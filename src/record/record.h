@@ -19,7 +19,6 @@
 #ifndef KVMFT_RECORD_RECORD_H
 #define KVMFT_RECORD_RECORD_H
 
-#include <signal.h>
 #include <sys/resource.h>
 
 #include "kvmft/capture.h"

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/stat.h>
 
 #define HELLO "kvmft-remote version="
@@ -160,23 +159,6 @@ static void spool_obey(struct spool *s)
 	s->len = 0;
 }
 
-static void spool_orders(struct spool *s)
-{
-	char buf[256];
-	ssize_t n;
-
-	while ((n = pread(s->orders, buf, sizeof(buf), (off_t)s->taken)) > 0) {
-		s->heard_ns = util_now_ns();
-		s->taken += (uint64_t)n;
-		for (ssize_t i = 0; i < n; i++) {
-			if (buf[i] == '\n')
-				spool_obey(s);
-			else if (s->len < sizeof(s->line) - 1)
-				s->line[s->len++] = buf[i];
-		}
-	}
-}
-
 static int spool_stream(struct spool *s)
 {
 	char buf[65536];
@@ -210,10 +192,21 @@ static void spool_main(struct spool *s)
 	       util_now_ns() - s->heard_ns <= SPOOL_PATIENCE_NS) {
 		bool room = s->written - s->read < SPOOL_WINDOW;
 		struct pollfd p = { .fd = room ? s->from : -1, .events = POLLIN };
+		char buf[256];
+		ssize_t n;
 
 		if (poll(&p, 1, LOOK_MS) > 0)
 			ret = spool_stream(s);
-		spool_orders(s);
+		while ((n = pread(s->orders, buf, sizeof(buf), (off_t)s->taken)) > 0) {
+			s->heard_ns = util_now_ns();
+			s->taken += (uint64_t)n;
+			for (ssize_t i = 0; i < n; i++) {
+				if (buf[i] == '\n')
+					spool_obey(s);
+				else if (s->len < sizeof(s->line) - 1)
+					s->line[s->len++] = buf[i];
+			}
+		}
 	}
 	(void)!unlinkat(s->dir, SPOOL_ORDERS, 0);
 	(void)!unlinkat(s->dir, SPOOL_STREAM, 0);

@@ -29,20 +29,6 @@
 
 static const char *const sampled[RECORD_CLOCKS] = { "local", "global", "perf" };
 
-static void clocks_first(struct record *r)
-{
-	struct kclock_sample *v = r->clocks;
-
-	for (size_t i = 0; i < RECORD_CLOCKS; i++) {
-		if (i && r->tsc.sched_stable && v[0].width != UINT64_MAX) {
-			v[i] = v[0];
-			v[i].ns += (uint64_t)r->tsc.sched_offset;
-		} else if (kclock_sample(r->k, sampled[i], TRIES, &v[i], NULL)) {
-			v[i].width = UINT64_MAX;
-		}
-	}
-}
-
 static int put_sample(struct record *r, const char *clock, const struct kclock_sample *s)
 {
 	if (s->width == UINT64_MAX)
@@ -126,28 +112,6 @@ static uint64_t subbufs_taken(const struct record *r, const struct drain_cpu *c)
 	return c->bytes / r->store.subbuf + c->dropped;
 }
 
-/*
- * The ring was full when it refused, so the loss is before the sub-buffer that comes a whole ring
- * after those taken by then: at least those of the last look, at most those of now. One more may be
- * with the reader, outside the ring, and with --flush be taken in two parts.
- */
-static void lost_line(struct record *r, const struct drain_cpu *c, const struct record_seen *last,
-		      const struct kstats *s)
-{
-	const struct cap_loss loss = {
-		.cpu = c->cpu,
-		.count = s->dropped - last->dropped,
-		.from = last->now,
-		.to = s->now + s->now_step,
-		.first = last->taken + ring_subbufs(r),
-		.last = subbufs_taken(r, c) + ring_subbufs(r) + 2,
-	};
-	struct sbuf line = { 0 };
-
-	meta_lost(&line, &loss);
-	record_store_add(r, &line);
-}
-
 void record_loss_look(void *record, struct drain_cpu *c)
 {
 	struct record *r = record;
@@ -157,8 +121,26 @@ void record_loss_look(void *record, struct drain_cpu *c)
 	/* Only a ring that keeps the oldest events refuses new ones. */
 	if (r->c->overwrite || r->c->flight || kinst_stats(r->k, c->cpu, &s, NULL) || !s.now)
 		return;
-	if (s.dropped > seen->dropped)
-		lost_line(r, c, seen, &s);
+	if (s.dropped > seen->dropped) {
+		const struct cap_loss loss = {
+			.cpu = c->cpu,
+			.count = s.dropped - seen->dropped,
+			.from = seen->now,
+			.to = s.now + s.now_step,
+			.first = seen->taken + ring_subbufs(r),
+			.last = subbufs_taken(r, c) + ring_subbufs(r) + 2,
+		};
+		struct sbuf line = { 0 };
+
+		/*
+		 * The ring was full when it refused, so the loss is before the sub-buffer that
+		 * comes a whole ring after those taken by then: at least those of the last look, at
+		 * most those of now. One more may be with the reader, outside the ring, and with
+		 * --flush be taken in two parts.
+		 */
+		meta_lost(&line, &loss);
+		record_store_add(r, &line);
+	}
 	seen->dropped = s.dropped;
 	seen->now = s.now;
 	seen->taken = subbufs_taken(r, c);
@@ -322,6 +304,7 @@ int record_instance(struct record *r)
 	uint64_t most = 0, kb;
 	size_t n = 1;
 	int ret;
+	struct kclock_sample *v;
 
 	c.buffer_percent = 50;
 	c.overwrite = r->c->overwrite || r->c->flight;
@@ -341,7 +324,15 @@ int record_instance(struct record *r)
 		r->note("forced: %llu KiB of ring on each of %zu CPUs, more than %u %% of the "
 			"available memory (%llu KiB for all)",
 			(unsigned long long)kb, n, MEMORY_PERCENT, (unsigned long long)(most * n));
-	clocks_first(r);
+	v = r->clocks;
+	for (size_t i = 0; i < RECORD_CLOCKS; i++) {
+		if (i && r->tsc.sched_stable && v[0].width != UINT64_MAX) {
+			v[i] = v[0];
+			v[i].ns += (uint64_t)r->tsc.sched_offset;
+		} else if (kclock_sample(r->k, sampled[i], TRIES, &v[i], NULL)) {
+			v[i].width = UINT64_MAX;
+		}
+	}
 	ret = kinst_set_clock(r->k, r->c->clock, r->err);
 	return ret ?: kinst_events_add(r->k, &r->events, r->err);
 }

@@ -169,23 +169,6 @@ static int addresses_of_subbuf(const struct record *r, struct addresses *a, cons
 	return ret;
 }
 
-/* A segment that is gone, or a CPU that has none of it, is skipped. */
-static int addresses_of_file(const struct record *r, struct addresses *a, unsigned int segment,
-			     unsigned int cpu, uint8_t *buf, size_t size)
-{
-	_cleanup_close_ int fd = capw_data_reopen(r->w, segment, cpu);
-	uint64_t at = 0;
-	ssize_t got;
-	int ret = 0;
-
-	while (fd >= 0 && !ret && (got = full_pread(fd, buf, size, at)) > 0) {
-		for (size_t k = 0; k + r->store.subbuf <= (size_t)got && !ret; k += r->store.subbuf)
-			ret = addresses_of_subbuf(r, a, buf + k);
-		at += (uint64_t)got;
-	}
-	return ret;
-}
-
 static int addresses_find(const struct record *r, struct addresses *a)
 {
 	size_t size = MAX(READ_BYTES / r->store.subbuf, 1u) * (size_t)r->store.subbuf;
@@ -193,8 +176,19 @@ static int addresses_find(const struct record *r, struct addresses *a)
 	int ret = buf ? 0 : -ENOMEM;
 
 	for (unsigned int s = 0; s <= r->store.segment && !ret; s++)
-		for (size_t i = 0; i < r->ncpu && !ret; i++)
-			ret = addresses_of_file(r, a, s, r->drain[i].cpu, buf, size);
+		for (size_t i = 0; i < r->ncpu && !ret; i++) {
+			_cleanup_close_ int fd = capw_data_reopen(r->w, s, r->drain[i].cpu);
+			uint64_t at = 0;
+			ssize_t got;
+
+			/* A segment that is gone, or a CPU that has none of it, is skipped. */
+			while (fd >= 0 && !ret && (got = full_pread(fd, buf, size, at)) > 0) {
+				for (size_t k = 0; k + r->store.subbuf <= (size_t)got && !ret;
+				     k += r->store.subbuf)
+					ret = addresses_of_subbuf(r, a, buf + k);
+				at += (uint64_t)got;
+			}
+		}
 	return ret;
 }
 
@@ -216,30 +210,13 @@ static int read_kallsyms(const struct record *r, struct ksyms *k)
 	return ret;
 }
 
-/* The symbols that were found and those after them, which mark their ends. */
-static char *symbol_lines(const struct ksyms *k)
-{
-	struct sbuf b = { 0 };
-
-	for (size_t i = 0; i < k->n; i++) {
-		const struct ksym *s = &k->v[i];
-
-		if (!s->used && !(i && s[-1].used))
-			continue;
-		sbuf_addf(&b, "%016" PRIx64 " %c %s", s->addr, s->type, s->name);
-		if (*s->module)
-			sbuf_addf(&b, "\t[%s]", s->module);
-		sbuf_addc(&b, '\n');
-	}
-	return sbuf_take(&b);
-}
-
 int record_stacks_names(struct record *r)
 {
 	_cleanup_(ksyms_free) struct ksyms k = { 0 };
 	_cleanup_free_ char *text = NULL;
 	struct addresses a = { 0 };
 	int ret;
+	struct sbuf b = { 0 };
 
 	if (!r->stacks.ev.n)
 		return 0;
@@ -257,7 +234,18 @@ int record_stacks_names(struct record *r)
 		return err_why(r->err, ret, "cannot look up the names of stacks");
 	if (!k.n)
 		return 0;
-	text = symbol_lines(&k);
+	/* The symbols that were found and those after them, which mark their ends. */
+	for (size_t i = 0; i < k.n; i++) {
+		const struct ksym *s = &k.v[i];
+
+		if (!s->used && !(i && s[-1].used))
+			continue;
+		sbuf_addf(&b, "%016" PRIx64 " %c %s", s->addr, s->type, s->name);
+		if (*s->module)
+			sbuf_addf(&b, "\t[%s]", s->module);
+		sbuf_addc(&b, '\n');
+	}
+	text = sbuf_take(&b);
 	if (!text)
 		return err_set(r->err, ENOMEM, "out of memory");
 	return *text ? record_put_names(r, "kallsyms", text, "functions") : 0;

@@ -10,7 +10,6 @@
 #include <sys/file.h>
 #include <sys/signalfd.h>
 #include <sys/statvfs.h>
-#include <time.h>
 
 /*
  * Where a recording goes. One named capture, or, for cron and timers, the next one in a
@@ -114,25 +113,6 @@ static int place_room(struct record *r)
 		       r->c->output_dir ? "" : r->place.name.name);
 }
 
-static int name_by_time(struct record *r)
-{
-	char name[CAPW_STAMP_SIZE];
-	int64_t now = time(NULL);
-	int ret = -EEXIST;
-
-	for (unsigned int n = 0; ret == -EEXIST && n < STAMPS_A_SECOND; n++) {
-		ret = capw_stamp_name(now, n, name, sizeof(name));
-		if (ret)
-			return err_set(r->err, -ret,
-				       "cannot name a capture by the time of the clock");
-		ret = capw_name_init(&r->place.name, r->place.dir, r->place.shown, name,
-				     CAPW_REFUSE, r->err);
-	}
-	if (!ret)
-		r->err->text[0] = '\0'; /* of names that were taken */
-	return ret;
-}
-
 static int open_named(struct record *r)
 {
 	const char *path = r->c->output ?: DEFAULT_OUTPUT;
@@ -165,8 +145,23 @@ static int open_dir(struct record *r)
 	if (r->place.dir < 0)
 		return r->place.dir;
 	/* Released when the descriptor is closed, so also when this process is killed. */
-	if (!flock(r->place.dir, LOCK_EX | LOCK_NB))
-		return name_by_time(r);
+	if (!flock(r->place.dir, LOCK_EX | LOCK_NB)) {
+		char name[CAPW_STAMP_SIZE];
+		int64_t now = time(NULL);
+		int ret = -EEXIST;
+
+		for (unsigned int n = 0; ret == -EEXIST && n < STAMPS_A_SECOND; n++) {
+			ret = capw_stamp_name(now, n, name, sizeof(name));
+			if (ret)
+				return err_set(r->err, -ret,
+					       "cannot name a capture by the time of the clock");
+			ret = capw_name_init(&r->place.name, r->place.dir, r->place.shown, name,
+					     CAPW_REFUSE, r->err);
+		}
+		if (!ret)
+			r->err->text[0] = '\0'; /* of names that were taken */
+		return ret;
+	}
 	if (errno == EWOULDBLOCK)
 		return err_set(
 			r->err, EBUSY,

@@ -256,7 +256,7 @@ static int prepare(struct stuck *s)
 	ret = ktracefs_open(NULL, KTRACEFS_MOUNT, &s->t, s->err);
 	if (ret)
 		return ret;
-	session_sweep(s->t, s->note);
+	kreset_leftovers(s->t, s->note);
 	ret = find_vms(s);
 	return ret ?: stuck_watch_begin(s);
 }

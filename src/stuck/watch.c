@@ -378,14 +378,12 @@ bool stuck_watch_lossy(const struct stuck *s)
 
 void stuck_watch_end(struct stuck *s)
 {
-	struct kvmft_err undo = { .text = "" };
 	struct stuck_events *ev = &s->ev;
 
 	if (s->k)
 		s->lost += lost_events(s, &s->unread);
 	session_raw_close(ev->raw, ev->cpus.n);
 	ev->raw = NULL;
-	if (kinst_destroy(s->k, &undo) && undo.text[0])
-		s->note("%s", undo.text);
+	kinst_end(s->k, s->note);
 	s->k = NULL;
 }

@@ -403,7 +403,7 @@ static void test_killed(void **state)
 		kill(pid, SIGKILL);
 		assert_int_equal(waitpid(pid, NULL, 0), pid);
 		assert_int_equal(kinst_destroy(mine, &l->err), 0);
-		assert_int_equal(kreset_sweep(l->t, false, &r, &l->err), 0);
+		assert_int_equal(kreset_sweep(l->t, NULL, false, &r, &l->err), 0);
 		kreset_free(&r);
 		print_message("skipped: /proc/self/stat has another start time than others see\n");
 		skip();
@@ -414,7 +414,7 @@ static void test_killed(void **state)
 	assert_string_equal(line, "1");
 
 	/* It lives: left alone. Ours counts too. */
-	assert_int_equal(kreset_sweep(l->t, false, &r, &l->err), 0);
+	assert_int_equal(kreset_sweep(l->t, NULL, false, &r, &l->err), 0);
 	assert_true(r.live >= 2);
 	kreset_free(&r);
 	assert_true(ktracefs_has(l->t, path));
@@ -423,7 +423,7 @@ static void test_killed(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 	assert_int_equal(file_read_line(instances, path, line, sizeof(line)), 0);
 	assert_string_equal(line, "0"); /* the dead-man switch */
-	assert_int_equal(kreset_sweep(l->t, false, &r, &l->err), 0);
+	assert_int_equal(kreset_sweep(l->t, NULL, false, &r, &l->err), 0);
 	kreset_free(&r); /* no counts: another kvmft that starts just now may have been first */
 	assert_false(ktracefs_has(l->t, path));
 	expect_file(mine, "tracing_on", "0");
@@ -445,14 +445,14 @@ static void test_leftover_in_use(void **state)
 	snprintf(path, sizeof(path), "instances/%s/tracing_on", name);
 	fd = openat(ktracefs_dirfd(l->t), path, O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0);
-	assert_int_equal(kreset_sweep(l->t, false, &r, &l->err), 0);
+	assert_int_equal(kreset_sweep(l->t, NULL, false, &r, &l->err), 0);
 	assert_true(r.busy >= 1);
 	assert_non_null(strstr(r.text.s, "in use by "));
 	print_message("%s", r.text.s);
 	kreset_free(&r);
 	assert_true(ktracefs_has(l->t, path));
 	close(fd);
-	assert_int_equal(kreset_sweep(l->t, false, &r, &l->err), 0);
+	assert_int_equal(kreset_sweep(l->t, NULL, false, &r, &l->err), 0);
 	kreset_free(&r);
 	assert_false(ktracefs_has(l->t, path));
 }

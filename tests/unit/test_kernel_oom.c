@@ -152,7 +152,7 @@ static void test_sweep(void **state)
 		struct kreset r;
 
 		allowed = n++;
-		got = kreset_sweep(fx->t, false, &r, &fx->err);
+		got = kreset_sweep(fx->t, NULL, false, &r, &fx->err);
 		allowed = MANY;
 		gone += r.instances;
 		kreset_free(&r);

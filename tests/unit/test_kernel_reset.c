@@ -34,14 +34,14 @@ static void test_instances(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		kfx_dir(fx, others[i]);
 
-	assert_int_equal(kreset_sweep(fx->t, true, &r, &fx->err), 0);
+	assert_int_equal(kreset_sweep(fx->t, NULL, true, &r, &fx->err), 0);
 	assert_int_equal(r.instances, 2);
 	assert_int_equal(r.live, 1);
 	assert_non_null(strstr(r.text.s, gone + strlen("instances/")));
 	kreset_free(&r);
 	assert_true(ktracefs_has(fx->t, gone));
 
-	assert_int_equal(kreset_sweep(fx->t, false, &r, &fx->err), 0);
+	assert_int_equal(kreset_sweep(fx->t, NULL, false, &r, &fx->err), 0);
 	assert_int_equal(r.instances, 2);
 	assert_int_equal(r.live, 1);
 	assert_int_equal(r.busy, 0);
@@ -52,7 +52,7 @@ static void test_instances(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		assert_true(ktracefs_has(fx->t, others[i]));
 
-	assert_int_equal(kreset_sweep(fx->t, false, &r, &fx->err), 0);
+	assert_int_equal(kreset_sweep(fx->t, NULL, false, &r, &fx->err), 0);
 	assert_int_equal(r.instances, 0);
 	kreset_free(&r);
 }
@@ -71,7 +71,7 @@ static void test_instance_refused(void **state)
 	snprintf(file, sizeof(file), "%s/in-the-way", stuck);
 	kfx_file(fx, file, "");
 	kfx_dir(fx, gone);
-	assert_int_equal(kreset_sweep(fx->t, false, &r, &fx->err), -ENOTEMPTY);
+	assert_int_equal(kreset_sweep(fx->t, NULL, false, &r, &fx->err), -ENOTEMPTY);
 	assert_non_null(strstr(fx->err.text, stuck + strlen("instances/")));
 	assert_int_equal(r.instances, 1);
 	kreset_free(&r);
@@ -94,7 +94,7 @@ static void test_probes(void **state)
 		 "p:kprobes/p_foo_0 foo\nr16:%s/ret bar arg1=%%ax\np:%s/live baz\n"
 		 "p:kvmft_x_1/a b\nnonsense\np:%s\n", gone, mine, gone);
 	kfx_file(fx, "kprobe_events", text);
-	assert_int_equal(kreset_sweep(fx->t, true, &r, &fx->err), 0);
+	assert_int_equal(kreset_sweep(fx->t, NULL, true, &r, &fx->err), 0);
 	assert_int_equal(r.probes, 1);
 	assert_int_equal(r.live, 1);
 	snprintf(want, sizeof(want), "probe %s/ret\n", gone);
@@ -105,7 +105,7 @@ static void test_probes(void **state)
 	free(file);
 
 	/* Here the false file shows the command that the kernel would have got. */
-	assert_int_equal(kreset_sweep(fx->t, false, &r, &fx->err), 0);
+	assert_int_equal(kreset_sweep(fx->t, NULL, false, &r, &fx->err), 0);
 	assert_int_equal(r.probes, 1);
 	kreset_free(&r);
 	assert_true(ktracefs_read(fx->t, "kprobe_events", 4096, &file) > 0);
@@ -128,7 +128,7 @@ static void test_eprobes_left(void **state)
 		 "p:%s/kp foo\ne:%s/ep net.net_dev_start_xmit a=$len:u32\n"
 		 "e:others/ep net.net_dev_queue\n", gone, gone);
 	kfx_file(fx, "dynamic_events", text);
-	assert_int_equal(kreset_sweep(fx->t, false, &r, &fx->err), 0);
+	assert_int_equal(kreset_sweep(fx->t, NULL, false, &r, &fx->err), 0);
 	assert_int_equal(r.probes, 1);
 	kreset_free(&r);
 	assert_true(ktracefs_read(fx->t, "dynamic_events", 4096, &file) > 0);
