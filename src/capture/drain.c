@@ -12,9 +12,7 @@
 #include "kvmft/stream.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/uio.h>
-#include <time.h>
 
 #define PIPE_WANTED (1u << 20) /* the most that needs no privilege by default */
 #define PIPE_SLOT   4096u
@@ -187,17 +185,6 @@ static void drain_pipe_out(struct drain_cpu *c, size_t n)
 	}
 }
 
-/* The same, timed: if the ring gets full meanwhile, the output is to blame. */
-static void drain_pipe_out_timed(struct drain_cpu *c, size_t n)
-{
-	uint64_t took = util_now_ns();
-
-	drain_pipe_out(c, n);
-	took = util_now_ns() - took;
-	c->write_ns += took;
-	c->write_max_ns = MAX(c->write_max_ns, took);
-}
-
 /* ---- what is in the sub-buffer being written by the kernel ---- */
 
 /*
@@ -270,21 +257,17 @@ static ssize_t drain_splice(struct drain_cpu *c, unsigned int flags)
 	if (n < 0)
 		return errno == EINTR || errno == EAGAIN ? 0 : -errno;
 	if (n > 0) {
-		drain_pipe_out_timed(c, (size_t)n);
+		uint64_t took = util_now_ns();
+
+		/* Timed: if the ring gets full meanwhile, the output is to blame. */
+		drain_pipe_out(c, (size_t)n);
+		took = util_now_ns() - took;
+		c->write_ns += took;
+		c->write_max_ns = MAX(c->write_max_ns, took);
 		if (c->store->moved)
 			c->store->moved(c->store->ctx, c);
 	}
 	return n;
-}
-
-/* Moves the sub-buffer in tmp to its file. */
-static int drain_write(struct drain_cpu *c)
-{
-	const struct stream_head h = frame_head(c, STREAM_DATA);
-	const struct iovec v = { c->tmp, c->store->subbuf };
-
-	return c->store->stream ? stream_out_write(c->store->stream, &h, &v, 1)
-				: full_write(c->dst, c->tmp, c->store->subbuf, NULL);
 }
 
 /*
@@ -310,7 +293,12 @@ static ssize_t drain_read(struct drain_cpu *c)
 	room = c->error || ret ? 0 : drain_reserve(c, subbuf);
 	ret = room < 0 ? (int)room : ret;
 	if (room > 0) {
-		ret = drain_write(c);
+		const struct stream_head h = frame_head(c, STREAM_DATA);
+		const struct iovec v = { c->tmp, c->store->subbuf };
+
+		/* Moves the sub-buffer in tmp to its file. */
+		ret = c->store->stream ? stream_out_write(c->store->stream, &h, &v, 1)
+				       : full_write(c->dst, c->tmp, c->store->subbuf, NULL);
 		drain_settle(c, subbuf, ret ? 0 : subbuf);
 	}
 	if (room > 0 && !ret) {

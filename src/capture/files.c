@@ -8,7 +8,6 @@
  */
 #include "reader.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 

@@ -53,26 +53,6 @@ static int file_switch(const struct capture *c, const struct cap_stream *s,
 	return MIN(file->fd, 0);
 }
 
-/* The same for sub-buffers that are made. */
-static int read_made(const struct capture *c, const struct cap_extent *e, uint64_t off,
-		     uint8_t *buf, size_t len)
-{
-	const struct cap_maker *m = &cap_priv(c)->maker;
-	const uint8_t *made;
-	size_t n;
-	int ret = 0;
-
-	for (; len && !ret; off += n, buf += n, len -= n) {
-		size_t in = off % c->subbuf_size;
-
-		n = MIN(len, c->subbuf_size - in);
-		ret = m->make(m->arg, e->off, off / c->subbuf_size, &made);
-		if (!ret)
-			memcpy(buf, made + in, n);
-	}
-	return ret;
-}
-
 /*
  * Reads exactly len bytes at off inside an extent; -EBADMSG: they were compressed, and are damaged.
  */
@@ -83,8 +63,23 @@ static int read_extent(const struct capture *c, const struct cap_stream *s,
 	struct cap_file own = { -1, 0 };
 	int ret;
 
-	if (cap_priv(c)->maker.make)
-		return read_made(c, e, off, buf, len);
+	if (cap_priv(c)->maker.make) {
+		const struct cap_maker *m = &cap_priv(c)->maker;
+		const uint8_t *made;
+		size_t n;
+
+		/* Sub-buffers that are made. */
+		ret = 0;
+		for (; len && !ret; off += n, buf += n, len -= n) {
+			size_t in = off % c->subbuf_size;
+
+			n = MIN(len, c->subbuf_size - in);
+			ret = m->make(m->arg, e->off, off / c->subbuf_size, &made);
+			if (!ret)
+				memcpy(buf, made + in, n);
+		}
+		return ret;
+	}
 	if (e->packed)
 		return cap_unpack_at(&cap_priv(c)->unpacker, cap_priv(c)->packing, e, off, buf,
 				     len);

@@ -268,23 +268,6 @@ static int sides_put(void *path, struct sbuf *out, struct kvmft_err *err)
 	return ret;
 }
 
-static int sides_take(struct found *f, struct cursor *c)
-{
-	const char *name, *sel;
-	int ret = cur_str(c, &name);
-
-	f->s->named = !ret && *name == '1';
-	sbuf_add(&f->s->missing, ret || !*name ? "" : name + 1);
-	while (!ret && c->left) {
-		ret = cur_str(c, &name);
-		ret = ret ?: cur_str(c, &sel);
-		if (!ret && !is_name(name))
-			ret = -EBADMSG;
-		ret = ret ?: add(f, name, *sel ? sel : NULL);
-	}
-	return ret;
-}
-
 int session_ask(const char *path, struct session *s, struct kvmft_err *err)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -294,6 +277,7 @@ int session_ask(const char *path, struct session *s, struct kvmft_err *err)
 	struct cursor c;
 	struct stat st;
 	int ret;
+	const char *name, *sel;
 
 	*s = (struct session){ 0 };
 	if (fd < 0 || fstat(fd, &st))
@@ -309,7 +293,16 @@ int session_ask(const char *path, struct session *s, struct kvmft_err *err)
 	if (ret)
 		return ret;
 	c = (struct cursor){ .p = (const uint8_t *)b.s, .left = b.len };
-	ret = sides_take(&f, &c);
+	ret = cur_str(&c, &name);
+	f.s->named = !ret && *name == '1';
+	sbuf_add(&f.s->missing, ret || !*name ? "" : name + 1);
+	while (!ret && c.left) {
+		ret = cur_str(&c, &name);
+		ret = ret ?: cur_str(&c, &sel);
+		if (!ret && !is_name(name))
+			ret = -EBADMSG;
+		ret = ret ?: add(&f, name, *sel ? sel : NULL);
+	}
 	if (ret)
 		session_free(s);
 	return err_why(err, ret, "%s", path);

@@ -3,7 +3,6 @@
 #include "reader.h"
 
 #include <ctype.h>
-#include <time.h>
 
 #define STAMP_PREFIX "kvmft-"
 /* 9 is any digit, everything else itself */

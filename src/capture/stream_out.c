@@ -16,7 +16,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/uio.h>
-#include <time.h>
 
 #define QUEUE_MAX   (64u << 20)
 #define PIPE_WANTED (1u << 20)

@@ -43,11 +43,19 @@ static uint32_t room(const struct subbuf_writer *w)
 	return w->g.size - w->g.header - (w->lost && !w->uncounted ? w->g.long_size : 0);
 }
 
-static int hand_out(struct subbuf_writer *w)
+int subbuf_write_end(struct subbuf_writer *w)
 {
-	uint8_t *data = w->buf + w->g.header;
-	uint64_t word = w->pos;
+	uint64_t last = w->ts;
+	int ret;
+	uint8_t *data;
+	uint64_t word;
 
+	if (!w->open && !w->lost)
+		return 0;
+	if (w->open)
+		w->ts = w->begin;
+	data = w->buf + w->g.header;
+	word = w->pos;
 	memset(data + w->pos, 0, w->g.size - w->g.header - w->pos);
 	if (w->lost)
 		word |= LOST;
@@ -62,19 +70,7 @@ static int hand_out(struct subbuf_writer *w)
 	w->open = w->lost = w->uncounted = false;
 	w->lost_count = 0;
 	w->emitted++;
-	return w->emit(w->arg, w->buf);
-}
-
-int subbuf_write_end(struct subbuf_writer *w)
-{
-	uint64_t last = w->ts;
-	int ret;
-
-	if (!w->open && !w->lost)
-		return 0;
-	if (w->open)
-		w->ts = w->begin;
-	ret = hand_out(w);
+	ret = w->emit(w->arg, w->buf);
 	w->ts = last;
 	return ret;
 }

@@ -575,28 +575,6 @@ static int walk_sections(struct td *t, uint64_t off)
 	return 0;
 }
 
-static int read_sections(struct td *t, uint64_t off)
-{
-	uint64_t at = off, next;
-	int ret = 0;
-
-	t->meta_left = t->size + 4ull * MAX_PLAIN; /* unpacked, it may be larger than the file */
-	while (at && !ret) {
-		if (u64map_get(&t->seen, at, &next)) {
-			cap_note(t->c, "the chain of options is a loop");
-			break;
-		}
-		ret = u64map_put(&t->seen, at, 1);
-		ret = ret ?: read_section_options(t, at, &next);
-		if (!ret)
-			at = next;
-	}
-	if (ret != -ENODATA && ret != -EBADMSG && ret != -EFBIG)
-		return ret;
-	section_bad(t->c, "of options", ret);
-	return t->c->nformat ? 0 : walk_sections(t, t->start);
-}
-
 /*
  * Version 6 goes on in one fixed order:
  *
@@ -908,6 +886,8 @@ static int read_v7(struct td *t, struct cursor *cur, struct kvmft_err *err)
 	const char *name, *version;
 	uint64_t off;
 	size_t before = cur->left;
+	uint64_t at, next;
+	int ret = 0;
 
 	if (cur_str(cur, &name) || cur_str(cur, &version) || cur_u64(cur, &off))
 		return err_set(err, EBADMSG, "trace.dat is cut in its first bytes");
@@ -917,7 +897,22 @@ static int read_v7(struct td *t, struct cursor *cur, struct kvmft_err *err)
 		if (!cap_priv(t->c)->packing)
 			return -EOPNOTSUPP;
 	}
-	return read_sections(t, off);
+	at = off;
+	t->meta_left = t->size + 4ull * MAX_PLAIN; /* unpacked, it may be larger than the file */
+	while (at && !ret) {
+		if (u64map_get(&t->seen, at, &next)) {
+			cap_note(t->c, "the chain of options is a loop");
+			break;
+		}
+		ret = u64map_put(&t->seen, at, 1);
+		ret = ret ?: read_section_options(t, at, &next);
+		if (!ret)
+			at = next;
+	}
+	if (ret != -ENODATA && ret != -EBADMSG && ret != -EFBIG)
+		return ret;
+	section_bad(t->c, "of options", ret);
+	return t->c->nformat ? 0 : walk_sections(t, t->start);
 }
 
 static int read_start(struct td *t, struct cursor *cur, struct kvmft_err *err)

@@ -231,18 +231,6 @@ static int unpack_read(struct cap_unpacker *u, const struct cap_extent *e)
 	return 0;
 }
 
-static int unpack_begin(struct cap_unpacker *u, const struct cap_extent *e)
-{
-	int ret;
-
-	u->read = u->done = 0;
-	ret = unpack_read(u, e);
-	ret = ret ?: u->how->begin(u, e->len);
-	if (!ret)
-		u->chunk = e->off;
-	return ret;
-}
-
 static int unpack_next(struct cap_unpacker *u, const struct cap_extent *e, void *buf, size_t len)
 {
 	size_t done = 0;
@@ -272,8 +260,13 @@ int cap_unpack_at(struct cap_unpacker **slot, const struct cap_packing *how,
 	int ret = *slot ? 0 : unpacker_new(slot, how);
 	struct cap_unpacker *u = *slot;
 
-	if (!ret && (u->chunk != e->off || off < u->done))
-		ret = unpack_begin(u, e);
+	if (!ret && (u->chunk != e->off || off < u->done)) {
+		u->read = u->done = 0;
+		ret = unpack_read(u, e);
+		ret = ret ?: u->how->begin(u, e->len);
+		if (!ret)
+			u->chunk = e->off;
+	}
 	while (!ret && u->done < off)
 		ret = unpack_next(u, e, buf, (size_t)MIN((uint64_t)len, off - u->done));
 	ret = ret ?: unpack_next(u, e, buf, len);

@@ -178,17 +178,6 @@ int epoch_vm_read(struct epoch_vm *vm, uint32_t id, uint64_t at, const struct ts
 }
 
 /*
- * KVM makes a vCPU with offset 0 and reports that as the previous one of its first write: before
- * that there was no vCPU. @fresh: nothing is known about it; else at most what was read after this
- * write.
- */
-static bool is_birth(const struct epoch_vcpu *c, bool fresh, uint64_t host, uint64_t prev)
-{
-	return !prev && !c->has_write &&
-	       (fresh || (c->n == 1 && c->read_pending && host <= c->read_at));
-}
-
-/*
  * An event says that the offset was @prev until @host.  What debugfs said must be the offset in
  * force at read_at; the event and the read race, so an event stamped a little before the read may
  * still find the value that was read.
@@ -228,7 +217,13 @@ int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint6
 	err = err ?: advance(vm, host);
 	if (err)
 		return err;
-	birth = is_birth(c, fresh, host, prev);
+	/*
+	 * KVM makes a vCPU with offset 0 and reports that as the previous one of its first write:
+	 * before that there was no vCPU. @fresh: nothing is known about it; else at most what was
+	 * read after this write.
+	 */
+	birth = !prev && !c->has_write &&
+		(fresh || (c->n == 1 && c->read_pending && host <= c->read_at));
 	if (!c->n || !newest(c)->has_map) {
 		fill_map(vm, c, &assumed);
 		c->notes |= EPOCH_NOTE_RATIO_UNKNOWN;

@@ -272,14 +272,6 @@ static void event_free(struct fmt_event *e)
 	free(e); /* and what follows it */
 }
 
-/* What capture_open() has taken was checked by that. */
-static bool text_ok(const struct fmt *f, const struct cap_format *c)
-{
-	return (f->of && f->of->priv) ||
-	       (c->text && c->len && c->len <= CAPTURE_MAX_FORMAT && strlen(c->text) == c->len &&
-		str_is_text(c->text, c->len));
-}
-
 /*
  * One block for everything that an event always has: a machine declares thousands of them. Its
  * texts, a megabyte of them, are the capture's if that stays.
@@ -355,7 +347,10 @@ static int event_parse(struct fmt *f, const struct cap_format *c, struct fmt_eve
 	struct fmt_event *e;
 	int ret;
 
-	if (!text_ok(f, c)) {
+	/* What capture_open() has taken was checked by that. */
+	if (!((f->of && f->of->priv) ||
+	      (c->text && c->len && c->len <= CAPTURE_MAX_FORMAT && strlen(c->text) == c->len &&
+	       str_is_text(c->text, c->len)))) {
 		*why = "no text";
 		return -EBADMSG;
 	}

@@ -681,16 +681,6 @@ static struct pseg *segment(struct build *b)
 	return s;
 }
 
-/* An event is one line: tabs and line ends of its format are blanks there. */
-static void one_line(struct sbuf *t, bool last)
-{
-	while (last && t->len && t->s[t->len - 1] == '\n')
-		t->len--;
-	for (size_t i = 0; i < t->len; i++)
-		if (isspace((unsigned char)t->s[i]))
-			t->s[i] = ' ';
-}
-
 /* Literal text up to the next conversion; returns its end. */
 static const char *literal(struct build *b, const char *f)
 {
@@ -707,7 +697,12 @@ static const char *literal(struct build *b, const char *f)
 			sbuf_addc(&t, *f);
 		}
 	}
-	one_line(&t, !*f);
+	/* An event is one line: tabs and line ends of its format are blanks there. */
+	while (!*f && t.len && t.s[t.len - 1] == '\n')
+		t.len--;
+	for (size_t i = 0; i < t.len; i++)
+		if (isspace((unsigned char)t.s[i]))
+			t.s[i] = ' ';
 	s = segment(b);
 	if (s) {
 		s->len = t.len;

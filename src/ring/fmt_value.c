@@ -4,30 +4,25 @@
 
 #define SHOWN_ELEMENTS 64 /* of an array without a print format */
 
-/*
- * "char buf[]" of size 0 is the rest of the record. In a text that was written to trace_marker,
- * neither the padding nor the newline at its end belongs to it.
- */
-static bool rest_bytes(const struct fmt_field *fld, const struct rec *rec, const uint8_t **p,
-		       uint32_t *len)
-{
-	if (fld->off > rec->len)
-		return false;
-	*p = rec->data + fld->off;
-	*len = rec->len - fld->off;
-	if (!fld->is_string)
-		return true;
-	*len = (uint32_t)strnlen((const char *)*p, *len);
-	*len -= *len && (*p)[*len - 1] == '\n';
-	return true;
-}
-
 bool fmt_bytes(const struct fmt_field *fld, const struct rec *rec, const uint8_t **p, uint32_t *len)
 {
 	uint32_t off = fld->off, n = fld->size, loc;
 
-	if (!n && fld->is_array)
-		return rest_bytes(fld, rec, p, len);
+	if (!n && fld->is_array) {
+		/*
+		 * "char buf[]" of size 0 is the rest of the record. In a text that was written to
+		 * trace_marker, neither the padding nor the newline at its end belongs to it.
+		 */
+		if (fld->off > rec->len)
+			return false;
+		*p = rec->data + fld->off;
+		*len = rec->len - fld->off;
+		if (!fld->is_string)
+			return true;
+		*len = (uint32_t)strnlen((const char *)*p, *len);
+		*len -= *len && (*p)[*len - 1] == '\n';
+		return true;
+	}
 	if (!n || off + n > rec->len)
 		return false;
 	if (fld->is_dynamic) {
@@ -125,33 +120,28 @@ static void add_array(const struct fmt_value *v, struct sbuf *out)
 	sbuf_add(out, i < v->len ? ",...}" : "}");
 }
 
-static void add_value(const struct fmt_field *fld, const struct rec *rec, struct sbuf *out)
-{
-	struct fmt_value v;
-
-	fmt_value(fld, rec, &v);
-	switch (v.kind) {
-	case FMT_ABSENT: sbuf_addc(out, '?'); break; /* not inside this record */
-	case FMT_UNSIGNED: sbuf_add_u64(out, v.num); break;
-	case FMT_SIGNED: sbuf_add_s64(out, (int64_t)v.num); break;
-	case FMT_POINTER:
-		sbuf_add(out, "0x");
-		sbuf_add_hex(out, v.num);
-		break;
-	case FMT_STRING: add_bytes_printable(out, v.p, v.len); break;
-	case FMT_NUMBERS: add_array(&v, out); break;
-	}
-}
-
 void fmt_print_fields(const struct fmt_event *e, const struct rec *rec, struct sbuf *out)
 {
 	size_t i;
 
 	for (i = e->ncommon; i < e->nfld; i++) {
+		struct fmt_value v;
+
 		if (i > e->ncommon)
 			sbuf_addc(out, ' ');
 		sbuf_add(out, e->fld[i].name);
 		sbuf_addc(out, '=');
-		add_value(&e->fld[i].f, rec, out);
+		fmt_value(&e->fld[i].f, rec, &v);
+		switch (v.kind) {
+		case FMT_ABSENT: sbuf_addc(out, '?'); break; /* not inside this record */
+		case FMT_UNSIGNED: sbuf_add_u64(out, v.num); break;
+		case FMT_SIGNED: sbuf_add_s64(out, (int64_t)v.num); break;
+		case FMT_POINTER:
+			sbuf_add(out, "0x");
+			sbuf_add_hex(out, v.num);
+			break;
+		case FMT_STRING: add_bytes_printable(out, v.p, v.len); break;
+		case FMT_NUMBERS: add_array(&v, out); break;
+		}
 	}
 }

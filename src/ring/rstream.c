@@ -20,14 +20,6 @@
 #define SEEK_PROBES \
 	16 /* stamps checked to see whether they ascend; each is a read, for each CPU */
 
-/* A quarter of the descriptors for one capture: several may be open at once. */
-static bool keep_files(const struct capture *cap)
-{
-	struct rlimit max;
-
-	return getrlimit(RLIMIT_NOFILE, &max) == 0 && cap->nstream <= max.rlim_cur / 4;
-}
-
 static int rstream_place_losses(struct rstream *r);
 
 /* How much is read at once, and the buffer for it. */
@@ -50,6 +42,7 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 {
 	uint32_t size = cap->subbuf_size;
 	int ret;
+	struct rlimit max;
 
 	memset(r, 0, sizeof(*r));
 	r->file.fd = -1;
@@ -57,7 +50,8 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 		return -EINVAL;
 	r->cap = cap;
 	r->s = s;
-	r->keep = keep_files(cap);
+	/* A quarter of the descriptors for one capture: several may be open at once. */
+	r->keep = getrlimit(RLIMIT_NOFILE, &max) == 0 && cap->nstream <= max.rlim_cur / 4;
 	r->geom = (struct subbuf_geom){
 		.size = size,
 		.header = cap->page_header,

@@ -24,18 +24,6 @@ bool fmt_is_stack(const struct fmt_event *e)
 	return e->is_stack;
 }
 
-/* Older kernels end a stack with an address of all ones. */
-static uint32_t up_to_end_mark(const struct fmt_value *v)
-{
-	uint32_t i;
-
-	for (i = 0; i < v->len; i++)
-		if (v->elem == 8 ? load_u64(v->p + i * 8ull) == UINT64_MAX
-				 : load_u32(v->p + i * 4ull) == UINT32_MAX)
-			break;
-	return i;
-}
-
 /* A capture has one such event. */
 static const struct fmt_stack_fields *fields_of(const struct fmt_event *e)
 {
@@ -54,6 +42,7 @@ void fmt_stack(const struct fmt_event *e, const struct rec *rec, struct fmt_valu
 	const struct fmt_stack_fields *s = fields_of(e);
 	const struct fmt *f = e->lazy->f;
 	uint64_t says;
+	uint32_t i;
 
 	*v = (struct fmt_value){ .kind = FMT_NUMBERS, .elem = f->long_size == 4 ? 4 : 8 };
 	if (!s->has_caller || s->caller.is_dynamic || s->caller.off > rec->len)
@@ -62,7 +51,12 @@ void fmt_stack(const struct fmt_event *e, const struct rec *rec, struct fmt_valu
 	v->len = (rec->len - s->caller.off) / v->elem;
 	if (s->has_size && fmt_u64(&s->size, rec, &says))
 		v->len = (int64_t)says < 0 ? 0 : (uint32_t)MIN(says, (uint64_t)v->len);
-	v->len = up_to_end_mark(v);
+	/* Older kernels end a stack with an address of all ones. */
+	for (i = 0; i < v->len; i++)
+		if (v->elem == 8 ? load_u64(v->p + i * 8ull) == UINT64_MAX
+				 : load_u32(v->p + i * 4ull) == UINT32_MAX)
+			break;
+	v->len = i;
 }
 
 static const struct ksyms *symbols(struct fmt *f)

@@ -163,13 +163,6 @@ static int notes_read(struct notes *n, const char **why)
 	return ret;
 }
 
-static enum sdt_arch arch_of(const struct elf *e)
-{
-	if (e->machine == EM_X86_64 && e->is64)
-		return SDT_ARCH_X86_64;
-	return e->machine == EM_386 && !e->is64 ? SDT_ARCH_I386 : SDT_ARCH_OTHER;
-}
-
 int sdt_read(int fd, const char *name, struct sdt_file *f, struct kvmft_err *err)
 {
 	struct notes n = { .f = f };
@@ -182,7 +175,9 @@ int sdt_read(int fd, const char *name, struct sdt_file *f, struct kvmft_err *err
 		why = "it is neither a program nor a library";
 		ret = -ENOEXEC;
 	}
-	f->arch = arch_of(&n.e);
+	f->arch = n.e.machine == EM_X86_64 && n.e.is64 ? SDT_ARCH_X86_64
+		  : n.e.machine == EM_386 && !n.e.is64 ? SDT_ARCH_I386
+						       : SDT_ARCH_OTHER;
 	ret = ret ?: notes_read(&n, &why);
 	elf_close(&n.e);
 	if (!ret)

@@ -221,10 +221,25 @@ static bool piece_displacement(struct piece *s, int64_t *sum)
 	return true;
 }
 
-static int parse_memory(struct piece s, enum sdt_arch arch, struct operand *o, const char **why)
+static int parse_operand(const struct sdt_arg *a, enum sdt_arch arch, struct operand *o,
+			 const char **why)
 {
+	struct piece s = { .p = a->operand, .left = a->len };
 	int64_t sum;
 
+	*o = (struct operand){ .form = FORM_REG };
+	*why = a->is_float ? why_float : why_arch;
+	if (a->is_float || arch == SDT_ARCH_OTHER)
+		return -ENOTSUP;
+	if (piece_char(&s, '$')) {
+		o->form = FORM_IMM;
+		*why = why_symbol;
+		return piece_number(&s, &o->number, &o->minus) && !s.left ? 0 : -ENOTSUP;
+	}
+	if (s.left && *s.p == '%' && !memchr(s.p, ':', s.left)) {
+		*why = memchr(s.p, 'm', s.left) ? why_float : why_form; /* %xmm0, %ymm0 */
+		return piece_reg(&s, arch, &o->reg) && !s.left ? 0 : -ENOTSUP;
+	}
 	if (memchr(s.p, ',', s.left)) {
 		*why = why_index;
 		return -ENOTSUP;
@@ -248,45 +263,7 @@ static int parse_memory(struct piece s, enum sdt_arch arch, struct operand *o, c
 	return o->number > INT32_MAX ? -ENOTSUP : 0;
 }
 
-static int parse_operand(const struct sdt_arg *a, enum sdt_arch arch, struct operand *o,
-			 const char **why)
-{
-	struct piece s = { .p = a->operand, .left = a->len };
-
-	*o = (struct operand){ .form = FORM_REG };
-	*why = a->is_float ? why_float : why_arch;
-	if (a->is_float || arch == SDT_ARCH_OTHER)
-		return -ENOTSUP;
-	if (piece_char(&s, '$')) {
-		o->form = FORM_IMM;
-		*why = why_symbol;
-		return piece_number(&s, &o->number, &o->minus) && !s.left ? 0 : -ENOTSUP;
-	}
-	if (s.left && *s.p == '%' && !memchr(s.p, ':', s.left)) {
-		*why = memchr(s.p, 'm', s.left) ? why_float : why_form; /* %xmm0, %ymm0 */
-		return piece_reg(&s, arch, &o->reg) && !s.left ? 0 : -ENOTSUP;
-	}
-	return parse_memory(s, arch, o, why);
-}
-
 /* ---- fetch arguments ---- */
-
-static void add_type(struct sbuf *out, unsigned int size, bool is_signed, bool hex)
-{
-	sbuf_addf(out, ":%c%u", hex ? 'x' : is_signed ? 's' : 'u', size * 8);
-}
-
-/* The kernel's bit fields are unsigned. */
-static int fetch_high(const struct operand *o, const struct sdt_arg *a, struct sbuf *out,
-		      const char **why)
-{
-	if (a->is_signed) {
-		*why = "a signed number in the second byte of a register";
-		return -ENOTSUP;
-	}
-	sbuf_addf(out, "%%%s:b8@8/64", o->reg.kernel);
-	return 0;
-}
 
 static int fetch_string(const struct operand *o, enum sdt_arch arch, struct sbuf *out,
 			const char **why)
@@ -329,12 +306,19 @@ int sdt_arg_fetch(enum sdt_arch arch, const struct sdt_arg *a, enum sdt_as as, s
 			  o.reg.kernel);
 		break;
 	case FORM_REG:
-		if (o.reg.high)
-			return fetch_high(&o, a, out, why);
+		if (o.reg.high) {
+			/* The kernel's bit fields are unsigned. */
+			if (a->is_signed) {
+				*why = "a signed number in the second byte of a register";
+				return -ENOTSUP;
+			}
+			sbuf_addf(out, "%%%s:b8@8/64", o.reg.kernel);
+			return 0;
+		}
 		size = MIN(size, o.reg.size);
 		sbuf_addf(out, "%%%s", o.reg.kernel);
 		break;
 	}
-	add_type(out, size, a->is_signed, hex);
+	sbuf_addf(out, ":%c%u", hex ? 'x' : a->is_signed ? 's' : 'u', size * 8);
 	return 0;
 }

@@ -113,25 +113,6 @@ static int say(struct agent *a, const struct sbuf *text)
 	return 0;
 }
 
-/* Reads more of what the agent sends. */
-static int hear_more(struct agent *a, uint64_t since)
-{
-	ssize_t n;
-
-	do {
-		int ret = wait_for(a, POLLIN, since);
-
-		if (ret)
-			return ret;
-		n = read(a->fd, a->in, sizeof(a->in));
-	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
-	if (n <= 0)
-		return err_set(a->err, ECONNRESET, "%s: QEMU has closed the connection", a->name);
-	a->at = 0;
-	a->have = (size_t)n;
-	return 0;
-}
-
 /* Reads up to the byte `last`, which is dropped; what comes before it is in a->answer. */
 static int hear(struct agent *a, uint8_t last)
 {
@@ -141,14 +122,24 @@ static int hear(struct agent *a, uint8_t last)
 	while (!a->answer.error && a->answer.len < ANSWER_MAX) {
 		const char *p = a->in + a->at, *end = memchr(p, last, a->have - a->at);
 		int ret;
+		ssize_t n;
 
 		sbuf_add_mem(&a->answer, p, end ? (size_t)(end - p) : a->have - a->at);
 		a->at = end ? (size_t)(end + 1 - a->in) : a->have;
 		if (end)
 			return 0;
-		ret = hear_more(a, begin);
-		if (ret)
-			return ret;
+		/* Reads more of what the agent sends. */
+		do {
+			ret = wait_for(a, POLLIN, begin);
+			if (ret)
+				return ret;
+			n = read(a->fd, a->in, sizeof(a->in));
+		} while (n < 0 && (errno == EINTR || errno == EAGAIN));
+		if (n <= 0)
+			return err_set(a->err, ECONNRESET, "%s: QEMU has closed the connection",
+				       a->name);
+		a->at = 0;
+		a->have = (size_t)n;
 	}
 	return err_set(a->err, EMSGSIZE, "%s: an endless answer", a->name);
 }
@@ -314,11 +305,6 @@ int agent_file_close(struct agent *a, uint64_t handle)
 	return handle == AGENT_NONE ? 0 : with_handle(a, "guest-file-close", handle);
 }
 
-static int agent_file_flush(struct agent *a, uint64_t handle)
-{
-	return with_handle(a, "guest-file-flush", handle);
-}
-
 int agent_file_write(struct agent *a, uint64_t handle, const void *p, size_t n)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -477,7 +463,7 @@ static int put_orders(struct qga *q, const char *text, size_t n)
 {
 	int ret = agent_file_write(&q->a, q->orders, text, n);
 
-	return ret ?: agent_file_flush(&q->a, q->orders);
+	return ret ?: with_handle(&q->a, "guest-file-flush", q->orders);
 }
 
 /* Copies what there is, up to a piece, to standard output. Its length, or -errno. */

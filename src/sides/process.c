@@ -8,7 +8,6 @@
 #include <ctype.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -475,22 +474,6 @@ static void receive_store(void *arg, int said)
 	side_store_main(&r->store, said);
 }
 
-/* A Ctrl-C also reaches the sender, which still has something to say. */
-static void receive_signals(struct receive *r)
-{
-	struct signalfd_siginfo si;
-
-	while (read(r->sigfd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
-		if (si.ssi_signo != SIGINT || r->told) {
-			kill(r->side.teller, r->side.killed ? SIGKILL : SIGTERM);
-			r->side.killed = true;
-		} else if (!r->c->quiet) {
-			r->note("waiting for the sender to end; Ctrl-C again gives that up");
-		}
-		r->told = true;
-	}
-}
-
 static int receive_said(struct receive *r)
 {
 	struct side *s = &r->side;
@@ -533,8 +516,21 @@ static int receive_wait(struct receive *r)
 				"stopped?",
 				r->side.teller);
 		r->side.stalled |= !n;
-		if (p[0].revents)
-			receive_signals(r);
+		if (p[0].revents) {
+			struct signalfd_siginfo si;
+
+			/* A Ctrl-C also reaches the sender, which still has something to say. */
+			while (read(r->sigfd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
+				if (si.ssi_signo != SIGINT || r->told) {
+					kill(r->side.teller, r->side.killed ? SIGKILL : SIGTERM);
+					r->side.killed = true;
+				} else if (!r->c->quiet) {
+					r->note("waiting for the sender to end; Ctrl-C again "
+						"gives that up");
+				}
+				r->told = true;
+			}
+		}
 		if (p[1].revents)
 			ret = receive_said(r);
 		if (ret && !r->ended)

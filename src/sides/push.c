@@ -12,7 +12,6 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/sendfile.h>
@@ -184,33 +183,29 @@ int side_random_name(char *buf, size_t size, const char *folder, struct kvmft_er
 	return 0;
 }
 
-/* What was not written yet is reported by the agent when the file is closed. */
-static int write_by_agent(struct agent *a, int fd, const char *path)
-{
-	uint8_t piece[AGENT_PIECE];
-	uint64_t handle, at = 0;
-	ssize_t n = 0;
-	int ret = agent_file_open(a, path, "w", &handle), end;
-
-	if (ret)
-		return ret;
-	while (!ret && (n = full_pread(fd, piece, sizeof(piece), at)) > 0) {
-		ret = agent_file_write(a, handle, piece, (size_t)n);
-		at += (uint64_t)n;
-	}
-	if (!ret && n < 0)
-		ret = err_why(a->err, (int)n, "cannot read the program");
-	end = ret == -EINTR ? 0 : agent_file_close(a, handle);
-	return ret ?: end;
-}
-
 static int write_file(struct push *p, int fd, const char *path)
 {
 	char of[sizeof(((struct side_push *)NULL)->path) + 4];
 	const char *const dd[] = { "dd", of, "bs=65536", NULL };
 
-	if (p->agent)
-		return write_by_agent(p->agent, fd, path);
+	if (p->agent) {
+		uint8_t piece[AGENT_PIECE];
+		uint64_t handle, at = 0;
+		ssize_t n = 0;
+		int ret = agent_file_open(p->agent, path, "w", &handle), end;
+
+		/* What was not written yet is reported by the agent when the file is closed. */
+		if (ret)
+			return ret;
+		while (!ret && (n = full_pread(fd, piece, sizeof(piece), at)) > 0) {
+			ret = agent_file_write(p->agent, handle, piece, (size_t)n);
+			at += (uint64_t)n;
+		}
+		if (!ret && n < 0)
+			ret = err_why(p->agent->err, (int)n, "cannot read the program");
+		end = ret == -EINTR ? 0 : agent_file_close(p->agent, handle);
+		return ret ?: end;
+	}
 	snprintf(of, sizeof(of), "of=%s", path);
 	return lseek(fd, 0, SEEK_SET) < 0 ? err_why(p->err, errno, "cannot read the program")
 					  : in_guest(p, dd, fd, NULL);

@@ -9,7 +9,6 @@
 #include "sides.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 

@@ -5,7 +5,6 @@
  */
 #include "sides.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 

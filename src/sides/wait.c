@@ -3,7 +3,6 @@
 #include "sides.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 
@@ -207,22 +206,6 @@ static int take_said(struct sides *x, struct side *s)
 
 /* ---- signals ---- */
 
-static void take_children(struct sides *x)
-{
-	if (x->snapshots.pid && waitpid(x->snapshots.pid, NULL, WNOHANG) == x->snapshots.pid)
-		x->snapshots.pid = 0;
-	if (x->reader > 0 && waitpid(x->reader, &x->reader_status, WNOHANG) == x->reader)
-		x->reader = 0;
-	for (size_t i = 1; i < x->n; i++) {
-		struct side *s = &x->side[i];
-
-		if (s->transport <= 0 || waitpid(s->transport, &s->status, WNOHANG) != s->transport)
-			continue;
-		s->transport = 0;
-		s->since = util_now_ns();
-	}
-}
-
 /* Ends what reaches into the guest first: its end is the end of the stream. */
 static void give_up(struct side *s)
 {
@@ -238,24 +221,27 @@ static void give_up(struct side *s)
 	s->since = util_now_ns();
 }
 
-static void give_up_all(struct sides *x)
-{
-	/* They would show everything that there is, if their reader takes that. */
-	x->blame_killed |= x->snapshots.pid && !kill(x->snapshots.pid, SIGKILL);
-	x->reader_killed = x->reader > 0 && !kill(x->reader, SIGKILL);
-	if (x->blame_killed || x->reader_killed)
-		x->note("a second signal ended this before all was shown");
-	for (size_t i = 1; i < x->n; i++)
-		give_up(&x->side[i]);
-}
-
 void sides_take_signals(struct sides *x)
 {
 	struct signalfd_siginfo si;
 
 	while (read(x->sigfd, &si, sizeof(si)) == (ssize_t)sizeof(si)) {
 		if (si.ssi_signo == SIGCHLD) {
-			take_children(x);
+			if (x->snapshots.pid &&
+			    waitpid(x->snapshots.pid, NULL, WNOHANG) == x->snapshots.pid)
+				x->snapshots.pid = 0;
+			if (x->reader > 0 &&
+			    waitpid(x->reader, &x->reader_status, WNOHANG) == x->reader)
+				x->reader = 0;
+			for (size_t i = 1; i < x->n; i++) {
+				struct side *s = &x->side[i];
+
+				if (s->transport <= 0 ||
+				    waitpid(s->transport, &s->status, WNOHANG) != s->transport)
+					continue;
+				s->transport = 0;
+				s->since = util_now_ns();
+			}
 		} else if (si.ssi_signo == SIGUSR1) {
 			snapshots_asked(x);
 			for (size_t i = 0; i < x->n; i++)
@@ -263,7 +249,13 @@ void sides_take_signals(struct sides *x)
 		} else if (!x->why) {
 			x->why = "signal";
 		} else {
-			give_up_all(x);
+			/* They would show everything that there is, if their reader takes that. */
+			x->blame_killed |= x->snapshots.pid && !kill(x->snapshots.pid, SIGKILL);
+			x->reader_killed = x->reader > 0 && !kill(x->reader, SIGKILL);
+			if (x->blame_killed || x->reader_killed)
+				x->note("a second signal ended this before all was shown");
+			for (size_t i = 1; i < x->n; i++)
+				give_up(&x->side[i]);
 		}
 	}
 }

@@ -2,11 +2,9 @@
 /* io.c: whole reads and writes, kernel files of unknown length; threads and signals. */
 #include "kvmft/util.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
-#include <signal.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -176,12 +174,6 @@ ssize_t file_read_all(int dirfd, const char *path, size_t max, char **out)
 	return fd < 0 ? -errno : fd_read_all(fd, max, out);
 }
 
-/* Root and we ourselves can change it, nobody else. */
-static bool is_ours(const struct stat *st)
-{
-	return (st->st_uid == 0 || st->st_uid == geteuid()) && !(st->st_mode & (S_IWGRP | S_IWOTH));
-}
-
 int file_open_regular(const char *path, bool own)
 {
 	/*
@@ -197,7 +189,9 @@ int file_open_regular(const char *path, bool own)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
-	if (own && !is_ours(&st))
+	/* Root and we ourselves can change it, nobody else. */
+	if (own &&
+	    !((st.st_uid == 0 || st.st_uid == geteuid()) && !(st.st_mode & (S_IWGRP | S_IWOTH))))
 		return -EPERM;
 	snprintf(self, sizeof(self), "/proc/self/fd/%d", at);
 	fd = open(self, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

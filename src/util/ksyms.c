@@ -265,27 +265,43 @@ static void drop_aliases(struct ksyms *k)
 	k->n = kept;
 }
 
-/* Code of BPF and of the tracer has a module name, but each piece has pages of its own. */
-static bool is_heap(const char *module)
-{
-	return !strcmp(module, "bpf") || !strncmp(module, "__builtin__", 11);
-}
-
 static uint64_t natural_end(const struct ksym *s, const struct ksym *next)
 {
 	uint64_t page = (s->addr | (PAGE - 1)) + 1;
 
+	/* Code of BPF and of the tracer has a module name, but each piece has pages of its own. */
 	if (next && (s->module == next->module || !strcmp(s->module, next->module)) &&
-	    !is_heap(s->module))
+	    strcmp(s->module, "bpf") && strncmp(s->module, "__builtin__", 11))
 		return next->addr;
 	page = page ?: UINT64_MAX;
 	return next ? MIN(next->addr, page) : page;
 }
 
-static void find_ends(struct ksyms *k)
+int ksyms_finish(struct ksyms *k)
 {
 	size_t b = 0;
+	size_t kept = 0;
 
+	if (sort_functions(k))
+		return -ENOMEM;
+	if (k->nbound)
+		qsort(k->bound, k->nbound, sizeof(*k->bound), by_number);
+	if (k->nmod)
+		qsort(k->mod, k->nmod, sizeof(*k->mod), by_address);
+	/*
+	 * Since Linux 6.4 the size of a module includes parts that are elsewhere. Of several at the
+	 * same address, which no kernel has, the largest stays.
+	 */
+	for (size_t i = 0; i < k->nmod; i++) {
+		struct ksym s = k->mod[i];
+
+		if (i + 1 < k->nmod)
+			s.size = (uint32_t)MIN((uint64_t)s.size, k->mod[i + 1].addr - s.addr);
+		if (s.size)
+			k->mod[kept++] = s;
+	}
+	k->nmod = kept;
+	drop_aliases(k);
 	for (size_t i = 0; i < k->n; i++) {
 		struct ksym *s = &k->v[i];
 		uint64_t end = natural_end(s, i + 1 < k->n ? s + 1 : NULL);
@@ -296,38 +312,6 @@ static void find_ends(struct ksyms *k)
 			end = MIN(end, k->bound[b]);
 		s->size = (uint32_t)MIN(end - s->addr, (uint64_t)UINT32_MAX);
 	}
-}
-
-/*
- * Since Linux 6.4 the size of a module includes parts that are elsewhere. Of several at the same
- * address, which no kernel has, the largest stays.
- */
-static void cut_modules(struct ksyms *k)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < k->nmod; i++) {
-		struct ksym s = k->mod[i];
-
-		if (i + 1 < k->nmod)
-			s.size = (uint32_t)MIN((uint64_t)s.size, k->mod[i + 1].addr - s.addr);
-		if (s.size)
-			k->mod[kept++] = s;
-	}
-	k->nmod = kept;
-}
-
-int ksyms_finish(struct ksyms *k)
-{
-	if (sort_functions(k))
-		return -ENOMEM;
-	if (k->nbound)
-		qsort(k->bound, k->nbound, sizeof(*k->bound), by_number);
-	if (k->nmod)
-		qsort(k->mod, k->nmod, sizeof(*k->mod), by_address);
-	cut_modules(k);
-	drop_aliases(k);
-	find_ends(k);
 	free(k->bound);
 	k->bound = NULL;
 	k->nbound = k->bound_cap = 0;

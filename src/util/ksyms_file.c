@@ -16,23 +16,11 @@
 
 /* ---- lines ---- */
 
-/* A longer one is not one of theirs; what remains of it is not taken for a line, either. */
-static int add_lines(struct ksyms *k, FILE *f, ksyms_line_fn *add)
-{
-	char line[LINE];
-	int ret = 0;
-
-	while (!ret && fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "\n")] = '\0';
-		ret = add(k, line);
-	}
-	return ret ?: ferror(f) ? -EIO : 0;
-}
-
 int ksyms_add_lines(struct ksyms *k, const char *path, ksyms_line_fn *add, struct kvmft_err *err)
 {
 	int fd = file_open_regular(path, false), ret;
 	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+	char line[LINE];
 
 	if (fd < 0)
 		return err_why(err, fd, "cannot read %s", path);
@@ -40,7 +28,13 @@ int ksyms_add_lines(struct ksyms *k, const char *path, ksyms_line_fn *add, struc
 		close(fd);
 		return err_set(err, ENOMEM, "out of memory");
 	}
-	ret = add_lines(k, f, add);
+	/* A longer one is not one of theirs; what remains of it is not taken for a line, either. */
+	ret = 0;
+	while (!ret && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = '\0';
+		ret = add(k, line);
+	}
+	ret = ret ?: ferror(f) ? -EIO : 0;
 	fclose(f);
 	if (ret == -E2BIG)
 		return err_set(err, E2BIG, "%s: more symbols than a kernel has", path);
@@ -102,25 +96,13 @@ static int sym_add(struct ksyms *k, const struct elf *e, const struct elf_sym *s
 	return ret || !s->size ? ret : ksyms_add_bound(k, end);
 }
 
-static int table_add(struct ksyms *k, const struct elf *e, const char *table, size_t size,
-		     const char *names, size_t nnames)
-{
-	struct cursor c = { .p = (const uint8_t *)table, .left = size };
-	struct elf_sym s;
-	int ret = 0;
-
-	/* Names end with the NUL that elf_section_read() appended. */
-	while (!ret && c.left && !sym_read(e, &c, &s))
-		if (s.name < nnames)
-			ret = sym_add(k, e, &s, names + s.name);
-	return ret;
-}
-
 static int elf_add(struct ksyms *k, const struct elf *e, const char **why)
 {
 	_cleanup_free_ char *table = NULL, *names = NULL;
 	struct elf_section sym, str;
 	int ret = elf_section(e, ".symtab", &sym);
+	struct cursor c;
+	struct elf_sym s;
 
 	*why = "it has no symbol table: a vmlinux that was stripped, or is compressed, cannot tell";
 	ret = ret ?: elf_section(e, ".strtab", &str);
@@ -128,7 +110,13 @@ static int elf_add(struct ksyms *k, const struct elf *e, const char **why)
 	ret = ret ?: elf_section_read(e, &str, KSYMS_MAX_FILE, &names);
 	if (ret)
 		return ret == -ENOENT || ret == -EFBIG ? -ENOEXEC : ret;
-	return table_add(k, e, table, (size_t)sym.size, names, (size_t)str.size);
+	c = (struct cursor){ .p = (const uint8_t *)table, .left = (size_t)sym.size };
+	ret = 0;
+	/* Names end with the NUL that elf_section_read() appended. */
+	while (!ret && c.left && !sym_read(e, &c, &s))
+		if (s.name < (size_t)str.size)
+			ret = sym_add(k, e, &s, names + s.name);
+	return ret;
 }
 
 int ksyms_add_elf(struct ksyms *k, int fd, const char **why)
@@ -214,15 +202,6 @@ static int find_slide(const struct ksyms *elf, const struct ksyms *known, const 
 	return ret;
 }
 
-static int slide_unknown(const char *path, struct kvmft_err *err)
-{
-	return err_lack(err, ENODATA,
-			"%s: how far KASLR moved the guest's kernel is not known: give that with "
-			"--guest-kaslr (0 with nokaslr; else by how much its _text in "
-			"/proc/kallsyms is higher than here), or the guest's --guest-kallsyms",
-			path);
-}
-
 static int add_moved(struct ksyms *k, const struct ksyms *from, uint64_t slide, bool modules)
 {
 	int ret = 0;
@@ -261,7 +240,12 @@ static int add_vmlinux(struct ksyms *k, const struct ksyms_files *f, const struc
 	if (!elf.n)
 		return err_set(err, EINVAL, "%s: no function of a kernel in it", f->vmlinux);
 	if (!f->slide.set && !known)
-		return slide_unknown(f->vmlinux, err);
+		return err_lack(
+			err, ENODATA,
+			"%s: how far KASLR moved the guest's kernel is not known: give that with "
+			"--guest-kaslr (0 with nokaslr; else by how much its _text in "
+			"/proc/kallsyms is higher than here), or the guest's --guest-kallsyms",
+			f->vmlinux);
 	if (!f->slide.set)
 		ret = ret ?: find_slide(&elf, known, f->vmlinux, &slide, err);
 	if (ret)

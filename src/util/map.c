@@ -140,15 +140,6 @@ static int map_resize(struct u64map *m, size_t cap)
 	return 0;
 }
 
-static int map_grow(struct u64map *m)
-{
-	size_t cap;
-
-	if (__builtin_mul_overflow(m->cap, 2, &cap))
-		return -ENOMEM;
-	return map_resize(m, MAX(cap, (size_t)MAP_FIRST_CAP));
-}
-
 int u64map_reserve(struct u64map *m, size_t n)
 {
 	size_t cap = MAX(m->cap, (size_t)MAP_FIRST_CAP);
@@ -170,7 +161,10 @@ uint64_t *u64map_at(struct u64map *m, uint64_t key)
 	}
 	/* At most three quarters full: probes stay short and always end. */
 	if (m->n >= m->cap - m->cap / 4) {
-		if (map_grow(m))
+		size_t cap;
+
+		if (__builtin_mul_overflow(m->cap, 2, &cap) ||
+		    map_resize(m, MAX(cap, (size_t)MAP_FIRST_CAP)))
 			return NULL;
 		slot = map_probe(m, key);
 	}

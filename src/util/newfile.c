@@ -168,20 +168,6 @@ static int take_name(const struct newfile *f, const char *base)
 	return unlinkat(f->dir, f->temp, 0) < 0 ? -errno : 0;
 }
 
-/* Only a file with a name can replace another one. */
-static int take_temp(struct newfile *f)
-{
-	int ret = -EEXIST;
-
-	for (int i = 0; i < TEMP_NAMES && ret == -EEXIST; i++) {
-		snprintf(f->temp, sizeof(f->temp), TEMP_FORMAT, (long)getpid(), i);
-		ret = link_as(f, f->temp);
-	}
-	if (ret)
-		f->temp[0] = '\0';
-	return ret;
-}
-
 int newfile_commit(struct newfile *f, const char *base, unsigned int flags)
 {
 	bool replace = flags & NEWFILE_REPLACE;
@@ -195,7 +181,14 @@ int newfile_commit(struct newfile *f, const char *base, unsigned int flags)
 		ret = link_as(f, base);
 		if (ret != -EEXIST || !replace)
 			return ret;
-		ret = take_temp(f);
+		/* Only a file with a name can replace another one. */
+		ret = -EEXIST;
+		for (int i = 0; i < TEMP_NAMES && ret == -EEXIST; i++) {
+			snprintf(f->temp, sizeof(f->temp), TEMP_FORMAT, (long)getpid(), i);
+			ret = link_as(f, f->temp);
+		}
+		if (ret)
+			f->temp[0] = '\0';
 	}
 	if (ret)
 		return ret;

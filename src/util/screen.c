@@ -58,22 +58,6 @@ static void cut_put(struct screen_cut *c, char ch, struct sbuf *out)
 		sbuf_addc(out, ch);
 }
 
-/* A character begins. */
-static void cut_char(struct screen_cut *c, char ch, struct sbuf *out)
-{
-	c->column++;
-	if (c->column == c->width) {
-		c->held[0] = ch;
-		c->nheld = c->nchar = 1;
-	} else if (c->column > c->width) {
-		sbuf_addc(out, '>');
-		let_go(c, c->nchar, out);
-		c->full = true;
-	} else {
-		sbuf_addc(out, ch);
-	}
-}
-
 void screen_cut(struct screen_cut *c, const char *s, size_t n, struct sbuf *out)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -90,7 +74,18 @@ void screen_cut(struct screen_cut *c, const char *s, size_t n, struct sbuf *out)
 			c->nchar += c->nheld && c->nchar == c->nheld;
 			cut_put(c, s[i], out);
 		} else {
-			cut_char(c, s[i], out);
+			/* A character begins. */
+			c->column++;
+			if (c->column == c->width) {
+				c->held[0] = s[i];
+				c->nheld = c->nchar = 1;
+			} else if (c->column > c->width) {
+				sbuf_addc(out, '>');
+				let_go(c, c->nchar, out);
+				c->full = true;
+			} else {
+				sbuf_addc(out, s[i]);
+			}
 		}
 	}
 }

@@ -315,19 +315,6 @@ void sq_str(struct sq *s, const char *text)
 		sq_null(s);
 }
 
-static int table_prepare(struct sq *s, struct sq_table *t)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-
-	sbuf_add(&b, "INSERT INTO ");
-	sq_quote(&b, t->name);
-	sbuf_add(&b, " VALUES(?");
-	for (size_t i = 1; i < s->nvalue; i++)
-		sbuf_add(&b, ",?");
-	sbuf_addc(&b, ')');
-	return b.error ?: sq_errno(s, s->sqlite3_prepare_v2(s->db, b.s, -1, &t->insert, NULL));
-}
-
 static int value_bind(struct sq *s, sqlite3_stmt *insert, int i, const struct value *v)
 {
 	switch (v->kind) {
@@ -345,8 +332,19 @@ int sq_add(struct sq *s, struct sq_table *t, int64_t id)
 
 	if (!ret && s->text.len > INT32_MAX)
 		ret = -EFBIG;
-	if (!ret && !t->insert)
-		ret = table_prepare(s, t);
+	if (!ret && !t->insert) {
+		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+		sbuf_add(&b, "INSERT INTO ");
+		sq_quote(&b, t->name);
+		sbuf_add(&b, " VALUES(?");
+		for (size_t i = 1; i < s->nvalue; i++)
+			sbuf_add(&b, ",?");
+		sbuf_addc(&b, ')');
+		ret = b.error;
+		if (!ret)
+			ret = sq_errno(s, s->sqlite3_prepare_v2(s->db, b.s, -1, &t->insert, NULL));
+	}
 	if (!ret && t->has_id)
 		s->value[0] = (struct value){ .kind = VALUE_NUMBER, .n = id };
 	for (size_t i = 0; i < s->nvalue && !ret; i++)

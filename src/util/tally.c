@@ -2,21 +2,11 @@
 /* tally.c: texts and their counts. A keyed hash of 64 bits stands for a text: see hash_bytes(). */
 #include "kvmft/tally.h"
 
-static int add_new(struct tally *t, uint64_t hash, const char *text, size_t len)
-{
-	struct tally_row row = { .n = 1, .text = strndup(text, len) };
-	int ret = row.text ? u64map_put(&t->by_hash, hash, t->n) : -ENOMEM;
-
-	ret = ret ?: array_add(&t->row, &t->n, &t->cap, &row, sizeof(row));
-	if (ret)
-		free(row.text);
-	t->bytes += len;
-	return ret;
-}
-
 int tally_add(struct tally *t, const char *text, size_t len)
 {
 	uint64_t hash, at;
+	struct tally_row row;
+	int ret;
 
 	if (!t->keyed)
 		hash_key_init(&t->key);
@@ -30,7 +20,13 @@ int tally_add(struct tally *t, const char *text, size_t len)
 		t->others++;
 		return 0;
 	}
-	return add_new(t, hash, text, len);
+	row = (struct tally_row){ .n = 1, .text = strndup(text, len) };
+	ret = row.text ? u64map_put(&t->by_hash, hash, t->n) : -ENOMEM;
+	ret = ret ?: array_add(&t->row, &t->n, &t->cap, &row, sizeof(row));
+	if (ret)
+		free(row.text);
+	t->bytes += len;
+	return ret;
 }
 
 static int by_text(const void *a, const void *b)
