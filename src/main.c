@@ -239,6 +239,12 @@ static int run_with(const struct cmd *c, void *opts, int argc, char **argv, bool
 	return operands_end(&o, ret);
 }
 
+static void end_reader(void *as)
+{
+	cli_say(as, "out of memory");
+	exit(KVMFT_FAILED);
+}
+
 /* as: who says what went wrong. */
 static int run_command(const struct cmd *c, const char *as, int argc, char **argv, bool verbose)
 {
@@ -247,8 +253,10 @@ static int run_command(const struct cmd *c, const char *as, int argc, char **arg
 	bool about;
 	int ret, first;
 
-	if (c->reader)
+	if (c->reader) {
 		close_inherited(argv);
+		memory_out_is(end_reader, (void *)as);
+	}
 	if (!opts) {
 		cli_say(as, "out of memory");
 		return KVMFT_FAILED;

@@ -31,7 +31,7 @@ int db_item(struct db *d, const struct tl_item *i) __must_check;
 int db_window(void *db, const struct win_vcpu *v, uint64_t exit) __must_check;
 /* A callback for lat_opts.each; of this analysis. */
 void db_latency(struct db *d, const struct lat *l);
-int db_case(void *db, enum lat_table_id id, const struct lat_case *c) __must_check;
+void db_case(void *db, enum lat_table_id id, const struct lat_case *c);
 /* After the walk: who there is, what was lost, and how well clocks align; w may be NULL. */
 int db_walked(struct db *d, const struct windows *w) __must_check;
 /* After blame_explained(). */

@@ -124,7 +124,7 @@ struct diff_side {
 int diff_exits(struct diff_side *s, const struct report_opts *o,
 	       struct kvmft_err *err) __must_check;
 /* For lat_opts.each, with the side as context: after diff_exits(), for a capture in TSC cycles. */
-int diff_latency(void *side, enum lat_table_id id, const struct lat_case *c);
+void diff_latency(void *side, enum lat_table_id id, const struct lat_case *c);
 /* Ends the latencies reported by l. */
 void diff_latency_end(struct diff_side *s, const struct lat *l);
 void diff_side_free(struct diff_side *s);
@@ -186,10 +186,10 @@ int diff_compare(struct diff *d) __must_check; /* 0 or -ENOMEM */
  * Orders the rows: those beyond noise in groups, causes before their effects and the
  * greatest effect first; then those within noise.
  */
-int diff_order(struct diff *d) __must_check; /* 0 or -ENOMEM */
+void diff_order(struct diff *d);
 #define DIFF_SHARE_ERROR 0.001 /* shares of a CPU are known to no better than this */
 /* How the machines differ, into d->fact. 0 or -ENOMEM. */
-int diff_machines(struct diff *d) __must_check;
+void diff_machines(struct diff *d);
 void diff_free(struct diff *d);
 
 #endif

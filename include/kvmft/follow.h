@@ -31,7 +31,7 @@ struct follow_pass {
 	bool first, last;
 };
 
-int follow_new(const struct follow_config *c, struct follow **out) __must_check;
+void follow_new(const struct follow_config *c, struct follow **out);
 /*
  * Waits until something may be due. 0, -ENOMEM, or -errno with err for something that is not a
  * capture.

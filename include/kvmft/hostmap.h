@@ -109,7 +109,7 @@ bool hostmap_by_entries(const struct capture *cap, const struct fmt *fmt);
  * If so, those who walk the events themselves say which thread ran which vCPU, and then have VMs
  * made of these threads. 0, -ENOMEM; -EAGAIN: it takes hostmap_new(), and this map is of no use.
  */
-int hostmap_ran(struct hostmap *m, int32_t tid, uint32_t vcpu) __must_check;
+void hostmap_ran(struct hostmap *m, int32_t tid, uint32_t vcpu);
 int hostmap_group(struct hostmap *m) __must_check;
 /* 0; -ENOTSUP with err: its trace clock cannot be put on the host's TSC, and what to do. */
 int hostmap_clock(const struct hostmap *m, struct kvmft_err *err) __must_check;
@@ -154,11 +154,11 @@ int hostmap_adopt(struct hostmap *m, size_t vm, size_t from) __must_check;
  * VMs with one label, as those of a guest that was moved or started again, get their PID-FD for it.
  * 0 or -ENOMEM.
  */
-int hostmap_tell_apart(struct hostmap *m) __must_check;
+void hostmap_tell_apart(struct hostmap *m);
 /* All VMs, as selectors; "none". */
 void hostmap_list(const struct hostmap *m, struct sbuf *out);
 /* "tids:137,138": the threads of a VM. 0 or -ENOMEM. */
-int hostmap_vm_tids(const struct hostmap *m, size_t vm, struct sbuf *out) __must_check;
+void hostmap_vm_tids(const struct hostmap *m, size_t vm, struct sbuf *out);
 /* The thread of vCPU id of VM number vm; NULL if none was seen. */
 const struct hostmap_thread *hostmap_vcpu(const struct hostmap *m, size_t vm, uint32_t id);
 /*
@@ -170,10 +170,10 @@ int hostmap_add_records(struct hostmap *m, size_t vm, const struct capture *gues
  * A pvclock record, or an offset, that came into force at that host TSC. These
  * only add: hostmap_rebuild() makes epochs of what was added. 0 or -errno.
  */
-int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
-			const struct pvclock *pv) __must_check;
-int hostmap_add_offset(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host, uint64_t prev,
-		       uint64_t next) __must_check;
+void hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
+			const struct pvclock *pv);
+void hostmap_add_offset(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host, uint64_t prev,
+		       uint64_t next);
 int hostmap_rebuild(struct hostmap *m, size_t vm) __must_check;
 /* Makes an entry, without clocks, for a VM of another host: *out. 0 or -ENOMEM. */
 int hostmap_add_foreign(struct hostmap *m, const struct hostmap_vm *vm, size_t *out) __must_check;
@@ -189,9 +189,8 @@ int hostmap_set_scale(struct hostmap *m, const struct tsc_map *scale) __must_che
  * Another one for only that vCPU, after hostmap_force_map(), or one that the capture lacks; from
  * host TSC `from` on: 0 for the beginning, later ones only change the offset. Only adds.
  */
-int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t from,
-		       const struct tsc_map *map)
-	__must_check;
+void hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t from,
+		       const struct tsc_map *map);
 /*
  * The vCPUs' offsets from the guest's own file, as trace-cmd writes them (TIME_SHIFT), if the
  * host's capture, to which they must refer, has none. 0, -ENOMEM.

@@ -143,15 +143,15 @@ struct lat_times {
 
 struct lat_opts {
 	bool want[LAT_KINDS];
-	int64_t vm, vcpu;  /* only this one; -1: any */
-	uint64_t than_ns;  /* only longer ones are kept as worst; 0 with cycles */
-	size_t worst;	   /* how many are kept per table */
-	bool states_only;  /* only lat_vcpu_now() is wanted */
-	bool cases_only;   /* only what each() is told, of all but sched, and notes */
-	uint32_t mem_by;   /* tables of mem in addition to the one by kind */
-	uint64_t grain;	   /* of the one by address, in bytes; 0: LAT_GRAIN */
-	/* If set, called with each case as it ends; 0 or -errno. */
-	int (*each)(void *ctx, enum lat_table_id id, const struct lat_case *c);
+	int64_t vm, vcpu; /* only this one; -1: any */
+	uint64_t than_ns; /* only longer ones are kept as worst; 0 with cycles */
+	size_t worst;	  /* how many are kept per table */
+	bool states_only; /* only lat_vcpu_now() is wanted */
+	bool cases_only;  /* only what each() is told, of all but sched, and notes */
+	uint32_t mem_by;  /* tables of mem in addition to the one by kind */
+	uint64_t grain;	  /* of the one by address, in bytes; 0: LAT_GRAIN */
+	/* If set, called with each case as it ends. */
+	void (*each)(void *ctx, enum lat_table_id id, const struct lat_case *c);
 	void *ctx;
 	/* With cases_only: those shorter than this, in cycles, have no names; NULL: all have */
 	const uint64_t *named_from;
@@ -167,9 +167,9 @@ struct lat;
 int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out,
 	    struct kvmft_err *err) __must_check;
 /* Feeds the items of the timeline in order. 0 or -ENOMEM. */
-int lat_feed(struct lat *l, const struct tl_item *i) __must_check;
+void lat_feed(struct lat *l, const struct tl_item *i);
 /* Ends open chains, and sorts. 0 or -ENOMEM. */
-int lat_finish(struct lat *l) __must_check;
+void lat_finish(struct lat *l);
 bool lat_in_cycles(const struct lat *l);
 const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id);
 /* Whether it belongs to an analysis that was wanted and not left out, and was requested. */

@@ -28,9 +28,9 @@ struct msr_pair_stats {
 
 struct msr_pairs;
 
-int msr_pairs_new(const struct timeline *t, struct msr_pairs **out) __must_check;
+void msr_pairs_new(const struct timeline *t, struct msr_pairs **out);
 /* Feeds the items of a timeline in order. 0 or -ENOMEM. */
-int msr_pairs_feed(struct msr_pairs *p, const struct tl_item *item) __must_check;
+void msr_pairs_feed(struct msr_pairs *p, const struct tl_item *item);
 /* Call once after the last item. */
 void msr_pairs_finish(struct msr_pairs *p);
 /* NULL if the captures have no such access of that VM. */

@@ -177,6 +177,6 @@ int out_html_latency(struct out *o, const char *json) __must_check;
 int out_html_spikes(struct out *o, const char *json) __must_check;
 /* The same with a Perfetto format: n spikes that were explained. */
 struct blame_spike;
-int out_perfetto_spikes(struct out *o, const struct blame_spike *spikes, size_t n) __must_check;
+void out_perfetto_spikes(struct out *o, const struct blame_spike *spikes, size_t n);
 
 #endif

@@ -98,7 +98,7 @@ int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, const cha
 int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *err);
 void pairing_close(struct pairing *p);
 /* GUEST[=SEL]: *path to be freed; *sel within text, NULL: none. 0 or -ENOMEM. */
-int pairing_split(const char *text, char **path, const char **sel) __must_check;
+void pairing_split(const char *text, char **path, const char **sel);
 
 /* --tsc-offset and --tsc-ratio; *given: whether there was any. */
 int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct tsc_map *map,

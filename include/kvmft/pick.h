@@ -15,7 +15,7 @@
 
 struct pick;
 
-int pick_new(const struct timeline *t, struct pick **out) __must_check;
+void pick_new(const struct timeline *t, struct pick **out);
 /* Any of these; without one, all events. -EINVAL with err: not an event specification. */
 int pick_add_event(struct pick *p, const char *spec, struct kvmft_err *err) __must_check;
 /* The same, but as matches: only they and `context` items on either side of each are wanted. */
@@ -24,12 +24,12 @@ int pick_add_match(struct pick *p, const char *spec, struct kvmft_err *err) __mu
 /* At most PICK_MAX_CONTEXT. */
 void pick_set_context(struct pick *p, uint64_t items);
 /* Any of these vCPUs. */
-int pick_add_vcpu(struct pick *p, uint32_t vcpu) __must_check;
+void pick_add_vcpu(struct pick *p, uint32_t vcpu);
 /*
  * Any of these: "host", "guest" (all), a VM's name (all its captures), a source's label, or the
  * directory name of a guest.
  */
-int pick_add_side(struct pick *p, const char *side) __must_check;
+void pick_add_side(struct pick *p, const char *side);
 bool pick_side_is(const struct timeline *t, const struct tl_source *s, const char *side);
 
 /* Whether the item passes everything but the matches; for gaps and damage only the side counts. */

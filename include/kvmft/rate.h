@@ -19,7 +19,7 @@ int rate_of_capture(struct capture *cap, const struct fmt *fmt, const struct opt
 int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, const char *then,
 		    note_fn *note, struct kvmft_err *err) __must_check;
 /* As another capture of the same file has it. */
-int rate_like(struct capture *cap, const struct capture *other, struct kvmft_err *err) __must_check;
+void rate_like(struct capture *cap, const struct capture *other);
 /* Only what was given. */
 int rate_given(struct capture *cap, const struct opt_u64 *khz, struct kvmft_err *err) __must_check;
 

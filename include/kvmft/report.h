@@ -227,8 +227,8 @@ bool report_matches(const struct report *r, const struct report_filter *f, size_
  * Makes a table, sorted by key (descending; names ascending). 0, or -errno with nothing to free:
  * -ENOMEM. Free it below.
  */
-int report_table(struct report *r, const struct report_filter *f, enum report_key key,
-		 struct report_table *t) __must_check;
+void report_table(struct report *r, const struct report_filter *f, enum report_key key,
+		 struct report_table *t);
 void report_table_free(struct report_table *t);
 /*
  * What was not recorded, without which that part of a row is unknown; row NULL: of all of the

@@ -32,7 +32,7 @@ int solution_find(struct solve *s, const struct tsc_map *map, struct solution *o
 /* The same for one vCPU, added to out->own if it is sure. 0 or -ENOMEM. */
 int solution_find_vcpu(struct solve *s, uint32_t vcpu, struct solution *out) __must_check;
 /* What is known about a vCPU from elsewhere. 0 or -ENOMEM. */
-int solution_add(struct solution *out, uint32_t vcpu, const struct solve_result *r) __must_check;
+void solution_add(struct solution *out, uint32_t vcpu, const struct solve_result *r);
 /* Makes s->own what holds for vCPUs about which nothing is known. 0 or -ENOMEM. */
 int solution_fill(const struct solution *s, struct hostmap *map, size_t vm) __must_check;
 /* Found, unique, and no event of any vCPU is outside: can be relied upon without a human look. */

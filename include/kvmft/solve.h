@@ -37,14 +37,14 @@ struct solve_result {
 };
 
 /* An empty problem. map: ratio and fraction bits of the guest (its offset is ignored). */
-int solve_new(const struct tsc_map *map, struct solve **out) __must_check;
+void solve_new(const struct tsc_map *map, struct solve **out);
 /*
  * In time order per vCPU: the guest of that vCPU may have run from entry to exit, host TSC. Windows
  * that touch or overlap the previous one are joined with it.
  */
 int solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t exit) __must_check;
 /* An event of that vCPU, guest TSC; in any order. */
-int solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest) __must_check;
+void solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest);
 /* All runs of a thread, as windows of that vCPU; of several threads in time order. */
 int solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs,
 		     int32_t tid) __must_check;

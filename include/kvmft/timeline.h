@@ -135,13 +135,12 @@ void tl_qemu_report(const struct tl_source *s, struct tl_qemu_report *r);
  * Adds a host that a VM moved to; after the guests. The link is borrowed. `host` of all items
  * remains the first host's TSC.
  */
-int tl_add_host(struct timeline *t, const struct migrate *link, struct kvmft_err *err) __must_check;
+void tl_add_host(struct timeline *t, const struct migrate *link);
 /*
  * A time line of one capture alone, host or guest, in any trace clock: `host` of its items is the
  * recorded stamp. guest: of a guest; vm: as a VM of the map, which its events are of; -1: of none.
  */
-int tl_new_alone(struct hostmap *map, bool guest, int64_t vm, struct timeline **out,
-		 struct kvmft_err *err) __must_check;
+void tl_new_alone(struct hostmap *map, bool guest, int64_t vm, struct timeline **out);
 /*
  * Only what happened at host TSC from..to, both included, and gaps that reach into that; to be
  * called before tl_start(). Sub-buffers before and after it are not read.
@@ -152,7 +151,7 @@ void tl_window(struct timeline *t, uint64_t from, uint64_t to);
  * has given out yet, up to host TSC `to`, and what comes late. m is borrowed, until tl_free().
  */
 struct tl_marks;
-int tl_marks_new(struct tl_marks **out) __must_check;
+void tl_marks_new(struct tl_marks **out);
 void tl_marks_free(struct tl_marks *m); /* NULL is fine */
 void tl_follow(struct timeline *t, struct tl_marks *m, uint64_t to);
 /* Captures without an end so far are left as they are: what comes later is no loss. */

@@ -430,6 +430,49 @@ void *u64map_elem(struct u64map *m, uint64_t key, void *array, size_t *cap, size
 /* Adds a copy of *one, which has elem bytes, to *array. 0 or -ENOMEM. */
 int array_add(void *array, size_t *n, size_t *cap, const void *one, size_t elem) __must_check;
 
+/*
+ * ---- memory of those that only read captures: they end without it, as memory_out_is() says ----
+ *
+ * Nothing of the kernel's is theirs, and kvmft-output removes what they have not finished. So none
+ * of these returns NULL. Not for what traces, which has to put the kernel's state back first.
+ */
+void memory_out_is(void (*end)(void *ctx), void *ctx);
+_Noreturn void memory_out(void);
+
+static inline void *xmem(void *p)
+{
+	if (!p)
+		memory_out();
+	return p;
+}
+
+#define xcalloc(n, size)   xmem(calloc(n, size))
+#define xmalloc(size)	   xmem(malloc(size))
+#define xstrdup(s)	   ((char *)xmem(strdup(s)))
+#define xstrndup(s, n)	   ((char *)xmem(strndup(s, n)))
+#define xarray_grow(...)   xmem(array_grow(__VA_ARGS__))
+#define xu64map_at(m, key) ((uint64_t *)xmem(u64map_at(m, key)))
+#define xu64map_elem(...)  xmem(u64map_elem(__VA_ARGS__))
+#define xsbuf_take(b)	   ((char *)xmem(sbuf_take(b)))
+
+/* What was added to b; "" for nothing. */
+static inline const char *xsbuf_text(const struct sbuf *b)
+{
+	if (b->error)
+		memory_out();
+	return b->s ?: "";
+}
+
+/* Ends if it failed: of what returns nothing but 0 or -ENOMEM. */
+static inline void xdone(int ret)
+{
+	if (ret)
+		memory_out();
+}
+
+#define xu64map_put(...)     xdone(u64map_put(__VA_ARGS__))
+#define xarray_add(...)	     xdone(array_add(__VA_ARGS__))
+
 /* ---- log-linear histogram of u64 values (ns) in fixed memory, 15 KiB ---- */
 
 #define LOGHIST_BITS	5

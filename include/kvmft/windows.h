@@ -60,7 +60,7 @@ struct win_vcpu {
 
 struct windows;
 
-int win_new(const struct timeline *t, struct windows **out) __must_check;
+void win_new(const struct timeline *t, struct windows **out);
 /*
  * Calls fn with each window of v as it ends, with v->entry and v->in of it, and the host TSC of its
  * exit: win_feed() returns what fn returns. Windows that are not completely known are left out.

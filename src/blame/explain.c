@@ -108,11 +108,11 @@ bool blame_knows_faults(const struct blame *b)
 	return true;
 }
 
-int blame_fault(struct blame *b, const struct lat_case *c)
+void blame_fault(struct blame *b, const struct lat_case *c)
 {
 	if (!lat_mem_kind(c->kind) || b->fault.n >= FAULTS_MAX)
-		return 0;
-	return u64map_put(&b->fault, key_of(c->vm, c->vcpu, c->begin), c->kind);
+		return;
+	xu64map_put(&b->fault, key_of(c->vm, c->vcpu, c->begin), c->kind);
 }
 
 uint32_t blame_fault_kind(const struct blame *b, int64_t vm, int64_t vcpu, uint64_t exit)
@@ -146,30 +146,28 @@ static bool is_first(const struct ksyms *k, uint64_t rip)
  * it did nothing. Without symbols that address shows by itself: it is met again and again when the
  * host has to take an interrupt at once.
  */
-int blame_window_ends(struct blame *b, const struct blame_left *l, const struct tl_item *i,
+void blame_window_ends(struct blame *b, const struct blame_left *l, const struct tl_item *i,
 		      enum exit_kind kind, uint64_t rip)
 {
 	uint64_t what = BLAME_MOVED, *n;
 
 	if (!l->entry || l->gen != b->gen || b->empty.n >= FAULTS_MAX)
-		return 0;
+		return;
 	if (l->cpu == i->cpu) {
 		if (!l->injected || kind != EXIT_KIND_INTR || b->first.n >= FAULTS_MAX)
-			return 0;
+			return;
 		what = first_key(b, i->vm, l->injected, rip);
-		n = u64map_at(&b->first, what);
-		if (!n)
-			return -ENOMEM;
+		n = xu64map_at(&b->first, what);
 		*n += 1 + is_first(b->map->vm[i->vm].syms, rip);
 	}
-	return u64map_put(&b->empty, key_of(i->vm, i->vcpu, l->entry), what);
+	xu64map_put(&b->empty, key_of(i->vm, i->vcpu, l->entry), what);
 }
 
-int blame_exit_ends(struct blame *b, const struct blame_left *l, const struct tl_item *i)
+void blame_exit_ends(struct blame *b, const struct blame_left *l, const struct tl_item *i)
 {
 	if (l->cpu == i->cpu || b->empty.n >= FAULTS_MAX)
-		return 0;
-	return u64map_put(&b->empty, key_of(i->vm, i->vcpu, l->exit), BLAME_MOVED);
+		return;
+	xu64map_put(&b->empty, key_of(i->vm, i->vcpu, l->exit), BLAME_MOVED);
 }
 
 enum blame_empty blame_window_is(const struct blame *b, int64_t vm, int64_t vcpu, uint64_t begin)
@@ -192,11 +190,9 @@ int blame_again(struct blame *b, struct kvmft_err *err)
 	struct lat *again;
 	int ret;
 
-	b->order = calloc(b->n + 1, sizeof(*b->order));
-	b->active = calloc(b->n + 1, sizeof(*b->active));
-	b->part = calloc(b->n + 1, PARTS * sizeof(*b->part));
-	if (!b->order || !b->active || !b->part)
-		return err_set(err, ENOMEM, "out of memory");
+	b->order = xcalloc(b->n + 1, sizeof(*b->order));
+	b->active = xcalloc(b->n + 1, sizeof(*b->active));
+	b->part = xcalloc(b->n + 1, PARTS * sizeof(*b->part));
 	for (size_t i = 0; i < b->n; i++) {
 		size_t k = i;
 
@@ -314,18 +310,16 @@ static void note_irq(struct blame *b, const struct tl_item *i)
 		b->vcpu[at].in_irq = true;
 }
 
-static int note_host(struct blame *b, enum event_role r, const struct tl_item *i)
+static void note_host(struct blame *b, enum event_role r, const struct tl_item *i)
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];
 	struct exit_why why = { 0 };
 	struct blame_vcpu *v;
 
 	if (i->vm < 0 || i->vcpu < 0)
-		return 0;
+		return;
 	v = blame_elem(b->vcpu_memo, &b->vcpu_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu,
 		       &b->vcpu, &b->vcpu_cap, sizeof(*v));
-	if (!v)
-		return -ENOMEM;
 	v->cpu = i->cpu;
 	if (r == EV_EXIT)
 		why = exit_why(&d->names, blame_field(d, r, 0, i), blame_field(d, r, 1, i));
@@ -357,21 +351,17 @@ static int note_host(struct blame *b, enum event_role r, const struct tl_item *i
 		break;
 	default: break;
 	}
-	return 0;
 }
 
-static int note_cpu(struct blame *b, enum event_role r, const struct tl_item *i)
+static void note_cpu(struct blame *b, enum event_role r, const struct tl_item *i)
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];
 	struct blame_cpu *c;
 
 	if (i->cpu >= CPUS_MAX)
-		return 0;
-	while (b->ncpu <= i->cpu) {
-		if (!array_grow(&b->cpu, b->ncpu, &b->cpu_cap, sizeof(*b->cpu)))
-			return -ENOMEM;
-		b->ncpu++;
-	}
+		return;
+	for (; b->ncpu <= i->cpu; b->ncpu++)
+		xarray_grow(&b->cpu, b->ncpu, &b->cpu_cap, sizeof(*b->cpu));
 	c = &b->cpu[i->cpu];
 	switch (r) {
 	case EV_IRQ_ENTRY:
@@ -401,7 +391,6 @@ static int note_cpu(struct blame *b, enum event_role r, const struct tl_item *i)
 		break;
 	default: break;
 	}
-	return 0;
 }
 
 /* The waiting task moved to another vCPU. */
@@ -438,16 +427,16 @@ static void follow_task(struct blame *b, enum event_role r, const struct tl_item
 	}
 }
 
-static int note(struct blame *b, const struct tl_item *i)
+static void note(struct blame *b, const struct tl_item *i)
 {
 	enum event_role r = blame_role(b->dec, i);
-	int ret;
 
 	if (i->src->guest) {
-		ret = i->vm < 0 || i->vcpu < 0 || i->unplaced ? 0 : blame_vcpu_learn(b, i);
-		if (!ret && (r == EV_SWITCH || r == EV_WAKEUP || r == EV_WAKEUP_NEW))
+		if (i->vm >= 0 && i->vcpu >= 0 && !i->unplaced)
+			blame_vcpu_learn(b, i);
+		if (r == EV_SWITCH || r == EV_WAKEUP || r == EV_WAKEUP_NEW)
 			follow_task(b, r, i);
-		return ret;
+		return;
 	}
 	if (b->nactive)
 		note_irq(b, i);
@@ -458,18 +447,16 @@ static int note(struct blame *b, const struct tl_item *i)
 	case EV_IRQ_EXIT:
 	case EV_SOFTIRQ_ENTRY:
 	case EV_SOFTIRQ_EXIT:
-	case EV_CPU_IDLE: return note_cpu(b, r, i);
-	case EV_ACCEPT: note_kick(b, i); return 0;
-	default: return note_host(b, r, i);
+	case EV_CPU_IDLE: note_cpu(b, r, i); break;
+	case EV_ACCEPT: note_kick(b, i); break;
+	default: note_host(b, r, i);
 	}
 }
 
-int blame_explain(struct blame *b, const struct tl_item *i)
+void blame_explain(struct blame *b, const struct tl_item *i)
 {
-	int ret;
-
 	if (i->src->qemu || i->marker)
-		return 0;
+		return;
 	pass(b, i->host);
 	if (b->below && !i->src->guest && i->cpu < b->ncpu)
 		b->cpu[i->cpu].heard = MAX(b->cpu[i->cpu].heard, i->host);
@@ -481,8 +468,9 @@ int blame_explain(struct blame *b, const struct tl_item *i)
 		for (size_t c = 0; c < b->ncpu; c++)
 			b->cpu[c] = (struct blame_cpu){ 0 };
 	}
-	ret = lat_feed(b->lat, i);
-	return ret || i->kind != TL_EVENT ? ret : note(b, i);
+	lat_feed(b->lat, i);
+	if (i->kind == TL_EVENT)
+		note(b, i);
 }
 
 static int larger(const void *x, const void *y)
@@ -510,5 +498,6 @@ int blame_explained(struct blame *b, const uint64_t *off)
 		sbuf_add(&b->remedy, "what was not recorded, or would make it sure: ");
 		evidence_remedy(lacks, &b->remedy);
 	}
-	return lat_finish(b->lat) ?: b->remedy.error;
+	lat_finish(b->lat);
+	return b->remedy.error;
 }

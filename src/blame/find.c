@@ -37,17 +37,14 @@ static void decoder_init(struct blame_decoder *d, const struct fmt *fmt, bool gu
 	}
 }
 
-static int blame_decoders(const struct timeline *t, struct blame_decoder **out)
+static struct blame_decoder *blame_decoders(const struct timeline *t)
 {
-	struct blame_decoder *d = calloc(tl_sources(t), sizeof(*d));
+	struct blame_decoder *d = xcalloc(tl_sources(t), sizeof(*d));
 
-	*out = d;
-	if (!d)
-		return -ENOMEM;
 	for (size_t i = 0; i < tl_sources(t); i++)
 		if (!tl_source(t, i)->qemu)
 			decoder_init(&d[i], tl_source(t, i)->fmt, tl_source(t, i)->guest);
-	return 0;
+	return d;
 }
 
 static bool is_marker_search(const struct blame *b)
@@ -243,7 +240,7 @@ static void request_away(const struct blame *b, const struct lat_case *c, const 
 	}
 }
 
-static int lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
+static void lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 {
 	struct blame *b = ctx;
 	const struct lat_table *t = lat_table(b->lat, id);
@@ -257,20 +254,19 @@ static int lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 	const char *name;
 
 	if (id == LAT_T_MEM)
-		return blame_fault(b, c);
-	if (what_of[id] < 0)
-		return 0;
+		blame_fault(b, c);
+	if (id == LAT_T_MEM || what_of[id] < 0)
+		return;
 	f.what = (enum blame_what)what_of[id];
 	s = blame_add(b, &f);
 	if (!s)
-		return 0;
+		return;
 	if (s->what == BLAME_IO)
 		request_away(b, c, t->desc, s);
 	if (s->what == BLAME_TIMER || s->what == BLAME_HRTIMER)
 		s->accepted = s->begin + MIN(stage(b, c, "expire", t->desc), s->end - s->begin);
 	name = c->what[0] ? c->what : t->group[c->group].name;
 	memcpy(s->of, name, strnlen(name, sizeof(s->of) - 1));
-	return 0;
 }
 
 /* ---- the walk ---- */
@@ -305,7 +301,7 @@ static void evidence(struct blame *b)
 int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame **out,
 	      struct kvmft_err *err)
 {
-	struct blame *b = calloc(1, sizeof(*b));
+	struct blame *b = xcalloc(1, sizeof(*b));
 	struct lat_opts lo = {
 		.vm = o->vm,
 		.vcpu = o->vcpu,
@@ -317,8 +313,6 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	int ret;
 
 	*out = NULL;
-	if (!b)
-		return err_set(err, ENOMEM, "out of memory");
 	b->o = *o;
 	b->t = t;
 	b->map = tl_hostmap(t);
@@ -326,10 +320,10 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	b->khz = tl_source(t, 0)->cap->tsc_khz;
 	b->keep = MIN(MAX(o->top * 4, (size_t)64), (size_t)BLAME_TOP_MAX * 4);
 	b->cap = b->keep * 2;
-	b->v = calloc(b->cap, sizeof(*b->v));
-	b->ranked = calloc(b->cap, sizeof(struct blame_spike *));
-	b->merged = calloc(b->cap, sizeof(struct blame_spike *));
-	b->middle = calloc(b->keep, sizeof(*b->middle));
+	b->v = xcalloc(b->cap, sizeof(*b->v));
+	b->ranked = xcalloc(b->cap, sizeof(struct blame_spike *));
+	b->merged = xcalloc(b->cap, sizeof(struct blame_spike *));
+	b->middle = xcalloc(b->keep, sizeof(*b->middle));
 	lo.want[LAT_IRQ] = wants(b, BLAME_IRQ);
 	lo.want[LAT_IO] = wants(b, BLAME_IO);
 	lo.want[LAT_TIMER] = wants(b, BLAME_TIMER) || wants(b, BLAME_HRTIMER);
@@ -337,19 +331,16 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	/* Only so that it is never an error if one of the others is unavailable. */
 	lo.want[LAT_SCHED] = true;
 	b->nlimited = b->map->nvm;
-	b->limited = calloc(b->map->nvm + 1, sizeof(*b->limited));
-	b->guest_gen = calloc(b->map->nvm + 1, sizeof(*b->guest_gen));
-	b->nhalts = calloc(b->map->nvm + 1, sizeof(*b->nhalts));
-	b->has = calloc(b->map->nvm + 1, sizeof(*b->has));
-	b->seen = calloc(tl_sources(t), sizeof(*b->seen));
+	b->limited = xcalloc(b->map->nvm + 1, sizeof(*b->limited));
+	b->guest_gen = xcalloc(b->map->nvm + 1, sizeof(*b->guest_gen));
+	b->nhalts = xcalloc(b->map->nvm + 1, sizeof(*b->nhalts));
+	b->has = xcalloc(b->map->nvm + 1, sizeof(*b->has));
+	b->seen = xcalloc(tl_sources(t), sizeof(*b->seen));
 	hash_key_init(&b->halt_key);
-	for (size_t i = 0; b->v && b->ranked && i < b->cap; i++)
+	for (size_t i = 0; i < b->cap; i++)
 		b->ranked[i] = &b->v[i];
-	if (!b->v || !b->ranked || !b->merged || !b->middle || !b->limited || !b->guest_gen ||
-	    !b->nhalts || !b->has || !b->seen || blame_decoders(t, &b->dec))
-		ret = err_set(err, ENOMEM, "out of memory");
-	else
-		ret = lat_new(t, &lo, &b->lat, err);
+	b->dec = blame_decoders(t);
+	ret = lat_new(t, &lo, &b->lat, err);
 	if (ret)
 		blame_free(b);
 	else
@@ -357,20 +348,19 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	return ret;
 }
 
-int blame_find(struct blame *b, const struct tl_item *i)
+void blame_find(struct blame *b, const struct tl_item *i)
 {
 	enum event_role r = blame_role(b->dec, i);
-	int ret = lat_feed(b->lat, i);
 
+	lat_feed(b->lat, i);
 	if (r)
 		b->seen[i->src->index][r] = true;
 	if (i->kind != TL_EVENT)
 		blame_wait_forget(b, i);
-	else if (!ret && i->src->guest)
-		ret = blame_wait_guest(b, r, i);
-	else if (!ret && r != EV_NONE)
-		ret = blame_wait_host(b, r, i);
-	return ret;
+	else if (i->src->guest)
+		blame_wait_guest(b, r, i);
+	else if (r != EV_NONE)
+		blame_wait_host(b, r, i);
 }
 
 /* The nearest first; of equally near ones the longest. */
@@ -414,13 +404,11 @@ static bool has_holes(const struct blame *b)
 }
 
 /* From now on v is in order; stalls get their names, of which most were not kept. */
-static int arrange(struct blame *b)
+static void arrange(struct blame *b)
 {
-	struct blame_spike *v = calloc(b->cap, sizeof(*v));
+	struct blame_spike *v = xcalloc(b->cap, sizeof(*v));
 	bool holes = has_holes(b);
 
-	if (!v)
-		return -ENOMEM;
 	for (size_t i = 0; i < b->n; i++) {
 		v[i] = *b->ranked[i];
 		v[i].holes = holes;
@@ -429,22 +417,19 @@ static int arrange(struct blame *b)
 	}
 	free(b->v);
 	b->v = v;
-	return 0;
 }
 
-int blame_found(struct blame *b)
+void blame_found(struct blame *b)
 {
-	int ret = lat_finish(b->lat);
-
+	lat_finish(b->lat);
 	evidence(b);
 	compact(b);
-	ret = ret ?: arrange(b);
+	arrange(b);
 	if (b->o.has_at && !b->n && !is_marker_search(b))
 		moments(b);
 	if (b->o.has_at && b->n)
 		qsort_r(b->v, b->n, sizeof(*b->v), by_distance, b);
 	b->n = MIN(b->n, b->o.top);
-	return ret;
 }
 
 /* ---- results ---- */

@@ -162,8 +162,8 @@ struct blame_spike *blame_add(struct blame *b, const struct blame_found *f);
 uint64_t blame_cycles(const struct blame *b, uint64_t ns);
 
 /* wait.c */
-int blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i) __must_check;
-int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i) __must_check;
+void blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i);
+void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i);
 /*
  * A flight recorder's ring was off, to be written out. For a CPU that was quiet before this seems
  * to begin at its last event; but blame_add() takes no spike that is over such a moment.
@@ -183,13 +183,14 @@ bool blame_kick(const struct blame *b, const struct tl_item *i, int64_t *target)
 /* The vCPU of a CPU of the guest, as far as its events have shown; else other. */
 int64_t blame_vcpu_of(const struct blame *b, const struct tl_item *i, uint64_t cpu, int64_t other);
 /* Learns that from a guest's event. 0 or -ENOMEM. */
-int blame_vcpu_new(struct blame *b, const struct tl_item *i) __must_check;
-static inline int blame_vcpu_learn(struct blame *b, const struct tl_item *i)
+void blame_vcpu_new(struct blame *b, const struct tl_item *i);
+static inline void blame_vcpu_learn(struct blame *b, const struct tl_item *i)
 {
 	uint64_t key = (uint64_t)i->src->index << 32 | i->cpu;
 	const struct blame_memo *m = &b->learned[key % BLAME_MEMOS];
 
-	return m->set && m->key == key && m->at == (uint64_t)i->vcpu ? 0 : blame_vcpu_new(b, i);
+	if (!(m->set && m->key == key && m->at == (uint64_t)i->vcpu))
+		blame_vcpu_new(b, i);
 }
 
 /* u64map_elem(), with a memo of that map: BLAME_MEMOS of them. */
@@ -199,15 +200,14 @@ void *blame_elem(struct blame_memo *memo, struct u64map *map, uint64_t key, void
 /* Whether the host has the events. */
 bool blame_knows_faults(const struct blame *b);
 /* A stall for memory has ended. 0 or -ENOMEM. */
-int blame_fault(struct blame *b, const struct lat_case *c) __must_check;
+void blame_fault(struct blame *b, const struct lat_case *c);
 /* For lat_mem_kind(); an unknown exit is not reported. */
 uint32_t blame_fault_kind(const struct blame *b, int64_t vm, int64_t vcpu, uint64_t exit);
 
 /* An exit, kind, ends a window; an entry ends what was between. 0 or -ENOMEM. */
-int blame_window_ends(struct blame *b, const struct blame_left *l, const struct tl_item *i,
-		      enum exit_kind kind, uint64_t rip) __must_check;
-int blame_exit_ends(struct blame *b, const struct blame_left *l, const struct tl_item *i)
-	__must_check;
+void blame_window_ends(struct blame *b, const struct blame_left *l, const struct tl_item *i,
+		      enum exit_kind kind, uint64_t rip);
+void blame_exit_ends(struct blame *b, const struct blame_left *l, const struct tl_item *i);
 enum blame_empty { BLAME_RAN, BLAME_MOVED, BLAME_NOTHING };
 /* Of the window that begins there; of an exit: whether its thread changed its CPU. */
 enum blame_empty blame_window_is(const struct blame *b, int64_t vm, int64_t vcpu, uint64_t begin);

@@ -22,16 +22,13 @@ int64_t blame_vcpu_of(const struct blame *b, const struct tl_item *i, uint64_t c
 		       : other;
 }
 
-int blame_vcpu_new(struct blame *b, const struct tl_item *i)
+void blame_vcpu_new(struct blame *b, const struct tl_item *i)
 {
 	uint64_t key = (uint64_t)i->src->index << 32 | i->cpu, *v;
 
-	v = u64map_at(&b->vcpu_of, key);
-	if (!v)
-		return -ENOMEM;
+	v = xu64map_at(&b->vcpu_of, key);
 	*v = (uint64_t)i->vcpu;
 	b->learned[key % BLAME_MEMOS] = (struct blame_memo){ key, *v, true };
-	return 0;
 }
 
 void *blame_elem(struct blame_memo *memo, struct u64map *map, uint64_t key, void *array,
@@ -41,10 +38,9 @@ void *blame_elem(struct blame_memo *memo, struct u64map *map, uint64_t key, void
 	char *v, *one;
 
 	if (!m->set || m->key != key) {
-		one = u64map_elem(map, key, array, cap, elem);
+		one = xu64map_elem(map, key, array, cap, elem);
 		memcpy(&v, array, sizeof(v)); /* as in array_grow() */
-		if (one)
-			*m = (struct blame_memo){ key, (size_t)(one - v), true };
+		*m = (struct blame_memo){ key, (size_t)(one - v), true };
 		return one;
 	}
 	memcpy(&v, array, sizeof(v));
@@ -56,13 +52,13 @@ static bool is_task(int32_t tid)
 	return tid > 0 && tid <= TID_MAX;
 }
 
-/* Of a task of the guest: tid is in 1..TID_MAX. NULL: out of memory. */
+/* Of a task of the guest: tid is in 1..TID_MAX. */
 static struct blame_wait *wait_of(struct blame *b, const struct tl_item *i, int32_t tid)
 {
 	uint64_t key = (uint64_t)i->vm << 32 | (uint32_t)tid;
-	struct blame_wait *w = u64map_elem(&b->wait_at, key, &b->wait, &b->wait_cap, sizeof(*w));
+	struct blame_wait *w = xu64map_elem(&b->wait_at, key, &b->wait, &b->wait_cap, sizeof(*w));
 
-	if (w && w->gen != b->guest_gen[i->vm])
+	if (w->gen != b->guest_gen[i->vm])
 		*w = (struct blame_wait){ .gen = b->guest_gen[i->vm] };
 	return w;
 }
@@ -81,7 +77,7 @@ static void wait_ends(struct blame *b, struct blame_wait *w, const struct tl_ite
 		snprintf(at->of, sizeof(at->of), "%.40s-%d", tl_comm(i->src, tid), tid);
 }
 
-static int task_switch(struct blame *b, const struct blame_decoder *d, const struct tl_item *i)
+static void task_switch(struct blame *b, const struct blame_decoder *d, const struct tl_item *i)
 {
 	int32_t prev = (int32_t)blame_field(d, EV_SWITCH, 0, i),
 		next = (int32_t)blame_field(d, EV_SWITCH, 2, i);
@@ -90,37 +86,29 @@ static int task_switch(struct blame *b, const struct blame_decoder *d, const str
 
 	if (is_task(prev)) {
 		w = wait_of(b, i, prev);
-		if (!w)
-			return -ENOMEM;
 		w->since = sleeps ? 0 : i->host;
 		w->vcpu = i->vcpu;
 		w->ready = true;
 	}
 	if (is_task(next)) {
 		w = wait_of(b, i, next);
-		if (!w)
-			return -ENOMEM;
 		if (w->since)
 			wait_ends(b, w, i, next);
 	}
-	return 0;
 }
 
 /* A task that is awake is not woken again. */
-static int task_woken(struct blame *b, const struct blame_decoder *d, enum event_role r,
+static void task_woken(struct blame *b, const struct blame_decoder *d, enum event_role r,
 		      const struct tl_item *i)
 {
 	int32_t tid = (int32_t)blame_field(d, r, 0, i);
 	struct blame_wait *w = is_task(tid) ? wait_of(b, i, tid) : NULL;
 
-	if (!w)
-		return is_task(tid) ? -ENOMEM : 0;
-	if (w->since)
-		return 0;
+	if (!w || w->since)
+		return;
 	w->since = i->host;
 	w->vcpu = blame_vcpu_of(b, i, blame_field(d, r, 1, i), i->vcpu);
 	w->ready = false;
-	return 0;
 }
 
 /* ---- markers ---- */
@@ -215,29 +203,26 @@ static void measured(struct blame *b, const struct blame_decoder *d, enum event_
 
 /* ---- both sides ---- */
 
-int blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i)
+void blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i)
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];
-	int ret;
 
 	if (i->vm < 0 || i->vcpu < 0 || i->unplaced || i->host < b->lost_to)
-		return 0;
-	ret = blame_vcpu_learn(b, i);
-	if (ret)
-		return ret;
+		return;
+	blame_vcpu_learn(b, i);
 	switch (r) {
-	case EV_SWITCH: return task_switch(b, d, i);
+	case EV_SWITCH: task_switch(b, d, i); break;
 	case EV_WAKEUP:
-	case EV_WAKEUP_NEW: return task_woken(b, d, r, i);
-	case EV_PRINT: marker(b, d, i); return 0;
+	case EV_WAKEUP_NEW: task_woken(b, d, r, i); break;
+	case EV_PRINT: marker(b, d, i); break;
 	case EV_TIMERLAT:
 	case EV_TIMERLAT_ENTRY:
 	case EV_NOISE_SAMPLE:
 	case EV_NOISE_THREAD:
 	case EV_NOISE_IRQ:
 	case EV_NOISE_SOFTIRQ:
-	case EV_NOISE_NMI: measured(b, d, r, i); return 0;
-	default: return 0;
+	case EV_NOISE_NMI: measured(b, d, r, i); break;
+	default: break;
 	}
 }
 
@@ -252,19 +237,16 @@ static uint64_t halt_key(const struct blame *b, int64_t vm, uint64_t rip)
 	return hash_bytes(&b->halt_key, both, sizeof(both));
 }
 
-static int learn_halt(struct blame *b, int64_t vm, const struct blame_left *l)
+static void learn_halt(struct blame *b, int64_t vm, const struct blame_left *l)
 {
 	uint64_t key = halt_key(b, vm, l->rip), *v, had;
 
 	if (!l->rip)
-		return 0;
+		return;
 	if (!u64map_get(&b->halts, key, &had) && b->nhalts[vm]++ >= HALTS_MAX)
-		return 0;
-	v = u64map_at(&b->halts, key);
-	if (!v)
-		return -ENOMEM;
+		return;
+	v = xu64map_at(&b->halts, key);
 	*v += (1ull << 32) + l->kicked;
-	return 0;
 }
 
 bool blame_lock_halt(const struct blame *b, int64_t vm, uint64_t rip)
@@ -324,7 +306,7 @@ bool blame_limited(const struct blame *b, int64_t vm)
 }
 
 /* A vCPU that was left for anything but idling, and is entered again. */
-int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
+void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];
 	struct blame_found f = { .what = BLAME_STALL, .vm = i->vm, .vcpu = i->vcpu };
@@ -332,49 +314,46 @@ int blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i)
 	struct exit_why why;
 
 	switch (r) {
-	case EV_ACCEPT: kicked(b, i); return 0;
-	case EV_SWITCH: switched(b, i); return 0;
-	case EV_WAKEUP: woken(b, i); return 0;
+	case EV_ACCEPT: kicked(b, i); return;
+	case EV_SWITCH: switched(b, i); return;
+	case EV_WAKEUP: woken(b, i); return;
 	case EV_ENTRY:
 	case EV_EXIT:
 	case EV_INJECT:
 	case EV_INJECT_FAULT: break;
-	default: return 0;
+	default: return;
 	}
 	if (i->vm < 0 || i->vcpu < 0)
-		return 0;
+		return;
 	l = blame_elem(b->left_memo, &b->left_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu,
 		       &b->left, &b->left_cap, sizeof(*l));
-	if (!l)
-		return -ENOMEM;
 	if (r == EV_INJECT || r == EV_INJECT_FAULT) {
 		l->injected = (uint32_t)blame_field(d, r, 0, i) + 1;
-		return 0;
+		return;
 	}
 	if (r == EV_EXIT) {
 		why = exit_why(&d->names, blame_field(d, r, 0, i), blame_field(d, r, 1, i));
-		if (blame_window_ends(b, l, i, exit_kind(why), blame_field(d, r, 2, i)))
-			return -ENOMEM;
+		blame_window_ends(b, l, i, exit_kind(why), blame_field(d, r, 2, i));
 		*l = (struct blame_left){
 			.exit = i->host, .rip = blame_field(d, r, 2, i), .cpu = i->cpu,
 			.halted = exit_is_halt(why), .gen = b->gen,
 		};
-		return 0;
+		return;
 	}
 	left = *l;
 	*l = (struct blame_left){
 		.entry = i->host, .cpu = i->cpu, .injected = left.injected, .gen = b->gen,
 	};
 	if (!left.exit || left.gen != b->gen)
-		return 0;
-	if (blame_exit_ends(b, &left, i) || (left.halted && learn_halt(b, i->vm, &left)))
-		return -ENOMEM;
+		return;
+	blame_exit_ends(b, &left, i);
+	if (left.halted)
+		learn_halt(b, i->vm, &left);
 	if (left.halted && !left.kicked && !left.woken)
-		return 0;
+		return;
 	f.begin = left.halted && !left.kicked ? left.woken : left.exit;
 	f.end = i->host;
 	(void)blame_add(b, &f); /* its name is left to blame_found() */
-	return 0;
 }
 
 /* Events were lost: waits may have ended in between. */

@@ -196,13 +196,12 @@ static int blame_open(struct blame_cmd *m, int argc, char **argv)
 static int blame_stories(struct blame_cmd *m)
 {
 	size_t n = blame_spikes(m->b.b);
-	struct story *s = calloc(n + 1, sizeof(*s));
+	struct story *s = xcalloc(n + 1, sizeof(*s));
 	int before = tl_error(m->p.t);
 	uint64_t from, to;
-	int ret;
+	int ret = 0;
 
-	m->story = calloc(n + 1, sizeof(*m->story));
-	ret = s && m->story ? 0 : -ENOMEM;
+	m->story = xcalloc(n + 1, sizeof(*m->story));
 	for (size_t i = 0; !ret && i < n; i++) {
 		const struct blame_spike *k = blame_spike(m->b.b, i);
 
@@ -333,10 +332,10 @@ static int blame_one(void *ctx, const char *input, FILE *out, struct sbuf *rows,
 		     struct kvmft_err *err)
 {
 	struct blame_opts_given given = *(const struct blame_opts_given *)ctx;
-	_cleanup_free_ char *word = strdup(input);
+	_cleanup_free_ char *word = xstrdup(input);
 	char *argv[] = { word, NULL };
 	struct operands o = { .argc = 1, .argv = argv };
-	int ret = word ? captures_first(NULL, &o, err) : err_set(err, ENOMEM, "out of memory");
+	int ret = captures_first(NULL, &o, err);
 
 	given.file.page.f = out;
 	given.file.out = NULL;

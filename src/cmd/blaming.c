@@ -68,9 +68,7 @@ static int teller_begin(struct stories *s, struct teller *t)
 {
 	int ret;
 
-	t->f = open_memstream(&t->c->to->text, &t->size);
-	if (!t->f)
-		return -ENOMEM;
+	t->f = xmem(open_memstream(&t->c->to->text, &t->size));
 	t->begun = true;
 	ret = out_begin(&t->out, s->line, out_formats[0], s->clock, t->f);
 	t->out.color = s->color;
@@ -89,8 +87,8 @@ static int teller_end(struct teller *t)
 	int ret = out_end(&t->out);
 
 	t->ended = true;
-	if ((fclose(t->f) || !t->c->to->text) && !ret)
-		ret = -ENOMEM;
+	if (fclose(t->f) || !t->c->to->text)
+		memory_out();
 	t->f = NULL;
 	return ret;
 }
@@ -163,11 +161,11 @@ int stories_tell(const struct story *v, size_t n, struct timeline *t, const stru
 		 bool color, uint64_t context)
 {
 	struct stories s = {
-		.t = calloc(n + 1, sizeof(*s.t)), .open = calloc(n + 1, sizeof(*s.open)),
+		.t = xcalloc(n + 1, sizeof(*s.t)), .open = xcalloc(n + 1, sizeof(*s.open)),
 		.n = n, .line = t, .clock = clock, .color = color,
-		.ring = calloc(context ?: 1, sizeof(*s.ring)), .context = context,
+		.ring = xcalloc(context ?: 1, sizeof(*s.ring)), .context = context,
 	};
-	int ret = s.ring && s.t && s.open ? 0 : -ENOMEM;
+	int ret = 0;
 
 	for (size_t i = 0; i < n && !ret; i++)
 		s.t[i].c = &v[i];
@@ -197,8 +195,8 @@ int blaming_begin(struct blaming *m)
 		tl_window(m->p->t, m->from, m->to);
 	ret = tl_start(m->p->t, m->err);
 	ret = ret ?: blame_new(m->p->t, &m->o, &m->b, m->err);
-	if (!ret && !m->unjudged && win_new(m->p->t, &m->w))
-		ret = err_set(m->err, ENOMEM, "out of memory");
+	if (!ret && !m->unjudged)
+		win_new(m->p->t, &m->w);
 	return ret;
 }
 
@@ -209,13 +207,14 @@ int blaming_find(struct blaming *m)
 
 	while ((ret = tl_next(m->p->t, &item)) > 0) {
 		ret = m->w && m->p->nguest ? win_feed(m->w, item) : 0;
-		ret = ret ?: blame_find(m->b, item);
 		if (ret)
 			break;
+		blame_find(m->b, item);
 	}
 	if (m->w)
 		win_finish(m->w);
-	ret = ret ?: blame_found(m->b);
+	if (!ret)
+		blame_found(m->b);
 	return err_why(m->err, ret, "cannot read the captures");
 }
 
@@ -244,9 +243,7 @@ static int offs_of(const struct pairing *p, const struct windows *w, struct lat_
 {
 	int ret = sink_bounds(p, w, bound, err);
 
-	*off = calloc(p->map->nvm + 1, sizeof(**off));
-	if (!ret && !*off)
-		ret = err_set(err, ENOMEM, "out of memory");
+	*off = xcalloc(p->map->nvm + 1, sizeof(**off));
 	for (size_t i = 0; !ret && i < p->map->nvm; i++)
 		(*off)[i] = off_of(p, *bound, i);
 	return ret;
@@ -276,8 +273,9 @@ int blaming_explain(struct blaming *m)
 	if (!ret && blame_window(m->b, &from, &to)) {
 		ret = blaming_again(m, MAX(from, m->from), to);
 		ret = ret ?: blame_again(m->b, m->err);
-		while (!ret && (ret = tl_next(m->p->t, &item)) > 0)
-			ret = blame_explain(m->b, item);
+		if (!ret)
+			while ((ret = tl_next(m->p->t, &item)) > 0)
+				blame_explain(m->b, item);
 		ret = ret || before ? ret : tl_error(m->p->t);
 		ret = ret ?: blame_explained(m->b, off);
 	}
@@ -299,11 +297,11 @@ static int print_json(const struct blaming *m, const struct out_clock *clock, ch
 		.blame = m->b, .t = m->p->t, .clock = clock, .bound = m->bound,
 	};
 	size_t size;
-	FILE *f = open_memstream(json, &size);
-	int ret = f ? blame_print(&v, "json", f) : -ENOMEM;
+	FILE *f = xmem(open_memstream(json, &size));
+	int ret = blame_print(&v, "json", f);
 
-	if (f && (fclose(f) || !*json) && !ret)
-		ret = -ENOMEM;
+	if (fclose(f) || !*json)
+		memory_out();
 	return err_why(m->err, ret, "cannot list the spikes");
 }
 

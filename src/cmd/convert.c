@@ -299,13 +299,11 @@ static int convert_chunk(struct convert *v, char *buf, size_t *n, struct kvmft_e
 
 static int convert_stdin(struct convert *v, struct kvmft_err *err)
 {
-	_cleanup_free_ char *buf = malloc(CHUNK + 1);
+	_cleanup_free_ char *buf = xmalloc(CHUNK + 1);
 	size_t n = 0;
 	ssize_t got;
 	int ret = 0;
 
-	if (!buf)
-		return err_set(err, ENOMEM, "out of memory");
 	while (!ret) {
 		if (n == CHUNK)
 			return err_set(err, EINVAL, "line %" PRIu64 ": too long for a number",

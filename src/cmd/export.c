@@ -158,8 +158,10 @@ static int export_events(struct pairing *p, struct sink *s, const struct out_for
 {
 	struct windows *w = NULL;
 	const struct tl_item *item;
-	int ret = p->nguest && fmt->alignment ? win_new(p->t, &w) : 0;
+	int ret = 0;
 
+	if (p->nguest && fmt->alignment)
+		win_new(p->t, &w);
 	while (!ret && (ret = tl_next(p->t, &item)) > 0) {
 		ret = w ? win_feed(w, item) : 0;
 		ret = ret ?: out_item(&s->out, item);
@@ -281,8 +283,7 @@ static int db_begin(struct filling *f)
 		return 0;
 	for (unsigned int k = 0; k < LAT_KINDS; k++)
 		lo.want[k] = true;
-	if (win_new(f->p->t, &f->b.w))
-		return -ENOMEM;
+	win_new(f->p->t, &f->b.w);
 	win_each(f->b.w, db_window, f->db);
 	ret = db_left_out(f, "no chains", lat_new(f->p->t, &lo, &f->lat, f->err));
 	for (unsigned int k = 0; !ret && f->lat && k < LAT_KINDS; k++)
@@ -303,15 +304,19 @@ static int db_walk(struct filling *f)
 	while ((ret = tl_next(f->p->t, &item)) > 0) {
 		ret = db_item(f->db, item);
 		ret = ret || !f->b.w ? ret : win_feed(f->b.w, item);
-		ret = ret || !f->lat ? ret : lat_feed(f->lat, item);
-		ret = ret || !f->b.b ? ret : blame_find(f->b.b, item);
+		if (f->lat)
+			lat_feed(f->lat, item);
 		if (ret)
 			return ret;
+		if (f->b.b)
+			blame_find(f->b.b, item);
 	}
 	if (f->b.w)
 		win_finish(f->b.w);
-	ret = ret || !f->lat ? ret : lat_finish(f->lat);
-	ret = ret || !f->b.b ? ret : blame_found(f->b.b);
+	if (f->lat)
+		lat_finish(f->lat);
+	if (!ret && f->b.b)
+		blame_found(f->b.b);
 	return ret ?: db_walked(f->db, f->b.w);
 }
 

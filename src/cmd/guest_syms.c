@@ -113,8 +113,8 @@ static ssize_t vm_of(const struct load *l, const char *text, size_t n, const cha
 
 	if (!n)
 		return only_vm(l, option);
-	sel = strndup(text, n - 1);
-	return sel ? hostmap_find_vm(l->m, sel, l->err) : err_set(l->err, ENOMEM, "out of memory");
+	sel = xstrndup(text, n - 1);
+	return hostmap_find_vm(l->m, sel, l->err);
 }
 
 /* The entry of the VM that text names, which is left with the rest. */
@@ -131,10 +131,7 @@ static struct given *given_of(struct load *l, const char **text, const char *opt
 	for (size_t i = 0; i < l->n; i++)
 		if (l->v[i].vm == new.vm)
 			return &l->v[i];
-	if (array_add(&l->v, &l->n, &l->cap, &new, sizeof(new))) {
-		err_set(l->err, ENOMEM, "out of memory");
-		return NULL;
-	}
+	xarray_add(&l->v, &l->n, &l->cap, &new, sizeof(new));
 	return &l->v[l->n - 1];
 }
 
@@ -187,18 +184,14 @@ static int take_all(struct load *l)
 }
 
 /* Takes what is in k over. */
-static int attach(struct guest_syms *g, struct hostmap *m, size_t vm, struct ksyms *k)
+static void attach(struct guest_syms *g, struct hostmap *m, size_t vm, struct ksyms *k)
 {
-	struct ksyms *own = malloc(sizeof(*own));
+	struct ksyms *own = xmalloc(sizeof(*own));
 
-	if (!own || array_add(&g->k, &g->n, &g->cap, &own, sizeof(own))) {
-		free(own);
-		return -ENOMEM;
-	}
+	xarray_add(&g->k, &g->n, &g->cap, &own, sizeof(own));
 	*own = *k;
 	*k = (struct ksyms){ 0 };
 	m->vm[vm].syms = own;
-	return 0;
 }
 
 /* What a capture of that VM knows about its kernel: all functions, or those in its stacks. */
@@ -233,8 +226,8 @@ static int load_given(struct load *l, struct guest_syms *g, struct given *v,
 	if (ret < 0)
 		return err_set(l->err, ENOMEM, "out of memory");
 	ret = guest_syms_read(&k, &v->f, l->err);
-	if (!ret && attach(g, l->m, v->vm, &k))
-		ret = err_set(l->err, ENOMEM, "out of memory");
+	if (!ret)
+		attach(g, l->m, v->vm, &k);
 	return ret;
 }
 
@@ -248,7 +241,7 @@ static int load_own(struct load *l, struct guest_syms *g, const struct guest_sym
 		return 0;
 	ret = capture_symbols(guest->cap, &k);
 	if (ret > 0)
-		ret = attach(g, l->m, vm, &k);
+		attach(g, l->m, vm, &k);
 	return ret < 0 ? err_set(l->err, ENOMEM, "out of memory") : 0;
 }
 
@@ -276,9 +269,7 @@ static int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o
 int guest_syms_of_pairing(struct guest_syms *g, const struct guest_syms_opts *o, struct pairing *p,
 			  bool quiet, struct kvmft_err *err)
 {
-	g->of = calloc(p->nguest + 1, sizeof(*g->of));
-	if (!g->of)
-		return err_set(err, ENOMEM, "out of memory");
+	g->of = xcalloc(p->nguest + 1, sizeof(*g->of));
 	for (; g->nof < p->nguest; g->nof++) {
 		struct capture *c = p->guest[g->nof].c.cap;
 
@@ -332,9 +323,10 @@ static int open_operand(struct hostmap *m, const char *operand, struct guest_sym
 	struct capture *cap;
 	const char *sel;
 	ssize_t vm;
-	int ret = pairing_split(operand, &path, &sel);
+	int ret;
 
-	ret = ret ? err_set(err, ENOMEM, "out of memory") : capture_open(path, &cap, err);
+	pairing_split(operand, &path, &sel);
+	ret = capture_open(path, &cap, err);
 	if (ret)
 		return ret;
 	of->cap = cap;
@@ -349,11 +341,9 @@ int guest_syms_of_operands(struct guest_syms *g, const struct guest_syms_opts *o
 {
 	int ret = 0;
 
-	g->of = calloc(n + 1, sizeof(*g->of));
-	g->nof = g->of ? n : 0;
+	g->of = xcalloc(n + 1, sizeof(*g->of));
+	g->nof = n;
 	g->owned = true;
-	if (!g->of)
-		return err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < n && !ret; i++)
 		ret = open_operand(m, operand[i], &g->of[i], err);
 	return ret ?: guest_syms_load(g, o, m, g->of, n, cli_note, err);

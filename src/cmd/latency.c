@@ -136,12 +136,12 @@ static int latency_walk(struct latency *m)
 
 	while ((ret = tl_next(m->p.t, &item)) > 0) {
 		ret = m->p.nguest ? win_feed(m->w, item) : 0;
-		ret = ret ?: lat_feed(m->lat, item);
 		if (ret)
 			break;
+		lat_feed(m->lat, item);
 	}
 	win_finish(m->w);
-	ret = ret ?: lat_finish(m->lat);
+	lat_finish(m->lat);
 	return err_why(m->err, ret, "cannot read the captures");
 }
 
@@ -209,7 +209,7 @@ static int latency_pair(struct latency *m, int argc, char **argv, struct pairing
 				      m->o->than.set ? NULL : "times are in cycles", cli_note,
 				      m->err);
 	else if (!ret)
-		ret = rate_like(p->host.cap, m->p.host.cap, m->err);
+		rate_like(p->host.cap, m->p.host.cap);
 	ret = ret ?: than_check(&m->o->than, p, m->err);
 	ret = ret ?: pairing_add_hosts(p, &m->o->host, m->o->vm ?: "", m->err);
 	ret = ret ?: merge_qemu_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
@@ -247,11 +247,11 @@ static int latency_page(struct latency *m, const struct lat_format *fmt, const s
 	const struct tl_item *item;
 	char *json = NULL;
 	size_t size;
-	FILE *f = open_memstream(&json, &size);
-	int ret = f ? fmt->print(v, f) : -ENOMEM;
+	FILE *f = xmem(open_memstream(&json, &size));
+	int ret = fmt->print(v, f);
 
-	if (f && (fclose(f) || !json) && !ret)
-		ret = -ENOMEM;
+	if (fclose(f) || !json)
+		memory_out();
 	ret = ret ?: error_again(m);
 	ret = ret ?: out_begin(&m->s.out, m->again.t, page, v->clock, m->s.f);
 	ret = ret ?: out_html_latency(&m->s.out, json);
@@ -266,9 +266,9 @@ static int latency_page(struct latency *m, const struct lat_format *fmt, const s
 /* What both sides did during each of the worst cases. */
 static int latency_stories(const struct latency *m, struct lat_view *v)
 {
-	struct story *s = calloc(LAT_TABLES * m->lo.worst + 1, sizeof(*s));
+	struct story *s = xcalloc(LAT_TABLES * m->lo.worst + 1, sizeof(*s));
 	size_t n = 0;
-	int ret = s ? 0 : -ENOMEM;
+	int ret = 0;
 
 	for (unsigned int id = 0; id < LAT_TABLES && !ret; id++) {
 		const struct lat_table *t = lat_table(m->lat, (enum lat_table_id)id);
@@ -276,9 +276,7 @@ static int latency_stories(const struct latency *m, struct lat_view *v)
 		if (!lat_has_table(m->lat, (enum lat_table_id)id) || !t->nworst ||
 		    id == LAT_T_STEALER)
 			continue;
-		v->story[id] = calloc(t->nworst, sizeof(*v->story[id]));
-		if (!v->story[id])
-			ret = -ENOMEM;
+		v->story[id] = xcalloc(t->nworst, sizeof(*v->story[id]));
 		for (size_t i = 0; i < t->nworst && !ret; i++) {
 			const struct lat_case *c = &t->worst[i];
 
@@ -353,8 +351,8 @@ static int latency_open(struct latency *m, int argc, char **argv, struct out_clo
 	ret = ret ?: outfile_check(m->o->file.out, NULL, m->p.t, m->o->trace_events, m->err);
 	ret = ret ?: only_vm(&m->p, m->o->vm, &m->lo.vm, m->err);
 	ret = ret ?: lat_new(m->p.t, &m->lo, &m->lat, m->err);
-	if (!ret && win_new(m->p.t, &m->w))
-		ret = err_set(m->err, ENOMEM, "out of memory");
+	if (!ret)
+		win_new(m->p.t, &m->w);
 	return ret;
 }
 

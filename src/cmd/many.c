@@ -52,8 +52,8 @@ static int list_add(struct operands *o, const char *path, struct str_list *list,
 
 	if (!ret && list->n == LIST_MAX)
 		return err_set(err, E2BIG, "more than %u captures", LIST_MAX);
-	if (!ret && array_add(&list->v, &list->n, &list->cap, &word, sizeof(word)))
-		ret = err_set(err, ENOMEM, "out of memory");
+	if (!ret)
+		xarray_add(&list->v, &list->n, &list->cap, &word, sizeof(word));
 	return ret;
 }
 
@@ -83,9 +83,8 @@ static int add_all(struct operands *o, const char *path, struct dirent **d, int 
 		if (strcmp(path, "."))
 			sbuf_addf(&b, "%.*s/", (int)len, path);
 		sbuf_add(&b, d[i]->d_name);
-		if (b.error)
-			ret = err_set(err, ENOMEM, "out of memory");
-		else if (d[i]->d_name[0] == '.' || lstat(b.s, &st) || (taken && is_capture(b.s)))
+		xsbuf_text(&b);
+		if (d[i]->d_name[0] == '.' || lstat(b.s, &st) || (taken && is_capture(b.s)))
 			continue;
 		else if (S_ISDIR(st.st_mode))
 			ret = add_below(o, b.s, sessions, depth + 1, list, err);
@@ -209,11 +208,11 @@ static int one(struct many *m, size_t i, int fd)
 	struct head h = { 0 };
 	_cleanup_free_ char *text = NULL;
 	size_t size = 0;
-	FILE *f = open_memstream(&text, &size);
-	int ret = f ? m->fn(m->ctx, m->list->v[i], f, &rows, &err) : -ENOMEM;
+	FILE *f = xmem(open_memstream(&text, &size));
+	int ret = m->fn(m->ctx, m->list->v[i], f, &rows, &err);
 
-	if (f && (fclose(f) || !text))
-		ret = -ENOMEM;
+	if (fclose(f) || !text)
+		memory_out();
 	if (ret >= 0 && (rows.error || size > PART_MAX || rows.len > PART_MAX))
 		ret = err_set(&err, EFBIG, "its result is too large");
 	if (notes_take(&notes))
@@ -251,6 +250,14 @@ static bool take(struct many *m, size_t w, size_t *at)
 	return !ret || ret == -EAGAIN; /* if it is full, enough of it wakes its reader */
 }
 
+/* The capture at hand then has no result, and this worker takes no other. */
+static void end_worker(void *fd)
+{
+	const struct head h = { .code = -ENOMEM, .why = "out of memory" };
+
+	_exit(full_write(*(int *)fd, &h, sizeof(h), NULL) ? 2 : 1);
+}
+
 static _Noreturn void worker(struct many *m, size_t w, int fd, pid_t parent)
 {
 	struct kvmft_err err = { .text = "" };
@@ -267,6 +274,7 @@ static _Noreturn void worker(struct many *m, size_t w, int fd, pid_t parent)
 	if (mem < 0 || dup2(mem, STDERR_FILENO) < 0)
 		_exit(1);
 	close(mem);
+	memory_out_is(end_worker, &fd);
 	ret = sandbox_enter_reader(&layers, &err);
 	while (!ret && take(m, w, &at))
 		ret = one(m, at, fd);
@@ -309,14 +317,12 @@ static int by_file(const void *a, const void *b)
 }
 
 /* A capture that is listed twice would count twice in the sum. */
-static int each_once(struct str_list *list)
+static void each_once(struct str_list *list)
 {
-	_cleanup_free_ struct seen *s = calloc(list->n + 1, sizeof(*s));
+	_cleanup_free_ struct seen *s = xcalloc(list->n + 1, sizeof(*s));
 	struct stat st;
 	size_t n = 0, k = 0;
 
-	if (!s)
-		return -ENOMEM;
 	for (size_t i = 0; i < list->n; i++)
 		if (!stat(list->v[i], &st))
 			s[n++] = (struct seen){ st.st_dev, st.st_ino, i };
@@ -331,23 +337,19 @@ static int each_once(struct str_list *list)
 		if (list->v[i])
 			list->v[k++] = list->v[i];
 	list->n = k;
-	return 0;
 }
 
 int many_begin(struct str_list *list, many_fn *fn, void *ctx, struct many **out,
 	       struct kvmft_err *err)
 {
-	struct many *m = calloc(1, sizeof(*m));
+	struct many *m = xcalloc(1, sizeof(*m));
 	cpu_set_t cpus;
 	size_t n = sched_getaffinity(0, sizeof(cpus), &cpus) ? 1 : (size_t)CPU_COUNT(&cpus);
 	int ret = 0;
 
 	*out = m;
-	if (!m)
-		return err_set(err, ENOMEM, "out of memory");
 	*m = (struct many){ .list = list, .fn = fn, .ctx = ctx, .taken = { -1, -1 } };
-	if (each_once(list))
-		return err_set(err, ENOMEM, "out of memory");
+	each_once(list);
 	m->owner = mmap(NULL, list->n + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 			0);
 	if (m->owner == MAP_FAILED) {

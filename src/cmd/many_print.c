@@ -51,7 +51,8 @@ static int sum_add(struct sum *s, const struct many_row *r)
 
 		if (s->n == ROWS_MAX - 1)
 			strcpy(new.name, "(others)");
-		return array_add(&s->v, &s->n, &s->cap, &new, sizeof(new));
+		xarray_add(&s->v, &s->n, &s->cap, &new, sizeof(new));
+		return 0;
 	}
 	to->min = !to->timed ? r->min : r->timed ? MIN(to->min, r->min) : to->min;
 	to->max = MAX(to->max, r->max);
@@ -290,9 +291,9 @@ static int print_all(struct many *m, const struct many_doc *d, struct sum *s, si
 	int ret = 0;
 
 	for (size_t i = 0; i < list->n && !ret; i++) {
-		_cleanup_free_ char *input = strdup(list->v[i]);
+		_cleanup_free_ char *input = xstrdup(list->v[i]);
 
-		ret = input ? many_result(m, i, &r) : -ENOMEM;
+		ret = many_result(m, i, &r);
 		if (ret)
 			break;
 		str_printable(input);

@@ -28,10 +28,10 @@ struct merge_pick_opts {
 /* "3", "0,2" or "4-7": adds them. */
 static int add_vcpus(struct pick *p, const char *list)
 {
-	_cleanup_free_ char *copy = strdup(list);
+	_cleanup_free_ char *copy = xstrdup(list);
 	char *save = NULL, *word, *dash;
 	uint64_t from, to;
-	int ret = copy ? 0 : -ENOMEM;
+	int ret = 0;
 
 	for (word = copy ? strtok_r(copy, ",", &save) : NULL; word && !ret;
 	     word = strtok_r(NULL, ",", &save)) {
@@ -42,7 +42,7 @@ static int add_vcpus(struct pick *p, const char *list)
 		    to >= 1u << 16)
 			return -EINVAL;
 		for (; from <= to && !ret; from++)
-			ret = pick_add_vcpu(p, (uint32_t)from);
+			pick_add_vcpu(p, (uint32_t)from);
 	}
 	return ret;
 }
@@ -62,7 +62,8 @@ static int add_side(struct pick *p, const struct timeline *t, const char *side, 
 			"option --side: '%s' is neither host nor guest nor qemu nor the name "
 			"of a guest here",
 			side);
-	return pick_add_side(p, side) ? err_set(err, ENOMEM, "out of memory") : 0;
+	pick_add_side(p, side);
+	return 0;
 }
 
 static int usage(struct kvmft_err *err, const char *option, int ret)
@@ -109,8 +110,7 @@ static int merge_pick_init(const struct merge_pick_opts *o, const struct timelin
 		return err_usage(err, "option --context: at most %d lines", PICK_MAX_CONTEXT);
 	if (!o->event.n && !o->grep.n && !o->side.n && !o->vcpu.n)
 		return 0;
-	if (pick_new(t, out))
-		return err_set(err, ENOMEM, "out of memory");
+	pick_new(t, out);
 	pick_set_context(*out, o->context.v);
 	return add_lists(*out, o, t, gone, err);
 }
@@ -182,14 +182,14 @@ static int merge_spikes_put(struct many *m, struct out *o, const struct pairing 
 		return err_why(err, ret, "cannot take over the spikes");
 	if (r.code < 0)
 		return err_set(err, -r.code, "finding spikes: %s", r.why);
-	s = calloc(r.rows.len / sizeof(*s) + 1, sizeof(*s));
-	if (!s)
-		return err_set(err, ENOMEM, "out of memory");
+	s = xcalloc(r.rows.len / sizeof(*s) + 1, sizeof(*s));
 	n = unpack(&r.rows, s);
 	if (n < 0)
 		return err_set(err, EINVAL, "what the process that looks for spikes found is damaged");
 	ret = w ? blaming_judge(p, w, s, (size_t)n, err) : 0;
-	return ret ?: out_perfetto_spikes(o, s, (size_t)n);
+	if (!ret)
+		out_perfetto_spikes(o, s, (size_t)n);
+	return ret;
 }
 
 struct merge_opts {
@@ -386,7 +386,8 @@ static int merge_begin(struct merge *m)
 	if (!ret && !m->f)
 		tl_window(m->p->t, m->from, m->to);
 	ret = ret ?: tl_start(m->p->t, m->err);
-	ret = ret ?: win_new(m->p->t, &m->w);
+	if (!ret)
+		win_new(m->p->t, &m->w);
 	ret = ret ?: outfile_check(m->o->file.out, NULL, m->p->t, m->o->trace_events, m->err);
 	ret = ret ?: sink_open(&m->s, m->o->file.out, m->o->file.page.f, m->err);
 	if (!ret) {
@@ -525,10 +526,9 @@ static int merge_follow(struct merge *m, int argc, char **argv, const struct pai
 	};
 	struct follow_pass pass = { 0 };
 	unsigned int tries = 0;
-	int ret = follow_new(&c, &m->f);
+	int ret = 0;
 
-	if (ret)
-		return err_set(m->err, ENOMEM, "out of memory");
+	follow_new(&c, &m->f);
 	listen_for_end();
 	m->begin_ns = util_now_ns();
 	while (!ret && !pass.last && !m->enough) {

@@ -18,9 +18,7 @@ static int split(const char *text, struct tl_qemu *q, char **path, const char **
 	int format = QTRACE_AUTO;
 
 	*vm = NULL;
-	*path = strdup(text);
-	if (!*path)
-		return err_set(err, ENOMEM, "out of memory");
+	*path = xstrdup(text);
 	if (!access(text, F_OK))
 		return 0;
 	for (at = strchr(text, ':'); at; at = strchr(at + 1, ':')) {
@@ -78,7 +76,7 @@ static void find_events(struct merge_qemu *m)
 		struct kvmft_err err = { .text = "" };
 
 		if (qevents_load(places[i], true, &m->events, &err) == -EPERM && !m->refused)
-			m->refused = strdup(err.text);
+			m->refused = xstrdup(err.text);
 	}
 	m->found = m->events != NULL;
 }

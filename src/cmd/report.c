@@ -89,16 +89,14 @@ struct run {
 
 static int parse_pids(struct run *run)
 {
-	_cleanup_free_ char *text = strdup(run->o->pids);
+	_cleanup_free_ char *text = xstrdup(run->o->pids);
 	size_t n = 1, i = 0;
 	char *p, *save = NULL;
 	uint64_t v;
 
 	for (p = text; p && *p; p++)
 		n += *p == ',';
-	run->pid = calloc(n, sizeof(*run->pid));
-	if (!text || !run->pid)
-		return err_set(run->err, ENOMEM, "out of memory");
+	run->pid = xcalloc(n, sizeof(*run->pid));
 	for (p = strtok_r(text, ",", &save); p; p = strtok_r(NULL, ",", &save)) {
 		if (parse_u64(p, &v) || !v || v > INT32_MAX)
 			return err_usage(run->err, "option --pid: '%s' is not a process id", p);
@@ -445,13 +443,11 @@ static int report_by_stack(struct run *run)
 
 /* ---- many captures ---- */
 
-static int add_rows(struct run *run, struct sbuf *rows)
+static void add_rows(struct run *run, struct sbuf *rows)
 {
 	struct report_table t;
-	int ret = report_table(run->r, &run->filter, KEY_SAMPLE, &t);
 
-	if (ret)
-		return ret;
+	report_table(run->r, &run->filter, KEY_SAMPLE, &t);
 	for (size_t i = 0; i < t.n; i++) {
 		const struct report_row *row = &t.row[i];
 		struct many_row m = {
@@ -467,7 +463,6 @@ static int add_rows(struct run *run, struct sbuf *rows)
 		sbuf_add_mem(rows, &m, sizeof(m));
 	}
 	report_table_free(&t);
-	return rows->error;
 }
 
 static void run_free(struct run *run)
@@ -494,8 +489,8 @@ static int report_one(void *ctx, const char *input, FILE *out, struct sbuf *rows
 	ret = ret ?: report(&run);
 	if (ret >= 0 && report_in_cycles(run.r))
 		cli_note("%s: its times are in cycles, so it is not in the sum", input);
-	else if (ret >= 0 && add_rows(&run, rows))
-		ret = err_set(err, ENOMEM, "out of memory");
+	else if (ret >= 0)
+		add_rows(&run, rows);
 	run_free(&run);
 	return ret;
 }

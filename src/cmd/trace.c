@@ -148,8 +148,7 @@ static int put_guest_words(struct str_list *l)
 {
 	const char *words = GUEST_WORDS;
 
-	if (array_add(&l->v, &l->n, &l->cap, &words, sizeof(words)))
-		return -ENOMEM;
+	xarray_add(&l->v, &l->n, &l->cap, &words, sizeof(words));
 	memmove(l->v + 1, l->v, (l->n - 1) * sizeof(*l->v));
 	l->v[0] = words;
 	return 0;

@@ -58,13 +58,14 @@ static void note_span(struct verify *v, const struct tl_item *i)
 static int verify_walk(struct verify *v)
 {
 	const struct tl_item *item;
-	int ret = win_new(v->p.t, &v->w);
+	int ret = 0;
 
-	ret = ret ?: msr_pairs_new(v->p.t, &v->pairs);
+	win_new(v->p.t, &v->w);
+	msr_pairs_new(v->p.t, &v->pairs);
 	while (!ret && (ret = tl_next(v->p.t, &item)) > 0) {
 		note_span(v, item);
 		ret = win_feed(v->w, item);
-		ret = ret ?: msr_pairs_feed(v->pairs, item);
+		msr_pairs_feed(v->pairs, item);
 	}
 	if (ret)
 		return ret;
@@ -100,9 +101,7 @@ static int verify_open(struct verify *v, const struct verify_opts *o, int argc, 
 	if (ret)
 		return ret;
 	v->khz = v->p.host.cap->tsc_khz;
-	v->guest = calloc(v->p.nguest, sizeof(*v->guest));
-	if (!v->guest)
-		return err_set(err, ENOMEM, "out of memory");
+	v->guest = xcalloc(v->p.nguest, sizeof(*v->guest));
 	/* Guests follow the host in order. */
 	for (size_t i = 0; v->p.t && i < v->p.nguest; i++) {
 		v->guest[i].g = &v->p.guest[i];

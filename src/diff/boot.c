@@ -103,8 +103,8 @@ static int drawn_add(struct drawn *d, const struct boot_side *s)
 	if (d[i].n)
 		return 0;
 	d[i].n = s->n;
-	d[i].weight = calloc(s->n, sizeof(double));
-	return d[i].weight ? 0 : -ENOMEM;
+	d[i].weight = xcalloc(s->n, sizeof(double));
+	return 0;
 }
 
 /* The quantile as rare with that many runs as z standard errors are for a normal distribution. */
@@ -224,11 +224,12 @@ static void judge(struct boot_row *row, size_t n, const float *dev, double (*squ
 int boot_test(struct boot_row *row, size_t n, const struct boot_opts *o)
 {
 	unsigned int rounds = o->rounds ?: ROUNDS;
-	float *dev = calloc(n + 1, rounds * sizeof(*dev));
-	double *most = calloc(rounds, sizeof(*most)), (*square)[2] = calloc(n + 1, sizeof(*square));
+	float *dev = xcalloc(n + 1, rounds * sizeof(*dev));
+	double *most = xcalloc(rounds, sizeof(*most));
+	double(*square)[2] = xcalloc(n + 1, sizeof(*square));
 	struct drawn d[2][DRAWN] = { 0 };
 	uint64_t state = o->seed ?: SEED;
-	int ret = dev && most && square ? 0 : -ENOMEM;
+	int ret = 0;
 
 	for (size_t i = 0; i < n && !ret; i++)
 		for (int s = 0; s < 2 && !ret; s++) {

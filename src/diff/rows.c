@@ -108,12 +108,10 @@ static int by_place(const void *a, const void *b)
 	return d ?: strcmp(x->row.name, y->row.name) ?: ORDER(x->row.measure, y->row.measure);
 }
 
-int diff_order(struct diff *d)
+void diff_order(struct diff *d)
 {
-	_cleanup_free_ struct ranked *v = calloc(d->n + 1, sizeof(*v));
+	_cleanup_free_ struct ranked *v = xcalloc(d->n + 1, sizeof(*v));
 
-	if (!v)
-		return -ENOMEM;
 	for (size_t i = 0; i < d->n; i++) {
 		v[i].row = d->row[i];
 		v[i].weight = weight(&d->row[i]);
@@ -125,7 +123,6 @@ int diff_order(struct diff *d)
 		qsort(v, d->n, sizeof(*v), by_place);
 	for (size_t i = 0; i < d->n; i++)
 		d->row[i] = v[i].row;
-	return 0;
 }
 
 #define FEW	 10  /* samples of both sides: fewer cannot be compared */
@@ -159,19 +156,16 @@ struct build {
 	size_t nvalues, values_cap;
 };
 
-/* Adds a row: its values are to be filled in. NULL: out of memory. */
+/* Adds a row: its values are to be filled in. */
 static struct values *row_new(struct build *b, enum diff_kind kind, enum diff_measure m,
 			      const char *name, const char *group)
 {
 	struct diff *d = b->d;
-	struct diff_row *r = array_grow(&d->row, d->n, &d->row_cap, sizeof(*r));
-	struct boot_row *t = array_grow(&b->row, d->n, &b->row_cap, sizeof(*t));
-	struct values **slot = array_grow(&b->values, b->nvalues, &b->values_cap, sizeof(*slot));
-	struct values *v = r && t && slot ? calloc(2, sizeof(*v)) : NULL;
+	struct diff_row *r = xarray_grow(&d->row, d->n, &d->row_cap, sizeof(*r));
+	struct boot_row *t = xarray_grow(&b->row, d->n, &b->row_cap, sizeof(*t));
+	struct values **slot = xarray_grow(&b->values, b->nvalues, &b->values_cap, sizeof(*slot));
+	struct values *v = *slot = xcalloc(2, sizeof(*v));
 
-	if (!v)
-		return NULL;
-	*slot = v;
 	b->nvalues++;
 	*r = (struct diff_row){ .kind = kind, .measure = m, .group = group };
 	snprintf(r->name, sizeof(r->name), "%s", name);
@@ -343,7 +337,7 @@ static double above(const struct diff_cell *c, size_t bucket)
 	return n;
 }
 
-static int percentile(struct build *b, const struct diff_set *set[2],
+static void percentile(struct build *b, const struct diff_set *set[2],
 		      const struct diff_key *const k[2], enum diff_measure m)
 {
 	unsigned int percent = m == DIFF_P50 ? 50 : 99;
@@ -351,8 +345,6 @@ static int percentile(struct build *b, const struct diff_set *set[2],
 	struct values *v = row_new(b, k[0]->kind, m, k[0]->name, group_of(k[0]));
 	struct diff_row *r = &b->d->row[b->d->n - 1];
 
-	if (!v)
-		return -ENOMEM;
 	for (int s = 0; s < 2; s++)
 		for (size_t i = 0; i < set[s]->n; i++) {
 			const struct diff_cell *c = k[s]->slice[i];
@@ -363,19 +355,16 @@ static int percentile(struct build *b, const struct diff_set *set[2],
 	row_ready(b, set, v, 0);
 	for (int s = 0; s < 2; s++)
 		r->value[s] = (double)loghist_percentile(k[s]->times, percent, 100);
-	return 0;
 }
 
 /* ---- rows of a key ---- */
 
-static int rate(struct build *b, const struct diff_set *set[2], const struct diff_key *const k[2],
+static void rate(struct build *b, const struct diff_set *set[2], const struct diff_key *const k[2],
 		enum diff_measure m)
 {
 	const struct diff_key *any = k[0] ? k[0] : k[1];
 	struct values *v = row_new(b, any->kind, m, any->name, group_of(any));
 
-	if (!v)
-		return -ENOMEM;
 	for (int s = 0; s < 2; s++)
 		for (size_t i = 0; i < set[s]->n; i++) {
 			const struct diff_cell *c = k[s] ? k[s]->slice[i] : NULL;
@@ -389,30 +378,25 @@ static int rate(struct build *b, const struct diff_set *set[2], const struct dif
 							    : set[s]->seconds[i];
 		}
 	row_ready(b, set, v, m >= DIFF_SHARE ? DIFF_SHARE_ERROR : 0);
-	return 0;
 }
 
-static int mean(struct build *b, const struct diff_set *set[2], const struct diff_key *const k[2])
+static void mean(struct build *b, const struct diff_set *set[2], const struct diff_key *const k[2])
 {
 	struct values *v = row_new(b, k[0]->kind, DIFF_MEAN, k[0]->name, group_of(k[0]));
 
-	if (!v)
-		return -ENOMEM;
 	for (int s = 0; s < 2; s++)
 		for (size_t i = 0; i < set[s]->n; i++) {
 			v[s].num[i] = k[s]->slice[i] ? k[s]->slice[i]->time : 0;
 			v[s].den[i] = k[s]->slice[i] ? (double)k[s]->slice[i]->timed : 0;
 		}
 	row_ready(b, set, v, 0);
-	return 0;
 }
 
 /* How long a reason took in all, and in which of the parts, if there are any. */
-static int share_rows(struct build *b, const struct diff_set *set[2],
+static void share_rows(struct build *b, const struct diff_set *set[2],
 		      const struct diff_key *const k[2])
 {
 	double part[REPORT_PARTS] = { 0 }, time = 0;
-	int ret;
 
 	for (int s = 0; s < 2; s++)
 		for (size_t i = 0; k[s] && i < set[s]->n; i++) {
@@ -423,17 +407,16 @@ static int share_rows(struct build *b, const struct diff_set *set[2],
 				part[p] += c->part[p] / (double)set[s]->length;
 		}
 	if (time < DIFF_SHARE_ERROR)
-		return 0;
-	ret = rate(b, set, k, DIFF_SHARE);
+		return;
+	rate(b, set, k, DIFF_SHARE);
 	if (!b->d->side[0].parts || !b->d->side[1].parts || part[PART_KERNEL] > 0.9 * time)
-		return ret;
-	for (int p = 0; p < REPORT_PARTS && !ret; p++)
+		return;
+	for (int p = 0; p < REPORT_PARTS; p++)
 		if (part[p] >= DIFF_SHARE_ERROR)
-			ret = rate(b, set, k, DIFF_PART_OF(p));
-	return ret;
+			rate(b, set, k, DIFF_PART_OF(p));
 }
 
-static int key_rows(struct build *b, const struct diff_set *set[2],
+static void key_rows(struct build *b, const struct diff_set *set[2],
 		    const struct diff_key *const k[2])
 {
 	const struct diff_key *any = k[0] ? k[0] : k[1];
@@ -441,34 +424,32 @@ static int key_rows(struct build *b, const struct diff_set *set[2],
 	uint64_t timed = MIN(n[0], n[1]);
 	size_t first = b->d->n;
 	struct cost c;
-	int ret = 0;
 
 	if (any->kind == DIFF_LATENCY &&
 	    (!b->d->side[0].answers[any->lat] || !b->d->side[1].answers[any->lat]))
-		return 0;
+		return;
 	if ((k[0] ? k[0]->n : 0) + (k[1] ? k[1]->n : 0) < FEW) {
 		b->d->rare++;
-		return 0;
+		return;
 	}
 	if (any->events)
-		ret = rate(b, set, k, DIFF_RATE);
-	if (!ret && any->kind == DIFF_EXITS && sum(set[0]->guest, set[0]->n) > 0 &&
+		rate(b, set, k, DIFF_RATE);
+	if (any->kind == DIFF_EXITS && sum(set[0]->guest, set[0]->n) > 0 &&
 	    sum(set[1]->guest, set[1]->n) > 0)
-		ret = rate(b, set, k, DIFF_PER_GUEST);
-	if (!ret && any->kind == DIFF_LATENCY && !strcmp(any->name, "sched total"))
-		ret = rate(b, set, k, DIFF_SHARE);
-	if (!ret && any->kind == DIFF_EXITS)
-		ret = share_rows(b, set, k);
-	if (!ret && timed >= FEW)
-		ret = mean(b, set, k);
-	if (!ret && timed >= FEW)
-		ret = percentile(b, set, k, DIFF_P50);
-	if (!ret && timed >= FEW_TAIL)
-		ret = percentile(b, set, k, DIFF_P99);
+		rate(b, set, k, DIFF_PER_GUEST);
+	if (any->kind == DIFF_LATENCY && !strcmp(any->name, "sched total"))
+		rate(b, set, k, DIFF_SHARE);
+	if (any->kind == DIFF_EXITS)
+		share_rows(b, set, k);
+	if (timed >= FEW)
+		mean(b, set, k);
+	if (timed >= FEW)
+		percentile(b, set, k, DIFF_P50);
+	if (timed >= FEW_TAIL)
+		percentile(b, set, k, DIFF_P99);
 	cost_of(&c, b, set, k);
-	for (size_t i = first; i < b->d->n && !ret; i++)
+	for (size_t i = first; i < b->d->n; i++)
 		row_effect(&b->d->row[i], &c);
-	return ret;
 }
 
 static const struct diff_key *find(const struct diff_set *s, const struct diff_key *k)
@@ -480,33 +461,29 @@ static const struct diff_key *find(const struct diff_set *s, const struct diff_k
 }
 
 /* Keys are matched by their names: the same reason may have another number elsewhere. */
-static int set_rows(struct build *b, const struct diff_set *x, const struct diff_set *y)
+static void set_rows(struct build *b, const struct diff_set *x, const struct diff_set *y)
 {
 	const struct diff_set *set[2] = { x, y };
-	int ret = 0;
 
-	for (size_t i = 0; i < x->nkey && !ret; i++)
-		ret = key_rows(b, set,
+	for (size_t i = 0; i < x->nkey; i++)
+		key_rows(b, set,
 			       (const struct diff_key *[2]){ x->key[i], find(y, x->key[i]) });
-	for (size_t i = 0; i < y->nkey && !ret; i++)
+	for (size_t i = 0; i < y->nkey; i++)
 		if (!find(x, y->key[i]))
-			ret = key_rows(b, set, (const struct diff_key *[2]){ NULL, y->key[i] });
-	return ret;
+			key_rows(b, set, (const struct diff_key *[2]){ NULL, y->key[i] });
 }
 
 /* ---- where the time went ---- */
 
-static int share(struct build *b, const char *name, const double *of[2])
+static void share(struct build *b, const char *name, const double *of[2])
 {
 	const struct diff_set *set[2] = { &b->d->side[0].exits, &b->d->side[1].exits };
 	struct diff_row *r;
 	struct values *v;
 
 	if (!(sum(of[0], set[0]->n) + sum(of[1], set[1]->n) > 0))
-		return 0;
+		return;
 	v = row_new(b, DIFF_TIME, DIFF_SHARE, name, "time");
-	if (!v)
-		return -ENOMEM;
 	for (int s = 0; s < 2; s++)
 		for (size_t i = 0; i < set[s]->n; i++) {
 			v[s].num[i] = of[s][i];
@@ -515,20 +492,18 @@ static int share(struct build *b, const char *name, const double *of[2])
 	row_ready(b, set, v, DIFF_SHARE_ERROR);
 	r = &b->d->row[b->d->n - 1];
 	r->effect = size(r->value[1] - r->value[0]);
-	return 0;
 }
 
-static int time_rows(struct build *b)
+static void time_rows(struct build *b)
 {
 	const struct diff_set *x = &b->d->side[0].exits, *y = &b->d->side[1].exits;
-	int ret = share(b, "guest", (const double *[2]){ x->guest, y->guest });
 
-	for (size_t i = 0; i < ARRAY_SIZE(parts) && !ret; i++)
+	share(b, "guest", (const double *[2]){ x->guest, y->guest });
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		if (b->d->side[0].parts && b->d->side[1].parts)
-			ret = share(b, parts[i].name,
+			share(b, parts[i].name,
 				    (const double *[2]){ x->part[parts[i].part],
 							 y->part[parts[i].part] });
-	return ret;
 }
 
 /* ---- the answer ---- */
@@ -566,26 +541,23 @@ static void find_implied(struct diff *d)
 COMPARE_BY(ascending, double, );
 
 /* The noise of a sum falls with the root of its length. */
-static int find_smallest(struct diff *d)
+static void find_smallest(struct diff *d)
 {
-	_cleanup_free_ double *v = calloc(d->n + 1, sizeof(*v));
+	_cleanup_free_ double *v = xcalloc(d->n + 1, sizeof(*v));
 	double shorter, more;
 	size_t n = 0;
 
-	if (!v)
-		return -ENOMEM;
 	for (size_t i = 0; i < d->n; i++)
 		if (d->row[i].smallest > 0)
 			v[n++] = d->row[i].smallest;
 	if (!n)
-		return 0;
+		return;
 	qsort(v, n, sizeof(*v), ascending);
 	d->smallest = v[n / 2];
 	more = d->least > 0 ? d->smallest / d->least : 0;
 	shorter = (double)MIN(d->side[0].exits.length, d->side[1].exits.length);
 	if (more > 1)
 		d->enough_ns = (uint64_t)MIN(more * more * shorter, 1e18);
-	return 0;
 }
 
 bool diff_can_tell(const struct diff *d)
@@ -596,21 +568,23 @@ bool diff_can_tell(const struct diff *d)
 int diff_compare(struct diff *d)
 {
 	struct build b = { .d = d };
-	int ret = set_rows(&b, &d->side[0].exits, &d->side[1].exits);
+	int ret;
 
-	ret = ret ?: time_rows(&b);
-	if (!ret && d->side[0].latency.n && d->side[1].latency.n)
-		ret = set_rows(&b, &d->side[0].latency, &d->side[1].latency);
-	ret = ret ?: boot_test(b.row, d->n, &d->boot);
+	set_rows(&b, &d->side[0].exits, &d->side[1].exits);
+	time_rows(&b);
+	if (d->side[0].latency.n && d->side[1].latency.n)
+		set_rows(&b, &d->side[0].latency, &d->side[1].latency);
+	ret = boot_test(b.row, d->n, &d->boot);
 	for (size_t i = 0; i < d->n && !ret; i++) {
 		judge(d, &d->row[i], &b.row[i]);
 		d->differ += d->row[i].differs;
 		d->beyond += d->row[i].beyond;
 	}
-	if (!ret)
+	if (!ret) {
 		find_implied(d);
-	ret = ret ?: find_smallest(d);
-	ret = ret ?: diff_order(d);
+		find_smallest(d);
+		diff_order(d);
+	}
 	for (size_t i = 0; i < b.nvalues; i++)
 		free(b.values[i]);
 	free(b.values);

@@ -74,16 +74,10 @@ struct diff_key *diff_set_key(struct diff_set *s, uint64_t number, bool *is_new)
 		return s->key[at];
 	if (s->nkey >= DIFF_KEYS && number != OTHERS)
 		return diff_set_key(s, OTHERS, is_new);
-	slot = array_grow(&s->key, s->nkey, &s->cap, sizeof(*slot));
-	k = slot ? calloc(1, sizeof(*k)) : NULL;
-	if (k)
-		k->times = calloc(1, sizeof(*k->times));
-	if (!k || !k->times || u64map_put(&s->at, number, s->nkey)) {
-		free(k ? k->times : NULL);
-		free(k);
-		return NULL;
-	}
-	*slot = k;
+	slot = xarray_grow(&s->key, s->nkey, &s->cap, sizeof(*slot));
+	*slot = k = xcalloc(1, sizeof(*k));
+	k->times = xcalloc(1, sizeof(*k->times));
+	xu64map_put(&s->at, number, s->nkey);
 	s->nkey++;
 	*is_new = number != OTHERS;
 	strcpy(k->name, "(others)");
@@ -93,7 +87,7 @@ struct diff_key *diff_set_key(struct diff_set *s, uint64_t number, bool *is_new)
 struct diff_cell *diff_key_cell(struct diff_key *k, size_t slice)
 {
 	if (!k->slice[slice])
-		k->slice[slice] = calloc(1, sizeof(struct diff_cell));
+		k->slice[slice] = xcalloc(1, sizeof(struct diff_cell));
 	return k->slice[slice];
 }
 
@@ -143,43 +137,42 @@ void diff_set_free(struct diff_set *s)
 
 #define VCPUS 512 /* of a VM, whose clocks are compared */
 
-/* Both values, which are taken over (NULL: out of memory); kept if they differ. */
-static int fact_add(struct diff *d, const char *name, char *before, char *after)
+/* Both values, which are taken over; kept if they differ. */
+static void fact_add(struct diff *d, const char *name, char *before, char *after)
 {
-	struct diff_fact *f = NULL;
-	int ret = before && after ? 0 : -ENOMEM;
+	struct diff_fact *f;
 
-	if (!ret && strcmp(before, after)) {
-		f = array_grow(&d->fact, d->nfact, &d->fact_cap, sizeof(*f));
-		ret = f ? 0 : -ENOMEM;
-	}
-	if (!f) {
+	if (!strcmp(before, after)) {
 		free(before);
 		free(after);
-		return ret;
+		return;
 	}
+	f = xarray_grow(&d->fact, d->nfact, &d->fact_cap, sizeof(*f));
 	snprintf(f->name, sizeof(f->name), "%s", name);
 	f->value[0] = before;
 	f->value[1] = after;
 	d->nfact++;
-	return 0;
 }
 
-static int text(struct diff *d, const char *name, const char *before, const char *after)
+static void text(struct diff *d, const char *name, const char *before, const char *after)
 {
-	return before && after ? fact_add(d, name, strdup(before), strdup(after)) : 0;
+	if (before && after)
+		fact_add(d, name, xstrdup(before), xstrdup(after));
 }
 
 static char *number_text(uint64_t v)
 {
 	char *s = NULL;
 
-	return asprintf(&s, "%llu", (unsigned long long)v) < 0 ? NULL : s;
+	if (asprintf(&s, "%llu", (unsigned long long)v) < 0)
+		memory_out();
+	return s;
 }
 
-static int number(struct diff *d, const char *name, uint64_t before, uint64_t after)
+static void number(struct diff *d, const char *name, uint64_t before, uint64_t after)
 {
-	return before && after ? fact_add(d, name, number_text(before), number_text(after)) : 0;
+	if (before && after)
+		fact_add(d, name, number_text(before), number_text(after));
 }
 
 /* Each boot measures the TSC a little differently. */
@@ -198,16 +191,14 @@ static const char *param(const struct capture *c, const struct cap_param *p)
 	return NULL;
 }
 
-static int params(struct diff *d, const struct capture *a, const struct capture *b)
+static void params(struct diff *d, const struct capture *a, const struct capture *b)
 {
 	char name[128];
-	int ret = 0;
 
-	for (size_t i = 0; i < a->nparam && !ret; i++) {
+	for (size_t i = 0; i < a->nparam; i++) {
 		snprintf(name, sizeof(name), "%s.%s", a->param[i].module, a->param[i].name);
-		ret = text(d, name, a->param[i].value, param(b, &a->param[i]));
+		text(d, name, a->param[i].value, param(b, &a->param[i]));
 	}
-	return ret;
 }
 
 /* ---- vCPUs ---- */
@@ -230,67 +221,59 @@ static char *vms_text(const struct capture *c)
 	}
 	if (!b.s)
 		sbuf_add(&b, "none");
-	return sbuf_take(&b);
+	return xsbuf_take(&b);
 }
 
-static int vcpu(struct diff *d, const char *vm, const struct cap_vcpu *a, const struct cap_vcpu *b)
+static void vcpu(struct diff *d, const char *vm, const struct cap_vcpu *a, const struct cap_vcpu *b)
 {
-	char name[64], *x = NULL, *y = NULL;
+	char name[64], *x, *y;
 
 	if (!a->has_offset || !b->has_offset)
-		return 0;
+		return;
 	snprintf(name, sizeof(name), "TSC ratio of %.24s/%u", vm, a->id);
-	if (asprintf(&x, "%llu/2^%u", (unsigned long long)a->ratio, a->frac) < 0)
-		x = NULL;
-	if (asprintf(&y, "%llu/2^%u", (unsigned long long)b->ratio, b->frac) < 0)
-		y = NULL;
-	if (fact_add(d, name, x, y))
-		return -ENOMEM;
+	if (asprintf(&x, "%llu/2^%u", (unsigned long long)a->ratio, a->frac) < 0 ||
+	    asprintf(&y, "%llu/2^%u", (unsigned long long)b->ratio, b->frac) < 0)
+		memory_out();
+	fact_add(d, name, x, y);
 	snprintf(name, sizeof(name), "TSC offset of %.24s/%u", vm, a->id);
-	x = y = NULL;
-	if (asprintf(&x, "%lld", (long long)a->offset) < 0)
-		x = NULL;
-	if (asprintf(&y, "%lld", (long long)b->offset) < 0)
-		y = NULL;
-	return fact_add(d, name, x, y);
+	if (asprintf(&x, "%lld", (long long)a->offset) < 0 ||
+	    asprintf(&y, "%lld", (long long)b->offset) < 0)
+		memory_out();
+	fact_add(d, name, x, y);
 }
 
 /* The same VM: another one's TSC offset differs in any case. */
-static int offsets(struct diff *d, const struct cap_vm *a, const struct cap_vm *b)
+static void offsets(struct diff *d, const struct cap_vm *a, const struct cap_vm *b)
 {
-	int ret = 0;
-
 	if (strcmp(a->id, b->id) || (a->uuid && b->uuid && strcmp(a->uuid, b->uuid)))
-		return 0;
-	for (size_t i = 0; i < MIN(a->nvcpu, (size_t)VCPUS) && !ret; i++)
-		for (size_t k = 0; k < MIN(b->nvcpu, (size_t)VCPUS) && !ret; k++)
+		return;
+	for (size_t i = 0; i < MIN(a->nvcpu, (size_t)VCPUS); i++)
+		for (size_t k = 0; k < MIN(b->nvcpu, (size_t)VCPUS); k++)
 			if (a->vcpu[i].id == b->vcpu[k].id) {
-				ret = vcpu(d, a->name ?: a->id, &a->vcpu[i], &b->vcpu[k]);
+				vcpu(d, a->name ?: a->id, &a->vcpu[i], &b->vcpu[k]);
 				break;
 			}
-	return ret;
 }
 
-int diff_machines(struct diff *d)
+void diff_machines(struct diff *d)
 {
 	const struct capture *a = d->side[0].cap, *b = d->side[1].cap;
-	int ret = text(d, "kernel", a->uname, b->uname);
 
-	ret = ret ?: text(d, "CPU vendor", a->vendor, b->vendor);
-	ret = ret ?: text(d, "hypervisor", a->hypervisor, b->hypervisor);
-	ret = ret ?: number(d, "CPUs recorded", a->nstream, b->nstream);
-	if (!ret && far(a->tsc_khz, b->tsc_khz))
-		ret = number(d, "TSC kHz", a->tsc_khz, b->tsc_khz);
-	ret = ret ?: text(d, "clocksource", a->clocksource, b->clocksource);
-	ret = ret ?: text(d, "trace clock", a->clock, b->clock);
-	ret = ret ?: text(d, "kvmft", a->tool, b->tool);
-	ret = ret ?: params(d, a, b);
-	if (!ret && a->nvm && b->nvm)
-		ret = fact_add(d, "vCPUs", vms_text(a), vms_text(b));
-	for (size_t i = 0; i < a->nvm && !ret; i++)
-		for (size_t k = 0; k < b->nvm && !ret; k++)
-			ret = offsets(d, &a->vm[i], &b->vm[k]);
-	return ret;
+	text(d, "kernel", a->uname, b->uname);
+	text(d, "CPU vendor", a->vendor, b->vendor);
+	text(d, "hypervisor", a->hypervisor, b->hypervisor);
+	number(d, "CPUs recorded", a->nstream, b->nstream);
+	if (far(a->tsc_khz, b->tsc_khz))
+		number(d, "TSC kHz", a->tsc_khz, b->tsc_khz);
+	text(d, "clocksource", a->clocksource, b->clocksource);
+	text(d, "trace clock", a->clock, b->clock);
+	text(d, "kvmft", a->tool, b->tool);
+	params(d, a, b);
+	if (a->nvm && b->nvm)
+		fact_add(d, "vCPUs", vms_text(a), vms_text(b));
+	for (size_t i = 0; i < a->nvm; i++)
+		for (size_t k = 0; k < b->nvm; k++)
+			offsets(d, &a->vm[i], &b->vm[k]);
 }
 
 struct piece {
@@ -313,9 +296,7 @@ static int piece_add(void *ctx, struct report *r, const struct report_piece *rp)
 	bool is_new;
 
 	p->key = diff_set_key(p->set, rp->key, &is_new);
-	p->cell = p->key ? diff_key_cell(p->key, p->slice) : NULL;
-	if (!p->cell)
-		return -ENOMEM;
+	p->cell = diff_key_cell(p->key, p->slice);
 	if (is_new) {
 		report_key_name(r, rp->key, p->key->name);
 		p->key->halts = report_key_halts(r, rp->key);
@@ -395,7 +376,7 @@ int diff_exits(struct diff_side *s, const struct report_opts *o, struct kvmft_er
 }
 
 /* Who ran instead adds nothing to the time that was stolen. */
-int diff_latency(void *side, enum lat_table_id id, const struct lat_case *c)
+void diff_latency(void *side, enum lat_table_id id, const struct lat_case *c)
 {
 	struct diff_side *s = side;
 	uint64_t from = c->end - MIN(c->end, s->span.begin);
@@ -410,9 +391,7 @@ int diff_latency(void *side, enum lat_table_id id, const struct lat_case *c)
 		if (!(c->known >> i & 1))
 			continue;
 		k = diff_set_key(&s->latency, (uint64_t)id * LAT_STAGES + i, &is_new);
-		cell = k ? diff_key_cell(k, slice) : NULL;
-		if (!cell)
-			return -ENOMEM;
+		cell = diff_key_cell(k, slice);
 		k->kind = DIFF_LATENCY;
 		k->lat = lat_table_kind(id);
 		k->events = i == 0;
@@ -422,7 +401,6 @@ int diff_latency(void *side, enum lat_table_id id, const struct lat_case *c)
 		cell->time += (double)c->stage_time[i];
 		diff_key_time(k, cell, c->stage_time[i], 1);
 	}
-	return 0;
 }
 
 void diff_latency_end(struct diff_side *s, const struct lat *l)

@@ -35,7 +35,7 @@ struct by_rip {
 
 struct by_rip *by_rip_new(void)
 {
-	struct by_rip *b = calloc(1, sizeof(*b));
+	struct by_rip *b = xcalloc(1, sizeof(*b));
 
 	if (b)
 		hash_key_init(&b->key);
@@ -53,17 +53,17 @@ void by_rip_free(struct by_rip *b)
 	free(b);
 }
 
-/* UINT32_MAX: out of memory, or too many. */
+/* UINT32_MAX: there are too many. */
 static uint32_t place_add(struct by_rip *b, uint64_t hash, const struct place *p)
 {
 	uint64_t at;
 
 	if (u64map_get(&b->place_of, hash, &at))
 		return (uint32_t)at;
-	if (b->nplace >= ROWS_MAX ||
-	    array_add(&b->place, &b->nplace, &b->place_cap, p, sizeof(*p)) ||
-	    u64map_put(&b->place_of, hash, b->nplace - 1))
+	if (b->nplace >= ROWS_MAX)
 		return UINT32_MAX;
+	xarray_add(&b->place, &b->nplace, &b->place_cap, p, sizeof(*p));
+	xu64map_put(&b->place_of, hash, b->nplace - 1);
 	return (uint32_t)b->nplace - 1;
 }
 
@@ -101,9 +101,10 @@ uint64_t by_rip_key(struct by_rip *b, const struct ksyms *k, uint64_t rip, uint6
 		return CELL_OTHERS;
 	if (u64map_get(&b->row_of, hash, &at))
 		return at;
-	if (b->nrow >= ROWS_MAX || array_add(&b->row, &b->nrow, &b->row_cap, &row, sizeof(row)) ||
-	    u64map_put(&b->row_of, hash, b->nrow - 1))
+	if (b->nrow >= ROWS_MAX)
 		return CELL_OTHERS;
+	xarray_add(&b->row, &b->nrow, &b->row_cap, &row, sizeof(row));
+	xu64map_put(&b->row_of, hash, b->nrow - 1);
 	return b->nrow - 1;
 }
 

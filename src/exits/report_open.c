@@ -37,16 +37,14 @@ static const struct wanted {
 
 void report_remark(struct report *r, const char *fmt, ...)
 {
-	char **slot = array_grow(&r->note, r->nnote, &r->note_cap, sizeof(*slot));
+	char **slot = xarray_grow(&r->note, r->nnote, &r->note_cap, sizeof(*slot));
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (!slot || vasprintf(slot, fmt, ap) < 0) {
-		r->failed = true;
-	} else {
-		str_printable(*slot);
-		r->nnote++;
-	}
+	if (vasprintf(slot, fmt, ap) < 0)
+		memory_out();
+	str_printable(*slot);
+	r->nnote++;
 	va_end(ap);
 }
 
@@ -316,8 +314,7 @@ static int know_vms(struct report *r, bool may_wait, struct kvmft_err *err)
 	if (search && !r->vms_later)
 		ret = hostmap_new(r->cap, r->fmt, &r->map, err);
 	else
-		ret = hostmap_known(r->cap, r->fmt, &r->map) ? err_set(err, ENOMEM, "out of memory")
-							     : 0;
+		ret = hostmap_known(r->cap, r->fmt, &r->map);
 	return ret ?: find_named(r, err);
 }
 
@@ -335,12 +332,10 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 		       const struct report_opts *opts, bool may_wait, struct report **out,
 		       struct kvmft_err *err)
 {
-	struct report *r = calloc(1, sizeof(*r));
+	struct report *r = xcalloc(1, sizeof(*r));
 	int ret;
 
 	*out = NULL;
-	if (!r)
-		return err_set(err, ENOMEM, "out of memory");
 	r->cap = cap;
 	r->fmt = fmt;
 	r->opts = *opts;
@@ -352,8 +347,8 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 	};
 	exit_names_init(&r->names, event_format(fmt, EV_EXIT), cap->vendor);
 	r->rules = rules_of(r);
-	r->gap_to = calloc(MAX(cap->nstream, (size_t)1), sizeof(*r->gap_to));
-	ret = r->gap_to ? know_vms(r, may_wait, err) : err_set(err, ENOMEM, "out of memory");
+	r->gap_to = xcalloc(MAX(cap->nstream, (size_t)1), sizeof(*r->gap_to));
+	ret = know_vms(r, may_wait, err);
 	ret = ret ?: event_arch_check(cap, err);
 	ret = ret ?: plans(r, err);
 	ret = ret ?: check_events(r, err);
@@ -361,7 +356,6 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 	if (!ret && r->opts.by_rip) {
 		r->exit.id = NO_EVENT; /* each of them has to be looked at */
 		r->rips = by_rip_new();
-		ret = r->rips ? 0 : err_set(err, ENOMEM, "out of memory");
 	}
 	if (ret) {
 		report_free(r);
@@ -433,20 +427,13 @@ static int64_t vm_of(const struct report *r, int32_t tid)
 
 static struct rvcpu *vcpu_new(struct report *r, int32_t tid, int64_t vcpu)
 {
-	struct rvcpu **slot = array_grow(&r->vcpu, r->nvcpu, &r->vcpu_cap, sizeof(*slot));
-	struct rvcpu *v = slot ? calloc(1, sizeof(*v)) : NULL;
+	struct rvcpu **slot = xarray_grow(&r->vcpu, r->nvcpu, &r->vcpu_cap, sizeof(*slot));
+	struct rvcpu *v = *slot = xcalloc(1, sizeof(*v));
 
-	if (!v)
-		return NULL;
 	v->tid = tid;
 	v->vcpu = vcpu;
 	v->vm = vm_of(r, tid);
 	v->cells = cells_new(r->nvcpu >= CACHED);
-	if (!v->cells) {
-		free(v);
-		return NULL;
-	}
-	*slot = v;
 	r->nvcpu++;
 	return v;
 }
@@ -455,18 +442,14 @@ static struct rthread *thread_new(struct report *r, int32_t tid)
 {
 	const struct hostmap_thread *known = hostmap_thread(r->map, tid);
 	bool split = r->opts.split && r->opts.semantics == REPORT_EXACT;
-	struct rthread *t = calloc(1, sizeof(*t) + (split ? sizeof(*t->split) : 0));
+	struct rthread *t = xcalloc(1, sizeof(*t) + (split ? sizeof(*t->split) : 0));
 
-	if (!t)
-		return NULL;
 	t->tid = tid;
 	if (split)
 		t->split = (struct rsplit *)(t + 1);
 	t->v = t->first = vcpu_new(r, tid, -1);
-	if (!t->v || (known && report_set_vcpu(r, t, known->vcpu))) {
-		free(t);
-		return NULL;
-	}
+	if (known)
+		report_set_vcpu(r, t, known->vcpu);
 	return t;
 }
 
@@ -479,7 +462,7 @@ static int learn_vms(struct report *r)
 
 	for (size_t i = 0; i < r->nvcpu && !ret; i++)
 		if (r->vcpu[i]->vcpu >= 0)
-			ret = hostmap_ran(r->map, r->vcpu[i]->tid, (uint32_t)r->vcpu[i]->vcpu);
+			hostmap_ran(r->map, r->vcpu[i]->tid, (uint32_t)r->vcpu[i]->vcpu);
 	return ret ?: hostmap_group(r->map);
 }
 
@@ -537,40 +520,36 @@ uint32_t report_thread(struct report *r, int32_t tid)
 		r->tot.left_out++;
 		return at;
 	}
-	slot = array_grow(&r->thread, r->nthread, &r->thread_cap, sizeof(*slot));
-	if (slot)
-		*slot = thread_new(r, tid);
-	r->failed |= !slot || !*slot;
-	if (!slot || !*slot)
-		return UINT32_MAX;
+	slot = xarray_grow(&r->thread, r->nthread, &r->thread_cap, sizeof(*slot));
+	*slot = thread_new(r, tid);
 	at = (uint32_t)r->nthread++;
-	r->failed |= u64map_put(&r->by_tid, (uint32_t)tid, at) != 0;
+	xu64map_put(&r->by_tid, (uint32_t)tid, at);
 	return at;
 }
 
-int report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu)
+void report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu)
 {
 	uint64_t key = (uint64_t)(uint32_t)t->tid << 32 | vcpu, at;
 
 	if (t->v->vcpu == vcpu)
-		return 0;
+		return;
 	if (t->v->vcpu < 0) { /* what the thread did before belongs to the same vCPU */
 		t->v->vcpu = vcpu;
-		return 0;
+		return;
 	}
 	t->floats = r->floats = true;
 	if (t->first->vcpu == vcpu) {
 		t->v = t->first;
-		return 0;
+		return;
 	}
 	if (u64map_get(&r->by_vcpu, key, &at)) {
 		t->v = r->vcpu[at];
-		return 0;
+		return;
 	}
 	if (r->nvcpu >= 2 * MAX_THREADS) {
 		r->tot.misplaced++;
-		return 0;
+		return;
 	}
 	t->v = vcpu_new(r, t->tid, vcpu);
-	return t->v ? u64map_put(&r->by_vcpu, key, r->nvcpu - 1) : -ENOMEM;
+	xu64map_put(&r->by_vcpu, key, r->nvcpu - 1);
 }

@@ -335,7 +335,6 @@ struct report {
 	u128 before;
 	char **note;
 	size_t nnote, note_cap;
-	bool failed; /* memory was short, and a thread or a remark is missing */
 };
 
 /* All from the beginning, with more known. 0, -errno. */
@@ -354,7 +353,7 @@ uint32_t report_thread(struct report *r, int32_t tid);
 /* Index of a known thread, else UINT32_MAX. */
 uint32_t report_thread_known(const struct report *r, int32_t tid);
 /* The vCPU of a thread from its kvm_entry; -ENOMEM. */
-int report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu) __must_check;
+void report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu);
 
 /* ---- by_rip.c ---- */
 

@@ -161,34 +161,31 @@ static bool over_gap(const struct report *r, uint64_t then, uint32_t a, uint32_t
 }
 
 /* A sample of key from `from` to `to`; *cell receives its cell if it counted. */
-static int sample(struct report *r, struct rthread *t, uint64_t from, uint32_t from_cpu,
+static void sample(struct report *r, struct rthread *t, uint64_t from, uint32_t from_cpu,
 		  uint64_t to, uint32_t cpu, struct cell **cell)
 {
 	struct cell *c;
 
 	if (over_gap(r, from, from_cpu, cpu)) {
 		r->tot.dropped++;
-		return 0;
+		return;
 	}
 	if (to < from) {
 		r->tot.negative++;
-		return 0;
+		return;
 	}
 	c = cell_get(t->v->cells, &r->budget, t->key);
-	if (!c)
-		return -ENOMEM;
 	t->v->sampled = true;
 	cell_time(c, &r->budget, to - from);
 	if (cell)
 		*cell = c;
-	return 0;
 }
 
-static int close_open(struct report *r, struct rthread *t, uint64_t to, uint32_t cpu,
+static void close_open(struct report *r, struct rthread *t, uint64_t to, uint32_t cpu,
 		      struct cell **cell)
 {
 	t->open = OPEN_NONE;
-	return sample(r, t, t->from, t->from_cpu, to, cpu, cell);
+	sample(r, t, t->from, t->from_cpu, to, cpu, cell);
 }
 
 /* For opts.each: part is NULL if the end is unknown. */
@@ -222,8 +219,6 @@ static int close_untimed(struct report *r, struct rthread *t)
 	struct cell *c = cell_get(t->v->cells, &r->budget, t->key);
 
 	t->open = OPEN_NONE;
-	if (!c)
-		return -ENOMEM;
 	t->v->sampled = true;
 	c->untimed++;
 	return r->opts.each ? tell_sample(r, t, NULL, 0) : 0;
@@ -266,15 +261,14 @@ static int exact_exit(struct report *r, struct rthread *t, const struct rev *e, 
 	return ret;
 }
 
-static int exact_begin(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
+static void exact_begin(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
 {
 	uint64_t from = e->ts;
 	uint32_t from_cpu = cpu;
-	int ret = 0;
 
 	if (e->is.begin == MARK_AT_EXIT && t->state == STATE_UNKNOWN) {
 		r->tot.no_begin++;
-		return 0;
+		return;
 	}
 	if (e->is.begin == MARK_AT_EXIT && t->state == STATE_EXITED) {
 		from = t->mark;
@@ -285,7 +279,7 @@ static int exact_begin(struct report *r, struct rthread *t, const struct rev *e,
 	if (t->open) {
 		bool late = t->open == OPEN_AT_EXIT;
 
-		ret = close_open(r, t, late ? t->last : e->ts, cpu, NULL);
+		close_open(r, t, late ? t->last : e->ts, cpu, NULL);
 		from = late && e->is.begin == MARK_AT_EXIT ? t->last : e->ts;
 	}
 	t->open = e->is.begin == MARK_AT_EXIT ? OPEN_AT_EXIT : OPEN_HERE;
@@ -293,32 +287,30 @@ static int exact_begin(struct report *r, struct rthread *t, const struct rev *e,
 	t->from = from;
 	t->from_cpu = from_cpu;
 	t->last = e->ts;
-	return ret;
 }
 
 /*
  * The end of something whose key is known only now: it ran since the exit, or since the last end.
  */
-static int exact_end_key(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
+static void exact_end_key(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
 {
 	uint64_t from = t->mark;
 	uint32_t from_cpu = t->mark_cpu;
-	int ret = 0;
 
 	if (t->state != STATE_EXITED) {
 		r->tot.no_begin++;
-		return 0;
+		return;
 	}
 	if (t->open) {
 		/* A write and a read in one exit: where one became the other is unknown. */
-		ret = close_open(r, t, e->ts, cpu, NULL);
+		close_open(r, t, e->ts, cpu, NULL);
 		from = e->ts;
 		from_cpu = cpu;
 	}
 	t->key = e->key;
 	t->mark = e->ts;
 	t->mark_cpu = cpu;
-	return ret ?: sample(r, t, from, from_cpu, e->ts, cpu, NULL);
+	sample(r, t, from, from_cpu, e->ts, cpu, NULL);
 }
 
 static int exact_end(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
@@ -327,7 +319,7 @@ static int exact_end(struct report *r, struct rthread *t, const struct rev *e, u
 	int ret = 0;
 
 	if (t->open)
-		ret = close_open(r, t, e->ts, cpu, &c);
+		close_open(r, t, e->ts, cpu, &c);
 	r->tot.moved += c && t->mark_cpu != cpu;
 	if (!ret && t->split && c && e->is.op == OP_ENTRY)
 		ret = end_split(r, t, e->ts, c);
@@ -346,9 +338,7 @@ static int exact_float(struct report *r, struct rthread *t, const struct rev *e)
 	uint64_t *owner;
 
 	if (t->floats || other) {
-		owner = u64map_at(&r->owner, e->key);
-		if (!owner)
-			return -ENOMEM;
+		owner = xu64map_at(&r->owner, e->key);
 		other |= *owner != e->thread + 1ull;
 		*owner = e->thread + 1ull;
 	}
@@ -375,11 +365,11 @@ static int exact_any(struct report *r, struct rthread *t, const struct rev *e, u
 	if (!ret && e->is.end == MARK_YES)
 		ret = exact_end(r, t, e, cpu);
 	if (!ret && e->is.end == MARK_KEY)
-		ret = exact_end_key(r, t, e, cpu);
+		exact_end_key(r, t, e, cpu);
 	if (!ret && e->is.begin == MARK_MORE)
 		t->key |= t->open ? e->key : 0;
 	else if (!ret && e->is.begin)
-		ret = exact_begin(r, t, e, cpu);
+		exact_begin(r, t, e, cpu);
 	if (e->is.op == OP_CLASS && t->split)
 		split_event(r, t, e);
 	if (e->is.op == OP_ENTRY) {
@@ -389,47 +379,42 @@ static int exact_any(struct report *r, struct rthread *t, const struct rev *e, u
 		if (t->split)
 			split_exit(t->split);
 		if (!ret && e->key != VCPU_UNKNOWN)
-			ret = report_set_vcpu(r, t, (uint32_t)e->key);
+			report_set_vcpu(r, t, (uint32_t)e->key);
 	}
 	return ret;
 }
 
-static int perf_any(struct report *r, struct rthread *t, const struct rev *e)
+static void perf_any(struct report *r, struct rthread *t, const struct rev *e)
 {
 	struct cell *c;
 	uint64_t from = t->from;
-	int ret;
 
 	if (e->is.op > OP_CLASS)
-		return 0;
+		return;
 	if (!t->known) {
 		if (e->is.op != OP_ENTRY)
-			return 0;
+			return;
 		t->known = true;
-		ret = e->key == VCPU_UNKNOWN ? 0 : report_set_vcpu(r, t, (uint32_t)e->key);
-		if (ret)
-			return ret;
+		if (e->key != VCPU_UNKNOWN)
+			report_set_vcpu(r, t, (uint32_t)e->key);
 	}
 	if (e->is.begin) {
 		t->perf_key = e->is.begin != MARK_YES;
 		t->key = e->key;
 		t->from = e->ts;
-		return 0;
+		return;
 	}
 	if (!e->is.end || !from || (!t->perf_key && e->is.end != MARK_KEY))
-		return 0;
+		return;
 	c = cell_get(t->v->cells, &r->budget, t->perf_key ? t->key : e->key);
-	if (!c)
-		return -ENOMEM;
 	t->perf_key = false;
 	t->from = 0;
 	if (e->ts < from) {
 		r->tot.negative++;
-		return 0;
+		return;
 	}
 	t->v->sampled = true;
 	cell_time(c, &r->budget, e->ts - from);
-	return 0;
 }
 
 /* Threads whose last event was on this CPU may have missed anything. */
@@ -479,11 +464,7 @@ static const struct rev *direct_run(struct report *r, const struct rev *e, const
 		    entry < exit || e[1].key != vcpu)
 			break;
 		if (e->is.begin) {
-			struct cell *c = cell_get(cells, &r->budget, e->key);
-
-			if (!c)
-				break;
-			cell_time(c, &r->budget, entry - exit);
+			cell_time(cell_get(cells, &r->budget, e->key), &r->budget, entry - exit);
 			began++;
 		}
 		guest += exit - entered;
@@ -506,9 +487,10 @@ static __attribute__((noinline)) int samples_feed_one(struct report *r, const st
 		gap(r, e, cpu);
 		return 0;
 	}
-	if (r->opts.semantics == REPORT_PERF)
-		return perf_any(r, r->thread[e->thread], e);
-	return exact_any(r, r->thread[e->thread], e, cpu);
+	if (r->opts.semantics != REPORT_PERF)
+		return exact_any(r, r->thread[e->thread], e, cpu);
+	perf_any(r, r->thread[e->thread], e);
+	return 0;
 }
 
 int samples_feed(struct report *r, const struct rev *e, size_t n, uint32_t cpu)
@@ -557,8 +539,7 @@ void samples_finish(struct report *r)
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	evidence_remedy(report_needs(r), &b);
-	r->failed |= b.error != 0;
-	if (b.s)
+	if (*xsbuf_text(&b))
 		report_remark(r, "?: not recorded; what would show it: %s", b.s);
 	if (r->tot.cut)
 		report_remark(r,
@@ -576,7 +557,7 @@ void samples_finish(struct report *r)
 		struct rthread *t = r->thread[i];
 
 		if (t->open && !r->tot.entries) /* no exit has an end, not only the last one */
-			r->failed |= close_untimed(r, t) < 0;
+			(void)close_untimed(r, t);
 		if (t->open || (r->opts.semantics == REPORT_PERF && t->from && t->perf_key))
 			r->tot.open++;
 	}

@@ -24,10 +24,9 @@ static size_t cell_size(const struct cell_budget *b)
 struct cells *cells_new(bool few)
 {
 	uint32_t slots = few ? CACHE_FEW : CACHE;
-	struct cells *c = calloc(1, sizeof(*c) + slots * sizeof(c->cache[0]));
+	struct cells *c = xcalloc(1, sizeof(*c) + slots * sizeof(c->cache[0]));
 
-	if (c)
-		c->mask = slots - 1;
+	c->mask = slots - 1;
 	return c;
 }
 
@@ -41,23 +40,6 @@ struct cell *cell_find(const struct cells *c, uint64_t key)
 	while (cell && cell->key != key)
 		cell = cell->next;
 	return cell;
-}
-
-/* Adds a cell to the list; once there are too many for that, moves all of them to the map. */
-static int cell_add(struct cells *c, struct cell *cell)
-{
-	int ret = 0;
-
-	for (struct cell *i = c->n == LIST_MAX ? c->first : NULL; i && !ret; i = i->next)
-		ret = u64map_put(&c->by_key, i->key, (uint64_t)(uintptr_t)i);
-	if (!ret && c->n >= LIST_MAX)
-		ret = u64map_put(&c->by_key, cell->key, (uint64_t)(uintptr_t)cell);
-	if (ret)
-		return ret;
-	cell->next = c->first;
-	c->first = cell;
-	c->n++;
-	return 0;
 }
 
 /* What one more cell takes. */
@@ -75,9 +57,7 @@ static struct cell *cell_new(struct cells *c, struct cell_budget *b, uint64_t ke
 
 	if (!others && b->used + cost > b->limit)
 		return NULL;
-	cell = calloc(1, size);
-	if (!cell)
-		return NULL;
+	cell = xcalloc(1, size);
 	b->used += cost;
 	cell->key = key;
 	cell->min = UINT64_MAX;
@@ -86,10 +66,14 @@ static struct cell *cell_new(struct cells *c, struct cell_budget *b, uint64_t ke
 	if (b->hist)
 		cell->hist = (struct cell_hist *)((char *)(cell + 1) +
 						  (b->part ? REPORT_PARTS * sizeof(uint64_t) : 0));
-	if (cell_add(c, cell)) {
-		free(cell);
-		return NULL;
-	}
+	/* Into the list; once there are too many for that, all of them go into the map. */
+	for (struct cell *i = c->n == LIST_MAX ? c->first : NULL; i; i = i->next)
+		xu64map_put(&c->by_key, i->key, (uint64_t)(uintptr_t)i);
+	if (c->n >= LIST_MAX)
+		xu64map_put(&c->by_key, cell->key, (uint64_t)(uintptr_t)cell);
+	cell->next = c->first;
+	c->first = cell;
+	c->n++;
 	return cell;
 }
 
@@ -393,13 +377,11 @@ bool report_matches(const struct report *r, const struct report_filter *f, size_
 /* ---- rows ---- */
 
 /* The vCPUs of each VM, in a list: n tables of n VMs take n steps, not n^2. */
-static int link_vcpus(struct report *r)
+static void link_vcpus(struct report *r)
 {
 	const size_t nvm = r->map->nvm + 1;
 
-	r->first_vcpu = malloc(nvm * sizeof(*r->first_vcpu));
-	if (!r->first_vcpu)
-		return -ENOMEM;
+	r->first_vcpu = xmalloc(nvm * sizeof(*r->first_vcpu));
 	memset(r->first_vcpu, 0xff, nvm * sizeof(*r->first_vcpu));
 	for (size_t i = r->nvcpu; i-- > 0;) {
 		int64_t vm = r->vcpu[i]->vm;
@@ -408,7 +390,6 @@ static int link_vcpus(struct report *r)
 		r->vcpu[i]->next = *first;
 		*first = i;
 	}
-	return 0;
 }
 
 /* From one vCPU that f may ask for to the next, of its VM alone if f names one; SIZE_MAX = none. */
@@ -431,7 +412,7 @@ struct build {
 };
 
 /* A row for each key, and no memory for more: there may be tens of thousands. */
-static int make_rows(struct build *b)
+static void make_rows(struct build *b)
 {
 	struct report_table *t = b->t;
 
@@ -442,13 +423,11 @@ static int make_rows(struct build *b)
 		for (; c; c = c->next) {
 			if (!(c->timed + c->untimed) || u64map_get(&b->at, c->key, NULL))
 				continue;
-			if (u64map_put(&b->at, c->key, t->n))
-				return -ENOMEM;
+			xu64map_put(&b->at, c->key, t->n);
 			t->n++;
 		}
 	}
-	t->row = calloc(t->n + 1, sizeof(*t->row));
-	return t->row ? 0 : -ENOMEM;
+	t->row = xcalloc(t->n + 1, sizeof(*t->row));
 }
 
 static void add_cell(struct build *b, const struct cell *c)
@@ -610,12 +589,10 @@ static int by_name(const void *a, const void *b)
 }
 
 /* The names are needed only for their order, and are long: rows keep only the rank. */
-static int rank_names(const struct report *r, struct report_table *t)
+static void rank_names(const struct report *r, struct report_table *t)
 {
-	_cleanup_free_ struct named *v = calloc(t->n + 1, sizeof(*v));
+	_cleanup_free_ struct named *v = xcalloc(t->n + 1, sizeof(*v));
 
-	if (!v)
-		return -ENOMEM;
 	for (size_t i = 0; i < t->n; i++) {
 		v[i].row = &t->row[i];
 		report_key_name(r, v[i].row->key, v[i].name);
@@ -623,7 +600,6 @@ static int rank_names(const struct report *r, struct report_table *t)
 	qsort(v, t->n, sizeof(*v), by_name);
 	for (size_t i = 0; i < t->n; i++)
 		v[i].row->rank = i;
-	return 0;
 }
 
 /* Of equal ones, perf kvm shows first what is in the first bucket of its hash. */
@@ -655,21 +631,20 @@ static unsigned __int128 order(const struct report *r, const struct report_row *
 	}
 }
 
-int report_table(struct report *r, const struct report_filter *f, enum report_key key,
+void report_table(struct report *r, const struct report_filter *f, enum report_key key,
 		 struct report_table *t)
 {
 	struct build b = { .r = r, .f = f, .t = t };
 	struct loghist *h = NULL;
 	u128 guest = 0;
-	int ret = 0;
 
 	memset(t, 0, sizeof(*t));
-	if (!r->first_vcpu && link_vcpus(r))
-		return -ENOMEM;
-	if (r->opts.percentiles && !(h = malloc(sizeof(*h))))
-		return -ENOMEM;
-	ret = make_rows(&b);
-	for (size_t i = vcpu_first(r, f); i < r->nvcpu && !ret; i = vcpu_next(r, f, i)) {
+	if (!r->first_vcpu)
+		link_vcpus(r);
+	if (r->opts.percentiles)
+		h = xmalloc(sizeof(*h));
+	make_rows(&b);
+	for (size_t i = vcpu_first(r, f); i < r->nvcpu; i = vcpu_next(r, f, i)) {
 		const struct rvcpu *v = r->vcpu[i];
 
 		if (!report_matches(r, f, i))
@@ -681,19 +656,17 @@ int report_table(struct report *r, const struct report_filter *f, enum report_ke
 		t->vcpus += v->sampled;
 	}
 	u64map_free(&b.at);
-	ret = ret || key != KEY_NAME ? ret : rank_names(r, t);
-	for (size_t i = 0; i < t->n && !ret; i++)
+	if (key == KEY_NAME)
+		rank_names(r, t);
+	for (size_t i = 0; i < t->n; i++)
 		row_finish(&b, &t->row[i], h);
-	for (size_t i = 0; i < t->n && !ret; i++)
+	for (size_t i = 0; i < t->n; i++)
 		t->row[i].order = order(r, &t->row[i], key);
 	t->total_time = report_time(r, b.ticks);
 	t->guest_time = report_time(r, guest);
-	if (!ret && t->n)
+	if (t->n)
 		qsort(t->row, t->n, sizeof(*t->row), by_order);
 	free(h);
-	if (ret)
-		report_table_free(t);
-	return ret;
 }
 
 void report_table_free(struct report_table *t)

@@ -584,11 +584,9 @@ static int open_streams(struct walk *w)
 	 * tiny.
 	 */
 	w->low = w->chunk / 2;
-	w->st = calloc(cap->nstream + 1, sizeof(*w->st));
-	w->ev = calloc(cap->nstream + 1, w->chunk * sizeof(*w->ev));
-	w->heap = calloc(cap->nstream + 1, sizeof(*w->heap));
-	if (!w->st || !w->ev || !w->heap)
-		return -ENOMEM;
+	w->st = xcalloc(cap->nstream + 1, sizeof(*w->st));
+	w->ev = xcalloc(cap->nstream + 1, w->chunk * sizeof(*w->ev));
+	w->heap = xcalloc(cap->nstream + 1, sizeof(*w->heap));
 	for (size_t i = 0; i < cap->nstream && !ret; i++) {
 		ret = rstream_open(&w->st[i].s, cap, &cap->stream[i]);
 		w->st[i].ev = w->ev + i * w->chunk;
@@ -656,8 +654,6 @@ int report_walk(struct report *r, struct kvmft_err *err)
 	free(w.st);
 	free(w.ev);
 	free(w.heap);
-	if (!ret && r->failed)
-		ret = -ENOMEM;
 #ifdef __GLIBC__ /* many streams' memory is scattered among the cells; tables would come on top
 		  * of it */
 	if (w.n > TRIM_STREAMS)

@@ -30,9 +30,7 @@ static int comms_set(struct tl_comms *c, int32_t tid, const char *name)
 
 	if (tid <= 0 || !name[0])
 		return 0;
-	m = u64map_elem(&c->by_tid, (uint32_t)tid, &c->v, &c->cap, sizeof(*m));
-	if (!m)
-		return -ENOMEM;
+	m = xu64map_elem(&c->by_tid, (uint32_t)tid, &c->v, &c->cap, sizeof(*m));
 	m->tid = tid;
 	c->near[(uint32_t)tid % COMMS_NEAR] = (uint32_t)(m - c->v) + 1;
 	if (!strncmp(m->name, name, n) && !m->name[n])
@@ -44,17 +42,13 @@ static int comms_set(struct tl_comms *c, int32_t tid, const char *name)
 
 int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms **out)
 {
-	struct tl_comms *c = calloc(1, sizeof(*c));
+	struct tl_comms *c = xcalloc(1, sizeof(*c));
 	int ret = 0;
 
 	*out = c;
-	if (!c)
-		return -ENOMEM;
 	c->fmt = fmt;
 	c->nlearn = ARRAY_SIZE(learn_from);
-	c->learn = calloc(c->nlearn, sizeof(*c->learn));
-	if (!c->learn)
-		return -ENOMEM;
+	c->learn = xcalloc(c->nlearn, sizeof(*c->learn));
 	ret = cap->ntask ? u64map_reserve(&c->by_tid, cap->ntask) : 0;
 	for (size_t i = 0; i < cap->ntask && ret >= 0; i++)
 		if (cap->task[i].comm)

@@ -29,9 +29,7 @@ int hostmap_clock_event(struct hostmap *m, enum event_role kind, const struct ev
 
 	if (m->nevent >= MAX_CLOCK_EVENTS)
 		return -E2BIG;
-	e = array_grow(&m->event, m->nevent, &m->event_cap, sizeof(*e));
-	if (!e)
-		return -ENOMEM;
+	e = xarray_grow(&m->event, m->nevent, &m->event_cap, sizeof(*e));
 	e->ts = rec->ts;
 	if (m->own && !own_tsc_place(m->own, rec->ts, &e->ts, &width))
 		return 0; /* its time is not on the line */
@@ -198,7 +196,7 @@ int hostmap_epochs(struct hostmap *m, size_t vm)
 	epoch_vm_free(m->vm[vm].epochs);
 	m->vm[vm].epochs = epoch_vm_new(forced ? 0 : m->cap->begin_tsc);
 	if (!m->vm[vm].epochs)
-		return -ENOMEM;
+		memory_out();
 	m->vm[vm].epochs->khz = m->cap->tsc_khz;
 	ret = forced ? feed_forced(m, vm) : feed_reads(m, vm, false);
 	for (size_t i = 0; i < m->nevent && !ret; i++) {
@@ -216,25 +214,23 @@ int hostmap_epochs(struct hostmap *m, size_t vm)
 }
 
 /* Orders the events and notes each vCPU's last write; their VMs are known. */
-static int sort_events(struct hostmap *m)
+static void sort_events(struct hostmap *m)
 {
-	int ret = 0;
-
 	if (m->nevent)
 		qsort(m->event, m->nevent, sizeof(*m->event), event_cmp);
-	for (size_t i = 0; i < m->nevent && !ret; i++) {
+	for (size_t i = 0; i < m->nevent; i++) {
 		const struct hostmap_event *e = &m->event[i];
 
 		if (e->kind == EV_TSC_OFFSET && e->vm >= 0)
-			ret = u64map_put(&m->last_write, vcpu_key((size_t)e->vm, e->vcpu), i);
+			xu64map_put(&m->last_write, vcpu_key((size_t)e->vm, e->vcpu), i);
 	}
-	return ret;
 }
 
 static int build_all(struct hostmap *m)
 {
-	int ret = sort_events(m);
+	int ret = 0;
 
+	sort_events(m);
 	for (size_t i = 0; i < m->nvm && !ret; i++)
 		ret = hostmap_epochs(m, i);
 	return ret;
@@ -274,8 +270,7 @@ int hostmap_inherit(struct hostmap *m, const struct hostmap *before)
 		 */
 		if (e->tid <= 0 || has_event(m, n, &at, e) || m->nevent >= MAX_CLOCK_EVENTS)
 			continue;
-		if (array_add(&m->event, &m->nevent, &m->event_cap, e, sizeof(*e)))
-			return -ENOMEM;
+		xarray_add(&m->event, &m->nevent, &m->event_cap, e, sizeof(*e));
 		m->event[m->nevent - 1].vm = hostmap_vm_of(m, e->tid);
 	}
 	return m->nevent == n ? 0 : build_all(m);
@@ -283,17 +278,17 @@ int hostmap_inherit(struct hostmap *m, const struct hostmap *before)
 
 int hostmap_rebuild(struct hostmap *m, size_t vm)
 {
-	int ret;
+	int ret = 0;
 
 	if (m->vm[vm].n_own)
 		qsort(m->vm[vm].own, m->vm[vm].n_own, sizeof(*m->vm[vm].own), forced_cmp);
-	ret = sort_events(m);
+	sort_events(m);
 	for (; !ret && vm != HOSTMAP_END; vm = m->vm[vm].next)
 		ret = hostmap_epochs(m, vm);
 	return ret;
 }
 
-int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
+void hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
 			const struct pvclock *pv)
 {
 	struct hostmap_event e = {
@@ -304,10 +299,10 @@ int hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t ho
 		.pv = *pv,
 	};
 
-	return array_add(&m->event, &m->nevent, &m->event_cap, &e, sizeof(e));
+	xarray_add(&m->event, &m->nevent, &m->event_cap, &e, sizeof(e));
 }
 
-int hostmap_add_offset(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host, uint64_t prev,
+void hostmap_add_offset(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host, uint64_t prev,
 		       uint64_t next)
 {
 	struct hostmap_event e = {
@@ -320,7 +315,7 @@ int hostmap_add_offset(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t hos
 	};
 
 	m->vm[vm].moved = true;
-	return array_add(&m->event, &m->nevent, &m->event_cap, &e, sizeof(e));
+	xarray_add(&m->event, &m->nevent, &m->event_cap, &e, sizeof(e));
 }
 
 /*
@@ -352,18 +347,18 @@ int hostmap_add_records(struct hostmap *m, size_t vm, const struct capture *gues
 
 		if (epoch_result_usable(guest_time_tsc_to_host(g, v, tsc, &lo, &hi)) ||
 		    read_before(v, tsc, &lo))
-			ret = hostmap_add_pvclock(m, vm, vcpu, lo, &guest->pvclock[i].pv);
+			hostmap_add_pvclock(m, vm, vcpu, lo, &guest->pvclock[i].pv);
 	}
 	return ret || !guest->npvclock ? ret : hostmap_rebuild(m, vm);
 }
 
-int hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t from,
+void hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t from,
 		       const struct tsc_map *map)
 {
 	struct hostmap_vm *v = &m->vm[vm];
 	struct hostmap_forced f = { .vcpu = vcpu, .from = from, .map = *map };
 
-	return array_add(&v->own, &v->n_own, &v->own_cap, &f, sizeof(f));
+	xarray_add(&v->own, &v->n_own, &v->own_cap, &f, sizeof(f));
 }
 
 int hostmap_set_scale(struct hostmap *m, const struct tsc_map *scale)

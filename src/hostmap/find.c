@@ -25,23 +25,19 @@ static int32_t *threads_of(const struct hostmap *m, size_t vm, size_t *n)
 	*n = 0;
 	hostmap_each_thread(m, vm, t)
 		++*n;
-	tid = calloc(*n + 1, sizeof(*tid));
+	tid = xcalloc(*n + 1, sizeof(*tid));
 	*n = 0;
-	if (tid)
-		hostmap_each_thread(m, vm, t)
-			tid[(*n)++] = t->tid;
-	if (tid)
-		qsort(tid, *n, sizeof(*tid), tid_cmp);
+	hostmap_each_thread(m, vm, t)
+		tid[(*n)++] = t->tid;
+	qsort(tid, *n, sizeof(*tid), tid_cmp);
 	return tid;
 }
 
-int hostmap_vm_tids(const struct hostmap *m, size_t vm, struct sbuf *out)
+void hostmap_vm_tids(const struct hostmap *m, size_t vm, struct sbuf *out)
 {
 	size_t n, last;
 	_cleanup_free_ int32_t *tid = threads_of(m, m->vm[vm].of, &n);
 
-	if (!tid)
-		return -ENOMEM;
 	sbuf_add(out, "tids:");
 	for (size_t i = 0; i < n; i = last + 1) {
 		for (last = i; last + 1 < n && tid[last + 1] == tid[last] + 1; last++)
@@ -50,7 +46,6 @@ int hostmap_vm_tids(const struct hostmap *m, size_t vm, struct sbuf *out)
 		if (last > i)
 			sbuf_addf(out, "%c%" PRId32, last == i + 1 ? ',' : '-', tid[last]);
 	}
-	return 0;
 }
 
 /* Names of sides that are not VMs, and prefixes of selectors. */
@@ -80,7 +75,7 @@ void hostmap_vm_label(struct hostmap *m, size_t vm)
 	} else if (v->pid > 0) {
 		snprintf(v->label, sizeof(v->label), "pid:%d", v->pid);
 	} else {
-		(void)!hostmap_vm_tids(m, vm, &b); /* a label cut short is not wrong */
+		hostmap_vm_tids(m, vm, &b);
 		snprintf(v->label, sizeof(v->label), "%.60s", b.s ?: "tids:");
 		if (b.len > 60)
 			*strrchr(v->label, ',') = 0;
@@ -100,13 +95,11 @@ static int label_cmp(const void *a, const void *b)
 	return strcmp((*x)->label, (*y)->label);
 }
 
-int hostmap_tell_apart(struct hostmap *m)
+void hostmap_tell_apart(struct hostmap *m)
 {
-	_cleanup_free_ struct hostmap_vm **v = calloc(m->nvm + 1, sizeof(*v));
+	_cleanup_free_ struct hostmap_vm **v = xcalloc(m->nvm + 1, sizeof(*v));
 	size_t n = 0, next;
 
-	if (!v)
-		return -ENOMEM;
 	for (size_t i = 0; i < m->nvm; i++)
 		if (is_listed(m, i) && m->vm[i].cap && m->vm[i].cap->id)
 			v[n++] = &m->vm[i];
@@ -117,7 +110,6 @@ int hostmap_tell_apart(struct hostmap *m)
 		for (size_t k = i; next > i + 1 && k < next; k++)
 			snprintf(v[k]->label, sizeof(v[k]->label), "%.63s", v[k]->cap->id);
 	}
-	return 0;
 }
 
 static void list_one(const struct hostmap *m, size_t vm, struct sbuf *out)
@@ -131,7 +123,7 @@ static void list_one(const struct hostmap *m, size_t vm, struct sbuf *out)
 	sbuf_add(out, v->label);
 	if (v->pid > 0) {
 		sbuf_add(out, " (");
-		(void)!hostmap_vm_tids(m, vm, out);
+		hostmap_vm_tids(m, vm, out);
 		sbuf_add(out, ")");
 	}
 }

@@ -47,10 +47,8 @@ static ssize_t vm_by_pid(const struct hostmap *m, int32_t pid)
 
 ssize_t hostmap_vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid)
 {
-	struct hostmap_vm *vm = array_grow(&m->vm, m->nvm, &m->vm_cap, sizeof(*vm));
+	struct hostmap_vm *vm = xarray_grow(&m->vm, m->nvm, &m->vm_cap, sizeof(*vm));
 
-	if (!vm)
-		return -ENOMEM;
 	vm->cap = cap;
 	vm->pid = pid;
 	vm->of = m->nvm;
@@ -62,7 +60,7 @@ ssize_t hostmap_vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid)
 	return (ssize_t)m->nvm - 1;
 }
 
-static int thread_set(struct hostmap *m, int32_t tid, size_t vm, uint32_t vcpu)
+static void thread_set(struct hostmap *m, int32_t tid, size_t vm, uint32_t vcpu)
 {
 	uint64_t at;
 	struct hostmap_thread *t;
@@ -72,14 +70,12 @@ static int thread_set(struct hostmap *m, int32_t tid, size_t vm, uint32_t vcpu)
 		 * Recorded with several vCPUs: the last counts until its kvm_entry says otherwise.
 		 */
 		m->thread[at].vcpu = vcpu;
-		return 0;
+		return;
 	}
-	t = array_grow(&m->thread, m->nthread, &m->thread_cap, sizeof(*t));
-	if (!t)
-		return -ENOMEM;
+	t = xarray_grow(&m->thread, m->nthread, &m->thread_cap, sizeof(*t));
 	*t = (struct hostmap_thread){ .tid = tid, .vm = vm, .vcpu = vcpu, .first = UINT64_MAX };
 	m->near[(uint32_t)tid % HOSTMAP_NEAR] = (uint32_t)m->nthread + 1;
-	return u64map_put(&m->by_tid, (uint32_t)tid, m->nthread++);
+	xu64map_put(&m->by_tid, (uint32_t)tid, m->nthread++);
 }
 
 /*
@@ -103,7 +99,7 @@ static int map_known(struct hostmap *m)
 
 	for (size_t i = 0; i < c->ntask && !ret; i++)
 		if (c->task[i].tgid)
-			ret = u64map_put(&m->tgid_of, (uint32_t)c->task[i].tid,
+			xu64map_put(&m->tgid_of, (uint32_t)c->task[i].tid,
 					 works_for(&c->task[i]));
 	for (size_t i = 0; i < c->nvm && !ret; i++) {
 		ssize_t vm = hostmap_vm_add(m, &c->vm[i], c->vm[i].pid);
@@ -112,7 +108,7 @@ static int map_known(struct hostmap *m)
 			return (int)vm;
 		for (size_t k = 0; k < c->vm[i].nvcpu && !ret; k++)
 			if (c->vm[i].vcpu[k].tid > 0)
-				ret = thread_set(m, c->vm[i].vcpu[k].tid, (size_t)vm,
+				thread_set(m, c->vm[i].vcpu[k].tid, (size_t)vm,
 						 c->vm[i].vcpu[k].id);
 	}
 	return ret;
@@ -138,9 +134,9 @@ ssize_t hostmap_vm_of(const struct hostmap *m, int32_t tid)
 	return t && t->vm != HOSTMAP_END ? (ssize_t)t->vm : hostmap_task_vm(m, tid);
 }
 
-int hostmap_ran(struct hostmap *m, int32_t tid, uint32_t vcpu)
+void hostmap_ran(struct hostmap *m, int32_t tid, uint32_t vcpu)
 {
-	return thread_set(m, tid, HOSTMAP_END, vcpu);
+	thread_set(m, tid, HOSTMAP_END, vcpu);
 }
 
 /* Which vCPU an entry is of; arm64's do not say so, but the names of threads may. */
@@ -161,29 +157,27 @@ static bool entry_vcpu(const struct scan *s, const struct rec *rec, uint64_t *vc
 }
 
 /* Another thread than that of the stream's last entry. */
-static int scan_thread(struct scan *s, const struct rec *rec)
+static void scan_thread(struct scan *s, const struct rec *rec)
 {
 	struct hostmap *m = s->m;
 	int32_t tid = s->last_tid = fmt_pid(m->fmt, rec);
 	uint64_t vcpu, at;
 	ssize_t vm;
-	int ret;
 
 	s->t = NULL;
 	if (tid <= 0 || !entry_vcpu(s, rec, &vcpu))
-		return 0;
+		return;
 	if (u64map_get(&m->by_tid, (uint32_t)tid, &at)) {
 		s->t = &m->thread[at];
 		s->t->floats |= s->t->first != UINT64_MAX && s->t->vcpu != vcpu;
 		s->t->vcpu = (uint32_t)vcpu;
-		return 0;
+		return;
 	}
 	vm = hostmap_vm_of(m, tid);
 	if (vm < 0 && vm_by_pid(m, process_of(m, tid)) == -2)
-		return 0; /* ambiguous: leave the thread without a VM */
-	ret = thread_set(m, tid, vm < 0 ? HOSTMAP_END : (size_t)vm, (uint32_t)vcpu);
-	s->t = ret ? NULL : &m->thread[m->nthread - 1];
-	return ret;
+		return; /* ambiguous: leave the thread without a VM */
+	thread_set(m, tid, vm < 0 ? HOSTMAP_END : (size_t)vm, (uint32_t)vcpu);
+	s->t = &m->thread[m->nthread - 1];
 }
 
 /* Not inline, with a copy of the event, so that the walk keeps its own in registers. */
@@ -191,8 +185,10 @@ static __attribute__((noinline)) int scan_other(struct scan *s, struct rec rec)
 {
 	const struct fmt_event *ev = fmt_by_id(s->m->fmt, rec.id);
 
-	if (rec.id == s->entry_id)
-		return scan_thread(s, &rec);
+	if (rec.id == s->entry_id) {
+		scan_thread(s, &rec);
+		return 0;
+	}
 	for (size_t k = 0; k < ARRAY_SIZE(s->clock) && ev; k++)
 		if (ev == s->clock[k].ev)
 			return hostmap_clock_event(s->m, clock_events[k], &s->clock[k], &rec);
@@ -252,17 +248,15 @@ int hostmap_clock(const struct hostmap *m, struct kvmft_err *err)
 
 int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostmap **out)
 {
-	struct hostmap *m = calloc(1, sizeof(*m));
+	struct hostmap *m = xcalloc(1, sizeof(*m));
 	int ret = 0;
 
 	*out = NULL;
-	if (!m)
-		return -ENOMEM;
 	m->cap = cap;
 	m->fmt = fmt;
 	if (cap->clock && !cap_in_tsc(cap)) {
-		m->own = calloc(1, sizeof(*m->own));
-		ret = m->own ? own_tsc_init(m->own, cap, NULL) : -ENOMEM;
+		m->own = xcalloc(1, sizeof(*m->own));
+		ret = own_tsc_init(m->own, cap, NULL);
 		if (ret) {
 			free(m->own);
 			m->own = NULL;

@@ -103,21 +103,19 @@ static bool find_maps(struct migrate *g, const struct epoch_vm *before,
 }
 
 /* One epoch of the new host, as events on the first one's scale. */
-static int add_epoch(const struct migrate *g, struct hostmap *m, size_t vm, uint32_t vcpu,
+static void add_epoch(const struct migrate *g, struct hostmap *m, size_t vm, uint32_t vcpu,
 		     const struct epoch *e, uint64_t *offset)
 {
 	uint64_t at = g->from, next = g->line.offset + (e->map.offset - g->own.offset);
-	int ret = 0;
 
 	if (e->from > g->arrival && !migrate_to_line(g, e->from, &at))
-		return 0;
+		return;
 	if (e->has_map && next != *offset)
-		ret = hostmap_add_offset(m, vm, vcpu, at, *offset, next);
+		hostmap_add_offset(m, vm, vcpu, at, *offset, next);
 	if (e->has_map)
 		*offset = next;
-	if (!ret && e->has_pv)
-		ret = hostmap_add_pvclock(m, vm, vcpu, at, &e->pv);
-	return ret;
+	if (e->has_pv)
+		hostmap_add_pvclock(m, vm, vcpu, at, &e->pv);
 }
 
 static int add_epochs(const struct migrate *g, struct hostmap *m, size_t vm,
@@ -134,7 +132,7 @@ static int add_epochs(const struct migrate *g, struct hostmap *m, size_t vm,
 		if (a && a->n && a->v[a->n - 1].has_map)
 			offset = a->v[a->n - 1].map.offset;
 		for (size_t k = at < 0 ? 0 : (size_t)at; k < b->n && !ret; k++)
-			ret = add_epoch(g, m, vm, b->id, &b->v[k], &offset);
+			add_epoch(g, m, vm, b->id, &b->v[k], &offset);
 	}
 	return ret ?: hostmap_rebuild(m, vm);
 }
@@ -142,15 +140,13 @@ static int add_epochs(const struct migrate *g, struct hostmap *m, size_t vm,
 int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct migrate **out,
 		struct kvmft_err *err)
 {
-	struct migrate *g = calloc(1, sizeof(*g));
+	struct migrate *g = xcalloc(1, sizeof(*g));
 	const char *path = map->cap->path, *label = m->vm[vm].label;
 	ssize_t there = find_vm(m, vm, map);
 	uint32_t vcpu = 0;
 	int ret;
 
 	*out = g;
-	if (!g)
-		return err_set(err, ENOMEM, "out of memory");
 	g->map = map;
 	if (there < 0)
 		return err_set(err, ENOENT, "host capture %s has no VM with the UUID or name of %s",
@@ -165,9 +161,7 @@ int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct 
 			       "the TSC offset of %s is not known on both hosts, so its guest's "
 			       "TSC cannot link them",
 			       label);
-	g->vm = ret ? NULL : calloc(map->nvm, sizeof(*g->vm));
-	if (!ret && !g->vm)
-		ret = -ENOMEM;
+	g->vm = ret ? NULL : xcalloc(map->nvm, sizeof(*g->vm));
 	for (size_t i = 0; i < map->nvm && !ret; i++) {
 		g->vm[i] = vm;
 		if (i != (size_t)there)

@@ -197,7 +197,7 @@ int tsc_rate_find(const struct capture *cap, const struct fmt *fmt,
 	return ret;
 }
 
-int tsc_rate_use(struct capture *cap, const struct tsc_rate *r)
+void tsc_rate_use(struct capture *cap, const struct tsc_rate *r)
 {
 	static const char *const source[] = {
 		[TSC_RATE_GIVEN] = "--tsc-khz",
@@ -208,10 +208,10 @@ int tsc_rate_use(struct capture *cap, const struct tsc_rate *r)
 	char *text;
 
 	if (!r->source || r->source == TSC_RATE_CAPTURE)
-		return 0;
+		return;
 	if (asprintf(&text, "%s%s", source[r->source],
 		     r->supposed ? ", if that guest's TSC is not scaled" : "") < 0)
-		return -ENOMEM;
+		memory_out();
 	free(cap->tsc_khz_source);
 	cap->tsc_khz_source = text;
 	cap->tsc_khz = r->khz;
@@ -219,5 +219,4 @@ int tsc_rate_use(struct capture *cap, const struct tsc_rate *r)
 	cap->tsc_khz_max = r->max;
 	if (r->source == TSC_RATE_GIVEN)
 		cap->has_tsc2nsec = false;
-	return 0;
 }

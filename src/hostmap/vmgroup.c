@@ -62,14 +62,11 @@ struct grouping {
 
 COMPARE_BY(member_cmp, struct member, .tid);
 
-static int collect_members(struct grouping *g)
+static void collect_members(struct grouping *g)
 {
 	const struct hostmap *m = g->m;
-	int ret = 0;
 
-	g->v = calloc(m->nthread + 1, sizeof(*g->v));
-	if (!g->v)
-		return -ENOMEM;
+	g->v = xcalloc(m->nthread + 1, sizeof(*g->v));
 	for (size_t i = 0; i < m->nthread; i++)
 		if (m->thread[i].vm == HOSTMAP_END)
 			g->v[g->n++] = (struct member){ .thread = i,
@@ -79,13 +76,12 @@ static int collect_members(struct grouping *g)
 							.first = m->thread[i].first,
 							.last = m->thread[i].last };
 	qsort(g->v, g->n, sizeof(*g->v), member_cmp);
-	for (size_t i = 0; i < g->n && !ret; i++) {
+	for (size_t i = 0; i < g->n; i++) {
 		g->v[i].group = g->v[i].next = i;
 		g->v[i].size = 1;
-		ret = u64map_put(&g->at, (uint32_t)g->v[i].tid, i);
-		ret = ret ?: u64map_put(&g->runs, (uint64_t)i << 32 | g->v[i].vcpu, i);
+		xu64map_put(&g->at, (uint32_t)g->v[i].tid, i);
+		xu64map_put(&g->runs, (uint64_t)i << 32 | g->v[i].vcpu, i);
 	}
-	return ret;
 }
 
 /* Where switches are only those of VMs that the recorder knew, none tells of the others. */
@@ -104,26 +100,23 @@ static struct member *member_of(const struct grouping *g, uint64_t tid)
 	return u64map_get(&g->at, tid, &at) ? &g->v[at] : NULL;
 }
 
-static int see_wake(struct grouping *g, const struct fmt_field *pid, const struct rec *rec)
+static void see_wake(struct grouping *g, const struct fmt_field *pid, const struct rec *rec)
 {
 	uint64_t waker = (uint32_t)fmt_pid(g->m->fmt, rec), tid, *n;
 	const struct member *a = member_of(g, waker), *b;
 
 	if (event_in_interrupt(g->m->fmt, rec) || !fmt_u64(pid, rec, &tid))
-		return 0;
+		return;
 	b = member_of(g, tid);
 	if ((!a && !b) || a == b)
-		return 0;
+		return;
 	if (a && b)
-		n = u64map_at(&g->wakes,
+		n = xu64map_at(&g->wakes,
 			      (uint64_t)(MIN(a, b) - g->v) << 32 | (uint64_t)(MAX(a, b) - g->v));
 	else
-		n = u64map_at(&g->others,
+		n = xu64map_at(&g->others,
 			      (uint64_t)((a ?: b) - g->v) << 32 | (uint32_t)(a ? tid : waker));
-	if (!n)
-		return -ENOMEM;
 	++*n;
-	return 0;
 }
 
 static int see(void *arg, const struct rec *rec)
@@ -138,10 +131,10 @@ static int see(void *arg, const struct rec *rec)
 	ev = fmt_by_id(g->m->fmt, rec->id);
 	for (size_t i = 0; i < 2 && ev && !ret; i++)
 		if (ev == g->wake[i].ev)
-			ret = see_wake(g, &g->wake[i].f[0], rec);
+			see_wake(g, &g->wake[i].f[0], rec);
 	if (ev && ev == g->newtask.ev && fmt_u64(&g->newtask.f[0], rec, &tid) &&
 	    fmt_u64(&g->newtask.f[1], rec, &flags) && (flags & CLONE_THREAD))
-		ret = u64map_put(&g->parent, tid, (uint32_t)fmt_pid(g->m->fmt, rec));
+		xu64map_put(&g->parent, tid, (uint32_t)fmt_pid(g->m->fmt, rec));
 	return ret ?: MIN(comms_learn(g->comms, rec), 0);
 }
 
@@ -177,25 +170,23 @@ static bool fits(struct grouping *g, size_t a, size_t b, bool again)
 }
 
 /* The smaller one goes into the larger one. */
-static int merge(struct grouping *g, size_t a, size_t b)
+static void merge(struct grouping *g, size_t a, size_t b)
 {
 	size_t i = b, next;
-	int ret = 0;
 
 	do {
 		struct member *x = &g->v[i];
 		uint64_t key = (uint64_t)a << 32 | x->vcpu, other;
 
 		if (!u64map_get(&g->runs, key, &other) || g->v[other].last < x->last)
-			ret = u64map_put(&g->runs, key, i);
+			xu64map_put(&g->runs, key, i);
 		x->group = a;
 		i = x->next;
-	} while (i != b && !ret);
+	} while (i != b);
 	next = g->v[a].next;
 	g->v[a].next = g->v[b].next;
 	g->v[b].next = next;
 	g->v[a].size += g->v[b].size;
-	return ret;
 }
 
 /* 1: they are one group now, 0: they cannot be, or -ENOMEM. */
@@ -211,7 +202,8 @@ static int join(struct grouping *g, size_t i, size_t k, bool again)
 	}
 	if (g->steps > MAX_STEPS + g->n * 64 || !fits(g, a, b, again))
 		return 0;
-	return merge(g, a, b) ? -ENOMEM : 1;
+	merge(g, a, b);
+	return 1;
 }
 
 /* The process of a thread, if that was recorded. */
@@ -242,10 +234,11 @@ static int join_processes(struct grouping *g)
 		v->tgid = process(g, v->tid);
 		if (!v->tgid)
 			continue;
+		ret = 0;
 		if (u64map_get(&first, (uint32_t)v->tgid, &other))
 			ret = join(g, other, i, true);
 		else
-			ret = u64map_put(&first, (uint32_t)v->tgid, i);
+			xu64map_put(&first, (uint32_t)v->tgid, i);
 		v->by_pid = ret > 0;
 	}
 	return MIN(ret, 0);
@@ -265,12 +258,10 @@ static bool other_process(const struct member *a, const struct member *b)
 
 static int join_wakers(struct grouping *g)
 {
-	_cleanup_free_ struct edge *e = calloc(g->wakes.n + 1, sizeof(*e));
+	_cleanup_free_ struct edge *e = xcalloc(g->wakes.n + 1, sizeof(*e));
 	size_t n = 0;
 	int ret = 0;
 
-	if (!e)
-		return -ENOMEM;
 	for (size_t i = 0; i < g->wakes.cap; i++)
 		if (g->wakes.slot[i].used && g->wakes.slot[i].val >= MIN_WAKES) {
 			e[n].a = g->wakes.slot[i].key >> 32;
@@ -326,11 +317,9 @@ static bool is_vmm(const char *comm)
 COMPARE_BY(pid_cmp, int32_t, );
 
 /* PIDs that tasks name outright, and tasks with the name of a VMM that run no vCPU. */
-static int collect_pids(struct grouping *g)
+static void collect_pids(struct grouping *g)
 {
-	g->pid = calloc(g->comms->by_tid.n + 1, sizeof(*g->pid));
-	if (!g->pid)
-		return -ENOMEM;
+	g->pid = xcalloc(g->comms->by_tid.n + 1, sizeof(*g->pid));
 	for (size_t i = 0; i < g->comms->by_tid.n; i++) {
 		const struct comm *c = &g->comms->v[i];
 
@@ -340,7 +329,6 @@ static int collect_pids(struct grouping *g)
 			g->pid[g->npid++] = c->tid;
 	}
 	qsort(g->pid, g->npid, sizeof(*g->pid), pid_cmp);
-	return 0;
 }
 
 /*
@@ -387,19 +375,18 @@ static int32_t guess_pid(const struct grouping *g, const struct member *first)
 }
 
 /* A PID that was guessed for two VMs belongs to neither. */
-static int drop_doubles(struct grouping *g, size_t first_vm)
+static void drop_doubles(struct grouping *g, size_t first_vm)
 {
 	struct u64map owner = { 0 };
-	int ret = 0;
 
-	for (size_t i = first_vm; i < g->m->nvm && !ret; i++) {
+	for (size_t i = first_vm; i < g->m->nvm; i++) {
 		struct hostmap_vm *vm = &g->m->vm[i];
 		uint64_t other;
 
 		if (vm->pid <= 0 || vm->basis == HOSTMAP_BY_PROCESS)
 			continue;
 		if (!u64map_get(&owner, (uint32_t)vm->pid, &other)) {
-			ret = u64map_put(&owner, (uint32_t)vm->pid, i);
+			xu64map_put(&owner, (uint32_t)vm->pid, i);
 			continue;
 		}
 		vm->pid = g->m->vm[other].pid = 0;
@@ -408,7 +395,6 @@ static int drop_doubles(struct grouping *g, size_t first_vm)
 	hostmap_chain(g->m);
 	for (size_t i = first_vm; i < g->m->nvm; i++)
 		hostmap_vm_label(g->m, i);
-	return ret;
 }
 
 /* first: the member with the lowest thread id of its group. */
@@ -447,7 +433,8 @@ static int make_groups(struct grouping *g)
 	ret = ret ?: g->unsure ? -EAGAIN : 0;
 	ret = ret ?: join_wakers(g);
 	ret = ret ?: join_neighbours(g);
-	ret = ret ?: collect_pids(g);
+	if (!ret)
+		collect_pids(g);
 	for (size_t i = 0; i < g->others.cap; i++)
 		if (g->others.slot[i].used)
 			see_other(g, &g->v[g->v[g->others.slot[i].key >> 32].group],
@@ -456,15 +443,18 @@ static int make_groups(struct grouping *g)
 	for (size_t i = 0; i < g->n && !ret; i++)
 		if (g->m->thread[g->v[i].thread].vm == HOSTMAP_END)
 			ret = make_vm(g, i);
-	return ret ?: drop_doubles(g, first_vm);
+	if (!ret)
+		drop_doubles(g, first_vm);
+	return ret;
 }
 
 int hostmap_group(struct hostmap *m)
 {
 	struct grouping g = { .m = m };
-	int ret = collect_members(&g);
+	int ret = 0;
 
-	if (!ret && g.n)
+	collect_members(&g);
+	if (g.n)
 		ret = comms_new(m->cap, m->fmt, &g.comms);
 	if (!ret && g.n) {
 		/* Events that show who belongs together, beside those that name tasks. */

@@ -85,11 +85,9 @@ static struct decoded *add(struct lat_decoder *d, const struct fmt_event *e, enu
 {
 	struct decoded *ev;
 
-	if (d->nev >= UINT8_MAX - 1)
-		return NULL;
-	ev = array_grow(&d->ev, d->nev, &d->ev_cap, sizeof(*ev));
-	if (!ev)
-		return NULL;
+	if (d->nev >= UINT8_MAX - 1) /* no kernel has as many */
+		memory_out();
+	ev = xarray_grow(&d->ev, d->nev, &d->ev_cap, sizeof(*ev));
 	ev->kind = kind;
 	d->at[fmt_id(e)] = (uint8_t)++d->nev;
 	d->has[kind] = true;
@@ -97,7 +95,7 @@ static struct decoded *add(struct lat_decoder *d, const struct fmt_event *e, enu
 }
 
 /* Adds all events of a role: each kernel has more of irq_vectors. */
-static int add_all(struct lat_decoder *d, enum event_role role, uint8_t n, uint8_t text)
+static void add_all(struct lat_decoder *d, enum event_role role, uint8_t n, uint8_t text)
 {
 	const struct fmt_event *e;
 	struct decoded *ev;
@@ -107,30 +105,24 @@ static int add_all(struct lat_decoder *d, enum event_role role, uint8_t n, uint8
 		if (!event_is(e, role) || !event_resolve(e, role, 1, &t))
 			continue;
 		ev = add(d, e, role);
-		if (!ev)
-			return -ENOMEM;
 		ev->n = n;
 		memcpy(ev->field, t.f, ev->n * sizeof(*t.f));
 		if (text)
 			ev->text = t.f[text];
 	}
-	return 0;
 }
 
-static int add_lists(struct lat_decoder *d, bool guest)
+static void add_lists(struct lat_decoder *d, bool guest)
 {
 	static const struct {
 		enum event_role role;
 		uint8_t n, text;
-	} roles[] = { { EV_CALL_SEND, 2, 0 },	 { EV_CALL_RECEIVE, 2, 0 },
-		      { EV_CALL_END, 2, 0 },	 { EV_NET_HEAD, 3, 3 },
-		      { EV_VECTOR_ENTRY, 2, 0 }, { EV_VECTOR_EXIT, 2, 0 } };
-	int ret = 0;
+	} roles[] = { { EV_CALL_SEND, 2, 0 }, { EV_CALL_RECEIVE, 2, 0 }, { EV_CALL_END, 2, 0 },
+		      { EV_NET_HEAD, 3, 3 },  { EV_VECTOR_ENTRY, 2, 0 }, { EV_VECTOR_EXIT, 2, 0 } };
 
 	/* the vectors of a guest alone */
-	for (size_t i = 0; i < ARRAY_SIZE(roles) - (guest ? 0 : 2) && !ret; i++)
-		ret = add_all(d, roles[i].role, roles[i].n, roles[i].text);
-	return ret;
+	for (size_t i = 0; i < ARRAY_SIZE(roles) - (guest ? 0 : 2); i++)
+		add_all(d, roles[i].role, roles[i].n, roles[i].text);
 }
 
 /* Of a system call's arguments the second tells what a futex() is for. */
@@ -179,13 +171,10 @@ void lat_decoder_states(struct lat_decoder *d)
 	}
 }
 
-int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
+struct lat_decoder *lat_decoder_new(const struct fmt *fmt, bool guest)
 {
-	struct lat_decoder *d = calloc(1, sizeof(*d));
+	struct lat_decoder *d = xcalloc(1, sizeof(*d));
 
-	*out = d;
-	if (!d)
-		return -ENOMEM;
 	d->fmt = fmt;
 	exit_names_init(&d->names, event_format(fmt, EV_EXIT), NULL);
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
@@ -196,8 +185,6 @@ int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
 		    !event_find(fmt, events[i].role, 0, &t))
 			continue;
 		ev = add(d, t.ev, events[i].as ? events[i].as : events[i].role);
-		if (!ev)
-			return -ENOMEM;
 		ev->n = events[i].n;
 		memcpy(ev->field, t.f, ev->n * sizeof(*t.f));
 		if (events[i].text)
@@ -206,7 +193,8 @@ int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out)
 			second_argument(&ev->field[1]);
 		see_plain(ev);
 	}
-	return add_lists(d, guest);
+	add_lists(d, guest);
+	return d;
 }
 
 static inline void decode(const struct decoded *ev, const struct tl_item *i, struct lat_in *in)

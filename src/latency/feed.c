@@ -50,15 +50,11 @@ bool lat_wanted(const struct lat *l, int64_t vm, int64_t vcpu)
 
 /* ---- set-up ---- */
 
-int lat_note_add(struct lat *l, const char *text)
+void lat_note_add(struct lat *l, const char *text)
 {
-	char **slot = array_grow(&l->note, l->nnote, &l->note_cap, sizeof(*slot));
+	char **slot = xarray_grow(&l->note, l->nnote++, &l->note_cap, sizeof(*slot));
 
-	if (!slot)
-		return -ENOMEM;
-	*slot = strdup(text);
-	l->nnote += *slot != NULL;
-	return *slot ? 0 : -ENOMEM;
+	*slot = xstrdup(text);
 }
 
 /* The first guest's; QEMU's traces and other hosts come after the guests. */
@@ -77,49 +73,49 @@ static bool side_has(const struct lat *l, bool guest, enum event_role a, enum ev
 	return false;
 }
 
-static int notes_left_out(struct lat *l)
+static void notes_left_out(struct lat *l)
 {
 	char text[512];
-	int ret = 0;
 
-	for (unsigned int k = 0; k < LAT_KINDS && !ret; k++) {
+	for (unsigned int k = 0; k < LAT_KINDS; k++) {
 		if (!l->left_out[k])
 			continue;
 		snprintf(text, sizeof(text), "%s is left out: %s", lat_kind_names[k],
 			 l->left_out[k]);
-		ret = lat_note_add(l, text);
+		lat_note_add(l, text);
 	}
-	return ret;
 }
 
 #define RECORD_GUEST(events) "record it, with " events " (`kvmft record` in the guest has them)"
 
 /* What an answer would need but no capture has. */
-static int notes(struct lat *l)
+static void notes(struct lat *l)
 {
 	const struct lat_decoder *guest = guest_decoder(l);
-	int ret = notes_left_out(l);
 
-	if (!ret && l->alone)
-		return lat_note_add(l, "the host was not recorded: how much of these times was its "
-				       "is not known");
-	if (!ret && !guest && (l->o.want[LAT_IRQ] || l->o.want[LAT_TIMER]))
-		ret = lat_note_add(
+	notes_left_out(l);
+	if (l->alone) {
+		lat_note_add(l, "the host was not recorded: how much of these times was its "
+				"is not known");
+		return;
+	}
+	if (!guest && (l->o.want[LAT_IRQ] || l->o.want[LAT_TIMER]))
+		lat_note_add(
 			l,
 			"no guest capture: measured to the entry of the guest, not to its handler");
-	if (!ret && guest && l->o.want[LAT_IRQ] && l->irqs->untold)
-		ret = lat_note_add(l, l->irqs->untold);
-	if (!ret && !guest && l->o.want[LAT_SCHED])
-		ret = lat_note_add(l, "no guest capture: which guest task was hit is not known; "
-				      RECORD_GUEST("sched:sched_switch"));
-	if (!ret && l->o.want[LAT_MEM])
-		ret = lat_mem_notes(l);
-	if (!ret && guest && l->o.want[LAT_SCHED] && !lat_decoder_has(guest, EV_SWITCH))
-		ret = lat_note_add(
+	if (guest && l->o.want[LAT_IRQ] && l->irqs->untold)
+		lat_note_add(l, l->irqs->untold);
+	if (!guest && l->o.want[LAT_SCHED])
+		lat_note_add(
+			l, "no guest capture: which guest task was hit is not known; " RECORD_GUEST(
+				   "sched:sched_switch"));
+	if (l->o.want[LAT_MEM])
+		lat_mem_notes(l);
+	if (guest && l->o.want[LAT_SCHED] && !lat_decoder_has(guest, EV_SWITCH))
+		lat_note_add(
 			l,
 			"the guest capture has no sched:sched_switch: which guest task was hit is known "
 			"only where it made other events; `kvmft record` in the guest has it");
-	return ret;
 }
 
 #define RECORDING_LACKS(events) \
@@ -284,15 +280,15 @@ static void know_evidence(struct lat *l)
 	}
 }
 
-static int note_needs(struct lat *l)
+static void note_needs(struct lat *l)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	if (!l->needs || l->o.cases_only)
-		return 0;
+		return;
 	sbuf_add(&b, "what was not recorded would be shown by ");
 	evidence_remedy(l->needs, &b);
-	return b.error ?: lat_note_add(l, b.s);
+	lat_note_add(l, xsbuf_text(&b));
 }
 
 /* Leaves out, with a note, the analyses that lack events; if none is left, that is an error. */
@@ -344,13 +340,9 @@ static int tables(struct lat *l)
 
 	for (unsigned int i = 0; i < LAT_TABLES; i++) {
 		l->table[i].desc = descs[i];
-		l->table[i].worst = calloc(l->o.worst ?: 1, sizeof(*l->table[i].worst));
-		if (!l->table[i].worst)
-			return -ENOMEM;
+		l->table[i].worst = xcalloc(l->o.worst ?: 1, sizeof(*l->table[i].worst));
 	}
-	l->guest = calloc(l->map->nvm + 1, sizeof(*l->guest));
-	if (!l->guest)
-		return -ENOMEM;
+	l->guest = xcalloc(l->map->nvm + 1, sizeof(*l->guest));
 	ret = tl_source_end(l->t, tl_source(l->t, 0), &l->stop);
 	if (!ret)
 		l->stop = UINT64_MAX;
@@ -359,24 +351,27 @@ static int tables(struct lat *l)
 			ret = guest_capture(l, tl_source(l->t, i));
 	if (ret < 0)
 		return ret;
-	if ((l->o.want[LAT_MEM] && lat_mem_new(l)) || (l->o.want[LAT_NET] && lat_net_new(l)))
-		return -ENOMEM;
-	if (l->alone && lat_tasks_new(l))
-		return -ENOMEM;
-	if (l->o.want[LAT_IO] && !l->alone && lat_path_new(l))
-		return -ENOMEM;
-	return lat_io_new(l) || lat_workers_new(l) ? -ENOMEM : lat_hrtimers_new(l);
+	if (l->o.want[LAT_MEM])
+		lat_mem_new(l);
+	if (l->o.want[LAT_NET])
+		lat_net_new(l);
+	if (l->alone)
+		lat_tasks_new(l);
+	else if (l->o.want[LAT_IO])
+		lat_path_new(l);
+	lat_io_new(l);
+	lat_workers_new(l);
+	lat_hrtimers_new(l);
+	return 0;
 }
 
 int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out,
 	    struct kvmft_err *err)
 {
-	struct lat *l = calloc(1, sizeof(*l));
-	int ret = l ? 0 : -ENOMEM;
+	struct lat *l = xcalloc(1, sizeof(*l));
+	int ret = 0;
 
 	*out = NULL;
-	if (!l)
-		return err_set(err, ENOMEM, "out of memory");
 	l->t = t;
 	l->map = tl_hostmap(t);
 	l->irqs = event_irqs(l->map->fmt);
@@ -385,14 +380,12 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 	l->alone = tl_source(t, 0)->guest && tl_source(t, 0)->vm != HOSTMAP_END;
 	l->khz = tl_source(t, 0)->cap->tsc_khz;
 	l->some_switches = tl_source(t, 0)->cap->some_switches;
-	l->dec = calloc(l->nsrc, sizeof(*l->dec));
-	l->vm_groups = calloc(LAT_TABLES * (l->map->nvm + 1), sizeof(*l->vm_groups));
-	l->seen = calloc(l->nsrc, sizeof(*l->seen));
+	l->dec = xcalloc(l->nsrc, sizeof(*l->dec));
+	l->vm_groups = xcalloc(LAT_TABLES * (l->map->nvm + 1), sizeof(*l->vm_groups));
+	l->seen = xcalloc(l->nsrc, sizeof(*l->seen));
 	hash_key_init(&l->group_key);
-	for (size_t i = 0; l->dec && !ret && i < l->nsrc; i++)
-		ret = lat_decoder_new(tl_source(t, i)->fmt, tl_source(t, i)->guest, &l->dec[i]);
-	if (!l->dec || !l->vm_groups || !l->seen || ret)
-		ret = err_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < l->nsrc; i++)
+		l->dec[i] = lat_decoder_new(tl_source(t, i)->fmt, tl_source(t, i)->guest);
 	for (size_t i = 0; !ret && i < l->nsrc; i++)
 		ret = event_arch_check(tl_source(t, i)->cap, err);
 	ret = ret ?: need(l, err);
@@ -402,12 +395,14 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 		lat_decoder_spare(l->dec[i], l->o.want[LAT_MEM]);
 	for (size_t i = 0; !ret && o->states_only && i < l->nsrc; i++)
 		lat_decoder_states(l->dec[i]);
-	if (!ret && ((ret = tables(l)) || (ret = notes(l))))
+	if (!ret && (ret = tables(l)))
 		err_why(err, ret, "cannot read the captures");
-	if (ret)
+	if (ret) {
 		lat_free(l);
-	else
+	} else {
+		notes(l);
 		*out = l;
+	}
 	return ret;
 }
 
@@ -425,21 +420,16 @@ struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id)
 {
 	uint64_t key = (uint64_t)vm << 32 | id, at;
 	struct lat_vcpu **near = &l->near[near_slot((uint32_t)vm, id, LAT_NEAR_BITS)];
-	struct lat_vcpu **slot, *v = *near;
+	struct lat_vcpu *v = *near;
 
 	if (v && v->vm == vm && v->id == id)
 		return hear(l, v);
 	if (u64map_get(&l->vcpu_at, key, &at))
 		return hear(l, *near = l->vcpu[at]);
-	v = calloc(1, sizeof(*v));
-	slot = v ? array_grow(&l->vcpu, l->nvcpu, &l->vcpu_cap, sizeof(*slot)) : NULL;
-	if (!slot || !array_grow(&l->heard, l->nvcpu, &l->heard_cap, sizeof(*slot)) ||
-	    u64map_put(&l->vcpu_at, key, l->nvcpu)) {
-		free(v);
-		return NULL;
-	}
-	*slot = v;
-	l->nvcpu++;
+	v = xcalloc(1, sizeof(*v));
+	xarray_grow(&l->heard, l->nvcpu, &l->heard_cap, sizeof(*l->heard));
+	xu64map_put(&l->vcpu_at, key, l->nvcpu);
+	xarray_add(&l->vcpu, &l->nvcpu, &l->vcpu_cap, &v, sizeof(v));
 	v->vm = vm;
 	v->id = id;
 	v->numbers = l->irqs->numbers;
@@ -457,11 +447,12 @@ static inline struct lat_vcpu *vcpu_of(struct lat *l, const struct tl_item *i)
 }
 
 /* What vCPUs' threads do, according to the scheduler. */
-static int feed_state(struct lat *l, const struct lat_in *in)
+static void feed_state(struct lat *l, const struct lat_in *in)
 {
 	if (in->kind == EV_WAKEUP)
-		return lat_vcpu_wake(l, in);
-	return in->kind == EV_SWITCH ? lat_vcpu_switch(l, in) : 0;
+		lat_vcpu_wake(l, in);
+	else if (in->kind == EV_SWITCH)
+		lat_vcpu_switch(l, in);
 }
 
 /* sched and block events are made by the thread, but are not about it. */
@@ -471,146 +462,144 @@ static bool is_of_thread(enum event_role kind)
 }
 
 /* The same, when nothing but lat_vcpu_now() is wanted. */
-static int feed_host_state(struct lat *l, const struct lat_in *in)
+static void feed_host_state(struct lat *l, const struct lat_in *in)
 {
 	struct lat_vcpu *v;
 
-	if (!is_of_thread(in->kind))
-		return feed_state(l, in);
+	if (!is_of_thread(in->kind)) {
+		feed_state(l, in);
+		return;
+	}
 	if (in->i->vm < 0 || in->i->vcpu < 0)
-		return 0;
+		return;
 	v = vcpu_of(l, in->i);
-	return v ? lat_vcpu_host(l, v, in) : -ENOMEM;
+	lat_vcpu_host(l, v, in);
 }
 
-static int feed_host(struct lat *l, const struct lat_in *in)
+static void feed_host(struct lat *l, const struct lat_in *in)
 {
 	struct lat_vcpu *v = NULL;
-	int ret = 0;
 
-	if (in->i->vm >= 0 && in->i->vcpu >= 0) {
+	if (in->i->vm >= 0 && in->i->vcpu >= 0)
 		v = vcpu_of(l, in->i);
-		if (!v)
-			return -ENOMEM;
-	}
 	if (l->path)
 		lat_path_event(l, in);
 	if (lat_path_is(in->kind))
-		return 0;
+		return;
 	if (in->kind == EV_WAKING && l->net)
-		ret = lat_net_host(l, in);
-	if (ret)
-		return ret;
-	if (lat_mem_is(in->kind))
-		return l->mem ? lat_mem_event(l, v, in) : 0;
-	if (lat_net_is(in->kind))
-		return l->net ? lat_net_host(l, in) : 0;
+		lat_net_host(l, in);
+	if (lat_mem_is(in->kind)) {
+		if (l->mem)
+			lat_mem_event(l, v, in);
+		return;
+	}
+	if (lat_net_is(in->kind)) {
+		if (l->net)
+			lat_net_host(l, in);
+		return;
+	}
 	if (v && is_of_thread(in->kind)) {
 		/* An injection is part of the entry that follows it. */
 		if (in->kind == EV_ENTRY && l->mem)
-			ret = lat_mem_entry(l, v, in);
-		if (!ret && in->kind == EV_ENTRY && l->chains)
-			ret = lat_irq_entry(l, v, in->t);
-		ret = ret ?: lat_vcpu_host(l, v, in);
-		if (!ret && in->kind == EV_EXIT && l->mem)
-			ret = lat_mem_exit(l, v, in);
-		if (!ret && in->kind == EV_EXIT && v->state == VS_HALTED && l->chains)
-			ret = lat_irq_passed(l, v, in->t, -1, PAST_HALT);
-		if (ret)
-			return ret;
+			lat_mem_entry(l, v, in);
+		if (in->kind == EV_ENTRY && l->chains)
+			lat_irq_entry(l, v, in->t);
+		lat_vcpu_host(l, v, in);
+		if (in->kind == EV_EXIT && l->mem)
+			lat_mem_exit(l, v, in);
+		if (in->kind == EV_EXIT && v->state == VS_HALTED && l->chains)
+			lat_irq_passed(l, v, in->t, -1, PAST_HALT);
 	}
 	if (v && (in->kind == EV_MMIO || in->kind == EV_FAST_MMIO))
 		lat_mem_device(v);
-	if (!l->chains)
-		return feed_state(l, in);
+	if (!l->chains) {
+		feed_state(l, in);
+		return;
+	}
 	if (l->net && v && lat_is_doorbell(in))
 		lat_net_doorbell(l, v);
 	lat_io_host(l, v, in);
 	lat_irq_raised(l, in);
 	if (l->net)
-		ret = lat_net_host(l, in);
-	if (ret)
-		return ret;
+		lat_net_host(l, in);
 	switch (in->kind) {
 	case EV_ACCEPT:
-	case EV_APICV_ACCEPT: return lat_irq_accept(l, in);
-	case EV_VGIC: return lat_irq_line(l, in);
-	case EV_INJECT: return v ? lat_irq_inject(l, v, in) : 0;
-	case EV_EOI: return lat_irq_eoi(l, in);
+	case EV_APICV_ACCEPT: lat_irq_accept(l, in); return;
+	case EV_VGIC: lat_irq_line(l, in); return;
+	case EV_INJECT:
+		if (v)
+			lat_irq_inject(l, v, in);
+		return;
+	case EV_EOI: lat_irq_eoi(l, in); return;
 	case EV_MSR:
 		if (v)
 			lat_timer_msr(l, v, in);
-		return 0;
+		return;
 	case EV_SWITCH:
 		lat_worker_switch(l, in);
-		return lat_vcpu_switch(l, in);
+		lat_vcpu_switch(l, in);
+		return;
 	case EV_WAKEUP:
 		lat_worker_wake(l, in);
-		return lat_vcpu_wake(l, in);
-	default: return 0;
+		lat_vcpu_wake(l, in);
+		return;
+	default: return;
 	}
 }
 
 /* A guest's first event: interrupts injected before were handled unrecorded, or not at all. */
-static int guest_begins(struct lat *l, size_t vm, uint64_t t)
+static void guest_begins(struct lat *l, size_t vm, uint64_t t)
 {
-	int ret = 0;
-
 	l->guest[vm].begun = true;
 	l->guest[vm].begin = t;
-	for (size_t k = 0; k < l->nvcpu && !ret; k++)
+	for (size_t k = 0; k < l->nvcpu; k++)
 		if (l->vcpu[k]->vm == vm)
-			ret = lat_irq_passed(l, l->vcpu[k], t, -1, PAST_ALL);
-	return ret;
+			lat_irq_passed(l, l->vcpu[k], t, -1, PAST_ALL);
 }
 
-static int feed_guest(struct lat *l, const struct lat_in *in)
+static void feed_guest(struct lat *l, const struct lat_in *in)
 {
 	struct lat_vcpu *v;
-	int ret = 0;
 
 	if (in->i->vm < 0 || in->i->vcpu < 0)
-		return 0;
+		return;
 	v = vcpu_of(l, in->i);
-	if (!v)
-		return -ENOMEM;
 	if (!l->guest[in->i->vm].begun && !in->i->unplaced)
-		ret = guest_begins(l, (size_t)in->i->vm, in->t);
-	if (!ret && l->alone)
-		ret = lat_own_guest(l, v, in);
+		guest_begins(l, (size_t)in->i->vm, in->t);
+	if (l->alone)
+		lat_own_guest(l, v, in);
 	if (!l->chains) {
 		lat_vcpu_guest(v, in);
-		return ret;
+		return;
 	}
 	if (!l->alone)
-		ret = ret ?: lat_irq_guest(l, v, in);
-	ret = ret ?: lat_io_guest(l, v, in);
-	if (!ret && in->kind >= EV_HRTIMER_START && in->kind <= EV_HRTIMER_EXPIRE)
-		ret = lat_hrtimer_guest(l, v, in);
-	if (!ret && l->net)
-		ret = lat_net_guest(l, v, in);
+		lat_irq_guest(l, v, in);
+	lat_io_guest(l, v, in);
+	if (in->kind >= EV_HRTIMER_START && in->kind <= EV_HRTIMER_EXPIRE)
+		lat_hrtimer_guest(l, v, in);
+	if (l->net)
+		lat_net_guest(l, v, in);
 	lat_vcpu_guest(v, in);
-	return ret;
 }
 
 /* Other events of a guest still show the task, and whether preemption or interrupts were off. */
-static int feed_other(struct lat *l, const struct tl_item *i)
+static void feed_other(struct lat *l, const struct tl_item *i)
 {
 	const struct lat_in in = { .kind = EV_NONE, .i = i, .t = i->host };
 
-	return i->src->guest ? feed_guest(l, &in) : 0;
+	if (i->src->guest)
+		feed_guest(l, &in);
 }
 
 /* Whatever was in progress may have ended in the gap. */
-static int feed_gap(struct lat *l, const struct tl_item *i)
+static void feed_gap(struct lat *l, const struct tl_item *i)
 {
 	int64_t vm_or_all = i->src->guest ? i->vm : -1;
 	uint64_t *blind;
-	int ret;
 
 	if (i->src->qemu) {
 		lat_io_qemu_forget(l);
-		return 0;
+		return;
 	}
 	blind = i->src->guest && !l->alone ? &l->guest[i->vm].blind_until : &l->blind_until;
 	*blind = MAX(*blind, i->host + i->width);
@@ -636,28 +625,28 @@ static int feed_gap(struct lat *l, const struct tl_item *i)
 		lat_path_forget(l);
 		lat_cpus_forget(l);
 	}
-	ret = lat_io_forget(l, vm_or_all);
-	ret = ret ?: lat_net_forget(l, vm_or_all);
-	if (!ret && !i->src->guest)
-		ret = lat_mem_forget(l);
+	lat_io_forget(l, vm_or_all);
+	lat_net_forget(l, vm_or_all);
+	if (!i->src->guest)
+		lat_mem_forget(l);
 	for (size_t k = 0; k < l->nheard && !i->src->guest; k++)
 		l->heard[k]->heard = false;
 	if (!i->src->guest)
 		l->nheard = 0;
-	return ret;
 }
 
-int lat_feed(struct lat *l, const struct tl_item *i)
+void lat_feed(struct lat *l, const struct tl_item *i)
 {
 	struct lat_in in;
 
 	if (i->kind != TL_EVENT) {
-		return feed_gap(l, i);
+		feed_gap(l, i);
+		return;
 	}
 	if (i->src->qemu || i->marker) {
 		if (i->host >= l->blind_until && lat_decode_qemu(i, &in))
 			lat_io_qemu(l, &in);
-		return 0;
+		return;
 	}
 	l->now = MAX(l->now, i->host);
 	if (!i->src->guest || l->alone) {
@@ -668,26 +657,31 @@ int lat_feed(struct lat *l, const struct tl_item *i)
 	}
 	if (i->host < l->blind_until ||
 	    (i->src->guest && !l->alone && i->host < l->guest[i->vm].blind_until))
-		return 0;
-	if (!lat_decode(l->dec[i->src->index], i, &in))
-		return feed_other(l, i);
+		return;
+	if (!lat_decode(l->dec[i->src->index], i, &in)) {
+		feed_other(l, i);
+		return;
+	}
 	if (!l->seen[i->src->index][in.kind]) {
 		l->seen[i->src->index][in.kind] = true;
 		know_evidence(l);
 	}
 	if (i->src->guest)
-		return feed_guest(l, &in);
-	return l->o.states_only ? feed_host_state(l, &in) : feed_host(l, &in);
+		feed_guest(l, &in);
+	else if (l->o.states_only)
+		feed_host_state(l, &in);
+	else
+		feed_host(l, &in);
 }
 
 /* How far off the stages divided by QEMU's own events may be. */
-static int note_qemu(struct lat *l)
+static void note_qemu(struct lat *l)
 {
 	uint64_t around = lat_io_qemu_around(l);
 	char text[128], off[32];
 
 	if (!around)
-		return 0;
+		return;
 	if (l->khz)
 		str_ns(off, sizeof(off), lat_span(l, around));
 	else
@@ -695,43 +689,40 @@ static int note_qemu(struct lat *l)
 	snprintf(text, sizeof(text),
 		 "take, block and notify are by QEMU's own clock, and may be off by %s either way",
 		 off);
-	return lat_note_add(l, text);
+	lat_note_add(l, text);
 }
 
-int lat_finish(struct lat *l)
+void lat_finish(struct lat *l)
 {
-	int ret;
-
 	for (size_t k = 0; k < l->nvcpu; k++) {
 		struct lat_vcpu *v = l->vcpu[k];
 
 		lat_vcpu_finish(l, v);
 		lat_count_add(l, v->vm, v->id, LAT_T_TIMER, TIMER_OPEN, v->armed);
 	}
-	ret = lat_irq_finish(l);
+	lat_irq_finish(l);
 	l->table[LAT_T_TIMER].count[TIMER_UNSEEN] = l->table[LAT_T_TIMER].count[TIMER_FIRED] -
 						    l->table[LAT_T_TIMER].count[TIMER_MEASURED];
-	ret = lat_io_finish(l) ?: ret;
-	ret = ret ?: lat_mem_finish(l);
-	ret = ret ?: lat_net_finish(l);
+	lat_io_finish(l);
+	lat_mem_finish(l);
+	lat_net_finish(l);
 	lat_hrtimers_finish(l);
 	lat_tasks_over(l, false);
-	ret = ret ?: note_qemu(l);
-	if (!ret && l->o.want[LAT_NET] && l->o.vcpu >= 0)
-		ret = lat_note_add(l, "net: packets of all vCPUs are counted: when one is sent, "
-				      "nothing tells which vCPU will get it");
-	if (!ret && l->o.want[LAT_SCHED] && l->unseen_switches)
-		ret = lat_note_add(
+	note_qemu(l);
+	if (l->o.want[LAT_NET] && l->o.vcpu >= 0)
+		lat_note_add(l, "net: packets of all vCPUs are counted: when one is sent, "
+				"nothing tells which vCPU will get it");
+	if (l->o.want[LAT_SCHED] && l->unseen_switches)
+		lat_note_add(
 			l,
 			"the host's switches between threads of no VM are not all recorded (`kvmft "
 			"record` leaves them out): which of them ran between the first and the last "
 			"named is not known");
-	ret = ret ?: note_needs(l);
-	for (unsigned int i = 0; i < LAT_TABLES && !ret; i++) {
+	note_needs(l);
+	for (unsigned int i = 0; i < LAT_TABLES; i++) {
 		lat_table_untold(l, (enum lat_table_id)i);
-		ret = lat_table_sort(&l->table[i]);
+		lat_table_sort(&l->table[i]);
 	}
-	return ret;
 }
 
 /* ---- results ---- */

@@ -144,25 +144,23 @@ static void virtual_timer_stages(struct lat *l, struct lat_vcpu *v, const struct
 }
 
 /* A chain got to its handler, or (host alone) to the entry. */
-int lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c)
+void lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c)
 {
 	struct lat_case k = { .vm = (int64_t)v->vm, .vcpu = v->id };
 	struct lat_group *g;
 
 	if (!c->is_timer)
-		return 0;
+		return;
 	lat_count(l, v, LAT_T_TIMER, TIMER_MEASURED);
 	if (!l->o.want[LAT_TIMER] || !lat_wanted(l, k.vm, k.vcpu))
-		return 0;
+		return;
 	g = lat_group_get(l, LAT_T_TIMER, k.vm, v->id, &k.group);
-	if (!g)
-		return -ENOMEM;
 	if (!g->name[0])
 		snprintf(g->name, sizeof(g->name), "deadline of vCPU %u", v->id);
 	virtual_timer_stages(l, v, c, &k);
 	if (lat_case_named(l, &k))
 		snprintf(k.what, sizeof(k.what), "deadline of vCPU %u", v->id);
-	return lat_case_add(l, LAT_T_TIMER, g, &k);
+	lat_case_add(l, LAT_T_TIMER, g, &k);
 }
 
 #define OPEN_MAX   65536		  /* timers of a VM set at once; more are not trusted */
@@ -215,15 +213,11 @@ struct lat_hrtimers {
 	} *clock; /* by source */
 };
 
-int lat_hrtimers_new(struct lat *l)
+void lat_hrtimers_new(struct lat *l)
 {
-	l->hrtimers = calloc(1, sizeof(*l->hrtimers));
-	if (!l->hrtimers)
-		return -ENOMEM;
-	l->hrtimers->clock = calloc(l->nsrc, sizeof(*l->hrtimers->clock));
-	l->hrtimers->vm = calloc(l->map->nvm + 1, sizeof(*l->hrtimers->vm));
-	if (!l->hrtimers->clock || !l->hrtimers->vm)
-		return -ENOMEM;
+	l->hrtimers = xcalloc(1, sizeof(*l->hrtimers));
+	l->hrtimers->clock = xcalloc(l->nsrc, sizeof(*l->hrtimers->clock));
+	l->hrtimers->vm = xcalloc(l->map->nvm + 1, sizeof(*l->hrtimers->vm));
 	for (size_t i = 1; i < l->nsrc && l->o.want[LAT_TIMER]; i++) {
 		const struct tl_source *s = tl_source(l->t, i);
 		struct clocks *c = &l->hrtimers->clock[i];
@@ -233,7 +227,6 @@ int lat_hrtimers_new(struct lat *l)
 		c->has_mono = !cap_pieces_init(&c->mono, s->cap, CAP_CLOCK_MONO);
 		c->has_real = !cap_pieces_init(&c->real, s->cap, CAP_CLOCK_REALTIME);
 	}
-	return 0;
 }
 
 void lat_hrtimers_free(struct lat *l)
@@ -263,18 +256,18 @@ static struct hrtimer *timer_find(const struct timers *h, uint64_t timer)
 }
 
 /* The last one takes its place. */
-static int timer_drop(struct timers *h, struct hrtimer *t)
+static void timer_drop(struct timers *h, struct hrtimer *t)
 {
 	const struct hrtimer *last = &h->v[--h->n];
 
 	u64map_del(&h->at, t->timer);
 	if (t == last)
-		return 0;
+		return;
 	*t = *last;
-	return u64map_put(&h->at, t->timer, (uint64_t)(t - h->v));
+	xu64map_put(&h->at, t->timer, (uint64_t)(t - h->v));
 }
 
-static int timer_start(struct lat *l, const struct lat_vcpu *v, const struct lat_in *in)
+static void timer_start(struct lat *l, const struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct timers *h = &l->hrtimers->vm[v->vm];
 	struct hrtimer *t = timer_find(h, in->f[0]);
@@ -284,17 +277,15 @@ static int timer_start(struct lat *l, const struct lat_vcpu *v, const struct lat
 		lat_count(l, v, LAT_T_HRTIMER, t->cancelled ? HRT_CANCELLED : HRT_REARMED);
 	} else if (h->n >= OPEN_MAX) {
 		lat_count(l, v, LAT_T_HRTIMER, HRT_UNPLACED);
-		return 0;
+		return;
 	} else {
-		t = array_grow(&h->v, h->n, &h->cap, sizeof(*t));
-		if (!t || u64map_put(&h->at, in->f[0], h->n))
-			return -ENOMEM;
+		t = xarray_grow(&h->v, h->n, &h->cap, sizeof(*t));
+		xu64map_put(&h->at, in->f[0], h->n);
 		h->n++;
 	}
 	*t = (struct hrtimer){
 		.vcpu = v->id, .timer = in->f[0], .expires = in->f[1], .set_at = in->t
 	};
-	return 0;
 }
 
 /* Host TSC at which the guest's clock read ns. */
@@ -366,18 +357,17 @@ static void name_function(const struct lat *l, size_t vm, uint64_t function, cha
 		snprintf(name, LAT_NAME, "hrtimer 0x%llx", (unsigned long long)function);
 }
 
-static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct lat_case k = { .vm = (int64_t)v->vm, .vcpu = v->id };
 	struct hrtimer *t = timer_find(&l->hrtimers->vm[v->vm], in->f[0]);
 	uint64_t due = 0, read = 0;
 	struct lat_group *g;
 	bool placed, outside;
-	int ret;
 
 	if (!t) {
 		lat_count(l, v, LAT_T_HRTIMER, HRT_STRAY);
-		return 0;
+		return;
 	}
 	if (l->alone)
 		placed = timer_due(l, in, t->expires, &due);
@@ -387,44 +377,42 @@ static int timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 			 read <= in->t + l->khz * AHEAD_MS && read + l->khz * BEHIND_MS >= in->t;
 	due = MAX(due, t->set_at); /* one that was already due is late from when it was set */
 	outside = !l->begun || MIN(due, in->t) < l->begin || in->t > l->stop;
-	ret = timer_drop(&l->hrtimers->vm[v->vm], t);
+	timer_drop(&l->hrtimers->vm[v->vm], t);
 	lat_count(l, v, LAT_T_HRTIMER,
 		  !placed   ? HRT_UNPLACED
 		  : outside ? HRT_OUTSIDE
 			    : HRT_EXPIRED);
-	if (ret || !placed || outside)
-		return ret;
+	if (!placed || outside)
+		return;
 	lat_count_add(l, v->vm, v->id, LAT_T_HRTIMER, HRT_ALONE,
 		      !l->alone && (!v->running.open || !l->irqs->is_timer(v->running.vector)));
 	if (!lat_wanted(l, k.vm, k.vcpu))
-		return 0;
+		return;
 	g = lat_group_get(l, LAT_T_HRTIMER, k.vm, in->f[2], &k.group);
-	if (!g)
-		return -ENOMEM;
 	timer_stages(l, v, in, due, &k);
 	if (lat_case_named(l, &k)) {
 		if (!g->name[0] || g->others)
 			name_function(l, v->vm, in->f[2], g->name);
 		snprintf(k.what, sizeof(k.what), "%.40s on vCPU %u", g->name, v->id);
 	}
-	return lat_case_add(l, LAT_T_HRTIMER, g, &k);
+	lat_case_add(l, LAT_T_HRTIMER, g, &k);
 }
 
-int lat_hrtimer_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+void lat_hrtimer_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct hrtimer *t;
 
 	if (!l->o.want[LAT_TIMER] || in->i->unplaced)
-		return 0;
+		return;
 	switch (in->kind) {
-	case EV_HRTIMER_START: return timer_start(l, v, in);
-	case EV_HRTIMER_EXPIRE: return timer_expire(l, v, in);
+	case EV_HRTIMER_START: timer_start(l, v, in); return;
+	case EV_HRTIMER_EXPIRE: timer_expire(l, v, in); return;
 	case EV_HRTIMER_CANCEL:
 		t = timer_find(&l->hrtimers->vm[v->vm], in->f[0]);
 		if (t)
 			t->cancelled = true;
-		return 0;
-	default: return 0;
+		return;
+	default: return;
 	}
 }
 

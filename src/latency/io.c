@@ -126,11 +126,10 @@ struct lat_io {
 	struct u64map at; /* request_key() → index + 1 */
 	uint32_t *spare;
 	size_t nspare, spare_cap;
-	size_t open, share; /* share: of one VM, at most */
-	struct u64map list; /* key → index + 1 of its first */
-	size_t vmm_wait; /* how many are ON_VMM */
-	bool failed;	 /* memory was short, and one is not on its list */
-	bool qemu;	 /* there is a trace of QEMU */
+	size_t open, share;   /* share: of one VM, at most */
+	struct u64map list;   /* key → index + 1 of its first */
+	size_t vmm_wait;      /* how many are ON_VMM */
+	bool qemu;	      /* there is a trace of QEMU */
 	uint64_t qemu_around; /* the most that a stamp of QEMU may be off, cycles */
 	struct hash_key key;
 	struct u64map handler_of; /* request_key() of a device → hash of its handlers, learnt */
@@ -182,7 +181,7 @@ static void list_leave(struct lat_io *io, struct request *r, enum io_list which)
 	if (prev)
 		prev->on[which].next = k->next;
 	else if (next)
-		*u64map_at(&io->list, k->key) = k->next;
+		*xu64map_at(&io->list, k->key) = k->next;
 	else
 		u64map_del(&io->list, k->key);
 	io->vmm_wait -= which == ON_VMM;
@@ -195,11 +194,7 @@ static void list_enter(struct lat_io *io, struct request *r, enum io_list which,
 	struct request *first;
 
 	list_leave(io, r, which);
-	head = u64map_at(&io->list, key);
-	if (!head) {
-		io->failed = true;
-		return;
-	}
+	head = xu64map_at(&io->list, key);
 	first = request_at(io, *head);
 	r->on[which] = (struct io_link){ .key = key, .next = (uint32_t)*head };
 	*head = (uint64_t)(r - io->req) + 1;
@@ -254,20 +249,17 @@ static void wait_for_qemu(struct lat_io *io, struct request *r)
 
 /* ---- requests ---- */
 
-int lat_io_new(struct lat *l)
+void lat_io_new(struct lat *l)
 {
 	size_t guests = 0;
 
-	l->io = calloc(1, sizeof(*l->io));
-	if (!l->io)
-		return -ENOMEM;
+	l->io = xcalloc(1, sizeof(*l->io));
 	hash_key_init(&l->io->key);
 	for (size_t i = 0; i < l->map->nvm; i++)
 		guests += l->guest[i].src != NULL;
 	for (size_t i = 0; i < l->nsrc; i++)
 		l->io->qemu |= tl_source(l->t, i)->qemu || tl_source(l->t, i)->marker;
 	l->io->share = MAX(IO_OPEN_MAX / MAX(guests, (size_t)1), (size_t)IO_OPEN_LEAST);
-	return 0;
 }
 
 void lat_io_free(struct lat *l)
@@ -301,7 +293,6 @@ static struct request *request_find(struct lat *l, uint64_t vm, uint64_t dev, ui
 	return r->used && r->vm == vm && r->dev == dev && r->sector == sector ? r : NULL;
 }
 
-/* NULL: out of memory. */
 static struct request *request_new(struct lat *l, uint64_t vm, uint64_t key)
 {
 	struct lat_io *io = l->io;
@@ -311,12 +302,10 @@ static struct request *request_new(struct lat *l, uint64_t vm, uint64_t key)
 	if (io->nspare) {
 		at = io->spare[--io->nspare];
 	} else {
-		if (!array_grow(&io->req, io->nreq, &io->req_cap, sizeof(*io->req)))
-			return NULL;
+		xarray_grow(&io->req, io->nreq, &io->req_cap, sizeof(*io->req));
 		at = io->nreq++;
 	}
-	if (u64map_put(&io->at, key, at + 1))
-		return NULL;
+	xu64map_put(&io->at, key, at + 1);
 	io->open++;
 	l->guest[vm].io_open++;
 	r = &io->req[at];
@@ -327,14 +316,12 @@ static struct request *request_new(struct lat *l, uint64_t vm, uint64_t key)
 	return r;
 }
 
-static int request_end(struct lat *l, struct request *r)
+static void request_end(struct lat *l, struct request *r)
 {
 	struct lat_io *io = l->io;
-	uint32_t *slot = array_grow(&io->spare, io->nspare, &io->spare_cap, sizeof(*slot));
+	uint32_t *slot = xarray_grow(&io->spare, io->nspare, &io->spare_cap, sizeof(*slot));
 	uint64_t key = request_key(io, r->vm, r->dev, r->sector), at;
 
-	if (!slot)
-		return -ENOMEM;
 	*slot = (uint32_t)(r - io->req);
 	io->nspare++;
 	io->open--;
@@ -344,7 +331,6 @@ static int request_end(struct lat *l, struct request *r)
 	r->used = false;
 	if (u64map_get(&io->at, key, &at) && at == *slot + 1)
 		u64map_del(&io->at, key);
-	return 0;
 }
 
 /* A flush and others without data have no place: issued, they are at 0; completed, at none. */
@@ -353,7 +339,7 @@ static uint64_t sector_of(const struct lat_in *in)
 	return in->f[2] ? in->f[1] : UINT64_MAX;
 }
 
-static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct request *r = request_find(l, v->vm, in->f[0], sector_of(in));
 
@@ -364,15 +350,13 @@ static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		lat_count(l, v, LAT_T_IO, IO_AMBIGUOUS);
 		r->ambiguous = true;
 		list_leave(l->io, r, ON_QEMU);
-		return 0;
+		return;
 	}
 	if (l->guest[v->vm].io_open >= l->io->share) {
 		lat_count(l, v, LAT_T_IO, IO_AMBIGUOUS);
-		return 0;
+		return;
 	}
 	r = request_new(l, v->vm, request_key(l->io, v->vm, in->f[0], sector_of(in)));
-	if (!r)
-		return -ENOMEM;
 	r->dev = in->f[0];
 	r->sector = sector_of(in);
 	r->nsect = (uint32_t)in->f[2];
@@ -384,7 +368,6 @@ static int issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	v->io_pending++;
 	lat_decode_text(l->dec[in->i->src->index], in, r->rwbs, sizeof(r->rwbs));
 	wait_for_qemu(l->io, r);
-	return 0;
 }
 
 /* "virtio2-req.1" and "virtio2-req.0" are queues of one device: its name ends at the dash. */
@@ -413,8 +396,7 @@ static const struct irq_chain *completing(struct lat *l, const struct lat_vcpu *
 
 	if (tells_of(v, r, t) && (!known || device == device_hash(l, v->last_device.name))) {
 		if (!known)
-			l->io->failed |= u64map_put(&l->io->handler_of, key,
-						    device_hash(l, v->last_device.name)) != 0;
+			xu64map_put(&l->io->handler_of, key, device_hash(l, v->last_device.name));
 		return &v->last_device;
 	}
 	for (size_t i = 0; known && i < l->nvcpu; i++) {
@@ -451,7 +433,7 @@ static void fault_stage(struct lat *l, const struct request *r, struct lat_case 
 {
 	const struct lat_vcpu *v = lat_vcpu_get(l, r->vm, r->vcpu);
 
-	if (v && v->faulted > r->faulted)
+	if (v->faulted > r->faulted)
 		lat_stage(k, ST_FAULTS, lat_span(l, v->faulted - r->faulted));
 }
 
@@ -532,48 +514,46 @@ static void name(const struct request *r, struct lat_group *g, struct lat_case *
 			 (unsigned long long)r->sector, r->nsect);
 }
 
-static int complete(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void complete(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct request *r = request_find(l, v->vm, in->f[0], sector_of(in));
 	struct lat_case k = { .vm = (int64_t)v->vm };
 	struct lat_group *g;
 	struct lat_vcpu *from;
-	int ret = 0;
 
 	if (!r) {
 		lat_count(l, v, LAT_T_IO, IO_STRAY);
-		return 0;
+		return;
 	}
 	from = lat_vcpu_get(l, v->vm, r->vcpu);
-	if (from && is_on(r, ON_BELL) && from->io_pending)
+	if (is_on(r, ON_BELL) && from->io_pending)
 		from->io_pending--;
 	if (!r->ambiguous && (r->early || in->t > l->stop))
 		lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_OUTSIDE, 1);
-	if (r->ambiguous || r->early || in->t > l->stop)
-		return request_end(l, r);
+	if (r->ambiguous || r->early || in->t > l->stop) {
+		request_end(l, r);
+		return;
+	}
 	lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_COMPLETED, 1);
 	k.vcpu = r->vcpu;
 	if (l->o.want[LAT_IO] && lat_wanted(l, k.vm, k.vcpu)) {
 		g = lat_group_get(l, LAT_T_IO, k.vm, r->dev << 8 | (uint8_t)direction(r)[0],
 				  &k.group);
 		request_stages(l, v, r, in->t, &k);
-		if (!g)
-			return -ENOMEM;
 		name(r, g, &k);
-		ret = lat_case_add(l, LAT_T_IO, g, &k);
+		lat_case_add(l, LAT_T_IO, g, &k);
 	}
-	return ret ?: request_end(l, r);
+	request_end(l, r);
 }
 
-int lat_io_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+void lat_io_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	if (in->i->unplaced)
-		return 0;
-	if (l->io->failed)
-		return -ENOMEM;
+		return;
 	if (in->kind == EV_RQ_ISSUE)
-		return issue(l, v, in);
-	return in->kind == EV_RQ_COMPLETE ? complete(l, v, in) : 0;
+		issue(l, v, in);
+	else if (in->kind == EV_RQ_COMPLETE)
+		complete(l, v, in);
 }
 
 bool lat_is_doorbell(const struct lat_in *in)
@@ -740,24 +720,24 @@ static void count_unended(struct lat *l, const struct request *r, unsigned int w
 	lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, which, r->used && !r->ambiguous);
 }
 
-static int forget_vm(struct lat *l, uint64_t vm)
+static void forget_vm(struct lat *l, uint64_t vm)
 {
 	uint64_t key = vm_key(l->io, vm);
-	int ret = 0;
 
-	for (struct request *r; !ret && (r = list_first(l->io, key));) {
+	for (struct request *r; (r = list_first(l->io, key));) {
 		count_unended(l, r, IO_CUT);
-		ret = request_end(l, r);
+		request_end(l, r);
 	}
-	return ret;
 }
 
-int lat_io_forget(struct lat *l, int64_t vm)
+void lat_io_forget(struct lat *l, int64_t vm)
 {
 	struct lat_io *io = l->io;
 
-	if (vm >= 0)
-		return forget_vm(l, (uint64_t)vm);
+	if (vm >= 0) {
+		forget_vm(l, (uint64_t)vm);
+		return;
+	}
 	for (size_t i = 0; i < io->nreq; i++) {
 		count_unended(l, &io->req[i], IO_CUT);
 		if (io->req[i].used)
@@ -766,12 +746,10 @@ int lat_io_forget(struct lat *l, int64_t vm)
 	io->nreq = io->nspare = io->open = io->vmm_wait = 0;
 	u64map_free(&io->at);
 	u64map_free(&io->list);
-	return 0;
 }
 
-int lat_io_finish(struct lat *l)
+void lat_io_finish(struct lat *l)
 {
 	for (size_t i = 0; i < l->io->nreq; i++)
 		count_unended(l, &l->io->req[i], IO_OPEN);
-	return l->io->failed ? -ENOMEM : 0;
 }

@@ -36,8 +36,8 @@
 
 static struct irq_chain *chain_at(struct lat_vcpu *v, unsigned int vector)
 {
-	v->chain = v->chain ?: calloc(v->numbers, sizeof(*v->chain));
-	return v->chain ? &v->chain[vector] : NULL;
+	v->chain = v->chain ?: xcalloc(v->numbers, sizeof(*v->chain));
+	return &v->chain[vector];
 }
 
 /* ---- the source ---- */
@@ -162,48 +162,44 @@ static bool posts_untold(const struct lat *l)
 	       lat_decoder_has(l->dec[0], EV_INJECT);
 }
 
-int lat_irq_accept(struct lat *l, const struct lat_in *in)
+void lat_irq_accept(struct lat *l, const struct lat_in *in)
 {
 	int64_t vm = lat_vm_of(l, in);
 	uint8_t vector = (uint8_t)in->f[1];
 	struct irq_chain *c;
 	struct lat_vcpu *v;
-	int ret = 0;
 
 	/* NMI, INIT and SIPI are no interrupts with a vector. */
 	if (vm < 0 || (in->has & 4 && (in->f[2] >> 8 & 7) > 1 && (in->f[2] >> 8 & 7) != 7))
-		return 0;
+		return;
 	v = apic_vcpu(l, (size_t)vm, (uint32_t)in->f[0]);
 	if (!v)
-		return 0;
+		return;
 	c = chain_at(v, vector);
-	if (!c)
-		return -ENOMEM;
 	if (in->kind == EV_APICV_ACCEPT) {
 		if (c->open && !c->posted) {
 			c->posted = true;
 			lat_irq_due(v, c);
 			lat_count(l, v, LAT_T_IRQ, IRQ_POSTED);
 		}
-		return 0;
+		return;
 	}
 	if (c->open && !c->injected && (!c->posted || lat_chain_pending(l, v, c))) {
 		lat_count(l, v, LAT_T_IRQ, IRQ_COALESCED);
-		return 0;
+		return;
 	}
 	if (c->open)
-		ret = lat_chain_end(l, v, c);
+		lat_chain_end(l, v, c);
 	lat_count(l, v, LAT_T_IRQ, IRQ_ACCEPTED);
 	chain_open(l, v, c, vector, in);
 	c->posted = posts_untold(l) && !l->guest[v->vm].injects;
 	v->met[vector / 64] |= 1ull << vector % 64;
-	return ret;
 }
 
 /*
  * The vCPU of an interrupt of the VM: the one that took the last such interrupt, or the only one.
  * If it is not known, the VM's first vCPU holds the interrupt until a handler tells (*homeless).
- * NULL: none, or no memory.
+ * NULL: none.
  */
 static struct lat_vcpu *shared_vcpu(struct lat *l, size_t vm, uint16_t number, bool *homeless)
 {
@@ -227,40 +223,38 @@ static struct lat_vcpu *shared_vcpu(struct lat *l, size_t vm, uint16_t number, b
  * guest never sees it, and up again that it still is. Of others the host does not say whether they
  * are edges.
  */
-int lat_irq_line(struct lat *l, const struct lat_in *in)
+void lat_irq_line(struct lat *l, const struct lat_in *in)
 {
 	int64_t vm = lat_vm_of(l, in);
 	uint16_t number = (uint16_t)MIN(in->f[1], UINT16_MAX);
 	bool shared = number >= l->irqs->shared, homeless = false;
 	struct irq_chain *c;
 	struct lat_vcpu *v;
-	int ret = 0;
 
 	if (vm < 0 || number >= l->irqs->numbers)
-		return 0;
+		return;
 	v = shared ? shared_vcpu(l, (size_t)vm, number, &homeless)
 		   : apic_vcpu(l, (size_t)vm, (uint32_t)in->f[0]);
 	if (!v)
-		return 0;
+		return;
 	c = chain_at(v, number);
-	if (!c)
-		return -ENOMEM;
 	if (!in->f[2]) {
 		raised_at(l, in)->valid = false;
-		return c->open && !c->entered && !shared ? lat_chain_end(l, v, c) : 0;
+		if (c->open && !c->entered && !shared)
+			lat_chain_end(l, v, c);
+		return;
 	}
 	if (c->open && (!c->entered || (!c->homeless && lat_chain_pending(l, v, c)))) {
 		if (shared)
 			lat_count(l, v, LAT_T_IRQ, IRQ_COALESCED);
-		return 0;
+		return;
 	}
 	if (c->open)
-		ret = lat_chain_end(l, v, c);
+		lat_chain_end(l, v, c);
 	lat_count(l, v, LAT_T_IRQ, IRQ_ACCEPTED);
 	chain_open(l, v, c, number, in);
 	c->listed = true;
 	c->homeless = homeless;
-	return ret;
 }
 
 static void spent_since_accept(struct lat_vcpu *v, struct irq_chain *c, uint64_t t)
@@ -273,17 +267,14 @@ static void spent_since_accept(struct lat_vcpu *v, struct irq_chain *c, uint64_t
 	c->masked = c->passed_over ? now[VS_GUEST] - c->masked : 0;
 }
 
-int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+void lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	uint8_t vector = (uint8_t)in->f[0];
 	struct irq_chain *c;
-	int ret;
 
 	if (in->has & 2 && in->f[1])
-		return 0; /* a software interrupt of the guest */
+		return; /* a software interrupt of the guest */
 	c = chain_at(v, vector);
-	if (!c)
-		return -ENOMEM;
 	l->guest[v->vm].injects = true;
 	if (c->open && c->posted && posts_untold(l)) {
 		/*
@@ -295,13 +286,10 @@ int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	}
 	if (c->open && c->injected) {
 		lat_count(l, v, LAT_T_IRQ, IRQ_REINJECTED);
-		return 0;
+		return;
 	}
-	if (c->open && c->entered) { /* posted, and taken without a handler: this is another one */
-		ret = lat_chain_end(l, v, c);
-		if (ret)
-			return ret;
-	}
+	if (c->open && c->entered) /* posted, and taken without a handler: this is another one */
+		lat_chain_end(l, v, c);
 	if (!c->open) { /* accepted before the capture, or by the PIC, which has no such event */
 		lat_count(l, v, LAT_T_IRQ, IRQ_ACCEPTED);
 		chain_open(l, v, c, vector, in);
@@ -312,7 +300,7 @@ int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	c->t_inject = in->t;
 	lat_irq_due(v, c);
 	spent_since_accept(v, c, in->t);
-	return lat_irq_passed(l, v, in->t, vector, PAST_ALL);
+	lat_irq_passed(l, v, in->t, vector, PAST_ALL);
 }
 
 static uint64_t robbed_until(const struct lat_vcpu *v, uint64_t t)
@@ -324,16 +312,18 @@ static uint64_t robbed_until(const struct lat_vcpu *v, uint64_t t)
 }
 
 /* It goes in; or is in, and the vCPU ends it and goes on. */
-static int chain_entered(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, uint64_t t)
+static void chain_entered(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, uint64_t t)
 {
 	uint64_t now[VS_STATES];
 
-	if (c->entered && c->t_eoi && ++c->eoi_entries > EOI_ENTRIES)
-		return lat_chain_end(l, v, c);
+	if (c->entered && c->t_eoi && ++c->eoi_entries > EOI_ENTRIES) {
+		lat_chain_end(l, v, c);
+		return;
+	}
 	if (c->t_eoi)
 		lat_irq_due(v, c);
 	if (c->entered)
-		return 0;
+		return;
 	if (c->injected) {
 		c->entered = true;
 		c->t_entry = t;
@@ -351,28 +341,28 @@ static int chain_entered(struct lat *l, struct lat_vcpu *v, struct irq_chain *c,
 	if (c->entered)
 		c->robbed = robbed_until(v, t);
 	if (!c->entered || l->guest[v->vm].src)
-		return 0;
+		return;
 	/* Nothing will show that a listed one ended. */
-	return c->listed ? lat_chain_end(l, v, c) : lat_timer_fired(l, v, c);
+	if (c->listed)
+		lat_chain_end(l, v, c);
+	else
+		lat_timer_fired(l, v, c);
 }
 
 /* Passes the entry on to the chains that it matters to. Without a guest, a timer ends here. */
-int lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t)
+void lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
-	int ret = 0;
-
 	for (unsigned int w = 0; w < ARRAY_SIZE(v->next) && w * 64 < v->numbers; w++) {
 		struct irq_chain *chain = v->chain + w * 64;
 		uint64_t due = v->next[w];
 
 		v->next[w] = 0;
-		for (; due && !ret; due &= due - 1)
-			ret = chain_entered(l, v, &chain[__builtin_ctzll(due)], t);
+		for (; due; due &= due - 1)
+			chain_entered(l, v, &chain[__builtin_ctzll(due)], t);
 	}
-	return ret;
 }
 
-int lat_irq_eoi(struct lat *l, const struct lat_in *in)
+void lat_irq_eoi(struct lat *l, const struct lat_in *in)
 {
 	int64_t vm = lat_vm_of(l, in);
 	struct lat_vcpu *v = vm >= 0 ? apic_vcpu(l, (size_t)vm, (uint32_t)in->f[0]) : NULL;
@@ -381,13 +371,14 @@ int lat_irq_eoi(struct lat *l, const struct lat_in *in)
 
 	if (v && v->running.open && v->running.vector == vector && !v->running.t_eoi) {
 		v->running.t_eoi = in->t;
-		return 0;
+		return;
 	}
 	if (!c || !c->open || !c->entered || c->t_eoi)
-		return 0;
+		return;
 	c->t_eoi = in->t;
 	lat_irq_due(v, c);
-	return l->guest[vm].src ? 0 : lat_chain_end(l, v, c);
+	if (!l->guest[vm].src)
+		lat_chain_end(l, v, c);
 }
 
 /* ---- the guest ---- */
@@ -412,7 +403,6 @@ static uint64_t irq_key(const struct lat *l, const struct lat_vcpu *v, int32_t i
 /*
  * The vector behind interrupt number irq of the guest: learnt, or else the one that went in last.
  * KVM injects one with each entry; posted ones may go in together, and are then ambiguous: -1.
- * -ENOMEM.
  */
 static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq, const char *name)
 {
@@ -431,8 +421,8 @@ static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq, const c
 		found = lat_chain_in(&v->chain[vec]) == last ? -1 : vec;
 		last = lat_chain_in(&v->chain[vec]);
 	}
-	if (found >= 0 && u64map_put(&l->irq_vector, key, (uint64_t)found))
-		return -ENOMEM;
+	if (found >= 0)
+		xu64map_put(&l->irq_vector, key, (uint64_t)found);
 	return found;
 }
 
@@ -441,7 +431,7 @@ static int device_vector(struct lat *l, struct lat_vcpu *v, int32_t irq, const c
  * known, and is known now; or the vCPU that was known is wrong, and is forgotten. That interrupt is
  * not measured.
  */
-static int stray(struct lat *l, struct lat_vcpu *v, int32_t irq, const char *name)
+static void stray(struct lat *l, struct lat_vcpu *v, int32_t irq, const char *name)
 {
 	struct lat_vcpu *home = l->guest[v->vm].home;
 	uint64_t key = (uint64_t)v->vm << 32, known, id;
@@ -449,41 +439,32 @@ static int stray(struct lat *l, struct lat_vcpu *v, int32_t irq, const char *nam
 
 	/* A shared line has several handlers: the first one ends the chain. */
 	if (v->running.open)
-		return 0;
+		return;
 	lat_count(l, v, LAT_T_IRQ, IRQ_STRAY);
 	/* A request that it ends must not be taken for one of the device before it. */
 	if (irq >= 0 && irq != v->last_device.irq && strncmp(name, "IPI", 3))
 		v->has_last = false;
 	if (!home || !home->chain || irq < 0)
-		return 0;
+		return;
 	if (u64map_get(&l->irq_vector, irq_key(l, v, irq), &known)) {
 		found = home->chain[known].homeless && home->chain[known].open ? (int)known : -1;
-		if (found < 0 && u64map_get(&l->irq_vcpu, key | known, &id) && id != v->id)
-			return u64map_put(&l->irq_vcpu, key | known, UINT64_MAX);
+		if (found < 0 && u64map_get(&l->irq_vcpu, key | known, &id) && id != v->id) {
+			xu64map_put(&l->irq_vcpu, key | known, UINT64_MAX);
+			return;
+		}
 	} else {
 		for (int vec = -1; (vec = lat_chain_next(home, vec)) >= 0;)
 			if (home->chain[vec].homeless && l->irqs->handles((unsigned int)vec, name))
 				found = found == -1 ? vec : -2;
 	}
 	if (found < 0)
-		return 0;
-	if (u64map_put(&l->irq_vector, irq_key(l, v, irq), (uint64_t)found) ||
-	    u64map_put(&l->irq_vcpu, key | (unsigned int)found, v->id))
-		return -ENOMEM;
-	return lat_chain_end(l, home, &home->chain[found]);
+		return;
+	xu64map_put(&l->irq_vector, irq_key(l, v, irq), (uint64_t)found);
+	xu64map_put(&l->irq_vcpu, key | (unsigned int)found, v->id);
+	lat_chain_end(l, home, &home->chain[found]);
 }
 
-/* The APIC may accept the vector again while its handler runs: the chain moves out of its place. */
-static int handler_takes(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
-{
-	int ret = v->running.open ? lat_chain_count(l, v, &v->running) : 0;
-
-	v->running = *c;
-	lat_chain_close(v, c);
-	return ret ?: lat_timer_fired(l, v, &v->running);
-}
-
-static int handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	bool device = in->kind != EV_VECTOR_ENTRY;
 	char name[24] = "";
@@ -493,14 +474,13 @@ static int handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in 
 	if (device && l->irqs->handles)
 		lat_decode_text(l->dec[in->i->src->index], in, name, sizeof(name));
 	vec = device ? device_vector(l, v, (int32_t)in->f[0], name) : (uint8_t)in->f[0];
-	if (vec == -ENOMEM ||
-	    lat_handler_seen(l, v->vm, device ? l->irqs->device : (unsigned int)vec, in->t))
-		return -ENOMEM;
+	lat_handler_seen(l, v->vm, device ? l->irqs->device : (unsigned int)vec, in->t);
 	if (!l->begun || in->t > l->stop) /* the host saw nothing of it */
-		return 0;
+		return;
 	c = vec >= 0 && v->chain ? &v->chain[vec] : NULL;
 	if (!c || !c->open || c->handled || (!c->entered && !c->posted)) {
-		return stray(l, v, device ? (int32_t)in->f[0] : -1, name);
+		stray(l, v, device ? (int32_t)in->f[0] : -1, name);
+		return;
 	}
 	if (!c->entered) /* posted into a guest that ran: it never left */
 		lat_chain_taken(c);
@@ -516,25 +496,29 @@ static int handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in 
 		}
 	} else {
 		const char *event = fmt_name(in->i->ev);
-
 		size_t n = MIN((size_t)(strrchr(event, '_') - event), sizeof(c->name) - 1);
 
 		memcpy(c->name, event, n);
 		c->name[n] = '\0';
 	}
-	return handler_takes(l, v, c);
+	/* The APIC may accept the vector again while it runs: the chain moves out of its place. */
+	if (v->running.open)
+		lat_chain_count(l, v, &v->running);
+	v->running = *c;
+	lat_chain_close(v, c);
+	lat_timer_fired(l, v, &v->running);
 }
 
-static int handler_end(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void handler_end(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct irq_chain *c = &v->running;
 
 	if (!c->open || (in->kind == EV_VECTOR_EXIT ? c->vector != (uint8_t)in->f[0]
 						    : c->irq != (int32_t)in->f[0]))
-		return 0;
+		return;
 	c->t_end = in->t;
 	c->open = false;
-	return lat_chain_count(l, v, c);
+	lat_chain_count(l, v, c);
 }
 
 /*
@@ -542,24 +526,24 @@ static int handler_end(struct lat *l, struct lat_vcpu *v, const struct lat_in *i
  * interrupts off, but not in a handler: what was injected it has taken, and what is posted may
  * still wait.
  */
-static int guest_goes_on(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void guest_goes_on(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	bool on = !(fmt_flags(in->i->src->fmt, in->i->rec) & FLAG_BUSY);
 
 	if (in->t > l->stop || (!on && in->kind != EV_SWITCH))
-		return 0;
-	return lat_irq_passed(l, v, in->t, -1, on ? PAST_ALL : PAST_INJECTED);
+		return;
+	lat_irq_passed(l, v, in->t, -1, on ? PAST_ALL : PAST_INJECTED);
 }
 
-int lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+void lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	if (in->i->unplaced)
-		return 0;
+		return;
 	switch (in->kind) {
 	case EV_VECTOR_ENTRY:
-	case EV_IRQ_ENTRY: return handler_begin(l, v, in);
+	case EV_IRQ_ENTRY: handler_begin(l, v, in); break;
 	case EV_VECTOR_EXIT:
-	case EV_IRQ_EXIT: return handler_end(l, v, in);
-	default: return guest_goes_on(l, v, in);
+	case EV_IRQ_EXIT: handler_end(l, v, in); break;
+	default: guest_goes_on(l, v, in); break;
 	}
 }

@@ -157,16 +157,14 @@ static struct lat_handler *handler_of(struct lat *l, size_t vm, unsigned int vec
 {
 	struct lat_guest *g = &l->guest[vm];
 
-	g->handler = g->handler ?: calloc(l->irqs->numbers, sizeof(*g->handler));
-	return g->handler ? &g->handler[lat_is_device(l, vector) ? 0 : vector] : NULL;
+	g->handler = g->handler ?: xcalloc(l->irqs->numbers, sizeof(*g->handler));
+	return &g->handler[lat_is_device(l, vector) ? 0 : vector];
 }
 
-int lat_handler_seen(struct lat *l, size_t vm, unsigned int vector, uint64_t t)
+void lat_handler_seen(struct lat *l, size_t vm, unsigned int vector, uint64_t t)
 {
 	struct lat_handler *h = handler_of(l, vm, vector);
 
-	if (!h)
-		return -ENOMEM;
 	l->table[LAT_T_IRQ].count[IRQ_UNMATCHED] += h->unmatched;
 	l->table[LAT_T_IRQ].count[IRQ_ENDED] += h->ended;
 	h->unmatched = h->ended = 0;
@@ -174,23 +172,20 @@ int lat_handler_seen(struct lat *l, size_t vm, unsigned int vector, uint64_t t)
 		h->begin = t;
 	h->begun = true;
 	h->last = t;
-	return 0;
 }
 
 /*
  * It went in, and no handler was seen. A recorder enables and disables events one by one, and not
  * all: the guest should have traced its handler only between the first and the last event of that.
  */
-static int chain_unhandled(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c)
+static void chain_unhandled(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c)
 {
 	const struct lat_guest *g = &l->guest[v->vm];
 	struct lat_handler *h = handler_of(l, v->vm, c->vector);
 	uint64_t in = lat_chain_in(c);
 
-	if (!h)
-		return -ENOMEM;
 	if (!lat_wanted(l, (int64_t)v->vm, v->id))
-		return 0;
+		return;
 	if (!g->begun || in < g->begin || in >= g->stop)
 		lat_count(l, v, LAT_T_IRQ, IRQ_OUTSIDE);
 	else if (!h->begun || in < h->begin)
@@ -201,7 +196,6 @@ static int chain_unhandled(struct lat *l, const struct lat_vcpu *v, const struct
 		h->ended++;
 	else
 		h->unmatched++;
-	return 0;
 }
 
 bool lat_chain_pending(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c)
@@ -221,7 +215,7 @@ void lat_chain_taken(struct irq_chain *c)
 	memset(c->spent, 0, sizeof(c->spent));
 }
 
-int lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
+void lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 {
 	struct lat_case k = { .vm = (int64_t)v->vm, .vcpu = v->id };
 	struct lat_group *g;
@@ -230,42 +224,40 @@ int lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 		lat_chain_taken(c);
 	if (c->homeless) {
 		lat_count(l, v, LAT_T_IRQ, IRQ_HOMELESS);
-		return 0;
+		return;
 	}
 	if (c->early || !c->entered) {
 		lat_count(l, v, LAT_T_IRQ, c->early ? IRQ_BEFORE : IRQ_LOST);
-		return 0;
+		return;
 	}
-	if (l->guest[v->vm].src && !c->handled)
-		return chain_unhandled(l, v, c);
+	if (l->guest[v->vm].src && !c->handled) {
+		chain_unhandled(l, v, c);
+		return;
+	}
 	/* Accepted before the vCPU's thread was seen again: it may have been off its CPU. */
 	if (c->spent[VS_UNKNOWN]) {
 		lat_count(l, v, LAT_T_IRQ, v->cut ? IRQ_CUT : IRQ_BEFORE);
-		return 0;
+		return;
 	}
 	lat_count(l, v, LAT_T_IRQ, IRQ_MEASURED);
 	if (!l->o.want[LAT_IRQ] || !lat_wanted(l, k.vm, k.vcpu))
-		return 0;
+		return;
 	/* A device's vector differs from vCPU to vCPU. */
 	g = lat_group_get(l, LAT_T_IRQ, k.vm,
 			  c->irq >= 0 ? 1ull << 32 | (uint32_t)c->irq : c->vector, &k.group);
-	if (!g)
-		return -ENOMEM;
 	chain_stages(l, c, &k);
 	if (c->irq < 0 || lat_case_named(l, &k)) /* the name of a vector may be known only now */
 		group_name(g, c);
 	if (lat_case_named(l, &k))
 		snprintf(k.what, sizeof(k.what), "%.40s to vCPU %u%s", g->name, v->id,
 			 c->posted ? ", posted" : "");
-	return lat_case_add(l, LAT_T_IRQ, g, &k);
+	lat_case_add(l, LAT_T_IRQ, g, &k);
 }
 
-int lat_chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
+void lat_chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 {
-	int ret = lat_chain_count(l, v, c);
-
+	lat_chain_count(l, v, c);
 	lat_chain_close(v, c);
-	return ret;
 }
 
 /*
@@ -283,19 +275,18 @@ static bool is_past(struct irq_chain *c, enum lat_past what)
 	return again && what == PAST_HALT;
 }
 
-int lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, enum lat_past what)
+void lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, enum lat_past what)
 {
 	uint64_t slack = l->guest[v->vm].uncertain;
-	int ret = 0, vec = l->guest[v->vm].src ? -1 : v->numbers;
+	int vec = l->guest[v->vm].src ? -1 : v->numbers;
 
-	while (!ret && (vec = lat_chain_next(v, vec)) >= 0) {
+	while ((vec = lat_chain_next(v, vec)) >= 0) {
 		struct irq_chain *c = &v->chain[vec];
 
 		if (c->entered && c->vector != except && !c->homeless && c->t_entry < t &&
 		    t - c->t_entry > slack && is_past(c, what))
-			ret = lat_chain_end(l, v, c);
+			lat_chain_end(l, v, c);
 	}
-	return ret;
 }
 
 void lat_irq_forget(struct lat *l, struct lat_vcpu *v)
@@ -310,29 +301,11 @@ void lat_irq_forget(struct lat *l, struct lat_vcpu *v)
 	memset(v->met, 0, sizeof(v->met));
 }
 
-/* Without a guest, an interrupt that went in is measured, even if its end is not seen. */
-static int finish_vcpu(struct lat *l, struct lat_vcpu *v)
-{
-	int ret = 0;
-
-	for (int vec = -1; !ret && (vec = lat_chain_next(v, vec)) >= 0;) {
-		struct irq_chain *c = &v->chain[vec];
-
-		if (c->entered && !l->guest[v->vm].src)
-			ret = lat_chain_end(l, v, c);
-		else
-			lat_count(l, v, LAT_T_IRQ, IRQ_OPEN);
-	}
-	lat_count_add(l, v->vm, v->id, LAT_T_IRQ, IRQ_OPEN, v->running.open);
-	return ret;
-}
-
 /* After the last event of a handler the guest's capture is over, for that vector. */
-static int finish_guest(struct lat *l, size_t vm)
+static void finish_guest(struct lat *l, size_t vm)
 {
 	const struct lat_handler *h = l->guest[vm].handler;
-	_cleanup_(sbuf_free) struct sbuf names = { 0 };
-	int ret;
+	_cleanup_(sbuf_free) struct sbuf names = { 0 }, text = { 0 };
 
 	for (unsigned int vec = 0; h && vec < l->irqs->numbers; vec++) {
 		l->table[LAT_T_IRQ].count[IRQ_OUTSIDE] += h[vec].unmatched + h[vec].ended;
@@ -345,25 +318,29 @@ static int finish_guest(struct lat *l, size_t vm)
 			sbuf_add(&names, "those of devices");
 		sbuf_addf(&names, " (%llu)", (unsigned long long)h[vec].untraced);
 	}
-	ret = names.error;
-	if (!ret && names.len && l->o.want[LAT_IRQ]) {
-		struct sbuf text = { 0 };
-
-		sbuf_addf(&text, "%s has no handler events of these vectors: %s",
-			  l->map->vm[vm].label, names.s);
-		ret = text.error ?: lat_note_add(l, text.s);
-		sbuf_free(&text);
-	}
-	return ret;
+	if (!names.len || !l->o.want[LAT_IRQ])
+		return;
+	sbuf_addf(&text, "%s has no handler events of these vectors: %s", l->map->vm[vm].label,
+		  xsbuf_text(&names));
+	lat_note_add(l, xsbuf_text(&text));
 }
 
-int lat_irq_finish(struct lat *l)
+void lat_irq_finish(struct lat *l)
 {
-	int ret = 0;
+	/* Without a guest, an interrupt that went in is measured, even if its end is not seen. */
+	for (size_t k = 0; k < l->nvcpu; k++) {
+		struct lat_vcpu *v = l->vcpu[k];
 
-	for (size_t k = 0; k < l->nvcpu && !ret; k++)
-		ret = finish_vcpu(l, l->vcpu[k]);
-	for (size_t vm = 0; vm < l->map->nvm && !ret; vm++)
-		ret = finish_guest(l, vm);
-	return ret;
+		for (int vec = -1; (vec = lat_chain_next(v, vec)) >= 0;) {
+			struct irq_chain *c = &v->chain[vec];
+
+			if (c->entered && !l->guest[v->vm].src)
+				lat_chain_end(l, v, c);
+			else
+				lat_count(l, v, LAT_T_IRQ, IRQ_OPEN);
+		}
+		lat_count_add(l, v->vm, v->id, LAT_T_IRQ, IRQ_OPEN, v->running.open);
+	}
+	for (size_t vm = 0; vm < l->map->nvm; vm++)
+		finish_guest(l, vm);
 }

@@ -181,66 +181,52 @@ static uint64_t base(uint64_t gfn, unsigned int level)
 	return gfn & ~((1ull << 9 * (level - 1)) - 1);
 }
 
-/* How many small pages of a huge one's key were taken; NULL: out of memory. */
+/* How many small pages of a huge one's key were taken. */
 static uint64_t *small_of(struct mem_taken *m, uint64_t huge)
 {
 	if (!m->count || m->last != huge)
-		m->count = u64map_at(&m->small, huge);
+		m->count = xu64map_at(&m->small, huge);
 	m->last = huge;
 	return m->count;
 }
 
-static int mem_taken_add(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t gfn,
-			 uint64_t pfn, int32_t tid, bool split)
+static void mem_taken_add(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t gfn,
+			  uint64_t pfn, int32_t tid, bool split)
 {
-	uint64_t key = key_of(vm, level, gfn), *val, *n;
+	uint64_t key = key_of(vm, level, gfn), *val;
 	size_t before = m->by_page.n;
 
 	if (before >= TAKEN_MAX && !u64map_get(&m->by_page, key, NULL)) {
 		m->forgotten++;
-		return 0;
+		return;
 	}
 	m->levels[vm < 0] |= (uint8_t)(1u << level);
-	val = u64map_at(&m->by_page, key);
-	if (!val)
-		return -ENOMEM;
+	val = xu64map_at(&m->by_page, key);
 	*val = pfn << PFN_SHIFT | (split ? SPLIT : 0) | ((uint64_t)(uint32_t)tid & (SWAPPED - 1));
-	if (level == 1 && m->by_page.n != before) {
-		n = small_of(m, key_of(vm, 2, base(gfn, 2)));
-		if (!n)
-			return -ENOMEM;
-		(*n)++;
-	}
-	return m->swaps ? u64map_put(&m->by_pfn, pfn, key) : 0;
-}
-
-/* Most hosts never swap: only the first page that is written asks who had it. */
-static int find_by_pfn(struct mem_taken *m)
-{
-	for (size_t i = 0; i < m->by_page.cap && !m->swaps; i++) {
-		const struct u64map_slot *s = &m->by_page.slot[i];
-		uint64_t *key = s->used ? u64map_at(&m->by_pfn, s->val >> PFN_SHIFT) : NULL;
-
-		if (s->used && !key)
-			return -ENOMEM;
-		if (key) /* of several any, but always the same */
-			*key = MAX(*key, s->key);
-	}
-	m->swaps = true;
-	return 0;
+	if (level == 1 && m->by_page.n != before)
+		++*small_of(m, key_of(vm, 2, base(gfn, 2)));
+	if (m->swaps)
+		xu64map_put(&m->by_pfn, pfn, key);
 }
 
 /* The host's page was written to swap. */
-static int mem_taken_swapped(struct mem_taken *m, uint64_t pfn)
+static void mem_taken_swapped(struct mem_taken *m, uint64_t pfn)
 {
 	uint64_t key, val;
 
-	if (find_by_pfn(m))
-		return -ENOMEM;
+	/* Most hosts never swap: only the first page that is written asks who had it. */
+	for (size_t i = 0; i < m->by_page.cap && !m->swaps; i++) {
+		const struct u64map_slot *s = &m->by_page.slot[i];
+		uint64_t *had = s->used ? xu64map_at(&m->by_pfn, s->val >> PFN_SHIFT) : NULL;
+
+		if (had) /* of several any, but always the same */
+			*had = MAX(*had, s->key);
+	}
+	m->swaps = true;
 	if (!u64map_get(&m->by_pfn, pfn, &key) || !u64map_get(&m->by_page, key, &val) ||
 	    val >> PFN_SHIFT != pfn)
-		return 0;
-	return u64map_put(&m->by_page, key, val | SWAPPED);
+		return;
+	xu64map_put(&m->by_page, key, val | SWAPPED);
 }
 
 static bool mem_taken_find(const struct mem_taken *m, int64_t vm, uint64_t gfn, struct mem_by *by)
@@ -278,7 +264,7 @@ static void drop_small(struct mem_taken *m, int64_t vm, uint64_t gfn, uint64_t n
 	for (uint64_t i = 0; i < n; i++)
 		if (drop(m, key_of(vm, 1, gfn + i))) {
 			left = small_of(m, huge);
-			if (left && !--*left) {
+			if (!--*left) {
 				u64map_del(&m->small, huge);
 				m->count = NULL;
 			}
@@ -303,13 +289,11 @@ static void mem_taken_back(struct mem_taken *m, int64_t vm, unsigned int level, 
 #define GFP_ZERO     0x100u
 #define ERROR_WRITE  2u /* the same for EPT and NPT */
 
-int lat_mem_new(struct lat *l)
+void lat_mem_new(struct lat *l)
 {
-	l->mem = calloc(1, sizeof(*l->mem));
-	if (!l->mem)
-		return -ENOMEM;
-	l->mem->tdp = calloc(l->map->nvm + 1, sizeof(*l->mem->tdp));
-	l->mem->move = calloc(l->map->nvm + 1, sizeof(*l->mem->move));
+	l->mem = xcalloc(1, sizeof(*l->mem));
+	l->mem->tdp = xcalloc(l->map->nvm + 1, sizeof(*l->mem->tdp));
+	l->mem->move = xcalloc(l->map->nvm + 1, sizeof(*l->mem->move));
 	for (unsigned int k = 0; k < EV_ROLES; k++)
 		l->mem->has[k] = true;
 	for (size_t i = 0; i < l->nsrc; i++) {
@@ -318,7 +302,6 @@ int lat_mem_new(struct lat *l)
 		for (unsigned int k = 0; k < EV_ROLES && !s->guest && !s->qemu; k++)
 			l->mem->has[k] &= lat_decoder_has(l->dec[i], (enum event_role)k);
 	}
-	return l->mem->tdp && l->mem->move ? 0 : -ENOMEM;
 }
 
 void lat_mem_free(struct lat *l)
@@ -346,40 +329,37 @@ static bool stalls(const struct lat_vcpu *v)
 /* ---- exit, entry ---- */
 
 /* A stall is over: counts it, and measures it unless it was an access to a device. */
-static int over(struct lat *l, struct lat_vcpu *v, const struct mem_stall *s)
+static void over(struct lat *l, struct lat_vcpu *v, const struct mem_stall *s)
 {
 	if (!s->fault || !lat_wanted(l, (int64_t)v->vm, v->id))
-		return 0;
+		return;
 	if (s->device) {
 		lat_count(l, v, LAT_T_MEM, MEM_DEVICE);
-		return 0;
+		return;
 	}
 	lat_count(l, v, LAT_T_MEM, MEM_STALLS);
-	return mem_measured(l, v, s);
+	mem_measured(l, v, s);
 }
 
 /* The retried stall was not continued: it is over. */
-static int settle(struct lat *l, struct lat_vcpu *v)
+static void settle(struct lat *l, struct lat_vcpu *v)
 {
 	struct mem_stall *s = &v->stall->before;
 
 	if (!s->retried)
-		return 0;
+		return;
 	s->retried = false;
-	return over(l, v, s);
+	over(l, v, s);
 }
 
-int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+void lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct mem_stall *s;
-	int ret = 0;
 
-	v->stall = v->stall ?: calloc(1, sizeof(*v->stall));
-	if (!v->stall)
-		return -ENOMEM;
+	v->stall = v->stall ?: xcalloc(1, sizeof(*v->stall));
 	s = &v->stall->now;
 	if (s->retried) {
-		ret = settle(l, v);
+		settle(l, v);
 		v->stall->before = *s;
 	}
 	memset(s, 0, offsetof(struct mem_stall, begin));
@@ -390,48 +370,48 @@ int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	s->fault = s->pml || (s->tdp && !l->mem->has[EV_PAGE_FAULT]);
 	lat_times_at(v, in->t, s->base);
 	s->base_slept = lat_slept(v, in->t);
-	return ret;
 }
 
 /* Ends a stall in progress, counted as `how`; a retried one is measured as far as it went. */
-static int end_one(struct lat *l, struct lat_vcpu *v, unsigned int how)
+static void end_one(struct lat *l, struct lat_vcpu *v, unsigned int how)
 {
 	struct mem_stall *s = &v->stall->now;
-	int ret = settle(l, v);
 
-	if (!ret && s->retried && !s->open)
-		ret = over(l, v, s);
+	settle(l, v);
+	if (s->retried && !s->open)
+		over(l, v, s);
 	s->retried = false;
 	if (!s->open)
-		return ret;
+		return;
 	s->open = false;
 	if (!s->fault || !lat_wanted(l, (int64_t)v->vm, v->id))
-		return ret;
+		return;
 	lat_count(l, v, LAT_T_MEM, MEM_STALLS);
 	lat_count(l, v, LAT_T_MEM, how);
-	return ret;
 }
 
-int lat_mem_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+void lat_mem_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct mem_stall *s;
-	int ret = v->host == in->i->src && v->entries ? 0 : mem_move_entry(l, v, in);
 
+	if (!(v->host == in->i->src && v->entries))
+		mem_move_entry(l, v, in);
 	/* What it waited for on another host is not what it has now. */
-	if (!ret && v->stall && v->host != in->i->src)
-		ret = end_one(l, v, MEM_OPEN);
-	if (ret || !stalls(v))
-		return ret;
+	if (v->stall && v->host != in->i->src)
+		end_one(l, v, MEM_OPEN);
+	if (!stalls(v))
+		return;
 	s = &v->stall->now;
 	s->open = false;
 	if (!s->fault) /* an interrupt may come in between */
-		return 0;
+		return;
 	s->end = in->t;
 	mem_spent(v, s);
-	ret = settle(l, v);
+	settle(l, v);
 	s->retried = !s->device && s->tdp && s->has_addr && l->mem->tdp[v->vm] && !s->mapped &&
 		     !s->fast && !s->split && !s->async;
-	return ret || s->retried ? ret : over(l, v, s);
+	if (!(s->retried))
+		over(l, v, s);
 }
 
 /* An access to a device looks like a fault, and is none. */
@@ -551,31 +531,29 @@ static bool protects(const struct mem_spte *e)
 	return SPTE_PFN(e->old) == SPTE_PFN(e->now) && (gone & SPTE_WRITABLE || gone == SPTE_DIRTY);
 }
 
-static int spte(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void spte(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	const struct mem_spte e = { in->f[0], in->f[2], in->f[3], (unsigned int)in->f[1] };
 	int64_t vm = lat_vm_of(l, in);
 
 	if (in->has != 15 || !e.level || e.level > 5)
-		return 0;
+		return;
 	if (vm >= 0)
 		l->mem->tdp[vm] = true;
 	if (stalls(v))
 		own_spte(l, in->i->src, &v->stall->now, &e, vm);
 	if (e.level > MEM_LEVELS)
-		return 0;
+		return;
 	if (vm >= 0 && protects(&e))
-		return mem_move_protected(l, vm, e.gfn);
-	if (spte_leaf(e.now, e.level))
+		mem_move_protected(l, vm, e.gfn);
+	else if (spte_leaf(e.now, e.level))
 		mem_taken_back(&l->mem->taken, place(l, in->i->src, vm), e.level, e.gfn);
 	else if (spte_leaf(e.old, e.level) && !spte_present(e.now) &&
 		 !(e.level == 1 && stalls(v) && covers(&e, &v->stall->now)))
 		/* A fault that takes the huge page away maps small ones, this and then others. */
-		return mem_taken_add(&l->mem->taken, place(l, in->i->src, vm), e.level, e.gfn,
-				     SPTE_PFN(e.old), in->i->tid,
-				     stalls(v) && !v->stall->now.unmapped &&
-					     covers(&e, &v->stall->now));
-	return 0;
+		mem_taken_add(&l->mem->taken, place(l, in->i->src, vm), e.level, e.gfn,
+			      SPTE_PFN(e.old), in->i->tid,
+			      stalls(v) && !v->stall->now.unmapped && covers(&e, &v->stall->now));
 }
 
 static void allocated(struct mem_stall *s, const struct lat_in *in)
@@ -636,12 +614,10 @@ static void own(struct lat *l, struct mem_vcpu *m, const struct lat_in *in)
 #define FETCH_CLEAR	8u
 #define FETCH_PAGE	16u
 
-static int fetches(struct lat *l, const struct lat_in *in)
+static void fetches(struct lat *l, const struct lat_in *in)
 {
-	uint64_t *met = u64map_at(&l->mem->fetcher, fetcher(in));
+	uint64_t *met = xu64map_at(&l->mem->fetcher, fetcher(in));
 
-	if (!met)
-		return -ENOMEM;
 	switch (in->kind) {
 	case EV_USERFAULT: *met |= FETCH_USERFAULT; break;
 	case EV_BIO: *met |= is_read(l, in) ? FETCH_BLOCK : 0; break;
@@ -653,18 +629,17 @@ static int fetches(struct lat *l, const struct lat_in *in)
 		break;
 	default: break;
 	}
-	return 0;
 }
 
 /* A thread that fetches from a userfaultfd is woken by the one that fills the page in. */
-static int filled(struct lat *l, const struct lat_in *in)
+static void filled(struct lat *l, const struct lat_in *in)
 {
 	uint64_t key = (uint64_t)in->i->src->index << 32 | (uint32_t)in->f[0], met;
 
 	if (!u64map_get(&l->mem->fetcher, key, &met) || !(met & FETCH_USERFAULT) ||
 	    lat_in_interrupt(in))
-		return 0;
-	return u64map_put(&l->mem->filler, key, (uint32_t)in->i->tid);
+		return;
+	xu64map_put(&l->mem->filler, key, (uint32_t)in->i->tid);
 }
 
 static void fetched_for(struct mem_stall *s, uint64_t met)
@@ -714,57 +689,57 @@ bool lat_mem_is(enum event_role kind)
 	       (kind >= EV_SPTE && kind <= EV_USERFAULT);
 }
 
-int lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+void lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct lat_vcpu *woken;
 
-	if (in->kind == EV_SPTE)
-		return spte(l, v, in);
+	if (in->kind == EV_SPTE) {
+		spte(l, v, in);
+		return;
+	}
 	if (in->kind == EV_WAKING) {
 		woken = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[0]);
 		if (woken)
 			lat_vcpu_woken_by(woken, in);
-		return l->mem->fetches ? filled(l, in) : 0;
+		if (l->mem->fetches)
+			filled(l, in);
+		return;
 	}
 	if (in->kind == EV_SWAP_OUT)
-		return mem_taken_swapped(&l->mem->taken, in->f[0]);
-	if (in->kind == EV_COLLAPSE)
-		return u64map_put(&l->mem->collapser, (uint32_t)in->i->tid, 1);
-	if (in->kind == EV_FETCHED)
+		mem_taken_swapped(&l->mem->taken, in->f[0]);
+	else if (in->kind == EV_COLLAPSE)
+		xu64map_put(&l->mem->collapser, (uint32_t)in->i->tid, 1);
+	else if (in->kind == EV_FETCHED)
 		fetched(l, in);
 	else if (lat_in_interrupt(in))
-		return 0;
+		return;
 	else if (stalls(v))
 		own(l, v->stall, in);
 	else if (!v && l->mem->fetches)
-		return fetches(l, in);
-	return 0;
+		fetches(l, in);
 }
 
 /* ---- ends ---- */
 
-static int end_all(struct lat *l, unsigned int how)
+static void end_all(struct lat *l, unsigned int how)
 {
-	int ret = 0;
-
-	for (size_t i = 0; i < l->nheard && !ret; i++)
+	for (size_t i = 0; i < l->nheard; i++)
 		if (l->heard[i]->stall)
-			ret = end_one(l, l->heard[i], how);
-	return ret;
+			end_one(l, l->heard[i], how);
 }
 
-int lat_mem_forget(struct lat *l)
+void lat_mem_forget(struct lat *l)
 {
 	if (!l->mem)
-		return 0;
+		return;
 	l->mem->blind = true;
-	return end_all(l, MEM_CUT);
+	end_all(l, MEM_CUT);
 }
 
-int lat_mem_finish(struct lat *l)
+void lat_mem_finish(struct lat *l)
 {
 	if (!l->mem)
-		return 0;
+		return;
 	l->table[LAT_T_MEM].count[MEM_FORGOTTEN] = l->mem->taken.forgotten;
-	return end_all(l, MEM_OPEN);
+	end_all(l, MEM_OPEN);
 }

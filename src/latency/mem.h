@@ -150,28 +150,19 @@ static inline uint64_t mem_pfn(const struct mem_stall *s)
 
 /* mem_table.c */
 /* A page of the VM may not be written any more. */
-int mem_move_protected(struct lat *l, int64_t vm, uint64_t gfn) __must_check;
-int mem_move_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+void mem_move_protected(struct lat *l, int64_t vm, uint64_t gfn);
+void mem_move_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void mem_move_free(struct lat *l);
 
 /* mem_table.c */
 const char *mem_kind_name(enum mem_kind kind);
 /* A case of the first table once more, in another one. */
-int mem_add(struct lat *l, enum lat_table_id id, struct lat_group *g, const struct lat_case *c,
-	    enum mem_kind kind) __must_check;
+void mem_add(struct lat *l, enum lat_table_id id, struct lat_group *g, const struct lat_case *c,
+	     enum mem_kind kind);
 /* At the end: spent and slept become what the vCPU did meanwhile. */
 void mem_spent(const struct lat_vcpu *v, struct mem_stall *s);
-int mem_measured(struct lat *l, const struct lat_vcpu *v,
-		 const struct mem_stall *s) __must_check;
+void mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s);
 
-enum {
-	MEM_STALLS,
-	MEM_MEASURED,
-	MEM_NOT_TOLD,
-	MEM_CUT,
-	MEM_OPEN,
-	MEM_DEVICE,
-	MEM_FORGOTTEN
-};
+enum { MEM_STALLS, MEM_MEASURED, MEM_NOT_TOLD, MEM_CUT, MEM_OPEN, MEM_DEVICE, MEM_FORGOTTEN };
 
 #endif

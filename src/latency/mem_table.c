@@ -32,33 +32,31 @@ static struct lat_group *row(struct lat *l, int64_t vm, enum row kind, uint32_t 
 /* ---- rounds ---- */
 
 /* word: NULL if there is no room for it. */
-static int find_word(struct mem_move *m, uint64_t at)
+static void find_word(struct mem_move *m, uint64_t at)
 {
 	if (m->word && m->at == at)
-		return 0;
+		return;
 	m->word = NULL;
 	if (m->seen.n >= SEEN_MAX && !u64map_get(&m->seen, at, NULL))
-		return 0;
-	m->word = u64map_at(&m->seen, at);
+		return;
+	m->word = xu64map_at(&m->seen, at);
 	m->at = at;
-	return m->word ? 0 : -ENOMEM;
 }
 
-int mem_move_protected(struct lat *l, int64_t vm, uint64_t gfn)
+void mem_move_protected(struct lat *l, int64_t vm, uint64_t gfn)
 {
 	struct mem_move *m = &l->mem->move[vm];
 	uint64_t bit = 1ull << (gfn & 63);
-	int ret = find_word(m, gfn >> 6);
 
-	if (!ret && m->word && (!m->round || *m->word & bit)) {
+	find_word(m, gfn >> 6);
+	if (m->word && (!m->round || *m->word & bit)) {
 		m->round++;
 		u64map_free(&m->seen);
 		m->word = NULL;
-		ret = find_word(m, gfn >> 6);
+		find_word(m, gfn >> 6);
 	}
-	if (!ret && m->word)
+	if (m->word)
 		*m->word |= bit;
-	return ret;
 }
 
 /* ---- a vCPU that comes ---- */
@@ -136,41 +134,40 @@ static bool by_day(const struct lat_vcpu *from, const struct lat_in *in, uint64_
 	return true;
 }
 
-static int blackout(struct lat *l, const struct lat_vcpu *v, enum row kind, struct lat_case *c)
+static void blackout(struct lat *l, const struct lat_vcpu *v, enum row kind, struct lat_case *c)
 {
 	struct lat_group *g = row(l, c->vm, kind, v->id, &c->group);
 
-	if (!g)
-		return -ENOMEM;
 	snprintf(g->name, sizeof(g->name), "%s, vCPU %u",
 		 kind == ROW_GUEST ? "of it in its TSC" : "blackout", v->id);
 	snprintf(c->what, sizeof(c->what), "%s", g->name);
 	lat_stage(c, 0, c->time);
 	l->table[LAT_T_MEM_MOVE].count[0]++;
-	return lat_case_add(l, LAT_T_MEM_MOVE, g, c);
+	lat_case_add(l, LAT_T_MEM_MOVE, g, c);
 }
 
 /* Before the entry is taken for one. */
-int mem_move_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+void mem_move_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	const struct lat_vcpu *from =
 		l->o.mem_by >> MEM_BY_move & 1 ? came_from(l, v, in) : NULL;
 	struct lat_case c = { .vm = (int64_t)v->vm, .vcpu = v->id, .end = in->t };
 	bool other_host = v->host && v->host != in->i->src;
 	uint64_t ns;
-	int ret;
 
 	if (!from || !lat_wanted(l, c.vm, v->id))
-		return 0;
+		return;
 	l->mem->move[v->vm].arrived = true;
 	c.begin = MIN(from->exit, in->t);
 	c.time = lat_span(l, in->t - c.begin);
 	/* The guest's TSC shows only what it was set to on the other side. */
-	if (!other_host || !by_day(from, in, &ns))
-		return blackout(l, v, other_host ? ROW_GUEST : ROW_BLACKOUT, &c);
-	ret = blackout(l, v, ROW_GUEST, &c);
+	if (!other_host || !by_day(from, in, &ns)) {
+		blackout(l, v, other_host ? ROW_GUEST : ROW_BLACKOUT, &c);
+		return;
+	}
+	blackout(l, v, ROW_GUEST, &c);
 	c.time = l->khz ? ns : c.time;
-	return ret ?: blackout(l, v, ROW_BLACKOUT, &c);
+	blackout(l, v, ROW_BLACKOUT, &c);
 }
 
 /* ---- stalls ---- */
@@ -183,23 +180,13 @@ static struct lat_group *row_of(struct lat *l, const struct lat_case *c, enum me
 
 	if (kind == MEM_DIRTY && m->round) {
 		g = row(l, c->vm, ROW_ROUND, MIN(m->round, ROUNDS_MAX), at);
-		if (g)
-			snprintf(g->name, sizeof(g->name), "round %u%s", MIN(m->round, ROUNDS_MAX),
-				 m->round < ROUNDS_MAX ? "" : " and later");
+		snprintf(g->name, sizeof(g->name), "round %u%s", MIN(m->round, ROUNDS_MAX),
+			 m->round < ROUNDS_MAX ? "" : " and later");
 	} else if (m->arrived) {
 		g = row(l, c->vm, ROW_AFTER, (uint32_t)kind, at);
-		if (g)
-			snprintf(g->name, sizeof(g->name), "then %s", mem_kind_name(kind));
+		snprintf(g->name, sizeof(g->name), "then %s", mem_kind_name(kind));
 	}
 	return g;
-}
-
-static int mem_move_stall(struct lat *l, const struct lat_case *c, enum mem_kind kind)
-{
-	uint32_t at;
-	struct lat_group *g = row_of(l, c, kind, &at);
-
-	return g ? mem_add(l, LAT_T_MEM_MOVE, g, c, kind) : 0;
 }
 
 void mem_move_free(struct lat *l)
@@ -281,11 +268,9 @@ _Static_assert(MEM_KINDS <= LAT_CAUSES, "kinds are causes");
 _Static_assert(LAT_T_MEM_MOVE - LAT_T_MEM_VCPU == MEM_BY_move, "order of tables");
 
 /* Once more, in another table: its total only, and not among the worst. */
-int mem_add(struct lat *l, enum lat_table_id id, struct lat_group *g, const struct lat_case *c,
-	    enum mem_kind kind)
+void mem_add(struct lat *l, enum lat_table_id id, struct lat_group *g, const struct lat_case *c,
+	     enum mem_kind kind)
 {
-	if (!g)
-		return -ENOMEM;
 	l->table[id].count[0]++;
 	g->cause[kind]++;
 	g->cause_time[kind] += c->time;
@@ -294,31 +279,30 @@ int mem_add(struct lat *l, enum lat_table_id id, struct lat_group *g, const stru
 		g->begin = c->begin;
 		g->end = c->end;
 	}
-	return lat_stage_add(g, ST_TOTAL, c->time);
+	lat_stage_add(g, ST_TOTAL, c->time);
 }
 
-static int by_vcpu(struct lat *l, const struct lat_case *c, enum mem_kind kind)
+static void by_vcpu(struct lat *l, const struct lat_case *c, enum mem_kind kind)
 {
 	uint32_t at;
 	struct lat_group *g =
 		lat_group_get(l, LAT_T_MEM_VCPU, c->vm, (uint64_t)c->vcpu, &at);
 
-	if (g && !g->name[0])
+	if (!g->name[0])
 		snprintf(g->name, sizeof(g->name), "%" PRId64, c->vcpu);
-	return mem_add(l, LAT_T_MEM_VCPU, g, c, kind);
+	mem_add(l, LAT_T_MEM_VCPU, g, c, kind);
 }
 
-static int by_task(struct lat *l, const struct lat_vcpu *v, const struct lat_case *c,
-		   enum mem_kind kind)
+static void by_task(struct lat *l, const struct lat_vcpu *v, const struct lat_case *c,
+		    enum mem_kind kind)
 {
 	struct lat_case k = *c;
 
-	return mem_add(l, LAT_T_MEM_TASK, lat_hit_group(l, LAT_T_MEM_TASK, v, c->begin, &k), c,
-		       kind);
+	mem_add(l, LAT_T_MEM_TASK, lat_hit_group(l, LAT_T_MEM_TASK, v, c->begin, &k), c, kind);
 }
 
-static int by_gpa(struct lat *l, const struct mem_stall *s, const struct lat_case *c,
-		  enum mem_kind kind)
+static void by_gpa(struct lat *l, const struct mem_stall *s, const struct lat_case *c,
+		   enum mem_kind kind)
 {
 	uint64_t grain = l->o.grain ?: LAT_GRAIN, n = s->addr / grain;
 	bool known = s->tdp && s->has_addr;
@@ -326,17 +310,17 @@ static int by_gpa(struct lat *l, const struct mem_stall *s, const struct lat_cas
 	struct lat_group *g = lat_group_get(l, LAT_T_MEM_GPA, c->vm,
 					    known ? n : UINT64_MAX >> 11, &at);
 
-	if (!g)
-		return -ENOMEM;
 	g->rest = !known;
-	if (g->name[0])
-		return mem_add(l, LAT_T_MEM_GPA, g, c, kind);
+	if (g->name[0]) {
+		mem_add(l, LAT_T_MEM_GPA, g, c, kind);
+		return;
+	}
 	if (known)
 		snprintf(g->name, sizeof(g->name), "0x%" PRIx64 "-0x%" PRIx64, n * grain,
 			 n * grain + grain - 1);
 	else
 		snprintf(g->name, sizeof(g->name), "(not known)");
-	return mem_add(l, LAT_T_MEM_GPA, g, c, kind);
+	mem_add(l, LAT_T_MEM_GPA, g, c, kind);
 }
 
 /* Who took the page; or who woke the vCPU, if it slept. */
@@ -354,20 +338,20 @@ static bool culprit(const struct mem_stall *s, int32_t *tid)
 	return s->slept && s->waker > 0;
 }
 
-static int by_thread(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
-		     const struct lat_case *c, enum mem_kind kind)
+static void by_thread(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
+		      const struct lat_case *c, enum mem_kind kind)
 {
 	struct lat_group *g;
 	uint32_t at;
 	int32_t tid;
 
 	if (!culprit(s, &tid))
-		return 0;
+		return;
 	g = lat_group_get(l, LAT_T_MEM_THREAD, -1, (uint64_t)v->host->index << 32 | (uint32_t)tid,
 			  &at);
-	if (g && !g->name[0])
+	if (!g->name[0])
 		snprintf(g->name, sizeof(g->name), "%.15s-%d", tl_comm(v->host, tid), tid);
-	return mem_add(l, LAT_T_MEM_THREAD, g, c, kind);
+	mem_add(l, LAT_T_MEM_THREAD, g, c, kind);
 }
 
 /* 1, 2 or 5 times a power of ten, so that there are 10 to 25 of them. */
@@ -385,7 +369,7 @@ static uint64_t slice_of(const struct lat *l)
 	return s;
 }
 
-static int by_time(struct lat *l, const struct lat_case *c, enum mem_kind kind)
+static void by_time(struct lat *l, const struct lat_case *c, enum mem_kind kind)
 {
 	struct lat_group *g;
 	uint64_t n, from;
@@ -395,31 +379,36 @@ static int by_time(struct lat *l, const struct lat_case *c, enum mem_kind kind)
 	n = lat_span(l, c->end - l->begin) / l->mem->slice;
 	from = n * l->mem->slice;
 	g = lat_group_get(l, LAT_T_MEM_TIME, c->vm, n, &at);
-	if (g && !g->name[0] && l->khz)
-		snprintf(g->name, sizeof(g->name), "%" PRIu64 ".%06" PRIu64 " s", from / 1000000000u,
-			 from % 1000000000u / 1000);
-	else if (g && !g->name[0])
+	if (!g->name[0] && l->khz)
+		snprintf(g->name, sizeof(g->name), "%" PRIu64 ".%06" PRIu64 " s",
+			 from / 1000000000u, from % 1000000000u / 1000);
+	else if (!g->name[0])
 		snprintf(g->name, sizeof(g->name), "%" PRIu64, from);
-	return mem_add(l, LAT_T_MEM_TIME, g, c, kind);
+	mem_add(l, LAT_T_MEM_TIME, g, c, kind);
 }
 
-static int others(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
-		  const struct lat_case *c, enum mem_kind kind)
+static void others(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
+		   const struct lat_case *c, enum mem_kind kind)
 {
 	uint32_t by = l->o.mem_by;
-	int ret = by >> MEM_BY_vcpu & 1 ? by_vcpu(l, c, kind) : 0;
 
-	if (!ret && by >> MEM_BY_task & 1)
-		ret = by_task(l, v, c, kind);
-	if (!ret && by >> MEM_BY_gpa & 1)
-		ret = by_gpa(l, s, c, kind);
-	if (!ret && by >> MEM_BY_thread & 1)
-		ret = by_thread(l, v, s, c, kind);
-	if (!ret && by >> MEM_BY_time & 1)
-		ret = by_time(l, c, kind);
-	if (!ret && by >> MEM_BY_move & 1)
-		ret = mem_move_stall(l, c, kind);
-	return ret;
+	if (by >> MEM_BY_vcpu & 1)
+		by_vcpu(l, c, kind);
+	if (by >> MEM_BY_task & 1)
+		by_task(l, v, c, kind);
+	if (by >> MEM_BY_gpa & 1)
+		by_gpa(l, s, c, kind);
+	if (by >> MEM_BY_thread & 1)
+		by_thread(l, v, s, c, kind);
+	if (by >> MEM_BY_time & 1)
+		by_time(l, c, kind);
+	if (by >> MEM_BY_move & 1) {
+		uint32_t at;
+		struct lat_group *g = row_of(l, c, kind, &at);
+
+		if (g)
+			mem_add(l, LAT_T_MEM_MOVE, g, c, kind);
+	}
 }
 
 void mem_spent(const struct lat_vcpu *v, struct mem_stall *s)
@@ -450,7 +439,7 @@ static void stages(const struct lat *l, const struct mem_stall *s, struct lat_ca
 		lat_stage(c, ST_AGAIN, lat_span(l, s->spent[VS_GUEST]));
 }
 
-int mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s)
+void mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s)
 {
 	enum mem_kind kind = mem_kind(l, v, s);
 	struct lat_case c = {
@@ -458,13 +447,10 @@ int mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall
 		.time = lat_span(l, s->end - s->begin), .kind = kind,
 	};
 	struct lat_group *g = lat_group_get(l, LAT_T_MEM, c.vm, kind, &c.group);
-	int ret;
 
 	lat_count(l, v, LAT_T_MEM, MEM_MEASURED);
 	if (kind == MEM_UNKNOWN)
 		lat_count(l, v, LAT_T_MEM, MEM_NOT_TOLD);
-	if (!g)
-		return -ENOMEM;
 	g->rest = kind == MEM_UNKNOWN;
 	if (!g->name[0])
 		snprintf(g->name, sizeof(g->name), "%s", names[kind]);
@@ -476,21 +462,19 @@ int mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall
 			 s->addr, v->id);
 	else
 		snprintf(c.what, sizeof(c.what), "%s, vCPU %u", names[kind], v->id);
-	ret = lat_case_add(l, LAT_T_MEM, g, &c);
-	return ret ?: others(l, v, s, &c, kind);
+	lat_case_add(l, LAT_T_MEM, g, &c);
+	others(l, v, s, &c, kind);
 }
 
-int lat_mem_notes(struct lat *l)
+void lat_mem_notes(struct lat *l)
 {
 	const struct lat_mem *m = l->mem;
-	int ret = 0;
 
 	if (!m->has[EV_MMIO])
-		ret = lat_note_add(l, "the host capture has no kvm:kvm_mmio: accesses to devices "
-				      "count as stalls for memory; it is in kvmft record's default "
-				      "events");
-	if (!ret && (!m->has[EV_SPTE] || !m->has[EV_PAGE_ALLOC] || !m->has[EV_UNMAP]))
-		ret = lat_note_add(l, "the host capture lacks events that tell why memory had to be "
-				      "waited for: record them with `kvmft record -e default -e mem`");
-	return ret;
+		lat_note_add(l, "the host capture has no kvm:kvm_mmio: accesses to devices "
+				"count as stalls for memory; it is in kvmft record's default "
+				"events");
+	if (!m->has[EV_SPTE] || !m->has[EV_PAGE_ALLOC] || !m->has[EV_UNMAP])
+		lat_note_add(l, "the host capture lacks events that tell why memory had to be "
+				"waited for: record them with `kvmft record -e default -e mem`");
 }

@@ -18,15 +18,12 @@
 #define DOUBT_MS       1000u
 #define KHZ_MAX	       5000000u
 
-int lat_net_new(struct lat *l)
+void lat_net_new(struct lat *l)
 {
-	l->net = calloc(1, sizeof(*l->net));
-	if (!l->net)
-		return -ENOMEM;
+	l->net = xcalloc(1, sizeof(*l->net));
 	hash_key_init(&l->net->key);
 	l->net->doubt = DOUBT_MS * (l->khz ?: KHZ_MAX);
-	l->net->side = calloc(l->map->nvm + 1, sizeof(*l->net->side));
-	return l->net->side ? 0 : -ENOMEM;
+	l->net->side = xcalloc(l->map->nvm + 1, sizeof(*l->net->side));
 }
 
 void lat_net_free(struct lat *l)
@@ -54,7 +51,7 @@ void lat_net_free(struct lat *l)
 
 /* ---- what there is ---- */
 
-/* The packet at that address, all zero if nothing is known of it; NULL: no memory, or too many. */
+/* The packet at that address, all zero if nothing is known of it; NULL: there are too many. */
 static struct net_skb *skb_at(struct lat *l, size_t side, uint64_t address)
 {
 	struct net_side *s = &l->net->side[side];
@@ -62,8 +59,8 @@ static struct net_skb *skb_at(struct lat *l, size_t side, uint64_t address)
 
 	if (s->at.n >= SKBS_MAX && !u64map_get(&s->at, address, NULL))
 		return NULL;
-	k = u64map_elem(&s->at, address, &s->skb, &s->cap, sizeof(*k));
-	if (k && k->gen != s->gen)
+	k = xu64map_elem(&s->at, address, &s->skb, &s->cap, sizeof(*k));
+	if (k->gen != s->gen)
 		*k = (struct net_skb){ .gen = s->gen };
 	return k;
 }
@@ -81,15 +78,14 @@ static struct net_skb *skb_known(struct lat *l, const struct lat_in *in)
 }
 
 /* Its memory is reused, for another packet or for something unknown. */
-static int skb_over(struct lat *l, struct net_skb *k)
+static void skb_over(struct lat *l, struct net_skb *k)
 {
-	int ret = k->state != SKB_SENT ? net_ended(l, k, NULL, NET_IN_STACK) : 0;
-
+	if (k->state != SKB_SENT)
+		net_ended(l, k, NULL, NET_IN_STACK);
 	*k = (struct net_skb){ .gen = k->gen };
-	return ret;
 }
 
-/* The device that the event names. UINT32_MAX: no memory. */
+/* The device that the event names. */
 static uint32_t dev_of(struct lat *l, const struct lat_in *in)
 {
 	struct lat_net *m = l->net;
@@ -107,9 +103,7 @@ static uint32_t dev_of(struct lat *l, const struct lat_in *in)
 		return *last;
 	memset(id.name + strlen(id.name), 0, sizeof(id.name) - strlen(id.name));
 	key = hash_bytes(&m->key, &id, sizeof(id));
-	d = u64map_elem(&m->dev_at, key, &m->dev, &m->dev_cap, sizeof(*d));
-	if (!d)
-		return UINT32_MAX;
+	d = xu64map_elem(&m->dev_at, key, &m->dev, &m->dev_cap, sizeof(*d));
 	if (!d->name[0]) {
 		memcpy(d->name, id.name, sizeof(d->name));
 		d->side = id.side;
@@ -121,10 +115,10 @@ static struct net_vcpu *vcpu_of(struct lat *l, const struct lat_vcpu *v)
 {
 	struct lat_net *m = l->net;
 	uint32_t gen = m->side[0].gen + m->side[v->vm + 1].gen;
-	struct net_vcpu *c = u64map_elem(&m->vcpu_at, (uint64_t)v->vm << 32 | v->id, &m->vcpu,
-					 &m->vcpu_cap, sizeof(*c));
+	struct net_vcpu *c = xu64map_elem(&m->vcpu_at, (uint64_t)v->vm << 32 | v->id, &m->vcpu,
+					  &m->vcpu_cap, sizeof(*c));
 
-	if (c && c->gen != gen)
+	if (c->gen != gen)
 		*c = (struct net_vcpu){ .gen = gen };
 	return c;
 }
@@ -162,19 +156,18 @@ static bool passed_on(const struct lat *l, const struct net_skb *k, const struct
 	       k->len + ETH_HEADER == in->f[1];
 }
 
-static int queued(struct lat *l, const struct lat_in *in)
+static void queued(struct lat *l, const struct lat_in *in)
 {
 	struct net_skb *k = skb_at(l, net_side_of(in), in->f[0]);
 	uint32_t dev = dev_of(l, in);
 	struct net_skb was;
-	int ret = 0;
 
-	if (!k || dev == UINT32_MAX)
-		return k ? -ENOMEM : 0;
+	if (!k)
+		return;
 	was = *k;
 	was.call = net_call_of(l, k, in);
 	if (!passed_on(l, &was, in, dev)) {
-		ret = skb_over(l, k);
+		skb_over(l, k);
 		was = (struct net_skb){ .call = was.call };
 	}
 	*k = (struct net_skb){ .gen = l->net->side[net_side_of(in)].gen,
@@ -184,7 +177,6 @@ static int queued(struct lat *l, const struct lat_in *in)
 			       .first = was.first,
 			       .call = was.call,
 			       .ref = was.ref };
-	return ret;
 }
 
 static struct net_half sent_half(const struct net_skb *k, const struct lat_in *in)
@@ -199,40 +191,35 @@ static struct net_half sent_half(const struct net_skb *k, const struct lat_in *i
 }
 
 /* A device of the guest sends: it is before us what happens to it on the host. */
-static int guest_sends(struct lat *l, struct lat_vcpu *v, struct net_skb *k,
-		       const struct lat_in *in)
+static void guest_sends(struct lat *l, struct lat_vcpu *v, struct net_skb *k,
+			const struct lat_in *in)
 {
 	struct net_vcpu *c = vcpu_of(l, v);
 	struct net_half h = sent_half(k, in);
 	struct net_queue *q;
-	int ret;
 
-	if (!c)
-		return -ENOMEM;
 	h.t[NP_FIRST] = 0;
 	c->sends.queue = 0;
 	k->ref.queue = 0;
 	if (!both(l, v->vm, in->t))
-		return 0;
-	ret = net_queue_get(l, v->vm, k->dev, k->queue, true, true, &q);
-	if (!ret && q)
-		ret = net_add(l, q, &h, &k->ref);
+		return;
+	q = net_queue_get(l, v->vm, k->dev, k->queue, true, true);
+	if (q)
+		net_add(l, q, &h, &k->ref);
 	c->sends = k->ref;
-	return ret;
 }
 
-static int started(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void started(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct net_skb *k = skb_at(l, net_side_of(in), in->f[0]);
 	uint32_t dev = dev_of(l, in);
-	int ret = 0;
 
-	if (!k || dev == UINT32_MAX)
-		return k ? -ENOMEM : 0;
+	if (!k)
+		return;
 	if ((k->state == SKB_QUEUED && k->dev == dev) || passed_on(l, k, in, dev)) {
-		ret = net_ended(l, k, in, NET_FORWARDED);
+		net_ended(l, k, in, NET_FORWARDED);
 	} else {
-		ret = skb_over(l, k);
+		skb_over(l, k);
 		k->gen = l->net->side[net_side_of(in)].gen;
 	}
 	k->state = SKB_SENT;
@@ -242,24 +229,22 @@ static int started(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	k->queue = (uint32_t)in->f[2];
 	k->ref.queue = 0;
 	k->ident = (struct net_ident){ 0 };
-	if (!ret && v)
-		ret = guest_sends(l, v, k, in);
-	return ret ?: net_id_seen(l, k, in);
+	if (v)
+		guest_sends(l, v, k, in);
+	net_id_seen(l, k, in);
 }
 
 /* The device was busy: the same packet comes again. */
-static int send_ended(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void send_ended(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct net_vcpu *c = vcpu_of(l, v);
 	struct net_skb *k = skb_known(l, in);
 
-	if (!c)
-		return -ENOMEM;
 	c->sends.queue = 0;
 	if (in->f[1] != NETDEV_TX_BUSY || !k || k->state != SKB_SENT)
-		return 0;
+		return;
 	k->state = SKB_QUEUED;
-	return net_unsent(l, &k->ref);
+	net_unsent(l, &k->ref);
 }
 
 /* A vCPU writes to a device while its guest sends: for all that it sent since the last time. */
@@ -268,7 +253,7 @@ void lat_net_doorbell(struct lat *l, struct lat_vcpu *v)
 	struct net_vcpu *c = vcpu_of(l, v);
 	struct net_queue *q;
 
-	if (!c || !net_half_of(l, &c->sends))
+	if (!net_half_of(l, &c->sends))
 		return;
 	q = &l->net->queue[c->sends.queue - 1];
 	for (uint64_t n = MAX(q->rung, q->q.first); n < q->q.next; n++)
@@ -279,61 +264,55 @@ void lat_net_doorbell(struct lat *l, struct lat_vcpu *v)
 /* ---- received ---- */
 
 /* A thread of the VMM, or vhost's, hands over to the host what its guest sent. */
-static int tap_got(struct lat *l, struct net_skb *k, const struct lat_in *in, size_t vm)
+static void tap_got(struct lat *l, struct net_skb *k, const struct lat_in *in, size_t vm)
 {
 	struct net_half h = { .len = (uint32_t)in->f[1], .tid = in->i->tid };
 	uint32_t number = in->kind == EV_NET_ENTRY && in->f[2] ? (uint32_t)in->f[2] - 1 : 0;
 	struct net_queue *q;
-	int ret;
 
-	if (net_dev_ends(l, k->dev))
-		return -ENOMEM;
+	net_dev_ends(l, k->dev);
 	if (!both(l, vm, in->t))
-		return 0;
-	ret = net_queue_get(l, vm, k->dev, number, true, false, &q);
-	if (ret || !q)
-		return ret;
+		return;
+	q = net_queue_get(l, vm, k->dev, number, true, false);
+	if (!q)
+		return;
 	h.t[NP_RAN] = lat_worker_since(l, in->i->tid);
 	h.t[NP_TAKEN] = in->t;
 	q->vhost = !strncmp(tl_comm(in->i->src, in->i->tid), "vhost-", 6);
-	return net_add(l, q, &h, &k->ref);
+	net_add(l, q, &h, &k->ref);
 }
 
-static int guest_got(struct lat *l, struct lat_vcpu *v, struct net_skb *k, const struct lat_in *in)
+static void guest_got(struct lat *l, struct lat_vcpu *v, struct net_skb *k, const struct lat_in *in)
 {
 	struct net_half h = { .len = (uint32_t)in->f[1], .vcpu = v->id };
 	struct net_vcpu *c = vcpu_of(l, v);
 	uint32_t number = in->kind != EV_NET_RECEIVE && in->f[2] ? (uint32_t)in->f[2] - 1 : 0;
 	struct net_queue *q;
-	int ret;
 
-	if (!c)
-		return -ENOMEM;
 	c->polled++;
 	if (!both(l, v->vm, in->t))
-		return 0;
-	ret = net_queue_get(l, v->vm, k->dev, number, false, false, &q);
-	if (ret || !q)
-		return ret;
+		return;
+	q = net_queue_get(l, v->vm, k->dev, number, false, false);
+	if (!q)
+		return;
 	h.t[NP_SOURCE] = c->source;
 	h.t[NP_HANDLER] = c->handler;
 	h.t[NP_NAPI] = in->t;
 	if (in->kind == EV_NET_RECEIVE)
 		h.t[NP_STACK] = in->t;
 	c->queue = (uint32_t)(q - l->net->queue) + 1;
-	return net_add(l, q, &h, &k->ref);
+	net_add(l, q, &h, &k->ref);
 }
 
-static int received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct net_skb *k = skb_at(l, net_side_of(in), in->f[0]);
 	uint32_t dev = dev_of(l, in);
 	struct net_half *h;
 	int64_t vm = -1;
-	int ret;
 
-	if (!k || dev == UINT32_MAX)
-		return k ? -ENOMEM : 0;
+	if (!k)
+		return;
 	l->net->dev[dev].early |= in->kind != EV_NET_RECEIVE;
 	if (k->state == SKB_IN && k->dev == dev && in->kind == EV_NET_RECEIVE && !k->stacked) {
 		k->stacked = true;
@@ -342,7 +321,9 @@ static int received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		if (h && !k->up)
 			h->t[NP_STACK] = in->t;
 		net_busy_with(l, k, in);
-		return k->up ? 0 : net_raw_gets(l, k, in);
+		if (!(k->up))
+			net_raw_gets(l, k, in);
+		return;
 	}
 	/* A bridge or VLAN device has it from a device below, which received it a moment ago. */
 	if (k->state == SKB_IN && k->stacked && k->dev != dev && in->kind != EV_GRO &&
@@ -351,12 +332,12 @@ static int received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		k->stacked = in->kind == EV_NET_RECEIVE;
 		k->dev = dev;
 		net_busy_with(l, k, in);
-		return 0;
+		return;
 	}
 	/* Who passes it on is a device of this kernel's own. */
 	if (!v && k->state != SKB_SENT && k->state != SKB_QUEUED)
 		vm = vm_at_work(l, in);
-	ret = skb_over(l, k);
+	skb_over(l, k);
 	*k = (struct net_skb){ .gen = l->net->side[net_side_of(in)].gen,
 			       .state = SKB_IN,
 			       .dev = dev,
@@ -366,17 +347,18 @@ static int received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 			       .cpu = in->i->cpu,
 			       .context = net_context(in),
 			       .epoch = l->net->epoch[in->i->cpu % NET_CPUS] };
-	if (ret || (in->kind == EV_NET_RECEIVE && l->net->dev[dev].early))
-		return ret;
+	if (in->kind == EV_NET_RECEIVE && l->net->dev[dev].early)
+		return;
 	if (v)
-		ret = guest_got(l, v, k, in);
+		guest_got(l, v, k, in);
 	else if (vm >= 0)
-		ret = tap_got(l, k, in, (size_t)vm);
-	ret = ret ?: net_id_seen(l, k, in);
+		tap_got(l, k, in, (size_t)vm);
+	net_id_seen(l, k, in);
 	/* What is not merged is passed to the stack at once. */
 	if (in->kind != EV_GRO)
 		net_busy_with(l, k, in);
-	return ret || in->kind != EV_NET_RECEIVE ? ret : net_raw_gets(l, k, in);
+	if (in->kind == EV_NET_RECEIVE)
+		net_raw_gets(l, k, in);
 }
 
 /* One more is in the ring, in so many buffers as it may take. False: it may be full. */
@@ -396,16 +378,13 @@ static uint64_t published_by(const struct net_queue *q, uint64_t t)
 }
 
 /* The guest polled a queue; with less than it might have taken, until it was empty. */
-static int polled(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void polled(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct net_vcpu *c = vcpu_of(l, v);
 	uint32_t dev = dev_of(l, in);
 	const struct net_queue *to;
 	uint64_t begin;
-	int ret = 0;
 
-	if (!c || dev == UINT32_MAX)
-		return -ENOMEM;
 	net_busy_over(l, in);
 	to = c->queue && c->polled && c->polled == in->f[1] && in->f[1] < in->f[2]
 		     ? &l->net->queue[c->queue - 1]
@@ -413,8 +392,8 @@ static int polled(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	begin = c->begin;
 	c->begin = in->t;
 	c->polled = c->queue = 0;
-	ret = net_dev_ends(l, dev);
-	for (uint32_t i = 0; to && i < to->nlink && !ret; i++) {
+	net_dev_ends(l, dev);
+	for (uint32_t i = 0; to && i < to->nlink; i++) {
 		struct net_queue *from = &l->net->queue[l->net->link[to->link[i]].sender];
 		uint64_t n = published_by(from, begin);
 
@@ -422,9 +401,8 @@ static int polled(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		for (uint64_t k = MAX(n, from->q.first); k < from->q.next; k++)
 			if (!loads(from, net_fifo_at(&from->q, k)->len))
 				break;
-		ret = net_arrived(l, from, n);
+		net_arrived(l, from, n);
 	}
-	return ret;
 }
 
 /* ---- freed ---- */
@@ -450,80 +428,83 @@ static void takes(struct lat *l, struct net_task *task, int32_t tid, struct net_
 }
 
 /* A thread of the VMM, or vhost's, took it from the tap: it is the guest's from here on. */
-static int tap_taken(struct lat *l, struct net_skb *k, const struct lat_in *in, size_t vm)
+static void tap_taken(struct lat *l, struct net_skb *k, const struct lat_in *in, size_t vm)
 {
 	struct net_half h = sent_half(k, in);
 	struct net_task *task = net_task_of(l, 0, in->i->tid);
 	struct net_ref ref;
 	struct net_queue *q;
-	int ret;
 
 	if (!task)
-		return in->i->tid > 0 ? -ENOMEM : 0;
-	if (net_dev_ends(l, k->dev))
-		return -ENOMEM;
+		return;
+	net_dev_ends(l, k->dev);
 	if (!both(l, vm, in->t))
-		return 0;
-	ret = net_queue_get(l, vm, k->dev, k->queue, false, true, &q);
-	if (ret || !q)
-		return ret;
+		return;
+	q = net_queue_get(l, vm, k->dev, k->queue, false, true);
+	if (!q)
+		return;
 	h.t[NP_RAN] = lat_worker_since(l, in->i->tid);
 	h.t[NP_TAKEN] = in->t;
 	takes(l, task, in->i->tid, q);
 	(void)loads(q, k->len);
 	q->vhost = !strncmp(tl_comm(in->i->src, in->i->tid), "vhost-", 6);
-	ret = net_add(l, q, &h, &ref);
-	return !ret && h.ident.id ? net_identified(l, &ref) : ret;
+	net_add(l, q, &h, &ref);
+	if (h.ident.id)
+		net_identified(l, &ref);
 }
 
 /* What was received is done with: by its reader, or by the kernel that was busy with it. */
-static int received_freed(struct lat *l, struct net_skb *k, const struct lat_in *in)
+static void received_freed(struct lat *l, struct net_skb *k, const struct lat_in *in)
 {
 	struct net_busy *b = net_busy_at(l, in);
 
 	if (b->ref.queue == k->ref.queue && b->ref.n == k->ref.n)
 		b->ref.queue = 0;
 	if (in->kind == EV_SKB_FREE && net_is_reader(k, in))
-		return net_ended(l, k, in, NET_READ);
-	return net_ended(l, k, k->context == net_context(in) ? in : NULL, NET_IN_STACK);
+		net_ended(l, k, in, NET_READ);
+	else
+		net_ended(l, k, k->context == net_context(in) ? in : NULL, NET_IN_STACK);
 }
 
-static int freed(struct lat *l, const struct lat_in *in)
+static void freed(struct lat *l, const struct lat_in *in)
 {
 	bool guest = in->i->src->guest, sent, drop = in->kind == EV_SKB_DROP;
 	struct net_skb *k = skb_known(l, in);
-	int ret = 0;
 
 	if (!k)
-		return 0;
+		return;
 	sent = k->state == SKB_SENT;
 	if (k->state == SKB_IN) {
-		ret = received_freed(l, k, in);
+		received_freed(l, k, in);
 	} else if (drop) {
 		net_dropped(l, k->dev, guest);
-		ret = sent && guest ? net_unsent(l, &k->ref) : 0;
+		if (sent && guest)
+			net_unsent(l, &k->ref);
 	} else if (sent && guest && net_half_of(l, &k->ref)) {
-		ret = net_arrived(l, &l->net->queue[k->ref.queue - 1], k->ref.n + 1);
+		net_arrived(l, &l->net->queue[k->ref.queue - 1], k->ref.n + 1);
 	}
 	k->state = SKB_NONE;
-	return ret;
 }
 
 /* Its bytes were copied to a program. */
-static int copied(struct lat *l, const struct lat_in *in)
+static void copied(struct lat *l, const struct lat_in *in)
 {
 	struct net_skb *k = skb_known(l, in);
 	int64_t vm;
 
-	if (!k)
-		return net_reads_copy(l, in);
-	if (k->state == SKB_IN && net_is_reader(k, in))
-		return net_ended(l, k, in, NET_READ);
+	if (!k) {
+		net_reads_copy(l, in);
+		return;
+	}
+	if (k->state == SKB_IN && net_is_reader(k, in)) {
+		net_ended(l, k, in, NET_READ);
+		return;
+	}
 	vm = k->state == SKB_SENT && !in->i->src->guest ? vm_at_work(l, in) : -1;
 	if (vm < 0)
-		return 0;
+		return;
 	k->state = SKB_NONE;
-	return tap_taken(l, k, in, (size_t)vm);
+	tap_taken(l, k, in, (size_t)vm);
 }
 
 /* ---- the walk ---- */
@@ -547,60 +528,59 @@ static void published(struct lat *l, int32_t tid, uint64_t t)
 	}
 }
 
-static int common(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void common(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	switch (in->kind) {
-	case EV_NET_QUEUE: return queued(l, in);
-	case EV_NET_START: return started(l, v, in);
+	case EV_NET_QUEUE: queued(l, in); break;
+	case EV_NET_START: started(l, v, in); break;
 	case EV_NET_ENTRY:
 	case EV_NET_RECEIVE:
-	case EV_GRO: return received(l, v, in);
+	case EV_GRO: received(l, v, in); break;
 	case EV_SKB_FREE:
-	case EV_SKB_DROP: return freed(l, in);
-	case EV_SKB_COPY: return copied(l, in);
-	case EV_NET_HEAD: return net_id_event(l, skb_known(l, in), in);
+	case EV_SKB_DROP: freed(l, in); break;
+	case EV_SKB_COPY: copied(l, in); break;
+	case EV_NET_HEAD: net_id_event(l, skb_known(l, in), in); break;
 	case EV_CALL_SEND:
 	case EV_CALL_RECEIVE:
-	case EV_CALL_END: return net_called(l, in);
+	case EV_CALL_END: net_called(l, in); break;
 	case EV_WAKING:
-	case EV_WAKEUP: return net_task_woken(l, in);
-	default: return 0;
+	case EV_WAKEUP: net_task_woken(l, in); break;
+	default: break;
 	}
 }
 
-int lat_net_host(struct lat *l, const struct lat_in *in)
+void lat_net_host(struct lat *l, const struct lat_in *in)
 {
 	if (in->i->src->index) /* of another host, whose addresses are others */
-		return 0;
+		return;
 	switch (in->kind) {
 	case EV_NAPI_POLL:
 		l->net->epoch[in->i->cpu % NET_CPUS]++;
 		net_busy_over(l, in);
-		return 0;
+		return;
 	case EV_MSI:
-	case EV_SET_IRQ: published(l, in->i->tid, in->t); return 0;
+	case EV_SET_IRQ: published(l, in->i->tid, in->t); return;
 	case EV_SWITCH:
 		if (event_task_sleeps(in->f[1]))
 			published(l, (int32_t)in->f[0], in->t);
-		return net_task_switch(l, in);
-	default: return common(l, NULL, in);
+		net_task_switch(l, in);
+		return;
+	default: common(l, NULL, in); return;
 	}
 }
 
-int lat_net_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+void lat_net_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct net_vcpu *c;
 
 	if (in->i->unplaced)
-		return 0;
+		return;
 	switch (in->kind) {
 	case EV_SOFTIRQ_ENTRY:
 	case EV_SOFTIRQ_RAISE:
 		if (in->f[0] != SOFTIRQ_NET_RX)
-			return 0;
+			return;
 		c = vcpu_of(l, v);
-		if (!c)
-			return -ENOMEM;
 		if (in->kind == EV_SOFTIRQ_ENTRY) {
 			c->begin = in->t;
 			c->polled = c->queue = 0;
@@ -608,18 +588,18 @@ int lat_net_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 			c->source = v->running.t_source;
 			c->handler = v->running.t_handler;
 		}
-		return 0;
-	case EV_NAPI_POLL: return polled(l, v, in);
-	case EV_NET_XMIT: return send_ended(l, v, in);
-	case EV_SWITCH: return net_task_switch(l, in);
-	default: return common(l, v, in);
+		return;
+	case EV_NAPI_POLL: polled(l, v, in); return;
+	case EV_NET_XMIT: send_ended(l, v, in); return;
+	case EV_SWITCH: net_task_switch(l, in); return;
+	default: common(l, v, in); return;
 	}
 }
 
-int lat_net_forget(struct lat *l, int64_t vm)
+void lat_net_forget(struct lat *l, int64_t vm)
 {
 	if (!l->net)
-		return 0;
+		return;
 	for (size_t i = 0; i <= l->map->nvm; i++)
 		if (vm < 0 ? !i : i == (size_t)vm + 1) {
 			l->net->side[i].gen++;
@@ -628,13 +608,13 @@ int lat_net_forget(struct lat *l, int64_t vm)
 		}
 	for (size_t i = 0; vm < 0 && i < l->net->queue_at.n; i++)
 		l->net->queue[i].taker = 0;
-	return net_cut(l, vm);
+	net_cut(l, vm);
 }
 
-int lat_net_finish(struct lat *l)
+void lat_net_finish(struct lat *l)
 {
-	int ret = l->net ? net_finish(l) : 0;
-
+	if (l->net)
+		net_finish(l);
 	for (unsigned int out = 0; l->net && out < 2; out++) {
 		uint64_t *count = l->table[out ? LAT_T_NET_TX : LAT_T_NET_RX].count;
 
@@ -646,5 +626,4 @@ int lat_net_finish(struct lat *l)
 		count[NET_UNPAIRED] =
 			count[NET_SENT] - count[NET_MEASURED] - count[NET_CUT] - count[NET_OPEN];
 	}
-	return ret;
 }

@@ -264,39 +264,37 @@ static inline int32_t net_context(const struct lat_in *in)
 
 /* net_link.c */
 /*
- * The queue of a device of that VM, made when there is none; *q is NULL if it has too many: then
- * what it sends is not paired. 0 or -ENOMEM.
+ * The queue of a device of that VM, made when there is none; NULL if it has too many: then what it
+ * sends is not paired.
  */
-int net_queue_get(struct lat *l, size_t vm, uint32_t dev, uint32_t number, bool out, bool sent,
-		  struct net_queue **q) __must_check;
+struct net_queue *net_queue_get(struct lat *l, size_t vm, uint32_t dev, uint32_t number, bool out,
+				bool sent);
 /* The device may be an end of the way: its packets may be those of other devices. */
-int net_dev_ends(struct lat *l, uint32_t dev) __must_check;
+void net_dev_ends(struct lat *l, uint32_t dev);
 /* Adds a half. *ref names it. */
-int net_add(struct lat *l, struct net_queue *q, const struct net_half *h,
-	    struct net_ref *ref) __must_check;
+void net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct net_ref *ref);
 /* NULL: it was forgotten. */
 struct net_half *net_half_of(const struct lat *l, const struct net_ref *ref);
 /* Those that the queue sent up to number n have arrived by now. */
-int net_arrived(struct lat *l, struct net_queue *q, uint64_t n) __must_check;
+void net_arrived(struct lat *l, struct net_queue *q, uint64_t n);
 /* The identity of a half is known. */
-int net_identified(struct lat *l, const struct net_ref *ref) __must_check;
+void net_identified(struct lat *l, const struct net_ref *ref);
 /* It was not sent, after all. */
-int net_unsent(struct lat *l, const struct net_ref *ref) __must_check;
+void net_unsent(struct lat *l, const struct net_ref *ref);
 /* A packet that dev was to send was dropped. */
 void net_dropped(struct lat *l, uint32_t dev, bool out);
 /* A received one ended: what is proved may be told. */
-int net_tell(struct lat *l, struct net_queue *q) __must_check;
+void net_tell(struct lat *l, struct net_queue *q);
 /* Events of a VM were lost; vm -1: of all. */
-int net_cut(struct lat *l, int64_t vm) __must_check;
-int net_finish(struct lat *l) __must_check;
+void net_cut(struct lat *l, int64_t vm);
+void net_finish(struct lat *l);
 void net_links_free(struct lat_net *m);
 
 /* net_read.c */
-/* NULL: no thread, or no memory. */
+/* NULL: no thread. */
 struct net_task *net_task_of(struct lat *l, size_t side, int32_t tid);
 /* A received packet ended; in NULL: unseen. */
-int net_ended(struct lat *l, struct net_skb *k, const struct lat_in *in,
-	      enum net_end end) __must_check;
+void net_ended(struct lat *l, struct net_skb *k, const struct lat_in *in, enum net_end end);
 /* Whether a task took it, in another context than the one that received it. */
 bool net_is_reader(const struct net_skb *k, const struct lat_in *in);
 /* What the kernel is busy with on the event's CPU; it is no longer; it is with that packet. */
@@ -304,13 +302,13 @@ struct net_busy *net_busy_at(struct lat *l, const struct lat_in *in);
 void net_busy_over(struct lat *l, const struct lat_in *in);
 void net_busy_with(struct lat *l, const struct net_skb *k, const struct lat_in *in);
 /* The packet is passed to the stack. A raw socket that waits for its like may be given a copy. */
-int net_raw_gets(struct lat *l, const struct net_skb *k, const struct lat_in *in) __must_check;
+void net_raw_gets(struct lat *l, const struct net_skb *k, const struct lat_in *in);
 /* A packet that is not known was copied to a program: it may be the copy of one that is. */
-int net_reads_copy(struct lat *l, const struct lat_in *in) __must_check;
-int net_task_woken(struct lat *l, const struct lat_in *in) __must_check;
-int net_task_switch(struct lat *l, const struct lat_in *in) __must_check;
+void net_reads_copy(struct lat *l, const struct lat_in *in);
+void net_task_woken(struct lat *l, const struct lat_in *in);
+void net_task_switch(struct lat *l, const struct lat_in *in);
 /* A system call to send or to receive begins, or ends. */
-int net_called(struct lat *l, const struct lat_in *in) __must_check;
+void net_called(struct lat *l, const struct lat_in *in);
 /*
  * When the system call began that sends the packet, if it is the first one of that call. A bridge
  * or another device upon this one had it before, in the same call.
@@ -319,19 +317,19 @@ uint64_t net_call_of(struct lat *l, const struct net_skb *was, const struct lat_
 
 /* net_id.c */
 /* A header was recorded; k: the packet at that address, or NULL. */
-int net_id_event(struct lat *l, struct net_skb *k, const struct lat_in *in) __must_check;
+void net_id_event(struct lat *l, struct net_skb *k, const struct lat_in *in);
 /* A packet was sent or received where such a probe may be. */
-int net_id_seen(struct lat *l, struct net_skb *k, const struct lat_in *in) __must_check;
+void net_id_seen(struct lat *l, struct net_skb *k, const struct lat_in *in);
 /* "udp 10.0.0.1:7000 > 10.0.0.2:7000"; empty for flow 0. */
 void net_flow_name(const struct lat_net *m, uint32_t flow, char *buf, size_t size);
 /* Adds number n of a queue that sends to the index of identities; takes it back. */
-int net_index_add(struct net_queue *q, uint64_t n) __must_check;
+void net_index_add(struct net_queue *q, uint64_t n);
 void net_index_drop(struct net_queue *q, uint64_t n);
 /* The last one with that identity, and its number; NULL: none. */
 struct net_half *net_index_find(struct net_queue *q, uint64_t id, uint64_t *n);
 
 /* net_table.c */
-int net_measured(struct lat *l, const struct net_queue *from, const struct net_queue *to,
-		 const struct net_half *s, const struct net_half *g) __must_check;
+void net_measured(struct lat *l, const struct net_queue *from, const struct net_queue *to,
+		  const struct net_half *s, const struct net_half *g);
 
 #endif

@@ -35,7 +35,7 @@ static uint32_t flow_of(struct lat_net *m, const struct net_flow *f)
 
 	if (m->flow_at.n >= FLOWS_MAX && !u64map_get(&m->flow_at, key, NULL))
 		return 0;
-	to = u64map_elem(&m->flow_at, key, &m->flow, &m->flow_cap, sizeof(*to));
+	to = xu64map_elem(&m->flow_at, key, &m->flow, &m->flow_cap, sizeof(*to));
 	if (!to)
 		return 0;
 	*to = *f;
@@ -145,19 +145,19 @@ static struct net_told *told_at(struct lat *l, const struct lat_in *in)
 	return t;
 }
 
-static int identified(struct lat *l, struct net_skb *k, const struct net_ident *ident)
+static void identified(struct lat *l, struct net_skb *k, const struct net_ident *ident)
 {
 	struct net_half *h = net_half_of(l, &k->ref);
 
 	k->ident = *ident;
 	if (!h || h->len != k->len)
-		return 0;
+		return;
 	h->ident = *ident;
-	return net_identified(l, &k->ref);
+	net_identified(l, &k->ref);
 }
 
 /* The probe's event comes right behind that of the packet, or, if that one has a filter, before. */
-int net_id_event(struct lat *l, struct net_skb *k, const struct lat_in *in)
+void net_id_event(struct lat *l, struct net_skb *k, const struct lat_in *in)
 {
 	struct net_told *t = told_at(l, in);
 	bool behind = t->seen && t->address == in->f[0] && k && k->len == in->f[1];
@@ -165,15 +165,17 @@ int net_id_event(struct lat *l, struct net_skb *k, const struct lat_in *in)
 	struct net_ident ident = ident_of(l, in, sent ? ETH_HEADER : 0);
 
 	*t = (struct net_told){ .cpu = t->cpu };
-	if (behind)
-		return ident.id ? identified(l, k, &ident) : 0;
+	if (behind) {
+		if (ident.id)
+			identified(l, k, &ident);
+		return;
+	}
 	t->address = in->f[0];
 	t->len = (uint32_t)in->f[1];
 	t->ident = ident;
-	return 0;
 }
 
-int net_id_seen(struct lat *l, struct net_skb *k, const struct lat_in *in)
+void net_id_seen(struct lat *l, struct net_skb *k, const struct lat_in *in)
 {
 	struct net_told *t = told_at(l, in);
 	struct net_ident ident = { 0 };
@@ -182,7 +184,8 @@ int net_id_seen(struct lat *l, struct net_skb *k, const struct lat_in *in)
 	if (before)
 		ident = t->ident;
 	*t = (struct net_told){ .cpu = t->cpu, .address = in->f[0], .seen = !before };
-	return before ? identified(l, k, &ident) : 0;
+	if (before)
+		identified(l, k, &ident);
 }
 
 /* ---- what was sent, by identity ---- */
@@ -199,21 +202,18 @@ static struct net_half *in_bucket(const struct net_queue *q, uint64_t at)
 	return at > MAX(q->q.first, q->past) && at <= q->q.next ? net_fifo_at(&q->q, at - 1) : NULL;
 }
 
-int net_index_add(struct net_queue *q, uint64_t n)
+void net_index_add(struct net_queue *q, uint64_t n)
 {
 	struct net_half *h = net_fifo_at(&q->q, n), *o;
 	uint64_t *b;
 
-	q->bucket = q->bucket ?: calloc(BUCKETS, sizeof(*q->bucket));
-	if (!q->bucket)
-		return -ENOMEM;
+	q->bucket = q->bucket ?: xcalloc(BUCKETS, sizeof(*q->bucket));
 	b = bucket_of(q, h->ident.id);
 	for (uint64_t at = *b; (o = in_bucket(q, at)); at = o->chain)
 		if (o->ident.id == h->ident.id)
 			o->twin = h->twin = true;
 	h->chain = *b;
 	*b = n + 1;
-	return 0;
 }
 
 void net_index_drop(struct net_queue *q, uint64_t n)

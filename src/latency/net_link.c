@@ -41,10 +41,11 @@ static struct net_half *fifo_push(struct net_fifo *f)
 {
 	if (f->next - f->first == f->cap) {
 		size_t cap = f->cap ? f->cap * 2 : 64;
-		struct net_half *h = cap <= FIFO_MAX ? calloc(cap, sizeof(*h)) : NULL;
+		struct net_half *h;
 
-		if (!h)
+		if (cap > FIFO_MAX)
 			return NULL;
+		h = xcalloc(cap, sizeof(*h));
 		for (uint64_t n = f->first; n < f->next; n++)
 			h[n & (cap - 1)] = *net_fifo_at(f, n);
 		free(f->h);
@@ -84,7 +85,7 @@ void net_dropped(struct lat *l, uint32_t dev, bool out)
 }
 
 /* What was sent or received before it was known that these may belong together counts, too. */
-static int link_add(struct lat *l, uint32_t sender, uint32_t receiver)
+static void link_add(struct lat *l, uint32_t sender, uint32_t receiver)
 {
 	struct net_queue *s = queue_of(l, sender), *g = queue_of(l, receiver);
 	struct {
@@ -95,14 +96,10 @@ static int link_add(struct lat *l, uint32_t sender, uint32_t receiver)
 	struct net_pair *pair;
 
 	if (s->nlink >= NET_LINKS || g->nlink >= NET_LINKS)
-		return 0;
-	pair = u64map_elem(&l->net->pair_at, hash_bytes(&l->net->key, &id, sizeof(id)),
-			   &l->net->pair, &l->net->pair_cap, sizeof(*pair));
-	if (!pair)
-		return -ENOMEM;
-	k = array_grow(&l->net->link, l->net->nlink, &l->net->link_cap, sizeof(*k));
-	if (!k)
-		return -ENOMEM;
+		return;
+	pair = xu64map_elem(&l->net->pair_at, hash_bytes(&l->net->key, &id, sizeof(id)),
+			    &l->net->pair, &l->net->pair_cap, sizeof(*pair));
+	k = xarray_grow(&l->net->link, l->net->nlink, &l->net->link_cap, sizeof(*k));
 	if (!s->nlink)
 		net_count(l, l->net->sent, s, s->q.next - s->q.first);
 	s->link[s->nlink++] = g->link[g->nlink++] = (uint32_t)l->net->nlink++;
@@ -113,67 +110,58 @@ static int link_add(struct lat *l, uint32_t sender, uint32_t receiver)
 	k->proven_at = k->told_at = g->q.first;
 	if (s->q.first || g->q.first) /* not from the beginning of both captures */
 		k->start = NET_LOST;
-	return 0;
 }
 
-static int links_add(struct lat *l, uint32_t at)
+static void links_add(struct lat *l, uint32_t at)
 {
-	int ret = 0;
-
-	for (uint32_t i = 0; i < l->net->queue_at.n && !ret; i++) {
+	for (uint32_t i = 0; i < l->net->queue_at.n; i++) {
 		const struct net_queue *q = queue_of(l, at), *o = queue_of(l, i);
 
 		if (o->vm == q->vm && o->out == q->out && o->sent != q->sent &&
 		    o->number == q->number && l->net->dev[o->dev].end)
-			ret = link_add(l, q->sent ? at : i, q->sent ? i : at);
+			link_add(l, q->sent ? at : i, q->sent ? i : at);
 	}
-	return ret;
 }
 
-int net_dev_ends(struct lat *l, uint32_t dev)
+void net_dev_ends(struct lat *l, uint32_t dev)
 {
-	int ret = 0;
-
 	if (l->net->dev[dev].end)
-		return 0;
+		return;
 	l->net->dev[dev].end = true;
-	for (uint32_t i = 0; i < l->net->queue_at.n && !ret; i++)
+	for (uint32_t i = 0; i < l->net->queue_at.n; i++)
 		if (queue_of(l, i)->dev == dev)
-			ret = links_add(l, i);
-	return ret;
+			links_add(l, i);
 }
 
-int net_queue_get(struct lat *l, size_t vm, uint32_t dev, uint32_t number, bool out, bool sent,
-		  struct net_queue **q)
+struct net_queue *net_queue_get(struct lat *l, size_t vm, uint32_t dev, uint32_t number, bool out,
+				bool sent)
 {
 	struct lat_net *m = l->net;
 	uint64_t key = (uint64_t)vm << 44 ^ (uint64_t)dev << 16 ^ (number & 0x3fffu) << 2 ^
 		       (uint64_t)out << 1 ^ (uint64_t)sent,
 		 at;
+	struct net_queue *q;
 
-	*q = NULL;
-	if (u64map_get(&m->queue_at, key, &at)) {
-		*q = &m->queue[at];
-		return 0;
-	}
+	if (u64map_get(&m->queue_at, key, &at))
+		return &m->queue[at];
 	if (m->queue_at.n >= QUEUES_MAX || m->side[vm + 1].nqueue >= QUEUES_VM) {
 		if (lat_wanted(l, (int64_t)vm, l->o.vcpu))
 			m->sent[out] += sent;
-		return 0;
+		return NULL;
 	}
 	at = m->queue_at.n;
-	*q = u64map_elem(&m->queue_at, key, &m->queue, &m->queue_cap, sizeof(**q));
-	if (!*q)
-		return -ENOMEM;
+	q = xu64map_elem(&m->queue_at, key, &m->queue, &m->queue_cap, sizeof(*q));
 	m->side[vm + 1].nqueue++;
 	if (!m->dev[dev].vm)
 		m->dev[dev].vm = vm + 1;
-	(*q)->vm = vm;
-	(*q)->dev = dev;
-	(*q)->number = number;
-	(*q)->out = out;
-	(*q)->sent = sent;
-	return m->dev[dev].end ? links_add(l, (uint32_t)at) : 0;
+	q->vm = vm;
+	q->dev = dev;
+	q->number = number;
+	q->out = out;
+	q->sent = sent;
+	if (m->dev[dev].end)
+		links_add(l, (uint32_t)at);
+	return q;
 }
 
 struct net_half *net_half_of(const struct lat *l, const struct net_ref *ref)
@@ -258,15 +246,14 @@ static bool doubtful(const struct lat *l, const struct net_link *k, const struct
  * Reports what is proved, except the last pairs, which later events may put in doubt. whole: those,
  * too.
  */
-static int tell(struct lat *l, struct net_link *k, bool whole)
+static void tell(struct lat *l, struct net_link *k, bool whole)
 {
 	struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
 	uint64_t end = whole ? k->proven : MIN(k->proven, s->q.next - MIN(s->q.next, DOUBT));
-	int ret = 0;
 
 	if (k->told >= end || !is_it(l, k))
-		return 0;
-	while (!ret && k->told < end) {
+		return;
+	while (k->told < end) {
 		const struct net_half *from = net_fifo_at(&s->q, k->told), *to;
 
 		if (from->alone) {
@@ -283,14 +270,13 @@ static int tell(struct lat *l, struct net_link *k, bool whole)
 		if (doubtful(l, k, from))
 			continue;
 		net_count(l, l->net->measured, s, 1);
-		ret = net_measured(l, s, g, from, to);
+		net_measured(l, s, g, from, to);
 	}
 	for (uint32_t i = 0; i < s->nlink; i++)
 		if (l->net->link[s->link[i]].told < k->told)
 			link_restart(l, &l->net->link[s->link[i]]);
 	trim(l, s);
 	trim(l, g);
-	return ret;
 }
 
 /* The frame that a tap is given has a VLAN's tag beside it, and the guest's has it in it. */
@@ -363,14 +349,12 @@ static void pair_up(const struct run *whole, const struct run *part, const uint6
 }
 
 /* Both runs begin and end together, but differ: something was lost, or is from elsewhere. */
-static int compare_runs(struct lat *l, struct net_link *k, const struct run *s, const struct run *g,
-			bool firm)
+static void compare_runs(struct lat *l, struct net_link *k, const struct run *s,
+			 const struct run *g, bool firm)
 {
 	uint64_t ns = s->b - s->a, ng = g->b - g->a;
-	_cleanup_free_ uint64_t *is = calloc(2 * MAX(ns, ng) + 1, sizeof(*is));
+	_cleanup_free_ uint64_t *is = xcalloc(2 * MAX(ns, ng) + 1, sizeof(*is));
 
-	if (!is)
-		return -ENOMEM;
 	set_alone(s);
 	set_alone(g);
 	if (ng <= ns && lay(s, g, false, is) && lay(s, g, true, is + ng)) {
@@ -383,7 +367,6 @@ static int compare_runs(struct lat *l, struct net_link *k, const struct run *s, 
 	} else if (firm) {
 		shown(l, k, NET_LOSS | NET_FOREIGN);
 	}
-	return 0;
 }
 
 static void breaks(struct lat *l, struct net_link *k)
@@ -435,7 +418,7 @@ static void goes_on(struct lat *l, struct net_link *k, uint64_t i, uint64_t n, e
 }
 
 /* Nothing is known of the packets on their way, until none is. */
-static int contradicted(struct lat *l, struct net_link *k)
+static void contradicted(struct lat *l, struct net_link *k)
 {
 	struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
 
@@ -444,22 +427,21 @@ static int contradicted(struct lat *l, struct net_link *k)
 		set_alone(&(struct run){ &s->q, k->proven, s->q.next, true });
 		set_alone(&(struct run){ &g->q, k->proven_at, g->q.next, false });
 		goes_on(l, k, s->q.next, g->q.next, NET_LOST);
-		return tell(l, k, false);
+		tell(l, k, false);
+		return;
 	}
 	link_restart(l, k);
 	k->start = NET_LOST;
 	trim(l, s);
 	trim(l, g);
-	return 0;
 }
 
 /* Up to number i of what was sent and n of what was received, both sides are complete. */
-static int closes(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
+static void closes(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 {
 	struct run s = { &queue_of(l, k->sender)->q, k->proven, i, true };
 	struct run g = { &queue_of(l, k->receiver)->q, k->proven_at, n, false };
 	bool equal = i - s.a == n - g.a && k->compared >= i - s.a && !k->broken;
-	int ret = 0;
 
 	if ((k->start == NET_SUPPOSED || k->start == NET_UNKNOWN) && equal) {
 		for (uint64_t j = s.a; j < s.b; j++)
@@ -473,13 +455,15 @@ static int closes(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 			k->told_at = n;
 		}
 	} else if (!equal) {
-		if (!is_it(l, k))
-			return contradicted(l, k);
+		if (!is_it(l, k)) {
+			contradicted(l, k);
+			return;
+		}
 		breaks(l, k);
-		ret = compare_runs(l, k, &s, &g, k->start == NET_FIRM);
+		compare_runs(l, k, &s, &g, k->start == NET_FIRM);
 	}
 	goes_on(l, k, i, n, NET_FIRM);
-	return ret ?: tell(l, k, false);
+	tell(l, k, false);
 }
 
 /*
@@ -487,7 +471,7 @@ static int closes(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
  * last pair that is proved. A packet unlike its neighbours leaves only one way to pair all before
  * it.
  */
-static int recover(struct lat *l, struct net_link *k)
+static void recover(struct lat *l, struct net_link *k)
 {
 	struct run s = { &queue_of(l, k->sender)->q, k->proven, 0, true };
 	struct run g = { &queue_of(l, k->receiver)->q, k->proven_at, 0, false };
@@ -495,9 +479,7 @@ static int recover(struct lat *l, struct net_link *k)
 	uint64_t n = all - MIN(all, SPARE), last = n, *early, *late;
 	bool found;
 
-	late = calloc(2 * all + 1, sizeof(*late));
-	if (!late)
-		return -ENOMEM;
+	late = xcalloc(2 * all + 1, sizeof(*late));
 	early = late + all;
 	s.b = s.f->next;
 	g.b = g.f->next;
@@ -513,7 +495,8 @@ static int recover(struct lat *l, struct net_link *k)
 	if (!found) {
 		shown(l, k, NET_FOREIGN);
 		free(late);
-		return contradicted(l, k);
+		contradicted(l, k);
+		return;
 	}
 	if (last > head) {
 		if (late[last - 1] + 1 - s.a != last)
@@ -531,31 +514,30 @@ static int recover(struct lat *l, struct net_link *k)
 		k->trial = TRIAL + (n - last) * 3 / 2;
 	}
 	free(late);
-	return last > head ? tell(l, k, false) : 0;
+	if (last > head)
+		tell(l, k, false);
 }
 
 /* After one more came, or is known to have come. */
-static int settle(struct lat *l, struct net_link *k)
+static void settle(struct lat *l, struct net_link *k)
 {
 	if (!begins(k))
-		return 0;
+		return;
 	compare(l, k);
 	/* If as many arrived as were sent, one from elsewhere may be among them: no proof. */
 	if (got_of(l, k) >= MAX(k->trial, TRIAL) && is_it(l, k))
-		return recover(l, k);
-	return 0;
+		recover(l, k);
 }
 
 /* ---- what headers tell ---- */
 
 /* Numbers i and n are the same packet, for sure. */
-static int is_same(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
+static void is_same(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 {
 	struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
-	int ret;
 
 	if (!is_it(l, k) || i < MAX(k->told, s->cut) || n < k->told_at)
-		return 0;
+		return;
 	if (i < k->proven || n < k->proven_at) { /* not what was proved */
 		if (i < k->proven && !net_fifo_at(&s->q, i)->alone)
 			shown(l, k, NET_LOSS | NET_FOREIGN);
@@ -563,14 +545,12 @@ static int is_same(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 		take_back(&(struct run){ &g->q, k->told_at, g->q.next, false }, n);
 	} else {
 		compare(l, k);
-		ret = closes(l, k, i, n);
-		if (ret)
-			return ret;
+		closes(l, k, i, n);
 	}
 	net_fifo_at(&s->q, i)->alone = net_fifo_at(&g->q, n)->alone = false;
 	net_fifo_at(&s->q, i)->sure = true;
 	goes_on(l, k, i + 1, n + 1, NET_FIRM);
-	return tell(l, k, false);
+	tell(l, k, false);
 }
 
 /* Number n of what was received is not the packet that order says. */
@@ -599,7 +579,7 @@ static void others_wrong(struct lat *l, const struct net_link *k)
 		}
 }
 
-int net_identified(struct lat *l, const struct net_ref *ref)
+void net_identified(struct lat *l, const struct net_ref *ref)
 {
 	struct net_half *h = net_half_of(l, ref);
 	struct net_queue *q = queue_of(l, ref->queue - 1);
@@ -608,9 +588,11 @@ int net_identified(struct lat *l, const struct net_ref *ref)
 	unsigned int found = 0;
 
 	if (!h || !h->ident.id)
-		return 0;
-	if (q->sent)
-		return net_index_add(q, ref->n);
+		return;
+	if (q->sent) {
+		net_index_add(q, ref->n);
+		return;
+	}
 	for (uint32_t n = 0; n < q->nlink; n++) {
 		struct net_link *k = &l->net->link[q->link[n]];
 		uint64_t at;
@@ -626,9 +608,9 @@ int net_identified(struct lat *l, const struct net_ref *ref)
 		i = at;
 	}
 	if (found != 1)
-		return 0;
+		return;
 	others_wrong(l, is);
-	return is_same(l, is, i, ref->n);
+	is_same(l, is, i, ref->n);
 }
 
 /* ---- what happens ---- */
@@ -650,26 +632,25 @@ static void forget(struct lat *l, struct net_queue *q)
 }
 
 /* One more packet was received at the end of a link. */
-static int received(struct lat *l, struct net_link *k)
+static void received(struct lat *l, struct net_link *k)
 {
 	if (!begins(k))
-		return 0;
+		return;
 	if (got_of(l, k) > sent_of(l, k)) {
 		shown(l, k, NET_FOREIGN);
-		if (k->start == NET_SUPPOSED || !is_it(l, k))
-			return contradicted(l, k);
+		if (k->start == NET_SUPPOSED || !is_it(l, k)) {
+			contradicted(l, k);
+			return;
+		}
 		breaks(l, k);
 	}
-	return settle(l, k);
+	settle(l, k);
 }
 
-int net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct net_ref *ref)
+void net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct net_ref *ref)
 {
 	struct net_half *slot = fifo_push(&q->q);
-	int ret = 0;
 
-	if (!slot && q->q.next - q->q.first < FIFO_MAX)
-		return -ENOMEM;
 	if (!slot) { /* too many that are not proved */
 		forget(l, q);
 		slot = fifo_push(&q->q);
@@ -677,55 +658,54 @@ int net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct
 	*slot = *h;
 	*ref = (struct net_ref){ (uint32_t)(q - l->net->queue) + 1, q->gen, q->q.next - 1 };
 	net_count(l, l->net->sent, q, q->sent && q->nlink);
-	for (uint32_t i = 0; i < q->nlink && !q->sent && !ret; i++)
-		ret = received(l, &l->net->link[q->link[i]]);
+	for (uint32_t i = 0; i < q->nlink && !q->sent; i++)
+		received(l, &l->net->link[q->link[i]]);
 	if (!q->nlink && q->q.next - q->q.first > UNLINKED)
 		q->q.first++;
-	return ret;
 }
 
 /* ... to that link: what was sent up to number n. */
-static int arrived(struct lat *l, struct net_link *k, uint64_t n)
+static void arrived(struct lat *l, struct net_link *k, uint64_t n)
 {
 	uint64_t sent = n - k->proven, got = got_of(l, k);
 
 	if (n == queue_of(l, k->sender)->q.next) {
 		compare(l, k);
-		return closes(l, k, n, queue_of(l, k->receiver)->q.next);
+		closes(l, k, n, queue_of(l, k->receiver)->q.next);
+		return;
 	}
 	if (n <= k->proven || k->start == NET_LOST)
-		return 0;
+		return;
 	if (got < sent) {
 		shown(l, k, NET_LOSS);
-		if (!is_it(l, k))
-			return contradicted(l, k);
+		if (!is_it(l, k)) {
+			contradicted(l, k);
+			return;
+		}
 		if (k->start == NET_UNKNOWN)
 			k->start = NET_SUPPOSED;
 		breaks(l, k);
 	} else if (got == sent && k->start == NET_UNKNOWN) {
 		k->start = NET_SUPPOSED;
 	}
-	return settle(l, k);
+	settle(l, k);
 }
 
-int net_arrived(struct lat *l, struct net_queue *q, uint64_t n)
+void net_arrived(struct lat *l, struct net_queue *q, uint64_t n)
 {
-	int ret = 0;
-
-	for (uint32_t i = 0; i < q->nlink && !ret; i++)
-		ret = arrived(l, &l->net->link[q->link[i]], n);
-	return ret;
+	for (uint32_t i = 0; i < q->nlink; i++)
+		arrived(l, &l->net->link[q->link[i]], n);
 }
 
-int net_unsent(struct lat *l, const struct net_ref *ref)
+void net_unsent(struct lat *l, const struct net_ref *ref)
 {
 	struct net_queue *q = net_half_of(l, ref) ? queue_of(l, ref->queue - 1) : NULL;
 
 	if (!q)
-		return 0;
+		return;
 	if (ref->n + 1 != q->q.next) {
 		forget(l, q);
-		return 0;
+		return;
 	}
 	net_index_drop(q, ref->n);
 	q->q.next--;
@@ -736,47 +716,25 @@ int net_unsent(struct lat *l, const struct net_ref *ref)
 		if (MAX(k->told, k->proven) + k->compared > q->q.next)
 			link_restart(l, k);
 	}
-	return 0;
 }
 
-int net_tell(struct lat *l, struct net_queue *q)
+void net_tell(struct lat *l, struct net_queue *q)
 {
-	int ret = 0;
-
-	for (uint32_t i = 0; i < q->nlink && !ret; i++)
-		ret = tell(l, &l->net->link[q->link[i]], false);
-	return ret;
+	for (uint32_t i = 0; i < q->nlink; i++)
+		tell(l, &l->net->link[q->link[i]], false);
 }
 
 /* Nothing more will arrive: proves what can be proved. */
-static int recover_all(struct lat *l, int64_t vm)
+static void recover_all(struct lat *l, int64_t vm)
 {
-	int ret = 0;
-
-	for (size_t i = 0; i < l->net->nlink && !ret; i++) {
+	for (size_t i = 0; i < l->net->nlink; i++) {
 		struct net_link *k = &l->net->link[i];
 
 		if (vm >= 0 && queue_of(l, k->sender)->vm != (size_t)vm)
 			continue;
 		if (begins(k) && got_of(l, k) && is_it(l, k))
-			ret = recover(l, k);
+			recover(l, k);
 	}
-	return ret;
-}
-
-/* What is proved stays; the rest is counted as cut by lost events. */
-static int cut(struct lat *l, struct net_link *k)
-{
-	struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
-
-	net_count(l, l->net->cut, s, s->q.next - k->proven);
-	s->cut = s->q.next;
-	set_alone(&(struct run){ &s->q, k->proven, s->q.next, true });
-	set_alone(&(struct run){ &g->q, k->proven_at, g->q.next, false });
-	for (uint64_t n = k->told_at; n < g->q.next; n++)
-		net_fifo_at(&g->q, n)->ended = true;
-	goes_on(l, k, s->q.next, g->q.next, NET_UNKNOWN);
-	return tell(l, k, false);
 }
 
 /* The link that is known to be the queue's; NULL: none. */
@@ -788,18 +746,28 @@ static struct net_link *link_of(const struct lat *l, const struct net_queue *q)
 	return NULL;
 }
 
-int net_cut(struct lat *l, int64_t vm)
+void net_cut(struct lat *l, int64_t vm)
 {
-	int ret = recover_all(l, vm);
-
-	for (size_t i = 0; i < l->net->queue_at.n && !ret; i++) {
+	recover_all(l, vm);
+	for (size_t i = 0; i < l->net->queue_at.n; i++) {
 		struct net_queue *q = queue_of(l, (uint32_t)i);
 		struct net_link *k = link_of(l, q);
 
 		if (vm >= 0 && q->vm != (size_t)vm)
 			continue;
-		if (k && q->sent)
-			ret = cut(l, k);
+		/* What is proved stays; the rest is counted as cut by lost events. */
+		if (k && q->sent) {
+			struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
+
+			net_count(l, l->net->cut, s, s->q.next - k->proven);
+			s->cut = s->q.next;
+			set_alone(&(struct run){ &s->q, k->proven, s->q.next, true });
+			set_alone(&(struct run){ &g->q, k->proven_at, g->q.next, false });
+			for (uint64_t n = k->told_at; n < g->q.next; n++)
+				net_fifo_at(&g->q, n)->ended = true;
+			goes_on(l, k, s->q.next, g->q.next, NET_UNKNOWN);
+			tell(l, k, false);
+		}
 		if (k) {
 			unknown(q);
 			continue;
@@ -808,22 +776,19 @@ int net_cut(struct lat *l, int64_t vm)
 			net_count(l, l->net->cut, q, q->q.next - q->q.first);
 		forget(l, q);
 	}
-	return ret;
 }
 
-int net_finish(struct lat *l)
+void net_finish(struct lat *l)
 {
-	int ret = recover_all(l, -1);
-
-	for (size_t i = 0; i < l->net->nlink && !ret; i++) {
+	recover_all(l, -1);
+	for (size_t i = 0; i < l->net->nlink; i++) {
 		struct net_link *k = &l->net->link[i];
 
-		ret = tell(l, k, true);
+		tell(l, k, true);
 		if (begins(k) && is_it(l, k) && sent_of(l, k) > got_of(l, k))
 			net_count(l, l->net->open, queue_of(l, k->sender),
 				  sent_of(l, k) - got_of(l, k));
 	}
-	return ret;
 }
 
 void net_links_free(struct lat_net *m)

@@ -12,8 +12,8 @@
 struct net_task *net_task_of(struct lat *l, size_t side, int32_t tid)
 {
 	struct net_side *s = &l->net->side[side];
-	struct net_task *t = tid > 0 ? u64map_elem(&s->task_at, (uint32_t)tid, &s->task,
-						   &s->task_cap, sizeof(*t))
+	struct net_task *t = tid > 0 ? xu64map_elem(&s->task_at, (uint32_t)tid, &s->task,
+						    &s->task_cap, sizeof(*t))
 				     : NULL;
 
 	if (t && t->gen != s->gen)
@@ -23,32 +23,31 @@ struct net_task *net_task_of(struct lat *l, size_t side, int32_t tid)
 
 /* ---- the end of what was received ---- */
 
-static int over(struct lat *l, struct net_half *h, const struct net_ref *ref)
+static void over(struct lat *l, struct net_half *h, const struct net_ref *ref)
 {
 	h->ended = true;
-	return net_tell(l, &l->net->queue[ref->queue - 1]);
+	net_tell(l, &l->net->queue[ref->queue - 1]);
 }
 
 /* The task goes on to another packet, or is back from its system call, at t; 0: unseen. */
-static int reading_over(struct lat *l, struct net_task *task, uint64_t t)
+static void reading_over(struct lat *l, struct net_task *task, uint64_t t)
 {
 	struct net_ref ref = task->reads;
 	struct net_half *h = net_half_of(l, &ref);
 
 	task->reads.queue = 0;
 	if (!h || !h->reading)
-		return 0;
+		return;
 	h->reading = false;
 	h->t[NP_BACK] = t;
-	return over(l, h, &ref);
+	over(l, h, &ref);
 }
 
-static int read_by(struct lat *l, struct net_half *h, const struct net_ref *ref,
-		   const struct lat_in *in)
+static void read_by(struct lat *l, struct net_half *h, const struct net_ref *ref,
+		    const struct lat_in *in)
 {
 	struct net_task *t = net_task_of(l, net_side_of(in), in->i->tid);
 	uint64_t came = MAX(h->t[NP_TAKEN], h->t[NP_NAPI]);
-	int ret;
 
 	h->t[NP_END] = in->t;
 	h->end = NET_READ;
@@ -58,28 +57,32 @@ static int read_by(struct lat *l, struct net_half *h, const struct net_ref *ref,
 		h->t[NP_WOKEN] = t->woken;
 		h->t[NP_RUN] = t->ran > t->woken ? t->ran : 0;
 	}
-	if (!t || !t->call || t->sends)
-		return over(l, h, ref);
+	if (!t || !t->call || t->sends) {
+		over(l, h, ref);
+		return;
+	}
 	h->t[NP_ASK] = t->call > MAX(came, h->t[NP_RUN]) ? t->call : 0;
-	ret = reading_over(l, t, 0);
+	reading_over(l, t, 0);
 	t->reads = *ref;
 	h->reading = true;
-	return ret;
 }
 
-int net_ended(struct lat *l, struct net_skb *k, const struct lat_in *in, enum net_end end)
+void net_ended(struct lat *l, struct net_skb *k, const struct lat_in *in, enum net_end end)
 {
 	struct net_half *h = net_half_of(l, &k->ref);
 
 	if (!h || h->ended || h->reading)
-		return 0;
-	if (in && end == NET_READ)
-		return read_by(l, h, &k->ref, in);
+		return;
+	if (in && end == NET_READ) {
+		read_by(l, h, &k->ref, in);
+		return;
+	}
 	if (in) {
 		h->t[NP_END] = in->t;
 		h->end = end;
 	}
-	return h->woke ? 0 : over(l, h, &k->ref);
+	if (!(h->woke))
+		over(l, h, &k->ref);
 }
 
 bool net_is_reader(const struct net_skb *k, const struct lat_in *in)
@@ -99,32 +102,31 @@ void net_busy_over(struct lat *l, const struct lat_in *in)
 	*net_busy_at(l, in) = (struct net_busy){ 0 };
 }
 
-static int task_lets_go(struct lat *l, struct net_task *t)
+static void task_lets_go(struct lat *l, struct net_task *t)
 {
 	struct net_ref ref = t->by;
 	struct net_half *h = net_half_of(l, &ref);
 
 	t->by.queue = 0;
 	if (!h || !h->woke || h->ended || h->reading)
-		return 0;
+		return;
 	h->woke = false;
-	return h->t[NP_END] ? over(l, h, &ref) : 0;
+	if (h->t[NP_END])
+		over(l, h, &ref);
 }
 
-static int task_has(struct lat *l, struct net_task *t, const struct net_ref *ref, uint32_t len,
-		    bool woken)
+static void task_has(struct lat *l, struct net_task *t, const struct net_ref *ref, uint32_t len,
+		     bool woken)
 {
 	struct net_half *h = net_half_of(l, ref);
-	int ret;
 
 	if (!h || h->ended)
-		return 0;
-	ret = task_lets_go(l, t);
+		return;
+	task_lets_go(l, t);
 	t->by = *ref;
 	t->by_len = len;
 	t->by_woken = woken;
 	h->woke = true;
-	return ret;
 }
 
 /* The kernel handles a packet; if it got several at once, nothing shows which one. */
@@ -145,18 +147,18 @@ void net_busy_with(struct lat *l, const struct net_skb *k, const struct lat_in *
  * Sockets that are given a copy of a packet (raw ones: ping's) have it at another address: its
  * reader is the task that was woken meanwhile, and reads one of that length next.
  */
-int net_task_woken(struct lat *l, const struct lat_in *in)
+void net_task_woken(struct lat *l, const struct lat_in *in)
 {
 	struct net_task *t = net_task_of(l, net_side_of(in), (int32_t)in->f[0]);
 	const struct net_busy *b = net_busy_at(l, in);
 
 	if (!t)
-		return 0;
+		return;
 	t->woken = in->t;
 	if (in->kind != EV_WAKING || b->cpu != in->i->cpu || b->context != net_context(in) ||
 	    b->several)
-		return 0;
-	return task_has(l, t, &b->ref, b->len, true);
+		return;
+	task_has(l, t, &b->ref, b->len, true);
 }
 
 /* Or it was awake, and has sent one of that length, and no other such one came. */
@@ -165,27 +167,26 @@ static bool reads_raw(const struct net_task *t)
 	return t->call && !t->sends && t->fd + 1 == t->raw;
 }
 
-int net_reads_copy(struct lat *l, const struct lat_in *in)
+void net_reads_copy(struct lat *l, const struct lat_in *in)
 {
 	struct net_task *t =
 		lat_in_interrupt(in) ? NULL : net_task_of(l, net_side_of(in), in->i->tid);
 	struct net_half *h = t && t->by_len == in->f[1] ? net_half_of(l, &t->by) : NULL;
 
 	if (!h || h->ended || !h->woke || h->reading)
-		return 0;
+		return;
 	if (!t->by_woken && !reads_raw(t))
-		return 0;
+		return;
 	if (t->came == 1 && in->f[1] == t->expect)
 		t->came = 0;
-	return read_by(l, h, &t->by, in);
+	read_by(l, h, &t->by, in);
 }
 
-int net_raw_gets(struct lat *l, const struct net_skb *k, const struct lat_in *in)
+void net_raw_gets(struct lat *l, const struct net_skb *k, const struct lat_in *in)
 {
 	struct net_side *s = &l->net->side[net_side_of(in)];
-	int ret = 0;
 
-	for (uint32_t i = 0; i < MIN(s->nraw, NET_RAW) && !ret; i++) {
+	for (uint32_t i = 0; i < MIN(s->nraw, NET_RAW); i++) {
 		struct net_task *t = net_task_of(l, net_side_of(in), s->raw[i]);
 
 		if (!t || !t->raw || t->expect != k->len || t->came > 1)
@@ -193,9 +194,11 @@ int net_raw_gets(struct lat *l, const struct net_skb *k, const struct lat_in *in
 		t->came++;
 		if (t->by.queue && t->by_woken)
 			continue;
-		ret = t->came == 1 ? task_has(l, t, &k->ref, k->len, false) : task_lets_go(l, t);
+		if (t->came == 1)
+			task_has(l, t, &k->ref, k->len, false);
+		else
+			task_lets_go(l, t);
 	}
-	return ret;
 }
 
 /* The packet is longer than what sendto() was given by the headers that raw sockets of IPv4 add. */
@@ -216,35 +219,35 @@ static void raw_sends(struct lat *l, struct net_task *t, const struct lat_in *in
 		s->raw[s->nraw++ % NET_RAW] = in->i->tid;
 }
 
-int net_task_switch(struct lat *l, const struct lat_in *in)
+void net_task_switch(struct lat *l, const struct lat_in *in)
 {
 	struct net_task *prev = net_task_of(l, net_side_of(in), (int32_t)in->f[0]), *next;
-	int ret = prev && prev->by.queue && event_task_sleeps(in->f[1]) ? task_lets_go(l, prev) : 0;
 
+	if (prev && prev->by.queue && event_task_sleeps(in->f[1]))
+		task_lets_go(l, prev);
 	if (prev && in->f[1] == EVENT_TASK_INTERRUPTIBLE && reads_raw(prev))
 		prev->came = 0; /* it waits for the first */
 	next = net_task_of(l, net_side_of(in), (int32_t)in->f[2]);
 	if (next)
 		next->ran = in->t;
 	net_busy_over(l, in);
-	return ret;
 }
 
 /* ---- system calls ---- */
 
-int net_called(struct lat *l, const struct lat_in *in)
+void net_called(struct lat *l, const struct lat_in *in)
 {
 	struct net_task *t = net_task_of(l, net_side_of(in), in->i->tid);
-	int ret = t ? reading_over(l, t, in->kind == EV_CALL_END ? in->t : 0) : 0;
 
+	if (t)
+		reading_over(l, t, in->kind == EV_CALL_END ? in->t : 0);
 	if (!t)
-		return in->i->tid > 0 ? -ENOMEM : 0;
+		return;
 	t->call = in->kind == EV_CALL_END ? 0 : in->t;
 	t->sends = in->kind == EV_CALL_SEND;
 	t->sent = false;
 	t->fd = (uint32_t)in->f[0];
 	t->len = t->sends ? (uint32_t)in->f[1] : 0;
-	return ret;
 }
 
 uint64_t net_call_of(struct lat *l, const struct net_skb *was, const struct lat_in *in)

@@ -193,8 +193,8 @@ static void describe(const struct lat *l, bool out, const struct net_half *s,
 		snprintf(k->what + n, sizeof(k->what) - n, ", %s", flow);
 }
 
-int net_measured(struct lat *l, const struct net_queue *from, const struct net_queue *to,
-		 const struct net_half *s, const struct net_half *g)
+void net_measured(struct lat *l, const struct net_queue *from, const struct net_queue *to,
+		  const struct net_half *s, const struct net_half *g)
 {
 	enum lat_table_id id = from->out ? LAT_T_NET_TX : LAT_T_NET_RX;
 	struct lat_case k = {
@@ -205,12 +205,10 @@ int net_measured(struct lat *l, const struct net_queue *from, const struct net_q
 	char a[32], b[32], way[LAT_NAME];
 
 	if (!lat_wanted(l, k.vm, k.vcpu))
-		return 0;
+		return;
 	group = lat_group_get(
 		l, id, k.vm,
 		(uint64_t)(from - l->net->queue) << 16 | (uint64_t)(to - l->net->queue), &k.group);
-	if (!group)
-		return -ENOMEM;
 	if (!group->name[0] || group->others) {
 		name_queue(a, sizeof(a), l->net, from);
 		name_queue(b, sizeof(b), l->net, to);
@@ -221,5 +219,5 @@ int net_measured(struct lat *l, const struct net_queue *from, const struct net_q
 	snprintf(way, sizeof(way), "%s", group->name);
 	if (lat_case_told(l, id, k.time))
 		describe(l, from->out, s, g, way, &k);
-	return lat_case_add(l, id, group, &k);
+	lat_case_add(l, id, group, &k);
 }

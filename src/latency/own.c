@@ -47,10 +47,9 @@ struct lat_tasks {
 	struct u64map at; /* tid → index */
 };
 
-int lat_tasks_new(struct lat *l)
+void lat_tasks_new(struct lat *l)
 {
-	l->tasks = calloc(1, sizeof(*l->tasks));
-	return l->tasks ? 0 : -ENOMEM;
+	l->tasks = xcalloc(1, sizeof(*l->tasks));
 }
 
 void lat_tasks_free(struct lat *l)
@@ -62,69 +61,63 @@ void lat_tasks_free(struct lat *l)
 	free(l->tasks);
 }
 
-/* NULL: it is idle, or there is no memory: *ret. */
-static struct lat_task *task_of(struct lat *l, uint64_t tid, int *ret)
+/* NULL: it is idle. */
+static struct lat_task *task_of(struct lat *l, uint64_t tid)
 {
-	struct lat_task *w = NULL;
-
-	if (tid && tid <= LAT_TID_MAX) {
-		w = u64map_elem(&l->tasks->at, tid, &l->tasks->v, &l->tasks->cap, sizeof(*w));
-		*ret = w ? 0 : -ENOMEM;
-	}
-	return w;
+	return tid && tid <= LAT_TID_MAX ? xu64map_elem(&l->tasks->at, tid, &l->tasks->v,
+							&l->tasks->cap, sizeof(struct lat_task))
+					 : NULL;
 }
 
-static int add_case(struct lat *l, enum lat_table_id id, uint64_t key, const char *name,
-		    struct lat_case *k)
+static void add_case(struct lat *l, enum lat_table_id id, uint64_t key, const char *name,
+		     struct lat_case *k)
 {
 	struct lat_group *g;
 
 	if (!lat_wanted(l, k->vm, k->vcpu))
-		return 0;
+		return;
 	l->table[id].count[0]++;
 	g = lat_group_get(l, id, k->vm, key, &k->group);
-	if (!g)
-		return -ENOMEM;
 	snprintf(g->name, sizeof(g->name), "%s", name);
 	snprintf(k->what, sizeof(k->what), "%s on CPU %u", name, (unsigned int)k->vcpu);
 	k->time = lat_span(l, k->end - k->begin);
 	lat_stage(k, 0, k->time);
-	return lat_case_add(l, id, g, k);
+	lat_case_add(l, id, g, k);
 }
 
-static int task_runs(struct lat *l, struct lat_task *w, const struct lat_in *in)
+static void task_runs(struct lat *l, struct lat_task *w, const struct lat_in *in)
 {
 	struct lat_case k = { .vm = in->i->vm, .vcpu = w->vcpu, .begin = w->since, .end = in->t };
 	char name[LAT_NAME];
 
 	if (!w->since)
-		return 0;
+		return;
 	w->since = 0;
 	lat_stage(&k, w->ready ? 1 : 2, lat_span(l, k.end - k.begin));
 	snprintf(name, sizeof(name), "%.40s-%u", tl_comm(in->i->src, (int32_t)in->f[2]),
 		 (unsigned int)in->f[2]);
-	return add_case(l, LAT_T_TASK, in->f[2], name, &k);
+	add_case(l, LAT_T_TASK, in->f[2], name, &k);
 }
 
-static int task_event(struct lat *l, const struct lat_in *in)
+static void task_event(struct lat *l, const struct lat_in *in)
 {
-	int ret = 0;
-	struct lat_task *w = task_of(l, in->f[0], &ret);
+	struct lat_task *w = task_of(l, in->f[0]);
 
 	if (w && in->kind == EV_WAKEUP && !w->since) {
 		*w = (struct lat_task){ .since = in->t, .vcpu = (uint32_t)in->i->vcpu };
 		if (in->has & 2)
 			w->vcpu = cap_vcpu_of_cpu(in->i->src->cap, (uint32_t)in->f[1]);
 	}
-	if (ret || in->kind != EV_SWITCH)
-		return ret;
+	if (in->kind != EV_SWITCH)
+		return;
 	if (w) {
 		w->since = event_task_sleeps(in->f[1]) ? 0 : in->t;
 		w->ready = true;
 		w->vcpu = (uint32_t)in->i->vcpu;
 	}
-	w = task_of(l, in->f[2], &ret);
-	return w ? task_runs(l, w, in) : ret;
+	w = task_of(l, in->f[2]);
+	if (w)
+		task_runs(l, w, in);
 }
 
 /* ---- handlers ---- */
@@ -165,8 +158,8 @@ static void handler_begins(struct lat *l, struct lat_vcpu *v, const struct lat_i
 	}
 }
 
-static int handler_ends(struct lat *l, struct lat_vcpu *v, const struct lat_in *in,
-			enum event_role begin)
+static void handler_ends(struct lat *l, struct lat_vcpu *v, const struct lat_in *in,
+			 enum event_role begin)
 {
 	const struct lat_own *o = v->nhandlers ? &v->own[v->nhandlers - 1] : NULL;
 	struct lat_case k = { .vm = (int64_t)v->vm, .vcpu = v->id, .end = in->t };
@@ -174,29 +167,32 @@ static int handler_ends(struct lat *l, struct lat_vcpu *v, const struct lat_in *
 	if (!o || o->kind != begin || o->number != (uint32_t)in->f[0]) {
 		lat_count(l, v, LAT_T_HANDLER, HANDLER_STRAY);
 		handlers_over(l, v, HANDLER_CUT);
-		return 0;
+		return;
 	}
 	v->nhandlers--;
 	k.begin = o->t;
-	return add_case(l, LAT_T_HANDLER, (uint64_t)o->kind << 32 | o->number, o->name, &k);
+	add_case(l, LAT_T_HANDLER, (uint64_t)o->kind << 32 | o->number, o->name, &k);
 }
 
-int lat_own_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+void lat_own_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	v->first = v->first ?: in->t;
 	v->last = in->t;
 	if (in->i->unplaced)
-		return 0;
+		return;
 	switch (in->kind) {
-	case EV_WAKEUP: return l->o.want[LAT_SCHED] ? task_event(l, in) : 0;
-	case EV_SWITCH: v->has_last = false; return l->o.want[LAT_SCHED] ? task_event(l, in) : 0;
+	case EV_SWITCH: v->has_last = false; /* fall through */
+	case EV_WAKEUP:
+		if (l->o.want[LAT_SCHED])
+			task_event(l, in);
+		return;
 	case EV_IRQ_ENTRY:
 	case EV_SOFTIRQ_ENTRY:
-	case EV_VECTOR_ENTRY: handler_begins(l, v, in); return 0;
-	case EV_IRQ_EXIT: return handler_ends(l, v, in, EV_IRQ_ENTRY);
-	case EV_SOFTIRQ_EXIT: return handler_ends(l, v, in, EV_SOFTIRQ_ENTRY);
-	case EV_VECTOR_EXIT: return handler_ends(l, v, in, EV_VECTOR_ENTRY);
-	default: return 0;
+	case EV_VECTOR_ENTRY: handler_begins(l, v, in); return;
+	case EV_IRQ_EXIT: handler_ends(l, v, in, EV_IRQ_ENTRY); return;
+	case EV_SOFTIRQ_EXIT: handler_ends(l, v, in, EV_SOFTIRQ_ENTRY); return;
+	case EV_VECTOR_EXIT: handler_ends(l, v, in, EV_VECTOR_ENTRY); return;
+	default: return;
 	}
 }
 

@@ -83,20 +83,18 @@ static struct thread *thread_of(const struct lat_path *p, uint64_t tid)
 	th = &p->th[at];
 	if (th->gen != p->gen)
 		*th = (struct thread){ .vm = th->vm, .gen = p->gen, .past = th->past };
-	th->past = th->past ?: calloc(1, sizeof(*th->past));
-	return th->past ? th : NULL;
+	th->past = th->past ?: xcalloc(1, sizeof(*th->past));
+	return th;
 }
 
-int lat_path_new(struct lat *l)
+void lat_path_new(struct lat *l)
 {
 	const struct capture *cap = tl_source(l->t, 0)->cap;
 	struct lat_path *p;
 
 	if (!lat_decoder_has(l->dec[0], EV_SYSCALL)) /* nothing could be told */
-		return 0;
-	p = l->path = calloc(1, sizeof(*p));
-	if (!p)
-		return -ENOMEM;
+		return;
+	p = l->path = xcalloc(1, sizeof(*p));
 	p->arm64 = cap->arch && !strcmp(cap->arch, "aarch64");
 	for (size_t i = 0; i < cap->ntask; i++) {
 		int64_t vm = hostmap_task_vm(l->map, cap->task[i].tid);
@@ -104,12 +102,9 @@ int lat_path_new(struct lat *l)
 
 		if (vm < 0 || cap->task[i].tid <= 0)
 			continue;
-		th = u64map_elem(&p->at, (uint32_t)cap->task[i].tid, &p->th, &p->cap, sizeof(*th));
-		if (!th)
-			return -ENOMEM;
+		th = xu64map_elem(&p->at, (uint32_t)cap->task[i].tid, &p->th, &p->cap, sizeof(*th));
 		th->vm = vm;
 	}
-	return 0;
 }
 
 void lat_path_free(struct lat *l)

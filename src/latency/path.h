@@ -19,7 +19,7 @@ struct path_told {
 	uint32_t faults;	     /* of theirs, each told once */
 };
 
-int lat_path_new(struct lat *l) __must_check;
+void lat_path_new(struct lat *l);
 /*
  * What was waited for between from and to until thread tid of the first host had done what it did
  * at `to`. false: not all of it is known.

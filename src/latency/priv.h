@@ -40,7 +40,7 @@ struct lat_in {
 
 struct lat_decoder; /* of one source */
 
-int lat_decoder_new(const struct fmt *fmt, bool guest, struct lat_decoder **out) __must_check;
+struct lat_decoder *lat_decoder_new(const struct fmt *fmt, bool guest);
 /* From now on fields are only read of what tells a vCPU's state, and, with mem, of its events. */
 void lat_decoder_spare(struct lat_decoder *d, bool mem);
 /* From now on, what lat_vcpu_now() does not need means nothing. */
@@ -314,16 +314,16 @@ static inline void lat_count(struct lat *l, const struct lat_vcpu *v, enum lat_t
 
 /* feed.c, table.c */
 struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id);
-/* The group of a table by key, or of its VM's others; NULL: out of memory. */
+/* The group of a table by key, or of its VM's others. */
 struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm, uint64_t key,
 				uint32_t *index);
 /* The greatest sum first. Before that, the worst cases know their group by its index. */
-int lat_table_sort(struct lat_table *t);
-int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time);
+void lat_table_sort(struct lat_table *t);
+void lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time);
 /* Takes out what was not recorded. */
 void lat_table_untold(struct lat *l, enum lat_table_id id);
 /* Takes c (stages by stage_time and known) into group g and, if long enough, among the worst. */
-int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c);
+void lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c);
 /* Whether a case with that total will be reported: it is among the worst so far. */
 bool lat_case_told(const struct lat *l, enum lat_table_id id, uint64_t time);
 /* Whether what it is about has to be written down. */
@@ -336,8 +336,8 @@ int64_t lat_task_vm(const struct lat *l, const struct tl_source *host, int32_t t
 /* The VM of an event outside vCPU threads: of its process, or the only one. */
 int64_t lat_vm_of(const struct lat *l, const struct lat_in *in);
 
-/* A remark on what is missing. 0 or -ENOMEM. */
-int lat_note_add(struct lat *l, const char *text) __must_check;
+/* A remark on what is missing. */
+void lat_note_add(struct lat *l, const char *text);
 
 /* vcpu.c */
 void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES]);
@@ -345,11 +345,11 @@ void lat_times_at(const struct lat_vcpu *v, uint64_t t, uint64_t time[VS_STATES]
 bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t *off);
 /* Cycles that v's thread had slept until t. */
 uint64_t lat_slept(const struct lat_vcpu *v, uint64_t t);
-int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
-int lat_vcpu_switch(struct lat *l, const struct lat_in *in) __must_check;
-int lat_vcpu_wake(struct lat *l, const struct lat_in *in) __must_check;
+void lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
+void lat_vcpu_switch(struct lat *l, const struct lat_in *in);
+void lat_vcpu_wake(struct lat *l, const struct lat_in *in);
 void lat_vcpu_woken_by(struct lat_vcpu *v, const struct lat_in *in);
-/* Of a thread of that host; NULL: it is none, or there is no memory. */
+/* Of a thread of that host; NULL: it is none. */
 struct lat_vcpu *lat_vcpu_of_tid(struct lat *l, const struct tl_source *host, int32_t tid);
 void lat_vcpu_guest(struct lat_vcpu *v, const struct lat_in *in);
 void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v);
@@ -358,14 +358,14 @@ void lat_vcpu_finish(struct lat *l, struct lat_vcpu *v);
 
 /* sched.c: v was robbed of its CPU in [v->steal_begin, t]; c's tasks had it (NULL: not known) in
  * [v->thief_since, t]. */
-int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
+void lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t);
 /* The group of the guest's task that v runs at t; c's cause becomes what it did. NULL: no room. */
 struct lat_group *lat_hit_group(struct lat *l, enum lat_table_id id, const struct lat_vcpu *v,
 				uint64_t t, struct lat_case *c);
-int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64_t t) __must_check;
+void lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64_t t);
 
 /* sched.c */
-int lat_workers_new(struct lat *l) __must_check;
+void lat_workers_new(struct lat *l);
 bool lat_worker_is(const struct lat *l, int32_t tid);
 void lat_worker_wake(struct lat *l, const struct lat_in *in);
 void lat_worker_switch(struct lat *l, const struct lat_in *in);
@@ -378,8 +378,8 @@ void lat_workers_free(struct lat *l);
 
 /* own.c: of a guest without its host */
 #define LAT_TID_MAX (1u << 22) /* PID_MAX_LIMIT of the kernel (include/linux/threads.h) */
-int lat_tasks_new(struct lat *l) __must_check;
-int lat_own_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+void lat_tasks_new(struct lat *l);
+void lat_own_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 /* Nothing is known any more of what waits and runs; cut: by lost events, else at the end. */
 void lat_tasks_over(struct lat *l, bool cut);
 void lat_tasks_free(struct lat *l);
@@ -394,19 +394,19 @@ static inline bool lat_path_is(enum event_role kind)
 /* irq.c */
 /* Any event of the host: what was raised belongs to the accepts that follow it at once. */
 void lat_irq_raised(struct lat *l, const struct lat_in *in);
-int lat_irq_finish(struct lat *l) __must_check;
-int lat_irq_accept(struct lat *l, const struct lat_in *in) __must_check;
-int lat_irq_line(struct lat *l, const struct lat_in *in) __must_check;
-int lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
-int lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t) __must_check;
+void lat_irq_finish(struct lat *l);
+void lat_irq_accept(struct lat *l, const struct lat_in *in);
+void lat_irq_line(struct lat *l, const struct lat_in *in);
+void lat_irq_inject(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
+void lat_irq_entry(struct lat *l, struct lat_vcpu *v, uint64_t t);
 /* The next entry of the vCPU is to be told of it. */
 static inline void lat_irq_due(struct lat_vcpu *v, const struct irq_chain *c)
 {
 	v->next[c->vector / 64] |= 1ull << c->vector % 64;
 }
-int lat_irq_eoi(struct lat *l, const struct lat_in *in) __must_check;
+void lat_irq_eoi(struct lat *l, const struct lat_in *in);
 /* Any event of the guest. */
-int lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+void lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_irq_forget(struct lat *l, struct lat_vcpu *v);
 
 /* irq_end.c */
@@ -420,24 +420,23 @@ void lat_chain_taken(struct irq_chain *c);
 /* Posted, and its handler, which the guest traces, not begun: a further one is coalesced. */
 bool lat_chain_pending(struct lat *l, const struct lat_vcpu *v, const struct irq_chain *c);
 /* An event of its handler, in the guest. */
-int lat_handler_seen(struct lat *l, size_t vm, unsigned int vector, uint64_t t) __must_check;
+void lat_handler_seen(struct lat *l, size_t vm, unsigned int vector, uint64_t t);
 void lat_chain_close(struct lat_vcpu *v, struct irq_chain *c);
 /* Counts what became of it; lat_chain_end() closes it, too. */
-int lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c) __must_check;
-int lat_chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c) __must_check;
+void lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c);
+void lat_chain_end(struct lat *l, struct lat_vcpu *v, struct irq_chain *c);
 /*
  * With a guest's capture: at t the vCPU has handled every interrupt that went in before, apart from
  * vector `except`; or only those injected; or, as it halts, these and what was in at its last halt.
  */
 enum lat_past { PAST_ALL, PAST_INJECTED, PAST_HALT };
-int lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except,
-		   enum lat_past what) __must_check;
+void lat_irq_passed(struct lat *l, struct lat_vcpu *v, uint64_t t, int except, enum lat_past what);
 
 /* hrtimer.c */
 void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_timer_tick(struct lat_vcpu *v, uint64_t t); /* before anything changes at t */
 void lat_timer_accept(struct lat *l, struct lat_vcpu *v, struct irq_chain *c);
-int lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c) __must_check;
+void lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c);
 /* For timers: TOTAL is stage 0 and OFFCPU the last. */
 enum {
 	TIMER_ST_TOTAL,
@@ -456,15 +455,15 @@ enum {
 enum { TIMER_BY_NOTHING, TIMER_BY_HOST, TIMER_BY_GUEST, TIMER_BY_OFFCPU, TIMER_BY_EARLY };
 
 /* hrtimer.c */
-int lat_hrtimers_new(struct lat *l) __must_check;
-int lat_hrtimer_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+void lat_hrtimers_new(struct lat *l);
+void lat_hrtimer_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_hrtimers_forget(struct lat *l, int64_t vm); /* -1: of all */
 void lat_hrtimers_finish(struct lat *l);
 void lat_hrtimers_free(struct lat *l);
 
 /* io.c */
-int lat_io_new(struct lat *l) __must_check;
-int lat_io_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+void lat_io_new(struct lat *l);
+void lat_io_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 /* Whether a vCPU's event is, or may be, the write to a device's doorbell. */
 bool lat_is_doorbell(const struct lat_in *in);
 void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
@@ -474,36 +473,36 @@ void lat_io_qemu(struct lat *l, const struct lat_in *in);
 void lat_io_qemu_forget(struct lat *l); /* QEMU's events were lost */
 uint64_t lat_io_qemu_around(const struct lat *l); /* cycles */
 /* Events of a VM were lost; vm -1: of the host. */
-int lat_io_forget(struct lat *l, int64_t vm) __must_check;
-int lat_io_finish(struct lat *l) __must_check;
+void lat_io_forget(struct lat *l, int64_t vm);
+void lat_io_finish(struct lat *l);
 void lat_io_free(struct lat *l);
 
 /* mem.c; those of mem_table.c: lat_mem_notes() */
-int lat_mem_new(struct lat *l) __must_check;
+void lat_mem_new(struct lat *l);
 /* An event of memory, by any thread of the host: v is the vCPU's that it runs, or NULL. */
 bool lat_mem_is(enum event_role kind);
-int lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
-int lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+void lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
+void lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 /* Before the entry is taken for one. */
-int lat_mem_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+void lat_mem_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_mem_device(struct lat_vcpu *v);
-int lat_mem_forget(struct lat *l) __must_check;
-int lat_mem_notes(struct lat *l) __must_check;
-int lat_mem_finish(struct lat *l) __must_check;
+void lat_mem_forget(struct lat *l);
+void lat_mem_notes(struct lat *l);
+void lat_mem_finish(struct lat *l);
 void lat_mem_free(struct lat *l);
 
 /* net.c; vm -1: of all */
-int lat_net_new(struct lat *l) __must_check;
+void lat_net_new(struct lat *l);
 /* An event of the network, which means nothing to the others. */
 static inline bool lat_net_is(enum event_role kind)
 {
 	return kind >= EV_NET_QUEUE && kind <= EV_CALL_END;
 }
-int lat_net_host(struct lat *l, const struct lat_in *in) __must_check;
-int lat_net_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in) __must_check;
+void lat_net_host(struct lat *l, const struct lat_in *in);
+void lat_net_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void lat_net_doorbell(struct lat *l, struct lat_vcpu *v);
-int lat_net_forget(struct lat *l, int64_t vm) __must_check;
-int lat_net_finish(struct lat *l) __must_check;
+void lat_net_forget(struct lat *l, int64_t vm);
+void lat_net_finish(struct lat *l);
 void lat_net_free(struct lat *l);
 
 extern const struct lat_desc lat_desc_net_rx, lat_desc_net_tx;

@@ -16,13 +16,11 @@ struct lat_workers {
 	uint32_t gen;	  /* after a gap nothing is known of any */
 };
 
-int lat_workers_new(struct lat *l)
+void lat_workers_new(struct lat *l)
 {
 	const struct capture *cap = tl_source(l->t, 0)->cap;
 
-	l->workers = calloc(1, sizeof(*l->workers));
-	if (!l->workers)
-		return -ENOMEM;
+	l->workers = xcalloc(1, sizeof(*l->workers));
 	for (size_t i = 0; i < cap->ntask; i++) {
 		const struct cap_task *t = &cap->task[i];
 		int64_t vm = hostmap_task_vm(l->map, t->tid);
@@ -35,15 +33,12 @@ int lat_workers_new(struct lat *l)
 		if (vm < 0 || t->tid <= 0 || hostmap_thread(l->map, t->tid) ||
 		    u64map_get(&l->workers->at, (uint32_t)t->tid, NULL))
 			continue;
-		w = u64map_elem(&l->workers->at, (uint32_t)t->tid, &l->workers->w, &l->workers->cap,
-				sizeof(*w));
-		if (!w)
-			return -ENOMEM;
+		w = xu64map_elem(&l->workers->at, (uint32_t)t->tid, &l->workers->w,
+				 &l->workers->cap, sizeof(*w));
 		w->vm = (size_t)vm;
 		w->next = l->guest[vm].worker;
 		l->guest[vm].worker = (uint32_t)(w - l->workers->w) + 1;
 	}
-	return 0;
 }
 
 static struct lat_worker *worker_at(const struct lat *l, size_t i)
@@ -231,8 +226,6 @@ struct lat_group *lat_hit_group(struct lat *l, enum lat_table_id id, const struc
 	struct lat_group *g = lat_group_get(l, id, c->vm, known ? key : no_task[cause].key,
 					    &c->group);
 
-	if (!g)
-		return NULL;
 	g->rest = cause == HIT_UNKNOWN;
 	if (!known) /* unseen: by a guest that was recorded, at another time */
 		snprintf(g->name, sizeof(g->name), "%s",
@@ -251,13 +244,13 @@ static bool wanted(const struct lat *l, const struct lat_vcpu *v)
 	return l->o.want[LAT_SCHED] && !l->o.cases_only && lat_wanted(l, (int64_t)v->vm, v->id);
 }
 
-int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t)
+void lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
 	struct lat_case c;
 	struct lat_group *g;
 
 	if (!wanted(l, v))
-		return 0;
+		return;
 	c = (struct lat_case){
 		.begin = v->steal_begin, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
 		.time = lat_span(l, t - v->steal_begin), .known = 1,
@@ -266,13 +259,11 @@ int lat_stolen(struct lat *l, struct lat_vcpu *v, uint64_t t)
 	l->table[LAT_T_SCHED].count[SCHED_INTERVALS]++;
 	l->table[LAT_T_SCHED].count[SCHED_UNSEEN] += c.cause == HIT_UNSEEN;
 	l->table[LAT_T_SCHED].count[SCHED_NO_TASK] += c.cause == HIT_UNKNOWN;
-	if (!g)
-		return -ENOMEM;
 	snprintf(c.what, sizeof(c.what), "%.40s on vCPU %u", g->name, v->id);
 	c.stage_time[v->state == VS_PREEMPTED ? 1 : 2] = c.time;
 	c.known |= v->state == VS_PREEMPTED ? 2 : 4;
 	c.stage_time[0] = c.time;
-	return lat_case_add(l, LAT_T_SCHED, g, &c);
+	lat_case_add(l, LAT_T_SCHED, g, &c);
 }
 
 static int thief_name(const struct lat *l, int32_t tid, char *buf, size_t size)
@@ -312,8 +303,6 @@ static struct lat_group *thief_group(struct lat *l, const struct lat_cpu *c, uin
 		key |= first ? 1ull << 51 | (uint64_t)((uint32_t)c->tid & TID_MASK) << 24
 			     : 1ull << 50;
 	g = lat_group_get(l, LAT_T_STEALER, -1, key, index);
-	if (!g)
-		return NULL;
 	g->rest = !known || (!several && !c->tid);
 	if (!known)
 		snprintf(g->name, sizeof(g->name), "(not known)");
@@ -328,7 +317,7 @@ static struct lat_group *thief_group(struct lat *l, const struct lat_cpu *c, uin
 	return g;
 }
 
-int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64_t t)
+void lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64_t t)
 {
 	uint64_t from = v->thief_since;
 	bool known = is_known(c, from, t);
@@ -339,20 +328,18 @@ int lat_thief(struct lat *l, struct lat_vcpu *v, const struct lat_cpu *c, uint64
 	if (known && are_several(c) && t > from && lat_wanted(l, (int64_t)v->vm, v->id))
 		l->unseen_switches = true;
 	if (!wanted(l, v))
-		return 0;
+		return;
 	k = (struct lat_case){
 		.begin = from, .end = t, .vm = (int64_t)v->vm, .vcpu = v->id,
 		.time = lat_span(l, t - from), .known = 1,
 	};
 	if (!k.time && known)
-		return 0;
+		return;
 	l->table[LAT_T_STEALER].count[STEALER_SLICES]++;
 	l->table[LAT_T_STEALER].count[STEALER_UNKNOWN] += !known;
 	l->table[LAT_T_STEALER].count[STEALER_SEVERAL] += known && c->tid != c->last;
 	g = thief_group(l, c, from, t, &k.group);
-	if (!g)
-		return -ENOMEM;
 	snprintf(k.what, sizeof(k.what), "%.60s", g->name);
 	k.stage_time[0] = k.time;
-	return lat_case_add(l, LAT_T_STEALER, g, &k);
+	lat_case_add(l, LAT_T_STEALER, g, &k);
 }

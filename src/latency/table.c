@@ -33,9 +33,8 @@ struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm,
 	}
 	if (!seen) {
 		at = t->ngroup;
-		g = array_grow(&t->group, t->ngroup, &t->group_cap, sizeof(*g));
-		if (!g || u64map_put(&l->group_at[id], k, at))
-			return NULL;
+		g = xarray_grow(&t->group, t->ngroup, &t->group_cap, sizeof(*g));
+		xu64map_put(&l->group_at[id], k, at);
 		t->ngroup++;
 		g->vm = vm;
 		g->others = others;
@@ -49,15 +48,11 @@ struct lat_group *lat_group_get(struct lat *l, enum lat_table_id id, int64_t vm,
 	return &t->group[at];
 }
 
-int lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time)
+void lat_stage_add(struct lat_group *g, unsigned int stage, uint64_t time)
 {
-	if (!g->stage[stage]) {
-		g->stage[stage] = calloc(1, sizeof(*g->stage[stage]));
-		if (!g->stage[stage])
-			return -ENOMEM;
-	}
+	if (!g->stage[stage])
+		g->stage[stage] = xcalloc(1, sizeof(*g->stage[stage]));
 	loghist_add(g->stage[stage], time);
-	return 0;
 }
 
 /* worst[] is a heap with the shortest on top during the walk. */
@@ -135,15 +130,15 @@ void lat_table_untold(struct lat *l, enum lat_table_id id)
 	}
 }
 
-int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c)
+void lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c)
 {
-	int ret = 0;
-
-	if (l->o.cases_only)
-		return l->o.each(l->o.ctx, id, c);
-	for (unsigned int s = 0; s < LAT_STAGES && !ret; s++)
+	if (l->o.cases_only) {
+		l->o.each(l->o.ctx, id, c);
+		return;
+	}
+	for (unsigned int s = 0; s < LAT_STAGES; s++)
 		if (c->known >> s & 1)
-			ret = lat_stage_add(g, s, c->stage_time[s]);
+			lat_stage_add(g, s, c->stage_time[s]);
 	g->cause[c->cause]++;
 	if (!g->end || c->time > g->longest) {
 		g->longest = c->time;
@@ -151,10 +146,10 @@ int lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struc
 		g->end = c->end;
 	}
 	worst_add(l, &l->table[id], c);
-	if (ret || !l->o.each)
-		return ret;
+	if (!l->o.each)
+		return;
 	case_untold(l, id, c);
-	return l->o.each(l->o.ctx, id, c);
+	l->o.each(l->o.ctx, id, c);
 }
 
 static int longer(const void *a, const void *b)
@@ -173,12 +168,10 @@ static int by_time(const void *a, const void *b)
 	return ORDER(x->rest, y->rest) ?: ORDER(q, p) ?: strcmp(x->name, y->name);
 }
 
-int lat_table_sort(struct lat_table *t)
+void lat_table_sort(struct lat_table *t)
 {
-	uint32_t *now = calloc(t->ngroup ?: 1, sizeof(*now));
+	uint32_t *now = xcalloc(t->ngroup ?: 1, sizeof(*now));
 
-	if (!now)
-		return -ENOMEM;
 	for (size_t i = 0; i < t->ngroup; i++) {
 		t->group[i].order = (uint32_t)i;
 		if (!t->group[i].others)
@@ -195,5 +188,4 @@ int lat_table_sort(struct lat_table *t)
 	free(now);
 	if (t->nworst)
 		qsort(t->worst, t->nworst, sizeof(*t->worst), longer);
-	return 0;
 }

@@ -73,14 +73,12 @@ static struct lat_cpu *cpu_now(const struct lat *l, size_t cpu)
 	return c;
 }
 
-static int robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
+static void robbed_end(struct lat *l, struct lat_vcpu *v, uint64_t t)
 {
-	int ret = lat_thief(l, v, v->steal_cpu < l->ncpu ? cpu_now(l, v->steal_cpu) : NULL, t);
-
-	ret = ret ?: lat_stolen(l, v, t);
+	lat_thief(l, v, v->steal_cpu < l->ncpu ? cpu_now(l, v->steal_cpu) : NULL, t);
+	lat_stolen(l, v, t);
 	v->off[v->noff++ % LAT_OFF] = (struct lat_off){ v->steal_begin, t };
 	l->nrobbed--;
-	return ret;
 }
 
 bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t *off)
@@ -100,10 +98,9 @@ bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t 
 }
 
 /* An event of the thread itself: it is on a CPU, whatever the scheduler's events said. */
-int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+void lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	enum exit_kind kind;
-	int ret = 0;
 
 	v->tid = in->i->tid;
 	/* It went to another CPU, unseen. */
@@ -113,7 +110,7 @@ int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (in->kind == EV_ENTRY || in->kind == EV_EXIT)
 		v->host = in->i->src;
 	if (robbed(v))
-		ret = robbed_end(l, v, in->t);
+		robbed_end(l, v, in->t);
 	switch (in->kind) {
 	case EV_ENTRY:
 		v->entries++;
@@ -142,7 +139,6 @@ int lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	case EV_VCPU_WAKEUP: set_base(l, v, VS_KERNEL, in->t); break;
 	default: set_state(l, v, v->base, in->t);
 	}
-	return ret;
 }
 
 static void rob(struct lat *l, struct lat_vcpu *v, enum vs_state s, uint32_t cpu, uint64_t t)
@@ -165,45 +161,38 @@ struct lat_vcpu *lat_vcpu_of_tid(struct lat *l, const struct tl_source *s, int32
 	return th ? lat_vcpu_get(l, link ? link->vm[th->vm] : th->vm, th->vcpu) : NULL;
 }
 
-/* The CPU of a switch; NULL: no memory, or an impossible number. */
+/* The CPU of a switch; NULL: an impossible number. */
 static struct lat_cpu *cpu_get(struct lat *l, uint32_t cpu)
 {
 	if (cpu >= CPUS_MAX)
 		return NULL;
-	while (l->ncpu <= cpu) {
-		if (!array_grow(&l->cpu, l->ncpu, &l->cpu_cap, sizeof(*l->cpu)))
-			return NULL;
-		l->ncpu++;
-	}
+	for (; l->ncpu <= cpu; l->ncpu++)
+		xarray_grow(&l->cpu, l->ncpu, &l->cpu_cap, sizeof(*l->cpu));
 	return cpu_now(l, cpu);
 }
 
 /* Another thread takes a CPU that robbed vCPUs wait for. */
-static int change_thief(struct lat *l, struct lat_cpu *c, int32_t next, uint64_t t)
+static void change_thief(struct lat *l, struct lat_cpu *c, int32_t next, uint64_t t)
 {
-	int ret = 0;
-
-	for (size_t i = 0; l->nrobbed && i < l->nvcpu && !ret; i++)
+	for (size_t i = 0; l->nrobbed && i < l->nvcpu; i++)
 		if (robbed(l->vcpu[i]) && l->vcpu[i]->steal_cpu == (size_t)(c - l->cpu))
-			ret = lat_thief(l, l->vcpu[i], c, t);
+			lat_thief(l, l->vcpu[i], c, t);
 	/* Once one whose switches are all there has a CPU, it has it until one says otherwise. */
 	*c = (struct lat_cpu){
 		.tid = next, .last = next, .since = t, .known = true, .gen = l->cpu_gen,
 		.perhaps = l->some_switches && !lat_worker_is(l, next) &&
 			   !(next > 0 && hostmap_thread(l->map, next)),
 	};
-	return ret;
 }
 
-int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
+void lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 {
 	struct lat_vcpu *prev = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[0]);
 	struct lat_vcpu *next = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[2]);
 	struct lat_cpu *c = cpu_get(l, in->i->cpu);
-	int ret;
 
 	if (!c)
-		return in->i->cpu < CPUS_MAX ? -ENOMEM : 0;
+		return;
 	if (c->known && !in->i->src->link) {
 		l->some_switches |= c->last != (int32_t)in->f[0];
 		c->last = (int32_t)in->f[0];
@@ -213,20 +202,18 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 		next->from = (int32_t)in->f[0];
 		next->cpu = in->i->cpu;
 	}
-	if (next && robbed(next)) {
-		ret = robbed_end(l, next, in->t);
-		if (ret)
-			return ret;
-	}
+	if (next && robbed(next))
+		robbed_end(l, next, in->t);
 	if (next && next->base != VS_UNKNOWN) {
 		next->asleep = false;
 		sleep_end(next, in->t);
 		set_state(l, next, next->base, in->t);
 	}
 	/* The CPUs are those of the first host. */
-	ret = in->i->src->link ? 0 : change_thief(l, c, (int32_t)in->f[2], in->t);
-	if (ret || !prev)
-		return ret;
+	if (!(in->i->src->link))
+		change_thief(l, c, (int32_t)in->f[2], in->t);
+	if (!prev)
+		return;
 	/* A thread that a signal stops in its sleep goes on sleeping. */
 	if (in->f[1] & TASK_ENDED) { /* what follows is nobody's time */
 		set_base(l, prev, VS_UNKNOWN, in->t);
@@ -239,7 +226,6 @@ int lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 		rob(l, prev, VS_PREEMPTED, in->i->cpu, in->t);
 	}
 	prev->stopped = in->f[1] & TASK_STOPPED;
-	return 0;
 }
 
 /* In an interrupt it is not the thread that wakes; sched_wakeup often comes in one. */
@@ -250,25 +236,23 @@ void lat_vcpu_woken_by(struct lat_vcpu *v, const struct lat_in *in)
 		v->waker = in->i->tid;
 }
 
-int lat_vcpu_wake(struct lat *l, const struct lat_in *in)
+void lat_vcpu_wake(struct lat *l, const struct lat_in *in)
 {
 	struct lat_vcpu *v = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[0]);
 	bool told = v && v->state == VS_PREEMPTED && v->stopped;
-	int ret = 0;
 
 	/* A stopped thread is continued, and waits for a CPU like others from here on. */
 	if (told) {
-		ret = robbed_end(l, v, in->t);
+		robbed_end(l, v, in->t);
 		set_state(l, v, v->base, in->t);
 		v->stopped = false;
 	}
 	/* Waking a thread that is awake changes nothing. */
-	if (ret || !v || !(v->asleep || told))
-		return ret;
+	if (!v || !(v->asleep || told))
+		return;
 	lat_vcpu_woken_by(v, in);
 	sleep_end(v, in->t);
 	rob(l, v, VS_WAITING, in->has & 2 ? (uint32_t)in->f[1] : in->i->cpu, in->t);
-	return 0;
 }
 
 /* What the guest does on this vCPU. */

@@ -196,10 +196,10 @@ static int by_sum(const void *a, const void *b)
 /* *n of them, the greatest sum first; to be freed. */
 static struct group *groups(const struct blame_view *v, size_t *n)
 {
-	struct group *g = calloc(blame_spikes(v->blame) + 1, sizeof(*g));
+	struct group *g = xcalloc(blame_spikes(v->blame) + 1, sizeof(*g));
 
 	*n = 0;
-	for (size_t i = 0; g && i < blame_spikes(v->blame); i++) {
+	for (size_t i = 0; i < blame_spikes(v->blame); i++) {
 		const struct blame_spike *s = blame_spike(v->blame, i);
 		size_t k = 0;
 
@@ -211,7 +211,7 @@ static struct group *groups(const struct blame_view *v, size_t *n)
 		g[k].sum += length(s);
 		g[k].longest = MAX(g[k].longest, length(s));
 	}
-	if (g && *n)
+	if (*n)
 		qsort(g, *n, sizeof(*g), by_sum);
 	return g;
 }
@@ -255,8 +255,6 @@ static int put_groups(const struct blame_view *v, bool text, struct json *j, str
 	const struct groups x = { v, g };
 	const struct table t = { .cells = group_cells, .ctx = &x, .n = n, .cycles = !khz(v) };
 
-	if (!g)
-		return -ENOMEM;
 	return j ? table_json(&t, "groups", j) : text ? table_text(&t, b) : table_csv(&t, true, b);
 }
 
@@ -480,7 +478,7 @@ static int csv_print(const struct blame_view *v, const struct blame_spike **s, s
 int blame_print(const struct blame_view *v, const char *format, FILE *f)
 {
 	size_t n = blame_spikes(v->blame);
-	_cleanup_free_ const struct blame_spike **s = calloc(n + 1, sizeof(*s));
+	_cleanup_free_ const struct blame_spike **s = xcalloc(n + 1, sizeof(*s));
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret;
 

@@ -51,25 +51,6 @@ static void text_row(const struct doc *d, const struct by_stack_row *r, uint64_t
 	sbuf_addc(d->out, '\n');
 }
 
-static void text_begin(const struct doc *d)
-{
-	sbuf_addf(d->out, "%llu stacks, the innermost function first\n\n%-*s %10s %9s\n\n",
-		  (unsigned long long)d->b->stacks, NAME_WIDTH, "Event", "Samples", "Samples%");
-}
-
-static void text_end(const struct doc *d)
-{
-	if (d->rows < d->b->rows.n)
-		sbuf_addf(d->out, "%zu more stacks are not shown\n", d->b->rows.n - d->rows);
-	if (d->b->rows.others)
-		sbuf_addf(d->out, "%llu stacks are in no row: more differ than are kept in "
-		                  "memory\n",
-			  (unsigned long long)d->b->rows.others);
-	if (d->b->apart)
-		sbuf_addf(d->out, "%llu stacks whose event is missing: left out\n",
-			  (unsigned long long)d->b->apart);
-}
-
 /* ---- for programs ---- */
 
 static void json_function(void *arg, const char *p, size_t n)
@@ -131,13 +112,22 @@ int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, co
 		ret = table_doc(&t, !strcmp(format, "csv"), "rows", json_head, &out);
 		return ret ?: sbuf_write(&out, f);
 	}
-	text_begin(&d);
+	sbuf_addf(d.out, "%llu stacks, the innermost function first\n\n%-*s %10s %9s\n\n",
+		  (unsigned long long)d.b->stacks, NAME_WIDTH, "Event", "Samples", "Samples%");
 	for (size_t i = 0; i < d.rows && !ret; i++) {
 		const struct by_stack_row r = by_stack_row(b->rows.row[i].text);
 
 		text_row(&d, &r, b->rows.row[i].n);
 		ret = sbuf_write(&out, f);
 	}
-	text_end(&d);
+	if (d.rows < d.b->rows.n)
+		sbuf_addf(d.out, "%zu more stacks are not shown\n", d.b->rows.n - d.rows);
+	if (d.b->rows.others)
+		sbuf_addf(d.out,
+			  "%llu stacks are in no row: more differ than are kept in memory\n",
+			  (unsigned long long)d.b->rows.others);
+	if (d.b->apart)
+		sbuf_addf(d.out, "%llu stacks whose event is missing: left out\n",
+			  (unsigned long long)d.b->apart);
 	return ret ?: sbuf_write(&out, f);
 }

@@ -228,10 +228,11 @@ static char *table_name(const struct db *d, const struct fmt_event *ev)
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	sbuf_add(&b, fmt_name(ev));
-	for (size_t n = 0; !b.error; n++) {
+	for (size_t n = 0;; n++) {
+		xsbuf_text(&b);
 		str_printable(b.s);
 		if (!name_taken(d, b.s))
-			return sbuf_take(&b);
+			return xsbuf_take(&b);
 		sbuf_reset(&b);
 		sbuf_addf(&b, "%s_%s",
 			  n || strncasecmp(fmt_sys(ev), "sqlite", 6) ? fmt_sys(ev) : "event",
@@ -239,25 +240,23 @@ static char *table_name(const struct db *d, const struct fmt_event *ev)
 		if (n)
 			sbuf_addf(&b, "_%zu", n);
 	}
-	return NULL;
 }
 
 /* "cpu_" if all events have a column "cpu"; "reason" is a column of exits alone. */
-static int column_name(const struct event_table *t, const char *field, char **name)
+static char *column_name(const struct event_table *t, const char *field)
 {
 	static const char *const taken[] = { "id",   "ts",  "source", "cpu",   "vm",
 					     "vcpu", "tid", "task",   "reason" };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	char *name;
 
 	sbuf_add(&b, field);
 	for (size_t i = 0; i < ARRAY_SIZE(taken) - !t->reason; i++)
 		if (!strcasecmp(field, taken[i]))
 			sbuf_addc(&b, '_');
-	*name = sbuf_take(&b);
-	if (!*name)
-		return -ENOMEM;
-	str_printable(*name);
-	return 0;
+	name = xsbuf_take(&b);
+	str_printable(name);
+	return name;
 }
 
 static ssize_t column_find(const struct event_table *t, const char *name)
@@ -268,17 +267,14 @@ static ssize_t column_find(const struct event_table *t, const char *name)
 	return -1;
 }
 
-static int column_add(struct db *d, struct event_table *t, const char *field, bool text)
+static void column_add(struct db *d, struct event_table *t, const char *field, bool text)
 {
-	struct event_column new = { 0 };
-	int ret = column_name(t, field, &new.name);
-	ssize_t at = ret ? -1 : column_find(t, new.name);
+	struct event_column new = { .name = column_name(t, field) };
+	ssize_t at = column_find(t, new.name);
 
-	if (ret)
-		return ret;
 	if (at < 0 && t->n < FIELDS_MAX) {
-		ret = array_add(&t->column, &t->n, &t->cap, &new, sizeof(new));
-		at = ret ? -1 : (ssize_t)t->n - 1;
+		xarray_add(&t->column, &t->n, &t->cap, &new, sizeof(new));
+		at = (ssize_t)t->n - 1;
 	} else {
 		d->left_out += at < 0;
 	}
@@ -288,35 +284,35 @@ static int column_add(struct db *d, struct event_table *t, const char *field, bo
 		t->column[at].text |= text;
 		t->column[at].number |= !text;
 	}
-	return ret;
 }
 
-static int columns_of(struct db *d, struct event_table *t, const struct fmt_event *ev)
+static void columns_of(struct db *d, struct event_table *t, const struct fmt_event *ev)
 {
 	const char *field;
-	int ret = 0;
 
-	if (fmt_is_stack(ev))
-		return column_add(d, t, "stack", true);
-	for (size_t k = fmt_common_fields(ev); !ret && (field = fmt_field_name(ev, k)); k++) {
+	if (fmt_is_stack(ev)) {
+		column_add(d, t, "stack", true);
+		return;
+	}
+	for (size_t k = fmt_common_fields(ev); (field = fmt_field_name(ev, k)); k++) {
 		const struct fmt_field *f = fmt_field_at(ev, k);
 
-		ret = column_add(d, t, field, f->is_string || f->is_array || f->is_dynamic);
+		column_add(d, t, field, f->is_string || f->is_array || f->is_dynamic);
 	}
-	return ret;
 }
 
 /* Its columns are the fields of all captures that have such an event. */
 static int table_create(struct db *d, struct event_table *t, const struct tl_item *i)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	int ret = columns_of(d, t, i->ev);
 
-	for (size_t s = 0; s < tl_sources(d->t) && !ret; s++) {
+	columns_of(d, t, i->ev);
+	for (size_t s = 0; s < tl_sources(d->t); s++) {
 		const struct fmt_event *ev =
 			fmt_find(tl_source(d->t, s)->fmt, fmt_sys(i->ev), fmt_name(i->ev));
 
-		ret = ev && ev != i->ev ? columns_of(d, t, ev) : 0;
+		if (ev && ev != i->ev)
+			columns_of(d, t, ev);
 	}
 	sbuf_add(&b, "CREATE TABLE ");
 	sq_quote(&b, t->name);
@@ -330,9 +326,7 @@ static int table_create(struct db *d, struct event_table *t, const struct tl_ite
 			sbuf_add(&b, t->column[k].text ? " TEXT" : " INTEGER");
 	}
 	sbuf_addc(&b, ')');
-	if (ret || b.error)
-		return ret ?: b.error;
-	return sq_table(d->sq, t->name, b.s, &t->t);
+	return sq_table(d->sq, t->name, xsbuf_text(&b), &t->t);
 }
 
 static int type_find(struct db *d, const struct evinfo *e, const struct tl_item *i,
@@ -348,38 +342,14 @@ static int type_find(struct db *d, const struct evinfo *e, const struct tl_item 
 		}
 	if (d->ntype >= DB_TYPES_MAX)
 		return 0;
-	slot = array_grow(&d->type, d->ntype, &d->type_cap, sizeof(*slot));
-	t = slot ? calloc(1, sizeof(*t)) : NULL;
-	if (!t)
-		return -ENOMEM;
-	*slot = t;
+	slot = xarray_grow(&d->type, d->ntype, &d->type_cap, sizeof(*slot));
+	*slot = t = xcalloc(1, sizeof(*t));
 	d->ntype++;
 	*out = t;
-	t->event = strdup(e->name);
+	t->event = xstrdup(e->name);
 	t->name = table_name(d, i->ev);
 	t->reason = e->role == EV_EXIT || e->role == EV_NESTED_EXIT;
-	return t->event && t->name ? table_create(d, t, i) : -ENOMEM;
-}
-
-static int plan_fields(struct event_plan *p, const struct fmt_event *ev)
-{
-	const char *field;
-
-	p->field = calloc(p->table->n + 1, sizeof(*p->field));
-	if (!p->field)
-		return -ENOMEM;
-	for (size_t k = fmt_common_fields(ev); (field = fmt_field_name(ev, k)); k++) {
-		char *name;
-		ssize_t at;
-
-		if (column_name(p->table, field, &name))
-			return -ENOMEM;
-		at = column_find(p->table, name);
-		free(name);
-		if (at >= 0 && !p->field[at])
-			p->field[at] = fmt_field_at(ev, k);
-	}
-	return 0;
+	return table_create(d, t, i);
 }
 
 static int plan_of(struct db *d, const struct tl_item *i, const struct event_plan **out)
@@ -393,16 +363,28 @@ static int plan_of(struct db *d, const struct tl_item *i, const struct event_pla
 		*out = d->last;
 		return 0;
 	}
-	p = u64map_elem(&d->by_type, type, &d->plan, &d->plan_cap, sizeof(*p));
-	if (!p)
-		return -ENOMEM;
+	p = xu64map_elem(&d->by_type, type, &d->plan, &d->plan_cap, sizeof(*p));
 	*out = d->last = p;
 	d->last_type = type;
 	if (d->by_type.n == n)
 		return 0;
 	p->info = evinfo_get(&d->infos, i);
-	ret = p->info ? type_find(d, p->info, i, &p->table) : -ENOMEM;
-	return ret || !p->table ? ret : plan_fields(p, i->ev);
+	if (!p->info)
+		memory_out();
+	ret = type_find(d, p->info, i, &p->table);
+	if (!ret && p->table) {
+		const char *field;
+
+		p->field = xcalloc(p->table->n + 1, sizeof(*p->field));
+		for (size_t k = fmt_common_fields(i->ev); (field = fmt_field_name(i->ev, k)); k++) {
+			_cleanup_free_ char *name = column_name(p->table, field);
+			ssize_t at = column_find(p->table, name);
+
+			if (at >= 0 && !p->field[at])
+				p->field[at] = fmt_field_at(i->ev, k);
+		}
+	}
+	return ret;
 }
 
 /* Arrays are texts of JSON. */
@@ -572,10 +554,8 @@ static int db_chain_types(struct db *d)
 {
 	for (unsigned int id = 0; d->lat && id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(d->lat, (enum lat_table_id)id);
-		_cleanup_free_ const char **name = calloc(t->ngroup + 1, sizeof(*name));
+		_cleanup_free_ const char **name = xcalloc(t->ngroup + 1, sizeof(*name));
 
-		if (!name)
-			return -ENOMEM;
 		for (size_t i = 0; i < t->ngroup; i++)
 			name[t->group[i].order] = t->group[i].name;
 		for (size_t i = 0; i < t->ngroup; i++) {
@@ -588,7 +568,7 @@ static int db_chain_types(struct db *d)
 	return d->error;
 }
 
-int db_case(void *db, enum lat_table_id id, const struct lat_case *c)
+void db_case(void *db, enum lat_table_id id, const struct lat_case *c)
 {
 	struct db *d = db;
 	const struct lat_table *t = lat_table(d->lat, id);
@@ -612,7 +592,6 @@ int db_case(void *db, enum lat_table_id id, const struct lat_case *c)
 		sq_s64(d->sq, (int64_t)c->stage_time[s]);
 		db_add(d, DB_STAGES);
 	}
-	return d->error;
 }
 
 static void put_spike(struct db *d, const struct blame_spike *s)
@@ -694,8 +673,17 @@ int db_sample(void *db, const struct report *r, const struct report_sample *s)
 
 /* ---- losses, and all items ---- */
 
-static void put_loss(struct db *d, const struct tl_item *i)
+int db_item(struct db *d, const struct tl_item *i)
 {
+	struct cpu_count *c = xu64map_elem(&d->by_cpu, (uint64_t)i->src->index << 32 | i->cpu,
+					  &d->cpu, &d->cpu_cap, sizeof(*c));
+
+	c->source = i->src->index;
+	c->cpu = i->cpu;
+	c->stored += i->kind == TL_EVENT;
+	c->gaps += i->kind != TL_EVENT;
+	if (i->kind == TL_EVENT)
+		return db_put_event(d, i);
 	sq_s64(d->sq, (int64_t)i->src->index);
 	sq_known(d->sq, i->cpu != TL_NO_CPU, i->cpu);
 	sq_str(d->sq, i->kind == TL_GAP ? "gap" : "damage");
@@ -703,22 +691,6 @@ static void put_loss(struct db *d, const struct tl_item *i)
 	db_put_stamp(d, i->host + i->width, i->vm, i->vcpu);
 	sq_known(d->sq, i->kind == TL_GAP && i->lost, (int64_t)i->lost);
 	db_add(d, DB_LOSSES);
-}
-
-int db_item(struct db *d, const struct tl_item *i)
-{
-	struct cpu_count *c = u64map_elem(&d->by_cpu, (uint64_t)i->src->index << 32 | i->cpu,
-					  &d->cpu, &d->cpu_cap, sizeof(*c));
-
-	if (!c)
-		return -ENOMEM;
-	c->source = i->src->index;
-	c->cpu = i->cpu;
-	c->stored += i->kind == TL_EVENT;
-	c->gaps += i->kind != TL_EVENT;
-	if (i->kind == TL_EVENT)
-		return db_put_event(d, i);
-	put_loss(d, i);
 	return d->error;
 }
 
@@ -851,13 +823,11 @@ int db_note(struct db *d, const char *text)
 
 int db_new(int fd, const struct timeline *t, const struct out_clock *clock, struct db **out)
 {
-	struct db *d = calloc(1, sizeof(*d));
+	struct db *d = xcalloc(1, sizeof(*d));
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret;
 
 	*out = d;
-	if (!d)
-		return -ENOMEM;
 	d->t = t;
 	d->clock = *clock;
 	d->khz = tl_source(t, 0)->cap->tsc_khz;

@@ -18,8 +18,8 @@ struct folded {
 
 static int folded_begin(struct out *o)
 {
-	o->priv = calloc(1, sizeof(struct folded));
-	return o->priv ? 0 : -ENOMEM;
+	o->priv = xcalloc(1, sizeof(struct folded));
+	return 0;
 }
 
 /* Separators of frames must not occur in one. */

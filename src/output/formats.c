@@ -59,8 +59,7 @@ static int epochs_of(struct out *o, struct tl_source *src, size_t vm)
 						      .e = &v->v[k],
 						      .first = !k };
 
-			if (array_add(&o->epoch, &o->nepoch, &o->epoch_cap, &at, sizeof(at)))
-				return -ENOMEM;
+			xarray_add(&o->epoch, &o->nepoch, &o->epoch_cap, &at, sizeof(at));
 		}
 	}
 	return 0;

@@ -96,7 +96,7 @@ static void put_signed(struct html *h, int64_t v)
 
 static uint64_t string_define(struct html *h, const char *s, size_t n)
 {
-	char **slot = array_grow(&h->text, h->nstring, &h->string_cap, sizeof(*slot));
+	char **slot = xarray_grow(&h->text, h->nstring, &h->string_cap, sizeof(*slot));
 
 	if (slot)
 		*slot = strndup(s, n);
@@ -132,8 +132,8 @@ static uint64_t string(struct html *h, const char *s, size_t n)
 		return h->dots;
 	}
 	at = string_define(h, s, n);
-	if (at && u64map_put(&h->strings, key, at))
-		h->data.error = -ENOMEM;
+	if (at)
+		xu64map_put(&h->strings, key, at);
 	return at;
 }
 
@@ -165,8 +165,7 @@ static uint64_t who(const struct out *o, struct html *h, const struct tl_item *i
 	put_signed(h, vm);
 	put_signed(h, i->tid);
 	put(h, name);
-	if (u64map_put(&h->whos, k, h->nwho))
-		h->data.error = -ENOMEM;
+	xu64map_put(&h->whos, k, h->nwho);
 	return h->nwho++;
 }
 
@@ -232,8 +231,8 @@ static uint64_t type(struct html *h, const struct tl_item *i)
 		put(h, fields[k]);
 		put(h, kind_of(fmt_field_at(i->ev, common + k), fmt_field_name(i->ev, common + k)));
 	}
-	if (full.error || u64map_put(&h->types, key, h->ntype))
-		h->data.error = -ENOMEM;
+	xsbuf_text(&full);
+	xu64map_put(&h->types, key, h->ntype);
 	return h->ntype++;
 }
 
@@ -245,7 +244,7 @@ static uint64_t exit_reason(struct html *h, const struct tl_item *i)
 	char name[EXIT_NAME_MAX];
 
 	if (!e)
-		h->data.error = -ENOMEM;
+		memory_out();
 	return e && evinfo_reason(&h->infos, e, i, name, sizeof(name)) ? text(h, name) : 0;
 }
 
@@ -434,8 +433,7 @@ static void guest_remark(const struct hostmap *m, const struct tl_source *s, str
 
 	sbuf_addf(&b, "%s: ", s->label);
 	if (vm->basis != HOSTMAP_RECORDED) {
-		if (hostmap_vm_tids(m, vm->of, &b))
-			b.error = true;
+		hostmap_vm_tids(m, vm->of, &b);
 		sbuf_addf(&b, " taken for one VM by %s; ", hostmap_basis_names[vm->basis]);
 	}
 	if (uncertain)
@@ -451,17 +449,14 @@ static void guest_remark(const struct hostmap *m, const struct tl_source *s, str
 
 static int html_begin(struct out *o)
 {
-	struct html *h = calloc(1, sizeof(*h));
+	struct html *h = xcalloc(1, sizeof(*h));
 	const char *mark = strstr(html_page, MARK);
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	o->priv = h;
-	if (!h || !mark)
-		return -ENOMEM;
 	hash_key_init(&h->key);
 	h->rips = o->rips;
-	if (evinfos_init(&h->infos, o->t))
-		return -ENOMEM;
+	xdone(evinfos_init(&h->infos, o->t));
 	sbuf_add_mem(&o->line, html_page, (size_t)(mark - html_page));
 	for (size_t i = 0; i < tl_sources(o->t); i++) {
 		uint64_t label = text(h, tl_source(o->t, i)->label);

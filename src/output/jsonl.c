@@ -44,7 +44,8 @@ static void put_match(struct json *j, const struct hostmap *m, const struct tl_s
 	_cleanup_(sbuf_free) struct sbuf tids = { 0 };
 
 	json_put_str(j, "paired_by", match_by_names[s->match->by]);
-	if (vm->basis != HOSTMAP_RECORDED && !hostmap_vm_tids(m, vm->of, &tids)) {
+	if (vm->basis != HOSTMAP_RECORDED) {
+		hostmap_vm_tids(m, vm->of, &tids);
 		json_put_str(j, "threads", tids.s);
 		json_put_str(j, "threads_by", hostmap_basis_names[vm->basis]);
 	}

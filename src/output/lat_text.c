@@ -320,8 +320,8 @@ static void bound(struct sbuf *b, const struct lat_view *v, const char *head, si
 static int lat_headline(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
 	struct share part[LAT_STAGES] = { 0 }, wait[LAT_STAGES] = { 0 };
-	struct share *of = calloc(t->ngroup + 1, sizeof(*of));
-	struct loghist *all = calloc(1, sizeof(*all));
+	struct share *of = xcalloc(t->ngroup + 1, sizeof(*of));
+	struct loghist *all = xcalloc(1, sizeof(*all));
 	char half[32], most[32], longest[32];
 	bool several = several_vms(t), untold = false;
 

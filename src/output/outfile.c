@@ -46,7 +46,7 @@ static char *name_beside(const char *base, const char *name)
 	for (; name && *name; name++)
 		sbuf_addc(&b, isalnum((unsigned char)*name) || strchr("._-", *name) ? *name : '_');
 	sbuf_add(&b, base + stem);
-	text = sbuf_take(&b);
+	text = xsbuf_take(&b);
 	return text;
 }
 
@@ -54,7 +54,7 @@ char *outfile_name(const struct outfile *o, const char *name)
 {
 	_cleanup_free_ char *base = name_beside(o->base, name);
 	size_t dir = (size_t)(o->base - o->path);
-	char *path = base ? malloc(dir + strlen(base) + 1) : NULL;
+	char *path = base ? xmalloc(dir + strlen(base) + 1) : NULL;
 
 	if (!path)
 		return NULL;
@@ -74,8 +74,6 @@ static int keeper_name(struct outfile *o, struct request *r)
 		return -EINVAL;
 	r->name[NAME_MAX] = '\0';
 	base = name_beside(o->base, *r->name ? r->name : NULL);
-	if (!base)
-		return -ENOMEM;
 	if (!faccessat(o->dir, base, F_OK, AT_SYMLINK_NOFOLLOW))
 		flags |= NEWFILE_SYNC;
 	return newfile_commit(&o->file[r->file], base, flags);
@@ -105,6 +103,7 @@ static _Noreturn void keeper_main(struct outfile *o, int in, int out)
 {
 	struct request r;
 
+	memory_out_is(NULL, NULL); /* what the reader did not write yet is the reader's */
 	(void)setsid(); /* a Ctrl-C is for the reader alone */
 	(void)prctl(PR_SET_NAME, "kvmft-output");
 	(void)prctl(PR_SET_DUMPABLE, 0);
@@ -174,16 +173,12 @@ int outfile_open(const char *path, bool force, size_t n, struct outfile **out,
 	*out = NULL;
 	if (!path)
 		return 0;
-	*out = o = calloc(1, sizeof(*o));
-	if (!o)
-		return err_set(err, ENOMEM, "out of memory");
+	*out = o = xcalloc(1, sizeof(*o));
 	*o = (struct outfile){ .path = path, .force = force, .to = -1, .from = -1 };
 	o->dir = file_parent_open(o->path, &o->base);
 	if (o->dir < 0)
 		return err_why(err, o->dir, "cannot create %s", o->path);
-	o->file = calloc(n, sizeof(*o->file));
-	if (!o->file)
-		return err_set(err, ENOMEM, "out of memory");
+	o->file = xcalloc(n, sizeof(*o->file));
 	for (o->n = 0; o->n < n; o->n++)
 		o->file[o->n] = (struct newfile){ .dir = o->dir, .fd = -1 };
 	ret = open_files(o, err);
@@ -224,8 +219,6 @@ int outfile_check(const struct outfile *o, const char *name, const struct timeli
 		return 0;
 	path = outfile_name(o, name);
 	base = name_beside(o->base, name);
-	if (!path || !base)
-		return err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < tl_sources(t) && !ret; i++)
 		ret = check_input(o, base, path, tl_source(t, i)->cap->path, err);
 	if (!ret && extra)
@@ -248,8 +241,6 @@ int outfile_commit(struct outfile *o, size_t i, const char *name, struct kvmft_e
 	if (!o)
 		return 0;
 	path = outfile_name(o, name);
-	if (!path)
-		return err_set(err, ENOMEM, "out of memory");
 	if (name && strlen(name) >= sizeof(r.name))
 		return err_why(err, ENAMETOOLONG, "cannot create %s", path);
 	if (name)

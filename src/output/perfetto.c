@@ -60,44 +60,39 @@ static void put_notes(const struct out *o, const struct blame_spike *s, struct s
 	}
 }
 
-static int put_spike(struct out *o, struct pf *p, const struct blame_spike *s, uint32_t row)
+static void put_spike(struct out *o, struct pf *p, const struct blame_spike *s, uint32_t row)
 {
 	_cleanup_(sbuf_free) struct sbuf notes = { 0 };
 	struct pf_event e = { .type = PF_BEGIN, .name = blame_causes[s->cause].name,
 			      .notes = &notes };
 	uint64_t begin, end;
 	struct pf_track *t;
-	int ret;
 
 	if (!out_clock_value(&o->clock, s->begin, s->vcpu, &begin) ||
 	    !out_clock_value(&o->clock, s->end, s->vcpu, &end))
-		return 0;
+		return;
 	t = pf_track(o, p, PF_SPIKES, tl_hostmap(o->t)->vm[s->vm].of, row);
-	if (!t)
-		return -ENOMEM;
 	put_notes(o, s, &notes);
-	if (notes.error)
-		return -ENOMEM;
+	xsbuf_text(&notes);
 	p->now = begin;
-	ret = pf_put(o, p, t, &e);
+	pf_put(o, p, t, &e);
 	p->now = end;
-	return ret ?: pf_put(o, p, t, &(struct pf_event){ .type = PF_END });
+	pf_put(o, p, t, &(struct pf_event){ .type = PF_END });
 }
 
-int out_perfetto_spikes(struct out *o, const struct blame_spike *spikes, size_t n)
+void out_perfetto_spikes(struct out *o, const struct blame_spike *spikes, size_t n)
 {
 	size_t nvm = tl_hostmap(o->t)->nvm;
-	_cleanup_free_ const struct blame_spike **s = calloc(n + 1, sizeof(*s));
-	_cleanup_free_ uint64_t(*busy)[ROWS] = calloc(nvm + 1, sizeof(*busy));
+	_cleanup_free_ const struct blame_spike **s = xcalloc(n + 1, sizeof(*s));
+	_cleanup_free_ uint64_t(*busy)[ROWS] = xcalloc(nvm + 1, sizeof(*busy));
 	struct pf *p = o->priv;
 	uint64_t now = p->now;
-	int ret = s && busy ? 0 : -ENOMEM;
 
-	for (size_t i = 0; s && i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		s[i] = &spikes[i];
-	if (!ret && n)
+	if (n)
 		qsort(s, n, sizeof(*s), by_begin);
-	for (size_t i = 0; i < n && !ret; i++) {
+	for (size_t i = 0; i < n; i++) {
 		uint64_t *of;
 		uint32_t row;
 
@@ -110,10 +105,9 @@ int out_perfetto_spikes(struct out *o, const struct blame_spike *spikes, size_t 
 		if (row == ROWS)
 			continue;
 		of[row] = s[i]->end;
-		ret = put_spike(o, p, s[i], row);
+		put_spike(o, p, s[i], row);
 	}
 	p->now = now;
-	return ret;
 }
 
 #define NO_PLACE "their CPUs are numbered 1024 or higher, which Perfetto does not have"
@@ -135,37 +129,31 @@ static struct pf_track *event_track(struct out *o, const struct tl_item *i)
 
 /* ---- slices ---- */
 
-static int slice_begin(struct out *o, struct pf_track *t, enum pf_slice what, struct pf_event *e)
+static void slice_begin(struct out *o, struct pf_track *t, enum pf_slice what, struct pf_event *e)
 {
-	if (!t)
-		return -ENOMEM;
 	if (t->depth == PF_DEPTH) /* nothing nests so deep: shown as an instant */
 		e->type = PF_INSTANT;
 	else
 		t->open[t->depth++] = what;
-	return pf_put(o, o->priv, t, e);
+	pf_put(o, o->priv, t, e);
 }
 
-static int slices_end(struct out *o, struct pf_track *t, unsigned int depth)
+static void slices_end(struct out *o, struct pf_track *t, unsigned int depth)
 {
-	int ret = 0;
-
-	while (t->depth > depth && !ret) {
+	while (t->depth > depth) {
 		t->depth--;
-		ret = pf_put(o, o->priv, t, &(struct pf_event){ .type = PF_END });
+		pf_put(o, o->priv, t, &(struct pf_event){ .type = PF_END });
 	}
-	return ret;
 }
 
 /* Ends the innermost slice of that kind, and all within it; none if there is none. */
-static int slice_end(struct out *o, struct pf_track *t, enum pf_slice what)
+static void slice_end(struct out *o, struct pf_track *t, enum pf_slice what)
 {
-	if (!t)
-		return -ENOMEM;
 	for (unsigned int d = t->depth; d; d--)
-		if (t->open[d - 1] == what)
-			return slices_end(o, t, d - 1);
-	return 0;
+		if (t->open[d - 1] == what) {
+			slices_end(o, t, d - 1);
+			return;
+		}
 }
 
 static bool slice_is_open(const struct pf_track *t, enum pf_slice what)
@@ -179,17 +167,17 @@ static bool slice_is_open(const struct pf_track *t, enum pf_slice what)
 /* ---- events with a meaning ---- */
 
 /* name: a constant. */
-static int slice(struct out *o, struct pf_track *t, enum pf_slice what, const char *name)
+static void slice(struct out *o, struct pf_track *t, enum pf_slice what, const char *name)
 {
 	struct pf_event e = { .type = PF_BEGIN,
 			      .name = name,
 			      .iid = pf_name(o, o->priv, name) };
 
-	return slice_begin(o, t, what, &e);
+	slice_begin(o, t, what, &e);
 }
 
 /* On the track of a CPU: the vCPU t that it runs. */
-static int ran(struct out *o, const struct tl_item *i, struct pf_track *t, struct pf_track *cpu)
+static void ran(struct out *o, const struct tl_item *i, struct pf_track *t, struct pf_track *cpu)
 {
 	struct pf_event e = { .type = PF_BEGIN, .iid = t->ran_iid };
 	char name[128];
@@ -200,31 +188,29 @@ static int ran(struct out *o, const struct tl_item *i, struct pf_track *t, struc
 		e.name = name;
 		e.iid = t->ran_iid = pf_name(o, o->priv, name);
 	}
-	return slice_begin(o, cpu, PF_GUEST, &e);
+	slice_begin(o, cpu, PF_GUEST, &e);
 }
 
 /*
  * What a vCPU does is what is open on two tracks, and ends with the slices around it: a vcpu_turn
  * beside them would keep the same a second time, to be looked up for each event.
  */
-static int kvm_entry(struct out *o, const struct tl_item *i, struct pf_cpu *c)
+static void kvm_entry(struct out *o, const struct tl_item *i, struct pf_cpu *c)
 {
 	struct pf *p = o->priv;
 	struct pf_track *t, *cpu;
-	int ret;
 
 	if (i->vm < 0) /* nobody knows whose it is */
-		return 0;
+		return;
 	t = event_track(o, i);
 	cpu = cpu_track(o, i);
-	if (!t || !cpu)
-		return -ENOMEM;
 	c->vcpu = t;
-	ret = slices_end(o, t, 0);
-	ret = ret ?: slice_end(o, cpu, PF_GUEST);
-	ret = ret ?: ran(o, i, t, cpu);
-	ret = ret ?: slice(o, t, PF_GUEST, "guest");
-	return ret || !p->irqs_listed ? ret : pf_irq_enter(p, i);
+	slices_end(o, t, 0);
+	slice_end(o, cpu, PF_GUEST);
+	ran(o, i, t, cpu);
+	slice(o, t, PF_GUEST, "guest");
+	if (p->irqs_listed)
+		pf_irq_enter(p, i);
 }
 
 /* The name of the reason as a number: each is made once. */
@@ -242,31 +228,28 @@ static uint64_t reason_iid(struct out *o, const struct tl_item *i, const struct 
 	if (!evinfo_reason(&p->types, e, i, reason, sizeof(reason)))
 		return 0;
 	iid = pf_name(o, p, reason);
-	if (iid && p->reason_iid.n < 4096 && u64map_put(&p->reason_iid, key, iid))
-		o->line.error = -ENOMEM;
+	if (iid && p->reason_iid.n < 4096)
+		xu64map_put(&p->reason_iid, key, iid);
 	return iid;
 }
 
-static int kvm_exit(struct out *o, const struct tl_item *i, const struct evinfo *e,
+static void kvm_exit(struct out *o, const struct tl_item *i, const struct evinfo *e,
 		    struct pf_cpu *c)
 {
 	struct pf_event ev = { .type = PF_BEGIN, .info = e, .item = i };
 	struct pf_track *t, *cpu;
-	int ret;
 
 	if (i->vm < 0)
-		return 0;
+		return;
 	t = event_track(o, i);
 	cpu = cpu_track(o, i);
-	if (!t || !cpu)
-		return -ENOMEM;
 	ev.iid = reason_iid(o, i, e);
 	if (!ev.iid)
-		return 0;
+		return;
 	c->vcpu = t;
-	ret = slice_end(o, cpu, PF_GUEST);
-	ret = ret ?: slices_end(o, t, 0); /* also of one whose entry was lost */
-	return ret ?: slice_begin(o, t, PF_EXIT, &ev);
+	slice_end(o, cpu, PF_GUEST);
+	slices_end(o, t, 0); /* also of one whose entry was lost */
+	slice_begin(o, t, PF_EXIT, &ev);
 }
 
 /* ---- what the scheduler does to a vCPU's thread ---- */
@@ -285,11 +268,10 @@ static struct pf_track *vcpu_of(struct out *o, const struct tl_item *i, uint64_t
 	return pf_track(o, o->priv, PF_VCPU, map->vm[t->vm].of, t->vcpu);
 }
 
-static int sched_switch(struct out *o, const struct tl_item *i, const struct evinfo *e)
+static void sched_switch(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
 	uint64_t prev = 0, next = 0, state = 0;
 	struct pf_track *t;
-	int ret = 0;
 
 	evinfo_u64(e, i, 0, &prev);
 	evinfo_u64(e, i, 1, &state);
@@ -297,36 +279,34 @@ static int sched_switch(struct out *o, const struct tl_item *i, const struct evi
 	t = vcpu_of(o, i, prev);
 	if (t) {
 		t->waiting = !event_task_sleeps(state);
-		ret = slice_end(o, t, PF_OFF);
-		ret = ret ?: slice(o, t, PF_OFF, t->waiting ? "preempted" : "blocked");
+		slice_end(o, t, PF_OFF);
+		slice(o, t, PF_OFF, t->waiting ? "preempted" : "blocked");
 	}
-	t = ret ? NULL : vcpu_of(o, i, next);
+	t = vcpu_of(o, i, next);
 	if (t) {
 		t->waiting = false;
-		ret = slice_end(o, t, PF_OFF);
+		slice_end(o, t, PF_OFF);
 	}
-	return ret;
 }
 
 /* It could go on: from now on it waits for a CPU. */
-static int sched_waking(struct out *o, const struct tl_item *i, const struct evinfo *e)
+static void sched_waking(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
 	struct pf_track *t;
 	uint64_t pid = 0;
-	int ret;
 
 	evinfo_u64(e, i, 0, &pid);
 	t = vcpu_of(o, i, pid);
 	if (!t || t->waiting || !slice_is_open(t, PF_OFF))
-		return 0;
+		return;
 	t->waiting = true;
-	ret = slice_end(o, t, PF_OFF);
-	return ret ?: slice(o, t, PF_OFF, "waiting for a CPU");
+	slice_end(o, t, PF_OFF);
+	slice(o, t, PF_OFF, "waiting for a CPU");
 }
 
 /* ---- interrupts ---- */
 
-static int irq_entry(struct out *o, const struct tl_item *i, const struct evinfo *e)
+static void irq_entry(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
 	bool vector = e->role == EV_VECTOR_ENTRY;
 	enum pf_slice what = vector ? PF_VECTOR : PF_IRQ;
@@ -334,10 +314,9 @@ static int irq_entry(struct out *o, const struct tl_item *i, const struct evinfo
 	struct pf_track *t;
 	uint64_t number = 0;
 	char name[128];
-	int ret;
 
 	if (!vector && !i->src->guest) /* readers of the trace have it from the event */
-		return 0;
+		return;
 	evinfo_u64(e, i, 0, &number);
 	if (vector) {
 		const char *full = fmt_name(e->ev);
@@ -351,39 +330,36 @@ static int irq_entry(struct out *o, const struct tl_item *i, const struct evinfo
 	}
 	ev.name = name;
 	if (i->src->guest && i->vm >= 0) {
-		ret = pf_irq_arrives(o->priv, i, e, number, &ev.flow);
-		if (ret)
-			return ret;
+		pf_irq_arrives(o->priv, i, e, number, &ev.flow);
 		ev.flow_ends = true;
 	}
 	t = cpu_track(o, i);
-	if (!t)
-		return -ENOMEM;
 	/* None interrupts its own kind: a recorder without ends has only beginnings to show. */
 	t->no_ends |= slice_is_open(t, what);
-	ret = slice_end(o, t, what);
+	slice_end(o, t, what);
 	if (t->no_ends)
 		ev.type = PF_INSTANT;
-	if (ret || t->no_ends)
-		return ret ?: pf_put(o, o->priv, t, &ev);
-	return slice_begin(o, t, what, &ev);
+	if (t->no_ends)
+		pf_put(o, o->priv, t, &ev);
+	else
+		slice_begin(o, t, what, &ev);
 }
 
 /* Its entry may have made neither a slice nor a track. */
-static int irq_exit(struct out *o, const struct tl_item *i, const struct evinfo *e)
+static void irq_exit(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
 	bool vector = e->role == EV_VECTOR_EXIT;
 
 	if (!vector && !i->src->guest)
-		return 0;
-	return slice_end(o, cpu_track(o, i), vector ? PF_VECTOR : PF_IRQ);
+		return;
+	slice_end(o, cpu_track(o, i), vector ? PF_VECTOR : PF_IRQ);
 }
 
 /* ---- block I/O ---- */
 
 enum { IO_DEV, IO_SECTOR, IO_RWBS = 4 }; /* of EV_RQ_ISSUE */
 
-static int io_issue(struct out *o, const struct tl_item *i, const struct evinfo *e)
+static void io_issue(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
 	struct pf_event ev = { .type = PF_BEGIN, .info = e, .item = i };
 	struct pf_io *io = ((struct pf *)o->priv)->io[i->src->index];
@@ -395,16 +371,16 @@ static int io_issue(struct out *o, const struct tl_item *i, const struct evinfo 
 		n++;
 	if (n == PF_IO_TRACKS || !evinfo_u64(e, i, IO_DEV, &dev) ||
 	    !evinfo_u64(e, i, IO_SECTOR, &sector))
-		return 0;
+		return;
 	if (!fmt_str(&e->type.f[IO_RWBS], i->rec, rwbs, sizeof(rwbs)))
 		strcpy(rwbs, "request");
 	ev.name = rwbs;
 	io[n] = (struct pf_io){ true, dev, sector };
-	return slice_begin(o, pf_track(o, o->priv, PF_IO, i->src->index, n), PF_REQUEST, &ev);
+	slice_begin(o, pf_track(o, o->priv, PF_IO, i->src->index, n), PF_REQUEST, &ev);
 }
 
 /* One whose issue was not seen has no slice. */
-static int io_complete(struct out *o, const struct tl_item *i, const struct evinfo *e)
+static void io_complete(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
 	struct pf_io *io = ((struct pf *)o->priv)->io[i->src->index];
 	uint64_t dev = 0, sector = 0;
@@ -414,35 +390,43 @@ static int io_complete(struct out *o, const struct tl_item *i, const struct evin
 	for (uint32_t n = 0; n < PF_IO_TRACKS; n++)
 		if (io[n].on && io[n].dev == dev && io[n].sector == sector) {
 			io[n].on = false;
-			return slice_end(o, pf_track(o, o->priv, PF_IO, i->src->index, n),
+			slice_end(o, pf_track(o, o->priv, PF_IO, i->src->index, n),
 					 PF_REQUEST);
+			return;
 		}
-	return 0;
 }
 
 /* ---- the event ---- */
 
-static int put_meaning(struct out *o, const struct tl_item *i, const struct evinfo *e,
+static void put_meaning(struct out *o, const struct tl_item *i, const struct evinfo *e,
 		       struct pf_cpu *c)
 {
 	const struct pf *p = o->priv;
 
 	switch (e->role) {
-	case EV_ENTRY: return i->src->guest ? 0 : kvm_entry(o, i, c);
-	case EV_EXIT: return i->src->guest ? 0 : kvm_exit(o, i, e, c);
-	case EV_ACCEPT:
-	case EV_INJECT: return i->src->guest ? 0 : pf_irq_host(o, i, e);
-	case EV_VGIC: return i->src->guest || !p->irq_kind->listed ? 0 : pf_irq_line(o, i, e);
-	case EV_SWITCH: return sched_switch(o, i, e);
+	case EV_SWITCH: sched_switch(o, i, e); break;
 	case EV_WAKING:
-	case EV_WAKEUP: return sched_waking(o, i, e);
+	case EV_WAKEUP: sched_waking(o, i, e); break;
 	case EV_IRQ_ENTRY:
-	case EV_VECTOR_ENTRY: return irq_entry(o, i, e);
+	case EV_VECTOR_ENTRY: irq_entry(o, i, e); break;
 	case EV_IRQ_EXIT:
-	case EV_VECTOR_EXIT: return irq_exit(o, i, e);
-	case EV_RQ_ISSUE: return io_issue(o, i, e);
-	case EV_RQ_COMPLETE: return io_complete(o, i, e);
-	default: return 0;
+	case EV_VECTOR_EXIT: irq_exit(o, i, e); break;
+	case EV_RQ_ISSUE: io_issue(o, i, e); break;
+	case EV_RQ_COMPLETE: io_complete(o, i, e); break;
+	default: break;
+	}
+	if (i->src->guest)
+		return;
+	switch (e->role) {
+	case EV_ENTRY: kvm_entry(o, i, c); break;
+	case EV_EXIT: kvm_exit(o, i, e, c); break;
+	case EV_ACCEPT:
+	case EV_INJECT: pf_irq_host(o, i, e); break;
+	case EV_VGIC:
+		if (p->irq_kind->listed)
+			pf_irq_line(o, i, e);
+		break;
+	default: break;
 	}
 }
 
@@ -453,38 +437,35 @@ static int put_event(struct out *o, const struct tl_item *i)
 	struct pf_cpu *c;
 	int ret;
 
-	if (i->ev) {
+	if (i->ev)
 		t = pf_type(p, i);
-		if (!t)
-			return -ENOMEM;
+	if (i->cpu == TL_NO_CPU) {
+		if (t)
+			pf_instant(o, cpu_track(o, i), t->info, i, 0);
+		return o->line.error;
 	}
-	if (i->cpu == TL_NO_CPU)
-		return t ? pf_instant(o, cpu_track(o, i), t->info, i, 0) : 0;
 	if (!pf_has_cpu(i)) {
 		o->left_out++;
 		return 0;
 	}
 	c = pf_cpu(p, i);
-	if (!c)
-		return -ENOMEM;
 	ret = pf_ftrace(o, p, c, t, i);
-	if (!ret && p->irqs_listed && i->src->guest && i->vm >= 0 && !i->unplaced)
-		ret = pf_irq_passed(o, p, i);
-	return ret || !t || t->info->role == EV_NONE ? ret : put_meaning(o, i, t->info, c);
+	if (p->irqs_listed && i->src->guest && i->vm >= 0 && !i->unplaced)
+		pf_irq_passed(o, p, i);
+	if (t && t->info->role != EV_NONE)
+		put_meaning(o, i, t->info, c);
+	return ret ?: o->line.error;
 }
 
 /* Lost events: the state of this CPU is not known any more, and the counter rises. */
-static int put_gap(struct out *o, const struct tl_item *i)
+static void put_gap(struct out *o, const struct tl_item *i)
 {
 	struct pf_track *cpu = cpu_track(o, i);
 	struct pf_track *lost = pf_track(o, o->priv, PF_LOST, i->src->index, 0);
 	struct pf_cpu *c = pf_has_cpu(i) ? pf_cpu(o->priv, i) : NULL;
 	struct pf *p = o->priv;
 	char name[64];
-	int ret = 0;
 
-	if (!cpu || !lost || (!c && pf_has_cpu(i)))
-		return -ENOMEM;
 	if (i->kind == TL_DAMAGE)
 		snprintf(name, sizeof(name), "DAMAGED sub-buffer %llu",
 			 (unsigned long long)i->lost);
@@ -493,45 +474,43 @@ static int put_gap(struct out *o, const struct tl_item *i)
 	else
 		snprintf(name, sizeof(name), "LOST EVENTS, number unknown");
 	if (c) {
-		ret = pf_ftrace_lost(o, p, c);
-		if (!ret && c->vcpu)
-			ret = slices_end(o, c->vcpu, 0);
+		pf_ftrace_lost(o, p, c);
+		if (c->vcpu)
+			slices_end(o, c->vcpu, 0);
 		c->vcpu = NULL;
 	}
-	ret = ret ?: slices_end(o, cpu, 0);
-	ret = ret ?: pf_put(o, p, cpu, &(struct pf_event){ .type = PF_INSTANT, .name = name });
+	slices_end(o, cpu, 0);
+	pf_put(o, p, cpu, &(struct pf_event){ .type = PF_INSTANT, .name = name });
 	/* A loss of unknown size shows as one, so that it is seen. */
 	p->lost[i->src->index] += i->kind == TL_GAP && i->lost ? i->lost : 1;
-	return ret ?: pf_put(o, p, lost,
+	pf_put(o, p, lost,
 			    &(struct pf_event){ .type = PF_COUNTER,
 						.value = (int64_t)p->lost[i->src->index] });
 }
 
 /* A track with an event on it: an empty one is not shown. */
-static int put_remark(struct out *o)
+static void put_remark(struct out *o)
 {
 	struct pf *p = o->priv;
 	struct pf_track *t = pf_track(o, p, PF_REMARK, 0, p->nremark++);
-	int ret = t ? pf_put(o, p, t, &(struct pf_event){ .type = PF_INSTANT, .name = p->remark.s })
-		    : -ENOMEM;
 
+	pf_put(o, p, t, &(struct pf_event){ .type = PF_INSTANT, .name = p->remark.s });
 	sbuf_reset(&p->remark);
-	return ret;
 }
 
 static int perfetto_item(struct out *o, const struct tl_item *i)
 {
 	struct pf *p = o->priv;
 	uint64_t t;
-	int ret = 0;
 
 	if (out_item_time(o, i, &t))
 		p->now = t; /* otherwise it is at its neighbour's place */
 	if (p->remark.len)
-		ret = put_remark(o);
-	if (ret)
-		return ret;
-	return i->kind == TL_EVENT ? put_event(o, i) : put_gap(o, i);
+		put_remark(o);
+	if (i->kind == TL_EVENT)
+		return put_event(o, i);
+	put_gap(o, i);
+	return o->line.error;
 }
 
 static int perfetto_epoch(struct out *o, const struct out_epoch *e)
@@ -540,47 +519,43 @@ static int perfetto_epoch(struct out *o, const struct out_epoch *e)
 	struct pf_track *t;
 	char name[96];
 	uint64_t v;
-	int ret;
 
 	if (e->first || !out_clock_value(&o->clock, e->host, -1, &v))
 		return 0;
 	t = pf_track(o, p, PF_VCPU, e->vm, e->vcpu);
-	if (!t)
-		return -ENOMEM;
 	p->now = v;
 	snprintf(name, sizeof(name), "EPOCH: TSC offset %lld, pvclock record %u",
 		 (long long)e->e->map.offset, e->e->has_pv ? e->e->pv.version : 0);
-	ret = pf_put(o, p, t, &(struct pf_event){ .type = PF_INSTANT, .name = name });
-	return ret || !e->src->guest ? ret : pf_machine_epoch(o, p, e);
+	pf_put(o, p, t, &(struct pf_event){ .type = PF_INSTANT, .name = name });
+	if (e->src->guest)
+		pf_machine_epoch(o, p, e);
+	return o->line.error;
 }
 
 static int perfetto_alignment(struct out *o, const struct out_alignment *a)
 {
-	return pf_machine_alignment(o, o->priv, a);
+	pf_machine_alignment(o->priv, a);
+	return o->line.error;
 }
 
 static int perfetto_begin(struct out *o)
 {
-	struct pf *p = calloc(1, sizeof(*p));
-	int ret;
+	struct pf *p = xcalloc(1, sizeof(*p));
 
-	if (!p)
-		return -ENOMEM;
 	o->priv = p;
-	p->lost = calloc(tl_sources(o->t) + 1, sizeof(*p->lost));
-	p->io = calloc(tl_sources(o->t) + 1, sizeof(*p->io));
-	if (!p->lost || !p->io || evinfos_init(&p->types, o->t))
-		return -ENOMEM;
+	p->lost = xcalloc(tl_sources(o->t) + 1, sizeof(*p->lost));
+	p->io = xcalloc(tl_sources(o->t) + 1, sizeof(*p->io));
+	xdone(evinfos_init(&p->types, o->t));
 	hash_key_init(&p->name_key);
 	out_clock_remark(&o->clock, &p->remark);
 	p->irq_kind = event_irqs(tl_hostmap(o->t)->fmt);
-	ret = pf_machines_init(o, p);
-	ret = ret ?: pf_head(o, p);
-	ret = ret ?: pf_machines_head(o, p);
+	pf_machines_init(o, p);
+	pf_head(o, p);
+	pf_machines_head(o, p);
 	/* The counters start at 0, and show that nothing was lost if they stay there. */
-	for (size_t i = 0; i < tl_sources(o->t) && !ret; i++)
-		ret = pf_track(o, p, PF_LOST, i, 0) ? 0 : -ENOMEM;
-	return ret;
+	for (size_t i = 0; i < tl_sources(o->t); i++)
+		pf_track(o, p, PF_LOST, i, 0);
+	return o->line.error;
 }
 
 static void pf_free(struct pf *p)
@@ -625,12 +600,12 @@ static int perfetto_end(struct out *o)
 		return 0;
 	if (p->machine && !o->line.error) {
 		ret = pf_ftrace_end(o, p);
-		ret = ret ?: pf_machines_end(o, p);
+		pf_machines_end(o, p);
 	}
 	if (!ret && o->left_out) {
 		sbuf_addf(&p->remark, "%llu events ARE LEFT OUT: " NO_PLACE,
 			  (unsigned long long)o->left_out);
-		ret = put_remark(o);
+		put_remark(o);
 	}
 	pf_free(p);
 	o->priv = NULL;

@@ -174,7 +174,7 @@ struct pf {
 	uint32_t nremark;
 };
 
-/* perfetto_messages.c: of an item with i->ev; NULL when out of memory. */
+/* perfetto_messages.c: of an item with i->ev. */
 struct pf_type *pf_type(struct pf *p, const struct tl_item *i);
 /* The same, so that Perfetto makes nothing of it. */
 struct pf_type *pf_type_own(struct pf *p, const struct tl_item *i);
@@ -183,28 +183,28 @@ void pf_describe(const struct pf_type *t, struct sbuf *b, uint32_t field);
 
 /*
  * perfetto_ftrace.c: keeps an event, or passes it on with those before it. t: NULL, it has no
- * format. All of these: 0 or -errno.
+ * format. 0 or -errno.
  */
 int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	      const struct tl_item *i) __must_check;
-/* Valid until another one is asked for; NULL: out of memory. */
+/* Valid until another one is asked for. */
 struct pf_cpu *pf_cpu(struct pf *p, const struct tl_item *i);
 /* Before the next item on this CPU, events were lost. */
-int pf_ftrace_lost(struct out *o, struct pf *p, struct pf_cpu *c) __must_check;
+void pf_ftrace_lost(struct out *o, struct pf *p, struct pf_cpu *c);
 /* What is left. */
 int pf_ftrace_end(struct out *o, struct pf *p) __must_check;
 bool pf_has_cpu(const struct tl_item *i);
 
 /* perfetto_machine.c: what is said of each machine before its events. */
-int pf_machines_init(struct out *o, struct pf *p) __must_check;
+void pf_machines_init(struct out *o, struct pf *p);
 void pf_machines_free(struct pf *p);
-int pf_machines_head(struct out *o, struct pf *p) __must_check;
+void pf_machines_head(struct out *o, struct pf *p);
 /* ... and behind them. */
-int pf_machines_end(struct out *o, struct pf *p) __must_check;
+void pf_machines_end(struct out *o, struct pf *p);
 /* A guest's clock changed. */
-int pf_machine_epoch(struct out *o, struct pf *p, const struct out_epoch *e) __must_check;
+void pf_machine_epoch(struct out *o, struct pf *p, const struct out_epoch *e);
 /* What merge found of a guest's alignment. */
-int pf_machine_alignment(struct out *o, struct pf *p, const struct out_alignment *a) __must_check;
+void pf_machine_alignment(struct pf *p, const struct out_alignment *a);
 /* Begins a packet of that machine; ends with pb_end(m->to, mark). */
 size_t pf_packet(struct pf_machine *m);
 
@@ -223,32 +223,29 @@ struct pf_event {
 
 enum { PF_BEGIN = 1, PF_END = 2, PF_INSTANT = 3, PF_COUNTER = 4 };
 
-/*
- * perfetto_packets.c: one packet each onto o->line, at p->now. Their errors are those of o->line,
- * and -ENOMEM.
- */
-int pf_head(struct out *o, struct pf *p) __must_check;
+/* perfetto_packets.c: one packet each onto o->line, at p->now. */
+void pf_head(struct out *o, struct pf *p);
 struct pf_track *pf_track(struct out *o, struct pf *p, enum pf_kind kind, size_t source,
 			  uint32_t number);
 /* The number of a name, which is written if it is new; 0: it has none, write it as it is. */
 uint64_t pf_name(struct out *o, struct pf *p, const char *name);
-int pf_put(struct out *o, struct pf *p, const struct pf_track *t,
-	   const struct pf_event *e) __must_check;
-/* An event with its fields; t: NULL, out of memory. */
-int pf_instant(struct out *o, const struct pf_track *t, const struct evinfo *e,
-	       const struct tl_item *i, uint64_t flow) __must_check;
+void pf_put(struct out *o, struct pf *p, const struct pf_track *t,
+	   const struct pf_event *e);
+/* An event with its fields. */
+void pf_instant(struct out *o, const struct pf_track *t, const struct evinfo *e,
+	       const struct tl_item *i, uint64_t flow);
 void pf_note_str(struct sbuf *b, const char *name, const char *text);
 void pf_note_u64(struct sbuf *b, const char *name, uint64_t v);
 
 /* perfetto_irqs.c: of the host: an APIC accepts, KVM injects; a line of a GIC changes. */
-int pf_irq_host(struct out *o, const struct tl_item *i, const struct evinfo *e) __must_check;
-int pf_irq_line(struct out *o, const struct tl_item *i, const struct evinfo *e) __must_check;
+void pf_irq_host(struct out *o, const struct tl_item *i, const struct evinfo *e);
+void pf_irq_line(struct out *o, const struct tl_item *i, const struct evinfo *e);
 /* Of a GIC: the vCPU is entered; its guest goes on with something else. */
-int pf_irq_enter(struct pf *p, const struct tl_item *i) __must_check;
-int pf_irq_passed(struct out *o, struct pf *p, const struct tl_item *i) __must_check;
+void pf_irq_enter(struct pf *p, const struct tl_item *i);
+void pf_irq_passed(struct out *o, struct pf *p, const struct tl_item *i);
 /* A handler begins in a guest: *flow is what it ends, or stays as it is. */
-int pf_irq_arrives(struct pf *p, const struct tl_item *i, const struct evinfo *e, uint64_t number,
-		   uint64_t *flow) __must_check;
+void pf_irq_arrives(struct pf *p, const struct tl_item *i, const struct evinfo *e, uint64_t number,
+		   uint64_t *flow);
 
 /* perfetto_ftrace.c: onto q, which has room: a text of n bytes; an array as text. */
 char *pf_put_text(char *q, uint32_t number, const uint8_t *s, size_t n);

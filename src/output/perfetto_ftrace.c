@@ -45,9 +45,9 @@ bool pf_has_cpu(const struct tl_item *i)
 struct pf_cpu *pf_cpu(struct pf *p, const struct tl_item *i)
 {
 	uint64_t key = (uint64_t)i->src->index << 32 | i->cpu;
-	struct pf_cpu *c = u64map_elem(&p->cpu_of, key, &p->cpu, &p->cpu_cap, sizeof(*c));
+	struct pf_cpu *c = xu64map_elem(&p->cpu_of, key, &p->cpu, &p->cpu_cap, sizeof(*c));
 
-	if (c && !c->m) {
+	if (!c->m) {
 		c->m = p->of[i->src->index];
 		c->cpu = i->cpu;
 	}
@@ -55,7 +55,7 @@ struct pf_cpu *pf_cpu(struct pf *p, const struct tl_item *i)
 }
 
 /* The head of the bundle is made apart, so that what is long is copied once. */
-static int write_bundle(struct pf *p, struct pf_cpu *c)
+static void write_bundle(struct pf *p, struct pf_cpu *c)
 {
 	struct sbuf *b = c->m->to, *head = &p->scratch;
 	size_t packet, n;
@@ -78,12 +78,14 @@ static int write_bundle(struct pf *p, struct pf_cpu *c)
 	sbuf_add_mem(b, c->event.s, c->event.len);
 	c->event.len = 0;
 	c->lost = false;
-	return head->error ?: c->event.error ?: b->error;
+	if (head->error || c->event.error)
+		memory_out();
 }
 
-static int flush(struct pf *p, struct pf_cpu *c)
+static void flush(struct pf *p, struct pf_cpu *c)
 {
-	return c->event.len || c->event.error ? write_bundle(p, c) : 0;
+	if (c->event.len || c->event.error)
+		write_bundle(p, c);
 }
 
 /* What a capture of very many CPUs must not do: keep that much of each. */
@@ -96,23 +98,21 @@ static int flush_all(struct out *o, struct pf *p)
 	(void)mallopt(M_TRIM_THRESHOLD, 4 * ALL_PENDING);
 #endif
 	for (size_t i = 0; i < p->cpu_of.n && !ret; i++) {
-		ret = flush(p, &p->cpu[i]);
+		flush(p, &p->cpu[i]);
 		sbuf_free(&p->cpu[i].event);
-		if (!ret && o->line.len > (256u << 10))
+		if (o->line.len > (256u << 10))
 			ret = out_flush(o);
 	}
 	p->pending = 0;
 	return ret;
 }
 
-int pf_ftrace_lost(struct out *o __unused_arg, struct pf *p, struct pf_cpu *c)
+void pf_ftrace_lost(struct out *o __unused_arg, struct pf *p, struct pf_cpu *c)
 {
-	int ret = flush(p, c);
-
+	flush(p, c);
 	c->lost = true;
 	memset(c->entered, 0, sizeof(c->entered));
 	u64map_free(&p->entered);
-	return ret;
 }
 
 int pf_ftrace_end(struct out *o, struct pf *p)
@@ -199,7 +199,7 @@ static char *put_event_head(char *q, struct pf *p, const struct tl_item *i)
 	return pb_put_varint(q, (uint32_t)i->tid);
 }
 
-static int put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
+static void put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 		     const struct tl_item *i)
 {
 	const size_t most = 128 + t->nfield * NUMBER_ROOM +
@@ -208,7 +208,7 @@ static int put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	char *q, *event, *message;
 
 	if (!sbuf_room(b, most))
-		return b->error;
+		memory_out();
 	q = b->s + b->len;
 	*q++ = PB_TAG(BUNDLE_EVENT, PB_BYTES);
 	event = q++;
@@ -220,10 +220,9 @@ static int put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	q = pb_put_len(message, q);
 	q = pb_put_len(event, q);
 	b->len = (size_t)(q - b->s);
-	return 0;
 }
 
-static int put_stack(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
+static void put_stack(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 		     const struct tl_item *i)
 {
 	const struct sbuf *text = fmt_stack_text(i->ev, i->rec);
@@ -232,7 +231,7 @@ static int put_stack(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	size_t field, message, nhead;
 
 	if (!text || !sbuf_room(b, sizeof(head) + 4 * PB_VARINT_MAX + text->len))
-		return -ENOMEM;
+		memory_out();
 	/* All lengths are known before: what is long is copied once. */
 	q = pb_put_varint(q, (uint64_t)t->number << 3 | PB_BYTES);
 	nhead = (size_t)(q - head);
@@ -245,7 +244,6 @@ static int put_stack(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
 	q = pb_put_varint(q + nhead, field);
 	q = pf_put_text(q, 1, (const uint8_t *)text->s, text->len);
 	b->len = (size_t)(q - b->s);
-	return 0;
 }
 
 /* ---- with names and values: for which no message can be described, or is not enough ---- */
@@ -283,7 +281,7 @@ static void put_generic_stack(struct pf *p, struct sbuf *b, const struct tl_item
 	pb_end(b, mark);
 }
 
-static int put_generic(struct pf *p, struct pf_cpu *c, const struct tl_item *i)
+static void put_generic(struct pf *p, struct pf_cpu *c, const struct tl_item *i)
 {
 	struct sbuf *b = &c->event;
 	bool stack = i->ev && fmt_is_stack(i->ev);
@@ -306,7 +304,6 @@ static int put_generic(struct pf *p, struct pf_cpu *c, const struct tl_item *i)
 	}
 	pb_end(b, mark);
 	pb_end(b, event);
-	return b->error;
 }
 
 /*
@@ -332,8 +329,8 @@ static bool is_thread_unpaired(struct pf *p, struct pf_cpu *c, const struct pf_t
 	else
 		n++;
 	*none = n > (c->m->exits[k] ? LEFT_OPEN : 1);
-	if (n && u64map_put(&p->entered, key, n))
-		return false; /* then slices may nest */
+	if (n)
+		xu64map_put(&p->entered, key, n);
 	return *none;
 }
 
@@ -366,27 +363,26 @@ int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_typ
 {
 	uint64_t now = p->now + p->add;
 	size_t was = c->event.cap;
-	int ret = 0;
 
 	if (now < c->last) /* the clock was set: differences cannot go back */
-		ret = flush(p, c);
+		flush(p, c);
 	c->last = now;
-	if (!ret && t && !i->unplaced && is_unpaired(p, c, t, i)) {
+	if (t && !i->unplaced && is_unpaired(p, c, t, i))
 		t = pf_type_own(p, i);
-		ret = t ? 0 : -ENOMEM;
-	}
-	if (!ret && (!t || i->unplaced || t->form == PF_GENERIC)) {
-		ret = put_generic(p, c, i);
-	} else if (!ret) {
+	if (!t || i->unplaced || t->form == PF_GENERIC) {
+		put_generic(p, c, i);
+	} else {
 		if (t->form == PF_DESCRIBED && !t->described) {
 			pf_describe(t, &c->event, BUNDLE_DESCRIPTOR);
 			((struct pf_type *)t)->described = true;
 		}
-		ret = c->event.error;
-		ret = ret ?: t->info->is_stack ? put_stack(p, c, t, i) : put_event(p, c, t, i);
+		if (t->info->is_stack)
+			put_stack(p, c, t, i);
+		else
+			put_event(p, c, t, i);
 	}
-	if (!ret && c->event.len >= BUNDLE)
-		ret = flush(p, c);
+	if (c->event.len >= BUNDLE)
+		flush(p, c);
 	p->pending += c->event.cap - was;
-	return ret || p->pending < ALL_PENDING ? ret : flush_all(o, p);
+	return p->pending < ALL_PENDING ? 0 : flush_all(o, p);
 }

@@ -12,10 +12,10 @@ static struct pf_irqs *irqs_of(struct pf *p, int64_t vm, uint64_t vcpu)
 {
 	uint64_t key = (uint64_t)vm << 32 | (uint32_t)vcpu;
 	struct pf_irqs **slot =
-		u64map_elem(&p->irqs_of, key, &p->irqs, &p->irqs_cap, sizeof(*slot));
+		xu64map_elem(&p->irqs_of, key, &p->irqs, &p->irqs_cap, sizeof(*slot));
 
 	if (slot && !*slot)
-		*slot = calloc(1, sizeof(**slot) +
+		*slot = xcalloc(1, sizeof(**slot) +
 					  p->irq_kind->numbers * sizeof((*slot)->of[0]));
 	return slot ? *slot : NULL;
 }
@@ -103,7 +103,7 @@ static uint64_t flow_inject(struct pf *p, struct pf_irqs *q, uint64_t vector, bo
 	return irq->flow;
 }
 
-int pf_irq_host(struct out *o, const struct tl_item *i, const struct evinfo *e)
+void pf_irq_host(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
 	const struct hostmap *map = tl_hostmap(o->t);
 	uint64_t vector, again = 0, vcpu = (uint64_t)i->vcpu;
@@ -118,13 +118,11 @@ int pf_irq_host(struct out *o, const struct tl_item *i, const struct evinfo *e)
 		vm = hostmap_task_vm(map, i->tid);
 	if (vm < 0 || !evinfo_u64(e, i, accept ? 1 : 0, &vector) ||
 	    (accept && !evinfo_u64(e, i, 0, &vcpu)))
-		return 0;
+		return;
 	vm = (ssize_t)map->vm[vm].of;
 	t = pf_track(o, p, PF_VCPU, (size_t)vm, (uint32_t)vcpu);
 	q = irqs_of(p, vm, vcpu);
-	if (!t || !q)
-		return -ENOMEM;
-	return pf_instant(o, t, e, i,
+	pf_instant(o, t, e, i,
 		       accept ? flow_accept(p, q, vector)
 			      : flow_inject(p, q, vector, evinfo_u64(e, i, 2, &again) && again));
 }
@@ -172,7 +170,7 @@ static uint64_t flow_end(struct pf *p, struct pf_irqs *q, enum event_role role, 
  * A line goes up, and with the next entry into the vCPU, unless it goes down before. Of lines of
  * devices no event tells the vCPU: they have arrows where there is one.
  */
-int pf_irq_line(struct out *o, const struct tl_item *i, const struct evinfo *e)
+void pf_irq_line(struct out *o, const struct tl_item *i, const struct evinfo *e)
 {
 	const struct hostmap *map = tl_hostmap(o->t);
 	ssize_t vm = i->vm < 0 && !i->src->link ? hostmap_task_vm(map, i->tid) : (ssize_t)i->vm;
@@ -184,31 +182,29 @@ int pf_irq_line(struct out *o, const struct tl_item *i, const struct evinfo *e)
 
 	if (vm < 0 || !evinfo_u64(e, i, 0, &vcpu) || !evinfo_u64(e, i, 1, &number) ||
 	    !evinfo_u64(e, i, 2, &level) || number >= p->irq_kind->numbers)
-		return 0;
+		return;
 	vm = (ssize_t)map->vm[vm].of;
 	if (number >= p->irq_kind->shared) {
 		hostmap_each_thread(map, (size_t)vm, thread) {
 			if (only && only->vcpu != thread->vcpu)
-				return 0;
+				return;
 			only = thread;
 		}
 		vcpu = only ? only->vcpu : vcpu;
 	}
 	q = irqs_of(p, vm, vcpu);
-	if (!q)
-		return -ENOMEM;
 	if (!level && number < p->irq_kind->shared && !q->of[number].injected)
 		(void)listed_take(p, q, &q->of[number]);
 	/* Still up; or up again, as long as no handler was seen, which may not be recorded yet. */
 	if (!level || (q->of[number].flow && (q->handled || !q->of[number].injected)))
-		return 0;
+		return;
 	t = pf_track(o, p, PF_VCPU, (size_t)vm, (uint32_t)vcpu);
 	(void)listed_take(p, q, &q->of[number]);
 	listed_add(p, q);
-	return t ? pf_instant(o, t, e, i, flow_accept(p, q, number)) : -ENOMEM;
+	pf_instant(o, t, e, i, flow_accept(p, q, number));
 }
 
-int pf_irq_enter(struct pf *p, const struct tl_item *i)
+void pf_irq_enter(struct pf *p, const struct tl_item *i)
 {
 	struct pf_irqs *q = irqs_of(p, i->vm, (uint64_t)i->vcpu);
 
@@ -218,7 +214,6 @@ int pf_irq_enter(struct pf *p, const struct tl_item *i)
 		q->of[n].injected = true;
 		q->of[n].entered = i->host;
 	}
-	return q ? 0 : -ENOMEM;
 }
 
 /* Lines that went in, and may be this handler's; or, without a name, any. */
@@ -242,23 +237,20 @@ static void lines_drop(struct pf *p, struct pf_irqs *q, uint64_t before, const c
  * A guest that goes on with its interrupts on has taken what went in, as far as its stamps can be
  * told from those of the entry.
  */
-int pf_irq_passed(struct out *o, struct pf *p, const struct tl_item *i)
+void pf_irq_passed(struct out *o, struct pf *p, const struct tl_item *i)
 {
 	uint64_t slack = tl_hostmap(o->t)->vm[i->vm].uncertain;
 	struct pf_irqs *q = irqs_of(p, i->vm, (uint64_t)i->vcpu);
 
-	if (!q)
-		return -ENOMEM;
 	if (q->listed && !(fmt_flags(i->src->fmt, i->rec) & FLAG_BUSY) && i->host > slack)
 		lines_drop(p, q, i->host - slack, NULL);
-	return 0;
 }
 
 /*
  * The line behind a handler is one that went in and may be its; which of several was learnt from
  * when it was alone. Unless it was, those that may be are over, but have no arrow.
  */
-static int line_end(struct pf *p, struct pf_irqs *q, const struct tl_item *i, uint64_t irq,
+static void line_end(struct pf *p, struct pf_irqs *q, const struct tl_item *i, uint64_t irq,
 		    const char *name, uint64_t *flow)
 {
 	uint64_t key = (uint64_t)i->vm << 32 | (uint32_t)irq, known = UINT64_MAX, number = 0;
@@ -276,28 +268,26 @@ static int line_end(struct pf *p, struct pf_irqs *q, const struct tl_item *i, ui
 	if (found > 1)
 		lines_drop(p, q, UINT64_MAX, name);
 	if (found != 1)
-		return 0;
+		return;
 	*flow = listed_take(p, q, &q->of[number]);
-	return u64map_put(&p->irq_number, key, number);
+	xu64map_put(&p->irq_number, key, number);
 }
 
 /* ---- either ---- */
 
-int pf_irq_arrives(struct pf *p, const struct tl_item *i, const struct evinfo *e, uint64_t number,
+void pf_irq_arrives(struct pf *p, const struct tl_item *i, const struct evinfo *e, uint64_t number,
 		   uint64_t *flow)
 {
 	struct pf_irqs *q = irqs_of(p, i->vm, (uint64_t)i->vcpu);
 	char name[64] = "";
 
-	if (!q)
-		return -ENOMEM;
 	if (p->irq_kind->listed) {
 		if (e->role != EV_IRQ_ENTRY)
-			return 0;
+			return;
 		q->handled = true;
 		(void)fmt_str(&e->type.f[1], i->rec, name, sizeof(name));
-		return line_end(p, q, i, number, name, flow);
+		line_end(p, q, i, number, name, flow);
+		return;
 	}
 	*flow = flow_end(p, q, e->role, number);
-	return 0;
 }

@@ -86,14 +86,12 @@ static struct pf_machine *same_machine(struct out *o, struct pf *p, const struct
 	return NULL;
 }
 
-int pf_machines_init(struct out *o, struct pf *p)
+void pf_machines_init(struct out *o, struct pf *p)
 {
 	size_t n = tl_sources(o->t);
 
-	p->machine = calloc(n + 1, sizeof(*p->machine));
-	p->of = calloc(n + 1, sizeof(struct pf_machine *));
-	if (!p->machine || !p->of)
-		return -ENOMEM;
+	p->machine = xcalloc(n + 1, sizeof(*p->machine));
+	p->of = xcalloc(n + 1, sizeof(struct pf_machine *));
 	for (size_t i = 0; i < n; i++) {
 		struct tl_source *s = tl_source(o->t, i);
 		struct pf_machine *m = s->qemu ? p->machine : same_machine(o, p, s);
@@ -106,7 +104,6 @@ int pf_machines_init(struct out *o, struct pf *p)
 		}
 		p->of[i] = m;
 	}
-	return 0;
 }
 
 void pf_machines_free(struct pf *p)
@@ -256,13 +253,13 @@ static void put_readings(struct sbuf *b, uint64_t boot, const struct reading *r,
  * What a guest's clocks read at a time of the trace, as a synchronisation. That takes two readings,
  * each with the delay on the way between; without one, it is 0.
  */
-static int put_clocks(struct pf_machine *m, uint64_t t, const struct reading *r,
+static void put_clocks(struct pf_machine *m, uint64_t t, const struct reading *r,
 		      size_t n)
 {
 	size_t packet, mark, one, inner;
 
 	if (t < m->synced) /* readers do not use a clock any more that goes back */
-		return 0;
+		return;
 	m->synced = t;
 	packet = pf_packet(m);
 	mark = pb_begin(m->to, CLOCK_SYNC);
@@ -278,7 +275,6 @@ static int put_clocks(struct pf_machine *m, uint64_t t, const struct reading *r,
 	}
 	pb_end(m->to, mark);
 	pb_end(m->to, packet);
-	return m->to->error;
 }
 
 /* The vCPU whose TSC stands for the machine's; NULL: nothing is known about it. */
@@ -305,7 +301,7 @@ static bool trace_time(const struct out *o, const struct pf *p, uint64_t host, u
  * The guest's own readings of its clocks, at the first place where it has some: when it is their
  * turn, which is before t.
  */
-static int put_guest_readings(struct out *o, struct pf *p, struct pf_machine *m, uint64_t t)
+static void put_guest_readings(struct out *o, struct pf *p, struct pf_machine *m, uint64_t t)
 {
 	const struct capture *cap = m->src->cap;
 	const struct clock_bracket *b = cap->bracket;
@@ -313,28 +309,28 @@ static int put_guest_readings(struct out *o, struct pf *p, struct pf_machine *m,
 	uint64_t lo, hi, at;
 
 	if (m->read || !cap->nbracket || !m->src->gtime)
-		return 0;
+		return;
 	if (!epoch_result_usable(guest_time_tsc_to_host(m->src->gtime, clock_vcpu(o, m),
 							b->tsc + b->width / 2, &lo, &hi)) ||
 	    !trace_time(o, p, lo, &at)) {
 		m->read = true;
-		return 0;
+		return;
 	}
 	if (at > t)
-		return 0;
+		return;
 	m->read = true;
 	r[0] = (struct reading){ TSC, b->tsc + b->width / 2 };
 	r[1] = (struct reading){ MONOTONIC, b->mono };
 	r[2] = (struct reading){ MONOTONIC_RAW, b->mono_raw };
 	r[3] = (struct reading){ REALTIME, b->real };
-	return put_clocks(m, at, r, ARRAY_SIZE(r));
+	put_clocks(m, at, r, ARRAY_SIZE(r));
 }
 
 /*
  * The first synchronisation is a ms after the beginning, because readers take a reading of 0 for
  * none.
  */
-static int put_first_clocks(struct out *o, struct pf *p, struct pf_machine *m)
+static void put_first_clocks(struct out *o, struct pf *p, struct pf_machine *m)
 {
 	uint64_t host = o->clock.base + (o->clock.khz ?: MS_NS), t, tsc = 0;
 	const struct epoch_vcpu *v = clock_vcpu(o, m);
@@ -343,33 +339,29 @@ static int put_first_clocks(struct out *o, struct pf *p, struct pf_machine *m)
 	if (!trace_time(o, p, host, &t))
 		t = p->add + MS_NS;
 	known = v && epoch_result_usable(epoch_host_to_guest(v, host, &tsc)) && !(tsc >> 63);
-	return put_clocks(m, t, &(struct reading){ TSC, tsc }, known);
+	put_clocks(m, t, &(struct reading){ TSC, tsc }, known);
 }
 
-int pf_machine_epoch(struct out *o, struct pf *p, const struct out_epoch *e)
+void pf_machine_epoch(struct out *o, struct pf *p, const struct out_epoch *e)
 {
 	struct pf_machine *m = p->of[e->src->index];
 	const struct epoch_vcpu *v = clock_vcpu(o, m);
 	uint64_t t;
 
-	int ret;
 
 	if (!m->remote || !v || v->id != e->vcpu || !e->e->has_map || e->first ||
 	    !trace_time(o, p, e->host, &t))
-		return 0;
-	ret = put_guest_readings(o, p, m, t);
-	return ret ?: put_clocks(m, t,
+		return;
+	put_guest_readings(o, p, m, t);
+	put_clocks(m, t,
 				&(struct reading){ TSC, tsc_to_guest(&e->e->map, e->host) }, 1);
 }
 
-int pf_machines_end(struct out *o, struct pf *p)
+void pf_machines_end(struct out *o, struct pf *p)
 {
-	int ret = 0;
-
-	for (size_t i = 0; i < p->nmachine && !ret; i++)
+	for (size_t i = 0; i < p->nmachine; i++)
 		if (p->machine[i].remote)
-			ret = put_guest_readings(o, p, &p->machine[i], UINT64_MAX);
-	return ret;
+			put_guest_readings(o, p, &p->machine[i], UINT64_MAX);
 }
 
 /* ---- attributes ---- */
@@ -398,12 +390,11 @@ static void put_string(struct sbuf *b, const char *key, const char *v)
 	pb_end(b, mark);
 }
 
-int pf_machine_alignment(struct out *o, struct pf *p, const struct out_alignment *a)
+void pf_machine_alignment(struct pf *p, const struct out_alignment *a)
 {
 	struct pf_machine *m = p->of[a->src->index];
 	size_t packet, mark;
 
-	(void)o;
 	packet = pf_packet(m);
 	mark = pb_begin(m->to, ATTRIBUTES);
 	put_string(m->to, "kvmft.alignment", a->text);
@@ -415,21 +406,16 @@ int pf_machine_alignment(struct out *o, struct pf *p, const struct out_alignment
 	}
 	pb_end(m->to, mark);
 	pb_end(m->to, packet);
-	return m->to->error;
 }
 
-int pf_machines_head(struct out *o, struct pf *p)
+void pf_machines_head(struct out *o, struct pf *p)
 {
 	for (size_t i = 0; i < p->nmachine; i++) {
 		struct pf_machine *m = &p->machine[i];
-		int ret = 0;
 
 		put_info(m);
 		put_tasks(o, m);
 		if (m->remote)
-			ret = put_first_clocks(o, p, m);
-		if (ret || m->to->error)
-			return ret ?: m->to->error;
+			put_first_clocks(o, p, m);
 	}
-	return 0;
 }

@@ -216,15 +216,6 @@ static const struct {
 } pairs[PF_PAIRS] = { { 36, 37 },   { 24, 25 }, { 559, 560 }, { 365, 366 },
 		      { 553, 554 }, { 58, 57 }, { 329, 330 } };
 
-static void fill_pair(struct pf_type *t)
-{
-	for (uint8_t i = 0; i < PF_PAIRS; i++)
-		if (t->number == pairs[i].entry || t->number == pairs[i].exit) {
-			t->pair = (uint8_t)(i + 1);
-			t->ends = t->number == pairs[i].exit;
-		}
-}
-
 /* Whether the exits that belong to these entries were not even requested. */
 static bool lacks_exits(const struct pf_type *t, const struct fmt *f)
 {
@@ -270,39 +261,40 @@ static bool is_remark(const struct pf_type *t, const struct tl_item *i)
 		!strchr("BCEFGHINS", text[0]) || text[1] != '|');
 }
 
-static int type_new(struct pf *p, const struct tl_item *i, bool own, struct pf_type *t)
+static void type_new(struct pf *p, const struct tl_item *i, bool own, struct pf_type *t)
 {
 	const struct pf_message *m;
 
 	t->info = evinfo_get(&p->types, i);
-	t->field = t->info ? calloc(evinfo_fields(i->ev) + 1, sizeof(*t->field)) : NULL;
-	if (!t->field)
-		return -ENOMEM;
+	if (!t->info)
+		memory_out();
+	t->field = xcalloc(evinfo_fields(i->ev) + 1, sizeof(*t->field));
 	m = i->marker || own ? NULL : message_of(i->ev);
 	if (!m || !fill_message(t, m))
 		fill_own(t, &p->next_own);
-	if (t->form == PF_TYPED)
-		fill_pair(t);
+	if (t->form == PF_TYPED) {
+		for (uint8_t k = 0; k < PF_PAIRS; k++)
+			if (t->number == pairs[k].entry || t->number == pairs[k].exit) {
+				t->pair = (uint8_t)(k + 1);
+				t->ends = t->number == pairs[k].exit;
+			}
+	}
 	if (t->pair && lacks_exits(t, tl_fmt(i))) {
 		t->pair = 0;
 		fill_own(t, &p->next_own);
 	}
-	return 0;
 }
 
 static struct pf_type *type_of(struct pf *p, const struct tl_item *i, bool own)
 {
 	uint64_t key = tl_type(i) | (uint64_t)own << 63;
 	struct pf_type **slot =
-		u64map_elem(&p->type_of, key, &p->type, &p->type_cap, sizeof(*slot));
+		xu64map_elem(&p->type_of, key, &p->type, &p->type_cap, sizeof(*slot));
 
-	if (!slot || *slot)
-		return slot ? *slot : NULL;
-	*slot = calloc(1, sizeof(**slot));
-	if (*slot && type_new(p, i, own, *slot)) {
-		pf_type_free(*slot);
-		*slot = NULL;
-	}
+	if (*slot)
+		return *slot;
+	*slot = xcalloc(1, sizeof(**slot));
+	type_new(p, i, own, *slot);
 	return *slot;
 }
 
@@ -310,7 +302,7 @@ struct pf_type *pf_type(struct pf *p, const struct tl_item *i)
 {
 	struct pf_type *t = type_of(p, i, false);
 
-	return t && is_remark(t, i) ? type_of(p, i, true) : t;
+	return is_remark(t, i) ? type_of(p, i, true) : t;
 }
 
 struct pf_type *pf_type_own(struct pf *p, const struct tl_item *i)

@@ -143,7 +143,7 @@ static uint64_t boot_at_base(const struct out *o, const struct clock_bracket *r)
 }
 
 /* All stamps are called BOOTTIME, as in Perfetto's recorder. */
-int pf_head(struct out *o, struct pf *p)
+void pf_head(struct out *o, struct pf *p)
 {
 	const struct capture *cap = tl_hostmap(o->t)->cap;
 	const struct clock_bracket *r = NULL;
@@ -164,7 +164,6 @@ int pf_head(struct out *o, struct pf *p)
 		p->add = boot_at_base(o, r);
 	else if (r)
 		p->add = r->boot - reading(clock_id(o->clock.kind), r);
-	return b->error;
 }
 
 /* ---- tracks ---- */
@@ -214,7 +213,7 @@ static const struct {
 	[PF_SPIKES] = { PF_VM, 0 },
 };
 
-static int put_track(struct out *o, struct pf_track *t, enum pf_kind kind, size_t source,
+static void put_track(struct out *o, struct pf_track *t, enum pf_kind kind, size_t source,
 		     uint32_t number)
 {
 	const struct pf_track *parent = NULL;
@@ -222,11 +221,8 @@ static int put_track(struct out *o, struct pf_track *t, enum pf_kind kind, size_
 	size_t packet, mark, counter;
 	char name[256];
 
-	if (place[kind].parent) {
+	if (place[kind].parent)
 		parent = pf_track(o, o->priv, place[kind].parent, source, 0);
-		if (!parent)
-			return -ENOMEM;
-	}
 	track_name(o, kind, source, number, name, sizeof(name));
 	packet = packet_begin(b, 0);
 	mark = pb_begin(b, PACKET_TRACK_DESCRIPTOR);
@@ -245,7 +241,6 @@ static int put_track(struct out *o, struct pf_track *t, enum pf_kind kind, size_
 	}
 	pb_end(b, mark);
 	pb_end(b, packet);
-	return b->error;
 }
 
 struct pf_track *pf_track(struct out *o, struct pf *p, enum pf_kind kind, size_t source,
@@ -253,15 +248,14 @@ struct pf_track *pf_track(struct out *o, struct pf *p, enum pf_kind kind, size_t
 {
 	uint64_t key = (uint64_t)kind << 56 | (uint64_t)source << 32 | number;
 	struct pf_track *t, **slot =
-		u64map_elem(&p->by_place, key, &p->track, &p->track_cap, sizeof(*slot));
+		xu64map_elem(&p->by_place, key, &p->track, &p->track_cap, sizeof(*slot));
 
-	if (!slot || *slot)
-		return slot ? *slot : NULL;
-	*slot = t = calloc(1, sizeof(*t));
-	if (!t)
-		return NULL;
+	if (*slot)
+		return *slot;
+	*slot = t = xcalloc(1, sizeof(*t));
 	t->uuid = ++p->next_uuid; /* small: it is in each event */
-	return put_track(o, t, kind, source, number) ? NULL : t;
+	put_track(o, t, kind, source, number);
+	return t;
 }
 
 /* ---- events ---- */
@@ -285,10 +279,7 @@ uint64_t pf_name(struct out *o, struct pf *p, const char *name)
 	if (p->name_of.n == MAX_NAMES)
 		return 0;
 	iid = p->name_of.n + 1;
-	if (u64map_put(&p->name_of, hash, iid)) {
-		o->line.error = -ENOMEM;
-		return 0;
-	}
+	xu64map_put(&p->name_of, hash, iid);
 	packet = packet_begin(&o->line, NEEDS_STATE);
 	mark = pb_begin(&o->line, PACKET_INTERNED);
 	put_interned(&o->line, INTERNED_EVENT, iid, name);
@@ -314,14 +305,14 @@ static uint64_t field_iid(struct out *o, struct pf *p, const struct evinfo *e)
 	return iid;
 }
 
-/* A name is not needed by events that have one of their own. NULL: out of memory. */
+/* A name is not needed by events that have one of their own. */
 static const struct pf_info *info_of(struct out *o, struct pf *p, const struct pf_event *e)
 {
 	uint64_t key = (uint64_t)(uintptr_t)e->info;
 	size_t n = p->info_of.n;
-	struct pf_info *x = u64map_elem(&p->info_of, key, &p->info, &p->info_cap, sizeof(*x));
+	struct pf_info *x = xu64map_elem(&p->info_of, key, &p->info, &p->info_cap, sizeof(*x));
 
-	if (x && p->info_of.n > n) {
+	if (p->info_of.n > n) {
 		x->name = e->iid || e->name ? 0 : pf_name(o, p, e->info->name);
 		x->field = field_iid(o, p, e->info);
 	}
@@ -427,19 +418,7 @@ static char *put_event(char *q, struct pf *p, const struct pf_track *t, const st
 	return q;
 }
 
-/* What is not as long as it is known to be. */
-static void put_more(struct sbuf *b, const struct pf_event *e, uint64_t iid,
-		     const struct pf_info *x)
-{
-	if (!iid && (e->name || e->info))
-		pb_str(b, EVENT_NAME, e->name ?: e->info->name);
-	if (x)
-		put_fields(b, e->item, x);
-	if (e->notes)
-		sbuf_add_mem(b, e->notes->s, e->notes->len);
-}
-
-int pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct pf_event *e)
+void pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct pf_event *e)
 {
 	const struct pf_info *x = NULL;
 	struct sbuf *b = &o->line;
@@ -451,32 +430,33 @@ int pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct p
 		iid = pf_name(o, p, e->name);
 	if (e->info) {
 		x = info_of(o, p, e);
-		if (!x)
-			return -ENOMEM;
 		iid = iid || e->name ? iid : x->name;
 	}
 	if (!sbuf_room(b, ROOM))
-		return b->error;
+		return;
 	packet = b->len + 1; /* where its length goes */
 	q = b->s + b->len;
 	*q = PB_TAG(PF_PACKET, PB_BYTES);
 	q = put_event(q + 2, p, t, e, iid, &event);
 	inner = (size_t)(event - b->s);
 	b->len = (size_t)(q - b->s);
-	if (!iid || x || e->notes)
-		put_more(b, e, iid, x);
+	/* What is not as long as it is known to be. */
+	if (!iid && (e->name || e->info))
+		pb_str(b, EVENT_NAME, e->name ?: e->info->name);
+	if (x)
+		put_fields(b, e->item, x);
+	if (e->notes)
+		sbuf_add_mem(b, e->notes->s, e->notes->len);
 	if (!sbuf_room(b, 2 * PB_VARINT_MAX))
-		return b->error;
+		return;
 	q = pb_put_len(b->s + inner, b->s + b->len);
 	b->len = (size_t)(pb_put_len(b->s + packet, q) - b->s);
-	return b->error;
 }
 
-int pf_instant(struct out *o, const struct pf_track *t, const struct evinfo *e,
+void pf_instant(struct out *o, const struct pf_track *t, const struct evinfo *e,
 	       const struct tl_item *i, uint64_t flow)
 {
-	return t ? pf_put(o, o->priv, t,
+	pf_put(o, o->priv, t,
 			  &(struct pf_event){
-				  .type = PF_INSTANT, .info = e, .item = i, .flow = flow })
-		 : -ENOMEM;
+				  .type = PF_INSTANT, .info = e, .item = i, .flow = flow });
 }

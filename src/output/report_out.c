@@ -62,7 +62,7 @@ bool report_has_samples(const struct report *r, const struct report_filter *f)
 /* Which VMs have samples; the last stands for threads without one. *n: how many. NULL: no memory */
 static bool *vms_with_samples(const struct report_doc *d, size_t *n)
 {
-	bool *has = calloc(report_hostmap(d->r)->nvm + 1, sizeof(*has));
+	bool *has = xcalloc(report_hostmap(d->r)->nvm + 1, sizeof(*has));
 	struct report_vcpu v;
 
 	*n = 0;
@@ -100,12 +100,8 @@ static const char *vm_name(const struct report *r, const struct hostmap_vm *vm)
 static void put_section(struct sections *s, struct section *of)
 {
 	struct report_table t;
-	int ret = s->b->error ?: report_table(s->d->r, &of->of, s->d->key, &t);
 
-	if (ret) {
-		s->b->error = ret;
-		return;
-	}
+	report_table(s->d->r, &of->of, s->d->key, &t);
 	of->name = vm_name(s->d->r, of->vm);
 	s->print(s, of, &t);
 	report_table_free(&t);
@@ -146,7 +142,6 @@ static void put_sections(struct sections *s)
 	struct section first = { .of = d->filter, .all = d->filter.vm < 0 };
 	struct report_filter f;
 
-	s->b->error = has ? s->b->error : -ENOMEM;
 	if (d->filter.vm >= 0)
 		first.vm = &report_hostmap(d->r)->vm[d->filter.vm];
 	for (size_t vm = 0; vm < unknown && vms == 1; vm++)
@@ -606,12 +601,8 @@ static void family_of_vm(const struct report_doc *d, enum family f,
 	const struct hostmap_vm *vm =
 		filter->vm < 0 ? NULL : &report_hostmap(d->r)->vm[filter->vm];
 	struct report_table t;
-	int ret = report_table(d->r, filter, KEY_SAMPLE, &t);
 
-	if (ret) {
-		b->error = ret;
-		return;
-	}
+	report_table(d->r, filter, KEY_SAMPLE, &t);
 	if (f == EXITS || f == SECONDS)
 		rows(d, f, vm, &t, b);
 	else if (f == PARTS)
@@ -627,7 +618,6 @@ static void report_metrics(const struct report_doc *d, struct sbuf *b)
 	size_t n = 0, vms;
 	_cleanup_free_ bool *has = vms_with_samples(d, &vms);
 
-	b->error = has ? b->error : -ENOMEM;
 	metric_capture(b, d->cap, report_totals(d->r)->events, d->lost, d->lost_unknown);
 	for (unsigned int f = 0; f < FAMILIES && !b->error; f++) {
 		if ((families[f].time && report_in_cycles(d->r)) ||

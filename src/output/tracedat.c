@@ -18,12 +18,12 @@
  * scaling wrong, and a TSC that was set back cannot be expressed in their order.
  */
 
-static int add_sample(struct cap_shift *s, size_t *cap, int64_t time, uint64_t tsc_offset)
+static void add_sample(struct cap_shift *s, size_t *cap, int64_t time, uint64_t tsc_offset)
 {
 	const struct cap_shift_sample v = { .time = time, .offset = (int64_t)(0 - tsc_offset),
 					    .scaling = 1 };
 
-	return array_add(&s->sample, &s->nsample, cap, &v, sizeof(v));
+	xarray_add(&s->sample, &s->nsample, cap, &v, sizeof(v));
 }
 
 static int shift_of(const struct epoch_vcpu *v, struct cap_shift *s)
@@ -31,9 +31,8 @@ static int shift_of(const struct epoch_vcpu *v, struct cap_shift *s)
 	size_t cap = 0;
 	uint64_t last = 0;
 	int64_t time = -1;
-	int ret = 0;
 
-	for (size_t i = 0; v && i < v->n && !ret; i++) {
+	for (size_t i = 0; v && i < v->n; i++) {
 		const struct epoch *e = &v->v[i];
 
 		if (!e->has_map || (s->nsample && e->map.offset == last))
@@ -44,11 +43,12 @@ static int shift_of(const struct epoch_vcpu *v, struct cap_shift *s)
 		if (s->nsample && (int64_t)(e->from + last) <= time)
 			return -ERANGE;
 		time = s->nsample ? (int64_t)(e->from + last) : 0;
-		ret = add_sample(s, &cap, time, last);
+		add_sample(s, &cap, time, last);
 	}
-	if (!ret && !s->nsample)
+	if (!s->nsample)
 		return -ENODATA;
-	return ret ?: add_sample(s, &cap, INT64_MAX, last);
+	add_sample(s, &cap, INT64_MAX, last);
+	return 0;
 }
 
 static int explain(struct kvmft_err *err, const char *path, int ret)
@@ -83,9 +83,7 @@ static int export_time_shift(const struct pairing *p, const struct pairing_guest
 		return err_set(err, EOPNOTSUPP,
 			       "%s: its trace clock is %s, not x86-tsc: leave --time-shift out",
 			       c->path, c->clock ?: "unknown");
-	s = calloc(spec->cpus + 1, sizeof(*s));
-	if (!s)
-		return -ENOMEM;
+	s = xcalloc(spec->cpus + 1, sizeof(*s));
 	for (uint32_t i = 0; i < spec->cpus && !ret; i++)
 		ret = explain(err, c->path,
 			      shift_of(epoch_vm_find(vm, cap_vcpu_of_cpu(c, i)), &s[i]));
@@ -125,7 +123,7 @@ struct dat {
 /* From 1 on; 0: out of memory. */
 static size_t buffer_named(struct dat *d, const char *name)
 {
-	uint64_t *i = u64map_at(&d->by_name, hash_bytes(&d->key, name, strlen(name)));
+	uint64_t *i = xu64map_at(&d->by_name, hash_bytes(&d->key, name, strlen(name)));
 
 	if (i && !*i) {
 		d->name[d->nname] = name;
@@ -147,11 +145,9 @@ static int plan_buffers(struct dat *d)
 	uint32_t all = 1;
 
 	hash_key_init(&d->key);
-	d->stream = calloc(c->nstream + 1, sizeof(*d->stream));
-	d->name = calloc(c->nstream + 1, sizeof(*d->name));
-	d->cpus = calloc(c->nstream + 1, sizeof(*d->cpus));
-	if (!d->stream || !d->name || !d->cpus)
-		return err_set(d->err, ENOMEM, "out of memory");
+	d->stream = xcalloc(c->nstream + 1, sizeof(*d->stream));
+	d->name = xcalloc(c->nstream + 1, sizeof(*d->name));
+	d->cpus = xcalloc(c->nstream + 1, sizeof(*d->cpus));
 	for (size_t i = 0; i < c->nstream; i++) {
 		const char *name = c->stream[i].instance;
 		struct dat_stream *s = &d->stream[i];
@@ -214,9 +210,7 @@ static int guest_known(struct dat *d, const struct pairing_guest *g)
 
 	for (size_t i = 0; i < c->nstream; i++)
 		n = MAX(n, c->stream[i].cpu + 1);
-	tid = calloc(n + 1, sizeof(*tid));
-	if (!tid)
-		return -ENOMEM;
+	tid = xcalloc(n + 1, sizeof(*tid));
 	for (uint32_t i = 0; i < n; i++) {
 		const struct hostmap_thread *t =
 			hostmap_vcpu(d->p->map, g->vm, cap_vcpu_of_cpu(c, i));
@@ -241,10 +235,8 @@ static int guest_guessed(struct dat *d, size_t vm)
 
 	if (!cap || (!cap->trace_id && !cap->uuid))
 		return 0;
-	t = calloc(m->nthread + 1, sizeof(*t));
-	tid = calloc(m->nthread + 1, sizeof(*tid));
-	if (!t || !tid)
-		return -ENOMEM;
+	t = xcalloc(m->nthread + 1, sizeof(*t));
+	tid = xcalloc(m->nthread + 1, sizeof(*tid));
 	for (size_t i = 0; i < m->nthread; i++)
 		if (m->thread[i].vm == vm)
 			t[n++] = m->thread[i];

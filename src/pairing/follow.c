@@ -48,24 +48,20 @@ struct follow {
 	size_t nlate;
 };
 
-int follow_new(const struct follow_config *c, struct follow **out)
+void follow_new(const struct follow_config *c, struct follow **out)
 {
-	struct follow *f = calloc(1, sizeof(*f));
+	struct follow *f = xcalloc(1, sizeof(*f));
 
 	*out = f;
-	if (!f)
-		return -ENOMEM;
 	f->c = *c;
 	f->opts = *c->opts;
 	f->opts.growing = true;
-	f->guests = calloc(c->n + 1, sizeof(*f->guests));
-	f->id = calloc(c->n + 1, sizeof(*f->id));
-	if (!f->guests || !f->id)
-		return -ENOMEM;
+	f->guests = xcalloc(c->n + 1, sizeof(*f->guests));
+	f->id = xcalloc(c->n + 1, sizeof(*f->id));
 	memcpy(f->guests, c->guests, c->n * sizeof(*f->guests));
 	for (size_t i = 0; i < c->n; i++)
 		f->id[i] = i + 1;
-	return tl_marks_new(&f->marks);
+	tl_marks_new(&f->marks);
 }
 
 /* ---- guests that are left out ---- */
@@ -201,15 +197,6 @@ static int open_captures(struct follow *f, struct kvmft_err *err)
 	return 0;
 }
 
-static int late_new(struct follow *f)
-{
-	f->nlate = tl_sources(f->p.t);
-	f->late = calloc(f->nlate, sizeof(*f->late));
-	for (size_t i = 0; f->late && i < f->nlate; i++)
-		memcpy(f->late[i].label, tl_source(f->p.t, i)->label, TL_MAX_LABEL);
-	return f->late ? 0 : -ENOMEM;
-}
-
 int follow_pass(struct follow *f, struct follow_pass *pass, struct kvmft_err *err)
 {
 	bool enough;
@@ -223,8 +210,12 @@ int follow_pass(struct follow *f, struct follow_pass *pass, struct kvmft_err *er
 	*pass = (struct follow_pass){ .p = &f->p, .first = !f->opened };
 	if (ret)
 		return ret;
-	if (!f->opened && late_new(f))
-		return err_set(err, ENOMEM, "out of memory");
+	if (!f->opened) {
+		f->nlate = tl_sources(f->p.t);
+		f->late = xcalloc(f->nlate, sizeof(*f->late));
+		for (size_t i = 0; i < f->nlate; i++)
+			memcpy(f->late[i].label, tl_source(f->p.t, i)->label, TL_MAX_LABEL);
+	}
 	f->opened = true;
 	f->passed = f->given;
 	f->given = MAX(f->given, due(f, f->begin_ns));

@@ -126,7 +126,7 @@ struct vcpu_runs {
 	size_t n;
 };
 
-static int runs_of_vcpu(const struct matcher *m, size_t vm, uint32_t vcpu, struct vcpu_runs *v)
+static void runs_of_vcpu(const struct matcher *m, size_t vm, uint32_t vcpu, struct vcpu_runs *v)
 {
 	const struct hostmap_thread *t;
 	size_t all = 0;
@@ -134,16 +134,13 @@ static int runs_of_vcpu(const struct matcher *m, size_t vm, uint32_t vcpu, struc
 	hostmap_each_thread(m->map, vm, t)
 		all++;
 	v->n = 0;
-	v->list = calloc(all + 1, sizeof(*v->list));
-	if (!v->list)
-		return -ENOMEM;
+	v->list = xcalloc(all + 1, sizeof(*v->list));
 	hostmap_each_thread(m->map, vm, t) {
 		const struct run_list *l = t->vcpu == vcpu ? runs_of(m->runs, t->tid) : NULL;
 
 		if (l && l->n)
 			v->list[v->n++] = l;
 	}
-	return 0;
 }
 
 /* Could it have been in the guest at host TSC lo..hi? */
@@ -205,7 +202,7 @@ static int count_known(const struct matcher *m, struct trial *t, const struct ca
 
 		if (!c.e)
 			continue;
-		ret = runs_of_vcpu(m, t->vm, vcpu, &c.v);
+		runs_of_vcpu(m, t->vm, vcpu, &c.v);
 		ret = ret ?: MIN(rstream_each(cap, &cap->stream[i], count_event, &c), 0);
 		free(c.v.list);
 	}
@@ -341,23 +338,6 @@ static int cpu_cmp(const void *a, const void *b)
 	return ORDER(y->events, x->events);
 }
 
-/* Counting sub-buffers is enough: the question is only who has most. */
-static int list_cpus(struct regroup *g)
-{
-	g->cpu = calloc(g->cap->nstream + 1, sizeof(*g->cpu));
-	g->tid = calloc(g->cap->nstream + 1, sizeof(*g->tid));
-	g->best = calloc(g->cap->nstream + 1, sizeof(*g->best));
-	if (!g->cpu || !g->tid || !g->best)
-		return -ENOMEM;
-	for (size_t i = 0; i < g->cap->nstream; i++)
-		if (g->cap->stream[i].nsub)
-			g->cpu[g->ncpu++] = (struct cpu){ .vcpu = cap_vcpu_of_cpu(
-								  g->cap, g->cap->stream[i].cpu),
-							  .events = g->cap->stream[i].nsub };
-	qsort(g->cpu, g->ncpu, sizeof(*g->cpu), cpu_cmp);
-	return 0;
-}
-
 /* A thread whose VM was not recorded. */
 static bool is_free(const struct hostmap *m, const struct hostmap_thread *t, uint32_t vcpu)
 {
@@ -470,15 +450,25 @@ static int find_group(struct regroup *g)
 	const struct hostmap *m = g->m->map;
 	struct tsc_map map = { 0 };
 	size_t n = 0;
-	int ret = list_cpus(g);
+	int ret = 0;
 
+	/* Counting sub-buffers is enough: the question is only who has most. */
+	g->cpu = xcalloc(g->cap->nstream + 1, sizeof(*g->cpu));
+	g->tid = xcalloc(g->cap->nstream + 1, sizeof(*g->tid));
+	g->best = xcalloc(g->cap->nstream + 1, sizeof(*g->best));
+	for (size_t i = 0; i < g->cap->nstream; i++)
+		if (g->cap->stream[i].nsub)
+			g->cpu[g->ncpu++] = (struct cpu){ .vcpu = cap_vcpu_of_cpu(
+								  g->cap, g->cap->stream[i].cpu),
+							  .events = g->cap->stream[i].nsub };
+	qsort(g->cpu, g->ncpu, sizeof(*g->cpu), cpu_cmp);
 	/* Threads that may run one of the guest's vCPUs: each is tried. */
-	for (size_t i = 0; i < m->nthread && !ret && g->ncpu; i++)
+	for (size_t i = 0; i < m->nthread && g->ncpu; i++)
 		n += is_free(m, &m->thread[i], g->cpu[0].vcpu);
-	if (!ret && (!g->ncpu || n > MAX_CANDIDATES))
+	if (!g->ncpu || n > MAX_CANDIDATES)
 		return 0;
-	ret = ret ?: solve_new(&map, &g->s);
-	ret = ret ?: solve_add_guest(g->s, g->m->runs, g->cap, g->fmt);
+	solve_new(&map, &g->s);
+	ret = solve_add_guest(g->s, g->m->runs, g->cap, g->fmt);
 	for (size_t c = 0; c < MIN(g->ncpu, (size_t)ANCHORS) && !g->nbest && !ret; c++)
 		for (size_t i = 0; i < m->nthread && !ret; i++)
 			if (is_free(m, &m->thread[i], g->cpu[c].vcpu))
@@ -560,7 +550,7 @@ static int solve_unknown(struct matcher *m, struct solve *s, struct match *out)
 		if (epoch_vm_has_map(m->map->vm[out->vm].epochs, id))
 			continue;
 		if (same_as_another(m, s, i, out->vm, &r))
-			ret = solution_add(&out->sol, id, &r);
+			solution_add(&out->sol, id, &r);
 		else
 			ret = solution_find_vcpu(s, id, &out->sol);
 	}
@@ -859,12 +849,10 @@ static int check_only(struct matcher *m, const struct capture *g, const struct f
 static int decide(struct matcher *m, const struct capture *g, const struct fmt *fmt, bool known,
 		  struct match *out, struct kvmft_err *err)
 {
-	struct trial *t = calloc(m->map->nvm + 1, sizeof(*t));
+	struct trial *t = xcalloc(m->map->nvm + 1, sizeof(*t));
 	size_t n = 0;
 	int ret = 0;
 
-	if (!t)
-		return err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < m->map->nvm; i++) {
 		const struct hostmap_vm *v = &m->map->vm[i];
 

@@ -21,12 +21,12 @@ static void close_one(struct pairing_capture *c)
 }
 
 /* GUEST=SEL; both may contain a '=': what exists as a file is the path. */
-int pairing_split(const char *text, char **path, const char **sel)
+void pairing_split(const char *text, char **path, const char **sel)
 {
 	const char *eq = strrchr(text, '=');
 
 	*sel = NULL;
-	*path = strdup(text);
+	*path = xstrdup(text);
 	for (size_t n = strlen(text); *path && access(*path, F_OK) && n; n--) {
 		if (text[n - 1] != '=')
 			continue;
@@ -38,7 +38,6 @@ int pairing_split(const char *text, char **path, const char **sel)
 		(*path)[eq - text] = 0;
 		*sel = eq + 1;
 	}
-	return *path ? 0 : -ENOMEM;
 }
 
 static bool same_file(const char *a, const char *b)
@@ -68,7 +67,7 @@ static int check_again(struct pairing *p, struct pairing_guest *g, struct kvmft_
 }
 
 /* What a map given by hand is about to replace. */
-static int keep_recorded(const struct pairing *p, struct pairing_guest *g)
+static void keep_recorded(const struct pairing *p, struct pairing_guest *g)
 {
 	const struct epoch_vm *e = p->map->vm[g->vm].epochs;
 
@@ -76,11 +75,9 @@ static int keep_recorded(const struct pairing *p, struct pairing_guest *g)
 		const struct epoch_vcpu *c = e->vcpus[i];
 
 		for (size_t k = 0; k < c->n; k++) {
-			struct pairing_recorded *r = array_grow(&g->recorded, g->nrecorded,
+			struct pairing_recorded *r = xarray_grow(&g->recorded, g->nrecorded,
 								&g->recorded_cap, sizeof(*r));
 
-			if (!r)
-				return -ENOMEM;
 			*r = (struct pairing_recorded){ .vcpu = c->id,
 							.from = c->v[k].from,
 							.map = c->v[k].map,
@@ -89,7 +86,6 @@ static int keep_recorded(const struct pairing *p, struct pairing_guest *g)
 			g->nrecorded++;
 		}
 	}
-	return 0;
 }
 
 /* Where no clock leads to the TSC, two clocks in ns are related by an offset, if by anything. */
@@ -111,8 +107,7 @@ static int open_guest(struct pairing *p, const char *operand, struct kvmft_err *
 	const char *sel;
 	int ret;
 
-	if (pairing_split(operand, &path, &sel))
-		return err_set(err, ENOMEM, "out of memory");
+	pairing_split(operand, &path, &sel);
 	ret = open_one(path, &g->c, err);
 	ret = ret ?: in_common_clock(p->host.cap, g->c.cap, err);
 	if (ret)
@@ -134,7 +129,7 @@ static int open_guest(struct pairing *p, const char *operand, struct kvmft_err *
 		return ret;
 	/* Its clock, given by hand or solved, replaces what the captures say. */
 	if (p->has_forced || g->match.solved)
-		ret = keep_recorded(p, g);
+		keep_recorded(p, g);
 	if (!ret && p->has_forced)
 		ret = hostmap_force_map(p->map, g->vm, cap_cpus(g->c.cap), &p->forced);
 	else if (!ret && g->match.solved)
@@ -165,7 +160,9 @@ static int host_map(struct pairing *p, bool alone, struct kvmft_err *err)
 	else
 		ret = err_why(err, hostmap_known(p->host.cap, p->host.fmt, &p->map),
 			      "cannot read VMs");
-	return ret ?: err_why(err, hostmap_tell_apart(p->map), "cannot name VMs");
+	if (!ret)
+		hostmap_tell_apart(p->map);
+	return ret;
 }
 
 /* A map given by hand, or solved, holds at all times, because guests may begin before the host. */
@@ -214,7 +211,8 @@ static int open_alone(struct pairing *p, bool guest, bool own_vm, struct kvmft_e
 	p->alone = true;
 	if (guest && own_vm && hostmap_add_foreign(p->map, &vm, &at))
 		return err_set(err, ENOMEM, "out of memory");
-	return tl_new_alone(p->map, guest, at == HOSTMAP_END ? -1 : (int64_t)at, &p->t, err);
+	tl_new_alone(p->map, guest, at == HOSTMAP_END ? -1 : (int64_t)at, &p->t);
+	return 0;
 }
 
 static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
@@ -235,9 +233,7 @@ static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 	ret = o->clock ? take_clock(p, o->clock, err) : 0;
 	if (ret)
 		return ret;
-	p->guest = calloc(n ?: 1, sizeof(*p->guest));
-	if (!p->guest)
-		return err_set(err, ENOMEM, "out of memory");
+	p->guest = xcalloc(n ?: 1, sizeof(*p->guest));
 	ret = open_one(host, &p->host, err);
 	if (ret)
 		return ret;
@@ -283,11 +279,10 @@ static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 }
 
 /* What a capture lacks may be in its damaged part: recording anew is no remedy then. */
-static int with_damage(const struct capture *cap, int ret, struct kvmft_err *err)
+static void with_damage(const struct capture *cap, int ret, struct kvmft_err *err)
 {
 	if (ret && cap && cap->ndamage && err->code == KVMFT_LACKING)
 		err_lack(err, ret, "%s; and %s: %s", err->text, cap->path, cap->damage[0].text);
-	return ret;
 }
 
 int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
@@ -297,7 +292,8 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 
 	for (size_t i = 0; i < p->nguest; i++)
 		with_damage(p->guest[i].c.cap, ret, err);
-	return with_damage(p->host.cap, ret, err);
+	with_damage(p->host.cap, ret, err);
+	return ret;
 }
 
 static int add_host(struct pairing *p, size_t vm, const char *path, struct kvmft_err *err)
@@ -316,7 +312,9 @@ static int add_host(struct pairing *p, size_t vm, const char *path, struct kvmft
 			       path, h->c.cap->clock ?: "(not said)");
 	ret = hostmap_new(h->c.cap, h->c.fmt, &h->map, err);
 	ret = ret ?: migrate_new(p->map, vm, h->map, &h->link, err);
-	return ret ?: tl_add_host(p->t, h->link, err);
+	if (!ret)
+		tl_add_host(p->t, h->link);
+	return ret;
 }
 
 /* Whose TSC links the hosts: the guest's, or that of the VM that sel names. */
@@ -354,9 +352,7 @@ int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, const cha
 	vm = linking_vm(p, sel, err);
 	if (vm < 0)
 		return (int)vm;
-	p->later = calloc(hosts->n, sizeof(*p->later));
-	if (!p->later)
-		return err_set(err, ENOMEM, "out of memory");
+	p->later = xcalloc(hosts->n, sizeof(*p->later));
 	for (size_t i = 0; i < hosts->n && !ret; i++)
 		ret = add_host(p, (size_t)vm, hosts->v[i], err);
 	return ret;
@@ -373,7 +369,8 @@ int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *er
 	ret = ret ?: host_map(p, false, err);
 	ret = ret ?: open_alone(p, p->host.cap && p->host.cap->side == CAP_SIDE_GUEST, false, err);
 	ret = ret ?: tl_start(p->t, err);
-	return with_damage(p->host.cap, ret, err);
+	with_damage(p->host.cap, ret, err);
+	return ret;
 }
 
 void pairing_close(struct pairing *p)
@@ -407,7 +404,7 @@ int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct ts
 	map->offset = offset->set ? offset->v : 0;
 	if (!ratio)
 		return 0;
-	text = strdup(ratio);
+	text = xstrdup(ratio);
 	slash = text ? strchr(text, '/') : NULL;
 	if (slash)
 		*slash = 0;
@@ -575,8 +572,7 @@ static void add_vm(const struct hostmap *map, const struct match *m, struct sbuf
 	if (vm->basis == HOSTMAP_RECORDED)
 		return;
 	sbuf_add(b, " (");
-	if (hostmap_vm_tids(map, vm->of, b))
-		b->error = -ENOMEM;
+	hostmap_vm_tids(map, vm->of, b);
 	sbuf_addf(b, "%s)", basis ?: "");
 }
 

@@ -12,11 +12,6 @@ int rate_check(const struct opt_u64 *khz, struct kvmft_err *err)
 	return 0;
 }
 
-static int use(struct capture *cap, const struct tsc_rate *r, struct kvmft_err *err)
-{
-	return tsc_rate_use(cap, r) ? err_set(err, ENOMEM, "out of memory") : 0;
-}
-
 int rate_given(struct capture *cap, const struct opt_u64 *khz, struct kvmft_err *err)
 {
 	const struct tsc_rate r = {
@@ -24,22 +19,21 @@ int rate_given(struct capture *cap, const struct opt_u64 *khz, struct kvmft_err 
 	};
 	int ret = rate_check(khz, err);
 
-	return ret || !khz->set ? ret : use(cap, &r, err);
+	if (!ret && khz->set)
+		tsc_rate_use(cap, &r);
+	return ret;
 }
 
-int rate_like(struct capture *cap, const struct capture *other, struct kvmft_err *err)
+void rate_like(struct capture *cap, const struct capture *other)
 {
-	char *text = other->tsc_khz_source ? strdup(other->tsc_khz_source) : NULL;
+	char *text = other->tsc_khz_source ? xstrdup(other->tsc_khz_source) : NULL;
 
-	if (other->tsc_khz_source && !text)
-		return err_set(err, ENOMEM, "out of memory");
 	free(cap->tsc_khz_source);
 	cap->tsc_khz_source = text;
 	cap->tsc_khz = other->tsc_khz;
 	cap->tsc_khz_min = other->tsc_khz_min;
 	cap->tsc_khz_max = other->tsc_khz_max;
 	cap->has_tsc2nsec = other->has_tsc2nsec;
-	return 0;
 }
 
 /* What was found, and how good it is; what the user or the capture says needs no message. */
@@ -69,10 +63,10 @@ static int find(struct capture *cap, const struct fmt *fmt, const struct tsc_rat
 
 	if (ret)
 		return err_set(err, -ret, "cannot read %s: %s", cap->path, strerror(-ret));
-	ret = use(cap, &r, err);
-	if (!ret && cap_in_tsc(cap))
+	tsc_rate_use(cap, &r);
+	if (cap_in_tsc(cap))
 		tell(cap, &r, quiet, then, note);
-	return ret;
+	return 0;
 }
 
 static void tell_lacks(const struct capture *cap, note_fn *note)
@@ -111,9 +105,7 @@ int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, co
 		return rate_check(khz, err);
 	if (khz->set)
 		return rate_given(p->host.cap, khz, err);
-	guest = calloc(p->nguest + 1, sizeof(*guest));
-	if (!guest)
-		return err_set(err, ENOMEM, "out of memory");
+	guest = xcalloc(p->nguest + 1, sizeof(*guest));
 	for (size_t i = 0; i < p->nguest; i++) {
 		const struct epoch_vcpu *v =
 			epoch_vm_or_first(p->map->vm[p->guest[i].vm].epochs, -1);

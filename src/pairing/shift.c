@@ -82,34 +82,31 @@ static struct tsc_map shift_line(const struct cap_shift_sample *a, const struct 
 }
 
 /* What PTP found holds from sample to sample along a line. */
-static int add_lines(struct hostmap *m, size_t vm, uint32_t vcpu, const struct cap_shift *s)
+static void add_lines(struct hostmap *m, size_t vm, uint32_t vcpu, const struct cap_shift *s)
 {
 	size_t step = s->nsample / MAX_LINES + 1;
-	int ret = 0;
 
-	for (size_t i = 0; (!i || i + 1 < s->nsample) && !ret; i += step) {
+	for (size_t i = 0; !i || i + 1 < s->nsample; i += step) {
 		const struct cap_shift_sample *a = &s->sample[i];
 		struct tsc_map map = shift_line(a, &s->sample[MIN(i + step, s->nsample - 1)]);
 		uint64_t from = i ? (uint64_t)a->time + (uint64_t)a->offset : 0;
 
 		if (!tsc_map_check(&map))
-			ret = hostmap_force_vcpu(m, vm, vcpu, from, &map);
+			hostmap_force_vcpu(m, vm, vcpu, from, &map);
 	}
-	return ret;
 }
 
-static int add_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct cap_shift *s,
+static void add_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct cap_shift *s,
 		    const struct capture *guest, uint32_t cpu)
 {
 	unsigned int changes = 0;
 	uint64_t lo, hi, from;
-	int ret;
 	struct tsc_map map = map_of(s, &s->sample[0]);
 
 	if (tsc_map_check(&map)) /* nonsense: the vCPU stays without */
-		return 0;
-	ret = hostmap_force_vcpu(m, vm, vcpu, 0, &map);
-	for (size_t i = 1; i < s->nsample && changes < MAX_CHANGES && !ret; i++) {
+		return;
+	hostmap_force_vcpu(m, vm, vcpu, 0, &map);
+	for (size_t i = 1; i < s->nsample && changes < MAX_CHANGES; i++) {
 		struct tsc_map next = map_of(s, &s->sample[i]);
 
 		if (next.offset == map.offset)
@@ -119,26 +116,26 @@ static int add_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct ca
 		map.offset = next.offset;
 		changes++;
 		if (!tsc_to_host(&map, from, &lo, &hi) && lo)
-			ret = hostmap_force_vcpu(m, vm, vcpu, lo, &map);
+			hostmap_force_vcpu(m, vm, vcpu, lo, &map);
 	}
-	return ret;
 }
 
 int hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest)
 {
-	int ret = 0;
 
 	/* Bit 0: PTP's, to be interpolated, not KVM's. */
 	if (!guest->nshift || !m->cap->trace_id || guest->shift_peer != m->cap->trace_id ||
 	    ((guest->shift_flags & 1) && !guest->unit_ns) || !cap_in_tsc(guest))
 		return 0;
-	for (size_t i = 0; i < guest->nshift && !ret; i++) {
+	for (size_t i = 0; i < guest->nshift; i++) {
 		uint32_t vcpu = cap_vcpu_of_cpu(guest, (uint32_t)i);
 
-		if (guest->shift[i].nsample && !epoch_vm_has_map(m->vm[vm].epochs, vcpu))
-			ret = guest->shift_flags & 1
-				      ? add_lines(m, vm, vcpu, &guest->shift[i])
-				      : add_vcpu(m, vm, vcpu, &guest->shift[i], guest, (uint32_t)i);
+		if (!guest->shift[i].nsample || epoch_vm_has_map(m->vm[vm].epochs, vcpu))
+			continue;
+		if (guest->shift_flags & 1)
+			add_lines(m, vm, vcpu, &guest->shift[i]);
+		else
+			add_vcpu(m, vm, vcpu, &guest->shift[i], guest, (uint32_t)i);
 	}
-	return ret ?: hostmap_rebuild(m, vm);
+	return hostmap_rebuild(m, vm);
 }

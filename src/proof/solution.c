@@ -8,11 +8,12 @@ static bool serves(uint64_t inside, uint64_t outside)
 	return outside <= inside / 64;
 }
 
-int solution_add(struct solution *out, uint32_t vcpu, const struct solve_result *r)
+void solution_add(struct solution *out, uint32_t vcpu, const struct solve_result *r)
 {
 	struct solution_vcpu o = { .id = vcpu, .r = *r };
 
-	return r->found ? array_add(&out->own, &out->n_own, &out->own_cap, &o, sizeof(o)) : 0;
+	if (r->found)
+		xarray_add(&out->own, &out->n_own, &out->own_cap, &o, sizeof(o));
 }
 
 /*
@@ -38,7 +39,7 @@ static int find_own(struct solve *s, struct solution *out)
 			out->missed = id;
 			out->missed_why = r.found ? "it seems to have changed meanwhile" : r.why;
 		}
-		ret = solution_add(out, id, &r);
+		solution_add(out, id, &r);
 		if (!ret && r.found)
 			out->own[out->n_own - 1].left = left;
 	}
@@ -117,7 +118,9 @@ int solution_find_vcpu(struct solve *s, uint32_t vcpu, struct solution *out)
 
 	for (size_t i = 0; i < solve_vcpus(s) && !ret && r.found; i++)
 		left += solve_vcpu_id(s, i) == vcpu ? solve_leaves(s, i, &r) : 0;
-	return ret || !r.found || r.outside || r.equal || left ? ret : solution_add(out, vcpu, &r);
+	if (!ret && !r.outside && !r.equal && !left)
+		solution_add(out, vcpu, &r);
+	return ret;
 }
 
 void solution_count(const struct solution *s, uint64_t *events, uint64_t *outside)
@@ -163,13 +166,13 @@ uint64_t solution_bound(const struct solution *s)
 	return most;
 }
 
-static int force_own(const struct solution *s, struct hostmap *m, size_t vm,
+static void force_own(const struct solution *s, struct hostmap *m, size_t vm,
 		     const struct solution_vcpu *o)
 {
 	struct tsc_map map = s->map;
 
 	map.offset = o->r.offset;
-	return hostmap_force_vcpu(m, vm, o->id, 0, &map);
+	hostmap_force_vcpu(m, vm, o->id, 0, &map);
 }
 
 /* In host cycles: at least 1, for an offset that is not known. */
@@ -189,7 +192,7 @@ int solution_fill(const struct solution *s, struct hostmap *m, size_t vm)
 	if (s->n_own && solution_bound(s))
 		m->vm[vm].uncertain = uncertain(s);
 	for (size_t i = 0; i < s->n_own && !ret; i++)
-		ret = force_own(s, m, vm, &s->own[i]);
+		force_own(s, m, vm, &s->own[i]);
 	return ret ?: hostmap_rebuild(m, vm);
 }
 
@@ -203,7 +206,7 @@ int solution_force(const struct solution *s, struct hostmap *m, size_t vm, size_
 	map.offset = s->r.offset;
 	ret = hostmap_force_map(m, vm, ncpu, &map);
 	for (size_t i = 0; i < s->n_own && !ret; i++)
-		ret = force_own(s, m, vm, &s->own[i]);
+		force_own(s, m, vm, &s->own[i]);
 	return ret ?: hostmap_rebuild(m, vm);
 }
 

@@ -131,9 +131,7 @@ static int make_row(struct solve *s, const struct solve_vcpu *v, unsigned int sh
 
 	r->n = (int64_t)(s->hspan >> shift) + 2;
 	r->words = r->n / 64 + 3;
-	r->bit = calloc((size_t)r->words, sizeof(*r->bit));
-	if (!r->bit)
-		return -ENOMEM;
+	r->bit = xcalloc((size_t)r->words, sizeof(*r->bit));
 	set_bits(r->bit, 0, 63);
 	set_bits(r->bit, 64 + r->n, r->words * 64 - 1);
 	/* Nothing is known about a vCPU before its first entry and after its last exit. */
@@ -210,9 +208,7 @@ static int keep_cells(struct solve *s, const struct planes *p, int64_t first, si
 			return -E2BIG;
 		for (int k = 0; k < 4; k++)
 			out |= (p->m[k][i / 64] >> (i % 64) & 1) << k;
-		c = array_grow(&s->cell, s->ncell, &s->cellcap, sizeof(*c));
-		if (!c)
-			return -ENOMEM;
+		c = xarray_grow(&s->cell, s->ncell, &s->cellcap, sizeof(*c));
 		*c = (struct solve_cell){ .from = from,
 					  .to = from + (1ll << shift),
 					  .outside = out };
@@ -249,8 +245,8 @@ static int search_block(struct solve *s, struct planes *p, const struct row *row
 static int search(struct solve *s, const struct row *row, size_t tests, unsigned int shift,
 		  const struct solve_cell *in, size_t n)
 {
-	_cleanup_free_ struct planes *p = malloc(sizeof(*p));
-	int ret = p ? 0 : -ENOMEM;
+	_cleanup_free_ struct planes *p = xmalloc(sizeof(*p));
+	int ret = 0;
 
 	s->ncell = 0;
 	for (size_t i = 0, k; i < n && !ret; i = k) {
@@ -316,11 +312,10 @@ static int make_rows(struct solve *s, const struct gaps *g, struct row *row, uns
  */
 static int run_grid(struct solve *s, const struct gaps *g, struct row *row)
 {
-	struct solve_cell *in = calloc(1, sizeof(*in));
-	int shift = pick_shift(s, g), ret = !in ? -ENOMEM : shift < 0 ? -ENODATA : 0;
+	struct solve_cell *in = xcalloc(1, sizeof(*in));
+	int shift = pick_shift(s, g), ret = shift < 0 ? -ENODATA : 0;
 
-	if (in)
-		*in = (struct solve_cell){ .from = s->lo, .to = s->hi };
+	*in = (struct solve_cell){ .from = s->lo, .to = s->hi };
 	s->width = (int64_t)1 << MAX(shift, 0);
 	s->ncell = 1;
 	while (!ret) {
@@ -348,14 +343,14 @@ static int run_grid(struct solve *s, const struct gaps *g, struct row *row)
 }
 
 /*
- * Fills s->cell with the cells of the grid that may hold the answer. 0, -ENOMEM, -E2BIG: too many
+ * Fills s->cell with the cells of the grid that may hold the answer. 0, -E2BIG: too many
  * fit, -ENODATA: the windows have no gaps, -ETIME: the allowed work is done.
  */
 static int solve_grid(struct solve *s)
 {
-	_cleanup_free_ struct row *row = calloc(s->nv, sizeof(*row));
-	_cleanup_free_ struct gaps *g = calloc(s->nv, sizeof(*g));
-	int ret = row && g ? 0 : -ENOMEM;
+	_cleanup_free_ struct row *row = xcalloc(s->nv, sizeof(*row));
+	_cleanup_free_ struct gaps *g = xcalloc(s->nv, sizeof(*g));
+	int ret = 0;
 
 	for (size_t i = 0; i < s->nv && !ret; i++)
 		if (solve_takes(s, &s->v[i])) {
@@ -446,16 +441,14 @@ static void take_events(struct solve *s)
 COMPARE_BY(by_value, int64_t, );
 
 /* All events of vCPUs that have windows, in random order, so that any few of them are a sample. */
-static int shuffle_events(struct solve *s)
+static void shuffle_events(struct solve *s)
 {
 	uint32_t seed = 1;
 
 	free(s->ev);
 	free(s->order);
-	s->ev = calloc(s->events + 1, sizeof(*s->ev));
-	s->order = calloc(s->events + 1, sizeof(*s->order));
-	if (!s->ev || !s->order)
-		return -ENOMEM;
+	s->ev = xcalloc(s->events + 1, sizeof(*s->ev));
+	s->order = xcalloc(s->events + 1, sizeof(*s->order));
 	take_events(s);
 	for (size_t i = 0; i < s->nev; i++)
 		s->order[i] = s->ev[i].g;
@@ -469,7 +462,6 @@ static int shuffle_events(struct solve *s)
 		s->ev[i - 1] = s->ev[k];
 		s->ev[k] = e;
 	}
-	return 0;
 }
 
 static const char *prepare(struct solve *s)
@@ -534,7 +526,7 @@ static int solve_both(struct solve *s, struct solve_result *r)
 	r->pairs = narrow_by_pairs(s, &s->lo, &s->hi);
 	if (r->pairs)
 		ret = solve_once(s, r);
-	if (r->pairs && ret != -ENOMEM && (ret || !r->found || r->outside > r->inside / 64)) {
+	if (r->pairs && (ret || !r->found || r->outside > r->inside / 64)) {
 		*r = (struct solve_result){ .events = r->events,
 					    .has_most = r->has_most,
 					    .at_most = r->at_most };
@@ -576,9 +568,7 @@ int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
 		r->has_most = true;
 	}
 	scale_windows(s);
-	ret = shuffle_events(s);
-	if (ret)
-		return ret;
+	shuffle_events(s);
 	allow_work(s);
 	r->why = prepare(s);
 	if (r->why)

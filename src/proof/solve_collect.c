@@ -10,17 +10,14 @@
 
 #define MAX_EVENTS (1u << 19)
 
-int solve_new(const struct tsc_map *map, struct solve **out)
+void solve_new(const struct tsc_map *map, struct solve **out)
 {
-	struct solve *s = calloc(1, sizeof(*s));
+	struct solve *s = xcalloc(1, sizeof(*s));
 
 	*out = s;
-	if (!s)
-		return -ENOMEM;
 	s->map = *map;
 	s->map.offset = 0;
 	s->stride = 1;
-	return 0;
 }
 
 static struct solve_vcpu *vcpu_at(struct solve *s, uint32_t id)
@@ -30,9 +27,7 @@ static struct solve_vcpu *vcpu_at(struct solve *s, uint32_t id)
 	for (size_t i = 0; i < s->nv; i++)
 		if (s->v[i].id == id)
 			return &s->v[i];
-	v = array_grow(&s->v, s->nv, &s->vcap, sizeof(*v));
-	if (!v)
-		return NULL;
+	v = xarray_grow(&s->v, s->nv, &s->vcap, sizeof(*v));
 	v->id = id;
 	s->nv++;
 	return v;
@@ -41,7 +36,7 @@ static struct solve_vcpu *vcpu_at(struct solve *s, uint32_t id)
 int solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t exit)
 {
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
-	int ret = v ? run_list_add(&v->w, entry, exit, s->min_gap) : -ENOMEM;
+	int ret = run_list_add(&v->w, entry, exit, s->min_gap);
 
 	if (ret < 0)
 		return ret;
@@ -76,7 +71,7 @@ static int add_runs(struct solve *s, uint32_t vcpu, const struct run_list *l)
 {
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
 	struct run_list old;
-	int ret = v ? 0 : -ENOMEM;
+	int ret = 0;
 
 	if (ret || !l->n)
 		return ret;
@@ -88,12 +83,11 @@ static int add_runs(struct solve *s, uint32_t vcpu, const struct run_list *l)
 	}
 	v->w = (struct run_list){ 0 };
 	s->windows -= old.n;
-	for (size_t i = 0; i < l->n && ret >= 0; i++) {
-		struct vcpu_run *slot = array_grow(&old.v, old.n, &old.cap, sizeof(*slot));
+	for (size_t i = 0; i < l->n; i++) {
+		struct vcpu_run *slot = xarray_grow(&old.v, old.n, &old.cap, sizeof(*slot));
 
-		ret = slot ? 0 : -ENOMEM;
-		if (slot)
-			old.v[old.n++] = l->v[i];
+		*slot = l->v[i];
+		old.n++;
 	}
 	qsort(old.v, old.n, sizeof(*old.v), by_from);
 	for (size_t i = 0; i < old.n && !ret; i++)
@@ -114,15 +108,13 @@ static uint64_t deadline_of(const struct solve *s, uint32_t vcpu, const struct r
 	return host;
 }
 
-int solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest)
+void solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest)
 {
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
 	uint64_t left = 0;
 
-	if (!v)
-		return -ENOMEM;
 	if (s->seen++ % s->stride)
-		return 0;
+		return;
 	for (size_t i = 0; i < s->nv && s->events >= MAX_EVENTS; i++) { /* drops every other one */
 		struct solve_vcpu *o = &s->v[i];
 
@@ -135,7 +127,7 @@ int solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest)
 		s->events = left;
 	}
 	s->events++;
-	return array_add(&v->e, &v->ne, &v->ecap, &guest, sizeof(guest));
+	xarray_add(&v->e, &v->ne, &v->ecap, &guest, sizeof(guest));
 }
 
 void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t guest)
@@ -145,7 +137,7 @@ void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t gues
 
 	if (!v || v->np >= MAX_EVENTS)
 		return; /* it only helps */
-	p = array_grow(&v->p, v->np, &v->pcap, sizeof(*p));
+	p = xarray_grow(&v->p, v->np, &v->pcap, sizeof(*p));
 	if (!p)
 		return;
 	p->later = (int64_t)(guest - tsc_to_guest(&s->map, host));
@@ -185,9 +177,9 @@ int solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, in
 {
 	const struct run_list *l = runs_of(runs, tid);
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
-	int ret = v ? array_add(&v->tid, &v->ntid, &v->tidcap, &tid, sizeof(tid)) : -ENOMEM;
 
-	return ret || !l ? ret : add_runs(s, vcpu, l);
+	xarray_add(&v->tid, &v->ntid, &v->tidcap, &tid, sizeof(tid));
+	return l ? add_runs(s, vcpu, l) : 0;
 }
 
 struct guest_side {
@@ -211,7 +203,8 @@ static int guest_event(void *arg, const struct rec *rec)
 	    msr_pair_match(&g->msr, fmt_by_id(g->fmt, rec->id), rec, &kind, &value) &&
 	    kind == MSR_PAIR_DEADLINE && (host = deadline_of(g->s, g->vcpu, g->runs, value)))
 		solve_add_pair(g->s, g->vcpu, host, ts);
-	return solve_add_event(g->s, g->vcpu, ts);
+	solve_add_event(g->s, g->vcpu, ts);
+	return 0;
 }
 
 int solve_add_guest(struct solve *s, const struct runs *runs, const struct capture *cap,
@@ -234,8 +227,9 @@ int solve_captures(const struct tsc_map *scale, const struct hostmap *map, size_
 		   struct solve **out)
 {
 	const struct hostmap_thread *t;
-	int ret = solve_new(scale, out);
+	int ret = 0;
 
+	solve_new(scale, out);
 	hostmap_each_thread(map, vm, t)
 		ret = ret ?: solve_add_thread(*out, t->vcpu, runs, t->tid);
 	return ret ?: solve_add_guest(*out, runs, cap, fmt);

@@ -33,20 +33,21 @@ struct turns {
 	size_t n, cap;
 };
 
-static int turn_add(struct turns *t, int64_t d, int inside, int outside)
+static void turn_add(struct turns *t, int64_t d, int inside, int outside)
 {
-	return array_add(&t->v, &t->n, &t->cap, &(struct turn){ d, inside, outside },
+	xarray_add(&t->v, &t->n, &t->cap, &(struct turn){ d, inside, outside },
 			 sizeof(*t->v));
 }
 
 /* The event is inside for d in [from, to], both cut to the cell. */
-static int add_inside(struct turns *t, const struct solve_cell *c, int64_t from, int64_t to)
+static void add_inside(struct turns *t, const struct solve_cell *c, int64_t from, int64_t to)
 {
 	from = MAX(from, c->from);
 	to = MIN(to, c->to - 1);
 	if (from > to)
-		return 0;
-	return turn_add(t, from, 1, -1) || turn_add(t, to + 1, -1, 1) ? -ENOMEM : 0;
+		return;
+	turn_add(t, from, 1, -1);
+	turn_add(t, to + 1, -1, 1);
 }
 
 static int event_turns(struct solve *s, const struct solve_event *e, const struct solve_cell *c,
@@ -55,17 +56,18 @@ static int event_turns(struct solve *s, const struct solve_event *e, const struc
 	const struct solve_vcpu *v = &s->v[e->v];
 	int64_t first = solve_h(s, v->w.v[0].from), last = solve_h(s, v->w.v[v->w.n - 1].to);
 	int64_t from = MAX(c->from, e->g - last), to = MIN(c->to - 1, e->g - first);
-	int ret;
+	int ret = 0;
 
 	if (from > to)
 		return 0; /* never within the time known of this vCPU */
-	ret = turn_add(t, from, 0, 1) || turn_add(t, to + 1, 0, -1) ? -ENOMEM : 0;
+	turn_add(t, from, 0, 1);
+	turn_add(t, to + 1, 0, -1);
 	for (size_t i = solve_window_at(s, v, e->g - c->to + 1); i < v->w.n && !ret; i++) {
 		int64_t h = solve_h(s, v->w.v[i].from);
 
 		if (e->g - h < c->from)
 			break;
-		ret = add_inside(t, c, e->g - solve_h(s, v->w.v[i].to), e->g - h);
+		add_inside(t, c, e->g - solve_h(s, v->w.v[i].to), e->g - h);
 		if (!solve_spend(s, TURN_WORK))
 			ret = -ETIME;
 	}
@@ -362,9 +364,9 @@ static int by_score(const void *a, const void *b)
  */
 static int sweep_cells(struct solve *s, struct solve_place *p)
 {
-	_cleanup_free_ struct solve_place **order = calloc(s->ncell + 1, sizeof(*order));
+	_cleanup_free_ struct solve_place **order = xcalloc(s->ncell + 1, sizeof(*order));
 	size_t some = MIN((size_t)SWEEP_EVENTS / s->ncell, (size_t)SWEEP_MOST);
-	int ret = order ? 0 : -ENOMEM;
+	int ret = 0;
 
 	for (size_t i = 0; i < s->ncell && !ret; i++) {
 		order[i] = &p[i];
@@ -467,9 +469,7 @@ int solve_cells(struct solve *s, struct solve_result *r)
 
 	if (ret || !s->ncell)
 		return ret;
-	p = calloc(s->ncell, sizeof(*p));
-	if (!p)
-		return -ENOMEM;
+	p = xcalloc(s->ncell, sizeof(*p));
 	ret = sweep_cells(s, p);
 	for (size_t i = 0; i < s->ncell && !ret; i++)
 		take_place(s, &p[i], &best, &next);

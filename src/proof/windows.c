@@ -62,7 +62,7 @@ static struct win_vcpu *win_at(struct windows *w, size_t vm, uint32_t vcpu)
 
 	if (v)
 		return v;
-	v = u64map_elem(&w->by_key, key, &w->v, &w->cap, sizeof(*v));
+	v = xu64map_elem(&w->by_key, key, &w->v, &w->cap, sizeof(*v));
 	if (!v)
 		return NULL;
 	if (w->v != all) /* they have moved */
@@ -74,19 +74,15 @@ static struct win_vcpu *win_at(struct windows *w, size_t vm, uint32_t vcpu)
 	return v;
 }
 
-int win_new(const struct timeline *t, struct windows **out)
+void win_new(const struct timeline *t, struct windows **out)
 {
-	struct windows *w = calloc(1, sizeof(*w));
+	struct windows *w = xcalloc(1, sizeof(*w));
 
 	*out = w;
-	if (!w)
-		return -ENOMEM;
 	w->t = t;
 	w->nsrc = tl_sources(t);
 	w->shift = SLICE_MIN_SHIFT;
-	w->ev = calloc(w->nsrc, sizeof(*w->ev));
-	if (!w->ev)
-		return -ENOMEM;
+	w->ev = xcalloc(w->nsrc, sizeof(*w->ev));
 	for (size_t i = 0; i < tl_sources(t); i++) {
 		const struct tl_source *s = tl_source(t, i);
 
@@ -94,13 +90,10 @@ int win_new(const struct timeline *t, struct windows **out)
 		if (s->guest || s->qemu)
 			continue;
 		w->hosts++;
-		w->ev[i].turns = malloc(sizeof(*w->ev[i].turns));
-		if (!w->ev[i].turns)
-			return -ENOMEM;
+		w->ev[i].turns = xmalloc(sizeof(*w->ev[i].turns));
 		turn_events_init(w->ev[i].turns, s->fmt);
 		w->turns = w->hosts == 1 ? w->ev[i].turns : NULL;
 	}
-	return 0;
 }
 
 void win_each(struct windows *w, int (*fn)(void *ctx, const struct win_vcpu *v, uint64_t exit),
@@ -193,18 +186,6 @@ static void account_run(struct windows *w, struct win_vcpu *v)
 	if (v->run)
 		account(w, v, v->run_from, &s);
 	v->run = v->run_len = 0;
-}
-
-/* Begins to count those of the slice that host is in. */
-static void begin_run(struct windows *w, struct win_vcpu *v, uint64_t host)
-{
-	account_run(w, v);
-	(void)slice_at(w, v, host); /* the slices reach that far */
-	v->run_from = host;
-	if (host > w->from)
-		v->run_from -= (host - w->from) & ((1ull << w->shift) - 1);
-	v->run_len = host >= w->from ? 1ull << w->shift : 1;
-	v->run = 1;
 }
 
 /* The same for slack alone. */
@@ -301,7 +282,14 @@ static void win_guest_event(struct windows *w, struct win_vcpu *v, const struct 
 		v->in++;
 		v->first_in = MIN(v->first_in, i->host);
 		v->last_in = i->host;
-		begin_run(w, v, i->host);
+		/* From here on those of the slice that it is in are counted. */
+		account_run(w, v);
+		(void)slice_at(w, v, i->host); /* the slices reach that far */
+		v->run_from = i->host;
+		if (i->host > w->from)
+			v->run_from -= (i->host - w->from) & ((1ull << w->shift) - 1);
+		v->run_len = i->host >= w->from ? 1ull << w->shift : 1;
+		v->run = 1;
 		return;
 	}
 	if (v->turn.state == TURN_UNKNOWN || i->unplaced) {
@@ -386,14 +374,11 @@ static __attribute__((noinline)) int any_event(struct windows *w, const struct t
 {
 	struct win_vcpu *v = win_at(w, vm, (uint32_t)i->vcpu);
 
-	if (!v)
-		return -ENOMEM;
 	if (!v->heard) {
 		size_t at = (size_t)(v - w->v);
 
 		v->heard = true;
-		if (array_add(&w->heard, &w->nheard, &w->heard_cap, &at, sizeof(at)))
-			return -ENOMEM;
+		xarray_add(&w->heard, &w->nheard, &w->heard_cap, &at, sizeof(at));
 	}
 	if (i->src->guest) {
 		/* The offset is known from the host's beginning on: what is before has no place. */

@@ -91,16 +91,6 @@ static bool is_nested(struct nested *w, const struct fmt_event *ev)
 	return w->event[i].tells;
 }
 
-static void drop(struct nested *w, int32_t tid)
-{
-	const struct hostmap_thread *t = hostmap_thread(w->m, tid);
-	ssize_t vm = t && t->vm != HOSTMAP_END ? (ssize_t)w->m->vm[t->vm].of
-					       : hostmap_task_vm(w->m, tid);
-
-	if (vm >= 0)
-		w->m->vm[vm].syms = NULL;
-}
-
 static int walk(struct nested *w, const struct cap_stream *cs)
 {
 	struct rstream s;
@@ -115,8 +105,15 @@ static int walk(struct nested *w, const struct cap_stream *cs)
 		if (k != R_EVENT)
 			continue;
 		ev = fmt_by_id(w->m->fmt, s.rec.id);
-		if (ev && (ev == w->exit.ev ? enters_guest(w, &s.rec) : is_nested(w, ev)))
-			drop(w, fmt_pid(w->m->fmt, &s.rec));
+		if (ev && (ev == w->exit.ev ? enters_guest(w, &s.rec) : is_nested(w, ev))) {
+			int32_t tid = fmt_pid(w->m->fmt, &s.rec);
+			const struct hostmap_thread *t = hostmap_thread(w->m, tid);
+			ssize_t vm = t && t->vm != HOSTMAP_END ? (ssize_t)w->m->vm[t->vm].of
+							       : hostmap_task_vm(w->m, tid);
+
+			if (vm >= 0)
+				w->m->vm[vm].syms = NULL;
+		}
 	}
 	ret = s.error;
 	rstream_close(&s);

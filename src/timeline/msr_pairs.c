@@ -93,22 +93,17 @@ bool msr_pair_match(const struct msr_pair_events *p, const struct fmt_event *ev,
 	return false;
 }
 
-int msr_pairs_new(const struct timeline *t, struct msr_pairs **out)
+void msr_pairs_new(const struct timeline *t, struct msr_pairs **out)
 {
-	struct msr_pairs *p = calloc(1, sizeof(*p));
+	struct msr_pairs *p = xcalloc(1, sizeof(*p));
 
 	*out = p;
-	if (!p)
-		return -ENOMEM;
 	p->t = t;
 	p->nvm = tl_hostmap(t)->nvm;
-	p->ev = calloc(tl_sources(t), sizeof(*p->ev));
-	p->stats = calloc((p->nvm ?: 1) * MSR_PAIR_KINDS, sizeof(*p->stats));
-	if (!p->ev || !p->stats)
-		return -ENOMEM;
+	p->ev = xcalloc(tl_sources(t), sizeof(*p->ev));
+	p->stats = xcalloc((p->nvm ?: 1) * MSR_PAIR_KINDS, sizeof(*p->stats));
 	for (size_t i = 0; i < tl_sources(t); i++)
 		msr_pair_events_init(&p->ev[i], tl_source(t, i)->fmt, tl_source(t, i)->guest);
-	return 0;
 }
 
 /* The newest access waiting on that side for this one; NULL if there is none. */
@@ -137,17 +132,15 @@ static void alone(struct msr_pairs *p, const struct msr_pair_vcpu *v, int side, 
 	a->waits = false;
 }
 
-static int feed_access(struct msr_pairs *p, size_t vm, uint32_t vcpu, int side,
+static void feed_access(struct msr_pairs *p, size_t vm, uint32_t vcpu, int side,
 		       const struct access *a)
 {
 	struct msr_pair_vcpu *v =
-		u64map_elem(&p->by_key, (uint64_t)vm << 32 | vcpu, &p->v, &p->cap, sizeof(*v));
+		xu64map_elem(&p->by_key, (uint64_t)vm << 32 | vcpu, &p->v, &p->cap, sizeof(*v));
 	struct msr_pair_stats **slot = &p->stats[vm * MSR_PAIR_KINDS + a->kind], *s;
 	struct access *o;
 
-	s = *slot = *slot ?: calloc(1, sizeof(*s));
-	if (!v || !s)
-		return -ENOMEM;
+	s = *slot = *slot ?: xcalloc(1, sizeof(*s));
 	v->vm = vm;
 	o = partner(v, !side, a);
 	if (o) {
@@ -162,29 +155,28 @@ static int feed_access(struct msr_pairs *p, size_t vm, uint32_t vcpu, int side,
 			s->violations++;
 		else
 			loghist_add(&s->late, (uint64_t)distance);
-		return 0;
+		return;
 	}
 	o = &v->side[side].a[v->side[side].next++ % WAITING];
 	alone(p, v, side, o);
 	*o = *a;
-	return 0;
 }
 
-int msr_pairs_feed(struct msr_pairs *p, const struct tl_item *i)
+void msr_pairs_feed(struct msr_pairs *p, const struct tl_item *i)
 {
 	struct access a = { .host = i->host, .waits = true };
-	int ret = 0;
 
 	if (i->kind != TL_EVENT || i->vcpu < 0 || i->vm < 0 || i->unplaced ||
 	    !msr_pair_match(&p->ev[i->src->index], i->ev, i->rec, &a.kind, &a.value))
-		return 0;
-	if (i->src->guest)
-		return feed_access(p, i->src->vm, (uint32_t)i->vcpu, 1, &a);
+		return;
+	if (i->src->guest) {
+		feed_access(p, i->src->vm, (uint32_t)i->vcpu, 1, &a);
+		return;
+	}
 	/* The other side may be in any capture of the VM. */
-	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END && !ret;
+	for (size_t vm = (size_t)i->vm; vm != HOSTMAP_END;
 	     vm = tl_hostmap(p->t)->vm[vm].next)
-		ret = feed_access(p, vm, (uint32_t)i->vcpu, 0, &a);
-	return ret;
+		feed_access(p, vm, (uint32_t)i->vcpu, 0, &a);
 }
 
 void msr_pairs_finish(struct msr_pairs *p)

@@ -85,9 +85,7 @@ static int add_step(struct parser *q, struct step **out, enum step_kind kind)
 
 	if (q->f->n >= MAX_STEPS)
 		return bad(q, "too long");
-	s = array_grow(&q->f->s, q->f->n, &q->f->cap, sizeof(*s));
-	if (!s)
-		return -ENOMEM;
+	s = xarray_grow(&q->f->s, q->f->n, &q->f->cap, sizeof(*s));
 	s->kind = kind;
 	q->f->n++;
 	if (out)
@@ -194,13 +192,11 @@ static int parse_or(struct parser *q)
 
 int filter_parse(const char *text, size_t n, struct filter **out, struct kvmft_err *err)
 {
-	struct filter *f = calloc(1, sizeof(*f));
+	struct filter *f = xcalloc(1, sizeof(*f));
 	struct parser q = { .f = f, .p = text, .begin = text, .end = text + n, .err = err };
 	int ret;
 
 	*out = NULL;
-	if (!f)
-		return -ENOMEM;
 	ret = parse_or(&q);
 	skip_blanks(&q);
 	if (!ret && q.p != q.end)
@@ -372,13 +368,10 @@ struct pick {
 	uint64_t dropped; /* ... that a match would have shown */
 };
 
-int pick_new(const struct timeline *t, struct pick **out)
+void pick_new(const struct timeline *t, struct pick **out)
 {
-	*out = calloc(1, sizeof(**out));
-	if (!*out)
-		return -ENOMEM;
+	*out = xcalloc(1, sizeof(**out));
 	(*out)->t = t;
-	return 0;
 }
 
 static int add_spec(struct specs *s, const char *text, struct kvmft_err *err)
@@ -395,10 +388,10 @@ static int add_spec(struct specs *s, const char *text, struct kvmft_err *err)
 	s->n++;
 	if (colon)
 		x->sys = strndup(text, (size_t)(colon - text));
-	x->name = colon ? strndup(colon + 1, (size_t)(text + names - colon) - 1)
-			: strndup(text, names);
-	if (!x->name || (colon && !x->sys))
-		return err_set(err, ENOMEM, "out of memory");
+	x->name = xmem(colon ? strndup(colon + 1, (size_t)(text + names - colon) - 1)
+			     : strndup(text, names));
+	if (colon)
+		xmem(x->sys);
 	if (names < len)
 		ret = filter_parse(text + names + 1, len - names - 2, &x->filter, err);
 	return ret;
@@ -419,26 +412,20 @@ void pick_set_context(struct pick *p, uint64_t items)
 	p->context = MIN(items, (uint64_t)PICK_MAX_CONTEXT);
 }
 
-int pick_add_vcpu(struct pick *p, uint32_t vcpu)
+void pick_add_vcpu(struct pick *p, uint32_t vcpu)
 {
-	uint32_t *v = array_grow(&p->vcpu, p->nvcpu, &p->vcpu_cap, sizeof(*v));
+	uint32_t *v = xarray_grow(&p->vcpu, p->nvcpu, &p->vcpu_cap, sizeof(*v));
 
-	if (!v)
-		return -ENOMEM;
 	*v = vcpu;
 	p->nvcpu++;
-	return 0;
 }
 
-int pick_add_side(struct pick *p, const char *side)
+void pick_add_side(struct pick *p, const char *side)
 {
-	char **v = array_grow(&p->side, p->nside, &p->side_cap, sizeof(*v));
+	char **v = xarray_grow(&p->side, p->nside, &p->side_cap, sizeof(*v));
 
-	if (!v)
-		return -ENOMEM;
-	*v = strdup(side);
-	p->nside += *v != NULL;
-	return *v ? 0 : -ENOMEM;
+	*v = xstrdup(side);
+	p->nside++;
 }
 
 /* ---- one item ---- */
@@ -601,38 +588,32 @@ static void empty(struct pick *p, struct kept *k)
 }
 
 /* Room for a copy of len bytes, if necessary at the cost of the oldest ones. */
-static int make_room(struct pick *p, struct kept *k, size_t len)
+static void make_room(struct pick *p, struct kept *k, size_t len)
 {
 	if (k->room >= len)
-		return 0;
+		return;
 	empty(p, k);
 	for (; p->kept + len > MAX_KEPT && p->held; p->held--, p->cut++)
 		empty(p, oldest(p));
-	k->data = malloc(len);
-	if (!k->data)
-		return -ENOMEM;
+	k->data = xmalloc(len);
 	k->room = len;
 	p->kept += len;
-	return 0;
 }
 
-static int keep(struct pick *p, const struct tl_item *i)
+static void keep(struct pick *p, const struct tl_item *i)
 {
 	struct kept *k;
 
 	if (!p->context)
-		return 0;
-	p->ring = p->ring ?: calloc(p->context, sizeof(*p->ring));
-	if (!p->ring)
-		return -ENOMEM;
+		return;
+	p->ring = p->ring ?: xcalloc(p->context, sizeof(*p->ring));
 	k = &p->ring[p->next];
 	p->skipped |= p->held == p->context;
 	p->held = MIN(p->held, p->context - 1); /* the one being overwritten */
 	k->item = *i;
 	k->id = i->src->id;
 	if (i->rec) {
-		if (make_room(p, k, i->rec->len))
-			return -ENOMEM;
+		make_room(p, k, i->rec->len);
 		k->rec = *i->rec;
 		if (i->rec->len)
 			memcpy(k->data, i->rec->data, i->rec->len);
@@ -640,7 +621,6 @@ static int keep(struct pick *p, const struct tl_item *i)
 	}
 	p->next = (p->next + 1) % p->context;
 	p->held++;
-	return 0;
 }
 
 static int show_kept(struct pick *p, int (*show)(void *arg, const struct tl_item *item), void *arg)
@@ -701,10 +681,12 @@ int pick_feed(struct pick *p, const struct tl_item *i,
 		p->skipped = false;
 		return ret ?: show(arg, i);
 	}
-	if (!p->after)
-		return keep(p, i);
-	p->after--;
-	return show(arg, i);
+	if (p->after) {
+		p->after--;
+		return show(arg, i);
+	}
+	keep(p, i);
+	return 0;
 }
 
 uint64_t pick_matches(const struct pick *p)

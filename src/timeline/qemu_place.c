@@ -98,9 +98,9 @@ static int by_lane(const void *a, const void *b)
 		?: ORDER(x->seq, y->seq);
 }
 
-static int anchor_add(struct qanchors *a, const struct qanchor *v)
+static void anchor_add(struct qanchors *a, const struct qanchor *v)
 {
-	return array_add(&a->v, &a->n, &a->cap, v, sizeof(*v));
+	xarray_add(&a->v, &a->n, &a->cap, v, sizeof(*v));
 }
 
 /* ---- the host ---- */
@@ -135,12 +135,12 @@ struct host_side {
 };
 
 /* An anchor of a vCPU that ends when the thread enters its guest again. */
-static int host_waits(struct host_side *h, struct host_thread *t, const struct qanchor *v)
+static void host_waits(struct host_side *h, struct host_thread *t, const struct qanchor *v)
 {
 	if (t->nwaiting == MAX_WAITING)
-		return 0;
+		return;
 	t->waiting[t->nwaiting++] = h->out->n;
-	return anchor_add(h->out, v);
+	anchor_add(h->out, v);
 }
 
 /*
@@ -163,40 +163,40 @@ static void host_entry(struct host_side *h, struct host_thread *t, uint64_t host
 	t->nwaiting = 0;
 }
 
-static int host_user(struct host_side *h, struct host_thread *t, struct qanchor *a, uint32_t tid,
+static void host_user(struct host_side *h, struct host_thread *t, struct qanchor *a, uint32_t tid,
 		     const uint64_t f[2])
 {
-	int ret = 0;
-
 	t->user = a->lo = a->at;
 	a->kind = QANCHOR_RUN;
 	a->label = tid;
-	ret = host_waits(h, t, a);
+	host_waits(h, t, a);
 	a->kind = QANCHOR_EXIT;
 	a->label = mix(tid, f[0]);
-	return ret || (int32_t)f[1] < 0 ? ret : host_waits(h, t, a);
+	if ((int32_t)f[1] >= 0)
+		host_waits(h, t, a);
 }
 
 /* Writes are traced before they are handled, reads after. */
-static int host_access(struct host_side *h, struct host_thread *t, struct qanchor *a,
+static void host_access(struct host_side *h, struct host_thread *t, struct qanchor *a,
 		       uint64_t where, bool write)
 {
 	a->label = mix(write, where);
 	if (write) {
 		a->kind = QANCHOR_WRITE;
 		a->lo = a->at;
-		return host_waits(h, t, a);
+		host_waits(h, t, a);
+		return;
 	}
 	if (!t->user)
-		return 0; /* served by the kernel */
+		return; /* served by the kernel */
 	a->kind = QANCHOR_READ;
 	a->lo = t->user;
 	a->hi = a->at;
-	return anchor_add(h->out, a);
+	anchor_add(h->out, a);
 }
 
 /* A thread raises one after the other: this one came after the previous one was raised. */
-static int host_irq(struct host_side *h, struct host_thread *t, struct qanchor *a, int32_t tid,
+static void host_irq(struct host_side *h, struct host_thread *t, struct qanchor *a, int32_t tid,
 		    enum event_role e, const uint64_t f[2])
 {
 	a->kind = QANCHOR_IRQ;
@@ -204,14 +204,14 @@ static int host_irq(struct host_side *h, struct host_thread *t, struct qanchor *
 	a->hi = a->at;
 	a->lo = e == EV_MSI ? t->msi : 0;
 	t->msi = a->at;
-	return anchor_add(h->out, a);
+	anchor_add(h->out, a);
 }
 
 /*
  * QEMU's back ends are called one after the other, in unknown order: its event is after the
  * thread's previous marker and before its next one.
  */
-static int host_print(struct host_side *h, struct host_thread *t, struct qanchor *a,
+static void host_print(struct host_side *h, struct host_thread *t, struct qanchor *a,
 		      const struct tl_item *i, const struct fmt_field *buf)
 {
 	struct fmt_value text;
@@ -219,7 +219,7 @@ static int host_print(struct host_side *h, struct host_thread *t, struct qanchor
 
 	fmt_value(buf, i->rec, &text);
 	if (text.kind != FMT_STRING)
-		return 0;
+		return;
 	while (n < text.len && text.p[n] && text.p[n] != ' ' && text.p[n] != '\n')
 		n++;
 	if (t->print)
@@ -230,32 +230,36 @@ static int host_print(struct host_side *h, struct host_thread *t, struct qanchor
 	a->lo = t->printed;
 	t->printed = a->at;
 	t->print = h->out->n + 1;
-	return anchor_add(h->out, a);
+	anchor_add(h->out, a);
 }
 
-static int host_vcpu_event(struct host_side *h, struct host_thread *t, struct qanchor *a,
+static void host_vcpu_event(struct host_side *h, struct host_thread *t, struct qanchor *a,
 			   enum event_role e, int32_t tid, const uint64_t f[2])
 {
 	switch (e) {
-	case EV_ENTRY: host_entry(h, t, a->at); return 0;
+	case EV_ENTRY: host_entry(h, t, a->at); return;
 	case EV_EXIT:
 		t->exit = a->at;
 		t->user = t->nwaiting = 0; /* nothing is known about an exit whose entry was lost */
-		return 0;
-	case EV_USER_EXIT: return host_user(h, t, a, (uint32_t)tid, f);
-	case EV_MMIO: return f[0] ? host_access(h, t, a, f[1], f[0] == 2) : 0;
-	case EV_PIO: return host_access(h, t, a, f[1], f[0]);
+		return;
+	case EV_USER_EXIT: host_user(h, t, a, (uint32_t)tid, f); return;
+	case EV_MMIO:
+		if (f[0])
+			host_access(h, t, a, f[1], f[0] == 2);
+		return;
+	case EV_PIO: host_access(h, t, a, f[1], f[0]); return;
 	default: /* a doorbell */
 		*a = (struct qanchor){ .at = a->at,
 				       .lo = a->at,
 				       .hi = a->hi,
 				       .kind = QANCHOR_BELL,
 				       .label = mix(true, f[0]) };
-		return anchor_add(h->out, a);
+		anchor_add(h->out, a);
+		return;
 	}
 }
 
-static int host_event(struct host_side *h, const struct tl_item *i, size_t at)
+static void host_event(struct host_side *h, const struct tl_item *i, size_t at)
 {
 	enum event_role e = host_events[at].role;
 	struct qanchor a = { .at = i->host, .hi = UINT64_MAX };
@@ -264,34 +268,37 @@ static int host_event(struct host_side *h, const struct tl_item *i, size_t at)
 
 	for (size_t k = 0; k < host_events[at].need; k++)
 		if (!fmt_u64(&h->type[at].f[k], i->rec, &f[k]))
-			return 0;
+			return;
 	if (h->out->n + 2 > QANCHOR_MAX)
-		return 0;
-	t = u64map_elem(&h->by_tid, (uint32_t)i->tid, &h->t, &h->tcap, sizeof(*t));
-	if (!t)
-		return -ENOMEM;
-	if (e == EV_PRINT)
-		return host_print(h, t, &a, i, &h->type[at].f[0]);
-	if (e == EV_MSI || e == EV_SET_IRQ)
-		return host_irq(h, t, &a, i->tid, e, f);
+		return;
+	t = xu64map_elem(&h->by_tid, (uint32_t)i->tid, &h->t, &h->tcap, sizeof(*t));
+	if (e == EV_PRINT) {
+		host_print(h, t, &a, i, &h->type[at].f[0]);
+		return;
+	}
+	if (e == EV_MSI || e == EV_SET_IRQ) {
+		host_irq(h, t, &a, i->tid, e, f);
+		return;
+	}
 	if (h->vm >= 0 && i->vm != h->vm)
-		return 0;
-	return host_vcpu_event(h, t, &a, e, i->tid, f);
+		return;
+	host_vcpu_event(h, t, &a, e, i->tid, f);
 }
 
-static int host_item(struct host_side *h, const struct tl_item *i)
+static void host_item(struct host_side *h, const struct tl_item *i)
 {
 	/* Entries, exits and interrupts may have been lost: nothing follows from earlier ones. */
 	for (size_t k = 0; i->kind != TL_EVENT && k < h->by_tid.n; k++)
 		h->t[k] = (struct host_thread){ 0 };
 	if (i->kind != TL_EVENT)
-		return 0;
+		return;
 	h->out->first = MIN(h->out->first, i->host);
 	h->out->last = i->host;
 	for (size_t e = 0; i->ev && e < ARRAY_SIZE(host_events); e++)
-		if (i->ev == h->type[e].ev)
-			return host_event(h, i, e);
-	return 0;
+		if (i->ev == h->type[e].ev) {
+			host_event(h, i, e);
+			return;
+		}
 }
 
 COMPARE_BY(by_time, struct qanchor, .at);
@@ -326,8 +333,9 @@ static int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out,
 		event_find(map->fmt, host_events[e].role, host_events[e].need, &h.type[e]);
 	ret = tl_new(map, &t, err);
 	ret = ret ?: tl_start(t, err);
-	while (!ret && (ret = tl_next(t, &item)) > 0)
-		ret = host_item(&h, item);
+	if (!ret)
+		while ((ret = tl_next(t, &item)) > 0)
+			host_item(&h, item);
 	tl_free(t);
 	host_settle(&h);
 	u64map_free(&h.by_tid);
@@ -431,16 +439,17 @@ static bool qemu_known(const struct qtrace_item *i, struct qanchor *a)
 	return false;
 }
 
-static int qemu_event(const struct qtrace_item *i, bool prints, struct qanchors *out)
+static void qemu_event(const struct qtrace_item *i, bool prints, struct qanchors *out)
 {
 	struct qanchor a = { .at = i->ns, .seq = (uint32_t)out->n };
-	int ret;
 
 	out->unit = MAX(out->unit, i->unit);
-	ret = qemu_known(i, &a) ? anchor_add(out, &a) : 0;
+	if (qemu_known(i, &a))
+		anchor_add(out, &a);
 	a.kind = QANCHOR_PRINT;
 	a.label = mix_text(0, i->name, i->name_len);
-	return ret || !prints ? ret : anchor_add(out, &a);
+	if (prints)
+		anchor_add(out, &a);
 }
 
 /*
@@ -455,9 +464,7 @@ static int qanchors_qemu(struct qtrace *trace, bool prints, struct qanchors *out
 	while (out->n + 2 <= QANCHOR_MAX && (ret = qtrace_next(trace, &i)) > 0) {
 		if (i.kind != QTRACE_EVENT || i.clock == QTRACE_NO_CLOCK)
 			continue;
-		ret = qemu_event(&i, prints, out);
-		if (ret < 0)
-			break;
+		qemu_event(&i, prints, out);
 	}
 	return MIN(ret, 0);
 }
@@ -651,13 +658,12 @@ static const struct qanchor *near(const struct lane *h, uint64_t host, uint64_t 
 }
 
 /* Follows a lane one way from QEMU's anchor number i; the rate improves with the distance. */
-static int follow(struct match *x, const struct lane *q, const struct lane *h, size_t i, int way)
+static void follow(struct match *x, const struct lane *q, const struct lane *h, size_t i, int way)
 {
 	struct model *m = &x->m;
 	uint64_t t = m->t0, host = m->h0, rate = m->rate;
-	int ret = 0;
 
-	for (; i < q->n && !ret; i += (size_t)way) {
+	for (; i < q->n; i += (size_t)way) {
 		uint64_t expect = from_line(t, host, rate, q->v[i].at);
 		uint64_t tol = m->tol + (apart(expect, host) >> DRIFT_SHIFT);
 		const struct qanchor *a = near(h, expect, tol);
@@ -666,19 +672,17 @@ static int follow(struct match *x, const struct lane *q, const struct lane *h, s
 			continue;
 		t = q->v[i].at;
 		host = a->at;
-		ret = array_add(&m->knot, &m->n, &m->cap, &(struct qpair){ .at = t, .lo = host },
+		xarray_add(&m->knot, &m->n, &m->cap, &(struct qpair){ .at = t, .lo = host },
 				sizeof(*m->knot));
 		if (apart(t, m->t0) && apart(host, m->h0) >> DRIFT_SHIFT > m->tol)
 			rate = (uint64_t)(((s128)apart(host, m->h0) << 32) / apart(t, m->t0));
 	}
-	return ret;
 }
 
 static int model_init(struct match *x, const struct lane *q, size_t first, size_t n,
 		      const struct lane *h, const struct found *f)
 {
 	struct model *m = &x->m;
-	int ret;
 
 	m->n = 0;
 	m->rate = f->rate;
@@ -686,10 +690,10 @@ static int model_init(struct match *x, const struct lane *q, size_t first, size_
 	m->h0 = h->v[f->at].at;
 	m->tol = 2 * f->largest + 16;
 	x->work += q->n;
-	ret = follow(x, q, h, first, 1);
-	ret = ret ?: follow(x, q, h, first - 1, -1);
-	if (ret || m->n < n / 2)
-		return ret;
+	follow(x, q, h, first, 1);
+	follow(x, q, h, first - 1, -1);
+	if (m->n < n / 2)
+		return 0;
 	qsort(m->knot, m->n, sizeof(*m->knot), by_at);
 	if (m->knot[m->n - 1].at > m->knot->at)
 		m->rate = (uint64_t)(((s128)(m->knot[m->n - 1].lo - m->knot->lo) << 32) /
@@ -780,15 +784,14 @@ static bool lane_sure(const struct match *x, const struct lane *q, const struct 
  * Pairs of a lane. If several of the host's lanes fit it, like those of queues that are always used
  * together, the right one is unknown: what all of them allow holds.
  */
-static int lane_pairs(struct match *x, const struct lane *q)
+static void lane_pairs(struct match *x, const struct lane *q)
 {
-	_cleanup_free_ size_t *sure = calloc(q->n, sizeof(*sure));
-	_cleanup_free_ struct qanchor *all = calloc(q->n, sizeof(*all));
-	int ret = sure && all ? 0 : -ENOMEM;
+	_cleanup_free_ size_t *sure = xcalloc(q->n, sizeof(*sure));
+	_cleanup_free_ struct qanchor *all = xcalloc(q->n, sizeof(*all));
 
-	for (size_t i = 0; i < q->n && !ret; i++)
+	for (size_t i = 0; i < q->n; i++)
 		all[i].lo = UINT64_MAX;
-	for (size_t k = 0; k < x->h.n && !ret; k++) {
+	for (size_t k = 0; k < x->h.n; k++) {
 		const struct lane *h = &x->h.lane[k];
 
 		if (!may_be_same(q, h) || !lane_sure(x, q, h, sure))
@@ -800,12 +803,11 @@ static int lane_pairs(struct match *x, const struct lane *q)
 			all[i].hi = MAX(all[i].hi, h->v[sure[i] - 1].hi);
 		}
 	}
-	for (size_t i = 0; i < q->n && !ret; i++)
+	for (size_t i = 0; i < q->n; i++)
 		if (all[i].lo <= all[i].hi)
-			ret = array_add(&x->out->v, &x->out->n, &x->out->cap,
+			xarray_add(&x->out->v, &x->out->n, &x->out->cap,
 					&(struct qpair){ q->v[i].at, all[i].lo, all[i].hi },
 					sizeof(*x->out->v));
-	return ret;
 }
 
 static int all_pairs(struct match *x)
@@ -815,7 +817,7 @@ static int all_pairs(struct match *x)
 	x->out->n = 0;
 	x->out->rate = x->m.rate;
 	for (size_t i = 0; i < x->q.n && !ret; i++)
-		ret = lane_pairs(x, &x->q.lane[i]);
+		lane_pairs(x, &x->q.lane[i]);
 	if (ret || x->out->n < LEAST)
 		return ret;
 	if (x->out->n)
@@ -852,11 +854,9 @@ static int try_lanes(struct match *x, const struct lane *q, const struct lane *h
 static int match(struct qanchors *q, struct qanchors *h, uint64_t khz, struct qpairs *out,
 		 const char **why)
 {
-	_cleanup_free_ struct match *x = calloc(1, sizeof(*x));
+	_cleanup_free_ struct match *x = xcalloc(1, sizeof(*x));
 	int ret = 0;
 
-	if (!x)
-		return -ENOMEM;
 	x->khz = khz;
 	x->out = out;
 	lanes_init(&x->q, q);
@@ -957,15 +957,14 @@ static bool agree(struct bounds *b)
 	return !again && b->dropped <= b->n >> DROP_SHIFT;
 }
 
-static int bounds_init(struct bounds *b, struct qpairs *p)
+static void bounds_init(struct bounds *b, struct qpairs *p)
 {
 	*b = (struct bounds){ .v = p->v, .n = p->n };
-	b->from = calloc(b->n, sizeof(*b->from));
-	b->hi_from = calloc(b->n, sizeof(*b->hi_from));
-	b->lo = calloc(b->n, sizeof(*b->lo));
-	b->hi = calloc(b->n, sizeof(*b->hi));
-	b->out = calloc(b->n, sizeof(*b->out));
-	return b->from && b->hi_from && b->lo && b->hi && b->out ? 0 : -ENOMEM;
+	b->from = xcalloc(b->n, sizeof(*b->from));
+	b->hi_from = xcalloc(b->n, sizeof(*b->hi_from));
+	b->lo = xcalloc(b->n, sizeof(*b->lo));
+	b->hi = xcalloc(b->n, sizeof(*b->hi));
+	b->out = xcalloc(b->n, sizeof(*b->out));
 }
 
 static bool both_sides(const struct qpairs *p)
@@ -1056,14 +1055,12 @@ static void add_edge(struct qplace *p, const struct bounds *b, size_t i, bool en
 }
 
 /* The closest bounds of each part of the time become samples, as long as they are in order. */
-static int take_samples(struct qplace *p, const struct bounds *b)
+static void take_samples(struct qplace *p, const struct bounds *b)
 {
 	uint64_t span = b->v[b->n - 1].at - b->v->at;
 	size_t i = 0, last = SIZE_MAX;
 
-	p->v = calloc(SAMPLES + 2, sizeof(*p->v));
-	if (!p->v)
-		return -ENOMEM;
+	p->v = xcalloc(SAMPLES + 2, sizeof(*p->v));
 	for (uint64_t part = 0; part < SAMPLES; part++) {
 		uint64_t end = b->v->at + (uint64_t)((s128)span * (part + 1) / SAMPLES);
 		size_t best = SIZE_MAX;
@@ -1081,27 +1078,26 @@ static int take_samples(struct qplace *p, const struct bounds *b)
 	}
 	if (last != SIZE_MAX)
 		add_edge(p, b, last, true);
-	return 0;
 }
 
 /* unit: resolution of QEMU's times, ns: the event was later by up to that. */
-static int place_timed(struct qplace *p, struct qpairs *pairs, uint64_t unit)
+static void place_timed(struct qplace *p, struct qpairs *pairs, uint64_t unit)
 {
 	struct clock_pieces try;
 	struct bounds b;
-	int ret = bounds_init(&b, pairs);
 	bool found = false;
 
+	bounds_init(&b, pairs);
 	for (size_t i = 0; i < pairs->n; i++)
 		pairs->v[i].lo -= MIN(pairs->v[i].lo, cycles(pairs->rate, unit));
-	for (size_t i = 0; i < ARRAY_SIZE(drift_ppb) && !ret && !found; i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(drift_ppb) && !found; i++) {
 		p->slew_ppb = (uint32_t)(2 * drift_ppb[i]);
 		found = close_in(&b, pairs->rate, drift_ppb[i]);
 	}
 	if (found)
-		ret = take_samples(p, &b);
+		take_samples(p, &b);
 	p->khz = (uint32_t)MIN((uint64_t)((s128)pairs->rate * 1000000 >> 32), (uint64_t)UINT32_MAX);
-	if (found && !ret && !clock_pieces_init(&try, p->v, p->n, p->khz, p->slew_ppb))
+	if (found && !clock_pieces_init(&try, p->v, p->n, p->khz, p->slew_ppb))
 		p->pairs = b.n - b.dropped;
 	else
 		p->why = "what both sides show contradicts itself";
@@ -1110,7 +1106,6 @@ static int place_timed(struct qplace *p, struct qpairs *pairs, uint64_t unit)
 	free(b.lo);
 	free(b.hi);
 	free(b.out);
-	return ret;
 }
 
 int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace *trace,
@@ -1130,11 +1125,11 @@ int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace
 	p->first = h.first;
 	p->last = h.last;
 	if (ret > 0)
-		ret = place_timed(p, &pairs, q.unit);
+		place_timed(p, &pairs, q.unit);
 	free(pairs.v);
 	free(q.v);
 	free(h.v);
-	return ret;
+	return MIN(ret, 0);
 }
 
 void qplace_free(struct qplace *p)

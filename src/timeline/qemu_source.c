@@ -37,26 +37,22 @@ static const struct qev_value *arg(const struct qtrace_item *i, const char *name
 	return NULL;
 }
 
-static int region(struct qdevices *d, const struct qtrace_item *i)
+static void region(struct qdevices *d, const struct qtrace_item *i)
 {
 	const struct qev_value *addr = arg(i, "addr"), *name = arg(i, "name");
 	char **slot;
 
 	if (!addr || !name || !name->s || !name->len || d->nname >= MAX_NAMES ||
 	    u64map_get(&d->region, addr->num, NULL))
-		return 0;
-	slot = array_grow(&d->name, d->nname, &d->name_cap, sizeof(*slot));
-	if (!slot)
-		return -ENOMEM;
-	*slot = strndup(name->s, MIN(name->len, 64u));
-	if (!*slot)
-		return -ENOMEM;
+		return;
+	slot = xarray_grow(&d->name, d->nname, &d->name_cap, sizeof(*slot));
+	*slot = xstrndup(name->s, MIN(name->len, 64u));
 	str_printable(*slot);
 	d->nname++;
-	return u64map_put(&d->region, addr->num, d->nname);
+	xu64map_put(&d->region, addr->num, d->nname);
 }
 
-static int registration(struct qdevices *d, const struct qtrace_item *i, uint64_t host, int64_t vm)
+static void registration(struct qdevices *d, const struct qtrace_item *i, uint64_t host, int64_t vm)
 {
 	const struct qev_value *addr = arg(i, "addr"), *fd = arg(i, "fd"),
 			       *assign = arg(i, "assign");
@@ -64,20 +60,18 @@ static int registration(struct qdevices *d, const struct qtrace_item *i, uint64_
 	uint64_t before;
 
 	if (!addr || !fd || !assign || d->n >= MAX_REGISTRATIONS)
-		return 0;
-	v = array_grow(&d->v, d->n, &d->cap, sizeof(*v));
-	if (!v)
-		return -ENOMEM;
+		return;
+	v = xarray_grow(&d->v, d->n, &d->cap, sizeof(*v));
 	*v = (struct qdevice){
 		.addr = addr->num, .from = host, .vm = vm, .fd = assign->num ? (int32_t)fd->num : -1
 	};
 	if (u64map_get(&d->last, addr->num, &before))
 		v->before = before + 1;
 	d->n++;
-	return u64map_put(&d->last, addr->num, d->n - 1);
+	xu64map_put(&d->last, addr->num, d->n - 1);
 }
 
-int qdevices_name(struct qdevices *d)
+void qdevices_name(struct qdevices *d)
 {
 	uint64_t at;
 
@@ -90,12 +84,9 @@ int qdevices_name(struct qdevices *d)
 			sbuf_add(&b, d->name[at - 1]);
 		else
 			sbuf_addf(&b, "ioeventfd %lld", (long long)d->v[i].fd);
-		d->v[i].name = sbuf_take(&b);
+		d->v[i].name = xsbuf_take(&b);
 		sbuf_free(&b);
-		if (!d->v[i].name)
-			return -ENOMEM;
 	}
-	return 0;
 }
 
 /* The device behind an address at that time; NULL: unknown. */
@@ -213,14 +204,12 @@ int qsource_new(const struct hostmap *map, const struct tl_qemu *q, struct qsour
 		struct kvmft_err *err)
 {
 	static char mono[] = "mono", real[] = "realtime";
-	struct qsource *s = calloc(1, sizeof(*s));
+	struct qsource *s = xcalloc(1, sizeof(*s));
 	const struct capture *host = map->cap;
 	struct qtrace_options o = { .format = q->format, .events = q->events };
 	int ret;
 
 	*out = s;
-	if (!s)
-		return err_set(err, ENOMEM, "out of memory");
 	s->map = map;
 	s->vm = q->vm;
 	o.near = host->nbracket ? host->bracket[0].real : 0;
@@ -230,14 +219,14 @@ int qsource_new(const struct hostmap *map, const struct tl_qemu *q, struct qsour
 		return ret;
 	s->report.stats = qtrace_stats(s->trace);
 	clocks_init(s);
-	s->heap = calloc(WINDOW, sizeof(*s->heap));
+	s->heap = xcalloc(WINDOW, sizeof(*s->heap));
 	/* What the summary and JSON say about the source. */
-	s->cap = (struct capture){ .path = strdup(q->path),
+	s->cap = (struct capture){ .path = xstrdup(q->path),
 				   .complete = true,
 				   .long_size = sizeof(long),
 				   .tsc_khz = host->tsc_khz };
 	s->cap.clock = s->report.stats->format == QTRACE_SIMPLE ? mono : real;
-	return s->heap && s->cap.path ? 0 : err_set(err, ENOMEM, "out of memory");
+	return 0;
 }
 
 /* The clock of the first event, which is that of most. 1, 0 if there is none, -errno. */
@@ -480,9 +469,7 @@ static int hold(struct qsource *s, const struct qtrace_item *i)
 	if (!place(s, i, &item))
 		return 0;
 	attribute(s, i->tid, &item);
-	h = calloc(1, sizeof(*h));
-	if (!h)
-		return -ENOMEM;
+	h = xcalloc(1, sizeof(*h));
 	h->item = item;
 	h->seq = s->seq++;
 	h->item.kind = i->kind == QTRACE_LOST ? TL_GAP : TL_EVENT;
@@ -502,18 +489,17 @@ static int hold(struct qsource *s, const struct qtrace_item *i)
 }
 
 /* Once the trace is read: what is missing of it. */
-static int finish(struct qsource *s)
+static void finish(struct qsource *s)
 {
 	const struct qtrace_stats *st = qtrace_stats(s->trace);
 
 	s->file_end = true;
 	s->cap.complete = !st->truncated;
 	if (!st->damage || s->damage.text)
-		return 0;
-	s->damage.text = strdup(st->damage);
+		return;
+	s->damage.text = xstrdup(st->damage);
 	s->cap.damage = &s->damage;
 	s->cap.ndamage = 1;
-	return s->damage.text ? 0 : -ENOMEM;
 }
 
 static int fill(struct qsource *s)
@@ -529,7 +515,9 @@ static int fill(struct qsource *s)
 			ret = held ?: 1;
 		}
 	}
-	return ret ? MIN(ret, 0) : finish(s);
+	if (!ret)
+		finish(s);
+	return MIN(ret, 0);
 }
 
 int qsource_start(struct qsource *s)
@@ -593,10 +581,10 @@ int qsource_devices(struct qsource *s, struct qdevices *d)
 		if (!placed)
 			item.host = s->file_host > s->begin ? s->file_host : 0;
 		if (i.kind == QTRACE_EVENT && is(&i, "kvm_set_ioeventfd_mmio"))
-			ret = registration(d, &i, item.host, item.vm);
+			registration(d, &i, item.host, item.vm);
 		else if (i.kind == QTRACE_EVENT &&
 			 (is(&i, "memory_region_ops_write") || is(&i, "memory_region_ops_read")))
-			ret = region(d, &i);
+			region(d, &i);
 	}
 	return ret ?: MIN(more, 0);
 }
@@ -633,13 +621,11 @@ struct qmarker {
 int qmarker_new(const struct hostmap *map, const struct qevents *(*get)(void *arg), void *arg,
 		struct qmarker **out, struct kvmft_err *err)
 {
-	struct qmarker *m = calloc(1, sizeof(*m));
+	struct qmarker *m = xcalloc(1, sizeof(*m));
 	struct event_type print;
 	int ret;
 
 	*out = NULL;
-	if (!m)
-		return err_set(err, ENOMEM, "out of memory");
 	m->map = map;
 	m->get = get;
 	m->arg = arg;

@@ -56,7 +56,7 @@ struct qdevices {
 };
 
 /* After the last one: the names. */
-int qdevices_name(struct qdevices *d) __must_check;
+void qdevices_name(struct qdevices *d);
 /* Which events of the host have a doorbell's address; for qdevices_item(). fmt is borrowed. */
 void qdevices_bells(struct qdevices *d, const struct fmt *fmt);
 /* Sets the device of an event that is such a one. */

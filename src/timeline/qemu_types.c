@@ -74,21 +74,17 @@ static char *format_text(const char *name, size_t id, const struct qev *ev, enum
 	for (size_t k = 0; shape == SHAPE_ARGS && k < ev->nargs; k++)
 		add_arg(&b, &ev->arg[k], HEAD + 8 * k);
 	sbuf_add(&b, "\nprint fmt: \"\"\n");
-	text = sbuf_take(&b);
+	text = xsbuf_take(&b);
 	return text;
 }
 
 static int type_add(struct qtypes *t, char *name, const struct qev *ev, enum shape shape)
 {
-	struct qtype *slot = array_grow(&t->v, t->n, &t->cap, sizeof(*slot));
+	struct qtype *slot = xarray_grow(&t->v, t->n, &t->cap, sizeof(*slot));
 	_cleanup_free_ char *text = format_text(name, t->n + 1, ev, shape);
 	char sys[] = "qemu";
 	int ret;
 
-	if (!slot || !text) {
-		free(name);
-		return -ENOMEM;
-	}
 	*slot = (struct qtype){ .ev = shape == SHAPE_ARGS ? ev : NULL, .name = name };
 	t->n++;
 	ret = fmt_add(t->fmt,
@@ -110,9 +106,7 @@ static int type_of(struct qtypes *t, const struct qtrace_item *i, enum shape sha
 	}
 	if (t->n >= MAX_TYPES)
 		return -E2BIG;
-	name = strndup(i->name, MIN(i->name_len, 255u));
-	if (!name)
-		return -ENOMEM;
+	name = xstrndup(i->name, MIN(i->name_len, 255u));
 	for (char *p = name; *p; p++) /* the name of an event in a file may be anything */
 		if (*p <= ' ' || *p > '~' || *p == ':')
 			*p = '?';
@@ -120,7 +114,8 @@ static int type_of(struct qtypes *t, const struct qtrace_item *i, enum shape sha
 	if (ret)
 		return ret;
 	*id = (uint16_t)t->n;
-	return u64map_put(&t->by_key, key, t->n);
+	xu64map_put(&t->by_key, key, t->n);
+	return 0;
 }
 
 /* ---- records ---- */
@@ -172,10 +167,8 @@ int qtypes_record(struct qtypes *t, const struct qtrace_item *i, uint16_t *id, u
 	if (shape == SHAPE_RAW)
 		raw = add_bytes(&b, i->raw, 8 * i->nraw);
 	*len = (uint32_t)b.len;
-	*data = (uint8_t *)sbuf_take(&b);
+	*data = (uint8_t *)xsbuf_take(&b);
 	sbuf_free(&b);
-	if (!*data)
-		return -ENOMEM;
 	memcpy(*data, id, 2);
 	memcpy(*data + 4, &i->tid, 4);
 	memcpy(*data + 8, &text, 4);

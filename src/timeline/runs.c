@@ -19,9 +19,7 @@ int run_list_add(struct run_list *l, uint64_t from, uint64_t to, uint64_t min_ga
 		last->to = to;
 		return 0;
 	}
-	slot = array_grow(&l->v, l->n, &l->cap, sizeof(*slot));
-	if (!slot)
-		return -ENOMEM;
+	slot = xarray_grow(&l->v, l->n, &l->cap, sizeof(*slot));
 	*slot = (struct vcpu_run){ .from = from, .to = to };
 	l->n++;
 	return 1;
@@ -128,22 +126,18 @@ static int collect_item(struct collect *c, const struct tl_item *i)
 	e = turn_event_of(&c->turns, i->ev);
 	if (e == TURN_OTHER)
 		return 0;
-	t = u64map_elem(&c->r->by_tid, (uint32_t)i->tid, &c->r->t, &c->r->tcap, sizeof(*t));
-	if (!t)
-		return -ENOMEM;
+	t = xu64map_elem(&c->r->by_tid, (uint32_t)i->tid, &c->r->t, &c->r->tcap, sizeof(*t));
 	return c->blind_until && i->host <= c->blind_until ? 0 : collect_turn(c->r, t, i, e);
 }
 
 int runs_collect(struct hostmap *map, struct runs **out, struct kvmft_err *err)
 {
-	struct collect c = { .r = calloc(1, sizeof(*c.r)) };
+	struct collect c = { .r = xcalloc(1, sizeof(*c.r)) };
 	const struct tl_item *item;
 	struct timeline *t;
 	int ret;
 
 	*out = c.r;
-	if (!c.r)
-		return err_set(err, ENOMEM, "out of memory");
 	msr_pair_events_init(&c.msr, map->fmt, false);
 	turn_events_init(&c.turns, map->fmt);
 	ret = tl_new(map, &t, err);

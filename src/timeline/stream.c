@@ -21,10 +21,9 @@ struct tl_marks {
 	size_t n, cap;
 };
 
-int tl_marks_new(struct tl_marks **out)
+void tl_marks_new(struct tl_marks **out)
 {
-	*out = calloc(1, sizeof(**out));
-	return *out ? 0 : -ENOMEM;
+	*out = xcalloc(1, sizeof(**out));
 }
 
 void tl_marks_free(struct tl_marks *m)
@@ -47,15 +46,10 @@ static struct tl_mark *tl_mark_of(struct tl_marks *m, const struct tl_source *sr
 
 	if (u64map_get(&m->at, key, &at))
 		return m->mark[at];
-	mark = calloc(1, sizeof(*mark));
-	if (mark)
-		mark->segment = src->read_to;
-	if (!mark || u64map_put(&m->at, key, m->n) ||
-	    array_add(&m->mark, &m->n, &m->cap, &mark, sizeof(mark))) {
-		u64map_del(&m->at, key);
-		free(mark);
-		return NULL;
-	}
+	mark = xcalloc(1, sizeof(*mark));
+	mark->segment = src->read_to;
+	xu64map_put(&m->at, key, m->n);
+	xarray_add(&m->mark, &m->n, &m->cap, &mark, sizeof(mark));
 	return mark;
 }
 
@@ -365,8 +359,6 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	if (t->marks) {
 		s->converts = true; /* more is needed than the stamp */
 		s->skip.mark = tl_mark_of(t->marks, src, cs->cpu);
-		if (!s->skip.mark)
-			return -ENOMEM;
 	}
 	if (!s->converts)
 		s->line.len = UINT64_MAX;

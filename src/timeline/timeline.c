@@ -10,39 +10,27 @@
 static struct tl_source *source_add(struct timeline *t, const struct capture *cap,
 				    const struct fmt *fmt, const char *label)
 {
-	struct tl_source **slot = array_grow(&t->src, t->nsrc, &t->src_cap, sizeof(*slot));
-	struct tl_source *s = slot ? calloc(1, sizeof(*s)) : NULL;
+	struct tl_source **slot = xarray_grow(&t->src, t->nsrc, &t->src_cap, sizeof(*slot));
+	struct tl_source *s = *slot = xcalloc(1, sizeof(*s));
 
-	if (!s)
-		return NULL;
-	*slot = s;
 	s->cap = cap;
 	s->fmt = fmt;
 	s->index = s->id = t->nsrc;
 	snprintf(s->label, sizeof(s->label), "%.63s", label);
 	t->nsrc++;
-	if (comms_new(cap, fmt, &s->comms))
-		return NULL;
+	xdone(comms_new(cap, fmt, &s->comms));
 	s->names = s->comms;
 	return s;
 }
 
-static int new_with(struct hostmap *map, const char *label, struct timeline **out,
-		    struct kvmft_err *err)
+static void new_with(struct hostmap *map, const char *label, struct timeline **out)
 {
-	struct timeline *t = calloc(1, sizeof(*t));
+	struct timeline *t = xcalloc(1, sizeof(*t));
 
-	*out = NULL;
-	if (!t)
-		return err_set(err, ENOMEM, "out of memory");
 	t->map = map;
 	t->to = UINT64_MAX;
-	if (!source_add(t, map->cap, map->fmt, label)) {
-		tl_free(t);
-		return err_set(err, ENOMEM, "out of memory");
-	}
+	source_add(t, map->cap, map->fmt, label);
 	*out = t;
-	return 0;
 }
 
 int tl_new(struct hostmap *map, struct timeline **out, struct kvmft_err *err)
@@ -50,20 +38,17 @@ int tl_new(struct hostmap *map, struct timeline **out, struct kvmft_err *err)
 	int ret = hostmap_clock(map, err);
 
 	*out = NULL;
-	return ret ?: new_with(map, "host", out, err);
+	if (!ret)
+		new_with(map, "host", out);
+	return ret;
 }
 
-int tl_new_alone(struct hostmap *map, bool guest, int64_t vm, struct timeline **out,
-		 struct kvmft_err *err)
+void tl_new_alone(struct hostmap *map, bool guest, int64_t vm, struct timeline **out)
 {
-	int ret = new_with(map, guest ? "guest" : "host", out, err);
-
-	if (!ret) {
-		(*out)->src[0]->alone = true;
-		(*out)->src[0]->guest = guest;
-		(*out)->src[0]->vm = vm < 0 ? HOSTMAP_END : (size_t)vm;
-	}
-	return ret;
+	new_with(map, guest ? "guest" : "host", out);
+	(*out)->src[0]->alone = true;
+	(*out)->src[0]->guest = guest;
+	(*out)->src[0]->vm = vm < 0 ? HOSTMAP_END : (size_t)vm;
 }
 
 int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt *fmt, size_t vm,
@@ -73,8 +58,7 @@ int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt
 	struct tl_source *s = source_add(t, cap, fmt, t->map->vm[vm].label);
 	int ret;
 
-	if (!s || !(s->gtime = calloc(1, sizeof(*s->gtime))))
-		return err_set(err, ENOMEM, "out of memory");
+	s->gtime = xcalloc(1, sizeof(*s->gtime));
 	s->guest = true;
 	s->vm = vm;
 	/* Several captures of one VM are told apart by a number after its name. */
@@ -90,7 +74,7 @@ int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt
 	return 0;
 }
 
-int tl_add_host(struct timeline *t, const struct migrate *link, struct kvmft_err *err)
+void tl_add_host(struct timeline *t, const struct migrate *link)
 {
 	struct tl_source *s;
 	char label[TL_MAX_LABEL];
@@ -98,20 +82,15 @@ int tl_add_host(struct timeline *t, const struct migrate *link, struct kvmft_err
 	snprintf(t->src[0]->label, sizeof(t->src[0]->label), "host#1");
 	snprintf(label, sizeof(label), "host#%zu", ++t->nlink + 1);
 	s = source_add(t, link->map->cap, link->map->fmt, label);
-	if (!s)
-		return err_set(err, ENOMEM, "out of memory");
 	s->link = link;
-	return 0;
 }
 
 /* Threads of a QEMU are the host's, and so are their names. */
-static int add_qemu_source(struct timeline *t, struct qsource *q)
+static void add_qemu_source(struct timeline *t, struct qsource *q)
 {
 	struct tl_source *s = source_add(t, qsource_capture(q), qsource_fmt(q), "qemu");
 	unsigned int n = 0;
 
-	if (!s)
-		return -ENOMEM;
 	s->qemu = q;
 	s->names = t->src[0]->comms;
 	/* "qemu", and of several "qemu#1", "qemu#2" */
@@ -122,7 +101,6 @@ static int add_qemu_source(struct timeline *t, struct qsource *q)
 			snprintf(t->src[i]->label, TL_MAX_LABEL, "qemu#1");
 	if (n > 1)
 		snprintf(s->label, TL_MAX_LABEL, "qemu#%u", n);
-	return 0;
 }
 
 int tl_add_qemu(struct timeline *t, const struct tl_qemu *p, struct kvmft_err *err)
@@ -131,14 +109,15 @@ int tl_add_qemu(struct timeline *t, const struct tl_qemu *p, struct kvmft_err *e
 	int ret = qsource_new(t->map, p, &q, err);
 
 	ret = ret ?: qsource_place(q, t->map, err);
-	if (!ret && add_qemu_source(t, q))
-		ret = err_set(err, ENOMEM, "out of memory");
+	if (!ret)
+		add_qemu_source(t, q);
 	if (ret) {
 		qsource_free(q);
 		return ret;
 	}
 	ret = p->events ? qsource_devices(q, &t->devices) : 0;
-	ret = ret ?: qdevices_name(&t->devices);
+	if (!ret)
+		qdevices_name(&t->devices);
 	if (ret)
 		return err_set(err, -ret, "cannot read %s: %s", p->path, strerror(-ret));
 	qdevices_bells(&t->devices, t->map->fmt);
@@ -203,11 +182,10 @@ static void streams_close(struct timeline *t)
 	t->pending = false;
 }
 
-static int streams_open(struct timeline *t, size_t n)
+static void streams_open(struct timeline *t, size_t n)
 {
 	streams_close(t);
-	t->stream = calloc(n ?: 1, sizeof(*t->stream));
-	return t->stream ? 0 : -ENOMEM;
+	t->stream = xcalloc(n ?: 1, sizeof(*t->stream));
 }
 
 /* A rmerge_next. */
@@ -218,10 +196,8 @@ static bool stream_next(void *stream, uint64_t *key)
 
 static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
 {
-	_cleanup_free_ void **ms = calloc(t->nstream + 1, sizeof(*ms));
+	_cleanup_free_ void **ms = xcalloc(t->nstream + 1, sizeof(*ms));
 
-	if (!ms)
-		ret = -ENOMEM;
 	t->more_asked = t->devices.n || t->marks;
 	for (size_t i = 0; i < t->nsrc; i++)
 		t->more_asked |= t->src[i]->qemu != NULL;
@@ -260,11 +236,11 @@ bool tl_source_overlap(const struct timeline *t, const struct tl_source *a,
 int tl_start(struct timeline *t, struct kvmft_err *err)
 {
 	size_t n = 0;
-	int ret;
+	int ret = 0;
 
 	for (size_t i = 0; i < t->nsrc; i++)
 		n += t->src[i]->qemu ? 1 : t->src[i]->cap->nstream;
-	ret = streams_open(t, n);
+	streams_open(t, n);
 	for (size_t i = 0; i < t->nsrc && !ret; i++)
 		if (t->src[i]->qemu)
 			ret = tl_stream_open_qemu(t, t->src[i]);
@@ -276,9 +252,10 @@ int tl_start(struct timeline *t, struct kvmft_err *err)
 
 int tl_start_stream(struct timeline *t, size_t i, size_t k, struct kvmft_err *err)
 {
-	int ret = streams_open(t, 1);
+	int ret;
 
-	ret = ret ?: tl_stream_open(t, t->src[i], &t->src[i]->cap->stream[k]);
+	streams_open(t, 1);
+	ret = tl_stream_open(t, t->src[i], &t->src[i]->cap->stream[k]);
 	return streams_merge(t, ret, err);
 }
 

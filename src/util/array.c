@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* array.c: growth of arrays of fixed-size elements. */
+/* array.c: growth of arrays of fixed-size elements; the end of readers without memory. */
 #include "kvmft/util.h"
 
 #define ARRAY_FIRST_CAP 8
@@ -35,4 +35,26 @@ int array_add(void *array, size_t *n, size_t *cap, const void *one, size_t elem)
 	memcpy(slot, one, elem);
 	++*n;
 	return 0;
+}
+
+static struct {
+	void (*end)(void *ctx);
+	void *ctx;
+} without_memory;
+
+void memory_out_is(void (*end)(void *ctx), void *ctx)
+{
+	without_memory.end = end;
+	without_memory.ctx = ctx;
+}
+
+void memory_out(void)
+{
+	static const char text[] = "kvmft: out of memory\n";
+
+	if (without_memory.end)
+		without_memory.end(without_memory.ctx);
+	else
+		(void)!full_write(STDERR_FILENO, text, strlen(text), NULL);
+	_exit(KVMFT_FAILED);
 }

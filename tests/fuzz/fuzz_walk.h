@@ -77,8 +77,8 @@ static inline void fuzz_open_and_walk(const char *path, bool print)
 				break;
 		}
 		/* Also of a file that says its frequency. */
-		if (!tsc_rate_scan(c, f, &rate) && !tsc_rate_find(c, f, NULL, 0, &rate) && tsc_rate_use(c, &rate))
-			abort();
+		if (!tsc_rate_scan(c, f, &rate) && !tsc_rate_find(c, f, NULL, 0, &rate))
+			tsc_rate_use(c, &rate);
 	}
 	sbuf_free(&text);
 	fmt_free(f);

@@ -79,17 +79,17 @@ static void test_use(void **state __unused_arg)
 	struct capture cap = { .clock = (char *)(uintptr_t)"x86-tsc", .has_tsc2nsec = true };
 	struct tsc_rate r = { 0 };
 
-	assert_int_equal(tsc_rate_use(&cap, &r), 0);
+	tsc_rate_use(&cap, &r);
 	assert_true(cap.tsc_khz == 0 && !cap.tsc_khz_source && cap.has_tsc2nsec);
 	r = (struct tsc_rate){ .source = TSC_RATE_READINGS, .khz = 1000000, .min = 999000, .max = 1001000 };
 	assert_int_equal(tsc_rate_ppm(&r), 1000);
-	assert_int_equal(tsc_rate_use(&cap, &r), 0);
+	tsc_rate_use(&cap, &r);
 	assert_string_equal(cap.tsc_khz_source, "readings of CLOCK_MONOTONIC_RAW");
 	tsc_rate_said(&cap, &r);
 	assert_true(r.source == TSC_RATE_CAPTURE && r.min == 999000 && r.max == 1001000);
 	assert_true(cap.has_tsc2nsec);
 	r = (struct tsc_rate){ .source = TSC_RATE_GIVEN, .khz = 5, .min = 5, .max = 5 };
-	assert_int_equal(tsc_rate_use(&cap, &r), 0);
+	tsc_rate_use(&cap, &r);
 	assert_true(cap.tsc_khz == 5 && !cap.has_tsc2nsec);
 	free(cap.tsc_khz_source);
 }

@@ -34,7 +34,7 @@ static void make(struct solve *s, uint32_t vcpu, const struct tsc_map *map, size
 		for (uint64_t n = rnd(seed, 0, 3); n; n--) {
 			uint64_t at = rnd(seed, 1, 1000) <= wrong ? t + rnd(seed, 0, 4000000) : t;
 
-			assert_int_equal(solve_add_event(s, vcpu, tsc_to_guest(map, at)), 0);
+			solve_add_event(s, vcpu, tsc_to_guest(map, at));
 			t += rnd(seed, 0, 9000);
 		}
 		t += SLACK;
@@ -51,7 +51,7 @@ static void solve_one(const struct tsc_map *map, uint32_t vcpus, size_t windows,
 	struct solve *s;
 	int64_t off;
 
-	assert_int_equal(solve_new(&scale, &s), 0);
+	solve_new(&scale, &s);
 	for (uint32_t v = 0; v < vcpus; v++)
 		make(s, v * 3, map, windows, wrong, &seed);
 	assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
@@ -112,7 +112,7 @@ static void make_regular(struct solve *s, uint64_t offset, size_t pairs)
 
 		assert_int_equal(solve_add_window(s, 0, entry, entry + 20000), 0);
 		for (uint64_t k = 0; k < 5; k++)
-			assert_int_equal(solve_add_event(s, 0, entry + SLACK + k * 4000 + offset), 0);
+			solve_add_event(s, 0, entry + SLACK + k * 4000 + offset);
 		if (i < pairs) /* served before the entry */
 			solve_add_pair(s, 0, entry - 3000, entry + SLACK + offset);
 	}
@@ -127,7 +127,7 @@ static void test_pairs(void **state)
 
 	(void)state;
 	for (size_t pairs = 0; pairs <= 100; pairs += 100) {
-		assert_int_equal(solve_new(&map, &s), 0);
+		solve_new(&map, &s);
 		make_regular(s, offset, pairs);
 		assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
 		assert_true(r.found);
@@ -146,7 +146,7 @@ static void test_pairs(void **state)
 	}
 
 	/* Pairs that lie far off are no help and do no harm. */
-	assert_int_equal(solve_new(&map, &s), 0);
+	solve_new(&map, &s);
 	make_regular(s, offset, 0);
 	for (int i = 0; i < 10; i++)
 		solve_add_pair(s, 0, 50000000000ull, 50000000000ull - 5000 + (offset - 100000000000ull));
@@ -165,7 +165,7 @@ static void test_own(void **state)
 	struct solve *s;
 
 	(void)state;
-	assert_int_equal(solve_new(&none, &s), 0);
+	solve_new(&none, &s);
 	for (uint32_t v = 0; v < 2; v++)
 		make(s, v, &map[v], 300, 0, &seed);
 	assert_int_equal(solve_vcpus(s), 2);
@@ -193,28 +193,28 @@ static void test_nothing(void **state)
 	struct solve *s;
 
 	(void)state;
-	assert_int_equal(solve_new(&map, &s), 0);
+	solve_new(&map, &s);
 	assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
 	assert_false(r.found);
 	assert_non_null(r.why);
 	solve_free(s);
 
 	/* One window without end says nothing, whatever the events. */
-	assert_int_equal(solve_new(&map, &s), 0);
+	solve_new(&map, &s);
 	assert_int_equal(solve_add_window(s, 0, 1000, 100000000), 0);
 	for (uint64_t i = 0; i < 100; i++)
-		assert_int_equal(solve_add_event(s, 0, 5000 + i * 1000), 0);
+		solve_add_event(s, 0, 5000 + i * 1000);
 	assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
 	assert_false(r.found);
 	assert_non_null(r.why);
 	solve_free(s);
 
 	/* The far ends of 64 bits. */
-	assert_int_equal(solve_new(&map, &s), 0);
+	solve_new(&map, &s);
 	assert_int_equal(solve_add_window(s, 0, 0, 10), 0);
 	assert_int_equal(solve_add_window(s, 0, UINT64_MAX - 5, UINT64_MAX), 0);
 	for (uint64_t i = 0; i < 20; i++)
-		assert_int_equal(solve_add_event(s, 0, i * (UINT64_MAX / 20)), 0);
+		solve_add_event(s, 0, i * (UINT64_MAX / 20));
 	assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
 	assert_false(r.found);
 	solve_free(s);
@@ -288,7 +288,7 @@ static void test_bounded(void **state)
 	(void)state;
 	for (size_t k = 0; solve_load_kind(k); k++)
 		for (size_t n = 2000; n <= 32000; n *= 4) {
-			assert_int_equal(solve_new(&map, &s), 0);
+			solve_new(&map, &s);
 			assert_int_equal(solve_load(s, solve_load_kind(k), n, 3), 0);
 			assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
 			assert_true(s->spent < (1ull << 28) + 5 * n * 2048 + (1u << 20));
