@@ -11,6 +11,8 @@
  *   paused N        the same while no vCPU runs
  *   both N          those of both, one by one, while none runs: a jump without skew
  *   mended N        skew, and back after 300 ms
+ *   twice N         skew, and again after 300 ms
+ *   khz N           of both, KVM_SET_TSC_KHZ: N kHz more than the host's TSC has
  *   guest N         vCPU 1's guest adds N to its TSC
  *   clock N         KVM_SET_CLOCK N ns from where it is, while the guest runs
  *   stop N          no vCPU runs for N ns; then KVM_SET_CLOCK with what it was before, as QEMU does
@@ -225,11 +227,15 @@ static void fault(const char *what, int64_t n)
 {
 	uint64_t was;
 
-	if (!strcmp(what, "skew") || !strcmp(what, "mended")) {
+	if (!strcmp(what, "skew") || !strcmp(what, "mended") || !strcmp(what, "twice")) {
 		ahead(1, n);
 		usleep(300000);
-		if (what[0] == 'm')
-			ahead(1, -n);
+		if (what[0] != 's')
+			ahead(1, what[0] == 'm' ? -n : n);
+	} else if (!strcmp(what, "khz")) {
+		for (int i = 0; i < running; i++)
+			if (ioctl(vcpu[i], KVM_SET_TSC_KHZ, ioctl(vcpu[i], KVM_GET_TSC_KHZ, 0) + n))
+				die("KVM_SET_TSC_KHZ");
 	} else if (!strcmp(what, "paused") || !strcmp(what, "both")) {
 		stop();
 		if (what[0] == 'b')

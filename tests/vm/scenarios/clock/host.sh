@@ -8,6 +8,7 @@
 
 need_kvmft
 small_make clockvm /tmp/clockvm
+clocks=/sys/devices/system/clocksource/clocksource0
 
 # recorded NAME COMMAND...: while it runs, as /tmp/NAME, which is carried.
 recorded()
@@ -32,6 +33,26 @@ plant()
 	/tmp/clockvm "$@" >/tmp/says &
 	clockvm=$!
 	check "clockvm $*" wait_until 60 grep -q over /tmp/says
+}
+
+# The host's own clocksource is none that KVM can give to guests, for a second.
+lost()
+{
+	/tmp/clockvm none >/tmp/says &
+	clockvm=$!
+	sleep 2
+	was=$(cat $clocks/current_clocksource)
+	tr ' ' '\n' <$clocks/available_clocksource | grep -E 'hpet|acpi_pm' | head -n 1 >$clocks/current_clocksource
+	sleep 1
+	echo "$was" >$clocks/current_clocksource
+	sleep 1
+}
+
+suspend()
+{
+	sleep 1
+	echo mem >/sys/power/state
+	sleep 1
 }
 
 boot()
@@ -59,7 +80,7 @@ stopped_twice()
 i=0
 for planted in ${CLOCK_FAULTS:-none "skew 1000" "skew -1000000" "skew 1000000000" "paused -412331" "both 3000000000" \
 	"mended 50000" "guest 200000000" "clock 64213000000" "clock -500000000" "clock 5000000" "stop 2000000000" \
-	"told 2000000000" "late 1000000000" "plug 867529151" "plug 0"}; do
+	"told 64000000000" "late 1000000000" "plug 867529151" "plug 0" "twice 700000" "khz 300000"}; do
 	i=$((i + 1))
 	# shellcheck disable=SC2086 # a fault and its number
 	recorded planted$i plant $planted
@@ -67,16 +88,26 @@ for planted in ${CLOCK_FAULTS:-none "skew 1000" "skew -1000000" "skew 1000000000
 	fact planted$i "$planted: $(tr '\n' ' ' </tmp/says)"
 done
 
+if [ "${CLOCK_LOST:-1}" = 1 ]; then
+	recorded lost lost
+	kill "$clockvm"
+fi
+
 if [ "${CLOCK_LINUX:-1}" = 1 ]; then
 	recorded boot boot
-	for n in ${CLOCK_HEALTHY:-1 2 3 4 5 6 7 8}; do
+	for n in ${CLOCK_HEALTHY:-1 2 3 4 5 6 7 8 9 10 11 12}; do
 		recorded "idle$n" sleep 1
 	done
 	flag_set work
-	for n in ${CLOCK_HEALTHY:-1 2 3 4 5 6 7 8}; do
+	for n in ${CLOCK_HEALTHY:-1 2 3 4 5 6 7 8 9 10 11 12}; do
 		recorded "load$n" sleep 1
 	done
 	flag_set rest
+	# As if it were suspended, but for what the machine's firmware does then.
+	if [ "${CLOCK_SUSPEND:-0}" = 1 ] && echo core >/sys/power/pm_test; then
+		recorded suspended suspend
+		echo none >/sys/power/pm_test
+	fi
 	recorded stopped stopped
 	recorded again stopped_twice
 	flag_set slow
