@@ -46,6 +46,7 @@ static inline void util_free_ptr(void *p)
 
 /* Closing keeps errno, so that `return -errno` after it still tells the first failure. */
 void util_close_fd(int *fd);
+void util_close_dir(DIR **dir);
 
 /* CLOCK_MONOTONIC, ns. */
 static inline uint64_t util_now_ns(void)
@@ -60,6 +61,7 @@ static inline uint64_t util_now_ns(void)
 #define _cleanup_(fn)	__attribute__((cleanup(fn)))
 #define _cleanup_free_	__attribute__((cleanup(util_free_ptr)))
 #define _cleanup_close_ __attribute__((cleanup(util_close_fd)))
+#define _cleanup_dir_	__attribute__((cleanup(util_close_dir)))
 
 /* ---- one line of explanation that travels up with an error ---- */
 
@@ -105,6 +107,10 @@ struct str_list {
 	const char **v; /* none of the texts is its own */
 	size_t n, cap;
 };
+
+/* A short text in place, up to 511 bytes, the rest is cut; it lasts as long as the block. */
+#define TEXTF(...) text_fill((char[512]){ "" }, __VA_ARGS__)
+const char *text_fill(char to[512], const char *fmt, ...) __printf(2, 3);
 
 /* ---- growable text; a failed allocation sticks and every later call is a no-op ---- */
 

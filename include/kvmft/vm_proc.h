@@ -26,9 +26,6 @@ void vm_sys_clocksource(const struct vm_roots *roots, char *buf, size_t size);
 
 /* ---- directories of numbers ---- */
 
-void vm_dir_close(DIR **dir);
-#define _cleanup_dir_ __attribute__((cleanup(vm_dir_close)))
-
 /* The next entry that is a plain decimal number (no sign, no leading zero); false at the end. */
 bool vm_dir_next_u32(DIR *dir, uint32_t *v);
 /* Plain decimal at *s up to its end or to another character; moves *s. */

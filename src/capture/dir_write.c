@@ -41,21 +41,19 @@ size_t capw_fds(const struct capw *w, int fd[3])
 static int open_new(struct capw *w, int parent, const char *base, struct kvmft_err *err)
 {
 	if (mkdirat(parent, base, 0700) < 0)
-		return err_set(err, errno, "cannot make directory %s: %s", w->path,
-			       strerror(errno));
+		return err_why(err, errno, "cannot make directory %s", w->path);
 	w->made = true;
 	w->dirfd = openat(parent, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (w->dirfd < 0)
-		return err_set(err, errno, "cannot open %s: %s", w->path, strerror(errno));
+		return err_why(err, errno, "cannot open %s", w->path);
 	/* So that nobody replaces it (name.c); some file systems cannot do that. */
 	(void)flock(w->dirfd, LOCK_EX | LOCK_NB);
 	/* The umask may have removed bits that we need ourselves. */
 	if (fchmod(w->dirfd, 0700) < 0)
-		return err_set(err, errno, "cannot chmod %s: %s", w->path, strerror(errno));
+		return err_why(err, errno, "cannot chmod %s", w->path);
 	w->meta = file_create(w->dirfd, "meta");
 	if (w->meta < 0)
-		return err_set(err, -w->meta, "cannot create %s/meta: %s", w->path,
-			       strerror(-w->meta));
+		return err_why(err, -w->meta, "cannot create %s/meta", w->path);
 	return 0;
 }
 
@@ -93,8 +91,7 @@ int capw_create(const struct capw_name *n, struct capw **out, struct kvmft_err *
 		meta_begin(&line, "kvmft-capture");
 		meta_u64(&line, "version", CAPTURE_VERSION);
 		ret = capw_meta(w, &line);
-		if (ret)
-			err_set(err, -ret, "cannot write %s/meta: %s", w->path, strerror(-ret));
+		err_why(err, ret, "cannot write %s/meta", w->path);
 	}
 	sbuf_free(&line);
 	if (ret) {

@@ -106,16 +106,14 @@ static int take(const struct capw_name *n, struct kvmft_err *err)
 	/* Over an empty directory at most. */
 	if (ret == -ENOSYS && !exists(n->dir, n->name))
 		ret = renameat(n->dir, n->temp, n->dir, n->name) ? -errno : 0;
-	return ret ? err_set(err, ret, "cannot give the capture its name %s%s: %s", n->shown,
-			     n->name, strerror(-ret))
-		   : 0;
+	return err_why(err, ret, "cannot give the capture its name %s%s", n->shown, n->name);
 }
 
 static int move(const struct capw_name *n, const char *to, struct kvmft_err *err)
 {
 	if (!renameat(n->dir, n->name, n->dir, to))
 		return 0;
-	return err_set(err, errno, "cannot rename %s to %s: %s", n->name, to, strerror(errno));
+	return err_why(err, errno, "cannot rename %s to %s", n->name, to);
 }
 
 /*

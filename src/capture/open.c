@@ -76,8 +76,7 @@ static int read_meta(struct capture *c, const struct cap_dir *dir, bool *cut, st
 	ssize_t n = cap_read_file(dir, "meta", CAPTURE_MAX_META, &text, &more);
 
 	if (n < 0)
-		return err_set(err, (int)n, "not a kvmft capture: cannot read meta: %s",
-			       strerror((int)-n));
+		return err_why(err, (int)n, "not a kvmft capture: cannot read meta");
 	p = text;
 	left = (size_t)n;
 	while ((eol = memchr(p, '\n', left))) {
@@ -437,7 +436,7 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 
 	if (ret || fstat(fd, &st)) {
 		ret = ret ?: -errno;
-		return err_set(err, ret, "cannot open the capture: %s", strerror(-ret));
+		return err_why(err, ret, "cannot open the capture");
 	}
 	if (S_ISDIR(st.st_mode) && (other = cap_open_file(fd, "data", &size)) >= 0 &&
 	    is_perf(other))
@@ -450,7 +449,7 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 	if (S_ISDIR(st.st_mode))
 		ret = dir_read(c, &(struct cap_dir){ .fd = fd }, err);
 	else if (*sub && (!S_ISREG(st.st_mode) || !of_file))
-		return err_set(err, ENOTDIR, "cannot open the capture: %s", strerror(ENOTDIR));
+		return err_why(err, ENOTDIR, "cannot open the capture");
 	else if (*sub)
 		ret = read_archive(c, fd, sub, err);
 	else if (S_ISREG(st.st_mode) && of_file)

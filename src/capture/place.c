@@ -87,7 +87,7 @@ static int walk_link(struct walk *w, int dir, const struct stat *dst, int link,
 	target[n] = '\0';
 	fd = target[0] == '/' ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)
 			      : fcntl(dir, F_DUPFD_CLOEXEC, 0);
-	return fd < 0 ? err_set(w->err, errno, "%s: %s", w->path, strerror(errno))
+	return fd < 0 ? err_why(w->err, errno, "%s", w->path)
 		      : walk_theirs(w, walk_fd(w, fd, target), lst, step);
 }
 
@@ -98,7 +98,7 @@ static int walk_step(struct walk *w, int dir, const char *step)
 	int fd, ret;
 
 	if (fstat(dir, &dst) < 0)
-		return err_set(w->err, errno, "cannot access %s: %s", w->path, strerror(errno));
+		return err_why(w->err, errno, "cannot access %s", w->path);
 	if ((dst.st_mode & S_IWOTH) && !(dst.st_mode & S_ISVTX))
 		return err_set(
 			w->err, EPERM,
@@ -115,8 +115,7 @@ static int walk_step(struct walk *w, int dir, const char *step)
 	if (S_ISDIR(st.st_mode))
 		return fd;
 	ret = S_ISLNK(st.st_mode) ? walk_link(w, dir, &dst, fd, &st, step)
-				  : err_set(w->err, ENOTDIR, "cannot open directory %s: %s",
-					    w->path, strerror(ENOTDIR));
+				  : err_why(w->err, ENOTDIR, "cannot open directory %s", w->path);
 	close(fd);
 	return ret;
 }
@@ -153,7 +152,7 @@ static int dir_check(const char *path, int fd, struct kvmft_err *err)
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)
-		return err_set(err, errno, "cannot access %s: %s", path, strerror(errno));
+		return err_why(err, errno, "cannot access %s", path);
 	if ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
 		return err_set(
 			err, EPERM,
@@ -174,13 +173,13 @@ int capw_dir_open(const char *path, struct kvmft_err *err)
 		return err_set(err, ELOOP, "%s is a symbolic link: name the real directory", path);
 	fd = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return err_set(err, errno, "cannot open directory %s: %s", path, strerror(errno));
+		return err_why(err, errno, "cannot open directory %s", path);
 	at = walk_fd(&w, fd, path);
 	if (at < 0)
 		return at;
 	fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return err_set(err, errno, "cannot open directory %s: %s", path, strerror(errno));
+		return err_why(err, errno, "cannot open directory %s", path);
 	ret = dir_check(path, fd, err);
 	if (ret) {
 		close(fd);
@@ -322,8 +321,5 @@ int cap_remove(int parent, const char *base, struct kvmft_err *err)
 			       "another name",
 			       base);
 	ret = walk_tree(parent, base, 0, entry_remove, folder_remove, NULL);
-	if (ret)
-		return err_set(err, -ret, "cannot remove the old capture %s: %s", base,
-			       strerror(-ret));
-	return 0;
+	return err_why(err, ret, "cannot remove the old capture %s", base);
 }

@@ -37,11 +37,9 @@ static int find_file(const struct cap_dir *dir, const char *name)
 
 static bool is_capture(const struct cap_dir *dir, const char *name)
 {
-	char path[300];
 	int ret;
 
-	snprintf(path, sizeof(path), "%s/meta", name);
-	ret = find_file(dir, path);
+	ret = find_file(dir, TEXTF("%s/meta", name));
 	return !ret || ret == -EACCES;
 }
 

@@ -49,7 +49,7 @@ struct names {
 
 static int names_read(int dirfd, struct names *names)
 {
-	DIR *dir = dir_open(dirfd, ".");
+	_cleanup_dir_ DIR *dir = dir_open(dirfd, ".");
 	struct dirent *d;
 	int ret = 0;
 
@@ -69,7 +69,6 @@ static int names_read(int dirfd, struct names *names)
 			ret = -ENOMEM;
 		}
 	}
-	closedir(dir);
 	return ret;
 }
 
@@ -86,7 +85,7 @@ static int names_sorted(int dirfd, const char *now, struct names *names, struct 
 	int ret = names_read(dirfd, names);
 
 	if (ret)
-		return err_set(err, -ret, "cannot list the old captures: %s", strerror(-ret));
+		return err_why(err, ret, "cannot list the old captures");
 	if (names->n)
 		qsort_r(names->v, names->n, sizeof(*names->v), compare, (void *)(uintptr_t)now);
 	return 0;

@@ -121,15 +121,13 @@ static int opt_guest(struct td *t, struct cursor opt)
 	struct cap_vm *vm;
 	const char *name;
 	uint64_t id;
-	char text[40];
 
 	if (cur_str(&opt, &name) || cur_u64(&opt, &id) || cur_u32(&opt, &n) || n > opt.left / 8 ||
 	    n > CAPTURE_MAX_CPUS) {
 		cap_note(t->c, "option GUEST is damaged");
 		return 0;
 	}
-	snprintf(text, sizeof(text), "trace:%" PRIx64, id);
-	vm = cap_vm_at(t->c, text);
+	vm = cap_vm_at(t->c, TEXTF("trace:%" PRIx64, id));
 	if (!vm)
 		return t->c->nvm < CAP_MAX_VMS ? -ENOMEM : 0;
 	if (cap_set_str(&vm->name, *name ? name : NULL)) /* of QEMU without -name it is empty */

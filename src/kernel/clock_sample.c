@@ -74,9 +74,7 @@ static int mark_all(struct kinst *k, struct try *at, unsigned int tries, struct 
 		return ret;
 	for (unsigned int i = 0; i < tries && !ret; i++)
 		ret = mark(fd, &at[i]);
-	if (ret)
-		err_set(err, -ret, "%s: cannot write to trace_marker: %s", kinst_name(k),
-			strerror(-ret));
+	err_why(err, ret, "%s: cannot write to trace_marker", kinst_name(k));
 	return kinst_tracing(k, false, NULL) && !ret ? -EIO : ret;
 }
 
@@ -121,8 +119,7 @@ int kclock_sample(struct kinst *k, const char *clock, unsigned int tries, struct
 	n = kinst_read(k, "trace", KFILE_MAX, &text);
 	(void)!knob_write(NULL, k->dirfd, "options/raw", "0", NULL);
 	if (n < 0)
-		return err_set(err, (int)-n, "%s: cannot read trace: %s", kinst_name(k),
-			       strerror((int)-n));
+		return err_why(err, (int)n, "%s: cannot read trace", kinst_name(k));
 	if (!tightest(at, tries, text, out))
 		return err_set(err, ENODATA, "%s: no marker's stamp can be read", kinst_name(k));
 	return 0;

@@ -75,7 +75,7 @@ COMPARE_BY(cpu_cmp, uint32_t, );
 
 int kinst_cpus(const struct kinst *k, struct kcpus *c)
 {
-	DIR *dir = dir_open(k->dirfd, "per_cpu");
+	_cleanup_dir_ DIR *dir = dir_open(k->dirfd, "per_cpu");
 	struct dirent *e;
 	int err = 0;
 
@@ -89,7 +89,6 @@ int kinst_cpus(const struct kinst *k, struct kcpus *c)
 		if (str_starts(e->d_name, "cpu") && take_u64(&s, KCPU_MAX, &cpu) && !*s)
 			err = cpus_add(c, (uint32_t)cpu);
 	}
-	closedir(dir);
 	if (err)
 		kcpus_free(c);
 	else if (c->n)

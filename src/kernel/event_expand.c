@@ -56,10 +56,7 @@ static int events_walk(const struct ktracefs *t, const char *pattern, event_fn f
 
 static bool system_exists(const struct ktracefs *t, const char *sys)
 {
-	char path[160];
-
-	snprintf(path, sizeof(path), "events/%s/enable", sys);
-	return kname_ok(sys) && ktracefs_has(t, path);
+	return kname_ok(sys) && ktracefs_has(t, TEXTF("events/%s/enable", sys));
 }
 
 static int query_take(const char *sys, const char *name, void *arg)
@@ -104,7 +101,6 @@ static int explain_system(const struct query *q, struct kvmft_err *err)
 {
 	struct near near = { .word = q->sys };
 	struct kvmft_err why = { 0 };
-	char what[200];
 
 	if (!strcmp(q->sys, "kvm") || !strcmp(q->sys, "kvmmmu")) {
 		int got = kevent_kvm_check(q->t, &why);
@@ -116,17 +112,13 @@ static int explain_system(const struct query *q, struct kvmft_err *err)
 		return err_lack(err, ENOENT, "%s:%s: no event system %s: its module is not loaded "
 				"(modprobe %s)", q->sys, q->name, q->sys, q->sys);
 	(void)events_walk(q->t, "*", near_system, &near);
-	snprintf(what, sizeof(what), "no event system %s", q->sys);
-	return explain(q, &near, what, err);
+	return explain(q, &near, TEXTF("no event system %s", q->sys), err);
 }
 
 /* ftrace's own pseudo events have a format, but no switch. */
 static bool format_exists(const struct query *q)
 {
-	char path[320];
-
-	snprintf(path, sizeof(path), "events/%s/%s/format", q->sys, q->name);
-	return ktracefs_has(q->t, path);
+	return ktracefs_has(q->t, TEXTF("events/%s/%s/format", q->sys, q->name));
 }
 
 static int explain_nothing(const struct query *q, struct kvmft_err *err)

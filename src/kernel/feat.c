@@ -84,20 +84,18 @@ int kallsyms_find(const char *path, const char *const *name, size_t n, bool *pre
 /* A file below the root of this machine or of a fixture, whole; NULL if it cannot be read. */
 static char *root_read(const struct kfeat_env *e, const char *file)
 {
-	char path[512];
 	char *text = NULL;
 
-	snprintf(path, sizeof(path), "%s/%s", e->root ?: "", file);
-	return file_read_all(AT_FDCWD, path, KFILE_MAX, &text) < 0 ? NULL : text;
+	return file_read_all(AT_FDCWD, TEXTF("%s/%s", e->root ?: "", file), KFILE_MAX, &text) < 0
+		       ? NULL
+		       : text;
 }
 
 static bool root_has(const struct kfeat_env *e, const char *file)
 {
-	char path[512];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "%s/%s", e->root ?: "", file);
-	return !stat(path, &st);
+	return !stat(TEXTF("%s/%s", e->root ?: "", file), &st);
 }
 
 /* ---- lockdown ---- */
@@ -188,11 +186,10 @@ enum ns { NS_FIRST, NS_OTHER, NS_UNKNOWN };
 
 static enum ns namespace_of_self(const struct kfeat_env *e, const char *kind, const char *first)
 {
-	char path[512], link[64];
+	char link[64];
 	ssize_t n;
 
-	snprintf(path, sizeof(path), "%s/proc/self/ns/%s", e->root ?: "", kind);
-	n = readlink(path, link, sizeof(link) - 1);
+	n = readlink(TEXTF("%s/proc/self/ns/%s", e->root ?: "", kind), link, sizeof(link) - 1);
 	if (n <= 0)
 		return NS_UNKNOWN;
 	link[n] = '\0';
@@ -304,19 +301,14 @@ static void feat_kvm_vendor(const struct kfeat_env *e, struct kfeat_result *r)
 			   amd = kmodule_state_get("kvm_amd");
 	_cleanup_(sbuf_free) struct sbuf other = { 0 };
 	enum kfeat_state s = KFEAT_LACK;
-	char path[512];
-	struct dirent *d;
-	DIR *dir;
-
 	/* Back ends of KVM other than the two vendors': a kernel may have one of its own. */
-	snprintf(path, sizeof(path), "%s/sys/module", e->root ?: "");
-	dir = dir_open(AT_FDCWD, path);
+	_cleanup_dir_ DIR *dir = dir_open(AT_FDCWD, TEXTF("%s/sys/module", e->root ?: ""));
+	struct dirent *d;
+
 	while (dir && (d = readdir(dir)))
 		if (str_starts(d->d_name, "kvm_") && strcmp(d->d_name, "kvm_intel") &&
 		    strcmp(d->d_name, "kvm_amd"))
 			sbuf_addf(&other, " %s", d->d_name);
-	if (dir)
-		closedir(dir);
 	if (intel == KMODULE_LOADED || intel == KMODULE_BUILTIN || amd == KMODULE_LOADED ||
 	    amd == KMODULE_BUILTIN || other.len)
 		s = KFEAT_HAVE;
@@ -431,11 +423,10 @@ static void probe_guest_events(const struct kfeat_env *e, struct kfeat_result *r
 {
 	static const char *const sys[] = { "sched", "irq", "irq_vectors", "timer", "block", "msr" };
 	struct sbuf have = { 0 }, missing = { 0 };
-	char path[64];
 
 	for (size_t i = 0; i < ARRAY_SIZE(sys); i++) {
-		snprintf(path, sizeof(path), "events/%s", sys[i]);
-		sbuf_addf(ktracefs_has(e->t, path) ? &have : &missing, " %s", sys[i]);
+		sbuf_addf(ktracefs_has(e->t, TEXTF("events/%s", sys[i])) ? &have : &missing, " %s",
+			  sys[i]);
 	}
 	if (!have.len)
 		feat_say(r, KFEAT_LACK, "none of:%s", missing.s ?: "");

@@ -239,14 +239,12 @@ int kinst_hist_walk(struct kinst *k, const char *sys, const char *name, struct k
 {
 	_cleanup_free_ char *buf = NULL;
 	_cleanup_close_ int fd = -1;
-	char path[320];
 
 	if (!kname_ok(sys) || !kname_ok(name))
 		return -EINVAL;
 	buf = malloc(HIST_CHUNK);
 	if (!buf)
 		return -ENOMEM;
-	snprintf(path, sizeof(path), "events/%s/%s/hist", sys, name);
-	fd = openat(k->dirfd, path, O_RDONLY | O_CLOEXEC);
+	fd = openat(k->dirfd, TEXTF("events/%s/%s/hist", sys, name), O_RDONLY | O_CLOEXEC);
 	return fd < 0 ? -errno : hist_feed(h, fd, buf);
 }

@@ -31,10 +31,7 @@ static int knob(struct kinst *k, const char *file, const char *text, struct kvmf
 {
 	int got = knob_write(NULL, k->dirfd, file, text, NULL);
 
-	if (got)
-		return err_set(err, -got, "%s: cannot write '%s' to %s: %s", k->name, text, file,
-			       strerror(-got));
-	return 0;
+	return err_why(err, got, "%s: cannot write '%s' to %s", k->name, text, file);
 }
 
 /* A knob that older kernels lack: `kvmft check` reports it, and its absence is no failure. */
@@ -114,7 +111,7 @@ static int inst_name_and_make(struct kinst *k, struct kvmft_err *err)
 	int got = kowner_self(&self);
 
 	if (got)
-		return err_set(err, -got, "cannot read /proc/self/stat: %s", strerror(-got));
+		return err_why(err, got, "cannot read /proc/self/stat");
 	/* Checked first, because tracefs_instance_create() leaks its path if mkdir fails. */
 	if (faccessat(k->t->dirfd, "instances", W_OK | X_OK, AT_EACCESS))
 		return cannot_make(k, errno, err);
@@ -137,17 +134,16 @@ static int inst_name_and_make(struct kinst *k, struct kvmft_err *err)
 
 static int inst_open_files(struct kinst *k, struct kvmft_err *err)
 {
-	char path[128];
 	int got;
 
-	snprintf(path, sizeof(path), "instances/%s", k->name);
-	k->dirfd = openat(k->t->dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	k->dirfd = openat(k->t->dirfd, TEXTF("instances/%s", k->name),
+			  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (k->dirfd >= 0)
 		k->on_fd = openat(k->dirfd, "tracing_on", O_RDWR | O_CLOEXEC);
 	if (k->on_fd >= 0)
 		return 0;
 	got = errno;
-	return err_set(err, got, "%s: cannot open the instance: %s", k->name, strerror(got));
+	return err_why(err, got, "%s: cannot open the instance", k->name);
 }
 
 int kinst_tracing(struct kinst *k, bool on, struct kvmft_err *err)
@@ -157,8 +153,7 @@ int kinst_tracing(struct kinst *k, bool on, struct kvmft_err *err)
 	if (got >= 0)
 		return 0;
 	got = errno;
-	return err_set(err, got, "%s: cannot switch tracing %s: %s", k->name, on ? "on" : "off",
-		       strerror(got));
+	return err_why(err, got, "%s: cannot switch tracing %s", k->name, on ? "on" : "off");
 }
 
 int kinst_tracing_get(const struct kinst *k)
@@ -245,8 +240,8 @@ int kinst_buffer_set(struct kinst *k, uint64_t kb, struct kvmft_err *err)
 		return got;
 	if (tracefs_instance_set_buffer_size(k->tr, kb, -1) < 0) {
 		got = errno;
-		return err_set(err, got, "%s: cannot write '%" PRIu64 "' to buffer_size_kb: %s",
-			       k->name, kb, strerror(got));
+		return err_why(err, got, "%s: cannot write '%" PRIu64 "' to buffer_size_kb",
+			       k->name, kb);
 	}
 	buffer_read_back(k);
 	return 0;
@@ -254,12 +249,11 @@ int kinst_buffer_set(struct kinst *k, uint64_t kb, struct kvmft_err *err)
 
 static int set_sizes(struct kinst *k, const struct kinst_config *c, struct kvmft_err *err)
 {
-	char text[24];
 	int got = 0;
 
 	if (c->subbuf_kb) {
-		snprintf(text, sizeof(text), "%" PRIu32, c->subbuf_kb);
-		got = knob_optional(k, "buffer_subbuf_size_kb", text, err);
+		got = knob_optional(k, "buffer_subbuf_size_kb", TEXTF("%" PRIu32, c->subbuf_kb),
+				    err);
 	}
 	got = got ?: subbuf_read_back(k, err);
 	if (!got && c->buffer_kb)
@@ -321,12 +315,9 @@ static int set_options(struct kinst *k, const struct kinst_config *c, struct kvm
 
 static int set_percent(struct kinst *k, const struct kinst_config *c, struct kvmft_err *err)
 {
-	char text[16];
-
 	if (c->buffer_percent < 0)
 		return 0;
-	snprintf(text, sizeof(text), "%d", c->buffer_percent);
-	return knob_optional(k, "buffer_percent", text, err);
+	return knob_optional(k, "buffer_percent", TEXTF("%d", c->buffer_percent), err);
 }
 
 /* The kernel acts on the release of this file: when we die, it stops and shrinks the ring. */

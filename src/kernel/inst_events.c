@@ -45,8 +45,7 @@ static int event_write(struct kinst *k, const char *sys, const char *name, const
 	got = knob_write(undo ? &k->triggers : NULL, k->dirfd, path, text, undo);
 	if (!got)
 		return 0;
-	(void)err_set(err, -got, "%s:%s: the kernel refuses %s '%s': %s", sys, name, file, text,
-		      strerror(-got));
+	(void)err_why(err, got, "%s:%s: the kernel refuses %s '%s'", sys, name, file, text);
 	log = tracefs_error_last(k->tr);
 	if (log && *log)
 		kerr_add_lines(err, log);
@@ -83,13 +82,10 @@ static int event_switch(struct kinst *k, const struct kevent *e, bool on)
 /* How many events the system has; SIZE_MAX if unknown. */
 static size_t system_count(const struct kinst *k, const char *sys)
 {
+	_cleanup_dir_ DIR *dir = dir_open(k->dirfd, TEXTF("events/%s", sys));
 	struct dirent *e;
-	char path[160];
 	size_t n = 0;
-	DIR *dir;
 
-	snprintf(path, sizeof(path), "events/%s", sys);
-	dir = dir_open(k->dirfd, path);
 	if (!dir)
 		return SIZE_MAX;
 	while ((e = readdir(dir))) {
@@ -97,7 +93,6 @@ static size_t system_count(const struct kinst *k, const char *sys)
 			n = SIZE_MAX / 2;
 		n += e->d_type == DT_DIR && e->d_name[0] != '.';
 	}
-	closedir(dir);
 	return n < SIZE_MAX / 2 ? n : SIZE_MAX;
 }
 
@@ -117,7 +112,6 @@ static size_t system_wanted(const struct kinst *k, const char *sys)
 static bool enabled_with_system(struct kinst *k, size_t i, const char **done)
 {
 	const char *sys = k->ev.v[i].sys;
-	char path[160];
 	size_t wanted;
 
 	if (*done && !strcmp(*done, sys))
@@ -126,8 +120,7 @@ static bool enabled_with_system(struct kinst *k, size_t i, const char **done)
 	wanted = i && !strcmp(k->ev.v[i - 1].sys, sys) ? 0 : system_wanted(k, sys);
 	if (wanted < 2 || system_count(k, sys) != wanted)
 		return false;
-	snprintf(path, sizeof(path), "events/%s/enable", sys);
-	if (!knob_write(NULL, k->dirfd, path, "1", NULL))
+	if (!knob_write(NULL, k->dirfd, TEXTF("events/%s/enable", sys), "1", NULL))
 		*done = sys;
 	return *done; /* else one by one, to know which one fails */
 }
@@ -229,8 +222,7 @@ int kinst_trigger_remove(struct kinst *k, const char *sys, const char *name, con
 		return err_set(err, ENOMEM, "out of memory");
 	}
 	got = kjournal_undo(&k->triggers, undo);
-	return got ? err_set(err, -got, "%s:%s: cannot remove trigger '%s': %s", sys, name, text,
-			     strerror(-got)) : 0;
+	return err_why(err, got, "%s:%s: cannot remove trigger '%s'", sys, name, text);
 }
 
 /* The lines of a trigger file, "TRIGGER [active]", written back with '!' in front. */
@@ -261,20 +253,13 @@ void kinst_triggers_sweep(int instfd)
 {
 	/* Those that use variables of others first: a variable in use cannot be removed. */
 	static const char *const user[] = { "kvm/kvm_entry", "kvm/kvm_exit" };
-	DIR *dir = dir_open(instfd, "events/synthetic");
+	_cleanup_dir_ DIR *dir = dir_open(instfd, "events/synthetic");
 	struct dirent *e;
-	char path[320];
 
-	for (size_t i = 0; i < ARRAY_SIZE(user); i++) {
-		snprintf(path, sizeof(path), "events/%s/trigger", user[i]);
-		event_triggers_sweep(instfd, path);
-	}
-	while (dir && (e = readdir(dir))) {
-		if (!str_starts(e->d_name, "kvmft_"))
-			continue;
-		snprintf(path, sizeof(path), "events/synthetic/%s/trigger", e->d_name);
-		event_triggers_sweep(instfd, path);
-	}
-	if (dir)
-		closedir(dir);
+	for (size_t i = 0; i < ARRAY_SIZE(user); i++)
+		event_triggers_sweep(instfd, TEXTF("events/%s/trigger", user[i]));
+	while (dir && (e = readdir(dir)))
+		if (str_starts(e->d_name, "kvmft_"))
+			event_triggers_sweep(instfd,
+					     TEXTF("events/synthetic/%s/trigger", e->d_name));
 }

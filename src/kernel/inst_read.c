@@ -54,7 +54,7 @@ int kinst_raw_open(struct kinst *k, uint32_t cpu, bool nonblock, struct kvmft_er
 	if (fd >= 0)
 		return fd;
 	got = errno;
-	return err_set(err, got, "cannot open %s/%s: %s", k->name, path, strerror(got));
+	return err_why(err, got, "cannot open %s/%s", k->name, path);
 }
 
 int kinst_marker_open(struct kinst *k, bool raw)
@@ -124,14 +124,12 @@ int kstats_parse(const char *text, struct kstats *s)
 int kinst_stats(const struct kinst *k, uint32_t cpu, struct kstats *s, char **text)
 {
 	_cleanup_free_ char *got = NULL;
-	char path[64];
 	ssize_t n;
 	int err = 0;
 
 	if (text)
 		*text = NULL;
-	snprintf(path, sizeof(path), "per_cpu/cpu%" PRIu32 "/stats", cpu);
-	n = kinst_read(k, path, KFILE_MAX, &got);
+	n = kinst_read(k, TEXTF("per_cpu/cpu%" PRIu32 "/stats", cpu), KFILE_MAX, &got);
 	if (n < 0)
 		return (int)n;
 	if (s)
@@ -148,14 +146,12 @@ int kinst_stats(const struct kinst *k, uint32_t cpu, struct kstats *s, char **te
 /* Does a link of this process lead into the instance, under whatever mount point? */
 static bool process_holds(int procfd, const char *pid, const char *name)
 {
-	char path[300], link[512], want[160];
+	_cleanup_dir_ DIR *dir = dir_open(procfd, TEXTF("%s/fd", pid));
+	const char *want = TEXTF("/instances/%s/", name);
 	struct dirent *e;
 	bool found = false;
-	DIR *dir;
+	char link[512];
 
-	snprintf(path, sizeof(path), "%s/fd", pid);
-	snprintf(want, sizeof(want), "/instances/%s/", name);
-	dir = dir_open(procfd, path);
 	while (dir && !found && (e = readdir(dir))) {
 		ssize_t n = readlinkat(dirfd(dir), e->d_name, link, sizeof(link) - 1);
 
@@ -164,17 +160,14 @@ static bool process_holds(int procfd, const char *pid, const char *name)
 		link[n] = '\0';
 		found = strstr(link, want) != NULL;
 	}
-	if (dir)
-		closedir(dir);
 	return found;
 }
 
 static void holder_add(int procfd, const char *pid, struct sbuf *b)
 {
-	char path[300], comm[64] = "?";
+	char comm[64] = "?";
 
-	snprintf(path, sizeof(path), "%s/comm", pid);
-	if (file_read_line(procfd, path, comm, sizeof(comm)))
+	if (file_read_line(procfd, TEXTF("%s/comm", pid), comm, sizeof(comm)))
 		strcpy(comm, "?");
 	str_printable(comm);
 	sbuf_addf(b, "%s%s %s", b->len ? ", " : "", pid, comm);
@@ -182,18 +175,15 @@ static void holder_add(int procfd, const char *pid, struct sbuf *b)
 
 void kinst_holders(const char *name, struct sbuf *b)
 {
-	DIR *dir = dir_open(AT_FDCWD, "/proc");
+	_cleanup_dir_ DIR *dir = dir_open(AT_FDCWD, "/proc");
 	unsigned int found = 0;
 	struct dirent *e;
 
-	if (!dir)
-		return;
-	while (found < HOLDERS_MAX && (e = readdir(dir))) {
+	while (dir && found < HOLDERS_MAX && (e = readdir(dir))) {
 		if (!isdigit((unsigned char)e->d_name[0]) ||
 		    !process_holds(dirfd(dir), e->d_name, name))
 			continue;
 		holder_add(dirfd(dir), e->d_name, b);
 		found++;
 	}
-	closedir(dir);
 }

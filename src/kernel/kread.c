@@ -56,11 +56,9 @@ int kread_parse_field(const char *line, const char *name, uint64_t *value)
 /* The line of event name in the text of `trace`, terminated; NULL if there is none. */
 static char *trace_line(const char *text, const char *name)
 {
-	char want[64];
 	const char *at, *end;
 
-	snprintf(want, sizeof(want), " %s: (", name);
-	at = strstr(text, want);
+	at = strstr(text, TEXTF(" %s: (", name));
 	if (!at)
 		return NULL;
 	end = strchr(at, '\n');
@@ -117,8 +115,7 @@ static int shot_fire(struct reader *r, const char *name, char **line, struct kvm
 		return got;
 	n = kinst_read(r->k, "trace", KFILE_MAX, &text);
 	if (n < 0)
-		return err_set(err, (int)-n, "%s: cannot read trace: %s", kinst_name(r->k),
-			       strerror((int)-n));
+		return err_why(err, (int)n, "%s: cannot read trace", kinst_name(r->k));
 	*line = trace_line(text, name);
 	return *line ? 0 : err_set(err, EAGAIN, "a kprobe on %s did not fire", r->func);
 }
@@ -212,10 +209,8 @@ static int batch_read(struct reader *r, struct kread_arg *arg, size_t n, struct 
 	sbuf_free(&b);
 	if (!got) {
 		for (size_t i = 0; i < n; i++) {
-			char name[24];
-
-			snprintf(name, sizeof(name), "a%zu", i);
-			if (arg[i].present && kread_parse_field(line, name, &arg[i].value))
+			if (arg[i].present &&
+			    kread_parse_field(line, TEXTF("a%zu", i), &arg[i].value))
 				arg[i].present = false;
 		}
 	}

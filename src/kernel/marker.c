@@ -25,8 +25,8 @@ int kinst_copy_markers(struct kinst *k, bool on, struct kvmft_err *err)
 {
 	int got = knob_write(NULL, k->dirfd, copy_option, on ? "1" : "0", NULL);
 
-	return got ? err_set(err, -got, "%s: cannot switch %s %s: %s", k->name, copy_option,
-			     on ? "on" : "off", strerror(-got)) : 0;
+	return err_why(err, got, "%s: cannot switch %s %s", k->name, copy_option,
+		       on ? "on" : "off");
 }
 
 /* ---- a private view ---- */

@@ -188,14 +188,12 @@ static int module_name(const char *name, char *buf, size_t size)
 
 static enum kmodule_state state_from_sys(const char *name)
 {
-	char path[160], line[32];
+	char line[32];
 	struct stat st;
 
-	snprintf(path, sizeof(path), "/sys/module/%s", name);
-	if (stat(path, &st))
+	if (stat(TEXTF("/sys/module/%s", name), &st))
 		return KMODULE_UNKNOWN;
-	snprintf(path, sizeof(path), "/sys/module/%s/initstate", name);
-	if (file_read_line(AT_FDCWD, path, line, sizeof(line)))
+	if (file_read_line(AT_FDCWD, TEXTF("/sys/module/%s/initstate", name), line, sizeof(line)))
 		return KMODULE_BUILTIN;
 	return strcmp(line, "live") ? KMODULE_UNKNOWN : KMODULE_LOADED;
 }
@@ -235,10 +233,9 @@ static enum kmodule_state state_from_lists(const char *name, const char *dir)
 
 	for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
 		_cleanup_free_ char *text = NULL;
-		char path[160];
 
-		snprintf(path, sizeof(path), "%s/%s", dir, list[i].file);
-		if (file_read_all(AT_FDCWD, path, KFILE_MAX, &text) < 0)
+		if (file_read_all(AT_FDCWD, TEXTF("%s/%s", dir, list[i].file), KFILE_MAX, &text) <
+		    0)
 			continue;
 		if (list_has(text, name))
 			return list[i].state;
@@ -272,8 +269,9 @@ static int insert_by_modprobe(const char *name)
 
 enum kmodule_state kmodule_state_get(const char *name)
 {
-	char buf[64], dir[96];
 	struct utsname uts;
+	const char *dir;
+	char buf[64];
 	enum kmodule_state s;
 
 	if (module_name(name, buf, sizeof(buf)) || uname(&uts))
@@ -281,7 +279,7 @@ enum kmodule_state kmodule_state_get(const char *name)
 	s = state_from_sys(buf);
 	if (s != KMODULE_UNKNOWN)
 		return s;
-	snprintf(dir, sizeof(dir), "/lib/modules/%.65s", uts.release);
+	dir = TEXTF("/lib/modules/%.65s", uts.release);
 	return libkmod_state(buf, dir, &s) ? state_from_lists(buf, dir) : s;
 }
 
@@ -311,20 +309,17 @@ int kmodule_load(const char *name, struct kvmft_err *err)
 int kmodule_params(const char *module, int (*fn)(void *ctx, const char *name, const char *value),
 		   void *ctx)
 {
-	char buf[64], path[96], value[256];
+	_cleanup_dir_ DIR *dir = NULL;
+	char buf[64], value[256];
 	struct dirent *e;
-	DIR *dir;
 	int ret = 0;
 
 	if (module_name(module, buf, sizeof(buf)))
 		return -EINVAL;
-	snprintf(path, sizeof(path), "/sys/module/%s/parameters", buf);
-	dir = dir_open(AT_FDCWD, path);
+	dir = dir_open(AT_FDCWD, TEXTF("/sys/module/%s/parameters", buf));
 	while (dir && !ret && (e = readdir(dir)))
 		if (e->d_name[0] != '.' &&
 		    !file_read_line(dirfd(dir), e->d_name, value, sizeof(value)))
 			ret = fn(ctx, e->d_name, value);
-	if (dir)
-		closedir(dir);
 	return ret;
 }

@@ -41,11 +41,9 @@ static int stat_starttime(const char *line, uint64_t *start)
 static int proc_starttime(int32_t pid, uint64_t *start)
 {
 	_cleanup_free_ char *text = NULL;
-	char path[64];
 	ssize_t got;
 
-	snprintf(path, sizeof(path), "/proc/%" PRId32 "/stat", pid);
-	got = file_read_all(AT_FDCWD, path, 4096, &text);
+	got = file_read_all(AT_FDCWD, TEXTF("/proc/%" PRId32 "/stat", pid), 4096, &text);
 	return got < 0 ? (int)got : stat_starttime(text, start);
 }
 

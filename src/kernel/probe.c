@@ -41,7 +41,7 @@ static int probes_open(struct ktracefs *t, const char *file, const char *lacking
 		return err_lack(err, ENOTSUP, "this kernel has no %s", lacking);
 	got = kowner_self(&self);
 	if (got)
-		return err_set(err, -got, "cannot read /proc/self/stat: %s", strerror(-got));
+		return err_why(err, got, "cannot read /proc/self/stat");
 	*out = calloc(1, sizeof(**out));
 	if (!*out)
 		return err_set(err, ENOMEM, "out of memory");
@@ -139,8 +139,7 @@ static int refused(const struct kprobes *p, const struct probe *d, const char *l
 	if (got == -EPERM && kernel_lockdown(mode, sizeof(mode)))
 		return err_lack(err, EPERM, "%s: no %.6ss: the kernel is locked down (%s)", d->what,
 				p->file, mode);
-	(void)err_set(err, -got, "%s: the kernel refuses a %s: %s", d->what, d->where,
-		      strerror(-got));
+	(void)err_why(err, got, "%s: the kernel refuses a %s", d->what, d->where);
 	log = tracefs_error_last(NULL);
 	if (log && strstr(log, line))
 		kerr_add_lines(err, log);
@@ -229,10 +228,7 @@ int uprobe_add(struct kprobes *p, const struct kuprobe *u, struct kvmft_err *err
 
 int kprobe_remove(struct kprobes *p, const char *name)
 {
-	char undo[160];
-
-	snprintf(undo, sizeof(undo), "-:%s/%s", p->group, name);
-	return kjournal_undo(&p->journal, undo);
+	return kjournal_undo(&p->journal, TEXTF("-:%s/%s", p->group, name));
 }
 
 int kprobes_close(struct kprobes *p)
@@ -264,14 +260,11 @@ int ksynth_add(struct ktracefs *t, unsigned int n, const char *fields, char *nam
 	self.seq = n;
 	got = got ?: kowner_format(&self, '_', name, size);
 	if (got)
-		return err_set(err, -got, "cannot name a synthetic event: %s", strerror(-got));
+		return err_why(err, got, "cannot name a synthetic event");
 	sbuf_addf(&line, "%s %s", name, fields);
 	got = line.error ?: knob_write(NULL, t->dirfd, synth_file, line.s, NULL);
 	sbuf_free(&line);
-	if (got)
-		return err_set(err, -got, "cannot make synthetic event %s: %s", name,
-			       strerror(-got));
-	return 0;
+	return err_why(err, got, "cannot make synthetic event %s", name);
 }
 
 int ksynth_remove(struct ktracefs *t, const char *name)

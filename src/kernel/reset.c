@@ -37,8 +37,7 @@ static bool left_behind(struct sweep *s, const struct kowner *o)
 static void sweep_failed(struct sweep *s, int got, const char *what, const char *name)
 {
 	if (!s->first)
-		s->first = err_set(s->err, -got, "cannot remove %s %s: %s", what, name,
-				   strerror(-got));
+		s->first = err_why(s->err, got, "cannot remove %s %s", what, name);
 }
 
 /* ---- instances ---- */
@@ -51,14 +50,14 @@ static int instance_triggers(struct sweep *s, const char *name)
 {
 	_cleanup_close_ int fd = -1;
 	struct sbuf who = { 0 };
-	char path[128];
 	bool held;
 
 	kinst_holders(name, &who);
 	held = who.len != 0;
 	sbuf_free(&who);
-	snprintf(path, sizeof(path), "instances/%s", name);
-	fd = held ? -1 : openat(s->t->dirfd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = held ? -1
+		  : openat(s->t->dirfd, TEXTF("instances/%s", name),
+			   O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -EBUSY;
 	kinst_triggers_sweep(fd);
@@ -100,7 +99,7 @@ static void sweep_instance(struct sweep *s, const char *name)
 /* Of instances that may be ours; only the name of each is used. */
 static int list_instances(struct ktracefs *t, struct kevent_list *names)
 {
-	DIR *dir = dir_open(t->dirfd, "instances");
+	_cleanup_dir_ DIR *dir = dir_open(t->dirfd, "instances");
 	struct dirent *e;
 	int got = 0;
 
@@ -110,7 +109,6 @@ static int list_instances(struct ktracefs *t, struct kevent_list *names)
 	while (!got && (e = readdir(dir)))
 		if (str_starts(e->d_name, "kvmft."))
 			got = kevent_list_add(names, "", e->d_name, NULL);
-	closedir(dir);
 	return got;
 }
 
@@ -202,16 +200,15 @@ static int synth_names(const char *line, char *owner, char *name, size_t size)
 
 static void sweep_line(struct sweep *s, const struct kind *k, const char *line)
 {
-	char owner[256], name[256], text[300];
+	char owner[256], name[256];
 	struct kowner o;
 	int got = 0;
 
 	if (k->names(line, owner, name, sizeof(name)) || kowner_parse(owner, '_', &o) ||
 	    !left_behind(s, &o))
 		return;
-	snprintf(text, sizeof(text), "%s%s", k->remove, name);
 	if (!s->dry_run)
-		got = knob_write(NULL, s->t->dirfd, k->file, text, NULL);
+		got = knob_write(NULL, s->t->dirfd, k->file, TEXTF("%s%s", k->remove, name), NULL);
 	/* An event with several places has a line for each; all are removed with the first. */
 	if (got == -ENOENT)
 		return;
@@ -267,7 +264,7 @@ int kreset_sweep(struct ktracefs *t, const struct kowner *only, bool dry_run, st
 	if (s.first)
 		return s.first;
 	if (got)
-		return err_set(err, -got, "cannot read %s/%s: %s", t->path, what, strerror(-got));
+		return err_why(err, got, "cannot read %s/%s", t->path, what);
 	return r->text.error;
 }
 

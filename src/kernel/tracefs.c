@@ -202,8 +202,7 @@ int ktracefs_clock_check(const struct ktracefs *t, const char *name, struct kvmf
 	int got = ktracefs_text(t, "trace_clock", &text);
 
 	if (got)
-		return err_set(err, -got, "cannot read %s/trace_clock: %s", t->path,
-			       strerror(-got));
+		return err_why(err, got, "cannot read %s/trace_clock", t->path);
 	for (word = strtok_r(text, " \t\n[]", &save); word;
 	     word = strtok_r(NULL, " \t\n[]", &save)) {
 		if (!strcmp(word, name))

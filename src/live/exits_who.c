@@ -36,7 +36,7 @@ void exits_who_begin(struct exits_run *x)
 
 size_t exits_who_count(void)
 {
-	DIR *dir = opendir(KVM_DIR);
+	_cleanup_dir_ DIR *dir = opendir(KVM_DIR);
 	struct dirent *e;
 	struct stat st;
 	size_t n = 0;
@@ -46,8 +46,6 @@ size_t exits_who_count(void)
 		if (strchr(e->d_name, '-') && !fstatat(dirfd(dir), e->d_name, &st, 0) &&
 		    S_ISDIR(st.st_mode))
 			n += st.st_nlink;
-	if (dir)
-		closedir(dir);
 	return n;
 }
 

@@ -514,11 +514,9 @@ enum exit_isa session_isa(const struct exit_names *n)
 	const char *module;
 	enum exit_isa isa;
 	struct stat st;
-	char path[64];
 
 	for (size_t i = 0; (module = exit_module(i, &isa)); i++) {
-		snprintf(path, sizeof(path), "/sys/module/%s", module);
-		if (module[0] && !stat(path, &st))
+		if (module[0] && !stat(TEXTF("/sys/module/%s", module), &st))
 			return isa;
 	}
 	return n->isa;

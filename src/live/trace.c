@@ -232,7 +232,7 @@ static void comms_from_kernel(struct trace *t)
 static const char *comm_get(struct trace *t, int32_t tid)
 {
 	struct trace_comm *m;
-	char path[64], name[32];
+	char name[32];
 
 	if (tid == 0)
 		return "<idle>";
@@ -242,8 +242,7 @@ static const char *comm_get(struct trace *t, int32_t tid)
 	if (m->tick && t->tick - m->tick < COMMS_TICKS)
 		return m->name;
 	m->tick = t->tick;
-	snprintf(path, sizeof(path), "/proc/%" PRId32 "/comm", tid);
-	if (file_read_line(AT_FDCWD, path, name, sizeof(name)) == 0) {
+	if (!file_read_line(AT_FDCWD, TEXTF("/proc/%" PRId32 "/comm", tid), name, sizeof(name))) {
 		str_printable(name);
 		memcpy(m->name, name, sizeof(name));
 	} else if (!m->name[0]) {

@@ -154,8 +154,7 @@ int trace_kvmclock_begin(struct trace *t)
 		if (r->all)
 			r->pv.flags |= PVCLOCK_TSC_STABLE;
 		ret = epoch_vm_pvclock(v->epochs, r->vcpu, t->start, &r->pv);
-		if (ret)
-			err_why(t->err, ret, "cannot use the pvclock record");
+		err_why(t->err, ret, "cannot use the pvclock record");
 	}
 	return ret;
 }
@@ -165,14 +164,11 @@ int trace_kvmclock_begin(struct trace *t)
 /* The thread belongs to the VM's process; an unknown thread may have been created since. */
 static bool of_this_vm(const struct trace_vm *v, int32_t tid)
 {
-	char path[64];
-
 	if (tid <= 0)
 		return false;
 	if (u64map_get(&v->vcpu_of, (uint32_t)tid, NULL))
 		return true;
-	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/task/%" PRId32, v->vm->pid, tid);
-	return access(path, F_OK) == 0;
+	return access(TEXTF("/proc/%" PRIu32 "/task/%" PRId32, v->vm->pid, tid), F_OK) == 0;
 }
 
 /* The fields of a kvm_pvclock_update; false if it is not one of this VM. */

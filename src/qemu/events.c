@@ -242,15 +242,14 @@ struct qevents {
 
 static void note(struct qevents *q, uint32_t line, const char *what)
 {
-	char **slot, text[160];
+	char **slot;
 
 	if (q->nnote >= MAX_NOTES)
 		return;
 	slot = array_grow(&q->note, q->nnote, &q->note_cap, sizeof(*slot));
 	if (!slot)
 		return;
-	snprintf(text, sizeof(text), "line %u: %s", line, what);
-	*slot = strdup(text);
+	*slot = strdup(TEXTF("line %u: %s", line, what));
 	q->nnote += *slot != NULL;
 }
 
@@ -792,11 +791,10 @@ static uint64_t extend(uint64_t v, unsigned int size)
 static void print_number(const struct conv *c, uint64_t v, struct sbuf *b)
 {
 	const bool is_signed = c->type == 'd' || c->type == 'i', address = c->type == 'p';
-	char spec[16];
+	const char *spec = TEXTF("%%%s%s%s%s%s*.*ll%c", c->left ? "-" : "", c->plus ? "+" : "",
+				 c->blank ? " " : "", c->alt || address ? "#" : "",
+				 c->zero ? "0" : "", address ? 'x' : c->type);
 
-	snprintf(spec, sizeof(spec), "%%%s%s%s%s%s*.*ll%c", c->left ? "-" : "", c->plus ? "+" : "",
-		 c->blank ? " " : "", c->alt || address ? "#" : "", c->zero ? "0" : "",
-		 address ? 'x' : c->type);
 	sbuf_addf(b, spec, c->width, c->prec,
 		  (long long)(is_signed ? extend(v, c->size) : low_bytes(v, c->size)));
 }

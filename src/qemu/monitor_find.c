@@ -430,13 +430,11 @@ static int read_owner(int procfd, const struct vm *vm, struct mon_owner *o)
 {
 	_cleanup_free_ char *text = NULL;
 	const char *p;
-	char path[32];
 	ssize_t n;
 	gid_t id;
 	int ret;
 
-	snprintf(path, sizeof(path), "%u/status", vm->pid);
-	n = file_read_all(procfd, path, STATUS_MAX, &text);
+	n = file_read_all(procfd, TEXTF("%u/status", vm->pid), STATUS_MAX, &text);
 	if (n < 0)
 		return (int)n;
 	ret = one_id(ktext_value(text, "Uid"), &o->uid);
@@ -575,23 +573,20 @@ static bool unix_next(char **table, struct unix_line *u)
 
 static int unix_table(int procfd, uint32_t pid, char **table)
 {
-	char path[32];
 	ssize_t n;
 
-	snprintf(path, sizeof(path), "%u/net/unix", pid);
-	n = file_read_all(procfd, path, NET_UNIX_MAX, table);
+	n = file_read_all(procfd, TEXTF("%u/net/unix", pid), NET_UNIX_MAX, table);
 	return n < 0 ? (int)n : 0;
 }
 
 static char *mon_path_of_fd(int procfd, const struct vm *vm, int fd)
 {
 	_cleanup_free_ char *table = NULL;
-	char path[64], link[64], *at;
+	char link[64], *at;
 	struct unix_line u;
 	ssize_t n;
 
-	snprintf(path, sizeof(path), "%u/fd/%d", vm->pid, fd);
-	n = readlinkat(procfd, path, link, sizeof(link) - 1);
+	n = readlinkat(procfd, TEXTF("%u/fd/%d", vm->pid, fd), link, sizeof(link) - 1);
 	if (n <= 0)
 		return NULL;
 	link[n] = '\0';
@@ -608,19 +603,17 @@ static char *mon_path_of_fd(int procfd, const struct vm *vm, int fd)
 
 static bool holds_socket(int procfd, uint32_t pid, const char *inode)
 {
-	char path[32], want[64], link[64];
+	char want[64], link[64];
 	_cleanup_dir_ DIR *dir = NULL;
 	size_t looked = 0;
 	uint32_t fd;
 
-	snprintf(path, sizeof(path), "%u/fd", pid);
 	snprintf(want, sizeof(want), "socket:[%s]", inode);
-	dir = dir_open(procfd, path);
+	dir = dir_open(procfd, TEXTF("%u/fd", pid));
 	while (dir && vm_dir_next_u32(dir, &fd) && ++looked <= VM_MAX_FDS) {
 		ssize_t n;
 
-		snprintf(path, sizeof(path), "%u", fd);
-		n = readlinkat(dirfd(dir), path, link, sizeof(link) - 1);
+		n = readlinkat(dirfd(dir), TEXTF("%u", fd), link, sizeof(link) - 1);
 		if (n > 0 && (link[n] = '\0', !strcmp(link, want)))
 			return true;
 	}
@@ -679,11 +672,10 @@ static int open_socket(const struct mon_peer *peer, const char *path)
 		.flags = O_PATH | O_CLOEXEC,
 		.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS,
 	};
-	char dir[64];
 	int fd, ret;
 
-	snprintf(dir, sizeof(dir), "%u/%s", peer->vm->pid, *path == '/' ? "root" : "cwd");
-	base = openat(peer->procfd, dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	base = openat(peer->procfd, TEXTF("%u/%s", peer->vm->pid, *path == '/' ? "root" : "cwd"),
+		      O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (base < 0)
 		return -errno;
 	ret = mon_owner_begin(peer->owner);

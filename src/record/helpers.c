@@ -276,12 +276,11 @@ static int look_vms(uint32_t tid, struct sbuf *b, struct kvmft_err *err)
 /* By its file's name: searching the file takes milliseconds, too much for most programs. */
 static bool may_be_qemu(uint32_t pid)
 {
-	char path[64], link[PATH_MAX];
+	char link[PATH_MAX];
 	const char *name;
 	ssize_t n;
 
-	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/exe", pid);
-	n = readlink(path, link, sizeof(link) - 1);
+	n = readlink(TEXTF("/proc/%" PRIu32 "/exe", pid), link, sizeof(link) - 1);
 	if (n <= 0)
 		return false;
 	link[n] = '\0';
@@ -309,10 +308,9 @@ static int look_qemu(uint32_t pid, struct sbuf *b)
 static int look_children(uint32_t pid, struct sbuf *b)
 {
 	_cleanup_free_ char *text = NULL;
-	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%" PRIu32 "/task/%" PRIu32 "/children", pid, pid);
-	if (file_read_all(AT_FDCWD, path, CHILDREN_MAX, &text) > 0)
+	if (file_read_all(AT_FDCWD, TEXTF("/proc/%" PRIu32 "/task/%" PRIu32 "/children", pid, pid),
+			  CHILDREN_MAX, &text) > 0)
 		sbuf_add(b, text);
 	return b->error;
 }

@@ -53,7 +53,7 @@ static int data_offset(struct kvmft_err *err, uint32_t *offset)
 	if (n < 0)
 		return err_why(err, (int)n, "cannot read " BTF_FILE " (CONFIG_DEBUG_INFO_BTF)");
 	ret = btf_offsets(btf, (size_t)n, "sk_buff", member, 1, offset);
-	return ret ? err_why(err, ret, BTF_FILE " does not tell where a packet's data are") : 0;
+	return err_why(err, ret, BTF_FILE " does not tell where a packet's data are");
 }
 
 static int probe_add(struct record *r, const struct place *p, const struct family *f,

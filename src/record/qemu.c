@@ -317,7 +317,6 @@ static bool only_on(const struct kept *q)
 static int switch_on(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
 	_cleanup_(mon_events_free) struct mon_events now = { 0 };
-	char note[96];
 	int ret;
 
 	q->on = true;
@@ -334,9 +333,9 @@ static int switch_on(struct keep *k, struct kept *q, struct kvmft_err *err)
 	ret = ret ?: monitor_events(q->q.m, &now, err);
 	if (ret)
 		return ret;
-	snprintf(note, sizeof(note), "%zu trace events of QEMU %u are on for this capture",
-		 tell_on(k, q, &now), q->q.pid);
-	answer_line(k, 'N', note);
+	answer_line(k, 'N',
+		    TEXTF("%zu trace events of QEMU %u are on for this capture",
+			  tell_on(k, q, &now), q->q.pid));
 	return 0;
 }
 

@@ -422,7 +422,7 @@ int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err)
 		ret = fmt_read_symbols(exits);
 	if (ret) {
 		fmt_free(f);
-		return err_set(err, ret, "cannot load the event formats: %s", strerror(-ret));
+		return err_why(err, ret, "cannot load the event formats");
 	}
 	find_common(f);
 	*out = f;

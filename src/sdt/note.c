@@ -185,7 +185,7 @@ int sdt_read(int fd, const char *name, struct sdt_file *f, struct kvmft_err *err
 	sdt_free(f);
 	if (ret == -ENOEXEC)
 		return err_set(err, ENOEXEC, "%s: no markers can be read: %s", name, why);
-	return err_set(err, -ret, "%s: %s", name, strerror(-ret));
+	return err_why(err, ret, "%s", name);
 }
 
 /* ---- from one process to another ---- */

@@ -76,8 +76,8 @@ static int take_path(struct sdt_spec *s, char **rest, struct kvmft_err *err)
 	}
 	if (!ret)
 		return 0;
-	return err_set(err, -first, "%.*s: cannot open the program or library: %s",
-		       (int)strcspn(s->text, ":"), s->text, strerror(-first));
+	return err_why(err, first, "%.*s: cannot open the program or library",
+		       (int)strcspn(s->text, ":"), s->text);
 }
 
 /* ---- what of it ---- */

@@ -453,10 +453,7 @@ struct qga {
 
 static int file_open(struct qga *q, const char *name, const char *mode, uint64_t *handle)
 {
-	char path[96];
-
-	snprintf(path, sizeof(path), "%s/%s", q->dir, name);
-	return agent_file_open(&q->a, path, mode, handle);
+	return agent_file_open(&q->a, TEXTF("%s/%s", q->dir, name), mode, handle);
 }
 
 static int put_orders(struct qga *q, const char *text, size_t n)

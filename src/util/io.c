@@ -31,6 +31,15 @@ void util_close_fd(int *fd)
 	errno = saved;
 }
 
+void util_close_dir(DIR **dir)
+{
+	int saved = errno;
+
+	if (*dir)
+		closedir(*dir);
+	errno = saved;
+}
+
 int close_from(int first)
 {
 	return syscall(SYS_close_range, first, ~0u, 0) < 0 ? -errno : 0;

@@ -256,8 +256,7 @@ static int layer_done(unsigned int layer, int ret, unsigned int *layers, struct 
 		*layers |= 1u << layer;
 	if (!ret || ret == -ENOSYS)
 		return 0;
-	return err_set(err, -ret, "cannot confine itself by %s: %s", layer_names[layer],
-		       strerror(-ret));
+	return err_why(err, ret, "cannot confine itself by %s", layer_names[layer]);
 }
 
 int sandbox_enter(const struct sandbox *s, unsigned int *layers, struct kvmft_err *err)

@@ -294,6 +294,17 @@ char *str_bytes(char *buf, size_t size, uint64_t bytes)
 	return str_scaled(buf, size, bytes, 1024, unit, ARRAY_SIZE(unit));
 }
 
+const char *text_fill(char to[512], const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vsnprintf(to, 512, fmt, ap) < 0)
+		to[0] = '\0';
+	va_end(ap);
+	return to;
+}
+
 /* ---- names that were probably meant ---- */
 
 /*

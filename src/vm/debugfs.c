@@ -203,18 +203,17 @@ int vm_debugfs_read_vm(int kvmfd, struct vm *vm)
 int vm_reread_clocks(const struct vm_roots *roots, struct vm *vm)
 {
 	struct vm_roots r = vm_roots_fill(roots);
-	char path[PATH_MAX];
+	_cleanup_close_ int dir =
+		open(TEXTF("%s/kvm/%s", r.debugfs, vm->sel), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	int ret = 0;
 
-	snprintf(path, sizeof(path), "%s/kvm/%s", r.debugfs, vm->sel);
-	_cleanup_close_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return -errno;
 	for (size_t i = 0; i < vm->n_vcpus && !ret; i++) {
 		struct vm_vcpu *v = &vm->vcpu[i];
+		_cleanup_close_ int fd =
+			openat(dir, TEXTF("vcpu%u", v->id), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-		snprintf(path, sizeof(path), "vcpu%u", v->id);
-		_cleanup_close_ int fd = openat(dir, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (fd >= 0) {
 			ret = read_clock(fd, v);
 			continue;
@@ -239,27 +238,23 @@ static bool is_debugfs(const char *path)
 /* lockdown lists its levels with the active one in brackets: "[none] integrity confidentiality". */
 static bool locked_down(const struct vm_roots *r)
 {
-	char path[PATH_MAX], line[128];
+	char line[128];
 
-	snprintf(path, sizeof(path), "%s/kernel/security/lockdown", r->sys);
-	return !file_read_line(AT_FDCWD, path, line, sizeof(line)) && strchr(line, '[') &&
-	       !strstr(line, "[none]");
+	return !file_read_line(AT_FDCWD, TEXTF("%s/kernel/security/lockdown", r->sys), line,
+			       sizeof(line)) &&
+	       strchr(line, '[') && !strstr(line, "[none]");
 }
 
 static const char *why_absent(const struct vm_roots *r)
 {
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), "%s/kernel", r->sys);
-	return access(path, F_OK) ? "sysfs is not mounted: mount -t sysfs none /sys" :
-				    "this kernel has no debugfs (CONFIG_DEBUG_FS), or was booted with "
-				    "debugfs=off";
+	return access(TEXTF("%s/kernel", r->sys), F_OK)
+		       ? "sysfs is not mounted: mount -t sysfs none /sys"
+		       : "this kernel has no debugfs (CONFIG_DEBUG_FS), or was booted with "
+			 "debugfs=off";
 }
 
 static void explain_absent(const struct vm_roots *r, enum vm_debugfs_state *state, struct sbuf *b)
 {
-	char path[PATH_MAX];
-
 	if (access(r->debugfs, F_OK)) {
 		*state = VM_DEBUGFS_ABSENT;
 		sbuf_addf(b, "%s does not exist: %s", r->debugfs, why_absent(r));
@@ -271,8 +266,7 @@ static void explain_absent(const struct vm_roots *r, enum vm_debugfs_state *stat
 		return;
 	}
 	*state = VM_DEBUGFS_NO_KVM;
-	snprintf(path, sizeof(path), "%s/module/kvm", r->sys);
-	if (access(path, F_OK))
+	if (access(TEXTF("%s/module/kvm", r->sys), F_OK))
 		sbuf_addf(b, "the kvm module is not loaded: modprobe kvm_intel or kvm_amd");
 	else
 		sbuf_addf(b, "kvm is loaded but has no directory in %s: see the kernel log",
@@ -301,13 +295,11 @@ int vm_debugfs_open(const struct vm_roots *roots, enum vm_debugfs_state *state, 
 {
 	struct vm_roots r = vm_roots_fill(roots);
 	struct sbuf b = { 0 };
-	char path[PATH_MAX];
 	int fd;
 
 	*text = NULL;
 	*state = VM_DEBUGFS_OK;
-	snprintf(path, sizeof(path), "%s/kvm", r.debugfs);
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = open(TEXTF("%s/kvm", r.debugfs), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0)
 		return fd;
 	explain(&r, errno, state, &b);

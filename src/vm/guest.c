@@ -6,7 +6,6 @@
 #include "kvmft/vm_proc.h"
 
 #include <fcntl.h>
-#include <limits.h>
 
 #include "kvmft/ktext.h"
 
@@ -16,11 +15,11 @@
 int vm_guest_uuid(const struct vm_roots *roots, char uuid[37])
 {
 	struct vm_roots r = vm_roots_fill(roots);
-	char path[PATH_MAX], line[64];
+	char line[64];
 	int ret;
 
-	snprintf(path, sizeof(path), "%s/class/dmi/id/product_uuid", r.sys);
-	ret = file_read_line(AT_FDCWD, path, line, sizeof(line));
+	ret = file_read_line(AT_FDCWD, TEXTF("%s/class/dmi/id/product_uuid", r.sys), line,
+			     sizeof(line));
 	if (ret < 0)
 		return ret;
 	return vm_uuid_parse(line, strlen(line), uuid) ? 0 : -EINVAL;
@@ -30,12 +29,10 @@ int vm_guest_cpus(const struct vm_roots *roots, struct vm_guest_cpus *cpus)
 {
 	struct vm_roots r = vm_roots_fill(roots);
 	_cleanup_free_ char *text = NULL;
-	char path[PATH_MAX];
 	ssize_t len;
 
 	*cpus = (struct vm_guest_cpus){ 0 };
-	snprintf(path, sizeof(path), "%s/cpuinfo", r.proc);
-	len = file_read_all(AT_FDCWD, path, MAX_CPUINFO, &text);
+	len = file_read_all(AT_FDCWD, TEXTF("%s/cpuinfo", r.proc), MAX_CPUINFO, &text);
 	if (len < 0)
 		return len == -ENOMEM ? -ENOMEM : 0;
 	for (const char *p = ktext_value(text, "processor"), *next; p; p = next) {

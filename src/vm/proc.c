@@ -6,11 +6,9 @@
 #include "kvmft/vm_proc.h"
 
 #include <fcntl.h>
-#include <limits.h>
 
 #include "kvmft/ktext.h"
 
-#define PATH_SIZE 64 /* "4294967295/task/4294967295/comm" and shorter */
 
 /* Tgid is the fourth line of status, start time the 22nd of stat's numbers: both within this. */
 #define HEAD_SIZE 1024
@@ -30,22 +28,12 @@ struct vm_roots vm_roots_fill(const struct vm_roots *roots)
 
 void vm_sys_clocksource(const struct vm_roots *roots, char *buf, size_t size)
 {
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path),
-		 "%s/devices/system/clocksource/clocksource0/current_clocksource", roots->sys);
-	if (file_read_line(AT_FDCWD, path, buf, size) < 0)
+	if (file_read_line(AT_FDCWD,
+			   TEXTF("%s/devices/system/clocksource/clocksource0/current_clocksource",
+				 roots->sys),
+			   buf, size) < 0)
 		buf[0] = '\0';
 	str_printable(buf);
-}
-
-void vm_dir_close(DIR **dir)
-{
-	int saved = errno;
-
-	if (*dir)
-		closedir(*dir);
-	errno = saved;
 }
 
 bool vm_text_u32(const char **s, uint32_t *v)
@@ -97,12 +85,11 @@ static ssize_t read_head(int procfd, const char *path, char *buf, size_t size)
 /* The number of the line of that name in /proc/PID/status. */
 static int status_number(int procfd, uint32_t pid, const char *name, uint32_t *v)
 {
-	char path[PATH_SIZE], text[HEAD_SIZE];
+	char text[HEAD_SIZE];
 	const char *p;
 	ssize_t len;
 
-	snprintf(path, sizeof(path), "%u/status", pid);
-	len = read_head(procfd, path, text, sizeof(text));
+	len = read_head(procfd, TEXTF("%u/status", pid), text, sizeof(text));
 	if (len < 0)
 		return (int)len;
 	p = ktext_value(text, name);
@@ -124,14 +111,13 @@ int vm_proc_uid(int procfd, uint32_t pid, uint32_t *uid)
 /* comm may hold blanks and parentheses: fields are counted from the last ')'. */
 int vm_proc_stat(int procfd, uint32_t pid, uint32_t *ppid, uint64_t *start_time)
 {
-	char path[PATH_SIZE], text[HEAD_SIZE];
+	char text[HEAD_SIZE];
 	unsigned long long start = 0;
 	unsigned int parent;
 	const char *p;
 	ssize_t len;
 
-	snprintf(path, sizeof(path), "%u/stat", pid);
-	len = read_head(procfd, path, text, sizeof(text));
+	len = read_head(procfd, TEXTF("%u/stat", pid), text, sizeof(text));
 	if (len < 0)
 		return (int)len;
 	p = strrchr(text, ')');
@@ -162,13 +148,12 @@ int vm_proc_comm(int procfd, const char *path, char *buf, size_t size)
 char *vm_proc_vmm(int procfd, uint32_t pid)
 {
 	static const char deleted[] = " (deleted)";
-	char path[PATH_SIZE], buf[4096];
+	char buf[4096];
 	const char *base;
 	ssize_t len;
 	char *slash;
 
-	snprintf(path, sizeof(path), "%u/exe", pid);
-	len = readlinkat(procfd, path, buf, sizeof(buf) - 1);
+	len = readlinkat(procfd, TEXTF("%u/exe", pid), buf, sizeof(buf) - 1);
 	if (len > 0) {
 		buf[len] = '\0';
 		/* an upgraded VMM keeps running from its removed file */
@@ -178,8 +163,7 @@ char *vm_proc_vmm(int procfd, uint32_t pid)
 		slash = strrchr(buf, '/');
 		base = slash ? slash + 1 : buf;
 	} else {
-		snprintf(path, sizeof(path), "%u/comm", pid);
-		base = vm_proc_comm(procfd, path, buf, 64) ? "?" : buf;
+		base = vm_proc_comm(procfd, TEXTF("%u/comm", pid), buf, 64) ? "?" : buf;
 	}
 	slash = strndup(*base ? base : "?", VM_MAX_TEXT);
 	if (slash)
@@ -190,12 +174,10 @@ char *vm_proc_vmm(int procfd, uint32_t pid)
 ssize_t vm_proc_cmdline(int procfd, uint32_t pid, char **out)
 {
 	_cleanup_close_ int fd = -1;
-	char path[PATH_SIZE];
 	ssize_t len;
 	char *buf;
 
-	snprintf(path, sizeof(path), "%u/cmdline", pid);
-	fd = openat(procfd, path, O_RDONLY | O_CLOEXEC);
+	fd = openat(procfd, TEXTF("%u/cmdline", pid), O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ENOENT ? -ESRCH : -errno;
 	buf = malloc(VM_MAX_CMDLINE);
@@ -230,14 +212,13 @@ static bool proc_parse_link(const char *link, struct vm_kvm_fd *k)
 
 static int proc_scan_fds(int procfd, struct vm_proc *proc, bool *truncated)
 {
-	char path[PATH_SIZE], link[64];
+	char link[64];
 	_cleanup_dir_ DIR *dir = NULL;
 	bool hidden = false;
 	size_t looked = 0;
 	uint32_t fd;
 
-	snprintf(path, sizeof(path), "%u/fd", proc->pid);
-	dir = dir_open(procfd, path);
+	dir = dir_open(procfd, TEXTF("%u/fd", proc->pid));
 	if (!dir)
 		return -errno;
 	while (vm_dir_next_u32(dir, &fd)) {
@@ -248,8 +229,7 @@ static int proc_scan_fds(int procfd, struct vm_proc *proc, bool *truncated)
 			*truncated = true;
 			break;
 		}
-		snprintf(path, sizeof(path), "%u", fd);
-		len = readlinkat(dirfd(dir), path, link, sizeof(link) - 1);
+		len = readlinkat(dirfd(dir), TEXTF("%u", fd), link, sizeof(link) - 1);
 		if (len <= 0) {
 			hidden |= len < 0 && errno == EACCES;
 			continue;

@@ -448,7 +448,6 @@ static int identify(struct scan *s, struct vm *vm)
 {
 	_cleanup_free_ char *args = NULL;
 	struct vm_ident id;
-	char path[32];
 	uint32_t ppid;
 	ssize_t len;
 	int ret;
@@ -458,8 +457,8 @@ static int identify(struct scan *s, struct vm *vm)
 		return -ENOMEM;
 	vm->has_uid = !vm_proc_uid(s->procfd, vm->pid, &vm->uid);
 	if (!vm_proc_stat(s->procfd, vm->pid, &ppid, &vm->start_time) && ppid) {
-		snprintf(path, sizeof(path), "%u/comm", ppid);
-		if (!vm_proc_comm(s->procfd, path, vm->starter, sizeof(vm->starter)))
+		if (!vm_proc_comm(s->procfd, TEXTF("%u/comm", ppid), vm->starter,
+				  sizeof(vm->starter)))
 			vm->parent = ppid;
 	}
 	len = vm_proc_cmdline(s->procfd, vm->pid, &args);

@@ -2,7 +2,6 @@
 /* tasks.c: walks over threads: all of them, or those of one process. */
 #include "kvmft/vm_proc.h"
 
-#include <limits.h>
 #include <sys/inotify.h>
 
 /* *gone: the process cannot be listed (-errno); apart from what fn returns. */
@@ -10,19 +9,17 @@ static int walk_process(int procfd, uint32_t pid, vm_task_fn fn, void *ctx, int 
 {
 	struct vm_task task = { .tgid = pid };
 	_cleanup_dir_ DIR *dir = NULL;
-	char path[64];
 	int ret;
 
-	snprintf(path, sizeof(path), "%u/task", pid);
-	dir = dir_open(procfd, path);
+	dir = dir_open(procfd, TEXTF("%u/task", pid));
 	*gone = 0;
 	if (!dir) {
 		*gone = errno == ENOENT ? -ESRCH : -errno;
 		return 0;
 	}
 	while (vm_dir_next_u32(dir, &task.tid)) {
-		snprintf(path, sizeof(path), "%u/comm", task.tid);
-		if (vm_proc_comm(dirfd(dir), path, task.comm, sizeof(task.comm)))
+		if (vm_proc_comm(dirfd(dir), TEXTF("%u/comm", task.tid), task.comm,
+				 sizeof(task.comm)))
 			continue;
 		ret = fn(&task, ctx);
 		if (ret)
@@ -58,7 +55,6 @@ int vm_task_read(const struct vm_roots *roots, uint32_t tid, struct vm_task *tas
 	struct vm_roots r = vm_roots_fill(roots);
 	_cleanup_close_ int procfd = vm_proc_open(&r);
 	uint32_t ppid;
-	char path[64];
 	int ret;
 
 	if (procfd < 0)
@@ -66,8 +62,7 @@ int vm_task_read(const struct vm_roots *roots, uint32_t tid, struct vm_task *tas
 	*task = (struct vm_task){ .tid = tid };
 	ret = vm_proc_tgid(procfd, tid, &task->tgid);
 	ret = ret ?: vm_proc_stat(procfd, tid, &ppid, start_time);
-	snprintf(path, sizeof(path), "%u/comm", tid);
-	return ret ?: vm_proc_comm(procfd, path, task->comm, sizeof(task->comm));
+	return ret ?: vm_proc_comm(procfd, TEXTF("%u/comm", tid), task->comm, sizeof(task->comm));
 }
 
 bool vm_task_hidden(const struct vm_roots *roots, uint32_t tgid)
@@ -87,14 +82,12 @@ bool vm_task_hidden(const struct vm_roots *roots, uint32_t tgid)
 int vm_watch_open(const struct vm_roots *roots, struct vm_watch *w)
 {
 	struct vm_roots r = vm_roots_fill(roots);
-	char path[PATH_MAX];
 	int ret;
 
 	*w = (struct vm_watch){ .fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK) };
 	if (w->fd < 0)
 		return -errno;
-	snprintf(path, sizeof(path), "%s/kvm", r.debugfs);
-	if (inotify_add_watch(w->fd, path, IN_CREATE | IN_ONLYDIR) >= 0)
+	if (inotify_add_watch(w->fd, TEXTF("%s/kvm", r.debugfs), IN_CREATE | IN_ONLYDIR) >= 0)
 		return 0;
 	ret = -errno;
 	vm_watch_close(w);
