@@ -168,6 +168,7 @@ struct diff_fact {
 struct diff {
 	struct diff_side side[2]; /* before, after */
 	struct boot_opts boot;
+	bool cycles;  /* times are cycles, for want of a frequency, and a second is 10^9 */
 	double least; /* smaller changes do not count: 0.1 is 10 % */
 	/* found; in the order of diff_order() */
 	struct diff_row *row;

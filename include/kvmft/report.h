@@ -74,7 +74,8 @@ struct report_opts {
 	const char *vm;	     /* ... or only of that VM: SEL; NULL: of all */
 	bool by_rip;	     /* by code of the guest, and reason; class vmexit, REPORT_EXACT */
 	bool has_from, has_to;
-	uint64_t from, to;   /* only this time, both ends included: ns since the beginning */
+	uint64_t from, to;   /* only this time, both ends included: ns since the beginning, or
+			      * stamps where ticks are no time (report_untimed()) */
 	uint64_t every;	     /* 0: never cut */
 	report_cut_fn *cut;
 	report_sample_fn *each; /* only with split; NULL: not wanted */
@@ -83,6 +84,8 @@ struct report_opts {
 	void *ctx;	     /* of cut and each */
 };
 
+/* Whether how long a tick of its clock is remains unknown. */
+bool report_untimed(const struct capture *cap);
 /*
  * Prepares a report of cap, which is borrowed like fmt. -errno with err: the capture has no
  * format of kvm_exit or of what the class needs (ENOENT), its clock cannot be converted to ns.

@@ -145,7 +145,7 @@ struct stuck_config {
 	const char *input; /* a host's capture; NULL: live */
 	const char *vm;
 	const struct ksyms *syms; /* of the guest; NULL: none */
-	struct opt_u64 ns;
+	struct opt_u64 ns, khz;
 	uint64_t begin_ns; /* CLOCK_MONOTONIC; what the default takes is from then on */
 	bool json;
 	unsigned int width; /* of the terminal that the text is for; 0 = not for one */

@@ -566,6 +566,8 @@ void near_text(const struct near *near, struct sbuf *b);
  * one decimal; 32 bytes always suffice. str_bytes() has B, KiB, ... EiB.
  */
 char *str_ns(char *buf, size_t size, uint64_t ns);
+/* The same of what may be off by grain: what is less is only known to be less than "<1 us". */
+char *str_ns_grain(char *buf, size_t size, uint64_t ns, uint64_t grain);
 char *str_bytes(char *buf, size_t size, uint64_t bytes);
 
 /* ---- bytes nobody trusts: pointer and remaining length, never a cast ---- */

@@ -59,6 +59,7 @@ void blame_judge(struct blame_spike *s, const uint64_t *offs)
 	enum blame_cause best = CAUSE_UNKNOWN;
 	uint32_t lacks = 0;
 
+	off += off == UINT64_MAX ? 0 : s->grain * s->nparts;
 	for (size_t i = 0; i < s->nparts; i++)
 		sum[s->part[i].cause] += s->part[i].time;
 	unknown = sum[CAUSE_UNKNOWN] + sum[CAUSE_LOST];

@@ -177,9 +177,10 @@ static bool over_pause(const struct blame *b, const struct blame_found *f)
 
 struct blame_spike *blame_add(struct blame *b, const struct blame_found *f)
 {
-	uint64_t length = f->end - f->begin;
+	uint64_t length = f->end - f->begin, grain = tl_hostmap(b->t)->cap->grain;
 
-	if (f->end <= f->begin || length < b->o.than || !wants(b, f->what) || over_pause(b, f) ||
+	if ((grain && length <= grain && f->what != BLAME_MOMENT) || f->end <= f->begin ||
+	    length < b->o.than || !wants(b, f->what) || over_pause(b, f) ||
 	    (b->o.vm >= 0 && f->vm != b->o.vm) || (b->o.vcpu >= 0 && f->vcpu != b->o.vcpu) ||
 	    f->end < b->o.from || f->begin > b->o.to ||
 	    (b->o.has_at && distance(b, f->begin, f->end) > b->o.near))
@@ -195,6 +196,7 @@ struct blame_spike *blame_add(struct blame *b, const struct blame_found *f)
 		.vcpu = f->vcpu,
 		.tid = f->tid,
 		.begin = f->begin,
+		.grain = grain,
 		.end = f->end,
 	};
 	return b->ranked[b->n++];

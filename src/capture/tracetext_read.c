@@ -471,12 +471,12 @@ static int read_lines(struct tracetext *t)
 static int say_lacks(struct tracetext *t)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	char grain[96], unit[16];
 	const struct {
 		bool is;
 		const char *text;
 	} all[] = {
-		{ t->kind == TT_NS && t->digits <= 6,
-		  "its times are of a microsecond: what is shorter cannot be told" },
+		{ t->kind == TT_NS && t->digits < 9, grain },
 		{ t->kind == TT_NO_TIME, "no times: its lines are numbered" },
 		{ cap_in_tsc(t->c), "its times grow as a TSC's do, and are read as x86-tsc" },
 		{ t->blind, "kvm_exit does not have its vCPU" },
@@ -484,6 +484,10 @@ static int say_lacks(struct tracetext *t)
 		{ t->no_cpu, "lines have no CPU, and count as of CPU 0" },
 	};
 
+	for (unsigned int i = t->digits; t->kind == TT_NS && i < 9; i++)
+		t->c->grain = MAX(t->c->grain, (uint64_t)1) * 10;
+	snprintf(grain, sizeof(grain), "its times are of %s: what is shorter cannot be told",
+		 str_ns(unit, sizeof(unit), t->c->grain));
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		if (all[i].is)
 			sbuf_addf(&b, "%s%s", b.len ? "; " : "", all[i].text);

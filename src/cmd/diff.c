@@ -14,7 +14,8 @@ struct diff_opts {
 	struct sink_file file; /* first */
 	const char *vm, *event;
 	struct str_list guests[2];
-	struct opt_u64 top, than, from, to, khz;
+	struct opt_u64 top, than, khz;
+	const char *from, *to;
 	int format;
 	bool all;
 };
@@ -29,9 +30,9 @@ static const struct opt diff_options[] = {
 	       "guest's handlers; may be repeated"),
 	OPTION(0, "after-guest", OPT_LIST, struct diff_opts, guests[1], "GUEST[=SEL]",
 	       "the same for AFTER"),
-	OPTION(0, "from", OPT_DURATION, struct diff_opts, from, "T",
-	       "leave out what was before T, seconds since each began"),
-	OPTION(0, "to", OPT_DURATION, struct diff_opts, to, "T", "leave out what was after T"),
+	OPTION(0, "from", OPT_STR, struct diff_opts, from, "T",
+	       "leave out what was before T, as kvmft merge shows each alone"),
+	OPTION(0, "to", OPT_STR, struct diff_opts, to, "T", WINDOW_HELP_TO),
 	OPTION(0, "than", OPT_U64, struct diff_opts, than, "PERCENT",
 	       "what a change must surely be to count (default: 10)"),
 	OPTION(0, "top", OPT_U64, struct diff_opts, top, "N", "only the first N rows"),
@@ -331,17 +332,13 @@ static int check(struct run *run)
 		.cls = class_find(o->event),
 		.vm = o->vm,
 		.vms = true,
-		.has_from = o->from.set,
-		.from = o->from.v,
-		.has_to = o->to.set,
-		.to = o->to.v,
+		.has_from = o->from,
+		.has_to = o->to,
 	};
 	run->ro.split = run->ro.cls == class_find("vmexit");
 	run->d.least = (double)o->than.v / 100;
 	if (o->than.v > 1000)
 		return err_usage(run->err, "option --than: percent, at most 1000");
-	if (o->from.set && o->to.set && o->to.v < o->from.v)
-		return err_usage(run->err, "option --to: it is before --from");
 	if (!o->guests[0].n != !o->guests[1].n)
 		return err_usage(
 			run->err,
@@ -389,13 +386,6 @@ static int side_open(struct run *run, int i, const char *path)
 	if (ret)
 		return ret;
 	*s = (struct diff_side){ .path = path, .cap = p->host.cap, .fmt = p->host.fmt };
-	if (!s->cap->tsc_khz)
-		return err_lack(
-			run->err, ENODATA,
-			cap_in_tsc(s->cap)
-				? "the TSC frequency of %s is not known: give it with --tsc-khz"
-				: "%s: its trace clock is no time",
-			path);
 	return outfile_check(run->o->file.out, NULL, p->t, NULL, run->err);
 }
 
@@ -404,7 +394,7 @@ static void side_losses(struct run *run, const struct diff_side *s)
 	const struct report_totals *t = report_totals(s->r);
 	struct tl_loss loss = { t->lost, t->lost_unknown };
 
-	if (!run->o->from.set && !run->o->to.set)
+	if (!run->ro.has_from && !run->ro.has_to)
 		tl_loss_of(s->cap, t->events, t->lost, t->lost_unknown, &loss);
 	if (!loss.total && !loss.unknown && !t->damaged && !t->left_out && !s->cap->ndamage)
 		return;
@@ -420,8 +410,9 @@ static void side_losses(struct run *run, const struct diff_side *s)
 static int side_exits(struct run *run, int i)
 {
 	struct diff_side *s = &run->d.side[i];
-	int ret = diff_exits(s, &run->ro, run->err);
+	int ret = window_report(s->cap, run->o->from, run->o->to, &run->ro, run->err);
 
+	ret = ret ?: diff_exits(s, &run->ro, run->err);
 	if (ret)
 		return ret;
 	side_losses(run, s);
@@ -508,6 +499,22 @@ static int side(struct run *run, int i, const char *path)
 
 /* ---- the answer ---- */
 
+/* Cycles of one machine can be compared; with ns they cannot. */
+static int same_unit(struct run *run)
+{
+	const struct capture *a = run->d.side[0].cap, *b = run->d.side[1].cap;
+
+	run->d.cycles = report_untimed(a);
+	if (run->d.cycles == report_untimed(b) &&
+	    (!run->d.cycles || !strcmp(a->clock ?: "", b->clock ?: "")))
+		return 0;
+	return err_lack(run->err, ENODATA,
+			cap_in_tsc(run->d.cycles ? a : b)
+				? "the TSC frequency of %s is not known: give it with --tsc-khz"
+				: "%s: its trace clock is no time",
+			(run->d.cycles ? a : b)->path);
+}
+
 static int long_enough(struct run *run)
 {
 	const struct diff_side *s = run->d.side;
@@ -515,6 +522,12 @@ static int long_enough(struct run *run)
 	if (diff_can_tell(&run->d))
 		return 0;
 	s += s[0].exits.n >= DIFF_ENOUGH;
+	if (run->d.cycles)
+		return err_lack(run->err, ENODATA,
+				"cannot tell: %s is only %llu cycles long; telling noise from change "
+				"takes %u or more",
+				s->path, (unsigned long long)s->exits.length,
+				DIFF_ENOUGH * DIFF_SLICE);
 	return err_lack(
 		run->err, ENODATA,
 		"cannot tell: %s is only %llu.%03llu s long; telling noise from change takes "
@@ -597,7 +610,7 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 	ret = 0;
 	for (int i = 0; i < 2 && !ret; i++)
 		ret = side(&run, i, argv[i]);
-	ret = ret ?: long_enough(&run);
+	ret = ret ?: same_unit(&run) ?: long_enough(&run);
 	if (!ret)
 		diff_machines(&run.d);
 	if (!ret && diff_compare(&run.d))

@@ -14,7 +14,8 @@
 struct opts {
 	struct sink_file file; /* first */
 	const char *input, *event, *vm, *pids;
-	struct opt_u64 vcpu, top, khz, from, to;
+	struct opt_u64 vcpu, top, khz;
+	const char *from, *to;
 	struct guest_syms_opts syms;
 	int key, semantics, per, by, format;
 	bool percentiles, split;
@@ -57,9 +58,9 @@ static const struct opt report_options[] = {
 	OPTION(0, "split", OPT_FLAG, struct opts, split, NULL,
 	       "where the time went: kernel, user space, polling, asleep,\n"
 	       "waiting for a CPU, preempted; and guest run time"),
-	OPTION(0, "from", OPT_DURATION, struct opts, from, "T",
-	       "leave out what was before T, seconds since the capture began"),
-	OPTION(0, "to", OPT_DURATION, struct opts, to, "T", "leave out what was after T"),
+	OPTION(0, "from", OPT_STR, struct opts, from, "T",
+	       "leave out what was before T, as kvmft merge shows the capture alone"),
+	OPTION(0, "to", OPT_STR, struct opts, to, "T", WINDOW_HELP_TO),
 	OPTION(0, "top", OPT_U64, struct opts, top, "N", "only the first N rows of each table"),
 	RATE_OPTION(struct opts, khz),
 	GUEST_SYMS_OPTIONS(struct opts, syms),
@@ -139,15 +140,13 @@ static int parse(struct run *run)
 	run->ro = (struct report_opts){
 		.semantics = o->semantics == 1 ? REPORT_PERF : REPORT_EXACT,
 		.percentiles = o->percentiles, .split = o->split, .by_rip = o->by == BY_RIP,
-		.has_from = o->from.set, .from = o->from.v, .has_to = o->to.set, .to = o->to.v,
+		.has_from = o->from, .has_to = o->to,
 	};
 	run->filter = (struct report_filter){ .vm = -1, .vcpu = -1 };
 	if (o->vcpu.set && o->vcpu.v > UINT32_MAX)
 		return err_usage(run->err, "option --vcpu: no vCPU has such an id");
 	if (top_check(&o->top, run->err) || rate_check(&o->khz, run->err))
 		return -EINVAL;
-	if (o->from.set && o->to.set && o->to.v < o->from.v)
-		return err_usage(run->err, "option --to: it is before --from");
 	if (o->vcpu.set)
 		run->filter.vcpu = (int64_t)o->vcpu.v;
 	if (o->pids && parse_pids(run))
@@ -231,6 +230,10 @@ static void remarks(struct run *run, enum report_format format)
 			    &b) &&
 	    b.s)
 		sink_remark(&run->remarks, "%s", b.s);
+	if (run->cap->grain && report_has_notes(format))
+		sink_remark(&run->remarks,
+			    "times are right within %s, which those of a text are multiples of",
+			    str_ns(length, sizeof(length), run->cap->grain));
 	if (run->ro.by_rip && !run->syms.n)
 		sink_remark(&run->remarks,
 			    "functions have no names: give --guest-kallsyms, or, as another INPUT, "
@@ -340,9 +343,8 @@ static int report(struct run *run)
 	ret = ret ?: capture_open(run->o->input, &run->cap, run->err);
 	ret = ret ?: fmt_load(run->cap, &run->fmt, run->err);
 	ret = ret ?: rate_of_capture(run->cap, run->fmt, &run->o->khz, false,
-				    run->ro.has_from || run->ro.has_to ? NULL
-								       : "times are in cycles",
-				    cli_note, run->err);
+				    "times are in cycles", cli_note, run->err);
+	ret = ret ?: window_report(run->cap, run->o->from, run->o->to, &run->ro, run->err);
 	if (!ret)
 		class_there_is(run);
 	ret = ret ?: report_new(run->cap, run->fmt, &run->ro, &run->r, run->err);
@@ -385,8 +387,8 @@ static int by_stack_options(const struct run *run)
 	} other[] = {
 		{ "key", o->key >= 0 }, { "vm", o->vm }, { "vcpu", o->vcpu.set },
 		{ "pid", o->pids }, { "per", o->per >= 0 }, { "semantics", o->semantics >= 0 },
-		{ "percentiles", o->percentiles }, { "split", o->split }, { "from", o->from.set },
-		{ "to", o->to.set }, { "tsc-khz", o->khz.set },
+		{ "percentiles", o->percentiles }, { "split", o->split }, { "from", o->from },
+		{ "to", o->to }, { "tsc-khz", o->khz.set },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(other); i++)

@@ -103,6 +103,20 @@ int window_parse(const struct out_clock *c, const char *from, const char *to, ui
 	return window_parse_named(c, from, "to", to, lo, hi, err);
 }
 
+int window_report(const struct capture *cap, const char *from, const char *to,
+		  struct report_opts *ro, struct kvmft_err *err)
+{
+	const struct out_clock c = {
+		.kind = report_untimed(cap) ? OUT_CLOCK_HOST_TSC : OUT_CLOCK_NS,
+	};
+	int ret = from ? window_value(&c, "from", from, &ro->from, err) : 0;
+
+	ret = ret ?: to ? window_value(&c, "to", to, &ro->to, err) : 0;
+	if (!ret && from && to && ro->to < ro->from)
+		return err_usage(err, "option --to: %s is before --from %s", to, from);
+	return ret;
+}
+
 /* mono_raw, mono, boot, realtime: by the host capture's own readings. */
 static int readings(struct cap_pieces *pieces, const struct capture *host,
 		    const struct out_clock *c, struct kvmft_err *err)

@@ -118,6 +118,9 @@ int window_parse(const struct out_clock *c, const char *from, const char *to, ui
 /* The same for a command in which --to means something else: end is the name of that option. */
 int window_parse_named(const struct out_clock *c, const char *from, const char *end, const char *to,
 		       uint64_t *lo, uint64_t *hi, struct kvmft_err *err) __must_check;
+/* The same for a report of cap alone, whose times are as merge shows those of cap. */
+int window_report(const struct capture *cap, const char *from, const char *to,
+		  struct report_opts *ro, struct kvmft_err *err) __must_check;
 
 #define WINDOW_HELP_FROM "leave out what was before T, a time as the lines show it"
 #define WINDOW_HELP_TO	 "leave out what was after T"

@@ -6,7 +6,9 @@
 
 #include "cmds.h"
 #include "guest_syms.h"
+#include "options.h"
 #include "sink.h"
+#include "kvmft/rate.h"
 #include "kvmft/sandbox.h"
 
 static const char *const stuck_engines[] = { "auto", "hist", "ring", NULL };
@@ -38,6 +40,7 @@ static const struct opt stuck_options[] = {
 		      "what counts exits: hist, the kernel; ring, kvmft; auto (default): the ring, "
 		      "and the\n"
 		      "kernel for vCPUs that the ring shows too little of"),
+	RATE_OPTION(struct stuck_opts, c.khz),
 	OPTION_CHOICE(0, "format", struct stuck_opts, format, "FORMAT", stuck_formats,
 		      "how to print (default: text)"),
 	OPT_END,
@@ -76,6 +79,11 @@ static int stuck_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 	if (o->c.input && (o->c.ns.set || o->c.engine >= 0))
 		return err_usage(
 			err, "options --seconds and --engine are for a live look, not for --input");
+	if (!o->c.input && o->c.khz.set)
+		return err_usage(err, "option --tsc-khz goes with --input");
+	ret = rate_check(&o->c.khz, err);
+	if (ret)
+		return ret;
 	if (o->syms.slide.set && !o->syms.vmlinux)
 		return err_usage(err, "option --guest-kaslr goes with --guest-vmlinux");
 	if (o->c.input)

@@ -337,6 +337,12 @@ static double above(const struct diff_cell *c, size_t bucket)
 	return n;
 }
 
+/* Times of a text may be off by that, ns. */
+static double grain_of(const struct diff *d)
+{
+	return (double)MAX(d->side[0].cap->grain, d->side[1].cap->grain);
+}
+
 static void percentile(struct build *b, const struct diff_set *set[2],
 		      const struct diff_key *const k[2], enum diff_measure m)
 {
@@ -344,6 +350,7 @@ static void percentile(struct build *b, const struct diff_set *set[2],
 	size_t bucket = bucket_of(k, percent / 100.0);
 	struct values *v = row_new(b, k[0]->kind, m, k[0]->name, group_of(k[0]));
 	struct diff_row *r = &b->d->row[b->d->n - 1];
+	const double grain = grain_of(b->d);
 
 	for (int s = 0; s < 2; s++)
 		for (size_t i = 0; i < set[s]->n; i++) {
@@ -355,6 +362,9 @@ static void percentile(struct build *b, const struct diff_set *set[2],
 	row_ready(b, set, v, 0);
 	for (int s = 0; s < 2; s++)
 		r->value[s] = (double)loghist_percentile(k[s]->times, percent, 100);
+	if (grain > 0 && r->value[0] - r->value[1] <= grain && r->value[1] - r->value[0] <= grain)
+		for (int s = 0; s < 2; s++)
+			b->row[b->d->n - 1].side[s].least = 1;
 }
 
 /* ---- rows of a key ---- */
@@ -389,7 +399,7 @@ static void mean(struct build *b, const struct diff_set *set[2], const struct di
 			v[s].num[i] = k[s]->slice[i] ? k[s]->slice[i]->time : 0;
 			v[s].den[i] = k[s]->slice[i] ? (double)k[s]->slice[i]->timed : 0;
 		}
-	row_ready(b, set, v, 0);
+	row_ready(b, set, v, grain_of(b->d));
 }
 
 /* How long a reason took in all, and in which of the parts, if there are any. */

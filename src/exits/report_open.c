@@ -186,30 +186,29 @@ static int check_events(const struct report *r, struct kvmft_err *err)
 	return 0;
 }
 
+bool report_untimed(const struct capture *c)
+{
+	return !clock_trace_is_ns(c->clock ?: "local") &&
+	       !(c->has_tsc2nsec && c->tsc2nsec_mult && c->tsc2nsec_shift < 63) &&
+	       (!c->tsc_khz || !cap_in_tsc(c));
+}
+
 /* What a tick of the trace clock is. */
-static int clock_scale(struct report *r, struct kvmft_err *err)
+static void clock_scale(struct report *r)
 {
 	const struct capture *c = r->cap;
-	const char *clock = c->clock ?: "local";
 
 	r->mul = r->div = 1;
-	if (clock_trace_is_ns(clock))
-		return 0;
+	r->cycles = report_untimed(c);
+	if (r->cycles || clock_trace_is_ns(c->clock ?: "local"))
+		return;
 	if (c->has_tsc2nsec && c->tsc2nsec_mult && c->tsc2nsec_shift < 63) {
 		r->mul = c->tsc2nsec_mult;
 		r->div = 1ull << c->tsc2nsec_shift;
-		return 0;
-	}
-	r->cycles = !c->tsc_khz || !cap_in_tsc(c);
-	if (r->cycles && (r->opts.has_from || r->opts.has_to))
-		return err_lack(err, ENODATA, "--from and --to are times, and %s: %s",
-				cap_in_tsc(c) ? "the TSC frequency is not known: give it with --tsc-khz"
-					      : "its trace clock is none", c->path);
-	if (!r->cycles) {
+	} else {
 		r->mul = NSEC_PER_MSEC;
 		r->div = c->tsc_khz;
 	}
-	return 0;
 }
 
 /* When the capture began, on the clock of its stamps. */
@@ -223,10 +222,10 @@ static uint64_t begin_stamp(const struct report *r)
 		       : r->cap->begin_tsc;
 }
 
-/* The first tick that is `ns` or more after the capture began. */
+/* The first tick that is `ns` or more after the capture began; cycles are ticks. */
 static uint64_t tick_at(const struct report *r, uint64_t ns)
 {
-	u128 t = begin_stamp(r) + ((u128)ns * r->div + r->mul - 1) / r->mul;
+	u128 t = r->cycles ? ns : begin_stamp(r) + ((u128)ns * r->div + r->mul - 1) / r->mul;
 
 	return t > UINT64_MAX ? UINT64_MAX : (uint64_t)t;
 }
@@ -352,7 +351,7 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 	ret = ret ?: event_arch_check(cap, err);
 	ret = ret ?: plans(r, err);
 	ret = ret ?: check_events(r, err);
-	ret = ret ?: clock_scale(r, err);
+	clock_scale(r);
 	if (!ret && r->opts.by_rip) {
 		r->exit.id = NO_EVENT; /* each of them has to be looked at */
 		r->rips = by_rip_new();

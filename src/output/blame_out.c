@@ -27,7 +27,7 @@ static uint64_t span(const struct blame_view *v, uint64_t cycles)
 static char *amount(const struct blame_view *v, char *buf, size_t size, uint64_t cycles)
 {
 	if (khz(v))
-		return str_ns(buf, size, span(v, cycles));
+		return str_ns_grain(buf, size, span(v, cycles), tl_hostmap(v->t)->cap->grain);
 	snprintf(buf, size, "%" PRIu64 " cycles", cycles);
 	return buf;
 }

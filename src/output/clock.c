@@ -34,6 +34,8 @@ void out_json_rate(struct json *j, const struct capture *host)
 
 	rate_member(j, "tsc_khz", khz);
 	json_put_str(j, "tsc_khz_source", khz ? host->tsc_khz_source : NULL);
+	if (host->grain)
+		json_put_u64(j, "resolution_ns", host->grain);
 	rate_member(j, "tsc_khz_min", host->tsc_khz_max ? host->tsc_khz_min : khz);
 	rate_member(j, "tsc_khz_max", host->tsc_khz_max ?: khz);
 }

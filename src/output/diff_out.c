@@ -32,7 +32,8 @@ static const char *const measure_texts[DIFF_MEASURES] = {
 	"preempted",
 };
 
-static void value_text(const struct diff_row *r, int side, char *buf, size_t n)
+static void value_text(const struct diff_doc *doc, const struct diff_row *r, int side, char *buf,
+		       size_t n)
 {
 	double v = r->value[side];
 
@@ -40,6 +41,8 @@ static void value_text(const struct diff_row *r, int side, char *buf, size_t n)
 		snprintf(buf, n, "%.2f%%", v * 100);
 	else if (r->measure == DIFF_RATE || r->measure == DIFF_PER_GUEST)
 		snprintf(buf, n, v < 100 ? "%.2f" : "%.1f", v);
+	else if (doc->d->cycles)
+		snprintf(buf, n, "%.0f cycles", v);
 	else
 		snprintf(buf, n, v < 1e8 ? "%.2fus" : "%.0fus", v / 1000);
 }
@@ -67,8 +70,10 @@ static void text_side(const struct diff_doc *doc, int i, struct sbuf *b)
 
 	snprintf(path, sizeof(path), "%s", s->path);
 	str_printable(path);
-	sbuf_addf(b, "%-7s %s: %.3f s, %" PRIu64 " %s of %" PRIu64 " VM%s, %" PRIu64 " vCPU%s\n",
-		  side_names[i], path, (double)s->exits.length / 1e9, s->samples,
+	sbuf_addf(b,
+		  doc->d->cycles ? "%-7s %s: %.0f cycles" : "%-7s %s: %.3f s", side_names[i], path,
+		  (double)s->exits.length / (doc->d->cycles ? 1 : 1e9));
+	sbuf_addf(b, ", %" PRIu64 " %s of %" PRIu64 " VM%s, %" PRIu64 " vCPU%s\n", s->samples,
 		  strcmp(doc->what, "vmexit") ? doc->what : "exits", s->vms, s->vms == 1 ? "" : "s",
 		  s->vcpus, s->vcpus == 1 ? "" : "s");
 }
@@ -130,6 +135,13 @@ static void cells(struct row *o, const void *ctx, size_t i)
 		[DIFF_RATE] = "1/s", [DIFF_PER_GUEST] = "1/s", [DIFF_MEAN] = "ns",
 		[DIFF_P50] = "ns",   [DIFF_P99] = "ns",
 	};
+	static const char *const cycles[DIFF_MEASURES] = {
+		[DIFF_RATE] = "1/10^9 cycles", [DIFF_PER_GUEST] = "1/10^9 cycles",
+		[DIFF_MEAN] = "cycles", [DIFF_P50] = "cycles", [DIFF_P99] = "cycles",
+	};
+	static const char *const rate_texts[] = {
+		[DIFF_RATE] = "per 10^9 cycles", [DIFF_PER_GUEST] = "... of guest",
+	};
 	static const struct diff_row none;
 	const struct diff_doc *doc = ctx;
 	const struct diff_row *r = o->head ? &none : &doc->d->row[i];
@@ -140,11 +152,12 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	row_str(o, "kind", diff_kinds[r->kind]);
 	row_str(o, "name", r->name);
 	row_str(o, "measure", diff_measures[r->measure]);
-	row_str(o, "unit", units[r->measure] ?: "CPU");
+	row_str(o, "unit", (doc->d->cycles ? cycles : units)[r->measure] ?: "CPU");
 	cell_text(o, COL_LEFT, "What changed", "%s", name_below(doc, o, r));
-	cell_text(o, COL_LEFT, "", "%s", measure_texts[r->measure]);
+	cell_text(o, COL_LEFT, "", "%s", doc->d->cycles && r->measure <= DIFF_PER_GUEST ?
+		  rate_texts[r->measure] : measure_texts[r->measure]);
 	for (int s = 0; s < 2; s++) {
-		value_text(r, s, text, sizeof(text));
+		value_text(doc, r, s, text, sizeof(text));
 		cell_text(o, 0, side_names[s], "%s", text);
 		row_value(o, side_names[s], r, s);
 	}
@@ -206,9 +219,13 @@ static void text_sure(const struct diff *d, struct sbuf *b)
 	if (d->smallest > 0)
 		sbuf_addf(b, "half of the rows would have shown a change of %.*f %%\n",
 			  d->smallest < 0.1 ? 1 : 0, d->smallest * 100);
-	if (d->enough_ns)
+	if (d->enough_ns && d->cycles)
+		sbuf_addf(b, "to show one of %.0f %%, record about %" PRIu64 " cycles on each side\n",
+			  d->least * 100, d->enough_ns);
+	else if (d->enough_ns)
 		sbuf_addf(b, "to show one of %.0f %%, record about %s on each side\n",
-			  d->least * 100, str_ns(text, sizeof(text), d->enough_ns));
+			  d->least * 100,
+			  str_ns(text, sizeof(text), d->enough_ns));
 }
 
 static int text_print(const struct diff_doc *doc, struct sbuf *b)
@@ -267,6 +284,8 @@ static int json_print(const struct diff_doc *doc, struct sbuf *b)
 
 	json_line_begin(&j, b);
 	json_put_str(&j, "class", doc->what);
+	if (d->cycles) /* what is called ns is cycles */
+		json_put_str(&j, "unit", "cycles");
 	json_side(&j, &d->side[0], side_names[0]);
 	json_side(&j, &d->side[1], side_names[1]);
 	json_put_array(&j, "machines");

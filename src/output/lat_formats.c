@@ -478,7 +478,7 @@ const char *lat_unit(const struct lat_view *v)
 char *lat_amount(const struct lat_view *v, char *buf, size_t size, uint64_t time)
 {
 	if (!lat_in_cycles(v->lat))
-		return str_ns(buf, size, time);
+		return str_ns_grain(buf, size, time, v->clock->map->cap->grain);
 	snprintf(buf, size, "%" PRIu64 " cycles", time);
 	return buf;
 }

@@ -211,17 +211,21 @@ static void cell_pct(struct row *r, unsigned int in, const char *name, const cha
 		row_fixed(r, name, v, 2);
 }
 
-static void cell_time(struct row *r, unsigned int in, const char *name, const char *head,
-		      bool known, uint64_t v, double exact)
+/* What is less than a text's times can show is only known to be less: no number for programs. */
+static void cell_time(const struct report_doc *d, struct row *r, unsigned int in, const char *name,
+		      const char *head, bool known, uint64_t v, double exact)
 {
+	double grain = exact < (double)d->cap->grain ? (double)d->cap->grain : 0;
+
 	if (r->form & in & IN_TEXT)
 		cell_text(r, in, head,
 			  !known      ? "-"
 			  : r->cycles ? "%.0f"
+			  : grain > 0 ? "<%.2fus"
 				      : "%.2fus",
-			  r->cycles ? exact : exact / 1000);
+			  r->cycles ? exact : (exact + grain) / 1000);
 	else if (r->form & in)
-		row_time(r, name, known, v);
+		row_time(r, name, known && v >= d->cap->grain, v);
 }
 
 /* The rows of a section. */
@@ -301,15 +305,15 @@ static void row_cells(struct row *o, const void *ctx, size_t i)
 	/* A sum that is cut at 64 bits says nothing of shares. */
 	cell_pct(o, IN_ALL, "time_pct", "Time%", row->timed, row->time_pct,
 		 cut ? row->time_pct / 100.0 : percent(row->total_time, t->total_time));
-	cell_time(o, IN_JSON, "total", NULL, row->timed, row->total_time, 0);
-	cell_time(o, perf | COL_DROP2, "min", o->cycles ? "Min cycles" : "Min Time",
-		  row->timed, row->min_time, (double)row->min_time);
-	cell_time(o, IN_ALL | (rip ? COL_DROP2 : 0), "max",
+	cell_time(d, o, IN_JSON, "total", NULL, row->timed, row->total_time, 0);
+	cell_time(d, o, perf | COL_DROP2, "min", o->cycles ? "Min cycles" : "Min Time", row->timed,
+		  row->min_time, (double)row->min_time);
+	cell_time(d, o, IN_ALL | (rip ? COL_DROP2 : 0), "max",
 		  rip	      ? "Max"
 		  : o->cycles ? "Max cycles"
 			      : "Max Time",
 		  row->timed, row->max_time, (double)row->max_time);
-	cell_time(o, IN_ALL, "avg",
+	cell_time(d, o, IN_ALL, "avg",
 		  rip	      ? "Avg"
 		  : o->cycles ? "Avg cycles"
 			      : "Avg time",
@@ -319,10 +323,10 @@ static void row_cells(struct row *o, const void *ctx, size_t i)
 		 row->stderr_pct % 100);
 	if (!rip)
 		cell_text(o, COL_DROP1, "", "%s", row->timed ? key : "");
-	cell_time(o, IN_CSV, "total", NULL, row->timed, row->total_time, 0);
+	cell_time(d, o, IN_CSV, "total", NULL, row->timed, row->total_time, 0);
 	for (size_t k = 0; d->opts->percentiles && k < REPORT_PERCENTILES; k++) {
 		snprintf(key, sizeof(key), "p%u", report_percentiles[k]);
-		cell_time(o, IN_ALL | COL_MORE, key, key, row->counted && row->timed,
+		cell_time(d, o, IN_ALL | COL_MORE, key, key, row->counted && row->timed,
 			  row->percentile_time[k], (double)row->percentile_time[k]);
 	}
 	part_cells(d, o, x->t, row);
@@ -361,7 +365,7 @@ static void split_cells(struct row *o, const void *ctx, size_t i)
 	if (row)
 		report_key_name(r, row->key, name);
 	cell_text(o, 0, "Where time went", "%s", name);
-	cell_time(o, IN_TEXT, NULL, o->cycles ? "Total cycles" : "Total time", true, total,
+	cell_time(x->d, o, IN_TEXT, NULL, o->cycles ? "Total cycles" : "Total time", true, total,
 		  (double)total);
 	for (enum report_part p = 0; p < REPORT_PARTS; p++) {
 		all &= !report_row_lacks(r, x->t, NULL, p);

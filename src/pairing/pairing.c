@@ -97,6 +97,7 @@ static int in_common_clock(struct capture *host, struct capture *guest, struct k
 		return 0;
 	host->unit_ns = guest->unit_ns = guest->clock && clock_trace_is_ns(guest->clock);
 	guest->tsc_khz = host->tsc_khz;
+	host->grain += guest->grain;
 	return host->unit_ns ? 0 : own_tsc_init(&own, host, err);
 }
 

@@ -9,6 +9,7 @@
 
 #include "kvmft/evidence.h"
 #include "kvmft/timeline.h"
+#include "kvmft/tsc_rate.h"
 
 struct stuck_recording {
 	struct capture *cap;
@@ -36,24 +37,31 @@ void stuck_recording_free(struct stuck_recording *r)
 	free(r);
 }
 
-/* Stamps as times. */
-static int clock_of(struct stuck_recording *r, struct kvmft_err *err)
+/* Stamps as times: of a TSC whose rate is neither given nor found, and of a counter, none. */
+static int clock_of(struct stuck *s)
 {
-	const struct capture *c = r->cap;
+	struct stuck_recording *r = s->recording;
+	struct capture *c = r->cap;
+	const uint64_t khz = s->c->khz.v;
+	struct tsc_rate rate = {
+		.source = TSC_RATE_GIVEN, .khz = khz, .min = khz, .max = khz
+	};
+	int ret = s->c->khz.set ? 0 : tsc_rate_find(c, s->ev.fmt, NULL, 0, &rate);
 
+	ret = ret ?: tsc_rate_use(c, &rate);
 	r->mul = r->div = 1;
-	if (clock_trace_is_ns(c->clock ?: "local"))
-		return 0;
+	if (ret || clock_trace_is_ns(c->clock ?: "local"))
+		return ret;
 	if (c->has_tsc2nsec && c->tsc2nsec_mult && c->tsc2nsec_shift < 63) {
 		r->mul = c->tsc2nsec_mult;
 		r->div = 1ull << c->tsc2nsec_shift;
 		return 0;
 	}
-	if (!c->clock || strcmp(c->clock, "x86-tsc") || !c->tsc_khz)
-		return err_lack(err, ENODATA, "%s: how long its clock's ticks are is not recorded",
-				c->path);
-	r->mul = 1000000;
-	r->div = c->tsc_khz;
+	s->untimed = !cap_in_tsc(c) || !c->tsc_khz;
+	if (!s->untimed) {
+		r->mul = 1000000;
+		r->div = c->tsc_khz;
+	}
 	return 0;
 }
 
@@ -177,7 +185,7 @@ static int walk(struct stuck *s)
 	tl_loss(tl_source(r->t, 0), &loss);
 	s->lost = loss.total;
 	s->blind = false;
-	s->ns = ns_of(r, r->last - r->first);
+	s->ns = s->untimed ? 0 : ns_of(r, r->last - r->first);
 	for (size_t k = 0; k < s->n; k++) {
 		struct stuck_vcpu *c = &s->vcpu[k];
 		uint64_t all;
@@ -202,6 +210,11 @@ void stuck_recording_note(const struct stuck *s)
 	if (s->lost)
 		s->note("%s: %" PRIu64 " events lost: what they were is not known",
 			s->recording->cap->path, s->lost);
+	if (s->untimed)
+		s->note("%s: how long its clock's ticks are is not known%s: rates are not, and what "
+			"is an exit loop looks busy",
+			s->recording->cap->path,
+			cap_in_tsc(s->recording->cap) ? " (give it with --tsc-khz)" : "");
 	if (!s->lacks)
 		return;
 	evidence_remedy(s->lacks, &b);
@@ -231,7 +244,7 @@ int stuck_recording_open(struct stuck *s)
 	ret = ret ?: event_arch_check(r->cap, s->err);
 	ret = ret ?: fmt_load(r->cap, &s->ev.fmt, s->err);
 	ret = ret ?: hostmap_new(r->cap, s->ev.fmt, &r->map, s->err);
-	ret = ret ?: clock_of(r, s->err);
+	ret = ret ?: err_why(s->err, clock_of(s), "cannot read %s", r->cap->path);
 	if (!ret && s->c->vm) {
 		vm = hostmap_find_vm(r->map, s->c->vm, s->err);
 		ret = vm < 0 ? (int)vm : 0;

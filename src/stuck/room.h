@@ -100,6 +100,7 @@ struct stuck {
 	uint64_t begin_ns, ns, end_ns; /* CLOCK_MONOTONIC; looked for ns */
 	uint64_t lost;
 	struct stuck_timers timers;	   /* known if a vCPU is halted */
+	bool untimed; /* a recording in ticks of unknown length: ns is 0 */
 	bool blind, cut;		   /* ended by a signal */
 	bool unread;			   /* the newest events are not known */
 	struct stuck_recording *recording; /* NULL: it is live */

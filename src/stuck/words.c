@@ -61,6 +61,14 @@ static void add_access(const struct stuck_row *r, struct sbuf *b)
 
 /* ---- why ---- */
 
+static void add_rate(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
+{
+	if (s->untimed)
+		sbuf_add(b, "exits/s not known");
+	else
+		sbuf_addf(b, "%" PRIu64 " exits/s", c->v.exits_per_s);
+}
+
 static void why_spinning(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
 {
 	const struct stuck_verdict *v = &c->v;
@@ -69,11 +77,12 @@ static void why_spinning(const struct stuck *s, const struct stuck_vcpu *c, stru
 	add_place(s, v->rip, b);
 	sbuf_addf(b,
 		  ": %" PRIu64 " of %" PRIu64 " %s (" PCT ") are in that %s; %s " PCT
-		  " of the time, %" PRIu64 " exits/s",
+		  " of the time, ",
 		  v->rip_n, v->rip_all, s->ev.names.isa == EXIT_ISA_ARM64 ? "PCs" : "RIPs",
 		  PM(share(v->rip_n, v->rip_all)), v->sym ? "function" : "page",
 		  c->obs.recorded ? "not halted" : "on a CPU",
-		  PM(c->obs.recorded ? v->at_pm[STUCK_AT_CPU] : v->run_pm), v->exits_per_s);
+		  PM(c->obs.recorded ? v->at_pm[STUCK_AT_CPU] : v->run_pm));
+	add_rate(s, c, b);
 	if (c->obs.untold)
 		sbuf_add(b, "; whether it takes interrupts is not recorded");
 	else if (v->deaf)
@@ -179,7 +188,8 @@ static void add_halt(const struct stuck *s, const struct stuck_vcpu *c, struct s
 
 static void why_halted(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
 {
-	sbuf_addf(b, "it waits for an interrupt and did nothing for %s", NS(s->ns));
+	sbuf_addf(b, "it waits for an interrupt and did nothing for %s",
+		  s->untimed ? "the recording's length" : NS(s->ns));
 	if (!c->obs.count[STUCK_ACCEPT] && !c->obs.count[STUCK_INJECT])
 		sbuf_add(b, ": none came, and it set no timer");
 	add_irqs(s, c, b);
@@ -296,7 +306,7 @@ static void add_why(const struct stuck *s, const struct stuck_vcpu *c, struct sb
 		sbuf_addf(b, "on a CPU " PCT " of the time, ", PM(c->v.run_pm));
 	if (c->v.at_pm[STUCK_AT_USER] >= 500)
 		sbuf_addf(b, "asleep in the VMM " PCT ", ", PM(c->v.at_pm[STUCK_AT_USER]));
-	sbuf_addf(b, "%" PRIu64 " exits/s", c->v.exits_per_s);
+	add_rate(s, c, b);
 	add_halt(s, c, b);
 	add_ago(s, "; it set a timer", c->timer_ns, b);
 	add_irqs(s, c, b);
@@ -422,7 +432,7 @@ static bool is_sure(const struct stuck *s, const struct stuck_vcpu *c)
 		return !s->lost &&
 		       (c->v.deaf || (!o->count[STUCK_INJECT] && !o->count[STUCK_UPKEEP]));
 	case STUCK_EXIT_LOOP: return !s->lost || o->exact;
-	default: return true;
+	default: return !s->untimed;
 	}
 }
 
@@ -447,7 +457,7 @@ static void put_guest(const struct stuck *s, struct json *j, const struct stuck_
 	put_pct(j, "rip_pct", share(v->rip_n, v->rip_all));
 	put_pct(j, "user_pct", share(v->rip_user, v->rip_all));
 	json_put_u64(j, "rips", v->rip_all);
-	json_put_u64(j, "exits_per_s", v->exits_per_s);
+	json_put_known_u64(j, "exits_per_s", !s->untimed, v->exits_per_s);
 	json_put_bool(j, "counted", c->obs.exact);
 	json_put_str(j, "exit_reason", v->exit ? reason_text(s, v->exit, buf) : NULL);
 	json_put_known_u64(j, "loop_per_s", v->class == STUCK_EXIT_LOOP, v->per_s);
@@ -507,7 +517,10 @@ static int print_json(const struct stuck *s, struct sbuf *out)
 	struct json j;
 
 	json_line_begin(&j, out);
-	json_put_fixed(&j, "seconds", s->ns / 1000000, 3);
+	if (s->untimed)
+		json_put_str(&j, "seconds", NULL);
+	else
+		json_put_fixed(&j, "seconds", s->ns / 1000000, 3);
 	json_put_u64(&j, "events", s->ev.read);
 	json_put_u64(&j, "lost", s->lost);
 	json_put_known_u64(&j, "guest_timers", s->timers.known, s->timers.n);

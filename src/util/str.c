@@ -287,6 +287,15 @@ char *str_ns(char *buf, size_t size, uint64_t ns)
 	return str_scaled(buf, size, ns, 1000, unit, ARRAY_SIZE(unit));
 }
 
+char *str_ns_grain(char *buf, size_t size, uint64_t ns, uint64_t grain)
+{
+	bool less = ns < grain;
+
+	buf[0] = '<';
+	str_ns(buf + less, size - less, ns + (less ? grain : 0));
+	return buf;
+}
+
 char *str_bytes(char *buf, size_t size, uint64_t bytes)
 {
 	static const char *const unit[] = { "B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB" };

@@ -73,6 +73,53 @@ fi
 run "$kvmft" merge -q --from "$(sed -n 4p "$tmp/times")" "$tmp/month.dat"
 is "$(wc -l <"$out" | tr -d ' ')" 6 "... which --from takes"
 
+# What any command printed is accepted by every other one, on the same file. In cycles times have no unit, and a
+# recording is long enough for diff after 2 * 10^8 of them.
+awk 'BEGIN { for (i = 0; i < 200; i++) {
+	t = 5000000000000 + i * 2000000
+	printf "2 %.0f 900 kvm_entry vcpu_id=0 rip=4096\n", t
+	printf "2 %.0f 900 kvm_exit exit_reason=32 isa=1 guest_rip=4096 vcpu_id=0\n", t + 1000000
+} }' >"$tmp/long.txt"
+for clock in x86-tsc counter uptime local; do
+	f=$tmp/long.$clock.dat
+	ok "$clock, longer" "$mkcap" --clock $clock --trace-dat "$f" "$tmp/long.txt"
+	run "$kvmft" merge -q "$f"
+	cut -d ']' -f 2 "$out" | sed 's/^ *\([0-9.]*\)  .*/\1/' >"$tmp/times"
+	from=$(sed -n 101p "$tmp/times") to=$(sed -n 300p "$tmp/times")
+	run "$kvmft" merge -q --from "$from" --to "$to" "$f"
+	is "$(wc -l <"$out" | tr -d ' ')" 200 "$clock: merge --from $from --to $to"
+	run "$kvmft" export -q --to text -i "$f" --from "$from" --until "$to"
+	is "$(wc -l <"$out" | tr -d ' ')" 200 "... export"
+	run "$kvmft" report --format csv -i "$f" --from "$from" --to "$to"
+	is "$(sed -n 's/^[^,]*,,MSR_WRITE,\([0-9]*\),.*/\1/p' "$out")" 99 "... report"
+	run "$kvmft" diff --format json --from "$from" --to "$to" "$f" "$f"
+	out_has '"length_ns":199000000,"slices":40,"slice_ns":5000000,"exits":99,' "... diff"
+	run "$kvmft" latency sched --from "$from" --to "$to" "$f"
+	err_has 'host: 200 events' "... latency"
+	at=$(sed -n 102p "$tmp/times")
+	run "$kvmft" blame --from "$from" --to "$to" "$f"
+	out_has "at $at\$" "... blame"
+	run "$kvmft" blame --at "$at" --top 1 "$f"
+	out_has "at $at\$" "... blame --at"
+	run "$kvmft" stuck -i "$f"
+	status_is 0 "... stuck"
+	if [ $clock = local ]; then
+		out_has '501/s: MSR_WRITE' "... knows how often it exits"
+	else
+		out_has 'exits/s not known' "... says what is not known"
+		err_has "how long its clock's ticks are is not known" "... and why"
+	fi
+done
+run "$kvmft" stuck -i "$tmp/long.x86-tsc.dat" --tsc-khz 2000000
+out_has '1002/s: MSR_WRITE' "stuck --tsc-khz"
+run "$kvmft" diff --all "$tmp/long.counter.dat" "$tmp/long.counter.dat"
+out_has '^before .*: 399000000 cycles, 199 exits' "diff of counts"
+out_has '^MSR_WRITE +mean time +1000000 cycles +1000000 cycles ' "... in cycles"
+run "$kvmft" diff "$tmp/long.counter.dat" "$tmp/long.local.dat"
+status_is 4 "... not with ns"
+run "$kvmft" report --from 1s -i "$tmp/long.x86-tsc.dat"
+status_is 2 "seconds of what has none"
+
 # Two clocks are related by an offset, which must be recorded or found in the events.
 run "$kvmft" merge "$tmp/mono.dat" "$tmp/local.dat=tids:900"
 status_is 4 "a pair"

@@ -55,7 +55,7 @@ if command -v trace-cmd >/dev/null; then
 			# shellcheck disable=SC2086
 			trace-cmd report $o "$tmp/$f.dat" >"$tmp/tc.txt" 2>/dev/null
 			run "$kvmft" report --per all "$tmp/tc.txt"
-			err_has 'its times are of a microsecond: what is shorter cannot be told' "... without -t: says how exact"
+			err_has 'its times are of 1 us: what is shorter cannot be told' "... without -t: says how exact"
 			counts "$out" >"$tmp/have"
 			"$kvmft" report --per all "$tmp/$f.dat" 2>/dev/null >"$tmp/want"
 			counts "$tmp/want" >"$tmp/want.counts"
@@ -86,6 +86,15 @@ if command -v trace-cmd >/dev/null; then
 	status_is 0 "a pair of texts in ns is aligned by its events"
 	out_has 'all 5847 guest events .* lie in' "... all of them"
 	out_has 'every other one leaves more events outside: unique' "... in one way alone"
+	bounds() { sed -n 's/.*any from \(-*[0-9]*\) to \(-*[0-9]*\) .*/\1 \2/p' "$out"; }
+	bounds >"$tmp/bounds"
+	trace-cmd report "$golden/foreign/agent/host.dat" >"$tmp/host.us" 2>/dev/null
+	trace-cmd report "$golden/foreign/agent/host-vm1.dat" >"$tmp/guest.us" 2>/dev/null
+	run "$kvmft" verify "$tmp/host.us" "$tmp/guest.us"
+	status_is 0 "... and in us"
+	bounds >>"$tmp/bounds"
+	ok "... within bounds that have those in them" awk 'NR == 1 { lo = $1; hi = $2 }
+		END { exit !(NR == 2 && $1 <= lo - 1000 && $2 >= hi + 1000) }' "$tmp/bounds"
 	run "$kvmft" verify "$host" "$tmp/guest.txt"
 	ok "a guest's text beside a host's file" cmp "$tmp/want" "$out"
 else
@@ -224,6 +233,29 @@ form "neither time nor thread nor CPU" 0 <<-E
 E
 err_has 'no times: its lines are numbered' "... says so"
 line '2  kvm:kvm_entry: vcpu 0' "numbers"
+
+# What is shorter than the text's times tell is no conclusion.
+form "exits within a microsecond" 0 <<-E
+	 CPU 0/KVM-900 [002] 50.000080: kvm_entry: vcpu 0, rip 0x1
+	 CPU 0/KVM-900 [002] 50.000090: kvm_exit: vcpu 0 reason MSR_WRITE rip 0x1 info1 0x0 info2 0x0
+	 CPU 0/KVM-900 [002] 50.000090: kvm_entry: vcpu 0, rip 0x1
+	 CPU 0/KVM-900 [002] 50.000100: kvm_exit: vcpu 0 reason MSR_WRITE rip 0x1 info1 0x0 info2 0x0
+	 CPU 0/KVM-900 [002] 50.000101: kvm_entry: vcpu 0, rip 0x1
+E
+run "$kvmft" report "$tmp/form.txt"
+out_has '^MSR_WRITE +2 .* <1.00us +1.00us +<1.50us ' "... are less than one, or about one"
+out_has '^# times are right within 1 us' "... and how right, below"
+run "$kvmft" report --format json "$tmp/form.txt"
+out_has '"resolution_ns":1000,.*"min_ns":null,"max_ns":1000,"avg_ns":null,' "... no numbers for programs"
+run "$kvmft" blame "$tmp/form.txt"
+err_has 'nothing was late' "... nor is one of them a spike"
+sed 's/000101/000112/' "$tmp/form.txt" >"$tmp/slow.txt"
+run "$kvmft" blame "$tmp/slow.txt"
+out_has '^1\. 12 us ' "... a longer one is"
+sed -E 's/([0-9]{6}):/\1000:/' "$tmp/form.txt" >"$tmp/ns.txt"
+run "$kvmft" report "$tmp/ns.txt"
+out_has '^MSR_WRITE +2 .* 0.00us +1.00us +0.50us ' "... with ns all of it is told"
+is "$(grep -c 'times are right within' "$out")" 0 "... and not how right"
 
 form "counts that are no TSC" 0 <<-E
 	 a-1     [001] .....  100: kvm_entry: vcpu 0
