@@ -262,6 +262,9 @@ static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 				(o->need == PAIRING_VCPUS && p->host.cap->nvm &&
 				 !p->host.cap->is_tracedat)),
 		       err);
+	/* Recorded as a host and a guest in one, and no VM ran on it. */
+	guest |= !ret && o->guest_alone && !n && !o->related && o->need == PAIRING_CLOCKS &&
+		 host_cap->side == CAP_SIDE_BOTH && !p->map->nvm && !p->map->nthread;
 	if (!ret && !n && !o->related &&
 	    (guest || p->host.cap->is_perfdata || hostmap_clock(p->map, NULL) == -ENOTSUP))
 		ret = open_alone(p, guest, o->need == PAIRING_CLOCKS, err);

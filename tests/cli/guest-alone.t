@@ -38,6 +38,11 @@ cat >"$tmp/events" <<-E
 	0  21000000  77 sched:sched_switch prev_pid=77 prev_state=1 next_pid=0
 E
 { echo "$facts"; cat "$tmp/events"; } >"$tmp/guest.txt"
+{ echo "$facts" | sed s/name=guest/name=both/; cat "$tmp/events"; } >"$tmp/both.txt"
+ok "that of a machine which is both, without a VM" "$mkcap" --capture "$tmp/both" "$tmp/both.txt"
+cp "$tmp/both.txt" "$tmp/runs.txt"
+echo "0 22000000 77 kvm_entry vcpu_id=0 rip=4096" >>"$tmp/runs.txt"
+ok "... with one" "$mkcap" --capture "$tmp/runs" "$tmp/runs.txt"
 ok "a guest's recording is compiled" "$mkcap" --capture "$tmp/guest" "$tmp/guest.txt"
 
 # tables WHOSE VICTIM HOG: what latency measured; every number was worked out from the times above.
@@ -59,6 +64,13 @@ tables()
 	out_has '^handler,"guest","local_timer",total,1,5\.000,' "... and what interrupted it"
 	is "$(grep -cE '^(irq|sched|stealer|timer|mem|net-)' "$out")" 0 "... none of the tables that need a host"
 }
+
+run "$kvmft" latency all --format csv "$tmp/both"
+tables "of both" victim-77 hog-78
+run "$kvmft" blame --top 1 "$tmp/both"
+out_has '^1\. 4 ms .*victim-77, guest vCPU 0' "... blame"
+run "$kvmft" latency all --format csv "$tmp/runs"
+is "$(grep -c '^task' "$out")" 0 "a machine with a VM is a host"
 
 run "$kvmft" latency sched,irq,timer,io --format csv -q "$tmp/guest"
 status_is 0 "latency of a guest"
