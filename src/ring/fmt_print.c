@@ -251,7 +251,9 @@ bool fmt_is_address(const struct fmt_event *e, const struct fmt_field *fld)
 		    n->off == fld->off && n->size == 8)
 			return true;
 	}
-	return fld->is_pointer;
+	/* Of markers, whose lines are their text alone. */
+	return fld->is_pointer || (fld == fmt_field_at(e, e->ncommon) && !strcmp(e->sys, "ftrace") &&
+				   !strcmp(fmt_field_name(e, e->ncommon), "ip"));
 }
 
 /*

@@ -91,7 +91,7 @@ cat >printk.txt <<-END
 	event ftrace bputs 14 u64:ip u64:str
 	event ftrace bprint 6 u64:ip u64:fmt bytes24:buf
 	0 1000 900 ftrace:bprint ip=0 fmt=4096 buf=fbffffff0700000034120000010000006f6e6500ff000000
-	0 2000 900 ftrace:bputs ip=0 str=8192
+	0 2000 900 ftrace:bputs ip=18446744071580689549 str=8192
 	0 3000 900 ftrace:bprint ip=0 fmt=12288 buf=4100fdff0900000030786162630000000000000000000000
 	0 4000 900 ftrace:bprint ip=0 fmt=5 buf=$(printf '%048d' 0)
 END
@@ -106,6 +106,8 @@ is "$(sed -n 's/.*ftrace:[a-z]*: //p' "$out" | head -n 3)" 'a -5 b 7   | 1000012
 plain "text" %d
 A -3 9 0x6362617830   0 q' "texts of trace_printk()"
 out_has 'ftrace:bprint: .*fmt=5' "... and one that is not there"
+run "$kvmft" merge -q --format json printk
+out_has '"ip":"0xffffffff811c248d"' "... an address is a string in JSON"
 
 # A file's header has the sizeof(long) of the machine that wrote it, header_page that of the kernel that traced.
 run "$kvmft" merge "$golden/long32/host.dat"

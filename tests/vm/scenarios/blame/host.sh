@@ -6,9 +6,9 @@
 
 . "$VM_LIB/host.sh"
 
-MS=100
+MS=${MS:-100}
 THAN=$((MS / 2))
-TIMES=12
+TIMES=${TIMES:-12}
 PLANTS=${PLANTS:-thief stop throttled sched sibling irqsoff write disk touch port marker idle}
 # Which interrupts and softirqs the host serves.
 HOST_EVENTS=${HOST_EVENTS--e irq:softirq_entry -e irq:softirq_exit -e irq_vectors:*}
