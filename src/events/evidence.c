@@ -169,7 +169,7 @@ static const struct evidence_rule rules[] = {
 	{ "mem", "vmm", "the VMM", TELLS, 0, NULL },
 	{ "net-rx", "wake", "the scheduler", SCHED, 0, NULL },
 	{ "net-rx", "notify", "the host", EVID_ACCEPT | EVID_RAISE, 0, NULL },
-	{ "net-rx", "deliver", "KVM", TAKEN, 0, NULL },
+	{ "net-rx", "deliver", "KVM", TAKEN | EVID_RAISE, 0, NULL },
 	{ "net-rx", "napi", "the guest", TAKEN, 0, NULL },
 	{ "net-rx", "stack", "the guest", WOKEN, 0, NULL },
 	{ "net-rx", "run", "the guest's scheduler", WOKEN, 0, NULL },
