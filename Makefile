@@ -182,7 +182,10 @@ test_lib_src := $(sort $(wildcard tests/lib/*.c))
 test_lib_obj := $(test_lib_src:%.c=$(O)/%.o)
 unit_src := $(sort $(wildcard tests/unit/test_*.c))
 unit     := $(unit_src:%.c=$(O)/%)
-tool_src := $(sort $(wildcard tests/tools/*.c))
+# Some read counters and leaves of an x86 processor.
+machine  := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null)))
+x86_src  := $(addprefix tests/tools/,ioreads.c plant.c ticker.c udpnum.c)
+tool_src := $(filter-out $(if $(filter x86_64,$(machine)),,$(x86_src)),$(sort $(wildcard tests/tools/*.c)))
 tools    := $(tool_src:%.c=$(O)/%)
 # kvmft, and the program that attacks its sandbox, with a filter that kills where kvmft's says no
 kill_obj := $(O)/tests/kill/seccomp.o
@@ -315,7 +318,7 @@ install: $(prog)
 	sed -i 's,/usr/sbin/kvmft,$(sbindir)/kvmft,' $(DESTDIR)$(units_to)/kvmft-record.service
 
 # What `record --guest --push` brings into guests, where it looks for it.
-static_to = $(sbindir)/../lib/kvmft/kvmft-static-$(firstword $(subst -, ,$(shell $(CC) -dumpmachine)))
+static_to = $(sbindir)/../lib/kvmft/kvmft-static-$(machine)
 install-static:
 	$(Q)$(MAKE) STATIC=1 SMALL=1 O=$(O)/static
 	$(INSTALL) -d $(DESTDIR)$(sbindir) $(dir $(DESTDIR)$(static_to))

@@ -34,7 +34,8 @@ DEBIAN_TEST="clang libcmocka-dev trace-cmd mandoc cppcheck shellcheck codespell 
 
 # tests/matrix: foreign roots, architectures and C libraries; what builds a QEMU, there and for tests/vm; a second
 # browser for tests/html. Only for make check-all.
-DEBIAN_MATRIX="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user-static
+DEBIAN_MATRIX="gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-riscv64-linux-gnu libc6-dev-riscv64-cross
+	gcc-powerpc64le-linux-gnu libc6-dev-ppc64el-cross qemu-user-static
 	meson ninja-build python3 libglib2.0-dev libpixman-1-dev libfdt-dev libattr1-dev libcap-ng-dev
 	firefox-esr libvirt-daemon-system libvirt-clients prometheus prometheus-node-exporter"
 

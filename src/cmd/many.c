@@ -183,7 +183,7 @@ struct many {
 	const struct str_list *list;
 	many_fn *fn;
 	void *ctx;
-	uint8_t *owner;	 /* of each capture: worker + 1, or 0; shared by all processes */
+	uint32_t *owner; /* of each capture: worker + 1, or 0; shared by all processes */
 	int taken[2];	 /* pipe: a byte when an owner changes */
 	int pipe[WORKERS];
 	size_t n;
@@ -237,11 +237,11 @@ static int one(struct many *m, size_t i, int fd)
  */
 static bool take(struct many *m, size_t w, size_t *at)
 {
-	uint8_t none = 0;
+	uint32_t none = 0;
 	int ret;
 
 	for (; *at < m->list->n; ++*at, none = 0)
-		if (__atomic_compare_exchange_n(&m->owner[*at], &none, (uint8_t)(w + 1), false,
+		if (__atomic_compare_exchange_n(&m->owner[*at], &none, (uint32_t)(w + 1), false,
 						__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 			break;
 	if (*at == m->list->n)
@@ -350,8 +350,8 @@ int many_begin(struct str_list *list, many_fn *fn, void *ctx, struct many **out,
 	*out = m;
 	*m = (struct many){ .list = list, .fn = fn, .ctx = ctx, .taken = { -1, -1 } };
 	each_once(list);
-	m->owner = mmap(NULL, list->n + 1, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-			0);
+	m->owner = mmap(NULL, (list->n + 1) * sizeof(*m->owner), PROT_READ | PROT_WRITE,
+			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (m->owner == MAP_FAILED) {
 		m->owner = NULL;
 		ret = -ENOMEM;
@@ -379,7 +379,7 @@ void many_end(struct many *m)
 		close(m->pipe[i]);
 	util_close_fd(&m->taken[0]);
 	if (m->owner)
-		munmap(m->owner, m->list->n + 1);
+		munmap(m->owner, (m->list->n + 1) * sizeof(*m->owner));
 	free(m);
 }
 
@@ -404,7 +404,7 @@ static int take_part(int fd, struct sbuf *b, uint32_t n)
  */
 static int owner_pipe(struct many *m, size_t i)
 {
-	uint8_t w;
+	uint32_t w;
 	char byte;
 
 	while (!(w = __atomic_load_n(&m->owner[i], __ATOMIC_SEQ_CST)))

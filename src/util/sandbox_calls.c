@@ -17,8 +17,10 @@
 #include <sys/syscall.h>
 
 /* glibc defines O_LARGEFILE as 0 where files are large anyway; the kernel's number counts. */
-#ifdef __aarch64__
+#if defined(__aarch64__)
 #define LARGEFILE 0400000
+#elif defined(__powerpc64__)
+#define LARGEFILE 0200000
 #else
 #define LARGEFILE 0100000
 #endif
@@ -239,6 +241,10 @@ const struct sandbox_call sandbox_monitor[] = {
 	ANY(ppoll),
 	ANY(sendto),
 	ANY(recvfrom),
+#ifdef SYS_send
+	ANY(send),
+	ANY(recv),
+#endif
 	ANY(getppid),
 #ifdef KVMFT_SANITIZED
 	ANY(clone),

@@ -3,7 +3,7 @@
  * seccomp.c: a filter of system calls made from a list of those that are allowed.
  *
  * Not with libseccomp: at run time kvmft needs no library beyond those that read traces, the lists
- * are for two machines, and starting with it takes longer than reading a small capture. Each call
+ * are for four machines, and starting with it takes longer than reading a small capture. Each call
  * is compared in turn: kernels from 5.11 on remember which numbers are allowed whatever the
  * arguments are, and others are rare.
  */
@@ -20,6 +20,10 @@
 #define FILTER_X32  0x40000000u /* from here on calls are those of the x32 ABI */
 #elif defined(__aarch64__)
 #define FILTER_ARCH AUDIT_ARCH_AARCH64
+#elif defined(__riscv) && __riscv_xlen == 64
+#define FILTER_ARCH AUDIT_ARCH_RISCV64
+#elif defined(__powerpc64__) && defined(__LITTLE_ENDIAN__)
+#define FILTER_ARCH AUDIT_ARCH_PPC64LE
 #endif
 
 #if defined(FILTER_ARCH) && \

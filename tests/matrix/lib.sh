@@ -70,33 +70,52 @@ in_root()
 		"$root" "$top" "$root_out" "$@"
 }
 
-# Libraries of arm64, unpacked in $roots/arm64/tree.
-arm64_prepare()
+# cross_machine NAME: of which architecture the functions below are; sets $cross_triplet, $cross_tree and so on. Debian 12
+# has no riscv64.
+cross_machine()
 {
-	need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu || return
-	need qemu-aarch64-static qemu-user-static || return
-	[ -e "$roots/arm64/tree/lib/ld-linux-aarch64.so.1" ] && return
-	mkdir -p "$roots"
-	rm -rf "$roots/arm64.tmp"
-	if ! (
-		APT_ARCH=arm64
-		apt_update bookworm && apt_fetch bookworm "$roots/arm64.tmp" libc6 libtracefs-dev libtracefs1 \
-			libtraceevent-dev libtraceevent1 libkmod-dev libkmod2 libcmocka-dev libcmocka0 \
-			liblzma5 libssl3 libzstd1 libzstd-dev zlib1g zlib1g-dev libsqlite3-0 libsqlite3-dev
-	) >"$tmp/arm64.log" 2>&1; then
-		echo "no packages of arm64: $(tail -n 1 "$tmp/arm64.log")"
-		return 1
-	fi
-	rm -rf "$roots/arm64"
-	mv "$roots/arm64.tmp" "$roots/arm64"
+	cross_name=$1 cross_suite=bookworm
+	case $1 in
+	arm64) cross_cpu=aarch64 cross_triplet=aarch64-linux-gnu ;;
+	riscv64) cross_cpu=riscv64 cross_triplet=riscv64-linux-gnu cross_suite=trixie ;;
+	ppc64el) cross_cpu=ppc64le cross_triplet=powerpc64le-linux-gnu ;;
+	esac
+	cross_tree=$roots/$1/tree
+	cross_libs=$cross_tree/usr/lib/$cross_triplet
 }
 
-# Not by -L of QEMU: a program that opens / would be in there.
-run_arm64()
+# Its libraries, unpacked in $cross_tree.
+cross_prepare()
 {
-	tree=$roots/arm64/tree
-	timeout 900 qemu-aarch64-static "$tree/lib/ld-linux-aarch64.so.1" \
-		--library-path "$tree/usr/lib/aarch64-linux-gnu:$tree/lib/aarch64-linux-gnu" "$@"
+	need "$cross_triplet-gcc" "gcc-$cross_triplet" || return
+	need "qemu-$cross_cpu-static" qemu-user-static || return
+	[ -z "$(cross_loader)" ] || return 0
+	mkdir -p "$roots"
+	rm -rf "$roots/$cross_name.tmp"
+	if ! (
+		APT_ARCH=$cross_name
+		apt_update "$cross_suite" && apt_fetch "$cross_suite" "$roots/$cross_name.tmp" libc6 libtracefs-dev libtracefs1 \
+			libtraceevent-dev libtraceevent1 libkmod-dev libcmocka-dev libcmocka0 libzstd1 libzstd-dev zlib1g \
+			zlib1g-dev libsqlite3-0 libsqlite3-dev
+	) >"$tmp/$cross_name.log" 2>&1; then
+		echo "no packages of $cross_name: $(tail -n 1 "$tmp/$cross_name.log")"
+		return 1
+	fi
+	rm -rf "${roots:?}/$cross_name"
+	mv "$roots/$cross_name.tmp" "$roots/$cross_name"
+}
+
+# Older packages have it below /lib.
+cross_loader()
+{
+	find "$cross_tree" -path "*/$cross_triplet/ld*.so.*" -type f 2>/dev/null | head -n 1
+}
+
+# run_cross PROGRAM...: not by -L of QEMU, where a program that opens / would be in there.
+run_cross()
+{
+	timeout 900 "qemu-$cross_cpu-static" "$(cross_loader)" \
+		--library-path "$cross_libs:$cross_tree/lib/$cross_triplet" "$@"
 }
 
 # The source of cmocka, one file, in $roots/cmocka: Debian has none for musl.

@@ -13,7 +13,7 @@ static void test_fields(void **state __unused_arg)
 	struct rec rec = { .data = data, .len = sizeof(data) };
 	struct fmt_field fld;
 	char comm[32];
-	uint64_t v;
+	uint64_t v = 0;
 
 	assert_non_null(e);
 	assert_ptr_equal(fmt_by_id(f, fmt_id(e)), e);
