@@ -27,8 +27,10 @@ small_pair()
 	pair_vm vm1 vm1_before
 	in_guest vm1 "record_begin $pair \$SMALL_EVENTS $*"
 	done_in_guest vm1
+	# Buffers that hold all of it, however late the recorder gets a CPU: where the ring overwrote events, nothing in the
+	# file says between which.
 	# shellcheck disable=SC2086 # a list
-	record_begin "$pair" $SMALL_HOST "$@"
+	record_begin "$pair" -b 16384 $SMALL_HOST "$@"
 	in_guest vm1 "$small_work"
 	done_in_guest vm1
 	record_end "$pair" "$pair/host.dat"
