@@ -230,6 +230,14 @@ void fds_keep(const int *keep, size_t n);
 int full_write(int fd, const void *p, size_t n, size_t *done) __must_check;
 /* Reads n bytes, or -errno; -EPIPE: the writer is gone. EINTR is retried. */
 int full_read(int fd, void *p, size_t n) __must_check;
+/*
+ * What another process has can take as long as that likes: it may hold the lock of its memory, or
+ * map pages that never come. So a child calls fn, with no descriptor but `keep` (or -1), and is
+ * given up after ms. Returns what fn did, a count of bytes in buf or -errno; -ETIMEDOUT.
+ */
+typedef ssize_t patient_fn(const void *arg, void *buf, size_t size);
+ssize_t patient_read(patient_fn *fn, const void *arg, int keep, void *buf, size_t size,
+		     unsigned int ms) __must_check;
 /* Reads up to n bytes at off until n or end of file; returns the count or -errno. */
 ssize_t full_pread(int fd, void *p, size_t n, uint64_t off) __must_check;
 /*

@@ -113,6 +113,9 @@ struct vm_list {
 #define VM_MAX_VCPUS	8192
 #define VM_MAX_CMDLINE	(128 * 1024)
 #define VM_MAX_TEXT	256 /* name, vmm */
+/* How long all together may let us wait who lock their memory, and then each. */
+#define VM_PATIENCE_MS	     2000u
+#define VM_PATIENCE_LEAST_MS 20u
 
 /*
  * Finds all VMs of this host. *list is set on success and owned by the caller (vm_list_free()). A

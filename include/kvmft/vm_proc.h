@@ -67,8 +67,14 @@ int vm_proc_uid(int procfd, uint32_t pid, uint32_t *uid);
 int vm_proc_comm(int procfd, const char *path, char *buf, size_t size);
 /* Base name of the executable, else comm, else "?": owned by the caller, NULL out of memory. */
 char *vm_proc_vmm(int procfd, uint32_t pid);
-/* At most VM_MAX_CMDLINE bytes of the command line; length or -errno. */
-ssize_t vm_proc_cmdline(int procfd, uint32_t pid, char **out);
+/*
+ * At most max bytes of a file that shows its memory; length or -errno, -ETIMEDOUT if it holds the
+ * lock of that, as it can for ever. *left: the ms left for all of those, VM_PATIENCE_MS at first.
+ */
+ssize_t vm_proc_memory(int procfd, uint32_t pid, const char *name, size_t max, unsigned int *left,
+		       char **out);
+/* At most VM_MAX_CMDLINE bytes of the command line. */
+ssize_t vm_proc_cmdline(int procfd, uint32_t pid, unsigned int *left, char **out);
 /* Every process that has KVM descriptors. */
 int vm_procs_scan(int procfd, struct vm_procs *procs);
 /* The same for only these n, which get sorted; one may be in the list twice. */

@@ -13,6 +13,7 @@
 #define BINARY_MAX  (1u << 30)
 #define MAPS_MAX    (4u << 20)
 #define VERSION_MAX 200
+#define PATIENCE_MS 200
 
 /* The head of `qemu-system-x86_64 --version`. */
 static const char version_mark[] = "QEMU emulator version ";
@@ -81,6 +82,7 @@ int mon_program_read(const struct vm_roots *given, uint32_t pid, struct mon_prog
 	_cleanup_close_ int procfd = vm_proc_open(&roots);
 	_cleanup_close_ int fd = -1;
 	_cleanup_free_ char *maps = NULL;
+	unsigned int patience = PATIENCE_MS;
 	char name[64], link[4096];
 	struct stat st;
 	ssize_t n;
@@ -94,9 +96,15 @@ int mon_program_read(const struct vm_roots *given, uint32_t pid, struct mon_prog
 		return -errno;
 	link[n] = '\0';
 	sbuf_add(&m->path, link);
-	/* Through /proc, so that it is the running file, even if another has its name now. */
-	fd = openat(procfd, name, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st) < 0)
+	/*
+	 * Through /proc, so that it is the running file, even if another has its name now. One that
+	 * others can change may end while it is read, or be as large as they like.
+	 */
+	snprintf(name, sizeof(name), "%s/%u/exe", roots.proc, pid);
+	fd = file_open_regular(name, true);
+	if (fd < 0)
+		return fd;
+	if (fstat(fd, &st) < 0)
 		return -errno;
 	if (st.st_size <= 0 || (uint64_t)st.st_size > BINARY_MAX)
 		return -EFBIG;
@@ -105,8 +113,9 @@ int mon_program_read(const struct vm_roots *given, uint32_t pid, struct mon_prog
 		return -errno;
 	look_at_file(p, (size_t)st.st_size, m);
 	munmap(p, (size_t)st.st_size);
-	snprintf(name, sizeof(name), "%u/maps", pid); /* LTTng's may also be loaded later */
-	if (file_read_all(procfd, name, MAPS_MAX, &maps) >= 0 && strstr(maps, "/liblttng-ust.so"))
+	/* LTTng's may also be loaded later */
+	if (vm_proc_memory(procfd, pid, "maps", MAPS_MAX, &patience, &maps) >= 0 &&
+	    strstr(maps, "/liblttng-ust.so"))
 		add_backend(m, "ust", "library");
 	return m->path.error ?: m->backends.error;
 }

@@ -281,7 +281,7 @@ static bool is_qemu(const char *vmm)
 }
 
 /* 0, also for a process that is not a QEMU or has ended, or -ENOMEM. */
-static int add_process(int procfd, uint32_t pid, struct vm_list *list)
+static int add_process(int procfd, uint32_t pid, unsigned int *patience, struct vm_list *list)
 {
 	struct vm vm = { .pid = pid, .dir_pid = pid, .pid_sure = true }, *slot;
 	_cleanup_free_ char *args = NULL;
@@ -293,15 +293,15 @@ static int add_process(int procfd, uint32_t pid, struct vm_list *list)
 	vm.vmm = vm_proc_vmm(procfd, pid);
 	if (!vm.vmm)
 		return -ENOMEM;
-	len = is_qemu(vm.vmm) ? vm_proc_cmdline(procfd, pid, &args) : 0;
-	if (len <= 0 || vm_proc_stat(procfd, pid, &ppid, &vm.start_time)) {
+	len = is_qemu(vm.vmm) ? vm_proc_cmdline(procfd, pid, patience, &args) : 0;
+	if ((len <= 0 && len != -ETIMEDOUT) || vm_proc_stat(procfd, pid, &ppid, &vm.start_time)) {
 		free(vm.vmm);
 		return len == -ENOMEM ? -ENOMEM : 0;
 	}
 	slot = array_grow(&list->vm, list->n, &list->cap, sizeof(*slot));
 	sbuf_add_u64(&sel, pid);
 	vm.sel = sbuf_take(&sel);
-	if (!slot || !vm.sel || vm_cmdline_parse(args, (size_t)len, vm.vmm, &id)) {
+	if (!slot || !vm.sel || vm_cmdline_parse(args, (size_t)MAX(len, 0), vm.vmm, &id)) {
 		vm_free_members(&vm);
 		return -ENOMEM;
 	}
@@ -319,6 +319,7 @@ int mon_qemu_scan(const struct vm_roots *given, struct vm_list **out, struct kvm
 	struct vm_roots roots = vm_roots_fill(given);
 	_cleanup_close_ int procfd = vm_proc_open(&roots);
 	_cleanup_dir_ DIR *dir = procfd < 0 ? NULL : dir_open(procfd, ".");
+	unsigned int patience = VM_PATIENCE_MS;
 	struct vm_list *list;
 	uint32_t pid;
 	int ret = 0;
@@ -327,7 +328,7 @@ int mon_qemu_scan(const struct vm_roots *given, struct vm_list **out, struct kvm
 		return err_why(err, errno, "cannot read %s", roots.proc);
 	list = calloc(1, sizeof(*list));
 	while (list && !ret && vm_dir_next_u32(dir, &pid))
-		ret = add_process(procfd, pid, list);
+		ret = add_process(procfd, pid, &patience, list);
 	if (ret || !list) {
 		vm_list_free(list);
 		return err_set(err, ENOMEM, "out of memory");
@@ -816,11 +817,12 @@ static int monitor_open_vm(const struct vm_roots *given, const struct vm *vm, ui
 	_cleanup_free_ char *args = NULL;
 	struct mon_places places = { 0 };
 	struct mon_owner owner = { 0 };
+	unsigned int patience = VM_PATIENCE_MS;
 	ssize_t len;
 	int ret;
 
 	*m = NULL;
-	len = procfd < 0 ? procfd : vm_proc_cmdline(procfd, vm->pid, &args);
+	len = procfd < 0 ? procfd : vm_proc_cmdline(procfd, vm->pid, &patience, &args);
 	if (len == -ESRCH || len == 0)
 		return err_set(err, ESRCH, "QEMU %u has ended", vm->pid);
 	if (len < 0)

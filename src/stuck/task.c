@@ -7,10 +7,7 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <poll.h>
-#include <signal.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 
 /*
  * Whether the CPU controller of a cgroup kept a thread from running. libvirt has a cgroup
@@ -226,58 +223,29 @@ static uint64_t run_page(uint32_t pid, uint32_t vcpu)
 	return at;
 }
 
-static _Noreturn void read_page(uint32_t pid, uint32_t vcpu, int out)
+struct page {
+	uint32_t pid, vcpu;
+};
+
+static ssize_t read_page(const void *arg, void *run, size_t size)
 {
-	uint64_t at = run_page(pid, vcpu);
-	uint8_t run[RUN_SIZE] = { 0 };
+	const struct page *of = arg;
+	uint64_t at = run_page(of->pid, of->vcpu);
+	_cleanup_close_ int fd = -1;
 	char path[32];
-	int fd, null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-	/* It may outlive us: it holds nothing of ours. */
-	if (dup2(out, STDOUT_FILENO) < 0 || dup2(null, STDIN_FILENO) < 0 ||
-	    dup2(null, STDERR_FILENO) < 0)
-		_exit(1);
-	(void)close_from(STDERR_FILENO + 1);
-	snprintf(path, sizeof(path), "/proc/%u/mem", pid);
+	snprintf(path, sizeof(path), "/proc/%u/mem", of->pid);
 	fd = at ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	_exit(fd < 0 || full_pread(fd, run, sizeof(run), at) != (ssize_t)sizeof(run) ||
-	      full_write(STDOUT_FILENO, run, sizeof(run), NULL));
-}
-
-/*
- * Reading what another process maps can take as long as that likes, and then not even SIGKILL ends
- * it: a child does, and is left alone if it takes too long.
- */
-static bool child_reads(uint32_t pid, uint32_t vcpu, uint8_t run[RUN_SIZE])
-{
-	_cleanup_close_ int in = -1, out = -1;
-	struct pollfd p = { .events = POLLIN };
-	int fds[2];
-	pid_t child;
-	bool done;
-
-	if (pipe2(fds, O_CLOEXEC))
-		return false;
-	in = p.fd = fds[0];
-	out = fds[1];
-	child = fork();
-	if (!child)
-		read_page(pid, vcpu, out);
-	util_close_fd(&out);
-	done = child > 0 && poll(&p, 1, PATIENCE_MS) > 0;
-	if (child > 0 && !done)
-		(void)kill(child, SIGKILL);
-	if (child > 0)
-		(void)waitpid(child, NULL, done ? 0 : WNOHANG);
-	return done && read(in, run, RUN_SIZE) == RUN_SIZE;
+	return fd < 0 ? -ENOENT : full_pread(fd, run, size, at);
 }
 
 bool stuck_peek(uint32_t pid, uint32_t vcpu, struct stuck_peek *p)
 {
+	const struct page page = { pid, vcpu };
 	uint8_t run[RUN_SIZE];
 
 	*p = (struct stuck_peek){ 0 };
-	if (!child_reads(pid, vcpu, run))
+	if (patient_read(read_page, &page, -1, run, sizeof(run), PATIENCE_MS) != sizeof(run))
 		return false;
 	p->reason = load_u32(run + RUN_REASON);
 	if (p->reason == EXIT_IO) {

@@ -4,10 +4,13 @@
 
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 
 #ifndef SYS_close_range
 #define SYS_close_range 436
@@ -181,6 +184,65 @@ ssize_t file_read_all(int dirfd, const char *path, size_t max, char **out)
 
 	*out = NULL;
 	return fd < 0 ? -errno : fd_read_all(fd, max, out);
+}
+
+#define PATIENCE_MORE_MS 200 /* for a child that no signal ends */
+
+static _Noreturn void patient_child(patient_fn *fn, const void *arg, const int keep[2], void *buf,
+				    size_t size, unsigned int ms)
+{
+	const struct itimerval t = { .it_value = { ms / 1000, (suseconds_t)(ms % 1000) * 1000 } };
+	sigset_t none;
+	ssize_t n;
+
+	sigemptyset(&none);
+	(void)signal(SIGALRM, SIG_DFL);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	/* Who waits for a lock of another's memory only hears deadly signals. */
+	if (setitimer(ITIMER_REAL, &t, NULL))
+		_exit(errno);
+	fds_keep(keep, 2);
+	n = fn(arg, buf, size);
+	if (n >= 0)
+		n = full_write(keep[0], buf, (size_t)n, NULL);
+	_exit((int)-n);
+}
+
+ssize_t patient_read(patient_fn *fn, const void *arg, int keep, void *buf, size_t size,
+		     unsigned int ms)
+{
+	_cleanup_close_ int in = -1;
+	struct pollfd p = { .events = POLLIN };
+	int fds[2], status = 0, ready;
+	ssize_t got = 1;
+	size_t n = 0;
+	pid_t child;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	in = p.fd = fds[0];
+	child = fork();
+	if (!child)
+		patient_child(fn, arg, (const int[]){ fds[1], keep }, buf, size, ms);
+	util_close_fd(&fds[1]);
+	if (child < 0)
+		return -errno;
+	while (got > 0 && n < size) {
+		ready = poll(&p, 1, (int)ms + PATIENCE_MORE_MS);
+		if (!ready) {
+			(void)waitpid(child, NULL, WNOHANG);
+			return -ETIMEDOUT;
+		}
+		got = ready > 0 ? read(in, (char *)buf + n, size - n) : -1;
+		n += (size_t)MAX(got, 0);
+		if (got < 0 && errno == EINTR)
+			got = 1;
+	}
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	if (WIFSIGNALED(status))
+		return WTERMSIG(status) == SIGALRM ? -ETIMEDOUT : -EIO;
+	return WEXITSTATUS(status) ? -WEXITSTATUS(status) : (ssize_t)n;
 }
 
 int file_open_regular(const char *path, bool own)

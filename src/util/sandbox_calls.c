@@ -12,6 +12,7 @@
 #include <asm/termbits.h> /* the size of its struct termios is part of TCGETS on some machines */
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -45,6 +46,9 @@
 	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | \
 	 CLONE_SETTLS | CLONE_PARENT_SETTID | CLONE_CHILD_CLEARTID | CLONE_DETACHED)
 
+/* ... and for a process of its own */
+#define FORK (CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD)
+
 /* What is not in `of` must be 0. */
 #define ONLY(of) (UINT32_MAX ^ (uint32_t)(of))
 
@@ -72,6 +76,7 @@ const struct sandbox_rule sandbox_rules[SANDBOX_RULES] = {
 					     { 2 | SANDBOX_HIGH, UINT32_MAX } } },
 	[SANDBOX_OWN_PID] = { .pid = SANDBOX_PID_OWN },	    /* abort(), and waking threads */
 	[SANDBOX_CHILD_PID] = { .pid = SANDBOX_PID_CHILD }, /* ending COMMAND */
+	[SANDBOX_FORK] = { .zero = { { 0, ONLY(FORK) } } },
 	[SANDBOX_THREAD] = { .zero = { { 0, ONLY(THREAD) } }, .required = CLONE_THREAD },
 };
 
@@ -229,8 +234,28 @@ const struct sandbox_call sandbox_watcher[] = {
 	END,
 };
 
-/* For looking at other processes: are two descriptors the same? */
-const struct sandbox_call sandbox_looker[] = { ANY(kcmp), END };
+/*
+ * For looking at other processes: are two descriptors the same? What their memory holds is read by
+ * children, which a timer ends.
+ */
+const struct sandbox_call sandbox_looker[] = {
+	ANY(kcmp),
+	ANY(pipe2),
+#ifdef KVMFT_SANITIZED
+	ANY(clone),
+#else
+	RULE(clone, FORK),
+#endif
+	ANY(set_robust_list),
+	ANY(setitimer),
+	ANY(ppoll),
+	ANY(wait4),
+#ifdef SYS_open
+	ANY(fork),
+	ANY(poll),
+#endif
+	END,
+};
 
 /* For talking to monitors through open sockets, and removing the note of what was switched on. */
 const struct sandbox_call sandbox_monitor[] = {

@@ -171,24 +171,45 @@ char *vm_proc_vmm(int procfd, uint32_t pid)
 	return slash;
 }
 
-ssize_t vm_proc_cmdline(int procfd, uint32_t pid, char **out)
-{
-	_cleanup_close_ int fd = -1;
-	ssize_t len;
-	char *buf;
+struct patient_file {
+	int procfd;
+	char path[PATH_SIZE];
+};
 
-	fd = openat(procfd, TEXTF("%u/cmdline", pid), O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
-	buf = malloc(VM_MAX_CMDLINE);
+static ssize_t patient_file(const void *arg, void *buf, size_t size)
+{
+	const struct patient_file *f = arg;
+	_cleanup_close_ int fd = openat(f->procfd, f->path, O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : full_pread(fd, buf, size, 0);
+}
+
+ssize_t vm_proc_memory(int procfd, uint32_t pid, const char *name, size_t max, unsigned int *left,
+		       char **out)
+{
+	const unsigned int ms = MAX(*left / 4, VM_PATIENCE_LEAST_MS);
+	struct patient_file f = { .procfd = procfd };
+	char *buf = malloc(max + 1);
+	ssize_t len;
+
 	if (!buf)
 		return -ENOMEM;
-	len = full_pread(fd, buf, VM_MAX_CMDLINE, 0);
-	if (len < 0)
+	snprintf(f.path, sizeof(f.path), "%u/%s", pid, name);
+	len = patient_read(patient_file, &f, procfd, buf, max, ms);
+	if (len == -ETIMEDOUT)
+		*left -= MIN(*left, ms);
+	if (len < 0) {
 		free(buf);
-	else
-		*out = buf;
+		return len == -ENOENT ? -ESRCH : len;
+	}
+	buf[len] = '\0';
+	*out = buf;
 	return len;
+}
+
+ssize_t vm_proc_cmdline(int procfd, uint32_t pid, unsigned int *left, char **out)
+{
+	return vm_proc_memory(procfd, pid, "cmdline", VM_MAX_CMDLINE, left, out);
 }
 
 /* "anon_inode:kvm-vm" or "anon_inode:kvm-vcpu:<N>" (virt/kvm/kvm_main.c). */

@@ -24,6 +24,7 @@ struct scan {
 	bool told; /* only what debugfs shows, if it does */
 	bool vcpu_dirs; /* debugfs shows vCPUs of a VM */
 	uint32_t only; /* VMs made by this thread; 0: all */
+	unsigned int patience; /* ms, see vm_proc_memory() */
 	struct vm_list *list;
 	struct vm_procs procs;
 };
@@ -461,9 +462,13 @@ static int identify(struct scan *s, struct vm *vm)
 				  sizeof(vm->starter)))
 			vm->parent = ppid;
 	}
-	len = vm_proc_cmdline(s->procfd, vm->pid, &args);
+	len = vm_proc_cmdline(s->procfd, vm->pid, &s->patience, &args);
 	if (len == -ENOMEM)
 		return -ENOMEM;
+	ret = len == -ETIMEDOUT ? vm_add_note(vm, "name unknown: process %u lets nobody read its "
+						  "command line", vm->pid) : 0;
+	if (ret)
+		return ret;
 	if (len > 0) {
 		ret = vm_cmdline_parse(args, (size_t)len, vm->vmm, &id);
 		if (ret)
@@ -530,6 +535,7 @@ static int scan(const struct vm_roots *roots, bool told, uint32_t only, struct v
 		.kvmfd = -1,
 		.told = told,
 		.only = only,
+		.patience = VM_PATIENCE_MS,
 	};
 	int ret;
 

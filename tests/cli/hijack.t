@@ -122,6 +122,11 @@ only look <<-END
 	others' instance: read
 	own instance: read
 	kcmp
+	a process
+	clone
+	fork
+	pipe2
+	setitimer
 END
 # Reads, and removes what is left in tracefs and beside the capture.
 only watch <<-END

@@ -239,4 +239,22 @@ rm "$tmp/root/trace-events-all"
 mkfifo "$tmp/root/trace-events-all"
 with_binary "$tmp/root/qemu"
 is "$([ "$rc" != 124 ] && echo yes)" yes "... nor is a FIFO waited for"
+# ---- a VMM holds the lock of its memory: whoever reads its command line waits as long as it likes ----
+
+mkdir "$tmp/fuse"
+if [ -z "$have_vm" ] || [ ! -c /dev/fuse ]; then
+	skip "a VMM that locks its memory" "no /dev/kvm, or no /dev/fuse"
+	finish
+fi
+again
+start held FAKE_VM=1 FAKE_HOLD="$tmp/fuse" "$qemu" -name guest=evil
+timeout 1 cat "/proc/$pid/cmdline" >/dev/null
+is "$?" 124 "a locked memory: its command line cannot be read"
+run timeout 12 "$kvmft" list
+status_is 0 "... its VM is listed"
+out_has "name unknown: process $pid lets nobody read its command line" "... without a name, and why"
+run timeout 12 "$kvmft" qemu events --vm "$pid"
+status_is 1 "... and none of its monitors is looked for"
+err_has "cannot read the command line of process $pid" "... with the reason"
+again
 finish

@@ -6,6 +6,8 @@
  *
  *   FAKE_VM=1          makes a KVM VM and holds it
  *   FAKE_LISTEN=PATH   listens there, '@' in front: an abstract name
+ *   FAKE_HOLD=DIR      holds the lock of its memory for HOLD_S: in a file system that it mounts on DIR a
+ *                      mapped page is never written back, and another mapping takes its place
  *   FAKE_HAND=1        a child goes on with that socket as descriptor 7, and the starter becomes `sleep`
  *   FAKE_UID=N         becomes that user, for good
  *   FAKE_EUID=N        only for now: root stays its saved user
@@ -14,23 +16,32 @@
  *
  * Then it prints "ready", answers every client as QMP does, and prints what clients send.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/fuse.h>
 #include <linux/kvm.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-#define HANDED 7
-#define HELD   64
-#define LIFE_S 120
+#define HANDED	  7
+#define HELD	  64
+#define HELD_SIZE 4096
+#define LIFE_S	  120
+#define HOLD_S	  15 /* ps(1) waits as well */
 
 static void die(const char *what)
 {
@@ -94,6 +105,86 @@ static void make_vm(void)
 	close(kvm);
 }
 
+static void fuse_answer(int fd, uint64_t to, int error, const void *p, size_t n)
+{
+	struct fuse_out_header h = { .len = (uint32_t)(sizeof(h) + n),
+				     .error = -error,
+				     .unique = to };
+	const struct iovec v[] = { { &h, sizeof(h) }, { (void *)p, n } };
+
+	if (writev(fd, v, 2) < 0)
+		exit(1);
+}
+
+/* One file; what is written to it gets no answer. */
+static void fuse_serve(int fd)
+{
+	static char buf[1 << 20];
+	const struct fuse_in_header *in = (const void *)buf;
+	const struct fuse_attr attr = {
+		.ino = 2, .size = HELD_SIZE, .mode = S_IFREG | 0600, .nlink = 1
+	};
+	const struct fuse_init_out init = {
+		.major = 7, .minor = 31, .max_write = 4096, .flags = FUSE_WRITEBACK_CACHE
+	};
+	const struct fuse_entry_out entry = {
+		.nodeid = 2, .attr = attr, .entry_valid = 99, .attr_valid = 99
+	};
+	const struct fuse_attr_out attributes = { .attr_valid = 99, .attr = attr };
+	const struct fuse_open_out opened = { .fh = 1 };
+	static const char zeros[HELD_SIZE];
+
+	while (read(fd, buf, sizeof(buf)) > 0)
+		switch (in->opcode) {
+		case FUSE_INIT: fuse_answer(fd, in->unique, 0, &init, sizeof(init)); break;
+		case FUSE_LOOKUP: fuse_answer(fd, in->unique, 0, &entry, sizeof(entry)); break;
+		case FUSE_GETATTR:
+			fuse_answer(fd, in->unique, 0, &attributes, sizeof(attributes));
+			break;
+		case FUSE_OPEN: fuse_answer(fd, in->unique, 0, &opened, sizeof(opened)); break;
+		case FUSE_READ: fuse_answer(fd, in->unique, 0, zeros, sizeof(zeros)); break;
+		case FUSE_WRITE:
+		case FUSE_FORGET:
+		case FUSE_INTERRUPT: break;
+		default: fuse_answer(fd, in->unique, ENOSYS, NULL, 0);
+		}
+	exit(0);
+}
+
+static void *hold(void *at)
+{
+	return mmap(at, HELD_SIZE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+}
+
+static void hold_memory(const char *dir)
+{
+	int fd = open("/dev/fuse", O_RDWR), file;
+	char options[64], path[512];
+	pthread_t thread;
+	pid_t server;
+	void *at;
+
+	snprintf(options, sizeof(options), "fd=%d,rootmode=40000,user_id=0,group_id=0", fd);
+	if (mount("fakevmm", dir, "fuse", 0, options))
+		die("mount");
+	server = fork();
+	if (!server) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		alarm(HOLD_S);
+		fuse_serve(fd);
+	}
+	close(fd);
+	snprintf(path, sizeof(path), "%s/file", dir);
+	file = open(path, O_RDWR);
+	at = mmap(NULL, HELD_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+	if (server < 0 || at == MAP_FAILED || umount2(dir, MNT_DETACH))
+		die("a mapped file");
+	*(char *)at = 1;
+	if (pthread_create(&thread, NULL, hold, at))
+		die("a thread");
+	usleep(100000);
+}
+
 /* a_one is in the state that was set, b_two is enabled. */
 static int answer(int fd, const char *line, int *on)
 {
@@ -152,6 +243,8 @@ int main(void)
 		become(uid ? uid : euid, !uid);
 	if (later)
 		fd = listen_at(later);
+	if (getenv("FAKE_HOLD"))
+		hold_memory(getenv("FAKE_HOLD"));
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);
 	for (;;) {
