@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 
 #include "kvmft/kernel.h"
@@ -51,17 +52,34 @@ static bool is_record(uint32_t pid, struct sbuf *words, bool *flight)
 	return record;
 }
 
-/* Of a session each recorder has an instance, and passes on what it is told: who is above them. */
-static uint32_t session_of(int proc, uint32_t pid)
+static bool same_program(uint32_t a, uint32_t b)
 {
-	uint32_t top = pid;
+	struct stat st[2];
+	char path[64];
+
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "/proc/%" PRIu32 "/exe", i ? b : a);
+		if (stat(path, &st[i]))
+			return false;
+	}
+	return st[0].st_dev == st[1].st_dev && st[0].st_ino == st[1].st_ino;
+}
+
+/*
+ * Of a session each recorder has an instance, and passes on what it is told: who is above them. A
+ * script with the word in its arguments is none.
+ */
+static uint32_t session_of(int proc, const uint32_t recorder)
+{
+	uint32_t pid = recorder, top = pid;
 	uint64_t start;
 	bool flight;
 
 	while (!vm_proc_stat(proc, pid, &pid, &start) && pid > 1) {
 		_cleanup_(sbuf_free) struct sbuf words = { 0 };
 
-		top = is_record(pid, &words, &flight) ? pid : top;
+		if (same_program(pid, recorder) && is_record(pid, &words, &flight))
+			top = pid;
 	}
 	return top;
 }

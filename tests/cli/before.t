@@ -4,6 +4,9 @@
 #
 # record --before: the ring of a flight recorder reaches back as far as requested, or it is reported that it does not.
 
+# The word `record` in the arguments of a script makes no session of what it starts.
+[ "$1" = record ] || exec sh "$0" record
+
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/vmlib.sh"
 
