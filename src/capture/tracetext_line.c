@@ -155,7 +155,7 @@ static bool is_event_name(const char *s, size_t n)
 	for (size_t i = 0; i < n; i++)
 		if (!isalnum((unsigned char)s[i]) && !strchr("_-.", s[i]))
 			return false;
-	return n > 0 && n < 128 && !isdigit((unsigned char)s[0]);
+	return n > 0 && n < 128 && !isdigit((unsigned char)s[0]) && s[0] != '.';
 }
 
 /* "sys:name: text", "name: text"; of a syscall "sys_name(...)", "sys_name -> ...". */

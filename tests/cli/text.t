@@ -321,6 +321,8 @@ hostile()
 good=' a-1 [0] 1.000001: kvm_entry: vcpu 0'
 { echo "$good"; printf ' a-1 [0] 1.0000\0002: kvm_entry: \033[31mvcpu 0\n'; } >"$tmp/in"
 hostile "NUL and escapes" 'host: 1 events' <"$tmp/in"
+printf '%s\n' "$good" ' a-1 [0] 1.000002: .: x' ' a-1 [0] 1.000003: ..: x' >"$tmp/in"
+hostile "events called . and .." 'host: 1 events' <"$tmp/in"
 { echo "$good"; head -c 3000000 /dev/zero | tr '\0' x; } >"$tmp/in"
 hostile "an endless line" 'a line of more than 65536 bytes' <"$tmp/in"
 printf '%s\n' "$good" ' a-1 [18446744073709551616] 1.000002: kvm_entry: vcpu 0' ' a-1 [4294967295] 1.000002: kvm_entry: vcpu 0' >"$tmp/in"
