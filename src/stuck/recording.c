@@ -46,11 +46,10 @@ static int clock_of(struct stuck *s)
 	struct tsc_rate rate = {
 		.source = TSC_RATE_GIVEN, .khz = khz, .min = khz, .max = khz
 	};
-	int ret;
+	int ret = s->c->khz.set ? 0 : tsc_rate_find(c, s->ev.fmt, NULL, 0, &rate);
 
-	if (!s->c->khz.set)
-		tsc_rate_find(c, s->ev.fmt, NULL, 0, &rate);
-	ret = tsc_rate_use(c, &rate);
+	if (!ret)
+		tsc_rate_use(c, &rate);
 	r->mul = r->div = 1;
 	if (ret || clock_trace_is_ns(c->clock ?: "local"))
 		return ret;

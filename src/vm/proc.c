@@ -173,7 +173,7 @@ char *vm_proc_vmm(int procfd, uint32_t pid)
 
 struct patient_file {
 	int procfd;
-	char path[PATH_SIZE];
+	char path[64];
 };
 
 static ssize_t patient_file(const void *arg, void *buf, size_t size)
