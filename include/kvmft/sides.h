@@ -54,6 +54,9 @@ struct sides_config {
 int sides_record(const struct sides_config *s, struct record_config *host, char **argv,
 		 note_fn *note, struct kvmft_err *err) __must_check;
 
+/* A name for a session that is not to be kept, and its removal. */
+int sides_temp_name(char *path, size_t size, struct kvmft_err *err) __must_check;
+void sides_temp_remove(const char *path);
 /*
  * Removes sessions in memory of processes that are gone (dry_run: only reports them), with a line
  * for each in text. Returns how many.

@@ -279,15 +279,18 @@ static struct cap_vcpu *vcpu_new(struct capture *c, struct cap_vm *vm, uint32_t 
 
 /*
  * The values read when the capture ended, in the last entry of that vCPU. A vCPU without one
- * appeared during the capture: its entry has no beginning.
+ * appeared during the capture, and one that another thread ran by then has one more: such an entry
+ * has no beginning.
  */
 static int vcpu_end(struct capture *c, struct cap_vm *vm, uint32_t id, const struct meta_rec *rec)
 {
 	struct cap_vcpu *v = vcpu_last(c, vm, id);
+	int32_t tid = 0;
 
+	meta_get_s32(rec, "tid", &tid);
 	if (v && !v->tid)
-		meta_get_s32(rec, "tid", &v->tid);
-	if (!v) {
+		v->tid = tid;
+	if (!v || (tid > 0 && tid != v->tid)) {
 		v = vcpu_new(c, vm, id, rec);
 		if (!v)
 			return vm->nvcpu < CAP_MAX_VCPUS ? -ENOMEM : 0;

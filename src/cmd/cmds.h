@@ -49,4 +49,7 @@ extern unsigned int (*const reset_sessions)(bool dry_run, struct sbuf *text);
 extern int (*const record_sides)(const struct sides_config *s, struct record_config *host,
 				 char **argv, note_fn *note, struct kvmft_err *err);
 
+/* `kvmft check --prove`: an exit code, or -errno with err; NULL: the small build. */
+extern int (*const check_prove)(bool as_json, const char *output, struct kvmft_err *err);
+
 #endif

@@ -18,3 +18,5 @@ unsigned int (*const reset_sessions)(bool, struct sbuf *) = NULL;
 
 int (*const record_sides)(const struct sides_config *, struct record_config *, char **, note_fn *,
 			  struct kvmft_err *) = NULL;
+
+int (*const check_prove)(bool, const char *, struct kvmft_err *) = NULL;

@@ -409,7 +409,7 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 	if (swept)
 		note("removed %u session(s) in memory that a killed kvmft had left", swept);
 	if (c->temp)
-		ret = side_temp_name(temp, sizeof(temp), err);
+		ret = sides_temp_name(temp, sizeof(temp), err);
 	host->output = c->temp ? temp : host->output;
 	ret = ret ?: begin(&x);
 	if (ret) {

@@ -149,8 +149,6 @@ void side_specs_free(struct side_spec *spec, size_t n);
  */
 int side_split(const char *text, const char *what, struct remote_words *w,
 	       struct kvmft_err *err) __must_check;
-/* A name for a session that is not to be kept. */
-int side_temp_name(char *path, size_t size, struct kvmft_err *err) __must_check;
 
 /* The session's directory, and the file in it that says what belongs together. */
 int sides_make_dir(struct sides *x) __must_check;

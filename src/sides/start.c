@@ -220,7 +220,7 @@ static int open_dir(int at, const char *name)
 	return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
 
-int side_temp_name(char *path, size_t size, struct kvmft_err *err)
+int sides_temp_name(char *path, size_t size, struct kvmft_err *err)
 {
 	struct kowner me;
 	char name[64];
@@ -261,6 +261,11 @@ static int remove_session(int at, const char *name)
 	}
 	closedir(d);
 	return unlinkat(at, name, AT_REMOVEDIR) ? -errno : 0;
+}
+
+void sides_temp_remove(const char *path)
+{
+	(void)!remove_session(AT_FDCWD, path);
 }
 
 unsigned int sides_temp_sweep(bool dry_run, struct sbuf *text)

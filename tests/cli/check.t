@@ -35,6 +35,10 @@ run "$kvmft" check --host --guest
 status_is 2 "host and guest at once"
 run "$kvmft" check --format xml
 status_is 2 "unknown format"
+run "$kvmft" check --prove --guest
+status_is 2 "--prove of one side"
+run "$kvmft" check -o "$tmp/kept"
+status_is 2 "-o without --prove"
 
 # ---- not root ----
 
@@ -137,6 +141,23 @@ if [ -d "$fs/instances" ]; then
 	fi
 else
 	skip "as tracefs is" "tracefs is not mounted"
+fi
+
+# ---- the proof ----
+
+# Whether it is right is tests/vm/prove.t's; here it must not call anything wrong, and leave nothing.
+if [ -e /dev/kvm ] && [ -d "$fs/instances" ]; then
+	run timeout 300 "$kvmft" check --prove -o "$tmp/kept"
+	case $rc in
+	0 | 3) out_has '^alignment    aligned ' "--prove: aligned" ;;
+	*) status_is 4 "--prove: this KVM cannot be tried" && err_has '^kvmft check: .*(KVM|guest)' "... and why" ;;
+	esac
+	ok "... the recording is kept" [ -s "$tmp/kept/host/meta" ]
+	run "$kvmft" check --prove -o "$tmp/kept"
+	status_is 1 "... and not written over"
+	err_has "cannot make the directory $tmp/kept: File exists" "... as it says"
+else
+	skip "--prove" "no /dev/kvm, or no tracefs"
 fi
 
 # ---- elsewhere ----

@@ -119,6 +119,16 @@ report nobody
 status_is 4 "events of thread -1 and 0: of no vCPU"
 err_one_line "events of thread -1 and 0"
 
+# ---- a vCPU that another thread ran at the end than at the beginning ----
+
+printf '%s\n' 'meta vm id=10-5 pid=10 fd=5 name=one' 'meta vcpu vm=10-5 id=0 tid=10' \
+	'meta vm id=10-6 pid=10 fd=6 name=two' 'meta vcpu vm=10-6 id=0 tid=12' 'meta task tid=11 tgid=10 comm=x' \
+	'meta vcpu vm=10-5 id=0 tid=11 at=end' '0 1000 11 kvm_exit exit_reason=12 isa=1 vcpu_id=0' \
+	'0 2000 11 kvm_entry vcpu_id=0' >"$tmp/threads.txt"
+ok "another thread at the end: compiled" "$mkcap" --capture "$tmp/threads" "$tmp/threads.txt"
+report threads --vm one --per all --format csv
+is "$(sed 1d "$out" | cut -d, -f 3,4)" "HLT,1" "... its exits are the VM's"
+
 # ---- a window of time ----
 
 report basic --from 3us --to 10us --per all --format csv

@@ -1,0 +1,7 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
+#
+# prove.t on an Intel host, which scales the second guest's TSC.
+
+RIG_OPTIONS="--cpu intel --vcpus 2" exec sh "$(dirname "$0")/prove.t"
