@@ -221,20 +221,20 @@ static int offset_change(struct vcpu *v)
 {
 	struct truth_vcpu *t = v->truth;
 	uint64_t ahead = v->vm->truth->khz * 10000;
-	struct {
-		struct kvm_msrs head;
-		struct kvm_msr_entry entry;
-	} m = { .head.nmsrs = 1, .entry.index = MSR_TSC };
+	uint64_t room[(sizeof(struct kvm_msrs) + sizeof(struct kvm_msr_entry)) / 8] = { 0 };
+	struct kvm_msrs *m = (struct kvm_msrs *)room;
 
 	t->changed = true;
 	if (t->has_offset) {
 		t->offset[1] = t->offset[0] + ahead;
 		return offset_attr(v, KVM_SET_DEVICE_ATTR, 1) ? fails(v->vm->all, "TSC offset") : 0;
 	}
-	if (ioctl(v->fd, KVM_GET_MSRS, &m) != 1)
+	m->nmsrs = 1;
+	m->entries[0].index = MSR_TSC;
+	if (ioctl(v->fd, KVM_GET_MSRS, m) != 1)
 		return fails(v->vm->all, "KVM_GET_MSRS");
-	m.entry.data += ahead;
-	return ioctl(v->fd, KVM_SET_MSRS, &m) != 1 ? fails(v->vm->all, "KVM_SET_MSRS") : 0;
+	m->entries[0].data += ahead;
+	return ioctl(v->fd, KVM_SET_MSRS, m) != 1 ? fails(v->vm->all, "KVM_SET_MSRS") : 0;
 }
 
 /*

@@ -240,18 +240,18 @@ const struct sandbox_call sandbox_watcher[] = {
  */
 const struct sandbox_call sandbox_looker[] = {
 	ANY(kcmp),
-	ANY(pipe2),
-#ifdef KVMFT_SANITIZED
-	ANY(clone),
-#else
-	RULE(clone, FORK),
-#endif
-	ANY(set_robust_list),
 	ANY(setitimer),
 	ANY(ppoll),
+#ifndef KVMFT_SANITIZED /* then any may make processes */
+	RULE(clone, FORK),
+	ANY(set_robust_list),
 	ANY(wait4),
-#ifdef SYS_open
+	ANY(pipe2),
+#ifdef SYS_fork
 	ANY(fork),
+#endif
+#endif
+#ifdef SYS_open
 	ANY(poll),
 #endif
 	END,

@@ -99,10 +99,13 @@ is "$(head -n 1 "$out")" "vm,vcpu,event,samples,samples_pct,time_pct,min_cycles,
 out_has '^one,,HLT,2,25.00,63.81,1700,5000,3350,' "... which are right"
 run "$kvmft" report -i "$tmp/none" --format json
 out_has '"unit":"cycles".*"total_cycles":' "... in the JSON"
-run "$kvmft" report -i "$tmp/none" --from 1
-status_is 4 "report --from needs one"
-err_has "give it with --tsc-khz" "... and names the remedy"
-err_one_line "report --from"
+run "$kvmft" report -i "$tmp/none" --from 1 --per all --format csv
+status_is 0 "report --from without a frequency: in cycles"
+cp "$out" "$tmp/whole"
+run "$kvmft" report -i "$tmp/none" --per all --format csv
+is "$(cat "$out")" "$(cat "$tmp/whole")" "... all of it since the first cycle"
+run "$kvmft" report -i "$tmp/none" --from 1s
+status_is 2 "report --from of a time needs one"
 run "$kvmft" latency irq --all "$tmp/none" "$tmp/mute=one"
 status_is 0 "latency without a frequency"
 out_has '^Interrupt +Stage +Count +Sum Mcyc +Min cyc +Avg cyc' "... has cycles"
