@@ -150,7 +150,7 @@ static int run_both(struct parts *x)
 	end = child_end(&recorder);
 	if (!ret && !failed && end != 0 && end != 3)
 		ret = err_set(x->err, EIO, "kvmft record failed");
-	if (ret || failed)
+	if ((ret || failed) && guest.pid > 0)
 		kill(guest.pid, SIGKILL);
 	child_end(&guest);
 	if (ret || !failed)
