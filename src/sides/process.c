@@ -314,8 +314,13 @@ void side_close(struct side *s)
 	util_close_fd(&s->words);
 	reap(&s->transport, &s->status);
 	util_close_fd(&s->from);
-	/* After an error it may not be done, and its sender may send without end. */
-	if (s->teller > 0)
+	/*
+	 * After an error it may not be done, and its sender may send without end. A recorder has to
+	 * undo what it changed, so that it is waited for.
+	 */
+	if (s->teller > 0 && s->spec)
+		end_soon(s->teller);
+	else if (s->teller > 0)
 		kill(s->teller, SIGTERM);
 	reap(&s->teller, &status);
 	sbuf_free(&s->line);

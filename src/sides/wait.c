@@ -134,7 +134,8 @@ static int take_news(struct sides *x, struct side *s, const struct stream_news *
 		fired(x, s);
 	if (n->written != s->news.written)
 		s->owes = false;
-	if (n->bytes != s->news.bytes)
+	/* What its command left behind may send without end: that is no life of one given up. */
+	if (n->bytes != s->news.bytes && !s->killed)
 		s->since = util_now_ns();
 	if (n->quiet && !s->stalled && s->live && s->state != SIDE_STOPPING)
 		x->note("%s: nothing has come from there for 5 s: is the guest paused, the link "

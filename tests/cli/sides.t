@@ -225,9 +225,14 @@ fcntl(\$w, F_SETFL, O_WRONLY | O_NONBLOCK);
 system("$tools/mkstream", "capture $tmp/made");
 sleep(1) until system("$tools/mkstream", "frame 7 0 0 -");
 EOF
-chmod +x "$tmp/bin/storm" "$tmp/bin/deaf"
-sides --guest "g1=$tmp/bin/storm" --guest "g2=$tmp/bin/deaf" --guest-timeout 400ms -d 2s
-status_is 3 "guests that fire, or go on, without end, and one that takes no orders: exit 3"
+cat >"$tmp/bin/detached" <<EOF
+#!/bin/sh
+setsid "$tmp/bin/storm" &
+exec sleep 1000
+EOF
+chmod +x "$tmp/bin/storm" "$tmp/bin/deaf" "$tmp/bin/detached"
+sides --guest "g1=$tmp/bin/storm" --guest "g2=$tmp/bin/deaf" --guest "g3=$tmp/bin/detached" --guest-timeout 400ms -d 2s
+status_is 3 "guests that fire, or go on, without end, one beside its command, and one that takes no orders: exit 3"
 ok "... the others are told once a second" \
 	test "$(grep -c 'g1: its flight recorder was triggered' "$err")" -lt 10
 err_has 'g1: was told to end and goes on sending .--guest-timeout allows more time.: it is given up' "... is reported"
