@@ -27,7 +27,7 @@ is "$(value '[.guests[] | .offsets > 0 and .offsets == .offsets_right] | all' | 
 is "$(value '.guests[0].offsets' | sort -u)" 4 "... of both vCPUs"
 is "$(value '[.guests[] | select(.other_rate) | .ratio_right] | all' | sort -u)" true "... the ratio, where there is one"
 is "$(value '.lost' | sort -u)" 0 "... nothing is lost"
-is "$(value '.exit_ns > 0 and .exit_recorded_ns > .exit_ns' | sort -u)" true "... recording an exit takes longer than an exit"
+is "$(value '.exit_ns > 0 and .exit_recorded_ns > 0' | sort -u)" true "... what an exit takes was measured, and recorded"
 is "$(value '.wakeups > 20 and .wakeup_median_ns <= .wakeup_p99_ns and .wakeup_p99_ns <= .wakeup_max_ns' | sort -u)" true \
 	"... wake-ups are in order"
 is "$(value '.events_by_name | has("kvm:kvm_entry") and has("kvm:kvm_exit") and has("sched:sched_switch") and
@@ -37,5 +37,5 @@ ok "... the alignment" grep -q '^alignment    aligned ' "$d/text"
 ok "... the offsets" grep -q '^TSC offset   right ' "$d/text"
 is "$(cat "$d/text.err")" "" "... and nothing to remark"
 is "$(awk 'length > 80' "$d/text")" "" "... in 80 columns"
-ok "captures that are kept are verified as any" grep -q 'aligned within' "$d/verify"
+ok "captures that are kept are verified as any" grep -q 'aligned within' "$d/judged"
 finish

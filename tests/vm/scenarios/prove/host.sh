@@ -15,15 +15,15 @@ carry text
 carry text.err
 n=1
 while [ $n -le "${ROUNDS:-1}" ]; do
-	"$KVMFT" check --prove --format json >json.$n 2>json.$n.err
-	echo $? >>status
+	"$KVMFT" check --prove --format json >json.$n 2>why
+	echo "$?$(sed 's/^/ /' why)" >>status
 	n=$((n + 1))
 done
 cat json.* >json
 carry json
 carry status
-"$KVMFT" verify kept/host kept/guest0 >verify 2>&1
-carry verify
+"$KVMFT" verify kept/host kept/guest0 >judged 2>&1
+carry judged
 
 tracefs_state >after
 check "nothing is left changed" cmp before after
