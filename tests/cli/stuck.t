@@ -252,6 +252,17 @@ err_has "$vm is stuck: stopped" "... and how"
 out_has '"verdict":"stuck"' "... its command gets the answer"
 kill -CONT "$vm"
 ends
+cat >"$tmp/says" <<'EOF'
+#!/bin/sh
+cat <<'END'
+[{"vm":"v","verdict":"stuck","vcpus":[{"class":"vmm","why":"in \"a\", \\[{b"},{"class":"halted","why":"c"}]}]
+END
+EOF
+chmod +x "$tmp/says"
+run env KVMFT="$tmp/says" ONCE=1 "$top/contrib/watchdog/kvmft-watchdog" v
+is "$(cat "$err")" 'v is stuck: vmm halted 
+v: in "a", \[{b
+v: c' "the watchdog and an answer with quotes"
 
 start --code b800208ed8a20000ebfb
 hangs "a loop on MMIO" exit-loop stuck 'write to MMIO 0x20000'
