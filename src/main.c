@@ -19,7 +19,7 @@ static void print_usage(FILE *f)
 {
 	fputs("usage: kvmft [-v | --verbose] COMMAND [OPTIONS] [ARGUMENTS]\n"
 	      "       kvmft help [COMMAND] | --help | --version\n\n"
-	      "kvmft shows what a KVM host and its guests did on one time line (ftrace only).\n\n"
+	      "kvmft shows what a KVM host and its guests did on one timeline (ftrace only).\n\n"
 	      "commands:\n",
 	      f);
 	for (const struct cmd *const *c = kvmft_cmds; *c; c++)

@@ -85,12 +85,19 @@ struct lat_desc {
 	 * alignment.
 	 */
 	uint32_t crosses;
-	const char *cause[LAT_CAUSES]; /* [0] = none in particular */
+	/*
+	 * Causes ([0] = none in particular) and what was counted, matched or not: "KEY: text", or one
+	 * word that is both. Keys are those of JSON, and never change.
+	 */
+	const char *const *cause;      /* LAT_CAUSES */
 	bool cause_is_stage;	       /* the stage of that number took most of it */
 	uint32_t cause_untold;	       /* the one that stands for those without their evidence */
-	const char *count[LAT_COUNTS]; /* what was counted, matched or not */
+	const char *count[LAT_COUNTS];
 	bool in_order;		       /* its groups keep the order in which they came */
 };
+
+/* The text of a cause or count, for people; its key are the characters before ':'. */
+const char *lat_word_text(const char *word);
 
 /* The analysis that a table belongs to. */
 enum lat_kind lat_table_kind(enum lat_table_id id);

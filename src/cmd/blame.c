@@ -65,7 +65,7 @@ static const struct opt blame_options[] = {
 	OPTION_CHOICE(0, "clock", struct blame_opts_given, clock, "CLOCK", out_clock_names,
 		      "clock of all times (default: ns since the recording began)"),
 	OPTION('C', "context", OPT_U64, struct blame_opts_given, context, "N",
-	       "show the time line of each, with N lines before and after"),
+	       "show the timeline of each, with N lines before and after"),
 	OPTION_LISTED(0, "format", OPT_WORD, struct blame_opts_given, format, "FORMAT", cli_formats,
 		      "how to print (default: text)"),
 	OPTION('o', "output", OPT_STR, struct blame_opts_given, file.path, "OUT",
@@ -128,7 +128,7 @@ static int blame_check(struct blame_cmd *m)
 	if (o->context.v > CONTEXT_MAX)
 		return err_usage(m->err, "--context: %u at most", CONTEXT_MAX);
 	if (o->context.set && (m->v.by >= BLAME_BY_CAUSE || (o->format && !strcmp(o->format, "csv"))))
-		return err_usage(m->err, "--context: neither csv nor tables of --by have time lines");
+		return err_usage(m->err, "--context: neither csv nor tables of --by have timelines");
 	m->b.o.top = o->top.set ? o->top.v : m->v.by >= BLAME_BY_CAUSE ? BLAME_TOP_MAX : TOP;
 	m->b.o.from_marker = o->from_marker;
 	m->b.o.to_marker = o->to_marker;

@@ -133,7 +133,7 @@ static int export_open(struct pairing *p, const struct export_opts *o, int argc,
 	return rate_of_pairing(p, &o->khz, o->quiet, sink_cycles(o->to, o->clock), cli_note, err);
 }
 
-/* The time line begins again, with what is wanted of it. */
+/* The timeline begins again, with what is wanted of it. */
 static int export_window(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
 {
 	struct out_clock clock;
@@ -174,7 +174,7 @@ static int export_events(struct pairing *p, struct sink *s, const struct out_for
 	return ret;
 }
 
-/* One time line of all captures. */
+/* One timeline of all captures. */
 static int export_lines(struct pairing *p, const struct export_opts *o, bool *whole,
 			struct kvmft_err *err)
 {
@@ -457,7 +457,7 @@ const struct cmd cmd_export = {
 	.description =
 		"Writes INPUT for trace-cmd and KernelShark, for sqlite3, as JSON lines, or for\n"
 		"ui.perfetto.dev.\n"
-		"With captures of its guests, INPUT is the host's: the other formats get one time line\n"
+		"With captures of its guests, INPUT is the host's: the other formats get one timeline\n"
 		"of all, and OUT.dat gets files OUT-NAME.dat of the guests beside it, on the host's time.",
 	.examples =
 		"  kvmft export -i host -o trace.dat\n"

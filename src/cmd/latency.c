@@ -46,7 +46,7 @@ static const struct opt latency_options[] = {
 	OPTION(0, "host", OPT_LIST, struct latency_opts, host, "HOST2",
 	       "mem: the host that the VM moved to; may be repeated, in that order"),
 	OPTION('C', "context", OPT_U64, struct latency_opts, context, "N",
-	       "show N lines of the time line before and after each of the worst (default: 3)"),
+	       "show N lines of the timeline before and after each of the worst (default: 3)"),
 	OPTION_NAMED(0, "format", OPT_WORD, struct latency_opts, format, "FORMAT", lat_format_name,
 		     "how to print (default: text); html: a page to look at"),
 	OPTION('o', "output", OPT_STR, struct latency_opts, file.path, "OUT",
@@ -62,7 +62,7 @@ static const struct opt latency_options[] = {
 	OPTION(0, "force", OPT_FLAG, struct latency_opts, file.force, NULL,
 	       "replace an existing OUT"),
 	OPTION(0, "all", OPT_FLAG, struct latency_opts, all, NULL,
-	       "text: each group with its stages, distributions, and the time line\n"
+	       "text: each group with its stages, distributions, and the timeline\n"
 	       "around the worst"),
 	PAGE_OPTIONS(struct latency_opts, file.page_opts),
 	OPTION('q', "quiet", OPT_FLAG, struct latency_opts, quiet, NULL,
@@ -192,7 +192,7 @@ static int no_result(const struct latency *m)
 }
 
 /*
- * The time line of all captures and traces, started; a second one has the TSC's frequency from the
+ * The timeline of all captures and traces, started; a second one has the TSC's frequency from the
  * first.
  */
 static int latency_pair(struct latency *m, int argc, char **argv, struct pairing *p,
@@ -289,7 +289,7 @@ static int latency_stories(const struct latency *m, struct lat_view *v)
 	return ret;
 }
 
-/* The time line of the results is not needed any more. */
+/* The timeline of the results is not needed any more. */
 static int latency_spikes(struct latency *m, const struct out_clock *clock)
 {
 	uint64_t from, to;

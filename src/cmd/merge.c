@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* merge.c: `kvmft merge HOST GUEST[=SEL]...`, one aligned time line and its proof. */
+/* merge.c: `kvmft merge HOST GUEST[=SEL]...`, one aligned timeline and its proof. */
 #include "blaming.h"
 #include "captures.h"
 #include "cmds.h"
@@ -17,7 +17,7 @@
 
 #include <signal.h>
 
-/* The options that select a part of the time line. */
+/* The options that select a part of the timeline. */
 struct merge_pick_opts {
 	struct str_list event, grep, side, vcpu;
 	struct opt_u64 context;
@@ -220,7 +220,7 @@ static const struct opt merge_options[] = {
 	OPTION_CHOICE(0, "clock", struct merge_opts, clock, "CLOCK", out_clock_names,
 		      "clock of all rows (default: ns since the recording began)"),
 	OPTION('o', "output", OPT_STR, struct merge_opts, file.path, "OUT",
-	       "write the time line to this new file (default: standard output)"),
+	       "write the timeline to this new file (default: standard output)"),
 	OPTION_NAMED(0, "format", OPT_WORD, struct merge_opts, format, "FORMAT", out_format_name,
 		     "how to write it (default: text); json: an object per line; perfetto: for\n"
 		     "ui.perfetto.dev; html: a page to look at; folded: stacks for flame graphs"),
@@ -571,7 +571,7 @@ static int summary_pick(const struct merge *m)
 	return pick_any(m->pick) ? 0 : err_set(m->err, ENODATA, "nothing matched");
 }
 
-/* Options that need a host's time line. */
+/* Options that need a host's timeline. */
 static const char *needs_host(const struct merge_opts *o)
 {
 	const struct {
@@ -815,7 +815,7 @@ static int merge_release(void *opts)
 
 const struct cmd cmd_merge = {
 	.name = "merge",
-	.summary = "one aligned time line from a host capture and guest captures",
+	.summary = "one aligned timeline from a host capture and guest captures",
 	.args = "[HOST [GUEST[=SEL]]...]",
 	.description =
 		"HOST and GUEST are captures of `kvmft record`, trace.dat, perf.data or text. A guest is\n"

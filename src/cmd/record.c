@@ -95,7 +95,8 @@ static const struct opt record_options[] = {
 	OPTION(0, "guest-events", OPT_EVENTS, struct record_options, sides.events, "EVENT[/FILTER/]",
 	       "events to record in guests, as -e does"),
 	OPTION(0, "guest-command", OPT_STR, struct record_options, sides.command, "COMMAND",
-	       "run this in guests once all sides record; its end in all ends the recording"),
+	       "run this in guests once all sides record; the recording ends\n"
+	       "when it has ended in all"),
 	SIDES_OPTIONS(struct record_options, sides),
 	OPTION(0, "blame", OPT_FLAG, struct record_options, blame, NULL,
 	       "flight recorder, with --guest: when all sides have written out their rings, print\n"

@@ -60,7 +60,7 @@ static const struct opt trace_options[] = {
 	OPTION('b', "buffer-size", OPT_SIZE, struct trace_opts, c.buffer, "SIZE",
 	       "kernel ring per CPU (default: 4M, less when memory is short)"),
 	OPTION(0, "guest", OPT_LIST, struct trace_opts, sides.guests, "NAME[=COMMAND]",
-	       "trace this guest, too, as kvmft record does: both sides on one time line"),
+	       "trace this guest, too, as kvmft record does: both sides on one timeline"),
 	OPTION(0, "guest-events", OPT_EVENTS, struct trace_opts, sides.events, "EVENT[/FILTER/]",
 	       "events to trace in guests, as -e does"),
 	SIDES_OPTIONS(struct trace_opts, sides),
@@ -162,7 +162,7 @@ static int check_guests(const struct trace_opts *o, struct kvmft_err *err)
 	if (!record_sides)
 		return err_lack(err, ENOTSUP, "this small build has no --guest: use the whole kvmft");
 	if (o->c.kvmclock || o->c.guest_capture || o->c.pvclock || o->c.clock_offset.set)
-		return err_usage(err, "with --guest all times are on one time line: --clock "
+		return err_usage(err, "with --guest all times are on one timeline: --clock "
 				 "kvmclock shows the guest's kvmclock; --kvmclock, --pvclock, "
 				 "--guest-capture and --clock-offset are for the host alone");
 	if (o->context.set && !o->grep.n)

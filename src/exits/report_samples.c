@@ -530,7 +530,7 @@ static void tell_perf(struct report *r)
 	if (before < sum && before * 100 > (sum - before) * PERF_DIFFERS)
 		report_remark(
 			r,
-			"%u %% or more above perf, whose times begin at %s: see --semantics perf",
+			"%u %% or more above perf's times, which begin at %s (see --semantics perf)",
 			(unsigned int)(before * 100 / (sum - before)), r->opts.cls->tp[0].name);
 }
 

@@ -587,7 +587,7 @@ static const struct feat feat[] = {
 	{ "snapshot", "keeping the ring when something happens", 0, BOTH, "snapshot",
 	  KERNEL_OPTION("CONFIG_TRACER_SNAPSHOT"), NULL },
 	{ "subbuf-size", "sub-buffers of 64K: a third of the cost of draining", 0, BOTH,
-	  "buffer_subbuf_size_kb", KERNEL_OPTION("version 6.8 or newer; 4K ones do as well"),
+	  "buffer_subbuf_size_kb", KERNEL_OPTION("version 6.8 or newer; 4 KiB sub-buffers work, too"),
 	  NULL },
 	{ "buffer-percent", "fewer wake-ups while recording", 0, BOTH, "buffer_percent",
 	  KERNEL_OPTION("version 5.0 or newer"), NULL },

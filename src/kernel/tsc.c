@@ -300,14 +300,14 @@ static void cpuinfo_flags(struct ktsc_facts *f)
 unsigned int kmachine_sides(const char *root, const struct ktsc_facts *f, const char **why)
 {
 	static const char *const words[] = {
-		[KFEAT_HOST] = "it is not a guest of KVM",
-		[KFEAT_GUEST] = "it is a guest of KVM, and has no KVM itself",
-		[KFEAT_HOST | KFEAT_GUEST] = "it is a guest of KVM, and has KVM itself",
+		[KFEAT_HOST] = "this machine is no guest of KVM",
+		[KFEAT_GUEST] = "this machine is a guest of KVM, and has no KVM itself",
+		[KFEAT_HOST | KFEAT_GUEST] = "this machine is a guest of KVM, and has KVM itself",
 	};
 	/* On arm64, KVM is built into a kernel, or it has none. */
 	static const char *const words_arm64[] = {
-		[KFEAT_HOST] = "it has KVM",
-		[KFEAT_GUEST] = "it has no KVM",
+		[KFEAT_HOST] = "this machine has KVM",
+		[KFEAT_GUEST] = "this machine has no KVM",
 	};
 	unsigned int sides = KFEAT_HOST;
 	char path[256];

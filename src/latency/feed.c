@@ -253,7 +253,7 @@ static uint32_t untold(struct lat *l, unsigned int id, const char *const *what, 
 	uint32_t bits = 0;
 
 	for (unsigned int i = 0; i < n && what[i]; i++) {
-		uint32_t lacks = lat_lacks(l, descs[id]->name, what[i]);
+		uint32_t lacks = lat_lacks(l, descs[id]->name, lat_word_text(what[i]));
 
 		bits |= lacks ? 1u << i : 0;
 		l->needs |= lat_has_table(l, (enum lat_table_id)id) ? lacks : 0;

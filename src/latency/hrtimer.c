@@ -42,10 +42,12 @@ const struct lat_desc lat_desc_timer = {
 	},
 	.crosses = TIMER_CROSSES,
 	.parts = TIMER_PARTS,
-	.cause = { "", "late on the host", "late in the guest", "vCPU off its CPU", "early" },
+	.cause = (const char *const[LAT_CAUSES]){ "", "host: late on the host", "guest: late in the guest",
+		   "off_cpu: vCPU off its CPU", "early" },
 	/* The first is the sum up to "open at the end"; "fired" that of the two behind it. */
-	.count = { "armed", "fired", "cancelled", "set anew before they fired", "not to be placed",
-		   "cut by lost events", "open at the end", "measured", "fired, their handler not seen" },
+	.count = { "armed", "fired", "cancelled", "set_anew: set anew before they fired",
+		   "not_placed: not placed", "cut: cut by lost events", "open: open at the end",
+		   "measured", "no_handler: fired, handler not seen" },
 };
 
 /* kvm_msr of the vCPU's own thread. */
@@ -185,11 +187,14 @@ const struct lat_desc lat_desc_hrtimer = {
 	},
 	.crosses = TIMER_CROSSES,
 	.parts = TIMER_PARTS,
-	.cause = { "", "late on the host", "late in the guest", "vCPU off its CPU", "early" },
+	.cause = (const char *const[LAT_CAUSES]){ "", "host: late on the host", "guest: late in the guest",
+		   "off_cpu: vCPU off its CPU", "early" },
 	/* The first is the sum of those up to "outside the host's capture". */
-	.count = { "started", "expired", "cancelled", "started anew", "cut by lost events", "open at the end",
-		   "not to be placed", "outside the host's capture", "outside the timer's interrupt",
-		   "expiries of timers not seen to start" },
+	.count = { "started", "expired", "cancelled", "restarted: started anew",
+		   "cut: cut by lost events", "open: open at the end", "not_placed: not placed",
+		   "outside_host: outside the host's capture",
+		   "outside_interrupt: outside the timer's interrupt",
+		   "start_not_seen: expiries of timers not seen to start" },
 };
 
 struct hrtimer {

@@ -75,13 +75,16 @@ const struct lat_desc lat_desc_io = {
 	.waits = ((1u << PATH_WHATS) - 1) << ST_VMM_CPU,
 	.parts = 1u << ST_SUBMIT | 1u << ST_HOST | 1u << ST_DELIVER | 1u << ST_COMPLETE,
 	.cause_is_stage = true,
-	.cause = { "", "in the guest before the doorbell", "on the host", "interrupt delivery",
-		   "in the guest after the interrupt" },
-	.count = { "issued", "completed", "ambiguous: left out", "without a doorbell of their own",
-		   "without a known interrupt", "outside the host's capture", "cut by lost events", "open at the end",
-		   "completions of requests not seen",
-		   "what the VMM's threads waited for is not told",
-		   "page faults of the VMM's threads meanwhile" },
+	.cause = (const char *const[LAT_CAUSES]){ "", "guest_before: in the guest before the doorbell",
+		   "host: on the host", "interrupt: interrupt delivery",
+		   "guest_after: in the guest after the interrupt" },
+	.count = { "issued", "completed", "ambiguous: ambiguous, left out",
+		   "no_doorbell: without a doorbell of their own",
+		   "no_interrupt: without a known interrupt",
+		   "outside_host: outside the host's capture", "cut: cut by lost events",
+		   "open: open at the end", "issue_not_seen: completions of requests not seen",
+		   "vmm_wait_unknown: with unknown waits of the VMM's threads",
+		   "vmm_faults: page faults of the VMM's threads meanwhile" },
 };
 
 enum { BY_NOTHING, BY_SUBMIT, BY_HOST, BY_DELIVER, BY_COMPLETE };

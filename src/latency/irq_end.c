@@ -37,16 +37,20 @@ const struct lat_desc lat_desc_irq = {
 	.crosses = 1u << ST_TOTAL | 1u << ST_GUEST | 1u << ST_EOI,
 	.parts = 1u << ST_RAISE | 1u << ST_DELIVER | 1u << ST_MASKED | 1u << ST_OFFCPU |
 		 1u << ST_ENTER | 1u << ST_GUEST,
-	.cause = { "", "kick out of the guest", "wake-up of a halted vCPU", "vCPU busy in KVM",
-		   "vCPU busy in the VMM", "vCPU off its CPU", "interrupts off in the guest",
-		   "late in the guest", "late at the source" },
+	.cause = (const char *const[LAT_CAUSES]){ "", "kick: kick out of the guest", "wakeup: wake-up of a halted vCPU",
+		   "kvm: vCPU busy in KVM", "vmm: vCPU busy in the VMM",
+		   "off_cpu: vCPU off its CPU", "irqs_off: interrupts off in the guest",
+		   "guest: late in the guest", "source: late at the source" },
 	/* The first is the sum of those up to "open at the end". */
-	.count = { "accepted", "measured", "never injected", "injected, handler not seen",
-		   "ended (EOI) before a handler was seen", "of vectors that the guest did not trace",
-		   "outside the guest's capture", "for a vCPU that is not told",
-		   "begun before the host's capture", "cut by lost events",
-		   "open at the end", "coalesced", "injected again", "posted",
-		   "handlers without an interrupt of the host" },
+	.count = { "accepted", "measured", "never_injected: never injected",
+		   "no_handler: injected, handler not seen",
+		   "ended: ended (EOI) before a handler was seen",
+		   "untraced: of vectors that the guest did not trace",
+		   "outside_guest: outside the guest's capture",
+		   "vcpu_unknown: for an unknown vCPU",
+		   "begun_before: begun before the host's capture", "cut: cut by lost events",
+		   "open: open at the end", "coalesced", "injected_again: injected again",
+		   "posted", "handler_alone: handlers without an interrupt of the host" },
 };
 
 int lat_chain_next(const struct lat_vcpu *v, int vector)

@@ -196,30 +196,6 @@ void mem_move_free(struct lat *l)
 	free(l->mem->move);
 }
 
-/* Names stay: they are in JSON and CSV. */
-static const char *const names[MEM_KINDS] = {
-	[MEM_UNKNOWN] = "(not told)",	  [MEM_TOUCH] = "first touch",
-	[MEM_MAP] = "mapped first",	  [MEM_SPLIT] = "huge page split",
-	[MEM_COLLAPSE] = "huge page collapse", [MEM_COW] = "copy-on-write",
-	[MEM_DIRTY] = "dirty log",	  [MEM_ACCESS] = "access log",
-	[MEM_USERFAULT] = "userfaultfd",  [MEM_SWAP] = "swap-in",
-	[MEM_FILE] = "file read",	  [MEM_COMPACTION] = "compaction",
-	[MEM_RECLAIM] = "reclaim",	  [MEM_MIGRATION] = "page migration",
-	[MEM_VMM] = "refault, VMM",	  [MEM_HOST] = "refault, host",
-	[MEM_ALREADY] = "mapped already", [MEM_NX] = "NX huge page",
-	[MEM_WRITEBACK] = "writeback",	  [MEM_ASYNC] = "fetched meanwhile",
-};
-
-const char *mem_kind_name(enum mem_kind kind)
-{
-	return names[kind];
-}
-
-const char *lat_mem_kind(uint32_t kind)
-{
-	return kind != MEM_UNKNOWN && kind < MEM_KINDS ? names[kind] : NULL;
-}
-
 enum { ST_TOTAL, ST_KVM, ST_ASLEEP, ST_OFFCPU, ST_VMM, ST_AGAIN };
 
 const struct lat_desc lat_desc_mem = {
@@ -232,35 +208,52 @@ const struct lat_desc lat_desc_mem = {
 			"the vCPU's thread slept in the kernel, or in the VMM",
 			"it wanted a CPU and had none", "in the VMM",
 			"in the guest, until it faulted for the same page again" },
-	.parts = 1u << ST_KVM | 1u << ST_ASLEEP | 1u << ST_OFFCPU | 1u << ST_VMM |
-		 1u << ST_AGAIN,
-	.cause = { "" },
-	.count = { "stalls", "measured", "of them not told why", "cut by lost events",
-		   "open at the end", "accesses to devices: no stalls",
-		   "pages taken that there was no room for" },
+	.parts = 1u << ST_KVM | 1u << ST_ASLEEP | 1u << ST_OFFCPU | 1u << ST_VMM | 1u << ST_AGAIN,
+	.cause = (const char *const[LAT_CAUSES]){ "" },
+	.count = { "stalls", "measured", "unknown: of unknown cause", "cut: cut by lost events",
+		   "open: open at the end", "device: accesses to devices, no stalls",
+		   "forgotten: pages taken, forgotten for lack of room" },
 };
 
-/* The stalls of LAT_T_MEM once more; their causes are kinds. */
-#define BY(id_, name_, title_, key_, untold_)                                                      \
-	const struct lat_desc lat_desc_mem_##id_ = {                                               \
-		.name = name_, .kind = LAT_MEM, .title = title_, .key = key_,                      \
-		.stage = { "total" },                                                              \
-		.stage_help = { "from the exit to the entry" },                                    \
-		.cause = { untold_, "first touch", "mapped first", "huge page split",           \
-			   "huge page collapse", "copy-on-write", "dirty log", "access log",       \
-			   "userfaultfd", "swap-in", "file read", "compaction", "reclaim",         \
-			   "page migration", "refault, VMM", "refault, host", "mapped already",    \
-			   "NX huge page", "writeback", "fetched meanwhile" },                     \
-		.count = { "stalls" },                                                             \
-		.in_order = MEM_BY_##id_ >= MEM_BY_time,                                           \
+/* By enum mem_kind: why, and the causes of the same stalls in other tables. */
+static const char *const mem_kinds[LAT_CAUSES] = {
+	"unknown", "touch: first touch", "map: mapped first", "split: huge page split",
+	"collapse: huge page collapse", "copy_on_write: copy-on-write", "dirty_log: dirty log",
+	"access_log: access log", "userfaultfd", "swap_in: swap-in", "file: file read",
+	"compaction", "reclaim", "migration: page migration", "refault_vmm: refault, VMM",
+	"refault_host: refault, host", "mapped_already: mapped already", "nx: NX huge page",
+	"writeback", "fetched: fetched meanwhile",
+};
+static const char *const no_kind[LAT_CAUSES] = { "" };
+
+/* The stalls of LAT_T_MEM once more. */
+#define BY(id_, name_, title_, key_, kinds_)                                               \
+	const struct lat_desc lat_desc_mem_##id_ = {                                       \
+		.name = name_, .kind = LAT_MEM, .title = title_, .key = key_,              \
+		.stage = { "total" },                                                      \
+		.stage_help = { "from the exit to the entry" },                            \
+		.cause = kinds_,                                                           \
+		.count = { "stalls" },                                                     \
+		.in_order = MEM_BY_##id_ >= MEM_BY_time,                                   \
 	}
-BY(vcpu, "mem-vcpu", "the same by vCPU", "vCPU", "not told");
-BY(task, "mem-task", "the same by the guest's task", "Guest task", "not told");
-BY(gpa, "mem-gpa", "the same by address of the guest", "Guest addresses", "not told");
-BY(thread, "mem-thread", "which host thread had taken the page, or was waited for", "Host "
-	"thread", "not told");
-BY(time, "mem-time", "the same by time", "From", "not told");
-BY(move, "mem-move", "rounds of the dirty log; of VMs that moved, blackout and then", "What", "");
+BY(vcpu, "mem-vcpu", "the same by vCPU", "vCPU", mem_kinds);
+BY(task, "mem-task", "the same by the guest's task", "Guest task", mem_kinds);
+BY(gpa, "mem-gpa", "the same by address of the guest", "Guest addresses", mem_kinds);
+BY(thread, "mem-thread", "which host thread had taken the page, or was waited for", "Host thread",
+   mem_kinds);
+BY(time, "mem-time", "the same by time", "From", mem_kinds);
+BY(move, "mem-move", "rounds of the dirty log; of VMs that moved, blackout and then", "What",
+   no_kind);
+
+const char *mem_kind_name(enum mem_kind kind)
+{
+	return kind == MEM_UNKNOWN ? "(unknown)" : lat_word_text(mem_kinds[kind]);
+}
+
+const char *lat_mem_kind(uint32_t kind)
+{
+	return kind != MEM_UNKNOWN && kind < MEM_KINDS ? mem_kind_name(kind) : NULL;
+}
 
 const char *const lat_mem_by_names[] = { "vcpu", "task", "gpa", "thread", "time", "move", NULL };
 
@@ -453,15 +446,15 @@ void mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stal
 		lat_count(l, v, LAT_T_MEM, MEM_NOT_TOLD);
 	g->rest = kind == MEM_UNKNOWN;
 	if (!g->name[0])
-		snprintf(g->name, sizeof(g->name), "%s", names[kind]);
+		snprintf(g->name, sizeof(g->name), "%s", mem_kind_name(kind));
 	stages(l, s, &c);
 	if (!lat_case_told(l, LAT_T_MEM, c.time))
 		c.what[0] = '\0';
 	else if (s->has_addr)
-		snprintf(c.what, sizeof(c.what), "%s, 0x%" PRIx64 " of vCPU %u", names[kind],
-			 s->addr, v->id);
+		snprintf(c.what, sizeof(c.what), "%s, 0x%" PRIx64 " of vCPU %u",
+			 mem_kind_name(kind), s->addr, v->id);
 	else
-		snprintf(c.what, sizeof(c.what), "%s, vCPU %u", names[kind], v->id);
+		snprintf(c.what, sizeof(c.what), "%s, vCPU %u", mem_kind_name(kind), v->id);
 	lat_case_add(l, LAT_T_MEM, g, &c);
 	others(l, v, s, &c, kind);
 }

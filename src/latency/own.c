@@ -15,8 +15,8 @@ const struct lat_desc lat_desc_task = {
 			"after another task took its CPU", "from the wake-up to a CPU",
 			"... of all this: the host ran something else" },
 	.parts = 1u << 1 | 1u << 2,
-	.cause = { "" },
-	.count = { "waits", "cut by lost events", "open at the end" },
+	.cause = (const char *const[LAT_CAUSES]){ "" },
+	.count = { "waits", "cut: cut by lost events", "open: open at the end" },
 };
 
 const struct lat_desc lat_desc_handler = {
@@ -27,8 +27,9 @@ const struct lat_desc lat_desc_handler = {
 	.stage = { "total", "stolen" },
 	.stage_help = { "from the handler's beginning to its end",
 			"... of all this: the host ran something else" },
-	.cause = { "" },
-	.count = { "handled", "cut by lost events", "open at the end", "ends without a beginning" },
+	.cause = (const char *const[LAT_CAUSES]){ "" },
+	.count = { "handled", "cut: cut by lost events", "open: open at the end",
+		   "no_begin: ends without a beginning" },
 };
 
 enum { WAITS, WAIT_CUT, WAIT_OPEN };

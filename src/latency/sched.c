@@ -158,11 +158,13 @@ const struct lat_desc lat_desc_sched = {
 	.stage_help = { "from losing the CPU, or waking, to having one again",
 			"after another thread took its CPU", "from the wake-up to a CPU" },
 	.parts = 1u << 1 | 1u << 2,
-	.cause = { "task", "interrupt", "softirq", "lock or preemption off", "idle", "not known",
-		   "not recorded" },
+	.cause = (const char *const[LAT_CAUSES]){ "task", "interrupt", "softirq",
+						  "preemption_off: lock or preemption off", "idle",
+						  "unknown", "not_recorded: not recorded" },
 	.cause_untold = HIT_UNSEEN,
-	.count = { "intervals", "outside the guest's capture", "without a known guest task",
-		   "cut by lost events", "open at the end" },
+	.count = { "intervals", "outside_guest: outside the guest's capture",
+		   "no_task: of an unknown guest task", "cut: cut by lost events",
+		   "open: open at the end" },
 };
 
 const struct lat_desc lat_desc_stealer = {
@@ -172,9 +174,9 @@ const struct lat_desc lat_desc_stealer = {
 	.key = "Host task",
 	.stage = { "total" },
 	.stage_help = { "on the CPU that a vCPU wanted" },
-	.cause = { "" },
-	.count = { "slices", "of unknown tasks",
-		   "of several, of which the first and the last are named" },
+	.cause = (const char *const[LAT_CAUSES]){ "" },
+	.count = { "slices", "unknown: of unknown tasks",
+		   "several: of several tasks, of which the first and the last are named" },
 };
 
 enum { STEALER_SLICES, STEALER_UNKNOWN, STEALER_SEVERAL };

@@ -2,6 +2,13 @@
 /* table.c: the tables of a latency analysis: groups, their times, and the worst cases. */
 #include "priv.h"
 
+const char *lat_word_text(const char *word)
+{
+	const char *colon = word ? strstr(word, ": ") : NULL;
+
+	return colon ? colon + 2 : word;
+}
+
 /*
  * At most so many of a table, however hostile the capture; all others of a VM are one. GROUPS_VM:
  * of a VM, for which the others leave room.

@@ -260,7 +260,7 @@ static int put_groups(const struct blame_view *v, bool text, struct json *j, str
 
 static void put_counts(struct sbuf *b, const struct blame_view *v)
 {
-	const char *sep = "\n# spikes in all: ";
+	const char *sep = "\n# spikes: ";
 
 	for (unsigned int w = 0; w < BLAME_WHATS; w++) {
 		if (!blame_count(v->blame, (enum blame_what)w))
@@ -270,7 +270,7 @@ static void put_counts(struct sbuf *b, const struct blame_view *v)
 		sep = ", ";
 	}
 	if (sep[0] == ',')
-		sbuf_addf(b, "; %s the %zu %s, only one where several overlap\n",
+		sbuf_addf(b, "; %s the %zu %s, one where several overlap\n",
 			  grouped(v) ? "summed up:" : "shown:", blame_spikes(v->blame),
 			  v->at ? "nearest" : "longest");
 }

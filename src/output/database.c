@@ -582,7 +582,7 @@ void db_case(void *db, enum lat_table_id id, const struct lat_case *c)
 	db_put_stamp(d, c->begin, c->vm, c->vcpu);
 	db_put_stamp(d, c->end, c->vm, c->vcpu);
 	sq_s64(d->sq, (int64_t)c->time);
-	sq_str(d->sq, t->desc->cause[c->cause]);
+	sq_str(d->sq, lat_word_text(t->desc->cause[c->cause]));
 	db_add(d, DB_CHAINS);
 	for (unsigned int s = 1; s < LAT_STAGES; s++) {
 		if (!(c->known >> s & 1))

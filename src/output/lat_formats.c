@@ -5,6 +5,8 @@
 
 #include <inttypes.h>
 
+#define KEY_SIZE 32
+
 /*
  * Latency results as one JSON document, and as CSV with a line per group and stage.
  */
@@ -89,9 +91,28 @@ static void histogram_json(struct json *j, const struct loghist *h)
 	json_array_end(j);
 }
 
+/* NULL: none in particular. */
+static const char *word_key(const char *word, char key[KEY_SIZE])
+{
+	snprintf(key, KEY_SIZE, "%.*s", word ? (int)strcspn(word, ":") : 0, word);
+	return key[0] ? key : NULL;
+}
+
+/* What the keys mean that are no words for people. */
+static void words_json(struct json *j, const char *const *word, unsigned int n)
+{
+	char key[KEY_SIZE];
+
+	for (unsigned int i = 0; i < n && word[i]; i++)
+		if (strchr(word[i], ':'))
+			json_put_str(j, word_key(word[i], key), lat_word_text(word[i]));
+}
+
 static void group_json(struct json *j, const struct lat_view *v, const struct lat_desc *d,
 		       const struct lat_group *g)
 {
+	char key[KEY_SIZE];
+
 	json_object_begin(j);
 	json_put_str(j, "vm", g->vm < 0 ? NULL : lat_vm_label(v, g->vm));
 	json_put_str(j, "name", g->name);
@@ -104,7 +125,7 @@ static void group_json(struct json *j, const struct lat_view *v, const struct la
 	json_put_object(j, "causes");
 	for (unsigned int c = 0; c < LAT_CAUSES; c++)
 		if (g->cause[c] && d->cause[c])
-			json_put_u64(j, d->cause[c][0] ? d->cause[c] : "none", g->cause[c]);
+			json_put_u64(j, word_key(d->cause[c], key) ?: "none", g->cause[c]);
 	json_object_end(j);
 	json_object_end(j);
 }
@@ -112,6 +133,8 @@ static void group_json(struct json *j, const struct lat_view *v, const struct la
 static void case_json(struct json *j, const struct lat_view *v, const struct lat_desc *d,
 		      const struct lat_case *c, const struct lat_story *story)
 {
+	char key[KEY_SIZE];
+
 	json_object_begin(j);
 	json_put_str(j, "what", c->what);
 	json_put_str(j, "vm", c->vm < 0 ? NULL : lat_vm_label(v, c->vm));
@@ -124,8 +147,7 @@ static void case_json(struct json *j, const struct lat_view *v, const struct lat
 		if (c->known >> s & 1)
 			json_put_u64(j, d->stage[s], c->stage_time[s]);
 	json_object_end(j);
-	json_put_str(j, "cause",
-		     d->cause[c->cause] && d->cause[c->cause][0] ? d->cause[c->cause] : NULL);
+	json_put_str(j, "cause", word_key(d->cause[c->cause], key));
 	if (story && story->text)
 		json_put_str(j, "excerpt", story->text);
 	json_object_end(j);
@@ -134,6 +156,8 @@ static void case_json(struct json *j, const struct lat_view *v, const struct lat
 static void lat_table_json(struct json *j, const struct lat_view *v, const struct lat_table *t,
 		       const struct lat_story *story)
 {
+	char key[KEY_SIZE];
+
 	json_object_begin(j);
 	json_put_str(j, "title", t->desc->title);
 	json_put_array(j, "groups");
@@ -150,7 +174,11 @@ static void lat_table_json(struct json *j, const struct lat_view *v, const struc
 	json_object_end(j);
 	json_put_object(j, "counts");
 	for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++)
-		json_put_u64(j, t->desc->count[c], t->count[c]);
+		json_put_u64(j, word_key(t->desc->count[c], key), t->count[c]);
+	json_object_end(j);
+	json_put_object(j, "words");
+	words_json(j, t->desc->cause, LAT_CAUSES);
+	words_json(j, t->desc->count, LAT_COUNTS);
 	json_object_end(j);
 	json_put_array(j, "worst");
 	for (size_t i = 0; i < t->nworst; i++)
@@ -239,7 +267,7 @@ static void csv_counts(struct sbuf *b, const struct lat_view *v, const struct la
 
 	for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++) {
 		sbuf_addf(b, "%s,\"\",", t->desc->name);
-		sbuf_add_csv_quoted(b, t->desc->count[c]);
+		sbuf_add_csv_quoted(b, lat_word_text(t->desc->count[c]));
 		sbuf_addf(b, ",counted,%llu,,,,,,,,,,\n", (unsigned long long)t->count[c]);
 	}
 }
@@ -465,7 +493,8 @@ void lat_counts_text(const struct lat_table *t, struct sbuf *b)
 	for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++) {
 		if (c > 1 && !t->count[c])
 			continue;
-		sbuf_addf(b, "%s%s %llu", sep, t->desc->count[c], (unsigned long long)t->count[c]);
+		sbuf_addf(b, "%s%s %llu", sep, lat_word_text(t->desc->count[c]),
+			  (unsigned long long)t->count[c]);
 		sep = "; ";
 	}
 }

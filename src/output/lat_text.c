@@ -58,7 +58,7 @@ static const char *most_for(const struct lat_table *t, const struct lat_group *g
 	for (unsigned int c = 0; c < LAT_CAUSES && !t->desc->parts; c++)
 		if (t->desc->cause[c] && t->desc->cause[c][0] && g->cause_time[c] > most) {
 			most = g->cause_time[c];
-			name = t->desc->cause[c];
+			name = lat_word_text(t->desc->cause[c]);
 		}
 	return name;
 }
@@ -218,7 +218,7 @@ static void put_case(struct sbuf *b, const struct lat_view *v, const struct lat_
 	if (several_vms(t) && c->vm >= 0)
 		sbuf_addf(b, ", %s", lat_vm_label(v, c->vm));
 	if (t->desc->cause[c->cause] && t->desc->cause[c->cause][0])
-		sbuf_addf(b, "; %s", t->desc->cause[c->cause]);
+		sbuf_addf(b, "; %s", lat_word_text(t->desc->cause[c->cause]));
 	put_stages(b, v, t, c);
 	sbuf_addc(b, '\n');
 	text_wrap(b, from, "      ", v->width);
@@ -303,14 +303,12 @@ static void bound(struct sbuf *b, const struct lat_view *v, const char *head, si
 	char early[32], late[32];
 
 	if (told)
-		sbuf_addf(b, "%swhat crosses between host and guest may be off by -%s/+%s", head,
+		sbuf_addf(b, "%stimes that span host and guest may be off by -%s/+%s", head,
 			  lat_amount(v, early, sizeof(early), off->early),
 			  lat_amount(v, late, sizeof(late), off->late));
 	else if (off->guest && !off->known)
-		sbuf_addf(
-			b,
-			"%sit is not known how far what crosses between host and guest may be off",
-			head);
+		sbuf_addf(b, "%sit is unknown how far times that span host and guest may be off",
+			  head);
 	else
 		return;
 	sbuf_addf(b, map->nvm > 1 ? ", %s\n" : "\n", map->vm[m].label);
@@ -379,7 +377,8 @@ static void group_causes(struct sbuf *b, unsigned int at, const struct lat_desc 
 			continue;
 		if (!sep[0])
 			sbuf_addf(b, "%-*s cause: ", (int)at, "");
-		sbuf_addf(b, "%s%s %llu", sep, d->cause[c], (unsigned long long)g->cause[c]);
+		sbuf_addf(b, "%s%s %llu", sep, lat_word_text(d->cause[c]),
+			  (unsigned long long)g->cause[c]);
 		sep = ", ";
 	}
 	if (sep[0])
@@ -554,7 +553,7 @@ static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_tab
 		if (c->vm >= 0)
 			sbuf_addf(b, ", %s", lat_vm_label(v, c->vm));
 		if (t->desc->cause[c->cause] && t->desc->cause[c->cause][0])
-			sbuf_addf(b, "; %s", t->desc->cause[c->cause]);
+			sbuf_addf(b, "; %s", lat_word_text(t->desc->cause[c->cause]));
 		sbuf_add(b, c->known >> 1 ? "\n  " : "");
 		for (unsigned int s = 1; s < LAT_STAGES; s++)
 			if (c->known >> s & 1)

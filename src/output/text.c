@@ -542,7 +542,7 @@ static void text_gap(struct out *o, const struct tl_item *i)
 		return;
 	}
 	if (!i->lost && !i->src->qemu && i->src->cap->flight)
-		sbuf_addf(b, "NOT RECORDED on this CPU, while the ring was written out,");
+		sbuf_addf(b, "NOT RECORDED on this CPU while the ring was written out,");
 	else if (i->lost)
 		sbuf_addf(b, "LOST %llu EVENTS of this %s", (unsigned long long)i->lost, of);
 	else

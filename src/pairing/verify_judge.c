@@ -136,23 +136,23 @@ static void add_unique(const struct verify *v, const struct solve_result *r, str
 {
 	char span[32];
 
-	sbuf_add(b, "of all offsets in a range of ");
+	sbuf_add(b, "of all offsets within ");
 	if (v->khz)
 		sbuf_add(b, str_ns(span, sizeof(span), tsc_cycles_to_ns(r->span, v->khz)));
 	else
 		sbuf_addf(b, "%" PRIu64 " cycles", r->span);
 	if (r->pairs)
-		sbuf_addf(b, ", which %" PRIu64 " deadline writes leave,", r->pairs);
+		sbuf_addf(b, ", the range that %" PRIu64 " deadline writes leave,", r->pairs);
 	if (r->equal)
 		sbuf_addf(b, "%s %" PRIu64 " others fit as well: NOT unique; record longer",
 			  r->pairs ? "" : ",", r->equal);
 	else if (r->has_next)
 		sbuf_addf(b,
-			  " the next best one, %+" PRId64 " cycles away, leaves %" PRIu64
+			  " the next best, %+" PRId64 " cycles away, leaves %" PRIu64
 			  " of %" PRIu64 " events outside: unique",
 			  r->next_distance, r->next_outside, r->next_inside + r->next_outside);
 	else
-		sbuf_add(b, " every other one leaves more events outside: unique");
+		sbuf_add(b, " all others leave more events outside: unique");
 	end(b);
 }
 
@@ -335,7 +335,7 @@ static void aligned(const struct verify *v, const struct verify_guest *g, struct
 	pairing_add_cycles(b, a->shift_lo, v->p.host.cap);
 	sbuf_add(b, " or ");
 	pairing_add_cycles(b, a->shift_hi, v->p.host.cap);
-	sbuf_add(b, ", one of them would not");
+	sbuf_add(b, ", one of them would lie outside");
 	end(b);
 }
 

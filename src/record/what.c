@@ -469,7 +469,7 @@ int record_side(struct record *r)
 	r->side = (sides & KFEAT_HOST ? CAP_SIDE_HOST : 0) |
 		  (sides & KFEAT_GUEST ? CAP_SIDE_GUEST : 0);
 	if (!r->c->quiet && r->c->as < 0)
-		r->note("recording this machine as a %s: %s (see --as)", side_names[r->side], why);
+		r->note("recording as a %s: %s (--as overrides)", side_names[r->side], why);
 	return 0;
 }
 

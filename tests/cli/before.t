@@ -146,7 +146,7 @@ find "$tmp/twice" -path '*/seg*/cpu*' -size +0 >"$tmp/parts"
 cpus=$(sed 's/.*cpu//' "$tmp/parts" | sort -u | wc -l)
 pauses=$(($(wc -l <"$tmp/parts") - cpus))
 ok "... in three parts" test "$pauses" -ge 2
-is "$(grep -c 'NOT RECORDED on this CPU, while the ring was written out, within [0-9.]* [num]*s$' "$out")" \
+is "$(grep -c 'NOT RECORDED on this CPU while the ring was written out, within [0-9.]* [num]*s$' "$out")" \
 	"$pauses" "... pauses are reported for each CPU with events on both sides"
 
 # A marker of a program as trigger, here and on another side: written to the machine's own file where the kernel

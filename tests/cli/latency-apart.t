@@ -164,5 +164,5 @@ ok "blame: something is found" grep -q vm2 quiet.csv
 is "$(cat liar.csv)" "$(cat quiet.csv)" "blame: the same"
 run "$kvmft" latency net host liar=vm1 two=vm2
 status_is 3 "net of all: too many queues are no error"
-out_has "not paired: order and number prove nothing" "... what goes through them is counted"
+out_has "not paired, as order and number prove nothing" "... what goes through them is counted"
 finish

@@ -179,9 +179,9 @@ END
 told irq part-host part-guest \
 	"accepted 4; measured 2; begun before the host's capture 1; open at the end 1" \
 	"interrupts that the host saw part of"
-told timer part-host part-guest "armed 2; fired 2; measured 1; fired, their handler not seen 1" \
+told timer part-host part-guest "armed 2; fired 2; measured 1; fired, handler not seen 1" \
 	"a timer whose handler begins behind the end of the host's capture"
-told io part-host part-guest "issued 3; completed 1; without a doorbell of their own 1; without a known interrupt 1; outside the host's capture 2; what the VMM's threads waited for is not told 1" \
+told io part-host part-guest "issued 3; completed 1; without a doorbell of their own 1; without a known interrupt 1; outside the host's capture 2; with unknown waits of the VMM's threads 1" \
 	"requests from before the host's capture began, and until after it ended"
 
 # ---- high-resolution timers: due before the host recorded, expired after it ----
@@ -204,7 +204,7 @@ meta time tsc=1000000 width=0 mono_raw=2000000 mono=2000000 boot=2000000 real=16
 0   9000  77 timer:hrtimer_expire_entry hrtimer=0x30 now=1008950 function=0xcc
 END
 run "$kvmft" latency timer --all --format json -q "$tmp/hrt-host" "$tmp/hrt-guest=one"
-out_has '"started":3,"expired":1,.*"outside the host.s capture":2' "timers that the host saw part of"
+out_has '"started":3,"expired":1,.*"outside_host":2' "timers that the host saw part of"
 ok "... the parts are the whole" python3 "$here/latency_sums.py" "$out"
 
 # ---- the task that stolen time hit is not known before the guest was recorded, nor after it ----

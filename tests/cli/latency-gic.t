@@ -238,12 +238,12 @@ END
 compiled host2 --formats formats-6.1-arm64.txt
 compiled guest2
 told "$tmp/host2" "$tmp/guest2=one"
-is "$counted" "accepted 5; measured 2; injected, handler not seen 1; for a vCPU that is not told 2; handlers without an interrupt of the host 3 " \
+is "$counted" "accepted 5; measured 2; injected, handler not seen 1; for an unknown vCPU 2; handlers without an interrupt of the host 3 " \
 	"a line that moves: measured where it had been seen before"
 is "$(stages 'line irq 40 uart-pl011')" "total 2100;raise 10;deliver 1990;guest 100;handler 50;" "... to the ns"
 arrows "none, as nothing tells which vCPU the line goes to" 2
 run "$kvmft" latency irq "$tmp/host2"
 status_is 4 "the host alone"
-err_has 'nothing could be measured. irq: accepted 5; measured 0; for a vCPU that is not told 5' \
+err_has 'nothing could be measured. irq: accepted 5; measured 0; for an unknown vCPU 5' \
 	"... is not enough: the guest alone tells where it went"
 finish

@@ -21,7 +21,7 @@ ok "the host is compiled" "$mkcap" --capture "$tmp/host" "$text"
 run "$kvmft" latency mem --by vcpu,task,gpa,thread,time --format csv -q "$tmp/host"
 status_is 0 "all tables, as CSV"
 cat >"$tmp/kinds" <<END
-(not told)|2|4.800
+(unknown)|2|4.800
 NX huge page|1|2.800
 access log|2|4.000
 compaction|1|1.500
@@ -63,7 +63,7 @@ is "$(rows mem-task)" "(guest not recorded)|31|61.400" "by task: the guest was n
 is "$(rows mem-gpa)" "(not known)|1|1.000
 0x0-0x3ffffff|30|60.400" "by address, 64 MiB; the log of dirty pages tells none"
 is "$(rows mem-time | awk -F '|' '{ n += $2 } END { print (NR > 9 && NR < 26), n }')" "1 31" "by time, in 10 to 25 slices"
-out_has '^mem,"","accesses to devices: no stalls",counted,1,' "an access to a device is no stall"
+out_has '^mem,"","accesses to devices, no stalls",counted,1,' "an access to a device is no stall"
 out_has '^mem,"","open at the end",counted,1,' "what did not end is counted"
 out_has '^mem,"one","userfaultfd",asleep,2,.*,0\.010,,' "sleep is distinguished"
 out_has '^mem,"one","userfaultfd",off-cpu,2,.*,0\.005,,' "... from waiting for a CPU"
@@ -113,7 +113,7 @@ is "$(rows mem | grep -cE 'touch|collapse|split|refault|already|dirty')" 1 "... 
 without "mm_filemap\|event filemap" nofile
 is "$(rows mem | grep -E 'swap|file')" "swap-in|1|1.200" "... a read is neither of swap nor of a file"
 without "hugetlb_fault" noprobe
-is "$(rows mem | grep -E 'not told|first')" "(not told)|3|8.100
+is "$(rows mem | grep -E 'unknown|first')" "(unknown)|3|8.100
 first touch|2|0.400
 mapped first|2|2.900" "... a huge page may have been of hugetlbfs"
 echo "meta machine hugetlb_kb=0" >>"$tmp/noprobe.txt"

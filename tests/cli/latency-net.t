@@ -272,7 +272,7 @@ err_has "net-rx: sent 5; measured 0;" "lengths that are not those that were sent
 { rx 10000; rx 20000; } | sed 's/budget=64/budget=1/' | make_pair proof
 net proof --format csv
 status_is 4 "nothing tells how many were on their way"
-err_has "net-rx: sent 2; measured 0; not paired: order and number prove nothing 2" "... which is counted"
+err_has "net-rx: sent 2; measured 0; not paired, as order and number prove nothing 2" "... which is counted"
 { rx 10000; rx 20000; rx 30000; rx 40000; } | sed 's/^g.0 20260.*/g.0 gap 3/' | make_pair gap
 net gap --format csv
 status_is 3 "lost events"

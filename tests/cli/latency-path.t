@@ -46,7 +46,7 @@ EVENTS
 	"$mkcap" --capture "$tmp/host" "$tmp/host.txt"
 	run "$kvmft" latency io --all --format csv -q "$tmp/host" "$tmp/guest=one"
 	is "$(sed -n "s/^io,\"one\",.*,vmm-\([a-z]*\),1,\([0-9.]*\),.*/\1 \2/p
-		s/^io,\"\",\"what the VMM's .*,counted,1,.*/untold/p
+		s/^io,\"\",\"with unknown waits of the VMM's .*,counted,1,.*/untold/p
 		s/^io,\"\",\"page faults of .*,counted,\([1-9][0-9]*\),.*/faults \1/p" "$out" |
 		grep -v '^wait ' | tr '\n' ';')" "$2" "$1"
 }

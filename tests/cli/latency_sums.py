@@ -14,27 +14,27 @@
 import json
 import sys
 
-NET = ("measured", "not paired: order and number prove nothing", "cut by lost events", "open at the end")
+NET = ("measured", "not_paired", "cut", "open")
 WHOLE = {
     "irq": ("accepted", (
-        "measured", "never injected", "injected, handler not seen",
-        "ended (EOI) before a handler was seen", "of vectors that the guest did not trace",
-        "outside the guest's capture", "for a vCPU that is not told", "begun before the host's capture",
-        "cut by lost events", "open at the end")),
+        "measured", "never_injected", "no_handler",
+        "ended", "untraced",
+        "outside_guest", "vcpu_unknown", "begun_before",
+        "cut", "open")),
     "io": ("issued", (
-        "completed", "ambiguous: left out", "outside the host's capture", "cut by lost events",
-        "open at the end")),
+        "completed", "ambiguous", "outside_host", "cut",
+        "open")),
     "timer": ("armed", (
-        "fired", "cancelled", "set anew before they fired", "not to be placed",
-        "cut by lost events", "open at the end")),
-    "mem": ("stalls", ("measured", "cut by lost events", "open at the end")),
+        "fired", "cancelled", "set_anew", "not_placed",
+        "cut", "open")),
+    "mem": ("stalls", ("measured", "cut", "open")),
     "net-rx": ("sent", NET),
     "net-tx": ("sent", NET),
     "hrtimer": ("started", (
-        "expired", "cancelled", "started anew", "cut by lost events", "open at the end",
-        "not to be placed", "outside the host's capture")),
+        "expired", "cancelled", "restarted", "cut", "open",
+        "not_placed", "outside_host")),
 }
-FIRED = ("fired", ("measured", "fired, their handler not seen"))
+FIRED = ("fired", ("measured", "no_handler"))
 # Stages that follow each other: where all of them are always known, their sum is the whole, but for
 # what is cut off of each ns.
 TIMER = ("total", ("expire", "deliver", "masked", "enter", "guest"))
@@ -61,7 +61,7 @@ for table, (whole, parts) in WHOLE.items():
     assert counts[whole] == sum(counts[p] for p in parts), (table, counts)
     if table == "timer":
         assert counts[FIRED[0]] == sum(counts[p] for p in FIRED[1]), (table, counts)
-    cut += counts["cut by lost events"]
+    cut += counts["cut"]
     checked += counts[whole]
     # What was measured is in the tables.
     rows = sum(g["stages"]["total"]["count"] for g in doc[table]["groups"])

@@ -60,7 +60,7 @@ is "$(wc -c <"$err" | tr -d ' ')" 0 "--quiet is silent"
 # The machine's role does not depend on whether a VM runs, and is reported first.
 run timeout 60 "$kvmft" record -e 'kvm:*' -d 100ms --force -o "$tmp/role"
 without=$(sed -n 's/^side name=\([a-z]*\) from=machine$/\1/p' "$tmp/role/meta")
-err_has '^kvmft: recording this machine as a (host|guest|host and guest): it is ' "the role is reported"
+err_has '^kvmft: recording as a (host|guest|host and guest): this machine is ' "the role is reported"
 run timeout 60 "$kvmft" record -e 'kvm:*' --force -o "$tmp/role" -- "$tinyvm" --iterations 10
 is "$(sed -n 's/^side name=\([a-z]*\) from=machine$/\1/p' "$tmp/role/meta")" "$without" \
 	"... and is the same ($without) while a VM runs"

@@ -260,7 +260,7 @@ END
 EOF
 chmod +x "$tmp/says"
 run env KVMFT="$tmp/says" ONCE=1 "$top/contrib/watchdog/kvmft-watchdog" v
-is "$(cat "$err")" 'v is stuck: vmm halted 
+is "$(sed 's/ *$//' "$err")" 'v is stuck: vmm halted
 v: in "a", \[{b
 v: c' "the watchdog and an answer with quotes"
 

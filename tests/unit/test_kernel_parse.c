@@ -302,15 +302,15 @@ static void test_sides(void **state)
 	assert_int_equal(kmachine_sides(fx->dir, &bare, NULL), KFEAT_HOST);
 	assert_int_equal(kmachine_sides(fx->dir, &hyperv, NULL), KFEAT_HOST);
 	assert_int_equal(kmachine_sides(fx->dir, &guest, &why), KFEAT_GUEST);
-	assert_string_equal(why, "it is a guest of KVM, and has no KVM itself");
+	assert_string_equal(why, "this machine is a guest of KVM, and has no KVM itself");
 	assert_int_equal(kmachine_sides(fx->dir, &arm64, &why), KFEAT_GUEST);
-	assert_string_equal(why, "it has no KVM");
+	assert_string_equal(why, "this machine has no KVM");
 	kfx_dir(fx, "sys/class/misc/kvm");
 	assert_int_equal(kmachine_sides(fx->dir, &bare, &why), KFEAT_HOST);
-	assert_string_equal(why, "it is not a guest of KVM");
+	assert_string_equal(why, "this machine is no guest of KVM");
 	assert_int_equal(kmachine_sides(fx->dir, &guest, NULL), KFEAT_HOST | KFEAT_GUEST);
 	assert_int_equal(kmachine_sides(fx->dir, &arm64, &why), KFEAT_HOST);
-	assert_string_equal(why, "it has KVM");
+	assert_string_equal(why, "this machine has KVM");
 }
 
 int main(void)

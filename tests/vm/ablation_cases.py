@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 kvmft, ablate, analysis, host, *guest = sys.argv[1:]
-UNKNOWN = (None, "", "none", "not told", "not known", "not recorded")
+UNKNOWN = (None, "", "none", "unknown", "(unknown)", "not_recorded")
 EVENTS = {
     # Without kvmmmu, a fault that KVM tries twice is two stalls.
     "mem": ["kmem", "block", "filemap", "writeback", "kprobes", "vmscan", "kvm:kvm_unmap_hva_range"],
@@ -91,7 +91,7 @@ def main():
         for name, c in found:
             near = whole[key(name, c, False)] + whole[key(name, c, True)]
             why = [differs(name, c, w) for w in near] or ["there was none"]
-            if all(why) and not (name == "mem" and "(not told)" in c["what"]) and (near or c["total_ns"] > least.get(name, 0)):
+            if all(why) and not (name == "mem" and "(unknown)" in c["what"]) and (near or c["total_ns"] > least.get(name, 0)):
                 wrong.append("%s %s at %d: %s" % (name, c["what"], c["begin_host_tsc"], why[0]))
         print("%s without %s: same %d not-known %d wrong %d" %
               (analysis, "%s of the %s" % (what, side) if side else "the guest", len(found) - len(wrong),

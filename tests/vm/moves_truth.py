@@ -161,9 +161,9 @@ def stalls(v, over, balloon):
     must(counts[0] - few <= told["count"] <= counts[1] + few + v.full, f"{v.name}: counts differ")
     must(totals[0] * 0.999 <= told["total_ns"] + told["count"] and told["total_ns"] <= totals[1] * 1.001,
          f"{v.name}: sums differ from those of exits")
-    must(causes.get("not told", 0) <= (few if v.full else 0), f"{v.name}: not told")
+    must(causes.get("unknown", 0) <= (few if v.full else 0), f"{v.name}: not told")
     if len(parts) > 1:
-        must(len(parts["first, balloon"]) == causes.get("refault, VMM") == 4096, "balloon")
+        must(len(parts["first, balloon"]) == causes.get("refault_vmm") == 4096, "balloon")
 
 
 def blackout(a, b, begin, end, longest, period):
