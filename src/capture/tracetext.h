@@ -31,9 +31,39 @@ struct tt_line {
 	uint64_t count;
 };
 
-/* Whether the line s is an event or a loss; *begun: it may be the first half of an event. */
-bool tt_line(const char *s, struct tt_line *l, bool *begun);
-bool tt_word_is(struct tt_word w, const char *s);
+#define TT_WHO 16
+
+/* What is before a CPU, and what it says. */
+struct tt_who {
+	char text[64];
+	size_t n;
+	bool kvmft;
+	struct tt_line l;
+};
+
+/*
+ * Whether the line s is an event or a loss; *begun: it may be the first half of an event. who:
+ * TT_WHO of them, 0 at first.
+ */
+bool tt_line(struct tt_who *who, const char *s, struct tt_line *l, bool *begun);
+
+static inline bool tt_word_is(struct tt_word w, const char *s)
+{
+	return w.n == strlen(s) && !memcmp(w.s, s, w.n);
+}
+
+/* 1: a decimal digit, 2: another one of hex, 3: any other letter and '_', 0: not in a word. */
+extern const uint8_t tt_class[256];
+
+static inline bool tt_in_word(char c)
+{
+	return tt_class[(uint8_t)c] != 0;
+}
+
+static inline bool tt_is_digit(char c)
+{
+	return tt_class[(uint8_t)c] == 1;
+}
 
 /* ---- tracetext_fields.c: from the text of an event to its fields ---- */
 

@@ -157,18 +157,13 @@ const struct tt_event *tt_event_find(struct tt_word sys, struct tt_word name)
 
 /* ---- values ---- */
 
-static bool in_word(char c)
-{
-	return isalnum((unsigned char)c) || c == '_';
-}
-
 /* Behind a text in s that begins a word, and one of the characters `then`; NULL: nowhere. */
 static const char *behind_label(const char *s, struct tt_word what, const char *then)
 {
 	const char *end = s + strlen(s), *p = s;
 
 	for (; what.n && (p = memmem(p, (size_t)(end - p), what.s, what.n)); p++) {
-		if (p > s && in_word(*what.s) && in_word(p[-1]))
+		if (p > s && tt_in_word(*what.s) && tt_in_word(p[-1]))
 			continue;
 		if (!then || (p[what.n] && strchr(then, p[what.n])))
 			return p + what.n + (then != NULL);
@@ -217,9 +212,9 @@ static bool read_number(const char *p, bool hex, uint64_t *v)
 	}
 	if (!hex && !take_u64(&p, UINT64_MAX, &n))
 		return false;
-	for (from = p; hex && isxdigit((unsigned char)*p); p++)
+	for (from = p; hex && tt_class[(uint8_t)*p] - 1u < 2; p++)
 		n = n << 4 | ((uint64_t)(*p & 0xf) + (*p > '9' ? 9 : 0));
-	if (in_word(*p) || (hex && (p == from || p - from > 16)))
+	if (tt_in_word(*p) || (hex && (p == from || p - from > 16)))
 		return false;
 	*v = minus ? -n : n;
 	return true;
@@ -233,12 +228,12 @@ static bool word_value(const char *p, struct tt_word words, uint64_t *v)
 	for (const char *w = words.s, *end = w + words.n; w < end; w += strcspn(w, ",}") + 1) {
 		size_t n = strcspn(w, ":");
 
-		if (n > best && !strncmp(p, w, n) && !in_word(p[n])) {
+		if (n > best && !strncmp(p, w, n) && !tt_in_word(p[n])) {
 			best = n;
 			*v = strtoull(w + n + 1, NULL, 10);
 		}
 	}
-	return best || (isdigit((unsigned char)*p) && read_number(p, false, v));
+	return best || (tt_is_digit(*p) && read_number(p, false, v));
 }
 
 /* ---- exits ---- */
@@ -263,7 +258,7 @@ static bool has_name(const char *p, const struct exit_entry *t, size_t n,
 		if ((*p ^ *t[i].name) & 0x1f) /* in neither case */
 			continue;
 		len = strlen(t[i].name);
-		if (cmp(p, t[i].name, len) || in_word(p[len]))
+		if (cmp(p, t[i].name, len) || tt_in_word(p[len]))
 			continue;
 		*v = t[i].reason;
 		return true;
@@ -297,7 +292,7 @@ static const char *plugin_task(const char *s, const char *end, const char *prefi
 	while ((next = memmem(next, (size_t)(end - next), " [", 2)))
 		open = next++;
 	pid = memrchr(s, ':', (size_t)(open - s));
-	if (!pid || !isdigit((unsigned char)pid[1]) || !strchr(open, ']'))
+	if (!pid || !tt_is_digit(pid[1]) || !strchr(open, ']'))
 		return NULL;
 	sbuf_addf(b, "%scomm=%.*s %spid=%d %sprio=%d ", prefix, (int)(pid - s), s, prefix,
 		  atoi(pid + 1), prefix, atoi(open + 2));
@@ -334,7 +329,7 @@ static struct tt_word string(const char *p, char type)
 	for (const char *b = p; type == 'c' && (b = strchr(b, ' ')); b++) {
 		size_t name = 1;
 
-		while (in_word(b[name]))
+		while (tt_in_word(b[name]))
 			name++;
 		if ((name > 1 && b[name] == '=') || str_starts(b, " ==> ")) {
 			n = (size_t)(b - p);
@@ -393,30 +388,26 @@ static bool is_string(char type)
 /* System, name, and the text with '\n' for each number: how long; 0: too long. */
 static size_t read_skeleton(struct tt_shapes *all, const struct tt_line *l, char *skeleton)
 {
-	const char *s = all->text;
 	char *to = skeleton, *end = skeleton + sizeof(all->slot->skeleton) - 8;
-	uint32_t n = 1;
+	const char *s = all->text;
+	uint8_t class, before = 0;
 
-	for (size_t i = 0; i < l->sys.n; i++)
-		*to++ = l->sys.s[i];
+	all->n = 1;
+	to = mempcpy(to, l->sys.s, l->sys.n);
 	*to++ = '\n';
 	to = mempcpy(to, l->name.s, l->name.n);
 	*to++ = '\n';
-	all->end[0] = s;
-	while (*s && to < end) {
-		if (!in_word(*s)) {
-			*to++ = *s++;
-		} else if (isdigit((unsigned char)*s) && n < ARRAY_SIZE(all->end)) {
-			*to++ = '\n';
-			while (in_word(*s))
-				s++;
-			all->end[n++] = s;
-		} else {
-			while (in_word(*s) && to < end)
-				*to++ = *s++;
+	for (all->end[0] = s; *s && to < end; s++, before = class) {
+		class = tt_class[(uint8_t)*s];
+		if (before || class != 1 || all->n == ARRAY_SIZE(all->end)) {
+			*to++ = *s;
+			continue;
 		}
+		*to++ = '\n';
+		while (tt_in_word(s[1]))
+			s++;
+		all->end[all->n++] = s + 1;
 	}
-	all->n = n;
 	memset(to, 0, 8);
 	return to < end ? (size_t)(to - skeleton) : 0;
 }
@@ -520,16 +511,16 @@ uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa
 	for (uint32_t i = 0; i < s->n; i++) {
 		const struct tt_place *x = &s->at[i];
 		const char *p = x->there ? all->end[x->number] + x->skip : NULL;
-		bool known = x->fixed ? x->known : p != NULL;
+		bool known = p != NULL;
 		uint64_t v = x->v;
 
-		if (is_string(x->type) && p)
-			at = put_string(buf, 8 + 8 * i, at, string(p, x->type));
-		else if (!is_string(x->type) && !x->fixed)
-			known = value(all->text, p, x, isa, &v);
-		if (!is_string(x->type))
+		if (is_string(x->type)) {
+			at = p ? put_string(buf, 8 + 8 * i, at, string(p, x->type)) : at;
+		} else {
+			known = x->fixed ? x->known : value(all->text, p, x, isa, &v);
 			memcpy(buf + 8 + 8 * i, &v, sizeof(v));
-		*isa = x->isa ?: *isa;
+			*isa = x->isa ?: *isa;
+		}
 		*have |= known ? 1u << i : 0;
 	}
 	return put_string(buf, 8 + 8 * s->n, at, l->text);

@@ -12,23 +12,23 @@
  */
 #include "tracetext.h"
 
-#include <ctype.h>
-
 #define TASK_COMM 15
+
+const uint8_t tt_class[256] = {
+	['0' ... '9'] = 1, ['A' ... 'F'] = 2, ['a' ... 'f'] = 2,
+	['G' ... 'Z'] = 3, ['g' ... 'z'] = 3, ['_'] = 3,
+};
 
 static const char *skip_blanks(const char *p)
 {
-	return p + strspn(p, " \t");
+	while (*p == ' ' || *p == '\t')
+		p++;
+	return p;
 }
 
 static const char *word_end(const char *p)
 {
 	return p + strcspn(p, " \t");
-}
-
-bool tt_word_is(struct tt_word w, const char *s)
-{
-	return w.n == strlen(s) && !memcmp(w.s, s, w.n);
 }
 
 /* ---- the time ---- */
@@ -43,7 +43,7 @@ static bool take_time(const char **p, struct tt_line *l, bool *colon)
 	if (!take_u64(&q, UINT64_MAX, &v))
 		return false;
 	if (*q == '.') {
-		for (q++; isdigit((unsigned char)*q); q++, digits++)
+		for (q++; tt_is_digit(*q); q++, digits++)
 			part = digits < 9 ? part * 10 + (uint64_t)(*q - '0') : part;
 		if (!digits || digits > 9 || v >= UINT64_MAX / 1000000000u - 1)
 			return false;
@@ -93,7 +93,8 @@ static const char *take_flags(const char *p, struct tt_line *l)
 
 static struct tt_word trimmed(const char *s, const char *end)
 {
-	s += strspn(s, " \t") < (size_t)(end - s) ? strspn(s, " \t") : (size_t)(end - s);
+	while (s < end && (*s == ' ' || *s == '\t'))
+		s++;
 	while (end > s && (end[-1] == ' ' || end[-1] == '\t'))
 		end--;
 	return (struct tt_word){ s, (size_t)(end - s) };
@@ -106,7 +107,7 @@ static uint64_t last_number(struct tt_word *w)
 	const char *p;
 	uint64_t v;
 
-	while (n && isdigit((unsigned char)w->s[n - 1]))
+	while (n && tt_is_digit(w->s[n - 1]))
 		n--;
 	p = w->s + n;
 	if (n == w->n || (n && !strchr("-/ \t", w->s[n - 1])) || !take_u64(&p, INT32_MAX, &v))
@@ -116,13 +117,12 @@ static uint64_t last_number(struct tt_word *w)
 }
 
 /* "comm-pid", "comm-pid (tgid)", "comm pid", "comm pid/tid", of kvmft with its side before it. */
-static void read_who(const char *s, const char *end, bool kvmft, struct tt_line *l)
+static void read_who(struct tt_word w, bool kvmft, struct tt_line *l)
 {
-	struct tt_word w = trimmed(s, end);
-	const char *file, *last = memrchr(w.s, ' ', w.n);
+	const char *end = w.s + w.n, *file, *last = memrchr(w.s, ' ', w.n);
 	uint64_t pid;
 
-	if (last && take_flags(last + 1, l) > end - 1) /* perf's irqs, before the CPU */
+	if (last && take_flags(last + 1, l) >= end) /* perf's irqs, before the CPU */
 		w = trimmed(w.s, last);
 	if (w.n && w.s[w.n - 1] == ')' && memrchr(w.s, '(', w.n))
 		w = trimmed(w.s, memrchr(w.s, '(', w.n));
@@ -139,47 +139,90 @@ static void read_who(const char *s, const char *end, bool kvmft, struct tt_line 
 	if (w.n && w.s[w.n - 1] == '-')
 		w.n--;
 	w = trimmed(w.s, w.s + w.n);
-	file = memmem(w.s, w.n, ": ", 2); /* trace-cmd report of several files */
+	/* trace-cmd report of several files */
+	file = memchr(w.s, ':', w.n) ? memmem(w.s, w.n, ": ", 2) : NULL;
 	if (file)
 		l->side = (struct tt_word){ w.s, (size_t)(file - w.s) };
-	while ((last = memmem(w.s, w.n, "  ", 2))) /* anything else, and a date, is far away */
+	/* anything else, and a date, is far away */
+	while (memchr(w.s, ' ', w.n) && (last = memmem(w.s, w.n, "  ", 2)))
 		w = trimmed(last, w.s + w.n);
 	if (!tt_word_is(w, "<...>") && *w.s != ':') /* perf's ":4242": not known */
 		l->comm = (struct tt_word){ w.s, MIN(w.n, (size_t)TASK_COMM) };
 }
 
+/* Of threads of late, what is before their CPU is known. */
+static void find_who(struct tt_who *all, const char *s, const char *end, bool kvmft,
+		     struct tt_line *l)
+{
+	const struct tt_word w = trimmed(s, end);
+	struct tt_who *k = &all[w.n ? (w.n ^ (uint8_t)w.s[w.n - 1]) % TT_WHO : 0];
+
+	if (!w.n || w.n >= sizeof(k->text)) {
+		read_who(w, kvmft, l);
+		return;
+	}
+	if (k->n != w.n || k->kvmft != kvmft || memcmp(k->text, w.s, w.n)) {
+		*k = (struct tt_who){ .n = w.n, .kvmft = kvmft, .l.pid = -1 };
+		memcpy(k->text, w.s, w.n);
+		read_who((struct tt_word){ k->text, w.n }, kvmft, &k->l);
+	}
+	l->pid = k->l.pid;
+	l->flags |= k->l.flags;
+	l->preempt |= k->l.preempt;
+	l->side = k->l.side;
+	l->side.s = l->side.n ? w.s + (l->side.s - k->text) : w.s;
+	l->comm = k->l.comm;
+	l->comm.s = l->comm.n ? w.s + (l->comm.s - k->text) : w.s;
+}
+
 /* ---- what ---- */
 
-static bool is_event_name(const char *s, size_t n)
+static bool is_blank_or_end(char c)
 {
-	for (size_t i = 0; i < n; i++)
-		if (!isalnum((unsigned char)s[i]) && !strchr("_-.", s[i]))
-			return false;
-	return n > 0 && n < 128 && !isdigit((unsigned char)s[0]) && s[0] != '.';
+	return !c || c == ' ' || c == '\t';
+}
+
+static struct tt_word take_name(const char *p)
+{
+	struct tt_word w = { p, 0 };
+
+	while (tt_in_word(p[w.n]) || p[w.n] == '-' || p[w.n] == '.')
+		w.n++;
+	return w;
+}
+
+static bool is_event_name(struct tt_word w)
+{
+	return w.n > 0 && w.n < 128 && !tt_is_digit(*w.s) && *w.s != '.';
 }
 
 /* "sys:name: text", "name: text"; of a syscall "sys_name(...)", "sys_name -> ...". */
 static bool read_event(const char *p, bool clear, struct tt_line *l)
 {
-	const char *end = word_end(p), *next = skip_blanks(end), *colon;
-	size_t n = strcspn(p, " \t(:<");
+	struct tt_word name = take_name(p);
+	const char *end = p + name.n, *next;
 
-	l->name = (struct tt_word){ p, n };
-	l->text = (struct tt_word){ next, strlen(next) };
-	colon = p[n] == ':' ? p + n : NULL;
-	if (colon && colon + 1 < end && end[-1] == ':') { /* "sys:name:" */
+	l->name = name;
+	if (*end == ':')
+		name = take_name(end + 1);
+	if (name.s != p && name.s[name.n] == ':' && is_blank_or_end(name.s[name.n + 1])) {
+		next = skip_blanks(name.s + name.n + 1);
 		l->sys = l->name;
-		l->name = (struct tt_word){ colon + 1, (size_t)(end - 2 - colon) };
-		return is_event_name(l->sys.s, l->sys.n) && is_event_name(l->name.s, l->name.n);
+		l->name = name;
+		l->text = (struct tt_word){ next, strlen(next) };
+		return is_event_name(l->sys) && is_event_name(l->name);
 	}
+	next = skip_blanks(word_end(p));
+	l->text = (struct tt_word){ next, strlen(next) };
 	if (clear && str_starts(p, "<stack trace>")) {
 		l->name = (struct tt_word){ "kernel_stack", 12 };
 		l->text = (struct tt_word){ p, strlen(p) };
 		return true;
 	}
-	if (!is_event_name(p, n) || (!clear && !colon) || (colon && colon + 1 != end))
+	if (!is_event_name(l->name) || !strchr(" \t(:<", *end) || (!clear && *end != ':') ||
+	    (*end == ':' && !is_blank_or_end(end[1])))
 		return false;
-	if (p[n] == '(' || str_starts(next, "->") || str_starts(next, "<-"))
+	if (*end == '(' || str_starts(next, "->") || str_starts(next, "<-"))
 		l->text = (struct tt_word){ p, strlen(p) };
 	if (str_starts(next, "<-"))
 		l->name = (struct tt_word){ "function", 8 };
@@ -275,7 +318,7 @@ static bool is_lost_line(const char *s, struct tt_line *l)
 	return read_lost(p, l);
 }
 
-bool tt_line(const char *s, struct tt_line *l, bool *begun)
+bool tt_line(struct tt_who *who, const char *s, struct tt_line *l, bool *begun)
 {
 	const char *open = s, *p;
 	bool colon = false;
@@ -295,7 +338,7 @@ bool tt_line(const char *s, struct tt_line *l, bool *begun)
 		p = skip_period(p);
 	*begun = l->kind != TT_NO_TIME && !*p;
 	if (l->has_cpu && l->kind && !colon && str_starts(p, "LOST ") && read_lost(p, l)) {
-		read_who(s, open, true, l);
+		find_who(who, s, open, true, l);
 		return true;
 	}
 	if (!*p || !read_event(p, l->has_cpu && colon, l))
@@ -306,6 +349,6 @@ bool tt_line(const char *s, struct tt_line *l, bool *begun)
 	if (!l->kind && !l->has_cpu && !tt_event_find(l->sys, l->name) &&
 	    !str_starts(l->name.s, "kvm_"))
 		return false;
-	read_who(s, open, l->kind && !colon, l);
+	find_who(who, s, open, l->kind && !colon, l);
 	return true;
 }

@@ -39,7 +39,7 @@ struct tracetext {
 	/* the bytes as they are, and what is left of the text so far */
 	int fd;
 	bool packed, cut; /* cut: the packed data end, or are damaged */
-	uint8_t raw[4096];
+	uint8_t raw[64 << 10];
 	size_t raw_at, raw_have;
 	uint64_t plain;
 	struct cap_unpacker *unpacker;
@@ -54,6 +54,7 @@ struct tracetext {
 	struct u64map inside; /* of lines without a thread: 1 + the CPU that a vCPU runs on */
 	struct hash_key key;
 	struct tt_shapes shapes;
+	struct tt_who who[TT_WHO];
 	uint64_t isa; /* of the last exit */
 	struct {
 		int32_t pid;
@@ -166,7 +167,7 @@ static bool find_side(struct tracetext *t)
 		s += strspn(s, "> \t");
 		end = s + strcspn(s, "\n");
 		*end = '\0';
-		if (end - s < MAX_LINE && tt_line(s, &l, &begun)) {
+		if (end - s < MAX_LINE && tt_line(t->who, s, &l, &begun)) {
 			guest = l.is_vcpu && l.side.n;
 			if (!found || !guest)
 				snprintf(t->side, sizeof(t->side), "%.*s", (int)l.side.n, l.side.s);
@@ -387,7 +388,7 @@ static int let_go(struct tracetext *t)
 	bool begun;
 
 	if (t->longer && !ret)
-		t->event = tt_line(t->held.s, l, &begun);
+		t->event = tt_line(t->who, t->held.s, l, &begun);
 	/* The others' lines have another clock, or other CPUs. */
 	if (t->event && l->side.n && !tt_word_is(l->side, t->side))
 		t->others++;
@@ -444,7 +445,7 @@ static int read_lines(struct tracetext *t)
 		sbuf_add(&t->next, s);
 		if (t->next.error)
 			return t->next.error;
-		event = tt_line(t->next.s ?: "", &l, &begun);
+		event = tt_line(t->who, t->next.s ?: "", &l, &begun);
 		/* The second half of a line may look like one of its own. */
 		if ((!event && !begun) ||
 		    (t->held.len && !t->event && !t->longer && !l.kind && !l.has_cpu)) {

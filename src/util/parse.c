@@ -55,7 +55,7 @@ static unsigned int digit_value(char c, unsigned int base)
  * Digits at *s, which moves past them: -EINVAL if there are none. Too large a number sets *range,
  * so that the caller can first check the rest.
  */
-static int scan_digits(const char **s, unsigned int base, uint64_t *v, bool *range)
+static inline int scan_digits(const char **s, unsigned int base, uint64_t *v, bool *range)
 {
 	const char *from = *s;
 	unsigned int d;
