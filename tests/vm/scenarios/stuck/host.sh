@@ -232,12 +232,11 @@ step_shared()
 	small quiet --code $spin
 	engine ring
 	check "shared, ring: nothing is counted" same "$counted" false
-	few=$rips
 	engine auto
 	# It decides by what is lost in the first quarter.
 	if [ "$lost" -gt $((events * 2)) ] || [ "$counted" = true ]; then
-		check "shared, auto: its exits are counted" same "$class $counted" "spinning true"
-		check "... $rips of them; the ring had $few" test "$rips" -ge "$few"
+		# How many, compared with the ring's, is a matter of how long each was on a CPU.
+		check "shared, auto: its exits are counted, $rips" same "$class $counted" "spinning true"
 	else
 		skip "shared, auto" "the ring lost $lost events, and $events were read"
 	fi
