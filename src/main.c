@@ -18,18 +18,16 @@
 static void print_usage(FILE *f)
 {
 	fputs("usage: kvmft [-v | --verbose] COMMAND [OPTIONS] [ARGUMENTS]\n"
-	      "       kvmft help [COMMAND] | --help | --version\n\n"
-	      "kvmft shows what a KVM host and its guests did on one timeline (ftrace only).\n\n"
+	      "       kvmft help [COMMAND] [--all] | --help | --version\n"
 	      "commands:\n",
 	      f);
 	for (const struct cmd *const *c = kvmft_cmds; *c; c++)
 		fprintf(f, "  %-14s %s\n", (*c)->name, (*c)->summary);
 	if (kvmft_cmds_elsewhere[0])
-		fputs("\nnot in this small build:\n ", f);
+		fputs("not in this small build:\n ", f);
 	for (const char *const *name = kvmft_cmds_elsewhere; *name; name++)
 		fprintf(f, " %s%s", *name, name[1] ? "" : "\n");
-	fputs("\nexit codes: 0 done, 1 failed, 2 wrong usage, 3 done but events were lost or\n"
-	      "input was cut, 4 this machine lacks something that the command needs\n",
+	fputs("exit: 0 done, 1 failed, 2 usage, 3 with losses, 4 this machine lacks something\n",
 	      f);
 }
 
@@ -114,10 +112,15 @@ static bool is_help(const char *word)
 static int print_help(char **argv)
 {
 	char joined[64];
-	const char *name = joined_name(argv, joined, sizeof(joined));
 	struct kvmft_err err = { .text = "" };
+	const char *name;
 	const struct cmd *c;
+	bool all = false;
 
+	for (char **from = argv, **to = argv; *from || *to; *to++ = *from ? *from++ : NULL)
+		for (; *from && !strcmp(*from, "--all"); from++)
+			all = true;
+	name = joined_name(argv, joined, sizeof(joined));
 	if (!name || is_help(name)) {
 		print_usage(stdout);
 		return KVMFT_OK;
@@ -129,7 +132,7 @@ static int print_help(char **argv)
 		cli_say(c->name, err.text);
 		return KVMFT_USAGE;
 	}
-	cli_print_help(c, stdout);
+	cli_print_help(c, all, stdout);
 	return KVMFT_OK;
 }
 
@@ -168,7 +171,7 @@ static void print_about(const struct cmd *c, int first)
 	if (first == CLI_VERSION)
 		print_version();
 	else
-		cli_print_help(c, stdout);
+		cli_print_help(c, false, stdout);
 }
 
 /*

@@ -104,6 +104,11 @@ struct cmd {
 	const char *description;    /* for --help, which fills it; may be NULL */
 	const char *examples;	    /* lines for --help; may be NULL */
 	const struct opt *opts;	    /* ends with OPT_END */
+	/*
+	 * Long names of all of them, with blanks between: the first line has those that plain help
+	 * shows, others are "head: NAME...". NULL: help shows all, in the order of opts.
+	 */
+	const char *groups;
 	const struct opt *first;    /* the first operand, an OPT_WORDS; NULL: it is no word */
 	size_t opts_size;
 	void (*defaults)(void *opts);
@@ -149,7 +154,8 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 void cli_free(const struct cmd *c, void *opts);
 /* Sets the bits of an OPT_WORDS: of an option, or of cmd->first. 0 or -EINVAL with err set. */
 int cli_words(const struct opt *o, const char *text, uint32_t *bits, struct kvmft_err *err);
-void cli_print_help(const struct cmd *c, FILE *f);
+/* all: with the options that are seldom needed. */
+void cli_print_help(const struct cmd *c, bool all, FILE *f);
 /*
  * One line per option: CMD<TAB>LONG<TAB>SHORT<TAB>ARG<TAB>first help line<TAB>words; for a group,
  * preceded by one line per command of it: CMD VERB<TAB>summary. A first operand that is a list of

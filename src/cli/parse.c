@@ -84,7 +84,24 @@ static void cli_print_opt(const struct opt *o, FILE *f)
 	}
 }
 
-static void print_synopsis(const struct cmd *c, FILE *f)
+/* Whether plain help shows it: those of the first line of groups, or all. */
+static bool is_usual(const struct cmd *c, const struct opt *o)
+{
+	size_t len = strlen(o->name);
+
+	if (!c->groups)
+		return true;
+	for (const char *at = c->groups; *at && *at != '\n'; at += strspn(at, " ")) {
+		size_t n = strcspn(at, " \n");
+
+		if (n == len && !memcmp(at, o->name, len))
+			return true;
+		at += n;
+	}
+	return false;
+}
+
+static void print_synopsis(const struct cmd *c, bool all, FILE *f)
 {
 	size_t col = 0;
 	int lead = fprintf(f, "usage: kvmft %s", c->name);
@@ -93,7 +110,7 @@ static void print_synopsis(const struct cmd *c, FILE *f)
 	for (const struct opt *o = c->opts; o->name; o++) {
 		struct sbuf b = { 0 };
 
-		if (o->flags & OPT_HIDDEN)
+		if (o->flags & OPT_HIDDEN || (!all && !is_usual(c, o)))
 			continue;
 		if (o->short_name)
 			sbuf_addf(&b, " [-%c", o->short_name);
@@ -110,15 +127,35 @@ static void print_synopsis(const struct cmd *c, FILE *f)
 		col += b.len;
 		sbuf_free(&b);
 	}
+	if (!all && c->groups)
+		col += (size_t)fprintf(f, col + 10 > HELP_WIDTH ? "\n             [OPTIONS]"
+								: " [OPTIONS]");
 	if (c->args)
 		fprintf(f, "%s%s", col + strlen(c->args) >= HELP_WIDTH ? "\n             " : " ", c->args);
 	fputc('\n', f);
 }
 
-void cli_print_help(const struct cmd *c, FILE *f)
+/* The options that a line names. The next line; NULL: there is none. */
+static const char *print_group(const struct cmd *c, const char *at, FILE *f)
 {
+	size_t n;
+
+	for (; *at && *at != '\n'; at += n + strspn(at + n, " ")) {
+		n = strcspn(at, " \n");
+		for (const struct opt *o = c->opts; o->name; o++)
+			if (strlen(o->name) == n && !memcmp(at, o->name, n))
+				cli_print_opt(o, f);
+	}
+	return *at ? at + 1 : NULL;
+}
+
+void cli_print_help(const struct cmd *c, bool all, FILE *f)
+{
+	const char *group = NULL;
+	unsigned int more = 0;
+
 	fprintf(f, "kvmft %s: %s\n\n", c->name, c->summary);
-	print_synopsis(c, f);
+	print_synopsis(c, all, f);
 	if (c->description) {
 		fputc('\n', f);
 		cli_print_filled(c->description, 0, f);
@@ -129,11 +166,21 @@ void cli_print_help(const struct cmd *c, FILE *f)
 			fprintf(f, "  %-19s %s\n", (*v)->name, (*v)->summary);
 	}
 	fputs("\noptions:\n", f);
-	for (const struct opt *o = c->opts; o->name; o++)
-		if (!(o->flags & OPT_HIDDEN))
+	if (c->groups)
+		group = print_group(c, c->groups, f);
+	for (const struct opt *o = c->opts; o->name; o++) {
+		if (!c->groups && !(o->flags & OPT_HIDDEN))
 			cli_print_opt(o, f);
+		more += !is_usual(c, o);
+	}
 	fprintf(f, "  %-26s %s\n", "-h, --help", "print this text");
 	fprintf(f, "  %-26s %s\n", "    --version", "print name and version");
+	if (more && !all)
+		fprintf(f, "\n%u more: kvmft help %s --all\n", more, c->name);
+	while (all && group) {
+		fprintf(f, "\n%.*s:\n", (int)strcspn(group, ":"), group);
+		group = print_group(c, group + strcspn(group, ":") + 2, f);
+	}
 	if (c->examples)
 		fprintf(f, "\nexamples:\n%s\n", c->examples);
 }

@@ -424,6 +424,11 @@ const struct cmd cmd_blame = {
 		    "  kvmft blame --from-marker begin --to-marker end run\n"
 		    "  kvmft blame --by cause -i day/*/         # each capture by itself",
 	.opts = blame_options,
+	.groups = "input at than top by what vm from to last context format\n"
+		  "markers: from-marker to-marker\n"
+		  "two clocks: tsc-offset tsc-ratio solve tsc-khz\n"
+		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
+		  "output: vcpu clock output force quiet color wide no-pager",
 	.opts_size = sizeof(struct blame_opts_given),
 	.defaults = blame_defaults,
 	.sessions = blame_sessions,

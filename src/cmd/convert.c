@@ -442,6 +442,9 @@ const struct cmd cmd_convert = {
 		    "  kvmft convert --from guest-perf --to kvmclock \\\n"
 		    "        --sched-offset 0x1af3075cc 18120.273901",
 	.opts = convert_options,
+	.groups = "from to range input vm vcpu tsc-khz guest-capture\n"
+		  "what there is without a capture: tsc-offset tsc-ratio solve pvclock "
+		  "sched-offset kernel-sched-offset mono-raw sched-line clocksource",
 	.opts_size = sizeof(struct convert_opts),
 	.sessions = convert_sessions,
 	.run = convert_run,

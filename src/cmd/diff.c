@@ -638,6 +638,8 @@ const struct cmd cmd_diff = {
 		    "  kvmft diff --vm vm1 --all before after\n"
 		    "  kvmft diff -e msr --format csv before.dat after.dat",
 	.opts = diff_options,
+	.groups = "event vm before-guest after-guest from to than top all format\n"
+		  "less usual: tsc-khz output force color wide no-pager",
 	.opts_size = sizeof(struct diff_opts),
 	.defaults = diff_defaults,
 	.sessions = diff_sessions,

@@ -141,6 +141,8 @@ const struct cmd cmd_exits = {
 		"  kvmft exits --interval 15 --per-vm --format prometheus \\\n"
 		"        -o /var/lib/node_exporter/kvm.prom",
 	.opts = exits_options,
+	.groups = "pid vm alltids interval count time latency top format per-vm\n"
+		  "less usual: vcpu tid tids output engine map-size verbose",
 	.opts_size = sizeof(struct exits_config),
 	.run = exits_cmd,
 	.max_args = 1,

@@ -466,6 +466,10 @@ const struct cmd cmd_export = {
 		"  kvmft export -i host --to perfetto -o vm1.pftrace guest=vm1\n"
 		"  kvmft export -i host --to sqlite -o run.db guest=vm1",
 	.opts = export_options,
+	.groups = "input output to clock from until\n"
+		  "trace.dat: subbuf instance time-shift\n"
+		  "two clocks: tsc-offset tsc-ratio solve tsc-khz\n"
+		  "output: force quiet",
 	.opts_size = sizeof(struct export_opts),
 	.defaults = export_defaults,
 	.sessions = export_sessions,

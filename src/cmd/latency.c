@@ -422,6 +422,11 @@ const struct cmd cmd_latency = {
 		    "  kvmft latency io --qemu qemu.log host guest\n"
 		    "  kvmft latency sched,timer host            # what the host alone can tell",
 	.opts = latency_options,
+	.groups = "vm vcpu from to than worst by context format output all quiet\n"
+		  "two clocks: host tsc-offset tsc-ratio solve tsc-khz\n"
+		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
+		  "QEMU's own events: qemu trace-events\n"
+		  "output: grain force color wide no-pager",
 	.first = &latency_kinds,
 	.opts_size = sizeof(struct latency_opts),
 	.defaults = latency_defaults,

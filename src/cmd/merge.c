@@ -827,6 +827,11 @@ const struct cmd cmd_merge = {
 		    "  kvmft merge --clock kvmclock host guest=vm1 > timeline.txt\n"
 		    "  kvmft merge --grep 'kvm_msr/ecx==0x11/' -C 5 host guest",
 	.opts = merge_options,
+	.groups = "output format clock from to side vcpu event grep context count follow\n"
+		  "two clocks: host tsc-offset tsc-ratio solve tsc-khz\n"
+		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
+		  "QEMU's own events: qemu trace-events\n"
+		  "output: delay force quiet color wide no-pager",
 	.opts_size = sizeof(struct merge_opts),
 	.sessions = merge_sessions,
 	.run = merge_run,

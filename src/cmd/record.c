@@ -306,6 +306,13 @@ const struct cmd cmd_record = {
 		"  kvmft record -o guest -- fio job     in a guest, while fio runs\n"
 		"  kvmft record -e default -e sched:sched_switch    switches of all threads",
 	.opts = record_options,
+	.groups = "output event vm pid duration guest flight-recorder trigger symbols max-size "
+		  "quiet\n"
+		  "whom, and what else: vcpu cpus as stacks sdt marker qemu qmp hmp load-modules\n"
+		  "the ring and the disk: buffer-size clock overwrite allow-lost flush sync "
+		  "min-free rotate keep before output-dir keep-captures force\n"
+		  "guests: guest-events guest-command guest-options guest-timeout push push-file "
+		  "blame blame-options remote",
 	.opts_size = sizeof(struct record_options),
 	.defaults = record_defaults,
 	.run = record_cmd,

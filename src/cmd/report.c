@@ -619,6 +619,9 @@ const struct cmd cmd_report = {
 		    "  kvmft report --by stack --top 10\n"
 		    "  kvmft report -i host1 host2              # or of all below a directory",
 	.opts = report_options,
+	.groups = "input event by key vm per split percentiles from to top format\n"
+		  "less usual: vcpu pid semantics tsc-khz color wide no-pager\n"
+		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules",
 	.opts_size = sizeof(struct opts),
 	.sessions = report_sessions,
 	.run = report_run,

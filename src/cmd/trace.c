@@ -274,6 +274,11 @@ const struct cmd cmd_trace = {
 		"  kvmft trace -e sched:sched_wakeup --clock perf \\\n"
 		"        --clock-offset $(kvmft guest-offset --clock perf)      in a guest",
 	.opts = trace_options,
+	.groups = "event vm pid duration count guest clock grep vcpu context format\n"
+		  "clocks: tsc clock-offset kvmclock guest-capture pvclock tsc-offset tsc-ratio "
+		  "tsc-khz\n"
+		  "guests: side guest-events guest-options guest-timeout push push-file\n"
+		  "ring and output: buffer-size delay color wide",
 	.opts_size = sizeof(struct trace_opts),
 	.run = trace_cmd,
 };

@@ -14,9 +14,10 @@ cut -f 1 "$out" >"$tmp/commands"
 ok "... is not empty" test -s "$tmp/commands"
 run "$kvmft" help
 status_is 0 "help"
-sed -n '/^commands:/,/^$/s/^  \([a-z-]*\) .*/\1/p' "$out" >"$tmp/help.commands"
+sed -n '/^commands:/,/^exit:/s/^  \([a-z-]*\) .*/\1/p' "$out" >"$tmp/help.commands"
 is "$(cat "$tmp/help.commands")" "$(cat "$tmp/commands")" "help and list have the same commands"
 cp "$out" "$tmp/help.text"
+ok "... fits a screen" test "$(wc -l <"$out")" -le 24
 # The commands of groups, "qemu events": all that is said of a command holds for them too.
 while read -r cmd; do
 	"$kvmft" --list-options "$cmd" | awk -F '\t' 'NF == 2 { print $1 }'
@@ -37,7 +38,7 @@ list_options()
 
 help_options()
 {
-	"$kvmft" help "$1" | sed -n '/^options:/,/^examples:/p' |
+	"$kvmft" help "$1" --all | sed -n '/^options:/,/^examples:/p' |
 		sed -nE 's/^  (-.), (--[a-z0-9-]+).*/\1 \2/p; s/^      (--[a-z0-9-]+).*/ \1/p' | LC_ALL=C sort
 }
 
@@ -85,6 +86,7 @@ while read -r cmd; do
 	cp "$out" "$tmp/help.cmd"
 	is "$(grep ' $' "$out")" "" "... no line ends with a blank"
 	is "$(awk 'length > 80' "$out")" "" "... in 80 columns"
+	ok "... the options that matter" test "$(grep -cE '^  (-.,|   ) --' "$out")" -le 15
 	for how in -h --help; do
 		# shellcheck disable=SC2086
 		run "$kvmft" $cmd $how
