@@ -5,9 +5,14 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
-#define CTF "a CTF trace, as of LTTng: record with kvmft record, or trace-cmd record -C x86-tsc"
+#define MAX_PIPE   ((uint64_t)2 << 30)
+#define TD_BEGIN   "\x17\x08\x44tracing"
+#define PERF_BEGIN "PERFILE2"
+#define CTF	   "a CTF trace, as of LTTng: record with kvmft record, or trace-cmd record -C x86-tsc"
 
 /*
  * Reading kvmft's own capture, a directory.
@@ -390,14 +395,7 @@ static int dir_read(struct capture *c, const struct cap_dir *dir, struct kvmft_e
 
 typedef int (*read_file_fn)(struct capture *c, int fd, uint64_t size, struct kvmft_err *err);
 
-static bool is_perf(int fd)
-{
-	char magic[8] = "";
-
-	return full_pread(fd, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
-	       (!memcmp(magic, "PERFILE2", sizeof(magic)) ||
-		!memcmp(magic, "2ELIFREP", sizeof(magic)));
-}
+static int read_file(struct capture *c, int fd, uint64_t size, struct kvmft_err *err);
 
 /* A capture in a tar archive. -ENOMSG: it is none. */
 static int read_archive(struct capture *c, int fd, const char *sub, struct kvmft_err *err)
@@ -421,6 +419,44 @@ static int read_archive(struct capture *c, int fd, const char *sub, struct kvmft
 	return ret;
 }
 
+/* A file in memory becomes the capture's in place of fd. */
+static int read_memory(struct capture *c, int fd, int mem, read_file_fn of_file,
+		       struct kvmft_err *err)
+{
+	struct stat st;
+	int ret = lseek(mem, 0, SEEK_SET) || fstat(mem, &st) ? -errno : 0;
+
+	ret = ret ?: of_file(c, mem, (uint64_t)st.st_size, err);
+	close(ret ? mem : fd);
+	return ret;
+}
+
+/*
+ * All that comes, first. Ctrl-C ends the program that writes, too: what it has written by then is
+ * read.
+ */
+static int read_pipe(struct capture *c, int fd, read_file_fn of_file, struct kvmft_err *err)
+{
+	void (*interrupt)(int) = signal(SIGINT, SIG_IGN);
+	int mem = memfd_create("kvmft-input", MFD_CLOEXEC), ret = mem < 0 ? -errno : 0;
+	uint8_t piece[16384];
+	ssize_t n = 1;
+
+	for (uint64_t size = 0; !ret && n && size <= MAX_PIPE; size += (uint64_t)MAX(n, 0)) {
+		n = read(fd, piece, sizeof(piece));
+		if (n < 0 && errno != EINTR)
+			ret = -errno;
+		ret = ret ?: full_write(mem, piece, (size_t)MAX(n, 0), NULL);
+	}
+	signal(SIGINT, interrupt);
+	if (!ret && n)
+		ret = err_set(err, EFBIG, "over 2 GiB through a pipe: give a file");
+	if (!ret)
+		return read_memory(c, fd, mem, of_file, err);
+	util_close_fd(&mem);
+	return ret;
+}
+
 /* Decides by the type of path: a directory is ours, a file is for of_file(). */
 static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 		    struct kvmft_err *err)
@@ -430,6 +466,7 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 	_cleanup_close_ int fd =
 		input ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : cap_open_above(path, &sub);
 	_cleanup_close_ int other = -1;
+	char magic[8];
 	struct stat st;
 	uint64_t size;
 	int ret = MIN(fd, 0);
@@ -439,7 +476,8 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 		return err_why(err, ret, "cannot open the capture");
 	}
 	if (S_ISDIR(st.st_mode) && (other = cap_open_file(fd, "data", &size)) >= 0 &&
-	    is_perf(other))
+	    full_pread(other, magic, sizeof(magic), 0) == (ssize_t)sizeof(magic) &&
+	    !memcmp(magic, PERF_BEGIN, sizeof(magic)))
 		return err_set(err, EOPNOTSUPP,
 			       "made by perf record --threads, a directory of files that kvmft "
 			       "does not read: record without --threads");
@@ -454,10 +492,9 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 		ret = read_archive(c, fd, sub, err);
 	else if (S_ISREG(st.st_mode) && of_file)
 		ret = of_file(c, fd, (uint64_t)st.st_size, err);
-	else if (input && of_file && (ret = cap_text_read(c, fd, err)) == -ENOMSG)
-		return err_set(err, EINVAL,
-			       "no trace as text, and nothing else can come through a pipe");
-	else if (!input || !of_file)
+	else if (input && of_file)
+		ret = read_pipe(c, fd, of_file, err);
+	else
 		return err_set(err, EINVAL, "%s",
 			       of_file ? "neither a capture directory nor a file"
 				       : "no capture directory");
@@ -529,19 +566,41 @@ static int refuse_other(int fd, struct kvmft_err *err)
 		       "neither a capture directory nor a trace.dat, perf.data or trace as text");
 }
 
+static bool is_recording(const void *head, size_t n)
+{
+	return n >= TD_MAGIC && (!memcmp(head, TD_BEGIN, TD_MAGIC) || !memcmp(head, PERF_BEGIN, 8));
+}
+
+/* A trace.dat or perf.data that gzip or zstd has packed. -ENOMSG: it is none. */
+static int unpack_recording(struct capture *c, int fd, struct kvmft_err *err)
+{
+	struct cap_part all = { .fd = -1 };
+	int ret = cap_unpack_file(fd, is_recording, &all, err), mem;
+
+	if (ret)
+		return ret;
+	mem = memfd_create("kvmft-input", MFD_CLOEXEC);
+	ret = mem < 0 ? -errno : full_write(mem, all.mem, all.size, NULL);
+	free(all.mem);
+	if (!ret)
+		return read_memory(c, fd, mem, read_file, err);
+	util_close_fd(&mem);
+	return ret;
+}
+
 static int read_file(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
 {
-	static const char magic[TD_MAGIC + 1] = "\x17\x08\x44tracing";
 	char head[TD_MAGIC] = "";
 	int ret;
 
-	if (is_perf(fd))
-		return cap_perfdata_read(c, fd, size, err);
 	(void)!full_pread(fd, head, sizeof(head), 0);
-	if (!size || !memcmp(head, magic, sizeof(head))) /* empty: it says so */
+	if (!memcmp(head, PERF_BEGIN, 8) || !memcmp(head, "2ELIFREP", 8))
+		return cap_perfdata_read(c, fd, size, err);
+	if (!size || !memcmp(head, TD_BEGIN, TD_MAGIC)) /* empty: it says so */
 		return cap_tracedat_read(c, fd, size, err);
-	ret = cap_text_read(c, fd, err);
-	ret = ret == -ENOMSG ? read_archive(c, fd, "", err) : ret;
+	ret = read_archive(c, fd, "", err);
+	ret = ret == -ENOMSG ? unpack_recording(c, fd, err) : ret;
+	ret = ret == -ENOMSG ? cap_text_read(c, fd, err) : ret;
 	return ret == -ENOMSG ? refuse_other(fd, err) : ret;
 }
 

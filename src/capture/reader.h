@@ -277,10 +277,11 @@ ssize_t cap_unpack_stream(struct cap_unpacker **slot, const char *name,
 			  size_t len) __must_check;
 void cap_unpacker_free(struct cap_unpacker *u);
 /*
- * The tar archive that gzip or zstd has packed in fd, into out->mem, to be freed. -errno with err
- * set; -ENOMSG without: it is none.
+ * What gzip or zstd has packed in fd, if its head is() what is wanted, into out->mem, to be freed.
+ * -errno with err set; -ENOMSG without: it is something else.
  */
-int cap_unpack_tar(int fd, struct cap_part *out, struct kvmft_err *err) __must_check;
+int cap_unpack_file(int fd, bool (*is)(const void *head, size_t n), struct cap_part *out,
+		    struct kvmft_err *err) __must_check;
 
 static inline struct cap_priv *cap_priv(const struct capture *c)
 {

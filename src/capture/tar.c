@@ -42,16 +42,17 @@ bool cap_is_tar(const void *head, size_t n)
 	return n >= BLOCK && number(h + 148, 8, &told) && told == sum;
 }
 
-static int add_member(struct cap_tar *t, const uint8_t h[BLOCK], uint64_t at, uint64_t size,
-		      struct kvmft_err *err)
+static int add_member(struct cap_tar *t, const uint8_t h[BLOCK], const char *longer, uint64_t at,
+		      uint64_t size, struct kvmft_err *err)
 {
-	const bool prefix = !h[262] && h[345]; /* not GNU's */
+	const bool prefix = !*longer && !h[262] && h[345]; /* not GNU's */
 	struct cap_member m = { .at = at, .size = size };
-	char path[NAME_SIZE];
+	char path[NAME_SIZE + 2];
 	const char *name = path + 1;
 
-	snprintf(path, sizeof(path), "/%.*s%s%.100s/", prefix ? 155 : 0, (const char *)h + 345,
-		 prefix ? "/" : "", (const char *)h);
+	snprintf(path, sizeof(path), "/%.*s%s%.*s/", prefix ? 155 : 0, (const char *)h + 345,
+		 prefix ? "/" : "", *longer ? (int)NAME_SIZE : 100,
+		 *longer ? longer : (const char *)h);
 	while (!strncmp(name, "./", 2))
 		name += 2;
 	if (*name == '/' || strstr(path, "/../"))
@@ -63,25 +64,42 @@ static int add_member(struct cap_tar *t, const uint8_t h[BLOCK], uint64_t at, ui
 	return err_set(err, ENOMEM, "out of memory");
 }
 
-/* What describes the next member may be its times and the like. */
-static int check_extra(const struct cap_part *all, uint64_t at, uint64_t size,
-		       struct kvmft_err *err)
+/*
+ * What describes the next member: of GNU's tar its name, if that is longer than a header has room
+ * for; of others lines "LENGTH KEY=VALUE", that and times and the like.
+ */
+static int read_extra(const struct cap_part *all, char type, uint64_t at, uint64_t size,
+		      char name[NAME_SIZE], struct kvmft_err *err)
 {
-	static const char *const keys[] = { " path=", " size=", " GNU.sparse." };
-	_cleanup_free_ char *text = malloc(MAX_EXTRA);
+	_cleanup_free_ char *text = calloc(1, MAX_EXTRA + 1);
+	char *p = text, *key, *value;
 	bool plain = size <= MAX_EXTRA;
+	size_t n;
 
 	if (!text || cap_part_read(all, text, plain ? (size_t)size : 0, at) < 0)
 		return err_set(err, ENOMEM, "cannot read the tar archive");
-	for (size_t i = 0; plain && i < ARRAY_SIZE(keys); i++)
-		plain = !memmem(text, (size_t)size, keys[i], strlen(keys[i]));
+	for (value = text; plain && type == 'x' && *p; p += n) {
+		n = strtoul(p, &key, 10);
+		value = strchr(p, '=');
+		plain = n && n <= size - (size_t)(p - text) && p[n - 1] == '\n' && value &&
+			value < p + n && !str_starts(key, " size=") &&
+			!str_starts(key, " GNU.sparse.");
+		if (!plain)
+			break;
+		p[n - 1] = '\0';
+		if (str_starts(key, " path="))
+			plain = snprintf(name, NAME_SIZE, "%s", value + 1) < (int)NAME_SIZE;
+	}
+	if (plain && type == 'L')
+		plain = snprintf(name, NAME_SIZE, "%s", text) < (int)NAME_SIZE;
 	return plain ? 0
 		     : err_set(err, EOPNOTSUPP,
-			       "a tar archive with long names or sparse files" UNPACK);
+			       "a tar archive with sparse files, or names of 300 bytes" UNPACK);
 }
 
-/* The member at *at, which moves behind it: 1; 0: no more. */
-static int read_member(struct cap_tar *t, uint64_t *at, struct kvmft_err *err)
+/* The member at *at, which moves behind it: 1; 0: no more. longer: the name of the next one. */
+static int read_member(struct cap_tar *t, uint64_t *at, char longer[NAME_SIZE],
+		       struct kvmft_err *err)
 {
 	static const uint8_t zeros[BLOCK];
 	const uint64_t end = t->all.size;
@@ -99,13 +117,14 @@ static int read_member(struct cap_tar *t, uint64_t *at, struct kvmft_err *err)
 	*at += BLOCK;
 	t->cut = size > end - *at;
 	size = MIN(size, end - *at);
-	if (type == 'S' || type == 'L')
-		ret = err_set(err, EOPNOTSUPP,
-			      "a tar archive with long names or sparse files" UNPACK);
-	else if (type == 'x')
-		ret = check_extra(&t->all, *at, size, err);
+	if (type == 'S')
+		ret = err_set(err, EOPNOTSUPP, "a tar archive with sparse files" UNPACK);
+	else if ((type == 'x' || type == 'L') && !t->cut)
+		ret = read_extra(&t->all, type, *at, size, longer, err);
 	else if (type == '0' || !type)
-		ret = add_member(t, h, *at, size, err);
+		ret = add_member(t, h, longer, *at, size, err);
+	if (type != 'x' && type != 'L' && type != 'K')
+		*longer = '\0';
 	*at += MIN((size + BLOCK - 1) / BLOCK * BLOCK, end - *at);
 	return ret ?: !t->cut;
 }
@@ -184,6 +203,7 @@ int cap_tar_open(const struct cap_part *all, const char *sub, struct cap_tar **o
 		 struct kvmft_err *err)
 {
 	struct cap_tar *t = calloc(1, sizeof(*t));
+	char longer[NAME_SIZE] = "";
 	struct cap_part f;
 	uint64_t at = 0;
 	int ret = t ? 1 : err_set(err, ENOMEM, "out of memory");
@@ -191,7 +211,7 @@ int cap_tar_open(const struct cap_part *all, const char *sub, struct cap_tar **o
 	if (t)
 		t->all = *all;
 	while (ret > 0)
-		ret = read_member(t, &at, err);
+		ret = read_member(t, &at, longer, err);
 	if (!ret) {
 		if (t->n)
 			qsort(t->v, t->n, sizeof(*t->v), compare);
@@ -238,7 +258,7 @@ int cap_dir_of_tar(int fd, const char *sub, struct cap_dir *dir, struct kvmft_er
 	int ret = 0;
 
 	if (n <= 0 || !cap_is_tar(head, (size_t)n)) {
-		ret = cap_unpack_tar(fd, &all, err);
+		ret = cap_unpack_file(fd, cap_is_tar, &all, err);
 	} else if (fstat(fd, &st) || (all.fd = fcntl(fd, F_DUPFD_CLOEXEC, 0)) < 0) {
 		return err_why(err, errno, "cannot read it");
 	} else {

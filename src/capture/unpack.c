@@ -316,7 +316,8 @@ static ssize_t read_packed(void *arg, void *buf, size_t n)
 	return got;
 }
 
-int cap_unpack_tar(int fd, struct cap_part *out, struct kvmft_err *err)
+int cap_unpack_file(int fd, bool (*is)(const void *head, size_t n), struct cap_part *out,
+		    struct kvmft_err *err)
 {
 	static const char *const magic[] = { "\x28\xb5\x2f\xfd", "\x1f\x8b" }; /* of packing[] */
 	struct cap_part file = { .fd = fd };
@@ -339,7 +340,7 @@ int cap_unpack_tar(int fd, struct cap_part *out, struct kvmft_err *err)
 		if (n > 0)
 			n = cap_unpack_stream(&u, packing[i].name, read_packed, &file,
 					      out->mem + out->size, PACKED_PIECE);
-		if (!out->size && n > 0 && !cap_is_tar(out->mem, (size_t)n))
+		if (!out->size && n > 0 && !is(out->mem, (size_t)n))
 			n = -ENOMSG;
 		out->size += (uint64_t)MAX(n, (ssize_t)0);
 	}

@@ -153,7 +153,7 @@ const struct sandbox_call sandbox_base[] = {
 };
 
 const struct sandbox_call sandbox_reader[] = {
-	RULE(openat, OPENAT_READ), RULE(fcntl, FCNTL),
+	RULE(openat, OPENAT_READ), RULE(fcntl, FCNTL), ANY(memfd_create),
 #ifdef SYS_open
 	RULE(open, OPEN_READ),
 #endif

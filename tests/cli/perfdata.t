@@ -378,6 +378,8 @@ for o in -q -z; do
 	vm=
 	same_as_script "$tmp/pipe.data" "perf record $o -o -"
 	"$kvmft" merge -q "$tmp/pipe.data" >"$tmp/whole"
+	cat "$tmp/pipe.data" | "$kvmft" merge -q - >"$out" 2>"$err"
+	ok "... straight from the pipe" cmp "$tmp/whole" "$out"
 	# A packed record with nothing in it, which perf never writes, before each that is packed.
 	perl -e 'local $/; $_ = <STDIN>; my $at = unpack "x8Q", $_; print substr $_, 0, $at;
 		while ($at + 8 <= length) { my ($type, $n) = unpack "x$at Lx2S", $_; last if $n < 8;

@@ -123,9 +123,11 @@ as_tar "a name in two parts, of ustar"
 mkdir "$tmp/up/$long/$long"
 for format in gnu pax; do
 	tar cf "$tmp/x.tar" --format=$format --transform "s,$long,$long/$long," -C "$tmp/up" "$long"
+	as_tar "long names, by $format"
+	tar cf "$tmp/x.tar" --format=$format --transform "s,$long,$long/$long/$long/$long," -C "$tmp/up" "$long"
 	run "$kvmft" merge "$tmp/x.tar"
-	status_is 1 "long names, by $format"
-	err_has 'long names or sparse files: unpack' "... are refused"
+	status_is 1 "names longer than any capture's, by $format"
+	err_has 'sparse files, or names of 300 bytes: unpack' "... are refused"
 done
 rm -r "$tmp/up"
 echo "kvmft-capture version=99" >"$tmp/meta"

@@ -140,6 +140,16 @@ for f in idle.txt mail.txt idle.txt.gz; do
 done
 gzip -c "$tmp/idle.txt" | "$kvmft" merge - >"$out" 2>"$err"
 is "$(wc -l <"$out")" 9 "packed, through a pipe"
+"$kvmft" merge "$tmp/basic.dat" >"$tmp/want" 2>"$err"
+gzip -c "$tmp/basic.dat" >"$tmp/dat.gz"
+run "$kvmft" merge "$tmp/dat.gz"
+ok "a packed trace.dat" cmp "$tmp/want" "$out"
+for f in basic.dat dat.gz; do
+	"$kvmft" merge - <"$tmp/$f" >"$out" 2>"$err"
+	ok "$f as standard input" cmp "$tmp/want" "$out"
+	cat "$tmp/$f" | "$kvmft" merge - >"$out" 2>"$err"
+	ok "... and through a pipe" cmp "$tmp/want" "$out"
+done
 "$kvmft" stuck -i - <"$tmp/idle.txt" >"$out" 2>"$err"
 out_has 'vCPU 0, thread 900: ' "stuck, from a file as standard input"
 run "$kvmft" diff "$tmp/idle.txt" "$tmp/mail.txt"
@@ -343,5 +353,5 @@ hostile "as many CPUs and events as lines" '[0-9]{4} lines are of more CPUs or e
 printf 'Dear all,\nnothing here: is a trace.\n' >"$tmp/in"
 hostile "a letter" 'neither a capture directory nor a trace.dat, perf.data or trace as text' <"$tmp/in"
 printf 'nothing\n' | "$kvmft" merge - >"$out" 2>"$err"
-err_has 'no trace as text, and nothing else can come through a pipe' "nor through a pipe"
+err_has '^kvmft merge: -: neither a capture directory nor a trace.dat' "nor through a pipe"
 finish
