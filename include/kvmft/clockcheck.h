@@ -21,12 +21,14 @@ enum clock_finding {
 	CLOCK_BACKWARDS, /* the guest ran before and after */
 	CLOCK_STOOD,	 /* it did not run in between, and goes on where it was, or later */
 	CLOCK_SET_BACK,	 /* one of both */
+	CLOCK_ANEW,	 /* at: when its VM was made, and kvmclock began; told: see below */
 	CLOCK_NO_MASTER,
 	CLOCK_DIFFERS,	 /* between vCPUs, ns */
-	CLOCK_FREQUENCY, /* it gains that many ns a second; told and real are kHz */
+	CLOCK_FREQUENCY, /* it gains that many ns a second; told and real are kHz; what: by whom */
 	CLOCK_READS,	 /* spent: cycles between exits and entries */
 	CLOCK_DEADLINES, /* amount: the worst, in ns; count of them, among all */
 	CLOCK_STOPPED,
+	CLOCK_RESTORED, /* told: the record in its memory; real: the last one it had, 0: none */
 	CLOCK_WALL,   /* CLOCK_REALTIME against the host's */
 	CLOCK_SOURCE, /* what: its name */
 	CLOCK_FOREIGN, /* its TSC is not KVM's; what: how that is known */
@@ -85,7 +87,8 @@ struct clock_vcpu {
 	uint64_t timers, late, worst; /* deadlines; ns */
 };
 
-#define CLOCK_READ_KINDS 10
+#define CLOCK_READ_KINDS 12
+#define CLOCK_DRIFTS	 2 /* CLOCK_BOOTTIME, CLOCK_REALTIME */
 #define CLOCK_SEEN_MAX	 1000u
 
 struct clock_vm {
@@ -98,6 +101,13 @@ struct clock_vm {
 	uint32_t recorded;	   /* enum evidence */
 	bool is_tdx, is_sev; /* by its exits; with SEV-ES its TSC may be Secure TSC */
 	bool foreign;	     /* KVM's offset is not, or may not be, that of its TSC */
+	bool born;     /* a vCPU was made */
+	uint64_t made; /* KVM's last word of its master clock before that: it made the VM */
+	/* Of kvmclock against the host's, in ppb, and how far that may be off; 0: not known. */
+	struct {
+		int64_t ppb;
+		uint64_t off;
+	} drift[CLOCK_DRIFTS];
 	bool blind; /* a record came, and what was before it is not known */
 	struct {
 		bool known, off;

@@ -173,9 +173,9 @@ int diff_print(const struct diff_doc *d, const char *format, FILE *f) __must_che
 /* width: of the terminal that a text is for; 0: none. */
 void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf *b);
 void clockcheck_json(const struct clockcheck *c, unsigned int width, struct sbuf *b);
-/* What a finding says, without an end of line. */
-void clockcheck_sentence(const struct clockcheck *c, const struct clock_vm *vm,
-			 const struct clock_seen *s, struct sbuf *b);
+/* A line of a finding, or of the verdict: NULL. As text, or JSON. */
+void clockcheck_line(const struct clockcheck *c, const struct clock_vm *vm,
+		     const struct clock_seen *s, bool json, struct sbuf *b);
 void clockcheck_metrics(const struct clockcheck *c, unsigned int width, struct sbuf *b);
 
 /* ---- captures as trace.dat ---- */

@@ -25,6 +25,8 @@ const struct clock_rule clock_rules[CLOCK_FINDINGS] = {
 			  "set the guest's time after a stop: guest-set-time of qemu-ga, or chronyc makestep" },
 	[CLOCK_SET_BACK] = { "kvmclock-set-back", false, true,
 			     "record kvm_entry and kvm_exit as well: they show whether the guest has seen it" },
+	[CLOCK_ANEW] = { "kvmclock-anew", false, false,
+			 "KVM_SET_CLOCK before vCPUs run, with KVM_GET_CLOCK of when they stopped" },
 	[CLOCK_NO_MASTER] = { "no-master-clock", false, true,
 			      "give all vCPUs one TSC, and the host clocksource tsc" },
 	[CLOCK_DIFFERS] = { "kvmclock-differs", false, false, "as for no-master-clock" },
@@ -35,6 +37,8 @@ const struct clock_rule clock_rules[CLOCK_FINDINGS] = {
 	[CLOCK_DEADLINES] = { "deadline-past", false, false,
 			      "compare the guest's TSC with what its timers were set by before it was moved" },
 	[CLOCK_STOPPED] = { "guest-stopped", true, false, "none: so its watchdogs know" },
+	[CLOCK_RESTORED] = { "restored", true, false,
+			     "none; record where it comes from, too, to know what its clocks were" },
 	[CLOCK_WALL] = { "wall-clock", false, false,
 			 "guest-set-time of qemu-ga, or chronyc makestep in the guest" },
 	[CLOCK_SOURCE] = { "clocksource", false, false,
@@ -51,24 +55,50 @@ static struct clock_vcpu *first_with_record(struct clock_vm *vm)
 	return NULL;
 }
 
-/* Between what is told and what is real lie more than errors of measurement. */
-static int frequency(const struct clockcheck *c, struct clock_vm *vm)
+/*
+ * What a guest, or a record, makes of its TSC, and what that is: between them lie more than errors
+ * of measurement.
+ */
+static int frequency(const struct clockcheck *c, struct clock_vm *vm, const struct clock_vcpu *v,
+		     uint64_t told, bool own)
 {
-	const struct clock_vcpu *v = first_with_record(vm);
-	uint64_t real = v ? clock_vcpu_khz(c, v) : 0, told, off, slack = 3;
-	struct clock_seen s = { .is = CLOCK_FREQUENCY, .vcpu = -1, .count = 1 };
+	uint64_t real = clock_vcpu_khz(c, v), off = real > told ? real - told : told - real;
+	uint64_t slack = 3 + real * OFF_PPM / 1000000 +
+			 (c->cap->tsc_khz_max ? c->cap->tsc_khz_max - c->cap->tsc_khz_min : 0);
+	const struct clock_seen *before = clock_seen_of(vm, CLOCK_FREQUENCY, -1);
+	struct clock_seen s = { .is = CLOCK_FREQUENCY, .vcpu = v->id, .count = 1, .told = told,
+				.real = real, .all = own };
 
-	if (!real || pvclock_khz(v->pv.mul, v->pv.shift, &told) || !told)
+	if (!real || !told || off <= slack ||
+	    (before && before->told == told && before->real == real))
 		return 0;
-	if (c->cap->tsc_khz_max)
-		slack += c->cap->tsc_khz_max - c->cap->tsc_khz_min;
-	off = real > told ? real - told : told - real;
-	if (off <= slack + real * OFF_PPM / 1000000)
-		return 0;
-	s.told = told;
-	s.real = real;
 	s.amount = (int64_t)((__int128)((int64_t)(real - told)) * 1000000000 / (int64_t)told);
 	return clock_found(vm, &s);
+}
+
+/* The host's clocks are read along with its TSC, which KVM's record makes the guest's of. */
+static void drift(const struct clockcheck *c, struct clock_vm *vm)
+{
+	const struct clock_vcpu *v = first_with_record(vm);
+	const struct clock_bracket *a = c->cap->bracket, *b = a;
+	const struct tsc_map *map = v && c->cap->nbracket ? clock_vcpu_map(v) : NULL;
+	uint64_t from, to;
+
+	b += c->cap->nbracket - (map != NULL);
+	if (!map || c->cap->unit_ns || !c->cap->tsc_khz || a->tsc >= b->tsc ||
+	    pvclock_to_ns(&v->pv, tsc_to_guest(map, a->tsc), &from) ||
+	    pvclock_to_ns(&v->pv, tsc_to_guest(map, b->tsc), &to))
+		return;
+	for (size_t i = 0; i < CLOCK_DRIFTS; i++) {
+		int64_t theirs = (int64_t)(i ? b->real - a->real : b->boot - a->boot);
+		uint64_t width = tsc_cycles_to_ns(a->width + b->width, c->cap->tsc_khz) + 2;
+
+		if (theirs <= 0 || width * 1000 > (uint64_t)theirs)
+			continue;
+		vm->drift[i].ppb =
+			(int64_t)(((__int128)(to - from) - theirs) * 1000000000 / theirs);
+		vm->drift[i].off = (uint64_t)((__int128)width * 1000000000 / theirs) + 1;
+	}
 }
 
 /* Both have run since the other one's record came, so both had their last one. */
@@ -87,10 +117,8 @@ static int differs(struct clock_vm *vm, struct clock_vcpu *v, const struct clock
 		clock_tolerance(&v->pv, &ref->pv, a - MIN(a, ref->pv.system_time));
 	if ((a > b ? a - b : b - a) <= slack)
 		return 0;
-	return clock_found(vm, &(struct clock_seen){ .is = CLOCK_DIFFERS,
-						     .vcpu = v->id,
-						     .than = ref->id,
-						     .amount = (int64_t)(b - a),
+	return clock_found(vm, &(struct clock_seen){ .is = CLOCK_DIFFERS, .vcpu = v->id,
+						     .than = ref->id, .amount = (int64_t)(b - a),
 						     .from = MAX(v->pv_at, ref->pv_at) });
 }
 
@@ -101,18 +129,17 @@ static int each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 
 	for (size_t i = 0; i < vm->n && !ret; i++) {
 		struct clock_vcpu *v = &vm->vcpu[i];
+		uint64_t told;
 
 		ret = clock_skew(vm, v, c->until);
+		if (!ret && v->has_pv && !pvclock_khz(v->pv.mul, v->pv.shift, &told))
+			ret = frequency(c, vm, v, told, false);
 		if (!ret && !c->cap->unit_ns)
 			ret = differs(vm, v, ref);
 		if (!ret && v->late >= LATE_LEAST && v->late * 10 >= v->timers)
-			ret = clock_found(
-				vm, &(struct clock_seen){ .is = CLOCK_DEADLINES,
-							  .vcpu = v->id,
-							  .count = v->late,
-							  .all = v->timers,
-							  .amount = (int64_t)MIN(
-								  v->worst, (uint64_t)INT64_MAX) });
+			ret = clock_found(vm, &(struct clock_seen){ .is = CLOCK_DEADLINES,
+						.vcpu = v->id, .count = v->late, .all = v->timers,
+					.amount = (int64_t)MIN(v->worst, (uint64_t)INT64_MAX) });
 	}
 	return ret;
 }
@@ -124,38 +151,16 @@ static int reads_exit(const struct clockcheck *c, struct clock_vm *vm)
 	int ret = 0;
 
 	for (size_t i = 0; i < CLOCK_READ_KINDS && ns && !ret; i++) {
-		struct clock_seen s = { .is = CLOCK_READS,
-					.vcpu = -1,
-					.count = vm->read[i].n,
-					.all = vm->last - vm->first,
-					.spent = vm->read[i].spent };
+		struct clock_seen s = { .is = CLOCK_READS, .vcpu = -1, .count = vm->read[i].n,
+					.all = vm->last - vm->first, .spent = vm->read[i].spent };
 
-		snprintf(s.what, sizeof(s.what), "%s", clock_read_kinds[i]);
+		snprintf(s.what, sizeof(s.what), "%s", clock_reads[i].name);
 		limit = s.spent >= s.all / 10 ? READS_LESS : READS_S;
 		if (s.count >= limit &&
 		    (unsigned __int128)s.count * 1000000000 >= (unsigned __int128)ns * limit)
 			ret = clock_found(vm, &s);
 	}
 	return ret;
-}
-
-/*
- * No event says that it is off, but KVM turns it off if this is how it remains. A VM that is being
- * made has none either, until it runs.
- */
-static int finish_master(struct clock_vm *vm)
-{
-	bool mismatch = vm->master.tracked && vm->master.matched != vm->master.vcpus;
-
-	for (size_t i = 0; i < vm->nseen; i++)
-		if (vm->seen[i].is == CLOCK_NO_MASTER && !vm->seen[i].to)
-			return 0;
-	if ((vm->master.known ? !vm->master.off : !mismatch) || vm->last <= vm->master.told_at)
-		return 0;
-	return clock_found(vm, &(struct clock_seen){ .is = CLOCK_NO_MASTER,
-						     .vcpu = -1,
-						     .from = vm->master.since,
-						     .by = vm->master.by });
 }
 
 /* ---- with captures of guests ---- */
@@ -180,14 +185,19 @@ static int wall_clock(const struct clockcheck *c, struct clock_vm *vm, const str
 		vm, &(struct clock_seen){ .is = CLOCK_WALL, .vcpu = -1, .amount = ns, .from = lo });
 }
 
-static int clock_source(struct clock_vm *vm, const struct tl_source *s)
+/* What its kernel takes the TSC for, and reads the time by. */
+static int clock_source(const struct clockcheck *c, struct clock_vm *vm, const struct tl_source *s)
 {
 	static const char *const fast[] = { "kvm-clock", "tsc", "hyperv_clocksource_tsc_page",
 					    "arch_sys_counter", NULL };
 	struct clock_seen f = { .is = CLOCK_SOURCE, .vcpu = -1 };
+	const char *by = s->cap->tsc_khz_source;
+	int ret = by && vm->n && strcmp(by, "measured")
+			  ? frequency(c, vm, &vm->vcpu[0], s->cap->tsc_khz, true)
+			  : 0;
 
-	if (!s->cap->clocksource)
-		return 0;
+	if (ret || !s->cap->clocksource)
+		return ret;
 	for (size_t i = 0; fast[i]; i++)
 		if (!strcmp(fast[i], s->cap->clocksource))
 			return 0;
@@ -244,11 +254,25 @@ static void clock_facts(const struct clockcheck *c, struct clock_vm *vm)
 
 static int finish_vm(struct clockcheck *c, struct clock_vm *vm)
 {
-	int ret = each_vcpu(c, vm);
+	bool mismatch = vm->master.tracked && vm->master.matched != vm->master.vcpus;
+	const struct clock_seen *off;
+	int ret;
 
-	ret = ret ?: frequency(c, vm);
+	for (size_t i = 0; i < vm->n; i++)
+		if (!vm->vcpu[i].has_pv && !vm->vcpu[i].reset)
+			clock_adopt(&vm->vcpu[i], UINT64_MAX);
+	ret = each_vcpu(c, vm);
+	drift(c, vm);
 	ret = ret ?: reads_exit(c, vm);
-	ret = ret ?: finish_master(vm);
+	/*
+	 * No event says that there is no master clock, but KVM turns it off if this is how it
+	 * remains. A VM that is being made has none either, until it runs.
+	 */
+	off = clock_seen_of(vm, CLOCK_NO_MASTER, -1);
+	if (!ret && !(off && !off->to) && (vm->master.known ? vm->master.off : mismatch) &&
+	    vm->last > vm->master.told_at)
+		ret = clock_found(vm, &(struct clock_seen){ .is = CLOCK_NO_MASTER, .vcpu = -1,
+						.from = vm->master.since, .by = vm->master.by });
 	ret = ret ?: foreign_tsc(c, vm);
 	for (size_t i = 1; i < tl_sources(c->t) && !ret; i++) {
 		const struct tl_source *s = tl_source(c->t, i);
@@ -256,7 +280,7 @@ static int finish_vm(struct clockcheck *c, struct clock_vm *vm)
 		if (!s->guest || tl_hostmap(c->t)->vm[s->vm].of != vm->vm)
 			continue;
 		ret = wall_clock(c, vm, s);
-		ret = ret ?: clock_source(vm, s);
+		ret = ret ?: clock_source(c, vm, s);
 	}
 	clock_facts(c, vm);
 	return ret;
@@ -283,9 +307,8 @@ bool clockcheck_shown(const struct clockcheck *c, size_t vm)
 
 uint32_t clockcheck_lacks(const struct clock_vm *vm, enum clock_finding is)
 {
-	for (size_t i = 0; i < vm->nseen; i++)
-		if (vm->seen[i].is == is)
-			return 0;
+	if (clock_seen_of(vm, is, -1))
+		return 0;
 	return evidence_rule("clock", clock_rules[is].id)->needs & ~vm->recorded;
 }
 

@@ -13,48 +13,35 @@
 #define SHORT_NS  1000u	  /* a TSC may be written with what it would be */
 #define STOOD_NS  10000000u
 #define LATE_NS	  10000000u
+#define ANEW_NS	  1000000u
 #define FIRMWARE  (1ull << 32) /* RIPs below this are its, which reads clocks in order to wait */
 #define DEADLINE  0x6e0u
-#define TDCALL	  77u	 /* exits of VMX and SVM that only encrypted guests have */
+#define TDCALL	  77u /* exits of VMX and SVM that only encrypted guests have */
 #define VMGEXIT	  0x403u
 #define IS_TSC(m) ((m) == 0x10 || (m) == 0x3b) /* IA32_TIME_STAMP_COUNTER, IA32_TSC_ADJUST */
 
-/* Reads of clocks that exit: of the first event that can be one. */
-static const struct {
-	enum event_role role;
-	uint64_t from, to;
-} reads[CLOCK_READ_KINDS] = {
-	{ EV_MSR, 0x40000020, 0x40000020 },
-	{ EV_MSR, 0x40000021, 0x40000021 },
-	{ EV_MSR, 0x10, 0x10 },
-	{ EV_PIO, 0x608, 0x60b },
-	{ EV_PIO, 0xb008, 0xb00b },
-	{ EV_PIO, 0x71, 0x71 },
-	{ EV_MMIO, 0xfed000f0, 0xfed000f7 },
-	{ EV_EXIT, 16, 16 }, /* of VMX */
-	{ EV_EXIT, 51, 51 },
-	{ EV_EXIT, 0x6e, 0x6e }, /* of SVM, which has RDTSCP with it: 0x87 */
+const struct clock_read clock_reads[CLOCK_READ_KINDS] = {
+	{ EV_MSR, 0, 0x40000020, 0x40000020, "msr 0x40000020" },
+	{ EV_MSR, 0, 0x40000021, 0x40000021, "msr 0x40000021" },
+	{ EV_MSR, 0, 0x10, 0x10, "msr 0x10" },
+	{ EV_PIO, 0, 0x40, 0x42, "port 0x40 (PIT)" },
+	{ EV_PIO, 0, 0x608, 0x60b, "port 0x608 (ACPI PM timer)" },
+	{ EV_PIO, 0, 0xb008, 0xb00b, "port 0xb008 (ACPI PM timer)" },
+	{ EV_PIO, 0, 0x71, 0x71, "port 0x71 (CMOS)" },
+	{ EV_MMIO, 0, 0xfed000f0, 0xfed000f7, "0xfed000f0 (HPET)" },
+	{ EV_EXIT, EXIT_ISA_VMX, 16, 16, "rdtsc" },
+	{ EV_EXIT, EXIT_ISA_VMX, 51, 51, "rdtscp" },
+	{ EV_EXIT, EXIT_ISA_SVM, 0x6e, 0x6e, "rdtsc" },
+	{ EV_EXIT, EXIT_ISA_SVM, 0x87, 0x87, "rdtscp" },
 };
 
-const char *const clock_read_kinds[CLOCK_READ_KINDS] = {
-	"msr 0x40000020", "msr 0x40000021", "msr 0x10", "port 0x608 (ACPI PM timer)", "port 0xb008 (ACPI PM timer)",
-	"port 0x71 (CMOS)", "0xfed000f0 (HPET)", "rdtsc", "rdtscp", "rdtsc or rdtscp",
-};
-
-static unsigned int read_kind(enum event_role role, uint64_t what)
+static unsigned int read_kind(enum event_role role, uint64_t what, uint64_t isa)
 {
 	for (unsigned int i = 0; i < CLOCK_READ_KINDS; i++)
-		if (reads[i].role == role && what >= reads[i].from && what <= reads[i].to)
+		if (clock_reads[i].role == role && what >= clock_reads[i].from &&
+		    what <= clock_reads[i].to && isa == clock_reads[i].isa)
 			return i + 1;
 	return 0;
-}
-
-static unsigned int read_exit(uint64_t reason, uint64_t isa)
-{
-	if (isa == EXIT_ISA_SVM && reason == 0x87)
-		return CLOCK_READ_KINDS;
-	return isa == (reason == 0x6e ? EXIT_ISA_SVM : EXIT_ISA_VMX) ? read_kind(EV_EXIT, reason)
-								     : 0;
 }
 
 /* ---- who is who ---- */
@@ -72,23 +59,10 @@ static int vcpu_add(struct clock_vm *vm, uint32_t id, const struct epoch_vcpu *e
 	return 0;
 }
 
-static int vm_init(const struct hostmap *m, struct clock_vm *vm, size_t at)
-{
-	const struct epoch_vm *e = m->vm[at].epochs;
-	const struct hostmap_thread *t;
-	int ret = 0;
-
-	vm->vm = at;
-	for (size_t i = 0; e && i < e->n && !ret; i++)
-		ret = vcpu_add(vm, e->vcpus[i]->id, e->vcpus[i]);
-	hostmap_each_thread(m, at, t)
-		ret = ret ?: vcpu_add(vm, t->vcpu, NULL);
-	return ret;
-}
-
 int clockcheck_new(struct timeline *t, int64_t vm, struct clockcheck **out)
 {
 	const struct hostmap *m = tl_hostmap(t);
+	const struct hostmap_thread *thread;
 	struct clockcheck *c = calloc(1, sizeof(*c));
 	int ret = c ? 0 : -ENOMEM;
 
@@ -101,9 +75,17 @@ int clockcheck_new(struct timeline *t, int64_t vm, struct clockcheck **out)
 	c->until = UINT64_MAX;
 	c->vm = calloc(m->nvm + 1, sizeof(*c->vm));
 	ret = c->vm ? 0 : -ENOMEM;
-	for (; c->n < m->nvm && !ret; c->n++)
-		if (m->vm[c->n].of == c->n)
-			ret = vm_init(m, &c->vm[c->n], c->n);
+	for (; c->n < m->nvm && !ret; c->n++) {
+		const struct epoch_vm *e = m->vm[c->n].epochs;
+
+		c->vm[c->n].vm = c->n;
+		if (m->vm[c->n].of != c->n)
+			continue;
+		for (size_t i = 0; e && i < e->n && !ret; i++)
+			ret = vcpu_add(&c->vm[c->n], e->vcpus[i]->id, e->vcpus[i]);
+		hostmap_each_thread(m, c->n, thread)
+			ret = ret ?: vcpu_add(&c->vm[c->n], thread->vcpu, NULL);
+	}
 	for (size_t i = 0; fmt_at(m->fmt, i) && !ret; i++) {
 		const struct fmt_event *ev = fmt_at(m->fmt, i);
 		enum event_role role = event_role_of(ev);
@@ -141,11 +123,6 @@ static struct clock_who clock_writer(const struct tl_item *i, enum event_role ev
 	return w;
 }
 
-static bool epoch_is_known(const struct epoch_vcpu *e, size_t at)
-{
-	return e && at < e->n && e->v[at].has_map && !e->v[at].doubtful;
-}
-
 static void clock_advance(struct clock_vcpu *v, uint64_t host)
 {
 	const struct epoch_vcpu *e = v->epochs;
@@ -156,7 +133,9 @@ static void clock_advance(struct clock_vcpu *v, uint64_t host)
 
 const struct tsc_map *clock_vcpu_map(const struct clock_vcpu *v)
 {
-	return epoch_is_known(v->epochs, v->at) ? &v->epochs->v[v->at].map : NULL;
+	const struct epoch *e = v->epochs && v->at < v->epochs->n ? &v->epochs->v[v->at] : NULL;
+
+	return e && e->has_map && !e->doubtful ? &e->map : NULL;
 }
 
 uint64_t clock_vcpu_khz(const struct clockcheck *c, const struct clock_vcpu *v)
@@ -179,6 +158,14 @@ int clock_found(struct clock_vm *vm, const struct clock_seen *what)
 	return 0;
 }
 
+struct clock_seen *clock_seen_of(const struct clock_vm *vm, enum clock_finding is, int64_t vcpu)
+{
+	for (size_t i = vm->nseen; i--;)
+		if (vm->seen[i].is == is && (vcpu < 0 || vm->seen[i].vcpu == vcpu))
+			return &vm->seen[i];
+	return NULL;
+}
+
 /* ---- TSCs ---- */
 
 /* Since when an offset is in force; 0: since before the recording. */
@@ -192,30 +179,24 @@ static uint64_t offset_since(const struct clock_vcpu *v)
 	return k || e->has_write ? e->v[k].from : 0;
 }
 
-struct clock_vcpu *clock_reference(struct clock_vm *vm, uint64_t host)
-{
-	for (size_t i = 0; i < vm->n; i++) {
-		struct clock_vcpu *v = &vm->vcpu[i];
-
-		clock_advance(v, host);
-		if (clock_vcpu_map(v) && v->epochs->v[v->at].from <= host)
-			return v;
-	}
-	return NULL;
-}
-
 int clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host)
 {
-	struct clock_vcpu *ref = clock_reference(vm, host);
-	const struct tsc_map *a, *b;
 	struct clock_seen *open = v->skew ? &vm->seen[v->skew - 1] : NULL;
+	struct clock_vcpu *ref = v;
+	const struct tsc_map *a, *b;
 	int64_t cycles;
 	int ret;
 
 	clock_advance(v, host);
 	b = clock_vcpu_map(v);
-	if (!ref || !b || v->epochs->v[v->at].from > host)
+	if (!b || v->epochs->v[v->at].from > host)
 		return 0;
+	for (size_t i = vm->n; i--;) { /* the first one that is known by then */
+		clock_advance(&vm->vcpu[i], host);
+		if (clock_vcpu_map(&vm->vcpu[i]) &&
+		    vm->vcpu[i].epochs->v[vm->vcpu[i].at].from <= host)
+			ref = &vm->vcpu[i];
+	}
 	a = clock_vcpu_map(ref);
 	if (a->ratio != b->ratio || a->frac != b->frac)
 		return 0;
@@ -229,21 +210,11 @@ int clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host)
 	if (!cycles)
 		return 0;
 	ret = clock_found(vm, &(struct clock_seen){ .is = CLOCK_SKEW, .vcpu = v->id,
-				      .than = ref->id, .amount = cycles,
-				      .from = MAX(offset_since(v), offset_since(ref)),
-				      .by = offset_since(v) >= offset_since(ref) ? v->writer
-									 : ref->writer,
-			      });
+				.than = ref->id, .amount = cycles,
+			.from = MAX(offset_since(v), offset_since(ref)),
+			.by = offset_since(v) >= offset_since(ref) ? v->writer : ref->writer });
 	v->skew = ret || vm->more ? 0 : vm->nseen;
 	return ret;
-}
-
-/* What a software KVM prints and does not apply is in no epoch. */
-static bool is_applied(struct clock_vcpu *v, uint64_t host, uint64_t next)
-{
-	clock_advance(v, host);
-	return !v->epochs || v->at >= v->epochs->n || !v->epochs->v[v->at].has_map ||
-	       v->epochs->v[v->at].map.offset == next;
 }
 
 static void take_write(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
@@ -251,12 +222,18 @@ static void take_write(struct clockcheck *c, struct clock_vm *vm, const struct t
 	const struct event_type *e = &c->type[EV_TSC_OFFSET];
 	struct clock_vcpu *v = vcpu_by_id(vm, (int64_t)event_u64(e, 0, i->rec));
 	uint64_t prev = event_u64(e, 1, i->rec), next = event_u64(e, 2, i->rec);
+	const struct epoch_vcpu *known = v ? v->epochs : NULL;
 
-	if (!v || prev == next || !is_applied(v, i->host, next))
+	if (!v || prev == next)
+		return;
+	clock_advance(v, i->host);
+	/* What a software KVM prints and does not apply is in no epoch. */
+	if (known && v->at < known->n && known->v[v->at].has_map &&
+	    known->v[v->at].map.offset != next)
 		return;
 	v->writer = clock_writer(i, EV_TSC_OFFSET);
-	v->born |= !prev && !v->entered &&
-		   !(v->epochs && v->epochs->has_read && v->epochs->read_at <= i->host);
+	v->born |= !prev && !v->entered && !(known && known->has_read && known->read_at <= i->host);
+	vm->born |= v->born;
 	if (v->born && !v->entered)
 		return;
 	v->jump.cycles = (int64_t)((v->jump.is ? (uint64_t)v->jump.cycles : 0) + next - prev);
@@ -264,33 +241,34 @@ static void take_write(struct clockcheck *c, struct clock_vm *vm, const struct t
 	v->jump.is = true;
 }
 
+/* A reset, or other memory: what its guest reads now is no sequel of what it read before. */
+static void clock_forget(struct clock_vm *vm)
+{
+	for (size_t i = 0; i < vm->n; i++) {
+		vm->vcpu[i].jump.is = vm->vcpu[i].has_pv = false;
+		vm->vcpu[i].reset = true;
+	}
+}
+
 /* It runs: what was written is in force, unless that was a reset. */
 static int jumped(const struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
 		  uint64_t rip)
 {
 	uint64_t khz = clock_vcpu_khz(c, v), size = clock_size(v->jump.cycles);
+	struct clock_seen *s;
 
-	if (rip == RESET_RIP) {
-		for (size_t i = 0; i < vm->n; i++) {
-			vm->vcpu[i].jump.is = false;
-			vm->vcpu[i].has_pv = false;
-			vm->vcpu[i].reset = true;
-		}
-		return 0;
-	}
+	if (rip == RESET_RIP)
+		clock_forget(vm);
 	if (!v->jump.is || c->no_rip)
 		return 0;
 	v->jump.is = false;
 	if (khz ? tsc_cycles_to_ns(size, khz) < SHORT_NS : !size)
 		return 0;
-	for (size_t i = 0; i < vm->nseen; i++)
-		if (vm->seen[i].is == CLOCK_TSC_JUMP && vm->seen[i].vcpu == v->id) {
-			vm->seen[i].count++;
-			return 0;
-		}
-	return clock_found(vm, &(struct clock_seen){ .is = CLOCK_TSC_JUMP, .vcpu = v->id,
-				       .from = v->jump.at, .count = 1, .amount = v->jump.cycles,
-				       .by = v->writer, });
+	s = clock_seen_of(vm, CLOCK_TSC_JUMP, v->id);
+	if (s)
+		s->count++;
+	return s ? 0 : clock_found(vm, &(struct clock_seen){ .is = CLOCK_TSC_JUMP, .vcpu = v->id,
+		.from = v->jump.at, .count = 1, .amount = v->jump.cycles, .by = v->writer });
 }
 
 /* ---- kvmclock ---- */
@@ -308,7 +286,7 @@ uint64_t clock_tolerance(const struct pvclock *a, const struct pvclock *b, uint6
 
 /* Took something the guest's kvmclock forwards or back, from the last record to this? */
 static bool clock_changed(const struct clock_vcpu *v, const struct pvclock *pv, int64_t *ns,
-		    uint64_t *tolerance)
+			  uint64_t *tolerance)
 {
 	const struct tsc_map *now = clock_vcpu_map(v);
 	uint64_t tsc = pv->tsc_timestamp, was, d;
@@ -326,24 +304,18 @@ static bool clock_changed(const struct clock_vcpu *v, const struct pvclock *pv, 
 	return clock_size(*ns) > *tolerance;
 }
 
-/* When the VM's guest ran last with the old record: 0 if nothing shows that. */
-static uint64_t ran_last(const struct clock_vm *vm, const struct clock_vcpu *v, uint64_t now)
-{
-	for (size_t i = 0; i < vm->n; i++)
-		if (&vm->vcpu[i] != v && vm->vcpu[i].entry > vm->vcpu[i].exit)
-			return now;
-	return vm->ran;
-}
-
 /* Set back: has its guest seen that? */
 static void set_back(const struct clockcheck *c, const struct clock_vm *vm,
 		     const struct clock_vcpu *v, const struct pvclock *pv, uint64_t host,
 		     uint64_t tolerance, struct clock_seen *s)
 {
 	const struct tsc_map *now = clock_vcpu_map(v);
-	uint64_t ran = ran_last(vm, v, host), last, next;
+	uint64_t ran = vm->ran, last, next; /* with the old record; 0: nothing shows that */
 
 	s->is = CLOCK_SET_BACK;
+	for (size_t i = 0; i < vm->n; i++)
+		if (&vm->vcpu[i] != v && vm->vcpu[i].entry > vm->vcpu[i].exit)
+			ran = host;
 	if (!now || !ran || c->cap->unit_ns || !c->seen[EV_ENTRY] || !c->seen[EV_EXIT] ||
 	    pvclock_to_ns(&v->pv, tsc_to_guest(&v->pv_map, ran), &last) ||
 	    pvclock_to_ns(pv, tsc_to_guest(now, host), &next))
@@ -359,7 +331,7 @@ static void set_back(const struct clockcheck *c, const struct clock_vm *vm,
 
 /* Every vCPU gets a record of what is one change to their VM. */
 static bool is_same_change(const struct clock_vm *vm, const struct clock_vcpu *v, int64_t ns,
-		  uint64_t tolerance)
+			   uint64_t tolerance)
 {
 	for (size_t i = 0; i < vm->nseen; i++) {
 		const struct clock_seen *s = &vm->seen[i];
@@ -373,11 +345,9 @@ static bool is_same_change(const struct clock_vm *vm, const struct clock_vcpu *v
 
 static int master(struct clock_vm *vm, bool off, const struct tl_item *i, bool record)
 {
-	struct clock_seen *s = NULL;
+	struct clock_seen *s = clock_seen_of(vm, CLOCK_NO_MASTER, -1);
 
-	for (size_t k = 0; k < vm->nseen; k++)
-		if (vm->seen[k].is == CLOCK_NO_MASTER && !vm->seen[k].to)
-			s = &vm->seen[k];
+	s = s && !s->to ? s : NULL;
 	if (off && !(vm->master.known && vm->master.off))
 		vm->master.since = vm->master.known ? i->host : 0;
 	vm->master.known = true;
@@ -391,27 +361,9 @@ static int master(struct clock_vm *vm, bool off, const struct tl_item *i, bool r
 						     .by = vm->master.by });
 }
 
-static int stopped(struct clock_vm *vm, const struct clock_vcpu *v, uint64_t host)
-{
-	for (size_t i = 0; i < vm->nseen; i++)
-		if (vm->seen[i].is == CLOCK_STOPPED) {
-			vm->seen[i].count += vm->seen[i].vcpu == v->id;
-			return 0;
-		}
-	return clock_found(vm, &(struct clock_seen){
-				   .is = CLOCK_STOPPED, .vcpu = v->id, .from = host, .count = 1 });
-}
-
-/*
- * The first record of a vCPU here: has its guest had another one, which this replaces? KVM's first
- * one has version 2, and one that was made before the recording is announced again.
- */
-static void first_record(const struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
-			 const struct pvclock *pv, uint64_t host)
+void clock_adopt(struct clock_vcpu *v, uint64_t host)
 {
 	const struct epoch_vcpu *e = v->epochs;
-	const struct tsc_map *map = clock_vcpu_map(v);
-	uint64_t begin = c->cap->begin_tsc ?: vm->first;
 
 	for (size_t i = 0; e && i < e->n && e->v[i].from < host; i++) {
 		if (!e->v[i].has_pv || !e->v[i].has_map)
@@ -421,12 +373,53 @@ static void first_record(const struct clockcheck *c, struct clock_vm *vm, struct
 		v->pv_map = e->v[i].map;
 		v->pv_at = e->v[i].from;
 	}
+}
+
+/*
+ * Its memory has had another record than what its VM had: it comes from another VM, or is older.
+ * KVM says when it makes a VM, whose kvmclock begins then, and counts on until it is set.
+ */
+static int restored(const struct clockcheck *c, struct clock_vm *vm, const struct clock_vcpu *v,
+		    const struct pvclock *pv, uint64_t host)
+{
+	struct clock_seen s = { .is = CLOCK_RESTORED, .vcpu = -1, .from = host, .at = vm->made,
+				.told = pv->version - 2, .real = v->has_pv ? v->pv.version : 0 };
+	uint64_t age, ns;
+
+	if (!s.real && vm->made && c->cap->tsc_khz && !c->cap->unit_ns && clock_vcpu_map(v) &&
+	    !pvclock_to_ns(pv, tsc_to_guest(clock_vcpu_map(v), host), &ns)) {
+		age = tsc_cycles_to_ns(host - vm->made, c->cap->tsc_khz);
+		if (clock_size((int64_t)(ns - age)) <= ANEW_NS + age / 1000)
+			s.is = CLOCK_ANEW;
+	}
+	clock_forget(vm);
+	vm->blind = true;
+	return clock_found(vm, &s);
+}
+
+/*
+ * The first record of a vCPU here: has its guest had another one, which this replaces? KVM's first
+ * one has version 2, and one that was made before the recording is announced again. A VM that has
+ * not run yet has it by its VMM.
+ */
+static int first_record(const struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
+			const struct pvclock *pv, uint64_t host)
+{
+	const struct tsc_map *map = clock_vcpu_map(v);
+	uint64_t begin = c->cap->begin_tsc ?: vm->first;
+
+	if (!v->reset)
+		clock_adopt(v, host);
 	for (size_t i = 0; i < vm->n; i++)
 		if (vm->vcpu[i].has_pv && pvclock_same_body(&vm->vcpu[i].pv, pv))
-			return;
-	vm->blind |= !v->has_pv && !v->born && !v->reset && pv->version > 2 &&
-		     !(map && begin && !c->cap->unit_ns &&
+			return 0;
+	if (v->has_pv || v->reset || pv->version <= 2)
+		return 0;
+	if (v->born)
+		return v->entered ? 0 : restored(c, vm, v, pv, host);
+	vm->blind |= !(map && begin && !c->cap->unit_ns &&
 		       (int64_t)(tsc_to_guest(map, begin) - pv->tsc_timestamp) > 0);
+	return 0;
 }
 
 static int take_record(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
@@ -439,6 +432,7 @@ static int take_record(struct clockcheck *c, struct clock_vm *vm, const struct t
 		.mul = (uint32_t)event_u64(e, 4, i->rec), .shift = (int8_t)event_u64(e, 5, i->rec),
 		.flags = (uint8_t)event_u64(e, 6, i->rec),
 	};
+	struct clock_seen *told;
 	uint64_t tolerance;
 	int64_t ns;
 	int ret = 0;
@@ -447,10 +441,11 @@ static int take_record(struct clockcheck *c, struct clock_vm *vm, const struct t
 		return 0;
 	clock_advance(v, i->host);
 	if (!v->has_pv)
-		first_record(c, vm, v, &pv, i->host);
-	if (v->has_pv && !pvclock_same_body(&v->pv, &pv) &&
-	    clock_changed(v, &pv, &ns, &tolerance) &&
-	    !is_same_change(vm, v, ns, tolerance)) {
+		ret = first_record(c, vm, v, &pv, i->host);
+	else if (pv.version > 2 && pv.version <= v->pv.version && !pvclock_same_body(&v->pv, &pv))
+		ret = restored(c, vm, v, &pv, i->host);
+	if (!ret && v->has_pv && !pvclock_same_body(&v->pv, &pv) &&
+	    clock_changed(v, &pv, &ns, &tolerance) && !is_same_change(vm, v, ns, tolerance)) {
 		struct clock_seen s = {
 			.is = CLOCK_FORWARDS, .vcpu = -1, .from = i->host, .amount = ns,
 			.moved = ns, .at = i->host, .by = vm->master.by,
@@ -464,8 +459,14 @@ static int take_record(struct clockcheck *c, struct clock_vm *vm, const struct t
 			ret = clock_found(vm, &s);
 	}
 	if (!ret && pv.flags & PVCLOCK_GUEST_STOPPED &&
-	    !(v->has_pv && v->pv.flags & PVCLOCK_GUEST_STOPPED))
-		ret = stopped(vm, v, i->host);
+	    !(v->has_pv && v->pv.flags & PVCLOCK_GUEST_STOPPED)) {
+		told = clock_seen_of(vm, CLOCK_STOPPED, -1);
+		if (told)
+			told->count += told->vcpu == v->id;
+		else
+			ret = clock_found(vm, &(struct clock_seen){ .is = CLOCK_STOPPED, .count = 1,
+						.vcpu = v->id, .from = i->host });
+	}
 	ret = ret ?: master(vm, !(pv.flags & PVCLOCK_TSC_STABLE), i, true);
 	v->has_pv = true;
 	v->pv = pv;
@@ -476,36 +477,35 @@ static int take_record(struct clockcheck *c, struct clock_vm *vm, const struct t
 	return ret;
 }
 
-static int take_master(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
+/* What KVM says of its master clock: that it looked, and how the vCPUs' TSCs match. */
+static int take_master(struct clockcheck *c, struct clock_vm *vm, enum event_role role,
+		       const struct tl_item *i)
 {
-	const struct event_type *e = &c->type[EV_MASTER_CLOCK];
+	const struct event_type *e = &c->type[role];
+	bool track = role == EV_TRACK_TSC;
 
+	vm->master.host_clock = event_u64(e, track ? 4 : 1, i->rec);
+	vm->master.told_at = i->host;
+	if (track) {
+		vm->master.tracked = e->f[2].size && e->f[3].size;
+		vm->master.matched = event_u64(e, 2, i->rec) + 1;
+		vm->master.vcpus = event_u64(e, 3, i->rec);
+		return 0;
+	}
+	if (!vm->born)
+		vm->made = i->host;
 	/* In the thread of a vCPU it only follows from what others did. */
 	if (!hostmap_thread(tl_hostmap(c->t), i->tid)) {
 		vm->master.by = clock_writer(i, EV_MASTER_CLOCK);
 		vm->master.by_at = i->host;
 	}
-	vm->master.host_clock = event_u64(e, 1, i->rec);
-	vm->master.told_at = i->host;
 	return master(vm, !event_u64(e, 0, i->rec), i, false);
-}
-
-static void take_track(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
-{
-	const struct event_type *e = &c->type[EV_TRACK_TSC];
-	const struct rec *rec = i->rec;
-
-	vm->master.tracked = e->f[2].size && e->f[3].size;
-	vm->master.matched = event_u64(e, 2, rec) + 1;
-	vm->master.vcpus = event_u64(e, 3, rec);
-	vm->master.host_clock = event_u64(e, 4, rec);
-	vm->master.told_at = i->host;
 }
 
 /* ---- what a vCPU does ---- */
 
 static int entry_taken(struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
-		      const struct tl_item *i)
+		       const struct tl_item *i)
 {
 	int ret = jumped(c, vm, v, event_u64(&c->type[EV_ENTRY], 1, i->rec));
 
@@ -519,54 +519,35 @@ static int entry_taken(struct clockcheck *c, struct clock_vm *vm, struct clock_v
 	return ret ?: clock_skew(vm, v, i->host);
 }
 
-static void exit_taken(struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
-		      const struct tl_item *i)
-{
-	const struct event_type *e = &c->type[EV_EXIT];
-	uint64_t reason = event_u64(e, 0, i->rec), isa = event_u64(e, 1, i->rec);
-
-	vm->is_tdx |= isa == EXIT_ISA_VMX && (reason & 0xffff) == TDCALL;
-	vm->is_sev |= isa == EXIT_ISA_SVM && reason == VMGEXIT;
-	vm->ran = v->exit = i->host;
-	v->rip = e->f[2].size ? event_u64(e, 2, i->rec) : FIRMWARE;
-	v->read = v->rip < FIRMWARE ? 0 : read_exit(reason, isa);
-}
-
-static void take_deadline(const struct clockcheck *c, struct clock_vcpu *v, uint64_t host,
-			  uint64_t deadline)
-{
-	uint64_t khz = clock_vcpu_khz(c, v), ns;
-	int64_t late;
-
-	clock_advance(v, host);
-	if (!deadline || !khz || !clock_vcpu_map(v))
-		return;
-	late = (int64_t)(tsc_to_guest(clock_vcpu_map(v), host) - deadline);
-	ns = late > 0 ? tsc_cycles_to_ns((uint64_t)late, khz) : 0;
-	v->timers++;
-	v->late += ns >= LATE_NS;
-	v->worst = MAX(v->worst, ns);
-}
-
 static void access_taken(struct clockcheck *c, struct clock_vcpu *v, enum event_role role,
-			const struct tl_item *i)
+			 const struct tl_item *i)
 {
 	const struct event_type *e = &c->type[role];
-	uint64_t how = event_u64(e, 0, i->rec), what = event_u64(e, 1, i->rec);
+	uint64_t how = event_u64(e, 0, i->rec), what = event_u64(e, 1, i->rec), khz, ns, deadline;
 	bool write = role == EV_MMIO ? how == 2 : how != 0;
+	int64_t late;
 
-	if (role == EV_MSR && write && what == DEADLINE)
-		take_deadline(c, v, i->host, event_u64(e, 2, i->rec));
+	clock_advance(v, i->host);
+	if (role == EV_MSR && write && what == DEADLINE && (khz = clock_vcpu_khz(c, v)) &&
+	    (deadline = event_u64(e, 2, i->rec))) {
+		late = (int64_t)(tsc_to_guest(clock_vcpu_map(v), i->host) - deadline);
+		ns = late > 0 ? tsc_cycles_to_ns((uint64_t)late, khz) : 0;
+		v->timers++;
+		v->late += ns >= LATE_NS;
+		v->worst = MAX(v->worst, ns);
+	}
 	if (role == EV_MSR && write && IS_TSC(what) && v->writer.tid == i->tid && v->jump.is)
 		v->writer.guest = true;
 	if (!write && !v->read && v->rip >= FIRMWARE && v->exit > v->entry)
-		v->read = read_kind(role, what);
+		v->read = read_kind(role, what, 0);
 }
 
 static int vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_role role,
-		     const struct tl_item *i)
+		      const struct tl_item *i)
 {
+	const struct event_type *e = &c->type[EV_EXIT];
 	struct clock_vcpu *v = vcpu_by_id(vm, i->vcpu);
+	uint64_t reason, isa;
 
 	if (!v)
 		return 0;
@@ -574,10 +555,17 @@ static int vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_role
 	vm->last = i->host;
 	if (role == EV_ENTRY)
 		return entry_taken(c, vm, v, i);
-	if (role == EV_EXIT)
-		exit_taken(c, vm, v, i);
-	else
+	if (role != EV_EXIT) {
 		access_taken(c, v, role, i);
+		return 0;
+	}
+	reason = event_u64(e, 0, i->rec);
+	isa = event_u64(e, 1, i->rec);
+	vm->is_tdx |= isa == EXIT_ISA_VMX && (reason & 0xffff) == TDCALL;
+	vm->is_sev |= isa == EXIT_ISA_SVM && reason == VMGEXIT;
+	vm->ran = v->exit = i->host;
+	v->rip = e->f[2].size ? event_u64(e, 2, i->rec) : FIRMWARE;
+	v->read = v->rip < FIRMWARE ? 0 : read_kind(EV_EXIT, reason, isa);
 	return 0;
 }
 
@@ -613,11 +601,7 @@ int clockcheck_feed(struct clockcheck *c, const struct tl_item *i)
 	vm = &c->vm[at];
 	if (role == EV_PVCLOCK)
 		return take_record(c, vm, i);
-	if (role == EV_MASTER_CLOCK)
-		return take_master(c, vm, i);
-	if (role == EV_TRACK_TSC)
-		take_track(c, vm, i);
-	else
+	if (role == EV_TSC_OFFSET)
 		take_write(c, vm, i);
-	return 0;
+	return role == EV_TSC_OFFSET ? 0 : take_master(c, vm, role, i);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* clock.c: `kvmft clock`, whether the clocks of a host's guests are right. */
-#include <time.h>
+#include <unistd.h>
 
 #include "captures.h"
 #include "cmds.h"
@@ -9,10 +9,11 @@
 #include "kvmft/kernel.h"
 #include "kvmft/results.h"
 
-#define LIVE_NS	 400000000u
+#define LIVE_NS	 250000000u
 #define FLUSH_NS 200000000u
-#define PASS_NS	 1000000000u /* all streams have what came before the pass before */
-#define POLL_NS	 20000000u
+#define PASS_US	 1000000u /* all streams have what came before the pass before */
+#define POLL_US	 20000u
+#define MISSES	 5
 
 static const char *const clock_formats[] = { "text", "json", "openmetrics", NULL };
 
@@ -104,9 +105,7 @@ static int clock_open(struct pairing *p, const struct clock_opts *o, int argc, c
 struct clock_told {
 	struct {
 		char vm[64];
-		enum clock_finding is; /* CLOCK_FINDINGS: the verdict at first */
-		int64_t vcpu;
-		uint64_t from, to, at;
+		struct clock_seen s; /* CLOCK_FINDINGS: the verdict at first */
 	} * v;
 	size_t n, cap;
 };
@@ -114,23 +113,22 @@ struct clock_told {
 /* 1: it is new; 0 or -ENOMEM. */
 static int clock_is_new(struct clock_told *told, const char *vm, const struct clock_seen *s)
 {
-	for (size_t i = 0; i < told->n; i++)
-		if (told->v[i].is == s->is && told->v[i].vcpu == s->vcpu &&
-		    told->v[i].from == s->from && told->v[i].to == s->to &&
-		    told->v[i].at == s->at && !strcmp(told->v[i].vm, vm))
+	for (size_t i = 0; i < told->n; i++) {
+		const struct clock_seen *t = &told->v[i].s;
+
+		if (t->is == s->is && t->vcpu == s->vcpu && t->from == s->from &&
+		    t->to == s->to && t->at == s->at && !strcmp(told->v[i].vm, vm))
 			return 0;
+	}
 	if (!array_grow(&told->v, told->n, &told->cap, sizeof(*told->v)))
 		return -ENOMEM;
-	told->v[told->n].is = s->is;
-	told->v[told->n].vcpu = s->vcpu;
-	told->v[told->n].from = s->from;
-	told->v[told->n].to = s->to;
-	told->v[told->n].at = s->at;
+	told->v[told->n].s = *s;
 	snprintf(told->v[told->n++].vm, sizeof(told->v->vm), "%s", vm);
 	return 1;
 }
 
-static int clock_tell(const struct clockcheck *c, struct clock_told *told, struct sbuf *b)
+static int clock_tell(const struct clockcheck *c, struct clock_told *told, bool json,
+		      struct sbuf *b)
 {
 	int ret = 0;
 
@@ -142,25 +140,14 @@ static int clock_tell(const struct clockcheck *c, struct clock_told *told, struc
 			continue;
 		ret = clock_is_new(told, label, &(struct clock_seen){ .is = CLOCK_FINDINGS });
 		if (ret > 0)
-			sbuf_addf(b, "%s: %s\n", label, clock_words[clockcheck_verdict(c, vm)]);
+			clockcheck_line(c, vm, NULL, json, b);
 		for (size_t k = 0; k < vm->nseen && ret >= 0; k++) {
 			ret = clock_is_new(told, label, &vm->seen[k]);
-			if (ret <= 0)
-				continue;
-			sbuf_addf(b, "%s: ", label);
-			clockcheck_sentence(c, vm, &vm->seen[k], b);
-			sbuf_addc(b, '\n');
+			if (ret > 0)
+				clockcheck_line(c, vm, &vm->seen[k], json, b);
 		}
 	}
 	return MIN(ret, 0);
-}
-
-static void clock_rest(uint64_t ns)
-{
-	struct timespec t = { .tv_sec = (time_t)(ns / 1000000000),
-			      .tv_nsec = (long)(ns % 1000000000) };
-
-	(void)nanosleep(&t, NULL);
 }
 
 /*
@@ -173,16 +160,16 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 	struct clock_told told = { 0 };
 	uint64_t until = 0;
 	bool last = false, ill = false;
-	int ret = 0, code = KVMFT_LACKING;
+	int ret = 0, code = KVMFT_LACKING, misses = 0;
 
 	while (!ret && !last) {
 		_cleanup_(sbuf_free) struct sbuf b = { 0 };
 		struct clockcheck *c = NULL;
 		int64_t vm;
 
-		clock_rest(PASS_NS);
+		usleep(PASS_US);
 		ret = clock_open(&p, o, argc, argv, &vm, err);
-		last = ret || p.host.cap->complete;
+		last = !ret && p.host.cap->complete;
 		if (!ret && before.t && tl_inherit(p.t, before.t))
 			ret = -ENOMEM;
 		ret = ret ?: clockcheck_new(p.t, vm, &c);
@@ -192,14 +179,20 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 			until = MAX(until, c->newest);
 		}
 		if (!ret && c->until)
-			ret = clock_tell(c, &told, &b);
+			ret = clock_tell(c, &told, o->format == 1, &b);
 		if (!ret && b.len)
 			ret = sink_print(0, &b, o->file.page.f, err) ?: cli_flush(err);
-		code = ret ? code : clock_exit(c);
-		ill |= code == KVMFT_FAILED;
+		if (ret == -ENOENT && misses++ < MISSES) {
+			ret = last = 0; /* part of it is kept no longer: the next pass has none */
+			pairing_close(&p);
+		} else {
+			code = ret ? code : clock_exit(c);
+			ill |= code == KVMFT_FAILED;
+			pairing_close(&before);
+			before = p;
+			misses = 0;
+		}
 		clockcheck_free(c);
-		pairing_close(&before);
-		before = p;
 		p = (struct pairing){ 0 };
 	}
 	pairing_close(&before);
@@ -211,18 +204,12 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 static int clock_live(void *opts, struct kvmft_err *err)
 {
 	struct clock_opts *o = opts;
-	const char *words[] = { "kvmft clock",
-				"clock",
-				"--live",
-				"--no-pager",
-				"--format",
-				clock_formats[MAX(o->format, 0)],
-				"--color",
+	const char *words[] = { "kvmft clock", "clock", "--live", "--no-pager", "--format",
+				clock_formats[MAX(o->format, 0)], "--color",
 				color_names[MAX(o->file.page_opts.color, 0)],
 				o->watch ? "--watch" : NULL,
 				o->file.page_opts.wide ? "--wide" : NULL,
-				o->vm ? "--vm" : NULL,
-				o->vm };
+				o->vm ? "--vm" : NULL, o->vm };
 	struct record_config host = {
 		.clock = kclock_default(),
 		.marker = -1,
@@ -239,9 +226,9 @@ static int clock_live(void *opts, struct kvmft_err *err)
 	char *none = NULL;
 	int ret = 0;
 
-	if (o->khz.set || (o->watch && o->format > 0))
+	if (o->khz.set || (o->watch && o->format > 1))
 		return err_usage(err, o->khz.set ? "option --tsc-khz goes with HOST"
-						 : "option --watch writes text");
+						 : "option --watch writes text or JSON");
 	if (o->vm && array_add(&host.vms.v, &host.vms.n, &host.vms.cap, &o->vm, sizeof(o->vm)))
 		ret = err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < ARRAY_SIZE(words) && !ret; i++)
@@ -254,37 +241,29 @@ static int clock_live(void *opts, struct kvmft_err *err)
 	return ret;
 }
 
-/* Recorded as shortly as that, it is opened when it has ended. */
-static int clock_await(const char *host, struct kvmft_err *err)
-{
-	bool complete = false;
-	int ret = 0;
-
-	while (!ret && !complete) {
-		struct capture *cap = NULL;
-
-		clock_rest(POLL_NS);
-		ret = capture_open(host, &cap, err);
-		complete = !ret && cap->complete;
-		capture_close(cap);
-	}
-	return ret;
-}
-
 static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	const struct clock_opts *o = opts;
 	_cleanup_(pairing_close) struct pairing p = { 0 };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct clockcheck *c = NULL;
+	bool complete = !o->live;
 	int64_t vm = -1;
-	int ret;
+	int ret = 0;
 
 	if (o->watch && !o->live)
 		return err_usage(err, "option --watch is for this host, now: without HOST");
 	if (o->watch)
 		return clock_watch(o, argc, argv, err);
-	ret = o->live ? clock_await(argv[0], err) : 0;
+	/* Recorded as shortly as that, it is opened when it has ended. */
+	while (!ret && !complete) {
+		struct capture *cap = NULL;
+
+		usleep(POLL_US);
+		ret = capture_open(argv[0], &cap, err);
+		complete = !ret && cap->complete;
+		capture_close(cap);
+	}
 	ret = ret ?: clock_open(&p, o, argc, argv, &vm, err);
 	if (!ret && clockcheck_new(p.t, vm, &c))
 		ret = err_set(err, ENOMEM, "out of memory");

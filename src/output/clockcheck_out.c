@@ -102,20 +102,17 @@ static void add_kvmclock(const struct clockcheck *c, const struct clock_seen *s,
 		sbuf_add(b, ": whether the guest ran until then is not recorded");
 }
 
-static void add_frequency(const struct clock_vm *vm, const struct clock_seen *s, struct sbuf *b)
+static void add_frequency(const struct clock_vcpu *v, const struct clock_seen *s, struct sbuf *b)
 {
-	const struct clock_vcpu *v = NULL;
-	const struct tsc_map *map;
+	const struct tsc_map *map = v ? clock_vcpu_map(v) : NULL;
 
-	for (size_t i = 0; i < vm->n && !v; i++)
-		v = vm->vcpu[i].has_pv ? &vm->vcpu[i] : NULL;
-	map = v ? clock_vcpu_map(v) : NULL;
-	sbuf_addf(b, "the guest was told %" PRIu64 " kHz, its TSC runs at %" PRIu64 " kHz (", s->told, s->real);
+	sbuf_addf(b, "the guest %s %" PRIu64 " kHz, its TSC runs at %" PRIu64 " kHz (",
+		  s->all ? "takes its TSC for" : "was told", s->told, s->real);
 	if (!map || tsc_map_unscaled(map))
 		sbuf_add(b, "not scaled");
 	else
 		sbuf_addf(b, "ratio %" PRIu64 "/%u", map->ratio, map->frac);
-	sbuf_addf(b, "): kvmclock %s ", s->amount < 0 ? "loses" : "gains");
+	sbuf_addf(b, "): %s %s ", s->all ? "a clock by it" : "kvmclock", s->amount < 0 ? "loses" : "gains");
 	add_ns(b, s->amount);
 	sbuf_add(b, " a second");
 }
@@ -130,8 +127,8 @@ static void add_reads(const struct clockcheck *c, const struct clock_seen *s, st
 		  pm % 10);
 }
 
-void clockcheck_sentence(const struct clockcheck *c, const struct clock_vm *vm,
-			 const struct clock_seen *s, struct sbuf *b)
+static void clockcheck_sentence(const struct clockcheck *c, const struct clock_vm *vm,
+				const struct clock_seen *s, struct sbuf *b)
 {
 	const struct clock_vcpu *v = seen_vcpu(vm, s->vcpu);
 	const char *than = s->amount < 0 ? "behind" : "ahead of";
@@ -155,6 +152,19 @@ void clockcheck_sentence(const struct clockcheck *c, const struct clock_vm *vm,
 	case CLOCK_BACKWARDS:
 	case CLOCK_STOOD:
 	case CLOCK_SET_BACK: add_kvmclock(c, s, b); break;
+	case CLOCK_ANEW:
+		clock_add_time(c, b, "kvmclock began when this VM was made, at ", s->at);
+		sbuf_addf(b, ", but its memory had record %" PRIu64 " of another one: restored "
+			  "without its clock", s->told);
+		break;
+	case CLOCK_RESTORED:
+		clock_add_time(c, b, s->real ? "a snapshot was loaded into it, at "
+					     : "it was restored, or came from another host, at ",
+			       s->from);
+		sbuf_addf(b, ": its memory had record %" PRIu64, s->told);
+		if (s->real)
+			sbuf_addf(b, ", not %" PRIu64, s->real);
+		break;
 	case CLOCK_NO_MASTER:
 		sbuf_add(b, "no master clock");
 		add_since(c, b, s);
@@ -172,7 +182,7 @@ void clockcheck_sentence(const struct clockcheck *c, const struct clock_vm *vm,
 		sbuf_addf(b, " %s that of vCPU %" PRIu32, than, s->than);
 		add_since(c, b, s);
 		break;
-	case CLOCK_FREQUENCY: add_frequency(vm, s, b); break;
+	case CLOCK_FREQUENCY: add_frequency(v, s, b); break;
 	case CLOCK_READS: add_reads(c, s, b); break;
 	case CLOCK_DEADLINES:
 		sbuf_addf(b, "vCPU %" PRId64 " set %" PRIu64 " of %" PRIu64
@@ -292,6 +302,11 @@ void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf
 		}
 		if (f.vm->more)
 			sbuf_addf(b, "  ... and %zu more\n", f.vm->more);
+		for (size_t k = 0; k < CLOCK_DRIFTS; k++)
+			if (f.vm->drift[k].off && !f.vm->foreign)
+				sbuf_addf(b, "  kvmclock runs %+" PRId64 " ppb (+-%" PRIu64
+					  ") against the host's CLOCK_%s\n", f.vm->drift[k].ppb,
+					  f.vm->drift[k].off, k ? "REALTIME" : "BOOTTIME");
 		clock_add_unchecked(c, f.vm, b);
 		text_wrap(b, from, "      ", width);
 		table_text(&t, b);
@@ -300,15 +315,14 @@ void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf
 
 /* ---- for programs ---- */
 
-static void put_seen(const struct clockcheck *c, const struct clock_vm *vm,
-		     const struct clock_seen *s, struct json *j)
+static void put_members(const struct clockcheck *c, const struct clock_vm *vm,
+			const struct clock_seen *s, struct json *j)
 {
 	_cleanup_(sbuf_free) struct sbuf why = { 0 };
 	uint64_t khz = c->cap->tsc_khz;
 	bool cycles = s->is == CLOCK_SKEW || s->is == CLOCK_TSC_JUMP;
 
 	clockcheck_sentence(c, vm, s, &why);
-	json_object_begin(j);
 	json_put_str(j, "id", clock_rules[s->is].id);
 	json_put_bool(j, "ill", !clock_rules[s->is].note);
 	json_put_known_s64(j, "vcpu", s->vcpu >= 0, s->vcpu);
@@ -321,7 +335,28 @@ static void put_seen(const struct clockcheck *c, const struct clock_vm *vm,
 	json_put_str(j, "comm", s->by.tid && !s->by.guest ? s->by.comm : NULL);
 	json_put_str(j, "why", why.s);
 	json_put_str(j, "remedy", clock_rules[s->is].remedy);
-	json_object_end(j);
+}
+
+void clockcheck_line(const struct clockcheck *c, const struct clock_vm *vm,
+		     const struct clock_seen *s, bool json, struct sbuf *b)
+{
+	const char *label = tl_hostmap(c->t)->vm[vm->vm].label;
+	enum clock_verdict is = clockcheck_verdict(c, vm);
+	struct json j;
+
+	if (!json) {
+		sbuf_addf(b, "%s: %s", label, s ? "" : clock_words[is]);
+		if (s)
+			clockcheck_sentence(c, vm, s, b);
+		sbuf_addc(b, '\n');
+		return;
+	}
+	json_line_begin(&j, b);
+	json_put_str(&j, "vm", label);
+	json_put_str(&j, "verdict", clock_verdicts[is]);
+	if (s)
+		put_members(c, vm, s, &j);
+	b->error = json_line_end(&j) ?: b->error;
 }
 
 void clockcheck_json(const struct clockcheck *c, unsigned int width __unused_arg, struct sbuf *b)
@@ -342,8 +377,11 @@ void clockcheck_json(const struct clockcheck *c, unsigned int width __unused_arg
 		json_put_str(&j, "vm", tl_hostmap(c->t)->vm[i].label);
 		json_put_str(&j, "verdict", clock_verdicts[clockcheck_verdict(c, f.vm)]);
 		json_put_array(&j, "findings");
-		for (size_t k = 0; k < f.vm->nseen; k++)
-			put_seen(c, f.vm, &f.vm->seen[k], &j);
+		for (size_t k = 0; k < f.vm->nseen; k++) {
+			json_object_begin(&j);
+			put_members(c, f.vm, &f.vm->seen[k], &j);
+			json_object_end(&j);
+		}
 		json_array_end(&j);
 		json_put_u64(&j, "more", f.vm->more);
 		json_put_object(&j, "needs");
@@ -354,6 +392,12 @@ void clockcheck_json(const struct clockcheck *c, unsigned int width __unused_arg
 				evidence_json(clock_rules[k].id, lacks, &j);
 		}
 		json_object_end(&j);
+		for (size_t k = 0; k < CLOCK_DRIFTS; k++) {
+			bool known = f.vm->drift[k].off && !f.vm->foreign;
+
+			json_put_known_s64(&j, k ? "realtime_ppb" : "boottime_ppb", known, f.vm->drift[k].ppb);
+			json_put_known_u64(&j, k ? "realtime_ppb_off" : "boottime_ppb_off", known, f.vm->drift[k].off);
+		}
 		table_json(&t, "vcpus", &j);
 		json_object_end(&j);
 	}

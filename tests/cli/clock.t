@@ -273,6 +273,47 @@ run "$kvmft" clock "$tmp/bare" "$tmp/vm1"
 only guest-stopped kvmclock-forwards
 out_has 'kvmclock jumped by \+1.995401 s at 2.100500000' "... the guest's capture has the one before"
 
+# A VM that is made by a VMM, whose guest's memory had a record already: KVM said at 100 ms that it made the VM.
+# comes NS [VERSION]: its record at 200 ms, when its TSC has run for 100 ms, is NS.
+comes()
+{
+	grep '^meta\|^recorded' "$tmp/well.text" | sed '/vcpu.*id=1/d; /vcpu/s/ offset.*//'
+	echo "2 100000000 100 kvm_update_master_clock use_master_clock=0 host_clock=1 offset_matched=0"
+	echo "0 101000000 101 kvm_write_tsc_offset vcpu_id=0 previous_tsc_offset=0 next_tsc_offset=-101000000"
+	echo "0 150000000 101 kvm_write_tsc_offset vcpu_id=0 previous_tsc_offset=-101000000 next_tsc_offset=500000000000"
+	update 0 200000000 101 0 "${2:-10}" 500200000000 "$1"
+	echo "0 200001000 101 kvm_entry vcpu_id=0 rip=0xffffffff81000000"
+	echo "0 300000000 101 kvm_exit exit_reason=12 guest_rip=0xffffffff81000000 isa=1 vcpu_id=0"
+}
+for case in "100000000 10:1:kvmclock-anew" "700000000 10:4:restored" "100000000 2:0:"; do
+	want=${case#*:}
+	# shellcheck disable=SC2086 # two numbers
+	comes ${case%%:*} >"$tmp/comes.text"
+	rm -rf "$tmp/comes" && "$mkcap" --capture "$tmp/comes" "$tmp/comes.text"
+	clock comes
+	status_is "${want%%:*}" "a new VM whose kvmclock and record are ${case%%:*}"
+	# shellcheck disable=SC2086 # nothing, or a word
+	only ${want#*:}
+	case $want in
+	1*) out_has 'kvmclock began when this VM was made, at 0.100000000, but its memory had record 8 of another one' "... since when" ;;
+	4*) out_has 'it was restored, or came from another host, at 0.200000000: its memory had record 8$' "... which is said"
+		out_has '^  not checked: .*kvmclock-forwards' "... and not what its clock was before" ;;
+	esac
+done
+# A snapshot that is loaded: what it had read since is gone with its memory, so it has not seen that as a jump.
+{
+	update 0 1000500000 101 0 6 999999000 1004599000
+	update 0 1500500000 101 0 8 1499999000 1504599000
+	echo "2 1600000000 100 kvm_write_tsc_offset vcpu_id=0 previous_tsc_offset=-1000 next_tsc_offset=-600000000"
+	echo "2 1600000100 100 kvm_write_tsc_offset vcpu_id=1 previous_tsc_offset=-1000 next_tsc_offset=-600000000"
+	update 0 1600500000 101 0 6 1000500000 1005100000
+	update 1 1600500100 102 1 6 1000500000 1005100000
+} | built loaded
+clock loaded
+status_is 4 "a snapshot that is loaded"
+only restored
+out_has 'a snapshot was loaded into it, at 1.600500000: its memory had record 4, not 8$' "... which is said"
+
 # ---- the master clock ----
 
 {
@@ -307,6 +348,11 @@ rm -rf "$tmp/less" && "$mkcap" --capture "$tmp/less" "$tmp/less.text"
 clock less
 status_is 0 "... without a record"
 out_has 'not checked: frequency' "... it is not checked"
+# One vCPU is told so, and the other the truth; a guest that takes its TSC for what it is not.
+sed '/vcpu_id=0 version/s/tsc_to_system_mul=2147483648/tsc_to_system_mul=2240852500/' "$tmp/well.text" >"$tmp/one.text"
+rm -rf "$tmp/one" && "$mkcap" --capture "$tmp/one" "$tmp/one.text"
+clock one
+only frequency kvmclock-differs
 # 2,500 reads a second, each takes 100 us.
 reads()
 {
@@ -344,18 +390,19 @@ without late kvm_msr deadline-past 0
 	echo "meta time tsc=1900000000 width=2 mono_raw=1900000000 mono=1900000000 boot=1900000000 real=1795828491899000000"
 } >"$tmp/wall.text"
 "$mkcap" --capture "$tmp/wall" "$tmp/wall.text"
-# guest SECONDS CLOCKSOURCE: its capture, with a wall clock that far from the host's.
+# guest SECONDS CLOCKSOURCE [KHZ]: its capture, with a wall clock that far from the host's.
 guest()
 {
 	cat <<-END
 	meta side name=guest
 	meta machine uname=Linux%206.18.0 arch=x86_64 long=8 endian=little uuid=bf09dd35-0f10-4e26-8ee9-c7391a28ff96
-	meta tsc khz=1000000 clocksource=$2
+	meta tsc khz=${3:-1000000} source=dmesg%20detected clocksource=$2
 	meta time tsc=1000000000 width=2 mono_raw=5 mono=5 boot=5 real=$((1795828490999001000 + $1 * 1000000000))
 	0 1001000500 0 sched:sched_switch prev_pid=0 next_pid=0
 	END
 }
-for case in "0 kvm-clock:0:" "-64 tsc:1:wall-clock" "0 hpet:1:clocksource"; do
+for case in "0 kvm-clock:0:" "-64 tsc:1:wall-clock" "0 hpet:1:clocksource" \
+	"0 tsc 990000:1:frequency" "0 tsc 1000100:0:"; do
 	want=${case#*:}
 	# shellcheck disable=SC2086 # two words
 	guest ${case%%:*} >"$tmp/guest.text"
@@ -367,6 +414,12 @@ for case in "0 kvm-clock:0:" "-64 tsc:1:wall-clock" "0 hpet:1:clocksource"; do
 done
 guest -64 tsc >"$tmp/guest.text"
 rm -rf "$tmp/vm1" && "$mkcap" --capture "$tmp/vm1" "$tmp/guest.text"
+run "$kvmft" clock "$tmp/wall" "$tmp/vm1"
+out_has '^  kvmclock runs \+0 ppb \(\+-[0-9]+\) against the host.s CLOCK_REALTIME$' "kvmclock beside the host's clocks"
+sed '/^meta time tsc=19/s/1899000000/1899001000/' "$tmp/wall.text" >"$tmp/fast.text"
+rm -rf "$tmp/fast" && "$mkcap" --capture "$tmp/fast" "$tmp/fast.text"
+run "$kvmft" clock --format json "$tmp/fast"
+out_has '"boottime_ppb":0,"boottime_ppb_off":[0-9]+,"realtime_ppb":-526,"realtime_ppb_off":[0-9]+,"vcpus"' "... that NTP makes fast"
 run "$kvmft" clock "$tmp/wall" "$tmp/vm1"
 out_has 'its CLOCK_REALTIME is 63.999999 s behind the host.s at 1.000001000$' "... how far"
 
@@ -403,10 +456,14 @@ status_is 4 "a healthy trace.dat: formats are no evidence"
 run "$kvmft" clock --vm nosuch "$tmp/well"
 status_is 1 "a VM that is not there"
 err_one_line "a VM that is not there"
+run "$kvmft" clock --watch --live --format json "$tmp/skew"
+status_is 1 "its lines as JSON"
+out_has '^\{"vm":"vm1","verdict":"ill"\}$' "... the verdict"
+out_has '^\{"vm":"vm1","verdict":"ill","id":"offset-skew","ill":true,"vcpu":1,.*"remedy":"[^"]*"\}$' "... a finding"
 run "$kvmft" clock --watch "$tmp/well"
 status_is 2 "--watch of a recording"
-run "$kvmft" clock --watch --format json
-status_is 2 "... as JSON"
+run "$kvmft" clock --watch --format openmetrics
+status_is 2 "... as metrics"
 run "$kvmft" clock --tsc-khz 1000
 status_is 2 "a frequency of this host, which is known"
 echo "0 1000 5 sched:sched_switch prev_pid=0 next_pid=5" >"$tmp/none.text"

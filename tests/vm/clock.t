@@ -9,10 +9,10 @@
 
 rig clock --timeout 900
 
-# findings CAPTURE: those of its first VM, and the exit status, in $got.
+# findings CAPTURE [SEL]: those of its first VM, or of that one, and the exit status, in $got.
 findings()
 {
-	run "$kvmft" clock "$rig/$1"
+	run "$kvmft" clock ${2:+--vm "$2"} "$rig/$1"
 	got=$(awk '/^[^ ].*: (well|ILL|cannot tell)$/ && n++ { exit } /^      [a-z-]*: / { sub(/:.*/, "", $1); print $1 }' "$out" |
 		sort -u | tr '\n' ' ')$rc
 }
@@ -81,6 +81,18 @@ finds()
 findings lost
 status_is 1 "a host whose clocksource is not its TSC, for a second"
 out_has '^  no master clock since [0-9.]+: the host.s clocksource is not its TSC$' "... since when, and why"
+finds started 0 "a small guest of QEMU's that boots"
+finds loaded "guest-stopped restored 4" "... that goes back to a snapshot: what it has seen of that is not known"
+moved=$(fact moved)
+findings moved "${moved%% *}"
+is "$got" "guest-stopped restored 4" "... that moves to another QEMU: what its clock was there is not known"
+moved=${moved#* }
+is "${moved%% *}" 0 "... and its clock never went back, as it says itself"
+forgot=$(fact forgot)
+findings forgot "${forgot%% *}"
+is "$got" "guest-stopped kvmclock-anew 1" "... to a third one, which forgets its clock"
+forgot=${forgot#* }
+ok "... and that went back, as it says itself (${forgot%% *} ns)" test "${forgot%% *}" -gt 1000000000
 finds boot 0 "a guest that boots"
 for n in 1 2 3 4 5 6 7 8 9 10 11 12; do
 	finds idle$n 0 "an idle guest, $n"

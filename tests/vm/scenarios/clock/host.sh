@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 # shellcheck shell=sh
 #
-# What VMMs do to the clocks of their guests, planted by clockvm; a Linux guest that boots, works, is stopped, reset,
-# and reads a slow clock. Each in a recording of its own.
+# What VMMs do to the clocks of their guests, planted by clockvm; a small guest of QEMU's that goes back to a snapshot,
+# and moves on to other QEMUs; a Linux guest that boots, works, is stopped, reset, and reads a slow clock. Each in a
+# recording of its own.
 
 . "$VM_LIB/host.sh"
 
@@ -55,6 +56,62 @@ suspend()
 	sleep 1
 }
 
+# clockos NAME [OPTION]...: a QEMU with that guest, which it waits for with -incoming.
+clockos()
+{
+	name=$1
+	shift
+	mkdir -p "$GUEST_RUN/$name"
+	truncate -s 16M "/tmp/$name.raw"
+	setsid env ${preload:+LD_PRELOAD=$preload} qemu-system-x86_64 -name "$name,debug-threads=on" -uuid "$(guest_uuid clockos)" -machine pc -accel kvm \
+		-cpu "$RIG_GUEST_CPU" -m 32 -nodefaults -no-user-config -display none -kernel /tmp/clockos \
+		-drive "id=d,file=/tmp/$name.raw,format=raw,if=virtio,file.locking=off" \
+		-monitor "unix:$GUEST_RUN/$name/monitor.sock,server=on,wait=off" "$@" \
+		</dev/null >"$RESULTS/qemu-$name.log" 2>&1 &
+	echo $! >"$GUEST_RUN/$name/pid"
+	wait_until 60 test -S "$GUEST_RUN/$name/monitor.sock" || guest_die "$name" "does not start"
+}
+
+# found NAME N: the number of 8 bytes there in what that guest has found.
+found()
+{
+	rm -f "/tmp/$1.bin"
+	guest_monitor "$1" "pmemsave 0x1000000 48 \"/tmp/$1.bin\"" >/dev/null
+	od -An -tu8 -j $(($2 * 8)) -N 8 "/tmp/$1.bin" | tr -d ' '
+}
+
+turns() { [ "$(found "$1" 1)" -gt 100 ] 2>/dev/null; }
+runs() { wait_until 60 turns "$1" || guest_die "$1" "does not run: $(guest_monitor "$1" "info status")"; }
+
+started()
+{
+	clockos "$@"
+	runs "$1"
+	sleep 1
+}
+
+# savevm takes a disk that can hold it.
+loaded()
+{
+	guest_monitor first "snapshot_blkdev d /tmp/first.qcow2 qcow2" >/dev/null
+	guest_monitor first "savevm one"
+	sleep 2
+	guest_monitor first "loadvm one"
+	sleep 2
+}
+
+migrated() { guest_monitor "$1" "info migrate" | grep -q 'Migration status: completed'; }
+
+# moved FROM TO: TO is a new QEMU.
+moved()
+{
+	clockos "$2" -incoming "tcp:127.0.0.1:$port"
+	guest_monitor "$1" "migrate -d tcp:127.0.0.1:$port" >/dev/null
+	wait_until 60 migrated "$1" || guest_die "$1" "does not migrate: $(guest_monitor "$1" "info migrate")"
+	sleep 2
+	port=$((port + 1))
+}
+
 boot()
 {
 	guest_start vm1 --qemu-args "-cpu $RIG_GUEST_CPU,-tsc-adjust"
@@ -91,6 +148,24 @@ done
 if [ "${CLOCK_LOST:-1}" = 1 ]; then
 	recorded lost lost
 	kill "$clockvm"
+fi
+
+if [ "${CLOCK_QEMU:-1}" = 1 ]; then
+	cc -m32 -O1 -ffreestanding -fno-pic -fno-stack-protector -nostdlib -static -Wl,-Ttext=0x200000,--build-id=none \
+		-o /tmp/clockos "$VM_LIB/../clockos.c" || die "cannot build clockos"
+	cc -shared -fPIC -O1 -o /tmp/noclock.so "$VM_LIB/../noclock.c" || die "cannot build noclock"
+	port=4444 preload=
+	recorded started started first
+	recorded loaded loaded
+	fact loaded "$(found first 3) $(found first 4)"
+	recorded moved moved first second
+	fact moved "$(guest_pid second) $(found second 3) $(found second 4)"
+	preload=/tmp/noclock.so
+	recorded forgot moved second third
+	fact forgot "$(guest_pid third) $(found third 3) $(found third 4)"
+	for name in first second third; do
+		guest_kill $name
+	done
 fi
 
 if [ "${CLOCK_LINUX:-1}" = 1 ]; then
