@@ -182,7 +182,7 @@ static bool is_blank_or_end(char c)
 	return !c || c == ' ' || c == '\t';
 }
 
-static struct tt_word name_at(const char *p)
+static struct tt_word field_name_at(const char *p)
 {
 	struct tt_word w = { p, 0 };
 
@@ -199,12 +199,12 @@ static bool is_event_name(struct tt_word w)
 /* "sys:name: text", "name: text"; of a syscall "sys_name(...)", "sys_name -> ...". */
 static bool read_event(const char *p, bool clear, struct tt_line *l)
 {
-	struct tt_word name = name_at(p);
+	struct tt_word name = field_name_at(p);
 	const char *end = p + name.n, *next;
 
 	l->name = name;
 	if (*end == ':')
-		name = name_at(end + 1);
+		name = field_name_at(end + 1);
 	if (name.s != p && name.s[name.n] == ':' && is_blank_or_end(name.s[name.n + 1])) {
 		next = skip_blanks(name.s + name.n + 1);
 		l->sys = l->name;

@@ -85,7 +85,7 @@ static void cli_print_opt(const struct opt *o, FILE *f)
 }
 
 /* Whether plain help shows it: those of the first line of groups, or all. */
-static bool is_usual(const struct cmd *c, const struct opt *o)
+static bool opt_is_usual(const struct cmd *c, const struct opt *o)
 {
 	size_t len = strlen(o->name);
 
@@ -110,7 +110,7 @@ static void print_synopsis(const struct cmd *c, bool all, FILE *f)
 	for (const struct opt *o = c->opts; o->name; o++) {
 		struct sbuf b = { 0 };
 
-		if (o->flags & OPT_HIDDEN || (!all && !is_usual(c, o)))
+		if (o->flags & OPT_HIDDEN || (!all && !opt_is_usual(c, o)))
 			continue;
 		if (o->short_name)
 			sbuf_addf(&b, " [-%c", o->short_name);
@@ -136,7 +136,7 @@ static void print_synopsis(const struct cmd *c, bool all, FILE *f)
 }
 
 /* The options that a line names. The next line; NULL: there is none. */
-static const char *print_group(const struct cmd *c, const char *at, FILE *f)
+static const char *print_opt_group(const struct cmd *c, const char *at, FILE *f)
 {
 	size_t n;
 
@@ -167,11 +167,11 @@ void cli_print_help(const struct cmd *c, bool all, FILE *f)
 	}
 	fputs("\noptions:\n", f);
 	if (c->groups)
-		group = print_group(c, c->groups, f);
+		group = print_opt_group(c, c->groups, f);
 	for (const struct opt *o = c->opts; o->name; o++) {
 		if (!c->groups && !(o->flags & OPT_HIDDEN))
 			cli_print_opt(o, f);
-		more += !is_usual(c, o);
+		more += !opt_is_usual(c, o);
 	}
 	fprintf(f, "  %-26s %s\n", "-h, --help", "print this text");
 	fprintf(f, "  %-26s %s\n", "    --version", "print name and version");
@@ -179,7 +179,7 @@ void cli_print_help(const struct cmd *c, bool all, FILE *f)
 		fprintf(f, "\n%u more: kvmft help %s --all\n", more, c->name);
 	while (all && group) {
 		fprintf(f, "\n%.*s:\n", (int)strcspn(group, ":"), group);
-		group = print_group(c, group + strcspn(group, ":") + 2, f);
+		group = print_opt_group(c, group + strcspn(group, ":") + 2, f);
 	}
 	if (c->examples)
 		fprintf(f, "\nexamples:\n%s\n", c->examples);
