@@ -297,20 +297,6 @@ static void note_kick(struct blame *b, const struct tl_item *i)
 	}
 }
 
-/*
- * If kvm_exit is traced late (SVM before Linux 6.12), the interrupt for which the guest was left
- * has been handled by then, and its handler's events came first.
- */
-static void note_irq(struct blame *b, const struct tl_item *i)
-{
-	uint64_t at;
-
-	if (i->vm >= 0 && i->vcpu >= 0 &&
-	    event_in_interrupt(i->src->fmt, i->rec) &&
-	    u64map_get(&b->vcpu_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &at))
-		b->vcpu[at].in_irq = true;
-}
-
 static void note_host(struct blame *b, enum event_role r, const struct tl_item *i)
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];
@@ -439,8 +425,17 @@ static void note(struct blame *b, const struct tl_item *i)
 			follow_task(b, r, i);
 		return;
 	}
-	if (b->nactive)
-		note_irq(b, i);
+	if (b->nactive) {
+		uint64_t at;
+
+		/*
+		 * If kvm_exit is traced late (SVM before Linux 6.12), the interrupt for which the
+		 * guest was left has been handled by then, and its handler's events came first.
+		 */
+		if (i->vm >= 0 && i->vcpu >= 0 && event_in_interrupt(i->src->fmt, i->rec) &&
+		    u64map_get(&b->vcpu_at, (uint64_t)i->vm << 32 | (uint32_t)i->vcpu, &at))
+			b->vcpu[at].in_irq = true;
+	}
 	switch (r) {
 	case EV_VECTOR_ENTRY:
 	case EV_VECTOR_EXIT:

@@ -37,16 +37,6 @@ static void decoder_init(struct blame_decoder *d, const struct fmt *fmt, bool gu
 	}
 }
 
-static struct blame_decoder *blame_decoders(const struct timeline *t)
-{
-	struct blame_decoder *d = xcalloc(tl_sources(t), sizeof(*d));
-
-	for (size_t i = 0; i < tl_sources(t); i++)
-		if (!tl_source(t, i)->qemu)
-			decoder_init(&d[i], tl_source(t, i)->fmt, tl_source(t, i)->guest);
-	return d;
-}
-
 static bool is_marker_search(const struct blame *b)
 {
 	return b->o.from_marker != NULL;
@@ -89,32 +79,10 @@ static bool same(const struct blame_spike *x, const struct blame_spike *y)
 	return x->vm == y->vm && x->vcpu == y->vcpu && hi > lo && hi - lo > longer / 2;
 }
 
-static void absorb(struct blame_spike *to, const struct blame_spike *s)
-{
-	to->also[s->what]++;
-	for (unsigned int i = 0; i < BLAME_WHATS; i++)
-		to->also[i] += s->also[i];
-}
-
 /* The index of the first middle that is not before `at`. */
 static size_t middles_from(const struct blame_middle *m, size_t n, uint64_t at)
 {
 	return COUNT_BEFORE(i, n, m[i].at < at);
-}
-
-/*
- * The longest of the n kept spikes that counts as the same as s; n: none does. A spike that
- * overlaps more than half of a longer one contains its middle.
- */
-static size_t same_as(const struct blame *b, size_t n, const struct blame_spike *s)
-{
-	const struct blame_middle *m = b->middle;
-	size_t found = n;
-
-	for (size_t k = middles_from(m, n, s->begin); k < n && m[k].at <= s->end; k++)
-		if (m[k].i < found && same(b->ranked[m[k].i], s))
-			found = m[k].i;
-	return found;
 }
 
 static void stays(struct blame *b, size_t n, const struct blame_spike *s)
@@ -127,12 +95,16 @@ static void stays(struct blame *b, size_t n, const struct blame_spike *s)
 	m[k] = (struct blame_middle){ at, n };
 }
 
-/* Of those that are equal, what came first goes first. */
-static void sort(struct blame *b)
+/* Keeps the longest; those that count as the same are absorbed by the longest of them. */
+static void compact(struct blame *b)
 {
-	struct blame_spike **kept = b->ranked, **fresh = b->ranked + b->sorted;
-	struct blame_spike **sorted = fresh, **end = b->ranked + b->n;
+	size_t n = 0, gone = b->n;
+	struct blame_spike **kept = b->ranked;
+	struct blame_spike **fresh = b->ranked + b->sorted;
+	struct blame_spike **sorted = fresh;
+	struct blame_spike **end = b->ranked + b->n;
 
+	/* Of those that are equal, what came first goes first. */
 	if (fresh < end)
 		qsort(fresh, (size_t)(end - fresh), sizeof(*fresh), worse_of);
 	for (size_t i = 0; i < b->n; i++) {
@@ -140,25 +112,30 @@ static void sort(struct blame *b)
 
 		b->merged[i] = is_old ? *kept++ : *fresh++;
 	}
-}
-
-/* Keeps the longest; those that count as the same are absorbed by the longest of them. */
-static void compact(struct blame *b)
-{
-	size_t n = 0, gone = b->n;
-
-	sort(b);
 	for (size_t i = 0; i < b->n; i++) {
 		struct blame_spike *s = b->merged[i];
-		size_t k = same_as(b, n, s);
+		size_t k;
+		const struct blame_middle *m = b->middle;
+
+		/*
+		 * The longest of the n kept spikes that counts as the same as s; n: none does. A
+		 * spike that overlaps more than half of a longer one contains its middle.
+		 */
+		k = n;
+		for (size_t q = middles_from(m, n, s->begin); q < n && m[q].at <= s->end; q++)
+			if (m[q].i < k && same(b->ranked[m[q].i], s))
+				k = m[q].i;
 
 		if (k == n && n < b->keep) {
 			stays(b, n, s);
 			b->ranked[n++] = s;
 			continue;
 		}
-		if (k < n)
-			absorb(b->ranked[k], s);
+		if (k < n) {
+			b->ranked[k]->also[s->what]++;
+			for (unsigned int j = 0; j < BLAME_WHATS; j++)
+				b->ranked[k]->also[j] += s->also[j];
+		}
 		b->ranked[--gone] = s;
 	}
 	b->n = b->sorted = n;
@@ -225,23 +202,6 @@ static uint64_t stage(const struct blame *b, const struct lat_case *c, const cha
 	return 0;
 }
 
-/* From the doorbell to the interrupt no vCPU holds up a request. */
-static void request_away(const struct blame *b, const struct lat_case *c, const struct lat_desc *d,
-			 struct blame_spike *s)
-{
-	uint64_t submit = stage(b, c, "submit", d), host = stage(b, c, "host", d), left;
-
-	if (!host)
-		return;
-	s->away_from = s->begin + MIN(submit, s->end - s->begin);
-	s->away_to = s->away_from + MIN(host, s->end - s->away_from);
-	left = s->away_to - s->away_from;
-	for (unsigned int k = 0; k < BLAME_AWAY; k++) {
-		s->away[k] = MIN(stage(b, c, blame_away[k].stage, d), left);
-		left -= s->away[k];
-	}
-}
-
 static void lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 {
 	struct blame *b = ctx;
@@ -263,8 +223,22 @@ static void lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 	s = blame_add(b, &f);
 	if (!s)
 		return;
-	if (s->what == BLAME_IO)
-		request_away(b, c, t->desc, s);
+	if (s->what == BLAME_IO) {
+		uint64_t submit = stage(b, c, "submit", t->desc);
+		uint64_t host = stage(b, c, "host", t->desc);
+		uint64_t left;
+
+		/* From the doorbell to the interrupt no vCPU holds up a request. */
+		if (host) {
+			s->away_from = s->begin + MIN(submit, s->end - s->begin);
+			s->away_to = s->away_from + MIN(host, s->end - s->away_from);
+			left = s->away_to - s->away_from;
+			for (unsigned int k = 0; k < BLAME_AWAY; k++) {
+				s->away[k] = MIN(stage(b, c, blame_away[k].stage, t->desc), left);
+				left -= s->away[k];
+			}
+		}
+	}
 	if (s->what == BLAME_TIMER || s->what == BLAME_HRTIMER)
 		s->accepted = s->begin + MIN(stage(b, c, "expire", t->desc), s->end - s->begin);
 	name = c->what[0] ? c->what : t->group[c->group].name;
@@ -313,6 +287,7 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 		.named_from = b ? &b->least : NULL,
 	};
 	int ret;
+	struct blame_decoder *d;
 
 	*out = NULL;
 	b->o = *o;
@@ -341,7 +316,11 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	hash_key_init(&b->halt_key);
 	for (size_t i = 0; i < b->cap; i++)
 		b->ranked[i] = &b->v[i];
-	b->dec = blame_decoders(t);
+	d = xcalloc(tl_sources(t), sizeof(*d));
+	for (size_t i = 0; i < tl_sources(t); i++)
+		if (!tl_source(t, i)->qemu)
+			decoder_init(&d[i], tl_source(t, i)->fmt, tl_source(t, i)->guest);
+	b->dec = d;
 	ret = lat_new(t, &lo, &b->lat, err);
 	if (ret)
 		blame_free(b);
@@ -395,22 +374,20 @@ static void moments(struct blame *b)
 	}
 }
 
-/* Events are missing that a trace.dat counts, and nothing says where. */
-static bool has_holes(const struct blame *b)
+void blame_found(struct blame *b)
 {
-	bool some = b->map->holes;
+	struct blame_spike *v;
+	bool holes;
 
-	for (size_t i = !b->alone; i < tl_sources(b->t) && !some; i++)
-		some = tl_missing(tl_source(b->t, i));
-	return some;
-}
-
-/* From now on v is in order; stalls get their names, of which most were not kept. */
-static void arrange(struct blame *b)
-{
-	struct blame_spike *v = xcalloc(b->cap, sizeof(*v));
-	bool holes = has_holes(b);
-
+	lat_finish(b->lat);
+	evidence(b);
+	compact(b);
+	/* From now on v is in order; stalls get their names, of which most were not kept. */
+	v = xcalloc(b->cap, sizeof(*v));
+	/* Events are missing that a trace.dat counts, and nothing says where. */
+	holes = b->map->holes;
+	for (size_t i = !b->alone; i < tl_sources(b->t) && !holes; i++)
+		holes = tl_missing(tl_source(b->t, i));
 	for (size_t i = 0; i < b->n; i++) {
 		v[i] = *b->ranked[i];
 		v[i].holes = holes;
@@ -419,14 +396,6 @@ static void arrange(struct blame *b)
 	}
 	free(b->v);
 	b->v = v;
-}
-
-void blame_found(struct blame *b)
-{
-	lat_finish(b->lat);
-	evidence(b);
-	compact(b);
-	arrange(b);
 	if (b->o.has_at && !b->n && !is_marker_search(b))
 		moments(b);
 	if (b->o.has_at && b->n)

@@ -288,38 +288,6 @@ static void in_kernel(const struct blame *b, struct blame_spike *s, const struct
 		name_exit(b, v, p, asleep ? ", asleep" : "");
 }
 
-/* What the VMM did with it. */
-static void in_vmm(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v,
-		   bool asleep, uint64_t time)
-{
-	const char *reason = v && v->user ? exit_userspace_name(v->user_reason) : NULL;
-	struct blame_part *p = blame_part_add(b, s, asleep ? CAUSE_VMM : CAUSE_EXIT_USER,
-					      v ? exit_key(v) : 0, time);
-
-	if (p->name[0])
-		return;
-	if (reason && !strcmp(reason, "INTR"))
-		snprintf(p->name, sizeof(p->name), "a signal to the vCPU's thread");
-	else if (v)
-		name_exit(b, v, p, asleep ? ", asleep" : "");
-}
-
-/*
- * Of several exits in a spike, that of the longest one; if there is only one, whatever its length.
- */
-static void note_rip(struct blame_spike *s, const struct blame_vcpu *v)
-{
-	uint64_t time = s->in_halt;
-
-	for (unsigned int k = 0; k < ARRAY_SIZE(s->in_exit); k++)
-		time += s->in_exit[k];
-	if (!v || !v->has_rip || (s->has_rip && time <= s->rip_time))
-		return;
-	s->has_rip = true;
-	s->rip = v->rip;
-	s->rip_time = time;
-}
-
 /* The one that releases a lock had it until then. */
 static void halt_over(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v)
 {
@@ -348,30 +316,42 @@ static void halt_over(const struct blame *b, struct blame_spike *s, const struct
 void blame_exit_over(const struct blame *b, struct blame_spike *s)
 {
 	const struct blame_vcpu *v = vcpu_of(b, s);
+	uint64_t time = s->in_halt;
 
-	note_rip(s, v);
+	/*
+	 * Of several exits in a spike, that of the longest one; if there is only one, whatever its
+	 * length.
+	 */
+	for (unsigned int k = 0; k < ARRAY_SIZE(s->in_exit); k++)
+		time += s->in_exit[k];
+	if (v && v->has_rip && (!s->has_rip || time > s->rip_time)) {
+		s->has_rip = true;
+		s->rip = v->rip;
+		s->rip_time = time;
+	}
 	halt_over(b, s, v);
 	for (unsigned int k = 0; k < ARRAY_SIZE(s->in_exit); k++) {
-		if (k < 2 && s->in_exit[k])
+		if (k < 2 && s->in_exit[k]) {
 			in_kernel(b, s, v, k & 1, s->in_exit[k]);
-		else if (s->in_exit[k])
-			in_vmm(b, s, v, k & 1, s->in_exit[k]);
+		} else if (s->in_exit[k]) {
+			bool asleep = k & 1;
+			const char *reason =
+				v && v->user ? exit_userspace_name(v->user_reason) : NULL;
+			struct blame_part *p =
+				blame_part_add(b, s, asleep ? CAUSE_VMM : CAUSE_EXIT_USER,
+					       v ? exit_key(v) : 0, s->in_exit[k]);
+
+			/* What the VMM did with it. */
+			if (!p->name[0]) {
+				if (reason && !strcmp(reason, "INTR"))
+					snprintf(p->name, sizeof(p->name),
+						 "a signal to the vCPU's thread");
+				else if (v)
+					name_exit(b, v, p, asleep ? ", asleep" : "");
+			}
+		}
 		s->in_exit[k] = 0;
 	}
-}
-
-static void name_irq(const struct blame_cpu *c, struct blame_part *p)
-{
-	const char *name = c->vector ? fmt_name(c->vector) : "";
-
-	if (!c->irqs)
-		snprintf(p->name, sizeof(p->name), "softirq %llu", (unsigned long long)c->softirq);
-	else if (c->vector)
-		snprintf(p->name, sizeof(p->name), "%.*s", (int)(strlen(name) - strlen("_entry")), name);
-	else if (c->handler[0])
-		snprintf(p->name, sizeof(p->name), "%s", c->handler);
-	else
-		snprintf(p->name, sizeof(p->name), "interrupt %llu", (unsigned long long)c->irq);
 }
 
 /* A CPU that handles an interrupt does nothing else. False: it does not, as far as is known. */
@@ -388,10 +368,23 @@ static bool interrupted(const struct blame *b, struct blame_spike *s, const stru
 	if (named)
 		key = c->irqs ? c->irq : 1ull << 32 | c->softirq;
 	p = blame_part_add(b, s, CAUSE_HOST_IRQ, key, time);
-	if (!p->name[0] && named)
-		name_irq(c, p);
-	else if (!p->name[0])
+	if (!p->name[0] && named) {
+		const char *name = c->vector ? fmt_name(c->vector) : "";
+
+		if (!c->irqs)
+			snprintf(p->name, sizeof(p->name), "softirq %llu",
+				 (unsigned long long)c->softirq);
+		else if (c->vector)
+			snprintf(p->name, sizeof(p->name), "%.*s",
+				 (int)(strlen(name) - strlen("_entry")), name);
+		else if (c->handler[0])
+			snprintf(p->name, sizeof(p->name), "%s", c->handler);
+		else
+			snprintf(p->name, sizeof(p->name), "interrupt %llu",
+				 (unsigned long long)c->irq);
+	} else if (!p->name[0]) {
 		snprintf(p->name, sizeof(p->name), "before its exit");
+	}
 	return true;
 }
 

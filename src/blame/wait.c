@@ -63,20 +63,6 @@ static struct blame_wait *wait_of(struct blame *b, const struct tl_item *i, int3
 	return w;
 }
 
-static void wait_ends(struct blame *b, struct blame_wait *w, const struct tl_item *i, int32_t tid)
-{
-	struct blame_found f = {
-		.what = w->ready ? BLAME_READY : BLAME_WAKEUP, .vm = i->vm, .vcpu = w->vcpu,
-		.tid = tid, .begin = w->since, .end = i->host,
-	};
-	struct blame_spike *at;
-
-	w->since = 0;
-	at = blame_add(b, &f);
-	if (at)
-		snprintf(at->of, sizeof(at->of), "%.40s-%d", tl_comm(i->src, tid), tid);
-}
-
 static void task_switch(struct blame *b, const struct blame_decoder *d, const struct tl_item *i)
 {
 	int32_t prev = (int32_t)blame_field(d, EV_SWITCH, 0, i),
@@ -92,38 +78,25 @@ static void task_switch(struct blame *b, const struct blame_decoder *d, const st
 	}
 	if (is_task(next)) {
 		w = wait_of(b, i, next);
-		if (w->since)
-			wait_ends(b, w, i, next);
+		if (w->since) {
+			struct blame_found f = { .what = w->ready ? BLAME_READY : BLAME_WAKEUP,
+						 .vm = i->vm,
+						 .vcpu = w->vcpu,
+						 .tid = next,
+						 .begin = w->since,
+						 .end = i->host };
+			struct blame_spike *at;
+
+			w->since = 0;
+			at = blame_add(b, &f);
+			if (at)
+				snprintf(at->of, sizeof(at->of), "%.40s-%d", tl_comm(i->src, next),
+					 next);
+		}
 	}
 }
 
-/* A task that is awake is not woken again. */
-static void task_woken(struct blame *b, const struct blame_decoder *d, enum event_role r,
-		      const struct tl_item *i)
-{
-	int32_t tid = (int32_t)blame_field(d, r, 0, i);
-	struct blame_wait *w = is_task(tid) ? wait_of(b, i, tid) : NULL;
-
-	if (!w || w->since)
-		return;
-	w->since = i->host;
-	w->vcpu = blame_vcpu_of(b, i, blame_field(d, r, 1, i), i->vcpu);
-	w->ready = false;
-}
-
 /* ---- markers ---- */
-
-static void mark_begin(struct blame *b, const struct tl_item *i)
-{
-	size_t k = 0;
-
-	while (k < b->nmark && (b->mark[k].vm != (uint64_t)i->vm || b->mark[k].tid != i->tid))
-		k++;
-	if (k == BLAME_MARKS)
-		k = 0;
-	b->nmark = MAX(b->nmark, k + 1);
-	b->mark[k] = (struct blame_mark){ (uint64_t)i->vm, i->host, i->vcpu, i->tid };
-}
 
 /* Ends the marker of the same thread, or else the VM's last one. */
 static void mark_end(struct blame *b, const struct tl_item *i, const char *text)
@@ -149,21 +122,6 @@ static void mark_end(struct blame *b, const struct tl_item *i, const char *text)
 	at = blame_add(b, &f);
 	if (at)
 		snprintf(at->of, sizeof(at->of), "%.40s", text);
-}
-
-static void marker(struct blame *b, const struct blame_decoder *d, const struct tl_item *i)
-{
-	char text[256];
-
-	if (!b->o.from_marker)
-		return;
-	fmt_str(&d->ev[EV_PRINT].f[0], i->rec, text, sizeof(text));
-	text[strcspn(text, "\n")] = '\0';
-	/* One text may be both: the end of one, and the beginning of the next. */
-	if (strstr(text, b->o.to_marker))
-		mark_end(b, i, text);
-	if (strstr(text, b->o.from_marker))
-		mark_begin(b, i);
 }
 
 /* ---- what tracers of the guest measured ---- */
@@ -213,8 +171,42 @@ void blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *
 	switch (r) {
 	case EV_SWITCH: task_switch(b, d, i); break;
 	case EV_WAKEUP:
-	case EV_WAKEUP_NEW: task_woken(b, d, r, i); break;
-	case EV_PRINT: marker(b, d, i); break;
+	case EV_WAKEUP_NEW: {
+		int32_t tid = (int32_t)blame_field(d, r, 0, i);
+		struct blame_wait *w = is_task(tid) ? wait_of(b, i, tid) : NULL;
+
+		/* A task that is awake is not woken again. */
+		if (!w || w->since)
+			return;
+		w->since = i->host;
+		w->vcpu = blame_vcpu_of(b, i, blame_field(d, r, 1, i), i->vcpu);
+		w->ready = false;
+		break;
+	}
+	case EV_PRINT: {
+		char text[256];
+
+		if (!b->o.from_marker)
+			return;
+		fmt_str(&d->ev[EV_PRINT].f[0], i->rec, text, sizeof(text));
+		text[strcspn(text, "\n")] = '\0';
+		/* One text may be both: the end of one, and the beginning of the next. */
+		if (strstr(text, b->o.to_marker))
+			mark_end(b, i, text);
+		if (strstr(text, b->o.from_marker)) {
+			size_t k = 0;
+
+			while (k < b->nmark &&
+			       (b->mark[k].vm != (uint64_t)i->vm || b->mark[k].tid != i->tid))
+				k++;
+			if (k == BLAME_MARKS)
+				k = 0;
+			b->nmark = MAX(b->nmark, k + 1);
+			b->mark[k] =
+				(struct blame_mark){ (uint64_t)i->vm, i->host, i->vcpu, i->tid };
+		}
+		break;
+	}
 	case EV_TIMERLAT:
 	case EV_TIMERLAT_ENTRY:
 	case EV_NOISE_SAMPLE:
@@ -235,18 +227,6 @@ static uint64_t halt_key(const struct blame *b, int64_t vm, uint64_t rip)
 	const uint64_t both[] = { (uint64_t)vm, rip };
 
 	return hash_bytes(&b->halt_key, both, sizeof(both));
-}
-
-static void learn_halt(struct blame *b, int64_t vm, const struct blame_left *l)
-{
-	uint64_t key = halt_key(b, vm, l->rip), *v, had;
-
-	if (!l->rip)
-		return;
-	if (!u64map_get(&b->halts, key, &had) && b->nhalts[vm]++ >= HALTS_MAX)
-		return;
-	v = xu64map_at(&b->halts, key);
-	*v += (1ull << 32) + l->kicked;
 }
 
 bool blame_lock_halt(const struct blame *b, int64_t vm, uint64_t rip)
@@ -347,8 +327,18 @@ void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i
 	if (!left.exit || left.gen != b->gen)
 		return;
 	blame_exit_ends(b, &left, i);
-	if (left.halted)
-		learn_halt(b, i->vm, &left);
+	if (left.halted) {
+		uint64_t key = halt_key(b, i->vm, left.rip);
+		uint64_t *v;
+		uint64_t had;
+
+		if (left.rip) {
+			if (u64map_get(&b->halts, key, &had) || b->nhalts[i->vm]++ < HALTS_MAX) {
+				v = xu64map_at(&b->halts, key);
+				*v += (1ull << 32) + left.kicked;
+			}
+		}
+	}
 	if (left.halted && !left.kicked && !left.woken)
 		return;
 	f.begin = left.halted && !left.kicked ? left.woken : left.exit;

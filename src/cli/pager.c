@@ -75,16 +75,6 @@ static _Noreturn void pager_main(const char *pager, bool wide, int in, int gone)
 	_exit(127);
 }
 
-/* Standard error, whose width is that of the pager; our processes must know it, too. */
-static void messages_to(int fd)
-{
-	char width[16];
-
-	snprintf(width, sizeof(width), "%u", screen_width(STDERR_FILENO));
-	(void)setenv(WIDTH, width, 1);
-	(void)dup2(fd, STDERR_FILENO);
-}
-
 static bool pager_start(struct page *p, const char *pager, bool wide)
 {
 	int text[2], gone[2];
@@ -108,8 +98,17 @@ static bool pager_start(struct page *p, const char *pager, bool wide)
 	if (pid > 0) {
 		p->gone = gone[0];
 		p->both = isatty(STDERR_FILENO);
-		if (p->both)
-			messages_to(text[1]);
+		if (p->both) {
+			char width[16];
+
+			/*
+			 * Standard error, whose width is that of the pager; our processes must know
+			 * it, too.
+			 */
+			snprintf(width, sizeof(width), "%u", screen_width(STDERR_FILENO));
+			(void)setenv(WIDTH, width, 1);
+			(void)dup2(text[1], STDERR_FILENO);
+		}
 		(void)dup2(text[1], STDOUT_FILENO);
 		/* Ctrl-C is for the pager; when it ends, so do we. */
 		(void)signal(SIGINT, SIG_IGN);

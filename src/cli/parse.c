@@ -17,17 +17,6 @@
 
 const char *const cli_formats[] = { "text", "json", "csv", NULL };
 
-static void cli_print_opt_name(const struct opt *o, struct sbuf *b)
-{
-	if (o->short_name)
-		sbuf_addf(b, "-%c, ", o->short_name);
-	else
-		sbuf_add(b, "    ");
-	sbuf_addf(b, "--%s", o->name);
-	if (o->arg)
-		sbuf_addf(b, " %s", o->arg);
-}
-
 /* Up to a blank outside of `...`: a command that is quoted can be copied as it is. */
 static size_t quoted_len(const char *text)
 {
@@ -68,7 +57,13 @@ static void cli_print_opt(const struct opt *o, FILE *f)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
-	cli_print_opt_name(o, &b);
+	if (o->short_name)
+		sbuf_addf(&b, "-%c, ", o->short_name);
+	else
+		sbuf_add(&b, "    ");
+	sbuf_addf(&b, "--%s", o->name);
+	if (o->arg)
+		sbuf_addf(&b, " %s", o->arg);
 	if (b.len > 26)
 		fprintf(f, "  %s\n%*s", b.s, HELP_INDENT, "");
 	else
@@ -341,15 +336,6 @@ struct cli_tables {
 	char shorts[2 * CLI_MAX_OPTS + 4];
 };
 
-static size_t cli_count(const struct opt *o)
-{
-	size_t n = 0;
-
-	while (o[n].name)
-		n++;
-	return n;
-}
-
 static void cli_build(const struct cmd *c, struct cli_tables *t)
 {
 	size_t n = 0, s = 0;
@@ -535,17 +521,6 @@ int operands_end(struct operands *o, int ret)
 	return ret == KVMFT_OK && o->incomplete ? KVMFT_INCOMPLETE : ret;
 }
 
-static int cli_check_operands(const struct cmd *c, int n, struct kvmft_err *err)
-{
-	if (n < c->min_args)
-		return err_usage(err, "operands are missing: kvmft %s [OPTIONS]%s%s", c->name,
-				 c->args ? " " : "", c->args ?: "");
-	if (c->max_args >= 0 && n > c->max_args)
-		return err_usage(err, "too many operands: kvmft %s [OPTIONS]%s%s", c->name,
-				 c->args ? " " : "", c->args ?: "");
-	return 0;
-}
-
 /*
  * The next option, as from getopt_long(). If operands may look like options they are collected
  * here, since getopt would not know them: argv[1] to argv[*kept].
@@ -583,8 +558,11 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 {
 	struct cli_tables t;
 	int val, ret, kept = 0, first;
+	size_t n = 0;
 
-	if (cli_count(c->opts) > CLI_MAX_OPTS)
+	while (c->opts[n].name)
+		n++;
+	if (n > CLI_MAX_OPTS)
 		return err_set(err, E2BIG, "option table of %s is too long", c->name);
 	cli_build(c, &t);
 	memset(opts, 0, c->opts_size);
@@ -610,7 +588,14 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 			return ret;
 	}
 	first = cli_operands(argv, kept);
-	ret = cli_check_operands(c, argc - first, err);
+	if ((argc - first) < c->min_args)
+		ret = err_usage(err, "operands are missing: kvmft %s [OPTIONS]%s%s", c->name,
+				c->args ? " " : "", c->args ?: "");
+	else if (c->max_args >= 0 && (argc - first) > c->max_args)
+		ret = err_usage(err, "too many operands: kvmft %s [OPTIONS]%s%s", c->name,
+				c->args ? " " : "", c->args ?: "");
+	else
+		ret = 0;
 	return ret ?: first;
 }
 

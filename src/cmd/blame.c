@@ -275,21 +275,6 @@ static int blame_show(struct blame_cmd *m)
 				 m->err);
 }
 
-/* A row for each spike: the sum counts them by cause. */
-static void add_rows(const struct blame_cmd *m, struct sbuf *rows)
-{
-	uint64_t khz = m->p.host.cap->tsc_khz;
-
-	for (size_t i = 0; khz && i < blame_spikes(m->b.b); i++) {
-		const struct blame_spike *s = blame_spike(m->b.b, i);
-		uint64_t ns = tsc_cycles_to_ns(s->end - s->begin, khz);
-		struct many_row r = { .n = 1, .timed = 1, .total = ns, .min = ns, .max = ns };
-
-		snprintf(r.name, sizeof(r.name), "%s", blame_causes[s->cause].name);
-		sbuf_add_mem(rows, &r, sizeof(r));
-	}
-}
-
 /* rows: for a sum; NULL: none is wanted. */
 static int blame_this(const struct blame_opts_given *opts, int argc, char **argv,
 		      struct sbuf *rows, struct kvmft_err *err)
@@ -315,8 +300,21 @@ static int blame_this(const struct blame_opts_given *opts, int argc, char **argv
 	/* Symbols are read as they are needed. */
 	complete &= guest_syms_whole(&m.syms, cli_note);
 	ret = ret ?: outfile_commit(m.o->file.out, 0, NULL, err);
-	if (!ret && rows)
-		add_rows(&m, rows);
+	if (!ret && rows) {
+		uint64_t khz = m.p.host.cap->tsc_khz;
+
+		/* A row for each spike: the sum counts them by cause. */
+		for (size_t i = 0; khz && i < blame_spikes(m.b.b); i++) {
+			const struct blame_spike *s = blame_spike(m.b.b, i);
+			uint64_t ns = tsc_cycles_to_ns(s->end - s->begin, khz);
+			struct many_row r = {
+				.n = 1, .timed = 1, .total = ns, .min = ns, .max = ns
+			};
+
+			snprintf(r.name, sizeof(r.name), "%s", blame_causes[s->cause].name);
+			sbuf_add_mem(rows, &r, sizeof(r));
+		}
+	}
 	for (size_t i = 0; m.story && i < blame_spikes(m.b.b); i++)
 		free(m.story[i].text);
 	free(m.story);

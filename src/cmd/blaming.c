@@ -48,22 +48,6 @@ static int64_t item_vm(const struct stories *s, const struct tl_item *i)
 	return i->vm >= 0 ? i->vm : hostmap_task_vm(tl_hostmap(s->line), i->tid);
 }
 
-static void keep(struct stories *s, const struct tl_item *i)
-{
-	struct kept *k;
-
-	if (!s->context || i->kind != TL_EVENT || i->rec->len > REC_MAX)
-		return;
-	k = &s->ring[s->at];
-	s->at = (s->at + 1) % s->context;
-	s->nring = MIN(s->nring + 1, (size_t)s->context);
-	k->item = *i;
-	k->rec = *i->rec;
-	memcpy(k->data, i->rec->data, i->rec->len);
-	k->rec.data = k->data;
-	k->item.rec = &k->rec;
-}
-
 static int teller_begin(struct stories *s, struct teller *t)
 {
 	int ret;
@@ -142,10 +126,21 @@ static int walk(struct stories *s)
 	int ret = 0;
 
 	while ((s->nopen || s->met < s->n) && (ret = tl_next(s->line, &i)) > 0) {
+		struct kept *k;
+
 		ret = tell(s, i);
 		if (ret)
 			break;
-		keep(s, i);
+		if (s->context && i->kind == TL_EVENT && i->rec->len <= REC_MAX) {
+			k = &s->ring[s->at];
+			s->at = (s->at + 1) % s->context;
+			s->nring = MIN(s->nring + 1, (size_t)s->context);
+			k->item = *i;
+			k->rec = *i->rec;
+			memcpy(k->data, i->rec->data, i->rec->len);
+			k->rec.data = k->data;
+			k->item.rec = &k->rec;
+		}
 	}
 	return ret;
 }
@@ -291,20 +286,6 @@ void blaming_free(struct blaming *m)
 
 /* ---- for pages ---- */
 
-static int print_json(const struct blaming *m, const struct out_clock *clock, char **json)
-{
-	const struct blame_view v = {
-		.blame = m->b, .t = m->p->t, .clock = clock, .bound = m->bound,
-	};
-	size_t size;
-	FILE *f = xmem(open_memstream(json, &size));
-	int ret = blame_print(&v, "json", f);
-
-	if (fclose(f) || !*json)
-		memory_out();
-	return err_why(m->err, ret, "cannot list the spikes");
-}
-
 /* Both walks, with bounds around what is requested; m->b has no spikes where there are none. */
 static int both_walks(struct blaming *m, struct pairing *p, uint64_t from, uint64_t to, size_t top,
 		      bool judge, struct kvmft_err *err)
@@ -341,8 +322,18 @@ int blaming_json(struct pairing *p, const struct out_clock *clock, uint64_t from
 	int ret = both_walks(&m, p, from, to, PAGE_SPIKES, true, err);
 
 	*json = NULL;
-	if (!ret && m.b && blame_spikes(m.b))
-		ret = print_json(&m, clock, json);
+	if (!ret && m.b && blame_spikes(m.b)) {
+		const struct blame_view v = {
+			.blame = m.b, .t = m.p->t, .clock = clock, .bound = m.bound
+		};
+		size_t size;
+		FILE *f = xmem(open_memstream(json, &size));
+
+		ret = blame_print(&v, "json", f);
+		if (fclose(f) || !*json)
+			memory_out();
+		ret = err_why(m.err, ret, "cannot list the spikes");
+	}
 	blaming_free(&m);
 	return ret;
 }

@@ -94,22 +94,6 @@ static void text_item(const struct check *c, const struct kfeat_result *r, struc
 		sbuf_addf(b, "%-17s  %-7s  remedy: %s\n", "", "", r->remedy);
 }
 
-static void check_text(const struct check *c, struct sbuf *b)
-{
-	const struct page_opts page = { .wide = false };
-	size_t lacking = count(c, VERDICT_LACKING), from = b->len;
-
-	sbuf_addf(b, "as a %s%s:\n",
-		  side_words(c),
-		  c->told ? "" : " (from what this machine is; see --host, --guest)");
-	for (size_t i = 0; i < c->n; i++)
-		text_item(c, &c->item[i], b);
-	text_wrap(b, from, "                              ", page_width(&page));
-	sbuf_addf(b, "%s: %zu ok, %zu lacking, %zu absent but not needed, %zu unknown\n",
-		  lacking ? "cannot record" : "can record", count(c, VERDICT_OK), lacking,
-		  count(c, VERDICT_OPTIONAL), count(c, VERDICT_UNKNOWN));
-}
-
 /* ---- JSON and CSV ---- */
 
 static const char *const state_names[] = {
@@ -169,20 +153,6 @@ static int check_probe(struct check *c, const struct kfeat_env *e)
 	return 0;
 }
 
-/* The line on stderr names what is needed; the list has said the rest. */
-static int check_result(const struct check *c, struct kvmft_err *err)
-{
-	_cleanup_(sbuf_free) struct sbuf names = { 0 };
-
-	for (size_t i = 0; i < c->n; i++)
-		if (verdict_of(c, &c->item[i]) == VERDICT_LACKING)
-			sbuf_addf(&names, "%s%s", names.len ? ", " : "", c->item[i].name);
-	if (names.len)
-		err_lack(err, ENOENT, "this machine cannot record as a %s: %s", side_words(c),
-			 names.s);
-	return err->text[0] ? KVMFT_LACKING : KVMFT_OK;
-}
-
 static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 		     struct kvmft_err *err)
 {
@@ -213,13 +183,36 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	c.side = (o->host ? KFEAT_HOST : 0) | (o->guest ? KFEAT_GUEST : 0);
 	c.side = c.side ?: side_of_machine();
 	ret = check_probe(&c, &env);
-	if (!ret && o->format > FORMAT_TEXT)
+	if (!ret && o->format > FORMAT_TEXT) {
 		ret = table_doc(&(struct table){ .cells = cells, .ctx = &c, .n = c.n },
 				o->format == FORMAT_CSV, "items", json_head, &b);
-	else if (!ret)
-		check_text(&c, &b);
+	} else if (!ret) {
+		const struct page_opts page = { .wide = false };
+		size_t lacking = count(&c, VERDICT_LACKING);
+		size_t from = b.len;
+
+		sbuf_addf(&b, "as a %s%s:\n", side_words(&c),
+			  c.told ? "" : " (from what this machine is; see --host, --guest)");
+		for (size_t i = 0; i < c.n; i++)
+			text_item(&c, &c.item[i], &b);
+		text_wrap(&b, from, "                              ", page_width(&page));
+		sbuf_addf(&b, "%s: %zu ok, %zu lacking, %zu absent but not needed, %zu unknown\n",
+			  lacking ? "cannot record" : "can record", count(&c, VERDICT_OK), lacking,
+			  count(&c, VERDICT_OPTIONAL), count(&c, VERDICT_UNKNOWN));
+	}
 	ret = sink_print(ret, &b, stdout, err);
-	ret = ret ?: check_result(&c, err);
+	/* The line on stderr names what is needed; the list has said the rest. */
+	if (!ret) {
+		_cleanup_(sbuf_free) struct sbuf names = { 0 };
+
+		for (size_t i = 0; i < c.n; i++)
+			if (verdict_of(&c, &c.item[i]) == VERDICT_LACKING)
+				sbuf_addf(&names, "%s%s", names.len ? ", " : "", c.item[i].name);
+		if (names.len)
+			err_lack(err, ENOENT, "this machine cannot record as a %s: %s",
+				 side_words(&c), names.s);
+		ret = err->text[0] ? KVMFT_LACKING : KVMFT_OK;
+	}
 	free(c.item);
 	ktracefs_close(env.t);
 	return ret;

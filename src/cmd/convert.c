@@ -276,25 +276,6 @@ static int convert_line(struct convert *v, char *line, char *end, struct kvmft_e
 	return 0;
 }
 
-/*
- * Whole lines of what has been read; *n becomes what is left at the start of buf. Results are
- * written after every read, so that another program can ask and wait for the answer.
- */
-static int convert_chunk(struct convert *v, char *buf, size_t *n, struct kvmft_err *err)
-{
-	char *line = buf, *end;
-	int ret = 0, out;
-
-	while (!ret && (end = memchr(line, '\n', (size_t)(buf + *n - line)))) {
-		ret = convert_line(v, line, end, err);
-		line = end + 1;
-	}
-	out = flush_out(v, ret ? NULL : err);
-	*n -= (size_t)(line - buf);
-	memmove(buf, line, *n);
-	return ret ?: out;
-}
-
 #define CHUNK (64u << 10)
 
 static int convert_stdin(struct convert *v, struct kvmft_err *err)
@@ -305,6 +286,9 @@ static int convert_stdin(struct convert *v, struct kvmft_err *err)
 	int ret = 0;
 
 	while (!ret) {
+		char *line, *end;
+		int out;
+
 		if (n == CHUNK)
 			return err_set(err, EINVAL, "line %" PRIu64 ": too long for a number",
 				       v->done + 1);
@@ -316,7 +300,21 @@ static int convert_stdin(struct convert *v, struct kvmft_err *err)
 		if (!got)
 			break;
 		n += (size_t)got;
-		ret = convert_chunk(v, buf, &n, err);
+		/*
+		 * Whole lines of what has been read; *n becomes what is left at the start of buf.
+		 * Results are written after every read, so that another program can ask and wait
+		 * for the answer.
+		 */
+		line = buf;
+		ret = 0;
+		while (!ret && (end = memchr(line, '\n', (size_t)(buf + n - line)))) {
+			ret = convert_line(v, line, end, err);
+			line = end + 1;
+		}
+		out = flush_out(v, ret ? NULL : err);
+		n -= (size_t)(line - buf);
+		memmove(buf, line, n);
+		ret = ret ?: out;
 	}
 	if (!ret && n) { /* a last line without newline */
 		ret = convert_line(v, buf, buf + n, err);
@@ -326,16 +324,6 @@ static int convert_stdin(struct convert *v, struct kvmft_err *err)
 }
 
 /* ---- what the user must know ---- */
-
-static int no_way(const struct convert *v, enum clock_id missing, struct kvmft_err *err)
-{
-	struct clock_missing m = clock_missing(&v->c.clock, missing);
-	const char *vm = clock_is_guest(missing) ? v->c.vm : "";
-
-	return err_lack(err, ENOLINK, "cannot convert %s to %s: no %s%s%s: %s",
-			clock_name(v->c.from), clock_name(v->c.to), m.what, *vm ? " for VM " : "",
-			vm, m.remedy);
-}
 
 /* What was wrong with a capture: clocks may be missing from it. */
 static bool tell_damage(const struct capture *cap)
@@ -387,8 +375,14 @@ static int convert_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	ret = convert_ctx_open(&v.c, &v.o->p, from, to, err);
 	if (!ret && v.c.guest && v.c.map)
 		pairing_tell_match(v.c.map, v.c.guest, &v.c.match, cli_note);
-	if (!ret && clock_route_find(&v.c.clock, from, to, &v.route, &missing))
-		ret = no_way(&v, missing, err);
+	if (!ret && clock_route_find(&v.c.clock, from, to, &v.route, &missing)) {
+		struct clock_missing m = clock_missing(&v.c.clock, missing);
+		const char *vm = clock_is_guest(missing) ? v.c.vm : "";
+
+		ret = err_lack(err, ENOLINK, "cannot convert %s to %s: no %s%s%s: %s",
+			       clock_name(v.c.from), clock_name(v.c.to), m.what,
+			       *vm ? " for VM " : "", vm, m.remedy);
+	}
 	if (!ret)
 		ret = argc ? convert_args(&v, argc, argv, err) : convert_stdin(&v, err);
 	if (ret >= 0)

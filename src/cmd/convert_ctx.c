@@ -238,21 +238,6 @@ static int apply_cyc2ns(struct convert_ctx *c, struct kvmft_err *err)
 	return ret || l->n == 1 ? ret : apply_cyc2ns_text(c, l->v[1], c->to, err);
 }
 
-/* Parameters given as options, after the captures. */
-static int convert_params_apply(struct convert_ctx *c, struct kvmft_err *err)
-{
-	struct clock_link l = { CLOCK_WAY_MAP, CLK_HOST_TSC, .map = { 0 } };
-	bool given;
-	int ret = convert_params_map(c->p, &l.map, &given, err);
-
-	if (!ret && given && !c->map)
-		ret = set_link(c, CLK_GUEST_TSC, &l);
-	ret = ret ?: apply_pvclock(c, err);
-	ret = ret ?: apply_sched(c, err);
-	ret = ret ?: apply_cyc2ns(c, err);
-	return ret ?: apply_raw(c, err);
-}
-
 /* ---- the clocks that a capture sampled together with the TSC ---- */
 
 /* From host-local or guest-local on. */
@@ -316,12 +301,6 @@ static void convert_raw_add(struct convert_ctx *c, const struct capture *cap, bo
 
 #define DEFAULT_INPUT "kvmft.data"
 
-static bool by_hand(const struct convert_params *p)
-{
-	return p->tsc_offset.set || p->tsc_ratio || p->pvclock || p->sched_offset.set ||
-	       p->kernel_sched || p->mono_raw.n || p->cyc2ns.n;
-}
-
 /* ---- captures ---- */
 
 static int open_input(struct convert_ctx *c, const char *path, bool is_guest, struct kvmft_err *err)
@@ -351,7 +330,9 @@ static int open_captures(struct convert_ctx *c, struct kvmft_err *err)
 	const char *input = p->input;
 	int ret = 0;
 
-	if (!input && !p->guest && !p->vm && !by_hand(p) && !access(DEFAULT_INPUT, F_OK))
+	if (!input && !p->guest && !p->vm && !p->tsc_offset.set && !p->tsc_ratio && !p->pvclock &&
+	    !p->sched_offset.set && !p->kernel_sched && !p->mono_raw.n && !p->cyc2ns.n &&
+	    !access(DEFAULT_INPUT, F_OK))
 		input = DEFAULT_INPUT;
 	if (input)
 		ret = open_input(c, input, false, err);
@@ -649,7 +630,19 @@ int convert_ctx_open(struct convert_ctx *c, const struct convert_params *p, enum
 	ret = ret ?: use_host(c, err);
 	ret = ret ?: use_guest(c, err);
 	ret = ret ?: use_live(c, err);
-	ret = ret ?: convert_params_apply(c, err);
+	/* Parameters given as options, after the captures. */
+	if (!ret) {
+		struct clock_link l = { CLOCK_WAY_MAP, CLK_HOST_TSC, .map = { 0 } };
+		bool given;
+
+		ret = convert_params_map(c->p, &l.map, &given, err);
+		if (!ret && given && !c->map)
+			ret = set_link(c, CLK_GUEST_TSC, &l);
+		ret = ret ?: apply_pvclock(c, err);
+		ret = ret ?: apply_sched(c, err);
+		ret = ret ?: apply_cyc2ns(c, err);
+		ret = ret ?: apply_raw(c, err);
+	}
 	return ret ?: last_resort(c, err);
 }
 

@@ -558,50 +558,46 @@ static int show(struct run *run)
 	return ret ?: outfile_commit(run->o->file.out, 0, NULL, run->err);
 }
 
-static int diff_session(struct operands *o, int i, struct str_list *guests, struct kvmft_err *err)
-{
-	_cleanup_(session_free) struct session s = { 0 };
-	const char *path = o->argv[i], *guest;
-	int ret = captures_host(o, &path, &s, err);
-
-	o->argv[i] = (char *)path;
-	for (size_t g = 1; g < s.n && !ret; g++) {
-		ret = captures_word(o, s.v[g].operand, &guest, err);
-		if (!ret && array_add(&guests->v, &guests->n, &guests->cap, &guest, sizeof(guest)))
-			ret = err_set(err, ENOMEM, "out of memory");
-	}
-	return ret;
-}
-
 static int diff_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 {
 	struct diff_opts *d = opts;
 	int ret = 0;
 
-	for (int i = 0; i < 2 && !ret; i++)
-		ret = diff_session(o, i, &d->guests[i], err);
+	for (int i = 0; i < 2 && !ret; i++) {
+		_cleanup_(session_free) struct session s = { 0 };
+		const char *path = o->argv[i];
+		const char *guest;
+
+		ret = captures_host(o, &path, &s, err);
+		o->argv[i] = (char *)path;
+		for (size_t g = 1; g < s.n && !ret; g++) {
+			ret = captures_word(o, s.v[g].operand, &guest, err);
+			if (!ret && array_add(&d->guests[i].v, &d->guests[i].n, &d->guests[i].cap,
+					      &guest, sizeof(guest)))
+				ret = err_set(err, ENOMEM, "out of memory");
+		}
+	}
 	return ret;
-}
-
-/* -ENOMSG: the operands are no tables. */
-static int try_tables(struct run *run, char **argv)
-{
-	const struct diff_opts *o = run->o;
-	bool whole = true;
-	int ret = sink_open(&run->s, o->file.out, o->file.page.f, run->err);
-
-	ret = ret ?: diff_tables(argv, o->format, o->top.v, run->s.f, &whole, run->err);
-	run->incomplete = !whole;
-	if (ret)
-		return ret;
-	ret = sink_close(&run->s, false, 0, run->err);
-	return ret ?: outfile_commit(o->file.out, 0, NULL, run->err);
 }
 
 static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_err *err)
 {
 	struct run run = { .o = opts, .err = err };
-	int ret = check(&run) ?: try_tables(&run, argv);
+	/* -ENOMSG: the operands are no tables. */
+	int ret = check(&run);
+
+	if (!ret) {
+		const struct diff_opts *o = run.o;
+		bool whole = true;
+
+		ret = sink_open(&run.s, o->file.out, o->file.page.f, run.err);
+		ret = ret ?: diff_tables(argv, o->format, o->top.v, run.s.f, &whole, run.err);
+		run.incomplete = !whole;
+		if (!ret) {
+			ret = sink_close(&run.s, false, 0, run.err);
+			ret = ret ?: outfile_commit(o->file.out, 0, NULL, run.err);
+		}
+	}
 
 	if (ret != -ENOMSG) {
 		sink_free(&run.s);

@@ -195,22 +195,6 @@ static int export_lines(struct pairing *p, const struct export_opts *o, bool *wh
 	return ret;
 }
 
-/* All of them, once all are complete. */
-static int export_commit(struct pairing *p, const struct export_opts *o, struct kvmft_err *err)
-{
-	int ret = outfile_commit(o->out, 0, NULL, err);
-
-	for (size_t i = 0; is_dat(o) && i < p->nguest && !ret; i++) {
-		const char *name = p->map->vm[p->guest[i].vm].label;
-		_cleanup_free_ char *path = outfile_name(o->out, name);
-
-		ret = outfile_commit(o->out, i + 1, name, err);
-		if (!ret && !o->quiet)
-			cli_note("%s: %s", name, path ?: "");
-	}
-	return ret;
-}
-
 /* Its guests come before those named on the command line. */
 static int export_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 {
@@ -422,8 +406,18 @@ static int export_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = is_dat(o) ? export_dat(&p, &dat, err) : export_lines(&p, o, &t.whole, err);
 		ret = ret ?: export_tell(&t, err);
 	}
-	if (!ret && o->out)
-		ret = export_commit(&p, o, err);
+	if (!ret && o->out) {
+		/* All of them, once all are complete. */
+		ret = outfile_commit(o->out, 0, NULL, err);
+		for (size_t i = 0; is_dat(o) && i < p.nguest && !ret; i++) {
+			const char *name = p.map->vm[p.guest[i].vm].label;
+			_cleanup_free_ char *path = outfile_name(o->out, name);
+
+			ret = outfile_commit(o->out, i + 1, name, err);
+			if (!ret && !o->quiet)
+				cli_note("%s: %s", name, path ?: "");
+		}
+	}
 	return sink_exit(ret, t.complete && t.whole);
 }
 

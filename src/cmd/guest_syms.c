@@ -9,13 +9,6 @@
 
 /* ---- the symbols of one guest from files, or from a capture that it made ---- */
 
-static bool is_directory(const char *path)
-{
-	struct stat st;
-
-	return path && !stat(path, &st) && S_ISDIR(st.st_mode);
-}
-
 static int of_capture(struct ksyms *k, const char *path, struct kvmft_err *err)
 {
 	struct capture *cap = NULL;
@@ -41,8 +34,9 @@ int guest_syms_read(struct ksyms *k, const struct ksyms_files *f, struct kvmft_e
 	_cleanup_(ksyms_free) struct ksyms known = { 0 };
 	struct ksyms_files files = *f;
 	int ret;
+	struct stat st;
 
-	if (!is_directory(f->kallsyms))
+	if (!(f->kallsyms && !stat(f->kallsyms, &st) && S_ISDIR(st.st_mode)))
 		return ksyms_read(k, f, err);
 	if (!f->vmlinux && !f->modules)
 		return of_capture(k, f->kallsyms, err);
@@ -172,17 +166,6 @@ static int take_kaslr(struct load *l)
 	return 0;
 }
 
-static int take_all(struct load *l)
-{
-	int ret = take(l, &l->o->kallsyms, "guest-kallsyms", offsetof(struct ksyms_files, kallsyms));
-
-	ret = ret ?: take(l, &l->o->vmlinux, "guest-vmlinux",
-			 offsetof(struct ksyms_files, vmlinux));
-	ret = ret ?: take(l, &l->o->modules, "guest-modules",
-			 offsetof(struct ksyms_files, modules));
-	return ret ?: take_kaslr(l);
-}
-
 /* Takes what is in k over. */
 static void attach(struct guest_syms *g, struct hostmap *m, size_t vm, struct ksyms *k)
 {
@@ -231,32 +214,36 @@ static int load_given(struct load *l, struct guest_syms *g, struct given *v,
 	return ret;
 }
 
-static int load_own(struct load *l, struct guest_syms *g, const struct guest_syms_of *guest)
-{
-	size_t vm = l->m->vm[guest->vm].of;
-	_cleanup_(ksyms_free) struct ksyms k = { 0 };
-	int ret;
-
-	if (l->m->vm[vm].syms)
-		return 0;
-	ret = capture_symbols(guest->cap, &k);
-	if (ret > 0)
-		attach(g, l->m, vm, &k);
-	return ret < 0 ? err_set(l->err, ENOMEM, "out of memory") : 0;
-}
-
 static int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o, struct hostmap *m,
 			   const struct guest_syms_of *guest, size_t n, note_fn *note,
 			   struct kvmft_err *err)
 {
 	struct load l = { .o = o, .m = m, .err = err };
 	size_t nested = 0;
-	int ret = take_all(&l);
+	int ret;
+
+	ret = take(&l, &l.o->kallsyms, "guest-kallsyms", offsetof(struct ksyms_files, kallsyms));
+	ret = ret ?: take(&l, &l.o->vmlinux, "guest-vmlinux",
+			  offsetof(struct ksyms_files, vmlinux));
+	ret = ret ?: take(&l, &l.o->modules, "guest-modules",
+			  offsetof(struct ksyms_files, modules));
+	ret = ret ?: take_kaslr(&l);
 
 	for (size_t i = 0; i < l.n && !ret; i++)
 		ret = load_given(&l, g, &l.v[i], guest, n);
-	for (size_t i = 0; i < n && !ret; i++)
-		ret = load_own(&l, g, &guest[i]);
+	for (size_t i = 0; i < n && !ret; i++) {
+		size_t vm = l.m->vm[guest[i].vm].of;
+		_cleanup_(ksyms_free) struct ksyms k = { 0 };
+
+		if (l.m->vm[vm].syms) {
+			ret = 0;
+		} else {
+			ret = capture_symbols(guest[i].cap, &k);
+			if (ret > 0)
+				attach(g, l.m, vm, &k);
+			ret = ret < 0 ? err_set(l.err, ENOMEM, "out of memory") : 0;
+		}
+	}
 	free(l.v);
 	if (!ret)
 		ret = err_why(err, guest_rip_drop_nested(m, &nested), "cannot read %s", m->cap->path);

@@ -129,22 +129,6 @@ static int latency_check(struct latency *m, const char *kinds)
 	return rate_check(&o->khz, m->err) ?: only_vcpu(&o->vcpu, &m->lo.vcpu, m->err);
 }
 
-static int latency_walk(struct latency *m)
-{
-	const struct tl_item *item;
-	int ret;
-
-	while ((ret = tl_next(m->p.t, &item)) > 0) {
-		ret = m->p.nguest ? win_feed(m->w, item) : 0;
-		if (ret)
-			break;
-		lat_feed(m->lat, item);
-	}
-	win_finish(m->w);
-	lat_finish(m->lat);
-	return err_why(m->err, ret, "cannot read the captures");
-}
-
 static bool any_result(const struct latency *m)
 {
 	const bool *want = lat_answers(m->lat);
@@ -289,19 +273,6 @@ static int latency_stories(const struct latency *m, struct lat_view *v)
 	return ret;
 }
 
-/* The timeline of the results is not needed any more. */
-static int latency_spikes(struct latency *m, const struct out_clock *clock)
-{
-	uint64_t from, to;
-	int before = tl_error(m->p.t);
-	int ret = window_parse(clock, m->o->from, m->o->to, &from, &to, m->err);
-
-	ret = ret ?: blaming_json(&m->p, clock, from, to, &m->spikes, m->err);
-	if (!ret && !before)
-		ret = err_why(m->err, tl_error(m->p.t), "cannot read the captures a second time");
-	return ret;
-}
-
 static int latency_show(struct latency *m, int argc, char **argv, const struct out_clock *clock)
 {
 	const struct lat_format *fmt = lat_format_find(m->o->format ?: "text");
@@ -322,8 +293,17 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 	for (size_t i = 0; !ret && m->lo.vm >= 0 && i < m->p.map->nvm; i++)
 		if (m->p.map->vm[i].of != (size_t)m->lo.vm)
 			bound[i] = (struct lat_bound){ 0 };
-	if (!ret && fmt->page)
-		ret = latency_spikes(m, clock);
+	if (!ret && fmt->page) {
+		uint64_t from, to;
+		int before = tl_error(m->p.t);
+
+		/* The time line of the results is not needed any more. */
+		ret = window_parse(clock, m->o->from, m->o->to, &from, &to, m->err);
+		ret = ret ?: blaming_json(&m->p, clock, from, to, &m->spikes, m->err);
+		if (!ret && !before)
+			ret = err_why(m->err, tl_error(m->p.t),
+				      "cannot read the captures a second time");
+	}
 	if (!ret && (stories || fmt->page))
 		ret = latency_pair(m, argc, argv, &m->again, &m->q_again, &again);
 	if (!ret && stories)
@@ -344,18 +324,6 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 	return ret;
 }
 
-static int latency_open(struct latency *m, int argc, char **argv, struct out_clock *clock)
-{
-	int ret = latency_pair(m, argc, argv, &m->p, &m->q, clock);
-
-	ret = ret ?: outfile_check(m->o->file.out, NULL, m->p.t, m->o->trace_events, m->err);
-	ret = ret ?: only_vm(&m->p, m->o->vm, &m->lo.vm, m->err);
-	ret = ret ?: lat_new(m->p.t, &m->lo, &m->lat, m->err);
-	if (!ret)
-		win_new(m->p.t, &m->w);
-	return ret;
-}
-
 static int latency_sessions(void *opts __unused_arg, struct operands *o, struct kvmft_err *err)
 {
 	return captures_at(o, 1, err);
@@ -368,8 +336,27 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	bool complete = true;
 	int ret = latency_check(&m, argv[0]);
 
-	ret = ret ?: latency_open(&m, argc - 1, argv + 1, &clock);
-	ret = ret ?: latency_walk(&m);
+	if (!ret) {
+		ret = latency_pair(&m, argc - 1, argv + 1, &m.p, &m.q, &clock);
+		ret = ret ?: outfile_check(m.o->file.out, NULL, m.p.t, m.o->trace_events, m.err);
+		ret = ret ?: only_vm(&m.p, m.o->vm, &m.lo.vm, m.err);
+		ret = ret ?: lat_new(m.p.t, &m.lo, &m.lat, m.err);
+		if (!ret)
+			win_new(m.p.t, &m.w);
+	}
+	if (!ret) {
+		const struct tl_item *item;
+
+		while ((ret = tl_next(m.p.t, &item)) > 0) {
+			ret = m.p.nguest ? win_feed(m.w, item) : 0;
+			if (ret)
+				break;
+			lat_feed(m.lat, item);
+		}
+		win_finish(m.w);
+		lat_finish(m.lat);
+		ret = err_why(m.err, ret, "cannot read the captures");
+	}
 	if (!ret) {
 		if (!m.o->quiet)
 			pairing_tell_assumed(&m.p, cli_note);

@@ -218,22 +218,6 @@ static int add_json(struct many_result *r, const char *input, struct sbuf *b)
 	return b->error;
 }
 
-static int add_result(struct many_result *r, const struct many_doc *d, const char *input,
-		      bool first, struct sbuf *b)
-{
-	if (is(d, "json"))
-		return add_json(r, input, b);
-	if (r->code < 0)
-		return 0;
-	if (is(d, "csv")) {
-		add_csv(&r->text, input, first, b);
-	} else {
-		sbuf_addf(b, "%s==> %s <==\n", first ? "" : "\n", input);
-		sbuf_add_mem(b, r->text.s, r->text.len);
-	}
-	return b->error;
-}
-
 static const char *without_name(const char *text, const char *input)
 {
 	size_t len = strlen(input);
@@ -266,22 +250,6 @@ static void tell(const struct many_result *r, const char *input)
 		cli_note("%s: %s", input, b.s);
 }
 
-static int print_sum(const struct many_doc *d, struct sum *s)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	enum report_key key = d->key;
-	int ret = 0;
-
-	if (s->n)
-		qsort_r(s->v, s->n, sizeof(*s->v), by_key, &key);
-	if (s->total > UINT64_MAX && !is(d, "csv"))
-		cli_note("times add up to more than 584 years: such a sum is shown as the largest "
-			 "number of ns in 64 bits");
-	if (is(d, "json") || (is(d, "text") && s->captures > 1))
-		ret = sum_print(d, s, is(d, "json"), &b);
-	return ret ?: b.len ? sbuf_write(&b, d->f) : b.error;
-}
-
 static int print_all(struct many *m, const struct many_doc *d, struct sum *s, size_t *good,
 		     bool *complete)
 {
@@ -297,7 +265,19 @@ static int print_all(struct many *m, const struct many_doc *d, struct sum *s, si
 		if (ret)
 			break;
 		str_printable(input);
-		ret = add_result(&r, d, input, !*good, &b);
+		if (is(d, "json")) {
+			ret = add_json(&r, input, &b);
+		} else if (r.code < 0) {
+			ret = 0;
+		} else {
+			if (is(d, "csv")) {
+				add_csv(&r.text, input, !*good, &b);
+			} else {
+				sbuf_addf(&b, "%s==> %s <==\n", (!*good) ? "" : "\n", input);
+				sbuf_add_mem(&b, r.text.s, r.text.len);
+			}
+			ret = b.error;
+		}
 		tell(&r, input);
 		*complete &= r.code == KVMFT_OK;
 		*good += r.code >= 0;
@@ -314,14 +294,27 @@ int many_print(struct many *m, const struct many_doc *d, struct kvmft_err *err)
 	bool complete = true;
 	int ret = print_all(m, d, &s, &good, &complete);
 
-	if (ret && ferror(d->f))
+	if (ret && ferror(d->f)) {
 		ret = errno == EPIPE ? -EPIPE : err_why(err, ret, "cannot write");
-	else if (ret)
+	} else if (ret) {
 		err_set(err, -ret, "cannot take over the results: %s", strerror(-ret));
-	else if (!good)
+	} else if (!good) {
 		ret = err_set(err, ENODATA, "none of %zu captures gave a result", n);
-	else
-		ret = print_sum(d, &s);
+	} else {
+		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+		enum report_key key = d->key;
+
+		ret = 0;
+		if (s.n)
+			qsort_r(s.v, s.n, sizeof(*s.v), by_key, &key);
+		if (s.total > UINT64_MAX && !is(d, "csv"))
+			cli_note(
+				"times add up to more than 584 years: such a sum is shown as the largest "
+				"number of ns in 64 bits");
+		if (is(d, "json") || (is(d, "text") && s.captures > 1))
+			ret = sum_print(d, &s, is(d, "json"), &b);
+		ret = ret ?: b.len ? sbuf_write(&b, d->f) : b.error;
+	}
 	if (!ret && good < n)
 		cli_note("%zu of %zu captures gave no result: the others are shown",
 			 n - good, n);

@@ -95,58 +95,9 @@ static int add_lists(struct pick *p, const struct merge_pick_opts *o, const stru
 	return ret;
 }
 
-/*
- * What was requested, checked; gone: an unknown side may belong to a guest that was left out. *out
- * is NULL if nothing was requested. err says which option is wrong. To be freed with pick_free(),
- * also after a failure.
- */
-static int merge_pick_init(const struct merge_pick_opts *o, const struct timeline *t, bool gone,
-			   struct pick **out, struct kvmft_err *err)
-{
-	*out = NULL;
-	if (o->context.set && !o->grep.n)
-		return err_usage(err, "option --context: around which events? It needs --grep");
-	if (o->context.v > PICK_MAX_CONTEXT)
-		return err_usage(err, "option --context: at most %d lines", PICK_MAX_CONTEXT);
-	if (!o->event.n && !o->grep.n && !o->side.n && !o->vcpu.n)
-		return 0;
-	pick_new(t, out);
-	pick_set_context(*out, o->context.v);
-	return add_lists(*out, o, t, gone, err);
-}
-
 /* ---- spikes for a trace, from the process that finds them to the one that writes ---- */
 
 #define SPIKES 200u
-
-static int merge_spikes_find(struct pairing *p, uint64_t from, uint64_t to, bool judge,
-			     struct sbuf *rows, struct kvmft_err *err)
-{
-	struct blame *b = NULL;
-	int ret = blaming_spikes(p, from, to, SPIKES, judge, &b, err);
-
-	for (size_t i = 0; !ret && b && i < blame_spikes(b); i++) {
-		const struct blame_spike *s = blame_spike(b, i);
-
-		sbuf_add_mem(rows, (const char *)s, sizeof(*s));
-		sbuf_add_mem(rows, (const char *)s->part, s->nparts * sizeof(*s->part));
-	}
-	blame_free(b);
-	return ret;
-}
-
-/* Checks what came from a process that read untrusted captures: indices and texts. */
-static bool is_sane(struct blame_spike *s)
-{
-	bool sane = s->what < BLAME_WHATS && s->cause < BLAME_CAUSES;
-
-	s->of[sizeof(s->of) - 1] = '\0';
-	for (size_t i = 0; sane && i < s->nparts; i++) {
-		s->part[i].name[sizeof(s->part[i].name) - 1] = '\0';
-		sane = s->part[i].cause < BLAME_CAUSES;
-	}
-	return sane;
-}
 
 /* Each is followed by its parts. The number of spikes, or -errno. */
 static ssize_t unpack(struct sbuf *rows, struct blame_spike *v)
@@ -155,6 +106,7 @@ static ssize_t unpack(struct sbuf *rows, struct blame_spike *v)
 
 	for (char *p = rows->s, *end = p + rows->len; p < end; n++, p += size) {
 		struct blame_spike *s = &v[n];
+		bool sane;
 
 		if ((size_t)(end - p) < sizeof(*s))
 			return -EINVAL;
@@ -164,7 +116,16 @@ static ssize_t unpack(struct sbuf *rows, struct blame_spike *v)
 		if (s->nparts > BLAME_PARTS + 1 || (size_t)(end - p) < size)
 			return -EINVAL;
 		s->part = (struct blame_part *)p;
-		if (!is_sane(s))
+		/*
+		 * Checks what came from a process that read untrusted captures: indices and texts.
+		 */
+		sane = s->what < BLAME_WHATS && s->cause < BLAME_CAUSES;
+		s->of[sizeof(s->of) - 1] = '\0';
+		for (size_t i = 0; sane && i < s->nparts; i++) {
+			s->part[i].name[sizeof(s->part[i].name) - 1] = '\0';
+			sane = s->part[i].cause < BLAME_CAUSES;
+		}
+		if (!sane)
 			return -EINVAL;
 	}
 	return (ssize_t)n;
@@ -296,18 +257,6 @@ static inline int merge_show(void *arg, const struct tl_item *item)
 	return out_item(&m->s.out, item);
 }
 
-static int merge_item(struct merge *m, const struct tl_item *item)
-{
-	/* Captures being followed are read completely, or what is new would not be known. */
-	if (m->f && (item->host < m->from || item->host > m->to)) {
-		m->enough |= item->kind == TL_EVENT && item->host > m->to;
-		return 0;
-	}
-	if (!m->pick)
-		return merge_show(m, item);
-	return pick_wants(m->pick, item) ? pick_feed(m->pick, item, merge_show, m) : 0;
-}
-
 /* All items of captures that have ended: there are millions of them. */
 static int merge_walk_all(struct merge *m)
 {
@@ -340,7 +289,20 @@ static int merge_walk(struct merge *m)
 		bool late = m->f && follow_late(m->f, item);
 
 		ret = m->p->nguest && !late ? win_feed(m->w, item) : 0;
-		ret = ret ?: merge_item(m, item);
+		if (!ret) {
+			/*
+			 * Captures being followed are read completely, or what is new would not be
+			 * known.
+			 */
+			if (m->f && (item->host < m->from || item->host > m->to))
+				m->enough |= item->kind == TL_EVENT && item->host > m->to;
+			else if (!m->pick)
+				ret = merge_show(m, item);
+			else
+				ret = pick_wants(m->pick, item)
+					      ? pick_feed(m->pick, item, merge_show, m)
+					      : 0;
+		}
 		if (ret)
 			break;
 	}
@@ -367,8 +329,26 @@ static int merge_ask(struct merge *m, struct out_clock *clock)
 {
 	int ret = merge_when(m, clock);
 
-	if (ret || !m->pick)
-		return ret ?: merge_pick_init(&m->o->pick, m->p->t, m->left_out, &m->pick, m->err);
+	if (ret || !m->pick) {
+		/*
+		 * What was requested, checked; gone: an unknown side may belong to a guest that was
+		 * left out. *out is NULL if nothing was requested. err says which option is wrong.
+		 * To be freed with pick_free(), also after a failure.
+		 */
+		m->pick = NULL;
+		if (m->o->pick.context.set && !m->o->pick.grep.n)
+			return err_usage(m->err,
+					 "option --context: around which events? It needs --grep");
+		if (m->o->pick.context.v > PICK_MAX_CONTEXT)
+			return err_usage(m->err, "option --context: at most %d lines",
+					 PICK_MAX_CONTEXT);
+		if (!m->o->pick.event.n && !m->o->pick.grep.n && !m->o->pick.side.n &&
+		    !m->o->pick.vcpu.n)
+			return 0;
+		pick_new(m->p->t, &m->pick);
+		pick_set_context(m->pick, m->o->pick.context.v);
+		return add_lists(m->pick, &m->o->pick, m->p->t, m->left_out, m->err);
+	}
 	pick_go_on(m->pick, m->p->t);
 	return 0;
 }
@@ -405,43 +385,12 @@ static bool shows_all(const struct merge_opts *o)
 	return !o->from && !o->to && !o->count.set;
 }
 
-static int merge_write(struct merge *m)
-{
-	int ret = merge_begin(m);
-
-	if (ret && !m->s.f)
-		return ret;
-	ret = ret ?: merge_walk(m);
-	win_finish(m->w);
-	if (!ret && m->o->spikes)
-		ret = merge_spikes_put(m->o->spikes, &m->s.out, m->p,
-				       shows_all(m->o) ? m->w : NULL, m->err);
-	ret = ret ?: sink_put_alignment(&m->s, m->p, m->w);
-	return sink_close(&m->s, true, ret, m->err);
-}
-
 /* ---- captures that are still being recorded ---- */
 
 static const int end_signals[] = { SIGINT, SIGTERM };
 
 static void nothing(int sig __unused_arg)
 {
-}
-
-/*
- * The first signal ends the view in order, the second one at once: the kernel removes the handler
- * when the first one comes, which also marks it. A process that ignores a signal continues to do
- * so.
- */
-static void listen_for_end(void)
-{
-	const struct sigaction once = { .sa_handler = nothing,
-					.sa_flags = (int)SA_RESETHAND | SA_RESTART };
-	struct sigaction now;
-
-	for (size_t i = 0; i < ARRAY_SIZE(end_signals); i++)
-		if (!sigaction(end_signals[i], NULL, &now) && now.sa_handler == SIG_DFL)
-			(void)sigaction(end_signals[i], &once, NULL);
 }
 
 static bool was_told_to_end(void)
@@ -527,9 +476,19 @@ static int merge_follow(struct merge *m, int argc, char **argv, const struct pai
 	struct follow_pass pass = { 0 };
 	unsigned int tries = 0;
 	int ret = 0;
+	const struct sigaction once = { .sa_handler = nothing,
+					.sa_flags = (int)SA_RESETHAND | SA_RESTART };
+	struct sigaction now;
 
 	follow_new(&c, &m->f);
-	listen_for_end();
+	/*
+	 * The first signal ends the view in order, the second one at once: the kernel removes the
+	 * handler when the first one comes, which also marks it. A process that ignores a signal
+	 * continues to do so.
+	 */
+	for (size_t i = 0; i < ARRAY_SIZE(end_signals); i++)
+		if (!sigaction(end_signals[i], NULL, &now) && now.sa_handler == SIG_DFL)
+			(void)sigaction(end_signals[i], &once, NULL);
 	m->begin_ns = util_now_ns();
 	while (!ret && !pass.last && !m->enough) {
 		ret = follow_pass(m->f, &pass, m->err);
@@ -699,12 +658,24 @@ static int merge_spikes(void *ctx, const char *input __unused_arg, FILE *out __u
 	struct merge m = { .o = &o, .err = err }; /* not freed: the process ends */
 	struct out_clock clock;
 	int ret;
+	struct blame *b;
 
 	o.quiet = true;
 	o.qemu.n = 0;
 	ret = merge_prepare(&m, o.operands.argc, o.operands.argv, &po);
 	ret = ret ?: merge_when(&m, &clock);
-	return ret ?: merge_spikes_find(m.p, m.from, m.to, !shows_all(&o), rows, err);
+	if (ret)
+		return ret;
+	b = NULL;
+	ret = blaming_spikes(m.p, m.from, m.to, SPIKES, !shows_all(&o), &b, err);
+	for (size_t i = 0; !ret && b && i < blame_spikes(b); i++) {
+		const struct blame_spike *s = blame_spike(b, i);
+
+		sbuf_add_mem(rows, (const char *)s, sizeof(*s));
+		sbuf_add_mem(rows, (const char *)s->part, s->nparts * sizeof(*s->part));
+	}
+	blame_free(b);
+	return ret;
 }
 
 /* What was shown, and what is wrong with it. */
@@ -760,7 +731,18 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = merge_follow(&m, argc, argv, &po);
 	} else {
 		ret = merge_prepare(&m, argc, argv, &po);
-		ret = ret ?: merge_write(&m);
+		if (!ret) {
+			ret = merge_begin(&m);
+			if (!ret || m.s.f) {
+				ret = ret ?: merge_walk(&m);
+				win_finish(m.w);
+				if (!ret && m.o->spikes)
+					ret = merge_spikes_put(m.o->spikes, &m.s.out, m.p,
+							       shows_all(m.o) ? m.w : NULL, m.err);
+				ret = ret ?: sink_put_alignment(&m.s, m.p, m.w);
+				ret = sink_close(&m.s, true, ret, m.err);
+			}
+		}
 	}
 	if (!m.enough) /* otherwise nothing can be said about what was not read */
 		ret = ret ?: merge_tell(&m, &complete);
@@ -784,13 +766,6 @@ static int merge_sessions(void *opts, struct operands *operands, struct kvmft_er
 	return ret;
 }
 
-/* A trace for Perfetto, of one host and its guests. */
-static bool has_spikes(const struct merge_opts *o, int argc)
-{
-	return argc > 1 && !o->host.n && !o->follow && o->format &&
-	       !strcmp(o->format, "perfetto");
-}
-
 /* A view that goes on cannot be paged. */
 static int merge_open(void *opts, int argc, struct kvmft_err *err)
 {
@@ -799,7 +774,9 @@ static int merge_open(void *opts, int argc, struct kvmft_err *err)
 
 	o->file.page_opts.no_pager |= o->follow;
 	ret = sink_file_open(&o->file, argc, err);
-	if (ret || !has_spikes(o, argc))
+	/* A trace for Perfetto, of one host and its guests. */
+	if (ret || argc <= 1 || o->host.n || o->follow || !o->format ||
+	    strcmp(o->format, "perfetto"))
 		return ret;
 	o->host_only = (struct str_list){ .v = (const char **)o->operands.argv, .n = 1 };
 	return many_begin(&o->host_only, merge_spikes, o, &o->spikes, err);

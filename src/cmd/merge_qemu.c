@@ -130,20 +130,6 @@ static void note_misfits(const struct merge_qemu *m, const char *label,
 			 s->misfits);
 }
 
-/* Nothing else reports what became of it. */
-static bool alone_summary(const struct merge_qemu *m, const char *path,
-			  const struct qtrace_stats *s, bool quiet)
-{
-	if (!quiet)
-		cli_note("%s: %" PRIu64 " events, %" PRIu64 " lost", path, s->events, s->lost);
-	note_misfits(m, path, s);
-	if (s->foreign && !quiet)
-		cli_note("%s: %" PRIu64 " lines are not trace events", path, s->foreign);
-	if (s->damage || s->truncated)
-		cli_note("%s: %s", path, s->damage ?: "its end is cut off");
-	return !s->lost_records && !s->damage && !s->truncated;
-}
-
 int merge_qemu_alone(struct merge_qemu *m, const char *trace, const char *events,
 		     const struct qemu_alone *how, bool quiet, bool *complete,
 		     struct kvmft_err *err)
@@ -167,8 +153,20 @@ int merge_qemu_alone(struct merge_qemu *m, const char *trace, const char *events
 		return ret;
 	o.t = t;
 	ret = qemu_alone_print(&o);
-	if (qtrace_stats(t)->events < how->most) /* else it was not read to its end */
-		*complete = alone_summary(m, path, qtrace_stats(t), quiet);
+	if (qtrace_stats(t)->events < how->most) { /* else it was not read to its end */
+		const struct qtrace_stats *s = qtrace_stats(t);
+
+		/* Nothing else reports what became of it. */
+		if (!quiet)
+			cli_note("%s: %" PRIu64 " events, %" PRIu64 " lost", path, s->events,
+				 s->lost);
+		note_misfits(m, path, s);
+		if (s->foreign && !quiet)
+			cli_note("%s: %" PRIu64 " lines are not trace events", path, s->foreign);
+		if (s->damage || s->truncated)
+			cli_note("%s: %s", path, s->damage ?: "its end is cut off");
+		*complete = !s->lost_records && !s->damage && !s->truncated;
+	}
 	if (ret == -EDOM)
 		err_usage(err, "--clock %s: the times of %s are of the clock %s",
 			  o.clock == QTRACE_MONO ? "mono" : "realtime", path,

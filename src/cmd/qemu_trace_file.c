@@ -34,20 +34,6 @@ static int add_path(struct sbuf *line, const char *path, struct kvmft_err *err)
 	return 0;
 }
 
-static int command_line(int argc, char **argv, struct sbuf *line, struct kvmft_err *err)
-{
-	const char *what = argc ? argv[0] : "";
-	bool set = !strcmp(what, "set");
-
-	if (argc && !set && strcmp(what, "on") && strcmp(what, "off") && strcmp(what, "flush"))
-		return err_usage(err, "'%s' is not on, off, flush or set PATH", what);
-	if (set != (argc == 2))
-		return err_usage(err, set ? "set needs one PATH"
-					  : "too many operands: only set takes one");
-	sbuf_addf(line, "trace-file%s%s", *what ? " " : "", what);
-	return set ? add_path(line, argv[1], err) : 0;
-}
-
 static int ask(struct monitor *m, const char *line, struct sbuf *out, struct kvmft_err *err)
 {
 	int ret = monitor_human(m, line, out, err);
@@ -86,7 +72,19 @@ static int trace_file_run(void *opts, int argc, char **argv, struct kvmft_err *e
 	_cleanup_(sbuf_free) struct sbuf line = { 0 }, out = { 0 };
 	_cleanup_(qemu_close) struct qemu q = { 0 };
 	bool was_off;
-	int ret = command_line(argc, argv, &line, err);
+	int ret;
+	const char *what = argc ? argv[0] : "";
+	bool set = !strcmp(what, "set");
+
+	if (argc && !set && strcmp(what, "on") && strcmp(what, "off") && strcmp(what, "flush")) {
+		ret = err_usage(err, "'%s' is not on, off, flush or set PATH", what);
+	} else if (set != (argc == 2)) {
+		ret = err_usage(err, set ? "set needs one PATH"
+					 : "too many operands: only set takes one");
+	} else {
+		sbuf_addf(&line, "trace-file%s%s", *what ? " " : "", what);
+		ret = set ? add_path(&line, argv[1], err) : 0;
+	}
 
 	ret = ret ?: qemu_open(&o->target, &q, err);
 	ret = ret ?: status(q.m, &out, err);

@@ -218,23 +218,6 @@ static int record_here(struct record_config *c, int argc, char **argv, struct kv
 	return ret;
 }
 
-/* It was copied there for this alone. */
-static void drop_program(void)
-{
-	char path[256];
-	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
-	char *base;
-
-	path[MAX(n, (ssize_t)0)] = '\0';
-	base = strrchr(path, '/');
-	/* Not one that somebody has installed. */
-	if (!base || strncmp(base, "/kvmft-", 7) || strspn(base + 7, "0123456789abcdef") != 32 ||
-	    unlink(path))
-		return;
-	*base = '\0';
-	(void)!rmdir(path); /* made for it, and empty */
-}
-
 static int record_words(struct remote_words *w, struct kvmft_err *err)
 {
 	struct record_options o;
@@ -263,8 +246,21 @@ static int record_remote(struct kvmft_err *err)
 				 "this machine leave it out");
 	ret = remote_words_add(&w, "record") ? err_set(err, ENOMEM, "out of memory")
 					     : remote_get(STDIN_FILENO, &w, err);
-	if (w.drop)
-		drop_program();
+	if (w.drop) {
+		char path[256];
+		ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+		char *base;
+
+		/* It was copied there for this alone. */
+		path[MAX(n, (ssize_t)0)] = '\0';
+		base = strrchr(path, '/');
+		/* Not one that somebody has installed. */
+		if (base && !strncmp(base, "/kvmft-", 7) &&
+		    strspn(base + 7, "0123456789abcdef") == 32 && !unlink(path)) {
+			*base = '\0';
+			(void)!rmdir(path); /* made for it, and empty */
+		}
+	}
 	if (!ret && w.spool)
 		ret = remote_spool(w.spool, err);
 	ret = ret ?: record_words(&w, err);

@@ -157,19 +157,6 @@ static int parse(struct run *run)
 	return parse_class(run);
 }
 
-/* Without exits, what else there is. */
-static void class_there_is(struct run *run)
-{
-	const struct event_class *c = class_recorded(run->fmt);
-
-	if (run->o->event || fmt_find(run->fmt, "kvm", "kvm_exit") || !c || run->cap->ndamage ||
-	    run->ro.semantics == REPORT_PERF || run->ro.split)
-		return;
-	cli_note("%s: kvm_exit was not recorded: this is --event %s", run->cap->path,
-		 class_name(c));
-	run->ro.cls = c;
-}
-
 /* ---- nothing to show is not a success ---- */
 
 #define ULL(v) ((unsigned long long)(v))
@@ -345,8 +332,17 @@ static int report(struct run *run)
 	ret = ret ?: rate_of_capture(run->cap, run->fmt, &run->o->khz, false,
 				    "times are in cycles", cli_note, run->err);
 	ret = ret ?: window_report(run->cap, run->o->from, run->o->to, &run->ro, run->err);
-	if (!ret)
-		class_there_is(run);
+	if (!ret) {
+		const struct event_class *c = class_recorded(run->fmt);
+
+		/* Without exits, what else there is. */
+		if (!run->o->event && !fmt_find(run->fmt, "kvm", "kvm_exit") && c &&
+		    !run->cap->ndamage && run->ro.semantics != REPORT_PERF && !run->ro.split) {
+			cli_note("%s: kvm_exit was not recorded: this is --event %s",
+				 run->cap->path, class_name(c));
+			run->ro.cls = c;
+		}
+	}
 	ret = ret ?: report_new(run->cap, run->fmt, &run->ro, &run->r, run->err);
 	if (!ret && run->ro.by_rip)
 		ret = guest_syms_of_operands(&run->syms, &run->o->syms, report_hostmap(run->r),

@@ -124,20 +124,6 @@ static void verify_close(struct verify *v)
 	pairing_close(&v->p);
 }
 
-/* The worst guest decides; an alignment that holds for an incomplete input is reported as such. */
-static int verify_exit(const struct verify *v)
-{
-	int code = v->complete ? KVMFT_OK : KVMFT_INCOMPLETE;
-
-	for (size_t i = 0; i < v->p.nguest; i++) {
-		if (v->guest[i].verdict == ALIGN_BAD)
-			return KVMFT_FAILED;
-		if (v->guest[i].verdict == ALIGN_UNKNOWN)
-			code = KVMFT_LACKING;
-	}
-	return code;
-}
-
 static void (*const verify_print[])(const struct verify *v, struct sbuf *b) = {
 	[FORMAT_TEXT] = verify_text,
 	[FORMAT_JSON] = verify_json,
@@ -151,7 +137,7 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		.width = o->file.page.width, .color = o->file.page.color,
 	};
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	int ret = verify_open(&v, o, argc, argv, err);
+	int ret = verify_open(&v, o, argc, argv, err), code;
 
 	if (!ret) {
 		ret = verify_walk(&v);
@@ -168,7 +154,20 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = sink_print(0, &b, o->file.page.f, err);
 	}
 	ret = ret ?: cli_flush(err);
-	return ret ?: verify_exit(&v);
+	if (ret)
+		return ret;
+	/*
+	 * The worst guest decides; an alignment that holds for an incomplete input is reported as
+	 * such.
+	 */
+	code = v.complete ? KVMFT_OK : KVMFT_INCOMPLETE;
+	for (size_t i = 0; i < v.p.nguest; i++) {
+		if (v.guest[i].verdict == ALIGN_BAD)
+			return KVMFT_FAILED;
+		if (v.guest[i].verdict == ALIGN_UNKNOWN)
+			code = KVMFT_LACKING;
+	}
+	return code;
 }
 
 const struct cmd cmd_verify = {

@@ -29,22 +29,6 @@ static uint64_t next_random(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-static double root(double v)
-{
-	double x = v > 1 ? v : 1;
-
-	if (!(v > 0))
-		return 0;
-	for (int i = 0; i < 1100; i++) {
-		double next = (x + v / x) / 2;
-
-		if (!(next < x))
-			break;
-		x = next;
-	}
-	return x;
-}
-
 static double size(double v)
 {
 	return v < 0 ? -v : v;
@@ -117,21 +101,6 @@ static double student(double z, double runs)
 	return z + (z3 + z) / (4 * v) + (5 * z3 * z * z + 16 * z3 + 3 * z) / (96 * v * v);
 }
 
-static double normal(double t, double runs)
-{
-	double lo = 0, hi = t;
-
-	for (int i = 0; i < 60; i++) {
-		double mid = (lo + hi) / 2;
-
-		if (student(mid, runs) < t)
-			lo = mid;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
 /* The number of runs of the shorter side. */
 static double runs_of(const struct boot_row *r)
 {
@@ -155,7 +124,7 @@ static double den_of(const struct boot_side *s)
  */
 static void row_error(struct boot_row *r, const double square[2], unsigned int rounds)
 {
-	double runs = runs_of(r), each[2], den[2], sum, least, both = 0;
+	double runs = runs_of(r), each[2], den[2], sum, least, both = 0, v, x;
 
 	for (int s = 0; s < 2; s++) {
 		each[s] = square[s] / rounds * runs / (runs > 1 ? runs - 1 : 1);
@@ -167,7 +136,20 @@ static void row_error(struct boot_row *r, const double square[2], unsigned int r
 	if (den[0] > 0 && den[1] > 0)
 		sum = MAX(sum, both * (1 / den[0] + 1 / den[1]));
 	least = r->side[0].least * r->side[0].least + r->side[1].least * r->side[1].least;
-	r->error = root(MAX(sum, least));
+	v = MAX(sum, least);
+	x = v > 1 ? v : 1;
+	if (!(v > 0)) {
+		r->error = 0;
+	} else {
+		for (int i = 0; i < 1100; i++) {
+			double next = (x + v / x) / 2;
+
+			if (!(next < x))
+				break;
+			x = next;
+		}
+		r->error = x;
+	}
 }
 
 COMPARE_BY(ascending, double, );
@@ -176,7 +158,7 @@ COMPARE_BY(ascending, double, );
 static void row_judge(struct boot_row *r, const double *most, unsigned int rounds, double level)
 {
 	unsigned int at = (unsigned int)((double)rounds * (1 - level));
-	double diff = size(r->value[1] - r->value[0]), runs = runs_of(r), z;
+	double diff = size(r->value[1] - r->value[0]), runs = runs_of(r), z, t, hi;
 
 	r->surely = 0;
 	r->chance = 1;
@@ -185,7 +167,17 @@ static void row_judge(struct boot_row *r, const double *most, unsigned int round
 	r->critical = student(most[MIN(at, rounds - 1)], runs) * r->error;
 	diff -= r->critical;
 	r->surely = MAX(diff, 0.0);
-	z = normal(size(r->value[1] - r->value[0]) / r->error, runs);
+	t = size(r->value[1] - r->value[0]) / r->error;
+	hi = t;
+	z = 0;
+	for (int i = 0; i < 60; i++) {
+		double mid = (z + hi) / 2;
+
+		if (student(mid, runs) < t)
+			z = mid;
+		else
+			hi = mid;
+	}
 	for (at = 0; at < rounds && most[at] < z; at++)
 		;
 	r->chance = (double)(1 + rounds - at) / (double)(1 + rounds);
@@ -206,19 +198,6 @@ static void round_of(const struct boot_row *row, size_t n, struct drawn d[2][DRA
 		}
 		dev[i * rounds] = (float)(to[1] - to[0]);
 	}
-}
-
-static void judge(struct boot_row *row, size_t n, const float *dev, double (*square)[2],
-		  double *most, unsigned int rounds, double level)
-{
-	for (size_t i = 0; i < n; i++) {
-		row_error(&row[i], square[i], rounds);
-		for (unsigned int k = 0; k < rounds && row[i].error > 0; k++)
-			most[k] = MAX(most[k], size((double)dev[i * rounds + k]) / row[i].error);
-	}
-	qsort(most, rounds, sizeof(*most), ascending);
-	for (size_t i = 0; i < n; i++)
-		row_judge(&row[i], most, rounds, level);
 }
 
 int boot_test(struct boot_row *row, size_t n, const struct boot_opts *o)
@@ -242,8 +221,17 @@ int boot_test(struct boot_row *row, size_t n, const struct boot_opts *o)
 				draw(d[s][i].weight, d[s][i].n, &state);
 		round_of(row, n, d, dev + k, square, rounds);
 	}
-	if (!ret)
-		judge(row, n, dev, square, most, rounds, o->level > 0 ? o->level : LEVEL);
+	if (!ret) {
+		for (size_t i = 0; i < n; i++) {
+			row_error(&row[i], square[i], rounds);
+			for (unsigned int k = 0; k < rounds && row[i].error > 0; k++)
+				most[k] = MAX(most[k],
+					      size((double)dev[i * rounds + k]) / row[i].error);
+		}
+		qsort(most, rounds, sizeof(*most), ascending);
+		for (size_t i = 0; i < n; i++)
+			row_judge(&row[i], most, rounds, o->level > 0 ? o->level : LEVEL);
+	}
 	for (int s = 0; s < 2; s++)
 		for (int i = 0; i < DRAWN; i++)
 			free(d[s][i].weight);

@@ -62,11 +62,6 @@ static enum place place(const struct ranked *k)
 	return PLACE_LATENCY;
 }
 
-static bool same_group(const struct diff_row *a, const struct diff_row *b)
-{
-	return a->kind == b->kind && !strcmp(a->group, b->group);
-}
-
 static int by_weight(const struct ranked *x, const struct ranked *y)
 {
 	if (x->weight < y->weight || x->weight > y->weight)
@@ -81,7 +76,8 @@ static void lead(struct ranked *v, size_t n)
 		struct ranked *first = &v[i];
 
 		for (size_t k = 0; k < n; k++) {
-			if (!v[k].row.beyond || !same_group(&v[k].row, &v[i].row))
+			if (!v[k].row.beyond || v[k].row.kind != v[i].row.kind ||
+			    strcmp(v[k].row.group, v[i].row.group))
 				continue;
 			v[i].shares |= v[k].row.measure == DIFF_SHARE;
 			if (!first->row.beyond || by_weight(&v[k], first) < 0)
@@ -504,18 +500,6 @@ static void share(struct build *b, const char *name, const double *of[2])
 	r->effect = size(r->value[1] - r->value[0]);
 }
 
-static void time_rows(struct build *b)
-{
-	const struct diff_set *x = &b->d->side[0].exits, *y = &b->d->side[1].exits;
-
-	share(b, "guest", (const double *[2]){ x->guest, y->guest });
-	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
-		if (b->d->side[0].parts && b->d->side[1].parts)
-			share(b, parts[i].name,
-				    (const double *[2]){ x->part[parts[i].part],
-							 y->part[parts[i].part] });
-}
-
 /* ---- the answer ---- */
 
 /* What is beyond noise, as a share of both sides. */
@@ -532,20 +516,6 @@ static void judge(const struct diff *d, struct diff_row *r, const struct boot_ro
 		return;
 	r->surely = diff * (t->surely / tested) / both;
 	r->beyond = r->surely > 0 && r->surely * both > d->least * less;
-}
-
-/* A rate per second of either kind changed alike: the second one adds nothing. */
-static void find_implied(struct diff *d)
-{
-	for (size_t i = 0; i < d->n; i++) {
-		struct diff_row *r = &d->row[i];
-
-		for (size_t k = 0; k < d->n && r->differs && r->measure == DIFF_PER_GUEST; k++)
-			if (d->row[k].measure == DIFF_RATE && d->row[k].differs &&
-			    !strcmp(d->row[k].name, r->name))
-				r->implied = (d->row[k].value[1] > d->row[k].value[0]) ==
-					     (r->value[1] > r->value[0]);
-	}
 }
 
 COMPARE_BY(ascending, double, );
@@ -579,9 +549,17 @@ int diff_compare(struct diff *d)
 {
 	struct build b = { .d = d };
 	int ret;
+	const struct diff_set *x, *y;
 
 	set_rows(&b, &d->side[0].exits, &d->side[1].exits);
-	time_rows(&b);
+	x = &b.d->side[0].exits;
+	y = &b.d->side[1].exits;
+	share(&b, "guest", (const double *[2]){ x->guest, y->guest });
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		if (b.d->side[0].parts && b.d->side[1].parts)
+			share(&b, parts[i].name,
+			      (const double *[2]){ x->part[parts[i].part],
+						   y->part[parts[i].part] });
 	if (d->side[0].latency.n && d->side[1].latency.n)
 		set_rows(&b, &d->side[0].latency, &d->side[1].latency);
 	ret = boot_test(b.row, d->n, &d->boot);
@@ -591,7 +569,17 @@ int diff_compare(struct diff *d)
 		d->beyond += d->row[i].beyond;
 	}
 	if (!ret) {
-		find_implied(d);
+		/* A rate per second of either kind changed alike: the second one adds nothing. */
+		for (size_t i = 0; i < d->n; i++) {
+			struct diff_row *r = &d->row[i];
+
+			for (size_t k = 0; k < d->n && r->differs && r->measure == DIFF_PER_GUEST;
+			     k++)
+				if (d->row[k].measure == DIFF_RATE && d->row[k].differs &&
+				    !strcmp(d->row[k].name, r->name))
+					r->implied = (d->row[k].value[1] > d->row[k].value[0]) ==
+						     (r->value[1] > r->value[0]);
+		}
 		find_smallest(d);
 		diff_order(d);
 	}

@@ -47,20 +47,16 @@ static void halve(double v[DIFF_SLICES])
 	}
 }
 
-static void set_halve(struct diff_set *s)
-{
-	s->shift++;
-	for (size_t i = 0; i < s->nkey; i++)
-		key_halve(s->key[i]);
-	halve(s->guest);
-	for (int p = 0; p < REPORT_PARTS; p++)
-		halve(s->part[p]);
-}
-
 size_t diff_set_slice(struct diff_set *s, uint64_t n)
 {
-	while (s->shift < 63 && n >> s->shift >= DIFF_SLICES)
-		set_halve(s);
+	while (s->shift < 63 && n >> s->shift >= DIFF_SLICES) {
+		s->shift++;
+		for (size_t i = 0; i < s->nkey; i++)
+			key_halve(s->key[i]);
+		halve(s->guest);
+		for (int p = 0; p < REPORT_PARTS; p++)
+			halve(s->part[p]);
+	}
 	return (size_t)MIN(n >> s->shift, (uint64_t)DIFF_SLICES - 1);
 }
 
@@ -175,12 +171,6 @@ static void number(struct diff *d, const char *name, uint64_t before, uint64_t a
 		fact_add(d, name, number_text(before), number_text(after));
 }
 
-/* Each boot measures the TSC a little differently. */
-static bool far(uint64_t a, uint64_t b)
-{
-	return MAX(a, b) - MIN(a, b) > MAX(a, b) / 1000;
-}
-
 /* ---- parameters of modules ---- */
 
 static const char *param(const struct capture *c, const struct cap_param *p)
@@ -189,16 +179,6 @@ static const char *param(const struct capture *c, const struct cap_param *p)
 		if (!strcmp(c->param[i].module, p->module) && !strcmp(c->param[i].name, p->name))
 			return c->param[i].value;
 	return NULL;
-}
-
-static void params(struct diff *d, const struct capture *a, const struct capture *b)
-{
-	char name[128];
-
-	for (size_t i = 0; i < a->nparam; i++) {
-		snprintf(name, sizeof(name), "%s.%s", a->param[i].module, a->param[i].name);
-		text(d, name, a->param[i].value, param(b, &a->param[i]));
-	}
 }
 
 /* ---- vCPUs ---- */
@@ -258,17 +238,23 @@ static void offsets(struct diff *d, const struct cap_vm *a, const struct cap_vm 
 void diff_machines(struct diff *d)
 {
 	const struct capture *a = d->side[0].cap, *b = d->side[1].cap;
+	char name[128];
 
 	text(d, "kernel", a->uname, b->uname);
 	text(d, "CPU vendor", a->vendor, b->vendor);
 	text(d, "hypervisor", a->hypervisor, b->hypervisor);
 	number(d, "CPUs recorded", a->nstream, b->nstream);
-	if (far(a->tsc_khz, b->tsc_khz))
+	/* Each boot measures the TSC a little differently. */
+	if (MAX(a->tsc_khz, b->tsc_khz) - MIN(a->tsc_khz, b->tsc_khz) >
+	    MAX(a->tsc_khz, b->tsc_khz) / 1000)
 		number(d, "TSC kHz", a->tsc_khz, b->tsc_khz);
 	text(d, "clocksource", a->clocksource, b->clocksource);
 	text(d, "trace clock", a->clock, b->clock);
 	text(d, "kvmft", a->tool, b->tool);
-	params(d, a, b);
+	for (size_t i = 0; i < a->nparam; i++) {
+		snprintf(name, sizeof(name), "%s.%s", a->param[i].module, a->param[i].name);
+		text(d, name, a->param[i].value, param(b, &a->param[i]));
+	}
 	if (a->nvm && b->nvm)
 		fact_add(d, "vCPUs", vms_text(a), vms_text(b));
 	for (size_t i = 0; i < a->nvm; i++)

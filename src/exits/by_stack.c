@@ -32,22 +32,6 @@ static bool of_class(const struct event_class *c, const struct fmt_event *ev)
 	return false;
 }
 
-static void note_event(struct walk *w, const struct fmt_event *ev, const struct rec *rec)
-{
-	struct last *l = &w->last[fmt_level(w->fmt, rec)];
-	const struct event_type *exit = ev == w->exit.ev     ? &w->exit
-					: ev == w->nested.ev ? &w->nested
-							     : NULL;
-
-	if (l->ev != ev)
-		l->wanted = ev && of_class(w->cls, ev);
-	l->ev = ev;
-	if (exit && ev) {
-		l->first = event_u64(exit, 0, rec);
-		l->second = event_u64(exit, 1, rec);
-	}
-}
-
 static int note_stack(struct walk *w, const struct fmt_event *ev, const struct rec *rec)
 {
 	struct last *l = &w->last[fmt_level(w->fmt, rec)];
@@ -88,12 +72,24 @@ static int walk_stream(struct walk *w, const struct capture *cap, const struct c
 			k == R_EVENT ? fmt_by_id(w->fmt, s.rec.id) : NULL;
 
 		w->b->events += k == R_EVENT;
-		if (k != R_EVENT)
+		if (k != R_EVENT) {
 			memset(w->last, 0, sizeof(w->last));
-		else if (ev && fmt_is_stack(ev))
+		} else if (ev && fmt_is_stack(ev)) {
 			ret = note_stack(w, ev, &s.rec);
-		else
-			note_event(w, ev, &s.rec);
+		} else {
+			struct last *l = &w->last[fmt_level(w->fmt, &s.rec)];
+			const struct event_type *exit = ev == w->exit.ev     ? &w->exit
+							: ev == w->nested.ev ? &w->nested
+									     : NULL;
+
+			if (l->ev != ev)
+				l->wanted = ev && of_class(w->cls, ev);
+			l->ev = ev;
+			if (exit && ev) {
+				l->first = event_u64(exit, 0, &s.rec);
+				l->second = event_u64(exit, 1, &s.rec);
+			}
+		}
 	}
 	ret = ret ?: s.error;
 	w->b->lost += s.lost_total;

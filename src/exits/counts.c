@@ -417,20 +417,6 @@ static uint64_t cell_value(const struct exits *e, size_t i, unsigned int value, 
 	return exits_now(e, i)[value] - (whole ? 0 : cell_shown(e, i)[value]);
 }
 
-/* Adds one cell to the sums, as if it had been of a thread of number tid. */
-static int sum_add(struct exits *sum, uint32_t tid, const struct exits *e, size_t i, bool whole)
-{
-	int64_t at = cell_of(sum, tid, e->cell[i].reason);
-
-	if (at < 0)
-		return (int)at;
-	for (unsigned int k = 0; k < exits_width(e); k++)
-		exits_now(sum, (size_t)at)[k] += cell_value(e, i, k, whole);
-	if (e->timed)
-		sum->max.v[at] = MAX(sum->max.v[at], e->max.v[i]);
-	return 0;
-}
-
 /* In a sum by VM, its number plus 1 takes the place of a thread's. */
 static uint32_t sum_tid(const struct exits_view *v, const struct exits_cell *c)
 {
@@ -450,8 +436,23 @@ static int view_sum(struct exits_view *v, exits_filter filter, const void *ctx)
 	v->sum->timed = e->timed;
 	v->sum->spreads = e->spreads;
 	for (size_t i = 0; i < e->n && !ret; i++)
-		if (!filter || filter(ctx, e, &e->thread[e->cell[i].thread]))
-			ret = sum_add(v->sum, sum_tid(v, &e->cell[i]), e, i, v->whole);
+		if (!filter || filter(ctx, e, &e->thread[e->cell[i].thread])) {
+			int64_t at = cell_of(v->sum, sum_tid(v, &e->cell[i]), e->cell[i].reason);
+
+			/*
+			 * Adds one cell to the sums, as if it had been of a thread of number tid.
+			 */
+			if (at < 0) {
+				ret = (int)at;
+			} else {
+				for (unsigned int k = 0; k < exits_width(e); k++)
+					exits_now(v->sum, (size_t)at)[k] +=
+						cell_value(e, i, k, v->whole);
+				if (e->timed)
+					v->sum->max.v[at] = MAX(v->sum->max.v[at], e->max.v[i]);
+				ret = 0;
+			}
+		}
 	return ret;
 }
 

@@ -299,40 +299,14 @@ static int find_named(struct report *r, struct kvmft_err *err)
 	return r->vm_named < 0 ? (int)r->vm_named : 0;
 }
 
-/*
- * Which thread belongs to which VM: as recorded; if nothing was recorded and it matters, by the
- * events, which takes walks of its own or waits for the report's.
- */
-static int know_vms(struct report *r, bool may_wait, struct kvmft_err *err)
-{
-	bool search = !r->cap->nvm && (r->opts.vms || r->opts.vm);
-	int ret;
-
-	r->vm_named = -1;
-	r->vms_later = search && may_wait && vms_can_wait(r);
-	if (search && !r->vms_later)
-		ret = hostmap_new(r->cap, r->fmt, &r->map, err);
-	else
-		ret = hostmap_known(r->cap, r->fmt, &r->map);
-	return ret ?: find_named(r, err);
-}
-
-static const struct class_rules *rules_of(const struct report *r)
-{
-	const struct event_class *cls = r->opts.cls;
-
-	if (r->opts.semantics != REPORT_PERF)
-		return &cls->exact;
-	return cls->perf_before.begin && exit_perf_before(r->names.isa) ? &cls->perf_before
-									  : &cls->perf;
-}
-
 static int open_report(const struct capture *cap, const struct fmt *fmt,
 		       const struct report_opts *opts, bool may_wait, struct report **out,
 		       struct kvmft_err *err)
 {
 	struct report *r = xcalloc(1, sizeof(*r));
 	int ret;
+	bool search;
+	const struct event_class *cls;
 
 	*out = NULL;
 	r->cap = cap;
@@ -345,9 +319,26 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 		.hist = opts->percentiles, .part = opts->split,
 	};
 	exit_names_init(&r->names, event_format(fmt, EV_EXIT), cap->vendor);
-	r->rules = rules_of(r);
+	cls = r->opts.cls;
+	if (r->opts.semantics != REPORT_PERF)
+		r->rules = &cls->exact;
+	else
+		r->rules = cls->perf_before.begin && exit_perf_before(r->names.isa)
+				   ? &cls->perf_before
+				   : &cls->perf;
 	r->gap_to = xcalloc(MAX(cap->nstream, (size_t)1), sizeof(*r->gap_to));
-	ret = know_vms(r, may_wait, err);
+	/*
+	 * Which thread belongs to which VM: as recorded; if nothing was recorded and it matters, by
+	 * the events, which takes walks of its own or waits for the report's.
+	 */
+	search = !r->cap->nvm && (r->opts.vms || r->opts.vm);
+	r->vm_named = -1;
+	r->vms_later = search && may_wait && vms_can_wait(r);
+	if (search && !r->vms_later)
+		ret = hostmap_new(r->cap, r->fmt, &r->map, err);
+	else
+		ret = hostmap_known(r->cap, r->fmt, &r->map);
+	ret = ret ?: find_named(r, err);
 	ret = ret ?: event_arch_check(cap, err);
 	ret = ret ?: plans(r, err);
 	ret = ret ?: check_events(r, err);
@@ -437,33 +428,7 @@ static struct rvcpu *vcpu_new(struct report *r, int32_t tid, int64_t vcpu)
 	return v;
 }
 
-static struct rthread *thread_new(struct report *r, int32_t tid)
-{
-	const struct hostmap_thread *known = hostmap_thread(r->map, tid);
-	bool split = r->opts.split && r->opts.semantics == REPORT_EXACT;
-	struct rthread *t = xcalloc(1, sizeof(*t) + (split ? sizeof(*t->split) : 0));
-
-	t->tid = tid;
-	if (split)
-		t->split = (struct rsplit *)(t + 1);
-	t->v = t->first = vcpu_new(r, tid, -1);
-	if (known)
-		report_set_vcpu(r, t, known->vcpu);
-	return t;
-}
-
 /* ---- VMs after the walk ---- */
-
-/* -EAGAIN if the walk did not show enough. */
-static int learn_vms(struct report *r)
-{
-	int ret = r->nvcpu != r->nthread || r->tot.left_out ? -EAGAIN : 0;
-
-	for (size_t i = 0; i < r->nvcpu && !ret; i++)
-		if (r->vcpu[i]->vcpu >= 0)
-			hostmap_ran(r->map, r->vcpu[i]->tid, (uint32_t)r->vcpu[i]->vcpu);
-	return ret ?: hostmap_group(r->map);
-}
 
 /* As if the VMs had been looked for first. */
 int report_start_over(struct report *r, struct kvmft_err *err)
@@ -492,7 +457,12 @@ int report_vms_now(struct report *r, struct kvmft_err *err)
 	int ret;
 
 	r->vms_later = false;
-	ret = learn_vms(r);
+	/* -EAGAIN if the walk did not show enough. */
+	ret = r->nvcpu != r->nthread || r->tot.left_out ? -EAGAIN : 0;
+	for (size_t i = 0; i < r->nvcpu && !ret; i++)
+		if (r->vcpu[i]->vcpu >= 0)
+			hostmap_ran(r->map, r->vcpu[i]->tid, (uint32_t)r->vcpu[i]->vcpu);
+	ret = ret ?: hostmap_group(r->map);
 	if (ret == -EAGAIN)
 		return report_start_over(r, err);
 	ret = ret ? err_set(err, -ret, "out of memory") : find_named(r, err);
@@ -511,7 +481,9 @@ uint32_t report_thread_known(const struct report *r, int32_t tid)
 uint32_t report_thread(struct report *r, int32_t tid)
 {
 	uint32_t at = report_thread_known(r, tid);
-	struct rthread **slot;
+	struct rthread **slot, *t;
+	const struct hostmap_thread *known;
+	bool split;
 
 	if (at != UINT32_MAX)
 		return at;
@@ -520,7 +492,16 @@ uint32_t report_thread(struct report *r, int32_t tid)
 		return at;
 	}
 	slot = xarray_grow(&r->thread, r->nthread, &r->thread_cap, sizeof(*slot));
-	*slot = thread_new(r, tid);
+	known = hostmap_thread(r->map, tid);
+	split = r->opts.split && r->opts.semantics == REPORT_EXACT;
+	t = xcalloc(1, sizeof(*t) + (split ? sizeof(*t->split) : 0));
+	t->tid = tid;
+	if (split)
+		t->split = (struct rsplit *)(t + 1);
+	t->v = t->first = vcpu_new(r, tid, -1);
+	if (known)
+		report_set_vcpu(r, t, known->vcpu);
+	*slot = t;
 	at = (uint32_t)r->nthread++;
 	xu64map_put(&r->by_tid, (uint32_t)tid, at);
 	return at;

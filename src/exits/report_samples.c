@@ -75,22 +75,6 @@ static uint64_t ns_ticks(const struct report *r, uint64_t ns)
 	return t > UINT64_MAX ? UINT64_MAX : (uint64_t)t;
 }
 
-/* A halt that took `ns` is over; the scheduler's events have accounted for a part of it already. */
-static void split_wakeup(struct report *r, struct rthread *t, const struct rev *e)
-{
-	struct rsplit *s = t->split;
-	uint64_t since = e->ts > t->mark ? e->ts - t->mark : 0, given = 0, halted;
-
-	for (int i = 0; i < REPORT_PARTS; i++)
-		given += s->part[i];
-	halted = ns_ticks(r, e->key);
-	halted = MIN(halted, since); /* its clock is another one */
-	halted -= MIN(halted, s->blocked + s->runnable);
-	halted = MIN(halted, since - MIN(since, given));
-	s->part[PART_POLL] += halted;
-	s->blocked = s->runnable = 0;
-}
-
 static void split_event(struct report *r, struct rthread *t, const struct rev *e)
 {
 	struct rsplit *s = t->split;
@@ -120,8 +104,25 @@ static void split_event(struct report *r, struct rthread *t, const struct rev *e
 		break;
 	case OP_WAKEUP:
 		split_user_end(s, e->ts);
-		if (t->state == STATE_EXITED)
-			split_wakeup(r, t, e);
+		if (t->state == STATE_EXITED) {
+			uint64_t since = e->ts > t->mark ? e->ts - t->mark : 0;
+			uint64_t given = 0;
+			uint64_t halted;
+
+			/*
+			 * A halt that took `ns` is over; the scheduler's events have accounted for
+			 * a part of it already.
+			 */
+			s = t->split;
+			for (int i = 0; i < REPORT_PARTS; i++)
+				given += s->part[i];
+			halted = ns_ticks(r, e->key);
+			halted = MIN(halted, since); /* its clock is another one */
+			halted -= MIN(halted, s->blocked + s->runnable);
+			halted = MIN(halted, since - MIN(since, given));
+			s->part[PART_POLL] += halted;
+			s->blocked = s->runnable = 0;
+		}
 		break;
 	default:
 		split_user_end(s, e->ts);
@@ -202,17 +203,6 @@ static int tell_sample(const struct report *r, const struct rthread *t, const ui
 	return r->opts.each(r->opts.ctx, r, &s);
 }
 
-/* An exit that an entry ended: where its time went. */
-static int end_split(const struct report *r, struct rthread *t, uint64_t to, struct cell *c)
-{
-	uint64_t part[REPORT_PARTS];
-
-	split_entry(t->split, to, to - t->from, part);
-	for (int i = 0; c->part && i < REPORT_PARTS; i++)
-		c->part[i] += part[i];
-	return r->opts.each ? tell_sample(r, t, part, to) : 0;
-}
-
 /* What is open ends without a time of its own. */
 static int close_untimed(struct report *r, struct rthread *t)
 {
@@ -224,27 +214,26 @@ static int close_untimed(struct report *r, struct rthread *t)
 	return r->opts.each ? tell_sample(r, t, NULL, 0) : 0;
 }
 
-static void exact_guest_time(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
-{
-	uint64_t off = t->split ? split_guest(t->split, e->ts) : 0, d;
-
-	if (t->state != STATE_GUEST || e->ts < t->entered)
-		return;
-	/* No guest moves: unless its thread was seen to, its exit or another entry is missing. */
-	if (over_gap(r, t->entered, t->entered_cpu, cpu) || (cpu != t->entered_cpu && !off)) {
-		r->tot.cut++;
-		return;
-	}
-	d = e->ts - t->entered;
-	t->v->guest += d - MIN(d, off);
-	t->v->windows++;
-}
-
 static int exact_exit(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
 {
 	int ret = 0;
+	uint64_t off = t->split ? split_guest(t->split, e->ts) : 0;
+	uint64_t d;
 
-	exact_guest_time(r, t, e, cpu);
+	if (t->state == STATE_GUEST && e->ts >= t->entered) {
+		/*
+		 * No guest moves: unless its thread was seen to, its exit or another entry is
+		 * missing.
+		 */
+		if (over_gap(r, t->entered, t->entered_cpu, cpu) ||
+		    (cpu != t->entered_cpu && !off)) {
+			r->tot.cut++;
+		} else {
+			d = e->ts - t->entered;
+			t->v->guest += d - MIN(d, off);
+			t->v->windows++;
+		}
+	}
 	if (t->state == STATE_EXITED && over_gap(r, t->mark, t->mark_cpu, cpu)) {
 		r->tot.dropped += t->open != OPEN_NONE;
 		t->open = OPEN_NONE;
@@ -313,38 +302,6 @@ static void exact_end_key(struct report *r, struct rthread *t, const struct rev 
 	sample(r, t, from, from_cpu, e->ts, cpu, NULL);
 }
 
-static int exact_end(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
-{
-	struct cell *c = NULL;
-	int ret = 0;
-
-	if (t->open)
-		close_open(r, t, e->ts, cpu, &c);
-	r->tot.moved += c && t->mark_cpu != cpu;
-	if (!ret && t->split && c && e->is.op == OP_ENTRY)
-		ret = end_split(r, t, e->ts, c);
-	t->mark = e->ts;
-	t->mark_cpu = cpu;
-	return ret;
-}
-
-/*
- * Does a thread enter another vCPU than it left, or one that another thread had meanwhile? Then
- * what it left did not last until now.
- */
-static int exact_float(struct report *r, struct rthread *t, const struct rev *e)
-{
-	bool other = t->v->vcpu >= 0 && (uint64_t)t->v->vcpu != e->key;
-	uint64_t *owner;
-
-	if (t->floats || other) {
-		owner = xu64map_at(&r->owner, e->key);
-		other |= *owner != e->thread + 1ull;
-		*owner = e->thread + 1ull;
-	}
-	return other && t->open ? close_untimed(r, t) : 0;
-}
-
 static int exact_any(struct report *r, struct rthread *t, const struct rev *e, uint32_t cpu)
 {
 	int ret = 0;
@@ -360,10 +317,40 @@ static int exact_any(struct report *r, struct rthread *t, const struct rev *e, u
 	}
 	if (e->is.op == OP_EXIT)
 		ret = exact_exit(r, t, e, cpu);
-	if (e->is.op == OP_ENTRY && e->key != VCPU_UNKNOWN)
-		ret = exact_float(r, t, e);
-	if (!ret && e->is.end == MARK_YES)
-		ret = exact_end(r, t, e, cpu);
+	if (e->is.op == OP_ENTRY && e->key != VCPU_UNKNOWN) {
+		bool other = t->v->vcpu >= 0 && (uint64_t)t->v->vcpu != e->key;
+		uint64_t *owner;
+
+		/*
+		 * Does a thread enter another vCPU than it left, or one that another thread had
+		 * meanwhile? Then what it left did not last until now.
+		 */
+		if (t->floats || other) {
+			owner = xu64map_at(&r->owner, e->key);
+			other |= *owner != e->thread + 1ull;
+			*owner = e->thread + 1ull;
+		}
+		ret = other && t->open ? close_untimed(r, t) : 0;
+	}
+	if (!ret && e->is.end == MARK_YES) {
+		struct cell *c = NULL;
+
+		ret = 0;
+		if (t->open)
+			close_open(r, t, e->ts, cpu, &c);
+		r->tot.moved += c && t->mark_cpu != cpu;
+		if (!ret && t->split && c && e->is.op == OP_ENTRY) {
+			uint64_t part[REPORT_PARTS];
+
+			/* An exit that an entry ended: where its time went. */
+			split_entry(t->split, e->ts, e->ts - t->from, part);
+			for (int i = 0; c->part && i < REPORT_PARTS; i++)
+				c->part[i] += part[i];
+			ret = r->opts.each ? tell_sample(r, t, part, e->ts) : 0;
+		}
+		t->mark = e->ts;
+		t->mark_cpu = cpu;
+	}
 	if (!ret && e->is.end == MARK_KEY)
 		exact_end_key(r, t, e, cpu);
 	if (!ret && e->is.begin == MARK_MORE)

@@ -376,22 +376,6 @@ bool report_matches(const struct report *r, const struct report_filter *f, size_
 
 /* ---- rows ---- */
 
-/* The vCPUs of each VM, in a list: n tables of n VMs take n steps, not n^2. */
-static void link_vcpus(struct report *r)
-{
-	const size_t nvm = r->map->nvm + 1;
-
-	r->first_vcpu = xmalloc(nvm * sizeof(*r->first_vcpu));
-	memset(r->first_vcpu, 0xff, nvm * sizeof(*r->first_vcpu));
-	for (size_t i = r->nvcpu; i-- > 0;) {
-		int64_t vm = r->vcpu[i]->vm;
-		size_t *first = &r->first_vcpu[vm < 0 ? r->map->nvm : (size_t)vm];
-
-		r->vcpu[i]->next = *first;
-		*first = i;
-	}
-}
-
 /* From one vCPU that f may ask for to the next, of its VM alone if f names one; SIZE_MAX = none. */
 static size_t vcpu_first(const struct report *r, const struct report_filter *f)
 {
@@ -526,18 +510,6 @@ static void percentiles(const struct build *b, struct report_row *row, struct lo
 			report_time(b->r, loghist_percentile(h, report_percentiles[i], 100));
 }
 
-/* Parts in ns whose sum is the total in ns: the rounding error is left in the first. */
-static void finish_parts(const struct report *r, uint64_t *part, uint64_t total_time)
-{
-	uint64_t left = total_time;
-
-	for (int p = PART_KERNEL + 1; p < REPORT_PARTS; p++) {
-		part[p] = MIN(report_time(r, part[p]), left);
-		left -= part[p];
-	}
-	part[PART_KERNEL] = left;
-}
-
 static void row_finish(struct build *b, struct report_row *row, struct loghist *h)
 {
 	const struct report *r = b->r;
@@ -551,8 +523,19 @@ static void row_finish(struct build *b, struct report_row *row, struct loghist *
 	row->samples_pct = percent(row->samples, b->t->samples);
 	row->time_pct = percent(row->ticks, b->ticks);
 	row->stderr_pct = relative_error(row);
-	if (r->opts.split)
-		finish_parts(r, row->part_time, row->total_time);
+	if (r->opts.split) {
+		uint64_t left = row->total_time;
+
+		/*
+		 * Parts in ns whose sum is the total in ns: the rounding error is left in the
+		 * first.
+		 */
+		for (int p = PART_KERNEL + 1; p < REPORT_PARTS; p++) {
+			row->part_time[p] = MIN(report_time(r, row->part_time[p]), left);
+			left -= row->part_time[p];
+		}
+		row->part_time[PART_KERNEL] = left;
+	}
 	for (int p = 0; p < REPORT_PARTS; p++)
 		b->t->part_time[p] += row->part_time[p];
 	if (h)
@@ -586,20 +569,6 @@ static int by_name(const void *a, const void *b)
 	const struct named *x = a, *y = b;
 
 	return strcmp(x->name, y->name) ?: ORDER(x->row->key, y->row->key);
-}
-
-/* The names are needed only for their order, and are long: rows keep only the rank. */
-static void rank_names(const struct report *r, struct report_table *t)
-{
-	_cleanup_free_ struct named *v = xcalloc(t->n + 1, sizeof(*v));
-
-	for (size_t i = 0; i < t->n; i++) {
-		v[i].row = &t->row[i];
-		report_key_name(r, v[i].row->key, v[i].name);
-	}
-	qsort(v, t->n, sizeof(*v), by_name);
-	for (size_t i = 0; i < t->n; i++)
-		v[i].row->rank = i;
 }
 
 /* Of equal ones, perf kvm shows first what is in the first bucket of its hash. */
@@ -639,8 +608,20 @@ void report_table(struct report *r, const struct report_filter *f, enum report_k
 	u128 guest = 0;
 
 	memset(t, 0, sizeof(*t));
-	if (!r->first_vcpu)
-		link_vcpus(r);
+	if (!r->first_vcpu) {
+		size_t nvm = r->map->nvm + 1;
+
+		/* The vCPUs of each VM, in a list: n tables of n VMs take n steps, not n^2. */
+		r->first_vcpu = xmalloc(nvm * sizeof(*r->first_vcpu));
+		memset(r->first_vcpu, 0xff, nvm * sizeof(*r->first_vcpu));
+		for (size_t i = r->nvcpu; i-- > 0;) {
+			int64_t vm = r->vcpu[i]->vm;
+			size_t *first = &r->first_vcpu[vm < 0 ? r->map->nvm : (size_t)vm];
+
+			r->vcpu[i]->next = *first;
+			*first = i;
+		}
+	}
 	if (r->opts.percentiles)
 		h = xmalloc(sizeof(*h));
 	make_rows(&b);
@@ -656,8 +637,20 @@ void report_table(struct report *r, const struct report_filter *f, enum report_k
 		t->vcpus += v->sampled;
 	}
 	u64map_free(&b.at);
-	if (key == KEY_NAME)
-		rank_names(r, t);
+	if (key == KEY_NAME) {
+		_cleanup_free_ struct named *v = xcalloc(t->n + 1, sizeof(*v));
+
+		/*
+		 * The names are needed only for their order, and are long: rows keep only the rank.
+		 */
+		for (size_t i = 0; i < t->n; i++) {
+			v[i].row = &t->row[i];
+			report_key_name(r, v[i].row->key, v[i].name);
+		}
+		qsort(v, t->n, sizeof(*v), by_name);
+		for (size_t i = 0; i < t->n; i++)
+			v[i].row->rank = i;
+	}
 	for (size_t i = 0; i < t->n; i++)
 		row_finish(&b, &t->row[i], h);
 	for (size_t i = 0; i < t->n; i++)

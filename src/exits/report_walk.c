@@ -107,11 +107,6 @@ static bool exit_failed(const struct class_event *exit)
 	       exit_reason_flags((enum exit_isa)(uint32_t)exit->v[1], exit->v[0]) >> 31;
 }
 
-static bool exit_direct(enum class_mark begin, enum class_mark end)
-{
-	return (begin == MARK_NO || begin == MARK_KEY) && end == MARK_NO;
-}
-
 static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk *w,
 								     struct wstream *st,
 								     uint32_t reason, uint32_t isa)
@@ -132,7 +127,8 @@ static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk
 	}
 	*x = (struct exit_said){ reason, isa, key, { .op = OP_EXIT, .begin = (uint8_t)begin,
 							.end = (uint8_t)end } };
-	x->is.direct = exit_direct(begin, end) ? OP_EXIT : OP_NONE;
+	x->is.direct =
+		((begin == MARK_NO || begin == MARK_KEY) && end == MARK_NO) ? OP_EXIT : OP_NONE;
 	return x;
 }
 
@@ -430,19 +426,6 @@ static bool stream_earlier(const struct walk *w, uint32_t a, uint32_t b)
 	return (ORDER(x->ev[x->at].ts, y->ev[y->at].ts) ?: ORDER(a, b)) < 0;
 }
 
-static void slice_heap_down(const struct walk *w, uint32_t n)
-{
-	uint32_t i = 0, k, x = w->heap[0];
-
-	for (; (k = 2 * i + 1) < n; i = k) {
-		k += k + 1 < n && stream_earlier(w, w->heap[k + 1], w->heap[k]);
-		if (!stream_earlier(w, w->heap[k], x))
-			break;
-		w->heap[i] = w->heap[k];
-	}
-	w->heap[i] = x;
-}
-
 static void slice_heap_add(const struct walk *w, uint32_t n, uint32_t x)
 {
 	for (; n && stream_earlier(w, x, w->heap[(n - 1) / 2]); n = (n - 1) / 2)
@@ -459,13 +442,21 @@ static int feed_merged(struct walk *w)
 		if (w->st[i].at < w->st[i].to)
 			slice_heap_add(w, n++, i);
 	while (n && !ret) {
-		uint32_t first = w->heap[0];
+		uint32_t first = w->heap[0], i, k, x;
 		struct wstream *st = &w->st[first];
 
 		ret = samples_feed(w->r, &st->ev[st->at++], 1, first);
 		if (st->at == st->to)
 			w->heap[0] = w->heap[--n];
-		slice_heap_down(w, n);
+		i = 0;
+		x = w->heap[0];
+		for (; (k = 2 * i + 1) < n; i = k) {
+			k += k + 1 < n && stream_earlier(w, w->heap[k + 1], w->heap[k]);
+			if (!stream_earlier(w, w->heap[k], x))
+				break;
+			w->heap[i] = w->heap[k];
+		}
+		w->heap[i] = x;
 	}
 	return ret;
 }
@@ -599,18 +590,6 @@ static int open_streams(struct walk *w)
 	return ret;
 }
 
-static void add_totals(struct report *r, const struct wstream *st)
-{
-	r->tot.events += st->events;
-	r->tot.exits += st->exits;
-	r->tot.entries += st->entries;
-	r->tot.fail_entry += st->failed;
-	r->tot.lost += st->s.lost_total;
-	r->tot.lost_unknown |= st->s.lost_unknown;
-	r->tot.damaged += st->s.damaged;
-	r->last = MAX(r->last, st->last_ts);
-}
-
 /* Only the whole capture can be counted. What was handed out already cannot be taken back. */
 static bool knows_more(struct report *r)
 {
@@ -648,7 +627,16 @@ int report_walk(struct report *r, struct kvmft_err *err)
 	if (!ret && w.cutting)
 		ret = r->opts.cut(r->opts.ctx, r, w.stretch);
 	for (uint32_t i = 0; i < w.n; i++) {
-		add_totals(r, &w.st[i]);
+		const struct wstream *st = &w.st[i];
+
+		r->tot.events += st->events;
+		r->tot.exits += st->exits;
+		r->tot.entries += st->entries;
+		r->tot.fail_entry += st->failed;
+		r->tot.lost += st->s.lost_total;
+		r->tot.lost_unknown |= st->s.lost_unknown;
+		r->tot.damaged += st->s.damaged;
+		r->last = MAX(r->last, st->last_ts);
 		rstream_close(&w.st[i].s);
 	}
 	free(w.st);

@@ -114,20 +114,6 @@ static uint32_t slew_of(const struct clock_sample *v, size_t n)
 	return (uint32_t)most;
 }
 
-/*
- * A capture that has only just begun, or was short, has one reading: the line through it has the
- * TSC's nominal rate.
- */
-static size_t add_nominal(struct clock_sample *v, size_t n, uint64_t khz)
-{
-	if (n != 1)
-		return n;
-	v[1] = (struct clock_sample){ .tsc_before = v[0].tsc_before + khz * 1000,
-				      .tsc_after = v[0].tsc_after + khz * 1000,
-				      .ns = v[0].ns + 1000000000 };
-	return 2;
-}
-
 int cap_pieces_init(struct cap_pieces *p, const struct capture *cap, enum cap_clock clock)
 {
 	const size_t least = cap->complete ? 2 : 1;
@@ -146,8 +132,16 @@ int cap_pieces_init(struct cap_pieces *p, const struct capture *cap, enum cap_cl
 	if (!p->v)
 		return -ENOMEM;
 	n = take(cap, clock, p->v);
-	if (!cap->complete)
-		n = add_nominal(p->v, n, khz);
+	/*
+	 * A capture that has only just begun, or was short, has one reading: the line through it
+	 * has the TSC's nominal rate.
+	 */
+	if (!cap->complete && n == 1) {
+		p->v[1] = (struct clock_sample){ .tsc_before = p->v[0].tsc_before + khz * 1000,
+						 .tsc_after = p->v[0].tsc_after + khz * 1000,
+						 .ns = p->v[0].ns + 1000000000 };
+		n = 2;
+	}
 	if (n < 2)
 		return -ENODATA;
 	if (clock_pieces_mark_steps(p->v, n, (uint32_t)khz, STEP_PPM, NULL) < 0 ||
@@ -188,23 +182,6 @@ bool cap_raw_line(const struct capture *cap, cap_kvmclock *kvmclock, const void 
  * Picks the way from a trace clock to the TSC; no other file does. The arithmetic is in
  * the clock room; here is only which part of it a capture needs, and whether it has the data.
  */
-
-/* perf describes only its own clock, and only if that is based on the machine's TSC. */
-static int refuse_perf(const struct capture *cap, struct kvmft_err *err)
-{
-	if (strcmp(cap->clock, "perf"))
-		return err_lack(
-			err, ENOTSUP,
-			"%s: clock %s cannot be put on the TSC: record without perf's option -k, or with "
-			"kvmft record",
-			cap->path, cap->clock);
-	return err_lack(
-		err, ENOTSUP,
-		"%s does not relate perf's clock to the TSC: perf cannot on a machine that is not "
-		"x86, is itself a guest with kvm-clock, or has an unstable TSC; record with kvmft "
-		"record, or trace-cmd record -C x86-tsc",
-		cap->path);
-}
 
 static int use_samples(struct own_tsc *o, const struct capture *cap, enum cap_clock clock,
 		       struct kvmft_err *err)
@@ -250,8 +227,24 @@ int own_tsc_init(struct own_tsc *o, const struct capture *cap, struct kvmft_err 
 		return err_lack(err, ENOTSUP, "%s does not say what its trace clock is", cap->path);
 	if (cap_in_tsc(cap) || use_line(&o->link, cap) || use_raw(&o->link, cap))
 		return 0;
-	if (cap->is_perfdata)
-		return refuse_perf(cap, err);
+	if (cap->is_perfdata) {
+		/*
+		 * perf describes only its own clock, and only if that is based on the machine's
+		 * TSC.
+		 */
+		if (strcmp(cap->clock, "perf"))
+			return err_lack(
+				err, ENOTSUP,
+				"%s: clock %s cannot be put on the TSC: record without perf's option -k, or with "
+				"kvmft record",
+				cap->path, cap->clock);
+		return err_lack(
+			err, ENOTSUP,
+			"%s does not relate perf's clock to the TSC: perf cannot on a machine that is not "
+			"x86, is itself a guest with kvm-clock, or has an unstable TSC; record with kvmft "
+			"record, or trace-cmd record -C x86-tsc",
+			cap->path);
+	}
 	if (cap_clock_find(cap->clock, &clock))
 		return use_samples(o, cap, clock, err);
 	return err_lack(err, ENOTSUP,

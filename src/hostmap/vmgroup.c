@@ -284,18 +284,6 @@ static bool is_alone(const struct member *v)
 	return !v->by_pid && !v->by_wakes && !v->tgid;
 }
 
-/* Joins each thread of which nothing else is known to the one before it. */
-static int join_neighbours(struct grouping *g)
-{
-	int ret = 0;
-
-	for (size_t i = 1; i < g->n && ret >= 0; i++)
-		if ((is_alone(&g->v[i]) || is_alone(&g->v[i - 1])) &&
-		    !other_process(&g->v[i - 1], &g->v[i]))
-			ret = join(g, i - 1, i, false);
-	return MIN(ret, 0);
-}
-
 /* ---- VMs ---- */
 
 /* PID of "vhost-PID" and "kvm-pit/PID", threads that the kernel names so; 0. */
@@ -315,40 +303,6 @@ static bool is_vmm(const char *comm)
 }
 
 COMPARE_BY(pid_cmp, int32_t, );
-
-/* PIDs that tasks name outright, and tasks with the name of a VMM that run no vCPU. */
-static void collect_pids(struct grouping *g)
-{
-	g->pid = xcalloc(g->comms->by_tid.n + 1, sizeof(*g->pid));
-	for (size_t i = 0; i < g->comms->by_tid.n; i++) {
-		const struct comm *c = &g->comms->v[i];
-
-		if (named_pid(c->name) > 0)
-			g->pid[g->npid++] = named_pid(c->name);
-		else if (is_vmm(c->name) && !member_of(g, (uint32_t)c->tid))
-			g->pid[g->npid++] = c->tid;
-	}
-	qsort(g->pid, g->npid, sizeof(*g->pid), pid_cmp);
-}
-
-/*
- * Does a thread connected with a group belong to its VMM? The oldest that often does is the main
- * thread.
- */
-static void see_other(struct grouping *g, struct member *group, int32_t tid, uint64_t wakes)
-{
-	const char *comm = comms_get(g->comms, tid);
-
-	if (wakes < MIN_WAKES)
-		return;
-	if (named_pid(comm) > 0)
-		group->named = named_pid(comm);
-	if (!is_vmm(comm) || wakes < group->vmm_wakes / 16)
-		return;
-	if (!group->vmm || tid < group->vmm || group->vmm_wakes < wakes / 16)
-		group->vmm = tid;
-	group->vmm_wakes = MAX(group->vmm_wakes, wakes);
-}
 
 /*
  * That of a group: else the one candidate PID between the previous group's last thread and this
@@ -432,14 +386,51 @@ static int make_groups(struct grouping *g)
 	ret = ret ?: join_processes(g);
 	ret = ret ?: g->unsure ? -EAGAIN : 0;
 	ret = ret ?: join_wakers(g);
-	ret = ret ?: join_neighbours(g);
-	if (!ret)
-		collect_pids(g);
+	/* Joins each thread of which nothing else is known to the one before it. */
+	if (!ret) {
+		for (size_t i = 1; i < g->n && ret >= 0; i++)
+			if ((is_alone(&g->v[i]) || is_alone(&g->v[i - 1])) &&
+			    !other_process(&g->v[i - 1], &g->v[i]))
+				ret = join(g, i - 1, i, false);
+		ret = MIN(ret, 0);
+	}
+	if (!ret) {
+		/*
+		 * PIDs that tasks name outright, and tasks with the name of a VMM that run no vCPU.
+		 */
+		g->pid = xcalloc(g->comms->by_tid.n + 1, sizeof(*g->pid));
+		for (size_t i = 0; i < g->comms->by_tid.n; i++) {
+			const struct comm *c = &g->comms->v[i];
+
+			if (named_pid(c->name) > 0)
+				g->pid[g->npid++] = named_pid(c->name);
+			else if (is_vmm(c->name) && !member_of(g, (uint32_t)c->tid))
+				g->pid[g->npid++] = c->tid;
+		}
+		qsort(g->pid, g->npid, sizeof(*g->pid), pid_cmp);
+	}
 	for (size_t i = 0; i < g->others.cap; i++)
-		if (g->others.slot[i].used)
-			see_other(g, &g->v[g->v[g->others.slot[i].key >> 32].group],
-				  (int32_t)(g->others.slot[i].key & UINT32_MAX),
-				  g->others.slot[i].val);
+		if (g->others.slot[i].used) {
+			struct member *group = &g->v[g->v[g->others.slot[i].key >> 32].group];
+			int32_t tid = (int32_t)(g->others.slot[i].key & UINT32_MAX);
+			uint64_t wakes = g->others.slot[i].val;
+			const char *comm = comms_get(g->comms, tid);
+
+			/*
+			 * Does a thread connected with a group belong to its VMM? The oldest that
+			 * often does is the main thread.
+			 */
+			if (wakes >= MIN_WAKES) {
+				if (named_pid(comm) > 0)
+					group->named = named_pid(comm);
+				if (is_vmm(comm) && wakes >= group->vmm_wakes / 16) {
+					if (!group->vmm || tid < group->vmm ||
+					    group->vmm_wakes < wakes / 16)
+						group->vmm = tid;
+					group->vmm_wakes = MAX(group->vmm_wakes, wakes);
+				}
+			}
+		}
 	for (size_t i = 0; i < g->n && !ret; i++)
 		if (g->m->thread[g->v[i].thread].vm == HOSTMAP_END)
 			ret = make_vm(g, i);

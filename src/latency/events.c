@@ -112,29 +112,6 @@ static void add_all(struct lat_decoder *d, enum event_role role, uint8_t n, uint
 	}
 }
 
-static void add_lists(struct lat_decoder *d, bool guest)
-{
-	static const struct {
-		enum event_role role;
-		uint8_t n, text;
-	} roles[] = { { EV_CALL_SEND, 2, 0 }, { EV_CALL_RECEIVE, 2, 0 }, { EV_CALL_END, 2, 0 },
-		      { EV_NET_HEAD, 3, 3 },  { EV_VECTOR_ENTRY, 2, 0 }, { EV_VECTOR_EXIT, 2, 0 } };
-
-	/* the vectors of a guest alone */
-	for (size_t i = 0; i < ARRAY_SIZE(roles) - (guest ? 0 : 2); i++)
-		add_all(d, roles[i].role, roles[i].n, roles[i].text);
-}
-
-/* Of a system call's arguments the second tells what a futex() is for. */
-static void second_argument(struct fmt_field *args)
-{
-	if (args->is_array && args->elem && args->size >= 2 * args->elem) {
-		args->off += args->elem;
-		args->size = args->elem;
-		args->is_array = false;
-	}
-}
-
 static void see_plain(struct decoded *ev)
 {
 	ev->plain = 1;
@@ -174,6 +151,11 @@ void lat_decoder_states(struct lat_decoder *d)
 struct lat_decoder *lat_decoder_new(const struct fmt *fmt, bool guest)
 {
 	struct lat_decoder *d = xcalloc(1, sizeof(*d));
+	static const struct {
+		enum event_role role;
+		uint8_t n, text;
+	} roles[] = { { EV_CALL_SEND, 2, 0 }, { EV_CALL_RECEIVE, 2, 0 }, { EV_CALL_END, 2, 0 },
+		      { EV_NET_HEAD, 3, 3 },  { EV_VECTOR_ENTRY, 2, 0 }, { EV_VECTOR_EXIT, 2, 0 } };
 
 	d->fmt = fmt;
 	exit_names_init(&d->names, event_format(fmt, EV_EXIT), NULL);
@@ -189,11 +171,21 @@ struct lat_decoder *lat_decoder_new(const struct fmt *fmt, bool guest)
 		memcpy(ev->field, t.f, ev->n * sizeof(*t.f));
 		if (events[i].text)
 			ev->text = t.f[events[i].text];
-		if (events[i].role == EV_SYSCALL)
-			second_argument(&ev->field[1]);
+		if (events[i].role == EV_SYSCALL) {
+			struct fmt_field *args = &ev->field[1];
+
+			/* Of a system call's arguments the second tells what a futex() is for. */
+			if (args->is_array && args->elem && args->size >= 2 * args->elem) {
+				args->off += args->elem;
+				args->size = args->elem;
+				args->is_array = false;
+			}
+		}
 		see_plain(ev);
 	}
-	add_lists(d, guest);
+	/* the vectors of a guest alone */
+	for (size_t i = 0; i < ARRAY_SIZE(roles) - (guest ? 0 : 2); i++)
+		add_all(d, roles[i].role, roles[i].n, roles[i].text);
 	return d;
 }
 

@@ -73,8 +73,12 @@ static bool side_has(const struct lat *l, bool guest, enum event_role a, enum ev
 	return false;
 }
 
-static void notes_left_out(struct lat *l)
+#define RECORD_GUEST(events) "record it, with " events " (`kvmft record` in the guest has them)"
+
+/* What an answer would need but no capture has. */
+static void notes(struct lat *l)
 {
+	const struct lat_decoder *guest = guest_decoder(l);
 	char text[512];
 
 	for (unsigned int k = 0; k < LAT_KINDS; k++) {
@@ -84,16 +88,6 @@ static void notes_left_out(struct lat *l)
 			 l->left_out[k]);
 		lat_note_add(l, text);
 	}
-}
-
-#define RECORD_GUEST(events) "record it, with " events " (`kvmft record` in the guest has them)"
-
-/* What an answer would need but no capture has. */
-static void notes(struct lat *l)
-{
-	const struct lat_decoder *guest = guest_decoder(l);
-
-	notes_left_out(l);
 	if (l->alone) {
 		lat_note_add(l, "the host was not recorded: how much of these times was its "
 				"is not known");
@@ -317,23 +311,6 @@ static int need(struct lat *l, struct kvmft_err *err)
 	return err_lack(err, ENOENT, "%s", why.s);
 }
 
-/* Notes where the guest's capture ends: later interrupts are not counted as unhandled. */
-static int guest_capture(struct lat *l, const struct tl_source *s)
-{
-	struct lat_guest *g = &l->guest[l->map->vm[s->vm].of];
-	uint64_t stop;
-	int ret = tl_source_end(l->t, s, &stop);
-
-	if (ret < 0)
-		return ret;
-	if (!ret)
-		stop = UINT64_MAX;
-	g->stop = g->src ? MAX(g->stop, stop) : stop; /* a VM may have several captures */
-	g->src = s;
-	g->uncertain = MAX(g->uncertain, l->map->vm[s->vm].uncertain);
-	return 0;
-}
-
 static int tables(struct lat *l)
 {
 	int ret;
@@ -347,8 +324,26 @@ static int tables(struct lat *l)
 	if (!ret)
 		l->stop = UINT64_MAX;
 	for (size_t i = !l->alone; i < l->nsrc && ret >= 0; i++)
-		if (tl_source(l->t, i)->guest)
-			ret = guest_capture(l, tl_source(l->t, i));
+		if (tl_source(l->t, i)->guest) {
+			const struct tl_source *s = tl_source(l->t, i);
+			struct lat_guest *g = &l->guest[l->map->vm[s->vm].of];
+			uint64_t stop;
+
+			/*
+			 * Notes where the guest's capture ends: later interrupts are not counted as
+			 * unhandled.
+			 */
+			ret = tl_source_end(l->t, s, &stop);
+			if (ret >= 0) {
+				if (!ret)
+					stop = UINT64_MAX;
+				g->stop = g->src ? MAX(g->stop, stop)
+						 : stop; /* a VM may have several captures */
+				g->src = s;
+				g->uncertain = MAX(g->uncertain, l->map->vm[s->vm].uncertain);
+				ret = 0;
+			}
+		}
 	if (ret < 0)
 		return ret;
 	if (l->o.want[LAT_MEM])
@@ -461,21 +456,6 @@ static bool is_of_thread(enum event_role kind)
 	return kind < EV_SWITCH && kind != EV_ACCEPT && kind != EV_APICV_ACCEPT && kind != EV_VGIC;
 }
 
-/* The same, when nothing but lat_vcpu_now() is wanted. */
-static void feed_host_state(struct lat *l, const struct lat_in *in)
-{
-	struct lat_vcpu *v;
-
-	if (!is_of_thread(in->kind)) {
-		feed_state(l, in);
-		return;
-	}
-	if (in->i->vm < 0 || in->i->vcpu < 0)
-		return;
-	v = vcpu_of(l, in->i);
-	lat_vcpu_host(l, v, in);
-}
-
 static void feed_host(struct lat *l, const struct lat_in *in)
 {
 	struct lat_vcpu *v = NULL;
@@ -547,16 +527,6 @@ static void feed_host(struct lat *l, const struct lat_in *in)
 	}
 }
 
-/* A guest's first event: interrupts injected before were handled unrecorded, or not at all. */
-static void guest_begins(struct lat *l, size_t vm, uint64_t t)
-{
-	l->guest[vm].begun = true;
-	l->guest[vm].begin = t;
-	for (size_t k = 0; k < l->nvcpu; k++)
-		if (l->vcpu[k]->vm == vm)
-			lat_irq_passed(l, l->vcpu[k], t, -1, PAST_ALL);
-}
-
 static void feed_guest(struct lat *l, const struct lat_in *in)
 {
 	struct lat_vcpu *v;
@@ -564,8 +534,19 @@ static void feed_guest(struct lat *l, const struct lat_in *in)
 	if (in->i->vm < 0 || in->i->vcpu < 0)
 		return;
 	v = vcpu_of(l, in->i);
-	if (!l->guest[in->i->vm].begun && !in->i->unplaced)
-		guest_begins(l, (size_t)in->i->vm, in->t);
+	if (!l->guest[in->i->vm].begun && !in->i->unplaced) {
+		size_t vm = (size_t)in->i->vm;
+
+		/*
+		 * A guest's first event: interrupts injected before were handled unrecorded, or not
+		 * at all.
+		 */
+		l->guest[vm].begun = true;
+		l->guest[vm].begin = in->t;
+		for (size_t k = 0; k < l->nvcpu; k++)
+			if (l->vcpu[k]->vm == vm)
+				lat_irq_passed(l, l->vcpu[k], in->t, -1, PAST_ALL);
+	}
 	if (l->alone)
 		lat_own_guest(l, v, in);
 	if (!l->chains) {
@@ -666,12 +647,23 @@ void lat_feed(struct lat *l, const struct tl_item *i)
 		l->seen[i->src->index][in.kind] = true;
 		know_evidence(l);
 	}
-	if (i->src->guest)
+	if (i->src->guest) {
 		feed_guest(l, &in);
-	else if (l->o.states_only)
-		feed_host_state(l, &in);
-	else
+	} else if (l->o.states_only) {
+		struct lat_vcpu *v;
+
+		/* The same, when nothing but lat_vcpu_now() is wanted. */
+		if (!is_of_thread(in.kind)) {
+			feed_state(l, &in);
+			return;
+		}
+		if (in.i->vm < 0 || in.i->vcpu < 0)
+			return;
+		v = vcpu_of(l, in.i);
+		lat_vcpu_host(l, v, &in);
+	} else {
 		feed_host(l, &in);
+	}
 }
 
 /* How far off the stages divided by QEMU's own events may be. */

@@ -260,18 +260,6 @@ static struct hrtimer *timer_find(const struct timers *h, uint64_t timer)
 	return u64map_get(&h->at, timer, &at) ? &h->v[at] : NULL;
 }
 
-/* The last one takes its place. */
-static void timer_drop(struct timers *h, struct hrtimer *t)
-{
-	const struct hrtimer *last = &h->v[--h->n];
-
-	u64map_del(&h->at, t->timer);
-	if (t == last)
-		return;
-	*t = *last;
-	xu64map_put(&h->at, t->timer, (uint64_t)(t - h->v));
-}
-
 static void timer_start(struct lat *l, const struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct timers *h = &l->hrtimers->vm[v->vm];
@@ -309,22 +297,6 @@ static bool timer_place(const struct lat *l, const struct lat_vcpu *v, const str
 		return false;
 	*host = from;
 	return true;
-}
-
-/*
- * A guest alone: both times of the event are by one clock, whatever that of the trace is. The
- * kernel read it just before the event.
- */
-static bool timer_due(const struct lat *l, const struct lat_in *in, uint64_t expires, uint64_t *due)
-{
-	bool early = in->f[1] < expires;
-	unsigned __int128 ns = early ? expires - in->f[1] : in->f[1] - expires;
-	unsigned __int128 cycles = ns * l->khz / 1000000u;
-
-	if (early ? cycles > UINT64_MAX - in->t : cycles > in->t)
-		return false;
-	*due = early ? in->t + (uint64_t)cycles : in->t - (uint64_t)cycles;
-	return l->khz;
 }
 
 static void timer_stages(const struct lat *l, const struct lat_vcpu *v, const struct lat_in *in,
@@ -369,20 +341,43 @@ static void timer_expire(struct lat *l, struct lat_vcpu *v, const struct lat_in 
 	uint64_t due = 0, read = 0;
 	struct lat_group *g;
 	bool placed, outside;
+	struct timers *h;
+	const struct hrtimer *last;
 
 	if (!t) {
 		lat_count(l, v, LAT_T_HRTIMER, HRT_STRAY);
 		return;
 	}
-	if (l->alone)
-		placed = timer_due(l, in, t->expires, &due);
-	else
+	if (l->alone) {
+		bool early = in->f[1] < t->expires;
+		unsigned __int128 ns = early ? t->expires - in->f[1] : in->f[1] - t->expires;
+		unsigned __int128 cycles = ns * l->khz / 1000000u;
+
+		/*
+		 * A guest alone: both times of the event are by one clock, whatever that of the
+		 * trace is. The kernel read it just before the event.
+		 */
+		if (early ? cycles > UINT64_MAX - in->t : cycles > in->t) {
+			placed = false;
+		} else {
+			due = early ? in->t + (uint64_t)cycles : in->t - (uint64_t)cycles;
+			placed = l->khz;
+		}
+	} else {
 		placed = l->khz && timer_place(l, v, in, t->expires, &due) &&
 			 timer_place(l, v, in, in->f[1], &read) &&
 			 read <= in->t + l->khz * AHEAD_MS && read + l->khz * BEHIND_MS >= in->t;
+	}
 	due = MAX(due, t->set_at); /* one that was already due is late from when it was set */
 	outside = !l->begun || MIN(due, in->t) < l->begin || in->t > l->stop;
-	timer_drop(&l->hrtimers->vm[v->vm], t);
+	/* The last one takes its place. */
+	h = &l->hrtimers->vm[v->vm];
+	last = &h->v[--h->n];
+	u64map_del(&h->at, t->timer);
+	if (t != last) {
+		*t = *last;
+		xu64map_put(&h->at, t->timer, (uint64_t)(t - h->v));
+	}
 	lat_count(l, v, LAT_T_HRTIMER,
 		  !placed   ? HRT_UNPLACED
 		  : outside ? HRT_OUTSIDE

@@ -167,11 +167,6 @@ static struct request *list_next(const struct lat_io *io, const struct request *
 	return request_at(io, r->on[which].next);
 }
 
-static bool is_on(const struct request *r, enum io_list which)
-{
-	return r->on[which].key;
-}
-
 static void list_leave(struct lat_io *io, struct request *r, enum io_list which)
 {
 	struct io_link *k = &r->on[which];
@@ -440,26 +435,6 @@ static void fault_stage(struct lat *l, const struct request *r, struct lat_case 
 		lat_stage(k, ST_FAULTS, lat_span(l, v->faulted - r->faulted));
 }
 
-/*
- * What the host's time was: what was waited for until the interrupt was raised. What the VMM's
- * block layer has throttled, or an interrupt ended, is sleep.
- */
-static void vmm_stages(struct lat *l, const struct request *r, const struct irq_chain *c,
-		       struct lat_case *k)
-{
-	struct path_told told;
-
-	if (!r->t_doorbell || !c || !c->by ||
-	    !lat_path_waits(l, c->by, r->t_doorbell, c->t_source, &told)) {
-		lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_UNTOLD, 1);
-		return;
-	}
-	for (unsigned int i = 0; i < PATH_WHATS; i++)
-		if (told.waited[i])
-			lat_stage(k, ST_VMM_CPU + i, lat_span(l, told.waited[i]));
-	lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_FAULTS, told.faults);
-}
-
 static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct request *r,
 			   uint64_t t, struct lat_case *k)
 {
@@ -488,8 +463,23 @@ static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct
 		lat_stage(k, ST_DISK, lat_span(l, r->t_disk_end - r->t_disk));
 	fault_stage(l, r, k);
 	qemu_stages(l, r, c, k);
-	if (!l->alone)
-		vmm_stages(l, r, c, k);
+	if (!l->alone) {
+		struct path_told told;
+
+		/*
+		 * What the host's time was: what was waited for until the interrupt was raised.
+		 * What the VMM's block layer has throttled, or an interrupt ended, is sleep.
+		 */
+		if (!r->t_doorbell || !c || !c->by ||
+		    !lat_path_waits(l, c->by, r->t_doorbell, c->t_source, &told)) {
+			lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_UNTOLD, 1);
+		} else {
+			for (unsigned int i = 0; i < PATH_WHATS; i++)
+				if (told.waited[i])
+					lat_stage(k, ST_VMM_CPU + i, lat_span(l, told.waited[i]));
+			lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_FAULTS, told.faults);
+		}
+	}
 	for (unsigned int s = ST_SUBMIT; s <= ST_COMPLETE; s++)
 		if (k->known >> s & 1 && k->stage_time[s] > k->time / 2 &&
 		    k->stage_time[s] > longest) {
@@ -529,7 +519,7 @@ static void complete(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		return;
 	}
 	from = lat_vcpu_get(l, v->vm, r->vcpu);
-	if (is_on(r, ON_BELL) && from->io_pending)
+	if (r->on[ON_BELL].key && from->io_pending)
 		from->io_pending--;
 	if (!r->ambiguous && (r->early || in->t > l->stop))
 		lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, IO_OUTSIDE, 1);
@@ -601,18 +591,6 @@ static void doorbell(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	v->io_pending = 0;
 }
 
-/* No ioeventfd: the vCPU's own thread takes the write of this exit to the VMM. */
-static void vcpu_is_vmm(struct lat *l, const struct lat_vcpu *v, uint64_t t)
-{
-	uint64_t key;
-
-	if (!l->io->vmm_wait)
-		return;
-	key = exit_key(l->io, v->vm, v->id, v->exit);
-	for (struct request *r; (r = list_first(l->io, key));)
-		vmm_works(l, r, t);
-}
-
 void lat_io_worker_runs(struct lat *l, const struct lat_worker *w)
 {
 	struct request *r = l->io->vmm_wait ? list_first(l->io, vmm_key(l->io, w->vm)) : NULL;
@@ -651,42 +629,23 @@ void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	if (!l->io->open)
 		return;
-	if (v && v->io_pending && lat_is_doorbell(in))
+	if (v && v->io_pending && lat_is_doorbell(in)) {
 		doorbell(l, v, in);
-	else if (v && in->kind == EV_USER_EXIT)
-		vcpu_is_vmm(l, v, in->t);
-	else if (in->kind == EV_RQ_ISSUE || in->kind == EV_RQ_COMPLETE)
+	} else if (v && in->kind == EV_USER_EXIT) {
+		uint64_t key;
+
+		/* No ioeventfd: the vCPU's own thread takes the write of this exit to the VMM. */
+		if (!l->io->vmm_wait)
+			return;
+		key = exit_key(l->io, v->vm, v->id, v->exit);
+		for (struct request *r; (r = list_first(l->io, key));)
+			vmm_works(l, r, in->t);
+	} else if (in->kind == EV_RQ_ISSUE || in->kind == EV_RQ_COMPLETE) {
 		host_disk(l, in);
+	}
 }
 
 /* ---- QEMU ---- */
-
-static void qemu_takes(struct lat *l, uint64_t vm, const struct lat_in *in)
-{
-	struct lat_io *io = l->io;
-	uint64_t key = take_key(io, vm, in->f[1], in->f[2], in->kind == EV_QEMU_READ);
-	struct request *one = list_first(io, key);
-
-	if (!one || list_next(io, one, ON_QEMU))
-		return;
-	one->t_take = in->t;
-	one->qemu_around = in->i->around;
-	list_enter(io, one, ON_QEMU, done_key(io, vm, in->f[0]));
-	list_enter(io, one, ON_TAKEN, list_key(io, ON_TAKEN, 0, 0, 0, 0));
-	io->qemu_around = MAX(io->qemu_around, in->i->around);
-}
-
-/* QEMU reuses its record of a request: the one that has it now. */
-static void qemu_done(struct lat *l, uint64_t vm, const struct lat_in *in)
-{
-	struct request *r = list_first(l->io, done_key(l->io, vm, in->f[0]));
-
-	if (!r)
-		return;
-	r->t_done = in->t;
-	r->qemu_around = MAX(r->qemu_around, in->i->around);
-	list_leave(l->io, r, ON_QEMU);
-}
 
 void lat_io_qemu(struct lat *l, const struct lat_in *in)
 {
@@ -694,10 +653,29 @@ void lat_io_qemu(struct lat *l, const struct lat_in *in)
 
 	if (!l->io->open || vm < 0 || in->i->unplaced)
 		return;
-	if (in->kind == EV_QEMU_DONE)
-		qemu_done(l, (uint64_t)vm, in);
-	else if ((in->has & 7) == 7)
-		qemu_takes(l, (uint64_t)vm, in);
+	if (in->kind == EV_QEMU_DONE) {
+		struct request *r = list_first(l->io, done_key(l->io, (uint64_t)vm, in->f[0]));
+
+		/* QEMU reuses its record of a request: the one that has it now. */
+		if (!r)
+			return;
+		r->t_done = in->t;
+		r->qemu_around = MAX(r->qemu_around, in->i->around);
+		list_leave(l->io, r, ON_QEMU);
+	} else if ((in->has & 7) == 7) {
+		struct lat_io *io = l->io;
+		uint64_t key =
+			take_key(io, (uint64_t)vm, in->f[1], in->f[2], in->kind == EV_QEMU_READ);
+		struct request *one = list_first(io, key);
+
+		if (!one || list_next(io, one, ON_QEMU))
+			return;
+		one->t_take = in->t;
+		one->qemu_around = in->i->around;
+		list_enter(io, one, ON_QEMU, done_key(io, (uint64_t)vm, in->f[0]));
+		list_enter(io, one, ON_TAKEN, list_key(io, ON_TAKEN, 0, 0, 0, 0));
+		io->qemu_around = MAX(io->qemu_around, in->i->around);
+	}
 }
 
 void lat_io_qemu_forget(struct lat *l)
@@ -723,22 +701,17 @@ static void count_unended(struct lat *l, const struct request *r, unsigned int w
 	lat_count_add(l, r->vm, r->vcpu, LAT_T_IO, which, r->used && !r->ambiguous);
 }
 
-static void forget_vm(struct lat *l, uint64_t vm)
-{
-	uint64_t key = vm_key(l->io, vm);
-
-	for (struct request *r; (r = list_first(l->io, key));) {
-		count_unended(l, r, IO_CUT);
-		request_end(l, r);
-	}
-}
-
 void lat_io_forget(struct lat *l, int64_t vm)
 {
 	struct lat_io *io = l->io;
 
 	if (vm >= 0) {
-		forget_vm(l, (uint64_t)vm);
+		uint64_t key = vm_key(l->io, (uint64_t)vm);
+
+		for (struct request *r; (r = list_first(l->io, key));) {
+			count_unended(l, r, IO_CUT);
+			request_end(l, r);
+		}
 		return;
 	}
 	for (size_t i = 0; i < io->nreq; i++) {

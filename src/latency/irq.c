@@ -509,32 +509,6 @@ static void handler_begin(struct lat *l, struct lat_vcpu *v, const struct lat_in
 	lat_timer_fired(l, v, &v->running);
 }
 
-static void handler_end(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
-{
-	struct irq_chain *c = &v->running;
-
-	if (!c->open || (in->kind == EV_VECTOR_EXIT ? c->vector != (uint8_t)in->f[0]
-						    : c->irq != (int32_t)in->f[0]))
-		return;
-	c->t_end = in->t;
-	c->open = false;
-	lat_chain_count(l, v, c);
-}
-
-/*
- * Where interrupts are on the guest has taken what had gone in before. It switches tasks with
- * interrupts off, but not in a handler: what was injected it has taken, and what is posted may
- * still wait.
- */
-static void guest_goes_on(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
-{
-	bool on = !(fmt_flags(in->i->src->fmt, in->i->rec) & FLAG_BUSY);
-
-	if (in->t > l->stop || (!on && in->kind != EV_SWITCH))
-		return;
-	lat_irq_passed(l, v, in->t, -1, on ? PAST_ALL : PAST_INJECTED);
-}
-
 void lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	if (in->i->unplaced)
@@ -543,7 +517,29 @@ void lat_irq_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	case EV_VECTOR_ENTRY:
 	case EV_IRQ_ENTRY: handler_begin(l, v, in); break;
 	case EV_VECTOR_EXIT:
-	case EV_IRQ_EXIT: handler_end(l, v, in); break;
-	default: guest_goes_on(l, v, in); break;
+	case EV_IRQ_EXIT: {
+		struct irq_chain *c = &v->running;
+
+		if (!c->open || (in->kind == EV_VECTOR_EXIT ? c->vector != (uint8_t)in->f[0]
+							    : c->irq != (int32_t)in->f[0]))
+			return;
+		c->t_end = in->t;
+		c->open = false;
+		lat_chain_count(l, v, c);
+		break;
+	}
+	default: {
+		bool on = !(fmt_flags(in->i->src->fmt, in->i->rec) & FLAG_BUSY);
+
+		/*
+		 * Where interrupts are on the guest has taken what had gone in before. It switches
+		 * tasks with interrupts off, but not in a handler: what was injected it has taken,
+		 * and what is posted may still wait.
+		 */
+		if (in->t > l->stop || (!on && in->kind != EV_SWITCH))
+			return;
+		lat_irq_passed(l, v, in->t, -1, on ? PAST_ALL : PAST_INJECTED);
+		break;
+	}
 	}
 }

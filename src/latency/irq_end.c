@@ -130,20 +130,6 @@ static void chain_stages(const struct lat *l, const struct irq_chain *c, struct 
 	k->cause = cause_of(c, k->stage_time, k->time);
 }
 
-static void group_name(struct lat_group *g, const struct irq_chain *c)
-{
-	static const char *const source[] = { "", "MSI ", "line ", "IPI ", "irqfd " };
-
-	if (c->irq >= 0)
-		snprintf(g->name, sizeof(g->name), "%sirq %d%s%s", source[c->source], c->irq,
-			 c->name[0] ? " " : "", c->name);
-	else if (c->name[0])
-		snprintf(g->name, sizeof(g->name), "%s%u %s", source[c->source], c->vector,
-			 c->name);
-	else if (!g->name[0])
-		snprintf(g->name, sizeof(g->name), "%s%u", source[c->source], c->vector);
-}
-
 /* ---- closed ---- */
 
 bool lat_is_device(const struct lat *l, unsigned int vector)
@@ -250,8 +236,18 @@ void lat_chain_count(struct lat *l, struct lat_vcpu *v, struct irq_chain *c)
 	g = lat_group_get(l, LAT_T_IRQ, k.vm,
 			  c->irq >= 0 ? 1ull << 32 | (uint32_t)c->irq : c->vector, &k.group);
 	chain_stages(l, c, &k);
-	if (c->irq < 0 || lat_case_named(l, &k)) /* the name of a vector may be known only now */
-		group_name(g, c);
+	if (c->irq < 0 || lat_case_named(l, &k)) { /* the name of a vector may be known only now */
+		static const char *const source[] = { "", "MSI ", "line ", "IPI ", "irqfd " };
+
+		if (c->irq >= 0)
+			snprintf(g->name, sizeof(g->name), "%sirq %d%s%s", source[c->source],
+				 c->irq, c->name[0] ? " " : "", c->name);
+		else if (c->name[0])
+			snprintf(g->name, sizeof(g->name), "%s%u %s", source[c->source], c->vector,
+				 c->name);
+		else if (!g->name[0])
+			snprintf(g->name, sizeof(g->name), "%s%u", source[c->source], c->vector);
+	}
 	if (lat_case_named(l, &k))
 		snprintf(k.what, sizeof(k.what), "%.40s to vCPU %u%s", g->name, v->id,
 			 c->posted ? ", posted" : "");

@@ -39,22 +39,6 @@ static enum mem_kind read_in(const struct lat_mem *m, const struct mem_stall *s)
 	return m->has[EV_FILE_PAGE] ? MEM_SWAP : MEM_UNKNOWN;
 }
 
-/* Kinds of an entry that was present: what it lacked. */
-static enum mem_kind changed(const struct mem_stall *s)
-{
-	uint64_t old = s->spte.old, now = s->spte.now;
-
-	if (!spte_leaf(old, s->spte.level))
-		return MEM_COLLAPSE; /* a table gave way to a page */
-	if (s->dirtied && s->write)
-		return MEM_WRITEBACK;
-	if (SPTE_PFN(old) == SPTE_PFN(now) && spte_watched(old))
-		return MEM_ACCESS;
-	if (SPTE_PFN(old) != SPTE_PFN(now) || old & SPTE_WRITABLE || !(now & SPTE_WRITABLE))
-		return MEM_UNKNOWN;
-	return old & MMU_WRITABLE ? MEM_DIRTY : MEM_UNKNOWN;
-}
-
 /* Kinds of a page that had been mapped and was taken. */
 static enum mem_kind again(const struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
 			   bool fresh)
@@ -108,8 +92,21 @@ static enum mem_kind mapped(const struct lat *l, const struct lat_vcpu *v,
 {
 	bool clear = false, fresh = is_new(s, &clear);
 
-	if (spte_present(s->spte.old))
-		return changed(s);
+	if (spte_present(s->spte.old)) {
+		uint64_t old = s->spte.old;
+		uint64_t now = s->spte.now;
+
+		/* Kinds of an entry that was present: what it lacked. */
+		if (!spte_leaf(old, s->spte.level))
+			return MEM_COLLAPSE; /* a table gave way to a page */
+		if (s->dirtied && s->write)
+			return MEM_WRITEBACK;
+		if (SPTE_PFN(old) == SPTE_PFN(now) && spte_watched(old))
+			return MEM_ACCESS;
+		if (SPTE_PFN(old) != SPTE_PFN(now) || old & SPTE_WRITABLE || !(now & SPTE_WRITABLE))
+			return MEM_UNKNOWN;
+		return old & MMU_WRITABLE ? MEM_DIRTY : MEM_UNKNOWN;
+	}
 	if (s->block)
 		return read_in(l->mem, s);
 	if (s->dirtied && s->write)
@@ -449,30 +446,6 @@ static void go_on(struct mem_vcpu *m)
 	*s = whole;
 }
 
-static void page_fault(struct mem_vcpu *m, const struct lat_in *in)
-{
-	struct mem_stall *s = &m->now;
-
-	if (s->fault && s->has_addr)
-		return; /* of several the first one is what the exit was for */
-	s->fault = true;
-	s->has_addr = in->has & 1;
-	s->addr = in->f[0];
-	s->write = in->has & 2 && in->f[1] & ERROR_WRITE;
-	if (s->tdp && s->has_addr)
-		go_on(m);
-}
-
-static void fast_fault(struct mem_stall *s, const struct lat_in *in)
-{
-	bool writable = !(in->f[2] & SPTE_WRITABLE) && in->f[3] & SPTE_WRITABLE;
-
-	if ((in->has & 12) != 12 || in->f[2] == in->f[3])
-		return;
-	s->fast = true;
-	s->fast_write |= writable && !spte_watched(in->f[2]);
-}
-
 static bool covers(const struct mem_spte *e, const struct mem_stall *s)
 {
 	return s->tdp && s->has_addr && s->addr >> 12 >> 9 * (e->level - 1) ==
@@ -506,21 +479,6 @@ static bool was_taken(const struct lat *l, const struct tl_source *host, struct 
 	return other;
 }
 
-static void own_spte(const struct lat *l, const struct tl_source *host, struct mem_stall *s,
-		     const struct mem_spte *e, int64_t vm)
-{
-	s->any_spte = true;
-	if (!covers(e, s))
-		return;
-	if (spte_leaf(e->now, e->level)) {
-		s->mapped = true;
-		s->spte = *e;
-		s->was_taken = was_taken(l, host, s, vm);
-	} else if (spte_leaf(e->old, e->level) && spte_present(e->now)) {
-		s->split = true;
-	}
-}
-
 /* A page stays mapped, but the next write to it is noticed: EPT's dirty bit, or W, was cleared. */
 static bool protects(const struct mem_spte *e)
 {
@@ -540,8 +498,19 @@ static void spte(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		return;
 	if (vm >= 0)
 		l->mem->tdp[vm] = true;
-	if (stalls(v))
-		own_spte(l, in->i->src, &v->stall->now, &e, vm);
+	if (stalls(v)) {
+		v->stall->now.any_spte = true;
+		if (covers(&e, &v->stall->now)) {
+			if (spte_leaf(e.now, e.level)) {
+				v->stall->now.mapped = true;
+				v->stall->now.spte = e;
+				v->stall->now.was_taken =
+					was_taken(l, in->i->src, &v->stall->now, vm);
+			} else if (spte_leaf(e.old, e.level) && spte_present(e.now)) {
+				v->stall->now.split = true;
+			}
+		}
+	}
 	if (e.level > MEM_LEVELS)
 		return;
 	if (vm >= 0 && protects(&e))
@@ -554,19 +523,6 @@ static void spte(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		mem_taken_add(&l->mem->taken, place(l, in->i->src, vm), e.level, e.gfn,
 			      SPTE_PFN(e.old), in->i->tid,
 			      stalls(v) && !v->stall->now.unmapped && covers(&e, &v->stall->now));
-}
-
-static void allocated(struct mem_stall *s, const struct lat_in *in)
-{
-	unsigned int i = s->nalloc % MEM_ALLOCS;
-
-	if ((in->has & 7) != 7 || !(in->f[2] & GFP_MOVABLE))
-		return;
-	s->alloc[i].pfn = in->f[0];
-	s->alloc[i].order = in->f[1];
-	/* Memory for a huge page is cleared by the code that asks for it. */
-	s->alloc[i].clear = in->f[2] & GFP_ZERO || in->f[1];
-	s->nalloc++;
 }
 
 static uint64_t fetcher(const struct lat_in *in)
@@ -587,10 +543,38 @@ static void own(struct lat *l, struct mem_vcpu *m, const struct lat_in *in)
 	struct mem_stall *s = &m->now;
 
 	switch (in->kind) {
-	case EV_PAGE_FAULT: page_fault(m, in); break;
-	case EV_FAST_FAULT: fast_fault(s, in); break;
+	case EV_PAGE_FAULT:
+		if (s->fault && s->has_addr)
+			return; /* of several the first one is what the exit was for */
+		s->fault = true;
+		s->has_addr = in->has & 1;
+		s->addr = in->f[0];
+		s->write = in->has & 2 && in->f[1] & ERROR_WRITE;
+		if (s->tdp && s->has_addr)
+			go_on(m);
+		break;
+	case EV_FAST_FAULT: {
+		bool writable = !(in->f[2] & SPTE_WRITABLE) && in->f[3] & SPTE_WRITABLE;
+
+		if ((in->has & 12) != 12 || in->f[2] == in->f[3])
+			return;
+		s->fast = true;
+		s->fast_write |= writable && !spte_watched(in->f[2]);
+		break;
+	}
 	case EV_UNMAP: s->unmapped = true; break;
-	case EV_PAGE_ALLOC: allocated(s, in); break;
+	case EV_PAGE_ALLOC: {
+		unsigned int i = s->nalloc % MEM_ALLOCS;
+
+		if ((in->has & 7) != 7 || !(in->f[2] & GFP_MOVABLE))
+			return;
+		s->alloc[i].pfn = in->f[0];
+		s->alloc[i].order = in->f[1];
+		/* Memory for a huge page is cleared by the code that asks for it. */
+		s->alloc[i].clear = in->f[2] & GFP_ZERO || in->f[1];
+		s->nalloc++;
+		break;
+	}
 	case EV_BIO: s->block |= is_read(l, in); break;
 	case EV_FILE_PAGE: s->file = true; break;
 	case EV_FILE_DIRTY: s->dirtied = true; break;
@@ -629,17 +613,6 @@ static void fetches(struct lat *l, const struct lat_in *in)
 		break;
 	default: break;
 	}
-}
-
-/* A thread that fetches from a userfaultfd is woken by the one that fills the page in. */
-static void filled(struct lat *l, const struct lat_in *in)
-{
-	uint64_t key = (uint64_t)in->i->src->index << 32 | (uint32_t)in->f[0], met;
-
-	if (!u64map_get(&l->mem->fetcher, key, &met) || !(met & FETCH_USERFAULT) ||
-	    lat_in_interrupt(in))
-		return;
-	xu64map_put(&l->mem->filler, key, (uint32_t)in->i->tid);
 }
 
 static void fetched_for(struct mem_stall *s, uint64_t met)
@@ -701,8 +674,19 @@ void lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		woken = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[0]);
 		if (woken)
 			lat_vcpu_woken_by(woken, in);
-		if (l->mem->fetches)
-			filled(l, in);
+		if (l->mem->fetches) {
+			uint64_t key = (uint64_t)in->i->src->index << 32 | (uint32_t)in->f[0];
+			uint64_t met;
+
+			/*
+			 * A thread that fetches from a userfaultfd is woken by the one that fills
+			 * the page in.
+			 */
+			if (!u64map_get(&l->mem->fetcher, key, &met) || !(met & FETCH_USERFAULT) ||
+			    lat_in_interrupt(in))
+				return;
+			xu64map_put(&l->mem->filler, key, (uint32_t)in->i->tid);
+		}
 		return;
 	}
 	if (in->kind == EV_SWAP_OUT)

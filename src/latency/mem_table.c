@@ -275,25 +275,6 @@ void mem_add(struct lat *l, enum lat_table_id id, struct lat_group *g, const str
 	lat_stage_add(g, ST_TOTAL, c->time);
 }
 
-static void by_vcpu(struct lat *l, const struct lat_case *c, enum mem_kind kind)
-{
-	uint32_t at;
-	struct lat_group *g =
-		lat_group_get(l, LAT_T_MEM_VCPU, c->vm, (uint64_t)c->vcpu, &at);
-
-	if (!g->name[0])
-		snprintf(g->name, sizeof(g->name), "%" PRId64, c->vcpu);
-	mem_add(l, LAT_T_MEM_VCPU, g, c, kind);
-}
-
-static void by_task(struct lat *l, const struct lat_vcpu *v, const struct lat_case *c,
-		    enum mem_kind kind)
-{
-	struct lat_case k = *c;
-
-	mem_add(l, LAT_T_MEM_TASK, lat_hit_group(l, LAT_T_MEM_TASK, v, c->begin, &k), c, kind);
-}
-
 static void by_gpa(struct lat *l, const struct mem_stall *s, const struct lat_case *c,
 		   enum mem_kind kind)
 {
@@ -329,22 +310,6 @@ static bool culprit(const struct mem_stall *s, int32_t *tid)
 	}
 	*tid = s->waker;
 	return s->slept && s->waker > 0;
-}
-
-static void by_thread(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
-		      const struct lat_case *c, enum mem_kind kind)
-{
-	struct lat_group *g;
-	uint32_t at;
-	int32_t tid;
-
-	if (!culprit(s, &tid))
-		return;
-	g = lat_group_get(l, LAT_T_MEM_THREAD, -1, (uint64_t)v->host->index << 32 | (uint32_t)tid,
-			  &at);
-	if (!g->name[0])
-		snprintf(g->name, sizeof(g->name), "%.15s-%d", tl_comm(v->host, tid), tid);
-	mem_add(l, LAT_T_MEM_THREAD, g, c, kind);
 }
 
 /* 1, 2 or 5 times a power of ten, so that there are 10 to 25 of them. */
@@ -385,14 +350,37 @@ static void others(struct lat *l, const struct lat_vcpu *v, const struct mem_sta
 {
 	uint32_t by = l->o.mem_by;
 
-	if (by >> MEM_BY_vcpu & 1)
-		by_vcpu(l, c, kind);
-	if (by >> MEM_BY_task & 1)
-		by_task(l, v, c, kind);
+	if (by >> MEM_BY_vcpu & 1) {
+		uint32_t at;
+		struct lat_group *g =
+			lat_group_get(l, LAT_T_MEM_VCPU, c->vm, (uint64_t)c->vcpu, &at);
+
+		if (!g->name[0])
+			snprintf(g->name, sizeof(g->name), "%" PRId64, c->vcpu);
+		mem_add(l, LAT_T_MEM_VCPU, g, c, kind);
+	}
+	if (by >> MEM_BY_task & 1) {
+		struct lat_case k = *c;
+
+		mem_add(l, LAT_T_MEM_TASK, lat_hit_group(l, LAT_T_MEM_TASK, v, c->begin, &k), c,
+			kind);
+	}
 	if (by >> MEM_BY_gpa & 1)
 		by_gpa(l, s, c, kind);
-	if (by >> MEM_BY_thread & 1)
-		by_thread(l, v, s, c, kind);
+	if (by >> MEM_BY_thread & 1) {
+		struct lat_group *g;
+		uint32_t at;
+		int32_t tid;
+
+		if (culprit(s, &tid)) {
+			g = lat_group_get(l, LAT_T_MEM_THREAD, -1,
+					  (uint64_t)v->host->index << 32 | (uint32_t)tid, &at);
+			if (!g->name[0])
+				snprintf(g->name, sizeof(g->name), "%.15s-%d",
+					 tl_comm(v->host, tid), tid);
+			mem_add(l, LAT_T_MEM_THREAD, g, c, kind);
+		}
+	}
 	if (by >> MEM_BY_time & 1)
 		by_time(l, c, kind);
 	if (by >> MEM_BY_move & 1) {

@@ -234,19 +234,6 @@ static void started(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	net_id_seen(l, k, in);
 }
 
-/* The device was busy: the same packet comes again. */
-static void send_ended(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
-{
-	struct net_vcpu *c = vcpu_of(l, v);
-	struct net_skb *k = skb_known(l, in);
-
-	c->sends.queue = 0;
-	if (in->f[1] != NETDEV_TX_BUSY || !k || k->state != SKB_SENT)
-		return;
-	k->state = SKB_QUEUED;
-	net_unsent(l, &k->ref);
-}
-
 /* A vCPU writes to a device while its guest sends: for all that it sent since the last time. */
 void lat_net_doorbell(struct lat *l, struct lat_vcpu *v)
 {
@@ -453,19 +440,6 @@ static void tap_taken(struct lat *l, struct net_skb *k, const struct lat_in *in,
 		net_identified(l, &ref);
 }
 
-/* What was received is done with: by its reader, or by the kernel that was busy with it. */
-static void received_freed(struct lat *l, struct net_skb *k, const struct lat_in *in)
-{
-	struct net_busy *b = net_busy_at(l, in);
-
-	if (b->ref.queue == k->ref.queue && b->ref.n == k->ref.n)
-		b->ref.queue = 0;
-	if (in->kind == EV_SKB_FREE && net_is_reader(k, in))
-		net_ended(l, k, in, NET_READ);
-	else
-		net_ended(l, k, k->context == net_context(in) ? in : NULL, NET_IN_STACK);
-}
-
 static void freed(struct lat *l, const struct lat_in *in)
 {
 	bool guest = in->i->src->guest, sent, drop = in->kind == EV_SKB_DROP;
@@ -475,7 +449,18 @@ static void freed(struct lat *l, const struct lat_in *in)
 		return;
 	sent = k->state == SKB_SENT;
 	if (k->state == SKB_IN) {
-		received_freed(l, k, in);
+		struct net_busy *b = net_busy_at(l, in);
+
+		/*
+		 * What was received is done with: by its reader, or by the kernel that was busy
+		 * with it.
+		 */
+		if (b->ref.queue == k->ref.queue && b->ref.n == k->ref.n)
+			b->ref.queue = 0;
+		if (in->kind == EV_SKB_FREE && net_is_reader(k, in))
+			net_ended(l, k, in, NET_READ);
+		else
+			net_ended(l, k, k->context == net_context(in) ? in : NULL, NET_IN_STACK);
 	} else if (drop) {
 		net_dropped(l, k->dev, guest);
 		if (sent && guest)
@@ -590,7 +575,18 @@ void lat_net_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		}
 		return;
 	case EV_NAPI_POLL: polled(l, v, in); return;
-	case EV_NET_XMIT: send_ended(l, v, in); return;
+	case EV_NET_XMIT: {
+		struct net_skb *k = skb_known(l, in);
+
+		/* The device was busy: the same packet comes again. */
+		c = vcpu_of(l, v);
+		c->sends.queue = 0;
+		if (in->f[1] != NETDEV_TX_BUSY || !k || k->state != SKB_SENT)
+			return;
+		k->state = SKB_QUEUED;
+		net_unsent(l, &k->ref);
+		return;
+	}
 	case EV_SWITCH: net_task_switch(l, in); return;
 	default: common(l, v, in); return;
 	}

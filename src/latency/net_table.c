@@ -186,21 +186,6 @@ static void name_queue(char *buf, size_t size, const struct lat_net *m, const st
 		snprintf(buf, size, "%s", m->dev[q->dev].name);
 }
 
-static void describe(const struct lat *l, bool out, const struct net_half *s,
-		     const struct net_half *g, const char *way, struct lat_case *k)
-{
-	const struct tl_source *src = out ? tl_source(l->t, 0) : l->guest[k->vm].src;
-	size_t n = (size_t)snprintf(k->what, sizeof(k->what), "%.32s, %u bytes", way, s->len);
-	char flow[LAT_WHAT / 2 + 16];
-
-	if (g->end == NET_READ)
-		n += (size_t)snprintf(k->what + n, sizeof(k->what) - n, ", by %.15s-%d",
-				      tl_comm(src, g->tid), g->tid);
-	net_flow_name(l->net, s->ident.flow, flow, sizeof(flow));
-	if (*flow)
-		snprintf(k->what + n, sizeof(k->what) - n, ", %s", flow);
-}
-
 void net_measured(struct lat *l, const struct net_queue *from, const struct net_queue *to,
 		  const struct net_half *s, const struct net_half *g)
 {
@@ -225,7 +210,17 @@ void net_measured(struct lat *l, const struct net_queue *from, const struct net_
 	}
 	stages(l, from->out, s, g, &k);
 	snprintf(way, sizeof(way), "%s", group->name);
-	if (lat_case_told(l, id, k.time))
-		describe(l, from->out, s, g, way, &k);
+	if (lat_case_told(l, id, k.time)) {
+		const struct tl_source *src = from->out ? tl_source(l->t, 0) : l->guest[k.vm].src;
+		size_t n = (size_t)snprintf(k.what, sizeof(k.what), "%.32s, %u bytes", way, s->len);
+		char flow[LAT_WHAT / 2 + 16];
+
+		if (g->end == NET_READ)
+			n += (size_t)snprintf(k.what + n, sizeof(k.what) - n, ", by %.15s-%d",
+					      tl_comm(src, g->tid), g->tid);
+		net_flow_name(l->net, s->ident.flow, flow, sizeof(flow));
+		if (*flow)
+			snprintf(k.what + n, sizeof(k.what) - n, ", %s", flow);
+	}
 	lat_case_add(l, id, group, &k);
 }

@@ -86,20 +86,6 @@ static void add_case(struct lat *l, enum lat_table_id id, uint64_t key, const ch
 	lat_case_add(l, id, g, k);
 }
 
-static void task_runs(struct lat *l, struct lat_task *w, const struct lat_in *in)
-{
-	struct lat_case k = { .vm = in->i->vm, .vcpu = w->vcpu, .begin = w->since, .end = in->t };
-	char name[LAT_NAME];
-
-	if (!w->since)
-		return;
-	w->since = 0;
-	lat_stage(&k, w->ready ? 1 : 2, lat_span(l, k.end - k.begin));
-	snprintf(name, sizeof(name), "%.40s-%u", tl_comm(in->i->src, (int32_t)in->f[2]),
-		 (unsigned int)in->f[2]);
-	add_case(l, LAT_T_TASK, in->f[2], name, &k);
-}
-
 static void task_event(struct lat *l, const struct lat_in *in)
 {
 	struct lat_task *w = task_of(l, in->f[0]);
@@ -117,8 +103,20 @@ static void task_event(struct lat *l, const struct lat_in *in)
 		w->vcpu = (uint32_t)in->i->vcpu;
 	}
 	w = task_of(l, in->f[2]);
-	if (w)
-		task_runs(l, w, in);
+	if (w) {
+		struct lat_case k = {
+			.vm = in->i->vm, .vcpu = w->vcpu, .begin = w->since, .end = in->t
+		};
+		char name[LAT_NAME];
+
+		if (!w->since)
+			return;
+		w->since = 0;
+		lat_stage(&k, w->ready ? 1 : 2, lat_span(l, k.end - k.begin));
+		snprintf(name, sizeof(name), "%.40s-%u", tl_comm(in->i->src, (int32_t)in->f[2]),
+			 (unsigned int)in->f[2]);
+		add_case(l, LAT_T_TASK, in->f[2], name, &k);
+	}
 }
 
 /* ---- handlers ---- */

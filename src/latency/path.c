@@ -215,39 +215,23 @@ static bool copies(const struct lat_path *p, uint64_t call)
 	return false;
 }
 
-static void called(const struct lat_path *p, struct thread *th, const struct lat_in *in)
-{
-	uint64_t futex = p->arm64 ? 98 : 202, command = in->f[1] & FUTEX_CMD;
-
-	th->faulted = th->asked = th->bio = th->page = false;
-	if (in->f[0] == futex && in->has & 2 &&
-	    (command == FUTEX_WAIT || command == FUTEX_LOCK_PI))
-		th->doing = LOCK;
-	else
-		th->doing = copies(p, in->f[0]) ? COPY : CALL;
-}
-
-/* If there is no room, two become one: none is left out, but their time is less exact. */
-static void keep_fault(struct thread *th, uint64_t t)
-{
-	struct burst *b = th->past->fault;
-
-	if (th->nfault == FAULTS) {
-		for (unsigned int i = 0; i < FAULTS / 2; i++)
-			b[i] = (struct burst){ b[2 * i + 1].t, b[2 * i].n + b[2 * i + 1].n };
-		th->nfault = FAULTS / 2;
-	}
-	b[th->nfault++] = (struct burst){ t, 1 };
-}
-
 static void faults(struct thread *th, const struct lat_in *in)
 {
+	struct burst *b;
+
 	if (in->kind == EV_USER_FAULT)
 		th->doing = PROGRAM;
 	th->asked |= th->bio && (!th->faulted || th->page);
 	th->faulted = true;
 	th->bio = th->page = false;
-	keep_fault(th, in->t);
+	/* If there is no room, two become one: none is left out, but their time is less exact. */
+	b = th->past->fault;
+	if (th->nfault == FAULTS) {
+		for (unsigned int i = 0; i < FAULTS / 2; i++)
+			b[i] = (struct burst){ b[2 * i + 1].t, b[2 * i].n + b[2 * i + 1].n };
+		th->nfault = FAULTS / 2;
+	}
+	b[th->nfault++] = (struct burst){ in->t, 1 };
 }
 
 /* Any event of the first host. */
@@ -270,7 +254,18 @@ void lat_path_event(struct lat *l, const struct lat_in *in)
 		return;
 	seen(th, in->t);
 	switch (in->kind) {
-	case EV_SYSCALL: called(p, th, in); break;
+	case EV_SYSCALL: {
+		uint64_t futex = p->arm64 ? 98 : 202;
+		uint64_t command = in->f[1] & FUTEX_CMD;
+
+		th->faulted = th->asked = th->bio = th->page = false;
+		if (in->f[0] == futex && in->has & 2 &&
+		    (command == FUTEX_WAIT || command == FUTEX_LOCK_PI))
+			th->doing = LOCK;
+		else
+			th->doing = copies(p, in->f[0]) ? COPY : CALL;
+		break;
+	}
 	case EV_USER_FAULT:
 	case EV_KERNEL_FAULT: faults(th, in); break;
 	case EV_BIO: th->bio = true; break;

@@ -82,21 +82,6 @@ static void heap_down(struct lat_case *c, size_t n, size_t i)
 	}
 }
 
-static void worst_add(struct lat *l, struct lat_table *t, const struct lat_case *c)
-{
-	if (c->time < l->o.than_ns || !l->o.worst)
-		return;
-	if (t->nworst < l->o.worst) {
-		t->worst[t->nworst++] = *c;
-		if (t->nworst == l->o.worst)
-			for (size_t i = t->nworst / 2 + 1; i--;)
-				heap_down(t->worst, t->nworst, i);
-	} else if (c->time > t->worst[0].time) {
-		t->worst[0] = *c;
-		heap_down(t->worst, t->nworst, 0);
-	}
-}
-
 bool lat_case_told(const struct lat *l, enum lat_table_id id, uint64_t time)
 {
 	const struct lat_table *t = &l->table[id];
@@ -139,6 +124,8 @@ void lat_table_untold(struct lat *l, enum lat_table_id id)
 
 void lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, struct lat_case *c)
 {
+	struct lat_table *t;
+
 	if (l->o.cases_only) {
 		l->o.each(l->o.ctx, id, c);
 		return;
@@ -152,7 +139,18 @@ void lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, stru
 		g->begin = c->begin;
 		g->end = c->end;
 	}
-	worst_add(l, &l->table[id], c);
+	t = &l->table[id];
+	if (c->time >= l->o.than_ns && l->o.worst) {
+		if (t->nworst < l->o.worst) {
+			t->worst[t->nworst++] = *c;
+			if (t->nworst == l->o.worst)
+				for (size_t i = t->nworst / 2 + 1; i--;)
+					heap_down(t->worst, t->nworst, i);
+		} else if (c->time > t->worst[0].time) {
+			t->worst[0] = *c;
+			heap_down(t->worst, t->nworst, 0);
+		}
+	}
 	if (!l->o.each)
 		return;
 	case_untold(l, id, c);

@@ -161,16 +161,6 @@ struct lat_vcpu *lat_vcpu_of_tid(struct lat *l, const struct tl_source *s, int32
 	return th ? lat_vcpu_get(l, link ? link->vm[th->vm] : th->vm, th->vcpu) : NULL;
 }
 
-/* The CPU of a switch; NULL: an impossible number. */
-static struct lat_cpu *cpu_get(struct lat *l, uint32_t cpu)
-{
-	if (cpu >= CPUS_MAX)
-		return NULL;
-	for (; l->ncpu <= cpu; l->ncpu++)
-		xarray_grow(&l->cpu, l->ncpu, &l->cpu_cap, sizeof(*l->cpu));
-	return cpu_now(l, cpu);
-}
-
 /* Another thread takes a CPU that robbed vCPUs wait for. */
 static void change_thief(struct lat *l, struct lat_cpu *c, int32_t next, uint64_t t)
 {
@@ -189,7 +179,16 @@ void lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 {
 	struct lat_vcpu *prev = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[0]);
 	struct lat_vcpu *next = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[2]);
-	struct lat_cpu *c = cpu_get(l, in->i->cpu);
+	struct lat_cpu *c;
+
+	/* The CPU of a switch; NULL: an impossible number. */
+	if (in->i->cpu >= CPUS_MAX) {
+		c = NULL;
+	} else {
+		for (; l->ncpu <= in->i->cpu; l->ncpu++)
+			xarray_grow(&l->cpu, l->ncpu, &l->cpu_cap, sizeof(*l->cpu));
+		c = cpu_now(l, in->i->cpu);
+	}
 
 	if (!c)
 		return;

@@ -74,21 +74,6 @@ COMPARE_BY(by_begin, struct blame_spike *, ->begin);
 
 /* ---- text ---- */
 
-/* What else was late then, and counts as the same. */
-static void put_also(struct sbuf *b, const struct blame_spike *s)
-{
-	const char *sep = " (also: ";
-
-	for (unsigned int w = 0; w < BLAME_WHATS; w++) {
-		if (!s->also[w])
-			continue;
-		sbuf_addf(b, "%s%" PRIu32 " %s", sep, s->also[w], blame_whats[w].name);
-		sep = ", ";
-	}
-	if (sep[0] == ',')
-		sbuf_add(b, ")");
-}
-
 static void put_parts(struct sbuf *b, const struct blame_view *v, const struct blame_spike *s)
 {
 	const int width = khz(v) ? 12 : 20;
@@ -141,6 +126,7 @@ static void put_spike(struct sbuf *b, const struct blame_view *v, size_t nth,
 	const int of = without_vcpu(s);
 	size_t from = b->len;
 	char text[32];
+	const char *sep;
 
 	sbuf_addf(b, "%zu. %s ", nth, amount(v, text, sizeof(text), length(s)));
 	if (strncmp(s->of, what, strlen(what)))
@@ -149,7 +135,16 @@ static void put_spike(struct sbuf *b, const struct blame_view *v, size_t nth,
 		sbuf_addf(b, " %.*s", of, s->of);
 	sbuf_addf(b, ", %s vCPU %lld, at ", vm_label(v, s), (long long)s->vcpu);
 	put_when(b, v, s);
-	put_also(b, s);
+	/* What else was late then, and counts as the same. */
+	sep = " (also: ";
+	for (unsigned int w = 0; w < BLAME_WHATS; w++) {
+		if (!s->also[w])
+			continue;
+		sbuf_addf(b, "%s%" PRIu32 " %s", sep, s->also[w], blame_whats[w].name);
+		sep = ", ";
+	}
+	if (sep[0] == ',')
+		sbuf_add(b, ")");
 	sbuf_addc(b, '\n');
 	text_wrap(b, from, "   ", v->width);
 	from = b->len;

@@ -37,20 +37,6 @@ static void text_function(void *arg, const char *p, size_t n)
 	sbuf_addc(arg, '\n');
 }
 
-static void text_row(const struct doc *d, const struct by_stack_row *r, uint64_t n)
-{
-	uint64_t pct = share(d, n);
-	size_t at = d->out->len;
-
-	sbuf_addf(d->out, "%s%s%s", r->event, *r->reason ? " " : "", r->reason);
-	sbuf_addf(d->out, "%*s %10llu %5llu.%02llu%%\n",
-		  (int)(NAME_WIDTH - MIN(d->out->len - at, (size_t)NAME_WIDTH)), "",
-		  (unsigned long long)n, (unsigned long long)(pct / 100),
-		  (unsigned long long)(pct % 100));
-	each_function(r->stack, text_function, d->out);
-	sbuf_addc(d->out, '\n');
-}
-
 /* ---- for programs ---- */
 
 static void json_function(void *arg, const char *p, size_t n)
@@ -116,8 +102,16 @@ int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, co
 		  (unsigned long long)d.b->stacks, NAME_WIDTH, "Event", "Samples", "Samples%");
 	for (size_t i = 0; i < d.rows && !ret; i++) {
 		const struct by_stack_row r = by_stack_row(b->rows.row[i].text);
+		uint64_t pct = share(&d, b->rows.row[i].n);
+		size_t at = d.out->len;
 
-		text_row(&d, &r, b->rows.row[i].n);
+		sbuf_addf(d.out, "%s%s%s", r.event, *r.reason ? " " : "", r.reason);
+		sbuf_addf(d.out, "%*s %10llu %5llu.%02llu%%\n",
+			  (int)(NAME_WIDTH - MIN(d.out->len - at, (size_t)NAME_WIDTH)), "",
+			  (unsigned long long)b->rows.row[i].n, (unsigned long long)(pct / 100),
+			  (unsigned long long)(pct % 100));
+		each_function(r.stack, text_function, d.out);
+		sbuf_addc(d.out, '\n');
 		ret = sbuf_write(&out, f);
 	}
 	if (d.rows < d.b->rows.n)

@@ -121,19 +121,6 @@ bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uin
 	return false;
 }
 
-/* The first cycle at which that many ns have passed. */
-static bool ns_host(const struct out_clock *c, uint64_t ns, uint64_t *host)
-{
-	unsigned __int128 cycles = ((unsigned __int128)ns * c->khz + 999999) / 1000000;
-	const int64_t past = (int64_t)(ns - c->line.offset); /* modulo 2^64, as the kernel counts */
-
-	if (c->line.mult)
-		cycles = (((unsigned __int128)MAX(past, 0) << c->line.shift) + c->line.mult - 1) /
-			 c->line.mult;
-	*host = c->base + (uint64_t)cycles;
-	return cycles <= UINT64_MAX - c->base;
-}
-
 /* Of the cycles at which the clock can have shown v, the first at which it is shown. */
 static bool first_shown(const struct clock_pieces *p, uint64_t v, uint64_t *own)
 {
@@ -152,24 +139,24 @@ static bool first_shown(const struct clock_pieces *p, uint64_t v, uint64_t *own)
 	return true;
 }
 
-/* The last host that the VM had reached by then, in that host's clock. */
-static bool sampled_host(const struct out_clock *c, uint64_t v, uint64_t *host)
-{
-	uint64_t own;
-
-	for (size_t i = c->nlater; i-- > 0;)
-		if (first_shown(c->later[i].pieces, v, &own) && own >= c->later[i].link->arrival)
-			return migrate_to_line(c->later[i].link, own, host);
-	return first_shown(c->pieces, v, host);
-}
-
 bool out_clock_host(const struct out_clock *c, uint64_t v, uint64_t *host)
 {
 	uint64_t last;
 
 	switch (c->kind) {
 	case OUT_CLOCK_HOST_TSC: *host = v; return true;
-	case OUT_CLOCK_NS: return ns_host(c, v, host);
+	case OUT_CLOCK_NS: {
+		unsigned __int128 cycles = ((unsigned __int128)v * c->khz + 999999) / 1000000;
+		int64_t past = (int64_t)(v - c->line.offset);
+
+		/* The first cycle at which that many ns have passed. */
+		if (c->line.mult)
+			cycles = (((unsigned __int128)MAX(past, 0) << c->line.shift) +
+				  c->line.mult - 1) /
+				 c->line.mult;
+		*host = c->base + (uint64_t)cycles;
+		return cycles <= UINT64_MAX - c->base;
+	}
 	case OUT_CLOCK_GUEST_TSC:
 		return epoch_result_usable(epoch_guest_to_host(clock_vcpu(c, -1), v, host, &last));
 	case OUT_CLOCK_KVMCLOCK:
@@ -178,7 +165,16 @@ bool out_clock_host(const struct out_clock *c, uint64_t v, uint64_t *host)
 	case OUT_CLOCK_MONO_RAW:
 	case OUT_CLOCK_MONO:
 	case OUT_CLOCK_BOOT:
-	case OUT_CLOCK_REALTIME: return sampled_host(c, v, host);
+	case OUT_CLOCK_REALTIME: {
+		uint64_t own;
+
+		/* The last host that the VM had reached by then, in that host's clock. */
+		for (size_t i = c->nlater; i-- > 0;)
+			if (first_shown(c->later[i].pieces, v, &own) &&
+			    own >= c->later[i].link->arrival)
+				return migrate_to_line(c->later[i].link, own, host);
+		return first_shown(c->pieces, v, host);
+	}
 	}
 	return false;
 }

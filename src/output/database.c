@@ -177,22 +177,6 @@ static void db_put_vcpu(struct db *d, int64_t vm, int64_t vcpu)
 	sq_known(d->sq, vcpu >= 0, vcpu);
 }
 
-static void db_put_place(struct db *d, const struct tl_item *i)
-{
-	uint64_t v = 0;
-	bool known =
-		!i->unplaced && out_clock_value(&d->clock, i->host,
-						i->vm == (int64_t)d->clock.vm ? i->vcpu : -1, &v);
-
-	sq_null(d->sq); /* the id */
-	sq_known(d->sq, known, (int64_t)v);
-	sq_s64(d->sq, (int64_t)i->src->index);
-	sq_known(d->sq, i->cpu != TL_NO_CPU, i->cpu);
-	db_put_vcpu(d, i->vm, i->vcpu);
-	sq_s64(d->sq, i->tid);
-	sq_str(d->sq, tl_comm(i->src, i->tid));
-}
-
 /*
  * ---- events ----
  *
@@ -387,21 +371,6 @@ static int plan_of(struct db *d, const struct tl_item *i, const struct event_pla
 	return ret;
 }
 
-/* Arrays are texts of JSON. */
-static int put_numbers(struct db *d, const struct fmt_value *v)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	const char *sep = "[";
-
-	for (uint32_t k = 0; k < v->len; k++, sep = ",") {
-		sbuf_add(&b, sep);
-		sbuf_add_u64(&b, fmt_element(v, k));
-	}
-	sbuf_add(&b, v->len ? "]" : "[]");
-	sq_str(d->sq, b.s);
-	return b.error;
-}
-
 static int put_value(struct db *d, const struct fmt_field *field, const struct rec *rec)
 {
 	struct fmt_value v;
@@ -412,26 +381,22 @@ static int put_value(struct db *d, const struct fmt_field *field, const struct r
 	case FMT_UNSIGNED:
 	case FMT_POINTER: sq_s64(d->sq, (int64_t)v.num); break;
 	case FMT_STRING: sq_str_mem(d->sq, v.p, v.len); break;
-	case FMT_NUMBERS: return put_numbers(d, &v);
+	case FMT_NUMBERS: {
+		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+		const char *sep = "[";
+
+		/* Arrays are texts of JSON. */
+		for (uint32_t k = 0; k < v.len; k++, sep = ",") {
+			sbuf_add(&b, sep);
+			sbuf_add_u64(&b, fmt_element(&v, k));
+		}
+		sbuf_add(&b, v.len ? "]" : "[]");
+		sq_str(d->sq, b.s);
+		return b.error;
+	}
 	case FMT_ABSENT: sq_null(d->sq); break;
 	}
 	return 0;
-}
-
-/* Innermost first, separated by ;. */
-static int put_stack(struct db *d, const struct tl_item *i)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	struct fmt_value v;
-
-	fmt_stack(i->ev, i->rec, &v);
-	for (uint32_t k = 0; k < v.len && !b.error; k++) {
-		if (k)
-			sbuf_addc(&b, ';');
-		fmt_stack_name(i->ev, &v, k, &b);
-	}
-	sq_str(d->sq, b.s ?: "");
-	return b.error;
 }
 
 static int put_fields(struct db *d, const struct event_plan *p, const struct tl_item *i)
@@ -442,8 +407,20 @@ static int put_fields(struct db *d, const struct event_plan *p, const struct tl_
 	if (p->table->reason)
 		sq_str(d->sq, evinfo_reason(&d->infos, p->info, i, reason, sizeof(reason)) ? reason
 											   : NULL);
-	if (p->info->is_stack)
-		return put_stack(d, i);
+	if (p->info->is_stack) {
+		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+		struct fmt_value v;
+
+		/* Innermost first, separated by ;. */
+		fmt_stack(i->ev, i->rec, &v);
+		for (uint32_t k = 0; k < v.len && !b.error; k++) {
+			if (k)
+				sbuf_addc(&b, ';');
+			fmt_stack_name(i->ev, &v, k, &b);
+		}
+		sq_str(d->sq, b.s ?: "");
+		return b.error;
+	}
 	for (size_t k = 0; k < p->table->n && !ret; k++) {
 		if (p->field[k])
 			ret = put_value(d, p->field[k], i->rec);
@@ -453,73 +430,42 @@ static int put_fields(struct db *d, const struct event_plan *p, const struct tl_
 	return ret;
 }
 
-/* An event without a format, or of one type too many. */
-static int put_other(struct db *d, const struct event_plan *p, const struct tl_item *i)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-
-	if (i->ev)
-		tl_print(i, &b);
-	sq_str(d->sq, p ? p->info->name : NULL);
-	sq_s64(d->sq, i->rec->id);
-	sq_str(d->sq, b.s);
-	db_add_at(d, d->table[DB_OTHER], d->id);
-	return b.error ?: d->error;
-}
-
 static int db_put_event(struct db *d, const struct tl_item *i)
 {
 	const struct event_plan *p = NULL;
 	int ret = i->ev ? plan_of(d, i, &p) : 0;
+	uint64_t v;
+	bool known;
 
 	if (ret)
 		return ret;
 	d->id++;
-	db_put_place(d, i);
-	if (!p || !p->table)
-		return put_other(d, p, i);
+	v = 0;
+	known = !i->unplaced && out_clock_value(&d->clock, i->host,
+						i->vm == (int64_t)d->clock.vm ? i->vcpu : -1, &v);
+	sq_null(d->sq); /* the id */
+	sq_known(d->sq, known, (int64_t)v);
+	sq_s64(d->sq, (int64_t)i->src->index);
+	sq_known(d->sq, i->cpu != TL_NO_CPU, i->cpu);
+	db_put_vcpu(d, i->vm, i->vcpu);
+	sq_s64(d->sq, i->tid);
+	sq_str(d->sq, tl_comm(i->src, i->tid));
+	if (!p || !p->table) {
+		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+		/* An event without a format, or of one type too many. */
+		if (i->ev)
+			tl_print(i, &b);
+		sq_str(d->sq, p ? p->info->name : NULL);
+		sq_s64(d->sq, i->rec->id);
+		sq_str(d->sq, b.s);
+		db_add_at(d, d->table[DB_OTHER], d->id);
+		return b.error ?: d->error;
+	}
 	ret = put_fields(d, p, i);
 	if (!ret)
 		db_add_at(d, p->table->t, d->id);
 	return ret ?: d->error;
-}
-
-static void view_part(struct sbuf *b, const char *event, const char *table)
-{
-	sbuf_add(b, " SELECT " PLACES ", '");
-	for (; *event; event++) {
-		if (*event == '\'')
-			sbuf_addc(b, '\'');
-		sbuf_addc(b, *event);
-	}
-	sbuf_add(b, "' AS event FROM ");
-	sq_quote(b, table);
-}
-
-static int db_views(struct db *d)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	int ret;
-
-	sbuf_add(&b, "CREATE VIEW events AS");
-	for (size_t i = 0; i < d->ntype; i++) {
-		view_part(&b, d->type[i]->event, d->type[i]->name);
-		sbuf_add(&b, " UNION ALL");
-	}
-	sbuf_add(&b, " SELECT " PLACES ", event FROM other_events");
-	ret = b.error ?: sq_view(d->sq, b.s);
-	ret = ret ?: sq_view(d->sq, timeline_view);
-	return ret ?: sq_view(d->sq, chains_view);
-}
-
-static void type_free(struct event_table *t)
-{
-	for (size_t i = 0; i < t->n; i++)
-		free(t->column[i].name);
-	free(t->column);
-	free(t->event);
-	free(t->name);
-	free(t);
 }
 
 /* ---- what was concluded from events: windows, chains, spikes, exits ---- */
@@ -761,18 +707,6 @@ static void put_vm(struct db *d, size_t i)
 	put_epochs(d, i);
 }
 
-static void put_alignment(struct db *d, const struct win_vcpu *v)
-{
-	db_put_vcpu(d, (int64_t)v->vm, v->vcpu);
-	sq_s64(d->sq, (int64_t)v->s.checked);
-	sq_s64(d->sq, (int64_t)v->s.inside);
-	sq_s64(d->sq, (int64_t)v->s.outside);
-	sq_s64(d->sq, (int64_t)v->s.unchecked);
-	sq_known(d->sq, v->s.has_early, v->s.early);
-	sq_known(d->sq, v->s.has_late, v->s.late);
-	db_add(d, DB_ALIGNMENT);
-}
-
 static void put_info(struct db *d, const char *name, const char *text, uint64_t v)
 {
 	sq_str(d->sq, name);
@@ -807,8 +741,18 @@ int db_walked(struct db *d, const struct windows *w)
 	for (size_t i = 0; i < m->nvm; i++)
 		if (m->vm[i].of == i && !m->vm[i].empty)
 			put_vm(d, i);
-	for (size_t i = 0; w && i < win_count(w); i++)
-		put_alignment(d, win_vcpu(w, i));
+	for (size_t i = 0; w && i < win_count(w); i++) {
+		const struct win_vcpu *v = win_vcpu(w, i);
+
+		db_put_vcpu(d, (int64_t)v->vm, v->vcpu);
+		sq_s64(d->sq, (int64_t)v->s.checked);
+		sq_s64(d->sq, (int64_t)v->s.inside);
+		sq_s64(d->sq, (int64_t)v->s.outside);
+		sq_s64(d->sq, (int64_t)v->s.unchecked);
+		sq_known(d->sq, v->s.has_early, v->s.early);
+		sq_known(d->sq, v->s.has_late, v->s.late);
+		db_add(d, DB_ALIGNMENT);
+	}
 	return d->error ?: db_chain_types(d);
 }
 
@@ -859,7 +803,28 @@ int db_finish(struct db *d)
 		ret = db_note(d,
 			      "there are more types of events than tables can be made for: the "
 			      "rest is in other_events");
-	ret = ret ?: db_views(d);
+	if (!ret) {
+		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+		sbuf_add(&b, "CREATE VIEW events AS");
+		for (size_t i = 0; i < d->ntype; i++) {
+			const char *event = d->type[i]->event;
+
+			sbuf_add(&b, " SELECT " PLACES ", '");
+			for (; *event; event++) {
+				if (*event == '\'')
+					sbuf_addc(&b, '\'');
+				sbuf_addc(&b, *event);
+			}
+			sbuf_add(&b, "' AS event FROM ");
+			sq_quote(&b, d->type[i]->name);
+			sbuf_add(&b, " UNION ALL");
+		}
+		sbuf_add(&b, " SELECT " PLACES ", event FROM other_events");
+		ret = b.error ?: sq_view(d->sq, b.s);
+		ret = ret ?: sq_view(d->sq, timeline_view);
+		ret = ret ?: sq_view(d->sq, chains_view);
+	}
 	return ret ?: sq_finish(d->sq);
 }
 
@@ -880,8 +845,16 @@ void db_free(struct db *d)
 		return;
 	free(d->cpu);
 	u64map_free(&d->by_cpu);
-	for (size_t i = 0; i < d->ntype; i++)
-		type_free(d->type[i]);
+	for (size_t i = 0; i < d->ntype; i++) {
+		struct event_table *t = d->type[i];
+
+		for (size_t k = 0; k < t->n; k++)
+			free(t->column[k].name);
+		free(t->column);
+		free(t->event);
+		free(t->name);
+		free(t);
+	}
 	free(d->type);
 	for (size_t i = 0; i < d->by_type.n; i++)
 		free(d->plan[i].field);

@@ -47,22 +47,6 @@ static void value_text(const struct diff_doc *doc, const struct diff_row *r, int
 		snprintf(buf, n, v < 1e8 ? "%.2fus" : "%.0fus", v / 1000);
 }
 
-static void change_text(const struct diff_row *r, char *buf, size_t n)
-{
-	bool rate = r->measure == DIFF_RATE || r->measure == DIFF_PER_GUEST;
-	double least = r->measure >= DIFF_SHARE ? 0.5e-4 : 0; /* less reads as 0 */
-	double a = r->value[0] < least ? 0 : r->value[0], b = r->value[1];
-
-	if (!(a > 0))
-		snprintf(buf, n, !(b > 0) ? "-" : rate ? "new" : "from 0");
-	else if (!(b > 0) && rate)
-		snprintf(buf, n, "gone");
-	else if (b >= CHANGE_X * a)
-		snprintf(buf, n, "x%.3g", b / a);
-	else
-		snprintf(buf, n, "%+.1f%%", (b / a - 1) * 100);
-}
-
 static void text_side(const struct diff_doc *doc, int i, struct sbuf *b)
 {
 	const struct diff_side *s = &doc->d->side[i];
@@ -146,6 +130,8 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	const struct diff_doc *doc = ctx;
 	const struct diff_row *r = o->head ? &none : &doc->d->row[i];
 	char text[32];
+	bool rate;
+	double least, a, b;
 
 	if (!in_form(doc, o, r))
 		return;
@@ -161,7 +147,18 @@ static void cells(struct row *o, const void *ctx, size_t i)
 		cell_text(o, 0, side_names[s], "%s", text);
 		row_value(o, side_names[s], r, s);
 	}
-	change_text(r, text, sizeof(text));
+	rate = r->measure == DIFF_RATE || r->measure == DIFF_PER_GUEST;
+	least = r->measure >= DIFF_SHARE ? 0.5e-4 : 0;
+	a = r->value[0] < least ? 0 : r->value[0];
+	b = r->value[1];
+	if (!(a > 0))
+		snprintf(text, sizeof(text), !(b > 0) ? "-" : rate ? "new" : "from 0");
+	else if (!(b > 0) && rate)
+		snprintf(text, sizeof(text), "gone");
+	else if (b >= CHANGE_X * a)
+		snprintf(text, sizeof(text), "x%.3g", b / a);
+	else
+		snprintf(text, sizeof(text), "%+.1f%%", (b / a - 1) * 100);
 	cell_text(o, 0, "change", "%s", text);
 	snprintf(text, sizeof(text), "%.2f%%", r->effect * 100);
 	cell_text(o, 0, "effect", "%s", r->lead ? text : "");

@@ -18,22 +18,6 @@ const char *const exits_format_names[] = {
 
 /* ---- parts ---- */
 
-/* "HLT", "EPT_VIOLATION FAILED_VMENTRY", "0x4e": name and flags of a reason. Returns buf. */
-static char *exits_reason_text(const struct exit_names *n, enum exit_isa isa, uint32_t reason,
-			       char *buf, size_t size)
-{
-	uint32_t flags = exit_reason_flags(isa, reason);
-	size_t len;
-
-	exit_reason_text(n, isa, reason, buf, size);
-	len = strlen(buf);
-	if (flags && len + 1 < size) {
-		buf[len] = ' ';
-		exit_flags_text(flags, buf + len + 1, size - len - 1);
-	}
-	return buf;
-}
-
 static uint64_t average_ns(const struct exits_row *r)
 {
 	return r->timed ? (r->total + r->timed / 2) / r->timed : 0;
@@ -48,9 +32,22 @@ static const struct exits_vm *vm_of(const struct exits_page *p, const struct exi
 
 static const char *reason_of(const struct exits_page *p, const struct exits_row *r, char *buf)
 {
+	uint32_t flags;
+	size_t len;
+
 	if (r->reason == EXITS_WAKE || r->reason == EXITS_HALT)
 		return r->reason == EXITS_WAKE ? "(wake-up to entry)" : "(halt to wake-up)";
-	return exits_reason_text(p->names, p->isa, r->reason, buf, REASON_MAX);
+	/*
+	 * "HLT", "EPT_VIOLATION FAILED_VMENTRY", "0x4e": name and flags of a reason.
+	 */
+	flags = exit_reason_flags(p->isa, r->reason);
+	exit_reason_text(p->names, p->isa, r->reason, buf, REASON_MAX);
+	len = strlen(buf);
+	if (flags && len + 1 < REASON_MAX) {
+		buf[len] = ' ';
+		exit_flags_text(flags, buf + len + 1, REASON_MAX - len - 1);
+	}
+	return buf;
 }
 
 /* ---- cells ---- */
@@ -58,16 +55,6 @@ static const char *reason_of(const struct exits_page *p, const struct exits_row 
 #define SPREAD_FROM 10u /* the first bucket with its own column: up to 1 us */
 #define SPREAD_STEP 2u	/* buckets of a column */
 #define SPREAD_COLS 14u
-
-/* The share of all as a sign: less than 1 in 1000, in 100, in 10, in 3, more. */
-static char density(uint64_t n, uint64_t all)
-{
-	if (!n)
-		return ' ';
-	if (n > all / 10)
-		return n > all / 3 ? '#' : '+';
-	return n > all / 100 ? '-' : n > all / 1000 ? ':' : '.';
-}
 
 static void spread_text(struct row *o, const struct exits_row *r)
 {
@@ -91,37 +78,15 @@ static void spread_text(struct row *o, const struct exits_row *r)
 
 		for (unsigned int k = lo; k <= hi; k++)
 			n += r->bucket[k];
-		signs[s] = density(n, r->timed);
+		/* The share of all as a sign: less than 1 in 1000, in 100, in 10, in 3, more. */
+		if (!n)
+			signs[s] = ' ';
+		else if (n > r->timed / 10)
+			signs[s] = n > r->timed / 3 ? '#' : '+';
+		else
+			signs[s] = n > r->timed / 100 ? '-' : n > r->timed / 1000 ? ':' : '.';
 	}
 	cell_text(o, COL_LEFT, "1us  1ms  1s", "%s", signs);
-}
-
-/* A narrow terminal has no room for ids; the name of the VM, with the vCPU, is still there. */
-static void thread_text(struct row *o, const struct exits_page *p, const struct exits_row *r)
-{
-	unsigned int pid = p->columns == EXITS_COL_PID_TID ? 0 : COL_HIDE;
-	unsigned int tid = p->columns == EXITS_COL_REASON ? COL_HIDE : 0;
-
-	cell_u64(o, IN_TEXT | COL_LEFT | COL_DROP1 | pid, NULL, "PID", r->thread && r->thread->pid,
-		 r->thread ? r->thread->pid : 0);
-	cell_u64(o, IN_TEXT | COL_LEFT | COL_DROP2 | tid, NULL, p->tid_header, true,
-		 r->thread ? r->thread->tid : 0);
-}
-
-/* For programs; a JSON row of all threads together has none. */
-static void thread_cells(struct row *o, const struct exits_page *p, const struct exits_row *r)
-{
-	const struct exits_thread none = { .vcpu = EXITS_NONE }, *t = r->thread ?: &none;
-	const struct exits_vm *vm = vm_of(p, r);
-
-	row_u64(o, "pid", t->pid, t->pid);
-	row_u64(o, "tid", r->thread, t->tid);
-	row_str(o, "vm", vm ? vm->sel : NULL);
-	row_str(o, "name", vm ? vm->name : NULL);
-	row_str(o, "uuid", vm ? vm->uuid : NULL);
-	row_u64(o, "vcpu", t->vcpu != EXITS_NONE, t->vcpu);
-	if (o->form == ROW_JSON)
-		row_bool(o, "ended", true, vm && vm->ended);
 }
 
 /* As us with two decimals, cut. */
@@ -174,17 +139,39 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	struct exits_row r = { 0 };
 	char reason[REASON_MAX];
 	bool exit;
+	unsigned int pid, tid;
 
 	if (!o->head)
 		exits_view_row(p->view, i, &r);
 	exit = exits_is_exit(r.reason);
-	thread_text(o, p, &r);
+	/*
+	 * A narrow terminal has no room for ids; the name of the VM, with the vCPU, is still there.
+	 */
+	pid = p->columns == EXITS_COL_PID_TID ? 0 : COL_HIDE;
+	tid = p->columns == EXITS_COL_REASON ? COL_HIDE : 0;
+	cell_u64(o, IN_TEXT | COL_LEFT | COL_DROP1 | pid, NULL, "PID", r.thread && r.thread->pid,
+		 r.thread ? r.thread->pid : 0);
+	cell_u64(o, IN_TEXT | COL_LEFT | COL_DROP2 | tid, NULL, p->tid_header, true,
+		 r.thread ? r.thread->tid : 0);
 	if (o->form == ROW_CSV) {
 		row_fixed(o, "time", p->realtime_ns / 1000000, 3);
 		row_fixed(o, "seconds", p->elapsed_ns / 1000000, 3);
 	}
-	if (o->form == ROW_CSV || (o->form == ROW_JSON && r.thread))
-		thread_cells(o, p, &r);
+	if (o->form == ROW_CSV || (o->form == ROW_JSON && r.thread)) {
+		const struct exits_thread none = { .vcpu = EXITS_NONE };
+		const struct exits_thread *t = r.thread ?: &none;
+		const struct exits_vm *vm = vm_of(p, &r);
+
+		/* For programs; a JSON row of all threads together has none. */
+		row_u64(o, "pid", t->pid, t->pid);
+		row_u64(o, "tid", r.thread, t->tid);
+		row_str(o, "vm", vm ? vm->sel : NULL);
+		row_str(o, "name", vm ? vm->name : NULL);
+		row_str(o, "uuid", vm ? vm->uuid : NULL);
+		row_u64(o, "vcpu", t->vcpu != EXITS_NONE, t->vcpu);
+		if (o->form == ROW_JSON)
+			row_bool(o, "ended", true, vm && vm->ended);
+	}
 	cell_str(o, IN_ALL | COL_LEFT, "reason", "KVM_EXIT_REASON", reason_of(p, &r, reason));
 	row_u64(o, "code", exit, r.reason);
 	cell_u64(o, IN_TEXT | (timed ? 0 : COL_LEFT), NULL, "COUNT", true,

@@ -248,27 +248,24 @@ static uint64_t exit_reason(struct html *h, const struct tl_item *i)
 	return e && evinfo_reason(&h->infos, e, i, name, sizeof(name)) ? text(h, name) : 0;
 }
 
-/* Elements of an array as numbers, separated by blanks. */
-static uint64_t numbers(struct html *h, const struct fmt_value *v)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	uint64_t at;
-
-	for (uint32_t k = 0; k < v->len && k < 64; k++)
-		sbuf_addf(&b, "%s%llx", k ? " " : "", (unsigned long long)fmt_element(v, k));
-	at = text(h, b.s ?: "");
-	if (b.error)
-		h->data.error = b.error;
-	return at;
-}
-
 static uint64_t string_value(struct html *h, const struct fmt_value *v)
 {
 	char s[STRING_MAX + 1];
 	size_t n = MIN(v->len, STRING_MAX);
 
-	if (v->kind == FMT_NUMBERS)
-		return numbers(h, v);
+	if (v->kind == FMT_NUMBERS) {
+		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+		uint64_t at;
+
+		/* Elements of an array as numbers, separated by blanks. */
+		for (uint32_t k = 0; k < v->len && k < 64; k++)
+			sbuf_addf(&b, "%s%llx", k ? " " : "",
+				  (unsigned long long)fmt_element(v, k));
+		at = text(h, b.s ?: "");
+		if (b.error)
+			h->data.error = b.error;
+		return at;
+	}
 	if (v->kind != FMT_STRING)
 		return 0;
 	memcpy(s, v->p, n);
@@ -370,20 +367,6 @@ static void event(struct out *o, struct html *h, const struct tl_item *i)
 		event_fields(h, i, strings);
 }
 
-static void gap(struct out *o, struct html *h, const struct tl_item *i)
-{
-	bool ns = o->clock.khz &&
-		  !strcmp(out_clock_unit(&o->clock), "ns"); /* of the clock, as all times */
-	uint64_t t = since(o, h, i);
-
-	put(h, TAG_GAP);
-	put(h, t);
-	put(h, i->src->index);
-	put(h, i->cpu == TL_NO_CPU ? 0 : i->cpu);
-	put(h, ns && i->kind == TL_GAP ? tsc_cycles_to_ns(i->width, o->clock.khz) : i->width);
-	put(h, i->kind == TL_GAP ? i->lost : 0);
-}
-
 /* ---- base64 ---- */
 
 static void base64(struct html *h, struct sbuf *out, bool all)
@@ -483,10 +466,20 @@ static int html_item(struct out *o, const struct tl_item *i)
 {
 	struct html *h = o->priv;
 
-	if (i->kind == TL_EVENT)
+	if (i->kind == TL_EVENT) {
 		event(o, h, i);
-	else
-		gap(o, h, i);
+	} else {
+		bool ns = o->clock.khz && !strcmp(out_clock_unit(&o->clock), "ns");
+		uint64_t t = since(o, h, i);
+
+		put(h, TAG_GAP);
+		put(h, t);
+		put(h, i->src->index);
+		put(h, i->cpu == TL_NO_CPU ? 0 : i->cpu);
+		put(h,
+		    ns && i->kind == TL_GAP ? tsc_cycles_to_ns(i->width, o->clock.khz) : i->width);
+		put(h, i->kind == TL_GAP ? i->lost : 0);
+	}
 	if (h->data.len >= CHUNK)
 		base64(h, &o->line, false);
 	return h->data.error;

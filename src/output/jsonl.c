@@ -59,21 +59,6 @@ static void put_match(struct json *j, const struct hostmap *m, const struct tl_s
 	}
 }
 
-static void put_source(struct json *j, const struct hostmap *m, const struct tl_source *s)
-{
-	json_object_begin(j);
-	json_put_str(j, "side", tl_side(s));
-	json_put_str(j, "name", s->label);
-	json_put_str(j, "path", s->cap->path);
-	json_put_str(j, "trace_clock", s->cap->clock);
-	json_put_str(j, "kernel", s->cap->uname);
-	json_put_u64(j, "cpus", s->cap->nstream);
-	json_put_bool(j, "complete", s->cap->complete);
-	if (s->match)
-		put_match(j, m, s);
-	json_object_end(j);
-}
-
 static int jsonl_begin(struct out *o)
 {
 	struct jsonl *p = calloc(1, sizeof(*p));
@@ -98,8 +83,21 @@ static int jsonl_begin(struct out *o)
 	json_put_known_s64(&j, "khz", o->clock.khz, (int64_t)o->clock.khz);
 	out_json_rate(&j, tl_source(o->t, 0)->cap);
 	json_put_array(&j, "sources");
-	for (size_t i = 0; i < tl_sources(o->t); i++)
-		put_source(&j, tl_hostmap(o->t), tl_source(o->t, i));
+	for (size_t i = 0; i < tl_sources(o->t); i++) {
+		const struct tl_source *s = tl_source(o->t, i);
+
+		json_object_begin(&j);
+		json_put_str(&j, "side", tl_side(s));
+		json_put_str(&j, "name", s->label);
+		json_put_str(&j, "path", s->cap->path);
+		json_put_str(&j, "trace_clock", s->cap->clock);
+		json_put_str(&j, "kernel", s->cap->uname);
+		json_put_u64(&j, "cpus", s->cap->nstream);
+		json_put_bool(&j, "complete", s->cap->complete);
+		if (s->match)
+			put_match(&j, tl_hostmap(o->t), s);
+		json_object_end(&j);
+	}
 	json_array_end(&j);
 	return json_line_end(&j);
 }

@@ -257,21 +257,6 @@ static int json_print(const struct lat_view *v, FILE *f)
 
 /* ---- CSV ---- */
 
-/* What was only counted: a line each, named by its stage. */
-static void csv_counts(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
-{
-	for (unsigned int s = 0; s < LAT_STAGES && t->desc->stage[s]; s++)
-		if (lat_lacks(v->lat, t->desc->name, t->desc->stage[s]))
-			sbuf_addf(b, "%s,\"\",\"%s\",not recorded,,,,,,,,,,,\n", t->desc->name,
-				  t->desc->stage[s]);
-
-	for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++) {
-		sbuf_addf(b, "%s,\"\",", t->desc->name);
-		sbuf_add_csv_quoted(b, lat_word_text(t->desc->count[c]));
-		sbuf_addf(b, ",counted,%llu,,,,,,,,,,\n", (unsigned long long)t->count[c]);
-	}
-}
-
 static int csv_print(const struct lat_view *v, FILE *f)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -289,7 +274,16 @@ static int csv_print(const struct lat_view *v, FILE *f)
 				if (t->group[i].stage[s])
 					stage_columns(&o, v, t->desc, &t->group[i], s);
 			}
-		csv_counts(&b, v, t);
+		/* What was only counted: a line each, named by its stage. */
+		for (unsigned int s = 0; s < LAT_STAGES && t->desc->stage[s]; s++)
+			if (lat_lacks(v->lat, t->desc->name, t->desc->stage[s]))
+				sbuf_addf(&b, "%s,\"\",\"%s\",not recorded,,,,,,,,,,,\n",
+					  t->desc->name, t->desc->stage[s]);
+		for (unsigned int c = 0; c < LAT_COUNTS && t->desc->count[c]; c++) {
+			sbuf_addf(&b, "%s,\"\",", t->desc->name);
+			sbuf_add_csv_quoted(&b, lat_word_text(t->desc->count[c]));
+			sbuf_addf(&b, ",counted,%llu,,,,,,,,,,\n", (unsigned long long)t->count[c]);
+		}
 	}
 	return sbuf_write(&b, f);
 }
@@ -370,17 +364,6 @@ static void table_metrics(const struct lat_view *v, const struct lat_table *t, s
 	}
 }
 
-static void histograms(const struct lat_view *v, size_t nvm, struct sbuf *b)
-{
-	metric_head(b, "kvmft_latency_seconds", "histogram",
-		    "How long it took, from its cause to its effect.");
-	for (unsigned int id = 0; id < LAT_TABLES; id++)
-		/* Those after LAT_T_MEM have its cases once more. */
-		if (lat_has_table(v->lat, (enum lat_table_id)id) && id != LAT_T_STEALER &&
-		    id <= LAT_T_MEM)
-			table_metrics(v, lat_table(v->lat, (enum lat_table_id)id), nvm, b);
-}
-
 static void states(const struct lat_view *v, size_t nvm, struct sbuf *b)
 {
 	metric_head(b, "kvmft_vcpu_seconds", "gauge",
@@ -427,7 +410,13 @@ static int metrics_print(const struct lat_view *v, FILE *f)
 	size_t all = tl_hostmap(v->t)->nvm, nvm = MIN(all, (size_t)METRICS_VMS);
 
 	if (!lat_in_cycles(v->lat)) {
-		histograms(v, nvm, &b);
+		metric_head(&b, "kvmft_latency_seconds", "histogram",
+			    "How long it took, from its cause to its effect.");
+		for (unsigned int id = 0; id < LAT_TABLES; id++)
+			/* Those after LAT_T_MEM have its cases once more. */
+			if (lat_has_table(v->lat, (enum lat_table_id)id) && id != LAT_T_STEALER &&
+			    id <= LAT_T_MEM)
+				table_metrics(v, lat_table(v->lat, (enum lat_table_id)id), nvm, &b);
 		states(v, nvm, &b);
 	}
 	alignment(v, nvm, &b);

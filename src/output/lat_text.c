@@ -457,17 +457,6 @@ static void group_cells(struct row *o, const void *ctx, size_t i)
 		group_causes(o->b, o->c.width[0], t->desc, g, x->v->width);
 }
 
-static void groups(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
-{
-	const struct stage_rows x = { v, t };
-	const struct table table = {
-		.cells = group_cells, .ctx = &x, .width = v->width,
-		.n = (LAT_STAGES + 1) * t->ngroup * (tl_hostmap(v->t)->nvm + 1),
-	};
-
-	b->error = b->error ?: table_text(&table, b);
-}
-
 /* ---- histogram: powers of two ---- */
 
 static void histogram(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
@@ -625,21 +614,6 @@ static bool is_marked(const struct lat_view *v, int64_t vm, mark_fn is)
 	return false;
 }
 
-/* What that means: a line per VM whose offset is not known to the cycle. */
-static void uncertainties(struct sbuf *b, const struct lat_view *v)
-{
-	const struct hostmap *map = tl_hostmap(v->t);
-	char off[32];
-
-	for (size_t m = 0; m < map->nvm; m++)
-		if (is_marked(v, (int64_t)m, lat_is_uncertain))
-			sbuf_addf(b,
-				  "note: <: half of these are shorter than the uncertainty of %s's "
-				  "alignment, +-%s: they may have taken no time at all\n",
-				  map->vm[m].label,
-				  lat_amount(v, off, sizeof(off), v->bound[m].uncertain));
-}
-
 static void notes(struct sbuf *b, const struct lat_view *v, bool crosses)
 {
 	_cleanup_(sbuf_free) struct sbuf text = { 0 };
@@ -653,8 +627,20 @@ static void notes(struct sbuf *b, const struct lat_view *v, bool crosses)
 		sbuf_addf(b, "note: %s\n", lat_note(v->lat, i));
 	for (size_t m = 0; crosses && m < tl_hostmap(v->t)->nvm; m++)
 		bound(b, v, "note: ~: ", m, is_marked(v, (int64_t)m, is_off));
-	if (crosses)
-		uncertainties(b, v);
+	if (crosses) {
+		const struct hostmap *map = tl_hostmap(v->t);
+		char off[32];
+
+		/* What that means: a line per VM whose offset is not known to the cycle. */
+		for (size_t m = 0; m < map->nvm; m++)
+			if (is_marked(v, (int64_t)m, lat_is_uncertain))
+				sbuf_addf(
+					b,
+					"note: <: half of these are shorter than the uncertainty of %s's "
+					"alignment, +-%s: they may have taken no time at all\n",
+					map->vm[m].label,
+					lat_amount(v, off, sizeof(off), v->bound[m].uncertain));
+	}
 	if (b->len == blank + 1)
 		b->len = blank; /* none */
 }
@@ -664,8 +650,14 @@ static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id
 {
 	const struct lat_table *t = lat_table(v->lat, id);
 	size_t from;
+	const struct stage_rows x = { v, t };
+	const struct table table = { .cells = group_cells,
+				     .ctx = &x,
+				     .width = v->width,
+				     .n = (LAT_STAGES + 1) * t->ngroup *
+					  (tl_hostmap(v->t)->nvm + 1) };
 
-	groups(b, v, t);
+	b->error = b->error ?: table_text(&table, b);
 	from = b->len;
 	if (!is_view(id)) {
 		meanings(b, v, t);

@@ -65,20 +65,6 @@ char *outfile_name(const struct outfile *o, const char *name)
 
 /* ---- kvmft-output ---- */
 
-static int keeper_name(struct outfile *o, struct request *r)
-{
-	_cleanup_free_ char *base = NULL;
-	unsigned int flags = o->force ? NEWFILE_REPLACE : 0;
-
-	if (r->file >= o->n)
-		return -EINVAL;
-	r->name[NAME_MAX] = '\0';
-	base = name_beside(o->base, *r->name ? r->name : NULL);
-	if (!faccessat(o->dir, base, F_OK, AT_SYMLINK_NOFOLLOW))
-		flags |= NEWFILE_SYNC;
-	return newfile_commit(&o->file[r->file], base, flags);
-}
-
 static void close_files(struct outfile *o)
 {
 	for (size_t i = 0; i < o->n; i++)
@@ -110,7 +96,19 @@ static _Noreturn void keeper_main(struct outfile *o, int in, int out)
 	for (int sig = 1; sig < SIGRTMIN; sig++)
 		(void)signal(sig, SIG_IGN);
 	while (next_request(o, in, &r) == sizeof(r)) {
-		int ret = keeper_name(o, &r);
+		int ret;
+		_cleanup_free_ char *base = NULL;
+		unsigned int flags = o->force ? NEWFILE_REPLACE : 0;
+
+		if (r.file >= o->n) {
+			ret = -EINVAL;
+		} else {
+			r.name[NAME_MAX] = '\0';
+			base = name_beside(o->base, *r.name ? r.name : NULL);
+			if (!faccessat(o->dir, base, F_OK, AT_SYMLINK_NOFOLLOW))
+				flags |= NEWFILE_SYNC;
+			ret = newfile_commit(&o->file[r.file], base, flags);
+		}
 
 		if (full_write(out, &ret, sizeof(ret), NULL))
 			break;
@@ -149,21 +147,6 @@ static int keeper_start(struct outfile *o)
 
 /* ---- the reader ---- */
 
-static int open_files(struct outfile *o, struct kvmft_err *err)
-{
-	int ret = newfile_check(o->dir, o->base, o->force);
-
-	if (ret == -EEXIST)
-		return err_set(err, EEXIST, "cannot create %s: %s (use --force to replace it)",
-			       o->path, strerror(EEXIST));
-	if (ret == -EINVAL)
-		return err_set(err, EEXIST, "cannot replace %s: it is not a plain file (-o - is "
-			       "standard output, if the format allows it)", o->path);
-	for (size_t i = 0; i < o->n && !ret; i++)
-		ret = newfile_open(&o->file[i], o->dir, 0600);
-	return err_why(err, ret, "cannot create %s", o->path);
-}
-
 int outfile_open(const char *path, bool force, size_t n, struct outfile **out,
 		 struct kvmft_err *err)
 {
@@ -181,7 +164,20 @@ int outfile_open(const char *path, bool force, size_t n, struct outfile **out,
 	o->file = xcalloc(n, sizeof(*o->file));
 	for (o->n = 0; o->n < n; o->n++)
 		o->file[o->n] = (struct newfile){ .dir = o->dir, .fd = -1 };
-	ret = open_files(o, err);
+	ret = newfile_check(o->dir, o->base, o->force);
+	if (ret == -EEXIST) {
+		ret = err_set(err, EEXIST, "cannot create %s: %s (use --force to replace it)",
+			      o->path, strerror(EEXIST));
+	} else if (ret == -EINVAL) {
+		ret = err_set(err, EEXIST,
+			      "cannot replace %s: it is not a plain file (-o - is "
+			      "standard output, if the format allows it)",
+			      o->path);
+	} else {
+		for (size_t i = 0; i < o->n && !ret; i++)
+			ret = newfile_open(&o->file[i], o->dir, 0600);
+		ret = err_why(err, ret, "cannot create %s", o->path);
+	}
 	if (ret)
 		return ret;
 	ret = keeper_start(o);

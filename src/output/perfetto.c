@@ -289,21 +289,6 @@ static void sched_switch(struct out *o, const struct tl_item *i, const struct ev
 	}
 }
 
-/* It could go on: from now on it waits for a CPU. */
-static void sched_waking(struct out *o, const struct tl_item *i, const struct evinfo *e)
-{
-	struct pf_track *t;
-	uint64_t pid = 0;
-
-	evinfo_u64(e, i, 0, &pid);
-	t = vcpu_of(o, i, pid);
-	if (!t || t->waiting || !slice_is_open(t, PF_OFF))
-		return;
-	t->waiting = true;
-	slice_end(o, t, PF_OFF);
-	slice(o, t, PF_OFF, "waiting for a CPU");
-}
-
 /* ---- interrupts ---- */
 
 static void irq_entry(struct out *o, const struct tl_item *i, const struct evinfo *e)
@@ -343,16 +328,6 @@ static void irq_entry(struct out *o, const struct tl_item *i, const struct evinf
 		pf_put(o, o->priv, t, &ev);
 	else
 		slice_begin(o, t, what, &ev);
-}
-
-/* Its entry may have made neither a slice nor a track. */
-static void irq_exit(struct out *o, const struct tl_item *i, const struct evinfo *e)
-{
-	bool vector = e->role == EV_VECTOR_EXIT;
-
-	if (!vector && !i->src->guest)
-		return;
-	slice_end(o, cpu_track(o, i), vector ? PF_VECTOR : PF_IRQ);
 }
 
 /* ---- block I/O ---- */
@@ -406,11 +381,31 @@ static void put_meaning(struct out *o, const struct tl_item *i, const struct evi
 	switch (e->role) {
 	case EV_SWITCH: sched_switch(o, i, e); break;
 	case EV_WAKING:
-	case EV_WAKEUP: sched_waking(o, i, e); break;
+	case EV_WAKEUP: {
+		struct pf_track *t;
+		uint64_t pid = 0;
+
+		/* It could go on: from now on it waits for a CPU. */
+		evinfo_u64(e, i, 0, &pid);
+		t = vcpu_of(o, i, pid);
+		if (t && !t->waiting && slice_is_open(t, PF_OFF)) {
+			t->waiting = true;
+			slice_end(o, t, PF_OFF);
+			slice(o, t, PF_OFF, "waiting for a CPU");
+		}
+		break;
+	}
 	case EV_IRQ_ENTRY:
 	case EV_VECTOR_ENTRY: irq_entry(o, i, e); break;
 	case EV_IRQ_EXIT:
-	case EV_VECTOR_EXIT: irq_exit(o, i, e); break;
+	case EV_VECTOR_EXIT: {
+		bool vector = e->role == EV_VECTOR_EXIT;
+
+		/* Its entry may have made neither a slice nor a track. */
+		if (vector || i->src->guest)
+			slice_end(o, cpu_track(o, i), vector ? PF_VECTOR : PF_IRQ);
+		break;
+	}
 	case EV_RQ_ISSUE: io_issue(o, i, e); break;
 	case EV_RQ_COMPLETE: io_complete(o, i, e); break;
 	default: break;

@@ -155,15 +155,6 @@ static uint64_t device_end(struct pf *p, struct pf_irqs *q, uint32_t irq)
 	return first ? listed_take(p, q, first) : 0;
 }
 
-/* What arrives in the guest: the flow to end, 0 = none. */
-static uint64_t flow_end(struct pf *p, struct pf_irqs *q, enum event_role role, uint64_t number)
-{
-	if (!is_posted(p, q))
-		return flow_take(&q->of[role == EV_IRQ_ENTRY ? q->device : number & 0xff]);
-	return role == EV_IRQ_ENTRY ? device_end(p, q, (uint32_t)number)
-				    : listed_take(p, q, &q->of[number & 0xff]);
-}
-
 /* ---- of a GIC ---- */
 
 /*
@@ -289,5 +280,10 @@ void pf_irq_arrives(struct pf *p, const struct tl_item *i, const struct evinfo *
 		line_end(p, q, i, number, name, flow);
 		return;
 	}
-	*flow = flow_end(p, q, e->role, number);
+	/* What arrives in the guest: the flow to end, 0 = none. */
+	if (!is_posted(p, q))
+		*flow = flow_take(&q->of[e->role == EV_IRQ_ENTRY ? q->device : number & 0xff]);
+	else
+		*flow = e->role == EV_IRQ_ENTRY ? device_end(p, q, (uint32_t)number)
+						: listed_take(p, q, &q->of[number & 0xff]);
 }

@@ -132,19 +132,6 @@ static void put_uname(struct sbuf *b, const struct capture *cap)
 	pb_end(b, mark);
 }
 
-static void put_info(struct pf_machine *m)
-{
-	const struct capture *cap = m->src->cap;
-	size_t packet = pf_packet(m), mark = pb_begin(m->to, SYSTEM_INFO);
-
-	put_uname(m->to, cap);
-	if (cap->ncpu)
-		pb_u64(m->to, INFO_CPUS, cap->ncpu);
-	pb_str(m->to, INFO_NAME, m->src->label);
-	pb_end(m->to, mark);
-	pb_end(m->to, packet);
-}
-
 /* ---- tasks ---- */
 
 static void put_process(struct sbuf *b, int32_t pid, const char *name)
@@ -326,22 +313,6 @@ static void put_guest_readings(struct out *o, struct pf *p, struct pf_machine *m
 	put_clocks(m, at, r, ARRAY_SIZE(r));
 }
 
-/*
- * The first synchronisation is a ms after the beginning, because readers take a reading of 0 for
- * none.
- */
-static void put_first_clocks(struct out *o, struct pf *p, struct pf_machine *m)
-{
-	uint64_t host = o->clock.base + (o->clock.khz ?: MS_NS), t, tsc = 0;
-	const struct epoch_vcpu *v = clock_vcpu(o, m);
-	bool known;
-
-	if (!trace_time(o, p, host, &t))
-		t = p->add + MS_NS;
-	known = v && epoch_result_usable(epoch_host_to_guest(v, host, &tsc)) && !(tsc >> 63);
-	put_clocks(m, t, &(struct reading){ TSC, tsc }, known);
-}
-
 void pf_machine_epoch(struct out *o, struct pf *p, const struct out_epoch *e)
 {
 	struct pf_machine *m = p->of[e->src->index];
@@ -412,10 +383,33 @@ void pf_machines_head(struct out *o, struct pf *p)
 {
 	for (size_t i = 0; i < p->nmachine; i++) {
 		struct pf_machine *m = &p->machine[i];
+		const struct capture *cap = m->src->cap;
+		size_t packet = pf_packet(m);
+		size_t mark = pb_begin(m->to, SYSTEM_INFO);
 
-		put_info(m);
+		put_uname(m->to, cap);
+		if (cap->ncpu)
+			pb_u64(m->to, INFO_CPUS, cap->ncpu);
+		pb_str(m->to, INFO_NAME, m->src->label);
+		pb_end(m->to, mark);
+		pb_end(m->to, packet);
 		put_tasks(o, m);
-		if (m->remote)
-			put_first_clocks(o, p, m);
+		if (m->remote) {
+			uint64_t host = o->clock.base + (o->clock.khz ?: MS_NS);
+			uint64_t t;
+			uint64_t tsc = 0;
+			const struct epoch_vcpu *v = clock_vcpu(o, m);
+			bool known;
+
+			/*
+			 * The first synchronisation is a ms after the beginning, because readers
+			 * take a reading of 0 for none.
+			 */
+			if (!trace_time(o, p, host, &t))
+				t = p->add + MS_NS;
+			known = v && epoch_result_usable(epoch_host_to_guest(v, host, &tsc)) &&
+				!(tsc >> 63);
+			put_clocks(m, t, &(struct reading){ TSC, tsc }, known);
+		}
 	}
 }

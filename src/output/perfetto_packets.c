@@ -132,16 +132,6 @@ static void put_snapshot(struct out *o, const struct clock_bracket *r)
 	pb_end(b, packet);
 }
 
-/* ns since the beginning become CLOCK_BOOTTIME by the first reading of both. */
-static uint64_t boot_at_base(const struct out *o, const struct clock_bracket *r)
-{
-	uint64_t base = o->clock.base, khz = o->clock.khz;
-
-	if (base >= r->tsc)
-		return r->boot + tsc_cycles_to_ns(base - r->tsc, khz);
-	return r->boot - tsc_cycles_to_ns(r->tsc - base, khz);
-}
-
 /* All stamps are called BOOTTIME, as in Perfetto's recorder. */
 void pf_head(struct out *o, struct pf *p)
 {
@@ -160,10 +150,18 @@ void pf_head(struct out *o, struct pf *p)
 		r = cap->bracket;
 	p->has_readings = r;
 	put_snapshot(o, r);
-	if (r && o->clock.kind == OUT_CLOCK_NS)
-		p->add = boot_at_base(o, r);
-	else if (r)
+	if (r && o->clock.kind == OUT_CLOCK_NS) {
+		uint64_t base = o->clock.base;
+		uint64_t khz = o->clock.khz;
+
+		/* ns since the beginning become CLOCK_BOOTTIME by the first reading of both. */
+		if (base >= r->tsc)
+			p->add = r->boot + tsc_cycles_to_ns(base - r->tsc, khz);
+		else
+			p->add = r->boot - tsc_cycles_to_ns(r->tsc - base, khz);
+	} else if (r) {
 		p->add = r->boot - reading(clock_id(o->clock.kind), r);
+	}
 }
 
 /* ---- tracks ---- */
@@ -288,23 +286,6 @@ uint64_t pf_name(struct out *o, struct pf *p, const char *name)
 	return iid;
 }
 
-/* The number of the name of an event type's first field. */
-static uint64_t field_iid(struct out *o, struct pf *p, const struct evinfo *e)
-{
-	uint64_t iid = p->next_field + 1;
-	size_t packet, mark, i;
-	const char *field;
-
-	packet = packet_begin(&o->line, NEEDS_STATE);
-	mark = pb_begin(&o->line, PACKET_INTERNED);
-	for (i = 0; (field = fmt_field_name(e->ev, i)); i++)
-		put_interned(&o->line, INTERNED_ANNOTATION, iid + i, field);
-	pb_end(&o->line, mark);
-	pb_end(&o->line, packet);
-	p->next_field += i;
-	return iid;
-}
-
 /* A name is not needed by events that have one of their own. */
 static const struct pf_info *info_of(struct out *o, struct pf *p, const struct pf_event *e)
 {
@@ -313,8 +294,21 @@ static const struct pf_info *info_of(struct out *o, struct pf *p, const struct p
 	struct pf_info *x = xu64map_elem(&p->info_of, key, &p->info, &p->info_cap, sizeof(*x));
 
 	if (p->info_of.n > n) {
+		uint64_t iid;
+		size_t packet, mark, i;
+		const char *field;
+
 		x->name = e->iid || e->name ? 0 : pf_name(o, p, e->info->name);
-		x->field = field_iid(o, p, e->info);
+		/* The number of the name of an event type's first field. */
+		iid = p->next_field + 1;
+		packet = packet_begin(&o->line, NEEDS_STATE);
+		mark = pb_begin(&o->line, PACKET_INTERNED);
+		for (i = 0; (field = fmt_field_name(e->info->ev, i)); i++)
+			put_interned(&o->line, INTERNED_ANNOTATION, iid + i, field);
+		pb_end(&o->line, mark);
+		pb_end(&o->line, packet);
+		p->next_field += i;
+		x->field = iid;
 	}
 	return x;
 }

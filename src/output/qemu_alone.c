@@ -69,22 +69,6 @@ static void put_time(struct alone *a, const struct qtrace_item *i)
 			  ((int64_t)ns < 0 ? -ns : ns) % 1000000000u);
 }
 
-static void text_line(struct alone *a, const struct qtrace_item *i)
-{
-	sbuf_addf(&a->b, "qemu -%-7" PRId32 " ", i->tid);
-	put_time(a, i);
-	if (i->kind == QTRACE_LOST) {
-		if (i->lost)
-			sbuf_addf(&a->b, "  LOST %" PRIu64 " EVENTS\n", i->lost);
-		else
-			sbuf_add(&a->b, "  LOST EVENTS, their number is unknown\n");
-		return;
-	}
-	put_text(a, i);
-	sbuf_addf(&a->b, "  qemu:%.*s:%s%s\n", (int)i->name_len, i->name, a->text.len ? " " : "",
-		  a->text.len ? a->text.s : "");
-}
-
 static void json_args(struct json *j, const struct qtrace_item *i)
 {
 	json_put_object(j, "fields");
@@ -141,10 +125,22 @@ int qemu_alone_print(const struct qemu_alone *o)
 			ret = -EDOM;
 			break;
 		}
-		if (o->json)
+		if (o->json) {
 			ret = json_line(&a, &i);
-		else
-			text_line(&a, &i);
+		} else {
+			sbuf_addf(&a.b, "qemu -%-7" PRId32 " ", i.tid);
+			put_time(&a, &i);
+			if (i.kind == QTRACE_LOST) {
+				if (i.lost)
+					sbuf_addf(&a.b, "  LOST %" PRIu64 " EVENTS\n", i.lost);
+				else
+					sbuf_add(&a.b, "  LOST EVENTS, their number is unknown\n");
+			} else {
+				put_text(&a, &i);
+				sbuf_addf(&a.b, "  qemu:%.*s:%s%s\n", (int)i.name_len, i.name,
+					  a.text.len ? " " : "", a.text.len ? a.text.s : "");
+			}
+		}
 		if (ret < 0 || (a.b.len >= FLUSH_AT && (ret = sbuf_write(&a.b, o->f))))
 			break;
 	}

@@ -175,13 +175,6 @@ static double percent(uint64_t part, uint64_t whole)
 	return whole ? (double)part / (double)whole * 100 : 0.0;
 }
 
-static double mean(const struct report_row *row)
-{
-	if (!row->timed || row->total_time == UINT64_MAX)
-		return (double)row->avg_time;
-	return (double)row->total_time / (double)row->timed;
-}
-
 static void text_whose(const struct report_doc *d, const struct section *s, struct sbuf *b)
 {
 	if (s->all && d->pids)
@@ -317,7 +310,10 @@ static void row_cells(struct row *o, const void *ctx, size_t i)
 		  rip	      ? "Avg"
 		  : o->cycles ? "Avg cycles"
 			      : "Avg time",
-		  row->timed, row->avg_time, mean(row));
+		  row->timed, row->avg_time,
+		  !row->timed || row->total_time == UINT64_MAX
+			  ? (double)row->avg_time
+			  : (double)row->total_time / (double)row->timed);
 	row_fixed(o, "stderr_pct", row->stderr_pct, 2);
 	snprintf(key, sizeof(key), "( +- %3u.%02u%% )", row->stderr_pct / 100,
 		 row->stderr_pct % 100);
@@ -407,22 +403,18 @@ static void text_section(struct sections *s, const struct section *of, const str
 	b->error = b->error ?: ret;
 }
 
-static void text_notes(const struct report_doc *d, struct sbuf *b)
+static void text_print(const struct report_doc *d, struct sbuf *b)
 {
-	const struct report_totals *t = report_totals(d->r);
+	const struct report_totals *t;
 	const char *note;
 
+	put_sections(&(struct sections){ .d = d, .b = b, .print = text_section });
+	t = report_totals(d->r);
 	sbuf_addf(b, "# lost events: %" PRIu64 "%s; pairs dropped at gaps: %" PRIu64 "\n", d->lost,
 		  d->lost_unknown ? " or more" : "", t->dropped);
 	for (size_t i = 0; (note = report_note(d->r, i)); i++)
 		text_remarks(b, &note, 1, d->width);
 	text_remarks(b, d->remark, d->nremark, d->width);
-}
-
-static void text_print(const struct report_doc *d, struct sbuf *b)
-{
-	put_sections(&(struct sections){ .d = d, .b = b, .print = text_section });
-	text_notes(d, b);
 }
 
 /* ---- JSON and CSV ---- */
@@ -587,18 +579,6 @@ static void rows(const struct report_doc *d, enum family f, const struct hostmap
 		put(d, f, vm, "reason", name[k], v[k], b);
 }
 
-static void parts(const struct report_doc *d, const struct hostmap_vm *vm,
-		  const struct report_table *t, struct sbuf *b)
-{
-	char unknown[EVIDENCE_TEXT];
-
-	for (int p = 0; p < REPORT_PARTS; p++)
-		if (!report_row_lacks(d->r, t, NULL, (enum report_part)p))
-			put(d, PARTS, vm, "part", report_part_names[p], t->part_time[p], b);
-	put(d, PARTS, vm, "part", "unknown",
-	    report_row_unknown(d->r, t, NULL, unknown, sizeof(unknown)), b);
-}
-
 static void family_of_vm(const struct report_doc *d, enum family f,
 			 const struct report_filter *filter, struct sbuf *b)
 {
@@ -607,12 +587,19 @@ static void family_of_vm(const struct report_doc *d, enum family f,
 	struct report_table t;
 
 	report_table(d->r, filter, KEY_SAMPLE, &t);
-	if (f == EXITS || f == SECONDS)
+	if (f == EXITS || f == SECONDS) {
 		rows(d, f, vm, &t, b);
-	else if (f == PARTS)
-		parts(d, vm, &t, b);
-	else
+	} else if (f == PARTS) {
+		char unknown[EVIDENCE_TEXT];
+
+		for (int p = 0; p < REPORT_PARTS; p++)
+			if (!report_row_lacks(d->r, &t, NULL, (enum report_part)p))
+				put(d, PARTS, vm, "part", report_part_names[p], t.part_time[p], b);
+		put(d, PARTS, vm, "part", "unknown",
+		    report_row_unknown(d->r, &t, NULL, unknown, sizeof(unknown)), b);
+	} else {
 		put(d, f, vm, NULL, NULL, t.guest_time, b);
+	}
 	report_table_free(&t);
 }
 

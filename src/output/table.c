@@ -13,22 +13,13 @@
 
 /* ---- text: columns as wide as their contents ---- */
 
-/* Each is taken to be one column wide, as screen_cut() does. */
-static int characters(const char *s)
-{
-	int n = 0;
-
-	for (; *s; s++)
-		n += (*s & 0xc0) != 0x80;
-	return n;
-}
-
 void cell_text(struct row *r, unsigned int in, const char *head, const char *fmt, ...)
 {
 	unsigned int at = r->c.at, bit = 1u << at;
 	char text[512];
 	va_list ap;
 	int n;
+	const char *s;
 
 	if (r->form != ROW_TEXT || at >= COLUMNS_MAX)
 		return;
@@ -51,7 +42,11 @@ void cell_text(struct row *r, unsigned int in, const char *head, const char *fmt
 	va_end(ap);
 	if (n < 0)
 		return;
-	n = characters(text);
+	/* Each is taken to be one column wide, as screen_cut() does. */
+	s = text;
+	n = 0;
+	for (; *s; s++)
+		n += (*s & 0xc0) != 0x80;
 	if (!r->c.print) {
 		r->c.width[at] = MAX(r->c.width[at], (unsigned int)n);
 		return;

@@ -378,19 +378,6 @@ static void text_paint(struct out *o, size_t from, size_t side)
 	out_paint(&o->line, from, all->width[COL_LABEL], head, side);
 }
 
-static void early_line(const struct heads *all, const struct early *e, const char *body, size_t n,
-		       struct sbuf *b)
-{
-	for (unsigned int c = 0; c < COLUMNS; c++) {
-		int width = (int)all->width[c];
-
-		sbuf_addf(b, "%*.*s%c", c == COL_TIME ? width : -width, e->column[c].len,
-			  e->column[c].text, c == COL_TIME ? e->mark : ' ');
-	}
-	sbuf_addc(b, ' ');
-	sbuf_add_mem(b, body, n);
-}
-
 /* The widths of what is known to come: names of sides, numbers of CPUs, the last stamp. */
 static void foresee(struct out *o)
 {
@@ -435,7 +422,15 @@ static void early_end(struct out *o, bool more)
 		size_t end = k + 1 < all->nearly ? early[k + 1].body : bodies.len;
 		size_t from = o->line.len;
 
-		early_line(all, &early[k], bodies.s + early[k].body, end - early[k].body, &o->line);
+		for (unsigned int c = 0; c < COLUMNS; c++) {
+			int width = (int)all->width[c];
+
+			sbuf_addf(&o->line, "%*.*s%c", c == COL_TIME ? width : -width,
+				  early[k].column[c].len, early[k].column[c].text,
+				  c == COL_TIME ? early[k].mark : ' ');
+		}
+		sbuf_addc(&o->line, ' ');
+		sbuf_add_mem(&o->line, bodies.s + early[k].body, end - early[k].body);
 		if (o->color)
 			text_paint(o, from, early[k].side);
 	}
@@ -512,21 +507,6 @@ static __attribute__((noinline)) void text_rip(struct out *o, const struct tl_it
 	memmove(b->s + at + name.len, b->s + at, b->len - at + 1);
 	memcpy(b->s + at, name.s, name.len);
 	b->len += name.len;
-}
-
-static void text_event(struct out *o, const struct tl_item *i)
-{
-	size_t from = o->line.len;
-
-	if (i->ev)
-		tl_print(i, &o->line);
-	else
-		sbuf_addf(&o->line, "event-%u: (no format in the capture, %u bytes)", i->rec->id,
-			  i->rec->len);
-	if (i->device)
-		sbuf_addf(&o->line, " device=%s", i->device);
-	if (o->rips)
-		text_rip(o, i, from);
 }
 
 static void text_gap(struct out *o, const struct tl_item *i)
@@ -629,10 +609,21 @@ static __attribute__((noinline)) void text_slow(struct out *o, const struct tl_i
 	struct heads *all = o->priv;
 
 	text_head(o, i);
-	if (i->kind == TL_EVENT)
-		text_event(o, i);
-	else
+	if (i->kind == TL_EVENT) {
+		size_t from = o->line.len;
+
+		if (i->ev)
+			tl_print(i, &o->line);
+		else
+			sbuf_addf(&o->line, "event-%u: (no format in the capture, %u bytes)",
+				  i->rec->id, i->rec->len);
+		if (i->device)
+			sbuf_addf(&o->line, " device=%s", i->device);
+		if (o->rips)
+			text_rip(o, i, from);
+	} else {
 		text_gap(o, i);
+	}
 	text_line_end(o, i->src);
 	all->plain = !o->color && !o->rips;
 }

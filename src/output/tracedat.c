@@ -265,33 +265,6 @@ static int put_guests(struct dat *d)
 	return ret;
 }
 
-static int put_tsc2nsec(struct dat *d)
-{
-	const struct capture *c = d->p->host.cap; /* all stamps are, or will be, on its clock */
-	uint32_t mult = c->tsc2nsec_mult, shift = c->tsc2nsec_shift;
-
-	if (!c->has_tsc2nsec &&
-	    (strcmp(d->spec.clock, "x86-tsc") || !tdw_tsc2nsec(c->tsc_khz, &mult, &shift)))
-		return 0;
-	return tdw_tsc2nsec_option(d->w, mult, shift);
-}
-
-static int put_facts(struct dat *d)
-{
-	int ret = tdw_facts(d->w, &d->spec);
-
-	ret = ret ?: tdw_id_option(d->w, tdw_trace_id(d->cap));
-	ret = ret ?: put_tsc2nsec(d);
-	if (!ret && d->source && !d->placed)
-		ret = export_time_shift(d->p, &d->p->guest[d->source - 1], d->w, &d->spec, d->err);
-	if (!ret && !d->source && d->cap->nshift)
-		ret = tdw_time_shift_option(d->w, d->cap->shift_peer, d->cap->shift_flags,
-					    d->cap->shift, (uint32_t)d->cap->nshift);
-	if (!ret && !d->source && d->cap->side != CAP_SIDE_GUEST)
-		ret = put_guests(d);
-	return ret;
-}
-
 /* ---- events ---- */
 
 static int put_stream(struct dat *d, const struct dat_stream *s)
@@ -341,7 +314,27 @@ static int one_file(struct pairing *p, const struct export_config *o, size_t sou
 	d.placed = source && !o->time_shift;
 	ret = plan_file(&d);
 	ret = ret ?: tdw_create(outfile_fd(o->out, source), &d.spec, &d.w);
-	ret = ret ?: put_facts(&d);
+	if (!ret) {
+		ret = tdw_facts(d.w, &d.spec);
+		ret = ret ?: tdw_id_option(d.w, tdw_trace_id(d.cap));
+		if (!ret) {
+			const struct capture *c = d.p->host.cap;
+			uint32_t mult = c->tsc2nsec_mult;
+			uint32_t shift = c->tsc2nsec_shift;
+
+			if (c->has_tsc2nsec || (!strcmp(d.spec.clock, "x86-tsc") &&
+						tdw_tsc2nsec(c->tsc_khz, &mult, &shift)))
+				ret = tdw_tsc2nsec_option(d.w, mult, shift);
+		}
+		if (!ret && d.source && !d.placed)
+			ret = export_time_shift(d.p, &d.p->guest[d.source - 1], d.w, &d.spec,
+						d.err);
+		if (!ret && !d.source && d.cap->nshift)
+			ret = tdw_time_shift_option(d.w, d.cap->shift_peer, d.cap->shift_flags,
+						    d.cap->shift, (uint32_t)d.cap->nshift);
+		if (!ret && !d.source && d.cap->side != CAP_SIDE_GUEST)
+			ret = put_guests(&d);
+	}
 	for (size_t b = 0; b <= d.nname && !ret; b++) {
 		ret = tdw_buffer(d.w);
 		for (; at < d.cap->nstream && d.stream[at].buffer == b && !ret; at++)

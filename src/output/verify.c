@@ -40,25 +40,6 @@ static void text_row(const struct verify *v, const char *name, const struct win_
 		  amount(late, sizeof(late), s->has_late, s->late, v->khz));
 }
 
-/*
- * The vCPUs of the VM that have guest events, by id: the one after `after`; NULL: the first, and
- * after the last.
- */
-static const struct win_vcpu *next_vcpu(const struct verify *v, size_t vm,
-					const struct win_vcpu *after)
-{
-	const struct win_vcpu *best = NULL;
-
-	for (size_t k = 0; k < win_count(v->w); k++) {
-		const struct win_vcpu *c = win_vcpu(v->w, k);
-
-		if (c->vm == vm && (c->s.checked || c->s.unchecked) &&
-		    (!after || c->vcpu > after->vcpu) && (!best || c->vcpu < best->vcpu))
-			best = c;
-	}
-	return best;
-}
-
 /* Name of the i-th host. */
 static const char *host_name(const struct verify *v, size_t i)
 {
@@ -100,7 +81,20 @@ static bool next_line(const struct verify *v, const struct verify_guest *g, enum
 
 	l->name = l->number;
 	if (part == PART_VCPU) {
-		l->c = next_vcpu(v, vm, l->c);
+		const struct win_vcpu *best = NULL;
+
+		/*
+		 * The vCPUs of the VM that have guest events, by id: the one after `after`; NULL:
+		 * the first, and after the last.
+		 */
+		for (size_t k = 0; k < win_count(v->w); k++) {
+			const struct win_vcpu *c = win_vcpu(v->w, k);
+
+			if (c->vm == vm && (c->s.checked || c->s.unchecked) &&
+			    (!l->c || c->vcpu > l->c->vcpu) && (!best || c->vcpu < best->vcpu))
+				best = c;
+		}
+		l->c = best;
 		if (!l->c)
 			return false;
 		l->s = l->c->s;
@@ -150,14 +144,6 @@ static void text_lines(const struct verify *v, const struct verify_guest *g, str
 	}
 }
 
-/* Distance from the host's first event, in ms. */
-static uint64_t slice_ms(const struct verify *v, uint64_t host)
-{
-	uint64_t d = host < v->host_first ? v->host_first - host : host - v->host_first;
-
-	return v->khz ? tsc_cycles_to_ns(d, v->khz) / 1000000 : 0;
-}
-
 static void text_slices(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
 	const size_t step = WIN_SLICES / TEXT_SLICES;
@@ -168,10 +154,15 @@ static void text_slices(const struct verify *v, const struct verify_guest *g, st
 
 	win_slices(v->w, &from, &width);
 	for (size_t i = 0; i < WIN_SLICES; i += step) {
+		uint64_t host, d;
+
 		slices_sum(v, g->g->vm, i, step, &s);
 		if (!s.checked && !s.unchecked)
 			continue;
-		ms = slice_ms(v, from + i * width);
+		/* Distance from the host's first event, in ms. */
+		host = from + i * width;
+		d = host < v->host_first ? v->host_first - host : host - v->host_first;
+		ms = v->khz ? tsc_cycles_to_ns(d, v->khz) / 1000000 : 0;
 		if (v->khz)
 			snprintf(name, sizeof(name), "from %s%" PRIu64 ".%03" PRIu64 " s",
 				 from + i * width < v->host_first ? "-" : "", ms / 1000, ms % 1000);

@@ -135,18 +135,6 @@ static uint64_t cpu_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* What a pass waits for whoever reads its lines, or for a CPU, leaves that to others already. */
-static void wait_turn(const struct follow *f)
-{
-	uint64_t until = f->begin_ns + MAX(TICK_NS, (cpu_ns() - f->begin_cpu_ns) * SHARE);
-	uint64_t now = util_now_ns(), left = f->begin_ns && until > now ? until - now : 0;
-	struct timespec t = { .tv_sec = (time_t)(left / 1000000000),
-			      .tv_nsec = (long)(left % 1000000000) };
-
-	if (left)
-		(void)nanosleep(&t, NULL);
-}
-
 /* ---- the end ---- */
 
 static bool all_ended(struct follow *f, uint64_t now)
@@ -158,16 +146,6 @@ static bool all_ended(struct follow *f, uint64_t now)
 		if (!f->p.guest[i].c.cap->complete)
 			return now - f->host_ended_ns > PATIENCE_NS;
 	return true;
-}
-
-static void look_for_life(struct follow *f, uint64_t now)
-{
-	if (f->told_silent || now - f->grew_ns < SILENCE_NS)
-		return;
-	f->told_silent = true;
-	f->c.note("no event for 5 s: %s is still being recorded, or its recorder was killed; "
-		  "Ctrl-C ends this",
-		  f->c.host);
 }
 
 /* ---- a pass ---- */
@@ -202,8 +180,18 @@ int follow_pass(struct follow *f, struct follow_pass *pass, struct kvmft_err *er
 	bool enough;
 	uint64_t to;
 	int ret;
+	uint64_t until = f->begin_ns + MAX(TICK_NS, (cpu_ns() - f->begin_cpu_ns) * SHARE);
+	uint64_t now = util_now_ns();
+	uint64_t left = f->begin_ns && until > now ? until - now : 0;
+	struct timespec t = { .tv_sec = (time_t)(left / 1000000000),
+			      .tv_nsec = (long)(left % 1000000000) };
 
-	wait_turn(f);
+	/*
+	 * What a pass waits for whoever reads its lines, or for a CPU, leaves that to others
+	 * already.
+	 */
+	if (left)
+		(void)nanosleep(&t, NULL);
 	f->begin_ns = util_now_ns();
 	f->begin_cpu_ns = cpu_ns();
 	ret = open_captures(f, err);
@@ -226,8 +214,13 @@ int follow_pass(struct follow *f, struct follow_pass *pass, struct kvmft_err *er
 	pass->last = enough || all_ended(f, f->begin_ns);
 	to = pass->last ? UINT64_MAX : f->given;
 	tl_follow(f->p.t, f->marks, to);
-	if (!pass->last)
-		look_for_life(f, f->begin_ns);
+	if (!pass->last && !f->told_silent && f->begin_ns - f->grew_ns >= SILENCE_NS) {
+		f->told_silent = true;
+		f->c.note(
+			"no event for 5 s: %s is still being recorded, or its recorder was killed; "
+			"Ctrl-C ends this",
+			f->c.host);
+	}
 	return 0;
 }
 

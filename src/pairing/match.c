@@ -382,19 +382,6 @@ static int fit_thread(struct regroup *g, uint32_t vcpu, int32_t tid, struct fitt
 	return ret ?: set_thread(g, vcpu, 0);
 }
 
-static int fit_vcpu(struct regroup *g, uint32_t vcpu, struct fitting *f)
-{
-	const struct hostmap *m = g->m->map;
-	int ret = 0;
-
-	f->inside = 0;
-	f->tried = f->may = false;
-	for (size_t i = 0; i < m->nthread && !ret; i++)
-		if (is_free(m, &m->thread[i], vcpu))
-			ret = fit_thread(g, vcpu, m->thread[i].tid, f);
-	return ret;
-}
-
 /* Finds each other vCPU's best thread; *events that fit: 0 if none of some vCPU fit. */
 static int fill_group(struct regroup *g, size_t anchor, int32_t tid, struct fitting *f, size_t *n,
 		      uint64_t *events)
@@ -404,10 +391,17 @@ static int fill_group(struct regroup *g, size_t anchor, int32_t tid, struct fitt
 	*events = f->r->inside;
 	for (size_t c = 0; c < g->ncpu; c++) {
 		int ret;
+		const struct hostmap *m;
 
 		if (c == anchor)
 			continue;
-		ret = fit_vcpu(g, g->cpu[c].vcpu, f);
+		m = g->m->map;
+		ret = 0;
+		f->inside = 0;
+		f->tried = f->may = false;
+		for (size_t i = 0; i < m->nthread && !ret; i++)
+			if (is_free(m, &m->thread[i], g->cpu[c].vcpu))
+				ret = fit_thread(g, g->cpu[c].vcpu, m->thread[i].tid, f);
 		if (ret)
 			return ret;
 		if (f->tried && !f->may) {

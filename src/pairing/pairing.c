@@ -88,19 +88,6 @@ static void keep_recorded(const struct pairing *p, struct pairing_guest *g)
 	}
 }
 
-/* Where no clock leads to the TSC, two clocks in ns are related by an offset, if by anything. */
-static int in_common_clock(struct capture *host, struct capture *guest, struct kvmft_err *err)
-{
-	_cleanup_(own_tsc_free) struct own_tsc own = { 0 };
-
-	if (!host->unit_ns)
-		return 0;
-	host->unit_ns = guest->unit_ns = guest->clock && clock_trace_is_ns(guest->clock);
-	guest->tsc_khz = host->tsc_khz;
-	host->grain += guest->grain;
-	return host->unit_ns ? 0 : own_tsc_init(&own, host, err);
-}
-
 static int open_guest(struct pairing *p, const char *operand, struct kvmft_err *err)
 {
 	struct pairing_guest *g = &p->guest[p->nguest++];
@@ -110,7 +97,21 @@ static int open_guest(struct pairing *p, const char *operand, struct kvmft_err *
 
 	pairing_split(operand, &path, &sel);
 	ret = open_one(path, &g->c, err);
-	ret = ret ?: in_common_clock(p->host.cap, g->c.cap, err);
+	/*
+	 * Where no clock leads to the TSC, two clocks in ns are related by an offset, if by
+	 * anything.
+	 */
+	if (!ret) {
+		_cleanup_(own_tsc_free) struct own_tsc own = { 0 };
+
+		if (p->host.cap->unit_ns) {
+			p->host.cap->unit_ns = g->c.cap->unit_ns =
+				g->c.cap->clock && clock_trace_is_ns(g->c.cap->clock);
+			g->c.cap->tsc_khz = p->host.cap->tsc_khz;
+			p->host.cap->grain += g->c.cap->grain;
+			ret = p->host.cap->unit_ns ? 0 : own_tsc_init(&own, p->host.cap, err);
+		}
+	}
 	if (ret)
 		return ret;
 	if (same_file(p->host.cap->path, g->c.cap->path))
@@ -321,20 +322,6 @@ static int add_host(struct pairing *p, size_t vm, const char *path, struct kvmft
 	return ret;
 }
 
-/* Whose TSC links the hosts: the guest's, or that of the VM that sel names. */
-static ssize_t linking_vm(struct pairing *p, const char *sel, struct kvmft_err *err)
-{
-	if (p->nguest)
-		return (ssize_t)p->guest[0].vm;
-	if (sel[0])
-		return hostmap_find_vm(p->map, sel, err);
-	if (p->map->nvm == 1)
-		return 0;
-	return err_usage(err,
-			 "option --host: which VM moved? Say it with --vm, or give its guest's "
-			 "capture");
-}
-
 int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, const char *sel,
 		      struct kvmft_err *err)
 {
@@ -353,7 +340,17 @@ int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, const cha
 				"option --host: the TSC of one guest links both hosts: give the captures of "
 				"%s and those of %s in separate runs",
 				p->map->vm[p->guest[0].vm].label, p->map->vm[p->guest[i].vm].label);
-	vm = linking_vm(p, sel, err);
+	/* Whose TSC links the hosts: the guest's, or that of the VM that sel names. */
+	if (p->nguest)
+		vm = (ssize_t)p->guest[0].vm;
+	else if (sel[0])
+		vm = hostmap_find_vm(p->map, sel, err);
+	else if (p->map->nvm == 1)
+		vm = 0;
+	else
+		vm = err_usage(
+			err, "option --host: which VM moved? Say it with --vm, or give its guest's "
+			     "capture");
 	if (vm < 0)
 		return (int)vm;
 	p->later = xcalloc(hosts->n, sizeof(*p->later));
@@ -421,22 +418,6 @@ int pairing_parse_map(const struct opt_u64 *offset, const char *ratio, struct ts
 	return 0;
 }
 
-static void tell_loss(const struct tl_source *s, const struct tl_loss *loss, note_fn *note)
-{
-	/* Of captures a note says why they end; of QEMU's traces nothing does. */
-	const char *end = s->no_end ? " (up to now: its recording has no end yet)"
-			  : s->cap->complete || s->cap->ndamage ? ""
-								: " (recording was cut short)";
-
-	if (loss->unknown && !loss->total)
-		note("%s: %llu events, an unknown number lost%s", s->label,
-		     (unsigned long long)s->events, end);
-	else
-		note("%s: %llu events, %llu lost%s%s%s", s->label, (unsigned long long)s->events,
-		     (unsigned long long)loss->total, loss->unknown ? " or more" : "",
-		     tl_missing(s) ? ": the file counts them, but does not say where" : "", end);
-}
-
 bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
 {
 	const struct hostmap *map = tl_hostmap(t);
@@ -445,12 +426,24 @@ bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
 	for (size_t i = 0; i < tl_sources(t); i++) {
 		const struct tl_source *s = tl_source(t, i);
 		struct tl_loss loss;
+		const char *end;
 
 		tl_loss(s, &loss);
 		complete &= tl_source_complete(s);
 		if (quiet && complete)
 			continue;
-		tell_loss(s, &loss, note);
+		end = s->no_end ? " (up to now: its recording has no end yet)"
+		      : s->cap->complete || s->cap->ndamage ? ""
+							    : " (recording was cut short)";
+		if (loss.unknown && !loss.total)
+			note("%s: %llu events, an unknown number lost%s", s->label,
+			     (unsigned long long)s->events, end);
+		else
+			note("%s: %llu events, %llu lost%s%s%s", s->label,
+			     (unsigned long long)s->events, (unsigned long long)loss.total,
+			     loss.unknown ? " or more" : "",
+			     tl_missing(s) ? ": the file counts them, but does not say where" : "",
+			     end);
 		if (s->error)
 			note("%s: cannot be read further: %s", s->label, strerror(-s->error));
 		if (s->unplaced)
@@ -566,20 +559,6 @@ static const char *const basis_texts[] = {
 	[HOSTMAP_BY_GUEST] = ", the threads that fit its events",
 };
 
-/* "pid:152 (tids:213,215, one VM since they wake each other)" */
-static void add_vm(const struct hostmap *map, const struct match *m, struct sbuf *b)
-{
-	const struct hostmap_vm *vm = &map->vm[map->vm[m->vm].of];
-	const char *basis = vm->basis < ARRAY_SIZE(basis_texts) ? basis_texts[vm->basis] : NULL;
-
-	sbuf_add(b, vm->label);
-	if (vm->basis == HOSTMAP_RECORDED)
-		return;
-	sbuf_add(b, " (");
-	hostmap_vm_tids(map, vm->of, b);
-	sbuf_addf(b, "%s)", basis ?: "");
-}
-
 static void add_bound(const struct hostmap *map, const struct solution *s, struct sbuf *b)
 {
 	sbuf_add(b, "+-");
@@ -620,8 +599,19 @@ void pairing_tell_match(const struct hostmap *map, const struct capture *guest,
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
-	if (m->by == MATCH_ONLY_VM || m->by == MATCH_BY_EVENTS)
-		add_vm(map, m, &b);
+	if (m->by == MATCH_ONLY_VM || m->by == MATCH_BY_EVENTS) {
+		const struct hostmap_vm *vm = &map->vm[map->vm[m->vm].of];
+		const char *basis =
+			vm->basis < ARRAY_SIZE(basis_texts) ? basis_texts[vm->basis] : NULL;
+
+		/* "pid:152 (tids:213,215, one VM since they wake each other)" */
+		sbuf_add(&b, vm->label);
+		if (vm->basis != HOSTMAP_RECORDED) {
+			sbuf_add(&b, " (");
+			hostmap_vm_tids(map, vm->of, &b);
+			sbuf_addf(&b, "%s)", basis ?: "");
+		}
+	}
 	if (m->by == MATCH_ONLY_VM)
 		sbuf_add(&b, ": the only VM there");
 	if (m->by == MATCH_BY_EVENTS)

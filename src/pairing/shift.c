@@ -81,21 +81,6 @@ static struct tsc_map shift_line(const struct cap_shift_sample *a, const struct 
 	return map;
 }
 
-/* What PTP found holds from sample to sample along a line. */
-static void add_lines(struct hostmap *m, size_t vm, uint32_t vcpu, const struct cap_shift *s)
-{
-	size_t step = s->nsample / MAX_LINES + 1;
-
-	for (size_t i = 0; !i || i + 1 < s->nsample; i += step) {
-		const struct cap_shift_sample *a = &s->sample[i];
-		struct tsc_map map = shift_line(a, &s->sample[MIN(i + step, s->nsample - 1)]);
-		uint64_t from = i ? (uint64_t)a->time + (uint64_t)a->offset : 0;
-
-		if (!tsc_map_check(&map))
-			hostmap_force_vcpu(m, vm, vcpu, from, &map);
-	}
-}
-
 static void add_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct cap_shift *s,
 		    const struct capture *guest, uint32_t cpu)
 {
@@ -132,10 +117,23 @@ int hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest)
 
 		if (!guest->shift[i].nsample || epoch_vm_has_map(m->vm[vm].epochs, vcpu))
 			continue;
-		if (guest->shift_flags & 1)
-			add_lines(m, vm, vcpu, &guest->shift[i]);
-		else
+		if (guest->shift_flags & 1) {
+			const struct cap_shift *s = &guest->shift[i];
+			size_t step = s->nsample / MAX_LINES + 1;
+
+			/* What PTP found holds from sample to sample along a line. */
+			for (size_t k = 0; !k || k + 1 < s->nsample; k += step) {
+				const struct cap_shift_sample *a = &s->sample[k];
+				struct tsc_map map =
+					shift_line(a, &s->sample[MIN(k + step, s->nsample - 1)]);
+				uint64_t from = k ? (uint64_t)a->time + (uint64_t)a->offset : 0;
+
+				if (!tsc_map_check(&map))
+					hostmap_force_vcpu(m, vm, vcpu, from, &map);
+			}
+		} else {
 			add_vcpu(m, vm, vcpu, &guest->shift[i], guest, (uint32_t)i);
+		}
 	}
 	return hostmap_rebuild(m, vm);
 }

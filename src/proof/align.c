@@ -95,23 +95,18 @@ void align_measure(const struct windows *w, size_t vm, struct align *a)
 		a->share = (unsigned int)(a->total.checked * 100 / all);
 }
 
-/*
- * Whether deadlines alone contradict the alignment. They are unique, so their order counts; that of
- * repeating values may be an accident. So may be a few: a deadline that was written twice, one of
- * which is in the capture.
- */
-static bool deadlines_reversed(const struct msr_pair_stats *s)
-{
-	return s && s->violations > s->n / 100;
-}
-
 enum align_kind proof_judge(const struct proof_facts *f)
 {
 	const struct align *a = f->windows;
 
 	if (f->solved && f->solved->missed_why) /* a vCPU without an offset of its own */
 		return ALIGN_UNKNOWN;
-	if (a->total.outside || deadlines_reversed(f->deadlines))
+	/*
+	 * Whether deadlines alone contradict the alignment. They are unique, so their order counts;
+	 * that of repeating values may be an accident. So may be a few: a deadline that was written
+	 * twice, one of which is in the capture.
+	 */
+	if (a->total.outside || (f->deadlines && f->deadlines->violations > f->deadlines->n / 100))
 		return ALIGN_BAD;
 	if (!a->total.checked || !a->has_shift || a->share < ALIGN_MIN_SHARE)
 		return f->elsewhere ? ALIGN_BAD : ALIGN_UNKNOWN;

@@ -464,22 +464,6 @@ static void shuffle_events(struct solve *s)
 	}
 }
 
-static const char *prepare(struct solve *s)
-{
-	uint64_t overlap;
-
-	if (!s->windows)
-		return "the host capture shows no entries and exits of this VM's vCPUs";
-	if (s->nev < SOLVE_MIN_EVENTS)
-		return "the guest capture has too few events of vCPUs that are in the host capture";
-	if (s->hspan >> 61 || s->gspan >> 61)
-		return "the stamps of one capture are too far apart";
-	overlap = MIN(s->hspan, s->gspan) / LEAST_OVERLAP;
-	s->lo = -(int64_t)(s->hspan - overlap);
-	s->hi = (int64_t)(s->gspan - overlap) + 1;
-	return NULL;
-}
-
 /*
  * Where the pairs say that it must be, within the range to be searched anyway: the number of pairs,
  * 0 if they do not help.
@@ -537,22 +521,10 @@ static int solve_both(struct solve *s, struct solve_result *r)
 	return ret || r->found ? ret : solve_once(s, r);
 }
 
-/*
- * Work grows no faster than the input, whatever the stamps are: what a run may spend is bounded,
- * and so is what all of them may. Captures of real machines take a tenth of it (make bench).
- */
-static void allow_work(struct solve *s)
-{
-	uint64_t all = (1ull << 30) + (s->windows * 4 + s->events) * 4096, windows = 0;
-
-	for (size_t i = 0; i < s->nv; i++)
-		windows += s->v[i].taken ? s->v[i].w.n : 0;
-	s->limit = MIN(all, s->spent + (1ull << 28) + (windows * 4 + s->nev) * 2048);
-}
-
 int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
 {
 	int ret;
+	uint64_t all, windows, overlap;
 
 	s->only = vcpu;
 	memset(r, 0, sizeof(*r));
@@ -569,8 +541,29 @@ int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
 	}
 	scale_windows(s);
 	shuffle_events(s);
-	allow_work(s);
-	r->why = prepare(s);
+	/*
+	 * Work grows no faster than the input, whatever the stamps are: what a run may spend is
+	 * bounded, and so is what all of them may. Captures of real machines take a tenth of it
+	 * (make bench).
+	 */
+	all = (1ull << 30) + (s->windows * 4 + s->events) * 4096;
+	windows = 0;
+	for (size_t i = 0; i < s->nv; i++)
+		windows += s->v[i].taken ? s->v[i].w.n : 0;
+	s->limit = MIN(all, s->spent + (1ull << 28) + (windows * 4 + s->nev) * 2048);
+	if (!s->windows) {
+		r->why = "the host capture shows no entries and exits of this VM's vCPUs";
+	} else if (s->nev < SOLVE_MIN_EVENTS) {
+		r->why =
+			"the guest capture has too few events of vCPUs that are in the host capture";
+	} else if (s->hspan >> 61 || s->gspan >> 61) {
+		r->why = "the stamps of one capture are too far apart";
+	} else {
+		overlap = MIN(s->hspan, s->gspan) / LEAST_OVERLAP;
+		s->lo = -(int64_t)(s->hspan - overlap);
+		s->hi = (int64_t)(s->gspan - overlap) + 1;
+		r->why = NULL;
+	}
 	if (r->why)
 		return 0;
 	r->events = s->nev;

@@ -171,22 +171,6 @@ static bool common_room(const struct solve *s, int64_t d, struct solve_place *ro
 	return true;
 }
 
-/* With all events, in the cell where some have the place *best. 0, -ENOMEM, -ETIME. */
-static int settle(struct solve *s, const struct solve_cell *c, struct solve_place *best)
-{
-	struct solve_place room;
-
-	if (!solve_spend(s, s->nev * LOOK_WORK))
-		return -ETIME;
-	if (best->score == INT64_MIN || best->outside ||
-	    !common_room(s, best->from + (best->to - best->from) / 2, &room))
-		return solve_sweep(s, c, s->nev, best);
-	room.low = best->low < best->from ? best->low : room.from;
-	room.high = best->high > best->to ? best->high : room.to;
-	*best = room;
-	return 0;
-}
-
 /* ---- cells ---- */
 
 /* The best that the event can be for a candidate of the cell. */
@@ -376,10 +360,29 @@ static int sweep_cells(struct solve *s, struct solve_place *p)
 		return ret;
 	qsort(order, s->ncell, sizeof(*order), by_score);
 	for (size_t i = 0; i < s->ncell && !ret; i++) {
-		if (i < MAX_FULL)
-			ret = settle(s, &s->cell[order[i] - p], order[i]);
-		else
+		if (i < MAX_FULL) {
+			struct solve_place *best = order[i];
+			struct solve_place room;
+
+			/*
+			 * With all events, in the cell where some have the place *best. 0, -ENOMEM,
+			 * -ETIME.
+			 */
+			if (!solve_spend(s, s->nev * LOOK_WORK)) {
+				ret = -ETIME;
+			} else if (best->score == INT64_MIN || best->outside ||
+				   !common_room(s, best->from + (best->to - best->from) / 2,
+						&room)) {
+				ret = solve_sweep(s, &s->cell[order[i] - p], s->nev, best);
+			} else {
+				room.low = best->low < best->from ? best->low : room.from;
+				room.high = best->high > best->to ? best->high : room.to;
+				*best = room;
+				ret = 0;
+			}
+		} else {
 			order[i]->score = INT64_MIN;
+		}
 	}
 	return ret;
 }
@@ -398,21 +401,6 @@ static uint64_t log2_8(uint64_t x)
 		m >>= m >> 32;
 	}
 	return log;
-}
-
-/*
- * How unexpected it is that an event of this window is in one: in 2^-8 bits, by how much of the
- * time around it the vCPU was in its guest. A wrong offset may put all events into a time when the
- * vCPU hardly left it.
- */
-static uint64_t window_bits(const struct solve_vcpu *v, size_t w)
-{
-	size_t from = w > AROUND ? w - AROUND : 0, to = MIN(w + AROUND, v->w.n - 1);
-	uint64_t in = 0, all = v->w.v[to].to - v->w.v[from].from + 1;
-
-	for (size_t i = from; i <= to; i++)
-		in += v->w.v[i].to - v->w.v[i].from + 1;
-	return log2_8(all) - log2_8(in);
 }
 
 /*
@@ -435,8 +423,22 @@ static uint64_t count_bits(const struct solve *s, const struct solve_vcpu *v, ui
 		if (solve_h(s, v->w.v[w].from) > h) {
 			++*wrong;
 		} else if (w != before) {
+			size_t from, to;
+			uint64_t in, all;
+
 			++*hits;
-			bits += window_bits(v, w);
+			/*
+			 * How unexpected it is that an event of this window is in one: in 2^-8
+			 * bits, by how much of the time around it the vCPU was in its guest. A
+			 * wrong offset may put all events into a time when the vCPU hardly left it.
+			 */
+			from = w > AROUND ? w - AROUND : 0;
+			to = MIN(w + AROUND, v->w.n - 1);
+			in = 0;
+			all = v->w.v[to].to - v->w.v[from].from + 1;
+			for (size_t k = from; k <= to; k++)
+				in += v->w.v[k].to - v->w.v[k].from + 1;
+			bits += log2_8(all) - log2_8(in);
 		}
 		before = w;
 	}

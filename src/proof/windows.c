@@ -323,22 +323,6 @@ static void win_forget(struct windows *w, struct win_vcpu *v)
 	v->turn = (struct vcpu_turn){ 0 };
 }
 
-/*
- * Lost host events may have been entries and exits of any vCPU, whichever CPU lost them. Lost guest
- * events do not matter: the rest are still inside or outside.
- */
-static void win_gap(struct windows *w, const struct tl_item *i)
-{
-	if (i->src->guest || (i->kind != TL_GAP && i->kind != TL_DAMAGE))
-		return;
-	w->blind_until = MAX(w->blind_until, i->host + i->width);
-	for (size_t k = 0; k < w->nheard; k++) {
-		win_forget(w, &w->v[w->heard[k]]);
-		w->v[w->heard[k]].heard = false;
-	}
-	w->nheard = 0;
-}
-
 static int win_turn(struct windows *w, struct win_vcpu *v, const struct tl_item *i,
 		    enum turn_event e)
 {
@@ -440,7 +424,18 @@ static __attribute__((noinline)) int feed_any(struct windows *w, const struct tl
 		w->from = i->host;
 	}
 	if (i->kind != TL_EVENT) {
-		win_gap(w, i);
+		/*
+		 * Lost host events may have been entries and exits of any vCPU, whichever CPU lost
+		 * them. Lost guest events do not matter: the rest are still inside or outside.
+		 */
+		if (!i->src->guest && (i->kind == TL_GAP || i->kind == TL_DAMAGE)) {
+			w->blind_until = MAX(w->blind_until, i->host + i->width);
+			for (size_t k = 0; k < w->nheard; k++) {
+				win_forget(w, &w->v[w->heard[k]]);
+				w->v[w->heard[k]].heard = false;
+			}
+			w->nheard = 0;
+		}
 		return 0;
 	}
 	if (i->src->guest)

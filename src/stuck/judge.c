@@ -354,32 +354,6 @@ static bool mostly(const struct stuck_verdict *v, enum stuck_at at)
 }
 
 /*
- * It could run most of the time, but got less than a fifth of that. Looks alone may be wrong: one
- * that is woken by the same timer as kvmft can run whenever it is looked at. How long it had to
- * wait for a CPU is known as well, once it got one.
- */
-static bool is_starved(const struct stuck_obs *o, const struct stuck_verdict *v)
-{
-	unsigned int can = v->at_pm[STUCK_AT_CPU];
-
-	return o->has_sched && can >= 500 && v->run_pm < can / 5 &&
-	       (o->turns < FEW_TURNS || permille(o->delay_ns, o->ns) >= (can - v->run_pm) / 2);
-}
-
-/* One that comes back is merely slow. */
-static enum stuck_class asleep_in_vmm(const struct stuck_obs *o)
-{
-	bool returned = o->peeked && o->peek != EXIT_INTR && o->peek != 0;
-
-	if (o->count[STUCK_TO_USER] > 1)
-		return halts_of(o) ? STUCK_IDLE : STUCK_RUNNING;
-	if (o->peeked && o->peek == EXIT_HLT)
-		return STUCK_HALTED;
-	/* One that was told to stop has left KVM by a signal, and waits to be continued. */
-	return o->futex && !returned ? STUCK_PAUSED : STUCK_VMM;
-}
-
-/*
  * Asleep in HLT; or woken from it and back without an exit: then its guest did not run in between,
  * and the time on a CPU is KVM polling for something to wake it for.
  */
@@ -423,16 +397,6 @@ static bool waits_there(const struct stuck_verdict *v)
 	return false;
 }
 
-/*
- * That it is always at one place is no hang: programs compute, and kernels copy. It is one if the
- * guest takes no interrupts and does nothing else, or if that place is where one only waits.
- */
-static bool stays(const struct stuck_obs *o, const struct stuck_verdict *v)
-{
-	return waits_there(v) || v->deaf || (!ksyms_is_user(v->rip) && !takes_irqs(o) &&
-			   o->count[STUCK_EXIT] <= o->count[STUCK_SAMPLE] / 100);
-}
-
 /* It is on a CPU, or was most of the time. */
 static enum stuck_class runs(const struct stuck_obs *o, const struct stuck_verdict *v)
 {
@@ -447,8 +411,16 @@ static enum stuck_class runs(const struct stuck_obs *o, const struct stuck_verdi
 			return STUCK_RUNNING;
 		return mostly(v, STUCK_AT_CPU) ? STUCK_IN_GUEST : STUCK_UNKNOWN;
 	}
+	/*
+	 * That it is always at one place is no hang: programs compute, and kernels copy. It is one
+	 * if the guest takes no interrupts and does nothing else, or if that place is where one
+	 * only waits.
+	 */
 	if (mostly(v, STUCK_AT_CPU) && samples && !halts_of(o) &&
-	    permille(v->rip_n, v->rip_all) >= (v->sym ? MOSTLY : LOOP_SHARE) && stays(o, v))
+	    permille(v->rip_n, v->rip_all) >= (v->sym ? MOSTLY : LOOP_SHARE) &&
+	    (waits_there(v) || v->deaf ||
+	     (!ksyms_is_user(v->rip) && !takes_irqs(o) &&
+	      o->count[STUCK_EXIT] <= o->count[STUCK_SAMPLE] / 100)))
 		return STUCK_SPINNING;
 	/* It did something and was then held up, but by no one thing for most of the time. */
 	if (o->has_sched && !v->run_pm)
@@ -458,18 +430,36 @@ static enum stuck_class runs(const struct stuck_obs *o, const struct stuck_verdi
 
 static enum stuck_class judge(const struct stuck_obs *o, struct stuck_verdict *v)
 {
+	unsigned int can;
+
 	if (!o->looks || v->at_pm[STUCK_AT_GONE])
 		return STUCK_UNKNOWN;
 	if (mostly(v, STUCK_AT_STOP) || mostly(v, STUCK_AT_FREEZE))
 		return STUCK_STOPPED;
 	if (mostly(v, STUCK_AT_WAIT))
 		return STUCK_BLOCKED;
-	if (is_starved(o, v))
+	/*
+	 * It could run most of the time, but got less than a fifth of that. Looks alone may be
+	 * wrong: one that is woken by the same timer as kvmft can run whenever it is looked at. How
+	 * long it had to wait for a CPU is known as well, once it got one.
+	 */
+	can = v->at_pm[STUCK_AT_CPU];
+	if (o->has_sched && can >= 500 && v->run_pm < can / 5 &&
+	    (o->turns < FEW_TURNS || permille(o->delay_ns, o->ns) >= (can - v->run_pm) / 2))
 		return o->throttled ? STUCK_THROTTLED : STUCK_STARVED;
 	if (is_loop(o, v))
 		return STUCK_EXIT_LOOP;
-	if (mostly(v, STUCK_AT_USER))
-		return asleep_in_vmm(o);
+	if (mostly(v, STUCK_AT_USER)) {
+		bool returned = o->peeked && o->peek != EXIT_INTR && o->peek != 0;
+
+		/* One that comes back is merely slow. */
+		if (o->count[STUCK_TO_USER] > 1)
+			return halts_of(o) ? STUCK_IDLE : STUCK_RUNNING;
+		if (o->peeked && o->peek == EXIT_HLT)
+			return STUCK_HALTED;
+		/* One that was told to stop has left KVM by a signal, and waits to be continued. */
+		return o->futex && !returned ? STUCK_PAUSED : STUCK_VMM;
+	}
 	if (is_halted(o, v)) /* and was woken? */
 		return exits_of(o) || (o->blind && o->turns > 2 && !v->deaf) ? STUCK_IDLE
 									     : STUCK_HALTED;

@@ -53,26 +53,11 @@ static int add_vm(struct stuck *s, const struct vm *vm)
 	return 0;
 }
 
-/* A file for each vCPU is kept open, for which the soft limit, usually 1,024, may be too low. */
-static void allow_files(const struct stuck *s)
-{
-	struct rlimit now, more;
-	size_t want = FILES_BESIDE;
-
-	for (size_t i = 0; i < s->vms->n; i++)
-		want += s->vms->vm[i].n_vcpus;
-	if (getrlimit(RLIMIT_NOFILE, &now) || now.rlim_cur >= want)
-		return;
-	more = (struct rlimit){ want, MAX(now.rlim_max, (rlim_t)want) };
-	if (!setrlimit(RLIMIT_NOFILE, &more))
-		return;
-	more.rlim_cur = more.rlim_max = now.rlim_max;
-	(void)!setrlimit(RLIMIT_NOFILE, &more);
-}
-
 static int find_vms(struct stuck *s)
 {
 	int ret;
+	struct rlimit now, more;
+	size_t want;
 
 	if (vm_debugfs_mount(NULL, NULL))
 		errno = 0; /* vm_scan() says what that means */
@@ -85,7 +70,20 @@ static int find_vms(struct stuck *s)
 		ret = vm_list_none(s->vms, s->err);
 	else if (s->c->syms && s->vms->n > 1)
 		ret = err_usage(s->err, "symbols of a guest: whose? Name the VM with --vm");
-	allow_files(s);
+	/*
+	 * A file for each vCPU is kept open, for which the soft limit, usually 1,024, may be too
+	 * low.
+	 */
+	want = FILES_BESIDE;
+	for (size_t i = 0; i < s->vms->n; i++)
+		want += s->vms->vm[i].n_vcpus;
+	if (!getrlimit(RLIMIT_NOFILE, &now) && now.rlim_cur < want) {
+		more = (struct rlimit){ want, MAX(now.rlim_max, (rlim_t)want) };
+		if (setrlimit(RLIMIT_NOFILE, &more)) {
+			more.rlim_cur = more.rlim_max = now.rlim_max;
+			(void)!setrlimit(RLIMIT_NOFILE, &more);
+		}
+	}
 	for (size_t i = 0; i < s->vms->n && !ret; i++)
 		if (!s->only || s->only == &s->vms->vm[i])
 			if (add_vm(s, &s->vms->vm[i]))

@@ -69,22 +69,6 @@ static bool has_controller(const char *list, size_t len, const char *name)
 
 typedef void cgroup_fn(const char *dir, uint64_t n, uint64_t ns, struct stuck_throttle *t);
 
-/* The cgroup in `at` and all above it. */
-static void walk_up(const char *mount, const char *at, cgroup_fn *fn, struct stuck_throttle *t)
-{
-	char dir[360];
-	uint64_t n, ns;
-	int len = snprintf(dir, sizeof(dir), "%s%s", mount, at);
-
-	if (len < 0 || (size_t)len >= sizeof(dir))
-		return;
-	while (strlen(dir) > strlen(mount)) {
-		if (read_cgroup(dir, &n, &ns))
-			fn(dir, n, ns, t);
-		*strrchr(dir, '/') = '\0';
-	}
-}
-
 static void walk(int task, cgroup_fn *fn, struct stuck_throttle *t)
 {
 	_cleanup_free_ char *text = NULL;
@@ -97,8 +81,21 @@ static void walk(int task, cgroup_fn *fn, struct stuck_throttle *t)
 		path = list ? strchr(list + 1, ':') : NULL;
 		for (size_t i = 0; path && path[1] == '/' && i < ARRAY_SIZE(mounts); i++)
 			if (has_controller(list + 1, (size_t)(path - list - 1),
-					   mounts[i].controller))
-				walk_up(mounts[i].dir, path + 1, fn, t);
+					   mounts[i].controller)) {
+				char dir[360];
+				uint64_t n, ns;
+				int len =
+					snprintf(dir, sizeof(dir), "%s%s", mounts[i].dir, path + 1);
+
+				/* The cgroup in `at` and all above it. */
+				if (len >= 0 && (size_t)len < sizeof(dir)) {
+					while (strlen(dir) > strlen(mounts[i].dir)) {
+						if (read_cgroup(dir, &n, &ns))
+							fn(dir, n, ns, t);
+						*strrchr(dir, '/') = '\0';
+					}
+				}
+			}
 	}
 }
 
@@ -111,13 +108,6 @@ static void add_up(const char *dir, uint64_t n, uint64_t ns, struct stuck_thrott
 		return;
 	snprintf(t->path, sizeof(t->path), "%s", dir);
 	str_printable(t->path);
-}
-
-/* How often, and how long, the cgroup of a thread and those above it were throttled in between. */
-static void stuck_throttle_begin(int task, struct stuck_throttle *t)
-{
-	*t = (struct stuck_throttle){ 0 };
-	walk(task, add_up, t);
 }
 
 void stuck_throttle_end(int task, struct stuck_throttle *t)
@@ -301,8 +291,14 @@ void stuck_task_open(struct stuck_task *t, uint32_t pid, uint32_t tid)
 	*t = (struct stuck_task){ .dir = -1 };
 	if (tid)
 		t->dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (t->dir >= 0)
-		stuck_throttle_begin(t->dir, &t->throttle);
+	if (t->dir >= 0) {
+		/*
+		 * How often, and how long, the cgroup of a thread and those above it were throttled
+		 * in between.
+		 */
+		t->throttle = (struct stuck_throttle){ 0 };
+		walk(t->dir, add_up, &t->throttle);
+	}
 }
 
 void stuck_task_close(struct stuck_task *t)
@@ -331,15 +327,6 @@ static bool read_stat(struct stuck_task *t, struct stuck_cpu *c)
 	c->user = v[14] > v[43] ? v[14] - v[43] : 0;
 	c->kernel = v[15];
 	return true;
-}
-
-static void read_sched(struct stuck_task *t, struct stuck_cpu *c)
-{
-	char buf[128];
-
-	c->known = !file_read_line(t->dir, "schedstat", buf, sizeof(buf)) &&
-		   sscanf(buf, "%" SCNu64 " %" SCNu64 " %" SCNu64, &c->run, &c->delay,
-			  &c->turns) == 3;
 }
 
 /* False: it is on a CPU. */
@@ -371,13 +358,6 @@ static bool wchan_is(const struct stuck_task *t, const char *prefix)
 	return str_starts(t->wchan, prefix);
 }
 
-/* The kernel function in which a halted vCPU sleeps, by the names that compilers made of it. */
-static bool is_halt(const struct stuck_task *t)
-{
-	return !t->wchan[0] || wchan_is(t, "kvm_") || wchan_is(t, "vcpu_") ||
-	       wchan_is(t, "vmx_") || wchan_is(t, "svm_");
-}
-
 static enum stuck_at asleep(struct stuck_task *t)
 {
 	if (file_read_line(t->dir, "wchan", t->wchan, sizeof(t->wchan)) || !strcmp(t->wchan, "0"))
@@ -391,7 +371,14 @@ static enum stuck_at asleep(struct stuck_task *t)
 	if (t->state == 'D')
 		return STUCK_AT_WAIT;
 	if (t->in_run)
-		return is_halt(t) ? STUCK_AT_HALT : STUCK_AT_WAIT;
+		/*
+		 * The kernel function in which a halted vCPU sleeps, by the names that compilers
+		 * made of it.
+		 */
+		return (!t->wchan[0] || wchan_is(t, "kvm_") || wchan_is(t, "vcpu_") ||
+			wchan_is(t, "vmx_") || wchan_is(t, "svm_"))
+			       ? STUCK_AT_HALT
+			       : STUCK_AT_WAIT;
 	return STUCK_AT_USER;
 }
 
@@ -410,10 +397,12 @@ static enum stuck_at at_of(struct stuck_task *t)
 enum stuck_at stuck_task_look(struct stuck_task *t)
 {
 	struct stuck_cpu c = { 0 };
+	char buf[128];
 
 	if (t->dir < 0)
 		return STUCK_AT_GONE;
-	read_sched(t, &c);
+	c.known = !file_read_line(t->dir, "schedstat", buf, sizeof(buf)) &&
+		  sscanf(buf, "%" SCNu64 " %" SCNu64 " %" SCNu64, &c.run, &c.delay, &c.turns) == 3;
 	/* It has not had a CPU since it slept: it still sleeps there. */
 	if (t->looked && c.known && t->at != STUCK_AT_CPU && c.turns == t->last.turns &&
 	    c.run == t->last.run)

@@ -75,26 +75,13 @@ static int find_events(struct stuck *s)
 	return 0;
 }
 
-/* All threads of a VM: its interrupts come from others than its vCPUs. */
-static int pids_of(struct stuck *s, struct kinst_config *c, uint32_t **tid)
-{
-	size_t n = 0;
-	int ret = s->only ? vm_thread_ids(NULL, s->only->pid, tid, &n) : 0;
-
-	if (ret)
-		return err_why(s->err, ret, "cannot list the threads of %u", s->only->pid);
-	c->pid = (const int32_t *)*tid;
-	c->npid = n;
-	c->event_fork = n != 0;
-	return 0;
-}
-
 static int make_instance(struct stuck *s)
 {
 	struct kinst_config c = KINST_CONFIG_DEFAULT;
 	struct stuck_events *ev = &s->ev;
 	_cleanup_free_ uint32_t *tid = NULL;
 	int ret = kcpus_read(KCPU_POSSIBLE, &ev->cpus);
+	size_t n;
 
 	if (ret)
 		return err_why(s->err, ret, "cannot read the list of CPUs");
@@ -102,7 +89,17 @@ static int make_instance(struct stuck *s)
 	c.clock = ev->mono ? "mono" : NULL;
 	c.record_cmd = false;
 	c.buffer_kb = MAX(RING_KB_ALL / MAX(ev->cpus.n, (size_t)1), (size_t)RING_KB_MIN);
-	ret = pids_of(s, &c, &tid);
+	/* All threads of a VM: its interrupts come from others than its vCPUs. */
+	n = 0;
+	ret = s->only ? vm_thread_ids(NULL, s->only->pid, &tid, &n) : 0;
+	if (ret) {
+		ret = err_why(s->err, ret, "cannot list the threads of %u", s->only->pid);
+	} else {
+		c.pid = (const int32_t *)tid;
+		c.npid = n;
+		c.event_fork = n != 0;
+		ret = 0;
+	}
 	ret = ret ?: kinst_create(s->t, &c, &s->k, s->err);
 	ret = ret ?: kinst_events_add(s->k, &ev->list, s->err);
 	return ret ?: session_raw_open(s->k, &ev->cpus, &ev->raw, s->err);
@@ -194,21 +191,6 @@ static int take_access(struct stuck_vcpu *c, enum stuck_what what, uint64_t a, u
 	return ret ?: stuck_count(&c->obs, what, a, b);
 }
 
-static int take_exit(struct stuck *s, struct stuck_vcpu *c, const struct rec *rec)
-{
-	const struct event_type *e = &s->ev.of[EV_EXIT];
-	struct exit_why w = exit_why(&s->ev.names, event_u64(e, 0, rec), event_u64(e, 1, rec));
-
-	c->rip = event_u64(e, 2, rec);
-	c->exit_what = what_exit(w);
-	c->open = c->exit_what == STUCK_EXIT;
-	if (c->open && c->ahead) {
-		c->open = c->ahead = false;
-		return stuck_count(&c->obs, STUCK_UPKEEP, STUCK_REASON(w.isa, w.reason), c->rip);
-	}
-	return stuck_watch_exit(s, c, w, c->rip, 1);
-}
-
 static int take_irq(struct stuck *s, enum stuck_what what, const struct rec *rec,
 		    const uint64_t f[3])
 {
@@ -218,24 +200,6 @@ static int take_irq(struct stuck *s, enum stuck_what what, const struct rec *rec
 		return 0;
 	c->irq_ns = MAX(c->irq_ns, rec->ts);
 	return stuck_count(&c->obs, what, f[1], 0);
-}
-
-/*
- * What a GIC has is for the vCPU it names if it is private; whether the guest takes it is in no
- * event.
- */
-static int take_vgic(struct stuck *s, const struct rec *rec, const uint64_t f[3])
-{
-	if (!f[2] || f[1] >= GIC_SHARED)
-		return 0;
-	return take_irq(s, STUCK_INJECT, rec, f);
-}
-
-static int take_msr(struct stuck_vcpu *c, const struct rec *rec, const uint64_t f[3])
-{
-	if (f[0] && f[2] && (f[1] == MSR_TIMER || f[1] == MSR_TMICT))
-		c->timer_ns = MAX(c->timer_ns, rec->ts);
-	return take_access(c, STUCK_MSR, f[1], f[0] != 0);
 }
 
 static int take(struct stuck *s, enum event_role role, const struct rec *rec)
@@ -251,12 +215,33 @@ static int take(struct stuck *s, enum event_role role, const struct rec *rec)
 	 */
 	if (role == EV_ACCEPT || role == EV_APICV_ACCEPT)
 		return take_irq(s, role == EV_ACCEPT ? STUCK_ACCEPT : STUCK_INJECT, rec, f);
-	if (role == EV_VGIC)
-		return take_vgic(s, rec, f);
+	if (role == EV_VGIC) {
+		/*
+		 * What a GIC has is for the vCPU it names if it is private; whether the guest takes
+		 * it is in no event.
+		 */
+		if (!f[2] || f[1] >= GIC_SHARED)
+			return 0;
+		return take_irq(s, STUCK_INJECT, rec, f);
+	}
 	if (!c)
 		return 0;
 	switch (role) {
-	case EV_EXIT: return take_exit(s, c, rec);
+	case EV_EXIT: {
+		const struct event_type *e = &s->ev.of[EV_EXIT];
+		struct exit_why w =
+			exit_why(&s->ev.names, event_u64(e, 0, rec), event_u64(e, 1, rec));
+
+		c->rip = event_u64(e, 2, rec);
+		c->exit_what = what_exit(w);
+		c->open = c->exit_what == STUCK_EXIT;
+		if (c->open && c->ahead) {
+			c->open = c->ahead = false;
+			return stuck_count(&c->obs, STUCK_UPKEEP, STUCK_REASON(w.isa, w.reason),
+					   c->rip);
+		}
+		return stuck_watch_exit(s, c, w, c->rip, 1);
+	}
 	case EV_USER_EXIT: return stuck_count(&c->obs, STUCK_TO_USER, f[0], 0);
 	case EV_PIO: return take_access(c, STUCK_PIO, f[1], f[0] != 0);
 	case EV_MMIO: return take_access(c, STUCK_MMIO, f[1], f[0] == 2);
@@ -264,7 +249,10 @@ static int take(struct stuck *s, enum event_role role, const struct rec *rec)
 	case EV_WFX: return stuck_count(&c->obs, f[0] ? STUCK_SAMPLE : STUCK_HLT, c->exit, f[1]);
 	case EV_GUEST_FAULT:
 	case EV_PAGE_FAULT: return take_access(c, STUCK_FAULT, f[0], 0);
-	case EV_MSR: return take_msr(c, rec, f);
+	case EV_MSR:
+		if (f[0] && f[2] && (f[1] == MSR_TIMER || f[1] == MSR_TMICT))
+			c->timer_ns = MAX(c->timer_ns, rec->ts);
+		return take_access(c, STUCK_MSR, f[1], f[0] != 0);
 	case EV_EOI:
 	case EV_PV_EOI: return stuck_count(&c->obs, STUCK_EOI, f[1], 0);
 	default: return stuck_count(&c->obs, STUCK_INJECT, f[0], 0);
@@ -300,19 +288,6 @@ static int walk(struct stuck *s)
 	return ret;
 }
 
-/* One sub-buffer: its size, 0 when there is none, -errno. */
-static ssize_t fetch(struct stuck *s, int fd)
-{
-	ssize_t n;
-
-	do {
-		n = read(fd, s->ev.buf, s->ev.geom.size);
-	} while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return errno == EAGAIN ? 0 : -errno;
-	return n && (size_t)n != s->ev.geom.size ? -EMSGSIZE : n;
-}
-
 static uint64_t cpu_now_ns(void)
 {
 	struct timespec ts;
@@ -330,10 +305,19 @@ static int read_pass(struct stuck *s, uint64_t until, bool all, size_t *got)
 	*got = 0;
 	for (size_t i = 0; i < ev->cpus.n && !ret; i++) {
 		ssize_t n;
+		int fd;
 
 		if (*got && !all && cpu_now_ns() >= until)
 			break;
-		n = fetch(s, ev->raw[ev->next_cpu++ % ev->cpus.n]);
+		/* One sub-buffer: its size, 0 when there is none, -errno. */
+		fd = ev->raw[ev->next_cpu++ % ev->cpus.n];
+		do {
+			n = read(fd, s->ev.buf, s->ev.geom.size);
+		} while (n < 0 && errno == EINTR);
+		if (n < 0)
+			n = errno == EAGAIN ? 0 : -errno;
+		else
+			n = n && (size_t)n != s->ev.geom.size ? -EMSGSIZE : n;
 		ret = n > 0 ? walk(s) : (int)n;
 		*got += (size_t)MAX(n, 0);
 	}

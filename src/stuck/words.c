@@ -113,19 +113,6 @@ static void add_where(const struct stuck *s, const struct stuck_vcpu *c, struct 
 	sbuf_add(b, "; ");
 }
 
-static void why_in_guest(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
-{
-	uint64_t k = c->obs.ticks_kernel, all = k + c->obs.ticks_user + c->obs.ticks_guest;
-
-	if (!c->obs.recorded)
-		sbuf_addf(b, "on a CPU " PCT " of the time, ", PM(c->v.run_pm));
-	sbuf_addf(b, "%" PRIu64 " exits%s: where it is was %s", c->obs.count[STUCK_SAMPLE],
-		  s->blind ? " (this KVM reports none)" : "",
-		  c->v.rip ? "hardly seen" : "not seen");
-	if (share(k, all) >= 800)
-		sbuf_add(b, "; all of it in KVM, not in its guest");
-}
-
 static void why_loop(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
 {
 	const struct stuck_verdict *v = &c->v;
@@ -174,18 +161,6 @@ static void add_irqs(const struct stuck *s, const struct stuck_vcpu *c, struct s
 	sbuf_addc(b, ')');
 }
 
-/* It may wait elsewhere than in its idle loop: on arm64 a delay can be a halt, a panic's, too. */
-static void add_halt(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
-{
-	const struct stuck_row *r = stuck_most(&c->obs, STUCK_HLT, STUCK_HLT);
-	char buf[EXIT_NAME_MAX];
-
-	if (!r || !s->syms)
-		return;
-	sbuf_addf(b, ", %s at ", reason_text(s, r, buf));
-	add_place(s, r->b, b);
-}
-
 static void why_halted(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
 {
 	sbuf_addf(b, "it waits for an interrupt and did nothing for %s",
@@ -205,28 +180,6 @@ static void why_halted(const struct stuck *s, const struct stuck_vcpu *c, struct
 	sbuf_addf(b, " timer%s armed to wake a guest", s->timers.n == 1 ? "" : "s");
 	if (s->timers.n)
 		sbuf_addf(b, ", the next expires in %s", NS(s->timers.next_ns));
-}
-
-static void why_not_run(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
-{
-	const struct stuck_throttle *t = &c->task.throttle;
-
-	sbuf_addf(b, "could run " PCT " of the time and got " PCT " of a CPU",
-		  PM(c->v.at_pm[STUCK_AT_CPU]), PM(c->v.run_pm));
-	if (c->v.class == STUCK_THROTTLED)
-		sbuf_addf(b, ": %s was throttled %" PRIu64 " times, for %s of %s",
-			  t->path[0] ? t->path : "its cgroup", t->n, NS(t->ns), NS(s->ns));
-}
-
-static void why_stopped(const struct stuck_vcpu *c, struct sbuf *b)
-{
-	if (c->v.at_pm[STUCK_AT_FREEZE])
-		sbuf_add(b, "its cgroup is frozen");
-	else if (c->task.state == 't')
-		sbuf_add(b, "by a debugger that traces it");
-	else
-		sbuf_addf(b, "by a signal such as SIGSTOP; kill -CONT %u lets it go on",
-			  c->vm->pid);
 }
 
 static void why_asleep(const struct stuck_vcpu *c, struct sbuf *b)
@@ -283,14 +236,46 @@ static void why_unknown(const struct stuck_vcpu *c, struct sbuf *b)
 
 static void add_why(const struct stuck *s, const struct stuck_vcpu *c, struct sbuf *b)
 {
+	const struct stuck_row *r;
+	char buf[EXIT_NAME_MAX];
+
 	switch (c->v.seems) {
 	case STUCK_SPINNING: why_spinning(s, c, b); return;
-	case STUCK_IN_GUEST: why_in_guest(s, c, b); return;
+	case STUCK_IN_GUEST: {
+		uint64_t k = c->obs.ticks_kernel;
+		uint64_t all = k + c->obs.ticks_user + c->obs.ticks_guest;
+
+		if (!c->obs.recorded)
+			sbuf_addf(b, "on a CPU " PCT " of the time, ", PM(c->v.run_pm));
+		sbuf_addf(b, "%" PRIu64 " exits%s: where it is was %s", c->obs.count[STUCK_SAMPLE],
+			  s->blind ? " (this KVM reports none)" : "",
+			  c->v.rip ? "hardly seen" : "not seen");
+		if (share(k, all) >= 800)
+			sbuf_add(b, "; all of it in KVM, not in its guest");
+		return;
+	}
 	case STUCK_EXIT_LOOP: why_loop(s, c, b); return;
 	case STUCK_HALTED: why_halted(s, c, b); return;
 	case STUCK_STARVED:
-	case STUCK_THROTTLED: why_not_run(s, c, b); return;
-	case STUCK_STOPPED: why_stopped(c, b); return;
+	case STUCK_THROTTLED: {
+		const struct stuck_throttle *t = &c->task.throttle;
+
+		sbuf_addf(b, "could run " PCT " of the time and got " PCT " of a CPU",
+			  PM(c->v.at_pm[STUCK_AT_CPU]), PM(c->v.run_pm));
+		if (c->v.class == STUCK_THROTTLED)
+			sbuf_addf(b, ": %s was throttled %" PRIu64 " times, for %s of %s",
+				  t->path[0] ? t->path : "its cgroup", t->n, NS(t->ns), NS(s->ns));
+		return;
+	}
+	case STUCK_STOPPED:
+		if (c->v.at_pm[STUCK_AT_FREEZE])
+			sbuf_add(b, "its cgroup is frozen");
+		else if (c->task.state == 't')
+			sbuf_add(b, "by a debugger that traces it");
+		else
+			sbuf_addf(b, "by a signal such as SIGSTOP; kill -CONT %u lets it go on",
+				  c->vm->pid);
+		return;
 	case STUCK_BLOCKED: why_asleep(c, b); return;
 	case STUCK_VMM: why_vmm(c, b); return;
 	case STUCK_PAUSED:
@@ -307,7 +292,15 @@ static void add_why(const struct stuck *s, const struct stuck_vcpu *c, struct sb
 	if (c->v.at_pm[STUCK_AT_USER] >= 500)
 		sbuf_addf(b, "asleep in the VMM " PCT ", ", PM(c->v.at_pm[STUCK_AT_USER]));
 	add_rate(s, c, b);
-	add_halt(s, c, b);
+	/*
+	 * It may wait elsewhere than in its idle loop: on arm64 a delay can be a halt, a panic's,
+	 * too.
+	 */
+	r = stuck_most(&c->obs, STUCK_HLT, STUCK_HLT);
+	if (r && s->syms) {
+		sbuf_addf(b, ", %s at ", reason_text(s, r, buf));
+		add_place(s, r->b, b);
+	}
 	add_ago(s, "; it set a timer", c->timer_ns, b);
 	add_irqs(s, c, b);
 }

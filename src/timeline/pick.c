@@ -587,19 +587,6 @@ static void empty(struct pick *p, struct kept *k)
 	k->room = 0;
 }
 
-/* Room for a copy of len bytes, if necessary at the cost of the oldest ones. */
-static void make_room(struct pick *p, struct kept *k, size_t len)
-{
-	if (k->room >= len)
-		return;
-	empty(p, k);
-	for (; p->kept + len > MAX_KEPT && p->held; p->held--, p->cut++)
-		empty(p, oldest(p));
-	k->data = xmalloc(len);
-	k->room = len;
-	p->kept += len;
-}
-
 static void keep(struct pick *p, const struct tl_item *i)
 {
 	struct kept *k;
@@ -613,7 +600,17 @@ static void keep(struct pick *p, const struct tl_item *i)
 	k->item = *i;
 	k->id = i->src->id;
 	if (i->rec) {
-		make_room(p, k, i->rec->len);
+		size_t len = i->rec->len;
+
+		/* Room for a copy of len bytes, if necessary at the cost of the oldest ones. */
+		if (k->room < len) {
+			empty(p, k);
+			for (; p->kept + len > MAX_KEPT && p->held; p->held--, p->cut++)
+				empty(p, oldest(p));
+			k->data = xmalloc(len);
+			k->room = len;
+			p->kept += len;
+		}
 		k->rec = *i->rec;
 		if (i->rec->len)
 			memcpy(k->data, i->rec->data, i->rec->len);

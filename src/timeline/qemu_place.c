@@ -163,19 +163,6 @@ static void host_entry(struct host_side *h, struct host_thread *t, uint64_t host
 	t->nwaiting = 0;
 }
 
-static void host_user(struct host_side *h, struct host_thread *t, struct qanchor *a, uint32_t tid,
-		     const uint64_t f[2])
-{
-	t->user = a->lo = a->at;
-	a->kind = QANCHOR_RUN;
-	a->label = tid;
-	host_waits(h, t, a);
-	a->kind = QANCHOR_EXIT;
-	a->label = mix(tid, f[0]);
-	if ((int32_t)f[1] >= 0)
-		host_waits(h, t, a);
-}
-
 /* Writes are traced before they are handled, reads after. */
 static void host_access(struct host_side *h, struct host_thread *t, struct qanchor *a,
 		       uint64_t where, bool write)
@@ -192,18 +179,6 @@ static void host_access(struct host_side *h, struct host_thread *t, struct qanch
 	a->kind = QANCHOR_READ;
 	a->lo = t->user;
 	a->hi = a->at;
-	anchor_add(h->out, a);
-}
-
-/* A thread raises one after the other: this one came after the previous one was raised. */
-static void host_irq(struct host_side *h, struct host_thread *t, struct qanchor *a, int32_t tid,
-		    enum event_role e, const uint64_t f[2])
-{
-	a->kind = QANCHOR_IRQ;
-	a->label = mix(mix(mix((uint32_t)tid, e), f[0]), f[1]);
-	a->hi = a->at;
-	a->lo = e == EV_MSI ? t->msi : 0;
-	t->msi = a->at;
 	anchor_add(h->out, a);
 }
 
@@ -242,7 +217,16 @@ static void host_vcpu_event(struct host_side *h, struct host_thread *t, struct q
 		t->exit = a->at;
 		t->user = t->nwaiting = 0; /* nothing is known about an exit whose entry was lost */
 		return;
-	case EV_USER_EXIT: host_user(h, t, a, (uint32_t)tid, f); return;
+	case EV_USER_EXIT:
+		t->user = a->lo = a->at;
+		a->kind = QANCHOR_RUN;
+		a->label = (uint32_t)tid;
+		host_waits(h, t, a);
+		a->kind = QANCHOR_EXIT;
+		a->label = mix((uint32_t)tid, f[0]);
+		if ((int32_t)f[1] >= 0)
+			host_waits(h, t, a);
+		return;
 	case EV_MMIO:
 		if (f[0])
 			host_access(h, t, a, f[1], f[0] == 2);
@@ -277,7 +261,16 @@ static void host_event(struct host_side *h, const struct tl_item *i, size_t at)
 		return;
 	}
 	if (e == EV_MSI || e == EV_SET_IRQ) {
-		host_irq(h, t, &a, i->tid, e, f);
+		/*
+		 * A thread raises one after the other: this one came after the previous one was
+		 * raised.
+		 */
+		a.kind = QANCHOR_IRQ;
+		a.label = mix(mix(mix((uint32_t)i->tid, e), f[0]), f[1]);
+		a.hi = a.at;
+		a.lo = e == EV_MSI ? t->msi : 0;
+		t->msi = a.at;
+		anchor_add(h->out, &a);
 		return;
 	}
 	if (h->vm >= 0 && i->vm != h->vm)
@@ -303,22 +296,6 @@ static void host_item(struct host_side *h, const struct tl_item *i)
 
 COMPARE_BY(by_time, struct qanchor, .at);
 
-/* Drops anchors whose end never came. */
-static void host_settle(struct host_side *h)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < h->out->n; i++) {
-		const struct qanchor *a = &h->out->v[i];
-
-		if (a->hi != UINT64_MAX || a->kind == QANCHOR_BELL)
-			h->out->v[n++] = *a;
-	}
-	h->out->n = n;
-	if (n)
-		qsort(h->out->v, n, sizeof(*h->out->v), by_time);
-}
-
 /* Those in the map's host capture, of VM number vm or (-1) of all; by time. 0 or -errno. */
 static int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out,
 			 struct kvmft_err *err)
@@ -327,6 +304,7 @@ static int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out,
 	const struct tl_item *item;
 	struct timeline *t;
 	int ret;
+	size_t n;
 
 	out->first = UINT64_MAX;
 	for (size_t e = 0; e < ARRAY_SIZE(host_events); e++)
@@ -337,7 +315,17 @@ static int qanchors_host(struct hostmap *map, int64_t vm, struct qanchors *out,
 		while ((ret = tl_next(t, &item)) > 0)
 			host_item(&h, item);
 	tl_free(t);
-	host_settle(&h);
+	/* Drops anchors whose end never came. */
+	n = 0;
+	for (size_t i = 0; i < h.out->n; i++) {
+		const struct qanchor *a = &h.out->v[i];
+
+		if (a->hi != UINT64_MAX || a->kind == QANCHOR_BELL)
+			h.out->v[n++] = *a;
+	}
+	h.out->n = n;
+	if (n)
+		qsort(h.out->v, n, sizeof(*h.out->v), by_time);
 	u64map_free(&h.by_tid);
 	free(h.t);
 	return ret < 0 ? ret : 0;
@@ -399,22 +387,6 @@ static bool qemu_arg(const struct qtrace_item *i, const char *name, uint32_t raw
 	return true;
 }
 
-static uint64_t qemu_label(const struct qtrace_item *i)
-{
-	uint64_t hash = 0;
-
-	if (i->has_args)
-		for (size_t k = 0; k < i->ev->nargs; k++)
-			hash = i->arg[k].s ? mix_text(hash, i->arg[k].s, i->arg[k].len)
-					   : mix(hash, i->arg[k].num);
-	else if (i->text)
-		hash = mix_text(hash, i->text, i->text_len);
-	else
-		for (uint32_t k = 0; k < i->nraw; k++)
-			hash = mix(hash, i->raw[k]);
-	return hash;
-}
-
 static bool qemu_known(const struct qtrace_item *i, struct qanchor *a)
 {
 	uint64_t type;
@@ -429,10 +401,23 @@ static bool qemu_known(const struct qtrace_item *i, struct qanchor *a)
 		     type != qemu_events[e].ioctl))
 			return false;
 		a->kind = (uint8_t)qemu_events[e].kind;
-		if (!qemu_events[e].about)
-			a->label = qemu_label(i);
-		else if (!qemu_arg(i, qemu_events[e].about, qemu_events[e].raw, &a->label))
+		if (!qemu_events[e].about) {
+			uint64_t hash = 0;
+
+			if (i->has_args)
+				for (size_t k = 0; k < i->ev->nargs; k++)
+					hash = i->arg[k].s
+						       ? mix_text(hash, i->arg[k].s, i->arg[k].len)
+						       : mix(hash, i->arg[k].num);
+			else if (i->text)
+				hash = mix_text(hash, i->text, i->text_len);
+			else
+				for (uint32_t k = 0; k < i->nraw; k++)
+					hash = mix(hash, i->raw[k]);
+			a->label = hash;
+		} else if (!qemu_arg(i, qemu_events[e].about, qemu_events[e].raw, &a->label)) {
 			return false;
+		}
 		a->label = mix(mix(a->label, e), (uint32_t)i->tid);
 		return true;
 	}
@@ -450,23 +435,6 @@ static void qemu_event(const struct qtrace_item *i, bool prints, struct qanchors
 	a.label = mix_text(0, i->name, i->name_len);
 	if (prints)
 		anchor_add(out, &a);
-}
-
-/*
- * Those in QEMU's trace from its current position that have a time, in the order of the file.
- * prints: events of any name, for the host's markers. 0 or -errno.
- */
-static int qanchors_qemu(struct qtrace *trace, bool prints, struct qanchors *out)
-{
-	struct qtrace_item i;
-	int ret = 0;
-
-	while (out->n + 2 <= QANCHOR_MAX && (ret = qtrace_next(trace, &i)) > 0) {
-		if (i.kind != QTRACE_EVENT || i.clock == QTRACE_NO_CLOCK)
-			continue;
-		qemu_event(&i, prints, out);
-	}
-	return MIN(ret, 0);
 }
 
 /* ---- pairs of anchors ---- */
@@ -714,24 +682,6 @@ static uint64_t model_at(const struct model *m, uint64_t t)
 }
 
 /*
- * sure[i]: number + 1 in h of what number i of q is, 0: unknown. Between two that are sure, with
- * equal numbers on both sides, they correspond one to one.
- */
-static void fill_between(const struct lane *q, size_t *sure)
-{
-	size_t last = SIZE_MAX;
-
-	for (size_t i = 0; i < q->n; i++) {
-		if (!sure[i])
-			continue;
-		for (size_t k = last + 1;
-		     last != SIZE_MAX && k < i && sure[i] - sure[last] == i - last; k++)
-			sure[k] = sure[last] + (k - last);
-		last = i;
-	}
-}
-
-/*
  * Finds what is within tol of its place, with nothing else near it, for every step'th of the lane.
  * False: most of those that stand alone are nowhere.
  */
@@ -771,10 +721,24 @@ static bool lane_sure(const struct match *x, const struct lane *q, const struct 
 	uint64_t tol = x->m.tol;
 
 	for (int i = 0; i < WIDER; i++, tol *= 2) {
+		size_t last;
+
 		if (!lane_within(x, q, h, tol, 1 + q->n / SAMPLE, sure) ||
 		    !lane_within(x, q, h, tol, 1, sure))
 			continue;
-		fill_between(q, sure);
+		/*
+		 * sure[i]: number + 1 in h of what number i of q is, 0: unknown. Between two that
+		 * are sure, with equal numbers on both sides, they correspond one to one.
+		 */
+		last = SIZE_MAX;
+		for (size_t j = 0; j < q->n; j++) {
+			if (!sure[j])
+				continue;
+			for (size_t k = last + 1;
+			     last != SIZE_MAX && k < j && sure[j] - sure[last] == j - last; k++)
+				sure[k] = sure[last] + (k - last);
+			last = j;
+		}
 		return true;
 	}
 	return false;
@@ -919,22 +883,6 @@ static void bound_one(struct bounds *b, size_t i, size_t before, bool forward)
 	}
 }
 
-static void bound_all(struct bounds *b)
-{
-	size_t last = SIZE_MAX;
-
-	for (size_t i = 0; i < b->n; i++) {
-		b->lo[i] = b->out[i] ? 0 : b->v[i].lo;
-		b->hi[i] = b->out[i] ? UINT64_MAX : b->v[i].hi;
-		b->from[i] = b->hi_from[i] = i;
-		bound_one(b, i, last, true);
-		last = i;
-	}
-	last = SIZE_MAX;
-	for (size_t i = b->n; i--; last = i)
-		bound_one(b, i, last, false);
-}
-
 /* Leaves out pairs that contradict each other, until none do. False: they are too many. */
 static bool agree(struct bounds *b)
 {
@@ -943,8 +891,20 @@ static bool agree(struct bounds *b)
 	b->dropped = 0;
 	memset(b->out, 0, b->n * sizeof(*b->out));
 	for (int round = 0; round < ROUNDS && again; round++) {
+		size_t last;
+
 		again = false;
-		bound_all(b);
+		last = SIZE_MAX;
+		for (size_t i = 0; i < b->n; i++) {
+			b->lo[i] = b->out[i] ? 0 : b->v[i].lo;
+			b->hi[i] = b->out[i] ? UINT64_MAX : b->v[i].hi;
+			b->from[i] = b->hi_from[i] = i;
+			bound_one(b, i, last, true);
+			last = i;
+		}
+		last = SIZE_MAX;
+		for (size_t i = b->n; i--; last = i)
+			bound_one(b, i, last, false);
 		for (size_t i = 0; i < b->n; i++) {
 			if (b->lo[i] <= b->hi[i] || b->out[b->from[i]] || b->out[b->hi_from[i]])
 				continue;
@@ -955,16 +915,6 @@ static bool agree(struct bounds *b)
 	for (size_t i = 0; i < b->n; i++)
 		again |= b->lo[i] > b->hi[i];
 	return !again && b->dropped <= b->n >> DROP_SHIFT;
-}
-
-static void bounds_init(struct bounds *b, struct qpairs *p)
-{
-	*b = (struct bounds){ .v = p->v, .n = p->n };
-	b->from = xcalloc(b->n, sizeof(*b->from));
-	b->hi_from = xcalloc(b->n, sizeof(*b->hi_from));
-	b->lo = xcalloc(b->n, sizeof(*b->lo));
-	b->hi = xcalloc(b->n, sizeof(*b->hi));
-	b->out = xcalloc(b->n, sizeof(*b->out));
 }
 
 static bool both_sides(const struct qpairs *p)
@@ -1087,7 +1037,12 @@ static void place_timed(struct qplace *p, struct qpairs *pairs, uint64_t unit)
 	struct bounds b;
 	bool found = false;
 
-	bounds_init(&b, pairs);
+	b = (struct bounds){ .v = pairs->v, .n = pairs->n };
+	b.from = xcalloc(b.n, sizeof(*b.from));
+	b.hi_from = xcalloc(b.n, sizeof(*b.hi_from));
+	b.lo = xcalloc(b.n, sizeof(*b.lo));
+	b.hi = xcalloc(b.n, sizeof(*b.hi));
+	b.out = xcalloc(b.n, sizeof(*b.out));
 	for (size_t i = 0; i < pairs->n; i++)
 		pairs->v[i].lo -= MIN(pairs->v[i].lo, cycles(pairs->rate, unit));
 	for (size_t i = 0; i < ARRAY_SIZE(drift_ppb) && !found; i++) {
@@ -1116,7 +1071,20 @@ int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace
 	int ret = qanchors_host(map, vm, &h, err);
 
 	ret = ret ?: qtrace_rewind(trace);
-	ret = ret ?: qanchors_qemu(trace, h.prints, &q);
+	/*
+	 * Those in QEMU's trace from its current position that have a time, in the order of the
+	 * file. prints: events of any name, for the host's markers. 0 or -errno.
+	 */
+	if (!ret) {
+		struct qtrace_item i;
+
+		while (q.n + 2 <= QANCHOR_MAX && (ret = qtrace_next(trace, &i)) > 0) {
+			if (i.kind != QTRACE_EVENT || i.clock == QTRACE_NO_CLOCK)
+				continue;
+			qemu_event(&i, h.prints, &q);
+		}
+		ret = MIN(ret, 0);
+	}
 	ret = ret ?: match(&q, &h, map->cap->tsc_khz, &pairs, &p->why);
 	if (ret > 0 && !both_sides(&pairs)) {
 		p->why = "what both sides show bounds its time from one side only";

@@ -488,20 +488,6 @@ static int hold(struct qsource *s, const struct qtrace_item *i)
 	return 0;
 }
 
-/* Once the trace is read: what is missing of it. */
-static void finish(struct qsource *s)
-{
-	const struct qtrace_stats *st = qtrace_stats(s->trace);
-
-	s->file_end = true;
-	s->cap.complete = !st->truncated;
-	if (!st->damage || s->damage.text)
-		return;
-	s->damage.text = xstrdup(st->damage);
-	s->cap.damage = &s->damage;
-	s->cap.ndamage = 1;
-}
-
 static int fill(struct qsource *s)
 {
 	struct qtrace_item i;
@@ -515,8 +501,18 @@ static int fill(struct qsource *s)
 			ret = held ?: 1;
 		}
 	}
-	if (!ret)
-		finish(s);
+	if (!ret) {
+		const struct qtrace_stats *st = qtrace_stats(s->trace);
+
+		/* Once the trace is read: what is missing of it. */
+		s->file_end = true;
+		s->cap.complete = !st->truncated;
+		if (st->damage && !s->damage.text) {
+			s->damage.text = xstrdup(st->damage);
+			s->cap.damage = &s->damage;
+			s->cap.ndamage = 1;
+		}
+	}
 	return MIN(ret, 0);
 }
 
@@ -653,19 +649,6 @@ void qmarker_free(struct qmarker *m)
 	free(m);
 }
 
-/*
- * Any program may write what looks like an event: only a thread of a VM's process is trusted. If no
- * VM is known, or only the recorded command could write, a text is trusted if its arguments fit the
- * declaration.
- */
-static bool is_qemu(const struct qmarker *m, const struct tl_item *item,
-		    const struct qtrace_item *i)
-{
-	if (m->map->nvm && hostmap_task_vm(m->map, item->tid) >= 0)
-		return true;
-	return i->has_args && (!m->map->nvm || m->map->cap->marker_of_command);
-}
-
 int qmarker_resolve(struct qmarker *m, struct tl_item *item)
 {
 	const struct rec *rec = item->rec;
@@ -681,8 +664,14 @@ int qmarker_resolve(struct qmarker *m, struct tl_item *item)
 	if (!m->events)
 		return 0;
 	text = (const char *)rec->data + m->text;
+	/*
+	 * Any program may write what looks like an event: only a thread of a VM's process is
+	 * trusted. If no VM is known, or only the recorded command could write, a text is trusted
+	 * if its arguments fit the declaration.
+	 */
 	if (!qtrace_marker(m->events, text, strnlen(text, rec->len - m->text), &i) ||
-	    !is_qemu(m, item, &i))
+	    ((!m->map->nvm || hostmap_task_vm(m->map, item->tid) < 0) &&
+	     (!i.has_args || (m->map->nvm && !m->map->cap->marker_of_command))))
 		return 0;
 	i.tid = item->tid;
 	free(m->data);

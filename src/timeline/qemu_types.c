@@ -46,16 +46,6 @@ static void add_field(struct sbuf *b, const char *type, const char *name, size_t
 		  is_signed);
 }
 
-static void add_arg(struct sbuf *b, const struct qev_arg *a, size_t off)
-{
-	switch (a->kind) {
-	case QEV_STRING: add_field(b, "__data_loc char[]", a->name, off, 4, false); break;
-	case QEV_POINTER: add_field(b, "void *", a->name, off, 8, false); break;
-	case QEV_SIGNED: add_field(b, "s64", a->name, off, 8, true); break;
-	case QEV_UNSIGNED: add_field(b, "u64", a->name, off, 8, false); break;
-	}
-}
-
 static char *format_text(const char *name, size_t id, const struct qev *ev, enum shape shape)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -71,8 +61,17 @@ static char *format_text(const char *name, size_t id, const struct qev *ev, enum
 		add_field(&b, "__data_loc char[]", "text", 8, 4, false);
 	if (shape == SHAPE_RAW)
 		add_field(&b, "__data_loc u64[]", "args", 12, 4, false);
-	for (size_t k = 0; shape == SHAPE_ARGS && k < ev->nargs; k++)
-		add_arg(&b, &ev->arg[k], HEAD + 8 * k);
+	for (size_t k = 0; shape == SHAPE_ARGS && k < ev->nargs; k++) {
+		const struct qev_arg *a = &ev->arg[k];
+		size_t off = HEAD + 8 * k;
+
+		switch (a->kind) {
+		case QEV_STRING: add_field(&b, "__data_loc char[]", a->name, off, 4, false); break;
+		case QEV_POINTER: add_field(&b, "void *", a->name, off, 8, false); break;
+		case QEV_SIGNED: add_field(&b, "s64", a->name, off, 8, true); break;
+		case QEV_UNSIGNED: add_field(&b, "u64", a->name, off, 8, false); break;
+		}
+	}
 	sbuf_add(&b, "\nprint fmt: \"\"\n");
 	text = xsbuf_take(&b);
 	return text;

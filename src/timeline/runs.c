@@ -52,19 +52,6 @@ struct collect {
 	uint64_t blind_until; /* host events were lost up to here */
 };
 
-/*
- * Host events were lost: from the last thing known on, every guest may have run, until the gap has
- * ended and the thread is seen again. What other CPUs show meanwhile does not say where it was on
- * this one.
- */
-static void collect_gap(struct collect *c, const struct tl_item *gap)
-{
-	c->blind_until = MAX(c->blind_until, gap->host + gap->width);
-	for (size_t i = 0; i < c->r->by_tid.n; i++)
-		if (c->r->t[i].turn.state != TURN_UNKNOWN)
-			c->r->t[i].turn = (struct vcpu_turn){ .state = TURN_IN_GUEST };
-}
-
 static int add_run(struct runs *r, struct run_list *l, uint64_t from, uint64_t to)
 {
 	int ret = run_list_add(l, from, to, r->min_gap);
@@ -111,8 +98,17 @@ static int collect_item(struct collect *c, const struct tl_item *i)
 	enum turn_event e;
 	uint64_t value;
 
-	if (i->kind == TL_GAP || i->kind == TL_DAMAGE)
-		collect_gap(c, i);
+	if (i->kind == TL_GAP || i->kind == TL_DAMAGE) {
+		/*
+		 * Host events were lost: from the last thing known on, every guest may have run,
+		 * until the gap has ended and the thread is seen again. What other CPUs show
+		 * meanwhile does not say where it was on this one.
+		 */
+		c->blind_until = MAX(c->blind_until, i->host + i->width);
+		for (size_t k = 0; k < c->r->by_tid.n; k++)
+			if (c->r->t[k].turn.state != TURN_UNKNOWN)
+				c->r->t[k].turn = (struct vcpu_turn){ .state = TURN_IN_GUEST };
+	}
 	if (i->kind != TL_EVENT || i->vcpu < 0 || !i->ev || i->marker)
 		return 0;
 	if (msr_pair_match(&c->msr, i->ev, i->rec, &kind, &value) && kind == MSR_PAIR_DEADLINE) {

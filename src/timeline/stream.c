@@ -37,22 +37,6 @@ void tl_marks_free(struct tl_marks *m)
 	free(m);
 }
 
-/* Its address stays: streams have it. */
-static struct tl_mark *tl_mark_of(struct tl_marks *m, const struct tl_source *src, uint32_t cpu)
-{
-	const uint64_t key = (uint64_t)src->id << 32 | cpu;
-	struct tl_mark *mark;
-	uint64_t at;
-
-	if (u64map_get(&m->at, key, &at))
-		return m->mark[at];
-	mark = xcalloc(1, sizeof(*mark));
-	mark->segment = src->read_to;
-	xu64map_put(&m->at, key, m->n);
-	xarray_add(&m->mark, &m->n, &m->cap, &mark, sizeof(mark));
-	return mark;
-}
-
 /* Whether the item with this stamp was given out before. */
 static bool tl_mark_passed(struct tl_mark_skip *s, uint64_t stamp)
 {
@@ -179,19 +163,6 @@ static int see_placed(void *arg, const struct rec *rec)
 	return 1;
 }
 
-/*
- * Nothing before it has a place: takes that of the first one after it, found by a walk of its own,
- * which few captures need; else the host's beginning.
- */
-static void place_as_next(struct tl_stream *s)
-{
-	struct first_placed f = { .stamps = &s->stamps, .host = s->begin };
-
-	(void)!rstream_each(s->src->cap, s->r.s, see_placed, &f);
-	s->at.host = f.host;
-	s->placed = true;
-}
-
 static void place(struct tl_stream *s, uint64_t ts)
 {
 	uint64_t lo, hi;
@@ -203,10 +174,19 @@ static void place(struct tl_stream *s, uint64_t ts)
 	ok &= !s->placed || lo >= s->at.host;
 	s->at.unplaced = !ok;
 	s->at.width = ok ? hi - lo : 0;
-	if (ok)
+	if (ok) {
 		s->at.host = lo;
-	else if (!s->placed && s->stamps.gtime)
-		place_as_next(s);
+	} else if (!s->placed && s->stamps.gtime) {
+		struct first_placed f = { .stamps = &s->stamps, .host = s->begin };
+
+		/*
+		 * Nothing before it has a place: takes that of the first one after it, found by a
+		 * walk of its own, which few captures need; else the host's beginning.
+		 */
+		(void)!rstream_each(s->src->cap, s->r.s, see_placed, &f);
+		s->at.host = f.host;
+		s->placed = true;
+	}
 	s->placed |= ok;
 }
 
@@ -222,21 +202,6 @@ static void place_gap(struct tl_stream *s)
 	s->at.width = s->at.host - begin;
 	s->at.host = begin;
 	s->at.unplaced = false;
-}
-
-static bool qemu_next(struct tl_stream *s, uint64_t *key)
-{
-	int ret;
-
-	do {
-		ret = qsource_next(s->src->qemu, &s->item);
-		if (ret < 0)
-			s->src->error = ret;
-		if (ret <= 0)
-			return false;
-	} while (s->item.host + s->item.width < s->from);
-	*key = s->item.host;
-	return true;
 }
 
 /* Then there is a gap, of unknown size, up to the first event that is left. */
@@ -268,8 +233,19 @@ static bool begins_late(struct tl_stream *s, enum rkind k)
 bool tl_stream_any(struct tl_stream *s, bool have, uint64_t *key)
 {
 	s->plain = false;
-	if (s->src->qemu)
-		return qemu_next(s, key);
+	if (s->src->qemu) {
+		int ret;
+
+		do {
+			ret = qsource_next(s->src->qemu, &s->item);
+			if (ret < 0)
+				s->src->error = ret;
+			if (ret <= 0)
+				return false;
+		} while (s->item.host + s->item.width < s->from);
+		*key = s->item.host;
+		return true;
+	}
 	have |= s->missing;
 	s->missing = false;
 	do {
@@ -358,8 +334,21 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	s->item.around += src->guest ? 0 : src->cap->grain;
 	s->converts = s->stamps.gtime || s->stamps.link || s->stamps.own;
 	if (t->marks) {
+		uint64_t key, at;
+		struct tl_mark *mark;
+
 		s->converts = true; /* more is needed than the stamp */
-		s->skip.mark = tl_mark_of(t->marks, src, cs->cpu);
+		key = (uint64_t)src->id << 32 | cs->cpu;
+		if (u64map_get(&t->marks->at, key, &at)) {
+			s->skip.mark = t->marks->mark[at];
+		} else {
+			mark = xcalloc(1, sizeof(*mark)); /* its address stays: streams have it */
+			mark->segment = src->read_to;
+			xu64map_put(&t->marks->at, key, t->marks->n);
+			xarray_add(&t->marks->mark, &t->marks->n, &t->marks->cap, &mark,
+				   sizeof(mark));
+			s->skip.mark = mark;
+		}
 	}
 	if (!s->converts)
 		s->line.len = UINT64_MAX;
