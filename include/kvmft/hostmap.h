@@ -111,6 +111,14 @@ bool hostmap_by_entries(const struct capture *cap, const struct fmt *fmt);
  */
 void hostmap_ran(struct hostmap *m, int32_t tid, uint32_t vcpu);
 int hostmap_group(struct hostmap *m) __must_check;
+/*
+ * The label of a VM whose threads take any of its vCPUs in turn; NULL: there is none. What follows
+ * one vCPU leaves it out, and says so.
+ */
+const char *hostmap_floating(const struct hostmap *m);
+#define HOSTMAP_FLOATING                                                                  \
+	"its threads take any of its vCPUs in turn: which of these was late or stuck is " \
+	"not known; `kvmft report` has its exits"
 /* 0; -ENOTSUP with err: its trace clock cannot be put on the host's TSC, and what to do. */
 int hostmap_clock(const struct hostmap *m, struct kvmft_err *err) __must_check;
 /*

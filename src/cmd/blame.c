@@ -244,6 +244,9 @@ static int no_spikes(const struct blame_cmd *m)
 
 	if (why)
 		return err_lack(m->err, ENODATA, "%s: %s", kind, why);
+	if (!blame_saw_vcpu(m->b.b, -1) && hostmap_floating(m->p.map))
+		return err_lack(m->err, ENODATA, "%s: " HOSTMAP_FLOATING,
+				hostmap_floating(m->p.map));
 	if (!blame_saw_vcpu(m->b.b, m->b.o.vcpu))
 		return err_set(m->err, ENODATA, "no event of a vCPU%s was found",
 			       o->vcpu.set ? " that --vcpu names" : "");

@@ -164,6 +164,9 @@ static int no_result(const struct latency *m)
 	}
 	if (b.s)
 		return err_lack(m->err, ENODATA, "nothing could be measured. %s", b.s);
+	if (!part && hostmap_floating(m->p.map))
+		return err_lack(m->err, ENODATA, "%s: " HOSTMAP_FLOATING,
+				hostmap_floating(m->p.map));
 	if (!part)
 		return err_lack(m->err, ENODATA, "nothing to measure: the captures hold no %s",
 				m->lo.want[LAT_IO] ? "block requests" : "such events");

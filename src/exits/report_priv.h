@@ -302,6 +302,7 @@ struct report {
 	 * in time order, and by vCPU id it is known which of them had that vCPU last (index + 1).
 	 */
 	bool floats, in_order;
+	uint64_t handed; /* exits after which others had their vCPU */
 	struct u64map owner;
 	bool vms_later;	  /* VMs will be known after the walk */
 	unsigned int tps; /* tracepoints of the class that the capture's kernel has */

@@ -330,6 +330,7 @@ static int exact_any(struct report *r, struct rthread *t, const struct rev *e, u
 			other |= *owner != e->thread + 1ull;
 			*owner = e->thread + 1ull;
 		}
+		r->handed += other && t->open;
 		ret = other && t->open ? close_untimed(r, t) : 0;
 	}
 	if (!ret && e->is.end == MARK_YES) {
@@ -538,6 +539,10 @@ void samples_finish(struct report *r)
 			      "%llu exits whose entry was on another CPU: their threads were off "
 			      "their CPU in between; how long only sched_switch tells (--split)",
 			      (unsigned long long)r->tot.moved);
+	if (r->handed)
+		report_remark(r,
+			      "%llu exits have no time: another thread entered their vCPU next, or "
+			      "their thread another vCPU", (unsigned long long)r->handed);
 	if (r->opts.semantics == REPORT_EXACT && class_has_perf(r->opts.cls))
 		tell_perf(r);
 	for (size_t i = 0; i < r->nthread; i++) {

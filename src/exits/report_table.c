@@ -605,6 +605,8 @@ void report_table(struct report *r, const struct report_filter *f, enum report_k
 {
 	struct build b = { .r = r, .f = f, .t = t };
 	struct loghist *h = NULL;
+	struct u64map ids = { 0 }; /* of a VM's vCPUs, each of which several threads may have run */
+	uint64_t id;
 	u128 guest = 0;
 
 	memset(t, 0, sizeof(*t));
@@ -634,8 +636,10 @@ void report_table(struct report *r, const struct report_filter *f, enum report_k
 			add_cell(&b, c);
 		guest += v->guest;
 		t->windows += v->windows;
-		t->vcpus += v->sampled;
+		id = (uint64_t)v->vm << 32 | (uint32_t)v->vcpu;
+		t->vcpus += v->sampled && (v->vm < 0 || v->vcpu < 0 || !(*xu64map_at(&ids, id))++);
 	}
+	u64map_free(&ids);
 	u64map_free(&b.at);
 	if (key == KEY_NAME) {
 		_cleanup_free_ struct named *v = xcalloc(t->n + 1, sizeof(*v));

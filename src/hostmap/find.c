@@ -289,3 +289,11 @@ ssize_t hostmap_find_vm(struct hostmap *m, const char *sel, struct kvmft_err *er
 	sbuf_free(&b);
 	return ret;
 }
+
+const char *hostmap_floating(const struct hostmap *m)
+{
+	for (size_t i = 0; m && i < m->nthread; i++)
+		if (m->thread[i].floats && m->thread[i].vm != HOSTMAP_END)
+			return m->vm[m->thread[i].vm].label;
+	return NULL;
+}

@@ -88,6 +88,10 @@ static void notes(struct lat *l)
 			 l->left_out[k]);
 		lat_note_add(l, text);
 	}
+	if (hostmap_floating(l->map)) {
+		snprintf(text, sizeof(text), "%s: " HOSTMAP_FLOATING, hostmap_floating(l->map));
+		lat_note_add(l, text);
+	}
 	if (l->alone) {
 		lat_note_add(l, "the host was not recorded: how much of these times was its "
 				"is not known");

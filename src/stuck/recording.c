@@ -99,7 +99,8 @@ static int add_vcpus(struct stuck *s, ssize_t only)
 		const struct hostmap_thread *t = &m->thread[i];
 		struct stuck_vcpu *c;
 
-		if (t->vm == HOSTMAP_END || (only >= 0 && m->vm[t->vm].of != m->vm[only].of))
+		if (t->vm == HOSTMAP_END || t->floats ||
+		    (only >= 0 && m->vm[t->vm].of != m->vm[only].of))
 			continue;
 		c = array_grow(&s->vcpu, s->n, &s->cap, sizeof(*c));
 		if (!c)
@@ -256,6 +257,10 @@ int stuck_recording_open(struct stuck *s)
 	ret = add_vcpus(s, vm);
 	if (ret)
 		return err_set(s->err, ENOMEM, "out of memory");
+	if (hostmap_floating(r->map) && !s->n)
+		return err_lack(s->err, ENODATA, "%s: " HOSTMAP_FLOATING, hostmap_floating(r->map));
+	if (hostmap_floating(r->map))
+		s->note("%s: " HOSTMAP_FLOATING, hostmap_floating(r->map));
 	if (!s->n || !s->ev.of[EV_EXIT].ev)
 		return err_lack(s->err, ENODATA,
 				"%s: no vCPU's kvm_entry and kvm_exit: record "

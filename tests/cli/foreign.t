@@ -306,10 +306,37 @@ status_is 0 "... report"
 out_has '"samples":7,"timed":4,.*"min_ns":2000,"max_ns":2000,' "... exits are those of one vCPU and thread"
 out_has '"vm":"tids:5001,5002",' "... of one VM"
 is "$(grep -o '"vm":' "$out" | wc -l | tr -d ' ')" 1 "... and no other"
-# shellcheck disable=SC2086
-for command in latency blame; do
+out_has '"vcpus":2,' "... with two vCPUs, whichever threads had them"
+run "$kvmft" report "$tmp/floats.dat"
+out_has '^# 3 exits have no time: another thread entered their vCPU next, or their thread another vCPU$' "... and says why"
+# What follows one vCPU says that it cannot, and does not take a thread for a vCPU.
+for command in "latency sched" blame "stuck -i"; do
+	# shellcheck disable=SC2086 # words
 	run "$kvmft" $command "$tmp/floats.dat"
-	ok "$command: makes nothing of them" test "$rc" -ne 0
+	status_is 4 "$command: makes nothing of them"
+	err_has '^kvmft [a-z]*: tids:5001,5002: its threads take any of its vCPUs in turn: ' "... and says why"
+	ok "... and nothing else" test ! -s "$out"
+done
+# Beside a VM that has a thread for each vCPU.
+{
+	echo "meta vm id=5000-12 pid=5000 fd=12 name=any"
+	echo "meta vcpu vm=5000-12 id=0 tid=5001 offset=0 ratio=0 frac=48"
+	echo "meta vcpu vm=5000-12 id=1 tid=5002 offset=0 ratio=0 frac=48"
+	echo "meta vm id=6000-12 pid=6000 fd=12 name=one"
+	echo "meta vcpu vm=6000-12 id=0 tid=6001 offset=0 ratio=0 frac=48"
+	cat "$tmp/floats.txt"
+	echo "2 1000 6001 kvm_entry vcpu_id=0 rip=4096"
+	echo "2 2000 6001 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=0"
+	echo "2 9000 6001 kvm_entry vcpu_id=0 rip=4096"
+	echo "2 9500 6001 kvm_exit exit_reason=12 isa=1 guest_rip=4096 vcpu_id=0"
+} >"$tmp/beside.txt"
+ok "beside another VM" "$mkcap" --capture "$tmp/beside" "$tmp/beside.txt"
+for command in "latency sched" blame "stuck -i"; do
+	# shellcheck disable=SC2086 # words
+	run "$kvmft" $command "$tmp/beside"
+	status_is 0 "$command: of the other VM"
+	ok "... and that one is left out" grep -q 'any: its threads take any of its vCPUs in turn: ' "$out" "$err"
+	ok "... and is in no row" sh -c "! grep -E '^any |^any:|thread 500' '$out'"
 done
 
 # ---- big-endian files: what they are, why not, and what shows them ----
