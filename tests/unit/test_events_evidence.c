@@ -25,13 +25,12 @@ static void add_events(struct sbuf *b, uint32_t events)
 static const struct page {
 	const char *of; /* of which; NULL: of all others, with what they are of */
 	const char *path, *head;
-	bool sure; /* with a column of what is needed to be sure */
 } pages[] = {
-	{ "blame", "kvmft-blame.1", "\n.It Em cause Ta Em needs Ta Em sure\n", true },
-	{ "split", "kvmft-report.1", "\n.It Em part Ta Em needs\n", false },
-	{ "clock", "kvmft-clock.1", "\n.It Em finding Ta Em needs\n", false },
-	{ "stuck", "kvmft-stuck.1", "\n.It Em class Ta Em needs\n", false },
-	{ NULL, "kvmft-latency.1", "\n.It Em what Ta Em needs\n", false },
+	{ "blame", "kvmft-blame.1", "\n.It Em cause Ta Em needs\n" },
+	{ "split", "kvmft-report.1", "\n.It Em part Ta Em needs\n" },
+	{ "clock", "kvmft-clock.1", "\n.It Em finding Ta Em needs\n" },
+	{ "stuck", "kvmft-stuck.1", "\n.It Em class Ta Em needs\n" },
+	{ NULL, "kvmft-latency.1", "\n.It Em what Ta Em needs\n" },
 };
 
 /* Which of the pages has it. */
@@ -58,8 +57,8 @@ static size_t page_rules(const struct page *p, const char *section)
 		assert_int_equal(r->needs & r->sure, 0);
 		sbuf_addf(&row, "\n.It %s%s%s Ta ", p->of ? "" : r->of, p->of ? "" : " ", r->what);
 		add_events(&row, r->needs);
-		if (p->sure) {
-			sbuf_add(&row, " Ta ");
+		if (r->sure) {
+			sbuf_add(&row, "; sure: ");
 			add_events(&row, r->sure);
 		}
 		sbuf_addc(&row, '\n');
