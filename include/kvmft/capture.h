@@ -384,6 +384,11 @@ int capw_dir_open(const char *path, struct kvmft_err *err) __must_check;
  * name, to be freed.
  */
 int capw_parent_open(const char *path, char **base, struct kvmft_err *err) __must_check;
+/*
+ * The directory that a plain file of this path would be made in, as a place (O_PATH); *base: the
+ * rest of path. Only links are treated in the same way: all may write to a directory on the way.
+ */
+int capw_file_parent_open(const char *path, const char **base, struct kvmft_err *err) __must_check;
 /* The part of path before that name, with its slash, to be freed; NULL: out of memory. */
 char *capw_parent_shown(const char *path) __must_check;
 

@@ -296,11 +296,6 @@ enum newfile_flags {
 };
 
 /*
- * Opens the directory that path leads to, as a place (O_PATH); *base is the rest of path. -EISDIR
- * if there is no rest, or -errno.
- */
-int file_parent_open(const char *path, const char **base) __must_check;
-/*
  * Would base in dir be part of what path names: that file itself, under any name, or something
  * below that directory? False if path does not exist.
  */

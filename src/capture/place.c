@@ -41,6 +41,7 @@ static int path_split(const char *path, char **parent, char **base)
 struct walk {
 	const char *path; /* as the user wrote it, for messages */
 	unsigned int links;
+	bool shared; /* directories that all may write to will do, as /tmp without its sticky bit */
 	struct kvmft_err *err;
 };
 
@@ -99,7 +100,7 @@ static int walk_step(struct walk *w, int dir, const char *step)
 
 	if (fstat(dir, &dst) < 0)
 		return err_why(w->err, errno, "cannot access %s", w->path);
-	if ((dst.st_mode & S_IWOTH) && !(dst.st_mode & S_ISVTX))
+	if (!w->shared && (dst.st_mode & S_IWOTH) && !(dst.st_mode & S_ISVTX))
 		return err_set(
 			w->err, EPERM,
 			"%s: the directory above %s is writable by others and not sticky: they "
@@ -206,6 +207,22 @@ int capw_parent_open(const char *path, char **base, struct kvmft_err *err)
 
 	return ret ? err_set(err, -ret, "'%s' cannot be the name of a capture", path)
 		   : capw_dir_open(parent, err);
+}
+
+int capw_file_parent_open(const char *path, const char **base, struct kvmft_err *err)
+{
+	struct walk w = { .path = path, .shared = true, .err = err };
+	const char *slash = strrchr(path, '/');
+	_cleanup_free_ char *parent = strndup(path, slash ? (size_t)(slash - path) : 0);
+	int fd;
+
+	*base = slash ? slash + 1 : path;
+	if (!**base || !strcmp(*base, ".") || !strcmp(*base, ".."))
+		return err_why(err, EISDIR, "cannot create %s", path);
+	fd = open(*path == '/' ? "/" : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (!parent || fd < 0)
+		return err_why(err, parent ? errno : ENOMEM, "cannot create %s", path);
+	return walk_fd(&w, fd, parent);
 }
 
 /* ---- what is there ---- */

@@ -134,11 +134,10 @@ static int show_file(struct exits_run *x)
 	const char *base;
 	int ret = exits_file_check(x->c->file, x->err);
 
-	if (ret)
+	ret = dir = ret ?: capw_file_parent_open(x->c->file, &base, x->err);
+	if (ret < 0)
 		return ret;
-	ret = dir = file_parent_open(x->c->file, &base);
-	if (ret >= 0)
-		ret = newfile_open(&f, dir, 0644);
+	ret = newfile_open(&f, dir, 0644);
 	ret = ret ?: show_page(x, f.fd);
 	ret = ret ?: newfile_commit(&f, base, NEWFILE_REPLACE);
 	newfile_close(&f);

@@ -158,9 +158,9 @@ int outfile_open(const char *path, bool force, size_t n, struct outfile **out,
 		return 0;
 	*out = o = xcalloc(1, sizeof(*o));
 	*o = (struct outfile){ .path = path, .force = force, .to = -1, .from = -1 };
-	o->dir = file_parent_open(o->path, &o->base);
+	o->dir = capw_file_parent_open(o->path, &o->base, err);
 	if (o->dir < 0)
-		return err_why(err, o->dir, "cannot create %s", o->path);
+		return o->dir;
 	o->file = xcalloc(n, sizeof(*o->file));
 	for (o->n = 0; o->n < n; o->n++)
 		o->file[o->n] = (struct newfile){ .dir = o->dir, .fd = -1 };

@@ -355,7 +355,8 @@ static int judge_all(struct prove *p, const struct truth *t, const struct pairin
 	return ret;
 }
 
-static int judge_recording(const char *dir, struct prove *p, const struct truth *t, pid_t vmm,
+/* By the open directory: whoever owns the one above could have put another in its place. */
+static int judge_recording(int dir, struct prove *p, const struct truth *t, pid_t vmm,
 			   struct kvmft_err *err)
 {
 	const struct pairing_opts po = { .undecided_ok = true, .need = PAIRING_CLOCKS };
@@ -366,9 +367,10 @@ static int judge_recording(const char *dir, struct prove *p, const struct truth 
 	size_t n = 0;
 	int ret;
 
-	sbuf_addf(&host, "%s/host", dir);
+	sbuf_addf(&host, "/proc/self/fd/%d/host", dir);
 	for (; n < TRUTH_VMS && t->vm[n].vcpus; n++) {
-		sbuf_addf(&guest[n], "%s/guest%zu=%d-%d", dir, n, (int)vmm, t->vm[n].fd);
+		sbuf_addf(&guest[n], "/proc/self/fd/%d/guest%zu=%d-%d", dir, n, (int)vmm,
+			  t->vm[n].fd);
 		guests[n] = guest[n].s;
 	}
 	ret = host.error || guest[0].error || guest[1].error ? -ENOMEM : 0;
@@ -377,7 +379,26 @@ static int judge_recording(const char *dir, struct prove *p, const struct truth 
 	pairing_close(&pair);
 	for (size_t i = 0; i < TRUTH_VMS; i++)
 		sbuf_free(&guest[i]);
-	return ret < 0 && !err->text[0] ? err_why(err, ret, "cannot read %s", dir) : ret;
+	return ret < 0 && !err->text[0] ? err_why(err, ret, "cannot read what was recorded") : ret;
+}
+
+/* A new one of the caller's alone. */
+static int make_directory(const char *path, struct kvmft_err *err)
+{
+	_cleanup_free_ char *base = NULL;
+	_cleanup_close_ int above = capw_parent_open(path, &base, err);
+	struct stat st;
+	int fd;
+
+	if (above < 0)
+		return above;
+	if (mkdirat(above, base, 0700))
+		return err_why(err, errno, "cannot make the directory %s", path);
+	fd = openat(above, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && !fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & 0077))
+		return fd;
+	util_close_fd(&fd);
+	return err_set(err, ESTALE, "somebody else has replaced %s", path);
 }
 
 int prove_run(const char *dir, struct prove *p, note_fn *note, struct kvmft_err *err)
@@ -387,25 +408,22 @@ int prove_run(const char *dir, struct prove *p, note_fn *note, struct kvmft_err 
 	char temp[128];
 	int at, ret = dir ? 0 : sides_temp_name(temp, sizeof(temp), err);
 
-	if (!ret && mkdir(dir ?: temp, 0700))
-		ret = err_why(err, errno, "cannot make the directory %s", dir ?: temp);
-	if (ret)
+	ret = at = ret ?: make_directory(dir ?: temp, err);
+	if (ret < 0)
 		return ret;
-	at = capw_dir_open(dir ?: temp, err);
 	sbuf_addf(&host, "%s/host", dir ?: temp);
 	x.host = host.s;
 	x.truth = mmap(NULL, sizeof(*x.truth), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		       -1, 0);
-	if (!host.s || x.truth == MAP_FAILED)
-		ret = err_set(err, ENOMEM, "out of memory");
-	ret = at < 0 ? at : ret ?: run_both(&x);
+	ret = !host.s || x.truth == MAP_FAILED ? err_set(err, ENOMEM, "out of memory")
+					       : run_both(&x);
 	for (size_t i = 0; i < TRUTH_VMS && !ret && x.truth->vm[i].vcpus; i++)
 		ret = guest_capture(at, i ? "guest1" : "guest0", &x.truth->vm[i], err);
 	if (!ret) {
 		p->host_khz = x.truth->host_khz;
 		p->bare_ns = p->host_khz ? tsc_cycles_to_ns(x.truth->bare, p->host_khz) : 0;
 		p->traced_ns = p->host_khz ? tsc_cycles_to_ns(x.truth->traced, p->host_khz) : 0;
-		ret = judge_recording(dir ?: temp, p, x.truth, x.vmm, err);
+		ret = judge_recording(at, p, x.truth, x.vmm, err);
 	}
 	if (x.truth != MAP_FAILED)
 		munmap(x.truth, sizeof(*x.truth));

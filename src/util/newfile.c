@@ -17,24 +17,6 @@
 #define DEPTH_MAX  256 /* directories above a file; more means that the file system changes
 		        * meanwhile */
 
-int file_parent_open(const char *path, const char **base)
-{
-	const char *slash = strrchr(path, '/');
-	size_t len = slash ? (size_t)(slash - path) + 1 : 1;
-	char dir[PATH_MAX];
-	int fd;
-
-	*base = slash ? slash + 1 : path;
-	if (len >= sizeof(dir))
-		return -ENAMETOOLONG;
-	if (!**base || !strcmp(*base, ".") || !strcmp(*base, ".."))
-		return -EISDIR;
-	memcpy(dir, slash ? path : ".", len);
-	dir[len] = '\0';
-	fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
 static bool same_file(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;

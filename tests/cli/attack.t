@@ -106,6 +106,29 @@ status_is 1 "... nor with --output-dir"
 record -o "$tmp/alice/own/../theirs/c"
 status_is 0 "... to another directory of that user: followed"
 
+# Files of readers and of exits, as well.
+ok "a capture with events" "${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap" --capture "$tmp/some" "$top/tests/golden/latency-host.txt"
+for dir in alice/away sticky/theirs; do
+	echo "of root's" >"$tmp/prey/file"
+	run timeout 60 "$kvmft" exits --format openmetrics -o "$tmp/$dir/file" --interval 0.1 0.1
+	status_is 1 "exits -o by $dir: refused"
+	err_has "is a symbolic link that (another user made|user 65534 made, to somebody else's directory): name the real" \
+		"... with its message"
+	for command in "merge --force" "export --force --to json -i"; do
+		# shellcheck disable=SC2086 # words
+		run "$kvmft" $command "$tmp/some" -o "$tmp/$dir/file"
+		status_is 1 "$command -o by $dir: refused"
+		err_has "is a symbolic link that .*: name the real directory" "... with its message"
+	done
+	is "$(cat "$tmp/prey/file")" "of root's" "... the victim is as it was"
+done
+rm "$tmp/prey/file"
+for dir in alice/own sticky/rootlink sticky open; do
+	run "$kvmft" merge "$tmp/some" -o "$tmp/$dir/merged"
+	status_is 0 "merge -o in $dir: done"
+done
+rm -f "$tmp/sticky/merged" "$tmp/open/merged"
+
 # ---- names that can be guessed ----
 
 # The attacker takes the names of the next seconds.

@@ -152,10 +152,27 @@ if [ -e /dev/kvm ] && [ -d "$fs/instances" ]; then
 	0 | 3) out_has '^alignment    aligned ' "--prove: aligned" ;;
 	*) status_is 4 "--prove: this KVM cannot be tried" && err_has '^kvmft check: .*(KVM|guest)' "... and why" ;;
 	esac
+	kept="$rc $(cat "$err")"
 	ok "... the recording is kept" [ -s "$tmp/kept/host/meta" ]
 	run "$kvmft" check --prove -o "$tmp/kept"
 	status_is 1 "... and not written over"
 	err_has "cannot make the directory $tmp/kept: File exists" "... as it says"
+	# Whoever owns the directory above puts another in its place, with captures of his own.
+	mkdir -p "$tmp/theirs" "$tmp/forged/host" "$tmp/forged/guest0"
+	echo "forged" | tee "$tmp/forged/host/meta" >"$tmp/forged/guest0/meta"
+	timeout 300 "$kvmft" check --prove -o "$tmp/theirs/p" >"$out" 2>"$err" </dev/null &
+	n=0
+	until [ -n "$(find "$tmp/theirs/p" -maxdepth 1 -name '*host*' 2>/dev/null)" ] || [ $n -gt 1000 ]; do
+		sleep 0.01
+		n=$((n + 1))
+	done
+	mv "$tmp/theirs/p" "$tmp/theirs/away" && mv "$tmp/forged" "$tmp/theirs/p"
+	wait $!
+	is "$? $(cat "$err")" "$kept" "--prove reads what it recorded, wherever that was moved to"
+	ln -s "$tmp/theirs" "$tmp/link"
+	run "$kvmft" check --prove -o "$tmp/link/new"
+	status_is 1 "-o through a link"
+	is "$(find "$tmp/theirs" -name new)" "" "... nothing is made there"
 else
 	skip "--prove" "no /dev/kvm, or no tracefs"
 fi
