@@ -134,6 +134,7 @@ static int each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 		ret = clock_skew(vm, v, c->until);
 		if (!ret && v->has_pv && !pvclock_khz(v->pv.mul, v->pv.shift, &told))
 			ret = frequency(c, vm, v, told, false);
+		ret = ret ?: frequency(c, vm, v, clock_vcpu_khz(c, &vm->vcpu[0]), true);
 		if (!ret && !c->cap->unit_ns)
 			ret = differs(vm, v, ref);
 		if (!ret && v->late >= LATE_LEAST && v->late * 10 >= v->timers)
@@ -156,8 +157,7 @@ static int reads_exit(const struct clockcheck *c, struct clock_vm *vm)
 
 		snprintf(s.what, sizeof(s.what), "%s", clock_reads[i].name);
 		limit = s.spent >= s.all / 10 ? READS_LESS : READS_S;
-		if (s.count >= limit &&
-		    (unsigned __int128)s.count * 1000000000 >= (unsigned __int128)ns * limit)
+		if (s.count >= limit && (__int128)s.count * 1000000000 >= (__int128)ns * limit)
 			ret = clock_found(vm, &s);
 	}
 	return ret;

@@ -106,8 +106,8 @@ static void add_frequency(const struct clock_vcpu *v, const struct clock_seen *s
 {
 	const struct tsc_map *map = v ? clock_vcpu_map(v) : NULL;
 
-	sbuf_addf(b, "the guest %s %" PRIu64 " kHz, its TSC runs at %" PRIu64 " kHz (",
-		  s->all ? "takes its TSC for" : "was told", s->told, s->real);
+	sbuf_addf(b, "vCPU %" PRId64 " %s %" PRIu64 " kHz, its TSC runs at %" PRIu64 " kHz (", s->vcpu,
+		  s->all ? "is taken for one of" : "was told", s->told, s->real);
 	if (!map || tsc_map_unscaled(map))
 		sbuf_add(b, "not scaled");
 	else

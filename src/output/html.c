@@ -70,7 +70,7 @@ struct html {
 	size_t nstring, string_cap;
 	uint32_t dots; /* number of "..." */
 	struct u64map types; /* source << 16 | event id → number + 1 */
-	uint64_t ntype;
+	uint64_t ntype, epochs; /* the type of epochs + 1 */
 	struct u64map whos; /* hash of a who → number */
 	uint64_t nwho;
 	struct evinfos infos;
@@ -485,6 +485,46 @@ static int html_item(struct out *o, const struct tl_item *i)
 	return h->data.error;
 }
 
+/* An event of the vCPU's thread, as what KVM says of clocks is: what that came to. */
+static int html_epoch(struct out *o, const struct out_epoch *e)
+{
+	static const char *const names[] = { "kvmft:EPOCH", "tsc_offset", "pvclock_version" };
+	struct html *h = o->priv;
+	struct tl_item i = { .kind = TL_EVENT, .src = tl_source(o->t, 0), .host = e->host,
+			     .cpu = TL_NO_CPU, .vm = (int64_t)e->vm, .vcpu = -1 };
+	const struct hostmap_thread *thread;
+	uint64_t at[ARRAY_SIZE(names)], t, w;
+
+	if (e->first)
+		return 0;
+	hostmap_each_thread(tl_hostmap(o->t), e->vm, thread)
+		if (thread->vcpu == e->vcpu) {
+			i.vcpu = e->vcpu;
+			i.tid = thread->tid;
+		}
+	for (size_t k = 0; k < ARRAY_SIZE(names) && !h->epochs; k++)
+		at[k] = text(h, names[k]);
+	if (!h->epochs) {
+		put(h, TAG_TYPE);
+		put(h, 0);
+		put(h, at[0]);
+		put(h, ARRAY_SIZE(names) - 1);
+		for (size_t k = 1; k < ARRAY_SIZE(names); k++) {
+			put(h, at[k]);
+			put(h, KIND_SIGNED);
+		}
+		h->epochs = ++h->ntype;
+	}
+	t = since(o, h, &i);
+	w = who(o, h, &i);
+	put(h, TAG_EVENT + h->epochs - 1);
+	put(h, t);
+	put(h, w);
+	put_signed(h, (int64_t)e->e->map.offset);
+	put_signed(h, e->e->has_pv ? e->e->pv.version : 0);
+	return h->data.error;
+}
+
 static int attach(struct out *o, unsigned int tag, const char *json)
 {
 	struct html *h = o->priv;
@@ -535,5 +575,6 @@ const struct out_format out_html = {
 	.name = "html",
 	.begin = html_begin,
 	.item = html_item,
+	.epoch = html_epoch,
 	.end = html_end,
 };

@@ -353,6 +353,14 @@ sed '/vcpu_id=0 version/s/tsc_to_system_mul=2147483648/tsc_to_system_mul=2240852
 rm -rf "$tmp/one" && "$mkcap" --capture "$tmp/one" "$tmp/one.text"
 clock one
 only frequency kvmclock-differs
+# A vCPU whose TSC is scaled, and its record says so; the others' are not.
+sed '/^meta vcpu.*id=0/s/$/ ratio=4294967296 frac=32/; /^meta vcpu.*id=1/s/$/ ratio=4724464025 frac=32/
+	/vcpu_id=1 version/s/tsc_to_system_mul=2147483648/tsc_to_system_mul=1952257862/' "$tmp/well.text" >"$tmp/ratio.text"
+rm -rf "$tmp/ratio" && "$mkcap" --capture "$tmp/ratio" "$tmp/ratio.text"
+clock ratio
+only frequency
+out_has 'vCPU 1 is taken for one of 1000000 kHz, its TSC runs at 1099999 kHz \(ratio 4724464025/32\): a clock by it gains 99.999' \
+	"a vCPU whose TSC runs faster than the first one's"
 # 2,500 reads a second, each takes 100 us.
 reads()
 {
@@ -433,6 +441,9 @@ run "$kvmft" merge --format json "$tmp/mended"
 is "$(grep -c '"kind":"epoch","vm":"vm1","vcpu":1,.*"tsc_offset":-413331' "$out")" 1 "... in JSON, too"
 run "$kvmft" merge --format perfetto -o "$tmp/mended.pb" "$tmp/mended"
 ok "... and for Perfetto" grep -qa 'EPOCH: TSC offset -413331' "$tmp/mended.pb"
+run "$kvmft" merge --format html -o "$tmp/mended.html" "$tmp/mended"
+sed -n 's/.* id="data">//; t on; b; :on; :more; /</!{N; b more}; s/<.*//; p' "$tmp/mended.html" | base64 -d >"$tmp/page" 2>/dev/null
+ok "... and in the page" grep -qa 'kvmft:EPOCH' "$tmp/page"
 run "$kvmft" merge "$tmp/wall" "$tmp/vm1"
 is "$(grep -c 'EPOCH of the clock of' "$out")" 0 "... where a guest's capture is, its own lines have it"
 
@@ -471,6 +482,16 @@ echo "0 1000 5 sched:sched_switch prev_pid=0 next_pid=5" >"$tmp/none.text"
 run "$kvmft" clock "$tmp/none"
 status_is 4 "a capture without VMs"
 err_has 'record kvm_entry on the host' "... what to do"
+{
+	echo "meta machine uname=Linux%206.12.0 arch=aarch64 long=8 endian=little"
+	echo "meta vm id=100-12 pid=100 fd=12 name=vm1"
+	echo "meta vcpu vm=100-12 id=0 tid=101"
+	echo "0 1000000 101 kvm_entry vcpu_id=0"
+} >"$tmp/arm.text"
+"$mkcap" --capture "$tmp/arm" "$tmp/arm.text"
+run "$kvmft" clock "$tmp/arm"
+status_is 4 "an arm64 host"
+err_has "arm64 shows nothing of its guests' clocks" "... what is not known there"
 # ---- more vCPUs and records than any host has ----
 
 {

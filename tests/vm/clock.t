@@ -7,7 +7,7 @@
 
 . "$(dirname "$0")/tap.sh"
 
-rig clock --timeout 900
+rig clock --timeout 1500
 
 # findings CAPTURE [SEL]: those of its first VM, or of that one, and the exit status, in $got.
 findings()
@@ -78,6 +78,12 @@ finds()
 	is "$got" "$2" "$3"
 }
 
+if on_intel; then
+	for n in 1 2 3; do
+		finds suspended$n 0 "one whose host was suspended, $n"
+	done
+	finish
+fi
 findings lost
 status_is 1 "a host whose clocksource is not its TSC, for a second"
 out_has '^  no master clock since [0-9.]+: the host.s clocksource is not its TSC$' "... since when, and why"
@@ -94,11 +100,10 @@ is "$got" "guest-stopped kvmclock-anew 1" "... to a third one, which forgets its
 forgot=${forgot#* }
 ok "... and that went back, as it says itself (${forgot%% *} ns)" test "${forgot%% *}" -gt 1000000000
 finds boot 0 "a guest that boots"
-for n in 1 2 3 4 5 6 7 8 9 10 11 12; do
+for n in $(seq 48); do
 	finds idle$n 0 "an idle guest, $n"
 	finds load$n 0 "one that works, $n"
 done
-[ ! -e "$rig/suspended" ] || finds suspended 0 "one whose host was suspended"
 finds stopped "guest-stopped 4" "QEMU stops it: no record of before, so what became of kvmclock is not known"
 finds again "guest-stopped kvmclock-stood 1" "... twice: the second time it is"
 ok "... for about 3 s" test "$(($(ns 'stood still for ') / 500000000))" -ge 5

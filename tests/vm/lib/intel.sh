@@ -135,7 +135,7 @@ intel_project()
 	cp -r "$VM_DIR/." "$1$VM_DIR/"
 	cp -r "$SCENARIO_DIR/." "$1$SCENARIO_DIR/"
 	# There is no compiler on the disk.
-	for disk_vm in tinyvm memvm; do
+	for disk_vm in tinyvm memvm clockvm; do
 		cc -O1 -pthread -o "$1$VM_DIR/$disk_vm" "$VM_DIR/$disk_vm.c"
 	done
 }
