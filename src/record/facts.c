@@ -72,19 +72,6 @@ static int facts_ring(struct record *r)
 	return record_put(r);
 }
 
-static int facts_tsc(struct record *r)
-{
-	meta_begin(&r->line, "tsc");
-	if (r->tsc.khz) {
-		meta_u64(&r->line, "khz", r->tsc.khz);
-		meta_str(&r->line, "source", r->tsc.source);
-	}
-	meta_str(&r->line, "clocksource", r->tsc.clocksource);
-	meta_u64(&r->line, "constant", r->tsc.constant);
-	meta_u64(&r->line, "nonstop", r->tsc.nonstop);
-	return record_put(r);
-}
-
 struct params {
 	struct record *r;
 	const char *module;
@@ -99,19 +86,6 @@ static int put_param(void *ctx, const char *name, const char *value)
 	meta_str(&p->r->line, "name", name);
 	meta_str(&p->r->line, "value", value);
 	return record_put(p->r);
-}
-
-static int facts_header(struct record *r)
-{
-	_cleanup_free_ char *page = NULL, *event = NULL;
-	int ret = ktracefs_text(r->t, "events/header_page", &page);
-
-	ret = ret ?: ktracefs_text(r->t, "events/header_event", &event);
-	if (ret)
-		return err_why(r->err, ret, "cannot read %s/events/header_page",
-			       ktracefs_path(r->t));
-	ret = put_file(r, "header_page", page);
-	return ret ?: put_file(r, "header_event", event);
 }
 
 int record_facts_event(struct record *r, const struct kevent *e)
@@ -184,6 +158,7 @@ int record_facts_begin(struct record *r)
 	static const char *const names[] = {
 		[CAP_SIDE_HOST] = "host", [CAP_SIDE_GUEST] = "guest", [CAP_SIDE_BOTH] = "both",
 	};
+	static const char *const headers[] = { "header_page", "header_event" };
 	int ret;
 
 	meta_begin(&r->line, "tool");
@@ -197,7 +172,17 @@ int record_facts_begin(struct record *r)
 	ret = record_put(r);
 	ret = ret ?: facts_machine(r);
 	ret = ret ?: facts_ring(r);
-	ret = ret ?: facts_tsc(r);
+	if (!ret) {
+		meta_begin(&r->line, "tsc");
+		if (r->tsc.khz) {
+			meta_u64(&r->line, "khz", r->tsc.khz);
+			meta_str(&r->line, "source", r->tsc.source);
+		}
+		meta_str(&r->line, "clocksource", r->tsc.clocksource);
+		meta_u64(&r->line, "constant", r->tsc.constant);
+		meta_u64(&r->line, "nonstop", r->tsc.nonstop);
+		ret = record_put(r);
+	}
 	if (!ret && r->side & CAP_SIDE_HOST) {
 		static const char *const modules[] = { "kvm", "kvm_intel", "kvm_amd" };
 
@@ -206,7 +191,13 @@ int record_facts_begin(struct record *r)
 			ret = kmodule_params(modules[i], put_param,
 					     &(struct params){ r, modules[i] });
 	}
-	ret = ret ?: facts_header(r);
+	for (size_t i = 0; i < ARRAY_SIZE(headers) && !ret; i++) {
+		_cleanup_free_ char *text = NULL;
+
+		ret = err_why(r->err, ktracefs_text(r->t, TEXTF("events/%s", headers[i]), &text),
+			      "cannot read %s/events/%s", ktracefs_path(r->t), headers[i]);
+		ret = ret ?: put_file(r, headers[i], text);
+	}
 	capw_hold(r->w);
 	for (size_t i = 0; i < r->events.n && !ret; i++)
 		ret = record_facts_event(r, &r->events.v[i]);
@@ -419,14 +410,6 @@ int record_came_open(struct record *r)
 	return 0;
 }
 
-static struct record_came *came_find(struct record *r, uint32_t pid, uint32_t fd)
-{
-	for (size_t i = 0; i < r->ncame; i++)
-		if (r->came[i].pid == pid && r->came[i].fd == fd)
-			return &r->came[i];
-	return NULL;
-}
-
 static struct record_came *came_add(struct record *r, uint32_t pid, uint32_t fd)
 {
 	const struct record_came c = { .pid = pid, .fd = fd, .due = util_now_ns() };
@@ -514,10 +497,15 @@ int record_came_take(struct record *r)
 		(void)came_add(r, pid, fd);
 	if (more == -EOVERFLOW) /* more than the kernel could report */
 		ret = record_look_vms(r, 0, &list, r->err);
-	for (size_t i = 0; !ret && list && i < list->n; i++)
-		if (!of_list(r->vms, list->vm[i].dir_pid, list->vm[i].fd) &&
-		    !came_find(r, list->vm[i].dir_pid, list->vm[i].fd))
-			(void)came_add(r, list->vm[i].dir_pid, list->vm[i].fd);
+	for (size_t i = 0; !ret && list && i < list->n; i++) {
+		const struct vm *vm = &list->vm[i];
+		bool known = of_list(r->vms, vm->dir_pid, vm->fd);
+
+		for (size_t k = 0; k < r->ncame; k++)
+			known |= r->came[k].pid == vm->dir_pid && r->came[k].fd == vm->fd;
+		if (!known)
+			(void)came_add(r, vm->dir_pid, vm->fd);
+	}
 	vm_list_free(list);
 	for (size_t i = r->ncame; i-- && !ret;) {
 		bool done = false;
@@ -529,15 +517,6 @@ int record_came_take(struct record *r)
 			came_drop(r, i);
 	}
 	return ret;
-}
-
-uint64_t record_came_due(const struct record *r)
-{
-	uint64_t due = 0;
-
-	for (size_t i = 0; i < r->ncame; i++)
-		due = due ? MIN(due, r->came[i].due) : r->came[i].due;
-	return due;
 }
 
 void record_came_free(struct record *r)

@@ -129,22 +129,6 @@ static int set_bound(struct record *r, uint64_t since)
 	return kinst_trigger_add(r->k, "synthetic", f->synth, f->bound_text, r->err);
 }
 
-/* The ring was off and is to be switched on. */
-static int trigger_longer_again(struct record *r)
-{
-	struct record_flight *f = &r->flight;
-	struct kstats s;
-	int ret = kinst_stats(r->k, r->drain[0].cpu, &s, NULL);
-
-	if (ret)
-		return err_why(r->err, ret, "cannot read the time of the ring");
-	ret = kinst_trigger_remove(r->k, "synthetic", f->synth, f->bound_text, r->err);
-	/* What comes at once would find no history: first the ring fills again. */
-	return ret
-		       ?: set_bound(r, s.now + ring_ticks(r, r->c->before.set ? r->c->before.v
-									      : HOLD_OFF));
-}
-
 static int trigger_longer_arm(struct record *r)
 {
 	_cleanup_free_ char *filter = NULL;
@@ -194,29 +178,20 @@ void record_trigger_free(struct record *r)
 
 const char *const record_marker_choices[] = { "command", "all", "none", NULL };
 
-/*
- * A QEMU gets its own marker without being requested, also through taskset, timeout and the like;
- * it makes no difference to programs that do not write to it.
- */
-static bool starts_qemu(char **argv)
+int record_marker_check(struct record *r, char **argv)
 {
-	for (size_t i = 0; argv[i]; i++) {
+	r->marker = r->c->marker < 0 ? RECORD_MARKER_NONE : (enum record_marker)r->c->marker;
+	/*
+	 * A QEMU gets its own marker without being requested, also through taskset, timeout and the
+	 * like; it makes no difference to programs that do not write to it.
+	 */
+	for (size_t i = 0; r->c->marker < 0 && argv && argv[i]; i++) {
 		const char *slash = strrchr(argv[i], '/'), *name = slash ? slash + 1 : argv[i];
 
 		if (str_starts(name, "qemu-system-") || !strcmp(name, "qemu-kvm") ||
 		    (!i && !strcmp(name, "kvm")))
-			return true;
+			r->marker = RECORD_MARKER_COMMAND;
 	}
-	return false;
-}
-
-int record_marker_check(struct record *r, char **argv)
-{
-	int asked = r->c->marker;
-
-	if (asked < 0)
-		asked = argv && starts_qemu(argv) ? RECORD_MARKER_COMMAND : RECORD_MARKER_NONE;
-	r->marker = (enum record_marker)asked;
 	if (r->marker == RECORD_MARKER_COMMAND && !argv)
 		return err_usage(r->err,
 				 "option --marker command needs a COMMAND; for programs that run "
@@ -256,17 +231,6 @@ int record_marker_facts(struct record *r)
 	meta_begin(&r->line, "marker");
 	meta_str(&r->line, "of", record_marker_choices[r->marker]);
 	return record_put(r);
-}
-
-int record_marker_start(struct record *r)
-{
-	int ret;
-
-	if (r->marker != RECORD_MARKER_ALL)
-		return 0;
-	ret = kinst_copy_markers(r->k, true, r->err);
-	r->copying = !ret;
-	return ret;
 }
 
 void record_marker_stop(struct record *r)
@@ -319,31 +283,26 @@ static int marker_arm(struct record *r)
 	return 0;
 }
 
-/* "  comm-123 [000] ..... 12.345: tracing_mark_write: text" */
-static bool marker_counts(struct record *r, char *line)
-{
-	const char *wanted = strchr(r->c->trigger, '='), *text = strstr(line, WRITTEN_AS);
-
-	if (!text)
-		return false;
-	text += strlen(WRITTEN_AS);
-	if (wanted && !strstr(text, wanted + 1))
-		return false;
-	snprintf(r->flight.text, sizeof(r->flight.text), "%s", text);
-	str_printable(r->flight.text);
-	return true;
-}
-
 static int marker_seen(struct record *r)
 {
+	const char *wanted = strchr(r->c->trigger, '=');
 	char buf[4096], *save, *line;
 	bool seen = false;
 	ssize_t n;
 
 	while ((n = read(r->flight.marker_fd, buf, sizeof(buf) - 1)) > 0) {
 		buf[n] = '\0';
-		for (line = strtok_r(buf, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
-			seen |= marker_counts(r, line);
+		/* "  comm-123 [000] ..... 12.345: tracing_mark_write: text" */
+		for (line = strtok_r(buf, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+			const char *text = strstr(line, WRITTEN_AS);
+
+			if (!text || (wanted && !strstr(text + strlen(WRITTEN_AS), wanted + 1)))
+				continue;
+			snprintf(r->flight.text, sizeof(r->flight.text), "%s",
+				 text + strlen(WRITTEN_AS));
+			str_printable(r->flight.text);
+			seen = true;
+		}
 	}
 	return n < 0 && errno != EAGAIN && errno != EINTR ? -errno : seen;
 }
@@ -390,49 +349,12 @@ static int before_check(struct record *r)
 	return 0;
 }
 
-/*
- * Of one ring, ns; UINT64_MAX: it has not been full since it was written out. turns: it is full
- * now, and was not only before it grew.
- */
-static uint64_t held_by(struct record *r, size_t i, bool *turns)
-{
-	uint64_t second = ring_ticks(r, 1000000000);
-	struct record_seen *seen = &r->seen[i];
-	struct kstats s;
-
-	*turns = false;
-	if (kinst_stats(r->k, r->drain[i].cpu, &s, NULL))
-		return UINT64_MAX;
-	*turns = s.overrun != seen->overrun_now;
-	seen->overrun_now = s.overrun;
-	if (s.overrun == seen->overrun || !s.oldest || s.now <= s.oldest || !second)
-		return UINT64_MAX;
-	return (uint64_t)((unsigned __int128)(s.now - s.oldest) * 1000000000 / second);
-}
-
 static uint64_t needed_kb(const struct record *r, uint64_t held)
 {
 	unsigned __int128 kb = (unsigned __int128)kinst_buffer_kb(r->k) *
 			       (r->c->before.v + MARGIN_NS) / MAX(held, (uint64_t)1) * 5 / 4;
 
 	return kb > UINT32_MAX ? UINT32_MAX : (uint64_t)kb + 1;
-}
-
-/* What is there grows, and continues; -b is obeyed. */
-static bool ring_grow(struct record *r, uint64_t kb)
-{
-	struct kvmft_err none = { .text = "" };
-	uint64_t was = kinst_buffer_kb(r->k);
-
-	if (r->c->buffer.set)
-		return false;
-	kb = MIN(kb, r->before.most_kb);
-	if (kb <= was + was / 4 || kinst_buffer_set(r->k, kb, &none))
-		return false;
-	if (!r->c->quiet)
-		r->note("the ring grows from %llu to %llu KiB on each CPU, for --before",
-			(unsigned long long)was, (unsigned long long)kinst_buffer_kb(r->k));
-	return true;
 }
 
 static void note_short(struct record *r, uint64_t held)
@@ -453,23 +375,44 @@ static void note_short(struct record *r, uint64_t held)
 
 void record_before_tick(struct record *r)
 {
-	uint64_t held = UINT64_MAX, least = UINT64_MAX;
+	uint64_t held = UINT64_MAX, least = UINT64_MAX, second, was, kb;
+	struct kvmft_err none = { .text = "" };
 
 	/* A ring that was stopped is about to be written out. */
 	if (!r->before.asked || kinst_tracing_get(r->k) != 1)
 		return;
+	second = ring_ticks(r, 1000000000);
 	for (size_t i = 0; i < r->ncpu; i++) {
+		struct record_seen *seen = &r->seen[i];
+		struct kstats s;
+		uint64_t ns;
 		bool turns;
-		uint64_t ns = held_by(r, i, &turns);
 
+		if (kinst_stats(r->k, r->drain[i].cpu, &s, NULL))
+			continue;
+		/* It is full now, and was not only before it grew. */
+		turns = s.overrun != seen->overrun_now;
+		seen->overrun_now = s.overrun;
+		/* One that was not full since it was written out holds everything. */
+		if (s.overrun == seen->overrun || !s.oldest || s.now <= s.oldest || !second)
+			continue;
+		ns = (uint64_t)((unsigned __int128)(s.now - s.oldest) * 1000000000 / second);
 		held = MIN(held, ns);
 		least = turns ? MIN(least, ns) : least;
 	}
 	r->before.held = held;
 	if (least == UINT64_MAX || least >= r->c->before.v + MARGIN_NS)
 		return;
-	if (!ring_grow(r, needed_kb(r, least)) && !r->before.told)
-		note_short(r, least);
+	/* What is there grows, and continues; -b is obeyed. */
+	was = kinst_buffer_kb(r->k);
+	kb = MIN(needed_kb(r, least), r->before.most_kb);
+	if (r->c->buffer.set || kb <= was + was / 4 || kinst_buffer_set(r->k, kb, &none)) {
+		if (!r->before.told)
+			note_short(r, least);
+	} else if (!r->c->quiet) {
+		r->note("the ring grows from %llu to %llu KiB on each CPU, for --before",
+			(unsigned long long)was, (unsigned long long)kinst_buffer_kb(r->k));
+	}
 }
 
 /* The ring was written out just now. */
@@ -684,8 +627,21 @@ int record_flight_tick(struct record *r)
 		return 0;
 	r->flight.fired = true;
 	ret = record_flight_dump(r, "trigger");
-	if (!ret && trigger_is_longer(r))
-		ret = trigger_longer_again(r);
+	if (!ret && trigger_is_longer(r)) {
+		struct record_flight *f = &r->flight;
+		struct kstats s;
+
+		/* The ring was off and is to be switched on. */
+		ret = err_why(r->err, kinst_stats(r->k, r->drain[0].cpu, &s, NULL),
+			      "cannot read the time of the ring");
+		ret = ret
+			      ?: kinst_trigger_remove(r->k, "synthetic", f->synth, f->bound_text,
+						      r->err);
+		/* What comes at once would find no history: first the ring fills again. */
+		if (!ret)
+			ret = set_bound(r, s.now + ring_ticks(r, r->c->before.set ? r->c->before.v
+										  : HOLD_OFF));
+	}
 	return ret ?: kinst_tracing(r->k, true, r->err);
 }
 

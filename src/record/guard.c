@@ -16,17 +16,6 @@
 /* What makes the dynamic loader load foreign code into this process. */
 static const char *const loader_variables[] = { "LD_PRELOAD", "LD_AUDIT", "LD_LIBRARY_PATH" };
 
-/* execvp() searches PATH: an empty or relative entry is the current directory or one below it. */
-static bool path_is_absolute(const char *path)
-{
-	for (const char *p = path; p; p = strchr(p, ':')) {
-		p += p != path;
-		if (*p != '/')
-			return false;
-	}
-	return true;
-}
-
 int record_environment(char **command, struct kvmft_err *err)
 {
 	const char *path = getenv("PATH");
@@ -41,11 +30,17 @@ int record_environment(char **command, struct kvmft_err *err)
 				"kvmft record ...; for the command alone: -- env %s=... COMMAND",
 				loader_variables[i], loader_variables[i], loader_variables[i]);
 	}
-	if (*command && !strchr(*command, '/') && path && !path_is_absolute(path))
-		return err_set(
-			err, EPERM,
-			"PATH has an entry that is not an absolute directory: name %s by its path",
-			*command);
+	if (!*command || strchr(*command, '/'))
+		return 0;
+	/* execvp() searches PATH: an empty or relative entry is the current directory or below. */
+	for (const char *p = path; p; p = strchr(p, ':')) {
+		p += p != path;
+		if (*p != '/')
+			return err_set(err, EPERM,
+				       "PATH has an entry that is not an absolute "
+				       "directory: name %s by its path",
+				       *command);
+	}
 	return 0;
 }
 

@@ -273,27 +273,21 @@ static int look_vms(uint32_t tid, struct sbuf *b, struct kvmft_err *err)
 	return ret;
 }
 
-/* By its file's name: searching the file takes milliseconds, too much for most programs. */
-static bool may_be_qemu(uint32_t pid)
-{
-	char link[PATH_MAX];
-	const char *name;
-	ssize_t n;
-
-	n = readlink(TEXTF("/proc/%" PRIu32 "/exe", pid), link, sizeof(link) - 1);
-	if (n <= 0)
-		return false;
-	link[n] = '\0';
-	name = strrchr(link, '/');
-	return name && (strstr(name, "qemu") || !strcmp(name, "/kvm"));
-}
-
 /* Its record for meta, if it is a QEMU. */
 static int look_qemu(uint32_t pid, struct sbuf *b)
 {
 	struct mon_program p = { .path = { 0 } };
+	char link[PATH_MAX];
+	const char *name;
+	ssize_t n;
 
-	if (!may_be_qemu(pid))
+	/* By its file's name: searching the file takes milliseconds, too much for most programs. */
+	n = readlink(TEXTF("/proc/%" PRIu32 "/exe", pid), link, sizeof(link) - 1);
+	if (n <= 0)
+		return 0;
+	link[n] = '\0';
+	name = strrchr(link, '/');
+	if (!name || (!strstr(name, "qemu") && strcmp(name, "/kvm")))
 		return 0;
 	(void)!mon_program_read(NULL, pid, &p);
 	if (p.version.len) {
@@ -563,20 +557,6 @@ int record_confine_watch(const struct record *r, struct kvmft_err *err)
 	return ret;
 }
 
-/* Is there nothing of the recorder left to remove? */
-static bool watch_cleaned(struct record *r, const struct kowner *recorder)
-{
-	struct kreset found = { 0 };
-	bool done;
-
-	if (kowner_alive(recorder)) /* it is still closing its files */
-		return false;
-	(void)!kreset_sweep(r->t, recorder, false, &found, NULL);
-	done = !found.busy;
-	kreset_free(&found);
-	return done;
-}
-
 /* What the recorder may not do itself any more. */
 static int watch_obey(struct record *r, enum record_stage stage, struct kvmft_err *err)
 {
@@ -618,8 +598,17 @@ static void watch_main(struct record *r, int from, int to, void *recorder)
 	capw_name_drop(&r->place.name);
 	if (n)
 		return;
-	for (int more = PAUSES_MAX; !watch_cleaned(r, recorder) && more;
-	     more -= pause == PAUSE_MAX_US) {
+	/* Until nothing of the recorder is left to remove, which first closes its files. */
+	for (int more = PAUSES_MAX;; more -= pause == PAUSE_MAX_US) {
+		struct kreset found = { .busy = kowner_alive(recorder) };
+		bool busy;
+
+		if (!found.busy)
+			(void)!kreset_sweep(r->t, recorder, false, &found, NULL);
+		busy = found.busy;
+		kreset_free(&found);
+		if (!busy || !more)
+			break;
 		usleep(pause);
 		pause = MIN(2 * pause, (unsigned int)PAUSE_MAX_US);
 	}

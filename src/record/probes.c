@@ -43,34 +43,6 @@ static const struct family {
 	{ "ip6", "0x86dd", "x32[11]", NULL },
 };
 
-static int data_offset(struct kvmft_err *err, uint32_t *offset)
-{
-	static const char *const member[] = { "data" };
-	_cleanup_free_ char *btf = NULL;
-	ssize_t n = file_read_all(AT_FDCWD, BTF_FILE, BTF_MAX, &btf);
-	int ret;
-
-	if (n < 0)
-		return err_why(err, (int)n, "cannot read " BTF_FILE " (CONFIG_DEBUG_INFO_BTF)");
-	ret = btf_offsets(btf, (size_t)n, "sk_buff", member, 1, offset);
-	return err_why(err, ret, BTF_FILE " does not tell where a packet's data are");
-}
-
-static int probe_add(struct record *r, const struct place *p, const struct family *f,
-		     const char *name, uint32_t offset)
-{
-	_cleanup_(sbuf_free) struct sbuf args = { 0 };
-
-	sbuf_addf(&args,
-		  "skbaddr=$skbaddr:x64 len=$len:u32 data_len=$data_len:u32 "
-		  "head=+%u(+%u($skbaddr)):%s",
-		  p->before, offset, f->head);
-	if (f->filter)
-		sbuf_addf(&args, " at=+%u(+%u($skbaddr)):x16", p->before + 6, offset);
-	sbuf_addf(&args, " if protocol == %s%s", f->protocol, p->plain);
-	return args.error ?: eprobe_add(r->net_id, name, "net", p->event, args.s, r->err);
-}
-
 /* offset NULL: they are made, and are to be recorded. */
 static int each_probe(struct record *r, const uint32_t *offset)
 {
@@ -79,14 +51,25 @@ static int each_probe(struct record *r, const uint32_t *offset)
 	for (size_t i = 0; i < ARRAY_SIZE(places) * ARRAY_SIZE(families) && !ret; i++) {
 		const struct place *p = &places[i / ARRAY_SIZE(families)];
 		const struct family *f = &families[i % ARRAY_SIZE(families)];
+		_cleanup_(sbuf_free) struct sbuf args = { 0 };
 		char name[32];
 
 		if (!(p->sides & r->side) || !kevent_exists(r->t, "net", p->event))
 			continue;
 		snprintf(name, sizeof(name), "net_%s_%s", f->name, p->name);
-		ret = offset ? probe_add(r, p, f, name, *offset)
-			     : kevent_list_add(&r->events, kprobes_group(r->net_id), name,
-					       f->filter);
+		if (!offset) {
+			ret = kevent_list_add(&r->events, kprobes_group(r->net_id), name,
+					      f->filter);
+			continue;
+		}
+		sbuf_addf(&args,
+			  "skbaddr=$skbaddr:x64 len=$len:u32 data_len=$data_len:u32 "
+			  "head=+%u(+%u($skbaddr)):%s",
+			  p->before, *offset, f->head);
+		if (f->filter)
+			sbuf_addf(&args, " at=+%u(+%u($skbaddr)):x16", p->before + 6, *offset);
+		sbuf_addf(&args, " if protocol == %s%s", f->protocol, p->plain);
+		ret = args.error ?: eprobe_add(r->net_id, name, "net", p->event, args.s, r->err);
 	}
 	return ret;
 }
@@ -103,10 +86,19 @@ static void net_id_end(struct record *r)
 
 static int net_id_start(struct record *r)
 {
+	static const char *const member[] = { "data" };
+	_cleanup_free_ char *btf = NULL;
 	uint32_t offset;
+	ssize_t n = 0;
 	int ret = eprobes_open(r->t, &r->net_id, r->err);
 
-	ret = ret ?: data_offset(r->err, &offset);
+	if (!ret)
+		n = file_read_all(AT_FDCWD, BTF_FILE, BTF_MAX, &btf);
+	if (n < 0)
+		ret = err_why(r->err, (int)n, "cannot read " BTF_FILE " (CONFIG_DEBUG_INFO_BTF)");
+	if (!ret)
+		ret = err_why(r->err, btf_offsets(btf, (size_t)n, "sk_buff", member, 1, &offset),
+			      BTF_FILE " does not say where the data of a packet are");
 	ret = ret ?: each_probe(r, &offset);
 	ret = ret ?: each_probe(r, NULL);
 	if (!ret || ret == -ENOMEM)
@@ -139,13 +131,13 @@ struct record_sdt {
 
 /* ---- which markers ---- */
 
-static bool same_file(const struct sdt_spec *a, const struct sdt_spec *b)
+static bool probe_file_same(const struct sdt_spec *a, const struct sdt_spec *b)
 {
 	return a->dev == b->dev && a->ino == b->ino;
 }
 
 /* Everything said about the file of the i-th option, unless an earlier one named it already. */
-static int plan_file(struct record *r, struct record_sdt *s, size_t i)
+static int probes_plan_file(struct record *r, struct record_sdt *s, size_t i)
 {
 	const struct sdt_spec *spec = &s->spec[i];
 	struct sdt_hints h = { 0 };
@@ -154,12 +146,12 @@ static int plan_file(struct record *r, struct record_sdt *s, size_t i)
 	int ret;
 
 	for (size_t k = 0; k < i; k++)
-		if (same_file(&s->spec[k], spec))
+		if (probe_file_same(&s->spec[k], spec))
 			return 0;
 	ret = sdt_hints_ask(spec, s->nspec, &f, &h, r->err);
 	n = h.n;
 	for (size_t k = i; k < s->nspec && !ret; k++) {
-		if (!same_file(&s->spec[k], spec))
+		if (!probe_file_same(&s->spec[k], spec))
 			continue;
 		h.want[n++] = s->spec[k].want;
 		ret = sdt_spec_check(&s->spec[k], &f, r->err);
@@ -250,7 +242,7 @@ static int sdt_start(struct record *r)
 	s->plan.flags = (s->can & KUPROBE_CONSTANT ? 0 : SDT_NO_CONSTANTS) |
 			(s->can & KUPROBE_APPEND ? 0 : SDT_ONE_PLACE);
 	for (size_t i = 0; i < s->nspec && !ret; i++)
-		ret = plan_file(r, s, i);
+		ret = probes_plan_file(r, s, i);
 	ret = ret ?: plan_check(r, s);
 	if (ret)
 		return ret;

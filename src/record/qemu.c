@@ -160,21 +160,6 @@ static int add_all(struct keep *k, struct kvmft_err *err)
 	return k->n ? 0 : ret;
 }
 
-static int add_vm(struct keep *k, const char *sel, struct kvmft_err *err)
-{
-	const struct qemu_target t = { .vm = sel };
-	struct vm_list *list = NULL;
-	const struct vm *vm;
-	int ret = mon_qemu_scan(NULL, &list, err);
-	bool again = false; /* named twice */
-
-	ret = ret ?: mon_qemu_find(NULL, list, sel, &vm, err);
-	for (size_t i = 0; i < k->n && !ret; i++)
-		again |= vm->pid && k->v[i].q.pid == vm->pid;
-	vm_list_free(list);
-	return ret || again ? ret : add_qemu(k, t, err);
-}
-
 static int find_qemus(struct keep *k, struct kvmft_err *err)
 {
 	const struct record_config *c = k->c;
@@ -186,26 +171,24 @@ static int find_qemus(struct keep *k, struct kvmft_err *err)
 		ret = add_qemu(k, (struct qemu_target){ .hmp = c->hmp.v[i] }, err);
 	if (c->qmp.n || c->hmp.n)
 		return ret;
-	for (size_t i = 0; i < c->vms.n && !ret; i++)
-		ret = add_vm(k, c->vms.v[i], err);
+	for (size_t i = 0; i < c->vms.n && !ret; i++) {
+		const struct qemu_target t = { .vm = c->vms.v[i] };
+		struct vm_list *list = NULL;
+		const struct vm *vm;
+		bool again = false;
+
+		ret = mon_qemu_scan(NULL, &list, err);
+		ret = ret ?: mon_qemu_find(NULL, list, c->vms.v[i], &vm, err);
+		/* named twice */
+		for (size_t n = 0; n < k->n && !ret; n++)
+			again |= vm->pid && k->v[n].q.pid == vm->pid;
+		vm_list_free(list);
+		ret = ret || again ? ret : add_qemu(k, t, err);
+	}
 	return c->vms.n ? ret : add_all(k, err);
 }
 
 /* ---- what is wanted of each ---- */
-
-static int want_default(struct kept *q, struct kvmft_err *err)
-{
-	size_t found = 0;
-	int ret = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(default_events) && !ret; i++)
-		if (mon_events_get(&q->before, default_events[i])) {
-			ret = mon_switches_add(&q->want, default_events[i], true, err);
-			found++;
-		}
-	return ret || found ? ret : err_set(err, ENOENT, "%s has none of the default events",
-					    monitor_name(q->q.m));
-}
 
 static int want_all(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
@@ -214,11 +197,20 @@ static int want_all(struct keep *k, struct kept *q, struct kvmft_err *err)
 
 	for (size_t i = 0; i < k->c->qemu.n && !ret; i++) {
 		const char *text = k->c->qemu.v[i];
+		size_t found = 0;
 
-		if (!strcmp(text, "default"))
-			ret = want_default(q, err);
-		else
+		if (strcmp(text, "default")) {
 			ret = mon_switches_add(&q->want, text + (*text == '-'), *text != '-', err);
+			continue;
+		}
+		for (size_t e = 0; e < ARRAY_SIZE(default_events) && !ret; e++)
+			if (mon_events_get(&q->before, default_events[e])) {
+				ret = mon_switches_add(&q->want, default_events[e], true, err);
+				found++;
+			}
+		if (!ret && !found)
+			ret = err_set(err, ENOENT, "%s has none of the default events",
+				      monitor_name(q->q.m));
 	}
 	ret = ret ?: qemu_check(&q->before, &q->want, &notes, err);
 	for (char *p = notes.s, *next; p && *p; p = next) {
@@ -251,17 +243,6 @@ static void note_left(struct keep *k)
 	}
 	if (qemu_left_write(&text, &err))
 		answer_line(k, 'N', err.text);
-}
-
-static int prepare(struct keep *k, struct kvmft_err *err)
-{
-	int ret = find_qemus(k, err);
-
-	for (size_t i = 0; i < k->n && !ret; i++)
-		ret = want_all(k, &k->v[i], err);
-	if (!ret)
-		note_left(k);
-	return ret;
 }
 
 /* ---- on ---- */
@@ -341,20 +322,12 @@ static int switch_on(struct keep *k, struct kept *q, struct kvmft_err *err)
 
 /* ---- and back ---- */
 
-static bool has_ended(struct kept *q)
-{
-	struct vm_task task;
-	uint64_t start;
-
-	q->gone = q->gone || monitor_idle(q->q.m) != 0;
-	return q->gone && q->q.pid && vm_task_read(NULL, q->q.pid, &task, &start) != 0;
-}
-
 static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 {
 	_cleanup_(mon_events_free) struct mon_events now = { 0 };
+	struct vm_task task;
+	uint64_t ns, start;
 	char note[64];
-	uint64_t ns;
 	int ret;
 
 	if (!q->on)
@@ -387,7 +360,10 @@ static int switch_back(struct keep *k, struct kept *q, struct kvmft_err *err)
 				was->state = now.v[i].state;
 		}
 	ret = ret ?: qemu_restore(q->q.m, &q->before, &now, err);
-	if (ret && has_ended(q)) { /* with it went its states */
+	if (ret)
+		q->gone = q->gone || monitor_idle(q->q.m) != 0;
+	if (ret && q->gone && q->q.pid && vm_task_read(NULL, q->q.pid, &task, &start)) {
+		/* With it went its states. */
 		snprintf(note, sizeof(note), "QEMU %u ended during the capture", q->q.pid);
 		answer_line(k, 'N', note);
 		ret = 0;
@@ -482,7 +458,11 @@ static void keep_main(struct record *r, int in, int out, void *arg __unused_arg)
 	int ret;
 
 	record_detach(r->qemu.keeper.name, pipes, ARRAY_SIZE(pipes));
-	ret = prepare(&k, &err);
+	ret = find_qemus(&k, &err);
+	for (size_t i = 0; i < k.n && !ret; i++)
+		ret = want_all(&k, &k.v[i], &err);
+	if (!ret)
+		note_left(&k);
 	ret = ret ?: record_confine_qemu(&err);
 	if (!answer_end(&k, out, ret, &err))
 		word = wait_word(&k, in);
@@ -552,7 +532,7 @@ static int keep_ask(struct record *r, char word)
 	return -EREMOTEIO;
 }
 
-static int put_facts(struct record *r)
+static int keep_put_facts(struct record *r)
 {
 	char *save = NULL, *line = r->qemu.facts.s;
 	int ret = 0;
@@ -595,7 +575,7 @@ static int qemu_on(struct record *r)
 {
 	int ret = r->qemu.keeper.pid ? keep_ask(r, KEEP_ON) : 0;
 
-	return ret ?: put_facts(r);
+	return ret ?: keep_put_facts(r);
 }
 
 static int qemu_end(struct record *r)
@@ -619,7 +599,7 @@ const struct record_extra record_qemu = {
 	.check = qemu_options,
 	.leftovers = qemu_leftovers,
 	.start = qemu_start,
-	.facts = put_facts,
+	.facts = keep_put_facts,
 	.on = qemu_on,
 	.end = qemu_end,
 };

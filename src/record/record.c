@@ -174,19 +174,6 @@ static int take_signals(struct record *r, int fd, struct record_child *c)
 	return ret;
 }
 
-static int take_store(struct record *r)
-{
-	static const char *const why[] = { [DRAIN_MAX_SIZE] = "max-size",
-					   [DRAIN_MIN_FREE] = "min-free",
-					   [DRAIN_ERROR] = "error" };
-	unsigned int stop = (unsigned int)atomic_load(&r->store.stop);
-	int ret = record_store_news(r);
-
-	if (!ret && !r->end_reason && stop < ARRAY_SIZE(why))
-		r->end_reason = why[stop];
-	return ret;
-}
-
 /*
  * Once a second: whatever is new. Every fifth time also a clock reading, and no old data in the
  * ring.
@@ -211,48 +198,14 @@ static int take_tick(struct record *r, const struct record_child *c, unsigned in
 	return record_facts_bracket(r);
 }
 
-/*
- * Twice for each segment, because rings are fetched when half full: first what there is goes to the
- * old segment, then the new one begins.
- */
-static int take_rotate(struct record *r, struct pollfd *p)
-{
-	uint64_t lead = rotate_lead(r);
-	int ret = 0;
-
-	r->rotate_flushed = !r->rotate_flushed;
-	if (r->rotate_flushed)
-		drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_ALL);
-	else
-		ret = drain_rotate(&r->store);
-	close(p->fd);
-	ret = ret ?: wait_timer(p, r->rotate_flushed ? lead : r->rotate_ns - lead, 0);
-	return err_why(r->err, ret, "cannot begin a segment in %s", capw_path(r->w));
-}
-
-/* Only threads of CPUs that have something are woken. */
-static int take_flush(struct record *r)
-{
-	struct kstats s;
-	int ret;
-
-	for (size_t i = 0; i < r->ncpu; i++) {
-		if (kinst_stats(r->k, r->drain[i].cpu, &s, NULL))
-			continue;
-		if (s.entries || (r->c->sync && s.read != r->seen[i].flushed))
-			drain_flush(&r->drain[i], 1, DRAIN_FLUSH_ALL);
-		r->seen[i].flushed = s.read;
-	}
-	ret = r->c->sync ? capw_sync(r->w) : 0;
-	return err_why(r->err, ret, "cannot write %s to the disk", capw_path(r->w));
-}
-
 /* The timer exists when a new VM has to be looked at again. */
 static int take_came(struct record *r, struct pollfd *look)
 {
 	int ret = record_came_take(r);
-	uint64_t due = record_came_due(r), now = util_now_ns();
+	uint64_t due = 0, now = util_now_ns();
 
+	for (size_t i = 0; i < r->ncame; i++)
+		due = due ? MIN(due, r->came[i].due) : r->came[i].due;
 	util_close_fd(&look->fd);
 	return ret || !due ? ret : wait_timer(look, due - MIN(due, now), 0);
 }
@@ -277,14 +230,50 @@ static int record_wait(struct record *r, struct record_child *c)
 			ret = take_signals(r, p[W_SIGNAL].fd, c);
 		if (!ret && p[W_CONTROL].revents && !r->end_reason)
 			ret = record_control_take(r, c);
-		if (!ret && take_count(&p[W_STORE]))
-			ret = take_store(r);
+		if (!ret && take_count(&p[W_STORE])) {
+			static const char *const why[] = { [DRAIN_MAX_SIZE] = "max-size",
+							   [DRAIN_MIN_FREE] = "min-free",
+							   [DRAIN_ERROR] = "error" };
+			unsigned int stop = (unsigned int)atomic_load(&r->store.stop);
+
+			ret = record_store_news(r);
+			if (!ret && !r->end_reason && stop < ARRAY_SIZE(why))
+				r->end_reason = why[stop];
+		}
 		if (!ret && p[W_DURATION].revents && !r->end_reason)
 			r->end_reason = "duration";
-		if (!ret && take_count(&p[W_ROTATE]))
-			ret = take_rotate(r, &p[W_ROTATE]);
-		if (!ret && take_count(&p[W_FLUSH]))
-			ret = take_flush(r);
+		if (!ret && take_count(&p[W_ROTATE])) {
+			uint64_t lead = rotate_lead(r);
+
+			/*
+			 * Twice for each segment, because rings are fetched when half full: first
+			 * what there is goes to the old segment, then the new one begins.
+			 */
+			r->rotate_flushed = !r->rotate_flushed;
+			if (r->rotate_flushed)
+				drain_flush(r->drain, r->ncpu, DRAIN_FLUSH_ALL);
+			else
+				ret = drain_rotate(&r->store);
+			close(p[W_ROTATE].fd);
+			if (!ret)
+				ret = wait_timer(&p[W_ROTATE],
+						 r->rotate_flushed ? lead : r->rotate_ns - lead, 0);
+			ret = err_why(r->err, ret, "cannot begin a segment in %s", capw_path(r->w));
+		}
+		if (!ret && take_count(&p[W_FLUSH])) {
+			struct kstats s;
+
+			/* Only threads of CPUs that have something are woken. */
+			for (size_t i = 0; i < r->ncpu; i++) {
+				if (kinst_stats(r->k, r->drain[i].cpu, &s, NULL))
+					continue;
+				if (s.entries || (r->c->sync && s.read != r->seen[i].flushed))
+					drain_flush(&r->drain[i], 1, DRAIN_FLUSH_ALL);
+				r->seen[i].flushed = s.read;
+			}
+			ret = r->c->sync ? capw_sync(r->w) : 0;
+			ret = err_why(r->err, ret, "cannot write %s to the disk", capw_path(r->w));
+		}
 		if (!ret && take_count(&p[W_TRIGGER]))
 			ret = record_flight_tick(r);
 		if (!ret && (p[W_CAME].revents || p[W_LOOK].revents))
@@ -334,7 +323,10 @@ static int record_start(struct record *r)
 	ret = capw_meta(r->w, &r->line);
 	if (ret)
 		return err_why(r->err, ret, "cannot write meta");
-	ret = record_marker_start(r);
+	if (r->marker == RECORD_MARKER_ALL) {
+		ret = kinst_copy_markers(r->k, true, r->err);
+		r->copying = !ret;
+	}
 	ret = ret ?: record_facts_vms(r, false);
 	ret = ret ?: record_came_begin(r);
 	ret = ret ?: record_tids_again(r, true);

@@ -201,8 +201,6 @@ struct record {
 int record_side(struct record *r);
 int record_events(struct record *r);
 int record_tids(struct record *r);
-/* Do events come from threads of which /proc may not tell before they end? */
-bool record_wants_tgids(const struct record *r);
 /*
  * Threads that have appeared since; cheap if there is no filter by thread. With --vcpu it costs a
  * look through debugfs, which is left out if all have threads, unless thorough.
@@ -300,7 +298,6 @@ int record_marker_check(struct record *r, char **argv);
 int record_marker_ready(struct record *r); /* can this kernel? With the instance there. */
 int record_marker_facts(struct record *r);
 /* While the instance copies, tracing must be on: after it is switched on, and before it is off. */
-int record_marker_start(struct record *r);
 void record_marker_stop(struct record *r);
 
 /* ---- store.c ---- */
@@ -351,8 +348,6 @@ int record_came_open(struct record *r);
 int record_came_begin(struct record *r); /* after the first look at all VMs */
 /* Takes what debugfs reports, and looks at what is due. */
 int record_came_take(struct record *r);
-/* When that has to be called again, util_now_ns(); 0: not before debugfs reports one. */
-uint64_t record_came_due(const struct record *r);
 void record_came_free(struct record *r);
 
 /* ---- helpers.c ---- */

@@ -159,23 +159,6 @@ static void spool_obey(struct spool *s)
 	s->len = 0;
 }
 
-static int spool_stream(struct spool *s)
-{
-	char buf[65536];
-	ssize_t n = read(s->from, buf, MIN(sizeof(buf), SPOOL_WINDOW - (s->written - s->read)));
-
-	if (n < 0)
-		return errno == EINTR || errno == EAGAIN ? 0 : -errno;
-	if (!n) {
-		util_close_fd(&s->from);
-		return 0;
-	}
-	if (pwrite(s->stream, buf, (size_t)n, (off_t)s->written) != n)
-		return -EIO; /* the recorder will notice that its reader is gone */
-	s->written += (uint64_t)n;
-	return 0;
-}
-
 static void spool_main(struct spool *s)
 {
 	static const int sigs[] = { SIGINT, SIGQUIT, SIGHUP, SIGPIPE };
@@ -192,11 +175,21 @@ static void spool_main(struct spool *s)
 	       util_now_ns() - s->heard_ns <= SPOOL_PATIENCE_NS) {
 		bool room = s->written - s->read < SPOOL_WINDOW;
 		struct pollfd p = { .fd = room ? s->from : -1, .events = POLLIN };
-		char buf[256];
+		char data[65536], buf[256];
 		ssize_t n;
 
-		if (poll(&p, 1, LOOK_MS) > 0)
-			ret = spool_stream(s);
+		if (poll(&p, 1, LOOK_MS) > 0) {
+			n = read(s->from, data,
+				 MIN(sizeof(data), SPOOL_WINDOW - (s->written - s->read)));
+			if (n < 0)
+				ret = errno == EINTR || errno == EAGAIN ? 0 : -errno;
+			else if (!n)
+				util_close_fd(&s->from);
+			else if (pwrite(s->stream, data, (size_t)n, (off_t)s->written) == n)
+				s->written += (uint64_t)n;
+			else
+				ret = -EIO; /* the recorder will notice that its reader is gone */
+		}
 		while ((n = pread(s->orders, buf, sizeof(buf), (off_t)s->taken)) > 0) {
 			s->heard_ns = util_now_ns();
 			s->taken += (uint64_t)n;

@@ -308,7 +308,11 @@ int record_instance(struct record *r)
 
 	c.buffer_percent = 50;
 	c.overwrite = r->c->overwrite || r->c->flight;
-	r->tgids = c.record_tgid = record_wants_tgids(r);
+	/* Do events come from threads that may have ended before /proc is read? */
+	r->tgids = r->side & CAP_SIDE_GUEST || r->marker != RECORD_MARKER_NONE;
+	for (size_t i = 0; i < r->events.n; i++)
+		r->tgids |= strcmp(r->events.v[i].sys, "kvm") != 0;
+	c.record_tgid = r->tgids;
 	c.pid = r->tids.v;
 	c.npid = r->tids.n;
 	c.event_fork = r->tids.n != 0;
@@ -395,20 +399,6 @@ void record_nofile(struct record *r)
 	(void)!setrlimit(RLIMIT_NOFILE, &now);
 }
 
-/*
- * Only CPUs that are online get descriptors and a thread: a machine may have a thousand possible
- * CPUs and eight real ones. Once a second the list is read again. A CPU that went offline keeps its
- * ring in the kernel, so its thread just finds nothing new until the end.
- */
-
-static bool cpu_known(const struct record *r, uint32_t cpu)
-{
-	for (size_t i = 0; i < r->ncpu; i++)
-		if (r->drain[i].cpu == cpu)
-			return true;
-	return false;
-}
-
 /* What to do about it, if that is known. */
 static int too_many_files(struct record *r, int ret)
 {
@@ -449,9 +439,14 @@ int record_cpus_open(struct record *r)
 
 	if (ret)
 		return err_why(r->err, ret, "cannot read the list of CPUs");
-	for (size_t i = 0; i < online.n && r->ncpu < r->ncpu_max && !ret; i++)
-		if (!cpu_known(r, online.cpu[i]))
+	for (size_t i = 0; i < online.n && r->ncpu < r->ncpu_max && !ret; i++) {
+		bool known = false;
+
+		for (size_t k = 0; k < r->ncpu; k++)
+			known |= r->drain[k].cpu == online.cpu[i];
+		if (!known)
 			ret = cpu_add(r, online.cpu[i]);
+	}
 	kcpus_free(&online);
 	return ret;
 }

@@ -40,14 +40,6 @@ int record_stacks_events(struct record *r)
 	return ret;
 }
 
-static const char *filter_of(const struct record *r, const struct kevent *e)
-{
-	for (size_t i = 0; i < r->events.n; i++)
-		if (!strcmp(r->events.v[i].sys, e->sys) && !strcmp(r->events.v[i].name, e->name))
-			return r->events.v[i].filter;
-	return NULL;
-}
-
 static void add_condition(struct sbuf *b, const char *between, const char *filter)
 {
 	if (filter)
@@ -61,9 +53,13 @@ static int set_triggers(struct record *r)
 
 	for (size_t i = 0; i < ev->n && !ret; i++) {
 		const struct kevent *e = &ev->v[i];
-		const char *filter = filter_of(r, e);
 		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+		const char *filter = NULL;
 
+		for (size_t k = r->events.n; k--;)
+			if (!strcmp(r->events.v[k].sys, e->sys) &&
+			    !strcmp(r->events.v[k].name, e->name))
+				filter = r->events.v[k].filter;
 		sbuf_add(&b, "stacktrace");
 		add_condition(&b, " if ", filter);
 		add_condition(&b, filter ? " && " : " if ", e->filter);
@@ -71,19 +67,6 @@ static int set_triggers(struct record *r)
 			      : kinst_trigger_add(r->k, e->sys, e->name, b.s, r->err);
 	}
 	return ret;
-}
-
-static int set_option(struct record *r)
-{
-	for (size_t i = 0; i < r->stacks.ev.n; i++)
-		if (r->stacks.ev.v[i].filter)
-			return err_lack(r->err, ENOTSUP,
-					"this kernel has no stacktrace trigger for %s:%s, so a "
-					"filter cannot select its stacks: use --stacks without one",
-					r->stacks.ev.v[i].sys, r->stacks.ev.v[i].name);
-	if (!r->c->quiet)
-		r->note("this kernel has no stacktrace trigger: stacks of all events are recorded");
-	return kinst_stacks_of_all(r->k, r->err);
 }
 
 int record_stacks_arm(struct record *r)
@@ -103,7 +86,17 @@ int record_stacks_arm(struct record *r)
 	if (r->stacks.kallsyms < 0)
 		r->note("cannot open /proc/kallsyms: %s: stacks will be addresses without names",
 			strerror(errno));
-	return can == KSTACKS_TRIGGER ? set_triggers(r) : set_option(r);
+	if (can == KSTACKS_TRIGGER)
+		return set_triggers(r);
+	for (size_t i = 0; i < ev->n; i++)
+		if (ev->v[i].filter)
+			return err_lack(r->err, ENOTSUP,
+					"this kernel has no stacktrace trigger for %s:%s, so a "
+					"filter cannot select its stacks: use --stacks without one",
+					ev->v[i].sys, ev->v[i].name);
+	if (!r->c->quiet)
+		r->note("this kernel has no stacktrace trigger: stacks of all events are recorded");
+	return kinst_stacks_of_all(r->k, r->err);
 }
 
 int record_stacks_facts(struct record *r)
@@ -136,22 +129,11 @@ struct addresses {
 	size_t n, cap;
 };
 
-static int address_add(struct addresses *a, uint64_t addr)
-{
-	uint64_t seen;
-
-	if (u64map_get(&a->seen, addr, &seen) || a->n >= MAX_ADDRESSES)
-		return 0;
-	if (u64map_put(&a->seen, addr, 1) ||
-	    array_add(&a->v, &a->n, &a->cap, &addr, sizeof(addr)))
-		return -ENOMEM;
-	return 0;
-}
-
 static int addresses_of_subbuf(const struct record *r, struct addresses *a, const void *data)
 {
 	const struct subbuf_geom g = subbuf_geom_here(r->store.subbuf);
 	unsigned long caller;
+	uint64_t addr, seen;
 	struct rec rec = { 0 };
 	struct subbuf sb;
 	int ret = 0;
@@ -164,7 +146,12 @@ static int addresses_of_subbuf(const struct record *r, struct addresses *a, cons
 						     at + sizeof(caller) <= rec.len;
 		     at += sizeof(caller)) {
 			memcpy(&caller, rec.data + at, sizeof(caller));
-			ret = address_add(a, caller);
+			addr = caller;
+			if (u64map_get(&a->seen, addr, &seen) || a->n >= MAX_ADDRESSES)
+				continue;
+			if (u64map_put(&a->seen, addr, 1) ||
+			    array_add(&a->v, &a->n, &a->cap, &addr, sizeof(addr)))
+				ret = -ENOMEM;
 		}
 	return ret;
 }
@@ -260,22 +247,7 @@ int record_stacks_names(struct record *r)
  * meanwhile has none, either.
  */
 
-#define MAX_MODULES (1u << 20) /* bytes of their list */
-
-static int read_all(struct record *r, struct ksyms *k)
-{
-	int ret = ksyms_add_lines(k, "/proc/kallsyms", ksyms_add_line, r->err);
-
-	if (!ret && !k->n)
-		return err_lack(r->err, EPERM,
-				"--symbols: /proc/kallsyms hides addresses: run as root, with "
-				"sysctl kernel.kptr_restrict=1");
-	if (!ret && r->symbols.modules >= 0)
-		ret = ksyms_add_lines(k, "/proc/modules", ksyms_add_modules_line, r->err);
-	return ret ?: err_why(r->err, ksyms_finish(k), "cannot sort symbols");
-}
-
-/* The modules that exist now, in *k. */
+#define MAX_MODULES (1u << 20) /* The modules that exist now, in *k. */
 static int read_modules(const struct record *r, struct ksyms *k)
 {
 	_cleanup_free_ char *text = malloc(MAX_MODULES + 1);
@@ -306,7 +278,14 @@ int record_symbols_read(struct record *r)
 				 "option --symbols is for guests, and this machine records as a "
 				 "host; with --guest, use --guest-options '--symbols'");
 	r->symbols.modules = open("/proc/modules", O_RDONLY | O_CLOEXEC);
-	ret = read_all(r, &k);
+	ret = ksyms_add_lines(&k, "/proc/kallsyms", ksyms_add_line, r->err);
+	if (!ret && !k.n)
+		return err_lack(r->err, EPERM,
+				"--symbols: /proc/kallsyms hides addresses: run as root, with "
+				"sysctl kernel.kptr_restrict=1");
+	if (!ret && r->symbols.modules >= 0)
+		ret = ksyms_add_lines(&k, "/proc/modules", ksyms_add_modules_line, r->err);
+	ret = ret ?: err_why(r->err, ksyms_finish(&k), "cannot sort symbols");
 	if (!ret && ksyms_pack(&k, &r->symbols.text))
 		ret = err_set(r->err, ENOMEM, "out of memory");
 	if (!ret && r->symbols.modules >= 0)
@@ -323,14 +302,6 @@ int record_symbols_write(struct record *r)
 	return ret;
 }
 
-static bool is_there(const struct ksyms *k, const struct ksym *mod)
-{
-	for (size_t i = 0; i < k->nmod; i++)
-		if (k->mod[i].addr == mod->addr && !strcmp(k->mod[i].name, mod->name))
-			return true;
-	return false;
-}
-
 int record_symbols_end(struct record *r)
 {
 	_cleanup_(ksyms_free) struct ksyms now = { 0 };
@@ -342,8 +313,12 @@ int record_symbols_end(struct record *r)
 	ret = err_why(r->err, read_modules(r, &now), "cannot read /proc/modules");
 	for (size_t i = 0; i < then->nmod && !ret; i++) {
 		char name[KSYM_NAME];
+		bool there = false;
 
-		if (is_there(&now, &then->mod[i]))
+		for (size_t k = 0; k < now.nmod; k++)
+			there |= now.mod[k].addr == then->mod[i].addr &&
+				 !strcmp(now.mod[k].name, then->mod[i].name);
+		if (there)
 			continue;
 		snprintf(name, sizeof(name), "%.*s", (int)strlen(then->mod[i].name) - 2,
 			 then->mod[i].name + 1);

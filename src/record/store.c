@@ -76,33 +76,31 @@ static uint64_t free_bytes(int dir)
 	return fstatvfs(dir, &vfs) ? UINT64_MAX : (uint64_t)vfs.f_bavail * vfs.f_frsize;
 }
 
-/*
- * What the new capture may take: as much as it is allowed, or a quarter more than the last one. If
- * there is no room for it, old captures that would be removed at its end are removed now.
- */
-static int room_by_pruning(struct record *r, uint64_t least)
-{
-	const char *now = r->place.name.name;
-	uint64_t usual = r->c->max_size.set ? r->c->max_size.v
-					    : capw_stamp_usage(r->place.dir, now) / 4 * 5;
-	const uint64_t want[] = { MAX(least, r->c->min_free.v + usual), least };
-	uint64_t have = free_bytes(r->place.dir);
-	int ret = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(want) && !ret; i++)
-		ret = have >= want[i] ? 1 : capw_stamp_room(r->place.dir, now,
-							    r->c->keep_captures.v - 1,
-							    want[i] - have, r->err);
-	return MIN(ret, 0);
-}
-
 /* --min-free: is there any room above it? */
 static int place_room(struct record *r)
 {
-	uint64_t least = r->c->min_free.v + LEAST_ROOM, have;
+	uint64_t least = r->c->min_free.v + LEAST_ROOM, have = free_bytes(r->place.dir);
+	const char *now = r->place.name.name;
 	char size[32];
-	int ret = r->c->keep_captures.set ? room_by_pruning(r, least) : 0;
+	int ret = 0;
 
+	/*
+	 * What the new capture may take: as much as it is allowed, or a quarter more than the last
+	 * one. If there is no room for it, old captures that would be removed at its end are
+	 * removed now.
+	 */
+	if (r->c->keep_captures.set) {
+		uint64_t usual = r->c->max_size.set ? r->c->max_size.v
+						    : capw_stamp_usage(r->place.dir, now) / 4 * 5;
+		const uint64_t want[] = { MAX(least, r->c->min_free.v + usual), least };
+
+		for (size_t i = 0; i < ARRAY_SIZE(want) && !ret; i++)
+			ret = have >= want[i] ? 1
+					      : capw_stamp_room(r->place.dir, now,
+								r->c->keep_captures.v - 1,
+								want[i] - have, r->err);
+		ret = MIN(ret, 0);
+	}
 	have = free_bytes(r->place.dir);
 	if (ret || !r->c->min_free.set || have >= least)
 		return ret;

@@ -558,21 +558,6 @@ int record_events(struct record *r)
 
 /* ---- threads ---- */
 
-/*
- * KVM's events come from threads of VMs, which /proc names. For all others only the kernel's own
- * table does, which costs the traced side at each switch and us at the end: it has a place for each
- * thread that ever ran, four million of them on a usual machine.
- */
-bool record_wants_tgids(const struct record *r)
-{
-	if (r->side & CAP_SIDE_GUEST || r->marker != RECORD_MARKER_NONE)
-		return true;
-	for (size_t i = 0; i < r->events.n; i++)
-		if (strcmp(r->events.v[i].sys, "kvm"))
-			return true;
-	return false;
-}
-
 /* 1 if it is new, 0 if it was there, or -errno. */
 static int tid_note(struct record *r, uint32_t tid)
 {
@@ -605,16 +590,6 @@ static int tid_add(struct record *r, uint32_t tid)
 static int tid_of_task(const struct vm_task *t, void *ctx)
 {
 	return tid_add(ctx, t->tid);
-}
-
-static bool vcpu_wanted(const struct record *r, uint32_t id)
-{
-	uint64_t n;
-
-	for (size_t i = 0; i < r->c->vcpus.n; i++)
-		if (!parse_u64(r->c->vcpus.v[i], &n) && n == id)
-			return true;
-	return false;
 }
 
 /* Each --vcpu must exist now: a typing error must not become a capture without events. */
@@ -660,9 +635,15 @@ static int tids_of_vm(struct record *r, const char *sel, bool again)
 		return again ? 0 : ret;
 	if (!r->c->vcpus.n)
 		return tids_of_process(r, vm->pid, sel, again);
-	for (size_t i = 0; i < vm->n_vcpus && !ret; i++)
-		if (vcpu_wanted(r, vm->vcpu[i].id) && vm->vcpu[i].tid)
+	for (size_t i = 0; i < vm->n_vcpus && !ret; i++) {
+		bool wanted = false;
+		uint64_t n;
+
+		for (size_t k = 0; k < r->c->vcpus.n; k++)
+			wanted |= !parse_u64(r->c->vcpus.v[k], &n) && n == vm->vcpu[i].id;
+		if (wanted && vm->vcpu[i].tid)
 			ret = tid_add(r, vm->vcpu[i].tid);
+	}
 	return ret;
 }
 
