@@ -65,7 +65,7 @@ static ssize_t from_base64(char *text, size_t n)
 /* ---- a request and its answer ---- */
 
 /* Does the caller still want the answer? */
-static int wanted(struct agent *a)
+static int agent_wanted(struct agent *a)
 {
 	struct pollfd p = { .fd = a->hangup };
 
@@ -76,14 +76,14 @@ static int wanted(struct agent *a)
 static int expected(struct agent *a, uint64_t since)
 {
 	if (util_now_ns() - since <= ANSWER_MS * 1000000ull)
-		return wanted(a);
+		return agent_wanted(a);
 	return err_set(a->err, ETIMEDOUT,
 		       "%s: no answer from the guest agent within %d s: does it run in the guest? "
 		       "Does another program, as libvirt, hold its socket?",
 		       a->name, ANSWER_MS / 1000);
 }
 
-static int wait_for(struct agent *a, short events, uint64_t since)
+static int agent_wait_for(struct agent *a, short events, uint64_t since)
 {
 	struct pollfd p = { .fd = a->fd, .events = events };
 	int ret;
@@ -100,7 +100,7 @@ static int say(struct agent *a, const struct sbuf *text)
 	size_t at = 0;
 
 	while (at < text->len) {
-		int ret = wait_for(a, POLLOUT, begin);
+		int ret = agent_wait_for(a, POLLOUT, begin);
 		ssize_t n = ret ? 0 : send(a->fd, text->s + at, text->len - at,
 					   MSG_DONTWAIT | MSG_NOSIGNAL);
 
@@ -114,7 +114,7 @@ static int say(struct agent *a, const struct sbuf *text)
 }
 
 /* Reads up to the byte `last`, which is dropped; what comes before it is in a->answer. */
-static int hear(struct agent *a, uint8_t last)
+static int agent_hear(struct agent *a, uint8_t last)
 {
 	const uint64_t begin = util_now_ns();
 
@@ -130,7 +130,7 @@ static int hear(struct agent *a, uint8_t last)
 			return 0;
 		/* Reads more of what the agent sends. */
 		do {
-			ret = wait_for(a, POLLIN, begin);
+			ret = agent_wait_for(a, POLLIN, begin);
 			if (ret)
 				return ret;
 			n = read(a->fd, a->in, sizeof(a->in));
@@ -144,23 +144,6 @@ static int hear(struct agent *a, uint8_t last)
 	return err_set(a->err, EMSGSIZE, "%s: an endless answer", a->name);
 }
 
-/* What the agent refuses, virsh reports as a failure of its own: an exit status, and a line. */
-static int by_command(struct agent *a, const char *what, const char *request)
-{
-	struct kvmft_err why = { .text = "" };
-	int ret;
-
-	sbuf_reset(&a->answer);
-	ret = side_ask(&(struct side_question){ .prefix = a->command, .what = what,
-						.words = (const char *const[]){ request, NULL },
-						.input = -1, .hangup = a->hangup,
-						.max = ANSWER_MAX, .out = &a->answer }, &why);
-	if (!ret)
-		return 0;
-	a->lacking = ret == 127; /* there is no such command here */
-	return err_set(a->err, ret > 0 ? EREMOTEIO : -ret, "%s: %s", a->name, why.text);
-}
-
 static int no_such_answer(struct agent *a, const char *what)
 {
 	return err_set(a->err, EBADMSG, "%s: %s: not a valid answer", a->name, what);
@@ -170,9 +153,11 @@ static int no_such_answer(struct agent *a, const char *what)
  * The request `what`: arguments is what goes between their braces. *answer is borrowed until the
  * next one.
  */
-static int ask(struct agent *a, const char *what, const struct sbuf *arguments, struct jval *answer)
+static int agent_ask(struct agent *a, const char *what, const struct sbuf *arguments,
+		     struct jval *answer)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 }, why = { 0 };
+	struct kvmft_err said = { .text = "" };
 	struct jval all, error, desc;
 	int ret;
 
@@ -182,10 +167,24 @@ static int ask(struct agent *a, const char *what, const struct sbuf *arguments, 
 	if (arguments->error || b.error)
 		return err_set(a->err, ENOMEM, "out of memory");
 	if (a->command) {
-		ret = by_command(a, what, b.s);
+		sbuf_reset(&a->answer);
+		ret = side_ask(&(struct side_question){ .prefix = a->command,
+							.what = what,
+							.words = (const char *const[]){ b.s, NULL },
+							.input = -1,
+							.hangup = a->hangup,
+							.max = ANSWER_MAX,
+							.out = &a->answer },
+			       &said);
+		/* What the agent refuses, virsh reports by an exit status, and a line. */
+		if (ret) {
+			a->lacking = ret == 127; /* there is no such command here */
+			return err_set(a->err, ret > 0 ? EREMOTEIO : -ret, "%s: %s", a->name,
+				       said.text);
+		}
 	} else {
 		ret = say(a, &b);
-		ret = ret ?: hear(a, '\n');
+		ret = ret ?: agent_hear(a, '\n');
 	}
 	if (ret)
 		return ret;
@@ -204,7 +203,7 @@ static int ask_number(struct agent *a, const char *what, const struct sbuf *argu
 		      const char *member, uint64_t *n)
 {
 	struct jval answer = { 0 }, v;
-	int ret = ask(a, what, arguments, &answer);
+	int ret = agent_ask(a, what, arguments, &answer);
 
 	if (ret)
 		return ret;
@@ -231,8 +230,8 @@ static int synchronize(struct agent *a)
 	if (ret)
 		return ret;
 	do {
-		ret = hear(a, 0xff);
-		ret = ret ?: hear(a, '\n');
+		ret = agent_hear(a, 0xff);
+		ret = ret ?: agent_hear(a, '\n');
 		if (!ret && (!left-- || util_now_ns() - begin > ANSWER_MS * 1000000ull))
 			ret = err_set(a->err, EMSGSIZE, "%s: endless answers to other requests",
 				      a->name);
@@ -297,7 +296,7 @@ static int with_handle(struct agent *a, const char *what, uint64_t handle)
 	struct jval v;
 
 	sbuf_addf(&b, "\"handle\":%" PRIu64, handle);
-	return ask(a, what, &b, &v);
+	return agent_ask(a, what, &b, &v);
 }
 
 int agent_file_close(struct agent *a, uint64_t handle)
@@ -330,7 +329,7 @@ static int agent_file_read(struct agent *a, uint64_t handle, uint32_t max, struc
 	int ret;
 
 	sbuf_addf(&b, "\"handle\":%" PRIu64 ",\"count\":%u", handle, max);
-	ret = ask(a, "guest-file-read", &b, &answer);
+	ret = agent_ask(a, "guest-file-read", &b, &answer);
 	if (ret)
 		return ret;
 	sbuf_reset(to);
@@ -376,7 +375,7 @@ static int agent_exec_status(struct agent *a, uint64_t pid, struct agent_end *en
 
 	*end = (struct agent_end){ 0 };
 	sbuf_addf(&b, "\"pid\":%" PRIu64, pid);
-	ret = ask(a, "guest-exec-status", &b, &end->answer);
+	ret = agent_ask(a, "guest-exec-status", &b, &end->answer);
 	if (ret || !jval_get(end->answer, "exited", &v) || !jval_true(v))
 		return ret;
 	end->exited = true;
@@ -414,7 +413,7 @@ int agent_run(struct agent *a, const char *const *words, struct sbuf *out)
 			break;
 		if (util_now_ns() - begin > SIDE_ASK_NS)
 			return err_set(a->err, ETIMEDOUT, "%s: %s does not end", a->name, words[0]);
-		ret = wanted(a);
+		ret = agent_wanted(a);
 		if (!ret)
 			(void)poll(NULL, 0, PAUSE_MS);
 	}
@@ -504,7 +503,7 @@ static int look_whether_ended(struct qga *q)
 }
 
 /* Its files exist once it has started; if it ended before, it says why. */
-static int open_files(struct qga *q)
+static int agent_open_files(struct qga *q)
 {
 	const uint64_t begin = util_now_ns();
 	int ret;
@@ -590,7 +589,7 @@ static int qga_run(struct qga *q, const struct side_spec *spec, const char *prog
 	ret = w.spool && !text.error ? agent_open(&q->a, spec, -1, err)
 				     : err_set(err, ENOMEM, "out of memory");
 	ret = ret ?: agent_exec(&q->a, words, text.s, text.len, &q->pid);
-	ret = ret ?: open_files(q);
+	ret = ret ?: agent_open_files(q);
 	return ret ?: qga_pass_on(q);
 }
 

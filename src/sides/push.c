@@ -43,7 +43,7 @@ struct push_answer {
  * Runs words there; input: a file for it to read (-1 = none), not for an agent. 0 or -errno, err
  * set.
  */
-static int in_guest(struct push *p, const char *const *words, int input, struct sbuf *out)
+static int push_in_guest(struct push *p, const char *const *words, int input, struct sbuf *out)
 {
 	const struct side_question q = {
 		.prefix = &p->spec->command, .words = words, .what = words[0],
@@ -65,7 +65,7 @@ static int guest_machine(struct push *p, char *arch, size_t size)
 {
 	static const char *const words[] = { "uname", "-sm", NULL };
 	_cleanup_(sbuf_free) struct sbuf out = { 0 };
-	int ret = in_guest(p, words, -1, &out);
+	int ret = push_in_guest(p, words, -1, &out);
 	char *end;
 
 	if (ret)
@@ -153,23 +153,6 @@ static int find_static(const char *arch)
 	return open_static("/proc/self/exe", arch);
 }
 
-static int open_program(struct push *p, const char *arch)
-{
-	const struct sides_config *c = p->c;
-	int fd = c->push_file ? open_static(c->push_file, arch) : find_static(arch);
-
-	if (fd >= 0)
-		return fd;
-	if (c->push_file)
-		return err_set(p->err, -fd, "--push-file %s: %s", c->push_file,
-			       fd == -ENOEXEC ? "is not a static program for the guest's machine"
-					      : strerror(-fd));
-	return err_lack(p->err, ENOENT,
-			"--push: there is no static kvmft for %s beside this one: make STATIC=1 "
-			"SMALL=1, and name it with --push-file, or as kvmft-static-%s",
-			arch, arch);
-}
-
 /* ---- into the guest ---- */
 
 int side_random_name(char *buf, size_t size, const char *folder, struct kvmft_err *err)
@@ -208,7 +191,7 @@ static int write_file(struct push *p, int fd, const char *path)
 	}
 	snprintf(of, sizeof(of), "of=%s", path);
 	return lseek(fd, 0, SEEK_SET) < 0 ? err_why(p->err, errno, "cannot read the program")
-					  : in_guest(p, dd, fd, NULL);
+					  : push_in_guest(p, dd, fd, NULL);
 }
 
 static void push_undo(struct push *p, const char *dir)
@@ -218,7 +201,7 @@ static void push_undo(struct push *p, const char *dir)
 	p->hangup = -1;
 	if (p->agent)
 		p->agent->hangup = -1;
-	(void)!in_guest(p, words, -1, NULL);
+	(void)!push_in_guest(p, words, -1, NULL);
 }
 
 /* Written, and executable: some systems mount such places noexec. */
@@ -227,12 +210,12 @@ static int push_to(struct push *p, int fd, const char *dir, const char *path)
 	const char *const make[] = { "mkdir", "-m", "700", dir, NULL };
 	const char *const mode[] = { "chmod", "700", path, NULL };
 	const char *const run[] = { path, "--version", NULL };
-	int ret = in_guest(p, make, -1, NULL), hangup = p->hangup;
+	int ret = push_in_guest(p, make, -1, NULL), hangup = p->hangup;
 	struct kvmft_err first;
 
 	ret = ret ?: write_file(p, fd, path);
-	ret = ret ?: in_guest(p, mode, -1, NULL);
-	ret = ret ?: in_guest(p, run, -1, NULL);
+	ret = ret ?: push_in_guest(p, mode, -1, NULL);
+	ret = ret ?: push_in_guest(p, run, -1, NULL);
 	if (!ret)
 		return 0;
 	/* Of all that went wrong, the first is reported. */
@@ -252,9 +235,19 @@ static int bring(struct push *p, char *dir, size_t dir_size, char *path, size_t 
 	struct kvmft_err first = { .text = "" };
 	int ret = guest_machine(p, arch, sizeof(arch));
 
-	fd = ret ?: open_program(p, arch);
+	if (ret)
+		return ret;
+	fd = p->c->push_file ? open_static(p->c->push_file, arch) : find_static(arch);
+	if (fd < 0 && p->c->push_file)
+		return err_set(p->err, -fd, "--push-file %s: %s", p->c->push_file,
+			       fd == -ENOEXEC ? "is not a static program for the guest's machine"
+					      : strerror(-fd));
 	if (fd < 0)
-		return fd;
+		return err_lack(p->err, ENOENT,
+				"--push: there is no static kvmft for %s beside this one: make "
+				"STATIC=1 SMALL=1, and name it with --push-file, or as "
+				"kvmft-static-%s",
+				arch, arch);
 	for (size_t i = 0; i < ARRAY_SIZE(places) && ret != -EINTR; i++) {
 		ret = side_random_name(dir, dir_size, places[i], p->err);
 		if (ret)

@@ -48,20 +48,6 @@ static int not_begun(struct sides *x, struct side *s)
 	return -EIO;
 }
 
-/* What the host recorded meanwhile is kept; a session in memory, for trace --guest, is not. */
-static int guest_failed(struct sides *x, struct side *s)
-{
-	int ret = not_begun(x, s);
-
-	if (!s->spec || x->c->temp)
-		return ret;
-	x->note("%s", x->err->text);
-	*x->err = (struct kvmft_err){ .text = "" };
-	s->failed = true;
-	s->exit_code = KVMFT_INCOMPLETE;
-	return 0;
-}
-
 static int wait_live(struct sides *x, size_t n)
 {
 	int ret = 0;
@@ -76,10 +62,19 @@ static int wait_live(struct sides *x, size_t n)
 			if (s->state != SIDE_ENDED || s->failed)
 				continue;
 			/* Its last words, and its exit status, may still be on their way. */
-			if (s->words < 0 && s->transport <= 0)
-				ret = guest_failed(x, s);
-			else
+			if (s->words >= 0 || s->transport > 0) {
 				all = false;
+				continue;
+			}
+			ret = not_begun(x, s);
+			if (!s->spec || x->c->temp)
+				continue;
+			/* What the host recorded meanwhile is kept, but for trace --guest. */
+			x->note("%s", x->err->text);
+			*x->err = (struct kvmft_err){ .text = "" };
+			s->failed = true;
+			s->exit_code = KVMFT_INCOMPLETE;
+			ret = 0;
 		}
 		if (all || ret)
 			break;
@@ -175,7 +170,7 @@ static bool commands_left(const struct sides *x)
 	return false;
 }
 
-static int end_all(struct sides *x)
+static int sides_end_all(struct sides *x)
 {
 	int ret = 0;
 
@@ -196,24 +191,7 @@ static int end_all(struct sides *x)
 
 /* ---- results ---- */
 
-static void put_end(struct sides *x, const struct side *s)
-{
-	struct sbuf line = { 0 };
-
-	if (x->file < 0)
-		return;
-	meta_begin(&line, "end");
-	meta_str(&line, "side", s->name);
-	meta_str(&line, "reason",
-		 s->news.reason[0] ? s->news.reason
-		 : s->spec	   ? "died"
-				   : "control");
-	meta_u64(&line, "status", (uint64_t)s->exit_code);
-	if (sides_put(x, &line))
-		x->note("cannot write %ssession", x->shown);
-}
-
-static int result(struct sides *x)
+static int sides_result(struct sides *x)
 {
 	_cleanup_(sbuf_free) struct sbuf path = { 0 }, word = { 0 };
 	const struct side *host = &x->side[0];
@@ -222,6 +200,7 @@ static int result(struct sides *x)
 
 	for (size_t i = 0; i < x->n; i++) {
 		struct side *s = &x->side[i];
+		struct sbuf line = { 0 };
 
 		n += !s->failed;
 		/* How the recorder in the guest ended counts, if its command passes that on. */
@@ -229,7 +208,17 @@ static int result(struct sides *x)
 		    WEXITSTATUS(s->status) == KVMFT_INCOMPLETE)
 			s->exit_code = KVMFT_INCOMPLETE;
 		worst = MAX(worst, s->exit_code == KVMFT_FAILED ? KVMFT_INCOMPLETE : s->exit_code);
-		put_end(x, s);
+		if (x->file < 0)
+			continue;
+		meta_begin(&line, "end");
+		meta_str(&line, "side", s->name);
+		meta_str(&line, "reason",
+			 s->news.reason[0] ? s->news.reason
+			 : s->spec	   ? "died"
+					   : "control");
+		meta_u64(&line, "status", (uint64_t)s->exit_code);
+		if (sides_put(x, &line))
+			x->note("cannot write %ssession", x->shown);
 	}
 	if (x->c->reader && WIFEXITED(x->reader_status))
 		worst = MAX(worst, WEXITSTATUS(x->reader_status));
@@ -255,19 +244,6 @@ static int result(struct sides *x)
 		x->note("%s: %zu side%s (%s): kvmft merge %s", path.s ?: "", n, n > 1 ? "s" : "",
 			x->why ?: "error", word.s ?: "");
 	return worst;
-}
-
-static int sides_check(const struct sides_config *c, const struct record_config *host,
-		 struct kvmft_err *err)
-{
-	if (host->output_dir || host->force)
-		return err_usage(err,
-				 "%s does not go with --guest: a session is a new directory, "
-				 "named by -o",
-				 host->output_dir ? "--output-dir" : "--force");
-	if (c->push_file && !c->push)
-		return err_usage(err, "--push-file goes with --push");
-	return 0;
 }
 
 /* A guest may be silent, or answer without end: then the process that copies is told to give up. */
@@ -347,7 +323,7 @@ static int begin(struct sides *x)
 	return ret ?: wait_live(x, x->n);
 }
 
-static void undo(struct sides *x)
+static void sides_undo(struct sides *x)
 {
 	if (x->reader > 0) {
 		kill(x->reader, SIGKILL);
@@ -369,7 +345,12 @@ static void undo(struct sides *x)
 	remote_words_free(&x->snapshots.words);
 	util_close_fd(&x->file);
 	vm_list_free(x->vms);
-	side_specs_free(x->spec, x->nspec);
+	for (size_t i = 0; x->spec && i < x->nspec; i++) {
+		free(x->spec[i].name);
+		free(x->spec[i].text);
+		remote_words_free(&x->spec[i].command);
+	}
+	free(x->spec);
 	free(x->side);
 	free(x->base);
 	free(x->shown);
@@ -395,13 +376,20 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 	_cleanup_(sbuf_free) struct sbuf left = { 0 };
 	unsigned int swept;
 	char temp[128];
-	int ret = sides_check(c, host, err);
+	int ret;
 
-	ret = ret ?: side_specs(c, &x.spec, &x.nspec, err);
+	if (host->output_dir || host->force)
+		return err_usage(err,
+				 "%s does not go with --guest: a session is a new directory, "
+				 "named by -o",
+				 host->output_dir ? "--output-dir" : "--force");
+	if (c->push_file && !c->push)
+		return err_usage(err, "--push-file goes with --push");
+	ret = side_specs(c, &x.spec, &x.nspec, err);
 	if (!ret && c->after_snapshot)
 		ret = side_split(c->after_snapshot, "--blame-options", &x.snapshots.words, err);
 	if (ret) {
-		undo(&x);
+		sides_undo(&x);
 		return ret;
 	}
 	x.umask = umask(077);
@@ -416,16 +404,16 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 		struct kvmft_err first = *err;
 
 		if (x.n)
-			(void)!end_all(&x);
+			(void)!sides_end_all(&x);
 		sides_remove_dir(&x);
 		*err = first;
 	} else {
 		ret = record_together(&x);
-		ret = ret ?: end_all(&x);
-		ret = ret ?: result(&x);
+		ret = ret ?: sides_end_all(&x);
+		ret = ret ?: sides_result(&x);
 		if (c->temp)
 			sides_remove_dir(&x);
 	}
-	undo(&x);
+	sides_undo(&x);
 	return ret;
 }

@@ -139,10 +139,9 @@ int sides_put(struct sides *x,
 
 /* ---- start.c ---- */
 
-/* Parses the list of guests into (*spec)[*n], to be freed by side_specs_free(). */
+/* Parses the list of guests into (*spec)[*n], which undo() of run.c frees. */
 int side_specs(const struct sides_config *s, struct side_spec **spec, size_t *n,
 	       struct kvmft_err *err) __must_check;
-void side_specs_free(struct side_spec *spec, size_t n);
 /*
  * Splits text at blanks; quotes and backslashes protect their contents, and nothing else is
  * special. what: for messages.

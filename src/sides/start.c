@@ -59,24 +59,6 @@ static bool is_for_guest(const char *text, const char *guest)
 	return !strncmp(guest, text, len) && text[len] == ':';
 }
 
-/* A name is a label, a file, and maybe a VM of this host. */
-static int check_name(const char *name, struct kvmft_err *err)
-{
-	if (!*name || *name == '.' || strlen(name) > 63)
-		return err_usage(err,
-				 "--guest: a guest's name has 1 to 63 characters, the first of "
-				 "them no dot");
-	for (const char *p = name; *p; p++)
-		if (*p <= ' ' || *p > '~' || strchr("/=:%\\'\"", *p))
-			return err_usage(err,
-					 "--guest '%s': the name becomes a directory: letters, "
-					 "digits, - _ . only",
-					 name);
-	if (!strcmp(name, SIDES_HOST) || !strcmp(name, "session"))
-		return err_usage(err, "--guest %s: that name is reserved", name);
-	return 0;
-}
-
 static int parse_one(const char *text, struct side_spec *s, struct kvmft_err *err)
 {
 	const char *eq = strchr(text, '=');
@@ -86,9 +68,19 @@ static int parse_one(const char *text, struct side_spec *s, struct kvmft_err *er
 	s->name = strndup(text, eq ? (size_t)(eq - text) : strlen(text));
 	if (!s->name)
 		return err_set(err, ENOMEM, "out of memory");
-	ret = check_name(s->name, err);
-	if (ret)
-		return ret;
+	/* A name is a label, a file, and maybe a VM of this host. */
+	if (!*s->name || *s->name == '.' || strlen(s->name) > 63)
+		return err_usage(err,
+				 "--guest: a guest's name has 1 to 63 characters, the first of "
+				 "them no dot");
+	for (const char *p = s->name; *p; p++)
+		if (*p <= ' ' || *p > '~' || strchr("/=:%\\'\"", *p))
+			return err_usage(err,
+					 "--guest '%s': the name becomes a directory: letters, "
+					 "digits, - _ . only",
+					 s->name);
+	if (!strcmp(s->name, SIDES_HOST) || !strcmp(s->name, "session"))
+		return err_usage(err, "--guest %s: that name is reserved", s->name);
 	if (!eq) {
 		struct sbuf ssh = { 0 };
 
@@ -116,12 +108,14 @@ static int parse_one(const char *text, struct side_spec *s, struct kvmft_err *er
 			 "as 'ssh root@%s'", text, s->name);
 }
 
-/*
- * Options begin like this; otherwise it would be a command to run there, with a name that nobody
- * has.
- */
-static int check_options(const struct sides_config *s, struct kvmft_err *err)
+int side_specs(const struct sides_config *s, struct side_spec **spec, size_t *n,
+	       struct kvmft_err *err)
 {
+	int ret = 0;
+
+	*n = 0;
+	*spec = NULL;
+	/* Options begin like this; otherwise it is a command, with a name that nobody has. */
 	for (size_t i = 0; i < s->options.n; i++) {
 		const char *text = s->options.v[i];
 		const char *first = text + strspn(text, " \t\n'\"");
@@ -133,18 +127,6 @@ static int check_options(const struct sides_config *s, struct kvmft_err *err)
 			return err_usage(err, "--guest-options '%s': options, or the NAME of a --guest, a "
 					 "colon and options", text);
 	}
-	return 0;
-}
-
-int side_specs(const struct sides_config *s, struct side_spec **spec, size_t *n,
-	       struct kvmft_err *err)
-{
-	int ret = check_options(s, err);
-
-	*n = 0;
-	*spec = NULL;
-	if (ret)
-		return ret;
 	if (s->guests.n > SIDES_MAX_GUESTS)
 		return err_usage(err, "--guest: at most %d guests at once", SIDES_MAX_GUESTS);
 	*spec = calloc(s->guests.n + 1, sizeof(**spec));
@@ -159,26 +141,7 @@ int side_specs(const struct sides_config *s, struct side_spec **spec, size_t *n,
 	return ret;
 }
 
-void side_specs_free(struct side_spec *spec, size_t n)
-{
-	for (size_t i = 0; spec && i < n; i++) {
-		free(spec[i].name);
-		free(spec[i].text);
-		remote_words_free(&spec[i].command);
-	}
-	free(spec);
-}
-
 /* ---- what is recorded there ---- */
-
-/* Options after "NAME:" are for that guest; NULL: they are for another one. */
-static const char *options_for(const char *text, const struct sides_config *s, const char *name)
-{
-	for (size_t i = 0; i < s->guests.n; i++)
-		if (is_for_guest(text, s->guests.v[i]))
-			return is_for_guest(text, name) ? strchr(text, ':') + 1 : NULL;
-	return text;
-}
 
 /* The words of record in that guest. */
 static int guest_words(const struct sides_config *s, const struct side_spec *spec,
@@ -196,8 +159,14 @@ static int guest_words(const struct sides_config *s, const struct side_spec *spe
 	if (ret)
 		return err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < s->options.n && !ret; i++) {
-		const char *text = options_for(s->options.v[i], s, spec->name);
+		const char *text = s->options.v[i];
 
+		/* Options after "NAME:" are for that guest. */
+		for (size_t k = 0; k < s->guests.n; k++)
+			if (is_for_guest(s->options.v[i], s->guests.v[k]))
+				text = is_for_guest(s->options.v[i], spec->name)
+					       ? strchr(s->options.v[i], ':') + 1
+					       : NULL;
 		ret = text ? side_split(text, "--guest-options", w, err) : 0;
 	}
 	if (ret || !s->command)
@@ -215,7 +184,7 @@ static int guest_words(const struct sides_config *s, const struct side_spec *spe
 /* The first one that exists; the second may offer little memory, the last is a disk. */
 static const char *const places[] = { "/dev/shm", "/run", "/tmp" };
 
-static int open_dir(int at, const char *name)
+static int sides_open_dir(int at, const char *name)
 {
 	return openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 }
@@ -241,7 +210,7 @@ int sides_temp_name(char *path, size_t size, struct kvmft_err *err)
 /* A session, or what is left of one: captures, and the file that says what they are. */
 static int remove_session(int at, const char *name)
 {
-	_cleanup_close_ int fd = open_dir(at, name);
+	_cleanup_close_ int fd = sides_open_dir(at, name);
 	_cleanup_close_ int again = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	DIR *d = again < 0 ? NULL : fdopendir(again);
 	struct dirent *e;
@@ -273,7 +242,7 @@ unsigned int sides_temp_sweep(bool dry_run, struct sbuf *text)
 	unsigned int n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
-		int fd = open_dir(AT_FDCWD, places[i]);
+		int fd = sides_open_dir(AT_FDCWD, places[i]);
 		DIR *d = fd < 0 ? NULL : fdopendir(fd);
 		struct dirent *e;
 
@@ -458,34 +427,6 @@ static int run_agent(void *arg)
 	return side_qga_main(a->spec, a->program);
 }
 
-static int start_transport(struct sides *x, struct side *s, int orders, int out)
-{
-	const char *program = s->push.path[0] ? s->push.path : "kvmft";
-	const char *words[] = { program, "record", "--remote", NULL };
-	struct agent_start a = { x, s->spec, program };
-	int pid = s->spec->agent
-			  ? side_run(run_agent, &a, orders, out, &s->words, x->err)
-			  : side_exec(&s->spec->command, words, orders, out, &s->words, x->err);
-
-	if (pid < 0)
-		return pid;
-	s->transport = pid;
-	return 0;
-}
-
-static int send_words(struct sides *x, struct side *s)
-{
-	_cleanup_(sbuf_free) struct sbuf text = { 0 };
-	struct remote_words w = { .drop = s->push.path[0] };
-	int ret = guest_words(x->c, s->spec, &w, x->err);
-
-	remote_put(&text, &w);
-	remote_words_free(&w);
-	if (!ret && (text.error || text.len > REMOTE_MAX || side_order(s, text.s)))
-		ret = err_set(x->err, E2BIG, "%s: more options than a guest can be told", s->name);
-	return ret;
-}
-
 int sides_start_guest(struct sides *x, struct side *s)
 {
 	const struct record_config *h = x->host;
@@ -507,8 +448,28 @@ int sides_start_guest(struct sides *x, struct side *s)
 	s->since = s->begun = util_now_ns();
 	/* Its words first, while nobody else can fill the pipe. */
 	ret = orders_never_wait(s, x->err);
-	ret = ret ?: send_words(x, s);
-	ret = ret ?: start_transport(x, s, in[0], out[1]);
+	if (!ret) {
+		_cleanup_(sbuf_free) struct sbuf text = { 0 };
+		struct remote_words w = { .drop = s->push.path[0] };
+
+		ret = guest_words(x->c, s->spec, &w, x->err);
+		remote_put(&text, &w);
+		remote_words_free(&w);
+		if (!ret && (text.error || text.len > REMOTE_MAX || side_order(s, text.s)))
+			ret = err_set(x->err, E2BIG, "%s: more options than a guest can be told",
+				      s->name);
+	}
+	if (!ret) {
+		const char *program = s->push.path[0] ? s->push.path : "kvmft";
+		const char *words[] = { program, "record", "--remote", NULL };
+		struct agent_start a = { x, s->spec, program };
+		int pid = s->spec->agent ? side_run(run_agent, &a, in[0], out[1], &s->words, x->err)
+					 : side_exec(&s->spec->command, words, in[0], out[1],
+						     &s->words, x->err);
+
+		ret = MIN(pid, 0);
+		s->transport = pid < 0 ? s->transport : pid;
+	}
 	close(in[0]);
 	close(out[1]);
 	ret = ret ?: capw_name_init(&s->place, x->dir, x->shown, s->name, CAPW_REFUSE, x->err);

@@ -154,22 +154,6 @@ static int take_news(struct sides *x, struct side *s, const struct stream_news *
 	return capw_name_take(&s->place, x->err);
 }
 
-static void ended(struct sides *x, struct side *s, const struct side_said *said)
-{
-	s->state = SIDE_ENDED;
-	s->since = util_now_ns();
-	s->ret = said->ret;
-	s->exit_code = said->ret ? KVMFT_FAILED : said->status;
-	s->err = said->err;
-	util_close_fd(&s->to);
-	if (s->spec && said->ret && s->live) {
-		s->exit_code = KVMFT_INCOMPLETE;
-		x->note("%s: %s%s%s%s", s->name, s->killed ? "was given up" : s->err.text,
-			x->c->temp ? "" : "; what came before is in ", x->c->temp ? "" : x->shown,
-			x->c->temp ? "" : s->name);
-	}
-}
-
 static int take_said(struct sides *x, struct side *s)
 {
 	struct side_said said = { .what = SAID_END, .ret = -EIO };
@@ -199,7 +183,18 @@ static int take_said(struct sides *x, struct side *s)
 		break;
 	case SAID_END:
 		ret = s->spec ? take_news(x, s, &said.news) : 0;
-		ended(x, s, &said);
+		s->state = SIDE_ENDED;
+		s->since = util_now_ns();
+		s->ret = said.ret;
+		s->exit_code = said.ret ? KVMFT_FAILED : said.status;
+		s->err = said.err;
+		util_close_fd(&s->to);
+		if (s->spec && said.ret && s->live) {
+			s->exit_code = KVMFT_INCOMPLETE;
+			x->note("%s: %s%s%s%s", s->name, s->killed ? "was given up" : s->err.text,
+				x->c->temp ? "" : "; what came before is in ",
+				x->c->temp ? "" : x->shown, x->c->temp ? "" : s->name);
+		}
 		return ret;
 	}
 	return s->spec ? take_news(x, s, &said.news) : 0;
@@ -263,38 +258,6 @@ void sides_take_signals(struct sides *x)
 
 /* ---- time ---- */
 
-/* A guest that still sends when its VM has been gone for a while runs on another host. */
-static void look_for_vm(struct sides *x, struct side *s, uint64_t now)
-{
-	if (!s->vm_pid || s->state != SIDE_LIVE || !kill((pid_t)s->vm_pid, 0) || errno != ESRCH)
-		return;
-	s->vm_gone_ns = s->vm_gone_ns ?: now;
-	if (s->since < s->vm_gone_ns + MOVED_NS)
-		return;
-	x->note("%s: its VM (PID %u) is gone from this host, and the guest goes on: it has moved "
-		"to another host, and what happens to it there is not recorded here",
-		s->name, s->vm_pid);
-	s->vm_pid = 0;
-}
-
-/* It was started, and nothing says yet that it records. */
-static void wait_for_begin(struct sides *x, struct side *s, uint64_t now)
-{
-	uint64_t limit = x->c->timeout.set ? x->c->timeout.v : SIDE_BEGIN_NS;
-	uint64_t since = now - s->since;
-
-	if (limit && (since >= limit || (now - s->begun) / TIMES_MAX >= limit)) {
-		s->late = true;
-		give_up(s);
-	} else if (since >= SIDES_SECOND && since / SIDES_SECOND % 10 == 0) {
-		tell_last(x, s);
-		x->note("waiting for %s to begin: %s, and nothing has come from there%s", s->name,
-			s->spec->agent ? "its agent was asked to run kvmft"
-				       : "its command was started",
-			s->news.bytes ? " since" : "");
-	}
-}
-
 /* It was told to end: what its ring still holds may take a while, but not for ever. */
 static void wait_for_end(struct sides *x, struct side *s, uint64_t now)
 {
@@ -336,7 +299,16 @@ static void look_at(struct sides *x, struct side *s, uint64_t now)
 {
 	uint64_t since = now - s->since;
 
-	look_for_vm(x, s, now);
+	if (s->vm_pid && s->state == SIDE_LIVE && kill((pid_t)s->vm_pid, 0) && errno == ESRCH) {
+		s->vm_gone_ns = s->vm_gone_ns ?: now;
+		/* A guest that still sends when its VM has long been gone runs on another host. */
+		if (s->since >= s->vm_gone_ns + MOVED_NS) {
+			x->note("%s: its VM (PID %u) is gone from this host, and the guest goes on: it has "
+				"moved to another host, and what happens to it there is not recorded here",
+				s->name, s->vm_pid);
+			s->vm_pid = 0;
+		}
+	}
 	look_at_teller(x, s, since);
 	/* What its command has left behind may hold this for ever. */
 	if (s->state == SIDE_ENDED && s->transport <= 0 && since > LEAVE_NS)
@@ -352,7 +324,20 @@ static void look_at(struct sides *x, struct side *s, uint64_t now)
 	} else if (s->state == SIDE_STOPPING && !s->killed) {
 		wait_for_end(x, s, now);
 	} else if (s->spec && s->state != SIDE_ENDED && !s->live && !s->killed) {
-		wait_for_begin(x, s, now);
+		/* It was started, and nothing says yet that it records. */
+		uint64_t limit = x->c->timeout.set ? x->c->timeout.v : SIDE_BEGIN_NS;
+
+		if (limit && (since >= limit || (now - s->begun) / TIMES_MAX >= limit)) {
+			s->late = true;
+			give_up(s);
+		} else if (since >= SIDES_SECOND && since / SIDES_SECOND % 10 == 0) {
+			tell_last(x, s);
+			x->note("waiting for %s to begin: %s, and nothing has come from there%s",
+				s->name,
+				s->spec->agent ? "its agent was asked to run kvmft"
+					       : "its command was started",
+				s->news.bytes ? " since" : "");
+		}
 	}
 }
 
