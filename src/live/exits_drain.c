@@ -110,7 +110,7 @@ static void take_vcpu(struct exits_run *x, const struct rec *rec, const struct f
 		x->table.thread[at].vcpu = (uint32_t)vcpu;
 }
 
-static int take_exit(struct exits_run *x, const struct rec *rec, uint32_t tid)
+static int exits_take_exit(struct exits_run *x, const struct rec *rec, uint32_t tid)
 {
 	struct exits_drain *d = x->drain;
 	size_t threads = x->table.nthread;
@@ -130,16 +130,6 @@ static int take_exit(struct exits_run *x, const struct rec *rec, uint32_t tid)
 	if (!ret && x->table.nthread != threads)
 		take_vcpu(x, rec, &x->exit.f[3], tid);
 	return ret;
-}
-
-/* A thread is woken by another one. Beyond this number only those that run vCPUs are remembered. */
-static int take_waking(struct exits_run *x, const struct rec *rec)
-{
-	uint64_t tid = event_u64(&x->waking, 0, rec);
-
-	if (x->drain->woken.n >= WOKEN_MAX && !u64map_get(&x->drain->woken, tid, NULL))
-		return 0;
-	return u64map_put(&x->drain->woken, tid, rec->ts + 1);
 }
 
 static int take_entry(struct exits_run *x, const struct rec *rec, uint32_t tid)
@@ -165,8 +155,14 @@ static int take_event(struct exits_run *x, const struct rec *rec)
 	struct exits_drain *d = x->drain;
 	int32_t tid = fmt_pid(x->fmt, rec);
 
-	if (d->waking_id && rec->id == d->waking_id)
-		return take_waking(x, rec);
+	if (d->waking_id && rec->id == d->waking_id) {
+		uint64_t woken = event_u64(&x->waking, 0, rec);
+
+		/* Beyond this number only threads that run vCPUs are remembered. */
+		return d->woken.n >= WOKEN_MAX && !u64map_get(&d->woken, woken, NULL)
+			       ? 0
+			       : u64map_put(&d->woken, woken, rec->ts + 1);
+	}
 	if (tid <= 0)
 		return 0;
 	/* It does not name the vCPU, which is known by its exits. */
@@ -176,7 +172,7 @@ static int take_event(struct exits_run *x, const struct rec *rec)
 						event_u64(&x->wakeup, 0, rec))
 			       : 0;
 	if (rec->id == d->exit_id)
-		return take_exit(x, rec, (uint32_t)tid);
+		return exits_take_exit(x, rec, (uint32_t)tid);
 	if (!x->c->time || rec->id != d->entry_id)
 		return 0;
 	if (!x->exit.f[3].size) /* before Linux 5.10 only the entry has it */
@@ -185,7 +181,7 @@ static int take_event(struct exits_run *x, const struct rec *rec)
 }
 
 /* once: what there is now, else until nothing is left. */
-static int drain_all(struct exits_run *x, bool last, bool once)
+static int exits_drain_all(struct exits_run *x, bool last, bool once)
 {
 	struct exits_drain *d = x->drain;
 	const struct live_item *item;
@@ -208,10 +204,10 @@ static int drain_all(struct exits_run *x, bool last, bool once)
 
 static int drain_tick(struct exits_run *x)
 {
-	return drain_all(x, false, true);
+	return exits_drain_all(x, false, true);
 }
 
-static int drain_read(struct exits_run *x, bool last)
+static int exits_drain_read(struct exits_run *x, bool last)
 {
 	struct exits_drain *d = x->drain;
 	const struct live_totals *in_band = live_totals(d->live);
@@ -219,7 +215,7 @@ static int drain_read(struct exits_run *x, bool last)
 
 	if (ret)
 		return err_why(x->err, ret, "cannot disable the events");
-	ret = drain_all(x, last, !last);
+	ret = exits_drain_all(x, last, !last);
 	x->lost = MAX(session_lost(x->k, &d->cpus), in_band->lost + in_band->lost_unknown);
 	x->lost_unknown |= d->damaged || in_band->damaged;
 	return ret;
@@ -230,6 +226,6 @@ const struct exits_engine exits_engine_drain = {
 	.tick_ms = TICK_MS,
 	.start = drain_start,
 	.tick = drain_tick,
-	.read = drain_read,
+	.read = exits_drain_read,
 	.stop = drain_stop,
 };

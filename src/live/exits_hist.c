@@ -127,21 +127,6 @@ static int start_wakes(struct exits_run *x)
 	return ret ?: trigger(x, "kvm", "kvm_entry", text);
 }
 
-static int start_halts(struct exits_run *x)
-{
-	struct exits_hist *h = x->hist;
-	char text[256];
-	int ret;
-
-	if (!x->wakeup.ev)
-		return 0;
-	snprintf(text, sizeof(text), "hist:keys=" HALT_MAP ":size=%" PRIu64, h->size);
-	/* It does not name the vCPU: take_halt() asks the table. */
-	ret = kinst_trigger_add(x->k, "kvm", event_name(EV_VCPU_WAKEUP), text, x->err);
-	h->halts = !ret;
-	return ret;
-}
-
 static int start_times(struct exits_run *x)
 {
 	struct exits_hist *h = x->hist;
@@ -181,6 +166,7 @@ static int read_times(struct exits_run *x, bool last, struct khist *h);
 static int start_together(struct exits_run *x)
 {
 	struct khist h;
+	char text[256];
 	int ret = 0;
 
 	if (x->c->time)
@@ -189,7 +175,13 @@ static int start_together(struct exits_run *x)
 	if (ret || !x->c->latency)
 		return ret;
 	ret = start_wakes(x);
-	return ret ?: start_halts(x);
+	if (ret || !x->wakeup.ev)
+		return ret;
+	snprintf(text, sizeof(text), "hist:keys=" HALT_MAP ":size=%" PRIu64, x->hist->size);
+	/* It does not name the vCPU: take_halt() asks the table. */
+	ret = kinst_trigger_add(x->k, "kvm", event_name(EV_VCPU_WAKEUP), text, x->err);
+	x->hist->halts = !ret;
+	return ret;
 }
 
 static int hist_start(struct exits_run *x)
@@ -262,7 +254,7 @@ static void hist_stop(struct exits_run *x)
 
 /* ---- reading ---- */
 
-static int take_count(void *ctx, const struct khist_entry *e)
+static int hist_take_count(void *ctx, const struct khist_entry *e)
 {
 	struct exits_run *x = ctx;
 	uint64_t tid, reason, n;
@@ -395,7 +387,7 @@ static int read_sums(struct exits_run *x, struct khist *h)
 
 static int read_counts(struct exits_run *x, struct khist *h)
 {
-	int ret = read_map(x, "kvm", "kvm_exit", COUNT_MAP, take_count, h);
+	int ret = read_map(x, "kvm", "kvm_exit", COUNT_MAP, hist_take_count, h);
 
 	if (!ret && h->dropped > x->hist->dropped)
 		x->lost += h->dropped - x->hist->dropped;
@@ -448,26 +440,9 @@ static int read_times(struct exits_run *x, bool last, struct khist *h)
 	return ret ?: last ? read_sums(x, h) : read_max(x);
 }
 
-static int read_others(struct exits_run *x)
-{
-	struct exits_hist *s = x->hist;
-	struct khist h;
-	int ret = 0;
-
-	if (s->synth_wake[0]) {
-		ret = read_map(x, "synthetic", s->synth_wake, WAKE_MAP, take_wake, &h);
-		x->lost_time |= !ret && h.dropped;
-	}
-	if (!ret && s->halts) {
-		ret = read_map(x, "kvm", event_name(EV_VCPU_WAKEUP), HALT_MAP, take_halt, &h);
-		x->lost_time |= !ret && h.dropped;
-	}
-	return ret;
-}
-
 static int hist_read(struct exits_run *x, bool last)
 {
-	struct khist h;
+	struct khist h, other;
 	int ret = 0;
 
 	x->hist->last = last;
@@ -475,8 +450,14 @@ static int hist_read(struct exits_run *x, bool last)
 	if (x->c->time)
 		ret = read_times(x, last, &h);
 	ret = ret ?: read_counts(x, &h);
-	if (!ret && x->c->latency)
-		ret = read_others(x);
+	if (!ret && x->c->latency && x->hist->synth_wake[0]) {
+		ret = read_map(x, "synthetic", x->hist->synth_wake, WAKE_MAP, take_wake, &other);
+		x->lost_time |= !ret && other.dropped;
+	}
+	if (!ret && x->c->latency && x->hist->halts) {
+		ret = read_map(x, "kvm", event_name(EV_VCPU_WAKEUP), HALT_MAP, take_halt, &other);
+		x->lost_time |= !ret && other.dropped;
+	}
 	if (!ret && !last && h.entries > x->hist->size / 4 * 3 &&
 	    exits_ended(&x->table) > h.entries / 4)
 		ret = empty_maps(x);

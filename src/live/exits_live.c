@@ -200,18 +200,6 @@ static void top_end(struct exits_run *x)
 	*s = (struct exits_screen){ .on = false };
 }
 
-/* The page cut to the screen: a line that wraps would push others out. */
-static void add_cut(struct sbuf *to, const char *text, size_t columns)
-{
-	while (*text) {
-		size_t n = strcspn(text, "\n");
-
-		sbuf_add_mem(to, text, MIN(n, columns));
-		sbuf_add(to, text[n] ? "\033[K\r\n" : "");
-		text += n + (text[n] != '\0');
-	}
-}
-
 static int keep_page(void *ctx __unused_arg, struct sbuf *b __unused_arg)
 {
 	return 0;
@@ -242,8 +230,14 @@ static int top_show(struct exits_run *x)
 		  p.lost ? ", SOME LOST" : "");
 	ret = exits_print(EXITS_TEXT, &p, &page, keep_page, NULL);
 	sbuf_add(&screen, "\033[H");
-	if (!ret)
-		add_cut(&screen, page.s, w.ws_col);
+	/* The page cut to the screen: a line that wraps would push others out. */
+	for (const char *text = page.s; !ret && *text;) {
+		size_t n = strcspn(text, "\n");
+
+		sbuf_add_mem(&screen, text, MIN(n, (size_t)w.ws_col));
+		sbuf_add(&screen, text[n] ? "\033[K\r\n" : "");
+		text += n + (text[n] != '\0');
+	}
 	sbuf_add(&screen, "\033[J");
 	ret = ret ?: screen.error;
 	ret = ret ?: session_write(x->signal_fd, screen.s, screen.len, &how, NULL);
@@ -419,23 +413,6 @@ static int prepare_events(struct exits_run *x)
 	return 0;
 }
 
-static int start_engine(struct exits_run *x)
-{
-	int ret;
-
-	x->engine = x->c->engine == EXITS_ENGINE_USER ? &exits_engine_drain : &exits_engine_hist;
-	ret = x->engine->start(x);
-	if (!ret || x->engine == &exits_engine_drain || x->c->engine == EXITS_ENGINE_KERNEL)
-		return ret;
-	if (x->c->verbose)
-		x->note("the kernel cannot count: %s", x->err->text);
-	x->engine->stop(x);
-	*x->err = (struct kvmft_err){ .text = "" };
-	sbuf_free(&x->engine_text);
-	x->engine = &exits_engine_drain;
-	return x->engine->start(x);
-}
-
 static int prepare(struct exits_run *x)
 {
 	int ret;
@@ -453,7 +430,19 @@ static int prepare(struct exits_run *x)
 	ret = prepare_events(x);
 	exits_who_begin(x);
 	ret = ret ?: exits_target_find(x);
-	return ret ?: start_engine(x);
+	if (ret)
+		return ret;
+	x->engine = x->c->engine == EXITS_ENGINE_USER ? &exits_engine_drain : &exits_engine_hist;
+	ret = x->engine->start(x);
+	if (!ret || x->engine == &exits_engine_drain || x->c->engine == EXITS_ENGINE_KERNEL)
+		return ret;
+	if (x->c->verbose)
+		x->note("the kernel cannot count: %s", x->err->text);
+	x->engine->stop(x);
+	*x->err = (struct kvmft_err){ .text = "" };
+	sbuf_free(&x->engine_text);
+	x->engine = &exits_engine_drain;
+	return x->engine->start(x);
 }
 
 /* ---- the result ---- */
@@ -504,22 +493,6 @@ static int exits_result(struct exits_run *x)
 	return nothing_seen(x);
 }
 
-static void say_what(struct exits_run *x)
-{
-	char text[32];
-
-	if (x->c->verbose)
-		x->note("%s", x->engine_text.s ?: x->engine->name);
-	if (!isatty(STDERR_FILENO) || x->screen.on)
-		return;
-	if (x->c->duration.set)
-		x->note("exit reasons of %s, for %s", x->target.title.s,
-			 str_ns(text, sizeof(text), x->c->duration.v));
-	else
-		x->note("exit reasons of %s... Ctrl-C ends%s", x->target.title.s,
-			x->c->interval.set ? "" : " and shows them");
-}
-
 int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err *err)
 {
 	struct exits_run x = {
@@ -533,9 +506,18 @@ int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err
 	if (!ret && x.c->top)
 		top_begin(&x);
 	if (!ret) {
+		bool seen = isatty(STDERR_FILENO) && !x.screen.on;
 		uint64_t begun = util_now_ns();
+		char text[32];
 
-		say_what(&x);
+		if (c->verbose)
+			note("%s", x.engine_text.s ?: x.engine->name);
+		if (seen && c->duration.set)
+			note("exit reasons of %s, for %s", x.target.title.s,
+			     str_ns(text, sizeof(text), c->duration.v));
+		else if (seen)
+			note("exit reasons of %s... Ctrl-C ends%s", x.target.title.s,
+			     c->interval.set ? "" : " and shows them");
 		ret = exits_who_scan(&x);
 		x.begin_ns = x.interval_ns = begun;
 	}

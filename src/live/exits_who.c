@@ -83,25 +83,6 @@ static bool one_vm(const struct vm_list *l, uint32_t pid)
 	return n == 1;
 }
 
-/*
- * A vCPU whose thread is unknown: any thread of the process may be it. If it is the only one,
- * whichever of them is seen to leave a guest is it.
- */
-static int who_process(struct exits *e, const struct vm *vm, uint32_t at)
-{
-	_cleanup_free_ uint32_t *tid = NULL;
-	uint32_t vcpu = EXITS_NONE;
-	size_t n = 0, unknown = 0;
-	int ret = vm_thread_ids(NULL, vm->pid, &tid, &n);
-
-	for (size_t i = 0; i < vm->n_vcpus; i++)
-		if (!vm->vcpu[i].tid)
-			vcpu = unknown++ ? EXITS_NONE : vm->vcpu[i].id;
-	for (size_t i = 0; i < n && !ret; i++)
-		ret = who_set(e, tid[i], at, vcpu, vm->pid);
-	return ret == -ENOMEM ? ret : 0;
-}
-
 static int who_vm(struct exits_run *x, const struct vm *vm)
 {
 	struct exits *e = &x->table;
@@ -123,8 +104,23 @@ static int who_vm(struct exits_run *x, const struct vm *vm)
 		x->rescan_step = MIN(x->rescan_step, (uint64_t)RESCAN_LAST);
 		x->rescan_ns = util_now_ns() + x->rescan_step;
 	}
-	if (unknown && one_vm(x->vms, vm->pid))
-		ret = who_process(e, vm, (uint32_t)at);
+	if (unknown && one_vm(x->vms, vm->pid)) {
+		_cleanup_free_ uint32_t *tid = NULL;
+		uint32_t vcpu = EXITS_NONE;
+		size_t n = 0, without = 0;
+
+		/*
+		 * Any thread of the process may be a vCPU whose thread is unknown. If it is the
+		 * only one, whichever of them is seen to leave a guest is it.
+		 */
+		ret = vm_thread_ids(NULL, vm->pid, &tid, &n);
+		for (size_t i = 0; i < vm->n_vcpus; i++)
+			if (!vm->vcpu[i].tid)
+				vcpu = without++ ? EXITS_NONE : vm->vcpu[i].id;
+		for (size_t i = 0; i < n && !ret; i++)
+			ret = who_set(e, tid[i], (uint32_t)at, vcpu, vm->pid);
+		ret = ret == -ENOMEM ? ret : 0;
+	}
 	for (size_t i = 0; i < vm->n_vcpus && !ret; i++)
 		if (vm->vcpu[i].tid)
 			ret = who_set(e, vm->vcpu[i].tid, (uint32_t)at, vm->vcpu[i].id, vm->pid);
@@ -278,7 +274,7 @@ static int not_a_vm(struct exits_run *x, const struct vm_task *task, const char 
 }
 
 /* The VM that -p or --vm means. *alone: its process has no other. */
-static int find_vm(struct exits_run *x, const struct vm **vm, bool *alone)
+static int who_find_vm(struct exits_run *x, const struct vm **vm, bool *alone)
 {
 	struct exits_target *g = &x->target;
 	uint32_t pid = (uint32_t)x->c->pid.v;
@@ -420,7 +416,7 @@ static int find_process(struct exits_run *x)
 	const struct exits_config *c = x->c;
 	const struct vm *vm = NULL;
 	bool alone = false;
-	int ret = find_vm(x, &vm, &alone);
+	int ret = who_find_vm(x, &vm, &alone);
 
 	if (ret)
 		return ret;

@@ -94,18 +94,6 @@ int live_add_cpu(struct live *l, uint32_t cpu, int fd)
 
 /* ---- from the kernel into the queues ---- */
 
-/* Memory that is new costs its pages: as much again as all that is done with it. */
-static struct live_block *block_get(struct live *l)
-{
-	struct live_block *b = l->spare;
-
-	if (!b)
-		return malloc(sizeof(*b) + l->geom.size);
-	l->spare = b->next;
-	l->nspare--;
-	return b;
-}
-
 static void block_put(struct live *l, struct live_block *b)
 {
 	if (l->nspare >= SPARE_BLOCKS) {
@@ -120,14 +108,19 @@ static void block_put(struct live *l, struct live_block *b)
 /* One sub-buffer: 1, 0 if there is none now, -errno. */
 static int cpu_fetch(struct live_cpu *c)
 {
-	struct live_block *b = block_get(c->l);
+	struct live_block *b = c->l->spare;
 	struct subbuf sb;
 	struct rec rec;
 	ssize_t n;
 	int got;
 
-	if (!b)
+	/* Memory that is new costs its pages: as much again as all that is done with it. */
+	if (b) {
+		c->l->spare = b->next;
+		c->l->nspare--;
+	} else if (!(b = malloc(sizeof(*b) + c->l->geom.size))) {
 		return -ENOMEM;
+	}
 	do {
 		n = read(c->fd, b->data, c->l->geom.size);
 	} while (n < 0 && errno == EINTR);
@@ -155,25 +148,6 @@ static int cpu_fetch(struct live_cpu *c)
 	while (!c->l->by_cpu && subbuf_next(&sb, &rec) > 0)
 		c->last = MAX(c->last, rec.ts);
 	return 1;
-}
-
-/*
- * Reads what came until `before`, and more, up to a sparse sub-buffer: unless that is the first,
- * which is the rest of what the previous reading ended with.
- */
-static int cpu_read(struct live_cpu *c, size_t limit, uint64_t before)
-{
-	bool enough = false;
-	int got = 1;
-
-	for (size_t n = 0; got > 0 && !enough && c->blocks < limit; n++) {
-		got = cpu_fetch(c);
-		enough = n && c->sparse && c->last > before;
-	}
-	/* Full says "perhaps more": the next read will know. */
-	c->full = c->blocks >= limit;
-	c->l->newest = MAX(c->l->newest, c->last);
-	return got < 0 ? got : 0;
 }
 
 /* ---- out of the queues ---- */
@@ -217,22 +191,6 @@ static void item_set(struct live_cpu *c, enum rkind kind, uint64_t ts)
 	c->have = true;
 }
 
-/* Opens the next sub-buffer; true if that alone is already something to give out. */
-static bool block_open(struct live_cpu *c)
-{
-	if (subbuf_begin(&c->sb, c->head->data, &c->l->geom)) {
-		block_drop(c);
-		item_set(c, R_DAMAGE, c->item.ts);
-		return true;
-	}
-	c->open = true;
-	if (!c->sb.lost)
-		return false;
-	item_set(c, R_GAP, c->sb.ts);
-	c->item.lost = c->sb.lost_counted ? c->sb.lost_count : 0;
-	return true;
-}
-
 /* Makes the next item of this CPU current: false if its queue is empty. */
 static bool cpu_pull(struct live_cpu *c)
 {
@@ -240,9 +198,17 @@ static bool cpu_pull(struct live_cpu *c)
 
 	while (c->head) {
 		if (!c->open) {
-			if (block_open(c))
+			if (subbuf_begin(&c->sb, c->head->data, &c->l->geom)) {
+				block_drop(c);
+				item_set(c, R_DAMAGE, c->item.ts);
 				return true;
-			continue;
+			}
+			c->open = true;
+			if (!c->sb.lost)
+				continue;
+			item_set(c, R_GAP, c->sb.ts);
+			c->item.lost = c->sb.lost_counted ? c->sb.lost_count : 0;
+			return true;
 		}
 		/* Not by item_set(): copies cost more than all the rest of an event. */
 		got = subbuf_next(&c->sb, &c->item.rec);
@@ -295,9 +261,23 @@ int live_read(struct live *l, bool last)
 	int first = 0, got;
 
 	drop_given(l);
+	/*
+	 * Reads what came until `before`, and more, up to a sparse sub-buffer: unless that is the
+	 * first, which is the rest of what the previous reading ended with.
+	 */
 	for (size_t i = 0; i < l->n; i++) {
-		got = cpu_read(l->cpu[i], limit, last ? UINT64_MAX : before);
-		first = first ?: got;
+		struct live_cpu *c = l->cpu[i];
+		bool enough = false;
+
+		got = 1;
+		for (size_t n = 0; got > 0 && !enough && c->blocks < limit; n++) {
+			got = cpu_fetch(c);
+			enough = n && c->sparse && c->last > (last ? UINT64_MAX : before);
+		}
+		/* Full says "perhaps more": the next read will know. */
+		c->full = c->blocks >= limit;
+		l->newest = MAX(l->newest, c->last);
+		first = first ?: MIN(got, 0);
 	}
 	l->horizon = last ? UINT64_MAX : before;
 	for (size_t i = 0; i < l->n; i++) {

@@ -60,33 +60,6 @@ static uint64_t stamp_of(const struct trace *t, const struct clock_bracket *b)
 	return strcmp(t->clock, TSC_CLOCK) ? b->mono_raw : b->tsc;
 }
 
-/* Read again once a second. */
-static bool wall_value(struct trace *t, uint64_t ts, uint64_t *v)
-{
-	int64_t cycles = (int64_t)(ts - stamp_of(t, &t->wall));
-
-	if ((!t->wall.tsc || cycles > (int64_t)(t->khz * 1000)) && kbracket_read(8, &t->wall))
-		return false;
-	cycles = (int64_t)(ts - stamp_of(t, &t->wall));
-	*v = t->wall.real + (uint64_t)((__int128)cycles * 1000000 / (__int128)t->khz);
-	return true;
-}
-
-/* Stamp ts of thread tid in the clock to be shown; false if that is impossible. */
-static bool clock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *v)
-{
-	*v = ts;
-	if (t->time == TRACE_KVMCLOCK && !trace_kvmclock_value(t, ts, tid, v))
-		return false;
-	if (t->time == TRACE_REALTIME && !wall_value(t, ts, v))
-		return false;
-	if (t->time == TRACE_SINCE_START)
-		*v = tsc_cycles_to_ns(ts > t->start ? ts - t->start : 0, t->khz);
-	/* Wraps on purpose: offsets are two's complement. */
-	*v += t->c->clock_offset.set ? t->c->clock_offset.v : 0;
-	return true;
-}
-
 /* ---- what is traced, and the instance for it ---- */
 
 #define SUBBUF_KB 64u
@@ -131,25 +104,10 @@ static int setup_tids(struct trace *t)
 
 COMPARE_BY(tid_cmp, int32_t, );
 
-/* Threads that began before the instance could see them begin, and after they were listed. */
-static int tids_again(struct trace *t)
-{
-	size_t known = t->ntids;
-	int ret;
-
-	if (!known)
-		return 0;
-	qsort(t->tids, known, sizeof(*t->tids), tid_cmp);
-	ret = setup_tids(t);
-	for (size_t i = known; i < t->ntids && !ret; i++)
-		if (!bsearch(&t->tids[i], t->tids, known, sizeof(*t->tids), tid_cmp))
-			ret = kinst_pid_add(t->k, t->tids[i], t->err);
-	return ret;
-}
-
 static int setup_instance(struct trace *t)
 {
 	struct kinst_config c = KINST_CONFIG_DEFAULT;
+	size_t known = t->ntids;
 	int ret = kcpus_read(KCPU_POSSIBLE, &t->cpus);
 
 	if (ret)
@@ -165,7 +123,14 @@ static int setup_instance(struct trace *t)
 	c.npid = t->ntids;
 	c.event_fork = t->ntids != 0;
 	ret = kinst_create(t->t, &c, &t->k, t->err);
-	ret = ret ?: tids_again(t);
+	/* Threads that began after they were listed, and before the instance could see it. */
+	if (!ret && known) {
+		qsort(t->tids, known, sizeof(*t->tids), tid_cmp);
+		ret = setup_tids(t);
+	}
+	for (size_t i = known; known && i < t->ntids && !ret; i++)
+		if (!bsearch(&t->tids[i], t->tids, known, sizeof(*t->tids), tid_cmp))
+			ret = kinst_pid_add(t->k, t->tids[i], t->err);
 	ret = ret ?: kinst_events_add(t->k, &t->events, t->err);
 	ret = ret ?: session_formats(t->t, &t->events, &t->fmt, t->err);
 	return ret ?: live_open(t->k, &t->cpus, true, &t->live, t->err);
@@ -257,11 +222,29 @@ static const char *comm_get(struct trace *t, int32_t tid)
 static void line_time(struct trace *t, const struct live_item *i, int32_t tid)
 {
 	char text[48] = "?", date[32];
-	uint64_t v = 0;
-	bool known = clock_value(t, i->ts, tid, &v);
-	time_t second = (time_t)(v / 1000000000u);
+	bool known = t->time != TRACE_KVMCLOCK;
+	uint64_t v = i->ts;
+	int64_t cycles;
+	time_t second;
 	struct tm tm;
 
+	if (t->time == TRACE_KVMCLOCK) {
+		known = trace_kvmclock_value(t, i->ts, tid, &v);
+	} else if (t->time == TRACE_REALTIME) {
+		cycles = (int64_t)(i->ts - stamp_of(t, &t->wall));
+		/* Read again once a second. */
+		if (!t->wall.tsc || cycles > (int64_t)(t->khz * 1000))
+			known = !kbracket_read(8, &t->wall);
+		cycles = (int64_t)(i->ts - stamp_of(t, &t->wall));
+		if (known)
+			v = t->wall.real +
+			    (uint64_t)((__int128)cycles * 1000000 / (__int128)t->khz);
+	} else if (t->time == TRACE_SINCE_START) {
+		v = tsc_cycles_to_ns(i->ts > t->start ? i->ts - t->start : 0, t->khz);
+	}
+	/* Wraps on purpose: offsets are two's complement. */
+	v += t->c->clock_offset.set ? t->c->clock_offset.v : 0;
+	second = (time_t)(v / 1000000000u);
 	if (known && t->time == TRACE_UNITS)
 		snprintf(text, sizeof(text), "%" PRIu64, v);
 	else if (known && t->time != TRACE_REALTIME)
@@ -455,22 +438,6 @@ static int trace_prepare(struct trace *t)
 	return ret;
 }
 
-static int trace_start(struct trace *t)
-{
-	struct clock_bracket b;
-	int ret;
-
-	t->begin_ns = util_now_ns();
-	/* As early as any event from here on. */
-	t->start = kbracket_read(1, &b) ? 0 : stamp_of(t, &b);
-	ret = kinst_tracing(t->k, true, t->err);
-	ret = ret ?: kinst_events_enable(t->k, t->err);
-	/* After kvm_write_tsc_offset is on, so that no change falls in between. */
-	if (!ret && t->time == TRACE_KVMCLOCK)
-		ret = trace_kvmclock_begin(t);
-	return ret;
-}
-
 static int trace_result(struct trace *t)
 {
 	const struct live_totals *n = live_totals(t->live);
@@ -496,31 +463,39 @@ static int trace_result(struct trace *t)
 	return lost || unknown || n->damaged ? KVMFT_INCOMPLETE : KVMFT_OK;
 }
 
-static void trace_undo(struct trace *t)
-{
-	live_free(t->live);
-	kinst_end(t->k, t->note);
-	trace_kvmclock_free(&t->kvmclock);
-	comms_free(&t->comms);
-	fmt_free(t->fmt);
-	vm_list_free(t->vms);
-	kevent_list_free(&t->events);
-	kcpus_free(&t->cpus);
-	ktracefs_close(t->t);
-	util_close_fd(&t->signal_fd);
-	sbuf_free(&t->line);
-	sbuf_free(&t->shown);
-	free(t->tids);
-}
-
 int trace_run(const struct trace_config *c, note_fn *note, struct kvmft_err *err)
 {
 	struct trace t = { .c = c, .note = note, .err = err, .signal_fd = -1 };
 	int ret = trace_prepare(&t);
 
-	ret = ret ?: trace_start(&t);
+	if (!ret) {
+		struct clock_bracket b;
+
+		t.begin_ns = util_now_ns();
+		/* As early as any event from here on. */
+		t.start = kbracket_read(1, &b) ? 0 : stamp_of(&t, &b);
+		ret = kinst_tracing(t.k, true, t.err);
+		ret = ret ?: kinst_events_enable(t.k, t.err);
+		/* After kvm_write_tsc_offset is on, so that no change falls in between. */
+		if (!ret && t.time == TRACE_KVMCLOCK)
+			ret = trace_kvmclock_begin(&t);
+	}
 	ret = ret ?: trace_loop(&t);
 	ret = ret ?: trace_result(&t);
-	trace_undo(&t);
+	live_free(t.live);
+	kinst_end(t.k, t.note);
+	epoch_vm_free(t.kvmclock.epochs);
+	u64map_free(&t.kvmclock.vcpu_of);
+	free(t.kvmclock.record);
+	comms_free(&t.comms);
+	fmt_free(t.fmt);
+	vm_list_free(t.vms);
+	kevent_list_free(&t.events);
+	kcpus_free(&t.cpus);
+	ktracefs_close(t.t);
+	util_close_fd(&t.signal_fd);
+	sbuf_free(&t.line);
+	sbuf_free(&t.shown);
+	free(t.tids);
 	return ret;
 }

@@ -105,7 +105,6 @@ int trace_kvmclock_begin(struct trace *t);
 /* Looks at an event before it is printed. False: the user did not ask for it. */
 bool trace_kvmclock_feed(struct trace *t, const struct rec *rec);
 bool trace_kvmclock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *v);
-void trace_kvmclock_free(struct trace_vm *v);
 
 /* ---- trace.c ---- */
 

@@ -19,13 +19,6 @@
 enum { PV_VCPU, PV_VERSION, PV_TSC, PV_SYSTEM, PV_MUL, PV_SHIFT, PV_FLAGS, PV_FIELDS };
 enum { WR_VCPU, WR_PREV, WR_NEXT, WR_FIELDS };
 
-void trace_kvmclock_free(struct trace_vm *v)
-{
-	epoch_vm_free(v->epochs);
-	u64map_free(&v->vcpu_of);
-	free(v->record);
-}
-
 /* ---- setting up ---- */
 
 static int add_hidden(struct trace *t, const char *name, struct trace_kvm_event *e)
@@ -117,22 +110,6 @@ static int read_maps(struct trace *t)
 	return 0;
 }
 
-/* A record that starts in the future belongs to another VM, or to an earlier life of this one. */
-static int check_record(struct trace *t, const struct trace_pvclock *r)
-{
-	const struct epoch_vcpu *c = epoch_vm_or_first(t->kvmclock.epochs, r->vcpu);
-	uint64_t guest;
-
-	if (epoch_result_usable(epoch_host_to_guest(c, t->start, &guest)) &&
-	    (int64_t)(guest - r->pv.tsc_timestamp) < 0)
-		return err_set(
-			t->err, ERANGE,
-			"the pvclock record is not one of %s as it runs now: its time stamp %" PRIu64
-			" lies ahead of the guest's TSC %" PRIu64,
-			t->kvmclock.vm->sel, r->pv.tsc_timestamp, guest);
-	return 0;
-}
-
 int trace_kvmclock_begin(struct trace *t)
 {
 	struct trace_vm *v = &t->kvmclock;
@@ -147,10 +124,17 @@ int trace_kvmclock_begin(struct trace *t)
 	ret = read_maps(t);
 	for (size_t i = 0; i < v->nrecord && !ret; i++) {
 		struct trace_pvclock *r = &v->record[i];
+		const struct epoch_vcpu *c = epoch_vm_or_first(v->epochs, r->vcpu);
+		uint64_t guest;
 
-		ret = check_record(t, r);
-		if (ret)
-			break;
+		/* One that starts in the future is of another VM, or of an earlier life of this. */
+		if (epoch_result_usable(epoch_host_to_guest(c, t->start, &guest)) &&
+		    (int64_t)(guest - r->pv.tsc_timestamp) < 0)
+			return err_set(
+				t->err, ERANGE,
+				"the pvclock record is not one of %s as it runs now: its time stamp %" PRIu64
+				" lies ahead of the guest's TSC %" PRIu64,
+				v->vm->sel, r->pv.tsc_timestamp, guest);
 		if (r->all)
 			r->pv.flags |= PVCLOCK_TSC_STABLE;
 		ret = epoch_vm_pvclock(v->epochs, r->vcpu, t->start, &r->pv);
@@ -191,29 +175,10 @@ static bool pvclock_event(const struct trace_vm *v, const struct trace_kvm_event
 	return true;
 }
 
-/*
- * A software KVM prints offsets that it never applies. debugfs has the one in force: an event that
- * it contradicts, and that would change what we hold, is not trusted.
- */
-static bool believe_offset(struct trace_vm *v, uint32_t id, uint64_t next)
-{
-	const struct epoch_vcpu *c = epoch_vm_find(v->epochs, id);
-
-	if (!c || !c->n || !c->v[c->n - 1].has_map || vm_reread_clocks(NULL, v->vm))
-		return true;
-	for (size_t i = 0; i < v->vm->n_vcpus; i++) {
-		const struct vm_vcpu *now = &v->vm->vcpu[i];
-
-		if (now->id == id && now->has_offset && !now->in_guest_mode)
-			return now->tsc_offset == next ||
-			       now->tsc_offset != c->v[c->n - 1].map.offset;
-	}
-	return true;
-}
-
 static void feed_offset(struct trace *t, const struct rec *rec)
 {
 	struct trace_vm *v = &t->kvmclock;
+	const struct epoch_vcpu *c;
 	uint64_t x[WR_FIELDS];
 
 	if (!of_this_vm(v, fmt_pid(t->fmt, rec)))
@@ -221,8 +186,20 @@ static void feed_offset(struct trace *t, const struct rec *rec)
 	for (size_t i = 0; i < WR_FIELDS; i++)
 		if (!fmt_u64(&v->write_offset.type.f[i], rec, &x[i]))
 			return;
-	if (!believe_offset(v, (uint32_t)x[WR_VCPU], x[WR_NEXT]))
-		return;
+	/*
+	 * A software KVM prints offsets that it never applies. debugfs has the one in force: an
+	 * event that it contradicts, and that would change what we hold, is not trusted.
+	 */
+	c = epoch_vm_find(v->epochs, (uint32_t)x[WR_VCPU]);
+	if (c && c->n && c->v[c->n - 1].has_map && !vm_reread_clocks(NULL, v->vm))
+		for (size_t i = 0; i < v->vm->n_vcpus; i++) {
+			const struct vm_vcpu *now = &v->vm->vcpu[i];
+
+			if (now->id == (uint32_t)x[WR_VCPU] && now->has_offset &&
+			    !now->in_guest_mode && now->tsc_offset != x[WR_NEXT] &&
+			    now->tsc_offset == c->v[c->n - 1].map.offset)
+				return;
+		}
 	if (epoch_vm_write_offset(v->epochs, (uint32_t)x[WR_VCPU], rec->ts, x[WR_PREV], x[WR_NEXT]))
 		t->note("a change of the TSC offset of vCPU %" PRIu64
 			" could not be taken in: times "
@@ -286,19 +263,6 @@ static int record_add(struct trace *t, const struct pvclock *pv, uint32_t vcpu, 
 	return 0;
 }
 
-static int record_by_hand(struct trace *t)
-{
-	struct pvclock pv;
-	int ret = params_pvclock(t->c->pvclock, &pv, t->err);
-
-	if (ret)
-		return ret;
-	if (!(pv.flags & PVCLOCK_TSC_STABLE))
-		t->note("the record is one CPU's alone (not stable): a guest's clock may be ahead of "
-			"what is shown");
-	return record_add(t, &pv, t->kvmclock.vm->n_vcpus ? t->kvmclock.vm->vcpu[0].id : 0, true);
-}
-
 static int records_of(struct trace *t, const struct capture *cap)
 {
 	const struct vm *vm = t->kvmclock.vm;
@@ -323,18 +287,6 @@ static int records_of(struct trace *t, const struct capture *cap)
 			t->err, ENODATA,
 			"%s holds no pvclock record (a guest without kprobes, or without kvmclock)",
 			cap->path);
-	return ret;
-}
-
-static int record_from_capture(struct trace *t)
-{
-	struct capture *cap = NULL;
-	int ret = capture_open_dir(t->c->guest_capture, &cap, t->err);
-
-	if (ret)
-		return ret;
-	ret = records_of(t, cap);
-	capture_close(cap);
 	return ret;
 }
 
@@ -396,24 +348,18 @@ static int wait_look(struct trace *t, struct wait *w)
 	return ret;
 }
 
-static bool has_ended(const struct vm *vm)
-{
-	struct vm_task task;
-	uint64_t start;
-	int ret = vm_task_read(NULL, vm->pid, &task, &start);
-
-	return ret == -ESRCH || ret == -ENOENT ||
-	       (!ret && vm->start_time && start != vm->start_time);
-}
-
 static int wait_ticks(struct trace *t, struct wait *w)
 {
-	const char *name = t->kvmclock.vm->name ?: t->kvmclock.vm->sel;
-	uint64_t say = FIRST_WORD, ms;
+	const struct vm *vm = t->kvmclock.vm;
+	const char *name = vm->name ?: vm->sel;
+	uint64_t say = FIRST_WORD, ms, start;
+	struct vm_task task;
 	int ret = 0;
 
 	while (!ret && !t->end && !w->found) {
-		if (has_ended(t->kvmclock.vm))
+		ret = vm_task_read(NULL, vm->pid, &task, &start);
+		if (ret == -ESRCH || ret == -ENOENT ||
+		    (!ret && vm->start_time && start != vm->start_time))
 			return err_set(
 				t->err, ESRCH,
 				"%s ended before it got a pvclock record: nothing was traced",
@@ -447,10 +393,28 @@ int trace_record_get(struct trace *t)
 	struct wait w = { .found = false };
 	int ret;
 
-	if (t->c->pvclock)
-		return record_by_hand(t);
-	if (t->c->guest_capture)
-		return record_from_capture(t);
+	if (t->c->pvclock) {
+		struct pvclock pv;
+
+		ret = params_pvclock(t->c->pvclock, &pv, t->err);
+		if (ret)
+			return ret;
+		if (!(pv.flags & PVCLOCK_TSC_STABLE))
+			t->note("the record is one CPU's alone (not stable): a guest's clock may be ahead of "
+				"what is shown");
+		return record_add(t, &pv, t->kvmclock.vm->n_vcpus ? t->kvmclock.vm->vcpu[0].id : 0,
+				  true);
+	}
+	if (t->c->guest_capture) {
+		struct capture *cap = NULL;
+
+		ret = capture_open_dir(t->c->guest_capture, &cap, t->err);
+		if (ret)
+			return ret;
+		ret = records_of(t, cap);
+		capture_close(cap);
+		return ret;
+	}
 	t->begin_ns = util_now_ns();
 	ret = wait_setup(t, &w);
 	ret = ret ?: wait_ticks(t, &w);
