@@ -56,11 +56,6 @@ static bool span_has(const char *p, const char *end, const char *word)
 	return memmem(p, (size_t)(end - p), word, strlen(word));
 }
 
-static bool is_ident(char c)
-{
-	return isalnum((unsigned char)c) || c == '_';
-}
-
 /* The size of one array element: from the count in brackets, or from the type's name. */
 static uint16_t elem_size(const char *decl, const char *name, const char *close, uint32_t size,
 			  bool dynamic)
@@ -92,8 +87,8 @@ static uint16_t elem_size(const char *decl, const char *name, const char *close,
 }
 
 /* "field:DECLARATION;" up to semi, with the numbers already known. */
-static int add_field(struct fmt_event *e, const char *decl, const char *semi,
-		     const struct fmt_field *at)
+static int fmt_add_field(struct fmt_event *e, const char *decl, const char *semi,
+			 const struct fmt_field *at)
 {
 	const char *end = semi, *name;
 	struct fmt_fld *fld;
@@ -108,7 +103,7 @@ static int add_field(struct fmt_event *e, const char *decl, const char *semi,
 		end--; /* NAME[...] */
 	}
 	name = end;
-	while (name > decl && is_ident(name[-1]))
+	while (name > decl && (isalnum((unsigned char)name[-1]) || name[-1] == '_'))
 		name--;
 	if (name == end || name == decl || e->nfld >= FMT_MAX_FIELDS)
 		return -EBADMSG;
@@ -157,7 +152,7 @@ static int parse_field(struct fmt_event *e, const char *line, const char *eol)
 	at.off = (uint16_t)off;
 	at.size = (uint16_t)size;
 	at.is_signed = sign;
-	return add_field(e, line, semi, &at);
+	return fmt_add_field(e, line, semi, &at);
 }
 
 /*
@@ -190,32 +185,12 @@ static ssize_t copy_common(struct fmt_event *e, const char *p, const char *end)
 	return (ssize_t)n;
 }
 
-/* The records of a capture are told apart by a u16 at their beginning. */
-static bool common_ok(const struct fmt_event *e)
-{
-	const struct fmt_fld *type = fmt_find_fld(e, "common_type", strlen("common_type"));
-
-	return type && !type->f.off && type->f.size == 2;
-}
-
-/*
- * The kernel prints "WHERE: TEXT" for what was written to trace_marker: WHERE is its own function
- * that did the writing, always the same one, and only an address in a capture.
- */
-static const char *print_of(const struct fmt_event *e, const char *print)
-{
-	const struct fmt_fld *buf = fmt_find_fld(e, "buf", strlen("buf"));
-
-	if (!strcmp(e->sys, "ftrace") && !strcmp(e->name, "print") && buf && buf->f.is_string)
-		return "\"%s\", REC->buf";
-	return print;
-}
-
 /* Fills e->fld and the rest from e->text. -EBADMSG with *why set; -ENOMEM. */
 static int fmt_parse_text(struct fmt_event *e, const char **why)
 {
 	const char *p = e->text, *end = e->text + e->len, *eol;
 	bool have_id = false, have_name = false, in_fields = false;
+	const struct fmt_fld *buf, *type;
 	ssize_t common;
 	uint32_t id;
 	int ret;
@@ -250,24 +225,36 @@ static int fmt_parse_text(struct fmt_event *e, const char **why)
 			id = (uint32_t)v;
 			e->id = have_id ? (uint16_t)id : 0;
 		} else if (str_starts(p, "print fmt: ")) {
-			e->print = print_of(e, p + 11);
+			e->print = p + 11;
 			break;
 		}
 	}
+	/*
+	 * The kernel prints "WHERE: TEXT" for what was written to trace_marker: WHERE is its own
+	 * function that did the writing, always the same one, and only an address in a capture.
+	 */
+	buf = fmt_find_fld(e, "buf", strlen("buf"));
+	if (e->print && !strcmp(e->sys, "ftrace") && !strcmp(e->name, "print") && buf &&
+	    buf->f.is_string)
+		e->print = "\"%s\", REC->buf";
 	e->is_stack = !strcmp(e->sys, "ftrace") && !strcmp(e->name, "kernel_stack");
 	e->is_printk = !strcmp(e->sys, "ftrace") &&
 		       (!strcmp(e->name, "bprint") || !strcmp(e->name, "bputs"));
-	*why = !have_id	       ? "no valid ID line"
-	       : !have_name    ? "the name line is not the event's name"
-	       : !common_ok(e) ? "no common_type at offset 0"
-			       : NULL;
+	/* The records of a capture are told apart by a u16 at their beginning. */
+	type = fmt_find_fld(e, "common_type", strlen("common_type"));
+	*why = !have_id					   ? "no valid ID line"
+	       : !have_name				   ? "the name line is not the event's name"
+	       : !type || type->f.off || type->f.size != 2 ? "no common_type at offset 0"
+							   : NULL;
 	return *why ? -EBADMSG : 0;
 }
 
-static void event_free(struct fmt_event *e)
+static void fmt_event_free(struct fmt_event *e)
 {
 	free(e->fld);
-	fmt_free_symbols(e->lazy);
+	for (size_t i = 0; i < e->lazy->ntab; i++)
+		fmt_plan_free(e->lazy->tab[i]);
+	free(e->lazy->tab);
 	fmt_plan_free(e->lazy->plan);
 	free(e); /* and what follows it */
 }
@@ -293,7 +280,7 @@ static char *put_string(char **at, const char *s, size_t n, char end)
 	return to;
 }
 
-static struct fmt_event *event_new(struct fmt *f, const struct cap_format *c)
+static struct fmt_event *fmt_event_new(struct fmt *f, const struct cap_format *c)
 {
 	size_t sys = strlen(c->sys), name = strlen(c->name), title = sys + 1 + name + 2;
 	size_t own = f->of ? 0 : sys + 1 + name + 1 + c->len + 1;
@@ -354,7 +341,7 @@ static int event_parse(struct fmt *f, const struct cap_format *c, struct fmt_eve
 		*why = "no text";
 		return -EBADMSG;
 	}
-	e = event_new(f, c);
+	e = fmt_event_new(f, c);
 	if (!e)
 		return -ENOMEM;
 	ret = fmt_parse_text(e, why);
@@ -363,7 +350,7 @@ static int event_parse(struct fmt *f, const struct cap_format *c, struct fmt_eve
 		ret = -EBADMSG;
 	}
 	if (ret)
-		event_free(e);
+		fmt_event_free(e);
 	else
 		*out = e;
 	return ret;
@@ -446,7 +433,7 @@ void fmt_free(struct fmt *f)
 	if (!f)
 		return;
 	for (i = 0; i < f->n; i++)
-		event_free(f->event[i]);
+		fmt_event_free(f->event[i]);
 	while (f->names) {
 		struct fmt_names *next = f->names->next;
 

@@ -487,7 +487,7 @@ static const struct {
 	{ "VDSO_CLOCKMODE_TSC", 1 },
 };
 
-static int by_value(const void *a, const void *b)
+static int symbol_by_value(const void *a, const void *b)
 {
 	const struct psym *x = a, *y = b;
 
@@ -549,7 +549,7 @@ static void table(struct build *b, struct pnode *n)
 	} while (!b->error && take(b, ','));
 	b->wide = false;
 	if (n->kind == P_SYMBOL && n->nsym)
-		qsort(n->sym, n->nsym, sizeof(*n->sym), by_value);
+		qsort(n->sym, n->nsym, sizeof(*n->sym), symbol_by_value);
 }
 
 static struct pnode *text_names(struct build *b, enum pkind kind)
@@ -682,7 +682,7 @@ static struct pseg *segment(struct build *b)
 }
 
 /* Literal text up to the next conversion; returns its end. */
-static const char *literal(struct build *b, const char *f)
+static const char *plan_literal(struct build *b, const char *f)
 {
 	static const char zeros[PUT_SLACK];
 	_cleanup_(sbuf_free) struct sbuf t = { 0 };
@@ -806,7 +806,7 @@ static void build_print(struct build *b)
 	const char *f = strings(b, &len);
 
 	while (*f && !b->error)
-		f = *f == '%' && f[1] != '%' ? conversion(b, f) : literal(b, f);
+		f = *f == '%' && f[1] != '%' ? conversion(b, f) : plan_literal(b, f);
 	while (!b->error && take(b, ',')) {
 		struct build before = *b;
 
@@ -921,9 +921,3 @@ const char *fmt_symbol(const struct fmt_event *e, const char *field, unsigned in
 	return NULL;
 }
 
-void fmt_free_symbols(struct fmt_lazy *lazy)
-{
-	for (size_t i = 0; i < lazy->ntab; i++)
-		fmt_plan_free(lazy->tab[i]);
-	free(lazy->tab);
-}

@@ -35,22 +35,15 @@ static void plan_text(struct pout *out, const struct pspec *spec, const char *s,
 		add_repeat(out, ' ', pad);
 }
 
-static bool plain_ascii(const char *s, size_t n)
-{
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		if (s[i] < ' ' || s[i] > '~')
-			return false;
-	return true;
-}
-
 /* The same for bytes from a record. */
 static void plan_foreign(struct pout *out, const struct pspec *spec, const char *s, size_t n)
 {
+	size_t plain = 0;
 	char *copy;
 
-	if (plain_ascii(s, n)) {
+	while (plain < n && s[plain] >= ' ' && s[plain] <= '~')
+		plain++;
+	if (plain == n) {
 		plan_text(out, spec, s, n);
 		return;
 	}
@@ -92,48 +85,30 @@ static void plan_hex(struct pout *out, uint64_t v)
 	out->p = put_hex(out->p, v);
 }
 
-static uint64_t truncated(uint64_t v, unsigned int bytes, bool is_signed, bool *neg)
-{
-	unsigned int shift = 64 - 8 * bytes;
-	int64_t s;
-
-	*neg = false;
-	if (!is_signed)
-		return v << shift >> shift;
-	s = (int64_t)(v << shift) >> shift;
-	*neg = s < 0;
-	return s < 0 ? 0 - (uint64_t)s : (uint64_t)s;
-}
-
-/* Sign or base in front of the digits. */
-static size_t number_prefix(const struct pspec *spec, bool neg, char prefix[3])
-{
-	size_t n = 0;
-
-	if (neg)
-		prefix[n++] = '-';
-	else if (spec->plus && spec->conv == 'd')
-		prefix[n++] = '+';
-	if (spec->alt && (spec->conv == 'x' || spec->conv == 'X')) {
-		prefix[n++] = '0';
-		prefix[n++] = spec->conv;
-	}
-	return n;
-}
-
 /* v as printf would show it with that specification. */
 static void plan_number(struct pout *out, const struct pspec *spec, uint64_t v)
 {
 	char buf[24 + PUT_SLACK], *end, prefix[3];
-	size_t n, body, zeros = 0, pad, npre;
-	bool neg;
+	size_t n, body, zeros = 0, pad, npre = 0;
+	unsigned int shift = 64 - 8u * spec->bytes;
+	bool neg = spec->conv == 'd' && (int64_t)(v << shift) < 0;
 
-	v = truncated(v, spec->bytes, spec->conv == 'd', &neg);
+	if (spec->conv == 'd')
+		v = (uint64_t)((int64_t)(v << shift) >> shift);
+	else
+		v = v << shift >> shift;
+	v = neg ? 0 - v : v;
 	end = digits(buf, v, spec->conv);
 	if (end == buf && !(spec->has_prec && !spec->prec))
 		*end++ = '0';
 	n = (size_t)(end - buf);
-	npre = number_prefix(spec, neg, prefix);
+	/* Sign or base in front of the digits. */
+	if (neg || (spec->plus && spec->conv == 'd'))
+		prefix[npre++] = neg ? '-' : '+';
+	if (spec->alt && (spec->conv == 'x' || spec->conv == 'X')) {
+		prefix[npre++] = '0';
+		prefix[npre++] = spec->conv;
+	}
 	if (spec->has_prec && spec->prec > n)
 		zeros = spec->prec - n;
 	if (spec->alt && spec->conv == 'o' && !zeros && (!n || buf[0] != '0'))
@@ -243,12 +218,6 @@ static uint64_t plan_eval(const struct pnode *n, const struct rec *rec)
 	}
 }
 
-/* A pointer where a text belongs: libtraceevent prints it without 0x. */
-static void plan_address(struct pout *out, uint64_t v)
-{
-	out->p = put_hex(out->p, v);
-}
-
 const struct psym *plan_symbol(const struct pnode *n, int64_t v)
 {
 	size_t at = COUNT_BEFORE(i, n->nsym, n->sym[i].val < v);
@@ -342,7 +311,9 @@ static void print_string(const struct pnode *n, const struct pspec *spec, const 
 		if (fmt_bytes(&n->fld, rec, &p, &len) && (len || !n->fld.is_dynamic))
 			plan_foreign(out, spec, (const char *)p, strnlen((const char *)p, len));
 		break;
-	case P_POINTER: plan_address(out, fmt_get(rec->data + n->off, n->size)); break;
+	case P_POINTER: /* libtraceevent prints it without 0x */
+		out->p = put_hex(out->p, fmt_get(rec->data + n->off, n->size));
+		break;
 	case P_SYMBOL: print_symbol(n, spec, plan_eval(n->a, rec), out); break;
 	case P_FLAGS: print_flags(n, spec, plan_eval(n->a, rec), out); break;
 	case P_HEX: print_hex(n, rec, out); break;
@@ -351,24 +322,6 @@ static void print_string(const struct pnode *n, const struct pspec *spec, const 
 	default: /* a number where a text belongs: nothing, like libtraceevent */
 		break;
 	}
-}
-
-/* Width or precision from an argument; a negative one counts as none. */
-static struct pspec with_star(const struct pseg *s, const struct rec *rec)
-{
-	int32_t n = (int32_t)plan_eval(s->star, rec);
-	struct pspec spec = s->spec;
-
-	if (n < 0)
-		return spec;
-	n = MIN(n, PLAN_MAX_WIDTH);
-	if (spec.star == STAR_WIDTH) {
-		spec.width = (uint16_t)n;
-	} else {
-		spec.has_prec = true;
-		spec.prec = (uint16_t)n;
-	}
-	return spec;
 }
 
 static void print_arg(const struct pseg *s, const struct pspec *spec, const struct rec *rec,
@@ -404,8 +357,16 @@ void plan_segment(const struct pseg *s, const struct rec *rec, struct pout *out)
 	if (!s->spec.conv) {
 		out->p = put_padded(out->p, s->text, s->len);
 	} else if (s->star) {
-		struct pspec spec = with_star(s, rec);
+		/* Width or precision from an argument; a negative one counts as none. */
+		int32_t n = (int32_t)plan_eval(s->star, rec);
+		struct pspec spec = s->spec;
 
+		if (n >= 0 && spec.star == STAR_WIDTH) {
+			spec.width = (uint16_t)MIN(n, PLAN_MAX_WIDTH);
+		} else if (n >= 0) {
+			spec.has_prec = true;
+			spec.prec = (uint16_t)MIN(n, PLAN_MAX_WIDTH);
+		}
 		print_arg(s, &spec, rec, out);
 	} else {
 		print_arg(s, &s->spec, rec, out);

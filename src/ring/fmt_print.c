@@ -71,14 +71,6 @@ static void step_dec_u32(const struct pstep *s, const uint8_t *data, char *p, co
 	}
 }
 
-/* Two digits and a blank, least significant byte first. */
-static inline uint32_t hex_byte(uint8_t v)
-{
-	static const char digit[] = "0123456789abcdef";
-
-	return (uint32_t)digit[v >> 4] | (uint32_t)digit[v & 15] << 8 | ' ' << 16;
-}
-
 static void step_hex_bytes(const struct pstep *s, const uint8_t *data, char *p,
 			   const struct rec *rec, struct sbuf *to)
 {
@@ -87,7 +79,10 @@ static void step_hex_bytes(const struct pstep *s, const uint8_t *data, char *p,
 	size_t len = MIN((size_t)data[n->a->off], (size_t)n->fld.size);
 
 	for (size_t i = 0; i < len; i++, p += 3) {
-		uint32_t text = hex_byte(from[i]);
+		static const char digit[] = "0123456789abcdef";
+		/* Two digits and a blank, least significant byte first. */
+		uint32_t text = (uint32_t)digit[from[i] >> 4] | (uint32_t)digit[from[i] & 15] << 8 |
+				' ' << 16;
 
 		__builtin_memcpy(p, &text, sizeof(text));
 	}
@@ -218,26 +213,6 @@ static fmt_step *plan_step(enum pcode code)
 	return step_of[code];
 }
 
-/* Whether all dynamic fields lie inside the record, as the steps expect. */
-static bool dynamic_fit(const struct fmt_plan *p, const struct rec *rec)
-{
-	const uint8_t *data;
-	uint32_t len;
-
-	for (size_t i = 0; i < p->ndyn; i++)
-		if (!fmt_bytes(&p->dyn[i], rec, &data, &len))
-			return false;
-	return true;
-}
-
-static void print_many(const struct fmt_plan *p, const struct rec *rec, struct sbuf *out)
-{
-	char *end = print_segments(p->seg, p->nseg, out->s + out->len, rec, out);
-
-	*end = '\0';
-	out->len = (size_t)(end - out->s);
-}
-
 bool fmt_is_address(const struct fmt_event *e, const struct fmt_field *fld)
 {
 	const struct fmt_plan *p = fmt_has_plan(e) ? e->lazy->plan : NULL;
@@ -263,25 +238,40 @@ static __attribute__((noinline)) void print_slow(const struct fmt_event *e, cons
 						 struct sbuf *out)
 {
 	const struct fmt_plan *p = fmt_has_plan(e) ? e->lazy->plan : NULL;
+	const uint8_t *data;
+	bool fit = p && rec->len >= e->line.need;
+	const struct sbuf *text;
+	uint32_t len;
+	char *end;
 
 	if (e->is_stack) {
-		fmt_print_stack(e, rec, out);
+		text = fmt_stack_text(e, rec);
+		if (text)
+			sbuf_add_mem(out, text->s, text->len);
+		else
+			out->error = -ENOMEM;
 		return;
 	}
 	if (e->is_printk && fmt_print_printk(e, rec, out))
 		return;
 	if (e->lazy->failed)
 		out->error = -ENOMEM;
-	if (!p || rec->len < e->line.need || !dynamic_fit(p, rec)) {
+	/* All dynamic fields lie inside the record, as the steps expect. */
+	for (size_t i = 0; fit && i < p->ndyn; i++)
+		fit = fmt_bytes(&p->dyn[i], rec, &data, &len);
+	if (!fit) {
 		fmt_print_fields(e, rec, out);
 		return;
 	}
 	if (!sbuf_room(out, p->room + p->room_len * rec->len))
 		return;
-	if (p->nstep > MAX_STEPS)
-		print_many(p, rec, out);
-	else
+	if (p->nstep <= MAX_STEPS) {
 		step_at(p->step, rec->data, out->s + out->len, rec, out);
+		return;
+	}
+	end = print_segments(p->seg, p->nseg, out->s + out->len, rec, out);
+	*end = '\0';
+	out->len = (size_t)(end - out->s);
 }
 
 void fmt_plan_quick(struct fmt_plan *p, struct fmt_event *e)
@@ -324,11 +314,6 @@ struct room {
 	size_t fixed, len; /* fixed + len * length of the record */
 };
 
-static struct room longer(struct room a, struct room b)
-{
-	return (struct room){ MAX(a.fixed, b.fixed), MAX(a.len, b.len) };
-}
-
 #define ROOM_NUMBER 32 /* sign, 0x, 22 octal digits */
 #define ROOM_BLOCKS \
 	(MEMO_TEXT + STEP_TEXT + 2 * PUT_SLACK) /* beyond the end, whole blocks are copied */
@@ -336,7 +321,7 @@ static struct room longer(struct room a, struct room b)
 /* A text, each piece of which may be padded to width. */
 static struct room text_room(const struct pnode *n, size_t width)
 {
-	struct room r = { ROOM_NUMBER + width, 0 };
+	struct room r = { ROOM_NUMBER + width, 0 }, other;
 
 	switch (n->kind) {
 	case P_TEXT:
@@ -362,7 +347,9 @@ static struct room text_room(const struct pnode *n, size_t width)
 		r.len = 5;
 		break;
 	case P_COND:
-		r = longer(text_room(n->b, width), text_room(n->c, width));
+		r = text_room(n->b, width);
+		other = text_room(n->c, width);
+		r = (struct room){ MAX(r.fixed, other.fixed), MAX(r.len, other.len) };
 		break;
 	default:
 		break;
@@ -370,44 +357,29 @@ static struct room text_room(const struct pnode *n, size_t width)
 	return r;
 }
 
-static struct room segment_room(const struct pseg *s)
-{
-	size_t width = (size_t)s->spec.width + s->spec.prec + (s->star ? PLAN_MAX_WIDTH : 0);
-
-	if (!s->spec.conv)
-		return (struct room){ s->len, 0 };
-	if (s->spec.conv == 's')
-		return text_room(s->arg, width);
-	return (struct room){ ROOM_NUMBER + width, 0 };
-}
-
 /* ---- which texts depend only on a few fields ---- */
-
-static bool memo_add(struct pmemo *m, const struct pnode *n)
-{
-	size_t bytes = n->size;
-
-	for (size_t i = 0; i < m->nin; i++) {
-		if (m->in[i].off == n->off && m->in[i].size == n->size)
-			return true;
-		bytes += m->in[i].size;
-	}
-	if (bytes > 8 || m->nin == MEMO_FIELDS)
-		return false;
-	m->in[m->nin].off = n->off;
-	m->in[m->nin].size = (uint8_t)n->size;
-	m->nin++;
-	return true;
-}
 
 /* Adds all fields that the expression reads; false if there are others, or too many. */
 static bool memo_fields(struct pmemo *m, const struct pnode *n)
 {
+	size_t bytes;
+
 	if (!n)
 		return true;
 	switch (n->kind) {
 	case P_FIELD:
-		return memo_add(m, n);
+		bytes = n->size;
+		for (size_t i = 0; i < m->nin; i++) {
+			if (m->in[i].off == n->off && m->in[i].size == n->size)
+				return true;
+			bytes += m->in[i].size;
+		}
+		if (bytes > 8 || m->nin == MEMO_FIELDS)
+			return false;
+		m->in[m->nin].off = n->off;
+		m->in[m->nin].size = (uint8_t)n->size;
+		m->nin++;
+		return true;
 	case P_CONST:
 	case P_TEXT:
 		return true;
@@ -420,29 +392,6 @@ static bool memo_fields(struct pmemo *m, const struct pnode *n)
 	default:
 		return false;
 	}
-}
-
-/*
- * Adds a segment to the group if that is possible. A number must not add fields of its own:
- * printing is faster than looking it up, and what is remembered would serve only one value.
- */
-static bool memo_take(struct pmemo *m, const struct pseg *s)
-{
-	size_t before = m->nin;
-
-	if (s->spec.conv && (s->star || !memo_fields(m, s->arg) ||
-			     (s->spec.conv != 's' && m->nin > before))) {
-		m->nin = before;
-		return false;
-	}
-	m->nseg++;
-	return true;
-}
-
-/* Whether a group may begin here: a text that has to be looked up. */
-static bool worth_it(const struct pseg *s)
-{
-	return s->spec.conv == 's' && s->arg->kind != P_TEXT;
 }
 
 /* One load and a mask give all fields if they are in 8 bytes that every record has. */
@@ -472,15 +421,28 @@ static struct pmemo *memo_new(const struct fmt_plan *p, size_t i, bool *ok)
 	struct pmemo *m;
 
 	*ok = true;
-	if (!worth_it(&p->seg[i]))
+	/* It begins with a text that has to be looked up. */
+	if (p->seg[i].spec.conv != 's' || p->seg[i].arg->kind == P_TEXT)
 		return NULL;
 	m = calloc(1, sizeof(*m));
 	*ok = m;
 	if (!m)
 		return NULL;
 	m->seg = &p->seg[i];
-	while (i < p->nseg && memo_take(m, &p->seg[i]))
-		i++;
+	/*
+	 * Segments follow as long as that is possible. A number must not add fields of its own:
+	 * printing is faster than looking it up, and what is remembered would serve only one value.
+	 */
+	for (; i < p->nseg; i++, m->nseg++) {
+		const struct pseg *s = &p->seg[i];
+		size_t before = m->nin;
+
+		if (s->spec.conv && (s->star || !memo_fields(m, s->arg) ||
+				     (s->spec.conv != 's' && m->nin > before))) {
+			m->nin = before;
+			break;
+		}
+	}
 	if (!m->nseg || !m->nin) {
 		free(m);
 		return NULL;
@@ -504,15 +466,6 @@ static const struct pnode *plain_field(const struct pnode *n, bool *is_signed)
 	return field->kind == P_FIELD ? field : NULL;
 }
 
-static enum pcode hex_code(const struct pspec *c, unsigned int bytes)
-{
-	if (!c->width)
-		return bytes == 4 ? C_HEX_U32 : C_HEX_U64;
-	if (c->zero && c->width == 2 * bytes)
-		return bytes == 4 ? C_HEX8_U32 : C_HEX16_U64;
-	return c->zero && bytes == 8 && c->width <= 16 ? C_HEX_PAD_U64 : C_SEGMENT;
-}
-
 /* The code that prints a field with this specification; C_SEGMENT if there is none. */
 static enum pcode field_code(const struct pseg *s, const struct pnode *n, bool n_signed)
 {
@@ -529,8 +482,13 @@ static enum pcode field_code(const struct pseg *s, const struct pnode *n, bool n
 	is_signed = c->conv == 'd' && (bytes == c->bytes || n_signed);
 	if ((bytes < c->bytes && n_signed && c->conv != 'd') || (bytes != 4 && bytes != 8))
 		return C_SEGMENT;
-	if (c->conv == 'x')
-		return hex_code(c, bytes);
+	if (c->conv == 'x') {
+		if (!c->width)
+			return bytes == 4 ? C_HEX_U32 : C_HEX_U64;
+		if (c->zero && c->width == 2 * bytes)
+			return bytes == 4 ? C_HEX8_U32 : C_HEX16_U64;
+		return c->zero && bytes == 8 && c->width <= 16 ? C_HEX_PAD_U64 : C_SEGMENT;
+	}
 	if (c->width)
 		return C_SEGMENT;
 	return is_signed ? bytes == 4 ? C_DEC_S32 : C_DEC_S64 :
@@ -550,15 +508,6 @@ static bool is_hex_bytes(const struct pseg *s)
 }
 
 /* ---- all together ---- */
-
-static struct pstep *step_add(struct fmt_plan *p)
-{
-	struct pstep *s = array_grow(&p->step, p->nstep, &p->step_cap, sizeof(*s));
-
-	if (s)
-		p->nstep++;
-	return s;
-}
 
 static bool lower_value(struct fmt_plan *p, struct pstep *step, size_t *i)
 {
@@ -595,16 +544,23 @@ bool plan_lower(struct fmt_plan *p)
 
 	p->room = ROOM_BLOCKS;
 	for (size_t k = 0; k < p->nseg; k++) {
-		struct room r = segment_room(&p->seg[k]);
+		const struct pspec *c = &p->seg[k].spec;
+		size_t width = (size_t)c->width + c->prec + (p->seg[k].star ? PLAN_MAX_WIDTH : 0);
+		struct room r = { ROOM_NUMBER + width, 0 };
 
+		if (!c->conv)
+			r.fixed = p->seg[k].len;
+		else if (c->conv == 's')
+			r = text_room(p->seg[k].arg, width);
 		p->room += r.fixed;
 		p->room_len += r.len;
 	}
 	for (;;) {
-		struct pstep *step = step_add(p);
+		struct pstep *step = array_grow(&p->step, p->nstep, &p->step_cap, sizeof(*step));
 
 		if (!step)
 			return false;
+		p->nstep++;
 		step->print = plan_step(C_END);
 		if (i < p->nseg && !p->seg[i].spec.conv && p->seg[i].len <= STEP_TEXT) {
 			step->len = (uint8_t)p->seg[i].len;

@@ -85,7 +85,6 @@ char *fmt_name_copy(struct fmt *f, const char *s, size_t n);
 
 /* fmt_compile.c: the tables of names of e's print format; -ENOMEM: not all of them. */
 int fmt_read_symbols(const struct fmt_event *e) __must_check;
-void fmt_free_symbols(struct fmt_lazy *lazy);
 const struct fmt_fld *fmt_find_fld(const struct fmt_event *e, const char *name, size_t len);
 
 /* fmt_value.c: the bytes of a (possibly dynamic) array field; false when outside the record. */
@@ -115,8 +114,6 @@ static inline uint64_t fmt_get(const void *p, uint32_t size)
  */
 int fmt_plan_new(struct fmt *f, const struct fmt_event *e, const char *table_at,
 		 struct fmt_plan **out) __must_check;
-/* stack.c: of an event that is a stack */
-void fmt_print_stack(const struct fmt_event *e, const struct rec *rec, struct sbuf *out);
 /* printk.c: false, and nothing printed, if the capture does not have the text. */
 bool fmt_print_printk(const struct fmt_event *e, const struct rec *rec, struct sbuf *out);
 void fmt_stacks_free(struct fmt *f);

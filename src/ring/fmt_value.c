@@ -99,15 +99,6 @@ uint64_t fmt_element(const struct fmt_value *v, uint32_t i)
 	return fmt_get(v->p + (size_t)i * v->elem, v->elem);
 }
 
-static void add_bytes_printable(struct sbuf *out, const uint8_t *p, uint32_t len)
-{
-	size_t at = out->len;
-
-	sbuf_add_mem(out, p, len);
-	if (!out->error && len)
-		str_printable(out->s + at);
-}
-
 static void add_array(const struct fmt_value *v, struct sbuf *out)
 {
 	uint32_t i;
@@ -122,7 +113,7 @@ static void add_array(const struct fmt_value *v, struct sbuf *out)
 
 void fmt_print_fields(const struct fmt_event *e, const struct rec *rec, struct sbuf *out)
 {
-	size_t i;
+	size_t i, at;
 
 	for (i = e->ncommon; i < e->nfld; i++) {
 		struct fmt_value v;
@@ -140,7 +131,12 @@ void fmt_print_fields(const struct fmt_event *e, const struct rec *rec, struct s
 			sbuf_add(out, "0x");
 			sbuf_add_hex(out, v.num);
 			break;
-		case FMT_STRING: add_bytes_printable(out, v.p, v.len); break;
+		case FMT_STRING:
+			at = out->len;
+			sbuf_add_mem(out, v.p, v.len);
+			if (!out->error && v.len)
+				str_printable(out->s + at);
+			break;
 		case FMT_NUMBERS: add_array(&v, out); break;
 		}
 	}

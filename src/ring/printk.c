@@ -48,16 +48,6 @@ static uint64_t next_number(struct args *a, size_t size, bool is_signed)
 	return v;
 }
 
-static const char *next_text(struct args *a, int *len)
-{
-	const char *text = (const char *)a->p;
-	size_t n = strnlen(text, (size_t)(a->end - a->p));
-
-	*len = (int)n;
-	a->p += MIN(n + 1, (size_t)(a->end - a->p));
-	return text;
-}
-
 /* A width or precision, of digits or an argument. */
 static const char *next_width(const char *s, struct args *a, int *v)
 {
@@ -115,18 +105,15 @@ static const char *convert(const char *s, struct args *a, uint32_t long_size, st
 			break; /* else the kernel kept the text */
 			       /* fallthrough */
 	case 's':
-		text = next_text(a, &len);
+		text = (const char *)a->p;
+		len = (int)strnlen(text, (size_t)(a->end - a->p));
+		a->p += MIN(len + 1, a->end - a->p);
 		sbuf_addf(out, "%*.*s", width, has_precision ? MIN(MAX(precision, 0), len) : len,
 			  text);
 		break;
 	default: a->p = a->end; return s;
 	}
 	return s + 1;
-}
-
-static char unescaped(char c)
-{
-	return c == 'n' ? '\n' : c == 't' ? '\t' : c;
 }
 
 bool fmt_print_printk(const struct fmt_event *e, const struct rec *rec, struct sbuf *out)
@@ -151,12 +138,14 @@ bool fmt_print_printk(const struct fmt_event *e, const struct rec *rec, struct s
 				   rec->data + rec->len };
 	s = f->of->printk + (where >> 16);
 	for (end = s + (where & UINT16_MAX); s < end; s++)
-		if (*s == '\\' && s + 1 < end)
-			sbuf_addc(out, unescaped(*++s));
-		else if (*s == '%' && a.from)
+		if (*s == '\\' && s + 1 < end) {
+			s++;
+			sbuf_addc(out, *s == 'n' ? '\n' : *s == 't' ? '\t' : *s);
+		} else if (*s == '%' && a.from) {
 			s = convert(s + 1, &a, f->long_size, out) - 1;
-		else
+		} else {
 			sbuf_addc(out, *s);
+		}
 	if (out->error)
 		return true;
 	while (out->len > begin && out->s[out->len - 1] == '\n')

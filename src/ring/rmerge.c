@@ -10,20 +10,17 @@
  */
 #include "kvmft/ring.h"
 
-static uint64_t word_of(const struct rmerge *m, size_t i)
-{
-	if (i >= m->n || !m->src[i])
-		return rmerge_word(RMERGE_FAR + 1, i);
-	return rmerge_word(MIN(m->key[i] - m->base, RMERGE_FAR), i);
-}
-
 /* Plays all sources below a node; the word of the winner. */
 static uint64_t play_all(struct rmerge *m, size_t node)
 {
 	uint64_t a, b;
 
 	if (node >= m->leaf) {
-		a = b = word_of(m, node - m->leaf);
+		size_t i = node - m->leaf;
+		bool ended = i >= m->n || !m->src[i];
+
+		a = b = rmerge_word(ended ? RMERGE_FAR + 1 : MIN(m->key[i] - m->base, RMERGE_FAR),
+				    i);
 	} else {
 		a = play_all(m, 2 * node);
 		b = play_all(m, 2 * node + 1);

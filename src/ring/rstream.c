@@ -22,27 +22,12 @@
 
 static int rstream_place_losses(struct rstream *r);
 
-/* How much is read at once, and the buffer for it. */
-static int rstream_buffer(struct rstream *r, size_t nstream)
-{
-	uint64_t n = MAX(nstream, (size_t)1), size = r->geom.size;
-	uint64_t bytes = MIN(MAX(BATCH_BYTES / n, (uint64_t)BATCH_MIN), BATCH_ALL / n), chunk = 0;
-
-	for (size_t i = 0; i < r->s->next; i++)
-		if (r->s->ext[i].packed)
-			chunk = MAX(chunk, r->s->ext[i].len);
-	if (chunk)
-		bytes = MIN(chunk, PACKED_ALL / n);
-	r->batch = (uint32_t)MAX(MIN(bytes / size, r->s->nsub), (uint64_t)1);
-	r->buf = r->mem = malloc(r->batch * size);
-	return r->buf ? 0 : -ENOMEM;
-}
-
 int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_stream *s)
 {
 	uint32_t size = cap->subbuf_size;
-	int ret;
+	uint64_t n, bytes, chunk = 0;
 	struct rlimit max;
+	int ret;
 
 	memset(r, 0, sizeof(*r));
 	r->file.fd = -1;
@@ -57,8 +42,17 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 		.header = cap->page_header,
 		.long_size = cap->long_size,
 	};
-	ret = rstream_buffer(r, cap->nstream);
-	ret = ret ?: rstream_place_losses(r);
+	/* How much is read at once, and the buffer for it. */
+	n = MAX(cap->nstream, (size_t)1);
+	bytes = MIN(MAX(BATCH_BYTES / n, (uint64_t)BATCH_MIN), BATCH_ALL / n);
+	for (size_t i = 0; i < s->next; i++)
+		if (s->ext[i].packed)
+			chunk = MAX(chunk, s->ext[i].len);
+	if (chunk)
+		bytes = MIN(chunk, PACKED_ALL / n);
+	r->batch = (uint32_t)MAX(MIN(bytes / size, s->nsub), (uint64_t)1);
+	r->buf = r->mem = malloc((size_t)r->batch * size);
+	ret = r->buf ? rstream_place_losses(r) : -ENOMEM;
 	if (ret)
 		rstream_close(r);
 	return ret;
@@ -86,7 +80,7 @@ static enum rkind gap(struct rstream *r)
 }
 
 /* Makes the next sub-buffer current, reading a batch if needed: 1, 0 at the end, -errno. */
-static int advance(struct rstream *r)
+static int rstream_advance(struct rstream *r)
 {
 	if (r->at >= r->have) {
 		ssize_t n = capture_read_subbufs(r->cap, r->s, r->idx, r->batch, r->buf,
@@ -120,26 +114,26 @@ static void add_losses(struct rstream *r, uint64_t idx)
 	}
 }
 
-/*
- * A flight recorder writes its ring out while that is off: what happened meanwhile is in no
- * segment, and no sub-buffer shows it.
- */
-static bool after_a_pause(struct rstream *r, uint64_t idx)
-{
-	const struct cap_stream *s = r->s;
-
-	while (r->ext_at + 1 < s->next && s->ext[r->ext_at + 1].first <= idx)
-		r->ext_at++;
-	return r->ext_at && s->ext[r->ext_at].first == idx &&
-	       s->ext[r->ext_at].segment != s->ext[r->ext_at - 1].segment;
-}
-
 static void add_pause(struct rstream *r, uint64_t idx)
 {
+	const struct cap_stream *s = r->s;
 	struct subbuf scan = r->sb;
+	bool paused = idx > 0;
 	struct rec rec;
 
-	if (r->sb.lost || !(r->holes ? idx > 0 : after_a_pause(r, idx)))
+	if (r->sb.lost)
+		return;
+	/*
+	 * A flight recorder writes its ring out while that is off: what happened meanwhile is in no
+	 * segment, and no sub-buffer shows it.
+	 */
+	if (!r->holes) {
+		while (r->ext_at + 1 < s->next && s->ext[r->ext_at + 1].first <= idx)
+			r->ext_at++;
+		paused = r->ext_at && s->ext[r->ext_at].first == idx &&
+			 s->ext[r->ext_at].segment != s->ext[r->ext_at - 1].segment;
+	}
+	if (!paused)
 		return;
 	r->sb.lost = true;
 	r->sb.lost_counted = false;
@@ -156,7 +150,7 @@ static enum rkind begin_next(struct rstream *r)
 	r->open = false;
 	if (r->error)
 		return R_END;
-	ret = advance(r);
+	ret = rstream_advance(r);
 	if (!ret && r->loss_at < r->nloss) {
 		r->sb.lost = r->sb.lost_counted = false;
 		add_losses(r, UINT64_MAX);
@@ -353,26 +347,18 @@ static int place_loss(struct rstream *r, const struct cap_loss *l, uint64_t remo
 
 COMPARE_BY(by_place, struct rloss, .before);
 
-/*
- * Sub-buffers of this CPU that were removed with old segments; without the final count unknown, so
- * none.
- */
-static uint64_t removed_subbufs(const struct rstream *r)
+static int rstream_place_losses(struct rstream *r)
 {
+	uint64_t removed = 0;
+	int ret = 0;
+
+	/* Sub-buffers that were removed with old segments; unknown without the final count. */
 	for (size_t i = 0; i < r->cap->ncpu && r->cap->trimmed; i++) {
 		const struct cap_cpu *c = &r->cap->cpu[i];
 
 		if (c->cpu == r->s->cpu && c->end.valid && c->end.subbufs > r->s->nsub)
-			return c->end.subbufs - r->s->nsub;
+			removed = c->end.subbufs - r->s->nsub;
 	}
-	return 0;
-}
-
-static int rstream_place_losses(struct rstream *r)
-{
-	uint64_t removed = removed_subbufs(r);
-	int ret = 0;
-
 	for (size_t i = 0; i < r->cap->nloss && !ret; i++) {
 		const struct cap_loss *l = &r->cap->loss[i];
 
@@ -402,25 +388,10 @@ void rstream_close(struct rstream *r)
 
 #define TRIES 8 /* sub-buffers from the end; the last ones may hold only a loss */
 
-/* The last stamp in sub-buffer idx and those after it; 0: no event there. */
-static uint64_t last_from(struct rstream *r, uint64_t idx)
-{
-	enum rkind k;
-	uint64_t last = 0;
-
-	r->at = r->have = 0;
-	r->open = r->gap_told = false;
-	r->idx = idx;
-	r->loss_at = r->nloss;
-	while ((k = rstream_next(r)) != R_END)
-		if (k == R_EVENT)
-			last = r->rec.ts;
-	return last;
-}
-
 int rstream_end(const struct capture *cap, const struct cap_stream *s, uint64_t *ts)
 {
 	struct rstream r;
+	enum rkind k;
 	int ret;
 
 	*ts = 0;
@@ -430,7 +401,13 @@ int rstream_end(const struct capture *cap, const struct cap_stream *s, uint64_t 
 	if (ret)
 		return ret;
 	for (uint64_t n = 1; n <= MIN((uint64_t)TRIES, s->nsub) && !*ts && !ret; n++) {
-		*ts = last_from(&r, s->nsub - n);
+		r.at = r.have = 0;
+		r.open = r.gap_told = false;
+		r.idx = s->nsub - n;
+		r.loss_at = r.nloss;
+		while ((k = rstream_next(&r)) != R_END)
+			if (k == R_EVENT)
+				*ts = r.rec.ts;
 		ret = r.error;
 	}
 	rstream_close(&r);

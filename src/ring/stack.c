@@ -24,26 +24,18 @@ bool fmt_is_stack(const struct fmt_event *e)
 	return e->is_stack;
 }
 
-/* A capture has one such event. */
-static const struct fmt_stack_fields *fields_of(const struct fmt_event *e)
-{
-	struct fmt_stack_fields *s = &e->lazy->f->stack;
-
-	if (s->of != e) {
-		s->of = e;
-		s->has_size = fmt_field(e, "size", &s->size);
-		s->has_caller = fmt_field(e, "caller", &s->caller);
-	}
-	return s;
-}
-
 void fmt_stack(const struct fmt_event *e, const struct rec *rec, struct fmt_value *v)
 {
-	const struct fmt_stack_fields *s = fields_of(e);
+	struct fmt_stack_fields *s = &e->lazy->f->stack;
 	const struct fmt *f = e->lazy->f;
 	uint64_t says;
 	uint32_t i;
 
+	if (s->of != e) { /* a capture has one such event */
+		s->of = e;
+		s->has_size = fmt_field(e, "size", &s->size);
+		s->has_caller = fmt_field(e, "caller", &s->caller);
+	}
 	*v = (struct fmt_value){ .kind = FMT_NUMBERS, .elem = f->long_size == 4 ? 4 : 8 };
 	if (!s->has_caller || s->caller.is_dynamic || s->caller.off > rec->len)
 		return;
@@ -59,17 +51,6 @@ void fmt_stack(const struct fmt_event *e, const struct rec *rec, struct fmt_valu
 	v->len = i;
 }
 
-static const struct ksyms *symbols(struct fmt *f)
-{
-	size_t len;
-	const char *text = f->syms_tried || !f->of ? NULL : capture_kallsyms(f->of, &len);
-
-	if (text)
-		(void)!ksyms_parse(&f->syms, text, len);
-	f->syms_tried = true;
-	return &f->syms;
-}
-
 /* Bits of common_flags, the same since Linux 2.6.28; NMI since 4.6. */
 unsigned int fmt_level(const struct fmt *f, const struct rec *rec)
 {
@@ -83,8 +64,14 @@ void fmt_stack_name(const struct fmt_event *e, const struct fmt_value *v, uint32
 {
 	struct fmt *f = e->lazy->f;
 	uint64_t addr = fmt_element(v, i);
-	const struct ksym *s = ksyms_find(symbols(f), addr);
+	size_t len;
+	const char *text = f->syms_tried || !f->of ? NULL : capture_kallsyms(f->of, &len);
+	const struct ksym *s;
 
+	if (text)
+		(void)!ksyms_parse(&f->syms, text, len);
+	f->syms_tried = true;
+	s = ksyms_find(&f->syms, addr);
 	if (s) {
 		sbuf_add(out, s->name);
 		if (*s->module)
@@ -144,16 +131,6 @@ const struct sbuf *fmt_stack_text(const struct fmt_event *e, const struct rec *r
 	}
 	t->e = e;
 	return &t->text;
-}
-
-void fmt_print_stack(const struct fmt_event *e, const struct rec *rec, struct sbuf *out)
-{
-	const struct sbuf *text = fmt_stack_text(e, rec);
-
-	if (text)
-		sbuf_add_mem(out, text->s, text->len);
-	else
-		out->error = -ENOMEM;
 }
 
 void fmt_stacks_free(struct fmt *f)

@@ -74,19 +74,6 @@ int subbuf_begin(struct subbuf *sb, const void *buf, const struct subbuf_geom *g
 	return 0;
 }
 
-/*
- * The low 59 bits come from the event, the top 5 from the running time. After a wrap of the low
- * bits that would be 2^59 in the past: carry instead (ring_buffer.c, rb_fix_abs_ts()).
- */
-static uint64_t stamp_fix(uint64_t now, uint64_t stamp)
-{
-	uint64_t ts = (now & ~STAMP_MASK) | (stamp & STAMP_MASK);
-
-	if (ts < now && now - ts > 1ull << (STAMP_BITS - 1))
-		ts += 1ull << STAMP_BITS;
-	return ts;
-}
-
 /* The u32 after an event header, if it is still inside the data. */
 static inline int get_word(const struct subbuf *sb, size_t left, uint32_t *v)
 {
@@ -100,6 +87,7 @@ static inline int get_word(const struct subbuf *sb, size_t left, uint32_t *v)
 static int step_time(struct subbuf *sb, uint32_t type, uint32_t delta, size_t left)
 {
 	uint32_t word;
+	uint64_t ts;
 
 	if (type == TYPE_PADDING && !delta)
 		return 0;
@@ -117,7 +105,16 @@ static int step_time(struct subbuf *sb, uint32_t type, uint32_t delta, size_t le
 		sb->ts += ((uint64_t)word << DELTA_BITS) + delta;
 		break;
 	default:
-		sb->ts = stamp_fix(sb->ts, ((uint64_t)word << DELTA_BITS) + delta);
+		/*
+		 * The low 59 bits come from the event, the top 5 from the running time. After a
+		 * wrap of the low bits that would be 2^59 in the past: carry instead
+		 * (ring_buffer.c, rb_fix_abs_ts()).
+		 */
+		ts = (sb->ts & ~STAMP_MASK) |
+		     ((((uint64_t)word << DELTA_BITS) + delta) & STAMP_MASK);
+		if (ts < sb->ts && sb->ts - ts > 1ull << (STAMP_BITS - 1))
+			ts += 1ull << STAMP_BITS;
+		sb->ts = ts;
 		break;
 	}
 	sb->p += 8;
