@@ -269,8 +269,6 @@ int ksynth_remove(struct ktracefs *t, const char *name);
 /* per_cpu/cpuN/trace_pipe_raw, read-only, close-on-exec; the caller closes. fd or -errno. */
 int kinst_raw_open(struct kinst *k, uint32_t cpu, bool nonblock,
 		   struct kvmft_err *err) __must_check;
-/* trace_marker or trace_marker_raw, for writing; the caller closes. fd or -errno. */
-int kinst_marker_open(struct kinst *k, bool raw) __must_check;
 /*
  * Can this kernel copy what is written to the top-level trace_marker into an instance? Switch that
  * on after tracing and off before it: while an instance copies but does not record, the kernel

@@ -10,6 +10,7 @@
  */
 #include "kvmft/kclock.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 
 #include "priv.h"
@@ -43,7 +44,7 @@ struct try {
 };
 
 /* A marker between two readings of the TSC. */
-static int mark(int fd, struct try *at)
+static int sample_mark(int fd, struct try *at)
 {
 	char text[40];
 	uint64_t end;
@@ -60,22 +61,6 @@ static int mark(int fd, struct try *at)
 	/* Backwards: moved between CPUs whose counters differ. */
 	at->width = end >= at->tsc ? end - at->tsc : UINT64_MAX;
 	return 0;
-}
-
-static int mark_all(struct kinst *k, struct try *at, unsigned int tries, struct kvmft_err *err)
-{
-	_cleanup_close_ int fd = kinst_marker_open(k, false);
-	int ret;
-
-	if (fd < 0)
-		return err_lack(err, ENOTSUP, "cannot open trace_marker: %s", strerror(-fd));
-	ret = kinst_tracing(k, true, err);
-	if (ret)
-		return ret;
-	for (unsigned int i = 0; i < tries && !ret; i++)
-		ret = mark(fd, &at[i]);
-	err_why(err, ret, "%s: cannot write to trace_marker", kinst_name(k));
-	return kinst_tracing(k, false, NULL) && !ret ? -EIO : ret;
 }
 
 /* The tightest one whose stamp is in the text. */
@@ -101,6 +86,7 @@ int kclock_sample(struct kinst *k, const char *clock, unsigned int tries, struct
 		  struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
+	_cleanup_close_ int fd = -1;
 	struct try at[MAX_TRIES];
 	ssize_t n;
 	int ret = 0;
@@ -110,7 +96,19 @@ int kclock_sample(struct kinst *k, const char *clock, unsigned int tries, struct
 	tries = MIN(MAX(tries, 1u), (unsigned int)MAX_TRIES);
 	if (strcmp(k->clock, clock))
 		ret = kinst_set_clock(k, clock, err);
-	ret = ret ?: mark_all(k, at, tries, err);
+	if (ret)
+		return ret;
+	fd = openat(k->dirfd, "trace_marker", O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return err_lack(err, ENOTSUP, "cannot open trace_marker: %s", strerror(errno));
+	ret = kinst_tracing(k, true, err);
+	if (ret)
+		return ret;
+	for (unsigned int i = 0; i < tries && !ret; i++)
+		ret = sample_mark(fd, &at[i]);
+	err_why(err, ret, "%s: cannot write to trace_marker", kinst_name(k));
+	if (kinst_tracing(k, false, NULL) && !ret)
+		ret = -EIO;
 	if (ret)
 		return ret;
 	/* The text with all the markers; the option is good for nothing else. */

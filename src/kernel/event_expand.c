@@ -87,8 +87,8 @@ static int near_system(const char *sys, const char *name __unused_arg, void *arg
 
 /* ---- why nothing was found ---- */
 
-static int explain(const struct query *q, const struct near *near, const char *what,
-		   struct kvmft_err *err)
+static int expand_explain(const struct query *q, const struct near *near, const char *what,
+			  struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
@@ -112,42 +112,28 @@ static int explain_system(const struct query *q, struct kvmft_err *err)
 		return err_lack(err, ENOENT, "%s:%s: no event system %s: its module is not loaded "
 				"(modprobe %s)", q->sys, q->name, q->sys, q->sys);
 	(void)events_walk(q->t, "*", near_system, &near);
-	return explain(q, &near, TEXTF("no event system %s", q->sys), err);
-}
-
-/* ftrace's own pseudo events have a format, but no switch. */
-static bool format_exists(const struct query *q)
-{
-	return ktracefs_has(q->t, TEXTF("events/%s/%s/format", q->sys, q->name));
+	return expand_explain(q, &near, TEXTF("no event system %s", q->sys), err);
 }
 
 static int explain_nothing(const struct query *q, struct kvmft_err *err)
 {
 	struct near near = { .word = q->name };
 
-	if (!q->bare && !is_pattern(q->sys) && !is_pattern(q->name) && format_exists(q))
+	/* ftrace's own pseudo events have a format, but no switch. */
+	if (!q->bare && !is_pattern(q->sys) && !is_pattern(q->name) &&
+	    ktracefs_has(q->t, TEXTF("events/%s/%s/format", q->sys, q->name)))
 		return err_lack(err, ENOENT, "%s:%s: the kernel does not let this event be "
 				"enabled", q->sys, q->name);
 	if (!q->bare && !is_pattern(q->sys) && !system_exists(q->t, q->sys))
 		return explain_system(q, err);
 	if (is_pattern(q->name))
-		return explain(q, &near, "no such events", err);
+		return expand_explain(q, &near, "no such events", err);
 	(void)events_walk(q->t, q->bare ? "*" : q->sys, near_event, &near);
 	if (!near.n && !q->bare) /* right event, wrong system? */
 		(void)events_walk(q->t, "*", near_event, &near);
 	if (q->bare)
 		(void)events_walk(q->t, "*", near_system, &near);
-	return explain(q, &near, q->bare ? "no such event or system" : "no such event", err);
-}
-
-static int explain_ambiguous(const struct query *q, struct kvmft_err *err)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-
-	for (size_t i = 0; i < q->found.n; i++)
-		sbuf_addf(&b, "%s%s:%s", i ? ", " : "", q->found.v[i].sys, q->found.v[i].name);
-	(void)err_usage(err, "%s: exists in several systems, name one of: %s", q->name, b.s ?: "");
-	return -EINVAL;
+	return expand_explain(q, &near, q->bare ? "no such event or system" : "no such event", err);
 }
 
 /* ---- the whole ---- */
@@ -180,8 +166,16 @@ static int query_run(struct query *q, struct kvmft_err *err)
 	if (!q->found.n)
 		return explain_nothing(q, err);
 	qsort(q->found.v, q->found.n, sizeof(q->found.v[0]), event_cmp);
-	if (q->bare && !is_pattern(q->name) && q->found.n > 1)
-		return explain_ambiguous(q, err);
+	if (q->bare && !is_pattern(q->name) && q->found.n > 1) {
+		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+		for (size_t i = 0; i < q->found.n; i++)
+			sbuf_addf(&b, "%s%s:%s", i ? ", " : "", q->found.v[i].sys,
+				  q->found.v[i].name);
+		(void)err_usage(err, "%s: exists in several systems, name one of: %s", q->name,
+				b.s ?: "");
+		return -EINVAL;
+	}
 	return 0;
 }
 

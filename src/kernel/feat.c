@@ -31,18 +31,6 @@ static void feat_say(struct kfeat_result *r, enum kfeat_state s, const char *fmt
  * may read as zero (kptr_restrict), presence is all that matters here.
  */
 
-/* The name on a line, terminated in place; NULL if it is not a line of kallsyms. */
-static char *line_name(char *line)
-{
-	char *p = strchr(line, ' ');
-
-	if (!p || !p[1] || p[2] != ' ')
-		return NULL;
-	p += 3;
-	p[strcspn(p, " \t\n")] = '\0';
-	return *p ? p : NULL;
-}
-
 int kallsyms_find(const char *path, const char *const *name, size_t n, bool *present)
 {
 	_cleanup_free_ char *line = NULL;
@@ -56,8 +44,11 @@ int kallsyms_find(const char *path, const char *const *name, size_t n, bool *pre
 	if (!f)
 		return -errno;
 	while (getline(&line, &cap, f) > 0) {
-		const char *sym = line_name(line);
+		char *sym = strchr(line, ' '); /* ADDRESS TYPE NAME [MODULE] */
 
+		sym = sym && sym[1] && sym[2] == ' ' ? sym + 3 : NULL;
+		if (sym)
+			sym[strcspn(sym, " \t\n")] = '\0';
 		for (size_t i = 0; sym && i < n; i++) {
 			/* A name requested twice is marked twice. */
 			if (!present[i] && !strcmp(sym, name[i])) {
@@ -125,15 +116,6 @@ static void feat_lockdown(const struct kfeat_env *e, struct kfeat_result *r)
 
 /* ---- who are we ---- */
 
-static void privilege_refused(const struct kfeat_env *e, int error, struct kfeat_result *r)
-{
-	feat_say(r, KFEAT_LACK, "user %u: %s/instances: %s", (unsigned int)geteuid(), e->t->path,
-		 strerror(error));
-	if (error == EROFS)
-		snprintf(r->remedy, sizeof(r->remedy),
-			 "mount tracefs read-write, or run outside of the container");
-}
-
 static void feat_privilege(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	if (!e->t && geteuid())
@@ -142,8 +124,13 @@ static void feat_privilege(const struct kfeat_env *e, struct kfeat_result *r)
 		feat_say(r, KFEAT_UNKNOWN, "no tracefs to ask");
 	else if (!faccessat(e->t->dirfd, "instances", W_OK | X_OK, AT_EACCESS))
 		feat_say(r, KFEAT_HAVE, "user %u may make instances", (unsigned int)geteuid());
-	else
-		privilege_refused(e, errno, r);
+	else {
+		feat_say(r, KFEAT_LACK, "user %u: %s/instances: %s", (unsigned int)geteuid(),
+			 e->t->path, strerror(errno));
+		if (errno == EROFS)
+			snprintf(r->remedy, sizeof(r->remedy),
+				 "mount tracefs read-write, or run outside of the container");
+	}
 }
 
 static void feat_capabilities(const struct kfeat_env *e, struct kfeat_result *r)
@@ -196,27 +183,21 @@ static enum ns namespace_of_self(const struct kfeat_env *e, const char *kind, co
 	return strcmp(link, first) ? NS_OTHER : NS_FIRST;
 }
 
-/* What container managers leave for those inside; "" if there is nothing. */
-static void container_maker(const struct kfeat_env *e, char *buf, size_t size)
-{
-	_cleanup_free_ char *text = root_read(e, "run/systemd/container");
-
-	if (text && *text)
-		snprintf(buf, size, "%.*s", (int)MIN(strcspn(text, "\n"), (size_t)40), text);
-	else if (root_has(e, ".dockerenv"))
-		snprintf(buf, size, "docker");
-	else if (root_has(e, "run/.containerenv"))
-		snprintf(buf, size, "podman");
-	else
-		buf[0] = '\0';
-}
-
 static void feat_container(const struct kfeat_env *e, struct kfeat_result *r)
 {
 	enum ns user = namespace_of_self(e, "user", FIRST_USER_NS);
+	_cleanup_free_ char *text = root_read(e, "run/systemd/container");
 	char maker[64];
 
-	container_maker(e, maker, sizeof(maker));
+	/* What container managers leave for those inside. */
+	if (text && *text)
+		snprintf(maker, sizeof(maker), "%.*s", (int)MIN(strcspn(text, "\n"), (size_t)40),
+			 text);
+	else
+		snprintf(maker, sizeof(maker), "%s",
+			 root_has(e, ".dockerenv")	    ? "docker"
+			 : root_has(e, "run/.containerenv") ? "podman"
+							    : "");
 	if (user == NS_OTHER)
 		feat_say(r, KFEAT_LACK, "a user namespace%s%s: root in here is not root",
 			 maker[0] ? " of " : "", maker);
@@ -615,16 +596,6 @@ size_t kfeat_count(void)
 	return ARRAY_SIZE(feat);
 }
 
-static void probe_file(const struct feat *f, const struct kfeat_env *e, struct kfeat_result *r)
-{
-	if (ktracefs_has(e->t, f->file))
-		feat_say(r, KFEAT_HAVE, "%s", f->file);
-	else if (!strcmp(f->file, "kprobe_events"))
-		feat_say(r, KFEAT_LACK, "this kernel has no kprobe events (CONFIG_KPROBE_EVENTS)");
-	else
-		feat_say(r, KFEAT_LACK, "this kernel has no %s", f->file);
-}
-
 int kfeat_probe(const struct kfeat_env *e, size_t i, struct kfeat_result *r)
 {
 	const struct feat *f;
@@ -641,8 +612,12 @@ int kfeat_probe(const struct kfeat_env *e, size_t i, struct kfeat_result *r)
 		feat_say(r, KFEAT_UNKNOWN, "no tracefs to ask");
 	else if (f->probe)
 		f->probe(e, r);
+	else if (ktracefs_has(e->t, f->file))
+		feat_say(r, KFEAT_HAVE, "%s", f->file);
+	else if (!strcmp(f->file, "kprobe_events"))
+		feat_say(r, KFEAT_LACK, "this kernel has no kprobe events (CONFIG_KPROBE_EVENTS)");
 	else
-		probe_file(f, e, r);
+		feat_say(r, KFEAT_LACK, "this kernel has no %s", f->file);
 	if (r->state == KFEAT_LACK && !r->remedy[0])
 		snprintf(r->remedy, sizeof(r->remedy), "%s", f->remedy);
 	return 0;

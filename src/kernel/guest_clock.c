@@ -38,22 +38,6 @@ static void pv_take(struct kguest_clock *g, uint32_t cpu, const struct kread_arg
 	};
 }
 
-/*
- * Arguments of n records from CPU `first` on, appended to arg. The texts are in where[], which must
- * live as long as arg.
- */
-static void pv_args(struct kread_arg *arg, char (*where)[32], uint32_t first, size_t n)
-{
-	for (size_t i = 0; i < n * PV_ARGS; i++) {
-		unsigned int off = (first + (uint32_t)(i / PV_ARGS)) * PV_STRIDE +
-				   pv_field[i % PV_ARGS].off;
-
-		snprintf(where[i], sizeof(where[i]), "hv_clock_boot+%u", off);
-		arg[i] =
-			(struct kread_arg){ .where = where[i], .type = pv_field[i % PV_ARGS].type };
-	}
-}
-
 /* Offsets, the first records and the timekeeper in one shot; more records in further ones. */
 static void read_by_probe(struct ktracefs *t, struct kguest_clock *g)
 {
@@ -72,7 +56,14 @@ static void read_by_probe(struct ktracefs *t, struct kguest_clock *g)
 
 		arg[0] = (struct kread_arg){ .where = "kvm_sched_clock_offset", .type = "x64" };
 		arg[1] = (struct kread_arg){ .where = "__sched_clock_offset", .type = "s64" };
-		pv_args(arg + at, where, first, n);
+		for (size_t i = 0; i < n * PV_ARGS; i++) {
+			unsigned int off = (first + (uint32_t)(i / PV_ARGS)) * PV_STRIDE +
+					   pv_field[i % PV_ARGS].off;
+
+			snprintf(where[i], sizeof(where[i]), "hv_clock_boot+%u", off);
+			arg[at + i] = (struct kread_arg){ .where = where[i],
+							  .type = pv_field[i % PV_ARGS].type };
+		}
 		if (!first)
 			kmono_raw_args(arg + nargs, where_tk);
 		ret = kread_symbols(t, arg, nargs + (first ? 0 : KTK_ARGS), &err);

@@ -33,16 +33,6 @@ void khist_begin(struct khist *h, const char *keys, khist_fn fn, void *ctx)
 	*h = (struct khist){ .keys = keys, .fn = fn, .ctx = ctx };
 }
 
-/* "hist:keys=KEYS:...". */
-static bool block_wanted(const struct khist *h, const char *trigger)
-{
-	static const char head[] = "hist:keys=";
-	size_t n = strlen(h->keys);
-
-	return str_starts(trigger, head) && str_starts(trigger + strlen(head), h->keys) &&
-	       trigger[strlen(head) + n] == ':';
-}
-
 /* Cuts "name:   number" off the front of *s, or "name: ~ 2^number", which is a key's logarithm;
  * the separator after it is left. */
 static int pair_cut(char **s, struct khist_pair *p)
@@ -126,36 +116,19 @@ static int entry_line(struct khist *h, const char *line)
 	return got;
 }
 
-static int more_line(struct khist *h, const char *line)
-{
-	char *s = line_keep(h, line, h->used);
-
-	return s ? pairs_cut(h, &s, '\0') : -EBADMSG;
-}
-
-static int totals_line(struct khist *h, const char *line)
-{
-	const struct {
-		const char *name;
-		uint64_t *v;
-	} total[] = {
-		{ "Hits: ", &h->hits }, { "Entries: ", &h->entries }, { "Dropped: ", &h->dropped },
-	};
-
-	line += strspn(line, " ");
-	for (size_t i = 0; i < ARRAY_SIZE(total); i++)
-		if (str_starts(line, total[i].name))
-			return parse_u64(line + strlen(total[i].name), total[i].v) ? -EBADMSG : 0;
-	return 0;
-}
-
 int khist_line(struct khist *h, const char *line)
 {
+	static const char head[] = "hist:keys=";
+	char *s;
 	int got;
 
 	if (str_starts(line, info)) {
+		const char *trigger = line + strlen(info); /* "hist:keys=KEYS:..." */
+
 		got = entry_give(h);
-		h->in_block = block_wanted(h, line + strlen(info));
+		h->in_block = str_starts(trigger, head) &&
+			      str_starts(trigger + strlen(head), h->keys) &&
+			      trigger[strlen(head) + strlen(h->keys)] == ':';
 		h->found |= h->in_block;
 		h->in_totals = false;
 		return got;
@@ -166,13 +139,29 @@ int khist_line(struct khist *h, const char *line)
 		h->in_totals = true;
 		return entry_give(h);
 	}
-	if (h->in_totals)
-		return totals_line(h, line);
+	if (h->in_totals) {
+		const struct {
+			const char *name;
+			uint64_t *v;
+		} total[] = {
+			{ "Hits: ", &h->hits },
+			{ "Entries: ", &h->entries },
+			{ "Dropped: ", &h->dropped },
+		};
+
+		line += strspn(line, " ");
+		got = 0;
+		for (size_t i = 0; i < ARRAY_SIZE(total); i++)
+			if (str_starts(line, total[i].name))
+				got = parse_u64(line + strlen(total[i].name), total[i].v);
+		return got ? -EBADMSG : 0;
+	}
 	if (*line == '{')
 		return entry_line(h, line);
 	if (!line[strspn(line, " \t")])
 		return entry_give(h);
-	return h->have ? more_line(h, line) : -EBADMSG;
+	s = h->have ? line_keep(h, line, h->used) : NULL;
+	return s ? pairs_cut(h, &s, '\0') : -EBADMSG;
 }
 
 int khist_end(struct khist *h)
@@ -196,29 +185,14 @@ bool khist_get(const struct khist_entry *e, const char *name, uint64_t *v)
 	return false;
 }
 
-/* Feeds whole lines of what is in buf and moves the rest to its front. */
-static int lines_feed(struct khist *h, char *buf, size_t *len)
-{
-	char *line = buf, *end;
-	int got = 0;
-
-	while (!got && (end = memchr(line, '\n', *len - (size_t)(line - buf)))) {
-		*end = '\0';
-		got = khist_line(h, line);
-		line = end + 1;
-	}
-	*len -= (size_t)(line - buf);
-	memmove(buf, line, *len);
-	return got;
-}
-
 static int hist_feed(struct khist *h, int fd, char *buf)
 {
 	size_t len = 0;
 
 	for (;;) {
 		ssize_t n = read(fd, buf + len, HIST_CHUNK - len);
-		int got;
+		char *line = buf, *end;
+		int got = 0;
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -227,7 +201,14 @@ static int hist_feed(struct khist *h, int fd, char *buf)
 		if (!n)
 			return len ? -EBADMSG : khist_end(h);
 		len += (size_t)n;
-		got = lines_feed(h, buf, &len);
+		/* Whole lines; the rest moves to the front. */
+		for (; !got && (end = memchr(line, '\n', len - (size_t)(line - buf)));
+		     line = end + 1) {
+			*end = '\0';
+			got = khist_line(h, line);
+		}
+		len -= (size_t)(line - buf);
+		memmove(buf, line, len);
 		if (!got && len == HIST_CHUNK)
 			got = -EBADMSG;
 		if (got)

@@ -132,20 +132,6 @@ static int inst_name_and_make(struct kinst *k, struct kvmft_err *err)
 		       INST_NAMES_MAX);
 }
 
-static int inst_open_files(struct kinst *k, struct kvmft_err *err)
-{
-	int got;
-
-	k->dirfd = openat(k->t->dirfd, TEXTF("instances/%s", k->name),
-			  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (k->dirfd >= 0)
-		k->on_fd = openat(k->dirfd, "tracing_on", O_RDWR | O_CLOEXEC);
-	if (k->on_fd >= 0)
-		return 0;
-	got = errno;
-	return err_why(err, got, "%s: cannot open the instance", k->name);
-}
-
 int kinst_tracing(struct kinst *k, bool on, struct kvmft_err *err)
 {
 	int got = on ? tracefs_trace_on_fd(k->on_fd) : tracefs_trace_off_fd(k->on_fd);
@@ -247,22 +233,6 @@ int kinst_buffer_set(struct kinst *k, uint64_t kb, struct kvmft_err *err)
 	return 0;
 }
 
-static int set_sizes(struct kinst *k, const struct kinst_config *c, struct kvmft_err *err)
-{
-	int got = 0;
-
-	if (c->subbuf_kb) {
-		got = knob_optional(k, "buffer_subbuf_size_kb", TEXTF("%" PRIu32, c->subbuf_kb),
-				    err);
-	}
-	got = got ?: subbuf_read_back(k, err);
-	if (!got && c->buffer_kb)
-		return kinst_buffer_set(k, c->buffer_kb, err);
-	if (!got)
-		buffer_read_back(k);
-	return got;
-}
-
 /* ---- clock, options, pids ---- */
 
 int kinst_set_clock(struct kinst *k, const char *clock, struct kvmft_err *err)
@@ -313,28 +283,6 @@ static int set_options(struct kinst *k, const struct kinst_config *c, struct kvm
 	return 0;
 }
 
-static int set_percent(struct kinst *k, const struct kinst_config *c, struct kvmft_err *err)
-{
-	if (c->buffer_percent < 0)
-		return 0;
-	return knob_optional(k, "buffer_percent", TEXTF("%d", c->buffer_percent), err);
-}
-
-/* The kernel acts on the release of this file: when we die, it stops and shrinks the ring. */
-static int set_dead_man(struct kinst *k, const struct kinst_config *c, struct kvmft_err *err)
-{
-	int got;
-
-	if (!c->dead_man)
-		return 0;
-	got = knob_optional(k, "options/disable_on_free", "1", err);
-	if (got)
-		return got;
-	/* Without it the events stay on until somebody cleans up: no reason not to record. */
-	k->free_fd = openat(k->dirfd, "free_buffer", O_WRONLY | O_CLOEXEC);
-	return 0;
-}
-
 /* set_event_pid takes a list; writing without truncation adds to it. */
 static int pids_write(struct kinst *k, const int32_t *pid, size_t n, struct kvmft_err *err)
 {
@@ -353,15 +301,6 @@ static int pids_write(struct kinst *k, const int32_t *pid, size_t n, struct kvmf
 	return got;
 }
 
-static int set_pids(struct kinst *k, const struct kinst_config *c, struct kvmft_err *err)
-{
-	int got = 0;
-
-	for (size_t i = 0; !got && i < c->npid; i += PIDS_PER_WRITE)
-		got = pids_write(k, c->pid + i, MIN(c->npid - i, (size_t)PIDS_PER_WRITE), err);
-	return got;
-}
-
 int kinst_pid_add(struct kinst *k, int32_t pid, struct kvmft_err *err)
 {
 	return pids_write(k, &pid, 1, err);
@@ -371,14 +310,32 @@ static int inst_configure(struct kinst *k, const struct kinst_config *c, struct 
 {
 	int got = kinst_tracing(k, false, err);
 
-	got = got ?: set_sizes(k, c, err);
+	if (!got && c->subbuf_kb)
+		got = knob_optional(k, "buffer_subbuf_size_kb", TEXTF("%" PRIu32, c->subbuf_kb),
+				    err);
+	got = got ?: subbuf_read_back(k, err);
+	if (!got && c->buffer_kb)
+		got = kinst_buffer_set(k, c->buffer_kb, err);
+	else if (!got)
+		buffer_read_back(k);
 	got = got ?: kinst_set_clock(k, c->clock, err);
 	got = got ?: set_options(k, c, err);
-	got = got ?: set_percent(k, c, err);
+	if (!got && c->buffer_percent >= 0)
+		got = knob_optional(k, "buffer_percent", TEXTF("%d", c->buffer_percent), err);
 	if (!got && c->cpumask)
 		got = knob(k, "tracing_cpumask", c->cpumask, err);
-	got = got ?: set_pids(k, c, err);
-	return got ?: set_dead_man(k, c, err);
+	for (size_t i = 0; !got && i < c->npid; i += PIDS_PER_WRITE)
+		got = pids_write(k, c->pid + i, MIN(c->npid - i, (size_t)PIDS_PER_WRITE), err);
+	if (got || !c->dead_man)
+		return got;
+	got = knob_optional(k, "options/disable_on_free", "1", err);
+	/*
+	 * The kernel acts on the release of this file: when we die, it stops and shrinks the ring.
+	 * Without it the events stay on until somebody cleans up: no reason not to record.
+	 */
+	if (!got)
+		k->free_fd = openat(k->dirfd, "free_buffer", O_WRONLY | O_CLOEXEC);
+	return got;
 }
 
 int kinst_create(struct ktracefs *t, const struct kinst_config *c, struct kinst **out,
@@ -394,7 +351,13 @@ int kinst_create(struct ktracefs *t, const struct kinst_config *c, struct kinst 
 	k->dirfd = k->on_fd = k->free_fd = -1;
 	got = files_check(t, err);
 	got = got ?: inst_name_and_make(k, err);
-	got = got ?: inst_open_files(k, err);
+	if (!got)
+		k->dirfd = openat(t->dirfd, TEXTF("instances/%s", k->name),
+				  O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (k->dirfd >= 0)
+		k->on_fd = openat(k->dirfd, "tracing_on", O_RDWR | O_CLOEXEC);
+	if (!got && k->on_fd < 0)
+		got = err_why(err, errno, "%s: cannot open the instance", k->name);
 	got = got ?: inst_configure(k, c, err);
 	if (got) {
 		(void)kinst_destroy(k, NULL); /* the first failure is the one to report */
@@ -426,22 +389,6 @@ int kinst_rmdir(struct tracefs_instance *tr, unsigned int wait_ms)
 	}
 }
 
-static int inst_remove(struct kinst *k, struct kvmft_err *err)
-{
-	struct sbuf who = { 0 };
-	const char *name = tracefs_instance_get_name(k->tr);
-	int got = kinst_rmdir(k->tr, INST_RMDIR_WAIT_MS);
-
-	if (!got)
-		return 0;
-	if (got == -EBUSY)
-		kinst_holders(name, &who);
-	got = err_set(err, -got, "cannot remove instance %s: %s%s%s (kvmft reset removes it later)",
-		      name, strerror(-got), who.len ? ", held open by " : "", who.s ?: "");
-	sbuf_free(&who);
-	return got;
-}
-
 int kinst_destroy(struct kinst *k, struct kvmft_err *err)
 {
 	int got = 0;
@@ -457,7 +404,19 @@ int kinst_destroy(struct kinst *k, struct kvmft_err *err)
 	util_close_fd(&k->on_fd);
 	util_close_fd(&k->dirfd);
 	if (k->tr) {
-		got = inst_remove(k, err);
+		struct sbuf who = { 0 };
+		const char *name = tracefs_instance_get_name(k->tr);
+
+		got = kinst_rmdir(k->tr, INST_RMDIR_WAIT_MS);
+		if (got == -EBUSY)
+			kinst_holders(name, &who);
+		if (got)
+			got = err_set(
+				err, -got,
+				"cannot remove instance %s: %s%s%s (kvmft reset removes it later)",
+				name, strerror(-got), who.len ? ", held open by " : "",
+				who.s ?: "");
+		sbuf_free(&who);
 		tracefs_instance_free(k->tr);
 	}
 	kevent_list_free(&k->ev);

@@ -96,15 +96,6 @@ static size_t system_count(const struct kinst *k, const char *sys)
 	return n < SIZE_MAX / 2 ? n : SIZE_MAX;
 }
 
-static size_t system_wanted(const struct kinst *k, const char *sys)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < k->ev.n; i++)
-		n += !strcmp(k->ev.v[i].sys, sys);
-	return n;
-}
-
 /*
  * Whether event i was enabled together with its whole system: by one write, if all of it is wanted,
  * as with kvm:*. `done` is the system of the previous event, if that was so.
@@ -112,12 +103,15 @@ static size_t system_wanted(const struct kinst *k, const char *sys)
 static bool enabled_with_system(struct kinst *k, size_t i, const char **done)
 {
 	const char *sys = k->ev.v[i].sys;
-	size_t wanted;
+	size_t wanted = 0;
 
 	if (*done && !strcmp(*done, sys))
 		return true;
 	*done = NULL;
-	wanted = i && !strcmp(k->ev.v[i - 1].sys, sys) ? 0 : system_wanted(k, sys);
+	if (i && !strcmp(k->ev.v[i - 1].sys, sys))
+		return false;
+	for (size_t n = 0; n < k->ev.n; n++)
+		wanted += !strcmp(k->ev.v[n].sys, sys);
 	if (wanted < 2 || system_count(k, sys) != wanted)
 		return false;
 	if (!knob_write(NULL, k->dirfd, TEXTF("events/%s/enable", sys), "1", NULL))

@@ -57,13 +57,6 @@ int kinst_raw_open(struct kinst *k, uint32_t cpu, bool nonblock, struct kvmft_er
 	return err_why(err, got, "cannot open %s/%s", k->name, path);
 }
 
-int kinst_marker_open(struct kinst *k, bool raw)
-{
-	int fd = openat(k->dirfd, raw ? "trace_marker_raw" : "trace_marker", O_WRONLY | O_CLOEXEC);
-
-	return fd < 0 ? -errno : fd;
-}
-
 /* ---- per_cpu/cpuN/stats ---- */
 
 /* "now ts: 1234567" (cycles) or "now ts: 12.345678" (a clock of ns). 0 = not there. */
@@ -163,16 +156,6 @@ static bool process_holds(int procfd, const char *pid, const char *name)
 	return found;
 }
 
-static void holder_add(int procfd, const char *pid, struct sbuf *b)
-{
-	char comm[64] = "?";
-
-	if (file_read_line(procfd, TEXTF("%s/comm", pid), comm, sizeof(comm)))
-		strcpy(comm, "?");
-	str_printable(comm);
-	sbuf_addf(b, "%s%s %s", b->len ? ", " : "", pid, comm);
-}
-
 void kinst_holders(const char *name, struct sbuf *b)
 {
 	_cleanup_dir_ DIR *dir = dir_open(AT_FDCWD, "/proc");
@@ -180,10 +163,15 @@ void kinst_holders(const char *name, struct sbuf *b)
 	struct dirent *e;
 
 	while (dir && found < HOLDERS_MAX && (e = readdir(dir))) {
+		char comm[64] = "?";
+
 		if (!isdigit((unsigned char)e->d_name[0]) ||
 		    !process_holds(dirfd(dir), e->d_name, name))
 			continue;
-		holder_add(dirfd(dir), e->d_name, b);
+		if (file_read_line(dirfd(dir), TEXTF("%s/comm", e->d_name), comm, sizeof(comm)))
+			strcpy(comm, "?");
+		str_printable(comm);
+		sbuf_addf(b, "%s%s %s", b->len ? ", " : "", e->d_name, comm);
 		found++;
 	}
 }

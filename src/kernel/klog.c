@@ -39,22 +39,6 @@ static const char *skip_prefix(const char *p)
 	return p;
 }
 
-static void strip_lines(char *text)
-{
-	char *to = text;
-
-	for (const char *p = text; *p;) {
-		const char *from = skip_prefix(p);
-		const char *end = strchr(from, '\n');
-		size_t len = end ? (size_t)(end - from) + 1 : strlen(from);
-
-		memmove(to, from, len);
-		to += len;
-		p = from + len;
-	}
-	*to = '\0';
-}
-
 static int read_syslog(char **text)
 {
 	int size = klogctl(KLOG_SIZE_BUFFER, NULL, 0);
@@ -113,7 +97,18 @@ int klog_read(char **text, struct kvmft_err *err)
 	*text = NULL;
 	got = read_syslog(text);
 	if (!got) {
-		strip_lines(*text);
+		char *to = *text;
+
+		for (const char *p = *text; *p;) {
+			const char *from = skip_prefix(p);
+			const char *end = strchr(from, '\n');
+			size_t len = end ? (size_t)(end - from) + 1 : strlen(from);
+
+			memmove(to, from, len);
+			to += len;
+			p = from + len;
+		}
+		*to = '\0';
 		return 0;
 	}
 	got2 = read_kmsg(text);

@@ -53,18 +53,6 @@ int kread_parse_field(const char *line, const char *name, uint64_t *value)
 	return -ENOENT;
 }
 
-/* The line of event name in the text of `trace`, terminated; NULL if there is none. */
-static char *trace_line(const char *text, const char *name)
-{
-	const char *at, *end;
-
-	at = strstr(text, TEXTF(" %s: (", name));
-	if (!at)
-		return NULL;
-	end = strchr(at, '\n');
-	return end ? strndup(at, (size_t)(end - at)) : strdup(at);
-}
-
 static bool type_ok(const char *type)
 {
 	static const char *const width[] = { "8", "16", "32", "64" };
@@ -92,6 +80,7 @@ static int shot_fire(struct reader *r, const char *name, char **line, struct kvm
 {
 	_cleanup_free_ char *text = NULL;
 	struct kevent_list list = { 0 };
+	const char *at;
 	ssize_t n;
 	int got = kevent_list_add(&list, kprobes_group(r->p), name, NULL);
 
@@ -116,7 +105,8 @@ static int shot_fire(struct reader *r, const char *name, char **line, struct kvm
 	n = kinst_read(r->k, "trace", KFILE_MAX, &text);
 	if (n < 0)
 		return err_why(err, (int)n, "%s: cannot read trace", kinst_name(r->k));
-	*line = trace_line(text, name);
+	at = strstr(text, TEXTF(" %s: (", name));
+	*line = at ? strndup(at, strcspn(at, "\n")) : NULL;
 	return *line ? 0 : err_set(err, EAGAIN, "a kprobe on %s did not fire", r->func);
 }
 
@@ -177,20 +167,6 @@ static int reader_open(struct reader *r, struct ktracefs *t, struct kvmft_err *e
 	return got ?: reader_pick(r, err);
 }
 
-/* The instance first: a probe cannot be removed while its event is enabled somewhere. */
-static int reader_close(struct reader *r, struct kvmft_err *err)
-{
-	int got = kinst_destroy(r->k, err);
-	int gone = kprobes_close(r->p);
-
-	if (gone && !got)
-		got = err_set(err, -gone,
-			      "cannot remove kprobes: %s (kvmft reset removes them "
-			      "later)",
-			      strerror(-gone));
-	return got;
-}
-
 /* ---- batches ---- */
 
 static int batch_read(struct reader *r, struct kread_arg *arg, size_t n, struct kvmft_err *err)
@@ -217,13 +193,6 @@ static int batch_read(struct reader *r, struct kread_arg *arg, size_t n, struct 
 	return got;
 }
 
-static bool same_symbol(const struct kread_arg *a, const struct kread_arg *b)
-{
-	size_t n = strcspn(a->where, "+");
-
-	return n == strcspn(b->where, "+") && !strncmp(a->where, b->where, n);
-}
-
 /*
  * One symbol that the kernel does not know makes the whole definition fail: then each symbol, with
  * everything asked of it, gets a probe of its own.
@@ -235,7 +204,12 @@ static int batch_run(struct reader *r, struct kread_arg *arg, size_t n, struct k
 	if (!got || got == -ENOMEM || got == -EPERM)
 		return got;
 	for (size_t i = 0, len; i < n; i += len) {
-		for (len = 1; i + len < n && same_symbol(&arg[i], &arg[i + len]); len++)
+		const char *symbol = arg[i].where;
+		size_t head = strcspn(symbol, "+");
+
+		for (len = 1; i + len < n && strcspn(arg[i + len].where, "+") == head &&
+			      !strncmp(symbol, arg[i + len].where, head);
+		     len++)
 			;
 		got = batch_read(r, &arg[i], len, err);
 		for (size_t k = 0; got && k < len; k++)
@@ -246,37 +220,17 @@ static int batch_run(struct reader *r, struct kread_arg *arg, size_t n, struct k
 	return 0;
 }
 
-static size_t batch_length(const struct kread_arg *arg, size_t n)
-{
-	size_t bytes = 0, i;
-
-	for (i = 0; i < n && i < BATCH_ARGS; i++) {
-		bytes += strlen(arg[i].where) + strlen(arg[i].type) + sizeof(" a99=@:");
-		if (i && bytes > BATCH_BYTES)
-			break;
-	}
-	return i;
-}
-
-/* Older kernels read an unknown symbol as zero instead of refusing it. */
-static bool kernel_refuses_unknown(void)
-{
-	unsigned int major = 0, minor = 0;
-	struct utsname u;
-
-	if (uname(&u) < 0 || sscanf(u.release, "%u.%u", &major, &minor) != 2)
-		return false;
-	return major > 4 || (major == 4 && minor >= 20);
-}
-
 int kread_symbols(struct ktracefs *t, struct kread_arg *arg, size_t n, struct kvmft_err *err)
 {
 	struct reader r = { .t = t };
 	size_t at = 0;
-	int got, gone, found = 0;
+	unsigned int major = 0, minor = 0;
+	int got, gone, closed, found = 0;
+	struct utsname u;
 
-	/* Marks all as present, if they can be requested. */
-	if (!kernel_refuses_unknown())
+	/* Older kernels read an unknown symbol as zero instead of refusing it. */
+	if (uname(&u) < 0 || sscanf(u.release, "%u.%u", &major, &minor) != 2 || major < 4 ||
+	    (major == 4 && minor < 20))
 		return err_set(err, EOPNOTSUPP,
 			       "kernel variables can be read from Linux 4.20 on only");
 	for (size_t i = 0; i < n; i++) {
@@ -288,10 +242,23 @@ int kread_symbols(struct ktracefs *t, struct kread_arg *arg, size_t n, struct kv
 	}
 	got = reader_open(&r, t, err);
 	for (size_t len; !got && at < n; at += len) {
-		len = batch_length(arg + at, n - at);
+		size_t bytes = 0;
+
+		for (len = 0; len < n - at && len < BATCH_ARGS; len++) {
+			bytes += strlen(arg[at + len].where) + strlen(arg[at + len].type) +
+				 sizeof(" a99=@:");
+			if (len && bytes > BATCH_BYTES)
+				break;
+		}
 		got = batch_run(&r, arg + at, len, err);
 	}
-	gone = reader_close(&r, got ? NULL : err);
+	/* The instance first: a probe cannot be removed while its event is enabled somewhere. */
+	gone = kinst_destroy(r.k, got ? NULL : err);
+	closed = kprobes_close(r.p);
+	if (closed && !gone)
+		gone = err_set(got ? NULL : err, -closed,
+			       "cannot remove kprobes: %s (kvmft reset removes them later)",
+			       strerror(-closed));
 	for (size_t i = 0; i < n; i++) {
 		if (got)
 			arg[i].present = false;

@@ -31,28 +31,12 @@ int kinst_copy_markers(struct kinst *k, bool on, struct kvmft_err *err)
 
 /* ---- a private view ---- */
 
-/* \040 and the like, in place. */
-static void mount_unescape(char *s)
-{
-	char *to = s;
-
-	while (*s) {
-		if (*s == '\\' && strspn(s + 1, "01234567") >= 3) {
-			*to++ = (char)((s[1] - '0') * 64 + (s[2] - '0') * 8 + (s[3] - '0'));
-			s += 4;
-		} else {
-			*to++ = *s++;
-		}
-	}
-	*to = '\0';
-}
-
 /*
  * proc(5): "36 35 98:0 ROOT POINT OPTIONS [FIELDS] - TYPE SOURCE OPTIONS". NULL: not such a line.
  */
 static char *mount_point(char *line, const char *type)
 {
-	char *save = NULL, *word, *point = NULL, *root = NULL;
+	char *save = NULL, *word, *point = NULL, *root = NULL, *s, *to;
 	int i = 0;
 
 	for (word = strtok_r(line, " ", &save); word; word = strtok_r(NULL, " ", &save)) {
@@ -67,7 +51,16 @@ static char *mount_point(char *line, const char *type)
 	word = word ? strtok_r(NULL, " ", &save) : NULL;
 	if (!word || strcmp(word, type) || !root || strcmp(root, "/") || !point)
 		return NULL;
-	mount_unescape(point);
+	/* \040 and the like, in place. */
+	for (s = to = point; *s;) {
+		if (*s == '\\' && strspn(s + 1, "01234567") >= 3) {
+			*to++ = (char)((s[1] - '0') * 64 + (s[2] - '0') * 8 + (s[3] - '0'));
+			s += 4;
+		} else {
+			*to++ = *s++;
+		}
+	}
+	*to = '\0';
 	return point;
 }
 

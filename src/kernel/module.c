@@ -74,7 +74,7 @@ static int lib_open(struct lib *l)
 	return -ENOMEM;
 }
 
-static struct kmod_module *lookup(struct lib *l, const char *name)
+static struct kmod_module *module_lookup(struct lib *l, const char *name)
 {
 	struct kmod_list *list = NULL;
 	struct kmod_module *mod = NULL;
@@ -106,7 +106,7 @@ static int libkmod_state(const char *name, const char *dir, enum kmodule_state *
 	if (ret)
 		return ret;
 	*s = KMODULE_UNKNOWN;
-	mod = lookup(&l, name);
+	mod = module_lookup(&l, name);
 	if (mod && l.kmod_module_get_initstate(mod) == KMOD_MODULE_BUILTIN)
 		*s = KMODULE_BUILTIN;
 	else if (mod && l.kmod_module_get_path(mod))
@@ -129,7 +129,7 @@ static int libkmod_insert(const char *name)
 	if (got)
 		return got;
 	got = -ENOENT;
-	mod = lookup(&l, name);
+	mod = module_lookup(&l, name);
 	if (mod) {
 		got = l.kmod_module_probe_insert_module(mod, KMOD_PROBE_IGNORE_COMMAND, NULL, NULL,
 							NULL, NULL);
@@ -184,18 +184,6 @@ static int module_name(const char *name, char *buf, size_t size)
 	}
 	buf[i] = '\0';
 	return i ? 0 : -EINVAL;
-}
-
-static enum kmodule_state state_from_sys(const char *name)
-{
-	char line[32];
-	struct stat st;
-
-	if (stat(TEXTF("/sys/module/%s", name), &st))
-		return KMODULE_UNKNOWN;
-	if (file_read_line(AT_FDCWD, TEXTF("/sys/module/%s/initstate", name), line, sizeof(line)))
-		return KMODULE_BUILTIN;
-	return strcmp(line, "live") ? KMODULE_UNKNOWN : KMODULE_LOADED;
 }
 
 /* ---- without libkmod ---- */
@@ -271,14 +259,19 @@ enum kmodule_state kmodule_state_get(const char *name)
 {
 	struct utsname uts;
 	const char *dir;
-	char buf[64];
+	char buf[64], line[32];
 	enum kmodule_state s;
+	struct stat st;
 
 	if (module_name(name, buf, sizeof(buf)) || uname(&uts))
 		return KMODULE_UNKNOWN;
-	s = state_from_sys(buf);
-	if (s != KMODULE_UNKNOWN)
-		return s;
+	if (!stat(TEXTF("/sys/module/%s", buf), &st)) {
+		if (file_read_line(AT_FDCWD, TEXTF("/sys/module/%s/initstate", buf), line,
+				   sizeof(line)))
+			return KMODULE_BUILTIN;
+		if (!strcmp(line, "live"))
+			return KMODULE_LOADED;
+	}
 	dir = TEXTF("/lib/modules/%.65s", uts.release);
 	return libkmod_state(buf, dir, &s) ? state_from_lists(buf, dir) : s;
 }

@@ -112,14 +112,6 @@ int kvvar_find(const uint64_t *word, size_t n, struct kmono_raw *r, kmono_raw_fi
 	return -ENOENT;
 }
 
-static int kvvar_mono_raw(struct kmono_raw *r, kmono_raw_fits_fn *fits, const void *arg)
-{
-	uint64_t word[PAGE_WORDS] = { 0 };
-	int ret = page_read(word);
-
-	return ret ?: kvvar_find(word, PAGE_WORDS, r, fits, arg);
-}
-
 #define READ_TRIES  4
 #define CHECK_TRIES 64
 #define WORDS	  40 /* the second record ends at byte 184 of 6.18's, 280 with lock debugging */
@@ -148,7 +140,7 @@ void kmono_raw_args(struct kread_arg *arg, char (*where)[32])
  * Does a record begin here? We can only compute with counters that never wrap: those of 64 bits, or
  * of the 56 or more that arm64's has.
  */
-static bool is_record(const struct kread_arg *a)
+static bool is_raw_record(const struct kread_arg *a)
 {
 	for (size_t i = 0; i < TK_FIELDS; i++)
 		if (!a[i].present)
@@ -165,7 +157,7 @@ static int find_raw(const struct kread_arg *word, struct kmono_raw *r)
 	size_t n = 0;
 
 	for (size_t i = 0; i + TK_FIELDS <= WORDS; i++) {
-		if (!is_record(&word[i]))
+		if (!is_raw_record(&word[i]))
 			continue;
 		if (n == ARRAY_SIZE(found))
 			return -ENOENT;
@@ -230,22 +222,6 @@ static int refuse(struct kvmft_err *err, const char *why)
 	return err_set(err, ENODATA, "no line of CLOCK_MONOTONIC_RAW: %s", why);
 }
 
-/* [tsc, tsc + width] in the units of the clocksource; false if that is impossible. */
-static bool bracket_cycles(const struct clock_bracket *b, const struct kguest_clock *g,
-			   bool kvmclock, uint64_t *lo, uint64_t *hi)
-{
-	const struct pvclock *pv;
-
-	*lo = b->tsc;
-	*hi = b->tsc + b->width;
-	if (!kvmclock)
-		return true;
-	if (!g || !g->npv)
-		return false;
-	pv = &g->pv[0].pv;
-	return !pvclock_check(pv) && !pvclock_to_ns(pv, *lo, lo) && !pvclock_to_ns(pv, *hi, hi);
-}
-
 /* What clock_gettime() said, and between which cycles. */
 struct reading {
 	uint64_t lo, hi, ns;
@@ -261,11 +237,17 @@ static bool fits(const struct kmono_raw *k, const void *arg)
 static int read_now(const struct kguest_clock *g, bool kvmclock, struct reading *r,
 		    struct kvmft_err *err)
 {
+	const struct pvclock *pv;
 	struct clock_bracket b;
 
 	if (kbracket_read(CHECK_TRIES, &b))
 		return refuse(err, "this machine has no TSC to check it with");
-	if (!bracket_cycles(&b, g, kvmclock, &r->lo, &r->hi))
+	/* In the units of the clocksource. */
+	r->lo = b.tsc;
+	r->hi = b.tsc + b.width;
+	pv = g && g->npv ? &g->pv[0].pv : NULL;
+	if (kvmclock && (!pv || pvclock_check(pv) || pvclock_to_ns(pv, r->lo, &r->lo) ||
+			 pvclock_to_ns(pv, r->hi, &r->hi)))
 		return refuse(err, "no pvclock record to check it with");
 	r->ns = b.mono_raw;
 	return 0;
@@ -294,6 +276,7 @@ static int learn_by_probe(struct ktracefs *t, const struct kguest_clock *g, bool
 int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kguest_clock *g,
 		   struct mono_raw_line *m, struct kvmft_err *err)
 {
+	uint64_t word[PAGE_WORDS] = { 0 };
 	struct reading r;
 	struct kmono_raw k;
 	int ret;
@@ -303,7 +286,8 @@ int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kgu
 	    strcmp(clocksource, "arch_sys_counter"))
 		return refuse(err, "the clocksource is neither tsc, kvm-clock nor arch_sys_counter");
 	snprintf(m->source, sizeof(m->source), "vvar");
-	if (read_now(g, m->over_kvmclock, &r, err) || kvvar_mono_raw(&k, fits, &r)) {
+	if (read_now(g, m->over_kvmclock, &r, err) || page_read(word) ||
+	    kvvar_find(word, PAGE_WORDS, &k, fits, &r)) {
 		ret = learn_by_probe(t, g, m->over_kvmclock, &k, err);
 		if (ret)
 			return ret;

@@ -112,16 +112,6 @@ static int list_instances(struct ktracefs *t, struct kevent_list *names)
 	return got;
 }
 
-static int sweep_instances(struct sweep *s)
-{
-	_cleanup_(kevent_list_free) struct kevent_list names = { 0 };
-	int got = list_instances(s->t, &names);
-
-	for (size_t i = 0; !got && i < names.n; i++)
-		sweep_instance(s, names.v[i].name);
-	return got;
-}
-
 int kowners_alive(struct ktracefs *t, struct kowner **list, size_t *n)
 {
 	struct kevent_list names = { 0 };
@@ -223,20 +213,6 @@ static void sweep_line(struct sweep *s, const struct kind *k, const char *line)
 	}
 }
 
-static int sweep_lines(struct sweep *s, const struct kind *k)
-{
-	_cleanup_free_ char *text = NULL;
-	int got = ktracefs_text(s->t, k->file, &text);
-
-	if (got)
-		return got == -ENOENT ? 0 : got;
-	for (const char *line = text; *line; line += *line == '\n') {
-		sweep_line(s, k, line);
-		line += strcspn(line, "\n");
-	}
-	return 0;
-}
-
 int kreset_sweep(struct ktracefs *t, const struct kowner *only, bool dry_run, struct kreset *r,
 		 struct kvmft_err *err)
 {
@@ -248,15 +224,23 @@ int kreset_sweep(struct ktracefs *t, const struct kowner *only, bool dry_run, st
 		{ "synthetic_events", "synthetic event", "!", synth_names },
 	};
 	struct sweep s = { .t = t, .r = r, .only = only, .dry_run = dry_run, .err = err };
+	_cleanup_(kevent_list_free) struct kevent_list names = { 0 };
 	const char *what = "instances";
 	int got;
 
 	*r = (struct kreset){ 0 };
-	got = sweep_instances(&s);
+	got = list_instances(t, &names);
+	for (size_t i = 0; !got && i < names.n; i++)
+		sweep_instance(&s, names.v[i].name);
 	for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
-		int got2 = sweep_lines(&s, &list[i]);
+		_cleanup_free_ char *text = NULL;
+		int got2 = ktracefs_text(t, list[i].file, &text);
 
-		if (got2 && !got) {
+		for (const char *line = text; !got2 && *line; line += *line == '\n') {
+			sweep_line(&s, &list[i], line);
+			line += strcspn(line, "\n");
+		}
+		if (got2 && got2 != -ENOENT && !got) {
 			got = got2;
 			what = list[i].file;
 		}

@@ -19,24 +19,16 @@
 
 static const char *const tracefs_place[] = { TRACEFS_HOME, "/sys/kernel/debug/tracing" };
 
-/* Looking at the second place is enough to make the kernel mount it there, if it can. */
-static int place_check(const char *path)
-{
-	struct statfs st;
-
-	if (statfs(path, &st))
-		return -errno;
-	return (unsigned long)st.f_type == TRACEFS_FS_MAGIC ? 0 : -ENOENT;
-}
-
 static int place_find(const char **path)
 {
 	int err = -ENOENT;
 
 	for (size_t i = 0; i < ARRAY_SIZE(tracefs_place); i++) {
-		int got = place_check(tracefs_place[i]);
+		struct statfs st;
+		/* Looking at the second is enough to make the kernel mount it there, if it can. */
+		int got = statfs(tracefs_place[i], &st) ? -errno : 0;
 
-		if (!got) {
+		if (!got && (unsigned long)st.f_type == TRACEFS_FS_MAGIC) {
 			*path = tracefs_place[i];
 			return 0;
 		}
@@ -44,20 +36,6 @@ static int place_find(const char **path)
 			err = got;
 	}
 	return err;
-}
-
-static int place_mount(struct kvmft_err *err)
-{
-	int errnum;
-
-	if (!mount("nodev", TRACEFS_HOME, "tracefs", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL))
-		return 0;
-	errnum = errno;
-	if (errnum == ENODEV || errnum == ENOENT)
-		return err_lack(err, ENOENT, "this kernel has no tracefs (CONFIG_TRACING), or "
-				"/sys is not mounted");
-	return err_lack(err, errnum, "cannot mount tracefs on %s: %s%s", TRACEFS_HOME,
-			strerror(errnum), errnum == EPERM ? " (run as root)" : "");
 }
 
 const char *kernel_lockdown(char *buf, size_t size)
@@ -68,20 +46,6 @@ const char *kernel_lockdown(char *buf, size_t size)
 	    ktext_chosen(line, buf, size) || !strcmp(buf, "none"))
 		return NULL;
 	return buf;
-}
-
-/* Under lockdown=confidentiality tracefs mounts, but stays empty. */
-static int place_not_empty(const struct ktracefs *t, struct kvmft_err *err)
-{
-	char mode[32];
-
-	if (ktracefs_has(t, "trace_clock"))
-		return 0;
-	if (kernel_lockdown(mode, sizeof(mode)))
-		return err_lack(err, EPERM, "%s is empty: the kernel is locked down (%s); boot "
-				"without lockdown=%s", t->path, mode, mode);
-	return err_lack(err, ENOENT, "%s has no trace_clock: this kernel was built without tracing",
-			t->path);
 }
 
 static int tracefs_use(struct ktracefs *t, const char *path, struct kvmft_err *err)
@@ -105,14 +69,24 @@ static int tracefs_use(struct ktracefs *t, const char *path, struct kvmft_err *e
 static int tracefs_find(struct ktracefs *t, unsigned int flags, struct kvmft_err *err)
 {
 	const char *path = NULL;
-	int got = place_find(&path);
+	int got = place_find(&path), errnum;
+	char mode[32];
 
 	if (got == -EACCES)
 		return err_lack(err, EACCES, "tracefs: Permission denied (run as root)");
 	if (got && (flags & KTRACEFS_MOUNT)) {
-		got = place_mount(err);
-		if (got)
-			return got;
+		errnum = mount("nodev", TRACEFS_HOME, "tracefs", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+			       NULL)
+				 ? errno
+				 : 0;
+		if (errnum == ENODEV || errnum == ENOENT)
+			return err_lack(err, ENOENT,
+					"this kernel has no tracefs (CONFIG_TRACING), or "
+					"/sys is not mounted");
+		if (errnum)
+			return err_lack(err, errnum, "cannot mount tracefs on %s: %s%s",
+					TRACEFS_HOME, strerror(errnum),
+					errnum == EPERM ? " (run as root)" : "");
 		t->mounted = true;
 		path = TRACEFS_HOME;
 	}
@@ -121,7 +95,16 @@ static int tracefs_find(struct ktracefs *t, unsigned int flags, struct kvmft_err
 				"tracefs is not mounted (as root: mount -t tracefs nodev %s)",
 				TRACEFS_HOME);
 	got = tracefs_use(t, path, err);
-	return got ?: place_not_empty(t, err);
+	if (got || ktracefs_has(t, "trace_clock"))
+		return got;
+	/* Under lockdown=confidentiality tracefs mounts, but stays empty. */
+	if (kernel_lockdown(mode, sizeof(mode)))
+		return err_lack(err, EPERM,
+				"%s is empty: the kernel is locked down (%s); boot "
+				"without lockdown=%s",
+				t->path, mode, mode);
+	return err_lack(err, ENOENT, "%s has no trace_clock: this kernel was built without tracing",
+			t->path);
 }
 
 int ktracefs_open(const char *dir, unsigned int flags, struct ktracefs **out,

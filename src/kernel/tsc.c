@@ -130,7 +130,7 @@ struct log_khz {
 };
 
 /* "... MHz TSC" follows "... MHz processor" only if the two differ, and then counts. */
-static int log_line(const char *line, void *arg)
+static int tsc_log_line(const char *line, void *arg)
 {
 	struct log_khz *k = arg;
 	uint64_t khz;
@@ -252,7 +252,7 @@ static void khz_find(struct ktracefs *t, struct ktsc_facts *f)
 	 * The log is the cheap source; a probe costs an instance and is used if the log has
 	 * nothing.
 	 */
-	if (!klog_read(&log, NULL) && !klog_find_in(log, "tsc: ", log_line, &k) &&
+	if (!klog_read(&log, NULL) && !klog_find_in(log, "tsc: ", tsc_log_line, &k) &&
 	    !klog_parse_sched(log, &sched) && sched.has_kernel && !sched.unstable) {
 		f->sched_stable = true;
 		f->sched_offset = sched.kernel_sched_offset;
@@ -279,22 +279,6 @@ static bool flags_have(const char *flags, const char *flag)
 		if (p[-1] == ' ' && (p[len] == ' ' || p[len] == '\n' || !p[len]))
 			return true;
 	return false;
-}
-
-static void cpuinfo_flags(struct ktsc_facts *f)
-{
-	_cleanup_free_ char *text = NULL;
-	const char *flags;
-
-	if (file_read_all(AT_FDCWD, "/proc/cpuinfo", KFILE_MAX, &text) < 0)
-		return;
-	flags = strstr(text, "\nflags");
-	if (!flags)
-		return;
-	flags++;
-	f->constant = flags_have(flags, "constant_tsc");
-	f->nonstop = flags_have(flags, "nonstop_tsc");
-	f->known_freq = flags_have(flags, "tsc_known_freq");
 }
 
 unsigned int kmachine_sides(const char *root, const struct ktsc_facts *f, const char **why)
@@ -324,6 +308,9 @@ unsigned int kmachine_sides(const char *root, const struct ktsc_facts *f, const 
 
 int ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f)
 {
+	_cleanup_free_ char *text = NULL;
+	const char *flags = NULL;
+
 	*f = (struct ktsc_facts){ 0 };
 	cpu_identify(f);
 	str_printable(f->vendor);
@@ -334,8 +321,13 @@ int ktsc_facts_read(struct ktracefs *t, struct ktsc_facts *f)
 		f->clocksource[0] = '\0';
 	if (!f->present)
 		return 0;
-	if (!f->arm64)
-		cpuinfo_flags(f);
+	if (!f->arm64 && file_read_all(AT_FDCWD, "/proc/cpuinfo", KFILE_MAX, &text) >= 0)
+		flags = strstr(text, "\nflags");
+	if (flags) {
+		f->constant = flags_have(flags + 1, "constant_tsc");
+		f->nonstop = flags_have(flags + 1, "nonstop_tsc");
+		f->known_freq = flags_have(flags + 1, "tsc_known_freq");
+	}
 	khz_find(t, f);
 	return 0;
 }
