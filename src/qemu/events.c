@@ -253,7 +253,7 @@ static void note(struct qevents *q, uint32_t line, const char *what)
 	q->nnote += *slot != NULL;
 }
 
-static void event_free(struct qev *e)
+static void qev_free(struct qev *e)
 {
 	if (!e)
 		return;
@@ -266,18 +266,14 @@ static void event_free(struct qev *e)
 	free(e);
 }
 
-static bool same(const struct qev *e, const char *name, size_t len)
-{
-	return strlen(e->name) == len && !memcmp(e->name, name, len);
-}
-
 const struct qev *qevents_find(const struct qevents *q, const char *name, size_t len)
 {
 	uint64_t at;
 
 	if (!q || !u64map_get(&q->by_name, hash_bytes(&q->key, name, len), &at))
 		return NULL;
-	return same(q->v[at], name, len) ? q->v[at] : NULL;
+	return strlen(q->v[at]->name) == len && !memcmp(q->v[at]->name, name, len) ? q->v[at]
+										   : NULL;
 }
 
 /* ---- types ---- */
@@ -410,7 +406,7 @@ static int parse_arg(struct qev *e, const char *s, size_t n)
 	return arg_add(e, s, trim(s, at), s + at, n - at);
 }
 
-static int parse_args(struct qev *e, const char *s, size_t n)
+static int qev_parse_args(struct qev *e, const char *s, size_t n)
 {
 	int ret = 0;
 	size_t from = 0;
@@ -509,13 +505,13 @@ static struct qev *tcg_half(const struct qev *e, const char *suffix, unsigned in
 			ret = arg_add(h, e->arg[i].type, strlen(e->arg[i].type), e->arg[i].name,
 				      strlen(e->arg[i].name));
 	if (ret || !h->name || !h->format) {
-		event_free(h);
+		qev_free(h);
 		return NULL;
 	}
 	return h;
 }
 
-static int finish(struct qevents *q, struct qev *e)
+static int qevents_finish(struct qevents *q, struct qev *e)
 {
 	_cleanup_free_ char *old = NULL;
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -536,7 +532,7 @@ static int finish(struct qevents *q, struct qev *e)
 		e->format = sbuf_take(&b);
 	}
 	if (ret || !e->format) {
-		event_free(e);
+		qev_free(e);
 		return -ENOMEM;
 	}
 	e->format_usable = qev_format_fits(e);
@@ -546,7 +542,7 @@ static int finish(struct qevents *q, struct qev *e)
 	slot = q->n < MAX_EVENTS ? array_grow(&q->v, q->n, &q->cap, sizeof(*slot)) : NULL;
 	h = hash_bytes(&q->key, e->name, strlen(e->name));
 	if (!slot) {
-		event_free(e);
+		qev_free(e);
 		return q->n < MAX_EVENTS ? -ENOMEM : -EFBIG;
 	}
 	*slot = e;
@@ -562,18 +558,18 @@ static int finish_tcg(struct qevents *q, struct qev *e, const char *trans)
 	struct qev *x = tcg_half(e, "_exec", QEV_TCG_EXEC, e->format);
 	int ret = t && x ? 0 : -ENOMEM;
 
-	event_free(e);
+	qev_free(e);
 	if (ret) {
-		event_free(t);
-		event_free(x);
+		qev_free(t);
+		qev_free(x);
 		return ret;
 	}
-	ret = finish(q, t);
+	ret = qevents_finish(q, t);
 	if (ret) {
-		event_free(x);
+		qev_free(x);
 		return ret;
 	}
-	return finish(q, x);
+	return qevents_finish(q, x);
 }
 
 static int parse_event(struct qevents *q, struct decl *d, struct qev *e, const char **why)
@@ -591,7 +587,7 @@ static int parse_event(struct qevents *q, struct decl *d, struct qev *e, const c
 	if (ret)
 		goto out;
 	*why = "an argument is not TYPE NAME, or there are too many";
-	ret = parse_args(e, open + 1, (size_t)(close - open) - 1);
+	ret = qev_parse_args(e, open + 1, (size_t)(close - open) - 1);
 	if (!ret && (e->props & QEV_VCPU) && e->nargs == QEV_MAX_ARGS)
 		ret = -EBADMSG;
 	if (ret)
@@ -606,10 +602,12 @@ static int parse_event(struct qevents *q, struct decl *d, struct qev *e, const c
 		fmt[1] = NULL;
 	else
 		fmt[0] = NULL;
-	ret = !e->format ? -ENOMEM : e->props & QEV_TCG ? finish_tcg(q, e, fmt[0]) : finish(q, e);
+	ret = !e->format	   ? -ENOMEM
+	      : e->props & QEV_TCG ? finish_tcg(q, e, fmt[0])
+				   : qevents_finish(q, e);
 	e = NULL;
 out:
-	event_free(e);
+	qev_free(e);
 	free(fmt[0]);
 	free(fmt[1]);
 	return ret;
@@ -662,26 +660,12 @@ static size_t logical_line(const char *s, size_t n, struct sbuf *joined, size_t 
 	}
 }
 
-static int parse_all(struct qevents *q, const char *text, size_t len)
-{
-	_cleanup_(sbuf_free) struct sbuf joined = { 0 };
-	uint32_t line = 1, lines;
-	int ret = 0;
-
-	for (size_t at = 0, used; at < len && !ret; at += used, line += lines) {
-		size_t n = logical_line(text + at, len - at, &joined, &used, &lines);
-
-		ret = joined.error;
-		if (!ret && n)
-			ret = parse_line(q, joined.s, n, line);
-	}
-	return ret;
-}
-
 int qevents_parse(const char *text, size_t len, const char *name, struct qevents **out,
 		  struct kvmft_err *err)
 {
+	_cleanup_(sbuf_free) struct sbuf joined = { 0 };
 	struct qevents *q = calloc(1, sizeof(*q));
+	uint32_t line = 1, lines;
 	int ret;
 
 	*out = NULL;
@@ -691,7 +675,14 @@ int qevents_parse(const char *text, size_t len, const char *name, struct qevents
 	q->name = strdup(name);
 	if (q->name)
 		str_printable(q->name);
-	ret = q->name ? parse_all(q, text, len) : -ENOMEM;
+	ret = q->name ? 0 : -ENOMEM;
+	for (size_t at = 0, used; at < len && !ret; at += used, line += lines) {
+		size_t n = logical_line(text + at, len - at, &joined, &used, &lines);
+
+		ret = joined.error;
+		if (!ret && n)
+			ret = parse_line(q, joined.s, n, line);
+	}
 	if (!ret && !q->n)
 		ret = err_set(
 			err, ENODATA,
@@ -730,7 +721,7 @@ void qevents_free(struct qevents *q)
 	if (!q)
 		return;
 	for (size_t i = 0; i < q->n; i++)
-		event_free(q->v[i]);
+		qev_free(q->v[i]);
 	for (size_t i = 0; i < q->nnote; i++)
 		free(q->note[i]);
 	u64map_free(&q->by_name);
@@ -816,15 +807,6 @@ static void print_conv(const struct conv *c, const struct qev_value *v, struct s
 		print_number(c, v->num, b);
 }
 
-/* As in C: a negative one means left-aligned. */
-static void take_width(struct conv *c, const struct qev_value *v)
-{
-	int32_t width = (int32_t)v->num;
-
-	c->left |= width < 0;
-	c->width = (int)MIN(width < 0 ? -(int64_t)width : (int64_t)width, (int64_t)MAX_WIDTH);
-}
-
 void qev_print(const struct qev *e, const struct qev_value *v, size_t n, struct sbuf *b)
 {
 	const char *p = e->format;
@@ -851,8 +833,14 @@ void qev_print(const struct qev *e, const struct qev_value *v, size_t n, struct 
 		p += plain;
 		if (!*p || !conv_parse(&p, &c))
 			return;
-		if (c.star)
-			take_width(&c, &v[i++]);
+		if (c.star) {
+			int32_t width = (int32_t)v[i++].num;
+
+			/* As in C: a negative one means left-aligned. */
+			c.left |= width < 0;
+			c.width = (int)MIN(width < 0 ? -(int64_t)width : (int64_t)width,
+					   (int64_t)MAX_WIDTH);
+		}
 		if (c.type == '%')
 			sbuf_addc(b, '%');
 		else
@@ -938,8 +926,8 @@ static bool scan_rest(const struct qev *e, const char *p, size_t i, struct scan 
  * A string ends where the rest of the format fits the rest of the text; the shortest one wins. The
  * format's next literal shows where to try.
  */
-static bool scan_string(const struct qev *e, const char *p, size_t i, struct scan s,
-			struct qev_value *v, unsigned int *tries)
+static bool qev_scan_string(const struct qev *e, const char *p, size_t i, struct scan s,
+			    struct qev_value *v, unsigned int *tries)
 {
 	size_t plain = strcspn(p, "%");
 	const char *begin = s.p;
@@ -988,7 +976,7 @@ static bool scan_rest(const struct qev *e, const char *p, size_t i, struct scan 
 			continue;
 		}
 		if (c.type == 's')
-			return !c.star && scan_string(e, p, i, s, v, tries);
+			return !c.star && qev_scan_string(e, p, i, s, v, tries);
 		if (c.type == '%' ? !take(&s, "%") : !scan_conv(&s, &c, p, &e->arg[i], &v[i]))
 			return false;
 		i += c.type != '%';

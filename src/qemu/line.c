@@ -467,7 +467,7 @@ static struct qline unfold(struct qtrace *t, struct qline l)
 	return l;
 }
 
-static bool is_qemu(const char *s, size_t n)
+static bool word_is_qemu(const char *s, size_t n)
 {
 	return (n > 4 && !memcmp(s, "qemu", 4)) || (n > 3 && !memcmp(s, "kvm", 3));
 }
@@ -491,14 +491,14 @@ static bool syslog_line(struct qtrace *t, const char *s, size_t n, struct qtrace
 			return false;
 	}
 	item->tid = pid;
-	if (!is_qemu(word, len) &&
+	if (!word_is_qemu(word, len) &&
 	    (memmem(l.p, (size_t)(l.end - l.p), "rate-limit", 10) ||
 	     memmem(l.p, (size_t)(l.end - l.p), "Suppressed ", 11)) &&
 	    count_before(l, " messages", &item->lost)) {
 		item->kind = QTRACE_LOST;
 		return true;
 	}
-	return qline_event(t->o.events, unfold(t, l), is_qemu(word, len), item);
+	return qline_event(t->o.events, unfold(t, l), word_is_qemu(word, len), item);
 }
 
 const struct qtrace_reader qtrace_syslog = { .format = QTRACE_SYSLOG, .line = syslog_line };

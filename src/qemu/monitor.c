@@ -525,23 +525,6 @@ static int qmp_version(struct monitor *m, struct sbuf *out, struct kvmft_err *er
 	return 0;
 }
 
-static int qmp_event(struct mon_events *list, struct jval e)
-{
-	struct jval name, state, vcpu;
-	_cleanup_(sbuf_free) struct sbuf text = { 0 };
-	int ret = -EINVAL;
-
-	if (!jval_get(e, "name", &name) || jval_text(name, &text) || !text.len ||
-	    !jval_get(e, "state", &state))
-		goto out;
-	for (int i = 0; i < MON_STATES; i++)
-		if (jval_is(state, mon_state_names[i]))
-			ret = mon_events_add(list, text.s, (enum mon_state)i,
-					     jval_get(e, "vcpu", &vcpu) && jval_true(vcpu));
-out:
-	return ret;
-}
-
 static int qmp_events(struct monitor *m, struct mon_events *list, struct kvmft_err *err)
 {
 	struct jval v;
@@ -553,7 +536,17 @@ static int qmp_events(struct monitor *m, struct mon_events *list, struct kvmft_e
 	if (jval_type(v) != JVAL_ARRAY)
 		return mon_garbage(m, "the events are not a list", v.p, v.n, err);
 	for (struct jiter i = jval_iter(v); !ret && jiter_next(&i);) {
-		ret = qmp_event(list, i.value);
+		struct jval name, state, vcpu;
+		_cleanup_(sbuf_free) struct sbuf text = { 0 };
+		bool good = jval_get(i.value, "name", &name) && !jval_text(name, &text) &&
+			    text.len && jval_get(i.value, "state", &state);
+
+		ret = -EINVAL;
+		for (int s = 0; s < MON_STATES && good; s++)
+			if (jval_is(state, mon_state_names[s]))
+				ret = mon_events_add(list, text.s, (enum mon_state)s,
+						     jval_get(i.value, "vcpu", &vcpu) &&
+							     jval_true(vcpu));
 		if (ret == -EINVAL)
 			return mon_garbage(m, "not an event", i.value.p, i.value.n, err);
 	}
@@ -677,22 +670,6 @@ static void hmp_idle(struct monitor *m)
 	sbuf_reset(&m->in);
 }
 
-/* Adds text without carriage returns and without the sequences that move a cursor. */
-static void hmp_plain(struct sbuf *out, const char *p, const char *end)
-{
-	while (p < end) {
-		if (p[0] == '\033' && p + 1 < end && p[1] == '[') {
-			for (p += 2; p < end && !(*p >= '@' && *p <= '~'); p++)
-				;
-			p += p < end;
-		} else if (*p == '\r') {
-			p++;
-		} else {
-			sbuf_addc(out, *p++);
-		}
-	}
-}
-
 static int hmp_human(struct monitor *m, const char *line, struct sbuf *out, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -711,7 +688,18 @@ static int hmp_human(struct monitor *m, const char *line, struct sbuf *out, stru
 	echo = memchr(m->in.s, '\n', (size_t)(end - m->in.s));
 	if (!echo)
 		return mon_garbage(m, "the command was not echoed", m->in.s, m->in.len, err);
-	hmp_plain(out, echo + 1, end);
+	/* Without carriage returns and without the sequences that move a cursor. */
+	for (const char *p = echo + 1; p < end;) {
+		if (p[0] == '\033' && p + 1 < end && p[1] == '[') {
+			for (p += 2; p < end && !(*p >= '@' && *p <= '~'); p++)
+				;
+			p += p < end;
+		} else if (*p == '\r') {
+			p++;
+		} else {
+			sbuf_addc(out, *p++);
+		}
+	}
 	mon_consume(m, m->in.len);
 	return out->error ? err_set(err, ENOMEM, "out of memory") : 0;
 }
@@ -736,27 +724,12 @@ static int hmp_version(struct monitor *m, struct sbuf *out, struct kvmft_err *er
 	return ret;
 }
 
-/* "NAME : state 0": splits the text. */
-static int hmp_event(struct monitor *m, struct mon_events *list, char *line, struct kvmft_err *err)
-{
-	static const char state[] = " : state ";
-	char *at = strstr(line, state);
-	const char *v = at ? at + strlen(state) : NULL;
-	int ret;
-
-	if (!at || at == line || (*v != '0' && *v != '1') || v[1])
-		return mon_garbage(m, "not an event", line, strlen(line), err);
-	*at = '\0';
-	ret = mon_events_add(list, line, *v == '1' ? MON_ENABLED : MON_DISABLED, false);
-	if (ret == -EINVAL)
-		return mon_garbage(m, "not an event", line, strlen(line), err);
-	return err_why(err, ret, "%s: cannot keep the events", m->name);
-}
-
 static int hmp_events(struct monitor *m, struct mon_events *list, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	char *line, *next;
+	static const char state[] = " : state "; /* after the name, and then 0 or 1 */
+	const char *v;
+	char *line, *next, *at;
 	int ret = hmp_human(m, "info trace-events", &b, err);
 
 	for (line = b.s; !ret && line && *line; line = next) {
@@ -764,8 +737,17 @@ static int hmp_events(struct monitor *m, struct mon_events *list, struct kvmft_e
 
 		next = line + n + !!line[n];
 		line[n] = '\0';
-		if (n)
-			ret = hmp_event(m, list, line, err);
+		if (!n)
+			continue;
+		at = strstr(line, state);
+		v = at ? at + strlen(state) : NULL;
+		if (!at || at == line || (*v != '0' && *v != '1') || v[1])
+			return mon_garbage(m, "not an event", line, n, err);
+		*at = '\0';
+		ret = mon_events_add(list, line, *v == '1' ? MON_ENABLED : MON_DISABLED, false);
+		if (ret == -EINVAL)
+			return mon_garbage(m, "not an event", line, strlen(line), err);
+		ret = err_why(err, ret, "%s: cannot keep the events", m->name);
 	}
 	return ret;
 }

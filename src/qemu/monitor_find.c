@@ -52,7 +52,7 @@ static void take_bool(struct vm_span item, const char *key, bool *to)
 		*to = false;
 }
 
-static void take_item(struct dev *d, struct vm_span item)
+static void dev_take_item(struct dev *d, struct vm_span item)
 {
 	struct vm_span v;
 
@@ -64,20 +64,6 @@ static void take_item(struct dev *d, struct vm_span item)
 		d->tcp = true;
 	take_bool(item, "server", &d->server);
 	take_bool(item, "abstract", &d->abstract);
-}
-
-static struct dev parse_chardev(struct vm_span list)
-{
-	struct dev d = { .server = false };
-	struct vm_span item;
-
-	for (bool first = true; vm_list_next(&list, &item); first = false) {
-		if (first && !memchr(item.p, '=', item.n))
-			d.kind = item;
-		else
-			take_item(&d, item);
-	}
-	return d;
 }
 
 /* "unix:/run/x,server=on": as the options of a chardev. */
@@ -97,7 +83,7 @@ static struct dev parse_dev(struct vm_span list)
 		if (first && !vm_item_value(item, "path", &d.path))
 			d.path = item;
 		else if (!first)
-			take_item(&d, item);
+			dev_take_item(&d, item);
 	}
 	return d;
 }
@@ -113,8 +99,14 @@ static bool find_chardev(struct vm_span args, struct vm_span id, struct dev *d)
 			continue;
 		if (!vm_args_next(&args, &value))
 			break;
-		struct dev one = parse_chardev(value);
+		struct dev one = { .server = false };
 
+		for (bool first = true; vm_list_next(&value, &arg); first = false) {
+			if (first && !memchr(arg.p, '=', arg.n))
+				one.kind = arg;
+			else
+				dev_take_item(&one, arg);
+		}
 		if (id.n && one.id.n == id.n && !memcmp(one.id.p, id.p, id.n)) {
 			*d = one;
 			found = true;
@@ -136,7 +128,7 @@ static int span_fd(struct vm_span s)
 }
 
 /* Why nobody else can connect, or NULL. */
-static const char *why_not(const struct dev *d, bool found)
+static const char *dev_why_not(const struct dev *d, bool found)
 {
 	if (!found)
 		return "it is on a chardev that the command line does not have";
@@ -152,11 +144,11 @@ static const char *why_not(const struct dev *d, bool found)
 		       : "QEMU is the client there (no server=on): it connects out instead of listening";
 }
 
-static int add_place(struct mon_places *p, enum mon_kind kind, struct vm_span option,
-		     struct vm_span value, const struct dev *d, bool found)
+static int mon_place_add(struct mon_places *p, enum mon_kind kind, struct vm_span option,
+			 struct vm_span value, const struct dev *d, bool found)
 {
 	struct mon_place *slot = array_grow(&p->v, p->n, &p->cap, sizeof(*slot));
-	const char *why = why_not(d, found);
+	const char *why = dev_why_not(d, found);
 	struct sbuf b = { 0 };
 
 	if (!slot)
@@ -202,7 +194,7 @@ static int take_dev(struct mon_places *p, struct vm_span all, enum mon_kind kind
 	} else {
 		d = parse_dev(value);
 	}
-	return add_place(p, kind, option, value, &d, found);
+	return mon_place_add(p, kind, option, value, &d, found);
 }
 
 static int take_option(struct mon_places *p, struct vm_span all, struct vm_span option,
@@ -230,12 +222,13 @@ static int take_option(struct mon_places *p, struct vm_span all, struct vm_span 
 			vm_item_value(item, "chardev", &id);
 			vm_item_value(item, "mode", &mode);
 		}
-		return add_place(p, vm_span_is(mode, "control") ? MON_QMP : MON_HMP, option, value,
-				 &d, find_chardev(all, id, &d));
+		return mon_place_add(p, vm_span_is(mode, "control") ? MON_QMP : MON_HMP, option,
+				     value, &d, find_chardev(all, id, &d));
 	}
 	/* -serial mon:stdio: a console and HMP on one line */
 	if (value.n > 4 && !memcmp(value.p, "mon:", 4))
-		return add_place(p, MON_HMP, option, value, &(struct dev){ .kind = value }, true);
+		return mon_place_add(p, MON_HMP, option, value, &(struct dev){ .kind = value },
+				     true);
 	return 0;
 }
 
@@ -274,12 +267,6 @@ void mon_places_free(struct mon_places *p)
 
 /* ---- processes ---- */
 
-static bool is_qemu(const char *vmm)
-{
-	return strstr(vmm, "qemu-system") || !strcmp(vmm, "qemu-kvm") || !strcmp(vmm, "kvm") ||
-	       !strcmp(vmm, "qemu");
-}
-
 /* 0, also for a process that is not a QEMU or has ended, or -ENOMEM. */
 static int add_process(int procfd, uint32_t pid, unsigned int *patience, struct vm_list *list)
 {
@@ -288,12 +275,14 @@ static int add_process(int procfd, uint32_t pid, unsigned int *patience, struct 
 	struct vm_ident id;
 	struct sbuf sel = { 0 };
 	uint32_t ppid;
-	ssize_t len;
+	ssize_t len = 0;
 
 	vm.vmm = vm_proc_vmm(procfd, pid);
 	if (!vm.vmm)
 		return -ENOMEM;
-	len = is_qemu(vm.vmm) ? vm_proc_cmdline(procfd, pid, patience, &args) : 0;
+	if (strstr(vm.vmm, "qemu-system") || !strcmp(vm.vmm, "qemu-kvm") ||
+	    !strcmp(vm.vmm, "kvm") || !strcmp(vm.vmm, "qemu"))
+		len = vm_proc_cmdline(procfd, pid, patience, &args);
 	if ((len <= 0 && len != -ETIMEDOUT) || vm_proc_stat(procfd, pid, &ppid, &vm.start_time)) {
 		free(vm.vmm);
 		return len == -ENOMEM ? -ENOMEM : 0;
@@ -491,13 +480,6 @@ static int mon_owner_read(int procfd, const struct vm *vm, struct mon_owner *o,
 		       "name its socket: --qmp SOCKET",
 		       vm->pid, vm->vmm, o->uid,
 		       ret ? "cannot tell whether it holds a KVM VM" : "it holds no VM of KVM");
-}
-
-static void mon_owner_free(struct mon_owner *o)
-{
-	free(o->group);
-	free(o->own_group);
-	*o = (struct mon_owner){ 0 };
 }
 
 /* ---- acting as that user ---- */
@@ -735,26 +717,21 @@ static int open_path(const struct mon_peer *peer, enum mon_kind kind, uint64_t t
 	return ret == -EACCES && !abstract ? cannot_reach(peer, peer->path, EACCES, err) : ret;
 }
 
-static char *text_of(const char *a, const char *b)
-{
-	struct sbuf t = { 0 };
-
-	sbuf_add(&t, a);
-	sbuf_add(&t, b);
-	return sbuf_take(&t);
-}
-
 static int open_place(int procfd, const struct vm *vm, struct mon_owner *owner,
 		      const struct mon_place *p, uint64_t timeout_ns, struct monitor **m,
 		      struct kvmft_err *err)
 {
 	_cleanup_free_ char *bound = NULL;
+	struct sbuf path = { 0 };
 	struct mon_peer peer = { .procfd = procfd, .vm = vm, .owner = owner };
 
 	if (p->why_not)
 		return err_set(err, ENOTSUP, "%s", p->why_not);
-	bound = p->path ? text_of(p->abstract ? "@" : "", p->path)
-			: mon_path_of_fd(procfd, vm, p->fd);
+	if (p->path) {
+		sbuf_add(&path, p->abstract ? "@" : "");
+		sbuf_add(&path, p->path);
+	}
+	bound = p->path ? sbuf_take(&path) : mon_path_of_fd(procfd, vm, p->fd);
 	if (!bound && p->path)
 		return err_set(err, ENOMEM, "out of memory");
 	if (!bound)
@@ -833,27 +810,12 @@ static int monitor_open_vm(const struct vm_roots *given, const struct vm *vm, ui
 		ret = err_set(err, ENOMEM, "out of memory");
 	ret = ret ?: open_first(procfd, vm, &owner, &places, timeout_ns, m, err);
 	mon_places_free(&places);
-	mon_owner_free(&owner);
+	free(owner.group);
+	free(owner.own_group);
 	return ret;
 }
 
 /* ---- the QEMU that options mean, and a connection to one of its monitors ---- */
-
-static int open_by_vm(const char *sel, uint64_t timeout, struct qemu *q, struct kvmft_err *err)
-{
-	struct vm_list *list = NULL;
-	const struct vm *vm;
-	int ret = mon_qemu_scan(NULL, &list, err);
-
-	ret = ret ?: mon_qemu_find(NULL, list, sel, &vm, err);
-	ret = ret ?: monitor_open_vm(NULL, vm, timeout, &q->m, err);
-	if (!ret) {
-		q->pid = vm->pid;
-		q->name = vm->name ? strdup(vm->name) : NULL;
-	}
-	vm_list_free(list);
-	return ret;
-}
 
 int qemu_open(const struct qemu_target *t, struct qemu *q, struct kvmft_err *err)
 {
@@ -866,8 +828,20 @@ int qemu_open(const struct qemu_target *t, struct qemu *q, struct kvmft_err *err
 		return err_usage(err, "--vm, --qmp and --hmp exclude each other");
 	if (!timeout)
 		return err_usage(err, "--timeout 0 leaves no time for an answer");
-	if (!path)
-		return open_by_vm(t->vm, timeout, q, err);
+	if (!path) {
+		struct vm_list *list = NULL;
+		const struct vm *vm;
+
+		ret = mon_qemu_scan(NULL, &list, err);
+		ret = ret ?: mon_qemu_find(NULL, list, t->vm, &vm, err);
+		ret = ret ?: monitor_open_vm(NULL, vm, timeout, &q->m, err);
+		if (!ret) {
+			q->pid = vm->pid;
+			q->name = vm->name ? strdup(vm->name) : NULL;
+		}
+		vm_list_free(list);
+		return ret;
+	}
 	if (!*path)
 		return err_usage(err, "the socket's path is empty");
 	ret = monitor_open(t->qmp ? MON_QMP : MON_HMP, path + (*path == '@'), *path == '@', timeout,

@@ -34,41 +34,34 @@ static struct qevents *load_beside(const char *binary)
 	return q;
 }
 
-static bool hint_of(const struct qev *e, struct sdt_want *w)
-{
-	bool any = false;
-
-	*w = (struct sdt_want){ .provider = "qemu", .name = e->name, .hint = true };
-	for (size_t i = 0; i < e->nargs && i < ARRAY_SIZE(e->arg); i++) {
-		if (e->arg[i].kind == QEV_STRING)
-			w->as[i] = SDT_AS_STRING;
-		else if (e->arg[i].kind == QEV_POINTER)
-			w->as[i] = SDT_AS_HEX;
-		any |= w->as[i] != SDT_AS_NUMBER;
-	}
-	return any;
-}
-
-static bool has_qemu(const struct sdt_file *f)
-{
-	for (size_t i = 0; i < f->n; i++)
-		if (!strcmp(f->v[i].provider, "qemu"))
-			return true;
-	return false;
-}
-
 int sdt_hints_find(const struct sdt_spec *s, const struct sdt_file *f, size_t room,
 		   struct sdt_hints *h)
 {
+	bool has_qemu = false;
 	size_t n;
 
-	*h = (struct sdt_hints){ .events = has_qemu(f) ? load_beside(s->path) : NULL };
+	for (size_t i = 0; i < f->n; i++)
+		has_qemu |= !strcmp(f->v[i].provider, "qemu");
+	*h = (struct sdt_hints){ .events = has_qemu ? load_beside(s->path) : NULL };
 	n = h->events ? qevents_count(h->events) : 0;
 	h->want = calloc(n + room, sizeof(*h->want));
 	if (!h->want)
 		return -ENOMEM;
-	for (size_t i = 0; i < n; i++)
-		h->n += hint_of(qevents_at(h->events, i), &h->want[h->n]);
+	for (size_t i = 0; i < n; i++) {
+		const struct qev *e = qevents_at(h->events, i);
+		struct sdt_want *w = &h->want[h->n];
+		bool any = false;
+
+		*w = (struct sdt_want){ .provider = "qemu", .name = e->name, .hint = true };
+		for (size_t k = 0; k < e->nargs && k < ARRAY_SIZE(e->arg); k++) {
+			if (e->arg[k].kind == QEV_STRING)
+				w->as[k] = SDT_AS_STRING;
+			else if (e->arg[k].kind == QEV_POINTER)
+				w->as[k] = SDT_AS_HEX;
+			any |= w->as[k] != SDT_AS_NUMBER;
+		}
+		h->n += any;
+	}
 	return 0;
 }
 
@@ -93,19 +86,6 @@ static int hints_put(void *spec, struct sbuf *out, struct kvmft_err *err)
 	return ret;
 }
 
-static int hint_take(struct cursor *c, struct sdt_want *w)
-{
-	const uint8_t *as;
-	int ret = cur_str(c, &w->name);
-
-	ret = ret ?: cur_bytes(c, ARRAY_SIZE(w->as), &as);
-	for (size_t i = 0; !ret && i < ARRAY_SIZE(w->as); i++)
-		w->as[i] = as[i] <= SDT_AS_STRING ? (enum sdt_as)as[i] : SDT_AS_NUMBER;
-	w->provider = "qemu";
-	w->hint = true;
-	return ret;
-}
-
 static int hints_take(struct cursor *c, size_t room, struct sdt_hints *h)
 {
 	size_t max = room + c->left / (1 + ARRAY_SIZE(h->want->as));
@@ -114,8 +94,17 @@ static int hints_take(struct cursor *c, size_t room, struct sdt_hints *h)
 	h->want = calloc(max + 1, sizeof(*h->want));
 	if (!h->want)
 		return -ENOMEM;
-	while (!ret && c->left)
-		ret = hint_take(c, &h->want[h->n++]);
+	while (!ret && c->left) {
+		struct sdt_want *w = &h->want[h->n++];
+		const uint8_t *as;
+
+		ret = cur_str(c, &w->name);
+		ret = ret ?: cur_bytes(c, ARRAY_SIZE(w->as), &as);
+		for (size_t i = 0; !ret && i < ARRAY_SIZE(w->as); i++)
+			w->as[i] = as[i] <= SDT_AS_STRING ? (enum sdt_as)as[i] : SDT_AS_NUMBER;
+		w->provider = "qemu";
+		w->hint = true;
+	}
 	return ret;
 }
 

@@ -223,15 +223,6 @@ struct left {
 	struct sbuf *out;
 };
 
-static bool has_ended(const struct left *l)
-{
-	struct vm_task task;
-	uint64_t start;
-	int ret = l->pid ? vm_task_read(NULL, l->pid, &task, &start) : 0;
-
-	return ret == -ESRCH || (!ret && l->pid && l->start && start != l->start);
-}
-
 static int left_off(struct left *l, struct kvmft_err *err)
 {
 	_cleanup_(mon_events_free) struct mon_events now = { 0 };
@@ -272,12 +263,15 @@ static int left_off(struct left *l, struct kvmft_err *err)
 /* One QEMU of a file. 0 if nothing of ours is on in it any more. */
 static int left_finish(struct left *l, struct kvmft_err *err)
 {
+	struct vm_task task;
 	size_t i = 0, from;
-	int ret = 0;
+	uint64_t start;
+	int ret;
 
 	if (!l->kind || !l->n)
 		return 0;
-	if (has_ended(l)) {
+	ret = l->pid ? vm_task_read(NULL, l->pid, &task, &start) : 0;
+	if (ret == -ESRCH || (!ret && l->pid && l->start && start != l->start)) {
 		sbuf_addf(l->out,
 			  "QEMU %u: has ended, and with it what a killed kvmft had switched on\n",
 			  l->pid);

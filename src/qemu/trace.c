@@ -168,7 +168,7 @@ static int simple_rewind(struct qtrace *t)
 
 /* ---- events ---- */
 
-static void identify(struct qtrace *t, uint64_t id, struct qtrace_item *item)
+static void qtrace_identify(struct qtrace *t, uint64_t id, struct qtrace_item *item)
 {
 	struct simple *m = t->simple;
 	uint64_t at;
@@ -229,7 +229,7 @@ static int event(struct qtrace *t, uint64_t id, const uint8_t *p, size_t n,
 		item->lost = n >= 8 ? load_u64(p) : 0;
 		return 1;
 	}
-	identify(t, id, item);
+	qtrace_identify(t, id, item);
 	item->has_args = item->ev && typed(p, n, item);
 	if (item->has_args)
 		return 1;
@@ -264,7 +264,7 @@ static int next_old(struct qtrace *t, struct qtrace_item *item)
 		return event(t, id, p + 16, 8, item);
 	if (id > MAX_ID)
 		return damaged(t, "an event with an impossible number");
-	identify(t, id, item);
+	qtrace_identify(t, id, item);
 	item->has_args = item->ev && item->ev->nargs <= 6;
 	for (size_t i = 0; item->has_args && i < item->ev->nargs; i++)
 		item->arg[i] = (struct qev_value){ .num = load_u64(p + 16 + 8 * i) };
@@ -464,23 +464,6 @@ static int text_next(struct qtrace *t, struct qtrace_item *item)
 	return ret;
 }
 
-/* How many of the first lines the reader understands. */
-static int text_score(struct qtrace *t, const struct qtrace_reader *r)
-{
-	struct qtrace_item item;
-	const char *s;
-	size_t n, skip;
-	int score = 0;
-
-	qbuf_seek(&t->buf, 0);
-	for (int i = 0; i < PROBE_LINES && line_peek(t, &s, &n, &skip) > 0; i++) {
-		qbuf_skip(&t->buf, skip);
-		item_init(&item);
-		score += r->line(t, s, n, &item);
-	}
-	return score;
-}
-
 static const struct qtrace_reader *probe(struct qtrace *t)
 {
 	const struct qtrace_reader *best = NULL;
@@ -489,8 +472,19 @@ static const struct qtrace_reader *probe(struct qtrace *t)
 	if (simple_probe(t))
 		return &qtrace_simple;
 	for (size_t i = 0; i < ARRAY_SIZE(readers); i++) {
-		int score = readers[i]->line ? text_score(t, readers[i]) : 0;
+		struct qtrace_item item;
+		const char *s;
+		size_t n, skip;
+		int score = 0; /* how many of the first lines the reader understands */
 
+		if (!readers[i]->line)
+			continue;
+		qbuf_seek(&t->buf, 0);
+		for (int k = 0; k < PROBE_LINES && line_peek(t, &s, &n, &skip) > 0; k++) {
+			qbuf_skip(&t->buf, skip);
+			item_init(&item);
+			score += readers[i]->line(t, s, n, &item);
+		}
 		if (score > most) {
 			most = score;
 			best = readers[i];
@@ -501,21 +495,6 @@ static const struct qtrace_reader *probe(struct qtrace *t)
 }
 
 /* ---- the interface ---- */
-
-static int choose(struct qtrace *t, const char *path, struct kvmft_err *err)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
-		if (readers[i]->format == t->o.format)
-			t->reader = readers[i];
-	t->reader = t->reader ?: probe(t);
-	if (!t->reader)
-		return err_set(
-			err, ENODATA,
-			"%s: no trace event of QEMU in its first %d lines; if it has some, say its format: "
-			"FILE:simple, FILE:log, FILE:syslog or FILE:ust",
-			path, PROBE_LINES);
-	return 0;
-}
 
 int qtrace_open(const char *path, const struct qtrace_options *o, struct qtrace **out,
 		struct kvmft_err *err)
@@ -542,7 +521,16 @@ int qtrace_open(const char *path, const struct qtrace_options *o, struct qtrace 
 		t->size = (uint64_t)st.st_size;
 		t->by_file = !t->o.near;
 		t->o.near = t->o.near ?: (uint64_t)st.st_mtim.tv_sec * 1000000000;
-		ret = choose(t, path, err);
+		for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
+			if (readers[i]->format == o->format)
+				t->reader = readers[i];
+		t->reader = t->reader ?: probe(t);
+		if (!t->reader)
+			ret = err_set(
+				err, ENODATA,
+				"%s: no trace event of QEMU in its first %d lines; if it has some, say its format: "
+				"FILE:simple, FILE:log, FILE:syslog or FILE:ust",
+				path, PROBE_LINES);
 	}
 	if (!ret) {
 		t->st.format = t->reader->format;

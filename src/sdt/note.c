@@ -58,7 +58,7 @@ static int take_text(struct cursor *c, size_t max, const char **text)
 	return strlen(*text) > max ? -EBADMSG : 0;
 }
 
-static void find_place(const struct notes *n, struct sdt_marker *m, uint64_t semaphore)
+static void note_find_place(const struct notes *n, struct sdt_marker *m, uint64_t semaphore)
 {
 	const struct elf_segment *code = elf_segment_at(&n->e, m->addr), *data;
 
@@ -103,7 +103,7 @@ static int marker_add(struct notes *n, struct cursor *c)
 	m->args = strdup(args);
 	if (!m->provider || !m->name || !m->args)
 		return -ENOMEM;
-	find_place(n, m, semaphore ? semaphore + moved : 0);
+	note_find_place(n, m, semaphore ? semaphore + moved : 0);
 	return 0;
 }
 

@@ -24,11 +24,6 @@ static const char why_arch[] = "not a program for x86";
 
 /* ---- the list ---- */
 
-static unsigned int size_known(uint64_t n)
-{
-	return n == 1 || n == 2 || n == 4 || n == 8 ? (unsigned int)n : 0;
-}
-
 /* "N@", "-N@", "Nf@"; the operand stays. False: something else is before the @. */
 static bool take_size(struct sdt_arg *a)
 {
@@ -44,7 +39,7 @@ static bool take_size(struct sdt_arg *a)
 		a->is_float = true;
 		n--;
 	}
-	if (n != 1 || !size_known((uint64_t)(*p - '0')))
+	if (n != 1 || !*p || !strchr("1248", *p))
 		return a->is_float && n; /* 16 bytes and the like */
 	a->size = (unsigned int)(*p - '0');
 	a->len -= (size_t)(at + 1 - a->operand);
@@ -205,27 +200,13 @@ struct operand {
 	bool minus;	 /* ... has this sign */
 };
 
-/* Sums such as "8+16", which the compiler leaves to the assembler. */
-static bool piece_displacement(struct piece *s, int64_t *sum)
-{
-	*sum = 0;
-	while (s->left && *s->p != '(') {
-		uint64_t v;
-		bool minus;
-
-		if (!piece_number(s, &v, &minus) || v > INT32_MAX)
-			return false;
-		if (__builtin_add_overflow(*sum, minus ? -(int64_t)v : (int64_t)v, sum))
-			return false;
-	}
-	return true;
-}
-
 static int parse_operand(const struct sdt_arg *a, enum sdt_arch arch, struct operand *o,
 			 const char **why)
 {
 	struct piece s = { .p = a->operand, .left = a->len };
-	int64_t sum;
+	int64_t sum = 0;
+	uint64_t v;
+	bool minus;
 
 	*o = (struct operand){ .form = FORM_REG };
 	*why = a->is_float ? why_float : why_arch;
@@ -249,7 +230,13 @@ static int parse_operand(const struct sdt_arg *a, enum sdt_arch arch, struct ope
 		return -ENOTSUP;
 	}
 	*why = why_symbol;
-	if (!piece_displacement(&s, &sum) || !piece_char(&s, '('))
+	/* Sums such as "8+16", which the compiler leaves to the assembler. */
+	while (s.left && *s.p != '(') {
+		if (!piece_number(&s, &v, &minus) || v > INT32_MAX ||
+		    __builtin_add_overflow(sum, minus ? -(int64_t)v : (int64_t)v, &sum))
+			return -ENOTSUP;
+	}
+	if (!piece_char(&s, '('))
 		return -ENOTSUP;
 	if (s.left >= 4 && !memcmp(s.p, "%rip", 4))
 		return -ENOTSUP;

@@ -93,7 +93,7 @@ static char *word_dup(const char *prefix, const char *s)
 	return sbuf_take(&b);
 }
 
-static bool name_taken(const struct sdt_plan *p, const struct sdt_event *e, const char *name)
+static bool sdt_name_taken(const struct sdt_plan *p, const struct sdt_event *e, const char *name)
 {
 	for (size_t i = 0; i < p->n; i++)
 		if (&p->v[i] != e && !strcmp(p->v[i].sys, e->sys) && !strcmp(p->v[i].name, name))
@@ -109,7 +109,7 @@ static int event_name(struct sdt_plan *p, struct sdt_event *e)
 	if (!word)
 		return -ENOMEM;
 	sbuf_add(&b, word);
-	for (unsigned int i = 1; !b.error && name_taken(p, e, b.s); i++) {
+	for (unsigned int i = 1; !b.error && sdt_name_taken(p, e, b.s); i++) {
 		sbuf_reset(&b);
 		sbuf_addf(&b, "%s_%u", word, i);
 	}
@@ -149,21 +149,14 @@ static struct sdt_event *event_find(struct sdt_plan *p, const struct sdt_marker 
 	return NULL;
 }
 
-/* The same place twice: one nop, two notes with the same content. */
-static bool place_known(const struct sdt_event *e, size_t file, uint64_t offset)
-{
-	for (size_t i = 0; i < e->n; i++)
-		if (e->place[i].file == file && e->place[i].offset == offset)
-			return true;
-	return false;
-}
-
 static int place_add(struct sdt_event *e, const struct sdt_marker *m, size_t file, struct draft *d)
 {
 	struct sdt_place *place;
 
-	if (place_known(e, file, m->offset))
-		return 0;
+	/* The same place twice: one nop, two notes with the same content. */
+	for (size_t i = 0; i < e->n; i++)
+		if (e->place[i].file == file && e->place[i].offset == m->offset)
+			return 0;
 	place = array_grow(&e->place, e->n, &e->cap, sizeof(*place));
 	if (!place)
 		return -ENOMEM;

@@ -82,22 +82,6 @@ static int take_path(struct sdt_spec *s, char **rest, struct kvmft_err *err)
 
 /* ---- what of it ---- */
 
-static int take_filter(char *text, struct sdt_want *w, const char *arg, struct kvmft_err *err)
-{
-	char *from = strchr(text, '/');
-	size_t n;
-
-	if (!from)
-		return 0;
-	n = strlen(from);
-	if (n < 3 || from[n - 1] != '/')
-		return err_usage(err, "%s: the filter is not /FILTER/", arg);
-	from[n - 1] = '\0';
-	*from = '\0';
-	w->filter = from + 1;
-	return 0;
-}
-
 /* "argN:TYPE" */
 static int take_type(char *text, struct sdt_want *w, const char *arg, struct kvmft_err *err)
 {
@@ -124,9 +108,17 @@ static int take_type(char *text, struct sdt_want *w, const char *arg, struct kvm
 
 static int take_want(char *rest, struct sdt_want *w, const char *arg, struct kvmft_err *err)
 {
-	char *comma, *colon, *next;
-	int ret = take_filter(rest, w, arg, err);
+	char *comma, *colon, *next, *from = strchr(rest, '/');
+	size_t n = from ? strlen(from) : 0;
+	int ret = 0;
 
+	if (from && (n < 3 || from[n - 1] != '/'))
+		return err_usage(err, "%s: the filter is not /FILTER/", arg);
+	if (from) {
+		from[n - 1] = '\0';
+		*from = '\0';
+		w->filter = from + 1;
+	}
 	comma = strchr(rest, ',');
 	while (!ret && comma) {
 		*comma++ = '\0';

@@ -30,14 +30,6 @@ static uint64_t rdtsc(void)
 #endif
 }
 
-static int read_s64(int dirfd, const char *path, int64_t *v)
-{
-	char line[64];
-	int ret = file_read_line(dirfd, path, line, sizeof(line));
-
-	return ret < 0 ? ret : parse_s64(line, v);
-}
-
 /* A missing file is value 0 and *present = false; any other failure is returned. */
 static int read_optional_u64(int dirfd, const char *path, uint64_t *v, bool *present)
 {
@@ -86,13 +78,15 @@ static int read_ratio(int dirfd, struct vm_vcpu *v)
 static int read_clock_once(int dirfd, struct vm_vcpu *v, bool *l2)
 {
 	uint64_t mode_before, mode_after, tsc_before, tsc_after;
+	char line[64];
 	int64_t offset;
 	bool present;
 	int ret;
 
 	tsc_before = rdtsc();
 	ret = read_optional_u64(dirfd, "guest_mode", &mode_before, &present);
-	ret = ret ?: read_s64(dirfd, "tsc-offset", &offset);
+	ret = ret ?: file_read_line(dirfd, "tsc-offset", line, sizeof(line));
+	ret = ret ?: parse_s64(line, &offset);
 	ret = ret ?: read_ratio(dirfd, v);
 	ret = ret ?: read_optional_u64(dirfd, "guest_mode", &mode_after, &present);
 	tsc_after = rdtsc();
@@ -134,7 +128,7 @@ static int read_clock(int dirfd, struct vm_vcpu *v)
 	return ret == -ENOENT ? 0 : ret;
 }
 
-static int add_vcpu(int vmfd, const char *name, uint32_t id, struct vm *vm, int *denied)
+static int debugfs_vcpu_add(int vmfd, const char *name, uint32_t id, struct vm *vm, int *denied)
 {
 	_cleanup_close_ int fd =
 		openat(vmfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -190,7 +184,7 @@ int vm_debugfs_read_vm(int kvmfd, struct vm *vm)
 			ret = vm_add_note(vm, "only the first %d vCPUs were read", VM_MAX_VCPUS);
 			break;
 		}
-		ret = add_vcpu(dirfd(dir), de->d_name, id, vm, &unread);
+		ret = debugfs_vcpu_add(dirfd(dir), de->d_name, id, vm, &unread);
 	}
 	if (vm->n_vcpus)
 		qsort(vm->vcpu, vm->n_vcpus, sizeof(*vm->vcpu), vm_vcpu_compare);
@@ -273,8 +267,8 @@ static void explain_absent(const struct vm_roots *r, enum vm_debugfs_state *stat
 			  r->debugfs);
 }
 
-static void explain(const struct vm_roots *r, int error, enum vm_debugfs_state *state,
-		    struct sbuf *b)
+static void debugfs_explain(const struct vm_roots *r, int error, enum vm_debugfs_state *state,
+			    struct sbuf *b)
 {
 	if (error == ENOENT) {
 		explain_absent(r, state, b);
@@ -302,7 +296,7 @@ int vm_debugfs_open(const struct vm_roots *roots, enum vm_debugfs_state *state, 
 	fd = open(TEXTF("%s/kvm", r.debugfs), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0)
 		return fd;
-	explain(&r, errno, state, &b);
+	debugfs_explain(&r, errno, state, &b);
 	*text = sbuf_take(&b);
 	return -1;
 }

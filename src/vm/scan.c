@@ -249,8 +249,8 @@ static int look_at_processes(struct scan *s)
 enum same { SAME_NO, SAME_YES, SAME_UNKNOWN };
 
 /* Only the kernel can tell copies of a descriptor from a second VM; a fixture cannot. */
-static enum same same_file(const struct scan *s, uint32_t pid_a, uint32_t fd_a, uint32_t pid_b,
-			   uint32_t fd_b)
+static enum same kcmp_same_file(const struct scan *s, uint32_t pid_a, uint32_t fd_a, uint32_t pid_b,
+				uint32_t fd_b)
 {
 	long ret;
 
@@ -274,7 +274,7 @@ static enum same find_same(const struct scan *s, uint32_t pid, uint32_t fd, stru
 
 		if (!other->pid_sure)
 			continue;
-		same = same_file(s, pid, fd, other->pid, other->fd);
+		same = kcmp_same_file(s, pid, fd, other->pid, other->fd);
 		if (same == SAME_NO || (same == SAME_UNKNOWN && other->pid != pid))
 			continue;
 		*vm = other;
@@ -331,14 +331,6 @@ static size_t count_vms_of(const struct scan *s, uint32_t pid)
 	return n;
 }
 
-static bool has_vcpu(const struct vm *vm, uint32_t id)
-{
-	for (size_t i = 0; i < vm->n_vcpus; i++)
-		if (vm->vcpu[i].id == id)
-			return true;
-	return false;
-}
-
 /* debugfs has no vCPU directories on arm64. */
 static int fill_vcpus(struct scan *s, struct vm *vm)
 {
@@ -352,10 +344,14 @@ static int fill_vcpus(struct scan *s, struct vm *vm)
 		return vm_add_note(vm, "vCPUs unknown: without debugfs those of several VMs in one "
 				       "process cannot be told apart");
 	for (size_t k = 0; k < p->n && vm->n_vcpus < VM_MAX_VCPUS; k++) {
+		bool known = false;
+
 		if (p->fd[k].is_vm)
 			continue;
 		nameless |= !p->fd[k].has_vcpu_id;
-		if (!p->fd[k].has_vcpu_id || has_vcpu(vm, p->fd[k].vcpu_id))
+		for (size_t i = 0; i < vm->n_vcpus; i++)
+			known |= vm->vcpu[i].id == p->fd[k].vcpu_id;
+		if (!p->fd[k].has_vcpu_id || known)
 			continue;
 		v = array_grow(&vm->vcpu, vm->n_vcpus, &vm->cap_vcpus, sizeof(*v));
 		if (!v)
