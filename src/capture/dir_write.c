@@ -280,19 +280,6 @@ int capw_sync(struct capw *w)
 	return fdatasync(w->meta) < 0 || fsync(w->dirfd) < 0 ? -errno : 0;
 }
 
-static void unreserve(struct capw *w)
-{
-	struct stat st;
-
-	if (!w->reserved || fstat(w->meta, &st) || (uint64_t)st.st_size >= w->reserved)
-		return;
-	/* Truncating to the same length may or may not free the blocks; punching a hole does. */
-	if (fallocate(w->meta, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, st.st_size,
-		      (off_t)w->reserved - st.st_size) < 0 &&
-	    ftruncate(w->meta, st.st_size) < 0)
-		return;
-}
-
 /* dir_write.c: the stream that it is; NULL = a directory. */
 static struct stream_out *capw_stream(const struct capw *w)
 {
@@ -311,10 +298,16 @@ const char *capw_path(const struct capw *w)
 
 void capw_close(struct capw *w)
 {
+	struct stat st;
+
 	if (!w)
 		return;
 	if (w->meta >= 0) {
-		unreserve(w);
+		/* Truncating to the same length may not free the blocks; punching a hole does. */
+		if (w->reserved && !fstat(w->meta, &st) && (uint64_t)st.st_size < w->reserved &&
+		    fallocate(w->meta, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, st.st_size,
+			      (off_t)w->reserved - st.st_size) < 0)
+			(void)!ftruncate(w->meta, st.st_size);
 		close(w->meta);
 	}
 	util_close_fd(&w->formats);
@@ -338,18 +331,6 @@ void capw_removed_close(struct capw_removed *x)
 	*x = (struct capw_removed){ 0 };
 }
 
-/*
- * Keeps a file open that is about to be unlinked. Without a free descriptor, the unlink frees it at
- * once, which is slow.
- */
-static void hold_open(int dirfd, const char *name, struct capw_removed *x)
-{
-	int fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-
-	if (fd >= 0 && array_add(&x->fd, &x->n, &x->cap, &fd, sizeof(fd)))
-		close(fd);
-}
-
 static void segment_name(char *buf, size_t size, unsigned int segment)
 {
 	snprintf(buf, size, "seg%06u", segment);
@@ -371,7 +352,7 @@ int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed,
 {
 	char name[32];
 	DIR *dir;
-	int ret;
+	int ret, fd;
 	struct dirent *e;
 	struct stat st;
 
@@ -386,7 +367,10 @@ int capw_segment_remove(struct capw *w, unsigned int segment, uint64_t *freed,
 		if (strncmp(e->d_name, "cpu", 3) ||
 		    fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW))
 			continue;
-		hold_open(dirfd(dir), e->d_name, x);
+		/* It stays open: the unlink would free it at once, which is slow. */
+		fd = openat(dirfd(dir), e->d_name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+		if (fd >= 0 && array_add(&x->fd, &x->n, &x->cap, &fd, sizeof(fd)))
+			close(fd);
 		if (!unlinkat(dirfd(dir), e->d_name, 0))
 			*freed += (uint64_t)st.st_size;
 		else if (!ret)

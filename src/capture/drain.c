@@ -187,20 +187,6 @@ static void drain_pipe_out(struct drain_cpu *c, size_t n)
 
 /* ---- what is in the sub-buffer being written by the kernel ---- */
 
-/*
- * The sub-buffer that drain_read() stored last can be appended to until something else follows it.
- */
-static void tail_keep(struct drain_cpu *c)
-{
-	c->tail_end = 0;
-	c->tail = c->tail ?: malloc(c->store->subbuf);
-	if (!c->tail)
-		return;
-	memcpy(c->tail, c->tmp, c->store->subbuf);
-	c->tail_end = c->off;
-	c->tail_segment = c->segment;
-}
-
 static int tail_send(struct drain_cpu *c, size_t from, size_t end)
 {
 	const struct stream_head h = frame_head(c, STREAM_TAIL);
@@ -304,7 +290,14 @@ static ssize_t drain_read(struct drain_cpu *c)
 	if (room > 0 && !ret) {
 		c->off += subbuf;
 		c->bytes += subbuf;
-		tail_keep(c);
+		/* It can be appended to until something else follows it. */
+		c->tail_end = 0;
+		c->tail = c->tail ?: malloc(subbuf);
+		if (!c->tail)
+			return n;
+		memcpy(c->tail, c->tmp, subbuf);
+		c->tail_end = c->off;
+		c->tail_segment = c->segment;
 		return n;
 	}
 	drain_drop(c);

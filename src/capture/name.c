@@ -18,7 +18,7 @@ static bool exists(int dir, const char *name)
 	return !faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW);
 }
 
-static int name_add(char *to, struct kvmft_err *err, const char *name, const char *suffix)
+static int capw_name_add(char *to, struct kvmft_err *err, const char *name, const char *suffix)
 {
 	if (snprintf(to, CAPW_NAME_SIZE, "%s%s", name, suffix) < CAPW_NAME_SIZE)
 		return 0;
@@ -72,7 +72,7 @@ static int check_old(const struct capw_name *n, struct kvmft_err *err)
 			       n->name);
 	case CAPW_ROTATE:
 		ret = check_capture(n, n->name, "use -o", err);
-		ret = ret ?: name_add(other, err, n->name, ".old");
+		ret = ret ?: capw_name_add(other, err, n->name, ".old");
 		ret = ret ?: check_capture(n, other, "choose another name", err);
 		return ret ?: check_held(n, other, err);
 	default:
@@ -89,8 +89,8 @@ int capw_name_init(struct capw_name *n, int dir, const char *shown, const char *
 
 	*n = (struct capw_name){ .dir = dir, .shown = shown, .old = old };
 	snprintf(pid, sizeof(pid), ".%ld.new", (long)getpid());
-	ret = name_add(n->name, err, name, "");
-	ret = ret ?: name_add(n->temp, err, ".", name);
+	ret = capw_name_add(n->name, err, name, "");
+	ret = ret ?: capw_name_add(n->temp, err, ".", name);
 	if (!ret && strlen(n->temp) + strlen(pid) >= sizeof(n->temp))
 		ret = err_set(err, ENAMETOOLONG, "%s: name too long", name);
 	if (!ret)
@@ -109,7 +109,7 @@ static int take(const struct capw_name *n, struct kvmft_err *err)
 	return err_why(err, ret, "cannot give the capture its name %s%s", n->shown, n->name);
 }
 
-static int move(const struct capw_name *n, const char *to, struct kvmft_err *err)
+static int capw_name_move(const struct capw_name *n, const char *to, struct kvmft_err *err)
 {
 	if (!renameat(n->dir, n->name, n->dir, to))
 		return 0;
@@ -123,13 +123,13 @@ static int move(const struct capw_name *n, const char *to, struct kvmft_err *err
 static int take_rotated(const struct capw_name *n, struct kvmft_err *err)
 {
 	char to[CAPW_NAME_SIZE];
-	int ret = name_add(to, err, n->name, ".old");
+	int ret = capw_name_add(to, err, n->name, ".old");
 
 	if (!ret && !cap_is_complete(n->dir, n->name) && cap_is_complete(n->dir, to))
-		ret = name_add(to, err, n->name, ".cut");
+		ret = capw_name_add(to, err, n->name, ".cut");
 	if (!ret && exists(n->dir, to))
 		ret = cap_remove(n->dir, to, err);
-	ret = ret ?: move(n, to, err);
+	ret = ret ?: capw_name_move(n, to, err);
 	return ret ?: take(n, err);
 }
 
@@ -141,7 +141,7 @@ static int take_replaced(struct capw_name *n, struct kvmft_err *err)
 {
 	_cleanup_close_ int old = old_hold(n, n->name, err);
 	char number[24] = ".replaced";
-	int ret = name_add(n->aside, err, n->name, number);
+	int ret = capw_name_add(n->aside, err, n->name, number);
 
 	ret = ret ?: old < -1 ? old : 0;
 	if (!ret && exists(n->dir, n->aside) && !cap_is_complete(n->dir, n->name)) {
@@ -151,12 +151,12 @@ static int take_replaced(struct capw_name *n, struct kvmft_err *err)
 	}
 	for (int i = 2; !ret && exists(n->dir, n->aside) && i <= ASIDE_NAMES; i++) {
 		snprintf(number, sizeof(number), ".replaced-%d", i);
-		ret = name_add(n->aside, err, n->name, number);
+		ret = capw_name_add(n->aside, err, n->name, number);
 	}
 	if (!ret && exists(n->dir, n->aside))
 		ret = err_set(err, EEXIST, "%s.replaced to %s exist: remove those that you do not need",
 			      n->name, n->aside);
-	ret = ret ?: move(n, n->aside, err);
+	ret = ret ?: capw_name_move(n, n->aside, err);
 	if (ret) {
 		n->aside[0] = '\0';
 		return ret;

@@ -139,7 +139,7 @@ static int read_printk(struct capture *c, char *text)
 	return cap_set_printk(c, text, strlen(text));
 }
 
-static int read_kallsyms(struct capture *c, char *text)
+static int cap_read_kallsyms(struct capture *c, char *text)
 {
 	return cap_set_kallsyms(c, text, strlen(text));
 }
@@ -154,13 +154,13 @@ const char *const cap_text_names[CAP_TEXTS] = {
 typedef int text_parser(struct capture *c, char *text);
 
 /* All are optional: without them only recorded task names are known. */
-static int read_text(struct capture *c, const struct cap_dir *dir, enum cap_text which)
+static int cap_dir_read_text(struct capture *c, const struct cap_dir *dir, enum cap_text which)
 {
 	static text_parser *const parse[] = {
 		[CAP_TEXT_CMDLINES] = cap_parse_cmdlines,
 		[CAP_TEXT_TGIDS] = cap_parse_tgids,
 		[CAP_TEXT_PRINTK] = read_printk,
-		[CAP_TEXT_KALLSYMS] = read_kallsyms,
+		[CAP_TEXT_KALLSYMS] = cap_read_kallsyms,
 	};
 	const uint64_t told = cap_priv(c)->text[which].told ? cap_priv(c)->text[which].bytes : 0;
 	const char *name = cap_text_names[which];
@@ -334,25 +334,6 @@ static int in_memory(void *arg, uint64_t at, uint64_t idx, const uint8_t **buf)
 	return 0;
 }
 
-/*
- * What the recorder took from the rings must be here: a file cut between sub-buffers is cut, too.
- */
-static void check_counts(struct capture *c)
-{
-	for (size_t i = 0; i < c->ncpu && !c->trimmed; i++) {
-		const struct cap_cpu *cpu = &c->cpu[i];
-		uint64_t there = 0;
-
-		for (size_t k = 0; k < c->nstream; k++)
-			if (c->stream[k].cpu == cpu->cpu)
-				there += c->stream[k].nsub;
-		if (cpu->end.valid && there < cpu->end.subbufs)
-			cap_note(c, "CPU %u: %llu of %llu recorded sub-buffers are missing",
-				 cpu->cpu, (unsigned long long)(cpu->end.subbufs - there),
-				 (unsigned long long)cpu->end.subbufs);
-	}
-}
-
 /* Takes over dir, unless it fails. */
 static int dir_read(struct capture *c, const struct cap_dir *dir, struct kvmft_err *err)
 {
@@ -366,11 +347,22 @@ static int dir_read(struct capture *c, const struct cap_dir *dir, struct kvmft_e
 	util_close_fd(&cap_priv(c)->formats.fd);
 	ret = ret ?: read_geometry(c, dir);
 	for (int i = 0; i < CAP_TEXTS && !ret; i++)
-		ret = read_text(c, dir, (enum cap_text)i);
+		ret = cap_dir_read_text(c, dir, (enum cap_text)i);
 	if (!ret && c->subbuf_size)
 		ret = read_segments(c, dir);
-	if (!ret && c->subbuf_size)
-		check_counts(c);
+	/* What the recorder took from the rings must be here: a file may be cut between two. */
+	for (size_t i = 0; !ret && c->subbuf_size && i < c->ncpu && !c->trimmed; i++) {
+		const struct cap_cpu *cpu = &c->cpu[i];
+		uint64_t there = 0;
+
+		for (size_t k = 0; k < c->nstream; k++)
+			if (c->stream[k].cpu == cpu->cpu)
+				there += c->stream[k].nsub;
+		if (cpu->end.valid && there < cpu->end.subbufs)
+			cap_note(c, "CPU %u: %llu of %llu recorded sub-buffers are missing",
+				 cpu->cpu, (unsigned long long)(cpu->end.subbufs - there),
+				 (unsigned long long)cpu->end.subbufs);
+	}
 	ndamage = c->ndamage;
 	if (!ret && !c->complete) {
 		cap_note(
@@ -554,18 +546,6 @@ static const struct {
 	{ 0, 1, "{", "JSON, which kvmft writes but does not read" },
 };
 
-static int refuse_other(int fd, struct kvmft_err *err)
-{
-	char head[264] = "";
-
-	(void)!full_pread(fd, head, sizeof(head), 0);
-	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
-		if (!memcmp(head + others[i].at, others[i].magic, others[i].len))
-			return err_set(err, EBADMSG, "%s", others[i].text);
-	return err_set(err, EBADMSG,
-		       "neither a capture directory nor a trace.dat, perf.data or trace as text");
-}
-
 static bool is_recording(const void *head, size_t n)
 {
 	return n >= TD_MAGIC && (!memcmp(head, TD_BEGIN, TD_MAGIC) || !memcmp(head, PERF_BEGIN, 8));
@@ -590,7 +570,7 @@ static int unpack_recording(struct capture *c, int fd, struct kvmft_err *err)
 
 static int read_file(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
 {
-	char head[TD_MAGIC] = "";
+	char head[264] = "";
 	int ret;
 
 	(void)!full_pread(fd, head, sizeof(head), 0);
@@ -601,7 +581,13 @@ static int read_file(struct capture *c, int fd, uint64_t size, struct kvmft_err 
 	ret = read_archive(c, fd, "", err);
 	ret = ret == -ENOMSG ? unpack_recording(c, fd, err) : ret;
 	ret = ret == -ENOMSG ? cap_text_read(c, fd, err) : ret;
-	return ret == -ENOMSG ? refuse_other(fd, err) : ret;
+	if (ret != -ENOMSG)
+		return ret;
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+		if (!memcmp(head + others[i].at, others[i].magic, others[i].len))
+			return err_set(err, EBADMSG, "%s", others[i].text);
+	return err_set(err, EBADMSG,
+		       "neither a capture directory nor a trace.dat, perf.data or trace as text");
 }
 
 int capture_open(const char *path, struct capture **out, struct kvmft_err *err)

@@ -47,22 +47,6 @@ struct walk {
 
 static int walk_fd(struct walk *w, int fd, const char *path);
 
-/* Where a link of another user leads must be his as well: what is made there could be otherwise. */
-static int walk_theirs(const struct walk *w, int fd, const struct stat *lst, const char *step)
-{
-	struct stat st;
-
-	if (fd < 0 || lst->st_uid == geteuid() || !lst->st_uid)
-		return fd;
-	if (!fstat(fd, &st) && st.st_uid == lst->st_uid)
-		return fd;
-	close(fd);
-	return err_set(w->err, ELOOP,
-		       "%s: %s is a symbolic link that user %u made, to somebody else's directory: "
-		       "name the real directory",
-		       w->path, step, (unsigned int)lst->st_uid);
-}
-
 /*
  * In a directory that others can write to (a sticky one, otherwise it was refused), a link is
  * followed only if it is ours or root's, as the kernel does with fs.protected_symlinks=1.
@@ -71,6 +55,7 @@ static int walk_link(struct walk *w, int dir, const struct stat *dst, int link,
 		     const struct stat *lst, const char *step)
 {
 	char target[PATH_MAX];
+	struct stat st;
 	ssize_t n;
 	int fd;
 
@@ -88,8 +73,21 @@ static int walk_link(struct walk *w, int dir, const struct stat *dst, int link,
 	target[n] = '\0';
 	fd = target[0] == '/' ? open("/", O_PATH | O_DIRECTORY | O_CLOEXEC)
 			      : fcntl(dir, F_DUPFD_CLOEXEC, 0);
-	return fd < 0 ? err_why(w->err, errno, "%s", w->path)
-		      : walk_theirs(w, walk_fd(w, fd, target), lst, step);
+	if (fd < 0)
+		return err_why(w->err, errno, "%s", w->path);
+	fd = walk_fd(w, fd, target);
+	/*
+	 * Where a link of another user leads must be his as well: what is made there could be
+	 * otherwise.
+	 */
+	if (fd < 0 || lst->st_uid == geteuid() || !lst->st_uid ||
+	    (!fstat(fd, &st) && st.st_uid == lst->st_uid))
+		return fd;
+	close(fd);
+	return err_set(w->err, ELOOP,
+		       "%s: %s is a symbolic link that user %u made, to somebody else's directory: "
+		       "name the real directory",
+		       w->path, step, (unsigned int)lst->st_uid);
 }
 
 /* One step from the directory dir: its descriptor, or -errno. */
@@ -148,21 +146,6 @@ static int walk_fd(struct walk *w, int fd, const char *path)
 	return fd;
 }
 
-static int dir_check(const char *path, int fd, struct kvmft_err *err)
-{
-	struct stat st;
-
-	if (fstat(fd, &st) < 0)
-		return err_why(err, errno, "cannot access %s", path);
-	if ((st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
-		return err_set(
-			err, EPERM,
-			"directory %s is writable by others and not sticky: they could replace "
-			"the capture; use another place or chmod o-w",
-			path);
-	return 0;
-}
-
 int capw_dir_open(const char *path, struct kvmft_err *err)
 {
 	struct walk w = { .path = path, .err = err };
@@ -181,12 +164,16 @@ int capw_dir_open(const char *path, struct kvmft_err *err)
 	fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return err_why(err, errno, "cannot open directory %s", path);
-	ret = dir_check(path, fd, err);
-	if (ret) {
+	ret = fstat(fd, &st) < 0 ? err_why(err, errno, "cannot access %s", path) : 0;
+	if (!ret && (st.st_mode & S_IWOTH) && !(st.st_mode & S_ISVTX))
+		ret = err_set(
+			err, EPERM,
+			"directory %s is writable by others and not sticky: they could replace "
+			"the capture; use another place or chmod o-w",
+			path);
+	if (ret)
 		close(fd);
-		return ret;
-	}
-	return fd;
+	return ret ?: fd;
 }
 
 char *capw_parent_shown(const char *path)

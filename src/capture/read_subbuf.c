@@ -37,22 +37,6 @@ static int read_exact(int fd, void *buf, size_t len, uint64_t off)
 	return (size_t)n == len ? 0 : -EIO; /* the file shrank while we read */
 }
 
-/* Makes *file the data file of the extent. */
-static int file_switch(const struct capture *c, const struct cap_stream *s,
-		       const struct cap_extent *e, struct cap_file *file)
-{
-	uint64_t size;
-	char name[64];
-
-	if (file->fd >= 0 && file->segment == e->segment)
-		return 0;
-	capture_file_close(file);
-	cap_data_name(name, sizeof(name), e->segment, s->cpu);
-	file->fd = cap_open_file(cap_priv(c)->dir.fd, name, &size);
-	file->segment = e->segment;
-	return MIN(file->fd, 0);
-}
-
 /*
  * Reads exactly len bytes at off inside an extent; -EBADMSG: they were compressed, and are damaged.
  */
@@ -61,6 +45,8 @@ static int read_extent(const struct capture *c, const struct cap_stream *s,
 		       struct cap_file *file)
 {
 	struct cap_file own = { -1, 0 };
+	uint64_t size;
+	char name[64];
 	int ret;
 
 	if (cap_priv(c)->maker.make) {
@@ -86,8 +72,13 @@ static int read_extent(const struct capture *c, const struct cap_stream *s,
 	if (e->fd >= 0)
 		return read_exact(e->fd, buf, len, e->off + off);
 	file = file ?: &own;
-	ret = file_switch(c, s, e, file);
-	ret = ret ?: read_exact(file->fd, buf, len, e->off + off);
+	if (file->fd < 0 || file->segment != e->segment) {
+		capture_file_close(file);
+		cap_data_name(name, sizeof(name), e->segment, s->cpu);
+		file->fd = cap_open_file(cap_priv(c)->dir.fd, name, &size);
+		file->segment = e->segment;
+	}
+	ret = file->fd < 0 ? file->fd : read_exact(file->fd, buf, len, e->off + off);
 	capture_file_close(&own);
 	return ret;
 }

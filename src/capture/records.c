@@ -243,7 +243,7 @@ static int rec_vm(struct capture *c, const struct meta_rec *rec)
 	return 0;
 }
 
-static uint64_t vcpu_key(const struct capture *c, const struct cap_vm *vm, uint32_t id)
+static uint64_t rec_vcpu_key(const struct capture *c, const struct cap_vm *vm, uint32_t id)
 {
 	return (uint64_t)(vm - c->vm) << 32 | id;
 }
@@ -252,12 +252,13 @@ static struct cap_vcpu *vcpu_last(struct capture *c, struct cap_vm *vm, uint32_t
 {
 	uint64_t i;
 
-	return u64map_get(&cap_priv(c)->vcpu_last, vcpu_key(c, vm, id), &i) ? &vm->vcpu[i] : NULL;
+	return u64map_get(&cap_priv(c)->vcpu_last, rec_vcpu_key(c, vm, id), &i) ? &vm->vcpu[i]
+										: NULL;
 }
 
 /* One more entry; NULL: out of memory, or more of them than any machine has (noted). */
-static struct cap_vcpu *vcpu_new(struct capture *c, struct cap_vm *vm, uint32_t id,
-				 const struct meta_rec *rec)
+static struct cap_vcpu *rec_vcpu_new(struct capture *c, struct cap_vm *vm, uint32_t id,
+				     const struct meta_rec *rec)
 {
 	struct cap_vcpu *v;
 	uint32_t frac;
@@ -267,7 +268,7 @@ static struct cap_vcpu *vcpu_new(struct capture *c, struct cap_vm *vm, uint32_t 
 		return NULL;
 	}
 	v = array_grow(&vm->vcpu, vm->nvcpu, &vm->vcpu_cap, sizeof(*v));
-	if (!v || u64map_put(&cap_priv(c)->vcpu_last, vcpu_key(c, vm, id), vm->nvcpu))
+	if (!v || u64map_put(&cap_priv(c)->vcpu_last, rec_vcpu_key(c, vm, id), vm->nvcpu))
 		return NULL;
 	vm->nvcpu++;
 	v->id = id;
@@ -291,7 +292,7 @@ static int vcpu_end(struct capture *c, struct cap_vm *vm, uint32_t id, const str
 	if (v && !v->tid)
 		v->tid = tid;
 	if (!v || (tid > 0 && tid != v->tid)) {
-		v = vcpu_new(c, vm, id, rec);
+		v = rec_vcpu_new(c, vm, id, rec);
 		if (!v)
 			return vm->nvcpu < CAP_MAX_VCPUS ? -ENOMEM : 0;
 	}
@@ -324,7 +325,7 @@ static int rec_vcpu(struct capture *c, const struct meta_rec *rec)
 	if (v && !v->tid) /* recorded again, because now a thread runs it */
 		meta_get_s32(rec, "tid", &v->tid);
 	else
-		v = vcpu_new(c, vm, id, rec);
+		v = rec_vcpu_new(c, vm, id, rec);
 	if (!v)
 		return vm->nvcpu < CAP_MAX_VCPUS ? -ENOMEM : 0;
 	if (v->has_offset)
@@ -532,15 +533,20 @@ static int rec_asked(struct capture *c, const struct meta_rec *rec __unused_arg)
 	return 0;
 }
 
-/*
- * Without an order the ring stopped by itself, or not: then the beginning of the writing is
- * nearest.
- */
-static int take_snapshot(struct capture *c, const struct meta_rec *rec)
+static int rec_segment(struct capture *c, const struct meta_rec *rec)
 {
-	uint64_t tsc = 0, stopped = 0;
 	struct cap_priv *p = cap_priv(c);
+	uint64_t n, tsc = 0, stopped = 0;
 
+	if (!meta_get_u64(rec, "n", &n) || n > CAP_MAX_SEGMENT)
+		return bad(c, rec, "n");
+	p->segments_told = MAX(p->segments_told, (uint32_t)n + 1);
+	if (!meta_get(rec, "why"))
+		return 0;
+	/*
+	 * Without an order the ring stopped by itself, or not: then the beginning of the writing is
+	 * nearest.
+	 */
 	meta_get_u64(rec, "tsc", &tsc);
 	meta_get_u64(rec, "stopped", &stopped);
 	c->before_snapshot_tsc = p->written_tsc;
@@ -548,16 +554,6 @@ static int take_snapshot(struct capture *c, const struct meta_rec *rec)
 	p->written_tsc = tsc;
 	p->fired_tsc = 0;
 	return array_add(&c->pause, &c->npause, &c->pause_cap, &tsc, sizeof(tsc));
-}
-
-static int rec_segment(struct capture *c, const struct meta_rec *rec)
-{
-	uint64_t n;
-
-	if (!meta_get_u64(rec, "n", &n) || n > CAP_MAX_SEGMENT)
-		return bad(c, rec, "n");
-	cap_priv(c)->segments_told = MAX(cap_priv(c)->segments_told, (uint32_t)n + 1);
-	return meta_get(rec, "why") ? take_snapshot(c, rec) : 0;
 }
 
 static int rec_file(struct capture *c, const struct meta_rec *rec)

@@ -35,7 +35,7 @@ static int find_file(const struct cap_dir *dir, const char *name)
 	return ret;
 }
 
-static bool is_capture(const struct cap_dir *dir, const char *name)
+static bool session_is_capture(const struct cap_dir *dir, const char *name)
 {
 	int ret;
 
@@ -89,7 +89,7 @@ static int take_side(struct found *f, const struct meta_rec *rec)
 		return bad(f, "has an invalid side");
 	if (host != !f->s->n)
 		return bad(f, "does not list one host, then guests");
-	if (is_capture(&f->dir, dir))
+	if (session_is_capture(&f->dir, dir))
 		return add(f, dir, host ? NULL : meta_get(rec, "vm"));
 	if (host)
 		return err_set(f->err, ENOENT,
@@ -119,7 +119,7 @@ static int take_line(struct found *f, char *line, bool first)
 	return strcmp(rec.name, "side") ? 0 : take_side(f, &rec);
 }
 
-static int by_file(struct found *f)
+static int session_by_file(struct found *f)
 {
 	_cleanup_free_ char *text = NULL;
 	char *save, *line;
@@ -174,12 +174,12 @@ static void names_free(struct names *l)
 	free(l->v);
 }
 
-static int name_add(void *arg, const char *text)
+static int session_name_add(void *arg, const char *text)
 {
 	struct names *l = arg;
 	char *name;
 
-	if (!is_name(text) || l->n > SESSION_CAPTURES || !is_capture(l->dir, text))
+	if (!is_name(text) || l->n > SESSION_CAPTURES || !session_is_capture(l->dir, text))
 		return 0;
 	name = strdup(text);
 	if (name && !array_add(&l->v, &l->n, &l->cap, &name, sizeof(name)))
@@ -193,7 +193,7 @@ static int by_captures(struct found *f)
 {
 	_cleanup_(names_free) struct names l = { .dir = &f->dir };
 	size_t hosts = 0, host = 0;
-	int ret = cap_dir_list(&f->dir, "", name_add, &l);
+	int ret = cap_dir_list(&f->dir, "", session_name_add, &l);
 
 	if (ret == -ENOMEM || !l.n)
 		return ret == -ENOMEM ? err_set(f->err, ENOMEM, "out of memory") : 0;
@@ -238,7 +238,7 @@ int session_read(const char *path, struct session *s, struct kvmft_err *err)
 	if (ret)
 		return err_set(err, ret, "%s: %s", path, err->text);
 	s->named = find_file(&f.dir, SESSION_FILE) != -ENOENT;
-	ret = s->named ? by_file(&f) : by_captures(&f);
+	ret = s->named ? session_by_file(&f) : by_captures(&f);
 	cap_dir_close(&f.dir);
 	if (ret)
 		session_free(s);

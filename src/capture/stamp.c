@@ -72,7 +72,7 @@ static int names_read(int dirfd, struct names *names)
 	return ret;
 }
 
-static int compare(const void *a, const void *b, void *now)
+static int stamp_compare(const void *a, const void *b, void *now)
 {
 	int later_a = now && strcmp(a, now) > 0, later_b = now && strcmp(b, now) > 0;
 
@@ -87,7 +87,8 @@ static int names_sorted(int dirfd, const char *now, struct names *names, struct 
 	if (ret)
 		return err_why(err, ret, "cannot list the old captures");
 	if (names->n)
-		qsort_r(names->v, names->n, sizeof(*names->v), compare, (void *)(uintptr_t)now);
+		qsort_r(names->v, names->n, sizeof(*names->v), stamp_compare,
+			(void *)(uintptr_t)now);
 	return 0;
 }
 

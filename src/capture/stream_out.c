@@ -36,7 +36,7 @@ struct stream_out {
 	_Atomic uint64_t bytes;
 };
 
-static uint64_t queued(struct stream_out *s, int *error)
+static uint64_t stream_out_queued(struct stream_out *s, int *error)
 {
 	uint64_t n;
 
@@ -79,7 +79,7 @@ static int ready(struct stream_out *s)
 		if (!s->patient || util_now_ns() - asked < POLL_MS * 1000000ull)
 			continue;
 		asked = util_now_ns();
-		if (!s->patient(s->ctx, queued(s, &error)))
+		if (!s->patient(s->ctx, stream_out_queued(s, &error)))
 			atomic_store(&s->abandoned, true);
 	}
 	return -ECANCELED;
@@ -232,30 +232,22 @@ int stream_out_write(struct stream_out *s, const struct stream_head *h, const st
 	return end_frame(s, ret);
 }
 
-static int copy_bytes(struct stream_out *s, int pipe, size_t *left, void *buf, size_t size)
-{
-	int ret = 0;
-
-	while (*left && !ret) {
-		ssize_t n = read(pipe, buf, MIN(*left, size));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		*left -= (size_t)n;
-		ret = put_bytes(s, buf, (size_t)n);
-	}
-	return ret;
-}
-
 int stream_out_pipe(struct stream_out *s, const struct stream_head *h, int pipe, size_t len,
 		    void *buf, size_t size, size_t *left)
 {
 	int ret = begin_frame(s, h, len);
 
 	*left = len;
-	ret = ret ?: copy_bytes(s, pipe, left, buf, size);
+	while (*left && !ret) {
+		ssize_t n = read(pipe, buf, MIN(*left, size));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return end_frame(s, n < 0 ? -errno : -EIO);
+		*left -= (size_t)n;
+		ret = put_bytes(s, buf, (size_t)n);
+	}
 	return end_frame(s, ret);
 }
 
@@ -285,7 +277,7 @@ static int wait_queue(struct stream_out *s)
 	const struct timespec nap = { .tv_nsec = 1000000 };
 	int error = 0;
 
-	while ((queued(s, &error) || !idle(s)) && !error)
+	while ((stream_out_queued(s, &error) || !idle(s)) && !error)
 		nanosleep(&nap, NULL);
 	return error;
 }

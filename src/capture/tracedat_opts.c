@@ -28,7 +28,7 @@ static int opt_clock(struct td *t, struct cursor opt)
 }
 
 /* ASCII number, times `scale` added to every stamp. */
-static int add_time(struct td *t, struct cursor opt, int64_t scale, const char *what)
+static int td_time_add(struct td *t, struct cursor opt, int64_t scale, const char *what)
 {
 	_cleanup_free_ char *text = opt_text(&opt);
 	int64_t v, ns;
@@ -73,7 +73,7 @@ static int opt_cpucount(struct td *t, struct cursor opt)
 }
 
 /* v6 only: where a named buffer begins. */
-static int opt_buffer(struct td *t, struct cursor opt)
+static int td_opt_buffer(struct td *t, struct cursor opt)
 {
 	struct td_buffer *b;
 	const char *name;
@@ -209,14 +209,10 @@ static const struct {
 	uint32_t id;
 	int (*read)(struct td *t, struct cursor opt);
 } option[] = {
-	{ TD_CPUSTAT, opt_cpustat },
-	{ TD_BUFFER, opt_buffer },
-	{ TD_TRACECLOCK, opt_clock },
-	{ TD_CPUCOUNT, opt_cpucount },
-	{ TD_TRACEID, opt_traceid },
-	{ TD_TIME_SHIFT, opt_time_shift },
-	{ TD_GUEST, opt_guest },
-	{ TD_TSC2NSEC, opt_tsc2nsec },
+	{ TD_CPUSTAT, opt_cpustat },  { TD_BUFFER, td_opt_buffer },
+	{ TD_TRACECLOCK, opt_clock }, { TD_CPUCOUNT, opt_cpucount },
+	{ TD_TRACEID, opt_traceid },  { TD_TIME_SHIFT, opt_time_shift },
+	{ TD_GUEST, opt_guest },      { TD_TSC2NSEC, opt_tsc2nsec },
 };
 
 int td_option(struct td *t, uint32_t id, struct cursor opt)
@@ -229,8 +225,8 @@ int td_option(struct td *t, uint32_t id, struct cursor opt)
 		ret = opt_str(&t->c->tool, &opt);
 		t->c->some_switches = !ret && strstr(t->c->tool, TD_SOME);
 		break;
-	case TD_DATE: ret = add_time(t, opt, 1000, "DATE"); break;
-	case TD_OFFSET: ret = add_time(t, opt, 1, "OFFSET"); break;
+	case TD_DATE: ret = td_time_add(t, opt, 1000, "DATE"); break;
+	case TD_OFFSET: ret = td_time_add(t, opt, 1, "OFFSET"); break;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(option); i++)
 		if (option[i].id == id)

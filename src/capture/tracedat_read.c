@@ -393,7 +393,7 @@ static bool kallsyms_later(struct td *t, uint64_t off, uint64_t size, uint16_t f
 	return true;
 }
 
-static int section_read(struct td *t, const struct section *s)
+static int td_section_read(struct td *t, const struct section *s)
 {
 	_cleanup_free_ uint8_t *data = NULL;
 	struct cursor cur;
@@ -511,7 +511,7 @@ static int opt_section(struct td *t, uint16_t id, struct cursor opt)
 			     (!(s.flags & PACKED) || cap_priv(t->c)->packing) &&
 			     !take_meta(t, s.size) && kallsyms_later(t, s.off, s.size, s.flags);
 
-		return later ? 0 : section_read(t, &s);
+		return later ? 0 : td_section_read(t, &s);
 	}
 	if (ret == -ENOMEM)
 		return ret;
@@ -565,7 +565,7 @@ static int walk_sections(struct td *t, uint64_t off)
 				 "a buffer of %" PRIu64 " bytes has no CPU table: its events "
 				 "cannot be told apart and are left out",
 				 s.size);
-		ret = section_read(t, &s);
+		ret = td_section_read(t, &s);
 		if (ret)
 			return ret;
 		if (s.size > t->size - off)
@@ -945,7 +945,7 @@ static int read_start(struct td *t, struct cursor *cur, struct kvmft_err *err)
 	return 0;
 }
 
-static int finish(struct capture *c)
+static int td_finish(struct capture *c)
 {
 	if (c->page_header >= c->subbuf_size) {
 		cap_note(c, "header_page: the header is larger than a sub-buffer");
@@ -987,7 +987,7 @@ int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err
 	ret = read_start(&t, &cur, err);
 	if (!ret)
 		ret = c->version == 6 ? read_v6(&t, TD_START) : read_v7(&t, &cur, err);
-	ret = ret ?: finish(c);
+	ret = ret ?: td_finish(c);
 	for (size_t i = 0; i < t.nbuf; i++)
 		free(t.buf[i].name);
 	free(t.buf);

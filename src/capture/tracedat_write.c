@@ -102,7 +102,7 @@ static int format_cmp(const void *x, const void *y)
 	return strcmp(a->sys, b->sys) ?: ORDER(a, b);
 }
 
-static void put_formats(const struct tdw_spec *s, struct sbuf *b)
+static void tdw_put_formats(const struct tdw_spec *s, struct sbuf *b)
 {
 	const struct capture *c = s->cap;
 	_cleanup_free_ const struct cap_format **f = calloc(c->nformat + 1, sizeof(*f));
@@ -153,7 +153,7 @@ void tdw_block(const struct tdw_spec *s, enum tdw_block block, struct sbuf *b)
 	switch (block) {
 	case TDW_HEADER_INFO: put_header_info(s, b); break;
 	case TDW_FTRACE: put_ftrace(s, b); break;
-	case TDW_FORMATS: put_formats(s, b); break;
+	case TDW_FORMATS: tdw_put_formats(s, b); break;
 	case TDW_KALLSYMS:
 		text = capture_kallsyms(s->cap, &len);
 		tdw_put_u32(b, (uint32_t)len);

@@ -71,7 +71,7 @@ const struct tsc_map *epoch_vm_first_map(const struct epoch_vm *vm)
 }
 
 /* Make sure that @more epochs can be added without allocating. */
-static int reserve(struct epoch_vcpu *c, size_t more)
+static int epoch_reserve(struct epoch_vcpu *c, size_t more)
 {
 	return array_grow(&c->v, c->n + more - 1, &c->room, sizeof(*c->v)) ? 0 : -ENOMEM;
 }
@@ -111,7 +111,7 @@ static int find_or_add(struct epoch_vm *vm, uint32_t id, struct epoch_vcpu **out
 	if (!array_grow(&vm->vcpus, vm->n, &vm->room, sizeof(struct epoch_vcpu *)))
 		return -ENOMEM;
 	c = calloc(1, sizeof(*c));
-	if (!c || reserve(c, 1)) {
+	if (!c || epoch_reserve(c, 1)) {
 		free(c);
 		return -ENOMEM;
 	}
@@ -167,7 +167,7 @@ int epoch_vm_read(struct epoch_vm *vm, uint32_t id, uint64_t at, const struct ts
 		return err;
 	if (c->has_read || c->has_write)
 		return -EINVAL;
-	err = reserve(c, 1);
+	err = epoch_reserve(c, 1);
 	if (err)
 		return err;
 	fill_map(vm, c, map);
@@ -213,7 +213,7 @@ int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint6
 	bool fresh = !epoch_vm_find(vm, id), birth;
 	int err = host < vm->last_event ? -EINVAL : find_or_add(vm, id, &c);
 
-	err = err ?: reserve(c, 2);
+	err = err ?: epoch_reserve(c, 2);
 	err = err ?: advance(vm, host);
 	if (err)
 		return err;
@@ -284,7 +284,7 @@ static int announce_to_all(struct epoch_vm *vm, uint64_t host, const struct pvcl
 	if (vm->announced > ANNOUNCED_MAX)
 		return -ENOMEM;
 	for (i = 0; i < vm->n; i++) {
-		err = reserve(vm->vcpus[i], 1);
+		err = epoch_reserve(vm->vcpus[i], 1);
 		if (err)
 			return err;
 	}
@@ -308,7 +308,7 @@ int epoch_vm_pvclock(struct epoch_vm *vm, uint32_t id, uint64_t host, const stru
 	if (pv->flags & PVCLOCK_TSC_STABLE) {
 		err = announce_to_all(vm, host, pv);
 	} else {
-		err = reserve(c, 1);
+		err = epoch_reserve(c, 1);
 		if (!err) {
 			vm->has_pv = false;
 			announce(vm, c, host, pv);
@@ -395,7 +395,7 @@ int epoch_vm_check_end(struct epoch_vm *vm, uint32_t id, const struct tsc_map *m
 	int err = tsc_map_check(map);
 
 	err = err ?: find_or_add(vm, id, &c);
-	err = err ?: reserve(c, 1);
+	err = err ?: epoch_reserve(c, 1);
 	if (err)
 		return err;
 	if (!c->n || !newest(c)->has_map) {
@@ -511,7 +511,7 @@ static struct span span_at(const struct epoch_vcpu *c, size_t i, bool pv)
 	return s;
 }
 
-static u128 scaled(const struct tsc_map *m, uint64_t host)
+static u128 epoch_scaled(const struct tsc_map *m, uint64_t host)
 {
 	return tsc_map_unscaled(m) ? host : ((u128)host * m->ratio) >> m->frac;
 }
@@ -524,7 +524,7 @@ static bool guest_in_span(const struct span *s, uint64_t a, uint64_t b, uint64_t
 {
 	uint64_t xa = a - s->map->offset, xb = b - s->map->offset, unused;
 
-	if (xb < xa || xb < scaled(s->map, s->from) || xa > scaled(s->map, s->to))
+	if (xb < xa || xb < epoch_scaled(s->map, s->from) || xa > epoch_scaled(s->map, s->to))
 		return false;
 	if (tsc_to_host(s->map, a, lo, &unused))
 		return false;
@@ -541,19 +541,6 @@ static bool guest_in_span(const struct span *s, uint64_t a, uint64_t b, uint64_t
 	return *lo <= *hi;
 }
 
-static bool any_doubtful(const struct epoch_vcpu *c, const struct span *s, uint64_t lo, uint64_t hi)
-{
-	size_t i;
-
-	for (i = s->first; i < s->end; i++) {
-		uint64_t to = i + 1 < c->n ? c->v[i + 1].from - 1 : UINT64_MAX;
-
-		if (c->v[i].doubtful && c->v[i].from <= hi && to >= lo)
-			return true;
-	}
-	return false;
-}
-
 /* Join [lo, hi] to what was found: touching ranges are one place, separate ones two. */
 static void add_candidate(struct candidate *k, const struct epoch_vcpu *c, const struct span *s,
 			  uint64_t lo, uint64_t hi)
@@ -567,7 +554,12 @@ static void add_candidate(struct candidate *k, const struct epoch_vcpu *c, const
 		k->span = *s;
 	}
 	k->span.end = s->end;
-	k->doubtful |= (c->notes & EPOCH_NOTE_RATIO_UNKNOWN) || any_doubtful(c, s, lo, hi);
+	k->doubtful |= (c->notes & EPOCH_NOTE_RATIO_UNKNOWN) != 0;
+	for (size_t i = s->first; i < s->end; i++) {
+		uint64_t to = i + 1 < c->n ? c->v[i + 1].from - 1 : UINT64_MAX;
+
+		k->doubtful |= c->v[i].doubtful && c->v[i].from <= hi && to >= lo;
+	}
 	k->borrowed |= s->borrowed;
 }
 
@@ -649,22 +641,11 @@ bool epoch_guest_line(const struct epoch_vcpu *c, uint64_t guest, struct epoch_l
 	return found == 1;
 }
 
-/* Cut the guest TSCs [*a, *b] to those read in span @s, given their host TSCs [lo, hi] there. */
-static void cut_guest(const struct span *s, uint64_t lo, uint64_t hi, uint64_t *a, uint64_t *b)
-{
-	uint64_t first = tsc_to_guest(s->map, lo), last = tsc_to_guest(s->map, hi);
-
-	if (lo == s->from && first > *a && first <= *b)
-		*a = first;
-	if (hi == s->to && last < *b && last >= *a)
-		*b = last;
-}
-
 /* kvmclock [ns] in every span with a record; the guest TSCs go to @glo, @ghi. */
 static enum epoch_result find_kvmclock(const struct epoch_vcpu *c, uint64_t ns, struct candidate *k,
 				       uint64_t *glo, uint64_t *ghi)
 {
-	uint64_t lo, hi, a, b;
+	uint64_t lo, hi, a, b, first, last;
 	bool any = false;
 	struct span s;
 	size_t i;
@@ -682,7 +663,13 @@ static enum epoch_result find_kvmclock(const struct epoch_vcpu *c, uint64_t ns, 
 		if (!guest_in_span(&s, a, b, &lo, &hi))
 			continue;
 		add_candidate(k, c, &s, lo, hi);
-		cut_guest(&s, lo, hi, &a, &b);
+		/* Of [a, b], those read in this span, which has the host's TSCs [lo, hi] there. */
+		first = tsc_to_guest(s.map, lo);
+		last = tsc_to_guest(s.map, hi);
+		if (lo == s.from && first > a && first <= b)
+			a = first;
+		if (hi == s.to && last < b && last >= a)
+			b = last;
 		*glo = k->lo == lo ? a : *glo;
 		*ghi = b;
 	}

@@ -84,25 +84,11 @@ int clock_pieces_mark_steps(struct clock_sample *v, size_t n, uint32_t tsc_khz, 
 	return count;
 }
 
-static int check_interval(const struct clock_sample *s)
-{
-	s128 moved = (s128)s[1].ns - (s128)s[0].ns;
-
-	if (s[0].tsc_after >= s[1].tsc_before || place(&s[1]) - place(&s[0]) >= FAR)
-		return -EDOM;
-	if (moved >= FAR || moved <= -FAR)
-		return -EDOM;
-	if (s->step)
-		return 0;
-	return moved <= 0 || moved > (place(&s[1]) - place(&s[0])) * STEEPEST ? -EDOM : 0;
-}
-
 int clock_pieces_init(struct clock_pieces *p, const struct clock_sample *v, size_t n,
 		      uint32_t tsc_khz, uint32_t slew_ppb)
 {
 	bool stepped = false;
 	size_t i;
-	int err;
 
 	if (n < 2 || !tsc_khz)
 		return -EINVAL;
@@ -110,9 +96,14 @@ int clock_pieces_init(struct clock_pieces *p, const struct clock_sample *v, size
 		if (v[i].tsc_after < v[i].tsc_before)
 			return -EINVAL;
 	for (i = 0; i + 1 < n; i++) {
-		err = check_interval(&v[i]);
-		if (err)
-			return err;
+		s128 moved = (s128)v[i + 1].ns - (s128)v[i].ns;
+		s128 between = place(&v[i + 1]) - place(&v[i]);
+
+		if (v[i].tsc_after >= v[i + 1].tsc_before || between >= FAR || moved >= FAR ||
+		    moved <= -FAR)
+			return -EDOM;
+		if (!v[i].step && (moved <= 0 || moved > between * STEEPEST))
+			return -EDOM;
 		stepped |= v[i].step;
 	}
 	*p = (struct clock_pieces){
@@ -158,7 +149,7 @@ static s128 interval_error(const struct clock_pieces *p, size_t i, s128 outside)
 	return err < FAR ? err : FAR;
 }
 
-static s128 reading(const struct clock_sample *s)
+static s128 pieces_reading(const struct clock_sample *s)
 {
 	return (s128)s->ns;
 }
@@ -274,12 +265,12 @@ static int extrapolate(const struct clock_pieces *p, size_t i, s128 ns, uint64_t
 
 static int smooth_to_tsc(const struct clock_pieces *p, s128 ns, uint64_t *lo, uint64_t *hi)
 {
-	size_t i = find(p, ns, reading);
+	size_t i = find(p, ns, pieces_reading);
 	s128 err = error_around(p, i);
 	s128 a = ns - err - 1, b = ns + err + 1;
 
-	return store_hull(line_to_tsc(p, find(p, a, reading), a, false),
-			  line_to_tsc(p, find(p, b, reading), b, true), lo, hi);
+	return store_hull(line_to_tsc(p, find(p, a, pieces_reading), a, false),
+			  line_to_tsc(p, find(p, b, pieces_reading), b, true), lo, hi);
 }
 
 /* Can the clock have read @ns in interval @i?  If so, where: [*first, *last]. */

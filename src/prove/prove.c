@@ -207,8 +207,8 @@ static int put_stamps(struct capw *w, unsigned int cpu, const struct truth_vcpu 
 	return ret;
 }
 
-static int guest_capture(int dir, const char *name, const struct truth_vm *vm,
-			 struct kvmft_err *err)
+static int prove_guest_capture(int dir, const char *name, const struct truth_vm *vm,
+			       struct kvmft_err *err)
 {
 	struct capw_name place;
 	struct sbuf meta = { 0 };
@@ -418,7 +418,7 @@ int prove_run(const char *dir, struct prove *p, note_fn *note, struct kvmft_err 
 	ret = !host.s || x.truth == MAP_FAILED ? err_set(err, ENOMEM, "out of memory")
 					       : run_both(&x);
 	for (size_t i = 0; i < TRUTH_VMS && !ret && x.truth->vm[i].vcpus; i++)
-		ret = guest_capture(at, i ? "guest1" : "guest0", &x.truth->vm[i], err);
+		ret = prove_guest_capture(at, i ? "guest1" : "guest0", &x.truth->vm[i], err);
 	if (!ret) {
 		p->host_khz = x.truth->host_khz;
 		p->bare_ns = p->host_khz ? tsc_cycles_to_ns(x.truth->bare, p->host_khz) : 0;

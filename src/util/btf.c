@@ -105,7 +105,7 @@ static int next(struct btf *b, struct btf_type *t)
 	return 0;
 }
 
-static bool is_called(const struct btf *b, uint32_t at, const char *name)
+static bool btf_is_called(const struct btf *b, uint32_t at, const char *name)
 {
 	return at < b->nnames && !strcmp(b->names + at, name);
 }
@@ -118,7 +118,7 @@ static bool member_find(const struct btf *b, const struct btf_type *t, const cha
 	uint32_t at, type, bit;
 
 	while (!cur_u32(&c, &at) && !cur_u32(&c, &type) && !cur_u32(&c, &bit)) {
-		if (!is_called(b, at, name))
+		if (!btf_is_called(b, at, name))
 			continue;
 		if (t->bits && bit >> 24)
 			return false;
@@ -138,7 +138,7 @@ int btf_offsets(const void *data, size_t size, const char *name, const char *con
 
 	while (!ret && b.types.left) {
 		ret = next(&b, &t);
-		if (ret || t.kind != KIND_STRUCT || !is_called(&b, t.name, name))
+		if (ret || t.kind != KIND_STRUCT || !btf_is_called(&b, t.name, name))
 			continue;
 		for (size_t i = 0; i < n; i++)
 			if (!member_find(&b, &t, member[i], &offset[i]))

@@ -45,21 +45,6 @@ static int elf_get(const struct elf *e, uint64_t off, void *buf, size_t n, struc
 
 /* ---- header ---- */
 
-static int header_ident(struct elf *e, const uint8_t *id, const char **why)
-{
-	*why = "it is not an ELF file";
-	if (memcmp(id, ELFMAG, SELFMAG))
-		return -ENOEXEC;
-	*why = id[EI_DATA] == ELFDATA2MSB
-		       ? "it is for a big-endian machine, and kvmft only knows x86 and arm64"
-		       : "it is ELF of an unknown class or byte order";
-	if ((id[EI_CLASS] != ELFCLASS32 && id[EI_CLASS] != ELFCLASS64) ||
-	    id[EI_DATA] != ELFDATA2LSB)
-		return -ENOEXEC;
-	e->is64 = id[EI_CLASS] == ELFCLASS64;
-	return 0;
-}
-
 static int header_fields(struct elf *e, struct cursor *c)
 {
 	uint16_t phentsize, phnum, shentsize, shnum, shstrndx;
@@ -99,9 +84,17 @@ static int header_read(struct elf *e, const char **why)
 	if (n < sizeof(Elf32_Ehdr))
 		return -ENOEXEC;
 	ret = elf_get(e, 0, buf, n, &c);
-	ret = ret ?: header_ident(e, buf, why);
 	if (ret)
 		return ret;
+	if (memcmp(buf, ELFMAG, SELFMAG))
+		return -ENOEXEC;
+	*why = buf[EI_DATA] == ELFDATA2MSB
+		       ? "it is for a big-endian machine, and kvmft only knows x86 and arm64"
+		       : "it is ELF of an unknown class or byte order";
+	if ((buf[EI_CLASS] != ELFCLASS32 && buf[EI_CLASS] != ELFCLASS64) ||
+	    buf[EI_DATA] != ELFDATA2LSB)
+		return -ENOEXEC;
+	e->is64 = buf[EI_CLASS] == ELFCLASS64;
 	*why = "its header is cut short";
 	return header_fields(e, &c) ? -ENOEXEC : 0;
 }
@@ -192,26 +185,6 @@ static int shdr_read(const struct elf *e, uint32_t i, struct shdr *h)
 	return ret ?: cur_u32(&c, &h->link);
 }
 
-/*
- * If there are more than 65279 sections, or their names come after that many, the numbers are in
- * section 0.
- */
-static int sections_extended(struct elf *e)
-{
-	struct shdr zero;
-	int ret;
-
-	if (!e->shoff || (e->shnum && e->shstrndx != SHN_XINDEX))
-		return 0;
-	ret = shdr_read(e, 0, &zero);
-	if (ret)
-		return ret;
-	e->shnum = e->shnum ?: (uint32_t)MIN(zero.s.size, (uint64_t)MAX_SECTIONS + 1);
-	if (e->shstrndx == SHN_XINDEX)
-		e->shstrndx = zero.link;
-	return 0;
-}
-
 static int sections_read(struct elf *e, const char **why)
 {
 	struct shdr h;
@@ -220,9 +193,20 @@ static int sections_read(struct elf *e, const char **why)
 	*why = "its section headers make no sense";
 	if (e->shoff && e->shentsize < (e->is64 ? sizeof(Elf64_Shdr) : sizeof(Elf32_Shdr)))
 		return -ENOEXEC;
-	ret = sections_extended(e);
-	if (ret || !e->shoff || !e->shnum || e->shstrndx == SHN_UNDEF)
-		return ret; /* stripped of them: nothing can be found */
+	/*
+	 * If there are more than 65279 sections, or their names come after that many, the numbers
+	 * are in section 0.
+	 */
+	if (e->shoff && (!e->shnum || e->shstrndx == SHN_XINDEX)) {
+		ret = shdr_read(e, 0, &h);
+		if (ret)
+			return ret;
+		e->shnum = e->shnum ?: (uint32_t)MIN(h.s.size, (uint64_t)MAX_SECTIONS + 1);
+		if (e->shstrndx == SHN_XINDEX)
+			e->shstrndx = h.link;
+	}
+	if (!e->shoff || !e->shnum || e->shstrndx == SHN_UNDEF)
+		return 0; /* stripped of them: nothing can be found */
 	if (e->shnum > MAX_SECTIONS || e->shstrndx >= e->shnum)
 		return -ENOEXEC;
 	ret = shdr_read(e, e->shstrndx, &h);

@@ -363,19 +363,15 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *arg, int wake)
 	return ret;
 }
 
-/* A blocked signal comes even if it is ignored. */
-static bool is_unwanted(int sig)
+void signal_set(sigset_t *set, const int *signals)
 {
 	struct sigaction now;
 
-	return sig == SIGHUP && !sigaction(sig, NULL, &now) && now.sa_handler == SIG_IGN;
-}
-
-void signal_set(sigset_t *set, const int *signals)
-{
 	sigemptyset(set);
+	/* A blocked signal comes even if it is ignored: not SIGHUP then. */
 	for (; *signals; signals++)
-		if (!is_unwanted(*signals))
+		if (*signals != SIGHUP || sigaction(SIGHUP, NULL, &now) ||
+		    now.sa_handler != SIG_IGN)
 			sigaddset(set, *signals);
 }
 

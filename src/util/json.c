@@ -110,23 +110,17 @@ static void json_add_ascii(struct sbuf *out, char c)
 	}
 }
 
-/* Length of the run at the beginning that needs no escape: nearly always all of it. */
-static size_t json_plain_len(const char *s, size_t n)
-{
-	const unsigned char *p = (const unsigned char *)s;
-	size_t i = 0;
-
-	while (i < n && p[i] >= 0x20 && p[i] < 0x7f && p[i] != '"' && p[i] != '\\')
-		i++;
-	return i;
-}
-
 static void json_add_quoted(struct sbuf *out, const char *s, size_t n)
 {
 	sbuf_addc(out, '"');
 	while (n) {
-		size_t len = json_plain_len(s, n);
+		const unsigned char *p = (const unsigned char *)s;
+		size_t len = 0;
 
+		/* The run at the beginning that needs no escape: nearly always all of it. */
+		while (len < n && p[len] >= 0x20 && p[len] < 0x7f && p[len] != '"' &&
+		       p[len] != '\\')
+			len++;
 		if (len) {
 			sbuf_add_mem(out, s, len);
 			s += len;

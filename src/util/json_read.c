@@ -7,7 +7,7 @@
 
 /* ---- the grammar ---- */
 
-static const char *skip_blanks(const char *p, const char *end)
+static const char *json_skip_blanks(const char *p, const char *end)
 {
 	while (p < end && (*p == ' ' || *p == '\t' || *p == '\n' || *p == '\r'))
 		p++;
@@ -55,26 +55,13 @@ static const char *scan_string(const char *p, const char *end)
 	return p < end ? p + 1 : NULL;
 }
 
-static const char *scan_digits(const char *p, const char *end)
+static const char *json_digits(const char *p, const char *end)
 {
 	const char *from = p;
 
 	while (p < end && *p >= '0' && *p <= '9')
 		p++;
 	return p > from ? p : NULL;
-}
-
-static const char *scan_number(const char *p, const char *end)
-{
-	p += p < end && *p == '-';
-	p = p < end && *p == '0' ? p + 1 : scan_digits(p, end);
-	if (p && p < end && *p == '.')
-		p = scan_digits(p + 1, end);
-	if (p && p < end && one_of(*p, "eE")) {
-		p++;
-		p = scan_digits(p + (p < end && one_of(*p, "+-")), end);
-	}
-	return p;
 }
 
 static const char *scan_word(const char *p, const char *end, const char *word)
@@ -91,19 +78,19 @@ static const char *scan_container(const char *p, const char *end, unsigned int d
 	const bool object = *p == '{';
 	const char close = object ? '}' : ']';
 
-	p = skip_blanks(p + 1, end);
+	p = json_skip_blanks(p + 1, end);
 	if (p < end && *p == close)
 		return p + 1;
 	do {
-		p = skip_blanks(p, end);
+		p = json_skip_blanks(p, end);
 		if (object) {
 			p = p < end && *p == '"' ? scan_string(p, end) : NULL;
-			p = p ? skip_blanks(p, end) : end;
+			p = p ? json_skip_blanks(p, end) : end;
 			if (p == end || *p++ != ':')
 				return NULL;
 		}
 		p = scan_value(p, end, depth);
-		p = p ? skip_blanks(p, end) : end;
+		p = p ? json_skip_blanks(p, end) : end;
 		if (p == end)
 			return NULL;
 	} while (*p++ == ',');
@@ -113,7 +100,7 @@ static const char *scan_container(const char *p, const char *end, unsigned int d
 /* Also past blanks before it. */
 static const char *scan_value(const char *p, const char *end, unsigned int depth)
 {
-	p = skip_blanks(p, end);
+	p = json_skip_blanks(p, end);
 	switch (p < end ? *p : '\0') {
 	case '"': return scan_string(p, end);
 	case 't': return scan_word(p, end, "true");
@@ -121,17 +108,25 @@ static const char *scan_value(const char *p, const char *end, unsigned int depth
 	case 'n': return scan_word(p, end, "null");
 	case '{':
 	case '[': return depth < JVAL_DEPTH_MAX ? scan_container(p, end, depth + 1) : NULL;
-	default: return scan_number(p, end);
 	}
+	p += p < end && *p == '-';
+	p = p < end && *p == '0' ? p + 1 : json_digits(p, end);
+	if (p && p < end && *p == '.')
+		p = json_digits(p + 1, end);
+	if (p && p < end && one_of(*p, "eE")) {
+		p++;
+		p = json_digits(p + (p < end && one_of(*p, "+-")), end);
+	}
+	return p;
 }
 
 int jval_parse(const char *text, size_t n, struct jval *v)
 {
-	const char *end = text + n, *from = skip_blanks(text, end);
+	const char *end = text + n, *from = json_skip_blanks(text, end);
 	const char *stop = scan_value(from, end, 0);
 
 	*v = (struct jval){ 0 };
-	if (!stop || skip_blanks(stop, end) != end)
+	if (!stop || json_skip_blanks(stop, end) != end)
 		return -EINVAL;
 	*v = (struct jval){ from, (size_t)(stop - from) };
 	return 0;
@@ -154,11 +149,11 @@ enum jval_type jval_type(struct jval v)
 }
 
 /* The value at *at, which moves past what follows it (',' or ':'). */
-static struct jval take_value(const char **at, const char *end)
+static struct jval json_take_value(const char **at, const char *end)
 {
-	const char *from = skip_blanks(*at, end), *stop = scan_value(from, end, 0) ?: from;
+	const char *from = json_skip_blanks(*at, end), *stop = scan_value(from, end, 0) ?: from;
 
-	*at = skip_blanks(stop, end);
+	*at = json_skip_blanks(stop, end);
 	*at += *at < end;
 	return (struct jval){ from, (size_t)(stop - from) };
 }
@@ -178,12 +173,12 @@ struct jiter jval_iter(struct jval v)
 bool jiter_next(struct jiter *i)
 {
 	if (i->at)
-		i->at = skip_blanks(i->at, i->end);
+		i->at = json_skip_blanks(i->at, i->end);
 	if (i->at == i->end)
 		return false;
 	if (i->object)
-		i->key = take_value(&i->at, i->end);
-	i->value = take_value(&i->at, i->end);
+		i->key = json_take_value(&i->at, i->end);
+	i->value = json_take_value(&i->at, i->end);
 	return i->value.n > 0;
 }
 

@@ -39,16 +39,6 @@ static const char *keep(struct ksyms *k, const char *s, size_t n)
 	return p;
 }
 
-/* Symbols of a module follow each other, so most have the same module name as the one before. */
-static const char *keep_module(struct ksyms *k, const char *s, size_t n)
-{
-	if (!n)
-		return "";
-	if (!k->module || strncmp(k->module, s, n) || k->module[n])
-		k->module = keep(k, s, n);
-	return k->module;
-}
-
 /* ---- adding ---- */
 
 int ksyms_add_bound(struct ksyms *k, uint64_t addr)
@@ -82,7 +72,10 @@ int ksyms_add(struct ksyms *k, uint64_t addr, char type, const char *name, size_
 	if (k->n >= KSYMS_MAX)
 		return -E2BIG;
 	s.name = keep(k, name, n);
-	s.module = keep_module(k, module, nm);
+	/* Symbols of a module follow each other, so most have the module of the one before. */
+	if (nm && (!k->module || strncmp(k->module, module, nm) || k->module[nm]))
+		k->module = keep(k, module, nm);
+	s.module = nm ? k->module : "";
 	if (!s.name || !s.module)
 		return -ENOMEM;
 	return array_add(&k->v, &k->n, &k->cap, &s, sizeof(s));
@@ -112,7 +105,7 @@ int ksyms_add_module(struct ksyms *k, uint64_t base, uint64_t size, const char *
 /* ---- lines ---- */
 
 /* The word at *p, which is terminated; *p moves past it. */
-static char *take_word(char **p)
+static char *ksyms_word(char **p)
 {
 	char *word = *p + strspn(*p, " \t");
 
@@ -142,7 +135,7 @@ static bool take_address(const char *word, uint64_t *addr)
 /* "[kvm]" without its brackets; n is 0 where it is not that. */
 static const char *take_module(char *p, size_t *n)
 {
-	const char *word = take_word(&p);
+	const char *word = ksyms_word(&p);
 
 	*n = strlen(word);
 	if (*n < 3 || word[0] != '[' || word[*n - 1] != ']')
@@ -158,10 +151,10 @@ int ksyms_add_line(struct ksyms *k, char *line)
 	char *p = line;
 	size_t nm;
 
-	if (!take_address(take_word(&p), &addr) || !addr)
+	if (!take_address(ksyms_word(&p), &addr) || !addr)
 		return 0;
-	type = take_word(&p);
-	name = take_word(&p);
+	type = ksyms_word(&p);
+	name = ksyms_word(&p);
 	if (strlen(type) != 1 || !*name)
 		return 0;
 	if (!strchr("tTwW", *type))
@@ -173,13 +166,13 @@ int ksyms_add_line(struct ksyms *k, char *line)
 /* "kvm 1048576 2 kvm_amd,vfio, Live 0xffffffffc0a00000 (OE)" */
 int ksyms_add_modules_line(struct ksyms *k, char *line)
 {
-	const char *name = take_word(&line), *size = take_word(&line), *addr;
+	const char *name = ksyms_word(&line), *size = ksyms_word(&line), *addr;
 	uint64_t base, bytes;
 
-	take_word(&line);
-	take_word(&line);
-	take_word(&line);
-	addr = take_word(&line);
+	ksyms_word(&line);
+	ksyms_word(&line);
+	ksyms_word(&line);
+	addr = ksyms_word(&line);
 	if (!*name || parse_u64(size, &bytes) || strncmp(addr, "0x", 2) ||
 	    !take_address(addr + 2, &base) || !base)
 		return 0;
@@ -254,17 +247,6 @@ static int sort_functions(struct ksyms *k)
 	return 0;
 }
 
-static void drop_aliases(struct ksyms *k)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < k->n; i++)
-		if (!kept || k->v[kept - 1].addr != k->v[i].addr)
-			k->v[kept++] = k->v[i];
-	k->aliases = k->n - kept;
-	k->n = kept;
-}
-
 static uint64_t natural_end(const struct ksym *s, const struct ksym *next)
 {
 	uint64_t page = (s->addr | (PAGE - 1)) + 1;
@@ -301,7 +283,12 @@ int ksyms_finish(struct ksyms *k)
 			k->mod[kept++] = s;
 	}
 	k->nmod = kept;
-	drop_aliases(k);
+	kept = 0;
+	for (size_t i = 0; i < k->n; i++)
+		if (!kept || k->v[kept - 1].addr != k->v[i].addr)
+			k->v[kept++] = k->v[i];
+	k->aliases = k->n - kept;
+	k->n = kept;
 	for (size_t i = 0; i < k->n; i++) {
 		struct ksym *s = &k->v[i];
 		uint64_t end = natural_end(s, i + 1 < k->n ? s + 1 : NULL);
@@ -366,7 +353,7 @@ int ksyms_pack(const struct ksyms *k, struct sbuf *out)
 
 static int module_line(struct ksyms *k, char *line)
 {
-	const char *name = take_word(&line), *base = take_word(&line), *size = take_word(&line);
+	const char *name = ksyms_word(&line), *base = ksyms_word(&line), *size = ksyms_word(&line);
 	uint64_t at, bytes;
 
 	if (!*name || !take_address(base, &at) || !take_address(size, &bytes))

@@ -131,7 +131,7 @@ int ksyms_add_elf(struct ksyms *k, int fd, const char **why)
 
 /* ---- the slide ---- */
 
-static int by_name(const void *a, const void *b)
+static int ksym_by_name(const void *a, const void *b)
 {
 	const struct ksym *x = *(const struct ksym *const *)a, *y = *(const struct ksym *const *)b;
 
@@ -148,13 +148,14 @@ static const struct ksym **named(const struct ksyms *k, size_t *n)
 		if (!*k->v[i].module)
 			v[(*n)++] = &k->v[i];
 	if (v && *n)
-		qsort(v, *n, sizeof(*v), by_name);
+		qsort(v, *n, sizeof(*v), ksym_by_name);
 	return v;
 }
 
 static bool is_twin(const struct ksym *const *v, size_t n, size_t i)
 {
-	return (i && !by_name(&v[i - 1], &v[i])) || (i + 1 < n && !by_name(&v[i], &v[i + 1]));
+	return (i && !ksym_by_name(&v[i - 1], &v[i])) ||
+	       (i + 1 < n && !ksym_by_name(&v[i], &v[i + 1]));
 }
 
 /* Many static functions have the same name: those prove nothing. */
@@ -165,7 +166,7 @@ static bool slide_of(const struct ksym *const *a, size_t na, const struct ksym *
 
 	*agree = 0;
 	while (i < na && k < nb) {
-		int order = by_name(&a[i], &b[k]);
+		int order = ksym_by_name(&a[i], &b[k]);
 
 		if (!order && !is_twin(a, na, i) && !is_twin(b, nb, k)) {
 			uint64_t d = b[k]->addr - a[i]->addr;
@@ -258,17 +259,6 @@ static int add_vmlinux(struct ksyms *k, const struct ksyms_files *f, const struc
 
 /* ---- all of it ---- */
 
-static int read_kallsyms(struct ksyms *k, const char *path, struct kvmft_err *err)
-{
-	int ret = ksyms_add_lines(k, path, ksyms_add_line, err);
-
-	if (!ret && !k->n)
-		return err_set(err, EINVAL,
-			       "%s: no function with an address in it: is it the guest's "
-			       "/proc/kallsyms, read as root with kernel.kptr_restrict 0 or 1?", path);
-	return ret;
-}
-
 int ksyms_read(struct ksyms *k, const struct ksyms_files *f, struct kvmft_err *err)
 {
 	_cleanup_(ksyms_free) struct ksyms all = { 0 };
@@ -276,8 +266,17 @@ int ksyms_read(struct ksyms *k, const struct ksyms_files *f, struct kvmft_err *e
 	int ret = 0;
 
 	*k = (struct ksyms){ 0 };
-	if (f->kallsyms)
-		ret = read_kallsyms(f->vmlinux ? &all : k, f->kallsyms, err);
+	if (f->kallsyms) {
+		struct ksyms *to = f->vmlinux ? &all : k;
+
+		ret = ksyms_add_lines(to, f->kallsyms, ksyms_add_line, err);
+		if (!ret && !to->n)
+			ret = err_set(
+				err, EINVAL,
+				"%s: no function with an address in it: is it the guest's "
+				"/proc/kallsyms, read as root with kernel.kptr_restrict 0 or 1?",
+				f->kallsyms);
+	}
 	if (!ret && f->vmlinux && f->kallsyms) {
 		ret = ksyms_finish(&all);
 		known = &all;

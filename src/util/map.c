@@ -87,28 +87,16 @@ void hash_key_init(struct hash_key *k)
 #define MAP_FIRST_CAP 16
 #define MAP_PAGE      4096u
 
-static uint64_t mix(uint64_t x)
+static uint64_t map_mix(uint64_t x)
 {
 	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
 	x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
 	return x ^ (x >> 31);
 }
 
-/* The address tells maps of one process apart. */
-static uint64_t map_seed(const struct u64map *m)
-{
-	uintptr_t at = (uintptr_t)m;
-	struct hash_key key;
-	uint64_t seed;
-
-	hash_key_init(&key);
-	seed = hash_bytes(&key, &at, sizeof(at));
-	return seed ?: 1;
-}
-
 static size_t map_home(const struct u64map *m, uint64_t key)
 {
-	return (size_t)mix(mix(key ^ m->seed) + m->seed) & (m->cap - 1);
+	return (size_t)map_mix(map_mix(key ^ m->seed) + m->seed) & (m->cap - 1);
 }
 
 /* The slot of key or the free one where it belongs; at least one slot is free. */
@@ -124,8 +112,14 @@ static struct u64map_slot *map_probe(const struct u64map *m, uint64_t key)
 /* cap: a power of two. */
 static int map_resize(struct u64map *m, size_t cap)
 {
-	struct u64map bigger = { .n = m->n, .seed = m->seed ?: map_seed(m), .cap = cap };
+	struct u64map bigger = { .n = m->n, .seed = m->seed, .cap = cap };
+	struct hash_key key;
 
+	/* The address tells maps of one process apart. */
+	if (!bigger.seed) {
+		hash_key_init(&key);
+		bigger.seed = hash_bytes(&key, &m, sizeof(m)) ?: 1;
+	}
 	bigger.slot = calloc(bigger.cap, sizeof(*bigger.slot));
 	if (!bigger.slot)
 		return -ENOMEM;

@@ -17,7 +17,7 @@
 #define DEPTH_MAX  256 /* directories above a file; more means that the file system changes
 		        * meanwhile */
 
-static bool same_file(const struct stat *a, const struct stat *b)
+static bool newfile_is_same(const struct stat *a, const struct stat *b)
 {
 	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
 }
@@ -31,12 +31,12 @@ static bool is_below(int dir, const struct stat *st)
 	for (int i = 0; i < DEPTH_MAX && fd >= 0 && !fstat(fd, &at); i++) {
 		int up;
 
-		if (same_file(&at, st))
+		if (newfile_is_same(&at, st))
 			return true;
 		up = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
 		util_close_fd(&fd);
 		fd = up;
-		if (fd < 0 || fstat(fd, &above) || same_file(&at, &above))
+		if (fd < 0 || fstat(fd, &above) || newfile_is_same(&at, &above))
 			break;
 	}
 	return false;
@@ -50,7 +50,7 @@ bool file_is_part(int dir, const char *base, const char *path)
 		return false;
 	if (S_ISDIR(whole.st_mode) && is_below(dir, &whole))
 		return true;
-	return !fstatat(dir, base, &st, 0) && same_file(&st, &whole);
+	return !fstatat(dir, base, &st, 0) && newfile_is_same(&st, &whole);
 }
 
 int newfile_check(int dir, const char *base, bool replace)
@@ -138,18 +138,6 @@ int file_rename_new(int dir, const char *from, const char *to)
 	return errno == EINVAL ? -ENOSYS : -errno;
 }
 
-/* The file under this name, unless there is one. */
-static int take_name(const struct newfile *f, const char *base)
-{
-	int ret = file_rename_new(f->dir, f->temp, base);
-
-	if (ret != -ENOSYS)
-		return ret;
-	if (linkat(f->dir, f->temp, f->dir, base, 0) < 0)
-		return -errno;
-	return unlinkat(f->dir, f->temp, 0) < 0 ? -errno : 0;
-}
-
 int newfile_commit(struct newfile *f, const char *base, unsigned int flags)
 {
 	bool replace = flags & NEWFILE_REPLACE;
@@ -177,12 +165,19 @@ int newfile_commit(struct newfile *f, const char *base, unsigned int flags)
 	/* If others may write there, the name could have become theirs. */
 	if (fstat(f->fd, &ours) || fstatat(f->dir, f->temp, &named, AT_SYMLINK_NOFOLLOW))
 		return -errno;
-	if (!same_file(&ours, &named))
+	if (!newfile_is_same(&ours, &named))
 		return -ESTALE;
-	if (!replace)
-		ret = take_name(f, base);
-	else if (renameat(f->dir, f->temp, f->dir, base))
+	if (!replace) {
+		/* The file under this name, unless there is one. */
+		ret = file_rename_new(f->dir, f->temp, base);
+		if (ret == -ENOSYS)
+			ret = linkat(f->dir, f->temp, f->dir, base, 0) < 0 ||
+					      unlinkat(f->dir, f->temp, 0) < 0
+				      ? -errno
+				      : 0;
+	} else if (renameat(f->dir, f->temp, f->dir, base)) {
 		ret = -errno;
+	}
 	if (!ret)
 		f->temp[0] = '\0';
 	return ret;

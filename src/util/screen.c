@@ -41,7 +41,7 @@ void screen_paint(struct sbuf *b, size_t from, size_t to, const char *sgr)
 }
 
 /* Shows what was held back, from its byte `from` on. */
-static void let_go(struct screen_cut *c, unsigned int from, struct sbuf *out)
+static void screen_let_go(struct screen_cut *c, unsigned int from, struct sbuf *out)
 {
 	if (c->nheld)
 		sbuf_add_mem(out, c->held + from, c->nheld - from);
@@ -51,7 +51,7 @@ static void let_go(struct screen_cut *c, unsigned int from, struct sbuf *out)
 static void cut_put(struct screen_cut *c, char ch, struct sbuf *out)
 {
 	if (c->nheld == sizeof(c->held))
-		let_go(c, 0, out);
+		screen_let_go(c, 0, out);
 	if (c->nheld)
 		c->held[c->nheld++] = ch;
 	else
@@ -62,7 +62,7 @@ void screen_cut(struct screen_cut *c, const char *s, size_t n, struct sbuf *out)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (s[i] == '\n') {
-			let_go(c, 0, out);
+			screen_let_go(c, 0, out);
 			*c = (struct screen_cut){ .width = c->width };
 			sbuf_addc(out, '\n');
 		} else if (c->escape || s[i] == '\033') {
@@ -81,7 +81,7 @@ void screen_cut(struct screen_cut *c, const char *s, size_t n, struct sbuf *out)
 				c->nheld = c->nchar = 1;
 			} else if (c->column > c->width) {
 				sbuf_addc(out, '>');
-				let_go(c, c->nchar, out);
+				screen_let_go(c, c->nchar, out);
 				c->full = true;
 			} else {
 				sbuf_addc(out, s[i]);

@@ -316,34 +316,22 @@ const char *text_fill(char to[512], const char *fmt, ...)
 
 /* ---- names that were probably meant ---- */
 
-/*
- * A third of the letters wrong is still a typing error; more is a different word. Two swapped
- * letters count as two, and also happen in words of four. Of two letters none may be wrong.
- */
-static unsigned int near_limit(const char *word)
-{
-	size_t len = MIN(strlen(word), (size_t)63);
-
-	return (unsigned int)MAX(len / 3, len > 3 ? (size_t)2 : (size_t)0);
-}
-
-/* Equal distances are common in short names; then the longer common beginning is likelier. */
-static unsigned int near_score(const char *word, const char *name)
-{
-	unsigned int same = 0;
-
-	while (same < 63 && word[same] && word[same] == name[same])
-		same++;
-	return str_distance(word, name) * 64 + 63 - same;
-}
-
 void near_offer(struct near *near, const char *name, const char *text)
 {
-	unsigned int score = near_score(near->word, name);
-	size_t at = near->n;
+	size_t at = near->n, len = MIN(strlen(near->word), (size_t)63);
+	unsigned int score = str_distance(near->word, name), same = 0;
 
-	if (score / 64 > near_limit(near->word) || !text)
+	/*
+	 * A third of the letters wrong is still a typing error; more is a different word. Two
+	 * swapped letters count as two, and also happen in words of four. Of two letters none may
+	 * be wrong.
+	 */
+	if (score > MAX(len / 3, len > 3 ? (size_t)2 : (size_t)0) || !text)
 		return;
+	/* Equal distances are common in short names: a longer common beginning is likelier. */
+	while (same < 63 && near->word[same] && near->word[same] == name[same])
+		same++;
+	score = score * 64 + 63 - same;
 	for (size_t i = 0; i < near->n; i++)
 		if (!strcmp(near->best[i].text, text))
 			return;

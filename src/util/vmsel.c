@@ -42,20 +42,6 @@ static bool take_tid(const char **p, int32_t *tid)
 	return true;
 }
 
-static int add_range(int32_t from, int32_t to, int32_t **tid, size_t *n, size_t *cap)
-{
-	if (to < from)
-		return -EINVAL;
-	for (int64_t i = from; i <= to; i++) {
-		const int32_t one = (int32_t)i;
-		int ret = *n < MAX_TIDS ? array_add(tid, n, cap, &one, sizeof(one)) : -EINVAL;
-
-		if (ret)
-			return ret;
-	}
-	return 0;
-}
-
 int vmsel_tids(const char *sel, int32_t **tid, size_t *n)
 {
 	const char *p = after(sel, "tids:");
@@ -72,7 +58,13 @@ int vmsel_tids(const char *sel, int32_t **tid, size_t *n)
 		to = from;
 		if (!ret && *p == '-' && p++ && !take_tid(&p, &to))
 			ret = -EINVAL;
-		ret = ret ?: add_range(from, to, tid, n, &cap);
+		if (!ret && to < from)
+			ret = -EINVAL;
+		for (int64_t i = from; !ret && i <= to; i++) {
+			const int32_t one = (int32_t)i;
+
+			ret = *n < MAX_TIDS ? array_add(tid, n, &cap, &one, sizeof(one)) : -EINVAL;
+		}
 		if (!ret && !*p)
 			return 0;
 		if (!ret && *p++ != ',')
