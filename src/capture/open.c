@@ -276,27 +276,6 @@ static int read_piece(struct capture *c, const struct cap_dir *dir, struct u64ma
 	return 0;
 }
 
-static int read_segment(struct capture *c, const struct cap_dir *dir, struct u64map *map,
-			uint32_t segment)
-{
-	struct numbers cpu = { .fmt = "cpu%u", .max = CAPTURE_MAX_CPUS - 1 };
-	char name[64];
-	int ret;
-
-	snprintf(name, sizeof(name), "seg%06u", segment);
-	ret = list_numbers(dir, name, &cpu);
-	if (ret)
-		cap_note(c, "%s: %s", name, strerror(-ret));
-	if (ret && ret != -ENOMEM) {
-		cpu.n = 0;
-		ret = 0;
-	}
-	for (size_t i = 0; i < cpu.n && !ret; i++)
-		ret = read_piece(c, dir, map, segment, cpu.v[i]);
-	free(cpu.v);
-	return ret;
-}
-
 COMPARE_BY(by_cpu, struct cap_stream, .cpu);
 
 static int read_segments(struct capture *c, const struct cap_dir *dir)
@@ -310,11 +289,24 @@ static int read_segments(struct capture *c, const struct cap_dir *dir)
 	c->last_segment = n ? v[n - 1] : 0;
 	c->trimmed = c->first_segment > 0;
 	for (uint32_t i = 0; i < n && !ret; i++) {
+		struct numbers cpu = { .fmt = "cpu%u", .max = CAPTURE_MAX_CPUS - 1 };
+		char name[64];
+
 		if (i && v[i] != v[i - 1] + 1 && c->flight && cap_priv(c)->asked)
 			c->trimmed = true;
 		else if (i && v[i] != v[i - 1] + 1)
 			cap_note(c, "segments %u to %u are missing", v[i - 1] + 1, v[i] - 1);
-		ret = read_segment(c, dir, &map, v[i]);
+		snprintf(name, sizeof(name), "seg%06u", v[i]);
+		ret = list_numbers(dir, name, &cpu);
+		if (ret)
+			cap_note(c, "%s: %s", name, strerror(-ret));
+		if (ret && ret != -ENOMEM) {
+			cpu.n = 0;
+			ret = 0;
+		}
+		for (size_t k = 0; k < cpu.n && !ret; k++)
+			ret = read_piece(c, dir, &map, v[i], cpu.v[k]);
+		free(cpu.v);
 	}
 	if (!ret && cap_priv(c)->segments_told > (n ? v[n - 1] + 1 : 0))
 		cap_note(c, "segments up to %u are missing", cap_priv(c)->segments_told - 1);

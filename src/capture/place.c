@@ -15,27 +15,6 @@
 #define CAP_MAX_DEPTH 4 /* folders below a capture */
 #define CAP_MAX_LINKS 8 /* nested links on the way to it */
 
-/* Splits path into parent and last step, both the caller's. -EINVAL: not a name. */
-static int path_split(const char *path, char **parent, char **base)
-{
-	size_t len = strlen(path);
-	const char *slash;
-
-	while (len > 1 && path[len - 1] == '/')
-		len--;
-	slash = memrchr(path, '/', len);
-	*base = strndup(slash ? slash + 1 : path, slash ? len - (size_t)(slash + 1 - path) : len);
-	if (!slash)
-		*parent = strdup(".");
-	else
-		*parent = strndup(path, slash == path ? 1 : (size_t)(slash - path));
-	if (!*parent || !*base)
-		return -ENOMEM;
-	if (!**base || !strcmp(*base, ".") || !strcmp(*base, ".."))
-		return -EINVAL;
-	return 0;
-}
-
 /* ---- the way to a directory ---- */
 
 struct walk {
@@ -190,8 +169,22 @@ char *capw_parent_shown(const char *path)
 int capw_parent_open(const char *path, char **base, struct kvmft_err *err)
 {
 	_cleanup_free_ char *parent = NULL;
-	int ret = path_split(path, &parent, base);
+	size_t len = strlen(path);
+	const char *slash;
+	int ret = 0;
 
+	while (len > 1 && path[len - 1] == '/')
+		len--;
+	slash = memrchr(path, '/', len);
+	*base = strndup(slash ? slash + 1 : path, slash ? len - (size_t)(slash + 1 - path) : len);
+	if (!slash)
+		parent = strdup(".");
+	else
+		parent = strndup(path, slash == path ? 1 : (size_t)(slash - path));
+	if (!parent || !*base)
+		ret = -ENOMEM;
+	else if (!**base || !strcmp(*base, ".") || !strcmp(*base, ".."))
+		ret = -EINVAL;
 	return ret ? err_set(err, -ret, "'%s' cannot be the name of a capture", path)
 		   : capw_dir_open(parent, err);
 }

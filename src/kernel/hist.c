@@ -185,10 +185,20 @@ bool khist_get(const struct khist_entry *e, const char *name, uint64_t *v)
 	return false;
 }
 
-static int hist_feed(struct khist *h, int fd, char *buf)
+int kinst_hist_walk(struct kinst *k, const char *sys, const char *name, struct khist *h)
 {
+	_cleanup_free_ char *buf = NULL;
+	_cleanup_close_ int fd = -1;
 	size_t len = 0;
 
+	if (!kname_ok(sys) || !kname_ok(name))
+		return -EINVAL;
+	buf = malloc(HIST_CHUNK);
+	if (!buf)
+		return -ENOMEM;
+	fd = openat(k->dirfd, TEXTF("events/%s/%s/hist", sys, name), O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
 	for (;;) {
 		ssize_t n = read(fd, buf + len, HIST_CHUNK - len);
 		char *line = buf, *end;
@@ -214,18 +224,4 @@ static int hist_feed(struct khist *h, int fd, char *buf)
 		if (got)
 			return got;
 	}
-}
-
-int kinst_hist_walk(struct kinst *k, const char *sys, const char *name, struct khist *h)
-{
-	_cleanup_free_ char *buf = NULL;
-	_cleanup_close_ int fd = -1;
-
-	if (!kname_ok(sys) || !kname_ok(name))
-		return -EINVAL;
-	buf = malloc(HIST_CHUNK);
-	if (!buf)
-		return -ENOMEM;
-	fd = openat(k->dirfd, TEXTF("events/%s/%s/hist", sys, name), O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? -errno : hist_feed(h, fd, buf);
 }

@@ -16,14 +16,20 @@
 
 #define STAT_STARTTIME 22 /* number of the field in /proc/PID/stat, counted from 1 */
 
-/*
- * proc(5): the command in parentheses may contain anything, so count from the last ')'. A zombie
- * has closed all its files: for our purpose it is dead.
- */
-static int stat_starttime(const char *line, uint64_t *start)
+static int proc_starttime(int32_t pid, uint64_t *start)
 {
-	const char *p = strrchr(line, ')');
+	_cleanup_free_ char *text = NULL;
+	ssize_t got;
+	const char *p;
 
+	got = file_read_all(AT_FDCWD, TEXTF("/proc/%" PRId32 "/stat", pid), 4096, &text);
+	if (got < 0)
+		return (int)got;
+	/*
+	 * proc(5): the command in parentheses may contain anything, so count from the last ')'. A
+	 * zombie has closed all its files: for our purpose it is dead.
+	 */
+	p = strrchr(text, ')');
 	if (!p || p[1] != ' ')
 		return -EINVAL;
 	if (p[2] == 'Z' || p[2] == 'X')
@@ -36,15 +42,6 @@ static int stat_starttime(const char *line, uint64_t *start)
 	}
 	p++;
 	return take_u64(&p, UINT64_MAX, start) && strchr(" \n", *p) ? 0 : -EINVAL;
-}
-
-static int proc_starttime(int32_t pid, uint64_t *start)
-{
-	_cleanup_free_ char *text = NULL;
-	ssize_t got;
-
-	got = file_read_all(AT_FDCWD, TEXTF("/proc/%" PRId32 "/stat", pid), 4096, &text);
-	return got < 0 ? (int)got : stat_starttime(text, start);
 }
 
 int kowner_self(struct kowner *o)

@@ -60,8 +60,7 @@ int kprobes_open(struct ktracefs *t, struct kprobes **out, struct kvmft_err *err
 	return probes_open(t, "kprobe_events", "kprobe events (CONFIG_KPROBE_EVENTS)", out, err);
 }
 
-/* What a kernel supports is in the help text that it shows as `README`. */
-static unsigned int uprobe_abilities(const struct ktracefs *t)
+int uprobes_open(struct ktracefs *t, struct kprobes **out, unsigned int *can, struct kvmft_err *err)
 {
 	static const struct {
 		const char *word;
@@ -72,24 +71,15 @@ static unsigned int uprobe_abilities(const struct ktracefs *t)
 		{ "\\imm-value", KUPROBE_CONSTANT },
 	};
 	_cleanup_free_ char *text = NULL;
-	unsigned int can = 0;
-
-	if (ktracefs_text(t, "README", &text))
-		return 0;
-	for (size_t i = 0; i < ARRAY_SIZE(list); i++)
-		if (strstr(text, list[i].word))
-			can |= list[i].can;
-	return can;
-}
-
-int uprobes_open(struct ktracefs *t, struct kprobes **out, unsigned int *can, struct kvmft_err *err)
-{
 	int got = probes_open(t, "uprobe_events",
 			      "uprobe events (CONFIG_UPROBE_EVENTS): markers of "
 			      "programs cannot be recorded",
 			      out, err);
 
-	*can = got ? 0 : uprobe_abilities(t);
+	*can = 0;
+	if (!got && !ktracefs_text(t, "README", &text))
+		for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+			*can |= strstr(text, list[i].word) ? list[i].can : 0;
 	return got;
 }
 

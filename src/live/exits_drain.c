@@ -37,8 +37,8 @@ static int drain_begin(struct exits_run *x)
 		return err_why(x->err, ret, "cannot read the list of CPUs");
 	if (!x->exit.f[0].size)
 		return err_lack(x->err, ENOENT,
-				"kvm_exit of this kernel has no field that "
-				"tells the reason: not a machine that kvmft knows?");
+				"kvm_exit of this kernel has no field with the exit "
+				"reason: not a machine that kvmft knows?");
 	d->exit_id = fmt_id(x->exit.ev);
 	d->entry_id = x->entry.ev ? fmt_id(x->entry.ev) : d->exit_id;
 	d->waking_id = x->waking.ev ? fmt_id(x->waking.ev) : 0;

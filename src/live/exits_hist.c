@@ -190,8 +190,9 @@ static int hist_start(struct exits_run *x)
 
 	/* A kernel with two such fields would need a map of both. */
 	if (!fmt_field(x->exit.ev, "exit_reason", &reason) || reason.off != x->exit.f[0].off)
-		return err_lack(x->err, ENOENT, "kvm_exit of this kernel has no single field that "
-						"tells the reason");
+		return err_lack(x->err, ENOENT,
+				"kvm_exit of this kernel has no single field with "
+				"the exit reason");
 	/*
 	 * The size has to be set before the first trigger: as long as no ring was given a size,
 	 * older kernels (seen with 6.1) enlarge the main trace's ring at that moment.

@@ -126,30 +126,26 @@ int exits_file_check(const char *path, struct kvmft_err *err)
 	return check_folder(path, err);
 }
 
-/* For others to read, as far as the umask allows: a collector runs as another user. */
-static int show_file(struct exits_run *x)
-{
-	struct newfile f = { .fd = -1 };
-	_cleanup_close_ int dir = -1;
-	const char *base;
-	int ret = exits_file_check(x->c->file, x->err);
-
-	ret = dir = ret ?: capw_file_parent_open(x->c->file, &base, x->err);
-	if (ret < 0)
-		return ret;
-	ret = newfile_open(&f, dir, 0644);
-	ret = ret ?: show_page(x, f.fd);
-	ret = ret ?: newfile_commit(&f, base, NEWFILE_REPLACE);
-	newfile_close(&f);
-	return err_why(x->err, ret, "cannot write %s", x->c->file);
-}
-
 static int show(struct exits_run *x)
 {
 	int ret;
 
-	if (x->c->file)
-		return show_file(x);
+	if (x->c->file) {
+		struct newfile f = { .fd = -1 };
+		_cleanup_close_ int dir = -1;
+		const char *base;
+
+		/* For others to read, as far as the umask allows: a collector runs as another user. */
+		ret = exits_file_check(x->c->file, x->err);
+		ret = dir = ret ?: capw_file_parent_open(x->c->file, &base, x->err);
+		if (ret < 0)
+			return ret;
+		ret = newfile_open(&f, dir, 0644);
+		ret = ret ?: show_page(x, f.fd);
+		ret = ret ?: newfile_commit(&f, base, NEWFILE_REPLACE);
+		newfile_close(&f);
+		return err_why(x->err, ret, "cannot write %s", x->c->file);
+	}
 	ret = show_page(x, -1);
 	if (ret && x->end == EXITS_READER_GONE)
 		return 0;

@@ -316,7 +316,7 @@ static int judge_all(struct prove *p, const struct truth *t, const struct pairin
 	if (!ret && !pair->map->entries)
 		ret = err_lack(
 			err, ENOTSUP,
-			"the KVM of this machine traces no kvm_entry: nothing tells when its guests run");
+			"the KVM of this machine traces no kvm_entry: when its guests run is unknown");
 	for (size_t i = 0; i < pair->nguest && !ret; i++) {
 		const struct pairing_guest *g = &pair->guest[i];
 		const struct epoch_vm *epochs = pair->map->vm[g->vm].epochs;

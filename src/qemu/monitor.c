@@ -65,8 +65,7 @@ static int hung_up(struct monitor *m, struct kvmft_err *err)
 		       m->name);
 }
 
-/* Waits until fd is ready for events, or the deadline. 0, -ETIMEDOUT or -errno. */
-static int wait_for(struct monitor *m, short events)
+static int wait_told(struct monitor *m, short events, struct kvmft_err *err)
 {
 	struct pollfd p = { .fd = m->fd, .events = events };
 
@@ -79,19 +78,10 @@ static int wait_for(struct monitor *m, short events)
 		if (ret > 0)
 			return 0;
 		if (ret < 0 && errno != EINTR)
-			return -errno;
+			return err_why(err, errno, "%s: poll", m->name);
 		if (!left)
-			return -ETIMEDOUT;
+			return late(m, err);
 	}
-}
-
-static int wait_told(struct monitor *m, short events, struct kvmft_err *err)
-{
-	int ret = wait_for(m, events);
-
-	if (ret == -ETIMEDOUT)
-		return late(m, err);
-	return err_why(err, ret, "%s: poll", m->name);
 }
 
 static int mon_send(struct monitor *m, const char *text, size_t n, struct kvmft_err *err)
@@ -781,27 +771,6 @@ static const struct mon_ops *const ops_of[] = {
 
 /* ---- opening ---- */
 
-static int connect_failed(struct monitor *m, int errnum, struct kvmft_err *err)
-{
-	switch (errnum) {
-	case EACCES:
-	case EPERM:
-		return err_lack(err, errnum, "%s: permission denied: run as root or as QEMU's user",
-				m->name);
-	case ECONNREFUSED:
-		return err_set(err, errnum, "%s: nothing listens there; has this QEMU ended?",
-			       m->name);
-	case EAGAIN:
-		return err_set(err, EBUSY,
-			       "%s: busy: others wait for it already, and it serves one "
-			       "client at a time; close the other client (libvirt holds its own)",
-			       m->name);
-	case EPROTOTYPE: return err_set(err, errnum, "%s: it is not a stream socket", m->name);
-	case ENOENT: return err_set(err, errnum, "%s: there is no such socket", m->name);
-	default: return err_why(err, errnum, "%s: cannot connect", m->name);
-	}
-}
-
 static int connect_unix(struct monitor *m, const char *path, bool abstract,
 			const struct mon_peer *peer, struct kvmft_err *err)
 {
@@ -825,8 +794,24 @@ static int connect_unix(struct monitor *m, const char *path, bool abstract,
 		ret = errno;
 	back = peer ? -mon_owner_end(peer->owner) : 0;
 	ret = back ?: ret;
-	if (ret)
-		return connect_failed(m, ret, err);
+	switch (ret) {
+	case 0: break;
+	case EACCES:
+	case EPERM:
+		return err_lack(err, ret, "%s: permission denied: run as root or as QEMU's user",
+				m->name);
+	case ECONNREFUSED:
+		return err_set(err, ret, "%s: nothing listens there; has this QEMU ended?",
+			       m->name);
+	case EAGAIN:
+		return err_set(err, EBUSY,
+			       "%s: busy: others wait for it already, and it serves one "
+			       "client at a time; close the other client (libvirt holds its own)",
+			       m->name);
+	case EPROTOTYPE: return err_set(err, ret, "%s: it is not a stream socket", m->name);
+	case ENOENT: return err_set(err, ret, "%s: there is no such socket", m->name);
+	default: return err_why(err, ret, "%s: cannot connect", m->name);
+	}
 	return peer ? mon_peer_check(m->fd, peer, err) : 0;
 }
 

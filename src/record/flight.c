@@ -65,25 +65,6 @@ static uint64_t ring_ticks(const struct record *r, uint64_t ns)
 	return 0;
 }
 
-static int trigger_longer_check(struct record *r)
-{
-	char *filter;
-	uint64_t ns;
-	int ret = longer_parse(r, &ns, &filter);
-
-	free(filter);
-	if (ret)
-		return ret;
-	if (!(r->side & CAP_SIDE_HOST))
-		return err_usage(r->err, "option --trigger " LONGER ": exits are seen only on the "
-					 "host");
-	if (!ring_ticks(r, ns))
-		return err_usage(r->err,
-				 "option --trigger " LONGER ": the rate of clock %s is not known",
-				 r->c->clock);
-	return kevent_kvm_check(r->t, r->err);
-}
-
 /* " if ..." with the user's filter and the threads of --vm, --vcpu and -p; "" if there are none. */
 static void longer_condition(const struct record *r, const char *filter, struct sbuf *b)
 {
@@ -442,8 +423,25 @@ int record_flight_check(struct record *r)
 		return ret;
 	if (!c->flight)
 		return err_usage(r->err, "option --trigger needs --flight-recorder");
-	if (trigger_is_longer(r))
-		return trigger_longer_check(r);
+	if (trigger_is_longer(r)) {
+		char *filter;
+		uint64_t ns;
+
+		ret = longer_parse(r, &ns, &filter);
+		free(filter);
+		if (ret)
+			return ret;
+		if (!(r->side & CAP_SIDE_HOST))
+			return err_usage(r->err,
+					 "option --trigger " LONGER ": exits are seen only on the "
+					 "host");
+		if (!ring_ticks(r, ns))
+			return err_usage(r->err,
+					 "option --trigger " LONGER
+					 ": the rate of clock %s is not known",
+					 r->c->clock);
+		return kevent_kvm_check(r->t, r->err);
+	}
 	if (trigger_is_marker(r))
 		return 0;
 	ret = kevent_expand(r->t, c->trigger, &r->flight.on, r->err);

@@ -84,32 +84,6 @@ static void net_id_end(struct record *r)
 			strerror(-ret));
 }
 
-static int net_id_start(struct record *r)
-{
-	static const char *const member[] = { "data" };
-	_cleanup_free_ char *btf = NULL;
-	uint32_t offset;
-	ssize_t n = 0;
-	int ret = eprobes_open(r->t, &r->net_id, r->err);
-
-	if (!ret)
-		n = file_read_all(AT_FDCWD, BTF_FILE, BTF_MAX, &btf);
-	if (n < 0)
-		ret = err_why(r->err, (int)n, "cannot read " BTF_FILE " (CONFIG_DEBUG_INFO_BTF)");
-	if (!ret)
-		ret = err_why(r->err, btf_offsets(btf, (size_t)n, "sk_buff", member, 1, &offset),
-			      BTF_FILE " does not say where the data of a packet are");
-	ret = ret ?: each_probe(r, &offset);
-	ret = ret ?: each_probe(r, NULL);
-	if (!ret || ret == -ENOMEM)
-		return ret;
-	/* Without them the packets are recorded as with net. */
-	r->note("net-id: packets are recorded without addresses and ports: %s", r->err->text);
-	*r->err = (struct kvmft_err){ .text = "" };
-	net_id_end(r);
-	return 0;
-}
-
 /*
  * --sdt, the static markers of programs as events of the recording.
  *
@@ -311,8 +285,30 @@ static int probes_facts(struct record *r)
 static int probes_start(struct record *r)
 {
 	int ret = r->c->sdt.n ? sdt_start(r) : 0;
+	static const char *const member[] = { "data" };
+	_cleanup_free_ char *btf = NULL;
+	uint32_t offset;
+	ssize_t n = 0;
 
-	return ret || !r->want_net_id ? ret : net_id_start(r);
+	if (ret || !r->want_net_id)
+		return ret;
+	ret = eprobes_open(r->t, &r->net_id, r->err);
+	if (!ret)
+		n = file_read_all(AT_FDCWD, BTF_FILE, BTF_MAX, &btf);
+	if (n < 0)
+		ret = err_why(r->err, (int)n, "cannot read " BTF_FILE " (CONFIG_DEBUG_INFO_BTF)");
+	if (!ret)
+		ret = err_why(r->err, btf_offsets(btf, (size_t)n, "sk_buff", member, 1, &offset),
+			      BTF_FILE " does not say where the data of a packet are");
+	ret = ret ?: each_probe(r, &offset);
+	ret = ret ?: each_probe(r, NULL);
+	if (!ret || ret == -ENOMEM)
+		return ret;
+	/* Without them the packets are recorded as with net. */
+	r->note("net-id: packets are recorded without addresses and ports: %s", r->err->text);
+	*r->err = (struct kvmft_err){ .text = "" };
+	net_id_end(r);
+	return 0;
 }
 
 /* After the instance: an event that is enabled somewhere cannot be removed. */

@@ -31,14 +31,25 @@ bool record_to_stream(const struct record_config *c)
 	return c->output && !strcmp(c->output, "-");
 }
 
-static int stream_check(const struct record_config *c, struct kvmft_err *err)
+int record_place_check(struct record_config *c, struct kvmft_err *err)
 {
-	const char *what = c->output_dir     ? "--output-dir"
-			   : c->min_free.set ? "--min-free"
-			   : c->keep.set     ? "--keep"
-			   : c->sync	     ? "--sync"
-					     : NULL;
+	const char *what;
 
+	if (c->output && c->output_dir)
+		return err_usage(err, "--output and --output-dir exclude each other");
+	if (c->output_dir && !isatty(STDERR_FILENO))
+		c->quiet = true;
+	if (c->keep_captures.set && !c->output_dir)
+		return err_usage(err, "--keep-captures goes with --output-dir");
+	if (c->keep_captures.set && !c->keep_captures.v)
+		return err_usage(err, "--keep-captures 0 would remove the new capture");
+	if (!record_to_stream(c))
+		return 0;
+	what = c->output_dir	 ? "--output-dir"
+	       : c->min_free.set ? "--min-free"
+	       : c->keep.set	 ? "--keep"
+	       : c->sync	 ? "--sync"
+				 : NULL;
 	if (what)
 		return err_usage(
 			err,
@@ -56,19 +67,6 @@ static int stream_check(const struct record_config *c, struct kvmft_err *err)
 	return 0;
 }
 
-int record_place_check(struct record_config *c, struct kvmft_err *err)
-{
-	if (c->output && c->output_dir)
-		return err_usage(err, "--output and --output-dir exclude each other");
-	if (c->output_dir && !isatty(STDERR_FILENO))
-		c->quiet = true;
-	if (c->keep_captures.set && !c->output_dir)
-		return err_usage(err, "--keep-captures goes with --output-dir");
-	if (c->keep_captures.set && !c->keep_captures.v)
-		return err_usage(err, "--keep-captures 0 would remove the new capture");
-	return record_to_stream(c) ? stream_check(c, err) : 0;
-}
-
 static uint64_t free_bytes(int dir)
 {
 	struct statvfs vfs;
@@ -77,40 +75,6 @@ static uint64_t free_bytes(int dir)
 }
 
 /* --min-free: is there any room above it? */
-static int place_room(struct record *r)
-{
-	uint64_t least = r->c->min_free.v + LEAST_ROOM, have = free_bytes(r->place.dir);
-	const char *now = r->place.name.name;
-	char size[32];
-	int ret = 0;
-
-	/*
-	 * What the new capture may take: as much as it is allowed, or a quarter more than the last
-	 * one. If there is no room for it, old captures that would be removed at its end are
-	 * removed now.
-	 */
-	if (r->c->keep_captures.set) {
-		uint64_t usual = r->c->max_size.set ? r->c->max_size.v
-						    : capw_stamp_usage(r->place.dir, now) / 4 * 5;
-		const uint64_t want[] = { MAX(least, r->c->min_free.v + usual), least };
-
-		for (size_t i = 0; i < ARRAY_SIZE(want) && !ret; i++)
-			ret = have >= want[i] ? 1
-					      : capw_stamp_room(r->place.dir, now,
-								r->c->keep_captures.v - 1,
-								want[i] - have, r->err);
-		ret = MIN(ret, 0);
-	}
-	have = free_bytes(r->place.dir);
-	if (ret || !r->c->min_free.set || have >= least)
-		return ret;
-	return err_set(r->err, ENOSPC,
-		       "nothing was recorded: %s are free where %s%s is, which leaves no room "
-		       "above --min-free",
-		       str_bytes(size, sizeof(size), have), r->place.shown,
-		       r->c->output_dir ? "" : r->place.name.name);
-}
-
 static int open_named(struct record *r)
 {
 	const char *path = r->c->output ?: DEFAULT_OUTPUT;
@@ -172,6 +136,9 @@ static int open_dir(struct record *r)
 int record_place_open(struct record *r)
 {
 	int ret;
+	uint64_t have, least;
+	const char *now;
+	char size[32];
 
 	if (record_to_stream(r->c))
 		return 0;
@@ -180,7 +147,36 @@ int record_place_open(struct record *r)
 	if (!ret && faccessat(r->place.dir, ".", W_OK, 0))
 		return err_why(r->err, errno, "cannot make directory %s%s", r->place.shown,
 			       r->place.name.name);
-	return ret ?: place_room(r);
+	if (ret)
+		return ret;
+	have = free_bytes(r->place.dir);
+	least = r->c->min_free.v + LEAST_ROOM;
+	now = r->place.name.name;
+	/*
+	 * What the new capture may take: as much as it is allowed, or a quarter more than the last
+	 * one. If there is no room for it, old captures that would be removed at its end are
+	 * removed now.
+	 */
+	if (r->c->keep_captures.set) {
+		uint64_t usual = r->c->max_size.set ? r->c->max_size.v
+						    : capw_stamp_usage(r->place.dir, now) / 4 * 5;
+		const uint64_t want[] = { MAX(least, r->c->min_free.v + usual), least };
+
+		for (size_t i = 0; i < ARRAY_SIZE(want) && !ret; i++)
+			ret = have >= want[i] ? 1
+					      : capw_stamp_room(r->place.dir, now,
+								r->c->keep_captures.v - 1,
+								want[i] - have, r->err);
+		ret = MIN(ret, 0);
+	}
+	have = free_bytes(r->place.dir);
+	if (ret || !r->c->min_free.set || have >= least)
+		return ret;
+	return err_set(r->err, ENOSPC,
+		       "nothing was recorded: %s are free where %s%s is, which leaves no room "
+		       "above --min-free",
+		       str_bytes(size, sizeof(size), have), r->place.shown,
+		       r->c->output_dir ? "" : r->place.name.name);
 }
 
 void record_place_free(struct record *r)

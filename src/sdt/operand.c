@@ -252,26 +252,6 @@ static int parse_operand(const struct sdt_arg *a, enum sdt_arch arch, struct ope
 
 /* ---- fetch arguments ---- */
 
-static int fetch_string(const struct operand *o, enum sdt_arch arch, struct sbuf *out,
-			const char **why)
-{
-	bool narrow = arch == SDT_ARCH_I386;
-
-	*why = "no pointer";
-	if (o->form == FORM_IMM || (o->form == FORM_REG && o->reg.size != (narrow ? 4u : 8u)))
-		return -ENOTSUP;
-	if (o->form == FORM_REG) {
-		sbuf_addf(out, "+0(%%%s):string", o->reg.kernel);
-		return 0;
-	}
-	*why = "a pointer of 32 bits in memory"; /* the kernel would take 64 */
-	if (narrow)
-		return -ENOTSUP;
-	sbuf_addf(out, "+0(%c%llu(%%%s)):string", o->minus ? '-' : '+',
-		  (unsigned long long)o->number, o->reg.kernel);
-	return 0;
-}
-
 int sdt_arg_fetch(enum sdt_arch arch, const struct sdt_arg *a, enum sdt_as as, struct sbuf *out,
 		  const char **why)
 {
@@ -282,8 +262,23 @@ int sdt_arg_fetch(enum sdt_arch arch, const struct sdt_arg *a, enum sdt_as as, s
 
 	if (ret)
 		return ret;
-	if (as == SDT_AS_STRING)
-		return fetch_string(&o, arch, out, why);
+	if (as == SDT_AS_STRING) {
+		bool narrow = arch == SDT_ARCH_I386;
+
+		*why = "no pointer";
+		if (o.form == FORM_IMM || (o.form == FORM_REG && o.reg.size != (narrow ? 4u : 8u)))
+			return -ENOTSUP;
+		if (o.form == FORM_REG) {
+			sbuf_addf(out, "+0(%%%s):string", o.reg.kernel);
+			return 0;
+		}
+		*why = "a pointer of 32 bits in memory"; /* the kernel would take 64 */
+		if (narrow)
+			return -ENOTSUP;
+		sbuf_addf(out, "+0(%c%llu(%%%s)):string", o.minus ? '-' : '+',
+			  (unsigned long long)o.number, o.reg.kernel);
+		return 0;
+	}
 	switch (o.form) {
 	case FORM_IMM:
 		sbuf_addf(out, "\\%s%llu", o.minus ? "-" : "", (unsigned long long)o.number);

@@ -31,12 +31,15 @@ static int open_regular(const char *path, struct sdt_spec *s)
 	return s->path ? 0 : -ENOMEM;
 }
 
-/* Only absolute entries of PATH: a relative one depends on the current directory. */
-static int open_in_path(const char *name, struct sdt_spec *s)
+static int open_binary(const char *name, struct sdt_spec *s)
 {
-	const char *p = getenv("PATH");
-	int ret = -ENOENT;
+	int ret = *name ? open_regular(name, s) : -ENOENT;
+	const char *p;
 
+	if (ret != -ENOENT || !*name || strchr(name, '/'))
+		return ret;
+	/* Only absolute entries of PATH: a relative one depends on the current directory. */
+	p = getenv("PATH");
 	while (p && *p && ret == -ENOENT) {
 		size_t n = strcspn(p, ":");
 		struct sbuf path = { 0 };
@@ -50,13 +53,6 @@ static int open_in_path(const char *name, struct sdt_spec *s)
 		p += n + (p[n] == ':');
 	}
 	return ret;
-}
-
-static int open_binary(const char *name, struct sdt_spec *s)
-{
-	int ret = *name ? open_regular(name, s) : -ENOENT;
-
-	return ret == -ENOENT && *name && !strchr(name, '/') ? open_in_path(name, s) : ret;
 }
 
 /* Cuts the text after the path; *rest is what follows the colon, or "". */

@@ -456,7 +456,7 @@ int sides_start_guest(struct sides *x, struct side *s)
 		remote_put(&text, &w);
 		remote_words_free(&w);
 		if (!ret && (text.error || text.len > REMOTE_MAX || side_order(s, text.s)))
-			ret = err_set(x->err, E2BIG, "%s: more options than a guest can be told",
+			ret = err_set(x->err, E2BIG, "%s: more options than can be sent to a guest",
 				      s->name);
 	}
 	if (!ret) {

@@ -104,7 +104,7 @@ static int elf_add(struct ksyms *k, const struct elf *e, const char **why)
 	struct cursor c;
 	struct elf_sym s;
 
-	*why = "it has no symbol table: a vmlinux that was stripped, or is compressed, cannot tell";
+	*why = "it has no symbol table: it was stripped, or is compressed";
 	ret = ret ?: elf_section(e, ".strtab", &str);
 	ret = ret ?: elf_section_read(e, &sym, KSYMS_MAX_FILE, &table);
 	ret = ret ?: elf_section_read(e, &str, KSYMS_MAX_FILE, &names);

@@ -267,36 +267,31 @@ static void explain_absent(const struct vm_roots *r, enum vm_debugfs_state *stat
 			  r->debugfs);
 }
 
-static void debugfs_explain(const struct vm_roots *r, int error, enum vm_debugfs_state *state,
-			    struct sbuf *b)
-{
-	if (error == ENOENT) {
-		explain_absent(r, state, b);
-	} else if ((error == EACCES || error == EPERM) && geteuid()) {
-		*state = VM_DEBUGFS_DENIED;
-		sbuf_addf(b, "%s/kvm is for root only: run as root", r->debugfs);
-	} else if ((error == EACCES || error == EPERM) && locked_down(r)) {
-		*state = VM_DEBUGFS_LOCKDOWN;
-		sbuf_addf(b, "kernel lockdown forbids debugfs: boot without lockdown= (or without "
-			     "Secure Boot)");
-	} else {
-		*state = VM_DEBUGFS_ERROR;
-		sbuf_addf(b, "cannot open %s/kvm: %s", r->debugfs, strerror(error));
-	}
-}
-
 int vm_debugfs_open(const struct vm_roots *roots, enum vm_debugfs_state *state, char **text)
 {
 	struct vm_roots r = vm_roots_fill(roots);
 	struct sbuf b = { 0 };
-	int fd;
+	int fd, error;
 
 	*text = NULL;
 	*state = VM_DEBUGFS_OK;
 	fd = open(TEXTF("%s/kvm", r.debugfs), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd >= 0)
 		return fd;
-	debugfs_explain(&r, errno, state, &b);
+	error = errno;
+	if (error == ENOENT) {
+		explain_absent(&r, state, &b);
+	} else if ((error == EACCES || error == EPERM) && geteuid()) {
+		*state = VM_DEBUGFS_DENIED;
+		sbuf_addf(&b, "%s/kvm is for root only: run as root", r.debugfs);
+	} else if ((error == EACCES || error == EPERM) && locked_down(&r)) {
+		*state = VM_DEBUGFS_LOCKDOWN;
+		sbuf_addf(&b, "kernel lockdown forbids debugfs: boot without lockdown= (or without "
+			      "Secure Boot)");
+	} else {
+		*state = VM_DEBUGFS_ERROR;
+		sbuf_addf(&b, "cannot open %s/kvm: %s", r.debugfs, strerror(error));
+	}
 	*text = sbuf_take(&b);
 	return -1;
 }

@@ -174,25 +174,6 @@ static bool resolve_by_fd(const struct scan *s, struct vm *vm)
 	return true;
 }
 
-static int resolve_pids(struct scan *s)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < s->list->n; i++)
-		if (!resolve_by_creator(s, &s->list->vm[i]))
-			resolve_by_vcpus(s, &s->list->vm[i]);
-	/* last, because it depends on what the others have left */
-	for (size_t i = 0; i < s->list->n && !ret; i++) {
-		struct vm *vm = &s->list->vm[i];
-
-		if (!vm->pid_sure && !resolve_by_fd(s, vm))
-			ret = vm_add_note(vm,
-					  "process %u is assumed: it shows no KVM descriptor %u",
-					  vm->pid, vm->fd);
-	}
-	return ret;
-}
-
 /* ---- 2: who has KVM descriptors ---- */
 
 /*
@@ -494,7 +475,18 @@ static int scan_all(struct scan *s)
 	for (size_t i = 0; i < s->list->n; i++)
 		s->vcpu_dirs |= s->list->vm[i].n_vcpus > 0;
 	ret = ret ?: look_at_processes(s);
-	ret = ret ?: resolve_pids(s);
+	for (size_t i = 0; i < s->list->n && !ret; i++)
+		if (!resolve_by_creator(s, &s->list->vm[i]))
+			resolve_by_vcpus(s, &s->list->vm[i]);
+	/* last, because it depends on what the others have left */
+	for (size_t i = 0; i < s->list->n && !ret; i++) {
+		struct vm *vm = &s->list->vm[i];
+
+		if (!vm->pid_sure && !resolve_by_fd(s, vm))
+			ret = vm_add_note(vm,
+					  "process %u is assumed: it shows no KVM descriptor %u",
+					  vm->pid, vm->fd);
+	}
 	/* With only some, descriptors of all others would look like VMs without a directory. */
 	for (size_t i = 0; i < s->procs.n && !ret && !s->only; i++) {
 		const struct vm_proc *p = &s->procs.v[i];
