@@ -135,7 +135,7 @@ static int show(struct exits_run *x)
 		_cleanup_close_ int dir = -1;
 		const char *base;
 
-		/* For others to read, as far as the umask allows: a collector runs as another user. */
+		/* Others may read it, as far as the umask allows: a collector is another user. */
 		ret = exits_file_check(x->c->file, x->err);
 		ret = dir = ret ?: capw_file_parent_open(x->c->file, &base, x->err);
 		if (ret < 0)
