@@ -346,9 +346,23 @@ void attack_tell(void)
 	printf("other: %s\n", access(other, F_OK) ? "not made" : "made");
 }
 
+/* The C library's own strerrorname_np() is glibc's alone. */
+static const char *error_name(int error)
+{
+	switch (error) {
+	case EPERM:
+		return "EPERM";
+	case EACCES:
+		return "EACCES";
+	case ENOSYS:
+		return "ENOSYS";
+	}
+	return strerror(error);
+}
+
 const char *attack_word(int ret)
 {
-	return ret > 0 ? strerrorname_np(ret) : ret == 0 ? "done" : ret == -1 ? "killed" : "died";
+	return ret > 0 ? error_name(ret) : ret == 0 ? "done" : ret == -1 ? "killed" : "died";
 }
 
 pid_t attack_prey(void)
