@@ -712,8 +712,8 @@ void lat_finish(struct lat *l)
 		lat_note_add(
 			l,
 			"the host's switches between threads of no VM are not all recorded (`kvmft "
-			"record` leaves them out): which of them ran between the first and the last "
-			"named is not known");
+			"record -e default -e sched:sched_switch` has all): which of them ran between "
+			"the first and the last named is not known");
 	note_needs(l);
 	for (unsigned int i = 0; i < LAT_TABLES; i++) {
 		lat_table_untold(l, (enum lat_table_id)i);

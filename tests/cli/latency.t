@@ -177,7 +177,8 @@ out_has "^thief-55 +total +1 .* 0\.400\$" "... one that ran to the end has its t
 out_has "^thief-55 \.\.\. other-66 +total +1 .* 0\.700\$" "... of several the first and the last are named"
 out_has "^\.\.\. other-66 +total +1 .* 0\.300\$" "... or the last, where nobody knows who was first"
 out_has "^slices 3; of unknown tasks 0; of several tasks, .* 2\$" "... they are counted"
-out_has "^note: the host's switches between threads of no VM are not all recorded" "... which is reported"
+out_has "^note: the host's switches between threads of no VM are not all recorded \(.kvmft record -e default -e sched:sched_switch. has all\): " \
+	"... which is reported, with what records them"
 sed -i '/ name=sched_switch$/s/$/ filter=x/' "$tmp/some/meta"
 run "$kvmft" latency sched --all --worst 0 -q "$tmp/some"
 out_has "^thief-55 \.\.\. +total +1 .* 0\.400\$" "... with a filter others may have followed the first, who is also the last"
