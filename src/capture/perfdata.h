@@ -8,6 +8,8 @@
 
 #define PD_RECORD_HEAD 8
 #define PD_NOWHERE     UINT8_MAX
+#define PD_CALLCHAIN   (1u << 5) /* of sample_type */
+#define PD_STACK_ID    4	 /* ftrace:kernel_stack, which perf never records itself */
 
 /*
  * Types of records that mean something here (include/uapi/linux/perf_event.h; from 64 on perf's

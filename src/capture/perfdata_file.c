@@ -59,6 +59,7 @@ struct head {
 	bool pipe;	  /* attributes and features are records */
 	bool use_clockid; /* not perf's own clock */
 	uint32_t clockid;
+	bool stacks;
 	bool tracepoints, no_raw; /* they exist; some were recorded without what is needed */
 	char *host, *release, *arch;
 };
@@ -262,6 +263,7 @@ static int take_attr(struct head *h, struct cursor c, uint32_t *which)
 	pd_layout_places(&l);
 	h->no_raw |= type == TYPE_TRACEPOINT && !l.tracepoint;
 	h->tracepoints |= l.tracepoint;
+	h->stacks |= l.tracepoint && (l.sample_type & PD_CALLCHAIN);
 	for (*which = 0; *which < p->nlayout; ++*which)
 		if (p->layout[*which].sample_type == l.sample_type &&
 		    p->layout[*which].read_format == l.read_format &&
@@ -504,6 +506,16 @@ static int emit(void *arg __unused_arg, const void *buf __unused_arg)
 	return 0; /* it stays where it was made */
 }
 
+static const char stack_format[] =
+	"name: kernel_stack\nID: 4\nformat:\n"
+	"\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
+	"\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
+	"\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n"
+	"\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n"
+	"\tfield:int size;\toffset:8;\tsize:4;\tsigned:1;\n"
+	"\tfield:unsigned long caller[8];\toffset:16;\tsize:64;\tsigned:0;\n\n"
+	"print fmt: \"%d\", REC->size\n";
+
 static int read_all(struct head *h)
 {
 	struct perfdata *p = h->p;
@@ -523,6 +535,9 @@ static int read_all(struct head *h)
 	ret = ret ?: pd_scan(p, h->err);
 	if (ret)
 		return ret;
+	ret = h->stacks ? cap_format_add(c, "ftrace", "kernel_stack", stack_format,
+					 strlen(stack_format))
+			: 0;
 	c->complete &= !h->cut;
 	if (h->cut)
 		cap_note(c, "the end is missing: perf was killed, or the file was cut");
@@ -539,7 +554,7 @@ static int read_all(struct head *h)
 		uname = NULL;
 		return -ENOMEM;
 	}
-	ret = uname ? cap_set_str(&c->uname, uname) : 0;
+	ret = ret ?: uname ? cap_set_str(&c->uname, uname) : 0;
 	ret = ret ?: cap_set_str(&c->clock, clock_name(h));
 	c->subbuf_size = p->w.g.size;
 	p->made_stream = UINT32_MAX;

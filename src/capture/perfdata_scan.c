@@ -31,7 +31,6 @@
 #define TIME	   (1u << 2)
 #define ADDR	   (1u << 3)
 #define READ	   (1u << 4)
-#define CALLCHAIN  (1u << 5)
 #define ID	   (1u << 6)
 #define CPU	   (1u << 7)
 #define PERIOD	   (1u << 8)
@@ -55,8 +54,9 @@ struct pd_facts {
 
 struct pd_sample {
 	struct pd_facts f;
-	const uint8_t *raw; /* valid until the next record is loaded */
-	uint32_t raw_len;
+	/* Valid until the next record is loaded. */
+	const uint8_t *raw, *stack; /* stack: return addresses in the kernel, 8 bytes each */
+	uint32_t raw_len, nstack;
 };
 
 static const uint32_t in_sample[] = { IDENTIFIER, IP, TID, TIME, ADDR, ID, STREAM_ID, CPU, PERIOD };
@@ -190,6 +190,27 @@ static void facts(const struct pd_places *at, const uint8_t *b, struct pd_facts 
 		f->cpu = load_u32(b + at->cpu);
 }
 
+/*
+ * The part of a chain of callers that is the kernel's. Its n addresses are divided by marks, which
+ * are the last 4095 numbers that there are, in what is the kernel's, the program's and the guests'.
+ */
+static int take_stack(struct cursor *c, struct pd_sample *s)
+{
+	uint64_t n, at;
+	bool kernel = false;
+
+	if (cur_u64(c, &n) || n > c->left / 8)
+		return -EBADMSG;
+	for (const uint8_t *p = c->p; n--; p += 8) {
+		(void)!cur_u64(c, &at);
+		if (at >= (uint64_t)-4095)
+			kernel = at == (uint64_t)-128 && !s->nstack;
+		s->stack = s->nstack ? s->stack : p;
+		s->nstack += kernel && at < (uint64_t)-4095;
+	}
+	return 0;
+}
+
 /* 1; 0: an event that is not a tracepoint; -EBADMSG. */
 static int pd_sample(const struct perfdata *p, const struct pd_record *r, struct pd_sample *s)
 {
@@ -218,8 +239,8 @@ static int pd_sample(const struct perfdata *p, const struct pd_record *r, struct
 		    cur_skip(&c, (size_t)(8 * (times + n * each))))
 			return -EBADMSG;
 	}
-	if ((l->sample_type & CALLCHAIN) &&
-	    (cur_u64(&c, &n) || n > c.left / 8 || cur_skip(&c, (size_t)n * 8)))
+	s->nstack = 0;
+	if ((l->sample_type & PD_CALLCHAIN) && take_stack(&c, s))
 		return -EBADMSG;
 	if (cur_u32(&c, &s->raw_len) || cur_bytes(&c, s->raw_len, &s->raw) || s->raw_len < 8)
 		return -EBADMSG; /* the fields that all events have take 8 bytes */
@@ -296,10 +317,10 @@ static int entry_add(struct scan *s, struct pd_stream *st, uint64_t time, uint32
 
 /* ---- samples ---- */
 
-/* The most bytes that an event takes: two words of header, two of a time extend. */
-static uint32_t pd_cost(uint32_t raw_len)
+/* The most bytes that a sample takes: for an event, two words of header, two of a time extend. */
+static uint32_t pd_cost(const struct pd_sample *s)
 {
-	return 16 + ((raw_len + 3) & ~3u);
+	return 16 + ((s->raw_len + 3) & ~3u) + (s->nstack ? 32 + 8 * s->nstack : 0);
 }
 
 /* A task, unless there are `most`: a hostile file must not take all memory. */
@@ -329,7 +350,7 @@ static int scan_sample(struct scan *s, struct pd_record *r)
 		s->elsewhere++;
 		return s->failed ? -ENOMEM : 0;
 	}
-	cost = pd_cost(smp.raw_len);
+	cost = pd_cost(&smp);
 	s->most = MAX(s->most, cost);
 	st->last = MAX(st->last, smp.f.time);
 	ret = entry_add(s, st, smp.f.time, cost);
@@ -654,6 +675,7 @@ int pd_scan(struct perfdata *p, struct kvmft_err *err)
 /* What is lost is before all samples of its block. */
 static int make_entry(struct perfdata *p, const struct pd_entry *e)
 {
+	uint8_t stack[16 + RECORD_MAX];
 	struct pd_record r;
 	struct pd_sample smp;
 	/* On from what is in memory; elsewhere no more than a page, because a file may jump. */
@@ -666,9 +688,18 @@ static int make_entry(struct perfdata *p, const struct pd_entry *e)
 		p->w.ts = e->time; /* of a block without events */
 		return subbuf_write_lost(&p->w, lost_count(&r));
 	}
-	if (r.type != PD_SAMPLE || pd_sample(p, &r, &smp) <= 0 || pd_cost(smp.raw_len) != e->cost)
+	if (r.type != PD_SAMPLE || pd_sample(p, &r, &smp) <= 0 || pd_cost(&smp) != e->cost)
 		return -EIO; /* the file was changed meanwhile */
-	return subbuf_write(&p->w, e->time, smp.raw, smp.raw_len);
+	ret = subbuf_write(&p->w, e->time, smp.raw, smp.raw_len);
+	if (ret || !smp.nstack)
+		return ret;
+	/* As the kernel's option stacktrace writes it, behind the event. */
+	memset(stack, 0, 16);
+	stack[0] = PD_STACK_ID;
+	memcpy(stack + 2, smp.raw + 2, 6); /* whose it is */
+	memcpy(stack + 8, &smp.nstack, sizeof(smp.nstack));
+	memcpy(stack + 16, smp.stack, 8 * (size_t)smp.nstack);
+	return subbuf_write(&p->w, e->time, stack, 16 + 8 * smp.nstack);
 }
 
 int pd_make(void *perfdata, uint64_t stream, uint64_t idx, const uint8_t **buf)

@@ -333,7 +333,7 @@ lines()
 	li_file=$1
 	shift
 	[ $# -gt 0 ] || set -- export -q --to text -i
-	"$kvmft" "$@" "$li_file" 2>"$err" | sed -nE 's/^host .*-([0-9]+) +\[0*([0-9]+)\] +([0-9]+)\.([0-9]+)  ([a-z]+:[a-z_0-9]+):.*$/\1 \2 \3\4 \5/p'
+	"$kvmft" "$@" "$li_file" 2>"$err" | sed -nE '/  ftrace:kernel_stack:/d; s/^host .*-([0-9]+) +\[0*([0-9]+)\] +([0-9]+)\.([0-9]+)  ([a-z]+:[a-z_0-9]+):.*$/\1 \2 \3\4 \5/p'
 }
 
 same_as_script()
@@ -352,6 +352,13 @@ perf_of "$tmp/stat.data" kvm stat record
 same_as_script "$tmp/stat.data" "perf kvm stat record"
 perf_of "$tmp/chain.data" record -q -g -e kvm:kvm_pio -e kvm:kvm_mmio
 same_as_script "$tmp/chain.data" "with call chains"
+# The kernel's callers, whose addresses have the highest bit.
+perf script -i "$tmp/chain.data" -F tid,time,event,ip 2>/dev/null |
+	sed -nE 's/^\t *([0-9a-f]{16})$/0x\1/p; s/^ *[0-9]+ .*:.*/event/p' >"$tmp/want"
+"$kvmft" merge -q "$tmp/chain.data" 2>"$err" | sed -nE '/ftrace:kernel_stack: /!s/.*/event/p; s/.*ftrace:kernel_stack: //p' |
+	sed 's/ <- /\n/g' >"$tmp/have"
+ok "... each caller in the kernel" cmp "$tmp/want" "$tmp/have"
+ok "... there are some" test "$(grep -c 0x "$tmp/have")" -gt 20
 perf_of "$tmp/mix.data" record -q --sample-cpu -e kvm:kvm_pio -e cpu-clock
 same_as_script "$tmp/mix.data" "with samples of another kind"
 perf_of "$tmp/thread.data" record -q --per-thread -e kvm:kvm_pio -e kvm:kvm_userspace_exit
