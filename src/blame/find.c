@@ -85,16 +85,6 @@ static size_t middles_from(const struct blame_middle *m, size_t n, uint64_t at)
 	return COUNT_BEFORE(i, n, m[i].at < at);
 }
 
-static void stays(struct blame *b, size_t n, const struct blame_spike *s)
-{
-	struct blame_middle *m = b->middle;
-	uint64_t at = s->begin + (s->end - s->begin) / 2;
-	size_t k = middles_from(m, n, at);
-
-	memmove(&m[k + 1], &m[k], (n - k) * sizeof(*m));
-	m[k] = (struct blame_middle){ at, n };
-}
-
 /* Keeps the longest; those that count as the same are absorbed by the longest of them. */
 static void compact(struct blame *b)
 {
@@ -127,7 +117,12 @@ static void compact(struct blame *b)
 				k = m[q].i;
 
 		if (k == n && n < b->keep) {
-			stays(b, n, s);
+			struct blame_middle *middle = b->middle;
+			uint64_t at = s->begin + (s->end - s->begin) / 2;
+			size_t after = middles_from(middle, n, at);
+
+			memmove(&middle[after + 1], &middle[after], (n - after) * sizeof(*middle));
+			middle[after] = (struct blame_middle){ at, n };
 			b->ranked[n++] = s;
 			continue;
 		}

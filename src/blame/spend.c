@@ -567,27 +567,6 @@ static uint64_t away(const struct blame *b, struct blame_spike *s, uint64_t from
 }
 
 /*
- * Nothing of the host is known; n NULL: nor of the vCPU. What kept a task from the vCPU is known if
- * the guest did that there, even if the host took some of the time. Why an idle vCPU, a device or a
- * timer took long, the host alone could tell.
- */
-static void guest_alone(const struct blame *b, struct blame_spike *s, const struct lat_now *n,
-			uint64_t time)
-{
-	bool did = n && (n->in_handler || s->running || (s->tid && n->task_known && n->task));
-	struct blame_part *p;
-
-	if (did && s->what != BLAME_IO && s->what != BLAME_HRTIMER && s->what != BLAME_TIMERLAT) {
-		guest_runs(b, s, n, time);
-		return;
-	}
-	p = part_of(s, CAUSE_UNKNOWN, 3, time);
-	p->lacks |= EVID_HOST;
-	if (!p->name[0])
-		snprintf(p->name, sizeof(p->name), "the host was not recorded");
-}
-
-/*
  * The host is itself a virtual machine: where a busy CPU of it shows nothing, not even its tick,
  * the machine below it may have had that CPU.
  */
@@ -628,7 +607,25 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 	}
 	known = lat_vcpu_now(b->lat, (size_t)s->vm, (uint32_t)s->on, &n);
 	if (b->alone) {
-		guest_alone(b, s, known ? &n : NULL, time);
+		const struct lat_now *now = known ? &n : NULL;
+		bool did = now && (now->in_handler || s->running ||
+				   (s->tid && now->task_known && now->task));
+		struct blame_part *p;
+
+		/*
+		 * Nothing of the host is known; n NULL: nor of the vCPU. What kept a task from the
+		 * vCPU is known if the guest did that there, even if the host took some of the
+		 * time. Why an idle vCPU, a device or a timer took long, the host alone could tell.
+		 */
+		if (did && s->what != BLAME_IO && s->what != BLAME_HRTIMER &&
+		    s->what != BLAME_TIMERLAT) {
+			guest_runs(b, s, now, time);
+			return;
+		}
+		p = part_of(s, CAUSE_UNKNOWN, 3, time);
+		p->lacks |= EVID_HOST;
+		if (!p->name[0])
+			snprintf(p->name, sizeof(p->name), "the host was not recorded");
 		return;
 	}
 	if (!known) {

@@ -33,19 +33,6 @@ static int convert_params_map(const struct convert_params *p, struct tsc_map *ma
 
 /* ---- kvmclock ---- */
 
-static int apply_pvclock(struct convert_ctx *c, struct kvmft_err *err)
-{
-	struct clock_link l = { CLOCK_WAY_RECORD, CLK_GUEST_TSC, .pv = { 0 } };
-	int ret = c->p->pvclock ? params_pvclock(c->p->pvclock, &l.pv, err) : 0;
-
-	if (ret || !c->p->pvclock)
-		return ret;
-	return set_link(c, CLK_KVMCLOCK, &l)
-		       ? err_usage(err, "option --pvclock: '%s' is not a record of KVM",
-				   c->p->pvclock)
-		       : 0;
-}
-
 /* ---- trace clocks of the guest ---- */
 
 static bool is_trace_clock(enum clock_id id)
@@ -322,23 +309,6 @@ static int open_input(struct convert_ctx *c, const char *path, bool is_guest, st
 		return err_set(err, EINVAL,
 			       "%s is the capture of a guest: give it with --guest-capture", path);
 	return rate_given(cap, &c->p->tsc_khz, err);
-}
-
-static int open_captures(struct convert_ctx *c, struct kvmft_err *err)
-{
-	const struct convert_params *p = c->p;
-	const char *input = p->input;
-	int ret = 0;
-
-	if (!input && !p->guest && !p->vm && !p->tsc_offset.set && !p->tsc_ratio && !p->pvclock &&
-	    !p->sched_offset.set && !p->kernel_sched && !p->mono_raw.n && !p->cyc2ns.n &&
-	    !access(DEFAULT_INPUT, F_OK))
-		input = DEFAULT_INPUT;
-	if (input)
-		ret = open_input(c, input, false, err);
-	if (!ret && p->guest)
-		ret = open_input(c, p->guest, true, err);
-	return ret;
 }
 
 /* ---- the VM and the vCPU ---- */
@@ -621,12 +591,23 @@ int convert_ctx_open(struct convert_ctx *c, const struct convert_params *p, enum
 		     enum clock_id to, struct kvmft_err *err)
 {
 	int ret;
+	const char *input;
 
 	memset(c, 0, sizeof(*c));
 	c->p = p;
 	c->from = from;
 	c->to = to;
-	ret = open_captures(c, err);
+	input = p->input;
+	ret = 0;
+	if (!input && !p->guest && !p->vm && !p->tsc_offset.set &&
+	    !p->tsc_ratio && !p->pvclock && !p->sched_offset.set &&
+	    !p->kernel_sched && !p->mono_raw.n && !p->cyc2ns.n &&
+	    !access(DEFAULT_INPUT, F_OK))
+		input = DEFAULT_INPUT;
+	if (input)
+		ret = open_input(c, input, false, err);
+	if (!ret && p->guest)
+		ret = open_input(c, p->guest, true, err);
 	ret = ret ?: use_host(c, err);
 	ret = ret ?: use_guest(c, err);
 	ret = ret ?: use_live(c, err);
@@ -638,7 +619,18 @@ int convert_ctx_open(struct convert_ctx *c, const struct convert_params *p, enum
 		ret = convert_params_map(c->p, &l.map, &given, err);
 		if (!ret && given && !c->map)
 			ret = set_link(c, CLK_GUEST_TSC, &l);
-		ret = ret ?: apply_pvclock(c, err);
+		if (!ret) {
+			struct clock_link link = { CLOCK_WAY_RECORD, CLK_GUEST_TSC, .pv = { 0 } };
+
+			ret = c->p->pvclock ? params_pvclock(c->p->pvclock, &link.pv, err) : 0;
+			if (!ret && c->p->pvclock)
+				ret = set_link(c, CLK_KVMCLOCK, &link)
+					      ? err_usage(
+							err,
+							"option --pvclock: '%s' is not a record of KVM",
+							c->p->pvclock)
+					      : 0;
+		}
 		ret = ret ?: apply_sched(c, err);
 		ret = ret ?: apply_cyc2ns(c, err);
 		ret = ret ?: apply_raw(c, err);

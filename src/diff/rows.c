@@ -502,22 +502,6 @@ static void share(struct build *b, const char *name, const double *of[2])
 
 /* ---- the answer ---- */
 
-/* What is beyond noise, as a share of both sides. */
-static void judge(const struct diff *d, struct diff_row *r, const struct boot_row *t)
-{
-	double diff = size(r->value[1] - r->value[0]), tested = size(t->value[1] - t->value[0]),
-	       both = r->value[0] + r->value[1], less = MIN(r->value[0], r->value[1]);
-
-	r->chance = t->chance;
-	r->differs = t->surely > 0;
-	if (r->measure != DIFF_P50 && r->measure != DIFF_P99 && r->value[0] > 0)
-		r->smallest = t->critical / r->value[0];
-	if (!(both > 0) || !(tested > 0))
-		return;
-	r->surely = diff * (t->surely / tested) / both;
-	r->beyond = r->surely > 0 && r->surely * both > d->least * less;
-}
-
 COMPARE_BY(ascending, double, );
 
 /* The noise of a sum falls with the root of its length. */
@@ -564,7 +548,22 @@ int diff_compare(struct diff *d)
 		set_rows(&b, &d->side[0].latency, &d->side[1].latency);
 	ret = boot_test(b.row, d->n, &d->boot);
 	for (size_t i = 0; i < d->n && !ret; i++) {
-		judge(d, &d->row[i], &b.row[i]);
+		struct diff_row *row = &d->row[i];
+		const struct boot_row *t = &b.row[i];
+		double diff = size(row->value[1] - row->value[0]);
+		double tested = size(t->value[1] - t->value[0]);
+		double both = row->value[0] + row->value[1];
+		double less = MIN(row->value[0], row->value[1]);
+
+		/* What is beyond noise, as a share of both sides. */
+		row->chance = t->chance;
+		row->differs = t->surely > 0;
+		if (row->measure != DIFF_P50 && row->measure != DIFF_P99 && row->value[0] > 0)
+			row->smallest = t->critical / row->value[0];
+		if ((both > 0) && (tested > 0)) {
+			row->surely = diff * (t->surely / tested) / both;
+			row->beyond = row->surely > 0 && row->surely * both > d->least * less;
+		}
 		d->differ += d->row[i].differs;
 		d->beyond += d->row[i].beyond;
 	}

@@ -486,16 +486,6 @@ static bool shares_thread(struct walk *w, uint32_t cpu)
 	return false;
 }
 
-/* The first entry that is not before or at `end`. */
-static uint32_t slice_end(const struct wstream *st, uint64_t end)
-{
-	const struct rev *e = st->ev + st->at;
-
-	if (st->at < st->n && st->ev[st->n - 1].ts <= end)
-		return st->n;
-	return st->at + (uint32_t)COUNT_BEFORE(i, st->n - st->at, e[i].ts <= end);
-}
-
 /* For opts.cut: ends the stretch if the next event is beyond it, and a slice where one ends. */
 static int cut(struct walk *w, uint64_t first, uint64_t *end)
 {
@@ -548,8 +538,14 @@ static int slice(struct walk *w)
 	w->slice++;
 	for (uint32_t i = 0; i < w->n; i++) {
 		struct wstream *st = &w->st[i];
+		const struct rev *e = st->ev + st->at;
 
-		st->to = slice_end(st, end);
+		/* The first entry that is not before or at `end`. */
+		if (st->at < st->n && st->ev[st->n - 1].ts <= end)
+			st->to = st->n;
+		else
+			st->to = st->at +
+				 (uint32_t)COUNT_BEFORE(k, st->n - st->at, e[k].ts <= end);
 		merge |= st->has_gap || w->r->in_order || shares_thread(w, i);
 	}
 	if (merge)

@@ -247,21 +247,6 @@ static ssize_t find_by_threads(struct hostmap *m, const char *sel, struct kvmft_
 	return hostmap_take_threads(m, tid, n, HOSTMAP_BY_USER, err);
 }
 
-static ssize_t several(const struct hostmap *m, const char *sel, struct kvmft_err *err)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	int ret;
-
-	for (size_t i = 0; i < m->nvm; i++)
-		if (is_listed(m, i) && is_called(&m->vm[i], sel)) {
-			sbuf_add(&b, b.len ? ", " : "");
-			list_one(m, i, &b);
-		}
-	ret = err_set(err, ENOTUNIQ, "VM '%s' is ambiguous in %s: %s", sel, m->cap->path,
-		      b.s ?: "");
-	return ret;
-}
-
 ssize_t hostmap_find_vm(struct hostmap *m, const char *sel, struct kvmft_err *err)
 {
 	const struct hostmap_thread *t;
@@ -273,8 +258,17 @@ ssize_t hostmap_find_vm(struct hostmap *m, const char *sel, struct kvmft_err *er
 	for (size_t i = 0; i < m->nvm; i++) {
 		if (!is_listed(m, i) || !is_called(&m->vm[i], sel))
 			continue;
-		if (found >= 0)
-			return several(m, sel, err);
+		if (found >= 0) {
+			_cleanup_(sbuf_free) struct sbuf buf = { 0 };
+
+			for (size_t k = 0; k < m->nvm; k++)
+				if (is_listed(m, k) && is_called(&m->vm[k], sel)) {
+					sbuf_add(&buf, buf.len ? ", " : "");
+					list_one(m, k, &buf);
+				}
+			return err_set(err, ENOTUNIQ, "VM '%s' is ambiguous in %s: %s", sel,
+				       m->cap->path, buf.s ?: "");
+		}
 		found = (ssize_t)i;
 	}
 	if (found < 0 && vmsel_pid(sel, &tid) && (t = hostmap_thread(m, (int32_t)tid)) &&

@@ -102,22 +102,6 @@ static bool find_maps(struct migrate *g, const struct epoch_vm *before,
 	return migrate_to_line(g, g->arrival, &g->from);
 }
 
-/* One epoch of the new host, as events on the first one's scale. */
-static void add_epoch(const struct migrate *g, struct hostmap *m, size_t vm, uint32_t vcpu,
-		     const struct epoch *e, uint64_t *offset)
-{
-	uint64_t at = g->from, next = g->line.offset + (e->map.offset - g->own.offset);
-
-	if (e->from > g->arrival && !migrate_to_line(g, e->from, &at))
-		return;
-	if (e->has_map && next != *offset)
-		hostmap_add_offset(m, vm, vcpu, at, *offset, next);
-	if (e->has_map)
-		*offset = next;
-	if (e->has_pv)
-		hostmap_add_pvclock(m, vm, vcpu, at, &e->pv);
-}
-
 static int add_epochs(const struct migrate *g, struct hostmap *m, size_t vm,
 		      const struct epoch_vm *after)
 {
@@ -131,8 +115,21 @@ static int add_epochs(const struct migrate *g, struct hostmap *m, size_t vm,
 
 		if (a && a->n && a->v[a->n - 1].has_map)
 			offset = a->v[a->n - 1].map.offset;
-		for (size_t k = at < 0 ? 0 : (size_t)at; k < b->n && !ret; k++)
-			add_epoch(g, m, vm, b->id, &b->v[k], &offset);
+		for (size_t k = at < 0 ? 0 : (size_t)at; k < b->n && !ret; k++) {
+			const struct epoch *e = &b->v[k];
+			uint64_t begin = g->from;
+			uint64_t next = g->line.offset + (e->map.offset - g->own.offset);
+
+			/* One epoch of the new host, as events on the first one's scale. */
+			if (e->from <= g->arrival || migrate_to_line(g, e->from, &begin)) {
+				if (e->has_map && next != offset)
+					hostmap_add_offset(m, vm, b->id, begin, offset, next);
+				if (e->has_map)
+					offset = next;
+				if (e->has_pv)
+					hostmap_add_pvclock(m, vm, b->id, begin, &e->pv);
+			}
+		}
 	}
 	return ret ?: hostmap_rebuild(m, vm);
 }

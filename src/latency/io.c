@@ -427,19 +427,12 @@ static void qemu_stages(struct lat *l, const struct request *r, const struct irq
 		lat_stage(k, ST_NOTIFY, lat_span(l, to - done));
 }
 
-static void fault_stage(struct lat *l, const struct request *r, struct lat_case *k)
-{
-	const struct lat_vcpu *v = lat_vcpu_get(l, r->vm, r->vcpu);
-
-	if (v->faulted > r->faulted)
-		lat_stage(k, ST_FAULTS, lat_span(l, v->faulted - r->faulted));
-}
-
 static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct request *r,
 			   uint64_t t, struct lat_case *k)
 {
 	const struct irq_chain *c = completing(l, v, r, t);
 	uint64_t longest = 0;
+	const struct lat_vcpu *vcpu;
 
 	k->begin = r->t_issue;
 	k->end = t;
@@ -461,7 +454,9 @@ static void request_stages(struct lat *l, const struct lat_vcpu *v, const struct
 		lat_stage(k, ST_VMM, lat_span(l, r->t_vmm - r->t_doorbell));
 	if (r->t_disk && r->t_disk_end > r->t_disk)
 		lat_stage(k, ST_DISK, lat_span(l, r->t_disk_end - r->t_disk));
-	fault_stage(l, r, k);
+	vcpu = lat_vcpu_get(l, r->vm, r->vcpu);
+	if (vcpu->faulted > r->faulted)
+		lat_stage(k, ST_FAULTS, lat_span(l, vcpu->faulted - r->faulted));
 	qemu_stages(l, r, c, k);
 	if (!l->alone) {
 		struct path_told told;

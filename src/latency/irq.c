@@ -121,22 +121,20 @@ static struct lat_vcpu *apic_vcpu(struct lat *l, size_t vm, uint32_t id)
 
 /* ---- accepted, injected, entered ---- */
 
-/* The message that is accepted, which may go to several vCPUs, with one vector; NULL: none told. */
-static const struct lat_raised *raised_for(struct lat *l, const struct lat_in *in, uint16_t vector)
-{
-	struct lat_raised *r = raised_at(l, in);
-
-	if (!raised_here(l, r, in))
-		return NULL;
-	if (r->vector < 0)
-		r->vector = vector;
-	return r->vector == vector ? r : NULL;
-}
-
 static void chain_open(struct lat *l, struct lat_vcpu *v, struct irq_chain *c, uint16_t vector,
 		       const struct lat_in *in)
 {
-	const struct lat_raised *r = raised_for(l, in, vector);
+	const struct lat_raised *r;
+	struct lat_raised *raised = raised_at(l, in);
+
+	/* The message that is accepted may go to several vCPUs, with one vector; NULL: unknown. */
+	if (!raised_here(l, raised, in)) {
+		r = NULL;
+	} else {
+		if (raised->vector < 0)
+			raised->vector = vector;
+		r = raised->vector == vector ? raised : NULL;
+	}
 
 	memset(c, 0, sizeof(*c));
 	c->open = true;

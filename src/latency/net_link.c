@@ -553,19 +553,6 @@ static void is_same(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 	tell(l, k, false);
 }
 
-/* Number n of what was received is not the packet that order says. */
-static void refute(struct lat *l, struct net_link *k, uint64_t n)
-{
-	const struct net_fifo *s = &queue_of(l, k->sender)->q, *g = &queue_of(l, k->receiver)->q;
-	uint64_t at = n - k->proven_at;
-
-	if (n >= k->proven_at && at < k->compared &&
-	    !same(net_fifo_at(s, k->proven + at), net_fifo_at(g, n))) {
-		k->compared = at;
-		breaks(l, k);
-	}
-}
-
 /* A packet went through this link, and so through no other link of either end. */
 static void others_wrong(struct lat *l, const struct net_link *k)
 {
@@ -597,8 +584,16 @@ void net_identified(struct lat *l, const struct net_ref *ref)
 		struct net_link *k = &l->net->link[q->link[n]];
 		uint64_t at;
 		const struct net_half *s = NULL;
+		const struct net_fifo *fifo = &queue_of(l, k->sender)->q;
+		const struct net_fifo *g = &queue_of(l, k->receiver)->q;
+		uint64_t nth = ref->n - k->proven_at;
 
-		refute(l, k, ref->n);
+		/* Number n of what was received is not the packet that order says. */
+		if (ref->n >= k->proven_at && nth < k->compared &&
+		    !same(net_fifo_at(fifo, k->proven + nth), net_fifo_at(g, ref->n))) {
+			k->compared = nth;
+			breaks(l, k);
+		}
 		if (h->ident.strong)
 			s = net_index_find(queue_of(l, k->sender), h->ident.id, &at);
 		if (!s)

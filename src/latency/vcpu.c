@@ -161,20 +161,6 @@ struct lat_vcpu *lat_vcpu_of_tid(struct lat *l, const struct tl_source *s, int32
 	return th ? lat_vcpu_get(l, link ? link->vm[th->vm] : th->vm, th->vcpu) : NULL;
 }
 
-/* Another thread takes a CPU that robbed vCPUs wait for. */
-static void change_thief(struct lat *l, struct lat_cpu *c, int32_t next, uint64_t t)
-{
-	for (size_t i = 0; l->nrobbed && i < l->nvcpu; i++)
-		if (robbed(l->vcpu[i]) && l->vcpu[i]->steal_cpu == (size_t)(c - l->cpu))
-			lat_thief(l, l->vcpu[i], c, t);
-	/* Once one whose switches are all there has a CPU, it has it until one says otherwise. */
-	*c = (struct lat_cpu){
-		.tid = next, .last = next, .since = t, .known = true, .gen = l->cpu_gen,
-		.perhaps = l->some_switches && !lat_worker_is(l, next) &&
-			   !(next > 0 && hostmap_thread(l->map, next)),
-	};
-}
-
 void lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 {
 	struct lat_vcpu *prev = lat_vcpu_of_tid(l, in->i->src, (int32_t)in->f[0]);
@@ -209,8 +195,25 @@ void lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 		set_state(l, next, next->base, in->t);
 	}
 	/* The CPUs are those of the first host. */
-	if (!(in->i->src->link))
-		change_thief(l, c, (int32_t)in->f[2], in->t);
+	if (!(in->i->src->link)) {
+		int32_t tid = (int32_t)in->f[2];
+
+		/* Another thread takes a CPU that robbed vCPUs wait for. */
+		for (size_t i = 0; l->nrobbed && i < l->nvcpu; i++)
+			if (robbed(l->vcpu[i]) && l->vcpu[i]->steal_cpu == (size_t)(c - l->cpu))
+				lat_thief(l, l->vcpu[i], c, in->t);
+		/*
+		 * Once one whose switches are all there has a CPU, it has it until one says
+		 * otherwise.
+		 */
+		*c = (struct lat_cpu){ .tid = tid,
+				       .last = tid,
+				       .since = in->t,
+				       .known = true,
+				       .gen = l->cpu_gen,
+				       .perhaps = l->some_switches && !lat_worker_is(l, tid) &&
+						  !(tid > 0 && hostmap_thread(l->map, tid)) };
+	}
 	if (!prev)
 		return;
 	/* A thread that a signal stops in its sleep goes on sleeping. */

@@ -167,20 +167,6 @@ struct group {
 	uint64_t n, sum, longest;
 };
 
-static void group_name(const struct blame_view *v, const struct blame_spike *s, struct group *g)
-{
-	switch (v->by) {
-	case BLAME_BY_TASK:
-		snprintf(g->name, sizeof(g->name), "%s", s->tid ? s->of : "(of no task)");
-		break;
-	case BLAME_BY_VCPU:
-		snprintf(g->name, sizeof(g->name), "%.64s vCPU %lld", vm_label(v, s),
-			 (long long)s->vcpu);
-		break;
-	default: snprintf(g->name, sizeof(g->name), "%s", blame_causes[s->cause].name);
-	}
-}
-
 static int by_sum(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;
@@ -197,8 +183,21 @@ static struct group *groups(const struct blame_view *v, size_t *n)
 	for (size_t i = 0; i < blame_spikes(v->blame); i++) {
 		const struct blame_spike *s = blame_spike(v->blame, i);
 		size_t k = 0;
+		struct group *group = &g[*n];
 
-		group_name(v, s, &g[*n]);
+		switch (v->by) {
+		case BLAME_BY_TASK:
+			snprintf(group->name, sizeof(group->name), "%s",
+				 s->tid ? s->of : "(of no task)");
+			break;
+		case BLAME_BY_VCPU:
+			snprintf(group->name, sizeof(group->name), "%.64s vCPU %lld",
+				 vm_label(v, s), (long long)s->vcpu);
+			break;
+		default:
+			snprintf(group->name, sizeof(group->name), "%s",
+				 blame_causes[s->cause].name);
+		}
 		while (strcmp(g[k].name, g[*n].name))
 			k++;
 		*n += k == *n;

@@ -224,22 +224,6 @@ static int put_event(struct json *j, struct out *o, const struct tl_item *i)
 	return ret ?: put_rip(j, o, i);
 }
 
-static void put_gap(struct json *j, struct out *o, const struct tl_item *i)
-{
-	struct jsonl *p = o->priv;
-	struct tl_item end = *i;
-	uint64_t t = 0;
-	bool known;
-
-	end.host += i->width;
-	known = out_item_time(o, &end, &t);
-	json_put_known_u64(j, "until", known, t);
-	json_put_known_s64(j, "lost", i->lost, (int64_t)i->lost);
-	p->gaps++;
-	p->lost += i->lost;
-	p->lost_unknown |= !i->lost;
-}
-
 static int jsonl_item(struct out *o, const struct tl_item *i)
 {
 	static const char *const kind[] = {
@@ -254,7 +238,18 @@ static int jsonl_item(struct out *o, const struct tl_item *i)
 	if (i->kind == TL_EVENT) {
 		ret = put_event(&j, o, i);
 	} else if (i->kind == TL_GAP) {
-		put_gap(&j, o, i);
+		struct jsonl *jsonl = o->priv;
+		struct tl_item end = *i;
+		uint64_t t = 0;
+		bool known;
+
+		end.host += i->width;
+		known = out_item_time(o, &end, &t);
+		json_put_known_u64(&j, "until", known, t);
+		json_put_known_s64(&j, "lost", i->lost, (int64_t)i->lost);
+		jsonl->gaps++;
+		jsonl->lost += i->lost;
+		jsonl->lost_unknown |= !i->lost;
 	} else {
 		json_put_u64(&j, "subbuf", i->lost);
 		p->damaged++;

@@ -49,20 +49,6 @@ void lat_put_story(struct sbuf *b, const struct lat_story *story)
 
 #define NAME_WIDTH 30 /* longer ones end in ~ */
 
-/* The cause that took most of the time, of a table without parts; NULL: none known. */
-static const char *most_for(const struct lat_table *t, const struct lat_group *g)
-{
-	const char *name = NULL;
-	uint64_t most = 0;
-
-	for (unsigned int c = 0; c < LAT_CAUSES && !t->desc->parts; c++)
-		if (t->desc->cause[c] && t->desc->cause[c][0] && g->cause_time[c] > most) {
-			most = g->cause_time[c];
-			name = lat_word_text(t->desc->cause[c]);
-		}
-	return name;
-}
-
 /* The stage that took most of the time, or that none of them did; NULL: there are none. */
 static const char *most_in(const struct lat_table *t, const struct lat_group *g)
 {
@@ -79,8 +65,20 @@ static const char *most_in(const struct lat_table *t, const struct lat_group *g)
 			name = t->desc->stage[s];
 		}
 	}
-	if (!name)
-		return most_for(t, g);
+	if (!name) {
+		const char *cause = NULL;
+		uint64_t longest = 0;
+
+		/*
+		 * The cause that took most of the time, of a table without parts; NULL: none known.
+		 */
+		for (unsigned int c = 0; c < LAT_CAUSES && !t->desc->parts; c++)
+			if (t->desc->cause[c] && t->desc->cause[c][0] && g->cause_time[c] > longest) {
+				longest = g->cause_time[c];
+				cause = lat_word_text(t->desc->cause[c]);
+			}
+		return cause;
+	}
 	return rest > most ? "not known" : name;
 }
 

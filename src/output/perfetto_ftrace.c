@@ -270,17 +270,6 @@ static void put_generic_field(struct sbuf *b, const struct tl_item *i, size_t k)
 	pb_end(b, mark);
 }
 
-static void put_generic_stack(struct pf *p, struct sbuf *b, const struct tl_item *i)
-{
-	size_t mark = pb_begin(b, GENERIC_FIELD);
-
-	sbuf_reset(&p->scratch);
-	fmt_print(i->ev, i->rec, &p->scratch);
-	pb_str(b, FIELD_NAME, PF_STACK);
-	pb_str_mem(b, FIELD_STRING, p->scratch.s, p->scratch.len);
-	pb_end(b, mark);
-}
-
 static void put_generic(struct pf *p, struct pf_cpu *c, const struct tl_item *i)
 {
 	struct sbuf *b = &c->event;
@@ -294,8 +283,15 @@ static void put_generic(struct pf *p, struct pf_cpu *c, const struct tl_item *i)
 	for (size_t k = i->ev ? fmt_common_fields(i->ev) : 0;
 	     i->ev && !stack && fmt_field_at(i->ev, k); k++)
 		put_generic_field(b, i, k);
-	if (stack)
-		put_generic_stack(p, b, i);
+	if (stack) {
+		size_t field = pb_begin(b, GENERIC_FIELD);
+
+		sbuf_reset(&p->scratch);
+		fmt_print(i->ev, i->rec, &p->scratch);
+		pb_str(b, FIELD_NAME, PF_STACK);
+		pb_str_mem(b, FIELD_STRING, p->scratch.s, p->scratch.len);
+		pb_end(b, field);
+	}
 	if (i->unplaced) {
 		one = pb_begin(b, GENERIC_FIELD);
 		pb_str(b, FIELD_NAME, "unplaced");

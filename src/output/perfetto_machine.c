@@ -353,22 +353,16 @@ static void put_number(struct sbuf *b, const char *key, int64_t v)
 	pb_end(b, mark);
 }
 
-static void put_string(struct sbuf *b, const char *key, const char *v)
-{
-	size_t mark = attribute(b, key);
-
-	pb_str(b, ATTRIBUTE_STRING, v);
-	pb_end(b, mark);
-}
-
 void pf_machine_alignment(struct pf *p, const struct out_alignment *a)
 {
 	struct pf_machine *m = p->of[a->src->index];
-	size_t packet, mark;
+	size_t packet, mark, text;
 
 	packet = pf_packet(m);
 	mark = pb_begin(m->to, ATTRIBUTES);
-	put_string(m->to, "kvmft.alignment", a->text);
+	text = attribute(m->to, "kvmft.alignment");
+	pb_str(m->to, ATTRIBUTE_STRING, a->text);
+	pb_end(m->to, text);
 	put_number(m->to, "kvmft.events_checked", (int64_t)a->checked);
 	put_number(m->to, "kvmft.events_outside", (int64_t)a->outside);
 	if (a->bounded) { /* of the guest's stamps: how far they may be too late, too early */

@@ -116,22 +116,6 @@ static void put_filtered(struct sections *s, const struct report_filter *f)
 	put_section(s, &of);
 }
 
-static void put_vcpus(struct sections *s, const struct report_filter *vm)
-{
-	struct report_vcpu v;
-
-	for (size_t i = 0; i < report_vcpus(s->d->r); i++) {
-		struct report_filter f = *vm;
-
-		report_vcpu(s->d->r, i, &v);
-		if (!v.samples || !report_matches(s->d->r, vm, i))
-			continue;
-		f.vcpu = v.vcpu;
-		f.tid = v.tid;
-		put_filtered(s, &f);
-	}
-}
-
 /* Everything that was requested, which may be one VM; then each VM and its vCPUs. */
 static void put_sections(struct sections *s)
 {
@@ -154,8 +138,20 @@ static void put_sections(struct sections *s)
 		report_vm_filter(d, vm, &f);
 		if (vms > 1)
 			put_filtered(s, &f);
-		if (d->per == REPORT_PER_VCPU)
-			put_vcpus(s, &f);
+		if (d->per == REPORT_PER_VCPU) {
+			struct report_vcpu v;
+
+			for (size_t i = 0; i < report_vcpus(s->d->r); i++) {
+				struct report_filter filter = f;
+
+				report_vcpu(s->d->r, i, &v);
+				if (!v.samples || !report_matches(s->d->r, &f, i))
+					continue;
+				filter.vcpu = v.vcpu;
+				filter.tid = v.tid;
+				put_filtered(s, &filter);
+			}
+		}
 	}
 }
 

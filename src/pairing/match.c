@@ -876,24 +876,6 @@ static int decide(struct matcher *m, const struct capture *g, const struct fmt *
 	return ret;
 }
 
-/*
- * trace-cmd names the guest but may not know its threads: it gets those that the events name and no
- * other VM has.
- */
-static int decide_threads(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
-			  bool known, struct match *out, struct kvmft_err *err)
-{
-	size_t vm = out->vm;
-	int ret = decide(m, cap, fmt, known, out, err);
-
-	if (ret)
-		return ret;
-	if (hostmap_adopt(m->map, vm, out->vm))
-		return err_set(err, ENOMEM, "out of memory");
-	out->vm = vm;
-	return 0;
-}
-
 int match_guest(struct matcher *m, const struct capture *cap, const struct fmt *fmt,
 		const char *sel, bool known, struct match *out, struct kvmft_err *err)
 {
@@ -904,10 +886,21 @@ int match_guest(struct matcher *m, const struct capture *cap, const struct fmt *
 		return (int)vm;
 	out->vm = vm < 0 ? 0 : (size_t)vm;
 	out->by = sel ? MATCH_BY_USER : MATCH_BY_UUID;
-	if (vm < 0)
+	if (vm < 0) {
 		ret = decide(m, cap, fmt, known, out, err);
-	else if (!sel && m->map->nthread && m->map->vm[m->map->vm[vm].of].threads == HOSTMAP_END)
-		ret = decide_threads(m, cap, fmt, known, out, err);
+	} else if (!sel && m->map->nthread &&
+		   m->map->vm[m->map->vm[vm].of].threads == HOSTMAP_END) {
+		size_t named = out->vm;
+
+		/*
+		 * trace-cmd names the guest but may not know its threads: it gets those that the
+		 * events name and no other VM has.
+		 */
+		ret = decide(m, cap, fmt, known, out, err);
+		if (!ret && hostmap_adopt(m->map, named, out->vm))
+			ret = err_set(err, ENOMEM, "out of memory");
+		out->vm = ret ? out->vm : named;
+	}
 	if (!ret && !known && hostmap_add_shift(m->map, out->vm, cap))
 		ret = err_set(err, ENOMEM, "out of memory");
 	if (!ret && !known)

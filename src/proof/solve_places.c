@@ -173,21 +173,6 @@ static bool common_room(const struct solve *s, int64_t d, struct solve_place *ro
 
 /* ---- cells ---- */
 
-/* The best that the event can be for a candidate of the cell. */
-static enum solve_fit possible(const struct solve *s, const struct solve_event *e,
-			       const struct solve_cell *c)
-{
-	const struct solve_vcpu *v = &s->v[e->v];
-	int64_t from = e->g - (c->to - 1), to = e->g - c->from;
-	size_t i = solve_window_at(s, v, from);
-
-	if (i >= v->w.n || to < solve_h(s, v->w.v[0].from))
-		return SOLVE_UNKNOWN;
-	return solve_h(s, v->w.v[i].from) <= to || from < solve_h(s, v->w.v[0].from)
-		       ? SOLVE_INSIDE
-		       : SOLVE_OUTSIDE;
-}
-
 /*
  * How many of n events may be wrong by accident. A wrong offset leaves more outside, even if it
  * puts them into a time in which the vCPU was busy and hardly left its guest.
@@ -205,8 +190,20 @@ static int test_cell(struct solve *s, struct solve_cell *c, size_t n)
 
 	c->outside = 0;
 	for (i = 0; i < n && c->outside <= limit; i++) {
-		enum solve_fit fit = possible(s, &s->ev[i], c);
+		enum solve_fit fit;
+		const struct solve_vcpu *v = &s->v[s->ev[i].v];
+		int64_t from = s->ev[i].g - (c->to - 1);
+		int64_t to = s->ev[i].g - c->from;
+		size_t w = solve_window_at(s, v, from);
 
+		/* The best that the event can be for a candidate of the cell. */
+		if (w >= v->w.n || to < solve_h(s, v->w.v[0].from))
+			fit = SOLVE_UNKNOWN;
+		else
+			fit = solve_h(s, v->w.v[w].from) <= to ||
+					      from < solve_h(s, v->w.v[0].from)
+				      ? SOLVE_INSIDE
+				      : SOLVE_OUTSIDE;
 		known += fit != SOLVE_UNKNOWN;
 		c->outside += fit == SOLVE_OUTSIDE;
 	}

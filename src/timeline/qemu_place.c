@@ -143,26 +143,6 @@ static void host_waits(struct host_side *h, struct host_thread *t, const struct 
 	anchor_add(h->out, v);
 }
 
-/*
- * Settles what waits: an access that did not reach QEMU was handled by the kernel. A doorbell
- * always is, and other accesses may be.
- */
-static void host_entry(struct host_side *h, struct host_thread *t, uint64_t host)
-{
-	for (size_t i = 0; i < t->nwaiting; i++) {
-		struct qanchor *a = &h->out->v[t->waiting[i]];
-
-		if (!t->user) {
-			a->kind = QANCHOR_BELL;
-			continue;
-		}
-		a->hi = host;
-		a->at = a->kind == QANCHOR_RUN ? host : a->at;
-	}
-	t->exit = t->user = 0;
-	t->nwaiting = 0;
-}
-
 /* Writes are traced before they are handled, reads after. */
 static void host_access(struct host_side *h, struct host_thread *t, struct qanchor *a,
 		       uint64_t where, bool write)
@@ -212,7 +192,23 @@ static void host_vcpu_event(struct host_side *h, struct host_thread *t, struct q
 			   enum event_role e, int32_t tid, const uint64_t f[2])
 {
 	switch (e) {
-	case EV_ENTRY: host_entry(h, t, a->at); return;
+	case EV_ENTRY: /*
+ * Settles what waits: an access that did not reach QEMU was handled by the kernel. A doorbell
+ * always is, and other accesses may be.
+ */
+		for (size_t i = 0; i < t->nwaiting; i++) {
+			struct qanchor *qanchor = &h->out->v[t->waiting[i]];
+
+			if (!t->user) {
+				qanchor->kind = QANCHOR_BELL;
+				continue;
+			}
+			qanchor->hi = a->at;
+			qanchor->at = qanchor->kind == QANCHOR_RUN ? a->at : qanchor->at;
+		}
+		t->exit = t->user = 0;
+		t->nwaiting = 0;
+		return;
 	case EV_EXIT:
 		t->exit = a->at;
 		t->user = t->nwaiting = 0; /* nothing is known about an exit whose entry was lost */
