@@ -242,33 +242,6 @@ static void lat_ends(void *ctx, enum lat_table_id id, const struct lat_case *c)
 
 /* ---- the walk ---- */
 
-/* What the rules are, and what the captures have for them, as far as the first walk has seen it. */
-static void evidence(struct blame *b)
-{
-	const struct tl_source *s = tl_source(b->t, 0);
-	uint32_t host = s->guest ? 0 : evidence_recorded(s->cap, s->fmt, false, b->seen[0]);
-
-	b->below = !s->guest && s->cap->hypervisor && *s->cap->hypervisor;
-	for (uint32_t isa = 0; isa < ARRAY_SIZE(b->late); isa++)
-		b->late[isa] = event_exit_late(s->cap, isa);
-	for (unsigned int c = CAUSE_LOST + 1; c < BLAME_CAUSES; c++)
-		b->rule[c] = evidence_rule("blame", blame_causes[c].name);
-	b->request = evidence_rule("blame", "request");
-	b->io_wake = evidence_rule("blame", "halt-wake of io");
-	b->asleep = evidence_rule("blame", "asleep");
-	b->halt = evidence_rule("blame", "halt");
-	b->awake = evidence_rule("blame", "awake");
-	b->late_exit = evidence_rule("blame", "late exit");
-	for (size_t vm = 0; vm < b->map->nvm; vm++)
-		b->has[vm] |= host;
-	for (size_t i = 0; i < tl_sources(b->t); i++) {
-		s = tl_source(b->t, i);
-		if (s->guest)
-			b->has[b->map->vm[s->vm].of] |=
-				evidence_recorded(s->cap, s->fmt, true, b->seen[i]);
-	}
-}
-
 int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame **out,
 	      struct kvmft_err *err)
 {
@@ -373,9 +346,35 @@ void blame_found(struct blame *b)
 {
 	struct blame_spike *v;
 	bool holes;
+	const struct tl_source *s;
+	uint32_t host;
 
 	lat_finish(b->lat);
-	evidence(b);
+	/*
+	 * What the rules are, and what the captures have for them, as far as the first walk has
+	 * seen it.
+	 */
+	s = tl_source(b->t, 0);
+	host = s->guest ? 0 : evidence_recorded(s->cap, s->fmt, false, b->seen[0]);
+	b->below = !s->guest && s->cap->hypervisor && *s->cap->hypervisor;
+	for (uint32_t isa = 0; isa < ARRAY_SIZE(b->late); isa++)
+		b->late[isa] = event_exit_late(s->cap, isa);
+	for (unsigned int c = CAUSE_LOST + 1; c < BLAME_CAUSES; c++)
+		b->rule[c] = evidence_rule("blame", blame_causes[c].name);
+	b->request = evidence_rule("blame", "request");
+	b->io_wake = evidence_rule("blame", "halt-wake of io");
+	b->asleep = evidence_rule("blame", "asleep");
+	b->halt = evidence_rule("blame", "halt");
+	b->awake = evidence_rule("blame", "awake");
+	b->late_exit = evidence_rule("blame", "late exit");
+	for (size_t vm = 0; vm < b->map->nvm; vm++)
+		b->has[vm] |= host;
+	for (size_t i = 0; i < tl_sources(b->t); i++) {
+		s = tl_source(b->t, i);
+		if (s->guest)
+			b->has[b->map->vm[s->vm].of] |=
+				evidence_recorded(s->cap, s->fmt, true, b->seen[i]);
+	}
 	compact(b);
 	/* From now on v is in order; stalls get their names, of which most were not kept. */
 	v = xcalloc(b->cap, sizeof(*v));

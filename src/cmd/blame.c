@@ -136,31 +136,29 @@ static int blame_check(struct blame_cmd *m)
 	       only_vcpu(&o->vcpu, &m->b.o.vcpu, m->err);
 }
 
-/* Events from before the previous snapshot belong to another time. */
-static int blame_last(struct blame_cmd *m)
-{
-	const struct capture *c = m->p.host.cap;
-	uint64_t end = c->snapshot_tsc ?: c->stop_tsc ?: c->end_tsc;
-	unsigned __int128 last = (unsigned __int128)m->o->last.v * c->tsc_khz / 1000000;
-
-	if (!end || !c->tsc_khz || !cap_in_tsc(c))
-		return err_lack(m->err, ENODATA,
-				"--last: %s does not say when its recording ended, in its own "
-				"clock: use --from", c->path);
-	m->b.o.from = last < end ? end - (uint64_t)last : 0;
-	m->b.from = c->before_snapshot_tsc;
-	tl_follow_no_end(m->p.t); /* a recorder that goes on is not waited for */
-	m->b.to = m->b.o.to = UINT64_MAX;
-	return 0;
-}
-
 /* All of the captures is looked at: what reaches to that time may have begun long before. */
 static int blame_when(struct blame_cmd *m)
 {
 	uint64_t khz = m->p.host.cap->tsc_khz ?: 2000000, from;
 
-	if (m->o->last.set)
-		return blame_last(m);
+	if (m->o->last.set) {
+		const struct capture *c = m->p.host.cap;
+		uint64_t end = c->snapshot_tsc ?: c->stop_tsc ?: c->end_tsc;
+		unsigned __int128 last = (unsigned __int128)m->o->last.v * c->tsc_khz / 1000000;
+
+		/* Events from before the previous snapshot belong to another time. */
+		if (!end || !c->tsc_khz || !cap_in_tsc(c))
+			return err_lack(
+				m->err, ENODATA,
+				"--last: %s does not say when its recording ended, in its own "
+				"clock: use --from",
+				c->path);
+		m->b.o.from = last < end ? end - (uint64_t)last : 0;
+		m->b.from = c->before_snapshot_tsc;
+		tl_follow_no_end(m->p.t); /* a recorder that goes on is not waited for */
+		m->b.to = m->b.o.to = UINT64_MAX;
+		return 0;
+	}
 	m->b.o.to = UINT64_MAX;
 	if (!m->o->at)
 		return window_parse(&m->clock, m->o->from, m->o->to, &m->b.o.from, &m->b.o.to,

@@ -48,24 +48,6 @@ static int64_t item_vm(const struct stories *s, const struct tl_item *i)
 	return i->vm >= 0 ? i->vm : hostmap_task_vm(tl_hostmap(s->line), i->tid);
 }
 
-static int teller_begin(struct stories *s, struct teller *t)
-{
-	int ret;
-
-	t->f = xmem(open_memstream(&t->c->to->text, &t->size));
-	t->begun = true;
-	ret = out_begin(&t->out, s->line, out_formats[0], s->clock, t->f);
-	t->out.color = s->color;
-	t->out.nepoch = 0; /* changes of clocks are not part of a story */
-	for (size_t i = 0; i < s->nring && !ret; i++) {
-		const struct kept *k = &s->ring[(s->at + s->context - s->nring + i) % s->context];
-
-		if (item_vm(s, &k->item) == t->c->vm || t->c->vm < 0)
-			ret = out_item(&t->out, &k->item);
-	}
-	return ret;
-}
-
 static int teller_end(struct teller *t)
 {
 	int ret = out_end(&t->out);
@@ -83,8 +65,20 @@ static int teller_item(struct stories *s, struct teller *t, const struct tl_item
 
 	if (i->host < t->c->begin)
 		return 0;
-	if (!t->begun)
-		ret = teller_begin(s, t);
+	if (!t->begun) {
+		t->f = xmem(open_memstream(&t->c->to->text, &t->size));
+		t->begun = true;
+		ret = out_begin(&t->out, s->line, out_formats[0], s->clock, t->f);
+		t->out.color = s->color;
+		t->out.nepoch = 0; /* changes of clocks are not part of a story */
+		for (size_t j = 0; j < s->nring && !ret; j++) {
+			const struct kept *k =
+				&s->ring[(s->at + s->context - s->nring + j) % s->context];
+
+			if (item_vm(s, &k->item) == t->c->vm || t->c->vm < 0)
+				ret = out_item(&t->out, &k->item);
+		}
+	}
 	if (ret)
 		return ret;
 	if (t->c->vm >= 0 && item_vm(s, i) != t->c->vm)
@@ -101,25 +95,6 @@ static int teller_item(struct stories *s, struct teller *t, const struct tl_item
 	return ret ?: out_item(&t->out, i);
 }
 
-/* An item for all whose moment it may be of; those that end with it are no longer asked. */
-static int tell(struct stories *s, const struct tl_item *i)
-{
-	size_t left = 0;
-	int ret = 0;
-
-	while (s->met < s->n && s->t[s->met].c->begin <= i->host)
-		s->open[s->nopen++] = &s->t[s->met++];
-	for (size_t k = 0; k < s->nopen && !ret; k++) {
-		struct teller *t = s->open[k];
-
-		ret = teller_item(s, t, i);
-		s->open[left] = t;
-		left += !t->ended;
-	}
-	s->nopen = left;
-	return ret;
-}
-
 static int walk(struct stories *s)
 {
 	const struct tl_item *i;
@@ -127,8 +102,23 @@ static int walk(struct stories *s)
 
 	while ((s->nopen || s->met < s->n) && (ret = tl_next(s->line, &i)) > 0) {
 		struct kept *k;
+		size_t left = 0;
 
-		ret = tell(s, i);
+		/*
+		 * An item for all whose moment it may be of; those that end with it are no longer
+		 * asked.
+		 */
+		ret = 0;
+		while (s->met < s->n && s->t[s->met].c->begin <= i->host)
+			s->open[s->nopen++] = &s->t[s->met++];
+		for (size_t j = 0; j < s->nopen && !ret; j++) {
+			struct teller *t = s->open[j];
+
+			ret = teller_item(s, t, i);
+			s->open[left] = t;
+			left += !t->ended;
+		}
+		s->nopen = left;
 		if (ret)
 			break;
 		if (s->context && i->kind == TL_EVENT && i->rec->len <= REC_MAX) {

@@ -31,59 +31,33 @@ static const char *cpu_model(char *buf, size_t size)
 
 /* ---- the verdict ---- */
 
-/* What is wrong first, then what could not be told, then what was lost. */
-static int prove_exit(const struct prove *p, struct kvmft_err *err)
-{
-	int code = p->lost || p->lost_unknown ? KVMFT_INCOMPLETE : KVMFT_OK;
-
-	for (size_t i = 0; i < p->nvm; i++) {
-		const struct prove_vm *v = &p->vm[i];
-
-		if (v->verdict == ALIGN_BAD || v->offsets_right != v->offsets ||
-		    v->ratio_right != v->scaled) {
-			err_set(err, EIO,
-				"what was recorded is not what the guest saw: keep it with -o DIR "
-				"and report it");
-			return KVMFT_FAILED;
-		}
-		if (v->verdict == ALIGN_UNKNOWN) {
-			err_lack(err, ENODATA, "too little of the guest could be checked");
-			code = KVMFT_LACKING;
-		}
-	}
-	return code;
-}
-
 /* ---- text ---- */
-
-static void text_guest(const struct prove_vm *v, struct sbuf *b)
-{
-	const struct align *a = &v->align;
-
-	sbuf_addf(b, "%s  %-11s %llu stamps, %llu outside",
-		  v->scaled ? "other rate " : "alignment  ", align_names[v->verdict],
-		  (unsigned long long)v->stamps, (unsigned long long)a->total.outside);
-	if (a->total.has_early && a->total.has_late)
-		sbuf_addf(b, ", slack %+lld / %+lld cycles", (long long)-a->total.early,
-			  (long long)a->total.late);
-	sbuf_addc(b, '\n');
-	if (v->offsets)
-		sbuf_addf(b, "TSC offset   %-11s %u of %u as KVM has them, to the cycle\n",
-			  v->offsets_right == v->offsets ? "right" : "WRONG", v->offsets_right,
-			  v->offsets);
-	else
-		sbuf_add(
-			b,
-			"TSC offset   not checked this kernel does not say what it is (Linux 5.16 does)\n");
-	if (v->scaled)
-		sbuf_addf(b, "TSC ratio    %-11s for %llu kHz\n",
-			  v->ratio_right ? "right" : "WRONG", (unsigned long long)v->khz);
-}
 
 static int prove_text(const struct prove *p, struct sbuf *b)
 {
-	for (size_t i = 0; i < p->nvm; i++)
-		text_guest(&p->vm[i], b);
+	for (size_t i = 0; i < p->nvm; i++) {
+		const struct prove_vm *v = &p->vm[i];
+		const struct align *a = &v->align;
+
+		sbuf_addf(b, "%s  %-11s %llu stamps, %llu outside",
+			  v->scaled ? "other rate " : "alignment  ", align_names[v->verdict],
+			  (unsigned long long)v->stamps, (unsigned long long)a->total.outside);
+		if (a->total.has_early && a->total.has_late)
+			sbuf_addf(b, ", slack %+lld / %+lld cycles", (long long)-a->total.early,
+				  (long long)a->total.late);
+		sbuf_addc(b, '\n');
+		if (v->offsets)
+			sbuf_addf(b, "TSC offset   %-11s %u of %u as KVM has them, to the cycle\n",
+				  v->offsets_right == v->offsets ? "right" : "WRONG",
+				  v->offsets_right, v->offsets);
+		else
+			sbuf_add(
+				b,
+				"TSC offset   not checked this kernel does not say what it is (Linux 5.16 does)\n");
+		if (v->scaled)
+			sbuf_addf(b, "TSC ratio    %-11s for %llu kHz\n",
+				  v->ratio_right ? "right" : "WRONG", (unsigned long long)v->khz);
+	}
 	if (p->nvm == 1)
 		sbuf_add(
 			b,
@@ -114,28 +88,6 @@ static int prove_text(const struct prove *p, struct sbuf *b)
 
 /* ---- JSON ---- */
 
-static void json_vm(const struct prove_vm *v, struct json *j)
-{
-	const struct win_stats *s = &v->align.total;
-
-	json_object_begin(j);
-	json_put_bool(j, "other_rate", v->scaled);
-	json_put_str(j, "verdict", align_names[v->verdict]);
-	json_put_u64(j, "tsc_khz", v->khz);
-	json_put_u64(j, "stamps", v->stamps);
-	json_put_u64(j, "checked", s->checked);
-	json_put_u64(j, "outside", s->outside);
-	if (s->has_early)
-		json_put_s64(j, "earliest_cycles", -s->early);
-	if (s->has_late)
-		json_put_s64(j, "latest_cycles", s->late);
-	json_put_u64(j, "offsets", v->offsets);
-	json_put_u64(j, "offsets_right", v->offsets_right);
-	if (v->scaled)
-		json_put_bool(j, "ratio_right", v->ratio_right);
-	json_object_end(j);
-}
-
 static int prove_json(const struct prove *p, struct sbuf *b)
 {
 	struct json j;
@@ -148,8 +100,27 @@ static int prove_json(const struct prove *p, struct sbuf *b)
 	json_put_str(&j, "arch", uname(&u) ? "" : u.machine);
 	json_put_u64(&j, "tsc_khz", p->host_khz);
 	json_put_array(&j, "guests");
-	for (size_t i = 0; i < p->nvm; i++)
-		json_vm(&p->vm[i], &j);
+	for (size_t i = 0; i < p->nvm; i++) {
+		const struct prove_vm *v = &p->vm[i];
+		const struct win_stats *s = &v->align.total;
+
+		json_object_begin(&j);
+		json_put_bool(&j, "other_rate", v->scaled);
+		json_put_str(&j, "verdict", align_names[v->verdict]);
+		json_put_u64(&j, "tsc_khz", v->khz);
+		json_put_u64(&j, "stamps", v->stamps);
+		json_put_u64(&j, "checked", s->checked);
+		json_put_u64(&j, "outside", s->outside);
+		if (s->has_early)
+			json_put_s64(&j, "earliest_cycles", -s->early);
+		if (s->has_late)
+			json_put_s64(&j, "latest_cycles", s->late);
+		json_put_u64(&j, "offsets", v->offsets);
+		json_put_u64(&j, "offsets_right", v->offsets_right);
+		if (v->scaled)
+			json_put_bool(&j, "ratio_right", v->ratio_right);
+		json_object_end(&j);
+	}
 	json_array_end(&j);
 	json_put_u64(&j, "events", p->events);
 	json_put_u64(&j, "lost", p->lost);
@@ -171,12 +142,31 @@ static int prove_cmd(bool as_json, const char *output, struct kvmft_err *err)
 {
 	_cleanup_(prove_free) struct prove p = { .nvm = 0 };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	int ret = prove_run(output, &p, cli_note, err);
+	int ret = prove_run(output, &p, cli_note, err), code;
 
 	if (ret)
 		return ret;
 	ret = sink_print((as_json ? prove_json : prove_text)(&p, &b), &b, stdout, err);
-	return ret ?: prove_exit(&p, err);
+	if (ret)
+		return ret;
+	/* What is wrong first, then what could not be told, then what was lost. */
+	code = p.lost || p.lost_unknown ? KVMFT_INCOMPLETE : KVMFT_OK;
+	for (size_t i = 0; i < p.nvm; i++) {
+		const struct prove_vm *v = &p.vm[i];
+
+		if (v->verdict == ALIGN_BAD || v->offsets_right != v->offsets ||
+		    v->ratio_right != v->scaled) {
+			err_set(err, EIO,
+				"what was recorded is not what the guest saw: keep it with -o DIR "
+				"and report it");
+			return KVMFT_FAILED;
+		}
+		if (v->verdict == ALIGN_UNKNOWN) {
+			err_lack(err, ENODATA, "too little of the guest could be checked");
+			code = KVMFT_LACKING;
+		}
+	}
+	return code;
 }
 
 int (*const check_prove)(bool, const char *, struct kvmft_err *) = prove_cmd;

@@ -313,38 +313,34 @@ static int open_input(struct convert_ctx *c, const char *path, bool is_guest, st
 
 /* ---- the VM and the vCPU ---- */
 
-/* That of the guest's capture, as merge finds it; its offset, too, if that was not recorded. */
-static ssize_t vm_of_guest(struct convert_ctx *c, struct kvmft_err *err)
-{
-	struct matcher m = {
-		.map = c->map,
-		.guests = 1,
-		.solve = c->p->solve,
-		.naming = "--vm SEL",
-	};
-	bool tsc = cap_in_tsc(c->guest);
-	int ret = fmt_load(c->guest, &c->guest_fmt, err);
-
-	m.undecided_ok = !tsc; /* the record of its clock may be all that is needed */
-	if (!ret)
-		ret = match_guest(&m, c->guest, c->guest_fmt, c->p->vm, c->p->tsc_offset.set,
-				  &c->match, err);
-	matcher_free(&m);
-	if (ret)
-		return ret;
-	if (c->match.solved &&
-	    solution_force(&c->match.sol, c->map, c->match.vm, cap_cpus(c->guest)))
-		return err_set(err, ENOMEM, "out of memory");
-	return (ssize_t)c->match.vm;
-}
-
 /* Index of the VM that is meant, -ENODATA if the capture has none. */
 static ssize_t pick_vm(struct convert_ctx *c, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
-	if (c->guest && c->map->nvm)
-		return vm_of_guest(c, err);
+	if (c->guest && c->map->nvm) {
+		struct matcher m = {
+			.map = c->map, .guests = 1, .solve = c->p->solve, .naming = "--vm SEL"
+		};
+		bool tsc = cap_in_tsc(c->guest);
+		int ret = fmt_load(c->guest, &c->guest_fmt, err);
+
+		/*
+		 * That of the guest's capture, as merge finds it; its offset, too, if that was not
+		 * recorded.
+		 */
+		m.undecided_ok = !tsc; /* the record of its clock may be all that is needed */
+		if (!ret)
+			ret = match_guest(&m, c->guest, c->guest_fmt, c->p->vm,
+					  c->p->tsc_offset.set, &c->match, err);
+		matcher_free(&m);
+		if (ret)
+			return ret;
+		if (c->match.solved &&
+		    solution_force(&c->match.sol, c->map, c->match.vm, cap_cpus(c->guest)))
+			return err_set(err, ENOMEM, "out of memory");
+		return (ssize_t)c->match.vm;
+	}
 	if (c->p->vm)
 		return hostmap_find_vm(c->map, c->p->vm, err);
 	if (c->map->nvm <= 1)
@@ -508,11 +504,24 @@ static int use_guest(struct convert_ctx *c, struct kvmft_err *err)
 
 /* ---- --vm without a capture: a VM that runs here now ---- */
 
-static int take_live(struct convert_ctx *c, const struct vm *vm, struct kvmft_err *err)
+static int use_live(struct convert_ctx *c, struct kvmft_err *err)
 {
+	const struct convert_live *live = &c->p->live;
+	const struct vm *vm = NULL;
+	int ret = live->ret;
 	struct clock_link l = { CLOCK_WAY_MAP, CLK_HOST_TSC, .map = { 0 } };
-	const struct vm_vcpu *use = NULL;
+	const struct vm_vcpu *use;
 
+	if (!c->p->vm || c->host || c->p->tsc_offset.set)
+		return 0;
+	if (ret)
+		*err = live->err;
+	else
+		ret = vm_list_find(live->list, c->p->vm, &vm, err);
+	if (ret)
+		return ret;
+	snprintf(c->vm, sizeof(c->vm), "%s", vm->name ?: vm->sel);
+	use = NULL;
 	for (size_t i = 0; i < vm->n_vcpus; i++) {
 		const struct vm_vcpu *v = &vm->vcpu[i];
 
@@ -536,33 +545,13 @@ static int take_live(struct convert_ctx *c, const struct vm *vm, struct kvmft_er
 	if (!use)
 		return err_lack(err, ENODATA, "cannot read the TSC offset of VM %s%s%s", c->vm,
 				vm->note ? ": " : "", vm->note ?: "");
-	l.map = (struct tsc_map){
-		.offset = use->tsc_offset,
-		.ratio = use->tsc_ratio,
-		.frac = (uint8_t)use->tsc_frac_bits,
-	};
+	l.map = (struct tsc_map){ .offset = use->tsc_offset,
+				  .ratio = use->tsc_ratio,
+				  .frac = (uint8_t)use->tsc_frac_bits };
 	if (set_link(c, CLK_GUEST_TSC, &l))
 		return err_set(err, EINVAL,
 			       "VM %s: debugfs shows a TSC ratio that KVM does not use", c->vm);
 	return 0;
-}
-
-static int use_live(struct convert_ctx *c, struct kvmft_err *err)
-{
-	const struct convert_live *live = &c->p->live;
-	const struct vm *vm = NULL;
-	int ret = live->ret;
-
-	if (!c->p->vm || c->host || c->p->tsc_offset.set)
-		return 0;
-	if (ret)
-		*err = live->err;
-	else
-		ret = vm_list_find(live->list, c->p->vm, &vm, err);
-	if (ret)
-		return ret;
-	snprintf(c->vm, sizeof(c->vm), "%s", vm->name ?: vm->sel);
-	return take_live(c, vm, err);
 }
 
 void convert_live_scan(struct convert_params *p)

@@ -87,30 +87,6 @@ static int check_target(const struct exits_config *c, struct kvmft_err *err)
 	return 0;
 }
 
-static int check_options(const struct exits_config *c, struct kvmft_err *err)
-{
-	if (c->interval.set && !c->interval.v)
-		return err_usage(err, "option --interval: must be longer than 0");
-	if (c->count.set && (!c->count.v || !(c->interval.set || c->top)))
-		return err_usage(err, c->count.v ? "option --count needs --interval S" :
-						 "option --count: must be at least 1");
-	if (c->map_size.set && (c->map_size.v < 128 || c->map_size.v > 131072))
-		return err_usage(err,
-				 "option --map-size: %" PRIu64 " is not within 128 to 131072",
-				 c->map_size.v);
-	if (c->top && c->format > EXITS_TEXT)
-		return err_usage(err, "options --top and --format %s exclude each other",
-				 exits_format_names[c->format]);
-	if (c->top && c->file)
-		return err_usage(err, "options --top and -o exclude each other");
-	if (c->per_vm && c->format != EXITS_OPENMETRICS && c->format != EXITS_PROMETHEUS)
-		return err_usage(err, "option --per-vm: only for --format openmetrics and "
-					 "prometheus");
-	if (c->file && exits_file_check(c->file, err))
-		return -EINVAL;
-	return check_target(c, err);
-}
-
 static int exits_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct exits_config *c = opts;
@@ -121,7 +97,26 @@ static int exits_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 	c->time |= c->latency;
 	if (argc && (parse_duration(argv[0], &c->duration.v) || !c->duration.v))
 		return err_usage(err, "'%s' is not a duration such as 10, 250ms or 5m", argv[0]);
-	ret = check_options(c, err);
+	if (c->interval.set && !c->interval.v)
+		ret = err_usage(err, "option --interval: must be longer than 0");
+	else if (c->count.set && (!c->count.v || !(c->interval.set || c->top)))
+		ret = err_usage(err, c->count.v ? "option --count needs --interval S"
+						: "option --count: must be at least 1");
+	else if (c->map_size.set && (c->map_size.v < 128 || c->map_size.v > 131072))
+		ret = err_usage(err, "option --map-size: %" PRIu64 " is not within 128 to 131072",
+				c->map_size.v);
+	else if (c->top && c->format > EXITS_TEXT)
+		ret = err_usage(err, "options --top and --format %s exclude each other",
+				exits_format_names[c->format]);
+	else if (c->top && c->file)
+		ret = err_usage(err, "options --top and -o exclude each other");
+	else if (c->per_vm && c->format != EXITS_OPENMETRICS && c->format != EXITS_PROMETHEUS)
+		ret = err_usage(err, "option --per-vm: only for --format openmetrics and "
+				     "prometheus");
+	else if (c->file && exits_file_check(c->file, err))
+		ret = -EINVAL;
+	else
+		ret = check_target(c, err);
 	return ret ?: exits_live_run(c, cli_note, err);
 }
 

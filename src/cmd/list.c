@@ -48,28 +48,6 @@ static const char *master_clock(const struct vm_list *l, const struct vm *vm)
 
 /* ---- text ---- */
 
-static void text_vcpu(const struct vm_vcpu *v, struct sbuf *b)
-{
-	char tid[16] = "-", offset[24] = "-", hex[24] = "-";
-
-	if (v->tid)
-		snprintf(tid, sizeof(tid), "%u", v->tid);
-	if (v->has_offset) {
-		snprintf(offset, sizeof(offset), "%" PRId64, (int64_t)v->tsc_offset);
-		snprintf(hex, sizeof(hex), "0x%016" PRIx64, v->tsc_offset);
-	}
-	sbuf_addf(b, " %4u %7s %-11s %20s %18s ", v->id, tid, tid_sources[v->tid_source], offset,
-		  hex);
-	switch (v->ratio_state) {
-	case VM_RATIO_SET: sbuf_addf(b, "%" PRIu64 "/%u", v->tsc_ratio, v->tsc_frac_bits); break;
-	case VM_RATIO_NONE: sbuf_add(b, "not scaled"); break;
-	default: sbuf_add(b, ratio_states[v->ratio_state]); break;
-	}
-	if (v->in_guest_mode)
-		sbuf_add(b, "  (with a nested guest's offset and ratio added)");
-	sbuf_addc(b, '\n');
-}
-
 static void text_vm(const struct vm_list *l, const struct vm *vm, struct sbuf *b)
 {
 	sbuf_addf(b, "%s  name %s  uuid %s\n", vm->sel, vm->name ?: "-", vm->uuid ?: "-");
@@ -86,8 +64,31 @@ static void text_vm(const struct vm_list *l, const struct vm *vm, struct sbuf *b
 	if (vm->n_vcpus)
 		sbuf_addf(b, " %4s %7s %-11s %20s %18s %s\n", "VCPU", "TID", "TID-SOURCE",
 			  "TSC-OFFSET", "AS-HEX", "TSC-RATIO/FRAC");
-	for (size_t i = 0; i < vm->n_vcpus; i++)
-		text_vcpu(&vm->vcpu[i], b);
+	for (size_t i = 0; i < vm->n_vcpus; i++) {
+		const struct vm_vcpu *v = &vm->vcpu[i];
+		char tid[16] = "-";
+		char offset[24] = "-";
+		char hex[24] = "-";
+
+		if (v->tid)
+			snprintf(tid, sizeof(tid), "%u", v->tid);
+		if (v->has_offset) {
+			snprintf(offset, sizeof(offset), "%" PRId64, (int64_t)v->tsc_offset);
+			snprintf(hex, sizeof(hex), "0x%016" PRIx64, v->tsc_offset);
+		}
+		sbuf_addf(b, " %4u %7s %-11s %20s %18s ", v->id, tid, tid_sources[v->tid_source],
+			  offset, hex);
+		switch (v->ratio_state) {
+		case VM_RATIO_SET:
+			sbuf_addf(b, "%" PRIu64 "/%u", v->tsc_ratio, v->tsc_frac_bits);
+			break;
+		case VM_RATIO_NONE: sbuf_add(b, "not scaled"); break;
+		default: sbuf_add(b, ratio_states[v->ratio_state]); break;
+		}
+		if (v->in_guest_mode)
+			sbuf_add(b, "  (with a nested guest's offset and ratio added)");
+		sbuf_addc(b, '\n');
+	}
 	if (vm->note)
 		sbuf_addf(b, "  note: %s\n", vm->note);
 }
@@ -118,25 +119,6 @@ static void vcpu_row(struct row *o, const void *vm, size_t i)
 	vcpu_cells(o, &((const struct vm *)vm)->vcpu[i]);
 }
 
-static void vm_cells(struct row *o, const struct vm_list *l, const struct vm *vm)
-{
-	row_str(o, "vm", vm->sel);
-	row_u64(o, "pid", true, vm->pid);
-	if (o->form == ROW_JSON)
-		row_bool(o, "pid_sure", true, vm->pid_sure);
-	row_u64(o, "fd", true, vm->fd);
-	row_str(o, "name", vm->name);
-	row_str(o, "uuid", vm->uuid);
-	row_str(o, "vmm", vm->vmm);
-	row_str(o, "master_clock", master_clock(l, vm));
-	if (o->form != ROW_JSON)
-		return;
-	row_bool(o, "debugfs", true, vm->has_debugfs);
-	row_u64(o, "uid", vm->has_uid, vm->uid);
-	row_str(o, "started_by", vm->parent ? vm->starter : NULL);
-	row_u64(o, "started_by_pid", vm->parent, vm->parent);
-}
-
 /* A VM; in CSV each of its vCPUs, or one line where there is none. */
 static void cells(struct row *o, const void *ctx, size_t i)
 {
@@ -147,7 +129,21 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	for (size_t k = 0; k < MAX(vm->n_vcpus, (size_t)1); k++) {
 		if (k)
 			row_end(o);
-		vm_cells(o, l, vm);
+		row_str(o, "vm", vm->sel);
+		row_u64(o, "pid", true, vm->pid);
+		if (o->form == ROW_JSON)
+			row_bool(o, "pid_sure", true, vm->pid_sure);
+		row_u64(o, "fd", true, vm->fd);
+		row_str(o, "name", vm->name);
+		row_str(o, "uuid", vm->uuid);
+		row_str(o, "vmm", vm->vmm);
+		row_str(o, "master_clock", master_clock(l, vm));
+		if (o->form == ROW_JSON) {
+			row_bool(o, "debugfs", true, vm->has_debugfs);
+			row_u64(o, "uid", vm->has_uid, vm->uid);
+			row_str(o, "started_by", vm->parent ? vm->starter : NULL);
+			row_u64(o, "started_by_pid", vm->parent, vm->parent);
+		}
 		if (o->form == ROW_CSV)
 			vcpu_cells(o, vm->n_vcpus ? &vm->vcpu[k] : NULL);
 		row_str(o, "note", vm->note);

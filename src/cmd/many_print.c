@@ -35,33 +35,6 @@ static void count(uint64_t *sum, uint64_t v)
 	*sum = cut((unsigned __int128)*sum + v);
 }
 
-static int sum_add(struct sum *s, const struct many_row *r)
-{
-	struct many_row *to = NULL;
-
-	for (size_t i = 0; i < s->n && !to; i++)
-		if (!strcmp(s->v[i].name, r->name))
-			to = &s->v[i];
-	count(&s->all, r->n);
-	add(&s->total, r->total);
-	if (!to && s->n == ROWS_MAX)
-		to = &s->v[ROWS_MAX - 1];
-	if (!to) {
-		struct many_row new = *r;
-
-		if (s->n == ROWS_MAX - 1)
-			strcpy(new.name, "(others)");
-		xarray_add(&s->v, &s->n, &s->cap, &new, sizeof(new));
-		return 0;
-	}
-	to->min = !to->timed ? r->min : r->timed ? MIN(to->min, r->min) : to->min;
-	to->max = MAX(to->max, r->max);
-	count(&to->n, r->n);
-	count(&to->timed, r->timed);
-	add(&to->total, r->total);
-	return 0;
-}
-
 static int sum_rows(struct sum *s, const struct sbuf *rows)
 {
 	struct many_row r;
@@ -69,10 +42,33 @@ static int sum_rows(struct sum *s, const struct sbuf *rows)
 
 	s->captures += rows->len > 0;
 	for (size_t at = 0; at + sizeof(r) <= rows->len && !ret; at += sizeof(r)) {
+		struct many_row *to;
+
 		memcpy(&r, rows->s + at, sizeof(r));
 		r.name[sizeof(r.name) - 1] = '\0';
 		str_printable(r.name);
-		ret = sum_add(s, &r);
+		to = NULL;
+		for (size_t i = 0; i < s->n && !to; i++)
+			if (!strcmp(s->v[i].name, r.name))
+				to = &s->v[i];
+		count(&s->all, r.n);
+		add(&s->total, r.total);
+		if (!to && s->n == ROWS_MAX)
+			to = &s->v[ROWS_MAX - 1];
+		if (!to) {
+			struct many_row new = r;
+			if (s->n == ROWS_MAX - 1)
+				strcpy(new.name, "(others)");
+			xarray_add(&s->v, &s->n, &s->cap, &new, sizeof(new));
+			ret = 0;
+		} else {
+			to->min = !to->timed ? r.min : r.timed ? MIN(to->min, r.min) : to->min;
+			to->max = MAX(to->max, r.max);
+			count(&to->n, r.n);
+			count(&to->timed, r.timed);
+			add(&to->total, r.total);
+			ret = 0;
+		}
 	}
 	return ret;
 }
@@ -154,24 +150,6 @@ static void sum_head(struct json *j, const void *ctx)
 	json_put_str(j, "of", x->d->of);
 }
 
-static int sum_print(const struct many_doc *d, const struct sum *s, bool json, struct sbuf *b)
-{
-	const struct sum_doc x = { d, s };
-	struct table t = { .cells = sum_cells, .ctx = &x, .n = s->n, .blank = true };
-	char text[32];
-	int ret;
-
-	if (json)
-		return table_doc(&t, false, "together", sum_head, b);
-	t.n = d->top ? MIN(d->top, s->n) : s->n;
-	t.cut = t.n < s->n;
-	sbuf_addf(b, "\n==> all %zu together <==\n\n", s->captures);
-	ret = table_text(&t, b);
-	sbuf_addf(b, "\nTotal %s:%" PRIu64 ", %s:%s.\n", d->what, s->all, d->times,
-		  us(cut(s->total), text));
-	return ret;
-}
-
 static bool is(const struct many_doc *d, const char *format)
 {
 	return !strcmp(d->format, format);
@@ -195,27 +173,6 @@ static void add_csv(const struct sbuf *text, const char *input, bool head, struc
 		}
 		first = false;
 	}
-}
-
-static int add_json(struct many_result *r, const char *input, struct sbuf *b)
-{
-	struct json j;
-	int ret;
-
-	json_line_begin(&j, b);
-	json_put_str(&j, "capture", input);
-	json_put_s64(&j, "exit", r->code < 0 ? KVMFT_FAILED : r->code);
-	if (r->code < 0)
-		json_put_str(&j, "error", r->why);
-	ret = json_line_end(&j);
-	if (ret || r->code < 0)
-		return ret;
-	/* The result is itself an object, and is inserted unchanged. */
-	b->len -= 2;
-	while (r->text.len && r->text.s[r->text.len - 1] == '\n')
-		r->text.s[--r->text.len] = '\0';
-	sbuf_addf(b, ",\"result\":%s}\n", r->text.s);
-	return b->error;
 }
 
 static const char *without_name(const char *text, const char *input)
@@ -266,7 +223,24 @@ static int print_all(struct many *m, const struct many_doc *d, struct sum *s, si
 			break;
 		str_printable(input);
 		if (is(d, "json")) {
-			ret = add_json(&r, input, &b);
+			struct many_result *result = &r;
+			struct json j;
+
+			json_line_begin(&j, &b);
+			json_put_str(&j, "capture", input);
+			json_put_s64(&j, "exit", result->code < 0 ? KVMFT_FAILED : result->code);
+			if (result->code < 0)
+				json_put_str(&j, "error", result->why);
+			ret = json_line_end(&j);
+			if (!ret && result->code >= 0) {
+				/* The result is itself an object, and is inserted unchanged. */
+				b.len -= 2;
+				while (result->text.len &&
+				       result->text.s[result->text.len - 1] == '\n')
+					result->text.s[--result->text.len] = '\0';
+				sbuf_addf(&b, ",\"result\":%s}\n", result->text.s);
+				ret = b.error;
+			}
 		} else if (r.code < 0) {
 			ret = 0;
 		} else {
@@ -311,8 +285,22 @@ int many_print(struct many *m, const struct many_doc *d, struct kvmft_err *err)
 			cli_note(
 				"times add up to more than 584 years: such a sum is shown as the largest "
 				"number of ns in 64 bits");
-		if (is(d, "json") || (is(d, "text") && s.captures > 1))
-			ret = sum_print(d, &s, is(d, "json"), &b);
+		if (is(d, "json") || (is(d, "text") && s.captures > 1)) {
+			const struct sum_doc x = { d, &s };
+			struct table t = { .cells = sum_cells, .ctx = &x, .n = s.n, .blank = true };
+			char text[32];
+
+			if (is(d, "json")) {
+				ret = table_doc(&t, false, "together", sum_head, &b);
+			} else {
+				t.n = d->top ? MIN(d->top, s.n) : s.n;
+				t.cut = t.n < s.n;
+				sbuf_addf(&b, "\n==> all %zu together <==\n\n", s.captures);
+				ret = table_text(&t, &b);
+				sbuf_addf(&b, "\nTotal %s:%" PRIu64 ", %s:%s.\n", d->what, s.all,
+					  d->times, us(cut(s.total), text));
+			}
+		}
 		ret = ret ?: b.len ? sbuf_write(&b, d->f) : b.error;
 	}
 	if (!ret && good < n)

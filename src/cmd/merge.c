@@ -73,28 +73,6 @@ static int usage(struct kvmft_err *err, const char *option, int ret)
 	return ret;
 }
 
-static int add_lists(struct pick *p, const struct merge_pick_opts *o, const struct timeline *t,
-		     bool gone, struct kvmft_err *err)
-{
-	int ret = 0;
-
-	for (size_t i = 0; i < o->event.n && !ret; i++)
-		ret = usage(err, "--event", pick_add_event(p, o->event.v[i], err));
-	for (size_t i = 0; i < o->grep.n && !ret; i++)
-		ret = usage(err, "--grep", pick_add_match(p, o->grep.v[i], err));
-	for (size_t i = 0; i < o->side.n && !ret; i++)
-		ret = add_side(p, t, o->side.v[i], gone, err);
-	for (size_t i = 0; i < o->vcpu.n && !ret; i++) {
-		ret = add_vcpus(p, o->vcpu.v[i]);
-		if (ret == -EINVAL)
-			err_usage(err, "option --vcpu: '%s' is not a list such as 0,2-5",
-				  o->vcpu.v[i]);
-	}
-	if (ret == -ENOMEM && !err->text[0])
-		err_set(err, ENOMEM, "out of memory");
-	return ret;
-}
-
 /* ---- spikes for a trace, from the process that finds them to the one that writes ---- */
 
 #define SPIKES 200u
@@ -257,34 +235,29 @@ static inline int merge_show(void *arg, const struct tl_item *item)
 	return out_item(&m->s.out, item);
 }
 
-/* All items of captures that have ended: there are millions of them. */
-static int merge_walk_all(struct merge *m)
-{
-	struct windows *w = m->p->nguest ? m->w : NULL;
-	struct timeline *t = m->p->t;
-	const struct tl_item *item;
-	uint64_t left = m->most;
-	int ret = 0;
-
-	while (left && (ret = tl_next(t, &item)) > 0) {
-		left -= item->kind == TL_EVENT;
-		ret = w ? win_feed(w, item) : 0;
-		ret = ret ?: out_item(&m->s.out, item);
-		if (ret)
-			break;
-	}
-	m->shown = m->most - left;
-	m->enough = !left;
-	return ret;
-}
-
 static int merge_walk(struct merge *m)
 {
 	const struct tl_item *item;
 	int ret = 0;
 
-	if (!m->f && !m->pick)
-		return merge_walk_all(m);
+	if (!m->f && !m->pick) {
+		struct windows *w = m->p->nguest ? m->w : NULL;
+		struct timeline *t = m->p->t;
+		uint64_t left = m->most;
+
+		/* All items of captures that have ended: there are millions of them. */
+		ret = 0;
+		while (left && (ret = tl_next(t, &item)) > 0) {
+			left -= item->kind == TL_EVENT;
+			ret = w ? win_feed(w, item) : 0;
+			ret = ret ?: out_item(&m->s.out, item);
+			if (ret)
+				break;
+		}
+		m->shown = m->most - left;
+		m->enough = !left;
+		return ret;
+	}
 	while (!m->enough && (ret = tl_next(m->p->t, &item)) > 0) {
 		bool late = m->f && follow_late(m->f, item);
 
@@ -347,7 +320,24 @@ static int merge_ask(struct merge *m, struct out_clock *clock)
 			return 0;
 		pick_new(m->p->t, &m->pick);
 		pick_set_context(m->pick, m->o->pick.context.v);
-		return add_lists(m->pick, &m->o->pick, m->p->t, m->left_out, m->err);
+		ret = 0;
+		for (size_t i = 0; i < m->o->pick.event.n && !ret; i++)
+			ret = usage(m->err, "--event",
+				    pick_add_event(m->pick, m->o->pick.event.v[i], m->err));
+		for (size_t i = 0; i < m->o->pick.grep.n && !ret; i++)
+			ret = usage(m->err, "--grep",
+				    pick_add_match(m->pick, m->o->pick.grep.v[i], m->err));
+		for (size_t i = 0; i < m->o->pick.side.n && !ret; i++)
+			ret = add_side(m->pick, m->p->t, m->o->pick.side.v[i], m->left_out, m->err);
+		for (size_t i = 0; i < m->o->pick.vcpu.n && !ret; i++) {
+			ret = add_vcpus(m->pick, m->o->pick.vcpu.v[i]);
+			if (ret == -EINVAL)
+				err_usage(m->err, "option --vcpu: '%s' is not a list such as 0,2-5",
+					  m->o->pick.vcpu.v[i]);
+		}
+		if (ret == -ENOMEM && !m->err->text[0])
+			err_set(m->err, ENOMEM, "out of memory");
+		return ret;
 	}
 	pick_go_on(m->pick, m->p->t);
 	return 0;

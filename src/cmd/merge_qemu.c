@@ -189,29 +189,6 @@ void merge_qemu_free(struct merge_qemu *m)
 
 /* ---- the summary ---- */
 
-static void add_bound(const struct tl_source *s, const struct tl_qemu_report *r, struct sbuf *b)
-{
-	const char *clock =
-		r->stats->format == QTRACE_SIMPLE ? "CLOCK_MONOTONIC" : "CLOCK_REALTIME";
-
-	if (r->shown)
-		sbuf_addf(b, "by %" PRIu64 " events that both sides show, off by at most ",
-			  r->shown);
-	else
-		sbuf_addf(b, "by %s, off by at most ", clock);
-	pairing_add_magnitude(b, r->worst, s->cap);
-	if (r->shown) {
-		sbuf_add(b, ", half of them by ");
-		pairing_add_magnitude(b, r->median, s->cap);
-	}
-	if (r->stats->format != QTRACE_SIMPLE && r->steps && !r->shown)
-		sbuf_addf(b,
-			  "; the clock was set %" PRIu64
-			  " times while the host recorded: what falls there is "
-			  "marked with ?",
-			  r->steps);
-}
-
 static void note_times(const struct tl_source *s, const struct tl_qemu_report *r, bool quiet)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -228,7 +205,25 @@ static void note_times(const struct tl_source *s, const struct tl_qemu_report *r
 			 r->stats->format == QTRACE_LOG ? " (QEMU writes it with -msg timestamp=on)"
 							: "");
 	if ((!quiet || r->steps) && s->events > s->unplaced) {
-		add_bound(s, r, &b);
+		const char *clock =
+			r->stats->format == QTRACE_SIMPLE ? "CLOCK_MONOTONIC" : "CLOCK_REALTIME";
+
+		if (r->shown)
+			sbuf_addf(&b, "by %" PRIu64 " events that both sides show, off by at most ",
+				  r->shown);
+		else
+			sbuf_addf(&b, "by %s, off by at most ", clock);
+		pairing_add_magnitude(&b, r->worst, s->cap);
+		if (r->shown) {
+			sbuf_add(&b, ", half of them by ");
+			pairing_add_magnitude(&b, r->median, s->cap);
+		}
+		if (r->stats->format != QTRACE_SIMPLE && r->steps && !r->shown)
+			sbuf_addf(&b,
+				  "; the clock was set %" PRIu64
+				  " times while the host recorded: what falls there is "
+				  "marked with ?",
+				  r->steps);
 		cli_note("%s: placed %s", s->label, b.s ?: "");
 	}
 	if (r->outside && !quiet)

@@ -30,27 +30,6 @@ struct view {
 	struct sbuf version;
 };
 
-static int find_patterns(struct view *v, char **pattern, int n, int state, struct sbuf *notes,
-			 struct kvmft_err *err)
-{
-	struct mon_switches s = { 0 };
-	int ret = 0;
-
-	v->shown = calloc(v->all.n + 1, sizeof(*v->shown));
-	if (!v->shown)
-		return err_set(err, ENOMEM, "out of memory");
-	for (int i = 0; i < n && !ret; i++) /* off: it is good if the event is compiled out */
-		ret = mon_switches_add(&s, pattern[i], false, err);
-	ret = ret ?: qemu_check(&v->all, &s, notes, err);
-	for (size_t i = 0; i < v->all.n && !ret; i++) {
-		v->shown[i] = (!n || mon_switches_get(&s, v->all.v[i].name) >= 0) &&
-			      (state < 0 || v->all.v[i].state == (enum mon_state)state);
-		v->n += v->shown[i];
-	}
-	mon_switches_free(&s);
-	return ret;
-}
-
 static void cells(struct row *o, const void *ctx, size_t i)
 {
 	static const struct mon_event none;
@@ -107,7 +86,27 @@ static int events_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	v.q = &q;
 	ret = ret ?: monitor_version(q.m, &v.version, err);
 	ret = ret ?: monitor_events(q.m, &v.all, err);
-	ret = ret ?: find_patterns(&v, argv, argc, o->state, &notes, err);
+	if (!ret) {
+		struct mon_switches s = { 0 };
+
+		v.shown = calloc(v.all.n + 1, sizeof(*v.shown));
+		if (!v.shown) {
+			ret = err_set(err, ENOMEM, "out of memory");
+		} else {
+			for (int i = 0; i < argc && !ret;
+			     i++) /* off: it is good if the event is compiled out */
+				ret = mon_switches_add(&s, argv[i], false, err);
+			ret = ret ?: qemu_check(&v.all, &s, &notes, err);
+			for (size_t i = 0; i < v.all.n && !ret; i++) {
+				v.shown[i] =
+					(!argc || mon_switches_get(&s, v.all.v[i].name) >= 0) &&
+					(o->state < 0 ||
+					 v.all.v[i].state == (enum mon_state)o->state);
+				v.n += v.shown[i];
+			}
+			mon_switches_free(&s);
+		}
+	}
 	ret = ret ?: sink_print(events_print(&v, o->format, &b), &b, stdout, err);
 	if (!ret) {
 		qemu_print_notes(&notes);

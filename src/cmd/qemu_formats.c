@@ -54,47 +54,6 @@ static void add_args(struct sbuf *b, const struct qev *e)
 			  strchr(e->arg[k].type, '*') ? "" : " ", e->arg[k].name);
 }
 
-/* As in QEMU's own file, but on one line and without macros. */
-static void add_text(struct sbuf *b, const struct qev *e)
-{
-	struct json j;
-
-	add_props(b, e, " ");
-	sbuf_addf(b, "%s%s(", e->props ? " " : "", e->name);
-	add_args(b, e);
-	sbuf_add(b, *e->format ? ") " : ")");
-	if (*e->format) { /* in quotes and with escapes, as in C and JSON */
-		json_init(&j, b);
-		json_str(&j, e->format);
-	}
-	if (*e->format && !e->format_usable)
-		sbuf_add(b, "  # does not fit the arguments");
-	sbuf_addc(b, '\n');
-}
-
-static void json_lists(struct json *j, const struct qev *e)
-{
-	const char *name;
-
-	json_put_array(j, "properties");
-	for (unsigned int bit = 0; (name = qev_prop_name(bit)); bit++)
-		if (e->props & 1u << bit)
-			json_str(j, name);
-	json_array_end(j);
-	json_put_array(j, "arguments");
-	for (size_t k = 0; k < e->nargs; k++) {
-		json_object_begin(j);
-		json_put_str(j, "name", e->arg[k].name);
-		json_put_str(j, "type", e->arg[k].type);
-		json_put_str(j, "kind", qev_kind_names[e->arg[k].kind]);
-		json_put_u64(j, "bytes", e->arg[k].size);
-		json_object_end(j);
-	}
-	json_array_end(j);
-	json_put_str(j, "print", e->format);
-	json_put_bool(j, "usable", e->format_usable || (!*e->format && !e->nargs));
-}
-
 static void cells(struct row *o, const void *ctx, size_t i)
 {
 	static const struct qev none;
@@ -106,7 +65,25 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	row_u64(o, "number", true, i);
 	row_str(o, "name", e->name);
 	if (o->form == ROW_JSON) {
-		json_lists(o->j, e);
+		const char *name;
+
+		json_put_array(o->j, "properties");
+		for (unsigned int bit = 0; (name = qev_prop_name(bit)); bit++)
+			if (e->props & 1u << bit)
+				json_str(o->j, name);
+		json_array_end(o->j);
+		json_put_array(o->j, "arguments");
+		for (size_t k = 0; k < e->nargs; k++) {
+			json_object_begin(o->j);
+			json_put_str(o->j, "name", e->arg[k].name);
+			json_put_str(o->j, "type", e->arg[k].type);
+			json_put_str(o->j, "kind", qev_kind_names[e->arg[k].kind]);
+			json_put_u64(o->j, "bytes", e->arg[k].size);
+			json_object_end(o->j);
+		}
+		json_array_end(o->j);
+		json_put_str(o->j, "print", e->format);
+		json_put_bool(o->j, "usable", e->format_usable || (!*e->format && !e->nargs));
 	} else {
 		add_props(&props, e, " ");
 		add_args(&args, e);
@@ -147,8 +124,22 @@ static int formats_run(void *opts, int argc __unused_arg, char **argv, struct kv
 		const struct qev *e = listed(&l, i);
 
 		shown += e != NULL;
-		if (e && o->format <= FORMAT_TEXT)
-			add_text(&b, e);
+		if (e && o->format <= FORMAT_TEXT) {
+			struct json j;
+
+			/* As in QEMU's own file, but on one line and without macros. */
+			add_props(&b, e, " ");
+			sbuf_addf(&b, "%s%s(", e->props ? " " : "", e->name);
+			add_args(&b, e);
+			sbuf_add(&b, *e->format ? ") " : ")");
+			if (*e->format) { /* in quotes and with escapes, as in C and JSON */
+				json_init(&j, &b);
+				json_str(&j, e->format);
+			}
+			if (*e->format && !e->format_usable)
+				sbuf_add(&b, "  # does not fit the arguments");
+			sbuf_addc(&b, '\n');
+		}
 	}
 	if (!shown)
 		ret = err_set(err, ENOENT, "%s declares no event of that name", argv[0]);

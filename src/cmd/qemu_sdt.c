@@ -19,24 +19,6 @@ static const struct opt sdt_options[] = {
 
 /* ---- JSON and CSV ---- */
 
-/* "arg1:s8 arg3:string" */
-static void json_arguments(struct json *j, const char *types)
-{
-	json_put_array(j, "arguments");
-	while (*types) {
-		size_t n = strcspn(types, " "), name = strcspn(types, ":");
-
-		json_object_begin(j);
-		json_key(j, "name");
-		json_str_mem(j, types, MIN(name, n));
-		json_key(j, "type");
-		json_str_mem(j, types + MIN(name + 1, n), n - MIN(name + 1, n));
-		json_object_end(j);
-		types += n + (types[n] == ' ');
-	}
-	json_array_end(j);
-}
-
 struct list {
 	const struct sdt_spec *s;
 	const struct sdt_plan *p;
@@ -54,10 +36,26 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	if (o->form != ROW_JSON)
 		row_u64(o, "places", true, e->n);
 	row_bool(o, "guarded", true, e->guarded);
-	if (o->form == ROW_JSON)
-		json_arguments(o->j, e->types);
-	else
+	if (o->form == ROW_JSON) {
+		const char *types = e->types;
+
+		/* "arg1:s8 arg3:string" */
+		json_put_array(o->j, "arguments");
+		while (*types) {
+			size_t n = strcspn(types, " "), name = strcspn(types, ":");
+
+			json_object_begin(o->j);
+			json_key(o->j, "name");
+			json_str_mem(o->j, types, MIN(name, n));
+			json_key(o->j, "type");
+			json_str_mem(o->j, types + MIN(name + 1, n), n - MIN(name + 1, n));
+			json_object_end(o->j);
+			types += n + (types[n] == ' ');
+		}
+		json_array_end(o->j);
+	} else {
 		row_str(o, "arguments", e->types);
+	}
 	row_str(o, "left_out", e->left_out);
 	if (o->form != ROW_JSON)
 		return;

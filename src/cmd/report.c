@@ -110,32 +110,11 @@ static int parse_pids(struct run *run)
 	return 0;
 }
 
-static int parse_class(struct run *run)
-{
-	const char *name = run->o->event ?: "vmexit";
-	const struct event_class *c = class_find(name);
-
-	run->ro.cls = c;
-	if (run->ro.by_rip && ((c != class_find("vmexit") && c != class_find("entry")) ||
-			       run->ro.semantics == REPORT_PERF))
-		return err_usage(run->err, "option --by rip: only for --event vmexit or entry, and "
-				 "not with --semantics perf");
-	if (!run->ro.by_rip && (run->nguest || guest_syms_option(&run->o->syms)))
-		return err_usage(run->err, "%s%s: only --by rip uses symbols of guests",
-				 run->nguest ? "" : "option --",
-				 run->nguest ? run->guest[0] : guest_syms_option(&run->o->syms));
-	if (run->ro.semantics == REPORT_PERF && !class_has_perf(c))
-		return err_usage(run->err, "option --semantics: perf kvm has no table of %s",
-				 class_name(c));
-	if (run->ro.split && (c != class_find("vmexit") || run->ro.semantics == REPORT_PERF))
-		return err_usage(run->err, "option --split: only for --event vmexit, and not with "
-				 "--semantics perf");
-	return 0;
-}
-
 static int parse(struct run *run)
 {
 	const struct opts *o = run->o;
+	const char *name;
+	const struct event_class *c;
 
 	run->ro = (struct report_opts){
 		.semantics = o->semantics == 1 ? REPORT_PERF : REPORT_EXACT,
@@ -154,7 +133,24 @@ static int parse(struct run *run)
 	run->ro.vm = o->vm;
 	run->ro.vms = o->per != REPORT_PER_ALL || o->pids || o->format == FORMAT_OPENMETRICS ||
 		      run->ro.by_rip;
-	return parse_class(run);
+	name = run->o->event ?: "vmexit";
+	c = class_find(name);
+	run->ro.cls = c;
+	if (run->ro.by_rip && ((c != class_find("vmexit") && c != class_find("entry")) ||
+			       run->ro.semantics == REPORT_PERF))
+		return err_usage(run->err, "option --by rip: only for --event vmexit or entry, and "
+					   "not with --semantics perf");
+	if (!run->ro.by_rip && (run->nguest || guest_syms_option(&run->o->syms)))
+		return err_usage(run->err, "%s%s: only --by rip uses symbols of guests",
+				 run->nguest ? "" : "option --",
+				 run->nguest ? run->guest[0] : guest_syms_option(&run->o->syms));
+	if (run->ro.semantics == REPORT_PERF && !class_has_perf(c))
+		return err_usage(run->err, "option --semantics: perf kvm has no table of %s",
+				 class_name(c));
+	if (run->ro.split && (c != class_find("vmexit") || run->ro.semantics == REPORT_PERF))
+		return err_usage(run->err, "option --split: only for --event vmexit, and not with "
+					   "--semantics perf");
+	return 0;
 }
 
 /* ---- nothing to show is not a success ---- */
@@ -441,28 +437,6 @@ static int report_by_stack(struct run *run)
 
 /* ---- many captures ---- */
 
-static void add_rows(struct run *run, struct sbuf *rows)
-{
-	struct report_table t;
-
-	report_table(run->r, &run->filter, KEY_SAMPLE, &t);
-	for (size_t i = 0; i < t.n; i++) {
-		const struct report_row *row = &t.row[i];
-		struct many_row m = {
-			.n = row->samples, .timed = row->timed, .total = row->total_time,
-			.min = row->min_time, .max = row->max_time,
-		};
-
-		if (row->total_time == UINT64_MAX)
-			m.total = (unsigned __int128)row->avg_time * row->timed;
-
-		_Static_assert(sizeof(m.name) >= REPORT_NAME, "names fit");
-		report_key_name(run->r, t.row[i].key, m.name);
-		sbuf_add_mem(rows, &m, sizeof(m));
-	}
-	report_table_free(&t);
-}
-
 static void run_free(struct run *run)
 {
 	sink_remarks_free(&run->remarks);
@@ -485,30 +459,31 @@ static int report_one(void *ctx, const char *input, FILE *out, struct sbuf *rows
 	o.file.page.f = out;
 	ret = parse(&run);
 	ret = ret ?: report(&run);
-	if (ret >= 0 && report_in_cycles(run.r))
+	if (ret >= 0 && report_in_cycles(run.r)) {
 		cli_note("%s: its times are in cycles, so it is not in the sum", input);
-	else if (ret >= 0)
-		add_rows(&run, rows);
+	} else if (ret >= 0) {
+		struct report_table t;
+
+		report_table(run.r, &run.filter, KEY_SAMPLE, &t);
+		for (size_t i = 0; i < t.n; i++) {
+			const struct report_row *row = &t.row[i];
+			struct many_row m = { .n = row->samples,
+					      .timed = row->timed,
+					      .total = row->total_time,
+					      .min = row->min_time,
+					      .max = row->max_time };
+
+			if (row->total_time == UINT64_MAX)
+				m.total = (unsigned __int128)row->avg_time * row->timed;
+
+			_Static_assert(sizeof(m.name) >= REPORT_NAME, "names fit");
+			report_key_name(run.r, t.row[i].key, m.name);
+			sbuf_add_mem(rows, &m, sizeof(m));
+		}
+		report_table_free(&t);
+	}
 	run_free(&run);
 	return ret;
-}
-
-/* It is about the host. */
-static int rip_sessions(struct opts *r, struct operands *o, struct kvmft_err *err)
-{
-	_cleanup_(session_free) struct session s = { 0 };
-	int ret;
-
-	if (r->given.n > 1)
-		return err_usage(err, "--by rip: one host at a time");
-	if (!r->input && o->argc) {
-		r->input = o->argv[0];
-		o->argv++;
-		o->argc--;
-	}
-	r->input = r->input ?: DEFAULT_INPUT;
-	ret = captures_host(o, &r->input, &s, err);
-	return ret || s.n < 2 ? ret : captures_before(o, &s, err);
 }
 
 static int report_sessions(void *opts, struct operands *o, struct kvmft_err *err)
@@ -520,8 +495,21 @@ static int report_sessions(void *opts, struct operands *o, struct kvmft_err *err
 	int at = 0, ret;
 
 	r->input = r->given.n ? r->given.v[0] : NULL;
-	if (r->by == BY_RIP)
-		return rip_sessions(r, o, err);
+	if (r->by == BY_RIP) {
+		_cleanup_(session_free) struct session session = { 0 };
+
+		/* It is about the host. */
+		if (r->given.n > 1)
+			return err_usage(err, "--by rip: one host at a time");
+		if (!r->input && o->argc) {
+			r->input = o->argv[0];
+			o->argv++;
+			o->argc--;
+		}
+		r->input = r->input ?: DEFAULT_INPUT;
+		ret = captures_host(o, &r->input, &session, err);
+		return ret || session.n < 2 ? ret : captures_before(o, &session, err);
+	}
 	if (!r->input)
 		r->input = o->argc ? o->argv[at++] : DEFAULT_INPUT;
 	if (at == o->argc && r->given.n < 2) {

@@ -322,36 +322,37 @@ int sink_open(struct sink *s, struct outfile *file, FILE *f, struct kvmft_err *e
 	return 0;
 }
 
-static int put_alignment(struct sink *s, const struct pairing *p, const struct windows *w,
-			 struct tl_source *src)
-{
-	_cleanup_(sbuf_free) struct sbuf text = { 0 };
-	uint64_t khz = p->host.cap->tsc_khz;
-	struct out_alignment a = { .src = src };
-	struct win_stats st;
-
-	win_total(w, (int64_t)src->vm, &st);
-	pairing_alignment_text(p->map, w, (int64_t)src->vm, &text);
-	if (!text.s)
-		return -ENOMEM;
-	a.text = text.s;
-	a.checked = st.checked;
-	a.outside = st.outside;
-	a.bounded = khz && st.has_early && st.has_late && st.early >= 0 && st.late >= 0;
-	if (a.bounded) {
-		a.early_ns = (int64_t)tsc_cycles_to_ns((uint64_t)st.early, khz);
-		a.late_ns = (int64_t)tsc_cycles_to_ns((uint64_t)st.late, khz);
-	}
-	return out_alignment(&s->out, &a);
-}
-
 int sink_put_alignment(struct sink *s, const struct pairing *p, const struct windows *w)
 {
 	int ret = 0;
 
 	for (size_t i = 0; s->out.fmt->alignment && i < tl_sources(p->t) && !ret; i++)
-		if (tl_source(p->t, i)->guest && !tl_source(p->t, i)->alone)
-			ret = put_alignment(s, p, w, tl_source(p->t, i));
+		if (tl_source(p->t, i)->guest && !tl_source(p->t, i)->alone) {
+			struct tl_source *src = tl_source(p->t, i);
+			_cleanup_(sbuf_free) struct sbuf text = { 0 };
+			uint64_t khz = p->host.cap->tsc_khz;
+			struct out_alignment a = { .src = src };
+			struct win_stats st;
+
+			win_total(w, (int64_t)src->vm, &st);
+			pairing_alignment_text(p->map, w, (int64_t)src->vm, &text);
+			if (!text.s) {
+				ret = -ENOMEM;
+			} else {
+				a.text = text.s;
+				a.checked = st.checked;
+				a.outside = st.outside;
+				a.bounded = khz && st.has_early && st.has_late && st.early >= 0 &&
+					    st.late >= 0;
+				if (a.bounded) {
+					a.early_ns =
+						(int64_t)tsc_cycles_to_ns((uint64_t)st.early, khz);
+					a.late_ns =
+						(int64_t)tsc_cycles_to_ns((uint64_t)st.late, khz);
+				}
+				ret = out_alignment(&s->out, &a);
+			}
+		}
 	return ret;
 }
 

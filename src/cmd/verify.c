@@ -55,25 +55,6 @@ static void note_span(struct verify *v, const struct tl_item *i)
 	g->last = i->host;
 }
 
-static int verify_walk(struct verify *v)
-{
-	const struct tl_item *item;
-	int ret = 0;
-
-	win_new(v->p.t, &v->w);
-	msr_pairs_new(v->p.t, &v->pairs);
-	while (!ret && (ret = tl_next(v->p.t, &item)) > 0) {
-		note_span(v, item);
-		ret = win_feed(v->w, item);
-		msr_pairs_feed(v->pairs, item);
-	}
-	if (ret)
-		return ret;
-	win_finish(v->w);
-	msr_pairs_finish(v->pairs);
-	return 0;
-}
-
 static int verify_open(struct verify *v, const struct verify_opts *o, int argc, char **argv,
 		       struct kvmft_err *err)
 {
@@ -140,7 +121,21 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	int ret = verify_open(&v, o, argc, argv, err), code;
 
 	if (!ret) {
-		ret = verify_walk(&v);
+		const struct tl_item *item;
+
+		ret = 0;
+		win_new(v.p.t, &v.w);
+		msr_pairs_new(v.p.t, &v.pairs);
+		while (!ret && (ret = tl_next(v.p.t, &item)) > 0) {
+			note_span(&v, item);
+			ret = win_feed(v.w, item);
+			msr_pairs_feed(v.pairs, item);
+		}
+		if (!ret) {
+			win_finish(v.w);
+			msr_pairs_finish(v.pairs);
+			ret = 0;
+		}
 		if (ret)
 			err_why(err, ret, "cannot check %s", argv[0]);
 	}

@@ -313,11 +313,26 @@ static int side_cut(void *ctx, struct report *r, uint64_t n)
 	return ret;
 }
 
-static void side_count(struct diff_side *s)
+int diff_exits(struct diff_side *s, const struct report_opts *o, struct kvmft_err *err)
 {
+	struct report_opts ro = *o;
+	int ret;
 	struct report_vcpu v;
-	bool other = false;
+	bool other;
 
+	ro.every = DIFF_SLICE;
+	ro.cut = side_cut;
+	ro.ctx = s;
+	ro.percentiles = true;
+	s->filter = (struct report_filter){ .vm = -1, .vcpu = -1 };
+	ret = report_new(s->cap, s->fmt, &ro, &s->r, err);
+	ret = ret ?: report_walk(s->r, err);
+	if (ret)
+		return ret;
+	s->parts = ro.split && !report_needs(s->r);
+	report_span(s->r, &s->span);
+	diff_set_end(&s->exits, s->span.length);
+	other = false;
 	for (size_t i = 0; i < s->exits.nkey; i++)
 		s->samples += s->exits.key[i]->n;
 	for (size_t vm = 0; vm < report_hostmap(s->r)->nvm; vm++) {
@@ -338,26 +353,6 @@ static void side_count(struct diff_side *s)
 		other |= v.vm < 0;
 	}
 	s->vms += other;
-}
-
-int diff_exits(struct diff_side *s, const struct report_opts *o, struct kvmft_err *err)
-{
-	struct report_opts ro = *o;
-	int ret;
-
-	ro.every = DIFF_SLICE;
-	ro.cut = side_cut;
-	ro.ctx = s;
-	ro.percentiles = true;
-	s->filter = (struct report_filter){ .vm = -1, .vcpu = -1 };
-	ret = report_new(s->cap, s->fmt, &ro, &s->r, err);
-	ret = ret ?: report_walk(s->r, err);
-	if (ret)
-		return ret;
-	s->parts = ro.split && !report_needs(s->r);
-	report_span(s->r, &s->span);
-	diff_set_end(&s->exits, s->span.length);
-	side_count(s);
 	return 0;
 }
 

@@ -94,24 +94,6 @@ static struct decoded *add(struct lat_decoder *d, const struct fmt_event *e, enu
 	return ev;
 }
 
-/* Adds all events of a role: each kernel has more of irq_vectors. */
-static void add_all(struct lat_decoder *d, enum event_role role, uint8_t n, uint8_t text)
-{
-	const struct fmt_event *e;
-	struct decoded *ev;
-	struct event_type t;
-
-	for (size_t i = 0; (e = fmt_at(d->fmt, i)); i++) {
-		if (!event_is(e, role) || !event_resolve(e, role, 1, &t))
-			continue;
-		ev = add(d, e, role);
-		ev->n = n;
-		memcpy(ev->field, t.f, ev->n * sizeof(*t.f));
-		if (text)
-			ev->text = t.f[text];
-	}
-}
-
 static void see_plain(struct decoded *ev)
 {
 	ev->plain = 1;
@@ -184,8 +166,23 @@ struct lat_decoder *lat_decoder_new(const struct fmt *fmt, bool guest)
 		see_plain(ev);
 	}
 	/* the vectors of a guest alone */
-	for (size_t i = 0; i < ARRAY_SIZE(roles) - (guest ? 0 : 2); i++)
-		add_all(d, roles[i].role, roles[i].n, roles[i].text);
+	for (size_t i = 0; i < ARRAY_SIZE(roles) - (guest ? 0 : 2); i++) {
+		const struct fmt_event *e;
+		struct decoded *decoded;
+		struct event_type type;
+
+		/* Adds all events of a role: each kernel has more of irq_vectors. */
+		for (size_t k = 0; (e = fmt_at(d->fmt, k)); k++) {
+			if (!event_is(e, roles[i].role) ||
+			    !event_resolve(e, roles[i].role, 1, &type))
+				continue;
+			decoded = add(d, e, roles[i].role);
+			decoded->n = roles[i].n;
+			memcpy(decoded->field, type.f, decoded->n * sizeof(*type.f));
+			if (roles[i].text)
+				decoded->text = type.f[roles[i].text];
+		}
+	}
 	return d;
 }
 

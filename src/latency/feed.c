@@ -670,26 +670,11 @@ void lat_feed(struct lat *l, const struct tl_item *i)
 	}
 }
 
-/* How far off the stages divided by QEMU's own events may be. */
-static void note_qemu(struct lat *l)
-{
-	uint64_t around = lat_io_qemu_around(l);
-	char text[128], off[32];
-
-	if (!around)
-		return;
-	if (l->khz)
-		str_ns(off, sizeof(off), lat_span(l, around));
-	else
-		snprintf(off, sizeof(off), "%llu cycles", (unsigned long long)around);
-	snprintf(text, sizeof(text),
-		 "take, block and notify are by QEMU's own clock, and may be off by %s either way",
-		 off);
-	lat_note_add(l, text);
-}
-
 void lat_finish(struct lat *l)
 {
+	uint64_t around;
+	char text[128], off[32];
+
 	for (size_t k = 0; k < l->nvcpu; k++) {
 		struct lat_vcpu *v = l->vcpu[k];
 
@@ -704,7 +689,19 @@ void lat_finish(struct lat *l)
 	lat_net_finish(l);
 	lat_hrtimers_finish(l);
 	lat_tasks_over(l, false);
-	note_qemu(l);
+	/* How far off the stages divided by QEMU's own events may be. */
+	around = lat_io_qemu_around(l);
+	if (around) {
+		if (l->khz)
+			str_ns(off, sizeof(off), lat_span(l, around));
+		else
+			snprintf(off, sizeof(off), "%llu cycles", (unsigned long long)around);
+		snprintf(
+			text, sizeof(text),
+			"take, block and notify are by QEMU's own clock, and may be off by %s either way",
+			off);
+		lat_note_add(l, text);
+	}
 	if (l->o.want[LAT_NET] && l->o.vcpu >= 0)
 		lat_note_add(l, "net: packets of all vCPUs are counted: when one is sent, "
 				"nothing tells which vCPU will get it");

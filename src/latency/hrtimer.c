@@ -116,40 +116,14 @@ static void lat_timer_stages(const struct lat *l, const struct irq_chain *c, uin
 		lat_stage(k, TIMER_ST_GUEST, lat_span(l, end - MAX(c->t_entry, MIN(from, end))));
 }
 
-static void virtual_timer_stages(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c,
-			 struct lat_case *k)
-{
-	uint64_t end = c->handled ? c->t_handler : c->t_entry, now[VS_STATES];
-	/* A deadline in the past fires at once: it is late from the moment it was set. */
-	uint64_t from = MAX(c->deadline, c->armed_at);
-	bool known; /* what the vCPU did since: events may have been lost */
-
-	k->begin = MIN(from, end);
-	k->end = end;
-	k->time = lat_span(l, end - k->begin);
-	lat_stage(k, TIMER_ST_TOTAL, k->time);
-	lat_timer_stages(l, c, from, end, k);
-	lat_times_at(v, end, now);
-	known = now[VS_UNKNOWN] == c->at_deadline[VS_UNKNOWN];
-	if (known)
-		lat_stage(k, TIMER_ST_OFFCPU,
-			  lat_span(l, now[VS_WAITING] - c->at_deadline[VS_WAITING] +
-					      now[VS_PREEMPTED] - c->at_deadline[VS_PREEMPTED]));
-	if (end < from)
-		k->cause = TIMER_BY_EARLY;
-	else if (k->stage_time[TIMER_ST_OFFCPU] > k->time / 2)
-		k->cause = TIMER_BY_OFFCPU;
-	else if (k->stage_time[TIMER_ST_GUEST] + k->stage_time[TIMER_ST_MASKED] > k->time / 2)
-		k->cause = TIMER_BY_GUEST;
-	else
-		k->cause = k->time && known ? TIMER_BY_HOST : TIMER_BY_NOTHING;
-}
-
 /* A chain got to its handler, or (host alone) to the entry. */
 void lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *c)
 {
 	struct lat_case k = { .vm = (int64_t)v->vm, .vcpu = v->id };
 	struct lat_group *g;
+	uint64_t end, now[VS_STATES], from;
+	/* what the vCPU did since: events may have been lost */
+	bool known;
 
 	if (!c->is_timer)
 		return;
@@ -159,7 +133,27 @@ void lat_timer_fired(struct lat *l, struct lat_vcpu *v, const struct irq_chain *
 	g = lat_group_get(l, LAT_T_TIMER, k.vm, v->id, &k.group);
 	if (!g->name[0])
 		snprintf(g->name, sizeof(g->name), "deadline of vCPU %u", v->id);
-	virtual_timer_stages(l, v, c, &k);
+	end = c->handled ? c->t_handler : c->t_entry;
+	from = MAX(c->deadline, c->armed_at);
+	k.begin = MIN(from, end);
+	k.end = end;
+	k.time = lat_span(l, end - k.begin);
+	lat_stage(&k, TIMER_ST_TOTAL, k.time);
+	lat_timer_stages(l, c, from, end, &k);
+	lat_times_at(v, end, now);
+	known = now[VS_UNKNOWN] == c->at_deadline[VS_UNKNOWN];
+	if (known)
+		lat_stage(&k, TIMER_ST_OFFCPU,
+			  lat_span(l, now[VS_WAITING] - c->at_deadline[VS_WAITING] +
+					      now[VS_PREEMPTED] - c->at_deadline[VS_PREEMPTED]));
+	if (end < from)
+		k.cause = TIMER_BY_EARLY;
+	else if (k.stage_time[TIMER_ST_OFFCPU] > k.time / 2)
+		k.cause = TIMER_BY_OFFCPU;
+	else if (k.stage_time[TIMER_ST_GUEST] + k.stage_time[TIMER_ST_MASKED] > k.time / 2)
+		k.cause = TIMER_BY_GUEST;
+	else
+		k.cause = k.time && known ? TIMER_BY_HOST : TIMER_BY_NOTHING;
 	if (lat_case_named(l, &k))
 		snprintf(k.what, sizeof(k.what), "deadline of vCPU %u", v->id);
 	lat_case_add(l, LAT_T_TIMER, g, &k);
@@ -258,27 +252,6 @@ static struct hrtimer *timer_find(const struct timers *h, uint64_t timer)
 	uint64_t at;
 
 	return u64map_get(&h->at, timer, &at) ? &h->v[at] : NULL;
-}
-
-static void timer_start(struct lat *l, const struct lat_vcpu *v, const struct lat_in *in)
-{
-	struct timers *h = &l->hrtimers->vm[v->vm];
-	struct hrtimer *t = timer_find(h, in->f[0]);
-
-	lat_count(l, v, LAT_T_HRTIMER, HRT_STARTED);
-	if (t) {
-		lat_count(l, v, LAT_T_HRTIMER, t->cancelled ? HRT_CANCELLED : HRT_REARMED);
-	} else if (h->n >= OPEN_MAX) {
-		lat_count(l, v, LAT_T_HRTIMER, HRT_UNPLACED);
-		return;
-	} else {
-		t = xarray_grow(&h->v, h->n, &h->cap, sizeof(*t));
-		xu64map_put(&h->at, in->f[0], h->n);
-		h->n++;
-	}
-	*t = (struct hrtimer){
-		.vcpu = v->id, .timer = in->f[0], .expires = in->f[1], .set_at = in->t
-	};
 }
 
 /* Host TSC at which the guest's clock read ns. */
@@ -405,7 +378,26 @@ void lat_hrtimer_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *i
 	if (!l->o.want[LAT_TIMER] || in->i->unplaced)
 		return;
 	switch (in->kind) {
-	case EV_HRTIMER_START: timer_start(l, v, in); return;
+	case EV_HRTIMER_START: {
+		struct timers *h = &l->hrtimers->vm[v->vm];
+
+		t = timer_find(h, in->f[0]);
+		lat_count(l, v, LAT_T_HRTIMER, HRT_STARTED);
+		if (t) {
+			lat_count(l, v, LAT_T_HRTIMER, t->cancelled ? HRT_CANCELLED : HRT_REARMED);
+		} else if (h->n >= OPEN_MAX) {
+			lat_count(l, v, LAT_T_HRTIMER, HRT_UNPLACED);
+			return;
+		} else {
+			t = xarray_grow(&h->v, h->n, &h->cap, sizeof(*t));
+			xu64map_put(&h->at, in->f[0], h->n);
+			h->n++;
+		}
+		*t = (struct hrtimer){
+			.vcpu = v->id, .timer = in->f[0], .expires = in->f[1], .set_at = in->t
+		};
+		return;
+	}
 	case EV_HRTIMER_EXPIRE: timer_expire(l, v, in); return;
 	case EV_HRTIMER_CANCEL:
 		t = timer_find(&l->hrtimers->vm[v->vm], in->f[0]);

@@ -291,29 +291,6 @@ static struct request *request_find(struct lat *l, uint64_t vm, uint64_t dev, ui
 	return r->used && r->vm == vm && r->dev == dev && r->sector == sector ? r : NULL;
 }
 
-static struct request *request_new(struct lat *l, uint64_t vm, uint64_t key)
-{
-	struct lat_io *io = l->io;
-	struct request *r;
-	size_t at;
-
-	if (io->nspare) {
-		at = io->spare[--io->nspare];
-	} else {
-		xarray_grow(&io->req, io->nreq, &io->req_cap, sizeof(*io->req));
-		at = io->nreq++;
-	}
-	xu64map_put(&io->at, key, at + 1);
-	io->open++;
-	l->guest[vm].io_open++;
-	r = &io->req[at];
-	memset(r, 0, sizeof(*r));
-	r->used = true;
-	r->vm = vm;
-	list_enter(io, r, ON_VM, vm_key(io, vm));
-	return r;
-}
-
 static void request_end(struct lat *l, struct request *r)
 {
 	struct lat_io *io = l->io;
@@ -340,6 +317,8 @@ static uint64_t sector_of(const struct lat_in *in)
 static void issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct request *r = request_find(l, v->vm, in->f[0], sector_of(in));
+	struct lat_io *io;
+	size_t at;
 
 	lat_count(l, v, LAT_T_IO, IO_ISSUED);
 	if (r) { /* requeued, or a second one at the same place */
@@ -354,7 +333,21 @@ static void issue(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		lat_count(l, v, LAT_T_IO, IO_AMBIGUOUS);
 		return;
 	}
-	r = request_new(l, v->vm, request_key(l->io, v->vm, in->f[0], sector_of(in)));
+	io = l->io;
+	if (io->nspare) {
+		at = io->spare[--io->nspare];
+	} else {
+		xarray_grow(&io->req, io->nreq, &io->req_cap, sizeof(*io->req));
+		at = io->nreq++;
+	}
+	xu64map_put(&io->at, request_key(l->io, v->vm, in->f[0], sector_of(in)), at + 1);
+	io->open++;
+	l->guest[v->vm].io_open++;
+	r = &io->req[at];
+	memset(r, 0, sizeof(*r));
+	r->used = true;
+	r->vm = v->vm;
+	list_enter(io, r, ON_VM, vm_key(io, v->vm));
 	r->dev = in->f[0];
 	r->sector = sector_of(in);
 	r->nsect = (uint32_t)in->f[2];
@@ -598,27 +591,6 @@ void lat_io_worker_runs(struct lat *l, const struct lat_worker *w)
 	}
 }
 
-/* A request of the host itself that could be this one: the only one with its size and direction. */
-static void host_disk(struct lat *l, const struct lat_in *in)
-{
-	bool begins = in->kind == EV_RQ_ISSUE;
-	struct lat_io *io = l->io;
-	struct request *one;
-	char rwbs[8];
-
-	lat_decode_text(l->dec[0], in, rwbs, sizeof(rwbs));
-	one = list_first(io, disk_key(io, in->f[2], rwbs[0], !begins));
-	if (!one || list_next(io, one, ON_DISK))
-		return;
-	if (begins) {
-		one->t_disk = in->t;
-		list_enter(io, one, ON_DISK, disk_key(io, in->f[2], rwbs[0], true));
-	} else {
-		one->t_disk_end = in->t;
-		list_leave(io, one, ON_DISK);
-	}
-}
-
 /* An event of the host; v: the vCPU that its thread runs, or NULL. */
 void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
@@ -636,7 +608,26 @@ void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		for (struct request *r; (r = list_first(l->io, key));)
 			vmm_works(l, r, in->t);
 	} else if (in->kind == EV_RQ_ISSUE || in->kind == EV_RQ_COMPLETE) {
-		host_disk(l, in);
+		bool begins = in->kind == EV_RQ_ISSUE;
+		struct lat_io *io = l->io;
+		struct request *one;
+		char rwbs[8];
+
+		/*
+		 * A request of the host itself that could be this one: the only one with its size
+		 * and direction.
+		 */
+		lat_decode_text(l->dec[0], in, rwbs, sizeof(rwbs));
+		one = list_first(io, disk_key(io, in->f[2], rwbs[0], !begins));
+		if (!one || list_next(io, one, ON_DISK))
+			return;
+		if (begins) {
+			one->t_disk = in->t;
+			list_enter(io, one, ON_DISK, disk_key(io, in->f[2], rwbs[0], true));
+		} else {
+			one->t_disk_end = in->t;
+			list_leave(io, one, ON_DISK);
+		}
 	}
 }
 

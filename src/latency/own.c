@@ -127,36 +127,6 @@ static void handlers_over(struct lat *l, struct lat_vcpu *v, unsigned int how)
 	v->nhandlers = 0;
 }
 
-static void handler_begins(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
-{
-	struct lat_own *o;
-	char name[24] = "";
-
-	if (v->nhandlers == ARRAY_SIZE(v->own)) /* nothing nests as deep: what was there is over */
-		handlers_over(l, v, HANDLER_CUT);
-	o = &v->own[v->nhandlers++];
-	*o = (struct lat_own){ .t = in->t, .kind = in->kind, .number = (uint32_t)in->f[0] };
-	if (in->kind == EV_VECTOR_ENTRY) {
-		const char *event = fmt_name(in->i->ev);
-
-		snprintf(o->name, sizeof(o->name), "%.*s",
-			 (int)MIN(strlen(event) - strlen("_entry"), sizeof(o->name) - 1), event);
-		return;
-	}
-	if (in->kind == EV_IRQ_ENTRY)
-		lat_decode_text(l->dec[in->i->src->index], in, name, sizeof(name));
-	snprintf(o->name, sizeof(o->name), "%s %u%s%s",
-		 in->kind == EV_IRQ_ENTRY ? "irq" : "softirq", o->number, name[0] ? " " : "", name);
-	/* A request's completion, if it follows before the CPU does anything else. */
-	if (in->kind == EV_IRQ_ENTRY) {
-		v->last_device = (struct irq_chain){ .t_source = in->t,
-						     .t_handler = in->t,
-						     .irq = (int32_t)in->f[0] };
-		memcpy(v->last_device.name, name, sizeof(v->last_device.name));
-		v->has_last = true;
-	}
-}
-
 static void handler_ends(struct lat *l, struct lat_vcpu *v, const struct lat_in *in,
 			 enum event_role begin)
 {
@@ -187,7 +157,38 @@ void lat_own_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		return;
 	case EV_IRQ_ENTRY:
 	case EV_SOFTIRQ_ENTRY:
-	case EV_VECTOR_ENTRY: handler_begins(l, v, in); return;
+	case EV_VECTOR_ENTRY: {
+		struct lat_own *o;
+		char name[24] = "";
+
+		if (v->nhandlers ==
+		    ARRAY_SIZE(v->own)) /* nothing nests as deep: what was there is over */
+			handlers_over(l, v, HANDLER_CUT);
+		o = &v->own[v->nhandlers++];
+		*o = (struct lat_own){ .t = in->t, .kind = in->kind, .number = (uint32_t)in->f[0] };
+		if (in->kind == EV_VECTOR_ENTRY) {
+			const char *event = fmt_name(in->i->ev);
+
+			snprintf(o->name, sizeof(o->name), "%.*s",
+				 (int)MIN(strlen(event) - strlen("_entry"), sizeof(o->name) - 1),
+				 event);
+			return;
+		}
+		if (in->kind == EV_IRQ_ENTRY)
+			lat_decode_text(l->dec[in->i->src->index], in, name, sizeof(name));
+		snprintf(o->name, sizeof(o->name), "%s %u%s%s",
+			 in->kind == EV_IRQ_ENTRY ? "irq" : "softirq", o->number,
+			 name[0] ? " " : "", name);
+		/* A request's completion, if it follows before the CPU does anything else. */
+		if (in->kind == EV_IRQ_ENTRY) {
+			v->last_device = (struct irq_chain){ .t_source = in->t,
+							     .t_handler = in->t,
+							     .irq = (int32_t)in->f[0] };
+			memcpy(v->last_device.name, name, sizeof(v->last_device.name));
+			v->has_last = true;
+		}
+		return;
+	}
 	case EV_IRQ_EXIT: handler_ends(l, v, in, EV_IRQ_ENTRY); return;
 	case EV_SOFTIRQ_EXIT: handler_ends(l, v, in, EV_SOFTIRQ_ENTRY); return;
 	case EV_VECTOR_EXIT: handler_ends(l, v, in, EV_VECTOR_ENTRY); return;

@@ -430,44 +430,6 @@ static int put_fields(struct db *d, const struct event_plan *p, const struct tl_
 	return ret;
 }
 
-static int db_put_event(struct db *d, const struct tl_item *i)
-{
-	const struct event_plan *p = NULL;
-	int ret = i->ev ? plan_of(d, i, &p) : 0;
-	uint64_t v;
-	bool known;
-
-	if (ret)
-		return ret;
-	d->id++;
-	v = 0;
-	known = !i->unplaced && out_clock_value(&d->clock, i->host,
-						i->vm == (int64_t)d->clock.vm ? i->vcpu : -1, &v);
-	sq_null(d->sq); /* the id */
-	sq_known(d->sq, known, (int64_t)v);
-	sq_s64(d->sq, (int64_t)i->src->index);
-	sq_known(d->sq, i->cpu != TL_NO_CPU, i->cpu);
-	db_put_vcpu(d, i->vm, i->vcpu);
-	sq_s64(d->sq, i->tid);
-	sq_str(d->sq, tl_comm(i->src, i->tid));
-	if (!p || !p->table) {
-		_cleanup_(sbuf_free) struct sbuf b = { 0 };
-
-		/* An event without a format, or of one type too many. */
-		if (i->ev)
-			tl_print(i, &b);
-		sq_str(d->sq, p ? p->info->name : NULL);
-		sq_s64(d->sq, i->rec->id);
-		sq_str(d->sq, b.s);
-		db_add_at(d, d->table[DB_OTHER], d->id);
-		return b.error ?: d->error;
-	}
-	ret = put_fields(d, p, i);
-	if (!ret)
-		db_add_at(d, p->table->t, d->id);
-	return ret ?: d->error;
-}
-
 /* ---- what was concluded from events: windows, chains, spikes, exits ---- */
 
 int db_window(void *db, const struct win_vcpu *v, uint64_t exit)
@@ -540,34 +502,31 @@ void db_case(void *db, enum lat_table_id id, const struct lat_case *c)
 	}
 }
 
-static void put_spike(struct db *d, const struct blame_spike *s)
-{
-	int64_t spike = (int64_t)sq_rows(d->table[DB_SPIKES]) + 1;
-
-	sq_null(d->sq);
-	db_put_vcpu(d, s->vm, s->vcpu);
-	sq_str(d->sq, blame_whats[s->what].name);
-	sq_str(d->sq, s->of);
-	db_put_stamp(d, s->begin, s->vm, s->vcpu);
-	db_put_stamp(d, s->end, s->vm, s->vcpu);
-	db_put_cycles(d, s->end - s->begin);
-	sq_str(d->sq, blame_causes[s->cause].name);
-	db_put_cycles(d, s->cause_time);
-	sq_s64(d->sq, s->sure);
-	db_add(d, DB_SPIKES);
-	for (size_t i = 0; i < s->nparts; i++) {
-		sq_s64(d->sq, spike);
-		sq_str(d->sq, blame_causes[s->part[i].cause].name);
-		sq_str(d->sq, s->part[i].name);
-		db_put_cycles(d, s->part[i].time);
-		db_add(d, DB_PARTS);
-	}
-}
-
 int db_spikes(struct db *d, const struct blame *b)
 {
-	for (size_t i = 0; i < blame_spikes(b); i++)
-		put_spike(d, blame_spike(b, i));
+	for (size_t i = 0; i < blame_spikes(b); i++) {
+		const struct blame_spike *s = blame_spike(b, i);
+		int64_t spike = (int64_t)sq_rows(d->table[DB_SPIKES]) + 1;
+
+		sq_null(d->sq);
+		db_put_vcpu(d, s->vm, s->vcpu);
+		sq_str(d->sq, blame_whats[s->what].name);
+		sq_str(d->sq, s->of);
+		db_put_stamp(d, s->begin, s->vm, s->vcpu);
+		db_put_stamp(d, s->end, s->vm, s->vcpu);
+		db_put_cycles(d, s->end - s->begin);
+		sq_str(d->sq, blame_causes[s->cause].name);
+		db_put_cycles(d, s->cause_time);
+		sq_s64(d->sq, s->sure);
+		db_add(d, DB_SPIKES);
+		for (size_t k = 0; k < s->nparts; k++) {
+			sq_s64(d->sq, spike);
+			sq_str(d->sq, blame_causes[s->part[k].cause].name);
+			sq_str(d->sq, s->part[k].name);
+			db_put_cycles(d, s->part[k].time);
+			db_add(d, DB_PARTS);
+		}
+	}
 	return d->error;
 }
 
@@ -628,8 +587,43 @@ int db_item(struct db *d, const struct tl_item *i)
 	c->cpu = i->cpu;
 	c->stored += i->kind == TL_EVENT;
 	c->gaps += i->kind != TL_EVENT;
-	if (i->kind == TL_EVENT)
-		return db_put_event(d, i);
+	if (i->kind == TL_EVENT) {
+		const struct event_plan *p = NULL;
+		int ret = i->ev ? plan_of(d, i, &p) : 0;
+		uint64_t v;
+		bool known;
+
+		if (ret)
+			return ret;
+		d->id++;
+		v = 0;
+		known = !i->unplaced &&
+			out_clock_value(&d->clock, i->host,
+					i->vm == (int64_t)d->clock.vm ? i->vcpu : -1, &v);
+		sq_null(d->sq); /* the id */
+		sq_known(d->sq, known, (int64_t)v);
+		sq_s64(d->sq, (int64_t)i->src->index);
+		sq_known(d->sq, i->cpu != TL_NO_CPU, i->cpu);
+		db_put_vcpu(d, i->vm, i->vcpu);
+		sq_s64(d->sq, i->tid);
+		sq_str(d->sq, tl_comm(i->src, i->tid));
+		if (!p || !p->table) {
+			_cleanup_(sbuf_free) struct sbuf b = { 0 };
+
+			/* An event without a format, or of one type too many. */
+			if (i->ev)
+				tl_print(i, &b);
+			sq_str(d->sq, p ? p->info->name : NULL);
+			sq_s64(d->sq, i->rec->id);
+			sq_str(d->sq, b.s);
+			db_add_at(d, d->table[DB_OTHER], d->id);
+			return b.error ?: d->error;
+		}
+		ret = put_fields(d, p, i);
+		if (!ret)
+			db_add_at(d, p->table->t, d->id);
+		return ret ?: d->error;
+	}
 	sq_s64(d->sq, (int64_t)i->src->index);
 	sq_known(d->sq, i->cpu != TL_NO_CPU, i->cpu);
 	sq_str(d->sq, i->kind == TL_GAP ? "gap" : "damage");
@@ -642,57 +636,12 @@ int db_item(struct db *d, const struct tl_item *i)
 
 /* ---- who there is ---- */
 
-static void put_source(struct db *d, const struct tl_source *s)
-{
-	struct tl_loss loss;
-
-	tl_loss(s, &loss);
-	sq_s64(d->sq, (int64_t)s->index);
-	sq_str(d->sq, tl_side(s));
-	sq_str(d->sq, s->label);
-	sq_str(d->sq, s->cap->path);
-	sq_str(d->sq, s->cap->uname);
-	sq_str(d->sq, s->cap->clock);
-	sq_s64(d->sq, s->cap->complete);
-	sq_known(d->sq, !loss.unknown, (int64_t)(s->events + loss.total));
-	sq_s64(d->sq, (int64_t)s->events);
-	sq_known(d->sq, !loss.unknown, (int64_t)loss.total);
-	sq_s64(d->sq, (int64_t)s->damaged);
-	sq_s64(d->sq, (int64_t)s->unplaced);
-	db_add_at(d, d->table[DB_SOURCES], (int64_t)s->index);
-}
-
-static void put_epochs(struct db *d, size_t vm)
-{
-	const struct epoch_vm *e = tl_hostmap(d->t)->vm[vm].epochs;
-
-	for (size_t i = 0; e && i < e->n; i++) {
-		const struct epoch_vcpu *v = e->vcpus[i];
-
-		for (size_t k = 0; k < v->n; k++) {
-			const struct epoch *x = &v->v[k];
-			bool scaled = x->has_map && x->map.ratio;
-
-			db_put_vcpu(d, (int64_t)vm, v->id);
-			if (k)
-				db_put_stamp(d, x->from, (int64_t)vm, v->id);
-			else
-				sq_null(d->sq); /* it held before the recording */
-			sq_known(d->sq, x->has_map, (int64_t)x->map.offset);
-			sq_known(d->sq, scaled, (int64_t)x->map.ratio);
-			sq_known(d->sq, scaled, x->map.frac);
-			sq_known(d->sq, x->has_pv, x->pv.version);
-			sq_s64(d->sq, x->doubtful);
-			db_add(d, DB_EPOCHS);
-		}
-	}
-}
-
 static void put_vm(struct db *d, size_t i)
 {
 	const struct hostmap *m = tl_hostmap(d->t);
 	const struct hostmap_vm *vm = &m->vm[i];
 	const struct hostmap_thread *th;
+	const struct epoch_vm *e;
 
 	sq_null(d->sq);
 	sq_str(d->sq, vm->label);
@@ -704,7 +653,27 @@ static void put_vm(struct db *d, size_t i)
 		sq_s64(d->sq, th->tid);
 		db_add(d, DB_VCPUS);
 	}
-	put_epochs(d, i);
+	e = tl_hostmap(d->t)->vm[i].epochs;
+	for (size_t j = 0; e && j < e->n; j++) {
+		const struct epoch_vcpu *v = e->vcpus[j];
+
+		for (size_t k = 0; k < v->n; k++) {
+			const struct epoch *x = &v->v[k];
+			bool scaled = x->has_map && x->map.ratio;
+
+			db_put_vcpu(d, (int64_t)i, v->id);
+			if (k)
+				db_put_stamp(d, x->from, (int64_t)i, v->id);
+			else
+				sq_null(d->sq); /* it held before the recording */
+			sq_known(d->sq, x->has_map, (int64_t)x->map.offset);
+			sq_known(d->sq, scaled, (int64_t)x->map.ratio);
+			sq_known(d->sq, scaled, x->map.frac);
+			sq_known(d->sq, x->has_pv, x->pv.version);
+			sq_s64(d->sq, x->doubtful);
+			db_add(d, DB_EPOCHS);
+		}
+	}
 }
 
 static void put_info(struct db *d, const char *name, const char *text, uint64_t v)
@@ -727,8 +696,25 @@ int db_walked(struct db *d, const struct windows *w)
 	put_info(d, "time_unit", d->khz ? "ns" : "cycles", 0);
 	put_info(d, "tsc_khz", NULL, tl_source(d->t, 0)->cap->unit_ns ? 0 : d->khz);
 	put_info(d, "base", NULL, d->clock.kind == OUT_CLOCK_NS ? d->clock.base : 0);
-	for (size_t i = 0; i < tl_sources(d->t); i++)
-		put_source(d, tl_source(d->t, i));
+	for (size_t i = 0; i < tl_sources(d->t); i++) {
+		const struct tl_source *s = tl_source(d->t, i);
+		struct tl_loss loss;
+
+		tl_loss(s, &loss);
+		sq_s64(d->sq, (int64_t)s->index);
+		sq_str(d->sq, tl_side(s));
+		sq_str(d->sq, s->label);
+		sq_str(d->sq, s->cap->path);
+		sq_str(d->sq, s->cap->uname);
+		sq_str(d->sq, s->cap->clock);
+		sq_s64(d->sq, s->cap->complete);
+		sq_known(d->sq, !loss.unknown, (int64_t)(s->events + loss.total));
+		sq_s64(d->sq, (int64_t)s->events);
+		sq_known(d->sq, !loss.unknown, (int64_t)loss.total);
+		sq_s64(d->sq, (int64_t)s->damaged);
+		sq_s64(d->sq, (int64_t)s->unplaced);
+		db_add_at(d, d->table[DB_SOURCES], (int64_t)s->index);
+	}
 	for (size_t i = 0; i < d->by_cpu.n; i++) {
 		const struct cpu_count *c = &d->cpu[i];
 

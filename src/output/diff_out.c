@@ -62,23 +62,6 @@ static void text_side(const struct diff_doc *doc, int i, struct sbuf *b)
 		  s->vcpus, s->vcpus == 1 ? "" : "s");
 }
 
-static void text_facts(const struct diff_doc *doc, struct sbuf *b)
-{
-	const struct diff *d = doc->d;
-
-	if (!d->nfact)
-		sbuf_add(b, "machines: alike, as far as the captures tell\n");
-	for (size_t i = 0; i < d->nfact; i++) {
-		const struct diff_fact *f = &d->fact[i];
-		bool narrow = strlen(f->name) + strlen(f->value[0]) + strlen(f->value[1]) < 60;
-
-		sbuf_addf(b,
-			  narrow ? "differs %s: %s, then %s\n"
-				 : "differs %s:\n          %s\n          %s\n",
-			  f->name, f->value[0], f->value[1]);
-	}
-}
-
 /* Rates in thousandths, times in tenths of a ns, shares in millionths. */
 static void row_value(struct row *o, const char *name, const struct diff_row *r, int side)
 {
@@ -230,10 +213,22 @@ static int text_print(const struct diff_doc *doc, struct sbuf *b)
 	const struct diff *d = doc->d;
 	size_t implied = 0;
 	int ret = 0;
+	const struct diff *diff;
 
 	text_side(doc, 0, b);
 	text_side(doc, 1, b);
-	text_facts(doc, b);
+	diff = doc->d;
+	if (!diff->nfact)
+		sbuf_add(b, "machines: alike, as far as the captures tell\n");
+	for (size_t k = 0; k < diff->nfact; k++) {
+		const struct diff_fact *f = &diff->fact[k];
+		bool narrow = strlen(f->name) + strlen(f->value[0]) + strlen(f->value[1]) < 60;
+
+		sbuf_addf(b,
+			  narrow ? "differs %s: %s, then %s\n"
+				 : "differs %s:\n          %s\n          %s\n",
+			  f->name, f->value[0], f->value[1]);
+	}
 	text_remarks(b, doc->remark, doc->nremark, doc->width);
 	for (size_t i = 0; i < d->n; i++)
 		implied += d->row[i].differs && d->row[i].implied;

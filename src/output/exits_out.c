@@ -193,24 +193,6 @@ static void cells(struct row *o, const void *ctx, size_t i)
 
 /* ---- text, JSON and CSV ---- */
 
-/* One document on one line. */
-static int print_json(const struct exits_page *p, const struct table *t, struct sbuf *b)
-{
-	struct json j;
-	int ret;
-
-	json_line_begin(&j, b);
-	json_put_str(&j, "target", p->target);
-	json_put_str(&j, "engine", p->engine);
-	json_put_fixed(&j, "time", p->realtime_ns / 1000000, 3);
-	json_put_fixed(&j, "seconds", p->elapsed_ns / 1000000, 3);
-	json_put_u64(&j, "lost", p->lost);
-	json_put_bool(&j, "lost_unknown", p->lost_unknown);
-	json_put_u64(&j, "count", p->view->count);
-	ret = table_json(t, "exits", &j);
-	return ret ?: json_line_end(&j);
-}
-
 /* ---- OpenMetrics 1.0 text, also valid for readers of the older Prometheus text ---- */
 
 static void metric_labels(const struct exits_page *p, const struct exits_row *r, const char *le,
@@ -285,35 +267,6 @@ static void exits_head(const struct metric *m, bool open, struct sbuf *b)
 	sbuf_addf(b, "# HELP %s%s %s\n", m->name, suffix, m->help);
 }
 
-/* 2^k ns as seconds; values above the last bucket's bound are counted in it, too. */
-static void metric_buckets(const struct exits_page *p, const struct metric *m,
-			   const struct exits_row *r, struct sbuf *b)
-{
-	_cleanup_(sbuf_free) struct sbuf le = { 0 };
-	uint64_t n = 0;
-
-	for (unsigned int k = 0; k < EXITS_BUCKETS; k++) {
-		n += r->bucket[k];
-		/* Always the same bounds, or sums over machines would be wrong. */
-		if (k < SPREAD_FROM)
-			continue;
-		sbuf_reset(&le);
-		if (k + 1 < EXITS_BUCKETS)
-			metric_seconds(&le, 1ull << k);
-		else
-			sbuf_add(&le, "+Inf");
-		sbuf_addf(b, "%s_bucket", m->name);
-		metric_labels(p, r, le.s, b);
-		sbuf_addf(b, "%" PRIu64 "\n", n);
-	}
-	sbuf_addf(b, "%s_count", m->name);
-	metric_labels(p, r, NULL, b);
-	sbuf_addf(b, "%" PRIu64 "\n%s_sum", n, m->name);
-	metric_labels(p, r, NULL, b);
-	metric_seconds(b, r->total);
-	sbuf_addc(b, '\n');
-}
-
 static void metric_row(const struct exits_page *p, const struct metric *m,
 		       const struct exits_row *r, struct sbuf *b)
 {
@@ -322,8 +275,35 @@ static void metric_row(const struct exits_page *p, const struct metric *m,
 	if (m->kind >= METRIC_EXITS) {
 		if (r->timed && m->kind == (exit   ? METRIC_EXITS
 					    : wake ? METRIC_WAKES
-						   : METRIC_HALTS))
-			metric_buckets(p, m, r, b);
+						   : METRIC_HALTS)) {
+			_cleanup_(sbuf_free) struct sbuf le = { 0 };
+			uint64_t n = 0;
+
+			/*
+			 * 2^k ns as seconds; values above the last bucket's bound are counted in
+			 * it, too.
+			 */
+			for (unsigned int k = 0; k < EXITS_BUCKETS; k++) {
+				n += r->bucket[k];
+				/* Always the same bounds, or sums over machines would be wrong. */
+				if (k < SPREAD_FROM)
+					continue;
+				sbuf_reset(&le);
+				if (k + 1 < EXITS_BUCKETS)
+					metric_seconds(&le, 1ull << k);
+				else
+					sbuf_add(&le, "+Inf");
+				sbuf_addf(b, "%s_bucket", m->name);
+				metric_labels(p, r, le.s, b);
+				sbuf_addf(b, "%" PRIu64 "\n", n);
+			}
+			sbuf_addf(b, "%s_count", m->name);
+			metric_labels(p, r, NULL, b);
+			sbuf_addf(b, "%" PRIu64 "\n%s_sum", n, m->name);
+			metric_labels(p, r, NULL, b);
+			metric_seconds(b, r->total);
+			sbuf_addc(b, '\n');
+		}
 		return;
 	}
 	if (!exit)
@@ -384,7 +364,22 @@ int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
 		t.n = MIN(t.n, p->max_rows);
 	switch (f) {
 	case EXITS_TEXT: ret = table_text(&t, b); break;
-	case EXITS_JSON: ret = print_json(p, &t, b); break;
+	case EXITS_JSON: {
+		struct json j;
+
+		/* One document on one line. */
+		json_line_begin(&j, b);
+		json_put_str(&j, "target", p->target);
+		json_put_str(&j, "engine", p->engine);
+		json_put_fixed(&j, "time", p->realtime_ns / 1000000, 3);
+		json_put_fixed(&j, "seconds", p->elapsed_ns / 1000000, 3);
+		json_put_u64(&j, "lost", p->lost);
+		json_put_bool(&j, "lost_unknown", p->lost_unknown);
+		json_put_u64(&j, "count", p->view->count);
+		ret = table_json(&t, "exits", &j);
+		ret = ret ?: json_line_end(&j);
+		break;
+	}
 	case EXITS_CSV: ret = table_csv(&t, p->first, b); break;
 	default: ret = print_metrics(p, f == EXITS_OPENMETRICS, b, flush, ctx); break;
 	}

@@ -110,14 +110,15 @@ static uint64_t string_define(struct html *h, const char *s, size_t n)
 	return ++h->nstring;
 }
 
-/*
- * The number of a string, which is defined if it is new: before the record that needs it, so all of
- * a record's strings are looked up first.
- */
-static uint64_t string(struct html *h, const char *s, size_t n)
+static uint64_t text(struct html *h, const char *s)
 {
+	size_t n = strlen(s);
 	uint64_t key, at;
 
+	/*
+	 * The number of a string, which is defined if it is new: before the record that needs it,
+	 * so all of a record's strings are looked up first.
+	 */
 	n = MIN(n, (size_t)STRING_MAX);
 	if (!n)
 		return 0;
@@ -135,11 +136,6 @@ static uint64_t string(struct html *h, const char *s, size_t n)
 	if (at)
 		xu64map_put(&h->strings, key, at);
 	return at;
-}
-
-static uint64_t text(struct html *h, const char *s)
-{
-	return string(h, s, strlen(s));
 }
 
 static uint64_t who(const struct out *o, struct html *h, const struct tl_item *i)
@@ -406,30 +402,6 @@ static void put_remark(struct html *h, const char *words)
 	put(h, at);
 }
 
-/* What was concluded about a guest, not recorded. */
-static void guest_remark(const struct hostmap *m, const struct tl_source *s, struct html *h)
-{
-	const struct hostmap_vm *vm = &m->vm[m->vm[s->vm].of];
-	uint64_t uncertain = m->vm[s->vm].uncertain;
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	char span[32];
-
-	sbuf_addf(&b, "%s: ", s->label);
-	if (vm->basis != HOSTMAP_RECORDED) {
-		hostmap_vm_tids(m, vm->of, &b);
-		sbuf_addf(&b, " taken for one VM by %s; ", hostmap_basis_names[vm->basis]);
-	}
-	if (uncertain)
-		sbuf_addf(&b,
-			  "TSC offset found in the events: times may be off by %" PRIu64 " cycles",
-			  uncertain);
-	if (uncertain && m->cap->tsc_khz)
-		sbuf_addf(&b, " (%s)",
-			  str_ns(span, sizeof(span), tsc_cycles_to_ns(uncertain, m->cap->tsc_khz)));
-	if (!b.error && (uncertain || vm->basis != HOSTMAP_RECORDED))
-		put_remark(h, b.s);
-}
-
 static int html_begin(struct out *o)
 {
 	struct html *h = xcalloc(1, sizeof(*h));
@@ -451,8 +423,34 @@ static int html_begin(struct out *o)
 	if (out_clock_remark(&o->clock, &b) && b.s)
 		put_remark(h, b.s);
 	for (size_t i = 0; i < tl_sources(o->t); i++)
-		if (tl_source(o->t, i)->guest && !tl_source(o->t, i)->alone)
-			guest_remark(tl_hostmap(o->t), tl_source(o->t, i), h);
+		if (tl_source(o->t, i)->guest && !tl_source(o->t, i)->alone) {
+			const struct hostmap *m = tl_hostmap(o->t);
+			const struct tl_source *s = tl_source(o->t, i);
+			const struct hostmap_vm *vm = &m->vm[m->vm[s->vm].of];
+			uint64_t uncertain = m->vm[s->vm].uncertain;
+			_cleanup_(sbuf_free) struct sbuf buf = { 0 };
+			char span[32];
+
+			/* What was concluded about a guest, not recorded. */
+			sbuf_addf(&buf, "%s: ", s->label);
+			if (vm->basis != HOSTMAP_RECORDED) {
+				hostmap_vm_tids(m, vm->of, &buf);
+				sbuf_addf(&buf, " taken for one VM by %s; ",
+					  hostmap_basis_names[vm->basis]);
+			}
+			if (uncertain)
+				sbuf_addf(
+					&buf,
+					"TSC offset found in the events: times may be off by %" PRIu64
+					" cycles",
+					uncertain);
+			if (uncertain && m->cap->tsc_khz)
+				sbuf_addf(&buf, " (%s)",
+					  str_ns(span, sizeof(span),
+						 tsc_cycles_to_ns(uncertain, m->cap->tsc_khz)));
+			if (!buf.error && (uncertain || vm->basis != HOSTMAP_RECORDED))
+				put_remark(h, buf.s);
+		}
 	for (size_t i = 0; i < tl_hostmap(o->t)->nvm; i++) {
 		uint64_t label = text(h, tl_hostmap(o->t)->vm[i].label);
 

@@ -121,44 +121,6 @@ static void put_value(struct json *j, const struct fmt_value *v)
 	}
 }
 
-/* Innermost first, as the kernel has it. */
-static int put_stack(struct json *j, const struct tl_item *i)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	struct fmt_value v;
-
-	fmt_stack(i->ev, i->rec, &v);
-	json_put_object(j, "fields");
-	json_put_array(j, "stack");
-	for (uint32_t k = 0; k < v.len && !b.error; k++) {
-		sbuf_reset(&b);
-		fmt_stack_name(i->ev, &v, k, &b);
-		json_str_mem(j, b.s, b.len);
-	}
-	json_array_end(j);
-	json_object_end(j);
-	return b.error;
-}
-
-static int put_fields(struct json *j, const struct evinfo *e, const struct tl_item *i)
-{
-	const struct fmt_field *fld;
-	struct fmt_value v;
-
-	if (e->is_stack)
-		return put_stack(j, i);
-	json_put_object(j, "fields");
-	for (size_t k = fmt_common_fields(i->ev); (fld = fmt_field_at(i->ev, k)); k++) {
-		fmt_value(fld, i->rec, &v);
-		if (k < 64 && e->addresses >> k & 1 && v.kind != FMT_ABSENT)
-			v.kind = FMT_POINTER;
-		json_key(j, fmt_field_name(i->ev, k));
-		put_value(j, &v);
-	}
-	json_object_end(j);
-	return 0;
-}
-
 /* What all items have: where and when. */
 static void put_place(struct json *j, const struct out *o, const struct tl_item *i)
 {
@@ -204,6 +166,8 @@ static int put_event(struct json *j, struct out *o, const struct tl_item *i)
 	const struct evinfo *e;
 	char reason[EXIT_NAME_MAX];
 	int ret;
+	const struct fmt_field *fld;
+	struct fmt_value v;
 
 	p->events++;
 	json_key(j, "event");
@@ -218,7 +182,34 @@ static int put_event(struct json *j, struct out *o, const struct tl_item *i)
 	json_str(j, e->name);
 	if (evinfo_reason(&p->types, e, i, reason, sizeof(reason)))
 		json_put_str(j, "reason", reason);
-	ret = put_fields(j, e, i);
+	if (e->is_stack) {
+		_cleanup_(sbuf_free) struct sbuf b = { 0 };
+		struct fmt_value value;
+
+		/* Innermost first, as the kernel has it. */
+		fmt_stack(i->ev, i->rec, &value);
+		json_put_object(j, "fields");
+		json_put_array(j, "stack");
+		for (uint32_t q = 0; q < value.len && !b.error; q++) {
+			sbuf_reset(&b);
+			fmt_stack_name(i->ev, &value, q, &b);
+			json_str_mem(j, b.s, b.len);
+		}
+		json_array_end(j);
+		json_object_end(j);
+		ret = b.error;
+	} else {
+		json_put_object(j, "fields");
+		for (size_t k = fmt_common_fields(i->ev); (fld = fmt_field_at(i->ev, k)); k++) {
+			fmt_value(fld, i->rec, &v);
+			if (k < 64 && e->addresses >> k & 1 && v.kind != FMT_ABSENT)
+				v.kind = FMT_POINTER;
+			json_key(j, fmt_field_name(i->ev, k));
+			put_value(j, &v);
+		}
+		json_object_end(j);
+		ret = 0;
+	}
 	if (i->device)
 		json_put_str(j, "device", i->device);
 	return ret ?: put_rip(j, o, i);
@@ -281,34 +272,6 @@ static int jsonl_epoch(struct out *o, const struct out_epoch *e)
 
 /* ---- the last line ---- */
 
-static void put_trace(struct json *j, const struct tl_source *s)
-{
-	const uint64_t khz = s->cap->tsc_khz;
-	const bool known = s->events > s->unplaced && khz; /* some have a time of their own */
-	unsigned __int128 ns = 0;
-	struct tl_qemu_report r;
-
-	tl_qemu_report(s, &r);
-	if (known)
-		ns = ((unsigned __int128)r.worst * 1000000 + khz - 1) / khz;
-	json_object_begin(j);
-	json_put_str(j, "name", s->label);
-	json_put_str(j, "format", qtrace_format_names[r.stats->format]);
-	json_put_str(j, "clock", r.stats->format == QTRACE_SIMPLE ? "mono" : "realtime");
-	json_put_known_s64(j, "bound_ns", known, (int64_t)MIN(ns, (unsigned __int128)INT64_MAX));
-	json_put_u64(j, "events", s->events);
-	json_put_u64(j, "unplaced", s->unplaced);
-	json_put_u64(j, "outside", r.outside);
-	json_put_u64(j, "steps", r.stats->format == QTRACE_SIMPLE ? 0 : r.steps);
-	if (r.shown) {
-		json_put_str(j, "by", "events");
-		json_put_u64(j, "shown", r.shown);
-		json_put_u64(j, "bound_cycles", r.worst);
-		json_put_u64(j, "median_cycles", r.median);
-	}
-	json_object_end(j);
-}
-
 /* How exactly each trace of QEMU was placed; markers are events of the host's own ring. */
 static void put_traces(struct json *j, const struct out *o)
 {
@@ -329,8 +292,35 @@ static void put_traces(struct json *j, const struct out *o)
 		json_object_end(j);
 	}
 	for (size_t i = 0; i < tl_sources(o->t); i++)
-		if (tl_source(o->t, i)->qemu)
-			put_trace(j, tl_source(o->t, i));
+		if (tl_source(o->t, i)->qemu) {
+			const struct tl_source *s = tl_source(o->t, i);
+			uint64_t khz = s->cap->tsc_khz;
+			bool known = s->events > s->unplaced && khz;
+			unsigned __int128 ns = 0;
+			struct tl_qemu_report r;
+
+			tl_qemu_report(s, &r);
+			if (known)
+				ns = ((unsigned __int128)r.worst * 1000000 + khz - 1) / khz;
+			json_object_begin(j);
+			json_put_str(j, "name", s->label);
+			json_put_str(j, "format", qtrace_format_names[r.stats->format]);
+			json_put_str(j, "clock",
+				     r.stats->format == QTRACE_SIMPLE ? "mono" : "realtime");
+			json_put_known_s64(j, "bound_ns", known,
+					   (int64_t)MIN(ns, (unsigned __int128)INT64_MAX));
+			json_put_u64(j, "events", s->events);
+			json_put_u64(j, "unplaced", s->unplaced);
+			json_put_u64(j, "outside", r.outside);
+			json_put_u64(j, "steps", r.stats->format == QTRACE_SIMPLE ? 0 : r.steps);
+			if (r.shown) {
+				json_put_str(j, "by", "events");
+				json_put_u64(j, "shown", r.shown);
+				json_put_u64(j, "bound_cycles", r.worst);
+				json_put_u64(j, "median_cycles", r.median);
+			}
+			json_object_end(j);
+		}
 	json_array_end(j);
 }
 

@@ -39,27 +39,6 @@ static uint64_t khz_of(const struct out *o)
 	return tl_hostmap(o->t)->cap->tsc_khz;
 }
 
-static void put_notes(const struct out *o, const struct blame_spike *s, struct sbuf *b)
-{
-	const char *unit = khz_of(o) ? "ns" : "cycles";
-	char name[2 * BLAME_NAME];
-
-	pf_note_str(b, "late", blame_whats[s->what].name);
-	if (s->of[0])
-		pf_note_str(b, "of", s->of);
-	pf_note_u64(b, "vcpu", (uint64_t)s->vcpu);
-	pf_note_str(b, "cause", blame_causes[s->cause].help);
-	if (!s->sure && s->cause > CAUSE_LOST)
-		pf_note_str(b, "sure", "no");
-	for (size_t i = 0; i < s->nparts; i++) {
-		const struct blame_part *p = &s->part[i];
-
-		snprintf(name, sizeof(name), "%s%s%s, %s", blame_causes[p->cause].name,
-			 p->name[0] ? ": " : "", p->name, unit);
-		pf_note_u64(b, name, khz_of(o) ? tsc_cycles_to_ns(p->time, khz_of(o)) : p->time);
-	}
-}
-
 static void put_spike(struct out *o, struct pf *p, const struct blame_spike *s, uint32_t row)
 {
 	_cleanup_(sbuf_free) struct sbuf notes = { 0 };
@@ -67,12 +46,29 @@ static void put_spike(struct out *o, struct pf *p, const struct blame_spike *s, 
 			      .notes = &notes };
 	uint64_t begin, end;
 	struct pf_track *t;
+	const char *unit;
+	char name[2 * BLAME_NAME];
 
 	if (!out_clock_value(&o->clock, s->begin, s->vcpu, &begin) ||
 	    !out_clock_value(&o->clock, s->end, s->vcpu, &end))
 		return;
 	t = pf_track(o, p, PF_SPIKES, tl_hostmap(o->t)->vm[s->vm].of, row);
-	put_notes(o, s, &notes);
+	unit = khz_of(o) ? "ns" : "cycles";
+	pf_note_str(&notes, "late", blame_whats[s->what].name);
+	if (s->of[0])
+		pf_note_str(&notes, "of", s->of);
+	pf_note_u64(&notes, "vcpu", (uint64_t)s->vcpu);
+	pf_note_str(&notes, "cause", blame_causes[s->cause].help);
+	if (!s->sure && s->cause > CAUSE_LOST)
+		pf_note_str(&notes, "sure", "no");
+	for (size_t i = 0; i < s->nparts; i++) {
+		const struct blame_part *part = &s->part[i];
+
+		snprintf(name, sizeof(name), "%s%s%s, %s", blame_causes[part->cause].name,
+			 part->name[0] ? ": " : "", part->name, unit);
+		pf_note_u64(&notes, name,
+			    khz_of(o) ? tsc_cycles_to_ns(part->time, khz_of(o)) : part->time);
+	}
 	xsbuf_text(&notes);
 	p->now = begin;
 	pf_put(o, p, t, &e);
@@ -425,33 +421,6 @@ static void put_meaning(struct out *o, const struct tl_item *i, const struct evi
 	}
 }
 
-static int put_event(struct out *o, const struct tl_item *i)
-{
-	const struct pf_type *t = NULL;
-	struct pf *p = o->priv;
-	struct pf_cpu *c;
-	int ret;
-
-	if (i->ev)
-		t = pf_type(p, i);
-	if (i->cpu == TL_NO_CPU) {
-		if (t)
-			pf_instant(o, cpu_track(o, i), t->info, i, 0);
-		return o->line.error;
-	}
-	if (!pf_has_cpu(i)) {
-		o->left_out++;
-		return 0;
-	}
-	c = pf_cpu(p, i);
-	ret = pf_ftrace(o, p, c, t, i);
-	if (p->irqs_listed && i->src->guest && i->vm >= 0 && !i->unplaced)
-		pf_irq_passed(o, p, i);
-	if (t && t->info->role != EV_NONE)
-		put_meaning(o, i, t->info, c);
-	return ret ?: o->line.error;
-}
-
 /* Lost events: the state of this CPU is not known any more, and the counter rises. */
 static void put_gap(struct out *o, const struct tl_item *i)
 {
@@ -502,8 +471,31 @@ static int perfetto_item(struct out *o, const struct tl_item *i)
 		p->now = t; /* otherwise it is at its neighbour's place */
 	if (p->remark.len)
 		put_remark(o);
-	if (i->kind == TL_EVENT)
-		return put_event(o, i);
+	if (i->kind == TL_EVENT) {
+		const struct pf_type *type = NULL;
+		struct pf *pf = o->priv;
+		struct pf_cpu *c;
+		int ret;
+
+		if (i->ev)
+			type = pf_type(pf, i);
+		if (i->cpu == TL_NO_CPU) {
+			if (type)
+				pf_instant(o, cpu_track(o, i), type->info, i, 0);
+			return o->line.error;
+		}
+		if (!pf_has_cpu(i)) {
+			o->left_out++;
+			return 0;
+		}
+		c = pf_cpu(pf, i);
+		ret = pf_ftrace(o, pf, c, type, i);
+		if (pf->irqs_listed && i->src->guest && i->vm >= 0 && !i->unplaced)
+			pf_irq_passed(o, pf, i);
+		if (type && type->info->role != EV_NONE)
+			put_meaning(o, i, type->info, c);
+		return ret ?: o->line.error;
+	}
 	put_gap(o, i);
 	return o->line.error;
 }
@@ -553,8 +545,22 @@ static int perfetto_begin(struct out *o)
 	return o->line.error;
 }
 
-static void pf_free(struct pf *p)
+static int perfetto_end(struct out *o)
 {
+	struct pf *p = o->priv;
+	int ret = 0;
+
+	if (!p)
+		return 0;
+	if (p->machine && !o->line.error) {
+		ret = pf_ftrace_end(o, p);
+		pf_machines_end(o, p);
+	}
+	if (!ret && o->left_out) {
+		sbuf_addf(&p->remark, "%llu events ARE LEFT OUT: " NO_PLACE,
+			  (unsigned long long)o->left_out);
+		put_remark(o);
+	}
 	evinfos_free(&p->types);
 	sbuf_free(&p->remark);
 	sbuf_free(&p->scratch);
@@ -584,25 +590,6 @@ static void pf_free(struct pf *p)
 	u64map_free(&p->reason_iid);
 	pf_machines_free(p);
 	free(p);
-}
-
-static int perfetto_end(struct out *o)
-{
-	struct pf *p = o->priv;
-	int ret = 0;
-
-	if (!p)
-		return 0;
-	if (p->machine && !o->line.error) {
-		ret = pf_ftrace_end(o, p);
-		pf_machines_end(o, p);
-	}
-	if (!ret && o->left_out) {
-		sbuf_addf(&p->remark, "%llu events ARE LEFT OUT: " NO_PLACE,
-			  (unsigned long long)o->left_out);
-		put_remark(o);
-	}
-	pf_free(p);
 	o->priv = NULL;
 	return ret;
 }

@@ -112,26 +112,6 @@ void pf_machines_free(struct pf *p)
 	free(p->of);
 }
 
-/* "Linux 6.1.0 #1 SMP": the first word that begins with a digit is the release. */
-static void put_uname(struct sbuf *b, const struct capture *cap)
-{
-	const char *release = cap->uname;
-	size_t mark;
-
-	while (release && *release && !isdigit((unsigned char)*release)) {
-		release += strcspn(release, " ");
-		release += strspn(release, " ");
-	}
-	if (!release || !*release)
-		return;
-	mark = pb_begin(b, INFO_UTSNAME);
-	pb_str(b, UTS_SYSNAME, "Linux");
-	pb_str_mem(b, UTS_RELEASE, release, strcspn(release, " "));
-	if (cap->arch)
-		pb_str(b, UTS_MACHINE, cap->arch);
-	pb_end(b, mark);
-}
-
 /* ---- tasks ---- */
 
 static void put_process(struct sbuf *b, int32_t pid, const char *name)
@@ -380,8 +360,22 @@ void pf_machines_head(struct out *o, struct pf *p)
 		const struct capture *cap = m->src->cap;
 		size_t packet = pf_packet(m);
 		size_t mark = pb_begin(m->to, SYSTEM_INFO);
+		const char *release = cap->uname;
+		size_t uts;
 
-		put_uname(m->to, cap);
+		/* "Linux 6.1.0 #1 SMP": the first word that begins with a digit is the release. */
+		while (release && *release && !isdigit((unsigned char)*release)) {
+			release += strcspn(release, " ");
+			release += strspn(release, " ");
+		}
+		if (release && *release) {
+			uts = pb_begin(m->to, INFO_UTSNAME);
+			pb_str(m->to, UTS_SYSNAME, "Linux");
+			pb_str_mem(m->to, UTS_RELEASE, release, strcspn(release, " "));
+			if (cap->arch)
+				pb_str(m->to, UTS_MACHINE, cap->arch);
+			pb_end(m->to, uts);
+		}
 		if (cap->ncpu)
 			pb_u64(m->to, INFO_CPUS, cap->ncpu);
 		pb_str(m->to, INFO_NAME, m->src->label);

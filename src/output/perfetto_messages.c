@@ -261,10 +261,18 @@ static bool is_remark(const struct pf_type *t, const struct tl_item *i)
 		!strchr("BCEFGHINS", text[0]) || text[1] != '|');
 }
 
-static void type_new(struct pf *p, const struct tl_item *i, bool own, struct pf_type *t)
+static struct pf_type *type_of(struct pf *p, const struct tl_item *i, bool own)
 {
+	uint64_t key = tl_type(i) | (uint64_t)own << 63;
+	struct pf_type **slot =
+		xu64map_elem(&p->type_of, key, &p->type, &p->type_cap, sizeof(*slot));
+	struct pf_type *t;
 	const struct pf_message *m;
 
+	if (*slot)
+		return *slot;
+	*slot = xcalloc(1, sizeof(**slot));
+	t = *slot;
 	t->info = evinfo_get(&p->types, i);
 	if (!t->info)
 		memory_out();
@@ -283,18 +291,6 @@ static void type_new(struct pf *p, const struct tl_item *i, bool own, struct pf_
 		t->pair = 0;
 		fill_own(t, &p->next_own);
 	}
-}
-
-static struct pf_type *type_of(struct pf *p, const struct tl_item *i, bool own)
-{
-	uint64_t key = tl_type(i) | (uint64_t)own << 63;
-	struct pf_type **slot =
-		xu64map_elem(&p->type_of, key, &p->type, &p->type_cap, sizeof(*slot));
-
-	if (*slot)
-		return *slot;
-	*slot = xcalloc(1, sizeof(**slot));
-	type_new(p, i, own, *slot);
 	return *slot;
 }
 

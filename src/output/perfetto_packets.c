@@ -211,14 +211,23 @@ static const struct {
 	[PF_SPIKES] = { PF_VM, 0 },
 };
 
-static void put_track(struct out *o, struct pf_track *t, enum pf_kind kind, size_t source,
-		     uint32_t number)
+struct pf_track *pf_track(struct out *o, struct pf *p, enum pf_kind kind, size_t source,
+			  uint32_t number)
 {
-	const struct pf_track *parent = NULL;
-	struct sbuf *b = &o->line;
+	uint64_t key = (uint64_t)kind << 56 | (uint64_t)source << 32 | number;
+	struct pf_track *t,
+		**slot = xu64map_elem(&p->by_place, key, &p->track, &p->track_cap, sizeof(*slot));
+	const struct pf_track *parent;
+	struct sbuf *b;
 	size_t packet, mark, counter;
 	char name[256];
 
+	if (*slot)
+		return *slot;
+	*slot = t = xcalloc(1, sizeof(*t));
+	t->uuid = ++p->next_uuid; /* small: it is in each event */
+	parent = NULL;
+	b = &o->line;
 	if (place[kind].parent)
 		parent = pf_track(o, o->priv, place[kind].parent, source, 0);
 	track_name(o, kind, source, number, name, sizeof(name));
@@ -239,20 +248,6 @@ static void put_track(struct out *o, struct pf_track *t, enum pf_kind kind, size
 	}
 	pb_end(b, mark);
 	pb_end(b, packet);
-}
-
-struct pf_track *pf_track(struct out *o, struct pf *p, enum pf_kind kind, size_t source,
-			  uint32_t number)
-{
-	uint64_t key = (uint64_t)kind << 56 | (uint64_t)source << 32 | number;
-	struct pf_track *t, **slot =
-		xu64map_elem(&p->by_place, key, &p->track, &p->track_cap, sizeof(*slot));
-
-	if (*slot)
-		return *slot;
-	*slot = t = xcalloc(1, sizeof(*t));
-	t->uuid = ++p->next_uuid; /* small: it is in each event */
-	put_track(o, t, kind, source, number);
 	return t;
 }
 
@@ -383,35 +378,6 @@ static char *put_flow(char *q, uint32_t field, uint64_t flow)
 	return q;
 }
 
-/* An event's packet up to its texts and fields; *event: where its length goes. */
-static char *put_event(char *q, struct pf *p, const struct pf_track *t, const struct pf_event *e,
-		       uint64_t iid, char **event)
-{
-	static const char head[] = { PB_TAG(PACKET_SEQUENCE_ID, PB_VARINT), SEQUENCE,
-				     PB_TAG(PACKET_SEQUENCE_FLAGS, PB_VARINT), NEEDS_STATE,
-				     PB_TAG(PACKET_TIMESTAMP, PB_VARINT) };
-
-	memcpy(q, head, sizeof(head));
-	q = pb_put_varint(q + sizeof(head), p->now + p->add);
-	*q++ = PB_TAG(PACKET_TRACK_EVENT, PB_BYTES);
-	*event = q++;
-	*q++ = PB_TAG(EVENT_TYPE, PB_VARINT);
-	*q++ = (char)e->type;
-	*q++ = PB_TAG(EVENT_TRACK, PB_VARINT);
-	q = pb_put_varint(q, t->uuid);
-	if (iid) {
-		*q++ = PB_TAG(EVENT_NAME_IID, PB_VARINT);
-		q = pb_put_varint(q, iid);
-	}
-	if (e->type == PF_COUNTER) {
-		q = pb_put_varint(q, EVENT_VALUE << 3 | PB_VARINT);
-		q = pb_put_varint(q, (uint64_t)e->value);
-	}
-	if (e->flow)
-		q = put_flow(q, e->flow_ends ? EVENT_FLOW_END : EVENT_FLOW, e->flow);
-	return q;
-}
-
 void pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct pf_event *e)
 {
 	const struct pf_info *x = NULL;
@@ -419,6 +385,10 @@ void pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct 
 	uint64_t iid = e->iid;
 	size_t packet, inner;
 	char *event, *q;
+	char *text;
+	static const char head[] = { PB_TAG(PACKET_SEQUENCE_ID, PB_VARINT), SEQUENCE,
+				     PB_TAG(PACKET_SEQUENCE_FLAGS, PB_VARINT), NEEDS_STATE,
+				     PB_TAG(PACKET_TIMESTAMP, PB_VARINT) };
 
 	if (!iid && e->name)
 		iid = pf_name(o, p, e->name);
@@ -431,7 +401,27 @@ void pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct 
 	packet = b->len + 1; /* where its length goes */
 	q = b->s + b->len;
 	*q = PB_TAG(PF_PACKET, PB_BYTES);
-	q = put_event(q + 2, p, t, e, iid, &event);
+	/* An event's packet up to its texts and fields; *event: where its length goes. */
+	text = q + 2;
+	memcpy(text, head, sizeof(head));
+	text = pb_put_varint(text + sizeof(head), p->now + p->add);
+	*text++ = PB_TAG(PACKET_TRACK_EVENT, PB_BYTES);
+	event = text++;
+	*text++ = PB_TAG(EVENT_TYPE, PB_VARINT);
+	*text++ = (char)e->type;
+	*text++ = PB_TAG(EVENT_TRACK, PB_VARINT);
+	text = pb_put_varint(text, t->uuid);
+	if (iid) {
+		*text++ = PB_TAG(EVENT_NAME_IID, PB_VARINT);
+		text = pb_put_varint(text, iid);
+	}
+	if (e->type == PF_COUNTER) {
+		text = pb_put_varint(text, EVENT_VALUE << 3 | PB_VARINT);
+		text = pb_put_varint(text, (uint64_t)e->value);
+	}
+	if (e->flow)
+		text = put_flow(text, e->flow_ends ? EVENT_FLOW_END : EVENT_FLOW, e->flow);
+	q = text;
 	inner = (size_t)(event - b->s);
 	b->len = (size_t)(q - b->s);
 	/* What is not as long as it is known to be. */

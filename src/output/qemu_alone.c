@@ -48,49 +48,6 @@ static bool time_of(struct alone *a, const struct qtrace_item *i, uint64_t *ns)
 	return true;
 }
 
-static void put_time(struct alone *a, const struct qtrace_item *i)
-{
-	uint64_t ns;
-	time_t second;
-	char date[32];
-	struct tm tm;
-
-	if (!time_of(a, i, &ns)) {
-		sbuf_addf(&a->b, "%15s", "?");
-		return;
-	}
-	second = (time_t)(ns / 1000000000u);
-	if (a->o->clock && i->clock == QTRACE_REALTIME && localtime_r(&second, &tm) &&
-	    strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &tm))
-		sbuf_addf(&a->b, "%s.%09" PRIu64, date, ns % 1000000000u);
-	else
-		sbuf_addf(&a->b, "%s%5" PRIu64 ".%09" PRIu64, (int64_t)ns < 0 ? "-" : "",
-			  ((int64_t)ns < 0 ? -ns : ns) / 1000000000u,
-			  ((int64_t)ns < 0 ? -ns : ns) % 1000000000u);
-}
-
-static void json_args(struct json *j, const struct qtrace_item *i)
-{
-	json_put_object(j, "fields");
-	for (size_t k = 0; i->has_args && k < i->ev->nargs; k++) {
-		const struct qev_arg *d = &i->ev->arg[k];
-		const struct qev_value *v = &i->arg[k];
-
-		if (d->kind == QEV_STRING) {
-			json_key(j, d->name);
-			v->s ? json_str_mem(j, v->s, v->len) : json_null(j);
-		} else if (d->kind == QEV_POINTER) {
-			json_key(j, d->name);
-			json_hex(j, v->num);
-		} else if (d->kind == QEV_SIGNED) {
-			json_put_s64(j, d->name, (int64_t)v->num);
-		} else {
-			json_put_u64(j, d->name, v->num);
-		}
-	}
-	json_object_end(j);
-}
-
 static int json_line(struct alone *a, const struct qtrace_item *i)
 {
 	uint64_t ns = 0;
@@ -108,7 +65,24 @@ static int json_line(struct alone *a, const struct qtrace_item *i)
 	}
 	json_key(&j, "event");
 	json_str_mem(&j, i->name, i->name_len);
-	json_args(&j, i);
+	json_put_object(&j, "fields");
+	for (size_t k = 0; i->has_args && k < i->ev->nargs; k++) {
+		const struct qev_arg *d = &i->ev->arg[k];
+		const struct qev_value *v = &i->arg[k];
+
+		if (d->kind == QEV_STRING) {
+			json_key(&j, d->name);
+			v->s ? json_str_mem(&j, v->s, v->len) : json_null(&j);
+		} else if (d->kind == QEV_POINTER) {
+			json_key(&j, d->name);
+			json_hex(&j, v->num);
+		} else if (d->kind == QEV_SIGNED) {
+			json_put_s64(&j, d->name, (int64_t)v->num);
+		} else {
+			json_put_u64(&j, d->name, v->num);
+		}
+	}
+	json_object_end(&j);
 	put_text(a, i);
 	json_put_str(&j, "text", a->text.len ? a->text.s : "");
 	return json_line_end(&j);
@@ -128,8 +102,26 @@ int qemu_alone_print(const struct qemu_alone *o)
 		if (o->json) {
 			ret = json_line(&a, &i);
 		} else {
+			uint64_t ns;
+			time_t second;
+			char date[32];
+			struct tm tm;
+
 			sbuf_addf(&a.b, "qemu -%-7" PRId32 " ", i.tid);
-			put_time(&a, &i);
+			if (!time_of(&a, &i, &ns)) {
+				sbuf_addf(&a.b, "%15s", "?");
+			} else {
+				second = (time_t)(ns / 1000000000u);
+				if (a.o->clock && i.clock == QTRACE_REALTIME &&
+				    localtime_r(&second, &tm) &&
+				    strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &tm))
+					sbuf_addf(&a.b, "%s.%09" PRIu64, date, ns % 1000000000u);
+				else
+					sbuf_addf(&a.b, "%s%5" PRIu64 ".%09" PRIu64,
+						  (int64_t)ns < 0 ? "-" : "",
+						  ((int64_t)ns < 0 ? -ns : ns) / 1000000000u,
+						  ((int64_t)ns < 0 ? -ns : ns) % 1000000000u);
+			}
 			if (i.kind == QTRACE_LOST) {
 				if (i.lost)
 					sbuf_addf(&a.b, "  LOST %" PRIu64 " EVENTS\n", i.lost);

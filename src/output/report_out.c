@@ -171,24 +171,6 @@ static double percent(uint64_t part, uint64_t whole)
 	return whole ? (double)part / (double)whole * 100 : 0.0;
 }
 
-static void text_whose(const struct report_doc *d, const struct section *s, struct sbuf *b)
-{
-	if (s->all && d->pids)
-		sbuf_addf(b, "pid(s) %s, ", d->pids);
-	else if (s->all)
-		sbuf_add(b, "all VMs, ");
-	else if (s->vm)
-		sbuf_addf(b, "VM %s, ", s->name);
-	else
-		sbuf_add(b, "unknown VM, ");
-	if (s->of.vcpu >= 0)
-		sbuf_addf(b, "VCPU %" PRId64 ":\n\n", s->of.vcpu);
-	else if (s->of.tid)
-		sbuf_addf(b, "thread %d:\n\n", s->of.tid);
-	else
-		sbuf_add(b, "all VCPUs:\n\n");
-}
-
 /* ---- rows, in all forms: text has floats, as perf has, on which its last digit depends ---- */
 
 static void cell_pct(struct row *r, unsigned int in, const char *name, const char *head, bool known,
@@ -380,7 +362,20 @@ static void text_section(struct sections *s, const struct section *of, const str
 	int ret;
 
 	sbuf_add(b, "\n\nAnalyze events for ");
-	text_whose(d, of, b);
+	if (of->all && d->pids)
+		sbuf_addf(b, "pid(s) %s, ", d->pids);
+	else if (of->all)
+		sbuf_add(b, "all VMs, ");
+	else if (of->vm)
+		sbuf_addf(b, "VM %s, ", of->name);
+	else
+		sbuf_add(b, "unknown VM, ");
+	if (of->of.vcpu >= 0)
+		sbuf_addf(b, "VCPU %" PRId64 ":\n\n", of->of.vcpu);
+	else if (of->of.tid)
+		sbuf_addf(b, "thread %d:\n\n", of->of.tid);
+	else
+		sbuf_add(b, "all VCPUs:\n\n");
 	ret = table_text(&rows, b);
 	sbuf_addf(b, "\nTotal Samples:%" PRIu64, t->samples);
 	if (t->timed)
@@ -464,44 +459,39 @@ static void csv_print(const struct report_doc *d, struct sbuf *b)
 	put_sections(&(struct sections){ .d = d, .b = b, .print = csv_section });
 }
 
-static void json_totals(const struct report_doc *d, struct json *j)
-{
-	const struct report_totals *t = report_totals(d->r);
-
-	json_put_u64(j, "events", t->events);
-	json_put_u64(j, "lost", d->lost);
-	json_put_bool(j, "lost_unknown", d->lost_unknown);
-	json_put_u64(j, "gaps", t->gaps);
-	json_put_u64(j, "damaged", t->damaged);
-	json_put_u64(j, "dropped_pairs", t->dropped);
-	json_put_u64(j, "without_begin", t->no_begin);
-	json_put_u64(j, "without_entry", t->no_end);
-	json_put_u64(j, "open_at_end", t->open);
-	json_put_u64(j, "negative", t->negative);
-	json_put_u64(j, "backwards", t->backwards);
-	json_put_u64(j, "crowded", t->crowded);
-	json_put_u64(j, "without_histogram", t->no_hist);
-	json_put_u64(j, "left_out", t->left_out);
-	json_put_u64(j, "misplaced", t->misplaced);
-	json_put_u64(j, "cut_windows", t->cut);
-	json_put_u64(j, "moved_exits", t->moved);
-	if (d->opts->split) {
-		json_put_u64(j, "halt_poll_grow", t->poll_grow);
-		json_put_u64(j, "halt_poll_shrink", t->poll_shrink);
-	}
-}
-
 static void json_print(const struct report_doc *d, struct sbuf *b)
 {
 	const char *note;
 	struct json j;
+	const struct report_totals *t;
 
 	json_line_begin(&j, b);
 	json_put_str(&j, "class", class_name(d->opts->cls));
 	json_put_str(&j, "semantics", d->opts->semantics == REPORT_PERF ? "perf" : "exact");
 	json_put_str(&j, "unit", report_in_cycles(d->r) ? "cycles" : "ns");
 	out_json_rate(&j, d->cap);
-	json_totals(d, &j);
+	t = report_totals(d->r);
+	json_put_u64(&j, "events", t->events);
+	json_put_u64(&j, "lost", d->lost);
+	json_put_bool(&j, "lost_unknown", d->lost_unknown);
+	json_put_u64(&j, "gaps", t->gaps);
+	json_put_u64(&j, "damaged", t->damaged);
+	json_put_u64(&j, "dropped_pairs", t->dropped);
+	json_put_u64(&j, "without_begin", t->no_begin);
+	json_put_u64(&j, "without_entry", t->no_end);
+	json_put_u64(&j, "open_at_end", t->open);
+	json_put_u64(&j, "negative", t->negative);
+	json_put_u64(&j, "backwards", t->backwards);
+	json_put_u64(&j, "crowded", t->crowded);
+	json_put_u64(&j, "without_histogram", t->no_hist);
+	json_put_u64(&j, "left_out", t->left_out);
+	json_put_u64(&j, "misplaced", t->misplaced);
+	json_put_u64(&j, "cut_windows", t->cut);
+	json_put_u64(&j, "moved_exits", t->moved);
+	if (d->opts->split) {
+		json_put_u64(&j, "halt_poll_grow", t->poll_grow);
+		json_put_u64(&j, "halt_poll_shrink", t->poll_shrink);
+	}
 	json_put_array(&j, "notes");
 	for (size_t i = 0; (note = report_note(d->r, i)); i++)
 		json_str(&j, note);

@@ -139,11 +139,29 @@ static int stream_cmp(const void *a, const void *b)
 	return ORDER(x->buffer, y->buffer) ?: ORDER(x->cpu, y->cpu);
 }
 
-static int plan_buffers(struct dat *d)
+static int plan_file(struct dat *d)
 {
 	const struct capture *c = d->cap;
-	uint32_t all = 1;
+	uint64_t size = d->o->subbuf ?: MAX(c->subbuf_size, 4096u);
+	uint32_t all;
 
+	if (size < 4096 || size > CAPTURE_MAX_SUBBUF || (size & (size - 1)))
+		return err_usage(d->err,
+				 "option --subbuf: sub-buffers have a power of two of bytes from "
+				 "4K to 1M");
+	d->spec.cap = c;
+	d->spec.part = tl_source(d->p->t, d->source)->windowed;
+	/* What a damaged capture does not say is the kernel's default. */
+	d->spec.clock = !d->placed		  ? c->clock ?: "local"
+			: d->p->host.cap->unit_ns ? d->p->host.cap->clock
+						  : "x86-tsc";
+	d->spec.g = (struct subbuf_geom){
+		.size = (uint32_t)size,
+		.header = c->page_header,
+		.long_size = c->long_size,
+	};
+	all = 1;
+	c = d->cap;
 	hash_key_init(&d->key);
 	d->stream = xcalloc(c->nstream + 1, sizeof(*d->stream));
 	d->name = xcalloc(c->nstream + 1, sizeof(*d->name));
@@ -176,91 +194,66 @@ static int plan_buffers(struct dat *d)
 	return 0;
 }
 
-static int plan_file(struct dat *d)
-{
-	const struct capture *c = d->cap;
-	uint64_t size = d->o->subbuf ?: MAX(c->subbuf_size, 4096u);
-
-	if (size < 4096 || size > CAPTURE_MAX_SUBBUF || (size & (size - 1)))
-		return err_usage(d->err,
-				 "option --subbuf: sub-buffers have a power of two of bytes from "
-				 "4K to 1M");
-	d->spec.cap = c;
-	d->spec.part = tl_source(d->p->t, d->source)->windowed;
-	/* What a damaged capture does not say is the kernel's default. */
-	d->spec.clock = !d->placed		   ? c->clock ?: "local"
-			: d->p->host.cap->unit_ns ? d->p->host.cap->clock
-						  : "x86-tsc";
-	d->spec.g = (struct subbuf_geom){
-		.size = (uint32_t)size,
-		.header = c->page_header,
-		.long_size = c->long_size,
-	};
-	return plan_buffers(d);
-}
-
 /* ---- facts ---- */
 
-/* A guest with a capture: its CPUs are the streams of that. */
-static int guest_known(struct dat *d, const struct pairing_guest *g)
-{
-	const struct capture *c = g->c.cap;
-	uint32_t n = 0;
-	_cleanup_free_ int32_t *tid = NULL;
-
-	for (size_t i = 0; i < c->nstream; i++)
-		n = MAX(n, c->stream[i].cpu + 1);
-	tid = xcalloc(n + 1, sizeof(*tid));
-	for (uint32_t i = 0; i < n; i++) {
-		const struct hostmap_thread *t =
-			hostmap_vcpu(d->p->map, g->vm, cap_vcpu_of_cpu(c, i));
-
-		tid[i] = t ? t->tid : 0;
-	}
-	return tdw_guest_option(d->w, d->p->map->vm[g->vm].label, tdw_trace_id(c), tid, n);
-}
-
 COMPARE_BY(thread_cmp, struct hostmap_thread, .vcpu);
-
-/*
- * A guest that only the host knows: its CPUs in the order of their vCPU ids, as guests count them.
- */
-static int guest_guessed(struct dat *d, size_t vm)
-{
-	const struct hostmap *m = d->p->map;
-	const struct cap_vm *cap = m->vm[vm].cap;
-	_cleanup_free_ struct hostmap_thread *t = NULL;
-	_cleanup_free_ int32_t *tid = NULL;
-	uint32_t n = 0, k = 0;
-
-	if (!cap || (!cap->trace_id && !cap->uuid))
-		return 0;
-	t = xcalloc(m->nthread + 1, sizeof(*t));
-	tid = xcalloc(m->nthread + 1, sizeof(*tid));
-	for (size_t i = 0; i < m->nthread; i++)
-		if (m->thread[i].vm == vm)
-			t[n++] = m->thread[i];
-	qsort(t, n, sizeof(*t), thread_cmp);
-	for (uint32_t i = 0; i < n; i++)
-		if (!i || t[i].vcpu != t[i - 1].vcpu)
-			tid[k++] = t[i].tid;
-	return tdw_guest_option(d->w, m->vm[vm].label,
-				cap->trace_id ?: tdw_trace_id_of_uuid(cap->uuid), tid, k);
-}
 
 static int put_guests(struct dat *d)
 {
 	int ret = 0;
 
-	for (size_t i = 0; i < d->p->nguest && !ret; i++)
-		ret = guest_known(d, &d->p->guest[i]);
+	for (size_t i = 0; i < d->p->nguest && !ret; i++) {
+		const struct capture *c = d->p->guest[i].c.cap;
+		uint32_t n = 0;
+		_cleanup_free_ int32_t *tid = NULL;
+
+		/* A guest with a capture: its CPUs are the streams of that. */
+		for (size_t j = 0; j < c->nstream; j++)
+			n = MAX(n, c->stream[j].cpu + 1);
+		tid = xcalloc(n + 1, sizeof(*tid));
+		for (uint32_t j = 0; j < n; j++) {
+			const struct hostmap_thread *thread =
+				hostmap_vcpu(d->p->map, d->p->guest[i].vm, cap_vcpu_of_cpu(c, j));
+
+			tid[j] = thread ? thread->tid : 0;
+		}
+		ret = tdw_guest_option(d->w, d->p->map->vm[d->p->guest[i].vm].label,
+				       tdw_trace_id(c), tid, n);
+	}
 	for (size_t vm = 0; vm < d->p->map->nvm && !ret; vm++) {
 		bool known = false;
 
 		for (size_t i = 0; i < d->p->nguest; i++)
 			known |= d->p->guest[i].vm == vm;
-		if (!known)
-			ret = guest_guessed(d, vm);
+		if (!known) {
+			const struct hostmap *m = d->p->map;
+			const struct cap_vm *cap = m->vm[vm].cap;
+			_cleanup_free_ struct hostmap_thread *t = NULL;
+			_cleanup_free_ int32_t *tid = NULL;
+			uint32_t n = 0;
+			uint32_t k = 0;
+
+			/*
+			 * A guest that only the host knows: its CPUs in the order of their vCPU
+			 * ids, as guests count them.
+			 */
+			if (!cap || (!cap->trace_id && !cap->uuid)) {
+				ret = 0;
+			} else {
+				t = xcalloc(m->nthread + 1, sizeof(*t));
+				tid = xcalloc(m->nthread + 1, sizeof(*tid));
+				for (size_t i = 0; i < m->nthread; i++)
+					if (m->thread[i].vm == vm)
+						t[n++] = m->thread[i];
+				qsort(t, n, sizeof(*t), thread_cmp);
+				for (uint32_t i = 0; i < n; i++)
+					if (!i || t[i].vcpu != t[i - 1].vcpu)
+						tid[k++] = t[i].tid;
+				ret = tdw_guest_option(
+					d->w, m->vm[vm].label,
+					cap->trace_id ?: tdw_trace_id_of_uuid(cap->uuid), tid, k);
+			}
+		}
 	}
 	return ret;
 }

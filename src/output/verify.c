@@ -127,23 +127,6 @@ static bool next_line(const struct verify *v, const struct verify_guest *g, enum
 	return false;
 }
 
-static void text_lines(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
-{
-	static const char *const names[] = { "all", "on %.20s", "vCPU %s" };
-	char name[48];
-
-	sbuf_addf(b, "  %-20s %9s %9s %9s %12s %12s\n", "", "inside", "outside", "unchecked",
-		  v->khz ? "earliest us" : "earliest cyc", v->khz ? "latest us" : "latest cyc");
-	for (enum part p = PART_ALL; p <= PART_VCPU; p++) {
-		struct line l = { 0 };
-
-		while (next_line(v, g, p, &l)) {
-			snprintf(name, sizeof(name), names[p], l.name);
-			text_row(v, name, &l.s, b);
-		}
-	}
-}
-
 static void text_slices(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
 	const size_t step = WIN_SLICES / TEXT_SLICES;
@@ -194,39 +177,6 @@ static bool lacks_pairs(const struct verify *v, size_t vm)
 	return host || guest ? !host || !guest : !msr_pairs_possible(v->pairs, vm);
 }
 
-static void text_pairs(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
-{
-	const bool lacks = lacks_pairs(v, g->g->vm);
-	const char *arch = v->p.host.cap->arch;
-	size_t from = b->len;
-	bool any = false;
-
-	for (int k = 0; k < MSR_PAIR_KINDS; k++) {
-		const struct msr_pair_stats *s =
-			msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
-		char min[32], med[32], max[32];
-
-		if (!s || lacks)
-			continue;
-		if (!any)
-			sbuf_addf(b, "  %-14s %9s %9s %9s %10s %10s %10s\n", "host to guest",
-				  "pairs", "reversed", "unpaired", v->khz ? "min us" : "min cycles",
-				  v->khz ? "median us" : "median", v->khz ? "max us" : "max");
-		any = true;
-		sbuf_addf(b, "  %-14s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %10s %10s %10s\n",
-			  msr_pair_names[k], s->n, s->violations, s->alone_host + s->alone_guest,
-			  amount(min, sizeof(min), s->n, s->min, v->khz),
-			  amount(med, sizeof(med), s->late.n,
-				 (int64_t)loghist_percentile(&s->late, 50, 100), v->khz),
-			  amount(max, sizeof(max), s->n, s->max, v->khz));
-	}
-	/* Others than x86 have no MSRs. */
-	if (lacks && (!arch || strstr(arch, "86")))
-		sbuf_add(b, "  no pairs by value: record kvm:kvm_msr on the host and msr:* in the "
-			    "guest for them\n");
-	text_wrap(b, from, "    ", v->width);
-}
-
 static void text_verdict(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
 	static const char *const sgr[] = {
@@ -251,12 +201,60 @@ void verify_text(const struct verify *v, struct sbuf *b)
 {
 	for (size_t i = 0; i < v->p.nguest; i++) {
 		const struct verify_guest *g = &v->guest[i];
+		static const char *const names[] = { "all", "on %.20s", "vCPU %s" };
+		char name[48];
+		bool lacks, any;
+		const char *arch;
+		size_t from;
 
 		text_verdict(v, g, b);
-		text_lines(v, g, b);
+		sbuf_addf(b, "  %-20s %9s %9s %9s %12s %12s\n", "", "inside", "outside",
+			  "unchecked", v->khz ? "earliest us" : "earliest cyc",
+			  v->khz ? "latest us" : "latest cyc");
+		for (enum part p = PART_ALL; p <= PART_VCPU; p++) {
+			struct line l = { 0 };
+
+			while (next_line(v, g, p, &l)) {
+				snprintf(name, sizeof(name), names[p], l.name);
+				text_row(v, name, &l.s, b);
+			}
+		}
 		if (g->a.total.checked)
 			text_slices(v, g, b);
-		text_pairs(v, g, b);
+		lacks = lacks_pairs(v, g->g->vm);
+		arch = v->p.host.cap->arch;
+		from = b->len;
+		any = false;
+		for (int k = 0; k < MSR_PAIR_KINDS; k++) {
+			const struct msr_pair_stats *s =
+				msr_pairs_get(v->pairs, g->g->vm, (enum msr_pair)k);
+			char min[32], med[32], max[32];
+
+			if (!s || lacks)
+				continue;
+			if (!any)
+				sbuf_addf(b, "  %-14s %9s %9s %9s %10s %10s %10s\n",
+					  "host to guest", "pairs", "reversed", "unpaired",
+					  v->khz ? "min us" : "min cycles",
+					  v->khz ? "median us" : "median",
+					  v->khz ? "max us" : "max");
+			any = true;
+			sbuf_addf(b,
+				  "  %-14s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %10s %10s %10s\n",
+				  msr_pair_names[k], s->n, s->violations,
+				  s->alone_host + s->alone_guest,
+				  amount(min, sizeof(min), s->n, s->min, v->khz),
+				  amount(med, sizeof(med), s->late.n,
+					 (int64_t)loghist_percentile(&s->late, 50, 100), v->khz),
+				  amount(max, sizeof(max), s->n, s->max, v->khz));
+		}
+		/* Others than x86 have no MSRs. */
+		if (lacks && (!arch || strstr(arch, "86")))
+			sbuf_add(
+				b,
+				"  no pairs by value: record kvm:kvm_msr on the host and msr:* in the "
+				"guest for them\n");
+		text_wrap(b, from, "    ", v->width);
 	}
 }
 
@@ -336,28 +334,6 @@ static void csv_cells(struct row *o, const struct verify *v, const struct verify
 	row_end(o);
 }
 
-static void json_cells(struct row *o, const struct verify *v, enum part part, const struct line *l)
-{
-	switch (part) {
-	case PART_HOST: row_str(o, "host", l->name); break;
-	case PART_VCPU:
-		row_u64(o, "vcpu", true, l->c->vcpu);
-		row_u64(o, "windows", true, l->c->windows);
-		break;
-	case PART_SLICE: row_u64(o, "host_tsc", true, l->host); break;
-	default: row_str(o, "kind", l->name); break;
-	}
-	if (part == PART_PAIRS)
-		pairs_cells(o, v, l->pairs);
-	else
-		stats_cells(o, v, true, &l->s);
-	if (part == PART_VCPU && l->s.outside) {
-		row_u64(o, "outside_from_host_tsc", true, l->c->first_out);
-		row_u64(o, "outside_to_host_tsc", true, l->c->last_out);
-	}
-	row_end(o);
-}
-
 /* ---- JSON ---- */
 
 static void json_lines(struct json *j, const struct verify *v, const struct verify_guest *g,
@@ -372,7 +348,24 @@ static void json_lines(struct json *j, const struct verify *v, const struct veri
 	json_put_array(j, keys[part]);
 	while (next_line(v, g, part, &l)) {
 		row_json(&o, j, false);
-		json_cells(&o, v, part, &l);
+		switch (part) {
+		case PART_HOST: row_str(&o, "host", l.name); break;
+		case PART_VCPU:
+			row_u64(&o, "vcpu", true, l.c->vcpu);
+			row_u64(&o, "windows", true, l.c->windows);
+			break;
+		case PART_SLICE: row_u64(&o, "host_tsc", true, l.host); break;
+		default: row_str(&o, "kind", l.name); break;
+		}
+		if (part == PART_PAIRS)
+			pairs_cells(&o, v, l.pairs);
+		else
+			stats_cells(&o, v, true, &l.s);
+		if (part == PART_VCPU && l.s.outside) {
+			row_u64(&o, "outside_from_host_tsc", true, l.c->first_out);
+			row_u64(&o, "outside_to_host_tsc", true, l.c->last_out);
+		}
+		row_end(&o);
 	}
 	json_array_end(j);
 }
@@ -413,41 +406,6 @@ static void json_solution(struct json *j, const struct verify_guest *g)
 	json_object_end(j);
 }
 
-static void json_guest(struct json *j, const struct verify *v, const struct verify_guest *g)
-{
-	struct row o;
-
-	row_json(&o, j, false);
-	json_put_str(j, "vm", vm_label(v, g));
-	json_put_str(j, "capture", g->src->cap->path);
-	json_put_str(j, "verdict", align_names[g->verdict]);
-	json_put_array(j, "reasons");
-	for (const char *line = NULL; (line = verify_reason(g, line));)
-		json_str(j, line);
-	json_array_end(j);
-	json_put_u64(j, "events", g->src->events);
-	json_put_u64(j, "unplaced", g->src->unplaced);
-	json_put_u64(j, "windows", g->a.windows);
-	json_put_u64(j, "outside_recording", g->a.total.apart);
-	json_put_u64(j, "checked_pct", g->a.share);
-	stats_cells(&o, v, true, &g->a.total);
-	json_solution(j, g);
-	json_lines(j, v, g, PART_HOST);
-	json_lines(j, v, g, PART_VCPU);
-	json_lines(j, v, g, PART_SLICE);
-	json_key(j, "drift_ppb");
-	if (g->a.has_drift) {
-		json_array_begin(j);
-		json_s64(j, -g->a.drift_hi);
-		json_s64(j, -g->a.drift_lo);
-		json_array_end(j);
-	} else {
-		json_null(j);
-	}
-	json_lines(j, v, g, PART_PAIRS);
-	row_end(&o);
-}
-
 void verify_json(const struct verify *v, struct sbuf *b)
 {
 	struct json j;
@@ -456,8 +414,40 @@ void verify_json(const struct verify *v, struct sbuf *b)
 	json_put_bool(&j, "complete", v->complete);
 	out_json_rate(&j, v->p.host.cap);
 	json_put_array(&j, "guests");
-	for (size_t i = 0; i < v->p.nguest; i++)
-		json_guest(&j, v, &v->guest[i]);
+	for (size_t i = 0; i < v->p.nguest; i++) {
+		const struct verify_guest *g = &v->guest[i];
+		struct row o;
+
+		row_json(&o, &j, false);
+		json_put_str(&j, "vm", vm_label(v, g));
+		json_put_str(&j, "capture", g->src->cap->path);
+		json_put_str(&j, "verdict", align_names[g->verdict]);
+		json_put_array(&j, "reasons");
+		for (const char *line = NULL; (line = verify_reason(g, line));)
+			json_str(&j, line);
+		json_array_end(&j);
+		json_put_u64(&j, "events", g->src->events);
+		json_put_u64(&j, "unplaced", g->src->unplaced);
+		json_put_u64(&j, "windows", g->a.windows);
+		json_put_u64(&j, "outside_recording", g->a.total.apart);
+		json_put_u64(&j, "checked_pct", g->a.share);
+		stats_cells(&o, v, true, &g->a.total);
+		json_solution(&j, g);
+		json_lines(&j, v, g, PART_HOST);
+		json_lines(&j, v, g, PART_VCPU);
+		json_lines(&j, v, g, PART_SLICE);
+		json_key(&j, "drift_ppb");
+		if (g->a.has_drift) {
+			json_array_begin(&j);
+			json_s64(&j, -g->a.drift_hi);
+			json_s64(&j, -g->a.drift_lo);
+			json_array_end(&j);
+		} else {
+			json_null(&j);
+		}
+		json_lines(&j, v, g, PART_PAIRS);
+		row_end(&o);
+	}
 	json_array_end(&j);
 	if (json_line_end(&j) && !b->error)
 		b->error = -EINVAL;

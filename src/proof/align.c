@@ -33,39 +33,13 @@ static int64_t slope(int64_t rise, size_t slices, uint64_t width, bool least)
 	return ppb > INT64_MAX ? INT64_MAX : ppb < INT64_MIN ? INT64_MIN : (int64_t)ppb;
 }
 
-static void judge_drift(const struct windows *w, size_t vm, struct align *a)
+void align_measure(const struct windows *w, size_t vm, struct align *a)
 {
+	uint64_t all;
 	struct win_stats s[WIN_SLICES];
 	int64_t lo[WIN_SLICES], hi[WIN_SLICES];
 	bool ok[WIN_SLICES];
 	uint64_t from, width;
-
-	win_slices(w, &from, &width);
-	for (size_t i = 0; i < WIN_SLICES; i++) {
-		s[i] = (struct win_stats){ 0 };
-		for (size_t k = 0; k < win_count(w); k++)
-			if (win_vcpu(w, k)->vm == vm)
-				win_stats_add(&s[i], &win_vcpu(w, k)->slice[i]);
-		ok[i] = allowed_shifts(&s[i], &lo[i], &hi[i]);
-	}
-	for (size_t i = 0; i < WIN_SLICES; i++) {
-		for (size_t k = i + 2; ok[i] && k < WIN_SLICES; k++) {
-			int64_t least, most;
-
-			if (!ok[k])
-				continue;
-			least = slope(lo[k] - hi[i], k - i, width, true);
-			most = slope(hi[k] - lo[i], k - i, width, false);
-			a->drift_lo = a->has_drift ? MAX(a->drift_lo, least) : least;
-			a->drift_hi = a->has_drift ? MIN(a->drift_hi, most) : most;
-			a->has_drift = true;
-		}
-	}
-}
-
-void align_measure(const struct windows *w, size_t vm, struct align *a)
-{
-	uint64_t all;
 
 	*a = (struct align){ 0 };
 	win_total(w, (int64_t)vm, &a->total);
@@ -89,7 +63,27 @@ void align_measure(const struct windows *w, size_t vm, struct align *a)
 		a->bad_after_good += v->inside_before_out;
 		a->vcpus_bad++;
 	}
-	judge_drift(w, vm, a);
+	win_slices(w, &from, &width);
+	for (size_t i = 0; i < WIN_SLICES; i++) {
+		s[i] = (struct win_stats){ 0 };
+		for (size_t k = 0; k < win_count(w); k++)
+			if (win_vcpu(w, k)->vm == vm)
+				win_stats_add(&s[i], &win_vcpu(w, k)->slice[i]);
+		ok[i] = allowed_shifts(&s[i], &lo[i], &hi[i]);
+	}
+	for (size_t i = 0; i < WIN_SLICES; i++) {
+		for (size_t k = i + 2; ok[i] && k < WIN_SLICES; k++) {
+			int64_t least, most;
+
+			if (!ok[k])
+				continue;
+			least = slope(lo[k] - hi[i], k - i, width, true);
+			most = slope(hi[k] - lo[i], k - i, width, false);
+			a->drift_lo = a->has_drift ? MAX(a->drift_lo, least) : least;
+			a->drift_hi = a->has_drift ? MIN(a->drift_hi, most) : most;
+			a->has_drift = true;
+		}
+	}
 	all = a->total.checked + a->total.unchecked - a->total.apart;
 	if (all)
 		a->share = (unsigned int)(a->total.checked * 100 / all);

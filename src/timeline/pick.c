@@ -114,36 +114,6 @@ static char *take_word(struct parser *q, bool value)
 	return q->p == from ? NULL : strndup(from, (size_t)(q->p - from));
 }
 
-static int parse_term(struct parser *q)
-{
-	struct step *s;
-	int64_t v;
-	int ret = add_step(q, &s, STEP_TERM), op;
-
-	if (ret)
-		return ret;
-	s->field = take_word(q, false);
-	if (!s->field)
-		return bad(q, "a field is missing");
-	for (op = 0; op < OP_COUNT; op++)
-		if (take(q, op_text[op]))
-			break;
-	if (op == OP_COUNT)
-		return bad(q, "one of == != < <= > >= & ~ is missing");
-	s->op = (enum op)op;
-	s->text = take_word(q, true);
-	if (!s->text)
-		return bad(q, "a value is missing");
-	s->number = !parse_u64(s->text, &s->value);
-	if (!s->number && !parse_s64(s->text, &v)) {
-		s->number = s->negative = true;
-		s->value = (uint64_t)v;
-	}
-	if (!s->number && s->op != OP_EQ && s->op != OP_NE && s->op != OP_GLOB)
-		return bad(q, "text can be compared with == != ~ only");
-	return 0;
-}
-
 static int parse_or(struct parser *q);
 
 static int parse_primary(struct parser *q)
@@ -158,8 +128,35 @@ static int parse_primary(struct parser *q)
 		q->depth--;
 		return ret ?: add_step(q, NULL, STEP_NOT);
 	}
-	if (!take(q, "("))
-		return parse_term(q);
+	if (!take(q, "(")) {
+		struct step *s;
+		int64_t v;
+		int op;
+
+		ret = add_step(q, &s, STEP_TERM);
+		if (ret)
+			return ret;
+		s->field = take_word(q, false);
+		if (!s->field)
+			return bad(q, "a field is missing");
+		for (op = 0; op < OP_COUNT; op++)
+			if (take(q, op_text[op]))
+				break;
+		if (op == OP_COUNT)
+			return bad(q, "one of == != < <= > >= & ~ is missing");
+		s->op = (enum op)op;
+		s->text = take_word(q, true);
+		if (!s->text)
+			return bad(q, "a value is missing");
+		s->number = !parse_u64(s->text, &s->value);
+		if (!s->number && !parse_s64(s->text, &v)) {
+			s->number = s->negative = true;
+			s->value = (uint64_t)v;
+		}
+		if (!s->number && s->op != OP_EQ && s->op != OP_NE && s->op != OP_GLOB)
+			return bad(q, "text can be compared with == != ~ only");
+		return 0;
+	}
 	q->depth++;
 	ret = parse_or(q);
 	q->depth--;
@@ -476,26 +473,6 @@ static bool spec_fits(const struct spec *x, const struct fmt_event *ev)
 	return (!x->sys || !fnmatch(x->sys, fmt_sys(ev), 0)) && !fnmatch(x->name, fmt_name(ev), 0);
 }
 
-static uint64_t specs_find(struct specs *s, const struct tl_item *i)
-{
-	uint64_t key = tl_type(i), set = 0;
-
-	if (u64map_get(&s->known, key, &set))
-		return set;
-	for (size_t k = 0; i->ev && k < s->n; k++) {
-		struct spec *x = &s->v[k];
-
-		if (!spec_fits(x, i->ev))
-			continue;
-		set |= 1ull << k;
-		x->met = true;
-		if (x->filter && !x->lacks)
-			x->lacks = filter_lacks(x->filter, i->ev, &x->value);
-	}
-	(void)!u64map_put(&s->known, key, set); /* a cache: without memory it is only slower */
-	return set;
-}
-
 static bool specs_match(struct specs *s, const struct tl_item *i)
 {
 	uint64_t type, at, set;
@@ -505,7 +482,26 @@ static bool specs_match(struct specs *s, const struct tl_item *i)
 	type = tl_type(i);
 	at = type % NEAR;
 	if (!s->near[at].valid || s->near[at].type != type) {
-		s->near[at].set = specs_find(s, i);
+		uint64_t key = tl_type(i);
+		uint64_t value = 0;
+
+		if (u64map_get(&s->known, key, &value)) {
+			s->near[at].set = value;
+		} else {
+			for (size_t j = 0; i->ev && j < s->n; j++) {
+				struct spec *x = &s->v[j];
+
+				if (!spec_fits(x, i->ev))
+					continue;
+				value |= 1ull << j;
+				x->met = true;
+				if (x->filter && !x->lacks)
+					x->lacks = filter_lacks(x->filter, i->ev, &x->value);
+			}
+			(void)!u64map_put(&s->known, key,
+					  value); /* a cache: without memory it is only slower */
+			s->near[at].set = value;
+		}
 		s->near[at].type = type;
 		s->near[at].valid = true;
 	}
@@ -587,39 +583,6 @@ static void empty(struct pick *p, struct kept *k)
 	k->room = 0;
 }
 
-static void keep(struct pick *p, const struct tl_item *i)
-{
-	struct kept *k;
-
-	if (!p->context)
-		return;
-	p->ring = p->ring ?: xcalloc(p->context, sizeof(*p->ring));
-	k = &p->ring[p->next];
-	p->skipped |= p->held == p->context;
-	p->held = MIN(p->held, p->context - 1); /* the one being overwritten */
-	k->item = *i;
-	k->id = i->src->id;
-	if (i->rec) {
-		size_t len = i->rec->len;
-
-		/* Room for a copy of len bytes, if necessary at the cost of the oldest ones. */
-		if (k->room < len) {
-			empty(p, k);
-			for (; p->kept + len > MAX_KEPT && p->held; p->held--, p->cut++)
-				empty(p, oldest(p));
-			k->data = xmalloc(len);
-			k->room = len;
-			p->kept += len;
-		}
-		k->rec = *i->rec;
-		if (i->rec->len)
-			memcpy(k->data, i->rec->data, i->rec->len);
-		k->rec.data = k->data;
-	}
-	p->next = (p->next + 1) % p->context;
-	p->held++;
-}
-
 static int show_kept(struct pick *p, int (*show)(void *arg, const struct tl_item *item), void *arg)
 {
 	int ret = 0;
@@ -666,6 +629,7 @@ int pick_feed(struct pick *p, const struct tl_item *i,
 	      int (*show)(void *arg, const struct tl_item *item), void *arg)
 {
 	int ret = 0;
+	struct kept *k;
 
 	if (!p->match.n)
 		return show(arg, i);
@@ -682,7 +646,36 @@ int pick_feed(struct pick *p, const struct tl_item *i,
 		p->after--;
 		return show(arg, i);
 	}
-	keep(p, i);
+	if (p->context) {
+		p->ring = p->ring ?: xcalloc(p->context, sizeof(*p->ring));
+		k = &p->ring[p->next];
+		p->skipped |= p->held == p->context;
+		p->held = MIN(p->held, p->context - 1); /* the one being overwritten */
+		k->item = *i;
+		k->id = i->src->id;
+		if (i->rec) {
+			size_t len = i->rec->len;
+
+			/*
+			 * Room for a copy of len bytes, if necessary at the cost of the oldest
+			 * ones.
+			 */
+			if (k->room < len) {
+				empty(p, k);
+				for (; p->kept + len > MAX_KEPT && p->held; p->held--, p->cut++)
+					empty(p, oldest(p));
+				k->data = xmalloc(len);
+				k->room = len;
+				p->kept += len;
+			}
+			k->rec = *i->rec;
+			if (i->rec->len)
+				memcpy(k->data, i->rec->data, i->rec->len);
+			k->rec.data = k->data;
+		}
+		p->next = (p->next + 1) % p->context;
+		p->held++;
+	}
 	return 0;
 }
 

@@ -129,23 +129,6 @@ static uint32_t add_bytes(struct sbuf *b, const void *p, size_t n)
 	return off | (uint32_t)n << 16;
 }
 
-static void put_args(struct sbuf *b, const struct qtrace_item *i)
-{
-	for (size_t k = 0; k < i->ev->nargs; k++) {
-		const struct qev_value *v = &i->arg[k];
-		uint64_t cell = v->num;
-		uint32_t loc;
-
-		if (i->ev->arg[k].kind == QEV_STRING) { /* format 0 has only its address */
-			loc = add_bytes(b, v->s ?: "", v->s ? v->len : 0);
-			cell = 0;
-			memcpy(&cell, &loc, sizeof(loc));
-		}
-		if (!b->error)
-			memcpy(b->s + HEAD + 8 * k, &cell, sizeof(cell));
-	}
-}
-
 int qtypes_record(struct qtypes *t, const struct qtrace_item *i, uint16_t *id, uint8_t **data,
 		  uint32_t *len)
 {
@@ -159,8 +142,21 @@ int qtypes_record(struct qtypes *t, const struct qtrace_item *i, uint16_t *id, u
 	if (ret)
 		return ret;
 	sbuf_add_mem(&b, zero, HEAD + (shape == SHAPE_ARGS ? 8 * i->ev->nargs : 0));
-	if (shape == SHAPE_ARGS)
-		put_args(&b, i);
+	if (shape == SHAPE_ARGS) {
+		for (size_t k = 0; k < i->ev->nargs; k++) {
+			const struct qev_value *v = &i->arg[k];
+			uint64_t cell = v->num;
+			uint32_t loc;
+
+			if (i->ev->arg[k].kind == QEV_STRING) { /* format 0 has only its address */
+				loc = add_bytes(&b, v->s ?: "", v->s ? v->len : 0);
+				cell = 0;
+				memcpy(&cell, &loc, sizeof(loc));
+			}
+			if (!b.error)
+				memcpy(b.s + HEAD + 8 * k, &cell, sizeof(cell));
+		}
+	}
 	if (i->text)
 		text = add_bytes(&b, i->text, i->text_len);
 	if (shape == SHAPE_RAW)
