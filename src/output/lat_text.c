@@ -73,7 +73,8 @@ static const char *most_in(const struct lat_table *t, const struct lat_group *g)
 		 * The cause that took most of the time, of a table without parts; NULL: none known.
 		 */
 		for (unsigned int c = 0; c < LAT_CAUSES && !t->desc->parts; c++)
-			if (t->desc->cause[c] && t->desc->cause[c][0] && g->cause_time[c] > longest) {
+			if (g->cause_time[c] > longest && t->desc->cause[c] &&
+			    t->desc->cause[c][0]) {
 				longest = g->cause_time[c];
 				cause = lat_word_text(t->desc->cause[c]);
 			}
