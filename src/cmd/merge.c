@@ -302,7 +302,9 @@ static int merge_ask(struct merge *m, struct out_clock *clock)
 {
 	int ret = merge_when(m, clock);
 
-	if (ret || !m->pick) {
+	if (ret)
+		return ret;
+	if (!m->pick) {
 		/*
 		 * What was requested, checked; gone: an unknown side may belong to a guest that was
 		 * left out. *out is NULL if nothing was requested. err says which option is wrong.
