@@ -35,19 +35,17 @@ static void count(uint64_t *sum, uint64_t v)
 	*sum = cut((unsigned __int128)*sum + v);
 }
 
-static int sum_rows(struct sum *s, const struct sbuf *rows)
+static void sum_rows(struct sum *s, const struct sbuf *rows)
 {
 	struct many_row r;
-	int ret = 0;
 
 	s->captures += rows->len > 0;
-	for (size_t at = 0; at + sizeof(r) <= rows->len && !ret; at += sizeof(r)) {
-		struct many_row *to;
+	for (size_t at = 0; at + sizeof(r) <= rows->len; at += sizeof(r)) {
+		struct many_row *to = NULL;
 
 		memcpy(&r, rows->s + at, sizeof(r));
 		r.name[sizeof(r.name) - 1] = '\0';
 		str_printable(r.name);
-		to = NULL;
 		for (size_t i = 0; i < s->n && !to; i++)
 			if (!strcmp(s->v[i].name, r.name))
 				to = &s->v[i];
@@ -57,20 +55,18 @@ static int sum_rows(struct sum *s, const struct sbuf *rows)
 			to = &s->v[ROWS_MAX - 1];
 		if (!to) {
 			struct many_row new = r;
+
 			if (s->n == ROWS_MAX - 1)
 				strcpy(new.name, "(others)");
 			xarray_add(&s->v, &s->n, &s->cap, &new, sizeof(new));
-			ret = 0;
 		} else {
 			to->min = !to->timed ? r.min : r.timed ? MIN(to->min, r.min) : to->min;
 			to->max = MAX(to->max, r.max);
 			count(&to->n, r.n);
 			count(&to->timed, r.timed);
 			add(&to->total, r.total);
-			ret = 0;
 		}
 	}
-	return ret;
 }
 
 static uint64_t mean(const struct many_row *r)
@@ -255,7 +251,8 @@ static int print_all(struct many *m, const struct many_doc *d, struct sum *s, si
 		tell(&r, input);
 		*complete &= r.code == KVMFT_OK;
 		*good += r.code >= 0;
-		ret = ret ?: r.code < 0 ? 0 : sum_rows(s, &r.rows);
+		if (!ret && r.code >= 0)
+			sum_rows(s, &r.rows);
 		ret = ret || !b.len ? ret : sbuf_write(&b, d->f);
 	}
 	return ret;

@@ -31,20 +31,18 @@ static int add_vcpus(struct pick *p, const char *list)
 	_cleanup_free_ char *copy = xstrdup(list);
 	char *save = NULL, *word, *dash;
 	uint64_t from, to;
-	int ret = 0;
 
-	for (word = copy ? strtok_r(copy, ",", &save) : NULL; word && !ret;
-	     word = strtok_r(NULL, ",", &save)) {
+	for (word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
 		dash = strchr(word, '-');
 		if (dash)
 			*dash++ = 0;
 		if (parse_u64(word, &from) || parse_u64(dash ?: word, &to) || to < from ||
 		    to >= 1u << 16)
 			return -EINVAL;
-		for (; from <= to && !ret; from++)
+		for (; from <= to; from++)
 			pick_add_vcpu(p, (uint32_t)from);
 	}
-	return ret;
+	return 0;
 }
 
 /* A side that does not exist would silently show nothing. */
@@ -246,7 +244,6 @@ static int merge_walk(struct merge *m)
 		uint64_t left = m->most;
 
 		/* All items of captures that have ended: there are millions of them. */
-		ret = 0;
 		while (left && (ret = tl_next(t, &item)) > 0) {
 			left -= item->kind == TL_EVENT;
 			ret = w ? win_feed(w, item) : 0;
@@ -300,49 +297,39 @@ static int merge_when(struct merge *m, struct out_clock *clock)
 /* The clock of the rows, and which of them are wanted: by the captures in their current state. */
 static int merge_ask(struct merge *m, struct out_clock *clock)
 {
+	const struct merge_pick_opts *o = &m->o->pick;
 	int ret = merge_when(m, clock);
 
 	if (ret)
 		return ret;
-	if (!m->pick) {
-		/*
-		 * What was requested, checked; gone: an unknown side may belong to a guest that was
-		 * left out. *out is NULL if nothing was requested. err says which option is wrong.
-		 * To be freed with pick_free(), also after a failure.
-		 */
-		m->pick = NULL;
-		if (m->o->pick.context.set && !m->o->pick.grep.n)
-			return err_usage(m->err,
-					 "option --context: around which events? It needs --grep");
-		if (m->o->pick.context.v > PICK_MAX_CONTEXT)
-			return err_usage(m->err, "option --context: at most %d lines",
-					 PICK_MAX_CONTEXT);
-		if (!m->o->pick.event.n && !m->o->pick.grep.n && !m->o->pick.side.n &&
-		    !m->o->pick.vcpu.n)
-			return 0;
-		pick_new(m->p->t, &m->pick);
-		pick_set_context(m->pick, m->o->pick.context.v);
-		ret = 0;
-		for (size_t i = 0; i < m->o->pick.event.n && !ret; i++)
-			ret = usage(m->err, "--event",
-				    pick_add_event(m->pick, m->o->pick.event.v[i], m->err));
-		for (size_t i = 0; i < m->o->pick.grep.n && !ret; i++)
-			ret = usage(m->err, "--grep",
-				    pick_add_match(m->pick, m->o->pick.grep.v[i], m->err));
-		for (size_t i = 0; i < m->o->pick.side.n && !ret; i++)
-			ret = add_side(m->pick, m->p->t, m->o->pick.side.v[i], m->left_out, m->err);
-		for (size_t i = 0; i < m->o->pick.vcpu.n && !ret; i++) {
-			ret = add_vcpus(m->pick, m->o->pick.vcpu.v[i]);
-			if (ret == -EINVAL)
-				err_usage(m->err, "option --vcpu: '%s' is not a list such as 0,2-5",
-					  m->o->pick.vcpu.v[i]);
-		}
-		if (ret == -ENOMEM && !m->err->text[0])
-			err_set(m->err, ENOMEM, "out of memory");
-		return ret;
+	if (m->pick) {
+		pick_go_on(m->pick, m->p->t);
+		return 0;
 	}
-	pick_go_on(m->pick, m->p->t);
-	return 0;
+	if (o->context.set && !o->grep.n)
+		return err_usage(m->err, "option --context: around which events? It needs --grep");
+	if (o->context.v > PICK_MAX_CONTEXT)
+		return err_usage(m->err, "option --context: at most %d lines", PICK_MAX_CONTEXT);
+	if (!o->event.n && !o->grep.n && !o->side.n && !o->vcpu.n)
+		return 0;
+	pick_new(m->p->t, &m->pick);
+	pick_set_context(m->pick, o->context.v);
+	for (size_t i = 0; i < o->event.n && !ret; i++)
+		ret = usage(m->err, "--event", pick_add_event(m->pick, o->event.v[i], m->err));
+	for (size_t i = 0; i < o->grep.n && !ret; i++)
+		ret = usage(m->err, "--grep", pick_add_match(m->pick, o->grep.v[i], m->err));
+	/* A side that is not here may belong to a guest that was left out. */
+	for (size_t i = 0; i < o->side.n && !ret; i++)
+		ret = add_side(m->pick, m->p->t, o->side.v[i], m->left_out, m->err);
+	for (size_t i = 0; i < o->vcpu.n && !ret; i++) {
+		ret = add_vcpus(m->pick, o->vcpu.v[i]);
+		if (ret == -EINVAL)
+			err_usage(m->err, "option --vcpu: '%s' is not a list such as 0,2-5",
+				  o->vcpu.v[i]);
+	}
+	if (ret == -ENOMEM && !m->err->text[0])
+		err_set(m->err, ENOMEM, "out of memory");
+	return ret;
 }
 
 static int merge_begin(struct merge *m)

@@ -123,7 +123,6 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	if (!ret) {
 		const struct tl_item *item;
 
-		ret = 0;
 		win_new(v.p.t, &v.w);
 		msr_pairs_new(v.p.t, &v.pairs);
 		while (!ret && (ret = tl_next(v.p.t, &item)) > 0) {
@@ -134,10 +133,9 @@ static int verify_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		if (!ret) {
 			win_finish(v.w);
 			msr_pairs_finish(v.pairs);
-			ret = 0;
-		}
-		if (ret)
+		} else {
 			err_why(err, ret, "cannot check %s", argv[0]);
+		}
 	}
 	if (!ret) {
 		v.complete = pairing_summary(v.p.t, true, cli_note);
