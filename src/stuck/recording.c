@@ -20,7 +20,7 @@ struct stuck_recording {
 	struct vm_list vms;
 	uint64_t mul, div; /* of stamps, to ns */
 	uint64_t first, last;
-	bool began, seen[EV_ROLES];
+	bool began, unknown, seen[EV_ROLES]; /* unknown: so is how many events were lost */
 };
 
 void stuck_recording_free(struct stuck_recording *r)
@@ -186,6 +186,7 @@ static int walk(struct stuck *s)
 		return err_why(s->err, ret, "cannot read %s", r->cap->path);
 	tl_loss(tl_source(r->t, 0), &loss);
 	s->lost = loss.total;
+	r->unknown = loss.unknown;
 	s->blind = false;
 	s->ns = s->untimed ? 0 : ns_of(r, r->last - r->first);
 	for (size_t k = 0; k < s->n; k++) {
@@ -205,25 +206,27 @@ static int walk(struct stuck *s)
 	return 0;
 }
 
-void stuck_recording_note(const struct stuck *s)
+bool stuck_recording_note(const struct stuck *s)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const struct stuck_recording *r = s->recording;
 
-	if (s->lost)
-		s->note("%s: %" PRIu64 " events lost: what they were is not known",
-			s->recording->cap->path, s->lost);
+	if (s->lost || r->unknown)
+		s->note("%s: %" PRIu64 "%s events lost: what they were is not known", r->cap->path,
+			s->lost, r->unknown ? " or more" : "");
+	for (size_t i = 0; i < r->cap->ndamage; i++)
+		s->note("%s: %s", r->cap->path, r->cap->damage[i].text);
 	if (s->untimed)
 		s->note("%s: how long its clock's ticks are is not known%s: rates are not, and what "
-			"is an exit loop looks busy",
-			s->recording->cap->path,
-			cap_in_tsc(s->recording->cap) ? " (give it with --tsc-khz)" : "");
-	if (!s->lacks)
-		return;
+			"is an exit loop looks busy", r->cap->path,
+			cap_in_tsc(r->cap) ? " (give it with --tsc-khz)" : "");
 	evidence_remedy(s->lacks, &b);
-	s->note("whether a vCPU %s is not recorded: %s",
-		s->lacks & EVID_TAKES ? "takes interrupts, or what its thread did otherwise,"
-				      : "was starved, stopped, blocked or in its VMM",
-		b.s ?: "");
+	if (s->lacks)
+		s->note("whether a vCPU %s is not recorded: %s",
+			s->lacks & EVID_TAKES ? "takes interrupts, or what its thread did otherwise,"
+					      : "was starved, stopped, blocked or in its VMM",
+			b.s ?: "");
+	return s->lost || r->unknown || r->cap->ndamage;
 }
 
 void stuck_recording_needs(const struct stuck *s, struct json *j)

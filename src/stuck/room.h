@@ -143,8 +143,8 @@ int stuck_watch_take(struct stuck *s, enum event_role role, const struct rec *re
 /* In the place of looking: reads all of s->c->input. */
 int stuck_recording_open(struct stuck *s);
 void stuck_recording_free(struct stuck_recording *r);
-/* What is not recorded, and how to record it. */
-void stuck_recording_note(const struct stuck *s);
+/* What is not recorded, and how to record it. Returns whether anything was lost. */
+bool stuck_recording_note(const struct stuck *s);
 /* The same in JSON; nothing of a live look. */
 struct json;
 void stuck_recording_needs(const struct stuck *s, struct json *j);

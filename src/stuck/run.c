@@ -200,6 +200,7 @@ static void sum_up(struct stuck *s, struct stuck_vcpu *c)
 
 static int result(struct stuck *s, struct sbuf *out)
 {
+	bool lacks;
 	int ret;
 
 	if (s->cut && s->ns < MIN_NS)
@@ -211,12 +212,11 @@ static int result(struct stuck *s, struct sbuf *out)
 	if (s->vms->n_hidden && !s->only)
 		s->note("processes that may not be inspected%s: %zu",
 			geteuid() ? " (run as root)" : "", s->vms->n_hidden);
-	if (s->recording)
-		stuck_recording_note(s);
+	lacks = s->recording && stuck_recording_note(s);
 	ret = stuck_print(s, out);
 	if (ret)
 		return err_set(s->err, -ret, "cannot print the result");
-	return s->recording && s->lost ? KVMFT_INCOMPLETE : KVMFT_OK;
+	return lacks ? KVMFT_INCOMPLETE : KVMFT_OK;
 }
 
 static void undo(struct stuck *s)

@@ -14,8 +14,9 @@ void stuck_recording_free(struct stuck_recording *r __unused_arg)
 {
 }
 
-void stuck_recording_note(const struct stuck *s __unused_arg)
+bool stuck_recording_note(const struct stuck *s __unused_arg)
 {
+	return false;
 }
 
 void stuck_recording_needs(const struct stuck *s __unused_arg, struct json *j)

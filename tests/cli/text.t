@@ -185,6 +185,19 @@ form "the head says what was overwritten, lines what was lost" 3 <<-E
 E
 line 'LOST 12 EVENTS of this CPU within 8 us' "12 lost"
 err_has '7 events were overwritten before its first one' "... 7 overwritten"
+cat >"$tmp/over.txt" <<-E
+	# entries-in-buffer/entries-written: 4/1004   #P:1
+	 a-1     [000] .....  1.000001: kvm_entry: vcpu 0, rip 0x1000
+	 a-1     [000] .....  1.000009: kvm_exit: reason HLT rip 0x1000 info 0 0
+	 a-1     [000] .....  1.000900: kvm_entry: vcpu 0, rip 0x1000
+	 a-1     [000] .....  1.000950: kvm_exit: reason HLT rip 0x1000 info 0 0
+E
+for command in report "merge -q" "blame -q" "latency -q sched" "stuck -i"; do
+	# shellcheck disable=SC2086 # words
+	run "$kvmft" $command "$tmp/over.txt"
+	status_is 3 "$command: what was overwritten is missing"
+	err_has '1000 events were overwritten before its first one' "... and how much"
+done
 
 form "perf script: blanks in names, periods, chains of callers" 0 <<-E
 	 CPU 0/KVM 60250 [003] 1234.567890:          1 kvm:kvm_exit: reason EXIT_NPF rip 0x1000 info 4 fee000b0
