@@ -248,6 +248,10 @@ static const struct exit_entry svm[] = {
 	{ 0x68, "ldtr_read" }, { 0x69, "tr_read" }, { 0x6a, "idtr_write" }, { 0x6b, "gdtr_write" },
 	{ 0x6c, "ldtr_write" }, { 0x6d, "tr_write" }, { 0x7b, "ioio" }, { 0x81, "vmmcall" },
 	{ 0x8c, "mwait_cond" }, { 0xffffffff, "err" },
+	{ 0x40, "excp_de" }, { 0x41, "excp_db" }, { 0x43, "excp_bp" }, { 0x44, "excp_of" },
+	{ 0x45, "excp_br" }, { 0x46, "excp_ud" }, { 0x47, "excp_nm" }, { 0x48, "excp_df" },
+	{ 0x4a, "excp_ts" }, { 0x4b, "excp_np" }, { 0x4c, "excp_ss" }, { 0x4d, "excp_gp" },
+	{ 0x4e, "excp_pf" }, { 0x50, "excp_mf" }, { 0x51, "excp_ac" }, { 0x52, "excp_mc" },
 };
 /* clang-format on */
 

@@ -389,8 +389,8 @@ static int let_go(struct tracetext *t)
 
 	if (t->longer && !ret)
 		t->event = tt_line(t->who, t->held.s, l, &begun);
-	/* The others' lines have another clock, or other CPUs. */
-	if (t->event && l->side.n && !tt_word_is(l->side, t->side))
+	/* The others' lines have another clock, or other CPUs. Without sides it is a remark. */
+	if (t->event && *t->side && l->side.n && !tt_word_is(l->side, t->side))
 		t->others++;
 	else if (t->event && l->cpu >= CAPTURE_MAX_CPUS)
 		t->elsewhere++;

@@ -214,6 +214,9 @@ static const char *lacks(const struct lat *l, unsigned int kind)
 		return lacks_alone(l, kind);
 	if (kind == LAT_TIMER && l->irqs->no_deadlines)
 		return l->irqs->no_deadlines;
+	if (kind == LAT_TIMER && l->nsrc == 1 && l->map->cap->unit_ns)
+		return "the guest sets its timer by its TSC, and nothing relates the recording's "
+		       "clock to that: record with kvmft record, or trace-cmd record -C x86-tsc";
 	for (size_t i = 0; i < ARRAY_SIZE(needs); i++) {
 		const struct lat_decoder *d = needs[i].guest ? guest_decoder(l) : l->dec[0];
 

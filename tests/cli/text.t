@@ -113,6 +113,66 @@ else
 	skip "perf script" "perf is not installed"
 fi
 
+# ---- every recording that the tests have, and its text ----
+
+# What was late, or a part of it, and |, and how long. A text does not say what was recorded and never came, of which
+# kernel, and how the TSC goes: what follows from that is unknown then.
+late()
+{
+	"$kvmft" blame --top 1000 --what irq,stall,wakeup,ready "$1" 2>"$err" | awk '
+		/^#/ { exit }
+		{ gsub(/ +/, " "); sub(/, perhaps others/, "") }
+		sub(/^[0-9]+\. /, "") {
+			sub(/, [^ ]+ vCPU/, ", vCPU"); long = $1 " " $2; sub(/^[^ ]+ [^ ]+ /, "")
+			at = $0; print at "|" long; next
+		}
+		/ % / && !/unknown|others$/ { long = $1 " " $2; sub(/^ ?[^ ]+ [^ ]+ [0-9]+ % /, ""); print at " = " $0 "|" long }'
+}
+
+# near WANT HAVE: what HAVE has that WANT has not; a tenth is what rounding takes.
+near()
+{
+	awk -F '|' 'NR == FNR { want[$1] = $2; next }
+		{ split(want[$1], w, " "); split($2, h, " "); d = w[1] - h[1] }
+		w[2] != h[2] || d > 0.1001 || d < -0.1001' "$1" "$2"
+}
+
+# read_back NAME RECORDING TEXT
+read_back()
+{
+	late "$2" >"$tmp/want"
+	late "$3" >"$tmp/have"
+	near "$tmp/want" "$tmp/have" >"$tmp/more"
+	grep -v ' = ' "$tmp/want" >"$tmp/want.late"
+	near "$tmp/have" "$tmp/want.late" >>"$tmp/more"
+	is "$(cat "$tmp/more")" "" "$1: the same was late, and no cause is another one"
+	for c in "report --per all" "report --per all --event mmio" "report --per all --event msr" "latency --worst 0"; do
+		for f in "$2" "$3"; do
+			# shellcheck disable=SC2086 # words
+			"$kvmft" $c "$f" 2>"$err" | plain /dev/stdin | sed -E '/^#/d; s/(handled time:[0-9]+)\..*/\1/' >"$tmp/have"
+			[ "$f" != "$2" ] || mv "$tmp/have" "$tmp/want"
+		done
+		ok "... $c" cmp "$tmp/want" "$tmp/have"
+	done
+}
+
+for f in "$golden"/report-*.txt "$golden"/latency-*.txt "$golden"/vmx-*.txt "$golden"/qemu-host.txt; do
+	name=${f##*/}
+	case ${name%.txt} in report-2012 | report-arm64) continue ;; esac # their formats print no fields
+	"$mkcap" --capture "$tmp/back" "$f"
+	"$kvmft" merge "$tmp/back" >"$tmp/back.txt" 2>"$err"
+	read_back "$name" "$tmp/back" "$tmp/back.txt"
+	rm -r "$tmp/back"
+done
+for dat in "$golden"/foreign/*/*.dat; do
+	"$kvmft" merge "$dat" >"$tmp/back.txt" 2>"$err"
+	read_back "${dat#"$golden"/}" "$dat" "$tmp/back.txt"
+	case $dat in */agent/host-vm1.dat) continue ;; esac # trace-cmd shows its times by the host's clock
+	command -v trace-cmd >/dev/null || continue
+	trace-cmd report -t "$dat" >"$tmp/back.txt" 2>/dev/null
+	! grep -q '^cpus=[1-9]' "$tmp/back.txt" || read_back "... by trace-cmd" "$dat" "$tmp/back.txt"
+done
+
 # ---- what blame needs ----
 
 cat >"$tmp/idle.txt" <<-E
@@ -147,6 +207,7 @@ ok "a packed trace.dat" cmp "$tmp/want" "$out"
 for f in basic.dat dat.gz; do
 	"$kvmft" merge - <"$tmp/$f" >"$out" 2>"$err"
 	ok "$f as standard input" cmp "$tmp/want" "$out"
+	# shellcheck disable=SC2002 # for the pipe
 	cat "$tmp/$f" | "$kvmft" merge - >"$out" 2>"$err"
 	ok "... and through a pipe" cmp "$tmp/want" "$out"
 done
@@ -314,9 +375,12 @@ form "names of exits" 0 <<-E
 	 b-2 [1] 1.000003: kvm_exit: vcpu 1 reason npf rip 0x1 info1 0x0 info2 0x0
 	 b-2 [1] 1.000004: kvm_exit: vcpu 1 reason EXIT_IOIO rip 0x1 info1 0x0 info2 0x0
 	 b-2 [1] 1.000005: kvm_entry: vcpu 1, rip 0x1
+	 B:    b-2 [1] 1.000006: kvm_exit: vcpu 1 reason EXIT_EXCP_GP rip 0x1 info1 0x0 info2 0x0
+	 b-2 [1] 1.000007: kvm_entry: vcpu 1, rip 0x1
 E
+is "$(wc -l <"$tmp/lines")" 8 "... one that is remarked on, too"
 run "$kvmft" report "$tmp/form.txt"
-for reason in EPT_VIOLATION INVALID_STATE npf io; do
+for reason in EPT_VIOLATION INVALID_STATE npf io 'GP excp'; do
 	out_has "(^| )$reason +1 " "... $reason"
 done
 form "... of arm64" 0 <<-E
