@@ -3,6 +3,7 @@
 #include "room.h"
 
 #define OFF_PPM	   500u /* KVM itself does not scale for less than 250 */
+#define DRIFT_PPB  1000000u
 #define APART_NS   100000u
 #define READS_S	   1000u
 #define READS_LESS 100u /* ... if they take a tenth of a CPU */
@@ -55,6 +56,22 @@ static struct clock_vcpu *first_with_record(struct clock_vm *vm)
 	return NULL;
 }
 
+/* kHz at the end, also if nothing says since when its ratio is that; 0: not known. */
+static uint64_t khz_at_end(const struct clockcheck *c, const struct clock_vm *vm,
+			   const struct clock_vcpu *v)
+{
+	const struct cap_vm *cap = tl_hostmap(c->t)->vm[vm->vm].cap;
+	struct tsc_map map = { 0 };
+
+	for (size_t i = 0; cap && !c->cap->unit_ns && i < cap->nvcpu; i++)
+		if (cap->vcpu[i].id == v->id && cap->vcpu[i].has_end && cap->vcpu[i].end_ratio) {
+			map.ratio = cap->vcpu[i].end_ratio;
+			map.frac = cap->vcpu[i].frac;
+			return tsc_to_guest(&map, c->cap->tsc_khz);
+		}
+	return clock_vcpu_khz(c, v);
+}
+
 /*
  * What a guest, or a record, makes of its TSC, and what that is: between them lie more than errors
  * of measurement.
@@ -62,7 +79,7 @@ static struct clock_vcpu *first_with_record(struct clock_vm *vm)
 static int frequency(const struct clockcheck *c, struct clock_vm *vm, const struct clock_vcpu *v,
 		     uint64_t told, bool own)
 {
-	uint64_t real = clock_vcpu_khz(c, v), off = real > told ? real - told : told - real;
+	uint64_t real = khz_at_end(c, vm, v), off = real > told ? real - told : told - real;
 	uint64_t slack = 3 + real * OFF_PPM / 1000000 +
 			 (c->cap->tsc_khz_max ? c->cap->tsc_khz_max - c->cap->tsc_khz_min : 0);
 	const struct clock_seen *before = clock_seen_of(vm, CLOCK_FREQUENCY, -1);
@@ -90,13 +107,15 @@ static void drift(const struct clockcheck *c, struct clock_vm *vm)
 	    pvclock_to_ns(&v->pv, tsc_to_guest(map, b->tsc), &to))
 		return;
 	for (size_t i = 0; i < CLOCK_DRIFTS; i++) {
-		int64_t theirs = (int64_t)(i ? b->real - a->real : b->boot - a->boot);
+		int64_t theirs = (int64_t)(i ? b->real - a->real : b->boot - a->boot), ppb;
 		uint64_t width = tsc_cycles_to_ns(a->width + b->width, c->cap->tsc_khz) + 2;
 
 		if (theirs <= 0 || width * 1000 > (uint64_t)theirs)
 			continue;
-		vm->drift[i].ppb =
-			(int64_t)(((__int128)(to - from) - theirs) * 1000000000 / theirs);
+		ppb = (int64_t)(((__int128)(to - from) - theirs) * 1000000000 / theirs);
+		if (clock_size(ppb) > DRIFT_PPB) /* the host was suspended, or its clock was set */
+			continue;
+		vm->drift[i].ppb = ppb;
 		vm->drift[i].off = (uint64_t)((__int128)width * 1000000000 / theirs) + 1;
 	}
 }
@@ -134,7 +153,7 @@ static int each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 		ret = clock_skew(vm, v, c->until);
 		if (!ret && v->has_pv && !pvclock_khz(v->pv.mul, v->pv.shift, &told))
 			ret = frequency(c, vm, v, told, false);
-		ret = ret ?: frequency(c, vm, v, clock_vcpu_khz(c, &vm->vcpu[0]), true);
+		ret = ret ?: frequency(c, vm, v, khz_at_end(c, vm, &vm->vcpu[0]), true);
 		if (!ret && !c->cap->unit_ns)
 			ret = differs(vm, v, ref);
 		if (!ret && v->late >= LATE_LEAST && v->late * 10 >= v->timers)
@@ -238,23 +257,11 @@ static int foreign_tsc(const struct clockcheck *c, struct clock_vm *vm)
 
 /* ---- the end ---- */
 
-static void clock_facts(const struct clockcheck *c, struct clock_vm *vm)
-{
-	uint32_t events = evidence_recorded(c->cap, tl_hostmap(c->t)->fmt, false, c->seen);
-	bool offsets = vm->n > 0, rate = false;
-
-	for (size_t i = 0; i < vm->n; i++) {
-		offsets &= clock_vcpu_map(&vm->vcpu[i]) != NULL && !vm->foreign;
-		rate |= clock_vcpu_khz(c, &vm->vcpu[i]) != 0 && !vm->foreign;
-	}
-	events &= ~(uint32_t)(EVID_OFFSETS | EVID_RATE | (c->no_rip ? EVID_RUN : 0));
-	vm->recorded |= events | (offsets ? EVID_OFFSETS : 0) | (rate ? EVID_RATE : 0) |
-			(first_with_record(vm) ? EVID_RECORD : 0) | (vm->blind ? 0 : EVID_BEFORE);
-}
-
 static int finish_vm(struct clockcheck *c, struct clock_vm *vm)
 {
 	bool mismatch = vm->master.tracked && vm->master.matched != vm->master.vcpus;
+	uint32_t events = evidence_recorded(c->cap, tl_hostmap(c->t)->fmt, false, c->seen);
+	bool offsets = vm->n > 0, rate = false;
 	const struct clock_seen *off;
 	int ret;
 
@@ -282,7 +289,13 @@ static int finish_vm(struct clockcheck *c, struct clock_vm *vm)
 		ret = wall_clock(c, vm, s);
 		ret = ret ?: clock_source(c, vm, s);
 	}
-	clock_facts(c, vm);
+	for (size_t i = 0; i < vm->n; i++) {
+		offsets &= clock_vcpu_map(&vm->vcpu[i]) != NULL && !vm->foreign;
+		rate |= khz_at_end(c, vm, &vm->vcpu[i]) != 0 && !vm->foreign;
+	}
+	events &= ~(uint32_t)(EVID_OFFSETS | EVID_RATE | (c->no_rip ? EVID_RUN : 0));
+	vm->recorded |= events | (offsets ? EVID_OFFSETS : 0) | (rate ? EVID_RATE : 0) |
+			(first_with_record(vm) ? EVID_RECORD : 0) | (vm->blind ? 0 : EVID_BEFORE);
 	return ret;
 }
 

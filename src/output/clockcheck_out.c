@@ -108,7 +108,9 @@ static void add_frequency(const struct clock_vcpu *v, const struct clock_seen *s
 
 	sbuf_addf(b, "vCPU %" PRId64 " %s %" PRIu64 " kHz, its TSC runs at %" PRIu64 " kHz (", s->vcpu,
 		  s->all ? "is taken for one of" : "was told", s->told, s->real);
-	if (!map || tsc_map_unscaled(map))
+	if (!map)
+		sbuf_add(b, "its ratio was changed");
+	else if (tsc_map_unscaled(map))
 		sbuf_add(b, "not scaled");
 	else
 		sbuf_addf(b, "ratio %" PRIu64 "/%u", map->ratio, map->frac);

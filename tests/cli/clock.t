@@ -361,6 +361,16 @@ clock ratio
 only frequency
 out_has 'vCPU 1 is taken for one of 1000000 kHz, its TSC runs at 1099999 kHz \(ratio 4724464025/32\): a clock by it gains 99.999' \
 	"a vCPU whose TSC runs faster than the first one's"
+# A ratio that was changed, nobody knows when: at the end it is not what the record says.
+{
+	sed '/^meta vcpu/s/$/ ratio=4294967296 frac=32/' "$tmp/well.text"
+	sed -n '/^meta vcpu/s/offset.*/at=end offset=-1000 ratio=4724464025 frac=32 tsc=2000000000/p' "$tmp/well.text"
+} >"$tmp/scaled.text"
+rm -rf "$tmp/scaled" && "$mkcap" --capture "$tmp/scaled" "$tmp/scaled.text"
+clock scaled
+status_is 1 "a ratio that is changed"
+only frequency
+out_has 'vCPU 0 was told 1000000 kHz, its TSC runs at 1099999 kHz \(its ratio was changed\): kvmclock gains 99.999' "... which is said"
 # 2,500 reads a second, each takes 100 us.
 reads()
 {

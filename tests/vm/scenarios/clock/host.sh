@@ -63,7 +63,7 @@ clockos()
 	shift
 	mkdir -p "$GUEST_RUN/$name"
 	truncate -s 16M "/tmp/$name.raw"
-	setsid env ${preload:+LD_PRELOAD=$preload} qemu-system-x86_64 -name "$name,debug-threads=on" -uuid "$(guest_uuid clockos)" -machine pc -accel kvm \
+	setsid env ${preload:+"LD_PRELOAD=$preload"} qemu-system-x86_64 -name "$name,debug-threads=on" -uuid "$(guest_uuid clockos)" -machine pc -accel kvm \
 		-cpu "$RIG_GUEST_CPU" -m 32 -nodefaults -no-user-config -display none -kernel /tmp/clockos \
 		-drive "id=d,file=/tmp/$name.raw,format=raw,if=virtio,file.locking=off" \
 		-monitor "unix:$GUEST_RUN/$name/monitor.sock,server=on,wait=off" "$@" \
@@ -135,9 +135,9 @@ stopped_twice()
 }
 
 i=0
-for planted in ${CLOCK_FAULTS:-none skew:1000 skew:-1000000 skew:1000000000 paused:-412331 both:3000000000 mended:50000 \
-	guest:200000000 clock:64213000000 clock:-500000000 clock:5000000 stop:2000000000 told:64000000000 late:1000000000 \
-	plug:867529151 plug:0 twice:700000 khz:300000}; do
+for planted in $(echo "${CLOCK_FAULTS:-none,skew:1000,skew:-1000000,skew:1000000000,paused:-412331,both:3000000000,mended:50000,\
+guest:200000000,clock:64213000000,clock:-500000000,clock:5000000,stop:2000000000,told:64000000000,late:1000000000,\
+plug:867529151,plug:0,twice:700000,khz:300000}" | tr , ' '); do
 	i=$((i + 1))
 	planted=$(echo "$planted" | tr : ' ')
 	# shellcheck disable=SC2086 # a fault and its number
