@@ -7,7 +7,7 @@
 #define APART_NS   100000u
 #define READS_S	   1000u
 #define READS_LESS 100u /* ... if they take a tenth of a CPU */
-#define LATE_LEAST 10u
+#define LATE_LEAST 10u /* and half of all: a vCPU that waits for a CPU is late with some */
 #define WALL_NS	   2000000000u /* without NTP a guest begins with the RTC's whole seconds */
 
 const char *const clock_verdicts[] = { "well", "ill", "unknown" };
@@ -156,7 +156,7 @@ static int each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 		ret = ret ?: frequency(c, vm, v, khz_at_end(c, vm, &vm->vcpu[0]), true);
 		if (!ret && !c->cap->unit_ns)
 			ret = differs(vm, v, ref);
-		if (!ret && v->late >= LATE_LEAST && v->late * 10 >= v->timers)
+		if (!ret && v->late >= LATE_LEAST && v->late * 2 >= v->timers)
 			ret = clock_found(vm, &(struct clock_seen){ .is = CLOCK_DEADLINES,
 						.vcpu = v->id, .count = v->late, .all = v->timers,
 					.amount = (int64_t)MIN(v->worst, (uint64_t)INT64_MAX) });

@@ -393,12 +393,20 @@ clock firmware
 status_is 0 "firmware that waits by the PM timer"
 reads "kvm_msr write=0 ecx=0x40000020 data=1 exception=0" 0xffffffff81000000 | built msr
 without msr kvm_msr reads-exit 0
-awk 'BEGIN { for (n = 1; n < 200; n++) printf "0 %d 101 kvm_msr write=1 ecx=0x6e0 data=%.0f exception=0\n", n * 4000000 + 100,
-	n * 4000000 + (n % 2 ? 5000000 : -64000000 - n * 10000) }' | built late
+# timers OF LATE: so many of so many are late.
+timers()
+{
+	awk -v of="$1" -v late="$2" 'BEGIN { for (n = 1; n < 200; n++) printf "0 %d 101 kvm_msr write=1 ecx=0x6e0 data=%.0f exception=0\n",
+		n * 4000000 + 100, n * 4000000 + (n % of < late ? -64000000 - n * 10000 : 5000000) }'
+}
+timers 3 2 | built late
 clock late
 only deadline-past
-out_has 'vCPU 0 set 99 of 199 timers to a time that its TSC had passed, by up to 65.979 ms' "timers in the past"
+out_has 'vCPU 0 set 133 of 199 timers to a time that its TSC had passed, by up to 65.989 ms' "timers in the past"
 without late kvm_msr deadline-past 0
+timers 5 2 | built busy
+clock busy
+status_is 0 "a vCPU that waits for a CPU is late with some"
 
 # ---- with a guest ----
 
