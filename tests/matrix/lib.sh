@@ -66,7 +66,7 @@ in_root()
 			mount -t proc proc "$root/proc" && mount -t sysfs sysfs "$root/sys" &&
 			mount --rbind /dev "$root/dev" &&
 			mount -t tmpfs tmpfs "$root/tmp" &&
-			exec timeout 1800 chroot "$root" sh -c "cd /src && exec \"\$@\"" sh "$@"' sh \
+			exec timeout 7200 chroot "$root" sh -c "cd /src && exec \"\$@\"" sh "$@"' sh \
 		"$root" "$top" "$root_out" "$@"
 }
 
