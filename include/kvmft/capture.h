@@ -240,7 +240,7 @@ struct capture {
 	size_t npvclock, pvclock_cap;
 	struct clock_bracket *bracket;
 	size_t nbracket, bracket_cap;
-	struct cap_loss *loss;	     /* in time order for each CPU */
+	struct cap_loss *loss;	     /* by CPU, then in time order */
 	size_t nloss, loss_cap;
 	struct cap_clock_sample *sample;
 	size_t nsample, sample_cap;

@@ -151,7 +151,7 @@ static int read_small(struct head *h, uint64_t f, const struct section *s)
 	if (n < 0)
 		return (int)n;
 	if (f == NRCPUS && !cur_u32(&cur, &avail) && !cur_u32(&cur, &online)) {
-		for (uint32_t i = 0; i < MIN(online, (uint32_t)CAPTURE_MAX_CPUS); i++)
+		for (size_t i = c->ncpu; i < MIN(online, (uint32_t)CAPTURE_MAX_CPUS); i++)
 			if (!cap_cpu_at(c, i))
 				return -ENOMEM;
 		return 0;
@@ -302,13 +302,15 @@ static int add_id(struct perfdata *p, uint64_t id, uint32_t layout)
 	return array_add(&p->ids, &p->nids, &p->ids_cap, &one, sizeof(one));
 }
 
-static int read_ids(struct perfdata *p, const struct section *s, uint32_t layout)
+/* *room: bytes that ids may still have; without it, all events could claim the same ones. */
+static int read_ids(struct perfdata *p, const struct section *s, uint32_t layout, uint64_t *room)
 {
 	uint8_t b[8 * IDS_AT_ONCE];
 	int ret = 0;
 
-	if (!section_inside(p, s))
+	if (!section_inside(p, s) || s->size > *room)
 		return -EBADMSG;
+	*room -= s->size;
 	for (uint64_t at = 0; at < s->size && !ret; at += sizeof(b)) {
 		ssize_t n = full_pread(p->fd, b, (size_t)MIN((uint64_t)sizeof(b), s->size - at),
 				       s->at + at);
@@ -389,7 +391,7 @@ static int pipe_records(struct head *h)
 static int read_attrs(struct head *h)
 {
 	struct perfdata *p = h->p;
-	uint64_t n = h->pipe ? 0 : h->attrs.size / h->attr_size;
+	uint64_t n = h->pipe ? 0 : h->attrs.size / h->attr_size, room = p->size;
 	struct section ids;
 	uint32_t which;
 	int ret = n > MAX_ATTRS ? -E2BIG : h->pipe ? pipe_records(h) : 0;
@@ -402,7 +404,7 @@ static int read_attrs(struct head *h)
 			"its samples have several layouts, and nothing says which has which");
 	for (uint64_t i = 0; i < n && !ret && p->nlayout > 1; i++) {
 		ret = read_attr(h, i, &which, &ids);
-		ret = ret ?: read_ids(p, &ids, which);
+		ret = ret ?: read_ids(p, &ids, which, &room);
 	}
 	p->nids = p->nlayout > 1 ? p->nids : 0;
 	if (p->nids)

@@ -17,8 +17,7 @@
 #define BATCH_MIN   (64u << 10)
 #define BATCH_ALL   (4u << 20)
 #define PACKED_ALL  (256u << 20) /* ... if whole chunks: a part needs what is before it, too */
-#define SEEK_PROBES \
-	16 /* stamps checked to see whether they ascend; each is a read, for each CPU */
+#define SEEK_PROBES 16 /* stamps checked to see whether they ascend; each is a read, for each CPU */
 
 static int rstream_place_losses(struct rstream *r);
 
@@ -315,10 +314,11 @@ int rstream_seek(struct rstream *r, uint64_t from)
 
 /*
  * A full ring refuses events until it is read: that is a pause between two sub-buffers, and the
- * longest possible one is taken for it.
+ * longest possible one is taken for it. *looks: how many sub-buffers may still be looked at; those
+ * of a recorder's losses hardly overlap, but a file can claim what it likes.
  */
 static int place_loss(struct rstream *r, const struct cap_loss *l, uint64_t removed,
-		      uint64_t *before)
+		      uint64_t *looks, uint64_t *before)
 {
 	uint64_t n = r->s->nsub, lo = l->first > removed ? l->first - removed : 0;
 	uint64_t hi = l->last > removed ? MIN(l->last - removed, n) : 0;
@@ -334,7 +334,7 @@ static int place_loss(struct rstream *r, const struct cap_loss *l, uint64_t remo
 	if (lo >= n)
 		return 0;
 	ret = read_stamp(r, lo - 1, &last);
-	for (i = lo; i < n && i <= MAX(hi, lo) && !ret && last < l->to; i++) {
+	for (i = lo; i < n && i <= MAX(hi, lo) && !ret && last < l->to && *looks; i++, --*looks) {
 		ret = read_stamp(r, i, &ts);
 		if (!ret && ts > last && ts - last > longest) {
 			longest = ts - last;
@@ -349,25 +349,36 @@ COMPARE_BY(by_place, struct rloss, .before);
 
 static int rstream_place_losses(struct rstream *r)
 {
-	uint64_t removed = 0;
+	const struct capture *c = r->cap;
+	uint64_t removed = 0, looks;
+	size_t first = 0, end = c->nloss;
 	int ret = 0;
 
 	/* Sub-buffers that were removed with old segments; unknown without the final count. */
-	for (size_t i = 0; i < r->cap->ncpu && r->cap->trimmed; i++) {
-		const struct cap_cpu *c = &r->cap->cpu[i];
+	for (size_t i = 0; i < c->ncpu && c->trimmed; i++)
+		if (c->cpu[i].cpu == r->s->cpu && c->cpu[i].end.valid &&
+		    c->cpu[i].end.subbufs > r->s->nsub)
+			removed = c->cpu[i].end.subbufs - r->s->nsub;
+	while (first < end) { /* they are sorted by CPU */
+		size_t mid = first + (end - first) / 2;
 
-		if (c->cpu == r->s->cpu && c->end.valid && c->end.subbufs > r->s->nsub)
-			removed = c->end.subbufs - r->s->nsub;
+		if (c->loss[mid].cpu < r->s->cpu)
+			first = mid + 1;
+		else
+			end = mid;
 	}
-	for (size_t i = 0; i < r->cap->nloss && !ret; i++) {
-		const struct cap_loss *l = &r->cap->loss[i];
+	while (end < c->nloss && c->loss[end].cpu == r->s->cpu)
+		end++;
+	r->loss = first < end ? calloc(end - first, sizeof(*r->loss)) : NULL;
+	if (first < end && !r->loss)
+		return -ENOMEM;
+	looks = 4 * r->s->nsub + 64 * (uint64_t)(end - first);
+	for (size_t i = first; i < end && !ret; i++) {
+		const struct cap_loss *l = &c->loss[i];
 
-		if (l->cpu != r->s->cpu || (removed && l->last < removed))
+		if (removed && l->last < removed)
 			continue;
-		r->loss = r->loss ?: calloc(r->cap->nloss, sizeof(*r->loss));
-		if (!r->loss)
-			return -ENOMEM;
-		ret = place_loss(r, l, removed, &r->loss[r->nloss].before);
+		ret = place_loss(r, l, removed, &looks, &r->loss[r->nloss].before);
 		r->loss[r->nloss++].count = l->count;
 	}
 	if (r->nloss > 1)

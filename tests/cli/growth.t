@@ -16,7 +16,7 @@ FLOOR_US=8000
 times=3
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs pvclocks cpus buffers packed qemu_names gaps robberies text_tasks "
+only=" same_vms vms tasks epochs pvclocks cpus buffers packed qemu_names gaps robberies text_tasks losses_anywhere "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only=
 left=0
 
@@ -39,6 +39,23 @@ make_same_vms() { meta_lines host 'print "vm id=" i + 1000 "-5 pid=" i + 1000 " 
 make_vcpus() { meta_lines host 'print "vcpu vm=100-12 id=" i " tid=" i + 1000 " offset=" i " ratio=0 frac=48"'; }
 make_tasks() { meta_lines host 'print "task tid=" i + 1000 " tgid=" int(i / 3) + 1000 " comm=t" i'; }
 make_losses() { meta_lines host 'print "lost cpu=" i % 2 " count=1 from=" i * 10 " to=" i * 10 + 5 " first=" i " last=" i + 1'; }
+# Each claims to be anywhere; of many CPUs.
+make_losses_anywhere()
+{
+	rm -rf host
+	"$makers/gen" --capture host --events $((n * 20)) --cpus 1 --subbuf 1K
+	cp host/meta meta.old
+	awk -v n="$n" '/^end / { for (i = 1; i <= n; i++) print "lost cpu=0 count=1 from=0 to=9223372036854775807 first=0" } { print }' meta.old >host/meta
+}
+make_losses_cpus()
+{
+	meta_lines host 'print "lost cpu=" i % int(n / 4) " count=1 from=" i * 10 " to=" i * 10 + 5 " first=" i " last=" i + 1'
+	i=2
+	while [ $i -lt $((n / 4)) ]; do
+		: >host/seg000000/cpu$i
+		i=$((i + 1))
+	done
+}
 make_brackets() { meta_lines host 'print "time tsc=" i * 1000 " width=2 mono_raw=" i * 1000 " mono=" i * 1000 " boot=" i * 1000 " real=" i * 1000'; }
 make_clocks() { meta_lines host 'print "clock name=local tsc=" i * 1000 " width=2 ns=" i * 1000'; }
 make_pvclocks() { meta_lines guest 'print "pvclock cpu=" i % 2 " version=" 2 * i " tsc_timestamp=" i * 100 " system_time=" i * 100 " mul=2147483648 shift=1 flags=1"'; }
@@ -242,6 +259,14 @@ for what in vms vcpus tasks losses brackets clocks markers qemus segments_told s
 	# shellcheck disable=SC2086 # words
 	grows $what 4000 $merge
 done
+grows losses_anywhere 500 merge -q host
+# A CPU's losses cost it nothing but its own.
+n=8000
+cp -R base-host host
+make_losses_cpus
+cost merge -q host >costs
+rm -rf host
+ok "$n losses of $((n / 4)) CPUs: $(cut -d ' ' -f 2 costs) kB" awk '{ exit !($1 > 0 && $2 < 60000) }' costs
 # More vCPUs than a VM may have cost no more than as many tasks.
 n=60000
 for name in tasks vcpus; do

@@ -6,6 +6,8 @@
 #include "unit/perfdata_fixture.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 
 /* ---- refusals ---- */
 
@@ -21,6 +23,34 @@ static void refuse(struct file *f, const char *why)
 	assert_non_null(strstr(err.text, why));
 	assert_non_null(strstr(err.text, f->path));
 	file_free(f);
+}
+
+/* Two layouts, and each event claims all of the file as its ids. */
+static void test_ids_twice(void **state __unused_arg)
+{
+	struct ep_attr two[2] = { usual[0], usual[0] };
+	struct kvmft_err err = { 0 };
+	struct capture *c = NULL;
+	uint64_t section[2] = { 0 };
+	struct stat st;
+	struct file f;
+	int fd;
+
+	file_new(&f, 8);
+	two[1].read_format = EP_ENABLED;
+	f.e.attr = two;
+	f.e.nattr = 2;
+	sample(&f, 0, 100, 1);
+	file_write(&f);
+	fd = open(f.path, O_RDWR | O_CLOEXEC);
+	assert_true(fd >= 0 && !fstat(fd, &st));
+	section[1] = (uint64_t)st.st_size & ~(uint64_t)7;
+	for (int i = 1; i <= 2; i++) /* behind each attribute of 128 bytes */
+		assert_int_equal(pwrite(fd, section, sizeof(section), 104 + i * 144 - 16),
+				 sizeof(section));
+	close(fd);
+	assert_true(capture_open(f.path, &c, &err) < 0);
+	file_free(&f);
 }
 
 static void test_refused(void **state __unused_arg)
@@ -83,8 +113,10 @@ static void test_refused_arch(void **state __unused_arg)
 	static const char *const archs[][2] = {
 		{ "aarch64_be", "recorded on aarch64_be:" },
 		{ "s390x", "recorded on s390x:" },
-		{ "i", "recorded on i:" },		 { "x86_64x", "recorded on x86_64x:" },
-		{ "", "on another architecture:" }, { "a\033[2Jb", "on another architecture:" },
+		{ "i", "recorded on i:" },
+		{ "x86_64x", "recorded on x86_64x:" },
+		{ "", "on another architecture:" },
+		{ "a\033[2Jb", "on another architecture:" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(archs); i++) {
@@ -283,6 +315,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_ids_twice),
 		cmocka_unit_test(test_refused_arch),
 		cmocka_unit_test(test_refused_head),
 		cmocka_unit_test(test_cut),

@@ -2,6 +2,7 @@
 /*
  * test_util_newfile.c: files that are there whole or not at all, each test in a directory of its own.
  */
+#include "kvmft/capture.h"
 #include "kvmft/util.h"
 
 #include <dirent.h>
@@ -199,28 +200,30 @@ static void test_parent(void **state)
 {
 	static const char *const none[] = { "", "/", "a/", ".", "..", "a/..", "/tmp/." };
 	struct place *pl = *state;
+	struct kvmft_err err = { .text = "" };
 	const char *base;
 	char path[96];
 	int fd;
 
 	for (size_t i = 0; i < ARRAY_SIZE(none); i++)
-		assert_int_equal(file_parent_open(none[i], &base), -EISDIR);
+		assert_int_equal(capw_file_parent_open(none[i], &base, &err), -EISDIR);
 	snprintf(path, sizeof(path), "%s/no/f", pl->path);
-	assert_int_equal(file_parent_open(path, &base), -ENOENT);
+	assert_int_equal(capw_file_parent_open(path, &base, &err), -ENOENT);
 	snprintf(path, sizeof(path), "%s//f", pl->path);
-	fd = file_parent_open(path, &base);
+	fd = capw_file_parent_open(path, &base, &err);
 	assert_true(fd >= 0);
 	assert_string_equal(base, "f");
 	assert_int_equal(mkdirat(fd, "side", 0700), 0);
 	close(fd);
 	assert_int_equal(faccessat(pl->dir, "side", F_OK, 0), 0);
-	fd = file_parent_open("f", &base);
+	fd = capw_file_parent_open("f", &base, &err);
 	assert_true(fd >= 0);
 	close(fd);
 }
 
 static bool part(const struct place *pl, const char *out, const char *input)
 {
+	struct kvmft_err err = { .text = "" };
 	char a[128], b[128];
 	const char *base;
 	int dir;
@@ -228,7 +231,7 @@ static bool part(const struct place *pl, const char *out, const char *input)
 
 	snprintf(a, sizeof(a), "%s/%s", pl->path, out);
 	snprintf(b, sizeof(b), "%s/%s", pl->path, input);
-	dir = file_parent_open(a, &base);
+	dir = capw_file_parent_open(a, &base, &err);
 	assert_true(dir >= 0);
 	is = file_is_part(dir, base, b);
 	close(dir);
