@@ -397,7 +397,7 @@ static size_t read_skeleton(struct tt_shapes *all, const struct tt_line *l, char
 	uint8_t class, before = 0;
 
 	all->n = 1;
-	to = mempcpy(to, l->sys.s, l->sys.n);
+	to = l->sys.n ? mempcpy(to, l->sys.s, l->sys.n) : to;
 	*to++ = '\n';
 	to = mempcpy(to, l->name.s, l->name.n);
 	*to++ = '\n';
