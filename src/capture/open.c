@@ -556,12 +556,11 @@ static bool is_recording(const void *head, size_t n)
 static int unpack_recording(struct capture *c, int fd, struct kvmft_err *err)
 {
 	struct cap_part all = { .fd = -1 };
-	int ret = cap_unpack_file(fd, is_recording, &all, err), mem;
+	int ret = cap_unpack_file(fd, is_recording, &all, err), mem = -1;
 
-	if (ret)
-		return ret;
-	mem = memfd_create("kvmft-input", MFD_CLOEXEC);
-	ret = mem < 0 ? -errno : full_write(mem, all.mem, all.size, NULL);
+	if (!ret && (mem = memfd_create("kvmft-input", MFD_CLOEXEC)) < 0)
+		ret = -errno;
+	ret = ret ?: full_write(mem, all.mem, all.size, NULL);
 	free(all.mem);
 	if (!ret)
 		return read_memory(c, fd, mem, read_file, err);
