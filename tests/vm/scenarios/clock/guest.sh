@@ -6,10 +6,10 @@
 clocks=/sys/devices/system/clocksource/clocksource0
 
 flag_set vm1-ready
-flag_wait work
+flag_wait work 1200
 (while :; do :; done) &
 busy=$!
-flag_wait rest
+flag_wait rest 1200
 kill $busy
 flag_wait slow
 was=$(cat $clocks/current_clocksource)
