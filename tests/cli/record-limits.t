@@ -129,14 +129,15 @@ fi
 # inject ERRNO WHAT WHEN TEXT EVENTS: the WHEN-th WHAT on the files of a capture fails.
 inject()
 {
-	cap=$tmp/inject
+	cap=$tmp/inject seconds=3
+	[ "$2" != splice ] || seconds=30 # it ends with the error: a VM without a CPU fills a ring slowly
 	rm -rf "$cap" "$tmp/vm.out"
 	"$tinyvm" --ms 20000 --pause 50 >"$tmp/vm.out" 2>&1 &
 	vm=$!
 	wait_for_line "$tmp/vm.out" # a VM that appears later is a line of meta, too
 	ASAN_OPTIONS=detect_leaks=0 run timeout 60 strace -f -qq -o "$tmp/strace.log" -P "$cap/seg000000/cpu0" \
 		-P "$cap/seg000000/cpu1" -P "$cap/meta" -e trace="$2" -e inject="$2:error=$1:when=$3" \
-		"$kvmft" record --as host -e "$5" -b 1M -p "$vm" -d 3 -o "$cap"
+		"$kvmft" record --as host -e "$5" -b 1M -p "$vm" -d $seconds -o "$cap"
 	kill "$vm"
 	wait "$vm" 2>/dev/null
 	vm=
