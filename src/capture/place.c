@@ -191,9 +191,9 @@ int capw_parent_open(const char *path, char **base, struct kvmft_err *err)
 
 int capw_file_parent_open(const char *path, const char **base, struct kvmft_err *err)
 {
-	struct walk w = { .path = path, .shared = true, .err = err };
 	const char *slash = strrchr(path, '/');
 	_cleanup_free_ char *parent = strndup(path, slash ? (size_t)(slash - path) : 0);
+	struct walk w = { .path = parent, .shared = true, .err = err };
 	int fd;
 
 	*base = slash ? slash + 1 : path;

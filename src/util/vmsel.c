@@ -51,7 +51,7 @@ int vmsel_tids(const char *sel, int32_t **tid, size_t *n)
 	*tid = NULL;
 	*n = 0;
 	while (!ret) {
-		int32_t from, to;
+		int32_t from = 0, to;
 
 		if (!take_tid(&p, &from))
 			ret = -EINVAL;

@@ -81,9 +81,10 @@ only recorder <"$tmp/recorder.may"
 	echo "another's descriptors"
 } >"$tmp/guest.may"
 only guest <"$tmp/guest.may"
-# Its command line names nothing that is there.
+# Its command line names nothing that is there. What comes packed or through a pipe is in memory without a name.
 only reader <<-END
 	read about CPUs
+	memfd_create
 END
 # What stores a guest's stream: that capture and what is open.
 only store <<-END
@@ -125,6 +126,7 @@ only look <<-END
 	a process
 	clone
 	fork
+	memfd_create
 	pipe2
 	setitimer
 END
