@@ -71,6 +71,8 @@ static int run_recorder(struct parts *x)
 	char pid[16], *none = NULL;
 	int ret;
 
+	/* Whoever takes it over must not write what its recording is held against. */
+	munmap(x->truth, sizeof(*x->truth));
 	snprintf(pid, sizeof(pid), "%d", x->vmm);
 	c.pids = (struct str_list){ .v = (const char *[]){ pid }, .n = 1 };
 	ret = record_run(&c, &none, x->note, x->err);
@@ -90,10 +92,9 @@ static int child_start(struct child *c, int (*run)(struct parts *x), const struc
 	if (c->pid < 0)
 		return err_why(x.err, errno, "fork");
 	if (!c->pid) {
-		close(said[0]);
-		close(orders[1]);
 		x.ready = said[1];
 		x.go = orders[0];
+		fds_keep((const int[]){ x.ready, x.go, STDERR_FILENO }, 3);
 		_exit(run(&x));
 	}
 	close(said[1]);
@@ -382,19 +383,18 @@ static int judge_recording(int dir, struct prove *p, const struct truth *t, pid_
 	return ret < 0 && !err->text[0] ? err_why(err, ret, "cannot read what was recorded") : ret;
 }
 
-/* A new one of the caller's alone. */
-static int make_directory(const char *path, struct kvmft_err *err)
+/* A new one of the caller's alone: base in above. */
+static int make_directory(const char *path, int *above, char **base, struct kvmft_err *err)
 {
-	_cleanup_free_ char *base = NULL;
-	_cleanup_close_ int above = capw_parent_open(path, &base, err);
 	struct stat st;
 	int fd;
 
-	if (above < 0)
-		return above;
-	if (mkdirat(above, base, 0700))
+	*above = capw_parent_open(path, base, err);
+	if (*above < 0)
+		return *above;
+	if (mkdirat(*above, *base, 0700))
 		return err_why(err, errno, "cannot make the directory %s", path);
-	fd = openat(above, base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(*above, *base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd >= 0 && !fstat(fd, &st) && st.st_uid == geteuid() && !(st.st_mode & 0077))
 		return fd;
 	util_close_fd(&fd);
@@ -405,10 +405,12 @@ int prove_run(const char *dir, struct prove *p, note_fn *note, struct kvmft_err 
 {
 	_cleanup_(sbuf_free) struct sbuf host = { 0 };
 	struct parts x = { .note = note, .err = err };
+	_cleanup_free_ char *base = NULL;
+	_cleanup_close_ int above = -1, at = -1;
 	char temp[128];
-	int at, ret = dir ? 0 : sides_temp_name(temp, sizeof(temp), err);
+	int ret = dir ? 0 : sides_temp_name(temp, sizeof(temp), err);
 
-	ret = at = ret ?: make_directory(dir ?: temp, err);
+	ret = at = ret ?: make_directory(dir ?: temp, &above, &base, err);
 	if (ret < 0)
 		return ret;
 	sbuf_addf(&host, "%s/host", dir ?: temp);
@@ -427,9 +429,10 @@ int prove_run(const char *dir, struct prove *p, note_fn *note, struct kvmft_err 
 	}
 	if (x.truth != MAP_FAILED)
 		munmap(x.truth, sizeof(*x.truth));
-	util_close_fd(&at);
 	if (!dir)
 		sides_temp_remove(temp);
+	else if (ret)
+		(void)!unlinkat(above, base, AT_REMOVEDIR); /* unless something was recorded */
 	return ret;
 }
 

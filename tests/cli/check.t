@@ -166,13 +166,34 @@ if [ -e /dev/kvm ] && [ -d "$fs/instances" ]; then
 		sleep 0.01
 		n=$((n + 1))
 	done
+	proving=$!
+	judge=$(grep -l "^PPid:[[:space:]]*$proving\$" /proc/[0-9]*/status 2>/dev/null | tr -dc '0-9\n' | head -n 1)
+	children=$(grep -l "^PPid:[[:space:]]*${judge:-none}\$" /proc/[0-9]*/status 2>/dev/null | tr -dc '0-9\n')
+	# Shared pages and pipes of each: the guest's process has them, and the recorder has its own pipes.
+	for child in $children; do
+		grep -q '/dev/zero' "/proc/$child/maps" && echo "$child"
+	done >"$tmp/sharing"
+	for child in $children; do
+		find "/proc/$child/fd" -lname 'pipe:*' -printf '%l\n' | sort -u
+	done | sort | uniq -d >"$tmp/pipes"
 	mv "$tmp/theirs/p" "$tmp/theirs/away" && mv "$tmp/forged" "$tmp/theirs/p"
-	wait $!
+	wait $proving
 	is "$? $(cat "$err")" "$kept" "--prove reads what it recorded, wherever that was moved to"
+	is "$(echo "$children" | wc -l | tr -d ' ') $(wc -l <"$tmp/sharing" | tr -d ' ')" "2 1" \
+		"... of guest and recorder, the recorder cannot write what the guest saw"
+	is "$(cat "$tmp/pipes")" "" "... nor to the pipes of the guest"
 	ln -s "$tmp/theirs" "$tmp/link"
 	run "$kvmft" check --prove -o "$tmp/link/new"
 	status_is 1 "-o through a link"
 	is "$(find "$tmp/theirs" -name new)" "" "... nothing is made there"
+	# shellcheck disable=SC2016 # the inner shell's
+	if unshare -m sh -c 'mount --bind /dev/null /dev/kvm' 2>"$err"; then
+		run unshare -m sh -c 'mount --bind /dev/null /dev/kvm && exec "$@"' sh "$kvmft" check --prove -o "$tmp/early"
+		status_is 1 "--prove of what is no KVM"
+		is "$(ls -d "$tmp/early" 2>/dev/null)" "" "... leaves no empty directory in the way of the next one"
+	else
+		skip "--prove of what is no KVM" "$(cat "$err")"
+	fi
 else
 	skip "--prove" "no /dev/kvm, or no tracefs"
 fi
