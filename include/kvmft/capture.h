@@ -200,6 +200,7 @@ struct capture {
 	bool trimmed;		  /* the oldest segments were removed on purpose */
 	uint32_t first_segment, last_segment; /* of a directory; those that are left */
 	char *uname, *arch, *hypervisor, *uuid, *clocksource, *vendor, *tool;
+	char *end_clocksource; /* NULL = not recorded */
 	bool no_hugetlb;	  /* no memory was set aside for huge pages; false = not known */
 	uint64_t tsc_khz;	  /* 0 = unknown */
 	uint64_t tsc_khz_min, tsc_khz_max; /* it is between these; 0 = unknown */

@@ -30,7 +30,8 @@ enum clock_finding {
 	CLOCK_STOPPED,
 	CLOCK_RESTORED, /* told: the record in its memory; real: the last one it had, 0: none */
 	CLOCK_WALL,   /* CLOCK_REALTIME against the host's */
-	CLOCK_SOURCE, /* what: its name */
+	CLOCK_SOURCE, /* what: its name; told: it was another at the beginning, and what has both */
+	CLOCK_SCHED,  /* sched_clock() against what its constants make of kvmclock, ns */
 	CLOCK_FOREIGN, /* its TSC is not KVM's; what: how that is known */
 	CLOCK_FINDINGS
 };
@@ -87,7 +88,8 @@ struct clock_vcpu {
 	uint64_t timers, late, worst; /* deadlines; ns */
 };
 
-#define CLOCK_READ_KINDS 12
+#define CLOCK_READ_KINDS 14
+#define CLOCK_TIMERS	 12 /* from this one on they are what timers exit for, no reads */
 #define CLOCK_DRIFTS	 2 /* CLOCK_BOOTTIME, CLOCK_REALTIME */
 #define CLOCK_SEEN_MAX	 1000u
 
@@ -120,7 +122,19 @@ struct clock_vm {
 	struct {
 		uint64_t n, spent;
 	} read[CLOCK_READ_KINDS];
+	const struct capture *sched; /* the guest's, if it has the constants of its sched_clock() */
 };
+
+/* The last finding of that kind of a vCPU, or -1: of any; NULL: there is none. */
+struct clock_seen *clock_seen_of(const struct clock_vm *vm, enum clock_finding is, int64_t vcpu);
+/* Reads of clocks, and timers, that exit: of the first event that can be one. */
+struct clock_read {
+	enum event_role role;
+	uint64_t isa; /* of an exit: enum exit_isa */
+	uint64_t from, to;
+	const char *name;
+};
+extern const struct clock_read clock_reads[CLOCK_READ_KINDS];
 
 enum clock_verdict { CLOCK_WELL, CLOCK_ILL, CLOCK_UNKNOWN };
 extern const char *const clock_verdicts[]; /* "well", "ill", "unknown" */

@@ -45,8 +45,9 @@ enum evidence {
 	EVID_WALL = 1 << 27,	/* readings of a guest's clocks */
 	EVID_BEFORE = 1 << 28,	/* a record, from before the first that changed */
 	EVID_TAKES = 1 << 29,	/* that a guest takes interrupts, however it gets them */
+	EVID_SCHED = 1 << 30,	/* a guest's constants of it, record and readings */
 };
-#define EVIDENCE_BITS 30
+#define EVIDENCE_BITS 31
 
 struct evidence_rule {
 	const char *of, *what; /* "blame", "exit-kernel" */

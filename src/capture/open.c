@@ -685,6 +685,7 @@ void capture_close(struct capture *c)
 	free(c->hypervisor);
 	free(c->uuid);
 	free(c->clocksource);
+	free(c->end_clocksource);
 	free(c->vendor);
 	free(c->tool);
 	free(c->tsc_khz_source);

@@ -593,7 +593,8 @@ static int rec_end(struct capture *c, const struct meta_rec *rec)
 {
 	c->complete = true;
 	meta_get_u64(rec, "tsc", &c->end_tsc);
-	return set(&c->end_reason, rec, "reason");
+	return set(&c->end_clocksource, rec, "clocksource") ?:
+	       set(&c->end_reason, rec, "reason");
 }
 
 static const struct {
@@ -627,7 +628,7 @@ static const struct {
 	{ "segment", rec_segment }, /* n why tsc stopped held */
 	{ "file", rec_file },	    /* name bytes */
 	{ "symbols", rec_symbols }, /* gone */
-	{ "end", rec_end },	    /* reason tsc */
+	{ "end", rec_end },	    /* reason tsc clocksource */
 };
 
 int meta_apply(struct capture *c, const struct meta_rec *rec)

@@ -44,6 +44,8 @@ const struct clock_rule clock_rules[CLOCK_FINDINGS] = {
 			 "guest-set-time of qemu-ga, or chronyc makestep in the guest" },
 	[CLOCK_SOURCE] = { "clocksource", false, false,
 			   "dmesg of the guest says why tsc or kvm-clock was not taken, or given up" },
+	[CLOCK_SCHED] = { "sched-clock", false, false,
+			  "as for kvmclock-forwards: printk, trace clocks and the scheduler jump with it" },
 	[CLOCK_FOREIGN] = { "foreign-tsc", true, false,
 			    "none: KVM's offset is not used; a capture of the guest in x86-tsc shows its own" },
 };
@@ -170,7 +172,7 @@ static int reads_exit(const struct clockcheck *c, struct clock_vm *vm)
 	uint64_t ns = khz ? tsc_cycles_to_ns(vm->last - vm->first, khz) : 0;
 	int ret = 0;
 
-	for (size_t i = 0; i < CLOCK_READ_KINDS && ns && !ret; i++) {
+	for (size_t i = 0; i < CLOCK_TIMERS && ns && !ret; i++) {
 		struct clock_seen s = { .is = CLOCK_READS, .vcpu = -1, .count = vm->read[i].n,
 					.all = vm->last - vm->first, .spent = vm->read[i].spent };
 
@@ -211,17 +213,53 @@ static int clock_source(const struct clockcheck *c, struct clock_vm *vm, const s
 					    "arch_sys_counter", NULL };
 	struct clock_seen f = { .is = CLOCK_SOURCE, .vcpu = -1 };
 	const char *by = s->cap->tsc_khz_source;
+	const char *now = s->cap->end_clocksource ?: s->cap->clocksource;
 	int ret = by && vm->n && strcmp(by, "measured")
 			  ? frequency(c, vm, &vm->vcpu[0], s->cap->tsc_khz, true)
 			  : 0;
 
-	if (ret || !s->cap->clocksource)
+	if (ret || !now)
 		return ret;
-	for (size_t i = 0; fast[i]; i++)
-		if (!strcmp(fast[i], s->cap->clocksource))
+	if (s->cap->clocksource && strcmp(now, s->cap->clocksource)) {
+		f.told = 1;
+		snprintf(f.what, sizeof(f.what), "%.27s to %.27s", s->cap->clocksource, now);
+		ret = clock_found(vm, &f);
+	}
+	for (size_t i = 0; fast[i] && !ret; i++)
+		if (!strcmp(fast[i], now))
 			return 0;
-	snprintf(f.what, sizeof(f.what), "%s", s->cap->clocksource);
-	return clock_found(vm, &f);
+	f.told = 0;
+	snprintf(f.what, sizeof(f.what), "%s", now);
+	return ret ?: clock_found(vm, &f);
+}
+
+/* By its constants, and the record that it had, as long as it has no other. */
+static int sched_clock(struct clock_vm *vm, const struct tl_source *s)
+{
+	const struct capture *cap = s->cap;
+	struct clock_seen f = { .is = CLOCK_SCHED, .vcpu = -1 };
+	uint64_t ns, past;
+
+	vm->recorded |= cap->sched_is_tsc ? EVID_SCHED : 0;
+	if (!cap->has_sched_offset || cap->sched_is_tsc || !cap->npvclock || !cap->tsc_khz)
+		return 0;
+	vm->sched = cap;
+	for (size_t i = 0; i < cap->nsample; i++) {
+		const struct cap_clock_sample *at = &cap->sample[i];
+		const struct pvclock *pv = &cap->pvclock[0].pv;
+		bool local = !strcmp(at->clock, "local");
+
+		if ((!local && !cap->has_kernel_sched_offset) || pvclock_to_ns(pv, at->tsc, &ns))
+			continue;
+		past = ns > pv->system_time ? ns - pv->system_time : pv->system_time - ns;
+		ns -= (uint64_t)cap->kvm_sched_clock_offset;
+		ns += local ? 0 : (uint64_t)cap->kernel_sched_offset;
+		vm->recorded |= EVID_SCHED;
+		if (clock_size((int64_t)(at->ns - ns)) > clock_tolerance(pv, pv, past) +
+		    tsc_cycles_to_ns(at->width, cap->tsc_khz))
+			f.amount = (int64_t)(at->ns - ns);
+	}
+	return f.amount ? clock_found(vm, &f) : 0;
 }
 
 /*
@@ -288,6 +326,7 @@ static int finish_vm(struct clockcheck *c, struct clock_vm *vm)
 			continue;
 		ret = wall_clock(c, vm, s);
 		ret = ret ?: clock_source(c, vm, s);
+		ret = ret ?: sched_clock(vm, s);
 	}
 	for (size_t i = 0; i < vm->n; i++) {
 		offsets &= clock_vcpu_map(&vm->vcpu[i]) != NULL && !vm->foreign;

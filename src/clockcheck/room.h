@@ -16,18 +16,7 @@ int clock_found(struct clock_vm *vm, const struct clock_seen *what) __must_check
 int clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host) __must_check;
 /* How far two records may be apart, in ns, if nothing happened that long after the older. */
 uint64_t clock_tolerance(const struct pvclock *a, const struct pvclock *b, uint64_t ns);
-/* The last finding of that kind of a vCPU, or -1: of any; NULL: there is none. */
-struct clock_seen *clock_seen_of(const struct clock_vm *vm, enum clock_finding is, int64_t vcpu);
 /* A record that it had by then, known without an event: as a capture of its guest has it. */
 void clock_adopt(struct clock_vcpu *v, uint64_t host);
-
-/* Reads of clocks that exit: of the first event that can be one. */
-struct clock_read {
-	enum event_role role;
-	uint64_t isa; /* of an exit: enum exit_isa */
-	uint64_t from, to;
-	const char *name;
-};
-extern const struct clock_read clock_reads[CLOCK_READ_KINDS];
 
 #endif

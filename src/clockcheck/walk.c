@@ -33,13 +33,16 @@ const struct clock_read clock_reads[CLOCK_READ_KINDS] = {
 	{ EV_EXIT, EXIT_ISA_VMX, 51, 51, "rdtscp" },
 	{ EV_EXIT, EXIT_ISA_SVM, 0x6e, 0x6e, "rdtsc" },
 	{ EV_EXIT, EXIT_ISA_SVM, 0x87, 0x87, "rdtscp" },
+	{ EV_MSR, 0, DEADLINE, DEADLINE, "msr 0x6e0" },
+	{ EV_EXIT, EXIT_ISA_VMX, 52, 52, "the preemption timer" },
 };
 
-static unsigned int read_kind(enum event_role role, uint64_t what, uint64_t isa)
+static unsigned int read_kind(enum event_role role, uint64_t what, uint64_t isa, bool write)
 {
 	for (unsigned int i = 0; i < CLOCK_READ_KINDS; i++)
 		if (clock_reads[i].role == role && what >= clock_reads[i].from &&
-		    what <= clock_reads[i].to && isa == clock_reads[i].isa)
+		    what <= clock_reads[i].to && isa == clock_reads[i].isa &&
+		    write == (clock_reads[i].from == DEADLINE))
 			return i + 1;
 	return 0;
 }
@@ -538,8 +541,8 @@ static void access_taken(struct clockcheck *c, struct clock_vcpu *v, enum event_
 	}
 	if (role == EV_MSR && write && IS_TSC(what) && v->writer.tid == i->tid && v->jump.is)
 		v->writer.guest = true;
-	if (!write && !v->read && v->rip >= FIRMWARE && v->exit > v->entry)
-		v->read = read_kind(role, what, 0);
+	if (!v->read && v->rip >= FIRMWARE && v->exit > v->entry)
+		v->read = read_kind(role, what, 0, write);
 }
 
 static int vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_role role,
@@ -565,7 +568,7 @@ static int vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_role
 	vm->is_sev |= isa == EXIT_ISA_SVM && reason == VMGEXIT;
 	vm->ran = v->exit = i->host;
 	v->rip = e->f[2].size ? event_u64(e, 2, i->rec) : FIRMWARE;
-	v->read = v->rip < FIRMWARE ? 0 : read_kind(EV_EXIT, reason, isa);
+	v->read = v->rip < FIRMWARE ? 0 : read_kind(EV_EXIT, reason, isa, false);
 	return 0;
 }
 

@@ -55,6 +55,7 @@ static const struct {
 	{ true, ALL, { EV_NONE }, "pvclock record of before", "its kvmclock", NULL },
 	{ false, TOGETHER, { EV_INJECT, EV_APICV_ACCEPT }, "kvm:kvm_inj_virq, kvm_apicv_accept_irq",
 	  "a guest that works", NULL },
+	{ true, ALL, { EV_NONE }, "sched_clock", "its clocks", NULL },
 };
 
 #define SCHED (EVID_SWITCH | EVID_WAKEUP)
@@ -208,6 +209,7 @@ static const struct evidence_rule rules[] = {
 	{ "clock", "restored", "its kvmclock", EVID_OFFSET | EVID_PVCLOCK, 0, NULL },
 	{ "clock", "wall-clock", "its clocks", EVID_OFFSETS | EVID_WALL, 0, NULL },
 	{ "clock", "clocksource", "its clocks", EVID_WALL, 0, NULL },
+	{ "clock", "sched-clock", "its clocks", EVID_SCHED, 0, NULL },
 	{ "clock", "foreign-tsc", "its TSC", EVID_RUN, 0, NULL },
 };
 

@@ -119,12 +119,13 @@ static void add_frequency(const struct clock_vcpu *v, const struct clock_seen *s
 	sbuf_add(b, " a second");
 }
 
-static void add_reads(const struct clockcheck *c, const struct clock_seen *s, struct sbuf *b)
+static void add_exits(const struct clockcheck *c, const char *who, const struct clock_seen *s,
+		      struct sbuf *b)
 {
 	uint64_t ns = tsc_cycles_to_ns(s->all, c->cap->tsc_khz) ?: 1;
 	uint64_t pm = (uint64_t)((unsigned __int128)s->spent * 1000 / (s->all ?: 1));
 
-	sbuf_addf(b, "clock reads exit: %" PRIu64 "/s of %s, %" PRIu64 ".%" PRIu64 " %% of a CPU",
+	sbuf_addf(b, "%s exit: %" PRIu64 "/s of %s, %" PRIu64 ".%" PRIu64 " %% of a CPU", who,
 		  (uint64_t)((unsigned __int128)s->count * 1000000000 / ns), s->what, pm / 10,
 		  pm % 10);
 }
@@ -185,7 +186,7 @@ static void clockcheck_sentence(const struct clockcheck *c, const struct clock_v
 		add_since(c, b, s);
 		break;
 	case CLOCK_FREQUENCY: add_frequency(v, s, b); break;
-	case CLOCK_READS: add_reads(c, s, b); break;
+	case CLOCK_READS: add_exits(c, "clock reads", s, b); break;
 	case CLOCK_DEADLINES:
 		sbuf_addf(b, "vCPU %" PRId64 " set %" PRIu64 " of %" PRIu64
 			  " timers to a time that its TSC had passed, by up to ", s->vcpu, s->count, s->all);
@@ -201,7 +202,18 @@ static void clockcheck_sentence(const struct clockcheck *c, const struct clock_v
 		clock_add_time(c, b, " at ", s->from);
 		break;
 	case CLOCK_FOREIGN: sbuf_addf(b, "its TSC %s", s->what); break;
-	default: sbuf_addf(b, "its clocksource is %s: reading the time exits", s->what); break;
+	case CLOCK_SCHED:
+		sbuf_add(b, "its sched_clock() is ");
+		add_ns(b, s->amount);
+		sbuf_addf(b, " %s what its constants make of the kvmclock that it had", than);
+		break;
+	default:
+		if (s->told) {
+			sbuf_addf(b, "its clocksource changed from %s while it recorded", s->what);
+			break;
+		}
+		sbuf_addf(b, "its clocksource is %s: reading the time exits", s->what);
+		break;
 	}
 	if (s->count > 1 && (s->is == CLOCK_TSC_JUMP || s->is == CLOCK_STOPPED))
 		sbuf_addf(b, ", %" PRIu64 " times", s->count);
@@ -257,6 +269,35 @@ static struct table clock_table(const struct facts *f, unsigned int width)
 
 /* ---- text ---- */
 
+static void clock_add_facts(const struct clockcheck *c, const struct clock_vm *vm, struct sbuf *b)
+{
+	const struct capture *guest = vm->sched;
+	bool agree = vm->recorded & EVID_SCHED && !clock_seen_of(vm, CLOCK_SCHED, -1);
+
+	for (size_t k = 0; k < CLOCK_DRIFTS; k++)
+		if (vm->drift[k].off && !vm->foreign)
+			sbuf_addf(b, "  kvmclock runs %+" PRId64 " ppb (+-%" PRIu64
+				  ") against the host's CLOCK_%s\n", vm->drift[k].ppb,
+				  vm->drift[k].off, k ? "REALTIME" : "BOOTTIME");
+	for (size_t k = CLOCK_TIMERS; k < CLOCK_READ_KINDS && c->cap->tsc_khz; k++) {
+		struct clock_seen s = { .count = vm->read[k].n, .spent = vm->read[k].spent,
+					.all = vm->last - vm->first };
+
+		if (!s.count)
+			continue;
+		snprintf(s.what, sizeof(s.what), "%s", clock_reads[k].name);
+		sbuf_add(b, "  ");
+		add_exits(c, "timers", &s, b);
+		sbuf_addc(b, '\n');
+	}
+	if (!guest)
+		return;
+	sbuf_addf(b, "  its kvm_sched_clock_offset is %" PRId64 " ns", guest->kvm_sched_clock_offset);
+	if (guest->has_kernel_sched_offset)
+		sbuf_addf(b, ", __sched_clock_offset %" PRId64 " ns", guest->kernel_sched_offset);
+	sbuf_add(b, agree ? ": its trace clocks agree\n" : "\n");
+}
+
 static void clock_add_unchecked(const struct clockcheck *c, const struct clock_vm *vm,
 				struct sbuf *b)
 {
@@ -304,11 +345,7 @@ void clockcheck_text(const struct clockcheck *c, unsigned int width, struct sbuf
 		}
 		if (f.vm->more)
 			sbuf_addf(b, "  ... and %zu more\n", f.vm->more);
-		for (size_t k = 0; k < CLOCK_DRIFTS; k++)
-			if (f.vm->drift[k].off && !f.vm->foreign)
-				sbuf_addf(b, "  kvmclock runs %+" PRId64 " ppb (+-%" PRIu64
-					  ") against the host's CLOCK_%s\n", f.vm->drift[k].ppb,
-					  f.vm->drift[k].off, k ? "REALTIME" : "BOOTTIME");
+		clock_add_facts(c, f.vm, b);
 		clock_add_unchecked(c, f.vm, b);
 		text_wrap(b, from, "      ", width);
 		table_text(&t, b);
@@ -361,6 +398,32 @@ void clockcheck_line(const struct clockcheck *c, const struct clock_vm *vm,
 	b->error = json_line_end(&j) ?: b->error;
 }
 
+static void clock_put_facts(const struct clockcheck *c, const struct clock_vm *vm, struct json *j)
+{
+	static const char *const drifts[][2] = { { "boottime_ppb", "boottime_ppb_off" },
+						 { "realtime_ppb", "realtime_ppb_off" } };
+	static const struct capture none;
+	const struct capture *guest = vm->sched ?: &none;
+	uint64_t n = 0, spent = 0, khz = c->cap->tsc_khz;
+	bool known = khz && !(~vm->recorded & (EVID_RUN | EVID_MSR));
+
+	for (size_t k = 0; k < CLOCK_DRIFTS; k++) {
+		uint64_t off = vm->foreign ? 0 : vm->drift[k].off;
+
+		json_put_known_s64(j, drifts[k][0], off, vm->drift[k].ppb);
+		json_put_known_u64(j, drifts[k][1], off, off);
+	}
+	for (size_t k = CLOCK_TIMERS; k < CLOCK_READ_KINDS; k++) {
+		n += vm->read[k].n;
+		spent += vm->read[k].spent;
+	}
+	json_put_known_u64(j, "timer_exits", known, n);
+	json_put_known_u64(j, "timer_exits_ns", known, known ? tsc_cycles_to_ns(spent, khz) : 0);
+	json_put_known_s64(j, "kvm_sched_clock_offset", vm->sched, guest->kvm_sched_clock_offset);
+	json_put_known_s64(j, "sched_clock_offset", guest->has_kernel_sched_offset,
+			   guest->kernel_sched_offset);
+}
+
 void clockcheck_json(const struct clockcheck *c, unsigned int width __unused_arg, struct sbuf *b)
 {
 	struct json j;
@@ -394,12 +457,7 @@ void clockcheck_json(const struct clockcheck *c, unsigned int width __unused_arg
 				evidence_json(clock_rules[k].id, lacks, &j);
 		}
 		json_object_end(&j);
-		for (size_t k = 0; k < CLOCK_DRIFTS; k++) {
-			bool known = f.vm->drift[k].off && !f.vm->foreign;
-
-			json_put_known_s64(&j, k ? "realtime_ppb" : "boottime_ppb", known, f.vm->drift[k].ppb);
-			json_put_known_u64(&j, k ? "realtime_ppb_off" : "boottime_ppb_off", known, f.vm->drift[k].off);
-		}
+		clock_put_facts(c, f.vm, &j);
 		table_json(&t, "vcpus", &j);
 		json_object_end(&j);
 	}

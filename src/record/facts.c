@@ -7,6 +7,8 @@
 
 #include <sys/utsname.h>
 
+#include "kvmft/vm_proc.h"
+
 #define PRINTK_MAX (1u << 20) /* of the kernel's printk_formats; longer ones are left out */
 
 static int put_result(struct record *r, int ret, const char *name)
@@ -383,9 +385,15 @@ int record_facts_tasks(struct record *r)
 
 int record_facts_end(struct record *r)
 {
+	const struct vm_roots roots = vm_roots_fill(NULL);
+	char clocksource[64];
+
+	vm_sys_clocksource(&roots, clocksource, sizeof(clocksource));
 	meta_begin(&r->line, "end");
 	meta_str(&r->line, "reason", r->end_reason ?: "error");
 	meta_u64(&r->line, "tsc", krdtsc_now());
+	if (clocksource[0])
+		meta_str(&r->line, "clocksource", clocksource);
 	return record_put(r);
 }
 

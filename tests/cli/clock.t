@@ -79,7 +79,7 @@ clock well
 status_is 0 "a healthy guest"
 out_has '^vm1: well$' "... is well"
 only
-out_has '^  not checked: wall-clock, clocksource$' "... what was not checked is said"
+out_has '^  not checked: wall-clock, clocksource, sched-clock$' "... what was not checked is said"
 out_has '^   0 +-1000 1000000 +[0-9]+ +0 +0 +2 +1$' "... the facts of a vCPU"
 for e in kvm_write_tsc_offset kvm_pvclock_update kvm_update_master_clock kvm_entry; do
 	without well $e "$(case $e in
@@ -404,6 +404,18 @@ clock late
 only deadline-past
 out_has 'vCPU 0 set 133 of 199 timers to a time that its TSC had passed, by up to 65.989 ms' "timers in the past"
 without late kvm_msr deadline-past 0
+# What timers cost: 2,250 a second, each 98 us.
+reads "kvm_msr write=1 ecx=0x6e0 data=9000000000 exception=0" 0xffffffff81000000 | built timers
+clock timers
+status_is 0 "a guest that sets timers"
+only
+out_has '^  timers exit: 22[0-9]{2}/s of msr 0x6e0, 2[0-9]\.[0-9] % of a CPU$' "... and what they cost"
+run "$kvmft" clock --format json "$tmp/timers"
+out_has '"timer_exits":4499,"timer_exits_ns":[0-9]{9},' "... in JSON"
+sed 's/exit_reason=31/exit_reason=52/; / kvm_msr write=1/d' "$tmp/timers.text" >"$tmp/preempted.text"
+rm -rf "$tmp/preempted" && "$mkcap" --capture "$tmp/preempted" "$tmp/preempted.text"
+clock preempted
+out_has '^  timers exit: 22[0-9]{2}/s of the preemption timer, 2[0-9]\.[0-9] % of a CPU$' "... by the preemption timer"
 timers 5 2 | built busy
 clock busy
 status_is 0 "a vCPU that waits for a CPU is late with some"
@@ -438,6 +450,44 @@ for case in "0 kvm-clock:0:" "-64 tsc:1:wall-clock" "0 hpet:1:clocksource" \
 	# shellcheck disable=SC2086 # nothing, or a word
 	only ${want#*:}
 done
+# changed CLOCKSOURCE MORE: a guest that had the TSC at first, and that at the end.
+changed()
+{
+	{ guest 0 tsc; echo "meta end reason=duration tsc=1002000000 clocksource=$1"; echo "$2"; } >"$tmp/guest.text"
+	rm -rf "$tmp/vm1" && "$mkcap" --capture "$tmp/vm1" "$tmp/guest.text"
+	run "$kvmft" clock "$tmp/wall" "$tmp/vm1"
+}
+changed tsc
+status_is 0 "a guest that keeps its clocksource"
+changed kvm-clock
+status_is 1 "a guest that gives up its clocksource while it is recorded"
+only clocksource
+out_has "^  its clocksource changed from tsc to kvm-clock while it recorded$" "... from which, and to which"
+changed hpet
+only clocksource clocksource
+out_has "^  its clocksource is hpet: reading the time exits$" "... to one that exits, which is said as well"
+# sched local GLOBAL: its sched_clock is kvmclock less 900 ns, and its other clocks 50 ns more than that; read then.
+sched()
+{
+	changed tsc "meta sched kvm_sched_clock_offset=900 kernel_sched_clock_offset=50
+meta pvclock cpu=0 version=4 tsc_timestamp=400000 system_time=5000000 mul=2147483648 shift=1 flags=1
+meta clock name=local tsc=1000400000 width=2 ns=$1
+meta clock name=global tsc=1000400000 width=2 ns=$2"
+}
+sched 1004999100 1004999150
+status_is 0 "a sched_clock by its kvmclock"
+only
+out_has '^  its kvm_sched_clock_offset is 900 ns, __sched_clock_offset 50 ns: its trace clocks agree$' "... is shown"
+run "$kvmft" clock --format json "$tmp/wall" "$tmp/vm1"
+out_has '"kvm_sched_clock_offset":900,"sched_clock_offset":50,' "... in JSON, too"
+for case in "1004949100 1004999150" "1004999100 1004949150"; do
+	# shellcheck disable=SC2086 # two words
+	sched $case
+	status_is 1 "... that is 50 us behind: $case"
+	only sched-clock
+	out_has '^  its sched_clock\(\) is 50.000 us behind what its constants make of the kvmclock that it had$' "... how far"
+	out_has '__sched_clock_offset 50 ns$' "... and its clocks do not agree"
+done
 guest -64 tsc >"$tmp/guest.text"
 rm -rf "$tmp/vm1" && "$mkcap" --capture "$tmp/vm1" "$tmp/guest.text"
 run "$kvmft" clock "$tmp/wall" "$tmp/vm1"
@@ -445,7 +495,7 @@ out_has '^  kvmclock runs \+0 ppb \(\+-[0-9]+\) against the host.s CLOCK_REALTIM
 sed '/^meta time tsc=19/s/1899000000/1899001000/' "$tmp/wall.text" >"$tmp/fast.text"
 rm -rf "$tmp/fast" && "$mkcap" --capture "$tmp/fast" "$tmp/fast.text"
 run "$kvmft" clock --format json "$tmp/fast"
-out_has '"boottime_ppb":0,"boottime_ppb_off":[0-9]+,"realtime_ppb":-526,"realtime_ppb_off":[0-9]+,"vcpus"' "... that NTP makes fast"
+out_has '"boottime_ppb":0,"boottime_ppb_off":[0-9]+,"realtime_ppb":-526,"realtime_ppb_off":[0-9]+,"timer_exits":0,' "... that NTP makes fast"
 run "$kvmft" clock "$tmp/wall" "$tmp/vm1"
 out_has 'its CLOCK_REALTIME is 63.999999 s behind the host.s at 1.000001000$' "... how far"
 
@@ -510,6 +560,17 @@ err_has 'record kvm_entry on the host' "... what to do"
 run "$kvmft" clock "$tmp/arm"
 status_is 4 "an arm64 host"
 err_has "arm64 shows nothing of its guests' clocks" "... what is not known there"
+{
+	echo "event kvm kvm_exit 901 u32:ret u32:esr_ec u64:vcpu_pc"
+	echo "meta vm id=100-12 pid=100 fd=12 name=vm1"
+	echo "meta vcpu vm=100-12 id=0 tid=101"
+	echo "0 1000000 101 kvm_entry vcpu_id=0"
+	echo "0 1003000 101 kvm_exit ret=0 esr_ec=0 vcpu_pc=0"
+} >"$tmp/arm.text"
+rm -rf "$tmp/arm" && "$mkcap" --capture "$tmp/arm" "$tmp/arm.text"
+run "$kvmft" clock "$tmp/arm"
+status_is 4 "... that does not say that it is one, as in a trace.dat"
+err_has "arm64 shows nothing of its guests' clocks" "... is known by its exits"
 # ---- more vCPUs and records than any host has ----
 
 {
