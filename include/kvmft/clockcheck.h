@@ -172,6 +172,7 @@ static inline uint64_t clock_size(int64_t v)
 }
 /* The map in force at the end of the walk; NULL: not known. */
 const struct tsc_map *clock_vcpu_map(const struct clock_vcpu *v);
+struct clock_vcpu *clock_vcpu_by_id(const struct clock_vm *vm, int64_t id); /* NULL: none */
 /* kHz of a vCPU's TSC; 0: not known. */
 uint64_t clock_vcpu_khz(const struct clockcheck *c, const struct clock_vcpu *v);
 

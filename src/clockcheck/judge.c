@@ -251,7 +251,7 @@ static int sched_clock(struct clock_vm *vm, const struct tl_source *s)
 
 		if ((!local && !cap->has_kernel_sched_offset) || pvclock_to_ns(pv, at->tsc, &ns))
 			continue;
-		past = ns > pv->system_time ? ns - pv->system_time : pv->system_time - ns;
+		past = clock_size((int64_t)(ns - pv->system_time));
 		ns -= (uint64_t)cap->kvm_sched_clock_offset;
 		ns += local ? 0 : (uint64_t)cap->kernel_sched_offset;
 		vm->recorded |= EVID_SCHED;

@@ -111,7 +111,7 @@ void clockcheck_free(struct clockcheck *c)
 	free(c);
 }
 
-static struct clock_vcpu *vcpu_by_id(struct clock_vm *vm, int64_t id)
+struct clock_vcpu *clock_vcpu_by_id(const struct clock_vm *vm, int64_t id)
 {
 	size_t at = COUNT_BEFORE(i, vm->n, vm->vcpu[i].id < id);
 
@@ -223,7 +223,7 @@ int clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host)
 static void take_write(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
 {
 	const struct event_type *e = &c->type[EV_TSC_OFFSET];
-	struct clock_vcpu *v = vcpu_by_id(vm, (int64_t)event_u64(e, 0, i->rec));
+	struct clock_vcpu *v = clock_vcpu_by_id(vm, (int64_t)event_u64(e, 0, i->rec));
 	uint64_t prev = event_u64(e, 1, i->rec), next = event_u64(e, 2, i->rec);
 	const struct epoch_vcpu *known = v ? v->epochs : NULL;
 
@@ -292,7 +292,7 @@ static bool clock_changed(const struct clock_vcpu *v, const struct pvclock *pv, 
 			  uint64_t *tolerance)
 {
 	const struct tsc_map *now = clock_vcpu_map(v);
-	uint64_t tsc = pv->tsc_timestamp, was, d;
+	uint64_t tsc = pv->tsc_timestamp, was;
 
 	if (v->has_pv_map != (now != NULL) ||
 	    (now && (now->ratio != v->pv_map.ratio || now->frac != v->pv_map.frac)))
@@ -301,9 +301,8 @@ static bool clock_changed(const struct clock_vcpu *v, const struct pvclock *pv, 
 		tsc -= now->offset - v->pv_map.offset;
 	if (pvclock_to_ns(&v->pv, tsc, &was))
 		return false;
-	d = was > v->pv.system_time ? was - v->pv.system_time : v->pv.system_time - was;
 	*ns = (int64_t)(pv->system_time - was);
-	*tolerance = clock_tolerance(&v->pv, pv, d);
+	*tolerance = clock_tolerance(&v->pv, pv, clock_size((int64_t)(was - v->pv.system_time)));
 	return clock_size(*ns) > *tolerance;
 }
 
@@ -428,7 +427,7 @@ static int first_record(const struct clockcheck *c, struct clock_vm *vm, struct 
 static int take_record(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
 {
 	const struct event_type *e = &c->type[EV_PVCLOCK];
-	struct clock_vcpu *v = vcpu_by_id(vm, (int64_t)event_u64(e, 0, i->rec));
+	struct clock_vcpu *v = clock_vcpu_by_id(vm, (int64_t)event_u64(e, 0, i->rec));
 	const struct pvclock pv = {
 		.version = (uint32_t)event_u64(e, 1, i->rec),
 		.tsc_timestamp = event_u64(e, 2, i->rec), .system_time = event_u64(e, 3, i->rec),
@@ -549,7 +548,7 @@ static int vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_role
 		      const struct tl_item *i)
 {
 	const struct event_type *e = &c->type[EV_EXIT];
-	struct clock_vcpu *v = vcpu_by_id(vm, i->vcpu);
+	struct clock_vcpu *v = clock_vcpu_by_id(vm, i->vcpu);
 	uint64_t reason, isa;
 
 	if (!v)

@@ -100,7 +100,7 @@ static int clock_open(struct pairing *p, const struct clock_opts *o, int argc, c
 	if (!ret && (arm64 || (!p->map->nvm && !o->watch)))
 		ret = err_lack(
 			err, ENODATA,
-			arm64	  ? "%s: KVM on arm64 shows nothing of its guests' clocks (CNTVOFF)"
+			arm64     ? "%s: KVM on arm64 shows nothing of its guests' clocks (CNTVOFF)"
 			: o->live ? "no VM runs here"
 				  : "%s: no VM ran: record kvm_entry on the host while one does",
 			p->host.cap->path);
@@ -124,8 +124,8 @@ static int clock_is_new(struct clock_told *told, const char *vm, const struct cl
 	for (size_t i = 0; i < told->n; i++) {
 		const struct clock_seen *t = &told->v[i].s;
 
-		if (t->is == s->is && t->vcpu == s->vcpu && t->from == s->from && t->to == s->to &&
-		    t->at == s->at && !strcmp(told->v[i].vm, vm))
+		if (t->is == s->is && t->vcpu == s->vcpu && t->from == s->from &&
+		    t->to == s->to && t->at == s->at && !strcmp(told->v[i].vm, vm))
 			return 0;
 	}
 	if (!array_grow(&told->v, told->n, &told->cap, sizeof(*told->v)))
@@ -212,18 +212,12 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 static int clock_live(void *opts, struct kvmft_err *err)
 {
 	struct clock_opts *o = opts;
-	const char *words[] = { "kvmft clock",
-				"clock",
-				"--live",
-				"--no-pager",
-				"--format",
-				clock_formats[MAX(o->format, 0)],
-				"--color",
+	const char *words[] = { "kvmft clock", "clock", "--live", "--no-pager", "--format",
+				clock_formats[MAX(o->format, 0)], "--color",
 				color_names[MAX(o->file.page_opts.color, 0)],
 				o->watch ? "--watch" : NULL,
 				o->file.page_opts.wide ? "--wide" : NULL,
-				o->vm ? "--vm" : NULL,
-				o->vm };
+				o->vm ? "--vm" : NULL, o->vm };
 	struct record_config host = {
 		.clock = kclock_default(),
 		.marker = -1,

@@ -71,14 +71,6 @@ static void add_cycles(const struct clockcheck *c, struct sbuf *b, const struct 
 	sbuf_addc(b, ')');
 }
 
-static const struct clock_vcpu *seen_vcpu(const struct clock_vm *vm, int64_t id)
-{
-	for (size_t i = 0; i < vm->n; i++)
-		if (vm->vcpu[i].id == id)
-			return &vm->vcpu[i];
-	return NULL;
-}
-
 static void add_kvmclock(const struct clockcheck *c, const struct clock_seen *s, struct sbuf *b)
 {
 	static const char *const begin[] = {
@@ -133,7 +125,7 @@ static void add_exits(const struct clockcheck *c, const char *who, const struct 
 static void clockcheck_sentence(const struct clockcheck *c, const struct clock_vm *vm,
 				const struct clock_seen *s, struct sbuf *b)
 {
-	const struct clock_vcpu *v = seen_vcpu(vm, s->vcpu);
+	const struct clock_vcpu *v = clock_vcpu_by_id(vm, s->vcpu);
 	const char *than = s->amount < 0 ? "behind" : "ahead of";
 
 	switch (s->is) {
