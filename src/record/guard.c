@@ -128,6 +128,7 @@ static const struct {
 	{ OF_NET, SANDBOX_WRITE, "dynamic_events" }, /* ... those of net-id */
 	{ OF_SYNTH, SANDBOX_WRITE, "synthetic_events" }, /* ... and the event of --trigger */
 	{ OF_ROOT, SANDBOX_READ, "/sys/devices/system/cpu" },
+	{ OF_ROOT, SANDBOX_READ, "/sys/devices/system/clocksource" },
 	/*
 	 * Its recorder lists the threads of all at its end; on a host, whatever is asked about them
 	 * is left to kvmft-look.

@@ -42,6 +42,8 @@ is "$(find "$tmp/a" -type f ! -perm 600 | wc -l | tr -d ' ')" 0 "... and all fil
 is "$(find "$tmp/a" ! -type f ! -type d | wc -l | tr -d ' ')" 0 "... which are plain files"
 is "$(head -n 1 "$tmp/a/meta")" "kvmft-capture version=1" "meta begins with its version"
 is "$(tail -n 1 "$tmp/a/meta" | cut -d ' ' -f 1,2)" "end reason=command" "... and ends with the reason"
+is "$(sed -n "s/^end .* clocksource=//p" "$tmp/a/meta")" "$(cat /sys/devices/system/clocksource/clocksource0/current_clocksource)" \
+	"... and the clocksource then"
 is "$(sum_stats "$tmp/a" read)" "$(told_events)" "the reported number of events is what was read from the ring"
 tid=$(vcpu_tid)
 run "$kvmft" merge "$tmp/a"
