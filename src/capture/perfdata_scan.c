@@ -839,7 +839,7 @@ int pd_unpack(struct perfdata *p, struct kvmft_err *err)
 	}
 	if (ret < 0 && ret != -ENODATA && ret != -EBADMSG) { /* perf does not end its stream */
 		free(u.plain);
-		return ret == -EFBIG ? err_set(err, EFBIG, "more than 1 GiB, unpacked") : ret;
+		return ret == -EFBIG ? err_set(err, EFBIG, CAP_UNPACKS_MUCH) : ret;
 	}
 	p->plain = u.plain ?: malloc(1);
 	p->begin = 0;

@@ -270,8 +270,10 @@ int cap_unpack_at(struct cap_unpacker **slot, const struct cap_packing *how,
 /*
  * Up to len bytes of what gzip ("zlib") or "zstd" has packed, read by more(), into no less than
  * 64 KiB, from front to back: 0 at the end.
- * -ENODATA: cut; -EBADMSG; -EOPNOTSUPP: not built in. *slot as above.
+ * -ENODATA: cut; -EBADMSG; -EOPNOTSUPP: not built in; -EFBIG: far more than it may be.
+ * *slot as above.
  */
+#define CAP_UNPACKS_MUCH "it unpacks to over 1 GiB, or to 250 times its size: unpack it first"
 ssize_t cap_unpack_stream(struct cap_unpacker **slot, const char *name,
 			  ssize_t (*more)(void *arg, void *buf, size_t n), void *arg, void *buf,
 			  size_t len) __must_check;

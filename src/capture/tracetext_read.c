@@ -111,9 +111,9 @@ static int fill_lines(struct tracetext *t)
 				      : read_source(t, to, room);
 
 		t->cut = t->packed && (n == -ENODATA || n == -EBADMSG);
-		if (n < 0 && !t->cut)
+		if (n < 0 && !t->cut && n != -EFBIG)
 			return (int)n;
-		t->full |= t->plain > MAX_PLAIN;
+		t->full |= n == -EFBIG || t->plain > MAX_PLAIN;
 		t->eof = n <= 0 || t->full;
 		n = MAX(n, 0);
 		t->plain += (uint64_t)n;

@@ -6,6 +6,8 @@
 #include "reader.h"
 
 #define MAX_UNPACKED ((uint64_t)1 << 30) /* bytes of a file, which is kept in memory */
+/* Of a stream: events pack to a tenth, and what packs far better is no recording. */
+#define MAX_PLAIN(packed) ((64ull << 20) + 250 * (packed))
 
 /*
  * The chunk being unpacked, and how far. A chunk may be much larger than what is wanted of it, and
@@ -291,6 +293,9 @@ ssize_t cap_unpack_stream(struct cap_unpacker **slot, const char *name,
 		if (got < 0)
 			return got;
 		done = (size_t)got;
+		u->done += done;
+		if (u->done > MAX_PLAIN(u->read))
+			return -EFBIG;
 		u->full = done == len && !end;
 		u->chunk = end ? UINT64_MAX : u->chunk;
 		if (end) /* another one may follow */
@@ -303,6 +308,7 @@ ssize_t cap_unpack_stream(struct cap_unpacker **slot, const char *name,
 		u->chunk = 0; /* inside of one */
 		u->in = u->piece;
 		u->left = (size_t)got;
+		u->read += u->left;
 	}
 	return ret ?: (ssize_t)done;
 }
@@ -348,9 +354,8 @@ int cap_unpack_file(int fd, bool (*is)(const void *head, size_t n), struct cap_p
 	/* One that is cut ends there: whoever reads it says so. */
 	if (out->size && (!n || n == -ENODATA || n == -EBADMSG))
 		return 0;
-	if (n > 0)
-		return err_set(err, EFBIG, "over %llu MB when unpacked: unpack it to a file",
-			       (unsigned long long)MAX_UNPACKED >> 20);
+	if (n > 0 || n == -EFBIG)
+		return err_set(err, EFBIG, CAP_UNPACKS_MUCH);
 	return !n || n == -ENOMSG || n == -EOPNOTSUPP || n == -EBADMSG || n == -ENODATA
 		       ? -ENOMSG
 		       : err_why(err, (int)n, "cannot unpack it");

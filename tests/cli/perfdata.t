@@ -395,6 +395,20 @@ for o in -q -z; do
 		<"$tmp/pipe.data" >"$tmp/nothing.data"
 	run "$kvmft" merge -q "$tmp/nothing.data"
 	is "$rc $(grep -c . "$out")" "0 $(grep -c . "$tmp/whole")" "... with empty packed records: all events"
+	# Before the first that is packed 300 MB of records of no kind, in some 30 kB.
+	if [ "$o" = -z ] && command -v zstd >/dev/null; then
+		perl -e 'print pack("LSSx65520", 200, 0, 65528) x 16 for 1 .. 300' | zstd -q -3 >"$tmp/bomb.zst"
+		perl -e 'local $/; my $z = <STDIN>; open F, $ARGV[0]; $_ = <F>; my $at = unpack "x8Q", $_; my $done;
+			print substr $_, 0, $at;
+			while ($at + 8 <= length) { my ($type, $n) = unpack "x$at Lx2S", $_; last if $n < 8;
+				$n += unpack "x$at x8L", $_ if $type == 66;
+				print map { pack("LSS", 81, 0, 8 + length) . $_ } $z =~ /.{1,60000}/sg
+					if ($type == 81 || $type == 83) && !$done++;
+				print substr $_, $at, $n; $at += $n }' "$tmp/pipe.data" <"$tmp/bomb.zst" >"$tmp/nothing.data"
+		run "$kvmft" merge -q "$tmp/nothing.data"
+		status_is 1 "... $(stat -c %s "$tmp/nothing.data") bytes that are 300 MB unpacked"
+		err_has 'unpacks to over 1 GiB, or to 250 times its size' "... are refused"
+	fi
 	truncate -s $(($(stat -c %s "$tmp/pipe.data") - 1001)) "$tmp/pipe.data"
 	run "$kvmft" merge "$tmp/pipe.data"
 	status_is 3 "... cut: exit 3"

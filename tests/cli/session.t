@@ -196,7 +196,12 @@ perl -e 'print "\0" x (1 << 20) for 1 .. 1100' | gzip -1 >"$tmp/bomb.gz"
 { tar c -C "$run" session | head -c 1024 | gzip; cat "$tmp/bomb.gz"; } >"$tmp/x.tar"
 run "$kvmft" merge "$tmp/x.tar"
 status_is 1 "one that is over 1 GiB unpacked"
-err_has 'over 1024 MB' "... is refused"
+err_has 'unpacks to over 1 GiB, or to 250 times its size' "... is refused"
+perl -e 'print "\0" x (1 << 20) for 1 .. 200' | gzip >"$tmp/bomb.gz"
+{ tar c -C "$run" session | head -c 1024 | gzip; cat "$tmp/bomb.gz"; } >"$tmp/x.tar"
+run "$kvmft" merge "$tmp/x.tar"
+status_is 1 "one of 200 kB that is 200 MB unpacked"
+err_has 'unpacks to over 1 GiB, or to 250 times its size' "... is refused as well"
 rm -f "$tmp/bomb.gz" "$tmp/x.tar"
 
 # ---- what is missing ----
