@@ -127,7 +127,7 @@ t=20000000
 for side in host guest; do
 	ok "the $side's capture is compiled" "$tools/mkcap" --capture "$tmp/rig/$side" "$tmp/$side.txt"
 done
-python3 "$top/tests/vm/ablation.py" "$kvmft" "$tools/ablate" "$tmp/rig" >"$tmp/table"
+python3 "$top/tests/vm/ablation.py" "$kvmft" "$tools/ablate" blame "$tmp/rig" >"$tmp/table"
 is "$?" 0 "each is asked again, without events"
 sed 's/^\([^#]\)/# \1/' "$tmp/table"
 is "$(sed -n 's/^nothing  *//p' "$tmp/table")" "right 7 not-known 0 wrong 0 sure-and-wrong 0" "all are found in the whole"

@@ -110,7 +110,8 @@ fact()
 }
 
 # ablated ANALYSIS HOST [GUEST]: what latency says of captures from which events were taken out is the same, or not
-# known; ablated split HOST, ablated diff HOST HOST [OPTION]...: what report --split and diff say
+# known; ablated split HOST, ablated diff HOST HOST [OPTION]...: what report --split and diff say; ablated blame DIR...:
+# what blame says of what was planted
 ablated()
 {
 	if ! command -v python3 >/dev/null; then
@@ -119,6 +120,7 @@ ablated()
 	fi
 	case $1 in
 	split | diff) asks=ablation_tables.py ;;
+	blame) asks=ablation.py ;;
 	*) asks=ablation_cases.py ;;
 	esac
 	python3 "$top/tests/vm/$asks" "$plain" "$(dirname "$plain")/tests/tools/ablate" "$@" >"$tmp/ablated" 2>&1
