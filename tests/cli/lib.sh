@@ -19,6 +19,9 @@ trap 'rm -rf "$tmp"' EXIT
 export PAGER=cat KVMFT_PAGER=cat
 out=$tmp/stdout
 err=$tmp/stderr
+# Locked while a test of the lane "records" runs, in any make check. For tests of other lanes: what a killed recorder left
+# there is removed by any recording that begins.
+turn=${KVMFT_TURN:-$tmp/turn}
 rc=0
 count=0
 bad=0

@@ -17,7 +17,11 @@ umask 022
 # ---- the captures ----
 
 host=$tmp/host
+exec 8>"$turn"
+flock -w 900 8
 start_recording "$host"
+flock -u 8
+exec 8>&-
 # Enough for more than one sub-buffer, however busy the machine is.
 n=0
 while [ $n -lt 200 ] && ! awk '/^(entries|read events):/ { n += $NF } END { exit n < 10000 }' \

@@ -188,7 +188,11 @@ for pager in "" "cat -u"; do
 done
 # The kernel's mark of what is wrong in a filter stays below it.
 if [ -w /sys/kernel/tracing/instances ] && [ -d /sys/kernel/tracing/events/sched ]; then
+	exec 8>"$turn"
+	flock -w 900 8
 	terminal 80 "" "$kvmft" trace -N 1 -e sched:sched_switch/prev_pit==0/
+	flock -u 8
+	exec 8>&-
 	out_has '^ +Command: prev_pit==0$' "... and lines of the kernel are as it wrote them"
 else
 	skip "... and lines of the kernel are as it wrote them" "no tracefs"

@@ -107,6 +107,8 @@ again()
 # ---- what root was made to do ----
 
 root_said=$private
+exec 8>"$turn"
+flock -w 900 8
 start one FAKE_UID=65534 "$qemu" -name guest=evil -qmp "unix:$tmp/private/sock,server=on,wait=off"
 refused "a program that is called QEMU" "of user 65534 is refused: it holds no VM of KVM"
 run timeout 60 "$kvmft" qemu events --vm evil
@@ -115,6 +117,8 @@ run timeout 60 "$kvmft" record --as guest -q --qemu a_one -d 50ms -o "$tmp/cap"
 is "$([ "$rc" != 0 ] && echo yes)" yes "record --qemu: exit $rc"
 err_has "process $pid .* is refused" "... names it"
 is "$(sed 1d "$root_said")" "" "... and nothing was said to root's socket"
+flock -u 8
+exec 8>&-
 again
 start two FAKE_EUID=65534 "$qemu" -qmp "unix:$tmp/private/sock,server=on,wait=off"
 refused "one with several users" "is refused: it runs with the rights of several users"

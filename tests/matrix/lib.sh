@@ -36,7 +36,9 @@ root_prepare_alone()
 	need mmdebstrap mmdebstrap || return
 	[ "$(id -u)" = 0 ] || { echo "only root makes a chroot"; return 1; }
 	mkdir -p "$roots"
-	rm -rf "${roots:?}/$name" "${roots:?}/$name.tmp"
+	# Another checkout's test may be in there.
+	[ ! -d "$roots/$name" ] || flock "$roots/$name/packages" rm -rf "${roots:?}/$name"
+	rm -rf "${roots:?}/$name.tmp"
 	# shellcheck disable=SC2154 # tmp
 	if ! mmdebstrap --variant=minbase --include="$(echo ca-certificates git make "$@" | tr ' ' ,)" "$suite" \
 		"$roots/$name.tmp" "$(apt_mirror)" >"$tmp/mmdebstrap.log" 2>&1; then
@@ -59,7 +61,7 @@ in_root()
 	shift 2
 	mkdir -p "$root/src" "$root/out" "$root_out"
 	# shellcheck disable=SC2016 # the inner shell's
-	unshare -m sh -c '
+	flock -s "$root/packages" unshare -m sh -c '
 		root=$1 src=$2 out=$3
 		shift 3
 		mount --bind "$src" "$root/src" && mount --bind "$out" "$root/out" &&

@@ -94,12 +94,14 @@ intel_root()
 	root_image=$KVMFT_CACHE/bochs/root-$root_hash.img
 	if [ ! -s "$root_image" ]; then
 		root_tmp=$(mktemp -d)
-		rm -f "$KVMFT_CACHE"/bochs/root-*.img
+		# Another checkout's may be in use.
+		find "$KVMFT_CACHE/bochs" -name 'root-*.img*' -mmin +180 -delete
 		intel_copy "$root_tmp" <"$OUTDIR/.rig/root-files" &&
 			intel_image "$root_tmp" "$root_image.tmp.$$" || return
 		rm -rf "$root_tmp"
 		mv "$root_image.tmp.$$" "$root_image"
 	fi
+	touch "$root_image"
 	echo "$root_image"
 }
 
