@@ -39,9 +39,10 @@ root_prepare_alone()
 	# Another checkout's test may be in there.
 	[ ! -d "$roots/$name" ] || flock "$roots/$name/packages" rm -rf "${roots:?}/$name"
 	rm -rf "${roots:?}/$name.tmp"
+	# It makes pipes that dash writes to, which knows no descriptor beyond 9: those of prove and locks are not its.
 	# shellcheck disable=SC2154 # tmp
 	if ! mmdebstrap --variant=minbase --include="$(echo ca-certificates git make "$@" | tr ' ' ,)" "$suite" \
-		"$roots/$name.tmp" "$(apt_mirror)" >"$tmp/mmdebstrap.log" 2>&1; then
+		"$roots/$name.tmp" "$(apt_mirror)" >"$tmp/mmdebstrap.log" 2>&1 3>&- 4>&- 5>&- 6>&- 7>&- 8>&- 9>&-; then
 		echo "no root of $suite: $(grep '^E: ' "$tmp/mmdebstrap.log" | head -n 1)"
 		return 1
 	fi
