@@ -115,11 +115,16 @@ static int print_help(char **argv)
 	struct kvmft_err err = { .text = "" };
 	const char *name;
 	const struct cmd *c;
+	char **to = argv;
 	bool all = false;
 
-	for (char **from = argv, **to = argv; *from || *to; *to++ = *from ? *from++ : NULL)
-		for (; *from && !strcmp(*from, "--all"); from++)
+	for (char **from = argv; *from; from++) {
+		if (strcmp(*from, "--all"))
+			*to++ = *from;
+		else
 			all = true;
+	}
+	*to = NULL;
 	name = joined_name(argv, joined, sizeof(joined));
 	if (!name || is_help(name)) {
 		print_usage(stdout);

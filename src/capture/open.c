@@ -415,24 +415,31 @@ static int read_memory(struct capture *c, int fd, int mem, read_file_fn of_file,
 	return ret;
 }
 
+static void first_interrupt(int sig __unused_arg)
+{
+}
+
 /*
  * All that comes, first. Ctrl-C ends the program that writes, too: what it has written by then is
- * read.
+ * read; a second one ends this, whoever writes.
  */
 static int read_pipe(struct capture *c, int fd, read_file_fn of_file, struct kvmft_err *err)
 {
-	void (*interrupt)(int) = signal(SIGINT, SIG_IGN);
+	const struct sigaction once = { .sa_handler = first_interrupt,
+					.sa_flags = (int)SA_RESETHAND };
+	struct sigaction was;
 	int mem = memfd_create("kvmft-input", MFD_CLOEXEC), ret = mem < 0 ? -errno : 0;
 	uint8_t piece[16384];
 	ssize_t n = 1;
 
+	(void)sigaction(SIGINT, &once, &was);
 	for (uint64_t size = 0; !ret && n && size <= MAX_PIPE; size += (uint64_t)MAX(n, 0)) {
 		n = read(fd, piece, sizeof(piece));
 		if (n < 0 && errno != EINTR)
 			ret = -errno;
 		ret = ret ?: full_write(mem, piece, (size_t)MAX(n, 0), NULL);
 	}
-	signal(SIGINT, interrupt);
+	(void)sigaction(SIGINT, &was, NULL);
 	if (!ret && n)
 		ret = err_set(err, EFBIG, "over 2 GiB through a pipe: give a file");
 	if (!ret)

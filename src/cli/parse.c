@@ -588,10 +588,10 @@ int cli_parse(const struct cmd *c, void *opts, int argc, char **argv, struct kvm
 			return ret;
 	}
 	first = cli_operands(argv, kept);
-	if ((argc - first) < c->min_args)
+	if (argc - first < c->min_args)
 		ret = err_usage(err, "operands are missing: kvmft %s [OPTIONS]%s%s", c->name,
 				c->args ? " " : "", c->args ?: "");
-	else if (c->max_args >= 0 && (argc - first) > c->max_args)
+	else if (c->max_args >= 0 && argc - first > c->max_args)
 		ret = err_usage(err, "too many operands: kvmft %s [OPTIONS]%s%s", c->name,
 				c->args ? " " : "", c->args ?: "");
 	else

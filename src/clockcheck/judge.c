@@ -159,8 +159,10 @@ static int each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 		if (!ret && !c->cap->unit_ns)
 			ret = differs(vm, v, ref);
 		if (!ret && v->late >= LATE_LEAST && v->late * 2 >= v->timers)
-			ret = clock_found(vm, &(struct clock_seen){ .is = CLOCK_DEADLINES,
-						.vcpu = v->id, .count = v->late, .all = v->timers,
+			ret = clock_found(
+				vm, &(struct clock_seen){
+					.is = CLOCK_DEADLINES, .vcpu = v->id, .count = v->late,
+					.all = v->timers,
 					.amount = (int64_t)MIN(v->worst, (uint64_t)INT64_MAX) });
 	}
 	return ret;
@@ -317,7 +319,8 @@ static int finish_vm(struct clockcheck *c, struct clock_vm *vm)
 	if (!ret && !(off && !off->to) && (vm->master.known ? vm->master.off : mismatch) &&
 	    vm->last > vm->master.told_at)
 		ret = clock_found(vm, &(struct clock_seen){ .is = CLOCK_NO_MASTER, .vcpu = -1,
-						.from = vm->master.since, .by = vm->master.by });
+							    .from = vm->master.since,
+							    .by = vm->master.by });
 	ret = ret ?: foreign_tsc(c, vm);
 	for (size_t i = 1; i < tl_sources(c->t) && !ret; i++) {
 		const struct tl_source *s = tl_source(c->t, i);

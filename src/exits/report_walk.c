@@ -128,7 +128,7 @@ static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk
 	*x = (struct exit_said){ reason, isa, key, { .op = OP_EXIT, .begin = (uint8_t)begin,
 							.end = (uint8_t)end } };
 	x->is.direct =
-		((begin == MARK_NO || begin == MARK_KEY) && end == MARK_NO) ? OP_EXIT : OP_NONE;
+		(begin == MARK_NO || begin == MARK_KEY) && end == MARK_NO ? OP_EXIT : OP_NONE;
 	return x;
 }
 

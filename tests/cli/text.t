@@ -429,6 +429,19 @@ awk 'BEGIN { for (i = 0; i < 9000; i++) print " a-" i " [" i "] 1." sprintf("%06
 hostile "as many CPUs and events as lines" '[0-9]{4} lines are of more CPUs or events than can be' <"$tmp/in"
 printf 'Dear all,\nnothing here: is a trace.\n' >"$tmp/in"
 hostile "a letter" 'neither a capture directory nor a trace.dat, perf.data or trace as text' <"$tmp/in"
+# A writer that goes on: the first Ctrl-C may have been for it, the second is for us.
+mkfifo "$tmp/endless"
+sleep 60 >"$tmp/endless" &
+writer=$!
+"$kvmft" merge - <"$tmp/endless" >"$out" 2>"$err" &
+reader=$!
+while kill -0 "$writer" && kill -INT "$reader"; do
+	sleep 0.1
+done 2>/dev/null
+wait "$reader"
+is "$?" 130 "a pipe whose writer does not end: a second Ctrl-C ends the reader"
+kill "$writer" 2>/dev/null
+wait "$writer" 2>/dev/null
 printf 'nothing\n' | "$kvmft" merge - >"$out" 2>"$err"
 err_has '^kvmft merge: -: neither a capture directory nor a trace.dat' "nor through a pipe"
 finish
