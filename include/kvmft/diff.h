@@ -85,6 +85,7 @@ struct diff_set {
 	size_t nkey, cap;
 	struct u64map at;
 	double guest[DIFF_SLICES], part[REPORT_PARTS][DIFF_SLICES]; /* ns */
+	double ops[DIFF_SLICES]; /* operations, whatever the caller counts as one */
 	double seconds[DIFF_SLICES], ns[DIFF_SLICES]; /* how long each is, after diff_set_end() */
 };
 
@@ -111,7 +112,8 @@ struct diff_side {
 	struct report *r; /* owned */
 	struct report_filter filter;
 	struct diff_set exits, latency;
-	uint64_t samples, vcpus, vms;
+	uint64_t samples, vcpus, vms, ops;
+	size_t more;		 /* recordings that were added to it */
 	bool parts;		 /* it is known where the time of exits went */
 	bool answers[LAT_KINDS]; /* which latencies are known */
 	struct report_span span;
@@ -127,6 +129,15 @@ int diff_exits(struct diff_side *s, const struct report_opts *o,
 void diff_latency(void *side, enum lat_table_id id, const struct lat_case *c);
 /* Ends the latencies reported by l. */
 void diff_latency_end(struct diff_side *s, const struct lat *l);
+/* An operation at this host TSC: after diff_exits(). */
+void diff_side_op(struct diff_side *s, uint64_t tsc);
+/* A key for the sum of all keys of exits, with the name of the class's whole. */
+void diff_side_total(struct diff_side *s, const char *name);
+/*
+ * Another recording of the same side: its slices follow those of s. The captures of both must
+ * live as long as s.
+ */
+void diff_side_add(struct diff_side *s, struct diff_side *more);
 void diff_side_free(struct diff_side *s);
 
 /* ---- both (diff/rows.c) ---- */
@@ -134,6 +145,7 @@ void diff_side_free(struct diff_side *s);
 enum diff_measure {
 	DIFF_RATE,	/* per second */
 	DIFF_PER_GUEST, /* per second of guest time */
+	DIFF_PER_OP,	/* per operation */
 	DIFF_MEAN,	/* ns */
 	DIFF_P50,
 	DIFF_P99,
@@ -160,6 +172,28 @@ struct diff_row {
 	bool lead;    /* the first of its group */
 };
 
+/*
+ * A limit for one row: "exits/op > +5 %". What the change is, is judged against the limit, not
+ * against no change at all.
+ */
+struct diff_gate {
+	const char *text; /* borrowed: as it was given */
+	enum diff_kind kind;
+	enum diff_measure measure;
+	char name[80]; /* of the row */
+	bool less;     /* it fails below the limit */
+	double limit;  /* 0.05: 5 % more than before */
+	/* found */
+	enum diff_verdict { DIFF_PASS, DIFF_FAIL, DIFF_CANNOT_TELL } verdict;
+	const char *why; /* nothing could be compared; else NULL */
+	double value[2];
+	double error;  /* the change is known to this, as a share of value[0]; 0: unknown */
+	double chance; /* of being off the limit by as much, if the change were exactly that */
+};
+
+extern const char *const diff_verdicts[];
+/* text is borrowed. 0 or -EINVAL with err. */
+int diff_gate_parse(struct diff_gate *g, const char *text, struct kvmft_err *err) __must_check;
 struct diff_fact {
 	char name[64];
 	char *value[2]; /* NULL: not known */
@@ -176,6 +210,9 @@ struct diff {
 	double smallest; /* what half of the rows would have shown; 0: unknown */
 	uint64_t enough_ns; /* a recording in which they would show `least`; 0: these, or unknown */
 	uint64_t rare; /* rows with too few samples to be compared */
+	struct diff_gate *gate; /* borrowed; judged by diff_compare() */
+	size_t ngate;
+	bool lossy; /* events were lost: no gate can be judged */
 	struct diff_fact *fact;
 	size_t nfact, fact_cap;
 };

@@ -165,7 +165,12 @@ struct diff_doc {
 	size_t nremark;
 };
 
-/* In one of cli_formats; CSV has no place for remarks. 0, -ENOMEM, or -errno of a write. */
+/* What was found of a gate, as a line without its end. */
+void diff_gate_text(const struct diff *d, const struct diff_gate *g, struct sbuf *b);
+/*
+ * In one of cli_formats, or "junit": a test for each gate. Only text and JSON have a place for
+ * remarks. 0, -ENOMEM, or -errno of a write.
+ */
 int diff_print(const struct diff_doc *d, const char *format, FILE *f) __must_check;
 
 /* ---- whether clocks are right ---- */

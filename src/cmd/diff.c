@@ -3,6 +3,7 @@
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
+#include "kvmft/pick.h"
 #include "kvmft/results.h"
 #include "kvmft/table.h"
 #include "sink.h"
@@ -10,15 +11,26 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+struct recording {
+	const char *path;
+	struct str_list guests;
+};
+
 struct diff_opts {
 	struct sink_file file; /* first */
 	const char *vm, *event;
-	struct str_list guests[2];
+	struct str_list guests[2], more[2], limits, ops;
+	/* of each side, the operand first */
+	struct recording *recording[2];
+	size_t n[2], cap[2];
 	struct opt_u64 top, than, khz;
 	const char *from, *to;
 	int format;
 	bool all;
 };
+
+#define FORMAT_JUNIT (FORMAT_CSV + 1)
+static const char *const diff_formats[] = { "text", "json", "csv", "junit", NULL };
 
 static const struct opt diff_options[] = {
 	OPTION_NAMED('e', "event", OPT_WORD, struct diff_opts, event, "CLASS", class_name_at,
@@ -30,6 +42,15 @@ static const struct opt diff_options[] = {
 	       "guest's handlers; may be repeated"),
 	OPTION(0, "after-guest", OPT_LIST, struct diff_opts, guests[1], "GUEST[=SEL]",
 	       "the same for AFTER"),
+	OPTION(0, "before", OPT_LIST, struct diff_opts, more[0], "CAPTURE",
+	       "another recording from before; may be repeated"),
+	OPTION(0, "after", OPT_LIST, struct diff_opts, more[1], "CAPTURE",
+	       "another recording from after; may be repeated"),
+	OPTION(0, "fail-if", OPT_LIST, struct diff_opts, limits, "'WHAT > PERCENT %'",
+	       "judge this against a limit: exit status 1 if it is surely\n"
+	       "exceeded, 4 if that cannot be told; may be repeated"),
+	OPTION(0, "op", OPT_EVENTS, struct diff_opts, ops, "EVENT[/FILTER/]",
+	       "what counts as an operation, of which WHAT/op is"),
 	OPTION(0, "from", OPT_STR, struct diff_opts, from, "T",
 	       "leave out what was before T, as kvmft merge shows each alone"),
 	OPTION(0, "to", OPT_STR, struct diff_opts, to, "T", WINDOW_HELP_TO),
@@ -38,7 +59,7 @@ static const struct opt diff_options[] = {
 	OPTION(0, "top", OPT_U64, struct diff_opts, top, "N", "only the first N rows"),
 	OPTION(0, "all", OPT_FLAG, struct diff_opts, all, NULL, "also what is within noise"),
 	RATE_OPTION(struct diff_opts, khz),
-	OPTION_CHOICE(0, "format", struct diff_opts, format, "FORMAT", cli_formats,
+	OPTION_CHOICE(0, "format", struct diff_opts, format, "FORMAT", diff_formats,
 		      "how to print (default: text)"),
 	OPTION('o', "output", OPT_STR, struct diff_opts, file.path, "OUT",
 	       "write to this new file (default: standard output)"),
@@ -319,6 +340,7 @@ struct run {
 	struct diff d;
 	struct report_opts ro;
 	struct pairing p[2];
+	struct diff_gate *gate;
 	struct sink s;
 	bool incomplete;
 	struct sink_remarks remarks;
@@ -345,6 +367,18 @@ static int check(struct run *run)
 			"--%s-guest alone: latencies are compared only if both sides have a "
 			"guest's capture",
 			o->guests[0].n ? "before" : "after");
+	run->d.gate = run->gate = xcalloc(o->limits.n + 1, sizeof(*run->gate));
+	for (; run->d.ngate < o->limits.n; run->d.ngate++) {
+		struct diff_gate *g = &run->gate[run->d.ngate];
+		int ret = diff_gate_parse(g, o->limits.v[run->d.ngate], run->err);
+
+		if (ret)
+			return ret;
+		if (g->measure == DIFF_PER_OP && !o->ops.n)
+			return err_usage(run->err, "'%s': --op says what an operation is", g->text);
+	}
+	if (!o->limits.n && o->format == FORMAT_JUNIT)
+		return err_usage(run->err, "--format junit is for what --fail-if asks");
 	return top_check(&o->top, run->err) ?: rate_check(&o->khz, run->err);
 }
 
@@ -369,11 +403,11 @@ static int side_pair(struct pairing *p, const char *path, const struct str_list 
 }
 
 /* What latencies need is missing: its exits can be counted all the same. */
-static int side_open(struct run *run, int i, const char *path)
+static int side_open(struct run *run, const struct recording *from, struct diff_side *s,
+		     struct pairing *p)
 {
-	const struct str_list *guests = &run->o->guests[i];
-	struct diff_side *s = &run->d.side[i];
-	struct pairing *p = &run->p[i];
+	const struct str_list *guests = &from->guests;
+	const char *path = from->path;
 	struct kvmft_err why = { .text = "" };
 	int ret = side_pair(p, path, guests, guests->n ? run->err : &why);
 
@@ -407,9 +441,8 @@ static void side_losses(struct run *run, const struct diff_side *s)
 		cli_note("%s: %s", s->path, s->cap->damage[i].text);
 }
 
-static int side_exits(struct run *run, int i)
+static int side_exits(struct run *run, struct diff_side *s)
 {
-	struct diff_side *s = &run->d.side[i];
 	int ret = window_report(s->cap, run->o->from, run->o->to, &run->ro, run->err);
 
 	ret = ret ?: diff_exits(s, &run->ro, run->err);
@@ -432,11 +465,21 @@ static int side_exits(struct run *run, int i)
 	return 0;
 }
 
-/* None is no failure, unless guests were given for them. */
-static int side_latency(struct run *run, int i)
+/* What is an operation. A name that nothing has is an error: then there is nothing to divide by. */
+static int side_ops(struct run *run, struct pairing *p, struct pick **pick)
 {
-	struct diff_side *s = &run->d.side[i];
-	struct pairing *p = &run->p[i];
+	int ret = 0;
+
+	pick_new(p->t, pick);
+	for (size_t i = 0; i < run->o->ops.n && !ret; i++)
+		ret = pick_add_event(*pick, run->o->ops.v[i], run->err);
+	return ret;
+}
+
+/* No latencies are no failure, unless guests were given for them. */
+static int side_timeline(struct run *run, struct diff_side *s, struct pairing *p)
+{
+	struct pick *pick = NULL;
 	struct lat_opts lo = { .want = { true, true, true, true },
 			       .vm = -1,
 			       .vcpu = -1,
@@ -444,27 +487,49 @@ static int side_latency(struct run *run, int i)
 			       .ctx = s };
 	const struct tl_item *item;
 	struct kvmft_err why = { .text = "" };
-	struct lat *l;
+	struct lat *l = NULL;
 	int ret;
 
 	if (!s->cap->tsc_khz || (p->alone && !s->cap->unit_ns))
-		return 0;
+		return run->o->ops.n ? err_lack(run->err, ENODATA,
+						"%s: without a rate of its clock "
+						"no operations are counted",
+						s->path)
+				     : 0;
 	lo.vm = report_vm_named(s->r);
 	tl_window(p->t, s->span.from, s->span.to);
 	ret = tl_start(p->t, run->err);
-	if (ret)
+	if (!ret && run->o->ops.n)
+		ret = side_ops(run, p, &pick);
+	if (!ret) {
+		ret = lat_new(p->t, &lo, &l, &why);
+		if (ret == -ENOENT && !p->nguest && pick)
+			ret = 0;
+		else if (ret == -ENOENT && !p->nguest)
+			return 0;
+		else if (ret)
+			err_set(run->err, -ret, "%s: %s", s->path, why.text);
+	}
+	if (ret) {
+		pick_free(pick);
 		return ret;
-	ret = lat_new(p->t, &lo, &l, &why);
-	if (ret == -ENOENT && !p->nguest)
-		return 0;
-	if (ret)
-		return err_set(run->err, -ret, "%s: %s", s->path, why.text);
-	while ((ret = tl_next(p->t, &item)) > 0)
-		lat_feed(l, item);
-	lat_finish(l);
-	if (!ret)
+	}
+	while ((ret = tl_next(p->t, &item)) > 0) {
+		if (l)
+			lat_feed(l, item);
+		if (pick && item->kind == TL_EVENT && pick_wants(pick, item))
+			diff_side_op(s, item->host);
+	}
+	if (l)
+		lat_finish(l);
+	if (!ret && l)
 		diff_latency_end(s, l);
 	lat_free(l);
+	pick_free(pick);
+	if (!ret && pick && !s->ops)
+		return err_lack(run->err, ENODATA,
+				"%s has no event '%s', which is what --op counts", s->path,
+				run->o->ops.v[0]);
 	if (!ret && p->nguest)
 		run->incomplete |= !pairing_summary(p->t, true, cli_note);
 	else
@@ -489,12 +554,37 @@ static void tell_latency(struct run *run)
 	}
 }
 
-static int side(struct run *run, int i, const char *path)
+static int one_of_side(struct run *run, const struct recording *from, struct diff_side *s,
+		       struct pairing *p)
 {
-	int ret = side_open(run, i, path);
+	int ret = side_open(run, from, s, p);
 
-	ret = ret ?: side_exits(run, i);
-	return ret ?: side_latency(run, i);
+	ret = ret ?: side_exits(run, s);
+	return ret ?: side_timeline(run, s, p);
+}
+
+static int side(struct run *run, int i)
+{
+	struct diff_side *s = &run->d.side[i];
+	int ret = one_of_side(run, &run->o->recording[i][0], s, &run->p[i]);
+
+	for (size_t k = 1; k < run->o->n[i] && !ret; k++) {
+		struct diff_side more = { .path = NULL };
+		struct pairing p = { .t = NULL };
+
+		ret = one_of_side(run, &run->o->recording[i][k], &more, &p);
+		if (!ret && report_untimed(more.cap) != report_untimed(s->cap))
+			ret = err_lack(run->err, ENODATA,
+				       "%s and %s have clocks of different units", s->path,
+				       more.path);
+		if (!ret)
+			diff_side_add(s, &more);
+		diff_side_free(&more);
+		pairing_close(&p);
+	}
+	if (!ret && (run->o->ops.n || run->o->limits.n))
+		diff_side_total(s, run->ro.split ? "exits" : run->o->event);
+	return ret;
 }
 
 /* ---- the answer ---- */
@@ -539,7 +629,7 @@ static int long_enough(struct run *run)
 
 static int show(struct run *run)
 {
-	const char *format = cli_formats[MAX(run->o->format, 0)];
+	const char *format = diff_formats[MAX(run->o->format, 0)];
 	const struct diff_doc doc = {
 		.d = &run->d,
 		.what = class_name(run->ro.cls),
@@ -552,10 +642,40 @@ static int show(struct run *run)
 	};
 	int ret = sink_open(&run->s, run->o->file.out, run->o->file.page.f, run->err);
 
-	if (!ret && run->o->format == FORMAT_CSV)
+	for (size_t i = 0; !ret && run->o->format == FORMAT_CSV && i < run->d.ngate; i++) {
+		_cleanup_(sbuf_free) struct sbuf line = { 0 };
+
+		diff_gate_text(&run->d, &run->gate[i], &line);
+		cli_note("%s", line.s);
+	}
+	if (!ret && (run->o->format == FORMAT_CSV || run->o->format == FORMAT_JUNIT))
 		sink_remarks_tell(&run->remarks);
 	ret = ret ?: sink_close(&run->s, false, diff_print(&doc, format, run->s.f), run->err);
 	return ret ?: outfile_commit(run->o->file.out, 0, NULL, run->err);
+}
+
+/* A recording, or a session in its place, after those of that side. */
+static int diff_recording(struct diff_opts *d, int i, const char *path,
+			  const struct str_list *guests, struct operands *o, struct kvmft_err *err)
+{
+	_cleanup_(session_free) struct session s = { 0 };
+	struct recording *r = xarray_grow(&d->recording[i], d->n[i]++, &d->cap[i], sizeof(*r));
+	const char *guest;
+	int ret;
+
+	*r = (struct recording){ .path = path };
+	ret = captures_host(o, &r->path, &s, err);
+	for (size_t g = 0; guests && g < guests->n && !ret; g++)
+		if (array_add(&r->guests.v, &r->guests.n, &r->guests.cap, &guests->v[g],
+			      sizeof(guest)))
+			ret = err_set(err, ENOMEM, "out of memory");
+	for (size_t g = 1; g < s.n && !ret; g++) {
+		ret = captures_word(o, s.v[g].operand, &guest, err);
+		if (!ret &&
+		    array_add(&r->guests.v, &r->guests.n, &r->guests.cap, &guest, sizeof(guest)))
+			ret = err_set(err, ENOMEM, "out of memory");
+	}
+	return ret;
 }
 
 static int diff_sessions(void *opts, struct operands *o, struct kvmft_err *err)
@@ -564,19 +684,33 @@ static int diff_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 	int ret = 0;
 
 	for (int i = 0; i < 2 && !ret; i++) {
-		_cleanup_(session_free) struct session s = { 0 };
-		const char *path = o->argv[i];
-		const char *guest;
-
-		ret = captures_host(o, &path, &s, err);
-		o->argv[i] = (char *)path;
-		for (size_t g = 1; g < s.n && !ret; g++) {
-			ret = captures_word(o, s.v[g].operand, &guest, err);
-			if (!ret && array_add(&d->guests[i].v, &d->guests[i].n, &d->guests[i].cap,
-					      &guest, sizeof(guest)))
-				ret = err_set(err, ENOMEM, "out of memory");
-		}
+		ret = diff_recording(d, i, o->argv[i], &d->guests[i], o, err);
+		o->argv[i] = (char *)d->recording[i][0].path;
+		for (size_t k = 0; k < d->more[i].n && !ret; k++)
+			ret = diff_recording(d, i, d->more[i].v[k], NULL, o, err);
 	}
+	return ret;
+}
+
+static int diff_release(void *opts)
+{
+	struct diff_opts *d = opts;
+
+	for (int i = 0; i < 2; i++) {
+		for (size_t k = 0; k < d->n[i]; k++)
+			free(d->recording[i][k].guests.v);
+		free(d->recording[i]);
+	}
+	return sink_file_close(opts);
+}
+
+/* Exit status: what was exceeded comes before what cannot be told. */
+static int diff_exit(const struct run *run, int ret)
+{
+	ret = sink_exit(ret, !run->incomplete);
+	for (size_t i = 0; i < run->d.ngate && (ret == KVMFT_OK || ret == KVMFT_LACKING); i++)
+		if (run->gate[i].verdict != DIFF_PASS)
+			ret = run->gate[i].verdict == DIFF_FAIL ? KVMFT_FAILED : KVMFT_LACKING;
 	return ret;
 }
 
@@ -586,7 +720,7 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 	/* -ENOMSG: the operands are no tables. */
 	int ret = check(&run);
 
-	if (!ret) {
+	if (!ret && !run.d.ngate && !run.o->more[0].n && !run.o->more[1].n) {
 		const struct diff_opts *o = run.o;
 		bool whole = true;
 
@@ -597,15 +731,19 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 			ret = sink_close(&run.s, false, 0, run.err);
 			ret = ret ?: outfile_commit(o->file.out, 0, NULL, run.err);
 		}
+	} else if (!ret) {
+		ret = -ENOMSG;
 	}
 
 	if (ret != -ENOMSG) {
+		free(run.gate);
 		sink_free(&run.s);
 		return sink_exit(ret, !run.incomplete);
 	}
 	ret = 0;
 	for (int i = 0; i < 2 && !ret; i++)
-		ret = side(&run, i, argv[i]);
+		ret = side(&run, i);
+	run.d.lossy = run.incomplete;
 	ret = ret ?: same_unit(&run) ?: long_enough(&run);
 	if (!ret)
 		diff_machines(&run.d);
@@ -619,7 +757,9 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 	sink_free(&run.s);
 	pairing_close(&run.p[0]);
 	pairing_close(&run.p[1]);
-	return sink_exit(ret, !run.incomplete);
+	ret = diff_exit(&run, ret);
+	free(run.gate);
+	return ret;
 }
 
 const struct cmd cmd_diff = {
@@ -630,19 +770,21 @@ const struct cmd cmd_diff = {
 		"Two captures of hosts side by side: exits by reason, where their time went, latencies.\n"
 		"What changed most is first; what differs by no more than chance is only counted.\n"
 		"Also two tables of `perf kvm stat report` or `kvmft report` as text, without a verdict.",
-	.examples = "  kvmft diff before after\n"
-		    "  kvmft diff --vm vm1 --all before after\n"
-		    "  kvmft diff -e msr --format csv before.dat after.dat",
+	.examples =
+		"  kvmft diff before after\n"
+		"  kvmft diff --vm vm1 --all before after\n"
+		"  kvmft diff --op 'net:net_dev_queue' --fail-if 'exits/op > +5 %' before after\n"
+		"  kvmft diff -e msr --format csv before.dat after.dat",
 	.opts = diff_options,
-	.groups = "event vm before-guest after-guest from to than top all format\n"
-		  "less usual: tsc-khz output force color wide no-pager",
+	.groups = "event vm before-guest after-guest from to than top all fail-if op format\n"
+		  "less usual: before after tsc-khz output force color wide no-pager",
 	.opts_size = sizeof(struct diff_opts),
 	.defaults = diff_defaults,
 	.sessions = diff_sessions,
 	.run = diff_run,
 	.reader = true,
 	.output = sink_file_open,
-	.release = sink_file_close,
+	.release = diff_release,
 	.min_args = 2,
 	.max_args = 2,
 };

@@ -126,8 +126,8 @@ void diff_order(struct diff *d)
 
 const char *const diff_kinds[] = { "exits", "time", "latency" };
 const char *const diff_measures[] = {
-	"rate",	"per_guest", "mean",   "p50",	  "p99",       "share",
-	"kernel", "user",    "polling", "asleep", "waiting", "preempted",
+	"rate",	  "per_guest", "per_op",  "mean",   "p50",     "p99",	    "share",
+	"kernel", "user",      "polling", "asleep", "waiting", "preempted",
 };
 
 static const struct {
@@ -277,8 +277,7 @@ static void row_effect(struct diff_row *r, const struct cost *c)
 		r->effect = change * c->each;
 		break;
 	case DIFF_PER_GUEST:
-		r->effect = often;
-		break;
+	case DIFF_PER_OP: r->effect = often; break;
 	case DIFF_MEAN:
 		r->effect = c->sleeps ? often : longer(c);
 		break;
@@ -324,9 +323,10 @@ static size_t bucket_of(const struct diff_key *const k[2], double q)
 	return i;
 }
 
-static double above(const struct diff_cell *c, size_t bucket)
+/* part: how many of the bucket itself count. */
+static double above(const struct diff_cell *c, size_t bucket, double part)
 {
-	double n = c->count[bucket] / 2.0;
+	double n = c->count[bucket] * part;
 
 	for (size_t i = bucket + 1; i < DIFF_BUCKETS; i++)
 		n += c->count[i];
@@ -352,7 +352,7 @@ static void percentile(struct build *b, const struct diff_set *set[2],
 		for (size_t i = 0; i < set[s]->n; i++) {
 			const struct diff_cell *c = k[s]->slice[i];
 
-			v[s].num[i] = c ? above(c, bucket) : 0;
+			v[s].num[i] = c ? above(c, bucket, 0.5) : 0;
 			v[s].den[i] = c ? (double)c->timed : 0;
 		}
 	row_ready(b, set, v, 0);
@@ -381,6 +381,7 @@ static void rate(struct build *b, const struct diff_set *set[2], const struct di
 							: (double)c->n;
 			v[s].den[i] = m >= DIFF_SHARE	    ? set[s]->ns[i]
 				      : m == DIFF_PER_GUEST ? set[s]->guest[i] / 1e9
+				      : m == DIFF_PER_OP    ? set[s]->ops[i]
 							    : set[s]->seconds[i];
 		}
 	row_ready(b, set, v, m >= DIFF_SHARE ? DIFF_SHARE_ERROR : 0);
@@ -443,6 +444,8 @@ static void key_rows(struct build *b, const struct diff_set *set[2],
 	if (any->kind == DIFF_EXITS && sum(set[0]->guest, set[0]->n) > 0 &&
 	    sum(set[1]->guest, set[1]->n) > 0)
 		rate(b, set, k, DIFF_PER_GUEST);
+	if (any->kind == DIFF_EXITS && b->d->side[0].ops && b->d->side[1].ops)
+		rate(b, set, k, DIFF_PER_OP);
 	if (any->kind == DIFF_LATENCY && !strcmp(any->name, "sched total"))
 		rate(b, set, k, DIFF_SHARE);
 	if (any->kind == DIFF_EXITS)
@@ -500,6 +503,144 @@ static void share(struct build *b, const char *name, const double *of[2])
 	r->effect = size(r->value[1] - r->value[0]);
 }
 
+/* ---- gates ---- */
+
+static const struct diff_key *gate_key(const struct diff_set *s, const struct diff_gate *g)
+{
+	size_t n = strlen(g->name);
+
+	for (size_t i = 0; i < s->nkey; i++)
+		if (!strcasecmp(s->key[i]->name, g->name) ||
+		    (g->kind == DIFF_LATENCY && !strncasecmp(s->key[i]->name, g->name, n) &&
+		     !strcmp(s->key[i]->name + n, " total")))
+			return s->key[i];
+	return NULL;
+}
+
+/*
+ * As many of the samples after are above a percentile of those before, moved by the limit, as of
+ * those before above itself, if the limit is what changed. hi: what is in the same bucket as either
+ * is taken to be above if it is of after, and not if it is of before; else the other way round.
+ */
+static void gate_percentile(struct build *b, const struct diff_set *set[2],
+			    const struct diff_key *const k[2], const struct diff_gate *g, bool hi)
+{
+	struct values *v = row_new(b, g->kind, g->measure, g->name, g->name);
+	unsigned int percent = g->measure == DIFF_P50 ? 50 : 99;
+	uint64_t ns = loghist_percentile(k[0]->times, percent, 100);
+
+	for (int s = 0; s < 2; s++, ns = (uint64_t)((double)ns * (1 + g->limit)))
+		for (size_t i = 0; i < set[s]->n; i++) {
+			const struct diff_cell *c = k[s]->slice[i];
+
+			v[s].num[i] = c ? above(c, loghist_index(ns) / 4, s == hi ? 1 : 0) : 0;
+			v[s].den[i] = c ? (double)c->timed : 0;
+		}
+	row_ready(b, set, v, 0);
+	for (int s = 0; s < 2; s++)
+		b->d->row[b->d->n - 1].value[s] =
+			(double)loghist_percentile(k[s]->times, percent, 100);
+}
+
+/* Its row as compare() makes it, but with what was before moved by the limit. */
+static const char *gate_rows(struct build *b, const struct diff_gate *g)
+{
+	struct diff_side *side = b->d->side;
+	bool latency = g->kind == DIFF_LATENCY;
+	const struct diff_set *set[2] = { latency ? &side[0].latency : &side[0].exits,
+					  latency ? &side[1].latency : &side[1].exits };
+	const struct diff_key *k[2] = { gate_key(set[0], g), gate_key(set[1], g) };
+	uint64_t timed = k[0] && k[1] ? MIN(k[0]->times->n, k[1]->times->n) : 0;
+	const struct diff_key *any = k[0] ?: k[1];
+	size_t n;
+
+	for (size_t i = 0; !any && g->measure == DIFF_SHARE && i <= ARRAY_SIZE(parts); i++) {
+		bool guest = i == ARRAY_SIZE(parts);
+
+		if (strcasecmp(g->name, guest ? "guest" : parts[i].name))
+			continue;
+		if (!guest && !(side[0].parts && side[1].parts))
+			return "where the time went is not known (kvmft report --split says why)";
+		n = b->nvalues;
+		for (int hi = 0; hi < 2; hi++)
+			share(b, g->name,
+			      (const double *[2]){
+				      guest ? set[0]->guest : set[0]->part[parts[i].part],
+				      guest ? set[1]->guest : set[1]->part[parts[i].part] });
+		if (b->nvalues == n)
+			return "neither recording has any";
+		for (; n < b->nvalues; n++)
+			for (size_t c = 0; c < set[0]->n; c++)
+				b->values[n][0].num[c] *= 1 + g->limit;
+		return NULL;
+	}
+	if (!any)
+		return "neither recording has such a row (--all lists what they have)";
+	if (latency && !(side[0].answers[any->lat] && side[1].answers[any->lat]))
+		return "one of the recordings lacks events that it needs";
+	if (g->measure == DIFF_PER_GUEST &&
+	    !(sum(set[0]->guest, set[0]->n) > 0 && sum(set[1]->guest, set[1]->n) > 0))
+		return "the time of the guest is not known";
+	if (g->measure > DIFF_SHARE && !(side[0].parts && side[1].parts))
+		return "where the time went is not known (kvmft report --split says why)";
+	if ((k[0] ? k[0]->n : 0) + (k[1] ? k[1]->n : 0) < FEW ||
+	    (g->measure >= DIFF_MEAN && g->measure < DIFF_SHARE &&
+	     timed < (g->measure == DIFF_P99 ? FEW_TAIL : FEW)))
+		return "too few samples";
+	for (int hi = 0; hi < 2; hi++) {
+		struct values *v;
+
+		if (g->measure == DIFF_P50 || g->measure == DIFF_P99) {
+			gate_percentile(b, set, k, g, hi);
+			continue;
+		}
+		if (g->measure == DIFF_MEAN)
+			mean(b, set, k);
+		else
+			rate(b, set, k, g->measure);
+		v = b->values[b->nvalues - 1];
+		for (size_t i = 0; i < set[0]->n; i++)
+			v[0].num[i] *= 1 + g->limit;
+	}
+	return NULL;
+}
+
+/* By themselves: the other rows do not make them less sure. */
+static int gates_judge(struct diff *d)
+{
+	struct diff only = { .side = { d->side[0], d->side[1] } };
+	struct build b = { .d = &only };
+	int ret;
+
+	for (size_t i = 0; i < d->ngate; i++)
+		d->gate[i].why = d->lossy ? "events were lost" : gate_rows(&b, &d->gate[i]);
+	ret = boot_test(b.row, only.n, &d->boot);
+	for (size_t i = 0, r = 0; i < d->ngate && !ret; i++) {
+		struct diff_gate *g = &d->gate[i];
+		bool more, fewer;
+
+		g->verdict = DIFF_CANNOT_TELL;
+		if (g->why)
+			continue;
+		more = b.row[r].surely > 0 && b.row[r].value[1] > b.row[r].value[0];
+		fewer = b.row[r + 1].surely > 0 && b.row[r + 1].value[1] < b.row[r + 1].value[0];
+		if (more || fewer)
+			g->verdict = more != g->less ? DIFF_FAIL : DIFF_PASS;
+		g->chance = MIN(b.row[r].chance, b.row[r + 1].chance);
+		for (int s = 0; s < 2; s++)
+			g->value[s] = only.row[r].value[s];
+		if (g->measure != DIFF_P50 && g->measure != DIFF_P99 && g->value[0] > 0)
+			g->error = b.row[r].critical / g->value[0];
+		r += 2;
+	}
+	for (size_t i = 0; i < b.nvalues; i++)
+		free(b.values[i]);
+	free(b.values);
+	free(b.row);
+	free(only.row);
+	return ret;
+}
+
 /* ---- the answer ---- */
 
 COMPARE_BY(ascending, double, );
@@ -546,7 +687,7 @@ int diff_compare(struct diff *d)
 						   y->part[parts[i].part] });
 	if (d->side[0].latency.n && d->side[1].latency.n)
 		set_rows(&b, &d->side[0].latency, &d->side[1].latency);
-	ret = boot_test(b.row, d->n, &d->boot);
+	ret = gates_judge(d) ?: boot_test(b.row, d->n, &d->boot);
 	for (size_t i = 0; i < d->n && !ret; i++) {
 		struct diff_row *row = &d->row[i];
 		const struct boot_row *t = &b.row[i];

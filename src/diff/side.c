@@ -54,6 +54,7 @@ size_t diff_set_slice(struct diff_set *s, uint64_t n)
 		for (size_t i = 0; i < s->nkey; i++)
 			key_halve(s->key[i]);
 		halve(s->guest);
+		halve(s->ops);
 		for (int p = 0; p < REPORT_PARTS; p++)
 			halve(s->part[p]);
 	}
@@ -404,6 +405,108 @@ void diff_latency_end(struct diff_side *s, const struct lat *l)
 	for (unsigned int k = 0; k < LAT_KINDS; k++)
 		s->answers[k] = lat_answers(l)[k] && (k != LAT_SCHED || sched);
 	diff_set_end(&s->latency, s->exits.length);
+}
+
+void diff_side_op(struct diff_side *s, uint64_t tsc)
+{
+	uint64_t from = tsc - MIN(tsc, s->span.begin);
+	uint64_t ns = (uint64_t)((unsigned __int128)from * 1000000 / s->cap->tsc_khz);
+
+	if (ns >= s->exits.length)
+		return;
+	s->exits.ops[diff_set_slice(&s->exits, ns / DIFF_SLICE)]++;
+	s->ops++;
+}
+
+static void key_add(struct diff_key *to, size_t at, struct diff_key *from)
+{
+	for (size_t i = 0; at + i < DIFF_SLICES; i++)
+		if (from->slice[i])
+			cell_add(diff_key_cell(to, at + i), from->slice[i]);
+	to->n += from->n;
+	loghist_merge(to->times, from->times);
+}
+
+static struct diff_key *key_named(struct diff_set *s, const struct diff_key *like)
+{
+	struct diff_key **slot, *k;
+
+	for (size_t i = 0; i < s->nkey; i++)
+		if (!strcmp(s->key[i]->name, like->name))
+			return s->key[i];
+	slot = xarray_grow(&s->key, s->nkey, &s->cap, sizeof(*slot));
+	*slot = k = xcalloc(1, sizeof(*k));
+	s->nkey++;
+	*k = (struct diff_key){ .kind = like->kind,
+				.group = like->group,
+				.events = like->events,
+				.halts = like->halts,
+				.lat = like->lat,
+				.times = xcalloc(1, sizeof(*k->times)) };
+	strcpy(k->name, like->name);
+	return k;
+}
+
+void diff_side_total(struct diff_side *s, const char *name)
+{
+	struct diff_key like = { .kind = DIFF_EXITS, .events = true }, *all;
+	size_t n = s->exits.nkey;
+
+	snprintf(like.name, sizeof(like.name), "%s", name);
+	all = key_named(&s->exits, &like);
+	for (size_t i = 0; i < n; i++)
+		key_add(all, 0, s->exits.key[i]);
+}
+
+/* After diff_set_end(), where slices differ in length. */
+static void set_halve(struct diff_set *s)
+{
+	s->shift++;
+	s->slice *= 2;
+	s->n = (s->n + 1) / 2;
+	for (size_t i = 0; i < s->nkey; i++)
+		key_halve(s->key[i]);
+	for (int p = 0; p < REPORT_PARTS; p++)
+		halve(s->part[p]);
+	halve(s->guest);
+	halve(s->ops);
+	halve(s->ns);
+	halve(s->seconds);
+}
+
+static void set_add(struct diff_set *to, struct diff_set *from)
+{
+	while (to->shift != from->shift || to->n + from->n > DIFF_SLICES) {
+		if (to->shift <= from->shift)
+			set_halve(to);
+		if (from->shift < to->shift)
+			set_halve(from);
+	}
+	for (size_t i = 0; i < from->nkey; i++)
+		key_add(key_named(to, from->key[i]), to->n, from->key[i]);
+	for (size_t i = 0; i < from->n; i++, to->n++) {
+		for (int p = 0; p < REPORT_PARTS; p++)
+			to->part[p][to->n] = from->part[p][i];
+		to->guest[to->n] = from->guest[i];
+		to->ops[to->n] = from->ops[i];
+		to->ns[to->n] = from->ns[i];
+		to->seconds[to->n] = from->seconds[i];
+	}
+	to->length += from->length;
+}
+
+void diff_side_add(struct diff_side *s, struct diff_side *more)
+{
+	set_add(&s->exits, &more->exits);
+	set_add(&s->latency, &more->latency);
+	s->samples += more->samples;
+	s->ops += more->ops;
+	s->vms = MAX(s->vms, more->vms);
+	s->vcpus = MAX(s->vcpus, more->vcpus);
+	s->parts &= more->parts;
+	for (unsigned int k = 0; k < LAT_KINDS; k++)
+		s->answers[k] &= more->answers[k];
+	s->more++;
 }
 
 void diff_side_free(struct diff_side *s)

@@ -20,6 +20,7 @@ static bool shown(const struct diff_doc *doc, const struct diff_row *r)
 static const char *const measure_texts[DIFF_MEASURES] = {
 	[DIFF_RATE] = "per second",
 	[DIFF_PER_GUEST] = "per guest s",
+	[DIFF_PER_OP] = "per operation",
 	[DIFF_MEAN] = "mean time",
 	[DIFF_P50] = "median time",
 	[DIFF_P99] = "99 % below",
@@ -32,16 +33,13 @@ static const char *const measure_texts[DIFF_MEASURES] = {
 	"preempted",
 };
 
-static void value_text(const struct diff_doc *doc, const struct diff_row *r, int side, char *buf,
-		       size_t n)
+static void value_text(const struct diff *d, enum diff_measure m, double v, char *buf, size_t n)
 {
-	double v = r->value[side];
-
-	if (r->measure >= DIFF_SHARE)
+	if (m >= DIFF_SHARE)
 		snprintf(buf, n, "%.2f%%", v * 100);
-	else if (r->measure == DIFF_RATE || r->measure == DIFF_PER_GUEST)
+	else if (m <= DIFF_PER_OP)
 		snprintf(buf, n, v < 100 ? "%.2f" : "%.1f", v);
-	else if (doc->d->cycles)
+	else if (d->cycles)
 		snprintf(buf, n, "%.0f cycles", v);
 	else
 		snprintf(buf, n, v < 1e8 ? "%.2fus" : "%.0fus", v / 1000);
@@ -54,9 +52,13 @@ static void text_side(const struct diff_doc *doc, int i, struct sbuf *b)
 
 	snprintf(path, sizeof(path), "%s", s->path);
 	str_printable(path);
+	if (s->more)
+		snprintf(path + MIN(strlen(path), sizeof(path) - 32), 32, " and %zu more", s->more);
 	sbuf_addf(b,
 		  doc->d->cycles ? "%-7s %s: %.0f cycles" : "%-7s %s: %.3f s", side_names[i], path,
 		  (double)s->exits.length / (doc->d->cycles ? 1 : 1e9));
+	if (s->ops)
+		sbuf_addf(b, ", %" PRIu64 " operations", s->ops);
 	sbuf_addf(b, ", %" PRIu64 " %s of %" PRIu64 " VM%s, %" PRIu64 " vCPU%s\n", s->samples,
 		  strcmp(doc->what, "vmexit") ? doc->what : "exits", s->vms, s->vms == 1 ? "" : "s",
 		  s->vcpus, s->vcpus == 1 ? "" : "s");
@@ -69,7 +71,7 @@ static void row_value(struct row *o, const char *name, const struct diff_row *r,
 
 	if (r->measure >= DIFF_SHARE)
 		row_fixed(o, name, (uint64_t)(MIN(v, 1e12) * 1e6 + 0.5), 6);
-	else if (r->measure == DIFF_RATE || r->measure == DIFF_PER_GUEST)
+	else if (r->measure <= DIFF_PER_OP)
 		row_fixed(o, name, (uint64_t)(MIN(v, 1e15) * 1e3 + 0.5), 3);
 	else
 		row_fixed(o, name, (uint64_t)(MIN(v, 1e17) * 10 + 0.5), 1);
@@ -99,12 +101,13 @@ static const char *name_below(const struct diff_doc *doc, const struct row *o,
 static void cells(struct row *o, const void *ctx, size_t i)
 {
 	static const char *const units[DIFF_MEASURES] = {
-		[DIFF_RATE] = "1/s", [DIFF_PER_GUEST] = "1/s", [DIFF_MEAN] = "ns",
-		[DIFF_P50] = "ns",   [DIFF_P99] = "ns",
+		[DIFF_RATE] = "1/s", [DIFF_PER_GUEST] = "1/s", [DIFF_PER_OP] = "1/op",
+		[DIFF_MEAN] = "ns",  [DIFF_P50] = "ns",	       [DIFF_P99] = "ns",
 	};
 	static const char *const cycles[DIFF_MEASURES] = {
 		[DIFF_RATE] = "1/10^9 cycles", [DIFF_PER_GUEST] = "1/10^9 cycles",
-		[DIFF_MEAN] = "cycles", [DIFF_P50] = "cycles", [DIFF_P99] = "cycles",
+		[DIFF_PER_OP] = "1/op",	       [DIFF_MEAN] = "cycles",
+		[DIFF_P50] = "cycles",	       [DIFF_P99] = "cycles",
 	};
 	static const char *const rate_texts[] = {
 		[DIFF_RATE] = "per 10^9 cycles", [DIFF_PER_GUEST] = "... of guest",
@@ -126,11 +129,11 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	cell_text(o, COL_LEFT, "", "%s", doc->d->cycles && r->measure <= DIFF_PER_GUEST ?
 		  rate_texts[r->measure] : measure_texts[r->measure]);
 	for (int s = 0; s < 2; s++) {
-		value_text(doc, r, s, text, sizeof(text));
+		value_text(doc->d, r->measure, r->value[s], text, sizeof(text));
 		cell_text(o, 0, side_names[s], "%s", text);
 		row_value(o, side_names[s], r, s);
 	}
-	rate = r->measure == DIFF_RATE || r->measure == DIFF_PER_GUEST;
+	rate = r->measure <= DIFF_PER_OP;
 	least = r->measure >= DIFF_SHARE ? 0.5e-4 : 0;
 	a = r->value[0] < least ? 0 : r->value[0];
 	b = r->value[1];
@@ -208,6 +211,81 @@ static void text_sure(const struct diff *d, struct sbuf *b)
 			  str_ns(text, sizeof(text), d->enough_ns));
 }
 
+void diff_gate_text(const struct diff *d, const struct diff_gate *g, struct sbuf *b)
+{
+	static const char *const heads[] = { "PASS", "FAIL", "CANNOT TELL" };
+	char value[2][32], text[256];
+	double change;
+
+	snprintf(text, sizeof(text), "%s", g->text);
+	str_printable(text);
+	sbuf_addf(b, "%-11s  %s: ", heads[g->verdict], text);
+	if (g->why) {
+		sbuf_add(b, g->why);
+		return;
+	}
+	for (int s = 0; s < 2; s++)
+		value_text(d, g->measure, g->value[s], value[s], sizeof(value[s]));
+	sbuf_addf(b, "%s, then %s", value[0], value[1]);
+	if (!(g->value[0] > 0)) {
+		sbuf_addf(b, " (chance %.3f)", g->chance);
+		return;
+	}
+	change = g->value[1] / g->value[0] - 1;
+	sbuf_addf(b, ", %+.1f %%", change * 100);
+	if (!(g->error > 0))
+		sbuf_addf(b, " (chance %.3f)", g->chance);
+	else if (g->verdict == DIFF_FAIL)
+		sbuf_addf(b, " +-%.1f %%", g->error * 100);
+	else
+		sbuf_addf(b, " +-%.1f %% (it would fail from %+.1f %% on)", g->error * 100,
+			  (g->less ? g->limit - g->error : g->limit + g->error) * 100);
+}
+
+static void xml_text(struct sbuf *b, const char *s)
+{
+	for (; *s; s++)
+		if (*s == '<' || *s == '>' || *s == '&' || *s == '"')
+			sbuf_addf(b, "&#%d;", *s);
+		else
+			sbuf_addc(b, *s);
+}
+
+/* What is not told is skipped. */
+static int junit_print(const struct diff *d, struct sbuf *b)
+{
+	static const char *const elements[] = { NULL, "failure", "skipped" };
+	size_t n[3] = { 0 };
+
+	for (size_t i = 0; i < d->ngate; i++)
+		n[d->gate[i].verdict]++;
+	sbuf_addf(
+		b,
+		"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n"
+		"<testsuite name=\"kvmft diff\" tests=\"%zu\" failures=\"%zu\" skipped=\"%zu\">\n",
+		d->ngate, n[DIFF_FAIL], n[DIFF_CANNOT_TELL]);
+	for (size_t i = 0; i < d->ngate; i++) {
+		_cleanup_(sbuf_free) struct sbuf line = { 0 };
+		const struct diff_gate *g = &d->gate[i];
+		const char *element = elements[g->verdict];
+		char text[256];
+
+		snprintf(text, sizeof(text), "%s", g->text);
+		str_printable(text);
+		diff_gate_text(d, g, &line);
+		sbuf_add(b, "  <testcase classname=\"kvmft.diff\" name=\"");
+		xml_text(b, text);
+		sbuf_addf(b, "\">%s%s", element ? "<" : "<system-out>", element ? element : "");
+		if (element)
+			sbuf_add(b, " message=\"");
+		xml_text(b, line.s);
+		sbuf_add(b, element ? "\"/>" : "</system-out>");
+		sbuf_add(b, "</testcase>\n");
+	}
+	sbuf_add(b, "</testsuite>\n");
+	return b->error;
+}
+
 static int text_print(const struct diff_doc *doc, struct sbuf *b)
 {
 	const struct diff *d = doc->d;
@@ -230,6 +308,11 @@ static int text_print(const struct diff_doc *doc, struct sbuf *b)
 			  f->name, f->value[0], f->value[1]);
 	}
 	text_remarks(b, doc->remark, doc->nremark, doc->width);
+	for (size_t i = 0; i < d->ngate; i++) {
+		sbuf_add(b, i ? "" : "\n");
+		diff_gate_text(d, &d->gate[i], b);
+		sbuf_addc(b, '\n');
+	}
 	for (size_t i = 0; i < d->n; i++)
 		implied += d->row[i].differs && d->row[i].implied;
 	if (!d->differ)
@@ -297,6 +380,24 @@ static int json_print(const struct diff_doc *doc, struct sbuf *b)
 	json_put_known_u64(&j, "for_than_ns", d->enough_ns, d->enough_ns);
 	json_put_u64(&j, "compared", d->n);
 	json_put_u64(&j, "too_rare", d->rare);
+	json_put_array(&j, "limits");
+	for (size_t i = 0; i < d->ngate; i++) {
+		const struct diff_gate *g = &d->gate[i];
+		bool known = !g->why && g->value[0] > 0;
+
+		json_object_begin(&j);
+		json_put_str(&j, "limit", g->text);
+		json_put_str(&j, "verdict", diff_verdicts[g->verdict]);
+		json_put_str(&j, "why", g->why);
+		for (int s = 0; s < 2; s++)
+			json_put_fixed(&j, side_names[s],
+				       (uint64_t)(MIN(g->value[s], 1e12) * 1e6 + 0.5), 6);
+		json_put_known_u64(&j, "error_ppm", known && g->error > 0,
+				   (uint64_t)(MIN(g->error, 1e12) * 1e6 + 0.5));
+		json_put_fixed(&j, "chance", (uint64_t)(g->chance * 1e4 + 0.5), 4);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
 	json_put_array(&j, "notes");
 	for (size_t i = 0; i < doc->nremark; i++)
 		json_str(&j, doc->remark[i]);
@@ -309,9 +410,10 @@ int diff_print(const struct diff_doc *d, const char *format, FILE *f)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const struct table csv = table_of(d, ROW_CSV);
-	int ret = !strcmp(format, "csv")    ? table_csv(&csv, true, &b)
-		  : !strcmp(format, "json") ? json_print(d, &b)
-					    : text_print(d, &b);
+	int ret = !strcmp(format, "csv")     ? table_csv(&csv, true, &b)
+		  : !strcmp(format, "json")  ? json_print(d, &b)
+		  : !strcmp(format, "junit") ? junit_print(d->d, &b)
+					     : text_print(d, &b);
 
 	return ret ?: sbuf_write(&b, f);
 }

@@ -173,6 +173,87 @@ is "$(rows base rate --from 100ms --to 900ms | cut -d ' ' -f 1)" "IO_INSTRUCTION
 diff_of base rate --from 100ms --to 900ms
 out_has 'base: 0\.800 s' "... and shows it"
 
+# ---- limits ----
+
+# ops NAME SEED EXITS: requests (I/O) at random times, with EXITS writes of MSRs each on average
+ops()
+{
+	awk -v seed="$2" -v exits="$3" 'BEGIN {
+		srand(seed)
+		print "meta begin tsc=1000000000\nmeta stop tsc=2000000000\nmeta vm id=100-12 pid=100 fd=12 name=one"
+		print "meta vcpu vm=100-12 id=0 tid=101 offset=0 ratio=0 frac=0 tsc=1\n0 1000001000 101 kvm_entry vcpu_id=0"
+		for (now = 1e9 + 1000;;) {
+			now += -log(1 - rand()) * 2e6
+			n = int(exits + (rand() + rand() + rand() + rand() - 2) * exits / 12 + rand())
+			for (i = 0; i <= n; i++) {
+				if (now > 1999e6)
+					exit
+				printf "0 %.0f 101 kvm_exit exit_reason=%d isa=1 vcpu_id=0\n", now, i ? 32 : 30
+				now += 2000 + rand() * 3000
+				printf "0 %.0f 101 kvm_entry vcpu_id=0\n", now
+				now += 2000 + rand() * 6000
+			}
+		}
+	}' >"$tmp/$1.txt"
+	"$mkcap" --capture "$tmp/$1" "$tmp/$1.txt" || echo "# $1: not compiled"
+}
+
+ops ops0 1 20
+per_op="--op kvm_exit/exit_reason==30/"
+for seed in 2 3 4 5 6; do
+	ops "ops$seed" "$seed" 20
+	# shellcheck disable=SC2086 # two words
+	diff_of ops0 "ops$seed" $per_op --fail-if 'exits/op > +2 %' --fail-if 'exits/op < -2 %' --fail-if 'exits/s > +2 %'
+	status_is 4 "equal pair $seed: exits per second cannot tell"
+	is "$(grep -c '^FAIL' "$out")" 0 "... and nothing fails"
+	ops "more$seed" "10$seed" 21
+	# shellcheck disable=SC2086 # two words
+	diff_of ops0 "more$seed" $per_op --fail-if 'exits/op > +2 %'
+	status_is 1 "one exit more in 20, pair $seed"
+	out_has '^FAIL +exits/op > \+2 %: 2[01]\.[0-9]+, then 2[12]\.[0-9]+, \+[2-9]\.[0-9] % \+-[0-9.]+ %$' "... fails, with both values"
+done
+# shellcheck disable=SC2086 # two words
+diff_of ops0 ops2 $per_op --fail-if 'exits/op > +9 %'
+status_is 0 "what is surely below a limit passes"
+out_has '^PASS .*it would fail from \+[0-9.]+ % on' "... and says what would not"
+# shellcheck disable=SC2086 # two words
+diff_of ops0 more2 $per_op --fail-if 'exits/op > +2 %' --fail-if 'exits/s < -60%' --fail-if 'HLT/s > 1%' --format junit
+status_is 1 "JUnit"
+ok "... is XML with a failure, a skipped one and one that passed" python3 -c '
+import sys, xml.etree.ElementTree as x
+t = x.parse(sys.argv[1]).getroot()
+kinds = [[c.tag for c in case] for case in t]
+assert t.attrib["tests"] == "3" and t.attrib["failures"] == "1" and t.attrib["skipped"] == "1", t.attrib
+assert kinds == [["failure"], ["system-out"], ["skipped"]], kinds' "$out"
+diff_of base rate --fail-if 'IO_INSTRUCTION/s > +20 %' --fail-if 'hlt p50 > 90 %' --fail-if 'guest share < -30 %' --format json
+status_is 1 "limits of any row"
+is "$(jq -c '[.limits[] | .verdict]' "$out")" '["fail","pass","pass"]' "... in JSON"
+diff_of base times --fail-if 'HLT p50 > +30 %' --fail-if 'HLT mean > +30 %'
+is "$(grep -c '^FAIL' "$out")" 2 "... of times"
+diff_of times base --fail-if 'HLT p50 > +30 %' --fail-if 'HLT mean > +30 %'
+status_is 0 "... that fell"
+diff_of base same --fail-if 'exits/s > +5 %' --before long --before again11 --after again12 --after again13
+err_has 'long' "a recording that is not there"
+diff_of base same --fail-if 'exits/s > +12 %' --before "$tmp/long" --before "$tmp/again11" --after "$tmp/again12"
+status_is 0 "several recordings of a side"
+out_has '/base and 2 more: 5\.000 s, ' "... are as long as all together"
+out_has '^PASS' "... and tell more than one"
+diff_of base same --fail-if 'timer p99 > 5 %' --fail-if 'latency timer p99 > 5 %'
+status_is 4 "what was not recorded"
+is "$(grep -c '^CANNOT TELL.*neither recording has such a row' "$out")" 2 "... cannot be told"
+sed '300i0 gap 5' "$tmp/same.txt" >"$tmp/lossy.txt"
+"$mkcap" --capture "$tmp/lossy" "$tmp/lossy.txt"
+diff_of base lossy --fail-if 'exits/s > +50 %'
+status_is 3 "lost events"
+out_has '^CANNOT TELL .*events were lost' "... nothing is told of limits"
+for wrong in 'exits > 5 %' 'exits/s > 5' 'exits/s' '> 5 %' 'exits/op > 5 %' 'exits/s > -100 %' 'exits/s > 1e9 %'; do
+	diff_of base same --fail-if "$wrong"
+	status_is 2 "--fail-if '$wrong'"
+done
+diff_of base same --op no_such_event
+status_is 4 "an operation that never was"
+err_has "has no event 'no_such_event', which is what --op counts" "... is no operation"
+
 # ---- cannot tell ----
 
 diff_of base tiny
