@@ -407,18 +407,17 @@ void *u64map_elem(struct u64map *m, uint64_t key, void *array, size_t *cap, size
 
 /* Below, at or above 0 as a is below, equal to or above b, for qsort(). */
 #define ORDER(a, b) (((a) > (b)) - ((a) < (b)))
-/*
- * Defines name() for qsort(): compares elements of a type by a number in them, .FIELD, or (no
- * field) by themselves.
- */
-#define COMPARE_BY(name, type, field)                   \
-	static int name(const void *a_, const void *b_) \
+/* Defines name() for qsort(): `order`, an expression of x and y, pointers to elements of a type. */
+#define COMPARE(name, type, order)                      \
+	static int name(const void *x_, const void *y_) \
 	{                                               \
-		type const *x_ = a_;                    \
-		type const *y_ = b_;                    \
-		return ORDER((*x_)field, (*y_)field);   \
+		type const *x = x_;                     \
+		type const *y = y_;                     \
+		return order;                           \
 	}                                               \
 	_Static_assert(sizeof(type), "for the semicolon")
+/* ... by a number in them, .FIELD, or (no field) by themselves. */
+#define COMPARE_BY(name, type, field) COMPARE(name, type, ORDER((*x)field, (*y)field))
 
 /*
  * How many of n elements come before what is looked for, by bisection: `before`, an expression of

@@ -494,12 +494,8 @@ static int open_any(struct capture *c, const char *path, read_file_fn of_file,
 	return ret;
 }
 
-static int loss_cmp(const void *a, const void *b)
-{
-	const struct cap_loss *x = a, *y = b;
-
-	return ORDER(x->cpu, y->cpu) ?: ORDER(x->first, y->first) ?: ORDER(x->from, y->from);
-}
+COMPARE(loss_cmp, struct cap_loss,
+	ORDER(x->cpu, y->cpu) ?: ORDER(x->first, y->first) ?: ORDER(x->from, y->from));
 
 static int open_with(const char *path, read_file_fn of_file, struct capture **out,
 		     struct kvmft_err *err)

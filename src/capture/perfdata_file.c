@@ -464,13 +464,7 @@ static const char *clock_name(const struct head *h)
 	return h->clockid < ARRAY_SIZE(names) && names[h->clockid] ? names[h->clockid] : "unknown";
 }
 
-static int stream_cmp(const void *a, const void *b)
-{
-	const struct pd_stream *x = *(const struct pd_stream *const *)a,
-			       *y = *(const struct pd_stream *const *)b;
-
-	return ORDER(x->cpu, y->cpu);
-}
+COMPARE(stream_cmp, const struct pd_stream *, ORDER((*x)->cpu, (*y)->cpu));
 
 /*
  * In the order of CPUs, whatever order they were seen in: at equal times the first one's event

@@ -511,12 +511,7 @@ static int scan_record(struct scan *s, struct pd_record *r)
 
 /* ---- order ---- */
 
-static int entry_cmp(const void *x, const void *y)
-{
-	const struct pd_entry *a = x, *b = y;
-
-	return ORDER(a->time, b->time) ?: ORDER(a->off, b->off);
-}
+COMPARE(entry_cmp, struct pd_entry, ORDER(x->time, y->time) ?: ORDER(x->off, y->off));
 
 /* Most are in their order, or a few places off. */
 static void entries_sort(struct pd_stream *st)

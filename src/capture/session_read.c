@@ -156,10 +156,7 @@ static char *side_in(const struct cap_dir *dir, const char *meta)
 	return NULL;
 }
 
-static int compare_names(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
+COMPARE(compare_names, char *, strcmp(*x, *y));
 
 struct names {
 	const struct cap_dir *dir;

@@ -129,12 +129,7 @@ static int read_member(struct cap_tar *t, uint64_t *at, char longer[NAME_SIZE],
 	return ret ?: !t->cut;
 }
 
-static int compare(const void *a, const void *b)
-{
-	const struct cap_member *x = a, *y = b;
-
-	return strcmp(x->name, y->name) ?: (x->at > y->at) - (x->at < y->at);
-}
+COMPARE(compare, struct cap_member, strcmp(x->name, y->name) ?: ORDER(x->at, y->at));
 
 /* How many members have no greater name: where those below it begin, if it ends with a slash. */
 static size_t place_of(const struct cap_tar *t, const char *name)

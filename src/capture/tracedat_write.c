@@ -94,13 +94,7 @@ static void put_ftrace(const struct tdw_spec *s, struct sbuf *b)
 }
 
 /* By system; within one as recorded: both are arrays of pointers into the same array. */
-static int format_cmp(const void *x, const void *y)
-{
-	const struct cap_format *a = *(const struct cap_format *const *)x;
-	const struct cap_format *b = *(const struct cap_format *const *)y;
-
-	return strcmp(a->sys, b->sys) ?: ORDER(a, b);
-}
+COMPARE(format_cmp, const struct cap_format *, strcmp((*x)->sys, (*y)->sys) ?: ORDER(*x, *y));
 
 static void tdw_put_formats(const struct tdw_spec *s, struct sbuf *b)
 {

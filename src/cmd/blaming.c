@@ -135,12 +135,7 @@ static int walk(struct stories *s)
 	return ret;
 }
 
-static int by_begin(const void *a_, const void *b_)
-{
-	const struct teller *a = a_, *b = b_;
-
-	return ORDER(a->c->begin, b->c->begin);
-}
+COMPARE(by_begin, struct teller, ORDER(x->c->begin, y->c->begin));
 
 int stories_tell(const struct story *v, size_t n, struct timeline *t, const struct out_clock *clock,
 		 bool color, uint64_t context)

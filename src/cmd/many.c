@@ -309,12 +309,8 @@ struct seen {
 	size_t at;
 };
 
-static int by_file(const void *a, const void *b)
-{
-	const struct seen *x = a, *y = b;
-
-	return ORDER(x->dev, y->dev) ?: ORDER(x->ino, y->ino) ?: ORDER(x->at, y->at);
-}
+COMPARE(by_file, struct seen,
+	ORDER(x->dev, y->dev) ?: ORDER(x->ino, y->ino) ?: ORDER(x->at, y->at));
 
 /* A capture that is listed twice would count twice in the sum. */
 static void each_once(struct str_list *list)

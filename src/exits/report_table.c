@@ -564,23 +564,14 @@ struct named {
 	struct report_row *row;
 };
 
-static int by_name(const void *a, const void *b)
-{
-	const struct named *x = a, *y = b;
-
-	return strcmp(x->name, y->name) ?: ORDER(x->row->key, y->row->key);
-}
+COMPARE(by_name, struct named, strcmp(x->name, y->name) ?: ORDER(x->row->key, y->row->key));
 
 /* Of equal ones, perf kvm shows first what is in the first bucket of its hash. */
 #define PERF_BUCKETS 4096u
 
-static int by_order(const void *a, const void *b)
-{
-	const struct report_row *x = a, *y = b;
-
-	return ORDER(y->order, x->order)
-		?: ORDER(x->key % PERF_BUCKETS, y->key % PERF_BUCKETS) ?: ORDER(x->key, y->key);
-}
+COMPARE(by_order, struct report_row,
+	ORDER(y->order, x->order) ?: ORDER(x->key % PERF_BUCKETS, y->key % PERF_BUCKETS)
+		?: ORDER(x->key, y->key));
 
 static unsigned __int128 order(const struct report *r, const struct report_row *row,
 			       enum report_key key)

@@ -88,12 +88,7 @@ static bool is_listed(const struct hostmap *m, size_t vm)
 	return m->vm[vm].of == vm && !m->vm[vm].empty;
 }
 
-static int label_cmp(const void *a, const void *b)
-{
-	const struct hostmap_vm *const *x = a, *const *y = b;
-
-	return strcmp((*x)->label, (*y)->label);
-}
+COMPARE(label_cmp, const struct hostmap_vm *, strcmp((*x)->label, (*y)->label));
 
 void hostmap_tell_apart(struct hostmap *m)
 {

@@ -244,12 +244,7 @@ static int join_processes(struct grouping *g)
 	return MIN(ret, 0);
 }
 
-static int edge_cmp(const void *a, const void *b)
-{
-	const struct edge *x = a, *y = b;
-
-	return ORDER(y->n, x->n) ?: ORDER(x->a, y->a) ?: ORDER(x->b, y->b);
-}
+COMPARE(edge_cmp, struct edge, ORDER(y->n, x->n) ?: ORDER(x->a, y->a) ?: ORDER(x->b, y->b));
 
 static bool other_process(const struct member *a, const struct member *b)
 {

@@ -138,12 +138,7 @@ static int explain_nothing(const struct query *q, struct kvmft_err *err)
 
 /* ---- the whole ---- */
 
-static int event_cmp(const void *a, const void *b)
-{
-	const struct kevent *x = a, *y = b;
-
-	return strcmp(x->sys, y->sys) ?: strcmp(x->name, y->name);
-}
+COMPARE(event_cmp, struct kevent, strcmp(x->sys, y->sys) ?: strcmp(x->name, y->name));
 
 static int query_run(struct query *q, struct kvmft_err *err)
 {

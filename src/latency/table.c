@@ -157,12 +157,7 @@ void lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, stru
 	l->o.each(l->o.ctx, id, c);
 }
 
-static int longer(const void *a, const void *b)
-{
-	const struct lat_case *x = a, *y = b;
-
-	return ORDER(y->time, x->time) ?: ORDER(x->begin, y->begin);
-}
+COMPARE(longer, struct lat_case, ORDER(y->time, x->time) ?: ORDER(x->begin, y->begin));
 
 static int by_time(const void *a, const void *b)
 {

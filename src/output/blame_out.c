@@ -167,12 +167,7 @@ struct group {
 	uint64_t n, sum, longest;
 };
 
-static int by_sum(const void *a, const void *b)
-{
-	const struct group *x = a, *y = b;
-
-	return ORDER(y->sum, x->sum) ?: strcmp(x->name, y->name);
-}
+COMPARE(by_sum, struct group, ORDER(y->sum, x->sum) ?: strcmp(x->name, y->name));
 
 /* *n of them, the greatest sum first; to be freed. */
 static struct group *groups(const struct blame_view *v, size_t *n)

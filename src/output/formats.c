@@ -36,13 +36,8 @@ int out_flush(struct out *o)
 
 /* ---- epochs: few, so they are listed before the walk ---- */
 
-static int epoch_cmp(const void *a, const void *b)
-{
-	const struct out_epoch *x = a, *y = b;
-
-	return ORDER(x->host, y->host) ?: ORDER(x->src->index, y->src->index)
-		?: ORDER(x->vcpu, y->vcpu);
-}
+COMPARE(epoch_cmp, struct out_epoch,
+	ORDER(x->host, y->host) ?: ORDER(x->src->index, y->src->index) ?: ORDER(x->vcpu, y->vcpu));
 
 static int epochs_of(struct out *o, struct tl_source *src, size_t vm)
 {

@@ -259,12 +259,7 @@ struct share {
 	unsigned __int128 sum;
 };
 
-static int larger(const void *a, const void *b)
-{
-	const struct share *x = a, *y = b;
-
-	return ORDER(y->sum, x->sum);
-}
+COMPARE(larger, struct share, ORDER(y->sum, x->sum));
 
 /*
  * The largest of them, in percent of the whole; less than 1 % is not shown. With all, the rest is:

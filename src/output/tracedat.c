@@ -132,12 +132,7 @@ static size_t buffer_named(struct dat *d, const char *name)
 	return i ? (size_t)*i : 0;
 }
 
-static int stream_cmp(const void *a, const void *b)
-{
-	const struct dat_stream *x = a, *y = b;
-
-	return ORDER(x->buffer, y->buffer) ?: ORDER(x->cpu, y->cpu);
-}
+COMPARE(stream_cmp, struct dat_stream, ORDER(x->buffer, y->buffer) ?: ORDER(x->cpu, y->cpu));
 
 static int plan_file(struct dat *d)
 {

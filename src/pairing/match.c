@@ -331,12 +331,7 @@ struct regroup {
 	bool tie;
 };
 
-static int cpu_cmp(const void *a, const void *b)
-{
-	const struct cpu *x = a, *y = b;
-
-	return ORDER(y->events, x->events);
-}
+COMPARE(cpu_cmp, struct cpu, ORDER(y->events, x->events));
 
 /* A thread whose VM was not recorded. */
 static bool is_free(const struct hostmap *m, const struct hostmap_thread *t, uint32_t vcpu)

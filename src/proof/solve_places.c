@@ -331,13 +331,7 @@ static uint64_t count_equal(const struct solve *s, struct solve_place *p, size_t
 	return count;
 }
 
-static int by_score(const void *a, const void *b)
-{
-	const struct solve_place *x = *(struct solve_place *const *)a,
-				 *y = *(struct solve_place *const *)b;
-
-	return ORDER(y->score, x->score) ?: by_place(x, y);
-}
+COMPARE(by_score, struct solve_place *, ORDER((*y)->score, (*x)->score) ?: by_place(*x, *y));
 
 /*
  * The exact places of all cells: with a part of the events if there are many cells, then the best

@@ -259,12 +259,7 @@ static void judge_offsets(struct prove_vm *v, const struct truth_vm *vm, const s
 	}
 }
 
-static int by_size(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return (x > y) - (x < y);
-}
+COMPARE_BY(by_size, uint64_t, );
 
 /*
  * From each interrupt to the first stamp behind it. One that came before the guest had halted woke

@@ -243,12 +243,7 @@ void mon_events_free(struct mon_events *list)
 	*list = (struct mon_events){ 0 };
 }
 
-static int compare_events(const void *a, const void *b)
-{
-	const struct mon_event *x = a, *y = b;
-
-	return strcmp(x->name, y->name);
-}
+COMPARE(compare_events, struct mon_event, strcmp(x->name, y->name));
 
 int monitor_events(struct monitor *m, struct mon_events *list, struct kvmft_err *err)
 {

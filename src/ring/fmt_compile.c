@@ -487,12 +487,7 @@ static const struct {
 	{ "VDSO_CLOCKMODE_TSC", 1 },
 };
 
-static int symbol_by_value(const void *a, const void *b)
-{
-	const struct psym *x = a, *y = b;
-
-	return ORDER(x->val, y->val) ?: ORDER(x->order, y->order);
-}
+COMPARE(symbol_by_value, struct psym, ORDER(x->val, y->val) ?: ORDER(x->order, y->order));
 
 /*
  * VALUE of a table: an expression, or one name. False for a name that only the kernel can resolve:

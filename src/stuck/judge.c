@@ -185,12 +185,8 @@ static uint64_t halts_of(const struct stuck_obs *o)
 
 /* ---- where its guest is ---- */
 
-static int by_rip(const void *x, const void *y)
-{
-	const struct stuck_row *a = x, *b = y;
-
-	return ORDER(a->what, b->what) ?: ORDER(a->b, b->b) ?: ORDER(a->a, b->a);
-}
+COMPARE(by_rip, struct stuck_row,
+	ORDER(x->what, y->what) ?: ORDER(x->b, y->b) ?: ORDER(x->a, y->a));
 
 static uint64_t place_of(const struct ksyms *syms, uint64_t rip, const struct ksym **sym)
 {

@@ -71,12 +71,7 @@ static uint64_t ns_of(const struct stuck_recording *r, uint64_t ticks)
 	return (uint64_t)((unsigned __int128)ticks * r->mul / r->div);
 }
 
-static int by_vcpu(const void *x, const void *y)
-{
-	const struct stuck_vcpu *a = x, *b = y;
-
-	return ORDER(a->vm, b->vm) ?: ORDER(a->vcpu->id, b->vcpu->id);
-}
+COMPARE(by_vcpu, struct stuck_vcpu, ORDER(x->vm, y->vm) ?: ORDER(x->vcpu->id, y->vcpu->id));
 
 /* Threads that run a vCPU, by VM and id; only: of this VM, -1: of all. */
 static int add_vcpus(struct stuck *s, ssize_t only)

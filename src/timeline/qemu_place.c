@@ -90,13 +90,9 @@ static uint64_t mix_text(uint64_t hash, const char *s, size_t n)
 	return hash;
 }
 
-static int by_lane(const void *a, const void *b)
-{
-	const struct qanchor *x = a, *y = b;
-
-	return ORDER(x->kind, y->kind) ?: ORDER(x->label, y->label) ?: ORDER(x->at, y->at)
-		?: ORDER(x->seq, y->seq);
-}
+COMPARE(by_lane, struct qanchor,
+	ORDER(x->kind, y->kind) ?: ORDER(x->label, y->label) ?: ORDER(x->at, y->at)
+		?: ORDER(x->seq, y->seq));
 
 static void anchor_add(struct qanchors *a, const struct qanchor *v)
 {
@@ -478,12 +474,7 @@ struct match {
 
 /* ---- lanes ---- */
 
-static int longer_lane(const void *a, const void *b)
-{
-	const struct lane *x = a, *y = b;
-
-	return ORDER(y->n, x->n) ?: ORDER(x->v, y->v);
-}
+COMPARE(longer_lane, struct lane, ORDER(y->n, x->n) ?: ORDER(x->v, y->v));
 
 static void lane_keep(struct side *s, const struct lane *l)
 {

@@ -182,12 +182,7 @@ int ksyms_add_modules_line(struct ksyms *k, char *line)
 /* ---- order ---- */
 
 /* Until the end is known, size is the number of the symbol in the order of adding. */
-static int by_address(const void *a, const void *b)
-{
-	const struct ksym *x = a, *y = b;
-
-	return ORDER(x->addr, y->addr) ?: ORDER(x->size, y->size);
-}
+COMPARE(by_address, struct ksym, ORDER(x->addr, y->addr) ?: ORDER(x->size, y->size));
 
 COMPARE_BY(by_number, uint64_t, );
 

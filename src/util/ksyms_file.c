@@ -131,12 +131,7 @@ int ksyms_add_elf(struct ksyms *k, int fd, const char **why)
 
 /* ---- the slide ---- */
 
-static int ksym_by_name(const void *a, const void *b)
-{
-	const struct ksym *x = *(const struct ksym *const *)a, *y = *(const struct ksym *const *)b;
-
-	return strcmp(x->name, y->name);
-}
+COMPARE(ksym_by_name, const struct ksym *, strcmp((*x)->name, (*y)->name));
 
 /* Functions of the kernel itself by name, *n of them; to be freed. NULL: out of memory. */
 static const struct ksym **named(const struct ksyms *k, size_t *n)

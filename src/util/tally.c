@@ -29,19 +29,9 @@ int tally_add(struct tally *t, const char *text, size_t len)
 	return ret;
 }
 
-static int by_text(const void *a, const void *b)
-{
-	const struct tally_row *x = a, *y = b;
+COMPARE(by_text, struct tally_row, strcmp(x->text, y->text));
 
-	return strcmp(x->text, y->text);
-}
-
-static int by_count(const void *a, const void *b)
-{
-	const struct tally_row *x = a, *y = b;
-
-	return ORDER(y->n, x->n) ?: by_text(a, b);
-}
+COMPARE(by_count, struct tally_row, ORDER(y->n, x->n) ?: by_text(x, y));
 
 static void sort(struct tally *t, int (*cmp)(const void *a, const void *b))
 {

@@ -460,12 +460,8 @@ static int identify(struct scan *s, struct vm *vm)
 	return ret;
 }
 
-static int compare_vm(const void *a, const void *b)
-{
-	const struct vm *x = a, *y = b;
-
-	return ORDER(x->pid, y->pid) ?: ORDER(x->fd, y->fd) ?: ORDER(x->dir_pid, y->dir_pid);
-}
+COMPARE(compare_vm, struct vm,
+	ORDER(x->pid, y->pid) ?: ORDER(x->fd, y->fd) ?: ORDER(x->dir_pid, y->dir_pid));
 
 static int scan_all(struct scan *s)
 {
