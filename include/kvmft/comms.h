@@ -26,24 +26,24 @@ struct tl_comms {
 	uint64_t ids; /* bit (id % 64) of each event that names tasks, or is to be looked at */
 };
 
-int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms **out) __must_check;
+struct tl_comms *comms_new(const struct capture *cap, const struct fmt *fmt);
 /* comms_wants() is true of this event as well; NULL is fine. */
 void comms_also(struct tl_comms *c, const struct fmt_event *ev);
-int comms_learn(struct tl_comms *c, const struct rec *rec) __must_check;
+bool comms_learn(struct tl_comms *c, const struct rec *rec);
 /* Whether the event may be one to learn from. */
 static inline bool comms_wants(const struct tl_comms *c, const struct rec *rec)
 {
 	return c->ids >> (rec->id % 64) & 1;
 }
 
-/* Learns from sched events; cheap for all others. 1 when a name changed, 0, or -ENOMEM. */
-static inline int comms_feed(struct tl_comms *c, const struct rec *rec)
+/* Learns from sched events; cheap for all others. Whether a name changed. */
+static inline bool comms_feed(struct tl_comms *c, const struct rec *rec)
 {
-	return comms_wants(c, rec) ? comms_learn(c, rec) : 0;
+	return comms_wants(c, rec) && comms_learn(c, rec);
 }
 
-/* Names that only `from`, an older state of the same capture, has. 0 or -ENOMEM. */
-int comms_inherit(struct tl_comms *c, const struct tl_comms *from) __must_check;
+/* Names that only `from`, an older state of the same capture, has. */
+void comms_inherit(struct tl_comms *c, const struct tl_comms *from);
 const char *comms_get(const struct tl_comms *c, int32_t tid);
 void comms_free(struct tl_comms *c);
 

@@ -226,7 +226,7 @@ int diff_compare(struct diff *d) __must_check; /* 0 or -ENOMEM */
  */
 void diff_order(struct diff *d);
 #define DIFF_SHARE_ERROR 0.001 /* shares of a CPU are known to no better than this */
-/* How the machines differ, into d->fact. 0 or -ENOMEM. */
+/* How the machines differ, into d->fact. */
 void diff_machines(struct diff *d);
 void diff_free(struct diff *d);
 

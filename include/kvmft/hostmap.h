@@ -99,15 +99,14 @@ int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap
 		struct kvmft_err *err) __must_check;
 /*
  * Only what the capture states explicitly: VMs, vCPUs and threads as recorded, without reading
- * events and without clocks. For those who walk the events themselves. 0 or -ENOMEM.
+ * events and without clocks. For those who walk the events themselves.
  */
-int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostmap **out)
-	__must_check;
+void hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostmap **out);
 /* Whether nothing but kvm_entry could show which threads are of one VM. */
 bool hostmap_by_entries(const struct capture *cap, const struct fmt *fmt);
 /*
  * If so, those who walk the events themselves say which thread ran which vCPU, and then have VMs
- * made of these threads. 0, -ENOMEM; -EAGAIN: it takes hostmap_new(), and this map is of no use.
+ * made of these threads. 0, -errno; -EAGAIN: it takes hostmap_new(), and this map is of no use.
  */
 void hostmap_ran(struct hostmap *m, int32_t tid, uint32_t vcpu);
 int hostmap_group(struct hostmap *m) __must_check;
@@ -123,13 +122,13 @@ const char *hostmap_floating(const struct hostmap *m);
 int hostmap_clock(const struct hostmap *m, struct kvmft_err *err) __must_check;
 /*
  * Clock events that only an older state of the same capture had, because its oldest segments are
- * gone: what they said still holds. 0 or -ENOMEM.
+ * gone: what they said still holds.
  */
-int hostmap_inherit(struct hostmap *m, const struct hostmap *before) __must_check;
+void hostmap_inherit(struct hostmap *m, const struct hostmap *before);
 void hostmap_free(struct hostmap *m);
 
-/* Makes an entry for one more capture of VM number vm: *out. 0 or -ENOMEM. */
-int hostmap_add_side(struct hostmap *m, size_t vm, size_t *out) __must_check;
+/* Makes an entry for one more capture of VM number vm. */
+size_t hostmap_add_side(struct hostmap *m, size_t vm);
 
 /* for (...) over the threads of a VM, t: const struct hostmap_thread * */
 #define hostmap_each_thread(m, v, t)                        \
@@ -156,43 +155,37 @@ ssize_t hostmap_find_vm(struct hostmap *m, const char *sel, struct kvmft_err *er
 /* The VM of exactly these threads, made if there is none: its index, or -errno with err. */
 ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n,
 			     enum hostmap_basis basis, struct kvmft_err *err);
-/* The threads of VM `from` become those of VM vm, which has none so far. 0 or -ENOMEM. */
-int hostmap_adopt(struct hostmap *m, size_t vm, size_t from) __must_check;
-/*
- * VMs with one label, as those of a guest that was moved or started again, get their PID-FD for it.
- * 0 or -ENOMEM.
- */
+/* The threads of VM `from` become those of VM vm, which has none so far. */
+void hostmap_adopt(struct hostmap *m, size_t vm, size_t from);
+/* VMs with one label, as those of a guest that was moved or started again, get their PID-FD for it. */
 void hostmap_tell_apart(struct hostmap *m);
 /* All VMs, as selectors; "none". */
 void hostmap_list(const struct hostmap *m, struct sbuf *out);
-/* "tids:137,138": the threads of a VM. 0 or -ENOMEM. */
+/* "tids:137,138": the threads of a VM. */
 void hostmap_vm_tids(const struct hostmap *m, size_t vm, struct sbuf *out);
 /* The thread of vCPU id of VM number vm; NULL if none was seen. */
 const struct hostmap_thread *hostmap_vcpu(const struct hostmap *m, size_t vm, uint32_t id);
-/*
- * The records of the guest's capture, where they were read. Rebuilds the VM's epochs. 0 or -errno.
- */
-int hostmap_add_records(struct hostmap *m, size_t vm, const struct capture *guest,
-			const struct guest_time *g) __must_check;
+/* The records of the guest's capture, where they were read. Rebuilds the VM's epochs. */
+void hostmap_add_records(struct hostmap *m, size_t vm, const struct capture *guest,
+			 const struct guest_time *g);
 /*
  * A pvclock record, or an offset, that came into force at that host TSC. These
- * only add: hostmap_rebuild() makes epochs of what was added. 0 or -errno.
+ * only add: hostmap_rebuild() makes epochs of what was added.
  */
 void hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
 			const struct pvclock *pv);
 void hostmap_add_offset(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host, uint64_t prev,
 		       uint64_t next);
-int hostmap_rebuild(struct hostmap *m, size_t vm) __must_check;
-/* Makes an entry, without clocks, for a VM of another host: *out. 0 or -ENOMEM. */
-int hostmap_add_foreign(struct hostmap *m, const struct hostmap_vm *vm, size_t *out) __must_check;
+void hostmap_rebuild(struct hostmap *m, size_t vm);
+/* Makes an entry, without clocks, for a VM of another host. */
+size_t hostmap_add_foreign(struct hostmap *m, const struct hostmap_vm *vm);
 /*
  * What the user gives replaces what the capture says: every vCPU of the VM (ids 0..n-1, and those
  * known) has this map for the whole capture.
  */
-int hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)
-	__must_check;
-/* Ratio and fraction bits of all VMs; offsets stay as recorded. Borrowed. 0 or -ENOMEM. */
-int hostmap_set_scale(struct hostmap *m, const struct tsc_map *scale) __must_check;
+void hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map);
+/* Ratio and fraction bits of all VMs; offsets stay as recorded. Borrowed. */
+void hostmap_set_scale(struct hostmap *m, const struct tsc_map *scale);
 /*
  * Another one for only that vCPU, after hostmap_force_map(), or one that the capture lacks; from
  * host TSC `from` on: 0 for the beginning, later ones only change the offset. Only adds.
@@ -201,8 +194,8 @@ void hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t fr
 		       const struct tsc_map *map);
 /*
  * The vCPUs' offsets from the guest's own file, as trace-cmd writes them (TIME_SHIFT), if the
- * host's capture, to which they must refer, has none. 0, -ENOMEM.
+ * host's capture, to which they must refer, has none.
  */
-int hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest) __must_check;
+void hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest);
 
 #endif

@@ -173,9 +173,9 @@ struct lat;
  */
 int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out,
 	    struct kvmft_err *err) __must_check;
-/* Feeds the items of the timeline in order. 0 or -ENOMEM. */
+/* Feeds the items of the timeline in order. */
 void lat_feed(struct lat *l, const struct tl_item *i);
-/* Ends open chains, and sorts. 0 or -ENOMEM. */
+/* Ends open chains, and sorts. */
 void lat_finish(struct lat *l);
 bool lat_in_cycles(const struct lat *l);
 const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id);

@@ -29,7 +29,7 @@ struct msr_pair_stats {
 struct msr_pairs;
 
 void msr_pairs_new(const struct timeline *t, struct msr_pairs **out);
-/* Feeds the items of a timeline in order. 0 or -ENOMEM. */
+/* Feeds the items of a timeline in order. */
 void msr_pairs_feed(struct msr_pairs *p, const struct tl_item *item);
 /* Call once after the last item. */
 void msr_pairs_finish(struct msr_pairs *p);

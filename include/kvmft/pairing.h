@@ -97,7 +97,7 @@ int pairing_add_hosts(struct pairing *p, const struct str_list *hosts, const cha
 /* One capture, host or guest, in any trace clock. */
 int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *err);
 void pairing_close(struct pairing *p);
-/* GUEST[=SEL]: *path to be freed; *sel within text, NULL: none. 0 or -ENOMEM. */
+/* GUEST[=SEL]: *path to be freed; *sel within text, NULL: none. */
 void pairing_split(const char *text, char **path, const char **sel);
 
 /* --tsc-offset and --tsc-ratio; *given: whether there was any. */

@@ -226,10 +226,7 @@ struct report_table {
 };
 
 bool report_matches(const struct report *r, const struct report_filter *f, size_t vcpu);
-/*
- * Makes a table, sorted by key (descending; names ascending). 0, or -errno with nothing to free:
- * -ENOMEM. Free it below.
- */
+/* Makes a table, sorted by key (descending; names ascending). Free it below. */
 void report_table(struct report *r, const struct report_filter *f, enum report_key key,
 		 struct report_table *t);
 void report_table_free(struct report_table *t);

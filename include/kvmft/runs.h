@@ -27,9 +27,9 @@ struct run_list {
 
 /*
  * Appends the part of [from, to] that is later than the others; it is joined with the last if the
- * gap between is shorter than min_gap. 1: one more, 0: not one more, or -ENOMEM.
+ * gap between is shorter than min_gap. Whether there is one more.
  */
-int run_list_add(struct run_list *l, uint64_t from, uint64_t to, uint64_t min_gap) __must_check;
+bool run_list_add(struct run_list *l, uint64_t from, uint64_t to, uint64_t min_gap);
 /* The number of the first that ends at or after that time; n if there is none. */
 size_t run_list_at(const struct run_list *l, uint64_t host);
 /* Joins those that are separated by less than min_gap. */

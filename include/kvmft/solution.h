@@ -27,23 +27,22 @@ struct solution {
 	const char *missed_why; /* why it has no offset of its own; NULL: no vCPU is missed */
 };
 
-/* What the events of s show. 0 (s->r.found or s->r.why), or -ENOMEM. */
-int solution_find(struct solve *s, const struct tsc_map *map, struct solution *out) __must_check;
-/* The same for one vCPU, added to out->own if it is sure. 0 or -ENOMEM. */
-int solution_find_vcpu(struct solve *s, uint32_t vcpu, struct solution *out) __must_check;
-/* What is known about a vCPU from elsewhere. 0 or -ENOMEM. */
+/* What the events of s show: out->r.found or out->r.why. */
+void solution_find(struct solve *s, const struct tsc_map *map, struct solution *out);
+/* The same for one vCPU, added to out->own if it is sure. */
+void solution_find_vcpu(struct solve *s, uint32_t vcpu, struct solution *out);
+/* What is known about a vCPU from elsewhere. */
 void solution_add(struct solution *out, uint32_t vcpu, const struct solve_result *r);
-/* Makes s->own what holds for vCPUs about which nothing is known. 0 or -ENOMEM. */
-int solution_fill(const struct solution *s, struct hostmap *map, size_t vm) __must_check;
+/* Makes s->own what holds for vCPUs about which nothing is known. */
+void solution_fill(const struct solution *s, struct hostmap *map, size_t vm);
 /* Found, unique, and no event of any vCPU is outside: can be relied upon without a human look. */
 bool solution_is_sure(const struct solution *s);
 /* Events that it was found with, and how many of these are outside. */
 void solution_count(const struct solution *s, uint64_t *events, uint64_t *outside);
 /* By how much any of the offsets may be wrong, guest cycles; 0: nothing was found. */
 uint64_t solution_bound(const struct solution *s);
-/* Makes it hold for VM number vm of the map: vCPUs 0..ncpu-1 and those known. 0 or -ENOMEM. */
-int solution_force(const struct solution *s, struct hostmap *map, size_t vm,
-		   size_t ncpu) __must_check;
+/* Makes it hold for VM number vm of the map: vCPUs 0..ncpu-1 and those known. */
+void solution_force(const struct solution *s, struct hostmap *map, size_t vm, size_t ncpu);
 void solution_free(struct solution *s);
 
 #endif

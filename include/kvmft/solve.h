@@ -42,12 +42,11 @@ void solve_new(const struct tsc_map *map, struct solve **out);
  * In time order per vCPU: the guest of that vCPU may have run from entry to exit, host TSC. Windows
  * that touch or overlap the previous one are joined with it.
  */
-int solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t exit) __must_check;
+void solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t exit);
 /* An event of that vCPU, guest TSC; in any order. */
 void solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest);
 /* All runs of a thread, as windows of that vCPU; of several threads in time order. */
-int solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs,
-		     int32_t tid) __must_check;
+void solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, int32_t tid);
 /*
  * All events of a capture whose stamps are exact (own_tsc_is_exact()), and all pairs of both sides;
  * after the threads.
@@ -68,9 +67,9 @@ void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t gues
 #define SOLVE_ALL (-1)
 /*
  * One offset for that vCPU alone, or SOLVE_ALL for one that fits all of them. After the last add;
- * may be called again. 0 (r->found or r->why), or -ENOMEM.
+ * may be called again. r->found or r->why.
  */
-int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r) __must_check;
+void solve_run(struct solve *s, int64_t vcpu, struct solve_result *r);
 /*
  * How many events of vCPU number i a result leaves without a place, before or after those that it
  * fits, though the vCPU ran on the host without a guest event there: its clock may have been moved,

@@ -159,9 +159,9 @@ void tl_follow_no_end(struct timeline *t);
 /*
  * What the previous time line, of the same captures or of more of them (by their ids), learned from
  * events that may be gone: names of threads, clocks of VMs, and its counts. After the last
- * tl_add_guest(). 0 or -ENOMEM.
+ * tl_add_guest().
  */
-int tl_inherit(struct timeline *t, const struct timeline *before) __must_check;
+void tl_inherit(struct timeline *t, const struct timeline *before);
 /* Its beginning; 0: from the start. */
 uint64_t tl_from(const struct timeline *t);
 /* Opens all streams; after the last tl_add_guest(). */

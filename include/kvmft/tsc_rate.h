@@ -48,7 +48,7 @@ int tsc_rate_find(const struct capture *cap, const struct fmt *fmt,
 		  struct tsc_rate *r) __must_check;
 /*
  * From now on the capture has it: tsc_khz, tsc_khz_source, tsc_khz_min, tsc_khz_max; the user's
- * value takes precedence over its TSC2NSEC. TSC_RATE_UNKNOWN changes nothing. 0 or -ENOMEM.
+ * value takes precedence over its TSC2NSEC. TSC_RATE_UNKNOWN changes nothing.
  */
 void tsc_rate_use(struct capture *cap, const struct tsc_rate *r);
 /* Half of min..max, in parts per million of khz, rounded up; 0: to the kHz. */

@@ -256,8 +256,6 @@ static int convert_samples_add(struct convert_ctx *c, const struct capture *cap,
 			return err_lack(err, ENODATA,
 					"%s does not say its TSC frequency: give --tsc-khz",
 					cap->path);
-		if (ret == -ENOMEM)
-			return err_set(err, ENOMEM, "out of memory");
 		l.pieces = c->sample[k].pieces;
 		if (ret || set_link(c, id, &l))
 			return err_set(err, EINVAL, "%s: its samples of %s contradict each other",
@@ -336,9 +334,8 @@ static ssize_t pick_vm(struct convert_ctx *c, struct kvmft_err *err)
 		matcher_free(&m);
 		if (ret)
 			return ret;
-		if (c->match.solved &&
-		    solution_force(&c->match.sol, c->map, c->match.vm, cap_cpus(c->guest)))
-			return err_set(err, ENOMEM, "out of memory");
+		if (c->match.solved)
+			solution_force(&c->match.sol, c->map, c->match.vm, cap_cpus(c->guest));
 		return (ssize_t)c->match.vm;
 	}
 	if (c->p->vm)
@@ -443,16 +440,16 @@ static int load_epochs(struct convert_ctx *c, const struct epoch_vcpu **vcpu, st
 	if (vm < 0)
 		return (int)vm;
 	snprintf(c->vm, sizeof(c->vm), "%s", c->map->vm[vm].label);
-	if (forced && hostmap_force_map(c->map, (size_t)vm,
-					c->p->vcpu.set && c->p->vcpu.v < CAPTURE_MAX_CPUS
-						? (size_t)c->p->vcpu.v + 1
-						: 1,
-					&map))
-		return err_set(err, ENOMEM, "out of memory");
-	if (c->guest)
+	if (forced)
+		hostmap_force_map(c->map, (size_t)vm,
+				  c->p->vcpu.set && c->p->vcpu.v < CAPTURE_MAX_CPUS
+					  ? (size_t)c->p->vcpu.v + 1
+					  : 1,
+				  &map);
+	if (c->guest) {
 		guest_time_anchor(&g, c->guest, c->host);
-	if (c->guest && hostmap_add_records(c->map, (size_t)vm, c->guest, &g))
-		return err_set(err, ENOMEM, "out of memory");
+		hostmap_add_records(c->map, (size_t)vm, c->guest, &g);
+	}
 	return pick_vcpu(c, c->map->vm[vm].epochs, vcpu, err);
 }
 

@@ -304,7 +304,7 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 		       struct kvmft_err *err)
 {
 	struct report *r = xcalloc(1, sizeof(*r));
-	int ret;
+	int ret = 0;
 	bool search;
 	const struct event_class *cls;
 
@@ -337,7 +337,7 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 	if (search && !r->vms_later)
 		ret = hostmap_new(r->cap, r->fmt, &r->map, err);
 	else
-		ret = hostmap_known(r->cap, r->fmt, &r->map);
+		hostmap_known(r->cap, r->fmt, &r->map);
 	ret = ret ?: find_named(r, err);
 	ret = ret ?: event_arch_check(cap, err);
 	ret = ret ?: plans(r, err);

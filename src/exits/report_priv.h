@@ -353,7 +353,7 @@ uint64_t report_ticks(const struct report *r, uint64_t ns);
 uint32_t report_thread(struct report *r, int32_t tid);
 /* Index of a known thread, else UINT32_MAX. */
 uint32_t report_thread_known(const struct report *r, int32_t tid);
-/* The vCPU of a thread from its kvm_entry; -ENOMEM. */
+/* The vCPU of a thread from its kvm_entry. */
 void report_set_vcpu(struct report *r, struct rthread *t, uint32_t vcpu);
 
 /* ---- by_rip.c ---- */

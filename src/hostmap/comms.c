@@ -22,37 +22,36 @@ static const struct {
 	{ EV_WAKEUP_NEW, 0, 2 },
 };
 
-/* 1 if that is new, 0, or -ENOMEM. */
-static int comms_set(struct tl_comms *c, int32_t tid, const char *name)
+/* Whether that is new. */
+static bool comms_set(struct tl_comms *c, int32_t tid, const char *name)
 {
 	size_t n = str_cut(name, COMM_LEN - 1);
 	struct comm *m;
 
 	if (tid <= 0 || !name[0])
-		return 0;
+		return false;
 	m = xu64map_elem(&c->by_tid, (uint32_t)tid, &c->v, &c->cap, sizeof(*m));
 	m->tid = tid;
 	c->near[(uint32_t)tid % COMMS_NEAR] = (uint32_t)(m - c->v) + 1;
 	if (!strncmp(m->name, name, n) && !m->name[n])
-		return 0;
+		return false;
 	memset(m->name, 0, sizeof(m->name));
 	memcpy(m->name, name, n);
-	return 1;
+	return true;
 }
 
-int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms **out)
+struct tl_comms *comms_new(const struct capture *cap, const struct fmt *fmt)
 {
 	struct tl_comms *c = xcalloc(1, sizeof(*c));
-	int ret = 0;
 
-	*out = c;
 	c->fmt = fmt;
 	c->nlearn = ARRAY_SIZE(learn_from);
 	c->learn = xcalloc(c->nlearn, sizeof(*c->learn));
-	ret = cap->ntask ? u64map_reserve(&c->by_tid, cap->ntask) : 0;
-	for (size_t i = 0; i < cap->ntask && ret >= 0; i++)
+	if (cap->ntask)
+		xdone(u64map_reserve(&c->by_tid, cap->ntask));
+	for (size_t i = 0; i < cap->ntask; i++)
 		if (cap->task[i].comm)
-			ret = comms_set(c, cap->task[i].tid, cap->task[i].comm);
+			(void)comms_set(c, cap->task[i].tid, cap->task[i].comm);
 	for (size_t i = 0; i < c->nlearn; i++) {
 		struct learn *l = &c->learn[i];
 		struct event_type e;
@@ -66,7 +65,7 @@ int comms_new(const struct capture *cap, const struct fmt *fmt, struct tl_comms 
 		l->id = (uint32_t)fmt_id(e.ev);
 		comms_also(c, e.ev);
 	}
-	return MIN(ret, 0);
+	return c;
 }
 
 void comms_also(struct tl_comms *c, const struct fmt_event *ev)
@@ -89,7 +88,7 @@ static bool comms_known(struct tl_comms *c, const struct learn *l, const struct 
 	return !memcmp(m->name, name, COMM_LEN) || !strncmp(m->name, name, COMM_LEN - 1);
 }
 
-int comms_learn(struct tl_comms *c, const struct rec *rec)
+bool comms_learn(struct tl_comms *c, const struct rec *rec)
 {
 	char name[COMM_LEN];
 	bool changed = false;
@@ -97,16 +96,12 @@ int comms_learn(struct tl_comms *c, const struct rec *rec)
 
 	for (size_t i = 0; i < c->nlearn; i++) {
 		const struct learn *l = &c->learn[i];
-		int ret;
 
 		/* The idle task's name is never asked for: it is the most frequent one. */
 		if (l->id != rec->id || !fmt_u64(&l->pid, rec, &pid) || !pid ||
 		    comms_known(c, l, rec, pid) || !fmt_str(&l->comm, rec, name, sizeof(name)))
 			continue;
-		ret = comms_set(c, (int32_t)pid, name);
-		if (ret < 0)
-			return ret;
-		changed |= ret;
+		changed |= comms_set(c, (int32_t)pid, name);
 	}
 	return changed;
 }
@@ -115,13 +110,10 @@ int comms_learn(struct tl_comms *c, const struct rec *rec)
  * What the older one has learned is newer than what was noted when the recording began, which is
  * all that the new one has.
  */
-int comms_inherit(struct tl_comms *c, const struct tl_comms *from)
+void comms_inherit(struct tl_comms *c, const struct tl_comms *from)
 {
-	int ret = 0;
-
-	for (size_t i = 0; ret >= 0 && i < from->by_tid.n; i++)
-		ret = comms_set(c, from->v[i].tid, from->v[i].name);
-	return MIN(ret, 0);
+	for (size_t i = 0; i < from->by_tid.n; i++)
+		(void)comms_set(c, from->v[i].tid, from->v[i].name);
 }
 
 const char *comms_get(const struct tl_comms *c, int32_t tid)

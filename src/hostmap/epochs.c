@@ -256,7 +256,7 @@ static bool has_event(const struct hostmap *m, size_t n, size_t *at, const struc
 	return false;
 }
 
-int hostmap_inherit(struct hostmap *m, const struct hostmap *before)
+void hostmap_inherit(struct hostmap *m, const struct hostmap *before)
 {
 	const size_t n = m->nevent;
 	size_t at = 0;
@@ -273,19 +273,17 @@ int hostmap_inherit(struct hostmap *m, const struct hostmap *before)
 		xarray_add(&m->event, &m->nevent, &m->event_cap, e, sizeof(*e));
 		m->event[m->nevent - 1].vm = hostmap_vm_of(m, e->tid);
 	}
-	return m->nevent == n ? 0 : build_all(m);
+	if (m->nevent > n)
+		xdone(build_all(m));
 }
 
-int hostmap_rebuild(struct hostmap *m, size_t vm)
+void hostmap_rebuild(struct hostmap *m, size_t vm)
 {
-	int ret = 0;
-
 	if (m->vm[vm].n_own)
 		qsort(m->vm[vm].own, m->vm[vm].n_own, sizeof(*m->vm[vm].own), forced_cmp);
 	sort_events(m);
-	for (; !ret && vm != HOSTMAP_END; vm = m->vm[vm].next)
-		ret = hostmap_epochs(m, vm);
-	return ret;
+	for (; vm != HOSTMAP_END; vm = m->vm[vm].next)
+		xdone(hostmap_epochs(m, vm));
 }
 
 void hostmap_add_pvclock(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t host,
@@ -335,13 +333,12 @@ static bool read_before(const struct epoch_vcpu *v, uint64_t tsc, uint64_t *host
 	return false;
 }
 
-int hostmap_add_records(struct hostmap *m, size_t vm, const struct capture *guest,
-			const struct guest_time *g)
+void hostmap_add_records(struct hostmap *m, size_t vm, const struct capture *guest,
+			 const struct guest_time *g)
 {
 	uint64_t tsc = guest->nbracket ? guest->bracket[0].tsc : guest->begin_tsc, lo, hi;
-	int ret = 0;
 
-	for (size_t i = 0; i < guest->npvclock && !ret; i++) {
+	for (size_t i = 0; i < guest->npvclock; i++) {
 		uint32_t vcpu = cap_vcpu_of_cpu(guest, guest->pvclock[i].cpu);
 		const struct epoch_vcpu *v = epoch_vm_find(m->vm[vm].epochs, vcpu);
 
@@ -349,7 +346,8 @@ int hostmap_add_records(struct hostmap *m, size_t vm, const struct capture *gues
 		    read_before(v, tsc, &lo))
 			hostmap_add_pvclock(m, vm, vcpu, lo, &guest->pvclock[i].pv);
 	}
-	return ret || !guest->npvclock ? ret : hostmap_rebuild(m, vm);
+	if (guest->npvclock)
+		hostmap_rebuild(m, vm);
 }
 
 void hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t from,
@@ -361,18 +359,18 @@ void hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t fr
 	xarray_add(&v->own, &v->n_own, &v->own_cap, &f, sizeof(f));
 }
 
-int hostmap_set_scale(struct hostmap *m, const struct tsc_map *scale)
+void hostmap_set_scale(struct hostmap *m, const struct tsc_map *scale)
 {
 	for (size_t i = 0; i < m->nvm; i++)
 		m->vm[i].scale = scale;
-	return hostmap_build(m);
+	xdone(hostmap_build(m));
 }
 
-int hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)
+void hostmap_force_map(struct hostmap *m, size_t vm, size_t n, const struct tsc_map *map)
 {
 	m->vm[vm].n_own = 0;
 	m->vm[vm].has_forced = true;
 	m->vm[vm].forced = *map;
 	m->vm[vm].forced_vcpus = MIN(n, (size_t)CAPTURE_MAX_CPUS);
-	return hostmap_epochs(m, vm);
+	xdone(hostmap_epochs(m, vm));
 }

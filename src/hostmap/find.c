@@ -162,18 +162,16 @@ static bool is_called(const struct hostmap_vm *v, const char *sel)
 }
 
 /* Takes the threads away from the VMs that they were assigned to. */
-static int regroup(struct hostmap *m, const int32_t *tid, size_t n, enum hostmap_basis basis)
+static size_t regroup(struct hostmap *m, const int32_t *tid, size_t n, enum hostmap_basis basis)
 {
-	ssize_t vm = hostmap_vm_add(m, NULL, 0);
+	size_t vm = hostmap_vm_add(m, NULL, 0);
 
-	if (vm < 0)
-		return (int)vm;
 	m->vm[vm].basis = basis;
 	for (size_t i = 0; i < n; i++) {
 		uint64_t at = 0;
 
 		if (u64map_get(&m->by_tid, (uint32_t)tid[i], &at))
-			m->thread[at].vm = (size_t)vm;
+			m->thread[at].vm = vm;
 	}
 	hostmap_chain(m);
 	for (size_t i = 0; i < m->nvm; i++)
@@ -181,7 +179,8 @@ static int regroup(struct hostmap *m, const int32_t *tid, size_t n, enum hostmap
 	for (size_t i = 0; i < m->nvm; i++)
 		if (!m->vm[i].cap && !m->vm[i].paired && m->vm[i].of == i)
 			hostmap_vm_label(m, i);
-	return hostmap_build(m) ? -ENOMEM : (int)vm;
+	xdone(hostmap_build(m));
+	return vm;
 }
 
 ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n,
@@ -212,17 +211,17 @@ ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n,
 				"thread %d runs a vCPU of %s, which has a guest capture already",
 				tid[i], m->vm[t->vm].label);
 	}
-	return regroup(m, tid, n, basis);
+	return (ssize_t)regroup(m, tid, n, basis);
 }
 
-int hostmap_adopt(struct hostmap *m, size_t vm, size_t from)
+void hostmap_adopt(struct hostmap *m, size_t vm, size_t from)
 {
 	for (size_t i = 0; i < m->nthread; i++)
 		if (m->thread[i].vm == from)
 			m->thread[i].vm = vm;
 	m->vm[vm].basis = m->vm[from].basis;
 	m->vm[from].empty = true;
-	return hostmap_build(m);
+	xdone(hostmap_build(m));
 }
 
 static ssize_t find_by_threads(struct hostmap *m, const char *sel, struct kvmft_err *err)
@@ -233,12 +232,10 @@ static ssize_t find_by_threads(struct hostmap *m, const char *sel, struct kvmft_
 
 	if (ret == -ENOENT)
 		return ret;
+	if (ret == -ENOMEM)
+		memory_out();
 	if (ret)
-		return ret == -ENOMEM
-			       ? err_set(err, ENOMEM, "out of memory")
-			       : err_usage(err,
-					   "'%s' is not a list of thread ids such as tids:137,138",
-					   sel);
+		return err_usage(err, "'%s' is not a list of thread ids such as tids:137,138", sel);
 	return hostmap_take_threads(m, tid, n, HOSTMAP_BY_USER, err);
 }
 

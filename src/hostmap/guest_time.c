@@ -128,9 +128,7 @@ int cap_pieces_init(struct cap_pieces *p, const struct capture *cap, enum cap_cl
 	khz = nominal.khz;
 	if (!khz || khz > UINT32_MAX)
 		return -ENOTSUP;
-	p->v = calloc(readings(cap, clock) + 1, sizeof(*p->v));
-	if (!p->v)
-		return -ENOMEM;
+	p->v = xcalloc(readings(cap, clock) + 1, sizeof(*p->v));
 	n = take(cap, clock, p->v);
 	/*
 	 * A capture that has only just begun, or was short, has one reading: the line through it
@@ -192,8 +190,8 @@ static int use_samples(struct own_tsc *o, const struct capture *cap, enum cap_cl
 	o->link.way = CLOCK_WAY_PIECES;
 	o->link.pieces = p.pieces;
 	o->v = p.v;
-	if (!ret || ret == -ENOMEM)
-		return ret;
+	if (!ret)
+		return 0;
 	own_tsc_free(o);
 	return err_lack(
 		err, ENOTSUP,

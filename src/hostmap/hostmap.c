@@ -45,7 +45,7 @@ static ssize_t vm_by_pid(const struct hostmap *m, int32_t pid)
 	return found;
 }
 
-ssize_t hostmap_vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid)
+size_t hostmap_vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid)
 {
 	struct hostmap_vm *vm = xarray_grow(&m->vm, m->nvm, &m->vm_cap, sizeof(*vm));
 
@@ -57,7 +57,7 @@ ssize_t hostmap_vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid)
 	m->nvm++;
 	if (cap || pid)
 		hostmap_vm_label(m, m->nvm - 1);
-	return (ssize_t)m->nvm - 1;
+	return m->nvm - 1;
 }
 
 static void thread_set(struct hostmap *m, int32_t tid, size_t vm, uint32_t vcpu)
@@ -92,26 +92,20 @@ static uint32_t works_for(const struct cap_task *t)
 	return pid ?: (uint32_t)t->tgid;
 }
 
-static int map_known(struct hostmap *m)
+static void map_known(struct hostmap *m)
 {
 	const struct capture *c = m->cap;
-	int ret = 0;
 
-	for (size_t i = 0; i < c->ntask && !ret; i++)
+	for (size_t i = 0; i < c->ntask; i++)
 		if (c->task[i].tgid)
-			xu64map_put(&m->tgid_of, (uint32_t)c->task[i].tid,
-					 works_for(&c->task[i]));
-	for (size_t i = 0; i < c->nvm && !ret; i++) {
-		ssize_t vm = hostmap_vm_add(m, &c->vm[i], c->vm[i].pid);
+			xu64map_put(&m->tgid_of, (uint32_t)c->task[i].tid, works_for(&c->task[i]));
+	for (size_t i = 0; i < c->nvm; i++) {
+		size_t vm = hostmap_vm_add(m, &c->vm[i], c->vm[i].pid);
 
-		if (vm < 0)
-			return (int)vm;
-		for (size_t k = 0; k < c->vm[i].nvcpu && !ret; k++)
+		for (size_t k = 0; k < c->vm[i].nvcpu; k++)
 			if (c->vm[i].vcpu[k].tid > 0)
-				thread_set(m, c->vm[i].vcpu[k].tid, (size_t)vm,
-						 c->vm[i].vcpu[k].id);
+				thread_set(m, c->vm[i].vcpu[k].tid, vm, c->vm[i].vcpu[k].id);
 	}
-	return ret;
 }
 
 static int32_t process_of(const struct hostmap *m, int32_t tid)
@@ -246,30 +240,22 @@ int hostmap_clock(const struct hostmap *m, struct kvmft_err *err)
 	return m->own ? 0 : own_tsc_init(&own, m->cap, err);
 }
 
-int hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostmap **out)
+void hostmap_known(const struct capture *cap, const struct fmt *fmt, struct hostmap **out)
 {
 	struct hostmap *m = xcalloc(1, sizeof(*m));
-	int ret = 0;
 
-	*out = NULL;
+	*out = m;
 	m->cap = cap;
 	m->fmt = fmt;
 	if (cap->clock && !cap_in_tsc(cap)) {
 		m->own = xcalloc(1, sizeof(*m->own));
-		ret = own_tsc_init(m->own, cap, NULL);
-		if (ret) {
+		if (own_tsc_init(m->own, cap, NULL)) {
 			free(m->own);
 			m->own = NULL;
 		}
 	}
-	ret = ret == -ENOMEM ? ret : map_known(m);
+	map_known(m);
 	hostmap_chain(m);
-	if (ret) {
-		hostmap_free(m);
-		return ret;
-	}
-	*out = m;
-	return 0;
 }
 
 int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap **out,
@@ -278,11 +264,10 @@ int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap
 	struct event_type exit;
 	struct hostmap *m;
 	struct scan s;
-	int ret = hostmap_known(cap, fmt, &m);
+	int ret = 0;
 
 	*out = NULL;
-	if (ret)
-		return err_set(err, -ret, "out of memory");
+	hostmap_known(cap, fmt, &m);
 	s = (struct scan){ .m = m };
 	event_find(fmt, EV_ENTRY, 0, &s.entry);
 	event_find(fmt, EV_EXIT, 0, &exit);
@@ -327,22 +312,19 @@ void hostmap_free(struct hostmap *m)
 	free(m);
 }
 
-int hostmap_add_side(struct hostmap *m, size_t vm, size_t *out)
+size_t hostmap_add_side(struct hostmap *m, size_t vm)
 {
 	const struct hostmap_vm *first;
-	size_t last = m->vm[vm].of, n = 2;
-	ssize_t at = hostmap_vm_add(m, m->vm[vm].cap, m->vm[vm].pid);
+	size_t last = m->vm[vm].of, n = 2, at = hostmap_vm_add(m, m->vm[vm].cap, m->vm[vm].pid);
 
-	if (at < 0)
-		return (int)at;
 	for (; m->vm[last].next != HOSTMAP_END; last = m->vm[last].next)
 		n++;
 	first = &m->vm[m->vm[vm].of];
-	m->vm[last].next = (size_t)at;
+	m->vm[last].next = at;
 	m->vm[at].of = first->of;
 	snprintf(m->vm[at].label, sizeof(m->vm[at].label), "%.54s#%zu", first->label, n);
-	*out = (size_t)at;
-	return hostmap_epochs(m, (size_t)at);
+	xdone(hostmap_epochs(m, at));
+	return at;
 }
 
 const struct hostmap_thread *hostmap_thread_far(const struct hostmap *m, int32_t tid)
@@ -362,13 +344,10 @@ const struct hostmap_thread *hostmap_vcpu(const struct hostmap *m, size_t vm, ui
 	return NULL;
 }
 
-int hostmap_add_foreign(struct hostmap *m, const struct hostmap_vm *vm, size_t *out)
+size_t hostmap_add_foreign(struct hostmap *m, const struct hostmap_vm *vm)
 {
-	ssize_t at = hostmap_vm_add(m, vm->cap, -1);
+	size_t at = hostmap_vm_add(m, vm->cap, -1);
 
-	if (at < 0)
-		return (int)at;
 	memcpy(m->vm[at].label, vm->label, sizeof(vm->label));
-	*out = (size_t)at;
-	return 0;
+	return at;
 }

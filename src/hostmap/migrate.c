@@ -102,12 +102,10 @@ static bool find_maps(struct migrate *g, const struct epoch_vm *before,
 	return migrate_to_line(g, g->arrival, &g->from);
 }
 
-static int add_epochs(const struct migrate *g, struct hostmap *m, size_t vm,
-		      const struct epoch_vm *after)
+static void add_epochs(const struct migrate *g, struct hostmap *m, size_t vm,
+		       const struct epoch_vm *after)
 {
-	int ret = 0;
-
-	for (size_t i = 0; after && i < after->n && !ret; i++) {
+	for (size_t i = 0; after && i < after->n; i++) {
 		const struct epoch_vcpu *b = after->vcpus[i];
 		const struct epoch_vcpu *a = epoch_vm_find(m->vm[vm].epochs, b->id);
 		uint64_t offset = g->line.offset;
@@ -115,7 +113,7 @@ static int add_epochs(const struct migrate *g, struct hostmap *m, size_t vm,
 
 		if (a && a->n && a->v[a->n - 1].has_map)
 			offset = a->v[a->n - 1].map.offset;
-		for (size_t k = at < 0 ? 0 : (size_t)at; k < b->n && !ret; k++) {
+		for (size_t k = at < 0 ? 0 : (size_t)at; k < b->n; k++) {
 			const struct epoch *e = &b->v[k];
 			uint64_t begin = g->from;
 			uint64_t next = g->line.offset + (e->map.offset - g->own.offset);
@@ -131,7 +129,7 @@ static int add_epochs(const struct migrate *g, struct hostmap *m, size_t vm,
 			}
 		}
 	}
-	return ret ?: hostmap_rebuild(m, vm);
+	hostmap_rebuild(m, vm);
 }
 
 int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct migrate **out,
@@ -153,20 +151,18 @@ int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct 
 		return err_set(err, ENODATA,
 			       "host capture %s has no kvm_entry of %s: it never ran there", path,
 			       label);
-	if (!ret && !find_maps(g, m->vm[vm].epochs, map->vm[there].epochs, vcpu))
+	if (ret)
+		return err_set(err, -ret, "cannot read the host capture %s: %s", path, strerror(-ret));
+	if (!find_maps(g, m->vm[vm].epochs, map->vm[there].epochs, vcpu))
 		return err_set(err, ENODATA,
 			       "the TSC offset of %s is not known on both hosts, so its guest's "
 			       "TSC cannot link them",
 			       label);
-	g->vm = ret ? NULL : xcalloc(map->nvm, sizeof(*g->vm));
-	for (size_t i = 0; i < map->nvm && !ret; i++) {
-		g->vm[i] = vm;
-		if (i != (size_t)there)
-			ret = hostmap_add_foreign(m, &map->vm[i], &g->vm[i]);
-	}
-	ret = ret ?: add_epochs(g, m, vm, map->vm[there].epochs);
-	return ret ? err_set(err, -ret, "cannot read the host capture %s: %s", path, strerror(-ret))
-		   : 0;
+	g->vm = xcalloc(map->nvm, sizeof(*g->vm));
+	for (size_t i = 0; i < map->nvm; i++)
+		g->vm[i] = i == (size_t)there ? vm : hostmap_add_foreign(m, &map->vm[i]);
+	add_epochs(g, m, vm, map->vm[there].epochs);
+	return 0;
 }
 
 void migrate_free(struct migrate *g)

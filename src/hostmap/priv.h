@@ -6,8 +6,8 @@
 #include "kvmft/events.h"
 #include "kvmft/hostmap.h"
 
-/* Adds a VM, with a label if cap or pid say enough; pid 0: unknown. Its index or -ENOMEM. */
-ssize_t hostmap_vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid);
+/* Adds a VM, with a label if cap or pid say enough; pid 0: unknown. Its index. */
+size_t hostmap_vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid);
 /* Names it by what is known of it; its threads must be assigned. */
 void hostmap_vm_label(struct hostmap *m, size_t vm);
 /* Rebuilds the lists of the VMs' threads. */

@@ -124,18 +124,18 @@ static int see(void *arg, const struct rec *rec)
 	struct grouping *g = arg;
 	const struct fmt_event *ev;
 	uint64_t tid, flags;
-	int ret = 0;
 
 	if (!comms_wants(g->comms, rec))
 		return 0;
 	ev = fmt_by_id(g->m->fmt, rec->id);
-	for (size_t i = 0; i < 2 && ev && !ret; i++)
+	for (size_t i = 0; i < 2 && ev; i++)
 		if (ev == g->wake[i].ev)
 			see_wake(g, &g->wake[i].f[0], rec);
 	if (ev && ev == g->newtask.ev && fmt_u64(&g->newtask.f[0], rec, &tid) &&
 	    fmt_u64(&g->newtask.f[1], rec, &flags) && (flags & CLONE_THREAD))
 		xu64map_put(&g->parent, tid, (uint32_t)fmt_pid(g->m->fmt, rec));
-	return ret ?: MIN(comms_learn(g->comms, rec), 0);
+	(void)comms_learn(g->comms, rec);
+	return 0;
 }
 
 /* ---- groups ---- */
@@ -189,21 +189,21 @@ static void merge(struct grouping *g, size_t a, size_t b)
 	g->v[a].size += g->v[b].size;
 }
 
-/* 1: they are one group now, 0: they cannot be, or -ENOMEM. */
-static int join(struct grouping *g, size_t i, size_t k, bool again)
+/* Whether they are one group now. */
+static bool join(struct grouping *g, size_t i, size_t k, bool again)
 {
 	size_t a = g->v[i].group, b = g->v[k].group, swap = a;
 
 	if (a == b)
-		return 1;
+		return true;
 	if (g->v[a].size < g->v[b].size) {
 		a = b;
 		b = swap;
 	}
 	if (g->steps > MAX_STEPS + g->n * 64 || !fits(g, a, b, again))
-		return 0;
+		return false;
 	merge(g, a, b);
-	return 1;
+	return true;
 }
 
 /* The process of a thread, if that was recorded. */
@@ -222,26 +222,22 @@ static int32_t process(const struct grouping *g, int32_t tid)
 }
 
 /* A vCPU that was unplugged and plugged in again is another thread of the same process. */
-static int join_processes(struct grouping *g)
+static void join_processes(struct grouping *g)
 {
 	_cleanup_(u64map_free) struct u64map first = { 0 };
 	uint64_t other;
-	int ret = 0;
 
-	for (size_t i = 0; i < g->n && ret >= 0; i++) {
+	for (size_t i = 0; i < g->n; i++) {
 		struct member *v = &g->v[i];
 
 		v->tgid = process(g, v->tid);
 		if (!v->tgid)
 			continue;
-		ret = 0;
 		if (u64map_get(&first, (uint32_t)v->tgid, &other))
-			ret = join(g, other, i, true);
+			v->by_pid = join(g, other, i, true);
 		else
 			xu64map_put(&first, (uint32_t)v->tgid, i);
-		v->by_pid = ret > 0;
 	}
-	return MIN(ret, 0);
 }
 
 COMPARE(edge_cmp, struct edge, ORDER(y->n, x->n) ?: ORDER(x->a, y->a) ?: ORDER(x->b, y->b));
@@ -251,11 +247,10 @@ static bool other_process(const struct member *a, const struct member *b)
 	return a->tgid && b->tgid && a->tgid != b->tgid;
 }
 
-static int join_wakers(struct grouping *g)
+static void join_wakers(struct grouping *g)
 {
 	_cleanup_free_ struct edge *e = xcalloc(g->wakes.n + 1, sizeof(*e));
 	size_t n = 0;
-	int ret = 0;
 
 	for (size_t i = 0; i < g->wakes.cap; i++)
 		if (g->wakes.slot[i].used && g->wakes.slot[i].val >= MIN_WAKES) {
@@ -264,14 +259,12 @@ static int join_wakers(struct grouping *g)
 			e[n++].n = g->wakes.slot[i].val;
 		}
 	qsort(e, n, sizeof(*e), edge_cmp);
-	for (size_t i = 0; i < n && ret >= 0; i++) {
+	for (size_t i = 0; i < n; i++) {
 		struct member *a = &g->v[e[i].a], *b = &g->v[e[i].b];
 
-		ret = other_process(a, b) ? 0 : join(g, e[i].a, e[i].b, false);
-		if (ret > 0)
+		if (!other_process(a, b) && join(g, e[i].a, e[i].b, false))
 			a->by_wakes = b->by_wakes = true;
 	}
-	return MIN(ret, 0);
 }
 
 static bool is_alone(const struct member *v)
@@ -347,20 +340,16 @@ static void drop_doubles(struct grouping *g, size_t first_vm)
 }
 
 /* first: the member with the lowest thread id of its group. */
-static int make_vm(struct grouping *g, size_t first)
+static void make_vm(struct grouping *g, size_t first)
 {
-	ssize_t at = hostmap_vm_add(g->m, NULL, g->v[first].tgid);
-	struct hostmap_vm *vm;
-	size_t i = first;
+	size_t i = first, at = hostmap_vm_add(g->m, NULL, g->v[first].tgid);
+	struct hostmap_vm *vm = &g->m->vm[at];
 
-	if (at < 0)
-		return (int)at;
-	vm = &g->m->vm[at];
 	vm->pid = vm->pid ?: guess_pid(g, &g->v[first]);
 	do {
 		struct member *v = &g->v[i];
 
-		g->m->thread[v->thread].vm = (size_t)at;
+		g->m->thread[v->thread].vm = at;
 		vm->basis = MAX(vm->basis, v->by_pid || v->tgid ? HOSTMAP_BY_PROCESS
 					   : v->by_wakes	? HOSTMAP_BY_WAKES
 								: HOSTMAP_BY_IDS);
@@ -368,7 +357,6 @@ static int make_vm(struct grouping *g, size_t first)
 	} while (i != first);
 	if (g->n == 1)
 		vm->basis = HOSTMAP_BY_PROCESS;
-	return 0;
 }
 
 static int make_groups(struct grouping *g)
@@ -378,32 +366,28 @@ static int make_groups(struct grouping *g)
 
 	for (size_t i = 0; i < g->m->cap->nstream && g->comms->ids && !ret; i++)
 		ret = rstream_each(g->m->cap, &g->m->cap->stream[i], see, g);
-	ret = ret ?: join_processes(g);
-	ret = ret ?: g->unsure ? -EAGAIN : 0;
-	ret = ret ?: join_wakers(g);
+	if (ret)
+		return ret;
+	join_processes(g);
+	if (g->unsure)
+		return -EAGAIN;
+	join_wakers(g);
 	/* Joins each thread of which nothing else is known to the one before it. */
-	if (!ret) {
-		for (size_t i = 1; i < g->n && ret >= 0; i++)
-			if ((is_alone(&g->v[i]) || is_alone(&g->v[i - 1])) &&
-			    !other_process(&g->v[i - 1], &g->v[i]))
-				ret = join(g, i - 1, i, false);
-		ret = MIN(ret, 0);
-	}
-	if (!ret) {
-		/*
-		 * PIDs that tasks name outright, and tasks with the name of a VMM that run no vCPU.
-		 */
-		g->pid = xcalloc(g->comms->by_tid.n + 1, sizeof(*g->pid));
-		for (size_t i = 0; i < g->comms->by_tid.n; i++) {
-			const struct comm *c = &g->comms->v[i];
+	for (size_t i = 1; i < g->n; i++)
+		if ((is_alone(&g->v[i]) || is_alone(&g->v[i - 1])) &&
+		    !other_process(&g->v[i - 1], &g->v[i]))
+			(void)join(g, i - 1, i, false);
+	/* PIDs that tasks name outright, and tasks with the name of a VMM that run no vCPU. */
+	g->pid = xcalloc(g->comms->by_tid.n + 1, sizeof(*g->pid));
+	for (size_t i = 0; i < g->comms->by_tid.n; i++) {
+		const struct comm *c = &g->comms->v[i];
 
-			if (named_pid(c->name) > 0)
-				g->pid[g->npid++] = named_pid(c->name);
-			else if (is_vmm(c->name) && !member_of(g, (uint32_t)c->tid))
-				g->pid[g->npid++] = c->tid;
-		}
-		qsort(g->pid, g->npid, sizeof(*g->pid), pid_cmp);
+		if (named_pid(c->name) > 0)
+			g->pid[g->npid++] = named_pid(c->name);
+		else if (is_vmm(c->name) && !member_of(g, (uint32_t)c->tid))
+			g->pid[g->npid++] = c->tid;
 	}
+	qsort(g->pid, g->npid, sizeof(*g->pid), pid_cmp);
 	for (size_t i = 0; i < g->others.cap; i++)
 		if (g->others.slot[i].used) {
 			struct member *group = &g->v[g->v[g->others.slot[i].key >> 32].group];
@@ -426,12 +410,11 @@ static int make_groups(struct grouping *g)
 				}
 			}
 		}
-	for (size_t i = 0; i < g->n && !ret; i++)
+	for (size_t i = 0; i < g->n; i++)
 		if (g->m->thread[g->v[i].thread].vm == HOSTMAP_END)
-			ret = make_vm(g, i);
-	if (!ret)
-		drop_doubles(g, first_vm);
-	return ret;
+			make_vm(g, i);
+	drop_doubles(g, first_vm);
+	return 0;
 }
 
 int hostmap_group(struct hostmap *m)
@@ -440,9 +423,8 @@ int hostmap_group(struct hostmap *m)
 	int ret = 0;
 
 	collect_members(&g);
-	if (g.n)
-		ret = comms_new(m->cap, m->fmt, &g.comms);
-	if (!ret && g.n) {
+	if (g.n) {
+		g.comms = comms_new(m->cap, m->fmt);
 		/* Events that show who belongs together, beside those that name tasks. */
 		event_find(m->fmt, EV_WAKING, 1, &g.wake[0]);
 		event_find(m->fmt, EV_WAKEUP, 1, &g.wake[1]);

@@ -162,12 +162,12 @@ static int open_captures(struct follow *f, struct kvmft_err *err)
 	f->failed = ret ? next.failed : 0;
 	for (size_t i = 0; !ret && i < f->c.n; i++)
 		tl_source(next.t, i + 1)->id = f->id[i];
-	if (!ret && f->p.t && tl_inherit(next.t, f->p.t))
-		ret = err_set(err, ENOMEM, "out of memory");
 	if (ret) {
 		pairing_close(&next);
 		return ret;
 	}
+	if (f->p.t)
+		tl_inherit(next.t, f->p.t);
 	if (f->p.t)
 		tl_stop(f->p.t);
 	f->before = f->p;

@@ -245,7 +245,8 @@ static int solve_vm(const struct matcher *m, struct trial *t, const struct captu
 
 		ret = solve_captures(&map[i], m->map, t->vm, m->runs, cap, fmt, &s);
 		solution_free(&t->sol);
-		ret = ret ?: solution_find(s, &map[i], &t->sol);
+		if (!ret)
+			solution_find(s, &map[i], &t->sol);
 		solve_free(s);
 	}
 	solution_count(&t->sol, &t->checked, &t->outside);
@@ -340,10 +341,11 @@ static bool is_free(const struct hostmap *m, const struct hostmap_thread *t, uin
 }
 
 /* The thread alone runs the vCPU; tid 0: none does. */
-static int set_thread(struct regroup *g, uint32_t vcpu, int32_t tid)
+static void set_thread(struct regroup *g, uint32_t vcpu, int32_t tid)
 {
 	solve_clear_windows(g->s, vcpu);
-	return tid ? solve_add_thread(g->s, vcpu, g->m->runs, tid) : 0;
+	if (tid)
+		solve_add_thread(g->s, vcpu, g->m->runs, tid);
 }
 
 /*
@@ -358,12 +360,12 @@ struct fitting {
 	bool tried, may; /* there are such threads; no event contradicts one of them */
 };
 
-static int fit_thread(struct regroup *g, uint32_t vcpu, int32_t tid, struct fitting *f)
+static void fit_thread(struct regroup *g, uint32_t vcpu, int32_t tid, struct fitting *f)
 {
 	uint64_t inside = 0, outside = 0, absent = 0;
-	int ret = set_thread(g, vcpu, tid);
 
-	for (size_t i = 0; i < solve_vcpus(g->s) && !ret; i++)
+	set_thread(g, vcpu, tid);
+	for (size_t i = 0; i < solve_vcpus(g->s); i++)
 		if (solve_vcpu_id(g->s, i) == vcpu) {
 			solve_count(g->s, i, f->r, &inside, &outside);
 			absent = solve_absent(g->s, i, f->r, &f->span);
@@ -374,64 +376,56 @@ static int fit_thread(struct regroup *g, uint32_t vcpu, int32_t tid, struct fitt
 		f->inside = inside;
 		f->tid = tid;
 	}
-	return ret ?: set_thread(g, vcpu, 0);
+	set_thread(g, vcpu, 0);
 }
 
-/* Finds each other vCPU's best thread; *events that fit: 0 if none of some vCPU fit. */
-static int fill_group(struct regroup *g, size_t anchor, int32_t tid, struct fitting *f, size_t *n,
-		      uint64_t *events)
+/* Finds each other vCPU's best thread. How many events fit: 0 if none of some vCPU do. */
+static uint64_t fill_group(struct regroup *g, size_t anchor, int32_t tid, struct fitting *f,
+			   size_t *n)
 {
+	const struct hostmap *m = g->m->map;
+	uint64_t events = f->r->inside;
+
 	*n = 1;
 	g->tid[0] = tid;
-	*events = f->r->inside;
 	for (size_t c = 0; c < g->ncpu; c++) {
-		int ret;
-		const struct hostmap *m;
-
 		if (c == anchor)
 			continue;
-		m = g->m->map;
-		ret = 0;
 		f->inside = 0;
 		f->tried = f->may = false;
-		for (size_t i = 0; i < m->nthread && !ret; i++)
+		for (size_t i = 0; i < m->nthread; i++)
 			if (is_free(m, &m->thread[i], g->cpu[c].vcpu))
-				ret = fit_thread(g, g->cpu[c].vcpu, m->thread[i].tid, f);
-		if (ret)
-			return ret;
-		if (f->tried && !f->may) {
-			*events = 0;
+				fit_thread(g, g->cpu[c].vcpu, m->thread[i].tid, f);
+		if (f->tried && !f->may)
 			return 0;
-		}
 		if (f->inside)
 			g->tid[(*n)++] = f->tid;
-		*events += f->inside;
+		events += f->inside;
 	}
-	return 0;
+	return events;
 }
 
-static int try_anchor(struct regroup *g, size_t anchor, int32_t tid)
+static void try_anchor(struct regroup *g, size_t anchor, int32_t tid)
 {
 	struct solve_result r = { 0 };
 	struct fitting f = { .r = &r };
 	uint64_t events;
 	size_t n;
-	int ret = set_thread(g, g->cpu[anchor].vcpu, tid);
 
-	ret = ret ?: solve_run(g->s, SOLVE_ALL, &r);
-	if (!ret && r.found)
+	set_thread(g, g->cpu[anchor].vcpu, tid);
+	solve_run(g->s, SOLVE_ALL, &r);
+	if (r.found)
 		f.span = solve_span_of(g->s, &r);
-	ret = ret ?: set_thread(g, g->cpu[anchor].vcpu, 0);
-	if (ret || !r.found || r.equal || r.outside)
-		return ret;
-	ret = fill_group(g, anchor, tid, &f, &n, &events);
-	if (ret || !events || events < g->best_events)
-		return ret;
+	set_thread(g, g->cpu[anchor].vcpu, 0);
+	if (!r.found || r.equal || r.outside)
+		return;
+	events = fill_group(g, anchor, tid, &f, &n);
+	if (!events || events < g->best_events)
+		return;
 	g->tie = events == g->best_events;
 	g->best_events = events;
 	g->nbest = n;
 	memcpy(g->best, g->tid, n * sizeof(*g->tid));
-	return 0;
 }
 
 static int find_group(struct regroup *g)
@@ -459,9 +453,9 @@ static int find_group(struct regroup *g)
 	solve_new(&map, &g->s);
 	ret = solve_add_guest(g->s, g->m->runs, g->cap, g->fmt);
 	for (size_t c = 0; c < MIN(g->ncpu, (size_t)ANCHORS) && !g->nbest && !ret; c++)
-		for (size_t i = 0; i < m->nthread && !ret; i++)
+		for (size_t i = 0; i < m->nthread; i++)
 			if (is_free(m, &m->thread[i], g->cpu[c].vcpu))
-				ret = try_anchor(g, c, m->thread[i].tid);
+				try_anchor(g, c, m->thread[i].tid);
 	return ret;
 }
 
@@ -528,11 +522,9 @@ static bool same_as_another(const struct matcher *m, const struct solve *s, size
 	return false;
 }
 
-static int solve_unknown(struct matcher *m, struct solve *s, struct match *out)
+static void solve_unknown(struct matcher *m, struct solve *s, struct match *out)
 {
-	int ret = 0;
-
-	for (size_t i = 0; i < solve_vcpus(s) && !ret; i++) {
+	for (size_t i = 0; i < solve_vcpus(s); i++) {
 		uint32_t id = solve_vcpu_id(s, i);
 		struct solve_result r;
 
@@ -541,9 +533,8 @@ static int solve_unknown(struct matcher *m, struct solve *s, struct match *out)
 		if (same_as_another(m, s, i, out->vm, &r))
 			solution_add(&out->sol, id, &r);
 		else
-			ret = solution_find_vcpu(s, id, &out->sol);
+			solution_find_vcpu(s, id, &out->sol);
 	}
-	return ret;
 }
 
 /* What is not found stays without a place, and is reported so. */
@@ -566,8 +557,10 @@ static int fill_unknown(struct matcher *m, const struct capture *cap, const stru
 		return ret;
 	out->sol.map = map;
 	ret = solve_captures(&map, m->map, out->vm, m->runs, cap, fmt, &s);
-	ret = ret ?: solve_unknown(m, s, out);
-	ret = ret ?: solution_fill(&out->sol, m->map, out->vm);
+	if (!ret) {
+		solve_unknown(m, s, out);
+		solution_fill(&out->sol, m->map, out->vm);
+	}
 	solve_free(s);
 	return ret ? err_set(err, -ret, "cannot read %s: %s", cap->path, strerror(-ret)) : 0;
 }
@@ -892,15 +885,15 @@ int match_guest(struct matcher *m, const struct capture *cap, const struct fmt *
 		 * events name and no other VM has.
 		 */
 		ret = decide(m, cap, fmt, known, out, err);
-		if (!ret && hostmap_adopt(m->map, named, out->vm))
-			ret = err_set(err, ENOMEM, "out of memory");
-		out->vm = ret ? out->vm : named;
+		if (!ret) {
+			hostmap_adopt(m->map, named, out->vm);
+			out->vm = named;
+		}
 	}
-	if (!ret && !known && hostmap_add_shift(m->map, out->vm, cap))
-		ret = err_set(err, ENOMEM, "out of memory");
-	if (!ret && !known)
-		ret = match_find_offset(m, cap, fmt, out, err);
-	return ret;
+	if (ret || known)
+		return ret;
+	hostmap_add_shift(m->map, out->vm, cap);
+	return match_find_offset(m, cap, fmt, out, err);
 }
 
 void match_free(struct match *r)

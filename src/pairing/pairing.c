@@ -61,8 +61,8 @@ static int check_again(struct pairing *p, struct pairing_guest *g, struct kvmft_
 				       o->c.cap->path, g->c.cap->path);
 		again |= p->map->vm[o->vm].of == g->vm;
 	}
-	if (again && hostmap_add_side(p->map, g->vm, &g->vm))
-		return err_set(err, ENOMEM, "out of memory");
+	if (again)
+		g->vm = hostmap_add_side(p->map, g->vm);
 	return 0;
 }
 
@@ -132,12 +132,10 @@ static int open_guest(struct pairing *p, const char *operand, struct kvmft_err *
 	/* Its clock, given by hand or solved, replaces what the captures say. */
 	if (p->has_forced || g->match.solved)
 		keep_recorded(p, g);
-	if (!ret && p->has_forced)
-		ret = hostmap_force_map(p->map, g->vm, cap_cpus(g->c.cap), &p->forced);
-	else if (!ret && g->match.solved)
-		ret = solution_force(&g->match.sol, p->map, g->vm, cap_cpus(g->c.cap));
-	if (ret)
-		return err_set(err, ENOMEM, "out of memory");
+	if (p->has_forced)
+		hostmap_force_map(p->map, g->vm, cap_cpus(g->c.cap), &p->forced);
+	else if (g->match.solved)
+		solution_force(&g->match.sol, p->map, g->vm, cap_cpus(g->c.cap));
 	ret = tl_add_guest(p->t, g->c.cap, g->c.fmt, g->vm, err);
 	if (!ret)
 		tl_source(p->t, p->nguest)->match = &g->match;
@@ -155,13 +153,12 @@ int pairing_open(struct pairing *p, const char *host, char **guests, size_t n,
 /* Without guests the clocks of vCPUs are not needed, nor the events that set them. */
 static int host_map(struct pairing *p, bool alone, struct kvmft_err *err)
 {
-	int ret;
+	int ret = 0;
 
 	if (!alone)
 		ret = hostmap_new(p->host.cap, p->host.fmt, &p->map, err);
 	else
-		ret = err_why(err, hostmap_known(p->host.cap, p->host.fmt, &p->map),
-			      "cannot read VMs");
+		hostmap_known(p->host.cap, p->host.fmt, &p->map);
 	if (!ret)
 		hostmap_tell_apart(p->map);
 	return ret;
@@ -205,16 +202,13 @@ static bool is_guest(const struct pairing_capture *c)
 }
 
 /* One capture needs no other clock than its own, and perf's is what perf script prints. */
-static int open_alone(struct pairing *p, bool guest, bool own_vm, struct kvmft_err *err)
+static void open_alone(struct pairing *p, bool guest, bool own_vm)
 {
 	const struct hostmap_vm vm = { .label = "guest" };
-	size_t at = HOSTMAP_END;
 
 	p->alone = true;
-	if (guest && own_vm && hostmap_add_foreign(p->map, &vm, &at))
-		return err_set(err, ENOMEM, "out of memory");
-	tl_new_alone(p->map, guest, at == HOSTMAP_END ? -1 : (int64_t)at, &p->t);
-	return 0;
+	tl_new_alone(p->map, guest,
+		     guest && own_vm ? (int64_t)hostmap_add_foreign(p->map, &vm) : -1, &p->t);
 }
 
 static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
@@ -268,12 +262,12 @@ static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 		 host_cap->side == CAP_SIDE_BOTH && !p->map->nvm && !p->map->nthread;
 	if (!ret && !n && !o->related &&
 	    (guest || p->host.cap->is_perfdata || hostmap_clock(p->map, NULL) == -ENOTSUP))
-		ret = open_alone(p, guest, o->need == PAIRING_CLOCKS, err);
+		open_alone(p, guest, o->need == PAIRING_CLOCKS);
 	else
 		ret = ret ?: tl_new(p->map, &p->t, err);
 	p->matcher.map = p->map;
-	if (!ret && p->matcher.scale && hostmap_set_scale(p->map, p->matcher.scale))
-		ret = err_set(err, ENOMEM, "out of memory");
+	if (!ret && p->matcher.scale)
+		hostmap_set_scale(p->map, p->matcher.scale);
 	for (size_t i = 0; i < n && !ret; i++) {
 		ret = open_guest(p, guests[i], err);
 		begins |= !ret && (p->has_forced || p->guest[i].match.solved);
@@ -368,7 +362,8 @@ int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *er
 	if (!ret)
 		p->begin = p->host.cap->begin_tsc;
 	ret = ret ?: host_map(p, false, err);
-	ret = ret ?: open_alone(p, p->host.cap && p->host.cap->side == CAP_SIDE_GUEST, false, err);
+	if (!ret)
+		open_alone(p, p->host.cap->side == CAP_SIDE_GUEST, false);
 	ret = ret ?: tl_start(p->t, err);
 	with_damage(p->host.cap, ret, err);
 	return ret;

@@ -105,13 +105,12 @@ static void add_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, const struct c
 	}
 }
 
-int hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest)
+void hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest)
 {
-
 	/* Bit 0: PTP's, to be interpolated, not KVM's. */
 	if (!guest->nshift || !m->cap->trace_id || guest->shift_peer != m->cap->trace_id ||
 	    ((guest->shift_flags & 1) && !guest->unit_ns) || !cap_in_tsc(guest))
-		return 0;
+		return;
 	for (size_t i = 0; i < guest->nshift; i++) {
 		uint32_t vcpu = cap_vcpu_of_cpu(guest, (uint32_t)i);
 
@@ -135,5 +134,5 @@ int hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest)
 			add_vcpu(m, vm, vcpu, &guest->shift[i], guest, (uint32_t)i);
 		}
 	}
-	return hostmap_rebuild(m, vm);
+	hostmap_rebuild(m, vm);
 }

@@ -20,27 +20,24 @@ void solution_add(struct solution *out, uint32_t vcpu, const struct solve_result
  * vCPUs may have offsets of their own: a guest wrote the TSC of one, or they were plugged in at
  * different times. Then each is solved separately.
  */
-static int find_own(struct solve *s, struct solution *out)
+static void find_own(struct solve *s, struct solution *out)
 {
 	const struct solution_vcpu *most = NULL;
-	int ret = 0;
 
-	for (size_t i = 0; i < solve_vcpus(s) && !ret; i++) {
+	for (size_t i = 0; i < solve_vcpus(s); i++) {
 		struct solve_result r = out->r;
 		uint32_t id = solve_vcpu_id(s, i);
 		uint64_t left;
 
 		if (solve_vcpus(s) > 1)
-			ret = solve_run(s, id, &r);
-		if (ret)
-			return ret;
+			solve_run(s, id, &r);
 		left = r.found && serves(r.inside, r.outside) ? solve_leaves(s, i, &r) : 0;
 		if (!r.found || left) {
 			out->missed = id;
 			out->missed_why = r.found ? "it seems to have changed meanwhile" : r.why;
 		}
 		solution_add(out, id, &r);
-		if (!ret && r.found)
+		if (r.found)
 			out->own[out->n_own - 1].left = left;
 	}
 	for (size_t i = 0; i < out->n_own; i++)
@@ -49,7 +46,6 @@ static int find_own(struct solve *s, struct solution *out)
 	/* The offset with most witnesses is used for vCPUs that show nothing. */
 	if (most)
 		out->r = most->r;
-	return ret;
 }
 
 static bool has_own(const struct solution *s, uint32_t vcpu)
@@ -89,38 +85,36 @@ static void count_rest(struct solve *s, struct solution *out)
 	}
 }
 
-int solution_find(struct solve *s, const struct tsc_map *map, struct solution *out)
+void solution_find(struct solve *s, const struct tsc_map *map, struct solution *out)
 {
-	int ret = solve_run(s, SOLVE_ALL, &out->r);
-	bool need_own = !out->r.found;
+	bool need_own;
 
+	solve_run(s, SOLVE_ALL, &out->r);
+	need_own = !out->r.found;
 	out->tried = true;
 	out->map = *map;
 	/* Too many events of some vCPU contradict what fits the others, or have no place. */
-	for (size_t i = 0; i < solve_vcpus(s) && !need_own && !ret; i++) {
+	for (size_t i = 0; i < solve_vcpus(s) && !need_own; i++) {
 		uint64_t inside, outside;
 
 		solve_count(s, i, &out->r, &inside, &outside);
 		need_own = !serves(inside, outside) || solve_leaves(s, i, &out->r);
 	}
-	if (!ret && need_own)
-		ret = find_own(s, out);
-	if (!ret)
-		count_rest(s, out);
-	return ret;
+	if (need_own)
+		find_own(s, out);
+	count_rest(s, out);
 }
 
-int solution_find_vcpu(struct solve *s, uint32_t vcpu, struct solution *out)
+void solution_find_vcpu(struct solve *s, uint32_t vcpu, struct solution *out)
 {
 	struct solve_result r;
-	int ret = solve_run(s, vcpu, &r);
 	uint64_t left = 0;
 
-	for (size_t i = 0; i < solve_vcpus(s) && !ret && r.found; i++)
+	solve_run(s, vcpu, &r);
+	for (size_t i = 0; i < solve_vcpus(s) && r.found; i++)
 		left += solve_vcpu_id(s, i) == vcpu ? solve_leaves(s, i, &r) : 0;
-	if (!ret && !r.outside && !r.equal && !left)
+	if (!r.outside && !r.equal && !left)
 		solution_add(out, vcpu, &r);
-	return ret;
 }
 
 void solution_count(const struct solution *s, uint64_t *events, uint64_t *outside)
@@ -166,13 +160,15 @@ uint64_t solution_bound(const struct solution *s)
 	return most;
 }
 
-static void force_own(const struct solution *s, struct hostmap *m, size_t vm,
-		     const struct solution_vcpu *o)
+static void force_own(const struct solution *s, struct hostmap *m, size_t vm)
 {
 	struct tsc_map map = s->map;
 
-	map.offset = o->r.offset;
-	hostmap_force_vcpu(m, vm, o->id, 0, &map);
+	for (size_t i = 0; i < s->n_own; i++) {
+		map.offset = s->own[i].r.offset;
+		hostmap_force_vcpu(m, vm, s->own[i].id, 0, &map);
+	}
+	hostmap_rebuild(m, vm);
 }
 
 /* In host cycles: at least 1, for an offset that is not known. */
@@ -185,29 +181,21 @@ static uint64_t uncertain(const struct solution *s)
 										  : MAX(hi, lo);
 }
 
-int solution_fill(const struct solution *s, struct hostmap *m, size_t vm)
+void solution_fill(const struct solution *s, struct hostmap *m, size_t vm)
 {
-	int ret = 0;
-
 	if (s->n_own && solution_bound(s))
 		m->vm[vm].uncertain = uncertain(s);
-	for (size_t i = 0; i < s->n_own && !ret; i++)
-		force_own(s, m, vm, &s->own[i]);
-	return ret ?: hostmap_rebuild(m, vm);
+	force_own(s, m, vm);
 }
 
-int solution_force(const struct solution *s, struct hostmap *m, size_t vm, size_t ncpu)
+void solution_force(const struct solution *s, struct hostmap *m, size_t vm, size_t ncpu)
 {
 	struct tsc_map map = s->map;
-	int ret;
 
 	m->vm[vm].uncertain = uncertain(s);
-
 	map.offset = s->r.offset;
-	ret = hostmap_force_map(m, vm, ncpu, &map);
-	for (size_t i = 0; i < s->n_own && !ret; i++)
-		force_own(s, m, vm, &s->own[i]);
-	return ret ?: hostmap_rebuild(m, vm);
+	hostmap_force_map(m, vm, ncpu, &map);
+	force_own(s, m, vm);
 }
 
 void solution_free(struct solution *s)

@@ -521,7 +521,7 @@ static int solve_both(struct solve *s, struct solve_result *r)
 	return ret || r->found ? ret : solve_once(s, r);
 }
 
-int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
+void solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
 {
 	int ret;
 	uint64_t all, windows, overlap;
@@ -565,7 +565,7 @@ int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
 		r->why = NULL;
 	}
 	if (r->why)
-		return 0;
+		return;
 	r->events = s->nev;
 	ret = solve_both(s, r);
 	if (ret == -ENODATA)
@@ -576,11 +576,10 @@ int solve_run(struct solve *s, int64_t vcpu, struct solve_result *r)
 		r->why = "an offset fits, but that may be chance: record longer";
 	else if (ret == -ETIME)
 		r->why = "too many offsets nearly fit: the search reached its limit";
-	else if (!ret && !r->found)
+	else if (!r->found)
 		r->why =
 			"no offset puts the guest's events into the windows: another VM, another ratio "
 			"(--tsc-ratio), or captures of different times";
-	return r->why ? 0 : ret;
 }
 
 size_t solve_window_at(const struct solve *s, const struct solve_vcpu *v, int64_t h)

@@ -112,11 +112,11 @@ struct solve_place {
 	uint64_t inside, outside;
 };
 
-/* With the first n events. 0, -ENOMEM, -ETIME. */
+/* With the first n events. 0, -ETIME. */
 int solve_sweep(struct solve *s, const struct solve_cell *c, size_t n, struct solve_place *best);
 
 /*
- * The best place of all cells, if it is not chance. 0, found or not; -ENOMEM, -ETIME; -E2BIG: too
+ * The best place of all cells, if it is not chance. 0, found or not; -ETIME; -E2BIG: too
  * many cells fit; -EDOM: it may be chance.
  */
 int solve_cells(struct solve *s, struct solve_result *r);

@@ -33,14 +33,11 @@ static struct solve_vcpu *vcpu_at(struct solve *s, uint32_t id)
 	return v;
 }
 
-int solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t exit)
+void solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t exit)
 {
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
-	int ret = run_list_add(&v->w, entry, exit, s->min_gap);
 
-	if (ret < 0)
-		return ret;
-	s->windows += (uint64_t)ret;
+	s->windows += run_list_add(&v->w, entry, exit, s->min_gap);
 	/* Windows with short gaps are joined until there are half as many. */
 	for (bool many = s->windows >= RUNS_MAX; many; many = s->windows > RUNS_MAX / 2) {
 		s->min_gap = s->min_gap ? s->min_gap * 2 : 1024;
@@ -50,15 +47,12 @@ int solve_add_window(struct solve *s, uint32_t vcpu, uint64_t entry, uint64_t ex
 			s->windows += s->v[i].w.n;
 		}
 	}
-	return 0;
 }
 
 void solve_clear_windows(struct solve *s, uint32_t vcpu)
 {
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
 
-	if (!v)
-		return;
 	s->windows -= v->w.n;
 	s->scaled = false; /* others would be scaled twice, unless the ratio is 1 */
 	v->w.n = v->ntid = v->np = 0;
@@ -67,33 +61,26 @@ void solve_clear_windows(struct solve *s, uint32_t vcpu)
 COMPARE_BY(by_from, struct vcpu_run, .from);
 
 /* Windows of another thread of the vCPU, at whatever time. */
-static int add_runs(struct solve *s, uint32_t vcpu, const struct run_list *l)
+static void add_runs(struct solve *s, uint32_t vcpu, const struct run_list *l)
 {
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
-	struct run_list old;
-	int ret = 0;
+	struct run_list old = v->w;
 
-	if (ret || !l->n)
-		return ret;
-	old = v->w;
+	if (!l->n)
+		return;
 	if (!old.n || old.v[old.n - 1].to < l->v[0].from) {
-		for (size_t i = 0; i < l->n && !ret; i++)
-			ret = solve_add_window(s, vcpu, l->v[i].from, l->v[i].to);
-		return ret;
+		for (size_t i = 0; i < l->n; i++)
+			solve_add_window(s, vcpu, l->v[i].from, l->v[i].to);
+		return;
 	}
 	v->w = (struct run_list){ 0 };
 	s->windows -= old.n;
-	for (size_t i = 0; i < l->n; i++) {
-		struct vcpu_run *slot = xarray_grow(&old.v, old.n, &old.cap, sizeof(*slot));
-
-		*slot = l->v[i];
-		old.n++;
-	}
+	for (size_t i = 0; i < l->n; i++)
+		xarray_add(&old.v, &old.n, &old.cap, &l->v[i], sizeof(l->v[i]));
 	qsort(old.v, old.n, sizeof(*old.v), by_from);
-	for (size_t i = 0; i < old.n && !ret; i++)
-		ret = solve_add_window(s, vcpu, old.v[i].from, old.v[i].to);
+	for (size_t i = 0; i < old.n; i++)
+		solve_add_window(s, vcpu, old.v[i].from, old.v[i].to);
 	free(old.v);
-	return ret;
 }
 
 /* When the host handled the write of that deadline by the vCPU; 0 if unknown. */
@@ -133,15 +120,10 @@ void solve_add_event(struct solve *s, uint32_t vcpu, uint64_t guest)
 void solve_add_pair(struct solve *s, uint32_t vcpu, uint64_t host, uint64_t guest)
 {
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
-	struct solve_pair *p;
+	const struct solve_pair p = { .later = (int64_t)(guest - tsc_to_guest(&s->map, host)) };
 
-	if (!v || v->np >= MAX_EVENTS)
-		return; /* it only helps */
-	p = xarray_grow(&v->p, v->np, &v->pcap, sizeof(*p));
-	if (!p)
-		return;
-	p->later = (int64_t)(guest - tsc_to_guest(&s->map, host));
-	v->np++;
+	if (v->np < MAX_EVENTS) /* it only helps */
+		xarray_add(&v->p, &v->np, &v->pcap, &p, sizeof(p));
 }
 
 size_t solve_vcpus(const struct solve *s)
@@ -173,13 +155,14 @@ void solve_free(struct solve *s)
 
 /* ---- from captures ---- */
 
-int solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, int32_t tid)
+void solve_add_thread(struct solve *s, uint32_t vcpu, const struct runs *runs, int32_t tid)
 {
 	const struct run_list *l = runs_of(runs, tid);
 	struct solve_vcpu *v = vcpu_at(s, vcpu);
 
 	xarray_add(&v->tid, &v->ntid, &v->tidcap, &tid, sizeof(tid));
-	return l ? add_runs(s, vcpu, l) : 0;
+	if (l)
+		add_runs(s, vcpu, l);
 }
 
 struct guest_side {
@@ -227,10 +210,9 @@ int solve_captures(const struct tsc_map *scale, const struct hostmap *map, size_
 		   struct solve **out)
 {
 	const struct hostmap_thread *t;
-	int ret = 0;
 
 	solve_new(scale, out);
 	hostmap_each_thread(map, vm, t)
-		ret = ret ?: solve_add_thread(*out, t->vcpu, runs, t->tid);
-	return ret ?: solve_add_guest(*out, runs, cap, fmt);
+		solve_add_thread(*out, t->vcpu, runs, t->tid);
+	return solve_add_guest(*out, runs, cap, fmt);
 }

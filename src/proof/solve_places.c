@@ -355,10 +355,7 @@ static int sweep_cells(struct solve *s, struct solve_place *p)
 			struct solve_place *best = order[i];
 			struct solve_place room;
 
-			/*
-			 * With all events, in the cell where some have the place *best. 0, -ENOMEM,
-			 * -ETIME.
-			 */
+			/* With all events, in the cell where some have the place *best. */
 			if (!solve_spend(s, s->nev * LOOK_WORK)) {
 				ret = -ETIME;
 			} else if (best->score == INT64_MIN || best->outside ||

@@ -634,8 +634,8 @@ static void follow(struct match *x, const struct lane *q, const struct lane *h, 
 	}
 }
 
-static int model_init(struct match *x, const struct lane *q, size_t first, size_t n,
-		      const struct lane *h, const struct found *f)
+static bool model_init(struct match *x, const struct lane *q, size_t first, size_t n,
+		       const struct lane *h, const struct found *f)
 {
 	struct model *m = &x->m;
 
@@ -648,7 +648,7 @@ static int model_init(struct match *x, const struct lane *q, size_t first, size_
 	follow(x, q, h, first, 1);
 	follow(x, q, h, first - 1, -1);
 	if (m->n < n / 2)
-		return 0;
+		return false;
 	qsort(m->knot, m->n, sizeof(*m->knot), by_at);
 	if (m->knot[m->n - 1].at > m->knot->at)
 		m->rate = (uint64_t)(((s128)(m->knot[m->n - 1].lo - m->knot->lo) << 32) /
@@ -761,67 +761,60 @@ static void lane_pairs(struct match *x, const struct lane *q)
 					sizeof(*x->out->v));
 }
 
-static int all_pairs(struct match *x)
+static bool all_pairs(struct match *x)
 {
-	int ret = 0;
-
 	x->out->n = 0;
 	x->out->rate = x->m.rate;
-	for (size_t i = 0; i < x->q.n && !ret; i++)
+	for (size_t i = 0; i < x->q.n; i++)
 		lane_pairs(x, &x->q.lane[i]);
-	if (ret || x->out->n < LEAST)
-		return ret;
-	if (x->out->n)
-		qsort(x->out->v, x->out->n, sizeof(*x->out->v), by_at);
-	return 1;
+	if (x->out->n < LEAST)
+		return false;
+	qsort(x->out->v, x->out->n, sizeof(*x->out->v), by_at);
+	return true;
 }
 
 /* ---- the search ---- */
 
-/* 1 as soon as a stretch leads to pairs. */
-static int try_lanes(struct match *x, const struct lane *q, const struct lane *h)
+/* Until a stretch leads to pairs. */
+static bool try_lanes(struct match *x, const struct lane *q, const struct lane *h)
 {
 	size_t n = MAX(MIN(MIN(q->n, h->n) / 2, (size_t)MOST), (size_t)LEAST);
 	struct found f;
-	int ret = 0;
 
-	if (q->n < n || h->n < n)
-		return 0;
-	for (size_t i = 0; i < STRETCHES && !ret; i++) {
+	for (size_t i = 0; i < STRETCHES && q->n >= n && h->n >= n; i++) {
 		size_t first = (q->n - n) * i / (STRETCHES - 1);
 
-		if (!stretch_find(x, &q->v[first], n, h, &f))
-			continue;
-		ret = model_init(x, q, first, n, h, &f);
-		ret = ret > 0 ? all_pairs(x) : ret;
+		if (stretch_find(x, &q->v[first], n, h, &f) &&
+		    model_init(x, q, first, n, h, &f) && all_pairs(x))
+			return true;
 	}
-	return ret;
+	return false;
 }
 
 /*
- * khz: of the host's TSC, 0 = unknown. Anchors of both sides are sorted. 1: found. 0: nothing fits,
- * or more than one thing does: then *why is a line of text. -ENOMEM.
+ * khz: of the host's TSC, 0 = unknown. Anchors of both sides are sorted. False: nothing fits, or
+ * more than one thing does: then *why is a line of text.
  */
-static int match(struct qanchors *q, struct qanchors *h, uint64_t khz, struct qpairs *out,
-		 const char **why)
+static bool match(struct qanchors *q, struct qanchors *h, uint64_t khz, struct qpairs *out,
+		  const char **why)
 {
 	_cleanup_free_ struct match *x = xcalloc(1, sizeof(*x));
-	int ret = 0;
+	bool found = false;
 
 	x->khz = khz;
 	x->out = out;
 	lanes_init(&x->q, q);
 	lanes_init(&x->h, h);
-	for (size_t i = 0; i < x->q.n && !ret; i++)
-		for (size_t k = 0; k < x->h.n && !ret; k++)
-			if (may_be_same(&x->q.lane[i], &x->h.lane[k]))
-				ret = try_lanes(x, &x->q.lane[i], &x->h.lane[k]);
+	for (size_t i = 0; i < x->q.n && !found; i++)
+		for (size_t k = 0; k < x->h.n && !found; k++)
+			found = may_be_same(&x->q.lane[i], &x->h.lane[k]) &&
+				try_lanes(x, &x->q.lane[i], &x->h.lane[k]);
 	*why = !x->q.n || !x->h.n ? "too few events that both sides show"
 	       : x->work >= WORK
 		       ? "the search ended at its limit of work"
 		       : "what both sides show does not fit, or fits at more than one time";
 	free(x->m.knot);
-	return ret;
+	return found;
 }
 
 /* ---- from pairs to times ---- */
@@ -1072,19 +1065,18 @@ int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace
 		}
 		ret = MIN(ret, 0);
 	}
-	ret = ret ?: match(&q, &h, map->cap->tsc_khz, &pairs, &p->why);
-	if (ret > 0 && !both_sides(&pairs)) {
-		p->why = "what both sides show bounds its time from one side only";
-		ret = 0;
-	}
 	p->first = h.first;
 	p->last = h.last;
-	if (ret > 0)
-		place_timed(p, &pairs, q.unit);
+	if (!ret && match(&q, &h, map->cap->tsc_khz, &pairs, &p->why)) {
+		if (both_sides(&pairs))
+			place_timed(p, &pairs, q.unit);
+		else
+			p->why = "what both sides show bounds its time from one side only";
+	}
 	free(pairs.v);
 	free(q.v);
 	free(h.v);
-	return MIN(ret, 0);
+	return ret;
 }
 
 void qplace_free(struct qplace *p)

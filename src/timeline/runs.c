@@ -9,20 +9,20 @@
 
 /* ---- lists ---- */
 
-int run_list_add(struct run_list *l, uint64_t from, uint64_t to, uint64_t min_gap)
+bool run_list_add(struct run_list *l, uint64_t from, uint64_t to, uint64_t min_gap)
 {
 	struct vcpu_run *last = l->n ? &l->v[l->n - 1] : NULL, *slot;
 
 	if (to < from || (last && to <= last->to))
-		return 0;
+		return false;
 	if (last && (from <= last->to || from - last->to < min_gap)) {
 		last->to = to;
-		return 0;
+		return false;
 	}
 	slot = xarray_grow(&l->v, l->n, &l->cap, sizeof(*slot));
 	*slot = (struct vcpu_run){ .from = from, .to = to };
 	l->n++;
-	return 1;
+	return true;
 }
 
 void run_list_join(struct run_list *l, uint64_t min_gap)
@@ -52,13 +52,9 @@ struct collect {
 	uint64_t blind_until; /* host events were lost up to here */
 };
 
-static int add_run(struct runs *r, struct run_list *l, uint64_t from, uint64_t to)
+static void add_run(struct runs *r, struct run_list *l, uint64_t from, uint64_t to)
 {
-	int ret = run_list_add(l, from, to, r->min_gap);
-
-	if (ret < 0)
-		return ret;
-	r->total += (uint64_t)ret;
+	r->total += run_list_add(l, from, to, r->min_gap);
 	/* Half as many, over all threads. */
 	for (bool many = r->total >= RUNS_MAX; many; many = r->total > RUNS_MAX / 2) {
 		r->min_gap = r->min_gap ? r->min_gap * 2 : 1024;
@@ -68,7 +64,6 @@ static int add_run(struct runs *r, struct run_list *l, uint64_t from, uint64_t t
 			r->total += r->t[i].list.n;
 		}
 	}
-	return 0;
 }
 
 static uint64_t deadline_key(int32_t tid, uint64_t value)
@@ -76,8 +71,8 @@ static uint64_t deadline_key(int32_t tid, uint64_t value)
 	return value * 0x9e3779b97f4a7c15ull + (uint32_t)tid;
 }
 
-static int collect_turn(struct runs *r, struct run_thread *t, const struct tl_item *i,
-			enum turn_event e)
+static void collect_turn(struct runs *r, struct run_thread *t, const struct tl_item *i,
+			 enum turn_event e)
 {
 	uint64_t late = i->host + i->width + i->around; /* a host's clock may not be exact */
 	bool known = t->turn.state != TURN_UNKNOWN;
@@ -85,13 +80,15 @@ static int collect_turn(struct runs *r, struct run_thread *t, const struct tl_it
 
 	switch (vcpu_turn_step(&t->turn, e)) {
 	case TURN_SAME:
-	case TURN_AGAIN: return 0;
-	case TURN_BEGAN: t->since = i->host - MIN(i->host, i->around); return 0;
-	default: t->since = late; return known ? add_run(r, &t->list, since, late) : 0;
+	case TURN_AGAIN: return;
+	case TURN_BEGAN: t->since = i->host - MIN(i->host, i->around); return;
+	default: t->since = late;
 	}
+	if (known)
+		add_run(r, &t->list, since, late);
 }
 
-static int collect_item(struct collect *c, const struct tl_item *i)
+static void collect_item(struct collect *c, const struct tl_item *i)
 {
 	enum msr_pair kind;
 	struct run_thread *t;
@@ -110,7 +107,7 @@ static int collect_item(struct collect *c, const struct tl_item *i)
 				c->r->t[k].turn = (struct vcpu_turn){ .state = TURN_IN_GUEST };
 	}
 	if (i->kind != TL_EVENT || i->vcpu < 0 || !i->ev || i->marker)
-		return 0;
+		return;
 	if (msr_pair_match(&c->msr, i->ev, i->rec, &kind, &value) && kind == MSR_PAIR_DEADLINE) {
 		/* Each is written once; one that is written again belongs to nobody (time 0). */
 		uint64_t key = deadline_key(i->tid, value);
@@ -121,9 +118,10 @@ static int collect_item(struct collect *c, const struct tl_item *i)
 	}
 	e = turn_event_of(&c->turns, i->ev);
 	if (e == TURN_OTHER)
-		return 0;
+		return;
 	t = xu64map_elem(&c->r->by_tid, (uint32_t)i->tid, &c->r->t, &c->r->tcap, sizeof(*t));
-	return c->blind_until && i->host <= c->blind_until ? 0 : collect_turn(c->r, t, i, e);
+	if (!c->blind_until || i->host > c->blind_until)
+		collect_turn(c->r, t, i, e);
 }
 
 int runs_collect(struct hostmap *map, struct runs **out, struct kvmft_err *err)
@@ -139,7 +137,7 @@ int runs_collect(struct hostmap *map, struct runs **out, struct kvmft_err *err)
 	ret = tl_new(map, &t, err);
 	ret = ret ?: tl_start(t, err);
 	while (!ret && (ret = tl_next(t, &item)) > 0)
-		ret = collect_item(&c, item);
+		collect_item(&c, item);
 	tl_free(t);
 	if (ret && !err->text[0])
 		err_set(err, -ret, "cannot read the host capture %s: %s", map->cap->path,

@@ -87,14 +87,13 @@ void tl_follow_no_end(struct timeline *t)
 		t->src[i]->no_end = !t->src[i]->cap->complete;
 }
 
-int tl_inherit(struct timeline *t, const struct timeline *before)
+void tl_inherit(struct timeline *t, const struct timeline *before)
 {
-	int ret = hostmap_inherit(t->map, before->map);
-
+	hostmap_inherit(t->map, before->map);
 	t->inherited = true;
 	t->markers = tl_markers(before);
 	/* Some of those before may be gone; the others are in the same order. */
-	for (size_t i = 0, k = 0; i < t->nsrc && !ret; i++) {
+	for (size_t i = 0, k = 0; i < t->nsrc; i++) {
 		while (k < before->nsrc && before->src[k]->id != t->src[i]->id)
 			k++;
 		if (k == before->nsrc)
@@ -109,9 +108,8 @@ int tl_inherit(struct timeline *t, const struct timeline *before)
 		t->src[i]->followed = before->src[k]->followed;
 		t->src[i]->missed = before->src[k]->missed;
 		t->src[i]->read_to = before->src[k]->cap->last_segment;
-		ret = comms_inherit(t->src[i]->comms, before->src[k]->comms);
+		comms_inherit(t->src[i]->comms, before->src[k]->comms);
 	}
-	return ret;
 }
 
 /* ---- places ---- */

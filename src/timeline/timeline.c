@@ -18,7 +18,7 @@ static struct tl_source *source_add(struct timeline *t, const struct capture *ca
 	s->index = s->id = t->nsrc;
 	snprintf(s->label, sizeof(s->label), "%.63s", label);
 	t->nsrc++;
-	xdone(comms_new(cap, fmt, &s->comms));
+	s->comms = comms_new(cap, fmt);
 	s->names = s->comms;
 	return s;
 }
@@ -69,8 +69,7 @@ int tl_add_guest(struct timeline *t, const struct capture *cap, const struct fmt
 	if (ret)
 		return ret;
 	guest_time_anchor(s->gtime, cap, t->map->cap);
-	if (hostmap_add_records(t->map, vm, cap, s->gtime))
-		return err_set(err, ENOMEM, "out of memory");
+	hostmap_add_records(t->map, vm, cap, s->gtime);
 	return 0;
 }
 
@@ -355,7 +354,7 @@ static inline void pop_or_later(struct timeline *t, struct tl_stream *s)
 static int event_asked(struct timeline *t, struct tl_stream *s, const struct tl_item **item)
 {
 	struct tl_source *src = s->src;
-	int ret;
+	int ret = 0;
 
 	if (s->at.tid != s->item.tid && !src->guest) { /* usually it stays the same */
 		const struct migrate *link = s->stamps.link;
@@ -379,10 +378,9 @@ static int event_asked(struct timeline *t, struct tl_stream *s, const struct tl_
 	}
 	pop_or_later(t, s);
 	*item = &s->item;
-	ret = comms_feed(src->comms, &s->rec);
-	src->renames += ret > 0;
+	src->renames += comms_feed(src->comms, &s->rec);
 	/* One of QEMU's, perhaps: the stream keeps the item as it was recorded. */
-	if (ret >= 0 && src->marker && s->item.ev == qmarker_event(src->marker)) {
+	if (src->marker && s->item.ev == qmarker_event(src->marker)) {
 		t->other = s->item;
 		*item = &t->other;
 		ret = qmarker_resolve(src->marker, &t->other);

@@ -29,8 +29,7 @@ static int measure(const char *kind, size_t events)
 	if (solve_load(s, kind, events, 1))
 		return 1;
 	begin = cpu_ns();
-	if (solve_run(s, SOLVE_ALL, &r))
-		return 1;
+	solve_run(s, SOLVE_ALL, &r);
 	begin = cpu_ns() - begin;
 	printf("  %-9s %8zu events: %6.0f ns per event, %s\n", kind, events, (double)begin / (double)events,
 	       !r.found ? "cannot tell" : r.equal ? "several" : r.offset == SOLVE_LOAD_OFFSET ? "found" :

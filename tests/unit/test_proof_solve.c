@@ -38,7 +38,7 @@ static void make(struct solve *s, uint32_t vcpu, const struct tsc_map *map, size
 			t += rnd(seed, 0, 9000);
 		}
 		t += SLACK;
-		assert_int_equal(solve_add_window(s, vcpu, entry, t), 0);
+		solve_add_window(s, vcpu, entry, t);
 		t += rnd(seed, 0, 7) ? rnd(seed, 3000, 20000) : rnd(seed, 100000, 3000000);
 	}
 }
@@ -54,7 +54,7 @@ static void solve_one(const struct tsc_map *map, uint32_t vcpus, size_t windows,
 	solve_new(&scale, &s);
 	for (uint32_t v = 0; v < vcpus; v++)
 		make(s, v * 3, map, windows, wrong, &seed);
-	assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
+	solve_run(s, SOLVE_ALL, &r);
 	assert_true(r.found);
 	assert_int_equal(r.equal, 0);
 	off = (int64_t)(map->offset - r.offset);
@@ -110,7 +110,7 @@ static void make_regular(struct solve *s, uint64_t offset, size_t pairs)
 	for (uint64_t i = 0; i < 200; i++) {
 		uint64_t entry = 50000000000ull + i * 5000000;
 
-		assert_int_equal(solve_add_window(s, 0, entry, entry + 20000), 0);
+		solve_add_window(s, 0, entry, entry + 20000);
 		for (uint64_t k = 0; k < 5; k++)
 			solve_add_event(s, 0, entry + SLACK + k * 4000 + offset);
 		if (i < pairs) /* served before the entry */
@@ -129,7 +129,7 @@ static void test_pairs(void **state)
 	for (size_t pairs = 0; pairs <= 100; pairs += 100) {
 		solve_new(&map, &s);
 		make_regular(s, offset, pairs);
-		assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
+		solve_run(s, SOLVE_ALL, &r);
 		assert_true(r.found);
 		assert_int_equal(r.outside, 0);
 		assert_int_equal(r.has_most, pairs > 0);
@@ -150,7 +150,7 @@ static void test_pairs(void **state)
 	make_regular(s, offset, 0);
 	for (int i = 0; i < 10; i++)
 		solve_add_pair(s, 0, 50000000000ull, 50000000000ull - 5000 + (offset - 100000000000ull));
-	assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
+	solve_run(s, SOLVE_ALL, &r);
 	assert_true(r.found && r.equal > 50 && !r.pairs);
 	solve_free(s);
 }
@@ -173,7 +173,7 @@ static void test_own(void **state)
 		for (size_t i = 0; i < 2; i++) {
 			uint32_t id = solve_vcpu_id(s, i);
 
-			assert_int_equal(solve_run(s, id, &r), 0);
+			solve_run(s, id, &r);
 			assert_true(r.found && !r.outside && !r.equal);
 			assert_true((int64_t)(r.offset_hi - map[id].offset) >= 0);
 			assert_true((int64_t)(map[id].offset - r.offset_lo) >= 0);
@@ -194,28 +194,28 @@ static void test_nothing(void **state)
 
 	(void)state;
 	solve_new(&map, &s);
-	assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
+	solve_run(s, SOLVE_ALL, &r);
 	assert_false(r.found);
 	assert_non_null(r.why);
 	solve_free(s);
 
 	/* One window without end says nothing, whatever the events. */
 	solve_new(&map, &s);
-	assert_int_equal(solve_add_window(s, 0, 1000, 100000000), 0);
+	solve_add_window(s, 0, 1000, 100000000);
 	for (uint64_t i = 0; i < 100; i++)
 		solve_add_event(s, 0, 5000 + i * 1000);
-	assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
+	solve_run(s, SOLVE_ALL, &r);
 	assert_false(r.found);
 	assert_non_null(r.why);
 	solve_free(s);
 
 	/* The far ends of 64 bits. */
 	solve_new(&map, &s);
-	assert_int_equal(solve_add_window(s, 0, 0, 10), 0);
-	assert_int_equal(solve_add_window(s, 0, UINT64_MAX - 5, UINT64_MAX), 0);
+	solve_add_window(s, 0, 0, 10);
+	solve_add_window(s, 0, UINT64_MAX - 5, UINT64_MAX);
 	for (uint64_t i = 0; i < 20; i++)
 		solve_add_event(s, 0, i * (UINT64_MAX / 20));
-	assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
+	solve_run(s, SOLVE_ALL, &r);
 	assert_false(r.found);
 	solve_free(s);
 	solve_free(NULL);
@@ -290,7 +290,7 @@ static void test_bounded(void **state)
 		for (size_t n = 2000; n <= 32000; n *= 4) {
 			solve_new(&map, &s);
 			assert_int_equal(solve_load(s, solve_load_kind(k), n, 3), 0);
-			assert_int_equal(solve_run(s, SOLVE_ALL, &r), 0);
+			solve_run(s, SOLVE_ALL, &r);
 			assert_true(s->spent < (1ull << 28) + 5 * n * 2048 + (1u << 20));
 			/* An idle guest's ticks alone tell little: 2,000 stamps are 110 of them. */
 			assert_true(r.found || !own[k] || n == 2000);
