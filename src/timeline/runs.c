@@ -136,8 +136,9 @@ int runs_collect(struct hostmap *map, struct runs **out, struct kvmft_err *err)
 	turn_events_init(&c.turns, map->fmt);
 	ret = tl_new(map, &t, err);
 	ret = ret ?: tl_start(t, err);
-	while (!ret && (ret = tl_next(t, &item)) > 0)
-		collect_item(&c, item);
+	if (!ret)
+		while ((ret = tl_next(t, &item)) > 0)
+			collect_item(&c, item);
 	tl_free(t);
 	if (ret && !err->text[0])
 		err_set(err, -ret, "cannot read the host capture %s: %s", map->cap->path,
