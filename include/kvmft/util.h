@@ -212,10 +212,13 @@ int sbuf_write(struct sbuf *b, FILE *f) __must_check;
  * if that is not 0. 0 or -errno.
  */
 int thread_start(pthread_t *thread, void *(*run)(void *), void *arg, int wake) __must_check;
-/* These signals (0 ends the list), but no SIGHUP that is ignored: nohup asks for that. */
-void signal_set(sigset_t *set, const int *signals);
-/* Blocks them in this thread: a non-blocking signalfd of them, or -errno. */
-int signal_fd_open(const int *signals) __must_check;
+/*
+ * All signals that would end this process, timers and limits included; but none that its caller
+ * ignores, as nohup does. For whoever has something to undo.
+ */
+void signal_ends(sigset_t *set);
+/* Blocks them in this thread, and also that one: a non-blocking signalfd of them, or -errno. */
+int signal_fd_open(int also) __must_check;
 
 /* ---- files ---- */
 

@@ -262,16 +262,17 @@ const char *cli_nearest_cmd(const char *name)
  */
 static void wait_for_reader(void)
 {
-	static const int ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT };
 	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
-	sigset_t blocked, pending;
+	sigset_t ends, blocked, pending;
 	bool told = false;
 
 	if (sigprocmask(SIG_BLOCK, NULL, &blocked) || !sigismember(&blocked, SIGTERM))
 		return;
+	signal_ends(&ends);
+	sigdelset(&ends, SIGUSR1); /* a recorder's snapshot */
 	while (!told && !poll(&p, 1, 200) && !sigpending(&pending))
-		for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
-			told |= sigismember(&pending, ends[i]) == 1;
+		for (int sig = 1; sig <= SIGRTMAX; sig++)
+			told |= sigismember(&pending, sig) == 1 && sigismember(&ends, sig) == 1;
 	if (told) {
 		_cleanup_close_ int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 

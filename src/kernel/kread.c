@@ -226,6 +226,7 @@ int kread_symbols(struct ktracefs *t, struct kread_arg *arg, size_t n, struct kv
 	size_t at = 0;
 	unsigned int major = 0, minor = 0;
 	int got, gone, closed, found = 0;
+	sigset_t ends, old;
 	struct utsname u;
 
 	/* Older kernels read an unknown symbol as zero instead of refusing it. */
@@ -240,6 +241,8 @@ int kread_symbols(struct ktracefs *t, struct kread_arg *arg, size_t n, struct kv
 			return err_set(err, EINVAL, "%s:%s: not SYMBOL+OFFSET and a type",
 				       arg[i].where, arg[i].type);
 	}
+	signal_ends(&ends); /* for some milliseconds: what is made here has to go */
+	(void)sigprocmask(SIG_BLOCK, &ends, &old);
 	got = reader_open(&r, t, err);
 	for (size_t len; !got && at < n; at += len) {
 		size_t bytes = 0;
@@ -255,6 +258,7 @@ int kread_symbols(struct ktracefs *t, struct kread_arg *arg, size_t n, struct kv
 	/* The instance first: a probe cannot be removed while its event is enabled somewhere. */
 	gone = kinst_destroy(r.k, got ? NULL : err);
 	closed = kprobes_close(r.p);
+	(void)sigprocmask(SIG_SETMASK, &old, NULL);
 	if (closed && !gone)
 		gone = err_set(got ? NULL : err, -closed,
 			       "cannot remove kprobes: %s (kvmft reset removes them later)",

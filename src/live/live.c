@@ -431,11 +431,9 @@ uint64_t session_lost(struct kinst *k, const struct kcpus *cpus)
 
 /* ---- signals, output ---- */
 
-static const int session_ends[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, 0 };
-
 int session_signals(struct kvmft_err *err)
 {
-	int fd = signal_fd_open(session_ends);
+	int fd = signal_fd_open(0);
 
 	return fd < 0 ? err_why(err, fd, "cannot wait for signals") : fd;
 }
@@ -450,7 +448,7 @@ void session_signals_end(int *fd)
 	while (read(*fd, &si, sizeof(si)) == (ssize_t)sizeof(si))
 		; /* what they were to end has ended */
 	util_close_fd(fd);
-	signal_set(&set, session_ends);
+	signal_ends(&set);
 	(void)sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 

@@ -412,8 +412,9 @@ static int trace_loop(struct trace *t)
 
 static int trace_prepare(struct trace *t)
 {
-	int ret = ktracefs_open(NULL, KTRACEFS_MOUNT, &t->t, t->err);
+	int ret = t->signal_fd = session_signals(t->err); /* before there is something to undo */
 
+	ret = ret < 0 ? ret : ktracefs_open(NULL, KTRACEFS_MOUNT, &t->t, t->err);
 	if (ret)
 		return ret;
 	kreset_leftovers(t->t, t->note);
@@ -430,9 +431,6 @@ static int trace_prepare(struct trace *t)
 		ret = trace_kvmclock_prepare(t);
 	ret = ret ?: setup_tids(t);
 	ret = ret ?: setup_instance(t);
-	if (!ret)
-		ret = t->signal_fd = session_signals(t->err);
-	ret = MIN(ret, 0);
 	if (!ret && t->time == TRACE_KVMCLOCK)
 		ret = trace_record_get(t);
 	return ret;

@@ -107,7 +107,8 @@ static int signals_take(bool block)
 {
 	sigset_t set;
 
-	signal_set(&set, (const int[]){ SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGCHLD, 0 });
+	signal_ends(&set);
+	sigaddset(&set, SIGCHLD);
 	if (block)
 		return sigprocmask(SIG_BLOCK, &set, NULL);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -214,7 +214,7 @@ static bool patient(void *ctx, uint64_t queued __unused_arg)
 			"again gives that up");
 	}
 	while (read(r->out.signals, &si, sizeof(si)) == (ssize_t)sizeof(si))
-		if (!r->c->control.on || si.ssi_signo == SIGTERM)
+		if (si.ssi_signo != SIGUSR1 && (!r->c->control.on || si.ssi_signo == SIGTERM))
 			return false;
 	return true;
 }
@@ -227,8 +227,7 @@ int record_capture_create(struct record *r)
 		return capw_create(&r->place.name, &r->w, r->err);
 	ret = stream_out_new(STDOUT_FILENO, &r->out.stream);
 	if (!ret)
-		ret = r->out.signals =
-			signal_fd_open((const int[]){ SIGINT, SIGTERM, SIGHUP, SIGQUIT, 0 });
+		ret = r->out.signals = signal_fd_open(0);
 	ret = MIN(ret, 0);
 	if (!ret)
 		stream_out_patience(r->out.stream, patient, r);

@@ -577,7 +577,7 @@ int receive_run(const struct receive_config *c, note_fn *note, struct kvmft_err 
 		.side = { .to = -1, .from = -1, .words = -1 },
 	};
 	mode_t old = umask(077);
-	int ret = r.sigfd = signal_fd_open((const int[]){ SIGINT, SIGTERM, SIGHUP, 0 });
+	int ret = r.sigfd = signal_fd_open(0);
 
 	ret = ret < 0 ? err_why(err, ret, "cannot wait for signals") : make_place(&r);
 	ret = ret ?: side_fork(&r.side, receive_store, &r, err);

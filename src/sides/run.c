@@ -296,12 +296,11 @@ static int push_all(struct sides *x)
 
 static int begin(struct sides *x)
 {
-	static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGCHLD, 0 };
 	int ret;
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	/* From here on signals come through a descriptor. */
-	x->sigfd = signal_fd_open(signals);
+	x->sigfd = signal_fd_open(SIGCHLD);
 	if (x->sigfd < 0)
 		return err_why(x->err, x->sigfd, "cannot wait for signals");
 	x->side = calloc(1 + x->nspec, sizeof(*x->side));

@@ -363,24 +363,40 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *arg, int wake)
 	return ret;
 }
 
-void signal_set(sigset_t *set, const int *signals)
+/* Neither end a process nor are for anybody but the kernel to send; or main() ignores them. */
+static const int harmless[] = { SIGCHLD, SIGCONT, SIGURG,  SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU,
+				SIGPIPE, SIGXFSZ, SIGILL,  SIGTRAP,  SIGABRT, SIGBUS,  SIGFPE,
+				SIGSEGV, SIGSYS,  SIGKILL, SIGSTOP };
+/* What a shell makes its jobs ignore, and yet is sent to end them. */
+static const int meant[] = { SIGINT, SIGQUIT, SIGTERM, SIGUSR1 };
+
+static bool is_among(int sig, const int *list, size_t n)
+{
+	while (n && list[n - 1] != sig)
+		n--;
+	return n;
+}
+
+void signal_ends(sigset_t *set)
 {
 	struct sigaction now;
 
 	sigemptyset(set);
-	/* A blocked signal comes even if it is ignored: not SIGHUP then. */
-	for (; *signals; signals++)
-		if (*signals != SIGHUP || sigaction(SIGHUP, NULL, &now) ||
-		    now.sa_handler != SIG_IGN)
-			sigaddset(set, *signals);
+	/* A blocked signal comes even if it is ignored: not one that the caller ignores. */
+	for (int sig = 1; sig <= SIGRTMAX; sig++)
+		if (!is_among(sig, harmless, ARRAY_SIZE(harmless)) && !sigaction(sig, NULL, &now) &&
+		    (now.sa_handler == SIG_DFL || is_among(sig, meant, ARRAY_SIZE(meant))))
+			sigaddset(set, sig);
 }
 
-int signal_fd_open(const int *signals)
+int signal_fd_open(int also)
 {
 	sigset_t set;
 	int fd;
 
-	signal_set(&set, signals);
+	signal_ends(&set);
+	if (also)
+		sigaddset(&set, also);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
 		return -errno;
 	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

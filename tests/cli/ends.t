@@ -72,6 +72,53 @@ kill -TERM "$recorder"
 ends "$recorder" "receive with SIGTERM ignored before ends by it"
 exec 8>&-
 
+# ---- every signal that can end a process: what it made goes ----
+
+has_instance() { ls -d "$tracefs/instances/kvmft.$1".* >/dev/null 2>&1; }
+pids=
+# by SIGNAL COMMAND...: at once, with the others
+by()
+{
+	sig=$1
+	shift
+	"$@" >/dev/null 2>"$tmp/by$sig.err" </dev/null &
+	pids="$pids $!/$sig"
+}
+"$tinyvm" --ms 60000 --pause 200 >/dev/null &
+vm=$!
+for sig in USR1 USR2 ALRM VTALRM; do
+	by $sig "$kvmft" trace -p "$vm" -e kvm:kvm_pio
+done
+for sig in USR1 PROF IO PWR; do
+	by $sig "$kvmft" exits -p "$vm" 60
+done
+for sig in ALRM STKFLT XCPU; do
+	by $sig "$kvmft" stuck -p "$vm" --seconds 60
+done
+for sig in HUP ALRM RTMIN RTMAX; do
+	by $sig "$kvmft" record --as host -q -e kvm:kvm_pio -o "$tmp/by$sig"
+done
+died=
+for p in $pids; do
+	wait_until has_instance "${p%/*}"
+	kill -"${p#*/}" "${p%/*}"
+done
+for p in $pids; do
+	wait "${p%/*}"
+	[ $? -le 3 ] || died="$died $p"
+	! has_instance "${p%/*}" || died="$died $p:left"
+done
+is "$died" "" "trace, exits, stuck and record end in order by whichever signal"
+is "$(grep -l '^end reason=signal' "$tmp"/by*/meta | wc -l)" 4 "... and recordings are whole"
+nothing_left "signals"
+# A timer that whoever started it had set.
+run timeout 30 perl -e 'alarm 2; exec @ARGV' "$kvmft" trace -p "$vm" -e kvm:kvm_pio
+status_is 0 "... by a timer, too"
+nothing_left "a timer"
+kill -KILL $vm
+wait $vm 2>/dev/null
+vm=
+
 # ---- what never comes ----
 
 mkfifo "$tmp/fifo2"
