@@ -217,6 +217,8 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *arg, int wake) _
  * ignores, as nohup does. For whoever has something to undo.
  */
 void signal_ends(sigset_t *set);
+/* Whether one of them has come that is blocked and nobody has taken: what it is for may be slow. */
+bool signal_told(void);
 /* Blocks them in this thread, and also that one: a non-blocking signalfd of them, or -errno. */
 int signal_fd_open(int also) __must_check;
 

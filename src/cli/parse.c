@@ -263,21 +263,18 @@ const char *cli_nearest_cmd(const char *name)
 static void wait_for_reader(void)
 {
 	struct pollfd p = { .fd = STDERR_FILENO, .events = POLLOUT };
-	sigset_t ends, blocked, pending;
+	sigset_t blocked;
 	bool told = false;
 
 	if (sigprocmask(SIG_BLOCK, NULL, &blocked) || !sigismember(&blocked, SIGTERM))
 		return;
-	signal_ends(&ends);
-	sigdelset(&ends, SIGUSR1); /* a recorder's snapshot */
-	while (!told && !poll(&p, 1, 200) && !sigpending(&pending))
-		for (int sig = 1; sig <= SIGRTMAX; sig++)
-			told |= sigismember(&pending, sig) == 1 && sigismember(&ends, sig) == 1;
+	while (!told && !poll(&p, 1, 200))
+		told = signal_told();
 	if (told) {
-		_cleanup_close_ int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+		_cleanup_close_ int nowhere = open("/", O_PATH | O_CLOEXEC); /* confined, too */
 
-		if (null >= 0)
-			(void)dup2(null, STDERR_FILENO);
+		if (nowhere >= 0)
+			(void)dup3(nowhere, STDERR_FILENO, O_CLOEXEC);
 	}
 }
 

@@ -15,6 +15,7 @@
 
 /* ---- processes, and what they answer ---- */
 
+#define NAP_MS     200
 #define ANSWER_MAX ((size_t)64 << 20) /* 100,000 VMs take less */
 
 int record_helper_start(struct record *r, struct record_helper *h, record_helper_fn *fn, void *arg)
@@ -69,9 +70,9 @@ void record_helper_end(struct record *r, struct record_helper *h)
 {
 	if (helper_ends(h))
 		return;
-	r->note("waiting for %s (process %d) to end", h->name, h->pid);
-	while (waitpid(h->pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	r->note("waiting for %s (process %d) to end; another signal leaves it alone", h->name, h->pid);
+	while (!waitpid(h->pid, NULL, WNOHANG) && !signal_told())
+		usleep(NAP_MS * 1000); /* what it has to undo it does without us, too */
 	h->pid = 0;
 }
 
@@ -107,8 +108,12 @@ static int answer_read(const struct record *r, const struct record_helper *h, vo
 		if (!ret && !h->task)
 			return -ETIMEDOUT;
 		if (!ret) {
-			r->note("waiting for %s (process %d), which %s", h->name, h->pid, h->task);
-			ms = -1;
+			if (ms == RECORD_PATIENCE_MS)
+				r->note("waiting for %s (process %d), which %s", h->name, h->pid,
+					h->task);
+			ms = NAP_MS;
+			if (signal_told())
+				return -EINTR;
 		}
 		if ((ret < 0 || got < 0) && errno != EINTR)
 			return -errno;

@@ -511,12 +511,14 @@ static int keep_ask(struct record *r, char word)
 	_cleanup_free_ char *text = NULL;
 	struct record_answer a;
 	char *save = NULL, *line;
+	int ret;
 
-	if (record_ask(r, &r->qemu.keeper, &word, word != 0, &a, &text))
-		return err_set(
-			r->err, EPIPE,
-			"the process that talks to QEMU was killed: its trace events may still "
-			"be on (kvmft reset switches them off)");
+	ret = record_ask(r, &r->qemu.keeper, &word, word != 0, &a, &text);
+	if (ret)
+		return err_set(r->err, -ret,
+			       "the process that talks to QEMU was %s: its trace events may still "
+			       "be on (kvmft reset switches them off)",
+			       ret == -EINTR ? "given up" : "killed");
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		if (*line == 'N' && !r->c->quiet)
 			r->note("%s", line + 1);

@@ -23,6 +23,7 @@
 
 #define WORDS_MAX  4096u /* of its standard error */
 #define TERM_MS	   1000
+#define KILL_MS	   5000
 #define MAX_WORDS  (REMOTE_MAX_ARGS + 8)
 
 static void side_say(int fd, const struct side_said *said)
@@ -253,20 +254,34 @@ static int await_end(const struct side_question *q, pid_t pid, uint64_t begin)
 	return 0;
 }
 
-/* One that does not end when it is told to is killed. */
-static void end_soon(pid_t pid)
+static bool gone_within(pid_t pid, int ms)
 {
 	siginfo_t gone = { 0 };
 
-	kill(pid, SIGTERM);
-	for (int i = 0; i < TERM_MS / 20 && !gone.si_pid; i++) {
+	for (; ms > 0 && !gone.si_pid; ms -= 20) {
 		if (waitid(P_PID, (id_t)pid, &gone, WEXITED | WNOHANG | WNOWAIT) < 0)
-			return;
+			return true;
 		if (!gone.si_pid)
 			(void)poll(NULL, 0, 20);
 	}
-	if (!gone.si_pid)
-		kill(pid, SIGKILL);
+	return gone.si_pid;
+}
+
+/*
+ * One that does not end when it is told to is killed, a patient one only by a signal. If that does
+ * not end it either it hangs in the kernel, and is left there.
+ */
+static void end_soon(pid_t *pid, int *status, bool patient)
+{
+	kill(*pid, SIGTERM);
+	while (!gone_within(*pid, TERM_MS))
+		if (!patient || signal_told()) {
+			kill(*pid, SIGKILL);
+			(void)gone_within(*pid, KILL_MS);
+			break;
+		}
+	(void)waitpid(*pid, status, WNOHANG);
+	*pid = 0;
 }
 
 int side_ask(const struct side_question *q, struct kvmft_err *err)
@@ -286,9 +301,9 @@ int side_ask(const struct side_question *q, struct kvmft_err *err)
 	ret = listen_both(q, mine, err_words, begin, &said);
 	ret = ret ? ret : await_end(q, pid, begin);
 	if (ret)
-		end_soon(pid);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+		end_soon(&pid, &status, false);
+	else
+		(void)waitpid(pid, &status, 0); /* it is gone */
 	if (ret)
 		return err_why(err, ret, "%s %s gives no answer", q->prefix->v[0], q->what);
 	if (status)
@@ -297,32 +312,21 @@ int side_ask(const struct side_question *q, struct kvmft_err *err)
 	return exit_status(status);
 }
 
-static void reap(pid_t *pid, int *status)
-{
-	while (*pid > 0 && waitpid(*pid, status, 0) < 0 && errno == EINTR)
-		;
-	*pid = 0;
-}
-
 void side_close(struct side *s)
 {
 	int status;
 
 	util_close_fd(&s->to);
 	if (s->transport > 0)
-		end_soon(s->transport);
+		end_soon(&s->transport, &s->status, false);
 	util_close_fd(&s->words);
-	reap(&s->transport, &s->status);
 	util_close_fd(&s->from);
 	/*
 	 * After an error it may not be done, and its sender may send without end. A recorder has to
 	 * undo what it changed, so that it is waited for.
 	 */
-	if (s->teller > 0 && s->spec)
-		end_soon(s->teller);
-	else if (s->teller > 0)
-		kill(s->teller, SIGTERM);
-	reap(&s->teller, &status);
+	if (s->teller > 0)
+		end_soon(&s->teller, &status, !s->spec);
 	sbuf_free(&s->line);
 }
 

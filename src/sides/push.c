@@ -295,8 +295,7 @@ static int push_main(void *arg)
 	char dir[64], word;
 
 	/* A signal must not make this leave files there; it ends the parent as well. */
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
+	signal_ends(&set);
 	(void)sigprocmask(SIG_BLOCK, &set, NULL);
 	(void)close_from(STDERR_FILENO + 1);
 	answer.ret = reach(&p, &agent);

@@ -158,6 +158,7 @@ static void stop(struct side *s)
 	if (side_order(s, "stop\n"))
 		util_close_fd(&s->to); /* the end of its orders says the same */
 	s->state = s->teller ? SIDE_STOPPING : SIDE_ENDED;
+	s->stalled = false;
 	s->begun = s->since = util_now_ns();
 }
 

@@ -252,6 +252,9 @@ void sides_take_signals(struct sides *x)
 				x->note("a second signal ended this before all was shown");
 			for (size_t i = 1; i < x->n; i++)
 				give_up(&x->side[i]);
+			/* What it has written stays; whatever it made is removed by others. */
+			if (x->side[0].stalled && x->side[0].state != SIDE_ENDED)
+				kill(x->side[0].teller, SIGKILL);
 		}
 	}
 }
@@ -291,8 +294,8 @@ static void look_at_teller(struct sides *x, struct side *s, uint64_t since)
 		x->note("%s: process %d, which stores its stream, does not answer: is it stopped?",
 			s->name, s->teller);
 	else
-		x->note("waiting for process %d, which records the host, to %s", s->teller,
-			s->state == SIDE_STOPPING ? "end" : "begin");
+		x->note("waiting for process %d, which records the host, to %s; a second signal kills "
+			"it", s->teller, s->state == SIDE_STOPPING ? "end" : "begin");
 }
 
 static void look_at(struct sides *x, struct side *s, uint64_t now)

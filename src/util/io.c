@@ -389,6 +389,20 @@ void signal_ends(sigset_t *set)
 			sigaddset(set, sig);
 }
 
+bool signal_told(void)
+{
+	sigset_t ends, pending;
+	bool told = false;
+
+	signal_ends(&ends);
+	sigdelset(&ends, SIGUSR1); /* a recorder's snapshot */
+	if (sigpending(&pending))
+		return false;
+	for (int sig = 1; sig <= SIGRTMAX; sig++)
+		told |= sigismember(&pending, sig) == 1 && sigismember(&ends, sig) == 1;
+	return told;
+}
+
 int signal_fd_open(int also)
 {
 	sigset_t set;

@@ -95,6 +95,7 @@ const struct sandbox_call sandbox_base[] = {
 	ANY(lseek),
 	ANY(close),
 	ANY(dup),
+	ANY(dup3),
 	RULE(ioctl, IOCTL_TTY),
 	ANY(fstat),
 	/* what there is */
@@ -133,6 +134,7 @@ const struct sandbox_call sandbox_base[] = {
 	/* signals, its own */
 	ANY(rt_sigaction),
 	ANY(rt_sigprocmask),
+	ANY(rt_sigpending),
 	ANY(rt_sigreturn),
 	ANY(sigaltstack),
 	ANY(restart_syscall),
@@ -289,7 +291,6 @@ const struct sandbox_call sandbox_sanitizer[] = {
 #ifdef KVMFT_SANITIZED
 	ANY(ptrace),
 	ANY(prctl),
-	ANY(dup3),
 	ANY(execve),
 	ANY(sched_setaffinity),
 	ANY(tkill),

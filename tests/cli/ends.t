@@ -20,9 +20,12 @@ unread()
 	exec perl -MFcntl -e '$^F = 9; pipe(R, W); fcntl(W, F_SETFL, O_NONBLOCK); 1 while syswrite(W, "x" x 4096);
 		1 while syswrite(W, "x"); fcntl(W, F_SETFL, 0); open(STDOUT, ">&", \*W); exec @ARGV' "$@"
 }
-# unheard COMMAND...: its standard error is
-# shellcheck disable=SC2016 # for perl
-unheard() { unread perl -e 'open(STDERR, ">&", \*STDOUT); open(STDOUT, ">", "/dev/null"); exec @ARGV' "$@"; }
+# unheard COMMAND...: its standard error is one that somebody could read, and does not
+mkfifo "$tmp/full"
+exec 7<>"$tmp/full"
+perl -MFcntl -e 'open(W, ">&=7"); fcntl(W, F_SETFL, O_NONBLOCK | O_RDWR); 1 while syswrite(W, "x" x 4096);
+	1 while syswrite(W, "x")'
+unheard() { exec "$@" 2>"$tmp/full" 7<&-; }
 alive() { kill -0 "$1" 2>/dev/null; }
 has_child() { pgrep -P "$1" >/dev/null; }
 gone() { ! alive "$1"; }
@@ -92,7 +95,7 @@ done
 for sig in USR1 PROF IO PWR; do
 	by $sig "$kvmft" exits -p "$vm" 60
 done
-for sig in ALRM STKFLT XCPU; do
+for sig in ALRM 16 XCPU; do # 16: STKFLT
 	by $sig "$kvmft" stuck -p "$vm" --seconds 60
 done
 for sig in HUP ALRM RTMIN RTMAX; do
@@ -101,6 +104,7 @@ done
 died=
 for p in $pids; do
 	wait_until has_instance "${p%/*}"
+	has_instance "${p%/*}" || died="$died $p:never"
 	kill -"${p#*/}" "${p%/*}"
 done
 for p in $pids; do
@@ -158,6 +162,20 @@ ends $recorder "an agent's socket that takes no connection: Ctrl-C"
 ok "... ends the process that tried, too" gone "$copier"
 kill -KILL $vm
 wait $vm 2>/dev/null
+
+# ---- processes of its own that are stopped ----
+
+begin_sides --guest "g1=$guest" --guest-options "$opts"
+copier=$(ps -o pid= -o comm= --ppid "$recorder" | sed -n 's/^ *\([0-9]*\) kvmft$/\1/p' | head -n 1)
+kill -STOP "$copier"
+kill -INT "$recorder"
+wait_until grep -q 'which records the host, to end' "$err"
+ok "the stopped recorder of the host is waited for" alive "$recorder"
+kill -INT "$recorder"
+ends "$recorder" "... until a second signal"
+ok "... kills it" gone "$copier"
+recorder=
+nothing_left_soon "... which"
 
 # ---- what the kernel refuses ----
 
