@@ -3,6 +3,8 @@
 #include "reader.h"
 
 #include <ctype.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 
 #define STAMP_PREFIX "kvmft-"
 /* 9 is any digit, everything else itself */
@@ -47,18 +49,29 @@ struct names {
 	size_t n, cap;
 };
 
+/* Others, in a directory for all, would have ours removed by putting newer ones there. */
+static bool is_own(int dirfd, const char *name, const struct stat *dir)
+{
+	struct stat st;
+
+	return !fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) &&
+	       (st.st_uid == geteuid() || st.st_uid == dir->st_uid);
+}
+
 static int names_read(int dirfd, struct names *names)
 {
 	_cleanup_dir_ DIR *dir = dir_open(dirfd, ".");
 	struct dirent *d;
+	struct stat st;
 	int ret = 0;
 
-	if (!dir)
+	if (!dir || fstat(dirfd, &st))
 		return -errno;
 	while (!ret && (d = readdir(dir))) {
 		char (*slot)[CAPW_STAMP_SIZE];
 
-		if (!is_stamped(d->d_name) || !cap_is_capture(dirfd, d->d_name))
+		if (!is_stamped(d->d_name) || !is_own(dirfd, d->d_name, &st) ||
+		    !cap_is_capture(dirfd, d->d_name))
 			continue;
 		slot = array_grow(&names->v, names->n, &names->cap, sizeof(*slot));
 		if (slot) {

@@ -128,7 +128,8 @@ static int open_dir(struct record *r)
 		return err_set(
 			r->err, EBUSY,
 			"another kvmft still records into %s: nothing was recorded this time; "
-			"record for a shorter time, or less often",
+			"record for a shorter time, or less often (if none does, a user who may "
+			"read it has locked it: chmod 700)",
 			dir);
 	return err_why(r->err, errno, "cannot lock %s", dir);
 }

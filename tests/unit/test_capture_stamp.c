@@ -181,6 +181,29 @@ static void test_prune_back(void **state)
 	assert_true(has(s, now) && has(s, "kvmft-20200102T000000Z"));
 }
 
+/* In a directory for all: what another user puts there neither counts nor is removed. */
+static void test_prune_others(void **state)
+{
+	static const char *const planted[] = { "kvmft-20200103T000000Z", "kvmft-20200104T000000Z" };
+	struct store *s = *state;
+	size_t removed;
+
+	if (geteuid())
+		skip();
+	make(s, "kvmft-20200101T000000Z");
+	make(s, "kvmft-20200102T000000Z");
+	for (size_t i = 0; i < ARRAY_SIZE(planted); i++) {
+		make(s, planted[i]);
+		complete(s, planted[i], "duration");
+		assert_int_equal(fchownat(s->fd, planted[i], 65534, 65534, 0), 0);
+	}
+	assert_int_equal(capw_stamp_prune(s->fd, NULL, 2, &removed, NULL), 0);
+	assert_int_equal(removed, 0);
+	assert_int_equal(capw_stamp_prune(s->fd, NULL, 0, &removed, NULL), 0);
+	assert_int_equal(removed, 2);
+	assert_true(has(s, planted[0]) && has(s, planted[1]));
+}
+
 static void test_room(void **state)
 {
 	static const char *const name[] = { "kvmft-20200101T000000Z", "kvmft-20200102T000000Z",
@@ -382,6 +405,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_prune, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_prune_whole, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_prune_back, store_setup, store_teardown),
+		cmocka_unit_test_setup_teardown(test_prune_others, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_room, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_name_refuse, store_setup, store_teardown),
 		cmocka_unit_test_setup_teardown(test_name_replace, store_setup, store_teardown),
