@@ -215,4 +215,15 @@ static inline uint64_t event_u64(const struct event_type *e, size_t i, const str
 	return fmt_u64(&e->f[i], rec, &v) ? v : 0;
 }
 
+/* What an EV_PVCLOCK says. */
+static inline struct pvclock event_pvclock(const struct event_type *e, const struct rec *rec)
+{
+	return (struct pvclock){
+		.version = (uint32_t)event_u64(e, 1, rec),
+		.tsc_timestamp = event_u64(e, 2, rec), .system_time = event_u64(e, 3, rec),
+		.mul = (uint32_t)event_u64(e, 4, rec), .shift = (int8_t)event_u64(e, 5, rec),
+		.flags = (uint8_t)event_u64(e, 6, rec),
+	};
+}
+
 #endif

@@ -317,14 +317,6 @@ int epoch_vm_pvclock(struct epoch_vm *vm, uint32_t id, uint64_t host, const stru
 	return err ?: advance(vm, host);
 }
 
-static bool same_scaling(const struct tsc_map *a, const struct tsc_map *b)
-{
-	struct tsc_map x = *a, y = *b;
-
-	x.offset = y.offset = 0;
-	return tsc_map_equal(&x, &y);
-}
-
 /*
  * A record is made for the frequency of the guest's TSC, so it changes with the ratio, and KVM
  * announces it before the guest runs. Is e's of the ratio of `to`, if that at kHz `khz` was of
@@ -390,6 +382,7 @@ static bool date_scaling(const struct epoch_vm *vm, struct epoch_vcpu *c, const 
 int epoch_vm_check_end(struct epoch_vm *vm, uint32_t id, const struct tsc_map *map)
 {
 	unsigned int before, found = 0;
+	struct tsc_map last = *map;
 	struct epoch_vcpu *c;
 	size_t i;
 	int err = tsc_map_check(map);
@@ -406,7 +399,8 @@ int epoch_vm_check_end(struct epoch_vm *vm, uint32_t id, const struct tsc_map *m
 	if (c->read_pending && c->has_write && newest(c)->map.offset != c->read_offset)
 		doubt(c, EPOCH_NOTE_READ_MISMATCH);
 	c->read_pending = false;
-	if (newest(c)->map.offset != map->offset) {
+	last.offset = newest(c)->map.offset;
+	if (last.offset != map->offset) {
 		found |= EPOCH_NOTE_LOST_EVENTS;
 		doubt(c, EPOCH_NOTE_LOST_EVENTS);
 	}
@@ -417,7 +411,7 @@ int epoch_vm_check_end(struct epoch_vm *vm, uint32_t id, const struct tsc_map *m
 			c->v[i].map.frac = map->frac;
 		}
 		c->notes &= ~(unsigned int)EPOCH_NOTE_RATIO_UNKNOWN;
-	} else if (!same_scaling(&newest(c)->map, map) && !date_scaling(vm, c, map)) {
+	} else if (!tsc_map_equal(&newest(c)->map, &last) && !date_scaling(vm, c, map)) {
 		found |= EPOCH_NOTE_RATIO_CHANGED;
 		c->notes |= EPOCH_NOTE_RATIO_CHANGED;
 		for (i = 0; i < c->n; i++)
@@ -570,8 +564,7 @@ static enum epoch_result judge(const struct candidate *k)
 	return k->doubtful ? EPOCH_DOUBTFUL : k->borrowed ? EPOCH_BORROWED : EPOCH_EXACT;
 }
 
-static enum epoch_result find_guest(const struct epoch_vcpu *c, uint64_t guest, bool pv,
-				    struct candidate *k)
+static enum epoch_result find_guest(const struct epoch_vcpu *c, uint64_t guest, struct candidate *k)
 {
 	uint64_t lo, hi;
 	struct span s;
@@ -581,7 +574,7 @@ static enum epoch_result find_guest(const struct epoch_vcpu *c, uint64_t guest, 
 	if (!c || !c->n || !c->v[0].has_map)
 		return EPOCH_NO_MAP;
 	for (i = 0; i < c->n; i = s.end) {
-		s = span_at(c, i, pv);
+		s = span_at(c, i, false);
 		if (guest_in_span(&s, guest, guest, &lo, &hi))
 			add_candidate(k, c, &s, lo, hi);
 	}
@@ -606,7 +599,7 @@ enum epoch_result epoch_guest_to_host(const struct epoch_vcpu *c, uint64_t guest
 				      uint64_t *hi)
 {
 	struct candidate k;
-	enum epoch_result r = find_guest(c, guest, false, &k);
+	enum epoch_result r = find_guest(c, guest, &k);
 
 	return give(r, k.lo, k.hi, lo, hi);
 }
@@ -751,7 +744,7 @@ enum epoch_result epoch_host_to_kvmclock(const struct epoch_vcpu *c, uint64_t ho
 enum epoch_result epoch_guest_to_kvmclock(const struct epoch_vcpu *c, uint64_t guest, uint64_t *ns)
 {
 	struct candidate k;
-	enum epoch_result r = find_guest(c, guest, false, &k);
+	enum epoch_result r = find_guest(c, guest, &k);
 	long i;
 
 	if (!epoch_result_usable(r))

@@ -28,22 +28,10 @@ static inline s128 wide_sdiv_ceil(s128 a, s128 b)
 	return a / b + (a % b > 0);
 }
 
-static inline bool wide_fits_u64(s128 v)
-{
-	return v >= 0 && v <= (s128)UINT64_MAX;
-}
-
-static inline uint64_t wide_clamp_u64(s128 v)
-{
-	if (v < 0)
-		return 0;
-	return v > (s128)UINT64_MAX ? UINT64_MAX : (uint64_t)v;
-}
-
 /* Store a value that must be a u64: 0 or -ERANGE. */
 static inline int wide_store(s128 v, uint64_t *out)
 {
-	if (!wide_fits_u64(v))
+	if (v < 0 || v > (s128)UINT64_MAX)
 		return -ERANGE;
 	*out = (uint64_t)v;
 	return 0;
@@ -57,8 +45,8 @@ static inline int wide_store_range(s128 first, s128 end, uint64_t *lo, uint64_t 
 {
 	if (first > (s128)UINT64_MAX || end <= 0)
 		return -ERANGE;
-	*lo = wide_clamp_u64(first);
-	*hi = wide_clamp_u64(end - 1);
+	*lo = first < 0 ? 0 : (uint64_t)first;
+	*hi = end > (s128)UINT64_MAX ? UINT64_MAX : (uint64_t)(end - 1);
 	return 0;
 }
 

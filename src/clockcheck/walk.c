@@ -428,12 +428,7 @@ static int take_record(struct clockcheck *c, struct clock_vm *vm, const struct t
 {
 	const struct event_type *e = &c->type[EV_PVCLOCK];
 	struct clock_vcpu *v = clock_vcpu_by_id(vm, (int64_t)event_u64(e, 0, i->rec));
-	const struct pvclock pv = {
-		.version = (uint32_t)event_u64(e, 1, i->rec),
-		.tsc_timestamp = event_u64(e, 2, i->rec), .system_time = event_u64(e, 3, i->rec),
-		.mul = (uint32_t)event_u64(e, 4, i->rec), .shift = (int8_t)event_u64(e, 5, i->rec),
-		.flags = (uint8_t)event_u64(e, 6, i->rec),
-	};
+	const struct pvclock pv = event_pvclock(e, i->rec);
 	struct clock_seen *told;
 	uint64_t tolerance;
 	int64_t ns;

@@ -45,12 +45,7 @@ int hostmap_clock_event(struct hostmap *m, enum event_role kind, const struct ev
 	case EV_MASTER_CLOCK: e->use_master = event_u64(ev, 0, rec) != 0; break;
 	case EV_PVCLOCK:
 		e->vcpu = (uint32_t)event_u64(ev, 0, rec);
-		e->pv.version = (uint32_t)event_u64(ev, 1, rec);
-		e->pv.tsc_timestamp = event_u64(ev, 2, rec);
-		e->pv.system_time = event_u64(ev, 3, rec);
-		e->pv.mul = (uint32_t)event_u64(ev, 4, rec);
-		e->pv.shift = (int8_t)event_u64(ev, 5, rec);
-		e->pv.flags = (uint8_t)event_u64(ev, 6, rec);
+		e->pv = event_pvclock(ev, rec);
 		break;
 	default: break;
 	}

@@ -15,8 +15,8 @@
 #include "kvmft/clock.h"
 #include "kvmft/guest_time.h"
 
-/* Fields of EV_PVCLOCK and EV_TSC_OFFSET. */
-enum { PV_VCPU, PV_VERSION, PV_TSC, PV_SYSTEM, PV_MUL, PV_SHIFT, PV_FLAGS, PV_FIELDS };
+/* How many fields EV_PVCLOCK has; those of EV_TSC_OFFSET. */
+enum { PV_FIELDS = 7 };
 enum { WR_VCPU, WR_PREV, WR_NEXT, WR_FIELDS };
 
 /* ---- setting up ---- */
@@ -159,19 +159,10 @@ static bool of_this_vm(const struct trace_vm *v, int32_t tid)
 static bool pvclock_event(const struct trace_vm *v, const struct trace_kvm_event *e,
 			  const struct fmt *fmt, const struct rec *rec, struct trace_pvclock *out)
 {
-	uint64_t x[PV_FIELDS];
-
 	if (!e->type.ev || rec->id != fmt_id(e->type.ev) || !of_this_vm(v, fmt_pid(fmt, rec)))
 		return false;
-	for (size_t i = 0; i < PV_FIELDS; i++)
-		if (!fmt_u64(&e->type.f[i], rec, &x[i]))
-			return false;
-	*out = (struct trace_pvclock){
-		.vcpu = (uint32_t)x[PV_VCPU],
-		.pv = { .version = (uint32_t)x[PV_VERSION], .tsc_timestamp = x[PV_TSC],
-			.system_time = x[PV_SYSTEM], .mul = (uint32_t)x[PV_MUL],
-			.shift = (int8_t)(int64_t)x[PV_SHIFT], .flags = (uint8_t)x[PV_FLAGS] },
-	};
+	*out = (struct trace_pvclock){ .vcpu = (uint32_t)event_u64(&e->type, 0, rec),
+				       .pv = event_pvclock(&e->type, rec) };
 	return true;
 }
 
