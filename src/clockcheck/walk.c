@@ -182,25 +182,28 @@ static uint64_t offset_since(const struct clock_vcpu *v)
 	return k || e->has_write ? e->v[k].from : 0;
 }
 
+static const struct tsc_map *map_by(struct clock_vcpu *v, uint64_t host)
+{
+	const struct tsc_map *map;
+
+	clock_advance(v, host);
+	map = clock_vcpu_map(v);
+	return map && v->epochs->v[v->at].from <= host ? map : NULL;
+}
+
 int clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host)
 {
 	struct clock_seen *open = v->skew ? &vm->seen[v->skew - 1] : NULL;
-	struct clock_vcpu *ref = v;
+	struct clock_vcpu *ref = vm->vcpu; /* the first one that is known by then */
 	const struct tsc_map *a, *b;
 	int64_t cycles;
 	int ret;
 
-	clock_advance(v, host);
-	b = clock_vcpu_map(v);
-	if (!b || v->epochs->v[v->at].from > host)
+	b = map_by(v, host);
+	if (!b)
 		return 0;
-	for (size_t i = vm->n; i--;) { /* the first one that is known by then */
-		clock_advance(&vm->vcpu[i], host);
-		if (clock_vcpu_map(&vm->vcpu[i]) &&
-		    vm->vcpu[i].epochs->v[vm->vcpu[i].at].from <= host)
-			ref = &vm->vcpu[i];
-	}
-	a = clock_vcpu_map(ref);
+	while (!(a = map_by(ref, host)))
+		ref++;
 	if (a->ratio != b->ratio || a->frac != b->frac)
 		return 0;
 	cycles = (int64_t)(b->offset - a->offset);

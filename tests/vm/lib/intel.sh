@@ -37,7 +37,7 @@ intel_firmware()
 {
 	qemu-system-x86_64 -L help | while read -r firm_dir; do
 		firm_dir=$(realpath "$firm_dir")
-		for firm_file in bios-256k.bin pvh.bin linuxboot_dma.bin kvmvapic.bin efi-virtio.rom; do
+		for firm_file in bios-256k.bin pvh.bin linuxboot_dma.bin multiboot_dma.bin kvmvapic.bin efi-virtio.rom; do
 			[ ! -e "$firm_dir/$firm_file" ] || echo "$firm_dir/$firm_file"
 		done
 	done
@@ -140,6 +140,7 @@ intel_project()
 	for disk_vm in tinyvm memvm clockvm; do
 		cc -O1 -pthread -o "$1$VM_DIR/$disk_vm" "$VM_DIR/$disk_vm.c"
 	done
+	sh "$VM_DIR/lib/clockos.sh" "$1$VM_DIR"
 }
 
 intel_run()
