@@ -104,6 +104,7 @@ struct clock_vm {
 	bool is_tdx, is_sev; /* by its exits; with SEV-ES its TSC may be Secure TSC */
 	bool foreign;	     /* KVM's offset is not, or may not be, that of its TSC */
 	bool born;     /* a vCPU was made */
+	bool apart;    /* TSCs differ with which not both vCPUs have run yet */
 	uint64_t made; /* KVM's last word of its master clock before that: it made the VM */
 	/* Of kvmclock against the host's, in ppb, and how far that may be off; 0: not known. */
 	struct {

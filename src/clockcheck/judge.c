@@ -152,7 +152,7 @@ static int each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 		struct clock_vcpu *v = &vm->vcpu[i];
 		uint64_t told;
 
-		ret = clock_skew(vm, v, c->until);
+		ret = clock_skew(vm, v, c->until, true);
 		if (!ret && v->has_pv && !pvclock_khz(v->pv.mul, v->pv.shift, &told))
 			ret = frequency(c, vm, v, told, false);
 		ret = ret ?: frequency(c, vm, v, khz_at_end(c, vm, &vm->vcpu[0]), true);

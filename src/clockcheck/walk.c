@@ -191,11 +191,17 @@ static const struct tsc_map *map_by(struct clock_vcpu *v, uint64_t host)
 	return map && v->epochs->v[v->at].from <= host ? map : NULL;
 }
 
-int clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host)
+static bool ran_since(const struct clock_vcpu *v, uint64_t since)
+{
+	return v->entry >= since || v->entry > v->exit;
+}
+
+int clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool end)
 {
 	struct clock_seen *open = v->skew ? &vm->seen[v->skew - 1] : NULL;
 	struct clock_vcpu *ref = vm->vcpu; /* the first one that is known by then */
 	const struct tsc_map *a, *b;
+	uint64_t since;
 	int64_t cycles;
 	int ret;
 
@@ -209,15 +215,20 @@ int clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host)
 	cycles = (int64_t)(b->offset - a->offset);
 	if (open && open->amount == cycles)
 		return 0;
-	if (open) {
-		open->to = MAX(offset_since(v), offset_since(ref));
-		v->skew = 0;
-	}
+	since = MAX(offset_since(v), offset_since(ref));
+	if (open)
+		open->to = since;
+	v->skew = 0;
 	if (!cycles)
 		return 0;
+	/* Until both have run with it, it may be that the other one is only written later. */
+	if (!end && !(ran_since(v, since) && ran_since(ref, since))) {
+		vm->apart = true;
+		return 0;
+	}
 	ret = clock_found(vm, &(struct clock_seen){ .is = CLOCK_SKEW, .vcpu = v->id,
 				.than = ref->id, .amount = cycles,
-			.from = MAX(offset_since(v), offset_since(ref)),
+			.from = since,
 			.by = offset_since(v) >= offset_since(ref) ? v->writer : ref->writer });
 	v->skew = ret || vm->more ? 0 : vm->nseen;
 	return ret;
@@ -516,7 +527,12 @@ static int entry_taken(struct clockcheck *c, struct clock_vm *vm, struct clock_v
 	v->read = 0;
 	v->entry = i->host;
 	v->entered = true;
-	return ret ?: clock_skew(vm, v, i->host);
+	if (!vm->apart)
+		return ret ?: clock_skew(vm, v, i->host, false);
+	vm->apart = false;
+	for (size_t k = 0; k < vm->n && !ret; k++)
+		ret = clock_skew(vm, &vm->vcpu[k], i->host, false);
+	return ret;
 }
 
 static void access_taken(struct clockcheck *c, struct clock_vcpu *v, enum event_role role,

@@ -145,7 +145,32 @@ out_has 'vCPU 1 is 5000 cycles .* ahead of vCPU 0 .* written by the guest itself
 clock reset
 status_is 0 "a reset"
 only
-# The same without the reset: both jumped, and there is no skew.
+# Both are moved while one of them waits: neither ever runs with another TSC than the other one.
+# late VCPU: that one is written, and runs, before the other is.
+late()
+{
+	first=$1 other=$((1 - $1))
+	{
+		echo "2 2100000000 100 kvm_write_tsc_offset vcpu_id=$first previous_tsc_offset=-1000 next_tsc_offset=-51000"
+		echo "$first 2100001000 10$((first + 1)) kvm_entry vcpu_id=$first rip=0xffffffff81000000"
+		echo "$first 2100501000 10$((first + 1)) kvm_exit exit_reason=12 guest_rip=0xffffffff81000000 isa=1 vcpu_id=$first"
+		echo "2 2100502000 100 kvm_write_tsc_offset vcpu_id=$other previous_tsc_offset=-1000 next_tsc_offset=-51000"
+		echo "$other 2100503000 10$((other + 1)) kvm_entry vcpu_id=$other rip=0xffffffff81000000"
+		echo "$other 2100903000 10$((other + 1)) kvm_exit exit_reason=12 guest_rip=0xffffffff81000000 isa=1 vcpu_id=$other"
+		echo "$first 2101001000 10$((first + 1)) kvm_entry vcpu_id=$first rip=0xffffffff81000000"
+	} | built late
+	clock late
+	only tsc-jump tsc-jump
+}
+late 0
+late 1
+# ... but if it has run meanwhile, it was one.
+sed 's/^2 2100502000/0 2100200000 101 kvm_entry vcpu_id=0 rip=0xffffffff81000000\n0 2100300000 101 kvm_exit exit_reason=12 guest_rip=0xffffffff81000000 isa=1 vcpu_id=0\n&/' \
+	"$tmp/late.text" | grep '^[0-9].*21[0-9]\{8\}' | built seen
+clock seen
+only offset-skew tsc-jump tsc-jump
+out_has 'vCPU 1 is 50000 cycles \(50.000 us\) behind vCPU 0 since 2.100000000 until 2.100502000: written by fc_api-100$' "... from when to when"
+# The reset without the reset: both jumped, and there is no skew.
 sed 's/rip=0xfff0/rip=0xffffffff81000000/' "$tmp/reset.text" >"$tmp/back.text"
 "$mkcap" --capture "$tmp/back" "$tmp/back.text"
 clock back
