@@ -77,6 +77,13 @@ int tsc_to_host(const struct tsc_map *m, uint64_t guest, uint64_t *lo, uint64_t 
 
 /* Cycles of a TSC in ns, rounded down; khz must not be 0. */
 uint64_t tsc_cycles_to_ns(uint64_t cycles, uint64_t khz);
+/* Of a signed number of them; 0 if khz is. */
+int64_t tsc_span_ns(int64_t cycles, uint64_t khz);
+/* Without its sign; a file may say anything. */
+static inline uint64_t clock_size(int64_t v)
+{
+	return v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+}
 /*
  * The same of a khz below 2^44, whose tsc_khz_inverse() is known, for where it is done by the
  * million: multiplications instead of a division.

@@ -166,11 +166,6 @@ bool clockcheck_shown(const struct clockcheck *c, size_t vm);
 enum clock_verdict clockcheck_verdict(const struct clockcheck *c, const struct clock_vm *vm);
 /* What a finding that was not made would have needed, and was not recorded. */
 uint32_t clockcheck_lacks(const struct clock_vm *vm, enum clock_finding is);
-/* Without its sign; a file may say anything. */
-static inline uint64_t clock_size(int64_t v)
-{
-	return v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-}
 /* The map in force at the end of the walk; NULL: not known. */
 const struct tsc_map *clock_vcpu_map(const struct clock_vcpu *v);
 struct clock_vcpu *clock_vcpu_by_id(const struct clock_vm *vm, int64_t id); /* NULL: none */

@@ -62,6 +62,13 @@ uint64_t tsc_cycles_to_ns(uint64_t cycles, uint64_t khz)
 	return (uint64_t)((unsigned __int128)cycles * 1000000u / khz);
 }
 
+int64_t tsc_span_ns(int64_t cycles, uint64_t khz)
+{
+	uint64_t ns = khz ? tsc_cycles_to_ns(clock_size(cycles), khz) : 0;
+
+	return (int64_t)(cycles < 0 ? 0 - ns : ns);
+}
+
 bool clock_trace_is_ns(const char *name)
 {
 	static const char *const ns[] = { "local",    "global", "perf", "mono",

@@ -50,24 +50,16 @@ static void add_who(struct sbuf *b, const char *before, const struct clock_who *
 		sbuf_addf(b, "%s%s-%d", before, w->comm, w->tid);
 }
 
-/* Of a vCPU's TSC. */
-static int64_t clock_cycles_ns(const struct clockcheck *c, const struct clock_vcpu *v,
-			       int64_t cycles)
-{
-	uint64_t khz = v ? clock_vcpu_khz(c, v) : 0;
-	int64_t ns = khz ? (int64_t)tsc_cycles_to_ns(clock_size(cycles), khz) : 0;
-
-	return (int64_t)(cycles < 0 ? 0 - (uint64_t)ns : (uint64_t)ns);
-}
-
 static void add_cycles(const struct clockcheck *c, struct sbuf *b, const struct clock_vcpu *v,
 		       int64_t cycles)
 {
+	uint64_t khz = v ? clock_vcpu_khz(c, v) : 0;
+
 	sbuf_addf(b, "%" PRIu64 " cycles", clock_size(cycles));
-	if (!v || !clock_vcpu_khz(c, v))
+	if (!khz)
 		return;
 	sbuf_add(b, " (");
-	add_ns(b, clock_cycles_ns(c, v, cycles));
+	add_ns(b, tsc_span_ns(cycles, khz));
 	sbuf_addc(b, ')');
 }
 
@@ -249,7 +241,7 @@ static void clock_put_vcpu(struct row *r, const void *ctx, size_t i)
 	cell_u64(r, IN_ALL, "tsc_khz", "kHz", khz, khz);
 	cell_u64(r, IN_ALL, "told_khz", "Told", is_told, told);
 	clock_put_signed(r, "skew_cycles", "Skew", skew, cycles);
-	clock_put_signed(r, "skew_ns", "ns", skew && khz, clock_cycles_ns(f->c, v, cycles));
+	clock_put_signed(r, "skew_ns", "ns", skew && khz, tsc_span_ns(cycles, khz));
 	cell_u64(r, IN_ALL, "pvclock_version", "Record", v->has_pv, v->pv.version);
 	cell_u64(r, IN_ALL, "pvclock_flags", "Flags", v->has_pv, v->pv.flags);
 }

@@ -15,14 +15,14 @@
 /* A signed number of cycles as us with three decimals, or as cycles. */
 static const char *amount(char *buf, size_t size, bool has, int64_t cycles, uint64_t khz)
 {
-	uint64_t abs = cycles < 0 ? 0 - (uint64_t)cycles : (uint64_t)cycles, ns;
+	uint64_t ns;
 
 	if (!has) {
 		snprintf(buf, size, "-");
 	} else if (!khz) {
 		snprintf(buf, size, "%+" PRId64, cycles);
 	} else {
-		ns = tsc_cycles_to_ns(abs, khz);
+		ns = tsc_cycles_to_ns(clock_size(cycles), khz);
 		snprintf(buf, size, "%c%" PRIu64 ".%03u", cycles < 0 ? '-' : '+', ns / 1000,
 			 (unsigned int)(ns % 1000));
 	}
@@ -260,15 +260,6 @@ void verify_text(const struct verify *v, struct sbuf *b)
 
 /* ---- JSON and CSV ---- */
 
-/* khz is not 0. */
-static int64_t signed_ns(int64_t cycles, uint64_t khz)
-{
-	uint64_t abs = cycles < 0 ? 0 - (uint64_t)cycles : (uint64_t)cycles;
-	int64_t ns = (int64_t)tsc_cycles_to_ns(abs, khz);
-
-	return cycles < 0 ? -ns : ns;
-}
-
 /* KEY_cycles, and KEY_ns, which is known if the TSC's rate is. */
 static void put_cycles(struct row *o, const char *key, bool has, int64_t cycles, uint64_t khz)
 {
@@ -277,7 +268,7 @@ static void put_cycles(struct row *o, const char *key, bool has, int64_t cycles,
 	snprintf(name, sizeof(name), "%s_cycles", key);
 	row_s64(o, name, has, cycles);
 	snprintf(name, sizeof(name), "%s_ns", key);
-	row_s64(o, name, has && khz, khz ? signed_ns(cycles, khz) : 0);
+	row_s64(o, name, has && khz, tsc_span_ns(cycles, khz));
 }
 
 static void stats_cells(struct row *o, const struct verify *v, bool known,

@@ -161,7 +161,7 @@ static void add_unique(const struct verify *v, const struct solve_result *r, str
 static int64_t shifted(const struct tsc_map *m, uint64_t offset, int64_t shift)
 {
 	struct tsc_map scale = { .ratio = m->ratio, .frac = m->frac };
-	uint64_t by = tsc_to_guest(&scale, shift < 0 ? 0 - (uint64_t)shift : (uint64_t)shift);
+	uint64_t by = tsc_to_guest(&scale, clock_size(shift));
 
 	return (int64_t)(shift < 0 ? offset + by : offset - by);
 }
