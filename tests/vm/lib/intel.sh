@@ -15,10 +15,10 @@
 # First the programs that every scenario needs.
 INTEL_PROGRAMS="qemu-system-x86_64 busybox sh dash tar modprobe
 	bash [ awk basename bzip2 cat chmod chroot cmp comm cp cut date dd diff dirname dmesg du echo env
-	expr false file find flock fold grep egrep gzip head hostname id ip join kill less ln ls lsmod
-	md5sum mkdir mkfifo mknod mktemp modinfo mount mountpoint mv nice nproc od paste perf perl pgrep
+	expr fallocate false file find flock fold grep egrep gzip head hostname id ip join kill less ln ls lsmod
+	md5sum mkdir mkfifo mknod mkswap mktemp modinfo mount mountpoint mv nice nproc od paste perf perl pgrep
 	pidof printf ps pwd rdmsr readlink realpath renice rm rmdir rmmod script sed seq setsid sha256sum
-	sleep sort split stat stdbuf stty sync tac tail taskset tc tee test timeout touch tr trace-cmd true
+	sleep sort split stat stdbuf stty swapon sync tac tail taskset tc tee test timeout touch tr trace-cmd true
 	truncate tty umount uname uniq uptime wc which wrmsr xargs xz"
 
 # The boot loader enters the compressed image, which would move the kernel. Bochs' CPU has neither

@@ -2,7 +2,8 @@
 # shellcheck shell=sh
 #
 # Makes a guest late in many ways, each of them many times, while both sides are recorded. What was done, and when,
-# goes to the file `truth`, which only the test reads. PLANTS names the ways: the functions plant_* here.
+# goes to the file `truth`, which only the test reads. PLANTS names the ways: the functions plant_* here. With one vCPU
+# (--vcpus 1) another VM is `sibling`, and there is no `lock`: whoever waits for one needs a CPU of its own.
 
 . "$VM_LIB/host.sh"
 
@@ -37,7 +38,7 @@ guest_start vm1 --env "MS=$MS" --env "TIMES=$TIMES" --env "EVENTS=${GUEST_EVENTS
 guest_wait_up vm1
 vmm=$(guest_pid vm1)
 vcpu0=$(guest_tid vm1 0)
-vcpu1=$(guest_tid vm1 1)
+[ "$RIG_VCPUS" = 1 ] || vcpu1=$(guest_tid vm1 1)
 # vCPU 0 is alone on CPU 1.
 taskset -a -p 1 "$vmm" >/dev/null
 taskset -p 2 "$vcpu0" >/dev/null
@@ -79,6 +80,9 @@ guest_did() { flag_wait "did-$asked" 180; }
 in_guest() { guest_asks "$1"; guest_did; }
 victim() { in_guest 'taskset -c 0 /tmp/victim & victim=$!'; }
 victim_ends() { in_guest 'kill $victim'; }
+# guest_runs WORDS: plant does that on vCPU 0, until guest_stops.
+guest_runs() { in_guest "taskset -c 0 \"\$tools/plant\" $1 & runs=\$!"; }
+guest_stops() { in_guest 'kill $runs'; }
 # spin TRACEPOINT TID [CPU]: whoever that is spins there, MS long. `spins` has when: phase, begin, seconds.
 spin()
 {
@@ -121,15 +125,29 @@ plant_sibling()
 	victim
 	slice=$(ls /sys/kernel/debug/sched/min_granularity_ns /sys/kernel/debug/sched/base_slice_ns 2>/dev/null)
 	short=$(cat "$slice")
+	cause=sibling
 	echo 24000000 >"$slice"
-	taskset -p 2 "$vcpu1" >/dev/null
-	in_guest 'taskset -c 1 /tmp/other & other=$!'
-	phase sibling sibling 12 --what stall
-	sleep 3
+	if [ "$RIG_VCPUS" = 1 ]; then
+		# All of that VM is on CPU 1, and busy: it boots, and does not halt.
+		GUEST_WRAP='taskset 2'
+		guest_start vm2 --mem 256 --cmdline idle=poll
+		wait_until 30 guest_tid vm2 0 >/dev/null || die "vm2 has no vCPU"
+		sleep 1
+		phase sibling host-task 12 --vm vm1 --what stall
+	else
+		taskset -p 2 "$vcpu1" >/dev/null
+		in_guest 'taskset -c 1 /tmp/other & other=$!'
+		phase sibling sibling 12 --what stall
+	fi
+	sleep $((TIMES / 4))
 	phase_end
 	echo "$short" >"$slice"
-	taskset -p 1 "$vcpu1" >/dev/null
-	in_guest 'kill $other'
+	if [ "$RIG_VCPUS" = 1 ]; then
+		guest_kill vm2
+	else
+		taskset -p 1 "$vcpu1" >/dev/null
+		in_guest 'kill $other'
+	fi
 	victim_ends
 }
 plant_hardirq()
@@ -155,12 +173,12 @@ plant_storm()
 	echo 2 >/sys/class/net/lo/queues/rx-0/rps_cpus
 	echo 50 >/proc/sys/net/core/netdev_max_backlog
 	renice -n -20 -p "$(pgrep -x ksoftirqd/1)" >/dev/null
-	guest_asks 'taskset -c 0 "$tools/plant" work 50 200 "$marker"'
-	sleep 3
-	phase storm host-irq 200 --from-marker begin --to-marker end
-	"$tools/plant" flood 800 $TIMES || fail "plant flood"
+	guest_runs "work $((MS / 2)) 10000 \"\$marker\""
+	sleep 2
+	phase storm host-irq $((MS * 2)) --from-marker begin --to-marker end
+	"$tools/plant" flood $((MS * 8)) $TIMES || fail "plant flood"
 	phase_end
-	guest_did
+	guest_stops
 }
 # A CPU of the host goes: its stopper thread, before which nothing runs, takes long to move what was there.
 plant_offline()
@@ -184,34 +202,38 @@ plant_offline()
 
 plant_cpuid()
 {
-	guest_asks 'taskset -c 0 "$tools/plant" cpuid 6000'
+	guest_runs 'cpuid 60000'
 	phase cpuid exit-kernel $THAN --vcpu 0 --what stall
 	spin kvm_cpuid "$vcpu0"
 	phase_end
-	guest_did
+	guest_stops
 }
 plant_user()
 {
-	guest_asks 'taskset -c 0 "$tools/plant" port 6000'
+	guest_runs 'port 60000'
 	phase user exit-user $THAN --vcpu 0 --what stall
 	spin kvm_userspace_exit "$vcpu0"
 	phase_end
-	guest_did
+	guest_stops
 }
 plant_port()
 {
-	in_guest 'taskset -c 0 "$tools/plant" port 60000 & port=$!'
-	phase port vmm 100 --vcpu 0 --what stall
+	guest_runs 'port 60000'
+	phase port vmm $MS --vcpu 0 --what stall
 	for _ in $(seq $TIMES); do
-		guest_monitor vm1 pmemsave 0 268435456 '"/dev/null"' >>/tmp/monitor.log
+		guest_monitor vm1 pmemsave 0 $((MS * 2684354)) '"/dev/null"' >>/tmp/monitor.log
 		sleep 0.1
 	done
 	phase_end
-	in_guest 'kill $port'
+	guest_stops
 }
 # Both vCPUs read what a lock of their kernel guards, vCPU 1 nearly always; with it, it leaves the guest for long.
 plant_lock()
 {
+	if [ "$RIG_VCPUS" = 1 ]; then
+		skip "lock" "a lock of a guest's kernel is waited for on another vCPU"
+		return
+	fi
 	in_guest 'taskset -c 1 "$tools/plant" read /sys/bus/pci/devices/0000:00:00.0/config 60000 0 & reads=$!
 		taskset -c 0 "$tools/plant" read /sys/bus/pci/devices/0000:00:00.0/config 60000 5 & more=$!'
 	# A lock's waiter spins for 100 ms here before it halts: PAUSE is slow in this emulator.
@@ -279,20 +301,20 @@ plant_disk()
 
 plant_wake()
 {
-	guest_asks 'taskset -c 0 "$tools/plant" nap 6000 10'
+	guest_runs 'nap 60000 10'
 	phase wake halt-wake $THAN --vcpu 0
 	spin kvm_vcpu_wakeup "$vcpu0"
 	phase_end
-	guest_did
+	guest_stops
 }
 plant_latetimer()
 {
-	guest_asks 'taskset -c 0 "$tools/plant" nap 6000 5'
+	guest_runs 'nap 60000 5'
 	# Where the timer fired on the other CPU, it woke the vCPU in time, and its CPU left idle late.
 	phase latetimer host-timer/halt-wake $THAN --vcpu 0 --what timer,hrtimer
 	spin cpu_idle 0 1
 	phase_end
-	guest_did
+	guest_stops
 }
 
 # ---- the guest's own ----
@@ -314,11 +336,11 @@ plant_irqsoff()
 plant_gsoftirq()
 {
 	victim
-	in_guest 'taskset -c 0 "$tools/plant" nap 60000 5 & naps=$!'
+	guest_runs 'nap 60000 5'
 	phase gsoftirq guest-handler $THAN --vcpu 0 --what wakeup
 	in_guest '"$tools/spin" "$MS" "$TIMES" softirq_entry $victim'
 	phase_end
-	in_guest 'kill $naps'
+	guest_stops
 	victim_ends
 }
 # A program tells its own deadline.
