@@ -89,7 +89,7 @@ first=$tmp/first
 mv "$rig" "$first"
 # shellcheck disable=SC2086 # options
 rig blame --timeout 440 $few \
-	--env "PLANTS=hardirq softirq storm offline lock cpuid user wake latetimer gsoftirq hole swap idle"
+	--env "PLANTS=hardirq softirq storm lock cpuid user wake latetimer gsoftirq hole swap offline idle"
 phases
 # The same of recordings that lack events: the right cause, or none.
 ablated blame "$first" "$rig"

@@ -125,7 +125,6 @@ plant_sibling()
 	victim
 	slice=$(ls /sys/kernel/debug/sched/min_granularity_ns /sys/kernel/debug/sched/base_slice_ns 2>/dev/null)
 	short=$(cat "$slice")
-	cause=sibling
 	echo 24000000 >"$slice"
 	if [ "$RIG_VCPUS" = 1 ]; then
 		# All of that VM is on CPU 1, and busy: it boots, and does not halt.
