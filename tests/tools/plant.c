@@ -12,6 +12,7 @@
  *                              LONG ms have passed (0: only one page); writes "begin" and "end" to MARKER
  *   plant work MS N MARKER     works for about MS, N times, between such markers
  *   plant mark FILE TEXT       writes TEXT to FILE in one write, as a program to its trace_marker
+ *   plant clock MARKER         writes "boot SECONDS", as it is then, ten times: what relates its clock to another one
  *
  * On the host it is in the guest's way:
  *
@@ -212,6 +213,21 @@ static int mark_file(char **arg)
 	return mark(arg[0], arg[1]);
 }
 
+static int clocks(char **arg)
+{
+	struct timespec ts;
+	char text[64];
+	int ret = 0;
+
+	for (int i = 0; i < 10 && !ret; i++) {
+		nap(5);
+		clock_gettime(CLOCK_BOOTTIME, &ts);
+		snprintf(text, sizeof(text), "boot %lld.%06ld", (long long)ts.tv_sec, ts.tv_nsec / 1000);
+		ret = mark(arg[0], text);
+	}
+	return ret;
+}
+
 /* ---- on the host ---- */
 
 static int loopback_up(int fd)
@@ -295,6 +311,7 @@ static const struct {
 	{ "port", 1, port },	 { "cpuid", 1, cpuids },   { "nap", 2, naps },
 	{ "read", 3, read_file }, { "touch", 5, touch },   { "work", 3, work },
 	{ "mark", 2, mark_file }, { "flood", 2, flood },   { "pageout", 2, pageout },
+	{ "clock", 1, clocks },
 };
 
 int main(int argc, char **argv)

@@ -5,8 +5,8 @@
  *   rob stop PID MS TIMES      stops a process for MS, TIMES times
  *   rob busy NAME CPU MS TIMES is busy on CPU for MS, TIMES times, before all others there (SCHED_FIFO)
  *
- * In between it sleeps for twice as long. The last line is "sum_us=N longest_us=N": for stop from before
- * SIGSTOP to after SIGCONT, for busy while it was.
+ * In between it sleeps for twice as long. The only line is "sum_us=N longest_us=N": for stop from before
+ * SIGSTOP to after SIGCONT, for busy while it was. On stderr, "at SECONDS" for each tells when it began, since boot.
  */
 #include <errno.h>
 #include <sched.h>
@@ -84,13 +84,15 @@ int main(int argc, char **argv)
 	times = strtoul(argv[argc - 1], NULL, 10);
 	ret = stops ? 0 : be_thief(argv[2], argv[3]);
 	for (uint64_t i = 0; i < times && !ret; i++) {
-		uint64_t took = 0;
+		uint64_t took = 0, at;
 
 		nap(us * 2);
+		at = now_us(CLOCK_BOOTTIME);
 		if (stops)
 			ret = stop((pid_t)strtoul(argv[2], NULL, 10), us, &took);
 		else
 			busy(us, &took);
+		fprintf(stderr, "at %.6f\n", (double)at / 1e6);
 		sum += took;
 		longest = MAX(longest, took);
 	}

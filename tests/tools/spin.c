@@ -7,8 +7,8 @@
  *
  * A BPF program is attached to the tracepoint and spins there for MS, TIMES times, at most once in three MS.
  * Without TRACEPOINT it is sched_switch, and this process itself goes to sleep TIMES times: the kernel switches
- * tasks with interrupts off. With TRACEPOINT a line "at SECONDS" for each tells when it began, in time since boot.
- * The last line is "sum_us=N longest_us=N times=N", as measured there.
+ * tasks with interrupts off. On stderr, a line "at SECONDS" for each tells when it began, in time since boot. The
+ * only line is "sum_us=N longest_us=N times=N", as measured there.
  */
 #include <errno.h>
 #include <linux/bpf.h>
@@ -227,8 +227,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "spin: %s\n", strerror(-ret));
 		return 1;
 	}
-	for (uint64_t i = 0; p.tracepoint && i < r.times; i++)
-		printf("at %.6f\n", (double)r.at[i] / 1e9);
+	for (uint64_t i = 0; i < r.times && i < TIMES_MAX; i++)
+		fprintf(stderr, "at %.6f\n", (double)r.at[i] / 1e9);
 	printf("sum_us=%llu longest_us=%llu times=%llu\n", (unsigned long long)r.sum / 1000,
 	       (unsigned long long)r.longest / 1000, (unsigned long long)r.times);
 	return r.times == p.times ? 0 : 1;

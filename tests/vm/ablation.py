@@ -66,7 +66,7 @@ def judged(phase, planted, found):
     name, _, _, _, than, *_ = phase
     times = [t[1:] for t in planted if t[0] == name]
     if not times:
-        return [(s, s["length_ns"]) for s in found if s["length_ns"] >= float(than) * 1.6e6]
+        return [(s, min(s["length_ns"], float(than) * 2e6)) for s in found if s["length_ns"] >= float(than) * 1.6e6]
     picked = []
     for at, length, *least in times:
         best, most = None, length / 2

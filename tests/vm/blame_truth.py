@@ -3,11 +3,12 @@
 #
 # Judges what blame says of delays that were planted at known times.
 #
-#   blame_truth.py SPINS PHASE CAUSE SPIKES.json
+#   blame_truth.py SPINS PHASE CAUSE MS SPIKES.json
 #
 # SPINS has a line for each delay: phase, begin in seconds, length in ms. The spike that covers most of it is judged,
 # if that is at least half of it: an emulated host is also late for reasons of its own, at other times, or just before
-# or after. So it is right if the delay is its cause, or if it says that the delay took most of its own length. Prints
+# or after. So it is right if the delay is its cause, or if it says that the delay took most of its own length. If SPINS
+# does not know the phase, every spike is judged that is at least 0.8 * MS long: as long as what was planted. Prints
 # "planted N right N wrong N unknown N unseen N", and what was wrong.
 
 import json
@@ -15,12 +16,15 @@ import sys
 
 
 def main():
-    path, phase, cause, spikes = sys.argv[1:]
+    path, phase, cause, least, spikes = sys.argv[1:]
     cause = cause.split("/")
     planted = [line.split() for line in open(path, encoding="utf-8")]
     planted = [(float(at) * 1e9, float(ms) * 1e6) for name, at, ms in planted if name == phase]
     found = json.load(open(spikes, encoding="utf-8"))["spikes"]
     count = dict.fromkeys(("right", "wrong", "unknown", "unseen"), 0)
+    judged = [(s["time_ns"], float(least) * 1e6, s) for s in found if s["length_ns"] >= float(least) * 0.8e6]
+    if planted:
+        judged = []
     for begin, length in planted:
         best, most = None, length / 2
         for s in found:
@@ -28,6 +32,8 @@ def main():
             common = min(to, begin + length) - max(from_, begin)
             if common > most:
                 best, most = s, common
+        judged.append((begin, length, best))
+    for begin, length, best in judged:
         if not best:
             count["unseen"] += 1
         elif best["cause"] in cause or sum(
@@ -39,7 +45,7 @@ def main():
         else:
             count["wrong"] += 1
             print("# at %.6f: %s: %s" % (begin / 1e9, best["cause"], best["parts"][:3]))
-    print("planted", len(planted), *("%s %d" % kv for kv in count.items()))
+    print("planted", len(judged), *("%s %d" % kv for kv in count.items()))
 
 
 main()

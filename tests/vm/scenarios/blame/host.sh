@@ -83,11 +83,23 @@ victim_ends() { in_guest 'kill $victim'; }
 # guest_runs WORDS: plant does that on vCPU 0, until guest_stops.
 guest_runs() { in_guest "taskset -c 0 \"\$tools/plant\" $1 & runs=\$!"; }
 guest_stops() { in_guest 'kill $runs'; }
-# spin TRACEPOINT TID [CPU]: whoever that is spins there, MS long. `spins` has when: phase, begin, seconds.
-spin()
+# `spins` has when a tool did it: phase, begin in seconds, ms, and `guest` if that is the guest's clock.
+planted() { sed -n "s/^at \(.*\)/${phase%% *} \1 $((${SPIN_MS:-$MS})) ${2:-}/p" "$1" >>/tmp/spins; }
+# spin TRACEPOINT TID [CPU]: whoever that is spins there, MS long. rob WORDS: as that says, on the host.
+spin() { tool spin ${SPIN_MS:-$MS} $TIMES "$@"; }
+rob() { tool rob "$@" $MS $TIMES; }
+tool()
 {
-	"$tools/spin" ${SPIN_MS:-$MS} $TIMES "$@" >/tmp/spin.out 2>&1 || fail "spin $*: $(tail -n 3 /tmp/spin.out)"
-	sed -n "s/^at \(.*\)/${phase%% *} \1 $((${SPIN_MS:-$MS}))/p" /tmp/spin.out >>/tmp/spins
+	tool=$1
+	shift
+	"$tools/$tool" "$@" >/tmp/tool.out 2>&1 || fail "$tool $*: $(tail -n 3 /tmp/tool.out)"
+	planted /tmp/tool.out
+}
+# guest_tool COMMAND: one of them in the guest.
+guest_tool()
+{
+	in_guest "$1 >\"\$RESULTS/tool.out\" 2>&1"
+	planted "$RESULTS/tool.out" guest
 }
 
 # ---- vCPU 0 is busy, and the host is in its way ----
@@ -96,7 +108,7 @@ plant_thief()
 {
 	victim
 	phase thief host-task $THAN --vcpu 0 --what stall
-	"$tools/rob" busy thief 1 $MS $TIMES >/dev/null || fail "rob busy"
+	rob busy thief 1
 	phase_end
 	victim_ends
 }
@@ -104,7 +116,7 @@ plant_stop()
 {
 	victim
 	phase stop stopped $THAN --vcpu 0 --what stall
-	"$tools/rob" stop "$vmm" $MS $TIMES >/dev/null || fail "rob stop"
+	rob stop "$vmm"
 	phase_end
 	victim_ends
 }
@@ -322,14 +334,14 @@ plant_sched()
 {
 	victim
 	phase sched guest-sched $THAN --vcpu 0 --what ready
-	in_guest '"$tools/rob" busy hog 0 "$MS" "$TIMES" >/dev/null'
+	guest_tool '"$tools/rob" busy hog 0 "$MS" "$TIMES"'
 	phase_end
 	victim_ends
 }
 plant_irqsoff()
 {
 	phase irqsoff guest-irqs-off $THAN --vcpu 0 --what irq,timer
-	in_guest 'taskset -c 0 "$tools/spin" "$MS" "$TIMES"'
+	guest_tool 'taskset -c 0 "$tools/spin" "$MS" "$TIMES"'
 	phase_end
 }
 plant_gsoftirq()
@@ -337,7 +349,7 @@ plant_gsoftirq()
 	victim
 	guest_runs 'nap 60000 5'
 	phase gsoftirq guest-handler $THAN --vcpu 0 --what wakeup
-	in_guest '"$tools/spin" "$MS" "$TIMES" softirq_entry $victim'
+	guest_tool '"$tools/spin" "$MS" "$TIMES" softirq_entry $victim'
 	phase_end
 	guest_stops
 	victim_ends
@@ -368,7 +380,7 @@ plant_noise()
 	in_guest 'echo 0 >/sys/kernel/tracing/osnoise/cpus && mkdir /sys/kernel/tracing/instances/noise &&
 		echo osnoise >/sys/kernel/tracing/instances/noise/current_tracer'
 	phase noise host-task $THAN --vcpu 0 --what noise
-	"$tools/rob" busy thief 1 $MS $TIMES >/dev/null || fail "rob busy"
+	rob busy thief 1
 	phase_end
 	in_guest 'echo nop >/sys/kernel/tracing/instances/noise/current_tracer &&
 		rmdir /sys/kernel/tracing/instances/noise'
@@ -382,13 +394,14 @@ plant_timerlat()
 			sh -c "touch $RESULTS/timerlat-runs; while [ ! -e $RESULTS/timerlat-ends ]; do sleep 0.2; done"'
 	wait_until 60 [ -e "$RESULTS/timerlat-runs" ] || die "trace-cmd does not record"
 	phase timerlat host-task $THAN --vcpu 0 --what timerlat
-	"$tools/rob" busy thief 1 $MS $TIMES >/dev/null || fail "rob busy"
+	rob busy thief 1
 	phase_end
 	touch "$RESULTS/timerlat-ends"
 	guest_did
 }
 
 sleep 1
+in_guest '"$tools/plant" clock "$marker"'
 for plant in $PLANTS; do
 	"plant_$plant"
 done
