@@ -546,6 +546,7 @@ static const struct {
 	  "ELF",
 	  "a program or a core dump" },
 	{ 0, 9, "<!DOCTYPE", "a page for a browser" },
+	{ 0, 2, "\n\n", "text, but no trace as text that kvmft knows" },
 	{ 0, 1, "\x0a", "perhaps a Perfetto trace, which kvmft writes but does not read" },
 	{ 0, 1, "{", "JSON, which kvmft writes but does not read" },
 };
@@ -576,7 +577,7 @@ static int read_file(struct capture *c, int fd, uint64_t size, struct kvmft_err 
 	char head[264] = "";
 	int ret;
 
-	(void)!full_pread(fd, head, sizeof(head), 0);
+	(void)!full_pread(fd, head, sizeof(head) - 1, 0);
 	if (!memcmp(head, PERF_BEGIN, 8) || !memcmp(head, "2ELIFREP", 8))
 		return cap_perfdata_read(c, fd, size, err);
 	if (!size || !memcmp(head, TD_BEGIN, TD_MAGIC)) /* empty: it says so */
@@ -586,6 +587,10 @@ static int read_file(struct capture *c, int fd, uint64_t size, struct kvmft_err 
 	ret = ret == -ENOMSG ? cap_text_read(c, fd, err) : ret;
 	if (ret != -ENOMSG)
 		return ret;
+	if (strstr(head, "Samples%") || strstr(head, "Sample%"))
+		return err_set(err, EBADMSG,
+			       "a table of what was recorded, not a recording: kvmft diff compares "
+			       "it with another one, or with a recording");
 	for (size_t i = 0; i < ARRAY_SIZE(others); i++)
 		if (!memcmp(head + others[i].at, others[i].magic, others[i].len))
 			return err_set(err, EBADMSG, "%s", others[i].text);

@@ -76,266 +76,11 @@ static void diff_defaults(void *opts)
 	o->than.v = 10;
 }
 
-/*
- * ---- two tables of `perf kvm stat report` or `kvmft report` as text ----
- *
- * They hold sums alone: neither how long was recorded nor how much times varied, so nothing is
- * judged.
- */
-
-#define TABLE_MAX (1u << 20) /* bytes; a recording is larger, or no text */
-#define ROWS_MAX  4096u
-#define BLANKS	  " \t\r"
-#define MARKS	  " \t\r>|" /* before a line: a mail's quotes, a page's border */
-
-struct line {
-	char name[64];
-	struct {
-		uint64_t n, mean; /* ns */
-		bool there;
-	} side[2];
-};
-
-struct tables {
-	const char *path[2];
-	const char *what[2];	/* the head, from its beginning; NULL: none */
-	uint64_t told[2], n[2]; /* samples: of all as it says, 0: it does not; of its rows */
-	bool more[2];		/* there are other tables behind it */
-	struct line *line;
-	size_t nline, cap;
-};
-
-/* "52.94us" and blanks at *s: ns. */
-static bool take_us(const char **s, uint64_t *ns)
-{
-	const char *p = *s;
-	uint64_t scale = 1000;
-
-	if (!take_u64(&p, INT64_MAX / 10000, ns))
-		return false;
-	*ns *= scale;
-	if (*p == '.')
-		while (*++p >= '0' && *p <= '9')
-			*ns += (uint64_t)(*p - '0') * (scale /= 10);
-	if (strncmp(p, "us", 2))
-		return false;
-	*s = p + 2 + strspn(p + 2, BLANKS);
-	return true;
-}
-
-static int add(struct tables *t, int side, const char *name, size_t len, uint64_t n, uint64_t mean)
-{
-	struct line *l, new = { .name = "" };
-	size_t i = 0;
-
-	snprintf(new.name, sizeof(new.name), "%.*s", (int)MIN(len, sizeof(new.name)), name);
-	str_printable(new.name);
-	while (i < t->nline && strcmp(t->line[i].name, new.name))
-		i++;
-	if (i == ROWS_MAX)
-		return -E2BIG;
-	if (i == t->nline)
-		xarray_add(&t->line, &t->nline, &t->cap, &new, sizeof(new));
-	l = &t->line[i];
-	l->side[side].there = true;
-	t->n[side] += n;
-	if (n) { /* "UNKNOWN" may be there several times */
-		const unsigned __int128 sum =
-			(unsigned __int128)l->side[side].mean * l->side[side].n;
-
-		l->side[side].n += n;
-		l->side[side].mean =
-			(uint64_t)((sum + (unsigned __int128)mean * n) / l->side[side].n);
-	}
-	return 0;
-}
-
-/* NAME SAMPLES SHARE% SHARE% [MIN MAX] MEAN ... */
-static int take_row(struct tables *t, int side, const char *s)
-{
-	uint64_t n, mean;
-
-	for (const char *p = s + strcspn(s, BLANKS); *p; p += strcspn(p, BLANKS)) {
-		const size_t len = (size_t)(p - s);
-		int used = 0;
-
-		p += strspn(p, BLANKS);
-		if (!take_u64(&p, INT64_MAX / 1000000, &n))
-			continue;
-		(void)!sscanf(p, "%*[ \t]%*[0-9.]%% %*[0-9.]%% %n", &used);
-		p += used;
-		if (!used || !take_us(&p, &mean))
-			continue;
-		while (take_us(&p, &mean)) /* the last one */
-			;
-		return add(t, side, s, len, n, mean);
-	}
-	return 0;
-}
-
-/* The text is changed. */
-static int take_table(struct tables *t, int side, char *text)
-{
-	uint64_t us;
-	char *end;
-	int ret = 0;
-
-	for (char *s = text, *next; *s && !ret && !t->more[side]; s = next) {
-		const char *p;
-
-		s += strspn(s, MARKS);
-		for (;;) { /* a line that begins with a time continues the one before */
-			end = s + strcspn(s, "\n");
-			next = end + strspn(end, "\n");
-			p = next + strspn(next, MARKS);
-			if (!*end || !take_us(&p, &us))
-				break;
-			memset(end, ' ', (size_t)(next + strspn(next, MARKS) - end));
-		}
-		*end = '\0';
-		p = strstr(s, "Samples%");
-		t->more[side] = p && t->what[side];
-		if (p && !t->what[side])
-			t->what[side] = s;
-		else if (!t->what[side] || t->more[side])
-			continue;
-		else if (!strncmp(s, "Total Samples:", 14) && (p = s + 14))
-			(void)take_u64(&p, INT64_MAX, &t->told[side]);
-		else
-			ret = take_row(t, side, s);
-	}
-	return ret;
-}
-
-/* Their time together before and after: what changed most is first. */
-static int by_change(const void *a, const void *b)
-{
-	unsigned __int128 d[2];
-
-	for (int i = 0; i < 2; i++) {
-		const struct line *l = i ? b : a;
-		const unsigned __int128 x = (unsigned __int128)l->side[0].n * l->side[0].mean;
-		const unsigned __int128 y = (unsigned __int128)l->side[1].n * l->side[1].mean;
-
-		d[i] = x > y ? x - y : y - x;
-	}
-	return (d[0] < d[1]) - (d[0] > d[1]);
-}
-
-/* Only where both have it, and in text; programs can calculate. */
-static void change_cell(struct row *r, const struct line *l, uint64_t before, uint64_t after)
-{
-	const bool both = l->side[0].there && l->side[1].there && before;
-	const double by = both ? ((double)after - (double)before) * 100 / (double)before : 0;
-
-	if (both)
-		cell_text(r, IN_TEXT, "Change", "%+.*f%%", by > -10 && by < 10 ? 1 : 0, by);
-	else
-		cell_text(r, IN_TEXT, "Change", "-");
-}
-
-static void mean_cells(struct row *r, const char *name, const char *head, const struct line *l,
-		       int i)
-{
-	row_time(r, name, l->side[i].there, l->side[i].mean);
-	if (l->side[i].there)
-		cell_text(r, IN_TEXT, head, "%llu.%02lluus",
-			  (unsigned long long)l->side[i].mean / 1000,
-			  (unsigned long long)l->side[i].mean % 1000 / 10);
-	else
-		cell_text(r, IN_TEXT, head, "-");
-}
-
-static void cells(struct row *r, const void *ctx, size_t i)
-{
-	const struct line none = { .name = "" },
-			  *l = r->head ? &none : (const struct line *)ctx + i;
-
-	cell_str(r, IN_ALL | COL_LEFT, "name", "Name", l->name);
-	cell_u64(r, IN_ALL, "samples_before", "Samples", l->side[0].there, l->side[0].n);
-	cell_u64(r, IN_ALL, "samples_after", "After", l->side[1].there, l->side[1].n);
-	change_cell(r, l, l->side[0].n, l->side[1].n);
-	mean_cells(r, "mean_before", "Mean", l, 0);
-	mean_cells(r, "mean_after", "After", l, 1);
-	change_cell(r, l, l->side[0].mean, l->side[1].mean);
-}
-
-static void json_head(struct json *j, const void *ctx __unused_arg)
-{
-	json_put_bool(j, "sure", false);
-	json_put_str(j, "chance", NULL);
-}
-
-static int print_tables(const struct tables *t, int format, size_t top, FILE *f,
-			struct kvmft_err *err)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	const struct table table = { .cells = cells,
-				     .ctx = t->line,
-				     .n = top ? MIN(top, t->nline) : t->nline };
-	int ret;
-
-	if (format > FORMAT_TEXT)
-		ret = table_doc(&table, format == FORMAT_CSV, "rows", json_head, &b);
-	else
-		ret = table_text(&table, &b);
-	if (format <= FORMAT_TEXT)
-		sbuf_add(&b, "\n# Tables hold no duration and no spread: counts cannot be compared "
-			     "as rates, and\n# whether a change is chance is not known. Recordings "
-			     "tell: kvmft diff BEFORE AFTER\n");
-	return sink_print(ret, &b, f, err);
-}
-
-/*
- * Compares the tables in two files, and prints at most top rows (0: all). -ENOMSG: neither is one,
- * without err set. *whole: cleared if rows are missing.
- */
-static int diff_tables(char **path, int format, size_t top, FILE *f, bool *whole,
-		       struct kvmft_err *err)
-{
-	struct tables t = { .nline = 0 };
-	char *text[2] = { NULL };
-	struct stat st;
-	int ret = 0;
-
-	for (int i = 0; i < 2; i++)
-		if (!stat(path[i], &st) && S_ISREG(st.st_mode) &&
-		    file_read_all(AT_FDCWD, path[i], TABLE_MAX, &text[i]) >= 0)
-			ret = ret ?: take_table(&t, i, text[i]);
-	if (!ret && !t.what[0] && !t.what[1])
-		ret = -ENOMSG;
-	else if (!ret && (!t.what[0] || !t.what[1]))
-		ret = err_set(err, EINVAL,
-			      "%s is a table, %s is none: kvmft report makes one of a "
-			      "recording",
-			      path[!t.what[0]], path[!t.what[1]]);
-	else if (!ret && (!t.n[0] || !t.n[1]))
-		ret = err_set(err, ENODATA, "%s: a table without rows", path[!!t.n[0]]);
-	else if (!ret && strncmp(t.what[0], t.what[1], strcspn(t.what[0], BLANKS)))
-		ret = err_set(err, EINVAL, "%s is a table of other things than %s", path[0],
-			      path[1]);
-	for (int i = 0; i < 2 && !ret; i++) {
-		if (t.more[i])
-			cli_note("%s: several tables, the first is read", path[i]);
-		if (t.told[i] > t.n[i])
-			cli_note("%s: %llu of %llu samples are in no row", path[i],
-				 (unsigned long long)(t.told[i] - t.n[i]),
-				 (unsigned long long)t.told[i]);
-		*whole &= t.told[i] <= t.n[i];
-	}
-	if (!ret)
-		qsort(t.line, t.nline, sizeof(*t.line), by_change);
-	ret = ret ?: print_tables(&t, format, top, f, err);
-	free(text[0]);
-	free(text[1]);
-	free(t.line);
-	return ret;
-}
-
 /* ---- two recordings ---- */
 
 struct run {
 	const struct diff_opts *o;
+	char **path;
 	struct kvmft_err *err;
 	struct diff d;
 	struct report_opts ro;
@@ -587,6 +332,355 @@ static int side(struct run *run, int i)
 	return ret;
 }
 
+/*
+ * ---- tables of `perf kvm stat report` or `kvmft report` as text, or one beside a recording ----
+ *
+ * They hold sums alone: neither how long was recorded nor how times follow each other, so nothing
+ * is judged. Their +- takes samples for independent, which is the least that noise can be.
+ */
+
+#define TABLE_MAX (1u << 20) /* bytes; a recording is larger, or no text */
+#define ROWS_MAX  4096u
+#define BLANKS	  " \t\r"
+#define MARKS	  " \t\r>|" /* before a line: a mail's quotes, a page's border */
+#define LOST	  "lost events: "
+
+struct line {
+	char name[64];
+	struct {
+		uint64_t n, mean; /* ns */
+		double error;	  /* of mean; 0: not known */
+		bool there, timed;
+	} side[2];
+};
+
+struct tables {
+	char *text[2];
+	const char *what[2];	/* the head, from its beginning; NULL: it is none */
+	uint64_t told[2], n[2]; /* samples: of all as it says, 0: it does not; of its rows */
+	uint64_t torn[2];	/* rows that cannot be read */
+	bool lost[2];		/* events, as it says */
+	bool more[2];		/* there are other tables behind it */
+	bool screen[2];		/* of perf 6.4's browser: all times in ns, the mean last */
+	bool exact[2];		/* of kvmft */
+	struct line *line;
+	size_t nline, cap;
+};
+
+/* "52.94us" and blanks at *s: ns. */
+static bool take_us(const char **s, uint64_t *ns)
+{
+	const char *p = *s;
+	uint64_t scale = 1000;
+
+	if (!take_u64(&p, INT64_MAX / 10000, ns))
+		return false;
+	*ns *= scale;
+	if (*p == '.')
+		while (*++p >= '0' && *p <= '9')
+			*ns += (uint64_t)(*p - '0') * (scale /= 10);
+	if (strncmp(p, "us", 2))
+		return false;
+	*s = p + 2 + strspn(p + 2, BLANKS);
+	return true;
+}
+
+/* error: of the mean, in percent. */
+static int add(struct tables *t, int side, const char *name, size_t len, uint64_t n,
+	       const uint64_t *mean, double error)
+{
+	struct line *l, new = { .name = "" };
+	size_t i = 0;
+
+	snprintf(new.name, sizeof(new.name), "%.*s", (int)MIN(len, sizeof(new.name)), name);
+	str_printable(new.name);
+	while (i < t->nline && strcmp(t->line[i].name, new.name))
+		i++;
+	if (i == ROWS_MAX)
+		return -E2BIG;
+	if (i == t->nline)
+		xarray_add(&t->line, &t->nline, &t->cap, &new, sizeof(new));
+	l = &t->line[i];
+	t->n[side] += n;
+	if (n && mean) { /* "UNKNOWN" may be there several times */
+		const unsigned __int128 sum =
+			(unsigned __int128)l->side[side].mean * l->side[side].n;
+
+		l->side[side].error = l->side[side].there || n < 2 || !(error < 1e6) ?
+					      0 :
+					      (double)*mean * error / 100;
+		l->side[side].mean = (uint64_t)((sum + (unsigned __int128)*mean * n) /
+						(l->side[side].n + n));
+		l->side[side].timed = true;
+	}
+	l->side[side].n += n;
+	l->side[side].there = true;
+	return 0;
+}
+
+/*
+ * NAME SAMPLES SHARE% SHARE% [MIN MAX] MEAN ( +- ERROR% ), "-" for what is not known; or NAME
+ * SAMPLES SHARE% SUM SHARE% MAX MIN MEAN.
+ */
+static int take_row(struct tables *t, int side, const char *s)
+{
+	uint64_t n, mean;
+
+	for (const char *p = s + strcspn(s, BLANKS); *p; p += strcspn(p, BLANKS)) {
+		const size_t len = (size_t)(p - s);
+		double error = 0;
+		int used = 0;
+		bool timed = false;
+
+		p += strspn(p, BLANKS);
+		if (!take_u64(&p, INT64_MAX / 1000000, &n))
+			continue;
+		(void)!sscanf(p, "%*[ \t]%*[0-9.]%% %n", &used);
+		if (!used)
+			continue;
+		p += used;
+		used = 0;
+		(void)!sscanf(p, t->screen[side] ? "%*u %*[0-9.]%% %*u %*u %n" : "%*[0-9.]%% %n",
+			      &used);
+		p += used;
+		if (t->screen[side])
+			timed = used && take_u64(&p, INT64_MAX / 1000000, &mean);
+		else
+			while (used && take_us(&p, &mean)) /* the last one */
+				timed = true;
+		if (timed || *p == '-') {
+			(void)!sscanf(p, "( +- %lf%%", &error);
+			return add(t, side, s, len, n, timed ? &mean : NULL, error);
+		}
+		t->torn[side]++;
+		return 0;
+	}
+	return 0;
+}
+
+/* The text is changed. */
+static int take_table(struct tables *t, int side, char *text)
+{
+	uint64_t us;
+	char *end;
+	int ret = 0;
+
+	t->exact[side] = strstr(text, "# " LOST);
+	for (const char *p = text; (p = strcasestr(p, LOST));) {
+		p += strlen(LOST);
+		t->lost[side] |= take_u64(&p, INT64_MAX, &us) && (us || *p == ' ');
+	}
+	for (char *s = text, *next; *s && !ret && !t->more[side]; s = next) {
+		const char *p;
+
+		s += strspn(s, MARKS);
+		for (;;) { /* one that begins with a time or an error continues the one before */
+			end = s + strcspn(s, "\n");
+			next = end + strspn(end, "\n");
+			p = next + strspn(next, MARKS);
+			if (!*end || (!take_us(&p, &us) && strncmp(p, "( +-", 4)))
+				break;
+			memset(end, ' ', (size_t)(next + strspn(next, MARKS) - end));
+		}
+		*end = '\0';
+		p = strstr(s, "Sample%");
+		t->screen[side] |= p && !t->what[side];
+		p = p ?: strstr(s, "Samples%");
+		t->more[side] = p && t->what[side];
+		if (p && !t->what[side])
+			t->what[side] = s;
+		else if (!t->what[side] || t->more[side])
+			continue;
+		else if (!strncmp(s, "Total Samples:", 14) && (p = s + 14))
+			(void)take_u64(&p, INT64_MAX, &t->told[side]);
+		else
+			ret = take_row(t, side, s);
+	}
+	return ret;
+}
+
+/* Their time together before and after: what changed most is first. */
+static int by_change(const void *a, const void *b)
+{
+	unsigned __int128 d[2];
+
+	for (int i = 0; i < 2; i++) {
+		const struct line *l = i ? b : a;
+		const unsigned __int128 x = (unsigned __int128)l->side[0].n * l->side[0].mean;
+		const unsigned __int128 y = (unsigned __int128)l->side[1].n * l->side[1].mean;
+
+		d[i] = x > y ? x - y : y - x;
+	}
+	return (d[0] < d[1]) - (d[0] > d[1]);
+}
+
+/* Only where both have it, and in text; programs can calculate. */
+static void change_cell(struct row *r, uint64_t before, uint64_t after, const char *mark)
+{
+	const double by = before ? ((double)after - (double)before) * 100 / (double)before : 0;
+
+	if (before && after)
+		cell_text(r, IN_TEXT, "Change", "%+.*f%%%s", by > -10 && by < 10 ? 1 : 0, by, mark);
+	else
+		cell_text(r, IN_TEXT, "Change", "-%s", mark);
+}
+
+static void mean_cells(struct row *r, const char *name, const char *head, const struct line *l,
+		       int i)
+{
+	row_time(r, name, l->side[i].timed, l->side[i].mean);
+	if (l->side[i].timed)
+		cell_text(r, IN_TEXT, head, "%llu.%02lluus",
+			  (unsigned long long)l->side[i].mean / 1000,
+			  (unsigned long long)l->side[i].mean % 1000 / 10);
+	else
+		cell_text(r, IN_TEXT, head, "-");
+}
+
+static void cells(struct row *r, const void *ctx, size_t i)
+{
+	const struct line none = { .name = "" },
+			  *l = r->head ? &none : (const struct line *)ctx + i;
+	const double by = (double)l->side[1].mean - (double)l->side[0].mean;
+	const bool known = l->side[0].error > 0 && l->side[1].error > 0;
+	/* two of its standard errors */
+	const bool within = known && by * by <= 4 * (l->side[0].error * l->side[0].error +
+						     l->side[1].error * l->side[1].error);
+
+	cell_str(r, IN_ALL | COL_LEFT, "name", "Name", l->name);
+	cell_u64(r, IN_ALL, "samples_before", "Samples", l->side[0].there, l->side[0].n);
+	cell_u64(r, IN_ALL, "samples_after", "After", l->side[1].there, l->side[1].n);
+	change_cell(r, l->side[0].n, l->side[1].n, "");
+	mean_cells(r, "mean_before", "Mean", l, 0);
+	mean_cells(r, "mean_after", "After", l, 1);
+	change_cell(r, l->side[0].mean, l->side[1].mean, within ? "~" : " ");
+	row_bool(r, "mean_within_error", known, within);
+}
+
+static void json_head(struct json *j, const void *ctx __unused_arg)
+{
+	json_put_bool(j, "sure", false);
+	json_put_str(j, "chance", NULL);
+}
+
+static int print_tables(const struct tables *t, const struct diff_opts *o, FILE *f,
+			struct kvmft_err *err)
+{
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	const size_t top = o->top.v;
+	const struct table table = { .cells = cells,
+				     .ctx = t->line,
+				     .n = top ? MIN(top, t->nline) : t->nline };
+	int ret;
+
+	if (o->format > FORMAT_TEXT)
+		ret = table_doc(&table, o->format == FORMAT_CSV, "rows", json_head, &b);
+	else
+		ret = table_text(&table, &b);
+	if (o->format <= FORMAT_TEXT)
+		sbuf_add(&b, "\n# Tables hold no duration: counts cannot be compared as rates; and "
+			     "how times follow each\n# other is not in them: whether a change is "
+			     "chance is not known. ~: it is within the +- of both.\n"
+			     "# Recordings tell: kvmft diff BEFORE AFTER\n");
+	return sink_print(ret, &b, f, err);
+}
+
+/* What the table of the other side counts, in a recording. */
+static int take_recording(struct run *run, struct tables *t, int i, const char *path)
+{
+	const char *what = t->what[!i], *title = NULL;
+	struct report_filter filter = { .vcpu = -1 };
+	struct diff_side *s = &run->d.side[i];
+	struct report_table rows;
+	int ret = 0;
+
+	for (size_t c = 0; !t->screen[!i] && !title && class_name_at(c); c++) {
+		run->ro.cls = class_find(class_name_at(c));
+		title = class_title(run->ro.cls);
+		title = str_starts(what, title) ? title : NULL;
+	}
+	if (!t->screen[!i] && !title)
+		return err_set(run->err, EINVAL,
+			       "%s: kvmft report has no such table of a recording", run->path[!i]);
+	run->ro.split = false;
+	run->ro.semantics = !t->exact[!i] && class_has_perf(run->ro.cls) ? REPORT_PERF :
+								       REPORT_EXACT;
+	ret = side_open(run, &run->o->recording[i][0], s, &run->p[i]);
+	ret = ret ?: window_report(s->cap, run->o->from, run->o->to, &run->ro, run->err);
+	ret = ret ?: report_new(s->cap, s->fmt, &run->ro, &s->r, run->err);
+	ret = ret ?: report_walk(s->r, run->err);
+	if (!ret && report_in_cycles(s->r))
+		ret = err_lack(run->err, ENODATA,
+			       "the TSC frequency of %s is not known: give it with --tsc-khz", path);
+	if (ret)
+		return ret;
+	side_losses(run, s);
+	filter.vm = report_vm_named(s->r);
+	report_table(s->r, &filter, KEY_SAMPLE, &rows);
+	for (size_t k = 0; k < rows.n && !ret; k++) {
+		const struct report_row *row = &rows.row[k];
+		char name[REPORT_NAME];
+
+		report_key_name(s->r, row->key, name);
+		ret = add(t, i, name, strlen(name), row->samples,
+			  row->timed ? &row->avg_time : NULL, row->stderr_pct / 100.0);
+	}
+	report_table_free(&rows);
+	cli_note("%s: its times are counted as %s does, which made %s", path,
+		 run->ro.semantics == REPORT_PERF ? "perf kvm" : "kvmft report", run->path[!i]);
+	return ret;
+}
+
+static int diff_tables(struct run *run, struct tables *t)
+{
+	int ret = 0;
+
+	for (int i = 0; i < 2 && !ret; i++)
+		if (!t->what[i])
+			ret = take_recording(run, t, i, run->path[i]);
+	if (!ret && (!t->n[0] || !t->n[1]))
+		return err_set(run->err, ENODATA, "%s: nothing in it to compare",
+			       run->path[!!t->n[0]]);
+	for (int i = 0; i < 2 && !ret; i++) {
+		if (t->more[i])
+			cli_note("%s: several tables, the first is read", run->path[i]);
+		if (t->told[i] > t->n[i])
+			cli_note("%s: %llu of %llu samples are in no row", run->path[i],
+				 (unsigned long long)(t->told[i] - t->n[i]),
+				 (unsigned long long)t->told[i]);
+		if (t->torn[i])
+			cli_note("%s: %llu rows cannot be read, and are left out", run->path[i],
+				 (unsigned long long)t->torn[i]);
+		if (t->lost[i])
+			cli_note("%s: events were lost when it was recorded", run->path[i]);
+		run->incomplete |= t->told[i] > t->n[i] || t->torn[i] || t->lost[i];
+	}
+	if (!ret)
+		qsort(t->line, t->nline, sizeof(*t->line), by_change);
+	ret = ret ?: print_tables(t, run->o, run->s.f, run->err);
+	ret = ret ?: sink_close(&run->s, false, 0, run->err);
+	return ret ?: outfile_commit(run->o->file.out, 0, NULL, run->err);
+}
+
+/* Which of the files are tables: 0, -errno with err. */
+static int find_tables(struct run *run, struct tables *t)
+{
+	struct stat st;
+	int ret = 0;
+
+	for (int i = 0; i < 2 && !ret; i++)
+		if (!stat(run->path[i], &st) && S_ISREG(st.st_mode) &&
+		    file_read_all(AT_FDCWD, run->path[i], TABLE_MAX, &t->text[i]) >= 0)
+			ret = take_table(t, i, t->text[i]);
+	if (ret)
+		return err_set(run->err, -ret, "a table of more than %u rows", ROWS_MAX);
+	if (t->what[0] && t->what[1] && !t->screen[0] && !t->screen[1] &&
+	    strncmp(t->what[0], t->what[1], strcspn(t->what[0], BLANKS)))
+		return err_set(run->err, EINVAL, "%s is a table of other things than %s",
+			       run->path[0], run->path[1]);
+	return 0;
+}
+
 /* ---- the answer ---- */
 
 /* Cycles of one machine can be compared; with ns they cannot. */
@@ -716,31 +810,19 @@ static int diff_exit(const struct run *run, int ret)
 
 static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_err *err)
 {
-	struct run run = { .o = opts, .err = err };
-	/* -ENOMSG: the operands are no tables. */
+	struct run run = { .o = opts, .err = err, .path = argv };
+	struct tables t = { .nline = 0 };
 	int ret = check(&run);
 
-	if (!ret && !run.d.ngate && !run.o->more[0].n && !run.o->more[1].n) {
-		const struct diff_opts *o = run.o;
-		bool whole = true;
-
-		ret = sink_open(&run.s, o->file.out, o->file.page.f, run.err);
-		ret = ret ?: diff_tables(argv, o->format, o->top.v, run.s.f, &whole, run.err);
-		run.incomplete = !whole;
-		if (!ret) {
-			ret = sink_close(&run.s, false, 0, run.err);
-			ret = ret ?: outfile_commit(o->file.out, 0, NULL, run.err);
-		}
-	} else if (!ret) {
-		ret = -ENOMSG;
+	ret = ret ?: find_tables(&run, &t);
+	if (ret || t.what[0] || t.what[1]) {
+		if (!ret && (run.d.ngate || run.o->ops.n || run.o->more[0].n || run.o->more[1].n))
+			ret = err_usage(err, "a table is no recording: --fail-if, --op, --before "
+					"and --after compare recordings");
+		ret = ret ?: sink_open(&run.s, run.o->file.out, run.o->file.page.f, err);
+		ret = ret ?: diff_tables(&run, &t);
+		goto out;
 	}
-
-	if (ret != -ENOMSG) {
-		free(run.gate);
-		sink_free(&run.s);
-		return sink_exit(ret, !run.incomplete);
-	}
-	ret = 0;
 	for (int i = 0; i < 2 && !ret; i++)
 		ret = side(&run, i);
 	run.d.lossy = run.incomplete;
@@ -752,6 +834,10 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 	if (!ret)
 		tell_latency(&run);
 	ret = ret ?: show(&run);
+out:
+	free(t.text[0]);
+	free(t.text[1]);
+	free(t.line);
 	sink_remarks_free(&run.remarks);
 	diff_free(&run.d);
 	sink_free(&run.s);
@@ -769,7 +855,7 @@ const struct cmd cmd_diff = {
 	.description =
 		"Two captures of hosts side by side: exits by reason, where their time went, latencies.\n"
 		"What changed most is first; what differs by no more than chance is only counted.\n"
-		"Also two tables of `perf kvm stat report` or `kvmft report` as text, without a verdict.",
+		"Also tables of `perf kvm stat report` or `kvmft report` as text, without a verdict.",
 	.examples =
 		"  kvmft diff before after\n"
 		"  kvmft diff --vm vm1 --all before after\n"

@@ -376,12 +376,12 @@ cat >"$tmp/old.txt" <<-E
 	             VM-EXIT    Samples  Samples%     Time%         Avg time
 	     IO_INSTRUCTION      55654    66.58%     5.95%     13.63us ( +-   6.54% )
 E
-csv='name,samples_before,samples_after,mean_before_us,mean_after_us'
+csv='name,samples_before,samples_after,mean_before_us,mean_after_us,mean_within_error'
 run "$kvmft" diff --format csv "$tmp/perf.txt" "$tmp/mail.txt"
 status_is 3 "tables of perf: samples that are in no row are missing"
 err_has '2172 of 30000 samples are in no row' "... is reported"
-is "$(sort "$out")" "$(printf '%s\n' 'HLT,,1,,4162.520' 'IO_INSTRUCTION,55654,27827,13.630,27.260' \
-	'PF excp,117,,294.360,' 'UNKNOWN,8000,,2.000,' "$csv" | sort)" "... quoted, wrapped, with names twice: each value"
+is "$(sort "$out")" "$(printf '%s\n' 'HLT,,1,,4162.520,' 'IO_INSTRUCTION,55654,27827,13.630,27.260,0' \
+	'PF excp,117,,294.360,,' 'UNKNOWN,8000,,2.000,,' "$csv" | sort)" "... quoted, wrapped, with names twice: each value"
 run "$kvmft" diff "$tmp/perf.txt" "$tmp/mail.txt"
 out_has '^IO_INSTRUCTION +55654 27827 +-50% +13.63us +27.26us +\+100%$' "... changes"
 out_has 'whether a change is chance is not known' "... without a verdict"
@@ -392,10 +392,28 @@ out_has '^\{"sure":false,"chance":null,"rows":\[\{"name":"IO_INSTRUCTION","sampl
 "$kvmft" report "$tmp/same" >"$tmp/same.txt"
 run "$kvmft" diff "$tmp/base.txt" "$tmp/same.txt"
 status_is 0 "tables of report"
-out_has ' [+-][0-9.]+%$' "... have changes"
-run "$kvmft" diff "$tmp/base.txt" "$tmp/same"
-status_is 1 "a table and a recording"
-err_has 'base.txt is a table, .*/same is none: kvmft report makes one' "... says what helps"
+out_has ' [+-][0-9.]+%~?$' "... have changes"
+ok "a recording of accesses" "$mkcap" --trace-dat "$tmp/access" "$top/tests/golden/report-access.txt"
+for o in "base --semantics perf" "access -e mmio" "base "; do
+	of=${o%% *} o=${o#* }
+	# shellcheck disable=SC2086 # words
+	"$kvmft" report $o "$tmp/$of" >"$tmp/base.txt" 2>"$err"
+	[ "$o" != "--semantics perf" ] || sed -i '/^#/d' "$tmp/base.txt" # as perf prints it
+	for f in "base.txt $of" "$of base.txt"; do
+		run "$kvmft" diff --format csv "$tmp/${f% *}" "$tmp/${f#* }"
+		status_is 0 "a table of report $o, and its recording: $f"
+		is "$(awk -F, 'NR > 1 && ($2 != $3 || $4 - $5 > 0.006 || $5 - $4 > 0.006)' "$out")" "" "... the same values"
+		ok "... there are some" test "$(wc -l <"$out")" -gt 1
+	done
+done
+err_has '/base: its times are counted as kvmft report does, which made .*/base.txt' "... says whose times"
+run "$kvmft" diff "$tmp/perf.txt" "$tmp/same"
+err_has '/same: its times are counted as perf kvm does, which made .*/perf.txt' "... perf's"
+out_has '^IO_INSTRUCTION +55654 +[0-9]+ ' "... and compares them"
+run "$kvmft" diff --vm nobody "$tmp/perf.txt" "$tmp/same"
+status_is 1 "... of a VM that is not in the recording"
+run "$kvmft" diff "$tmp/perf.txt" "$tmp/sched"
+status_is 4 "... and a recording without exits"
 sed 's/VM-EXIT/MMIO/' "$tmp/old.txt" >"$tmp/mmio.txt"
 run "$kvmft" diff "$tmp/old.txt" "$tmp/mmio.txt"
 status_is 1 "tables of two kinds"
@@ -403,9 +421,39 @@ err_has 'a table of other things' "... are not compared"
 sed 1q "$tmp/old.txt" >"$tmp/empty.txt"
 run "$kvmft" diff "$tmp/old.txt" "$tmp/empty.txt"
 status_is 1 "a table without rows"
+# perf's browser, since Linux 6.4; what cannot be read is counted
+cat >"$tmp/screen.txt" <<-E
+	Event name                Samples   Sample%    Time (ns)     Time%   Max Time (ns)   Min Time (ns)  Mean Time (ns)
+	IO_INSTRUCTION             500     54.00%    6815000    40.00%     74940         3540          13630
+	PF excp                      2      1.00%    3000000    60.00%     2000000       1000000     1500000
+E
+run "$kvmft" diff --format csv "$tmp/old.txt" "$tmp/screen.txt"
+status_is 0 "the table of perf's browser"
+is "$(sort "$out")" "$(printf '%s\n' 'IO_INSTRUCTION,55654,500,13.630,13.630,' 'PF excp,,2,,1500.000,' "$csv" | sort)" "... each value"
+{ cat "$tmp/screen.txt"; echo "HLT   7   1.00%   30="; } >"$tmp/in"
+run "$kvmft" diff "$tmp/in" "$tmp/old.txt"
+status_is 3 "a row that is torn"
+err_has '/in: 1 rows cannot be read, and are left out' "... is counted"
+{ cat "$tmp/old.txt"; printf '\nLost events: 2\n'; } >"$tmp/in"
+run "$kvmft" diff "$tmp/in" "$tmp/old.txt"
+status_is 3 "what perf lost"
+err_has '/in: events were lost when it was recorded' "... is told"
+# a change within the errors of both means is marked
+for n in '10.00us ( +- 20.00% )' '12.00us ( +- 10.00% )' '30.00us ( +- 10.00% )' '12.00us'; do
+	printf 'VM-EXIT Samples Samples%% Time%% Avg time\nHLT 100 1.00%% 1.00%% %s\n' "$n" >"$tmp/e.txt"
+	[ -s "$tmp/e10.txt" ] || cp "$tmp/e.txt" "$tmp/e10.txt"
+	run "$kvmft" diff "$tmp/e10.txt" "$tmp/e.txt"
+	case $n in
+	1*%*) out_has '%~$' "mean $n: within what both may be off" ;;
+	*) is "$(grep -c '%~$' "$out")" 0 "mean $n: not" ;;
+	esac
+done
 cat "$tmp/old.txt" "$tmp/mail.txt" >"$tmp/two.txt"
 run "$kvmft" diff "$tmp/two.txt" "$tmp/old.txt"
 err_has 'two.txt: several tables, the first is read' "two in one file"
+run "$kvmft" report "$tmp/base.txt"
+status_is 1 "report, of a table"
+err_has ': a table of what was recorded, not a recording: kvmft diff compares it' "... says what it is, and the way"
 printf 'VM-EXIT Samples Samples%%\n\033]0;x 18446744073709551616 1%% 1%% 1us\n\033]0;y 5 1%% 1%% 99999999999999999999us\n' >"$tmp/h.txt"
 run "$kvmft" diff "$tmp/h.txt" "$tmp/h.txt"
 status_is 1 "numbers beyond 64 bits are no rows"
