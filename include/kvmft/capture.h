@@ -206,6 +206,7 @@ struct capture {
 	uint64_t tsc_khz_min, tsc_khz_max; /* it is between these; 0 = unknown */
 	char *tsc_khz_source;
 	uint64_t grain; /* ns that a text's stamps may be off by; of a host with guests: both's */
+	bool mixed; /* a guest's stamps have another unit: one counts cycles, the other ns */
 	bool unit_ns; /* alone, or with captures in the same clock: a TSC stands for its ns here */
 	uint64_t begin_tsc, stop_tsc, end_tsc; /* 0 = unknown; stop: no event is later */
 	/*

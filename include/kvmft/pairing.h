@@ -24,6 +24,7 @@ struct pairing_capture {
 
 struct pairing_guest {
 	struct pairing_capture c;
+	struct tsc_map scale; /* ratio: of its stamps to the host's, which have another unit */
 	size_t vm;	    /* index into the host map */
 	struct match match; /* why it is that VM, and its offsets if they are from the events */
 	/* With a forced map: what the host recorded, by vCPU, each until its next one. */
@@ -66,6 +67,7 @@ enum pairing_need {
 struct pairing_opts {
 	const struct pairing_clock *clock; /* given by hand; NULL: what the captures say */
 	const char *naming;		   /* see struct matcher */
+	const struct opt_u64 *khz; /* --tsc-khz; NULL, or not set: what the captures say */
 	bool undecided_ok; /* guests may stay without a sure offset: the caller reports that */
 	bool guest_alone;  /* the only capture may be a guest's; with clocks, as a VM of its own */
 	bool growing; /* captures are still written: recorded offsets are not put to the test */

@@ -39,7 +39,7 @@ void solution_fill(const struct solution *s, struct hostmap *map, size_t vm);
 bool solution_is_sure(const struct solution *s);
 /* Events that it was found with, and how many of these are outside. */
 void solution_count(const struct solution *s, uint64_t *events, uint64_t *outside);
-/* By how much any of the offsets may be wrong, guest cycles; 0: nothing was found. */
+/* By how much any of the offsets may be wrong, host cycles; 0: nothing was found. */
 uint64_t solution_bound(const struct solution *s);
 /* Makes it hold for VM number vm of the map: vCPUs 0..ncpu-1 and those known. */
 void solution_force(const struct solution *s, struct hostmap *map, size_t vm, size_t ncpu);

@@ -167,10 +167,8 @@ int capture_symbols(struct capture *c, struct ksyms *k)
 	int ret;
 
 	*k = (struct ksyms){ 0 };
-	if (c->is_perfdata)
-		return 0;
 	if (!c->is_tracedat)
-		return symbols_of_directory(c, k);
+		return cap_priv(c)->fd < 0 ? symbols_of_directory(c, k) : 0;
 	/* trace-cmd stores all of kallsyms; a part of it would not show where functions end. */
 	text = capture_kallsyms(c, &len);
 	if (!text || !memmem(text, len, " _stext\n", 8) || !memmem(text, len, " _etext\n", 8))

@@ -172,7 +172,7 @@ static int blame_open(struct blame_cmd *m, int argc, char **argv)
 {
 	struct pairing_opts po = {
 		.clock = &m->o->pair, .naming = m->o->naming, .need = PAIRING_CLOCKS,
-		.guest_alone = true, .related = sink_clock_related(m->o->clock),
+		.guest_alone = true, .related = sink_clock_related(m->o->clock), .khz = &m->o->khz,
 	};
 	int ret = pairing_prepare(&m->p, argv[0], argv + 1, (size_t)argc - 1, &po, m->err);
 

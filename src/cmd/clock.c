@@ -85,7 +85,8 @@ static int clock_walk(struct pairing *p, struct clockcheck *c, struct kvmft_err 
 static int clock_open(struct pairing *p, const struct clock_opts *o, int argc, char **argv,
 		      int64_t *vm, struct kvmft_err *err)
 {
-	const struct pairing_opts po = { .undecided_ok = true, .need = PAIRING_CLOCKS };
+	const struct pairing_opts po = { .undecided_ok = true, .khz = &o->khz,
+					 .need = PAIRING_CLOCKS };
 	int ret = rate_check(&o->khz, err);
 	struct exit_names names;
 	bool arm64;

@@ -131,10 +131,11 @@ static int check(struct run *run)
 
 /* With its guests, if possible; otherwise *why is set. */
 static int side_pair(struct pairing *p, const char *path, const struct str_list *guests,
-		     struct kvmft_err *why)
+		     const struct opt_u64 *khz, struct kvmft_err *why)
 {
 	const struct pairing_clock none = { .tsc_ratio = NULL };
-	const struct pairing_opts po = { .clock = &none, .need = PAIRING_CLOCKS };
+	const struct pairing_opts po = { .clock = &none, .khz = khz,
+					 .need = PAIRING_CLOCKS };
 	char **v = xcalloc(guests->n + 1, sizeof(*v));
 	int ret;
 
@@ -154,7 +155,7 @@ static int side_open(struct run *run, const struct recording *from, struct diff_
 	const struct str_list *guests = &from->guests;
 	const char *path = from->path;
 	struct kvmft_err why = { .text = "" };
-	int ret = side_pair(p, path, guests, guests->n ? run->err : &why);
+	int ret = side_pair(p, path, guests, &run->o->khz, guests->n ? run->err : &why);
 
 	if (ret && !guests->n) {
 		pairing_close(p);

@@ -104,7 +104,7 @@ static int check_options(const struct export_opts *o, int guests, struct kvmft_e
 static int export_open(struct pairing *p, const struct export_opts *o, int argc, char **argv,
 		       struct kvmft_err *err)
 {
-	struct pairing_opts po = { .need = PAIRING_CLOCKS, .clock = &o->pair,
+	struct pairing_opts po = { .need = PAIRING_CLOCKS, .clock = &o->pair, .khz = &o->khz,
 				   .related = sink_clock_related(o->clock) };
 	int ret = rate_check(&o->khz, err);
 

@@ -187,7 +187,7 @@ static int latency_pair(struct latency *m, int argc, char **argv, struct pairing
 {
 	uint64_t from = 0, to = UINT64_MAX;
 	struct pairing_opts po = { .clock = &m->o->clock, .need = PAIRING_CLOCKS,
-				   .guest_alone = true,
+				   .guest_alone = true, .khz = &m->o->khz,
 				   .related = m->o->qemu.n || m->o->host.n };
 	int ret = pairing_prepare(p, argv[0], argv + 1, (size_t)argc - 1, &po, m->err);
 

@@ -620,7 +620,7 @@ static struct pairing_opts pairing_wants(const struct merge_opts *o)
 					guest_syms_option(&o->syms)
 				? PAIRING_VCPUS
 				: PAIRING_LINES,
-		.clock = &o->pair,
+		.clock = &o->pair, .khz = &o->khz,
 		.naming = o->naming,
 		/* another host may know more */
 		.undecided_ok = o->host.n,

@@ -58,7 +58,7 @@ static void note_span(struct verify *v, const struct tl_item *i)
 static int verify_open(struct verify *v, const struct verify_opts *o, int argc, char **argv,
 		       struct kvmft_err *err)
 {
-	struct pairing_opts po = { .clock = &o->clock,
+	struct pairing_opts po = { .clock = &o->clock, .khz = &o->khz,
 				   .undecided_ok = true,
 				   .growing = o->host.n, /* another host may know more */
 				   .need = PAIRING_CLOCKS };

@@ -3,6 +3,8 @@
 #include "kvmft/pairing.h"
 #include "kvmft/events.h"
 #include "kvmft/guest_time.h"
+#include "kvmft/rate.h"
+#include "kvmft/tsc_rate.h"
 
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -88,30 +90,68 @@ static void keep_recorded(const struct pairing *p, struct pairing_guest *g)
 	}
 }
 
-static int open_guest(struct pairing *p, const char *operand, struct kvmft_err *err)
+/*
+ * Where no clock leads to the TSC, two clocks in ns are related by an offset, if by anything. One
+ * in ns is to one in cycles as a guest's TSC to the host's: by a ratio, which their frequency is.
+ */
+static int relate_units(struct pairing *p, struct pairing_guest *g, const struct opt_u64 *khz,
+			struct kvmft_err *err)
+{
+	struct capture *host = p->host.cap, *guest = g->c.cap;
+	const struct tsc_rate_guest self = { .cap = guest, .fmt = g->c.fmt };
+	const bool ns = guest->clock && clock_trace_is_ns(guest->clock);
+	struct pairing_capture *tsc = host->unit_ns ? &g->c : &p->host;
+	struct tsc_rate r = { 0 };
+	int ret;
+
+	if (host->unit_ns && !ns && !cap_in_tsc(guest)) {
+		_cleanup_(own_tsc_free) struct own_tsc own = { 0 };
+
+		host->unit_ns = false;
+		return own_tsc_init(&own, host, err);
+	}
+	if (!host->unit_ns) {
+		_cleanup_(guest_time_free) struct guest_time time = { 0 };
+
+		if (!ns || !cap_in_tsc(host) || guest_time_init(&time, guest, NULL) != -ENOTSUP)
+			return 0;
+	}
+	host->grain += guest->grain;
+	guest->unit_ns = ns;
+	if (ns)
+		guest->tsc_khz = 1000000;
+	if (host->unit_ns && ns)
+		return 0;
+	ret = khz && khz->set ? rate_given(tsc->cap, khz, err)
+			      : tsc_rate_find(tsc->cap, tsc->fmt, &self, !ns, &r);
+	if (ret)
+		return err_why(err, ret, "cannot read %s", tsc->cap->path);
+	tsc_rate_use(tsc->cap, &r);
+	if (!tsc->cap->tsc_khz)
+		return err_lack(err, ENOTSUP,
+				"%s counts cycles, %s ns, and how fast that TSC runs is not known: "
+				"give it with --tsc-khz, or record both with --clock x86-tsc "
+				"(trace-cmd: -C x86-tsc)",
+				tsc->cap->path, tsc == &g->c ? host->path : guest->path);
+	host->mixed = true;
+	g->scale.frac = 48;
+	g->scale.ratio = (uint64_t)(ns ? ((unsigned __int128)1000000 << 48) / host->tsc_khz
+				       : ((unsigned __int128)guest->tsc_khz << 48) / 1000000);
+	return 0;
+}
+
+static int open_guest(struct pairing *p, const char *operand, const struct opt_u64 *khz,
+		      struct kvmft_err *err)
 {
 	struct pairing_guest *g = &p->guest[p->nguest++];
+	const struct tsc_map *scale = p->matcher.scale;
 	_cleanup_free_ char *path = NULL;
 	const char *sel;
 	int ret;
 
 	pairing_split(operand, &path, &sel);
 	ret = open_one(path, &g->c, err);
-	/*
-	 * Where no clock leads to the TSC, two clocks in ns are related by an offset, if by
-	 * anything.
-	 */
-	if (!ret) {
-		_cleanup_(own_tsc_free) struct own_tsc own = { 0 };
-
-		if (p->host.cap->unit_ns) {
-			p->host.cap->unit_ns = g->c.cap->unit_ns =
-				g->c.cap->clock && clock_trace_is_ns(g->c.cap->clock);
-			g->c.cap->tsc_khz = p->host.cap->tsc_khz;
-			p->host.cap->grain += g->c.cap->grain;
-			ret = p->host.cap->unit_ns ? 0 : own_tsc_init(&own, p->host.cap, err);
-		}
-	}
+	ret = ret ?: relate_units(p, g, khz, err);
 	if (ret)
 		return ret;
 	if (same_file(p->host.cap->path, g->c.cap->path))
@@ -121,7 +161,9 @@ static int open_guest(struct pairing *p, const char *operand, struct kvmft_err *
 			       path, path);
 	if (g->c.cap->side == CAP_SIDE_HOST)
 		return err_set(err, EINVAL, "%s is the capture of a host, not of a guest", path);
+	p->matcher.scale = g->scale.ratio && !scale ? &g->scale : scale;
 	ret = match_guest(&p->matcher, g->c.cap, g->c.fmt, sel, p->has_forced, &g->match, err);
+	p->matcher.scale = scale;
 	if (ret)
 		return ret;
 	g->vm = g->match.vm;
@@ -269,7 +311,7 @@ static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 	if (!ret && p->matcher.scale)
 		hostmap_set_scale(p->map, p->matcher.scale);
 	for (size_t i = 0; i < n && !ret; i++) {
-		ret = open_guest(p, guests[i], err);
+		ret = open_guest(p, guests[i], o->khz, err);
 		begins |= !ret && (p->has_forced || p->guest[i].match.solved);
 		p->failed = ret ? p->nguest : 0;
 	}
@@ -497,7 +539,7 @@ void pairing_add_magnitude(struct sbuf *b, uint64_t cycles, const struct capture
 
 const char *pairing_offset_name(const struct capture *host)
 {
-	return host->unit_ns ? "clock offset in ns" : "TSC offset";
+	return host->mixed ? "clock offset" : host->unit_ns ? "clock offset in ns" : "TSC offset";
 }
 
 void pairing_add_ratio(struct sbuf *b, const struct tsc_map *m)
@@ -570,7 +612,8 @@ static void add_offset(const struct hostmap *map, const struct solution *s, stru
 		pairing_add_ratio(b, &s->map);
 		return;
 	}
-	sbuf_addf(b, "%ss found in the events:", pairing_offset_name(map->cap));
+	sbuf_addf(b, "%s found in the events:",
+		  map->cap->unit_ns || map->cap->mixed ? "clock offsets" : "TSC offsets");
 	for (size_t i = 0; i < s->n_own; i++) {
 		const struct solution_vcpu *o = &s->own[i];
 

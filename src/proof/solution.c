@@ -151,13 +151,16 @@ static uint64_t bound(const struct solve_result *r)
 
 uint64_t solution_bound(const struct solution *s)
 {
-	uint64_t most = 0;
+	const struct tsc_map scale = { .ratio = s->map.ratio, .frac = s->map.frac };
+	uint64_t most = 0, lo, hi;
 
 	if (!s->n_own && s->r.found)
 		most = bound(&s->r);
 	for (size_t i = 0; i < s->n_own; i++)
 		most = MAX(most, bound(&s->own[i].r));
-	return most;
+	if (!most)
+		return 0;
+	return tsc_to_host(&scale, most, &lo, &hi) ? UINT64_MAX / 4 : MAX(hi, lo);
 }
 
 static void force_own(const struct solution *s, struct hostmap *m, size_t vm)
@@ -174,11 +177,7 @@ static void force_own(const struct solution *s, struct hostmap *m, size_t vm)
 /* In host cycles: at least 1, for an offset that is not known. */
 static uint64_t uncertain(const struct solution *s)
 {
-	struct tsc_map scale = { .ratio = s->map.ratio, .frac = s->map.frac };
-	uint64_t lo, hi;
-
-	return tsc_to_host(&scale, MAX(solution_bound(s), UINT64_C(1)), &lo, &hi) ? UINT64_MAX / 4
-										  : MAX(hi, lo);
+	return MAX(solution_bound(s), UINT64_C(1));
 }
 
 void solution_fill(const struct solution *s, struct hostmap *m, size_t vm)

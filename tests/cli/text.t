@@ -97,6 +97,30 @@ if command -v trace-cmd >/dev/null; then
 		END { exit !(NR == 2 && $1 <= lo - 1000 && $2 >= hi + 1000) }' "$tmp/bounds"
 	run "$kvmft" verify "$host" "$tmp/guest.txt"
 	ok "a guest's text beside a host's file" cmp "$tmp/want" "$out"
+	# One side in ns, the other in cycles: the TSC's frequency says how they run. As if it were 2400.123 MHz.
+	for f in host guest; do
+		awk 'match($0, /\] *[0-9]+:/) { t = substr($0, RSTART + 1, RLENGTH - 2)
+			ns = int(t * 1000000 / 2400123) + 5000000000
+			printf "%s %d.%09d%s\n", substr($0, 1, RSTART), ns / 1000000000, ns % 1000000000,
+				substr($0, RSTART + RLENGTH - 1) }' "$tmp/$f.txt" >"$tmp/$f.ns"
+	done
+	for f in "$tmp/host.ns $guest" "$host $tmp/guest.ns"; do
+		run "$kvmft" verify --tsc-khz 2400123 "${f% *}" "${f#* }"
+		status_is 0 "ns beside cycles: ${f##*/}"
+		out_has 'all 1129 guest events .* lie in' "... all fit"
+		out_has 'clock offset .* TSC ratio .*: unique|all others leave more events outside: unique' "... in one way alone"
+		out_has 'drift of the guest.s clock .* between -[0-9]+ and \+[0-9]+ parts' "... within this drift"
+		err_has 'clock offset [-0-9]+ \+-(42[0-9]{3} cycles \()?17.7[0-9]* us' "... within these bounds, on the host's clock"
+		run "$kvmft" verify "${f% *}" "${f#* }"
+		status_is 4 "... without the frequency: cannot tell"
+		err_has 'counts cycles, .* ns, and how fast that TSC runs is not known: give it with --tsc-khz, or record' "... what would help"
+		run "$kvmft" merge --tsc-khz 2400000 "${f% *}" "${f#* }"
+		status_is 4 "... with a wrong one: no merge"
+	done
+	run "$kvmft" verify --tsc-khz 2400000 "$host" "$tmp/guest.ns"
+	out_has 'the rate is wrong: guest times drift by' "... verify says by how much"
+	run "$kvmft" blame --tsc-khz 2400123 "$host" "$tmp/guest.ns"
+	is "$(grep -c 'symbols' "$err")" 0 "... a text has no symbols"
 else
 	skip "trace-cmd report" "trace-cmd is not installed"
 fi
