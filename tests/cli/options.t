@@ -19,9 +19,14 @@ is "$(cat "$tmp/help.commands")" "$(cat "$tmp/commands")" "help and list have th
 cp "$out" "$tmp/help.text"
 ok "... fits a screen" test "$(wc -l <"$out")" -le 24
 # The commands of groups, "qemu events": all that is said of a command holds for them too.
+mkdir "$tmp/of"
 while read -r cmd; do
-	"$kvmft" --list-options "$cmd" | awk -F '\t' 'NF == 2 { print $1 }'
+	"$kvmft" --list-options "$cmd" >"$tmp/of/$cmd"
+	awk -F '\t' 'NF == 2 { print $1 }' "$tmp/of/$cmd"
 done <"$tmp/commands" >"$tmp/verbs"
+while read -r cmd; do
+	"$kvmft" --list-options "$cmd" >"$tmp/of/$cmd"
+done <"$tmp/verbs"
 cat "$tmp/commands" "$tmp/verbs" >"$tmp/all"
 is "$(awk 'length > 80' "$tmp/help.text")" "" "kvmft help: 80 columns"
 for how in -h --help; do
@@ -33,7 +38,7 @@ done
 # "-o --output" per option, from each of the three places, sorted.
 list_options()
 {
-	"$kvmft" --list-options "$1" | awk -F '\t' 'NF > 2 && $2 { print ($3 ? "-" : "") $3 " --" $2 }' | LC_ALL=C sort
+	awk -F '\t' 'NF > 2 && $2 { print ($3 ? "-" : "") $3 " --" $2 }' "$tmp/of/$1" | LC_ALL=C sort
 }
 
 help_options()
@@ -68,14 +73,14 @@ man_options()
 man_synopsis_lacks()
 {
 	sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/p' "$top/man/kvmft-${1%% *}.1" >"$tmp/synopsis"
-	list_options "$1" | while read -r a b; do
+	while read -r a b; do
 		case $a in
 		--help | -h | --version) continue ;;
 		--*) pattern="Fl Fl ${a#--}( |\$)" ;;
 		*) pattern="Fl ${a#-}( |\$)" ;;
 		esac
 		grep -qE -- "$pattern" "$tmp/synopsis" || echo "$a $b"
-	done
+	done <"$tmp/list"
 }
 
 while read -r cmd; do
@@ -104,9 +109,10 @@ while read -r cmd; do
 	ok "$cmd: kvmft(1) has it" grep -q "^\.It Cm ${cmd%% *}\( \|\$\)" "$top/man/kvmft.1"
 	ok "$cmd: ... and refers to its page" grep -q "^\.Xr kvmft-${cmd%% *} 1" "$top/man/kvmft.1"
 	# The argument of each option is called the same in the manual.
-	"$kvmft" --list-options "$cmd" | awk -F '\t' '$2 && $4 { print $2, $4 }' | while read -r long arg; do
+	man_part "$cmd" >"$tmp/part"
+	awk -F '\t' '$2 && $4 { print $2, $4 }' "$tmp/of/$cmd" | while read -r long arg; do
 		name=${arg%%[!A-Za-z]*}
-		man_part "$cmd" | grep -E "^\.It .*Fl Fl $long .*Ar $name" >/dev/null || echo "--$long $arg"
+		grep -qE "^\.It .*Fl Fl $long .*Ar $name" "$tmp/part" || echo "--$long $arg"
 	done >"$tmp/args"
 	is "$(cat "$tmp/args")" "" "$cmd: arguments have the same names in the manual"
 done <"$tmp/all"
@@ -114,12 +120,12 @@ done <"$tmp/all"
 # ---- a letter is one option, whatever the command, and the manual has them all ----
 
 while read -r cmd; do
-	"$kvmft" --list-options "$cmd" | awk -F '\t' 'NF > 2 && $3 && $2 != "help" { print $3, $2, $1 }'
+	awk -F '\t' 'NF > 2 && $3 && $2 != "help" { print $3, $2, $1 }' "$tmp/of/$cmd"
 done <"$tmp/commands" >"$tmp/letters"
 ok "commands have short options" test "$(wc -l <"$tmp/letters")" -gt 30
 is "$(awk 'seen[$1] && seen[$1] != $2 { print } { seen[$1] = $2 }' "$tmp/letters")" "" "each letter is one option"
 while read -r cmd; do
-	"$kvmft" --list-options "$cmd" | awk -F '\t' '$2 && !$3 && NF > 2 { print $2, $1 }'
+	awk -F '\t' '$2 && !$3 && NF > 2 { print $2, $1 }' "$tmp/of/$cmd"
 done <"$tmp/commands" | sort -u |
 	awk 'NR == FNR { has[$2] = 1; next } has[$1]' "$tmp/letters" - >"$tmp/without"
 is "$(cat "$tmp/without")" "" "... wherever that option is"
