@@ -4,7 +4,6 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
-#include <signal.h>
 #include <sys/resource.h>
 
 #include "kvmft/cli.h"

@@ -4,8 +4,7 @@
  * verdict. All distances are host cycles; a shift is what would have to be added to the host times
  * of all guest events.
  */
-#ifndef KVMFT_ALIGN_H
-#define KVMFT_ALIGN_H
+#pragma once
 
 #include "kvmft/msr_pairs.h"
 #include "kvmft/solution.h"
@@ -54,5 +53,3 @@ struct proof_facts {
 
 /* The verdict: made only here, and final. */
 enum align_kind proof_judge(const struct proof_facts *f);
-
-#endif

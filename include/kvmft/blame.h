@@ -9,8 +9,7 @@
  *
  * Times are host TSC, in cycles.
  */
-#ifndef KVMFT_BLAME_H
-#define KVMFT_BLAME_H
+#pragma once
 
 #include "kvmft/latency.h"
 
@@ -156,5 +155,3 @@ bool blame_saw_vcpu(const struct blame *b, int64_t vcpu);
 /* What could not be analysed, as for lat_note(). */
 const char *blame_note(const struct blame *b, size_t i);
 void blame_free(struct blame *b);
-
-#endif

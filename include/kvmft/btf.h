@@ -3,8 +3,7 @@
  * btf.h: where the members of one of the kernel's structures are, from its BTF: the description of
  * its types in /sys/kernel/btf/vmlinux (Documentation/bpf/btf.rst of Linux).
  */
-#ifndef KVMFT_BTF_H
-#define KVMFT_BTF_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -16,5 +15,3 @@
  */
 int btf_offsets(const void *data, size_t size, const char *name, const char *const *member,
 		size_t n, uint32_t *offset) __must_check;
-
-#endif

@@ -9,8 +9,7 @@
  * grow with the file. Everything in a capture is hostile until checked: strings are made printable,
  * counts and sizes are bounded, and what is missing or damaged is counted, never guessed.
  */
-#ifndef KVMFT_CAPTURE_H
-#define KVMFT_CAPTURE_H
+#pragma once
 
 #include "kvmft/clock.h"
 #include "kvmft/util.h"
@@ -509,5 +508,3 @@ uint32_t cap_vcpu_of_cpu(const struct capture *cap, uint32_t cpu);
 bool cap_in_tsc(const struct capture *cap);
 /* The least number of vCPUs that a guest can have, by the numbers of its CPUs. */
 size_t cap_cpus(const struct capture *cap);
-
-#endif

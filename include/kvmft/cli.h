@@ -6,11 +6,9 @@
  * the machine-readable list (from which the completion files are made, and against which the
  * manual pages are tested) all come from these tables, so they cannot disagree.
  */
-#ifndef KVMFT_CLI_H
-#define KVMFT_CLI_H
+#pragma once
 
 #include <limits.h>
-#include <stdio.h>
 
 #include "kvmft/util.h"
 
@@ -184,5 +182,3 @@ void cli_note(const char *fmt, ...) __printf(1, 2);
 void cli_vnote(const char *fmt, va_list ap) __printf(1, 0);
 /* Flushes stdout; a failed write (full disk, closed pipe) becomes an error. 0 or -errno. */
 int cli_flush(struct kvmft_err *err);
-
-#endif

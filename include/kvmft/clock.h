@@ -16,8 +16,7 @@
  * said otherwise -ERANGE means that the exact result does not fit in 64 unsigned bits (before zero
  * or past the end): the stamp belongs to another machine, epoch or clock.
  */
-#ifndef KVMFT_CLOCK_H
-#define KVMFT_CLOCK_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -333,5 +332,3 @@ int params_numbers(const char *option, const char *text, const char *form, int m
 
 /* --pvclock TSC,SYSTEM_TIME,MUL,SHIFT[,FLAGS]; without FLAGS the record is PVCLOCK_TSC_STABLE. */
 int params_pvclock(const char *text, struct pvclock *pv, struct kvmft_err *err) __must_check;
-
-#endif

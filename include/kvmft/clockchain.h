@@ -7,8 +7,7 @@
  * converts: two clocks that merely tick at nearly the same rate are never linked.  A link that is
  * not known has a name, with a text that says how to get it.
  */
-#ifndef KVMFT_CLOCKCHAIN_H
-#define KVMFT_CLOCKCHAIN_H
+#pragma once
 
 #include "kvmft/clock.h"
 #include "kvmft/epoch.h"
@@ -146,5 +145,3 @@ struct clock_missing clock_missing(const struct clock_chain *c, enum clock_id id
  */
 int clock_route_convert(const struct clock_route *route, uint64_t value, uint64_t *lo,
 			uint64_t *hi);
-
-#endif

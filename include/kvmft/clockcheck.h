@@ -7,8 +7,7 @@
  * there would be one is known only if what it needs was recorded: kvmft/evidence.h has that, as
  * rules of "clock".
  */
-#ifndef KVMFT_CLOCKCHECK_H
-#define KVMFT_CLOCKCHECK_H
+#pragma once
 
 #include "kvmft/events.h"
 #include "kvmft/evidence.h"
@@ -171,5 +170,3 @@ const struct tsc_map *clock_vcpu_map(const struct clock_vcpu *v);
 struct clock_vcpu *clock_vcpu_by_id(const struct clock_vm *vm, int64_t id); /* NULL: none */
 /* kHz of a vCPU's TSC; 0: not known. */
 uint64_t clock_vcpu_khz(const struct clockcheck *c, const struct clock_vcpu *v);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* comms.h: names of tasks, from what the capture noted and from the events themselves. */
-#ifndef KVMFT_COMMS_H
-#define KVMFT_COMMS_H
+#pragma once
 
 #include "kvmft/capture.h"
 #include "kvmft/ring.h"
@@ -46,5 +45,3 @@ static inline bool comms_feed(struct tl_comms *c, const struct rec *rec)
 void comms_inherit(struct tl_comms *c, const struct tl_comms *from);
 const char *comms_get(const struct tl_comms *c, int32_t tid);
 void comms_free(struct tl_comms *c);
-
-#endif

@@ -6,8 +6,7 @@
  * Rows are written as they come, and only names of types are kept. All text from guests and files
  * is made printable, and names of events and fields are quoted.
  */
-#ifndef KVMFT_DATABASE_H
-#define KVMFT_DATABASE_H
+#pragma once
 
 #include "kvmft/blame.h"
 #include "kvmft/latency.h"
@@ -46,5 +45,3 @@ const char *db_lacks(const struct db *d);
 int db_finish(struct db *d) __must_check;
 uint64_t db_rows(const struct db *d); /* of all tables */
 void db_free(struct db *d); /* NULL is fine */
-
-#endif

@@ -6,8 +6,7 @@
  * slice is the noise, which a change must exceed. The numbers here measure what was counted;
  * no event is placed by them, so they are doubles.
  */
-#ifndef KVMFT_DIFF_H
-#define KVMFT_DIFF_H
+#pragma once
 
 #include "kvmft/latency.h"
 #include "kvmft/report.h"
@@ -229,5 +228,3 @@ void diff_order(struct diff *d);
 /* How the machines differ, into d->fact. */
 void diff_machines(struct diff *d);
 void diff_free(struct diff *d);
-
-#endif

@@ -3,8 +3,7 @@
  * dlopen.h: a note in the program for the tools of distributions, which see what it is linked with,
  * not what it loads (https://uapi-group.org/specifications/specs/elf_dlopen_metadata/).
  */
-#ifndef KVMFT_DLOPEN_H
-#define KVMFT_DLOPEN_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@
 	} variable __attribute__((used, aligned(4), section(".note.dlopen"))) = { \
 		4, sizeof(json), DLOPEN_NOTE_TYPE, "FDO", json                    \
 	}
-
-#endif

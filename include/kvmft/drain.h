@@ -7,8 +7,7 @@
  * trace_pipe_raw. See "Draining" in src/README.md for why splice. Where the data goes, and how much
  * of it, is up to the store, one for all CPUs.
  */
-#ifndef KVMFT_DRAIN_H
-#define KVMFT_DRAIN_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -169,5 +168,3 @@ void drain_join(struct drain_cpu *cpu, size_t n);
  * the kernel, whose counters show it. Returns 0, or the first -errno.
  */
 int drain_finish(struct drain_cpu *cpu, size_t n);
-
-#endif

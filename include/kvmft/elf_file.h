@@ -3,8 +3,7 @@
  * elf_file.h: as much of an ELF file as markers and symbols need: sections by name, and the
  * position of an address in the file.
  */
-#ifndef KVMFT_ELF_FILE_H
-#define KVMFT_ELF_FILE_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -43,5 +42,3 @@ int elf_section_read(const struct elf *e, const struct elf_section *s, size_t ma
 const struct elf_segment *elf_segment_at(const struct elf *e, uint64_t addr);
 /* An address or an offset of the file's class. 0 or -ENODATA. */
 int elf_word(const struct elf *e, struct cursor *c, uint64_t *v) __must_check;
-
-#endif

@@ -10,12 +10,7 @@
  *
  * All stamps are host TSC cycles unless they are called guest (cycles) or ns (kvmclock).
  */
-#ifndef KVMFT_EPOCH_H
-#define KVMFT_EPOCH_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#pragma once
 
 #include "kvmft/clock.h"
 
@@ -200,5 +195,3 @@ enum epoch_result epoch_kvmclock_to_host(const struct epoch_vcpu *c, uint64_t ns
 enum epoch_result epoch_guest_to_kvmclock(const struct epoch_vcpu *c, uint64_t guest, uint64_t *ns);
 enum epoch_result epoch_kvmclock_to_guest(const struct epoch_vcpu *c, uint64_t ns, uint64_t *lo,
 					  uint64_t *hi);
-
-#endif

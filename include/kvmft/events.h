@@ -6,8 +6,7 @@
  * Everything that looks for an event asks here, by its role. The answer is where the fields of that
  * role are in the capture at hand: they move, come and go with the kernel.
  */
-#ifndef KVMFT_EVENTS_H
-#define KVMFT_EVENTS_H
+#pragma once
 
 #include "kvmft/ring.h"
 
@@ -225,5 +224,3 @@ static inline struct pvclock event_pvclock(const struct event_type *e, const str
 		.flags = (uint8_t)event_u64(e, 6, rec),
 	};
 }
-
-#endif

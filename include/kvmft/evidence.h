@@ -6,8 +6,7 @@
  * of latency. An answer asks it which of its events a capture lacks. If any, it names no cause: it
  * says "not recorded", who it may have been, and how to record it. Manual pages print the table.
  */
-#ifndef KVMFT_EVIDENCE_H
-#define KVMFT_EVIDENCE_H
+#pragma once
 
 #include "kvmft/events.h"
 #include "kvmft/json.h"
@@ -80,5 +79,3 @@ void evidence_json(const char *key, uint32_t lacks, struct json *j);
 void evidence_candidates(const struct evidence_rule *r, uint32_t lacks, char *buf, size_t size);
 /* "record it with `kvmft record -e default -e ...`", and in the guest what is the guest's. */
 void evidence_remedy(uint32_t lacks, struct sbuf *b);
-
-#endif

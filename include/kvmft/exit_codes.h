@@ -3,8 +3,7 @@
  * exit_codes.h: exit reasons by number and name, as VMX_EXIT_REASONS and SVM_EXIT_REASONS of Linux
  * 6.18 have them: for naming numbers, and for finding the numbers of names in text. Sorted.
  */
-#ifndef KVMFT_EXIT_CODES_H
-#define KVMFT_EXIT_CODES_H
+#pragma once
 
 #include <stdint.h>
 
@@ -69,5 +68,3 @@ struct exit_entry {
 	{ 0x8000fffd, "vmgexit_hypervisor_feature" }, { 0xffffffff, "invalid_guest_state" }
 
 /* clang-format on */
-
-#endif

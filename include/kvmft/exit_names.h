@@ -7,8 +7,7 @@
  * between kernels. The traced kernel knows its names best, so they come from its own format text,
  * or else from the tables of its architecture.
  */
-#ifndef KVMFT_EXIT_NAMES_H
-#define KVMFT_EXIT_NAMES_H
+#pragma once
 
 #include "kvmft/ring.h"
 
@@ -131,5 +130,3 @@ char *exit_reason_text(const struct exit_names *n, enum exit_isa isa, uint64_t r
 		       size_t size);
 /* The name of kvm_userspace_exit's reason (KVM_EXIT_* of linux/kvm.h), NULL when it has none. */
 const char *exit_userspace_name(uint32_t reason);
-
-#endif

@@ -8,8 +8,7 @@
  * cleared for it. 1,000 vCPUs with 40 reasons each are 40,000 cells: a cell is small, and rows for
  * printing are made one by one.
  */
-#ifndef KVMFT_EXITS_H
-#define KVMFT_EXITS_H
+#pragma once
 
 #include "kvmft/util.h"
 #include "kvmft/vcpu_turn.h"
@@ -191,5 +190,3 @@ int exits_handling_entry(struct exits_handling *p, uint32_t tid, uint64_t ts) __
 /* Events were lost: nothing that began before is paired with what follows. */
 void exits_handling_gap(struct exits_handling *p);
 void exits_handling_free(struct exits_handling *p);
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * exits_live.h: counts live how often, and why, the guests of this machine exit, and prints that.
  */
-#ifndef KVMFT_EXITS_LIVE_H
-#define KVMFT_EXITS_LIVE_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -22,5 +21,3 @@ int exits_file_check(const char *path, struct kvmft_err *err) __must_check;
 
 /* Until a signal, the duration or the count ends it. An exit code, or -errno with err set. */
 int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err *err) __must_check;
-
-#endif

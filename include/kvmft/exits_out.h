@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* exits_out.h: a table of exits as text, JSON, CSV and OpenMetrics. */
-#ifndef KVMFT_EXITS_OUT_H
-#define KVMFT_EXITS_OUT_H
+#pragma once
 
 #include "kvmft/exit_names.h"
 #include "kvmft/exits.h"
@@ -42,5 +41,3 @@ extern const char *const exits_format_names[]; /* by enum, NULL-terminated */
  */
 int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
 		exits_flush flush, void *ctx) __must_check;
-
-#endif

@@ -7,8 +7,7 @@
  * had shown `delay` earlier: anything older has arrived by then, unless its side is later than
  * that. Nothing waits for such a side: its events are given out when they come, late.
  */
-#ifndef KVMFT_FOLLOW_H
-#define KVMFT_FOLLOW_H
+#pragma once
 
 #include "kvmft/pairing.h"
 
@@ -55,5 +54,3 @@ bool follow_late(struct follow *f, const struct tl_item *item);
 /* What came late, by side. */
 void follow_tell(const struct follow *f);
 void follow_free(struct follow *f); /* NULL is fine */
-
-#endif

@@ -5,8 +5,7 @@
  * With these numbers the ns trace clocks of a guest become kvmclock, and kvmclock becomes guest TSC
  * (include/kvmft/clock.h), without perf_event_open and without the host's help.
  */
-#ifndef KVMFT_GUEST_CLOCK_H
-#define KVMFT_GUEST_CLOCK_H
+#pragma once
 
 #include "kvmft/kclock.h"
 
@@ -34,5 +33,3 @@ struct kguest_clock {
  * 0 even if little was found: see the flags. t is borrowed. -ENOMEM.
  */
 int kguest_clock_read(struct ktracefs *t, struct kguest_clock *g) __must_check;
-
-#endif

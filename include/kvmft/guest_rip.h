@@ -3,8 +3,7 @@
  * guest_rip.h: where the guest was, from those events of its host that say so (rip of kvm_exit,
  * kvm_entry, kvm_page_fault; vcpu_pc on arm64), and which function that is: see hostmap_vm.syms.
  */
-#ifndef KVMFT_GUEST_RIP_H
-#define KVMFT_GUEST_RIP_H
+#pragma once
 
 #include "kvmft/ksyms.h"
 #include "kvmft/timeline.h"
@@ -35,5 +34,3 @@ bool guest_rip(struct guest_rips *g, const struct hostmap *m, const struct tl_it
  * 0 or -errno.
  */
 int guest_rip_drop_nested(struct hostmap *m, size_t *n) __must_check;
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* guest_time.h: from the trace clock of a capture to the TSC of its machine, and of its host. */
-#ifndef KVMFT_GUEST_TIME_H
-#define KVMFT_GUEST_TIME_H
+#pragma once
 
 #include "kvmft/capture.h"
 #include "kvmft/clockchain.h"
@@ -99,5 +98,3 @@ bool guest_time_line(const struct guest_time *g, const struct epoch_vcpu *v, uin
 /* For a guest TSC, whatever the capture's trace clock. */
 enum epoch_result guest_time_tsc_to_host(const struct guest_time *g, const struct epoch_vcpu *v,
 					 uint64_t ts, uint64_t *lo, uint64_t *hi);
-
-#endif

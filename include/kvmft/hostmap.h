@@ -6,8 +6,7 @@
  * Built in one unordered pass over the host's sub-buffers, before the timeline is walked: the
  * events that matter here are rare, but any of them may be at the end of the file.
  */
-#ifndef KVMFT_HOSTMAP_H
-#define KVMFT_HOSTMAP_H
+#pragma once
 
 #include "kvmft/capture.h"
 #include "kvmft/guest_time.h"
@@ -197,5 +196,3 @@ void hostmap_force_vcpu(struct hostmap *m, size_t vm, uint32_t vcpu, uint64_t fr
  * host's capture, to which they must refer, has none.
  */
 void hostmap_add_shift(struct hostmap *m, size_t vm, const struct capture *guest);
-
-#endif

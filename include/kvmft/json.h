@@ -17,8 +17,7 @@
  * a second top-level value, nesting deeper than JSON_DEPTH_MAX) write nothing and stick: later
  * calls do nothing, and json_finish() returns the error.
  */
-#ifndef KVMFT_JSON_H
-#define KVMFT_JSON_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -80,6 +79,3 @@ int json_line_end(struct json *j) __must_check;
 
 /* v / 10^scale with exactly scale decimals: (5, 3) is 0.005, (7, 0) is 7. */
 void json_fixed_u64(struct json *j, uint64_t v, unsigned int scale);
-
-
-#endif

@@ -12,8 +12,7 @@
  * The texts come from programs that may be hostile: they need not end with a NUL, and nothing
  * beyond their n bytes is read.
  */
-#ifndef KVMFT_JSON_READ_H
-#define KVMFT_JSON_READ_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -69,5 +68,3 @@ struct jframe {
 };
 
 int jframe_find(struct jframe *f, const char *text, size_t n, size_t *len) __must_check;
-
-#endif

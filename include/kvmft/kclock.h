@@ -5,8 +5,7 @@
  * local, global and perf cannot be read from user space. A marker written to an instance that uses
  * such a clock can be: its stamp lies between two readings of the TSC.
  */
-#ifndef KVMFT_KCLOCK_H
-#define KVMFT_KCLOCK_H
+#pragma once
 
 #include "kvmft/kernel.h"
 
@@ -56,5 +55,3 @@ int kvvar_find(const uint64_t *word, size_t n, struct kmono_raw *r, kmono_raw_fi
 void kmono_raw_args(struct kread_arg *arg, char (*where)[32]);
 /* After kread_symbols(): 0, -ENOENT, -EAGAIN. Pure. */
 int kmono_raw_take(const struct kread_arg *arg, struct kmono_raw *r) __must_check;
-
-#endif

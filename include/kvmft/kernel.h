@@ -12,8 +12,7 @@
  *
  * The objects below are not thread-safe; descriptors they hand out may be used from any thread.
  */
-#ifndef KVMFT_KERNEL_H
-#define KVMFT_KERNEL_H
+#pragma once
 
 #include "kvmft/clock.h"
 #include "kvmft/util.h"
@@ -555,5 +554,3 @@ size_t kfeat_count(void);
 int kfeat_probe(const struct kfeat_env *e, size_t i, struct kfeat_result *r) __must_check;
 /* By name; false also when unknown. */
 bool kfeat_have(struct ktracefs *t, const char *name);
-
-#endif

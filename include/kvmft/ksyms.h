@@ -8,8 +8,7 @@
  * one, or data, or the next module begins; the last one of a module ends with the page that it
  * begins in, because nothing says how much of the rest is code.
  */
-#ifndef KVMFT_KSYMS_H
-#define KVMFT_KSYMS_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -117,5 +116,3 @@ void ksyms_place(const struct ksyms *k, uint64_t addr, struct sbuf *b);
 /* A module was unloaded: its addresses have no names any more. */
 void ksyms_drop_module(struct ksyms *k, const char *module);
 void ksyms_free(struct ksyms *k);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* ktext.h: texts of the kernel, from its files or a capture. */
-#ifndef KVMFT_KTEXT_H
-#define KVMFT_KTEXT_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -18,5 +17,3 @@ int ktext_chosen(const char *text, char *buf, size_t size) __must_check;
 const char *ktext_value(const char *text, const char *key);
 /* The same as a decimal number, also with " kB". -ENOENT: no line; -EINVAL: no number; -ERANGE. */
 int ktext_number(const char *text, const char *key, uint64_t *v) __must_check;
-
-#endif

@@ -9,8 +9,7 @@
  *
  * Lengths of time are in ns, or in host cycles if the TSC frequency is not known: lat_in_cycles().
  */
-#ifndef KVMFT_LATENCY_H
-#define KVMFT_LATENCY_H
+#pragma once
 
 #include "kvmft/evidence.h"
 #include "kvmft/timeline.h"
@@ -217,5 +216,3 @@ extern const char *const lat_kind_names[];
 /* What a stall for memory was, by lat_case.kind; NULL: not told. */
 const char *lat_mem_kind(uint32_t kind);
 void lat_free(struct lat *l);
-
-#endif

@@ -11,8 +11,7 @@
  * comes later than that is given out late and marked. Only stamps are compared: any trace clock
  * will do.
  */
-#ifndef KVMFT_LIVE_H
-#define KVMFT_LIVE_H
+#pragma once
 
 #include "kvmft/exit_names.h"
 #include "kvmft/kernel.h"
@@ -95,5 +94,3 @@ enum session_write {
 /* Writes to standard output in such a way that signals are obeyed meanwhile. 0 or -errno. */
 int session_write(int signal_fd, const char *text, size_t n, enum session_write *how,
 		  struct kvmft_err *err) __must_check;
-
-#endif

@@ -5,8 +5,7 @@
  * vCPUs were in the guest: with the right VM and offset all of them did, with a wrong one many did
  * not.
  */
-#ifndef KVMFT_MATCH_H
-#define KVMFT_MATCH_H
+#pragma once
 
 #include "kvmft/solution.h"
 
@@ -50,5 +49,3 @@ int match_guest(struct matcher *m, const struct capture *cap, const struct fmt *
 		const char *sel, bool known, struct match *out, struct kvmft_err *err) __must_check;
 void match_free(struct match *r);
 void matcher_free(struct matcher *m);
-
-#endif

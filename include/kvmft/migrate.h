@@ -6,8 +6,7 @@
  * that that would have reached by then, as the guest saw it. How long the guest stood still in
  * between is not part of it, and no guest sees it.
  */
-#ifndef KVMFT_MIGRATE_H
-#define KVMFT_MIGRATE_H
+#pragma once
 
 #include "kvmft/hostmap.h"
 
@@ -34,5 +33,3 @@ void migrate_free(struct migrate *g);
 bool migrate_to_line(const struct migrate *g, uint64_t host, uint64_t *line);
 /* And back. */
 bool migrate_from_line(const struct migrate *g, uint64_t line, uint64_t *host);
-
-#endif

@@ -8,8 +8,7 @@
  * as possible: every wait has a deadline, every reply a bound, and all text that reaches err or the
  * caller is printable.
  */
-#ifndef KVMFT_MONITOR_H
-#define KVMFT_MONITOR_H
+#pragma once
 
 #include "kvmft/vm.h"
 
@@ -179,5 +178,3 @@ int mon_switches_add_text(struct mon_switches *s, const char *text, size_t n, co
 void mon_switches_free(struct mon_switches *s);
 /* What s does to an event: 1 = on, 0 = off, -1 = nothing matches it. */
 int mon_switches_get(const struct mon_switches *s, const char *name);
-
-#endif

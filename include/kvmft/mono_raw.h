@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* mono_raw.h: the line of this machine's CLOCK_MONOTONIC_RAW, read and checked. */
-#ifndef KVMFT_MONO_RAW_H
-#define KVMFT_MONO_RAW_H
+#pragma once
 
 #include "kvmft/clock.h"
 #include "kvmft/guest_clock.h"
@@ -19,5 +18,3 @@ struct mono_raw_line {
  */
 int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kguest_clock *g,
 		   struct mono_raw_line *m, struct kvmft_err *err) __must_check;
-
-#endif

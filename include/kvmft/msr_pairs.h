@@ -5,8 +5,7 @@
  * runs again. Number and value show which two belong together, so each pair shows how much later
  * the guest's event is, independently of the windows; it can never be earlier.
  */
-#ifndef KVMFT_MSR_PAIRS_H
-#define KVMFT_MSR_PAIRS_H
+#pragma once
 
 #include "kvmft/timeline.h"
 
@@ -55,5 +54,3 @@ void msr_pair_events_init(struct msr_pair_events *p, const struct fmt *fmt, bool
 /* Whether rec, of type ev, is an access that makes pairs: its kind and value. */
 bool msr_pair_match(const struct msr_pair_events *p, const struct fmt_event *ev,
 		    const struct rec *rec, enum msr_pair *kind, uint64_t *value);
-
-#endif

@@ -7,8 +7,7 @@
  * existing file of that name stays until the new one is complete, or for good if the reader fails
  * or is killed.
  */
-#ifndef KVMFT_OUTFILE_H
-#define KVMFT_OUTFILE_H
+#pragma once
 
 #include "kvmft/timeline.h"
 
@@ -44,5 +43,3 @@ int outfile_commit(struct outfile *o, size_t i, const char *name,
 char *outfile_name(const struct outfile *o, const char *name);
 /* Removes what was not completed; NULL is fine. */
 void outfile_close(struct outfile *o);
-
-#endif

@@ -3,10 +3,7 @@
  * output.h: timelines in readable formats. An output is a table of callbacks; a new one is one file
  * in src/output and one line in out_formats (src/output/formats.c).
  */
-#ifndef KVMFT_OUTPUT_H
-#define KVMFT_OUTPUT_H
-
-#include <stdio.h>
+#pragma once
 
 #include "kvmft/guest_rip.h"
 #include "kvmft/timeline.h"
@@ -178,5 +175,3 @@ int out_html_spikes(struct out *o, const char *json) __must_check;
 /* The same with a Perfetto format: n spikes that were explained. */
 struct blame_spike;
 void out_perfetto_spikes(struct out *o, const struct blame_spike *spikes, size_t n);
-
-#endif

@@ -3,10 +3,7 @@
  * pager.h: where a command's text goes if that is a terminal: through a pager, as git does, or cut
  * to its width.
  */
-#ifndef KVMFT_PAGER_H
-#define KVMFT_PAGER_H
-
-#include <stdio.h>
+#pragma once
 
 #include "kvmft/screen.h"
 
@@ -44,5 +41,3 @@ unsigned int page_width_of_messages(void);
  */
 void page_open(struct page *p, const struct page_opts *o, bool file);
 void page_close(struct page *p);
-
-#endif

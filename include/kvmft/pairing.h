@@ -3,8 +3,7 @@
  * pairing.h: what merge, verify and latency share: opening one host capture with its guests,
  * finding out which guest is which VM, and reporting how well they align.
  */
-#ifndef KVMFT_PAIRING_H
-#define KVMFT_PAIRING_H
+#pragma once
 
 #include "kvmft/match.h"
 #include "kvmft/timeline.h"
@@ -124,5 +123,3 @@ const char *pairing_offset_name(const struct capture *host);
 /* One line: how well the VM's guest events lie in their windows, in cycles and us. */
 void pairing_alignment_text(const struct hostmap *map, const struct windows *w, int64_t vm,
 			    struct sbuf *out);
-
-#endif

@@ -4,8 +4,7 @@
  * a sequence of fields; a field is its number and kind, then a varint, 8 bytes, or a length and
  * bytes. Nothing is built in memory, and an sbuf that ran out of memory takes no more.
  */
-#ifndef KVMFT_PB_H
-#define KVMFT_PB_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -73,5 +72,3 @@ static inline char *pb_put_len(char *at, char *end)
 
 /* Makes the len bytes at p a string: bytes that are not UTF-8 become '?'. */
 void pb_fix_text(char *p, size_t len);
-
-#endif

@@ -8,8 +8,7 @@
  * negated by !, grouped by parentheses. ~ compares text with a pattern. A comparison with a field
  * that the event lacks is false.
  */
-#ifndef KVMFT_PICK_H
-#define KVMFT_PICK_H
+#pragma once
 
 #include "kvmft/timeline.h"
 
@@ -72,5 +71,3 @@ int filter_parse(const char *text, size_t n, struct filter **out,
 /* Whether the record of that event passes. */
 bool filter_match(const struct filter *f, const struct fmt_event *ev, const struct rec *rec);
 void filter_free(struct filter *f);
-
-#endif

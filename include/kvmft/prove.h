@@ -3,8 +3,7 @@
  * prove.h: kvmft put to the test on this machine: a tiny guest of its own, whose clock is known, is
  * recorded and aligned as any other.
  */
-#ifndef KVMFT_PROVE_H
-#define KVMFT_PROVE_H
+#pragma once
 
 #include "kvmft/align.h"
 
@@ -44,5 +43,3 @@ struct prove {
  */
 int prove_run(const char *dir, struct prove *p, note_fn *note, struct kvmft_err *err) __must_check;
 void prove_free(struct prove *p);
-
-#endif

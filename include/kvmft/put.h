@@ -7,8 +7,7 @@
  * caller has made room (sbuf_room()) for the whole line before. Functions write whole words: up to
  * PUT_SLACK bytes after the returned end may be overwritten, and must be available.
  */
-#ifndef KVMFT_PUT_H
-#define KVMFT_PUT_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -36,5 +35,3 @@ static inline char *put_hex8(char *p, uint32_t v);
 static inline char *put_hex16(char *p, uint64_t v);
 
 #include "kvmft/put_inline.h"
-
-#endif

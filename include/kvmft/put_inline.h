@@ -3,8 +3,7 @@
  * put_inline.h: the functions of put.h, inline for speed: eight or sixteen digits at once, without
  * a loop. Included only by put.h.
  */
-#ifndef KVMFT_PUT_INLINE_H
-#define KVMFT_PUT_INLINE_H
+#pragma once
 
 #include "kvmft/put.h"
 
@@ -164,5 +163,3 @@ static inline char *put_hex(char *p, uint64_t v)
 {
 	return put_hex_pad(p, v, 1);
 }
-
-#endif

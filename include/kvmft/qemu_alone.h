@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* qemu_alone.h: the events of a QEMU trace without a capture of its host. */
-#ifndef KVMFT_QEMU_ALONE_H
-#define KVMFT_QEMU_ALONE_H
-
-#include <stdio.h>
+#pragma once
 
 #include "kvmft/qemu_trace.h"
 
@@ -21,5 +18,3 @@ struct qemu_alone {
  * file has another clock.
  */
 int qemu_alone_print(const struct qemu_alone *o) __must_check;
-
-#endif

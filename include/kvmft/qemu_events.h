@@ -11,8 +11,7 @@
  * in it, and argument types are found nowhere else. A file may come from anyone: what cannot be
  * read is left out and noted; formats are interpreted here and never reach the C library's printf.
  */
-#ifndef KVMFT_QEMU_EVENTS_H
-#define KVMFT_QEMU_EVENTS_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -94,5 +93,3 @@ void qev_print(const struct qev *e, const struct qev_value *v, size_t n, struct 
  * left.
  */
 bool qev_scan(const struct qev *e, const char *text, size_t len, struct qev_value *v);
-
-#endif

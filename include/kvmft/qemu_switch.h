@@ -3,8 +3,7 @@
  * qemu_switch.h: switching the trace events of a running QEMU: which QEMU, switching, and what to
  * switch back if the kvmft that switched it was killed.
  */
-#ifndef KVMFT_QEMU_SWITCH_H
-#define KVMFT_QEMU_SWITCH_H
+#pragma once
 
 #include "kvmft/monitor.h"
 
@@ -63,5 +62,3 @@ void qemu_left_done(void);
  */
 int qemu_left_sweep(bool dry_run, uint64_t timeout_ns, struct sbuf *out,
 		    struct kvmft_err *err) __must_check;
-
-#endif

@@ -10,8 +10,7 @@
  * QEMU promises stability for none of them. Files may come from anyone: sizes are checked before
  * they are used, anything that is not an event is counted, and a cut end is no failure.
  */
-#ifndef KVMFT_QEMU_TRACE_H
-#define KVMFT_QEMU_TRACE_H
+#pragma once
 
 #include "kvmft/qemu_events.h"
 
@@ -99,5 +98,3 @@ void qtrace_close(struct qtrace *t); /* NULL is fine */
  */
 bool qtrace_marker(const struct qevents *events, const char *text, size_t len,
 		   struct qtrace_item *item);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* rate.h: the TSC frequency of a capture: as its user says (--tsc-khz), or as found in it. */
-#ifndef KVMFT_RATE_H
-#define KVMFT_RATE_H
+#pragma once
 
 #include "kvmft/pairing.h"
 
@@ -22,5 +21,3 @@ int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, co
 void rate_like(struct capture *cap, const struct capture *other);
 /* Only what was given. */
 int rate_given(struct capture *cap, const struct opt_u64 *khz, struct kvmft_err *err) __must_check;
-
-#endif

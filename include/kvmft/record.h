@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* record.h: one recording of this machine, as host or guest, into a capture. */
-#ifndef KVMFT_RECORD_H
-#define KVMFT_RECORD_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -67,5 +66,3 @@ struct record_config {
  */
 int record_run(struct record_config *c, char **command, note_fn *note,
 	       struct kvmft_err *err) __must_check;
-
-#endif

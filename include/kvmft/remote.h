@@ -15,8 +15,7 @@
  *
  * Orders follow there: see struct record_control.
  */
-#ifndef KVMFT_REMOTE_H
-#define KVMFT_REMOTE_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -51,5 +50,3 @@ int remote_get(int fd, struct remote_words *w, struct kvmft_err *err) __must_che
 #define SPOOL_WINDOW	  (8u << 20)
 #define SPOOL_PATIENCE_NS 30000000000ull
 int remote_spool(const char *dir, struct kvmft_err *err) __must_check;
-
-#endif

@@ -7,8 +7,7 @@
  * that afterwards, as often as wanted. Times are kept in units of the capture's trace clock and are
  * converted when a table is made; memory is bounded whatever the capture holds.
  */
-#ifndef KVMFT_REPORT_H
-#define KVMFT_REPORT_H
+#pragma once
 
 #include "kvmft/events.h"
 #include "kvmft/hostmap.h"
@@ -297,5 +296,3 @@ void by_stack_free(struct by_stack *b);
 
 /* Shortens the text of a row in place; once for each. */
 struct by_stack_row by_stack_row(char *text);
-
-#endif

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* results.h: what commands found, in readable formats. */
-#ifndef KVMFT_RESULTS_H
-#define KVMFT_RESULTS_H
-
-#include <stdio.h>
+#pragma once
 
 #include "kvmft/blame.h"
 #include "kvmft/clockcheck.h"
@@ -195,5 +192,3 @@ struct export_config {
 
 /* tracedat.c: a trace.dat of p's capture, and one of each guest, named after it. */
 int export_dat(struct pairing *p, const struct export_config *o, struct kvmft_err *err);
-
-#endif

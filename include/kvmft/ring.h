@@ -23,8 +23,7 @@
  *		     if (ret < 0) rstream_damage(&r);
  *	     }
  */
-#ifndef KVMFT_RING_H
-#define KVMFT_RING_H
+#pragma once
 
 #include "kvmft/subbuf.h"
 
@@ -383,5 +382,3 @@ const char *fmt_symbol(const struct fmt_event *e, const char *field, unsigned in
 		       uint64_t value);
 
 #include "kvmft/ring_inline.h"
-
-#endif

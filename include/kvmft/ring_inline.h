@@ -3,8 +3,7 @@
  * ring_inline.h: the steps of walks that ring.h declares, inline for speed. Included only by
  * ring.h.
  */
-#ifndef KVMFT_RING_INLINE_H
-#define KVMFT_RING_INLINE_H
+#pragma once
 
 #include "kvmft/ring.h"
 
@@ -260,5 +259,3 @@ static inline int32_t fmt_pid(const struct fmt *f, const struct rec *rec)
 	other = *rec; /* only its address leaves the function */
 	return fmt_pid_slow(f, &other);
 }
-
-#endif

@@ -7,8 +7,7 @@
  * Memory is bounded: beyond RUNS_MAX stretches, those with a short gap between them are joined,
  * which can only claim "may have run" where it did not.
  */
-#ifndef KVMFT_RUNS_H
-#define KVMFT_RUNS_H
+#pragma once
 
 #include "kvmft/hostmap.h"
 #include "kvmft/vcpu_turn.h"
@@ -61,5 +60,3 @@ const struct run_list *runs_of(const struct runs *r, int32_t tid);
  */
 uint64_t runs_deadline(const struct runs *r, int32_t tid, uint64_t value);
 void runs_free(struct runs *r);
-
-#endif

@@ -7,8 +7,7 @@
  * lacks (Landlock before 5.13, seccomp if built without) is left out and can be reported; a layer
  * that it has but that cannot be applied is an error.
  */
-#ifndef KVMFT_SANDBOX_H
-#define KVMFT_SANDBOX_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -92,5 +91,3 @@ unsigned int sandbox_have(void);
 bool sandbox_has_calls(void);
 /* The kernel's version of Landlock, 0 = none; -errno: something forbids to use it. */
 long sandbox_landlock_abi(void);
-
-#endif

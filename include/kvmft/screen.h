@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* screen.h: text for people: the width of a terminal, lines that fit it, colours. */
-#ifndef KVMFT_SCREEN_H
-#define KVMFT_SCREEN_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -29,5 +28,3 @@ struct screen_cut {
  * character is taken to be one column wide; escape sequences take none.
  */
 void screen_cut(struct screen_cut *c, const char *s, size_t n, struct sbuf *out);
-
-#endif

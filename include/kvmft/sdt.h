@@ -7,8 +7,7 @@
  * and the register or memory that holds each argument. Files are not trusted: the functions here
  * return whatever they contain.
  */
-#ifndef KVMFT_SDT_H
-#define KVMFT_SDT_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -124,5 +123,3 @@ int sdt_plan_add(struct sdt_plan *p, const struct sdt_file *f, size_t file,
 void sdt_plan_free(struct sdt_plan *p);
 /* Does the want mean this marker? */
 bool sdt_want_match(const struct sdt_want *w, const struct sdt_marker *m);
-
-#endif

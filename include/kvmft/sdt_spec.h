@@ -3,8 +3,7 @@
  * sdt_spec.h: "BINARY[:PROVIDER[:MARKER]][,argN:TYPE]...[/FILTER/]", for `record --sdt` and `qemu
  * sdt`.
  */
-#ifndef KVMFT_SDT_SPEC_H
-#define KVMFT_SDT_SPEC_H
+#pragma once
 
 #include "kvmft/sdt.h"
 
@@ -48,5 +47,3 @@ int sdt_hints_find(const struct sdt_spec *s, const struct sdt_file *f, size_t ro
 int sdt_hints_ask(const struct sdt_spec *s, size_t room, struct sdt_file *f, struct sdt_hints *h,
 		  struct kvmft_err *err) __must_check;
 void sdt_hints_free(struct sdt_hints *h);
-
-#endif

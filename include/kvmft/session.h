@@ -3,8 +3,7 @@
  * session.h: a directory of captures that belong together, as `kvmft record --guest` makes it, or
  * as somebody has assembled it; or a tar archive of one.
  */
-#ifndef KVMFT_SESSION_H
-#define KVMFT_SESSION_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -37,5 +36,3 @@ int session_ask(const char *path, struct session *s, struct kvmft_err *err) __mu
 void session_free(struct session *s);
 /* Whether a capture's directory says that it is a guest's. */
 bool session_is_guest(const char *path);
-
-#endif

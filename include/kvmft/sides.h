@@ -7,8 +7,7 @@
  * and one that stores the stream from there, confined, because the guest is hostile. For the
  * contents of the session directory see kvmft-capture(5).
  */
-#ifndef KVMFT_SIDES_H
-#define KVMFT_SIDES_H
+#pragma once
 
 #include "kvmft/record.h"
 #include "kvmft/remote.h"
@@ -77,5 +76,3 @@ struct receive_config {
  * code, or -errno with err set; err->code says whether something was stored all the same.
  */
 int receive_run(const struct receive_config *c, note_fn *note, struct kvmft_err *err) __must_check;
-
-#endif

@@ -3,8 +3,7 @@
  * solution.h: all TSC offsets of a guest, as far as events reveal them: one for all vCPUs; if none
  * fits all, one for each.
  */
-#ifndef KVMFT_SOLUTION_H
-#define KVMFT_SOLUTION_H
+#pragma once
 
 #include "kvmft/solve.h"
 
@@ -44,5 +43,3 @@ uint64_t solution_bound(const struct solution *s);
 /* Makes it hold for VM number vm of the map: vCPUs 0..ncpu-1 and those known. */
 void solution_force(const struct solution *s, struct hostmap *map, size_t vm, size_t ncpu);
 void solution_free(struct solution *s);
-
-#endif

@@ -9,8 +9,7 @@
  * Large amounts of data are thinned, so memory is bounded: events are dropped evenly, and windows
  * with a short gap between them are joined. Neither can exclude the true offset.
  */
-#ifndef KVMFT_SOLVE_H
-#define KVMFT_SOLVE_H
+#pragma once
 
 #include "kvmft/runs.h"
 
@@ -95,5 +94,3 @@ enum solve_fit { SOLVE_UNKNOWN, SOLVE_INSIDE, SOLVE_OUTSIDE };
 void solve_count(const struct solve *s, size_t i, const struct solve_result *r, uint64_t *inside,
 		 uint64_t *outside);
 void solve_free(struct solve *s);
-
-#endif

@@ -10,8 +10,7 @@
  *	ret = sq_finish(s);
  *	sq_free(s);
  */
-#ifndef KVMFT_SQLITE_H
-#define KVMFT_SQLITE_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -57,5 +56,3 @@ void sq_free(struct sq *s); /* NULL is fine */
 
 /* Adds a name, quoted as in SQL with double quotes. */
 void sq_quote(struct sbuf *b, const char *name);
-
-#endif

@@ -12,8 +12,7 @@
  * Wherever it is cut, what came is a capture as readable as one whose recorder was killed. Frames
  * of unknown types are skipped: additions are free, a changed meaning costs a version.
  */
-#ifndef KVMFT_STREAM_H
-#define KVMFT_STREAM_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -155,5 +154,3 @@ struct stream_news {
 int stream_receive(int fd, struct capw *w, const struct stream_limits *limits,
 		   bool (*news)(void *ctx, const struct stream_news *n), void *ctx,
 		   struct stream_news *n, struct kvmft_err *err) __must_check;
-
-#endif

@@ -5,8 +5,7 @@
  * For a few seconds each vCPU's thread is looked at in /proc many times, and events of KVM are
  * counted. From both a judge, which asks nobody, makes one of the classes below.
  */
-#ifndef KVMFT_STUCK_H
-#define KVMFT_STUCK_H
+#pragma once
 
 #include "kvmft/ksyms.h"
 #include "kvmft/util.h"
@@ -154,5 +153,3 @@ struct stuck_config {
 /* Looks, judges, and adds what is to be printed to out. An exit code, or -errno with err set. */
 int stuck_run(const struct stuck_config *c, note_fn *note, struct sbuf *out,
 	      struct kvmft_err *err) __must_check;
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* subbuf.h: events into sub-buffers, for making captures from something else. */
-#ifndef KVMFT_SUBBUF_H
-#define KVMFT_SUBBUF_H
+#pragma once
 
 #include "kvmft/capture.h"
 
@@ -34,5 +33,3 @@ int subbuf_write_lost(struct subbuf_writer *w, uint64_t count) __must_check;
 /* Hands out what there is. A loss that no event follows makes an empty sub-buffer. */
 int subbuf_write_end(struct subbuf_writer *w) __must_check;
 void subbuf_writer_free(struct subbuf_writer *w);
-
-#endif

@@ -15,8 +15,7 @@
  *
  *	const struct table t = { .cells = cells, .ctx = things, .n = 2 };
  */
-#ifndef KVMFT_TABLE_H
-#define KVMFT_TABLE_H
+#pragma once
 
 #include "kvmft/hostmap.h"
 #include "kvmft/json.h"
@@ -133,5 +132,3 @@ void metric_seconds(struct sbuf *b, uint64_t ns);
 /* How long a host was recorded, and what it lost: families without labels of VMs. */
 void metric_capture(struct sbuf *b, const struct capture *cap, uint64_t events, uint64_t lost,
 		    bool lost_unknown);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* tally.h: how often each of many texts occurred, in bounded memory. */
-#ifndef KVMFT_TALLY_H
-#define KVMFT_TALLY_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -27,5 +26,3 @@ int tally_add(struct tally *t, const char *text, size_t len) __must_check;
 void tally_sort_by_text(struct tally *t);
 void tally_sort_by_count(struct tally *t);
 void tally_free(struct tally *t);
-
-#endif

@@ -7,8 +7,7 @@
  * event takes the place of the one before it on its CPU, or, if there is none, of the first one
  * after it, and is marked.
  */
-#ifndef KVMFT_TIMELINE_H
-#define KVMFT_TIMELINE_H
+#pragma once
 
 #include "kvmft/hostmap.h"
 #include "kvmft/migrate.h"
@@ -235,5 +234,3 @@ static inline bool tl_source_is_damage(const struct tl_source *s, const struct c
 
 /* After the walk: nothing was lost, damaged or unreadable; all of QEMU's trace has a place. */
 bool tl_source_complete(const struct tl_source *s);
-
-#endif

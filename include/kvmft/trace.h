@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* trace.h: prints events of this machine live, one per line, in the requested clock. */
-#ifndef KVMFT_TRACE_H
-#define KVMFT_TRACE_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -19,5 +18,3 @@ struct trace_config {
  * set.
  */
 int trace_run(const struct trace_config *c, note_fn *note, struct kvmft_err *err) __must_check;
-
-#endif

@@ -11,8 +11,7 @@
  *
  * Offsets that are known only later are patched in, so the file must be a regular one.
  */
-#ifndef KVMFT_TRACEDAT_H
-#define KVMFT_TRACEDAT_H
+#pragma once
 
 #include "kvmft/capture.h"
 
@@ -107,5 +106,3 @@ int tdw_guest_option(struct tdw *w, const char *name, uint64_t id, const int32_t
  */
 int tdw_time_shift_option(struct tdw *w, uint64_t peer, uint64_t flags,
 			  const struct cap_shift *shift, uint32_t n) __must_check;
-
-#endif

@@ -6,8 +6,7 @@
  * from what else they hold: readings of CLOCK_MONOTONIC_RAW, the pvclock records that KVM made for
  * its guests, and captures of those guests.
  */
-#ifndef KVMFT_TSC_RATE_H
-#define KVMFT_TSC_RATE_H
+#pragma once
 
 #include "kvmft/capture.h"
 #include "kvmft/clock.h"
@@ -67,5 +66,3 @@ bool tsc_rate_of_guest(const struct tsc_rate *guest, const struct tsc_map *map, 
 /* By kvm_pvclock_update, of the first VM that has one whose ratio is known; or of any. */
 int tsc_rate_scan(const struct capture *cap, const struct fmt *fmt, struct tsc_rate *r)
 	__must_check;
-
-#endif

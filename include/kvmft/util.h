@@ -6,8 +6,7 @@
  * failure. Where a bare errno would not tell the user enough, the function also takes a
  * struct kvmft_err and leaves one line there; only the command layer prints it.
  */
-#ifndef KVMFT_UTIL_H
-#define KVMFT_UTIL_H
+#pragma once
 
 /* Those in <> are what nearly all files need: who includes this one has them. */
 #include <dirent.h>
@@ -618,5 +617,3 @@ static inline uint64_t load_u64(const void *p)
 	__builtin_memcpy(&v, p, sizeof(v));
 	return v;
 }
-
-#endif

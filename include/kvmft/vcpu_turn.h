@@ -11,8 +11,7 @@
  * registers and also has perf's rules, and latency's (latency/vcpu.c), whose states are what the
  * thread does between turns.
  */
-#ifndef KVMFT_VCPU_TURN_H
-#define KVMFT_VCPU_TURN_H
+#pragma once
 
 #include "kvmft/ring.h"
 
@@ -75,5 +74,3 @@ static inline enum turn_step vcpu_turn_step(struct vcpu_turn *t, enum turn_event
 		return in_guest ? TURN_AGAIN : TURN_BEGAN;
 	return in_guest ? TURN_ENDED : TURN_MISSED;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* verify.h: what `kvmft verify` found out, and how it reports that. */
-#ifndef KVMFT_VERIFY_H
-#define KVMFT_VERIFY_H
+#pragma once
 
 #include "kvmft/align.h"
 #include "kvmft/msr_pairs.h"
@@ -45,5 +44,3 @@ const struct solution *verify_solution(const struct verify_guest *g);
 void verify_text(const struct verify *v, struct sbuf *b);
 void verify_json(const struct verify *v, struct sbuf *b);
 void verify_csv(const struct verify *v, struct sbuf *b);
-
-#endif

@@ -10,13 +10,7 @@
  * All text (names, comms, notes) comes from untrusted processes: it has gone through
  * str_printable() and is bounded in length.
  */
-#ifndef KVMFT_VM_H
-#define KVMFT_VM_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -250,5 +244,3 @@ struct vm_guest_cpus {
  */
 int vm_guest_cpus(const struct vm_roots *roots, struct vm_guest_cpus *cpus) __must_check;
 void vm_guest_cpus_free(struct vm_guest_cpus *cpus);
-
-#endif

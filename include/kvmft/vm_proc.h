@@ -5,10 +5,7 @@
  * proc.c reads one process, cmdline.c understands a VMM's arguments, debugfs.c reads one
  * VM's directory, scan.c joins the two sources, threads.c guesses threads by name.
  */
-#ifndef KVMFT_VM_PROC_H
-#define KVMFT_VM_PROC_H
-
-#include <dirent.h>
+#pragma once
 
 #include "kvmft/util.h"
 #include "kvmft/vm.h"
@@ -132,5 +129,3 @@ int vm_vcpu_compare(const void *a, const void *b);
 void vm_free_members(struct vm *vm);
 /* Adds a sentence to vm->note. */
 int vm_add_note(struct vm *vm, const char *fmt, ...) __printf(2, 3);
-
-#endif

@@ -4,8 +4,7 @@
  * PID-FD as in debugfs; and as in listings "name=NAME", "uuid=UUID", "pid=N", "pid:N" and
  * "tids:N,M,K-L", the threads that run its vCPUs.
  */
-#ifndef KVMFT_VMSEL_H
-#define KVMFT_VMSEL_H
+#pragma once
 
 #include "kvmft/util.h"
 
@@ -34,5 +33,3 @@ struct vmsel_comm {
 };
 
 const struct vmsel_comm *vmsel_vcpu(const char *comm, uint32_t *number);
-
-#endif

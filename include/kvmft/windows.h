@@ -6,8 +6,7 @@
  * the thread takes shows the exit sooner). With a right conversion no event is outside; and how far
  * the guest's clock could be moved before one would be is the bound of the error.
  */
-#ifndef KVMFT_WINDOWS_H
-#define KVMFT_WINDOWS_H
+#pragma once
 
 #include "kvmft/timeline.h"
 #include "kvmft/vcpu_turn.h"
@@ -85,5 +84,3 @@ void win_slices(const struct windows *w, uint64_t *from, uint64_t *width);
 /* Adds the figures of b to a; the smaller slack of both counts. */
 void win_stats_add(struct win_stats *a, const struct win_stats *b);
 void win_free(struct windows *w);
-
-#endif

@@ -7,8 +7,7 @@
  *   explain.c  the second walk: what the vCPUs of spikes do; kinds of exits for memory; causes
  *   spend.c    ... and where each cycle of a spike went
  */
-#ifndef KVMFT_BLAME_PRIV_H
-#define KVMFT_BLAME_PRIV_H
+#pragma once
 
 #include "kvmft/blame.h"
 #include "kvmft/evidence.h"
@@ -250,5 +249,3 @@ void blame_spun_over(const struct blame *b, struct blame_spike *s, bool on);
 void blame_masked_over(const struct blame *b, struct blame_spike *s, bool lock);
 /* All of these, at its end or before it moves to another vCPU. */
 void blame_settle(struct blame *b, struct blame_spike *s);
-
-#endif

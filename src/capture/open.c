@@ -5,7 +5,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* perfdata.h: what the files of the perf.data reader share; private to src/capture. */
-#ifndef KVMFT_CAPTURE_PERFDATA_H
-#define KVMFT_CAPTURE_PERFDATA_H
+#pragma once
 
 #include "kvmft/subbuf.h"
 #include "reader.h"
@@ -119,5 +118,3 @@ int pd_scan(struct perfdata *p, struct kvmft_err *err) __must_check;
 /* struct cap_maker's: sub-buffers, made when they are read. */
 int pd_make(void *perfdata, uint64_t stream, uint64_t idx, const uint8_t **buf) __must_check;
 void pd_free(void *perfdata);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* reader.h: what the readers of capture formats share; private to src/capture. */
-#ifndef KVMFT_CAPTURE_READER_H
-#define KVMFT_CAPTURE_READER_H
+#pragma once
 
 #include "kvmft/capture.h"
 
@@ -289,5 +288,3 @@ static inline struct cap_priv *cap_priv(const struct capture *c)
 {
 	return c->priv;
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* tracedat.h: what the files of the trace.dat reader share; private to src/capture. */
-#ifndef KVMFT_CAPTURE_TRACEDAT_H
-#define KVMFT_CAPTURE_TRACEDAT_H
+#pragma once
 
 #include "kvmft/tracedat.h"
 #include "reader.h"
@@ -43,5 +42,3 @@ int td_option(struct td *t, uint32_t id, struct cursor opt) __must_check;
 int td_read_blocks(struct td *t, size_t n, uint64_t *off) __must_check;
 /* A name that outlives the reader; "" for NULL, and when out of memory NULL. */
 const char *td_instance(struct td *t, const char *name);
-
-#endif

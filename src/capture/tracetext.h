@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* tracetext.h: what the files that read a trace as text share; private to src/capture. */
-#ifndef KVMFT_CAPTURE_TRACETEXT_H
-#define KVMFT_CAPTURE_TRACETEXT_H
+#pragma once
 
 #include "reader.h"
 
@@ -117,5 +116,3 @@ uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa
 /* The format of such records. */
 void tt_format(const struct tt_event *e, uint32_t have, const char *name, uint16_t id,
 	       struct sbuf *b);
-
-#endif

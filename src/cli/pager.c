@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 
 #define SHELL "/bin/sh"
 #define WIDTH "KVMFT_PAGER_WIDTH" /* internal: of the terminal, when messages go to the pager */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* wide.h: 128-bit helpers private to the clock room: rounding and range checks in one place. */
-#ifndef KVMFT_CLOCK_WIDE_H
-#define KVMFT_CLOCK_WIDE_H
+#pragma once
 
 #include <errno.h>
 #include <stdbool.h>
@@ -49,5 +48,3 @@ static inline int wide_store_range(s128 first, s128 end, uint64_t *lo, uint64_t 
 	*hi = end > (s128)UINT64_MAX ? UINT64_MAX : (uint64_t)(end - 1);
 	return 0;
 }
-
-#endif

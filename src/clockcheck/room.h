@@ -5,8 +5,7 @@
  * walk.c    from a host's events to what happened to each vCPU's clock
  * judge.c   what the end of the walk shows, what was not recorded, the verdict
  */
-#ifndef KVMFT_CLOCKCHECK_ROOM_H
-#define KVMFT_CLOCKCHECK_ROOM_H
+#pragma once
 
 #include "kvmft/clockcheck.h"
 
@@ -18,5 +17,3 @@ int clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool en
 uint64_t clock_tolerance(const struct pvclock *a, const struct pvclock *b, uint64_t ns);
 /* A record that it had by then, known without an event: as a capture of its guest has it. */
 void clock_adopt(struct clock_vcpu *v, uint64_t host);
-
-#endif

@@ -3,8 +3,7 @@
  * blaming.h: the walks over a pairing that find spikes and explain them: for `kvmft blame`, and for
  * pages that show them.
  */
-#ifndef KVMFT_CMD_BLAMING_H
-#define KVMFT_CMD_BLAMING_H
+#pragma once
 
 #include "kvmft/blame.h"
 #include "kvmft/results.h"
@@ -59,5 +58,3 @@ struct story {
  */
 int stories_tell(const struct story *v, size_t n, struct timeline *t, const struct out_clock *clock,
 		 bool color, uint64_t context) __must_check;
-
-#endif

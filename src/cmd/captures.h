@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* captures.h: what the commands that read captures put in the place of a session's directory. */
-#ifndef KVMFT_CMD_CAPTURES_H
-#define KVMFT_CMD_CAPTURES_H
+#pragma once
 
 #include "kvmft/cli.h"
 #include "kvmft/session.h"
@@ -22,5 +21,3 @@ int captures_before(struct operands *o, const struct session *s,
 		    struct kvmft_err *err) __must_check;
 /* .sessions of commands whose operands are HOST GUEST... */
 int captures_first(void *opts, struct operands *o, struct kvmft_err *err) __must_check;
-
-#endif

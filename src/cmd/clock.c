@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* clock.c: `kvmft clock`, whether the clocks of a host's guests are right. */
-#include <unistd.h>
 
 #include "captures.h"
 #include "cmds.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* cmds.h: the commands, one per file in this folder. A new one is that file and a line here. */
-#ifndef KVMFT_CMD_CMDS_H
-#define KVMFT_CMD_CMDS_H
+#pragma once
 
 #include "kvmft/cli.h"
 #include "kvmft/sides.h"
@@ -51,5 +50,3 @@ extern int (*const record_sides)(const struct sides_config *s, struct record_con
 
 /* `kvmft check --prove`: an exit code, or -errno with err; NULL: the small build. */
 extern int (*const check_prove)(bool as_json, const char *output, struct kvmft_err *err);
-
-#endif

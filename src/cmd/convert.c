@@ -13,7 +13,6 @@
 
 #include "convert_ctx.h"
 #include "kvmft/pairing.h"
-#include "kvmft/rate.h"
 
 struct convert_opts {
 	const char *from, *to;

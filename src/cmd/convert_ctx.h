@@ -3,8 +3,7 @@
  * convert_ctx.h: where `kvmft convert` gets its clock parameters from: captures, this machine, and
  * the user's options, which take precedence.
  */
-#ifndef KVMFT_CMD_CONVERT_CTX_H
-#define KVMFT_CMD_CONVERT_CTX_H
+#pragma once
 
 #include "kvmft/cli.h"
 #include "kvmft/match.h"
@@ -57,5 +56,3 @@ void convert_ctx_close(struct convert_ctx *c);
  * p->live.list.
  */
 void convert_live_scan(struct convert_params *p);
-
-#endif

@@ -2,8 +2,7 @@
 /*
  * guest_syms.h: names for the addresses of guests' kernels, by options and by the guests' captures.
  */
-#ifndef KVMFT_CMD_GUEST_SYMS_H
-#define KVMFT_CMD_GUEST_SYMS_H
+#pragma once
 
 #include "kvmft/cli.h"
 #include "kvmft/hostmap.h"
@@ -61,5 +60,3 @@ bool guest_syms_whole(struct guest_syms *g, note_fn *note);
 int guest_syms_read(struct ksyms *k, const struct ksyms_files *f,
 		    struct kvmft_err *err) __must_check;
 void guest_syms_free(struct guest_syms *g);
-
-#endif

@@ -7,10 +7,8 @@
 #include "kvmft/sandbox.h"
 #include "captures.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>

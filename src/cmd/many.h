@@ -7,10 +7,7 @@
  * themselves before they see a byte of a capture. What they pass on is bounded, and belongs to one
  * capture: memory stays flat.
  */
-#ifndef KVMFT_CMD_MANY_H
-#define KVMFT_CMD_MANY_H
-
-#include <stdio.h>
+#pragma once
 
 #include "kvmft/cli.h"
 #include "kvmft/report.h"
@@ -82,5 +79,3 @@ struct many_doc {
  * column for the capture. An exit code, or -errno with err: none gave a result.
  */
 int many_print(struct many *m, const struct many_doc *d, struct kvmft_err *err) __must_check;
-
-#endif

@@ -15,8 +15,6 @@
 #include "kvmft/output.h"
 #include "kvmft/pairing.h"
 
-#include <signal.h>
-
 /* The options that select a part of the timeline. */
 struct merge_pick_opts {
 	struct str_list event, grep, side, vcpu;

@@ -3,8 +3,7 @@
  * merge_qemu.h: option --qemu of `kvmft merge` and `kvmft latency`, traces of QEMU on the time
  * line.
  */
-#ifndef KVMFT_CMD_MERGE_QEMU_H
-#define KVMFT_CMD_MERGE_QEMU_H
+#pragma once
 
 #include "kvmft/cli.h"
 #include "kvmft/pairing.h"
@@ -37,5 +36,3 @@ void merge_qemu_free(struct merge_qemu *q);
  * trace has no place at all.
  */
 bool merge_qemu_summary(const struct merge_qemu *q, const struct timeline *t, bool quiet);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* options.h: options that several commands have, for a member of that type in their struct. */
-#ifndef KVMFT_CMD_OPTIONS_H
-#define KVMFT_CMD_OPTIONS_H
+#pragma once
 
 #include "kvmft/cli.h"
 #include "kvmft/pager.h"
@@ -53,5 +52,3 @@
 	       "use HMP, the human monitor, on this socket"),                               \
 	OPTION(0, "timeout", OPT_DURATION, st, member.timeout, "DURATION",                         \
 	       "wait this long for each answer of QEMU (default: 5s)")
-
-#endif

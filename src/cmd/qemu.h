@@ -4,8 +4,7 @@
  * a line here and a line in qemu.c; its options are described in a subsection of
  * man/kvmft-qemu.1 called "kvmft qemu NAME".
  */
-#ifndef KVMFT_CMD_QEMU_H
-#define KVMFT_CMD_QEMU_H
+#pragma once
 
 #include "kvmft/cli.h"
 #include "kvmft/qemu_switch.h"
@@ -18,5 +17,3 @@ extern const struct cmd cmd_qemu_formats;
 
 /* Prints notes, which end each with '\n', on stderr. */
 void qemu_print_notes(const struct sbuf *notes);
-
-#endif

@@ -6,7 +6,6 @@
 #include "guest_syms.h"
 #include "kvmft/output.h"
 #include "kvmft/results.h"
-#include "kvmft/pairing.h"
 #include "kvmft/rate.h"
 #include "many.h"
 #include "sink.h"

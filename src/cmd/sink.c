@@ -3,7 +3,6 @@
 #include "sink.h"
 
 #include <fcntl.h>
-#include <time.h>
 
 /* ---- from the time column to host TSC ---- */
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* sink.h: where results go, and in which clock a time line is: what commands that print share. */
-#ifndef KVMFT_CMD_SINK_H
-#define KVMFT_CMD_SINK_H
+#pragma once
 
 #include "kvmft/cli.h"
 #include "kvmft/results.h"
@@ -124,5 +123,3 @@ int window_report(const struct capture *cap, const char *from, const char *to,
 
 #define WINDOW_HELP_FROM "leave out what was before T, a time as the lines show it"
 #define WINDOW_HELP_TO	 "leave out what was after T"
-
-#endif

@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <inttypes.h>
-#include <signal.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 

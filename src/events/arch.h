@@ -3,8 +3,7 @@
  * arch.h: what differs between kinds of hosts; private to this room. A kind is a descriptor in a
  * file of its own (x86_vmx.c), and a line in arch.c.
  */
-#ifndef KVMFT_EVENTS_ARCH_H
-#define KVMFT_EVENTS_ARCH_H
+#pragma once
 
 #include "kvmft/events.h"
 #include "kvmft/exit_codes.h"
@@ -46,5 +45,3 @@ struct event_arch {
 const struct event_arch *event_arch(size_t i);
 /* The one whose exits have the fields of that format; NULL: none. */
 const struct event_arch *event_arch_of_exit(const struct fmt_event *ev);
-
-#endif

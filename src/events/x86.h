@@ -5,8 +5,7 @@
  * has them. tests/unit/test_events_exit_names.c compares the tables with the text that such a
  * kernel exports.
  */
-#ifndef KVMFT_EVENTS_X86_H
-#define KVMFT_EVENTS_X86_H
+#pragma once
 
 #include "arch.h"
 
@@ -15,5 +14,3 @@ extern const struct event_def x86_exit;
 extern const struct event_irqs x86_irqs;
 
 #define X86 .machine = x86_machines, .exit = &x86_exit, .irqs = &x86_irqs
-
-#endif

@@ -8,8 +8,7 @@
  *   report_table.c   samples by key; tables and pieces from that
  *   by_rip.c         places in guests, for opts.by_rip
  */
-#ifndef KVMFT_EXITS_REPORT_PRIV_H
-#define KVMFT_EXITS_REPORT_PRIV_H
+#pragma once
 
 #include "kvmft/evidence.h"
 #include "kvmft/exit_names.h"
@@ -372,5 +371,3 @@ void by_rip_place(const struct by_rip *b, uint64_t key, struct report_place *p);
 int samples_feed(struct report *r, const struct rev *e, size_t n, uint32_t cpu) __must_check;
 /* Counts what is open when the capture ends. */
 void samples_finish(struct report *r);
-
-#endif

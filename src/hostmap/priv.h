@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* priv.h: what the files of the map share. */
-#ifndef KVMFT_HOSTMAP_PRIV_H
-#define KVMFT_HOSTMAP_PRIV_H
+#pragma once
 
 #include "kvmft/events.h"
 #include "kvmft/hostmap.h"
@@ -22,5 +21,3 @@ int hostmap_clock_event(struct hostmap *m, enum event_role kind, const struct ev
 int hostmap_epochs(struct hostmap *m, size_t vm) __must_check;
 /* Assigns the clock events to VMs and rebuilds all epochs. 0 or -ENOMEM. */
 int hostmap_build(struct hostmap *m) __must_check;
-
-#endif

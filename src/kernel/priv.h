@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* priv.h: what only the files of the kernel room share. */
-#ifndef KVMFT_KERNEL_PRIV_H
-#define KVMFT_KERNEL_PRIV_H
+#pragma once
 
 #include "kvmft/kernel.h"
 
@@ -79,5 +78,3 @@ void kinst_holders(const char *name, struct sbuf *b);
 void kinst_triggers_sweep(int instfd);
 /* rmdir of an instance by handle, retried while busy for at most wait_ms. 0 or -errno. */
 int kinst_rmdir(struct tracefs_instance *tr, unsigned int wait_ms) __must_check;
-
-#endif

@@ -6,8 +6,7 @@
  *                and pages that were taken from a guest
  *   mem_table.c  its tables; a VM that moves: its rounds, blackout, and what came after
  */
-#ifndef KVMFT_LATENCY_MEM_H
-#define KVMFT_LATENCY_MEM_H
+#pragma once
 
 #include "priv.h"
 
@@ -164,5 +163,3 @@ void mem_spent(const struct lat_vcpu *v, struct mem_stall *s);
 void mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s);
 
 enum { MEM_STALLS, MEM_MEASURED, MEM_NOT_TOLD, MEM_CUT, MEM_OPEN, MEM_DEVICE, MEM_FORGOTTEN };
-
-#endif

@@ -7,8 +7,7 @@
  *   net_id.c     what the recorded headers of packets say about that
  *   net_table.c  its tables
  */
-#ifndef KVMFT_LATENCY_NET_H
-#define KVMFT_LATENCY_NET_H
+#pragma once
 
 #include "priv.h"
 
@@ -331,5 +330,3 @@ struct net_half *net_index_find(struct net_queue *q, uint64_t id, uint64_t *n);
 /* net_table.c */
 void net_measured(struct lat *l, const struct net_queue *from, const struct net_queue *to,
 		  const struct net_half *s, const struct net_half *g);
-
-#endif

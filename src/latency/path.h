@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* path.h: what threads of a VM waited for. See path.c. */
-#ifndef KVMFT_LATENCY_PATH_H
-#define KVMFT_LATENCY_PATH_H
+#pragma once
 
 #include "priv.h"
 
@@ -29,5 +28,3 @@ bool lat_path_waits(const struct lat *l, int32_t tid, uint64_t from, uint64_t to
 void lat_path_event(struct lat *l, const struct lat_in *in);
 void lat_path_forget(struct lat *l); /* events were lost */
 void lat_path_free(struct lat *l);
-
-#endif

@@ -16,8 +16,7 @@
  *   feed.c     the walk
  *   table.c    tables, worst cases
  */
-#ifndef KVMFT_LATENCY_PRIV_H
-#define KVMFT_LATENCY_PRIV_H
+#pragma once
 
 #include "kvmft/events.h"
 #include "kvmft/ksyms.h"
@@ -564,5 +563,3 @@ enum {
 	HRT_ALONE,
 	HRT_STRAY
 };
-
-#endif

@@ -7,8 +7,7 @@
  * exits_hist.c    engine 1: the kernel counts, in hist triggers
  * exits_drain.c   engine 2: the events are read and counted here
  */
-#ifndef KVMFT_LIVE_EXITS_H
-#define KVMFT_LIVE_EXITS_H
+#pragma once
 
 #include <termios.h>
 
@@ -122,5 +121,3 @@ int exits_target_find(struct exits_run *x);
 bool exits_wanted(const void *ctx, const struct exits *e, const struct exits_thread *t);
 bool exits_target_gone(const struct exits_run *x);
 void exits_target_free(struct exits_target *t);
-
-#endif

@@ -6,8 +6,7 @@
  * trace_kvmclock.c  --kvmclock: the epochs of one VM, kept up to date by its events, and where its
  *                   pvclock record comes from
  */
-#ifndef KVMFT_LIVE_TRACE_H
-#define KVMFT_LIVE_TRACE_H
+#pragma once
 
 #include "kvmft/epoch.h"
 #include "kvmft/events.h"
@@ -112,5 +111,3 @@ bool trace_kvmclock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *v
 int trace_wait(struct trace *t, unsigned int ms);
 /* Milliseconds of CLOCK_MONOTONIC since tracing (or waiting) began; sets t->end at --duration. */
 uint64_t trace_elapsed_ms(struct trace *t);
-
-#endif

@@ -13,7 +13,6 @@
 #include <strings.h>
 
 #include "kvmft/clock.h"
-#include "kvmft/guest_time.h"
 
 /* How many fields EV_PVCLOCK has; those of EV_TSC_OFFSET. */
 enum { PV_FIELDS = 7 };

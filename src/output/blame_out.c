@@ -9,7 +9,6 @@
 #include "kvmft/table.h"
 
 #include <inttypes.h>
-#include <time.h>
 
 const char *const blame_bys[] = { "length", "time", "cause", "task", "vcpu", NULL };
 

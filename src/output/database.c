@@ -6,7 +6,6 @@
 #include "kvmft/database.h"
 #include "evinfo.h"
 #include "kvmft/guest_time.h"
-#include "kvmft/json.h"
 #include "kvmft/sqlite.h"
 
 #include <strings.h>

@@ -3,8 +3,7 @@
  * evinfo.h: what an output knows about the types of events, found once per type and source: the
  * full name, its role, and the fields of that role. Private to src/output.
  */
-#ifndef KVMFT_OUTPUT_EVINFO_H
-#define KVMFT_OUTPUT_EVINFO_H
+#pragma once
 
 #include "kvmft/events.h"
 #include "kvmft/exit_names.h"
@@ -37,5 +36,3 @@ bool evinfo_u64(const struct evinfo *e, const struct tl_item *i, size_t n, uint6
 /* The reason of an exit, as text in buf; false if the event is not an exit. */
 bool evinfo_reason(const struct evinfos *s, const struct evinfo *e, const struct tl_item *i,
 		   char *buf, size_t size);
-
-#endif

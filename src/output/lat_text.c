@@ -5,7 +5,6 @@
  */
 #include "kvmft/table.h"
 #include "kvmft/results.h"
-#include "kvmft/screen.h"
 
 #include <inttypes.h>
 

@@ -9,8 +9,7 @@
  *	perfetto_packets.c	tracks, and events on them
  *	perfetto_irqs.c		interrupts on their way into a guest
  */
-#ifndef KVMFT_OUTPUT_PERFETTO_H
-#define KVMFT_OUTPUT_PERFETTO_H
+#pragma once
 
 #include "evinfo.h"
 #include "kvmft/pb.h"
@@ -253,5 +252,3 @@ char *pf_put_array(char *q, uint32_t number, const struct fmt_value *v);
 
 #define PF_SHOWN      32 /* elements of an array that are shown */
 #define PF_ARRAY_ROOM (PF_SHOWN * 24)
-
-#endif

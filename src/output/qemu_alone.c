@@ -6,7 +6,6 @@
 #include "kvmft/qemu_alone.h"
 
 #include <inttypes.h>
-#include <time.h>
 
 #include "kvmft/json.h"
 

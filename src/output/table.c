@@ -4,7 +4,6 @@
 
 #include <ctype.h>
 #include <inttypes.h>
-#include <stdarg.h>
 
 #include "kvmft/clock.h"
 #include "kvmft/screen.h"

@@ -7,8 +7,6 @@
 #include "kvmft/put.h"
 #include "kvmft/screen.h"
 
-#include <time.h>
-
 /* ---- colours of a time line, by side and by kind of event ---- */
 
 #define CYAN   "36"

@@ -8,8 +8,6 @@
  */
 #include "kvmft/follow.h"
 
-#include <time.h>
-
 #define TICK_NS 100000000ull
 #define SHARE	4u /* passes take at most one n-th of a CPU */
 #define SEEN \

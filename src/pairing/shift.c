@@ -9,7 +9,6 @@
  */
 
 #include "kvmft/hostmap.h"
-#include "kvmft/timeline.h"
 
 #define MAX_CHANGES 64	 /* of one vCPU: each costs a walk over all events of its CPU */
 #define MAX_LINES   1024 /* ... where samples are joined by lines */

@@ -5,8 +5,7 @@
  * time scaled to guest cycles, G of a guest time, both from the first one known; an event is at
  * host time G - d, and d is sought.
  */
-#ifndef KVMFT_PROOF_SOLVE_H
-#define KVMFT_PROOF_SOLVE_H
+#pragma once
 
 #include "kvmft/solve.h"
 
@@ -120,5 +119,3 @@ int solve_sweep(struct solve *s, const struct solve_cell *c, size_t n, struct so
  * many cells fit; -EDOM: it may be chance.
  */
 int solve_cells(struct solve *s, struct solve_result *r);
-
-#endif

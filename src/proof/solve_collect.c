@@ -6,7 +6,6 @@
 #include "solve.h"
 #include "kvmft/msr_pairs.h"
 #include "kvmft/guest_time.h"
-#include "kvmft/timeline.h"
 
 #define MAX_EVENTS (1u << 19)
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* prove.h: the guest that a machine's KVM is tried with, and what it knows of itself. */
-#ifndef KVMFT_PROVE_PRIV_H
-#define KVMFT_PROVE_PRIV_H
+#pragma once
 
 #include "kvmft/prove.h"
 
@@ -50,5 +49,3 @@ struct truth {
  * them, and does the same again before they end. 0, or -errno with t->err.
  */
 int prove_guest(struct truth *t, int ready, int go);
-
-#endif

@@ -5,8 +5,7 @@
  * monitor.c       the socket, what is said in QMP and HMP, trace events
  * monitor_find.c  where monitors are, whose process that is, and whether it is the one that answers
  */
-#ifndef KVMFT_QEMU_MONITOR_INTERNAL_H
-#define KVMFT_QEMU_MONITOR_INTERNAL_H
+#pragma once
 
 #include "kvmft/monitor.h"
 
@@ -49,5 +48,3 @@ int mon_attach(enum mon_kind kind, int fd, const char *name, uint64_t timeout_ns
 /* Adds one event to a list; the name is copied. 0, -ENOMEM, -E2BIG. */
 int mon_events_add(struct mon_events *list, const char *name, enum mon_state state,
 		   bool vcpu) __must_check;
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* trace.h: what the readers of trace formats share; private to src/qemu. */
-#ifndef KVMFT_QEMU_TRACE_PRIV_H
-#define KVMFT_QEMU_TRACE_PRIV_H
+#pragma once
 
 #include "kvmft/qemu_trace.h"
 
@@ -38,5 +37,3 @@ struct qtrace_reader {
 };
 
 extern const struct qtrace_reader qtrace_log, qtrace_syslog, qtrace_ust;
-
-#endif

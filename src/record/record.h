@@ -16,8 +16,7 @@
  * probes.c   --sdt and -e net-id
  * small.c    instead of these two, in the small build
  */
-#ifndef KVMFT_RECORD_RECORD_H
-#define KVMFT_RECORD_RECORD_H
+#pragma once
 
 #include <sys/resource.h>
 
@@ -426,5 +425,3 @@ int record_confine_helper(enum sandbox_calls calls, const struct sandbox_dir *di
 			  struct kvmft_err *err);
 int record_confine_watch(const struct record *r, struct kvmft_err *err);
 int record_confine_qemu(struct kvmft_err *err); /* qemu.c */
-
-#endif

@@ -7,8 +7,7 @@
  * when evaluated (arrays). fmt_print.c turns segments into steps, which is what printing goes
  * through. Printing makes room in the output once per event and allocates nothing else.
  */
-#ifndef KVMFT_RING_FMT_PLAN_H
-#define KVMFT_RING_FMT_PLAN_H
+#pragma once
 
 #include "fmt_priv.h"
 
@@ -207,5 +206,3 @@ void plan_segment(const struct pseg *s, const struct rec *rec, struct pout *out)
 const struct psym *plan_symbol(const struct pnode *n, int64_t v);
 /* What C gives for a op b once both have type t; of a shift, t is the type of a. */
 uint64_t plan_apply(enum pop op, struct ptype t, uint64_t a, uint64_t b);
-
-#endif

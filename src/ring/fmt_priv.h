@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* fmt_priv.h: event formats as the files of src/ring share them; private to this room. */
-#ifndef KVMFT_RING_FMT_PRIV_H
-#define KVMFT_RING_FMT_PRIV_H
+#pragma once
 
 #include "kvmft/ksyms.h"
 #include "kvmft/ring.h"
@@ -121,5 +120,3 @@ void fmt_stacks_free(struct fmt *f);
 void fmt_plan_quick(struct fmt_plan *p, struct fmt_event *e);
 /* fmt_plan.c */
 void fmt_plan_free(struct fmt_plan *p);
-
-#endif

@@ -9,8 +9,7 @@
  * agent.c	a QEMU guest agent is asked, and the process that reaches a guest by it
  * push.c	a program for guests that have none
  */
-#ifndef KVMFT_SIDES_SIDES_H
-#define KVMFT_SIDES_SIDES_H
+#pragma once
 
 #include "kvmft/capture.h"
 #include "kvmft/json_read.h"
@@ -300,5 +299,3 @@ void side_push_end(struct side *s, bool runs, note_fn *note);
 /* A name that nobody can guess, in a directory of a guest. */
 int side_random_name(char *buf, size_t size, const char *folder,
 		     struct kvmft_err *err) __must_check;
-
-#endif

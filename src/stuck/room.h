@@ -11,8 +11,7 @@
  * run.c     order of setting up, looking and undoing
  * words.c   a verdict in a sentence; text and JSON
  */
-#ifndef KVMFT_STUCK_ROOM_H
-#define KVMFT_STUCK_ROOM_H
+#pragma once
 
 #include "kvmft/events.h"
 #include "kvmft/exit_names.h"
@@ -162,5 +161,3 @@ int stuck_hist_read(struct stuck *s);
 
 /* 0 or -ENOMEM, -EINVAL. */
 int stuck_print(const struct stuck *s, struct sbuf *out) __must_check;
-
-#endif

@@ -11,7 +11,6 @@
 #include "room.h"
 
 #include <sys/stat.h>
-#include <time.h>
 
 #define RING_KB_ALL 512u   /* of all CPUs together ... */
 #define RING_KB_MIN 32u	   /* ... and of one at least */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* priv.h: what timeline.c and stream.c share. */
-#ifndef KVMFT_TIMELINE_PRIV_H
-#define KVMFT_TIMELINE_PRIV_H
+#pragma once
 
 #include "kvmft/timeline.h"
 
@@ -142,5 +141,3 @@ static inline bool tl_stream_near(struct tl_stream *s, uint64_t *key)
 	s->at.host = *key = host;
 	return true;
 }
-
-#endif

@@ -3,8 +3,7 @@
  * qemu_place.h: when the events of a QEMU happened whose clock nobody read, from those of the host
  * about the same things. Private to src/timeline.
  */
-#ifndef KVMFT_TIMELINE_QEMU_PLACE_H
-#define KVMFT_TIMELINE_QEMU_PLACE_H
+#pragma once
 
 #include "kvmft/clock.h"
 #include "kvmft/timeline.h"
@@ -23,5 +22,3 @@ struct qplace {
 int qplace_find(struct qplace *p, struct hostmap *map, int64_t vm, struct qtrace *trace,
 		struct kvmft_err *err) __must_check;
 void qplace_free(struct qplace *p);
-
-#endif

@@ -6,8 +6,7 @@
  * know the difference. Times are converted with the host capture's own readings of the clock, and
  * what is slightly out of order comes out in order.
  */
-#ifndef KVMFT_TIMELINE_QEMU_SOURCE_H
-#define KVMFT_TIMELINE_QEMU_SOURCE_H
+#pragma once
 
 #include "kvmft/qemu_trace.h"
 #include "kvmft/ring.h"
@@ -115,5 +114,3 @@ int qsource_start(struct qsource *s) __must_check;
 int qsource_next(struct qsource *s, struct tl_item *item) __must_check;
 void qsource_print(const struct qsource *s, const struct tl_item *item, struct sbuf *out);
 void qsource_report(const struct qsource *s, struct tl_qemu_report *r);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* sandbox_calls.h: lists of system calls, private to the sandbox. */
-#ifndef KVMFT_UTIL_SANDBOX_CALLS_H
-#define KVMFT_UTIL_SANDBOX_CALLS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -75,5 +74,3 @@ extern const struct sandbox_call sandbox_base[], sandbox_reader[], sandbox_recor
  * kernel has no filters, or kvmft no lists; or -errno.
  */
 int sandbox_seccomp(const struct sandbox_call *const *lists, pid_t child);
-
-#endif
