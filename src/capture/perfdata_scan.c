@@ -583,7 +583,8 @@ static int scan_losses(struct scan *s)
 			return -ENOMEM;
 		st->counted += MIN(of->val, UINT64_MAX - st->counted);
 	}
-	for (st = s->p->stream; st < s->p->stream + s->p->nstream && !ret; st++) {
+	for (size_t i = 0; i < s->p->nstream && !ret; i++) {
+		st = &s->p->stream[i];
 		const struct cap_loss l = { .cpu = st->cpu,
 					    .count = st->counted - st->lost,
 					    .from = st->last,

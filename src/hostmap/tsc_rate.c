@@ -125,6 +125,29 @@ static bool by_guest(const struct tsc_rate_guest *g, struct tsc_rate *r)
 	return true;
 }
 
+static bool contradict(const struct tsc_rate *a, const struct tsc_rate *b)
+{
+	uint64_t by = MAX(a->khz, b->khz) - MIN(a->khz, b->khz);
+
+	return !a->supposed && !b->supposed && by * 1000000 > USEFUL_PPM * b->khz;
+}
+
+/* What a guest says is believed as long as no other one contradicts it. */
+static struct tsc_rate by_guests(const struct tsc_rate_guest *g, size_t n)
+{
+	struct tsc_rate r = { 0 }, one;
+
+	for (size_t i = 0; i < n; i++) {
+		if (!by_guest(&g[i], &one))
+			continue;
+		if (!r.source || (r.supposed && !one.supposed))
+			r = one;
+		else if (contradict(&r, &one))
+			return (struct tsc_rate){ 0 };
+	}
+	return r;
+}
+
 /* ---- kvm_pvclock_update: KVM computes the record from the frequency ---- */
 
 struct pvclock_scan {
@@ -179,22 +202,19 @@ int tsc_rate_scan(const struct capture *cap, const struct fmt *fmt, struct tsc_r
 int tsc_rate_find(const struct capture *cap, const struct fmt *fmt,
 		  const struct tsc_rate_guest *guest, size_t nguest, struct tsc_rate *r)
 {
-	struct tsc_rate by = { 0 };
+	struct tsc_rate by;
 	int ret;
 
 	tsc_rate_said(cap, r);
 	if (r->source || !cap_in_tsc(cap))
 		return 0;
-	for (size_t i = 0; i < nguest && (!by.source || by.supposed); i++)
-		if (!by_guest(&guest[i], &by))
-			by = (struct tsc_rate){ 0 };
-	*r = by;
-	if (by.source && !by.supposed)
-		return 0;
-	ret = tsc_rate_scan(cap, fmt, r);
-	if (!ret && by.source && (!r->source || r->supposed))
+	ret = tsc_rate_scan(cap, fmt, r); /* the host's own events first: guests may lie */
+	if (ret || (r->source && !r->supposed))
+		return ret;
+	by = by_guests(guest, nguest);
+	if (by.source)
 		*r = by;
-	return ret;
+	return 0;
 }
 
 void tsc_rate_use(struct capture *cap, const struct tsc_rate *r)

@@ -77,6 +77,16 @@ cp -r "$tmp/mute" "$tmp/record"
 echo "pvclock cpu=0 version=2 tsc_timestamp=5 system_time=5 mul=3435973836 shift=-1 flags=1" >>"$tmp/record/meta"
 run "$kvmft" latency irq --all --format json -q "$tmp/none" "$tmp/record=one"
 out_has '"tsc_khz":2500000,"tsc_khz_source":"capture of a guest"' "the pvclock record of a guest's capture"
+# A guest that lies is believed neither against another one nor against the host's events.
+cp -r "$tmp/guest" "$tmp/liar"
+sed -i 's/^tsc khz=1000000/tsc khz=77000/' "$tmp/liar/meta"
+for order in "guest=one $tmp/liar=one" "liar=one $tmp/guest=one"; do
+	# shellcheck disable=SC2086 # words
+	run "$kvmft" latency irq --all --format json -q "$tmp/none" "$tmp"/$order
+	out_has '"tsc_khz":null' "guests that contradict each other: neither is believed"
+done
+run "$kvmft" latency sched --all --format json -q "$tmp/pv" "$tmp/liar=one"
+out_has '"tsc_khz":2500000,"tsc_khz_source":"kvm_pvclock_update"' "the host's own events go before a guest's word"
 cp -r "$tmp/none" "$tmp/read"
 cat >>"$tmp/read/meta" <<'END'
 time tsc=1000 width=100 mono_raw=1000 mono=1000 boot=1000 real=1608130130000000000
