@@ -118,9 +118,13 @@ struct clock_told {
 	size_t n, cap;
 };
 
-/* 1: it is new; 0 or -ENOMEM. */
-static int clock_is_new(struct clock_told *told, const char *vm, const struct clock_seen *s)
+/* 1: it is new; 0 or -ENOMEM. What began before all that is kept began when that was said. */
+static int clock_is_new(struct clock_told *told, const char *vm, struct clock_seen *s)
 {
+	for (size_t i = told->n; i-- && !s->from;)
+		if (told->v[i].s.is == s->is && told->v[i].s.vcpu == s->vcpu &&
+		    !strcmp(told->v[i].vm, vm))
+			s->from = told->v[i].s.from;
 	for (size_t i = 0; i < told->n; i++) {
 		const struct clock_seen *t = &told->v[i].s;
 
@@ -150,9 +154,11 @@ static int clock_tell(const struct clockcheck *c, struct clock_told *told, bool 
 		if (ret > 0)
 			clockcheck_line(c, vm, NULL, json, b);
 		for (size_t k = 0; k < vm->nseen && ret >= 0; k++) {
-			ret = clock_is_new(told, label, &vm->seen[k]);
+			struct clock_seen s = vm->seen[k];
+
+			ret = clock_is_new(told, label, &s);
 			if (ret > 0)
-				clockcheck_line(c, vm, &vm->seen[k], json, b);
+				clockcheck_line(c, vm, &s, json, b);
 		}
 	}
 	return MIN(ret, 0);

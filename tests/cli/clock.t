@@ -564,6 +564,30 @@ run "$kvmft" clock --watch --live --format json "$tmp/skew"
 status_is 1 "its lines as JSON"
 out_has '^\{"vm":"vm1","verdict":"ill"\}$' "... the verdict"
 out_has '^\{"vm":"vm1","verdict":"ill","id":"offset-skew","ill":true,"vcpu":1,.*"remedy":"[^"]*"\}$' "... a finding"
+# What is watched is kept for a while only: later the events with which it began are gone, but not what they began.
+{
+	grep '^meta' "$tmp/master.text"
+	echo "recorded $all"
+	for t in 2100000000 2200000000; do
+		echo "0 $t 101 kvm_entry vcpu_id=0 rip=0xffffffff81000000"
+		update 0 $((t + 1000)) 101 0 $((t / 50000000)) $((t - 1000)) $((t + 4600000)) 0
+		echo "0 $((t + 2000)) 101 kvm_exit exit_reason=12 guest_rip=0xffffffff81000000 isa=1 vcpu_id=0"
+	done
+} >"$tmp/later.text"
+"$mkcap" --capture "$tmp/later" "$tmp/later.text"
+cp -R "$tmp/master" "$tmp/live"
+sed -i '/^end /d' "$tmp/live/meta"
+"$kvmft" clock --watch --live "$tmp/live" >"$tmp/lines" &
+watch=$! n=0
+while ! grep -q 'no master' "$tmp/lines" && [ $n -lt 600 ]; do
+	sleep 0.1
+	n=$((n + 1))
+done
+rm -r "$tmp/live/seg000000"
+mv "$tmp/later/seg000000" "$tmp/later/meta" "$tmp/live"
+wait $watch
+is $? 1 "it is watched until its capture ends"
+is "$(grep -c 'no master clock' "$tmp/lines")" 1 "... a finding whose beginning is kept no longer is not said again"
 run "$kvmft" clock --watch "$tmp/well"
 status_is 2 "--watch of a recording"
 run "$kvmft" clock --watch --format openmetrics
