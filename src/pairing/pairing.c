@@ -232,14 +232,34 @@ static int take_clock(struct pairing *p, const struct pairing_clock *c, struct k
 	return ret;
 }
 
+/* Of KVM, or of arm64's EL2. */
+static bool of_kvm(const struct fmt_event *e)
+{
+	return e && (str_starts(fmt_name(e), "kvm_") || str_starts(fmt_name(e), "hyp_"));
+}
+
+static int find_kvm(void *fmt, const struct rec *rec)
+{
+	return of_kvm(fmt_by_id(fmt, rec->id));
+}
+
+/* A machine that recorded all its events, and ran no VM. 1, 0 or -errno. */
+static int without_kvm(const struct pairing_capture *c)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < c->cap->nstream && !ret; i++)
+		ret = rstream_each(c->cap, &c->cap->stream[i], find_kvm, c->fmt);
+	return ret < 0 ? ret : !ret;
+}
+
 /* It says so; or it has nothing of KVM, and is that of a guest or of a machine without any. */
 static bool is_guest(const struct pairing_capture *c)
 {
 	bool kvm = false;
 
 	for (size_t i = 0; fmt_at(c->fmt, i); i++)
-		kvm |= str_starts(fmt_name(fmt_at(c->fmt, i)), "kvm_") ||
-		       str_starts(fmt_name(fmt_at(c->fmt, i)), "hyp_"); /* of arm64's EL2 */
+		kvm |= of_kvm(fmt_at(c->fmt, i));
 	return c->cap->side == CAP_SIDE_GUEST || (c->cap->side == CAP_SIDE_UNKNOWN && !kvm);
 }
 
@@ -300,8 +320,12 @@ static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 				 !p->host.cap->is_tracedat)),
 		       err);
 	/* Recorded as a host and a guest in one, and no VM ran on it. */
-	guest |= !ret && o->guest_alone && !n && !o->related && o->need == PAIRING_CLOCKS &&
-		 host_cap->side == CAP_SIDE_BOTH && !p->map->nvm && !p->map->nthread;
+	if (!ret && o->guest_alone && !n && !o->related && o->need == PAIRING_CLOCKS && !guest &&
+	    host_cap->side != CAP_SIDE_HOST && !p->map->nvm && !p->map->nthread) {
+		ret = host_cap->side == CAP_SIDE_BOTH ? 1 : without_kvm(&p->host);
+		guest = ret > 0;
+		ret = MIN(ret, 0);
+	}
 	if (!ret && !n && !o->related &&
 	    (guest || p->host.cap->is_perfdata || hostmap_clock(p->map, NULL) == -ENOTSUP))
 		open_alone(p, guest, o->need == PAIRING_CLOCKS);

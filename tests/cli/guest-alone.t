@@ -193,6 +193,21 @@ out_has '^task,"","cut by lost events",counted,1' "... but counted"
 spikes "$tmp/gap" >"$tmp/got"
 is "$(grep -c '^wakeup 3000000' "$tmp/got")" 0 "... and not explained"
 
+# A guest that recorded all that it has: formats of KVM, too, and not one event of it.
+if command -v trace-cmd >/dev/null; then
+	{ echo "$facts" | grep -v side; cat "$tmp/events"; echo "0 22000000 77 kvm_entry vcpu_id=0 rip=4096"; } >"$tmp/all.txt"
+	ok "with KVM's formats" "$mkcap" --trace-dat "$tmp/all" "$tmp/all.txt"
+	run "$kvmft" latency sched "$tmp/all"
+	status_is 4 "... and an event of KVM: a host"
+	(cd "$tmp" && trace-cmd split -i all -o split 0 0.0215) >/dev/null 2>&1
+	run "$kvmft" latency sched --format csv -q "$tmp/split.1"
+	status_is 0 "... and none: a guest alone"
+	out_has '^task,"guest","<...>-77",total,2,3000\.000,3500\.000,' "... its waits"
+	is "$("$kvmft" blame -q "$tmp/split.1" 2>&1 | grep -c '^1\. 4 ms')" 1 "... and its spikes"
+else
+	skip "a guest's trace.dat with KVM's formats" "trace-cmd is not installed"
+fi
+
 # ---- with its host ----
 
 for side in host guest; do
