@@ -217,6 +217,7 @@ static const struct {
 
 int td_option(struct td *t, uint32_t id, struct cursor opt)
 {
+	const char *grain;
 	int ret = 0;
 
 	switch (id) {
@@ -224,6 +225,9 @@ int td_option(struct td *t, uint32_t id, struct cursor opt)
 	case TD_VERSION:
 		ret = opt_str(&t->c->tool, &opt);
 		t->c->some_switches = !ret && strstr(t->c->tool, TD_SOME);
+		grain = ret ? NULL : strstr(t->c->tool, TD_GRAIN);
+		if (grain && (grain += strlen(TD_GRAIN)))
+			(void)take_u64(&grain, 1000000000, &t->c->grain);
 		break;
 	case TD_DATE: ret = td_time_add(t, opt, 1000, "DATE"); break;
 	case TD_OFFSET: ret = td_time_add(t, opt, 1, "OFFSET"); break;

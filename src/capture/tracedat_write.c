@@ -466,7 +466,7 @@ static int tdw_facts_end(struct tdw *w)
 int tdw_facts(struct tdw *w, const struct tdw_spec *s)
 {
 	const struct capture *c = s->cap;
-	char text[96];
+	char text[128], grain[48];
 	int ret;
 
 	w->stats_at = calloc(c->ncpu + 1, sizeof(*w->stats_at));
@@ -477,7 +477,9 @@ int tdw_facts(struct tdw *w, const struct tdw_spec *s)
 			ret = cpustat(w, i);
 	if (!ret && c->uname)
 		ret = tdw_option(w, TD_UNAME, c->uname, strlen(c->uname) + 1);
-	snprintf(text, sizeof(text), "kvmft " KVMFT_VERSION "%s", c->some_switches ? TD_SOME : "");
+	snprintf(grain, sizeof(grain), TD_GRAIN "%" PRIu64 ")", c->grain);
+	snprintf(text, sizeof(text), "kvmft " KVMFT_VERSION "%s%s", c->some_switches ? TD_SOME : "",
+		 c->grain ? grain : "");
 	ret = ret ?: tdw_option(w, TD_VERSION, text, strlen(text) + 1);
 	if (!ret && c->ts_add) {
 		snprintf(text, sizeof(text), "%" PRId64, c->ts_add);

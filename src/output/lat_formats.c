@@ -29,6 +29,16 @@ static void stage_columns(struct row *o, const struct lat_view *v, const struct 
 	const struct lat_bound *off = g ? lat_stage_bound(v, d, g, s) : NULL;
 	uint64_t uncertain = g ? lat_stage_uncertain(v, d, g, s) : 0;
 	uint64_t half = loghist_percentile(h, 50, 100), sum = (uint64_t)h->sum;
+	const struct {
+		const char *name;
+		uint64_t v;
+	} times[] = {
+		{ "min", h->min },
+		{ "avg", loghist_mean(h) },
+		{ "p50", half },
+		{ "p99", loghist_percentile(h, 99, 100) },
+		{ "max", h->max },
+	};
 	bool json = o->form == ROW_JSON;
 
 	if (!json) {
@@ -38,12 +48,10 @@ static void stage_columns(struct row *o, const struct lat_view *v, const struct 
 		row_str(o, "stage", g ? d->stage[s] : NULL);
 	}
 	row_u64(o, "count", true, h->n);
-	row_time(o, "min", true, h->min);
-	row_time(o, "avg", true, loghist_mean(h));
-	row_time(o, "p50", true, half);
-	row_time(o, "p99", true, loghist_percentile(h, 99, 100));
-	row_time(o, "max", true, h->max);
-	row_time(o, json ? "total" : "sum", true, json && h->sum > UINT64_MAX ? UINT64_MAX : sum);
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++) /* what is less than a text tells is unknown */
+		row_time(o, times[i].name, times[i].v >= v->clock->map->cap->grain, times[i].v);
+	row_time(o, json ? "total" : "sum", h->sum >= v->clock->map->cap->grain,
+		 json && h->sum > UINT64_MAX ? UINT64_MAX : sum);
 	if (off || !json) {
 		row_time(o, "off_early", off, off ? off->early : 0);
 		row_time(o, "off_late", off, off ? off->late : 0);

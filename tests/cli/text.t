@@ -357,6 +357,13 @@ run "$kvmft" report --format json "$tmp/form.txt"
 out_has '"resolution_ns":1000,.*"min_ns":null,"max_ns":1000,"avg_ns":null,' "... no numbers for programs"
 run "$kvmft" blame "$tmp/form.txt"
 err_has 'nothing was late' "... nor is one of them a spike"
+# ... nor when it has become a trace.dat
+run "$kvmft" export -q --to trace.dat -i "$tmp/form.txt" -o "$tmp/grain.dat"
+run "$kvmft" report "$tmp/grain.dat"
+out_has '^MSR_WRITE +2 .* <1.00us +1.00us +<1.50us ' "as a trace.dat: less than one, or about one"
+out_has '^# times are right within 1 us' "... and how right, below"
+run "$kvmft" blame "$tmp/grain.dat"
+err_has 'nothing was late' "... no spike"
 sed 's/000101/000112/' "$tmp/form.txt" >"$tmp/slow.txt"
 run "$kvmft" blame "$tmp/slow.txt"
 out_has '^1\. 12 us ' "... a longer one is"
@@ -364,6 +371,22 @@ sed -E 's/([0-9]{6}):/\1000:/' "$tmp/form.txt" >"$tmp/ns.txt"
 run "$kvmft" report "$tmp/ns.txt"
 out_has '^MSR_WRITE +2 .* 0.00us +1.00us +0.50us ' "... with ns all of it is told"
 is "$(grep -c 'times are right within' "$out")" 0 "... and not how right"
+
+cat >"$tmp/wait.txt" <<-E
+	 CPU 0/KVM-900 [002] 1.000090: kvm_entry: vcpu 0, rip 0x1
+	 CPU 0/KVM-900 [002] 1.000090: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0
+	 CPU 0/KVM-900 [002] 1.000091: sched_switch: prev_comm=CPU 0/KVM prev_pid=900 prev_prio=120 prev_state=S ==> next_comm=a next_pid=1 next_prio=120
+	 a-1 [002] 1.000101: sched_wakeup: comm=CPU 0/KVM pid=900 prio=120 target_cpu=002
+	 CPU 0/KVM-900 [002] 1.000101: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=R ==> next_comm=CPU 0/KVM next_pid=900 next_prio=120
+	 CPU 0/KVM-900 [002] 1.000102: kvm_entry: vcpu 0, rip 0x1
+E
+run "$kvmft" export -q --to trace.dat -i "$tmp/wait.txt" -o "$tmp/wait.dat"
+for f in wait.txt wait.dat; do
+	run "$kvmft" latency sched -q "$tmp/$f"
+	out_has 'half up to <1 us, 99 % up to <1 us' "latency of $f: less than a microsecond"
+	run "$kvmft" latency sched -q --format csv "$tmp/$f"
+	out_has '^sched,"tids:900",.*,total,1,,,,,,,' "... no numbers for programs"
+done
 
 form "counts that are no TSC" 0 <<-E
 	 a-1     [001] .....  100: kvm_entry: vcpu 0
