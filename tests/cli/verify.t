@@ -495,6 +495,12 @@ run "$kvmft" merge -q --clock host-tsc "$tmp/late" "$tmp/local=one"
 is "$(awk '$1 == "one" { print $4 }' "$out")" 6500 "... and an event in the guest's local clock has its place"
 run "$kvmft" verify "$tmp/late" "$tmp/local=one"
 out_has '^one: aligned' "... it is aligned"
+cp -R "$tmp/late" "$tmp/nowhere"
+sed -i -E 's/^(vcpu .* offset=)[0-9-]+/\19000000000000000000/' "$tmp/nowhere/meta"
+run "$kvmft" merge "$tmp/nowhere" "$tmp/local=one"
+status_is 4 "a recorded offset by which no event in the local clock has a place, and which no event can replace"
+err_has '^kvmft merge: one: none of its events has a place: the recorded TSC offset is not the guest.s, or it is of another time' \
+	"... which is said"
 # A guest whose TSC is not KVM's: what debugfs says is not its offset. It is found as if nothing had been said.
 n=0
 for ratio in 0/0 300000000000000/48 5153960755/32; do
