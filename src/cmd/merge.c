@@ -673,11 +673,12 @@ static int merge_tell(struct merge *m, bool *complete)
 		if (s->guest && !s->alone)
 			sink_tell_alignment(m->p, m->w, s->vm, s->label, o->quiet);
 		if (s->guest && !s->alone && s->events && s->unplaced == s->events)
-			return err_lack(m->err, ENODATA,
-					"%s: none of its events has a place: the recorded TSC offset is "
-					"not the guest's, or it is of another time: record it with "
-					"--clock x86-tsc, or give --tsc-offset N",
-					s->label);
+			return err_lack(
+				m->err, ENODATA,
+				"%s: none of its events has a place: the recorded TSC offset is "
+				"not the guest's, or it is of another time: record it with "
+				"--clock x86-tsc, or give --tsc-offset N",
+				s->label);
 		events += s->events;
 	}
 	if (m->f && !o->quiet)
