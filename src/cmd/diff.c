@@ -626,6 +626,10 @@ static int take_recording(struct run *run, struct tables *t, int i, const char *
 		ret = add(t, i, name, strlen(name), row->samples,
 			  row->timed ? &row->avg_time : NULL, row->stderr_pct / 100.0);
 	}
+	if (!rows.n)
+		ret = err_lack(run->err, ENODATA,
+			       "%s: not one of what %s counts, from its beginning to its end: record "
+			       "all events of it", path, run->path[!i]);
 	report_table_free(&rows);
 	cli_note("%s: its times are counted as %s does, which made %s", path,
 		 run->ro.semantics == REPORT_PERF ? "perf kvm" : "kvmft report", run->path[!i]);
