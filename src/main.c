@@ -291,12 +291,6 @@ static int run_command(const struct cmd *c, const char *as, int argc, char **arg
 	return ret;
 }
 
-/* A command started by another one speaks in its name: "kvmft trace". */
-static const char *speaker(const char *argv0)
-{
-	return argv0 && str_starts(argv0, "kvmft ") ? argv0 + strlen("kvmft ") : NULL;
-}
-
 /*
  * A file that is opened later must not become standard output or error by its number: messages
  * would be written into it. This takes the numbers that are closed, and can neither be read nor
@@ -314,7 +308,8 @@ static bool std_fds_taken(void)
 
 int main(int argc, char **argv)
 {
-	const char *as = speaker(argv[0]);
+	/* A command started by another one speaks in its name: "kvmft trace". */
+	const char *as = argv[0] && str_starts(argv[0], "kvmft ") ? argv[0] + strlen("kvmft ") : NULL;
 	const struct cmd *c;
 	bool verbose = false;
 

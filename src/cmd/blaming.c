@@ -218,28 +218,24 @@ static uint64_t off_of(const struct pairing *p, const struct lat_bound *bound, s
 }
 
 /* For blame_judge(): by VM, to be freed. */
-static int offs_of(const struct pairing *p, const struct windows *w, struct lat_bound **bound,
-		   uint64_t **off, struct kvmft_err *err)
+static uint64_t *offs_of(const struct pairing *p, const struct lat_bound *bound)
 {
-	int ret = sink_bounds(p, w, bound, err);
+	uint64_t *off = xcalloc(p->map->nvm + 1, sizeof(*off));
 
-	*off = xcalloc(p->map->nvm + 1, sizeof(**off));
-	for (size_t i = 0; !ret && i < p->map->nvm; i++)
-		(*off)[i] = off_of(p, *bound, i);
-	return ret;
+	for (size_t i = 0; i < p->map->nvm; i++)
+		off[i] = off_of(p, bound, i);
+	return off;
 }
 
-int blaming_judge(const struct pairing *p, const struct windows *w, struct blame_spike *s, size_t n,
-		  struct kvmft_err *err)
+void blaming_judge(const struct pairing *p, const struct windows *w, struct blame_spike *s,
+		   size_t n)
 {
-	_cleanup_free_ struct lat_bound *bound = NULL;
-	_cleanup_free_ uint64_t *off = NULL;
-	int ret = offs_of(p, w, &bound, &off, err);
+	_cleanup_free_ struct lat_bound *bound = sink_bounds(p, w);
+	_cleanup_free_ uint64_t *off = offs_of(p, bound);
 
-	for (size_t i = 0; !ret && i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		if (s[i].vm < (int64_t)p->map->nvm)
 			blame_judge(&s[i], off);
-	return ret;
 }
 
 int blaming_explain(struct blaming *m)
@@ -248,9 +244,13 @@ int blaming_explain(struct blaming *m)
 	const struct tl_item *item;
 	int before = tl_error(m->p->t);
 	uint64_t from, to;
-	int ret = m->w ? offs_of(m->p, m->w, &m->bound, &off, m->err) : 0;
+	int ret = 0;
 
-	if (!ret && blame_window(m->b, &from, &to)) {
+	if (m->w) {
+		m->bound = sink_bounds(m->p, m->w);
+		off = offs_of(m->p, m->bound);
+	}
+	if (blame_window(m->b, &from, &to)) {
 		ret = blaming_again(m, MAX(from, m->from), to);
 		ret = ret ?: blame_again(m->b, m->err);
 		if (!ret)

@@ -41,8 +41,8 @@ int blaming_json(struct pairing *p, const struct out_clock *clock, uint64_t from
 		 char **json, struct kvmft_err *err) __must_check;
 int blaming_spikes(struct pairing *p, uint64_t from, uint64_t to, size_t top, bool judge,
 		   struct blame **spikes, struct kvmft_err *err) __must_check;
-int blaming_judge(const struct pairing *p, const struct windows *w, struct blame_spike *s, size_t n,
-		  struct kvmft_err *err) __must_check;
+void blaming_judge(const struct pairing *p, const struct windows *w, struct blame_spike *s,
+		   size_t n);
 
 /* ---- parts of the time line, in a walk of their own, around moments that were found ---- */
 

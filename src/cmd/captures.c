@@ -2,18 +2,12 @@
 /* captures.c: the captures of a session, for commands that take its directory. */
 #include "captures.h"
 
-/* The text goes with the operands. */
-static int keep(struct operands *o, char *text, struct kvmft_err *err)
+const char *captures_word(struct operands *o, const char *text)
 {
-	if (text && !array_add(&o->own, &o->n_own, &o->own_max, &text, sizeof(text)))
-		return 0;
-	free(text);
-	return err_set(err, ENOMEM, "out of memory");
-}
+	char *copy = xstrdup(text);
 
-static const char *kept(const struct operands *o)
-{
-	return o->own[o->n_own - 1];
+	xarray_add(&o->own, &o->n_own, &o->own_max, &copy, sizeof(copy));
+	return copy;
 }
 
 static void tell_missing(struct operands *o, const char *path, const struct session *s)
@@ -39,36 +33,27 @@ static bool is_named(const struct operands *o, int from, const char *path)
  * Captures of a session from `first` on, in place of that many operands from `at` on. What an
  * operand after the session says about a guest takes precedence over the session.
  */
-static int put(struct operands *o, int at, int instead, const struct session *s, size_t first,
-	       struct kvmft_err *err)
+static void put(struct operands *o, int at, int instead, const struct session *s, size_t first)
 {
-	char **argv = calloc((size_t)o->argc + s->n + 1, sizeof(*argv));
-	int n = 0, ret = argv ? 0 : err_set(err, ENOMEM, "out of memory");
+	char **argv = xcalloc((size_t)o->argc + s->n + 1, sizeof(*argv));
+	int n = 0;
 
-	for (int i = 0; !ret && i < at; i++)
+	for (int i = 0; i < at; i++)
 		argv[n++] = o->argv[i];
-	for (size_t i = first; !ret && i < s->n; i++) {
-		if (i && is_named(o, at + instead, s->v[i].path))
-			continue;
-		ret = keep(o, strdup(s->v[i].operand), err);
-		if (!ret)
-			argv[n++] = (char *)kept(o);
-	}
-	for (int i = at + instead; !ret && i < o->argc; i++)
+	for (size_t i = first; i < s->n; i++)
+		if (!i || !is_named(o, at + instead, s->v[i].path))
+			argv[n++] = (char *)captures_word(o, s->v[i].operand);
+	for (int i = at + instead; i < o->argc; i++)
 		argv[n++] = o->argv[i];
-	if (ret) {
-		free(argv);
-		return ret;
-	}
 	free(o->made);
 	o->argv = o->made = argv;
 	o->argc = n;
-	return 0;
 }
 
-int captures_before(struct operands *o, const struct session *s, struct kvmft_err *err)
+void captures_before(struct operands *o, const struct session *s)
 {
-	return put(o, 0, 0, s, 1, err);
+	if (s->n > 1)
+		put(o, 0, 0, s, 1);
 }
 
 int captures_at(struct operands *o, int at, struct kvmft_err *err)
@@ -79,7 +64,8 @@ int captures_at(struct operands *o, int at, struct kvmft_err *err)
 	if (ret || !s.n)
 		return ret;
 	tell_missing(o, o->argv[at], &s);
-	return put(o, at, 1, &s, 0, err);
+	put(o, at, 1, &s, 0);
+	return 0;
 }
 
 int captures_host(struct operands *o, const char **input, struct session *s, struct kvmft_err *err)
@@ -89,19 +75,8 @@ int captures_host(struct operands *o, const char **input, struct session *s, str
 	if (ret || !s->n)
 		return ret;
 	tell_missing(o, *input, s);
-	ret = keep(o, strdup(s->v[0].path), err);
-	if (!ret)
-		*input = kept(o);
-	return ret;
-}
-
-int captures_word(struct operands *o, const char *text, const char **word, struct kvmft_err *err)
-{
-	int ret = keep(o, strdup(text), err);
-
-	if (!ret)
-		*word = kept(o);
-	return ret;
+	*input = captures_word(o, s->v[0].path);
+	return 0;
 }
 
 int captures_first(void *opts __unused_arg, struct operands *o, struct kvmft_err *err)

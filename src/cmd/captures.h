@@ -14,10 +14,8 @@ int captures_at(struct operands *o, int at, struct kvmft_err *err) __must_check;
 int captures_host(struct operands *o, const char **input, struct session *s,
 		  struct kvmft_err *err) __must_check;
 /* A copy of text that lives as long as the operands. */
-int captures_word(struct operands *o, const char *text, const char **word,
-		  struct kvmft_err *err) __must_check;
+const char *captures_word(struct operands *o, const char *text);
 /* The session's guests, before the operands. */
-int captures_before(struct operands *o, const struct session *s,
-		    struct kvmft_err *err) __must_check;
+void captures_before(struct operands *o, const struct session *s);
 /* .sessions of commands whose operands are HOST GUEST... */
 int captures_first(void *opts, struct operands *o, struct kvmft_err *err) __must_check;

@@ -118,8 +118,8 @@ struct clock_told {
 	size_t n, cap;
 };
 
-/* 1: it is new; 0 or -ENOMEM. What began before all that is kept began when that was said. */
-static int clock_is_new(struct clock_told *told, const char *vm, struct clock_seen *s)
+/* Is it new? What began before all that is kept began when that was said. */
+static bool clock_is_new(struct clock_told *told, const char *vm, struct clock_seen *s)
 {
 	for (size_t i = told->n; i-- && !s->from;)
 		if (told->v[i].s.is == s->is && told->v[i].s.vcpu == s->vcpu &&
@@ -130,38 +130,32 @@ static int clock_is_new(struct clock_told *told, const char *vm, struct clock_se
 
 		if (t->is == s->is && t->vcpu == s->vcpu && t->from == s->from &&
 		    t->to == s->to && t->at == s->at && !strcmp(told->v[i].vm, vm))
-			return 0;
+			return false;
 	}
-	if (!array_grow(&told->v, told->n, &told->cap, sizeof(*told->v)))
-		return -ENOMEM;
+	xarray_grow(&told->v, told->n, &told->cap, sizeof(*told->v));
 	told->v[told->n].s = *s;
 	snprintf(told->v[told->n++].vm, sizeof(told->v->vm), "%s", vm);
-	return 1;
+	return true;
 }
 
-static int clock_tell(const struct clockcheck *c, struct clock_told *told, bool json,
-		      struct sbuf *b)
+static void clock_tell(const struct clockcheck *c, struct clock_told *told, bool json,
+		       struct sbuf *b)
 {
-	int ret = 0;
-
-	for (size_t i = 0; i < c->n && ret >= 0; i++) {
+	for (size_t i = 0; i < c->n; i++) {
 		const char *label = tl_hostmap(c->t)->vm[i].label;
 		const struct clock_vm *vm = &c->vm[i];
 
 		if (!clockcheck_shown(c, i))
 			continue;
-		ret = clock_is_new(told, label, &(struct clock_seen){ .is = CLOCK_FINDINGS });
-		if (ret > 0)
+		if (clock_is_new(told, label, &(struct clock_seen){ .is = CLOCK_FINDINGS }))
 			clockcheck_line(c, vm, NULL, json, b);
-		for (size_t k = 0; k < vm->nseen && ret >= 0; k++) {
+		for (size_t k = 0; k < vm->nseen; k++) {
 			struct clock_seen s = vm->seen[k];
 
-			ret = clock_is_new(told, label, &s);
-			if (ret > 0)
+			if (clock_is_new(told, label, &s))
 				clockcheck_line(c, vm, &s, json, b);
 		}
 	}
-	return MIN(ret, 0);
 }
 
 /*
@@ -193,7 +187,7 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 			until = MAX(until, c->newest);
 		}
 		if (!ret && c->until)
-			ret = clock_tell(c, &told, o->format == 1, &b);
+			clock_tell(c, &told, o->format == 1, &b);
 		if (!ret && b.len)
 			ret = sink_print(0, &b, o->file.page.f, err) ?: cli_flush(err);
 		if (ret == -ENOENT && misses++ < MISSES) {

@@ -235,10 +235,7 @@ static int flush_out(struct convert *v, struct kvmft_err *err)
 {
 	int ret;
 
-	if (v->out.error)
-		return err_set(err, ENOMEM, "out of memory");
-	if (v->out.len)
-		fwrite(v->out.s, 1, v->out.len, stdout); /* cli_flush() looks at the result */
+	fwrite(xsbuf_text(&v->out), 1, v->out.len, stdout); /* cli_flush() looks at the result */
 	sbuf_reset(&v->out);
 	ret = cli_flush(err);
 	return ret ?: ferror(stdout) != 0;
@@ -411,9 +408,9 @@ static int convert_sessions(void *opts, struct operands *o, struct kvmft_err *er
 	int ret = p->input ? captures_host(o, &p->input, &s, err) : 0;
 
 	if (!ret && s.n == 2 && !p->guest)
-		ret = captures_word(o, s.v[1].path, &p->guest, err);
+		p->guest = captures_word(o, s.v[1].path);
 	if (!ret && s.n == 2 && !p->vm && s.v[1].sel)
-		ret = captures_word(o, s.v[1].sel, &p->vm, err);
+		p->vm = captures_word(o, s.v[1].sel);
 	return ret;
 }
 

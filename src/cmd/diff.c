@@ -764,15 +764,12 @@ static int diff_recording(struct diff_opts *d, int i, const char *path,
 
 	*r = (struct recording){ .path = path };
 	ret = captures_host(o, &r->path, &s, err);
-	for (size_t g = 0; guests && g < guests->n && !ret; g++)
-		if (array_add(&r->guests.v, &r->guests.n, &r->guests.cap, &guests->v[g],
-			      sizeof(guest)))
-			ret = err_set(err, ENOMEM, "out of memory");
+	for (size_t g = 0; guests && g < guests->n; g++)
+		xarray_add(&r->guests.v, &r->guests.n, &r->guests.cap, &guests->v[g],
+			   sizeof(guest));
 	for (size_t g = 1; g < s.n && !ret; g++) {
-		ret = captures_word(o, s.v[g].operand, &guest, err);
-		if (!ret &&
-		    array_add(&r->guests.v, &r->guests.n, &r->guests.cap, &guest, sizeof(guest)))
-			ret = err_set(err, ENOMEM, "out of memory");
+		guest = captures_word(o, s.v[g].operand);
+		xarray_add(&r->guests.v, &r->guests.n, &r->guests.cap, &guest, sizeof(guest));
 	}
 	return ret;
 }

@@ -202,7 +202,9 @@ static int export_sessions(void *opts, struct operands *o, struct kvmft_err *err
 	struct export_opts *e = opts;
 	int ret = captures_host(o, &e->input, &s, err);
 
-	return ret || s.n < 2 ? ret : captures_before(o, &s, err);
+	if (!ret)
+		captures_before(o, &s);
+	return ret;
 }
 
 struct telling {

@@ -289,14 +289,14 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 	bool stories = m->lo.worst && !fmt->page && strcmp(fmt->name, "csv") &&
 		       strcmp(fmt->name, "openmetrics") &&
 		       (!text || m->o->all || m->o->context.set);
-	struct lat_bound *bound;
-	int ret = sink_bounds(&m->p, m->w, &bound, m->err);
+	struct lat_bound *bound = sink_bounds(&m->p, m->w);
+	int ret = 0;
 
 	v.bound = bound;
-	for (size_t i = 0; !ret && m->lo.vm >= 0 && i < m->p.map->nvm; i++)
+	for (size_t i = 0; m->lo.vm >= 0 && i < m->p.map->nvm; i++)
 		if (m->p.map->vm[i].of != (size_t)m->lo.vm)
 			bound[i] = (struct lat_bound){ 0 };
-	if (!ret && fmt->page) {
+	if (fmt->page) {
 		uint64_t from, to;
 		int before = tl_error(m->p.t);
 

@@ -45,14 +45,12 @@ static bool is_file_of_trace(const char *name)
 static int list_add(struct operands *o, const char *path, struct str_list *list,
 		    struct kvmft_err *err)
 {
-	const char *word;
-	int ret = captures_word(o, path, &word, err);
+	const char *word = captures_word(o, path);
 
-	if (!ret && list->n == LIST_MAX)
+	if (list->n == LIST_MAX)
 		return err_set(err, E2BIG, "more than %u captures", LIST_MAX);
-	if (!ret)
-		xarray_add(&list->v, &list->n, &list->cap, &word, sizeof(word));
-	return ret;
+	xarray_add(&list->v, &list->n, &list->cap, &word, sizeof(word));
+	return 0;
 }
 
 static int left_out(struct operands *o, const char *path, const char *why)

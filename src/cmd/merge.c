@@ -121,10 +121,10 @@ static int merge_spikes_put(struct many *m, struct out *o, const struct pairing 
 	n = unpack(&r.rows, s);
 	if (n < 0)
 		return err_set(err, EINVAL, "what the process that looks for spikes found is damaged");
-	ret = w ? blaming_judge(p, w, s, (size_t)n, err) : 0;
-	if (!ret)
-		out_perfetto_spikes(o, s, (size_t)n);
-	return ret;
+	if (w)
+		blaming_judge(p, w, s, (size_t)n);
+	out_perfetto_spikes(o, s, (size_t)n);
+	return 0;
 }
 
 struct merge_opts {
@@ -325,8 +325,6 @@ static int merge_ask(struct merge *m, struct out_clock *clock)
 			err_usage(m->err, "option --vcpu: '%s' is not a list such as 0,2-5",
 				  o->vcpu.v[i]);
 	}
-	if (ret == -ENOMEM && !m->err->text[0])
-		err_set(m->err, ENOMEM, "out of memory");
 	return ret;
 }
 

@@ -507,7 +507,9 @@ static int report_sessions(void *opts, struct operands *o, struct kvmft_err *err
 		}
 		r->input = r->input ?: DEFAULT_INPUT;
 		ret = captures_host(o, &r->input, &session, err);
-		return ret || session.n < 2 ? ret : captures_before(o, &session, err);
+		if (!ret)
+			captures_before(o, &session);
+		return ret;
 	}
 	if (!r->input)
 		r->input = o->argc ? o->argv[at++] : DEFAULT_INPUT;

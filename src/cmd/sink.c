@@ -149,10 +149,8 @@ static int sampled_clock(struct sink *s, const struct pairing *p, struct out_clo
 	int ret = readings(&s->pieces, p->host.cap, c, err);
 
 	c->pieces = &s->pieces.pieces;
-	s->later = calloc(p->nlater + 1, sizeof(*s->later));
-	s->clock_later = calloc(p->nlater + 1, sizeof(*s->clock_later));
-	if (!s->later || !s->clock_later)
-		return err_set(err, ENOMEM, "out of memory");
+	s->later = xcalloc(p->nlater + 1, sizeof(*s->later));
+	s->clock_later = xcalloc(p->nlater + 1, sizeof(*s->clock_later));
 	for (; s->nlater < p->nlater && !ret; s->nlater++) {
 		const struct pairing_host *h = &p->later[s->nlater];
 
@@ -335,22 +333,16 @@ int sink_put_alignment(struct sink *s, const struct pairing *p, const struct win
 
 			win_total(w, (int64_t)src->vm, &st);
 			pairing_alignment_text(p->map, w, (int64_t)src->vm, &text);
-			if (!text.s) {
-				ret = -ENOMEM;
-			} else {
-				a.text = text.s;
-				a.checked = st.checked;
-				a.outside = st.outside;
-				a.bounded = khz && st.has_early && st.has_late && st.early >= 0 &&
-					    st.late >= 0;
-				if (a.bounded) {
-					a.early_ns =
-						(int64_t)tsc_cycles_to_ns((uint64_t)st.early, khz);
-					a.late_ns =
-						(int64_t)tsc_cycles_to_ns((uint64_t)st.late, khz);
-				}
-				ret = out_alignment(&s->out, &a);
+			a.text = xsbuf_text(&text);
+			a.checked = st.checked;
+			a.outside = st.outside;
+			a.bounded = khz && st.has_early && st.has_late && st.early >= 0 &&
+				    st.late >= 0;
+			if (a.bounded) {
+				a.early_ns = (int64_t)tsc_cycles_to_ns((uint64_t)st.early, khz);
+				a.late_ns = (int64_t)tsc_cycles_to_ns((uint64_t)st.late, khz);
 			}
+			ret = out_alignment(&s->out, &a);
 		}
 	return ret;
 }
@@ -471,14 +463,10 @@ static uint64_t of_cycles(const struct pairing *p, uint64_t cycles)
 	return khz ? tsc_cycles_to_ns(cycles, khz) : cycles;
 }
 
-int sink_bounds(const struct pairing *p, const struct windows *w, struct lat_bound **out,
-		struct kvmft_err *err)
+struct lat_bound *sink_bounds(const struct pairing *p, const struct windows *w)
 {
-	struct lat_bound *b = calloc(p->map->nvm + 1, sizeof(*b));
+	struct lat_bound *b = xcalloc(p->map->nvm + 1, sizeof(*b));
 
-	*out = b;
-	if (!b)
-		return err_set(err, ENOMEM, "out of memory");
 	for (size_t i = 0; i < p->nguest; i++) {
 		size_t vm = p->guest[i].vm, of = p->map->vm[vm].of;
 		struct win_stats s;
@@ -494,7 +482,7 @@ int sink_bounds(const struct pairing *p, const struct windows *w, struct lat_bou
 		b[vm].early = of_cycles(p, (uint64_t)s.early);
 		b[vm].late = of_cycles(p, (uint64_t)s.late);
 	}
-	return 0;
+	return b;
 }
 
 void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_t vm,

@@ -85,9 +85,8 @@ void sink_remarks_free(struct sink_remarks *r);
 int sink_print(int ret, const struct sbuf *b, FILE *f, struct kvmft_err *err) __must_check;
 /* Is there a capture at the default place? 0 or -ENOENT. */
 int sink_input_check(const char *path, struct kvmft_err *err) __must_check;
-/* How far off the stamps of each VM's guest may be: *out, by VM, to be freed. -errno with err. */
-int sink_bounds(const struct pairing *p, const struct windows *w, struct lat_bound **out,
-		struct kvmft_err *err) __must_check;
+/* How far off the stamps of each VM's guest may be: by VM, to be freed. */
+struct lat_bound *sink_bounds(const struct pairing *p, const struct windows *w);
 /* Notes how far off a guest's clock may be; quiet: only if it is wrong. */
 void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_t vm,
 			 const char *name, bool quiet);

@@ -201,17 +201,11 @@ const struct event_arch *event_arch_of_exit(const struct fmt_event *ev)
 	return found;
 }
 
-static const struct event_def *def_of(const struct fmt_event *ev, enum event_role role)
-{
-	const struct event_arch *a = role == EV_EXIT ? event_arch_of_exit(ev) : NULL;
-
-	return a ? a->exit : def_at(role, 0);
-}
-
 bool event_resolve(const struct fmt_event *ev, enum event_role role, size_t need,
 		   struct event_type *e)
 {
-	const struct event_def *d = def_of(ev, role);
+	const struct event_arch *a = role == EV_EXIT ? event_arch_of_exit(ev) : NULL;
+	const struct event_def *d = a ? a->exit : def_at(role, 0);
 	bool all = true;
 
 	*e = (struct event_type){ .ev = ev };

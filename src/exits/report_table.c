@@ -15,12 +15,6 @@
 #define CACHE_FEW 8
 #define LIST_MAX  24 /* cells of a vCPU found without a map: usually all that it has */
 
-static size_t cell_size(const struct cell_budget *b)
-{
-	return sizeof(struct cell) + (b->part ? REPORT_PARTS * sizeof(uint64_t) : 0) +
-	       (b->hist ? sizeof(struct cell_hist) : 0);
-}
-
 struct cells *cells_new(bool few)
 {
 	uint32_t slots = few ? CACHE_FEW : CACHE;
@@ -42,17 +36,12 @@ struct cell *cell_find(const struct cells *c, uint64_t key)
 	return cell;
 }
 
-/* What one more cell takes. */
-static size_t cell_cost(const struct cells *c, size_t size)
-{
-	size_t mapped = c->n < LIST_MAX ? 0 : c->n == LIST_MAX ? LIST_MAX + 1 : 1;
-
-	return size + HEAP_HEAD + mapped * MAP_SLOT;
-}
-
 static struct cell *cell_new(struct cells *c, struct cell_budget *b, uint64_t key, bool others)
 {
-	size_t size = cell_size(b), cost = cell_cost(c, size);
+	size_t parts = b->part ? REPORT_PARTS * sizeof(uint64_t) : 0;
+	size_t size = sizeof(struct cell) + parts + (b->hist ? sizeof(struct cell_hist) : 0);
+	size_t mapped = c->n < LIST_MAX ? 0 : c->n == LIST_MAX ? LIST_MAX + 1 : 1;
+	size_t cost = size + HEAP_HEAD + mapped * MAP_SLOT;
 	struct cell *cell;
 
 	if (!others && b->used + cost > b->limit)
@@ -64,8 +53,7 @@ static struct cell *cell_new(struct cells *c, struct cell_budget *b, uint64_t ke
 	if (b->part)
 		cell->part = (uint64_t *)(cell + 1);
 	if (b->hist)
-		cell->hist = (struct cell_hist *)((char *)(cell + 1) +
-						  (b->part ? REPORT_PARTS * sizeof(uint64_t) : 0));
+		cell->hist = (struct cell_hist *)((char *)(cell + 1) + parts);
 	/* Into the list; once there are too many for that, all of them go into the map. */
 	for (struct cell *i = c->n == LIST_MAX ? c->first : NULL; i; i = i->next)
 		xu64map_put(&c->by_key, i->key, (uint64_t)(uintptr_t)i);

@@ -101,12 +101,6 @@ static inline struct rev *push(struct wstream *st, uint64_t ts, uint32_t thread,
 	return e;
 }
 
-static bool exit_failed(const struct class_event *exit)
-{
-	return exit->v[0] >> 31 &&
-	       exit_reason_flags((enum exit_isa)(uint32_t)exit->v[1], exit->v[0]) >> 31;
-}
-
 static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk *w,
 								     struct wstream *st,
 								     uint32_t reason, uint32_t isa)
@@ -121,8 +115,9 @@ static __attribute__((noinline)) const struct exit_said *ask_of_exit(struct walk
 	ce->v[1] = why.isa;
 	begin = w->r->rules->begin(ce, &key);
 	end = w->r->rules->end(ce, &key);
-	if (exit_failed(ce)) { /* has to be counted each time, so it is asked each time */
-		st->failed++;
+	if (ce->v[0] >> 31 &&
+	    exit_reason_flags((enum exit_isa)(uint32_t)ce->v[1], ce->v[0]) >> 31) {
+		st->failed++; /* to be counted each time, so it is asked each time */
 		x = &w->failed_entry;
 	}
 	*x = (struct exit_said){ reason, isa, key, { .op = OP_EXIT, .begin = (uint8_t)begin,

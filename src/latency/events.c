@@ -106,17 +106,16 @@ static void see_plain(struct decoded *ev)
 	}
 }
 
-/* Whether an event needs its fields to show what a vCPU's thread does; most do not. */
-static bool tells_state(enum event_role r)
-{
-	return r == EV_EXIT || r == EV_SWITCH || r == EV_WAKEUP || r == EV_WAKEUP_NEW;
-}
-
 void lat_decoder_spare(struct lat_decoder *d, bool mem)
 {
-	for (size_t i = 0; i < d->nev; i++)
-		if (!tells_state(d->ev[i].kind) && !(mem && lat_mem_is(d->ev[i].kind)))
+	for (size_t i = 0; i < d->nev; i++) {
+		enum event_role r = d->ev[i].kind;
+
+		/* Few need their fields to show what a vCPU's thread does. */
+		if (r != EV_EXIT && r != EV_SWITCH && r != EV_WAKEUP && r != EV_WAKEUP_NEW &&
+		    !(mem && lat_mem_is(r)))
 			d->ev[i].n = 0;
+	}
 }
 
 /* Without fields: what the thread of a vCPU does, and that a guest handles interrupts. */

@@ -570,15 +570,6 @@ static void feed_guest(struct lat *l, const struct lat_in *in)
 	lat_vcpu_guest(v, in);
 }
 
-/* Other events of a guest still show the task, and whether preemption or interrupts were off. */
-static void feed_other(struct lat *l, const struct tl_item *i)
-{
-	const struct lat_in in = { .kind = EV_NONE, .i = i, .t = i->host };
-
-	if (i->src->guest)
-		feed_guest(l, &in);
-}
-
 /* Whatever was in progress may have ended in the gap. */
 static void feed_gap(struct lat *l, const struct tl_item *i)
 {
@@ -647,7 +638,9 @@ void lat_feed(struct lat *l, const struct tl_item *i)
 	    (i->src->guest && !l->alone && i->host < l->guest[i->vm].blind_until))
 		return;
 	if (!lat_decode(l->dec[i->src->index], i, &in)) {
-		feed_other(l, i);
+		/* A guest's still show the task, and whether preemption or interrupts were off. */
+		if (i->src->guest)
+			feed_guest(l, &(struct lat_in){ .kind = EV_NONE, .i = i, .t = i->host });
 		return;
 	}
 	if (!l->seen[i->src->index][in.kind]) {

@@ -82,15 +82,6 @@ static const char *most_in(const struct lat_table *t, const struct lat_group *g)
 	return rest > most ? "not known" : name;
 }
 
-/* ~ and < are explained in the notes. */
-static const char *mark_of(const struct lat_view *v, const struct lat_table *t,
-			   const struct lat_group *g)
-{
-	if (lat_is_uncertain(v, t, g, 0))
-		return "<";
-	return is_off(v, t, g, 0) ? "~" : "";
-}
-
 /* The groups of a table that took any time. */
 struct short_rows {
 	const struct lat_view *v;
@@ -124,7 +115,9 @@ static void short_cells(struct row *o, const void *ctx, size_t i)
 		  (unsigned int)(x->all ? h->sum * 100 / x->all : 0));
 	cell_text(o, 0, "p50", "%s%s",
 		  lat_amount(x->v, text, sizeof(text), loghist_percentile(h, 50, 100)),
-		  o->head ? "" : mark_of(x->v, x->t, g));
+		  o->head ? ""
+		  : lat_is_uncertain(x->v, x->t, g, 0) ? "<" /* explained in the notes, as ~ */
+		  : is_off(x->v, x->t, g, 0) ? "~" : "");
 	cell_text(o, 0, "p99", "%s",
 		  lat_amount(x->v, text, sizeof(text), loghist_percentile(h, 99, 100)));
 	cell_text(o, 0, "Max", "%s", lat_amount(x->v, text, sizeof(text), h->max));

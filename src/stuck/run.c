@@ -103,15 +103,6 @@ static void look(struct stuck *s)
 	}
 }
 
-/*
- * Not in step with timers, which wake guests: otherwise all looks would find them in the same
- * state.
- */
-static uint64_t uneven(uint64_t step, unsigned int turn)
-{
-	return step / 4 * 3 + step / 16 * (turn * 5 % 8);
-}
-
 /* Waits until the time of the next look; true: a signal came. */
 static bool rest(const struct stuck *s, uint64_t until)
 {
@@ -141,8 +132,12 @@ static int look_on(struct stuck *s)
 			if (s->c->engine <= STUCK_ENGINE_AUTO)
 				stuck_hist_some(s);
 		}
-		/* A look that was late is not made up for. */
-		next = MAX(next + uneven(step, turn++), util_now_ns());
+		/*
+		 * Not in step with timers, which wake guests: otherwise all looks would find them
+		 * in the same state. A look that was late is not made up for.
+		 */
+		next += step / 4 * 3 + step / 16 * (turn++ * 5 % 8);
+		next = MAX(next, util_now_ns());
 		s->cut = !ret && rest(s, MIN(next, s->begin_ns + s->ns));
 	} while (!ret && !s->cut && util_now_ns() < s->begin_ns + s->ns);
 	look(s);
