@@ -15,7 +15,7 @@
 
 /* ---- processes, and what they answer ---- */
 
-#define NAP_MS     200
+#define NAP_MS	   200
 #define ANSWER_MAX ((size_t)64 << 20) /* 100,000 VMs take less */
 
 int record_helper_start(struct record *r, struct record_helper *h, record_helper_fn *fn, void *arg)
@@ -70,7 +70,8 @@ void record_helper_end(struct record *r, struct record_helper *h)
 {
 	if (helper_ends(h))
 		return;
-	r->note("waiting for %s (process %d) to end; another signal leaves it alone", h->name, h->pid);
+	r->note("waiting for %s (process %d) to end; another signal leaves it alone", h->name,
+		h->pid);
 	while (!waitpid(h->pid, NULL, WNOHANG) && !signal_told())
 		usleep(NAP_MS * 1000); /* what it has to undo it does without us, too */
 	h->pid = 0;

@@ -295,7 +295,8 @@ static void look_at_teller(struct sides *x, struct side *s, uint64_t since)
 			s->name, s->teller);
 	else
 		x->note("waiting for process %d, which records the host, to %s; a second signal kills "
-			"it", s->teller, s->state == SIDE_STOPPING ? "end" : "begin");
+			"it",
+			s->teller, s->state == SIDE_STOPPING ? "end" : "begin");
 }
 
 static void look_at(struct sides *x, struct side *s, uint64_t now)

@@ -364,9 +364,9 @@ int thread_start(pthread_t *thread, void *(*run)(void *), void *arg, int wake)
 }
 
 /* Neither end a process nor are for anybody but the kernel to send; or main() ignores them. */
-static const int harmless[] = { SIGCHLD, SIGCONT, SIGURG,  SIGWINCH, SIGTSTP, SIGTTIN, SIGTTOU,
-				SIGPIPE, SIGXFSZ, SIGILL,  SIGTRAP,  SIGABRT, SIGBUS,  SIGFPE,
-				SIGSEGV, SIGSYS,  SIGKILL, SIGSTOP };
+static const int harmless[] = { SIGCHLD, SIGCONT, SIGURG,  SIGWINCH, SIGTSTP, SIGTTIN,
+				SIGTTOU, SIGPIPE, SIGXFSZ, SIGILL,   SIGTRAP, SIGABRT,
+				SIGBUS,	 SIGFPE,  SIGSEGV, SIGSYS,   SIGKILL, SIGSTOP };
 /* What a shell makes its jobs ignore, and yet is sent to end them. */
 static const int meant[] = { SIGINT, SIGQUIT, SIGTERM, SIGUSR1 };
 
