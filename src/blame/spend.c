@@ -132,8 +132,8 @@ static bool spins(const struct blame_vcpu *v)
 }
 
 /* Another thread has the CPU, perhaps not alone. */
-static void by_thread(const struct blame *b, struct blame_spike *s, int32_t tid, bool perhaps,
-		      uint64_t time)
+static struct blame_part *by_thread(const struct blame *b, struct blame_spike *s, int32_t tid,
+				    bool perhaps, uint64_t time)
 {
 	const struct tl_source *host = tl_source(b->t, 0);
 	const struct hostmap_thread *th = hostmap_thread(b->map, tid);
@@ -151,7 +151,7 @@ static void by_thread(const struct blame *b, struct blame_spike *s, int32_t tid,
 		cause = CAUSE_HOST_IRQ; /* in a thread */
 	p = blame_part_add(b, s, cause, (uint32_t)tid, time);
 	if (p->name[0])
-		return;
+		return p;
 	if (cause == CAUSE_LOCK_HOLDER)
 		snprintf(p->name, sizeof(p->name), "its CPU given to vCPU %u", th->vcpu);
 	else if (cause == CAUSE_SIBLING)
@@ -164,6 +164,7 @@ static void by_thread(const struct blame *b, struct blame_spike *s, int32_t tid,
 	len = strlen(p->name);
 	if (perhaps)
 		snprintf(p->name + len, sizeof(p->name) - len, ", perhaps others");
+	return p;
 }
 
 /*
@@ -177,8 +178,8 @@ static void idle_wait_over(const struct blame *b, struct blame_spike *s, int32_t
 	bool late, limit;
 
 	s->wait = 0;
-	if (wait && from > 0)
-		by_thread(b, s, from, true, wait);
+	if (wait && from > 0) /* since when it ran, or whether the CPU was late, all switches tell */
+		by_thread(b, s, from, true, wait)->lacks |= EVID_SWITCH;
 	else if (wait && from < 0)
 		unrecorded(b, s, wait);
 	else
