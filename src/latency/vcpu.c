@@ -179,7 +179,9 @@ void lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 	if (!c)
 		return;
 	if (c->known && !in->i->src->link) {
-		l->some_switches |= c->last != (int32_t)in->f[0];
+		/* A CPU that goes offline does not say that its stopper gave it to its idle task. */
+		l->some_switches |= c->last != (int32_t)in->f[0] &&
+				    (in->f[0] || !str_starts(tl_comm(in->i->src, c->last), "migration/"));
 		c->last = (int32_t)in->f[0];
 		c->left = in->t;
 	}

@@ -101,6 +101,26 @@ sed -i '/ name=sched_switch$/s/$/ filter=x/' "$tmp/host/meta"
 blame --format json
 out_has '"cause":"host-task".*"sure":false.*"needs":."host sched:sched_switch".' "a thread that may have had it for less is not sure"
 
+# A CPU that was offline does not mean that.
+host "a CPU that was offline" <<-'END'
+	meta task tid=20 tgid=20 comm=migration/0
+	0      100  77 sched:sched_switch prev_pid=77 prev_state=0 next_pid=20
+	0      500   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=101
+	0     1000 101 kvm_entry vcpu_id=0
+	0     2000 101 kvm_exit exit_reason=12 isa=1
+	0     2100 101 sched:sched_switch prev_pid=101 prev_state=1 next_pid=0
+	0     2200   0 power:cpu_idle state=2 cpu_id=0
+	0    50000   0 sched:sched_wakeup pid=101 target_cpu=0
+	0    50100   0 power:cpu_idle state=0xffffffff cpu_id=0
+	0 40000100   0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=55
+	0 40050100  55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=101
+	0 40050200 101 kvm_entry vcpu_id=0
+	0 40060000 101 kvm_exit exit_reason=10 isa=1
+	recorded kvm_userspace_exit kvm_vcpu_wakeup irq_vectors:local_timer_entry irq:softirq_entry
+END
+blame
+out_has '40.*ms *99 %  halt-wake: woken, its CPU 0 took long to leave idle state 2$' "it left idle late, whoever ran for 50 us then"
+
 # ---- report: parts of an exit, and windows that cannot be ----
 
 # split FORMAT: report --split of the host
