@@ -156,7 +156,7 @@ ssize_t hostmap_take_threads(struct hostmap *m, const int32_t *tid, size_t n,
 			     enum hostmap_basis basis, struct kvmft_err *err);
 /* The threads of VM `from` become those of VM vm, which has none so far. */
 void hostmap_adopt(struct hostmap *m, size_t vm, size_t from);
-/* VMs with one label, as those of a guest that was moved or started again, get their PID-FD for it. */
+/* VMs with one label, as those of a guest moved or started again, get their PID-FD for it. */
 void hostmap_tell_apart(struct hostmap *m);
 /* All VMs, as selectors; "none". */
 void hostmap_list(const struct hostmap *m, struct sbuf *out);
