@@ -309,7 +309,8 @@ static bool std_fds_taken(void)
 int main(int argc, char **argv)
 {
 	/* A command started by another one speaks in its name: "kvmft trace". */
-	const char *as = argv[0] && str_starts(argv[0], "kvmft ") ? argv[0] + strlen("kvmft ") : NULL;
+	const char *as =
+		argv[0] && str_starts(argv[0], "kvmft ") ? argv[0] + strlen("kvmft ") : NULL;
 	const struct cmd *c;
 	bool verbose = false;
 

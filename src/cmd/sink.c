@@ -336,8 +336,8 @@ int sink_put_alignment(struct sink *s, const struct pairing *p, const struct win
 			a.text = xsbuf_text(&text);
 			a.checked = st.checked;
 			a.outside = st.outside;
-			a.bounded = khz && st.has_early && st.has_late && st.early >= 0 &&
-				    st.late >= 0;
+			a.bounded =
+				khz && st.has_early && st.has_late && st.early >= 0 && st.late >= 0;
 			if (a.bounded) {
 				a.early_ns = (int64_t)tsc_cycles_to_ns((uint64_t)st.early, khz);
 				a.late_ns = (int64_t)tsc_cycles_to_ns((uint64_t)st.late, khz);

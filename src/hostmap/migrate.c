@@ -152,7 +152,8 @@ int migrate_new(struct hostmap *m, size_t vm, const struct hostmap *map, struct 
 			       "host capture %s has no kvm_entry of %s: it never ran there", path,
 			       label);
 	if (ret)
-		return err_set(err, -ret, "cannot read the host capture %s: %s", path, strerror(-ret));
+		return err_set(err, -ret, "cannot read the host capture %s: %s", path,
+			       strerror(-ret));
 	if (!find_maps(g, m->vm[vm].epochs, map->vm[there].epochs, vcpu))
 		return err_set(err, ENODATA,
 			       "the TSC offset of %s is not known on both hosts, so its guest's "

@@ -115,9 +115,10 @@ static void short_cells(struct row *o, const void *ctx, size_t i)
 		  (unsigned int)(x->all ? h->sum * 100 / x->all : 0));
 	cell_text(o, 0, "p50", "%s%s",
 		  lat_amount(x->v, text, sizeof(text), loghist_percentile(h, 50, 100)),
-		  o->head ? ""
+		  o->head			       ? ""
 		  : lat_is_uncertain(x->v, x->t, g, 0) ? "<" /* explained in the notes, as ~ */
-		  : is_off(x->v, x->t, g, 0) ? "~" : "");
+		  : is_off(x->v, x->t, g, 0)	       ? "~"
+						       : "");
 	cell_text(o, 0, "p99", "%s",
 		  lat_amount(x->v, text, sizeof(text), loghist_percentile(h, 99, 100)));
 	cell_text(o, 0, "Max", "%s", lat_amount(x->v, text, sizeof(text), h->max));

@@ -784,8 +784,8 @@ static bool try_lanes(struct match *x, const struct lane *q, const struct lane *
 	for (size_t i = 0; i < STRETCHES && q->n >= n && h->n >= n; i++) {
 		size_t first = (q->n - n) * i / (STRETCHES - 1);
 
-		if (stretch_find(x, &q->v[first], n, h, &f) &&
-		    model_init(x, q, first, n, h, &f) && all_pairs(x))
+		if (stretch_find(x, &q->v[first], n, h, &f) && model_init(x, q, first, n, h, &f) &&
+		    all_pairs(x))
 			return true;
 	}
 	return false;
