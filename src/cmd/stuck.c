@@ -4,6 +4,7 @@
 
 #include <sys/mman.h>
 
+#include "captures.h"
 #include "cmds.h"
 #include "guest_syms.h"
 #include "options.h"
@@ -64,8 +65,18 @@ static int syms_live(struct ksyms *k, struct ksyms_files *files, struct kvmft_er
 	return ret ?: err_why(err, ksyms_unpack(k, b.s, b.len, &bad), "cannot keep the guest's symbols");
 }
 
-static int stuck_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg,
-		     struct kvmft_err *err)
+static int stuck_sessions(void *opts, struct operands *o, struct kvmft_err *err)
+{
+	_cleanup_(session_free) struct session s = { 0 };
+	struct stuck_opts *so = opts;
+	int ret = so->c.input ? captures_host(o, &so->c.input, &s, err) : 0;
+
+	if (!ret)
+		captures_before(o, &s);
+	return ret;
+}
+
+static int stuck_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)
 {
 	struct stuck_opts *o = opts;
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -79,8 +90,11 @@ static int stuck_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 	if (o->c.input && (o->c.ns.set || o->c.engine >= 0))
 		return err_usage(
 			err, "options --seconds and --engine are for a live look, not for --input");
-	if (!o->c.input && o->c.khz.set)
-		return err_usage(err, "option --tsc-khz goes with --input");
+	if (!o->c.input && (o->c.khz.set || argc))
+		return err_usage(err, "%s with --input",
+				 argc ? "captures of guests go" : "option --tsc-khz goes");
+	o->c.guests = argv;
+	o->c.nguest = (size_t)argc;
 	ret = rate_check(&o->c.khz, err);
 	if (ret)
 		return ret;
@@ -102,15 +116,20 @@ static int stuck_cmd(void *opts, int argc __unused_arg, char **argv __unused_arg
 const struct cmd cmd_stuck = {
 	.name = "stuck",
 	.summary = "where each vCPU is, and why a guest makes no progress",
+	.args = "[GUEST[=SEL]]...",
 	.description =
 		"Watches the vCPUs' threads and KVM's events for 3 seconds and says for each vCPU whether it\n"
 		"makes progress, and if not, why: spinning in a function of its guest, halted, an exit loop,\n"
-		"starved or throttled, in the VMM, paused, stopped, blocked. The guest is not asked.",
+		"starved or throttled, in the VMM, paused, stopped, blocked. The guest is not asked; but\n"
+		"where INPUT is a session, or guests' captures are given, these say which task ran.",
 	.examples = "  kvmft stuck --vm vm1\n"
 		    "  kvmft stuck -i trace.dat\n"
+		    "  kvmft stuck -i host guest=vm1\n"
 		    "  kvmft stuck --vm vm1 --guest-kallsyms vm1.kallsyms\n"
 		    "  kvmft stuck --seconds 1 --format json",
 	.opts = stuck_options,
 	.opts_size = sizeof(struct stuck_opts),
+	.sessions = stuck_sessions,
 	.run = stuck_cmd,
+	.max_args = -1,
 };

@@ -8,10 +8,13 @@
 #include <inttypes.h>
 
 #include "kvmft/evidence.h"
-#include "kvmft/timeline.h"
+#include "kvmft/pairing.h"
 #include "kvmft/tsc_rate.h"
 
+#define TASKS 1000 /* of a guest on one vCPU; further ones are not counted */
+
 struct stuck_recording {
+	struct pairing p; /* with its guests; what follows is p's then */
 	struct capture *cap;
 	struct hostmap *map;
 	struct timeline *t;
@@ -27,13 +30,18 @@ void stuck_recording_free(struct stuck_recording *r)
 {
 	if (!r)
 		return;
-	tl_free(r->t);
+	if (!r->p.t)
+		tl_free(r->t);
 	for (size_t i = 0; r->vm && i < r->map->nvm; i++)
 		free(r->vm[i].sel);
 	free(r->vm);
 	free(r->vcpu);
-	hostmap_free(r->map);
-	capture_close(r->cap);
+	if (!r->p.map)
+		hostmap_free(r->map);
+	if (!r->p.host.cap)
+		capture_close(r->cap);
+	r->p.host.fmt = NULL; /* s->ev has it */
+	pairing_close(&r->p);
 	free(r);
 }
 
@@ -126,26 +134,70 @@ static void pass(struct stuck *s, struct stuck_vcpu *c, uint64_t ts)
 	c->since = ts;
 }
 
+/* Which task a guest runs: known from its own switch on, until it lost events. */
+static void take_guest(struct stuck *s, const struct tl_item *i)
+{
+	const struct hostmap *m = s->recording->map;
+	struct event_type e;
+
+	for (size_t k = 0; k < s->n; k++) {
+		struct stuck_vcpu *c = &s->vcpu[k];
+
+		if (i->vm < 0 || c->vm != &s->recording->vm[m->vm[i->vm].of] ||
+		    (i->vcpu >= 0 && c->vcpu->id != i->vcpu))
+			continue;
+		c->guest = i->src;
+		if (i->kind != TL_EVENT || i->vcpu < 0)
+			c->has_task = false;
+		else if (i->ev && event_is(i->ev, EV_SWITCH) &&
+			 event_resolve(i->ev, EV_SWITCH, 3, &e)) {
+			c->guest_task = (uint32_t)event_u64(&e, 2, i->rec);
+			c->has_task = true;
+		}
+	}
+}
+
+static void count_task(struct stuck_vcpu *c)
+{
+	struct stuck_ran new = { .tid = c->guest_task }, *r = c->ran;
+
+	while (r < c->ran + c->nran && r->tid != new.tid)
+		r++;
+	if (r == c->ran + c->nran) {
+		if (c->nran == TASKS)
+			return;
+		xarray_add(&c->ran, &c->nran, &c->ran_cap, &new, sizeof(new));
+		r = c->ran + c->nran - 1;
+	}
+	r->n++;
+}
+
+COMPARE(by_n, struct stuck_ran, ORDER(y->n, x->n) ?: ORDER(x->tid, y->tid));
+
 static int take_item(struct stuck *s, const struct tl_item *i)
 {
 	enum event_role role = i->ev ? event_role_of(i->ev) : EV_NONE;
 	struct stuck_recording *r = s->recording;
 	struct stuck_vcpu *c;
-	uint64_t at;
+	uint64_t at, samples;
 	int ret;
 
-	if (i->kind != TL_EVENT)
+	if (i->guest)
+		take_guest(s, i);
+	if (i->kind != TL_EVENT || i->guest)
 		return 0;
 	r->first = r->began ? r->first : i->rec->ts;
 	r->began = true;
 	r->last = MAX(r->last, i->rec->ts);
 	r->seen[role] = true;
 	s->ev.read++;
+	c = u64map_get(&s->by_tid, (uint32_t)i->tid, &at) ? &s->vcpu[at] : NULL;
+	samples = c ? c->obs.count[STUCK_SAMPLE] : 0;
 	ret = stuck_watch_take(s, role, i->rec);
-	if (ret || (role != EV_ENTRY && role != EV_EXIT) ||
-	    !u64map_get(&s->by_tid, (uint32_t)i->tid, &at))
+	if (ret || !c || (role != EV_ENTRY && role != EV_EXIT))
 		return ret;
-	c = &s->vcpu[at];
+	if (c->has_task && c->obs.count[STUCK_SAMPLE] > samples)
+		count_task(c);
 	pass(s, c, i->rec->ts);
 	c->halted = role == EV_EXIT && c->exit_what == STUCK_HLT;
 	return 0;
@@ -189,6 +241,8 @@ static int walk(struct stuck *s)
 		uint64_t all;
 
 		pass(s, c, r->last);
+		if (c->nran)
+			qsort(c->ran, c->nran, sizeof(*c->ran), by_n);
 		all = c->spent[STUCK_AT_CPU] + c->spent[STUCK_AT_HALT];
 		if (!all)
 			continue; /* it never ran, or all the time: nothing shows which */
@@ -205,11 +259,14 @@ bool stuck_recording_note(const struct stuck *s)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const struct stuck_recording *r = s->recording;
+	bool incomplete = s->lost || r->unknown || r->cap->ndamage;
 
-	if (s->lost || r->unknown)
+	if (r->p.t) /* of the guests, too */
+		incomplete = !pairing_summary(r->p.t, true, s->note);
+	else if (s->lost || r->unknown)
 		s->note("%s: %" PRIu64 "%s events lost: what they were is not known", r->cap->path,
 			s->lost, r->unknown ? " or more" : "");
-	for (size_t i = 0; i < r->cap->ndamage; i++)
+	for (size_t i = 0; i < r->cap->ndamage && !r->p.t; i++)
 		s->note("%s: %s", r->cap->path, r->cap->damage[i].text);
 	if (s->untimed)
 		s->note("%s: how long its clock's ticks are is not known%s: rates are not, and what "
@@ -221,7 +278,7 @@ bool stuck_recording_note(const struct stuck *s)
 			s->lacks & EVID_TAKES ? "takes interrupts, or what its thread did otherwise,"
 					      : "was starved, stopped, blocked or in its VMM",
 			b.s ?: "");
-	return s->lost || r->unknown || r->cap->ndamage;
+	return incomplete;
 }
 
 void stuck_recording_needs(const struct stuck *s, struct json *j)
@@ -238,12 +295,24 @@ int stuck_recording_open(struct stuck *s)
 	if (!r)
 		return err_set(s->err, ENOMEM, "out of memory");
 	s->recording = r;
-	ret = capture_open(s->c->input, &r->cap, s->err);
+	if (s->c->nguest) {
+		const struct pairing_opts po = { .khz = &s->c->khz, .need = PAIRING_CLOCKS };
+
+		ret = pairing_prepare(&r->p, s->c->input, s->c->guests, s->c->nguest, &po, s->err);
+		r->cap = r->p.host.cap;
+		r->map = r->p.map;
+		r->t = r->p.t;
+		s->ev.fmt = r->p.host.fmt;
+	} else {
+		ret = capture_open(s->c->input, &r->cap, s->err);
+	}
 	if (!ret && r->cap->lacks)
 		s->note("%s: %s", r->cap->path, r->cap->lacks);
 	ret = ret ?: event_arch_check(r->cap, s->err);
-	ret = ret ?: fmt_load(r->cap, &s->ev.fmt, s->err);
-	ret = ret ?: hostmap_new(r->cap, s->ev.fmt, &r->map, s->err);
+	if (!s->c->nguest) {
+		ret = ret ?: fmt_load(r->cap, &s->ev.fmt, s->err);
+		ret = ret ?: hostmap_new(r->cap, s->ev.fmt, &r->map, s->err);
+	}
 	ret = ret ?: err_why(s->err, clock_of(s), "cannot read %s", r->cap->path);
 	if (!ret && s->c->vm) {
 		vm = hostmap_find_vm(r->map, s->c->vm, s->err);
@@ -268,6 +337,7 @@ int stuck_recording_open(struct stuck *s)
 	s->vms = &r->vms;
 	if (vm < 0 && s->c->syms && r->map->nvm > 1)
 		return err_usage(s->err, "symbols of a guest: whose? Name the VM with --vm");
-	tl_new_alone(r->map, r->map->cap->side == CAP_SIDE_GUEST, -1, &r->t);
+	if (!s->c->nguest)
+		tl_new_alone(r->map, r->map->cap->side == CAP_SIDE_GUEST, -1, &r->t);
 	return walk(s);
 }

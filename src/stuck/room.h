@@ -56,6 +56,15 @@ struct stuck_vcpu {
 	/* Of a recording: its last exit or entry, if that was a halt, how long it was where. */
 	uint64_t since, spent[STUCK_ATS];
 	bool halted;
+	/* The guest's own capture: which of its tasks runs, if that is known, and at how many RIPs. */
+	const struct tl_source *guest;
+	bool has_task;
+	uint32_t guest_task;
+	struct stuck_ran {
+		uint32_t tid;
+		uint64_t n;
+	} * ran; /* the most frequent first, when all was read */
+	size_t nran, ran_cap;
 };
 
 struct stuck_events {

@@ -220,6 +220,7 @@ static void undo(struct stuck *s)
 	for (size_t i = 0; i < s->n; i++) {
 		stuck_task_close(&s->vcpu[i].task);
 		stuck_obs_free(&s->vcpu[i].obs);
+		free(s->vcpu[i].ran);
 	}
 	stuck_recording_free(s->recording);
 	free(s->vcpu);

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 
 #include "kvmft/json.h"
+#include "kvmft/timeline.h"
 
 /* ---- numbers and names ---- */
 
@@ -109,6 +110,21 @@ static void add_where(const struct stuck *s, const struct stuck_vcpu *c, struct 
 		sbuf_addf(b, "%s" PCT " %s", i ? ", " : "", PM(share(v->place[i].n, v->rip_all)),
 			  s->syms && ksyms_find(s->syms, v->place[i].rip) ? "" : "around ");
 		add_place(s, v->place[i].rip, b);
+	}
+	sbuf_add(b, "; ");
+	if (!c->guest)
+		return;
+	if (!c->nran)
+		sbuf_add(b, "which task of the guest is not recorded (sched:sched_switch there)");
+	for (size_t i = 0; i < MIN(c->nran, (size_t)STUCK_PLACES); i++) {
+		const struct stuck_ran *r = &c->ran[i];
+
+		sbuf_addf(b, "%s" PCT " ",
+			  i ? ", " : "its task: ", PM(share(r->n, c->obs.count[STUCK_SAMPLE])));
+		if (r->tid)
+			sbuf_addf(b, "%s-%u", tl_comm(c->guest, (int32_t)r->tid), r->tid);
+		else
+			sbuf_add(b, "none, idle");
 	}
 	sbuf_add(b, "; ");
 }
@@ -463,6 +479,15 @@ static void put_guest(const struct stuck *s, struct json *j, const struct stuck_
 		json_null(j);
 	json_put_u64(j, "interrupts", MAX(c->obs.count[STUCK_ACCEPT], c->obs.count[STUCK_INJECT]));
 	json_put_known_u64(j, "vector", irq, irq ? irq->a : 0);
+	json_put_array(j, "tasks"); /* of a guest's own capture */
+	for (const struct stuck_ran *r = c->ran; r < c->ran + c->nran; r++) {
+		json_object_begin(j);
+		json_put_u64(j, "tid", r->tid);
+		json_put_str(j, "comm", tl_comm(c->guest, (int32_t)r->tid));
+		put_pct(j, "pct", share(r->n, c->obs.count[STUCK_SAMPLE]));
+		json_object_end(j);
+	}
+	json_array_end(j);
 	put_age(s, j, "interrupt_ms_ago", c->irq_ns);
 	put_age(s, j, "timer_set_ms_ago", c->timer_ns);
 }

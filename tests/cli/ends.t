@@ -87,7 +87,7 @@ by()
 	"$@" >/dev/null 2>"$tmp/by$sig.err" </dev/null &
 	pids="$pids $!/$sig"
 }
-"$tinyvm" --ms 60000 --pause 200 >/dev/null &
+"$tinyvm" --ms 600000 --pause 200 >/dev/null &
 vm=$!
 for sig in USR1 USR2 ALRM VTALRM; do
 	by $sig "$kvmft" trace -p "$vm" -e kvm:kvm_pio

@@ -81,6 +81,39 @@ awk 'BEGIN { for (t = 1000000; n < 1000; t += 1000000) {
 		print 0, t + 950000, "101 kvm_exit exit_reason=1 guest_rip=0x55d0c0de1004 isa=1 vcpu_id=0" } } }' >"$tmp/busy.events"
 built busy
 recorded busy running running 'of 100 RIPs 100.0 % are in user space: 100.0 % around 0x55d0c0de1004; halted 0.0 %'
+# The guest's own capture knows which task that is, unless it lacks switches, or since it lost events.
+guest_of_busy()
+{
+	echo "meta side name=guest"
+	echo "meta cpu n=0 apicid=0"
+	echo "0 1100000 0 sched:sched_switch prev_pid=0 prev_state=0 next_pid=500 next_comm=prog"
+	[ -z "$1" ] || echo "$1"
+	echo "0 751100000 500 sched:sched_switch prev_pid=500 prev_state=0 next_pid=600 next_comm=other"
+	echo "0 900100000 600 msr:read_msr msr=0x11 val=5"
+}
+guest_of_busy "" >"$tmp/guest.text"
+guest_of_busy "0 gap 3" >"$tmp/guest.gap.text"
+cp "$tmp/guest.text" "$tmp/guest.less.text"
+for g in guest guest.gap guest.less; do
+	ok "$g: compiled" "$mkcap" --capture "$tmp/$g" "$tmp/$g.text"
+done
+"${KVMFT_TOOLS:-$top/build/tests/tools}/ablate" --drop sched:sched_switch "$tmp/guest.less" >/dev/null
+run "$kvmft" stuck -i "$tmp/busy" "$tmp/guest=one" --format json
+status_is 0 "with the guest's capture"
+is "$(jq -c '.vms[].vcpus[].tasks' "$out")" '[{"tid":500,"comm":"prog","pct":75},{"tid":600,"comm":"other","pct":25}]' \
+	"... which task it is"
+run "$kvmft" stuck -i "$tmp/busy" "$tmp/guest=one"
+tr -s '\n ' ' ' <"$out" >"$tmp/line"
+file_has "$tmp/line" 'its task: 75\.0 % prog-500, 25\.0 % other-600;' "... in text"
+run "$kvmft" stuck -i "$tmp/busy" "$tmp/guest.gap=one" --format json
+status_is 3 "a guest that lost events"
+err_has 'one: 3 events, 3 lost' "... which is said"
+is "$(jq -c '.vms[].vcpus[].tasks | map(.tid)' "$out")" '[600]' "... not since it lost events"
+run "$kvmft" stuck -i "$tmp/busy" "$tmp/guest.less=one"
+tr -s '\n ' ' ' <"$out" >"$tmp/line"
+file_has "$tmp/line" 'which task of the guest is not recorded .sched:sched_switch there.' "... nor without switches"
+run "$kvmft" stuck "$tmp/guest"
+status_is 2 "a guest's capture without a host's"
 # The same on SVM before 6.12, whose fast path traces the access first.
 sed 's/exit_reason=32/exit_reason=0x7c/; s/exit_reason=1 /exit_reason=0x60 /; s/isa=1/isa=2/' "$tmp/busy.events" |
 	awk '/0x7c/ { held = $0; next } { print } held { sub(/^0 [0-9]*/, "0 " $2, held); print held; held = "" }' >"$tmp/svm.events"
