@@ -50,12 +50,6 @@ static void put(struct operands *o, int at, int instead, const struct session *s
 	o->argc = n;
 }
 
-void captures_before(struct operands *o, const struct session *s)
-{
-	if (s->n > 1)
-		put(o, 0, 0, s, 1);
-}
-
 int captures_at(struct operands *o, int at, struct kvmft_err *err)
 {
 	_cleanup_(session_free) struct session s = { 0 };
@@ -77,6 +71,16 @@ int captures_host(struct operands *o, const char **input, struct session *s, str
 	tell_missing(o, *input, s);
 	*input = captures_word(o, s->v[0].path);
 	return 0;
+}
+
+int captures_session(struct operands *o, const char **input, struct kvmft_err *err)
+{
+	_cleanup_(session_free) struct session s = { 0 };
+	int ret = captures_host(o, input, &s, err);
+
+	if (!ret && s.n > 1)
+		put(o, 0, 0, &s, 1);
+	return ret;
 }
 
 int captures_first(void *opts __unused_arg, struct operands *o, struct kvmft_err *err)

@@ -15,7 +15,7 @@ int captures_host(struct operands *o, const char **input, struct session *s,
 		  struct kvmft_err *err) __must_check;
 /* A copy of text that lives as long as the operands. */
 const char *captures_word(struct operands *o, const char *text);
-/* The session's guests, before the operands. */
-void captures_before(struct operands *o, const struct session *s);
+/* Likewise, with the session's guests before the operands. */
+int captures_session(struct operands *o, const char **input, struct kvmft_err *err) __must_check;
 /* .sessions of commands whose operands are HOST GUEST... */
 int captures_first(void *opts, struct operands *o, struct kvmft_err *err) __must_check;

@@ -44,6 +44,9 @@ extern int (*const reset_qemu)(bool dry_run, uint64_t timeout_ns, struct sbuf *o
 /* sides_temp_sweep(); NULL: the small build makes no sessions. */
 extern unsigned int (*const reset_sessions)(bool dry_run, struct sbuf *text);
 
+/* captures_session(); NULL: the small build reads no recordings. */
+extern int (*const stuck_session)(struct operands *o, const char **input, struct kvmft_err *err);
+
 /* sides_record(); NULL: the small build records the machine that it is on. */
 extern int (*const record_sides)(const struct sides_config *s, struct record_config *host,
 				 char **argv, note_fn *note, struct kvmft_err *err);

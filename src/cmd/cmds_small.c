@@ -16,6 +16,8 @@ int (*const reset_qemu)(bool, uint64_t, struct sbuf *, struct kvmft_err *) = NUL
 
 unsigned int (*const reset_sessions)(bool, struct sbuf *) = NULL;
 
+int (*const stuck_session)(struct operands *, const char **, struct kvmft_err *) = NULL;
+
 int (*const record_sides)(const struct sides_config *, struct record_config *, char **, note_fn *,
 			  struct kvmft_err *) = NULL;
 

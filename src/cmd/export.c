@@ -198,13 +198,7 @@ static int export_lines(struct pairing *p, const struct export_opts *o, bool *wh
 /* Its guests come before those named on the command line. */
 static int export_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 {
-	_cleanup_(session_free) struct session s = { 0 };
-	struct export_opts *e = opts;
-	int ret = captures_host(o, &e->input, &s, err);
-
-	if (!ret)
-		captures_before(o, &s);
-	return ret;
+	return captures_session(o, &((struct export_opts *)opts)->input, err);
 }
 
 struct telling {

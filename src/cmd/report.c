@@ -495,8 +495,6 @@ static int report_sessions(void *opts, struct operands *o, struct kvmft_err *err
 
 	r->input = r->given.n ? r->given.v[0] : NULL;
 	if (r->by == BY_RIP) {
-		_cleanup_(session_free) struct session session = { 0 };
-
 		/* It is about the host. */
 		if (r->given.n > 1)
 			return err_usage(err, "--by rip: one host at a time");
@@ -506,10 +504,7 @@ static int report_sessions(void *opts, struct operands *o, struct kvmft_err *err
 			o->argc--;
 		}
 		r->input = r->input ?: DEFAULT_INPUT;
-		ret = captures_host(o, &r->input, &session, err);
-		if (!ret)
-			captures_before(o, &session);
-		return ret;
+		return captures_session(o, &r->input, err);
 	}
 	if (!r->input)
 		r->input = o->argc ? o->argv[at++] : DEFAULT_INPUT;

@@ -4,7 +4,6 @@
 
 #include <sys/mman.h>
 
-#include "captures.h"
 #include "cmds.h"
 #include "guest_syms.h"
 #include "options.h"
@@ -67,13 +66,9 @@ static int syms_live(struct ksyms *k, struct ksyms_files *files, struct kvmft_er
 
 static int stuck_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 {
-	_cleanup_(session_free) struct session s = { 0 };
 	struct stuck_opts *so = opts;
-	int ret = so->c.input ? captures_host(o, &so->c.input, &s, err) : 0;
 
-	if (!ret)
-		captures_before(o, &s);
-	return ret;
+	return so->c.input && stuck_session ? stuck_session(o, &so->c.input, err) : 0;
 }
 
 static int stuck_cmd(void *opts, int argc, char **argv, struct kvmft_err *err)

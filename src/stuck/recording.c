@@ -241,6 +241,9 @@ static int walk(struct stuck *s)
 		uint64_t all;
 
 		pass(s, c, r->last);
+		for (struct stuck_ran *ran = c->ran; ran < c->ran + c->nran; ran++)
+			snprintf(ran->comm, sizeof(ran->comm), "%s",
+				 tl_comm(c->guest, (int32_t)ran->tid));
 		if (c->nran)
 			qsort(c->ran, c->nran, sizeof(*c->ran), by_n);
 		all = c->spent[STUCK_AT_CPU] + c->spent[STUCK_AT_HALT];

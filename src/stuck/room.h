@@ -62,6 +62,7 @@ struct stuck_vcpu {
 	uint32_t guest_task;
 	struct stuck_ran {
 		uint32_t tid;
+		char comm[16];
 		uint64_t n;
 	} * ran; /* the most frequent first, when all was read */
 	size_t nran, ran_cap;

@@ -5,7 +5,6 @@
 #include <inttypes.h>
 
 #include "kvmft/json.h"
-#include "kvmft/timeline.h"
 
 /* ---- numbers and names ---- */
 
@@ -122,7 +121,7 @@ static void add_where(const struct stuck *s, const struct stuck_vcpu *c, struct 
 		sbuf_addf(b, "%s" PCT " ",
 			  i ? ", " : "its task: ", PM(share(r->n, c->obs.count[STUCK_SAMPLE])));
 		if (r->tid)
-			sbuf_addf(b, "%s-%u", tl_comm(c->guest, (int32_t)r->tid), r->tid);
+			sbuf_addf(b, "%s-%u", r->comm, r->tid);
 		else
 			sbuf_add(b, "none, idle");
 	}
@@ -483,7 +482,7 @@ static void put_guest(const struct stuck *s, struct json *j, const struct stuck_
 	for (const struct stuck_ran *r = c->ran; r < c->ran + c->nran; r++) {
 		json_object_begin(j);
 		json_put_u64(j, "tid", r->tid);
-		json_put_str(j, "comm", tl_comm(c->guest, (int32_t)r->tid));
+		json_put_str(j, "comm", r->comm);
 		put_pct(j, "pct", share(r->n, c->obs.count[STUCK_SAMPLE]));
 		json_object_end(j);
 	}
