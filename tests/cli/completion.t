@@ -92,11 +92,14 @@ for shell in bash zsh fish; do
 	fi
 	offers_all "$tmp/commands" "$shell" kvmft ""
 	offers_all "$tmp/verbs" "$shell" kvmft qemu ""
+	# They all ask the program: of every third command here, of all in check-all.
+	awk -v all="${CHECK_ALL:-0}" -v shell="$shell" 'all == 1 || shell == "bash" || (NR + (shell == "fish")) % 3 == 0' \
+		"$tmp/all" >"$tmp/asked"
 	while read -r cmd; do
 		kvmft --list-options "$cmd" | awk -F '\t' 'NF > 2 && $2 { print "--" $2 }' >"$tmp/options"
 		# shellcheck disable=SC2086 # one word, or two of a group
 		offers_all "$tmp/options" "$shell" kvmft $cmd --
-	done <"$tmp/all"
+	done <"$tmp/asked"
 	# Each option that has words offers all of them. (zsh needs a terminal for each question.)
 	[ $shell != bash ] || while read -r cmd; do
 		kvmft --list-options "$cmd" | awk -F '\t' '$2 && $6 { print $2 "\t" $6 }' |
