@@ -90,6 +90,18 @@ static void keep_recorded(const struct pairing *p, struct pairing_guest *g)
 	}
 }
 
+/* What keeps the one of both that counts ns from being in TSC cycles. */
+static int why_not_tsc(struct capture *host, const struct capture *guest, struct kvmft_err *err)
+{
+	_cleanup_(guest_time_free) struct guest_time time = { 0 };
+	_cleanup_(own_tsc_free) struct own_tsc own = { 0 };
+
+	if (!host->unit_ns)
+		return guest_time_init(&time, guest, err);
+	host->unit_ns = false;
+	return own_tsc_init(&own, host, err);
+}
+
 /*
  * Where no clock leads to the TSC, two clocks in ns are related by an offset, if by anything. One
  * in ns is to one in cycles as a guest's TSC to the host's: by a ratio, which their frequency is.
@@ -104,12 +116,8 @@ static int relate_units(struct pairing *p, struct pairing_guest *g, const struct
 	struct tsc_rate r = { 0 };
 	int ret;
 
-	if (host->unit_ns && !ns && !cap_in_tsc(guest)) {
-		_cleanup_(own_tsc_free) struct own_tsc own = { 0 };
-
-		host->unit_ns = false;
-		return own_tsc_init(&own, host, err);
-	}
+	if (host->unit_ns && !ns && !cap_in_tsc(guest))
+		return why_not_tsc(host, guest, err);
 	if (!host->unit_ns) {
 		_cleanup_(guest_time_free) struct guest_time time = { 0 };
 
@@ -164,6 +172,9 @@ static int open_guest(struct pairing *p, const char *operand, const struct opt_u
 	p->matcher.scale = g->scale.ratio && !scale ? &g->scale : scale;
 	ret = match_guest(&p->matcher, g->c.cap, g->c.fmt, sel, p->has_forced, &g->match, err);
 	p->matcher.scale = scale;
+	/* What is said of a TSC's offset, by hand or in a capture, is not of a clock in ns. */
+	if (!ret && p->host.cap->mixed && !g->match.solved)
+		ret = why_not_tsc(p->host.cap, g->c.cap, err);
 	if (ret)
 		return ret;
 	g->vm = g->match.vm;
