@@ -96,7 +96,7 @@ for sig in USR1 PROF IO PWR; do
 	by $sig "$kvmft" exits -p "$vm" 60
 done
 for sig in ALRM 16 XCPU; do # 16: STKFLT
-	by $sig "$kvmft" stuck -p "$vm" --seconds 60
+	by $sig "$kvmft" stuck --vm "$vm" --seconds 60
 done
 for sig in HUP ALRM RTMIN RTMAX; do
 	by $sig "$kvmft" record --as host -q -e kvm:kvm_pio -o "$tmp/by$sig"

@@ -163,7 +163,7 @@ done
 
 terminal 80 "" "$kvmft" check
 is "$(awk 'length > 80' "$out" | head -n 3)" "" "check fits 80 columns"
-out_has '^msr-module ' "... and is there"
+out_has '^tracefs ' "... and is there"
 
 terminal 80 "" "$kvmft" merge -q --to 9us --wide host guest=one
 ok "--wide: lines as long as they are" test "$(awk 'length > 100' "$out" | wc -l)" -gt 0

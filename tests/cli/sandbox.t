@@ -181,6 +181,10 @@ ok "each number: what is on the list, no other" diff "$tmp/listed" "$tmp/numbers
 case $(uname -m) in
 x86_64)
 	for way in x32 i386; do
+		if [ $way = i386 ] && ! "$killer" way 2>/dev/null; then
+			skip "each number of i386" "int 0x80 is a fault on this machine"
+			continue
+		fi
 		"$killer" $way >"$tmp/$way"
 		is "$(grep -c denied "$tmp/$way") $(grep -c allowed "$tmp/$way")" "512 0" \
 			"each number of $way: none"

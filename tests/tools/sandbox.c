@@ -6,6 +6,7 @@
  *   sandbox denied          each in the sandbox: "NAME done", "NAME ERROR", "NAME killed"
  *   sandbox numbers         every system call number there is: "NUMBER allowed" or "NUMBER denied"
  *   sandbox x32 | i386      the same by the other two ways into an x86 kernel
+ *   sandbox way             whether there is the latter: in some virtual machines int 0x80 is a fault
  *   sandbox listed          the numbers on the list, "NUMBER allowed"
  *   sandbox entered         enters, and prints the layers
  *
@@ -106,6 +107,8 @@ int main(int argc, char **argv)
 #ifdef __x86_64__
 	else if (!strcmp(what, "x32"))
 		all_numbers(X32, attack_by_number);
+	else if (!strcmp(what, "way"))
+		return by_i386(&(struct attack){ NULL, 20, { 0 } }) != getpid();
 	else if (!strcmp(what, "i386"))
 		all_numbers(0, by_i386);
 #endif
