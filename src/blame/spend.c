@@ -178,7 +178,7 @@ static void idle_wait_over(const struct blame *b, struct blame_spike *s, int32_t
 	bool late, limit;
 
 	s->wait = 0;
-	if (wait && from > 0) /* since when it ran, or whether the CPU was late, all switches tell */
+	if (wait && from > 0) /* since when it ran, or if the CPU was late, all switches tell */
 		by_thread(b, s, from, true, wait)->lacks |= EVID_SWITCH;
 	else if (wait && from < 0)
 		unrecorded(b, s, wait);

@@ -54,7 +54,8 @@ int diff_gate_parse(struct diff_gate *g, const char *text, struct kvmft_err *err
 	}
 	for (unsigned int i = DIFF_MEAN; i < DIFF_MEASURES && !found; i++) {
 		m = strlen(diff_measures[i]);
-		found = n > m && name[n - m - 1] == ' ' && !strncmp(name + n - m, diff_measures[i], m);
+		found = n > m && name[n - m - 1] == ' ' &&
+			!strncmp(name + n - m, diff_measures[i], m);
 		if (found)
 			g->measure = (enum diff_measure)i, n -= m + 1;
 	}

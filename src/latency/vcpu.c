@@ -179,9 +179,11 @@ void lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 	if (!c)
 		return;
 	if (c->known && !in->i->src->link) {
-		/* A CPU that goes offline does not say that its stopper gave it to its idle task. */
+		const char *last = tl_comm(in->i->src, c->last);
+
+		/* A CPU that goes offline does not say that its stopper gave way to idle. */
 		l->some_switches |= c->last != (int32_t)in->f[0] &&
-				    (in->f[0] || !str_starts(tl_comm(in->i->src, c->last), "migration/"));
+				    (in->f[0] || !str_starts(last, "migration/"));
 		c->last = (int32_t)in->f[0];
 		c->left = in->t;
 	}

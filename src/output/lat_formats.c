@@ -48,7 +48,7 @@ static void stage_columns(struct row *o, const struct lat_view *v, const struct 
 		row_str(o, "stage", g ? d->stage[s] : NULL);
 	}
 	row_u64(o, "count", true, h->n);
-	for (size_t i = 0; i < ARRAY_SIZE(times); i++) /* what is less than a text tells is unknown */
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++) /* what is less than its grain is unknown */
 		row_time(o, times[i].name, times[i].v >= v->clock->map->cap->grain, times[i].v);
 	row_time(o, json ? "total" : "sum", h->sum >= v->clock->map->cap->grain,
 		 json && h->sum > UINT64_MAX ? UINT64_MAX : sum);

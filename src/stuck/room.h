@@ -56,7 +56,7 @@ struct stuck_vcpu {
 	/* Of a recording: its last exit or entry, if that was a halt, how long it was where. */
 	uint64_t since, spent[STUCK_ATS];
 	bool halted;
-	/* The guest's own capture: which of its tasks runs, if that is known, and at how many RIPs. */
+	/* The guest's own capture: which of its tasks runs, if known, and at how many RIPs. */
 	const struct tl_source *guest;
 	bool has_task;
 	uint32_t guest_task;
