@@ -113,6 +113,7 @@ struct diff_side {
 	struct diff_set exits, latency;
 	uint64_t samples, vcpus, vms, ops;
 	size_t more;		 /* recordings that were added to it */
+	uint64_t grain;		 /* ns that its times may be off by */
 	bool parts;		 /* it is known where the time of exits went */
 	bool answers[LAT_KINDS]; /* which latencies are known */
 	struct report_span span;
@@ -132,10 +133,7 @@ void diff_latency_end(struct diff_side *s, const struct lat *l);
 void diff_side_op(struct diff_side *s, uint64_t tsc);
 /* A key for the sum of all keys of exits, with the name of the class's whole. */
 void diff_side_total(struct diff_side *s, const char *name);
-/*
- * Another recording of the same side: its slices follow those of s. The captures of both must
- * live as long as s.
- */
+/* Another recording of the same side: its slices follow those of s, which keeps nothing of it. */
 void diff_side_add(struct diff_side *s, struct diff_side *more);
 void diff_side_free(struct diff_side *s);
 
@@ -190,9 +188,9 @@ struct diff_gate {
 	double chance; /* of being off the limit by as much, if the change were exactly that */
 };
 
-extern const char *const diff_verdicts[];
 /* text is borrowed. 0 or -EINVAL with err. */
 int diff_gate_parse(struct diff_gate *g, const char *text, struct kvmft_err *err) __must_check;
+
 struct diff_fact {
 	char name[64];
 	char *value[2]; /* NULL: not known */

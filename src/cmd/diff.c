@@ -165,7 +165,9 @@ static int side_open(struct run *run, const struct recording *from, struct diff_
 	ret = ret ?: rate_of_pairing(p, &run->o->khz, true, NULL, cli_note, run->err);
 	if (ret)
 		return ret;
-	*s = (struct diff_side){ .path = path, .cap = p->host.cap, .fmt = p->host.fmt };
+	*s = (struct diff_side){
+		.path = path, .cap = p->host.cap, .fmt = p->host.fmt, .grain = p->host.cap->grain
+	};
 	return outfile_check(run->o->file.out, NULL, p->t, NULL, run->err);
 }
 
@@ -211,17 +213,6 @@ static int side_exits(struct run *run, struct diff_side *s)
 	return 0;
 }
 
-/* What is an operation. A name that nothing has is an error: then there is nothing to divide by. */
-static int side_ops(struct run *run, struct pairing *p, struct pick **pick)
-{
-	int ret = 0;
-
-	pick_new(p->t, pick);
-	for (size_t i = 0; i < run->o->ops.n && !ret; i++)
-		ret = pick_add_event(*pick, run->o->ops.v[i], run->err);
-	return ret;
-}
-
 /* No latencies are no failure, unless guests were given for them. */
 static int side_timeline(struct run *run, struct diff_side *s, struct pairing *p)
 {
@@ -246,7 +237,9 @@ static int side_timeline(struct run *run, struct diff_side *s, struct pairing *p
 	tl_window(p->t, s->span.from, s->span.to);
 	ret = tl_start(p->t, run->err);
 	if (!ret && run->o->ops.n)
-		ret = side_ops(run, p, &pick);
+		pick_new(p->t, &pick);
+	for (size_t i = 0; i < run->o->ops.n && !ret; i++)
+		ret = pick_add_event(pick, run->o->ops.v[i], run->err);
 	if (!ret) {
 		ret = lat_new(p->t, &lo, &l, &why);
 		if (ret == -ENOENT && !p->nguest && pick)
@@ -272,7 +265,7 @@ static int side_timeline(struct run *run, struct diff_side *s, struct pairing *p
 		diff_latency_end(s, l);
 	lat_free(l);
 	pick_free(pick);
-	if (!ret && pick && !s->ops)
+	if (!ret && run->o->ops.n && !s->ops)
 		return err_lack(run->err, ENODATA,
 				"%s has no event '%s', which is what --op counts", s->path,
 				run->o->ops.v[0]);

@@ -17,6 +17,8 @@
 #define ROUNDS 2000u
 #define SEED   0x6b766d6674ull
 #define LEVEL  0.01
+#define NORMAL \
+	2.576 /* a single row is off by as many standard errors in 1 of 100, if it is normal */
 #define MOST_N 4096
 
 /* splitmix64 */
@@ -164,7 +166,8 @@ static void row_judge(struct boot_row *r, const double *most, unsigned int round
 	r->chance = 1;
 	if (!(r->error > 0))
 		return;
-	r->critical = student(most[MIN(at, rounds - 1)], runs) * r->error;
+	/* Rows that never varied have no deviations, but errors all the same. */
+	r->critical = student(MAX(most[MIN(at, rounds - 1)], NORMAL), runs) * r->error;
 	diff -= r->critical;
 	r->surely = MAX(diff, 0.0);
 	t = size(r->value[1] - r->value[0]) / r->error;
@@ -181,6 +184,8 @@ static void row_judge(struct boot_row *r, const double *most, unsigned int round
 	for (at = 0; at < rounds && most[at] < z; at++)
 		;
 	r->chance = (double)(1 + rounds - at) / (double)(1 + rounds);
+	if (!(r->surely > 0))
+		r->chance = MAX(r->chance, level);
 }
 
 /* The deviations of all rows in one round, at dev[row * rounds + round]. */

@@ -4,9 +4,7 @@
 
 #include <ctype.h>
 
-const char *const diff_verdicts[] = { "pass", "fail", "cannot tell" };
-
-/* [+|-]N[.N] [%] and nothing else: a share. */
+/* [+|-]N[.N] % and nothing else: a share. */
 static bool percent_parse(const char *s, double *share)
 {
 	double v = 0, place = 1, sign = 1;

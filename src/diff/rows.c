@@ -336,7 +336,7 @@ static double above(const struct diff_cell *c, size_t bucket, double part)
 /* Times of a text may be off by that, ns. */
 static double grain_of(const struct diff *d)
 {
-	return (double)MAX(d->side[0].cap->grain, d->side[1].cap->grain);
+	return (double)MAX(d->side[0].grain, d->side[1].grain);
 }
 
 static void percentile(struct build *b, const struct diff_set *set[2],
@@ -519,8 +519,9 @@ static const struct diff_key *gate_key(const struct diff_set *s, const struct di
 
 /*
  * As many of the samples after are above a percentile of those before, moved by the limit, as of
- * those before above itself, if the limit is what changed. hi: what is in the same bucket as either
- * is taken to be above if it is of after, and not if it is of before; else the other way round.
+ * those before above itself, if the limit is what changed. Of the bucket that it is in before as
+ * many count as make that share right; where it is moved to, all of its bucket (hi), or none, and
+ * the percentile is known to 1/64.
  */
 static void gate_percentile(struct build *b, const struct diff_set *set[2],
 			    const struct diff_key *const k[2], const struct diff_gate *g, bool hi)
@@ -528,18 +529,32 @@ static void gate_percentile(struct build *b, const struct diff_set *set[2],
 	struct values *v = row_new(b, g->kind, g->measure, g->name, g->name);
 	unsigned int percent = g->measure == DIFF_P50 ? 50 : 99;
 	uint64_t ns = loghist_percentile(k[0]->times, percent, 100);
+	double to = (double)ns * (1 + g->limit) * (hi ? 63 : 65) / 64;
+	size_t bucket[2] = { loghist_index(ns) / 4, loghist_index((uint64_t)to) / 4 };
+	struct diff_cell all = { .n = 0 };
+	struct diff_row *r;
+	double part[2] = { 0, hi };
 
-	for (int s = 0; s < 2; s++, ns = (uint64_t)((double)ns * (1 + g->limit)))
+	for (size_t i = 0; i < LOGHIST_BUCKETS; i++)
+		all.count[i / 4] += (uint32_t)MIN(k[0]->times->count[i], UINT64_C(1) << 29);
+	if (all.count[bucket[0]])
+		part[0] = ((double)k[0]->times->n * (100 - percent) / 100 -
+			   above(&all, bucket[0], 0)) /
+			  all.count[bucket[0]];
+	for (int s = 0; s < 2; s++)
 		for (size_t i = 0; i < set[s]->n; i++) {
 			const struct diff_cell *c = k[s]->slice[i];
 
-			v[s].num[i] = c ? above(c, loghist_index(ns) / 4, s == hi ? 1 : 0) : 0;
+			v[s].num[i] = c ? above(c, bucket[s], part[s]) : 0;
 			v[s].den[i] = c ? (double)c->timed : 0;
 		}
 	row_ready(b, set, v, 0);
+	r = &b->d->row[b->d->n - 1];
 	for (int s = 0; s < 2; s++)
-		b->d->row[b->d->n - 1].value[s] =
-			(double)loghist_percentile(k[s]->times, percent, 100);
+		r->value[s] = (double)loghist_percentile(k[s]->times, percent, 100);
+	if (size(r->value[1] - r->value[0] * (1 + g->limit)) <= grain_of(b->d))
+		for (int s = 0; s < 2; s++)
+			b->row[b->d->n - 1].side[s].least = 1;
 }
 
 /* Its row as compare() makes it, but with what was before moved by the limit. */
@@ -552,56 +567,47 @@ static const char *gate_rows(struct build *b, const struct diff_gate *g)
 	const struct diff_key *k[2] = { gate_key(set[0], g), gate_key(set[1], g) };
 	uint64_t timed = k[0] && k[1] ? MIN(k[0]->times->n, k[1]->times->n) : 0;
 	const struct diff_key *any = k[0] ?: k[1];
-	size_t n;
+	const double *time[2] = { NULL, NULL };
+	size_t n = b->nvalues;
 
-	for (size_t i = 0; !any && g->measure == DIFF_SHARE && i <= ARRAY_SIZE(parts); i++) {
-		bool guest = i == ARRAY_SIZE(parts);
-
-		if (strcasecmp(g->name, guest ? "guest" : parts[i].name))
-			continue;
-		if (!guest && !(side[0].parts && side[1].parts))
-			return "where the time went is not known (kvmft report --split says why)";
-		n = b->nvalues;
-		for (int hi = 0; hi < 2; hi++)
-			share(b, g->name,
-			      (const double *[2]){
-				      guest ? set[0]->guest : set[0]->part[parts[i].part],
-				      guest ? set[1]->guest : set[1]->part[parts[i].part] });
-		if (b->nvalues == n)
-			return "neither recording has any";
-		for (; n < b->nvalues; n++)
-			for (size_t c = 0; c < set[0]->n; c++)
-				b->values[n][0].num[c] *= 1 + g->limit;
-		return NULL;
+	for (int s = 0; s < 2 && !any && g->measure == DIFF_SHARE; s++) {
+		if (!strcasecmp(g->name, "guest"))
+			time[s] = set[s]->guest;
+		for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+			if (!strcasecmp(g->name, parts[i].name))
+				time[s] = set[s]->part[parts[i].part];
 	}
-	if (!any)
+	if (!any && !time[0])
 		return "neither recording has such a row (--all lists what they have)";
-	if (latency && !(side[0].answers[any->lat] && side[1].answers[any->lat]))
+	if (latency && any && !(side[0].answers[any->lat] && side[1].answers[any->lat]))
 		return "one of the recordings lacks events that it needs";
 	if (g->measure == DIFF_PER_GUEST &&
 	    !(sum(set[0]->guest, set[0]->n) > 0 && sum(set[1]->guest, set[1]->n) > 0))
 		return "the time of the guest is not known";
-	if (g->measure > DIFF_SHARE && !(side[0].parts && side[1].parts))
+	if ((g->measure > DIFF_SHARE || (time[0] && strcasecmp(g->name, "guest"))) &&
+	    !(side[0].parts && side[1].parts))
 		return "where the time went is not known (kvmft report --split says why)";
-	if ((k[0] ? k[0]->n : 0) + (k[1] ? k[1]->n : 0) < FEW ||
-	    (g->measure >= DIFF_MEAN && g->measure < DIFF_SHARE &&
-	     timed < (g->measure == DIFF_P99 ? FEW_TAIL : FEW)))
+	if (any && ((k[0] ? k[0]->n : 0) + (k[1] ? k[1]->n : 0) < FEW ||
+		    (g->measure >= DIFF_MEAN && g->measure < DIFF_SHARE &&
+		     timed < (g->measure == DIFF_P99 ? FEW_TAIL : FEW))))
 		return "too few samples";
-	for (int hi = 0; hi < 2; hi++) {
-		struct values *v;
-
-		if (g->measure == DIFF_P50 || g->measure == DIFF_P99) {
-			gate_percentile(b, set, k, g, hi);
-			continue;
-		}
-		if (g->measure == DIFF_MEAN)
+	if (g->measure == DIFF_P50 || g->measure == DIFF_P99) {
+		gate_percentile(b, set, k, g, false);
+		gate_percentile(b, set, k, g, true);
+		return NULL;
+	}
+	for (int hi = 0; hi < 2; hi++)
+		if (time[0])
+			share(b, g->name, time);
+		else if (g->measure == DIFF_MEAN)
 			mean(b, set, k);
 		else
 			rate(b, set, k, g->measure);
-		v = b->values[b->nvalues - 1];
+	if (n == b->nvalues)
+		return "neither recording has any";
+	for (; n < b->nvalues; n++)
 		for (size_t i = 0; i < set[0]->n; i++)
-			v[0].num[i] *= 1 + g->limit;
-	}
+			b->values[n][0].num[i] *= 1 + g->limit;
 	return NULL;
 }
 

@@ -501,6 +501,7 @@ void diff_side_add(struct diff_side *s, struct diff_side *more)
 	set_add(&s->latency, &more->latency);
 	s->samples += more->samples;
 	s->ops += more->ops;
+	s->grain = MAX(s->grain, more->grain);
 	s->vms = MAX(s->vms, more->vms);
 	s->vcpus = MAX(s->vcpus, more->vcpus);
 	s->parts &= more->parts;

@@ -352,6 +352,7 @@ static void json_side(struct json *j, const struct diff_side *s, const char *nam
 
 static int json_print(const struct diff_doc *doc, struct sbuf *b)
 {
+	static const char *const verdicts[] = { "pass", "fail", "cannot tell" };
 	const struct table t = table_of(doc, ROW_JSON);
 	const struct diff *d = doc->d;
 	struct json j;
@@ -383,18 +384,18 @@ static int json_print(const struct diff_doc *doc, struct sbuf *b)
 	json_put_array(&j, "limits");
 	for (size_t i = 0; i < d->ngate; i++) {
 		const struct diff_gate *g = &d->gate[i];
-		bool known = !g->why && g->value[0] > 0;
-
 		json_object_begin(&j);
 		json_put_str(&j, "limit", g->text);
-		json_put_str(&j, "verdict", diff_verdicts[g->verdict]);
+		json_put_str(&j, "verdict", verdicts[g->verdict]);
 		json_put_str(&j, "why", g->why);
-		for (int s = 0; s < 2; s++)
+		for (int s = 0; s < 2 && !g->why; s++)
 			json_put_fixed(&j, side_names[s],
 				       (uint64_t)(MIN(g->value[s], 1e12) * 1e6 + 0.5), 6);
-		json_put_known_u64(&j, "error_ppm", known && g->error > 0,
-				   (uint64_t)(MIN(g->error, 1e12) * 1e6 + 0.5));
-		json_put_fixed(&j, "chance", (uint64_t)(g->chance * 1e4 + 0.5), 4);
+		if (!g->why) {
+			json_put_known_u64(&j, "error_ppm", g->error > 0,
+					   (uint64_t)(MIN(g->error, 1e12) * 1e6 + 0.5));
+			json_put_fixed(&j, "chance", (uint64_t)(g->chance * 1e4 + 0.5), 4);
+		}
 		json_object_end(&j);
 	}
 	json_array_end(&j);

@@ -137,23 +137,22 @@ static void pass(struct stuck *s, struct stuck_vcpu *c, uint64_t ts)
 /* Which task a guest runs: known from its own switch on, until it lost events. */
 static void take_guest(struct stuck *s, const struct tl_item *i)
 {
-	const struct hostmap *m = s->recording->map;
-	struct event_type e;
+	const struct vm_vcpu id = { .id = (uint32_t)i->vcpu };
+	struct stuck_recording *r = s->recording;
+	struct stuck_vcpu key = { .vcpu = &id }, *c;
+	struct event_type e = { .ev = NULL };
 
-	for (size_t k = 0; k < s->n; k++) {
-		struct stuck_vcpu *c = &s->vcpu[k];
-
-		if (i->vm < 0 || c->vm != &s->recording->vm[m->vm[i->vm].of] ||
-		    (i->vcpu >= 0 && c->vcpu->id != i->vcpu))
-			continue;
-		c->guest = i->src;
-		if (i->kind != TL_EVENT || i->vcpu < 0)
-			c->has_task = false;
-		else if (i->ev && event_is(i->ev, EV_SWITCH) &&
-			 event_resolve(i->ev, EV_SWITCH, 3, &e)) {
-			c->guest_task = (uint32_t)event_u64(&e, 2, i->rec);
-			c->has_task = true;
-		}
+	if (i->vm < 0 || i->vcpu < 0 ||
+	    (i->kind == TL_EVENT &&
+	     !(i->ev && event_is(i->ev, EV_SWITCH) && event_resolve(i->ev, EV_SWITCH, 3, &e))))
+		return;
+	key.vm = &r->vm[r->map->vm[i->vm].of];
+	c = bsearch(&key, s->vcpu, s->n, sizeof(*c), by_vcpu);
+	while (c && c > s->vcpu && !by_vcpu(c - 1, &key))
+		c--; /* threads may have followed each other */
+	for (; c && c < s->vcpu + s->n && !by_vcpu(c, &key); c++) {
+		c->has_task = e.ev;
+		c->guest_task = e.ev ? (uint32_t)event_u64(&e, 2, i->rec) : 0;
 	}
 }
 
@@ -191,10 +190,12 @@ static int take_item(struct stuck *s, const struct tl_item *i)
 	r->last = MAX(r->last, i->rec->ts);
 	r->seen[role] = true;
 	s->ev.read++;
-	c = u64map_get(&s->by_tid, (uint32_t)i->tid, &at) ? &s->vcpu[at] : NULL;
+	c = (role == EV_ENTRY || role == EV_EXIT) && u64map_get(&s->by_tid, (uint32_t)i->tid, &at)
+		    ? &s->vcpu[at]
+		    : NULL;
 	samples = c ? c->obs.count[STUCK_SAMPLE] : 0;
 	ret = stuck_watch_take(s, role, i->rec);
-	if (ret || !c || (role != EV_ENTRY && role != EV_EXIT))
+	if (ret || !c)
 		return ret;
 	if (c->has_task && c->obs.count[STUCK_SAMPLE] > samples)
 		count_task(c);
@@ -241,6 +242,12 @@ static int walk(struct stuck *s)
 		uint64_t all;
 
 		pass(s, c, r->last);
+		for (size_t g = 0; s->c->nguest && g < tl_sources(r->t); g++) {
+			const struct tl_source *src = tl_source(r->t, g);
+
+			if (src->guest && c->vm == &r->vm[r->map->vm[src->vm].of])
+				c->guest = src;
+		}
 		for (struct stuck_ran *ran = c->ran; ran < c->ran + c->nran; ran++)
 			snprintf(ran->comm, sizeof(ran->comm), "%s",
 				 tl_comm(c->guest, (int32_t)ran->tid));

@@ -241,6 +241,24 @@ out_has '^PASS' "... and tell more than one"
 diff_of base same --fail-if 'timer p99 > 5 %' --fail-if 'latency timer p99 > 5 %'
 status_is 4 "what was not recorded"
 is "$(grep -c '^CANNOT TELL.*neither recording has such a row' "$out")" 2 "... cannot be told"
+diff_of base same --fail-if 'nosuch/s > 5 %' --format json
+is "$(jq -c '.limits[0] | [.verdict, has("before"), has("chance")]' "$out")" '["cannot tell",false,false]' "... no number in JSON"
+# us NAME US: a text whose stamps are in us, of exits that take US
+us()
+{
+	awk -v us="$2" 'BEGIN { for (t = 50; t < 50.5; t += 0.001) {
+		printf " CPU 0/KVM-900 [002] %.6f: kvm_exit: vcpu 0 reason MSR_WRITE rip 0x1 info1 0x0 info2 0x0\n", t
+		printf " CPU 0/KVM-900 [002] %.6f: kvm_entry: vcpu 0, rip 0x1\n", t + us / 1e6 } }' >"$tmp/$1"
+}
+us two 2
+us three 3
+us twenty 20
+for measure in p50 p99 mean; do
+	diff_of two three --fail-if "MSR_WRITE $measure > +20 %"
+	status_is 4 "stamps in us: whether $measure grew by one cannot be told"
+	diff_of two twenty --fail-if "MSR_WRITE $measure > +20 %"
+	status_is 1 "... by 18 it can"
+done
 sed '300i0 gap 5' "$tmp/same.txt" >"$tmp/lossy.txt"
 "$mkcap" --capture "$tmp/lossy" "$tmp/lossy.txt"
 diff_of base lossy --fail-if 'exits/s > +50 %'
