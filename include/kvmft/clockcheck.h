@@ -135,6 +135,8 @@ struct clock_read {
 	const char *name;
 };
 extern const struct clock_read clock_reads[CLOCK_READ_KINDS];
+/* Its number in that table, from 1; 0: it is none. */
+unsigned int clock_read_kind(enum event_role role, uint64_t what, uint64_t isa, bool write);
 
 enum clock_verdict { CLOCK_WELL, CLOCK_ILL, CLOCK_UNKNOWN };
 extern const char *const clock_verdicts[]; /* "well", "ill", "unknown" */

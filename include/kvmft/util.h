@@ -439,6 +439,17 @@ void *u64map_elem(struct u64map *m, uint64_t key, void *array, size_t *cap, size
 		}                                                 \
 		from_;                                            \
 	})
+/* The square root, rounded down. */
+static inline uint64_t u64_root(uint64_t v)
+{
+	uint64_t x = 0;
+
+	for (uint64_t bit = 1ull << 31; bit; bit >>= 1)
+		if ((x | bit) * (x | bit) <= v)
+			x |= bit;
+	return x;
+}
+
 /* Adds a copy of *one, which has elem bytes, to *array. 0 or -ENOMEM. */
 int array_add(void *array, size_t *n, size_t *cap, const void *one, size_t elem) __must_check;
 

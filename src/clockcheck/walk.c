@@ -37,7 +37,7 @@ const struct clock_read clock_reads[CLOCK_READ_KINDS] = {
 	{ EV_EXIT, EXIT_ISA_VMX, 52, 52, "the preemption timer" },
 };
 
-static unsigned int read_kind(enum event_role role, uint64_t what, uint64_t isa, bool write)
+unsigned int clock_read_kind(enum event_role role, uint64_t what, uint64_t isa, bool write)
 {
 	for (unsigned int i = 0; i < CLOCK_READ_KINDS; i++)
 		if (clock_reads[i].role == role && what >= clock_reads[i].from &&
@@ -555,7 +555,7 @@ static void access_taken(struct clockcheck *c, struct clock_vcpu *v, enum event_
 	if (role == EV_MSR && write && IS_TSC(what) && v->writer.tid == i->tid && v->jump.is)
 		v->writer.guest = true;
 	if (!v->read && v->rip >= FIRMWARE && v->exit > v->entry)
-		v->read = read_kind(role, what, 0, write);
+		v->read = clock_read_kind(role, what, 0, write);
 }
 
 static int vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_role role,
@@ -581,7 +581,7 @@ static int vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_role
 	vm->is_sev |= isa == EXIT_ISA_SVM && reason == VMGEXIT;
 	vm->ran = v->exit = i->host;
 	v->rip = e->f[2].size ? event_u64(e, 2, i->rec) : FIRMWARE;
-	v->read = v->rip < FIRMWARE ? 0 : read_kind(EV_EXIT, reason, isa, false);
+	v->read = v->rip < FIRMWARE ? 0 : clock_read_kind(EV_EXIT, reason, isa, false);
 	return 0;
 }
 

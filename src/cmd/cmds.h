@@ -22,6 +22,7 @@
 	whole(export) \
 	whole(verify) \
 	whole(clock) \
+	whole(advise) \
 	any(list) \
 	whole(convert) \
 	any(trace) \
@@ -34,6 +35,9 @@
 #define DECLARE(name) extern const struct cmd cmd_##name;
 COMMANDS(DECLARE, DECLARE)
 #undef DECLARE
+
+/* `kvmft diff --predict RULE`: an exit code, or -errno with err. path: BEFORE and AFTER. */
+int advise_predict(const char *rule, const char *sel, char **path, FILE *f, struct kvmft_err *err);
 
 /*
  * qemu_left_sweep(); NULL: the small build leaves what was switched on in QEMUs to a whole kvmft.

@@ -18,7 +18,7 @@ struct recording {
 
 struct diff_opts {
 	struct sink_file file; /* first */
-	const char *vm, *event;
+	const char *vm, *event, *predict;
 	struct str_list guests[2], more[2], limits, ops;
 	/* of each side, the operand first */
 	struct recording *recording[2];
@@ -51,6 +51,8 @@ static const struct opt diff_options[] = {
 	       "exceeded, 4 if that cannot be told; may be repeated"),
 	OPTION(0, "op", OPT_EVENTS, struct diff_opts, ops, "EVENT[/FILTER/]",
 	       "what counts as an operation, of which WHAT/op is"),
+	OPTION(0, "predict", OPT_STR, struct diff_opts, predict, "RULE",
+	       "only: is what kvmft advise foretold of BEFORE what AFTER saves?"),
 	OPTION(0, "from", OPT_STR, struct diff_opts, from, "T",
 	       "leave out what was before T, as kvmft merge shows each alone"),
 	OPTION(0, "to", OPT_STR, struct diff_opts, to, "T", WINDOW_HELP_TO),
@@ -803,12 +805,25 @@ static int diff_exit(const struct run *run, int ret)
 	return ret;
 }
 
+static int predict_check(const struct diff_opts *o, struct kvmft_err *err)
+{
+	if (strcmp(o->event, "vmexit") || o->more[0].n || o->more[1].n ||
+	    o->limits.n || o->ops.n || o->from || o->to || o->top.set || o->all || o->khz.set ||
+	    o->format > 0 || o->file.path)
+		return err_usage(err, "option --predict goes with --vm alone: the rest is kvmft advise's");
+	return 0;
+}
+
 static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_err *err)
 {
 	struct run run = { .o = opts, .err = err, .path = argv };
 	struct tables t = { .nline = 0 };
-	int ret = check(&run);
+	int ret;
 
+	if (run.o->predict)
+		return predict_check(run.o, err) ?:
+			       advise_predict(run.o->predict, run.o->vm, argv, run.o->file.page.f, err);
+	ret = check(&run);
 	ret = ret ?: find_tables(&run, &t);
 	if (ret || t.what[0] || t.what[1]) {
 		if (!ret && (run.d.ngate || run.o->ops.n || run.o->more[0].n || run.o->more[1].n))
@@ -857,7 +872,7 @@ const struct cmd cmd_diff = {
 		"  kvmft diff --op 'net:net_dev_queue' --fail-if 'exits/op > +5 %' before after\n"
 		"  kvmft diff -e msr --format csv before.dat after.dat",
 	.opts = diff_options,
-	.groups = "event vm before-guest after-guest from to than top all fail-if op format\n"
+	.groups = "event vm before-guest after-guest from to than top all fail-if op predict format\n"
 		  "less usual: before after tsc-khz output force color wide no-pager",
 	.opts_size = sizeof(struct diff_opts),
 	.defaults = diff_defaults,

@@ -437,16 +437,6 @@ static uint32_t percent(u128 part, u128 whole)
 	return whole ? (uint32_t)((part * 20000 / whole + 1) / 2) : 0;
 }
 
-static uint64_t root(uint64_t v)
-{
-	uint64_t x = 0;
-
-	for (uint64_t bit = 1ull << 31; bit; bit >>= 1)
-		if ((x | bit) * (x | bit) <= v)
-			x |= bit;
-	return x;
-}
-
 /*
  * Standard error of the mean in percent of the mean: 100 * sqrt(M2 / (n - 1) / n) / mean with M2
  * the sum of squared distances from the mean, as perf has it, 0 for n < 2.
@@ -469,7 +459,7 @@ static uint32_t relative_error(const struct report_row *row)
 	if (!(ratio > 0))
 		return 0;
 	/* (error / mean)^2 is at most 1: one sample has all the time */
-	return (uint32_t)((root((uint64_t)(MIN(ratio, 1.0) * 1e18)) + 50000) / 100000);
+	return (uint32_t)((u64_root((uint64_t)(MIN(ratio, 1.0) * 1e18)) + 50000) / 100000);
 }
 
 static void percentiles(const struct build *b, struct report_row *row, struct loghist *h)

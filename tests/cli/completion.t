@@ -101,6 +101,7 @@ for shell in bash zsh fish; do
 		offers_all "$tmp/options" "$shell" kvmft $cmd --
 	done <"$tmp/asked"
 	# Each option that has words offers all of them. (zsh needs a terminal for each question.)
+	awk -v all="${CHECK_ALL:-0}" 'all == 1 || NR % 4 == 1' "$tmp/all" >"$tmp/some"
 	[ $shell != bash ] || while read -r cmd; do
 		kvmft --list-options "$cmd" | awk -F '\t' '$2 && $6 { print $2 "\t" $6 }' |
 			while IFS='	' read -r option words; do
@@ -109,7 +110,7 @@ for shell in bash zsh fish; do
 				"in_$shell" kvmft $cmd "--$option" "" | sort >"$tmp/offered"
 				sort "$tmp/choices" | cmp -s - "$tmp/offered" || echo "$cmd --$option"
 			done
-	done <"$tmp/all" >"$tmp/differ"
+	done <"$tmp/some" >"$tmp/differ"
 	[ $shell != bash ] || is "$(cat "$tmp/differ")" "" "$shell: options with words offer them, and nothing else"
 	printf '%s\n' host-tsc kvmclock realtime >"$tmp/choices"
 	offers_all "$tmp/choices" "$shell" kvmft merge --clock ""

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * test_capture_cut.c: a capture cut anywhere never looks whole with events missing. 10,000 lengths
- * of a trace.dat of either version, and of each file of a capture directory.
+ * of a trace.dat of either version, and of each file of a capture directory; make check takes 1,009 of them.
  */
 #include "unit/capture_fixture.h"
 
@@ -15,7 +15,7 @@
 #define CPUS 2
 #define SUBS 20
 #define PER  10
-#define CUTS 10000
+#define CUTS (getenv("CHECK_ALL") ? 10000 : 1009)
 
 /* What a command would find: whether the capture looks whole, and how many events it has. */
 static bool looks_whole(const char *path, uint64_t *events)

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* advise.c: `kvmft advise`, which settings cost a host's guests how much. */
+
+#include "captures.h"
+#include "cmds.h"
+#include "options.h"
+#include "sink.h"
+#include "kvmft/exit_names.h"
+
+static const char *const advise_formats[] = { "text", "json", "openmetrics", NULL };
+
+static void (*const advise_print[])(const struct advise_view *w, unsigned int width,
+				    struct sbuf *b) = {
+	advise_text,
+	advise_json,
+	advise_metrics,
+};
+
+struct advise_opts {
+	struct sink_file file; /* first */
+	const char *vm;
+	struct opt_u64 khz, least;
+	int format;
+};
+
+static const struct opt advise_options[] = {
+	OPTION(0, "vm", OPT_STR, struct advise_opts, vm, "SEL",
+	       "only this VM: UUID, name, PID or PID-FD"),
+	OPTION(0, "least", OPT_U64, struct advise_opts, least, "N",
+	       "leave out what costs less than N thousandths of a CPU (default: 10)"),
+	RATE_OPTION(struct advise_opts, khz),
+	OPTION_CHOICE(0, "format", struct advise_opts, format, "FORMAT", advise_formats,
+		      "how to print (default: text)"),
+	PAGE_OPTIONS(struct advise_opts, file.page_opts),
+	OPT_END,
+};
+
+static int advise_walk(struct pairing *p, struct clockcheck *c, struct advise *a,
+		       struct kvmft_err *err)
+{
+	const struct tl_item *item;
+	int ret = tl_start(p->t, err);
+
+	while (!ret && (ret = tl_next(p->t, &item)) > 0) {
+		ret = clockcheck_feed(c, item);
+		ret = ret ?: advise_feed(a, item);
+	}
+	ret = ret ?: tl_error(p->t);
+	ret = ret ?: clockcheck_finish(c);
+	if (!ret)
+		advise_finish(a);
+	return err_why(err, ret, "cannot read %s", p->host.cap->path);
+}
+
+static int advise_open(struct pairing *p, const struct advise_opts *o, int argc, char **argv,
+		       int64_t *vm, struct kvmft_err *err)
+{
+	const struct pairing_opts po = { .undecided_ok = true,
+					 .khz = &o->khz,
+					 .need = PAIRING_CLOCKS };
+	int ret = rate_check(&o->khz, err);
+	struct exit_names names;
+
+	ret = ret ?: pairing_prepare(p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
+	ret = ret ?: rate_of_pairing(p, &o->khz, false, "rates are not known", cli_note, err);
+	ret = ret ?: only_vm(p, o->vm, vm, err);
+	if (ret)
+		return ret;
+	exit_names_init(&names, event_format(p->map->fmt, EV_EXIT), NULL);
+	if (names.isa == EXIT_ISA_ARM64 || !p->map->nvm)
+		ret = err_lack(
+			err, ENODATA, "%s: %s", p->host.cap->path,
+			p->map->nvm ? "advise has no rules for arm64: `kvmft report` has its exits"
+				    : "no VM ran: record kvm_entry on the host while one does");
+	return ret;
+}
+
+/* A capture, and what its walk gave. */
+struct advised {
+	struct pairing p;
+	struct clockcheck *c;
+	struct advise_view w;
+	int64_t vm;
+	bool whole;
+};
+
+static int advised_read(struct advised *d, const struct advise_opts *o, int argc, char **argv,
+			struct kvmft_err *err)
+{
+	struct advise *a = NULL;
+	int ret = advise_open(&d->p, o, argc, argv, &d->vm, err);
+
+	if (!ret && (clockcheck_new(d->p.t, d->vm, &d->c) || advise_new(d->c, &a)))
+		ret = err_set(err, ENOMEM, "out of memory");
+	ret = ret ?: advise_walk(&d->p, d->c, a, err);
+	d->w = (struct advise_view){ a, o->least.set ? o->least.v : 10 };
+	if (ret)
+		return ret;
+	pairing_tell_assumed(&d->p, cli_note);
+	d->whole = pairing_summary(d->p.t, true, cli_note);
+	if (hostmap_floating(d->p.map))
+		cli_note("%s: %s", hostmap_floating(d->p.map), HOSTMAP_FLOATING);
+	return 0;
+}
+
+static void advised_free(struct advised *d)
+{
+	advise_free((struct advise *)d->w.a);
+	clockcheck_free(d->c);
+	pairing_close(&d->p);
+}
+
+static int advise_run(void *opts, int argc, char **argv, struct kvmft_err *err)
+{
+	const struct advise_opts *o = opts;
+	_cleanup_(advised_free) struct advised d = { .vm = -1 };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	int ret = advised_read(&d, o, argc, argv, err);
+
+	if (!ret) {
+		advise_print[MAX(o->format, 0)](&d.w, o->file.page.width, &b);
+		ret = sink_print(0, &b, o->file.page.f, err) ?: cli_flush(err);
+	}
+	return ret ?: d.whole ? KVMFT_OK : KVMFT_INCOMPLETE;
+}
+
+/* The VM that was asked for, or the only one. */
+static int predict_vm(const struct advised *d, size_t *vm, struct kvmft_err *err)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->w.a->n; i++) {
+		if (!advise_shown(&d->w, i))
+			continue;
+		*vm = i;
+		n++;
+	}
+	return n == 1 ? 0
+		      : err_usage(err, "%s has %zu VMs that ran: give one with --vm",
+				  d->p.host.cap->path, n);
+}
+
+int advise_predict(const char *rule, const char *sel, char **path, FILE *f, struct kvmft_err *err)
+{
+	const struct advise_opts o = { .vm = sel };
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	struct advised d[2] = { { .vm = -1 }, { .vm = -1 } };
+	struct advise_view w[2];
+	int is = 0, ret = 0;
+	size_t vm[2];
+
+	while (is < ADVICE_RULES && strcmp(advice_rules[is].id, rule))
+		is++;
+	if (is == ADVICE_RULES || advice_rules[is].cost == ADVICE_COUNT)
+		return err_usage(err, "'%s' is no rule of kvmft advise with a cost", rule);
+	for (int i = 0; i < 2 && !ret; i++) {
+		ret = advised_read(&d[i], &o, 1, path + i, err) ?: predict_vm(&d[i], &vm[i], err);
+		w[i] = d[i].w;
+		if (!ret && !advise_known(w[i].a, (enum advice)is))
+			ret = err_lack(err, ENODATA,
+				       "%s cannot answer %s: `kvmft advise` says what to record",
+				       path[i], rule);
+	}
+	if (!ret) {
+		enum advise_kept kept = advise_predicted(w, vm, (enum advice)is, &b);
+
+		ret = sink_print(0, &b, f, err) ?: cli_flush(err);
+		ret = ret
+			      ?: kept == ADVISE_OTHERWISE ? KVMFT_FAILED
+			 : kept == ADVISE_CANNOT_TELL	  ? KVMFT_LACKING
+			 : d[0].whole && d[1].whole	  ? KVMFT_OK
+							  : KVMFT_INCOMPLETE;
+	}
+	advised_free(&d[0]);
+	advised_free(&d[1]);
+	return ret;
+}
+
+const struct cmd cmd_advise = {
+	.name = "advise",
+	.summary = "which settings cost guests how much, and what to change",
+	.args = "HOST [GUEST[=SEL]]...",
+	.description =
+		"Reads a host's capture and says of each VM which settings of the host, of its VMM or of\n"
+		"itself cost more than a hundredth of a CPU: how often, how much, by what; what to type for\n"
+		"QEMU, libvirt or the host, and what that saves. What was not recorded is not judged, and\n"
+		"named. Exit status: 0, whatever it finds; 3 if events were lost.",
+	.examples = "  kvmft record -d 10 && kvmft advise kvmft.data\n"
+		    "  kvmft record -e default -e mem -d 10 -o host && kvmft advise host\n"
+		    "  kvmft advise --vm vm1 --least 50 host.dat\n"
+		    "  kvmft advise --format json host",
+	.opts = advise_options,
+	.opts_size = sizeof(struct advise_opts),
+	.sessions = captures_first,
+	.run = advise_run,
+	.reader = true,
+	.output = sink_file_open,
+	.release = sink_file_close,
+	.min_args = 1,
+	.max_args = -1,
+};

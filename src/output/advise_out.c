@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* advise_out.c: what `kvmft advise` says: by cost, with its evidence and what to type. */
+#include "kvmft/results.h"
+
+#include <inttypes.h>
+
+#include "kvmft/table.h"
+
+#define KEYS_SHOWN 3u
+#define ABS64(v)   ((int64_t)clock_size(v))
+
+/* The rules that speak of a VM, the dearest first. */
+struct advice_list {
+	enum advice is[ADVICE_RULES];
+	struct advice_cost cost[ADVICE_RULES]; /* by rule */
+	size_t n;
+};
+
+static void advice_list(const struct advise_view *w, size_t vm, struct advice_list *l)
+{
+	l->n = 0;
+	for (int r = 0; r < ADVICE_RULES; r++) {
+		size_t at = l->n;
+
+		advise_cost(w->a, vm, (enum advice)r, w->least, &l->cost[r]);
+		if (!l->cost[r].speaks)
+			continue;
+		for (; at && l->cost[l->is[at - 1]].pm < l->cost[r].pm; at--)
+			l->is[at] = l->is[at - 1];
+		l->is[at] = (enum advice)r;
+		l->n++;
+	}
+}
+
+bool advise_shown(const struct advise_view *w, size_t vm)
+{
+	return clockcheck_shown(w->a->clocks, vm) && w->a->vm[vm].last > w->a->vm[vm].first;
+}
+
+static void add_pm(struct sbuf *b, enum advice is, uint64_t pm)
+{
+	if (advice_rules[is].cost == ADVICE_WAIT)
+		sbuf_addf(b, "%" PRIu64, pm);
+	else
+		sbuf_addf(b, "%" PRIu64 ".%" PRIu64, pm / 10, pm % 10);
+}
+
+/* Its keys, the dearest first: at most KEYS_SHOWN of them. */
+static size_t advice_keys(const struct advice_sum *s, const struct advice_key *out[KEYS_SHOWN])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < s->nkeys; i++) {
+		const struct advice_key *k = &s->key[i];
+		size_t at = n;
+
+		if (!k->name[0])
+			continue;
+		for (; at && out[at - 1]->spent < k->spent; at--)
+			if (at < KEYS_SHOWN)
+				out[at] = out[at - 1];
+		if (at < KEYS_SHOWN) {
+			out[at] = k;
+			n += n < KEYS_SHOWN;
+		}
+	}
+	return n;
+}
+
+/* What the host's modules were set to, where that matters. */
+static void add_params(const struct advise_view *w, enum advice is, struct sbuf *b)
+{
+	static const struct {
+		enum advice is;
+		const char *module, *name;
+	} params[] = {
+		{ ADVICE_APICV, "kvm_intel", "enable_apicv" },
+		{ ADVICE_APICV, "kvm_amd", "avic" },
+		{ ADVICE_POLL_WASTE, "kvm", "halt_poll_ns" },
+		{ ADVICE_POLL_OFF, "kvm", "halt_poll_ns" },
+		{ ADVICE_NX_PAGES, "kvm", "nx_huge_pages" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(params); i++) {
+		const char *value = params[i].is == is
+					    ? advise_param(w->a, params[i].module, params[i].name)
+					    : NULL;
+
+		if (value)
+			sbuf_addf(b, " (%s.%s=%.20s)", params[i].module, params[i].name, value);
+	}
+}
+
+static void add_sentence(const struct advise_view *w, size_t vm, enum advice is,
+			 const struct advice_cost *cost, struct sbuf *b)
+{
+	const struct clock_vm *clocks = &w->a->clocks->vm[vm];
+	const struct advise_vm *v = &w->a->vm[vm];
+	const struct advice_sum *s = &v->sum[is];
+	const struct advice_key *key[KEYS_SHOWN];
+	size_t nkeys = advice_keys(s, key);
+
+	sbuf_add(b, advice_rules[is].what);
+	add_params(w, is, b);
+	for (size_t k = 0; is == ADVICE_CLOCKS && k < clocks->nseen; k++)
+		if (!clock_rules[clocks->seen[k].is].note && clocks->seen[k].is != CLOCK_READS)
+			sbuf_addf(b, " %s", clock_rules[clocks->seen[k].is].id);
+	if (is == ADVICE_CLOCKS)
+		return;
+	sbuf_addf(b, ": %" PRIu64 " times", s->n);
+	if (cost->per_s)
+		sbuf_addf(b, ", %" PRIu64 "/s", cost->per_s);
+	for (size_t k = 0; k < nkeys; k++)
+		sbuf_addf(b, "%s%s %" PRIu64, k ? ", " : " (", key[k]->name, key[k]->n);
+	sbuf_add(b, nkeys ? ")" : "");
+	if (advice_rules[is].cost == ADVICE_COUNT)
+		return;
+	sbuf_add(b, ": ");
+	add_pm(b, is, cost->pm);
+	if (advice_rules[is].cost == ADVICE_WAIT) {
+		sbuf_add(b, " ms per second");
+		return;
+	}
+	sbuf_add(b, " % of a CPU");
+	if (v->guest)
+		sbuf_addf(b, ", %" PRIu64 " ms per second of its guest's time",
+			  (uint64_t)((unsigned __int128)s->spent * 1000 / v->guest));
+}
+
+static void add_saving(enum advice is, const struct advice_cost *cost, struct sbuf *b)
+{
+	if (advice_rules[is].cost == ADVICE_COUNT) {
+		sbuf_add(b, "what that costs is not known");
+		return;
+	}
+	sbuf_add(b, advice_rules[is].some ? "saves at most " : "saves ");
+	if (!advice_rules[is].some) {
+		add_pm(b, is, cost->low);
+		sbuf_add(b, " to ");
+	}
+	add_pm(b, is, cost->high);
+	sbuf_add(b, advice_rules[is].cost == ADVICE_WAIT ? " ms per second" : " % of a CPU");
+}
+
+/* "-e default -e mem": what shows those that are not judged; lacks: what they need. */
+static void add_unjudged(const struct advise_view *w, struct sbuf *b)
+{
+	uint32_t lacks = 0;
+	size_t n = 0;
+	bool params = false;
+	const char *how = NULL;
+	char name[EVIDENCE_TEXT];
+
+	for (int r = 0; r < ADVICE_RULES; r++) {
+		const struct advice_rule *rule = &advice_rules[r];
+
+		if (advise_known(w->a, (enum advice)r))
+			continue;
+		sbuf_addf(b, "%s%s", n++ ? ", " : "  not judged: ", rule->id);
+		lacks |= rule->needs & ~w->a->recorded;
+		if (rule->also != EV_NONE && !w->a->has[rule->also])
+			how = rule->how ?: how;
+		params |= !(rule->needs & ~w->a->recorded) &&
+			  (rule->also == EV_NONE || w->a->has[rule->also]);
+	}
+	if (!n)
+		return;
+	sbuf_add(b, "\n  not recorded: ");
+	n = 0;
+	for (uint32_t bit = 0; evidence_next(lacks, &bit, name, sizeof(name));)
+		sbuf_addf(b, "%s%s", n++ ? ", " : "", name);
+	for (int r = 0; r < ADVICE_RULES; r++) {
+		enum event_role also = advice_rules[r].also;
+
+		if (also != EV_NONE && !w->a->has[also])
+			sbuf_addf(b, "%s%s", n++ ? ", " : "", event_name(also));
+	}
+	if (params)
+		sbuf_addf(b, "%sparameters of KVM's modules", n ? ", " : "");
+	sbuf_add(b, "\n  record it with ");
+	if (how)
+		sbuf_addf(b, "`kvmft record -e default %s`", how);
+	else
+		evidence_remedy(lacks, b);
+	sbuf_addc(b, '\n');
+}
+
+void advise_text(const struct advise_view *w, unsigned int width, struct sbuf *b)
+{
+	for (size_t i = 0; i < w->a->n; i++) {
+		const struct advise_vm *v = &w->a->vm[i];
+		struct advice_list l;
+		size_t from;
+
+		if (!advise_shown(w, i))
+			continue;
+		advice_list(w, i, &l);
+		sbuf_addf(b, "%s: ", tl_hostmap(w->a->t)->vm[i].label);
+		if (w->a->cap->tsc_khz) {
+			uint64_t ms =
+				tsc_cycles_to_ns(v->last - v->first, w->a->cap->tsc_khz) / 1000000;
+
+			sbuf_addf(b, "%" PRIu64 ".%03" PRIu64 " s of %zu vCPU%s: ", ms / 1000,
+				  ms % 1000, v->n, v->n == 1 ? "" : "s");
+		}
+		if (l.n)
+			sbuf_addf(b, "%zu to change\n", l.n);
+		else
+			sbuf_addf(b,
+				  "nothing to change that costs %" PRIu64 ".%" PRIu64
+				  " %% of a CPU or more\n",
+				  w->least / 10, w->least % 10);
+		from = b->len;
+		for (size_t k = 0; k < l.n; k++) {
+			const struct advice_rule *rule = &advice_rules[l.is[k]];
+			const struct advice_cost *cost = &l.cost[l.is[k]];
+
+			sbuf_addf(b, "  %zu. ", k + 1);
+			add_sentence(w, i, l.is[k], cost, b);
+			if (rule->qemu)
+				sbuf_addf(b, "\n      QEMU: %s", rule->qemu);
+			if (rule->libvirt)
+				sbuf_addf(b, "\n      libvirt: %s", rule->libvirt);
+			if (rule->host)
+				sbuf_addf(b, "\n      host: %s", rule->host);
+			sbuf_addf(b, "\n      %s: ", rule->id);
+			add_saving(l.is[k], cost, b);
+			if (rule->risk)
+				sbuf_addf(b, "; may cost: %s", rule->risk);
+			sbuf_addf(b, "\n      see Documentation/%s\n", rule->source);
+		}
+		add_unjudged(w, b);
+		text_wrap(b, from, "      ", width);
+	}
+	if (w->a->clocks->lossy)
+		sbuf_add(b, "events were lost: what they would have cost is not known\n");
+}
+
+void advise_json(const struct advise_view *w, unsigned int width __unused_arg, struct sbuf *b)
+{
+	uint64_t khz = w->a->cap->tsc_khz;
+	struct json j;
+
+	json_line_begin(&j, b);
+	json_put_bool(&j, "lost", w->a->clocks->lossy);
+	json_put_array(&j, "vms");
+	for (size_t i = 0; i < w->a->n; i++) {
+		const struct advise_vm *v = &w->a->vm[i];
+		struct advice_list l;
+
+		if (!advise_shown(w, i))
+			continue;
+		advice_list(w, i, &l);
+		json_object_begin(&j);
+		json_put_str(&j, "vm", tl_hostmap(w->a->t)->vm[i].label);
+		json_put_u64(&j, "vcpus", v->n);
+		json_put_known_u64(&j, "ns", khz,
+				   khz ? tsc_cycles_to_ns(v->last - v->first, khz) : 0);
+		json_put_array(&j, "advice");
+		for (size_t k = 0; k < l.n; k++) {
+			const struct advice_rule *rule = &advice_rules[l.is[k]];
+			const struct advice_cost *cost = &l.cost[l.is[k]];
+			const struct advice_sum *s = &v->sum[l.is[k]];
+			_cleanup_(sbuf_free) struct sbuf why = { 0 };
+			bool known = rule->cost != ADVICE_COUNT;
+
+			add_sentence(w, i, l.is[k], cost, &why);
+			json_object_begin(&j);
+			json_put_str(&j, "id", rule->id);
+			json_put_str(&j, "of", rule->cost == ADVICE_WAIT ? "wait" : "cpu");
+			json_put_u64(&j, "count", cost->count);
+			json_put_known_u64(&j, "spent_ns", known && khz,
+					   khz ? tsc_cycles_to_ns(s->spent, khz) : 0);
+			json_put_known_u64(&j, "permille", known, cost->pm);
+			json_put_known_u64(&j, "saves_least", known && !rule->some, cost->low);
+			json_put_known_u64(&j, "saves_most", known, cost->high);
+			json_put_str(&j, "why", why.s);
+			json_put_str(&j, "qemu", rule->qemu);
+			json_put_str(&j, "libvirt", rule->libvirt);
+			json_put_str(&j, "host", rule->host);
+			json_put_str(&j, "may_cost", rule->risk);
+			json_put_array(&j, "by");
+			for (size_t x = 0; x < s->nkeys; x++) {
+				if (!s->key[x].name[0])
+					continue;
+				json_object_begin(&j);
+				json_put_str(&j, "name", s->key[x].name);
+				json_put_u64(&j, "count", s->key[x].n);
+				json_put_known_u64(&j, "spent_ns", khz,
+						   khz ? tsc_cycles_to_ns(s->key[x].spent, khz)
+						       : 0);
+				json_object_end(&j);
+			}
+			json_array_end(&j);
+			json_object_end(&j);
+		}
+		json_array_end(&j);
+		json_put_array(&j, "not_judged");
+		for (int r = 0; r < ADVICE_RULES; r++)
+			if (!advise_known(w->a, (enum advice)r))
+				json_str(&j, advice_rules[r].id);
+		json_array_end(&j);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+	b->error = json_line_end(&j) ?: b->error;
+}
+
+enum advise_kept advise_predicted(const struct advise_view w[2], const size_t vm[2], enum advice is,
+				  struct sbuf *b)
+{
+	static const char *const words[] = { "as foretold", "not as foretold", "cannot tell" };
+	bool waits = advice_rules[is].cost == ADVICE_WAIT;
+	enum advice all = waits ? ADVICE_ALL_WAITS : ADVICE_ALL_EXITS;
+	struct advice_cost told, was, now;
+	enum advise_kept kept;
+	int64_t low, high;
+
+	advise_mean(w[0].a, vm[0], is, &told);
+	advise_mean(w[0].a, vm[0], all, &was);
+	advise_mean(w[1].a, vm[1], all, &now);
+	low = (int64_t)(was.low - now.high);
+	high = (int64_t)(was.high - now.low);
+	/* Of what is replaced by something else, less may be saved. */
+	if (low > (int64_t)told.high || high < (int64_t)(advice_rules[is].some ? 0 : told.low))
+		kept = ADVISE_OTHERWISE;
+	else
+		kept = high - low > (int64_t)told.pm ? ADVISE_CANNOT_TELL : ADVISE_AS_FORETOLD;
+	sbuf_addf(b, "%s: foretold that it ", advice_rules[is].id);
+	add_saving(is, &told, b);
+	sbuf_addf(b,
+		  "; all %s take %s%" PRId64 ".%" PRId64 " to %s%" PRId64 ".%" PRId64
+		  " %s less: %s\n",
+		  waits ? "waits" : "exits", low < 0 ? "-" : "", ABS64(low) / 10, ABS64(low) % 10,
+		  high < 0 ? "-" : "", ABS64(high) / 10, ABS64(high) % 10,
+		  waits ? "hundredths of a second per second" : "% of a CPU", words[kept]);
+	return kept;
+}
+
+void advise_metrics(const struct advise_view *w, unsigned int width __unused_arg, struct sbuf *b)
+{
+	const struct hostmap_vm *vms = tl_hostmap(w->a->t)->vm;
+
+	metric_head(b, "kvmft_advice_cost", "gauge",
+		    "Of a setting, in CPUs, or seconds of waiting a second.");
+	for (size_t i = 0; i < MIN(w->a->n, (size_t)METRICS_VMS); i++) {
+		struct advice_list l;
+
+		if (!advise_shown(w, i))
+			continue;
+		advice_list(w, i, &l);
+		for (size_t k = 0; k < l.n; k++) {
+			uint64_t pm = l.cost[l.is[k]].pm;
+
+			if (advice_rules[l.is[k]].cost == ADVICE_COUNT)
+				continue;
+			metric_of_vm(b, "kvmft_advice_cost", vms, &vms[i], "rule",
+				     advice_rules[l.is[k]].id);
+			sbuf_addf(b, "%" PRIu64 ".%03" PRIu64 "\n", pm / 1000, pm % 1000);
+		}
+	}
+	sbuf_add(b, "# EOF\n");
+}

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+# shellcheck shell=sh
+#
+# Does what host.sh asks for, until it asks for something else.
+
+. "$VM_LIB/guest.sh"
+
+tools=$(dirname "$KVMFT")/tests/tools
+source=/sys/devices/system/clocksource/clocksource0/current_clocksource
+work_clock()
+{
+	echo "$1" >$source
+	"$tools/ticker" 4000 &
+}
+work_idle() { :; }
+work_serial()
+{
+	while :; do
+		echo "a line that is as long as those of the kernel: 0123456789 0123456789 0123456789" >"$1"
+		usleep 50000
+	done &
+}
+work_spin() { sh -c 'while :; do :; done' & }
+
+n=1
+while flag_wait "$RIG_NAME-work$n" 900 && what=$(flag_get "$RIG_NAME-work$n") && [ "$what" != end ]; do
+	# shellcheck disable=SC2086 # words
+	work_$what
+	flag_set "$RIG_NAME-begun$n"
+	flag_wait "$RIG_NAME-done$n" 900
+	[ -z "${!:-}" ] || kill $! 2>/dev/null
+	n=$((n + 1))
+done
+finish
