@@ -279,19 +279,6 @@ void advise_json(const struct advise_view *w, unsigned int width __unused_arg, s
 			json_put_str(&j, "libvirt", rule->libvirt);
 			json_put_str(&j, "host", rule->host);
 			json_put_str(&j, "may_cost", rule->risk);
-			json_put_array(&j, "by");
-			for (size_t x = 0; x < s->nkeys; x++) {
-				if (!s->key[x].name[0])
-					continue;
-				json_object_begin(&j);
-				json_put_str(&j, "name", s->key[x].name);
-				json_put_u64(&j, "count", s->key[x].n);
-				json_put_known_u64(&j, "spent_ns", khz,
-						   khz ? tsc_cycles_to_ns(s->key[x].spent, khz)
-						       : 0);
-				json_object_end(&j);
-			}
-			json_array_end(&j);
 			json_object_end(&j);
 		}
 		json_array_end(&j);

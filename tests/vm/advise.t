@@ -1,0 +1,45 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-or-later
+# Lane: check-all
+#
+# kvmft advise of a real host: of each pair it speaks of the first recording only, and what it foretold is what diff then
+# finds; healthy guests get no advice.
+
+. "$(dirname "$0")/tap.sh"
+
+rig advise --timeout 1500
+
+# ids NAME: what it says, without what every guest of an emulator has, whose host has few CPUs and slow ones
+ids()
+{
+	"$kvmft" advise --format json "$rig/$1" 2>"$err" >"$out"
+	rc=$?
+	jq -r '.vms[0].advice[].id' "$out" | tr '\n' ' '
+}
+for i in 1 2 3; do
+	is "$(ids "healthy$i")" "" "a healthy guest"
+	sed 's/^/# /' "$out"
+done
+for pair in clock-reads serial crowded throttled poll-waste tick; do
+	case " $(ids $pair.ill)" in
+	*" $pair "*) pass=0 ;;
+	*) pass=1 ;;
+	esac
+	result $pass "$pair: it speaks of it"
+	jq -c '.vms[0].advice[] | [.id, .permille, .saves_least, .saves_most, .count]' "$out" | sed 's/^/# /'
+	case " $(ids $pair.mended)" in
+	*" $pair "*) pass=1 ;;
+	*) pass=0 ;;
+	esac
+	result $pass "$pair: not when it is mended"
+	run "$kvmft" diff --predict $pair "$rig/$pair.ill" "$rig/$pair.mended"
+	ok "$pair: what was foretold is not contradicted (exit $rc)" test "$rc" = 0 -o "$rc" = 4
+	sed 's/^/# /' "$out" "$err"
+done
+case " $(ids xapic.ill)" in
+*" xapic "*) pass=0 ;;
+*) pass=1 ;;
+esac
+result $pass "xapic: it speaks of it"
+sed 's/^/# /' "$out"
+finish
