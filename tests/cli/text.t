@@ -202,6 +202,15 @@ for dat in "$golden"/foreign/*/*.dat; do
 	trace-cmd report -t "$dat" >"$tmp/back.txt" 2>/dev/null
 	! grep -q '^cpus=[1-9]' "$tmp/back.txt" || read_back "... by trace-cmd" "$dat" "$tmp/back.txt"
 done
+if command -v perf >/dev/null; then
+	for dat in "$golden"/foreign/*/*.dat; do
+		"$kvmft" merge "$dat" 2>"$err" | sed -nE 's/.*  ([a-z_]+:[a-z_]+): .*/\1/p' | sort -u >"$tmp/events"
+		# shellcheck disable=SC2046 # words
+		ok "${dat#"$golden"/} as of perf" "$tools/perfdata" --vcpus 100 "$dat" "$tmp/back.perf" $(cat "$tmp/events")
+		perf script --ns -i "$tmp/back.perf" >"$tmp/back.txt" 2>/dev/null
+		read_back "... perf script" "$tmp/back.perf" "$tmp/back.txt"
+	done
+fi
 
 # ---- what blame needs ----
 
