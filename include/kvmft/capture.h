@@ -279,6 +279,12 @@ struct capture {
 int capture_open(const char *path, struct capture **out, struct kvmft_err *err) __must_check;
 /* As capture_open(), for directories only: spares those who need no other format its reader. */
 int capture_open_dir(const char *path, struct capture **out, struct kvmft_err *err) __must_check;
+/*
+ * Of a file, "-" or a packed one: the text, if it is a table of `perf kvm stat report` or kvmft
+ * report, to be freed. -errno with err set; -ENOMSG without: it is something else.
+ */
+#define CAP_TABLE_MAX (1u << 20) /* bytes; a recording is larger, or no text */
+int capture_table(const char *path, char **text, struct kvmft_err *err) __must_check;
 void capture_close(struct capture *c);
 /*
  * Of all of a capture's events so many were found: how many more were taken from the ring, by its

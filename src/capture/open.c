@@ -441,6 +441,10 @@ static int read_pipe(struct capture *c, int fd, read_file_fn of_file, struct kvm
 	(void)sigaction(SIGINT, &was, NULL);
 	if (!ret && n)
 		ret = err_set(err, EFBIG, "over 2 GiB through a pipe: give a file");
+	if (!ret) { /* as if it had been a file: "-" can be opened again; the sandbox has no dup2() */
+		close(STDIN_FILENO);
+		ret = fcntl(mem, F_DUPFD_CLOEXEC, STDIN_FILENO) == STDIN_FILENO ? 0 : -EIO;
+	}
 	if (!ret)
 		return read_memory(c, fd, mem, of_file, err);
 	util_close_fd(&mem);
@@ -571,6 +575,47 @@ static int unpack_recording(struct capture *c, int fd, struct kvmft_err *err)
 	return ret;
 }
 
+static bool is_table(const void *head, size_t n)
+{
+	return memmem(head, n, "Sample%", 7) || memmem(head, n, "Samples%", 8);
+}
+
+/* The text of a table, into c. -ENOMSG: it is none. */
+static int read_table(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
+{
+	struct cap_part all = { .fd = -1 };
+	int ret = cap_unpack_file(fd, is_table, &all, err);
+
+	if (ret == -ENOMSG && size <= CAP_TABLE_MAX && (all.mem = malloc(size))) {
+		all.size = size;
+		if (full_pread(fd, all.mem, size, 0) == (ssize_t)size && is_table(all.mem, size))
+			ret = 0;
+	}
+	if (!ret && all.cut)
+		ret = err_set(err, EBADMSG, "packed data are damaged, or cut");
+	if (!ret && all.size <= CAP_TABLE_MAX) {
+		cap_priv(c)->table = strndup((const char *)all.mem, all.size);
+		cap_priv(c)->fd = fd;
+	} else {
+		ret = ret ?: -ENOMSG;
+	}
+	free(all.mem);
+	return ret;
+}
+
+int capture_table(const char *path, char **text, struct kvmft_err *err)
+{
+	struct capture *c = cap_new();
+	int ret = c ? open_any(c, path, read_table, err) : -ENOMEM;
+
+	if (!ret) {
+		*text = cap_priv(c)->table;
+		cap_priv(c)->table = NULL;
+	}
+	capture_close(c);
+	return ret;
+}
+
 static int read_file(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
 {
 	char head[264] = "";
@@ -586,7 +631,7 @@ static int read_file(struct capture *c, int fd, uint64_t size, struct kvmft_err 
 	ret = ret == -ENOMSG ? cap_text_read(c, fd, err) : ret;
 	if (ret != -ENOMSG)
 		return ret;
-	if (strstr(head, "Samples%") || strstr(head, "Sample%"))
+	if (read_table(c, fd, size, err) != -ENOMSG)
 		return err_set(err, EBADMSG,
 			       "a table of what was recorded, not a recording: kvmft diff compares "
 			       "it with another one, or with a recording");
@@ -618,6 +663,7 @@ static void free_priv(struct cap_priv *p)
 	for (i = 0; i < p->ninstance; i++)
 		free(p->instance[i]);
 	free(p->instance);
+	free(p->table);
 	u64map_free(&p->task_by_tid);
 	u64map_free(&p->vm_by_id);
 	u64map_free(&p->vcpu_last);

@@ -352,6 +352,7 @@ int cap_unpack_file(int fd, bool (*is)(const void *head, size_t n), struct cap_p
 	}
 	cap_unpacker_free(u);
 	/* One that is cut ends there: whoever reads it says so. */
+	out->cut = n < 0;
 	if (out->size && (!n || n == -ENODATA || n == -EBADMSG))
 		return 0;
 	if (n > 0 || n == -EFBIG)

@@ -106,6 +106,8 @@ static int check(struct run *run)
 	};
 	run->ro.split = run->ro.cls == class_find("vmexit");
 	run->d.least = (double)o->than.v / 100;
+	if (!strcmp(run->path[0], "-") && !strcmp(run->path[1], "-"))
+		return err_usage(run->err, "standard input is one recording, not both");
 	if (o->than.v > 1000)
 		return err_usage(run->err, "option --than: percent, at most 1000");
 	if (!o->guests[0].n != !o->guests[1].n)
@@ -335,11 +337,10 @@ static int side(struct run *run, int i)
  * is judged. Their +- takes samples for independent, which is the least that noise can be.
  */
 
-#define TABLE_MAX (1u << 20) /* bytes; a recording is larger, or no text */
-#define ROWS_MAX  4096u
-#define BLANKS	  " \t\r"
-#define MARKS	  " \t\r>|" /* before a line: a mail's quotes, a page's border */
-#define LOST	  "lost events: "
+#define ROWS_MAX 4096u
+#define BLANKS	 " \t\r"
+#define MARKS	 " \t\r>|" /* before a line: a mail's quotes, a page's border */
+#define LOST	 "lost events: "
 
 struct line {
 	char name[64];
@@ -665,15 +666,23 @@ static int diff_tables(struct run *run, struct tables *t)
 /* Which of the files are tables: 0, -errno with err. */
 static int find_tables(struct run *run, struct tables *t)
 {
+	struct kvmft_err why = { 0 };
 	struct stat st;
-	int ret = 0;
+	int ret;
 
-	for (int i = 0; i < 2 && !ret; i++)
-		if (!stat(run->path[i], &st) && S_ISREG(st.st_mode) &&
-		    file_read_all(AT_FDCWD, run->path[i], TABLE_MAX, &t->text[i]) >= 0)
-			ret = take_table(t, i, t->text[i]);
-	if (ret)
-		return err_set(run->err, -ret, "a table of more than %u rows", ROWS_MAX);
+	for (int i = 0; i < 2; i++) {
+		const char *path = run->path[i];
+
+		if (strcmp(path, "-") && (stat(path, &st) || !S_ISREG(st.st_mode)))
+			continue;
+		ret = capture_table(path, &t->text[i], &why);
+		if (ret && ret != -ENOMSG)
+			return err_set(run->err, -ret, "%s: %s", path,
+				       *why.text ? why.text : strerror(-ret));
+		if (t->text[i] && take_table(t, i, t->text[i]))
+			return err_set(run->err, E2BIG, "%s: a table of more than %u rows", path,
+				       ROWS_MAX);
+	}
 	if (t->what[0] && t->what[1] && !t->screen[0] && !t->screen[1] &&
 	    strncmp(t->what[0], t->what[1], strcspn(t->what[0], BLANKS)))
 		return err_set(run->err, EINVAL, "%s is a table of other things than %s",
