@@ -122,6 +122,8 @@ static void read_who(struct tt_word w, bool kvmft, struct tt_line *l)
 	const char *end = w.s + w.n, *file, *last = memrchr(w.s, ' ', w.n);
 	uint64_t pid;
 
+	if (w.n > 2 && str_starts(w.s, "# ")) /* a comment of a program's, or in a book */
+		w = trimmed(w.s + 2, end);
 	if (last && take_flags(last + 1, l) >= end) /* perf's irqs, before the CPU */
 		w = trimmed(w.s, last);
 	if (w.n && w.s[w.n - 1] == ')' && memrchr(w.s, '(', w.n))
@@ -318,17 +320,33 @@ static bool is_lost_line(const char *s, struct tt_line *l)
 	return read_lost(p, l);
 }
 
+/* "CPU 3: ", of somebody who has left out the rest. */
+static bool take_cpu(const char *s, struct tt_line *l, const char **behind)
+{
+	const char *p = s + 4;
+	uint64_t cpu;
+
+	if (!str_starts(s, "CPU ") || !take_u64(&p, UINT32_MAX, &cpu) || !str_starts(p, ": "))
+		return false;
+	l->cpu = (uint32_t)cpu;
+	l->has_cpu = true;
+	*behind = skip_blanks(p + 2);
+	return true;
+}
+
 bool tt_line(struct tt_who *who, const char *s, struct tt_line *l, bool *begun)
 {
 	const char *open = s, *p;
-	bool colon = false;
+	bool colon = false, bare = false; /* bare: nothing but the event tells that it is one */
 
 	*l = (struct tt_line){ .pid = -1 };
 	*begun = false;
 	if (is_lost_line(s, l))
 		return true;
 	p = find_cpu(s, l, &open);
-	if (p && !take_time(&p, l, &colon)) {
+	if (!p && (bare = take_cpu(skip_blanks(s), l, &p))) {
+		s = open = p;
+	} else if (p && !take_time(&p, l, &colon)) {
 		p = take_flags(p, l);
 		(void)!take_time(&p, l, &colon);
 	} else if (!p) {
@@ -341,12 +359,20 @@ bool tt_line(struct tt_who *who, const char *s, struct tt_line *l, bool *begun)
 		find_who(who, s, open, true, l);
 		return true;
 	}
-	if (!*p || !read_event(p, l->has_cpu && colon, l))
+	if (!*p)
 		return false;
+	if (!read_event(p, l->has_cpu && colon, l)) { /* what somebody has written by hand */
+		if (!l->has_cpu || !colon || l->kind != TT_NS)
+			return false;
+		l->sys = l->name = (struct tt_word){ "line", 4 };
+		l->sys.n = 0;
+		l->text = (struct tt_word){ p, strlen(p) };
+	}
 	/* kvmft's own lines have no colon after the time, and their events a system. */
 	if (l->kind && !colon && !l->sys.n)
 		return false;
-	if (!l->kind && !l->has_cpu && !tt_event_find(l->sys, l->name) &&
+	bare |= !l->kind && !l->has_cpu;
+	if (bare && !tt_event_find(l->sys, l->name) &&
 	    !str_starts(l->name.s, "kvm_"))
 		return false;
 	find_who(who, s, open, l->kind && !colon, l);

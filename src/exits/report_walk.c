@@ -591,7 +591,9 @@ static bool knows_more(struct report *r)
 	r->holes |= r->cap->is_tracedat && !r->from && r->to == UINT64_MAX &&
 		    capture_missing(r->cap, r->tot.events);
 	r->in_order |= r->floats;
-	r->opts.counts |= !r->tot.exits && !r->tot.entries && r->tot.class_events;
+	/* Without exits; a time from an entry on, or up to one, is known of some. */
+	r->opts.counts |= !r->tot.exits && r->tot.class_events &&
+			  (!r->tot.entries || r->tot.no_begin >= r->tot.class_events);
 	return r->holes != holes || r->in_order != in_order || r->opts.counts != counts;
 }
 

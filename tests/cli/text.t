@@ -321,6 +321,39 @@ form "no time, three characters of flags" 0 <<-E
 E
 line '^CPU 0/KVM-82557 \[2\] 1  kvm:kvm_entry' "the event"
 
+form "neither threads nor vCPUs: exits alone" 0 <<-E
+	foo  7.000001: kvm:kvm_exit: reason HLT rip 0x1 info 0 0
+	foo  7.000002: kvm:kvm_exit: reason HLT rip 0x1 info 0 0
+	foo  7.000003: kvm:kvm_exit: reason IO_INSTRUCTION rip 0x1 info 0 0
+E
+run "$kvmft" report "$tmp/form.txt"
+status_is 0 "... report"
+out_has 'HLT +2 +66.67% +- ' "... counts them, without times"
+
+form "faults and an entry, no exit" 0 <<-E
+	 a-1 [007] .....  4.000001: kvm_page_fault: vcpu 0 rip 0x0 address 0x0000000000001234 error_code 0x10
+	 a-1 [007] d....  4.000002: kvm_entry: vcpu 0, rip 0x0
+E
+run "$kvmft" report "$tmp/form.txt"
+status_is 0 "... report"
+out_has '0x1000 +1 +100.00% +- ' "... counts the fault, without a time"
+
+form "CPUs alone; no times" 0 <<-E
+	>   CPU 3: kvm_entry: vcpu 0, rip 0x1 intr_info 0x80000b0e error_code 0x00000000
+	>   CPU 3: kvm_foo: MSR 38f: host 1 guest 2
+	>   CPU 4: nothing: of KVM
+E
+line '\[3\] 1  kvm:kvm_entry' "the CPU"
+is "$(wc -l <"$tmp/lines")" 2 "... what is none of KVM's"
+
+form "what somebody has put in by hand, and commented out" 0 <<-E
+	 # qemu-system-x86-123 [000] .... 1.000001: kvm_entry: vcpu 0 rip 0x1
+	 # qemu-system-x86-123 [000] .... 1.000002: <hack>: set DR6 = 0xffff0ff1
+	 # qemu-system-x86-123 [000] .... 1.000003: kvm_entry: vcpu 0 rip 0x1
+E
+line '^qemu-system-x86-123 +\[0\] 1.000002000  text:line: <hack>: set DR6' "the line, and its thread"
+is "$(wc -l <"$tmp/lines")" 3 "... all lines"
+
 form "ftrace's system calls, markers, stacks, functions" 0 <<-E
 	 a-1     [001] .....  1.000001: sys_ioctl(fd: a, cmd: ae80, arg: 0)
 	 a-1     [001] .....  1.000002: sys_ioctl -> 0x0
@@ -471,7 +504,7 @@ good=' a-1 [0] 1.000001: kvm_entry: vcpu 0'
 { echo "$good"; printf ' a-1 [0] 1.0000\0002: kvm_entry: \033[31mvcpu 0\n'; } >"$tmp/in"
 hostile "NUL and escapes" 'host: 1 events' <"$tmp/in"
 printf '%s\n' "$good" ' a-1 [0] 1.000002: .: x' ' a-1 [0] 1.000003: ..: x' >"$tmp/in"
-hostile "events called . and .." 'host: 1 events' <"$tmp/in"
+hostile "events called . and .., which are lines alone" 'host: 3 events' <"$tmp/in"
 { echo "$good"; head -c 3000000 /dev/zero | tr '\0' x; } >"$tmp/in"
 hostile "an endless line" 'a line of more than 65536 bytes' <"$tmp/in"
 printf '%s\n' "$good" ' a-1 [18446744073709551616] 1.000002: kvm_entry: vcpu 0' ' a-1 [4294967295] 1.000002: kvm_entry: vcpu 0' >"$tmp/in"
