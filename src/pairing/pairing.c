@@ -331,9 +331,12 @@ static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
 				 !p->host.cap->is_tracedat)),
 		       err);
 	/* Recorded as a host and a guest in one, and no VM ran on it. */
-	if (!ret && o->guest_alone && !n && !o->related && o->need == PAIRING_CLOCKS && !guest &&
+	if (!ret && o->guest_alone && !n && !o->related && !guest &&
 	    host_cap->side != CAP_SIDE_HOST && !p->map->nvm && !p->map->nthread) {
-		ret = host_cap->side == CAP_SIDE_BOTH ? 1 : without_kvm(&p->host);
+		/* Not all needs have looked for threads that run vCPUs. */
+		ret = host_cap->side == CAP_SIDE_BOTH && o->need == PAIRING_CLOCKS
+			      ? 1
+			      : without_kvm(&p->host);
 		guest = ret > 0;
 		ret = MIN(ret, 0);
 	}

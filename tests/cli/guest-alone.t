@@ -69,6 +69,14 @@ run "$kvmft" latency all --format csv "$tmp/both"
 tables "of both" victim-77 hog-78
 run "$kvmft" blame --top 1 "$tmp/both"
 out_has '^1\. 4 ms .*victim-77, guest vCPU 0' "... blame"
+ok "... as a trace.dat" "$mkcap" --trace-dat "$tmp/both.dat" "$tmp/both.txt"
+for f in both both.dat runs; do
+	for o in text json; do
+		run "$kvmft" merge --format $o "$tmp/$f"
+		is "$(grep -oE '^(host|guest) |"side":"(host|guest)"' "$out" | tr -dc 'a-z\n' | sort -u)" \
+			"$([ $o = text ] || echo side)$([ $f = runs ] && echo host || echo guest)" "... merge --format $o $f: whose events"
+	done
+done
 run "$kvmft" latency all --format csv "$tmp/runs"
 is "$(grep -c '^task' "$out")" 0 "a machine with a VM is a host"
 
