@@ -144,6 +144,7 @@ struct cap_stream {
 	size_t next, ext_cap;
 	uint64_t nsub;	      /* complete sub-buffers */
 	uint64_t cut_bytes;   /* bytes of an incomplete sub-buffer at the end, 0 = none */
+	bool cut;	      /* the recorder wrote more sub-buffers than there are */
 };
 
 /* What must be known about sub-buffers to read and write them. */

@@ -101,8 +101,8 @@ struct rstream {
 	struct subbuf sb;
 	bool keep;		  /* ... if there are enough descriptors */
 	/*
-	 * Set by the user after opening: events of the capture are missing and nothing says where,
-	 * so that any sub-buffer but the first may follow a loss: R_GAP before each.
+	 * Also set by the user after opening: events of the capture are missing and nothing says
+	 * where, so that any sub-buffer but the first may follow a loss: R_GAP before each.
 	 */
 	bool holes;
 	bool open;		  /* sb may have further events */

@@ -278,6 +278,7 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	b->nlimited = b->map->nvm;
 	b->limited = xcalloc(b->map->nvm + 1, sizeof(*b->limited));
 	b->guest_gen = xcalloc(b->map->nvm + 1, sizeof(*b->guest_gen));
+	b->guest_lost = xcalloc(b->map->nvm + 1, sizeof(*b->guest_lost));
 	b->nhalts = xcalloc(b->map->nvm + 1, sizeof(*b->nhalts));
 	b->has = xcalloc(b->map->nvm + 1, sizeof(*b->has));
 	b->seen = xcalloc(tl_sources(t), sizeof(*b->seen));
@@ -506,6 +507,7 @@ void blame_free(struct blame *b)
 	free(b->left);
 	free(b->limited);
 	free(b->guest_gen);
+	free(b->guest_lost);
 	free(b->nhalts);
 	u64map_free(&b->halts);
 	u64map_free(&b->vcpu_of);

@@ -113,6 +113,7 @@ struct blame {
 	uint32_t gen;	       /* grows at each gap of the host: who was out of the guest is
 			        * unknown */
 	uint32_t *guest_gen;   /* by VM: ... at each gap of the guest, for its tasks */
+	uint64_t *guest_lost;  /* ... until when, host TSC */
 	struct u64map wait_at; /* vm << 32 | tid → index + 1 */
 	struct blame_wait *wait;
 	size_t wait_cap;

@@ -165,7 +165,8 @@ void blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];
 
-	if (i->vm < 0 || i->vcpu < 0 || i->unplaced || i->host < b->lost_to)
+	if (i->vm < 0 || i->vcpu < 0 || i->unplaced ||
+	    i->host < MAX(b->lost_to, b->guest_lost[i->vm]))
 		return;
 	blame_vcpu_learn(b, i);
 	switch (r) {
@@ -355,8 +356,10 @@ void blame_wait_forget(struct blame *b, const struct tl_item *gap)
 		b->lost_to = MAX(b->lost_to, gap->host + gap->width);
 	if (!gap->src->guest)
 		b->gen++;
-	else if (gap->vm >= 0)
+	else if (gap->vm >= 0) {
 		b->guest_gen[gap->vm]++;
+		b->guest_lost[gap->vm] = MAX(b->guest_lost[gap->vm], gap->host + gap->width);
+	}
 	for (size_t k = b->nmark; gap->src->guest && k--;)
 		if (b->mark[k].vm == (uint64_t)gap->vm)
 			b->mark[k] = b->mark[--b->nmark];

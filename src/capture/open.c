@@ -311,8 +311,6 @@ static int read_segments(struct capture *c, const struct cap_dir *dir)
 		cap_note(c, "segments up to %u are missing", cap_priv(c)->segments_told - 1);
 	free(seg.v);
 	u64map_free(&map);
-	if (c->nstream)
-		qsort(c->stream, c->nstream, sizeof(*c->stream), by_cpu);
 	return ret;
 }
 
@@ -344,16 +342,25 @@ static int dir_read(struct capture *c, const struct cap_dir *dir, struct kvmft_e
 	/* What the recorder took from the rings must be here: a file may be cut between two. */
 	for (size_t i = 0; !ret && c->subbuf_size && i < c->ncpu && !c->trimmed; i++) {
 		const struct cap_cpu *cpu = &c->cpu[i];
-		uint64_t there = 0;
+		uint64_t told = cpu->end.valid ? cpu->end.subbufs : 0;
+		struct cap_stream *s = NULL;
 
 		for (size_t k = 0; k < c->nstream; k++)
 			if (c->stream[k].cpu == cpu->cpu)
-				there += c->stream[k].nsub;
-		if (cpu->end.valid && there < cpu->end.subbufs)
-			cap_note(c, "CPU %u: %llu of %llu recorded sub-buffers are missing",
-				 cpu->cpu, (unsigned long long)(cpu->end.subbufs - there),
-				 (unsigned long long)cpu->end.subbufs);
+				s = &c->stream[k];
+		if (told <= (s ? s->nsub : 0))
+			continue;
+		s = s ?: cap_stream_add(c, cpu->cpu, "");
+		if (!s) {
+			ret = -ENOMEM;
+			break;
+		}
+		s->cut = true;
+		cap_note(c, "CPU %u: %llu of %llu recorded sub-buffers are missing", cpu->cpu,
+			 (unsigned long long)(told - s->nsub), (unsigned long long)told);
 	}
+	if (c->nstream)
+		qsort(c->stream, c->nstream, sizeof(*c->stream), by_cpu);
 	ndamage = c->ndamage;
 	if (!ret && !c->complete) {
 		cap_note(

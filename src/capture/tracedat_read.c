@@ -96,6 +96,7 @@ static int area_add(struct td *t, uint32_t cpu, const char *instance, uint64_t o
 		cap_note(t->c, "CPU %u of %s: file cut, %" PRIu64 " bytes of events are missing",
 			 cpu, dot, len - there);
 		t->c->complete = false;
+		s->cut = true;
 		len = there;
 	}
 	if (len > t->left) { /* honest areas do not overlap; the work stays bounded by the file */
@@ -450,6 +451,7 @@ static int packed_area(struct td *t, uint32_t cpu, const char *instance, uint64_
 	}
 	return 0;
 cut:
+	s->cut = true;
 	cap_note(t->c, "CPU %u: compressed events are cut or damaged, the rest is missing", cpu);
 	t->c->complete = false;
 	return 0;
@@ -951,6 +953,10 @@ static int td_finish(struct capture *c)
 		cap_note(c, "header_page: the header is larger than a sub-buffer");
 		c->page_header = 8 + c->long_size;
 	}
+	for (size_t k = 0; k < c->nstream; k++) /* it has events, and none is there */
+		for (size_t i = 0; !c->stream[k].nsub && i < c->ncpu; i++)
+			c->stream[k].cut |= c->stream[k].cpu == c->cpu[i].cpu &&
+					    c->cpu[i].end.entries + c->cpu[i].end.read;
 	/* A guest's file carries TIME_SHIFT, a host's names guests. */
 	if (c->nvm)
 		c->side = CAP_SIDE_HOST;

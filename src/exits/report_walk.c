@@ -573,7 +573,7 @@ static int open_streams(struct walk *w)
 		ret = rstream_open(&w->st[i].s, cap, &cap->stream[i]);
 		w->st[i].ev = w->ev + i * w->chunk;
 		w->st[i].last_tid = -1;
-		w->st[i].s.holes = w->r->holes;
+		w->st[i].s.holes |= w->r->holes;
 		w->n += !ret;
 		if (!ret && w->r->from)
 			ret = rstream_seek(&w->st[i].s, w->r->from);

@@ -34,6 +34,7 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 		return -EINVAL;
 	r->cap = cap;
 	r->s = s;
+	r->holes = s->cut;
 	/* A quarter of the descriptors for one capture: several may be open at once. */
 	r->keep = getrlimit(RLIMIT_NOFILE, &max) == 0 && cap->nstream <= max.rlim_cur / 4;
 	r->geom = (struct subbuf_geom){

@@ -47,6 +47,7 @@ struct tl_stream {
 			 * after */
 	bool missing;  /* with skip.mark: at a gap that is in no file */
 	bool ended;
+	bool tail; /* behind the last event, where some may be missing, there was a gap */
 	/* Stamps whose place is known without more ado; of a guest those near the last one. */
 	struct epoch_line line;
 	/*
@@ -74,6 +75,7 @@ struct tl_stream {
 	struct tl_stamps stamps;
 	uint64_t from;	/* of the window, host TSC */
 	uint64_t begin; /* of the host's recording */
+	uint64_t end;	/* of the source, if this stream is cut */
 	struct tl_mark_skip skip;
 	uint64_t stamp; /* with skip.mark: as recorded, of the current item */
 };

@@ -283,7 +283,16 @@ bool tl_stream_any(struct tl_stream *s, bool have, uint64_t *key)
 			if (s->r.error && !(s->skip.mark && s->r.error == -ENOENT))
 				s->src->error = s->r.error;
 			s->ended = !s->r.error;
-			return false;
+			if (s->tail || !s->r.s->cut || s->skip.mark || s->r.error)
+				return false;
+			s->tail = true;
+			s->at.kind = TL_GAP;
+			if (!s->placed)
+				s->at.host = s->begin;
+			s->at.width = s->end - MIN(s->end, s->at.host);
+			s->at.unplaced = false;
+			s->r.lost = 0;
+			break;
 		}
 		/* Up to the beginning of the window; damage is reported wherever it is found. */
 	} while ((s->at.host + s->at.width < s->from && s->at.kind != TL_DAMAGE) ||
@@ -357,7 +366,9 @@ int tl_stream_open(struct timeline *t, struct tl_source *src, const struct cap_s
 	s->from = t->from;
 	s->begin = src->alone ? 0 : t->map->cap->begin_tsc;
 	ret = rstream_open(&s->r, src->cap, cs);
-	s->r.holes = !src->guest && (src->link ? src->link->map : t->map)->holes;
+	s->r.holes |= !src->guest && (src->link ? src->link->map : t->map)->holes;
+	if (!ret && cs->cut && tl_source_end(t, src, &s->end) < 0)
+		s->end = 0;
 	t->nstream += !ret;
 	if (!ret && t->from)
 		ret = rstream_seek_by(&s->r, is_before, s);

@@ -209,4 +209,40 @@ END
 split text
 out_has '^Guest run time:1.50us in 1 entries' "a thread that is seen to move within a window"
 
+# ---- a CPU of which nothing is there, though it had events: whatever left the others may have run on it ----
+
+for gone in host guest; do
+	host "$gone, a CPU is gone" <<-END
+		0   1000 101 kvm_entry vcpu_id=0
+		0   2000 101 kvm_exit exit_reason=1 isa=1
+		0   2010 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55
+		0   2500  55 kvm_fpu load=1
+		0 9000000  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
+		0 9001000 101 kvm_entry vcpu_id=0
+		0 9002000 101 kvm_exit exit_reason=1 isa=1
+		recorded sched:sched_wakeup kvm_userspace_exit kvm_vcpu_wakeup irq:softirq_entry irq_vectors:local_timer_entry
+		meta task tid=55 tgid=55 comm=thief
+	END
+	{
+		echo 'meta side name=guest'
+		echo 'recorded sched:sched_switch irq:softirq_entry'
+		echo '0    1100 78 sched:sched_wakeup pid=79 target_cpu=0'
+		echo '0 9001100 78 sched:sched_switch prev_pid=78 prev_state=1 next_pid=79'
+	} >"$tmp/guest.txt"
+	rm -rf "$tmp/guest"
+	ok "... and its guest" "$mkcap" --capture "$tmp/guest" "$tmp/guest.txt"
+	run "$kvmft" blame -q --format json "$tmp/host" "$tmp/guest=one"
+	status_is 0 "... complete: exit 0"
+	out_has '"cause":"host-task",.*"sure":true' "... and sure"
+	out_has '"what":"wakeup"' "... and a task that waited"
+	echo 'stats when=end cpu=1 entries=0 overrun=0 commit_overrun=0 dropped=0 read=9 subbufs=1' >>"$tmp/$gone/meta"
+	run "$kvmft" blame -q --format json "$tmp/host" "$tmp/guest=one"
+	status_is 3 "... without CPU 1 of the $gone: exit 3"
+	if [ "$gone" = host ]; then
+		is "$(grep -cE '"sure":true|"cause":"[^lu]' "$out")" 0 "... no cause is named"
+	else
+		is "$(grep -c '"what":"wakeup"' "$out")" 0 "... no wait of a task is found"
+	fi
+done
+
 finish

@@ -3,7 +3,8 @@
 #
 # Makes a guest late in many ways, each of them many times, while both sides are recorded. What was done, and when,
 # goes to the file `truth`, which only the test reads. PLANTS names the ways: the functions plant_* here. With one vCPU
-# (--vcpus 1) another VM is `sibling`, and there is no `lock`: whoever waits for one needs a CPU of its own.
+# (--vcpus 1) another VM is `sibling`, and there is no `lock`: whoever waits for one needs a CPU of its own. With one CPU
+# of the host (--host-cpus 1) there is no `storm`, whose sender would take the vCPU's time itself, and no `offline`.
 
 . "$VM_LIB/host.sh"
 
@@ -16,7 +17,8 @@ HOST_EVENTS=${HOST_EVENTS--e irq:softirq_entry -e irq:softirq_exit -e irq_vector
 tools=$(dirname "$KVMFT")/tests/tools
 truth=/tmp/truth
 need_kvmft
-# Nothing but the vCPU and what is planted there runs on CPU 1.
+# Nothing but the vCPU and what is planted there runs on CPU 1, if there is one.
+[ "$(nproc)" -gt 1 ] && cpu=1 mask=2 || cpu=0 mask=1
 taskset -p 1 $$ >/dev/null
 [ -x "$tools/plant" ] || die "no $tools/plant: make tests"
 modprobe null_blk nr_devices=1 gb=1 irqmode=2 completion_nsec=$((MS * 1000000)) submit_queues=1 ||
@@ -39,9 +41,8 @@ guest_wait_up vm1
 vmm=$(guest_pid vm1)
 vcpu0=$(guest_tid vm1 0)
 [ "$RIG_VCPUS" = 1 ] || vcpu1=$(guest_tid vm1 1)
-# vCPU 0 is alone on CPU 1.
 taskset -a -p 1 "$vmm" >/dev/null
-taskset -p 2 "$vcpu0" >/dev/null
+taskset -p $mask "$vcpu0" >/dev/null
 
 # shellcheck disable=SC2086 # options
 "$KVMFT" record -o /tmp/host -b 16M -e default -e sched:sched_switch -e sched:sched_wakeup \
@@ -88,6 +89,8 @@ planted() { sed -n "s/^at \(.*\)/${phase%% *} \1 $((${SPIN_MS:-$MS})) ${2:-}/p" 
 # spin TRACEPOINT TID [CPU]: whoever that is spins there, MS long. rob WORDS: as that says, on the host.
 spin() { tool spin ${SPIN_MS:-$MS} $TIMES "$@"; }
 rob() { tool rob "$@" $MS $TIMES; }
+# two_cpus PLANT: has the host a CPU beside the vCPU's?
+two_cpus() { [ $cpu != 0 ] || { skip "$1" "the host has one CPU" && return 1; }; }
 tool()
 {
 	tool=$1
@@ -108,7 +111,7 @@ plant_thief()
 {
 	victim
 	phase thief host-task $THAN --vcpu 0 --what stall
-	rob busy thief 1
+	rob busy thief $cpu
 	phase_end
 	victim_ends
 }
@@ -139,8 +142,8 @@ plant_sibling()
 	short=$(cat "$slice")
 	echo 24000000 >"$slice"
 	if [ "$RIG_VCPUS" = 1 ]; then
-		# All of that VM is on CPU 1, and busy: it boots, and does not halt.
-		GUEST_WRAP='taskset 2'
+		# All of that VM is on one CPU, and busy: it boots, and does not halt.
+		GUEST_WRAP="taskset $mask"
 		guest_start vm2 --mem 256 --cmdline idle=poll
 		wait_until 30 guest_tid vm2 0 >/dev/null || die "vm2 has no vCPU"
 		sleep 1
@@ -181,6 +184,7 @@ plant_softirq()
 # that it meets, and the next one: in a shorter one both may be less late than is asked for.
 plant_storm()
 {
+	two_cpus storm || return
 	echo 2 >/sys/class/net/lo/queues/rx-0/rps_cpus
 	echo 50 >/proc/sys/net/core/netdev_max_backlog
 	renice -n -20 -p "$(pgrep -x ksoftirqd/1)" >/dev/null
@@ -194,6 +198,7 @@ plant_storm()
 # A CPU of the host goes: its stopper thread, before which nothing runs, takes long to move what was there.
 plant_offline()
 {
+	two_cpus offline || return
 	victim
 	phase offline migrated $THAN --vcpu 0 --what stall
 	spin sched_migrate_task "$(pgrep -x migration/1)" &
@@ -232,7 +237,9 @@ plant_port()
 	guest_runs 'port 60000'
 	phase port vmm $MS --vcpu 0 --what stall
 	for _ in $(seq $TIMES); do
+		cs=$(uptime_cs)
 		guest_monitor vm1 pmemsave 0 $((MS * 2684354)) '"/dev/null"' >>/tmp/monitor.log
+		echo "port $((cs / 100)).$(printf %02d $((cs % 100))) $((($(uptime_cs) - cs) * 10))" >>/tmp/spins
 		sleep 0.1
 	done
 	phase_end
@@ -285,7 +292,7 @@ plant_swap()
 	mkswap $swap >/tmp/swap.log 2>&1 && swapon $swap || die "no swap: $(cat /tmp/swap.log)"
 	in_guest 'taskset -c 0 "$tools/plant" touch "$taken" "$TIMES" 1 0 "$marker"'
 	# Pages that a CPU has just got are in a list of its own, which only that CPU empties.
-	taskset 2 "$tools/plant" pageout "$vmm" /dev/shm/taken || fail "plant pageout"
+	taskset $mask "$tools/plant" pageout "$vmm" /dev/shm/taken || fail "plant pageout"
 	echo "$(cat "/sys/block/${swap#/dev/}/dev") riops=4" >/tmp/cgroup/slowio/io.max || fail "no limit of reads"
 	echo "$vmm" >/tmp/cgroup/slowio/cgroup.procs
 	phase swap page-fault $THAN --from-marker begin --to-marker end
@@ -323,7 +330,7 @@ plant_latetimer()
 	guest_runs 'nap 60000 5'
 	# Where the timer fired on the other CPU, it woke the vCPU in time, and its CPU left idle late.
 	phase latetimer host-timer/halt-wake $THAN --vcpu 0 --what timer,hrtimer
-	spin cpu_idle 0 1
+	spin cpu_idle 0 $cpu
 	phase_end
 	guest_stops
 }
@@ -380,7 +387,7 @@ plant_noise()
 	in_guest 'echo 0 >/sys/kernel/tracing/osnoise/cpus && mkdir /sys/kernel/tracing/instances/noise &&
 		echo osnoise >/sys/kernel/tracing/instances/noise/current_tracer'
 	phase noise host-task $THAN --vcpu 0 --what noise
-	rob busy thief 1
+	rob busy thief $cpu
 	phase_end
 	in_guest 'echo nop >/sys/kernel/tracing/instances/noise/current_tracer &&
 		rmdir /sys/kernel/tracing/instances/noise'
@@ -394,7 +401,7 @@ plant_timerlat()
 			sh -c "touch $RESULTS/timerlat-runs; while [ ! -e $RESULTS/timerlat-ends ]; do sleep 0.2; done"'
 	wait_until 60 [ -e "$RESULTS/timerlat-runs" ] || die "trace-cmd does not record"
 	phase timerlat host-task $THAN --vcpu 0 --what timerlat
-	rob busy thief 1
+	rob busy thief $cpu
 	phase_end
 	touch "$RESULTS/timerlat-ends"
 	guest_did
