@@ -363,6 +363,7 @@ void blame_found(struct blame *b)
 	for (unsigned int c = CAUSE_LOST + 1; c < BLAME_CAUSES; c++)
 		b->rule[c] = evidence_rule("blame", blame_causes[c].name);
 	b->request = evidence_rule("blame", "request");
+	b->io = evidence_rule("blame", "io");
 	b->io_wake = evidence_rule("blame", "halt-wake of io");
 	b->asleep = evidence_rule("blame", "asleep");
 	b->halt = evidence_rule("blame", "halt");
@@ -379,13 +380,13 @@ void blame_found(struct blame *b)
 	compact(b);
 	/* From now on v is in order; stalls get their names, of which most were not kept. */
 	v = xcalloc(b->cap, sizeof(*v));
-	/* Events are missing that a trace.dat counts, and nothing says where. */
+	/* Events are missing, and nothing says where; or who had a request is not known. */
 	holes = b->map->holes;
 	for (size_t i = !b->alone; i < tl_sources(b->t) && !holes; i++)
 		holes = tl_missing(tl_source(b->t, i));
 	for (size_t i = 0; i < b->n; i++) {
 		v[i] = *b->ranked[i];
-		v[i].holes = holes;
+		v[i].holes = holes || (v[i].what == BLAME_IO && v[i].away_to == v[i].away_from);
 		if (v[i].what == BLAME_STALL)
 			snprintf(v[i].of, sizeof(v[i].of), "vCPU %u", (unsigned int)v[i].vcpu);
 	}

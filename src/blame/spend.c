@@ -76,6 +76,10 @@ static struct blame_part *part_by(const struct blame *b, struct blame_spike *s,
 
 	if (cause == CAUSE_HALT_WAKE && (s->what == BLAME_IO || s->what == BLAME_HRTIMER))
 		r = b->io_wake;
+	/* Who had a request meanwhile is not known. */
+	if (s->what == BLAME_IO && s->away_to == s->away_from && cause < CAUSE_GUEST_IRQS_OFF &&
+	    b->io->needs & ~has(b, s))
+		r = b->io;
 	lacks = (r->needs | (more ? more->needs : 0)) & ~has(b, s);
 
 	if (!lacks) {

@@ -83,7 +83,9 @@ static const struct evidence_rule rules[] = {
 	{ "blame", "page-fault", "memory", EVID_SWITCH | EVID_USER | EVID_MMIO, 0,
 	  "kvm_mmio: it is a device's" },
 	{ "blame", "halt-wake", "its wake-up", SCHED, 0, NULL },
-	/* of io and hrtimer, whose interrupt says when the host was done */
+	/* of a request: when the host had it; of io and hrtimer: when the host was done */
+	{ "blame", "io", "the VMM, the host's disk", EVID_MMIO | EVID_ACCEPT | EVID_GUEST_IRQ, 0,
+	  NULL },
 	{ "blame", "halt-wake of io", "a device, a timer of the host, its wake-up",
 	  SCHED | EVID_ACCEPT | EVID_GUEST_IRQ, 0, NULL },
 	{ "blame", "host-timer", "the host's timer", SCHED | EVID_ACCEPT, 0, NULL },

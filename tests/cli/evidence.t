@@ -245,4 +245,47 @@ for gone in host guest; do
 	fi
 done
 
+# ---- a request whose doorbell is not known: the VMM or its disk may have had it, whatever its vCPU did ----
+
+for bell in known unknown; do
+	host "a request, its doorbell $bell" <<-END
+		0   1000 101 kvm_entry vcpu_id=0
+		0  20000 101 kvm_exit exit_reason=48 isa=1
+		$([ $bell = unknown ] || echo '0  20100 101 kvm_fast_mmio gpa=0xfebf3000')
+		0  21000 101 kvm_entry vcpu_id=0
+		0  30000 101 kvm_exit exit_reason=1 isa=1
+		0  30010 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55
+		0 5000000  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
+		0 5000100 101 kvm_entry vcpu_id=0
+		0 5500000 101 kvm_exit exit_reason=1 isa=1
+		0 5500100 100 kvm_msi_set_irq address=0xfee00000 data=0x26
+		0 5500200 100 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x26
+		0 5500300 101 kvm_inj_virq vector=0x26 soft=0 reinjected=0
+		0 5500400 101 kvm_entry vcpu_id=0
+		0 5990000 101 kvm_exit exit_reason=1 isa=1
+		recorded sched:sched_wakeup kvm_userspace_exit kvm_vcpu_wakeup irq:softirq_entry irq_vectors:local_timer_entry
+		recorded block:block_rq_issue block:block_rq_complete $([ $bell = unknown ] || echo kvm_mmio)
+		meta task tid=55 tgid=55 comm=thief
+	END
+	{
+		echo 'meta side name=guest'
+		echo 'recorded sched:sched_switch sched:sched_wakeup irq:softirq_entry'
+		echo '0   15000 78 block:block_rq_issue dev=0xfe00000 sector=2048 nr_sector=8 bytes=4096'
+		echo '0 5500500 78 irq:irq_handler_entry irq=38'
+		echo '0 5500600 78 block:block_rq_complete dev=0xfe00000 sector=2048 nr_sector=8'
+		echo '0 5500700 78 irq:irq_handler_exit irq=38'
+	} >"$tmp/guest.txt"
+	rm -rf "$tmp/guest"
+	ok "... and its guest" "$mkcap" --capture "$tmp/guest" "$tmp/guest.txt"
+	run "$kvmft" blame -q --what io --format json "$tmp/host" "$tmp/guest=one"
+	status_is 0 "... exit 0"
+	case $bell in
+	known) out_has '"cause":"vmm"' "... the VMM had it" ;;
+	*)
+		out_has '"cause":"unknown",.*"sure":false,.*the VMM, the host.s disk' "... not known, and who it may have been"
+		out_has '"needs":\["host kvm:kvm_mmio, kvm:kvm_fast_mmio"' "... and what would tell"
+		;;
+	esac
+done
+
 finish
