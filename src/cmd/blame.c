@@ -289,7 +289,7 @@ static int blame_this(const struct blame_opts_given *opts, int argc, char **argv
 	ret = ret ?: blame_open(&m, argc, argv);
 	ret = ret ?: blaming_find(&m.b);
 	if (!ret) {
-		complete = sink_tell(&m.p, m.b.w, opts->quiet);
+		ret = sink_tell(&m.p, m.b.w, opts->quiet, &complete, err);
 		(void)guest_syms_whole(&m.syms, NULL);
 	}
 	ret = ret ?: blaming_explain(&m.b);

@@ -257,7 +257,7 @@ static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	struct clockcheck *c = NULL;
 	bool complete = !o->live;
 	int64_t vm = -1;
-	int ret = 0;
+	int ret = 0, code;
 
 	if (o->watch && !o->live)
 		return err_usage(err, "option --watch is for this host, now: without HOST");
@@ -282,9 +282,11 @@ static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		clock_print[MAX(o->format, 0)](c, o->file.page.width, &b);
 		ret = sink_print(0, &b, o->file.page.f, err) ?: cli_flush(err);
 	}
-	ret = ret ?: clock_exit(c);
+	code = ret ?: clock_exit(c);
+	if (!ret && code != KVMFT_FAILED)
+		ret = pairing_placed(p.t, err);
 	clockcheck_free(c);
-	return ret;
+	return ret ?: code;
 }
 
 const struct cmd cmd_clock = {

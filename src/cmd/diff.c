@@ -273,10 +273,11 @@ static int side_timeline(struct run *run, struct diff_side *s, struct pairing *p
 		return err_lack(run->err, ENODATA,
 				"%s has no event '%s', which is what --op counts", s->path,
 				run->o->ops.v[0]);
-	if (!ret && p->nguest)
+	if (!ret && p->nguest) {
 		run->incomplete |= !pairing_summary(p->t, true, cli_note);
-	else
-		ret = ret ?: tl_error(p->t);
+		return pairing_placed(p->t, run->err);
+	}
+	ret = ret ?: tl_error(p->t);
 	return err_why(run->err, ret, "cannot read %s", s->path);
 }
 

@@ -210,13 +210,13 @@ struct telling {
 /* What the walk over all events saw of their captures. */
 static int export_tell(struct telling *t, struct kvmft_err *err)
 {
+	int ret = sink_tell(t->p, NULL, t->o->quiet, &t->complete, err);
 	uint64_t events = 0;
 
-	t->complete = sink_tell(t->p, NULL, t->o->quiet);
 	for (size_t i = 0; i < tl_sources(t->p->t); i++)
 		events += tl_source(t->p->t, i)->events;
-	return events ? 0 : err_set(err, ENODATA, "the captures hold no events%s",
-				    t->o->from || t->o->until ? " in that time" : "");
+	return events ? ret : err_set(err, ENODATA, "the captures hold no events%s",
+				      t->o->from || t->o->until ? " in that time" : "");
 }
 
 #ifdef HAVE_SQLITE

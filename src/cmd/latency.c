@@ -361,13 +361,8 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		ret = err_why(m.err, ret, "cannot read the captures");
 	}
 	if (!ret) {
-		if (!m.o->quiet)
-			pairing_tell_assumed(&m.p, cli_note);
-		complete = pairing_summary(m.p.t, m.o->quiet, cli_note);
+		ret = sink_tell(&m.p, m.w, m.o->quiet, &complete, err);
 		(void)merge_qemu_summary(&m.q, m.p.t, m.o->quiet);
-		for (size_t i = 0; i < m.p.nguest; i++)
-			sink_tell_alignment(&m.p, m.w, m.p.guest[i].vm,
-					    m.p.map->vm[m.p.guest[i].vm].label, m.o->quiet);
 		for (unsigned int k = 0; k < LAT_KINDS; k++) {
 			const char *why = lat_left_out(m.lat, k);
 			const bool named = strcmp(argv[0], "all");
@@ -376,7 +371,7 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 				cli_note("%s is left out: %s", lat_kind_names[k], why);
 			complete &= !why || !named;
 		}
-		if (!any_result(&m))
+		if (!ret && !any_result(&m))
 			ret = no_result(&m);
 	}
 	ret = ret ?: latency_show(&m, argc - 1, argv + 1, &clock);

@@ -670,13 +670,6 @@ static int merge_tell(struct merge *m, bool *complete)
 
 		if (s->guest && !s->alone)
 			sink_tell_alignment(m->p, m->w, s->vm, s->label, o->quiet);
-		if (s->guest && !s->alone && s->events && s->unplaced == s->events)
-			return err_lack(
-				m->err, ENODATA,
-				"%s: none of its events has a place: the recorded TSC offset is "
-				"not the guest's, or it is of another time: record it with "
-				"--clock x86-tsc, or give --tsc-offset N",
-				s->label);
 		events += s->events;
 	}
 	if (m->f && !o->quiet)
@@ -684,7 +677,7 @@ static int merge_tell(struct merge *m, bool *complete)
 	if (!events)
 		return err_set(m->err, ENODATA, "the captures hold no events%s",
 			       o->from || o->to ? " in that time" : "");
-	return summary_pick(m);
+	return pairing_placed(t, m->err) ?: summary_pick(m);
 }
 
 static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)

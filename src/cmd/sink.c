@@ -499,16 +499,15 @@ void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_
 	cli_note("%s", b.s ?: "out of memory");
 }
 
-bool sink_tell(const struct pairing *p, const struct windows *w, bool quiet)
+int sink_tell(const struct pairing *p, const struct windows *w, bool quiet, bool *complete,
+	      struct kvmft_err *err)
 {
-	bool complete;
-
 	if (!quiet)
 		pairing_tell_assumed(p, cli_note);
-	complete = pairing_summary(p->t, quiet, cli_note);
+	*complete = pairing_summary(p->t, quiet, cli_note);
 	for (size_t i = 0; w && i < p->nguest; i++)
 		sink_tell_alignment(p, w, p->guest[i].vm, p->map->vm[p->guest[i].vm].label, quiet);
-	return complete;
+	return pairing_placed(p->t, err);
 }
 
 int only_vcpu(const struct opt_u64 *given, int64_t *vcpu, struct kvmft_err *err)

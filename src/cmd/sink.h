@@ -91,8 +91,9 @@ struct lat_bound *sink_bounds(const struct pairing *p, const struct windows *w);
 void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_t vm,
 			 const char *name, bool quiet);
 
-/* After a walk: what was assumed, read and lost, and of each guest; w: NULL. False: incomplete. */
-bool sink_tell(const struct pairing *p, const struct windows *w, bool quiet) __must_check;
+/* After a walk: what was assumed, read and lost, and of each guest; w: NULL. As pairing_placed(). */
+int sink_tell(const struct pairing *p, const struct windows *w, bool quiet, bool *complete,
+	      struct kvmft_err *err) __must_check;
 
 /* What analyses are limited to: -1 = not. --vcpu: a number; --vm: SEL; --than: a time. */
 int only_vcpu(const struct opt_u64 *given, int64_t *vcpu, struct kvmft_err *err) __must_check;

@@ -550,6 +550,22 @@ bool pairing_summary(const struct timeline *t, bool quiet, note_fn *note)
 	return complete;
 }
 
+int pairing_placed(const struct timeline *t, struct kvmft_err *err)
+{
+	for (size_t i = 0; i < tl_sources(t); i++) {
+		const struct tl_source *s = tl_source(t, i);
+
+		if (s->guest && !s->alone && s->events && s->unplaced == s->events)
+			return err_lack(
+				err, ENODATA,
+				"%s: none of its events has a place: the recorded TSC offset is "
+				"not the guest's, or it is of another time: record it with "
+				"--clock x86-tsc, or give --tsc-offset N",
+				s->label);
+	}
+	return 0;
+}
+
 static void add_amount(struct sbuf *b, const char *sign, uint64_t cycles,
 		       const struct capture *host)
 {

@@ -262,7 +262,7 @@ static int walk(struct stuck *s)
 		c->obs.at[STUCK_AT_CPU] = 1000 - c->obs.at[STUCK_AT_HALT];
 	}
 	lacks(s);
-	return 0;
+	return pairing_placed(r->t, s->err);
 }
 
 bool stuck_recording_note(const struct stuck *s)

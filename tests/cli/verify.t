@@ -501,6 +501,20 @@ run "$kvmft" merge "$tmp/nowhere" "$tmp/local=one"
 status_is 4 "a recorded offset by which no event in the local clock has a place, and which no event can replace"
 err_has '^kvmft merge: one: none of its events has a place: the recorded TSC offset is not the guest.s, or it is of another time' \
 	"... which is said"
+# Nor does any other command succeed as if it had seen that guest.
+for what in blame "latency all" stuck clock verify "export --to json" "export --to sqlite" diff; do
+	set -- "$tmp/nowhere" "$tmp/local=one"
+	case $what in
+	stuck) set -- -i "$@" ;;
+	export*) set -- -i "$1" -o "$tmp/nowhere-out.$$" --force "$2" ;;
+	diff) set -- --before-guest "$2" --after-guest "$2" "$1" "$1" ;;
+	esac
+	# shellcheck disable=SC2086 # words
+	run "$kvmft" $what "$@"
+	status_is 4 "$what of it"
+	[ "${what#verify}" ] || continue
+	err_has 'one: none of its events has a place: the recorded TSC offset' "... says so, too"
+done
 # A guest whose TSC is not KVM's: what debugfs says is not its offset. It is found as if nothing had been said.
 n=0
 for ratio in 0/0 300000000000000/48 5153960755/32; do
