@@ -261,7 +261,6 @@ static struct cap_vcpu *rec_vcpu_new(struct capture *c, struct cap_vm *vm, uint3
 				     const struct meta_rec *rec)
 {
 	struct cap_vcpu *v;
-	uint32_t frac;
 
 	if (vm->nvcpu >= CAP_MAX_VCPUS) {
 		bad(c, rec, "number of vCPUs");
@@ -273,9 +272,16 @@ static struct cap_vcpu *rec_vcpu_new(struct capture *c, struct cap_vm *vm, uint3
 	vm->nvcpu++;
 	v->id = id;
 	meta_get_s32(rec, "tid", &v->tid);
-	if (meta_get_u32(rec, "frac", &frac) && frac < 64)
-		v->frac = (uint8_t)frac;
 	return v;
+}
+
+/* KVM has one for all time; a vCPU that is being made may have none at first. */
+static void rec_frac(struct cap_vcpu *v, const struct meta_rec *rec)
+{
+	uint32_t frac;
+
+	if (!v->frac && meta_get_u32(rec, "frac", &frac) && frac < 64)
+		v->frac = (uint8_t)frac;
 }
 
 /*
@@ -300,6 +306,7 @@ static int vcpu_end(struct capture *c, struct cap_vm *vm, uint32_t id, const str
 		return 0;
 	v->has_end = true;
 	meta_get_u64(rec, "ratio", &v->end_ratio);
+	rec_frac(v, rec);
 	meta_get_u64(rec, "tsc", &v->end_tsc);
 	return 0;
 }
@@ -332,6 +339,7 @@ static int rec_vcpu(struct capture *c, const struct meta_rec *rec)
 		return 0;
 	v->has_offset = meta_get_bits(rec, "offset", &v->offset);
 	meta_get_u64(rec, "ratio", &v->ratio);
+	rec_frac(v, rec);
 	meta_get_u64(rec, "tsc", &v->tsc);
 	return v->tid > 0 && comm ? cap_task_add(c, v->tid, vm->pid, comm, false) : 0;
 }

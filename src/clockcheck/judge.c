@@ -69,7 +69,7 @@ static uint64_t khz_at_end(const struct clockcheck *c, const struct clock_vm *vm
 		if (cap->vcpu[i].id == v->id && cap->vcpu[i].has_end && cap->vcpu[i].end_ratio) {
 			map.ratio = cap->vcpu[i].end_ratio;
 			map.frac = cap->vcpu[i].frac;
-			return tsc_to_guest(&map, c->cap->tsc_khz);
+			return tsc_map_check(&map) ? 0 : tsc_to_guest(&map, c->cap->tsc_khz);
 		}
 	return clock_vcpu_khz(c, v);
 }

@@ -215,8 +215,10 @@ static int export_tell(struct telling *t, struct kvmft_err *err)
 
 	for (size_t i = 0; i < tl_sources(t->p->t); i++)
 		events += tl_source(t->p->t, i)->events;
-	return events ? ret : err_set(err, ENODATA, "the captures hold no events%s",
-				      t->o->from || t->o->until ? " in that time" : "");
+	if (!events)
+		return err_set(err, ENODATA, "the captures hold no events%s",
+			       t->o->from || t->o->until ? " in that time" : "");
+	return ret;
 }
 
 #ifdef HAVE_SQLITE

@@ -91,7 +91,7 @@ struct lat_bound *sink_bounds(const struct pairing *p, const struct windows *w);
 void sink_tell_alignment(const struct pairing *p, const struct windows *w, size_t vm,
 			 const char *name, bool quiet);
 
-/* After a walk: what was assumed, read and lost, and of each guest; w: NULL. As pairing_placed(). */
+/* After a walk: what was assumed, read, lost, and of each guest; w: NULL. Then pairing_placed(). */
 int sink_tell(const struct pairing *p, const struct windows *w, bool quiet, bool *complete,
 	      struct kvmft_err *err) __must_check;
 

@@ -396,6 +396,16 @@ clock scaled
 status_is 1 "a ratio that is changed"
 only frequency
 out_has 'vCPU 0 was told 1000000 kHz, its TSC runs at 1099999 kHz \(its ratio was changed\): kvmclock gains 99.999' "... which is said"
+# A vCPU that is being made when the recording begins has neither at first, or no thread.
+for first in "id=0 tid=101" "id=0"; do
+	sed "s/^meta vcpu.*id=0.*/meta vcpu vm=100-12 $first\nmeta vcpu vm=100-12 id=0 tid=101 MORE/" "$tmp/well.text" |
+		sed -E '/^meta vcpu/s/offset.*/& ratio=281474976710656 frac=48/
+			s/^(meta vcpu.* id=0.*) MORE/\1 at=end offset=-1000 ratio=281474976710656 frac=48 tsc=2000000000/' >"$tmp/made.text"
+	rm -rf "$tmp/made" && "$mkcap" --capture "$tmp/made" "$tmp/made.text"
+	clock made
+	only
+	out_has '^   0 +-1000 +1000000 +1000000 +0 +0 ' "a vCPU that is made while it is recorded ($first): its TSC is known at the end"
+done
 # 2,500 reads a second, each takes 100 us.
 reads()
 {

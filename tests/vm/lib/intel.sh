@@ -28,7 +28,7 @@ INTEL_CMDLINE="nokaslr dis_ucode_ldr clearcpuid=aperfmperf"
 # Perl, with the files that it loads for the rig's own functions.
 intel_perl()
 {
-	perl -MIO::Socket::UNIX -MDynaLoader -e '
+	perl -MIO::Socket::UNIX -MTime::HiRes -MDynaLoader -e '
 		print "$_\n" for grep { -e } values %INC, @DynaLoader::dl_shared_objects;'
 }
 

@@ -33,7 +33,7 @@ plant()
 {
 	/tmp/clockvm "$@" >/tmp/says &
 	clockvm=$!
-	check "clockvm $*" wait_until 60 grep -q over /tmp/says
+	check "clockvm $*" wait_until 120 grep -q over /tmp/says
 }
 
 # The host's own clocksource is none that KVM can give to guests, for a second.
