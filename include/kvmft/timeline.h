@@ -181,7 +181,9 @@ int tl_next(struct timeline *t, const struct tl_item **item) __must_check;
  * that of its last event: 1. 0: nothing of it has a place. -errno: it cannot be read.
  */
 int tl_source_end(const struct timeline *t, const struct tl_source *s, uint64_t *host) __must_check;
-/* Whether both have events at the same time; after the last tl_next(). */
+/* Whether the last start was of one stream: of the others nothing is known then. */
+bool tl_by_stream(const struct timeline *t);
+/* Whether both have events, or the host recorded, at the same time; after the last tl_next(). */
 bool tl_source_overlap(const struct timeline *t, const struct tl_source *a,
 		       const struct tl_source *b);
 size_t tl_sources(const struct timeline *t);

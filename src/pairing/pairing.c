@@ -554,14 +554,20 @@ int pairing_placed(const struct timeline *t, struct kvmft_err *err)
 {
 	for (size_t i = 0; i < tl_sources(t); i++) {
 		const struct tl_source *s = tl_source(t, i);
+		bool nowhere = s->events && s->unplaced == s->events;
+		bool apart =
+			s->begin < UINT64_MAX && !s->windowed && !s->followed && !tl_by_stream(t);
 
-		if (s->guest && !s->alone && s->events && s->unplaced == s->events)
+		for (size_t k = 0; k < tl_sources(t) && apart; k++)
+			apart = tl_source(t, k)->guest || tl_source(t, k)->qemu ||
+				!tl_source_overlap(t, tl_source(t, k), s);
+		if (s->guest && !s->alone && (nowhere || apart))
 			return err_lack(
 				err, ENODATA,
-				"%s: none of its events has a place: the recorded TSC offset is "
+				"%s: none of its events has a place%s: the recorded TSC offset is "
 				"not the guest's, or it is of another time: record it with "
 				"--clock x86-tsc, or give --tsc-offset N",
-				s->label);
+				s->label, nowhere ? "" : " in the time that the host recorded");
 	}
 	return 0;
 }

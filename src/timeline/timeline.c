@@ -216,9 +216,17 @@ static int streams_merge(struct timeline *t, int ret, struct kvmft_err *err)
 	return 0;
 }
 
+/* The host's recording is known to go on after its last event, and to begin before the first. */
+static uint64_t first_of(const struct tl_source *s)
+{
+	uint64_t begin = s->index || s->cap->unit_ns ? 0 : s->cap->begin_tsc;
+
+	return begin ? MIN(begin, s->begin) : s->begin;
+}
+
 static uint64_t last_of(const struct timeline *t, const struct tl_source *s)
 {
-	uint64_t last = 0;
+	uint64_t last = s->index || s->cap->unit_ns ? 0 : s->cap->end_tsc;
 
 	for (size_t i = 0; i < t->nstream; i++)
 		if (t->stream[i].src == s)
@@ -226,10 +234,15 @@ static uint64_t last_of(const struct timeline *t, const struct tl_source *s)
 	return last;
 }
 
+bool tl_by_stream(const struct timeline *t)
+{
+	return t->nstream < 2;
+}
+
 bool tl_source_overlap(const struct timeline *t, const struct tl_source *a,
 		       const struct tl_source *b)
 {
-	return a->begin <= last_of(t, b) && b->begin <= last_of(t, a);
+	return first_of(a) <= last_of(t, b) && first_of(b) <= last_of(t, a);
 }
 
 int tl_start(struct timeline *t, struct kvmft_err *err)

@@ -85,7 +85,7 @@ for order in "guest=one $tmp/liar=one" "liar=one $tmp/guest=one"; do
 	run "$kvmft" latency irq --all --format json -q "$tmp/none" "$tmp"/$order
 	out_has '"tsc_khz":null' "guests that contradict each other: neither is believed"
 done
-run "$kvmft" latency sched --all --format json -q "$tmp/pv" "$tmp/liar=one"
+run "$kvmft" verify --format json "$tmp/pv" "$tmp/liar=one"
 out_has '"tsc_khz":2500000,"tsc_khz_source":"kvm_pvclock_update"' "the host's own events go before a guest's word"
 cp -r "$tmp/none" "$tmp/read"
 cat >>"$tmp/read/meta" <<'END'

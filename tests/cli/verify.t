@@ -502,6 +502,12 @@ status_is 4 "a recorded offset by which no event in the local clock has a place,
 err_has '^kvmft merge: one: none of its events has a place: the recorded TSC offset is not the guest.s, or it is of another time' \
 	"... which is said"
 # Nor does any other command succeed as if it had seen that guest.
+"$mkcap" --capture "$tmp/also" "$tmp/late.txt"
+sed -i 's/^begin tsc=0$/begin tsc=4000/' "$tmp/also/meta"
+sed -i -E 's/^(vcpu .* offset=)[0-9-]+/\1-50000/' "$tmp/also/meta"
+run "$kvmft" merge "$tmp/also" "$tmp/local=one"
+status_is 4 "... by which all are after the host's recording"
+err_has '^kvmft merge: one: none of its events has a place in the time that the host recorded: ' "... which is said"
 for what in blame "latency all" stuck clock verify "export --to json" "export --to sqlite" diff; do
 	set -- "$tmp/nowhere" "$tmp/local=one"
 	case $what in
