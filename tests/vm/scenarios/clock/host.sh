@@ -155,7 +155,8 @@ fi
 # back.
 if [ "$RIG_CPU" = intel ] && echo core >/sys/power/pm_test; then
 	echo 1 >/sys/module/suspend/parameters/pm_test_delay
-	for n in 1 2 3; do
+	fact suspends "${CLOCK_SUSPENDS:=3}"
+	for n in $(seq "$CLOCK_SUSPENDS"); do
 		plant none
 		recorded suspended$n suspend
 		kill "$clockvm"
@@ -185,11 +186,12 @@ fi
 
 if [ "${CLOCK_LINUX:-1}" = 1 ]; then
 	recorded boot boot
-	for n in $(seq "${CLOCK_HEALTHY:-48}"); do
+	fact healthy "${CLOCK_HEALTHY:=48}"
+	for n in $(seq "$CLOCK_HEALTHY"); do
 		recorded "idle$n" sleep 0.3
 	done
 	flag_set work
-	for n in $(seq "${CLOCK_HEALTHY:-48}"); do
+	for n in $(seq "$CLOCK_HEALTHY"); do
 		recorded "load$n" sleep 0.3
 	done
 	flag_set rest
