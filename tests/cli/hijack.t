@@ -8,7 +8,7 @@
 . "$(dirname "$0")/lib.sh"
 . "$(dirname "$0")/vmlib.sh"
 
-need_recording hijack
+need_tracefs hijack
 plain=${KVMFT_PLAIN:-$kvmft}
 hijack=$(dirname "$plain")/tests/tools/hijack
 have=$("$plain" check 2>/dev/null | awk '$1 ~ /^(landlock|seccomp)$/ && $2 == "ok"' | wc -l | tr -d ' ')

@@ -2,7 +2,7 @@
 # shellcheck shell=sh disable=SC2154 # variables of lib.sh
 #
 # For the .t files that record on this machine: a small VM to record, and a look at tracefs. Source
-# it after lib.sh; need_recording ends the test as skipped where recording is not possible.
+# it after lib.sh; need_recording and need_tracefs end the test as skipped where that is not possible.
 
 tinyvm=$tmp/tinyvm
 tracefs=/sys/kernel/tracing
@@ -20,8 +20,8 @@ vmlib_cleanup()
 	rm -rf "$tmp"
 }
 
-# need_recording NAME: sets $tracefs and builds $tinyvm.
-need_recording()
+# need_tracefs NAME: sets $tracefs, for a test that runs no VM.
+need_tracefs()
 {
 	trap vmlib_cleanup EXIT
 	trap 'exit 1' INT TERM
@@ -29,10 +29,28 @@ need_recording()
 	[ -d "$tracefs/instances" ] || tracefs=/sys/kernel/debug/tracing
 	if [ "$(id -u)" != 0 ]; then
 		why="needs root"
-	elif [ ! -c /dev/kvm ]; then
-		why="no /dev/kvm"
 	elif [ ! -d "$tracefs/instances" ]; then
 		why="tracefs is not mounted"
+	fi
+	can_or_skip "$1"
+}
+
+# can_or_skip NAME: ends the test if $why is not empty.
+can_or_skip()
+{
+	if [ -n "$why" ]; then
+		skip "$1" "$why"
+		finish
+	fi
+	state_before=$(tracefs_state)
+}
+
+# need_recording NAME: the same, and builds $tinyvm.
+need_recording()
+{
+	need_tracefs "$1"
+	if [ ! -c /dev/kvm ]; then
+		why="no /dev/kvm"
 	elif [ ! -d "$tracefs/events/kvm/kvm_exit" ]; then
 		why="no kvm events"
 	elif ! grep -q x86-tsc "$tracefs/trace_clock"; then
@@ -44,11 +62,7 @@ need_recording()
 	elif ! "$tinyvm" --iterations 1 >/dev/null 2>"$tmp/tinyvm.log"; then
 		why="no VM can be run: $(head -n 1 "$tmp/tinyvm.log")"
 	fi
-	if [ -n "$why" ]; then
-		skip "$1" "$why"
-		finish
-	fi
-	state_before=$(tracefs_state)
+	can_or_skip "$1"
 }
 
 # first COMMAND...: for a VM in the background whose rate must not depend on what else a busy machine does. Where
