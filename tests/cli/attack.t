@@ -257,6 +257,31 @@ done <<-END
 	clock	1	1
 END
 
+# ---- contrib/watchdog, whose VM may get a namesake of another user's ----
+
+# Answers as kvmft does for a name that two have: not at all.
+cat >"$tmp/acted/kvmft" <<-'END'
+	#!/bin/sh
+	echo "$3" >>"$0.asked"
+	[ "$3" = pid:4711 ] && echo '[{"vm":"vm1","verdict":"stuck","vcpus":[{"class":"stopped","why":"w"}]}]'
+END
+echo 4711 >"$tmp/vm1.pid"
+# watched SEL: what it logs in five rounds
+watched()
+{
+	# shellcheck disable=SC2016 # that shell's
+	run timeout 20 env KVMFT="$tmp/acted/kvmft" sh -c \
+		'n=0; logger() { shift 5; echo "$*"; }; sleep() { n=$((n + 1)); [ $n -lt 5 ] || exit 7; }; . "$0"' \
+		"$top/contrib/watchdog/kvmft-watchdog" "$1"
+	status_is 7 "watchdog of ${1##*/}"
+}
+
+watched vm1
+is "$(cat "$out")" "vm1 is not watched: kvmft stuck ends with 1" "... says once that nobody answers for that name"
+watched "$tmp/vm1.pid"
+is "$(tr '\n' ';' <"$out")" "$tmp/vm1.pid is stuck: stopped ;$tmp/vm1.pid: w;" "... the process that a file names has no namesake"
+is "$(sort "$tmp/acted/kvmft.asked" | uniq -c | tr -s ' \n' '  ')" " 5 pid:4711 5 vm1 " "... and is what is asked for"
+
 # ---- what is left to whoever takes over the recorder ----
 
 # status_of PID FIELD
