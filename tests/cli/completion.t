@@ -141,5 +141,7 @@ for shell in bash zsh fish; do
 		"$shell: VMs of this machine, and names that are a word"
 	echo nosuch >"$tmp/choices"
 	is "$("in_$shell" kvmft merge --clock nosuch | grep -c .)" 0 "$shell: nothing for what no choice begins with"
+	"in_$shell" kvmft "\"x\$(touch $tmp/typed)\"" -- >/dev/null
+	ok "$shell: runs nothing that is only typed" test ! -e "$tmp/typed"
 done
 finish
