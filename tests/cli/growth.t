@@ -16,7 +16,7 @@ FLOOR_US=8000
 times=3
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs pvclocks cpus buffers packed qemu_names gaps robberies text_tasks losses_anywhere "
+only=" same_vms vms tasks epochs pvclocks cpus buffers packed v7_chain qemu_names gaps robberies text_tasks losses_anywhere "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only=
 left=0
 
@@ -190,6 +190,35 @@ make_packed()
 	"$plain" export -q -i host --to trace.dat -o plain.dat && dat_v7 plain.dat file zstd
 	rm -f plain.dat
 }
+# Options of a version 7, before its own: n in a section, or in n.
+# shellcheck disable=SC2016 # perl's
+make_options()
+{
+	perl -we 'use strict; my ($what, $n) = @ARGV; local $/; my $d = <STDIN>;
+		my %options = (
+			stats => sub { [2, "CPU: $_\nentries: 1\noverrun: 1\n"] },
+			guests => sub { [13, pack "Z*Q<L<4", "g$_", $_, 1, 0, 1000 + $_] },
+			shifts => sub { [12, pack "Q<L<3q<3", $_, 0, 1, 1, $_, $_, 1] },
+			maps => sub { [10, sprintf "%x 1 c\n1 2 lib\n", $_] },
+			named => sub { [3, pack "Q<Z*Z*L<2", 0, "b$_", "local", 4096, 0] },
+			chain => sub { [6, "sched:sched_switch"] },
+		);
+		$d =~ /^.{18}[^\0]*\0[^\0]*\0/s or die; my $at = $+[0]; my $next = unpack "x$at Q<", $d;
+		my $section = sub {
+			my $to = length $d;
+			$d .= pack "S<2l<Q</a*", 0, 0, -1, join("", map { pack "S<L</a*", @$_ } @_) . pack "S<L<Q<", 0, 8, $next;
+			$next = $to;
+		};
+		my @all = map { $options{$what}->() } 1 .. $n;
+		$what eq "chain" ? map { $section->($_) } @all : $section->(@all);
+		substr $d, $at, 8, pack "Q<", $next; print $d' "$1" "$n" <v7.dat >file
+}
+make_v7_stats() { make_options stats; }
+make_v7_guests() { make_options guests; }
+make_v7_shifts() { make_options shifts; }
+make_v7_maps() { make_options maps; }
+make_v7_named() { make_options named; }
+make_v7_chain() { make_options chain; }
 make_dat_events() { "$makers/gen" --trace-dat file --events $((n * 4)) --cpus 2 --subbuf 4K; }
 # A text says nothing of VMs: each thread may be one.
 make_text_tasks() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf " t%d-%d [000] d..1. %d.%06d: kvm_entry: vcpu 0, rip 0x1\n", i, i, 1 + i / 1000000, i % 1000000 }' >file; }
@@ -284,7 +313,16 @@ for command in "report --tsc-khz 1000000 -i" "merge -q" "verify"; do
 	# shellcheck disable=SC2086 # words
 	grows cpus 4000 $command file
 done
-if "$plain" export -q -i base-host --to trace.dat -o plain.dat && dat_v7 plain.dat zstd.dat zstd; then
+ok "a trace.dat" "$plain" export -q -i base-host --to trace.dat -o plain.dat
+if dat_v7 plain.dat v7.dat none; then
+	for what in stats guests shifts maps named chain; do
+		grows v7_$what 8000 merge -q file
+		grows v7_$what 8000 report -i file
+	done
+else
+	skip "options of version 7" "no trace-cmd that writes it"
+fi
+if dat_v7 plain.dat zstd.dat zstd; then
 	grows packed 16 merge -q file
 else
 	skip packed "no trace-cmd that writes zstd"
