@@ -591,7 +591,7 @@ static bool is_table(const void *head, size_t n)
 static int read_table(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
 {
 	struct cap_part all = { .fd = -1 };
-	int ret = cap_unpack_file(fd, is_table, &all, err);
+	int ret = size ? cap_unpack_file(fd, is_table, &all, err) : -ENOMSG;
 
 	if (ret == -ENOMSG && size <= CAP_TABLE_MAX && (all.mem = malloc(size))) {
 		all.size = size;

@@ -245,15 +245,15 @@ while read -r fails code want left; do
 	is "$(find "$tmp/metrics" -type f -perm 644 | sed "s,.*kvmft_,," | sort | tr '\n' ' ')$(find "$tmp/metrics" -name '.k*')" \
 		"${left:+$left }" "... these metrics are there, readable, and nothing else"
 done <<-END
-	nothing	0	0	clock.prom latency.prom report.prom
-	report	4	0	clock.prom latency.prom
-	nothing	0	0	clock.prom latency.prom report.prom
+	nothing	0	0	advise.prom clock.prom latency.prom report.prom
+	report	4	0	advise.prom clock.prom latency.prom
+	nothing	0	0	advise.prom clock.prom latency.prom report.prom
 	record	4	1
-	nothing	0	0	clock.prom latency.prom report.prom
+	nothing	0	0	advise.prom clock.prom latency.prom report.prom
 	latency	1	1
-	record	3	0	clock.prom latency.prom report.prom
+	record	3	0	advise.prom clock.prom latency.prom report.prom
 	report	137	1
-	clock	4	0	latency.prom report.prom
+	clock	4	0	advise.prom latency.prom report.prom
 	clock	1	1
 END
 
