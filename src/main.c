@@ -16,8 +16,7 @@
 
 static void print_usage(FILE *f)
 {
-	fputs("usage: kvmft [-v | --verbose] COMMAND [OPTIONS] [ARGUMENTS]\n"
-	      "       kvmft help [COMMAND] [--all] | --help | --version\n"
+	fputs("usage: kvmft [-v] COMMAND [ARGUMENTS] | help [COMMAND] [--all] | --version\n"
 	      "commands:\n",
 	      f);
 	for (const struct cmd *const *c = kvmft_cmds; *c; c++)

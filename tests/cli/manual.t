@@ -121,7 +121,19 @@ make_captures()
 		print "2 3204118 100 kvm_write_tsc_offset vcpu_id=1 previous_tsc_offset=-1000 next_tsc_offset=-413331"
 		print "recorded kvm_pvclock_update kvm_update_master_clock kvm_track_tsc kvm_msr kvm_pio kvm_mmio kvm_fast_mmio"
 	}' >skewed.txt
-	"$mkcap" --capture skewed skewed.txt || return
+	# A guest that reads the HPET.
+	awk 'BEGIN {
+		print "meta vm id=100-12 pid=100 fd=12 name=vm1\nmeta vcpu vm=100-12 id=0 tid=101"
+		print "recorded sched:sched_switch sched:sched_wakeup power:cpu_idle kvm_userspace_exit kvm_vcpu_wakeup kvm_msr kvm_pio"
+		print "recorded kvm_mmio kvm_fast_mmio kvm_page_fault kvm_set_irq kvm_msi_set_irq kvm_apic_ipi"
+		print "meta param module=kvm name=halt_poll_ns value=0\nmeta param module=kvm name=nx_huge_pages value=N"
+		for (t = 1e6; t < 2e9; t += 1e6) {
+			printf "0 %d 101 kvm_entry vcpu_id=0 rip=0xffffffff81000000\n", t
+			printf "0 %d 101 kvm_exit exit_reason=48 isa=1 guest_rip=0xffffffff81000000 vcpu_id=0\n", t + 980000
+			printf "0 %d 101 kvm_mmio type=1 len=4 gpa=0xfed000f0 val=1\n", t + 981000
+		}
+	}' >hpet.txt
+	"$mkcap" --capture skewed skewed.txt && "$mkcap" --capture hpet hpet.txt || return
 	mkdir vm1
 	for copy in local rec guest-vm1 vm1/kvmft-20261121T064500Z; do
 		cp -R guest "$copy"
@@ -285,6 +297,7 @@ for ex in "$tmp"/ex/*.[0-9][0-9][0-9]; do
 	case $why$prompt$cmd in
 	"not a command"*) ;;
 	'$kvmft list'* | '$kvmft record'* | '$kvmft qemu'*) live ;;
+	'$kvmft advise hpet') calculates "$ex" ;;
 	'$'*" -i "* | '$kvmft '[!c]*) reads ;;
 	'$'*) if [ -s "$ex.want" ]; then calculates "$ex"; else reads; fi ;;
 	*'#kvmft '* | *'#eval'*)
