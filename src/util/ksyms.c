@@ -34,8 +34,10 @@ static const char *keep(struct ksyms *k, const char *s, size_t n)
 	p = k->block[k->nblock - 1] + BLOCK_BYTES - k->left;
 	memcpy(p, s, n);
 	p[n] = '\0';
-	str_printable(p);
 	k->left -= n + 1;
+	str_printable(p);
+	for (char *blank = p; (blank = strchr(blank, ' '));) /* as a capture holds them, it ends a name */
+		*blank = '?';
 	return p;
 }
 
@@ -65,7 +67,8 @@ int ksyms_add(struct ksyms *k, uint64_t addr, char type, const char *name, size_
 {
 	struct ksym s = { .addr = addr, .type = type, .size = (uint32_t)k->n };
 
-	if (ksyms_is_user(addr))
+	n = MIN(n, (size_t)KSYM_NAME - 1); /* what is kept of it */
+	if (ksyms_is_user(addr) || !n)
 		return 0;
 	if (is_end_mark(name, n))
 		return ksyms_add_bound(k, addr);
@@ -97,7 +100,7 @@ int ksyms_add_module(struct ksyms *k, uint64_t base, uint64_t size, const char *
 	text[n + 1] = ']';
 	s.name = keep(k, text, n + 2);
 	s.module = "";
-	if (!s.name || ksyms_add_bound(k, base) || ksyms_add_bound(k, base + size))
+	if (!s.name || ksyms_add_bound(k, base) || ksyms_add_bound(k, base + s.size))
 		return -ENOMEM;
 	return array_add(&k->mod, &k->nmod, &k->mod_cap, &s, sizeof(s));
 }

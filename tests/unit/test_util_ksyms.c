@@ -210,6 +210,33 @@ static void test_pack(void **state __unused_arg)
 	ksyms_free(&k);
 }
 
+/* What no kernel has, but an ELF file or a list of modules may: it is the same when it was packed. */
+static void test_pack_odd(void **state __unused_arg)
+{
+	struct sbuf b = { 0 }, again = { 0 };
+	struct ksyms k = { 0 }, packed;
+	char longer[KSYM_NAME + 20];
+	size_t bad;
+
+	memset(longer, 'x', sizeof(longer));
+	memcpy(longer + KSYM_NAME - 1 - strlen("_text_end"), "_text_end", strlen("_text_end"));
+	assert_int_equal(ksyms_add(&k, 0xffffffff81000000, 't', "a [m]", 5, "", 0), 0);
+	assert_int_equal(ksyms_add(&k, 0xffffffff81000100, 't', "", 0, "", 0), 0);
+	assert_int_equal(ksyms_add(&k, 0xffffffff81000200, 't', longer, sizeof(longer), "", 0), 0);
+	assert_int_equal(ksyms_add_module(&k, 0xff00000000000000, 0x200000000, "m", 1), 0);
+	assert_int_equal(ksyms_add(&k, 0xff000000fffffff0, 't', "f", 1, "m", 1), 0);
+	assert_int_equal(ksyms_add(&k, 0xff00000100000010, 't', "g", 1, "m", 1), 0);
+	assert_int_equal(ksyms_finish(&k), 0);
+	assert_int_equal(ksyms_pack(&k, &b), 0);
+	assert_int_equal(unpack(&packed, b.s, b.len, &bad), 0);
+	assert_int_equal(ksyms_pack(&packed, &again), 0);
+	assert_string_equal(b.s, again.s);
+	ksyms_free(&packed);
+	ksyms_free(&k);
+	sbuf_free(&b);
+	sbuf_free(&again);
+}
+
 /* Each address has the same name, packed or not. */
 static void test_pack_many(void **state __unused_arg)
 {
@@ -445,6 +472,7 @@ int main(void)
 		cmocka_unit_test(test_cut),	       cmocka_unit_test(test_modules),
 		cmocka_unit_test(test_pack),	       cmocka_unit_test(test_unpack_cut),
 		cmocka_unit_test(test_unpack_hostile), cmocka_unit_test(test_vmlinux),
+		cmocka_unit_test(test_pack_odd),
 		cmocka_unit_test(test_pack_many),      cmocka_unit_test(test_slide),
 		cmocka_unit_test(test_bad_vmlinux),
 	};
