@@ -593,9 +593,11 @@ static int read_table(struct capture *c, int fd, uint64_t size, struct kvmft_err
 	struct cap_part all = { .fd = -1 };
 	int ret = size ? cap_unpack_file(fd, is_table, &all, err) : -ENOMSG;
 
-	if (ret == -ENOMSG && size <= CAP_TABLE_MAX && (all.mem = malloc(size))) {
-		all.size = size;
-		if (full_pread(fd, all.mem, size, 0) == (ssize_t)size && is_table(all.mem, size))
+	if (ret == -ENOMSG && size <= CAP_TABLE_MAX) {
+		free(all.mem);
+		all = (struct cap_part){ .mem = malloc(size + 1), .size = size };
+		if (all.mem && full_pread(fd, all.mem, size, 0) == (ssize_t)size &&
+		    is_table(all.mem, size))
 			ret = 0;
 	}
 	if (!ret && all.cut)

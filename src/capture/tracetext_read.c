@@ -12,7 +12,8 @@
 #include <inttypes.h>
 
 #define BLOCK	   4096u		/* a sub-buffer */
-#define MAX_BLOCKS (1u << 18)		/* of all CPUs: 1 GiB */
+#define COMMIT	   0xffffu		/* of the word that says how much of it is used */
+#define MAX_KEPT   (1u << 30)		/* bytes, of all CPUs */
 #define MAX_PLAIN  ((uint64_t)16 << 30) /* bytes of text */
 #define MAX_LINE   (64u << 10)
 #define MAX_SEARCH (1u << 20) /* by then an event was found, or it is no trace */
@@ -49,7 +50,8 @@ struct tracetext {
 
 	struct tt_cpu *cpu[CAPTURE_MAX_CPUS];
 	struct tt_cpu **stream; /* by number of the CPU */
-	size_t nblock, nid;
+	size_t kept, nid;
+	uint8_t made[BLOCK]; /* a sub-buffer as text_make() gives it */
 	struct u64map id_of;  /* id of the format: by a hash of system, name and fields */
 	struct u64map inside; /* of lines without a thread: 1 + the CPU that a vCPU runs on */
 	struct hash_key key;
@@ -181,16 +183,24 @@ static bool find_side(struct tracetext *t)
 
 /* ---- events ---- */
 
+/* Behind the head, what is used of it, and how much was lost. */
+static size_t used_of(const uint8_t *block)
+{
+	return MIN((size_t)BLOCK, 16 + (load_u64(block + 8) & COMMIT) + 8);
+}
+
+/* Of times that go back each is in a sub-buffer of its own, so only what is used is kept. */
 static int keep_block(void *arg, const void *buf)
 {
 	struct tt_cpu *cpu = arg;
-	uint8_t *copy = cpu->t->nblock < MAX_BLOCKS ? malloc(BLOCK) : NULL;
+	const size_t n = used_of(buf);
+	uint8_t *copy = cpu->t->kept + n <= MAX_KEPT ? malloc(n) : NULL;
 
-	cpu->t->full |= cpu->t->nblock >= MAX_BLOCKS;
+	cpu->t->full |= cpu->t->kept + n > MAX_KEPT;
 	if (!copy)
 		return cpu->t->full ? -EFBIG : -ENOMEM;
-	memcpy(copy, buf, BLOCK);
-	cpu->t->nblock++;
+	memcpy(copy, buf, n);
+	cpu->t->kept += n;
 	if (!array_add(&cpu->block, &cpu->n, &cpu->cap, &copy, sizeof(copy)))
 		return 0;
 	free(copy);
@@ -552,10 +562,14 @@ static void text_free(void *tracetext)
 
 static int text_make(void *tracetext, uint64_t stream, uint64_t idx, const uint8_t **buf)
 {
-	const struct tracetext *t = tracetext;
+	struct tracetext *t = tracetext;
+	const struct tt_cpu *cpu = t->stream[stream];
 
-	*buf = idx < t->stream[stream]->n ? t->stream[stream]->block[idx] : NULL;
-	return *buf ? 0 : -EIO;
+	if (idx >= cpu->n)
+		return -EIO;
+	memcpy(t->made, cpu->block[idx], used_of(cpu->block[idx])); /* no one looks behind that */
+	*buf = t->made;
+	return 0;
 }
 
 static int add_cpus(struct tracetext *t)

@@ -522,6 +522,10 @@ hostile "rubbish behind packed data" 'packed data are damaged, or cut' <"$tmp/in
 hostile "a bomb" 'a line of more than 65536 bytes' <"$tmp/bomb.gz"
 awk 'BEGIN { for (i = 0; i < 9000; i++) print " a-" i " [" i "] 1." sprintf("%06d", i) ": e" i ": x" }' >"$tmp/in"
 hostile "as many CPUs and events as lines" '[0-9]{4} lines are of more CPUs or events than can be' <"$tmp/in"
+# Each time is before the one before it.
+awk 'BEGIN { for (i = 0; i < 120000; i++) printf " a-1 [000] 5000.%06d: kvm_exit: vcpu 0 reason HLT rip 0x1\n", 999999 - i }' >"$tmp/back.txt"
+(ulimit -v 300000; "${KVMFT_PLAIN:-$top/build/kvmft}" report "$tmp/back.txt" >"$out" 2>"$err")
+out_has 'HLT +120000 ' "times that go back take no more memory than others"
 printf 'Dear all,\nnothing here: is a trace.\n' >"$tmp/in"
 hostile "a letter" 'neither a capture directory nor a trace.dat, perf.data or trace as text' <"$tmp/in"
 # A writer that goes on: the first Ctrl-C may have been for it, the second is for us.
