@@ -207,6 +207,11 @@ static const char *lacks_alone(const struct lat *l, unsigned int kind)
 	return has ? NULL : needs_alone[kind].lacks;
 }
 
+#define LEFT_OUT "timer is left out: "
+static const char other_clock[] = LEFT_OUT
+	"the guest sets its timer by its TSC, and nothing relates the recording's clock to that: "
+	"record with kvmft record, or trace-cmd record -C x86-tsc";
+
 /* What is missing for this analysis; NULL: nothing. */
 static const char *lacks(const struct lat *l, unsigned int kind)
 {
@@ -215,8 +220,7 @@ static const char *lacks(const struct lat *l, unsigned int kind)
 	if (kind == LAT_TIMER && l->irqs->no_deadlines)
 		return l->irqs->no_deadlines;
 	if (kind == LAT_TIMER && l->nsrc == 1 && l->map->cap->unit_ns)
-		return "the guest sets its timer by its TSC, and nothing relates the recording's "
-		       "clock to that: record with kvmft record, or trace-cmd record -C x86-tsc";
+		return other_clock + strlen(LEFT_OUT);
 	for (size_t i = 0; i < ARRAY_SIZE(needs); i++) {
 		const struct lat_decoder *d = needs[i].guest ? guest_decoder(l) : l->dec[0];
 
@@ -677,6 +681,9 @@ void lat_finish(struct lat *l)
 		lat_vcpu_finish(l, v);
 		lat_count_add(l, v->vm, v->id, LAT_T_TIMER, TIMER_OPEN, v->armed);
 	}
+	if (l->table[LAT_T_TIMER].count[TIMER_UNPLACED] &&
+	    !l->table[LAT_T_TIMER].count[TIMER_FIRED])
+		lat_note_add(l, other_clock);
 	lat_irq_finish(l);
 	l->table[LAT_T_TIMER].count[TIMER_UNSEEN] = l->table[LAT_T_TIMER].count[TIMER_FIRED] -
 						    l->table[LAT_T_TIMER].count[TIMER_MEASURED];

@@ -288,4 +288,21 @@ for bell in known unknown; do
 	esac
 done
 
+# ---- a guest's file that was put on its host's time: its deadlines are of another clock, and long over when they are set ----
+
+host "deadlines of another clock" <<-END
+	0 5000000000 101 kvm_entry vcpu_id=0
+	0 5000001000 101 kvm_exit exit_reason=32 isa=1
+	0 5000001100 101 kvm_msr write=1 ecx=0x6e0 data=4000000
+	0 5000001200 101 kvm_entry vcpu_id=0
+	0 5004000000 101 kvm_exit exit_reason=1 isa=1
+	0 5004000100 101 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0xec
+	0 5004000200 101 kvm_entry vcpu_id=0
+	0 5005000000 101 kvm_exit exit_reason=1 isa=1
+	recorded sched:sched_switch sched:sched_wakeup kvm_userspace_exit kvm_vcpu_wakeup
+END
+run "$kvmft" blame -q --format json "$tmp/host"
+is "$(grep -c '"what":"timer"' "$out")" 0 "... its timer was not late"
+out_has 'timer is left out: the guest sets its timer by its TSC' "... and it is said why"
+
 finish
