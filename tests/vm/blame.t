@@ -5,7 +5,7 @@
 # What `kvmft blame` says of a guest that was made late in more than twenty ways, on two boots: the right cause for
 # each way, and as many spikes as were planted. An emulated host is late for reasons of its own, too, and these are
 # true. So spikes are judged by the times when delays were planted, if these are known, or else by their lengths.
-# On an Intel host guests have not yet lived long enough on its two CPUs; see README.md.
+# intel-blame.t is the same on an Intel host of one CPU; see README.md.
 
 . "$(dirname "$0")/tap.sh"
 
