@@ -29,7 +29,7 @@ enum clock_finding {
 	CLOCK_STOPPED,
 	CLOCK_RESTORED, /* told: the record in its memory; real: the last one it had, 0: none */
 	CLOCK_WALL,   /* CLOCK_REALTIME against the host's */
-	CLOCK_SOURCE, /* what: its name; told: it was another at the beginning, and what has both */
+	CLOCK_SOURCE, /* what: its name; real: it was another at the beginning, and what has both */
 	CLOCK_SCHED,  /* sched_clock() against what its constants make of kvmclock, ns */
 	CLOCK_FOREIGN, /* its TSC is not KVM's; what: how that is known */
 	CLOCK_FINDINGS
@@ -39,6 +39,8 @@ struct clock_rule {
 	const char *id; /* in JSON; never changes */
 	bool note;	/* what happened, but no illness */
 	bool must;	/* without what it needs, nothing is known to be well */
+	/* The sentence, with letters for numbers: clockcheck_out.c. a|b: a where .real is set. */
+	const char *why;
 	const char *remedy;
 };
 

@@ -13,40 +13,52 @@
 const char *const clock_verdicts[] = { "well", "ill", "unknown" };
 const char *const clock_words[] = { "well", "ILL", "cannot tell" };
 
+#define SET_CLOCK "KVM_SET_CLOCK before vCPUs run, with KVM_GET_CLOCK of when they stopped"
+
 const struct clock_rule clock_rules[CLOCK_FINDINGS] = {
-	[CLOCK_SKEW] = { "offset-skew", false, true,
+	[CLOCK_SKEW] = { "offset-skew", false, true, "%v is %c %t %o%s%W",
 			 "give all vCPUs one TSC: KVM_VCPU_TSC_OFFSET, or IA32_TSC of all within a second" },
-	[CLOCK_TSC_JUMP] = { "tsc-jump", false, true,
+	[CLOCK_TSC_JUMP] = { "tsc-jump", false, true, "the TSC of %v was set %d by %c at %f%w%x",
 			     "write TSCs only before the guest runs, with what they had then" },
-	[CLOCK_FORWARDS] = { "kvmclock-forwards", false, true,
-			     "KVM_SET_CLOCK before vCPUs run, with KVM_GET_CLOCK of when they stopped" },
+	[CLOCK_FORWARDS] = { "kvmclock-forwards", false, true, "kvmclock jumped by +%n at %a%k", SET_CLOCK },
 	[CLOCK_BACKWARDS] = { "kvmclock-backwards", false, true,
-			      "KVM_SET_CLOCK before vCPUs run, with KVM_GET_CLOCK of when they stopped" },
+			      "kvmclock went backwards by %n at %a%k: the guest had run until %f", SET_CLOCK },
 	[CLOCK_STOOD] = { "kvmclock-stood", false, true,
+			  "kvmclock stood still for %n at %a%k: the guest did not run since %f",
 			  "set the guest's time after a stop: guest-set-time of qemu-ga, or chronyc makestep" },
 	[CLOCK_SET_BACK] = { "kvmclock-set-back", false, true,
+			     "kvmclock was set back by %n at %a%k: whether the guest ran until then is not recorded",
 			     "record kvm_entry and kvm_exit as well: they show whether the guest has seen it" },
 	[CLOCK_ANEW] = { "kvmclock-anew", false, false,
-			 "KVM_SET_CLOCK before vCPUs run, with KVM_GET_CLOCK of when they stopped" },
-	[CLOCK_NO_MASTER] = { "no-master-clock", false, true,
+			 "kvmclock began when this VM was made, at %a, but its memory had record %T of another one: "
+			 "restored without its clock", SET_CLOCK },
+	[CLOCK_NO_MASTER] = { "no-master-clock", false, true, "no master clock%s%m",
 			      "give all vCPUs one TSC, and the host clocksource tsc" },
-	[CLOCK_DIFFERS] = { "kvmclock-differs", false, false, "as for no-master-clock" },
-	[CLOCK_FREQUENCY] = { "frequency", false, false,
+	[CLOCK_DIFFERS] = { "kvmclock-differs", false, false, "kvmclock of %v is %n %t that of %o%s",
+			    "as for no-master-clock" },
+	[CLOCK_FREQUENCY] = { "frequency", false, false, "%F",
 			      "KVM_SET_TSC_KHZ on a host that can scale, or what the guest is told as it is" },
-	[CLOCK_READS] = { "reads-exit", false, false,
+	[CLOCK_READS] = { "reads-exit", false, false, "clock reads exit: %E",
 			  "a clocksource that does not exit: kvm-clock, tsc, or Hyper-V's TSC page" },
 	[CLOCK_DEADLINES] = { "deadline-past", false, false,
+			      "%v set %N of %A timers to a time that its TSC had passed, by up to %n",
 			      "compare the guest's TSC with what its timers were set by before it was moved" },
-	[CLOCK_STOPPED] = { "guest-stopped", true, false, "none: so its watchdogs know" },
+	[CLOCK_STOPPED] = { "guest-stopped", true, false, "the guest was told that it had been stopped, at %f%x",
+			    "none: so its watchdogs know" },
 	[CLOCK_RESTORED] = { "restored", true, false,
+			     "a snapshot was loaded into it, at %f: its memory had record %T, not %R|"
+			     "it was restored, or came from another host, at %f: its memory had record %T",
 			     "none; record where it comes from, too, to know what its clocks were" },
-	[CLOCK_WALL] = { "wall-clock", false, false,
+	[CLOCK_WALL] = { "wall-clock", false, false, "its CLOCK_REALTIME is %n %t the host's at %f",
 			 "guest-set-time of qemu-ga, or chronyc makestep in the guest" },
 	[CLOCK_SOURCE] = { "clocksource", false, false,
+			   "its clocksource changed from %i while it recorded|"
+			   "its clocksource is %i: reading the time exits",
 			   "dmesg of the guest says why tsc or kvm-clock was not taken, or given up" },
 	[CLOCK_SCHED] = { "sched-clock", false, false,
+			  "its sched_clock() is %n %t what its constants make of the kvmclock that it had",
 			  "as for kvmclock-forwards: printk, trace clocks and the scheduler jump with it" },
-	[CLOCK_FOREIGN] = { "foreign-tsc", true, false,
+	[CLOCK_FOREIGN] = { "foreign-tsc", true, false, "its TSC %i",
 			    "none: KVM's offset is not used; a capture of the guest in x86-tsc shows its own" },
 };
 
@@ -223,14 +235,14 @@ static int clock_source(const struct clockcheck *c, struct clock_vm *vm, const s
 	if (ret || !now)
 		return ret;
 	if (s->cap->clocksource && strcmp(now, s->cap->clocksource)) {
-		f.told = 1;
+		f.real = 1;
 		snprintf(f.what, sizeof(f.what), "%.27s to %.27s", s->cap->clocksource, now);
 		ret = clock_found(vm, &f);
 	}
 	for (size_t i = 0; fast[i] && !ret; i++)
 		if (!strcmp(fast[i], now))
 			return 0;
-	f.told = 0;
+	f.real = 0;
 	snprintf(f.what, sizeof(f.what), "%s", now);
 	return ret ?: clock_found(vm, &f);
 }

@@ -42,12 +42,13 @@ static void add_since(const struct clockcheck *c, struct sbuf *b, const struct c
 		clock_add_time(c, b, " until ", s->to);
 }
 
-static void add_who(struct sbuf *b, const char *before, const struct clock_who *w)
+static void add_who(struct sbuf *b, const char *before, const struct clock_who *w,
+		    const char *after)
 {
 	if (w->guest)
-		sbuf_addf(b, "%sthe guest itself", before);
+		sbuf_addf(b, "%sthe guest itself%s", before, after);
 	else if (w->tid)
-		sbuf_addf(b, "%s%s-%d", before, w->comm, w->tid);
+		sbuf_addf(b, "%s%s-%d%s", before, w->comm, w->tid, after);
 }
 
 static void add_cycles(const struct clockcheck *c, struct sbuf *b, const struct clock_vcpu *v,
@@ -61,29 +62,6 @@ static void add_cycles(const struct clockcheck *c, struct sbuf *b, const struct 
 	sbuf_add(b, " (");
 	add_ns(b, tsc_span_ns(cycles, khz));
 	sbuf_addc(b, ')');
-}
-
-static void add_kvmclock(const struct clockcheck *c, const struct clock_seen *s, struct sbuf *b)
-{
-	static const char *const begin[] = {
-		[CLOCK_FORWARDS] = "kvmclock jumped by +", [CLOCK_BACKWARDS] = "kvmclock went backwards by ",
-		[CLOCK_STOOD] = "kvmclock stood still for ", [CLOCK_SET_BACK] = "kvmclock was set back by ",
-	};
-
-	sbuf_add(b, begin[s->is]);
-	add_ns(b, s->amount);
-	clock_add_time(c, b, " at ", s->at);
-	if (s->by.event == EV_PVCLOCK)
-		add_who(b, " (kvm_pvclock_update in ", &s->by);
-	else
-		add_who(b, " (kvm_update_master_clock by ", &s->by);
-	sbuf_addc(b, ')');
-	if (s->is == CLOCK_STOOD)
-		clock_add_time(c, b, ": the guest did not run since ", s->from);
-	else if (s->is == CLOCK_BACKWARDS)
-		clock_add_time(c, b, ": the guest had run until ", s->from);
-	else if (s->is == CLOCK_SET_BACK)
-		sbuf_add(b, ": whether the guest ran until then is not recorded");
 }
 
 static void add_frequency(const struct clock_vcpu *v, const struct clock_seen *s, struct sbuf *b)
@@ -103,104 +81,71 @@ static void add_frequency(const struct clock_vcpu *v, const struct clock_seen *s
 	sbuf_add(b, " a second");
 }
 
-static void add_exits(const struct clockcheck *c, const char *who, const struct clock_seen *s,
-		      struct sbuf *b)
+/* "36120/s of msr 0x40000020, 8.2 % of a CPU" */
+static void add_exits(const struct clockcheck *c, const struct clock_seen *s, struct sbuf *b)
 {
 	uint64_t ns = tsc_cycles_to_ns(s->all, c->cap->tsc_khz) ?: 1;
 	uint64_t pm = (uint64_t)((unsigned __int128)s->spent * 1000 / (s->all ?: 1));
 
-	sbuf_addf(b, "%s exit: %" PRIu64 "/s of %s, %" PRIu64 ".%" PRIu64 " %% of a CPU", who,
+	sbuf_addf(b, "%" PRIu64 "/s of %s, %" PRIu64 ".%" PRIu64 " %% of a CPU",
 		  (uint64_t)((unsigned __int128)s->count * 1000000000 / ns), s->what, pm / 10,
 		  pm % 10);
 }
 
+static void add_master(const struct clock_vm *vm, struct sbuf *b)
+{
+	if (!vm->master.tracked)
+		return;
+	if (vm->master.matched != vm->master.vcpus)
+		sbuf_addf(b, ": the TSCs of its vCPUs differ (kvm_track_tsc: %" PRIu64 " of %" PRIu64
+			  " match)", vm->master.matched, vm->master.vcpus);
+	else if (vm->master.host_clock != 1 && vm->master.host_clock != 3)
+		sbuf_add(b, ": the host's clocksource is not its TSC");
+}
+
+/* The sentence of its rule, with its own numbers in place of the letters. */
 static void clockcheck_sentence(const struct clockcheck *c, const struct clock_vm *vm,
 				const struct clock_seen *s, struct sbuf *b)
 {
 	const struct clock_vcpu *v = clock_vcpu_by_id(vm, s->vcpu);
-	const char *than = s->amount < 0 ? "behind" : "ahead of";
+	const char *t = clock_rules[s->is].why, *other = strchr(t, '|');
 
-	switch (s->is) {
-	case CLOCK_SKEW:
-		sbuf_addf(b, "vCPU %" PRId64 " is ", s->vcpu);
-		add_cycles(c, b, v, s->amount);
-		sbuf_addf(b, " %s vCPU %" PRIu32, than, s->than);
-		add_since(c, b, s);
-		add_who(b, ": written by ", &s->by);
-		break;
-	case CLOCK_TSC_JUMP:
-		sbuf_addf(b, "the TSC of vCPU %" PRId64 " was set %s by ", s->vcpu,
-			  s->amount < 0 ? "back" : "forwards");
-		add_cycles(c, b, v, s->amount);
-		clock_add_time(c, b, " at ", s->from);
-		add_who(b, " by ", &s->by);
-		break;
-	case CLOCK_FORWARDS:
-	case CLOCK_BACKWARDS:
-	case CLOCK_STOOD:
-	case CLOCK_SET_BACK: add_kvmclock(c, s, b); break;
-	case CLOCK_ANEW:
-		clock_add_time(c, b, "kvmclock began when this VM was made, at ", s->at);
-		sbuf_addf(b, ", but its memory had record %" PRIu64 " of another one: restored "
-			  "without its clock", s->told);
-		break;
-	case CLOCK_RESTORED:
-		clock_add_time(c, b, s->real ? "a snapshot was loaded into it, at "
-					     : "it was restored, or came from another host, at ",
-			       s->from);
-		sbuf_addf(b, ": its memory had record %" PRIu64, s->told);
-		if (s->real)
-			sbuf_addf(b, ", not %" PRIu64, s->real);
-		break;
-	case CLOCK_NO_MASTER:
-		sbuf_add(b, "no master clock");
-		add_since(c, b, s);
-		if (!vm->master.tracked)
+	for (t = other && !s->real ? other + 1 : t; *t && *t != '|'; t++) {
+		if (*t != '%') {
+			sbuf_addc(b, *t);
+			continue;
+		}
+		switch (*++t) {
+		case 'v': sbuf_addf(b, "vCPU %" PRId64, s->vcpu); break;
+		case 'o': sbuf_addf(b, "vCPU %" PRIu32, s->than); break;
+		case 'c': add_cycles(c, b, v, s->amount); break;
+		case 'n': add_ns(b, s->amount); break;
+		case 't': sbuf_add(b, s->amount < 0 ? "behind" : "ahead of"); break;
+		case 'd': sbuf_add(b, s->amount < 0 ? "back" : "forwards"); break;
+		case 'a': clock_add_time(c, b, "", s->at); break;
+		case 'f': clock_add_time(c, b, "", s->from); break;
+		case 's': add_since(c, b, s); break;
+		case 'W': add_who(b, ": written by ", &s->by, ""); break;
+		case 'w': add_who(b, " by ", &s->by, ""); break;
+		case 'k':
+			add_who(b, s->by.event == EV_PVCLOCK ? " (kvm_pvclock_update in "
+							     : " (kvm_update_master_clock by ",
+				&s->by, ")");
 			break;
-		if (vm->master.matched != vm->master.vcpus)
-			sbuf_addf(b, ": the TSCs of its vCPUs differ (kvm_track_tsc: %" PRIu64
-				  " of %" PRIu64 " match)", vm->master.matched, vm->master.vcpus);
-		else if (vm->master.host_clock != 1 && vm->master.host_clock != 3)
-			sbuf_add(b, ": the host's clocksource is not its TSC");
-		break;
-	case CLOCK_DIFFERS:
-		sbuf_addf(b, "kvmclock of vCPU %" PRId64 " is ", s->vcpu);
-		add_ns(b, s->amount);
-		sbuf_addf(b, " %s that of vCPU %" PRIu32, than, s->than);
-		add_since(c, b, s);
-		break;
-	case CLOCK_FREQUENCY: add_frequency(v, s, b); break;
-	case CLOCK_READS: add_exits(c, "clock reads", s, b); break;
-	case CLOCK_DEADLINES:
-		sbuf_addf(b, "vCPU %" PRId64 " set %" PRIu64 " of %" PRIu64
-			  " timers to a time that its TSC had passed, by up to ", s->vcpu, s->count, s->all);
-		add_ns(b, s->amount);
-		break;
-	case CLOCK_STOPPED:
-		clock_add_time(c, b, "the guest was told that it had been stopped, at ", s->from);
-		break;
-	case CLOCK_WALL:
-		sbuf_add(b, "its CLOCK_REALTIME is ");
-		add_ns(b, s->amount);
-		sbuf_addf(b, " %s the host's", than);
-		clock_add_time(c, b, " at ", s->from);
-		break;
-	case CLOCK_FOREIGN: sbuf_addf(b, "its TSC %s", s->what); break;
-	case CLOCK_SCHED:
-		sbuf_add(b, "its sched_clock() is ");
-		add_ns(b, s->amount);
-		sbuf_addf(b, " %s what its constants make of the kvmclock that it had", than);
-		break;
-	default:
-		if (s->told) {
-			sbuf_addf(b, "its clocksource changed from %s while it recorded", s->what);
+		case 'm': add_master(vm, b); break;
+		case 'F': add_frequency(v, s, b); break;
+		case 'E': add_exits(c, s, b); break;
+		case 'i': sbuf_add(b, s->what); break;
+		case 'x':
+			if (s->count > 1)
+				sbuf_addf(b, ", %" PRIu64 " times", s->count);
+			break;
+		default:
+			sbuf_addf(b, "%" PRIu64, *t == 'N' ? s->count : *t == 'A' ? s->all
+					       : *t == 'T' ? s->told : s->real);
 			break;
 		}
-		sbuf_addf(b, "its clocksource is %s: reading the time exits", s->what);
-		break;
 	}
-	if (s->count > 1 && (s->is == CLOCK_TSC_JUMP || s->is == CLOCK_STOPPED))
-		sbuf_addf(b, ", %" PRIu64 " times", s->count);
 }
 
 /* ---- facts ---- */
@@ -270,8 +215,8 @@ static void clock_add_facts(const struct clockcheck *c, const struct clock_vm *v
 		if (!s.count)
 			continue;
 		snprintf(s.what, sizeof(s.what), "%s", clock_reads[k].name);
-		sbuf_add(b, "  ");
-		add_exits(c, "timers", &s, b);
+		sbuf_add(b, "  timers exit: ");
+		add_exits(c, &s, b);
 		sbuf_addc(b, '\n');
 	}
 	if (!guest)
