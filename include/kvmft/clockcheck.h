@@ -79,6 +79,8 @@ struct clock_vcpu {
 	uint64_t pv_at;	       /* ... when it came, */
 	struct tsc_map pv_map; /* ... and the TSC that it goes with */
 	bool has_pv_map;
+	struct tsc_map last; /* its TSC at the end, also if nothing says since when; ... */
+	uint64_t last_at;    /* ... when that was read; 0: it is not known */
 	size_t skew;		 /* its open finding + 1 */
 	struct clock_who writer; /* of its TSC */
 	struct {
@@ -169,8 +171,10 @@ bool clockcheck_shown(const struct clockcheck *c, size_t vm);
 enum clock_verdict clockcheck_verdict(const struct clockcheck *c, const struct clock_vm *vm);
 /* What a finding that was not made would have needed, and was not recorded. */
 uint32_t clockcheck_lacks(const struct clock_vm *vm, enum clock_finding is);
-/* The map in force at the end of the walk; NULL: not known. */
+/* The map in force, of which is known since when it is that; NULL: not known. */
 const struct tsc_map *clock_vcpu_map(const struct clock_vcpu *v);
+/* That, or what was read at the end. */
+const struct tsc_map *clock_vcpu_last(const struct clock_vcpu *v);
 struct clock_vcpu *clock_vcpu_by_id(const struct clock_vm *vm, int64_t id); /* NULL: none */
 /* kHz of a vCPU's TSC; 0: not known. */
 uint64_t clock_vcpu_khz(const struct clockcheck *c, const struct clock_vcpu *v);

@@ -70,20 +70,22 @@ static struct clock_vcpu *first_with_record(struct clock_vm *vm)
 	return NULL;
 }
 
-/* kHz at the end, also if nothing says since when its ratio is that; 0: not known. */
-static uint64_t khz_at_end(const struct clockcheck *c, const struct clock_vm *vm,
-			   const struct clock_vcpu *v)
+/* What debugfs said at the end holds also where nothing says since when. */
+static void last_readings(const struct clockcheck *c, struct clock_vm *vm)
 {
 	const struct cap_vm *cap = tl_hostmap(c->t)->vm[vm->vm].cap;
-	struct tsc_map map = { 0 };
 
-	for (size_t i = 0; cap && !c->cap->unit_ns && i < cap->nvcpu; i++)
-		if (cap->vcpu[i].id == v->id && cap->vcpu[i].has_end && cap->vcpu[i].end_ratio) {
-			map.ratio = cap->vcpu[i].end_ratio;
-			map.frac = cap->vcpu[i].frac;
-			return tsc_map_check(&map) ? 0 : tsc_to_guest(&map, c->cap->tsc_khz);
-		}
-	return clock_vcpu_khz(c, v);
+	for (size_t i = 0; cap && i < cap->nvcpu; i++) {
+		const struct cap_vcpu *e = &cap->vcpu[i];
+		const struct tsc_map map = { .offset = e->end_offset, .ratio = e->end_ratio,
+					     .frac = e->end_ratio ? e->frac : 0 };
+		struct clock_vcpu *v = e->has_end ? clock_vcpu_by_id(vm, e->id) : NULL;
+
+		if (!v || tsc_map_check(&map))
+			continue;
+		v->last = map;
+		v->last_at = e->end_tsc;
+	}
 }
 
 /*
@@ -93,7 +95,7 @@ static uint64_t khz_at_end(const struct clockcheck *c, const struct clock_vm *vm
 static int frequency(const struct clockcheck *c, struct clock_vm *vm, const struct clock_vcpu *v,
 		     uint64_t told, bool own)
 {
-	uint64_t real = khz_at_end(c, vm, v), off = real > told ? real - told : told - real;
+	uint64_t real = clock_vcpu_khz(c, v), off = real > told ? real - told : told - real;
 	uint64_t slack = 3 + real * OFF_PPM / 1000000 +
 			 (c->cap->tsc_khz_max ? c->cap->tsc_khz_max - c->cap->tsc_khz_min : 0);
 	const struct clock_seen *before = clock_seen_of(vm, CLOCK_FREQUENCY, -1);
@@ -167,7 +169,7 @@ static int each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 		ret = clock_skew(vm, v, c->until, true);
 		if (!ret && v->has_pv && !pvclock_khz(v->pv.mul, v->pv.shift, &told))
 			ret = frequency(c, vm, v, told, false);
-		ret = ret ?: frequency(c, vm, v, khz_at_end(c, vm, &vm->vcpu[0]), true);
+		ret = ret ?: frequency(c, vm, v, clock_vcpu_khz(c, &vm->vcpu[0]), true);
 		if (!ret && !c->cap->unit_ns)
 			ret = differs(vm, v, ref);
 		if (!ret && v->late >= LATE_LEAST && v->late * 2 >= v->timers)
@@ -320,6 +322,8 @@ static int finish_vm(struct clockcheck *c, struct clock_vm *vm)
 	for (size_t i = 0; i < vm->n; i++)
 		if (!vm->vcpu[i].has_pv && !vm->vcpu[i].reset)
 			clock_adopt(&vm->vcpu[i], UINT64_MAX);
+	if (c->until == UINT64_MAX)
+		last_readings(c, vm);
 	ret = each_vcpu(c, vm);
 	drift(c, vm);
 	ret = ret ?: reads_exit(c, vm);
@@ -345,7 +349,7 @@ static int finish_vm(struct clockcheck *c, struct clock_vm *vm)
 	}
 	for (size_t i = 0; i < vm->n; i++) {
 		offsets &= clock_vcpu_map(&vm->vcpu[i]) != NULL && !vm->foreign;
-		rate |= khz_at_end(c, vm, &vm->vcpu[i]) != 0 && !vm->foreign;
+		rate |= clock_vcpu_khz(c, &vm->vcpu[i]) != 0 && !vm->foreign;
 	}
 	events &= ~(uint32_t)(EVID_OFFSETS | EVID_RATE | (c->no_rip ? EVID_RUN : 0));
 	vm->recorded |= events | (offsets ? EVID_OFFSETS : 0) | (rate ? EVID_RATE : 0) |

@@ -141,14 +141,20 @@ const struct tsc_map *clock_vcpu_map(const struct clock_vcpu *v)
 	return e && e->has_map && !e->doubtful ? &e->map : NULL;
 }
 
+const struct tsc_map *clock_vcpu_last(const struct clock_vcpu *v)
+{
+	return v->last_at ? &v->last : clock_vcpu_map(v);
+}
+
 uint64_t clock_vcpu_khz(const struct clockcheck *c, const struct clock_vcpu *v)
 {
+	const struct tsc_map *now = clock_vcpu_last(v);
 	struct tsc_map map = { 0 };
 
-	if (c->cap->unit_ns || !c->cap->tsc_khz || !clock_vcpu_map(v) ||
-	    v->epochs->notes & EPOCH_NOTE_RATIO_UNKNOWN)
+	if (c->cap->unit_ns || !c->cap->tsc_khz || !now ||
+	    (!v->last_at && v->epochs->notes & EPOCH_NOTE_RATIO_UNKNOWN))
 		return 0;
-	map = *clock_vcpu_map(v);
+	map = *now;
 	map.offset = 0;
 	return tsc_to_guest(&map, c->cap->tsc_khz);
 }
@@ -196,26 +202,35 @@ static bool ran_since(const struct clock_vcpu *v, uint64_t since)
 	return v->entry >= since || v->entry > v->exit;
 }
 
+static const struct tsc_map *map_for_skew(struct clock_vcpu *v, uint64_t host)
+{
+	return v->last_at ? &v->last : map_by(v, host);
+}
+
 int clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool end)
 {
 	struct clock_seen *open = v->skew ? &vm->seen[v->skew - 1] : NULL;
 	struct clock_vcpu *ref = vm->vcpu; /* the first one that is known by then */
+	static const struct clock_who nobody;
+	const struct clock_who *by = &nobody;
 	const struct tsc_map *a, *b;
+	bool known; /* ... since when; else the write was not recorded, or not kept */
 	uint64_t since;
 	int64_t cycles;
 	int ret;
 
-	b = map_by(v, host);
+	b = map_for_skew(v, host);
 	if (!b)
 		return 0;
-	while (!(a = map_by(ref, host)))
+	while (!(a = map_for_skew(ref, host)))
 		ref++;
 	if (a->ratio != b->ratio || a->frac != b->frac)
 		return 0;
 	cycles = (int64_t)(b->offset - a->offset);
 	if (open && open->amount == cycles)
 		return 0;
-	since = MAX(offset_since(v), offset_since(ref));
+	known = map_by(v, host) && map_by(ref, host);
+	since = known ? MAX(offset_since(v), offset_since(ref)) : MAX(v->last_at, ref->last_at);
 	if (open)
 		open->to = since;
 	v->skew = 0;
@@ -226,10 +241,11 @@ int clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool en
 		vm->apart = true;
 		return 0;
 	}
+	if (known)
+		by = offset_since(v) >= offset_since(ref) ? &v->writer : &ref->writer;
 	ret = clock_found(vm, &(struct clock_seen){ .is = CLOCK_SKEW, .vcpu = v->id,
-				.than = ref->id, .amount = cycles,
-			.from = since,
-			.by = offset_since(v) >= offset_since(ref) ? v->writer : ref->writer });
+						    .than = ref->id, .amount = cycles,
+						    .from = since, .by = *by });
 	v->skew = ret || vm->more ? 0 : vm->nseen;
 	return ret;
 }

@@ -170,8 +170,8 @@ static void clock_put_vcpu(struct row *r, const void *ctx, size_t i)
 	static const struct clock_vcpu none;
 	const struct clock_vcpu *v = r->head ? &none : &f->vm->vcpu[i];
 	const struct clock_vcpu *first = r->head ? &none : &f->vm->vcpu[0];
-	const struct tsc_map *map = r->head || f->vm->foreign ? NULL : clock_vcpu_map(v);
-	const struct tsc_map *ref = r->head ? NULL : clock_vcpu_map(first);
+	const struct tsc_map *map = r->head || f->vm->foreign ? NULL : clock_vcpu_last(v);
+	const struct tsc_map *ref = r->head ? NULL : clock_vcpu_last(first);
 	bool skew = map && ref && map->ratio == ref->ratio && map->frac == ref->frac;
 	int64_t cycles = skew ? (int64_t)(map->offset - ref->offset) : 0;
 	uint64_t khz = map ? clock_vcpu_khz(f->c, v) : 0, told = 0;

@@ -396,6 +396,18 @@ clock scaled
 status_is 1 "a ratio that is changed"
 only frequency
 out_has 'vCPU 0 was told 1000000 kHz, its TSC runs at 1099999 kHz \(its ratio was changed\): kvmclock gains 99.999' "... which is said"
+# A write that is not kept, or was lost: what debugfs said at the end holds all the same.
+{
+	cat "$tmp/well.text"
+	echo "meta vcpu vm=100-12 id=0 at=end offset=-1000 tsc=2000000000"
+	echo "meta vcpu vm=100-12 id=1 at=end offset=-413331 tsc=2000000100"
+} >"$tmp/kept.text"
+rm -rf "$tmp/kept" && "$mkcap" --capture "$tmp/kept" "$tmp/kept.text"
+clock kept
+status_is 1 "TSCs that differ, and nothing says since when"
+only offset-skew
+out_has 'vCPU 1 is 412331 cycles \(412.331 us\) behind vCPU 0 since 2.000000100$' "... by what was read at the end"
+out_has '^   1 +-413331 1000000 1000000 -412331 -412331 ' "... which is the fact at the end"
 # A vCPU that is being made when the recording begins has neither at first, or no thread.
 for first in "id=0 tid=101" "id=0"; do
 	sed "s/^meta vcpu.*id=0.*/meta vcpu vm=100-12 $first\nmeta vcpu vm=100-12 id=0 tid=101 MORE/" "$tmp/well.text" |
