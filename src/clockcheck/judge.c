@@ -205,12 +205,13 @@ static int reads_exit(const struct clockcheck *c, struct clock_vm *vm)
 static int wall_clock(const struct clockcheck *c, struct clock_vm *vm, const struct tl_source *s)
 {
 	_cleanup_(cap_pieces_free) struct cap_pieces p = { 0 };
-	const struct clock_bracket *b = s->cap->bracket + s->cap->nbracket - 1;
+	const size_t n = s->cap->nbracket;
+	const struct clock_bracket *b = n ? &s->cap->bracket[n - 1] : NULL;
 	const struct epoch_vcpu *v = epoch_vm_or_first(tl_hostmap(c->t)->vm[s->vm].epochs, -1);
 	uint64_t lo, hi, first, last;
 	int64_t ns;
 
-	if (!s->cap->nbracket || !s->gtime || cap_pieces_init(&p, c->cap, CAP_CLOCK_REALTIME) ||
+	if (!b || !s->gtime || cap_pieces_init(&p, c->cap, CAP_CLOCK_REALTIME) ||
 	    !epoch_result_usable(guest_time_tsc_to_host(s->gtime, v, b->tsc, &lo, &hi)) ||
 	    clock_pieces_to_ns(&p.pieces, lo, &first, &last) < 0)
 		return 0;
