@@ -448,7 +448,8 @@ static int read_pipe(struct capture *c, int fd, read_file_fn of_file, struct kvm
 	(void)sigaction(SIGINT, &was, NULL);
 	if (!ret && n)
 		ret = err_set(err, EFBIG, "over 2 GiB through a pipe: give a file");
-	if (!ret) { /* as if it had been a file: "-" can be opened again; the sandbox has no dup2() */
+	/* As if it had been a file: "-" can be opened again. The sandbox has no dup2(). */
+	if (!ret) {
 		close(STDIN_FILENO);
 		ret = fcntl(mem, F_DUPFD_CLOEXEC, STDIN_FILENO) == STDIN_FILENO ? 0 : -EIO;
 	}

@@ -64,7 +64,7 @@ struct cap_priv {
 	int fd;		   /* trace.dat or perf.data, -1 for a directory */
 	char **instance;   /* names of trace-cmd buffers, pointed to by streams */
 	size_t ninstance, instance_cap;
-	char *table; /* capture_table(): the text */
+	char *table;	    /* capture_table(): the text */
 	size_t formats_len; /* of all format texts */
 	struct u64map task_by_tid; /* index into c->task */
 	struct u64map vm_by_id;	   /* index into c->vm; by a hash of the id, with this key */

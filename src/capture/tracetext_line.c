@@ -372,8 +372,7 @@ bool tt_line(struct tt_who *who, const char *s, struct tt_line *l, bool *begun)
 	if (l->kind && !colon && !l->sys.n)
 		return false;
 	bare |= !l->kind && !l->has_cpu;
-	if (bare && !tt_event_find(l->sys, l->name) &&
-	    !str_starts(l->name.s, "kvm_"))
+	if (bare && !tt_event_find(l->sys, l->name) && !str_starts(l->name.s, "kvm_"))
 		return false;
 	find_who(who, s, open, l->kind && !colon, l);
 	return true;

@@ -51,7 +51,7 @@ struct tracetext {
 	struct tt_cpu *cpu[CAPTURE_MAX_CPUS];
 	struct tt_cpu **stream; /* by number of the CPU */
 	size_t kept, nid;
-	uint8_t made[BLOCK]; /* a sub-buffer as text_make() gives it */
+	uint8_t made[BLOCK];  /* a sub-buffer as text_make() gives it */
 	struct u64map id_of;  /* id of the format: by a hash of system, name and fields */
 	struct u64map inside; /* of lines without a thread: 1 + the CPU that a vCPU runs on */
 	struct hash_key key;
@@ -313,8 +313,8 @@ static int give_thread(struct tracetext *t, struct tt_cpu *cpu, uint64_t vcpu, s
 		t->mixed |= *at && *at != l->cpu + 1u;
 		*at = entry ? l->cpu + 1u : 0;
 		cpu->thread = (int32_t)vcpu + 1;
-	} else if (cpu->thread < 0 && tt_word_is(l->name, "kvm_exit")) {
-		cpu->thread = (int32_t)(CAPTURE_MAX_CPUS + 1 + l->cpu); /* whose it is, is not known */
+	} else if (cpu->thread < 0 && tt_word_is(l->name, "kvm_exit")) { /* of whom? */
+		cpu->thread = (int32_t)(CAPTURE_MAX_CPUS + 1 + l->cpu);
 	}
 	l->pid = tt_word_is(l->sys, "kvm") ? cpu->thread : -1;
 	return 0;

@@ -472,9 +472,8 @@ int main(void)
 		cmocka_unit_test(test_cut),	       cmocka_unit_test(test_modules),
 		cmocka_unit_test(test_pack),	       cmocka_unit_test(test_unpack_cut),
 		cmocka_unit_test(test_unpack_hostile), cmocka_unit_test(test_vmlinux),
-		cmocka_unit_test(test_pack_odd),
 		cmocka_unit_test(test_pack_many),      cmocka_unit_test(test_slide),
-		cmocka_unit_test(test_bad_vmlinux),
+		cmocka_unit_test(test_pack_odd),       cmocka_unit_test(test_bad_vmlinux),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
