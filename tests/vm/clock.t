@@ -91,7 +91,11 @@ finds()
 	is "$got" "$2" "$3"
 }
 
-on_intel && suspends=$(fact suspends) || suspends=0
+suspends=0
+if on_intel; then
+	suspends=$(fact suspends)
+	ok "suspends of the host" test "$suspends" -gt 0
+fi
 for n in $(seq "$suspends"); do
 	finds "suspended$n" "guest-stopped 0" "one whose host was suspended: KVM tells it that it was stopped, $n"
 done
@@ -111,7 +115,9 @@ is "$got" "guest-stopped kvmclock-anew 1" "... to a third one, which forgets its
 forgot=${forgot#* }
 ok "... and that went back, as it says itself (${forgot%% *} ns)" test "${forgot%% *}" -gt 1000000000
 finds boot 0 "a guest that boots"
-for n in $(seq "$(fact healthy)"); do
+healthy=$(fact healthy)
+ok "healthy guests, idle and at work" test "$healthy" -gt 0
+for n in $(seq "$healthy"); do
 	finds "idle$n" 0 "an idle guest, $n"
 	finds "load$n" 0 "one that works, $n"
 done
