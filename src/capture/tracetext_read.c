@@ -313,8 +313,8 @@ static int give_thread(struct tracetext *t, struct tt_cpu *cpu, uint64_t vcpu, s
 		t->mixed |= *at && *at != l->cpu + 1u;
 		*at = entry ? l->cpu + 1u : 0;
 		cpu->thread = (int32_t)vcpu + 1;
-	} else if (cpu->thread < 0 && tt_word_is(l->name, "kvm_exit")) { /* of whom? */
-		cpu->thread = (int32_t)(CAPTURE_MAX_CPUS + 1 + l->cpu);
+	} else if (cpu->thread < 0 && tt_word_is(l->name, "kvm_exit")) {
+		cpu->thread = (int32_t)(CAPTURE_MAX_CPUS + 1 + l->cpu); /* of whom? */
 	}
 	l->pid = tt_word_is(l->sys, "kvm") ? cpu->thread : -1;
 	return 0;

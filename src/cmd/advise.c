@@ -35,46 +35,6 @@ static const struct opt advise_options[] = {
 	OPT_END,
 };
 
-static int advise_walk(struct pairing *p, struct clockcheck *c, struct advise *a,
-		       struct kvmft_err *err)
-{
-	const struct tl_item *item;
-	int ret = tl_start(p->t, err);
-
-	while (!ret && (ret = tl_next(p->t, &item)) > 0) {
-		ret = clockcheck_feed(c, item);
-		ret = ret ?: advise_feed(a, item);
-	}
-	ret = ret ?: tl_error(p->t);
-	ret = ret ?: clockcheck_finish(c);
-	if (!ret)
-		advise_finish(a);
-	return err_why(err, ret, "cannot read %s", p->host.cap->path);
-}
-
-static int advise_open(struct pairing *p, const struct advise_opts *o, int argc, char **argv,
-		       int64_t *vm, struct kvmft_err *err)
-{
-	const struct pairing_opts po = { .undecided_ok = true,
-					 .khz = &o->khz,
-					 .need = PAIRING_CLOCKS };
-	int ret = rate_check(&o->khz, err);
-	struct exit_names names;
-
-	ret = ret ?: pairing_prepare(p, argv[0], argv + 1, (size_t)argc - 1, &po, err);
-	ret = ret ?: rate_of_pairing(p, &o->khz, false, "rates are not known", cli_note, err);
-	ret = ret ?: only_vm(p, o->vm, vm, err);
-	if (ret)
-		return ret;
-	exit_names_init(&names, event_format(p->map->fmt, EV_EXIT), NULL);
-	if (names.isa == EXIT_ISA_ARM64 || !p->map->nvm)
-		ret = err_lack(
-			err, ENODATA, "%s: %s", p->host.cap->path,
-			p->map->nvm ? "advise has no rules for arm64: `kvmft report` has its exits"
-				    : "no VM ran: record kvm_entry on the host while one does");
-	return ret;
-}
-
 /* A capture, and what its walk gave. */
 struct advised {
 	struct pairing p;
@@ -87,15 +47,37 @@ struct advised {
 static int advised_read(struct advised *d, const struct advise_opts *o, int argc, char **argv,
 			struct kvmft_err *err)
 {
+	const struct pairing_opts po = { .undecided_ok = true, .khz = &o->khz,
+					 .need = PAIRING_CLOCKS };
+	const char *path = argv[0];
 	struct advise *a = NULL;
-	int ret = advise_open(&d->p, o, argc, argv, &d->vm, err);
+	const struct tl_item *item;
+	struct exit_names names;
+	int ret = rate_check(&o->khz, err);
 
-	if (!ret && (clockcheck_new(d->p.t, d->vm, &d->c) || advise_new(d->c, &a)))
-		ret = err_set(err, ENOMEM, "out of memory");
-	ret = ret ?: advise_walk(&d->p, d->c, a, err);
-	d->w = (struct advise_view){ a, o->least.set ? o->least.v : 10 };
+	ret = ret ?: pairing_prepare(&d->p, path, argv + 1, (size_t)argc - 1, &po, err);
+	ret = ret ?: rate_of_pairing(&d->p, &o->khz, false, "rates are not known", cli_note, err);
+	ret = ret ?: only_vm(&d->p, o->vm, &d->vm, err);
 	if (ret)
 		return ret;
+	exit_names_init(&names, event_format(d->p.map->fmt, EV_EXIT), NULL);
+	if (names.isa == EXIT_ISA_ARM64)
+		return err_lack(err, ENODATA, "%s: advise has no rules for arm64: `kvmft report` has its exits",
+				path);
+	if (!d->p.map->nvm)
+		return err_lack(err, ENODATA, "%s: no VM ran: record kvm_entry on the host while one does",
+				path);
+	if (clockcheck_new(d->p.t, d->vm, &d->c) || advise_new(d->c, &a))
+		ret = err_set(err, ENOMEM, "out of memory");
+	d->w = (struct advise_view){ a, o->least.set ? o->least.v : 10 };
+	ret = ret ?: tl_start(d->p.t, err);
+	while (!ret && (ret = tl_next(d->p.t, &item)) > 0)
+		ret = clockcheck_feed(d->c, item) ?: advise_feed(a, item);
+	ret = ret ?: tl_error(d->p.t);
+	ret = ret ?: clockcheck_finish(d->c);
+	if (ret)
+		return err_why(err, ret, "cannot read %s", path);
+	advise_finish(a);
 	pairing_tell_assumed(&d->p, cli_note);
 	d->whole = pairing_summary(d->p.t, true, cli_note);
 	if (hostmap_floating(d->p.map))

@@ -831,8 +831,8 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 	int ret;
 
 	if (run.o->predict)
-		return predict_check(run.o, err) ?:
-			       advise_predict(run.o->predict, run.o->vm, argv, run.o->file.page.f, err);
+		return predict_check(run.o, err) ?: advise_predict(run.o->predict, run.o->vm, argv,
+								   run.o->file.page.f, err);
 	ret = check(&run);
 	ret = ret ?: find_tables(&run, &t);
 	if (ret || t.what[0] || t.what[1]) {

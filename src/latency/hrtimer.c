@@ -65,7 +65,7 @@ void lat_timer_msr(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		return;
 	lat_count(l, v, LAT_T_TIMER, TIMER_ARMED);
 	e = epoch_vm_find(l->map->vm[v->vm].epochs, v->id);
-	/* What is long over when it is set is of another clock: that of a guest's file was changed. */
+	/* What is long over when it is set is of another clock: a guest's file was changed. */
 	if (!e || !epoch_result_usable(epoch_guest_to_host(e, in->f[2], &lo, &hi)) ||
 	    lo + (l->khz ?: 2000000) * 1000 < in->t) {
 		lat_count(l, v, LAT_T_TIMER, TIMER_UNPLACED);

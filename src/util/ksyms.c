@@ -36,7 +36,8 @@ static const char *keep(struct ksyms *k, const char *s, size_t n)
 	p[n] = '\0';
 	k->left -= n + 1;
 	str_printable(p);
-	for (char *blank = p; (blank = strchr(blank, ' '));) /* packed, it ends a name */
+	/* Packed, a blank ends a name. */
+	for (char *blank = p; (blank = strchr(blank, ' '));)
 		*blank = '?';
 	return p;
 }
