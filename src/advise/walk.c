@@ -24,8 +24,9 @@ struct advise_vcpu {
 	uint64_t least; /* time from a halt to its sleep */
 	uint64_t isa, key;
 	uint32_t cpu;
-	enum advice is, wait; /* what its exit is for; why it waits. ADVICE_RULES: nothing */
-	char by[40];
+	enum advice is, wait;	/* what its exit is for; why it waits. ADVICE_RULES: nothing */
+	char by[40], taker[40]; /* what it reaches; who has its CPU, */
+	uint64_t taken_by;	/* ... by number */
 	uint64_t ticked,
 		ticks; /* since when it works for a tick, 0: it does not; what that took before */
 	bool placed, halted, user, fault, brief;
@@ -70,7 +71,7 @@ static void advise_charge(struct advise_vm *vm, enum advice is, uint64_t key, co
 	struct advice_sum *s = &vm->sum[is];
 	struct advice_key *k = s->key;
 
-	if (at < vm->first)
+	if (!vm->first || at < vm->first) /* what came before it first ran is no part of the time */
 		return;
 	/* Slices become twice as long when all are full. */
 	for (; (at - vm->first) / vm->slice >= ADVICE_SLICES; vm->slice *= 2)
@@ -231,9 +232,9 @@ static enum advice wait_for(struct advise *a, struct advise_vm *vm, struct advis
 	const struct hostmap *m = tl_hostmap(a->t);
 	ssize_t of = hostmap_task_vm(m, tid);
 
-	snprintf(v->by, sizeof(v->by), "%s", tid ? tl_comm(i->src, tid) : "");
-	str_printable(v->by);
-	v->key = (uint64_t)(uint32_t)tid;
+	snprintf(v->taker, sizeof(v->taker), "%s", tid ? tl_comm(i->src, tid) : "");
+	str_printable(v->taker);
+	v->taken_by = (uint64_t)(uint32_t)tid;
 	if (!tid)
 		return ADVICE_THROTTLED;
 	if (hostmap_thread(m, tid) || of < 0 || &a->vm[m->vm[of].of] != vm)
@@ -275,7 +276,7 @@ static int advise_switch(struct advise *a, const struct tl_item *i)
 	if (v->wait != ADVICE_RULES) {
 		uint64_t took = i->host - MAX(v->off, v->woken);
 
-		advise_charge(vm, v->wait, v->key, v->by, took, i->host);
+		advise_charge(vm, v->wait, v->taken_by, v->taker, took, i->host);
 		advise_charge(vm, ADVICE_ALL_WAITS, 0, "", took, i->host);
 	}
 	v->off = 0;
@@ -296,8 +297,8 @@ static int advise_wake(struct advise *a, const struct tl_item *i)
 		v->wait = wait_for(a, vm, v, cpu->tid, i);
 	else if (!cpu->tid && cpu->idle != NOT_IDLE && cpu->idle >= DEEP) {
 		v->wait = ADVICE_IDLE_DEEP;
-		v->key = cpu->idle;
-		snprintf(v->by, sizeof(v->by), "state %u", cpu->idle);
+		v->taken_by = cpu->idle;
+		snprintf(v->taker, sizeof(v->taker), "state %u", cpu->idle);
 	}
 	return 0;
 }

@@ -30,7 +30,8 @@ guest()
 	# shellcheck disable=SC2086 # a list
 	echo recorded $all | sed 's/  */ /g'
 	awk -v plant="$1" -v until="${2:-2000000000}" '
-	function at(cpu, t, tid, text) { print cpu, t, tid, text }
+	# a host that has been up for long, and not
+	function at(cpu, t, tid, text) { printf "%d %.0f %d %s\n", cpu, t + (plant == "thief" ? 1e12 : 0), tid, text }
 	# what is done within one exit at t, and with which reason
 	function within(t) {
 		if (plant == "hpet") at(0, t + 1000, 101, "kvm_mmio type=1 len=4 gpa=0xfed000f0 val=1")
@@ -57,7 +58,12 @@ guest()
 		at(0, t + 80000, by, "sched:sched_switch prev_pid=" by " prev_state=" (by ? 1 : 0) " next_pid=101")
 		at(0, t + 80000, 101, "kvm_entry vcpu_id=0 rip=0xffffffff81000000")
 	}
-	BEGIN { for (v = 0; v < 2; v++) for (t = 1000000 + v * 1000; t < 2000000000; t += 4000000) {
+	BEGIN {
+	if (plant == "thief") { # before it first runs
+		at(0, 10, 101, "sched:sched_switch prev_pid=101 prev_state=0x100 next_pid=55")
+		at(0, 20, 55, "sched:sched_switch prev_pid=55 prev_state=1 next_pid=101")
+	}
+	for (v = 0; v < 2; v++) for (t = 1000000 + v * 1000; t < 2000000000; t += 4000000) {
 		p = v || t > until ? "" : plant
 		cpu = p == "moves" && (t / 4000000) % 2 >= 1 ? 2 : v
 		at(cpu, t, 101 + v, "kvm_entry vcpu_id=" v " rip=0xffffffff81000000")
