@@ -7,7 +7,6 @@
 #include "kvmft/table.h"
 
 #define KEYS_SHOWN 3u
-#define ABS64(v)   ((int64_t)clock_size(v))
 
 /* The rules that speak of a VM, the dearest first. */
 struct advice_list {
@@ -315,12 +314,11 @@ enum advise_kept advise_predicted(const struct advise_view w[2], const size_t vm
 		kept = high - low > (int64_t)told.pm ? ADVISE_CANNOT_TELL : ADVISE_AS_FORETOLD;
 	sbuf_addf(b, "%s: foretold that it ", advice_rules[is].id);
 	add_saving(is, &told, b);
-	sbuf_addf(b,
-		  "; all %s take %s%" PRId64 ".%" PRId64 " to %s%" PRId64 ".%" PRId64
-		  " %s less: %s\n",
-		  waits ? "waits" : "exits", low < 0 ? "-" : "", ABS64(low) / 10, ABS64(low) % 10,
-		  high < 0 ? "-" : "", ABS64(high) / 10, ABS64(high) % 10,
-		  waits ? "hundredths of a second per second" : "% of a CPU", words[kept]);
+	sbuf_addf(b, "; all %s take %s", waits ? "waits" : "exits", low < 0 ? "-" : "");
+	add_pm(b, is, clock_size(low));
+	sbuf_add(b, high < 0 ? " to -" : " to ");
+	add_pm(b, is, clock_size(high));
+	sbuf_addf(b, " %s less: %s\n", waits ? "ms per second" : "% of a CPU", words[kept]);
 	return kept;
 }
 

@@ -2,8 +2,8 @@
 # shellcheck shell=sh
 #
 # Pairs of recordings of one guest: with a setting that costs it something, and with another in its place; and some
-# of a guest whom nothing costs much. Polling in vain, ticks and what memory needs are in built captures only: KVM stops to poll after a few
-# long halts, and a guest without its APIC's timer hung.
+# of a guest whom nothing costs much. Polling in vain, ticks and what memory needs are in built captures only: KVM
+# stops to poll after a few long halts, and a guest without its APIC's timer hung.
 
 . "$VM_LIB/host.sh"
 
