@@ -15,7 +15,7 @@
 #define CPUS 2
 #define SUBS 20
 #define PER  10
-#define CUTS (getenv("CHECK_ALL") ? 10000 : 1009)
+#define CUTS (getenv("CHECK_ALL") ? 10000u : 1009u)
 
 /* What a command would find: whether the capture looks whole, and how many events it has. */
 static bool looks_whole(const char *path, uint64_t *events)
