@@ -80,6 +80,7 @@ struct advice_cost {
 	uint64_t pm, low, high; /* with 99 % certainty between these */
 	uint64_t count, per_s;	/* 0: the TSC frequency is not known */
 	bool speaks;
+	bool vague; /* it costs enough on average, but whether it does in the long run is not sure */
 };
 
 struct advise {

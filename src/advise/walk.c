@@ -9,6 +9,7 @@
 #define SHORT_NS  50000u
 #define DEEP	  2u
 #define PER_S	  20u	/* what happens less often is not worth a setting */
+#define MOVES_N	  100u	/* in all */
 #define MOVES	  50u	/* a second; fewer are the scheduler's business */
 #define QUANTILE  2576u /* of 99 %, in thousandths */
 #define SLICE_MIN (1ull << 20)
@@ -522,11 +523,13 @@ void advise_cost(const struct advise *a, size_t at, enum advice is, uint64_t lea
 		cost->count = ill;
 	cost->speaks = cost->count && advise_known(a, is);
 	if (is == ADVICE_MIGRATES)
-		cost->speaks &= cost->per_s >= MOVES * a->vm[at].n;
+		cost->speaks &= cost->count >= MOVES_N && cost->per_s >= MOVES * a->vm[at].n;
 	else if (advice_rules[is].cost != ADVICE_COUNT)
-		cost->speaks &= cost->low >= least;
+		cost->speaks &= cost->pm >= least;
 	if (advice_rules[is].cost == ADVICE_CPU)
 		cost->speaks &= cost->per_s >= PER_S || !a->cap->tsc_khz;
 	if (cost->speaks && (is == ADVICE_POLL_WASTE || is == ADVICE_POLL_OFF))
 		cost->speaks = !strcmp(polls, "0") == (is == ADVICE_POLL_OFF);
+	cost->vague = cost->speaks && advice_rules[is].cost != ADVICE_COUNT && cost->low < least;
+	cost->speaks &= !cost->vague;
 }

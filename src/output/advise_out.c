@@ -36,6 +36,12 @@ bool advise_shown(const struct advise_view *w, size_t vm)
 	return clockcheck_shown(w->a->clocks, vm) && w->a->vm[vm].last > w->a->vm[vm].first;
 }
 
+/* The parts are of the least length, and few. */
+static bool is_short(const struct advise_vm *v)
+{
+	return (v->last - v->first) / v->slice < ADVICE_SLICES / 2;
+}
+
 static void add_pm(struct sbuf *b, enum advice is, uint64_t pm)
 {
 	if (advice_rules[is].cost == ADVICE_WAIT)
@@ -204,6 +210,8 @@ void advise_text(const struct advise_view *w, unsigned int width, struct sbuf *b
 		}
 		if (l.n)
 			sbuf_addf(b, "%zu to change\n", l.n);
+		else if (is_short(v))
+			sbuf_add(b, "too short to judge\n");
 		else
 			sbuf_addf(b,
 				  "nothing to change that costs %" PRIu64 ".%" PRIu64
@@ -227,6 +235,17 @@ void advise_text(const struct advise_view *w, unsigned int width, struct sbuf *b
 			if (rule->risk)
 				sbuf_addf(b, "; may cost: %s", rule->risk);
 			sbuf_addf(b, "\n      see Documentation/%s\n", rule->source);
+		}
+		for (int r = 0; r < ADVICE_RULES; r++) {
+			if (!l.cost[r].vague)
+				continue;
+			sbuf_addf(b, "  not sure: %s: ", advice_rules[r].id);
+			add_pm(b, (enum advice)r, l.cost[r].low);
+			sbuf_add(b, " to ");
+			add_pm(b, (enum advice)r, l.cost[r].high);
+			sbuf_addf(b, "%s: record for longer\n",
+				  advice_rules[r].cost == ADVICE_WAIT ? " ms per second"
+								      : " % of a CPU");
 		}
 		add_unjudged(w, b);
 		text_wrap(b, from, "      ", width);
@@ -255,6 +274,7 @@ void advise_json(const struct advise_view *w, unsigned int width __unused_arg, s
 		json_put_u64(&j, "vcpus", v->n);
 		json_put_known_u64(&j, "ns", khz,
 				   khz ? tsc_cycles_to_ns(v->last - v->first, khz) : 0);
+		json_put_bool(&j, "too_short", is_short(v));
 		json_put_array(&j, "advice");
 		for (size_t k = 0; k < l.n; k++) {
 			const struct advice_rule *rule = &advice_rules[l.is[k]];
@@ -280,6 +300,11 @@ void advise_json(const struct advise_view *w, unsigned int width __unused_arg, s
 			json_put_str(&j, "may_cost", rule->risk);
 			json_object_end(&j);
 		}
+		json_array_end(&j);
+		json_put_array(&j, "not_sure");
+		for (int r = 0; r < ADVICE_RULES; r++)
+			if (l.cost[r].vague)
+				json_str(&j, advice_rules[r].id);
 		json_array_end(&j);
 		json_put_array(&j, "not_judged");
 		for (int r = 0; r < ADVICE_RULES; r++)

@@ -157,6 +157,15 @@ built slow slow # of 20 us it had a CPU for 2
 says slow ""
 built early hpet 250000000 # only in the first eighth: how much it costs later is not known
 says early ""
+is "$(jq -c '.vms[0].not_sure' "$out")" '[]' "... on average it costs less than the limit"
+built half hpet 1250000000
+run "$kvmft" advise --least 12 "$tmp/half"
+out_has '^  not sure: clock-reads: [0-9.]+ to [0-9.]+ % of a CPU: record for longer$' "half the time: not sure"
+out_has 'nothing to change' "... and nothing else"
+head -n 60 "$tmp/hpet.text" >"$tmp/short.text"
+ok "a recording of some us" "$mkcap" --capture "$tmp/short" "$tmp/short.text"
+run "$kvmft" advise "$tmp/short"
+out_has 'too short to judge$' "... says so"
 says hpet "clock-reads 20 "
 run "$kvmft" advise --least 30 "$tmp/hpet"
 out_has 'nothing to change that costs 3.0 %' "--least"
