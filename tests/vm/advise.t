@@ -20,7 +20,7 @@ for i in 1 2; do
 	is "$(ids "healthy$i")" "" "a healthy guest"
 	sed 's/^/# /' "$out"
 done
-for pair in clock-reads serial crowded throttled emulator-shares xapic; do
+for pair in clock-reads serial crowded throttled emulator-shares; do
 	case " $(ids $pair.ill)" in
 	*" $pair "*) pass=0 ;;
 	*) pass=1 ;;

@@ -2,8 +2,9 @@
 # shellcheck shell=sh
 #
 # Pairs of recordings of one guest: with a setting that costs it something, and with another in its place; and some
-# of a guest whom nothing costs much. Polling in vain, ticks and what memory needs are in built captures only: KVM
-# stops to poll after a few long halts, and a guest without its APIC's timer hung.
+# of a guest whom nothing costs much. Polling in vain, ticks, xAPIC and what memory needs are in built captures only:
+# KVM stops to poll after a few long halts, a guest without its APIC's timer hung, and one without x2APIC used it
+# little.
 
 . "$VM_LIB/host.sh"
 
@@ -69,10 +70,6 @@ for tid in "/proc/$(guest_pid vm1)"/task/*; do
 	[ "${tid##*/}" = "$vcpu" ] || taskset -p 1 "${tid##*/}" >/dev/null
 done
 take emulator-shares.mended "clock kvm-clock"
-take xapic.mended "clock kvm-clock"
 guest_kill vm1
-RIG_GUEST_CPU=$RIG_GUEST_CPU,-x2apic
-guest vm2
-take xapic.ill "clock kvm-clock"
-guest_kill vm2
+pass "$(ls "$RESULTS"/*.tar | wc -l) recordings"
 finish
