@@ -21,7 +21,7 @@ sql() { sqlite3 -bail "$@"; }
 # 3 captures with 480 fields each of one event, all called otherwise: more than a table has columns.
 for n in 0 1 2; do
 	printf '%s\n' "event kvm wide 3000 u64:a" "meta vm id=100-12 pid=100 name=one" \
-		"meta vcpu vm=100-12 id=0 tid=100 offset=-1000 ratio=0 frac=48" "0 $((5000 + n)) 100 kvm:wide a=7" >wide.txt
+		"meta vcpu vm=100-12 id=0 tid=100 offset=-1000 ratio=0 frac=48" "0 $((n ? 5000 : 6000)) 100 kvm:wide a=7" >wide.txt
 	"$tools/mkcap" --capture wide$n wide.txt
 	awk -v n=$n '/field:u64/ { for (i = 0; i < 480; i++) printf "\tfield:u8 f%d;\toffset:8;\tsize:1;\tsigned:0;\n", n * 480 + i; next } 1' \
 		wide$n/events/kvm/wide >format && cat format >wide$n/events/kvm/wide
