@@ -53,9 +53,10 @@ extern const struct advice_rule advice_rules[ADVICE_RULES];
 #define ADVICE_SLICES 32u /* that many, or half of it and more, are full at the end */
 #define ADVICE_KEYS   16u /* what else there is goes to the last one */
 
+/* By what: an address, or other number, of an event with that role; of waits, who has the CPU. */
 struct advice_key {
+	enum event_role role; /* EV_NONE: nothing that is worth a word */
 	uint64_t key, n, spent;
-	char name[40];
 };
 
 struct advice_sum {
@@ -67,8 +68,8 @@ struct advice_sum {
 struct advise_vcpu;
 
 struct advise_vm {
-	struct advise_vcpu *vcpu;
-	size_t n, cap;
+	struct advise_vcpu *vcpu; /* by the number in its clock_vm */
+	size_t n;
 	uint64_t first, last, guest; /* stamps; cycles that its vCPUs ran in it */
 	uint64_t slice;		     /* length, in cycles */
 	uint64_t tick;		     /* since when one is pending; 0: none */
@@ -80,7 +81,7 @@ struct advice_cost {
 	uint64_t pm, low, high; /* with 99 % certainty between these */
 	uint64_t count, per_s;	/* 0: the TSC frequency is not known */
 	bool speaks;
-	bool vague; /* it costs enough on average, but whether it does in the long run is not sure */
+	bool vague; /* it costs enough on average; whether in the long run is not sure */
 };
 
 struct advise {
@@ -91,7 +92,8 @@ struct advise {
 	size_t n;
 	uint32_t recorded; /* enum evidence */
 	bool has[EV_ROLES]; /* whether its events would be there */
-	struct advise_cpu *cpu;
+	bool nx; /* the parameter nx_huge_pages is on */
+	uint32_t *idle; /* state, by CPU */
 	size_t ncpu, cpu_cap;
 };
 
@@ -107,7 +109,7 @@ void advise_cost(const struct advise *a, size_t vm, enum advice is, uint64_t lea
 		 struct advice_cost *cost);
 /* Only what is measured: pm, low, high and the counts; also of a sum that is no rule. */
 void advise_mean(const struct advise *a, size_t vm, enum advice sum, struct advice_cost *cost);
-/* Whether the recording can answer that one. */
-bool advise_known(const struct advise *a, enum advice is);
+/* Whether the recording can answer that one, of that VM. */
+bool advise_known(const struct advise *a, size_t vm, enum advice is);
 /* The value of a parameter of a module; NULL: not recorded. */
 const char *advise_param(const struct advise *a, const char *module, const char *name);

@@ -16,7 +16,7 @@ const struct advice_rule advice_rules[ADVICE_RULES] = {
 				 NULL,
 				 NULL,
 				 "virt/kvm/x86/timekeeping.rst" },
-	[ADVICE_TICK] = { "tick", ADVICE_CPU, false, EXITS | EVID_RAISE, EV_SET_IRQ, NULL,
+	[ADVICE_TICK] = { "tick", ADVICE_CPU, false, EXITS, EV_SET_IRQ, NULL,
 			  "a PIT, HPET or RTC that ticks wakes an idle guest",
 			  "-cpu host, for its tsc-deadline timer; Windows: hv-stimer; microvm: pit=off,rtc=off",
 			  "<feature policy='require' name='tsc-deadline'/>; <timer name='hpet' present='no'/>",

@@ -13,29 +13,23 @@
 #define MOVES	  50u	/* a second; fewer are the scheduler's business */
 #define QUANTILE  2576u /* of 99 %, in thousandths */
 #define SLICE_MIN (1ull << 20)
-#define NOT_IDLE  0xffffffffu
+#define NOT_IDLE  0xffffffffu /* by cpu_idle's end */
+#define UNKNOWN	  0xfffffffeu
 
 struct advise_vcpu {
-	uint32_t id;
-	int32_t tid;
 	uint64_t entry, exit; /* stamps of its last ones; 0: none, or events are missing since */
-	uint64_t off,
-		gone;	/* since when it has no CPU, 0: it has one; for how long since that exit */
-	uint64_t woken; /* when, since it has none; 0: it sleeps, or was not asleep */
-	uint64_t least; /* time from a halt to its sleep */
-	uint64_t isa, key;
-	uint32_t cpu;
-	enum advice is, wait;	/* what its exit is for; why it waits. ADVICE_RULES: nothing */
-	char by[40], taker[40]; /* what it reaches; who has its CPU, */
-	uint64_t taken_by;	/* ... by number */
-	uint64_t ticked,
-		ticks; /* since when it works for a tick, 0: it does not; what that took before */
+	uint64_t off;	      /* since when it has no CPU; 0: it has one */
+	uint64_t gone;	      /* for how long it had none since that exit */
+	uint64_t woken;	      /* when, since it has none; 0: it sleeps, or was not asleep */
+	uint64_t least;	      /* time from a halt to its sleep */
+	uint64_t ticked;      /* since when it works for a tick; 0: it does not */
+	uint64_t ticks;	      /* what that took before */
+	uint64_t isa, key;    /* what its exit reaches, ... */
+	enum event_role role; /* ... by which event */
+	uint64_t taker;	      /* why it waits: for which thread, or idle state */
+	uint32_t cpu, idle;   /* of its last entry; state of the CPU that it was woken on */
+	enum advice is, wait; /* what its exit is for; why it waits. ADVICE_RULES: nothing */
 	bool placed, halted, user, fault, brief;
-};
-
-struct advise_cpu {
-	int32_t tid;
-	uint32_t idle; /* state; NOT_IDLE */
 };
 
 /* Exits by what they are, and by the first event in them that says more. */
@@ -66,7 +60,7 @@ static const struct {
 
 /* ---- sums ---- */
 
-static void advise_charge(struct advise_vm *vm, enum advice is, uint64_t key, const char *name,
+static void advise_charge(struct advise_vm *vm, enum advice is, enum event_role role, uint64_t key,
 			  uint64_t cycles, uint64_t at)
 {
 	struct advice_sum *s = &vm->sum[is];
@@ -85,49 +79,34 @@ static void advise_charge(struct advise_vm *vm, enum advice is, uint64_t key, co
 	s->n++;
 	s->spent += cycles;
 	s->slice[(at - vm->first) / vm->slice] += cycles;
-	while (k < s->key + s->nkeys && (k->key != key || strcmp(k->name, name)))
+	while (k < s->key + s->nkeys && (k->key != key || k->role != role))
 		k++;
 	if (k == s->key + ADVICE_KEYS)
 		k--;
-	if (k == s->key + s->nkeys) {
-		s->nkeys++;
-		k->key = key;
-		snprintf(k->name, sizeof(k->name), "%s", s->nkeys == ADVICE_KEYS ? "others" : name);
-	}
+	if (k == s->key + s->nkeys)
+		s->key[s->nkeys++] = (struct advice_key){ .role = role, .key = key };
 	k->n++;
 	k->spent += cycles;
 }
 
 /* ---- exits ---- */
 
-static struct advise_vcpu *advise_vcpu_by_id(struct advise_vm *vm, int64_t id)
-{
-	size_t at = COUNT_BEFORE(i, vm->n, vm->vcpu[i].id < id);
-
-	return at < vm->n && vm->vcpu[at].id == id ? &vm->vcpu[at] : NULL;
-}
-
 static void exit_is(struct advise_vcpu *v, enum event_role role, uint64_t what, uint64_t isa,
 		    bool write)
 {
 	unsigned int clock = clock_read_kind(role, what, isa, write);
 
+	v->role = role;
 	v->key = what;
-	if (clock && clock <= CLOCK_TIMERS)
+	if (clock && clock <= CLOCK_TIMERS) {
 		v->is = ADVICE_CLOCK_READS;
+		v->key = clock - 1;
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(advise_exits) && v->is == ADVICE_RULES; i++)
 		if (advise_exits[i].role == role && isa == advise_exits[i].isa &&
 		    what >= advise_exits[i].from && what <= advise_exits[i].to &&
 		    advise_exits[i].how & (write ? WRITES : READS))
 			v->is = advise_exits[i].is;
-	snprintf(v->by, sizeof(v->by), "%s%#" PRIx64,
-		 role == EV_MSR	   ? "msr "
-		 : role == EV_PIO  ? "port "
-		 : role == EV_EXIT ? "exit "
-				   : "",
-		 what);
-	if (v->is == ADVICE_CLOCK_READS)
-		snprintf(v->by, sizeof(v->by), "%s", clock_reads[clock - 1].name);
 }
 
 static void advise_exit(struct advise *a, struct advise_vm *vm, struct advise_vcpu *v,
@@ -145,7 +124,7 @@ static void advise_exit(struct advise *a, struct advise_vm *vm, struct advise_vc
 	v->user = v->fault = v->brief = false;
 	v->halted = isa == EXIT_ISA_VMX ? reason == 12 : isa == EXIT_ISA_SVM && reason == 0x78;
 	if (v->halted && v->ticked) /* what it was woken for is done */
-		advise_charge(vm, ADVICE_TICK, 0, "", v->ticks + i->host - v->ticked, i->host);
+		advise_charge(vm, ADVICE_TICK, EV_NONE, 0, v->ticks + i->host - v->ticked, i->host);
 	v->ticked = v->halted ? 0 : v->ticked;
 	if (e->f[2].size && event_u64(e, 2, i->rec) < FIRMWARE)
 		v->exit = 0;
@@ -164,17 +143,16 @@ static void advise_access(const struct advise *a, struct advise_vcpu *v, enum ev
 }
 
 /* Error codes are as the processor has them: EPT's exit qualification, or that of a page fault. */
-static void advise_fault(struct advise *a, struct advise_vcpu *v, const struct tl_item *i)
+static void advise_fault(const struct advise *a, struct advise_vcpu *v, const struct tl_item *i)
 {
 	uint64_t code = event_u64(&a->clocks->type[EV_PAGE_FAULT], 1, i->rec);
 	bool vmx = v->isa == EXIT_ISA_VMX;
-	const char *nx = advise_param(a, "kvm", "nx_huge_pages");
 
 	v->fault = v->exit != 0;
-	if (v->fault && v->is == ADVICE_RULES && code & (vmx ? 4u : 16u) &&
-	    code & (vmx ? 8u : 1u) && nx && (*nx == 'Y' || *nx == '1'))
+	if (v->fault && v->is == ADVICE_RULES && a->nx && code & (vmx ? 4u : 16u) &&
+	    code & (vmx ? 8u : 1u))
 		v->is = ADVICE_NX_PAGES;
-	v->by[0] = '\0';
+	v->role = EV_NONE;
 	v->key = 0;
 }
 
@@ -184,7 +162,7 @@ static void advise_entry(struct advise_vm *vm, struct advise_vcpu *v, const stru
 
 	spent -= MIN(spent, v->gone);
 	if (v->placed && v->cpu != i->cpu)
-		advise_charge(vm, ADVICE_MIGRATES, 0, "", 0, i->host);
+		advise_charge(vm, ADVICE_MIGRATES, EV_NONE, 0, 0, i->host);
 	v->placed = true;
 	v->cpu = i->cpu;
 	if (v->exit && v->halted && vm->tick && vm->tick > v->exit) {
@@ -193,11 +171,11 @@ static void advise_entry(struct advise_vm *vm, struct advise_vcpu *v, const stru
 		vm->tick = 0;
 	}
 	if (v->exit)
-		advise_charge(vm, ADVICE_ALL_EXITS, 0, "", spent, i->host);
+		advise_charge(vm, ADVICE_ALL_EXITS, EV_NONE, 0, spent, i->host);
 	if (v->exit && v->is != ADVICE_RULES && (v->is != ADVICE_DEVICE || v->user))
-		advise_charge(vm, v->is, v->key, v->by, spent, i->host);
+		advise_charge(vm, v->is, v->role, v->key, spent, i->host);
 	if (v->brief && v->woken)
-		advise_charge(vm, ADVICE_POLL_OFF, 0, "", i->host - v->woken, i->host);
+		advise_charge(vm, ADVICE_POLL_OFF, EV_NONE, 0, i->host - v->woken, i->host);
 	v->woken = 0;
 	v->entry = i->host;
 	v->exit = 0;
@@ -205,102 +183,104 @@ static void advise_entry(struct advise_vm *vm, struct advise_vcpu *v, const stru
 
 /* ---- CPUs ---- */
 
-static struct advise_cpu *advise_cpu_at(struct advise *a, uint64_t cpu)
-{
-	while (a->ncpu <= cpu && cpu < CAPTURE_MAX_CPUS) {
-		if (!array_grow(&a->cpu, a->ncpu, &a->cpu_cap, sizeof(*a->cpu)))
-			return NULL;
-		a->cpu[a->ncpu++] = (struct advise_cpu){ -1, NOT_IDLE };
-	}
-	return cpu < a->ncpu ? &a->cpu[cpu] : NULL;
-}
-
 static struct advise_vcpu *advise_vcpu_of(struct advise *a, int32_t tid, struct advise_vm **vm)
 {
 	const struct hostmap *m = tl_hostmap(a->t);
 	const struct hostmap_thread *t = hostmap_thread(m, tid);
+	size_t of = t && t->vm < a->n ? m->vm[t->vm].of : a->n;
+	struct clock_vcpu *v =
+		of < a->n && !t->floats ? clock_vcpu_by_id(&a->clocks->vm[of], t->vcpu) : NULL;
 
-	if (!t || t->floats || t->vm >= a->n)
-		return NULL;
-	*vm = &a->vm[m->vm[t->vm].of];
-	return advise_vcpu_by_id(*vm, t->vcpu);
+	*vm = v ? &a->vm[of] : NULL;
+	return v ? &(*vm)->vcpu[v - a->clocks->vm[of].vcpu] : NULL;
 }
 
-/* Whom it waits for, who has the CPU that it is to run on. */
-static enum advice wait_for(struct advise *a, struct advise_vm *vm, struct advise_vcpu *v,
-			    int32_t tid, const struct tl_item *i)
+/* It waits for that thread, which has its CPU. */
+static void wait_for(const struct advise *a, const struct advise_vm *vm, struct advise_vcpu *v,
+		     int32_t tid)
 {
 	const struct hostmap *m = tl_hostmap(a->t);
 	ssize_t of = hostmap_task_vm(m, tid);
 
-	snprintf(v->taker, sizeof(v->taker), "%s", tid ? tl_comm(i->src, tid) : "");
-	str_printable(v->taker);
-	v->taken_by = (uint64_t)(uint32_t)tid;
-	if (!tid)
-		return ADVICE_THROTTLED;
+	v->taker = (uint32_t)tid;
+	v->wait = ADVICE_EMULATOR;
 	if (hostmap_thread(m, tid) || of < 0 || &a->vm[m->vm[of].of] != vm)
-		return ADVICE_CROWDED;
-	return ADVICE_EMULATOR;
+		v->wait = ADVICE_CROWDED;
 }
 
-static int advise_switch(struct advise *a, const struct tl_item *i)
+/*
+ * Threads of others may switch unrecorded: only those before and after a vCPU are known, and
+ * whether a CPU is idle. One that a vCPU is woken on must be known to be busy.
+ */
+static void advise_switch(struct advise *a, const struct tl_item *i)
 {
 	const struct event_type *e = &a->clocks->type[EV_SWITCH];
 	int32_t prev = (int32_t)event_u64(e, 0, i->rec), next = (int32_t)event_u64(e, 2, i->rec);
 	bool sleeps = event_task_sleeps(event_u64(e, 1, i->rec));
-	struct advise_cpu *cpu = advise_cpu_at(a, i->cpu);
 	struct advise_vm *vm;
 	struct advise_vcpu *v = advise_vcpu_of(a, prev, &vm);
+	enum event_role by = EV_SWITCH;
+	uint64_t took;
 
-	if (!cpu)
-		return i->cpu < CAPTURE_MAX_CPUS ? -ENOMEM : 0;
-	cpu->tid = next;
 	if (v) {
 		v->off = i->host;
 		v->woken = 0;
-		v->wait = ADVICE_RULES;
-		if (!sleeps)
-			v->wait = wait_for(a, vm, v, next, i);
+		v->wait = sleeps ? ADVICE_RULES : ADVICE_THROTTLED;
+		if (!sleeps && next)
+			wait_for(a, vm, v, next);
+		took = i->host - v->exit;
 		if (v->halted && v->exit && sleeps && !v->gone) {
-			uint64_t took = i->host - v->exit;
-
 			v->least = v->least ? MIN(v->least, took) : took;
 			if (took > 2 * v->least)
-				advise_charge(vm, ADVICE_POLL_WASTE, 0, "", took - 2 * v->least,
-					      i->host);
+				advise_charge(vm, ADVICE_POLL_WASTE, EV_NONE, 0,
+					      took - 2 * v->least, i->host);
 		}
 	}
 	v = advise_vcpu_of(a, next, &vm);
 	if (!v || !v->off)
-		return 0;
+		return;
 	v->gone += i->host - v->off;
+	took = i->host - MAX(v->off, v->woken);
+	if (v->woken && v->idle >= DEEP && v->idle < UNKNOWN) {
+		v->wait = ADVICE_IDLE_DEEP;
+		v->taker = v->idle;
+		by = EV_CPU_IDLE;
+	} else if (v->woken && v->idle == NOT_IDLE && prev) {
+		wait_for(a, vm, v, prev);
+	}
 	if (v->wait != ADVICE_RULES) {
-		uint64_t took = i->host - MAX(v->off, v->woken);
-
-		advise_charge(vm, v->wait, v->taken_by, v->taker, took, i->host);
-		advise_charge(vm, ADVICE_ALL_WAITS, 0, "", took, i->host);
+		by = v->wait == ADVICE_THROTTLED ? EV_NONE : by;
+		advise_charge(vm, v->wait, by, by ? v->taker : 0, took, i->host);
+		advise_charge(vm, ADVICE_ALL_WAITS, EV_NONE, 0, took, i->host);
 	}
 	v->off = 0;
-	return 0;
 }
 
-static int advise_wake(struct advise *a, const struct tl_item *i)
+static void advise_wake(struct advise *a, const struct tl_item *i)
 {
 	const struct event_type *e = &a->clocks->type[EV_WAKEUP];
-	struct advise_cpu *cpu = advise_cpu_at(a, event_u64(e, 1, i->rec));
+	uint64_t cpu = event_u64(e, 1, i->rec);
 	struct advise_vm *vm;
 	struct advise_vcpu *v = advise_vcpu_of(a, (int32_t)event_u64(e, 0, i->rec), &vm);
 
-	if (!v || !v->off || v->wait != ADVICE_RULES || v->woken || !cpu)
-		return 0;
+	if (!v || !v->off || v->wait != ADVICE_RULES || v->woken)
+		return;
 	v->woken = i->host;
-	if (cpu->tid > 0)
-		v->wait = wait_for(a, vm, v, cpu->tid, i);
-	else if (!cpu->tid && cpu->idle != NOT_IDLE && cpu->idle >= DEEP) {
-		v->wait = ADVICE_IDLE_DEEP;
-		v->taken_by = cpu->idle;
-		snprintf(v->taker, sizeof(v->taker), "state %u", cpu->idle);
+	v->idle = cpu < a->ncpu ? a->idle[cpu] : UNKNOWN;
+}
+
+static int advise_idle(struct advise *a, const struct tl_item *i)
+{
+	const struct event_type *e = &a->clocks->type[EV_CPU_IDLE];
+	uint64_t cpu = event_u64(e, 1, i->rec);
+
+	while (a->ncpu <= cpu && cpu < CAPTURE_MAX_CPUS) {
+		if (!array_grow(&a->idle, a->ncpu, &a->cpu_cap, sizeof(*a->idle)))
+			return -ENOMEM;
+		a->idle[a->ncpu++] = UNKNOWN;
 	}
+	if (cpu < a->ncpu)
+		a->idle[cpu] = (uint32_t)event_u64(e, 0, i->rec);
 	return 0;
 }
 
@@ -308,48 +288,38 @@ static int advise_wake(struct advise *a, const struct tl_item *i)
 
 int advise_new(struct clockcheck *c, struct advise **out)
 {
-	const struct hostmap *m = tl_hostmap(c->t);
-	const struct hostmap_thread *thread;
 	struct advise *a = calloc(1, sizeof(*a));
-	int ret = a ? 0 : -ENOMEM;
+	const char *nx;
 
 	*out = a;
-	if (ret)
-		return ret;
+	if (!a)
+		return -ENOMEM;
 	a->clocks = c;
 	a->t = c->t;
 	a->cap = c->cap;
-	a->vm = calloc(m->nvm + 1, sizeof(*a->vm));
-	for (; a->vm && a->n < m->nvm; a->n++) {
+	nx = advise_param(a, "kvm", "nx_huge_pages");
+	a->nx = nx && (*nx == 'Y' || *nx == '1');
+	a->vm = calloc(c->n + 1, sizeof(*a->vm));
+	for (; a->vm && a->n < c->n; a->n++) {
 		struct advise_vm *vm = &a->vm[a->n];
 
 		vm->slice = SLICE_MIN;
-		if (m->vm[a->n].of != a->n)
-			continue;
-		hostmap_each_thread(m, a->n, thread) {
-			size_t at = COUNT_BEFORE(i, vm->n, vm->vcpu[i].id < thread->vcpu);
-
-			if (at < vm->n && vm->vcpu[at].id == thread->vcpu)
-				continue;
-			if (!array_grow(&vm->vcpu, vm->n, &vm->cap, sizeof(*vm->vcpu)))
-				return -ENOMEM;
-			memmove(vm->vcpu + at + 1, vm->vcpu + at,
-				(vm->n++ - at) * sizeof(*vm->vcpu));
-			vm->vcpu[at] = (struct advise_vcpu){ .id = thread->vcpu,
-							     .tid = thread->tid,
-							     .is = ADVICE_RULES,
-							     .wait = ADVICE_RULES };
-		}
+		vm->n = c->vm[a->n].n;
+		vm->vcpu = calloc(vm->n + 1, sizeof(*vm->vcpu));
+		if (!vm->vcpu)
+			return -ENOMEM;
+		for (size_t i = 0; i < vm->n; i++)
+			vm->vcpu[i].is = vm->vcpu[i].wait = ADVICE_RULES;
 	}
 	return a->vm ? 0 : -ENOMEM;
 }
 
 void advise_free(struct advise *a)
 {
-	for (size_t i = 0; a && i < a->n; i++)
+	for (size_t i = 0; a && a->vm && i <= a->n; i++)
 		free(a->vm[i].vcpu);
 	free(a ? a->vm : NULL);
-	free(a ? a->cpu : NULL);
+	free(a ? a->idle : NULL);
 	free(a);
 }
 
@@ -366,17 +336,16 @@ static void advise_gap(struct advise *a)
 		a->vm[i].tick = 0;
 	}
 	for (size_t i = 0; i < a->ncpu; i++)
-		a->cpu[i] = (struct advise_cpu){ -1, NOT_IDLE };
+		a->idle[i] = UNKNOWN;
 }
 
 int advise_feed(struct advise *a, const struct tl_item *i)
 {
-	struct advise_vm *vm = i->vm >= 0 && (size_t)i->vm < a->n ? &a->vm[i->vm] : NULL;
-	struct advise_vcpu *v = vm ? advise_vcpu_by_id(vm, i->vcpu) : NULL;
 	const struct event_type *e;
-	struct advise_cpu *cpu;
+	struct advise_vm *vm;
+	struct advise_vcpu *v;
 	enum event_role role;
-	uint64_t gsi;
+	uint64_t gsi, old;
 	ssize_t of;
 
 	if (i->src->index)
@@ -390,21 +359,18 @@ int advise_feed(struct advise *a, const struct tl_item *i)
 	role = (enum event_role)a->clocks->role[i->rec->id];
 	e = &a->clocks->type[role];
 	switch (role) {
-	case EV_SWITCH: return advise_switch(a, i);
-	case EV_WAKEUP: return advise_wake(a, i);
+	case EV_SWITCH: advise_switch(a, i); return 0;
+	case EV_WAKEUP: advise_wake(a, i); return 0;
+	case EV_CPU_IDLE: return advise_idle(a, i);
 	case EV_SET_IRQ: /* of a PIT, an HPET or an RTC */
 		of = hostmap_task_vm(tl_hostmap(a->t), i->tid);
 		gsi = event_u64(e, 0, i->rec);
 		if (of >= 0 && event_u64(e, 1, i->rec) && (gsi == 0 || gsi == 2 || gsi == 8))
 			a->vm[tl_hostmap(a->t)->vm[of].of].tick = i->host;
 		return 0;
-	case EV_CPU_IDLE:
-		cpu = advise_cpu_at(a, event_u64(e, 1, i->rec));
-		if (cpu)
-			cpu->idle = (uint32_t)event_u64(e, 0, i->rec);
-		return 0;
 	default: break;
 	}
+	v = advise_vcpu_of(a, i->tid, &vm);
 	if (!v)
 		return 0;
 	if (role == EV_ENTRY || role == EV_EXIT) {
@@ -424,8 +390,9 @@ int advise_feed(struct advise *a, const struct tl_item *i)
 		    event_u64(e, 3, i->rec) & 1 && !(event_u64(e, 2, i->rec) & 1))
 			v->is = ADVICE_SMALL_PAGES;
 		break;
-	case EV_FAST_FAULT: /* only a page that may be written, and is not while it is logged */
-		if (v->fault && ~event_u64(e, 2, i->rec) & event_u64(e, 3, i->rec) & 2)
+	case EV_FAST_FAULT: /* it may be read, and written if it were not logged */
+		old = event_u64(e, 2, i->rec);
+		if (v->fault && old & 1 && ~old & event_u64(e, 3, i->rec) & 2)
 			v->is = ADVICE_DIRTY_LOG;
 		break;
 	case EV_VCPU_WAKEUP:
@@ -457,7 +424,7 @@ void advise_finish(struct advise *a)
 			a->cap->is_tracedat ? a->clocks->seen[r] : a->clocks->type[r].ev != NULL;
 }
 
-bool advise_known(const struct advise *a, enum advice is)
+bool advise_known(const struct advise *a, size_t vm, enum advice is)
 {
 	const struct advice_rule *rule = &advice_rules[is];
 	const char *polls = advise_param(a, "kvm", "halt_poll_ns");
@@ -466,6 +433,8 @@ bool advise_known(const struct advise *a, enum advice is)
 		return false;
 	if (is == ADVICE_NX_PAGES && !advise_param(a, "kvm", "nx_huge_pages"))
 		return false;
+	if (is == ADVICE_CLOCKS)
+		return clockcheck_verdict(a->clocks, &a->clocks->vm[vm]) != CLOCK_UNKNOWN;
 	return !(rule->needs & ~a->recorded) && (rule->also == EV_NONE || a->has[rule->also]);
 }
 
@@ -495,7 +464,7 @@ void advise_mean(const struct advise *a, size_t at, enum advice sum, struct advi
 {
 	const struct advise_vm *vm = &a->vm[at];
 	const struct advice_sum *s = &vm->sum[sum];
-	uint64_t span = vm->last - vm->first, khz = a->cap->unit_ns ? 1000000 : a->cap->tsc_khz;
+	uint64_t span = vm->last - vm->first, khz = a->cap->tsc_khz;
 	uint64_t ns = khz ? tsc_cycles_to_ns(span, khz) : 0, off;
 
 	*cost = (struct advice_cost){ .count = s->n };
@@ -521,7 +490,7 @@ void advise_cost(const struct advise *a, size_t at, enum advice is, uint64_t lea
 		ill += !clock_rules[clocks->seen[k].is].note && clocks->seen[k].is != CLOCK_READS;
 	if (is == ADVICE_CLOCKS)
 		cost->count = ill;
-	cost->speaks = cost->count && advise_known(a, is);
+	cost->speaks = cost->count && advise_known(a, at, is);
 	if (is == ADVICE_MIGRATES)
 		cost->speaks &= cost->count >= MOVES_N && cost->per_s >= MOVES * a->vm[at].n;
 	else if (advice_rules[is].cost != ADVICE_COUNT)

@@ -47,7 +47,8 @@ struct advised {
 static int advised_read(struct advised *d, const struct advise_opts *o, int argc, char **argv,
 			struct kvmft_err *err)
 {
-	const struct pairing_opts po = { .undecided_ok = true, .khz = &o->khz,
+	const struct pairing_opts po = { .undecided_ok = true,
+					 .khz = &o->khz,
 					 .need = PAIRING_CLOCKS };
 	const char *path = argv[0];
 	struct advise *a = NULL;
@@ -62,11 +63,12 @@ static int advised_read(struct advised *d, const struct advise_opts *o, int argc
 		return ret;
 	exit_names_init(&names, event_format(d->p.map->fmt, EV_EXIT), NULL);
 	if (names.isa == EXIT_ISA_ARM64)
-		return err_lack(err, ENODATA, "%s: advise has no rules for arm64: `kvmft report` has its exits",
+		return err_lack(err, ENODATA,
+				"%s: advise has no rules for arm64: `kvmft report` has its exits",
 				path);
 	if (!d->p.map->nvm)
-		return err_lack(err, ENODATA, "%s: no VM ran: record kvm_entry on the host while one does",
-				path);
+		return err_lack(err, ENODATA,
+				"%s: no VM ran: record kvm_entry on the host while one does", path);
 	if (clockcheck_new(d->p.t, d->vm, &d->c) || advise_new(d->c, &a))
 		ret = err_set(err, ENOMEM, "out of memory");
 	d->w = (struct advise_view){ a, o->least.set ? o->least.v : 10 };
@@ -82,7 +84,7 @@ static int advised_read(struct advised *d, const struct advise_opts *o, int argc
 	d->whole = pairing_summary(d->p.t, true, cli_note);
 	if (hostmap_floating(d->p.map))
 		cli_note("%s: %s", hostmap_floating(d->p.map), HOSTMAP_FLOATING);
-	return 0;
+	return pairing_placed(d->p.t, err);
 }
 
 static void advised_free(struct advised *d)
@@ -138,7 +140,7 @@ int advise_predict(const char *rule, const char *sel, char **path, FILE *f, stru
 	for (int i = 0; i < 2 && !ret; i++) {
 		ret = advised_read(&d[i], &o, 1, path + i, err) ?: predict_vm(&d[i], &vm[i], err);
 		w[i] = d[i].w;
-		if (!ret && !advise_known(w[i].a, (enum advice)is))
+		if (!ret && !advise_known(w[i].a, vm[i], (enum advice)is))
 			ret = err_lack(err, ENODATA,
 				       "%s cannot answer %s: `kvmft advise` says what to record",
 				       path[i], rule);

@@ -817,7 +817,7 @@ static int diff_exit(const struct run *run, int ret)
 
 static int predict_check(const struct diff_opts *o, struct kvmft_err *err)
 {
-	if (strcmp(o->event, "vmexit") || o->more[0].n || o->more[1].n ||
+	if (strcmp(o->event, "vmexit") || o->guests[0].n || o->guests[1].n || o->more[0].n || o->more[1].n ||
 	    o->limits.n || o->ops.n || o->from || o->to || o->top.set || o->all || o->khz.set ||
 	    o->format > 0 || o->file.path)
 		return err_usage(err, "option --predict goes with --vm alone: the rest is kvmft advise's");

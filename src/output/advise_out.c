@@ -13,15 +13,18 @@ struct advice_list {
 	enum advice is[ADVICE_RULES];
 	struct advice_cost cost[ADVICE_RULES]; /* by rule */
 	size_t n;
+	bool vague; /* there are such */
 };
 
 static void advice_list(const struct advise_view *w, size_t vm, struct advice_list *l)
 {
 	l->n = 0;
+	l->vague = false;
 	for (int r = 0; r < ADVICE_RULES; r++) {
 		size_t at = l->n;
 
 		advise_cost(w->a, vm, (enum advice)r, w->least, &l->cost[r]);
+		l->vague |= l->cost[r].vague;
 		if (!l->cost[r].speaks)
 			continue;
 		for (; at && l->cost[l->is[at - 1]].pm < l->cost[r].pm; at--)
@@ -59,7 +62,7 @@ static size_t advice_keys(const struct advice_sum *s, const struct advice_key *o
 		const struct advice_key *k = &s->key[i];
 		size_t at = n;
 
-		if (!k->name[0])
+		if (k->role == EV_NONE)
 			continue;
 		for (; at && out[at - 1]->spent < k->spent; at--)
 			if (at < KEYS_SHOWN)
@@ -70,6 +73,26 @@ static size_t advice_keys(const struct advice_sum *s, const struct advice_key *o
 		}
 	}
 	return n;
+}
+
+static void advice_add_key(const struct advise_view *w, enum advice is, const struct advice_sum *s,
+			   const struct advice_key *k, struct sbuf *b)
+{
+	if (k == &s->key[ADVICE_KEYS - 1])
+		sbuf_add(b, "others");
+	else if (is == ADVICE_CLOCK_READS)
+		sbuf_add(b, clock_reads[k->key].name);
+	else if (k->role == EV_SWITCH)
+		sbuf_add(b, tl_comm(tl_source(w->a->t, 0), (int32_t)k->key));
+	else if (k->role == EV_CPU_IDLE)
+		sbuf_addf(b, "state %" PRIu64, k->key);
+	else
+		sbuf_addf(b, "%s%#" PRIx64,
+			  k->role == EV_MSR    ? "msr "
+			  : k->role == EV_PIO  ? "port "
+			  : k->role == EV_EXIT ? "exit "
+					       : "",
+			  k->key);
 }
 
 /* What the host's modules were set to, where that matters. */
@@ -115,8 +138,11 @@ static void add_sentence(const struct advise_view *w, size_t vm, enum advice is,
 	sbuf_addf(b, ": %" PRIu64 " times", s->n);
 	if (cost->per_s)
 		sbuf_addf(b, ", %" PRIu64 "/s", cost->per_s);
-	for (size_t k = 0; k < nkeys; k++)
-		sbuf_addf(b, "%s%s %" PRIu64, k ? ", " : " (", key[k]->name, key[k]->n);
+	for (size_t k = 0; k < nkeys; k++) {
+		sbuf_add(b, k ? ", " : " (");
+		advice_add_key(w, is, s, key[k], b);
+		sbuf_addf(b, " %" PRIu64, key[k]->n);
+	}
 	sbuf_add(b, nkeys ? ")" : "");
 	if (advice_rules[is].cost == ADVICE_COUNT)
 		return;
@@ -147,47 +173,49 @@ static void add_saving(enum advice is, const struct advice_cost *cost, struct sb
 	sbuf_add(b, advice_rules[is].cost == ADVICE_WAIT ? " ms per second" : " % of a CPU");
 }
 
-/* "-e default -e mem": what shows those that are not judged; lacks: what they need. */
-static void add_unjudged(const struct advise_view *w, struct sbuf *b)
+/* What is not judged, and how to record what that needs. */
+static void add_unjudged(const struct advise_view *w, size_t vm, struct sbuf *b)
 {
+	const char *how = NULL, *comma = "";
+	char name[EVIDENCE_TEXT];
 	uint32_t lacks = 0;
 	size_t n = 0;
 	bool params = false;
-	const char *how = NULL;
-	char name[EVIDENCE_TEXT];
 
-	for (int r = 0; r < ADVICE_RULES; r++) {
+	for (int r = 0; r < ADVICE_CLOCKS; r++) {
 		const struct advice_rule *rule = &advice_rules[r];
+		bool also = rule->also != EV_NONE && !w->a->has[rule->also];
 
-		if (advise_known(w->a, (enum advice)r))
+		if (advise_known(w->a, vm, (enum advice)r))
 			continue;
 		sbuf_addf(b, "%s%s", n++ ? ", " : "  not judged: ", rule->id);
 		lacks |= rule->needs & ~w->a->recorded;
-		if (rule->also != EV_NONE && !w->a->has[rule->also])
-			how = rule->how ?: how;
-		params |= !(rule->needs & ~w->a->recorded) &&
-			  (rule->also == EV_NONE || w->a->has[rule->also]);
+		how = also && rule->how ? rule->how : how;
+		params |= !also && !(rule->needs & ~w->a->recorded);
 	}
-	if (!n)
-		return;
-	sbuf_add(b, "\n  not recorded: ");
-	n = 0;
-	for (uint32_t bit = 0; evidence_next(lacks, &bit, name, sizeof(name));)
-		sbuf_addf(b, "%s%s", n++ ? ", " : "", name);
-	for (int r = 0; r < ADVICE_RULES; r++) {
+	sbuf_add(b, n ? "\n  not recorded: " : "");
+	for (uint32_t bit = 0; evidence_next(lacks, &bit, name, sizeof(name)); comma = ", ")
+		sbuf_addf(b, "%s%s", comma, name);
+	for (int r = 0; r < ADVICE_CLOCKS; r++) {
 		enum event_role also = advice_rules[r].also;
 
-		if (also != EV_NONE && !w->a->has[also])
-			sbuf_addf(b, "%s%s", n++ ? ", " : "", event_name(also));
+		if (also == EV_NONE || w->a->has[also])
+			continue;
+		sbuf_addf(b, "%shost %s", comma, event_name(also));
+		comma = ", ";
 	}
 	if (params)
-		sbuf_addf(b, "%sparameters of KVM's modules", n ? ", " : "");
-	sbuf_add(b, "\n  record it with ");
-	if (how)
-		sbuf_addf(b, "`kvmft record -e default %s`", how);
-	else
+		sbuf_addf(b, "%sparameters of KVM's modules", comma);
+	if (n)
+		sbuf_add(b, "\n  record it with ");
+	if (n && (how || !lacks))
+		sbuf_addf(b, "`kvmft record -e default%s%s` on the host", how ? " " : "",
+			  how ?: "");
+	else if (n)
 		evidence_remedy(lacks, b);
-	sbuf_addc(b, '\n');
+	sbuf_add(b, n ? "\n" : "");
+	if (!advise_known(w->a, vm, ADVICE_CLOCKS))
+		sbuf_add(b, "  not judged: clocks: `kvmft clock` says what that takes\n");
 }
 
 void advise_text(const struct advise_view *w, unsigned int width, struct sbuf *b)
@@ -214,9 +242,9 @@ void advise_text(const struct advise_view *w, unsigned int width, struct sbuf *b
 			sbuf_add(b, "too short to judge\n");
 		else
 			sbuf_addf(b,
-				  "nothing to change that costs %" PRIu64 ".%" PRIu64
+				  "nothing to change that %s %" PRIu64 ".%" PRIu64
 				  " %% of a CPU or more\n",
-				  w->least / 10, w->least % 10);
+				  l.vague ? "surely costs" : "costs", w->least / 10, w->least % 10);
 		from = b->len;
 		for (size_t k = 0; k < l.n; k++) {
 			const struct advice_rule *rule = &advice_rules[l.is[k]];
@@ -247,7 +275,7 @@ void advise_text(const struct advise_view *w, unsigned int width, struct sbuf *b
 				  advice_rules[r].cost == ADVICE_WAIT ? " ms per second"
 								      : " % of a CPU");
 		}
-		add_unjudged(w, b);
+		add_unjudged(w, i, b);
 		text_wrap(b, from, "      ", width);
 	}
 	if (w->a->clocks->lossy)
@@ -286,7 +314,8 @@ void advise_json(const struct advise_view *w, unsigned int width __unused_arg, s
 			add_sentence(w, i, l.is[k], cost, &why);
 			json_object_begin(&j);
 			json_put_str(&j, "id", rule->id);
-			json_put_str(&j, "of", rule->cost == ADVICE_WAIT ? "wait" : "cpu");
+			json_put_str(&j, "of",
+				     known ? rule->cost == ADVICE_WAIT ? "wait" : "cpu" : NULL);
 			json_put_u64(&j, "count", cost->count);
 			json_put_known_u64(&j, "spent_ns", known && khz,
 					   khz ? tsc_cycles_to_ns(s->spent, khz) : 0);
@@ -308,7 +337,7 @@ void advise_json(const struct advise_view *w, unsigned int width __unused_arg, s
 		json_array_end(&j);
 		json_put_array(&j, "not_judged");
 		for (int r = 0; r < ADVICE_RULES; r++)
-			if (!advise_known(w->a, (enum advice)r))
+			if (!advise_known(w->a, i, (enum advice)r))
 				json_str(&j, advice_rules[r].id);
 		json_array_end(&j);
 		json_object_end(&j);
