@@ -25,6 +25,7 @@ enum blame_what {
 	BLAME_TIMERLAT, /* a sample of the guest's timerlat tracer */
 	BLAME_NOISE,   /* what kept its osnoise tracer from its CPU */
 	BLAME_MARKER,  /* the time between two markers of a program */
+	BLAME_EVENT,   /* ... or two events */
 	BLAME_MOMENT,  /* none of these: what a vCPU did around a given moment */
 	BLAME_WHATS
 };
@@ -119,7 +120,7 @@ struct blame_opts {
 	uint64_t from, to; /* only what overlaps this, host TSC */
 	bool has_at;	   /* those nearest to host TSC `at`, not the longest; */
 	uint64_t at, near; /* ... up to this far from it, cycles */
-	const char *from_marker, *to_marker; /* BLAME_MARKER alone, if set: parts of their texts */
+	struct spans_opts spans; /* if set, BLAME_MARKER or BLAME_EVENT alone */
 };
 #define BLAME_TOP_MAX 1000u
 
@@ -148,6 +149,11 @@ size_t blame_spikes(const struct blame *b);
 const struct blame_spike *blame_spike(const struct blame *b, size_t i);
 /* How many spikes of that kind were long enough, before `top`. */
 uint64_t blame_count(const struct blame *b, enum blame_what what);
+/*
+ * Of a search for spans that found none: why, in b. *homeless: how many there were, but of no vCPU.
+ * False: both events were seen.
+ */
+bool blame_spans_unmet(const struct blame *b, uint64_t *homeless, struct sbuf *why);
 /* What the captures lack to find such spikes; NULL: nothing. */
 const char *blame_lacks(const struct blame *b, enum blame_what what);
 /* Whether anything of that vCPU, or of any (-1), was seen. */

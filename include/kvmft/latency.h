@@ -12,9 +12,9 @@
 #pragma once
 
 #include "kvmft/evidence.h"
-#include "kvmft/timeline.h"
+#include "kvmft/spans.h"
 
-enum lat_kind { LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_MEM, LAT_NET, LAT_KINDS };
+enum lat_kind { LAT_IRQ, LAT_SCHED, LAT_IO, LAT_TIMER, LAT_MEM, LAT_NET, LAT_EVENT, LAT_KINDS };
 
 /*
  * The tables of the analyses. sched has two: whom it hit, and who ran instead; so has timer: what
@@ -33,6 +33,7 @@ enum lat_table_id {
 	LAT_T_NET_TX,
 	LAT_T_TASK,
 	LAT_T_HANDLER,
+	LAT_T_EVENT,
 	LAT_T_MEM,
 	LAT_T_MEM_VCPU,
 	LAT_T_MEM_TASK,
@@ -156,6 +157,7 @@ struct lat_opts {
 	bool cases_only;  /* only what each() is told, of all but sched, and notes */
 	uint32_t mem_by;  /* tables of mem in addition to the one by kind */
 	uint64_t grain;	  /* of the one by address, in bytes; 0: LAT_GRAIN */
+	struct spans_opts spans; /* of LAT_EVENT */
 	/* If set, called with each case as it ends. */
 	void (*each)(void *ctx, enum lat_table_id id, const struct lat_case *c);
 	void *ctx;

@@ -15,7 +15,7 @@ static const enum event_role host_roles[] = {
 	EV_WAKEUP, EV_INJECT, EV_INJECT_FAULT, EV_RQ_ISSUE, EV_RQ_COMPLETE, EV_VGIC,
 };
 static const enum event_role guest_roles[] = {
-	EV_SWITCH, EV_WAKEUP, EV_WAKEUP_NEW, EV_IRQ_ENTRY, EV_SOFTIRQ_ENTRY, EV_PRINT,
+	EV_SWITCH, EV_WAKEUP, EV_WAKEUP_NEW, EV_IRQ_ENTRY, EV_SOFTIRQ_ENTRY,
 	EV_TIMERLAT, EV_TIMERLAT_ENTRY,
 	EV_NOISE_SAMPLE, EV_NOISE_THREAD, EV_NOISE_IRQ, EV_NOISE_SOFTIRQ, EV_NOISE_NMI,
 };
@@ -37,16 +37,11 @@ static void decoder_init(struct blame_decoder *d, const struct fmt *fmt, bool gu
 	}
 }
 
-static bool is_marker_search(const struct blame *b)
-{
-	return b->o.from_marker != NULL;
-}
-
 static bool wants(const struct blame *b, enum blame_what what)
 {
-	if (is_marker_search(b))
-		return what == BLAME_MARKER;
-	return what != BLAME_MARKER && (!b->o.what || b->o.what >> what & 1);
+	if (b->o.spans.from)
+		return what == (b->o.spans.markers ? BLAME_MARKER : BLAME_EVENT);
+	return !b->o.what || b->o.what >> what & 1;
 }
 
 /* How far it is from the requested moment. */
@@ -291,6 +286,8 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 			decoder_init(&d[i], tl_source(t, i)->fmt, tl_source(t, i)->guest);
 	b->dec = d;
 	ret = lat_new(t, &lo, &b->lat, err);
+	if (!ret && o->spans.from)
+		ret = spans_new(t, &b->o.spans, &b->spans, err);
 	if (ret)
 		blame_free(b);
 	else
@@ -303,6 +300,8 @@ void blame_find(struct blame *b, const struct tl_item *i)
 	enum event_role r = blame_role(b->dec, i);
 
 	lat_feed(b->lat, i);
+	if (b->spans)
+		blame_wait_span(b, i);
 	if (r)
 		b->seen[i->src->index][r] = true;
 	if (i->kind != TL_EVENT)
@@ -392,7 +391,7 @@ void blame_found(struct blame *b)
 	}
 	free(b->v);
 	b->v = v;
-	if (b->o.has_at && !b->n && !is_marker_search(b))
+	if (b->o.has_at && !b->n && !b->spans)
 		moments(b);
 	if (b->o.has_at && b->n)
 		qsort_r(b->v, b->n, sizeof(*b->v), by_distance, b);
@@ -414,6 +413,12 @@ const struct blame_spike *blame_spike(const struct blame *b, size_t i)
 uint64_t blame_count(const struct blame *b, enum blame_what what)
 {
 	return b->count[what];
+}
+
+bool blame_spans_unmet(const struct blame *b, uint64_t *homeless, struct sbuf *why)
+{
+	*homeless = b->homeless;
+	return spans_unmet(b->spans, why);
 }
 
 /* Whether a guest's capture has events of that role. */
@@ -490,6 +495,7 @@ void blame_free(struct blame *b)
 		return;
 	lat_free(b->lat);
 	lat_free(b->found);
+	spans_free(b->spans);
 	free(b->dec);
 	free(b->v);
 	free(b->ranked);

@@ -3,7 +3,7 @@
  * priv.h: what the files of blame share.
  *
  *   find.c     the first walk: events by their roles, spikes, and which of them are the same
- *   wait.c     ... tasks of the guest that wait for a CPU, vCPUs that stand still, markers
+ *   wait.c     ... tasks of the guest that wait for a CPU, vCPUs that stand still, spans
  *   explain.c  the second walk: what the vCPUs of spikes do; kinds of exits for memory; causes
  *   spend.c    ... and where each cycle of a spike went
  */
@@ -60,14 +60,6 @@ struct blame_left {
 	bool halted, kicked;
 	uint32_t gen;
 };
-
-struct blame_mark {
-	uint64_t vm, since;
-	int64_t vcpu;
-	int32_t tid;
-};
-
-#define BLAME_MARKS 64 /* open at once */
 
 /* A remembered look-up in a map: most events belong to few vCPUs. */
 struct blame_memo {
@@ -129,8 +121,8 @@ struct blame {
 				 * kick */
 	struct u64map vcpu_of;	/* source << 32 | CPU of the guest → vCPU */
 	struct blame_memo learned[BLAME_MEMOS];
-	struct blame_mark mark[BLAME_MARKS];
-	size_t nmark;
+	struct spans *spans; /* NULL: not wanted */
+	uint64_t homeless;   /* spans of no vCPU */
 	struct u64map fault; /* of a vCPU, by the time of its exit */
 	struct u64map empty; /* ... of its entry: windows in which the guest did not run */
 	struct u64map first; /* by VM, vector and address: exits there, right after its injection */
@@ -164,6 +156,8 @@ uint64_t blame_cycles(const struct blame *b, uint64_t ns);
 /* wait.c */
 void blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *i);
 void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i);
+/* Any item, if spans are wanted. */
+void blame_wait_span(struct blame *b, const struct tl_item *i);
 /*
  * A flight recorder's ring was off, to be written out. For a CPU that was quiet before this seems
  * to begin at its last event; but blame_add() takes no spike that is over such a moment.

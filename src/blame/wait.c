@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * wait.c: spikes that no latency analysis measures: tasks of the guest that wait for a CPU, vCPUs
- * that stand still, and times between two markers.
+ * that stand still, and times between two events.
  */
 #include "priv.h"
 #include "kvmft/util.h"
@@ -96,32 +96,34 @@ static void task_switch(struct blame *b, const struct blame_decoder *d, const st
 	}
 }
 
-/* ---- markers ---- */
+/* ---- from one event to another ---- */
 
-/* Ends the marker of the same thread, or else the VM's last one. */
-static void mark_end(struct blame *b, const struct tl_item *i, const char *text)
+void blame_wait_span(struct blame *b, const struct tl_item *i)
 {
-	struct blame_found f = { .what = BLAME_MARKER, .vm = i->vm, .end = i->host };
+	struct blame_found f;
 	struct blame_spike *at;
-	struct blame_mark *m = NULL;
+	struct fmt_field buf;
+	struct span s;
 
-	for (size_t k = 0; k < b->nmark; k++) {
-		struct blame_mark *c = &b->mark[k];
-
-		if (c->vm != (uint64_t)i->vm)
-			continue;
-		if (!m || c->tid == i->tid || (m->tid != i->tid && c->since > m->since))
-			m = c;
-	}
-	if (!m)
+	if (!spans_feed(b->spans, i, &s))
 		return;
-	f.begin = m->since;
-	f.vcpu = m->vcpu;
-	f.tid = m->tid;
-	*m = b->mark[--b->nmark];
+	if (s.vm < 0 || s.vcpu < 0) {
+		b->homeless++;
+		return;
+	}
+	f.what = b->o.spans.markers ? BLAME_MARKER : BLAME_EVENT;
+	f.tid = s.by_guest ? s.tid : 0;
+	f.vm = s.vm;
+	f.vcpu = s.vcpu;
+	f.begin = s.begin;
+	f.end = s.end;
 	at = blame_add(b, &f);
-	if (at)
-		snprintf(at->of, sizeof(at->of), "%.40s", text);
+	if (at && b->o.spans.markers && fmt_field(i->ev, "buf", &buf)) {
+		fmt_str(&buf, i->rec, at->of, sizeof(at->of));
+		at->of[strcspn(at->of, "\n")] = '\0';
+	} else if (at) {
+		snprintf(at->of, sizeof(at->of), "%s to %s", s.from, fmt_name(i->ev));
+	}
 }
 
 /* ---- what tracers of the guest measured ---- */
@@ -182,30 +184,6 @@ void blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *
 		w->since = i->host;
 		w->vcpu = blame_vcpu_of(b, i, blame_field(d, r, 1, i), i->vcpu);
 		w->ready = false;
-		break;
-	}
-	case EV_PRINT: {
-		char text[256];
-
-		if (!b->o.from_marker)
-			return;
-		fmt_str(&d->ev[EV_PRINT].f[0], i->rec, text, sizeof(text));
-		text[strcspn(text, "\n")] = '\0';
-		/* One text may be both: the end of one, and the beginning of the next. */
-		if (strstr(text, b->o.to_marker))
-			mark_end(b, i, text);
-		if (strstr(text, b->o.from_marker)) {
-			size_t k = 0;
-
-			while (k < b->nmark &&
-			       (b->mark[k].vm != (uint64_t)i->vm || b->mark[k].tid != i->tid))
-				k++;
-			if (k == BLAME_MARKS)
-				k = 0;
-			b->nmark = MAX(b->nmark, k + 1);
-			b->mark[k] =
-				(struct blame_mark){ (uint64_t)i->vm, i->host, i->vcpu, i->tid };
-		}
 		break;
 	}
 	case EV_TIMERLAT:
@@ -360,7 +338,4 @@ void blame_wait_forget(struct blame *b, const struct tl_item *gap)
 		b->guest_gen[gap->vm]++;
 		b->guest_lost[gap->vm] = MAX(b->guest_lost[gap->vm], gap->host + gap->width);
 	}
-	for (size_t k = b->nmark; gap->src->guest && k--;)
-		if (b->mark[k].vm == (uint64_t)gap->vm)
-			b->mark[k] = b->mark[--b->nmark];
 }

@@ -22,6 +22,7 @@ struct blame_opts_given {
 	uint32_t what;
 	int by, clock;
 	struct opt_u64 vcpu, than, top, context, khz, last;
+	struct spans_opts spans;
 	struct pairing_clock pair;
 	struct guest_syms_opts syms;
 	bool quiet;
@@ -54,6 +55,7 @@ static const struct opt blame_options[] = {
 	       "the guest, ..."),
 	OPTION(0, "to-marker", OPT_STR, struct blame_opts_given, to_marker, "TEXT",
 	       "... to the next marker with this text"),
+	SPANS_OPTIONS(struct blame_opts_given, spans),
 	OPTION(0, "vm", OPT_STR, struct blame_opts_given, vm, "SEL",
 	       "only this VM: UUID, name, PID or PID-FD"),
 	OPTION('v', "vcpu", OPT_U64, struct blame_opts_given, vcpu, "N", "only this vCPU"),
@@ -117,8 +119,10 @@ static int blame_check(struct blame_cmd *m)
 		return err_usage(m->err, "--from-marker and --to-marker: both are needed");
 	if (o->from_marker && (!o->from_marker[0] || !o->to_marker[0]))
 		return err_usage(m->err, "--from-marker and --to-marker: an empty text would match every marker");
-	if (o->from_marker && o->what)
-		return err_usage(m->err, "--what: --from-marker shows only markers");
+	if (o->from_marker && o->spans.from)
+		return err_usage(m->err, "--from-marker and --from-event exclude each other");
+	if ((o->from_marker || o->spans.from) && o->what)
+		return err_usage(m->err, "--what: --from-marker and --from-event show only these");
 	if (o->at && (o->from || o->to))
 		return err_usage(m->err, "--at excludes --from and --to");
 	if (o->last.set && (o->at || o->from || o->to))
@@ -130,10 +134,11 @@ static int blame_check(struct blame_cmd *m)
 	if (o->context.set && (m->v.by >= BLAME_BY_CAUSE || (o->format && !strcmp(o->format, "csv"))))
 		return err_usage(m->err, "--context: neither csv nor tables of --by have timelines");
 	m->b.o.top = o->top.set ? o->top.v : m->v.by >= BLAME_BY_CAUSE ? BLAME_TOP_MAX : TOP;
-	m->b.o.from_marker = o->from_marker;
-	m->b.o.to_marker = o->to_marker;
+	m->b.o.spans = o->spans;
+	if (o->from_marker)
+		m->b.o.spans = (struct spans_opts){ o->from_marker, o->to_marker, true, NULL };
 	return top_check(&o->top, m->err) ?: rate_check(&o->khz, m->err) ?:
-	       only_vcpu(&o->vcpu, &m->b.o.vcpu, m->err);
+	       spans_check(&o->spans, m->err) ?: only_vcpu(&o->vcpu, &m->b.o.vcpu, m->err);
 }
 
 /* All of the captures is looked at: what reaches to that time may have begun long before. */
@@ -239,6 +244,8 @@ static int no_spikes(const struct blame_cmd *m)
 {
 	const struct blame_opts_given *o = m->o;
 	const char *kind, *why = lacks(m, &kind);
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	uint64_t homeless;
 
 	if (why)
 		return err_lack(m->err, ENODATA, "%s: %s", kind, why);
@@ -252,6 +259,14 @@ static int no_spikes(const struct blame_cmd *m)
 		return err_set(m->err, ENODATA,
 			       "no two markers with '%s' and '%s' follow each other in the guests' "
 			       "captures", o->from_marker, o->to_marker);
+	if (o->spans.from && blame_spans_unmet(m->b.b, &homeless, &b))
+		return err_lack(m->err, ENODATA, "%s", b.s);
+	if (o->spans.from && homeless)
+		return err_set(m->err, ENODATA,
+			       "all %llu are between events of no vCPU: `kvmft latency` has them",
+			       (unsigned long long)homeless);
+	if (o->spans.from && !o->than.set)
+		return err_set(m->err, ENODATA, "no such two events follow each other");
 	if (o->at)
 		return err_set(m->err, ENODATA, "no vCPU is known at %s: there are no events "
 						"around that time", o->at);
@@ -424,7 +439,7 @@ const struct cmd cmd_blame = {
 		    "  kvmft blame --by cause -i day/*/         # each capture by itself",
 	.opts = blame_options,
 	.groups = "input at than top by what vm from to last context format\n"
-		  "markers: from-marker to-marker\n"
+		  "from one event to another: from-marker to-marker from-event to-event key\n"
 		  "two clocks: tsc-offset tsc-ratio solve tsc-khz\n"
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
 		  "output: vcpu clock output force quiet color wide no-pager",

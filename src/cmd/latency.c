@@ -23,6 +23,7 @@ struct latency_opts {
 	struct opt_u64 vcpu, than, worst, context, khz, grain;
 	uint32_t by;
 	const char *trace_events;
+	struct spans_opts spans;
 	struct pairing_clock clock;
 	struct guest_syms_opts syms;
 	struct str_list qemu, host;
@@ -45,6 +46,7 @@ static const struct opt latency_options[] = {
 	       "mem, --by gpa: memory per row (default: 64M)"),
 	OPTION(0, "host", OPT_LIST, struct latency_opts, host, "HOST2",
 	       "mem: the host that the VM moved to; may be repeated, in that order"),
+	SPANS_OPTIONS(struct latency_opts, spans),
 	OPTION('C', "context", OPT_U64, struct latency_opts, context, "N",
 	       "show N lines of the timeline before and after each of the worst (default: 3)"),
 	OPTION_NAMED(0, "format", OPT_WORD, struct latency_opts, format, "FORMAT", lat_format_name,
@@ -93,23 +95,35 @@ struct latency {
 
 static const char *kind_name(size_t i)
 {
-	return i < LAT_KINDS ? lat_kind_names[i] : i == LAT_KINDS ? "all" : NULL;
+	return i < LAT_EVENT ? lat_kind_names[i] : i == LAT_EVENT ? "all" : NULL;
 }
 
 static const struct opt latency_kinds = {
 	.type = OPT_WORDS, .arg = "KIND,...", .help = "what to analyze", .word = kind_name,
 };
 
+/* With --from-event the first operand may be HOST. */
+static bool has_kinds(const struct latency_opts *o, const char *operand)
+{
+	struct kvmft_err err = { 0 };
+	uint32_t bits;
+
+	return !o->spans.from || !cli_words(&latency_kinds, operand, &bits, &err);
+}
+
 static int latency_check(struct latency *m, const char *kinds)
 {
 	const struct latency_opts *o = m->o;
 	uint32_t bits = 0;
-	int ret = cli_words(&latency_kinds, kinds, &bits, m->err);
+	int ret = kinds ? cli_words(&latency_kinds, kinds, &bits, m->err) : 0;
 
+	ret = ret ?: spans_check(&o->spans, m->err);
 	if (ret)
 		return ret;
-	for (unsigned int k = 0; k < LAT_KINDS; k++)
-		m->lo.want[k] = (bits >> k | bits >> LAT_KINDS) & 1;
+	for (unsigned int k = 0; k < LAT_EVENT; k++)
+		m->lo.want[k] = (bits >> k | bits >> LAT_EVENT) & 1;
+	m->lo.want[LAT_EVENT] = o->spans.from;
+	m->lo.spans = o->spans;
 	m->lo.mem_by = o->by ?: 1u << MEM_BY_task | 1u << MEM_BY_thread | 1u << MEM_BY_move;
 	if (o->worst.v > WORST_MAX || o->context.v > CONTEXT_MAX)
 		return err_usage(m->err, "--worst: %u, --context: %u at most", WORST_MAX,
@@ -151,6 +165,8 @@ static int no_result(const struct latency *m)
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	bool part = m->lo.vm >= 0 || m->lo.vcpu >= 0 || m->o->from || m->o->to;
 
+	if (lat_left_out(m->lat, LAT_EVENT))
+		return err_lack(m->err, ENODATA, "%s", lat_left_out(m->lat, LAT_EVENT));
 	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(m->lat, (enum lat_table_id)id);
 
@@ -327,9 +343,9 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 	return ret;
 }
 
-static int latency_sessions(void *opts __unused_arg, struct operands *o, struct kvmft_err *err)
+static int latency_sessions(void *opts, struct operands *o, struct kvmft_err *err)
 {
-	return captures_at(o, 1, err);
+	return captures_at(o, has_kinds(opts, o->argv[0]), err);
 }
 
 static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
@@ -337,10 +353,16 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	struct latency m = { .o = opts, .err = err };
 	struct out_clock clock;
 	bool complete = true;
-	int ret = latency_check(&m, argv[0]);
+	const char *kinds = has_kinds(opts, argv[0]) ? argv[0] : NULL;
+	int ret = latency_check(&m, kinds);
 
+	argc -= !!kinds;
+	argv += !!kinds;
+	if (!ret && !argc)
+		ret = err_usage(err, "operands are missing: kvmft latency %s HOST [GUEST[=SEL]]...",
+				kinds);
 	if (!ret) {
-		ret = latency_pair(&m, argc - 1, argv + 1, &m.p, &m.q, &clock);
+		ret = latency_pair(&m, argc, argv, &m.p, &m.q, &clock);
 		ret = ret ?: outfile_check(m.o->file.out, NULL, m.p.t, m.o->trace_events, m.err);
 		ret = ret ?: only_vm(&m.p, m.o->vm, &m.lo.vm, m.err);
 		ret = ret ?: lat_new(m.p.t, &m.lo, &m.lat, m.err);
@@ -365,16 +387,16 @@ static int latency_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		(void)merge_qemu_summary(&m.q, m.p.t, m.o->quiet);
 		for (unsigned int k = 0; k < LAT_KINDS; k++) {
 			const char *why = lat_left_out(m.lat, k);
-			const bool named = strcmp(argv[0], "all");
+			const bool named = k == LAT_EVENT || !kinds || strcmp(kinds, "all");
 
-			if (why && (named || !m.o->quiet))
+			if (why && k != LAT_EVENT && (named || !m.o->quiet))
 				cli_note("%s is left out: %s", lat_kind_names[k], why);
 			complete &= !why || !named;
 		}
 		if (!ret && !any_result(&m))
 			ret = no_result(&m);
 	}
-	ret = ret ?: latency_show(&m, argc - 1, argv + 1, &clock);
+	ret = ret ?: latency_show(&m, argc, argv, &clock);
 	complete &= guest_syms_whole(&m.syms, cli_note);
 	ret = ret ?: outfile_commit(m.o->file.out, 0, NULL, err);
 	free(m.spikes);
@@ -405,9 +427,11 @@ const struct cmd cmd_latency = {
 		    "  kvmft latency mem --by gpa,time host\n"
 		    "  kvmft latency net --than 1ms host guest\n"
 		    "  kvmft latency io --qemu qemu.log host guest\n"
+		    "  kvmft latency --from-event kvm_exit --to-event kvm_entry --key vcpu_id host\n"
 		    "  kvmft latency sched,timer host            # what the host alone can tell",
 	.opts = latency_options,
 	.groups = "vm vcpu from to than worst by context format output all quiet\n"
+		  "from any event to any other: from-event to-event key\n"
 		  "two clocks: host tsc-offset tsc-ratio solve tsc-khz\n"
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
 		  "QEMU's own events: qemu trace-events\n"
@@ -420,6 +444,6 @@ const struct cmd cmd_latency = {
 	.reader = true,
 	.output = sink_file_open,
 	.release = sink_file_close,
-	.min_args = 2,
+	.min_args = 1,
 	.max_args = -1,
 };

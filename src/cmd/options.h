@@ -17,6 +17,15 @@
 		OPTION(0, "solve", OPT_FLAG, st, m.solve, NULL,                \
 		       "find the TSC offset in the events, whatever the captures say")
 
+/* struct spans_opts */
+#define SPANS_OPTIONS(st, m)                                                                  \
+	OPTION(0, "from-event", OPT_STR, st, m.from, "EVENT",                                 \
+	       "the time from this event, [SYSTEM:]NAME[/FILTER/] of either side, ..."),      \
+		OPTION(0, "to-event", OPT_STR, st, m.to, "EVENT", "... to the next of these"), \
+		OPTION('k', "key", OPT_STR, st, m.key, "FIELD[=FIELD]",                         \
+		       "only where this field of both has the same value; of the second, after =\n" \
+		       "(default: of the same thread or, failing that, the last of the VM)")
+
 /* struct opt_u64 */
 #define RATE_OPTION(struct_, member) \
 	OPTION(0, "tsc-khz", OPT_U64, struct_, member, "KHZ", \

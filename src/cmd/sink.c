@@ -530,6 +530,15 @@ int only_vm(const struct pairing *p, const char *sel, int64_t *vm, struct kvmft_
 	return sel && *vm < 0 ? (int)*vm : 0;
 }
 
+int spans_check(const struct spans_opts *o, struct kvmft_err *err)
+{
+	if (!o->from != !o->to)
+		return err_usage(err, "--from-event and --to-event: both are needed");
+	if (o->key && !o->from)
+		return err_usage(err, "--key: only with --from-event and --to-event");
+	return 0;
+}
+
 int than_check(const struct opt_u64 *given, const struct pairing *p, struct kvmft_err *err)
 {
 	if (!given->set || p->host.cap->tsc_khz)

@@ -97,6 +97,8 @@ int sink_tell(const struct pairing *p, const struct windows *w, bool quiet, bool
 
 /* What analyses are limited to: -1 = not. --vcpu: a number; --vm: SEL; --than: a time. */
 int only_vcpu(const struct opt_u64 *given, int64_t *vcpu, struct kvmft_err *err) __must_check;
+/* What SPANS_OPTIONS() took: both events, or none. -EINVAL with err. */
+int spans_check(const struct spans_opts *o, struct kvmft_err *err) __must_check;
 /* --top: not 0. */
 int top_check(const struct opt_u64 *top, struct kvmft_err *err) __must_check;
 int only_vm(const struct pairing *p, const char *sel, int64_t *vm,

@@ -3,10 +3,10 @@
 #include "path.h"
 #include "kvmft/events.h"
 
-const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", "mem", "net", NULL };
+const char *const lat_kind_names[] = { "irq", "sched", "io", "timer", "mem", "net", "event", NULL };
 
 extern const struct lat_desc lat_desc_irq, lat_desc_sched, lat_desc_stealer, lat_desc_io,
-	lat_desc_timer, lat_desc_hrtimer, lat_desc_task, lat_desc_handler;
+	lat_desc_timer, lat_desc_hrtimer, lat_desc_task, lat_desc_handler, lat_desc_event[2];
 
 static const struct lat_desc *const descs[LAT_TABLES] = {
 	[LAT_T_IRQ] = &lat_desc_irq, [LAT_T_SCHED] = &lat_desc_sched,
@@ -14,6 +14,7 @@ static const struct lat_desc *const descs[LAT_TABLES] = {
 	[LAT_T_TIMER] = &lat_desc_timer, [LAT_T_HRTIMER] = &lat_desc_hrtimer,
 	[LAT_T_NET_RX] = &lat_desc_net_rx, [LAT_T_NET_TX] = &lat_desc_net_tx,
 	[LAT_T_TASK] = &lat_desc_task, [LAT_T_HANDLER] = &lat_desc_handler,
+	[LAT_T_EVENT] = &lat_desc_event[0],
 	[LAT_T_MEM] = &lat_desc_mem, [LAT_T_MEM_VCPU] = &lat_desc_mem_vcpu,
 	[LAT_T_MEM_TASK] = &lat_desc_mem_task, [LAT_T_MEM_GPA] = &lat_desc_mem_gpa,
 	[LAT_T_MEM_THREAD] = &lat_desc_mem_thread, [LAT_T_MEM_TIME] = &lat_desc_mem_time,
@@ -300,9 +301,9 @@ static void note_needs(struct lat *l)
 static int need(struct lat *l, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf why = { 0 };
-	bool any = false;
+	bool any = l->o.want[LAT_EVENT];
 
-	if (!l->alone &&
+	if (!l->alone && !any &&
 	    (!lat_decoder_has(l->dec[0], EV_ENTRY) || !lat_decoder_has(l->dec[0], EV_EXIT)))
 		return err_lack(
 			err, ENOENT,
@@ -312,7 +313,8 @@ static int need(struct lat *l, struct kvmft_err *err)
 		l->left_out[k] = l->o.want[k] ? lacks(l, k) : NULL;
 		l->o.want[k] &= !l->left_out[k];
 		any |= l->o.want[k];
-		l->chains |= l->o.want[k] && k != LAT_MEM && k != LAT_SCHED;
+		l->chains |= l->o.want[k] && k != LAT_MEM && k != LAT_SCHED &&
+			     k != LAT_EVENT;
 		if (l->left_out[k])
 			sbuf_addf(&why, "%s%s: %s", why.len ? "; " : "", lat_kind_names[k],
 				  l->left_out[k]);
@@ -395,6 +397,8 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 	for (size_t i = 0; !ret && i < l->nsrc; i++)
 		ret = event_arch_check(tl_source(t, i)->cap, err);
 	ret = ret ?: need(l, err);
+	if (!ret && l->o.want[LAT_EVENT])
+		ret = spans_new(t, &l->o.spans, &l->spans, err);
 	if (!ret)
 		know_evidence(l);
 	for (size_t i = 0; !ret && !l->chains && i < l->nsrc; i++)
@@ -622,6 +626,8 @@ void lat_feed(struct lat *l, const struct tl_item *i)
 {
 	struct lat_in in;
 
+	if (l->spans)
+		lat_event_feed(l, i);
 	if (i->kind != TL_EVENT) {
 		feed_gap(l, i);
 		return;
@@ -692,6 +698,7 @@ void lat_finish(struct lat *l)
 	lat_net_finish(l);
 	lat_hrtimers_finish(l);
 	lat_tasks_over(l, false);
+	lat_event_finish(l);
 	/* How far off the stages divided by QEMU's own events may be. */
 	around = lat_io_qemu_around(l);
 	if (around) {
@@ -731,7 +738,7 @@ const struct lat_table *lat_table(const struct lat *l, enum lat_table_id id)
 bool lat_has_table(const struct lat *l, enum lat_table_id id)
 {
 	const uint32_t alone = 1u << LAT_T_TASK | 1u << LAT_T_HANDLER,
-		       both = 1u << LAT_T_IO | 1u << LAT_T_HRTIMER;
+		       both = 1u << LAT_T_IO | 1u << LAT_T_HRTIMER | 1u << LAT_T_EVENT;
 	uint32_t has = l->alone ? alone | both : ~alone;
 
 	return l->o.want[lat_table_kind(id)] && has >> id & 1 &&
@@ -783,6 +790,7 @@ void lat_free(struct lat *l)
 		lat_decoder_free(l->dec[i]);
 	free(l->dec);
 	free(l->seen);
+	spans_free(l->spans);
 	lat_mem_free(l);
 	lat_net_free(l);
 	for (size_t i = 0; i < l->nvcpu; i++) {

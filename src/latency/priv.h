@@ -13,6 +13,7 @@
  *   mem.c      a vCPU that waits for memory; mem.h has what its files share
  *   net.c      a packet between the host and the guest; net.h likewise
  *   own.c      a guest without its host: its tasks that wait for a CPU, its handlers
+ *   event.c    from any event to any other
  *   feed.c     the walk
  *   table.c    tables, worst cases
  */
@@ -260,6 +261,7 @@ struct lat {
 	struct lat_mem *mem; /* NULL: not wanted */
 	struct lat_net *net; /* NULL: not wanted */
 	struct lat_tasks *tasks; /* NULL: not alone */
+	struct spans *spans; /* NULL: not wanted */
 	const struct event_irqs *irqs; /* of the host's guests */
 	struct u64map irq_vector; /* vm << 32 | irq → vector, learnt */
 	struct u64map irq_vcpu;	  /* vm << 32 | number of a shared one → vCPU of the last */
@@ -382,6 +384,10 @@ void lat_own_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 /* Nothing is known any more of what waits and runs; cut: by lost events, else at the end. */
 void lat_tasks_over(struct lat *l, bool cut);
 void lat_tasks_free(struct lat *l);
+
+/* event.c */
+void lat_event_feed(struct lat *l, const struct tl_item *i);
+void lat_event_finish(struct lat *l);
 
 /* path.c; path.h has the rest */
 /* What a thread of the host does, which means nothing to others. */

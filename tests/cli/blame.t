@@ -627,6 +627,14 @@ err_has 'timerlat: needs a capture of the guest, with osnoise:timerlat_sample' "
 parts --from-marker begin --to-marker end "$tmp/host" "$tmp/guest=one" >"$tmp/got"
 ok "between markers: asleep, then on another vCPU" grep -qxF \
 	"marker 25500 guest-sleep: guest-sleep 22000, guest-code (victim-77) 2500, guest-sched (<idle>-0, on its way to switch) 1000" "$tmp/got"
+sed 's/^marker/event/' "$tmp/got" >"$tmp/want"
+parts --from-event 'ftrace:print/buf ~ "*begin*"/' --to-event 'print/buf ~ "*end*"/' "$tmp/host" "$tmp/guest=one" >"$tmp/got"
+ok "the same between any two events" diff "$tmp/want" "$tmp/got"
+run "$kvmft" blame -q --from-event 'sched_wakeup/pid==101/' --to-event 'sched_switch/prev_pid==0/' "$tmp/host" "$tmp/guest=one"
+status_is 1 "events of no vCPU"
+err_has 'all 1 are between events of no vCPU: .kvmft latency. has them' "... are latency's"
+run "$kvmft" blame -q --from-event nosuch --to-event kvm_exit "$tmp/host" "$tmp/guest=one"
+status_is 4 "an event that is not there"
 sed 's/^0  20100 .*/0 gap 3/' "$tmp/both" >"$tmp/gap"
 capture host <"$tmp/gap"
 parts --what wakeup "$tmp/host" "$tmp/guest=one" >"$tmp/got"
@@ -709,7 +717,7 @@ err_has 'name its VM: kvmft blame run/host run/GUEST=SEL\. VMs there: ' "... by 
 
 # ---- wrong usage ----
 
-for wrong in "--what nosuch" "--top 0" "--by nosuch" "--from-marker a" "--at 1 --from 0" "--what=" "--at abc" \
+for wrong in "--what nosuch" "--top 0" "--by nosuch" "--from-marker a" "--from-event a" "--key x" "--at 1 --from 0" "--what=" "--at abc" \
 	"-C 2 --format csv" "-C 2 --by cause" "--format html" "--clock nosuch" "--last 1s --at 1" "--last 1s --from 0"; do
 	# shellcheck disable=SC2086 # words
 	run "$kvmft" blame $wrong "$tmp/host"

@@ -43,6 +43,42 @@ run "$kvmft" latency irq,io,timer,sched --all --format json -q "$tmp/host" "$tmp
 status_is 0 "as JSON"
 sums "... the parts are the whole"
 
+# ---- from any event to any other ----
+
+# event ARGS...: count, time in us and events of each row, or the line that says why there is none.
+event() { run "$kvmft" latency -q --format csv "$@" "$tmp/host" "$tmp/guest=one"; }
+total() { sed -n "s/^$1,\"one\",.*,total,[0-9]*,\([0-9.]*\),.*/\1/p" "$out"; }
+event io && is "$(total io)" 6.620 "io: from the issue to the completion"
+for key in --key=sector --key=sector=sector ""; do
+	event $key --from-event block:block_rq_issue --to-event 'block_rq_complete/nr_sector==8/'
+	is "$(total event)" 6.620 "... the same between these two events, ${key:-without a key}"
+done
+event --from-event kvm_msi_set_irq --to-event irq_handler_entry
+is "$(total event)" 1.050 "from the host's MSI to the guest's handler"
+run "$kvmft" latency -q --from-event kvm_msi_set_irq --to-event irq_handler_entry "$tmp/host" "$tmp/guest=one"
+out_has '^note: ~: times that span host and guest may be off' "... is off by the alignment"
+event --from-event kvm_entry --to-event kvm_entry
+is "$(grep -c '^event,.*,total,' "$out")" 1 "from one entry to the next: an end may be a beginning"
+event --key=irq=vector --from-event irq_handler_entry --to-event local_timer_entry
+status_is 4 "no two with the same value"
+err_has 'nothing could be measured. event: .*ends without a beginning 1' "... is counted"
+for lacks in "nosuch:--to-event=nosuch:no event named nosuch" "kvm_exit/nofield==1/:--to-event=kvm_exit/nofield==1/:kvm_exit has no field nofield" \
+	"a key:--key=nofield --to-event=kvm_exit:kvm_entry has no field nofield"; do
+	want=${lacks##*:} args=${lacks#*:}
+	# shellcheck disable=SC2086 # options
+	event --from-event kvm_entry ${args%:*}
+	status_is 4 "${lacks%%:*}, which no capture has"
+	err_has "$want" "... is named"
+done
+run "$kvmft" latency --from-event kvm_entry "$tmp/host"
+status_is 2 "one event alone"
+run "$kvmft" latency irq --from-event kvm_entry --to-event kvm_exit
+status_is 2 "no HOST"
+sed '/block_rq_issue/a 0 gap 3' "$golden/latency-guest.txt" >"$tmp/gap.txt"
+"$mkcap" --capture "$tmp/gap" "$tmp/gap.txt"
+run "$kvmft" latency --from-event block_rq_issue --to-event block_rq_complete "$tmp/host" "$tmp/gap=one"
+err_has 'nothing could be measured. event: .*cut by lost events 1' "what is cut by lost events is no time"
+
 # ---- text ----
 
 run "$kvmft" latency io --all --worst 1 --context 2 "$tmp/host" "$tmp/guest=one"
