@@ -58,6 +58,7 @@ enum blame_cause {
 
 struct blame_name {
 	const char *name, *help;
+	const char *whose; /* of a cause: whose time that is, for a budget */
 };
 extern const struct blame_name blame_whats[BLAME_WHATS];
 extern const struct blame_name blame_causes[BLAME_CAUSES];
@@ -149,11 +150,11 @@ size_t blame_spikes(const struct blame *b);
 const struct blame_spike *blame_spike(const struct blame *b, size_t i);
 /* How many spikes of that kind were long enough, before `top`. */
 uint64_t blame_count(const struct blame *b, enum blame_what what);
-/*
- * Of a search for spans that found none: why, in b. *homeless: how many there were, but of no vCPU.
- * False: both events were seen.
- */
-bool blame_spans_unmet(const struct blame *b, uint64_t *homeless, struct sbuf *why);
+/* The same, however short they were: 0 is no proof that nothing was late. */
+uint64_t blame_measured(const struct blame *b);
+/* Why a search for spans found none, as spans_unmet(); and how many there were of no vCPU. */
+bool blame_spans_unmet(const struct blame *b, struct sbuf *why);
+uint64_t blame_homeless(const struct blame *b);
 /* What the captures lack to find such spikes; NULL: nothing. */
 const char *blame_lacks(const struct blame *b, enum blame_what what);
 /* Whether anything of that vCPU, or of any (-1), was seen. */

@@ -146,11 +146,14 @@ struct blame_spike *blame_add(struct blame *b, const struct blame_found *f)
 {
 	uint64_t length = f->end - f->begin, grain = tl_hostmap(b->t)->cap->grain;
 
-	if ((grain && length <= grain && f->what != BLAME_MOMENT) || f->end <= f->begin ||
-	    length < b->o.than || !wants(b, f->what) || over_pause(b, f) ||
+	if (f->end < f->begin || !wants(b, f->what) || over_pause(b, f) ||
 	    (b->o.vm >= 0 && f->vm != b->o.vm) || (b->o.vcpu >= 0 && f->vcpu != b->o.vcpu) ||
 	    f->end < b->o.from || f->begin > b->o.to ||
 	    (b->o.has_at && distance(b, f->begin, f->end) > b->o.near))
+		return NULL;
+	b->measured++;
+	if ((grain && length <= grain && f->what != BLAME_MOMENT) || !length ||
+	    length < b->o.than)
 		return NULL;
 	b->count[f->what]++;
 	if (length < b->least)
@@ -415,10 +418,19 @@ uint64_t blame_count(const struct blame *b, enum blame_what what)
 	return b->count[what];
 }
 
-bool blame_spans_unmet(const struct blame *b, uint64_t *homeless, struct sbuf *why)
+uint64_t blame_measured(const struct blame *b)
 {
-	*homeless = b->homeless;
+	return b->measured;
+}
+
+bool blame_spans_unmet(const struct blame *b, struct sbuf *why)
+{
 	return spans_unmet(b->spans, why);
+}
+
+uint64_t blame_homeless(const struct blame *b)
+{
+	return b->homeless;
 }
 
 /* Whether a guest's capture has events of that role. */

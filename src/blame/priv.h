@@ -100,7 +100,7 @@ struct blame {
 	struct blame_middle *middle; /* of the spikes kept so far, in order, in compact() */
 	size_t n, keep, cap; /* room for cap; compact() leaves `keep` */
 	uint64_t least;	     /* shorter ones, or farther ones, can be ignored */
-	uint64_t count[BLAME_WHATS];
+	uint64_t count[BLAME_WHATS], measured;
 	/* wait.c */
 	uint32_t gen;	       /* grows at each gap of the host: who was out of the guest is
 			        * unknown */

@@ -21,7 +21,7 @@ struct blame_opts_given {
 	const char *naming;
 	uint32_t what;
 	int by, clock;
-	struct opt_u64 vcpu, than, top, context, khz, last;
+	struct opt_u64 vcpu, than, top, context, khz, last, budget;
 	struct spans_opts spans;
 	struct pairing_clock pair;
 	struct guest_syms_opts syms;
@@ -44,6 +44,9 @@ static const struct opt blame_options[] = {
 	       "what was late at T, or within 10 ms of it; T is a time as --clock shows it"),
 	OPTION(0, "than", OPT_DURATION, struct blame_opts_given, than, "D",
 	       "only what was late by this or more: 100us, 2ms"),
+	OPTION(0, "budget", OPT_DURATION, struct blame_opts_given, budget, "D",
+	       "as --than; exit 1 if there is any, 4 if nothing was measured, and say whose time\n"
+	       "the worst was"),
 	OPTION(0, "top", OPT_U64, struct blame_opts_given, top, "N",
 	       "only the N longest (default: 10; with --by of groups: 1000)"),
 	OPTION_CHOICE(0, "by", struct blame_opts_given, by, "KEY", blame_bys,
@@ -105,6 +108,7 @@ struct blame_cmd {
 	struct blame_view v;
 	struct out_clock clock;
 	struct lat_story *story;
+	struct opt_u64 than; /* --budget is one */
 	struct guest_syms syms;
 	struct sink s;
 };
@@ -113,6 +117,7 @@ static int blame_check(struct blame_cmd *m)
 {
 	const struct blame_opts_given *o = m->o;
 
+	m->than = o->budget.set ? o->budget : o->than;
 	m->b.o.what = o->what;
 	m->v.by = o->by < 0 ? BLAME_BY_LENGTH : (enum blame_by)o->by;
 	if (!o->from_marker != !o->to_marker)
@@ -123,6 +128,8 @@ static int blame_check(struct blame_cmd *m)
 		return err_usage(m->err, "--from-marker and --from-event exclude each other");
 	if ((o->from_marker || o->spans.from) && o->what)
 		return err_usage(m->err, "--what: --from-marker and --from-event show only these");
+	if (o->budget.set && (o->than.set || o->at || o->by > BLAME_BY_LENGTH))
+		return err_usage(m->err, "--budget excludes --than, --at and another --by");
 	if (o->at && (o->from || o->to))
 		return err_usage(m->err, "--at excludes --from and --to");
 	if (o->last.set && (o->at || o->from || o->to))
@@ -183,12 +190,12 @@ static int blame_open(struct blame_cmd *m, int argc, char **argv)
 
 	ret = ret ?: guest_syms_of_pairing(&m->syms, &m->o->syms, &m->p, m->o->quiet, m->err);
 	ret = ret ?: rate_of_pairing(&m->p, &m->o->khz, m->o->quiet,
-				    m->o->than.set ? NULL : "times are in cycles", cli_note, m->err);
-	ret = ret ?: than_check(&m->o->than, &m->p, m->err);
+				    m->than.set ? NULL : "times are in cycles", cli_note, m->err);
+	ret = ret ?: than_check(&m->than, &m->p, m->err);
 	if (ret)
 		return ret;
-	m->b.o.than = (uint64_t)((unsigned __int128)m->o->than.v * m->p.host.cap->tsc_khz /
-				 1000000);
+	m->b.o.than = (uint64_t)((unsigned __int128)m->than.v * m->p.host.cap->tsc_khz / 1000000) +
+			m->o->budget.set; /* all of it may be used */
 	ret = sink_clock(&m->s, &m->p, m->o->clock, &m->clock, m->err);
 	ret = ret ?: blame_when(m);
 	ret = ret ?: outfile_check(m->o->file.out, NULL, m->p.t, NULL, m->err);
@@ -231,9 +238,9 @@ static const char *lacks(const struct blame_cmd *m, const char **kind)
 
 		if (!(m->b.o.what >> k & 1))
 			continue;
-		if (!why)
+		if (!why && !m->o->budget.set) /* else all of them are meant */
 			return NULL;
-		if (!first)
+		if (why && !first)
 			*kind = blame_whats[k].name;
 		first = first ?: why;
 	}
@@ -245,7 +252,7 @@ static int no_spikes(const struct blame_cmd *m)
 	const struct blame_opts_given *o = m->o;
 	const char *kind, *why = lacks(m, &kind);
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	uint64_t homeless;
+	uint64_t homeless = blame_homeless(m->b.b);
 
 	if (why)
 		return err_lack(m->err, ENODATA, "%s: %s", kind, why);
@@ -255,23 +262,27 @@ static int no_spikes(const struct blame_cmd *m)
 	if (!blame_saw_vcpu(m->b.b, m->b.o.vcpu))
 		return err_set(m->err, ENODATA, "no event of a vCPU%s was found",
 			       o->vcpu.set ? " that --vcpu names" : "");
-	if (o->from_marker && !o->than.set)
+	if (o->from_marker && !blame_measured(m->b.b))
 		return err_set(m->err, ENODATA,
 			       "no two markers with '%s' and '%s' follow each other in the guests' "
 			       "captures", o->from_marker, o->to_marker);
-	if (o->spans.from && blame_spans_unmet(m->b.b, &homeless, &b))
+	if (o->spans.from && blame_spans_unmet(m->b.b, &b))
 		return err_lack(m->err, ENODATA, "%s", b.s);
 	if (o->spans.from && homeless)
 		return err_set(m->err, ENODATA,
 			       "all %llu are between events of no vCPU: `kvmft latency` has them",
 			       (unsigned long long)homeless);
-	if (o->spans.from && !o->than.set)
+	if (o->spans.from && !blame_measured(m->b.b))
 		return err_set(m->err, ENODATA, "no such two events follow each other");
 	if (o->at)
 		return err_set(m->err, ENODATA, "no vCPU is known at %s: there are no events "
 						"around that time", o->at);
+	if (o->budget.set && !blame_measured(m->b.b))
+		return err_lack(m->err, ENODATA, "nothing was measured%s",
+				o->what ? " of what --what asks for" : "");
 	if (!o->quiet || o->naming)
-		cli_note("nothing was late%s%s", o->than.set ? " by as much as --than says" : "",
+		cli_note("nothing was late%s%s", o->budget.set ? " by as much as --budget says" :
+						 o->than.set ? " by as much as --than says" : "",
 			 o->what ? ", among what --what asks for" : "");
 	return 0;
 }
@@ -291,6 +302,39 @@ static int blame_show(struct blame_cmd *m)
 				 m->err);
 }
 
+/* Whose time the worst was: 0, or what makes the exit status 1. */
+static int over_budget(const struct blame_cmd *m)
+{
+	const struct blame_spike *s = blame_spikes(m->b.b) ? blame_spike(m->b.b, 0) : NULL;
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
+	uint64_t khz = m->p.host.cap->tsc_khz, over = 0, left;
+	char time[32];
+
+	if (!m->o->budget.set || !s)
+		return 0;
+	for (unsigned int w = 0; w < BLAME_WHATS; w++)
+		over += blame_count(m->b.b, (enum blame_what)w);
+	left = s->end - s->begin;
+	for (unsigned int c = 0; left && c < BLAME_CAUSES; c++) {
+		const char *whose = blame_causes[c].whose;
+		uint64_t sum = 0;
+
+		/* All causes of one, at the first of them. */
+		for (size_t i = 0; i < s->nparts; i++)
+			if (!strcmp(blame_causes[s->part[i].cause].whose, whose))
+				sum += s->part[i].time;
+		if (!sum || (b.s && strstr(b.s, whose)))
+			continue;
+		str_ns(time, sizeof(time), tsc_cycles_to_ns(sum, khz));
+		sbuf_addf(&b, "%s %s %s", b.s ? "," : "", whose, time);
+		left -= MIN(left, sum);
+	}
+	str_ns(time, sizeof(time), tsc_cycles_to_ns(s->end - s->begin, khz));
+	return err_set(m->err, ERANGE, "%llu of %llu over the budget; the worst is %s:%s",
+		       (unsigned long long)over, (unsigned long long)blame_measured(m->b.b), time,
+		       b.s ?: "");
+}
+
 /* rows: for a sum; NULL: none is wanted. */
 static int blame_this(const struct blame_opts_given *opts, int argc, char **argv,
 		      struct sbuf *rows, struct kvmft_err *err)
@@ -308,14 +352,18 @@ static int blame_this(const struct blame_opts_given *opts, int argc, char **argv
 		(void)guest_syms_whole(&m.syms, NULL);
 	}
 	ret = ret ?: blaming_explain(&m.b);
-	if (!ret && !blame_spikes(m.b.b))
+	if (!ret && !blame_spikes(m.b.b)) {
 		ret = no_spikes(&m);
+		if (ret && opts->budget.set) /* which was not exceeded then, nor kept */
+			ret = err_lack(err, ret, "%s", err->text);
+	}
 	if (!ret && m.o->context.set)
 		ret = blame_stories(&m);
 	ret = ret ?: blame_show(&m);
 	/* Symbols are read as they are needed. */
 	complete &= guest_syms_whole(&m.syms, cli_note);
 	ret = ret ?: outfile_commit(m.o->file.out, 0, NULL, err);
+	ret = ret ?: over_budget(&m);
 	if (!ret && rows) {
 		uint64_t khz = m.p.host.cap->tsc_khz;
 
@@ -395,8 +443,9 @@ static int blame_output(void *opts, int argc, struct kvmft_err *err)
 		o->last = (struct opt_u64){ .v = 1000000000, .set = true };
 	if (ret || o->inputs.n < 2)
 		return ret;
-	if (o->file.path || o->at)
-		return err_usage(err, o->at ? "--at takes one session at a time" :
+	if (o->file.path || o->at || o->budget.set)
+		return err_usage(err, o->budget.set ? "--budget takes one session at a time" :
+				 o->at ? "--at takes one session at a time" :
 				 "-o takes one session at a time; > OUT takes all");
 	ret = blame_check(&m);
 	return ret ?: many_begin(&o->inputs, blame_one, o, &o->many, err);
@@ -438,7 +487,7 @@ const struct cmd cmd_blame = {
 		    "  kvmft blame --from-marker begin --to-marker end run\n"
 		    "  kvmft blame --by cause -i day/*/         # each capture by itself",
 	.opts = blame_options,
-	.groups = "input at than top by what vm from to last context format\n"
+	.groups = "input at than budget top by what vm from to last context format\n"
 		  "from one event to another: from-marker to-marker from-event to-event key\n"
 		  "two clocks: tsc-offset tsc-ratio solve tsc-khz\n"
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"

@@ -612,6 +612,12 @@ capture guest <"$tmp/noise"
 for kind in timerlat noise; do
 	parts --what $kind "$tmp/host" "$tmp/guest=one" | sed "s/(EXTERNAL_INTERRUPT)/(irq)/" >>"$tmp/measured"
 done
+run "$kvmft" blame -q --budget 5us --what timerlat "$tmp/host" "$tmp/guest=one"
+status_is 1 "over the budget"
+err_has '1 of 1 over the budget; the worst is 6 us: the host 5.2 us, the guest.s kernel 800 ns$' "... and whose time it was"
+run "$kvmft" blame --budget 6us --what timerlat "$tmp/host" "$tmp/guest=one"
+status_is 0 "within the budget"
+err_has 'nothing was late by as much as --budget says' "... is said"
 cat >"$tmp/want" <<'END'
 timerlat 6000 host-task: host-task (thief-55) 5000, guest-irqs-off (<idle>-0) 800, host-irq (irq) 200
 noise 4000 guest-code: guest-code (hog-78) 4000
@@ -621,6 +627,11 @@ ok "what the guest's osnoise and timerlat tracers measured" diff "$tmp/want" "$t
 grep '^[0-9]' "$tmp/guest.txt" | grep -v osnoise: >"$tmp/plain"
 { echo 'meta task tid=77 tgid=77 comm=victim'; cat "$tmp/plain"; } >"$tmp/plainer"
 capture guest <"$tmp/plainer"
+run "$kvmft" blame -q --budget 1s --from-event sched_wakeup --to-event 'sched_switch/prev_pid==999/' "$tmp/host" "$tmp/guest=one"
+status_is 4 "nothing measured is no budget kept"
+run "$kvmft" blame -q --budget 1s --what wakeup,io "$tmp/host" "$tmp/guest=one"
+status_is 4 "... nor one of two kinds"
+err_has 'io: the guest capture has no block:block_rq_issue' "... which is named"
 run "$kvmft" blame -q --what timerlat "$tmp/host" "$tmp/guest=one"
 status_is 4 "timerlat where no tracer ran"
 err_has 'timerlat: needs a capture of the guest, with osnoise:timerlat_sample' "... is reported"
@@ -717,7 +728,7 @@ err_has 'name its VM: kvmft blame run/host run/GUEST=SEL\. VMs there: ' "... by 
 
 # ---- wrong usage ----
 
-for wrong in "--what nosuch" "--top 0" "--by nosuch" "--from-marker a" "--from-event a" "--key x" "--at 1 --from 0" "--what=" "--at abc" \
+for wrong in "--what nosuch" "--top 0" "--by nosuch" "--from-marker a" "--from-event a" "--key x" "--budget 1us --than 1us" "--at 1 --from 0" "--what=" "--at abc" \
 	"-C 2 --format csv" "-C 2 --by cause" "--format html" "--clock nosuch" "--last 1s --at 1" "--last 1s --from 0"; do
 	# shellcheck disable=SC2086 # words
 	run "$kvmft" blame $wrong "$tmp/host"
