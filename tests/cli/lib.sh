@@ -17,6 +17,9 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 # What a terminal of a test shows is to be read, not to be paged.
 export PAGER=cat KVMFT_PAGER=cat
+# Looking for leaks takes longer than most runs do: `make check` looks in each fifth of run(), check-all in all.
+no_leaks=${ASAN_OPTIONS:-}:detect_leaks=0
+[ "${CHECK_ALL:-0}" = 1 ] || export ASAN_OPTIONS="$no_leaks"
 out=$tmp/stdout
 err=$tmp/stderr
 # Locked while a test of the lane "records" runs, in any make check. For tests of other lanes: what a killed recorder left
@@ -73,12 +76,11 @@ is()
 	fi
 }
 
-# Looking for leaks takes longer than most runs do: `make check` looks in each fifth, check-all in all.
 run()
 {
 	runs=$((runs + 1))
 	leaks=
-	[ "${CHECK_ALL:-0}" = 1 ] || [ $((runs % 5)) = 0 ] || leaks=:detect_leaks=0
+	[ "${ASAN_OPTIONS:-}" != "$no_leaks" ] || [ $((runs % 5)) != 0 ] || leaks=:detect_leaks=1
 	ASAN_OPTIONS=${ASAN_OPTIONS:-}$leaks "$@" >"$out" 2>"$err" </dev/null
 	rc=$?
 }
