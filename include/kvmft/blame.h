@@ -152,9 +152,8 @@ const struct blame_spike *blame_spike(const struct blame *b, size_t i);
 uint64_t blame_count(const struct blame *b, enum blame_what what);
 /* The same, however short they were: 0 is no proof that nothing was late. */
 uint64_t blame_measured(const struct blame *b);
-/* Why a search for spans found none, as spans_unmet(); and how many there were of no vCPU. */
+/* Why a search for spans found none, in why; false: they were only short. */
 bool blame_spans_unmet(const struct blame *b, struct sbuf *why);
-uint64_t blame_homeless(const struct blame *b);
 /* What the captures lack to find such spikes; NULL: nothing. */
 const char *blame_lacks(const struct blame *b, enum blame_what what);
 /* Whether anything of that vCPU, or of any (-1), was seen. */

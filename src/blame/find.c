@@ -425,12 +425,15 @@ uint64_t blame_measured(const struct blame *b)
 
 bool blame_spans_unmet(const struct blame *b, struct sbuf *why)
 {
-	return spans_unmet(b->spans, why);
-}
-
-uint64_t blame_homeless(const struct blame *b)
-{
-	return b->homeless;
+	if (b->measured || spans_unmet(b->spans, why))
+		return !b->measured;
+	if (b->homeless)
+		sbuf_addf(why, "all %llu are between events of no vCPU: `kvmft latency` has them",
+			  (unsigned long long)b->homeless);
+	else
+		sbuf_addf(why, "no two of '%s' and '%s' follow each other", b->o.spans.from,
+			  b->o.spans.to);
+	return true;
 }
 
 /* Whether a guest's capture has events of that role. */

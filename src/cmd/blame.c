@@ -252,7 +252,6 @@ static int no_spikes(const struct blame_cmd *m)
 	const struct blame_opts_given *o = m->o;
 	const char *kind, *why = lacks(m, &kind);
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	uint64_t homeless = blame_homeless(m->b.b);
 
 	if (why)
 		return err_lack(m->err, ENODATA, "%s: %s", kind, why);
@@ -262,18 +261,8 @@ static int no_spikes(const struct blame_cmd *m)
 	if (!blame_saw_vcpu(m->b.b, m->b.o.vcpu))
 		return err_set(m->err, ENODATA, "no event of a vCPU%s was found",
 			       o->vcpu.set ? " that --vcpu names" : "");
-	if (o->from_marker && !blame_measured(m->b.b))
-		return err_set(m->err, ENODATA,
-			       "no two markers with '%s' and '%s' follow each other in the guests' "
-			       "captures", o->from_marker, o->to_marker);
-	if (o->spans.from && blame_spans_unmet(m->b.b, &b))
+	if (m->b.o.spans.from && blame_spans_unmet(m->b.b, &b))
 		return err_lack(m->err, ENODATA, "%s", b.s);
-	if (o->spans.from && homeless)
-		return err_set(m->err, ENODATA,
-			       "all %llu are between events of no vCPU: `kvmft latency` has them",
-			       (unsigned long long)homeless);
-	if (o->spans.from && !blame_measured(m->b.b))
-		return err_set(m->err, ENODATA, "no such two events follow each other");
 	if (o->at)
 		return err_set(m->err, ENODATA, "no vCPU is known at %s: there are no events "
 						"around that time", o->at);

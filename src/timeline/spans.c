@@ -59,21 +59,15 @@ int spans_new(const struct timeline *t, const struct spans_opts *o, struct spans
 	return ret;
 }
 
-static bool is_blind(const struct spans *s, const struct tl_item *i)
-{
-	uint64_t any = 0, own = 0;
-
-	(void)!u64map_get(&s->blind, 0, &any);
-	(void)!u64map_get(&s->blind, (uint64_t)i->vm + 1, &own);
-	return i->host < MAX(any, own);
-}
-
 static bool end_is(struct spans *s, struct span_end *e, const struct tl_item *i, uint64_t *key)
 {
+	uint64_t any = 0, own = 0; /* events were lost up to there */
 	struct fmt_field f;
 	char text[256];
 
-	if ((e->text && !i->src->guest) || !pick_wants(e->pick, i) || is_blind(s, i))
+	(void)!u64map_get(&s->blind, 0, &any);
+	(void)!u64map_get(&s->blind, (uint64_t)i->vm + 1, &own);
+	if (i->host < MAX(any, own) || (e->text && !i->src->guest) || !pick_wants(e->pick, i))
 		return false;
 	if (e->text)
 		return fmt_field(i->ev, "buf", &f) && fmt_str(&f, i->rec, text, sizeof(text)) &&
