@@ -144,7 +144,7 @@ struct cap_stream {
 	size_t next, ext_cap;
 	uint64_t nsub;	      /* complete sub-buffers */
 	uint64_t cut_bytes;   /* bytes of an incomplete sub-buffer at the end, 0 = none */
-	bool cut;	      /* the recorder wrote more sub-buffers than there are */
+	bool cut;	      /* there were more events than are here */
 };
 
 /* What must be known about sub-buffers to read and write them. */
@@ -293,6 +293,8 @@ void capture_close(struct capture *c);
  * unknown.
  */
 uint64_t capture_missing(const struct capture *c, uint64_t events);
+/* Nothing of that stream's CPU was recorded, although it had events. */
+void capture_left_out(struct capture *c, struct cap_stream *s);
 
 /* Its reader of formats could not use that one: noted as damage. */
 void capture_format_bad(const struct capture *c, const struct cap_format *f, const char *why);

@@ -71,6 +71,13 @@ const struct evidence_rule *evidence_rule(const char *of, const char *what);
 uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, bool guest,
 			   const bool seen[EV_ROLES]);
 
+/*
+ * trace-cmd records some CPUs only, if asked to, and no option of its file says so: a CPU without
+ * events, to which threads were woken twice, was not recorded. Its stream is cut, with a note. 0,
+ * -errno.
+ */
+int evidence_cpus(struct capture *cap, const struct fmt *fmt) __must_check;
+
 /* "host sched:sched_switch": the event after *bit, 0 at first; false: there is no further one. */
 bool evidence_next(uint32_t lacks, uint32_t *bit, char *buf, size_t size);
 /* All of them, as an array. */

@@ -382,8 +382,14 @@ void blame_found(struct blame *b)
 	compact(b);
 	/* From now on v is in order; stalls get their names, of which most were not kept. */
 	v = xcalloc(b->cap, sizeof(*v));
-	/* Events are missing, and nothing says where; or who had a request is not known. */
+	/*
+	 * Events are missing, and nothing says where, or whether a CPU without any was recorded; or
+	 * who had a request is not known.
+	 */
 	holes = b->map->holes;
+	s = tl_source(b->t, 0);
+	for (size_t i = 0; i < s->cap->nstream && s->cap->is_tracedat && !b->seen[0][EV_WAKEUP]; i++)
+		holes |= !s->cap->stream[i].nsub;
 	for (size_t i = !b->alone; i < tl_sources(b->t) && !holes; i++)
 		holes = tl_missing(tl_source(b->t, i));
 	for (size_t i = 0; i < b->n; i++) {

@@ -68,6 +68,15 @@ void cap_note(struct capture *c, const char *fmt, ...)
 		free(d->text);
 }
 
+void capture_left_out(struct capture *c, struct cap_stream *s)
+{
+	s->cut = true;
+	cap_note(c,
+		 "CPU %u was not recorded, though threads were woken there: record all CPUs "
+		 "(trace-cmd record without -M)",
+		 s->cpu);
+}
+
 void capture_format_bad(const struct capture *c, const struct cap_format *f, const char *why)
 {
 	if (c->priv) /* else made for a few formats */

@@ -4,6 +4,7 @@
 #include "cmds.h"
 #include "options.h"
 #include "guest_syms.h"
+#include "kvmft/evidence.h"
 #include "kvmft/output.h"
 #include "kvmft/results.h"
 #include "kvmft/rate.h"
@@ -324,6 +325,7 @@ static int report(struct run *run)
 
 	ret = ret ?: capture_open(run->o->input, &run->cap, run->err);
 	ret = ret ?: fmt_load(run->cap, &run->fmt, run->err);
+	ret = ret ?: evidence_cpus(run->cap, run->fmt);
 	ret = ret ?: rate_of_capture(run->cap, run->fmt, &run->o->khz, false,
 				    "times are in cycles", cli_note, run->err);
 	ret = ret ?: window_report(run->cap, run->o->from, run->o->to, &run->ro, run->err);
@@ -426,6 +428,7 @@ static int report_by_stack(struct run *run)
 	ret = ret ?: sink_input_check(run->o->input, run->err);
 	ret = ret ?: capture_open(run->o->input, &run->cap, run->err);
 	ret = ret ?: fmt_load(run->cap, &run->fmt, run->err);
+	ret = ret ?: evidence_cpus(run->cap, run->fmt);
 	ret = ret ?: by_stack_walk(run->cap, run->fmt, run->o->event ? run->ro.cls : NULL, &b,
 					run->err);
 	if (!ret)

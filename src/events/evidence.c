@@ -2,6 +2,7 @@
 /* evidence.c: the table of what must have been recorded before an answer may name a cause. */
 #include "kvmft/evidence.h"
 #include "kvmft/capture.h"
+#include "kvmft/ring.h"
 
 /*
  * By bit. All of the roles are needed, or one of them. With TOGETHER, one is enough where it is
@@ -268,6 +269,44 @@ uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, boo
 			has |= 1u << i;
 	}
 	return has;
+}
+
+struct woken_cpus {
+	struct event_type wakeup[2];
+	uint8_t times[CAPTURE_MAX_CPUS]; /* as a target: 0, 1 or more */
+};
+
+static inline int see_target(void *arg, const struct rec *rec)
+{
+	struct woken_cpus *w = arg;
+	uint64_t cpu;
+
+	for (size_t i = 0; i < ARRAY_SIZE(w->wakeup); i++)
+		if (w->wakeup[i].ev && rec->id == fmt_id(w->wakeup[i].ev) &&
+		    fmt_u64(&w->wakeup[i].f[1], rec, &cpu) && cpu < CAPTURE_MAX_CPUS)
+			w->times[cpu] |= (uint8_t)(w->times[cpu] << 1 | 1);
+	return 0;
+}
+
+int evidence_cpus(struct capture *cap, const struct fmt *fmt)
+{
+	_cleanup_free_ struct woken_cpus *w = NULL;
+	bool empty = false;
+	int ret = 0;
+
+	for (size_t i = 0; i < cap->nstream && cap->is_tracedat; i++)
+		empty |= !cap->stream[i].nsub && !cap->stream[i].cut;
+	if (!empty)
+		return 0;
+	w = xcalloc(1, sizeof(*w));
+	event_find(fmt, EV_WAKEUP, 2, &w->wakeup[0]);
+	event_find(fmt, EV_WAKEUP_NEW, 2, &w->wakeup[1]);
+	for (size_t i = 0; i < cap->nstream && !ret; i++)
+		ret = rstream_each(cap, &cap->stream[i], see_target, w);
+	for (size_t i = 0; i < cap->nstream && !ret; i++)
+		if (!cap->stream[i].nsub && w->times[cap->stream[i].cpu] > 1)
+			capture_left_out(cap, &cap->stream[i]);
+	return ret;
 }
 
 bool evidence_next(uint32_t lacks, uint32_t *bit, char *buf, size_t size)

@@ -326,7 +326,8 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 		r->rules = cls->perf_before.begin && exit_perf_before(r->names.isa)
 				   ? &cls->perf_before
 				   : &cls->perf;
-	r->gap_to = xcalloc(MAX(cap->nstream, (size_t)1), sizeof(*r->gap_to));
+	r->gap_to = xcalloc(cap->nstream + 1, sizeof(*r->gap_to));
+	r->loss_to = xcalloc(cap->nstream + 1, sizeof(*r->loss_to));
 	/*
 	 * Which thread belongs to which VM: as recorded; if nothing was recorded and it matters, by
 	 * the events, which takes walks of its own or waits for the report's.
@@ -386,6 +387,7 @@ static void drop_all(struct report *r)
 	free(r->vcpu);
 	free(r->first_vcpu);
 	free(r->gap_to);
+	free(r->loss_to);
 	by_rip_free(r->rips);
 	u64map_free(&r->by_tid);
 	u64map_free(&r->by_vcpu);
@@ -435,9 +437,10 @@ int report_start_over(struct report *r, struct kvmft_err *err)
 {
 	const struct report old = {
 		.cap = r->cap, .fmt = r->fmt, .opts = r->opts, .holes = r->holes,
-		.in_order = r->in_order,
+		.in_order = r->in_order, .switches = r->switches,
 	};
 	struct report *again;
+	struct event_type t;
 	int ret;
 
 	drop_all(r);
@@ -448,6 +451,9 @@ int report_start_over(struct report *r, struct kvmft_err *err)
 	*r = *again;
 	r->holes = old.holes;
 	r->in_order = old.in_order;
+	r->switches = old.switches && event_find(r->fmt, EV_SWITCH, 0, &t);
+	if (r->switches)
+		plan_add(r, t.ev, RE_SWITCH, 0, EV_SWITCH, t.f);
 	free(again);
 	return report_walk(r, err);
 }

@@ -201,6 +201,7 @@ struct rthread {
 	bool floats;	      /* it takes any vCPU: see struct report */
 	bool known;	      /* perf: kvm_entry was seen */
 	bool perf_key;	      /* perf: the begin had a key */
+	bool left;	      /* it was seen to leave its CPU since the exit */
 	uint32_t from_cpu;    /* stream of the begin */
 	enum ropen open;      /* written one by one, which would make processors wait for the
 			       * writes */
@@ -227,7 +228,7 @@ enum rop {
 	OP_OUT,	    /* sched_switch away; key: 1 = asleep, 0 = preempted */
 	OP_IN,	    /* sched_switch to */
 	OP_WOKEN,   /* sched_wakeup */
-	OP_GAP,	    /* events of this CPU are missing from here ... */
+	OP_GAP,	    /* events of this CPU are missing from here; key: 1 = a flight recorder's own ... */
 	OP_GAP_END, /* ... to here */
 };
 
@@ -301,6 +302,7 @@ struct report {
 	 * in time order, and by vCPU id it is known which of them had that vCPU last (index + 1).
 	 */
 	bool floats, in_order;
+	bool switches;	 /* events were lost: the walk sees which threads left their CPU */
 	uint64_t handed; /* exits after which others had their vCPU */
 	struct u64map owner;
 	bool vms_later;	  /* VMs will be known after the walk */
@@ -321,6 +323,11 @@ struct report {
 	struct cell_budget budget;
 
 	uint64_t *gap_to;      /* by stream: where its last gap ended, UINT64_MAX: not yet */
+	/*
+	 * The same without those of a flight recorder's own, which all CPUs have at one time, and the
+	 * latest of them.
+	 */
+	uint64_t *loss_to, any_loss_to;
 	uint64_t from, to;     /* window in ticks, both ends included; by default all */
 	uint64_t begin, last;  /* opts.every: where the first stretch begins; the last event */
 

@@ -161,13 +161,22 @@ static bool over_gap(const struct report *r, uint64_t then, uint32_t a, uint32_t
 	return r->tot.gaps && (r->gap_to[a] > then || r->gap_to[b] > then);
 }
 
+/* ... or on any CPU, to which a thread that is out of its guest may have gone. */
+static bool out_over_gap(const struct report *r, const struct rthread *t, uint64_t then, uint32_t a,
+			 uint32_t b)
+{
+	bool stayed = (r->opts.split || r->switches) && r->recorded & EVID_SWITCH && !t->left;
+
+	return over_gap(r, then, a, b) || (r->tot.gaps && !stayed && r->any_loss_to > then);
+}
+
 /* A sample of key from `from` to `to`; *cell receives its cell if it counted. */
 static void sample(struct report *r, struct rthread *t, uint64_t from, uint32_t from_cpu,
 		  uint64_t to, uint32_t cpu, struct cell **cell)
 {
 	struct cell *c;
 
-	if (over_gap(r, from, from_cpu, cpu)) {
+	if (out_over_gap(r, t, from, from_cpu, cpu)) {
 		r->tot.dropped++;
 		return;
 	}
@@ -234,7 +243,7 @@ static int exact_exit(struct report *r, struct rthread *t, const struct rev *e, 
 			t->v->windows++;
 		}
 	}
-	if (t->state == STATE_EXITED && over_gap(r, t->mark, t->mark_cpu, cpu)) {
+	if (t->state == STATE_EXITED && out_over_gap(r, t, t->mark, t->mark_cpu, cpu)) {
 		r->tot.dropped += t->open != OPEN_NONE;
 		t->open = OPEN_NONE;
 	} else if (t->state == STATE_EXITED) {
@@ -243,6 +252,7 @@ static int exact_exit(struct report *r, struct rthread *t, const struct rev *e, 
 	}
 	/* What came between entry and exit is still open: it belongs to this exit. */
 	t->state = STATE_EXITED;
+	t->left = false;
 	t->mark = e->ts;
 	t->mark_cpu = cpu;
 	if (t->split)
@@ -311,6 +321,7 @@ static int exact_any(struct report *r, struct rthread *t, const struct rev *e, u
 		return e->is.op == OP_CLASS && e->is.begin != MARK_MORE ? close_untimed(r, t) : 0;
 	}
 	if (e->is.op > OP_CLASS) {
+		t->left |= e->is.op == OP_OUT;
 		if (t->split)
 			split_event(r, t, e);
 		return 0;
@@ -409,6 +420,11 @@ static void perf_any(struct report *r, struct rthread *t, const struct rev *e)
 static void gap(struct report *r, const struct rev *e, uint32_t cpu)
 {
 	r->gap_to[cpu] = e->is.op == OP_GAP ? UINT64_MAX : e->ts;
+	if (e->is.op == OP_GAP ? !e->key : r->loss_to[cpu] == UINT64_MAX)
+		r->loss_to[cpu] = r->gap_to[cpu];
+	r->any_loss_to = 0;
+	for (size_t i = 0; i < r->cap->nstream; i++)
+		r->any_loss_to = MAX(r->any_loss_to, r->loss_to[i]);
 	if (e->is.op != OP_GAP)
 		return;
 	for (size_t i = 0; i < r->nthread; i++) {
@@ -443,7 +459,7 @@ static const struct rev *direct_run(struct report *r, const struct rev *e, const
 
 	/* No gap since the first time means none since a later one. */
 	if (t->state != STATE_GUEST || t->open || t->floats || t->entered_cpu != cpu ||
-	    over_gap(r, entered, t->entered_cpu, cpu))
+	    over_gap(r, entered, cpu, cpu) || (r->tot.gaps && r->any_loss_to > entered))
 		return e;
 	for (; e < last && e[0].is.direct == OP_EXIT && e[1].is.direct == OP_ENTRY; e += 2) {
 		uint64_t exit = e[0].ts, entry = e[1].ts;

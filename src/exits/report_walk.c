@@ -260,9 +260,9 @@ static inline void decode(struct walk *w, struct wstream *st, const struct rplan
 	st->exits++;
 }
 
-static void decode_gap(struct walk *w, struct wstream *st)
+static void decode_gap(struct walk *w, struct wstream *st, bool pause)
 {
-	push(st, st->last_ts, UINT32_MAX, OP_GAP, 0);
+	push(st, st->last_ts, UINT32_MAX, OP_GAP, pause);
 	st->in_gap = st->has_gap = true;
 	w->r->tot.gaps++;
 }
@@ -375,7 +375,7 @@ static __attribute__((noinline)) void fill_subbuf(struct walk *w, struct wstream
 	st->open = ret > 0;
 	if (ret < 0) {
 		rstream_damage(&st->s);
-		decode_gap(w, st);
+		decode_gap(w, st, false);
 	}
 }
 
@@ -403,12 +403,15 @@ static void fill(struct walk *w, struct wstream *st)
 		if (k == R_END) {
 			st->ended = true;
 			w->error = st->s.error;
+			if (st->s.s->cut && !w->error && st->last_ts && w->r->to == UINT64_MAX)
+				decode_gap(w, st, false);
 			return;
 		}
 		if (k == R_EVENT)
 			fill_subbuf(w, st);
 		else
-			decode_gap(w, st);
+			decode_gap(w, st,
+				   k == R_GAP && w->r->cap->flight && !st->s.holes && !st->s.lost);
 	}
 }
 
@@ -575,6 +578,11 @@ static int open_streams(struct walk *w)
 		w->st[i].last_tid = -1;
 		w->st[i].s.holes |= w->r->holes;
 		w->n += !ret;
+		if (cap->stream[i].cut && !cap->stream[i].nsub) { /* nothing of this CPU is there */
+			w->st[i].in_gap = w->st[i].has_gap = true;
+			w->r->gap_to[i] = w->r->loss_to[i] = w->r->any_loss_to = UINT64_MAX;
+			w->r->tot.gaps++;
+		}
 		if (!ret && w->r->from)
 			ret = rstream_seek(&w->st[i].s, w->r->from);
 	}
@@ -585,16 +593,20 @@ static int open_streams(struct walk *w)
 static bool knows_more(struct report *r)
 {
 	bool holes = r->holes, in_order = r->in_order, counts = r->opts.counts;
+	bool switches = r->switches;
 
 	if (r->opts.each || r->opts.cut)
 		return false;
 	r->holes |= r->cap->is_tracedat && !r->from && r->to == UINT64_MAX &&
 		    capture_missing(r->cap, r->tot.events);
 	r->in_order |= r->floats;
+	r->switches |= r->tot.gaps && !r->opts.split && r->opts.semantics == REPORT_EXACT &&
+		       event_format(r->fmt, EV_SWITCH);
 	/* Without exits; a time from an entry on, or up to one, is known of some. */
 	r->opts.counts |= !r->tot.exits && r->tot.class_events &&
 			  (!r->tot.entries || r->tot.no_begin >= r->tot.class_events);
-	return r->holes != holes || r->in_order != in_order || r->opts.counts != counts;
+	return r->holes != holes || r->in_order != in_order || r->opts.counts != counts ||
+	       r->switches != switches;
 }
 
 int report_walk(struct report *r, struct kvmft_err *err)

@@ -2,6 +2,7 @@
 /* pairing.c: host and guests, opened and matched. */
 #include "kvmft/pairing.h"
 #include "kvmft/events.h"
+#include "kvmft/evidence.h"
 #include "kvmft/guest_time.h"
 #include "kvmft/rate.h"
 #include "kvmft/tsc_rate.h"
@@ -13,7 +14,8 @@ static int open_one(const char *path, struct pairing_capture *c, struct kvmft_er
 {
 	int ret = capture_open(path, &c->cap, err);
 
-	return ret ?: fmt_load(c->cap, &c->fmt, err);
+	ret = ret ?: fmt_load(c->cap, &c->fmt, err);
+	return ret ?: evidence_cpus(c->cap, c->fmt);
 }
 
 static void close_one(struct pairing_capture *c)

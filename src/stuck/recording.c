@@ -321,6 +321,7 @@ int stuck_recording_open(struct stuck *s)
 	ret = ret ?: event_arch_check(r->cap, s->err);
 	if (!s->c->nguest) {
 		ret = ret ?: fmt_load(r->cap, &s->ev.fmt, s->err);
+		ret = ret ?: evidence_cpus(r->cap, s->ev.fmt);
 		ret = ret ?: hostmap_new(r->cap, s->ev.fmt, &r->map, s->err);
 	}
 	ret = ret ?: err_why(s->err, clock_of(s), "cannot read %s", r->cap->path);

@@ -209,6 +209,32 @@ END
 split text
 out_has '^Guest run time:1.50us in 1 entries' "a thread that is seen to move within a window"
 
+# An exit while another CPU's events were lost, or all of its are missing: its thread may have been there, and back, unless
+# its switches say that it stayed.
+for lost in gap missing; do
+	for of in nothing: left:1 stayed:2; do
+		host "$lost, ${of%:*}" <<-END
+			0   1000 101 kvm_entry vcpu_id=0
+			1   1500  55 kvm_fpu load=1
+			0   2000 101 kvm_exit exit_reason=30 isa=1
+			$([ ${of%:*} != left ] || echo '0   2100 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55')
+			$([ $lost = missing ] || echo '1 gap 7')
+			1   8000  55 kvm_fpu load=1
+			$([ ${of%:*} != left ] || echo '0   8900  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101')
+			0   9000 101 kvm_entry vcpu_id=0
+			0  10000 101 kvm_exit exit_reason=30 isa=1
+			0  10001 101 kvm_entry vcpu_id=0
+			$([ ${of%:*} = nothing ] || echo 'recorded sched:sched_switch')
+		END
+		[ $lost = gap ] || echo 'stats when=end cpu=2 entries=0 overrun=0 commit_overrun=0 dropped=0 read=9 subbufs=1' >>"$tmp/host/meta"
+		for split in '' --split; do
+			# shellcheck disable=SC2086 # an option
+			run "$kvmft" report $split --format csv -i "$tmp/host"
+			is "$(sed -n 2p "$out" | cut -d , -f 4)" "$([ $lost$of = gapnothing: ] && echo 1 || echo "${of#*:}")" "... pairs${split:+, $split}"
+		done
+	done
+done
+
 # ---- a CPU of which nothing is there, though it had events: whatever left the others may have run on it ----
 
 for gone in host guest; do
@@ -243,6 +269,31 @@ for gone in host guest; do
 	else
 		is "$(grep -c '"what":"wakeup"' "$out")" 0 "... no wait of a task is found"
 	fi
+done
+
+# A trace.dat of some CPUs only (trace-cmd record -M) does not say so, but threads were woken on the others. Without wakeups
+# a CPU without events may have been offline, or not recorded; where none was woken there, it was offline.
+for target in 1:lost:false 0:host-task:true none:host-task:false; do
+	host "an empty CPU of a trace.dat, threads woken on ${target%%:*}" <<-END
+		0    1000 101 kvm_entry vcpu_id=0
+		0    2000 101 kvm_exit exit_reason=1 isa=1
+		0    2010 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55
+		$([ ${target%%:*} = none ] || printf '0 2500 55 sched:sched_wakeup pid=%s target_cpu=%s\n' 77 ${target%%:*} 78 ${target%%:*})
+		0 9000000  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
+		0 9001000 101 kvm_entry vcpu_id=0
+		0 9002000 101 kvm_exit exit_reason=1 isa=1
+		0 9003000 101 kvm_entry vcpu_id=0
+		recorded kvm_userspace_exit kvm_vcpu_wakeup irq:softirq_entry irq_vectors:local_timer_entry
+	END
+	: >"$tmp/host/seg000000/cpu1"
+	rm -f "$tmp/some.dat"
+	ok "... as trace.dat" "$kvmft" export -q -i "$tmp/host" -o "$tmp/some.dat"
+	run "$kvmft" blame --top 1 --format json "$tmp/some.dat"
+	out_has "\"cause\":\"$(echo $target | cut -d : -f 2)\",.*\"sure\":${target##*:}" "... blame"
+	case $target in
+	1:*) status_is 3 "... exit 3" && err_has 'CPU 1 was not recorded' "... and why" ;;
+	*) status_is 0 "... exit 0" ;;
+	esac
 done
 
 # ---- a request whose doorbell is not known: the VMM or its disk may have had it, whatever its vCPU did ----

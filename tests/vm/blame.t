@@ -75,14 +75,14 @@ phases()
 few=
 ! on_intel || few='--env MS=40 --env TIMES=5'
 # shellcheck disable=SC2086 # options
-rig blame --timeout 440 $few
+rig blame --timeout 1200 $few
 phases
 run "$kvmft" blame -q --from-marker begin --to-marker end --format json "$rig/host" "$rig/guest"
 is "$(grep -o '"what":' "$out" | wc -l)" 10 "--top is ten"
 first=$tmp/first
 mv "$rig" "$first"
 # shellcheck disable=SC2086 # options
-rig blame --timeout 440 $few \
+rig blame --timeout 1200 $few \
 	--env "PLANTS=hardirq softirq storm lock cpuid user wake latetimer gsoftirq hole swap offline idle"
 phases
 # The same of recordings that lack events: the right cause, or none.
@@ -90,7 +90,7 @@ ablated blame "$first" "$rig"
 is "$(grep -c 'sure-and-wrong 0$' "$tmp/ablated")" 14 "... each is asked"
 ablated split "$first/host"
 if [ -n "${TRACERS_KERNEL:-}" ]; then
-	rig blame --timeout 440 --guest-kernel "$TRACERS_KERNEL" --env "PLANTS=noise timerlat idle" \
+	rig blame --timeout 1200 --guest-kernel "$TRACERS_KERNEL" --env "PLANTS=noise timerlat idle" \
 		--env "GUEST_EVENTS=osnoise:*"
 	phases
 else
