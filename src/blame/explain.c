@@ -288,15 +288,25 @@ static void exits_over(struct blame *b, const struct tl_item *i, const struct ex
 	}
 }
 
+/* The lock is free, and so is the vCPU that halted for it: from here on it is to wake up. */
 static void note_kick(struct blame *b, const struct tl_item *i)
 {
+	struct blame_vcpu *v;
 	int64_t target;
 	uint64_t at;
 
 	if (i->vm >= 0 && i->vcpu >= 0 && blame_kick(b, i, &target) &&
 	    u64map_get(&b->vcpu_at, (uint64_t)i->vm << 32 | (uint32_t)target, &at)) {
-		b->vcpu[at].kicked = true;
-		b->vcpu[at].kicker = (uint32_t)i->vcpu;
+		v = &b->vcpu[at];
+		v->kicked = true;
+		v->kicker = (uint32_t)i->vcpu;
+		for (size_t k = 0; k < b->nactive; k++) {
+			struct blame_spike *s = &b->v[b->active[k]];
+
+			if (s->vm == i->vm && s->on == target)
+				blame_halt_over(b, s, v);
+		}
+		v->freed = true;
 	}
 }
 

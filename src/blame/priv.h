@@ -220,6 +220,7 @@ struct blame_vcpu {
 	uint64_t rip, at; /* of its exit */
 	bool in_irq;  /* left the guest for an interrupt; the exit is still to be reported */
 	bool kicked;  /* by vCPU kicker */
+	bool freed;   /* ... before now: what it waits for since then is its wake-up */
 	uint32_t kicker;
 };
 
@@ -236,6 +237,8 @@ struct blame_cpu {
 
 /* spend.c: attributes the time since the last call, up to `to`. */
 void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to);
+/* What a halt has been up to now, or up to the kick that ended it. */
+void blame_halt_over(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v);
 /* An exit has ended, and with it a halt. */
 void blame_exit_over(const struct blame *b, struct blame_spike *s);
 /* A pause loop has ended; on: with an exit into another one. */

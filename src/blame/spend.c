@@ -294,9 +294,10 @@ static void in_kernel(const struct blame *b, struct blame_spike *s, const struct
 }
 
 /* The one that releases a lock had it until then. */
-static void halt_over(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v)
+void blame_halt_over(const struct blame *b, struct blame_spike *s, const struct blame_vcpu *v)
 {
-	bool kicked = v && v->kicked, lock = kicked || (v && blame_lock_halt(b, s->vm, v->rip));
+	bool freed = v && v->freed, kicked = v && v->kicked && !freed;
+	bool lock = kicked || (v && !freed && blame_lock_halt(b, s->vm, v->rip));
 	enum blame_cause cause = CAUSE_HALT_WAKE;
 	struct blame_part *p;
 
@@ -306,13 +307,18 @@ static void halt_over(const struct blame *b, struct blame_spike *s, const struct
 	lock &= s->what != BLAME_STALL || s->begin <= v->at;
 	if (lock)
 		cause = CAUSE_LOCK_HOLDER;
-	else if (s->what == BLAME_MOMENT)
+	else if (s->what == BLAME_MOMENT && !freed)
 		cause = CAUSE_GUEST_SLEEP;
-	p = part_by(b, s, b->rule[cause], kicked ? NULL : b->halt, cause,
-		    kicked ? v->kicker + 3ull : 2, s->in_halt);
+	p = part_by(b, s, b->rule[cause], v && v->kicked ? NULL : b->halt, cause,
+		    kicked ? v->kicker + 3ull :
+		    freed  ? 1ull << 33 :
+			     2,
+		    s->in_halt);
 	s->in_halt = 0;
 	if (!p->name[0] && kicked)
 		snprintf(p->name, sizeof(p->name), "halted, for a lock of vCPU %u", v->kicker);
+	else if (!p->name[0] && freed)
+		snprintf(p->name, sizeof(p->name), "kicked by vCPU %u, not awake yet", v->kicker);
 	else if (!p->name[0] && cause != CAUSE_GUEST_SLEEP)
 		snprintf(p->name, sizeof(p->name), "halted%s", lock ? ", for a lock" : "");
 }
@@ -334,7 +340,7 @@ void blame_exit_over(const struct blame *b, struct blame_spike *s)
 		s->rip = v->rip;
 		s->rip_time = time;
 	}
-	halt_over(b, s, v);
+	blame_halt_over(b, s, v);
 	for (unsigned int k = 0; k < ARRAY_SIZE(s->in_exit); k++) {
 		if (k < 2 && s->in_exit[k]) {
 			in_kernel(b, s, v, k & 1, s->in_exit[k]);

@@ -389,7 +389,7 @@ is "$(cat "$tmp/got")" "wakeup 6450 lock-holder: lock-holder (its CPU given to v
 guest-sched (hog-78) 1500, lock-holder (PAUSE_INSTRUCTION) 450" "a vCPU that spins on a lock whose holder has no CPU"
 # The same with paravirtual spinlocks: it halts at a place of its own, and vCPU 1, which comes back late, kicks it
 # (delivery mode 3). One of its halts is ended by an interrupt. It may also halt where it does
-# when it is idle; then only the kick shows it.
+# when it is idle; then only the kick shows it. From the kick on it is not the lock that it waits for.
 {
 	echo "0   1000 101 kvm_entry vcpu_id=0"
 	for at in 20 24 28; do
@@ -421,16 +421,18 @@ END
 capture guest <"$tmp/kicked-guest"
 parts --what wakeup,stall "$tmp/host" "$tmp/guest=one" >"$tmp/got"
 cat >"$tmp/want" <<'END'
-wakeup 10450 guest-sched: guest-sched (hog-78) 7600, lock-holder (halted, for a lock of vCPU 1) 1700, \
-lock-holder (halted, for a lock) 850, halt-wake (woken, its CPU still idle) 150, halt-wake (awake, on its way into the guest) 150
-stall 950 lock-holder: lock-holder (halted, for a lock of vCPU 1) 850, halt-wake (woken, its CPU still idle) 50, \
+wakeup 10450 guest-sched: guest-sched (hog-78) 7600, lock-holder (halted, for a lock of vCPU 1) 1400, \
+lock-holder (halted, for a lock) 850, halt-wake (kicked by vCPU 1, not awake yet) 300, halt-wake (woken, its CPU still idle) 150, halt-wake (awake, on its way into the guest) 150
+stall 950 lock-holder: lock-holder (halted, for a lock of vCPU 1) 700, halt-wake (kicked by vCPU 1, not awake yet) 150, \
+halt-wake (woken, its CPU still idle) 50, \
 halt-wake (awake, on its way into the guest) 50
 stall 150 halt-wake: halt-wake (woken, its CPU still idle) 50, halt-wake (halted) 50, halt-wake (awake, on its way into the guest) 50
-stall 950 lock-holder: lock-holder (halted, for a lock of vCPU 1) 850, halt-wake (woken, its CPU still idle) 50, \
+stall 950 lock-holder: lock-holder (halted, for a lock of vCPU 1) 700, halt-wake (kicked by vCPU 1, not awake yet) 150, \
+halt-wake (woken, its CPU still idle) 50, \
 halt-wake (awake, on its way into the guest) 50
 wakeup 5100 guest-sched: guest-sched (<idle>-0, on its way to switch) 2250, halt-wake (halted) 1900, \
-lock-holder (halted, for a lock of vCPU 1) 950
-stall 950 lock-holder: lock-holder (halted, for a lock of vCPU 1) 950
+lock-holder (halted, for a lock of vCPU 1) 700, halt-wake (kicked by vCPU 1, not awake yet) 250
+stall 950 lock-holder: lock-holder (halted, for a lock of vCPU 1) 700, halt-wake (kicked by vCPU 1, not awake yet) 250
 END
 sed -i ':a; /\\$/{N; s/\\\n//; ba}' "$tmp/want"
 ok "halts for a lock are its holder's, halts of an idle vCPU are not" diff "$tmp/want" "$tmp/got"
