@@ -86,8 +86,14 @@ static ssize_t next_request(const struct outfile *o, int in, struct request *r)
 
 static _Noreturn void keeper_main(struct outfile *o, int in, int out)
 {
+	int *keep = xmalloc((o->n + 3) * sizeof(*keep));
 	struct request r;
 
+	for (size_t i = 0; i < o->n; i++)
+		keep[i] = o->file[i].fd;
+	memcpy(keep + o->n, (const int[]){ in, out, o->dir }, 3 * sizeof(*keep));
+	fds_keep(keep, o->n + 3);
+	free(keep);
 	memory_out_is(NULL, NULL); /* what the reader did not write yet is the reader's */
 	(void)setsid(); /* a Ctrl-C is for the reader alone */
 	(void)prctl(PR_SET_NAME, "kvmft-output");

@@ -216,7 +216,10 @@ namer_killed()
 		n=$((n + 1))
 		[ ! -e "$tmp/out/new" ] && [ $n -lt 1000 ] || break
 	done
-	[ ! -s "$tmp/namer" ] || kill -KILL "$(cat "$tmp/namer")"
+	[ ! -s "$tmp/namer" ] || {
+		readlink "/proc/$(cat "$tmp/namer")/fd/"[0-9]* | sed "s,$tmp/,,; s/:.*//; s,/[#.].*,/FILE," | sort | uniq -c | tr -s ' \n' ' ' >"$tmp/holds"
+		kill -KILL "$(cat "$tmp/namer")"
+	}
 	kill -CONT $merger
 	wait $merger
 	rc=$?
@@ -229,4 +232,5 @@ done
 is "$rc" 1 "kvmft-output is killed: exit 1"
 err_has "^kvmft merge: cannot create $tmp/out/new: kvmft-output, which names it, was killed$" "... is reported"
 is "$(ls -A "$tmp/out")" "" "... and nothing is left"
+is "$(cat "$tmp/holds")" " 3 /dev/null 1 out 1 out/FILE 2 pipe " "... it had nothing open but two pipes, the folder and the file"
 finish

@@ -5,7 +5,7 @@
  * attempts.
  *
  *   hijack WHO     free (nobody confines it), recorder, guest (a guest's recorder), look, watch, qemu, reader, store
- *   hijack answer  what a recorder makes of a kvmft-look, kvmft-qemu or kvmft-store that lies
+ *   hijack answer  what a recorder makes of a kvmft-look, kvmft-qemu or kvmft-store that lies, and kvmft-output of a reader
  *
  * A line "NAME: done" or "NAME: ERROR" for each attempt, those of tests/lib/attacks.c and of the tables here,
  * in the current directory, which has to be empty. Files are opened and not written to.
@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "kvmft/outfile.h"
 #include "record/record.h"
 #include "sides/sides.h"
 #include "lib/attacks.h"
@@ -356,6 +357,29 @@ static void lie_of_store(int byte)
 	close(fds[1]);
 }
 
+/* A reader, to kvmft-output: a file that there is not, a name without an end, one that leads elsewhere, half a request. */
+static void lie_of_reader(void)
+{
+	struct { uint32_t file; char name[NAME_MAX + 1]; } r[3] = { { .file = UINT32_MAX }, { 0 }, { .name = "/../x" } };
+	int to = -1, from = -1, ret[3] = { 0 }, pipe;
+	struct outfile *o;
+
+	attack_must(!mkdir("out", 0700) && !outfile_open("out/f.txt", false, 1, &o, &error), error.text);
+	for (int fd = 3; fd < 100; fd++) {
+		pipe = fcntl(fd, F_GETPIPE_SZ) > 0 ? fcntl(fd, F_GETFL) & O_ACCMODE : -1;
+		to = pipe == O_WRONLY ? fd : to;
+		from = pipe == O_RDONLY ? fd : from;
+	}
+	memset(r[1].name, 'A', sizeof(r[1].name));
+	for (size_t i = 0; i < ARRAY_SIZE(r); i++)
+		attack_must(write(to, &r[i], sizeof(r[i])) == sizeof(r[i]) && read(from, &ret[i], sizeof(*ret)) == sizeof(*ret),
+			    "an answer");
+	attack_must(write(to, &r, 7) == 7, "half a request");
+	outfile_close(o);
+	printf("reader: %d\n", ret[0] == -EINVAL && ret[1] == -ENAMETOOLONG && !ret[2] && !unlink("out/f-_.._x.txt") &&
+	       !rmdir("out"));
+}
+
 int main(int argc, char **argv)
 {
 	const struct attack any = { .name = "" };
@@ -370,6 +394,7 @@ int main(int argc, char **argv)
 		lie_of_qemu(true);
 		for (int byte = 0x41; byte < 0x100; byte += 0xbe)
 			lie_of_store(byte);
+		lie_of_reader();
 		return 0;
 	}
 	setvbuf(stdout, NULL, _IOLBF, 0);

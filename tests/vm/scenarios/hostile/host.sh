@@ -38,6 +38,7 @@ marks()
 	marker=$(echo "$tracefs/instances/kvmft.$recorder".*/trace_marker)
 	writers=
 	for cpu in 0 1; do
+		wait_until 30 taskset -c "$cpu" true 2>/dev/null # a CPU that has just come may not be usable yet
 		taskset -c "$cpu" perl -e 'open F, ">", $ARGV[0] or die; for (1 .. 20) { syswrite F, "SEQ $ARGV[1] $_\n" for 1 .. 500;
 			mkdir "/tmp/writes.$ARGV[1]"; select undef, undef, undef, 0.2 }' "$marker" "$cpu" &
 		writers="$writers $!"
@@ -153,12 +154,18 @@ step_landlock()
 	exec 8>&-
 	wait "$reader"
 	for who in recorder guest look watch qemu store reader; do
+		# What their lists allow by design: kvmft-record(1), kvmft-security(7).
+		case $who in
+		look) may='a process|fork|memfd_create' ;;
+		reader) may=memfd_create ;;
+		*) may= ;;
+		esac
 		rm -rf /tmp/prey
 		mkdir /tmp/prey
 		(cd /tmp/prey && timeout 300 "$PROJECT/build/tests/tools/hijack" $who >"/tmp/$who.all" 2>"/tmp/$who.err")
 		check "$who, taken over, tries all" same "$? $(cat "/tmp/$who.err")" "0 "
 		sed -n 's/: done$//p' "/tmp/$who.all" >"/tmp/$who"
-		check "... and runs, reaches and changes nothing that no kernel allows" same "$(grep -xE "$never" "/tmp/$who" | tr '\n' ';')" ""
+		check "... and runs, reaches and changes nothing that no kernel allows" same "$(grep -xE "$never" "/tmp/$who" | grep -vxE "$may" | tr '\n' ';')" ""
 		note "$(wc -l <"/tmp/$who") of $(grep -c ': ' "/tmp/$who.all") succeed"
 	done
 	# Without Landlock a reader can read, as the manual says; with any it cannot.
