@@ -313,10 +313,12 @@ static void feat_landlock(const struct kfeat_env *e __unused_arg, struct kfeat_r
 {
 	long abi = sandbox_landlock_abi();
 
-	if (abi < 0)
+	if (abi < 0) {
 		feat_say(r, KFEAT_LACK, "forbidden: %s", strerror((int)-abi));
-	else
+		snprintf(r->remedy, sizeof(r->remedy), "let the container permit landlock_*");
+	} else {
 		feat_say(r, abi ? KFEAT_HAVE : KFEAT_LACK, abi ? "version %ld" : "none", abi);
+	}
 }
 
 static void feat_seccomp(const struct kfeat_env *e __unused_arg, struct kfeat_result *r)

@@ -240,6 +240,9 @@ if [ -n "$tracer" ]; then
 		err_has "^kvmft convert: cannot confine itself by (capabilities|Landlock|seccomp|no_new_privs): " "... is an error"
 		is "$(wc -c <"$out")" 0 "... and nothing was read"
 	done
+	run strace -f -qq -o /dev/null -e inject=landlock_create_ruleset:error=EPERM "$plain" check
+	is "$(grep -A 2 '^landlock' "$out" | grep -c 'forbidden: \|remedy: let the container permit landlock')" 2 \
+		"check: what is forbidden is not missing, and who can mend it"
 fi
 
 finish
