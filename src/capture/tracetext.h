@@ -67,6 +67,7 @@ static inline bool tt_is_digit(char c)
 /* ---- tracetext_fields.c: from the text of an event to its fields ---- */
 
 #define TT_FIELDS     16    /* of an event, at most */
+#define TT_NUMBERS    48    /* in the text of an event, and 1; others are as words are */
 #define TT_TEXT_MAX   2700u /* bytes of the text of an event */
 #define TT_STRING_MAX 500u  /* ... of a string in it; none has more than two */
 #define TT_RECORD_MAX (16 + 8 * TT_FIELDS + TT_TEXT_MAX + 1 + 2 * (TT_STRING_MAX + 1))
@@ -80,6 +81,8 @@ struct tt_event {
 struct tt_place {
 	char type;
 	bool there, named, fixed, known; /* known: its fixed value is one */
+	bool plain;			 /* it is what the next number says */
+	uint32_t bit;			 /* of those that an event has */
 	uint32_t number, skip;		 /* bytes behind the end of that number, 0: the beginning */
 	struct tt_word words;
 	uint64_t v, isa;
@@ -89,18 +92,24 @@ struct tt_place {
 struct tt_shape {
 	const struct tt_event *e;
 	struct tt_place at[TT_FIELDS];
-	uint32_t n, have; /* fields; bits of those that the last one had */
+	uint32_t n, have; /* fields that may be there; bits of those that the last one had */
 	uint16_t id;	  /* of its format, 0: none so far */
 	bool variant;
-	size_t len;
+	size_t len, sys, name; /* sys, name: bytes of theirs in skeleton */
+	uint16_t words[TT_NUMBERS]; /* bytes of the text before each number; the last: the rest */
+	char wanted[TT_NUMBERS];    /* 'x', 'u': a number is read as a field of that type is */
+	uint32_t numbers;	    /* and 1 */
 	char skeleton[512];
 };
 
-/* The shapes of late, and the text that is read. */
+/* The shapes of late, and the text that is read; TT_SLACK bytes behind it can be read, too. */
+#define TT_SLACK 16
 struct tt_shapes {
 	struct tt_shape *slot;
+	uint16_t *guess; /* by the first bytes of name and text */
 	struct sbuf plain;
-	const char *text, *end[48]; /* ends of its numbers; [0]: its beginning */
+	const char *text, *end[TT_NUMBERS]; /* ends of its numbers; [0]: its beginning */
+	uint64_t v[TT_NUMBERS], known;	    /* of those that are wanted; known: bits */
 	uint32_t n;
 };
 

@@ -198,11 +198,39 @@ static const char *find_value(const char *text, const struct tt_field *x, bool *
 	return p ? p + (x->type == 'c' ? 0 : strspn(p, " ")) : NULL; /* a name may be empty */
 }
 
-/* Hex, which it always is behind 0x, or decimal; no word goes on behind it. */
-static bool read_number(const char *p, bool hex, uint64_t *v)
+typedef uint8_t bytes16 __attribute__((vector_size(16)));
+typedef uint16_t pairs16 __attribute__((vector_size(16)));
+typedef uint8_t bytes8 __attribute__((vector_size(8)));
+
+/* How many hex digits p begins with, of 16, and their value. */
+static unsigned int hex_digits(const char *p, uint64_t *v)
 {
+	bytes16 c, digit, letter, is_letter, none;
+	uint64_t stop[2];
+	pairs16 pair;
+	bytes8 byte;
+	unsigned int n;
+
+	memcpy(&c, p, sizeof(c));
+	digit = c - '0';
+	letter = (c | 0x20) - 'a';
+	is_letter = (bytes16)(letter < 6);
+	none = ~((bytes16)(digit < 10) | is_letter);
+	memcpy(stop, &none, sizeof(stop));
+	n = stop[0] ? (unsigned int)__builtin_ctzll(stop[0]) / 8 :
+	    stop[1] ? (unsigned int)__builtin_ctzll(stop[1]) / 8 + 8 : 16;
+	pair = (pairs16)(((digit & ~is_letter) | ((letter + 10) & is_letter)) & 0xf);
+	byte = __builtin_convertvector((pair << 4 | pair >> 8) & 0xff, bytes8);
+	memcpy(v, &byte, sizeof(*v));
+	*v = n ? __builtin_bswap64(*v) >> (64 - 4 * n) : 0;
+	return n;
+}
+
+/* Hex, which it always is behind 0x, or decimal; no word goes on behind it, where *s is then. */
+static bool read_number(const char **s, bool hex, uint64_t *v)
+{
+	const char *p = *s, *from;
 	const bool minus = *p == '-';
-	const char *from;
 	uint64_t n = 0;
 
 	p += minus;
@@ -210,12 +238,14 @@ static bool read_number(const char *p, bool hex, uint64_t *v)
 		hex = true;
 		p += 2;
 	}
-	if (!hex && !take_u64(&p, UINT64_MAX, &n))
+	from = p;
+	if (hex)
+		p += hex_digits(p, &n);
+	for (; !hex && tt_is_digit(*p); p++)
+		n = n * 10 + (uint64_t)(*p - '0');
+	if (p == from || tt_in_word(*p) || (p - from > 19 && !take_u64(&from, UINT64_MAX, &n)))
 		return false;
-	for (from = p; hex && tt_class[(uint8_t)*p] - 1u < 2; p++)
-		n = n << 4 | ((uint64_t)(*p & 0xf) + (*p > '9' ? 9 : 0));
-	if (tt_in_word(*p) || (hex && (p == from || p - from > 16)))
-		return false;
+	*s = p;
 	*v = minus ? -n : n;
 	return true;
 }
@@ -233,7 +263,7 @@ static bool word_value(const char *p, struct tt_word words, uint64_t *v)
 			*v = strtoull(w + n + 1, NULL, 10);
 		}
 	}
-	return best || (tt_is_digit(*p) && read_number(p, false, v));
+	return best || (tt_is_digit(*p) && read_number(&p, false, v));
 }
 
 /* ---- exits ---- */
@@ -283,7 +313,8 @@ static bool exit_reason(const char *p, uint64_t *isa, uint64_t *v)
 		*isa = 2;
 		return true;
 	}
-	return read_number(p + (str_starts(p, "UNKNOWN (") ? 9 : 0), false, v); /* trace-cmd's */
+	p += str_starts(p, "UNKNOWN (") ? 9 : 0; /* trace-cmd's */
+	return read_number(&p, false, v);
 }
 
 /* ---- tasks ---- */
@@ -308,7 +339,7 @@ static const char *plugin_text(const struct tt_line *l, struct sbuf *b)
 {
 	const char *s = l->text.s, *end, *arrow, *p;
 
-	if (!str_starts(l->name.s, "sched_") || strstr(s, "pid=") ||
+	if (l->name.n < 6 || memcmp(l->name.s, "sched_", 6) || strstr(s, "pid=") ||
 	    !tt_event_find(l->sys, l->name))
 		return s;
 	sbuf_reset(b);
@@ -321,7 +352,7 @@ static const char *plugin_text(const struct tt_line *l, struct sbuf *b)
 	} else if (p && (p = strstr(p, "CPU:"))) {
 		sbuf_addf(b, "target_cpu=%.3s", p + 4);
 	}
-	return p && !b->error ? b->s : s;
+	return p && sbuf_room(b, TT_SLACK) ? b->s : s;
 }
 
 /* ---- all of an event ---- */
@@ -359,24 +390,24 @@ static bool value(const char *text, const char *p, const struct tt_place *x, uin
 	case '{': return word_value(p, x->words, v);
 	case 'E': return exit_reason(p, isa, v);
 	case 'D':
-		if (!read_number(p, true, v))
+		if (!read_number(&p, true, v))
 			return false;
 		if (!x->named)
 			*v = 0xfee00000u | (*v & 0xff) << 12 | (*v & 0xffffff00u) << 32;
 		return true;
 	case 'e':
-		if (!read_number(p, false, v))
+		if (!read_number(&p, false, v))
 			return false;
 		if (!x->named) /* "restart (4)", "error (22)", else it is the reason */
 			*v = strstr(text, " KVM_EXIT_") ? 0 : -*v;
 		return true;
 	case 'd':
 		if (!take_u64(&p, UINT32_MAX >> 20, v) || *p++ != ',' ||
-		    !read_number(p, false, &minor))
+		    !read_number(&p, false, &minor))
 			return false;
 		*v = *v << 20 | (minor & 0xfffff);
 		return true;
-	default: return read_number(p, x->type == 'x', v);
+	default: return read_number(&p, x->type == 'x', v);
 	}
 }
 
@@ -387,12 +418,13 @@ static bool is_string(char type)
 
 /* ---- shapes ---- */
 
-#define SLOTS_LOG 10
+#define SLOTS_LOG   10
+#define GUESSES_LOG 13
 
 /* System, name, and the text with '\n' for each number: how long; 0: too long. */
 static size_t read_skeleton(struct tt_shapes *all, const struct tt_line *l, char *skeleton)
 {
-	char *to = skeleton, *end = skeleton + sizeof(all->slot->skeleton) - 8;
+	char *to = skeleton, *end = skeleton + sizeof(all->slot->skeleton) - TT_SLACK;
 	const char *s = all->text;
 	uint8_t class, before = 0;
 
@@ -403,7 +435,7 @@ static size_t read_skeleton(struct tt_shapes *all, const struct tt_line *l, char
 	*to++ = '\n';
 	for (all->end[0] = s; *s && to < end; s++, before = class) {
 		class = tt_class[(uint8_t)*s];
-		if (before || class != 1 || all->n == ARRAY_SIZE(all->end)) {
+		if (before || class != 1 || all->n == TT_NUMBERS) {
 			*to++ = *s;
 			continue;
 		}
@@ -412,7 +444,7 @@ static size_t read_skeleton(struct tt_shapes *all, const struct tt_line *l, char
 			s++;
 		all->end[all->n++] = s + 1;
 	}
-	memset(to, 0, 8);
+	memset(to, 0, TT_SLACK);
 	return to < end ? (size_t)(to - skeleton) : 0;
 }
 
@@ -422,11 +454,16 @@ static void find_places(const struct tt_shapes *all, struct tt_shape *s)
 	const char *f = s->e ? s->e->fields : "", *p;
 	struct tt_field x;
 
-	for (s->n = 0; (f = next_field(f, &x)); s->n++) {
+	s->n = 0;
+	for (uint32_t bit = 1; (f = next_field(f, &x)); bit <<= 1) {
 		struct tt_place *at = &s->at[s->n];
+		char *wanted;
 
-		*at = (struct tt_place){ .type = x.type, .words = x.words };
+		*at = (struct tt_place){ .type = x.type, .words = x.words, .bit = bit };
 		p = find_value(all->text, &x, &at->named);
+		if (!p && x.type != 'p' && x.type != 'I')
+			continue;
+		s->n++;
 		at->there = p != NULL;
 		at->fixed = x.type == 'p' ||
 			    (p && (x.type == '{' || x.type == 'E') && isalpha((unsigned char)*p) &&
@@ -436,32 +473,116 @@ static void find_places(const struct tt_shapes *all, struct tt_shape *s)
 		while (p && at->number + 1 < all->n && all->end[at->number + 1] <= p)
 			at->number++;
 		at->skip = p ? (uint32_t)(p - all->end[at->number]) : 0;
+		if (!p || !s->len || at->number + 1 == all->n || !strchr("usx", x.type) ||
+		    !tt_is_digit(*p) || (p > all->text && tt_in_word(p[-1])))
+			continue;
+		wanted = &s->wanted[at->number + 1];
+		*wanted = *wanted ?: x.type == 'x' ? 'x' : 'u';
+		at->plain = (*wanted == 'x') == (x.type == 'x');
 	}
+}
+
+/* Both have 8 bytes more. */
+static inline bool same(const char *a, const char *b, size_t n)
+{
+	for (; n > 8; n -= 8, a += 8, b += 8)
+		if (load_u64(a) != load_u64(b))
+			return false;
+	return !n || !((load_u64(a) ^ load_u64(b)) << (64 - 8 * n));
+}
+
+/* Whether the line has that shape; then its numbers are read. */
+static bool has_shape(struct tt_shapes *all, const struct tt_line *l, const struct tt_shape *s)
+{
+	const char *p = all->text, *is = s->skeleton;
+
+	if (!s->len || l->sys.n != s->sys || l->name.n != s->name ||
+	    (s->sys && memcmp(l->sys.s, is, s->sys)) || memcmp(l->name.s, is + s->sys + 1, s->name))
+		return false;
+	is += s->sys + s->name + 2;
+	all->known = 0;
+	for (uint32_t i = 1; i < s->numbers; i++) {
+		if (!same(p, is, s->words[i - 1]))
+			return false;
+		is += s->words[i - 1] + 1u;
+		p += s->words[i - 1];
+		if (!tt_is_digit(*p))
+			return false;
+		if (s->wanted[i] && read_number(&p, s->wanted[i] == 'x', &all->v[i]))
+			all->known |= 1ull << i;
+		while (tt_in_word(*p))
+			p++;
+		all->end[i] = p;
+	}
+	all->end[0] = all->text;
+	all->n = s->numbers;
+	/* and its NUL */
+	return same(p, is, s->words[s->numbers - 1] + 1u);
+}
+
+static void set_shape(struct tt_shapes *all, const struct tt_line *l, struct tt_shape *s,
+		      const char *skeleton, size_t len)
+{
+	const char *begin = s->skeleton + l->sys.n + l->name.n + 2, *end;
+
+	memcpy(s->skeleton, skeleton, sizeof(s->skeleton));
+	memset(s->wanted, 0, sizeof(s->wanted));
+	s->len = len;
+	s->sys = l->sys.n;
+	s->name = l->name.n;
+	s->id = 0;
+	s->numbers = all->n;
+	for (uint32_t i = 0; i < all->n && len; i++, begin = end + 1) {
+		end = i + 1 < all->n ? strchr(begin, '\n') : s->skeleton + len;
+		s->words[i] = (uint16_t)(end - begin);
+	}
+	s->e = tt_event_find(l->sys, l->name);
+	find_places(all, s);
+}
+
+/* Of texts that are alike for long, but for digits and what may be some. */
+static uint16_t *guess_of(const struct tt_shapes *all, const struct tt_line *l)
+{
+	const uint64_t ones = 0x0101010101010101;
+	const char *p = l->text.s, *name = l->name.s;
+	size_t left = MIN(l->text.n, (size_t)96), n = l->name.n;
+	uint64_t hash = (n << 24) + ((uint64_t)name[n / 2] << 16) + ((uint64_t)name[n - 1] << 8), v;
+
+	for (; left; left -= MIN(left, sizeof(v)), p += sizeof(v)) {
+		v = load_u64(p) << (left < sizeof(v) ? 8 * (sizeof(v) - left) : 0);
+		v &= (((v | ones * 0x20) + ones * (0x80 - 'g')) >> 7 & ones) * 0xff;
+		hash = (hash ^ v) * 0x9e3779b97f4a7c15u;
+		hash ^= hash >> 32;
+	}
+	return &all->guess[hash & ((1u << GUESSES_LOG) - 1)];
 }
 
 /* That of a line; NULL: out of memory. */
 static struct tt_shape *shape_of(struct tt_shapes *all, const struct tt_line *l)
 {
 	char skeleton[sizeof(all->slot->skeleton)];
+	uint16_t *guess;
 	struct tt_shape *s;
 	uint64_t hash = 0;
 	size_t len;
 
 	all->slot = all->slot ?: calloc(1u << SLOTS_LOG, sizeof(*s));
-	if (!all->slot)
+	all->guess = all->guess ?: calloc(1u << GUESSES_LOG, sizeof(*guess));
+	if (!all->slot || !all->guess)
 		return NULL;
 	all->text = plugin_text(l, &all->plain);
+	guess = guess_of(all, l);
+	if (has_shape(all, l, &all->slot[*guess]))
+		return &all->slot[*guess];
 	len = read_skeleton(all, l, skeleton);
 	for (size_t i = 0; i < len; i += 8)
 		hash = (hash ^ load_u64(skeleton + i)) * 0x9e3779b97f4a7c15u, hash ^= hash >> 32;
-	s = &all->slot[hash & ((1u << SLOTS_LOG) - 1)];
-	if (len && s->len == len && !memcmp(s->skeleton, skeleton, len))
-		return s;
-	s->len = len;
-	s->id = 0;
-	memcpy(s->skeleton, skeleton, len);
-	s->e = tt_event_find(l->sys, l->name);
-	find_places(all, s);
+	*guess = hash & ((1u << SLOTS_LOG) - 1);
+	s = &all->slot[*guess];
+	if (!has_shape(all, l, s)) {
+		set_shape(all, l, s, skeleton, len);
+		has_shape(all, l, s);
+	}
 	return s;
 }
 
@@ -469,7 +590,7 @@ static struct tt_shape *shape_of(struct tt_shapes *all, const struct tt_line *l)
 
 #define FIELD "\tfield:%s %.*s;\toffset:%u;\tsize:%u;\tsigned:%u;\n"
 
-/* All fields have 8 bytes, and those that are not there as well; then the text, and strings. */
+/* All fields have 8 bytes, then the text, and strings. */
 void tt_format(const struct tt_event *e, uint32_t have, const char *name, uint16_t id,
 	       struct sbuf *b)
 {
@@ -481,20 +602,23 @@ void tt_format(const struct tt_event *e, uint32_t have, const char *name, uint16
 	sbuf_addf(b, FIELD FIELD FIELD FIELD "\n", "unsigned short", 11, "common_type", 0, 2, 0,
 		  "unsigned char", 12, "common_flags", 2, 1, 0, "unsigned char", 20,
 		  "common_preempt_count", 3, 1, 0, "int", 10, "common_pid", 4, 4, 1);
-	for (; (f = next_field(f, &x)); at += 8, have >>= 1) {
+	for (; (f = next_field(f, &x)); have >>= 1) {
 		type = is_string(x.type) ? text : x.type == 's' ? "s64" : "u64";
-		if (have & 1)
-			sbuf_addf(b, FIELD, type, (int)x.name.n, x.name.s, at, type == text ? 4 : 8,
-				  x.type == 's');
+		if (!(have & 1))
+			continue;
+		sbuf_addf(b, FIELD, type, (int)x.name.n, x.name.s, at, type == text ? 4 : 8,
+			  x.type == 's');
+		at += 8;
 	}
 	sbuf_addf(b, FIELD "\nprint fmt: \"%%s\", __get_str(text)\n", text, 4, "text", at, 4, 0);
 }
 
-static uint32_t put_string(uint8_t *buf, uint32_t slot, uint32_t at, struct tt_word w)
+/* w as a string at `at`, whose place the slot says; what is behind it. */
+static uint32_t put_string(uint8_t *buf, uint8_t *slot, uint32_t at, struct tt_word w)
 {
 	uint32_t loc = (uint32_t)(w.n + 1) << 16 | at;
 
-	memcpy(buf + slot, &loc, sizeof(loc));
+	memcpy(slot, &loc, sizeof(loc));
 	memcpy(buf + at, w.s, w.n);
 	buf[at + w.n] = '\0';
 	return at + (uint32_t)w.n + 1;
@@ -505,6 +629,7 @@ uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa
 {
 	const struct tt_shape *s = *shape = shape_of(all, l);
 	uint32_t at = s ? 16 + 8 * s->n : 0;
+	uint8_t *slot = buf + 8;
 
 	if (!s)
 		return 0;
@@ -512,20 +637,28 @@ uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa
 	buf[2] = l->flags;
 	buf[3] = l->preempt;
 	*have = 0;
-	for (uint32_t i = 0; i < s->n; i++) {
-		const struct tt_place *x = &s->at[i];
+	for (const struct tt_place *x = s->at; x < s->at + s->n; x++) {
 		const char *p = x->there ? all->end[x->number] + x->skip : NULL;
-		bool known = p != NULL;
+		bool known = x->known;
 		uint64_t v = x->v;
 
-		if (is_string(x->type)) {
-			at = p ? put_string(buf, 8 + 8 * i, at, string(p, x->type)) : at;
+		if (x->plain) {
+			known = all->known >> (x->number + 1) & 1;
+			v = all->v[x->number + 1];
+		} else if (is_string(x->type)) {
+			known = true;
+			at = put_string(buf, slot, at, string(p, x->type));
+			memcpy(&v, slot, sizeof(v));
+		} else if (!x->fixed) {
+			known = value(all->text, p, x, isa, &v);
 		} else {
-			known = x->fixed ? x->known : value(all->text, p, x, isa, &v);
-			memcpy(buf + 8 + 8 * i, &v, sizeof(v));
 			*isa = x->isa ?: *isa;
 		}
-		*have |= known ? 1u << i : 0;
+		if (!known)
+			continue;
+		memcpy(slot, &v, sizeof(v));
+		slot += sizeof(v);
+		*have |= x->bit;
 	}
-	return put_string(buf, 8 + 8 * s->n, at, l->text);
+	return put_string(buf, slot, at, l->text);
 }

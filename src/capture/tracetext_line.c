@@ -36,18 +36,18 @@ static const char *word_end(const char *p)
 /* Seconds with a fraction are ns, anything else is a count. Behind it: a colon, or a blank. */
 static bool take_time(const char **p, struct tt_line *l, bool *colon)
 {
-	const char *q = *p;
+	const char *q = *p, *from;
 	uint64_t v, part = 0;
 	uint8_t digits = 0;
 
 	if (!take_u64(&q, UINT64_MAX, &v))
 		return false;
 	if (*q == '.') {
-		for (q++; tt_is_digit(*q); q++, digits++)
-			part = digits < 9 ? part * 10 + (uint64_t)(*q - '0') : part;
-		if (!digits || digits > 9 || v >= UINT64_MAX / 1000000000u - 1)
+		for (from = ++q; *q >= '0' && *q <= '9'; q++)
+			part = part * 10 + (uint64_t)(*q - '0');
+		if (q == from || q - from > 9 || v >= UINT64_MAX / 1000000000u - 1)
 			return false;
-		for (uint8_t i = digits; i < 9; i++)
+		for (digits = (uint8_t)(q - from); from + 9 > q; from--)
 			part *= 10;
 	}
 	if (!digits && str_starts(q, "us")) { /* since the first event, maybe with a mark */
@@ -312,8 +312,8 @@ static bool is_lost_line(const char *s, struct tt_line *l)
 	const char *p = skip_blanks(s) + 4;
 	uint64_t cpu;
 
-	if (!str_starts(p - 4, "CPU:") || !take_u64(&p, CAPTURE_MAX_CPUS - 1, &cpu) ||
-	    *(p = skip_blanks(p)) != '[')
+	if (p[-4] != 'C' || !str_starts(p - 4, "CPU:") ||
+	    !take_u64(&p, CAPTURE_MAX_CPUS - 1, &cpu) || *(p = skip_blanks(p)) != '[')
 		return false;
 	l->cpu = (uint32_t)cpu;
 	l->has_cpu = true;
@@ -355,7 +355,7 @@ bool tt_line(struct tt_who *who, const char *s, struct tt_line *l, bool *begun)
 	if (l->kind && colon)
 		p = skip_period(p);
 	*begun = l->kind != TT_NO_TIME && !*p;
-	if (l->has_cpu && l->kind && !colon && str_starts(p, "LOST ") && read_lost(p, l)) {
+	if (*p == 'L' && l->has_cpu && l->kind && !colon && read_lost(p, l)) {
 		find_who(who, s, open, true, l);
 		return true;
 	}

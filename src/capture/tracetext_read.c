@@ -10,9 +10,11 @@
 #include "tracetext.h"
 
 #include <inttypes.h>
+#include <sys/mman.h>
 
 #define BLOCK	   4096u		/* a sub-buffer */
 #define COMMIT	   0xffffu		/* of the word that says how much of it is used */
+#define CHUNK	   (2u << 20)		/* of memory: a huge page, where there are some */
 #define MAX_KEPT   (1u << 30)		/* bytes, of all CPUs */
 #define MAX_PLAIN  ((uint64_t)16 << 30) /* bytes of text */
 #define MAX_LINE   (64u << 10)
@@ -44,14 +46,15 @@ struct tracetext {
 	size_t raw_at, raw_have;
 	uint64_t plain;
 	struct cap_unpacker *unpacker;
-	char *buf; /* MAX_SEARCH bytes and a NUL */
+	char *buf; /* MAX_SEARCH bytes, a NUL, and TT_SLACK */
 	size_t have, at;
 	bool eof;
 
 	struct tt_cpu *cpu[CAPTURE_MAX_CPUS];
 	struct tt_cpu **stream; /* by number of the CPU */
-	size_t kept, nid;
-	uint8_t made[BLOCK];  /* a sub-buffer as text_make() gives it */
+	uint8_t **chunk; /* of sub-buffers; what is free in the last one, but for its last BLOCK */
+	size_t nchunk, chunk_cap, room;
+	size_t nid;
 	struct u64map id_of;  /* id of the format: by a hash of system, name and fields */
 	struct u64map inside; /* of lines without a thread: 1 + the CPU that a vCPU runs on */
 	struct hash_key key;
@@ -63,8 +66,9 @@ struct tracetext {
 		char comm[16];
 	} named[256]; /* threads of late: their names are known */
 
-	/* a line that the next one may continue, and whether it is an event so far */
-	struct sbuf held, next;
+	/* a line that the next one may continue, in buf or held, and whether it is an event so far */
+	const char *line; /* NULL: none */
+	struct sbuf held;
 	struct tt_line l;
 	bool event, longer; /* longer: l is no more what it was */
 
@@ -99,9 +103,28 @@ static ssize_t read_source(void *arg, void *buf, size_t n)
 	return (ssize_t)n;
 }
 
+/* The line that waits, in memory of its own. */
+static int hold_line(struct tracetext *t)
+{
+	if (!t->line || t->line == t->held.s)
+		return 0;
+	sbuf_reset(&t->held);
+	sbuf_add(&t->held, t->line);
+	(void)sbuf_room(&t->held, TT_SLACK);
+	t->line = t->held.s;
+	return t->held.error;
+}
+
 /* More of the text, into what is free of buf; NULs, which no line has, become '?'. */
 static int fill_lines(struct tracetext *t)
 {
+	const int ret = hold_line(t);
+	bool begun;
+
+	if (ret)
+		return ret;
+	if (t->line && !t->longer)
+		(void)tt_line(t->who, t->line, &t->l, &begun);
 	memmove(t->buf, t->buf + t->at, t->have - t->at);
 	t->have -= t->at;
 	t->at = 0;
@@ -189,22 +212,36 @@ static size_t used_of(const uint8_t *block)
 	return MIN((size_t)BLOCK, 16 + (load_u64(block + 8) & COMMIT) + 8);
 }
 
+/* Small pages would cost as much again as all else that is done for their lines. */
+static int add_chunk(struct tracetext *t)
+{
+	uint8_t *chunk;
+
+	t->full |= t->nchunk == MAX_KEPT / CHUNK;
+	chunk = t->full ? NULL : aligned_alloc(CHUNK, CHUNK);
+	if (!chunk || array_add(&t->chunk, &t->nchunk, &t->chunk_cap, &chunk, sizeof(chunk))) {
+		free(chunk);
+		return t->full ? -EFBIG : -ENOMEM;
+	}
+	(void)madvise(chunk, CHUNK, MADV_HUGEPAGE);
+	t->room = CHUNK - BLOCK;
+	return 0;
+}
+
 /* Of times that go back each is in a sub-buffer of its own, so only what is used is kept. */
 static int keep_block(void *arg, const void *buf)
 {
 	struct tt_cpu *cpu = arg;
+	struct tracetext *t = cpu->t;
 	const size_t n = used_of(buf);
-	uint8_t *copy = cpu->t->kept + n <= MAX_KEPT ? malloc(n) : NULL;
+	int ret = t->room < n ? add_chunk(t) : 0;
+	uint8_t *copy;
 
-	cpu->t->full |= cpu->t->kept + n > MAX_KEPT;
-	if (!copy)
-		return cpu->t->full ? -EFBIG : -ENOMEM;
-	memcpy(copy, buf, n);
-	cpu->t->kept += n;
-	if (!array_add(&cpu->block, &cpu->n, &cpu->cap, &copy, sizeof(copy)))
-		return 0;
-	free(copy);
-	return -ENOMEM;
+	if (ret)
+		return ret;
+	copy = memcpy(t->chunk[t->nchunk - 1] + CHUNK - BLOCK - t->room, buf, n);
+	t->room -= n;
+	return array_add(&cpu->block, &cpu->n, &cpu->cap, &copy, sizeof(copy));
 }
 
 /* NULL: out of memory. */
@@ -396,19 +433,19 @@ static int put_event(struct tracetext *t, struct tt_line *l)
 static int let_go(struct tracetext *t)
 {
 	struct tt_line *l = &t->l;
-	int ret = t->held.error;
+	int ret = 0;
 	bool begun;
 
-	if (t->longer && !ret)
-		t->event = tt_line(t->who, t->held.s, l, &begun);
+	if (t->longer)
+		t->event = tt_line(t->who, t->line, l, &begun);
 	/* The others' lines have another clock, or other CPUs. Without sides it is a remark. */
 	if (t->event && *t->side && l->side.n && !tt_word_is(l->side, t->side))
 		t->others++;
 	else if (t->event && l->cpu >= CAPTURE_MAX_CPUS)
 		t->elsewhere++;
-	else if (t->event && !ret)
+	else if (t->event)
 		ret = put_event(t, l);
-	sbuf_reset(&t->held);
+	t->line = NULL;
 	t->event = t->longer = false;
 	return ret;
 }
@@ -432,35 +469,35 @@ static int other_line(struct tracetext *t, const char *s)
 {
 	const char *p = s + strspn(s, " \t");
 
-	if (!t->held.len || !*p || *p == '#' || str_starts(p, "CPU ") || str_starts(p, "cpus=")) {
+	int ret;
+
+	if (!t->line || !*p || *p == '#' || str_starts(p, "CPU ") || str_starts(p, "cpus=")) {
 		read_entries(t, s);
 		return let_go(t);
 	}
+	ret = hold_line(t);
 	t->longer = true;
-	if (t->held.len + strlen(p) < MAX_LINE) {
-		sbuf_addc(&t->held, ' ');
-		sbuf_add(&t->held, p);
-	}
-	return 0;
+	if (ret || t->held.len + strlen(p) >= MAX_LINE)
+		return ret;
+	sbuf_addc(&t->held, ' ');
+	sbuf_add(&t->held, p);
+	(void)sbuf_room(&t->held, TT_SLACK);
+	t->line = t->held.s;
+	return t->held.error;
 }
 
 static int read_lines(struct tracetext *t)
 {
 	struct tt_line l;
-	struct sbuf swap;
 	bool event, begun;
 	char *s = NULL;
 	int ret;
 
 	while ((ret = next_line(t, &s)) > 0) {
-		sbuf_reset(&t->next);
-		sbuf_add(&t->next, s);
-		if (t->next.error)
-			return t->next.error;
-		event = tt_line(t->who, t->next.s ?: "", &l, &begun);
+		event = tt_line(t->who, s, &l, &begun);
 		/* The second half of a line may look like one of its own. */
 		if ((!event && !begun) ||
-		    (t->held.len && !t->event && !t->longer && !l.kind && !l.has_cpu)) {
+		    (t->line && !t->event && !t->longer && !l.kind && !l.has_cpu)) {
 			ret = other_line(t, s);
 			if (ret)
 				return ret;
@@ -469,9 +506,7 @@ static int read_lines(struct tracetext *t)
 		ret = let_go(t);
 		if (ret)
 			return ret;
-		swap = t->held;
-		t->held = t->next;
-		t->next = swap;
+		t->line = s;
 		t->l = l;
 		t->event = event;
 	}
@@ -542,17 +577,18 @@ static void text_free(void *tracetext)
 
 		if (!cpu)
 			continue;
-		for (size_t k = 0; k < cpu->n; k++)
-			free(cpu->block[k]);
 		free(cpu->block);
 		subbuf_writer_free(&cpu->w);
 		free(cpu);
 	}
+	for (size_t i = 0; i < t->nchunk; i++)
+		free(t->chunk[i]);
+	free(t->chunk);
 	u64map_free(&t->id_of);
 	u64map_free(&t->inside);
 	sbuf_free(&t->held);
-	sbuf_free(&t->next);
 	free(t->shapes.slot);
+	free(t->shapes.guess);
 	sbuf_free(&t->shapes.plain);
 	cap_unpacker_free(t->unpacker);
 	free(t->buf);
@@ -567,8 +603,7 @@ static int text_make(void *tracetext, uint64_t stream, uint64_t idx, const uint8
 
 	if (idx >= cpu->n)
 		return -EIO;
-	memcpy(t->made, cpu->block[idx], used_of(cpu->block[idx])); /* no one looks behind that */
-	*buf = t->made;
+	*buf = cpu->block[idx]; /* no one looks behind what is used of it */
 	return 0;
 }
 
@@ -606,7 +641,7 @@ static int find_text(struct tracetext *t, struct kvmft_err *err)
 	int ret;
 
 	hash_key_init(&t->key);
-	t->buf = malloc(MAX_SEARCH + 1);
+	t->buf = calloc(1, MAX_SEARCH + 1 + TT_SLACK);
 	ret = t->buf ? (int)read_source(t, t->buf, 0) : -ENOMEM;
 	t->packed = t->raw_have > 2 && t->raw[0] == 0x1f && t->raw[1] == 0x8b;
 	ret = ret ?: fill_lines(t);

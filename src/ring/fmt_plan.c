@@ -38,9 +38,15 @@ static void plan_text(struct pout *out, const struct pspec *spec, const char *s,
 /* The same for bytes from a record. */
 static void plan_foreign(struct pout *out, const struct pspec *spec, const char *s, size_t n)
 {
+	const uint64_t ones = 0x0101010101010101, high = ones << 7;
 	size_t plain = 0;
 	char *copy;
 
+	for (uint64_t v; n - plain >= sizeof(v); plain += sizeof(v)) {
+		v = load_u64(s + plain);
+		if ((v | (v - ones * ' ') | (v + ones)) & high)
+			break;
+	}
 	while (plain < n && s[plain] >= ' ' && s[plain] <= '~')
 		plain++;
 	if (plain == n) {
