@@ -212,6 +212,22 @@ if command -v perf >/dev/null; then
 	done
 fi
 
+# ---- numbers of any length, and what only looks like one ----
+
+for n in $(seq 17); do
+	hex=$(printf '%s' fEdCa0987654321bF | cut -c "1-$n")
+	echo " x-1 [000] d..2. 1.0000$((n + 10)): kvm_mmio: mmio write len $n gpa 0x$hex val 0x${hex}g"
+	echo " x-1 [000] d..2. 1.0001$((n + 10)): kvm_hypercall: nr 0x$n a0 0xa0$n, a1 ${hex#f}"
+done >"$tmp/numbers.txt"
+run "$kvmft" merge --format json "$tmp/numbers.txt"
+for n in $(seq 16); do
+	hex=$(printf '%s' fEdCa0987654321bF | cut -c "1-$n")
+	printf '"len":%u,"gpa":%u,"text"\n' "$n" "0x$hex"
+	[ "$n" -gt 9 ] || printf '"nr":%u,"a0":%u,\n' "0x$n" "0xa0$n"
+done >"$tmp/numbers"
+is "$(grep -cFf "$tmp/numbers" "$out")" 25 "hex of 1 to 16 digits, and no value where a word goes on"
+file_has "$out" '"len":17,"text"' "... nor of 17 digits"
+
 # ---- what blame needs ----
 
 cat >"$tmp/idle.txt" <<-E
