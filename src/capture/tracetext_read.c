@@ -293,7 +293,7 @@ static int id_of(struct tracetext *t, struct tt_shape *shape, uint32_t have,
 			     hash_bytes(&t->key, l->name.s, l->name.n);
 	char sys[128], name[128];
 	bool made;
-	uint64_t *at = u64map_at(&t->id_of, key + have * 0x9e3779b97f4a7c15u), *first;
+	uint64_t *at = u64map_at(&t->id_of, key + (have + 1ull) * 0x9e3779b97f4a7c15u), *first;
 
 	shape->id = at ? (uint16_t)*at : 0;
 	if (!at || (!shape->id && t->nid == MAX_IDS))

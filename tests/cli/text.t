@@ -227,6 +227,9 @@ for n in $(seq 16); do
 done >"$tmp/numbers"
 is "$(grep -cFf "$tmp/numbers" "$out")" 25 "hex of 1 to 16 digits, and no value where a word goes on"
 file_has "$out" '"len":17,"text"' "... nor of 17 digits"
+printf ' x-1 [000] d..2. 1.000001: kvm_userspace_exit: reason%s\n' " KVM_EXIT_IO (2)" "" >"$tmp/none.txt"
+run "$kvmft" merge --format json "$tmp/none.txt"
+out_has '"fields":{"text":"reason"}' "what a line lacks is not 0"
 
 # ---- what blame needs ----
 
