@@ -66,7 +66,7 @@ struct tracetext {
 		char comm[16];
 	} named[256]; /* threads of late: their names are known */
 
-	/* a line that the next one may continue, in buf or held, and whether it is an event so far */
+	/* a line that the next one may continue, in buf or held; whether it is an event so far */
 	const char *line; /* NULL: none */
 	struct sbuf held;
 	struct tt_line l;
