@@ -6,14 +6,9 @@
 
 struct capture *cap_new(void)
 {
-	struct capture *c = calloc(1, sizeof(*c));
-	struct cap_priv *p = calloc(1, sizeof(*p));
+	struct capture *c = xcalloc(1, sizeof(*c));
+	struct cap_priv *p = xcalloc(1, sizeof(*p));
 
-	if (!c || !p) {
-		free(c);
-		free(p);
-		return NULL;
-	}
 	p->dir.fd = p->fd = p->formats.fd = -1;
 	hash_key_init(&p->key);
 	c->priv = p;
@@ -57,15 +52,9 @@ void cap_note(struct capture *c, const char *fmt, ...)
 		cap_priv(c)->damage_dropped++;
 		return;
 	}
-	d = array_grow(&c->damage, c->ndamage, &c->damage_cap, sizeof(*d));
-	if (!d)
-		return;
-	*d = (struct cap_damage){ .text = strdup(text) };
-	/* A failed insert only means that repeats are not merged. */
-	if (d->text && !u64map_put(&cap_priv(c)->damage_by_text, hash, c->ndamage))
-		c->ndamage++;
-	else
-		free(d->text);
+	xu64map_put(&cap_priv(c)->damage_by_text, hash, c->ndamage);
+	d = xarray_grow(&c->damage, c->ndamage++, &c->damage_cap, sizeof(*d));
+	d->text = xstrdup(text);
 }
 
 void capture_left_out(struct capture *c, struct cap_stream *s)
@@ -104,19 +93,13 @@ void cap_note_rest(struct capture *c)
 	cap_note(c, "and %zu more of this kind", n + 1);
 }
 
-int cap_set_str(char **slot, const char *val)
+void cap_set_str(char **slot, const char *val)
 {
-	char *copy;
-
 	if (!val)
-		return 0;
-	copy = strdup(val);
-	if (!copy)
-		return -ENOMEM;
-	str_printable(copy);
+		return;
 	free(*slot);
-	*slot = copy;
-	return 0;
+	*slot = xstrdup(val);
+	str_printable(*slot);
 }
 
 struct cap_cpu *cap_cpu_at(struct capture *c, uint64_t cpu)
@@ -134,11 +117,8 @@ struct cap_cpu *cap_cpu_at(struct capture *c, uint64_t cpu)
 	for (i = 0; i < c->ncpu; i++)
 		if (c->cpu[i].cpu == cpu)
 			return &c->cpu[i];
-	e = array_grow(&c->cpu, c->ncpu, &c->cpu_cap, sizeof(*e));
-	if (!e)
-		return NULL;
+	e = xarray_grow(&c->cpu, c->ncpu++, &c->cpu_cap, sizeof(*e));
 	e->cpu = (uint32_t)cpu;
-	c->ncpu++;
 	return e;
 }
 
@@ -154,15 +134,14 @@ struct cap_vm *cap_vm_at(struct capture *c, const char *id)
 		cap_note(c, "more than %d VMs", CAP_MAX_VMS);
 		return NULL;
 	}
-	vm = array_grow(&c->vm, c->nvm, &c->vm_cap, sizeof(*vm));
-	if (!vm || u64map_put(&p->vm_by_id, hash, c->nvm) || cap_set_str(&vm->id, id))
-		return NULL;
+	xu64map_put(&p->vm_by_id, hash, c->nvm);
+	vm = xarray_grow(&c->vm, c->nvm++, &c->vm_cap, sizeof(*vm));
+	cap_set_str(&vm->id, id);
 	vm->fd = -1;
-	c->nvm++;
 	return vm;
 }
 
-int cap_task_add(struct capture *c, int32_t tid, int32_t tgid, const char *comm, bool override)
+void cap_task_add(struct capture *c, int32_t tid, int32_t tgid, const char *comm, bool override)
 {
 	struct u64map *map = &cap_priv(c)->task_by_tid;
 	struct cap_task *t;
@@ -172,19 +151,17 @@ int cap_task_add(struct capture *c, int32_t tid, int32_t tgid, const char *comm,
 		t = &c->task[i];
 		if (tgid && (override || !t->tgid))
 			t->tgid = tgid;
-		return override || !t->comm[0] ? cap_set_str(&t->comm, comm) : 0;
+		if (override || !t->comm[0])
+			cap_set_str(&t->comm, comm);
+		return;
 	}
 	if (c->ntask >= CAP_MAX_TASKS)
-		return 0;
-	t = array_grow(&c->task, c->ntask, &c->task_cap, sizeof(*t));
-	if (!t)
-		return -ENOMEM;
+		return;
+	xu64map_put(map, (uint32_t)tid, c->ntask);
+	t = xarray_grow(&c->task, c->ntask++, &c->task_cap, sizeof(*t));
 	t->tid = tid;
 	t->tgid = tgid;
-	if (cap_set_str(&t->comm, comm ?: ""))
-		return -ENOMEM;
-	c->ntask++;
-	return u64map_put(map, (uint32_t)tid, c->ntask - 1);
+	cap_set_str(&t->comm, comm ?: "");
 }
 
 bool cap_formats_full(struct capture *c)
@@ -195,68 +172,53 @@ bool cap_formats_full(struct capture *c)
 	return true;
 }
 
-int cap_format_add(struct capture *c, const char *sys, const char *name, const char *text,
-		   size_t len)
+void cap_format_add(struct capture *c, const char *sys, const char *name, const char *text,
+		    size_t len)
 {
 	struct cap_format *f;
 
 	if (!cap_name_ok(sys) || !cap_name_ok(name)) {
 		cap_note(c, "event %s:%s: not a valid name", sys, name);
-		return 0;
-	}
-	if (!len || len > CAPTURE_MAX_FORMAT || !str_is_text(text, len)) {
+	} else if (!len || len > CAPTURE_MAX_FORMAT || !str_is_text(text, len)) {
 		cap_note(c, "event %s:%s: its format is not text, or too long", sys, name);
-		return 0;
+	} else if (!cap_formats_full(c)) {
+		f = xarray_grow(&c->format, c->nformat++, &c->format_cap, sizeof(*f));
+		f->sys = xstrdup(sys);
+		f->name = xstrdup(name);
+		f->text = xstrndup(text, len);
+		f->len = len;
+		cap_priv(c)->formats_len += len;
 	}
-	if (cap_formats_full(c))
-		return 0;
-	f = array_grow(&c->format, c->nformat, &c->format_cap, sizeof(*f));
-	if (!f)
-		return -ENOMEM;
-	f->sys = strdup(sys);
-	f->name = strdup(name);
-	f->text = strndup(text, len);
-	f->len = len;
-	cap_priv(c)->formats_len += len;
-	c->nformat++; /* capture_close() copes with missing parts */
-	return f->sys && f->name && f->text ? 0 : -ENOMEM;
 }
 
 struct cap_stream *cap_stream_add(struct capture *c, uint32_t cpu, const char *instance)
 {
-	struct cap_stream *s = array_grow(&c->stream, c->nstream, &c->stream_cap, sizeof(*s));
+	struct cap_stream *s = xarray_grow(&c->stream, c->nstream++, &c->stream_cap, sizeof(*s));
 
-	if (!s)
-		return NULL;
 	s->cpu = cpu;
 	s->instance = instance;
-	c->nstream++;
 	return s;
 }
 
-int cap_stream_extend(struct capture *c, struct cap_stream *s, const struct cap_extent *from)
+void cap_stream_extend(struct capture *c, struct cap_stream *s, const struct cap_extent *from)
 {
 	uint64_t rest = from->len % c->subbuf_size;
 	struct cap_extent *e;
 
 	s->cut_bytes += rest;
 	if (from->len == rest)
-		return 0;
+		return;
 	if (!s->ext) { /* usually the only one, of thousands of streams: no room for more until
 		        * there are more */
-		s->ext = malloc(sizeof(*s->ext));
-		s->ext_cap = s->ext != NULL;
+		s->ext = xmalloc(sizeof(*s->ext));
+		s->ext_cap = 1;
 	}
-	e = array_grow(&s->ext, s->next, &s->ext_cap, sizeof(*e));
-	if (!e)
-		return -ENOMEM;
+	e = xarray_grow(&s->ext, s->next++, &s->ext_cap, sizeof(*e));
 	*e = *from;
 	if (!e->packed) /* a packed piece keeps its length, which is needed to unpack it */
 		e->len -= rest;
 	e->first = s->nsub;
-	s->next++;
 	s->nsub += e->len / c->subbuf_size;
-	return 0;
 }
 
 static uint64_t seek_or(int fd, uint64_t at, int what, uint64_t end)
@@ -266,16 +228,14 @@ static uint64_t seek_or(int fd, uint64_t at, int what, uint64_t end)
 	return to < 0 ? end : MIN((uint64_t)to, end);
 }
 
-int cap_stream_extend_file(struct capture *c, struct cap_stream *s, int fd,
-			   const struct cap_extent *from, uint64_t *holes)
+uint64_t cap_stream_extend_file(struct capture *c, struct cap_stream *s, int fd,
+				const struct cap_extent *from)
 {
 	const uint64_t begin = from->off, end = from->off + from->len, size = c->subbuf_size;
 	struct cap_extent e = *from;
-	uint64_t at = begin;
-	int ret = 0;
+	uint64_t at = begin, holes = 0;
 
-	*holes = 0;
-	while (at < end && !ret) {
+	while (at < end) {
 		uint64_t hole = seek_or(fd, at, SEEK_HOLE, end);
 		uint64_t data = hole < end ? seek_or(fd, hole, SEEK_DATA, end) : end;
 		uint64_t first = begin + (hole - begin + size - 1) / size * size;
@@ -283,14 +243,15 @@ int cap_stream_extend_file(struct capture *c, struct cap_stream *s, int fd,
 
 		if (first < next) {
 			e.len = first - e.off;
-			ret = cap_stream_extend(c, s, &e);
-			*holes += next - first;
+			cap_stream_extend(c, s, &e);
+			holes += next - first;
 			e.off = next;
 		}
 		at = MAX(data, hole + 1);
 	}
 	e.len = end - e.off;
-	return ret ?: cap_stream_extend(c, s, &e);
+	cap_stream_extend(c, s, &e);
+	return holes;
 }
 
 bool cap_subbuf_ok(uint64_t size)

@@ -76,7 +76,6 @@ static int read_meta(struct capture *c, const struct cap_dir *dir, bool *cut, st
 	struct meta_rec rec;
 	bool more = false;
 	char *p, *eol;
-	int ret;
 	ssize_t n = cap_read_file(dir, "meta", CAPTURE_MAX_META, &text, &more);
 
 	if (n < 0)
@@ -85,16 +84,19 @@ static int read_meta(struct capture *c, const struct cap_dir *dir, bool *cut, st
 	left = (size_t)n;
 	while ((eol = memchr(p, '\n', left))) {
 		*eol = '\0';
-		if (!number++)
-			ret = check_version(p, err);
-		else if (meta_is_line(p, (size_t)(eol - p)) && meta_parse(p, &rec))
-			ret = meta_apply(c, &rec);
-		else if ((ret = 0), eol > p)
+		if (!number++) {
+			int ret = check_version(p, err);
+
+			if (ret)
+				return ret;
+		} else if (meta_is_line(p, (size_t)(eol - p)) && meta_parse(p, &rec)) {
+			meta_apply(c, &rec);
+		} else if (eol > p) {
 			cap_note(c, "meta: line %zu is damaged", number);
-		if (ret == -EPROTONOSUPPORT && number > 1)
-			return err_set(err, ret, CAP_BIG_ENDIAN "record there with trace-cmd");
-		if (ret)
-			return ret;
+		}
+		if (cap_priv(c)->big_endian)
+			return err_set(err, EPROTONOSUPPORT,
+				       CAP_BIG_ENDIAN "record there with trace-cmd");
 		left -= (size_t)(eol - p) + 1;
 		p = eol + 1;
 	}
@@ -107,15 +109,13 @@ static int read_meta(struct capture *c, const struct cap_dir *dir, bool *cut, st
 }
 
 /* Fills in what the ring and machine records left open, from the kernel's own description. */
-static int read_geometry(struct capture *c, const struct cap_dir *dir)
+static void read_geometry(struct capture *c, const struct cap_dir *dir)
 {
 	_cleanup_free_ char *text = NULL;
 	struct ktext_page p;
 	bool more;
 	ssize_t n = cap_read_file(dir, "header_page", CAPTURE_MAX_FORMAT, &text, &more);
 
-	if (n == -ENOMEM)
-		return -ENOMEM;
 	if (n < 0 || !ktext_page(text, &p)) {
 		cap_note(c, "header_page: %s", n < 0 ? strerror((int)-n) : "not understood");
 	} else {
@@ -130,17 +130,16 @@ static int read_geometry(struct capture *c, const struct cap_dir *dir)
 		cap_note(c, "the sub-buffer size is missing: no events can be read");
 		c->subbuf_size = 0;
 	}
-	return 0;
 }
 
-static int read_printk(struct capture *c, char *text)
+static void read_printk(struct capture *c, char *text)
 {
-	return cap_set_printk(c, text, strlen(text));
+	cap_set_printk(c, text, strlen(text));
 }
 
-static int cap_read_kallsyms(struct capture *c, char *text)
+static void cap_read_kallsyms(struct capture *c, char *text)
 {
-	return cap_set_kallsyms(c, text, strlen(text));
+	cap_set_kallsyms(c, text, strlen(text));
 }
 
 const char *const cap_text_names[CAP_TEXTS] = {
@@ -150,10 +149,10 @@ const char *const cap_text_names[CAP_TEXTS] = {
 	[CAP_TEXT_KALLSYMS] = "kallsyms",
 };
 
-typedef int text_parser(struct capture *c, char *text);
+typedef void text_parser(struct capture *c, char *text);
 
 /* All are optional: without them only recorded task names are known. */
-static int cap_dir_read_text(struct capture *c, const struct cap_dir *dir, enum cap_text which)
+static void cap_dir_read_text(struct capture *c, const struct cap_dir *dir, enum cap_text which)
 {
 	static text_parser *const parse[] = {
 		[CAP_TEXT_CMDLINES] = cap_parse_cmdlines,
@@ -170,7 +169,7 @@ static int cap_dir_read_text(struct capture *c, const struct cap_dir *dir, enum 
 	if (n == -ENOENT && cap_priv(c)->text[which].told)
 		cap_note(c, "%s is missing", name);
 	if (n == -ENOENT)
-		return 0;
+		return;
 	if (n < 0 || more)
 		cap_note(c, "%s: %s", name, more ? "too long, cut" : strerror((int)-n));
 	else if ((uint64_t)n < told)
@@ -179,7 +178,8 @@ static int cap_dir_read_text(struct capture *c, const struct cap_dir *dir, enum 
 		cap_note(c, "%s is cut short: it ends inside a line", name);
 	if (n > 0 && !more && strlen(text) < (size_t)n)
 		cap_note(c, "%s is not text after byte %zu", name, strlen(text));
-	return n < 0 ? 0 : parse[which](c, text);
+	if (n >= 0)
+		parse[which](c, text);
 }
 
 /* The number in "PREFIXnnn", if it is written exactly as `fmt` would write it. */
@@ -219,9 +219,10 @@ static int number_add(void *arg, const char *name)
 
 	if (!name_number(name, all->fmt, all->max, &number))
 		return 0;
-	return all->n < CAP_MAX_SEGMENTS
-		       ? array_add(&all->v, &all->n, &all->cap, &number, sizeof(number))
-		       : -E2BIG;
+	if (all->n == CAP_MAX_SEGMENTS)
+		return -E2BIG;
+	xarray_add(&all->v, &all->n, &all->cap, &number, sizeof(number));
+	return 0;
 }
 
 /* ... in a directory, ascending; v is the caller's to free. */
@@ -234,8 +235,8 @@ static int list_numbers(const struct cap_dir *dir, const char *path, struct numb
 	return ret;
 }
 
-static int read_piece(struct capture *c, const struct cap_dir *dir, struct u64map *map,
-		      uint32_t segment, uint32_t cpu)
+static void read_piece(struct capture *c, const struct cap_dir *dir, struct u64map *map,
+		       uint32_t segment, uint32_t cpu)
 {
 	struct cap_part file;
 	struct cap_stream *s;
@@ -247,32 +248,26 @@ static int read_piece(struct capture *c, const struct cap_dir *dir, struct u64ma
 	ret = cap_part_open(dir, name, &file);
 	if (ret) {
 		cap_note(c, "%s: %s", name, strerror(-ret));
-		return 0;
+		return;
 	}
 	if (u64map_get(map, cpu, &at)) {
 		s = &c->stream[at];
 	} else {
+		xu64map_put(map, cpu, c->nstream);
 		s = cap_stream_add(c, cpu, "");
-		if (s && u64map_put(map, cpu, c->nstream - 1))
-			s = NULL;
 	}
-	ret = s ? cap_stream_extend_file(c, s, file.fd,
-					 &(struct cap_extent){ .fd = dir->tar ? dir->fd : -1,
-							       .segment = segment,
-							       .off = file.at,
-							       .len = file.size },
-					 &holes)
-		: -ENOMEM;
+	holes = cap_stream_extend_file(c, s, file.fd,
+				       &(struct cap_extent){ .fd = dir->tar ? dir->fd : -1,
+							     .segment = segment,
+							     .off = file.at,
+							     .len = file.size });
 	util_close_fd(&file.fd);
-	if (ret)
-		return ret;
 	if (holes)
 		cap_note(c, "%s: %llu of %llu bytes were never written, and left out", name,
 			 (unsigned long long)holes, (unsigned long long)file.size);
 	if (file.size % c->subbuf_size)
 		cap_note(c, "%s: ends inside a sub-buffer, %llu bytes cut", name,
 			 (unsigned long long)(file.size % c->subbuf_size));
-	return 0;
 }
 
 COMPARE_BY(by_cpu, struct cap_stream, .cpu);
@@ -281,13 +276,13 @@ static int read_segments(struct capture *c, const struct cap_dir *dir)
 {
 	struct numbers seg = { .fmt = "seg%06u", .max = CAP_MAX_SEGMENT };
 	struct u64map map = { 0 };
-	int ret = list_numbers(dir, "", &seg);
+	int ret = list_numbers(dir, "", &seg), bad;
 	const uint32_t *v = seg.v, n = ret ? 0 : (uint32_t)seg.n;
 
 	c->first_segment = n ? v[0] : 0;
 	c->last_segment = n ? v[n - 1] : 0;
 	c->trimmed = c->first_segment > 0;
-	for (uint32_t i = 0; i < n && !ret; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		struct numbers cpu = { .fmt = "cpu%u", .max = CAPTURE_MAX_CPUS - 1 };
 		char name[64];
 
@@ -296,15 +291,11 @@ static int read_segments(struct capture *c, const struct cap_dir *dir)
 		else if (i && v[i] != v[i - 1] + 1)
 			cap_note(c, "segments %u to %u are missing", v[i - 1] + 1, v[i] - 1);
 		snprintf(name, sizeof(name), "seg%06u", v[i]);
-		ret = list_numbers(dir, name, &cpu);
-		if (ret)
-			cap_note(c, "%s: %s", name, strerror(-ret));
-		if (ret && ret != -ENOMEM) {
-			cpu.n = 0;
-			ret = 0;
-		}
-		for (size_t k = 0; k < cpu.n && !ret; k++)
-			ret = read_piece(c, dir, &map, v[i], cpu.v[k]);
+		bad = list_numbers(dir, name, &cpu);
+		if (bad)
+			cap_note(c, "%s: %s", name, strerror(-bad));
+		for (size_t k = 0; k < cpu.n && !bad; k++)
+			read_piece(c, dir, &map, v[i], cpu.v[k]);
 		free(cpu.v);
 	}
 	if (!ret && cap_priv(c)->segments_told > (n ? v[n - 1] + 1 : 0))
@@ -334,9 +325,10 @@ static int dir_read(struct capture *c, const struct cap_dir *dir, struct kvmft_e
 	cap_priv(c)->dir = *dir;
 	ret = read_meta(c, dir, &cut, err);
 	util_close_fd(&cap_priv(c)->formats.fd);
-	ret = ret ?: read_geometry(c, dir);
+	if (!ret)
+		read_geometry(c, dir);
 	for (int i = 0; i < CAP_TEXTS && !ret; i++)
-		ret = cap_dir_read_text(c, dir, (enum cap_text)i);
+		cap_dir_read_text(c, dir, (enum cap_text)i);
 	if (!ret && c->subbuf_size)
 		ret = read_segments(c, dir);
 	/* What the recorder took from the rings must be here: a file may be cut between two. */
@@ -351,10 +343,6 @@ static int dir_read(struct capture *c, const struct cap_dir *dir, struct kvmft_e
 		if (told <= (s ? s->nsub : 0))
 			continue;
 		s = s ?: cap_stream_add(c, cpu->cpu, "");
-		if (!s) {
-			ret = -ENOMEM;
-			break;
-		}
 		s->cut = true;
 		cap_note(c, "CPU %u: %llu of %llu recorded sub-buffers are missing", cpu->cpu,
 			 (unsigned long long)(told - s->nsub), (unsigned long long)told);
@@ -515,10 +503,8 @@ static int open_with(const char *path, read_file_fn of_file, struct capture **ou
 	struct kvmft_err why = { 0 };
 	int ret;
 
-	if (!c)
-		return err_set(err, ENOMEM, "out of memory");
-	ret = cap_set_str(&c->path, path);
-	ret = ret ?: open_any(c, path, of_file, &why);
+	cap_set_str(&c->path, path);
+	ret = open_any(c, path, of_file, &why);
 	if (ret) {
 		if (!why.text[0])
 			err_why(&why, ret, "cannot read the capture");
@@ -596,15 +582,14 @@ static int read_table(struct capture *c, int fd, uint64_t size, struct kvmft_err
 
 	if (ret == -ENOMSG && size <= CAP_TABLE_MAX) {
 		free(all.mem);
-		all = (struct cap_part){ .mem = malloc(size + 1), .size = size };
-		if (all.mem && full_pread(fd, all.mem, size, 0) == (ssize_t)size &&
-		    is_table(all.mem, size))
+		all = (struct cap_part){ .mem = xmalloc(size + 1), .size = size };
+		if (full_pread(fd, all.mem, size, 0) == (ssize_t)size && is_table(all.mem, size))
 			ret = 0;
 	}
 	if (!ret && all.cut)
 		ret = err_set(err, EBADMSG, "packed data are damaged, or cut");
 	if (!ret && all.size <= CAP_TABLE_MAX) {
-		cap_priv(c)->table = strndup((const char *)all.mem, all.size);
+		cap_priv(c)->table = xstrndup((const char *)all.mem, all.size);
 		cap_priv(c)->fd = fd;
 	} else {
 		ret = ret ?: -ENOMSG;
@@ -616,7 +601,7 @@ static int read_table(struct capture *c, int fd, uint64_t size, struct kvmft_err
 int capture_table(const char *path, char **text, struct kvmft_err *err)
 {
 	struct capture *c = cap_new();
-	int ret = c ? open_any(c, path, read_table, err) : -ENOMEM;
+	int ret = open_any(c, path, read_table, err);
 
 	if (!ret) {
 		*text = cap_priv(c)->table;

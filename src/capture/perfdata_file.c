@@ -132,7 +132,7 @@ static char *get_string(struct cursor *c)
 	if (cur_u32(c, &n))
 		return NULL;
 	n = (uint32_t)MIN((size_t)MIN(n, MAX_STRING), c->left);
-	return cur_bytes(c, n, &b) ? NULL : strndup((const char *)b, n);
+	return cur_bytes(c, n, &b) ? NULL : xstrndup((const char *)b, n);
 }
 
 static int read_small(struct head *h, uint64_t f, const struct section *s)
@@ -152,8 +152,7 @@ static int read_small(struct head *h, uint64_t f, const struct section *s)
 		return (int)n;
 	if (f == NRCPUS && !cur_u32(&cur, &avail) && !cur_u32(&cur, &online)) {
 		for (size_t i = c->ncpu; i < MIN(online, (uint32_t)CAPTURE_MAX_CPUS); i++)
-			if (!cap_cpu_at(c, i))
-				return -ENOMEM;
+			cap_cpu_at(c, i);
 		return 0;
 	}
 	value = text || f == VERSION || f == CPUID ? get_string(&cur) : NULL;
@@ -164,10 +163,13 @@ static int read_small(struct head *h, uint64_t f, const struct section *s)
 	}
 	if (!value)
 		return 0;
-	if (f == VERSION)
-		return asprintf(&tool, "perf %s", value) < 0 ? 0 : cap_set_str(&c->tool, tool);
-	value[strcspn(value, ",")] = '\0'; /* "GenuineIntel,6,143,8" */
-	return cap_set_str(&c->vendor, value);
+	if (f == CPUID) {
+		value[strcspn(value, ",")] = '\0'; /* "GenuineIntel,6,143,8" */
+		cap_set_str(&c->vendor, value);
+	} else if (asprintf(&tool, "perf %s", value) >= 0) {
+		cap_set_str(&c->tool, tool);
+	}
+	return 0;
 }
 
 /* As the head of a trace.dat, with a version of its own that says whether there are task names. */
@@ -183,7 +185,6 @@ static int read_tracing(struct head *h, const struct section *s)
 	uint32_t page;
 	uint64_t off;
 	ssize_t n = full_pread(t.fd, b, (size_t)MIN((uint64_t)sizeof(b), s->size), s->at);
-	int ret;
 
 	if (n < 0)
 		return (int)n;
@@ -194,8 +195,8 @@ static int read_tracing(struct head *h, const struct section *s)
 		return err_set(h->err, EBADMSG, "its event formats are damaged");
 	c->long_size = long_size;
 	off = s->at + (uint64_t)n - cur.left;
-	ret = td_read_blocks(&t, TD_TRACING_DATA - !strcmp(version, "0.5"), &off);
-	return MIN(ret, 0);
+	(void)!td_read_blocks(&t, TD_TRACING_DATA - !strcmp(version, "0.5"), &off);
+	return 0;
 }
 
 /* What section s of feature f says. */
@@ -272,7 +273,8 @@ static int take_attr(struct head *h, struct cursor c, uint32_t *which)
 			return 0;
 	if (p->nlayout >= MAX_LAYOUTS)
 		return -E2BIG;
-	return array_add(&p->layout, &p->nlayout, &p->layout_cap, &l, sizeof(l));
+	xarray_add(&p->layout, &p->nlayout, &p->layout_cap, &l, sizeof(l));
+	return 0;
 }
 
 /* ... and where its ids are. */
@@ -299,7 +301,8 @@ static int add_id(struct perfdata *p, uint64_t id, uint32_t layout)
 	}
 	if (p->nids >= MAX_IDS)
 		return -E2BIG;
-	return array_add(&p->ids, &p->nids, &p->ids_cap, &one, sizeof(one));
+	xarray_add(&p->ids, &p->nids, &p->ids_cap, &one, sizeof(one));
+	return 0;
 }
 
 /* *room: bytes that ids may still have; without it, all events could claim the same ones. */
@@ -470,31 +473,22 @@ COMPARE(stream_cmp, const struct pd_stream *, ORDER((*x)->cpu, (*y)->cpu));
  * In the order of CPUs, whatever order they were seen in: at equal times the first one's event
  * comes first.
  */
-static int add_streams(struct perfdata *p)
+static void add_streams(struct perfdata *p)
 {
 	_cleanup_free_ struct pd_stream **order =
-		calloc(p->nstream + 1, sizeof(struct pd_stream *));
-	struct td t = { .c = p->c };
-	int ret = 0;
+		xcalloc(p->nstream + 1, sizeof(struct pd_stream *));
 
-	if (!order)
-		return -ENOMEM;
 	for (size_t i = 0; i < p->nstream; i++)
 		order[i] = &p->stream[i];
 	qsort(order, p->nstream, sizeof(struct pd_stream *), stream_cmp);
-	for (size_t i = 0; i < p->nstream && !ret; i++) {
+	for (size_t i = 0; i < p->nstream; i++) {
 		const struct pd_stream *st = order[i];
 		struct cap_extent e = { .fd = p->fd,
 					.off = (uint64_t)(st - p->stream),
 					.len = st->nblock * p->c->subbuf_size };
-		struct cap_stream *s;
 
-		s = cap_stream_add(p->c, st->cpu, td_instance(&t, ""));
-		if (!s || !s->instance)
-			return -ENOMEM;
-		ret = cap_stream_extend(p->c, s, &e);
+		cap_stream_extend(p->c, cap_stream_add(p->c, st->cpu, ""), &e);
 	}
-	return ret;
 }
 
 static int emit(void *arg __unused_arg, const void *buf __unused_arg)
@@ -531,9 +525,8 @@ static int read_all(struct head *h)
 	ret = ret ?: pd_scan(p, h->err);
 	if (ret)
 		return ret;
-	ret = h->stacks ? cap_format_add(c, "ftrace", "kernel_stack", stack_format,
-					 strlen(stack_format))
-			: 0;
+	if (h->stacks)
+		cap_format_add(c, "ftrace", "kernel_stack", stack_format, strlen(stack_format));
 	c->complete &= !h->cut;
 	if (h->cut)
 		cap_note(c, "the end is missing: perf was killed, or the file was cut");
@@ -546,29 +539,25 @@ static int read_all(struct head *h)
 		c->tsc_khz = khz <= UINT32_MAX ? (uint64_t)khz : 0;
 	}
 	if (h->release &&
-	    asprintf(&uname, "Linux %s %s %s", h->host ?: "-", h->release, h->arch ?: "") < 0) {
-		uname = NULL;
-		return -ENOMEM;
-	}
-	ret = ret ?: uname ? cap_set_str(&c->uname, uname) : 0;
-	ret = ret ?: cap_set_str(&c->clock, clock_name(h));
+	    asprintf(&uname, "Linux %s %s %s", h->host ?: "-", h->release, h->arch ?: "") < 0)
+		memory_out();
+	cap_set_str(&c->uname, uname);
+	cap_set_str(&c->clock, clock_name(h));
 	c->subbuf_size = p->w.g.size;
 	p->made_stream = UINT32_MAX;
 	g = p->w.g;
-	if (ret || subbuf_writer_init(&p->w, &g, emit, NULL))
-		return -ENOMEM;
+	xdone(subbuf_writer_init(&p->w, &g, emit, NULL));
 	cap_priv(c)->maker = (struct cap_maker){ .make = pd_make, .free = pd_free, .arg = p };
-	return add_streams(p);
+	add_streams(p);
+	return 0;
 }
 
 int cap_perfdata_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
 {
-	struct perfdata *p = calloc(1, sizeof(*p));
+	struct perfdata *p = xcalloc(1, sizeof(*p));
 	struct head h = { .p = p, .err = err };
 	int ret;
 
-	if (!p)
-		return -ENOMEM;
 	p->c = c;
 	p->fd = fd;
 	p->size = size;

@@ -102,10 +102,8 @@ static const uint8_t *load(struct perfdata *p, uint64_t at, size_t n, uint64_t e
 		return p->plain + at; /* the caller knows that it ends by end */
 	if (in <= p->window_len && n <= p->window_len - in)
 		return p->window + in;
-	p->window = p->window ?: malloc(WINDOW);
-	*ret = p->window ? -EIO : -ENOMEM;
-	if (!p->window)
-		return NULL;
+	p->window = p->window ?: xmalloc(WINDOW);
+	*ret = -EIO;
 	ahead = MIN(MAX(ahead, n), (size_t)WINDOW);
 	got = full_pread(p->fd, p->window, (size_t)MIN((uint64_t)ahead, end - at), at);
 	p->window_at = at;
@@ -270,7 +268,6 @@ struct scan {
 	struct perfdata *p;
 	struct kvmft_err *err;
 	uint64_t at;   /* of the record */
-	bool failed;   /* memory was short for a stream */
 	uint32_t most; /* bytes that an event may take */
 	struct u64map by_cpu;
 	uint32_t cpu, stream;	    /* the last one looked up; UINT32_MAX: none */
@@ -281,7 +278,7 @@ struct scan {
 	uint64_t lost_nowhere;
 };
 
-/* NULL: there are too many, or s->failed. */
+/* NULL: there are too many. */
 static struct pd_stream *stream_of(struct scan *s, uint32_t cpu)
 {
 	struct perfdata *p = s->p;
@@ -292,13 +289,9 @@ static struct pd_stream *stream_of(struct scan *s, uint32_t cpu)
 		return NULL;
 	if (cpu != s->cpu || s->stream == UINT32_MAX) {
 		if (!u64map_get(&s->by_cpu, cpu, &at)) {
-			st = array_grow(&p->stream, p->nstream, &p->stream_cap, sizeof(*st));
-			if (!st || u64map_put(&s->by_cpu, cpu, at = p->nstream)) {
-				s->failed = true;
-				return NULL;
-			}
+			xu64map_put(&s->by_cpu, cpu, at = p->nstream);
+			st = xarray_grow(&p->stream, p->nstream++, &p->stream_cap, sizeof(*st));
 			st->cpu = cpu;
-			p->nstream++;
 		}
 		s->cpu = cpu;
 		s->stream = (uint32_t)at;
@@ -306,13 +299,13 @@ static struct pd_stream *stream_of(struct scan *s, uint32_t cpu)
 	return &p->stream[s->stream];
 }
 
-static int entry_add(struct scan *s, struct pd_stream *st, uint64_t time, uint32_t cost)
+static void entry_add(struct scan *s, struct pd_stream *st, uint64_t time, uint32_t cost)
 {
 	const struct pd_entry e = { .time = time,
 				    .off = s->at & (FAR_OFF - 1),
 				    .cost = cost & ((1u << 18) - 1) };
 
-	return array_add(&st->entry, &st->n, &st->cap, &e, sizeof(e));
+	xarray_add(&st->entry, &st->n, &st->cap, &e, sizeof(e));
 }
 
 /* ---- samples ---- */
@@ -324,17 +317,16 @@ static uint32_t pd_cost(const struct pd_sample *s)
 }
 
 /* A task, unless there are `most`: a hostile file must not take all memory. */
-static int task(struct scan *s, size_t most, int32_t pid, int32_t tid, const char *comm)
+static void task(struct scan *s, size_t most, int32_t pid, int32_t tid, const char *comm)
 {
 	struct capture *c = s->p->c;
 
-	if (pid <= 0 || tid <= 0 ||
-	    (c->ntask >= most && !u64map_get(&cap_priv(c)->task_by_tid, (uint32_t)tid, NULL)))
-		return 0;
-	return cap_task_add(c, tid, pid, comm, comm != NULL);
+	if (pid > 0 && tid > 0 &&
+	    (c->ntask < most || u64map_get(&cap_priv(c)->task_by_tid, (uint32_t)tid, NULL)))
+		cap_task_add(c, tid, pid, comm, comm != NULL);
 }
 
-static int scan_sample(struct scan *s, struct pd_record *r)
+static void scan_sample(struct scan *s, struct pd_record *r)
 {
 	struct pd_stream *st;
 	struct pd_sample smp;
@@ -343,24 +335,23 @@ static int scan_sample(struct scan *s, struct pd_record *r)
 
 	if (ret <= 0) {
 		s->broken += ret < 0;
-		return 0;
+		return;
 	}
 	st = stream_of(s, smp.f.cpu);
 	if (!st) {
 		s->elsewhere++;
-		return s->failed ? -ENOMEM : 0;
+		return;
 	}
 	cost = pd_cost(&smp);
 	s->most = MAX(s->most, cost);
 	st->last = MAX(st->last, smp.f.time);
-	ret = entry_add(s, st, smp.f.time, cost);
-	if (ret || smp.f.tid == st->tid)
-		return ret;
+	entry_add(s, st, smp.f.time, cost);
+	if (smp.f.tid == st->tid)
+		return;
 	st->tid = smp.f.tid;
 	/* The event differs from perf if the thread ran in another PID namespace. */
-	if ((int32_t)load_u32(smp.raw + 4) != smp.f.tid)
-		return 0;
-	return task(s, MAX_TASKS, smp.f.pid, smp.f.tid, NULL);
+	if ((int32_t)load_u32(smp.raw + 4) == smp.f.tid)
+		task(s, MAX_TASKS, smp.f.pid, smp.f.tid, NULL);
 }
 
 static uint64_t lost_count(const struct pd_record *r)
@@ -371,7 +362,7 @@ static uint64_t lost_count(const struct pd_record *r)
 	return cur_skip(&c, 8) || cur_u64(&c, &count) ? 0 : count;
 }
 
-static int scan_lost(struct scan *s, struct pd_record *r)
+static void scan_lost(struct scan *s, struct pd_record *r)
 {
 	struct pd_stream *st;
 	struct pd_facts f;
@@ -382,17 +373,17 @@ static int scan_lost(struct scan *s, struct pd_record *r)
 	st = f.has_cpu ? stream_of(s, f.cpu) : NULL;
 	if (!st) {
 		s->lost_nowhere += MAX(count, (uint64_t)1);
-		return s->failed ? -ENOMEM : 0;
+		return;
 	}
 	st->lost += MIN(count, UINT64_MAX - st->lost);
-	return entry_add(s, st, MAX(f.time, st->last), 0); /* after what is before it in the file */
+	entry_add(s, st, MAX(f.time, st->last), 0); /* after what is before it in the file */
 }
 
 /*
  * A counter, read when perf ended: it includes the samples that such records report, and those not
  * followed by a record.
  */
-static int scan_lost_samples(struct scan *s, struct pd_record *r)
+static void scan_lost_samples(struct scan *s, struct pd_record *r)
 {
 	const uint16_t by_filter = 1 << 15; /* not wanted: no loss */
 	struct pd_facts f;
@@ -400,31 +391,27 @@ static int scan_lost_samples(struct scan *s, struct pd_record *r)
 
 	pd_trailer(s->p, r, &f);
 	if (cur_u64(&r->body, &count) || (r->misc & by_filter) || s->lost_of.n >= MAX_IDS)
-		return 0;
-	sum = u64map_at(&s->lost_of, f.id);
-	if (!sum)
-		return -ENOMEM;
+		return;
+	sum = xu64map_at(&s->lost_of, f.id);
 	*sum += MIN(count, UINT64_MAX - *sum);
-	return 0;
 }
 
 /* ---- other records ---- */
 
 /* pid, tid, name; NUL and filling behind it. */
-static int scan_comm(struct scan *s, struct pd_record *r)
+static void scan_comm(struct scan *s, struct pd_record *r)
 {
 	uint32_t pid, tid;
 	struct pd_facts f;
 	const char *comm;
 
 	pd_trailer(s->p, r, &f);
-	if (cur_u32(&r->body, &pid) || cur_u32(&r->body, &tid) || cur_str(&r->body, &comm))
-		return 0;
-	return task(s, MAX_COMMS, (int32_t)pid, (int32_t)tid, comm);
+	if (!cur_u32(&r->body, &pid) && !cur_u32(&r->body, &tid) && !cur_str(&r->body, &comm))
+		task(s, MAX_COMMS, (int32_t)pid, (int32_t)tid, comm);
 }
 
 /* pid, ppid, tid, ptid: the new thread has the name of the old one. */
-static int scan_fork(struct scan *s, struct pd_record *r)
+static void scan_fork(struct scan *s, struct pd_record *r)
 {
 	const struct capture *c = s->p->c;
 	uint32_t pid, ppid, tid, ptid;
@@ -433,81 +420,55 @@ static int scan_fork(struct scan *s, struct pd_record *r)
 
 	if (cur_u32(&r->body, &pid) || cur_u32(&r->body, &ppid) || cur_u32(&r->body, &tid) ||
 	    cur_u32(&r->body, &ptid))
-		return 0;
-	if (u64map_get(&cap_priv(c)->task_by_tid, ptid, &at)) {
-		comm = strdup(c->task[at].comm);
-		if (!comm)
-			return -ENOMEM;
-	}
-	return task(s, MAX_COMMS, (int32_t)pid, (int32_t)tid, comm);
+		return;
+	if (u64map_get(&cap_priv(c)->task_by_tid, ptid, &at))
+		comm = xstrdup(c->task[at].comm);
+	task(s, MAX_COMMS, (int32_t)pid, (int32_t)tid, comm);
 }
 
 /* nr, nr x { id, number of the event, CPU, thread } */
-static int scan_id_index(struct scan *s, struct pd_record *r)
+static void scan_id_index(struct scan *s, struct pd_record *r)
 {
 	uint64_t n, id, cpu;
-	int ret = 0;
 
 	if (cur_u64(&r->body, &n))
-		return 0;
-	while (!ret && n-- && !cur_u64(&r->body, &id) && !cur_skip(&r->body, 8) &&
+		return;
+	while (n-- && !cur_u64(&r->body, &id) && !cur_skip(&r->body, 8) &&
 	       !cur_u64(&r->body, &cpu) && !cur_skip(&r->body, 8) && s->cpu_of.n < MAX_IDS)
-		ret = cpu < CAPTURE_MAX_CPUS ? u64map_put(&s->cpu_of, id, cpu) : 0;
-	return ret;
+		if (cpu < CAPTURE_MAX_CPUS)
+			xu64map_put(&s->cpu_of, id, cpu);
 }
 
 /* shift, mult, zero: perf's clock in ns = zero + (TSC * mult >> shift). */
-static int scan_time_conv(struct scan *s, struct pd_record *r)
+static void scan_time_conv(struct scan *s, struct pd_record *r)
 {
 	struct cap_line *line = &s->p->c->line;
 	uint64_t shift, mult, zero;
 
 	if (cur_u64(&r->body, &shift) || cur_u64(&r->body, &mult) || cur_u64(&r->body, &zero) ||
 	    shift > 32 || !mult || mult > UINT32_MAX)
-		return 0;
+		return;
 	*line = (struct cap_line){ true, { zero, (uint32_t)mult, (uint8_t)shift } };
-	return 0;
 }
 
-static int scan_aux(struct scan *s, struct pd_record *r __unused_arg)
+static void scan_aux(struct scan *s, struct pd_record *r __unused_arg)
 {
 	s->aux++;
-	return 0;
-}
-
-static int scan_compressed(struct scan *s, struct pd_record *r __unused_arg)
-{
-	return err_set(s->err, EOPNOTSUPP,
-		       "compressed (perf record -z), and its head does not say how");
 }
 
 static const struct {
 	uint32_t type;
-	int (*scan)(struct scan *s, struct pd_record *r);
-} of_no_stream[] = {
+	void (*scan)(struct scan *s, struct pd_record *r);
+} scans[] = {
+	{ PD_SAMPLE, scan_sample },
+	{ PD_LOST, scan_lost },
 	{ PD_LOST_SAMPLES, scan_lost_samples },
 	{ PD_COMM, scan_comm },
 	{ PD_FORK, scan_fork },
 	{ PD_ID_INDEX, scan_id_index },
 	{ PD_TIME_CONV, scan_time_conv },
 	{ PD_AUXTRACE, scan_aux },
-	{ PD_COMPRESSED, scan_compressed },
-	{ PD_COMPRESSED2, scan_compressed },
 };
-
-static int scan_record(struct scan *s, struct pd_record *r)
-{
-	int ret = 0;
-
-	if (r->type == PD_SAMPLE)
-		return scan_sample(s, r);
-	if (r->type == PD_LOST)
-		return scan_lost(s, r);
-	for (size_t i = 0; i < ARRAY_SIZE(of_no_stream) && !ret; i++)
-		if (of_no_stream[i].type == r->type)
-			ret = of_no_stream[i].scan(s, r);
-	return ret;
-}
 
 /* ---- order ---- */
 
@@ -532,26 +493,24 @@ static void entries_sort(struct pd_stream *st)
 }
 
 /* A sub-buffer ends where it is full, and before events were lost. */
-static int entries_divide(const struct perfdata *p, struct pd_stream *st)
+static void entries_divide(const struct perfdata *p, struct pd_stream *st)
 {
 	const struct subbuf_geom *g = &p->w.g;
 	uint32_t room = g->size - g->header - g->long_size, fill = 0;
 	size_t first = 0;
-	int ret = 0;
 
-	for (size_t i = 0; i < st->n && !ret; i++) {
+	for (size_t i = 0; i < st->n; i++) {
 		const struct pd_entry *e = &st->entry[i];
 
 		if (!i || (fill && (!e->cost || fill + e->cost > room ||
 				    e->time - st->entry[first].time >= SPAN_MAX))) {
-			ret = array_add(&st->block, &st->nblock, &st->block_cap, &i, sizeof(i));
+			xarray_add(&st->block, &st->nblock, &st->block_cap, &i, sizeof(i));
 			fill = 0;
 		}
 		if (!fill)
 			first = i;
 		fill += e->cost;
 	}
-	return ret;
 }
 
 /*
@@ -559,12 +518,11 @@ static int entries_divide(const struct perfdata *p, struct pd_stream *st)
  * its end, perf writes the kernel's counters as well (from 6.1 on): what these have in excess of
  * the records was lost after the last event of its CPU.
  */
-static int scan_losses(struct scan *s)
+static void scan_losses(struct scan *s)
 {
 	struct capture *c = s->p->c;
 	uint64_t told = 0, all = 0, placed = 0, cpu;
 	struct pd_stream *st;
-	int ret = 0;
 
 	for (size_t i = 0; i < s->p->nstream; i++)
 		told += MIN(s->p->stream[i].lost, UINT64_MAX - told);
@@ -572,18 +530,16 @@ static int scan_losses(struct scan *s)
 		if (s->lost_of.slot[i].used)
 			all += MIN(s->lost_of.slot[i].val, UINT64_MAX - all);
 	if (all <= told)
-		return 0;
+		return;
 	for (size_t i = 0; i < s->lost_of.cap; i++) {
 		const struct u64map_slot *of = &s->lost_of.slot[i];
 
 		if (!of->used || !u64map_get(&s->cpu_of, of->key, &cpu))
 			continue;
 		st = stream_of(s, (uint32_t)cpu); /* a new one lost all that it had */
-		if (!st)
-			return -ENOMEM;
 		st->counted += MIN(of->val, UINT64_MAX - st->counted);
 	}
-	for (size_t i = 0; i < s->p->nstream && !ret; i++) {
+	for (size_t i = 0; i < s->p->nstream; i++) {
 		st = &s->p->stream[i];
 		const struct cap_loss l = { .cpu = st->cpu,
 					    .count = st->counted - st->lost,
@@ -594,11 +550,10 @@ static int scan_losses(struct scan *s)
 
 		if (st->counted <= st->lost)
 			continue;
-		ret = array_add(&c->loss, &c->nloss, &c->loss_cap, &l, sizeof(l));
+		xarray_add(&c->loss, &c->nloss, &c->loss_cap, &l, sizeof(l));
 		placed += MIN(l.count, UINT64_MAX - placed);
 	}
 	s->lost_nowhere += all - told > placed ? all - told - placed : 0;
-	return ret;
 }
 
 /* ---- all of it ---- */
@@ -613,9 +568,13 @@ static int scan_records(struct scan *s)
 	if (p->end > FAR_OFF)
 		return err_set(s->err, EFBIG, "larger than 64 TiB");
 	while ((ret = pd_record(p, s->at, p->end, AHEAD, &r)) > 0) {
-		ret = scan_record(s, &r);
-		if (ret)
-			return ret;
+		if (r.type == PD_COMPRESSED || r.type == PD_COMPRESSED2)
+			return err_set(
+				s->err, EOPNOTSUPP,
+				"compressed (perf record -z), and its head does not say how");
+		for (size_t i = 0; i < ARRAY_SIZE(scans); i++)
+			if (scans[i].type == r.type)
+				scans[i].scan(s, &r);
 		s->at += r.len;
 	}
 	if (ret != -EBADMSG)
@@ -655,11 +614,12 @@ int pd_scan(struct perfdata *p, struct kvmft_err *err)
 		p->w.g.size *= 2;
 	for (size_t i = 0; i < p->nstream && !ret; i++) {
 		entries_sort(&p->stream[i]);
-		ret = entries_divide(p, &p->stream[i]);
+		entries_divide(p, &p->stream[i]);
 	}
-	ret = ret ?: scan_losses(&s);
-	if (!ret)
+	if (!ret) {
+		scan_losses(&s);
 		notes(&s);
+	}
 	u64map_free(&s.by_cpu);
 	u64map_free(&s.lost_of);
 	u64map_free(&s.cpu_of);
@@ -762,11 +722,8 @@ static int add_records(struct unpacking *u, size_t at, const void *b, size_t n)
 		return -EFBIG;
 	if (u->len + n > u->cap) {
 		size_t cap = MAX(2 * u->cap, u->len + n + RECORD_MAX);
-		uint8_t *grown = realloc(u->plain, cap);
 
-		if (!grown)
-			return -ENOMEM;
-		u->plain = grown;
+		u->plain = xmem(realloc(u->plain, cap));
 		u->cap = cap;
 	}
 	memmove(u->plain + at + n, u->plain + at, u->len - at);
@@ -837,8 +794,8 @@ int pd_unpack(struct perfdata *p, struct kvmft_err *err)
 		free(u.plain);
 		return ret == -EFBIG ? err_set(err, EFBIG, CAP_UNPACKS_MUCH) : ret;
 	}
-	p->plain = u.plain ?: malloc(1);
+	p->plain = u.plain ?: xmalloc(1);
 	p->begin = 0;
 	p->end = u.len;
-	return p->plain ? 0 : -ENOMEM;
+	return 0;
 }

@@ -78,6 +78,7 @@ struct cap_priv {
 	} text[CAP_TEXTS];
 	uint64_t fired_tsc, written_tsc; /* of a flight recorder's last snapshot; 0 = unknown */
 	bool asked; /* segments were made by others' triggers: --keep removes these apart */
+	bool big_endian; /* the machine of meta, which is refused */
 	bool symbols_told;
 	uint64_t symbols_bytes;
 	uint32_t segments_told;	   /* 1 + the highest segment that meta mentions */
@@ -86,7 +87,7 @@ struct cap_priv {
 	struct cap_maker maker;
 	/* kallsyms, megabytes that few ask for: read when they do. load NULL: none, or read. */
 	struct cap_later {
-		int (*load)(struct capture *c, const struct cap_later *at);
+		void (*load)(struct capture *c, const struct cap_later *at);
 		uint64_t off, size, file; /* of the section; of the file */
 		uint16_t flags;
 	} kallsyms;
@@ -102,43 +103,41 @@ struct capture *cap_new(void);
 void cap_note(struct capture *c, const char *fmt, ...) __printf(2, 3);
 /* Called once at the end: says how many more there were. */
 void cap_note_rest(struct capture *c);
-/* Replaces *slot by a printable copy of val; NULL val leaves it alone. 0 or -ENOMEM. */
-int cap_set_str(char **slot, const char *val) __must_check;
-/* The entry of a CPU, added if absent. NULL: number too high (noted) or out of memory. */
+/* Replaces *slot by a printable copy of val; NULL val leaves it alone. */
+void cap_set_str(char **slot, const char *val);
+/* The entry of a CPU, added if absent. NULL: its number is too high, which is noted. */
 struct cap_cpu *cap_cpu_at(struct capture *c, uint64_t cpu);
-/* The entry of a VM, likewise: NULL with CAP_MAX_VMS of them (noted), or out of memory. */
+/* The entry of a VM, likewise: NULL with CAP_MAX_VMS of them (noted). */
 struct cap_vm *cap_vm_at(struct capture *c, const char *id);
 /* Adds a task, or completes the one with that tid; with `override`, a later comm replaces it. */
-int cap_task_add(struct capture *c, int32_t tid, int32_t tgid, const char *comm, bool override)
-	__must_check;
+void cap_task_add(struct capture *c, int32_t tid, int32_t tgid, const char *comm, bool override);
 /* Whether there are as many formats as there may be, which is noted. */
 bool cap_formats_full(struct capture *c);
 /* Copies. A text with bytes that no format has is noted and left out, and so is one too many. */
-int cap_format_add(struct capture *c, const char *sys, const char *name, const char *text,
-		   size_t len) __must_check;
+void cap_format_add(struct capture *c, const char *sys, const char *name, const char *text,
+		    size_t len);
 struct cap_stream *cap_stream_add(struct capture *c, uint32_t cpu, const char *instance);
 /*
  * Adds len bytes of a file to a stream; an incomplete last sub-buffer counts as cut.
  * c->subbuf_size must be known.
  */
-int cap_stream_extend(struct capture *c, struct cap_stream *s, const struct cap_extent *from)
-	__must_check;
+void cap_stream_extend(struct capture *c, struct cap_stream *s, const struct cap_extent *from);
 /*
  * The same for a file open as fd (borrowed), without the sub-buffers in its holes: these read as
- * zeros, which no ring ever holds, and cost a hostile file nothing. Their bytes are added up in
- * *holes.
+ * zeros, which no ring ever holds, and cost a hostile file nothing. Returns how many bytes they
+ * have.
  */
-int cap_stream_extend_file(struct capture *c, struct cap_stream *s, int fd,
-			   const struct cap_extent *from, uint64_t *holes) __must_check;
+uint64_t cap_stream_extend_file(struct capture *c, struct cap_stream *s, int fd,
+				const struct cap_extent *from);
 /* Kernel texts: "tid comm" and "tid tgid" lines. */
-int cap_parse_cmdlines(struct capture *c, char *text) __must_check;
-int cap_parse_tgids(struct capture *c, char *text) __must_check;
+void cap_parse_cmdlines(struct capture *c, char *text);
+void cap_parse_tgids(struct capture *c, char *text);
 /* Keeps a copy of the kernel's printk_formats if it is text; otherwise that is noted. */
-int cap_set_printk(struct capture *c, const char *text, size_t len) __must_check;
+void cap_set_printk(struct capture *c, const char *text, size_t len);
 /* Keeps a copy of (a part of) the kernel's kallsyms; one beyond CAP_MAX_KALLSYMS is left out. */
-int cap_set_kallsyms(struct capture *c, const char *text, size_t len) __must_check;
+void cap_set_kallsyms(struct capture *c, const char *text, size_t len);
 /* The clock in brackets of a trace_clock file, or the whole word; *slot is replaced. */
-int cap_parse_clock(char **slot, const char *text) __must_check;
+void cap_parse_clock(char **slot, const char *text);
 /* "entries: N" lines of per_cpu/cpuN/stats. */
 void cap_parse_stats(const char *text, struct cap_cpustat *st);
 bool cap_subbuf_ok(uint64_t size);
@@ -241,8 +240,8 @@ bool meta_get_bits(const struct meta_rec *rec, const char *key, uint64_t *v);
 bool meta_get_u32(const struct meta_rec *rec, const char *key, uint32_t *v);
 bool meta_get_s32(const struct meta_rec *rec, const char *key, int32_t *v);
 
-/* records.c: applies one record to c; 0 or -ENOMEM. Unknown records are ignored. */
-int meta_apply(struct capture *c, const struct meta_rec *rec) __must_check;
+/* records.c: applies one record to c. Unknown records are ignored. */
+void meta_apply(struct capture *c, const struct meta_rec *rec);
 
 /* ---- the formats ---- */
 
@@ -258,12 +257,12 @@ int cap_text_read(struct capture *c, int fd, struct kvmft_err *err) __must_check
 /* unpack.c: how a file is compressed, by the name that it gives; NULL with err set. */
 struct cap_packing;
 const struct cap_packing *cap_packing(const char *name, struct kvmft_err *err);
-/* One chunk in memory. -EBADMSG, -ENOMEM. */
+/* One chunk in memory. -EBADMSG. */
 int cap_unpack(const struct cap_packing *how, const void *packed, size_t n, void *plain, size_t len)
 	__must_check;
 /*
  * len > 0 bytes of a compressed chunk, from off on: what is read in order is unpacked once. *slot
- * is made if it is NULL, and freed by its owner. As above, -EIO, -ENOMEM.
+ * is made if it is NULL, and freed by its owner. As above, -EIO.
  */
 struct cap_unpacker;
 int cap_unpack_at(struct cap_unpacker **slot, const struct cap_packing *how,

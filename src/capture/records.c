@@ -8,23 +8,23 @@
  */
 #include "reader.h"
 
-static int bad(struct capture *c, const struct meta_rec *rec, const char *key)
+static void bad(struct capture *c, const struct meta_rec *rec, const char *key)
 {
 	cap_note(c, "meta: record %s without a valid %s", rec->name, key);
-	return 0;
 }
 
-static int set(char **slot, const struct meta_rec *rec, const char *key)
+static void set(char **slot, const struct meta_rec *rec, const char *key)
 {
-	return cap_set_str(slot, meta_get(rec, key));
+	cap_set_str(slot, meta_get(rec, key));
 }
 
-static int rec_tool(struct capture *c, const struct meta_rec *rec)
+static const char *rec_tool(struct capture *c, const struct meta_rec *rec)
 {
-	return set(&c->tool, rec, "version");
+	set(&c->tool, rec, "version");
+	return NULL;
 }
 
-static int rec_side(struct capture *c, const struct meta_rec *rec)
+static const char *rec_side(struct capture *c, const struct meta_rec *rec)
 {
 	const char *name = meta_get(rec, "name");
 
@@ -35,11 +35,11 @@ static int rec_side(struct capture *c, const struct meta_rec *rec)
 	else if (name && !strcmp(name, "both"))
 		c->side = CAP_SIDE_BOTH;
 	else
-		return bad(c, rec, "name");
-	return 0;
+		return "name";
+	return NULL;
 }
 
-static int rec_machine(struct capture *c, const struct meta_rec *rec)
+static const char *rec_machine(struct capture *c, const struct meta_rec *rec)
 {
 	const char *endian = meta_get(rec, "endian");
 	uint64_t n;
@@ -50,18 +50,18 @@ static int rec_machine(struct capture *c, const struct meta_rec *rec)
 		else
 			bad(c, rec, "long");
 	}
-	if (endian && !strcmp(endian, "big"))
-		return -EPROTONOSUPPORT;
+	cap_priv(c)->big_endian |= endian && !strcmp(endian, "big");
 	if (meta_get_u64(rec, "hugetlb_kb", &n))
 		c->no_hugetlb = !n;
-	if (set(&c->uname, rec, "uname") || set(&c->arch, rec, "arch") ||
-	    set(&c->hypervisor, rec, "hypervisor") || set(&c->uuid, rec, "uuid") ||
-	    set(&c->vendor, rec, "vendor"))
-		return -ENOMEM;
-	return 0;
+	set(&c->uname, rec, "uname");
+	set(&c->arch, rec, "arch");
+	set(&c->hypervisor, rec, "hypervisor");
+	set(&c->uuid, rec, "uuid");
+	set(&c->vendor, rec, "vendor");
+	return NULL;
 }
 
-static int rec_ring(struct capture *c, const struct meta_rec *rec)
+static const char *rec_ring(struct capture *c, const struct meta_rec *rec)
 {
 	const char *text = meta_get(rec, "trace_clock");
 	uint64_t n;
@@ -83,12 +83,13 @@ static int rec_ring(struct capture *c, const struct meta_rec *rec)
 	if (meta_get_u64(rec, "flight", &n))
 		c->flight = n;
 	c->some_switches |= meta_get_u64(rec, "pids", &n) && n;
-	if (text && cap_parse_clock(&c->clock, text))
-		return -ENOMEM;
-	return set(&c->clock, rec, "clock");
+	if (text)
+		cap_parse_clock(&c->clock, text);
+	set(&c->clock, rec, "clock");
+	return NULL;
 }
 
-static int rec_tsc(struct capture *c, const struct meta_rec *rec)
+static const char *rec_tsc(struct capture *c, const struct meta_rec *rec)
 {
 	uint64_t khz;
 
@@ -98,37 +99,22 @@ static int rec_tsc(struct capture *c, const struct meta_rec *rec)
 		else
 			bad(c, rec, "khz");
 	}
-	if (set(&c->tsc_khz_source, rec, "source") || set(&c->clocksource, rec, "clocksource"))
-		return -ENOMEM;
-	return 0;
+	set(&c->tsc_khz_source, rec, "source");
+	set(&c->clocksource, rec, "clocksource");
+	return NULL;
 }
 
-/* CPU entry of a record with key `name`; if there is none, *ret is the caller's result. */
-static struct cap_cpu *rec_cpu_entry(struct capture *c, const struct meta_rec *rec,
-				     const char *name, int *ret)
+static const char *rec_cpu(struct capture *c, const struct meta_rec *rec)
 {
 	struct cap_cpu *cpu;
 	uint64_t n;
 
-	*ret = 0;
-	if (!meta_get_u64(rec, name, &n)) {
-		bad(c, rec, name);
-		return NULL;
-	}
+	if (!meta_get_u64(rec, "n", &n))
+		return "n";
 	cpu = cap_cpu_at(c, n);
-	if (!cpu && n < CAPTURE_MAX_CPUS)
-		*ret = -ENOMEM;
-	return cpu;
-}
-
-static int rec_cpu(struct capture *c, const struct meta_rec *rec)
-{
-	int ret;
-	struct cap_cpu *cpu = rec_cpu_entry(c, rec, "n", &ret);
-
 	if (cpu && meta_get_u32(rec, "apicid", &cpu->apicid))
 		cpu->has_apicid = true;
-	return ret;
+	return NULL;
 }
 
 void meta_stats(struct sbuf *line, const char *when, uint32_t cpu, const struct cap_cpustat *st)
@@ -143,18 +129,20 @@ void meta_stats(struct sbuf *line, const char *when, uint32_t cpu, const struct 
 	meta_u64(line, "read", st->read);
 }
 
-static int rec_stats(struct capture *c, const struct meta_rec *rec)
+static const char *rec_stats(struct capture *c, const struct meta_rec *rec)
 {
 	const char *when = meta_get(rec, "when");
 	struct cap_cpustat *st;
 	struct cap_cpu *cpu;
-	int ret;
+	uint64_t n;
 
 	if (!when || (strcmp(when, "begin") && strcmp(when, "end")))
-		return bad(c, rec, "when");
-	cpu = rec_cpu_entry(c, rec, "cpu", &ret);
+		return "when";
+	if (!meta_get_u64(rec, "cpu", &n))
+		return "cpu";
+	cpu = cap_cpu_at(c, n);
 	if (!cpu)
-		return ret;
+		return NULL;
 	st = !strcmp(when, "begin") ? &cpu->begin : &cpu->end;
 	st->valid = meta_get_u64(rec, "entries", &st->entries);
 	st->valid &= meta_get_u64(rec, "overrun", &st->overrun);
@@ -162,7 +150,7 @@ static int rec_stats(struct capture *c, const struct meta_rec *rec)
 	st->valid &= meta_get_u64(rec, "dropped", &st->dropped);
 	st->valid &= meta_get_u64(rec, "read", &st->read);
 	meta_get_u64(rec, "subbufs", &st->subbufs);
-	return st->valid ? 0 : bad(c, rec, "set of counters");
+	return st->valid ? NULL : "set of counters";
 }
 
 void meta_lost(struct sbuf *line, const struct cap_loss *l)
@@ -176,21 +164,22 @@ void meta_lost(struct sbuf *line, const struct cap_loss *l)
 	meta_u64(line, "last", l->last);
 }
 
-static int rec_lost(struct capture *c, const struct meta_rec *rec)
+static const char *rec_lost(struct capture *c, const struct meta_rec *rec)
 {
 	struct cap_loss l = { .last = UINT64_MAX };
 
 	if (!meta_get_u32(rec, "cpu", &l.cpu) || l.cpu >= CAPTURE_MAX_CPUS)
-		return bad(c, rec, "cpu");
+		return "cpu";
 	if (!meta_get_u64(rec, "count", &l.count) || !meta_get_u64(rec, "from", &l.from) ||
 	    !meta_get_u64(rec, "to", &l.to) || l.from > l.to || !l.count)
-		return bad(c, rec, "set of values");
+		return "set of values";
 	meta_get_u64(rec, "first", &l.first);
 	meta_get_u64(rec, "last", &l.last);
-	return array_add(&c->loss, &c->nloss, &c->loss_cap, &l, sizeof(l));
+	xarray_add(&c->loss, &c->nloss, &c->loss_cap, &l, sizeof(l));
+	return NULL;
 }
 
-static int rec_event(struct capture *c, const struct meta_rec *rec)
+static const char *rec_event(struct capture *c, const struct meta_rec *rec)
 {
 	const char *sys = meta_get(rec, "sys"), *name = meta_get(rec, "name");
 	_cleanup_free_ char *text = NULL;
@@ -200,12 +189,12 @@ static int rec_event(struct capture *c, const struct meta_rec *rec)
 	ssize_t len;
 
 	if (!sys || !cap_name_ok(sys))
-		return bad(c, rec, "sys");
+		return "sys";
 	if (!name || !cap_name_ok(name))
-		return bad(c, rec, "name");
+		return "name";
 	c->some_switches |= !strcmp(name, "sched_switch") && meta_get(rec, "filter");
 	if (cap_formats_full(c))
-		return 0;
+		return NULL;
 	if (meta_get_u64(rec, "at", &at) && meta_get_u64(rec, "len", &size)) {
 		snprintf(path, sizeof(path), "formats: %s:%s", sys, name);
 		more = size > CAPTURE_MAX_FORMAT;
@@ -216,31 +205,29 @@ static int rec_event(struct capture *c, const struct meta_rec *rec)
 		snprintf(path, sizeof(path), "events/%s/%s", sys, name);
 		len = cap_read_file(&cap_priv(c)->dir, path, CAPTURE_MAX_FORMAT, &text, &more);
 	}
-	if (len == -ENOMEM)
-		return -ENOMEM;
-	if (len < 0 || more) {
+	if (len < 0 || more)
 		cap_note(c, "%s: %s", path, more ? "too long" : strerror((int)-len));
-		return 0;
-	}
-	return cap_format_add(c, sys, name, text, (size_t)len);
+	else
+		cap_format_add(c, sys, name, text, (size_t)len);
+	return NULL;
 }
 
-static int rec_vm(struct capture *c, const struct meta_rec *rec)
+static const char *rec_vm(struct capture *c, const struct meta_rec *rec)
 {
 	const char *id = meta_get(rec, "id"), *name = meta_get(rec, "name");
 	struct cap_vm *vm;
 
 	if (!id || !*id)
-		return bad(c, rec, "id");
+		return "id";
 	vm = cap_vm_at(c, id);
 	if (!vm)
-		return c->nvm < CAP_MAX_VMS ? -ENOMEM : 0;
+		return NULL;
 	meta_get_s32(rec, "pid", &vm->pid);
 	meta_get_s32(rec, "fd", &vm->fd);
-	if (cap_set_str(&vm->name, name && *name ? name : NULL) || set(&vm->uuid, rec, "uuid") ||
-	    set(&vm->vmm, rec, "vmm"))
-		return -ENOMEM;
-	return 0;
+	cap_set_str(&vm->name, name && *name ? name : NULL);
+	set(&vm->uuid, rec, "uuid");
+	set(&vm->vmm, rec, "vmm");
+	return NULL;
 }
 
 static uint64_t rec_vcpu_key(const struct capture *c, const struct cap_vm *vm, uint32_t id)
@@ -256,7 +243,7 @@ static struct cap_vcpu *vcpu_last(struct capture *c, struct cap_vm *vm, uint32_t
 										: NULL;
 }
 
-/* One more entry; NULL: out of memory, or more of them than any machine has (noted). */
+/* One more entry; NULL: there are more than any machine has, which is noted. */
 static struct cap_vcpu *rec_vcpu_new(struct capture *c, struct cap_vm *vm, uint32_t id,
 				     const struct meta_rec *rec)
 {
@@ -266,10 +253,8 @@ static struct cap_vcpu *rec_vcpu_new(struct capture *c, struct cap_vm *vm, uint3
 		bad(c, rec, "number of vCPUs");
 		return NULL;
 	}
-	v = array_grow(&vm->vcpu, vm->nvcpu, &vm->vcpu_cap, sizeof(*v));
-	if (!v || u64map_put(&cap_priv(c)->vcpu_last, rec_vcpu_key(c, vm, id), vm->nvcpu))
-		return NULL;
-	vm->nvcpu++;
+	xu64map_put(&cap_priv(c)->vcpu_last, rec_vcpu_key(c, vm, id), vm->nvcpu);
+	v = xarray_grow(&vm->vcpu, vm->nvcpu++, &vm->vcpu_cap, sizeof(*v));
 	v->id = id;
 	meta_get_s32(rec, "tid", &v->tid);
 	return v;
@@ -289,7 +274,7 @@ static void rec_frac(struct cap_vcpu *v, const struct meta_rec *rec)
  * appeared during the capture, and one that another thread ran by then has one more: such an entry
  * has no beginning.
  */
-static int vcpu_end(struct capture *c, struct cap_vm *vm, uint32_t id, const struct meta_rec *rec)
+static void vcpu_end(struct capture *c, struct cap_vm *vm, uint32_t id, const struct meta_rec *rec)
 {
 	struct cap_vcpu *v = vcpu_last(c, vm, id);
 	int32_t tid = 0;
@@ -297,21 +282,17 @@ static int vcpu_end(struct capture *c, struct cap_vm *vm, uint32_t id, const str
 	meta_get_s32(rec, "tid", &tid);
 	if (v && !v->tid)
 		v->tid = tid;
-	if (!v || (tid > 0 && tid != v->tid)) {
+	if (!v || (tid > 0 && tid != v->tid))
 		v = rec_vcpu_new(c, vm, id, rec);
-		if (!v)
-			return vm->nvcpu < CAP_MAX_VCPUS ? -ENOMEM : 0;
-	}
-	if (!meta_get_bits(rec, "offset", &v->end_offset))
-		return 0;
+	if (!v || !meta_get_bits(rec, "offset", &v->end_offset))
+		return;
 	v->has_end = true;
 	meta_get_u64(rec, "ratio", &v->end_ratio);
 	rec_frac(v, rec);
 	meta_get_u64(rec, "tsc", &v->end_tsc);
-	return 0;
 }
 
-static int rec_vcpu(struct capture *c, const struct meta_rec *rec)
+static const char *rec_vcpu(struct capture *c, const struct meta_rec *rec)
 {
 	const char *vmid = meta_get(rec, "vm"), *at = meta_get(rec, "at");
 	const char *comm = meta_get(rec, "comm");
@@ -320,31 +301,33 @@ static int rec_vcpu(struct capture *c, const struct meta_rec *rec)
 	uint32_t id;
 
 	if (!vmid || !*vmid)
-		return bad(c, rec, "vm");
+		return "vm";
 	if (!meta_get_u32(rec, "id", &id))
-		return bad(c, rec, "id");
+		return "id";
 	vm = cap_vm_at(c, vmid);
 	if (!vm)
-		return c->nvm < CAP_MAX_VMS ? -ENOMEM : 0;
-	if (at && !strcmp(at, "end"))
-		return vcpu_end(c, vm, id, rec);
+		return NULL;
+	if (at && !strcmp(at, "end")) {
+		vcpu_end(c, vm, id, rec);
+		return NULL;
+	}
 	v = vcpu_last(c, vm, id);
 	if (v && !v->tid) /* recorded again, because now a thread runs it */
 		meta_get_s32(rec, "tid", &v->tid);
 	else
 		v = rec_vcpu_new(c, vm, id, rec);
-	if (!v)
-		return vm->nvcpu < CAP_MAX_VCPUS ? -ENOMEM : 0;
-	if (v->has_offset)
-		return 0;
+	if (!v || v->has_offset)
+		return NULL;
 	v->has_offset = meta_get_bits(rec, "offset", &v->offset);
 	meta_get_u64(rec, "ratio", &v->ratio);
 	rec_frac(v, rec);
 	meta_get_u64(rec, "tsc", &v->tsc);
-	return v->tid > 0 && comm ? cap_task_add(c, v->tid, vm->pid, comm, false) : 0;
+	if (v->tid > 0 && comm)
+		cap_task_add(c, v->tid, vm->pid, comm, false);
+	return NULL;
 }
 
-static int rec_sched(struct capture *c, const struct meta_rec *rec)
+static const char *rec_sched(struct capture *c, const struct meta_rec *rec)
 {
 	uint64_t is_tsc;
 
@@ -354,7 +337,8 @@ static int rec_sched(struct capture *c, const struct meta_rec *rec)
 						  &c->kernel_sched_offset);
 	if (meta_get_u64(rec, "is_tsc", &is_tsc))
 		c->sched_is_tsc = is_tsc;
-	return set(&c->sched_source, rec, "source");
+	set(&c->sched_source, rec, "source");
+	return NULL;
 }
 
 void meta_pvclock(struct sbuf *line, const struct cpu_pvclock *p)
@@ -369,24 +353,25 @@ void meta_pvclock(struct sbuf *line, const struct cpu_pvclock *p)
 	meta_u64(line, "flags", p->pv.flags);
 }
 
-static int rec_pvclock(struct capture *c, const struct meta_rec *rec)
+static const char *rec_pvclock(struct capture *c, const struct meta_rec *rec)
 {
 	struct cpu_pvclock p = { 0 };
 	uint32_t flags = 0;
 	int32_t shift;
 
 	if (!meta_get_u32(rec, "cpu", &p.cpu) || p.cpu >= CAPTURE_MAX_CPUS)
-		return bad(c, rec, "cpu");
+		return "cpu";
 	if (!meta_get_u64(rec, "tsc_timestamp", &p.pv.tsc_timestamp) ||
 	    !meta_get_u64(rec, "system_time", &p.pv.system_time) ||
 	    !meta_get_u32(rec, "mul", &p.pv.mul) || !meta_get_s32(rec, "shift", &shift) ||
 	    shift < INT8_MIN || shift > INT8_MAX)
-		return bad(c, rec, "set of values");
+		return "set of values";
 	p.pv.shift = (int8_t)shift;
 	meta_get_u32(rec, "version", &p.pv.version);
 	if (meta_get_u32(rec, "flags", &flags))
 		p.pv.flags = (uint8_t)flags;
-	return array_add(&c->pvclock, &c->npvclock, &c->pvclock_cap, &p, sizeof(p));
+	xarray_add(&c->pvclock, &c->npvclock, &c->pvclock_cap, &p, sizeof(p));
+	return NULL;
 }
 
 void meta_time(struct sbuf *line, const struct clock_bracket *b)
@@ -400,18 +385,19 @@ void meta_time(struct sbuf *line, const struct clock_bracket *b)
 	meta_u64(line, "real", b->real);
 }
 
-static int rec_time(struct capture *c, const struct meta_rec *rec)
+static const char *rec_time(struct capture *c, const struct meta_rec *rec)
 {
 	struct clock_bracket b = { 0 };
 
 	if (!meta_get_u64(rec, "tsc", &b.tsc))
-		return bad(c, rec, "tsc");
+		return "tsc";
 	meta_get_u64(rec, "width", &b.width);
 	meta_get_u64(rec, "mono_raw", &b.mono_raw);
 	meta_get_u64(rec, "mono", &b.mono);
 	meta_get_u64(rec, "boot", &b.boot);
 	meta_get_u64(rec, "real", &b.real);
-	return array_add(&c->bracket, &c->nbracket, &c->bracket_cap, &b, sizeof(b));
+	xarray_add(&c->bracket, &c->nbracket, &c->bracket_cap, &b, sizeof(b));
+	return NULL;
 }
 
 void meta_clock(struct sbuf *line, const char *clock, uint64_t tsc, uint64_t width, uint64_t ns)
@@ -424,20 +410,21 @@ void meta_clock(struct sbuf *line, const char *clock, uint64_t tsc, uint64_t wid
 }
 
 /* A clock with an unknown name is ignored: newer versions may sample it some day. */
-static int rec_clock(struct capture *c, const struct meta_rec *rec)
+static const char *rec_clock(struct capture *c, const struct meta_rec *rec)
 {
 	const char *name = meta_get(rec, "name");
 	struct cap_clock_sample s = { .clock = "" };
 
 	if (!name || !*name)
-		return bad(c, rec, "name");
+		return "name";
 	if (strlen(name) >= sizeof(s.clock))
-		return 0;
+		return NULL;
 	memcpy(s.clock, name, strlen(name));
 	if (!meta_get_u64(rec, "tsc", &s.tsc) || !meta_get_u64(rec, "ns", &s.ns))
-		return bad(c, rec, "tsc and ns");
+		return "tsc and ns";
 	meta_get_u64(rec, "width", &s.width);
-	return array_add(&c->sample, &c->nsample, &c->sample_cap, &s, sizeof(s));
+	xarray_add(&c->sample, &c->nsample, &c->sample_cap, &s, sizeof(s));
+	return NULL;
 }
 
 void meta_raw(struct sbuf *line, const struct cap_raw *r)
@@ -451,7 +438,7 @@ void meta_raw(struct sbuf *line, const struct cap_raw *r)
 	meta_str(line, "clocksource", r->over_kvmclock ? "kvm-clock" : "tsc");
 }
 
-static int rec_raw(struct capture *c, const struct meta_rec *rec)
+static const char *rec_raw(struct capture *c, const struct meta_rec *rec)
 {
 	const char *over = meta_get(rec, "clocksource");
 	struct cap_raw r = { .known = true, .over_kvmclock = over && !strcmp(over, "kvm-clock") };
@@ -461,96 +448,93 @@ static int rec_raw(struct capture *c, const struct meta_rec *rec)
 	if (!meta_get_u64(rec, "last", &l->last) || !meta_get_u64(rec, "nsec", &l->nsec) ||
 	    !meta_get_u64(rec, "base", &l->base) || !meta_get_u32(rec, "mult", &l->mult) ||
 	    !l->mult || !meta_get_u32(rec, "shift", &shift) || shift > 32)
-		return bad(c, rec, "line");
+		return "line";
 	l->shift = (uint8_t)shift;
 	c->raw = r;
-	return 0;
+	return NULL;
 }
 
-static int rec_qemu(struct capture *c, const struct meta_rec *rec)
+static const char *rec_qemu(struct capture *c, const struct meta_rec *rec)
 {
 	struct cap_qemu *q;
 
 	if (c->nqemu >= CAP_MAX_VMS)
-		return 0;
-	q = array_grow(&c->qemu, c->nqemu, &c->qemu_cap, sizeof(*q));
-	if (!q)
-		return -ENOMEM;
-	c->nqemu++;
+		return NULL;
+	q = xarray_grow(&c->qemu, c->nqemu++, &c->qemu_cap, sizeof(*q));
 	meta_get_s32(rec, "pid", &q->pid);
-	return set(&q->version, rec, "version") || set(&q->binary, rec, "binary") ? -ENOMEM : 0;
+	set(&q->version, rec, "version");
+	set(&q->binary, rec, "binary");
+	return NULL;
 }
 
-static int rec_param(struct capture *c, const struct meta_rec *rec)
+static const char *rec_param(struct capture *c, const struct meta_rec *rec)
 {
 	struct cap_param *p;
 
 	if (!meta_get(rec, "module") || !meta_get(rec, "name") || !meta_get(rec, "value"))
-		return bad(c, rec, "module, name and value");
+		return "module, name and value";
 	if (c->nparam >= CAP_MAX_PARAMS)
-		return 0;
-	p = array_grow(&c->param, c->nparam, &c->param_cap, sizeof(*p));
-	if (!p)
-		return -ENOMEM;
-	c->nparam++;
-	return set(&p->module, rec, "module") || set(&p->name, rec, "name") ||
-			       set(&p->value, rec, "value")
-		       ? -ENOMEM
-		       : 0;
+		return NULL;
+	p = xarray_grow(&c->param, c->nparam++, &c->param_cap, sizeof(*p));
+	set(&p->module, rec, "module");
+	set(&p->name, rec, "name");
+	set(&p->value, rec, "value");
+	return NULL;
 }
 
-static int rec_marker(struct capture *c, const struct meta_rec *rec)
+static const char *rec_marker(struct capture *c, const struct meta_rec *rec)
 {
 	const char *of = meta_get(rec, "of");
 
 	c->marker_of_command = of && !strcmp(of, "command");
-	return 0;
+	return NULL;
 }
 
-static int rec_task(struct capture *c, const struct meta_rec *rec)
+static const char *rec_task(struct capture *c, const struct meta_rec *rec)
 {
 	int32_t tid, tgid = 0;
 
 	if (!meta_get_s32(rec, "tid", &tid) || tid < 0)
-		return bad(c, rec, "tid");
+		return "tid";
 	meta_get_s32(rec, "tgid", &tgid);
-	return cap_task_add(c, tid, tgid, meta_get(rec, "comm"), true);
+	cap_task_add(c, tid, tgid, meta_get(rec, "comm"), true);
+	return NULL;
 }
 
-static int rec_begin(struct capture *c, const struct meta_rec *rec)
+static const char *rec_begin(struct capture *c, const struct meta_rec *rec)
 {
 	meta_get_u64(rec, "tsc", &c->begin_tsc);
-	return 0;
+	return NULL;
 }
 
-static int rec_stop(struct capture *c, const struct meta_rec *rec)
+static const char *rec_stop(struct capture *c, const struct meta_rec *rec)
 {
 	meta_get_u64(rec, "tsc", &c->stop_tsc);
-	return 0;
+	return NULL;
 }
 
-static int rec_fired(struct capture *c, const struct meta_rec *rec)
+static const char *rec_fired(struct capture *c, const struct meta_rec *rec)
 {
 	meta_get_u64(rec, "tsc", &cap_priv(c)->fired_tsc);
-	return 0;
+	return NULL;
 }
 
-static int rec_asked(struct capture *c, const struct meta_rec *rec __unused_arg)
+static const char *rec_asked(struct capture *c, const struct meta_rec *rec __unused_arg)
 {
 	cap_priv(c)->asked = true;
-	return 0;
+	return NULL;
 }
 
-static int rec_segment(struct capture *c, const struct meta_rec *rec)
+static const char *rec_segment(struct capture *c, const struct meta_rec *rec)
 {
 	struct cap_priv *p = cap_priv(c);
 	uint64_t n, tsc = 0, stopped = 0;
 
 	if (!meta_get_u64(rec, "n", &n) || n > CAP_MAX_SEGMENT)
-		return bad(c, rec, "n");
+		return "n";
 	p->segments_told = MAX(p->segments_told, (uint32_t)n + 1);
 	if (!meta_get(rec, "why"))
-		return 0;
+		return NULL;
 	/*
 	 * Without an order the ring stopped by itself, or not: then the beginning of the writing is
 	 * nearest.
@@ -561,16 +545,17 @@ static int rec_segment(struct capture *c, const struct meta_rec *rec)
 	c->snapshot_tsc = stopped ?: p->fired_tsc ?: tsc;
 	p->written_tsc = tsc;
 	p->fired_tsc = 0;
-	return array_add(&c->pause, &c->npause, &c->pause_cap, &tsc, sizeof(tsc));
+	xarray_add(&c->pause, &c->npause, &c->pause_cap, &tsc, sizeof(tsc));
+	return NULL;
 }
 
-static int rec_file(struct capture *c, const struct meta_rec *rec)
+static const char *rec_file(struct capture *c, const struct meta_rec *rec)
 {
 	const char *name = meta_get(rec, "name");
 	uint64_t bytes;
 
 	if (!name || !meta_get_u64(rec, "bytes", &bytes))
-		return bad(c, rec, name ? "bytes" : "name");
+		return name ? "bytes" : "name";
 	for (size_t i = 0; i < CAP_TEXTS; i++)
 		if (!strcmp(cap_text_names[i], name)) {
 			cap_priv(c)->text[i].told = true;
@@ -580,34 +565,32 @@ static int rec_file(struct capture *c, const struct meta_rec *rec)
 		cap_priv(c)->symbols_told = true;
 		cap_priv(c)->symbols_bytes = bytes;
 	}
-	return 0;
+	return NULL;
 }
 
-static int rec_symbols(struct capture *c, const struct meta_rec *rec)
+static const char *rec_symbols(struct capture *c, const struct meta_rec *rec)
 {
 	const char *gone = meta_get(rec, "gone");
-	char *copy = gone && c->ngone < CAP_MAX_GONE ? strdup(gone) : NULL;
-	int ret;
 
-	if (!gone || c->ngone >= CAP_MAX_GONE)
-		return 0;
-	ret = copy ? array_add(&c->gone, &c->ngone, &c->gone_cap, &copy, sizeof(copy)) : -ENOMEM;
-	if (ret)
-		free(copy);
-	return ret;
+	if (gone && c->ngone < CAP_MAX_GONE)
+		*(char **)xarray_grow(&c->gone, c->ngone++, &c->gone_cap, sizeof(*c->gone)) =
+			xstrdup(gone);
+	return NULL;
 }
 
-static int rec_end(struct capture *c, const struct meta_rec *rec)
+static const char *rec_end(struct capture *c, const struct meta_rec *rec)
 {
 	c->complete = true;
 	meta_get_u64(rec, "tsc", &c->end_tsc);
-	return set(&c->end_clocksource, rec, "clocksource") ?:
-	       set(&c->end_reason, rec, "reason");
+	set(&c->end_clocksource, rec, "clocksource");
+	set(&c->end_reason, rec, "reason");
+	return NULL;
 }
 
 static const struct {
 	const char *name;
-	int (*apply)(struct capture *c, const struct meta_rec *rec);
+	/* NULL, or what its text must have and has not */
+	const char *(*apply)(struct capture *c, const struct meta_rec *rec);
 } meta_record[] = {
 	{ "tool", rec_tool },	    /* version */
 	{ "side", rec_side },	    /* name=host|guest */
@@ -639,12 +622,13 @@ static const struct {
 	{ "end", rec_end },	    /* reason tsc clocksource */
 };
 
-int meta_apply(struct capture *c, const struct meta_rec *rec)
+void meta_apply(struct capture *c, const struct meta_rec *rec)
 {
-	size_t i;
+	for (size_t i = 0; i < ARRAY_SIZE(meta_record); i++)
+		if (!strcmp(meta_record[i].name, rec->name)) {
+			const char *key = meta_record[i].apply(c, rec);
 
-	for (i = 0; i < ARRAY_SIZE(meta_record); i++)
-		if (!strcmp(meta_record[i].name, rec->name))
-			return meta_record[i].apply(c, rec);
-	return 0;
+			if (key)
+				bad(c, rec, key);
+		}
 }

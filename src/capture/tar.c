@@ -57,11 +57,9 @@ static int add_member(struct cap_tar *t, const uint8_t h[BLOCK], const char *lon
 		name += 2;
 	if (*name == '/' || strstr(path, "/../"))
 		return err_set(err, EBADMSG, "the tar archive has a file outside of it, %s", name);
-	m.name = strndup(name, strlen(name) - 1);
-	if (m.name && !array_add(&t->v, &t->n, &t->cap, &m, sizeof(m)))
-		return 0;
-	free(m.name);
-	return err_set(err, ENOMEM, "out of memory");
+	m.name = xstrndup(name, strlen(name) - 1);
+	xarray_add(&t->v, &t->n, &t->cap, &m, sizeof(m));
+	return 0;
 }
 
 /*
@@ -71,13 +69,13 @@ static int add_member(struct cap_tar *t, const uint8_t h[BLOCK], const char *lon
 static int read_extra(const struct cap_part *all, char type, uint64_t at, uint64_t size,
 		      char name[NAME_SIZE], struct kvmft_err *err)
 {
-	_cleanup_free_ char *text = calloc(1, MAX_EXTRA + 1);
+	_cleanup_free_ char *text = xcalloc(1, MAX_EXTRA + 1);
 	char *p = text, *key, *value;
 	bool plain = size <= MAX_EXTRA;
 	size_t n;
 
-	if (!text || cap_part_read(all, text, plain ? (size_t)size : 0, at) < 0)
-		return err_set(err, ENOMEM, "cannot read the tar archive");
+	if (cap_part_read(all, text, plain ? (size_t)size : 0, at) < 0)
+		return err_set(err, EIO, "cannot read the tar archive");
 	for (value = text; plain && type == 'x' && *p; p += n) {
 		n = strtoul(p, &key, 10);
 		value = strchr(p, '=');
@@ -197,16 +195,16 @@ static bool enter(struct cap_tar *t, const char *name, size_t n)
 int cap_tar_open(const struct cap_part *all, const char *sub, struct cap_tar **out,
 		 struct kvmft_err *err)
 {
-	struct cap_tar *t = calloc(1, sizeof(*t));
+	struct cap_tar *t = xcalloc(1, sizeof(*t));
 	char longer[NAME_SIZE] = "";
 	struct cap_part f;
 	uint64_t at = 0;
-	int ret = t ? 1 : err_set(err, ENOMEM, "out of memory");
+	int ret;
 
-	if (t)
-		t->all = *all;
-	while (ret > 0)
+	t->all = *all;
+	do
 		ret = read_member(t, &at, longer, err);
+	while (ret > 0);
 	if (!ret) {
 		if (t->n)
 			qsort(t->v, t->n, sizeof(*t->v), compare);
@@ -223,7 +221,7 @@ int cap_tar_open(const struct cap_part *all, const char *sub, struct cap_tar **o
 		if (*sub && !enter(t, sub, strlen(sub)))
 			ret = err_set(err, ENOENT, "the tar archive has no directory %s", sub);
 	}
-	if (ret && t)
+	if (ret)
 		t->all = (struct cap_part){ .fd = -1 }; /* still the caller's */
 	if (ret)
 		cap_tar_free(t);

@@ -7,60 +7,52 @@
 #include <inttypes.h>
 
 /* "tid comm" or "tid tgid" lines. */
-static int task_lines(struct capture *c, char *text, bool tgids)
+static void task_lines(struct capture *c, char *text, bool tgids)
 {
 	char *save, *line = strtok_r(text, "\n", &save);
 	uint64_t tid, tgid = 0;
-	int ret = 0;
 
-	for (; line && !ret; line = strtok_r(NULL, "\n", &save)) {
+	for (; line; line = strtok_r(NULL, "\n", &save)) {
 		const char *s = line + strspn(line, " \t");
 
 		if (!take_u64(&s, INT32_MAX, &tid))
 			continue;
 		s += strspn(s, tgids ? " \t" : " ");
 		if (tgids ? take_u64(&s, INT32_MAX, &tgid) : *s != '\0')
-			ret = cap_task_add(c, (int32_t)tid, (int32_t)tgid, tgids ? NULL : s, false);
+			cap_task_add(c, (int32_t)tid, (int32_t)tgid, tgids ? NULL : s, false);
 	}
-	return ret;
 }
 
-int cap_parse_cmdlines(struct capture *c, char *text)
+void cap_parse_cmdlines(struct capture *c, char *text)
 {
-	return task_lines(c, text, false);
+	task_lines(c, text, false);
 }
 
-int cap_parse_tgids(struct capture *c, char *text)
+void cap_parse_tgids(struct capture *c, char *text)
 {
-	return task_lines(c, text, true);
+	task_lines(c, text, true);
 }
 
-int cap_set_printk(struct capture *c, const char *text, size_t len)
+void cap_set_printk(struct capture *c, const char *text, size_t len)
 {
 	if (!len || c->printk)
-		return 0;
+		return;
 	if (len > CAP_MAX_TEXT || memchr(text, 0, len)) {
 		cap_note(c, "printk formats: not text, or too long");
-		return 0;
+		return;
 	}
-	c->printk = strndup(text, len);
-	if (!c->printk)
-		return -ENOMEM;
+	c->printk = xstrndup(text, len);
 	c->printk_len = len;
-	return 0;
 }
 
-int cap_set_kallsyms(struct capture *c, const char *text, size_t len)
+void cap_set_kallsyms(struct capture *c, const char *text, size_t len)
 {
 	if (!len || c->kallsyms || len > CAP_MAX_KALLSYMS)
-		return 0;
-	c->kallsyms = malloc(len + 1);
-	if (!c->kallsyms)
-		return -ENOMEM;
+		return;
+	c->kallsyms = xmalloc(len + 1);
 	memcpy(c->kallsyms, text, len);
 	c->kallsyms[len] = '\0';
 	c->kallsyms_len = len;
-	return 0;
 }
 
 const char *capture_kallsyms(const struct capture *c, size_t *len)
@@ -72,21 +64,22 @@ const char *capture_kallsyms(const struct capture *c, size_t *len)
 		cap_priv(c)->kallsyms.load = NULL;
 	}
 	/* What the reader of the whole file would have done. */
-	if (later.load && later.load((struct capture *)(uintptr_t)c, &later))
-		return NULL;
+	if (later.load)
+		later.load((struct capture *)(uintptr_t)c, &later);
 	*len = c->kallsyms_len;
 	return c->kallsyms;
 }
 
-int cap_parse_clock(char **slot, const char *text)
+void cap_parse_clock(char **slot, const char *text)
 {
 	char word[256];
 
 	if (!strchr(text, '['))
 		snprintf(word, sizeof(word), "%.*s", (int)strcspn(text, " \n"), text);
 	else if (ktext_chosen(text, word, sizeof(word)))
-		return 0;
-	return *word ? cap_set_str(slot, word) : 0;
+		*word = '\0';
+	if (*word)
+		cap_set_str(slot, word);
 }
 
 void cap_parse_stats(const char *text, struct cap_cpustat *st)
@@ -115,15 +108,15 @@ void cap_parse_stats(const char *text, struct cap_cpustat *st)
 static int symbols_load(struct capture *c, struct ksyms *k, const struct cap_part *file)
 {
 	const size_t size = (size_t)file->size;
-	_cleanup_free_ char *text = malloc(size + 1);
+	_cleanup_free_ char *text = xmalloc(size + 1);
 	size_t bad;
-	int ret = text ? 0 : -ENOMEM;
+	int ret;
 
-	if (!ret && cap_part_read(file, text, size, 0) != (ssize_t)size) {
+	if (cap_part_read(file, text, size, 0) != (ssize_t)size) {
 		cap_note(c, CAP_SYMBOLS " cannot be read: no symbol is used");
 		return 0;
 	}
-	ret = ret ?: ksyms_unpack(k, text, size, &bad);
+	ret = ksyms_unpack(k, text, size, &bad);
 	if (ret == -EBADMSG && !bad)
 		cap_note(c, CAP_SYMBOLS
 			 " is not in the format that this kvmft reads: no symbol is used");

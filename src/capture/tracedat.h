@@ -32,13 +32,13 @@ struct td {
 };
 
 /* tracedat_opts.c: one option that is not a section. Unknown ones are ignored. */
-int td_option(struct td *t, uint32_t id, struct cursor opt) __must_check;
+void td_option(struct td *t, uint32_t id, struct cursor opt);
 
 /*
  * tracedat_read.c: the first n blocks, from *off on, which moves past them: 1, or 0 if one is cut
- * or damaged, which is noted; -ENOMEM. A perf.data has the first TD_TRACING_DATA of them, too.
+ * or damaged, which is noted. A perf.data has the first TD_TRACING_DATA of them, too.
  */
 #define TD_TRACING_DATA 6
-int td_read_blocks(struct td *t, size_t n, uint64_t *off) __must_check;
-/* A name that outlives the reader; "" for NULL, and when out of memory NULL. */
+bool td_read_blocks(struct td *t, size_t n, uint64_t *off) __must_check;
+/* A name that outlives the reader; "" for NULL. */
 const char *td_instance(struct td *t, const char *name);

@@ -29,8 +29,7 @@
 #define MAX_STREAMS  (8u * CAPTURE_MAX_CPUS)
 
 /*
- * All parsers return 0, -ENODATA if the file ends too early, -EBADMSG if it contradicts itself, or
- * -ENOMEM.
+ * All parsers return 0, -ENODATA if the file ends too early, or -EBADMSG if it contradicts itself.
  */
 
 /* n bytes at off, or fewer at the end of the file; *data is freed by the caller. */
@@ -41,9 +40,7 @@ static int td_load(const struct td *t, uint64_t off, uint64_t n, uint8_t **data,
 	if (off >= t->size)
 		return -ENODATA;
 	n = MIN(n, t->size - off);
-	*data = malloc((size_t)n + 1);
-	if (!*data)
-		return -ENOMEM;
+	*data = xmalloc((size_t)n + 1);
 	got = full_pread(t->fd, *data, (size_t)n, off);
 	*cur = (struct cursor){ *data, got > 0 ? (size_t)got : 0 };
 	return (int)MIN(got, (ssize_t)0);
@@ -56,10 +53,8 @@ const char *td_instance(struct td *t, const char *name)
 
 	if (!name || !*name)
 		return "";
-	slot = array_grow(&p->instance, p->ninstance, &p->instance_cap, sizeof(*slot));
-	if (!slot || cap_set_str(slot, name))
-		return NULL;
-	p->ninstance++;
+	slot = xarray_grow(&p->instance, p->ninstance++, &p->instance_cap, sizeof(*slot));
+	cap_set_str(slot, name);
 	return *slot;
 }
 
@@ -76,22 +71,17 @@ static bool streams_full(struct td *t)
 }
 
 /* Adds one CPU's area, clipped to the file; what is missing is noted. */
-static int area_add(struct td *t, uint32_t cpu, const char *instance, uint64_t off, uint64_t len)
+static void area_add(struct td *t, uint32_t cpu, const char *instance, uint64_t off, uint64_t len)
 {
 	uint64_t there = off < t->size ? t->size - off : 0, rest, holes;
 	const char *dot = *instance ? instance : "the top buffer";
 	struct cap_stream *s;
-	int ret;
 
-	if (cpu >= CAPTURE_MAX_CPUS) {
+	if (cpu >= CAPTURE_MAX_CPUS)
 		cap_note(t->c, "CPU %u of %s is beyond the limit", cpu, dot);
-		return 0;
-	}
-	if (streams_full(t))
-		return 0;
+	if (cpu >= CAPTURE_MAX_CPUS || streams_full(t))
+		return;
 	s = cap_stream_add(t->c, cpu, instance);
-	if (!s)
-		return -ENOMEM;
 	if (len > there) {
 		cap_note(t->c, "CPU %u of %s: file cut, %" PRIu64 " bytes of events are missing",
 			 cpu, dot, len - there);
@@ -101,22 +91,20 @@ static int area_add(struct td *t, uint32_t cpu, const char *instance, uint64_t o
 	}
 	if (len > t->left) { /* honest areas do not overlap; the work stays bounded by the file */
 		cap_note(t->c, "CPU %u of %s overlaps the data of other CPUs", cpu, dot);
-		return 0;
+		return;
 	}
 	t->left -= len;
 	rest = len % t->c->subbuf_size;
 	if (rest)
 		cap_note(t->c, "CPU %u of %s: ends inside a sub-buffer, %" PRIu64 " bytes cut", cpu,
 			 dot, rest);
-	ret = cap_stream_extend_file(t->c, s, t->fd,
-				     &(struct cap_extent){ .fd = t->fd, .off = off, .len = len },
-				     &holes);
+	holes = cap_stream_extend_file(t->c, s, t->fd,
+				       &(struct cap_extent){ .fd = t->fd, .off = off, .len = len });
 	if (holes)
 		cap_note(t->c,
 			 "CPU %u of %s: %" PRIu64 " of %" PRIu64 " bytes were never written, "
 			 "and left out",
 			 cpu, dot, holes, len);
-	return ret;
 }
 
 /* ---- the metadata blocks, byte for byte the same in v6 and v7 ---- */
@@ -152,9 +140,7 @@ static int text64(struct cursor *cur, char **out, size_t *len)
 
 	if (ret)
 		return ret;
-	*out = malloc(*len + 1);
-	if (!*out)
-		return -ENOMEM;
+	*out = xmalloc(*len + 1);
 	memcpy(*out, p, *len);
 	(*out)[*len] = '\0';
 	return 0;
@@ -199,8 +185,9 @@ static int read_format(struct td *t, struct cursor *cur, const char *sys)
 		return 0;
 	}
 	eol = memchr(text + at, '\n', n - at);
-	name = strndup(text + at, (size_t)((eol ?: text + n) - text) - at);
-	return name ? cap_format_add(t->c, sys, name, text, n) : -ENOMEM;
+	name = xstrndup(text + at, (size_t)((eol ?: text + n) - text) - at);
+	cap_format_add(t->c, sys, name, text, n);
+	return 0;
 }
 
 static int td_ftrace_events(struct td *t, struct cursor *cur)
@@ -239,7 +226,8 @@ static int td_printk(struct td *t, struct cursor *cur)
 
 	if (cur_u32(cur, &n) || cur_bytes(cur, n, &p))
 		return -ENODATA;
-	return cap_set_printk(t->c, (const char *)p, n);
+	cap_set_printk(t->c, (const char *)p, n);
+	return 0;
 }
 
 static int td_kallsyms(struct td *t, struct cursor *cur)
@@ -249,7 +237,8 @@ static int td_kallsyms(struct td *t, struct cursor *cur)
 
 	if (cur_u32(cur, &n) || cur_bytes(cur, n, &p))
 		return -ENODATA;
-	return cap_set_kallsyms(t->c, (const char *)p, n);
+	cap_set_kallsyms(t->c, (const char *)p, n);
+	return 0;
 }
 
 static int td_cmdlines(struct td *t, struct cursor *cur)
@@ -258,7 +247,9 @@ static int td_cmdlines(struct td *t, struct cursor *cur)
 	size_t n;
 	int ret = text64(cur, &text, &n);
 
-	return ret ?: cap_parse_cmdlines(t->c, text);
+	if (!ret)
+		cap_parse_cmdlines(t->c, text);
+	return ret;
 }
 
 /*
@@ -341,9 +332,7 @@ static int section_load(struct td *t, const struct section *s, uint8_t **data, s
 		return -ENODATA;
 	if (plain > MAX_PLAIN || take_meta(t, plain))
 		return -EFBIG;
-	*data = malloc((size_t)plain + 1);
-	if (!*data)
-		return -ENOMEM;
+	*data = xmalloc((size_t)plain + 1);
 	*cur = (struct cursor){ *data, plain };
 	return cap_unpack(cap_priv(t->c)->packing, p, packed, *data, plain);
 }
@@ -361,7 +350,7 @@ static const struct {
 	{ TD_CMDLINES, "saved command lines", td_cmdlines },
 };
 
-static int kallsyms_load(struct capture *c, const struct cap_later *at)
+static void kallsyms_load(struct capture *c, const struct cap_later *at)
 {
 	struct td t = {
 		.c = c, .fd = cap_priv(c)->fd, .size = at->file, .meta_left = at->size + MAX_PLAIN
@@ -372,9 +361,8 @@ static int kallsyms_load(struct capture *c, const struct cap_later *at)
 	int ret = section_load(&t, &s, &data, &cur);
 
 	ret = ret ?: td_kallsyms(&t, &cur);
-	if (ret && ret != -ENOMEM)
+	if (ret)
 		section_bad(c, "kallsyms", ret);
-	return ret;
 }
 
 /*
@@ -394,7 +382,7 @@ static bool kallsyms_later(struct td *t, uint64_t off, uint64_t size, uint16_t f
 	return true;
 }
 
-static int td_section_read(struct td *t, const struct section *s)
+static void td_section_read(struct td *t, const struct section *s)
 {
 	_cleanup_free_ uint8_t *data = NULL;
 	struct cursor cur;
@@ -405,32 +393,26 @@ static int td_section_read(struct td *t, const struct section *s)
 			continue;
 		ret = section_load(t, s, &data, &cur);
 		ret = ret ?: meta_section[i].read(t, &cur);
-		if (!ret || ret == -ENOMEM)
-			return ret;
-		section_bad(t->c, meta_section[i].what, ret);
+		if (ret)
+			section_bad(t->c, meta_section[i].what, ret);
 	}
-	return 0;
 }
 
 /*
  * Compressed sub-buffers: u32 chunks, then u32 packed, u32 plain, bytes each. The size that
  * libtracecmd writes for them leaves out the first four bytes.
  */
-static int packed_area(struct td *t, uint32_t cpu, const char *instance, uint64_t off, uint64_t len)
+static void packed_area(struct td *t, uint32_t cpu, const char *instance, uint64_t off,
+			uint64_t len)
 {
 	uint64_t end, at;
 	_cleanup_free_ uint8_t *head = NULL;
 	struct cap_stream *s = cap_stream_add(t->c, cpu, instance);
 	struct cursor cur;
 	uint32_t chunks, packed, plain;
-	int ret;
 
-	if (!s)
-		return -ENOMEM;
-	ret = td_load(t, off, 4, &head, &cur);
-	if (ret == -ENOMEM)
-		return ret;
-	if (ret || len > t->left || cur_u32(&cur, &chunks)) /* off lies in the file from here on */
+	if (td_load(t, off, 4, &head, &cur) || len > t->left ||
+	    cur_u32(&cur, &chunks)) /* off lies in the file from here on */
 		goto cut;
 	t->left -= len;
 	at = off + 4;
@@ -442,84 +424,66 @@ static int packed_area(struct td *t, uint32_t cpu, const char *instance, uint64_
 		    cur_u32(&cur, &plain) || packed > end - at - 8 || !packed ||
 		    plain > MAX_CHUNK || plain % t->c->subbuf_size)
 			goto cut;
-		ret = cap_stream_extend(
+		cap_stream_extend(
 			t->c, s,
 			&(struct cap_extent){
 				.fd = t->fd, .off = at + 8, .len = plain, .packed = packed });
-		if (ret)
-			return ret;
 	}
-	return 0;
+	return;
 cut:
 	s->cut = true;
 	cap_note(t->c, "CPU %u: compressed events are cut or damaged, the rest is missing", cpu);
 	t->c->complete = false;
-	return 0;
 }
 
-static int opt_buffer(struct td *t, struct cursor opt)
+static void opt_buffer(struct td *t, struct cursor opt)
 {
 	const char *name, *clock, *instance;
 	struct section s = { .id = TD_DONE }; /* not that of a buffer, if it is outside the file */
 	uint32_t page, n, cpu;
 	uint64_t at, off, len;
-	int ret = 0;
 
 	if (cur_u64(&opt, &at) || cur_str(&opt, &name) || cur_str(&opt, &clock) ||
 	    cur_u32(&opt, &page) || cur_u32(&opt, &n) || n > opt.left / 20) {
 		cap_note(t->c, "option BUFFER is damaged");
 		t->c->complete = false;
-		return 0;
+		return;
 	}
 	instance = td_instance(t, name);
-	if (!instance || (!t->c->clock && *clock && cap_parse_clock(&t->c->clock, clock)))
-		return -ENOMEM;
+	if (!t->c->clock && *clock)
+		cap_parse_clock(&t->c->clock, clock);
 	if (page != t->c->subbuf_size) {
 		cap_note(t->c, "buffer '%s' has another page size (%u), which is not supported",
 			 name, page);
 		t->c->complete = false;
-		return 0;
+		return;
 	}
-	ret = section_at(t, at, &s);
-	if (ret == -ENOMEM)
-		return ret;
-	if (ret || s.id != TD_BUFFER) /* the areas may still be there */
+	if (section_at(t, at, &s) || s.id != TD_BUFFER) /* the areas may still be there */
 		cap_note(t->c, "buffer '%s': its section is missing", name);
-	for (ret = 0; n && !ret && !streams_full(t); n--) {
+	for (; n && !streams_full(t); n--) {
 		if (cur_u32(&opt, &cpu) || cur_u64(&opt, &off) || cur_u64(&opt, &len))
 			break;
 		if (cap_priv(t->c)->packing && s.id == TD_BUFFER && (s.flags & PACKED) &&
 		    cpu < CAPTURE_MAX_CPUS)
-			ret = packed_area(t, cpu, instance, off, len);
+			packed_area(t, cpu, instance, off, len);
 		else
-			ret = area_add(t, cpu, instance, off, len);
+			area_add(t, cpu, instance, off, len);
 	}
-	return ret;
 }
 
 /* An option that names a section: u64 offset first. */
-static int opt_section(struct td *t, uint16_t id, struct cursor opt)
+static void opt_section(struct td *t, uint16_t id, struct cursor opt)
 {
 	struct section s;
 	uint64_t off;
-	int ret;
 
-	if (cur_u64(&opt, &off))
-		ret = -ENODATA;
-	else
-		ret = section_at(t, off, &s);
-	if (!ret && s.id == id) {
-		bool later = id == TD_KALLSYMS &&
-			     (!(s.flags & PACKED) || cap_priv(t->c)->packing) &&
-			     !take_meta(t, s.size) && kallsyms_later(t, s.off, s.size, s.flags);
-
-		return later ? 0 : td_section_read(t, &s);
+	if (cur_u64(&opt, &off) || section_at(t, off, &s) || s.id != id) {
+		cap_note(t->c, "section %u is missing", id);
+		t->c->complete = false;
+	} else if (id != TD_KALLSYMS || ((s.flags & PACKED) && !cap_priv(t->c)->packing) ||
+		   take_meta(t, s.size) || !kallsyms_later(t, s.off, s.size, s.flags)) {
+		td_section_read(t, &s);
 	}
-	if (ret == -ENOMEM)
-		return ret;
-	cap_note(t->c, "section %u is missing", id);
-	t->c->complete = false;
-	return 0;
 }
 
 /* One OPTIONS section; *next becomes the offset of the following one. */
@@ -546,18 +510,20 @@ static int read_section_options(struct td *t, uint64_t off, uint64_t *next)
 			return cur_u64(&opt, next) ? -ENODATA : 0;
 		if (id == TD_BUFFER_TEXT)
 			cap_note(t->c, "this file holds the text of a latency tracer");
-		ret = id == TD_BUFFER				  ? opt_buffer(t, opt)
-		      : id >= TD_HEADER_INFO && id <= TD_CMDLINES ? opt_section(t, id, opt)
-								  : td_option(t, id, opt);
+		if (id == TD_BUFFER)
+			opt_buffer(t, opt);
+		else if (id >= TD_HEADER_INFO && id <= TD_CMDLINES)
+			opt_section(t, id, opt);
+		else
+			td_option(t, id, opt);
 	}
 	return ret;
 }
 
 /* Without options: metadata sections in the order of the file. */
-static int walk_sections(struct td *t, uint64_t off)
+static void walk_sections(struct td *t, uint64_t off)
 {
 	struct section s;
-	int ret;
 
 	t->meta_left = t->size +
 		       MAX_PLAIN; /* they do not overlap, though some may have been read before */
@@ -567,14 +533,11 @@ static int walk_sections(struct td *t, uint64_t off)
 				 "a buffer of %" PRIu64 " bytes has no CPU table: its events "
 				 "cannot be told apart and are left out",
 				 s.size);
-		ret = td_section_read(t, &s);
-		if (ret)
-			return ret;
+		td_section_read(t, &s);
 		if (s.size > t->size - off)
 			break;
 		off = s.off + s.size;
 	}
-	return 0;
 }
 
 /*
@@ -745,9 +708,7 @@ static int read_flyrecord(struct td *t, uint64_t at, uint32_t cpus, const char *
 	for (uint32_t i = 0; i < cpus; i++) {
 		if (cur_u64(&cur, &off) || cur_u64(&cur, &len))
 			return -ENODATA;
-		ret = area_add(t, i, instance, off, len);
-		if (ret)
-			return ret;
+		area_add(t, i, instance, off, len);
 	}
 	/* libtracecmd skips one more pair if the option raises the count. */
 	if (!*instance && t->cpucount > cpus && cur_skip(&cur, 16))
@@ -756,10 +717,10 @@ static int read_flyrecord(struct td *t, uint64_t at, uint32_t cpus, const char *
 		return 0;
 	if (cur_u64(&cur, &len) || len > 4096 || cur_bytes(&cur, (size_t)len, &p))
 		return -ENODATA;
-	clock = strndup((const char *)p, (size_t)len);
-	if (!clock)
-		return -ENOMEM;
-	return t->c->clock ? 0 : cap_parse_clock(&t->c->clock, clock);
+	clock = xstrndup((const char *)p, (size_t)len);
+	if (!t->c->clock)
+		cap_parse_clock(&t->c->clock, clock);
+	return 0;
 }
 
 /* { u16 id, u32 size, data }, closed by a bare u16 0. The whole block may be absent. */
@@ -768,7 +729,6 @@ static int read_options(struct td *t, struct cursor *cur)
 	const uint8_t *p;
 	uint32_t size;
 	uint16_t id;
-	int ret = 0;
 
 	if (cur->left < WORD)
 		return -ENODATA;
@@ -776,16 +736,14 @@ static int read_options(struct td *t, struct cursor *cur)
 		return 0;
 	if (cur_skip(cur, WORD))
 		return -ENODATA;
-	while (!ret) {
-		if (cur_u16(cur, &id))
-			return -ENODATA;
+	while (!cur_u16(cur, &id)) {
 		if (id == TD_DONE)
 			return 0;
 		if (cur_u32(cur, &size) || cur_bytes(cur, size, &p))
 			return -ENODATA;
-		ret = td_option(t, id, (struct cursor){ p, size });
+		td_option(t, id, (struct cursor){ p, size });
 	}
-	return ret;
+	return -ENODATA;
 }
 
 static int read_cpus(struct td *t, struct cursor *cur)
@@ -795,17 +753,16 @@ static int read_cpus(struct td *t, struct cursor *cur)
 	return t->cpus > CAPTURE_MAX_CPUS ? -EBADMSG : 0;
 }
 
-/* What the file lacks costs only that part; only lack of memory ends the reading. */
-static int survive(struct td *t, int ret, const char *what)
+/* What the file lacks costs only that part. */
+static void survive(struct td *t, int ret, const char *what)
 {
-	if (!ret || ret == -ENOMEM)
-		return ret;
+	if (!ret)
+		return;
 	cap_note(t->c, "%s: %s", what,
 		 ret == -ENODATA   ? "the file ends inside it"
 		 : ret == -EBADMSG ? "damaged"
 				   : strerror(-ret));
 	t->c->complete = false;
-	return 0;
 }
 
 /* The top-level buffer comes last: its length depends on what was read before. */
@@ -851,35 +808,30 @@ static int read_block(struct td *t, struct scan *s, size_t i, uint64_t *off)
 	return block[i].read(t, &cur);
 }
 
-int td_read_blocks(struct td *t, size_t n, uint64_t *off)
+bool td_read_blocks(struct td *t, size_t n, uint64_t *off)
 {
-	_cleanup_free_ struct scan *s = calloc(1, sizeof(*s));
+	_cleanup_free_ struct scan *s = xcalloc(1, sizeof(*s));
 	int ret = 0;
 	size_t i;
 
-	if (!s)
-		return -ENOMEM;
 	s->t = t;
 	/* Each block begins where the one before ends: after a broken one nothing can be found. */
 	for (i = 0; i < n && !ret; i++)
 		ret = read_block(t, s, i, off);
-	return ret ? survive(t, ret, block[i - 1].what) : 1;
+	survive(t, ret, i ? block[i - 1].what : "");
+	return !ret;
 }
 
-static int read_v6(struct td *t, uint64_t off)
+static void read_v6(struct td *t, uint64_t off)
 {
-	int ret = td_read_blocks(t, ARRAY_SIZE(block), &off);
-
-	if (ret > 0)
-		ret = survive(t, read_flyrecord(t, off, t->cpus, ""), "top buffer");
-	for (size_t i = 0; i < t->nbuf && !ret; i++) {
+	if (td_read_blocks(t, ARRAY_SIZE(block), &off))
+		survive(t, read_flyrecord(t, off, t->cpus, ""), "top buffer");
+	for (size_t i = 0; i < t->nbuf; i++) {
 		const struct td_buffer *b = &t->buf[i];
-		const char *name = td_instance(t, b->name);
 
-		ret = name ? read_flyrecord(t, b->off, b->cpus ?: t->cpus, name) : -ENOMEM;
-		ret = survive(t, ret, b->name);
+		survive(t, read_flyrecord(t, b->off, b->cpus ?: t->cpus, td_instance(t, b->name)),
+			b->name);
 	}
-	return ret;
 }
 
 /* v7 names its compressor after the common start: two strings, then the first OPTIONS offset. */
@@ -906,15 +858,17 @@ static int read_v7(struct td *t, struct cursor *cur, struct kvmft_err *err)
 			cap_note(t->c, "the chain of options is a loop");
 			break;
 		}
-		ret = u64map_put(&t->seen, at, 1);
-		ret = ret ?: read_section_options(t, at, &next);
+		xu64map_put(&t->seen, at, 1);
+		ret = read_section_options(t, at, &next);
 		if (!ret)
 			at = next;
 	}
 	if (ret != -ENODATA && ret != -EBADMSG && ret != -EFBIG)
 		return ret;
 	section_bad(t->c, "of options", ret);
-	return t->c->nformat ? 0 : walk_sections(t, t->start);
+	if (!t->c->nformat)
+		walk_sections(t, t->start);
+	return 0;
 }
 
 static int read_start(struct td *t, struct cursor *cur, struct kvmft_err *err)
@@ -947,7 +901,7 @@ static int read_start(struct td *t, struct cursor *cur, struct kvmft_err *err)
 	return 0;
 }
 
-static int td_finish(struct capture *c)
+static void td_finish(struct capture *c)
 {
 	if (c->page_header >= c->subbuf_size) {
 		cap_note(c, "header_page: the header is larger than a sub-buffer");
@@ -970,10 +924,10 @@ static int td_finish(struct capture *c)
 
 		khz += rest * 2 >= c->tsc2nsec_mult;
 		c->tsc_khz = khz <= UINT32_MAX ? (uint64_t)khz : 0;
-		if (cap_set_str(&c->tsc_khz_source, "TSC2NSEC"))
-			return -ENOMEM;
+		cap_set_str(&c->tsc_khz_source, "TSC2NSEC");
 	}
-	return c->clock ? 0 : cap_set_str(&c->clock, "local");
+	if (!c->clock)
+		cap_set_str(&c->clock, "local");
 }
 
 int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err *err)
@@ -991,9 +945,12 @@ int cap_tracedat_read(struct capture *c, int fd, uint64_t size, struct kvmft_err
 	if (ret)
 		return ret;
 	ret = read_start(&t, &cur, err);
+	if (!ret && c->version == 7)
+		ret = read_v7(&t, &cur, err);
+	else if (!ret)
+		read_v6(&t, TD_START);
 	if (!ret)
-		ret = c->version == 6 ? read_v6(&t, TD_START) : read_v7(&t, &cur, err);
-	ret = ret ?: td_finish(c);
+		td_finish(c);
 	for (size_t i = 0; i < t.nbuf; i++)
 		free(t.buf[i].name);
 	free(t.buf);

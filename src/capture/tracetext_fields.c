@@ -557,7 +557,7 @@ static uint16_t *guess_of(const struct tt_shapes *all, const struct tt_line *l)
 	return &all->guess[hash & ((1u << GUESSES_LOG) - 1)];
 }
 
-/* That of a line; NULL: out of memory. */
+/* That of a line. */
 static struct tt_shape *shape_of(struct tt_shapes *all, const struct tt_line *l)
 {
 	char skeleton[sizeof(all->slot->skeleton)];
@@ -566,10 +566,8 @@ static struct tt_shape *shape_of(struct tt_shapes *all, const struct tt_line *l)
 	uint64_t hash = 0;
 	size_t len;
 
-	all->slot = all->slot ?: calloc(1u << SLOTS_LOG, sizeof(*s));
-	all->guess = all->guess ?: calloc(1u << GUESSES_LOG, sizeof(*guess));
-	if (!all->slot || !all->guess)
-		return NULL;
+	all->slot = all->slot ?: xcalloc(1u << SLOTS_LOG, sizeof(*s));
+	all->guess = all->guess ?: xcalloc(1u << GUESSES_LOG, sizeof(*guess));
 	all->text = plugin_text(l, &all->plain);
 	guess = guess_of(all, l);
 	if (has_shape(all, l, &all->slot[*guess]))
@@ -628,11 +626,9 @@ uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa
 		   struct tt_shape **shape, uint32_t *have)
 {
 	const struct tt_shape *s = *shape = shape_of(all, l);
-	uint32_t at = s ? 16 + 8 * s->n : 0;
+	uint32_t at = 16 + 8 * s->n;
 	uint8_t *slot = buf + 8;
 
-	if (!s)
-		return 0;
 	memset(buf, 0, at);
 	buf[2] = l->flags;
 	buf[3] = l->preempt;

@@ -218,11 +218,10 @@ static int add_chunk(struct tracetext *t)
 	uint8_t *chunk;
 
 	t->full |= t->nchunk == MAX_KEPT / CHUNK;
-	chunk = t->full ? NULL : aligned_alloc(CHUNK, CHUNK);
-	if (!chunk || array_add(&t->chunk, &t->nchunk, &t->chunk_cap, &chunk, sizeof(chunk))) {
-		free(chunk);
-		return t->full ? -EFBIG : -ENOMEM;
-	}
+	if (t->full)
+		return -EFBIG;
+	chunk = xmem(aligned_alloc(CHUNK, CHUNK));
+	xarray_add(&t->chunk, &t->nchunk, &t->chunk_cap, &chunk, sizeof(chunk));
 	(void)madvise(chunk, CHUNK, MADV_HUGEPAGE);
 	t->room = CHUNK - BLOCK;
 	return 0;
@@ -241,10 +240,10 @@ static int keep_block(void *arg, const void *buf)
 		return ret;
 	copy = memcpy(t->chunk[t->nchunk - 1] + CHUNK - BLOCK - t->room, buf, n);
 	t->room -= n;
-	return array_add(&cpu->block, &cpu->n, &cpu->cap, &copy, sizeof(copy));
+	xarray_add(&cpu->block, &cpu->n, &cpu->cap, &copy, sizeof(copy));
+	return 0;
 }
 
-/* NULL: out of memory. */
 static struct tt_cpu *cpu_at(struct tracetext *t, uint32_t number)
 {
 	const struct subbuf_geom g = { .size = BLOCK, .header = 16, .long_size = 8 };
@@ -252,11 +251,8 @@ static struct tt_cpu *cpu_at(struct tracetext *t, uint32_t number)
 
 	if (cpu)
 		return cpu;
-	cpu = calloc(1, sizeof(*cpu));
-	if (!cpu || subbuf_writer_init(&cpu->w, &g, keep_block, cpu)) {
-		free(cpu);
-		return NULL;
-	}
+	cpu = xcalloc(1, sizeof(*cpu));
+	xdone(subbuf_writer_init(&cpu->w, &g, keep_block, cpu));
 	cpu->t = t;
 	cpu->thread = -1;
 	t->cpu[number] = cpu;
@@ -285,33 +281,31 @@ static void name_system(struct tt_line *l, const struct tt_event *e)
 }
 
 /* The id of events of that shape with those fields, new if there was none; 0: one too many. */
-static int id_of(struct tracetext *t, struct tt_shape *shape, uint32_t have,
-		 const struct tt_line *l)
+static void id_of(struct tracetext *t, struct tt_shape *shape, uint32_t have,
+		  const struct tt_line *l)
 {
 	_cleanup_(sbuf_free) struct sbuf format = { 0 };
 	const uint64_t key = hash_bytes(&t->key, l->sys.s, l->sys.n) * 3 +
 			     hash_bytes(&t->key, l->name.s, l->name.n);
 	char sys[128], name[128];
 	bool made;
-	uint64_t *at = u64map_at(&t->id_of, key + (have + 1ull) * 0x9e3779b97f4a7c15u), *first;
+	uint64_t *at = xu64map_at(&t->id_of, key + (have + 1ull) * 0x9e3779b97f4a7c15u), *first;
 
-	shape->id = at ? (uint16_t)*at : 0;
-	if (!at || (!shape->id && t->nid == MAX_IDS))
-		return at ? 0 : -ENOMEM;
+	shape->id = (uint16_t)*at;
+	if (!shape->id && t->nid == MAX_IDS)
+		return;
 	made = !shape->id;
 	*at = shape->id = made ? (uint16_t)(FIRST_ID + t->nid++) : shape->id;
-	first = u64map_at(&t->id_of, key); /* other fields than these are not looked at */
-	if (!first)
-		return -ENOMEM;
+	first = xu64map_at(&t->id_of, key); /* other fields than these are not looked at */
 	*first = *first ?: shape->id;
 	shape->variant = *first != shape->id;
 	shape->have = have;
 	if (!made)
-		return 0;
+		return;
 	snprintf(sys, sizeof(sys), "%.*s", (int)l->sys.n, l->sys.s);
 	snprintf(name, sizeof(name), "%.*s", (int)l->name.n, l->name.s);
 	tt_format(shape->e, have, name, shape->id, &format);
-	return format.error ?: cap_format_add(t->c, sys, name, format.s, format.len);
+	cap_format_add(t->c, sys, name, xsbuf_text(&format), format.len);
 }
 
 /* Lines of one stamp keep their order, if its last digits leave room for that. */
@@ -337,16 +331,14 @@ static uint64_t place_line(struct tracetext *t, const struct tt_line *l)
  * A line without a thread: from kvm_entry on, a CPU runs that vCPU's. One that is inside on two
  * CPUs is of two VMs.
  */
-static int give_thread(struct tracetext *t, struct tt_cpu *cpu, uint64_t vcpu, struct tt_line *l)
+static void give_thread(struct tracetext *t, struct tt_cpu *cpu, uint64_t vcpu, struct tt_line *l)
 {
 	bool entry = tt_word_is(l->name, "kvm_entry");
 
 	t->no_thread++;
 	if ((entry || tt_word_is(l->name, "kvm_exit")) && vcpu < CAPTURE_MAX_CPUS) {
-		uint64_t *at = u64map_at(&t->inside, vcpu);
+		uint64_t *at = xu64map_at(&t->inside, vcpu);
 
-		if (!at)
-			return -ENOMEM;
 		t->mixed |= *at && *at != l->cpu + 1u;
 		*at = entry ? l->cpu + 1u : 0;
 		cpu->thread = (int32_t)vcpu + 1;
@@ -354,7 +346,6 @@ static int give_thread(struct tracetext *t, struct tt_cpu *cpu, uint64_t vcpu, s
 		cpu->thread = (int32_t)(CAPTURE_MAX_CPUS + 1 + l->cpu); /* of whom? */
 	}
 	l->pid = tt_word_is(l->sys, "kvm") ? cpu->thread : -1;
-	return 0;
 }
 
 /* Where ftrace prints another name: "sys_ioctl(fd: 3, ...)" and "sys_ioctl -> 0x0" are two events. */
@@ -372,16 +363,16 @@ static void name_event(struct tt_line *l, char buf[128])
 }
 
 /* Threads keep their names for long. */
-static int know_thread(struct tracetext *t, const struct tt_line *l)
+static void know_thread(struct tracetext *t, const struct tt_line *l)
 {
 	char *known = t->named[l->pid & 0xff].comm;
 
 	if (!l->comm.n || l->pid <= 0 ||
 	    (t->named[l->pid & 0xff].pid == l->pid && tt_word_is(l->comm, known)))
-		return 0;
+		return;
 	t->named[l->pid & 0xff].pid = l->pid;
 	snprintf(known, 16, "%.*s", (int)l->comm.n, l->comm.s);
-	return cap_task_add(t->c, l->pid, 0, known, true);
+	cap_task_add(t->c, l->pid, 0, known, true);
 }
 
 static int put_event(struct tracetext *t, struct tt_line *l)
@@ -392,24 +383,19 @@ static int put_event(struct tracetext *t, struct tt_line *l)
 	uint32_t have, len;
 	char buf[128];
 	uint64_t at;
-	int ret = 0;
 
-	if (!cpu)
-		return -ENOMEM;
 	if (l->lost)
 		return subbuf_write_lost(&cpu->w, l->count);
 	name_event(l, buf);
 	t->too_long += l->text.n > TT_TEXT_MAX;
 	l->text.n = MIN(l->text.n, (size_t)TT_TEXT_MAX);
 	len = tt_record(&t->shapes, l, &t->isa, record, &shape, &have);
-	if (!len)
-		return -ENOMEM;
 	name_system(l, shape->e);
 	if (!shape->id || shape->have != have)
-		ret = id_of(t, shape, have, l);
-	t->elsewhere += !ret && !shape->id;
-	if (ret || !shape->id)
-		return ret;
+		id_of(t, shape, have, l);
+	t->elsewhere += !shape->id;
+	if (!shape->id)
+		return 0;
 	t->variants += shape->variant;
 	at = place_line(t, l);
 	t->no_cpu += !l->has_cpu;
@@ -421,11 +407,11 @@ static int put_event(struct tracetext *t, struct tt_line *l)
 	cpu->last = at;
 	cpu->any = true;
 	if (l->pid < 0)
-		ret = give_thread(t, cpu, have & 1 ? load_u64(record + 8) : UINT64_MAX, l);
-	ret = ret ?: know_thread(t, l);
+		give_thread(t, cpu, have & 1 ? load_u64(record + 8) : UINT64_MAX, l);
+	know_thread(t, l);
 	memcpy(record, &shape->id, sizeof(shape->id));
 	memcpy(record + 4, &l->pid, sizeof(l->pid));
-	return ret ?: subbuf_write(&cpu->w, at, record, len);
+	return subbuf_write(&cpu->w, at, record, len);
 }
 
 /* ---- lines ---- */
@@ -516,7 +502,7 @@ static int read_lines(struct tracetext *t)
 /* ---- what it is ---- */
 
 /* What any text lacks, in one sentence: no loss, and no damage. */
-static int say_lacks(struct tracetext *t)
+static void say_lacks(struct tracetext *t)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	char grain[96], unit[16];
@@ -539,7 +525,8 @@ static int say_lacks(struct tracetext *t)
 	for (size_t i = 0; i < ARRAY_SIZE(all); i++)
 		if (all[i].is)
 			sbuf_addf(&b, "%s%s", b.len ? "; " : "", all[i].text);
-	return b.error || !b.len ? b.error : cap_set_str(&t->c->lacks, b.s);
+	if (b.len || b.error)
+		cap_set_str(&t->c->lacks, xsbuf_text(&b));
 }
 
 static void note_faults(struct tracetext *t)
@@ -612,12 +599,9 @@ static int add_cpus(struct tracetext *t)
 	struct capture *c = t->c;
 	int ret = 0;
 
-	t->stream = calloc(CAPTURE_MAX_CPUS, sizeof(struct tt_cpu *));
-	if (!t->stream)
-		return -ENOMEM;
+	t->stream = xcalloc(CAPTURE_MAX_CPUS, sizeof(struct tt_cpu *));
 	for (uint32_t i = 0; i < CAPTURE_MAX_CPUS && !ret; i++) {
 		struct cap_extent e = { .fd = -1, .off = c->nstream };
-		struct cap_stream *s;
 
 		if (!t->cpu[i])
 			continue;
@@ -625,15 +609,13 @@ static int add_cpus(struct tracetext *t)
 		subbuf_writer_free(&t->cpu[i]->w);
 		t->stream[c->nstream] = t->cpu[i];
 		e.len = t->cpu[i]->n * BLOCK;
-		s = cap_stream_add(c, i, "");
-		ret = ret ?: s ? cap_stream_extend(c, s, &e) : -ENOMEM;
+		cap_stream_extend(c, cap_stream_add(c, i, ""), &e);
 	}
-	if (ret || t->kind == TT_NS) /* some clock */
-		return ret ?: cap_set_str(&c->clock, "unknown");
-	return cap_set_str(&c->clock,
-			   t->kind == TT_COUNT && t->first >= MIN_TSC && t->step >= TSC_STEP
-				   ? "x86-tsc"
-				   : "counter");
+	cap_set_str(&c->clock, t->kind == TT_NS ? "unknown" /* some clock */
+			       : t->kind == TT_COUNT && t->first >= MIN_TSC && t->step >= TSC_STEP
+				       ? "x86-tsc"
+				       : "counter");
+	return ret;
 }
 
 static int find_text(struct tracetext *t, struct kvmft_err *err)
@@ -641,8 +623,8 @@ static int find_text(struct tracetext *t, struct kvmft_err *err)
 	int ret;
 
 	hash_key_init(&t->key);
-	t->buf = calloc(1, MAX_SEARCH + 1 + TT_SLACK);
-	ret = t->buf ? (int)read_source(t, t->buf, 0) : -ENOMEM;
+	t->buf = xcalloc(1, MAX_SEARCH + 1 + TT_SLACK);
+	ret = (int)read_source(t, t->buf, 0);
 	t->packed = t->raw_have > 2 && t->raw[0] == 0x1f && t->raw[1] == 0x8b;
 	ret = ret ?: fill_lines(t);
 	if (ret == -EOPNOTSUPP)
@@ -654,11 +636,9 @@ static int find_text(struct tracetext *t, struct kvmft_err *err)
 
 int cap_text_read(struct capture *c, int fd, struct kvmft_err *err)
 {
-	struct tracetext *t = calloc(1, sizeof(*t));
+	struct tracetext *t = xcalloc(1, sizeof(*t));
 	int ret;
 
-	if (!t)
-		return -ENOMEM;
 	t->c = c;
 	t->fd = fd;
 	t->first = t->step = UINT64_MAX;
@@ -676,9 +656,9 @@ int cap_text_read(struct capture *c, int fd, struct kvmft_err *err)
 	ret = read_lines(t);
 	ret = t->full && ret == -EFBIG ? 0 : ret;
 	ret = ret ?: add_cpus(t);
-	ret = ret ?: say_lacks(t);
 	if (ret)
 		return ret;
+	say_lacks(t);
 	note_faults(t);
 	cap_priv(c)->fd = fd;
 	return 0;

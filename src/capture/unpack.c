@@ -161,21 +161,14 @@ const struct cap_packing *cap_packing(const char *name, struct kvmft_err *err)
 	return NULL;
 }
 
-static int unpacker_new(struct cap_unpacker **out, const struct cap_packing *how)
+static struct cap_unpacker *unpacker_new(const struct cap_packing *how)
 {
-	struct cap_unpacker *u = calloc(1, sizeof(*u));
+	struct cap_unpacker *u = xcalloc(1, sizeof(*u));
 
-	if (!u)
-		return -ENOMEM;
 	u->how = how;
 	u->chunk = UINT64_MAX;
-	u->state = how->open();
-	if (!u->state) {
-		cap_unpacker_free(u);
-		return -ENOMEM;
-	}
-	*out = u;
-	return 0;
+	u->state = xmem(how->open());
+	return u;
 }
 
 void cap_unpacker_free(struct cap_unpacker *u)
@@ -187,14 +180,12 @@ void cap_unpacker_free(struct cap_unpacker *u)
 
 int cap_unpack(const struct cap_packing *how, const void *packed, size_t n, void *plain, size_t len)
 {
-	struct cap_unpacker *u = NULL;
+	struct cap_unpacker *u = unpacker_new(how);
 	bool end = false;
 	size_t done = 0;
 	uint8_t more;
-	int ret = unpacker_new(&u, how);
+	int ret;
 
-	if (ret)
-		return ret;
 	u->in = packed;
 	u->left = n;
 	ret = how->begin(u, len);
@@ -259,10 +250,10 @@ static int unpack_next(struct cap_unpacker *u, const struct cap_extent *e, void 
 int cap_unpack_at(struct cap_unpacker **slot, const struct cap_packing *how,
 		  const struct cap_extent *e, uint64_t off, void *buf, size_t len)
 {
-	int ret = *slot ? 0 : unpacker_new(slot, how);
-	struct cap_unpacker *u = *slot;
+	struct cap_unpacker *u = *slot = *slot ?: unpacker_new(how);
+	int ret = 0;
 
-	if (!ret && (u->chunk != e->off || off < u->done)) {
+	if (u->chunk != e->off || off < u->done) {
 		u->read = u->done = 0;
 		ret = unpack_read(u, e);
 		ret = ret ?: u->how->begin(u, e->len);
@@ -272,7 +263,7 @@ int cap_unpack_at(struct cap_unpacker **slot, const struct cap_packing *how,
 	while (!ret && u->done < off)
 		ret = unpack_next(u, e, buf, (size_t)MIN((uint64_t)len, off - u->done));
 	ret = ret ?: unpack_next(u, e, buf, len);
-	if (ret && u)
+	if (ret)
 		u->chunk = UINT64_MAX;
 	return ret;
 }
@@ -282,9 +273,13 @@ ssize_t cap_unpack_stream(struct cap_unpacker **slot, const char *name,
 			  size_t len)
 {
 	const struct cap_packing *how = &packing[strcmp(name, packing[0].name) != 0];
-	int ret = *slot ? 0 : how->open ? unpacker_new(slot, how) : -EOPNOTSUPP;
-	struct cap_unpacker *u = *slot;
+	struct cap_unpacker *u;
 	size_t done = 0;
+	int ret = 0;
+
+	if (!how->open)
+		return -EOPNOTSUPP;
+	u = *slot = *slot ?: unpacker_new(how);
 
 	while (!ret && !done) {
 		bool end = false;
@@ -337,15 +332,10 @@ int cap_unpack_file(int fd, bool (*is)(const void *head, size_t n), struct cap_p
 	if (n < 0 || i == ARRAY_SIZE(magic))
 		return MIN((int)n, 0) ?: -ENOMSG;
 	while (n > 0 && out->size <= MAX_UNPACKED) {
-		if (cap - out->size < PACKED_PIECE) {
-			uint8_t *grown = realloc(out->mem, cap = 2 * cap + PACKED_PIECE);
-
-			out->mem = grown ?: out->mem;
-			n = grown ? n : -ENOMEM;
-		}
-		if (n > 0)
-			n = cap_unpack_stream(&u, packing[i].name, read_packed, &file,
-					      out->mem + out->size, PACKED_PIECE);
+		if (cap - out->size < PACKED_PIECE)
+			out->mem = xmem(realloc(out->mem, cap = 2 * cap + PACKED_PIECE));
+		n = cap_unpack_stream(&u, packing[i].name, read_packed, &file, out->mem + out->size,
+				      PACKED_PIECE);
 		if (!out->size && n > 0 && !is(out->mem, (size_t)n))
 			n = -ENOMSG;
 		out->size += (uint64_t)MAX(n, (ssize_t)0);
