@@ -97,11 +97,11 @@ struct advise {
 	size_t ncpu, cpu_cap;
 };
 
-/* 0 or -ENOMEM; c is borrowed. */
-int advise_new(struct clockcheck *c, struct advise **out) __must_check;
+/* c is borrowed. */
+struct advise *advise_new(struct clockcheck *c);
 void advise_free(struct advise *a); /* NULL is fine */
-/* Each item of the walk, after clockcheck_feed() of it: 0 or -ENOMEM. */
-int advise_feed(struct advise *a, const struct tl_item *i) __must_check;
+/* Each item of the walk, after clockcheck_feed() of it. */
+void advise_feed(struct advise *a, const struct tl_item *i);
 /* At the end of the walk, after clockcheck_finish(). */
 void advise_finish(struct advise *a);
 /* least: how much it must cost, in thousandths. */

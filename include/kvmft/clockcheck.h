@@ -160,12 +160,12 @@ struct clockcheck {
 	uint8_t role[1 << 16]; /* of the host's events, by id */
 };
 
-/* vm: only this one; -1: all. 0 or -ENOMEM. t is borrowed, and was not started. */
-int clockcheck_new(struct timeline *t, int64_t vm, struct clockcheck **out) __must_check;
+/* vm: only this one; -1: all. t is borrowed, and was not started. */
+struct clockcheck *clockcheck_new(struct timeline *t, int64_t vm);
 void clockcheck_free(struct clockcheck *c); /* NULL is fine */
-/* Each item of the walk, and its end. 0 or -ENOMEM. */
-int clockcheck_feed(struct clockcheck *c, const struct tl_item *i) __must_check;
-int clockcheck_finish(struct clockcheck *c) __must_check;
+/* Each item of the walk, and its end. */
+void clockcheck_feed(struct clockcheck *c, const struct tl_item *i);
+void clockcheck_finish(struct clockcheck *c);
 /* Whether it is asked for, and anything is known of it. */
 bool clockcheck_shown(const struct clockcheck *c, size_t vm);
 enum clock_verdict clockcheck_verdict(const struct clockcheck *c, const struct clock_vm *vm);

@@ -269,49 +269,42 @@ static void advise_wake(struct advise *a, const struct tl_item *i)
 	v->idle = cpu < a->ncpu ? a->idle[cpu] : UNKNOWN;
 }
 
-static int advise_idle(struct advise *a, const struct tl_item *i)
+static void advise_idle(struct advise *a, const struct tl_item *i)
 {
 	const struct event_type *e = &a->clocks->type[EV_CPU_IDLE];
 	uint64_t cpu = event_u64(e, 1, i->rec);
 
 	while (a->ncpu <= cpu && cpu < CAPTURE_MAX_CPUS) {
-		if (!array_grow(&a->idle, a->ncpu, &a->cpu_cap, sizeof(*a->idle)))
-			return -ENOMEM;
+		xarray_grow(&a->idle, a->ncpu, &a->cpu_cap, sizeof(*a->idle));
 		a->idle[a->ncpu++] = UNKNOWN;
 	}
 	if (cpu < a->ncpu)
 		a->idle[cpu] = (uint32_t)event_u64(e, 0, i->rec);
-	return 0;
 }
 
 /* ---- the walk ---- */
 
-int advise_new(struct clockcheck *c, struct advise **out)
+struct advise *advise_new(struct clockcheck *c)
 {
-	struct advise *a = calloc(1, sizeof(*a));
+	struct advise *a = xcalloc(1, sizeof(*a));
 	const char *nx;
 
-	*out = a;
-	if (!a)
-		return -ENOMEM;
 	a->clocks = c;
 	a->t = c->t;
 	a->cap = c->cap;
 	nx = advise_param(a, "kvm", "nx_huge_pages");
 	a->nx = nx && (*nx == 'Y' || *nx == '1');
-	a->vm = calloc(c->n + 1, sizeof(*a->vm));
-	for (; a->vm && a->n < c->n; a->n++) {
+	a->vm = xcalloc(c->n + 1, sizeof(*a->vm));
+	for (; a->n < c->n; a->n++) {
 		struct advise_vm *vm = &a->vm[a->n];
 
 		vm->slice = SLICE_MIN;
 		vm->n = c->vm[a->n].n;
-		vm->vcpu = calloc(vm->n + 1, sizeof(*vm->vcpu));
-		if (!vm->vcpu)
-			return -ENOMEM;
+		vm->vcpu = xcalloc(vm->n + 1, sizeof(*vm->vcpu));
 		for (size_t i = 0; i < vm->n; i++)
 			vm->vcpu[i].is = vm->vcpu[i].wait = ADVICE_RULES;
 	}
-	return a->vm ? 0 : -ENOMEM;
+	return a;
 }
 
 void advise_free(struct advise *a)
@@ -339,7 +332,7 @@ static void advise_gap(struct advise *a)
 		a->idle[i] = UNKNOWN;
 }
 
-int advise_feed(struct advise *a, const struct tl_item *i)
+void advise_feed(struct advise *a, const struct tl_item *i)
 {
 	const struct event_type *e;
 	struct advise_vm *vm;
@@ -348,31 +341,27 @@ int advise_feed(struct advise *a, const struct tl_item *i)
 	uint64_t gsi, old;
 	ssize_t of;
 
-	if (i->src->index)
-		return 0;
-	if (i->kind != TL_EVENT) {
+	if (i->kind != TL_EVENT && !i->src->index)
 		advise_gap(a);
-		return 0;
-	}
-	if (!i->ev || i->marker)
-		return 0;
+	if (i->kind != TL_EVENT || i->src->index || !i->ev || i->marker)
+		return;
 	role = (enum event_role)a->clocks->role[i->rec->id];
 	e = &a->clocks->type[role];
 	switch (role) {
-	case EV_SWITCH: advise_switch(a, i); return 0;
-	case EV_WAKEUP: advise_wake(a, i); return 0;
-	case EV_CPU_IDLE: return advise_idle(a, i);
+	case EV_SWITCH: advise_switch(a, i); return;
+	case EV_WAKEUP: advise_wake(a, i); return;
+	case EV_CPU_IDLE: advise_idle(a, i); return;
 	case EV_SET_IRQ: /* of a PIT, an HPET or an RTC */
 		of = hostmap_task_vm(tl_hostmap(a->t), i->tid);
 		gsi = event_u64(e, 0, i->rec);
 		if (of >= 0 && event_u64(e, 1, i->rec) && (gsi == 0 || gsi == 2 || gsi == 8))
 			a->vm[tl_hostmap(a->t)->vm[of].of].tick = i->host;
-		return 0;
+		return;
 	default: break;
 	}
 	v = advise_vcpu_of(a, i->tid, &vm);
 	if (!v)
-		return 0;
+		return;
 	if (role == EV_ENTRY || role == EV_EXIT) {
 		vm->first = vm->first ?: i->host;
 		vm->last = i->host;
@@ -400,7 +389,6 @@ int advise_feed(struct advise *a, const struct tl_item *i)
 		break;
 	default: break;
 	}
-	return 0;
 }
 
 const char *advise_param(const struct advise *a, const char *module, const char *name)

@@ -92,7 +92,7 @@ static void last_readings(const struct clockcheck *c, struct clock_vm *vm)
  * What a guest, or a record, makes of its TSC, and what that is: between them lie more than errors
  * of measurement.
  */
-static int frequency(const struct clockcheck *c, struct clock_vm *vm, const struct clock_vcpu *v,
+static void frequency(const struct clockcheck *c, struct clock_vm *vm, const struct clock_vcpu *v,
 		     uint64_t told, bool own)
 {
 	uint64_t real = clock_vcpu_khz(c, v), off = real > told ? real - told : told - real;
@@ -104,9 +104,9 @@ static int frequency(const struct clockcheck *c, struct clock_vm *vm, const stru
 
 	if (!real || !told || off <= slack ||
 	    (before && before->told == told && before->real == real))
-		return 0;
+		return;
 	s.amount = (int64_t)((__int128)((int64_t)(real - told)) * 1000000000 / (int64_t)told);
-	return clock_found(vm, &s);
+	clock_found(vm, &s);
 }
 
 /* The host's clocks are read along with its TSC, which KVM's record makes the guest's of. */
@@ -137,72 +137,68 @@ static void drift(const struct clockcheck *c, struct clock_vm *vm)
 }
 
 /* Both have run since the other one's record came, so both had their last one. */
-static int differs(struct clock_vm *vm, struct clock_vcpu *v, const struct clock_vcpu *ref)
+static void differs(struct clock_vm *vm, struct clock_vcpu *v, const struct clock_vcpu *ref)
 {
 	uint64_t a, b, tsc, slack;
 
 	if (!ref || v == ref || v->skew || !v->has_pv || !v->has_pv_map || !ref->has_pv_map ||
 	    v->entry <= ref->pv_at || ref->entry <= v->pv_at)
-		return 0;
+		return;
 	tsc = tsc_to_guest(&ref->pv_map, vm->last);
 	if (pvclock_to_ns(&ref->pv, tsc, &a) ||
 	    pvclock_to_ns(&v->pv, tsc_to_guest(&v->pv_map, vm->last), &b))
-		return 0;
+		return;
 	slack = APART_NS + clock_tolerance(&v->pv, &ref->pv, a - MIN(a, v->pv.system_time)) +
 		clock_tolerance(&v->pv, &ref->pv, a - MIN(a, ref->pv.system_time));
 	if ((a > b ? a - b : b - a) <= slack)
-		return 0;
-	return clock_found(vm, &(struct clock_seen){ .is = CLOCK_DIFFERS, .vcpu = v->id,
-						     .than = ref->id, .amount = (int64_t)(b - a),
-						     .from = MAX(v->pv_at, ref->pv_at) });
+		return;
+	clock_found(vm, &(struct clock_seen){ .is = CLOCK_DIFFERS, .vcpu = v->id,
+					      .than = ref->id, .amount = (int64_t)(b - a),
+					      .from = MAX(v->pv_at, ref->pv_at) });
 }
 
-static int each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
+static void each_vcpu(const struct clockcheck *c, struct clock_vm *vm)
 {
 	const struct clock_vcpu *ref = first_with_record(vm);
-	int ret = 0;
 
-	for (size_t i = 0; i < vm->n && !ret; i++) {
+	for (size_t i = 0; i < vm->n; i++) {
 		struct clock_vcpu *v = &vm->vcpu[i];
 		uint64_t told;
 
-		ret = clock_skew(vm, v, c->until, true);
-		if (!ret && v->has_pv && !pvclock_khz(v->pv.mul, v->pv.shift, &told))
-			ret = frequency(c, vm, v, told, false);
-		ret = ret ?: frequency(c, vm, v, clock_vcpu_khz(c, &vm->vcpu[0]), true);
-		if (!ret && !c->cap->unit_ns)
-			ret = differs(vm, v, ref);
-		if (!ret && v->late >= LATE_LEAST && v->late * 2 >= v->timers)
-			ret = clock_found(
+		clock_skew(vm, v, c->until, true);
+		if (v->has_pv && !pvclock_khz(v->pv.mul, v->pv.shift, &told))
+			frequency(c, vm, v, told, false);
+		frequency(c, vm, v, clock_vcpu_khz(c, &vm->vcpu[0]), true);
+		if (!c->cap->unit_ns)
+			differs(vm, v, ref);
+		if (v->late >= LATE_LEAST && v->late * 2 >= v->timers)
+			clock_found(
 				vm, &(struct clock_seen){
 					.is = CLOCK_DEADLINES, .vcpu = v->id, .count = v->late,
 					.all = v->timers,
 					.amount = (int64_t)MIN(v->worst, (uint64_t)INT64_MAX) });
 	}
-	return ret;
 }
 
-static int reads_exit(const struct clockcheck *c, struct clock_vm *vm)
+static void reads_exit(const struct clockcheck *c, struct clock_vm *vm)
 {
 	uint64_t khz = c->cap->tsc_khz, limit;
 	uint64_t ns = khz ? tsc_cycles_to_ns(vm->last - vm->first, khz) : 0;
-	int ret = 0;
 
-	for (size_t i = 0; i < CLOCK_TIMERS && ns && !ret; i++) {
+	for (size_t i = 0; i < CLOCK_TIMERS && ns; i++) {
 		struct clock_seen s = { .is = CLOCK_READS, .vcpu = -1, .count = vm->read[i].n,
 					.all = vm->last - vm->first, .spent = vm->read[i].spent };
 
 		snprintf(s.what, sizeof(s.what), "%s", clock_reads[i].name);
 		limit = s.spent >= s.all / 10 ? READS_LESS : READS_S;
 		if (s.count >= limit && (__int128)s.count * 1000000000 >= (__int128)ns * limit)
-			ret = clock_found(vm, &s);
+			clock_found(vm, &s);
 	}
-	return ret;
 }
 
 /* ---- with captures of guests ---- */
 
-static int wall_clock(const struct clockcheck *c, struct clock_vm *vm, const struct tl_source *s)
+static void wall_clock(const struct clockcheck *c, struct clock_vm *vm, const struct tl_source *s)
 {
 	_cleanup_(cap_pieces_free) struct cap_pieces p = { 0 };
 	const size_t n = s->cap->nbracket;
@@ -214,44 +210,42 @@ static int wall_clock(const struct clockcheck *c, struct clock_vm *vm, const str
 	if (!b || !s->gtime || cap_pieces_init(&p, c->cap, CAP_CLOCK_REALTIME) ||
 	    !epoch_result_usable(guest_time_tsc_to_host(s->gtime, v, b->tsc, &lo, &hi)) ||
 	    clock_pieces_to_ns(&p.pieces, lo, &first, &last) < 0)
-		return 0;
+		return;
 	vm->recorded |= EVID_WALL;
 	ns = (int64_t)(b->real - first);
-	if (clock_size(ns) < WALL_NS)
-		return 0;
-	return clock_found(
-		vm, &(struct clock_seen){ .is = CLOCK_WALL, .vcpu = -1, .amount = ns, .from = lo });
+	if (clock_size(ns) >= WALL_NS)
+		clock_found(vm, &(struct clock_seen){
+					.is = CLOCK_WALL, .vcpu = -1, .amount = ns, .from = lo });
 }
 
 /* What its kernel takes the TSC for, and reads the time by. */
-static int clock_source(const struct clockcheck *c, struct clock_vm *vm, const struct tl_source *s)
+static void clock_source(const struct clockcheck *c, struct clock_vm *vm, const struct tl_source *s)
 {
 	static const char *const fast[] = { "kvm-clock", "tsc", "hyperv_clocksource_tsc_page",
 					    "arch_sys_counter", NULL };
 	struct clock_seen f = { .is = CLOCK_SOURCE, .vcpu = -1 };
 	const char *by = s->cap->tsc_khz_source;
 	const char *now = s->cap->end_clocksource ?: s->cap->clocksource;
-	int ret = by && vm->n && strcmp(by, "measured")
-			  ? frequency(c, vm, &vm->vcpu[0], s->cap->tsc_khz, true)
-			  : 0;
 
-	if (ret || !now)
-		return ret;
+	if (by && vm->n && strcmp(by, "measured"))
+		frequency(c, vm, &vm->vcpu[0], s->cap->tsc_khz, true);
+	if (!now)
+		return;
 	if (s->cap->clocksource && strcmp(now, s->cap->clocksource)) {
 		f.real = 1;
 		snprintf(f.what, sizeof(f.what), "%.27s to %.27s", s->cap->clocksource, now);
-		ret = clock_found(vm, &f);
+		clock_found(vm, &f);
 	}
-	for (size_t i = 0; fast[i] && !ret; i++)
+	for (size_t i = 0; fast[i]; i++)
 		if (!strcmp(fast[i], now))
-			return 0;
+			return;
 	f.real = 0;
 	snprintf(f.what, sizeof(f.what), "%s", now);
-	return ret ?: clock_found(vm, &f);
+	clock_found(vm, &f);
 }
 
 /* By its constants, and the record that it had, as long as it has no other. */
-static int sched_clock(struct clock_vm *vm, const struct tl_source *s)
+static void sched_clock(struct clock_vm *vm, const struct tl_source *s)
 {
 	const struct capture *cap = s->cap;
 	struct clock_seen f = { .is = CLOCK_SCHED, .vcpu = -1 };
@@ -259,7 +253,7 @@ static int sched_clock(struct clock_vm *vm, const struct tl_source *s)
 
 	vm->recorded |= cap->sched_is_tsc ? EVID_SCHED : 0;
 	if (!cap->has_sched_offset || cap->sched_is_tsc || !cap->npvclock || !cap->tsc_khz)
-		return 0;
+		return;
 	vm->sched = cap;
 	for (size_t i = 0; i < cap->nsample; i++) {
 		const struct cap_clock_sample *at = &cap->sample[i];
@@ -276,7 +270,8 @@ static int sched_clock(struct clock_vm *vm, const struct tl_source *s)
 		    tsc_cycles_to_ns(at->width, cap->tsc_khz))
 			f.amount = (int64_t)(at->ns - ns);
 	}
-	return f.amount ? clock_found(vm, &f) : 0;
+	if (f.amount)
+		clock_found(vm, &f);
 }
 
 /*
@@ -284,7 +279,7 @@ static int sched_clock(struct clock_vm *vm, const struct tl_source *s)
  * kvmclock by it, is of no clock that the guest reads. A guest that sets its timers to the past by
  * that has another TSC, too, for it knows its own. If its events fit KVM's offset, it is KVM's.
  */
-static int foreign_tsc(const struct clockcheck *c, struct clock_vm *vm)
+static void foreign_tsc(const struct clockcheck *c, struct clock_vm *vm)
 {
 	struct clock_seen s = { .is = CLOCK_FOREIGN, .vcpu = -1 };
 	bool solved = tl_hostmap(c->t)->vm[vm->vm].has_forced, fits = false, timers = false;
@@ -300,53 +295,52 @@ static int foreign_tsc(const struct clockcheck *c, struct clock_vm *vm)
 		if (vm->seen[i].is > CLOCK_DEADLINES || vm->seen[i].is == CLOCK_READS)
 			vm->seen[n++] = vm->seen[i];
 	if (!vm->foreign)
-		return 0;
+		return;
 	vm->nseen = n;
 	snprintf(s.what, sizeof(s.what), "%s",
 		 vm->is_tdx ? "is not KVM's: it exits by TDCALL"
 		 : solved   ? "is not KVM's: its events contradict KVM's offset"
 		 : timers   ? "is not KVM's: by KVM's offset, its timers are set to the past"
 			    : "may not be KVM's: it exits by VMGEXIT");
-	return clock_found(vm, &s);
+	clock_found(vm, &s);
 }
 
 /* ---- the end ---- */
 
-static int finish_vm(struct clockcheck *c, struct clock_vm *vm)
+static void finish_vm(struct clockcheck *c, struct clock_vm *vm)
 {
 	bool mismatch = vm->master.tracked && vm->master.matched != vm->master.vcpus;
 	uint32_t events = evidence_recorded(c->cap, tl_hostmap(c->t)->fmt, false, c->seen);
 	bool offsets = vm->n > 0, rate = false;
 	const struct clock_seen *off;
-	int ret;
 
 	for (size_t i = 0; i < vm->n; i++)
 		if (!vm->vcpu[i].has_pv && !vm->vcpu[i].reset)
 			clock_adopt(&vm->vcpu[i], UINT64_MAX);
 	if (c->until == UINT64_MAX)
 		last_readings(c, vm);
-	ret = each_vcpu(c, vm);
+	each_vcpu(c, vm);
 	drift(c, vm);
-	ret = ret ?: reads_exit(c, vm);
+	reads_exit(c, vm);
 	/*
 	 * No event says that there is no master clock, but KVM turns it off if this is how it
 	 * remains. A VM that is being made has none either, until it runs.
 	 */
 	off = clock_seen_of(vm, CLOCK_NO_MASTER, -1);
-	if (!ret && !(off && !off->to) && (vm->master.known ? vm->master.off : mismatch) &&
+	if (!(off && !off->to) && (vm->master.known ? vm->master.off : mismatch) &&
 	    vm->last > vm->master.told_at)
-		ret = clock_found(vm, &(struct clock_seen){ .is = CLOCK_NO_MASTER, .vcpu = -1,
-							    .from = vm->master.since,
-							    .by = vm->master.by });
-	ret = ret ?: foreign_tsc(c, vm);
-	for (size_t i = 1; i < tl_sources(c->t) && !ret; i++) {
+		clock_found(vm, &(struct clock_seen){ .is = CLOCK_NO_MASTER, .vcpu = -1,
+						      .from = vm->master.since,
+						      .by = vm->master.by });
+	foreign_tsc(c, vm);
+	for (size_t i = 1; i < tl_sources(c->t); i++) {
 		const struct tl_source *s = tl_source(c->t, i);
 
 		if (!s->guest || tl_hostmap(c->t)->vm[s->vm].of != vm->vm)
 			continue;
-		ret = wall_clock(c, vm, s);
-		ret = ret ?: clock_source(c, vm, s);
-		ret = ret ?: sched_clock(vm, s);
+		wall_clock(c, vm, s);
+		clock_source(c, vm, s);
+		sched_clock(vm, s);
 	}
 	for (size_t i = 0; i < vm->n; i++) {
 		offsets &= clock_vcpu_map(&vm->vcpu[i]) != NULL && !vm->foreign;
@@ -355,19 +349,16 @@ static int finish_vm(struct clockcheck *c, struct clock_vm *vm)
 	events &= ~(uint32_t)(EVID_OFFSETS | EVID_RATE | (c->no_rip ? EVID_RUN : 0));
 	vm->recorded |= events | (offsets ? EVID_OFFSETS : 0) | (rate ? EVID_RATE : 0) |
 			(first_with_record(vm) ? EVID_RECORD : 0) | (vm->blind ? 0 : EVID_BEFORE);
-	return ret;
 }
 
-int clockcheck_finish(struct clockcheck *c)
+void clockcheck_finish(struct clockcheck *c)
 {
 	struct tl_loss loss;
-	int ret = 0;
 
 	tl_loss(tl_source(c->t, 0), &loss);
 	c->lossy |= loss.total || loss.unknown;
-	for (size_t i = 0; i < c->n && !ret; i++)
-		ret = finish_vm(c, &c->vm[i]);
-	return ret;
+	for (size_t i = 0; i < c->n; i++)
+		finish_vm(c, &c->vm[i]);
 }
 
 bool clockcheck_shown(const struct clockcheck *c, size_t vm)

@@ -9,10 +9,10 @@
 
 #include "kvmft/clockcheck.h"
 
-/* Adds it, and takes over what it says: 0 or -ENOMEM. */
-int clock_found(struct clock_vm *vm, const struct clock_seen *what) __must_check;
+/* Adds it, and takes over what it says. */
+void clock_found(struct clock_vm *vm, const struct clock_seen *what);
 /* Of a vCPU that has run with it, or could at the end: is its TSC that of the VM's first one? */
-int clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool end) __must_check;
+void clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool end);
 /* How far two records may be apart, in ns, if nothing happened that long after the older. */
 uint64_t clock_tolerance(const struct pvclock *a, const struct pvclock *b, uint64_t ns);
 /* A record that it had by then, known without an event: as a capture of its guest has it. */

@@ -49,47 +49,40 @@ unsigned int clock_read_kind(enum event_role role, uint64_t what, uint64_t isa, 
 
 /* ---- who is who ---- */
 
-static int vcpu_add(struct clock_vm *vm, uint32_t id, const struct epoch_vcpu *e)
+static void vcpu_add(struct clock_vm *vm, uint32_t id, const struct epoch_vcpu *e)
 {
 	size_t at = COUNT_BEFORE(i, vm->n, vm->vcpu[i].id < id);
 
 	if (at < vm->n && vm->vcpu[at].id == id)
-		return 0;
-	if (!array_grow(&vm->vcpu, vm->n, &vm->cap, sizeof(*vm->vcpu)))
-		return -ENOMEM;
+		return;
+	xarray_grow(&vm->vcpu, vm->n, &vm->cap, sizeof(*vm->vcpu));
 	memmove(vm->vcpu + at + 1, vm->vcpu + at, (vm->n++ - at) * sizeof(*vm->vcpu));
 	vm->vcpu[at] = (struct clock_vcpu){ .id = id, .epochs = e };
-	return 0;
 }
 
-int clockcheck_new(struct timeline *t, int64_t vm, struct clockcheck **out)
+struct clockcheck *clockcheck_new(struct timeline *t, int64_t vm)
 {
 	const struct hostmap *m = tl_hostmap(t);
 	const struct hostmap_thread *thread;
-	struct clockcheck *c = calloc(1, sizeof(*c));
-	int ret = c ? 0 : -ENOMEM;
+	struct clockcheck *c = xcalloc(1, sizeof(*c));
 
-	*out = c;
-	if (ret)
-		return ret;
 	c->t = t;
 	c->cap = m->cap;
 	c->only = vm;
 	c->until = UINT64_MAX;
-	c->vm = calloc(m->nvm + 1, sizeof(*c->vm));
-	ret = c->vm ? 0 : -ENOMEM;
-	for (; c->n < m->nvm && !ret; c->n++) {
+	c->vm = xcalloc(m->nvm + 1, sizeof(*c->vm));
+	for (; c->n < m->nvm; c->n++) {
 		const struct epoch_vm *e = m->vm[c->n].epochs;
 
 		c->vm[c->n].vm = c->n;
 		if (m->vm[c->n].of != c->n)
 			continue;
-		for (size_t i = 0; e && i < e->n && !ret; i++)
-			ret = vcpu_add(&c->vm[c->n], e->vcpus[i]->id, e->vcpus[i]);
+		for (size_t i = 0; e && i < e->n; i++)
+			vcpu_add(&c->vm[c->n], e->vcpus[i]->id, e->vcpus[i]);
 		hostmap_each_thread(m, c->n, thread)
-			ret = ret ?: vcpu_add(&c->vm[c->n], thread->vcpu, NULL);
+			vcpu_add(&c->vm[c->n], thread->vcpu, NULL);
 	}
-	for (size_t i = 0; fmt_at(m->fmt, i) && !ret; i++) {
+	for (size_t i = 0; fmt_at(m->fmt, i); i++) {
 		const struct fmt_event *ev = fmt_at(m->fmt, i);
 		enum event_role role = event_role_of(ev);
 
@@ -98,7 +91,7 @@ int clockcheck_new(struct timeline *t, int64_t vm, struct clockcheck **out)
 			event_resolve(ev, role, 0, &c->type[role]);
 	}
 	c->no_rip = !c->type[EV_ENTRY].f[1].size;
-	return ret;
+	return c;
 }
 
 void clockcheck_free(struct clockcheck *c)
@@ -159,12 +152,12 @@ uint64_t clock_vcpu_khz(const struct clockcheck *c, const struct clock_vcpu *v)
 	return tsc_to_guest(&map, c->cap->tsc_khz);
 }
 
-int clock_found(struct clock_vm *vm, const struct clock_seen *what)
+void clock_found(struct clock_vm *vm, const struct clock_seen *what)
 {
 	if (vm->nseen < CLOCK_SEEN_MAX)
-		return array_add(&vm->seen, &vm->nseen, &vm->seen_cap, what, sizeof(*what));
-	vm->more++;
-	return 0;
+		xarray_add(&vm->seen, &vm->nseen, &vm->seen_cap, what, sizeof(*what));
+	else
+		vm->more++;
 }
 
 struct clock_seen *clock_seen_of(const struct clock_vm *vm, enum clock_finding is, int64_t vcpu)
@@ -207,7 +200,7 @@ static const struct tsc_map *map_for_skew(struct clock_vcpu *v, uint64_t host)
 	return v->last_at ? &v->last : map_by(v, host);
 }
 
-int clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool end)
+void clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool end)
 {
 	struct clock_seen *open = v->skew ? &vm->seen[v->skew - 1] : NULL;
 	struct clock_vcpu *ref = vm->vcpu; /* the first one that is known by then */
@@ -217,37 +210,35 @@ int clock_skew(struct clock_vm *vm, struct clock_vcpu *v, uint64_t host, bool en
 	bool known; /* ... since when; else the write was not recorded, or not kept */
 	uint64_t since;
 	int64_t cycles;
-	int ret;
 
 	b = map_for_skew(v, host);
 	if (!b)
-		return 0;
+		return;
 	while (!(a = map_for_skew(ref, host)))
 		ref++;
 	if (a->ratio != b->ratio || a->frac != b->frac)
-		return 0;
+		return;
 	cycles = (int64_t)(b->offset - a->offset);
 	if (open && open->amount == cycles)
-		return 0;
+		return;
 	known = map_by(v, host) && map_by(ref, host);
 	since = known ? MAX(offset_since(v), offset_since(ref)) : MAX(v->last_at, ref->last_at);
 	if (open)
 		open->to = since;
 	v->skew = 0;
 	if (!cycles)
-		return 0;
+		return;
 	/* Until both have run with it, it may be that the other one is only written later. */
 	if (!end && !(ran_since(v, since) && ran_since(ref, since))) {
 		vm->apart = true;
-		return 0;
+		return;
 	}
 	if (known)
 		by = offset_since(v) >= offset_since(ref) ? &v->writer : &ref->writer;
-	ret = clock_found(vm, &(struct clock_seen){ .is = CLOCK_SKEW, .vcpu = v->id,
-						    .than = ref->id, .amount = cycles,
-						    .from = since, .by = *by });
-	v->skew = ret || vm->more ? 0 : vm->nseen;
-	return ret;
+	clock_found(vm, &(struct clock_seen){ .is = CLOCK_SKEW, .vcpu = v->id,
+					      .than = ref->id, .amount = cycles,
+					      .from = since, .by = *by });
+	v->skew = vm->more ? 0 : vm->nseen;
 }
 
 static void take_write(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
@@ -284,8 +275,8 @@ static void clock_forget(struct clock_vm *vm)
 }
 
 /* It runs: what was written is in force, unless that was a reset. */
-static int jumped(const struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
-		  uint64_t rip)
+static void jumped(const struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
+		   uint64_t rip)
 {
 	uint64_t khz = clock_vcpu_khz(c, v), size = clock_size(v->jump.cycles);
 	struct clock_seen *s;
@@ -293,15 +284,16 @@ static int jumped(const struct clockcheck *c, struct clock_vm *vm, struct clock_
 	if (rip == RESET_RIP)
 		clock_forget(vm);
 	if (!v->jump.is || c->no_rip)
-		return 0;
+		return;
 	v->jump.is = false;
 	if (khz ? tsc_cycles_to_ns(size, khz) < SHORT_NS : !size)
-		return 0;
+		return;
 	s = clock_seen_of(vm, CLOCK_TSC_JUMP, v->id);
 	if (s)
 		s->count++;
-	return s ? 0 : clock_found(vm, &(struct clock_seen){ .is = CLOCK_TSC_JUMP, .vcpu = v->id,
-		.from = v->jump.at, .count = 1, .amount = v->jump.cycles, .by = v->writer });
+	else
+		clock_found(vm, &(struct clock_seen){ .is = CLOCK_TSC_JUMP, .vcpu = v->id,
+			.from = v->jump.at, .count = 1, .amount = v->jump.cycles, .by = v->writer });
 }
 
 /* ---- kvmclock ---- */
@@ -375,7 +367,7 @@ static bool is_same_change(const struct clock_vm *vm, const struct clock_vcpu *v
 	return false;
 }
 
-static int master(struct clock_vm *vm, bool off, const struct tl_item *i, bool record)
+static void master(struct clock_vm *vm, bool off, const struct tl_item *i, bool record)
 {
 	struct clock_seen *s = clock_seen_of(vm, CLOCK_NO_MASTER, -1);
 
@@ -386,11 +378,10 @@ static int master(struct clock_vm *vm, bool off, const struct tl_item *i, bool r
 	vm->master.off = off;
 	if (s && !off)
 		s->to = i->host;
-	if (s || !off || !record)
-		return 0;
-	return clock_found(vm, &(struct clock_seen){ .is = CLOCK_NO_MASTER, .vcpu = -1,
-						     .from = vm->master.since,
-						     .by = vm->master.by });
+	if (!s && off && record)
+		clock_found(vm, &(struct clock_seen){ .is = CLOCK_NO_MASTER, .vcpu = -1,
+						      .from = vm->master.since,
+						      .by = vm->master.by });
 }
 
 void clock_adopt(struct clock_vcpu *v, uint64_t host)
@@ -411,8 +402,8 @@ void clock_adopt(struct clock_vcpu *v, uint64_t host)
  * Its memory has had another record than what its VM had: it comes from another VM, or is older.
  * KVM says when it makes a VM, whose kvmclock begins then, and counts on until it is set.
  */
-static int restored(const struct clockcheck *c, struct clock_vm *vm, const struct clock_vcpu *v,
-		    const struct pvclock *pv, uint64_t host)
+static void restored(const struct clockcheck *c, struct clock_vm *vm, const struct clock_vcpu *v,
+		     const struct pvclock *pv, uint64_t host)
 {
 	struct clock_seen s = { .is = CLOCK_RESTORED, .vcpu = -1, .from = host, .at = vm->made,
 				.told = pv->version - 2, .real = v->has_pv ? v->pv.version : 0 };
@@ -426,7 +417,7 @@ static int restored(const struct clockcheck *c, struct clock_vm *vm, const struc
 	}
 	clock_forget(vm);
 	vm->blind = true;
-	return clock_found(vm, &s);
+	clock_found(vm, &s);
 }
 
 /*
@@ -434,8 +425,8 @@ static int restored(const struct clockcheck *c, struct clock_vm *vm, const struc
  * one has version 2, and one that was made before the recording is announced again. A VM that has
  * not run yet has it by its VMM.
  */
-static int first_record(const struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
-			const struct pvclock *pv, uint64_t host)
+static void first_record(const struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
+			 const struct pvclock *pv, uint64_t host)
 {
 	const struct tsc_map *map = clock_vcpu_map(v);
 	uint64_t begin = c->cap->begin_tsc ?: vm->first;
@@ -444,17 +435,17 @@ static int first_record(const struct clockcheck *c, struct clock_vm *vm, struct 
 		clock_adopt(v, host);
 	for (size_t i = 0; i < vm->n; i++)
 		if (vm->vcpu[i].has_pv && pvclock_same_body(&vm->vcpu[i].pv, pv))
-			return 0;
+			return;
 	if (v->has_pv || v->reset || pv->version <= 2)
-		return 0;
-	if (v->born)
-		return v->entered ? 0 : restored(c, vm, v, pv, host);
-	vm->blind |= !(map && begin && !c->cap->unit_ns &&
-		       (int64_t)(tsc_to_guest(map, begin) - pv->tsc_timestamp) > 0);
-	return 0;
+		return;
+	if (!v->born)
+		vm->blind |= !(map && begin && !c->cap->unit_ns &&
+			       (int64_t)(tsc_to_guest(map, begin) - pv->tsc_timestamp) > 0);
+	else if (!v->entered)
+		restored(c, vm, v, pv, host);
 }
 
-static int take_record(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
+static void take_record(struct clockcheck *c, struct clock_vm *vm, const struct tl_item *i)
 {
 	const struct event_type *e = &c->type[EV_PVCLOCK];
 	struct clock_vcpu *v = clock_vcpu_by_id(vm, (int64_t)event_u64(e, 0, i->rec));
@@ -462,16 +453,15 @@ static int take_record(struct clockcheck *c, struct clock_vm *vm, const struct t
 	struct clock_seen *told;
 	uint64_t tolerance;
 	int64_t ns;
-	int ret = 0;
 
 	if (!v || pvclock_check(&pv))
-		return 0;
+		return;
 	clock_advance(v, i->host);
 	if (!v->has_pv)
-		ret = first_record(c, vm, v, &pv, i->host);
+		first_record(c, vm, v, &pv, i->host);
 	else if (pv.version > 2 && pv.version <= v->pv.version && !pvclock_same_body(&v->pv, &pv))
-		ret = restored(c, vm, v, &pv, i->host);
-	if (!ret && v->has_pv && !pvclock_same_body(&v->pv, &pv) &&
+		restored(c, vm, v, &pv, i->host);
+	if (v->has_pv && !pvclock_same_body(&v->pv, &pv) &&
 	    clock_changed(v, &pv, &ns, &tolerance) && !is_same_change(vm, v, ns, tolerance)) {
 		struct clock_seen s = {
 			.is = CLOCK_FORWARDS, .vcpu = -1, .from = i->host, .amount = ns,
@@ -483,30 +473,29 @@ static int take_record(struct clockcheck *c, struct clock_vm *vm, const struct t
 		if (ns < 0)
 			set_back(c, vm, v, &pv, i->host, tolerance, &s);
 		if (s.is != CLOCK_STOOD || clock_size(ns) >= STOOD_NS)
-			ret = clock_found(vm, &s);
+			clock_found(vm, &s);
 	}
-	if (!ret && pv.flags & PVCLOCK_GUEST_STOPPED &&
+	if (pv.flags & PVCLOCK_GUEST_STOPPED &&
 	    !(v->has_pv && v->pv.flags & PVCLOCK_GUEST_STOPPED)) {
 		told = clock_seen_of(vm, CLOCK_STOPPED, -1);
 		if (told)
 			told->count += told->vcpu == v->id;
 		else
-			ret = clock_found(vm, &(struct clock_seen){ .is = CLOCK_STOPPED, .count = 1,
-						.vcpu = v->id, .from = i->host });
+			clock_found(vm, &(struct clock_seen){ .is = CLOCK_STOPPED, .count = 1,
+					      .vcpu = v->id, .from = i->host });
 	}
-	ret = ret ?: master(vm, !(pv.flags & PVCLOCK_TSC_STABLE), i, true);
+	master(vm, !(pv.flags & PVCLOCK_TSC_STABLE), i, true);
 	v->has_pv = true;
 	v->pv = pv;
 	v->pv_at = i->host;
 	v->has_pv_map = clock_vcpu_map(v) != NULL;
 	if (v->has_pv_map)
 		v->pv_map = *clock_vcpu_map(v);
-	return ret;
 }
 
 /* What KVM says of its master clock: that it looked, and how the vCPUs' TSCs match. */
-static int take_master(struct clockcheck *c, struct clock_vm *vm, enum event_role role,
-		       const struct tl_item *i)
+static void take_master(struct clockcheck *c, struct clock_vm *vm, enum event_role role,
+			const struct tl_item *i)
 {
 	const struct event_type *e = &c->type[role];
 	bool track = role == EV_TRACK_TSC;
@@ -517,7 +506,7 @@ static int take_master(struct clockcheck *c, struct clock_vm *vm, enum event_rol
 		vm->master.tracked = e->f[2].size && e->f[3].size;
 		vm->master.matched = event_u64(e, 2, i->rec) + 1;
 		vm->master.vcpus = event_u64(e, 3, i->rec);
-		return 0;
+		return;
 	}
 	if (!vm->born)
 		vm->made = i->host;
@@ -526,16 +515,15 @@ static int take_master(struct clockcheck *c, struct clock_vm *vm, enum event_rol
 		vm->master.by = clock_writer(i, EV_MASTER_CLOCK);
 		vm->master.by_at = i->host;
 	}
-	return master(vm, !event_u64(e, 0, i->rec), i, false);
+	master(vm, !event_u64(e, 0, i->rec), i, false);
 }
 
 /* ---- what a vCPU does ---- */
 
-static int entry_taken(struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
-		       const struct tl_item *i)
+static void entry_taken(struct clockcheck *c, struct clock_vm *vm, struct clock_vcpu *v,
+			const struct tl_item *i)
 {
-	int ret = jumped(c, vm, v, event_u64(&c->type[EV_ENTRY], 1, i->rec));
-
+	jumped(c, vm, v, event_u64(&c->type[EV_ENTRY], 1, i->rec));
 	if (v->read && v->exit) {
 		vm->read[v->read - 1].n++;
 		vm->read[v->read - 1].spent += i->host - v->exit;
@@ -543,12 +531,13 @@ static int entry_taken(struct clockcheck *c, struct clock_vm *vm, struct clock_v
 	v->read = 0;
 	v->entry = i->host;
 	v->entered = true;
-	if (!vm->apart)
-		return ret ?: clock_skew(vm, v, i->host, false);
+	if (!vm->apart) {
+		clock_skew(vm, v, i->host, false);
+		return;
+	}
 	vm->apart = false;
-	for (size_t k = 0; k < vm->n && !ret; k++)
-		ret = clock_skew(vm, &vm->vcpu[k], i->host, false);
-	return ret;
+	for (size_t k = 0; k < vm->n; k++)
+		clock_skew(vm, &vm->vcpu[k], i->host, false);
 }
 
 static void access_taken(struct clockcheck *c, struct clock_vcpu *v, enum event_role role,
@@ -574,23 +563,23 @@ static void access_taken(struct clockcheck *c, struct clock_vcpu *v, enum event_
 		v->read = clock_read_kind(role, what, 0, write);
 }
 
-static int vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_role role,
-		      const struct tl_item *i)
+static void vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_role role,
+		       const struct tl_item *i)
 {
 	const struct event_type *e = &c->type[EV_EXIT];
 	struct clock_vcpu *v = clock_vcpu_by_id(vm, i->vcpu);
 	uint64_t reason, isa;
 
 	if (!v)
-		return 0;
+		return;
 	vm->first = vm->first ?: i->host;
 	vm->last = i->host;
 	if (role == EV_ENTRY)
-		return entry_taken(c, vm, v, i);
-	if (role != EV_EXIT) {
+		entry_taken(c, vm, v, i);
+	else if (role != EV_EXIT)
 		access_taken(c, v, role, i);
-		return 0;
-	}
+	if (role != EV_EXIT)
+		return;
 	reason = event_u64(e, 0, i->rec);
 	isa = event_u64(e, 1, i->rec);
 	vm->is_tdx |= isa == EXIT_ISA_VMX && (reason & 0xffff) == TDCALL;
@@ -598,10 +587,9 @@ static int vcpu_taken(struct clockcheck *c, struct clock_vm *vm, enum event_role
 	vm->ran = v->exit = i->host;
 	v->rip = e->f[2].size ? event_u64(e, 2, i->rec) : FIRMWARE;
 	v->read = v->rip < FIRMWARE ? 0 : clock_read_kind(EV_EXIT, reason, isa, false);
-	return 0;
 }
 
-int clockcheck_feed(struct clockcheck *c, const struct tl_item *i)
+void clockcheck_feed(struct clockcheck *c, const struct tl_item *i)
 {
 	struct clock_vm *vm;
 	enum event_role role;
@@ -609,7 +597,7 @@ int clockcheck_feed(struct clockcheck *c, const struct tl_item *i)
 
 	if (i->kind != TL_EVENT || i->src->index || !i->ev || i->marker || i->host > c->until) {
 		c->lossy |= i->kind != TL_EVENT && !i->src->index;
-		return 0;
+		return;
 	}
 	role = (enum event_role)c->role[i->rec->id];
 	c->seen[role] = true;
@@ -618,22 +606,26 @@ int clockcheck_feed(struct clockcheck *c, const struct tl_item *i)
 	case EV_EXIT:
 	case EV_MSR:
 	case EV_PIO:
-	case EV_MMIO: return i->vm >= 0 ? vcpu_taken(c, &c->vm[i->vm], role, i) : 0;
+	case EV_MMIO:
+		if (i->vm >= 0)
+			vcpu_taken(c, &c->vm[i->vm], role, i);
+		return;
 	case EV_TSC_OFFSET:
 	case EV_TRACK_TSC:
 	case EV_MASTER_CLOCK:
 	case EV_PVCLOCK: break;
-	default: return 0;
+	default: return;
 	}
 	at = i->vm >= 0 ? (ssize_t)i->vm : hostmap_task_vm(tl_hostmap(c->t), i->tid);
 	if (at < 0 || (size_t)at >= c->n) {
 		c->stray = true;
-		return 0;
+		return;
 	}
 	vm = &c->vm[at];
 	if (role == EV_PVCLOCK)
-		return take_record(c, vm, i);
-	if (role == EV_TSC_OFFSET)
+		take_record(c, vm, i);
+	else if (role == EV_TSC_OFFSET)
 		take_write(c, vm, i);
-	return role == EV_TSC_OFFSET ? 0 : take_master(c, vm, role, i);
+	else
+		take_master(c, vm, role, i);
 }

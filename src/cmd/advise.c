@@ -69,16 +69,19 @@ static int advised_read(struct advised *d, const struct advise_opts *o, int argc
 	if (!d->p.map->nvm)
 		return err_lack(err, ENODATA,
 				"%s: no VM ran: record kvm_entry on the host while one does", path);
-	if (clockcheck_new(d->p.t, d->vm, &d->c) || advise_new(d->c, &a))
-		ret = err_set(err, ENOMEM, "out of memory");
+	d->c = clockcheck_new(d->p.t, d->vm);
+	a = advise_new(d->c);
 	d->w = (struct advise_view){ a, o->least.set ? o->least.v : 10 };
-	ret = ret ?: tl_start(d->p.t, err);
-	while (!ret && (ret = tl_next(d->p.t, &item)) > 0)
-		ret = clockcheck_feed(d->c, item) ?: advise_feed(a, item);
+	ret = tl_start(d->p.t, err);
+	while (!ret && (ret = tl_next(d->p.t, &item)) > 0) {
+		clockcheck_feed(d->c, item);
+		advise_feed(a, item);
+		ret = 0;
+	}
 	ret = ret ?: tl_error(d->p.t);
-	ret = ret ?: clockcheck_finish(d->c);
 	if (ret)
 		return err_why(err, ret, "cannot read %s", path);
+	clockcheck_finish(d->c);
 	advise_finish(a);
 	pairing_tell_assumed(&d->p, cli_note);
 	d->whole = pairing_summary(d->p.t, true, cli_note);

@@ -74,10 +74,12 @@ static int clock_walk(struct pairing *p, struct clockcheck *c, struct kvmft_err 
 
 	while (!ret && (ret = tl_next(p->t, &item)) > 0) {
 		c->newest = MAX(c->newest, item->host);
-		ret = clockcheck_feed(c, item);
+		clockcheck_feed(c, item);
+		ret = 0;
 	}
 	ret = ret ?: tl_error(p->t);
-	ret = ret ?: clockcheck_finish(c);
+	if (!ret)
+		clockcheck_finish(c);
 	return err_why(err, ret, "cannot read %s", p->host.cap->path);
 }
 
@@ -180,8 +182,8 @@ static int clock_watch(const struct clock_opts *o, int argc, char **argv, struct
 		last = !ret && p.host.cap->complete;
 		if (!ret && before.t)
 			tl_inherit(p.t, before.t);
-		ret = ret ?: clockcheck_new(p.t, vm, &c);
 		if (!ret) {
+			c = clockcheck_new(p.t, vm);
 			c->until = last ? UINT64_MAX : until;
 			ret = clock_walk(&p, c, err);
 			until = MAX(until, c->newest);
@@ -273,9 +275,10 @@ static int clock_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		capture_close(cap);
 	}
 	ret = ret ?: clock_open(&p, o, argc, argv, &vm, err);
-	if (!ret && clockcheck_new(p.t, vm, &c))
-		ret = err_set(err, ENOMEM, "out of memory");
-	ret = ret ?: clock_walk(&p, c, err);
+	if (!ret) {
+		c = clockcheck_new(p.t, vm);
+		ret = clock_walk(&p, c, err);
+	}
 	if (!ret) {
 		pairing_tell_assumed(&p, cli_note);
 		(void)pairing_summary(p.t, true, cli_note);

@@ -32,7 +32,7 @@ static bool of_class(const struct event_class *c, const struct fmt_event *ev)
 	return false;
 }
 
-static int note_stack(struct walk *w, const struct fmt_event *ev, const struct rec *rec)
+static void note_stack(struct walk *w, const struct fmt_event *ev, const struct rec *rec)
 {
 	struct last *l = &w->last[fmt_level(w->fmt, rec)];
 	struct sbuf *t = &w->text;
@@ -40,10 +40,10 @@ static int note_stack(struct walk *w, const struct fmt_event *ev, const struct r
 
 	if (!l->ev) {
 		w->b->apart++;
-		return 0;
+		return;
 	}
 	if (!l->wanted)
-		return 0;
+		return;
 	w->b->stacks++;
 	sbuf_reset(t);
 	sbuf_addf(t, "%s:%s\n", fmt_sys(l->ev), fmt_name(l->ev));
@@ -55,7 +55,7 @@ static int note_stack(struct walk *w, const struct fmt_event *ev, const struct r
 	sbuf_addc(t, '\n');
 	fmt_print(ev, rec, t);
 	l->ev = NULL; /* it has but one */
-	return t->error ?: tally_add(&w->b->rows, t->s, t->len);
+	tally_add(&w->b->rows, xsbuf_text(t), t->len);
 }
 
 static int walk_stream(struct walk *w, const struct capture *cap, const struct cap_stream *cs)
@@ -67,7 +67,7 @@ static int walk_stream(struct walk *w, const struct capture *cap, const struct c
 	if (ret)
 		return ret;
 	memset(w->last, 0, sizeof(w->last));
-	while (!ret && (k = rstream_next(&s)) != R_END) {
+	while ((k = rstream_next(&s)) != R_END) {
 		const struct fmt_event *ev =
 			k == R_EVENT ? fmt_by_id(w->fmt, s.rec.id) : NULL;
 
@@ -75,7 +75,7 @@ static int walk_stream(struct walk *w, const struct capture *cap, const struct c
 		if (k != R_EVENT) {
 			memset(w->last, 0, sizeof(w->last));
 		} else if (ev && fmt_is_stack(ev)) {
-			ret = note_stack(w, ev, &s.rec);
+			note_stack(w, ev, &s.rec);
 		} else {
 			struct last *l = &w->last[fmt_level(w->fmt, &s.rec)];
 			const struct event_type *exit = ev == w->exit.ev     ? &w->exit
@@ -91,7 +91,7 @@ static int walk_stream(struct walk *w, const struct capture *cap, const struct c
 			}
 		}
 	}
-	ret = ret ?: s.error;
+	ret = s.error;
 	w->b->lost += s.lost_total;
 	w->b->lost_unknown |= s.lost_unknown;
 	w->b->damaged += s.damaged;

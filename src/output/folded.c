@@ -61,7 +61,8 @@ static int folded_item(struct out *o, const struct tl_item *i)
 		fmt_stack_name(i->ev, &v, k, b);
 		no_separators(b, from);
 	}
-	return b->error ?: tally_add(&p->stacks, b->s, b->len);
+	tally_add(&p->stacks, xsbuf_text(b), b->len);
+	return 0;
 }
 
 static int write_rows(struct out *o, struct folded *p)

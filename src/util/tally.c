@@ -2,11 +2,10 @@
 /* tally.c: texts and their counts. A keyed hash of 64 bits stands for a text: see hash_bytes(). */
 #include "kvmft/tally.h"
 
-int tally_add(struct tally *t, const char *text, size_t len)
+void tally_add(struct tally *t, const char *text, size_t len)
 {
 	uint64_t hash, at;
 	struct tally_row row;
-	int ret;
 
 	if (!t->keyed)
 		hash_key_init(&t->key);
@@ -14,19 +13,14 @@ int tally_add(struct tally *t, const char *text, size_t len)
 	hash = hash_bytes(&t->key, text, len);
 	if (u64map_get(&t->by_hash, hash, &at)) {
 		t->row[at].n++;
-		return 0;
-	}
-	if (len > TALLY_MEMORY - MIN(t->bytes, (size_t)TALLY_MEMORY)) {
+	} else if (len > TALLY_MEMORY - MIN(t->bytes, (size_t)TALLY_MEMORY)) {
 		t->others++;
-		return 0;
+	} else {
+		row = (struct tally_row){ .n = 1, .text = xstrndup(text, len) };
+		xu64map_put(&t->by_hash, hash, t->n);
+		xarray_add(&t->row, &t->n, &t->cap, &row, sizeof(row));
+		t->bytes += len;
 	}
-	row = (struct tally_row){ .n = 1, .text = strndup(text, len) };
-	ret = row.text ? u64map_put(&t->by_hash, hash, t->n) : -ENOMEM;
-	ret = ret ?: array_add(&t->row, &t->n, &t->cap, &row, sizeof(row));
-	if (ret)
-		free(row.text);
-	t->bytes += len;
-	return ret;
 }
 
 COMPARE(by_text, struct tally_row, strcmp(x->text, y->text));
