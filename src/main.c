@@ -57,7 +57,7 @@ static int print_list(char **argv)
 }
 
 /* A command that `make SMALL=1` left out. */
-static bool is_elsewhere(const char *name)
+static bool is_other_program(const char *name)
 {
 	for (const char *const *other = kvmft_cmds_elsewhere; *other; other++)
 		if (!strcmp(*other, name))
@@ -71,7 +71,7 @@ static int unknown_command(const char *name)
 	struct kvmft_err err = { .text = "" };
 
 	/* Through err, which keeps control characters of the word from the terminal. */
-	if (is_elsewhere(name)) {
+	if (is_other_program(name)) {
 		cli_note("this build has no '%s': use it where the whole kvmft is, captures can be "
 			 "copied there", name);
 		return KVMFT_LACKING;

@@ -95,7 +95,7 @@ void blame_judge(struct blame_spike *s, const uint64_t *offs)
 
 #define FAULTS_MAX (1u << 19) /* kept; the kinds of later ones are not named */
 
-static uint64_t key_of(int64_t vm, int64_t vcpu, uint64_t begin)
+static uint64_t vcpu_key_of(int64_t vm, int64_t vcpu, uint64_t begin)
 {
 	return begin ^ ((uint64_t)vm << 12 | (uint64_t)vcpu) << 44;
 }
@@ -115,14 +115,14 @@ void blame_fault(struct blame *b, const struct lat_case *c)
 {
 	if (!lat_mem_kind(c->kind) || b->fault.n >= FAULTS_MAX)
 		return;
-	xu64map_put(&b->fault, key_of(c->vm, c->vcpu, c->begin), c->kind);
+	xu64map_put(&b->fault, vcpu_key_of(c->vm, c->vcpu, c->begin), c->kind);
 }
 
 uint32_t blame_fault_kind(const struct blame *b, int64_t vm, int64_t vcpu, uint64_t exit)
 {
 	uint64_t kind = 0;
 
-	u64map_get(&b->fault, key_of(vm, vcpu, exit), &kind);
+	u64map_get(&b->fault, vcpu_key_of(vm, vcpu, exit), &kind);
 	return (uint32_t)kind;
 }
 
@@ -163,21 +163,21 @@ void blame_window_ends(struct blame *b, const struct blame_left *l, const struct
 		n = xu64map_at(&b->first, what);
 		*n += 1 + is_first(b->map->vm[i->vm].syms, rip);
 	}
-	xu64map_put(&b->empty, key_of(i->vm, i->vcpu, l->entry), what);
+	xu64map_put(&b->empty, vcpu_key_of(i->vm, i->vcpu, l->entry), what);
 }
 
 void blame_exit_ends(struct blame *b, const struct blame_left *l, const struct tl_item *i)
 {
 	if (l->cpu == i->cpu || b->empty.n >= FAULTS_MAX)
 		return;
-	xu64map_put(&b->empty, key_of(i->vm, i->vcpu, l->exit), BLAME_MOVED);
+	xu64map_put(&b->empty, vcpu_key_of(i->vm, i->vcpu, l->exit), BLAME_MOVED);
 }
 
 enum blame_empty blame_window_is(const struct blame *b, int64_t vm, int64_t vcpu, uint64_t begin)
 {
 	uint64_t what, n;
 
-	if (!u64map_get(&b->empty, key_of(vm, vcpu, begin), &what))
+	if (!u64map_get(&b->empty, vcpu_key_of(vm, vcpu, begin), &what))
 		return BLAME_RAN;
 	if (what == BLAME_MOVED)
 		return BLAME_MOVED;
@@ -250,7 +250,7 @@ static __attribute__((noinline)) void pass_any(struct blame *b, uint64_t to)
 }
 
 /* Most of the time there is none. */
-static inline void pass(struct blame *b, uint64_t to)
+static inline void explain_pass(struct blame *b, uint64_t to)
 {
 	if (b->nactive || b->begins < to)
 		pass_any(b, to);
@@ -427,7 +427,7 @@ static void follow_task(struct blame *b, enum event_role r, const struct tl_item
 	}
 }
 
-static void note(struct blame *b, const struct tl_item *i)
+static void explain_note(struct blame *b, const struct tl_item *i)
 {
 	enum event_role r = blame_role(b->dec, i);
 
@@ -466,7 +466,7 @@ void blame_explain(struct blame *b, const struct tl_item *i)
 {
 	if (i->src->qemu || i->marker)
 		return;
-	pass(b, i->host);
+	explain_pass(b, i->host);
 	if (b->below && !i->src->guest && i->cpu < b->ncpu)
 		b->cpu[i->cpu].heard = MAX(b->cpu[i->cpu].heard, i->host);
 	b->now = MAX(b->now, i->host);
@@ -479,7 +479,7 @@ void blame_explain(struct blame *b, const struct tl_item *i)
 	}
 	lat_feed(b->lat, i);
 	if (i->kind == TL_EVENT)
-		note(b, i);
+		explain_note(b, i);
 }
 
 static int larger(const void *x, const void *y)
@@ -493,7 +493,7 @@ int blame_explained(struct blame *b, const uint64_t *off)
 {
 	uint32_t lacks = 0;
 
-	pass(b, UINT64_MAX);
+	explain_pass(b, UINT64_MAX);
 	for (size_t i = 0; i < b->n; i++) {
 		struct blame_spike *s = &b->v[i];
 

@@ -45,7 +45,7 @@ static bool wants(const struct blame *b, enum blame_what what)
 }
 
 /* How far it is from the requested moment. */
-static uint64_t distance(const struct blame *b, uint64_t begin, uint64_t end)
+static uint64_t spike_distance(const struct blame *b, uint64_t begin, uint64_t end)
 {
 	if (begin > b->o.at)
 		return begin - b->o.at;
@@ -66,7 +66,7 @@ static int worse_of(const void *a, const void *b)
 }
 
 /* Both are on one vCPU, and overlap by more than half of the longer one. */
-static bool same(const struct blame_spike *x, const struct blame_spike *y)
+static bool same_spike(const struct blame_spike *x, const struct blame_spike *y)
 {
 	uint64_t lo = MAX(x->begin, y->begin), hi = MIN(x->end, y->end);
 	uint64_t longer = MAX(x->end - x->begin, y->end - y->begin);
@@ -108,7 +108,7 @@ static void compact(struct blame *b)
 		 */
 		k = n;
 		for (size_t q = middles_from(m, n, s->begin); q < n && m[q].at <= s->end; q++)
-			if (m[q].i < k && same(b->ranked[m[q].i], s))
+			if (m[q].i < k && same_spike(b->ranked[m[q].i], s))
 				k = m[q].i;
 
 		if (k == n && n < b->keep) {
@@ -149,7 +149,7 @@ struct blame_spike *blame_add(struct blame *b, const struct blame_found *f)
 	if (f->end < f->begin || !wants(b, f->what) || over_pause(b, f) ||
 	    (b->o.vm >= 0 && f->vm != b->o.vm) || (b->o.vcpu >= 0 && f->vcpu != b->o.vcpu) ||
 	    f->end < b->o.from || f->begin > b->o.to ||
-	    (b->o.has_at && distance(b, f->begin, f->end) > b->o.near))
+	    (b->o.has_at && spike_distance(b, f->begin, f->end) > b->o.near))
 		return NULL;
 	b->measured++;
 	if ((grain && length <= grain && f->what != BLAME_MOMENT) || !length ||
@@ -319,7 +319,8 @@ void blame_find(struct blame *b, const struct tl_item *i)
 static int by_distance(const void *x, const void *y, void *ctx)
 {
 	const struct blame_spike *p = x, *q = y;
-	uint64_t dp = distance(ctx, p->begin, p->end), dq = distance(ctx, q->begin, q->end);
+	uint64_t dp = spike_distance(ctx, p->begin, p->end),
+		 dq = spike_distance(ctx, q->begin, q->end);
 
 	return ORDER(dp, dq) ?: worse(p, q);
 }

@@ -10,7 +10,7 @@
 #define TICK_MS 5u	   /* ... and a busy one shows its tick within that */
 
 /* No room for another one: the smallest of that cause takes all others of it. */
-static struct blame_part *others(struct blame_spike *s, enum blame_cause cause)
+static struct blame_part *parts_others(struct blame_spike *s, enum blame_cause cause)
 {
 	struct blame_part *p, *least = NULL;
 
@@ -38,7 +38,7 @@ static struct blame_part *part_of(struct blame_spike *s, enum blame_cause cause,
 	while (p < end && (p->cause != cause || p->key != key))
 		p++;
 	if (p == s->part + BLAME_PARTS) {
-		p = others(s, cause);
+		p = parts_others(s, cause);
 	} else if (p == end) {
 		*p = (struct blame_part){ .cause = cause, .key = key };
 		s->nparts++;
@@ -47,7 +47,7 @@ static struct blame_part *part_of(struct blame_spike *s, enum blame_cause cause,
 	return p;
 }
 
-static const struct blame_vcpu *vcpu_of(const struct blame *b, const struct blame_spike *s)
+static const struct blame_vcpu *spike_vcpu_of(const struct blame *b, const struct blame_spike *s)
 {
 	uint64_t at;
 
@@ -55,7 +55,7 @@ static const struct blame_vcpu *vcpu_of(const struct blame *b, const struct blam
 										      : NULL;
 }
 
-static uint32_t has(const struct blame *b, const struct blame_spike *s)
+static uint32_t spend_has(const struct blame *b, const struct blame_spike *s)
 {
 	return s->vm < 0 ? 0 : b->has[b->map->vm[s->vm].of];
 }
@@ -68,7 +68,7 @@ static struct blame_part *part_by(const struct blame *b, struct blame_spike *s,
 				  const struct evidence_rule *r, const struct evidence_rule *more,
 				  enum blame_cause cause, uint64_t key, uint64_t time)
 {
-	const struct blame_vcpu *v = vcpu_of(b, s);
+	const struct blame_vcpu *v = spike_vcpu_of(b, s);
 	struct blame_part *p;
 	uint32_t lacks;
 	bool moved;
@@ -78,14 +78,14 @@ static struct blame_part *part_by(const struct blame *b, struct blame_spike *s,
 		r = b->io_wake;
 	/* Who had a request meanwhile is not known. */
 	if (s->what == BLAME_IO && s->away_to == s->away_from && cause < CAUSE_GUEST_IRQS_OFF &&
-	    b->io->needs & ~has(b, s))
+	    b->io->needs & ~spend_has(b, s))
 		r = b->io;
-	lacks = (r->needs | (more ? more->needs : 0)) & ~has(b, s);
+	lacks = (r->needs | (more ? more->needs : 0)) & ~spend_has(b, s);
 
 	if (!lacks) {
 		p = part_of(s, cause, key, time);
 		/* Without any of the host, it may have been that in part. */
-		p->lacks |= (r->sure | (more ? more->sure : 0) | EVID_HOST) & ~has(b, s);
+		p->lacks |= (r->sure | (more ? more->sure : 0) | EVID_HOST) & ~spend_has(b, s);
 		return p;
 	}
 	/* Who leaves its CPU is in no interrupt. */
@@ -94,7 +94,7 @@ static struct blame_part *part_by(const struct blame *b, struct blame_spike *s,
 		r = b->rule[CAUSE_EXIT_KERNEL];
 	key = 1ull << 40 | (uint64_t)moved << 41 | (uint64_t)lacks << 8;
 	p = part_of(s, CAUSE_UNKNOWN, key | (uint64_t)(r - evidence_at(0)), time);
-	p->lacks |= lacks | (EVID_HOST & ~has(b, s));
+	p->lacks |= lacks | (EVID_HOST & ~spend_has(b, s));
 	if (!p->name[0]) {
 		len = snprintf(p->name, sizeof(p->name), "%s", moved ? "its thread left its CPU, " : "");
 		evidence_candidates(r, lacks, p->name + len, sizeof(p->name) - (size_t)len);
@@ -147,7 +147,7 @@ static struct blame_part *by_thread(const struct blame *b, struct blame_spike *s
 
 	if (th && (int64_t)th->vm == s->vm)
 		/* KVM gives the CPU of a spinning vCPU to another of its VM: perhaps the holder. */
-		cause = spins(vcpu_of(b, s)) ? CAUSE_LOCK_HOLDER : CAUSE_SIBLING;
+		cause = spins(spike_vcpu_of(b, s)) ? CAUSE_LOCK_HOLDER : CAUSE_SIBLING;
 	else if (!strncmp(tl_comm(host, tid), "migration/", 10))
 		cause = CAUSE_MIGRATED;
 	else if (!strncmp(tl_comm(host, tid), "ksoftirqd/", 10) ||
@@ -208,7 +208,8 @@ static bool halts(const struct blame_vcpu *v)
 }
 
 /* Somebody else has the CPU that the vCPU wants. */
-static void robbed(struct blame *b, struct blame_spike *s, const struct lat_now *n, uint64_t time)
+static void robbed_of(struct blame *b, struct blame_spike *s, const struct lat_now *n,
+		      uint64_t time)
 {
 	const struct blame_cpu *c = n->thief_cpu < b->ncpu ? &b->cpu[n->thief_cpu] : NULL;
 	bool waits = n->state == VS_WAITING, idle = !n->thief_known && n->perhaps && c && c->slept;
@@ -258,7 +259,7 @@ static void name_exit(const struct blame *b, const struct blame_vcpu *v, struct 
 	snprintf(p->name, sizeof(p->name), "%.24s%s%s", reason, what, more);
 }
 
-static uint64_t exit_key(const struct blame_vcpu *v)
+static uint64_t last_exit_key(const struct blame_vcpu *v)
 {
 	uint64_t key = (uint64_t)v->why.isa << 32 | v->why.reason;
 
@@ -283,7 +284,7 @@ static void in_kernel(const struct blame *b, struct blame_spike *s, const struct
 	if (kind == EXIT_KIND_FAULT)
 		fault = blame_fault_kind(b, s->vm, s->on, v->at);
 	p = part_by(b, s, b->rule[causes[kind]], asleep ? b->asleep : NULL, causes[kind],
-		    v ? exit_key(v) + asleep + fault * 2ull : 0, time);
+		    v ? last_exit_key(v) + asleep + fault * 2ull : 0, time);
 	if (fault && !p->name[0])
 		snprintf(p->name, sizeof(p->name), "%s%s", lat_mem_kind(fault),
 			 asleep ? ", asleep" : "");
@@ -326,7 +327,7 @@ void blame_halt_over(const struct blame *b, struct blame_spike *s, const struct 
 /* What an exit was for is known only when it is over. */
 void blame_exit_over(const struct blame *b, struct blame_spike *s)
 {
-	const struct blame_vcpu *v = vcpu_of(b, s);
+	const struct blame_vcpu *v = spike_vcpu_of(b, s);
 	uint64_t time = s->in_halt;
 
 	/*
@@ -350,7 +351,7 @@ void blame_exit_over(const struct blame *b, struct blame_spike *s)
 				v && v->user ? exit_userspace_name(v->user_reason) : NULL;
 			struct blame_part *p =
 				blame_part_add(b, s, asleep ? CAUSE_VMM : CAUSE_EXIT_USER,
-					       v ? exit_key(v) : 0, s->in_exit[k]);
+					       v ? last_exit_key(v) : 0, s->in_exit[k]);
 
 			/* What the VMM did with it. */
 			if (!p->name[0]) {
@@ -400,7 +401,7 @@ static bool interrupted(const struct blame *b, struct blame_spike *s, const stru
 }
 
 /* The first capture of a VM's guest; NULL: there is none. */
-static const struct tl_source *guest_of(const struct blame *b, int64_t vm)
+static const struct tl_source *blame_guest_of(const struct blame *b, int64_t vm)
 {
 	for (size_t i = 0; i < tl_sources(b->t); i++) {
 		const struct tl_source *s = tl_source(b->t, i);
@@ -423,7 +424,7 @@ static const struct evidence_rule *late_exit(const struct blame *b, const struct
  */
 void blame_masked_over(const struct blame *b, struct blame_spike *s, bool lock)
 {
-	const struct tl_source *guest = guest_of(b, s->vm);
+	const struct tl_source *guest = blame_guest_of(b, s->vm);
 	uint64_t time = s->masked;
 	enum blame_cause cause;
 	struct blame_part *p;
@@ -432,7 +433,7 @@ void blame_masked_over(const struct blame *b, struct blame_spike *s, bool lock)
 	if (!time)
 		return;
 	cause = lock ? CAUSE_LOCK_HOLDER : CAUSE_GUEST_IRQS_OFF;
-	p = part_by(b, s, b->rule[cause], late_exit(b, vcpu_of(b, s)), cause,
+	p = part_by(b, s, b->rule[cause], late_exit(b, spike_vcpu_of(b, s)), cause,
 		    lock ? 1 : s->masked_by, time);
 	if (p->name[0])
 		return;
@@ -448,7 +449,7 @@ void blame_masked_over(const struct blame *b, struct blame_spike *s, bool lock)
 static void guest_runs(const struct blame *b, struct blame_spike *s, const struct lat_now *n,
 		       uint64_t time)
 {
-	const struct tl_source *guest = guest_of(b, s->vm);
+	const struct tl_source *guest = blame_guest_of(b, s->vm);
 	uint32_t task = n->task_known ? (uint32_t)n->task : UINT32_MAX;
 	enum blame_cause cause = CAUSE_GUEST_SCHED;
 	struct blame_part *p;
@@ -466,7 +467,7 @@ static void guest_runs(const struct blame *b, struct blame_spike *s, const struc
 		s->masked += time;
 		return;
 	}
-	p = part_by(b, s, b->rule[cause], late_exit(b, vcpu_of(b, s)), cause, task, time);
+	p = part_by(b, s, b->rule[cause], late_exit(b, spike_vcpu_of(b, s)), cause, task, time);
 	if (p->name[0])
 		return;
 	if (cause == CAUSE_GUEST_SCHED && guest && n->task_known && !n->task)
@@ -480,7 +481,7 @@ static void guest_runs(const struct blame *b, struct blame_spike *s, const struc
 static void in_guest(struct blame *b, struct blame_spike *s, const struct lat_now *n,
 		     uint64_t time)
 {
-	const struct blame_vcpu *v = vcpu_of(b, s);
+	const struct blame_vcpu *v = spike_vcpu_of(b, s);
 	struct blame_part *p;
 
 	if (interrupted(b, s, v, n, time))
@@ -492,7 +493,7 @@ static void in_guest(struct blame *b, struct blame_spike *s, const struct lat_no
 		p = blame_part_add(b, s, CAUSE_UNKNOWN, 2, time);
 		snprintf(p->name, sizeof(p->name), "the guest executed nothing: the host%s, or below it",
 			 late_exit(b, v) ? ", whose exits are traced late" : "'s interrupt");
-	} else if (not_due_yet(s) && late_exit(b, v) && !(has(b, s) & EVID_IRQ)) {
+	} else if (not_due_yet(s) && late_exit(b, v) && !(spend_has(b, s) & EVID_IRQ)) {
 		p = blame_part_add(b, s, CAUSE_UNKNOWN, 1, time);
 		p->lacks |= EVID_IRQ;
 		if (!p->name[0])
@@ -584,7 +585,7 @@ static uint64_t away(const struct blame *b, struct blame_spike *s, uint64_t from
 static void silent(const struct blame *b, struct blame_spike *s, const struct lat_now *n,
 		   uint64_t to)
 {
-	const struct blame_vcpu *v = vcpu_of(b, s);
+	const struct blame_vcpu *v = spike_vcpu_of(b, s);
 	uint64_t from = b->below && v && v->cpu < b->ncpu ? b->cpu[v->cpu].heard : 0;
 
 	if (!from || to < from + (b->khz ?: 2000000) * TICK_MS || n->asleep ||
@@ -651,14 +652,14 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 	case VS_KERNEL:
 	case VS_USER:
 		/* A vCPU that is woken for an interrupt which it does not take yet sleeps again. */
-		if (n.state == VS_KERNEL && n.asleep && halts(vcpu_of(b, s)))
+		if (n.state == VS_KERNEL && n.asleep && halts(spike_vcpu_of(b, s)))
 			halted(b, s, n.asleep, time);
-		else if (!interrupted(b, s, vcpu_of(b, s), &n, time))
+		else if (!interrupted(b, s, spike_vcpu_of(b, s), &n, time))
 			s->in_exit[(n.state == VS_USER) * 2 + n.asleep] += time;
 		break;
 	case VS_HALTED: halted(b, s, n.asleep, time); break;
 	case VS_WAITING:
-	case VS_PREEMPTED: robbed(b, s, &n, time); break;
+	case VS_PREEMPTED: robbed_of(b, s, &n, time); break;
 	default: blame_part_add(b, s, CAUSE_UNKNOWN, 0, time);
 	}
 }

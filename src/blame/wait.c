@@ -235,7 +235,7 @@ static void kicked(struct blame *b, const struct tl_item *i)
 }
 
 /* From there on a halted vCPU waits for a CPU. */
-static void woken(struct blame *b, const struct tl_item *i)
+static void wait_woken(struct blame *b, const struct tl_item *i)
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];
 	int32_t tid = (int32_t)blame_field(d, EV_WAKEUP, 0, i);
@@ -247,7 +247,7 @@ static void woken(struct blame *b, const struct tl_item *i)
 }
 
 /* One that can run, and leaves its CPU idle, must have been forced to. */
-static void switched(struct blame *b, const struct tl_item *i)
+static void wait_switched(struct blame *b, const struct tl_item *i)
 {
 	const struct blame_decoder *d = &b->dec[i->src->index];
 	const struct hostmap_thread *th;
@@ -274,8 +274,8 @@ void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i
 
 	switch (r) {
 	case EV_ACCEPT: kicked(b, i); return;
-	case EV_SWITCH: switched(b, i); return;
-	case EV_WAKEUP: woken(b, i); return;
+	case EV_SWITCH: wait_switched(b, i); return;
+	case EV_WAKEUP: wait_woken(b, i); return;
 	case EV_ENTRY:
 	case EV_EXIT:
 	case EV_INJECT:

@@ -132,7 +132,7 @@ static int append(int fd, const void *p, size_t n)
 }
 
 /* In frames that are not too long; a line stays whole unless it is longer than a frame. */
-static int put_text(const struct capw *w, enum stream_type type, const char *p, size_t n)
+static int dir_put_text(const struct capw *w, enum stream_type type, const char *p, size_t n)
 {
 	const struct stream_head h = { .type = (uint16_t)type };
 	int ret = 0;
@@ -151,12 +151,12 @@ static int put_text(const struct capw *w, enum stream_type type, const char *p, 
 
 static int put_meta(const struct capw *w, const char *p, size_t n)
 {
-	return w->stream ? put_text(w, STREAM_META, p, n) : append(w->meta, p, n);
+	return w->stream ? dir_put_text(w, STREAM_META, p, n) : append(w->meta, p, n);
 }
 
 static int put_formats(const struct capw *w, const char *p, size_t n)
 {
-	return w->stream ? put_text(w, STREAM_FORMATS, p, n) : append(w->formats, p, n);
+	return w->stream ? dir_put_text(w, STREAM_FORMATS, p, n) : append(w->formats, p, n);
 }
 
 int capw_meta(struct capw *w, struct sbuf *line)

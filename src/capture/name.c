@@ -99,7 +99,7 @@ int capw_name_init(struct capw_name *n, int dir, const char *shown, const char *
 }
 
 /* A name that must be free: whatever came there meanwhile is not replaced. */
-static int take(const struct capw_name *n, struct kvmft_err *err)
+static int name_take_free(const struct capw_name *n, struct kvmft_err *err)
 {
 	int ret = file_rename_new(n->dir, n->temp, n->name);
 
@@ -130,7 +130,7 @@ static int take_rotated(const struct capw_name *n, struct kvmft_err *err)
 	if (!ret && exists(n->dir, to))
 		ret = cap_remove(n->dir, to, err);
 	ret = ret ?: capw_name_move(n, to, err);
-	return ret ?: take(n, err);
+	return ret ?: name_take_free(n, err);
 }
 
 /*
@@ -147,7 +147,7 @@ static int take_replaced(struct capw_name *n, struct kvmft_err *err)
 	if (!ret && exists(n->dir, n->aside) && !cap_is_complete(n->dir, n->name)) {
 		n->aside[0] = '\0';
 		ret = cap_remove(n->dir, n->name, err);
-		return ret ?: take(n, err);
+		return ret ?: name_take_free(n, err);
 	}
 	for (int i = 2; !ret && exists(n->dir, n->aside) && i <= ASIDE_NAMES; i++) {
 		snprintf(number, sizeof(number), ".replaced-%d", i);
@@ -161,7 +161,7 @@ static int take_replaced(struct capw_name *n, struct kvmft_err *err)
 		n->aside[0] = '\0';
 		return ret;
 	}
-	ret = take(n, err);
+	ret = name_take_free(n, err);
 	if (ret && !renameat(n->dir, n->aside, n->dir, n->name))
 		n->aside[0] = '\0';
 	return ret;
@@ -172,7 +172,7 @@ int capw_name_take(struct capw_name *n, struct kvmft_err *err)
 	int ret = check_old(n, err);
 
 	if (!ret && !exists(n->dir, n->name))
-		ret = take(n, err);
+		ret = name_take_free(n, err);
 	else if (!ret)
 		ret = n->old == CAPW_ROTATE ? take_rotated(n, err) : take_replaced(n, err);
 	n->taken = !ret;

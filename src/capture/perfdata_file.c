@@ -420,7 +420,7 @@ static int read_attrs(struct head *h)
 
 /* ---- all of it ---- */
 
-static int check(const struct head *h)
+static int perfdata_check(const struct head *h)
 {
 	static const char plain[] = "abcdefghijklmnopqrstuvwxyz0123456789_";
 	const struct capture *c = h->p->c;
@@ -516,7 +516,7 @@ static int read_all(struct head *h)
 
 	ret = ret ?: read_attrs(h);
 	ret = ret ?: read_features(h);
-	ret = ret ?: check(h);
+	ret = ret ?: perfdata_check(h);
 	if (ret)
 		return ret;
 	p->w.g.long_size = c->long_size;

@@ -92,8 +92,8 @@ void pd_layout_places(struct pd_layout *l)
 }
 
 /* n bytes of the file in memory: their address; NULL: they cannot be read, *ret says why. */
-static const uint8_t *load(struct perfdata *p, uint64_t at, size_t n, uint64_t end, size_t ahead,
-			   int *ret)
+static const uint8_t *pd_load(struct perfdata *p, uint64_t at, size_t n, uint64_t end, size_t ahead,
+			      int *ret)
 {
 	uint64_t in = at - p->window_at;
 	ssize_t got;
@@ -123,13 +123,13 @@ int pd_record(struct perfdata *p, uint64_t at, uint64_t end, size_t ahead, struc
 		return 0;
 	if (end - at < PD_RECORD_HEAD)
 		return -EBADMSG;
-	b = load(p, at, PD_RECORD_HEAD, end, ahead, &ret);
+	b = pd_load(p, at, PD_RECORD_HEAD, end, ahead, &ret);
 	if (!b)
 		return ret;
 	size = load_u16(b + 6);
 	if (size < PD_RECORD_HEAD || size > end - at)
 		return -EBADMSG;
-	b = load(p, at, size, end, ahead, &ret);
+	b = pd_load(p, at, size, end, ahead, &ret);
 	if (!b)
 		return ret;
 	r->type = load_u32(b);
@@ -587,7 +587,7 @@ static int scan_records(struct scan *s)
 	return 0;
 }
 
-static void notes(const struct scan *s)
+static void scan_notes(const struct scan *s)
 {
 	struct capture *c = s->p->c;
 
@@ -618,7 +618,7 @@ int pd_scan(struct perfdata *p, struct kvmft_err *err)
 	}
 	if (!ret) {
 		scan_losses(&s);
-		notes(&s);
+		scan_notes(&s);
 	}
 	u64map_free(&s.by_cpu);
 	u64map_free(&s.lost_of);

@@ -8,7 +8,7 @@
  */
 #include "reader.h"
 
-static void bad(struct capture *c, const struct meta_rec *rec, const char *key)
+static void rec_bad(struct capture *c, const struct meta_rec *rec, const char *key)
 {
 	cap_note(c, "meta: record %s without a valid %s", rec->name, key);
 }
@@ -48,7 +48,7 @@ static const char *rec_machine(struct capture *c, const struct meta_rec *rec)
 		if (n == 4 || n == 8)
 			c->long_size = (uint32_t)n;
 		else
-			bad(c, rec, "long");
+			rec_bad(c, rec, "long");
 	}
 	cap_priv(c)->big_endian |= endian && !strcmp(endian, "big");
 	if (meta_get_u64(rec, "hugetlb_kb", &n))
@@ -70,13 +70,13 @@ static const char *rec_ring(struct capture *c, const struct meta_rec *rec)
 		if (cap_subbuf_ok(n))
 			c->subbuf_size = (uint32_t)n;
 		else
-			bad(c, rec, "subbuf");
+			rec_bad(c, rec, "subbuf");
 	}
 	if (meta_get_u64(rec, "header", &n)) {
 		if (n >= 12 && n <= 64)
 			c->page_header = (uint32_t)n;
 		else
-			bad(c, rec, "header");
+			rec_bad(c, rec, "header");
 	}
 	if (meta_get_u64(rec, "overwrite", &n))
 		c->overwrite = n;
@@ -97,7 +97,7 @@ static const char *rec_tsc(struct capture *c, const struct meta_rec *rec)
 		if (khz <= UINT32_MAX)
 			c->tsc_khz = khz;
 		else
-			bad(c, rec, "khz");
+			rec_bad(c, rec, "khz");
 	}
 	set(&c->tsc_khz_source, rec, "source");
 	set(&c->clocksource, rec, "clocksource");
@@ -250,7 +250,7 @@ static struct cap_vcpu *rec_vcpu_new(struct capture *c, struct cap_vm *vm, uint3
 	struct cap_vcpu *v;
 
 	if (vm->nvcpu >= CAP_MAX_VCPUS) {
-		bad(c, rec, "number of vCPUs");
+		rec_bad(c, rec, "number of vCPUs");
 		return NULL;
 	}
 	xu64map_put(&cap_priv(c)->vcpu_last, rec_vcpu_key(c, vm, id), vm->nvcpu);
@@ -629,6 +629,6 @@ void meta_apply(struct capture *c, const struct meta_rec *rec)
 			const char *key = meta_record[i].apply(c, rec);
 
 			if (key)
-				bad(c, rec, key);
+				rec_bad(c, rec, key);
 		}
 }

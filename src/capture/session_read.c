@@ -43,7 +43,7 @@ static bool session_is_capture(const struct cap_dir *dir, const char *name)
 	return !ret || ret == -EACCES;
 }
 
-static int add(struct found *f, const char *name, const char *sel)
+static int session_add(struct found *f, const char *name, const char *sel)
 {
 	struct session_capture c = { 0 };
 	struct sbuf path = { 0 }, operand = { 0 };
@@ -74,7 +74,7 @@ static int add(struct found *f, const char *name, const char *sel)
 
 /* ---- by the file ---- */
 
-static int bad(struct found *f, const char *what)
+static int session_bad(struct found *f, const char *what)
 {
 	return err_set(f->err, EBADMSG, "%s/" SESSION_FILE " %s: name its captures one by one",
 		       f->root, what);
@@ -86,11 +86,11 @@ static int take_side(struct found *f, const struct meta_rec *rec)
 	bool host = role && !strcmp(role, "host");
 
 	if (!is_name(dir) || !role || (!host && strcmp(role, "guest")))
-		return bad(f, "has an invalid side");
+		return session_bad(f, "has an invalid side");
 	if (host != !f->s->n)
-		return bad(f, "does not list one host, then guests");
+		return session_bad(f, "does not list one host, then guests");
 	if (session_is_capture(&f->dir, dir))
-		return add(f, dir, host ? NULL : meta_get(rec, "vm"));
+		return session_add(f, dir, host ? NULL : meta_get(rec, "vm"));
 	if (host)
 		return err_set(f->err, ENOENT,
 			       "%s/%s, the capture of the session's host, is not there", f->root,
@@ -107,10 +107,10 @@ static int take_line(struct found *f, char *line, bool first)
 	uint32_t version;
 
 	if (!meta_parse(line, &rec))
-		return bad(f, "has an invalid line");
+		return session_bad(f, "has an invalid line");
 	if (first &&
 	    (strcmp(rec.name, "kvmft-session") || !meta_get_u32(&rec, "version", &version)))
-		return bad(f, "is not a kvmft session");
+		return session_bad(f, "is not a kvmft session");
 	if (first && version > SESSION_VERSION)
 		return err_lack(f->err, EPROTONOSUPPORT,
 				"%s is a session of version %u, this kvmft knows %d: a newer one "
@@ -130,12 +130,12 @@ static int session_by_file(struct found *f)
 	if (n < 0)
 		return err_why(f->err, (int)n, "cannot read %s/" SESSION_FILE, f->root);
 	if (more || strlen(text) != (size_t)n)
-		return bad(f, "is not a kvmft session");
+		return session_bad(f, "is not a kvmft session");
 	for (line = strtok_r(text, "\n", &save); line && !ret; line = strtok_r(NULL, "\n", &save)) {
 		ret = take_line(f, line, first);
 		first = false;
 	}
-	return ret || f->s->n ? ret : bad(f, "names no sides");
+	return ret || f->s->n ? ret : session_bad(f, "names no sides");
 }
 
 /* ---- without one ---- */
@@ -216,9 +216,9 @@ static int by_captures(struct found *f)
 			       "%s: name the captures that belong together",
 			       f->root, hosts,
 			       f->dir.tar && f->dir.tar->cut ? " (it is cut short)" : "");
-	ret = add(f, l.v[host], NULL);
+	ret = session_add(f, l.v[host], NULL);
 	for (size_t i = 0; i < l.n && !ret; i++)
-		ret = i == host ? 0 : add(f, l.v[i], NULL);
+		ret = i == host ? 0 : session_add(f, l.v[i], NULL);
 	return ret;
 }
 
@@ -296,7 +296,7 @@ int session_ask(const char *path, struct session *s, struct kvmft_err *err)
 		ret = ret ?: cur_str(&c, &sel);
 		if (!ret && !is_name(name))
 			ret = -EBADMSG;
-		ret = ret ?: add(&f, name, *sel ? sel : NULL);
+		ret = ret ?: session_add(&f, name, *sel ? sel : NULL);
 	}
 	if (ret)
 		session_free(s);

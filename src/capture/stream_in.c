@@ -52,7 +52,7 @@ struct in {
 	uint8_t *buf;		       /* COPY_SIZE */
 };
 
-static int bad(const struct in *in, const char *what)
+static int stream_bad(const struct in *in, const char *what)
 {
 	return err_set(in->err, EBADMSG,
 		       "byte %" PRIu64
@@ -62,7 +62,7 @@ static int bad(const struct in *in, const char *what)
 
 /* ---- what comes ---- */
 
-static int tell(struct in *in, bool now)
+static int stream_tell(struct in *in, bool now)
 {
 	uint64_t t = util_now_ns();
 
@@ -76,7 +76,7 @@ static int tell(struct in *in, bool now)
 static int await(struct in *in)
 {
 	struct pollfd p = { .fd = in->fd, .events = POLLIN };
-	int ret = tell(in, false);
+	int ret = stream_tell(in, false);
 
 	while (!ret) {
 		int n = poll(&p, 1, 1000);
@@ -84,10 +84,10 @@ static int await(struct in *in)
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
-		ret = tell(in, quiet != in->n->quiet && n >= 0);
+		ret = stream_tell(in, quiet != in->n->quiet && n >= 0);
 		if (quiet != in->n->quiet) {
 			in->n->quiet = quiet;
-			ret = ret ?: tell(in, true);
+			ret = ret ?: stream_tell(in, true);
 		}
 		if (n > 0) {
 			in->heard_ns = util_now_ns();
@@ -97,7 +97,7 @@ static int await(struct in *in)
 	return ret;
 }
 
-static int cut(const struct in *in)
+static int stream_cut(const struct in *in)
 {
 	return err_set(in->err, ENODATA,
 		       "the stream was cut at byte %" PRIu64 ": its sender was killed, or the "
@@ -106,7 +106,7 @@ static int cut(const struct in *in)
 }
 
 /* n bytes exactly; -ENODATA: it ended before. */
-static int get(struct in *in, void *buf, size_t n)
+static int stream_get(struct in *in, void *buf, size_t n)
 {
 	uint8_t *p = buf;
 
@@ -119,7 +119,7 @@ static int get(struct in *in, void *buf, size_t n)
 		if (got < 0 && errno != EINTR && errno != EAGAIN)
 			return err_why(in->err, errno, "cannot read the stream");
 		if (!got)
-			return cut(in);
+			return stream_cut(in);
 		if (got > 0) {
 			p += got;
 			n -= (size_t)got;
@@ -137,7 +137,7 @@ static int get_all(struct in *in, uint64_t len, struct sbuf *b)
 	while (len && !ret) {
 		size_t part = (size_t)MIN(len, (uint64_t)COPY_SIZE);
 
-		ret = get(in, in->buf, part);
+		ret = stream_get(in, in->buf, part);
 		if (!ret)
 			sbuf_add_mem(b, (const char *)in->buf, part);
 		ret = ret ?: b->error;
@@ -153,7 +153,7 @@ static int skip(struct in *in, uint64_t len)
 	while (len && !ret) {
 		size_t part = (size_t)MIN(len, (uint64_t)COPY_SIZE);
 
-		ret = get(in, in->buf, part);
+		ret = stream_get(in, in->buf, part);
 		len -= part;
 	}
 	return ret;
@@ -166,9 +166,9 @@ static int take_ring(struct in *in, const struct meta_rec *rec)
 	uint32_t subbuf, flight;
 
 	if (!meta_get_u32(rec, "subbuf", &subbuf) || !cap_subbuf_ok(subbuf))
-		return bad(in, "the record `ring` has an impossible sub-buffer size");
+		return stream_bad(in, "the record `ring` has an impossible sub-buffer size");
 	if (in->subbuf && in->subbuf != subbuf)
-		return bad(in, "a second record `ring` contradicts the first");
+		return stream_bad(in, "a second record `ring` contradicts the first");
 	in->subbuf = subbuf;
 	in->flight = meta_get_u32(rec, "flight", &flight) && flight;
 	return 0;
@@ -179,7 +179,7 @@ static int take_machine(struct in *in, const struct meta_rec *rec)
 	uint32_t n;
 
 	if (meta_get_u32(rec, "long", &n) && n != 4 && n != 8)
-		return bad(in, "the record `machine` has longs of neither 4 nor 8 bytes");
+		return stream_bad(in, "the record `machine` has longs of neither 4 nor 8 bytes");
 	if (meta_get_u32(rec, "long", &n))
 		in->long_size = n;
 	return 0;
@@ -260,9 +260,9 @@ static int take_lines(struct in *in, const char *text, size_t len)
 		if (!line)
 			return -ENOMEM;
 		if (!meta_is_line(text, n))
-			return bad(in, "a line of meta has invalid bytes");
+			return stream_bad(in, "a line of meta has invalid bytes");
 		if (!meta_parse(line, &rec))
-			return bad(in, "a line of meta is not a record");
+			return stream_bad(in, "a line of meta is not a record");
 		for (size_t i = 0; i < ARRAY_SIZE(records) && !ret; i++)
 			if (!strcmp(rec.name, records[i].name))
 				ret = records[i].take(in, &rec);
@@ -311,13 +311,13 @@ static int in_meta(struct in *in, const struct stream_head *h)
 	int ret;
 
 	if (in->meta + h->len > CAPTURE_MAX_META)
-		return bad(in, "more meta than a capture may have");
+		return stream_bad(in, "more meta than a capture may have");
 	in->meta += h->len;
 	ret = get_facts(in, h->len, h->len, &b);
 	if (ret)
 		return ret;
 	if (b.s[b.len - 1] != '\n')
-		return bad(in, "a line of meta does not end");
+		return stream_bad(in, "a line of meta does not end");
 	ret = take_lines(in, b.s, b.len);
 	b.s[--b.len] = '\0'; /* capw_meta() adds it again */
 	ret = ret
@@ -325,7 +325,7 @@ static int in_meta(struct in *in, const struct stream_head *h)
 				 capw_path(in->w));
 	if (!ret && (before.began != in->n->began || before.stopped != in->n->stopped ||
 		     before.fired != in->n->fired || before.written != in->n->written))
-		ret = tell(in, true);
+		ret = stream_tell(in, true);
 	return ret;
 }
 
@@ -338,13 +338,13 @@ static int in_formats(struct in *in, const struct stream_head *h)
 	int ret;
 
 	if (in->formats + h->len > MAX_FORMATS)
-		return bad(in, "more format texts than a kernel has");
+		return stream_bad(in, "more format texts than a kernel has");
 	in->formats += h->len;
 	ret = get_facts(in, h->len, h->len, &b);
 	if (ret)
 		return ret;
 	if (strlen(b.s) != b.len)
-		return bad(in, "a format is not text");
+		return stream_bad(in, "a format is not text");
 	return err_why(in->err, capw_format(in->w, b.s, &at), "cannot write %s/formats",
 		       capw_path(in->w));
 }
@@ -360,14 +360,14 @@ static int in_file(struct in *in, const struct stream_head *h)
 	int ret;
 
 	if (h->cpu >= sizeof(name) || h->cpu > h->len)
-		return bad(in, "a file has an unknown name");
-	ret = get(in, name, h->cpu);
+		return stream_bad(in, "a file has an unknown name");
+	ret = stream_get(in, name, h->cpu);
 	while (!ret && i < ARRAY_SIZE(names) && strcmp(names[i], name))
 		i++;
 	if (!ret && i == ARRAY_SIZE(names))
-		return bad(in, "a file has an unknown name");
+		return stream_bad(in, "a file has an unknown name");
 	if (!ret && in->files & 1u << i)
-		return bad(in, "a file comes twice");
+		return stream_bad(in, "a file comes twice");
 	ret = ret ?: get_facts(in, h->len, h->len - h->cpu, &b);
 	if (ret)
 		return ret;
@@ -414,11 +414,11 @@ static int in_room(struct in *in, uint64_t len)
 static int check_segment(const struct in *in, const struct stream_head *h)
 {
 	if (!in->subbuf)
-		return bad(in, "data come before the record `ring`");
+		return stream_bad(in, "data come before the record `ring`");
 	if (h->cpu >= CAPTURE_MAX_CPUS)
-		return bad(in, "data of a CPU with an impossible number");
+		return stream_bad(in, "data of a CPU with an impossible number");
 	if (h->segment > in->segment || h->segment + 1 < in->segment)
-		return bad(in, "data of a segment that has not begun, or is over");
+		return stream_bad(in, "data of a segment that has not begun, or is over");
 	return 0;
 }
 
@@ -441,7 +441,7 @@ static int open_data(struct in *in, struct in_cpu *c, const struct stream_head *
 	if (c->fd >= 0 && c->segment == h->segment)
 		return 0;
 	if (c->fd >= 0 && h->segment < c->segment)
-		return bad(in, "data of a segment that this CPU has left");
+		return stream_bad(in, "data of a segment that this CPU has left");
 	util_close_fd(&c->fd);
 	c->end = 0;
 	c->segment = h->segment;
@@ -465,7 +465,7 @@ static int cannot_store(const struct in *in, int error)
 static int store_some(struct in *in, int fd, size_t len)
 {
 	const size_t part = MIN(len, (size_t)COPY_SIZE);
-	int ret = in->copy ? get(in, in->buf, part) : await(in);
+	int ret = in->copy ? stream_get(in, in->buf, part) : await(in);
 	ssize_t n = ret || in->copy ? -1
 				    : splice(in->fd, NULL, fd, NULL, MIN(len, (size_t)1 << 20),
 					     SPLICE_F_MOVE | SPLICE_F_NONBLOCK);
@@ -483,7 +483,7 @@ static int store_some(struct in *in, int fd, size_t len)
 	if (n < 0)
 		return cannot_store(in, errno);
 	if (!n)
-		return cut(in);
+		return stream_cut(in);
 	in->n->bytes += (uint64_t)n;
 	return (int)n;
 }
@@ -497,7 +497,7 @@ static int in_data(struct in *in, const struct stream_head *h)
 	if (ret)
 		return ret;
 	if (h->len % in->subbuf)
-		return bad(in, "data are not whole sub-buffers");
+		return stream_bad(in, "data are not whole sub-buffers");
 	ret = in_room(in, h->len);
 	if (!ret && was_removed(in, h->segment))
 		return skip(in, h->len);
@@ -534,14 +534,14 @@ static int in_tail(struct in *in, const struct stream_head *h)
 		return skip(in, h->len);
 	c = cpu_of(in, h->cpu);
 	if (!c || c->fd < 0 || c->segment != h->segment || c->end < in->subbuf)
-		return bad(in, "more of a sub-buffer that never began");
+		return stream_bad(in, "more of a sub-buffer that never began");
 	if (h->len <= head_len + sizeof(from))
-		return bad(in, "more of a sub-buffer, but empty");
-	ret = get(in, head, head_len);
-	ret = ret ?: get(in, &from, sizeof(from));
+		return stream_bad(in, "more of a sub-buffer, but empty");
+	ret = stream_get(in, head, head_len);
+	ret = ret ?: stream_get(in, &from, sizeof(from));
 	if (!ret && (from < head_len || from > in->subbuf ||
 		     h->len - head_len - sizeof(from) > in->subbuf - from))
-		return bad(in, "more of a sub-buffer than fits into it");
+		return stream_bad(in, "more of a sub-buffer than fits into it");
 	ret = ret ?: get_all(in, h->len - head_len - sizeof(from), &b);
 	if (ret)
 		return ret;
@@ -563,7 +563,7 @@ static int in_segment(struct in *in, const struct stream_head *h)
 	int ret;
 
 	if (h->segment != in->segment + 1 || h->segment >= CAP_MAX_SEGMENTS)
-		return bad(in, "a segment begins that is not the next one");
+		return stream_bad(in, "a segment begins that is not the next one");
 	ret = in_room(in, FOLDER_SIZE);
 	ret = ret ?: check_limits(in, FOLDER_SIZE, 0);
 	if (ret)
@@ -589,10 +589,10 @@ static int in_end(struct in *in, const struct stream_head *h)
 	int ret;
 
 	if (h->len != sizeof(total))
-		return bad(in, "the last frame has the wrong length");
-	ret = get(in, &total, sizeof(total));
+		return stream_bad(in, "the last frame has the wrong length");
+	ret = stream_get(in, &total, sizeof(total));
 	if (!ret && total != before)
-		return bad(in, "the last frame gives another number of bytes than came");
+		return stream_bad(in, "the last frame gives another number of bytes than came");
 	in->n->ended = !ret;
 	return ret;
 }
@@ -610,20 +610,21 @@ static const struct {
 static int take_frame(struct in *in)
 {
 	struct stream_head h;
-	int ret = get(in, &h, sizeof(h));
+	int ret = stream_get(in, &h, sizeof(h));
 
 	if (ret)
 		return ret;
 	if (h.mark != STREAM_MARK || h.zero || h.len > STREAM_MAX_PAYLOAD)
-		return bad(in, "not a frame header");
+		return stream_bad(in, "not a frame header");
 	in->n->frames++;
 	if (h.type == STREAM_ALIVE && h.len)
-		return bad(in, "a frame that must be empty has content");
+		return stream_bad(in, "a frame that must be empty has content");
 	if (h.type >= ARRAY_SIZE(frames) || !frames[h.type].take)
 		return skip(in, h.len); /* of a later version; or that alone is the news */
 	if (frames[h.type].empty != !h.len)
-		return bad(in, frames[h.type].empty ? "a frame that must be empty has content"
-						    : "a frame that must have content is empty");
+		return stream_bad(in, frames[h.type].empty
+					      ? "a frame that must be empty has content"
+					      : "a frame that must have content is empty");
 	return frames[h.type].take(in, &h);
 }
 
@@ -635,7 +636,7 @@ static int take_hello(struct in *in)
 	size_t n = 0;
 	int ret;
 
-	while (!(ret = get(in, line + n, 1)) && line[n] != '\n' && n + 2 < sizeof(line))
+	while (!(ret = stream_get(in, line + n, 1)) && line[n] != '\n' && n + 2 < sizeof(line))
 		n++;
 	if (ret == -ENODATA && !in->n->bytes)
 		return err_set(in->err, ENODATA, "nothing arrived: the sender did not start");

@@ -105,7 +105,8 @@ static void put_head(struct subbuf_writer *w, uint32_t type, uint64_t delta)
 	put_word(w, d << 5 | type);
 }
 
-static void put_event(struct subbuf_writer *w, uint64_t delta, const void *data, uint32_t len)
+static void subbuf_put_event(struct subbuf_writer *w, uint64_t delta, const void *data,
+			     uint32_t len)
 {
 	uint32_t padded = (len + 3) & ~3u;
 	bool with_length = event_size(len) != 4 + len;
@@ -125,7 +126,7 @@ static void put_event(struct subbuf_writer *w, uint64_t delta, const void *data,
 	w->pos += padded;
 }
 
-static bool fits(const struct subbuf_writer *w, uint64_t ts, uint32_t len)
+static bool record_fits(const struct subbuf_writer *w, uint64_t ts, uint32_t len)
 {
 	uint64_t delta = ts - w->ts;
 
@@ -140,7 +141,7 @@ int subbuf_write(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_
 
 	if (len > CAPTURE_MAX_SUBBUF)
 		return -EMSGSIZE;
-	if (w->open && !fits(w, ts, len))
+	if (w->open && !record_fits(w, ts, len))
 		ret = subbuf_write_end(w);
 	if (ret)
 		return ret;
@@ -150,7 +151,7 @@ int subbuf_write(struct subbuf_writer *w, uint64_t ts, const void *data, uint32_
 		w->open = true;
 		w->begin = w->ts = ts;
 	}
-	put_event(w, ts - w->ts, data, len);
+	subbuf_put_event(w, ts - w->ts, data, len);
 	w->ts = ts;
 	return 0;
 }

@@ -19,7 +19,7 @@ struct cap_member {
 };
 
 /* Octal, or big-endian if the first bit is set. */
-static bool number(const uint8_t *s, size_t n, uint64_t *v)
+static bool octal_number(const uint8_t *s, size_t n, uint64_t *v)
 {
 	const bool big = s[0] & 0x80;
 
@@ -39,7 +39,7 @@ bool cap_is_tar(const void *head, size_t n)
 
 	for (size_t i = 0; i < BLOCK && n >= BLOCK; i++)
 		sum += i < 148 || i >= 156 ? h[i] : 0;
-	return n >= BLOCK && number(h + 148, 8, &told) && told == sum;
+	return n >= BLOCK && octal_number(h + 148, 8, &told) && told == sum;
 }
 
 static int add_member(struct cap_tar *t, const uint8_t h[BLOCK], const char *longer, uint64_t at,
@@ -109,7 +109,7 @@ static int read_member(struct cap_tar *t, uint64_t *at, char longer[NAME_SIZE],
 
 	if (n == BLOCK && !memcmp(h, zeros, BLOCK))
 		return 0;
-	t->cut = n != BLOCK || !cap_is_tar(h, BLOCK) || !number(h + 124, 12, &size);
+	t->cut = n != BLOCK || !cap_is_tar(h, BLOCK) || !octal_number(h + 124, 12, &size);
 	if (t->cut)
 		return 0;
 	*at += BLOCK;
@@ -130,7 +130,7 @@ static int read_member(struct cap_tar *t, uint64_t *at, char longer[NAME_SIZE],
 COMPARE(compare, struct cap_member, strcmp(x->name, y->name) ?: ORDER(x->at, y->at));
 
 /* How many members have no greater name: where those below it begin, if it ends with a slash. */
-static size_t place_of(const struct cap_tar *t, const char *name)
+static size_t tar_place_of(const struct cap_tar *t, const char *name)
 {
 	size_t lo = 0, hi = t->n;
 
@@ -151,7 +151,7 @@ int cap_tar_file(const struct cap_tar *t, const char *path, struct cap_part *fil
 	size_t i;
 
 	snprintf(name, sizeof(name), "%s%s", t->root, path);
-	i = place_of(t, name);
+	i = tar_place_of(t, name);
 	if (!i || strcmp(t->v[i - 1].name, name))
 		return -ENOENT;
 	*file = t->all;
@@ -166,7 +166,7 @@ int cap_tar_list(const struct cap_tar *t, const char *sub, cap_name_fn *each, vo
 	int ret = 0;
 
 	snprintf(under, sizeof(under), "%s%s%s", t->root, sub, *sub ? "/" : "");
-	for (size_t i = place_of(t, under); i < t->n && str_starts(t->v[i].name, under) && !ret;
+	for (size_t i = tar_place_of(t, under); i < t->n && str_starts(t->v[i].name, under) && !ret;
 	     i++) {
 		const char *s = t->v[i].name + strlen(under);
 		const size_t n = strcspn(s, "/");
@@ -188,7 +188,7 @@ static bool enter(struct cap_tar *t, const char *name, size_t n)
 	if (n + 1 >= NAME_SIZE - len)
 		return false;
 	snprintf(t->root + len, NAME_SIZE - len, "%.*s/", (int)n, name);
-	i = place_of(t, t->root);
+	i = tar_place_of(t, t->root);
 	return i < t->n && str_starts(t->v[i].name, t->root);
 }
 

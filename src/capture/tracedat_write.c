@@ -167,7 +167,7 @@ void tdw_block(const struct tdw_spec *s, enum tdw_block block, struct sbuf *b)
 
 /* ---- bytes ---- */
 
-static int flush(struct tdw *w)
+static int tdw_flush(struct tdw *w)
 {
 	int ret = full_write(w->fd, w->buf, w->fill, NULL);
 
@@ -180,7 +180,7 @@ static int tdw_write(struct tdw *w, const void *p, size_t n)
 	int ret = 0;
 
 	if (n > OUT_BUFFER - w->fill)
-		ret = flush(w);
+		ret = tdw_flush(w);
 	if (ret)
 		return ret;
 	w->pos += n;
@@ -202,7 +202,7 @@ static int tdw_write_sbuf(struct tdw *w, struct sbuf *b)
 /* Overwrites something already written. */
 static int patch(struct tdw *w, uint64_t at, const void *p, size_t n)
 {
-	int ret = flush(w);
+	int ret = tdw_flush(w);
 	ssize_t got;
 
 	if (ret)
@@ -400,7 +400,7 @@ int tdw_close(struct tdw *w, int ret)
 		ret = -EINVAL; /* a buffer was promised and never written */
 	ret = ret ?: cpu_end(w);
 	ret = ret ?: tdw_facts_end(w);
-	ret = ret ?: flush(w);
+	ret = ret ?: tdw_flush(w);
 	sbuf_free(&w->options);
 	free(w->offset_at);
 	free(w->stats_at);

@@ -300,7 +300,7 @@ static bool has_name(const char *p, const struct exit_entry *t, size_t n,
 	return false;
 }
 
-static bool exit_reason(const char *p, uint64_t *isa, uint64_t *v)
+static bool text_exit_reason(const char *p, uint64_t *isa, uint64_t *v)
 {
 	p += str_starts(p, "EXIT_REASON_") ? 12 : 0;
 	if (has_name(p, vmx, ARRAY_SIZE(vmx), strncmp, v)) {
@@ -388,7 +388,7 @@ static bool value(const char *text, const char *p, const struct tt_place *x, uin
 		return false;
 	switch (x->type) {
 	case '{': return word_value(p, x->words, v);
-	case 'E': return exit_reason(p, isa, v);
+	case 'E': return text_exit_reason(p, isa, v);
 	case 'D':
 		if (!read_number(&p, true, v))
 			return false;
@@ -612,7 +612,7 @@ void tt_format(const struct tt_event *e, uint32_t have, const char *name, uint16
 }
 
 /* w as a string at `at`, whose place the slot says; what is behind it. */
-static uint32_t put_string(uint8_t *buf, uint8_t *slot, uint32_t at, struct tt_word w)
+static uint32_t text_put_string(uint8_t *buf, uint8_t *slot, uint32_t at, struct tt_word w)
 {
 	uint32_t loc = (uint32_t)(w.n + 1) << 16 | at;
 
@@ -643,7 +643,7 @@ uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa
 			v = all->v[x->number + 1];
 		} else if (is_string(x->type)) {
 			known = true;
-			at = put_string(buf, slot, at, string(p, x->type));
+			at = text_put_string(buf, slot, at, string(p, x->type));
 			memcpy(&v, slot, sizeof(v));
 		} else if (!x->fixed) {
 			known = value(all->text, p, x, isa, &v);
@@ -656,5 +656,5 @@ uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa
 		slot += sizeof(v);
 		*have |= x->bit;
 	}
-	return put_string(buf, slot, at, l->text);
+	return text_put_string(buf, slot, at, l->text);
 }

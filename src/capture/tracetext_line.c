@@ -19,7 +19,7 @@ const uint8_t tt_class[256] = {
 	['G' ... 'Z'] = 3, ['g' ... 'z'] = 3, ['_'] = 3,
 };
 
-static const char *skip_blanks(const char *p)
+static const char *line_skip_blanks(const char *p)
 {
 	while (*p == ' ' || *p == '\t')
 		p++;
@@ -63,7 +63,7 @@ static bool take_time(const char **p, struct tt_line *l, bool *colon)
 	l->kind = digits ? TT_NS : TT_COUNT;
 	l->digits = digits;
 	l->time = digits ? v * 1000000000u + part : v;
-	*p = skip_blanks(q);
+	*p = line_skip_blanks(q);
 	return true;
 }
 
@@ -86,7 +86,7 @@ static const char *take_flags(const char *p, struct tt_line *l)
 		   flag_if(p[2], "hH", 0x08) | flag_if(p[2], "sH", 0x10) |
 		   flag_if(p[2], "zZ", 0x40);
 	l->preempt = (uint8_t)(n > 3 ? MAX(str_hex_value(p[3]), 0) : 0);
-	return skip_blanks(p + n);
+	return line_skip_blanks(p + n);
 }
 
 /* ---- who ---- */
@@ -208,13 +208,13 @@ static bool read_event(const char *p, bool clear, struct tt_line *l)
 	if (*end == ':')
 		name = field_name_at(end + 1);
 	if (name.s != p && name.s[name.n] == ':' && is_blank_or_end(name.s[name.n + 1])) {
-		next = skip_blanks(name.s + name.n + 1);
+		next = line_skip_blanks(name.s + name.n + 1);
 		l->sys = l->name;
 		l->name = name;
 		l->text = (struct tt_word){ next, strlen(next) };
 		return is_event_name(l->sys) && is_event_name(l->name);
 	}
-	next = skip_blanks(word_end(p));
+	next = line_skip_blanks(word_end(p));
 	l->text = (struct tt_word){ next, strlen(next) };
 	if (clear && str_starts(p, "<stack trace>")) {
 		l->name = (struct tt_word){ "kernel_stack", 12 };
@@ -250,7 +250,7 @@ static const char *find_cpu(const char *s, struct tt_line *l, const char **open)
 		l->has_cpu = true;
 		l->is_vcpu = p[1] == 'v';
 		*open = p;
-		return skip_blanks(q + 1);
+		return line_skip_blanks(q + 1);
 	}
 	return NULL;
 }
@@ -273,7 +273,7 @@ static const char *find_time(const char *s, struct tt_line *l, const char **open
 {
 	const char *before = s;
 
-	for (const char *p = skip_blanks(s); *p; p = skip_blanks(word_end(p))) {
+	for (const char *p = line_skip_blanks(s); *p; p = line_skip_blanks(word_end(p))) {
 		const char *q = p;
 
 		*open = p;
@@ -286,7 +286,7 @@ static const char *find_time(const char *s, struct tt_line *l, const char **open
 			break;
 	}
 	*l = (struct tt_line){ .pid = -1 };
-	*open = skip_blanks(s);
+	*open = line_skip_blanks(s);
 	return *open;
 }
 
@@ -295,7 +295,7 @@ static const char *skip_period(const char *p)
 {
 	const char *q = p + strspn(p, "0123456789");
 
-	return q > p && (*q == ' ' || *q == '\t') ? skip_blanks(q) : p;
+	return q > p && (*q == ' ' || *q == '\t') ? line_skip_blanks(q) : p;
 }
 
 /* "CPU:3 [LOST 12 EVENTS]" of ftrace, "[12 EVENTS DROPPED]" of trace-cmd; behind the CPU. */
@@ -304,16 +304,16 @@ static bool read_lost(const char *p, struct tt_line *l)
 	p += *p == '[';
 	p += str_starts(p, "LOST ") ? 5 : 0;
 	(void)!take_u64(&p, UINT64_MAX, &l->count);
-	return l->lost = str_starts(skip_blanks(p), "EVENTS");
+	return l->lost = str_starts(line_skip_blanks(p), "EVENTS");
 }
 
 static bool is_lost_line(const char *s, struct tt_line *l)
 {
-	const char *p = skip_blanks(s) + 4;
+	const char *p = line_skip_blanks(s) + 4;
 	uint64_t cpu;
 
 	if (p[-4] != 'C' || !str_starts(p - 4, "CPU:") ||
-	    !take_u64(&p, CAPTURE_MAX_CPUS - 1, &cpu) || *(p = skip_blanks(p)) != '[')
+	    !take_u64(&p, CAPTURE_MAX_CPUS - 1, &cpu) || *(p = line_skip_blanks(p)) != '[')
 		return false;
 	l->cpu = (uint32_t)cpu;
 	l->has_cpu = true;
@@ -330,7 +330,7 @@ static bool take_cpu(const char *s, struct tt_line *l, const char **behind)
 		return false;
 	l->cpu = (uint32_t)cpu;
 	l->has_cpu = true;
-	*behind = skip_blanks(p + 2);
+	*behind = line_skip_blanks(p + 2);
 	return true;
 }
 
@@ -344,7 +344,7 @@ bool tt_line(struct tt_who *who, const char *s, struct tt_line *l, bool *begun)
 	if (is_lost_line(s, l))
 		return true;
 	p = find_cpu(s, l, &open);
-	if (!p && (bare = take_cpu(skip_blanks(s), l, &p))) {
+	if (!p && (bare = take_cpu(line_skip_blanks(s), l, &p))) {
 		s = open = p;
 	} else if (p && !take_time(&p, l, &colon)) {
 		p = take_flags(p, l);

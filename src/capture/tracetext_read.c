@@ -151,7 +151,7 @@ static int fill_lines(struct tracetext *t)
 }
 
 /* The next line, ended by NUL, without the marks of a mail's quotes: 1; 0: no more; -errno. */
-static int next_line(struct tracetext *t, char **line)
+static int text_next_line(struct tracetext *t, char **line)
 {
 	char *end = memchr(t->buf + t->at, '\n', t->have - t->at);
 	int ret = 0;
@@ -281,8 +281,8 @@ static void name_system(struct tt_line *l, const struct tt_event *e)
 }
 
 /* The id of events of that shape with those fields, new if there was none; 0: one too many. */
-static void id_of(struct tracetext *t, struct tt_shape *shape, uint32_t have,
-		  const struct tt_line *l)
+static void shape_id_of(struct tracetext *t, struct tt_shape *shape, uint32_t have,
+			const struct tt_line *l)
 {
 	_cleanup_(sbuf_free) struct sbuf format = { 0 };
 	const uint64_t key = hash_bytes(&t->key, l->sys.s, l->sys.n) * 3 +
@@ -375,7 +375,7 @@ static void know_thread(struct tracetext *t, const struct tt_line *l)
 	cap_task_add(t->c, l->pid, 0, known, true);
 }
 
-static int put_event(struct tracetext *t, struct tt_line *l)
+static int text_put_event(struct tracetext *t, struct tt_line *l)
 {
 	struct tt_cpu *cpu = cpu_at(t, l->cpu);
 	struct tt_shape *shape;
@@ -392,7 +392,7 @@ static int put_event(struct tracetext *t, struct tt_line *l)
 	len = tt_record(&t->shapes, l, &t->isa, record, &shape, &have);
 	name_system(l, shape->e);
 	if (!shape->id || shape->have != have)
-		id_of(t, shape, have, l);
+		shape_id_of(t, shape, have, l);
 	t->elsewhere += !shape->id;
 	if (!shape->id)
 		return 0;
@@ -430,7 +430,7 @@ static int let_go(struct tracetext *t)
 	else if (t->event && l->cpu >= CAPTURE_MAX_CPUS)
 		t->elsewhere++;
 	else if (t->event)
-		ret = put_event(t, l);
+		ret = text_put_event(t, l);
 	t->line = NULL;
 	t->event = t->longer = false;
 	return ret;
@@ -479,7 +479,7 @@ static int read_lines(struct tracetext *t)
 	char *s = NULL;
 	int ret;
 
-	while ((ret = next_line(t, &s)) > 0) {
+	while ((ret = text_next_line(t, &s)) > 0) {
 		event = tt_line(t->who, s, &l, &begun);
 		/* The second half of a line may look like one of its own. */
 		if ((!event && !begun) ||

@@ -28,7 +28,7 @@ static size_t quoted_len(const char *text)
 	return text[n] ? n + 1 + quoted_len(text + n + 1) : n;
 }
 
-static void fill(const char *text, size_t indent, size_t width, bool quoted, FILE *f)
+static void cli_fill(const char *text, size_t indent, size_t width, bool quoted, FILE *f)
 {
 	size_t col = indent;
 
@@ -50,7 +50,7 @@ static void fill(const char *text, size_t indent, size_t width, bool quoted, FIL
  */
 static void cli_print_filled(const char *text, size_t indent, FILE *f)
 {
-	fill(text, indent, HELP_WIDTH, false, f);
+	cli_fill(text, indent, HELP_WIDTH, false, f);
 }
 
 static void cli_print_opt(const struct opt *o, FILE *f)
@@ -286,7 +286,8 @@ void cli_say(const char *cmd, const char *text)
 	cmd = cmd ?: "";
 	wait_for_reader();
 	if (width >= 2 * HELP_INDENT && !strchr(text, '\n')) /* lines of the kernel stay */
-		fill(text, (size_t)fprintf(stderr, "kvmft%s%s: ", blank, cmd), width, true, stderr);
+		cli_fill(text, (size_t)fprintf(stderr, "kvmft%s%s: ", blank, cmd), width, true,
+			 stderr);
 	else
 		fprintf(stderr, "kvmft%s%s: %s\n", blank, cmd, text);
 }
@@ -376,7 +377,7 @@ const char *opt_word(const struct opt *o, size_t i)
 }
 
 /* Which of its words the n characters of text are. */
-static int find_word(const struct opt *o, const char *text, size_t n, struct kvmft_err *err)
+static int cli_find_word(const struct opt *o, const char *text, size_t n, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const char *w;
@@ -393,7 +394,7 @@ static int find_word(const struct opt *o, const char *text, size_t n, struct kvm
 int cli_words(const struct opt *o, const char *text, uint32_t *bits, struct kvmft_err *err)
 {
 	size_t n = strcspn(text, ",");
-	int i = find_word(o, text, n, err);
+	int i = cli_find_word(o, text, n, err);
 
 	if (i < 0)
 		return i;
@@ -452,7 +453,7 @@ static int cli_set(const struct opt *o, void *opts, char *text, struct kvmft_err
 	case OPT_EVENTS: return cli_add_events(field, text, err);
 	case OPT_CHOICE:
 	case OPT_WORD:
-		i = find_word(o, text, strlen(text), err);
+		i = cli_find_word(o, text, strlen(text), err);
 		if (i >= 0 && o->type == OPT_CHOICE)
 			*(int *)field = i;
 		else if (i >= 0)

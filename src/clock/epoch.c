@@ -85,7 +85,7 @@ static struct epoch *newest(const struct epoch_vcpu *c)
  * Start epoch @e (its from is set); room must be reserved. Of two changes at the same stamp only
  * the outcome of the last was ever in force.
  */
-static void push(const struct epoch_vm *vm, struct epoch_vcpu *c, struct epoch e)
+static void epoch_push(const struct epoch_vm *vm, struct epoch_vcpu *c, struct epoch e)
 {
 	struct epoch *last = newest(c);
 
@@ -117,7 +117,8 @@ static int find_or_add(struct epoch_vm *vm, uint32_t id, struct epoch_vcpu **out
 	}
 	c->id = id;
 	if (vm->has_pv) /* a new vCPU shares the record of its VM */
-		push(vm, c, (struct epoch){ .from = vm->pv_from, .pv = vm->pv, .has_pv = true });
+		epoch_push(vm, c,
+			   (struct epoch){ .from = vm->pv_from, .pv = vm->pv, .has_pv = true });
 	for (i = vm->n++; i > at; i--)
 		vm->vcpus[i] = vm->vcpus[i - 1];
 	vm->vcpus[at] = c;
@@ -242,7 +243,7 @@ int epoch_vm_write_offset(struct epoch_vm *vm, uint32_t id, uint64_t host, uint6
 	e.from = host;
 	e.map.offset = next;
 	e.doubtful = false;
-	push(vm, c, e);
+	epoch_push(vm, c, e);
 	return 0;
 }
 
@@ -268,7 +269,7 @@ static void announce(const struct epoch_vm *vm, struct epoch_vcpu *c, uint64_t h
 	e.from = host;
 	e.pv = *pv;
 	e.has_pv = true;
-	push(vm, c, e);
+	epoch_push(vm, c, e);
 }
 
 /* Epochs of all vCPUs, for 300 MB: a file may claim thousands of vCPUs, and records without end. */
@@ -557,7 +558,7 @@ static void add_candidate(struct candidate *k, const struct epoch_vcpu *c, const
 	k->borrowed |= s->borrowed;
 }
 
-static enum epoch_result judge(const struct candidate *k)
+static enum epoch_result epoch_judge(const struct candidate *k)
 {
 	if (k->count != 1)
 		return k->count ? EPOCH_AMBIGUOUS : EPOCH_NONE;
@@ -581,7 +582,7 @@ static enum epoch_result find_guest(const struct epoch_vcpu *c, uint64_t guest, 
 	/* Does one that no epoch accepts belong to a time before the first? */
 	if (!k->count && !tsc_to_host(&c->v[0].map, guest, &lo, &hi) && lo < c->v[0].from)
 		return EPOCH_BEFORE_FIRST;
-	return judge(k);
+	return epoch_judge(k);
 }
 
 /* Stores [a, b], if there is a result. */
@@ -666,7 +667,7 @@ static enum epoch_result find_kvmclock(const struct epoch_vcpu *c, uint64_t ns, 
 		*glo = k->lo == lo ? a : *glo;
 		*ghi = b;
 	}
-	return any ? judge(k) : EPOCH_NO_RECORD;
+	return any ? epoch_judge(k) : EPOCH_NO_RECORD;
 }
 
 enum epoch_result epoch_kvmclock_to_host(const struct epoch_vcpu *c, uint64_t ns, uint64_t *lo,

@@ -18,7 +18,7 @@
 /* how far NTP may steer a clock; all that is known about its rate beside a step */
 #define NTP_LIMIT_PPB 500000
 
-static s128 place(const struct clock_sample *s)
+static s128 piece_place(const struct clock_sample *s)
 {
 	return (s128)s->tsc_before + (s->tsc_after - s->tsc_before) / 2;
 }
@@ -42,7 +42,8 @@ static struct slope interval_slope(const struct clock_pieces *p, size_t i)
 
 	if (s->step)
 		return (struct slope){ 1000000, (s128)p->tsc_khz };
-	return (struct slope){ (s128)s[1].ns - (s128)s[0].ns, place(&s[1]) - place(&s[0]) };
+	return (struct slope){ (s128)s[1].ns - (s128)s[0].ns,
+			       piece_place(&s[1]) - piece_place(&s[0]) };
 }
 
 static s128 cycles_to_ns(struct slope r, s128 cycles)
@@ -61,7 +62,7 @@ int clock_pieces_mark_steps(struct clock_sample *v, size_t n, uint32_t tsc_khz, 
 	if (!tsc_khz)
 		return -EINVAL;
 	for (i = 0; i + 1 < n; i++) {
-		s128 expect = cycles_to_ns(nominal, place(&v[i + 1]) - place(&v[i]));
+		s128 expect = cycles_to_ns(nominal, piece_place(&v[i + 1]) - piece_place(&v[i]));
 		s128 moved = (s128)v[i + 1].ns - (s128)v[i].ns - expect;
 		s128 slack = half_width(&v[i]) + half_width(&v[i + 1]);
 
@@ -97,7 +98,7 @@ int clock_pieces_init(struct clock_pieces *p, const struct clock_sample *v, size
 			return -EINVAL;
 	for (i = 0; i + 1 < n; i++) {
 		s128 moved = (s128)v[i + 1].ns - (s128)v[i].ns;
-		s128 between = place(&v[i + 1]) - place(&v[i]);
+		s128 between = piece_place(&v[i + 1]) - piece_place(&v[i]);
 
 		if (v[i].tsc_after >= v[i + 1].tsc_before || between >= FAR || moved >= FAR ||
 		    moved <= -FAR)
@@ -124,7 +125,7 @@ static s128 interval_error(const struct clock_pieces *p, size_t i, s128 outside)
 {
 	const struct clock_sample *s = &p->v[i];
 	struct slope r = interval_slope(p, i);
-	s128 len = place(&s[1]) - place(&s[0]);
+	s128 len = piece_place(&s[1]) - piece_place(&s[0]);
 	s128 half = half_width(&s[0]);
 	s128 cycles, err;
 
@@ -155,10 +156,11 @@ static s128 pieces_reading(const struct clock_sample *s)
 }
 
 /*
- * Last interval starting at or before @v: a TSC by place(), or ns by reading(), in a map without
+ * Last interval starting at or before @v: a TSC by piece_place(), or ns by reading(), in a map without
  * steps; the first or last one for a value outside.
  */
-static size_t find(const struct clock_pieces *p, s128 v, s128 (*of)(const struct clock_sample *s))
+static size_t piece_find(const struct clock_pieces *p, s128 v,
+			 s128 (*of)(const struct clock_sample *s))
 {
 	size_t lo = 0, hi = p->n - 1;
 
@@ -176,10 +178,10 @@ static size_t find(const struct clock_pieces *p, s128 v, s128 (*of)(const struct
 /* How far @tsc lies outside of interval @i, in cycles. */
 static s128 distance_outside(const struct clock_pieces *p, size_t i, s128 tsc)
 {
-	if (tsc < place(&p->v[i]))
-		return place(&p->v[i]) - tsc;
-	if (tsc > place(&p->v[i + 1]))
-		return tsc - place(&p->v[i + 1]);
+	if (tsc < piece_place(&p->v[i]))
+		return piece_place(&p->v[i]) - tsc;
+	if (tsc > piece_place(&p->v[i + 1]))
+		return tsc - piece_place(&p->v[i + 1]);
 	return 0;
 }
 
@@ -190,7 +192,7 @@ static int store_hull(s128 first, s128 last, uint64_t *lo, uint64_t *hi)
 
 int clock_pieces_to_ns(const struct clock_pieces *p, uint64_t tsc, uint64_t *lo, uint64_t *hi)
 {
-	size_t i = find(p, (s128)tsc, place);
+	size_t i = piece_find(p, (s128)tsc, piece_place);
 	const struct clock_sample *s = &p->v[i];
 	struct slope r = interval_slope(p, i);
 	s128 outside = distance_outside(p, i, (s128)tsc);
@@ -199,12 +201,12 @@ int clock_pieces_to_ns(const struct clock_pieces *p, uint64_t tsc, uint64_t *lo,
 
 	if (outside >= FAR)
 		return -ERANGE;
-	left = (s128)s[0].ns + cycles_to_ns(r, (s128)tsc - place(&s[0]));
+	left = (s128)s[0].ns + cycles_to_ns(r, (s128)tsc - piece_place(&s[0]));
 	right = left;
 	if (s->step) {
-		right = (s128)s[1].ns + cycles_to_ns(r, (s128)tsc - place(&s[1]));
+		right = (s128)s[1].ns + cycles_to_ns(r, (s128)tsc - piece_place(&s[1]));
 		if (outside) /* on this side of the step only one of them can be true */
-			left = right = (s128)tsc < place(&s[0]) ? left : right;
+			left = right = (s128)tsc < piece_place(&s[0]) ? left : right;
 	}
 	err = interval_error(p, i, outside);
 	ret = left < right ? store_hull(left - err, right + err + 1, lo, hi)
@@ -214,7 +216,7 @@ int clock_pieces_to_ns(const struct clock_pieces *p, uint64_t tsc, uint64_t *lo,
 
 bool clock_pieces_was_set(const struct clock_pieces *p, uint64_t tsc)
 {
-	size_t i = find(p, (s128)tsc, place);
+	size_t i = piece_find(p, (s128)tsc, piece_place);
 
 	return p->v[i].step && !distance_outside(p, i, (s128)tsc);
 }
@@ -231,7 +233,7 @@ static s128 line_to_tsc(const struct clock_pieces *p, size_t i, s128 ns, bool up
 		s->step && i == p->n - 2 && ns > (s128)s[1].ns ? s + 1 : s;
 	s128 d = (ns - (s128)from->ns) * r.cycles;
 
-	return place(from) + (up ? wide_sdiv_ceil(d, r.ns) : wide_div_floor(d, r.ns));
+	return piece_place(from) + (up ? wide_sdiv_ceil(d, r.ns) : wide_div_floor(d, r.ns));
 }
 
 /*
@@ -265,12 +267,12 @@ static int extrapolate(const struct clock_pieces *p, size_t i, s128 ns, uint64_t
 
 static int smooth_to_tsc(const struct clock_pieces *p, s128 ns, uint64_t *lo, uint64_t *hi)
 {
-	size_t i = find(p, ns, pieces_reading);
+	size_t i = piece_find(p, ns, pieces_reading);
 	s128 err = error_around(p, i);
 	s128 a = ns - err - 1, b = ns + err + 1;
 
-	return store_hull(line_to_tsc(p, find(p, a, pieces_reading), a, false),
-			  line_to_tsc(p, find(p, b, pieces_reading), b, true), lo, hi);
+	return store_hull(line_to_tsc(p, piece_find(p, a, pieces_reading), a, false),
+			  line_to_tsc(p, piece_find(p, b, pieces_reading), b, true), lo, hi);
 }
 
 /* Can the clock have read @ns in interval @i?  If so, where: [*first, *last]. */
@@ -281,7 +283,7 @@ static bool interval_reads(const struct clock_pieces *p, size_t i, s128 ns, s128
 	s128 low = (s128)s[0].ns, high = (s128)s[1].ns, moved;
 
 	if (s->step) {
-		moved = cycles_to_ns(interval_slope(p, i), place(&s[1]) - place(&s[0]));
+		moved = cycles_to_ns(interval_slope(p, i), piece_place(&s[1]) - piece_place(&s[0]));
 		if (high - moved < low)
 			low = high - moved;
 		if ((s128)s[0].ns + moved > high)
@@ -289,8 +291,8 @@ static bool interval_reads(const struct clock_pieces *p, size_t i, s128 ns, s128
 	}
 	if (ns < low - err || ns > high + err)
 		return false;
-	*first = s->step ? place(&s[0]) : line_to_tsc(p, i, ns - err, false);
-	*last = s->step ? place(&s[1]) : line_to_tsc(p, i, ns + err, true);
+	*first = s->step ? piece_place(&s[0]) : line_to_tsc(p, i, ns - err, false);
+	*last = s->step ? piece_place(&s[1]) : line_to_tsc(p, i, ns + err, true);
 	return true;
 }
 

@@ -229,7 +229,7 @@ static int blame_stories(struct blame_cmd *m)
 }
 
 /* Of the kinds that were requested by name: what the captures lack for them, if for all. */
-static const char *lacks(const struct blame_cmd *m, const char **kind)
+static const char *blame_tell_lacks(const struct blame_cmd *m, const char **kind)
 {
 	const char *first = NULL;
 
@@ -250,7 +250,7 @@ static const char *lacks(const struct blame_cmd *m, const char **kind)
 static int no_spikes(const struct blame_cmd *m)
 {
 	const struct blame_opts_given *o = m->o;
-	const char *kind, *why = lacks(m, &kind);
+	const char *kind, *why = blame_tell_lacks(m, &kind);
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
 	if (why)

@@ -95,7 +95,7 @@ static int teller_item(struct stories *s, struct teller *t, const struct tl_item
 	return ret ?: out_item(&t->out, i);
 }
 
-static int walk(struct stories *s)
+static int blaming_walk(struct stories *s)
 {
 	const struct tl_item *i;
 	int ret = 0;
@@ -151,7 +151,7 @@ int stories_tell(const struct story *v, size_t n, struct timeline *t, const stru
 		s.t[i].c = &v[i];
 	if (!ret)
 		qsort(s.t, n, sizeof(*s.t), by_begin);
-	ret = ret ?: walk(&s);
+	ret = ret ?: blaming_walk(&s);
 	for (size_t i = 0; s.t && i < n; i++)
 		if (s.t[i].begun && !s.t[i].ended) {
 			int end = teller_end(&s.t[i]);

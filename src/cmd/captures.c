@@ -19,7 +19,7 @@ static void tell_missing(struct operands *o, const char *path, const struct sess
 }
 
 /* Whether an operand after the session names this guest of it, to say which VM it is. */
-static bool is_named(const struct operands *o, int from, const char *path)
+static bool operand_is_named(const struct operands *o, int from, const char *path)
 {
 	size_t n = strlen(path);
 
@@ -33,7 +33,8 @@ static bool is_named(const struct operands *o, int from, const char *path)
  * Captures of a session from `first` on, in place of that many operands from `at` on. What an
  * operand after the session says about a guest takes precedence over the session.
  */
-static void put(struct operands *o, int at, int instead, const struct session *s, size_t first)
+static void captures_put(struct operands *o, int at, int instead, const struct session *s,
+			 size_t first)
 {
 	char **argv = xcalloc((size_t)o->argc + s->n + 1, sizeof(*argv));
 	int n = 0;
@@ -41,7 +42,7 @@ static void put(struct operands *o, int at, int instead, const struct session *s
 	for (int i = 0; i < at; i++)
 		argv[n++] = o->argv[i];
 	for (size_t i = first; i < s->n; i++)
-		if (!i || !is_named(o, at + instead, s->v[i].path))
+		if (!i || !operand_is_named(o, at + instead, s->v[i].path))
 			argv[n++] = (char *)captures_word(o, s->v[i].operand);
 	for (int i = at + instead; i < o->argc; i++)
 		argv[n++] = o->argv[i];
@@ -58,7 +59,7 @@ int captures_at(struct operands *o, int at, struct kvmft_err *err)
 	if (ret || !s.n)
 		return ret;
 	tell_missing(o, o->argv[at], &s);
-	put(o, at, 1, &s, 0);
+	captures_put(o, at, 1, &s, 0);
 	return 0;
 }
 
@@ -79,7 +80,7 @@ int captures_session(struct operands *o, const char **input, struct kvmft_err *e
 	int ret = captures_host(o, input, &s, err);
 
 	if (!ret && s.n > 1)
-		put(o, 0, 0, &s, 1);
+		captures_put(o, 0, 0, &s, 1);
 	return ret;
 }
 

@@ -54,7 +54,7 @@ static enum verdict verdict_of(const struct check *c, const struct kfeat_result 
 	return r->need & c->side ? VERDICT_LACKING : VERDICT_OPTIONAL;
 }
 
-static size_t count(const struct check *c, enum verdict v)
+static size_t count_states(const struct check *c, enum verdict v)
 {
 	size_t n = 0;
 
@@ -82,7 +82,7 @@ static const char *const verdict_text[] = {
 	[VERDICT_UNKNOWN] = "unknown",
 };
 
-static void text_item(const struct check *c, const struct kfeat_result *r, struct sbuf *b)
+static void check_text_item(const struct check *c, const struct kfeat_result *r, struct sbuf *b)
 {
 	enum verdict v = verdict_of(c, r);
 
@@ -100,7 +100,7 @@ static const char *const state_names[] = {
 	[KFEAT_HAVE] = "ok", [KFEAT_LACK] = "lacking", [KFEAT_UNKNOWN] = "unknown"
 };
 
-static void cells(struct row *o, const void *ctx, size_t i)
+static void check_cells(struct row *o, const void *ctx, size_t i)
 {
 	static const struct kfeat_result none = { .state = KFEAT_HAVE };
 	const struct check *c = ctx;
@@ -119,13 +119,13 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	row_str(o, "remedy", r->remedy[0] ? r->remedy : NULL);
 }
 
-static void json_head(struct json *j, const void *ctx)
+static void check_json_head(struct json *j, const void *ctx)
 {
 	const struct check *c = ctx;
 
 	json_put_str(j, "side", side_name(c));
 	json_put_str(j, "side_from", c->told ? "option" : "machine");
-	json_put_bool(j, "ok", !count(c, VERDICT_LACKING));
+	json_put_bool(j, "ok", !count_states(c, VERDICT_LACKING));
 }
 
 /* ---- the command ---- */
@@ -184,21 +184,22 @@ static int check_run(void *opts, int argc __unused_arg, char **argv __unused_arg
 	c.side = c.side ?: side_of_machine();
 	ret = check_probe(&c, &env);
 	if (!ret && o->format > FORMAT_TEXT) {
-		ret = table_doc(&(struct table){ .cells = cells, .ctx = &c, .n = c.n },
-				o->format == FORMAT_CSV, "items", json_head, &b);
+		ret = table_doc(&(struct table){ .cells = check_cells, .ctx = &c, .n = c.n },
+				o->format == FORMAT_CSV, "items", check_json_head, &b);
 	} else if (!ret) {
 		const struct page_opts page = { .wide = false };
-		size_t lacking = count(&c, VERDICT_LACKING);
+		size_t lacking = count_states(&c, VERDICT_LACKING);
 		size_t from = b.len;
 
 		sbuf_addf(&b, "as a %s%s:\n", side_words(&c),
 			  c.told ? "" : " (from what this machine is; see --host, --guest)");
 		for (size_t i = 0; i < c.n; i++)
-			text_item(&c, &c.item[i], &b);
+			check_text_item(&c, &c.item[i], &b);
 		text_wrap(&b, from, "                              ", page_width(&page));
 		sbuf_addf(&b, "%s: %zu ok, %zu lacking, %zu absent but not needed, %zu unknown\n",
-			  lacking ? "cannot record" : "can record", count(&c, VERDICT_OK), lacking,
-			  count(&c, VERDICT_OPTIONAL), count(&c, VERDICT_UNKNOWN));
+			  lacking ? "cannot record" : "can record", count_states(&c, VERDICT_OK),
+			  lacking, count_states(&c, VERDICT_OPTIONAL),
+			  count_states(&c, VERDICT_UNKNOWN));
 	}
 	ret = sink_print(ret, &b, stdout, err);
 	/* The line on stderr names what is needed; the list has said the rest. */

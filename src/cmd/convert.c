@@ -156,7 +156,7 @@ static int parse_value(char *text, bool cycles, uint64_t *v)
 	return dot ? parse_seconds(text, dot, v) : parse_bits64(text, v);
 }
 
-static char *trim(char *s, char *end)
+static char *convert_trim(char *s, char *end)
 {
 	while (end > s && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
 		end--;
@@ -260,7 +260,7 @@ static int convert_args(struct convert *v, int argc, char **argv, struct kvmft_e
 static int convert_line(struct convert *v, char *line, char *end, struct kvmft_err *err)
 {
 	bool nul = memchr(line, 0, (size_t)(end - line)) != NULL;
-	char *text = trim(line, end);
+	char *text = convert_trim(line, end);
 	uint64_t value;
 
 	if (nul || parse_value(text, v->cycles, &value))

@@ -93,7 +93,7 @@ struct run {
 	struct sink_remarks remarks;
 };
 
-static int check(struct run *run)
+static int diff_check(struct run *run)
 {
 	const struct diff_opts *o = run->o;
 
@@ -384,8 +384,8 @@ static bool take_us(const char **s, uint64_t *ns)
 }
 
 /* error: of the mean, in percent. */
-static int add(struct tables *t, int side, const char *name, size_t len, uint64_t n,
-	       const uint64_t *mean, double error)
+static int line_add(struct tables *t, int side, const char *name, size_t len, uint64_t n,
+		    const uint64_t *mean, double error)
 {
 	struct line *l, new = { .name = "" };
 	size_t i = 0;
@@ -448,7 +448,7 @@ static int take_row(struct tables *t, int side, const char *s)
 				timed = true;
 		if (timed || *p == '-') {
 			(void)!sscanf(p, "( +- %lf%%", &error);
-			return add(t, side, s, len, n, timed ? &mean : NULL, error);
+			return line_add(t, side, s, len, n, timed ? &mean : NULL, error);
 		}
 		t->torn[side]++;
 		return 0;
@@ -535,7 +535,7 @@ static void mean_cells(struct row *r, const char *name, const char *head, const 
 		cell_text(r, IN_TEXT, head, "-");
 }
 
-static void cells(struct row *r, const void *ctx, size_t i)
+static void line_cells(struct row *r, const void *ctx, size_t i)
 {
 	const struct line none = { .name = "" },
 			  *l = r->head ? &none : (const struct line *)ctx + i;
@@ -555,7 +555,7 @@ static void cells(struct row *r, const void *ctx, size_t i)
 	row_bool(r, "mean_within_error", known, within);
 }
 
-static void json_head(struct json *j, const void *ctx __unused_arg)
+static void line_json_head(struct json *j, const void *ctx __unused_arg)
 {
 	json_put_bool(j, "sure", false);
 	json_put_str(j, "chance", NULL);
@@ -566,13 +566,13 @@ static int print_tables(const struct tables *t, const struct diff_opts *o, FILE 
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const size_t top = o->top.v;
-	const struct table table = { .cells = cells,
+	const struct table table = { .cells = line_cells,
 				     .ctx = t->line,
 				     .n = top ? MIN(top, t->nline) : t->nline };
 	int ret;
 
 	if (o->format > FORMAT_TEXT)
-		ret = table_doc(&table, o->format == FORMAT_CSV, "rows", json_head, &b);
+		ret = table_doc(&table, o->format == FORMAT_CSV, "rows", line_json_head, &b);
 	else
 		ret = table_text(&table, &b);
 	if (o->format <= FORMAT_TEXT)
@@ -620,8 +620,8 @@ static int take_recording(struct run *run, struct tables *t, int i, const char *
 		char name[REPORT_NAME];
 
 		report_key_name(s->r, row->key, name);
-		ret = add(t, i, name, strlen(name), row->samples,
-			  row->timed ? &row->avg_time : NULL, row->stderr_pct / 100.0);
+		ret = line_add(t, i, name, strlen(name), row->samples,
+			       row->timed ? &row->avg_time : NULL, row->stderr_pct / 100.0);
 	}
 	if (!rows.n)
 		ret = err_lack(run->err, ENODATA,
@@ -731,7 +731,7 @@ static int long_enough(struct run *run)
 		DIFF_ENOUGH * (DIFF_SLICE / 1000000));
 }
 
-static int show(struct run *run)
+static int diff_show(struct run *run)
 {
 	const char *format = diff_formats[MAX(run->o->format, 0)];
 	const struct diff_doc doc = {
@@ -833,7 +833,7 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 	if (run.o->predict)
 		return predict_check(run.o, err) ?: advise_predict(run.o->predict, run.o->vm, argv,
 								   run.o->file.page.f, err);
-	ret = check(&run);
+	ret = diff_check(&run);
 	ret = ret ?: find_tables(&run, &t);
 	if (ret || t.what[0] || t.what[1]) {
 		if (!ret && (run.d.ngate || run.o->ops.n || run.o->more[0].n || run.o->more[1].n))
@@ -853,7 +853,7 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 		ret = err_set(err, ENOMEM, "out of memory");
 	if (!ret)
 		tell_latency(&run);
-	ret = ret ?: show(&run);
+	ret = ret ?: diff_show(&run);
 out:
 	free(t.text[0]);
 	free(t.text[1]);

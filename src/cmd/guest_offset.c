@@ -100,7 +100,7 @@ static int no_way(const struct guest_offset *o, const char *variable, const char
 }
 
 /* Are this machine's trace clocks based on a kvmclock, and do we know how? */
-static int check(const struct guest_offset *o, struct kvmft_err *err)
+static int offset_check(const struct guest_offset *o, struct kvmft_err *err)
 {
 	const struct kguest_clock *g = &o->g;
 
@@ -163,7 +163,7 @@ static void print_records(const struct kguest_clock *g)
 	}
 }
 
-static int print_all(const struct guest_offset *o, struct kvmft_err *err)
+static int offset_print_all(const struct guest_offset *o, struct kvmft_err *err)
 {
 	const struct kguest_clock *g = &o->g;
 	const struct mono_raw *r = &o->raw.raw;
@@ -196,11 +196,11 @@ static int guest_offset_run(void *opts, int argc __unused_arg, char **argv __unu
 	struct guest_offset o = { .unstable = false };
 	int ret = gather(&o, err);
 
-	ret = ret ?: check(&o, err);
+	ret = ret ?: offset_check(&o, err);
 	if (ret)
 		return ret;
 	if (opt->clock < 0)
-		return print_all(&o, err);
+		return offset_print_all(&o, err);
 	if (opt->clock != CLOCK_LOCAL)
 		ret = check_kernel_offset(&o, err);
 	if (!ret)

@@ -101,7 +101,7 @@ static ssize_t only_vm(const struct load *l, const char *option)
 }
 
 /* n: bytes of the selector that text begins with, and its =. */
-static ssize_t vm_of(const struct load *l, const char *text, size_t n, const char *option)
+static ssize_t syms_vm_of(const struct load *l, const char *text, size_t n, const char *option)
 {
 	_cleanup_free_ char *sel = NULL;
 
@@ -115,7 +115,7 @@ static ssize_t vm_of(const struct load *l, const char *text, size_t n, const cha
 static struct given *given_of(struct load *l, const char **text, const char *option)
 {
 	size_t n = selector(*text);
-	ssize_t vm = vm_of(l, *text, n, option);
+	ssize_t vm = syms_vm_of(l, *text, n, option);
 	struct given new = { .vm = (size_t)vm };
 
 	if (vm < 0)
@@ -129,7 +129,7 @@ static struct given *given_of(struct load *l, const char **text, const char *opt
 	return &l->v[l->n - 1];
 }
 
-static int take(struct load *l, const struct str_list *list, const char *option, size_t member)
+static int syms_take(struct load *l, const struct str_list *list, const char *option, size_t member)
 {
 	for (size_t i = 0; i < list->n; i++) {
 		const char *text = list->v[i], **slot;
@@ -167,7 +167,7 @@ static int take_kaslr(struct load *l)
 }
 
 /* Takes what is in k over. */
-static void attach(struct guest_syms *g, struct hostmap *m, size_t vm, struct ksyms *k)
+static void syms_attach(struct guest_syms *g, struct hostmap *m, size_t vm, struct ksyms *k)
 {
 	struct ksyms *own = xmalloc(sizeof(*own));
 
@@ -210,7 +210,7 @@ static int load_given(struct load *l, struct guest_syms *g, struct given *v,
 		return err_set(l->err, ENOMEM, "out of memory");
 	ret = guest_syms_read(&k, &v->f, l->err);
 	if (!ret)
-		attach(g, l->m, v->vm, &k);
+		syms_attach(g, l->m, v->vm, &k);
 	return ret;
 }
 
@@ -222,11 +222,14 @@ static int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o
 	size_t nested = 0;
 	int ret;
 
-	ret = take(&l, &l.o->kallsyms, "guest-kallsyms", offsetof(struct ksyms_files, kallsyms));
-	ret = ret ?: take(&l, &l.o->vmlinux, "guest-vmlinux",
-			  offsetof(struct ksyms_files, vmlinux));
-	ret = ret ?: take(&l, &l.o->modules, "guest-modules",
-			  offsetof(struct ksyms_files, modules));
+	ret = syms_take(&l, &l.o->kallsyms, "guest-kallsyms",
+			offsetof(struct ksyms_files, kallsyms));
+	ret = ret
+		      ?: syms_take(&l, &l.o->vmlinux, "guest-vmlinux",
+				   offsetof(struct ksyms_files, vmlinux));
+	ret = ret
+		      ?: syms_take(&l, &l.o->modules, "guest-modules",
+				   offsetof(struct ksyms_files, modules));
 	ret = ret ?: take_kaslr(&l);
 
 	for (size_t i = 0; i < l.n && !ret; i++)
@@ -240,7 +243,7 @@ static int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o
 		} else {
 			ret = capture_symbols(guest[i].cap, &k);
 			if (ret > 0)
-				attach(g, l.m, vm, &k);
+				syms_attach(g, l.m, vm, &k);
 			ret = ret < 0 ? err_set(l.err, ENOMEM, "out of memory") : 0;
 		}
 	}

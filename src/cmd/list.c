@@ -96,7 +96,7 @@ static void text_vm(const struct vm_list *l, const struct vm *vm, struct sbuf *b
 /* ---- JSON and CSV (RFC 4180, with \n) ---- */
 
 /* v: NULL in the one line of CSV of a VM without vCPUs. */
-static void vcpu_cells(struct row *o, const struct vm_vcpu *v)
+static void list_vcpu_cells(struct row *o, const struct vm_vcpu *v)
 {
 	const struct vm_vcpu none = { 0 }, *c = v ?: &none;
 	bool scaled = c->ratio_state == VM_RATIO_SET;
@@ -116,11 +116,11 @@ static void vcpu_cells(struct row *o, const struct vm_vcpu *v)
 
 static void vcpu_row(struct row *o, const void *vm, size_t i)
 {
-	vcpu_cells(o, &((const struct vm *)vm)->vcpu[i]);
+	list_vcpu_cells(o, &((const struct vm *)vm)->vcpu[i]);
 }
 
 /* A VM; in CSV each of its vCPUs, or one line where there is none. */
-static void cells(struct row *o, const void *ctx, size_t i)
+static void list_cells(struct row *o, const void *ctx, size_t i)
 {
 	static const struct vm none;
 	const struct vm_list *l = ctx;
@@ -145,7 +145,7 @@ static void cells(struct row *o, const void *ctx, size_t i)
 			row_u64(o, "started_by_pid", vm->parent, vm->parent);
 		}
 		if (o->form == ROW_CSV)
-			vcpu_cells(o, vm->n_vcpus ? &vm->vcpu[k] : NULL);
+			list_vcpu_cells(o, vm->n_vcpus ? &vm->vcpu[k] : NULL);
 		row_str(o, "note", vm->note);
 		if (o->form == ROW_JSON) {
 			(void)table_json(&(struct table){ .cells = vcpu_row, .ctx = vm,
@@ -155,7 +155,7 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	}
 }
 
-static void json_head(struct json *j, const void *ctx)
+static void list_json_head(struct json *j, const void *ctx)
 {
 	const struct vm_list *l = ctx;
 
@@ -183,8 +183,8 @@ static int list_run(void *opts, int argc __unused_arg, char **argv __unused_arg,
 		text_vm(l, &l->vm[i], &b);
 	}
 	if (o->format > FORMAT_TEXT)
-		ret = table_doc(&(struct table){ .cells = cells, .ctx = l, .n = l->n },
-				o->format == FORMAT_CSV, "vms", json_head, &b);
+		ret = table_doc(&(struct table){ .cells = list_cells, .ctx = l, .n = l->n },
+				o->format == FORMAT_CSV, "vms", list_json_head, &b);
 	ret = sink_print(ret, &b, stdout, err);
 	if (!ret) {
 		if (l->n && l->debugfs_text)

@@ -19,7 +19,7 @@
 #define LIST_MAX  100000u
 #define WALK_MAX  (256u << 20) /* bytes of all their paths */
 
-static bool has(const char *path, const char *name)
+static bool dir_has(const char *path, const char *name)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct stat st;
@@ -31,7 +31,7 @@ static bool has(const char *path, const char *name)
 /* Without its meta file it is damaged, which has to be reported. */
 static bool is_capture(const char *path)
 {
-	return has(path, "meta") || has(path, "seg000000");
+	return dir_has(path, "meta") || dir_has(path, "seg000000");
 }
 
 /* A file written by tracing programs, by its name. */
@@ -64,8 +64,9 @@ static int add_below(struct operands *o, const char *path, bool sessions, unsign
 		     struct str_list *list, struct kvmft_err *err);
 
 /* What is in a directory, by name. taken: its captures are a session that is on the list. */
-static int add_all(struct operands *o, const char *path, struct dirent **d, int n, bool sessions,
-		   bool taken, unsigned int depth, struct str_list *list, struct kvmft_err *err)
+static int add_entries(struct operands *o, const char *path, struct dirent **d, int n,
+		       bool sessions, bool taken, unsigned int depth, struct str_list *list,
+		       struct kvmft_err *err)
 {
 	size_t len = strlen(path);
 	int ret = 0;
@@ -110,7 +111,7 @@ static int add_below(struct operands *o, const char *path, bool sessions, unsign
 	n = scandir(path, &d, NULL, alphasort);
 	if (n < 0)
 		return depth ? left_out(o, path, strerror(errno)) : 0;
-	ret = add_all(o, path, d, n, sessions, s.n > 0, depth, list, err);
+	ret = add_entries(o, path, d, n, sessions, s.n > 0, depth, list, err);
 	while (n--)
 		free(d[n]);
 	free(d);
@@ -231,7 +232,7 @@ static int one(struct many *m, size_t i, int fd)
  * Takes the next capture from at on; false: there is none. To take and to say whose it is are one
  * step, so no process can be killed in between.
  */
-static bool take(struct many *m, size_t w, size_t *at)
+static bool many_claim(struct many *m, size_t w, size_t *at)
 {
 	uint32_t none = 0;
 	int ret;
@@ -272,7 +273,7 @@ static _Noreturn void worker(struct many *m, size_t w, int fd, pid_t parent)
 	close(mem);
 	memory_out_is(end_worker, &fd);
 	ret = sandbox_enter_reader(&layers, &err);
-	while (!ret && take(m, w, &at))
+	while (!ret && many_claim(m, w, &at))
 		ret = one(m, at, fd);
 	_exit(ret ? 1 : 0);
 }

@@ -19,20 +19,20 @@ struct sum {
 };
 
 /* A capture may claim that it took centuries. */
-static uint64_t cut(unsigned __int128 v)
+static uint64_t u64_cut(unsigned __int128 v)
 {
 	return (uint64_t)MIN(v, (unsigned __int128)UINT64_MAX);
 }
 
-static void add(unsigned __int128 *sum, unsigned __int128 v)
+static void total_add(unsigned __int128 *sum, unsigned __int128 v)
 {
 	if (__builtin_add_overflow(*sum, v, sum))
 		*sum = ~(unsigned __int128)0;
 }
 
-static void count(uint64_t *sum, uint64_t v)
+static void count_add(uint64_t *sum, uint64_t v)
 {
-	*sum = cut((unsigned __int128)*sum + v);
+	*sum = u64_cut((unsigned __int128)*sum + v);
 }
 
 static void sum_rows(struct sum *s, const struct sbuf *rows)
@@ -49,8 +49,8 @@ static void sum_rows(struct sum *s, const struct sbuf *rows)
 		for (size_t i = 0; i < s->n && !to; i++)
 			if (!strcmp(s->v[i].name, r.name))
 				to = &s->v[i];
-		count(&s->all, r.n);
-		add(&s->total, r.total);
+		count_add(&s->all, r.n);
+		total_add(&s->total, r.total);
 		if (!to && s->n == ROWS_MAX)
 			to = &s->v[ROWS_MAX - 1];
 		if (!to) {
@@ -62,26 +62,26 @@ static void sum_rows(struct sum *s, const struct sbuf *rows)
 		} else {
 			to->min = !to->timed ? r.min : r.timed ? MIN(to->min, r.min) : to->min;
 			to->max = MAX(to->max, r.max);
-			count(&to->n, r.n);
-			count(&to->timed, r.timed);
-			add(&to->total, r.total);
+			count_add(&to->n, r.n);
+			count_add(&to->timed, r.timed);
+			total_add(&to->total, r.total);
 		}
 	}
 }
 
-static uint64_t mean(const struct many_row *r)
+static uint64_t row_mean(const struct many_row *r)
 {
-	return r->timed ? cut(r->total / r->timed) : 0;
+	return r->timed ? u64_cut(r->total / r->timed) : 0;
 }
 
 static uint64_t by_value(const struct many_row *r, enum report_key key)
 {
 	switch (key) {
 	case KEY_TIME:
-	case KEY_TIME_PCT: return cut(r->total);
+	case KEY_TIME_PCT: return u64_cut(r->total);
 	case KEY_MAX: return r->max;
 	case KEY_MIN: return r->min;
-	case KEY_MEAN: return mean(r);
+	case KEY_MEAN: return row_mean(r);
 	case KEY_NAME: return 0; /* equal ones are by name */
 	default: return r->n;
 	}
@@ -97,7 +97,7 @@ static int by_key(const void *a, const void *b, void *key)
 
 /* ---- printing ---- */
 
-static double percent(unsigned __int128 part, unsigned __int128 whole)
+static double sum_percent(unsigned __int128 part, unsigned __int128 whole)
 {
 	return whole ? 100.0 * (double)part / (double)whole : 0;
 }
@@ -128,14 +128,14 @@ static void sum_cells(struct row *o, const void *ctx, size_t i)
 	cell_str(o, IN_ALL, "name", d->title, r->name);
 	cell_u64(o, IN_TEXT, NULL, d->what, true, r->n);
 	row_u64(o, "count", true, r->n);
-	cell_text(o, 0, share, "%.2f%%", percent(r->n, s->all));
-	cell_text(o, 0, "Time%", "%.2f%%", percent(r->total, s->total));
-	row_time(o, "total", true, cut(r->total));
+	cell_text(o, 0, share, "%.2f%%", sum_percent(r->n, s->all));
+	cell_text(o, 0, "Time%", "%.2f%%", sum_percent(r->total, s->total));
+	row_time(o, "total", true, u64_cut(r->total));
 	cell_text(o, 0, "Min Time", "%s", us(r->min, text));
 	row_time(o, "min", true, r->min);
 	cell_text(o, 0, "Max Time", "%s", us(r->max, text));
 	row_time(o, "max", true, r->max);
-	cell_text(o, 0, "Avg time", "%s", us(mean(r), text));
+	cell_text(o, 0, "Avg time", "%s", us(row_mean(r), text));
 }
 
 static void sum_head(struct json *j, const void *ctx)
@@ -146,7 +146,7 @@ static void sum_head(struct json *j, const void *ctx)
 	json_put_str(j, "of", x->d->of);
 }
 
-static bool is(const struct many_doc *d, const char *format)
+static bool format_is(const struct many_doc *d, const char *format)
 {
 	return !strcmp(d->format, format);
 }
@@ -184,7 +184,7 @@ static const char *without_name(const char *text, const char *input)
 }
 
 /* Each remark names its capture; what is said of a damaged one is one line. */
-static void tell(const struct many_result *r, const char *input)
+static void tell_result(const struct many_result *r, const char *input)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	char *save = NULL, *line = r->notes.len ? strtok_r(r->notes.s, "\n", &save) : NULL;
@@ -203,8 +203,8 @@ static void tell(const struct many_result *r, const char *input)
 		cli_note("%s: %s", input, b.s);
 }
 
-static int print_all(struct many *m, const struct many_doc *d, struct sum *s, size_t *good,
-		     bool *complete)
+static int many_print_all(struct many *m, const struct many_doc *d, struct sum *s, size_t *good,
+			  bool *complete)
 {
 	_cleanup_(many_result_free) struct many_result r = { .code = 0 };
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
@@ -218,7 +218,7 @@ static int print_all(struct many *m, const struct many_doc *d, struct sum *s, si
 		if (ret)
 			break;
 		str_printable(input);
-		if (is(d, "json")) {
+		if (format_is(d, "json")) {
 			struct many_result *result = &r;
 			struct json j;
 
@@ -240,7 +240,7 @@ static int print_all(struct many *m, const struct many_doc *d, struct sum *s, si
 		} else if (r.code < 0) {
 			ret = 0;
 		} else {
-			if (is(d, "csv")) {
+			if (format_is(d, "csv")) {
 				add_csv(&r.text, input, !*good, &b);
 			} else {
 				sbuf_addf(&b, "%s==> %s <==\n", (!*good) ? "" : "\n", input);
@@ -248,7 +248,7 @@ static int print_all(struct many *m, const struct many_doc *d, struct sum *s, si
 			}
 			ret = b.error;
 		}
-		tell(&r, input);
+		tell_result(&r, input);
 		*complete &= r.code == KVMFT_OK;
 		*good += r.code >= 0;
 		if (!ret && r.code >= 0)
@@ -263,7 +263,7 @@ int many_print(struct many *m, const struct many_doc *d, struct kvmft_err *err)
 	struct sum s = { 0 };
 	size_t good = 0, n = many_inputs(m)->n;
 	bool complete = true;
-	int ret = print_all(m, d, &s, &good, &complete);
+	int ret = many_print_all(m, d, &s, &good, &complete);
 
 	if (ret && ferror(d->f)) {
 		ret = errno == EPIPE ? -EPIPE : err_why(err, ret, "cannot write");
@@ -278,16 +278,16 @@ int many_print(struct many *m, const struct many_doc *d, struct kvmft_err *err)
 		ret = 0;
 		if (s.n)
 			qsort_r(s.v, s.n, sizeof(*s.v), by_key, &key);
-		if (s.total > UINT64_MAX && !is(d, "csv"))
+		if (s.total > UINT64_MAX && !format_is(d, "csv"))
 			cli_note(
 				"times add up to more than 584 years: such a sum is shown as the largest "
 				"number of ns in 64 bits");
-		if (is(d, "json") || (is(d, "text") && s.captures > 1)) {
+		if (format_is(d, "json") || (format_is(d, "text") && s.captures > 1)) {
 			const struct sum_doc x = { d, &s };
 			struct table t = { .cells = sum_cells, .ctx = &x, .n = s.n, .blank = true };
 			char text[32];
 
-			if (is(d, "json")) {
+			if (format_is(d, "json")) {
 				ret = table_doc(&t, false, "together", sum_head, &b);
 			} else {
 				t.n = d->top ? MIN(d->top, s.n) : s.n;
@@ -295,7 +295,7 @@ int many_print(struct many *m, const struct many_doc *d, struct kvmft_err *err)
 				sbuf_addf(&b, "\n==> all %zu together <==\n\n", s.captures);
 				ret = table_text(&t, &b);
 				sbuf_addf(&b, "\nTotal %s:%" PRIu64 ", %s:%s.\n", d->what, s.all,
-					  d->times, us(cut(s.total), text));
+					  d->times, us(u64_cut(s.total), text));
 			}
 		}
 		ret = ret ?: b.len ? sbuf_write(&b, d->f) : b.error;

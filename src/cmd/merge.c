@@ -24,7 +24,7 @@ struct merge_pick_opts {
 /* ---- --event, --grep, --context, --side, --vcpu ---- */
 
 /* "3", "0,2" or "4-7": adds them. */
-static int add_vcpus(struct pick *p, const char *list)
+static int pick_add_vcpus(struct pick *p, const char *list)
 {
 	_cleanup_free_ char *copy = xstrdup(list);
 	char *save = NULL, *word, *dash;
@@ -320,7 +320,7 @@ static int merge_ask(struct merge *m, struct out_clock *clock)
 	for (size_t i = 0; i < o->side.n && !ret; i++)
 		ret = add_side(m->pick, m->p->t, o->side.v[i], m->left_out, m->err);
 	for (size_t i = 0; i < o->vcpu.n && !ret; i++) {
-		ret = add_vcpus(m->pick, o->vcpu.v[i]);
+		ret = pick_add_vcpus(m->pick, o->vcpu.v[i]);
 		if (ret == -EINVAL)
 			err_usage(m->err, "option --vcpu: '%s' is not a list such as 0,2-5",
 				  o->vcpu.v[i]);

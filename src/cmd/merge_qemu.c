@@ -63,7 +63,7 @@ static int add_one(struct merge_qemu *m, struct pairing *p, const char *text, st
 }
 
 /* Where QEMU installs its declarations; a QEMU of another version has others. */
-static void find_events(struct merge_qemu *m)
+static void find_qemu_events(struct merge_qemu *m)
 {
 	static const char *const places[] = {
 		"/usr/share/qemu/trace-events-all",
@@ -87,7 +87,7 @@ static const struct qevents *events_asked(void *arg)
 	struct merge_qemu *m = arg;
 
 	if (!m->events && !m->looked)
-		find_events(m);
+		find_qemu_events(m);
 	m->looked = true;
 	return m->events;
 }
@@ -144,7 +144,7 @@ int merge_qemu_alone(struct merge_qemu *m, const char *trace, const char *events
 	if (!ret && events)
 		ret = qevents_load(events, false, &m->events, err);
 	else if (!ret)
-		find_events(m);
+		find_qemu_events(m);
 	if (!ret)
 		ret = qtrace_open(
 			path, &(struct qtrace_options){ .format = q.format, .events = m->events },

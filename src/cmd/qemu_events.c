@@ -30,7 +30,7 @@ struct view {
 	struct sbuf version;
 };
 
-static void cells(struct row *o, const void *ctx, size_t i)
+static void qemu_event_cells(struct row *o, const void *ctx, size_t i)
 {
 	static const struct mon_event none;
 	const struct view *v = ctx;
@@ -43,7 +43,7 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	row_bool(o, "vcpu", true, e->vcpu);
 }
 
-static void json_head(struct json *j, const void *ctx)
+static void qemu_event_json_head(struct json *j, const void *ctx)
 {
 	const struct view *v = ctx;
 
@@ -58,8 +58,9 @@ static void json_head(struct json *j, const void *ctx)
 static int events_print(const struct view *v, int format, struct sbuf *b)
 {
 	if (format > FORMAT_TEXT)
-		return table_doc(&(struct table){ .cells = cells, .ctx = v, .n = v->all.n },
-				 format == FORMAT_CSV, "events", json_head, b);
+		return table_doc(
+			&(struct table){ .cells = qemu_event_cells, .ctx = v, .n = v->all.n },
+			format == FORMAT_CSV, "events", qemu_event_json_head, b);
 	for (size_t i = 0; i < v->all.n; i++)
 		if (v->shown[i])
 			sbuf_addf(b, "%-11s  %s%s\n", mon_state_names[v->all.v[i].state],

@@ -54,7 +54,7 @@ static void add_args(struct sbuf *b, const struct qev *e)
 			  strchr(e->arg[k].type, '*') ? "" : " ", e->arg[k].name);
 }
 
-static void cells(struct row *o, const void *ctx, size_t i)
+static void qemu_format_cells(struct row *o, const void *ctx, size_t i)
 {
 	static const struct qev none;
 	const struct qev *e = o->head ? &none : listed(ctx, i);
@@ -100,7 +100,7 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	row_u64(o, "line", true, e->line);
 }
 
-static void json_head(struct json *j, const void *ctx)
+static void qemu_format_json_head(struct json *j, const void *ctx)
 {
 	json_put_str(j, "file", qevents_name(((const struct list *)ctx)->q));
 }
@@ -110,7 +110,7 @@ static int formats_run(void *opts, int argc __unused_arg, char **argv, struct kv
 	const struct formats_opts *o = opts;
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct list l = { .pattern = argv + 1 };
-	struct table t = { .cells = cells, .ctx = &l };
+	struct table t = { .cells = qemu_format_cells, .ctx = &l };
 	size_t bad = 0, shown = 0;
 	struct qevents *q;
 	const char *note;
@@ -144,7 +144,7 @@ static int formats_run(void *opts, int argc __unused_arg, char **argv, struct kv
 	if (!shown)
 		ret = err_set(err, ENOENT, "%s declares no event of that name", argv[0]);
 	else if (o->format > FORMAT_TEXT)
-		ret = table_doc(&t, o->format == FORMAT_CSV, "events", json_head, &b);
+		ret = table_doc(&t, o->format == FORMAT_CSV, "events", qemu_format_json_head, &b);
 	ret = shown ? sink_print(ret, &b, stdout, err) : ret;
 	for (; !ret && (note = qevents_note(q, bad)); bad++)
 		cli_note("%s: %s", argv[0], note);

@@ -24,7 +24,7 @@ struct list {
 	const struct sdt_plan *p;
 };
 
-static void cells(struct row *o, const void *ctx, size_t i)
+static void marker_cells(struct row *o, const void *ctx, size_t i)
 {
 	static const struct sdt_event none;
 	const struct sdt_event *e = o->head ? &none : &((const struct list *)ctx)->p->v[i];
@@ -70,17 +70,17 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	json_array_end(o->j);
 }
 
-static void json_head(struct json *j, const void *ctx)
+static void marker_json_head(struct json *j, const void *ctx)
 {
 	json_put_str(j, "binary", ((const struct list *)ctx)->s->path);
 }
 
 static int list_print(const struct list *l, int format, struct sbuf *b)
 {
-	const struct table t = { .cells = cells, .ctx = l, .n = l->p->n };
+	const struct table t = { .cells = marker_cells, .ctx = l, .n = l->p->n };
 
 	if (format > FORMAT_TEXT)
-		return table_doc(&t, format == FORMAT_CSV, "markers", json_head, b);
+		return table_doc(&t, format == FORMAT_CSV, "markers", marker_json_head, b);
 	sbuf_addf(b, "%-36s %6s  %-5s  %s\n", "PROVIDER:MARKER", "PLACES", "GUARD", "ARGUMENTS");
 	for (const struct sdt_event *e = l->p->v; e < l->p->v + l->p->n; e++) {
 		size_t from = b->len;

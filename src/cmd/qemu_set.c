@@ -74,8 +74,8 @@ static int apply(struct monitor *m, const struct mon_events *before, const struc
 }
 
 /* What has changed; and what has not, though it was requested, which HMP does not say before. */
-static int report(const struct mon_events *before, const struct mon_events *after,
-		  const struct mon_switches *s, struct kvmft_err *err)
+static int set_report(const struct mon_events *before, const struct mon_events *after,
+		      const struct mon_switches *s, struct kvmft_err *err)
 {
 	size_t on = 0, off = 0, stays = 0, enabled = 0;
 	const char *one = NULL, *named = NULL;
@@ -124,7 +124,7 @@ static int set_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 	ret = ret ?: apply(q.m, &before, &s, err);
 	ret = ret ?: monitor_events(q.m, &after, err);
 	if (!ret) {
-		ret = report(&before, &after, &s, err);
+		ret = set_report(&before, &after, &s, err);
 		qemu_print_notes(&notes);
 	}
 	return ret;

@@ -61,7 +61,7 @@ static int status(struct monitor *m, struct sbuf *out, struct kvmft_err *err)
 	return ret;
 }
 
-static bool is_off(const struct sbuf *status)
+static bool answer_is_off(const struct sbuf *status)
 {
 	return status->len > 5 && !strcmp(status->s + status->len - 5, " off.");
 }
@@ -88,7 +88,7 @@ static int trace_file_run(void *opts, int argc, char **argv, struct kvmft_err *e
 
 	ret = ret ?: qemu_open(&o->target, &q, err);
 	ret = ret ?: status(q.m, &out, err);
-	was_off = is_off(&out);
+	was_off = answer_is_off(&out);
 	if (!ret && argc) {
 		sbuf_reset(&out);
 		ret = line.s ? ask(q.m, line.s, &out, err) : -ENOMEM;
@@ -98,7 +98,7 @@ static int trace_file_run(void *opts, int argc, char **argv, struct kvmft_err *e
 		}
 		ret = ret ?: status(q.m, &out, err);
 	}
-	if (!ret && argc && !strcmp(argv[0], "on") && is_off(&out))
+	if (!ret && argc && !strcmp(argv[0], "on") && answer_is_off(&out))
 		ret = err_set(err, EIO, "QEMU could not start the file: %s", out.s);
 	if (!ret) {
 		printf("%s\n", out.s ?: "");

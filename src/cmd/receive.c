@@ -19,7 +19,7 @@ static const struct opt receive_options[] = {
 	OPT_END,
 };
 
-static void show(const struct stream_news *n)
+static void receive_show(const struct stream_news *n)
 {
 	char bytes[32];
 
@@ -51,7 +51,7 @@ static int receive_cmd(void *opts, int argc __unused_arg, char **argv __unused_a
 		return err_usage(err, "standard input is a terminal: the stream comes from kvmft record "
 				      "-o - ... | kvmft receive -o %s", c->output);
 	c->in = STDIN_FILENO;
-	c->show = shown ? show : NULL;
+	c->show = shown ? receive_show : NULL;
 	return receive_run(c, shown ? note_over_show : cli_note, err);
 }
 

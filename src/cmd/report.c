@@ -316,7 +316,7 @@ static int print(struct run *run, enum report_format format)
 	return cli_flush(run->err);
 }
 
-static int report(struct run *run)
+static int report_one_capture(struct run *run)
 {
 	const enum report_format format = (enum report_format)MAX(run->o->format, 0);
 	const struct report_totals *t;
@@ -460,7 +460,7 @@ static int report_one(void *ctx, const char *input, FILE *out, struct sbuf *rows
 	o.input = input;
 	o.file.page.f = out;
 	ret = parse(&run);
-	ret = ret ?: report(&run);
+	ret = ret ?: report_one_capture(&run);
 	if (ret >= 0 && report_in_cycles(run.r)) {
 		cli_note("%s: its times are in cycles, so it is not in the sum", input);
 	} else if (ret >= 0) {
@@ -580,7 +580,7 @@ static int report_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		return many_print(o->many, &d, err);
 	ret = parse(&run);
 	if (!ret)
-		ret = run.o->by == BY_STACK ? report_by_stack(&run) : report(&run);
+		ret = run.o->by == BY_STACK ? report_by_stack(&run) : report_one_capture(&run);
 	run_free(&run);
 	return ret;
 }

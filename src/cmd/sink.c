@@ -117,8 +117,8 @@ int window_report(const struct capture *cap, const char *from, const char *to,
 }
 
 /* mono_raw, mono, boot, realtime: by the host capture's own readings. */
-static int readings(struct cap_pieces *pieces, const struct capture *host,
-		    const struct out_clock *c, struct kvmft_err *err)
+static int sink_readings(struct cap_pieces *pieces, const struct capture *host,
+			 const struct out_clock *c, struct kvmft_err *err)
 {
 	int ret = cap_pieces_init(pieces, host, (enum cap_clock)(c->kind - OUT_CLOCK_MONO_RAW));
 
@@ -146,7 +146,7 @@ static int readings(struct cap_pieces *pieces, const struct capture *host,
 static int sampled_clock(struct sink *s, const struct pairing *p, struct out_clock *c,
 			 struct kvmft_err *err)
 {
-	int ret = readings(&s->pieces, p->host.cap, c, err);
+	int ret = sink_readings(&s->pieces, p->host.cap, c, err);
 
 	c->pieces = &s->pieces.pieces;
 	s->later = xcalloc(p->nlater + 1, sizeof(*s->later));
@@ -154,7 +154,7 @@ static int sampled_clock(struct sink *s, const struct pairing *p, struct out_clo
 	for (; s->nlater < p->nlater && !ret; s->nlater++) {
 		const struct pairing_host *h = &p->later[s->nlater];
 
-		ret = readings(&s->later[s->nlater], h->c.cap, c, err);
+		ret = sink_readings(&s->later[s->nlater], h->c.cap, c, err);
 		s->clock_later[s->nlater] = (struct out_clock_later){
 			.link = h->link, .pieces = &s->later[s->nlater].pieces,
 		};

@@ -83,7 +83,7 @@ static uint32_t session_of(int proc, const uint32_t recorder)
 	return top;
 }
 
-static bool is_named(char **name, const struct recorder *r)
+static bool recorder_is_named(char **name, const struct recorder *r)
 {
 	uint64_t v;
 
@@ -97,8 +97,8 @@ static bool is_named(char **name, const struct recorder *r)
  * Leaves those that are named, or all, in r[]; *sessions receives how many there are of these.
  * Other kvmft processes, such as `kvmft exits`, have instances as well, but no such signal.
  */
-static size_t choose(struct kowner *list, size_t n, char **name, struct recorder *r,
-		     size_t *sessions)
+static size_t choose_recorders(struct kowner *list, size_t n, char **name, struct recorder *r,
+			       size_t *sessions)
 {
 	_cleanup_close_ int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	size_t found = 0, k;
@@ -110,7 +110,7 @@ static size_t choose(struct kowner *list, size_t n, char **name, struct recorder
 		*new = (struct recorder){ .o = &list[i] };
 		new->session = session_of(proc, (uint32_t)list[i].pid);
 		if (!is_record((uint32_t)list[i].pid, &new->words, &flight) || !flight ||
-		    (*name && !is_named(name, new))) {
+		    (*name && !recorder_is_named(name, new))) {
 			sbuf_free(&new->words);
 			continue;
 		}
@@ -122,7 +122,7 @@ static size_t choose(struct kowner *list, size_t n, char **name, struct recorder
 }
 
 /* By a descriptor, because its number may belong to another process by the time of the signal. */
-static bool tell(const struct kowner *o)
+static bool snapshot_signal(const struct kowner *o)
 {
 	_cleanup_close_ int fd = (int)syscall(SYS_pidfd_open, o->pid, 0);
 
@@ -165,11 +165,11 @@ static int snapshot_run(void *opts, int argc, char **argv, struct kvmft_err *err
 	r = ret ? NULL : calloc(n + 1, sizeof(*r));
 	if (!ret && !r)
 		ret = err_set(err, ENOMEM, "out of memory");
-	n = ret ? 0 : choose(list, n, argv, r, &sessions);
+	n = ret ? 0 : choose_recorders(list, n, argv, r, &sessions);
 	if (sessions > 1 && !o->all && !argc)
 		ret = several(r, n, err);
 	for (size_t i = 0; i < n; i++) {
-		if (!ret && tell(r[i].o) && ++told && !o->quiet)
+		if (!ret && snapshot_signal(r[i].o) && ++told && !o->quiet)
 			printf("%d: told to write out its ring\n", r[i].o->pid);
 		sbuf_free(&r[i].words);
 	}

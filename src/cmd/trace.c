@@ -100,20 +100,20 @@ static int put_list(struct remote_words *w, const char *option, const struct str
 	return ret;
 }
 
-static int put_value(struct remote_words *w, const char *option, const char *value)
+static int opt_put_value(struct remote_words *w, const char *option, const char *value)
 {
 	int ret = value ? remote_words_add(w, option) : 0;
 
 	return ret || !value ? ret : remote_words_add(w, value);
 }
 
-static int put_number(struct remote_words *w, const char *option, const struct opt_u64 *n,
-		      const char *unit)
+static int opt_put_number(struct remote_words *w, const char *option, const struct opt_u64 *n,
+			  const char *unit)
 {
 	char text[32];
 
 	snprintf(text, sizeof(text), "%" PRIu64 "%s", n->v, unit);
-	return put_value(w, option, n->set ? text : NULL);
+	return opt_put_value(w, option, n->set ? text : NULL);
 }
 
 /* The command line of the process that reads. */
@@ -124,22 +124,24 @@ static int merge_words(const struct trace_opts *o, struct remote_words *w)
 
 	ret = ret ?: remote_words_add(w, "merge");
 	ret = ret ?: remote_words_add(w, "--follow");
-	ret = ret ?: put_value(w, "--naming", "of what `kvmft record --guest` writes, by "
-						  "kvmft merge HOST GUEST=SEL");
-	ret = ret ?: put_value(w, "--clock", clock);
-	ret = ret ?: put_value(w, "--format", o->format);
-	ret = ret ?: put_value(w, "--color", color_names[MAX(o->page.color, 0)]);
+	ret = ret
+		      ?: opt_put_value(w, "--naming",
+				       "of what `kvmft record --guest` writes, by "
+				       "kvmft merge HOST GUEST=SEL");
+	ret = ret ?: opt_put_value(w, "--clock", clock);
+	ret = ret ?: opt_put_value(w, "--format", o->format);
+	ret = ret ?: opt_put_value(w, "--color", color_names[MAX(o->page.color, 0)]);
 	if (o->page.wide)
 		ret = ret ?: remote_words_add(w, "--wide");
-	ret = ret ?: put_number(w, "--count", &o->c.count, "");
-	ret = ret ?: put_number(w, "--delay", &o->delay, "ns");
-	ret = ret ?: put_number(w, "--tsc-offset", &o->tsc_offset, "");
-	ret = ret ?: put_value(w, "--tsc-ratio", o->tsc_ratio);
-	ret = ret ?: put_number(w, "--tsc-khz", &o->khz, "");
+	ret = ret ?: opt_put_number(w, "--count", &o->c.count, "");
+	ret = ret ?: opt_put_number(w, "--delay", &o->delay, "ns");
+	ret = ret ?: opt_put_number(w, "--tsc-offset", &o->tsc_offset, "");
+	ret = ret ?: opt_put_value(w, "--tsc-ratio", o->tsc_ratio);
+	ret = ret ?: opt_put_number(w, "--tsc-khz", &o->khz, "");
 	ret = ret ?: put_list(w, "--side", &o->side);
 	ret = ret ?: put_list(w, "--vcpu", &o->vcpu);
 	ret = ret ?: put_list(w, "--grep", &o->grep);
-	ret = ret ?: put_number(w, "--context", &o->context, "");
+	ret = ret ?: opt_put_number(w, "--context", &o->context, "");
 	return ret ?: remote_words_add(w, "--");
 }
 

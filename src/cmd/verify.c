@@ -29,7 +29,7 @@ static const struct opt verify_options[] = {
 	OPT_END,
 };
 
-static struct verify_guest *guest_of(struct verify *v, const struct tl_source *s)
+static struct verify_guest *verify_guest_of(struct verify *v, const struct tl_source *s)
 {
 	for (size_t i = 0; i < v->p.nguest; i++)
 		if (v->guest[i].src == s)
@@ -48,7 +48,7 @@ static void note_span(struct verify *v, const struct tl_item *i)
 		v->host_last = i->host;
 		return;
 	}
-	g = guest_of(v, i->src);
+	g = verify_guest_of(v, i->src);
 	if (!g)
 		return;
 	g->first = g->first ?: i->host;

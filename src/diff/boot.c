@@ -31,7 +31,7 @@ static uint64_t next_random(uint64_t *state)
 	return z ^ z >> 31;
 }
 
-static double size(double v)
+static double boot_size(double v)
 {
 	return v < 0 ? -v : v;
 }
@@ -160,7 +160,7 @@ COMPARE_BY(ascending, double, );
 static void row_judge(struct boot_row *r, const double *most, unsigned int rounds, double level)
 {
 	unsigned int at = (unsigned int)((double)rounds * (1 - level));
-	double diff = size(r->value[1] - r->value[0]), runs = runs_of(r), z, t, hi;
+	double diff = boot_size(r->value[1] - r->value[0]), runs = runs_of(r), z, t, hi;
 
 	r->surely = 0;
 	r->chance = 1;
@@ -170,7 +170,7 @@ static void row_judge(struct boot_row *r, const double *most, unsigned int round
 	r->critical = student(MAX(most[MIN(at, rounds - 1)], NORMAL), runs) * r->error;
 	diff -= r->critical;
 	r->surely = MAX(diff, 0.0);
-	t = size(r->value[1] - r->value[0]) / r->error;
+	t = boot_size(r->value[1] - r->value[0]) / r->error;
 	hi = t;
 	z = 0;
 	for (int i = 0; i < 60; i++) {
@@ -230,8 +230,8 @@ int boot_test(struct boot_row *row, size_t n, const struct boot_opts *o)
 		for (size_t i = 0; i < n; i++) {
 			row_error(&row[i], square[i], rounds);
 			for (unsigned int k = 0; k < rounds && row[i].error > 0; k++)
-				most[k] = MAX(most[k],
-					      size((double)dev[i * rounds + k]) / row[i].error);
+				most[k] = MAX(most[k], boot_size((double)dev[i * rounds + k]) /
+							       row[i].error);
 		}
 		qsort(most, rounds, sizeof(*most), ascending);
 		for (size_t i = 0; i < n; i++)

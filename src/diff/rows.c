@@ -47,7 +47,7 @@ static double weight(const struct diff_row *r)
 	return r->measure == DIFF_MEAN ? 1.2 * r->effect : r->effect;
 }
 
-static enum place place(const struct ranked *k)
+static enum place row_place(const struct ranked *k)
 {
 	const struct diff_row *r = &k->row;
 
@@ -114,7 +114,7 @@ void diff_order(struct diff *d)
 	}
 	lead(v, d->n);
 	for (size_t i = 0; i < d->n; i++)
-		v[i].place = place(&v[i]);
+		v[i].place = row_place(&v[i]);
 	if (d->n)
 		qsort(v, d->n, sizeof(*v), by_place);
 	for (size_t i = 0; i < d->n; i++)
@@ -250,7 +250,7 @@ static void cost_of(struct cost *c, const struct build *b, const struct diff_set
 		c->each = MAX((c->busy[0] + c->busy[1]) / (c->rate[0] + c->rate[1]), c->each);
 }
 
-static double size(double v)
+static double change_size(double v)
 {
 	return v < 0 ? -v : v;
 }
@@ -259,7 +259,7 @@ static double longer(const struct cost *c)
 {
 	if (!(c->rate[0] > 0) || !(c->rate[1] > 0))
 		return 0;
-	return size(c->busy[1] / c->rate[1] - c->busy[0] / c->rate[0]) *
+	return change_size(c->busy[1] / c->rate[1] - c->busy[0] / c->rate[0]) *
 	       (c->rate[0] + c->rate[1]) / 2;
 }
 
@@ -269,8 +269,9 @@ static double longer(const struct cost *c)
  */
 static void row_effect(struct diff_row *r, const struct cost *c)
 {
-	double change = size(r->value[1] - r->value[0]), rate = (c->rate[0] + c->rate[1]) / 2,
-	       often = size(c->rate[1] - c->rate[0]) * c->each / 2;
+	double change = change_size(r->value[1] - r->value[0]),
+	       rate = (c->rate[0] + c->rate[1]) / 2,
+	       often = change_size(c->rate[1] - c->rate[0]) * c->each / 2;
 
 	switch ((int)r->measure) {
 	case DIFF_RATE:
@@ -287,9 +288,7 @@ static void row_effect(struct diff_row *r, const struct cost *c)
 		if (c->sleeps)
 			r->effect = r->measure == DIFF_P50 ? often : 0;
 		break;
-	case DIFF_SHARE:
-		r->effect = size(c->busy[1] - c->busy[0]);
-		break;
+	case DIFF_SHARE: r->effect = change_size(c->busy[1] - c->busy[0]); break;
 	case DIFF_PART_OF(PART_BLOCKED):
 		break;
 	default:
@@ -300,7 +299,7 @@ static void row_effect(struct diff_row *r, const struct cost *c)
 	 * more of them are caused elsewhere.
 	 */
 	if (!strcmp(r->group, "sched"))
-		r->effect = MIN(r->effect, MIN(size(c->busy[1] - c->busy[0]), longer(c)));
+		r->effect = MIN(r->effect, MIN(change_size(c->busy[1] - c->busy[0]), longer(c)));
 }
 
 /* ---- percentiles ---- */
@@ -314,7 +313,7 @@ static double share_to(const struct loghist *h, size_t bucket)
 	return h->n ? (double)n / (double)h->n : 0;
 }
 
-static size_t bucket_of(const struct diff_key *const k[2], double q)
+static size_t row_bucket_of(const struct diff_key *const k[2], double q)
 {
 	size_t i = 0;
 
@@ -343,7 +342,7 @@ static void percentile(struct build *b, const struct diff_set *set[2],
 		      const struct diff_key *const k[2], enum diff_measure m)
 {
 	unsigned int percent = m == DIFF_P50 ? 50 : 99;
-	size_t bucket = bucket_of(k, percent / 100.0);
+	size_t bucket = row_bucket_of(k, percent / 100.0);
 	struct values *v = row_new(b, k[0]->kind, m, k[0]->name, group_of(k[0]));
 	struct diff_row *r = &b->d->row[b->d->n - 1];
 	const double grain = grain_of(b->d);
@@ -365,8 +364,8 @@ static void percentile(struct build *b, const struct diff_set *set[2],
 
 /* ---- rows of a key ---- */
 
-static void rate(struct build *b, const struct diff_set *set[2], const struct diff_key *const k[2],
-		enum diff_measure m)
+static void cell_rate(struct build *b, const struct diff_set *set[2],
+		      const struct diff_key *const k[2], enum diff_measure m)
 {
 	const struct diff_key *any = k[0] ? k[0] : k[1];
 	struct values *v = row_new(b, any->kind, m, any->name, group_of(any));
@@ -387,7 +386,8 @@ static void rate(struct build *b, const struct diff_set *set[2], const struct di
 	row_ready(b, set, v, m >= DIFF_SHARE ? DIFF_SHARE_ERROR : 0);
 }
 
-static void mean(struct build *b, const struct diff_set *set[2], const struct diff_key *const k[2])
+static void cell_mean(struct build *b, const struct diff_set *set[2],
+		      const struct diff_key *const k[2])
 {
 	struct values *v = row_new(b, k[0]->kind, DIFF_MEAN, k[0]->name, group_of(k[0]));
 
@@ -415,12 +415,12 @@ static void share_rows(struct build *b, const struct diff_set *set[2],
 		}
 	if (time < DIFF_SHARE_ERROR)
 		return;
-	rate(b, set, k, DIFF_SHARE);
+	cell_rate(b, set, k, DIFF_SHARE);
 	if (!b->d->side[0].parts || !b->d->side[1].parts || part[PART_KERNEL] > 0.9 * time)
 		return;
 	for (int p = 0; p < REPORT_PARTS; p++)
 		if (part[p] >= DIFF_SHARE_ERROR)
-			rate(b, set, k, DIFF_PART_OF(p));
+			cell_rate(b, set, k, DIFF_PART_OF(p));
 }
 
 static void key_rows(struct build *b, const struct diff_set *set[2],
@@ -440,18 +440,18 @@ static void key_rows(struct build *b, const struct diff_set *set[2],
 		return;
 	}
 	if (any->events)
-		rate(b, set, k, DIFF_RATE);
+		cell_rate(b, set, k, DIFF_RATE);
 	if (any->kind == DIFF_EXITS && sum(set[0]->guest, set[0]->n) > 0 &&
 	    sum(set[1]->guest, set[1]->n) > 0)
-		rate(b, set, k, DIFF_PER_GUEST);
+		cell_rate(b, set, k, DIFF_PER_GUEST);
 	if (any->kind == DIFF_EXITS && b->d->side[0].ops && b->d->side[1].ops)
-		rate(b, set, k, DIFF_PER_OP);
+		cell_rate(b, set, k, DIFF_PER_OP);
 	if (any->kind == DIFF_LATENCY && !strcmp(any->name, "sched total"))
-		rate(b, set, k, DIFF_SHARE);
+		cell_rate(b, set, k, DIFF_SHARE);
 	if (any->kind == DIFF_EXITS)
 		share_rows(b, set, k);
 	if (timed >= FEW)
-		mean(b, set, k);
+		cell_mean(b, set, k);
 	if (timed >= FEW)
 		percentile(b, set, k, DIFF_P50);
 	if (timed >= FEW_TAIL)
@@ -461,7 +461,7 @@ static void key_rows(struct build *b, const struct diff_set *set[2],
 		row_effect(&b->d->row[i], &c);
 }
 
-static const struct diff_key *find(const struct diff_set *s, const struct diff_key *k)
+static const struct diff_key *row_find(const struct diff_set *s, const struct diff_key *k)
 {
 	for (size_t i = 0; i < s->nkey; i++)
 		if (!strcmp(s->key[i]->name, k->name))
@@ -475,16 +475,15 @@ static void set_rows(struct build *b, const struct diff_set *x, const struct dif
 	const struct diff_set *set[2] = { x, y };
 
 	for (size_t i = 0; i < x->nkey; i++)
-		key_rows(b, set,
-			       (const struct diff_key *[2]){ x->key[i], find(y, x->key[i]) });
+		key_rows(b, set, (const struct diff_key *[2]){ x->key[i], row_find(y, x->key[i]) });
 	for (size_t i = 0; i < y->nkey; i++)
-		if (!find(x, y->key[i]))
+		if (!row_find(x, y->key[i]))
 			key_rows(b, set, (const struct diff_key *[2]){ NULL, y->key[i] });
 }
 
 /* ---- where the time went ---- */
 
-static void share(struct build *b, const char *name, const double *of[2])
+static void row_share(struct build *b, const char *name, const double *of[2])
 {
 	const struct diff_set *set[2] = { &b->d->side[0].exits, &b->d->side[1].exits };
 	struct diff_row *r;
@@ -500,7 +499,7 @@ static void share(struct build *b, const char *name, const double *of[2])
 		}
 	row_ready(b, set, v, DIFF_SHARE_ERROR);
 	r = &b->d->row[b->d->n - 1];
-	r->effect = size(r->value[1] - r->value[0]);
+	r->effect = change_size(r->value[1] - r->value[0]);
 }
 
 /* ---- gates ---- */
@@ -552,7 +551,7 @@ static void gate_percentile(struct build *b, const struct diff_set *set[2],
 	r = &b->d->row[b->d->n - 1];
 	for (int s = 0; s < 2; s++)
 		r->value[s] = (double)loghist_percentile(k[s]->times, percent, 100);
-	if (size(r->value[1] - r->value[0] * (1 + g->limit)) <= grain_of(b->d))
+	if (change_size(r->value[1] - r->value[0] * (1 + g->limit)) <= grain_of(b->d))
 		for (int s = 0; s < 2; s++)
 			b->row[b->d->n - 1].side[s].least = 1;
 }
@@ -598,11 +597,11 @@ static const char *gate_rows(struct build *b, const struct diff_gate *g)
 	}
 	for (int hi = 0; hi < 2; hi++)
 		if (time[0])
-			share(b, g->name, time);
+			row_share(b, g->name, time);
 		else if (g->measure == DIFF_MEAN)
-			mean(b, set, k);
+			cell_mean(b, set, k);
 		else
-			rate(b, set, k, g->measure);
+			cell_rate(b, set, k, g->measure);
 	if (n == b->nvalues)
 		return "neither recording has any";
 	for (; n < b->nvalues; n++)
@@ -685,20 +684,20 @@ int diff_compare(struct diff *d)
 	set_rows(&b, &d->side[0].exits, &d->side[1].exits);
 	x = &b.d->side[0].exits;
 	y = &b.d->side[1].exits;
-	share(&b, "guest", (const double *[2]){ x->guest, y->guest });
+	row_share(&b, "guest", (const double *[2]){ x->guest, y->guest });
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		if (b.d->side[0].parts && b.d->side[1].parts)
-			share(&b, parts[i].name,
-			      (const double *[2]){ x->part[parts[i].part],
-						   y->part[parts[i].part] });
+			row_share(&b, parts[i].name,
+				  (const double *[2]){ x->part[parts[i].part],
+						       y->part[parts[i].part] });
 	if (d->side[0].latency.n && d->side[1].latency.n)
 		set_rows(&b, &d->side[0].latency, &d->side[1].latency);
 	ret = gates_judge(d) ?: boot_test(b.row, d->n, &d->boot);
 	for (size_t i = 0; i < d->n && !ret; i++) {
 		struct diff_row *row = &d->row[i];
 		const struct boot_row *t = &b.row[i];
-		double diff = size(row->value[1] - row->value[0]);
-		double tested = size(t->value[1] - t->value[0]);
+		double diff = change_size(row->value[1] - row->value[0]);
+		double tested = change_size(t->value[1] - t->value[0]);
 		double both = row->value[0] + row->value[1];
 		double less = MIN(row->value[0], row->value[1]);
 

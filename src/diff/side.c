@@ -151,7 +151,7 @@ static void fact_add(struct diff *d, const char *name, char *before, char *after
 	d->nfact++;
 }
 
-static void text(struct diff *d, const char *name, const char *before, const char *after)
+static void text_name(struct diff *d, const char *name, const char *before, const char *after)
 {
 	if (before && after)
 		fact_add(d, name, xstrdup(before), xstrdup(after));
@@ -166,7 +166,7 @@ static char *number_text(uint64_t v)
 	return s;
 }
 
-static void number(struct diff *d, const char *name, uint64_t before, uint64_t after)
+static void number_name(struct diff *d, const char *name, uint64_t before, uint64_t after)
 {
 	if (before && after)
 		fact_add(d, name, number_text(before), number_text(after));
@@ -241,20 +241,20 @@ void diff_machines(struct diff *d)
 	const struct capture *a = d->side[0].cap, *b = d->side[1].cap;
 	char name[128];
 
-	text(d, "kernel", a->uname, b->uname);
-	text(d, "CPU vendor", a->vendor, b->vendor);
-	text(d, "hypervisor", a->hypervisor, b->hypervisor);
-	number(d, "CPUs recorded", a->nstream, b->nstream);
+	text_name(d, "kernel", a->uname, b->uname);
+	text_name(d, "CPU vendor", a->vendor, b->vendor);
+	text_name(d, "hypervisor", a->hypervisor, b->hypervisor);
+	number_name(d, "CPUs recorded", a->nstream, b->nstream);
 	/* Each boot measures the TSC a little differently. */
 	if (MAX(a->tsc_khz, b->tsc_khz) - MIN(a->tsc_khz, b->tsc_khz) >
 	    MAX(a->tsc_khz, b->tsc_khz) / 1000)
-		number(d, "TSC kHz", a->tsc_khz, b->tsc_khz);
-	text(d, "clocksource", a->clocksource, b->clocksource);
-	text(d, "trace clock", a->clock, b->clock);
-	text(d, "kvmft", a->tool, b->tool);
+		number_name(d, "TSC kHz", a->tsc_khz, b->tsc_khz);
+	text_name(d, "clocksource", a->clocksource, b->clocksource);
+	text_name(d, "trace clock", a->clock, b->clock);
+	text_name(d, "kvmft", a->tool, b->tool);
 	for (size_t i = 0; i < a->nparam; i++) {
 		snprintf(name, sizeof(name), "%s.%s", a->param[i].module, a->param[i].name);
-		text(d, name, a->param[i].value, param(b, &a->param[i]));
+		text_name(d, name, a->param[i].value, param(b, &a->param[i]));
 	}
 	if (a->nvm && b->nvm)
 		fact_add(d, "vCPUs", vms_text(a), vms_text(b));

@@ -36,7 +36,7 @@ static const struct exit_entry names[] = {
 };
 
 /* Numbers of Arm's BSA: timers of EL2, virtual ones of EL1 and EL2, physical of EL1. */
-static bool is_timer(unsigned int intid)
+static bool arm64_is_timer(unsigned int intid)
 {
 	return intid == 26 || intid == 27 || intid == 28 || intid == 30;
 }
@@ -44,12 +44,18 @@ static bool is_timer(unsigned int intid)
 /* As Linux guests call them (drivers/clocksource/arm_arch_timer.c, arch/arm64/kernel/smp.c). */
 static bool handles(unsigned int intid, const char *name)
 {
-	return is_timer(intid) == !strcmp(name, "arch_timer") && strncmp(name, "IPI", 3);
+	return arm64_is_timer(intid) == !strcmp(name, "arch_timer") && strncmp(name, "IPI", 3);
 }
 
 static const struct event_irqs gic = {
-	.accept = EV_VGIC, .numbers = 1020, .device = 0, .system = 1020, .shared = 32,
-	.listed = true, .is_timer = is_timer, .handles = handles,
+	.accept = EV_VGIC,
+	.numbers = 1020,
+	.device = 0,
+	.system = 1020,
+	.shared = 32,
+	.listed = true,
+	.is_timer = arm64_is_timer,
+	.handles = handles,
 	.no_deadlines = "the timer of an arm64 guest is set without an exit, so no event has its "
 			"deadlines",
 	.untold = "the host has no events of interrupts that vCPUs send each other, or of messages "

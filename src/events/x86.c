@@ -10,14 +10,18 @@ const struct event_def x86_exit = {
 /* Linux guests (arch/x86/include/asm/irq_vectors.h): from here on vectors are the kernel's own. */
 #define TIMER_VECTOR 0xec
 
-static bool is_timer(unsigned int vector)
+static bool x86_is_timer(unsigned int vector)
 {
 	return vector == TIMER_VECTOR;
 }
 
 const struct event_irqs x86_irqs = {
-	.accept = EV_ACCEPT, .numbers = 256, .device = 0x20, .system = TIMER_VECTOR, .shared = 256,
-	.is_timer = is_timer,
+	.accept = EV_ACCEPT,
+	.numbers = 256,
+	.device = 0x20,
+	.system = TIMER_VECTOR,
+	.shared = 256,
+	.is_timer = x86_is_timer,
 };
 
 /* PVM is outside Linux and moved its codes around: only the kernel that was traced has names. */

@@ -54,7 +54,7 @@ void by_rip_free(struct by_rip *b)
 }
 
 /* UINT32_MAX: there are too many. */
-static uint32_t place_add(struct by_rip *b, uint64_t hash, const struct place *p)
+static uint32_t rip_place_add(struct by_rip *b, uint64_t hash, const struct place *p)
 {
 	uint64_t at;
 
@@ -72,18 +72,18 @@ static uint32_t place_named(struct by_rip *b, const char *name, const char *modu
 	uint64_t hash = hash_bytes(&b->key, name, strlen(name));
 
 	hash = hash * 31 + hash_bytes(&b->key, module, strlen(module));
-	return place_add(b, hash, &(struct place){ .name = name, .module = module });
+	return rip_place_add(b, hash, &(struct place){ .name = name, .module = module });
 }
 
-static uint32_t place_of(struct by_rip *b, const struct ksyms *k, uint64_t rip)
+static uint32_t rip_place_of(struct by_rip *b, const struct ksyms *k, uint64_t rip)
 {
 	const struct ksym *s = k ? ksyms_find(k, rip) : NULL;
 
 	if (!s && k && ksyms_is_user(rip))
 		return place_named(b, "user", "");
 	if (!s)
-		return place_add(b, hash_bytes(&b->key, &rip, sizeof(rip)),
-				 &(struct place){ .addr = rip });
+		return rip_place_add(b, hash_bytes(&b->key, &rip, sizeof(rip)),
+				     &(struct place){ .addr = rip });
 	if (s != b->last) {
 		b->last_place = place_named(b, s->name, s->module);
 		b->last = s;
@@ -93,7 +93,7 @@ static uint32_t place_of(struct by_rip *b, const struct ksyms *k, uint64_t rip)
 
 uint64_t by_rip_key(struct by_rip *b, const struct ksyms *k, uint64_t rip, uint64_t reason)
 {
-	struct rip_row row = { .place = place_of(b, k, rip), .reason = reason };
+	struct rip_row row = { .place = rip_place_of(b, k, rip), .reason = reason };
 	const uint64_t both[] = { row.place, reason };
 	uint64_t hash = hash_bytes(&b->key, both, sizeof(both)), at;
 

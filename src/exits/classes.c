@@ -18,7 +18,7 @@ static enum class_mark class_end_entry(const struct class_event *e, uint64_t *ke
  * common. Flags of VMX are ignored: a failed entry counts under its basic reason. An exit of a
  * guest's own guest is followed by kvm_nested_vmexit.
  */
-static enum class_mark begin(const struct class_event *e, uint64_t *key)
+static enum class_mark class_begin(const struct class_event *e, uint64_t *key)
 {
 	enum exit_isa isa = (enum exit_isa)(uint32_t)e->v[1];
 
@@ -66,7 +66,7 @@ const struct event_class class_vmexit = {
 	.title = "VM-EXIT",
 	.tp = { { .name = "kvm_nested_vmexit" } },
 	.optional = true,
-	.exact = { begin, class_end_entry },
+	.exact = { class_begin, class_end_entry },
 	.perf = { perf_begin, class_end_entry },
 	.perf_before = { perf_before_begin, perf_begin },
 	.describe = describe,
@@ -89,7 +89,7 @@ enum { TYPE_UNSATISFIED, TYPE_READ, TYPE_WRITE }; /* KVM_TRACE_MMIO_* */
 #define WRITE_BIT   (1ull << 63)
 #define BEGIN_DONE  (1u << TP_BEGIN | 1u << TP_DONE)
 
-static uint64_t key_of(const struct class_event *e, bool write)
+static uint64_t class_key_of(const struct class_event *e, bool write)
 {
 	return (e->v[0] & ~WRITE_BIT) | (write ? WRITE_BIT : 0);
 }
@@ -107,16 +107,16 @@ static enum class_mark mmio_begin(const struct class_event *e, uint64_t *key)
 		if (e->tp != TP_BEGIN)
 			return MARK_NO;
 		write = e->has & HAS_TYPE ? e->v[1] == TYPE_WRITE : e->v[2];
-		*key = key_of(e, write);
+		*key = class_key_of(e, write);
 		return MARK_KEY;
 	}
 	if (!is_mmio(e, TYPE_WRITE))
 		return MARK_NO;
-	*key = key_of(e, true);
+	*key = class_key_of(e, true);
 	return MARK_KEY;
 }
 
-static enum class_mark end(const struct class_event *e, uint64_t *key)
+static enum class_mark class_end(const struct class_event *e, uint64_t *key)
 {
 	if (e->tp == CLASS_ENTRY)
 		return MARK_YES;
@@ -124,7 +124,7 @@ static enum class_mark end(const struct class_event *e, uint64_t *key)
 		return e->tp == TP_DONE ? MARK_YES : MARK_NO;
 	if (!is_mmio(e, TYPE_READ))
 		return MARK_NO;
-	*key = key_of(e, false);
+	*key = class_key_of(e, false);
 	return MARK_KEY;
 }
 
@@ -134,7 +134,7 @@ static enum class_mark mmio_perf_begin(const struct class_event *e, uint64_t *ke
 		return MARK_YES;
 	if (!is_mmio(e, TYPE_WRITE))
 		return MARK_NO;
-	*key = key_of(e, true);
+	*key = class_key_of(e, true);
 	return MARK_KEY;
 }
 
@@ -144,7 +144,7 @@ static enum class_mark perf_end(const struct class_event *e, uint64_t *key)
 		return MARK_YES;
 	if (!is_mmio(e, TYPE_READ))
 		return MARK_NO;
-	*key = key_of(e, false);
+	*key = class_key_of(e, false);
 	return MARK_KEY;
 }
 
@@ -163,7 +163,7 @@ static const struct event_class class_mmio = {
 		[TP_BEGIN] = { "kvm_mmio_begin", { "gpa", "type", "rw" } },
 		[TP_DONE] = { "kvm_mmio_done", { "vcpu_id" } },
 	},
-	.exact = { mmio_begin, end },
+	.exact = { mmio_begin, class_end },
 	.perf = { mmio_perf_begin, perf_end },
 	.describe = mmio_describe,
 };

@@ -192,7 +192,7 @@ static bool values_grow(const struct exits *e, struct exits_values *v, unsigned 
 	return array_grow(&v->v, e->n, &v->cap, width * sizeof(uint64_t));
 }
 
-static int64_t cell_new(struct exits *e, uint32_t thread, uint32_t reason)
+static int64_t exits_cell_new(struct exits *e, uint32_t thread, uint32_t reason)
 {
 	struct exits_cell *c;
 
@@ -214,7 +214,7 @@ static int64_t cell_at(struct exits *e, uint32_t thread, uint32_t reason)
 {
 	int64_t at = cell_find(e, thread, reason);
 
-	return at >= 0 ? at : cell_new(e, thread, reason);
+	return at >= 0 ? at : exits_cell_new(e, thread, reason);
 }
 
 static int64_t cell_of(struct exits *e, uint32_t tid, uint32_t reason)

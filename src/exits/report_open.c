@@ -410,7 +410,7 @@ struct hostmap *report_hostmap(const struct report *r)
 /* ---- threads and vCPUs ---- */
 
 /* Index of the VM that a thread belongs to; -1 if not in the capture. */
-static int64_t vm_of(const struct report *r, int32_t tid)
+static int64_t report_vm_of(const struct report *r, int32_t tid)
 {
 	const struct hostmap_thread *t = hostmap_thread(r->map, tid);
 
@@ -424,7 +424,7 @@ static struct rvcpu *vcpu_new(struct report *r, int32_t tid, int64_t vcpu)
 
 	v->tid = tid;
 	v->vcpu = vcpu;
-	v->vm = vm_of(r, tid);
+	v->vm = report_vm_of(r, tid);
 	v->cells = cells_new(r->nvcpu >= CACHED);
 	r->nvcpu++;
 	return v;
@@ -473,7 +473,7 @@ int report_vms_now(struct report *r, struct kvmft_err *err)
 		return report_start_over(r, err);
 	ret = ret ? err_set(err, -ret, "out of memory") : find_named(r, err);
 	for (size_t i = 0; i < r->nvcpu && !ret; i++)
-		r->vcpu[i]->vm = vm_of(r, r->vcpu[i]->tid);
+		r->vcpu[i]->vm = report_vm_of(r, r->vcpu[i]->tid);
 	return ret;
 }
 

@@ -417,7 +417,7 @@ static void perf_any(struct report *r, struct rthread *t, const struct rev *e)
 }
 
 /* Threads whose last event was on this CPU may have missed anything. */
-static void gap(struct report *r, const struct rev *e, uint32_t cpu)
+static void samples_gap(struct report *r, const struct rev *e, uint32_t cpu)
 {
 	r->gap_to[cpu] = e->is.op == OP_GAP ? UINT64_MAX : e->ts;
 	if (e->is.op == OP_GAP ? !e->key : r->loss_to[cpu] == UINT64_MAX)
@@ -488,7 +488,7 @@ static __attribute__((noinline)) int samples_feed_one(struct report *r, const st
 						      uint32_t cpu)
 {
 	if (e->is.op >= OP_GAP) {
-		gap(r, e, cpu);
+		samples_gap(r, e, cpu);
 		return 0;
 	}
 	if (r->opts.semantics != REPORT_PERF)

@@ -36,7 +36,8 @@ struct cell *cell_find(const struct cells *c, uint64_t key)
 	return cell;
 }
 
-static struct cell *cell_new(struct cells *c, struct cell_budget *b, uint64_t key, bool others)
+static struct cell *report_cell_new(struct cells *c, struct cell_budget *b, uint64_t key,
+				    bool others)
 {
 	size_t parts = b->part ? REPORT_PARTS * sizeof(uint64_t) : 0;
 	size_t size = sizeof(struct cell) + parts + (b->hist ? sizeof(struct cell_hist) : 0);
@@ -70,14 +71,14 @@ struct cell *cell_slow(struct cells *c, struct cell_budget *b, uint64_t key)
 	struct cell *cell = cell_find(c, key);
 
 	if (!cell)
-		cell = cell_new(c, b, key, false);
+		cell = report_cell_new(c, b, key, false);
 	if (cell) {
 		c->cache[cell_slot(c, key)] = cell;
 		return cell;
 	}
 	b->crowded++;
 	cell = cell_find(c, CELL_OTHERS);
-	return cell ?: cell_new(c, b, CELL_OTHERS, true);
+	return cell ?: report_cell_new(c, b, CELL_OTHERS, true);
 }
 
 /* Another row of a histogram; false if there is no memory for it. */
@@ -155,7 +156,8 @@ void report_span(const struct report *r, struct report_span *s)
 	s->length = end > r->begin ? report_time(r, end - r->begin) : 0;
 }
 
-static int take(struct report *r, struct cell *c, report_piece_fn *fn, void *ctx, u128 *part)
+static int report_take_cell(struct report *r, struct cell *c, report_piece_fn *fn, void *ctx,
+			    u128 *part)
 {
 	struct report_piece p = {
 		.key = c->key,
@@ -198,7 +200,7 @@ int report_take(struct report *r, const struct report_filter *f, report_piece_fn
 		struct cell *c = report_matches(r, f, i) ? v->cells->first : NULL;
 
 		for (; c && !ret; c = c->next)
-			ret = take(r, c, fn, ctx, part);
+			ret = report_take_cell(r, c, fn, ctx, part);
 		guest += report_matches(r, f, i) ? v->guest : 0;
 		v->guest = 0;
 	}
@@ -384,7 +386,7 @@ struct build {
 };
 
 /* A row for each key, and no memory for more: there may be tens of thousands. */
-static void make_rows(struct build *b)
+static void report_make_rows(struct build *b)
 {
 	struct report_table *t = b->t;
 
@@ -428,7 +430,7 @@ static void add_cell(struct build *b, const struct cell *c)
 }
 
 /* 100 * 100 * part / whole, rounded; whole 0 gives 0. */
-static uint32_t percent(u128 part, u128 whole)
+static uint32_t row_percent(u128 part, u128 whole)
 {
 	while (whole > ~(u128)0 / 20000) { /* what is cut off is far below what is shown */
 		part >>= 1;
@@ -498,8 +500,8 @@ static void row_finish(struct build *b, struct report_row *row, struct loghist *
 	row->min_time = report_time(r, row->min);
 	row->max_time = report_time(r, row->max);
 	row->avg_time = row->timed ? report_time(r, (row->ticks + row->timed / 2) / row->timed) : 0;
-	row->samples_pct = percent(row->samples, b->t->samples);
-	row->time_pct = percent(row->ticks, b->ticks);
+	row->samples_pct = row_percent(row->samples, b->t->samples);
+	row->time_pct = row_percent(row->ticks, b->ticks);
 	row->stderr_pct = relative_error(row);
 	if (r->opts.split) {
 		uint64_t left = row->total_time;
@@ -595,7 +597,7 @@ void report_table(struct report *r, const struct report_filter *f, enum report_k
 	}
 	if (r->opts.percentiles)
 		h = xmalloc(sizeof(*h));
-	make_rows(&b);
+	report_make_rows(&b);
 	for (size_t i = vcpu_first(r, f); i < r->nvcpu; i = vcpu_next(r, f, i)) {
 		const struct rvcpu *v = r->vcpu[i];
 

@@ -64,7 +64,7 @@ struct walk {
 
 /* ---- decoding ---- */
 
-static inline uint64_t get(const struct rfield *f, const struct rec *rec)
+static inline uint64_t rfield_get(const struct rfield *f, const struct rec *rec)
 {
 	const uint8_t *p = rec->data + f->off;
 
@@ -74,7 +74,7 @@ static inline uint64_t get(const struct rfield *f, const struct rec *rec)
 }
 
 /* The index of the thread of an event; known: only if it exists already. */
-static inline uint32_t thread_of(struct walk *w, struct wstream *st, int32_t tid, bool known)
+static inline uint32_t report_thread_of(struct walk *w, struct wstream *st, int32_t tid, bool known)
 {
 	uint32_t at;
 
@@ -91,8 +91,8 @@ static inline uint32_t thread_of(struct walk *w, struct wstream *st, int32_t tid
 	return at;
 }
 
-static inline struct rev *push(struct wstream *st, uint64_t ts, uint32_t thread, enum rop op,
-			       uint64_t key)
+static inline struct rev *slice_push(struct wstream *st, uint64_t ts, uint32_t thread, enum rop op,
+				     uint64_t key)
 {
 	struct rev *e = &st->ev[st->n++];
 
@@ -146,7 +146,7 @@ static __attribute__((noinline)) void set_place(const struct report *r, struct r
 	const struct ksyms *k = vm >= 0 ? r->map->vm[r->map->vm[vm].of].syms : NULL;
 
 	if (p->f[2].size)
-		e->key = by_rip_key(r->rips, k, get(&p->f[2], rec), e->key);
+		e->key = by_rip_key(r->rips, k, rfield_get(&p->f[2], rec), e->key);
 }
 
 static void push_class(struct walk *w, struct wstream *st, const struct rplan *p,
@@ -154,11 +154,11 @@ static void push_class(struct walk *w, struct wstream *st, const struct rplan *p
 {
 	struct report *r = w->r;
 	struct class_event ce = { .tp = p->tp, .tps = r->tps, .has = p->has };
-	struct rev *e = push(st, rec->ts, thread, OP_CLASS, 0);
+	struct rev *e = slice_push(st, rec->ts, thread, OP_CLASS, 0);
 
 	for (int i = 0; i < CLASS_FIELDS; i++)
 		if (p->f[i].size)
-			ce.v[i] = get(&p->f[i], rec);
+			ce.v[i] = rfield_get(&p->f[i], rec);
 	r->tot.class_events++;
 	e->is.begin = (uint8_t)r->rules->begin(&ce, &e->key);
 	e->is.end = (uint8_t)r->rules->end(&ce, &e->key);
@@ -173,35 +173,33 @@ static void push_sched(struct walk *w, struct wstream *st, const struct rplan *p
 		       const struct rec *rec)
 {
 	struct report *r = w->r;
-	uint32_t t = report_thread_known(r, (int32_t)get(&p->f[0], rec));
+	uint32_t t = report_thread_known(r, (int32_t)rfield_get(&p->f[0], rec));
 
 	if (t != UINT32_MAX && p->kind == RE_WOKEN)
-		push(st, rec->ts, t, OP_WOKEN, 0);
+		slice_push(st, rec->ts, t, OP_WOKEN, 0);
 	if (p->kind == RE_WOKEN)
 		return;
 	if (t != UINT32_MAX)
-		push(st, rec->ts, t, OP_OUT, event_task_sleeps(get(&p->f[1], rec)));
-	t = report_thread_known(r, (int32_t)get(&p->f[2], rec));
+		slice_push(st, rec->ts, t, OP_OUT, event_task_sleeps(rfield_get(&p->f[1], rec)));
+	t = report_thread_known(r, (int32_t)rfield_get(&p->f[2], rec));
 	if (t != UINT32_MAX)
-		push(st, rec->ts, t, OP_IN, 0);
+		slice_push(st, rec->ts, t, OP_IN, 0);
 }
 
 static void push_split(struct walk *w, struct wstream *st, const struct rplan *p,
 		       const struct rec *rec, uint32_t thread)
 {
 	struct report *r = w->r;
-	uint64_t v = get(&p->f[0], rec);
+	uint64_t v = rfield_get(&p->f[0], rec);
 
 	switch (p->kind) {
-	case RE_USER: push(st, rec->ts, thread, OP_USER, 0); break;
-	case RE_RESUME: push(st, rec->ts, thread, OP_RESUME, 0); break;
+	case RE_USER: slice_push(st, rec->ts, thread, OP_USER, 0); break;
+	case RE_RESUME: slice_push(st, rec->ts, thread, OP_RESUME, 0); break;
 	case RE_IOCTL:
 		if ((uint32_t)v == 0xae80) /* KVM_RUN */
-			push(st, rec->ts, thread, OP_RESUME, 0);
+			slice_push(st, rec->ts, thread, OP_RESUME, 0);
 		break;
-	case RE_WAKEUP:
-		push(st, rec->ts, thread, OP_WAKEUP, v & INT64_MAX);
-		break;
+	case RE_WAKEUP: slice_push(st, rec->ts, thread, OP_WAKEUP, v & INT64_MAX); break;
 	default:
 		r->tot.poll_grow += v != 0;
 		r->tot.poll_shrink += v == 0;
@@ -220,7 +218,7 @@ static void decode_other(struct walk *w, struct wstream *st, const struct rplan 
 		push_sched(w, st, p, rec);
 		return;
 	}
-	thread = thread_of(w, st, (int32_t)get(&w->r->pid, rec), p->kind != RE_CLASS);
+	thread = report_thread_of(w, st, (int32_t)rfield_get(&w->r->pid, rec), p->kind != RE_CLASS);
 	if (thread == UINT32_MAX)
 		return;
 	if (p->kind == RE_CLASS)
@@ -229,8 +227,8 @@ static void decode_other(struct walk *w, struct wstream *st, const struct rplan 
 		push_split(w, st, p, rec, thread);
 }
 
-static inline void decode(struct walk *w, struct wstream *st, const struct rplan *p,
-			  const struct rec *rec)
+static inline void report_decode(struct walk *w, struct wstream *st, const struct rplan *p,
+				 const struct rec *rec)
 {
 	uint32_t thread;
 	struct rev *e;
@@ -241,20 +239,20 @@ static inline void decode(struct walk *w, struct wstream *st, const struct rplan
 		decode_other(w, st, p, rec);
 		return;
 	}
-	thread = thread_of(w, st, (int32_t)get(&w->r->pid, rec), false);
+	thread = report_thread_of(w, st, (int32_t)rfield_get(&w->r->pid, rec), false);
 	if (thread == UINT32_MAX)
 		return;
 	if (p->kind == RE_ENTRY) {
-		e = push(st, rec->ts, thread, OP_ENTRY, VCPU_UNKNOWN);
+		e = slice_push(st, rec->ts, thread, OP_ENTRY, VCPU_UNKNOWN);
 		if (p->f[0].size)
-			e->key = (uint32_t)get(&p->f[0], rec);
+			e->key = (uint32_t)rfield_get(&p->f[0], rec);
 		e->is = w->entry;
 		st->entries++;
 		return;
 	}
-	e = push(st, rec->ts, thread, OP_EXIT, 0);
-	set_exit(w, st, e, (uint32_t)get(&p->f[0], rec),
-		 p->f[1].size ? (uint32_t)get(&p->f[1], rec) : 0);
+	e = slice_push(st, rec->ts, thread, OP_EXIT, 0);
+	set_exit(w, st, e, (uint32_t)rfield_get(&p->f[0], rec),
+		 p->f[1].size ? (uint32_t)rfield_get(&p->f[1], rec) : 0);
 	if (w->r->rips)
 		set_place(w->r, e, p, rec);
 	st->exits++;
@@ -262,7 +260,7 @@ static inline void decode(struct walk *w, struct wstream *st, const struct rplan
 
 static void decode_gap(struct walk *w, struct wstream *st, bool pause)
 {
-	push(st, st->last_ts, UINT32_MAX, OP_GAP, pause);
+	slice_push(st, st->last_ts, UINT32_MAX, OP_GAP, pause);
 	st->in_gap = st->has_gap = true;
 	w->r->tot.gaps++;
 }
@@ -282,12 +280,12 @@ static __attribute__((noinline)) void decode_event(struct walk *w, struct wstrea
 		return;
 	st->events++;
 	if (st->in_gap) {
-		push(st, rec->ts, UINT32_MAX, OP_GAP_END, 0);
+		slice_push(st, rec->ts, UINT32_MAX, OP_GAP_END, 0);
 		st->in_gap = false;
 		st->has_gap = true;
 	}
 	if (r->plan_of[rec->id])
-		decode(w, st, &r->plan[r->plan_of[rec->id]], rec);
+		report_decode(w, st, &r->plan[r->plan_of[rec->id]], rec);
 }
 
 /* What is not direct, from the loop below: makes its state visible to others, and takes it back. */
@@ -388,7 +386,7 @@ static bool gap_left(const struct wstream *st)
 }
 
 /* Refills an array; what was not fed stays at its front. */
-static void fill(struct walk *w, struct wstream *st)
+static void slice_fill(struct walk *w, struct wstream *st)
 {
 	st->n -= st->at;
 	memmove(st->ev, st->ev + st->at, st->n * sizeof(*st->ev));
@@ -485,7 +483,7 @@ static bool shares_thread(struct walk *w, uint32_t cpu)
 }
 
 /* For opts.cut: ends the stretch if the next event is beyond it, and a slice where one ends. */
-static int cut(struct walk *w, uint64_t first, uint64_t *end)
+static int slice_cut(struct walk *w, uint64_t first, uint64_t *end)
 {
 	const struct report_opts *o = &w->r->opts;
 	uint64_t ticks = report_ticks(w->r, o->every), n;
@@ -505,7 +503,7 @@ static int cut(struct walk *w, uint64_t first, uint64_t *end)
 }
 
 /* Feeds one slice: 1, 0 when all streams are at their end, -errno. */
-static int slice(struct walk *w)
+static int report_slice(struct walk *w)
 {
 	uint64_t end = UINT64_MAX, first = UINT64_MAX;
 	bool merge = false;
@@ -515,7 +513,7 @@ static int slice(struct walk *w)
 		struct wstream *st = &w->st[i];
 
 		if (st->n - st->at <= w->low && !st->ended)
-			fill(w, st);
+			slice_fill(w, st);
 		if (w->error)
 			return w->error;
 		/* What comes after a full array is no earlier than its last entry. */
@@ -531,7 +529,7 @@ static int slice(struct walk *w)
 		if (!w->r->begin || w->r->begin > first)
 			w->r->begin = first;
 	}
-	if (w->r->opts.every && (ret = cut(w, first, &end)))
+	if (w->r->opts.every && (ret = slice_cut(w, first, &end)))
 		return ret;
 	w->slice++;
 	for (uint32_t i = 0; i < w->n; i++) {
@@ -627,7 +625,7 @@ int report_walk(struct report *r, struct kvmft_err *err)
 	ret = open_streams(&w);
 	if (!ret)
 		do
-			ret = slice(&w);
+			ret = report_slice(&w);
 		while (ret > 0);
 	if (!ret && w.cutting)
 		ret = r->opts.cut(r->opts.ctx, r, w.stretch);

@@ -57,13 +57,13 @@ static void take_one(struct clock_sample *v, size_t *n, uint64_t tsc, uint64_t w
 }
 
 /* Maximum number of readings. */
-static size_t readings(const struct capture *cap, enum cap_clock clock)
+static size_t readings_of(const struct capture *cap, enum cap_clock clock)
 {
 	return sampled[clock].field ? cap->nbracket : cap->nsample;
 }
 
 /* The readings in TSC order; of two that overlap the tighter one stays. Returns how many. */
-static size_t take(const struct capture *cap, enum cap_clock clock, struct clock_sample *v)
+static size_t readings_take(const struct capture *cap, enum cap_clock clock, struct clock_sample *v)
 {
 	size_t n = 0, kept = 0, field = sampled[clock].field;
 
@@ -89,7 +89,7 @@ static size_t take(const struct capture *cap, enum cap_clock clock, struct clock
 }
 
 /* Rate of interval i, ns per cycle in units of 2^-40; 0 if it does not move forward. */
-static unsigned __int128 rate(const struct clock_sample *s)
+static unsigned __int128 readings_rate(const struct clock_sample *s)
 {
 	uint64_t cycles = s[1].tsc_before - s[0].tsc_before;
 
@@ -104,7 +104,8 @@ static uint32_t slew_of(const struct clock_sample *v, size_t n)
 	uint64_t most = SLEW_MIN_PPB;
 
 	for (size_t i = 0; i + 2 < n; i++) {
-		unsigned __int128 a = rate(&v[i]), b = rate(&v[i + 1]), d = a > b ? a - b : b - a;
+		unsigned __int128 a = readings_rate(&v[i]), b = readings_rate(&v[i + 1]),
+				  d = a > b ? a - b : b - a;
 
 		if (v[i].step || v[i + 1].step || !a || !b || a >> 80 || d >> 80)
 			continue;
@@ -122,14 +123,14 @@ int cap_pieces_init(struct cap_pieces *p, const struct capture *cap, enum cap_cl
 	size_t n;
 
 	memset(p, 0, sizeof(*p));
-	if (readings(cap, clock) < least)
+	if (readings_of(cap, clock) < least)
 		return -ENODATA;
 	tsc_rate_said(cap, &nominal);
 	khz = nominal.khz;
 	if (!khz || khz > UINT32_MAX)
 		return -ENOTSUP;
-	p->v = xcalloc(readings(cap, clock) + 1, sizeof(*p->v));
-	n = take(cap, clock, p->v);
+	p->v = xcalloc(readings_of(cap, clock) + 1, sizeof(*p->v));
+	n = readings_take(cap, clock, p->v);
 	/*
 	 * A capture that has only just begun, or was short, has one reading: the line through it
 	 * has the TSC's nominal rate.
@@ -382,8 +383,8 @@ void guest_time_anchor(struct guest_time *g, const struct capture *cap, const st
  * events are in order, whatever was written to its TSC. If there is none, the nearest to what the
  * wall clocks say.
  */
-static enum epoch_result choose(const struct guest_time *g, const struct epoch_vcpu *v,
-				uint64_t after, uint64_t ts, uint64_t *lo, uint64_t *hi)
+static enum epoch_result choose_link(const struct guest_time *g, const struct epoch_vcpu *v,
+				     uint64_t after, uint64_t ts, uint64_t *lo, uint64_t *hi)
 {
 	uint64_t want = after ?: g->near_host + (ts - g->near_guest), best = UINT64_MAX;
 
@@ -410,7 +411,8 @@ static enum epoch_result tsc_to_host_after(const struct guest_time *g, const str
 {
 	enum epoch_result r = epoch_guest_to_host(v, ts, lo, hi);
 
-	return r == EPOCH_AMBIGUOUS && (g->has_near || after) ? choose(g, v, after, ts, lo, hi) : r;
+	return r == EPOCH_AMBIGUOUS && (g->has_near || after) ? choose_link(g, v, after, ts, lo, hi)
+							      : r;
 }
 
 enum epoch_result guest_time_tsc_to_host(const struct guest_time *g, const struct epoch_vcpu *v,

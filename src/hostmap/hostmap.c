@@ -24,7 +24,7 @@ struct scan {
 	struct hostmap_thread *t;   /* ... NULL: none that the map knows */
 };
 
-static uint32_t id_of(const struct event_type *e)
+static uint32_t event_id_of(const struct event_type *e)
 {
 	return e->ev ? (uint32_t)fmt_id(e->ev) : NO_EVENT;
 }
@@ -271,8 +271,8 @@ int hostmap_new(const struct capture *cap, const struct fmt *fmt, struct hostmap
 	s = (struct scan){ .m = m };
 	event_find(fmt, EV_ENTRY, 0, &s.entry);
 	event_find(fmt, EV_EXIT, 0, &exit);
-	s.entry_id = id_of(&s.entry);
-	s.exit_id = id_of(&exit);
+	s.entry_id = event_id_of(&s.entry);
+	s.exit_id = event_id_of(&exit);
 	for (size_t k = 0; k < ARRAY_SIZE(clock_events) && !cap->unit_ns; k++) /* cycles */
 		if (event_find(fmt, clock_events[k], 0, &s.clock[k]))
 			s.clock_ids |= 1ull << (fmt_id(s.clock[k].ev) % 64);

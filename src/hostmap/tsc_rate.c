@@ -158,7 +158,7 @@ struct pvclock_scan {
 };
 
 /* The ratio of the vCPU that the thread runs; NULL: not in the capture. */
-static const struct cap_vcpu *vcpu_of(const struct capture *cap, int32_t tid)
+static const struct cap_vcpu *thread_vcpu_of(const struct capture *cap, int32_t tid)
 {
 	for (size_t i = 0; i < cap->nvm; i++)
 		for (size_t k = 0; k < cap->vm[i].nvcpu; k++)
@@ -177,7 +177,7 @@ static int scan_pvclock(void *arg, const struct rec *rec)
 
 	if (rec->id != fmt_id(s->type.ev))
 		return 0;
-	v = vcpu_of(s->cap, fmt_pid(s->fmt, rec));
+	v = thread_vcpu_of(s->cap, fmt_pid(s->fmt, rec));
 	map = (struct tsc_map){ .ratio = v ? v->ratio : 0, .frac = v ? v->frac : 0 };
 	if (tsc_rate_of_pvclock((uint32_t)event_u64(&s->type, 4, rec),
 				(int8_t)event_u64(&s->type, 5, rec), &guest) &&

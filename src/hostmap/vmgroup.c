@@ -119,7 +119,7 @@ static void see_wake(struct grouping *g, const struct fmt_field *pid, const stru
 	++*n;
 }
 
-static int see(void *arg, const struct rec *rec)
+static int group_see(void *arg, const struct rec *rec)
 {
 	struct grouping *g = arg;
 	const struct fmt_event *ev;
@@ -144,7 +144,7 @@ static int see(void *arg, const struct rec *rec)
  * Can the members of group b also be in group a? At the same time no two threads of a VM run one
  * vCPU; one after the other only if `again` allows it.
  */
-static bool fits(struct grouping *g, size_t a, size_t b, bool again)
+static bool group_fits(struct grouping *g, size_t a, size_t b, bool again)
 {
 	uint64_t other;
 	size_t i = b;
@@ -200,7 +200,7 @@ static bool join(struct grouping *g, size_t i, size_t k, bool again)
 		a = b;
 		b = swap;
 	}
-	if (g->steps > MAX_STEPS + g->n * 64 || !fits(g, a, b, again))
+	if (g->steps > MAX_STEPS + g->n * 64 || !group_fits(g, a, b, again))
 		return false;
 	merge(g, a, b);
 	return true;
@@ -365,7 +365,7 @@ static int make_groups(struct grouping *g)
 	int ret = 0;
 
 	for (size_t i = 0; i < g->m->cap->nstream && g->comms->ids && !ret; i++)
-		ret = rstream_each(g->m->cap, &g->m->cap->stream[i], see, g);
+		ret = rstream_each(g->m->cap, &g->m->cap->stream[i], group_see, g);
 	if (ret)
 		return ret;
 	join_processes(g);

@@ -84,7 +84,7 @@ static int page_read(uint64_t *word)
 }
 
 /* A record whose mask is word i: a line with an even sequence number before it. */
-static bool take(const uint64_t *word, size_t i, size_t last, struct kmono_raw *r)
+static bool raw_candidate(const uint64_t *word, size_t i, size_t last, struct kmono_raw *r)
 {
 	const uint64_t *w = &word[i];
 
@@ -107,7 +107,7 @@ int kvvar_find(const uint64_t *word, size_t n, struct kmono_raw *r, kmono_raw_fi
 {
 	for (size_t i = 0; i + VV_WORDS <= n; i++)
 		for (size_t last = 1; last <= 2; last++) /* 2: with max_cycles */
-			if (take(word, i, last, r) && fits(r, arg))
+			if (raw_candidate(word, i, last, r) && fits(r, arg))
 				return 0;
 	return -ENOENT;
 }
@@ -227,7 +227,7 @@ struct reading {
 	uint64_t lo, hi, ns;
 };
 
-static bool fits(const struct kmono_raw *k, const void *arg)
+static bool raw_fits(const struct kmono_raw *k, const void *arg)
 {
 	const struct reading *r = arg;
 
@@ -268,7 +268,7 @@ static int learn_by_probe(struct ktracefs *t, const struct kguest_clock *g, bool
 	else
 		ret = timekeeper_read(t, k, err);
 	ret = ret ?: read_now(g, kvmclock, &r, err);
-	if (ret || fits(k, &r))
+	if (ret || raw_fits(k, &r))
 		return ret;
 	return refuse(err, "what the kernel's timekeeper says does not fit clock_gettime()");
 }
@@ -287,7 +287,7 @@ int mono_raw_learn(struct ktracefs *t, const char *clocksource, const struct kgu
 		return refuse(err, "the clocksource is neither tsc, kvm-clock nor arch_sys_counter");
 	snprintf(m->source, sizeof(m->source), "vvar");
 	if (read_now(g, m->over_kvmclock, &r, err) || page_read(word) ||
-	    kvvar_find(word, PAGE_WORDS, &k, fits, &r)) {
+	    kvvar_find(word, PAGE_WORDS, &k, raw_fits, &r)) {
 		ret = learn_by_probe(t, g, m->over_kvmclock, &k, err);
 		if (ret)
 			return ret;

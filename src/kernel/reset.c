@@ -151,7 +151,7 @@ struct kind {
 	int (*names)(const char *line, char *owner, char *name, size_t size);
 };
 
-static int cut(char *to, size_t size, const char *from, size_t n)
+static int cut_line(char *to, size_t size, const char *from, size_t n)
 {
 	if (!n || n >= size)
 		return -EINVAL;
@@ -170,8 +170,9 @@ static int probe_names(const char *line, char *owner, char *name, size_t size)
 	line += type + 1;
 	len = strcspn(line, " \n");
 	group = strcspn(line, "/ \n");
-	return group + 1 < len && !cut(owner, size, line, group) ? cut(name, size, line, len)
-								 : -EINVAL;
+	return group + 1 < len && !cut_line(owner, size, line, group)
+		       ? cut_line(name, size, line, len)
+		       : -EINVAL;
 }
 
 /* The same of probes at events; dynamic_events shows those of the other files, too. */
@@ -185,7 +186,7 @@ static int synth_names(const char *line, char *owner, char *name, size_t size)
 {
 	size_t len = strcspn(line, " \t\n");
 
-	return cut(owner, size, line, len) ? -EINVAL : cut(name, size, line, len);
+	return cut_line(owner, size, line, len) ? -EINVAL : cut_line(name, size, line, len);
 }
 
 static void sweep_line(struct sweep *s, const struct kind *k, const char *line)

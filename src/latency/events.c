@@ -81,7 +81,8 @@ struct lat_decoder {
 	} exits[64]; /* those seen last, by the reason's low bits */
 };
 
-static struct decoded *add(struct lat_decoder *d, const struct fmt_event *e, enum event_role kind)
+static struct decoded *decoded_add(struct lat_decoder *d, const struct fmt_event *e,
+				   enum event_role kind)
 {
 	struct decoded *ev;
 
@@ -147,7 +148,7 @@ struct lat_decoder *lat_decoder_new(const struct fmt *fmt, bool guest)
 		if (!(events[i].side & (guest ? ON_GUEST : ON_HOST)) ||
 		    !event_find(fmt, events[i].role, 0, &t))
 			continue;
-		ev = add(d, t.ev, events[i].as ? events[i].as : events[i].role);
+		ev = decoded_add(d, t.ev, events[i].as ? events[i].as : events[i].role);
 		ev->n = events[i].n;
 		memcpy(ev->field, t.f, ev->n * sizeof(*t.f));
 		if (events[i].text)
@@ -175,7 +176,7 @@ struct lat_decoder *lat_decoder_new(const struct fmt *fmt, bool guest)
 			if (!event_is(e, roles[i].role) ||
 			    !event_resolve(e, roles[i].role, 1, &type))
 				continue;
-			decoded = add(d, e, roles[i].role);
+			decoded = decoded_add(d, e, roles[i].role);
 			decoded->n = roles[i].n;
 			memcpy(decoded->field, type.f, decoded->n * sizeof(*type.f));
 			if (roles[i].text)
@@ -185,7 +186,8 @@ struct lat_decoder *lat_decoder_new(const struct fmt *fmt, bool guest)
 	return d;
 }
 
-static inline void decode(const struct decoded *ev, const struct tl_item *i, struct lat_in *in)
+static inline void decode_fields(const struct decoded *ev, const struct tl_item *i,
+				 struct lat_in *in)
 {
 	in->kind = ev->kind;
 	in->i = i;
@@ -225,7 +227,7 @@ bool lat_decode(struct lat_decoder *d, const struct tl_item *i, struct lat_in *i
 
 	if (!at)
 		return false;
-	decode(&d->ev[at - 1], i, in);
+	decode_fields(&d->ev[at - 1], i, in);
 	if (in->kind == EV_EXIT) {
 		why = exit_why(&d->names, in->f[0], in->f[1]);
 		in->f[0] = why.reason;
@@ -247,7 +249,7 @@ bool lat_decode_qemu(const struct tl_item *i, struct lat_in *in)
 			continue;
 		event_resolve(i->ev, e->role, 0, &t);
 		memcpy(ev.field, t.f, e->n * sizeof(*t.f));
-		decode(&ev, i, in);
+		decode_fields(&ev, i, in);
 		return true;
 	}
 	return false;

@@ -77,7 +77,7 @@ static bool side_has(const struct lat *l, bool guest, enum event_role a, enum ev
 #define RECORD_GUEST(events) "record it, with " events " (`kvmft record` in the guest has them)"
 
 /* What an answer would need but no capture has. */
-static void notes(struct lat *l)
+static void feed_notes(struct lat *l)
 {
 	const struct lat_decoder *guest = guest_decoder(l);
 	char text[512];
@@ -214,7 +214,7 @@ static const char other_clock[] = LEFT_OUT
 	"record with kvmft record, or trace-cmd record -C x86-tsc";
 
 /* What is missing for this analysis; NULL: nothing. */
-static const char *lacks(const struct lat *l, unsigned int kind)
+static const char *note_lacks(const struct lat *l, unsigned int kind)
 {
 	if (l->alone)
 		return lacks_alone(l, kind);
@@ -298,7 +298,7 @@ static void note_needs(struct lat *l)
 }
 
 /* Leaves out, with a note, the analyses that lack events; if none is left, that is an error. */
-static int need(struct lat *l, struct kvmft_err *err)
+static int feed_need(struct lat *l, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf why = { 0 };
 	bool any = l->o.want[LAT_EVENT];
@@ -310,7 +310,7 @@ static int need(struct lat *l, struct kvmft_err *err)
 			"the host capture has no kvm_entry and kvm_exit: record them with `kvmft "
 			"record` on the host (`kvmft check` tells whether its KVM has them)");
 	for (unsigned int k = 0; k < LAT_KINDS; k++) {
-		l->left_out[k] = l->o.want[k] ? lacks(l, k) : NULL;
+		l->left_out[k] = l->o.want[k] ? note_lacks(l, k) : NULL;
 		l->o.want[k] &= !l->left_out[k];
 		any |= l->o.want[k];
 		l->chains |= l->o.want[k] && k != LAT_MEM && k != LAT_SCHED &&
@@ -396,7 +396,7 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 		l->dec[i] = lat_decoder_new(tl_source(t, i)->fmt, tl_source(t, i)->guest);
 	for (size_t i = 0; !ret && i < l->nsrc; i++)
 		ret = event_arch_check(tl_source(t, i)->cap, err);
-	ret = ret ?: need(l, err);
+	ret = ret ?: feed_need(l, err);
 	if (!ret && l->o.want[LAT_EVENT])
 		ret = spans_new(t, &l->o.spans, &l->spans, err);
 	if (!ret)
@@ -410,7 +410,7 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 	if (ret) {
 		lat_free(l);
 	} else {
-		notes(l);
+		feed_notes(l);
 		*out = l;
 	}
 	return ret;
@@ -447,7 +447,7 @@ struct lat_vcpu *lat_vcpu_get(struct lat *l, size_t vm, uint32_t id)
 }
 
 /* The same of one that was met last, as most are. */
-static inline struct lat_vcpu *vcpu_of(struct lat *l, const struct tl_item *i)
+static inline struct lat_vcpu *feed_vcpu_of(struct lat *l, const struct tl_item *i)
 {
 	struct lat_vcpu *v = l->near[near_slot((uint32_t)i->vm, (uint32_t)i->vcpu, LAT_NEAR_BITS)];
 
@@ -476,7 +476,7 @@ static void feed_host(struct lat *l, const struct lat_in *in)
 	struct lat_vcpu *v = NULL;
 
 	if (in->i->vm >= 0 && in->i->vcpu >= 0)
-		v = vcpu_of(l, in->i);
+		v = feed_vcpu_of(l, in->i);
 	if (l->path)
 		lat_path_event(l, in);
 	if (lat_path_is(in->kind))
@@ -548,7 +548,7 @@ static void feed_guest(struct lat *l, const struct lat_in *in)
 
 	if (in->i->vm < 0 || in->i->vcpu < 0)
 		return;
-	v = vcpu_of(l, in->i);
+	v = feed_vcpu_of(l, in->i);
 	if (!l->guest[in->i->vm].begun && !in->i->unplaced) {
 		size_t vm = (size_t)in->i->vm;
 
@@ -669,7 +669,7 @@ void lat_feed(struct lat *l, const struct tl_item *i)
 		}
 		if (in.i->vm < 0 || in.i->vcpu < 0)
 			return;
-		v = vcpu_of(l, in.i);
+		v = feed_vcpu_of(l, in.i);
 		lat_vcpu_host(l, v, &in);
 	} else {
 		feed_host(l, &in);

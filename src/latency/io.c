@@ -211,7 +211,7 @@ static uint64_t bell_key(const struct lat_io *io, uint64_t vm, uint32_t vcpu)
 	return list_key(io, ON_BELL, vm, vcpu, 0, 0);
 }
 
-static uint64_t exit_key(const struct lat_io *io, uint64_t vm, uint32_t vcpu, uint64_t exit)
+static uint64_t doorbell_key(const struct lat_io *io, uint64_t vm, uint32_t vcpu, uint64_t exit)
 {
 	return list_key(io, ON_EXIT, vm, vcpu, exit, 0);
 }
@@ -572,7 +572,7 @@ static void doorbell(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		if (ran == UINT64_MAX)
 			continue;
 		list_enter(io, r, ON_VMM, vmm_key(io, r->vm));
-		list_enter(io, r, ON_EXIT, exit_key(io, r->vm, r->vcpu, r->t_doorbell));
+		list_enter(io, r, ON_EXIT, doorbell_key(io, r->vm, r->vcpu, r->t_doorbell));
 		if (ran > r->t_doorbell)
 			vmm_works(l, r, ran);
 	}
@@ -604,7 +604,7 @@ void lat_io_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		/* No ioeventfd: the vCPU's own thread takes the write of this exit to the VMM. */
 		if (!l->io->vmm_wait)
 			return;
-		key = exit_key(l->io, v->vm, v->id, v->exit);
+		key = doorbell_key(l->io, v->vm, v->id, v->exit);
 		for (struct request *r; (r = list_first(l->io, key));)
 			vmm_works(l, r, in->t);
 	} else if (in->kind == EV_RQ_ISSUE || in->kind == EV_RQ_COMPLETE) {

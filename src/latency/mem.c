@@ -167,7 +167,7 @@ enum mem_kind mem_kind(const struct lat *l, const struct lat_vcpu *v, const stru
 #define SWAPPED	  (1ull << TID_BITS)
 #define SPLIT	  (SWAPPED << 1)
 
-static uint64_t key_of(int64_t vm, unsigned int level, uint64_t gfn)
+static uint64_t page_key_of(int64_t vm, unsigned int level, uint64_t gfn)
 {
 	return ((uint64_t)(vm + 1) & 0xffff) << 48 | (uint64_t)(level & 7) << 45 |
 	       (gfn & ((1ull << 45) - 1));
@@ -190,7 +190,7 @@ static uint64_t *small_of(struct mem_taken *m, uint64_t huge)
 static void mem_taken_add(struct mem_taken *m, int64_t vm, unsigned int level, uint64_t gfn,
 			  uint64_t pfn, int32_t tid, bool split)
 {
-	uint64_t key = key_of(vm, level, gfn), *val;
+	uint64_t key = page_key_of(vm, level, gfn), *val;
 	size_t before = m->by_page.n;
 
 	if (before >= TAKEN_MAX && !u64map_get(&m->by_page, key, NULL)) {
@@ -201,7 +201,7 @@ static void mem_taken_add(struct mem_taken *m, int64_t vm, unsigned int level, u
 	val = xu64map_at(&m->by_page, key);
 	*val = pfn << PFN_SHIFT | (split ? SPLIT : 0) | ((uint64_t)(uint32_t)tid & (SWAPPED - 1));
 	if (level == 1 && m->by_page.n != before)
-		++*small_of(m, key_of(vm, 2, base(gfn, 2)));
+		++*small_of(m, page_key_of(vm, 2, base(gfn, 2)));
 	if (m->swaps)
 		xu64map_put(&m->by_pfn, pfn, key);
 }
@@ -232,7 +232,7 @@ static bool mem_taken_find(const struct mem_taken *m, int64_t vm, uint64_t gfn, 
 		uint64_t val;
 
 		if (!(m->levels[vm < 0] >> level & 1) ||
-		    !u64map_get(&m->by_page, key_of(vm, level, base(gfn, level)), &val))
+		    !u64map_get(&m->by_page, page_key_of(vm, level, base(gfn, level)), &val))
 			continue;
 		by->tid = (int32_t)(val & (SWAPPED - 1));
 		by->pfn = (val >> PFN_SHIFT) + gfn - base(gfn, level);
@@ -243,7 +243,7 @@ static bool mem_taken_find(const struct mem_taken *m, int64_t vm, uint64_t gfn, 
 	return false;
 }
 
-static bool drop(struct mem_taken *m, uint64_t key)
+static bool stall_drop(struct mem_taken *m, uint64_t key)
 {
 	uint64_t val, at;
 
@@ -256,10 +256,10 @@ static bool drop(struct mem_taken *m, uint64_t key)
 
 static void drop_small(struct mem_taken *m, int64_t vm, uint64_t gfn, uint64_t n)
 {
-	uint64_t huge = key_of(vm, 2, base(gfn, 2)), *left;
+	uint64_t huge = page_key_of(vm, 2, base(gfn, 2)), *left;
 
 	for (uint64_t i = 0; i < n; i++)
-		if (drop(m, key_of(vm, 1, gfn + i))) {
+		if (stall_drop(m, page_key_of(vm, 1, gfn + i))) {
 			left = small_of(m, huge);
 			if (!--*left) {
 				u64map_del(&m->small, huge);
@@ -277,8 +277,8 @@ static void mem_taken_back(struct mem_taken *m, int64_t vm, unsigned int level, 
 		drop_small(m, vm, gfn, 1);
 		return;
 	}
-	drop(m, key_of(vm, level, gfn));
-	if (level == 2 && u64map_get(&m->small, key_of(vm, 2, gfn), NULL))
+	stall_drop(m, page_key_of(vm, level, gfn));
+	if (level == 2 && u64map_get(&m->small, page_key_of(vm, 2, gfn), NULL))
 		drop_small(m, vm, gfn, 512);
 }
 
@@ -326,7 +326,7 @@ static bool stalls(const struct lat_vcpu *v)
 /* ---- exit, entry ---- */
 
 /* A stall is over: counts it, and measures it unless it was an access to a device. */
-static void over(struct lat *l, struct lat_vcpu *v, const struct mem_stall *s)
+static void stall_over(struct lat *l, struct lat_vcpu *v, const struct mem_stall *s)
 {
 	if (!s->fault || !lat_wanted(l, (int64_t)v->vm, v->id))
 		return;
@@ -339,14 +339,14 @@ static void over(struct lat *l, struct lat_vcpu *v, const struct mem_stall *s)
 }
 
 /* The retried stall was not continued: it is over. */
-static void settle(struct lat *l, struct lat_vcpu *v)
+static void stall_settle(struct lat *l, struct lat_vcpu *v)
 {
 	struct mem_stall *s = &v->stall->before;
 
 	if (!s->retried)
 		return;
 	s->retried = false;
-	over(l, v, s);
+	stall_over(l, v, s);
 }
 
 void lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
@@ -356,7 +356,7 @@ void lat_mem_exit(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	v->stall = v->stall ?: xcalloc(1, sizeof(*v->stall));
 	s = &v->stall->now;
 	if (s->retried) {
-		settle(l, v);
+		stall_settle(l, v);
 		v->stall->before = *s;
 	}
 	memset(s, 0, offsetof(struct mem_stall, begin));
@@ -374,9 +374,9 @@ static void end_one(struct lat *l, struct lat_vcpu *v, unsigned int how)
 {
 	struct mem_stall *s = &v->stall->now;
 
-	settle(l, v);
+	stall_settle(l, v);
 	if (s->retried && !s->open)
-		over(l, v, s);
+		stall_over(l, v, s);
 	s->retried = false;
 	if (!s->open)
 		return;
@@ -404,11 +404,11 @@ void lat_mem_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		return;
 	s->end = in->t;
 	mem_spent(v, s);
-	settle(l, v);
+	stall_settle(l, v);
 	s->retried = !s->device && s->tdp && s->has_addr && l->mem->tdp[v->vm] && !s->mapped &&
 		     !s->fast && !s->split && !s->async;
 	if (!(s->retried))
-		over(l, v, s);
+		stall_over(l, v, s);
 }
 
 /* An access to a device looks like a fault, and is none. */
@@ -455,7 +455,7 @@ static bool covers(const struct mem_spte *e, const struct mem_stall *s)
 /*
  * The number of a VM among those of all hosts, as key of taken pages; vm -1: some VM of that host.
  */
-static int64_t place(const struct lat *l, const struct tl_source *host, int64_t vm)
+static int64_t mem_place(const struct lat *l, const struct tl_source *host, int64_t vm)
 {
 	return host->link ? vm + (int64_t)((l->map->nvm + 1) * host->index) : vm;
 }
@@ -467,12 +467,12 @@ static int64_t place(const struct lat *l, const struct tl_source *host, int64_t 
 static bool was_taken(const struct lat *l, const struct tl_source *host, struct mem_stall *s,
 		      int64_t vm)
 {
-	bool other = mem_taken_find(&l->mem->taken, place(l, host, -1), s->addr >> 12, &s->by);
+	bool other = mem_taken_find(&l->mem->taken, mem_place(l, host, -1), s->addr >> 12, &s->by);
 
 	s->by.vm = -1;
 	s->by.same = other && s->by.pfn == mem_pfn(s);
 	if (!s->by.same &&
-	    mem_taken_find(&l->mem->taken, place(l, host, vm), s->addr >> 12, &s->by)) {
+	    mem_taken_find(&l->mem->taken, mem_place(l, host, vm), s->addr >> 12, &s->by)) {
 		s->by.vm = vm;
 		return true;
 	}
@@ -516,11 +516,11 @@ static void spte(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	if (vm >= 0 && protects(&e))
 		mem_move_protected(l, vm, e.gfn);
 	else if (spte_leaf(e.now, e.level))
-		mem_taken_back(&l->mem->taken, place(l, in->i->src, vm), e.level, e.gfn);
+		mem_taken_back(&l->mem->taken, mem_place(l, in->i->src, vm), e.level, e.gfn);
 	else if (spte_leaf(e.old, e.level) && !spte_present(e.now) &&
 		 !(e.level == 1 && stalls(v) && covers(&e, &v->stall->now)))
 		/* A fault that takes the huge page away maps small ones, this and then others. */
-		mem_taken_add(&l->mem->taken, place(l, in->i->src, vm), e.level, e.gfn,
+		mem_taken_add(&l->mem->taken, mem_place(l, in->i->src, vm), e.level, e.gfn,
 			      SPTE_PFN(e.old), in->i->tid,
 			      stalls(v) && !v->stall->now.unmapped && covers(&e, &v->stall->now));
 }
@@ -538,7 +538,7 @@ static bool is_read(const struct lat *l, const struct lat_in *in)
 	return strchr(rwbs, 'R') != NULL;
 }
 
-static void own(struct lat *l, struct mem_vcpu *m, const struct lat_in *in)
+static void own_fault(struct lat *l, struct mem_vcpu *m, const struct lat_in *in)
 {
 	struct mem_stall *s = &m->now;
 
@@ -698,7 +698,7 @@ void lat_mem_event(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	else if (lat_in_interrupt(in))
 		return;
 	else if (stalls(v))
-		own(l, v->stall, in);
+		own_fault(l, v->stall, in);
 	else if (!v && l->mem->fetches)
 		fetches(l, in);
 }

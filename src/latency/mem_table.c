@@ -32,7 +32,7 @@ static struct lat_group *row(struct lat *l, int64_t vm, enum row kind, uint32_t 
 /* ---- rounds ---- */
 
 /* word: NULL if there is no room for it. */
-static void find_word(struct mem_move *m, uint64_t at)
+static void mem_find_word(struct mem_move *m, uint64_t at)
 {
 	if (m->word && m->at == at)
 		return;
@@ -48,12 +48,12 @@ void mem_move_protected(struct lat *l, int64_t vm, uint64_t gfn)
 	struct mem_move *m = &l->mem->move[vm];
 	uint64_t bit = 1ull << (gfn & 63);
 
-	find_word(m, gfn >> 6);
+	mem_find_word(m, gfn >> 6);
 	if (m->word && (!m->round || *m->word & bit)) {
 		m->round++;
 		u64map_free(&m->seen);
 		m->word = NULL;
-		find_word(m, gfn >> 6);
+		mem_find_word(m, gfn >> 6);
 	}
 	if (m->word)
 		*m->word |= bit;
@@ -327,7 +327,7 @@ static uint64_t slice_of(const struct lat *l)
 	return s;
 }
 
-static void by_time(struct lat *l, const struct lat_case *c, enum mem_kind kind)
+static void stalls_by_time(struct lat *l, const struct lat_case *c, enum mem_kind kind)
 {
 	struct lat_group *g;
 	uint64_t n, from;
@@ -345,8 +345,8 @@ static void by_time(struct lat *l, const struct lat_case *c, enum mem_kind kind)
 	mem_add(l, LAT_T_MEM_TIME, g, c, kind);
 }
 
-static void others(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
-		   const struct lat_case *c, enum mem_kind kind)
+static void stalls_others(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s,
+			  const struct lat_case *c, enum mem_kind kind)
 {
 	uint32_t by = l->o.mem_by;
 
@@ -382,7 +382,7 @@ static void others(struct lat *l, const struct lat_vcpu *v, const struct mem_sta
 		}
 	}
 	if (by >> MEM_BY_time & 1)
-		by_time(l, c, kind);
+		stalls_by_time(l, c, kind);
 	if (by >> MEM_BY_move & 1) {
 		uint32_t at;
 		struct lat_group *g = row_of(l, c, kind, &at);
@@ -403,7 +403,7 @@ void mem_spent(const struct lat_vcpu *v, struct mem_stall *s)
 	s->waker = v->waker;
 }
 
-static void stages(const struct lat *l, const struct mem_stall *s, struct lat_case *c)
+static void mem_stages(const struct lat *l, const struct mem_stall *s, struct lat_case *c)
 {
 	/* Sleep counts as what the thread did before. */
 	uint64_t user = s->spent[VS_USER] - MIN(s->spent[VS_USER], s->slept),
@@ -435,7 +435,7 @@ void mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stal
 	g->rest = kind == MEM_UNKNOWN;
 	if (!g->name[0])
 		snprintf(g->name, sizeof(g->name), "%s", mem_kind_name(kind));
-	stages(l, s, &c);
+	mem_stages(l, s, &c);
 	if (!lat_case_told(l, LAT_T_MEM, c.time))
 		c.what[0] = '\0';
 	else if (s->has_addr)
@@ -444,7 +444,7 @@ void mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stal
 	else
 		snprintf(c.what, sizeof(c.what), "%s, vCPU %u", mem_kind_name(kind), v->id);
 	lat_case_add(l, LAT_T_MEM, g, &c);
-	others(l, v, s, &c, kind);
+	stalls_others(l, v, s, &c, kind);
 }
 
 void lat_mem_notes(struct lat *l)

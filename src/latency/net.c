@@ -111,7 +111,7 @@ static uint32_t dev_of(struct lat *l, const struct lat_in *in)
 	return *last = (uint32_t)(d - m->dev);
 }
 
-static struct net_vcpu *vcpu_of(struct lat *l, const struct lat_vcpu *v)
+static struct net_vcpu *net_vcpu_of(struct lat *l, const struct lat_vcpu *v)
 {
 	struct lat_net *m = l->net;
 	uint32_t gen = m->side[0].gen + m->side[v->vm + 1].gen;
@@ -194,7 +194,7 @@ static struct net_half sent_half(const struct net_skb *k, const struct lat_in *i
 static void guest_sends(struct lat *l, struct lat_vcpu *v, struct net_skb *k,
 			const struct lat_in *in)
 {
-	struct net_vcpu *c = vcpu_of(l, v);
+	struct net_vcpu *c = net_vcpu_of(l, v);
 	struct net_half h = sent_half(k, in);
 	struct net_queue *q;
 
@@ -237,7 +237,7 @@ static void started(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 /* A vCPU writes to a device while its guest sends: for all that it sent since the last time. */
 void lat_net_doorbell(struct lat *l, struct lat_vcpu *v)
 {
-	struct net_vcpu *c = vcpu_of(l, v);
+	struct net_vcpu *c = net_vcpu_of(l, v);
 	struct net_queue *q;
 
 	if (!net_half_of(l, &c->sends))
@@ -272,7 +272,7 @@ static void tap_got(struct lat *l, struct net_skb *k, const struct lat_in *in, s
 static void guest_got(struct lat *l, struct lat_vcpu *v, struct net_skb *k, const struct lat_in *in)
 {
 	struct net_half h = { .len = (uint32_t)in->f[1], .vcpu = v->id };
-	struct net_vcpu *c = vcpu_of(l, v);
+	struct net_vcpu *c = net_vcpu_of(l, v);
 	uint32_t number = in->kind != EV_NET_RECEIVE && in->f[2] ? (uint32_t)in->f[2] - 1 : 0;
 	struct net_queue *q;
 
@@ -291,7 +291,7 @@ static void guest_got(struct lat *l, struct lat_vcpu *v, struct net_skb *k, cons
 	net_add(l, q, &h, &k->ref);
 }
 
-static void received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
+static void net_received(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
 	struct net_skb *k = skb_at(l, net_side_of(in), in->f[0]);
 	uint32_t dev = dev_of(l, in);
@@ -367,7 +367,7 @@ static uint64_t published_by(const struct net_queue *q, uint64_t t)
 /* The guest polled a queue; with less than it might have taken, until it was empty. */
 static void polled(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 {
-	struct net_vcpu *c = vcpu_of(l, v);
+	struct net_vcpu *c = net_vcpu_of(l, v);
 	uint32_t dev = dev_of(l, in);
 	const struct net_queue *to;
 	uint64_t begin;
@@ -520,7 +520,7 @@ static void common(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	case EV_NET_START: started(l, v, in); break;
 	case EV_NET_ENTRY:
 	case EV_NET_RECEIVE:
-	case EV_GRO: received(l, v, in); break;
+	case EV_GRO: net_received(l, v, in); break;
 	case EV_SKB_FREE:
 	case EV_SKB_DROP: freed(l, in); break;
 	case EV_SKB_COPY: copied(l, in); break;
@@ -565,7 +565,7 @@ void lat_net_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 	case EV_SOFTIRQ_RAISE:
 		if (in->f[0] != SOFTIRQ_NET_RX)
 			return;
-		c = vcpu_of(l, v);
+		c = net_vcpu_of(l, v);
 		if (in->kind == EV_SOFTIRQ_ENTRY) {
 			c->begin = in->t;
 			c->polled = c->queue = 0;
@@ -579,7 +579,7 @@ void lat_net_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 		struct net_skb *k = skb_known(l, in);
 
 		/* The device was busy: the same packet comes again. */
-		c = vcpu_of(l, v);
+		c = net_vcpu_of(l, v);
 		c->sends.queue = 0;
 		if (in->f[1] != NETDEV_TX_BUSY || !k || k->state != SKB_SENT)
 			return;

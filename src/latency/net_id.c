@@ -192,7 +192,7 @@ void net_id_seen(struct lat *l, struct net_skb *k, const struct lat_in *in)
 
 #define BUCKETS 1024u
 
-static uint64_t *bucket_of(struct net_queue *q, uint64_t id)
+static uint64_t *flow_bucket_of(struct net_queue *q, uint64_t id)
 {
 	return &q->bucket[id >> 1 & (BUCKETS - 1)];
 }
@@ -208,7 +208,7 @@ void net_index_add(struct net_queue *q, uint64_t n)
 	uint64_t *b;
 
 	q->bucket = q->bucket ?: xcalloc(BUCKETS, sizeof(*q->bucket));
-	b = bucket_of(q, h->ident.id);
+	b = flow_bucket_of(q, h->ident.id);
 	for (uint64_t at = *b; (o = in_bucket(q, at)); at = o->chain)
 		if (o->ident.id == h->ident.id)
 			o->twin = h->twin = true;
@@ -220,15 +220,15 @@ void net_index_drop(struct net_queue *q, uint64_t n)
 {
 	const struct net_half *h = net_fifo_at(&q->q, n);
 
-	if (h->ident.id && q->bucket && *bucket_of(q, h->ident.id) == n + 1)
-		*bucket_of(q, h->ident.id) = h->chain;
+	if (h->ident.id && q->bucket && *flow_bucket_of(q, h->ident.id) == n + 1)
+		*flow_bucket_of(q, h->ident.id) = h->chain;
 }
 
 struct net_half *net_index_find(struct net_queue *q, uint64_t id, uint64_t *n)
 {
 	struct net_half *h;
 
-	for (uint64_t at = q->bucket ? *bucket_of(q, id) : 0; (h = in_bucket(q, at));
+	for (uint64_t at = q->bucket ? *flow_bucket_of(q, id) : 0; (h = in_bucket(q, at));
 	     at = h->chain) {
 		*n = at - 1;
 		if (h->ident.id == id)

@@ -206,7 +206,7 @@ static bool is_it(const struct lat *l, const struct net_link *k)
 }
 
 /* Drops halves that every link of the queue has done with. */
-static void trim(struct lat *l, struct net_queue *q)
+static void link_trim(struct lat *l, struct net_queue *q)
 {
 	uint64_t need = q->q.next;
 
@@ -219,7 +219,7 @@ static void trim(struct lat *l, struct net_queue *q)
 }
 
 /* It shows now that packets of these devices are lost, or come from elsewhere (what). */
-static void shown(struct lat *l, const struct net_link *k, unsigned int what)
+static void link_shown(struct lat *l, const struct net_link *k, unsigned int what)
 {
 	struct net_pair *p = &l->net->pair[k->pair];
 
@@ -246,7 +246,7 @@ static bool doubtful(const struct lat *l, const struct net_link *k, const struct
  * Reports what is proved, except the last pairs, which later events may put in doubt. whole: those,
  * too.
  */
-static void tell(struct lat *l, struct net_link *k, bool whole)
+static void link_tell(struct lat *l, struct net_link *k, bool whole)
 {
 	struct net_queue *s = queue_of(l, k->sender), *g = queue_of(l, k->receiver);
 	uint64_t end = whole ? k->proven : MIN(k->proven, s->q.next - MIN(s->q.next, DOUBT));
@@ -275,12 +275,12 @@ static void tell(struct lat *l, struct net_link *k, bool whole)
 	for (uint32_t i = 0; i < s->nlink; i++)
 		if (l->net->link[s->link[i]].told < k->told)
 			link_restart(l, &l->net->link[s->link[i]]);
-	trim(l, s);
-	trim(l, g);
+	link_trim(l, s);
+	link_trim(l, g);
 }
 
 /* The frame that a tap is given has a VLAN's tag beside it, and the guest's has it in it. */
-static bool same(const struct net_half *s, const struct net_half *g)
+static bool same_packet(const struct net_half *s, const struct net_half *g)
 {
 	if (s->ident.id && g->ident.id && s->ident.id != g->ident.id)
 		return false;
@@ -314,7 +314,7 @@ static bool lay(const struct run *whole, const struct run *part, bool late, uint
 			i = late ? whole->a + left - 1 : whole->b - left;
 			left--;
 			w = net_fifo_at(whole->f, i);
-		} while (!(whole->sent ? same(w, p) : same(p, w)));
+		} while (!(whole->sent ? same_packet(w, p) : same_packet(p, w)));
 		is[late ? n - 1 - j : j] = i;
 	}
 	return true;
@@ -358,14 +358,14 @@ static void compare_runs(struct lat *l, struct net_link *k, const struct run *s,
 	set_alone(s);
 	set_alone(g);
 	if (ng <= ns && lay(s, g, false, is) && lay(s, g, true, is + ng)) {
-		shown(l, k, NET_LOSS);
+		link_shown(l, k, NET_LOSS);
 		if (firm)
 			pair_up(s, g, is, is + ng, NET_FOREIGN);
 	} else if (firm && ns <= ng && lay(g, s, false, is) && lay(g, s, true, is + ns)) {
-		shown(l, k, NET_FOREIGN);
+		link_shown(l, k, NET_FOREIGN);
 		pair_up(g, s, is, is + ns, NET_LOSS);
 	} else if (firm) {
-		shown(l, k, NET_LOSS | NET_FOREIGN);
+		link_shown(l, k, NET_LOSS | NET_FOREIGN);
 	}
 }
 
@@ -397,8 +397,8 @@ static void compare(struct lat *l, struct net_link *k)
 	uint64_t n = MIN(sent_of(l, k), got_of(l, k));
 
 	for (; !k->broken && k->compared < n; k->compared++)
-		if (!same(net_fifo_at(s, k->proven + k->compared),
-			  net_fifo_at(g, k->proven_at + k->compared)))
+		if (!same_packet(net_fifo_at(s, k->proven + k->compared),
+				 net_fifo_at(g, k->proven_at + k->compared)))
 			breaks(l, k);
 }
 
@@ -427,13 +427,13 @@ static void contradicted(struct lat *l, struct net_link *k)
 		set_alone(&(struct run){ &s->q, k->proven, s->q.next, true });
 		set_alone(&(struct run){ &g->q, k->proven_at, g->q.next, false });
 		goes_on(l, k, s->q.next, g->q.next, NET_LOST);
-		tell(l, k, false);
+		link_tell(l, k, false);
 		return;
 	}
 	link_restart(l, k);
 	k->start = NET_LOST;
-	trim(l, s);
-	trim(l, g);
+	link_trim(l, s);
+	link_trim(l, g);
 }
 
 /* Up to number i of what was sent and n of what was received, both sides are complete. */
@@ -463,7 +463,7 @@ static void closes(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 		compare_runs(l, k, &s, &g, k->start == NET_FIRM);
 	}
 	goes_on(l, k, i, n, NET_FIRM);
-	tell(l, k, false);
+	link_tell(l, k, false);
 }
 
 /*
@@ -493,14 +493,14 @@ static void recover(struct lat *l, struct net_link *k)
 		last--;
 	k->trial = 2 * all; /* each is looked at a few times */
 	if (!found) {
-		shown(l, k, NET_FOREIGN);
+		link_shown(l, k, NET_FOREIGN);
 		free(late);
 		contradicted(l, k);
 		return;
 	}
 	if (last > head) {
 		if (late[last - 1] + 1 - s.a != last)
-			shown(l, k, NET_LOSS);
+			link_shown(l, k, NET_LOSS);
 		s.b = late[last - 1] + 1;
 		g.b = g.a + last;
 		set_alone(&s);
@@ -515,11 +515,11 @@ static void recover(struct lat *l, struct net_link *k)
 	}
 	free(late);
 	if (last > head)
-		tell(l, k, false);
+		link_tell(l, k, false);
 }
 
 /* After one more came, or is known to have come. */
-static void settle(struct lat *l, struct net_link *k)
+static void link_settle(struct lat *l, struct net_link *k)
 {
 	if (!begins(k))
 		return;
@@ -540,7 +540,7 @@ static void is_same(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 		return;
 	if (i < k->proven || n < k->proven_at) { /* not what was proved */
 		if (i < k->proven && !net_fifo_at(&s->q, i)->alone)
-			shown(l, k, NET_LOSS | NET_FOREIGN);
+			link_shown(l, k, NET_LOSS | NET_FOREIGN);
 		take_back(&(struct run){ &s->q, k->told, s->q.next, true }, i);
 		take_back(&(struct run){ &g->q, k->told_at, g->q.next, false }, n);
 	} else {
@@ -550,7 +550,7 @@ static void is_same(struct lat *l, struct net_link *k, uint64_t i, uint64_t n)
 	net_fifo_at(&s->q, i)->alone = net_fifo_at(&g->q, n)->alone = false;
 	net_fifo_at(&s->q, i)->sure = true;
 	goes_on(l, k, i + 1, n + 1, NET_FIRM);
-	tell(l, k, false);
+	link_tell(l, k, false);
 }
 
 /* A packet went through this link, and so through no other link of either end. */
@@ -590,7 +590,7 @@ void net_identified(struct lat *l, const struct net_ref *ref)
 
 		/* Number n of what was received is not the packet that order says. */
 		if (ref->n >= k->proven_at && nth < k->compared &&
-		    !same(net_fifo_at(fifo, k->proven + nth), net_fifo_at(g, ref->n))) {
+		    !same_packet(net_fifo_at(fifo, k->proven + nth), net_fifo_at(g, ref->n))) {
 			k->compared = nth;
 			breaks(l, k);
 		}
@@ -598,7 +598,7 @@ void net_identified(struct lat *l, const struct net_ref *ref)
 			s = net_index_find(queue_of(l, k->sender), h->ident.id, &at);
 		if (!s)
 			continue;
-		found += s->twin || !same(s, h) ? 2 : 1;
+		found += s->twin || !same_packet(s, h) ? 2 : 1;
 		is = k;
 		i = at;
 	}
@@ -611,7 +611,7 @@ void net_identified(struct lat *l, const struct net_ref *ref)
 /* ---- what happens ---- */
 
 /* Nothing more can be found out about its halves. */
-static void unknown(struct net_queue *q)
+static void link_unknown(struct net_queue *q)
 {
 	q->gen++;
 	q->rung = q->q.next;
@@ -620,26 +620,26 @@ static void unknown(struct net_queue *q)
 
 static void forget(struct lat *l, struct net_queue *q)
 {
-	unknown(q);
+	link_unknown(q);
 	q->q.first = q->q.next;
 	for (uint32_t i = 0; i < q->nlink; i++)
 		link_restart(l, &l->net->link[q->link[i]]);
 }
 
 /* One more packet was received at the end of a link. */
-static void received(struct lat *l, struct net_link *k)
+static void link_received(struct lat *l, struct net_link *k)
 {
 	if (!begins(k))
 		return;
 	if (got_of(l, k) > sent_of(l, k)) {
-		shown(l, k, NET_FOREIGN);
+		link_shown(l, k, NET_FOREIGN);
 		if (k->start == NET_SUPPOSED || !is_it(l, k)) {
 			contradicted(l, k);
 			return;
 		}
 		breaks(l, k);
 	}
-	settle(l, k);
+	link_settle(l, k);
 }
 
 void net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struct net_ref *ref)
@@ -654,7 +654,7 @@ void net_add(struct lat *l, struct net_queue *q, const struct net_half *h, struc
 	*ref = (struct net_ref){ (uint32_t)(q - l->net->queue) + 1, q->gen, q->q.next - 1 };
 	net_count(l, l->net->sent, q, q->sent && q->nlink);
 	for (uint32_t i = 0; i < q->nlink && !q->sent; i++)
-		received(l, &l->net->link[q->link[i]]);
+		link_received(l, &l->net->link[q->link[i]]);
 	if (!q->nlink && q->q.next - q->q.first > UNLINKED)
 		q->q.first++;
 }
@@ -672,7 +672,7 @@ static void arrived(struct lat *l, struct net_link *k, uint64_t n)
 	if (n <= k->proven || k->start == NET_LOST)
 		return;
 	if (got < sent) {
-		shown(l, k, NET_LOSS);
+		link_shown(l, k, NET_LOSS);
 		if (!is_it(l, k)) {
 			contradicted(l, k);
 			return;
@@ -683,7 +683,7 @@ static void arrived(struct lat *l, struct net_link *k, uint64_t n)
 	} else if (got == sent && k->start == NET_UNKNOWN) {
 		k->start = NET_SUPPOSED;
 	}
-	settle(l, k);
+	link_settle(l, k);
 }
 
 void net_arrived(struct lat *l, struct net_queue *q, uint64_t n)
@@ -716,7 +716,7 @@ void net_unsent(struct lat *l, const struct net_ref *ref)
 void net_tell(struct lat *l, struct net_queue *q)
 {
 	for (uint32_t i = 0; i < q->nlink; i++)
-		tell(l, &l->net->link[q->link[i]], false);
+		link_tell(l, &l->net->link[q->link[i]], false);
 }
 
 /* Nothing more will arrive: proves what can be proved. */
@@ -761,10 +761,10 @@ void net_cut(struct lat *l, int64_t vm)
 			for (uint64_t n = k->told_at; n < g->q.next; n++)
 				net_fifo_at(&g->q, n)->ended = true;
 			goes_on(l, k, s->q.next, g->q.next, NET_UNKNOWN);
-			tell(l, k, false);
+			link_tell(l, k, false);
 		}
 		if (k) {
-			unknown(q);
+			link_unknown(q);
 			continue;
 		}
 		if (q->sent && q->nlink)
@@ -779,7 +779,7 @@ void net_finish(struct lat *l)
 	for (size_t i = 0; i < l->net->nlink; i++) {
 		struct net_link *k = &l->net->link[i];
 
-		tell(l, k, true);
+		link_tell(l, k, true);
 		if (begins(k) && is_it(l, k) && sent_of(l, k) > got_of(l, k))
 			net_count(l, l->net->open, queue_of(l, k->sender),
 				  sent_of(l, k) - got_of(l, k));

@@ -23,7 +23,7 @@ struct net_task *net_task_of(struct lat *l, size_t side, int32_t tid)
 
 /* ---- the end of what was received ---- */
 
-static void over(struct lat *l, struct net_half *h, const struct net_ref *ref)
+static void skb_over(struct lat *l, struct net_half *h, const struct net_ref *ref)
 {
 	h->ended = true;
 	net_tell(l, &l->net->queue[ref->queue - 1]);
@@ -40,7 +40,7 @@ static void reading_over(struct lat *l, struct net_task *task, uint64_t t)
 		return;
 	h->reading = false;
 	h->t[NP_BACK] = t;
-	over(l, h, &ref);
+	skb_over(l, h, &ref);
 }
 
 static void read_by(struct lat *l, struct net_half *h, const struct net_ref *ref,
@@ -58,7 +58,7 @@ static void read_by(struct lat *l, struct net_half *h, const struct net_ref *ref
 		h->t[NP_RUN] = t->ran > t->woken ? t->ran : 0;
 	}
 	if (!t || !t->call || t->sends) {
-		over(l, h, ref);
+		skb_over(l, h, ref);
 		return;
 	}
 	h->t[NP_ASK] = t->call > MAX(came, h->t[NP_RUN]) ? t->call : 0;
@@ -82,7 +82,7 @@ void net_ended(struct lat *l, struct net_skb *k, const struct lat_in *in, enum n
 		h->end = end;
 	}
 	if (!(h->woke))
-		over(l, h, &k->ref);
+		skb_over(l, h, &k->ref);
 }
 
 bool net_is_reader(const struct net_skb *k, const struct lat_in *in)
@@ -112,7 +112,7 @@ static void task_lets_go(struct lat *l, struct net_task *t)
 		return;
 	h->woke = false;
 	if (h->t[NP_END])
-		over(l, h, &ref);
+		skb_over(l, h, &ref);
 }
 
 static void task_has(struct lat *l, struct net_task *t, const struct net_ref *ref, uint32_t len,

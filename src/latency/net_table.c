@@ -139,8 +139,8 @@ static uint8_t stage_of(bool out, unsigned int point, enum net_end end)
  * From point to point. What happened before the point behind it, or after one ahead that every
  * packet passes, was not for this packet: a thread that ran already, a poll that went on.
  */
-static void stages(struct lat *l, bool out, const struct net_half *s, const struct net_half *g,
-		   struct lat_case *k)
+static void net_stages(struct lat *l, bool out, const struct net_half *s, const struct net_half *g,
+		       struct lat_case *k)
 {
 	uint64_t t[NP_POINTS], last = 0, must = 0;
 	uint64_t time[LAT_STAGES] = { 0 };
@@ -208,7 +208,7 @@ void net_measured(struct lat *l, const struct net_queue *from, const struct net_
 		snprintf(group->name, sizeof(group->name), "%.22s > %.22s%s", a, b,
 			 (from->out ? to : from)->vhost ? ", vhost" : "");
 	}
-	stages(l, from->out, s, g, &k);
+	net_stages(l, from->out, s, g, &k);
 	snprintf(way, sizeof(way), "%s", group->name);
 	if (lat_case_told(l, id, k.time)) {
 		const struct tl_source *src = from->out ? tl_source(l->t, 0) : l->guest[k.vm].src;

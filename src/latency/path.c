@@ -73,7 +73,7 @@ struct lat_path {
 	uint32_t gen;	  /* after a gap nothing is known of any */
 };
 
-static struct thread *thread_of(const struct lat_path *p, uint64_t tid)
+static struct thread *path_thread_of(const struct lat_path *p, uint64_t tid)
 {
 	struct thread *th;
 	uint64_t at;
@@ -161,10 +161,10 @@ static enum path_what sleeps_for(const struct thread *th)
 	return th->faulted && th->doing == COPY ? PATH_FAULT : PATH_OTHERS;
 }
 
-static void switched(const struct lat *l, const struct lat_in *in)
+static void path_switched(const struct lat *l, const struct lat_in *in)
 {
 	struct lat_path *p = l->path;
-	struct thread *prev = thread_of(p, in->f[0]), *next = thread_of(p, in->f[2]);
+	struct thread *prev = path_thread_of(p, in->f[0]), *next = path_thread_of(p, in->f[2]);
 	bool by;
 
 	if (prev) {
@@ -185,14 +185,14 @@ static void switched(const struct lat *l, const struct lat_in *in)
 	wait_ends(next, in->t, by ? (int32_t)in->f[0] : 0);
 }
 
-static void woken(struct lat_path *p, const struct lat_in *in)
+static void path_woken(struct lat_path *p, const struct lat_in *in)
 {
 	bool in_interrupt = lat_in_interrupt(in);
-	struct thread *th = thread_of(p, in->f[0]), *by;
+	struct thread *th = path_thread_of(p, in->f[0]), *by;
 
 	if (!th || !th->waits || !th->asleep)
 		return;
-	by = in_interrupt ? NULL : thread_of(p, (uint32_t)in->i->tid);
+	by = in_interrupt ? NULL : path_thread_of(p, (uint32_t)in->i->tid);
 	wait_ends(th, in->t, by ? in->i->tid : 0);
 	wait_begins(th, in->t, false, PATH_CPU);
 	if (by)
@@ -243,13 +243,13 @@ void lat_path_event(struct lat *l, const struct lat_in *in)
 	if (in->i->src->index)
 		return;
 	if (in->kind == EV_SWITCH)
-		switched(l, in);
+		path_switched(l, in);
 	else if (in->kind == EV_WAKEUP || in->kind == EV_WAKING)
-		woken(p, in);
+		path_woken(p, in);
 	if (!(lat_path_is(in->kind) || in->kind == EV_BIO || in->kind == EV_FILE_PAGE) ||
 	    lat_in_interrupt(in))
 		return;
-	th = thread_of(p, (uint32_t)in->i->tid);
+	th = path_thread_of(p, (uint32_t)in->i->tid);
 	if (!th)
 		return;
 	seen(th, in->t);
@@ -323,7 +323,7 @@ static uint32_t faults_for(const struct lat_path *p, const struct thread *th, ui
 
 	for (uint64_t i = th->nwaked; i && th->nwaked - i < WOKEN; i--) {
 		const struct waked *w = &th->past->waked[(i - 1) % WOKEN];
-		const struct thread *other = thread_of(p, (uint32_t)w->tid);
+		const struct thread *other = path_thread_of(p, (uint32_t)w->tid);
 
 		if (w->t < from)
 			break;
@@ -337,7 +337,7 @@ bool lat_path_waits(const struct lat *l, int32_t tid, uint64_t from, uint64_t to
 		    struct path_told *told)
 {
 	const struct lat_path *p = l->path;
-	const struct thread *th = p ? thread_of(p, (uint32_t)tid) : NULL, *other;
+	const struct thread *th = p ? path_thread_of(p, (uint32_t)tid) : NULL, *other;
 	uint64_t t = to;
 	bool known;
 
@@ -354,9 +354,9 @@ bool lat_path_waits(const struct lat *l, int32_t tid, uint64_t from, uint64_t to
 		end = w == &th->open && th->waits ? t : MIN(w->end, t);
 		if (end <= from)
 			return true;
-		other = (w->what == PATH_OTHERS || w->what == PATH_CPU) && w->waker && w->end <= t ?
-				thread_of(p, (uint32_t)w->waker) :
-				NULL;
+		other = (w->what == PATH_OTHERS || w->what == PATH_CPU) && w->waker && w->end <= t
+				? path_thread_of(p, (uint32_t)w->waker)
+				: NULL;
 		if (other && other != th && other->vm == th->vm) {
 			t = end;
 			th = other;

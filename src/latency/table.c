@@ -159,7 +159,7 @@ void lat_case_add(struct lat *l, enum lat_table_id id, struct lat_group *g, stru
 
 COMPARE(longer, struct lat_case, ORDER(y->time, x->time) ?: ORDER(x->begin, y->begin));
 
-static int by_time(const void *a, const void *b)
+static int cases_by_time(const void *a, const void *b)
 {
 	const struct lat_group *x = a, *y = b;
 	unsigned __int128 p = x->stage[0] ? x->stage[0]->sum : 0,
@@ -180,7 +180,7 @@ void lat_table_sort(struct lat_table *t)
 		strcpy(t->group[i].name, "(others)"); /* so far it had that of its latest */
 	}
 	if (t->ngroup && !t->desc->in_order)
-		qsort(t->group, t->ngroup, sizeof(*t->group), by_time);
+		qsort(t->group, t->ngroup, sizeof(*t->group), cases_by_time);
 	for (size_t i = 0; i < t->ngroup; i++)
 		now[t->group[i].order] = (uint32_t)i;
 	for (size_t i = 0; i < t->nworst; i++)

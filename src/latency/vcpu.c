@@ -41,7 +41,7 @@ static void set_state(const struct lat *l, struct lat_vcpu *v, enum vs_state s, 
 	v->state = s;
 }
 
-static bool robbed(const struct lat_vcpu *v)
+static bool vcpu_robbed(const struct lat_vcpu *v)
 {
 	return v->state == VS_WAITING || v->state == VS_PREEMPTED;
 }
@@ -85,7 +85,8 @@ bool lat_off_cpu(const struct lat_vcpu *v, uint64_t from, uint64_t to, uint64_t 
 {
 	if (v->cut && (from < v->known || v->state == VS_UNKNOWN))
 		return false;
-	*off = robbed(v) && to > MAX(from, v->steal_begin) ? to - MAX(from, v->steal_begin) : 0;
+	*off = vcpu_robbed(v) && to > MAX(from, v->steal_begin) ? to - MAX(from, v->steal_begin)
+								: 0;
 	for (uint64_t i = v->noff; i && v->noff - i < LAT_OFF; i--) {
 		const struct lat_off *o = &v->off[(i - 1) % LAT_OFF];
 
@@ -104,12 +105,12 @@ void lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 
 	v->tid = in->i->tid;
 	/* It went to another CPU, unseen. */
-	if (v->cpu != in->i->cpu && v->host == in->i->src && !robbed(v))
+	if (v->cpu != in->i->cpu && v->host == in->i->src && !vcpu_robbed(v))
 		v->state = VS_UNKNOWN;
 	v->cpu = in->i->cpu;
 	if (in->kind == EV_ENTRY || in->kind == EV_EXIT)
 		v->host = in->i->src;
-	if (robbed(v))
+	if (vcpu_robbed(v))
 		robbed_end(l, v, in->t);
 	switch (in->kind) {
 	case EV_ENTRY:
@@ -143,7 +144,7 @@ void lat_vcpu_host(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 
 static void rob(struct lat *l, struct lat_vcpu *v, enum vs_state s, uint32_t cpu, uint64_t t)
 {
-	if (robbed(v) || v->base == VS_UNKNOWN)
+	if (vcpu_robbed(v) || v->base == VS_UNKNOWN)
 		return;
 	set_state(l, v, s, t);
 	v->steal_begin = v->thief_since = t;
@@ -191,7 +192,7 @@ void lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 		next->from = (int32_t)in->f[0];
 		next->cpu = in->i->cpu;
 	}
-	if (next && robbed(next))
+	if (next && vcpu_robbed(next))
 		robbed_end(l, next, in->t);
 	if (next && next->base != VS_UNKNOWN) {
 		next->asleep = false;
@@ -204,7 +205,8 @@ void lat_vcpu_switch(struct lat *l, const struct lat_in *in)
 
 		/* Another thread takes a CPU that robbed vCPUs wait for. */
 		for (size_t i = 0; l->nrobbed && i < l->nvcpu; i++)
-			if (robbed(l->vcpu[i]) && l->vcpu[i]->steal_cpu == (size_t)(c - l->cpu))
+			if (vcpu_robbed(l->vcpu[i]) &&
+			    l->vcpu[i]->steal_cpu == (size_t)(c - l->cpu))
 				lat_thief(l, l->vcpu[i], c, in->t);
 		/*
 		 * Once one whose switches are all there has a CPU, it has it until one says
@@ -298,7 +300,7 @@ bool lat_vcpu_now(const struct lat *l, size_t vm, uint32_t vcpu, struct lat_now 
 	if (!u64map_get(&l->vcpu_at, (uint64_t)vm << 32 | vcpu, &at))
 		return false;
 	v = l->vcpu[at];
-	if (robbed(v) && v->steal_cpu < l->ncpu)
+	if (vcpu_robbed(v) && v->steal_cpu < l->ncpu)
 		c = cpu_now(l, v->steal_cpu);
 	old = c && c->known && c->perhaps && c->since < v->steal_begin;
 	*now = (struct lat_now){
@@ -316,7 +318,7 @@ bool lat_vcpu_now(const struct lat *l, size_t vm, uint32_t vcpu, struct lat_now 
 /* Events were lost: nothing is known any more. */
 void lat_vcpu_forget(struct lat *l, struct lat_vcpu *v)
 {
-	if (robbed(v)) {
+	if (vcpu_robbed(v)) {
 		l->nrobbed--;
 		lat_count(l, v, LAT_T_SCHED, SCHED_CUT);
 	}
@@ -338,7 +340,7 @@ void lat_cpus_forget(struct lat *l)
 void lat_vcpu_finish(struct lat *l, struct lat_vcpu *v)
 {
 	l->table[LAT_T_SCHED].count[SCHED_OPEN] +=
-		robbed(v) && lat_wanted(l, (int64_t)v->vm, v->id);
+		vcpu_robbed(v) && lat_wanted(l, (int64_t)v->vm, v->id);
 	if (v->seen && l->end > v->since)
 		set_state(l, v, v->state, l->end);
 }

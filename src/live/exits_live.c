@@ -126,7 +126,7 @@ int exits_file_check(const char *path, struct kvmft_err *err)
 	return check_folder(path, err);
 }
 
-static int show(struct exits_run *x)
+static int exits_show(struct exits_run *x)
 {
 	int ret;
 
@@ -294,7 +294,7 @@ static int show_interval(struct exits_run *x, bool last)
 
 	ret = ret ?: exits_who_new(x);
 	if (!ret)
-		ret = x->screen.on && !last ? top_show(x) : show(x);
+		ret = x->screen.on && !last ? top_show(x) : exits_show(x);
 	if (ret)
 		return ret;
 	x->tables++;
@@ -409,7 +409,7 @@ static int prepare_events(struct exits_run *x)
 	return 0;
 }
 
-static int prepare(struct exits_run *x)
+static int exits_prepare(struct exits_run *x)
 {
 	int ret;
 
@@ -498,7 +498,7 @@ int exits_live_run(const struct exits_config *c, note_fn *note, struct kvmft_err
 
 	x.table.timed = x.c->time;
 	x.table.spreads = x.c->latency;
-	ret = prepare(&x);
+	ret = exits_prepare(&x);
 	if (!ret && x.c->top)
 		top_begin(&x);
 	if (!ret) {

@@ -23,7 +23,7 @@ static uint64_t span(const struct blame_view *v, uint64_t cycles)
 	return khz(v) ? tsc_cycles_to_ns(cycles, khz(v)) : cycles;
 }
 
-static char *amount(const struct blame_view *v, char *buf, size_t size, uint64_t cycles)
+static char *blame_amount(const struct blame_view *v, char *buf, size_t size, uint64_t cycles)
 {
 	if (khz(v))
 		return str_ns_grain(buf, size, span(v, cycles), tl_hostmap(v->t)->cap->grain);
@@ -31,12 +31,12 @@ static char *amount(const struct blame_view *v, char *buf, size_t size, uint64_t
 	return buf;
 }
 
-static const char *vm_label(const struct blame_view *v, const struct blame_spike *s)
+static const char *blame_vm_label(const struct blame_view *v, const struct blame_spike *s)
 {
 	return s->vm < 0 ? "host" : tl_hostmap(v->t)->vm[s->vm].label;
 }
 
-static unsigned int percent(uint64_t part, uint64_t whole)
+static unsigned int blame_percent(uint64_t part, uint64_t whole)
 {
 	return whole ? (unsigned int)((unsigned __int128)part * 100 / whole) : 0;
 }
@@ -88,13 +88,14 @@ static void put_parts(struct sbuf *b, const struct blame_view *v, const struct b
 			continue;
 		}
 		sbuf_addf(b, "   %*s %3u %%  %s%s%s\n", width,
-			  amount(v, text, sizeof(text), p->time), percent(p->time, length(s)),
-			  blame_causes[p->cause].name, p->name[0] ? ": " : "", p->name);
+			  blame_amount(v, text, sizeof(text), p->time),
+			  blame_percent(p->time, length(s)), blame_causes[p->cause].name,
+			  p->name[0] ? ": " : "", p->name);
 	}
 	if (n)
 		sbuf_addf(b, "   %*s %3u %%  %" PRIu64 " other%s\n", width,
-			  amount(v, text, sizeof(text), rest), percent(rest, length(s)), n,
-			  n > 1 ? "s" : "");
+			  blame_amount(v, text, sizeof(text), rest), blame_percent(rest, length(s)),
+			  n, n > 1 ? "s" : "");
 }
 
 static const struct ksyms *symbols(const struct blame_view *v, const struct blame_spike *s)
@@ -118,8 +119,8 @@ static int without_vcpu(const struct blame_spike *s)
 	return (int)n;
 }
 
-static void put_spike(struct sbuf *b, const struct blame_view *v, size_t nth,
-		      const struct blame_spike *s)
+static void blame_put_spike(struct sbuf *b, const struct blame_view *v, size_t nth,
+			    const struct blame_spike *s)
 {
 	const char *what = blame_whats[s->what].name;
 	const int of = without_vcpu(s);
@@ -127,12 +128,12 @@ static void put_spike(struct sbuf *b, const struct blame_view *v, size_t nth,
 	char text[32];
 	const char *sep;
 
-	sbuf_addf(b, "%zu. %s ", nth, amount(v, text, sizeof(text), length(s)));
+	sbuf_addf(b, "%zu. %s ", nth, blame_amount(v, text, sizeof(text), length(s)));
 	if (strncmp(s->of, what, strlen(what)))
 		sbuf_addf(b, " %s", what);
 	if (of)
 		sbuf_addf(b, " %.*s", of, s->of);
-	sbuf_addf(b, ", %s vCPU %lld, at ", vm_label(v, s), (long long)s->vcpu);
+	sbuf_addf(b, ", %s vCPU %lld, at ", blame_vm_label(v, s), (long long)s->vcpu);
 	put_when(b, v, s);
 	/* What else was late then, and counts as the same. */
 	sep = " (also: ";
@@ -148,7 +149,7 @@ static void put_spike(struct sbuf *b, const struct blame_view *v, size_t nth,
 	text_wrap(b, from, "   ", v->width);
 	from = b->len;
 	sbuf_addf(b, "   %s: %s, %u %%%s\n", blame_causes[s->cause].name,
-		  blame_causes[s->cause].help, percent(s->cause_time, length(s)),
+		  blame_causes[s->cause].help, blame_percent(s->cause_time, length(s)),
 		  s->sure || s->cause <= CAUSE_LOST ? "" : " (not sure)");
 	text_wrap(b, from, "   ", v->width);
 	if (symbols(v, s)) {
@@ -186,7 +187,7 @@ static struct group *groups(const struct blame_view *v, size_t *n)
 			break;
 		case BLAME_BY_VCPU:
 			snprintf(group->name, sizeof(group->name), "%.64s vCPU %lld",
-				 vm_label(v, s), (long long)s->vcpu);
+				 blame_vm_label(v, s), (long long)s->vcpu);
 			break;
 		default:
 			snprintf(group->name, sizeof(group->name), "%s",
@@ -214,7 +215,7 @@ struct groups {
 	const struct group *g;
 };
 
-static void group_cells(struct row *r, const void *ctx, size_t i)
+static void blame_group_cells(struct row *r, const void *ctx, size_t i)
 {
 	static const struct group none;
 	const struct groups *x = ctx;
@@ -229,19 +230,19 @@ static void group_cells(struct row *r, const void *ctx, size_t i)
 			  "%s", g->name);
 	row_quoted(r, r->form == ROW_JSON ? "name" : blame_bys[x->v->by], g->name);
 	cell_u64(r, IN_ALL, "spikes", "Spikes", true, g->n);
-	cell_text(r, 0, "Sum", "%s", amount(x->v, text, sizeof(text), g->sum));
-	cell_text(r, 0, "Longest", "%s", amount(x->v, text, sizeof(text), g->longest));
+	cell_text(r, 0, "Sum", "%s", blame_amount(x->v, text, sizeof(text), g->sum));
+	cell_text(r, 0, "Longest", "%s", blame_amount(x->v, text, sizeof(text), g->longest));
 	row_time(r, "sum", true, span(x->v, g->sum));
 	row_time(r, "longest", true, span(x->v, g->longest));
 }
 
 /* j: as a member of that, else as text or CSV. */
-static int put_groups(const struct blame_view *v, bool text, struct json *j, struct sbuf *b)
+static int blame_put_groups(const struct blame_view *v, bool text, struct json *j, struct sbuf *b)
 {
 	size_t n;
 	_cleanup_free_ struct group *g = groups(v, &n);
 	const struct groups x = { v, g };
-	const struct table t = { .cells = group_cells, .ctx = &x, .n = n, .cycles = !khz(v) };
+	const struct table t = { .cells = blame_group_cells, .ctx = &x, .n = n, .cycles = !khz(v) };
 
 	return j ? table_json(&t, "groups", j) : text ? table_text(&t, b) : table_csv(&t, true, b);
 }
@@ -291,16 +292,16 @@ static void put_bounds(struct sbuf *b, const struct blame_view *v)
 	}
 }
 
-static int text_print(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
+static int blame_text(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
 {
 	size_t n = grouped(v) ? 0 : blame_spikes(v->blame), from;
-	int ret = grouped(v) ? put_groups(v, true, NULL, b) : 0;
+	int ret = grouped(v) ? blame_put_groups(v, true, NULL, b) : 0;
 	const char *note;
 
 	for (size_t i = 0; i < n; i++) {
 		if (i)
 			sbuf_addc(b, '\n');
-		put_spike(b, v, i + 1, s[i]);
+		blame_put_spike(b, v, i + 1, s[i]);
 		if (v->story)
 			lat_put_story(b, &v->story[s[i] - blame_spike(v->blame, 0)]);
 	}
@@ -323,7 +324,7 @@ static void spike_columns(struct row *r, const struct blame_view *v, const struc
 
 	row_str(r, "what", blame_whats[s->what].name);
 	row_quoted(r, "of", s->of);
-	row_quoted(r, "vm", s->end ? vm_label(v, s) : "");
+	row_quoted(r, "vm", s->end ? blame_vm_label(v, s) : "");
 	row_s64(r, "vcpu", true, s->vcpu);
 	row_u64(r, ns ? "time_ns" : "time", placed, placed ? at : 0);
 	row_u64(r, "begin_host_tsc", true, s->begin);
@@ -360,7 +361,7 @@ struct parts {
 	const struct blame_spike *s;
 };
 
-static void part_cells(struct row *r, const void *ctx, size_t i)
+static void blame_part_cells(struct row *r, const void *ctx, size_t i)
 {
 	static const struct blame_part none;
 	const struct parts *x = ctx;
@@ -379,7 +380,7 @@ static void part_cells(struct row *r, const void *ctx, size_t i)
 static struct table parts_of(const struct parts *x)
 {
 	return (struct table){
-		.cells = part_cells, .ctx = x, .n = x->s->nparts, .cycles = !khz(x->v)
+		.cells = blame_part_cells, .ctx = x, .n = x->s->nparts, .cycles = !khz(x->v)
 	};
 }
 
@@ -409,7 +410,7 @@ static int spike_json(struct json *j, const struct blame_view *v, const struct b
 	return ret;
 }
 
-static int json_print(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
+static int blame_json(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
 {
 	const struct hostmap *map = tl_hostmap(v->t);
 	struct json j;
@@ -425,7 +426,7 @@ static int json_print(const struct blame_view *v, const struct blame_spike **s, 
 		ret = spike_json(&j, v, s[i]);
 	json_array_end(&j);
 	if (grouped(v))
-		ret = ret ?: put_groups(v, false, &j, b);
+		ret = ret ?: blame_put_groups(v, false, &j, b);
 	json_put_object(&j, "counts");
 	for (unsigned int w = 0; w < BLAME_WHATS; w++)
 		json_put_u64(&j, blame_whats[w].name, blame_count(v->blame, (enum blame_what)w));
@@ -448,12 +449,12 @@ static int json_print(const struct blame_view *v, const struct blame_spike **s, 
 	return ret ?: json_line_end(&j);
 }
 
-static int csv_print(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
+static int blame_csv(const struct blame_view *v, const struct blame_spike **s, struct sbuf *b)
 {
 	static const struct blame_spike none;
 	struct parts x = { v, &none };
 	struct table t = parts_of(&x);
-	int ret = grouped(v) ? put_groups(v, false, NULL, b) : table_csv(&t, true, b);
+	int ret = grouped(v) ? blame_put_groups(v, false, NULL, b) : table_csv(&t, true, b);
 
 	for (size_t i = 0; !grouped(v) && i < blame_spikes(v->blame) && !ret; i++) {
 		x.s = s[i];
@@ -475,8 +476,8 @@ int blame_print(const struct blame_view *v, const char *format, FILE *f)
 	if (s && n && v->by == BLAME_BY_TIME)
 		qsort(s, n, sizeof(*s), by_begin);
 	ret = !s			? -ENOMEM
-	      : !strcmp(format, "csv")	? csv_print(v, s, &b)
-	      : !strcmp(format, "json") ? json_print(v, s, &b)
-					: text_print(v, s, &b);
+	      : !strcmp(format, "csv")	? blame_csv(v, s, &b)
+	      : !strcmp(format, "json") ? blame_json(v, s, &b)
+					: blame_text(v, s, &b);
 	return ret ?: sbuf_write(&b, f);
 }

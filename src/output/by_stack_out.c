@@ -13,7 +13,7 @@ struct doc {
 };
 
 /* Percent times 100, rounded. */
-static uint64_t share(const struct doc *d, uint64_t n)
+static uint64_t stack_share(const struct doc *d, uint64_t n)
 {
 	return (uint64_t)(((unsigned __int128)n * 10000 + d->b->stacks / 2) / d->b->stacks);
 }
@@ -44,7 +44,7 @@ static void json_function(void *arg, const char *p, size_t n)
 	json_str_mem(arg, p, n);
 }
 
-static void cells(struct row *o, const void *ctx, size_t i)
+static void stack_cells(struct row *o, const void *ctx, size_t i)
 {
 	const struct doc *d = ctx;
 	const struct by_stack_row none = { 0 };
@@ -54,7 +54,7 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	row_str(o, "event", r.event);
 	row_str(o, "reason", r.reason && *r.reason ? r.reason : NULL);
 	row_u64(o, "samples", true, n);
-	row_fixed(o, "samples_pct", share(d, n), 2);
+	row_fixed(o, "samples_pct", stack_share(d, n), 2);
 	if (o->form == ROW_JSON) {
 		json_put_array(o->j, "stack");
 		each_function(r.stack, json_function, o->j);
@@ -64,7 +64,7 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	}
 }
 
-static void json_head(struct json *j, const void *ctx)
+static void stack_json_head(struct json *j, const void *ctx)
 {
 	const struct doc *d = ctx;
 
@@ -77,7 +77,7 @@ static void json_head(struct json *j, const void *ctx)
 	json_put_u64(j, "without_event", d->b->apart);
 }
 
-static int write_out(void *f, struct sbuf *b)
+static int stack_write_out(void *f, struct sbuf *b)
 {
 	return sbuf_write(b, f);
 }
@@ -90,19 +90,20 @@ int by_stack_print(struct by_stack *b, const struct capture *cap, size_t top, co
 	_cleanup_(sbuf_free) struct sbuf out = { 0 };
 	const struct doc d = { .b = b, .cap = cap, .out = &out,
 			       .rows = top ? MIN(top, b->rows.n) : b->rows.n };
-	const struct table t = { .cells = cells, .ctx = &d, .n = d.rows, .flush = write_out,
-				 .arg = f };
+	const struct table t = {
+		.cells = stack_cells, .ctx = &d, .n = d.rows, .flush = stack_write_out, .arg = f
+	};
 	int ret = 0;
 
 	if (strcmp(format, "text")) {
-		ret = table_doc(&t, !strcmp(format, "csv"), "rows", json_head, &out);
+		ret = table_doc(&t, !strcmp(format, "csv"), "rows", stack_json_head, &out);
 		return ret ?: sbuf_write(&out, f);
 	}
 	sbuf_addf(d.out, "%llu stacks, the innermost function first\n\n%-*s %10s %9s\n\n",
 		  (unsigned long long)d.b->stacks, NAME_WIDTH, "Event", "Samples", "Samples%");
 	for (size_t i = 0; i < d.rows && !ret; i++) {
 		const struct by_stack_row r = by_stack_row(b->rows.row[i].text);
-		uint64_t pct = share(&d, b->rows.row[i].n);
+		uint64_t pct = stack_share(&d, b->rows.row[i].n);
 		size_t at = d.out->len;
 
 		sbuf_addf(d.out, "%s%s%s", r.event, *r.reason ? " " : "", r.reason);

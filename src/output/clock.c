@@ -83,7 +83,7 @@ static bool sampled_value(const struct out_clock *c, uint64_t host, uint64_t *v)
 	return c->pieces && middle(c->pieces, host, v);
 }
 
-static const struct epoch_vcpu *clock_vcpu(const struct out_clock *c, int64_t vcpu)
+static const struct epoch_vcpu *clock_epochs_of(const struct out_clock *c, int64_t vcpu)
 {
 	return epoch_vm_or_first(c->map->vm[c->vm].epochs, vcpu);
 }
@@ -91,7 +91,7 @@ static const struct epoch_vcpu *clock_vcpu(const struct out_clock *c, int64_t vc
 /* A TSC above half of its range is one below 0: it takes a century to get there. */
 static bool guest_tsc(const struct out_clock *c, uint64_t host, int64_t vcpu, uint64_t *v)
 {
-	return epoch_result_usable(epoch_host_to_guest(clock_vcpu(c, vcpu), host, v));
+	return epoch_result_usable(epoch_host_to_guest(clock_epochs_of(c, vcpu), host, v));
 }
 
 bool out_clock_before_vm(const struct out_clock *c, uint64_t host, int64_t vcpu)
@@ -112,7 +112,8 @@ bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uin
 		return true;
 	case OUT_CLOCK_GUEST_TSC: return guest_tsc(c, host, vcpu, v) && (int64_t)*v >= 0;
 	case OUT_CLOCK_KVMCLOCK:
-		return epoch_result_usable(epoch_host_to_kvmclock(clock_vcpu(c, vcpu), host, v));
+		return epoch_result_usable(
+			epoch_host_to_kvmclock(clock_epochs_of(c, vcpu), host, v));
 	case OUT_CLOCK_MONO_RAW:
 	case OUT_CLOCK_MONO:
 	case OUT_CLOCK_BOOT:
@@ -158,10 +159,11 @@ bool out_clock_host(const struct out_clock *c, uint64_t v, uint64_t *host)
 		return cycles <= UINT64_MAX - c->base;
 	}
 	case OUT_CLOCK_GUEST_TSC:
-		return epoch_result_usable(epoch_guest_to_host(clock_vcpu(c, -1), v, host, &last));
+		return epoch_result_usable(
+			epoch_guest_to_host(clock_epochs_of(c, -1), v, host, &last));
 	case OUT_CLOCK_KVMCLOCK:
 		return epoch_result_usable(
-			epoch_kvmclock_to_host(clock_vcpu(c, -1), v, host, &last));
+			epoch_kvmclock_to_host(clock_epochs_of(c, -1), v, host, &last));
 	case OUT_CLOCK_MONO_RAW:
 	case OUT_CLOCK_MONO:
 	case OUT_CLOCK_BOOT:

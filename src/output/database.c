@@ -370,7 +370,7 @@ static int plan_of(struct db *d, const struct tl_item *i, const struct event_pla
 	return ret;
 }
 
-static int put_value(struct db *d, const struct fmt_field *field, const struct rec *rec)
+static int db_put_value(struct db *d, const struct fmt_field *field, const struct rec *rec)
 {
 	struct fmt_value v;
 
@@ -398,7 +398,7 @@ static int put_value(struct db *d, const struct fmt_field *field, const struct r
 	return 0;
 }
 
-static int put_fields(struct db *d, const struct event_plan *p, const struct tl_item *i)
+static int db_put_fields(struct db *d, const struct event_plan *p, const struct tl_item *i)
 {
 	char reason[EXIT_NAME_MAX];
 	int ret = 0;
@@ -422,7 +422,7 @@ static int put_fields(struct db *d, const struct event_plan *p, const struct tl_
 	}
 	for (size_t k = 0; k < p->table->n && !ret; k++) {
 		if (p->field[k])
-			ret = put_value(d, p->field[k], i->rec);
+			ret = db_put_value(d, p->field[k], i->rec);
 		else
 			sq_null(d->sq);
 	}
@@ -618,7 +618,7 @@ int db_item(struct db *d, const struct tl_item *i)
 			db_add_at(d, d->table[DB_OTHER], d->id);
 			return b.error ?: d->error;
 		}
-		ret = put_fields(d, p, i);
+		ret = db_put_fields(d, p, i);
 		if (!ret)
 			db_add_at(d, p->table->t, d->id);
 		return ret ?: d->error;

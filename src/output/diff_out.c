@@ -10,7 +10,7 @@
 
 static const char *const side_names[2] = { "before", "after" };
 
-static bool shown(const struct diff_doc *doc, const struct diff_row *r)
+static bool row_shown(const struct diff_doc *doc, const struct diff_row *r)
 {
 	return doc->all || (!r->implied && (doc->d->beyond ? r->beyond : r->differs));
 }
@@ -81,7 +81,7 @@ static void row_value(struct row *o, const char *name, const struct diff_row *r,
 static bool in_form(const struct diff_doc *doc, const struct row *o, const struct diff_row *r)
 {
 	return o->head || o->form == ROW_JSON ||
-	       (o->form == ROW_TEXT ? shown(doc, r) : doc->all || r->beyond);
+	       (o->form == ROW_TEXT ? row_shown(doc, r) : doc->all || r->beyond);
 }
 
 /* A name is not repeated below itself. */
@@ -91,14 +91,14 @@ static const char *name_below(const struct diff_doc *doc, const struct row *o,
 	const struct diff_row *above = r;
 
 	while (!o->head && above-- > doc->d->row)
-		if (shown(doc, above))
+		if (row_shown(doc, above))
 			return above->beyond && r->beyond && !strcmp(above->name, r->name)
 				       ? ""
 				       : r->name;
 	return r->name;
 }
 
-static void cells(struct row *o, const void *ctx, size_t i)
+static void diff_cells(struct row *o, const void *ctx, size_t i)
 {
 	static const char *const units[DIFF_MEASURES] = {
 		[DIFF_RATE] = "1/s", [DIFF_PER_GUEST] = "1/s", [DIFF_PER_OP] = "1/op",
@@ -165,10 +165,10 @@ static void cells(struct row *o, const void *ctx, size_t i)
 }
 
 /* Up to the last row that there is room for. */
-static struct table table_of(const struct diff_doc *doc, unsigned int form)
+static struct table diff_table_of(const struct diff_doc *doc, unsigned int form)
 {
 	const struct row o = { .form = form };
-	struct table t = { .cells = cells, .ctx = doc, .bold = doc->color };
+	struct table t = { .cells = diff_cells, .ctx = doc, .bold = doc->color };
 
 	for (size_t n = 0; t.n < doc->d->n; t.n++)
 		if (in_form(doc, &o, &doc->d->row[t.n]) && doc->top && n++ == doc->top)
@@ -178,7 +178,7 @@ static struct table table_of(const struct diff_doc *doc, unsigned int form)
 
 static int text_rows(const struct diff_doc *doc, struct sbuf *b)
 {
-	const struct table t = table_of(doc, ROW_TEXT);
+	const struct table t = diff_table_of(doc, ROW_TEXT);
 	int ret;
 
 	sbuf_addc(b, '\n');
@@ -286,7 +286,7 @@ static int junit_print(const struct diff *d, struct sbuf *b)
 	return b->error;
 }
 
-static int text_print(const struct diff_doc *doc, struct sbuf *b)
+static int diff_text(const struct diff_doc *doc, struct sbuf *b)
 {
 	const struct diff *d = doc->d;
 	size_t implied = 0;
@@ -350,10 +350,10 @@ static void json_side(struct json *j, const struct diff_side *s, const char *nam
 	json_object_end(j);
 }
 
-static int json_print(const struct diff_doc *doc, struct sbuf *b)
+static int diff_json(const struct diff_doc *doc, struct sbuf *b)
 {
 	static const char *const verdicts[] = { "pass", "fail", "cannot tell" };
-	const struct table t = table_of(doc, ROW_JSON);
+	const struct table t = diff_table_of(doc, ROW_JSON);
 	const struct diff *d = doc->d;
 	struct json j;
 	int ret;
@@ -410,11 +410,11 @@ static int json_print(const struct diff_doc *doc, struct sbuf *b)
 int diff_print(const struct diff_doc *d, const char *format, FILE *f)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	const struct table csv = table_of(d, ROW_CSV);
+	const struct table csv = diff_table_of(d, ROW_CSV);
 	int ret = !strcmp(format, "csv")     ? table_csv(&csv, true, &b)
-		  : !strcmp(format, "json")  ? json_print(d, &b)
+		  : !strcmp(format, "json")  ? diff_json(d, &b)
 		  : !strcmp(format, "junit") ? junit_print(d->d, &b)
-					     : text_print(d, &b);
+					     : diff_text(d, &b);
 
 	return ret ?: sbuf_write(&b, f);
 }

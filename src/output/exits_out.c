@@ -23,7 +23,7 @@ static uint64_t average_ns(const struct exits_row *r)
 	return r->timed ? (r->total + r->timed / 2) / r->timed : 0;
 }
 
-static const struct exits_vm *vm_of(const struct exits_page *p, const struct exits_row *r)
+static const struct exits_vm *exits_vm_of(const struct exits_page *p, const struct exits_row *r)
 {
 	if (!r->thread || r->thread->vm == EXITS_NONE)
 		return r->vm;
@@ -90,8 +90,8 @@ static void spread_text(struct row *o, const struct exits_row *r)
 }
 
 /* As us with two decimals, cut. */
-static void cell_time(struct row *o, const char *name, const char *head, bool text, bool known,
-		      bool kept, uint64_t ns)
+static void exits_cell_time(struct row *o, const char *name, const char *head, bool text,
+			    bool known, bool kept, uint64_t ns)
 {
 	if (o->form != ROW_TEXT)
 		row_time(o, name, known && kept, ns);
@@ -122,7 +122,7 @@ static void spread_cells(struct row *o, const struct exits_row *r)
 /* "vm1:0", "1234-12:0", "vm1:-" for a thread that is not a known vCPU, "-" for one of no VM. */
 static void vcpu_text(struct row *o, const struct exits_page *p, const struct exits_row *r)
 {
-	const struct exits_vm *vm = vm_of(p, r);
+	const struct exits_vm *vm = exits_vm_of(p, r);
 	char id[16] = "";
 
 	if (r->thread && r->thread->vcpu != EXITS_NONE)
@@ -132,7 +132,7 @@ static void vcpu_text(struct row *o, const struct exits_page *p, const struct ex
 			  *id || !vm ? id : ":-", vm && vm->ended ? " (ended)" : "");
 }
 
-static void cells(struct row *o, const void *ctx, size_t i)
+static void exits_cells(struct row *o, const void *ctx, size_t i)
 {
 	const struct exits_page *p = ctx;
 	const bool timed = p->view->e->timed, spreads = p->view->e->spreads;
@@ -160,7 +160,7 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	if (o->form == ROW_CSV || (o->form == ROW_JSON && r.thread)) {
 		const struct exits_thread none = { .vcpu = EXITS_NONE };
 		const struct exits_thread *t = r.thread ?: &none;
-		const struct exits_vm *vm = vm_of(p, &r);
+		const struct exits_vm *vm = exits_vm_of(p, &r);
 
 		/* For programs; a JSON row of all threads together has none. */
 		row_u64(o, "pid", t->pid, t->pid);
@@ -179,10 +179,10 @@ static void cells(struct row *o, const void *ctx, size_t i)
 	row_u64(o, "count", exit, r.count);
 	if (timed) {
 		row_u64(o, "timed", true, r.timed);
-		cell_time(o, "total", "TOTAL(us)", !spreads, r.timed, true, r.total);
-		cell_time(o, "avg", "AVG(us)", !spreads, r.timed, true, average_ns(&r));
+		exits_cell_time(o, "total", "TOTAL(us)", !spreads, r.timed, true, r.total);
+		exits_cell_time(o, "avg", "AVG(us)", !spreads, r.timed, true, average_ns(&r));
 		/* The kernel keeps none of what is no exit. */
-		cell_time(o, "max", "MAX(us)", !spreads, r.timed, r.max || exit, r.max);
+		exits_cell_time(o, "max", "MAX(us)", !spreads, r.timed, r.max || exit, r.max);
 	}
 	if (spreads && o->form == ROW_TEXT)
 		spread_text(o, &r);
@@ -198,7 +198,7 @@ static void cells(struct row *o, const void *ctx, size_t i)
 static void metric_labels(const struct exits_page *p, const struct exits_row *r, const char *le,
 			  struct sbuf *b)
 {
-	const struct exits_vm *vm = vm_of(p, r);
+	const struct exits_vm *vm = exits_vm_of(p, r);
 	char reason[REASON_MAX];
 
 	sbuf_addc(b, '{');
@@ -351,7 +351,7 @@ int exits_print(enum exits_format f, const struct exits_page *p, struct sbuf *b,
 {
 	/* Counts alone have places that do not depend on them. */
 	static const unsigned int fixed[] = { 8, 8, 35, 10, 0 };
-	struct table t = { .cells = cells,
+	struct table t = { .cells = exits_cells,
 			   .ctx = p,
 			   .n = p->view->n,
 			   .width = p->width,

@@ -84,8 +84,8 @@ static int epochs_before(struct out *o)
 
 /* ---- the calls ---- */
 
-static int begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
-		 const struct out_clock *clock, FILE *f)
+static int format_begin(struct out *o, const struct timeline *t, const struct out_format *fmt,
+			const struct out_clock *clock, FILE *f)
 {
 	const struct hostmap *m = tl_hostmap(t);
 	int ret = 0;
@@ -110,7 +110,7 @@ int out_begin(struct out *o, const struct timeline *t, const struct out_format *
 	      const struct out_clock *clock, FILE *f)
 {
 	memset(o, 0, sizeof(*o));
-	return begin(o, t, fmt, clock, f);
+	return format_begin(o, t, fmt, clock, f);
 }
 
 int out_resume(struct out *o, const struct timeline *t, const struct out_clock *clock)
@@ -123,7 +123,7 @@ int out_resume(struct out *o, const struct timeline *t, const struct out_clock *
 	o->epochs_from = was.epochs_from;
 	o->color = was.color;
 	o->goes_on = o->resumed = true;
-	ret = begin(o, t, was.fmt, clock, was.f);
+	ret = format_begin(o, t, was.fmt, clock, was.f);
 	while (o->epoch_at < o->nepoch && o->epoch[o->epoch_at].host < o->epochs_from)
 		o->epoch_at++;
 	return ret;

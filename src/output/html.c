@@ -80,7 +80,7 @@ struct html {
 	uint64_t column; /* of the base64 text */
 };
 
-static void put(struct html *h, uint64_t v)
+static void html_put(struct html *h, uint64_t v)
 {
 	for (; v >= 128; v >>= 7)
 		sbuf_addc(&h->data, (char)(v | 128));
@@ -89,7 +89,7 @@ static void put(struct html *h, uint64_t v)
 
 static void put_signed(struct html *h, int64_t v)
 {
-	put(h, (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0));
+	html_put(h, (uint64_t)v << 1 ^ (v < 0 ? UINT64_MAX : 0));
 }
 
 /* ---- dictionaries ---- */
@@ -104,13 +104,13 @@ static uint64_t string_define(struct html *h, const char *s, size_t n)
 		h->data.error = -ENOMEM;
 		return 0;
 	}
-	put(h, TAG_STRING);
-	put(h, n);
+	html_put(h, TAG_STRING);
+	html_put(h, n);
 	sbuf_add_mem(&h->data, s, n);
 	return ++h->nstring;
 }
 
-static uint64_t text(struct html *h, const char *s)
+static uint64_t html_text(struct html *h, const char *s)
 {
 	size_t n = strlen(s);
 	uint64_t key, at;
@@ -141,7 +141,7 @@ static uint64_t text(struct html *h, const char *s)
 static uint64_t who(const struct out *o, struct html *h, const struct tl_item *i)
 {
 	const char *comm = i->kind == TL_EVENT ? tl_comm(i->src, i->tid) : "";
-	uint64_t name = text(h, comm), at;
+	uint64_t name = html_text(h, comm), at;
 	/* A thread of the VMM, or vhost's, belongs to its VM; only vCPUs' threads have a vCPU. */
 	int64_t vm =
 		i->vm >= 0 || i->src->guest ? i->vm : hostmap_task_vm(tl_hostmap(o->t), i->tid);
@@ -154,13 +154,13 @@ static uint64_t who(const struct out *o, struct html *h, const struct tl_item *i
 		return at;
 	if (h->nwho >= WHOS_MAX)
 		return 0;
-	put(h, TAG_WHO);
-	put(h, i->src->index);
-	put(h, i->cpu == TL_NO_CPU ? 0 : i->cpu);
+	html_put(h, TAG_WHO);
+	html_put(h, i->src->index);
+	html_put(h, i->cpu == TL_NO_CPU ? 0 : i->cpu);
 	put_signed(h, i->vcpu);
 	put_signed(h, vm);
 	put_signed(h, i->tid);
-	put(h, name);
+	html_put(h, name);
 	xu64map_put(&h->whos, k, h->nwho);
 	return h->nwho++;
 }
@@ -207,25 +207,26 @@ static uint64_t type(struct html *h, const struct tl_item *i)
 		sbuf_addf(&full, "%s:%s", fmt_sys(i->ev), fmt_name(i->ev));
 	else
 		sbuf_addf(&full, "event:%u", i->rec->id);
-	name = text(h, full.s ?: "");
+	name = html_text(h, full.s ?: "");
 	common = i->ev ? fmt_common_fields(i->ev) : 0;
 	n = i->ev ? MIN(evinfo_fields(i->ev), (size_t)255) : 0;
 	for (size_t k = 0; k < n; k++)
-		fields[k] = text(h, fmt_field_name(i->ev, common + k));
-	made[0] = i->ev && is_exit(i) ? text(h, "reason") : 0;
-	made[1] = i->ev && has_code(h, i) ? text(h, "code") : 0;
-	put(h, TAG_TYPE);
-	put(h, i->src->guest);
-	put(h, name);
-	put(h, n + (made[0] != 0) + (made[1] != 0));
+		fields[k] = html_text(h, fmt_field_name(i->ev, common + k));
+	made[0] = i->ev && is_exit(i) ? html_text(h, "reason") : 0;
+	made[1] = i->ev && has_code(h, i) ? html_text(h, "code") : 0;
+	html_put(h, TAG_TYPE);
+	html_put(h, i->src->guest);
+	html_put(h, name);
+	html_put(h, n + (made[0] != 0) + (made[1] != 0));
 	for (size_t k = 0; k < ARRAY_SIZE(made); k++)
 		if (made[k]) {
-			put(h, made[k]);
-			put(h, KIND_STRING);
+			html_put(h, made[k]);
+			html_put(h, KIND_STRING);
 		}
 	for (size_t k = 0; k < n; k++) {
-		put(h, fields[k]);
-		put(h, kind_of(fmt_field_at(i->ev, common + k), fmt_field_name(i->ev, common + k)));
+		html_put(h, fields[k]);
+		html_put(h, kind_of(fmt_field_at(i->ev, common + k),
+				    fmt_field_name(i->ev, common + k)));
 	}
 	xsbuf_text(&full);
 	xu64map_put(&h->types, key, h->ntype);
@@ -234,14 +235,14 @@ static uint64_t type(struct html *h, const struct tl_item *i)
 
 /* ---- events ---- */
 
-static uint64_t exit_reason(struct html *h, const struct tl_item *i)
+static uint64_t html_exit_reason(struct html *h, const struct tl_item *i)
 {
 	const struct evinfo *e = evinfo_get(&h->infos, i);
 	char name[EXIT_NAME_MAX];
 
 	if (!e)
 		memory_out();
-	return e && evinfo_reason(&h->infos, e, i, name, sizeof(name)) ? text(h, name) : 0;
+	return e && evinfo_reason(&h->infos, e, i, name, sizeof(name)) ? html_text(h, name) : 0;
 }
 
 static uint64_t string_value(struct html *h, const struct fmt_value *v)
@@ -257,7 +258,7 @@ static uint64_t string_value(struct html *h, const struct fmt_value *v)
 		for (uint32_t k = 0; k < v->len && k < 64; k++)
 			sbuf_addf(&b, "%s%llx", k ? " " : "",
 				  (unsigned long long)fmt_element(v, k));
-		at = text(h, b.s ?: "");
+		at = html_text(h, b.s ?: "");
 		if (b.error)
 			h->data.error = b.error;
 		return at;
@@ -267,7 +268,7 @@ static uint64_t string_value(struct html *h, const struct fmt_value *v)
 	memcpy(s, v->p, n);
 	s[n] = '\0';
 	str_printable(s);
-	return text(h, s);
+	return html_text(h, s);
 }
 
 static void event_fields(struct html *h, const struct tl_item *i, const uint64_t *strings)
@@ -276,14 +277,14 @@ static void event_fields(struct html *h, const struct tl_item *i, const uint64_t
 	struct fmt_value v;
 
 	if (is_exit(i))
-		put(h, *strings++);
+		html_put(h, *strings++);
 	if (has_code(h, i))
-		put(h, *strings++);
+		html_put(h, *strings++);
 	for (size_t k = 0; k < n; k++) {
 		const struct fmt_field *f = fmt_field_at(i->ev, common + k);
 
 		if (kind_of(f, fmt_field_name(i->ev, common + k)) == KIND_STRING) {
-			put(h, *strings++);
+			html_put(h, *strings++);
 			continue;
 		}
 		fmt_value(f, i->rec, &v);
@@ -302,7 +303,7 @@ static uint64_t code(struct html *h, const struct tl_item *i, const struct hostm
 	ksyms_name(k, rip, &b);
 	if (b.error)
 		h->data.error = b.error;
-	return text(h, b.s ?: "");
+	return html_text(h, b.s ?: "");
 }
 
 /* All strings of an event, in the order of its fields: defined before the event's own record. */
@@ -313,7 +314,7 @@ static void event_strings(struct html *h, const struct hostmap *map, const struc
 	struct fmt_value v;
 
 	if (is_exit(i))
-		*strings++ = exit_reason(h, i);
+		*strings++ = html_exit_reason(h, i);
 	if (has_code(h, i))
 		*strings++ = code(h, i, map);
 	for (size_t k = 0; k < n; k++) {
@@ -333,32 +334,32 @@ static uint64_t since(struct out *o, struct html *h, const struct tl_item *i)
 	if (!out_item_time(o, i, &v))
 		v = h->last;
 	if (!h->begun) {
-		uint64_t clock = text(h, out_clock_names[o->clock.kind]),
-			 unit = text(h, out_clock_unit(&o->clock));
+		uint64_t clock = html_text(h, out_clock_names[o->clock.kind]),
+			 unit = html_text(h, out_clock_unit(&o->clock));
 
 		h->begun = true;
 		h->base = h->last = v;
-		put(h, TAG_CLOCK);
-		put(h, clock);
-		put(h, unit);
-		put(h, v);
-		put(h, i->host);
-		put(h, o->clock.khz);
+		html_put(h, TAG_CLOCK);
+		html_put(h, clock);
+		html_put(h, unit);
+		html_put(h, v);
+		html_put(h, i->host);
+		html_put(h, o->clock.khz);
 	}
 	delta = v > h->last ? v - h->last : 0;
 	h->last = MAX(h->last, v);
 	return delta;
 }
 
-static void event(struct out *o, struct html *h, const struct tl_item *i)
+static void html_event(struct out *o, struct html *h, const struct tl_item *i)
 {
 	uint64_t strings[258] = { 0 }, t = since(o, h, i), y = type(h, i), w = who(o, h, i);
 
 	if (i->ev)
 		event_strings(h, tl_hostmap(o->t), i, strings);
-	put(h, TAG_EVENT + y);
-	put(h, t);
-	put(h, w);
+	html_put(h, TAG_EVENT + y);
+	html_put(h, t);
+	html_put(h, w);
 	if (i->ev)
 		event_fields(h, i, strings);
 }
@@ -394,12 +395,12 @@ static void base64(struct html *h, struct sbuf *out, bool all)
 
 #define MARK "@DATA@"
 
-static void put_remark(struct html *h, const char *words)
+static void html_put_remark(struct html *h, const char *words)
 {
-	uint64_t at = text(h, words);
+	uint64_t at = html_text(h, words);
 
-	put(h, TAG_REMARK);
-	put(h, at);
+	html_put(h, TAG_REMARK);
+	html_put(h, at);
 }
 
 static int html_begin(struct out *o)
@@ -414,14 +415,14 @@ static int html_begin(struct out *o)
 	xdone(evinfos_init(&h->infos, o->t));
 	sbuf_add_mem(&o->line, html_page, (size_t)(mark - html_page));
 	for (size_t i = 0; i < tl_sources(o->t); i++) {
-		uint64_t label = text(h, tl_source(o->t, i)->label);
+		uint64_t label = html_text(h, tl_source(o->t, i)->label);
 
-		put(h, TAG_SOURCE);
-		put(h, label);
-		put(h, tl_source(o->t, i)->guest);
+		html_put(h, TAG_SOURCE);
+		html_put(h, label);
+		html_put(h, tl_source(o->t, i)->guest);
 	}
 	if (out_clock_remark(&o->clock, &b) && b.s)
-		put_remark(h, b.s);
+		html_put_remark(h, b.s);
 	for (size_t i = 0; i < tl_sources(o->t); i++)
 		if (tl_source(o->t, i)->guest && !tl_source(o->t, i)->alone) {
 			const struct hostmap *m = tl_hostmap(o->t);
@@ -449,13 +450,13 @@ static int html_begin(struct out *o)
 					  str_ns(span, sizeof(span),
 						 tsc_cycles_to_ns(uncertain, m->cap->tsc_khz)));
 			if (!buf.error && (uncertain || vm->basis != HOSTMAP_RECORDED))
-				put_remark(h, buf.s);
+				html_put_remark(h, buf.s);
 		}
 	for (size_t i = 0; i < tl_hostmap(o->t)->nvm; i++) {
-		uint64_t label = text(h, tl_hostmap(o->t)->vm[i].label);
+		uint64_t label = html_text(h, tl_hostmap(o->t)->vm[i].label);
 
-		put(h, TAG_VM);
-		put(h, label);
+		html_put(h, TAG_VM);
+		html_put(h, label);
 	}
 	return h->data.error;
 }
@@ -465,18 +466,18 @@ static int html_item(struct out *o, const struct tl_item *i)
 	struct html *h = o->priv;
 
 	if (i->kind == TL_EVENT) {
-		event(o, h, i);
+		html_event(o, h, i);
 	} else {
 		bool ns = o->clock.khz && !strcmp(out_clock_unit(&o->clock), "ns");
 		uint64_t t = since(o, h, i);
 
-		put(h, TAG_GAP);
-		put(h, t);
-		put(h, i->src->index);
-		put(h, i->cpu == TL_NO_CPU ? 0 : i->cpu);
-		put(h,
-		    ns && i->kind == TL_GAP ? tsc_cycles_to_ns(i->width, o->clock.khz) : i->width);
-		put(h, i->kind == TL_GAP ? i->lost : 0);
+		html_put(h, TAG_GAP);
+		html_put(h, t);
+		html_put(h, i->src->index);
+		html_put(h, i->cpu == TL_NO_CPU ? 0 : i->cpu);
+		html_put(h, ns && i->kind == TL_GAP ? tsc_cycles_to_ns(i->width, o->clock.khz)
+						    : i->width);
+		html_put(h, i->kind == TL_GAP ? i->lost : 0);
 	}
 	if (h->data.len >= CHUNK)
 		base64(h, &o->line, false);
@@ -501,29 +502,29 @@ static int html_epoch(struct out *o, const struct out_epoch *e)
 			i.tid = thread->tid;
 		}
 	for (size_t k = 0; k < ARRAY_SIZE(names) && !h->epochs; k++)
-		at[k] = text(h, names[k]);
+		at[k] = html_text(h, names[k]);
 	if (!h->epochs) {
-		put(h, TAG_TYPE);
-		put(h, 0);
-		put(h, at[0]);
-		put(h, ARRAY_SIZE(names) - 1);
+		html_put(h, TAG_TYPE);
+		html_put(h, 0);
+		html_put(h, at[0]);
+		html_put(h, ARRAY_SIZE(names) - 1);
 		for (size_t k = 1; k < ARRAY_SIZE(names); k++) {
-			put(h, at[k]);
-			put(h, KIND_SIGNED);
+			html_put(h, at[k]);
+			html_put(h, KIND_SIGNED);
 		}
 		h->epochs = ++h->ntype;
 	}
 	t = since(o, h, &i);
 	w = who(o, h, &i);
-	put(h, TAG_EVENT + h->epochs - 1);
-	put(h, t);
-	put(h, w);
+	html_put(h, TAG_EVENT + h->epochs - 1);
+	html_put(h, t);
+	html_put(h, w);
 	put_signed(h, (int64_t)e->e->map.offset);
 	put_signed(h, e->e->has_pv ? e->e->pv.version : 0);
 	return h->data.error;
 }
 
-static int attach(struct out *o, unsigned int tag, const char *json)
+static int html_attach(struct out *o, unsigned int tag, const char *json)
 {
 	struct html *h = o->priv;
 	uint64_t at;
@@ -531,19 +532,19 @@ static int attach(struct out *o, unsigned int tag, const char *json)
 	if (!json)
 		return 0;
 	at = string_define(h, json, strlen(json));
-	put(h, tag);
-	put(h, at);
+	html_put(h, tag);
+	html_put(h, at);
 	return h->data.error;
 }
 
 int out_html_latency(struct out *o, const char *json)
 {
-	return attach(o, TAG_LATENCY, json);
+	return html_attach(o, TAG_LATENCY, json);
 }
 
 int out_html_spikes(struct out *o, const char *json)
 {
-	return attach(o, TAG_SPIKES, json);
+	return html_attach(o, TAG_SPIKES, json);
 }
 
 static int html_end(struct out *o)

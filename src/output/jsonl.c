@@ -104,7 +104,7 @@ static int jsonl_begin(struct out *o)
 
 /* ---- items ---- */
 
-static void put_value(struct json *j, const struct fmt_value *v)
+static void jsonl_put_value(struct json *j, const struct fmt_value *v)
 {
 	switch (v->kind) {
 	case FMT_SIGNED: json_s64(j, (int64_t)v->num); break;
@@ -160,7 +160,7 @@ static int put_rip(struct json *j, struct out *o, const struct tl_item *i)
 	return b.error;
 }
 
-static int put_event(struct json *j, struct out *o, const struct tl_item *i)
+static int jsonl_put_event(struct json *j, struct out *o, const struct tl_item *i)
 {
 	struct jsonl *p = o->priv;
 	const struct evinfo *e;
@@ -205,7 +205,7 @@ static int put_event(struct json *j, struct out *o, const struct tl_item *i)
 			if (k < 64 && e->addresses >> k & 1 && v.kind != FMT_ABSENT)
 				v.kind = FMT_POINTER;
 			json_key(j, fmt_field_name(i->ev, k));
-			put_value(j, &v);
+			jsonl_put_value(j, &v);
 		}
 		json_object_end(j);
 		ret = 0;
@@ -227,7 +227,7 @@ static int jsonl_item(struct out *o, const struct tl_item *i)
 	line_begin(&j, o, kind[i->kind]);
 	put_place(&j, o, i);
 	if (i->kind == TL_EVENT) {
-		ret = put_event(&j, o, i);
+		ret = jsonl_put_event(&j, o, i);
 	} else if (i->kind == TL_GAP) {
 		struct jsonl *jsonl = o->priv;
 		struct tl_item end = *i;

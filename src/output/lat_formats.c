@@ -63,8 +63,8 @@ static void stage_columns(struct row *o, const struct lat_view *v, const struct 
 	row_end(o);
 }
 
-static void stages(struct json *j, const struct lat_view *v, const struct lat_desc *d,
-		   const struct lat_group *g)
+static void stages_json(struct json *j, const struct lat_view *v, const struct lat_desc *d,
+			const struct lat_group *g)
 {
 	struct row o;
 
@@ -124,7 +124,7 @@ static void group_json(struct json *j, const struct lat_view *v, const struct la
 	json_object_begin(j);
 	json_put_str(j, "vm", g->vm < 0 ? NULL : lat_vm_label(v, g->vm));
 	json_put_str(j, "name", g->name);
-	stages(j, v, d, g);
+	stages_json(j, v, d, g);
 	histogram_json(j, g->stage[0]);
 	json_put_object(j, "longest");
 	json_put_u64(j, "begin_host_tsc", g->begin);
@@ -234,7 +234,7 @@ static void bounds_json(struct json *j, const struct lat_view *v)
 	json_array_end(j);
 }
 
-static int json_print(const struct lat_view *v, FILE *f)
+static int lat_json(const struct lat_view *v, FILE *f)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct json j;
@@ -265,7 +265,7 @@ static int json_print(const struct lat_view *v, FILE *f)
 
 /* ---- CSV ---- */
 
-static int csv_print(const struct lat_view *v, FILE *f)
+static int lat_csv(const struct lat_view *v, FILE *f)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct row o = { .form = ROW_CSV, .b = &b, .cycles = lat_in_cycles(v->lat), .head = true };
@@ -334,8 +334,8 @@ static uint64_t up_to(const struct loghist *h, uint64_t most)
 	return n;
 }
 
-static void histogram(const struct lat_view *v, const struct lat_desc *d, size_t vm,
-		      const struct loghist *h, struct sbuf *b)
+static void histogram_metrics(const struct lat_view *v, const struct lat_desc *d, size_t vm,
+			      const struct loghist *h, struct sbuf *b)
 {
 	for (unsigned int k = LE_FIRST; k <= LE_LAST; k += LE_STEP) {
 		uint64_t most = ((uint64_t)1 << k) - 1;
@@ -368,7 +368,7 @@ static void table_metrics(const struct lat_view *v, const struct lat_table *t, s
 			if (t->group[i].vm == (int64_t)vm && t->group[i].stage[0])
 				loghist_merge(&all, t->group[i].stage[0]);
 		if (all.n)
-			histogram(v, t->desc, vm, &all, b);
+			histogram_metrics(v, t->desc, vm, &all, b);
 	}
 }
 
@@ -437,9 +437,9 @@ static int metrics_print(const struct lat_view *v, FILE *f)
 /* The first is the default. */
 static const struct lat_format lat_formats[] = {
 	{ .name = "text", .print = lat_text_print },
-	{ .name = "json", .print = json_print },
-	{ .name = "csv", .print = csv_print },
-	{ .name = "html", .print = json_print, .page = true },
+	{ .name = "json", .print = lat_json },
+	{ .name = "csv", .print = lat_csv },
+	{ .name = "html", .print = lat_json, .page = true },
 	{ .name = "openmetrics", .print = metrics_print },
 };
 

@@ -15,8 +15,8 @@ static bool matters(const struct lat_bound *off, uint64_t time)
 }
 
 /* Whether the median of a stage is not much longer than the alignment may be off. */
-static bool is_off(const struct lat_view *v, const struct lat_table *t, const struct lat_group *g,
-		   unsigned int stage)
+static bool stage_is_off(const struct lat_view *v, const struct lat_table *t,
+			 const struct lat_group *g, unsigned int stage)
 {
 	const struct loghist *h = g->stage[stage];
 
@@ -117,7 +117,7 @@ static void short_cells(struct row *o, const void *ctx, size_t i)
 		  lat_amount(x->v, text, sizeof(text), loghist_percentile(h, 50, 100)),
 		  o->head			       ? ""
 		  : lat_is_uncertain(x->v, x->t, g, 0) ? "<" /* explained in the notes, as ~ */
-		  : is_off(x->v, x->t, g, 0)	       ? "~"
+		  : stage_is_off(x->v, x->t, g, 0)     ? "~"
 						       : "");
 	cell_text(o, 0, "p99", "%s",
 		  lat_amount(x->v, text, sizeof(text), loghist_percentile(h, 99, 100)));
@@ -125,8 +125,8 @@ static void short_cells(struct row *o, const void *ctx, size_t i)
 	cell_text(o, COL_LEFT, "Mostly", "%s", o->head ? "" : most_in(x->t, g) ?: "");
 }
 
-static void put_groups(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
-		       size_t rows)
+static void lat_put_groups(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
+			   size_t rows)
 {
 	struct short_rows x = { v, t, 0 };
 	struct table table = { .cells = short_cells, .ctx = &x, .bold = v->color };
@@ -224,7 +224,7 @@ static void lat_short(struct sbuf *b, const struct lat_view *v, enum lat_table_i
 	const struct lat_story *story = v->story[id];
 	size_t from;
 
-	put_groups(b, v, t, rows);
+	lat_put_groups(b, v, t, rows);
 	if (t->nworst && worst)
 		sbuf_add(b, "\nThe worst:\n");
 	for (size_t i = 0; i < MIN(t->nworst, worst); i++) {
@@ -283,7 +283,8 @@ static void shares(struct sbuf *b, const char *head, struct share *s, size_t n,
 }
 
 /* A line of VM m, if what is off matters, or is not known. */
-static void bound(struct sbuf *b, const struct lat_view *v, const char *head, size_t m, bool told)
+static void bound_text(struct sbuf *b, const struct lat_view *v, const char *head, size_t m,
+		       bool told)
 {
 	const struct hostmap *map = tl_hostmap(v->t);
 	const struct lat_bound *off = &v->bound[m];
@@ -344,7 +345,7 @@ static int lat_headline(struct sbuf *b, const struct lat_view *v, const struct l
 		shares(b, "  of that waits: ", wait, LAT_STAGES, all->sum, false, false);
 	shares(b, "  most of it: ", of, t->ngroup, all->sum, false, false);
 	for (size_t m = 0; t->desc->crosses && all->n && m < tl_hostmap(v->t)->nvm; m++)
-		bound(b, v, "  ", m, matters(&v->bound[m], loghist_percentile(all, 50, 100)));
+		bound_text(b, v, "  ", m, matters(&v->bound[m], loghist_percentile(all, 50, 100)));
 	sbuf_addc(b, '\n');
 	free(all);
 	free(of);
@@ -398,7 +399,7 @@ static void stage_cells(struct row *o, const struct lat_view *v, const struct la
 	};
 	static const struct loghist nothing;
 	const struct loghist *h = g ? g->stage[s] : &nothing;
-	const char *off = g && is_off(v, t, g, s) ? "~" : "";
+	const char *off = g && stage_is_off(v, t, g, s) ? "~" : "";
 	bool cycles = lat_in_cycles(v->lat);
 	const uint64_t time[] = { h->min, loghist_mean(h), loghist_percentile(h, 50, 100),
 				  loghist_percentile(h, 99, 100), h->max };
@@ -415,7 +416,7 @@ static void stage_cells(struct row *o, const struct lat_view *v, const struct la
 		cell_text(o, 0, "", "%s", off);
 }
 
-static void group_cells(struct row *o, const void *ctx, size_t i)
+static void lat_group_cells(struct row *o, const void *ctx, size_t i)
 {
 	const struct stage_rows *x = ctx;
 	const struct lat_table *t = x->t;
@@ -446,7 +447,7 @@ static void group_cells(struct row *o, const void *ctx, size_t i)
 
 /* ---- histogram: powers of two ---- */
 
-static void histogram(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
+static void histogram_text(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
 	uint64_t count[64] = { 0 }, most = 0, lo, hi;
 	unsigned int first = 64, last = 0;
@@ -544,7 +545,7 @@ static void worst(struct sbuf *b, const struct lat_view *v, const struct lat_tab
 
 /* ---- where the vCPUs' time went ---- */
 
-static void vcpu_cells(struct row *o, const void *ctx, size_t i)
+static void lat_vcpu_cells(struct row *o, const void *ctx, size_t i)
 {
 	const struct lat_view *v = ctx;
 	struct lat_times t = { 0 };
@@ -601,7 +602,7 @@ static bool is_marked(const struct lat_view *v, int64_t vm, mark_fn is)
 	return false;
 }
 
-static void notes(struct sbuf *b, const struct lat_view *v, bool crosses)
+static void notes_text(struct sbuf *b, const struct lat_view *v, bool crosses)
 {
 	_cleanup_(sbuf_free) struct sbuf text = { 0 };
 	size_t blank = b->len;
@@ -613,7 +614,7 @@ static void notes(struct sbuf *b, const struct lat_view *v, bool crosses)
 	for (size_t i = 0; lat_note(v->lat, i); i++)
 		sbuf_addf(b, "note: %s\n", lat_note(v->lat, i));
 	for (size_t m = 0; crosses && m < tl_hostmap(v->t)->nvm; m++)
-		bound(b, v, "note: ~: ", m, is_marked(v, (int64_t)m, is_off));
+		bound_text(b, v, "note: ~: ", m, is_marked(v, (int64_t)m, stage_is_off));
 	if (crosses) {
 		const struct hostmap *map = tl_hostmap(v->t);
 		char off[32];
@@ -638,7 +639,7 @@ static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id
 	const struct lat_table *t = lat_table(v->lat, id);
 	size_t from;
 	const struct stage_rows x = { v, t };
-	const struct table table = { .cells = group_cells,
+	const struct table table = { .cells = lat_group_cells,
 				     .ctx = &x,
 				     .width = v->width,
 				     .n = (LAT_STAGES + 1) * t->ngroup *
@@ -649,7 +650,7 @@ static void whole(struct sbuf *b, const struct lat_view *v, enum lat_table_id id
 	if (!is_view(id)) {
 		meanings(b, v, t);
 		text_wrap(b, from, "            ", v->width);
-		histogram(b, v, t);
+		histogram_text(b, v, t);
 	}
 	from = b->len;
 	sbuf_addc(b, '\n');
@@ -689,11 +690,14 @@ int lat_text_print(const struct lat_view *v, FILE *f)
 	}
 	if (lat_has_table(v->lat, LAT_T_SCHED)) {
 		sbuf_addc(&b, '\n');
-		ret = ret ?: table_text(&(struct table){ .cells = vcpu_cells, .ctx = v,
-							 .n = lat_vcpus(v->lat) }, &b);
+		ret = ret
+			      ?: table_text(&(struct table){ .cells = lat_vcpu_cells,
+							     .ctx = v,
+							     .n = lat_vcpus(v->lat) },
+					    &b);
 	}
 	from = b.len;
-	notes(&b, v, crosses);
+	notes_text(&b, v, crosses);
 	text_wrap(&b, from, "  ", v->width);
 	return ret ?: sbuf_write(&b, f);
 }

@@ -39,7 +39,7 @@ static uint64_t khz_of(const struct out *o)
 	return tl_hostmap(o->t)->cap->tsc_khz;
 }
 
-static void put_spike(struct out *o, struct pf *p, const struct blame_spike *s, uint32_t row)
+static void pf_put_spike(struct out *o, struct pf *p, const struct blame_spike *s, uint32_t row)
 {
 	_cleanup_(sbuf_free) struct sbuf notes = { 0 };
 	struct pf_event e = { .type = PF_BEGIN, .name = blame_causes[s->cause].name,
@@ -101,7 +101,7 @@ void out_perfetto_spikes(struct out *o, const struct blame_spike *spikes, size_t
 		if (row == ROWS)
 			continue;
 		of[row] = s[i]->end;
-		put_spike(o, p, s[i], row);
+		pf_put_spike(o, p, s[i], row);
 	}
 	p->now = now;
 }
@@ -163,7 +163,7 @@ static bool slice_is_open(const struct pf_track *t, enum pf_slice what)
 /* ---- events with a meaning ---- */
 
 /* name: a constant. */
-static void slice(struct out *o, struct pf_track *t, enum pf_slice what, const char *name)
+static void pf_time_slice(struct out *o, struct pf_track *t, enum pf_slice what, const char *name)
 {
 	struct pf_event e = { .type = PF_BEGIN,
 			      .name = name,
@@ -204,7 +204,7 @@ static void kvm_entry(struct out *o, const struct tl_item *i, struct pf_cpu *c)
 	slices_end(o, t, 0);
 	slice_end(o, cpu, PF_GUEST);
 	ran(o, i, t, cpu);
-	slice(o, t, PF_GUEST, "guest");
+	pf_time_slice(o, t, PF_GUEST, "guest");
 	if (p->irqs_listed)
 		pf_irq_enter(p, i);
 }
@@ -250,8 +250,7 @@ static void kvm_exit(struct out *o, const struct tl_item *i, const struct evinfo
 
 /* ---- what the scheduler does to a vCPU's thread ---- */
 
-
-static struct pf_track *vcpu_of(struct out *o, const struct tl_item *i, uint64_t tid)
+static struct pf_track *pf_vcpu_of(struct out *o, const struct tl_item *i, uint64_t tid)
 {
 	const struct hostmap *map = tl_hostmap(o->t);
 	const struct hostmap_thread *t;
@@ -272,13 +271,13 @@ static void sched_switch(struct out *o, const struct tl_item *i, const struct ev
 	evinfo_u64(e, i, 0, &prev);
 	evinfo_u64(e, i, 1, &state);
 	evinfo_u64(e, i, 2, &next);
-	t = vcpu_of(o, i, prev);
+	t = pf_vcpu_of(o, i, prev);
 	if (t) {
 		t->waiting = !event_task_sleeps(state);
 		slice_end(o, t, PF_OFF);
-		slice(o, t, PF_OFF, t->waiting ? "preempted" : "blocked");
+		pf_time_slice(o, t, PF_OFF, t->waiting ? "preempted" : "blocked");
 	}
-	t = vcpu_of(o, i, next);
+	t = pf_vcpu_of(o, i, next);
 	if (t) {
 		t->waiting = false;
 		slice_end(o, t, PF_OFF);
@@ -383,11 +382,11 @@ static void put_meaning(struct out *o, const struct tl_item *i, const struct evi
 
 		/* It could go on: from now on it waits for a CPU. */
 		evinfo_u64(e, i, 0, &pid);
-		t = vcpu_of(o, i, pid);
+		t = pf_vcpu_of(o, i, pid);
 		if (t && !t->waiting && slice_is_open(t, PF_OFF)) {
 			t->waiting = true;
 			slice_end(o, t, PF_OFF);
-			slice(o, t, PF_OFF, "waiting for a CPU");
+			pf_time_slice(o, t, PF_OFF, "waiting for a CPU");
 		}
 		break;
 	}
@@ -453,7 +452,7 @@ static void put_gap(struct out *o, const struct tl_item *i)
 }
 
 /* A track with an event on it: an empty one is not shown. */
-static void put_remark(struct out *o)
+static void pf_put_remark(struct out *o)
 {
 	struct pf *p = o->priv;
 	struct pf_track *t = pf_track(o, p, PF_REMARK, 0, p->nremark++);
@@ -470,7 +469,7 @@ static int perfetto_item(struct out *o, const struct tl_item *i)
 	if (out_item_time(o, i, &t))
 		p->now = t; /* otherwise it is at its neighbour's place */
 	if (p->remark.len)
-		put_remark(o);
+		pf_put_remark(o);
 	if (i->kind == TL_EVENT) {
 		const struct pf_type *type = NULL;
 		struct pf *pf = o->priv;
@@ -559,7 +558,7 @@ static int perfetto_end(struct out *o)
 	if (!ret && o->left_out) {
 		sbuf_addf(&p->remark, "%llu events ARE LEFT OUT: " NO_PLACE,
 			  (unsigned long long)o->left_out);
-		put_remark(o);
+		pf_put_remark(o);
 	}
 	evinfos_free(&p->types);
 	sbuf_free(&p->remark);

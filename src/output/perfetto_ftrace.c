@@ -82,7 +82,7 @@ static void write_bundle(struct pf *p, struct pf_cpu *c)
 		memory_out();
 }
 
-static void flush(struct pf *p, struct pf_cpu *c)
+static void bundle_flush(struct pf *p, struct pf_cpu *c)
 {
 	if (c->event.len || c->event.error)
 		write_bundle(p, c);
@@ -98,7 +98,7 @@ static int flush_all(struct out *o, struct pf *p)
 	(void)mallopt(M_TRIM_THRESHOLD, 4 * ALL_PENDING);
 #endif
 	for (size_t i = 0; i < p->cpu_of.n && !ret; i++) {
-		flush(p, &p->cpu[i]);
+		bundle_flush(p, &p->cpu[i]);
 		sbuf_free(&p->cpu[i].event);
 		if (o->line.len > (256u << 10))
 			ret = out_flush(o);
@@ -109,7 +109,7 @@ static int flush_all(struct out *o, struct pf *p)
 
 void pf_ftrace_lost(struct out *o __unused_arg, struct pf *p, struct pf_cpu *c)
 {
-	flush(p, c);
+	bundle_flush(p, c);
 	c->lost = true;
 	memset(c->entered, 0, sizeof(c->entered));
 	u64map_free(&p->entered);
@@ -199,8 +199,8 @@ static char *put_event_head(char *q, struct pf *p, const struct tl_item *i)
 	return pb_put_varint(q, (uint32_t)i->tid);
 }
 
-static void put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
-		     const struct tl_item *i)
+static void pf_put_event(struct pf *p, struct pf_cpu *c, const struct pf_type *t,
+			 const struct tl_item *i)
 {
 	const size_t most = 128 + t->nfield * NUMBER_ROOM +
 			    t->nfield * MAX((size_t)i->rec->len, (size_t)PF_ARRAY_ROOM);
@@ -361,7 +361,7 @@ int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_typ
 	size_t was = c->event.cap;
 
 	if (now < c->last) /* the clock was set: differences cannot go back */
-		flush(p, c);
+		bundle_flush(p, c);
 	c->last = now;
 	if (t && !i->unplaced && is_unpaired(p, c, t, i))
 		t = pf_type_own(p, i);
@@ -375,10 +375,10 @@ int pf_ftrace(struct out *o, struct pf *p, struct pf_cpu *c, const struct pf_typ
 		if (t->info->is_stack)
 			put_stack(p, c, t, i);
 		else
-			put_event(p, c, t, i);
+			pf_put_event(p, c, t, i);
 	}
 	if (c->event.len >= BUNDLE)
-		flush(p, c);
+		bundle_flush(p, c);
 	p->pending += c->event.cap - was;
 	return p->pending < ALL_PENDING ? 0 : flush_all(o, p);
 }

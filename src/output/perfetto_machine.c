@@ -126,7 +126,7 @@ static void put_process(struct sbuf *b, int32_t pid, const char *name)
 	pb_end(b, mark);
 }
 
-static void put_thread(struct sbuf *b, int32_t tid, int32_t tgid, const char *name)
+static void pf_put_thread(struct sbuf *b, int32_t tid, int32_t tgid, const char *name)
 {
 	size_t mark = pb_begin(b, TREE_THREAD);
 
@@ -154,7 +154,7 @@ static void put_vms(struct out *o, struct pf_machine *m)
 
 			snprintf(name, sizeof(name), "vCPU %u", t->vcpu);
 			if (t->tid > 0 && t->tid != vm->pid)
-				put_thread(m->to, t->tid, vm->pid, name);
+				pf_put_thread(m->to, t->tid, vm->pid, name);
 		}
 	}
 }
@@ -173,7 +173,7 @@ static void put_tasks(struct out *o, struct pf_machine *m)
 		if (t->tid > 0 && t->tgid == t->tid)
 			put_process(m->to, t->tgid, t->comm);
 		else if (t->tid > 0 && t->tgid > 0)
-			put_thread(m->to, t->tid, t->tgid, t->comm);
+			pf_put_thread(m->to, t->tid, t->tgid, t->comm);
 	}
 	empty = m->to->len == mark;
 	pb_end(m->to, mark);
@@ -245,7 +245,7 @@ static void put_clocks(struct pf_machine *m, uint64_t t, const struct reading *r
 }
 
 /* The vCPU whose TSC stands for the machine's; NULL: nothing is known about it. */
-static const struct epoch_vcpu *clock_vcpu(const struct out *o, const struct pf_machine *m)
+static const struct epoch_vcpu *pf_clock_vcpu(const struct out *o, const struct pf_machine *m)
 {
 	const struct epoch_vm *vm;
 
@@ -277,7 +277,7 @@ static void put_guest_readings(struct out *o, struct pf *p, struct pf_machine *m
 
 	if (m->read || !cap->nbracket || !m->src->gtime)
 		return;
-	if (!epoch_result_usable(guest_time_tsc_to_host(m->src->gtime, clock_vcpu(o, m),
+	if (!epoch_result_usable(guest_time_tsc_to_host(m->src->gtime, pf_clock_vcpu(o, m),
 							b->tsc + b->width / 2, &lo, &hi)) ||
 	    !trace_time(o, p, lo, &at)) {
 		m->read = true;
@@ -296,7 +296,7 @@ static void put_guest_readings(struct out *o, struct pf *p, struct pf_machine *m
 void pf_machine_epoch(struct out *o, struct pf *p, const struct out_epoch *e)
 {
 	struct pf_machine *m = p->of[e->src->index];
-	const struct epoch_vcpu *v = clock_vcpu(o, m);
+	const struct epoch_vcpu *v = pf_clock_vcpu(o, m);
 	uint64_t t;
 
 
@@ -317,7 +317,7 @@ void pf_machines_end(struct out *o, struct pf *p)
 
 /* ---- attributes ---- */
 
-static size_t attribute(struct sbuf *b, const char *key)
+static size_t pf_attribute(struct sbuf *b, const char *key)
 {
 	size_t mark = pb_begin(b, ATTRIBUTE);
 
@@ -325,9 +325,9 @@ static size_t attribute(struct sbuf *b, const char *key)
 	return mark;
 }
 
-static void put_number(struct sbuf *b, const char *key, int64_t v)
+static void pf_put_number(struct sbuf *b, const char *key, int64_t v)
 {
-	size_t mark = attribute(b, key);
+	size_t mark = pf_attribute(b, key);
 
 	pb_s64(b, ATTRIBUTE_LONG, v);
 	pb_end(b, mark);
@@ -340,14 +340,14 @@ void pf_machine_alignment(struct pf *p, const struct out_alignment *a)
 
 	packet = pf_packet(m);
 	mark = pb_begin(m->to, ATTRIBUTES);
-	text = attribute(m->to, "kvmft.alignment");
+	text = pf_attribute(m->to, "kvmft.alignment");
 	pb_str(m->to, ATTRIBUTE_STRING, a->text);
 	pb_end(m->to, text);
-	put_number(m->to, "kvmft.events_checked", (int64_t)a->checked);
-	put_number(m->to, "kvmft.events_outside", (int64_t)a->outside);
+	pf_put_number(m->to, "kvmft.events_checked", (int64_t)a->checked);
+	pf_put_number(m->to, "kvmft.events_outside", (int64_t)a->outside);
 	if (a->bounded) { /* of the guest's stamps: how far they may be too late, too early */
-		put_number(m->to, "kvmft.slack_early_ns", a->early_ns);
-		put_number(m->to, "kvmft.slack_late_ns", a->late_ns);
+		pf_put_number(m->to, "kvmft.slack_early_ns", a->early_ns);
+		pf_put_number(m->to, "kvmft.slack_late_ns", a->late_ns);
 	}
 	pb_end(m->to, mark);
 	pb_end(m->to, packet);
@@ -386,7 +386,7 @@ void pf_machines_head(struct out *o, struct pf *p)
 			uint64_t host = o->clock.base + (o->clock.khz ?: MS_NS);
 			uint64_t t;
 			uint64_t tsc = 0;
-			const struct epoch_vcpu *v = clock_vcpu(o, m);
+			const struct epoch_vcpu *v = pf_clock_vcpu(o, m);
 			bool known;
 
 			/*

@@ -164,7 +164,7 @@ static const struct pf_message *message_of(const struct fmt_event *ev)
 }
 
 /* The field of that name, len bytes long; NULL: not in the capture. */
-static const struct fmt_field *named(const struct fmt_event *ev, const char *name, size_t len)
+static const struct fmt_field *field_named(const struct fmt_event *ev, const char *name, size_t len)
 {
 	const char *s;
 
@@ -181,7 +181,7 @@ static bool is_number(const struct fmt_field *f)
 }
 
 /* Whether the field in the capture has the message's type: readers rely on that. */
-static bool fits(const struct fmt_field *f, char kind)
+static bool pf_field_fits(const struct fmt_field *f, char kind)
 {
 	if (kind == 's')
 		return f->is_string;
@@ -197,10 +197,10 @@ static bool fill_message(struct pf_type *t, const struct pf_message *m)
 		const char *is = strchr(s, '=');
 		char *end;
 		unsigned long number = strtoul(is + 1, &end, 10);
-		const struct fmt_field *at = named(ev, s, (size_t)(is - s));
+		const struct fmt_field *at = field_named(ev, s, (size_t)(is - s));
 		const char *next = s + strcspn(s, " ");
 
-		if (at ? !fits(at, *end) : next[-1] == '!')
+		if (at ? !pf_field_fits(at, *end) : next[-1] == '!')
 			return false;
 		if (at)
 			t->field[t->nfield++] =
@@ -261,7 +261,7 @@ static bool is_remark(const struct pf_type *t, const struct tl_item *i)
 		!strchr("BCEFGHINS", text[0]) || text[1] != '|');
 }
 
-static struct pf_type *type_of(struct pf *p, const struct tl_item *i, bool own)
+static struct pf_type *pf_type_of(struct pf *p, const struct tl_item *i, bool own)
 {
 	uint64_t key = tl_type(i) | (uint64_t)own << 63;
 	struct pf_type **slot =
@@ -296,14 +296,14 @@ static struct pf_type *type_of(struct pf *p, const struct tl_item *i, bool own)
 
 struct pf_type *pf_type(struct pf *p, const struct tl_item *i)
 {
-	struct pf_type *t = type_of(p, i, false);
+	struct pf_type *t = pf_type_of(p, i, false);
 
-	return is_remark(t, i) ? type_of(p, i, true) : t;
+	return is_remark(t, i) ? pf_type_of(p, i, true) : t;
 }
 
 struct pf_type *pf_type_own(struct pf *p, const struct tl_item *i)
 {
-	return type_of(p, i, true);
+	return pf_type_of(p, i, true);
 }
 
 void pf_type_free(struct pf_type *t)

@@ -328,7 +328,7 @@ void pf_note_u64(struct sbuf *b, const char *name, uint64_t v)
 	pb_end(b, mark);
 }
 
-static char *put_value(char *q, const struct fmt_value *v)
+static char *pf_put_value(char *q, const struct fmt_value *v)
 {
 	switch (v->kind) {
 	case FMT_SIGNED: *q++ = PB_TAG(NOTE_INT, PB_VARINT); break;
@@ -340,7 +340,7 @@ static char *put_value(char *q, const struct fmt_value *v)
 	return pb_put_varint(q, v->num);
 }
 
-static void put_fields(struct sbuf *b, const struct tl_item *i, const struct pf_info *x)
+static void pf_put_fields(struct sbuf *b, const struct tl_item *i, const struct pf_info *x)
 {
 	const size_t room = ROOM + MAX((size_t)i->rec->len, (size_t)PF_ARRAY_ROOM);
 	const struct fmt_field *at;
@@ -360,7 +360,7 @@ static void put_fields(struct sbuf *b, const struct tl_item *i, const struct pf_
 		note = q++;
 		*q++ = PB_TAG(NOTE_IID, PB_VARINT);
 		q = pb_put_varint(q, x->field + k);
-		b->len = (size_t)(pb_put_len(note, put_value(q, &v)) - b->s);
+		b->len = (size_t)(pb_put_len(note, pf_put_value(q, &v)) - b->s);
 	}
 	if (i->unplaced) {
 		mark = pb_begin(b, EVENT_ANNOTATION);
@@ -428,7 +428,7 @@ void pf_put(struct out *o, struct pf *p, const struct pf_track *t, const struct 
 	if (!iid && (e->name || e->info))
 		pb_str(b, EVENT_NAME, e->name ?: e->info->name);
 	if (x)
-		put_fields(b, e->item, x);
+		pf_put_fields(b, e->item, x);
 	if (e->notes)
 		sbuf_add_mem(b, e->notes->s, e->notes->len);
 	if (!sbuf_room(b, 2 * PB_VARINT_MAX))

@@ -19,7 +19,7 @@ struct alone {
 };
 
 /* The arguments, as QEMU's own format or the file has them. */
-static void put_text(struct alone *a, const struct qtrace_item *i)
+static void qemu_put_text(struct alone *a, const struct qtrace_item *i)
 {
 	sbuf_reset(&a->text);
 	if (i->text)
@@ -82,7 +82,7 @@ static int json_line(struct alone *a, const struct qtrace_item *i)
 		}
 	}
 	json_object_end(&j);
-	put_text(a, i);
+	qemu_put_text(a, i);
 	json_put_str(&j, "text", a->text.len ? a->text.s : "");
 	return json_line_end(&j);
 }
@@ -127,7 +127,7 @@ int qemu_alone_print(const struct qemu_alone *o)
 				else
 					sbuf_add(&a.b, "  LOST EVENTS, their number is unknown\n");
 			} else {
-				put_text(&a, &i);
+				qemu_put_text(&a, &i);
 				sbuf_addf(&a.b, "  qemu:%.*s:%s%s\n", (int)i.name_len, i.name,
 					  a.text.len ? " " : "", a.text.len ? a.text.s : "");
 			}

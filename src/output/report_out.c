@@ -20,7 +20,7 @@ static const char *const part_heads[REPORT_PARTS] = {
 };
 
 /* Between two rows: nothing already written is needed again. */
-static int write_out(void *f, struct sbuf *b)
+static int report_write_out(void *f, struct sbuf *b)
 {
 	return sbuf_write(b, f);
 }
@@ -166,7 +166,7 @@ static void add_sum(const struct report_doc *d, struct sbuf *b, const char *what
 		sbuf_addf(b, "%s:%.2fus", what, (double)time / 1000);
 }
 
-static double percent(uint64_t part, uint64_t whole)
+static double report_percent(uint64_t part, uint64_t whole)
 {
 	return whole ? (double)part / (double)whole * 100 : 0.0;
 }
@@ -183,8 +183,9 @@ static void cell_pct(struct row *r, unsigned int in, const char *name, const cha
 }
 
 /* What is less than a text's times can show is only known to be less: no number for programs. */
-static void cell_time(const struct report_doc *d, struct row *r, unsigned int in, const char *name,
-		      const char *head, bool known, uint64_t v, double exact)
+static void report_cell_time(const struct report_doc *d, struct row *r, unsigned int in,
+			     const char *name, const char *head, bool known, uint64_t v,
+			     double exact)
 {
 	double grain = exact < (double)d->cap->grain ? (double)d->cap->grain : 0;
 
@@ -207,8 +208,8 @@ struct rows {
 };
 
 /* t: NULL for CSV's header; row: NULL for all. */
-static void part_cells(const struct report_doc *d, struct row *o, const struct report_table *t,
-		       const struct report_row *row)
+static void report_part_cells(const struct report_doc *d, struct row *o,
+			      const struct report_table *t, const struct report_row *row)
 {
 	char unknown[EVIDENCE_TEXT] = "";
 	uint64_t rest;
@@ -272,43 +273,43 @@ static void row_cells(struct row *o, const void *ctx, size_t i)
 	cell_u64(o, IN_ALL, "samples", "Samples", true, row->samples);
 	cell_u64(o, IN_JSON, "timed", NULL, true, row->timed);
 	cell_pct(o, IN_ALL | (rip ? COL_DROP1 : 0), "samples_pct", "Samples%", true,
-		 row->samples_pct, percent(row->samples, t->samples));
+		 row->samples_pct, report_percent(row->samples, t->samples));
 	/* A sum that is cut at 64 bits says nothing of shares. */
 	cell_pct(o, IN_ALL, "time_pct", "Time%", row->timed, row->time_pct,
-		 cut ? row->time_pct / 100.0 : percent(row->total_time, t->total_time));
-	cell_time(d, o, IN_JSON, "total", NULL, row->timed, row->total_time, 0);
-	cell_time(d, o, perf | COL_DROP2, "min", o->cycles ? "Min cycles" : "Min Time", row->timed,
-		  row->min_time, (double)row->min_time);
-	cell_time(d, o, IN_ALL | (rip ? COL_DROP2 : 0), "max",
-		  rip	      ? "Max"
-		  : o->cycles ? "Max cycles"
-			      : "Max Time",
-		  row->timed, row->max_time, (double)row->max_time);
-	cell_time(d, o, IN_ALL, "avg",
-		  rip	      ? "Avg"
-		  : o->cycles ? "Avg cycles"
-			      : "Avg time",
-		  row->timed, row->avg_time,
-		  !row->timed || row->total_time == UINT64_MAX
-			  ? (double)row->avg_time
-			  : (double)row->total_time / (double)row->timed);
+		 cut ? row->time_pct / 100.0 : report_percent(row->total_time, t->total_time));
+	report_cell_time(d, o, IN_JSON, "total", NULL, row->timed, row->total_time, 0);
+	report_cell_time(d, o, perf | COL_DROP2, "min", o->cycles ? "Min cycles" : "Min Time",
+			 row->timed, row->min_time, (double)row->min_time);
+	report_cell_time(d, o, IN_ALL | (rip ? COL_DROP2 : 0), "max",
+			 rip	     ? "Max"
+			 : o->cycles ? "Max cycles"
+				     : "Max Time",
+			 row->timed, row->max_time, (double)row->max_time);
+	report_cell_time(d, o, IN_ALL, "avg",
+			 rip	     ? "Avg"
+			 : o->cycles ? "Avg cycles"
+				     : "Avg time",
+			 row->timed, row->avg_time,
+			 !row->timed || row->total_time == UINT64_MAX
+				 ? (double)row->avg_time
+				 : (double)row->total_time / (double)row->timed);
 	row_fixed(o, "stderr_pct", row->stderr_pct, 2);
 	snprintf(key, sizeof(key), "( +- %3u.%02u%% )", row->stderr_pct / 100,
 		 row->stderr_pct % 100);
 	if (!rip)
 		cell_text(o, COL_DROP1, "", "%s", row->timed ? key : "");
-	cell_time(d, o, IN_CSV, "total", NULL, row->timed, row->total_time, 0);
+	report_cell_time(d, o, IN_CSV, "total", NULL, row->timed, row->total_time, 0);
 	for (size_t k = 0; d->opts->percentiles && k < REPORT_PERCENTILES; k++) {
 		snprintf(key, sizeof(key), "p%u", report_percentiles[k]);
-		cell_time(d, o, IN_ALL | COL_MORE, key, key, row->counted && row->timed,
-			  row->percentile_time[k], (double)row->percentile_time[k]);
+		report_cell_time(d, o, IN_ALL | COL_MORE, key, key, row->counted && row->timed,
+				 row->percentile_time[k], (double)row->percentile_time[k]);
 	}
-	part_cells(d, o, x->t, row);
+	report_part_cells(d, o, x->t, row);
 	if (rip && o->form != ROW_TEXT)
 		place_cells(d, row, o);
 }
 
-static struct table table_of(const struct rows *x)
+static struct table report_table_of(const struct rows *x)
 {
 	const struct report_doc *d = x->d;
 
@@ -321,7 +322,7 @@ static struct table table_of(const struct rows *x)
 		.bold = d->color,
 		.blank = true,
 		.cut = rows_of(d, x->t) < x->t->n,
-		.flush = write_out,
+		.flush = report_write_out,
 		.arg = d->f,
 	};
 }
@@ -339,16 +340,16 @@ static void split_cells(struct row *o, const void *ctx, size_t i)
 	if (row)
 		report_key_name(r, row->key, name);
 	cell_text(o, 0, "Where time went", "%s", name);
-	cell_time(x->d, o, IN_TEXT, NULL, o->cycles ? "Total cycles" : "Total time", true, total,
-		  (double)total);
+	report_cell_time(x->d, o, IN_TEXT, NULL, o->cycles ? "Total cycles" : "Total time", true,
+			 total, (double)total);
 	for (enum report_part p = 0; p < REPORT_PARTS; p++) {
 		all &= !report_row_lacks(r, x->t, NULL, p);
 		cell_text(o, 0, part_heads[p], report_row_lacks(r, x->t, row, p) ? "?" : "%.2f%%",
-			  percent((row ? row->part_time : x->t->part_time)[p], total));
+			  report_percent((row ? row->part_time : x->t->part_time)[p], total));
 	}
 	rest = report_row_unknown(r, x->t, row, unknown, sizeof(unknown));
 	if (!all)
-		cell_text(o, 0, "Unknown", "%.2f%%", percent(rest, total));
+		cell_text(o, 0, "Unknown", "%.2f%%", report_percent(rest, total));
 	if (o->c.print && !o->head)
 		sbuf_addf(o->b, "%s%s", *unknown ? " " : "", unknown);
 }
@@ -357,7 +358,7 @@ static void text_section(struct sections *s, const struct section *of, const str
 {
 	const struct report_doc *d = s->d;
 	const struct rows x = { d, of, t };
-	struct table rows = table_of(&x);
+	struct table rows = report_table_of(&x);
 	struct sbuf *b = s->b;
 	int ret;
 
@@ -394,7 +395,7 @@ static void text_section(struct sections *s, const struct section *of, const str
 	b->error = b->error ?: ret;
 }
 
-static void text_print(const struct report_doc *d, struct sbuf *b)
+static void report_text(const struct report_doc *d, struct sbuf *b)
 {
 	const struct report_totals *t;
 	const char *note;
@@ -414,7 +415,7 @@ static void json_section(struct sections *s, const struct section *of, const str
 {
 	const struct report_doc *d = s->d;
 	const struct rows x = { d, of, t };
-	const struct table rows = table_of(&x);
+	const struct table rows = report_table_of(&x);
 	struct row o;
 	int ret;
 
@@ -427,7 +428,7 @@ static void json_section(struct sections *s, const struct section *of, const str
 	row_u64(&o, "vcpus", true, t->vcpus);
 	row_u64(&o, "total_samples", true, t->samples);
 	row_time(&o, "total", t->timed || !t->samples, t->total_time);
-	part_cells(d, &o, t, NULL);
+	report_part_cells(d, &o, t, NULL);
 	if (d->opts->split) {
 		row_time(&o, "guest", true, t->guest_time);
 		row_u64(&o, "entries", true, t->windows);
@@ -441,13 +442,13 @@ static void json_section(struct sections *s, const struct section *of, const str
 static void csv_section(struct sections *s, const struct section *of, const struct report_table *t)
 {
 	const struct rows x = { s->d, of, t };
-	const struct table rows = table_of(&x);
+	const struct table rows = report_table_of(&x);
 	int ret = table_csv(&rows, false, s->b);
 
 	s->b->error = s->b->error ?: ret;
 }
 
-static void csv_print(const struct report_doc *d, struct sbuf *b)
+static void report_csv(const struct report_doc *d, struct sbuf *b)
 {
 	const struct section none = { 0 };
 	const struct rows x = { d, &none, NULL };
@@ -459,7 +460,7 @@ static void csv_print(const struct report_doc *d, struct sbuf *b)
 	put_sections(&(struct sections){ .d = d, .b = b, .print = csv_section });
 }
 
-static void json_print(const struct report_doc *d, struct sbuf *b)
+static void report_json(const struct report_doc *d, struct sbuf *b)
 {
 	const char *note;
 	struct json j;
@@ -527,8 +528,8 @@ static const struct {
 	[GUEST] = { "kvmft_guest_seconds", "Time between entries and exits.", true, true },
 };
 
-static void put(const struct report_doc *d, enum family f, const struct hostmap_vm *vm,
-		const char *label, const char *value, uint64_t v, struct sbuf *b)
+static void report_put(const struct report_doc *d, enum family f, const struct hostmap_vm *vm,
+		       const char *label, const char *value, uint64_t v, struct sbuf *b)
 {
 	metric_of_vm(b, families[f].name, report_hostmap(d->r)->vm, vm, label, value);
 	if (families[f].time)
@@ -543,8 +544,8 @@ static void put(const struct report_doc *d, enum family f, const struct hostmap_
 	}
 }
 
-static void rows(const struct report_doc *d, enum family f, const struct hostmap_vm *vm,
-		 const struct report_table *t, struct sbuf *b)
+static void metric_rows(const struct report_doc *d, enum family f, const struct hostmap_vm *vm,
+			const struct report_table *t, struct sbuf *b)
 {
 	char name[METRICS_REASONS + 1][REPORT_NAME];
 	uint64_t v[METRICS_REASONS + 1] = { 0 };
@@ -562,7 +563,7 @@ static void rows(const struct report_doc *d, enum family f, const struct hostmap
 		v[k] += f == EXITS ? t->row[i].samples : t->row[i].total_time;
 	}
 	for (k = 0; k < n || (k == METRICS_REASONS && v[k]); k++)
-		put(d, f, vm, "reason", name[k], v[k], b);
+		report_put(d, f, vm, "reason", name[k], v[k], b);
 }
 
 static void family_of_vm(const struct report_doc *d, enum family f,
@@ -574,17 +575,18 @@ static void family_of_vm(const struct report_doc *d, enum family f,
 
 	report_table(d->r, filter, KEY_SAMPLE, &t);
 	if (f == EXITS || f == SECONDS) {
-		rows(d, f, vm, &t, b);
+		metric_rows(d, f, vm, &t, b);
 	} else if (f == PARTS) {
 		char unknown[EVIDENCE_TEXT];
 
 		for (int p = 0; p < REPORT_PARTS; p++)
 			if (!report_row_lacks(d->r, &t, NULL, (enum report_part)p))
-				put(d, PARTS, vm, "part", report_part_names[p], t.part_time[p], b);
-		put(d, PARTS, vm, "part", "unknown",
-		    report_row_unknown(d->r, &t, NULL, unknown, sizeof(unknown)), b);
+				report_put(d, PARTS, vm, "part", report_part_names[p],
+					   t.part_time[p], b);
+		report_put(d, PARTS, vm, "part", "unknown",
+			   report_row_unknown(d->r, &t, NULL, unknown, sizeof(unknown)), b);
 	} else {
-		put(d, f, vm, NULL, NULL, t.guest_time, b);
+		report_put(d, f, vm, NULL, NULL, t.guest_time, b);
 	}
 	report_table_free(&t);
 }
@@ -616,9 +618,9 @@ static void report_metrics(const struct report_doc *d, struct sbuf *b)
 int report_print(const struct report_doc *d, enum report_format format)
 {
 	static void (*const print[])(const struct report_doc *d, struct sbuf *b) = {
-		[REPORT_TEXT] = text_print,
-		[REPORT_JSON] = json_print,
-		[REPORT_CSV] = csv_print,
+		[REPORT_TEXT] = report_text,
+		[REPORT_JSON] = report_json,
+		[REPORT_CSV] = report_csv,
 		[REPORT_OPENMETRICS] = report_metrics,
 	};
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };

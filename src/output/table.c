@@ -61,7 +61,7 @@ void cell_text(struct row *r, unsigned int in, const char *head, const char *fmt
 		  "", text, r->c.left & bit ? n : 0, "");
 }
 
-static bool fits(const struct row *r, unsigned int width)
+static bool table_fits(const struct row *r, unsigned int width)
 {
 	unsigned int sum = 0;
 
@@ -71,13 +71,13 @@ static bool fits(const struct row *r, unsigned int width)
 	return !width || sum <= width;
 }
 
-static void drop(struct row *r, unsigned int width)
+static void drop_columns(struct row *r, unsigned int width)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(r->c.drop) && !fits(r, width); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(r->c.drop) && !table_fits(r, width); i++)
 		r->c.hide |= r->c.drop[i];
 }
 
-static int rows(const struct table *t, struct row *r)
+static int table_rows(const struct table *t, struct row *r)
 {
 	int ret = 0;
 
@@ -109,7 +109,7 @@ static int text_pass(const struct table *t, struct row *r)
 	if (r->c.print && t->blank)
 		sbuf_addc(r->b, '\n');
 	r->head = false;
-	ret = rows(t, r);
+	ret = table_rows(t, r);
 	if (!ret && r->c.print && t->cut)
 		sbuf_addf(r->b, "%*s\n", (int)r->c.width[0], "...");
 	return ret;
@@ -122,12 +122,12 @@ int table_text(const struct table *t, struct sbuf *b)
 
 	for (size_t i = 0; t->fixed && t->fixed[i]; i++)
 		r.c.width[i] = t->fixed[i];
-	drop(&r, t->width);
-	if (r.c.alone && !fits(&r, t->width))
+	drop_columns(&r, t->width);
+	if (r.c.alone && !table_fits(&r, t->width))
 		r.c.width[0] = 1;
-	if (r.c.more && !fits(&r, t->width)) {
+	if (r.c.more && !table_fits(&r, t->width)) {
 		r.c.hide = r.c.more;
-		drop(&r, t->width);
+		drop_columns(&r, t->width);
 	}
 	r.c.print = true;
 	ret = ret ?: text_pass(t, &r);
@@ -149,7 +149,7 @@ int table_csv(const struct table *t, bool head, struct sbuf *b)
 		row_end(&r);
 	}
 	r.head = false;
-	return rows(t, &r);
+	return table_rows(t, &r);
 }
 
 int table_json(const struct table *t, const char *key, struct json *j)
@@ -158,7 +158,7 @@ int table_json(const struct table *t, const char *key, struct json *j)
 	int ret;
 
 	json_put_array(j, key);
-	ret = rows(t, &r);
+	ret = table_rows(t, &r);
 	json_array_end(j);
 	return ret;
 }

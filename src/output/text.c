@@ -673,7 +673,7 @@ static inline bool text_quick(struct out *o, const struct tl_item *i)
 	return true;
 }
 
-static int text_item(struct out *o, const struct tl_item *i)
+static int out_text_item(struct out *o, const struct tl_item *i)
 {
 	if (!text_quick(o, i))
 		text_slow(o, i);
@@ -731,7 +731,7 @@ const struct out_format out_text = {
 	.name = "text",
 	.begin = text_begin,
 	.end = text_end,
-	.item = text_item,
+	.item = out_text_item,
 	.epoch = text_epoch,
 	.epochs_before = text_epochs_before,
 };

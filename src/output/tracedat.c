@@ -18,7 +18,7 @@
  * scaling wrong, and a TSC that was set back cannot be expressed in their order.
  */
 
-static void add_sample(struct cap_shift *s, size_t *cap, int64_t time, uint64_t tsc_offset)
+static void dat_add_sample(struct cap_shift *s, size_t *cap, int64_t time, uint64_t tsc_offset)
 {
 	const struct cap_shift_sample v = { .time = time, .offset = (int64_t)(0 - tsc_offset),
 					    .scaling = 1 };
@@ -43,11 +43,11 @@ static int shift_of(const struct epoch_vcpu *v, struct cap_shift *s)
 		if (s->nsample && (int64_t)(e->from + last) <= time)
 			return -ERANGE;
 		time = s->nsample ? (int64_t)(e->from + last) : 0;
-		add_sample(s, &cap, time, last);
+		dat_add_sample(s, &cap, time, last);
 	}
 	if (!s->nsample)
 		return -ENODATA;
-	add_sample(s, &cap, INT64_MAX, last);
+	dat_add_sample(s, &cap, INT64_MAX, last);
 	return 0;
 }
 

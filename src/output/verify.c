@@ -13,7 +13,7 @@
 /* ---- text ---- */
 
 /* A signed number of cycles as us with three decimals, or as cycles. */
-static const char *amount(char *buf, size_t size, bool has, int64_t cycles, uint64_t khz)
+static const char *verify_amount(char *buf, size_t size, bool has, int64_t cycles, uint64_t khz)
 {
 	uint64_t ns;
 
@@ -36,8 +36,8 @@ static void text_row(const struct verify *v, const char *name, const struct win_
 
 	sbuf_addf(b, "  %-20s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %12s %12s\n", name, s->inside,
 		  s->outside, s->unchecked,
-		  amount(early, sizeof(early), s->has_early, -s->early, v->khz),
-		  amount(late, sizeof(late), s->has_late, s->late, v->khz));
+		  verify_amount(early, sizeof(early), s->has_early, -s->early, v->khz),
+		  verify_amount(late, sizeof(late), s->has_late, s->late, v->khz));
 }
 
 /* Name of the i-th host. */
@@ -72,8 +72,8 @@ struct line {
 };
 
 /* The next one of that part; l is all 0 before the first. Hosts, if there are several. */
-static bool next_line(const struct verify *v, const struct verify_guest *g, enum part part,
-		      struct line *l)
+static bool verify_next_line(const struct verify *v, const struct verify_guest *g, enum part part,
+			     struct line *l)
 {
 	const size_t vm = g->g->vm,
 		     ends[PARTS] = { 1, win_hosts(v->w), 0, WIN_SLICES, MSR_PAIR_KINDS };
@@ -214,7 +214,7 @@ void verify_text(const struct verify *v, struct sbuf *b)
 		for (enum part p = PART_ALL; p <= PART_VCPU; p++) {
 			struct line l = { 0 };
 
-			while (next_line(v, g, p, &l)) {
+			while (verify_next_line(v, g, p, &l)) {
 				snprintf(name, sizeof(name), names[p], l.name);
 				text_row(v, name, &l.s, b);
 			}
@@ -243,10 +243,11 @@ void verify_text(const struct verify *v, struct sbuf *b)
 				  "  %-14s %9" PRIu64 " %9" PRIu64 " %9" PRIu64 " %10s %10s %10s\n",
 				  msr_pair_names[k], s->n, s->violations,
 				  s->alone_host + s->alone_guest,
-				  amount(min, sizeof(min), s->n, s->min, v->khz),
-				  amount(med, sizeof(med), s->late.n,
-					 (int64_t)loghist_percentile(&s->late, 50, 100), v->khz),
-				  amount(max, sizeof(max), s->n, s->max, v->khz));
+				  verify_amount(min, sizeof(min), s->n, s->min, v->khz),
+				  verify_amount(med, sizeof(med), s->late.n,
+						(int64_t)loghist_percentile(&s->late, 50, 100),
+						v->khz),
+				  verify_amount(max, sizeof(max), s->n, s->max, v->khz));
 		}
 		/* Others than x86 have no MSRs. */
 		if (lacks && (!arch || strstr(arch, "86")))
@@ -304,7 +305,7 @@ static void pairs_cells(struct row *o, const struct verify *v, const struct msr_
 	put_cycles(o, "max", s && s->n, s ? s->max : 0, v->khz);
 }
 
-static const char *vm_label(const struct verify *v, const struct verify_guest *g)
+static const char *verify_vm_label(const struct verify *v, const struct verify_guest *g)
 {
 	return v->p.map->vm[v->p.map->vm[g->g->vm].of].label;
 }
@@ -315,7 +316,7 @@ static void csv_cells(struct row *o, const struct verify *v, const struct verify
 {
 	static const char *const names[PARTS] = { "all", "host", "vcpu", "slice", "pairs" };
 
-	row_str(o, "vm", g ? vm_label(v, g) : NULL);
+	row_str(o, "vm", g ? verify_vm_label(v, g) : NULL);
 	row_str(o, "capture", g ? g->src->cap->path : NULL);
 	row_str(o, "verdict", g ? align_names[g->verdict] : NULL);
 	row_str(o, "part", names[part]);
@@ -337,7 +338,7 @@ static void json_lines(struct json *j, const struct verify *v, const struct veri
 	if (part == PART_HOST && win_hosts(v->w) < 2)
 		return;
 	json_put_array(j, keys[part]);
-	while (next_line(v, g, part, &l)) {
+	while (verify_next_line(v, g, part, &l)) {
 		row_json(&o, j, false);
 		switch (part) {
 		case PART_HOST: row_str(&o, "host", l.name); break;
@@ -410,7 +411,7 @@ void verify_json(const struct verify *v, struct sbuf *b)
 		struct row o;
 
 		row_json(&o, &j, false);
-		json_put_str(&j, "vm", vm_label(v, g));
+		json_put_str(&j, "vm", verify_vm_label(v, g));
 		json_put_str(&j, "capture", g->src->cap->path);
 		json_put_str(&j, "verdict", align_names[g->verdict]);
 		json_put_array(&j, "reasons");
@@ -454,7 +455,7 @@ void verify_csv(const struct verify *v, struct sbuf *b)
 		for (enum part p = 0; p < PARTS; p++) {
 			struct line l = { 0 };
 
-			while (next_line(v, &v->guest[i], p, &l))
+			while (verify_next_line(v, &v->guest[i], p, &l))
 				csv_cells(&o, v, &v->guest[i], p, &l);
 		}
 }

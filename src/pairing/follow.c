@@ -103,7 +103,7 @@ static uint64_t due(struct follow *f, uint64_t now)
 	return newest;
 }
 
-static void see(struct follow *f, uint64_t now)
+static void follow_see(struct follow *f, uint64_t now)
 {
 	uint64_t newest = 0, at;
 
@@ -205,7 +205,7 @@ int follow_pass(struct follow *f, struct follow_pass *pass, struct kvmft_err *er
 	f->opened = true;
 	f->passed = f->given;
 	f->given = MAX(f->given, due(f, f->begin_ns));
-	see(f, f->begin_ns);
+	follow_see(f, f->begin_ns);
 	enough = f->c.is_enough();
 	if (enough)
 		tl_follow_no_end(f->p.t);

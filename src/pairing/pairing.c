@@ -286,8 +286,8 @@ static void open_alone(struct pairing *p, bool guest, bool own_vm)
 		     guest && own_vm ? (int64_t)hostmap_add_foreign(p->map, &vm) : -1, &p->t);
 }
 
-static int prepare(struct pairing *p, const char *host, char **guests, size_t n,
-		   const struct pairing_opts *o, struct kvmft_err *err)
+static int prepare_host(struct pairing *p, const char *host, char **guests, size_t n,
+			const struct pairing_opts *o, struct kvmft_err *err)
 {
 	_cleanup_(own_tsc_free) struct own_tsc own = { 0 };
 	bool begins = false, guest, clocks;
@@ -369,7 +369,7 @@ static void with_damage(const struct capture *cap, int ret, struct kvmft_err *er
 int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n,
 		    const struct pairing_opts *o, struct kvmft_err *err)
 {
-	int ret = prepare(p, host, guests, n, o, err);
+	int ret = prepare_host(p, host, guests, n, o, err);
 
 	for (size_t i = 0; i < p->nguest; i++)
 		with_damage(p->guest[i].c.cap, ret, err);
@@ -687,7 +687,7 @@ static void add_offset(const struct hostmap *map, const struct solution *s, stru
 	pairing_add_ratio(b, &s->map);
 }
 
-static void tell(const char *path, struct sbuf *b, note_fn *note)
+static void pairing_tell(const char *path, struct sbuf *b, note_fn *note)
 {
 	if (b->len || b->error)
 		note("%s: %s", path, b->error ? "out of memory" : b->s);
@@ -721,7 +721,7 @@ void pairing_tell_match(const struct hostmap *map, const struct capture *guest,
 			  m->others_outside, m->others);
 	else if (m->by == MATCH_BY_EVENTS)
 		sbuf_add(&b, ", and no other VM");
-	tell(guest->path, &b, note);
+	pairing_tell(guest->path, &b, note);
 	if (m->against && m->against_of)
 		sbuf_addf(&b,
 			  "the recorded %s is not the guest's: %" PRIu64 " of %" PRIu64
@@ -732,10 +732,10 @@ void pairing_tell_match(const struct hostmap *map, const struct capture *guest,
 			  "the recorded %s is not the guest's: with it no event is between an "
 			  "entry and an exit",
 			  pairing_offset_name(map->cap));
-	tell(guest->path, &b, note);
+	pairing_tell(guest->path, &b, note);
 	if (m->solved || m->sol.n_own)
 		add_offset(map, &m->sol, &b);
-	tell(guest->path, &b, note);
+	pairing_tell(guest->path, &b, note);
 }
 
 void pairing_tell_assumed(const struct pairing *p, note_fn *note)

@@ -37,8 +37,8 @@ void rate_like(struct capture *cap, const struct capture *other)
 }
 
 /* What was found, and how good it is; what the user or the capture says needs no message. */
-static void tell(const struct capture *cap, const struct tsc_rate *r, bool quiet, const char *then,
-		 note_fn *note)
+static void rate_tell(const struct capture *cap, const struct tsc_rate *r, bool quiet,
+		      const char *then, note_fn *note)
 {
 	if (!r->source && then)
 		note("%s does not say its TSC frequency, and its events do not show it: %s; give it with --tsc-khz",
@@ -55,8 +55,8 @@ static void tell(const struct capture *cap, const struct tsc_rate *r, bool quiet
 		     ULL(tsc_rate_ppm(r)));
 }
 
-static int find(struct capture *cap, const struct fmt *fmt, const struct tsc_rate_guest *guest,
-		size_t n, bool quiet, const char *then, note_fn *note, struct kvmft_err *err)
+static int rate_find(struct capture *cap, const struct fmt *fmt, const struct tsc_rate_guest *guest,
+		     size_t n, bool quiet, const char *then, note_fn *note, struct kvmft_err *err)
 {
 	struct tsc_rate r;
 	int ret = tsc_rate_find(cap, fmt, guest, n, &r);
@@ -65,7 +65,7 @@ static int find(struct capture *cap, const struct fmt *fmt, const struct tsc_rat
 		return err_set(err, -ret, "cannot read %s: %s", cap->path, strerror(-ret));
 	tsc_rate_use(cap, &r);
 	if (cap_in_tsc(cap))
-		tell(cap, &r, quiet, then, note);
+		rate_tell(cap, &r, quiet, then, note);
 	return 0;
 }
 
@@ -80,7 +80,7 @@ int rate_of_capture(struct capture *cap, const struct fmt *fmt, const struct opt
 {
 	tell_lacks(cap, note);
 	return khz->set ? rate_given(cap, khz, err)
-			: find(cap, fmt, NULL, 0, quiet, then, note, err);
+			: rate_find(cap, fmt, NULL, 0, quiet, then, note, err);
 }
 
 int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, const char *then,
@@ -117,5 +117,5 @@ int rate_of_pairing(struct pairing *p, const struct opt_u64 *khz, bool quiet, co
 		guest[i].has_map = true;
 		guest[i].map = v->v[0].map;
 	}
-	return find(p->host.cap, p->host.fmt, guest, p->nguest, quiet, then, note, err);
+	return rate_find(p->host.cap, p->host.fmt, guest, p->nguest, quiet, then, note, err);
 }

@@ -12,7 +12,7 @@
 /* ---- lines of text ---- */
 
 /* Ends a line of g->reasons. */
-static void end(struct sbuf *b)
+static void judge_end(struct sbuf *b)
 {
 	sbuf_addc(b, '\0');
 }
@@ -90,7 +90,7 @@ static bool record_contradicts(const struct verify *v, const struct verify_guest
 }
 
 /* The guest's events were placed where the host did not record, although it has windows. */
-static bool is_elsewhere(const struct verify *v, const struct verify_guest *g)
+static bool is_of_other_host(const struct verify *v, const struct verify_guest *g)
 {
 	return g->a.windows && g->first && (g->last < v->host_first || g->first > v->host_last);
 }
@@ -154,7 +154,7 @@ static void add_unique(const struct verify *v, const struct solve_result *r, str
 			  r->next_distance, r->next_outside, r->next_inside + r->next_outside);
 	else
 		sbuf_add(b, " all others leave more events outside: unique");
-	end(b);
+	judge_end(b);
 }
 
 /* Moving all guest times by a shift means another offset: the one used, minus the scaled shift. */
@@ -216,7 +216,7 @@ static void offset_reason(const struct verify *v, const struct verify_guest *g, 
 		if (g->used)
 			add_wrong(v, g->used->offset, r, b);
 	}
-	end(b);
+	judge_end(b);
 	add_unique(v, r, b);
 }
 
@@ -253,13 +253,13 @@ static void solution_reasons(const struct verify *v, const struct verify_guest *
 		return;
 	if (!s->r.found) {
 		sbuf_addf(b, "%s: %s", g->solved ? "not solved" : "no offset found", s->r.why);
-		end(b);
+		judge_end(b);
 		if (s->r.has_most) {
 			sbuf_addf(
 				b,
 				"deadline writes that both sides traced say that it is at most %" PRId64,
 				(int64_t)s->r.at_most);
-			end(b);
+			judge_end(b);
 		}
 		return;
 	}
@@ -271,7 +271,7 @@ static void solution_reasons(const struct verify *v, const struct verify_guest *
 		own_reason(v, g, &s->own[i], b);
 	if (s->missed_why) { /* it was given that of another */
 		sbuf_addf(b, "vCPU %" PRIu32 ": no offset found: %s", s->missed, s->missed_why);
-		end(b);
+		judge_end(b);
 	}
 }
 
@@ -310,7 +310,7 @@ static void blind_reason(const struct verify *v, const struct verify_guest *g, s
 	sbuf_addf(b, ": %s",
 		  g->a.windows ? "no entry or exit of it on the host while its guest had events"
 			       : "the host shows no entries and exits");
-	end(b);
+	judge_end(b);
 }
 
 static void aligned(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
@@ -324,20 +324,20 @@ static void aligned(const struct verify *v, const struct verify_guest *g, struct
 
 	sbuf_add(b, "aligned within ");
 	pairing_add_magnitude(b, MAX(slack, v->p.map->vm[g->g->vm].uncertain), v->p.host.cap);
-	end(b);
+	judge_end(b);
 	sbuf_addf(b,
 		  "all %" PRIu64 " guest events that could be checked lie in the %" PRIu64
 		  " entry..exit windows of their vCPUs",
 		  a->total.checked, a->windows);
 	add_unchecked(a, b);
-	end(b);
+	judge_end(b);
 	blind_reason(v, g, b);
 	sbuf_add(b, "moved by more than ");
 	pairing_add_cycles(b, a->shift_lo, v->p.host.cap);
 	sbuf_add(b, " or ");
 	pairing_add_cycles(b, a->shift_hi, v->p.host.cap);
 	sbuf_add(b, ", one of them would lie outside");
-	end(b);
+	judge_end(b);
 }
 
 /* Where the outside events are: that distinguishes a wrong offset from a missed change of it. */
@@ -359,7 +359,7 @@ static void outside_where(const struct verify *v, const struct align *a, struct 
 			  " events before that were inside: the offset changed, or "
 			  "host events were lost, at that time",
 			  a->bad_after_good);
-	end(b);
+	judge_end(b);
 }
 
 /* What is wrong, if that can be said: a constant, or the rate. */
@@ -386,7 +386,7 @@ static void outside_why(const struct verify *v, const struct verify_guest *g, st
 	} else {
 		sbuf_add(b, "no single shift of all guest times fixes it");
 	}
-	end(b);
+	judge_end(b);
 }
 
 static void misaligned(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
@@ -394,7 +394,7 @@ static void misaligned(const struct verify *v, const struct verify_guest *g, str
 	const struct align *a = &g->a;
 
 	sbuf_add(b, "misaligned: ");
-	if (!a->total.checked && is_elsewhere(v, g))
+	if (!a->total.checked && is_of_other_host(v, g))
 		sbuf_add(
 			b,
 			"the guest's events are placed outside of the time that the host recorded");
@@ -410,7 +410,7 @@ static void misaligned(const struct verify *v, const struct verify_guest *g, str
 			  a->total.outside, a->total.checked);
 		pairing_add_magnitude(b, (uint64_t)a->total.outside_max, v->p.host.cap);
 	}
-	end(b);
+	judge_end(b);
 	if (a->total.outside) {
 		outside_why(v, g, b);
 		outside_where(v, a, b);
@@ -455,7 +455,7 @@ static void unknown_cause(const struct verify *v, const struct verify_guest *g, 
 			  "that is %u %% of those in the host's recording, where %u %% are needed; "
 			  "they fit",
 			  g->a.share, ALIGN_MIN_SHARE);
-	else if (is_elsewhere(v, g))
+	else if (is_of_other_host(v, g))
 		sbuf_add(b,
 			 "the guest's events lie outside of the time that the host recorded: not "
 			 "recorded at the same time, or the offset is wrong; --solve tells");
@@ -463,14 +463,14 @@ static void unknown_cause(const struct verify *v, const struct verify_guest *g, 
 		sbuf_add(b, "too few guest events lie between an entry and an exit of their vCPU: "
 			    "record longer, with events that are frequent in the guest (sched:*, "
 			    "irq_vectors:*, timer:*)");
-	end(b);
+	judge_end(b);
 }
 
-static void unknown(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
+static void judge_unknown(const struct verify *v, const struct verify_guest *g, struct sbuf *b)
 {
 	sbuf_addf(b, "cannot tell: %" PRIu64 " guest events could be checked", g->a.total.checked);
 	add_unchecked(&g->a, b);
-	end(b);
+	judge_end(b);
 	unknown_cause(v, g, b);
 	blind_reason(v, g, b);
 }
@@ -489,7 +489,7 @@ static void other_reasons(const struct verify *v, const struct verify_guest *g, 
 			  "moved by ",
 			  (int64_t)record->offset);
 		pairing_add_cycles(b, by, v->p.host.cap);
-		end(b);
+		judge_end(b);
 	}
 	if (s && s->violations) {
 		sbuf_addf(b,
@@ -497,17 +497,17 @@ static void other_reasons(const struct verify *v, const struct verify_guest *g, 
 			  "the host serves them, by up to ",
 			  s->violations, s->n);
 		pairing_add_magnitude(b, (uint64_t)-s->min, v->p.host.cap);
-		end(b);
+		judge_end(b);
 	}
 	if (g->src->unplaced && g->src->unplaced < g->src->events) {
 		sbuf_addf(b, "%" PRIu64 " of its stamps could not be placed and were left out",
 			  g->src->unplaced);
-		end(b);
+		judge_end(b);
 	}
 	if (!v->complete) {
 		sbuf_add(b,
 			 "a capture is incomplete (see above): what was lost could not be checked");
-		end(b);
+		judge_end(b);
 	}
 }
 
@@ -517,13 +517,13 @@ static int judge_guest(struct verify *v, struct verify_guest *g, struct kvmft_er
 				   struct sbuf *) = {
 		[ALIGN_OK] = aligned,
 		[ALIGN_BAD] = misaligned,
-		[ALIGN_UNKNOWN] = unknown,
+		[ALIGN_UNKNOWN] = judge_unknown,
 	};
 	int ret = 0;
 
 	align_measure(v->w, g->g->vm, &g->a);
 	/* By how much? The windows alone only know that for small errors. */
-	if (!g->solved && !g->g->match.sol.tried && (g->a.total.outside || is_elsewhere(v, g)))
+	if (!g->solved && !g->g->match.sol.tried && (g->a.total.outside || is_of_other_host(v, g)))
 		ret = look_for_offset(v, g, err);
 	if (ret)
 		return ret;

@@ -144,7 +144,7 @@ bool solution_is_sure(const struct solution *s)
 	return s->r.found && !s->r.equal && events && !outside;
 }
 
-static uint64_t bound(const struct solve_result *r)
+static uint64_t offset_bound(const struct solve_result *r)
 {
 	return MAX(r->offset_hi - r->offset, r->offset - r->offset_lo);
 }
@@ -155,9 +155,9 @@ uint64_t solution_bound(const struct solution *s)
 	uint64_t most = 0, lo, hi;
 
 	if (!s->n_own && s->r.found)
-		most = bound(&s->r);
+		most = offset_bound(&s->r);
 	for (size_t i = 0; i < s->n_own; i++)
-		most = MAX(most, bound(&s->own[i].r));
+		most = MAX(most, offset_bound(&s->own[i].r));
 	if (!most)
 		return 0;
 	return tsc_to_host(&scale, most, &lo, &hi) ? UINT64_MAX / 4 : MAX(hi, lo);

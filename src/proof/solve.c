@@ -288,7 +288,8 @@ static ssize_t next_row(const struct solve *s, const struct gaps *g, const struc
 	return best;
 }
 
-static int make_rows(struct solve *s, const struct gaps *g, struct row *row, unsigned int shift)
+static int solve_make_rows(struct solve *s, const struct gaps *g, struct row *row,
+			   unsigned int shift)
 {
 	ssize_t v;
 	int ret = 0;
@@ -322,7 +323,7 @@ static int run_grid(struct solve *s, const struct gaps *g, struct row *row)
 		size_t n = s->ncell, enough = solve_enough(s);
 
 		s->fine = (int64_t)1 << shift;
-		ret = make_rows(s, g, row, (unsigned int)shift) ?: -E2BIG;
+		ret = solve_make_rows(s, g, row, (unsigned int)shift) ?: -E2BIG;
 		s->most = MANY_CELLS;
 		for (size_t k = 1; ret == -E2BIG && k <= 16 && enough * k < 4 * s->nev; k *= 4)
 			ret = search(s, row, enough * k, (unsigned int)shift, in, n);

@@ -75,7 +75,7 @@ static int event_turns(struct solve *s, const struct solve_event *e, const struc
 }
 
 /* One more stretch, at least as good, near the best one. */
-static void place_add(struct solve_place *best, const struct solve_place *p)
+static void solve_place_add(struct solve_place *best, const struct solve_place *p)
 {
 	int64_t low = MIN(best->low, p->low), high = MAX(best->high, p->high);
 
@@ -110,7 +110,7 @@ static void sweep(const struct turns *t, const struct solve_cell *c, struct solv
 			continue;
 		if (open) { /* at least as good as the best so far */
 			cur.to = cur.high = d - 1;
-			place_add(best, &cur);
+			solve_place_add(best, &cur);
 		}
 		open = d < c->to && score >= best->score;
 		if (d >= c->to)
@@ -283,7 +283,7 @@ static void take_place(struct solve *s, const struct solve_place *p, struct solv
 		else if (p->score == best->score && p->to + 1 == best->from)
 			best->from = p->from;
 		if (p->score >= best->score)
-			place_add(best, p);
+			solve_place_add(best, p);
 		return;
 	}
 	if (p->score > best->score) {

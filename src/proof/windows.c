@@ -42,7 +42,7 @@ struct windows {
 	void *ctx;
 };
 
-static inline uint64_t key_of(size_t vm, uint32_t vcpu)
+static inline uint64_t window_key_of(size_t vm, uint32_t vcpu)
 {
 	return (uint64_t)vm << 32 | vcpu;
 }
@@ -51,13 +51,13 @@ static inline struct win_vcpu *win_recent(const struct windows *w, size_t vm, ui
 {
 	size_t r = near_slot((uint32_t)vm, vcpu, RECENT_BITS);
 
-	return w->recent[r].key == key_of(vm, vcpu) ? w->recent[r].v : NULL;
+	return w->recent[r].key == window_key_of(vm, vcpu) ? w->recent[r].v : NULL;
 }
 
 static struct win_vcpu *win_at(struct windows *w, size_t vm, uint32_t vcpu)
 {
 	struct win_vcpu *v = win_recent(w, vm, vcpu), *all = w->v;
-	uint64_t key = key_of(vm, vcpu);
+	uint64_t key = window_key_of(vm, vcpu);
 	size_t r = near_slot((uint32_t)vm, vcpu, RECENT_BITS);
 
 	if (v)
@@ -117,7 +117,7 @@ void win_go_on(struct windows *w, const struct timeline *t)
  * From one host TSC to a later one. Stamps that are years apart are a damaged file's: cut so that
  * figures can be negated and subtracted.
  */
-static int64_t distance(uint64_t from, uint64_t to)
+static int64_t window_distance(uint64_t from, uint64_t to)
 {
 	return (int64_t)MIN(to - from, (uint64_t)1 << 61);
 }
@@ -210,7 +210,8 @@ static bool slack_known(const struct win_stats *s, int64_t early, int64_t late)
 /* Both, of a window and the events inside. The total has no more slack than a part of it. */
 static void account_window(struct windows *w, struct win_vcpu *v, uint64_t exit)
 {
-	int64_t early = distance(v->entry, v->first_in), late = distance(v->last_in, exit);
+	int64_t early = window_distance(v->entry, v->first_in),
+		late = window_distance(v->last_in, exit);
 
 	if (slack_known(slice_at(w, v, exit), early, late) &&
 	    slack_known(&v->part[v->on], early, late))
@@ -230,8 +231,8 @@ static void settle_outside(struct windows *w, struct win_vcpu *v, bool entered, 
 	if (!v->pending)
 		return;
 	account_run(w, v);
-	to_exit = distance(v->exit, v->pending_last);
-	to_entry = entered ? distance(v->pending_first, entry) : INT64_MAX;
+	to_exit = window_distance(v->exit, v->pending_last);
+	to_entry = entered ? window_distance(v->pending_first, entry) : INT64_MAX;
 	account(w, v, v->pending_first, &s);
 	/* All too late by to_exit, or all too early by to_entry: the nearer one is blamed. */
 	if (to_exit <= to_entry)

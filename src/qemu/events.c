@@ -161,7 +161,7 @@ struct conv {
 	char type;
 };
 
-static int number(const char **p)
+static int format_number(const char **p)
 {
 	int v = 0;
 
@@ -183,11 +183,11 @@ static bool conv_parse(const char **p, struct conv *c)
 	}
 	c->star = **p == '*';
 	*p += c->star;
-	c->width = c->star ? 0 : number(p);
+	c->width = c->star ? 0 : format_number(p);
 	c->prec = -1;
 	if (**p == '.') {
 		++*p;
-		c->prec = number(p);
+		c->prec = format_number(p);
 	}
 	c->size = 4;
 	for (; **p && strchr("hljztq", **p); ++*p)
@@ -240,7 +240,7 @@ struct qevents {
 	size_t nnote, note_cap;
 };
 
-static void note(struct qevents *q, uint32_t line, const char *what)
+static void qevents_remark(struct qevents *q, uint32_t line, const char *what)
 {
 	char **slot;
 
@@ -368,7 +368,7 @@ static void blanks(struct decl *d)
 		d->p++;
 }
 
-static size_t trim(const char *s, size_t n)
+static size_t qevents_trim(const char *s, size_t n)
 {
 	while (n && isspace((unsigned char)s[n - 1]))
 		n--;
@@ -398,12 +398,12 @@ static int parse_arg(struct qev *e, const char *s, size_t n)
 		s++;
 		n--;
 	}
-	n = trim(s, n);
+	n = qevents_trim(s, n);
 	for (at = n; at && (isalnum((unsigned char)s[at - 1]) || s[at - 1] == '_'); at--)
 		;
 	if (!at || at == n || n > MAX_NAME || e->nargs >= QEV_MAX_ARGS)
 		return -EBADMSG;
-	return arg_add(e, s, trim(s, at), s + at, n - at);
+	return arg_add(e, s, qevents_trim(s, at), s + at, n - at);
 }
 
 static int qev_parse_args(struct qev *e, const char *s, size_t n)
@@ -411,7 +411,7 @@ static int qev_parse_args(struct qev *e, const char *s, size_t n)
 	int ret = 0;
 	size_t from = 0;
 
-	n = trim(s, n);
+	n = qevents_trim(s, n);
 	while (from < n && isspace((unsigned char)s[from]))
 		from++;
 	if (from == n || (n - from == 4 && !memcmp(s + from, "void", 4)))
@@ -537,7 +537,7 @@ static int qevents_finish(struct qevents *q, struct qev *e)
 	}
 	e->format_usable = qev_format_fits(e);
 	if (*e->format && !e->format_usable)
-		note(q, e->line, "the format does not fit the arguments");
+		qevents_remark(q, e->line, "the format does not fit the arguments");
 	/* Takes over e, even if it fails. */
 	slot = q->n < MAX_EVENTS ? array_grow(&q->v, q->n, &q->cap, sizeof(*slot)) : NULL;
 	h = hash_bytes(&q->key, e->name, strlen(e->name));
@@ -583,7 +583,7 @@ static int parse_event(struct qevents *q, struct decl *d, struct qev *e, const c
 	if (!close)
 		goto out;
 	*why = "neither a known property nor a name";
-	ret = parse_words(e, d->p, trim(d->p, (size_t)(open - d->p)));
+	ret = parse_words(e, d->p, qevents_trim(d->p, (size_t)(open - d->p)));
 	if (ret)
 		goto out;
 	*why = "an argument is not TYPE NAME, or there are too many";
@@ -631,7 +631,7 @@ static int parse_line(struct qevents *q, const char *s, size_t n, uint32_t line)
 	ret = parse_event(q, &d, e, &why);
 	if (ret != -EBADMSG)
 		return ret;
-	note(q, line, why);
+	qevents_remark(q, line, why);
 	return 0;
 }
 
@@ -854,7 +854,7 @@ struct scan {
 	const char *p, *end; /* of the text */
 };
 
-static bool take(struct scan *s, const char *word)
+static bool qevents_take(struct scan *s, const char *word)
 {
 	size_t n = strlen(word);
 
@@ -875,17 +875,17 @@ static bool scan_number(struct scan *s, const struct conv *c, bool limited, uint
 
 	while (s->p < s->end && *s->p == ' ' && (c->width || c->blank))
 		s->p++;
-	if (c->type == 'p' && take(s, "(nil)")) {
+	if (c->type == 'p' && qevents_take(s, "(nil)")) {
 		*v = 0;
 		return true;
 	}
 	if (base == 10 && c->type != 'u') {
-		minus = take(s, "-");
+		minus = qevents_take(s, "-");
 		if (!minus && c->plus)
-			take(s, "+");
+			qevents_take(s, "+");
 	}
-	if (base == 16 && (c->alt || c->type == 'p') && !take(s, "0x"))
-		take(s, "0X");
+	if (base == 16 && (c->alt || c->type == 'p') && !qevents_take(s, "0x"))
+		qevents_take(s, "0X");
 	for (*v = 0; s->p < s->end && n < (most ?: SIZE_MAX); s->p++, n++) {
 		const int digit = str_hex_value(*s->p);
 
@@ -977,7 +977,8 @@ static bool scan_rest(const struct qev *e, const char *p, size_t i, struct scan 
 		}
 		if (c.type == 's')
 			return !c.star && qev_scan_string(e, p, i, s, v, tries);
-		if (c.type == '%' ? !take(&s, "%") : !scan_conv(&s, &c, p, &e->arg[i], &v[i]))
+		if (c.type == '%' ? !qevents_take(&s, "%")
+				  : !scan_conv(&s, &c, p, &e->arg[i], &v[i]))
 			return false;
 		i += c.type != '%';
 	}

@@ -602,7 +602,7 @@ static bool member(const struct group *g, const char *name, size_t len, struct q
 	return false;
 }
 
-static bool number(struct qline l, uint64_t *v)
+static bool qline_number(struct qline l, uint64_t *v)
 {
 	char text[32];
 	size_t n = (size_t)(l.end - l.p);
@@ -619,7 +619,7 @@ static int32_t context(const struct group *g, const char *name)
 	struct qline value;
 	uint64_t v;
 
-	if (!member(g, name, strlen(name), &value) || !number(value, &v) || v > INT32_MAX)
+	if (!member(g, name, strlen(name), &value) || !qline_number(value, &v) || v > INT32_MAX)
 		return -1;
 	return (int32_t)v;
 }
@@ -637,7 +637,7 @@ static bool arguments(const struct group *g, struct qtrace_item *item)
 		if (value.end - value.p >= 2 && *value.p == '"') {
 			v->s = value.p + 1;
 			v->len = (uint32_t)(value.end - value.p - 2);
-		} else if (!number(value, &v->num)) {
+		} else if (!qline_number(value, &v->num)) {
 			return false;
 		}
 		if ((v->s != NULL) != (a->kind == QEV_STRING))

@@ -110,7 +110,7 @@ static int mon_send(struct monitor *m, const char *text, size_t n, struct kvmft_
 }
 
 /* What has arrived, without waiting: bytes, 0 at the end, or -errno (-EAGAIN: nothing). */
-static ssize_t take(struct monitor *m)
+static ssize_t monitor_fill(struct monitor *m)
 {
 	ssize_t got;
 
@@ -137,7 +137,7 @@ static int mon_receive(struct monitor *m, struct kvmft_err *err)
 
 		if (ret)
 			return ret;
-		got = take(m);
+		got = monitor_fill(m);
 		if (got > 0)
 			return util_now_ns() > m->deadline ? late(m, err) : 0;
 		if (got == 0)
@@ -156,7 +156,7 @@ static void mon_consume(struct monitor *m, size_t n)
 }
 
 /* The beginning of a foreign text, on one line. */
-static void shown(char *buf, size_t size, const char *text, size_t n)
+static void request_shown(char *buf, size_t size, const char *text, size_t n)
 {
 	n = MIN(n, size - 1);
 	memcpy(buf, text, n);
@@ -171,7 +171,7 @@ static int mon_garbage(struct monitor *m, const char *why, const char *text, siz
 {
 	char buf[64];
 
-	shown(buf, sizeof(buf), text, n);
+	request_shown(buf, sizeof(buf), text, n);
 	return err_set(err, EPROTO, "%s: %s: '%s'", m->name, why, buf);
 }
 
@@ -180,7 +180,7 @@ static int mon_refused(struct monitor *m, const char *command, const char *text,
 {
 	char buf[256];
 
-	shown(buf, sizeof(buf), text, strlen(text));
+	request_shown(buf, sizeof(buf), text, strlen(text));
 	return err_set(err, EREMOTEIO, "%s: QEMU refused %s: %s", m->name, command, buf);
 }
 
@@ -190,7 +190,7 @@ int monitor_idle(struct monitor *m)
 	ssize_t got;
 
 	do {
-		got = take(m);
+		got = monitor_fill(m);
 		m->ops->idle(m);
 	} while (got > 0 && (most -= got) > 0 && m->in.len < MON_MAX_REPLY);
 	if (m->in.len >= MON_MAX_REPLY)

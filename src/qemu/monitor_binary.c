@@ -28,7 +28,7 @@ static const struct {
 	{ "syslog", "openlog" },      /* the function of libc */
 };
 
-static const void *find(const char *p, size_t n, const char *text)
+static const void *bytes_find(const char *p, size_t n, const char *text)
 {
 	return memmem(p, n, text, strlen(text));
 }
@@ -57,10 +57,10 @@ static bool has_sdt(const char *p, size_t n)
 
 static void look_at_file(const char *p, size_t n, struct mon_program *m)
 {
-	const char *v = find(p, n, version_mark);
+	const char *v = bytes_find(p, n, version_mark);
 
 	for (size_t i = 0; i < ARRAY_SIZE(marks); i++)
-		if (find(p, n, marks[i].text))
+		if (bytes_find(p, n, marks[i].text))
 			add_backend(m, marks[i].backend, "text");
 	if (has_sdt(p, n))
 		add_backend(m, "dtrace", "note");

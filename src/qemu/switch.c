@@ -15,7 +15,7 @@
 #define SHOWN_BYTES  3000 /* of names, in one line */
 #define LEFT_ANSWERS 10	  /* slow ones at most: every recording waits for them */
 
-static int unknown(const struct mon_events *events, const char *name, struct kvmft_err *err)
+static int unknown_pattern(const struct mon_events *events, const char *name, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf tcg = { 0 };
 	const char *near = NULL;
@@ -52,7 +52,7 @@ static int check_one(const struct mon_events *events, const struct mon_switch *s
 	size_t n = 0, compiled_out = 0, vcpu = 0;
 
 	if (!wild && !e)
-		return unknown(events, s->pattern, err);
+		return unknown_pattern(events, s->pattern, err);
 	if (e && e->state == MON_UNAVAILABLE && s->on)
 		return err_set(
 			err, ENOTSUP,

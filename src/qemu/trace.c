@@ -100,7 +100,7 @@ static bool simple_probe(struct qtrace *t)
 /* ---- pieces of the file ---- */
 
 /* n bytes; false: the file ends before, or cannot be read (t->st says which). */
-static bool need(struct qtrace *t, size_t n, const uint8_t **p, int *ret)
+static bool qtrace_need(struct qtrace *t, size_t n, const uint8_t **p, int *ret)
 {
 	ssize_t got = qbuf_peek(&t->buf, n, p);
 
@@ -125,13 +125,13 @@ static int mapping_read(struct qtrace *t, uint64_t *id, const uint8_t **name, ui
 	const uint8_t *p;
 	int ret;
 
-	if (!need(t, 20, &p, &ret))
+	if (!qtrace_need(t, 20, &p, &ret))
 		return ret;
 	*id = load_u64(p + 8);
 	*len = load_u32(p + 16);
 	if (*id > MAX_ID || *len > MAX_NAME)
 		return damaged(t, "an invalid event name");
-	if (!need(t, 20 + *len, &p, &ret))
+	if (!qtrace_need(t, 20 + *len, &p, &ret))
 		return ret;
 	*name = p + 20;
 	return 1;
@@ -220,8 +220,8 @@ static bool typed(const uint8_t *p, size_t n, struct qtrace_item *item)
 	return !n;
 }
 
-static int event(struct qtrace *t, uint64_t id, const uint8_t *p, size_t n,
-		 struct qtrace_item *item)
+static int qemu_record(struct qtrace *t, uint64_t id, const uint8_t *p, size_t n,
+		       struct qtrace_item *item)
 {
 	item->clock = QTRACE_MONO;
 	if (id == DROPPED_ID) {
@@ -254,14 +254,14 @@ static int next_old(struct qtrace *t, struct qtrace_item *item)
 	uint64_t id;
 	int ret;
 
-	if (!need(t, 64, &p, &ret))
+	if (!qtrace_need(t, 64, &p, &ret))
 		return ret;
 	qbuf_skip(&t->buf, 64);
 	id = load_u64(p);
 	item->clock = QTRACE_MONO;
 	item->ns = load_u64(p + 8);
 	if (id == DROPPED_ID)
-		return event(t, id, p + 16, 8, item);
+		return qemu_record(t, id, p + 16, 8, item);
 	if (id > MAX_ID)
 		return damaged(t, "an event with an impossible number");
 	qtrace_identify(t, id, item);
@@ -281,7 +281,7 @@ static int next_record(struct qtrace *t, size_t skip, struct qtrace_item *item)
 	uint64_t id;
 	int ret;
 
-	if (!need(t, skip + RECORD_HEAD, &p, &ret))
+	if (!qtrace_need(t, skip + RECORD_HEAD, &p, &ret))
 		return ret;
 	len = load_u32(p + skip + 16);
 	id = load_u64(p + skip);
@@ -289,14 +289,14 @@ static int next_record(struct qtrace *t, size_t skip, struct qtrace_item *item)
 		return damaged(t, "a record with an impossible length");
 	if (id > MAX_ID && id != DROPPED_ID)
 		return damaged(t, "an event with an impossible number");
-	if (!need(t, skip + len, &p, &ret))
+	if (!qtrace_need(t, skip + len, &p, &ret))
 		return ret;
 	qbuf_skip(&t->buf, skip + len);
 	p += skip;
 	item->ns = load_u64(p + 8);
 	if (t->st.version > 2)
 		item->tid = (int32_t)(load_u32(p + 20) & INT32_MAX);
-	return event(t, id, p + RECORD_HEAD, len - RECORD_HEAD, item);
+	return qemu_record(t, id, p + RECORD_HEAD, len - RECORD_HEAD, item);
 }
 
 static int simple_next(struct qtrace *t, struct qtrace_item *item)
@@ -313,7 +313,7 @@ static int simple_next(struct qtrace *t, struct qtrace_item *item)
 	if (t->st.version < 4)
 		return next_record(t, 0, item);
 	for (;;) {
-		if (!need(t, 8, &p, &ret))
+		if (!qtrace_need(t, 8, &p, &ret))
 			return ret;
 		type = load_u64(p);
 		if (type == 1)
@@ -339,7 +339,7 @@ static int names_collect(struct qtrace *t)
 	int ret = 1;
 
 	while (ret > 0) {
-		if (!need(t, 8, &p, &ret))
+		if (!qtrace_need(t, 8, &p, &ret))
 			break;
 		type = load_u64(p);
 		if (type > 1)
@@ -371,7 +371,7 @@ static int simple_open(struct qtrace *t, struct kvmft_err *err)
 		return err_set(err, ENODATA,
 			       "it does not begin like a trace of the back end simple");
 	t->simple = calloc(1, sizeof(*t->simple));
-	if (!t->simple || !need(t, 24, &p, &ret))
+	if (!t->simple || !qtrace_need(t, 24, &p, &ret))
 		return err_set(err, ENOMEM, "out of memory");
 	if (load_u64(p + 8) != MAGIC)
 		return err_set(err, ENOTSUP,

@@ -315,7 +315,7 @@ static int look_children(uint32_t pid, struct sbuf *b)
 	return b->error;
 }
 
-static int look(const struct question *q, struct sbuf *b, struct kvmft_err *err)
+static int look_answer(const struct question *q, struct sbuf *b, struct kvmft_err *err)
 {
 	switch (q->what) {
 	case LOOK_VMS: return look_vms(q->pid, b, err);
@@ -339,7 +339,7 @@ static void look_main(struct record *r, int in, int out, void *arg __unused_arg)
 		struct kvmft_err err = confined_err;
 		struct sbuf b = { 0 };
 
-		ret = confined ?: look(&q, &b, &err);
+		ret = confined ?: look_answer(&q, &b, &err);
 		if (ret)
 			b.len = 0;
 		ret = record_answer(out, ret, &err, &b);
@@ -360,7 +360,7 @@ static int look_ask(struct record *r, enum look_for what, uint32_t pid, char **t
 	int ret;
 
 	if (!r->look.pid) {
-		ret = look(&q, &b, err);
+		ret = look_answer(&q, &b, err);
 		*len = b.len;
 		*text = ret ? NULL : sbuf_take(&b);
 		sbuf_free(&b);

@@ -140,7 +140,7 @@ static int add_qemu(struct keep *k, struct qemu_target t, struct kvmft_err *err)
 }
 
 /* All that run here: one that cannot be reached is reported, but only none at all is an error. */
-static int add_all(struct keep *k, struct kvmft_err *err)
+static int add_formats_all(struct keep *k, struct kvmft_err *err)
 {
 	struct vm_list *list = NULL;
 	int ret = mon_qemu_scan(NULL, &list, err);
@@ -185,7 +185,7 @@ static int find_qemus(struct keep *k, struct kvmft_err *err)
 		vm_list_free(list);
 		ret = ret || again ? ret : add_qemu(k, t, err);
 	}
-	return c->vms.n ? ret : add_all(k, err);
+	return c->vms.n ? ret : add_formats_all(k, err);
 }
 
 /* ---- what is wanted of each ---- */

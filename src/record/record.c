@@ -293,7 +293,7 @@ static int record_wait(struct record *r, struct record_child *c)
 /* ---- setting up and undoing ---- */
 
 /* What the small build may lack. */
-static int extra(struct record *r, int (*fn)(struct record *r))
+static int record_extra_of(struct record *r, int (*fn)(struct record *r))
 {
 	return fn ? fn(r) : 0;
 }
@@ -331,7 +331,7 @@ static int record_start(struct record *r)
 	ret = ret ?: record_facts_vms(r, false);
 	ret = ret ?: record_came_begin(r);
 	ret = ret ?: record_tids_again(r, true);
-	ret = ret ?: extra(r, record_qemu.on);
+	ret = ret ?: record_extra_of(r, record_qemu.on);
 	return ret ?: record_watch_tell(r, RECORD_LIVE);
 }
 
@@ -428,27 +428,27 @@ static void leave_tids(struct record *r)
 
 static int enter_qemu(struct record *r)
 {
-	return extra(r, record_qemu.start);
+	return record_extra_of(r, record_qemu.start);
 }
 
 static int qemu_facts(struct record *r)
 {
-	return extra(r, record_qemu.facts);
+	return record_extra_of(r, record_qemu.facts);
 }
 
 static int enter_probes(struct record *r)
 {
-	return extra(r, record_probes.start);
+	return record_extra_of(r, record_probes.start);
 }
 
 static void leave_probes(struct record *r)
 {
-	(void)!extra(r, record_probes.end);
+	(void)!record_extra_of(r, record_probes.end);
 }
 
 static void leave_qemu(struct record *r)
 {
-	(void)!extra(r, record_qemu.end);
+	(void)!record_extra_of(r, record_qemu.end);
 	free(r->met.v);
 }
 
@@ -542,7 +542,7 @@ static int record_finish(struct record *r)
 		off = !kinst_tracing(r->k, false, NULL);
 	first = off ? record_flight_dump(r, "end") : 0;
 	ret = record_stop(r);
-	first = first ?: extra(r, record_qemu.end);
+	first = first ?: record_extra_of(r, record_qemu.end);
 	first = first ?: ret;
 	for (size_t i = 0; i < ARRAY_SIZE(last_facts); i++) {
 		if (first && last_facts[i].helps)
@@ -614,8 +614,8 @@ int record_run(struct record_config *c, char **argv, note_fn *note, struct kvmft
 	ret = ret ?: record_environment(argv, err);
 	ret = ret ?: record_store_check(&r);
 	ret = ret ?: record_marker_check(&r, argv[0] ? argv : NULL);
-	ret = ret ?: extra(&r, record_qemu.check);
-	ret = ret ?: extra(&r, record_probes.check);
+	ret = ret ?: record_extra_of(&r, record_qemu.check);
+	ret = ret ?: record_extra_of(&r, record_probes.check);
 	if (ret)
 		return ret;
 	/*

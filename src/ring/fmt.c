@@ -270,7 +270,7 @@ struct event_block {
 };
 
 /* n bytes of s and `end` at *at, which moves past them. */
-static char *put_string(char **at, const char *s, size_t n, char end)
+static char *fmt_put_string(char **at, const char *s, size_t n, char end)
 {
 	char *to = *at;
 
@@ -291,12 +291,12 @@ static struct fmt_event *fmt_event_new(struct fmt *f, const struct cap_format *c
 	if (!b)
 		return NULL;
 	e = &b->e;
-	e->sys = own ? put_string(&at, c->sys, sys, '\0') : c->sys;
-	e->name = own ? put_string(&at, c->name, name, '\0') : c->name;
-	e->text = own ? put_string(&at, c->text, c->len, '\0') : c->text;
+	e->sys = own ? fmt_put_string(&at, c->sys, sys, '\0') : c->sys;
+	e->name = own ? fmt_put_string(&at, c->name, name, '\0') : c->name;
+	e->text = own ? fmt_put_string(&at, c->text, c->len, '\0') : c->text;
 	e->len = c->len;
-	e->line.title = put_string(&at, c->sys, sys, ':');
-	put_string(&at, c->name, name, ':');
+	e->line.title = fmt_put_string(&at, c->sys, sys, ':');
+	fmt_put_string(&at, c->name, name, ':');
 	*at = ' ';
 	e->line.title_len = title;
 	e->lazy = &b->lazy;

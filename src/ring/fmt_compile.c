@@ -36,7 +36,7 @@ struct build {
 	struct pnode spare; /* what then stands in for every node */
 };
 
-static struct pnode *number(struct build *b);
+static struct pnode *parse_number(struct build *b);
 
 static struct pnode *build_fail(struct build *b, int error)
 {
@@ -59,23 +59,23 @@ static struct pnode *build_node(struct build *b, enum pkind kind)
 
 /* ---- words ---- */
 
-static char next(struct build *b)
+static char parse_next(struct build *b)
 {
 	b->p += strspn(b->p, " \t");
 	return *b->p;
 }
 
-static bool take(struct build *b, char want)
+static bool parse_take(struct build *b, char want)
 {
-	bool there = next(b) == want;
+	bool there = parse_next(b) == want;
 
 	b->p += there;
 	return there;
 }
 
-static void need(struct build *b, char want)
+static void parse_need(struct build *b, char want)
 {
-	if (!take(b, want))
+	if (!parse_take(b, want))
 		build_fail(b, -EBADMSG);
 }
 
@@ -92,7 +92,7 @@ static size_t name_len(const char *p)
 
 static bool take_field(struct build *b)
 {
-	bool there = (next(b), str_starts(b->p, "REC->"));
+	bool there = (parse_next(b), str_starts(b->p, "REC->"));
 
 	b->p += there ? strlen("REC->") : 0;
 	return there;
@@ -101,19 +101,19 @@ static bool take_field(struct build *b)
 /* The name of a function, and what opens its arguments. */
 static bool take_call(struct build *b, const char *name)
 {
-	size_t n = (next(b), name_len(b->p));
+	size_t n = (parse_next(b), name_len(b->p));
 
 	if (n != strlen(name) || memcmp(b->p, name, n))
 		return false;
 	b->p += n;
-	need(b, '(');
+	parse_need(b, '(');
 	return true;
 }
 
 /* A text that ends after the last argument is taken as closed. */
 static void call_end(struct build *b)
 {
-	if (!take(b, ')') && *b->p && *b->p != '\n')
+	if (!parse_take(b, ')') && *b->p && *b->p != '\n')
 		build_fail(b, -EBADMSG);
 }
 
@@ -124,7 +124,7 @@ static const char *strings(struct build *b, size_t *len)
 	const char *end = b->p + strcspn(b->p, "\n"), *close = b->p, *copy;
 	unsigned int n;
 
-	for (n = 0; next(b) == '"' && close <= end && n < 64; n++) {
+	for (n = 0; parse_next(b) == '"' && close <= end && n < 64; n++) {
 		close = str_quoted_end(b->p, end + 1);
 		if (close <= end)
 			sbuf_add_mem(&t, b->p + 1, (size_t)(close - b->p) - 2);
@@ -148,7 +148,7 @@ static bool take_cast(struct build *b, char type[64])
 	const char *p = b->p;
 	size_t n, len = 0, names = 0;
 
-	if (next(b) != '(')
+	if (parse_next(b) != '(')
 		return false;
 	for (p = b->p + 1; p += strspn(p, " "), (n = name_len(p)); p += n, names++) {
 		if (len + n > 60)
@@ -266,7 +266,7 @@ static bool named_type(const struct build *b, const char *type, uint16_t *bytes,
  */
 static struct pnode *build_field(struct build *b, enum pkind kind)
 {
-	size_t len = (next(b), name_len(b->p));
+	size_t len = (parse_next(b), name_len(b->p));
 	const struct fmt_fld *fld = len ? fmt_find_fld(b->e, b->p, len) : NULL;
 	struct fmt_plan *p = b->plan;
 	struct pnode *n = fld ? build_node(b, kind) : build_fail(b, -EBADMSG);
@@ -287,14 +287,14 @@ static struct pnode *number_field(struct build *b)
 {
 	struct pnode *n = build_field(b, P_FIELD);
 
-	if (take(b, '[')) {
+	if (parse_take(b, '[')) {
 		/* A dynamic array would need its element size, and a cast its pointer type. */
 		if (!n->fld.is_array || n->fld.is_dynamic)
 			return build_fail(b, -EBADMSG);
 		n->kind = P_ELEMENT;
 		n->type = promoted(n->fld.elem, n->is_signed);
-		n->a = number(b);
-		need(b, ']');
+		n->a = parse_number(b);
+		parse_need(b, ']');
 		return fmt_is_number(n->fld.elem) ? n : constant(b, 0, type_int);
 	}
 	if (!fmt_is_number(n->size))
@@ -307,17 +307,17 @@ static struct pnode *number_primary(struct build *b)
 {
 	struct pnode *n;
 
-	if (isdigit((unsigned char)next(b)))
+	if (isdigit((unsigned char)parse_next(b)))
 		return literal_number(b);
 	if (take_field(b))
 		return number_field(b);
-	if (take(b, '(')) {
-		n = number(b);
-		need(b, ')');
+	if (parse_take(b, '(')) {
+		n = parse_number(b);
+		parse_need(b, ')');
 	} else if (take_call(b, "__builtin_expect")) {
-		n = number(b);
-		need(b, ',');
-		number(b);
+		n = parse_number(b);
+		parse_need(b, ',');
+		parse_number(b);
 		call_end(b);
 	} else if (take_call(b, "__get_dynamic_array_len") ||
 		   take_call(b, "__get_rel_dynamic_array_len")) {
@@ -375,7 +375,7 @@ static struct pnode *number_unary(struct build *b)
 {
 	uint16_t bytes = (uint16_t)b->f->long_size;
 	bool is_signed = false;
-	char op = next(b), type[64];
+	char op = parse_next(b), type[64];
 	struct pnode *n;
 
 	if (b->depth > MAX_DEPTH || ++b->ops > MAX_OPS)
@@ -409,7 +409,7 @@ static unsigned int take_operator(struct build *b, unsigned int min, unsigned in
 		{ "%", 10 }, { "+", 9 },  { "-", 9 },  { "&", 5 },  { "|", 3 },
 	};
 
-	next(b);
+	parse_next(b);
 	for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
 		if (!str_starts(b->p, list[i].text))
 			continue;
@@ -440,14 +440,14 @@ static struct pnode *build_cond(struct build *b, struct pnode *which,
 
 	n->a = which;
 	n->b = branch(b);
-	need(b, ':');
+	parse_need(b, ':');
 	n->c = branch(b);
 	if (!b->error)
 		n->type = common_type(n->b->type, n->c->type);
 	return n;
 }
 
-static struct pnode *number(struct build *b)
+static struct pnode *parse_number(struct build *b)
 {
 	struct pnode *n;
 
@@ -455,8 +455,8 @@ static struct pnode *number(struct build *b)
 		return build_fail(b, -EBADMSG);
 	b->depth++;
 	n = number_binary(b, 1);
-	if (take(b, '?'))
-		n = build_cond(b, n, number);
+	if (parse_take(b, '?'))
+		n = build_cond(b, n, parse_number);
 	b->depth--;
 	return n;
 }
@@ -495,11 +495,11 @@ COMPARE(symbol_by_value, struct psym, ORDER(x->val, y->val) ?: ORDER(x->order, y
  */
 static bool table_value(struct build *b, int64_t *v)
 {
-	size_t n = (next(b), name_len(b->p)), i = 0;
+	size_t n = (parse_next(b), name_len(b->p)), i = 0;
 	const struct pnode *c;
 
 	if (!n || b->p[n + strspn(b->p + n, " \t")] != ',') {
-		c = number(b);
+		c = parse_number(b);
 		if (c->kind != P_CONST)
 			build_fail(b, -EBADMSG);
 		*v = (int64_t)c->val;
@@ -528,20 +528,20 @@ static void table(struct build *b, struct pnode *n)
 		size_t len;
 		bool counts;
 
-		need(b, '{');
-		if (take(b, '}')) {
+		parse_need(b, '{');
+		if (parse_take(b, '}')) {
 			ended = true;
 			continue;
 		}
 		counts = table_value(b, &s.val);
-		need(b, ',');
+		parse_need(b, ',');
 		s.str = strings(b, &len);
 		s.len = (uint32_t)len;
-		need(b, '}');
+		parse_need(b, '}');
 		if (!b->error && counts && !ended &&
 		    (n->nsym >= FMT_MAX_SYMS || array_add(&n->sym, &n->nsym, &cap, &s, sizeof(s))))
 			build_fail(b, -ENOMEM);
-	} while (!b->error && take(b, ','));
+	} while (!b->error && parse_take(b, ','));
 	b->wide = false;
 	if (n->kind == P_SYMBOL && n->nsym)
 		qsort(n->sym, n->nsym, sizeof(*n->sym), symbol_by_value);
@@ -552,12 +552,12 @@ static struct pnode *text_names(struct build *b, enum pkind kind)
 	struct pnode *n = build_node(b, kind);
 
 	/* The kernel's tables and the value looked up in them are unsigned long. */
-	n->a = build_cast(b, number(b), (uint16_t)b->f->long_size, false);
-	need(b, ',');
+	n->a = build_cast(b, parse_number(b), (uint16_t)b->f->long_size, false);
+	parse_need(b, ',');
 	n->text = "";
 	if (kind == P_FLAGS) {
 		n->text = strings(b, &n->len);
-		need(b, ',');
+		parse_need(b, ',');
 	}
 	if (!b->error)
 		table(b, n);
@@ -573,11 +573,11 @@ static struct pnode *text_array(struct build *b, enum pkind kind, bool dense)
 
 	if (dynamic)
 		call_end(b);
-	need(b, ',');
-	n->a = number(b);
+	parse_need(b, ',');
+	n->a = parse_number(b);
 	if (kind == P_ARRAY) {
-		need(b, ',');
-		n->b = number(b);
+		parse_need(b, ',');
+		n->b = parse_number(b);
 	}
 	call_end(b);
 	n->val = dense;
@@ -593,7 +593,7 @@ static struct pnode *text_field(struct build *b)
 	return n->size || n->fld.is_array ? n : build_fail(b, -EBADMSG);
 }
 
-static struct pnode *text(struct build *b);
+static struct pnode *parse_text(struct build *b);
 
 static struct pnode *text_primary(struct build *b)
 {
@@ -603,7 +603,7 @@ static struct pnode *text_primary(struct build *b)
 
 	while (take_cast(b, type))
 		;
-	next(b);
+	parse_next(b);
 	at = b->p;
 	if (*at == '"') {
 		n = build_node(b, P_TEXT);
@@ -617,9 +617,9 @@ static struct pnode *text_primary(struct build *b)
 			n = build_fail(b, -ENOMEM);
 	} else if (take_field(b)) {
 		n = text_field(b);
-	} else if (take(b, '(')) {
-		n = text(b);
-		need(b, ')');
+	} else if (parse_take(b, '(')) {
+		n = parse_text(b);
+		parse_need(b, ')');
 	} else if (take_call(b, "__print_symbolic")) {
 		n = text_names(b, P_SYMBOL);
 	} else if (take_call(b, "__print_flags")) {
@@ -640,7 +640,7 @@ static struct pnode *text_primary(struct build *b)
 }
 
 /* What begins as a number and is not followed by "?" is read again, as a text. */
-static struct pnode *text(struct build *b)
+static struct pnode *parse_text(struct build *b)
 {
 	const struct build before = *b;
 	size_t ndyn = b->plan->ndyn;
@@ -650,8 +650,8 @@ static struct pnode *text(struct build *b)
 		return build_fail(b, -EBADMSG);
 	b->depth++;
 	n = number_binary(b, 1);
-	if (!b->error && take(b, '?')) {
-		n = build_cond(b, n, text);
+	if (!b->error && parse_take(b, '?')) {
+		n = build_cond(b, n, parse_text);
 	} else if (b->error != -ENOMEM) {
 		*b = before;
 		b->plan->ndyn = ndyn;
@@ -786,11 +786,11 @@ static const char *conversion(struct build *b, const char *f)
 		return f;
 	}
 	if (s->spec.star) {
-		need(b, ',');
-		s->star = number(b);
+		parse_need(b, ',');
+		s->star = parse_number(b);
 	}
-	need(b, ',');
-	s->arg = s->spec.conv == 's' ? text(b) : number(b);
+	parse_need(b, ',');
+	s->arg = s->spec.conv == 's' ? parse_text(b) : parse_number(b);
 	return f;
 }
 
@@ -802,16 +802,16 @@ static void build_print(struct build *b)
 
 	while (*f && !b->error)
 		f = *f == '%' && f[1] != '%' ? conversion(b, f) : plan_literal(b, f);
-	while (!b->error && take(b, ',')) {
+	while (!b->error && parse_take(b, ',')) {
 		struct build before = *b;
 
-		number(b);
+		parse_number(b);
 		if (b->error && b->error != -ENOMEM) {
 			*b = before;
-			text(b);
+			parse_text(b);
 		}
 	}
-	if (next(b) && *b->p != '\n')
+	if (parse_next(b) && *b->p != '\n')
 		build_fail(b, -EBADMSG);
 	if (!b->error && !plan_lower(b->plan))
 		build_fail(b, -ENOMEM);

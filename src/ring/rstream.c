@@ -71,7 +71,7 @@ void rstream_damage(struct rstream *r)
 	damage(r);
 }
 
-static enum rkind gap(struct rstream *r)
+static enum rkind rstream_gap(struct rstream *r)
 {
 	r->lost = r->sb.lost_counted ? r->sb.lost_count : 0;
 	r->lost_unknown |= !r->lost;
@@ -154,7 +154,7 @@ static enum rkind begin_next(struct rstream *r)
 	if (!ret && r->loss_at < r->nloss) {
 		r->sb.lost = r->sb.lost_counted = false;
 		add_losses(r, UINT64_MAX);
-		return gap(r);
+		return rstream_gap(r);
 	}
 	if (ret <= 0) {
 		r->error = ret;
@@ -173,7 +173,7 @@ static enum rkind begin_next(struct rstream *r)
 		add_losses(r, r->idx - r->have + r->at - 1);
 	if (r->cap->flight || r->holes)
 		add_pause(r, r->idx - r->have + r->at - 1);
-	return r->sb.lost ? gap(r) : R_EVENT;
+	return r->sb.lost ? rstream_gap(r) : R_EVENT;
 }
 
 enum rkind rstream_next_slow(struct rstream *r)

@@ -149,7 +149,8 @@ static struct sdt_event *event_find(struct sdt_plan *p, const struct sdt_marker 
 	return NULL;
 }
 
-static int place_add(struct sdt_event *e, const struct sdt_marker *m, size_t file, struct draft *d)
+static int sdt_place_add(struct sdt_event *e, const struct sdt_marker *m, size_t file,
+			 struct draft *d)
 {
 	struct sdt_place *place;
 
@@ -181,7 +182,7 @@ static int plan_marker(struct sdt_plan *p, const struct sdt_file *f, size_t file
 		e = ret ? NULL : event_new(p, m, &d);
 		ret = ret || e ? ret : -ENOMEM;
 	}
-	ret = ret ?: place_add(e, m, file, &d);
+	ret = ret ?: sdt_place_add(e, m, file, &d);
 	if (!ret && asked->filter)
 		e->filter = asked->filter;
 	return ret;

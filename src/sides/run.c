@@ -295,7 +295,7 @@ static int push_all(struct sides *x)
 	return ret;
 }
 
-static int begin(struct sides *x)
+static int sides_begin(struct sides *x)
 {
 	int ret;
 
@@ -399,7 +399,7 @@ int sides_record(const struct sides_config *c, struct record_config *host, char 
 	if (c->temp)
 		ret = sides_temp_name(temp, sizeof(temp), err);
 	host->output = c->temp ? temp : host->output;
-	ret = ret ?: begin(&x);
+	ret = ret ?: sides_begin(&x);
 	if (ret) {
 		struct kvmft_err first = *err;
 

@@ -345,7 +345,7 @@ static void look_at(struct sides *x, struct side *s, uint64_t now)
 	}
 }
 
-static void show(struct sides *x)
+static void show_states(struct sides *x)
 {
 	const char *lines[1 + SIDES_MAX_GUESTS];
 	struct sbuf text[1 + SIDES_MAX_GUESTS] = { 0 };
@@ -397,7 +397,7 @@ static void tick(struct sides *x, uint64_t now)
 		look_at(x, &x->side[i], now);
 		side_order(&x->side[i], "alive\n");
 	}
-	show(x);
+	show_states(x);
 }
 
 int sides_wait_once(struct sides *x)

@@ -19,7 +19,7 @@
 #define SOME	     8u	     /* as a filter, which each exit of any vCPU has to pass */
 #define ENOUGH_EXITS 100u    /* that were read of a vCPU: no more need to be counted */
 
-static const char *lacks(const struct stuck *s)
+static const char *hist_lacks(const struct stuck *s)
 {
 	const struct fmt_event *ev = s->ev.of[EV_EXIT].ev;
 	struct fmt_field f;
@@ -32,7 +32,7 @@ static const char *lacks(const struct stuck *s)
 }
 
 /* Counts the exits of the n marked vCPUs, or of all, from now on. */
-static int begin(struct stuck *s, size_t n, bool all, struct kvmft_err *err)
+static int hist_begin(struct stuck *s, size_t n, bool all, struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	const char *before = " if ";
@@ -72,11 +72,11 @@ static size_t mark(struct stuck *s, bool all)
 
 int stuck_hist_all(struct stuck *s)
 {
-	const char *why = lacks(s);
+	const char *why = hist_lacks(s);
 
 	if (why)
 		return err_lack(s->err, ENOTSUP, "--engine hist: %s", why);
-	return begin(s, mark(s, true), true, s->err);
+	return hist_begin(s, mark(s, true), true, s->err);
 }
 
 static void unmark(struct stuck *s)
@@ -90,15 +90,15 @@ void stuck_hist_some(struct stuck *s)
 	struct kvmft_err none = { .text = "" };
 	size_t n;
 
-	if (lacks(s) || !stuck_watch_lossy(s))
+	if (hist_lacks(s) || !stuck_watch_lossy(s))
 		return;
 	n = mark(s, false);
 	/* The ring goes on without it. */
-	if (n && begin(s, n, false, &none))
+	if (n && hist_begin(s, n, false, &none))
 		unmark(s);
 }
 
-static int take(void *ctx, const struct khist_entry *e)
+static int hist_count(void *ctx, const struct khist_entry *e)
 {
 	struct stuck *s = ctx;
 	uint64_t tid, reason, rip, n, at;
@@ -122,7 +122,7 @@ static int take_all(struct stuck *s)
 	for (size_t i = 0; i < s->n; i++)
 		if (s->vcpu[i].obs.exact)
 			stuck_count_none(&s->vcpu[i].obs, STUCK_SAMPLE, STUCK_EXIT);
-	khist_begin(&h, KEYS, take, s);
+	khist_begin(&h, KEYS, hist_count, s);
 	ret = kinst_hist_walk(s->k, "kvm", event_name(EV_EXIT), &h);
 	for (size_t i = 0; i < s->n; i++)
 		s->vcpu[i].obs.exits_ns = s->hist_end_ns - s->hist_ns;

@@ -188,7 +188,7 @@ static uint64_t halts_of(const struct stuck_obs *o)
 COMPARE(by_rip, struct stuck_row,
 	ORDER(x->what, y->what) ?: ORDER(x->b, y->b) ?: ORDER(x->a, y->a));
 
-static uint64_t place_of(const struct ksyms *syms, uint64_t rip, const struct ksym **sym)
+static uint64_t judge_place_of(const struct ksyms *syms, uint64_t rip, const struct ksym **sym)
 {
 	*sym = syms ? ksyms_find(syms, rip) : NULL;
 	return *sym ? (*sym)->addr : rip / PAGE * PAGE;
@@ -202,7 +202,7 @@ static size_t place_rank(struct stuck_verdict *v, uint64_t place, const struct k
 	size_t at = STUCK_PLACES, had = 0;
 
 	while (had < STUCK_PLACES && v->place[had].n &&
-	       place_of(syms, v->place[had].rip, &sym) != place)
+	       judge_place_of(syms, v->place[had].rip, &sym) != place)
 		had++;
 	for (size_t i = STUCK_PLACES; i-- > 0 && v->place[i].n < n;)
 		at = i;
@@ -229,7 +229,7 @@ static void find_place(const struct stuck_obs *o, const struct ksyms *syms, stru
 	for (const struct stuck_row *r = o->row; r < o->row + o->nrow; r++) {
 		if (r->what > STUCK_EXIT || !r->n || (samples && r->what != STUCK_SAMPLE))
 			continue;
-		place = place_of(syms, r->b, &sym);
+		place = judge_place_of(syms, r->b, &sym);
 		if (!v->rip_all || place != last)
 			n = most = 0;
 		last = place;
@@ -238,13 +238,13 @@ static void find_place(const struct stuck_obs *o, const struct ksyms *syms, stru
 		rip = r->n > most ? r->b : rip;
 		most = MAX(most, r->n);
 		v->rip_user += ksyms_is_user(r->b) ? r->n : 0;
-		at = place_rank(v, place_of(syms, rip, &sym), syms, n);
+		at = place_rank(v, judge_place_of(syms, rip, &sym), syms, n);
 		if (at < STUCK_PLACES)
 			v->place[at] = (struct stuck_place){ .rip = rip, .n = n };
 	}
 	v->rip = v->place[0].rip;
 	v->rip_n = v->place[0].n;
-	place_of(syms, v->rip, &v->sym);
+	judge_place_of(syms, v->rip, &v->sym);
 }
 
 /* ---- exits that repeat ---- */
@@ -424,7 +424,7 @@ static enum stuck_class runs(const struct stuck_obs *o, const struct stuck_verdi
 	return STUCK_RUNNING;
 }
 
-static enum stuck_class judge(const struct stuck_obs *o, struct stuck_verdict *v)
+static enum stuck_class judge_vcpu(const struct stuck_obs *o, struct stuck_verdict *v)
 {
 	unsigned int can;
 
@@ -472,7 +472,7 @@ void stuck_judge(struct stuck_obs *o, const struct ksyms *syms, struct stuck_ver
 	v->exits_per_s = exits_per_second(o, exits_of(o));
 	v->deaf = o->count[STUCK_ACCEPT] && !o->count[STUCK_INJECT] && !o->count[STUCK_EOI];
 	find_place(o, syms, v);
-	v->class = v->seems = judge(o, v);
+	v->class = v->seems = judge_vcpu(o, v);
 	/* Who works takes interrupts: that is in no event. */
 	if (o->untold && (v->class == STUCK_EXIT_LOOP ||
 			  (v->class == STUCK_SPINNING && !waits_there(v))))

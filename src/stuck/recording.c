@@ -82,7 +82,7 @@ static uint64_t ns_of(const struct stuck_recording *r, uint64_t ticks)
 COMPARE(by_vcpu, struct stuck_vcpu, ORDER(x->vm, y->vm) ?: ORDER(x->vcpu->id, y->vcpu->id));
 
 /* Threads that run a vCPU, by VM and id; only: of this VM, -1: of all. */
-static int add_vcpus(struct stuck *s, ssize_t only)
+static int recording_add_vcpus(struct stuck *s, ssize_t only)
 {
 	struct stuck_recording *r = s->recording;
 	const struct hostmap *m = r->map;
@@ -125,7 +125,7 @@ static int add_vcpus(struct stuck *s, ssize_t only)
 }
 
 /* From its last exit or entry to this: halted, or at something else. */
-static void pass(struct stuck *s, struct stuck_vcpu *c, uint64_t ts)
+static void recording_pass(struct stuck *s, struct stuck_vcpu *c, uint64_t ts)
 {
 	enum stuck_at at = c->halted ? STUCK_AT_HALT : STUCK_AT_CPU;
 
@@ -199,13 +199,13 @@ static int take_item(struct stuck *s, const struct tl_item *i)
 		return ret;
 	if (c->has_task && c->obs.count[STUCK_SAMPLE] > samples)
 		count_task(c);
-	pass(s, c, i->rec->ts);
+	recording_pass(s, c, i->rec->ts);
 	c->halted = role == EV_EXIT && c->exit_what == STUCK_HLT;
 	return 0;
 }
 
 /* What a vCPU's thread did in between would take these. */
-static void lacks(struct stuck *s)
+static void recording_lacks(struct stuck *s)
 {
 	struct stuck_recording *r = s->recording;
 	uint32_t recorded = evidence_recorded(r->cap, s->ev.fmt, false, r->seen);
@@ -220,7 +220,7 @@ static void lacks(struct stuck *s)
 		s->vcpu[k].obs.untold = s->lacks & EVID_TAKES;
 }
 
-static int walk(struct stuck *s)
+static int recording_walk(struct stuck *s)
 {
 	struct stuck_recording *r = s->recording;
 	const struct tl_item *i;
@@ -241,7 +241,7 @@ static int walk(struct stuck *s)
 		struct stuck_vcpu *c = &s->vcpu[k];
 		uint64_t all;
 
-		pass(s, c, r->last);
+		recording_pass(s, c, r->last);
 		for (size_t g = 0; s->c->nguest && g < tl_sources(r->t); g++) {
 			const struct tl_source *src = tl_source(r->t, g);
 
@@ -261,7 +261,7 @@ static int walk(struct stuck *s)
 			(uint32_t)((unsigned __int128)c->spent[STUCK_AT_HALT] * 1000 / all);
 		c->obs.at[STUCK_AT_CPU] = 1000 - c->obs.at[STUCK_AT_HALT];
 	}
-	lacks(s);
+	recording_lacks(s);
 	return pairing_placed(r->t, s->err);
 }
 
@@ -332,7 +332,7 @@ int stuck_recording_open(struct stuck *s)
 	if (ret)
 		return ret;
 	stuck_watch_roles(s);
-	ret = add_vcpus(s, vm);
+	ret = recording_add_vcpus(s, vm);
 	if (ret)
 		return err_set(s->err, ENOMEM, "out of memory");
 	if (hostmap_floating(r->map) && !s->n)
@@ -350,5 +350,5 @@ int stuck_recording_open(struct stuck *s)
 		return err_usage(s->err, "symbols of a guest: whose? Name the VM with --vm");
 	if (!s->c->nguest)
 		tl_new_alone(r->map, r->map->cap->side == CAP_SIDE_GUEST, -1, &r->t);
-	return walk(s);
+	return recording_walk(s);
 }

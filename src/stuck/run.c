@@ -33,7 +33,7 @@ static int add_threads(struct stuck *s, const struct vm *vm)
 	return ret == -ENOMEM ? ret : 0;
 }
 
-static int add_vm(struct stuck *s, const struct vm *vm)
+static int stuck_add_vm(struct stuck *s, const struct vm *vm)
 {
 	if (add_threads(s, vm))
 		return -ENOMEM;
@@ -86,14 +86,14 @@ static int find_vms(struct stuck *s)
 	}
 	for (size_t i = 0; i < s->vms->n && !ret; i++)
 		if (!s->only || s->only == &s->vms->vm[i])
-			if (add_vm(s, &s->vms->vm[i]))
+			if (stuck_add_vm(s, &s->vms->vm[i]))
 				ret = err_set(s->err, ENOMEM, "out of memory");
 	return ret;
 }
 
 /* ---- looking ---- */
 
-static void look(struct stuck *s)
+static void stuck_look(struct stuck *s)
 {
 	for (size_t i = 0; i < s->n; i++) {
 		struct stuck_vcpu *c = &s->vcpu[i];
@@ -125,7 +125,7 @@ static int look_on(struct stuck *s)
 	s->ns = s->c->ns.set ? s->c->ns.v : s->ns;
 	s->begin_ns = next;
 	do {
-		look(s);
+		stuck_look(s);
 		ret = stuck_watch_read(s, step / READ_SHARE, false);
 		if (!ret && !asked && util_now_ns() - s->begin_ns >= s->ns / 4) {
 			asked = true;
@@ -140,7 +140,7 @@ static int look_on(struct stuck *s)
 		next = MAX(next, util_now_ns());
 		s->cut = !ret && rest(s, MIN(next, s->begin_ns + s->ns));
 	} while (!ret && !s->cut && util_now_ns() < s->begin_ns + s->ns);
-	look(s);
+	stuck_look(s);
 	s->end_ns = util_now_ns();
 	s->ns = s->end_ns - s->begin_ns;
 	ret = ret ?: stuck_watch_read(s, s->ns / READ_SHARE, true);
@@ -236,7 +236,7 @@ static void undo(struct stuck *s)
 	session_signals_end(&s->signal_fd);
 }
 
-static int prepare(struct stuck *s)
+static int stuck_prepare(struct stuck *s)
 {
 	const struct opt_u64 *ns = &s->c->ns;
 	int ret;
@@ -260,7 +260,7 @@ int stuck_run(const struct stuck_config *c, note_fn *note, struct sbuf *out, str
 	struct stuck s = {
 		.c = c, .note = note, .err = err, .signal_fd = -1, .begin_ns = c->begin_ns
 	};
-	int ret = c->input ? stuck_recording_open(&s) : prepare(&s);
+	int ret = c->input ? stuck_recording_open(&s) : stuck_prepare(&s);
 
 	s.syms = c->syms;
 	if (!ret && !c->input)

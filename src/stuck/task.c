@@ -69,7 +69,7 @@ static bool has_controller(const char *list, size_t len, const char *name)
 
 typedef void cgroup_fn(const char *dir, uint64_t n, uint64_t ns, struct stuck_throttle *t);
 
-static void walk(int task, cgroup_fn *fn, struct stuck_throttle *t)
+static void task_walk(int task, cgroup_fn *fn, struct stuck_throttle *t)
 {
 	_cleanup_free_ char *text = NULL;
 	char *save = NULL, *list, *path;
@@ -114,7 +114,7 @@ void stuck_throttle_end(int task, struct stuck_throttle *t)
 {
 	struct stuck_throttle now = { 0 };
 
-	walk(task, add_up, &now);
+	task_walk(task, add_up, &now);
 	now.n = now.n > t->n ? now.n - t->n : 0;
 	now.ns = now.ns > t->ns ? now.ns - t->ns : 0;
 	*t = now;
@@ -297,7 +297,7 @@ void stuck_task_open(struct stuck_task *t, uint32_t pid, uint32_t tid)
 		 * in between.
 		 */
 		t->throttle = (struct stuck_throttle){ 0 };
-		walk(t->dir, add_up, &t->throttle);
+		task_walk(t->dir, add_up, &t->throttle);
 	}
 }
 

@@ -48,7 +48,7 @@ void stuck_watch_roles(struct stuck *s)
 	exit_names_init(&ev->names, ev->of[EV_EXIT].ev, NULL);
 }
 
-static int find_events(struct stuck *s)
+static int find_watched(struct stuck *s)
 {
 	_cleanup_(kevent_list_free) struct kevent_list all = { 0 };
 	struct stuck_events *ev = &s->ev;
@@ -107,7 +107,7 @@ static int make_instance(struct stuck *s)
 int stuck_watch_begin(struct stuck *s)
 {
 	struct stuck_events *ev = &s->ev;
-	int ret = find_events(s);
+	int ret = find_watched(s);
 
 	ret = ret ?: make_instance(s);
 	if (ret)
@@ -201,7 +201,7 @@ static int take_irq(struct stuck *s, enum stuck_what what, const struct rec *rec
 	return stuck_count(&c->obs, what, f[1], 0);
 }
 
-static int take(struct stuck *s, enum event_role role, const struct rec *rec)
+static int watch_count(struct stuck *s, enum event_role role, const struct rec *rec)
 {
 	struct stuck_vcpu *c = of_thread(s, &s->by_tid, rec);
 	uint64_t f[3];
@@ -262,13 +262,13 @@ int stuck_watch_take(struct stuck *s, enum event_role role, const struct rec *re
 {
 	for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
 		if (role == roles[i] && s->ev.of[role].ev)
-			return take(s, role, rec);
+			return watch_count(s, role, rec);
 	return 0;
 }
 
 /* ---- reading ---- */
 
-static int walk(struct stuck *s)
+static int watch_walk(struct stuck *s)
 {
 	struct stuck_events *ev = &s->ev;
 	struct subbuf sb;
@@ -317,7 +317,7 @@ static int read_pass(struct stuck *s, uint64_t until, bool all, size_t *got)
 			n = errno == EAGAIN ? 0 : -errno;
 		else
 			n = n && (size_t)n != s->ev.geom.size ? -EMSGSIZE : n;
-		ret = n > 0 ? walk(s) : (int)n;
+		ret = n > 0 ? watch_walk(s) : (int)n;
 		*got += (size_t)MAX(n, 0);
 	}
 	return ret;

@@ -14,7 +14,7 @@
 /* A time, in a text that lasts as long as the block. */
 #define NS(ns) str_ns((char[32]){ 0 }, 32, ns)
 
-static unsigned int share(uint64_t part, uint64_t all)
+static unsigned int words_share(uint64_t part, uint64_t all)
 {
 	return all ? (unsigned int)(part * 1000 / all) : 0;
 }
@@ -79,7 +79,7 @@ static void why_spinning(const struct stuck *s, const struct stuck_vcpu *c, stru
 		  ": %" PRIu64 " of %" PRIu64 " %s (" PCT ") are in that %s; %s " PCT
 		  " of the time, ",
 		  v->rip_n, v->rip_all, s->ev.names.isa == EXIT_ISA_ARM64 ? "PCs" : "RIPs",
-		  PM(share(v->rip_n, v->rip_all)), v->sym ? "function" : "page",
+		  PM(words_share(v->rip_n, v->rip_all)), v->sym ? "function" : "page",
 		  c->obs.recorded ? "not halted" : "on a CPU",
 		  PM(c->obs.recorded ? v->at_pm[STUCK_AT_CPU] : v->run_pm));
 	add_rate(s, c, b);
@@ -104,9 +104,10 @@ static void add_where(const struct stuck *s, const struct stuck_vcpu *c, struct 
 	}
 	sbuf_addf(b, "of %" PRIu64 " %s " PCT " are in user space: ", v->rip_all,
 		  s->ev.names.isa == EXIT_ISA_ARM64 ? "PCs" : "RIPs",
-		  PM(share(v->rip_user, v->rip_all)));
+		  PM(words_share(v->rip_user, v->rip_all)));
 	for (size_t i = 0; i < STUCK_PLACES && v->place[i].n; i++) {
-		sbuf_addf(b, "%s" PCT " %s", i ? ", " : "", PM(share(v->place[i].n, v->rip_all)),
+		sbuf_addf(b, "%s" PCT " %s", i ? ", " : "",
+			  PM(words_share(v->place[i].n, v->rip_all)),
 			  s->syms && ksyms_find(s->syms, v->place[i].rip) ? "" : "around ");
 		add_place(s, v->place[i].rip, b);
 	}
@@ -118,8 +119,8 @@ static void add_where(const struct stuck *s, const struct stuck_vcpu *c, struct 
 	for (size_t i = 0; i < MIN(c->nran, (size_t)STUCK_PLACES); i++) {
 		const struct stuck_ran *r = &c->ran[i];
 
-		sbuf_addf(b, "%s" PCT " ",
-			  i ? ", " : "its task: ", PM(share(r->n, c->obs.count[STUCK_SAMPLE])));
+		sbuf_addf(b, "%s" PCT " ", i ? ", " : "its task: ",
+			  PM(words_share(r->n, c->obs.count[STUCK_SAMPLE])));
 		if (r->tid)
 			sbuf_addf(b, "%s-%u", r->comm, r->tid);
 		else
@@ -265,7 +266,7 @@ static void add_why(const struct stuck *s, const struct stuck_vcpu *c, struct sb
 		sbuf_addf(b, "%" PRIu64 " exits%s: where it is was %s", c->obs.count[STUCK_SAMPLE],
 			  s->blind ? " (this KVM reports none)" : "",
 			  c->v.rip ? "hardly seen" : "not seen");
-		if (share(k, all) >= 800)
+		if (words_share(k, all) >= 800)
 			sbuf_add(b, "; all of it in KVM, not in its guest");
 		return;
 	}
@@ -398,7 +399,7 @@ static int print_text(const struct stuck *s, struct sbuf *out)
 
 /* ---- JSON ---- */
 
-static void put_text(struct json *j, const char *key, const struct sbuf *b)
+static void words_put_text(struct json *j, const char *key, const struct sbuf *b)
 {
 	json_put_str(j, key, b->len ? b->s : NULL);
 }
@@ -461,9 +462,9 @@ static void put_guest(const struct stuck *s, struct json *j, const struct stuck_
 	if (rip && s->syms && ksyms_find(s->syms, rip))
 		add_place(s, rip, &place);
 	put_hex(j, "rip", rip, rip);
-	put_text(j, "function", &place);
-	put_pct(j, "rip_pct", share(v->rip_n, v->rip_all));
-	put_pct(j, "user_pct", share(v->rip_user, v->rip_all));
+	words_put_text(j, "function", &place);
+	put_pct(j, "rip_pct", words_share(v->rip_n, v->rip_all));
+	put_pct(j, "user_pct", words_share(v->rip_user, v->rip_all));
 	json_put_u64(j, "rips", v->rip_all);
 	json_put_known_u64(j, "exits_per_s", !s->untimed, v->exits_per_s);
 	json_put_bool(j, "counted", c->obs.exact);
@@ -483,7 +484,7 @@ static void put_guest(const struct stuck *s, struct json *j, const struct stuck_
 		json_object_begin(j);
 		json_put_u64(j, "tid", r->tid);
 		json_put_str(j, "comm", r->comm);
-		put_pct(j, "pct", share(r->n, c->obs.count[STUCK_SAMPLE]));
+		put_pct(j, "pct", words_share(r->n, c->obs.count[STUCK_SAMPLE]));
 		json_object_end(j);
 	}
 	json_array_end(j);
@@ -491,7 +492,7 @@ static void put_guest(const struct stuck *s, struct json *j, const struct stuck_
 	put_age(s, j, "timer_set_ms_ago", c->timer_ns);
 }
 
-static void put_thread(struct json *j, const struct stuck_vcpu *c)
+static void words_put_thread(struct json *j, const struct stuck_vcpu *c)
 {
 	const struct stuck_task *t = &c->task;
 	const char state[2] = { t->state, '\0' };
@@ -522,9 +523,9 @@ static void put_vcpu(const struct stuck *s, struct json *j, const struct stuck_v
 	json_put_bool(j, "stuck", stuck_class_is(c->v.class));
 	json_put_bool(j, "sure", is_sure(s, c));
 	add_why(s, c, &why);
-	put_text(j, "why", &why);
+	words_put_text(j, "why", &why);
 	put_guest(s, j, c);
-	put_thread(j, c);
+	words_put_thread(j, c);
 	json_object_end(j);
 }
 

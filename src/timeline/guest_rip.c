@@ -12,7 +12,7 @@ bool guest_rip_any(const struct hostmap *m)
 	return false;
 }
 
-static const struct guest_rip_type *type_of(struct guest_rips *g, const struct fmt_event *ev)
+static const struct guest_rip_type *rip_type_of(struct guest_rips *g, const struct fmt_event *ev)
 {
 	static const char *const names[] = { "guest_rip", "rip", "vcpu_pc" };
 	struct guest_rip_type *t = &g->type[fmt_id(ev) % ARRAY_SIZE(g->type)];
@@ -34,7 +34,7 @@ static const struct guest_rip_type *type_of(struct guest_rips *g, const struct f
 
 bool guest_rip_has(struct guest_rips *g, const struct tl_item *i)
 {
-	return !i->src->guest && !i->src->qemu && !i->marker && i->ev && type_of(g, i->ev)->has;
+	return !i->src->guest && !i->src->qemu && !i->marker && i->ev && rip_type_of(g, i->ev)->has;
 }
 
 bool guest_rip(struct guest_rips *g, const struct hostmap *m, const struct tl_item *i,
@@ -43,7 +43,7 @@ bool guest_rip(struct guest_rips *g, const struct hostmap *m, const struct tl_it
 	if (i->vm < 0 || i->src->link || !m->vm[i->vm].syms || !guest_rip_has(g, i))
 		return false;
 	*k = m->vm[i->vm].syms;
-	return fmt_u64(&type_of(g, i->ev)->f, i->rec, rip);
+	return fmt_u64(&rip_type_of(g, i->ev)->f, i->rec, rip);
 }
 
 /* ---- guests that have guests ---- */
@@ -91,7 +91,7 @@ static bool is_nested(struct nested *w, const struct fmt_event *ev)
 	return w->event[i].tells;
 }
 
-static int walk(struct nested *w, const struct cap_stream *cs)
+static int rip_walk(struct nested *w, const struct cap_stream *cs)
 {
 	struct rstream s;
 	enum rkind k;
@@ -141,7 +141,7 @@ int guest_rip_drop_nested(struct hostmap *m, size_t *n)
 	exit_names_init(&w.names, event_format(m->fmt, EV_EXIT), m->cap->vendor);
 	event_find(m->fmt, EV_EXIT, 0, &w.exit);
 	for (size_t i = 0; i < m->cap->nstream && !ret; i++)
-		ret = walk(&w, &m->cap->stream[i]);
+		ret = rip_walk(&w, &m->cap->stream[i]);
 	*n = had - with_symbols(m);
 	return ret;
 }

@@ -56,23 +56,23 @@ struct parser {
 	struct kvmft_err *err;
 };
 
-static int bad(const struct parser *q, const char *what)
+static int filter_bad(const struct parser *q, const char *what)
 {
 	return err_set(q->err, EINVAL, "filter '%.*s': %s at '%.*s'", (int)(q->end - q->begin),
 		       q->begin, what, (int)(q->end - q->p), q->p);
 }
 
-static void skip_blanks(struct parser *q)
+static void filter_skip_blanks(struct parser *q)
 {
 	while (q->p < q->end && (*q->p == ' ' || *q->p == '\t'))
 		q->p++;
 }
 
-static bool take(struct parser *q, const char *text)
+static bool filter_take(struct parser *q, const char *text)
 {
 	size_t n = strlen(text);
 
-	skip_blanks(q);
+	filter_skip_blanks(q);
 	if ((size_t)(q->end - q->p) < n || memcmp(q->p, text, n))
 		return false;
 	q->p += n;
@@ -84,7 +84,7 @@ static int add_step(struct parser *q, struct step **out, enum step_kind kind)
 	struct step *s;
 
 	if (q->f->n >= MAX_STEPS)
-		return bad(q, "too long");
+		return filter_bad(q, "too long");
 	s = xarray_grow(&q->f->s, q->f->n, &q->f->cap, sizeof(*s));
 	s->kind = kind;
 	q->f->n++;
@@ -99,7 +99,7 @@ static char *take_word(struct parser *q, bool value)
 	const char *from;
 	char quote;
 
-	skip_blanks(q);
+	filter_skip_blanks(q);
 	from = q->p;
 	if (value && q->p < q->end && (*q->p == '"' || *q->p == '\'')) {
 		quote = *q->p++;
@@ -121,14 +121,14 @@ static int parse_primary(struct parser *q)
 	int ret;
 
 	if (q->depth >= MAX_DEPTH)
-		return bad(q, "nested too deeply");
-	if (take(q, "!")) {
+		return filter_bad(q, "nested too deeply");
+	if (filter_take(q, "!")) {
 		q->depth++;
 		ret = parse_primary(q);
 		q->depth--;
 		return ret ?: add_step(q, NULL, STEP_NOT);
 	}
-	if (!take(q, "(")) {
+	if (!filter_take(q, "(")) {
 		struct step *s;
 		int64_t v;
 		int op;
@@ -138,23 +138,23 @@ static int parse_primary(struct parser *q)
 			return ret;
 		s->field = take_word(q, false);
 		if (!s->field)
-			return bad(q, "a field is missing");
+			return filter_bad(q, "a field is missing");
 		for (op = 0; op < OP_COUNT; op++)
-			if (take(q, op_text[op]))
+			if (filter_take(q, op_text[op]))
 				break;
 		if (op == OP_COUNT)
-			return bad(q, "one of == != < <= > >= & ~ is missing");
+			return filter_bad(q, "one of == != < <= > >= & ~ is missing");
 		s->op = (enum op)op;
 		s->text = take_word(q, true);
 		if (!s->text)
-			return bad(q, "a value is missing");
+			return filter_bad(q, "a value is missing");
 		s->number = !parse_u64(s->text, &s->value);
 		if (!s->number && !parse_s64(s->text, &v)) {
 			s->number = s->negative = true;
 			s->value = (uint64_t)v;
 		}
 		if (!s->number && s->op != OP_EQ && s->op != OP_NE && s->op != OP_GLOB)
-			return bad(q, "text can be compared with == != ~ only");
+			return filter_bad(q, "text can be compared with == != ~ only");
 		return 0;
 	}
 	q->depth++;
@@ -162,14 +162,14 @@ static int parse_primary(struct parser *q)
 	q->depth--;
 	if (ret)
 		return ret;
-	return take(q, ")") ? 0 : bad(q, "a ')' is missing");
+	return filter_take(q, ")") ? 0 : filter_bad(q, "a ')' is missing");
 }
 
 static int parse_and(struct parser *q)
 {
 	int ret = parse_primary(q);
 
-	while (!ret && take(q, "&&")) {
+	while (!ret && filter_take(q, "&&")) {
 		ret = parse_primary(q);
 		ret = ret ?: add_step(q, NULL, STEP_AND);
 	}
@@ -180,7 +180,7 @@ static int parse_or(struct parser *q)
 {
 	int ret = parse_and(q);
 
-	while (!ret && take(q, "||")) {
+	while (!ret && filter_take(q, "||")) {
 		ret = parse_and(q);
 		ret = ret ?: add_step(q, NULL, STEP_OR);
 	}
@@ -195,9 +195,9 @@ int filter_parse(const char *text, size_t n, struct filter **out, struct kvmft_e
 
 	*out = NULL;
 	ret = parse_or(&q);
-	skip_blanks(&q);
+	filter_skip_blanks(&q);
 	if (!ret && q.p != q.end)
-		ret = bad(&q, "not understood");
+		ret = filter_bad(&q, "not understood");
 	if (ret) {
 		filter_free(f);
 		return ret;

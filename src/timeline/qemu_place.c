@@ -958,7 +958,7 @@ static bool close_in(struct bounds *b, uint64_t rate, uint64_t ppb)
 	return true;
 }
 
-static void add_sample(struct qplace *p, uint64_t ns, uint64_t lo, uint64_t hi)
+static void clock_add_sample(struct qplace *p, uint64_t ns, uint64_t lo, uint64_t hi)
 {
 	if (!p->n || lo > p->v[p->n - 1].tsc_after)
 		p->v[p->n++] = (struct clock_sample){ .tsc_before = lo, .tsc_after = hi, .ns = ns };
@@ -979,9 +979,9 @@ static void add_edge(struct qplace *p, const struct bounds *b, size_t i, bool en
 	lo = end ? b->lo[i] + cycles(b->slow, ns) : b->lo[i] - MIN(b->lo[i], cycles(b->fast, ns));
 	hi = end ? b->hi[i] + cycles(b->fast, ns) : b->hi[i] - MIN(b->hi[i], cycles(b->slow, ns));
 	if (end)
-		add_sample(p, b->v[i].at + ns, lo, hi);
+		clock_add_sample(p, b->v[i].at + ns, lo, hi);
 	else if (b->v[i].at > ns && lo)
-		add_sample(p, b->v[i].at - ns, lo, hi);
+		clock_add_sample(p, b->v[i].at - ns, lo, hi);
 }
 
 /* The closest bounds of each part of the time become samples, as long as they are in order. */
@@ -1004,7 +1004,7 @@ static void take_samples(struct qplace *p, const struct bounds *b)
 		if (last == SIZE_MAX)
 			add_edge(p, b, best, false);
 		last = best;
-		add_sample(p, b->v[best].at, b->lo[best], b->hi[best]);
+		clock_add_sample(p, b->v[best].at, b->lo[best], b->hi[best]);
 	}
 	if (last != SIZE_MAX)
 		add_edge(p, b, last, true);

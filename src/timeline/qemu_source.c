@@ -24,7 +24,7 @@
 #define MAX_REGISTRATIONS 65536
 #define MAX_NAMES	  4096
 
-static bool is(const struct qtrace_item *i, const char *name)
+static bool is_named_event(const struct qtrace_item *i, const char *name)
 {
 	return strlen(name) == i->name_len && !memcmp(name, i->name, i->name_len);
 }
@@ -384,7 +384,7 @@ static bool locate(struct qsource *s, const struct qtrace_item *i, uint64_t *hos
 }
 
 /* Fills host, around, unplaced; false: it is not to be shown. */
-static bool place(struct qsource *s, const struct qtrace_item *i, struct tl_item *item)
+static bool qemu_place_item(struct qsource *s, const struct qtrace_item *i, struct tl_item *item)
 {
 	uint64_t host = 0, around = 0;
 	bool outside, known = locate(s, i, &host, &around, &outside);
@@ -414,7 +414,7 @@ static bool place(struct qsource *s, const struct qtrace_item *i, struct tl_item
 
 /* ---- who ---- */
 
-static void attribute(const struct qsource *s, int32_t tid, struct tl_item *item)
+static void qemu_attribute(const struct qsource *s, int32_t tid, struct tl_item *item)
 {
 	const struct hostmap_thread *t = tid > 0 ? hostmap_thread(s->map, tid) : NULL;
 	uint64_t tgid = (uint64_t)tid;
@@ -466,9 +466,9 @@ static int hold(struct qsource *s, const struct qtrace_item *i)
 	size_t at;
 	int ret = 0;
 
-	if (!place(s, i, &item))
+	if (!qemu_place_item(s, i, &item))
 		return 0;
-	attribute(s, i->tid, &item);
+	qemu_attribute(s, i->tid, &item);
 	h = xcalloc(1, sizeof(*h));
 	h->item = item;
 	h->seq = s->seq++;
@@ -488,7 +488,7 @@ static int hold(struct qsource *s, const struct qtrace_item *i)
 	return 0;
 }
 
-static int fill(struct qsource *s)
+static int item_fill(struct qsource *s)
 {
 	struct qtrace_item i;
 	int ret = 1;
@@ -534,7 +534,7 @@ int qsource_start(struct qsource *s)
 
 int qsource_next(struct qsource *s, struct tl_item *item)
 {
-	int ret = fill(s);
+	int ret = item_fill(s);
 	struct qheld *h;
 
 	if (ret || !s->n)
@@ -568,18 +568,18 @@ int qsource_devices(struct qsource *s, struct qdevices *d)
 
 	while (!ret && (more = qtrace_next(s->trace, &i)) > 0) {
 		struct tl_item item = { .host = 0 };
-		bool placed = place(s, &i, &item);
+		bool placed = qemu_place_item(s, &i, &item);
 
 		if (!i.ev || !i.has_args)
 			continue;
-		attribute(s, i.tid, &item);
+		qemu_attribute(s, i.tid, &item);
 		/* Most are from before the recording, and hold from its beginning on. */
 		if (!placed)
 			item.host = s->file_host > s->begin ? s->file_host : 0;
-		if (i.kind == QTRACE_EVENT && is(&i, "kvm_set_ioeventfd_mmio"))
+		if (i.kind == QTRACE_EVENT && is_named_event(&i, "kvm_set_ioeventfd_mmio"))
 			registration(d, &i, item.host, item.vm);
-		else if (i.kind == QTRACE_EVENT &&
-			 (is(&i, "memory_region_ops_write") || is(&i, "memory_region_ops_read")))
+		else if (i.kind == QTRACE_EVENT && (is_named_event(&i, "memory_region_ops_write") ||
+						    is_named_event(&i, "memory_region_ops_read")))
 			region(d, &i);
 	}
 	return ret ?: MIN(more, 0);

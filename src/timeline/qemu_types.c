@@ -92,7 +92,8 @@ static int type_add(struct qtypes *t, char *name, const struct qev *ev, enum sha
 	return ret < 0 ? ret : 0;
 }
 
-static int type_of(struct qtypes *t, const struct qtrace_item *i, enum shape shape, uint16_t *id)
+static int qemu_type_of(struct qtypes *t, const struct qtrace_item *i, enum shape shape,
+			uint16_t *id)
 {
 	const struct hash_key by = { { t->key.k[0] + shape, t->key.k[1] } };
 	uint64_t key = hash_bytes(&by, i->name, i->name_len), at;
@@ -136,7 +137,7 @@ int qtypes_record(struct qtypes *t, const struct qtrace_item *i, uint16_t *id, u
 	enum shape shape = i->has_args ? SHAPE_ARGS : i->text ? SHAPE_TEXT : SHAPE_RAW;
 	uint32_t text = 0, raw = 0;
 	struct sbuf b = { 0 };
-	int ret = type_of(t, i, shape, id);
+	int ret = qemu_type_of(t, i, shape, id);
 
 	*data = NULL;
 	if (ret)

@@ -161,7 +161,7 @@ static int see_placed(void *arg, const struct rec *rec)
 	return 1;
 }
 
-static void place(struct tl_stream *s, uint64_t ts)
+static void stream_place(struct tl_stream *s, uint64_t ts)
 {
 	uint64_t lo, hi;
 	bool ok;
@@ -194,7 +194,7 @@ static void place_gap(struct tl_stream *s)
 	uint64_t begin = s->at.host;
 	bool first = !s->placed;
 
-	place(s, s->r.gap_to);
+	stream_place(s, s->r.gap_to);
 	if (first)
 		begin = s->at.host; /* nothing before it on this CPU */
 	s->at.width = s->at.host - begin;
@@ -215,9 +215,9 @@ static bool begins_late(struct tl_stream *s, enum rkind k)
 	if (k != R_EVENT ||
 	    (m->next ? s->r.rec.ts <= m->next : s->src->cap->first_segment <= m->segment))
 		return false;
-	place(s, m->n ? m->stamp : m->next ?: s->r.rec.ts);
+	stream_place(s, m->n ? m->stamp : m->next ?: s->r.rec.ts);
 	begin = s->at.host;
-	place(s, s->r.rec.ts);
+	stream_place(s, s->r.rec.ts);
 	s->at.width = s->at.host - begin;
 	s->at.host = begin;
 	s->at.unplaced = false;
@@ -256,7 +256,7 @@ bool tl_stream_any(struct tl_stream *s, bool have, uint64_t *key)
 		case R_EVENT:
 			s->at.kind = TL_EVENT;
 			tl_stream_look(s);
-			place(s, s->stamp = s->r.rec.ts);
+			stream_place(s, s->stamp = s->r.rec.ts);
 			/* Most events that follow are near this one, whose place is known. */
 			if (s->stamps.gtime && !s->skip.mark && !s->at.unplaced &&
 			    s->stamp - s->line.from >= s->line.len &&

@@ -56,7 +56,7 @@ static int header(const void *data, size_t size, struct btf *b)
 }
 
 /* Bytes that a type of that kind adds; -ENOTSUP. */
-static int64_t extra(uint32_t kind, uint32_t entries)
+static int64_t btf_extra(uint32_t kind, uint32_t entries)
 {
 	static const struct {
 		uint8_t known, fixed, each;
@@ -85,7 +85,7 @@ static int64_t extra(uint32_t kind, uint32_t entries)
 	return kinds[kind].fixed + (int64_t)kinds[kind].each * entries;
 }
 
-static int next(struct btf *b, struct btf_type *t)
+static int btf_next(struct btf *b, struct btf_type *t)
 {
 	uint32_t info, size;
 	const uint8_t *p;
@@ -96,7 +96,7 @@ static int next(struct btf *b, struct btf_type *t)
 	t->kind = info >> 24 & 0x1f;
 	t->entries = info & 0xffff;
 	t->bits = info >> 31;
-	more = extra(t->kind, t->entries);
+	more = btf_extra(t->kind, t->entries);
 	if (more < 0)
 		return (int)more;
 	if (cur_bytes(&b->types, (size_t)more, &p))
@@ -137,7 +137,7 @@ int btf_offsets(const void *data, size_t size, const char *name, const char *con
 	int ret = header(data, size, &b);
 
 	while (!ret && b.types.left) {
-		ret = next(&b, &t);
+		ret = btf_next(&b, &t);
 		if (ret || t.kind != KIND_STRUCT || !btf_is_called(&b, t.name, name))
 			continue;
 		for (size_t i = 0; i < n; i++)

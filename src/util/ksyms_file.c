@@ -134,7 +134,7 @@ int ksyms_add_elf(struct ksyms *k, int fd, const char **why)
 COMPARE(ksym_by_name, const struct ksym *, strcmp((*x)->name, (*y)->name));
 
 /* Functions of the kernel itself by name, *n of them; to be freed. NULL: out of memory. */
-static const struct ksym **named(const struct ksyms *k, size_t *n)
+static const struct ksym **section_named(const struct ksyms *k, size_t *n)
 {
 	const struct ksym **v = calloc(k->n + 1, sizeof(*v));
 
@@ -181,7 +181,7 @@ static int find_slide(const struct ksyms *elf, const struct ksyms *known, const 
 		      uint64_t *slide, struct kvmft_err *err)
 {
 	size_t na = 0, nb = 0, agree = 0;
-	const struct ksym **a = named(elf, &na), **b = named(known, &nb);
+	const struct ksym **a = section_named(elf, &na), **b = section_named(known, &nb);
 	bool one = a && b && slide_of(a, na, b, nb, slide, &agree);
 	int ret = a && b ? 0 : err_set(err, ENOMEM, "out of memory");
 

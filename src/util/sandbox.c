@@ -327,7 +327,7 @@ static _Noreturn void answer(sandbox_fn *fn, void *ctx, int file, int to)
 	      (!h.ret && out.len && full_write(to, out.s, out.len, NULL)));
 }
 
-static int take(int from, size_t max, struct sbuf *out, struct kvmft_err *err)
+static int answer_read(int from, size_t max, struct sbuf *out, struct kvmft_err *err)
 {
 	_cleanup_free_ char *text = NULL;
 	ssize_t n = fd_read_all(from, sizeof(struct head) + max, &text);
@@ -365,7 +365,7 @@ int sandbox_ask(sandbox_fn *fn, void *ctx, int file, size_t max, struct sbuf *ou
 		answer(fn, ctx, file, fds[1]);
 	ret = pid < 0 ? err_why(err, errno, "cannot start a process that reads") : 0;
 	close(fds[1]);
-	ret = ret ?: take(fds[0], max, out, err);
+	ret = ret ?: answer_read(fds[0], max, out, err);
 	close(fds[0]);
 	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;

@@ -52,23 +52,23 @@ struct filter {
 	bool seen[CALLS_MAX];
 };
 
-static void add(struct filter *f, uint16_t code, uint32_t k, uint8_t yes, uint8_t no)
+static void filter_add(struct filter *f, uint16_t code, uint32_t k, uint8_t yes, uint8_t no)
 {
 	if (f->len < CODE_MAX)
 		f->code[f->len] = (struct sock_filter){ code, yes, no, k };
 	f->len++;
 }
 
-static void load(struct filter *f, size_t off)
+static void filter_load(struct filter *f, size_t off)
 {
-	add(f, BPF_LD | BPF_W | BPF_ABS, (uint32_t)off, 0, 0);
+	filter_add(f, BPF_LD | BPF_W | BPF_ABS, (uint32_t)off, 0, 0);
 }
 
 /* If the test is true of what was loaded, the answer. */
 static void answer_if(struct filter *f, uint16_t op, uint32_t k, uint32_t answer)
 {
-	add(f, (uint16_t)(BPF_JMP | BPF_K | op), k, 0, 1);
-	add(f, BPF_RET | BPF_K, answer, 0, 0);
+	filter_add(f, (uint16_t)(BPF_JMP | BPF_K | op), k, 0, 1);
+	filter_add(f, BPF_RET | BPF_K, answer, 0, 0);
 }
 
 static void load_arg(struct filter *f, uint8_t arg)
@@ -77,7 +77,7 @@ static void load_arg(struct filter *f, uint8_t arg)
 		     sizeof(uint64_t) * (arg & (SANDBOX_HIGH - 1u));
 
 	/* Little endian: the lower half comes first. */
-	load(f, off + (arg & SANDBOX_HIGH ? sizeof(uint32_t) : 0));
+	filter_load(f, off + (arg & SANDBOX_HIGH ? sizeof(uint32_t) : 0));
 }
 
 static void rule_code(struct filter *f, const struct sandbox_rule *r, pid_t child)
@@ -89,7 +89,7 @@ static void rule_code(struct filter *f, const struct sandbox_rule *r, pid_t chil
 		answer_if(f, BPF_JSET, r->zero[i].bits, DENIED);
 	}
 	if (i && !r->required) {
-		add(f, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
+		filter_add(f, BPF_RET | BPF_K, SECCOMP_RET_ALLOW, 0, 0);
 		return;
 	}
 	load_arg(f, r->arg);
@@ -101,7 +101,7 @@ static void rule_code(struct filter *f, const struct sandbox_rule *r, pid_t chil
 		answer_if(f, BPF_JEQ, (uint32_t)getpid(), SECCOMP_RET_ALLOW);
 	if (r->pid == SANDBOX_PID_CHILD && child > 0)
 		answer_if(f, BPF_JEQ, (uint32_t)child, SECCOMP_RET_ALLOW);
-	add(f, BPF_RET | BPF_K, DENIED, 0, 0);
+	filter_add(f, BPF_RET | BPF_K, DENIED, 0, 0);
 }
 
 /* The same call twice would make an unintended filter. */
@@ -116,7 +116,7 @@ static int call_code(struct filter *f, const struct sandbox_call *c, pid_t child
 		answer_if(f, BPF_JEQ, c->nr, SECCOMP_RET_ALLOW);
 		return 0;
 	}
-	add(f, BPF_JMP | BPF_K | BPF_JEQ, c->nr, 0, 0);
+	filter_add(f, BPF_JMP | BPF_K | BPF_JEQ, c->nr, 0, 0);
 	rule_code(f, &sandbox_rules[c->rule], child);
 	if (f->len > CODE_MAX || f->len - at - 1 > UINT8_MAX)
 		return -E2BIG;
@@ -135,10 +135,10 @@ int sandbox_seccomp(const struct sandbox_call *const *lists, pid_t child)
 	struct sock_fprog prog = { .filter = f.code };
 	int ret = 0;
 
-	load(&f, offsetof(struct seccomp_data, arch));
-	add(&f, BPF_JMP | BPF_K | BPF_JEQ, FILTER_ARCH, 1, 0);
-	add(&f, BPF_RET | BPF_K, DENIED, 0, 0);
-	load(&f, offsetof(struct seccomp_data, nr));
+	filter_load(&f, offsetof(struct seccomp_data, arch));
+	filter_add(&f, BPF_JMP | BPF_K | BPF_JEQ, FILTER_ARCH, 1, 0);
+	filter_add(&f, BPF_RET | BPF_K, DENIED, 0, 0);
+	filter_load(&f, offsetof(struct seccomp_data, nr));
 #ifdef FILTER_X32
 	answer_if(&f, BPF_JGE, FILTER_X32, DENIED);
 #endif
@@ -146,7 +146,7 @@ int sandbox_seccomp(const struct sandbox_call *const *lists, pid_t child)
 		for (const struct sandbox_call *c = *lists; c->nr != SANDBOX_CALLS_END && !ret; c++)
 			ret = call_code(&f, c, child);
 	answer_if(&f, BPF_JGE, NEWER_CALLS, DENIED_NEWER);
-	add(&f, BPF_RET | BPF_K, DENIED, 0, 0);
+	filter_add(&f, BPF_RET | BPF_K, DENIED, 0, 0);
 	if (ret || f.len > CODE_MAX)
 		return ret ?: -E2BIG;
 	prog.len = (unsigned short)f.len;

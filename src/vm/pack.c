@@ -5,7 +5,7 @@
  */
 #include "kvmft/vm_proc.h"
 
-static void put_text(struct sbuf *b, const char *s)
+static void pack_text(struct sbuf *b, const char *s)
 {
 	uint32_t len = s ? (uint32_t)strlen(s) : UINT32_MAX;
 
@@ -17,21 +17,21 @@ static void put_text(struct sbuf *b, const char *s)
 int vm_list_pack(const struct vm_list *list, struct sbuf *b)
 {
 	sbuf_add_mem(b, list, sizeof(*list));
-	put_text(b, list->debugfs_text);
-	put_text(b, list->clocksource);
+	pack_text(b, list->debugfs_text);
+	pack_text(b, list->clocksource);
 	for (size_t i = 0; i < list->n; i++) {
 		const struct vm *vm = &list->vm[i];
 		const char *const text[] = { vm->sel, vm->vmm, vm->name, vm->uuid, vm->note };
 
 		sbuf_add_mem(b, vm, sizeof(*vm));
 		for (size_t k = 0; k < ARRAY_SIZE(text); k++)
-			put_text(b, text[k]);
+			pack_text(b, text[k]);
 		sbuf_add_mem(b, vm->vcpu, vm->n_vcpus * sizeof(*vm->vcpu));
 	}
 	return b->error;
 }
 
-static int get(struct cursor *c, void *to, size_t n)
+static int unpack_bytes(struct cursor *c, void *to, size_t n)
 {
 	const uint8_t *p;
 	int ret = cur_bytes(c, n, &p);
@@ -45,7 +45,7 @@ static int get_text(struct cursor *c, char **s)
 {
 	const uint8_t *p;
 	uint32_t len;
-	int ret = get(c, &len, sizeof(len));
+	int ret = unpack_bytes(c, &len, sizeof(len));
 
 	if (ret || len == UINT32_MAX)
 		return ret;
@@ -59,7 +59,7 @@ static int get_text(struct cursor *c, char **s)
 static int get_vm(struct cursor *c, struct vm *vm)
 {
 	char **const text[] = { &vm->sel, &vm->vmm, &vm->name, &vm->uuid, &vm->note };
-	int ret = get(c, vm, sizeof(*vm));
+	int ret = unpack_bytes(c, vm, sizeof(*vm));
 
 	if (ret)
 		return ret;
@@ -74,7 +74,7 @@ static int get_vm(struct cursor *c, struct vm *vm)
 		return -EINVAL;
 	vm->cap_vcpus = vm->n_vcpus;
 	vm->vcpu = calloc(vm->n_vcpus, sizeof(*vm->vcpu));
-	return vm->vcpu ? get(c, vm->vcpu, vm->n_vcpus * sizeof(*vm->vcpu)) : -ENOMEM;
+	return vm->vcpu ? unpack_bytes(c, vm->vcpu, vm->n_vcpus * sizeof(*vm->vcpu)) : -ENOMEM;
 }
 
 int vm_list_unpack(const void *p, size_t len, struct vm_list **list)
@@ -82,7 +82,7 @@ int vm_list_unpack(const void *p, size_t len, struct vm_list **list)
 	struct vm_list *l = calloc(1, sizeof(*l));
 	struct cursor c = { .p = p, .left = len };
 	struct vm_list head = { 0 };
-	int ret = l ? get(&c, &head, sizeof(head)) : -ENOMEM;
+	int ret = l ? unpack_bytes(&c, &head, sizeof(head)) : -ENOMEM;
 
 	if (!ret && head.n > VM_MAX_VMS)
 		ret = -EINVAL;

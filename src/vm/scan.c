@@ -29,7 +29,7 @@ struct scan {
 	struct vm_procs procs;
 };
 
-static struct vm *add_vm(struct scan *s, uint32_t dir_pid, uint32_t fd)
+static struct vm *scan_add_vm(struct scan *s, uint32_t dir_pid, uint32_t fd)
 {
 	struct vm *vm = array_grow(&s->list->vm, s->list->n, &s->list->cap, sizeof(*vm));
 	char sel[32];
@@ -59,7 +59,7 @@ static bool list_full(struct scan *s)
 
 static int scan_vm_dir(struct scan *s, uint32_t pid, uint32_t fd)
 {
-	struct vm *vm = add_vm(s, pid, fd);
+	struct vm *vm = scan_add_vm(s, pid, fd);
 	int ret;
 
 	if (!vm)
@@ -118,7 +118,7 @@ static bool is_claimed(const struct scan *s, uint32_t pid, uint32_t fd)
 	return false;
 }
 
-static void own(struct vm *vm, uint32_t pid)
+static void own_fd(struct vm *vm, uint32_t pid)
 {
 	vm->pid = pid;
 	vm->pid_sure = true;
@@ -133,7 +133,7 @@ static bool resolve_by_creator(const struct scan *s, struct vm *vm)
 	vm->pid = tgid;
 	if (!vm_proc_has_vm_fd(vm_procs_get(&s->procs, tgid), vm->fd))
 		return false;
-	own(vm, tgid);
+	own_fd(vm, tgid);
 	return true;
 }
 
@@ -148,7 +148,7 @@ static bool resolve_by_vcpus(const struct scan *s, struct vm *vm)
 			continue;
 		if (!vm_procs_get(&s->procs, tgid))
 			continue;
-		own(vm, tgid);
+		own_fd(vm, tgid);
 		return true;
 	}
 	return false;
@@ -170,7 +170,7 @@ static bool resolve_by_fd(const struct scan *s, struct vm *vm)
 	}
 	if (n != 1)
 		return false;
-	own(vm, pid);
+	own_fd(vm, pid);
 	return true;
 }
 
@@ -268,11 +268,11 @@ static enum same find_same(const struct scan *s, uint32_t pid, uint32_t fd, stru
 
 static int add_without_directory(struct scan *s, uint32_t pid, uint32_t fd)
 {
-	struct vm *vm = add_vm(s, pid, fd);
+	struct vm *vm = scan_add_vm(s, pid, fd);
 
 	if (!vm)
 		return -ENOMEM;
-	own(vm, pid);
+	own_fd(vm, pid);
 	if (s->list->debugfs != VM_DEBUGFS_OK)
 		return vm_add_note(vm, "no TSC offsets: %s", s->list->debugfs_text);
 	return vm_add_note(vm, "no TSC offsets: no directory kvm/%s in debugfs (kernel log: "
