@@ -3,9 +3,9 @@
 #include "captures.h"
 #include "cmds.h"
 #include "options.h"
+#include "kvmft/difftable.h"
 #include "kvmft/pick.h"
 #include "kvmft/results.h"
-#include "kvmft/table.h"
 #include "sink.h"
 
 #include <fcntl.h>
@@ -331,260 +331,10 @@ static int side(struct run *run, int i)
 	return ret;
 }
 
-/*
- * ---- tables of `perf kvm stat report` or `kvmft report` as text, or one beside a recording ----
- *
- * They hold sums alone: neither how long was recorded nor how times follow each other, so nothing
- * is judged. Their +- takes samples for independent, which is the least that noise can be.
- */
-
-#define ROWS_MAX 4096u
-#define BLANKS	 " \t\r"
-#define MARKS	 " \t\r>|" /* before a line: a mail's quotes, a page's border */
-#define LOST	 "lost events: "
-
-struct line {
-	char name[64];
-	struct {
-		uint64_t n, mean; /* ns */
-		double error;	  /* of mean; 0: not known */
-		bool there, timed;
-	} side[2];
-};
-
-struct tables {
-	char *text[2];
-	const char *what[2];	/* the head, from its beginning; NULL: it is none */
-	uint64_t told[2], n[2]; /* samples: of all as it says, 0: it does not; of its rows */
-	uint64_t torn[2];	/* rows that cannot be read */
-	bool lost[2];		/* events, as it says */
-	bool more[2];		/* there are other tables behind it */
-	bool screen[2];		/* of perf 6.4's browser: all times in ns, the mean last */
-	bool exact[2];		/* of kvmft */
-	struct line *line;
-	size_t nline, cap;
-};
-
-/* "52.94us" and blanks at *s: ns. */
-static bool take_us(const char **s, uint64_t *ns)
-{
-	const char *p = *s;
-	uint64_t scale = 1000;
-
-	if (!take_u64(&p, INT64_MAX / 10000, ns))
-		return false;
-	*ns *= scale;
-	if (*p == '.')
-		while (*++p >= '0' && *p <= '9')
-			*ns += (uint64_t)(*p - '0') * (scale /= 10);
-	if (strncmp(p, "us", 2))
-		return false;
-	*s = p + 2 + strspn(p + 2, BLANKS);
-	return true;
-}
-
-/* error: of the mean, in percent. */
-static int line_add(struct tables *t, int side, const char *name, size_t len, uint64_t n,
-		    const uint64_t *mean, double error)
-{
-	struct line *l, new = { .name = "" };
-	size_t i = 0;
-
-	snprintf(new.name, sizeof(new.name), "%.*s", (int)MIN(len, sizeof(new.name)), name);
-	str_printable(new.name);
-	while (i < t->nline && strcmp(t->line[i].name, new.name))
-		i++;
-	if (i == ROWS_MAX)
-		return -E2BIG;
-	if (i == t->nline)
-		xarray_add(&t->line, &t->nline, &t->cap, &new, sizeof(new));
-	l = &t->line[i];
-	t->n[side] += n;
-	if (n && mean) { /* "UNKNOWN" may be there several times */
-		const unsigned __int128 sum =
-			(unsigned __int128)l->side[side].mean * l->side[side].n;
-
-		l->side[side].error = l->side[side].there || n < 2 || !(error < 1e6) ?
-					      0 :
-					      (double)*mean * error / 100;
-		l->side[side].mean = (uint64_t)((sum + (unsigned __int128)*mean * n) /
-						(l->side[side].n + n));
-		l->side[side].timed = true;
-	}
-	l->side[side].n += n;
-	l->side[side].there = true;
-	return 0;
-}
-
-/*
- * NAME SAMPLES SHARE% SHARE% [MIN MAX] MEAN ( +- ERROR% ), "-" for what is not known; or NAME
- * SAMPLES SHARE% SUM SHARE% MAX MIN MEAN.
- */
-static int take_row(struct tables *t, int side, const char *s)
-{
-	uint64_t n, mean;
-
-	for (const char *p = s + strcspn(s, BLANKS); *p; p += strcspn(p, BLANKS)) {
-		const size_t len = (size_t)(p - s);
-		double error = 0;
-		int used = 0;
-		bool timed = false;
-
-		p += strspn(p, BLANKS);
-		if (!take_u64(&p, INT64_MAX / 1000000, &n))
-			continue;
-		(void)!sscanf(p, "%*[ \t]%*[0-9.]%% %n", &used);
-		if (!used)
-			continue;
-		p += used;
-		used = 0;
-		(void)!sscanf(p, t->screen[side] ? "%*u %*[0-9.]%% %*u %*u %n" : "%*[0-9.]%% %n",
-			      &used);
-		p += used;
-		if (t->screen[side])
-			timed = used && take_u64(&p, INT64_MAX / 1000000, &mean);
-		else
-			while (used && take_us(&p, &mean)) /* the last one */
-				timed = true;
-		if (timed || *p == '-') {
-			(void)!sscanf(p, "( +- %lf%%", &error);
-			return line_add(t, side, s, len, n, timed ? &mean : NULL, error);
-		}
-		t->torn[side]++;
-		return 0;
-	}
-	return 0;
-}
-
-/* The text is changed. */
-static int take_table(struct tables *t, int side, char *text)
-{
-	uint64_t us;
-	char *end;
-	int ret = 0;
-
-	t->exact[side] = strstr(text, "# " LOST);
-	for (const char *p = text; (p = strcasestr(p, LOST));) {
-		p += strlen(LOST);
-		t->lost[side] |= take_u64(&p, INT64_MAX, &us) && (us || *p == ' ');
-	}
-	for (char *s = text, *next; *s && !ret && !t->more[side]; s = next) {
-		const char *p;
-
-		s += strspn(s, MARKS);
-		for (;;) { /* one that begins with a time or an error continues the one before */
-			end = s + strcspn(s, "\n");
-			next = end + strspn(end, "\n");
-			p = next + strspn(next, MARKS);
-			if (!*end || (!take_us(&p, &us) && strncmp(p, "( +-", 4)))
-				break;
-			memset(end, ' ', (size_t)(next + strspn(next, MARKS) - end));
-		}
-		*end = '\0';
-		p = strstr(s, "Sample%");
-		t->screen[side] |= p && !t->what[side];
-		p = p ?: strstr(s, "Samples%");
-		t->more[side] = p && t->what[side];
-		if (p && !t->what[side])
-			t->what[side] = s;
-		else if (!t->what[side] || t->more[side])
-			continue;
-		else if (!strncmp(s, "Total Samples:", 14) && (p = s + 14))
-			(void)take_u64(&p, INT64_MAX, &t->told[side]);
-		else
-			ret = take_row(t, side, s);
-	}
-	return ret;
-}
-
-/* Their time together before and after: what changed most is first. */
-static int by_change(const void *a, const void *b)
-{
-	unsigned __int128 d[2];
-
-	for (int i = 0; i < 2; i++) {
-		const struct line *l = i ? b : a;
-		const unsigned __int128 x = (unsigned __int128)l->side[0].n * l->side[0].mean;
-		const unsigned __int128 y = (unsigned __int128)l->side[1].n * l->side[1].mean;
-
-		d[i] = x > y ? x - y : y - x;
-	}
-	return (d[0] < d[1]) - (d[0] > d[1]);
-}
-
-/* Only where both have it, and in text; programs can calculate. */
-static void change_cell(struct row *r, uint64_t before, uint64_t after, const char *mark)
-{
-	const double by = before ? ((double)after - (double)before) * 100 / (double)before : 0;
-
-	if (before && after)
-		cell_text(r, IN_TEXT, "Change", "%+.*f%%%s", by > -10 && by < 10 ? 1 : 0, by, mark);
-	else
-		cell_text(r, IN_TEXT, "Change", "-%s", mark);
-}
-
-static void mean_cells(struct row *r, const char *name, const char *head, const struct line *l,
-		       int i)
-{
-	row_time(r, name, l->side[i].timed, l->side[i].mean);
-	if (l->side[i].timed)
-		cell_text(r, IN_TEXT, head, "%llu.%02lluus",
-			  (unsigned long long)l->side[i].mean / 1000,
-			  (unsigned long long)l->side[i].mean % 1000 / 10);
-	else
-		cell_text(r, IN_TEXT, head, "-");
-}
-
-static void line_cells(struct row *r, const void *ctx, size_t i)
-{
-	const struct line none = { .name = "" },
-			  *l = r->head ? &none : (const struct line *)ctx + i;
-	const double by = (double)l->side[1].mean - (double)l->side[0].mean;
-	const bool known = l->side[0].error > 0 && l->side[1].error > 0;
-	/* two of its standard errors */
-	const bool within = known && by * by <= 4 * (l->side[0].error * l->side[0].error +
-						     l->side[1].error * l->side[1].error);
-
-	cell_str(r, IN_ALL | COL_LEFT, "name", "Name", l->name);
-	cell_u64(r, IN_ALL, "samples_before", "Samples", l->side[0].there, l->side[0].n);
-	cell_u64(r, IN_ALL, "samples_after", "After", l->side[1].there, l->side[1].n);
-	change_cell(r, l->side[0].n, l->side[1].n, "");
-	mean_cells(r, "mean_before", "Mean", l, 0);
-	mean_cells(r, "mean_after", "After", l, 1);
-	change_cell(r, l->side[0].mean, l->side[1].mean, within ? "~" : " ");
-	row_bool(r, "mean_within_error", known, within);
-}
-
-static void line_json_head(struct json *j, const void *ctx __unused_arg)
-{
-	json_put_bool(j, "sure", false);
-	json_put_str(j, "chance", NULL);
-}
-
-static int print_tables(const struct tables *t, const struct diff_opts *o, FILE *f,
-			struct kvmft_err *err)
-{
-	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	const size_t top = o->top.v;
-	const struct table table = { .cells = line_cells,
-				     .ctx = t->line,
-				     .n = top ? MIN(top, t->nline) : t->nline };
-	int ret;
-
-	if (o->format > FORMAT_TEXT)
-		ret = table_doc(&table, o->format == FORMAT_CSV, "rows", line_json_head, &b);
-	else
-		ret = table_text(&table, &b);
-	if (o->format <= FORMAT_TEXT)
-		sbuf_add(&b, "\n# Tables hold no duration: counts cannot be compared as rates; and "
-			     "how times follow each\n# other is not in them: whether a change is "
-			     "chance is not known. ~: it is within the +- of both.\n"
-			     "# Recordings tell: kvmft diff BEFORE AFTER\n");
-	return sink_print(ret, &b, f, err);
-}
+/* ---- tables, or one beside a recording: kvmft/difftable.h ---- */
 
 /* What the table of the other side counts, in a recording. */
-static int take_recording(struct run *run, struct tables *t, int i, const char *path)
+static int take_recording(struct run *run, struct diff_tables *t, int i, const char *path)
 {
 	const char *what = t->what[!i], *title = NULL;
 	struct report_filter filter = { .vcpu = -1 };
@@ -620,8 +370,8 @@ static int take_recording(struct run *run, struct tables *t, int i, const char *
 		char name[REPORT_NAME];
 
 		report_key_name(s->r, row->key, name);
-		ret = line_add(t, i, name, strlen(name), row->samples,
-			       row->timed ? &row->avg_time : NULL, row->stderr_pct / 100.0);
+		ret = diff_tables_add(t, i, name, strlen(name), row->samples,
+				      row->timed ? &row->avg_time : NULL, row->stderr_pct / 100.0);
 	}
 	if (!rows.n)
 		ret = err_lack(run->err, ENODATA,
@@ -633,8 +383,9 @@ static int take_recording(struct run *run, struct tables *t, int i, const char *
 	return ret;
 }
 
-static int diff_tables(struct run *run, struct tables *t)
+static int compare_tables(struct run *run, struct diff_tables *t)
 {
+	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret = 0;
 
 	for (int i = 0; i < 2 && !ret; i++)
@@ -657,15 +408,17 @@ static int diff_tables(struct run *run, struct tables *t)
 			cli_note("%s: events were lost when it was recorded", run->path[i]);
 		run->incomplete |= t->told[i] > t->n[i] || t->torn[i] || t->lost[i];
 	}
-	if (!ret)
-		qsort(t->line, t->nline, sizeof(*t->line), by_change);
-	ret = ret ?: print_tables(t, run->o, run->s.f, run->err);
+	if (!ret) {
+		diff_tables_sort(t);
+		ret = diff_tables_print(t, run->o->top.v, diff_formats[MAX(run->o->format, 0)], &b);
+		ret = sink_print(ret, &b, run->s.f, run->err);
+	}
 	ret = ret ?: sink_close(&run->s, false, 0, run->err);
 	return ret ?: outfile_commit(run->o->file.out, 0, NULL, run->err);
 }
 
 /* Which of the files are tables: 0, -errno with err. */
-static int find_tables(struct run *run, struct tables *t)
+static int find_tables(struct run *run, struct diff_tables *t)
 {
 	struct kvmft_err why = { 0 };
 	struct stat st;
@@ -680,12 +433,12 @@ static int find_tables(struct run *run, struct tables *t)
 		if (ret && ret != -ENOMSG)
 			return err_set(run->err, -ret, "%s: %s", path,
 				       *why.text ? why.text : strerror(-ret));
-		if (t->text[i] && take_table(t, i, t->text[i]))
+		if (t->text[i] && diff_tables_read(t, i, t->text[i]))
 			return err_set(run->err, E2BIG, "%s: a table of more than %u rows", path,
-				       ROWS_MAX);
+				       DIFF_TABLE_ROWS);
 	}
 	if (t->what[0] && t->what[1] && !t->screen[0] && !t->screen[1] &&
-	    strncmp(t->what[0], t->what[1], strcspn(t->what[0], BLANKS)))
+	    strncmp(t->what[0], t->what[1], strcspn(t->what[0], DIFF_BLANKS)))
 		return err_set(run->err, EINVAL, "%s is a table of other things than %s",
 			       run->path[0], run->path[1]);
 	return 0;
@@ -827,7 +580,7 @@ static int predict_check(const struct diff_opts *o, struct kvmft_err *err)
 static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft_err *err)
 {
 	struct run run = { .o = opts, .err = err, .path = argv };
-	struct tables t = { .nline = 0 };
+	struct diff_tables t = { .nline = 0 };
 	int ret;
 
 	if (run.o->predict)
@@ -840,7 +593,7 @@ static int diff_run(void *opts, int argc __unused_arg, char **argv, struct kvmft
 			ret = err_usage(err, "a table is no recording: --fail-if, --op, --before "
 					"and --after compare recordings");
 		ret = ret ?: sink_open(&run.s, run.o->file.out, run.o->file.page.f, err);
-		ret = ret ?: diff_tables(&run, &t);
+		ret = ret ?: compare_tables(&run, &t);
 		goto out;
 	}
 	for (int i = 0; i < 2 && !ret; i++)

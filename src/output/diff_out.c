@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* diff_out.c: what differs between two recordings, as text of 80 columns, JSON and CSV. */
+#include "kvmft/difftable.h"
 #include "kvmft/results.h"
 
 #include <inttypes.h>
@@ -417,4 +418,72 @@ int diff_print(const struct diff_doc *d, const char *format, FILE *f)
 					     : diff_text(d, &b);
 
 	return ret ?: sbuf_write(&b, f);
+}
+
+/* ---- tables, one beside the other ---- */
+
+/* Only where both have it, and in text; programs can calculate. */
+static void change_cell(struct row *r, uint64_t before, uint64_t after, const char *mark)
+{
+	const double by = before ? ((double)after - (double)before) * 100 / (double)before : 0;
+
+	if (before && after)
+		cell_text(r, IN_TEXT, "Change", "%+.*f%%%s", by > -10 && by < 10 ? 1 : 0, by, mark);
+	else
+		cell_text(r, IN_TEXT, "Change", "-%s", mark);
+}
+
+static void mean_cells(struct row *r, const char *name, const char *head, const struct diff_line *l,
+		       int i)
+{
+	row_time(r, name, l->side[i].timed, l->side[i].mean);
+	if (l->side[i].timed)
+		cell_text(r, IN_TEXT, head, "%llu.%02lluus",
+			  (unsigned long long)l->side[i].mean / 1000,
+			  (unsigned long long)l->side[i].mean % 1000 / 10);
+	else
+		cell_text(r, IN_TEXT, head, "-");
+}
+
+static void line_cells(struct row *r, const void *ctx, size_t i)
+{
+	const struct diff_line none = { .name = "" },
+			       *l = r->head ? &none : (const struct diff_line *)ctx + i;
+	const double by = (double)l->side[1].mean - (double)l->side[0].mean;
+	const bool known = l->side[0].error > 0 && l->side[1].error > 0;
+	/* two of its standard errors */
+	const bool within = known && by * by <= 4 * (l->side[0].error * l->side[0].error +
+						     l->side[1].error * l->side[1].error);
+
+	cell_str(r, IN_ALL | COL_LEFT, "name", "Name", l->name);
+	cell_u64(r, IN_ALL, "samples_before", "Samples", l->side[0].there, l->side[0].n);
+	cell_u64(r, IN_ALL, "samples_after", "After", l->side[1].there, l->side[1].n);
+	change_cell(r, l->side[0].n, l->side[1].n, "");
+	mean_cells(r, "mean_before", "Mean", l, 0);
+	mean_cells(r, "mean_after", "After", l, 1);
+	change_cell(r, l->side[0].mean, l->side[1].mean, within ? "~" : " ");
+	row_bool(r, "mean_within_error", known, within);
+}
+
+static void line_json_head(struct json *j, const void *ctx __unused_arg)
+{
+	json_put_bool(j, "sure", false);
+	json_put_str(j, "chance", NULL);
+}
+
+int diff_tables_print(const struct diff_tables *t, size_t top, const char *format, struct sbuf *b)
+{
+	const struct table table = { .cells = line_cells,
+				     .ctx = t->line,
+				     .n = top ? MIN(top, t->nline) : t->nline };
+	int ret;
+
+	if (strcmp(format, "text"))
+		return table_doc(&table, !strcmp(format, "csv"), "rows", line_json_head, b);
+	ret = table_text(&table, b);
+	sbuf_add(b, "\n# Tables hold no duration: counts cannot be compared as rates; and "
+		    "how times follow each\n# other is not in them: whether a change is "
+		    "chance is not known. ~: it is within the +- of both.\n"
+		    "# Recordings tell: kvmft diff BEFORE AFTER\n");
+	return ret;
 }
