@@ -9,8 +9,9 @@
 
 #include <limits.h>
 
-const struct cap_extent *cap_extent_of(const struct capture *c, const struct cap_stream *s,
-				       uint64_t idx, uint64_t *off)
+/* The extent that holds sub-buffer idx, whose offset inside it goes to *off; NULL past the end. */
+static const struct cap_extent *extent_of(const struct capture *c, const struct cap_stream *s,
+					  uint64_t idx, uint64_t *off)
 {
 	size_t lo = 0, hi = s->next;
 
@@ -94,7 +95,7 @@ ssize_t capture_read_subbufs(const struct capture *c, const struct cap_stream *s
 {
 	uint64_t off = 0;
 	int ret;
-	const struct cap_extent *e = cap_extent_of(c, s, idx, &off);
+	const struct cap_extent *e = extent_of(c, s, idx, &off);
 
 	if (!e || !n)
 		return 0;
@@ -112,7 +113,7 @@ int capture_read_part(const struct capture *c, const struct cap_stream *s, uint6
 		      uint32_t at, void *buf, size_t n, struct cap_file *file)
 {
 	uint64_t off = 0;
-	const struct cap_extent *e = cap_extent_of(c, s, idx, &off);
+	const struct cap_extent *e = extent_of(c, s, idx, &off);
 
 	if (!e)
 		return -ENODATA;

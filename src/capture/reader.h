@@ -191,21 +191,11 @@ bool cap_name_ok(const char *name);
 
 /* Whether these n bytes begin one. */
 bool cap_is_tar(const void *head, size_t n);
-/* all: taken over on success. sub: of which directory in it; "": that of all files, if there is. */
-int cap_tar_open(const struct cap_part *all, const char *sub, struct cap_tar **out,
-		 struct kvmft_err *err) __must_check;
 /* The file that path names, with the archive's fd. -ENOENT */
 int cap_tar_file(const struct cap_tar *t, const char *path, struct cap_part *file) __must_check;
 int cap_tar_list(const struct cap_tar *t, const char *sub, cap_name_fn *each, void *arg)
 	__must_check;
 void cap_tar_free(struct cap_tar *t);
-
-/*
- * read_subbuf.c: the extent that holds sub-buffer idx, whose offset inside it goes to *off; NULL
- * past the end.
- */
-const struct cap_extent *cap_extent_of(const struct capture *c, const struct cap_stream *s,
-				       uint64_t idx, uint64_t *off);
 
 /* ---- place.c, for those who make room for a new capture ---- */
 

@@ -192,8 +192,9 @@ static bool enter(struct cap_tar *t, const char *name, size_t n)
 	return i < t->n && str_starts(t->v[i].name, t->root);
 }
 
-int cap_tar_open(const struct cap_part *all, const char *sub, struct cap_tar **out,
-		 struct kvmft_err *err)
+/* all: taken over on success. sub: of which directory in it; "": that of all files, if there is. */
+static int tar_open(const struct cap_part *all, const char *sub, struct cap_tar **out,
+		    struct kvmft_err *err)
 {
 	struct cap_tar *t = xcalloc(1, sizeof(*t));
 	char longer[NAME_SIZE] = "";
@@ -257,7 +258,7 @@ int cap_dir_of_tar(int fd, const char *sub, struct cap_dir *dir, struct kvmft_er
 	} else {
 		all.size = (uint64_t)st.st_size;
 	}
-	ret = ret ?: cap_tar_open(&all, sub, &dir->tar, err);
+	ret = ret ?: tar_open(&all, sub, &dir->tar, err);
 	dir->fd = all.fd;
 	if (ret) {
 		util_close_fd(&dir->fd);

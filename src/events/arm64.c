@@ -48,14 +48,8 @@ static bool handles(unsigned int intid, const char *name)
 }
 
 static const struct event_irqs gic = {
-	.accept = EV_VGIC,
-	.numbers = 1020,
-	.device = 0,
-	.system = 1020,
-	.shared = 32,
-	.listed = true,
-	.is_timer = arm64_is_timer,
-	.handles = handles,
+	.accept = EV_VGIC, .numbers = 1020, .device = 0, .system = 1020, .shared = 32,
+	.listed = true, .is_timer = arm64_is_timer, .handles = handles,
 	.no_deadlines = "the timer of an arm64 guest is set without an exit, so no event has its "
 			"deadlines",
 	.untold = "the host has no events of interrupts that vCPUs send each other, or of messages "

@@ -16,11 +16,7 @@ static bool x86_is_timer(unsigned int vector)
 }
 
 const struct event_irqs x86_irqs = {
-	.accept = EV_ACCEPT,
-	.numbers = 256,
-	.device = 0x20,
-	.system = TIMER_VECTOR,
-	.shared = 256,
+	.accept = EV_ACCEPT, .numbers = 256, .device = 0x20, .system = TIMER_VECTOR, .shared = 256,
 	.is_timer = x86_is_timer,
 };
 

@@ -154,10 +154,6 @@ void mem_move_entry(struct lat *l, struct lat_vcpu *v, const struct lat_in *in);
 void mem_move_free(struct lat *l);
 
 /* mem_table.c */
-const char *mem_kind_name(enum mem_kind kind);
-/* A case of the first table once more, in another one. */
-void mem_add(struct lat *l, enum lat_table_id id, struct lat_group *g, const struct lat_case *c,
-	     enum mem_kind kind);
 /* At the end: spent and slept become what the vCPU did meanwhile. */
 void mem_spent(const struct lat_vcpu *v, struct mem_stall *s);
 void mem_measured(struct lat *l, const struct lat_vcpu *v, const struct mem_stall *s);

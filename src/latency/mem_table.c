@@ -22,6 +22,8 @@
 #define SEEN_MAX   (1u << 20) /* words of 64 pages, of a round */
 #define ROUNDS_MAX 40u	      /* later ones are one row */
 
+static const char *mem_kind_name(enum mem_kind kind);
+
 enum row { ROW_ROUND, ROW_BLACKOUT, ROW_GUEST, ROW_AFTER };
 
 static struct lat_group *row(struct lat *l, int64_t vm, enum row kind, uint32_t n, uint32_t *at)
@@ -245,7 +247,7 @@ BY(time, "mem-time", "the same by time", "From", mem_kinds);
 BY(move, "mem-move", "rounds of the dirty log; of VMs that moved, blackout and then", "What",
    no_kind);
 
-const char *mem_kind_name(enum mem_kind kind)
+static const char *mem_kind_name(enum mem_kind kind)
 {
 	return kind == MEM_UNKNOWN ? "(unknown)" : lat_word_text(mem_kinds[kind]);
 }
@@ -261,8 +263,8 @@ _Static_assert(MEM_KINDS <= LAT_CAUSES, "kinds are causes");
 _Static_assert(LAT_T_MEM_MOVE - LAT_T_MEM_VCPU == MEM_BY_move, "order of tables");
 
 /* Once more, in another table: its total only, and not among the worst. */
-void mem_add(struct lat *l, enum lat_table_id id, struct lat_group *g, const struct lat_case *c,
-	     enum mem_kind kind)
+static void mem_add(struct lat *l, enum lat_table_id id, struct lat_group *g,
+		    const struct lat_case *c, enum mem_kind kind)
 {
 	l->table[id].count[0]++;
 	g->cause[kind]++;

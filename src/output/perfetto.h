@@ -204,8 +204,6 @@ void pf_machines_end(struct out *o, struct pf *p);
 void pf_machine_epoch(struct out *o, struct pf *p, const struct out_epoch *e);
 /* What merge found of a guest's alignment. */
 void pf_machine_alignment(struct pf *p, const struct out_alignment *a);
-/* Begins a packet of that machine; ends with pb_end(m->to, mark). */
-size_t pf_packet(struct pf_machine *m);
 
 /* An event on a track. */
 struct pf_event {

@@ -61,7 +61,8 @@ enum { REALTIME = 1, MONOTONIC = 3, MONOTONIC_RAW = 5, BOOTTIME = 6, TSC = 9 }; 
 
 #define MS_NS 1000000
 
-size_t pf_packet(struct pf_machine *m)
+/* Begins a packet of that machine; ends with pb_end(m->to, mark). */
+static size_t pf_packet(struct pf_machine *m)
 {
 	size_t mark = pb_begin(m->to, PF_PACKET);
 

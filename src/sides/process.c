@@ -71,7 +71,8 @@ int side_order(struct side *s, const char *order)
 	return ret;
 }
 
-void side_leave_terminal(void)
+/* In a new process: Ctrl-C is not for it, SIGTERM ends it, other signals are as usual. */
+static void side_leave_terminal(void)
 {
 	static const int sigs[] = { SIGINT, SIGQUIT, SIGHUP, SIGUSR1 };
 	sigset_t none;

@@ -203,8 +203,6 @@ int side_self(const struct remote_words *words, int dir, struct kvmft_err *err) 
 /* Like side_exec(), but the process runs fn, whose result is its exit status. */
 int side_run(int (*fn)(void *arg), void *arg, int in, int out, int *err_words,
 	     struct kvmft_err *err) __must_check;
-/* In a new process: Ctrl-C is not for it, SIGTERM ends it, other signals are as usual. */
-void side_leave_terminal(void);
 /*
  * What the process of a side says, made harmless; stores: it is one of store.c. 0, -errno of
  * read(), -EPIPE at its end.
