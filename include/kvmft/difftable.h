@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * difftable.h: tables of `perf kvm stat report` or `kvmft report` as text, or one beside a recording.
+ * difftable.h: tables of `perf kvm stat report` or `kvmft report` as text, or one beside a
+ * recording.
  *
  * They hold sums alone: neither how long was recorded nor how times follow each other, so nothing
  * is judged. Their +- takes samples for independent, which is the least that noise can be.
@@ -36,7 +37,7 @@ struct diff_tables {
 
 /* Adds what a table says; text is changed, and t->what[side] then points into it. -E2BIG */
 int diff_tables_read(struct diff_tables *t, int side, char *text) __must_check;
-/* Adds a row: n samples, in the mean *mean ns if that is known; error: of the mean, in percent. -E2BIG */
+/* Adds a row: n samples, of *mean ns in the mean, NULL: not known; error: of that, %. -E2BIG */
 int diff_tables_add(struct diff_tables *t, int side, const char *name, size_t len, uint64_t n,
 		    const uint64_t *mean, double error) __must_check;
 /* What changed most is first. */

@@ -116,8 +116,9 @@ struct tt_shapes {
 /* The one of that name, of any system if sys is empty. */
 const struct tt_event *tt_event_find(struct tt_word sys, struct tt_word name);
 /*
- * The record of a line, into TT_RECORD_MAX bytes: how many; without its type and thread. l's text is TT_TEXT_MAX long at most. *isa: that of the last exit whose reason was a
- * name. *have: bits of the fields that are there.
+ * The record of a line, into TT_RECORD_MAX bytes: how many; without its type and thread. l's text
+ * is TT_TEXT_MAX long at most. *isa: that of the last exit whose reason was a name. *have: bits of
+ * the fields that are there.
  */
 uint32_t tt_record(struct tt_shapes *all, const struct tt_line *l, uint64_t *isa, uint8_t *buf,
 		   struct tt_shape **shape, uint32_t *have);
