@@ -429,9 +429,12 @@ static int trace_prepare(struct trace *t)
 		ret = kevent_expand(t->t, t->c->events.v[i], &t->events, t->err);
 	if (!ret && t->time == TRACE_KVMCLOCK)
 		ret = trace_kvmclock_prepare(t);
+	/* While there is no instance: who reads a capture ends where memory is out. */
+	if (!ret && t->time == TRACE_KVMCLOCK && t->c->guest_capture)
+		ret = trace_record_get(t);
 	ret = ret ?: setup_tids(t);
 	ret = ret ?: setup_instance(t);
-	if (!ret && t->time == TRACE_KVMCLOCK)
+	if (!ret && t->time == TRACE_KVMCLOCK && !t->c->guest_capture)
 		ret = trace_record_get(t);
 	return ret;
 }
