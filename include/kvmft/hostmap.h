@@ -30,6 +30,7 @@ struct hostmap_vm {
 	int32_t pid;		  /* tgid of the VMM; 0 = unknown; may be by a task's name */
 	char label[64];		  /* name, else UUID, else PID-FD, else "pid:N", else "tids:N,M" */
 	enum hostmap_basis basis;
+	size_t same;	/* another one that had this pid, set before; HOSTMAP_END: none */
 	size_t threads; /* index of its first one; HOSTMAP_END: none are known */
 	bool empty;  /* its threads turned out to belong to another */
 	bool paired; /* it has a guest capture: its threads stay */
@@ -76,6 +77,7 @@ struct hostmap {
 	struct own_tsc *own; /* trace clock to TSC; NULL: it is the TSC, or cannot be converted */
 	struct hostmap_vm *vm;
 	size_t nvm, vm_cap;
+	struct u64map by_pid; /* pid → index of the last VM that got it */
 	struct hostmap_thread *thread;
 	size_t nthread, thread_cap;
 	struct u64map by_tid;  /* tid → index into thread */

@@ -317,9 +317,9 @@ static int side_cut(void *ctx, struct report *r, uint64_t n)
 int diff_exits(struct diff_side *s, const struct report_opts *o, struct kvmft_err *err)
 {
 	struct report_opts ro = *o;
-	int ret;
+	_cleanup_free_ bool *seen = NULL;
 	struct report_vcpu v;
-	bool other;
+	int ret;
 
 	ro.every = DIFF_SLICE;
 	ro.cut = side_cut;
@@ -333,27 +333,20 @@ int diff_exits(struct diff_side *s, const struct report_opts *o, struct kvmft_er
 	s->parts = ro.split && !report_needs(s->r);
 	report_span(s->r, &s->span);
 	diff_set_end(&s->exits, s->span.length);
-	other = false;
 	for (size_t i = 0; i < s->exits.nkey; i++)
 		s->samples += s->exits.key[i]->n;
-	for (size_t vm = 0; vm < report_hostmap(s->r)->nvm; vm++) {
-		bool any = false;
-
-		for (size_t i = 0; i < report_vcpus(s->r); i++) {
-			report_vcpu(s->r, i, &v);
-			any |= v.samples && v.vm == (int64_t)vm &&
-			       report_matches(s->r, &s->filter, i);
-		}
-		s->vms += any;
-	}
+	seen = xcalloc(report_hostmap(s->r)->nvm + 1, 1); /* the last: of no VM */
 	for (size_t i = 0; i < report_vcpus(s->r); i++) {
+		size_t vm;
+
 		report_vcpu(s->r, i, &v);
 		if (!v.samples || !report_matches(s->r, &s->filter, i))
 			continue;
+		vm = v.vm < 0 ? report_hostmap(s->r)->nvm : (size_t)v.vm;
 		s->vcpus++;
-		other |= v.vm < 0;
+		s->vms += !seen[vm];
+		seen[vm] = true;
 	}
-	s->vms += other;
 	return 0;
 }
 

@@ -34,8 +34,11 @@ static uint32_t event_id_of(const struct event_type *e)
 static ssize_t vm_by_pid(const struct hostmap *m, int32_t pid)
 {
 	ssize_t found = -1;
+	uint64_t i;
 
-	for (size_t i = 0; i < m->nvm; i++) {
+	if (!u64map_get(&m->by_pid, (uint32_t)pid, &i))
+		return -1;
+	for (; i != HOSTMAP_END; i = m->vm[i].same) {
 		if (m->vm[i].pid != pid || m->vm[i].of != i)
 			continue;
 		if (found >= 0)
@@ -45,15 +48,27 @@ static ssize_t vm_by_pid(const struct hostmap *m, int32_t pid)
 	return found;
 }
 
+void hostmap_vm_pid(struct hostmap *m, size_t vm, int32_t pid)
+{
+	uint64_t same = HOSTMAP_END;
+
+	m->vm[vm].pid = pid;
+	if (!pid)
+		return;
+	(void)u64map_get(&m->by_pid, (uint32_t)pid, &same);
+	m->vm[vm].same = same;
+	xu64map_put(&m->by_pid, (uint32_t)pid, vm);
+}
+
 size_t hostmap_vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid)
 {
 	struct hostmap_vm *vm = xarray_grow(&m->vm, m->nvm, &m->vm_cap, sizeof(*vm));
 
 	vm->cap = cap;
-	vm->pid = pid;
 	vm->of = m->nvm;
-	vm->next = HOSTMAP_END;
+	vm->next = vm->same = HOSTMAP_END;
 	vm->threads = HOSTMAP_END;
+	hostmap_vm_pid(m, m->nvm, pid);
 	m->nvm++;
 	if (cap || pid)
 		hostmap_vm_label(m, m->nvm - 1);
@@ -304,6 +319,7 @@ void hostmap_free(struct hostmap *m)
 	free(m->vm);
 	free(m->thread);
 	free(m->event);
+	u64map_free(&m->by_pid);
 	u64map_free(&m->by_tid);
 	u64map_free(&m->tgid_of);
 	u64map_free(&m->last_write);

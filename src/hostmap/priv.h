@@ -7,6 +7,8 @@
 
 /* Adds a VM, with a label if cap or pid say enough; pid 0: unknown. Its index. */
 size_t hostmap_vm_add(struct hostmap *m, const struct cap_vm *cap, int32_t pid);
+/* For one that has none so far; 0: it stays unknown. */
+void hostmap_vm_pid(struct hostmap *m, size_t vm, int32_t pid);
 /* Names it by what is known of it; its threads must be assigned. */
 void hostmap_vm_label(struct hostmap *m, size_t vm);
 /* Rebuilds the lists of the VMs' threads. */

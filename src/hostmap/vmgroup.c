@@ -345,7 +345,8 @@ static void make_vm(struct grouping *g, size_t first)
 	size_t i = first, at = hostmap_vm_add(g->m, NULL, g->v[first].tgid);
 	struct hostmap_vm *vm = &g->m->vm[at];
 
-	vm->pid = vm->pid ?: guess_pid(g, &g->v[first]);
+	if (!vm->pid)
+		hostmap_vm_pid(g->m, at, guess_pid(g, &g->v[first]));
 	do {
 		struct member *v = &g->v[i];
 

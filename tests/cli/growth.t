@@ -16,7 +16,7 @@ FLOOR_US=8000
 times=3
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs pvclocks cpus buffers packed v7_chain qemu_names gaps robberies text_tasks losses_anywhere "
+only=" same_vms vms tasks epochs pvclocks cpus buffers packed v7_chain qemu_names gaps robberies text_tasks text_others losses_anywhere "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only=
 left=0
 
@@ -222,6 +222,10 @@ make_v7_chain() { make_options chain; }
 make_dat_events() { "$makers/gen" --trace-dat file --events $((n * 4)) --cpus 2 --subbuf 4K; }
 # A text says nothing of VMs: each thread may be one.
 make_text_tasks() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf " t%d-%d [000] d..1. %d.%06d: kvm_entry: vcpu 0, rip 0x1\n", i, i, 1 + i / 1000000, i % 1000000 }' >file; }
+# VMs of a thread each, and as many threads that are no VM
+make_text_others() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { t = sprintf("1.%07d", 10 * i); u = sprintf("1.%07d", 10 * i + 3)
+	printf " c-%d [000] %s: kvm_entry: vcpu 0, rip 0x1\n c-%d [000] %s: kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0\n", i, t, i, u
+	printf " o-%d [001] %s: sched_switch: prev_comm=o prev_pid=%d prev_prio=120 prev_state=S ==> next_comm=o next_pid=%d next_prio=120\n", i + n, u, i + n, i + n + 1 } }' >file; }
 make_text_vcpus() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { printf " c-%d [000] d..1. 1.%06d: kvm_exit: vcpu %d reason npf rip 0x1 info1 0x0 info2 0x0\n", i, 2 * i, i;
 	printf " c-%d [000] d..1. 1.%06d: kvm_entry: vcpu %d, rip 0x1\n", i, 2 * i + 1, i } }' >file; }
 make_text_losses() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf "CPU:%d [LOST %d EVENTS]\n c-1 [%03d] d..1. 1.%06d: kvm_entry: vcpu 0, rip 0x1\n", i % 8, i, i % 8, i }' >file; }
@@ -356,6 +360,8 @@ for what in tasks vcpus losses names; do
 	grows text_$what 4000 report -i file
 done
 grows text_tasks 4000 blame file
+grows text_tasks 10000 diff --all file file
+grows text_others 10000 latency all file
 grows text_vcpus 4000 latency all file
 grows modules 4000 stuck -i host --vm one --guest-modules file
 grows qemu_names 4000 merge -q --qemu file:simple host
