@@ -161,13 +161,19 @@ static bool over_gap(const struct report *r, uint64_t then, uint32_t a, uint32_t
 	return r->tot.gaps && (r->gap_to[a] > then || r->gap_to[b] > then);
 }
 
-/* ... or on any CPU, to which a thread that is out of its guest may have gone. */
+/*
+ * ... or on any CPU, to which a thread that is out of its guest may have gone. In less than that
+ * none goes, runs its guest there, and comes back: two switches and two moves.
+ */
+#define AWAY_NS 10000
+
 static bool out_over_gap(const struct report *r, const struct rthread *t, uint64_t then, uint32_t a,
-			 uint32_t b)
+			 uint64_t now, uint32_t b)
 {
 	bool stayed = (r->opts.split || r->switches) && r->recorded & EVID_SWITCH && !t->left;
 
-	return over_gap(r, then, a, b) || (r->tot.gaps && !stayed && r->any_loss_to > then);
+	return over_gap(r, then, a, b) || (r->tot.gaps && !stayed && r->any_loss_to > then &&
+					   now - then >= ns_ticks(r, AWAY_NS));
 }
 
 /* A sample of key from `from` to `to`; *cell receives its cell if it counted. */
@@ -176,7 +182,7 @@ static void sample(struct report *r, struct rthread *t, uint64_t from, uint32_t 
 {
 	struct cell *c;
 
-	if (out_over_gap(r, t, from, from_cpu, cpu)) {
+	if (out_over_gap(r, t, from, from_cpu, to, cpu)) {
 		r->tot.dropped++;
 		return;
 	}
@@ -243,7 +249,7 @@ static int exact_exit(struct report *r, struct rthread *t, const struct rev *e, 
 			t->v->windows++;
 		}
 	}
-	if (t->state == STATE_EXITED && out_over_gap(r, t, t->mark, t->mark_cpu, cpu)) {
+	if (t->state == STATE_EXITED && out_over_gap(r, t, t->mark, t->mark_cpu, e->ts, cpu)) {
 		r->tot.dropped += t->open != OPEN_NONE;
 		t->open = OPEN_NONE;
 	} else if (t->state == STATE_EXITED) {
