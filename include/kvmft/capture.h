@@ -145,6 +145,7 @@ struct cap_stream {
 	uint64_t nsub;	      /* complete sub-buffers */
 	uint64_t cut_bytes;   /* bytes of an incomplete sub-buffer at the end, 0 = none */
 	bool cut;	      /* there were more events than are here */
+	bool doubtful;	      /* nothing is here; perhaps its CPU was not recorded */
 };
 
 /* What must be known about sub-buffers to read and write them. */

@@ -72,9 +72,10 @@ uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, boo
 			   const bool seen[EV_ROLES]);
 
 /*
- * trace-cmd records some CPUs only, if asked to, and no option of its file says so: a CPU without
- * events, to which threads were woken twice, was not recorded. Its stream is cut, with a note. 0,
- * -errno.
+ * trace-cmd records some CPUs only, if asked to, and no option of its file says so. A CPU without
+ * events, to which threads that the file does record were woken twice, was not recorded: its stream
+ * is cut, with a note. One to which others were woken, of which a filter (-P) may have left out all
+ * events, is doubtful, and so is any without events if wakeups were not recorded. 0, -errno.
  */
 int evidence_cpus(struct capture *cap, const struct fmt *fmt) __must_check;
 

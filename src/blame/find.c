@@ -389,8 +389,8 @@ void blame_found(struct blame *b)
 	 */
 	holes = b->map->holes;
 	s = tl_source(b->t, 0);
-	for (size_t i = 0; i < s->cap->nstream && s->cap->is_tracedat && !b->seen[0][EV_WAKEUP]; i++)
-		holes |= !s->cap->stream[i].nsub;
+	for (size_t i = 0; i < s->cap->nstream; i++)
+		holes |= s->cap->stream[i].doubtful;
 	for (size_t i = !b->alone; i < tl_sources(b->t) && !holes; i++)
 		holes = tl_missing(tl_source(b->t, i));
 	for (size_t i = 0; i < b->n; i++) {

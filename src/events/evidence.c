@@ -272,26 +272,47 @@ uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, boo
 }
 
 struct woken_cpus {
-	struct event_type wakeup[2];
+	const struct fmt *fmt;
+	struct event_type wakeup[2], switches;
+	struct u64map recorded;		 /* threads with events that are about them alone */
+	int32_t last;			 /* ... of which the last one seen */
 	uint8_t times[CAPTURE_MAX_CPUS]; /* as a target: 0, 1 or more */
+	struct {
+		int32_t tid;
+		uint32_t cpu;
+	} woken[1024];
+	size_t n;
 };
 
 static inline int see_target(void *arg, const struct rec *rec)
 {
 	struct woken_cpus *w = arg;
-	uint64_t cpu;
+	int32_t tid = fmt_pid(w->fmt, rec);
+	bool about_others = w->switches.ev && rec->id == fmt_id(w->switches.ev);
+	uint64_t cpu, woken;
 
-	for (size_t i = 0; i < ARRAY_SIZE(w->wakeup); i++)
-		if (w->wakeup[i].ev && rec->id == fmt_id(w->wakeup[i].ev) &&
-		    fmt_u64(&w->wakeup[i].f[1], rec, &cpu) && cpu < CAPTURE_MAX_CPUS)
-			w->times[cpu] |= (uint8_t)(w->times[cpu] << 1 | 1);
+	for (size_t i = 0; i < ARRAY_SIZE(w->wakeup); i++) {
+		if (!w->wakeup[i].ev || rec->id != fmt_id(w->wakeup[i].ev))
+			continue;
+		about_others = true;
+		if (!fmt_u64(&w->wakeup[i].f[1], rec, &cpu) || cpu >= CAPTURE_MAX_CPUS)
+			continue;
+		w->times[cpu] |= (uint8_t)(w->times[cpu] << 1 | 1);
+		if (w->n < ARRAY_SIZE(w->woken) && fmt_u64(&w->wakeup[i].f[0], rec, &woken)) {
+			w->woken[w->n].tid = (int32_t)woken;
+			w->woken[w->n++].cpu = (uint32_t)cpu;
+		}
+	}
+	if (!about_others && tid != w->last)
+		xu64map_put(&w->recorded, (uint32_t)tid, 1);
+	w->last = about_others ? w->last : tid;
 	return 0;
 }
 
 int evidence_cpus(struct capture *cap, const struct fmt *fmt)
 {
 	_cleanup_free_ struct woken_cpus *w = NULL;
-	bool empty = false;
+	bool empty = false, any;
 	int ret = 0;
 
 	for (size_t i = 0; i < cap->nstream && cap->is_tracedat; i++)
@@ -299,13 +320,27 @@ int evidence_cpus(struct capture *cap, const struct fmt *fmt)
 	if (!empty)
 		return 0;
 	w = xcalloc(1, sizeof(*w));
-	event_find(fmt, EV_WAKEUP, 2, &w->wakeup[0]);
-	event_find(fmt, EV_WAKEUP_NEW, 2, &w->wakeup[1]);
-	for (size_t i = 0; i < cap->nstream && !ret; i++)
+	w->fmt = fmt;
+	any = event_find(fmt, EV_WAKEUP, 2, &w->wakeup[0]);
+	any |= event_find(fmt, EV_WAKEUP_NEW, 2, &w->wakeup[1]);
+	event_find(fmt, EV_SWITCH, 0, &w->switches);
+	for (size_t i = 0; i < cap->nstream && !ret && any; i++)
 		ret = rstream_each(cap, &cap->stream[i], see_target, w);
-	for (size_t i = 0; i < cap->nstream && !ret; i++)
-		if (!cap->stream[i].nsub && w->times[cap->stream[i].cpu] > 1)
-			capture_left_out(cap, &cap->stream[i]);
+	for (size_t i = 0; i < cap->nstream && !ret; i++) {
+		struct cap_stream *s = &cap->stream[i];
+		size_t known = 0;
+		uint64_t one;
+
+		if (s->nsub)
+			continue;
+		s->doubtful = !w->n || w->times[s->cpu] > 1;
+		for (size_t k = 0; k < w->n; k++)
+			known += w->woken[k].cpu == s->cpu &&
+				 u64map_get(&w->recorded, (uint32_t)w->woken[k].tid, &one);
+		if (known > 1)
+			capture_left_out(cap, s);
+	}
+	u64map_free(&w->recorded);
 	return ret;
 }
 
