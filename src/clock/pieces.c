@@ -156,8 +156,8 @@ static s128 pieces_reading(const struct clock_sample *s)
 }
 
 /*
- * Last interval starting at or before @v: a TSC by piece_place(), or ns by reading(), in a map without
- * steps; the first or last one for a value outside.
+ * Last interval starting at or before @v: a TSC by piece_place(), or ns by reading(), in a map
+ * without steps; the first or last one for a value outside.
  */
 static size_t piece_find(const struct clock_pieces *p, s128 v,
 			 s128 (*of)(const struct clock_sample *s))

@@ -293,7 +293,8 @@ static void jumped(const struct clockcheck *c, struct clock_vm *vm, struct clock
 		s->count++;
 	else
 		clock_found(vm, &(struct clock_seen){ .is = CLOCK_TSC_JUMP, .vcpu = v->id,
-			.from = v->jump.at, .count = 1, .amount = v->jump.cycles, .by = v->writer });
+			.from = v->jump.at, .count = 1, .amount = v->jump.cycles,
+			.by = v->writer });
 }
 
 /* ---- kvmclock ---- */

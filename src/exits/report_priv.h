@@ -228,7 +228,7 @@ enum rop {
 	OP_OUT,	    /* sched_switch away; key: 1 = asleep, 0 = preempted */
 	OP_IN,	    /* sched_switch to */
 	OP_WOKEN,   /* sched_wakeup */
-	OP_GAP,	    /* events of this CPU are missing from here; key: 1 = a flight recorder's own ... */
+	OP_GAP,	    /* events of this CPU are missing from here (key 1: a flight recorder's own) ... */
 	OP_GAP_END, /* ... to here */
 };
 
@@ -324,8 +324,8 @@ struct report {
 
 	uint64_t *gap_to;      /* by stream: where its last gap ended, UINT64_MAX: not yet */
 	/*
-	 * The same without those of a flight recorder's own, which all CPUs have at one time, and the
-	 * latest of them.
+	 * The same without those of a flight recorder's own, which all CPUs have at one time, and
+	 * the latest of them.
 	 */
 	uint64_t *loss_to, any_loss_to;
 	uint64_t from, to;     /* window in ticks, both ends included; by default all */

@@ -5,7 +5,8 @@
  * attempts.
  *
  *   hijack WHO     free (nobody confines it), recorder, guest (a guest's recorder), look, watch, qemu, reader, store
- *   hijack answer  what a recorder makes of a kvmft-look, kvmft-qemu or kvmft-store that lies, and kvmft-output of a reader
+ *   hijack answer  what a recorder makes of a kvmft-look, kvmft-qemu or kvmft-store that lies, and kvmft-output of a
+ *                  reader
  *
  * A line "NAME: done" or "NAME: ERROR" for each attempt, those of tests/lib/attacks.c and of the tables here,
  * in the current directory, which has to be empty. Files are opened and not written to.
@@ -357,10 +358,13 @@ static void lie_of_store(int byte)
 	close(fds[1]);
 }
 
-/* A reader, to kvmft-output: a file that there is not, a name without an end, one that leads elsewhere, half a request. */
+/* To kvmft-output: a file that there is not, a name without an end, one that leads elsewhere, half a request. */
 static void lie_of_reader(void)
 {
-	struct { uint32_t file; char name[NAME_MAX + 1]; } r[3] = { { .file = UINT32_MAX }, { 0 }, { .name = "/../x" } };
+	struct {
+		uint32_t file;
+		char name[NAME_MAX + 1];
+	} r[3] = { { .file = UINT32_MAX }, { 0 }, { .name = "/../x" } };
 	int to = -1, from = -1, ret[3] = { 0 }, pipe;
 	struct outfile *o;
 
@@ -372,7 +376,8 @@ static void lie_of_reader(void)
 	}
 	memset(r[1].name, 'A', sizeof(r[1].name));
 	for (size_t i = 0; i < ARRAY_SIZE(r); i++)
-		attack_must(write(to, &r[i], sizeof(r[i])) == sizeof(r[i]) && read(from, &ret[i], sizeof(*ret)) == sizeof(*ret),
+		attack_must(write(to, &r[i], sizeof(r[i])) == sizeof(r[i]) &&
+				    read(from, &ret[i], sizeof(*ret)) == sizeof(*ret),
 			    "an answer");
 	attack_must(write(to, &r, 7) == 7, "half a request");
 	outfile_close(o);
