@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-or-later
-# Lane: every check
+# Lane: check-all
 #
 # A real host with an Intel CPU and its guest: merged and checked, and what VMX's own events tell.
 
