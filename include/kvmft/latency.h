@@ -149,7 +149,7 @@ struct lat_times {
 };
 
 struct lat_opts {
-	bool want[LAT_KINDS];
+	bool want[LAT_KINDS]; /* LAT_EVENT is wanted if spans.from is set */
 	int64_t vm, vcpu; /* only this one; -1: any */
 	uint64_t than_ns; /* only longer ones are kept as worst; 0 with cycles */
 	size_t worst;	  /* how many are kept per table */
@@ -157,7 +157,7 @@ struct lat_opts {
 	bool cases_only;  /* only what each() is told, of all but sched, and notes */
 	uint32_t mem_by;  /* tables of mem in addition to the one by kind */
 	uint64_t grain;	  /* of the one by address, in bytes; 0: LAT_GRAIN */
-	struct spans_opts spans; /* of LAT_EVENT */
+	struct spans_opts spans;
 	/* If set, called with each case as it ends. */
 	void (*each)(void *ctx, enum lat_table_id id, const struct lat_case *c);
 	void *ctx;

@@ -122,7 +122,6 @@ static int latency_check(struct latency *m, const char *kinds)
 		return ret;
 	for (unsigned int k = 0; k < LAT_EVENT; k++)
 		m->lo.want[k] = (bits >> k | bits >> LAT_EVENT) & 1;
-	m->lo.want[LAT_EVENT] = o->spans.from;
 	m->lo.spans = o->spans;
 	m->lo.mem_by = o->by ?: 1u << MEM_BY_task | 1u << MEM_BY_thread | 1u << MEM_BY_move;
 	if (o->worst.v > WORST_MAX || o->context.v > CONTEXT_MAX)

@@ -384,6 +384,7 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 	l->map = tl_hostmap(t);
 	l->irqs = event_irqs(l->map->fmt);
 	l->o = *o;
+	l->o.want[LAT_EVENT] = o->spans.from;
 	l->nsrc = tl_sources(t);
 	l->alone = tl_source(t, 0)->guest && tl_source(t, 0)->vm != HOSTMAP_END;
 	l->khz = tl_source(t, 0)->cap->tsc_khz;
