@@ -4,9 +4,9 @@
  *
  * Which beginning belongs to an end is what the kernel's own synthetic events do
  * (Documentation/trace/histogram.rst, onmatch): the last one with the same key, and each is used
- * once. Without a key it is the last one of the same thread or, if that has none, the last one of
- * the same VM, where one of the two that belongs to no VM belongs to all. An event may be both: the
- * end of one span, and the beginning of the next.
+ * once; if there is one of the same side, that. Without a key it is the last one of the same thread
+ * or, if that has none, the last one of the same VM, where one of the two that belongs to no VM
+ * belongs to all. An event may be both: the end of one span, and the beginning of the next.
  */
 #pragma once
 

@@ -19,6 +19,7 @@ void lat_event_feed(struct lat *l, const struct tl_item *i)
 {
 	struct lat_case k = { 0 };
 	struct lat_group *g;
+	const char *side;
 	struct span s;
 
 	if (!spans_feed(l->spans, i, &s) || !lat_wanted(l, s.vm, s.vcpu))
@@ -32,8 +33,9 @@ void lat_event_feed(struct lat *l, const struct tl_item *i)
 	if (s.across)
 		l->table[LAT_T_EVENT].desc = &lat_desc_event[1];
 	g = lat_group_get(l, LAT_T_EVENT, s.vm, s.types, &k.group);
-	snprintf(g->name, sizeof(g->name), "%.*s to %.*s", LAT_NAME / 2 - 3, s.from,
-		 LAT_NAME / 2 - 3, fmt_name(i->ev));
+	side = s.across || l->alone ? "" : s.by_guest ? "guest: " : "host: ";
+	snprintf(g->name, sizeof(g->name), "%s%.*s to %.*s", side, LAT_NAME / 2 - 6, s.from,
+		 LAT_NAME / 2 - 6, fmt_name(i->ev));
 	snprintf(k.what, sizeof(k.what), "%.40s-%d", s.comm, s.tid);
 	lat_case_add(l, LAT_T_EVENT, g, &k);
 }

@@ -87,7 +87,7 @@ static bool end_is(struct spans *s, struct span_end *e, const struct tl_item *i,
 	return false;
 }
 
-/* The one that i ends; or, of the same thread or key, begins again. NULL: none. */
+/* The one that i ends; or, of the same recording and thread or key, begins again. NULL: none. */
 static struct span_begun *begun_find(struct spans *s, const struct tl_item *i, uint64_t key,
 				     bool again)
 {
@@ -95,12 +95,11 @@ static struct span_begun *begun_find(struct spans *s, const struct tl_item *i, u
 
 	for (size_t k = s->nopen; k--;) {
 		struct span_begun *b = &s->open[k];
-		bool is_own = s->from.key ? b->key == key : b->src == i->src && b->tid == i->tid;
+		bool fits = s->from.key ? b->key == key : b->vm == i->vm || b->vm < 0 || i->vm < 0;
 
-		if (is_own)
+		if (fits && b->src == i->src && (s->from.key || b->tid == i->tid))
 			return b;
-		if (!s->from.key && !last && (b->vm == i->vm || b->vm < 0 || i->vm < 0))
-			last = b;
+		last = last ?: fits ? b : NULL;
 	}
 	return again ? NULL : last;
 }
