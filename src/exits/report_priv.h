@@ -228,7 +228,7 @@ enum rop {
 	OP_OUT,	    /* sched_switch away; key: 1 = asleep, 0 = preempted */
 	OP_IN,	    /* sched_switch to */
 	OP_WOKEN,   /* sched_wakeup */
-	OP_GAP,	    /* events of this CPU are missing from here (key 1: a flight recorder's own) ... */
+	OP_GAP,	    /* events of this CPU are missing from here (key 1: a recorder's pause) ... */
 	OP_GAP_END, /* ... to here */
 };
 
