@@ -438,8 +438,8 @@ bool blame_spans_unmet(const struct blame *b, struct sbuf *why)
 		sbuf_addf(why, "all %llu are between events of no vCPU: `kvmft latency` has them",
 			  (unsigned long long)b->homeless);
 	else
-		sbuf_addf(why, "no two of '%s' and '%s' follow each other", b->o.spans.from,
-			  b->o.spans.to);
+		sbuf_addf(why, "no two of '%s' and '%s' follow each other in what is looked at",
+			  b->o.spans.from, b->o.spans.to);
 	return true;
 }
 

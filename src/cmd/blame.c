@@ -319,9 +319,9 @@ static int over_budget(const struct blame_cmd *m)
 		left -= MIN(left, sum);
 	}
 	str_ns(time, sizeof(time), tsc_cycles_to_ns(s->end - s->begin, khz));
-	return err_set(m->err, ERANGE, "%llu of %llu over the budget; the worst is %s:%s",
+	return err_set(m->err, ERANGE, "%llu of %llu over the budget; the worst is %s%s:%s",
 		       (unsigned long long)over, (unsigned long long)blame_measured(m->b.b), time,
-		       b.s ?: "");
+		       s->sure ? "" : ", not sure", b.s ?: "");
 }
 
 /* rows: for a sum; NULL: none is wanted. */

@@ -276,6 +276,8 @@ struct woken_cpus {
 	struct event_type wakeup[2], switches;
 	struct u64map recorded;		 /* threads with events that are about them alone */
 	int32_t last;			 /* ... of which the last one seen */
+	bool any;			 /* a wakeup, of whatever CPU */
+	bool empty[CAPTURE_MAX_CPUS];	 /* by CPU; of these: */
 	uint8_t times[CAPTURE_MAX_CPUS]; /* as a target: 0, 1 or more */
 	struct {
 		int32_t tid;
@@ -294,8 +296,9 @@ static inline int see_target(void *arg, const struct rec *rec)
 	for (size_t i = 0; i < ARRAY_SIZE(w->wakeup); i++) {
 		if (!w->wakeup[i].ev || rec->id != fmt_id(w->wakeup[i].ev))
 			continue;
-		about_others = true;
-		if (!fmt_u64(&w->wakeup[i].f[1], rec, &cpu) || cpu >= CAPTURE_MAX_CPUS)
+		about_others = w->any = true;
+		if (!fmt_u64(&w->wakeup[i].f[1], rec, &cpu) || cpu >= CAPTURE_MAX_CPUS ||
+		    !w->empty[cpu])
 			continue;
 		w->times[cpu] |= (uint8_t)(w->times[cpu] << 1 | 1);
 		if (w->n < ARRAY_SIZE(w->woken) && fmt_u64(&w->wakeup[i].f[0], rec, &woken)) {
@@ -311,15 +314,14 @@ static inline int see_target(void *arg, const struct rec *rec)
 
 int evidence_cpus(struct capture *cap, const struct fmt *fmt)
 {
-	_cleanup_free_ struct woken_cpus *w = NULL;
+	_cleanup_free_ struct woken_cpus *w = xcalloc(1, sizeof(*w));
 	bool empty = false, any;
 	int ret = 0;
 
 	for (size_t i = 0; i < cap->nstream && cap->is_tracedat; i++)
-		empty |= !cap->stream[i].nsub && !cap->stream[i].cut;
+		empty |= w->empty[cap->stream[i].cpu] = !cap->stream[i].nsub && !cap->stream[i].cut;
 	if (!empty)
 		return 0;
-	w = xcalloc(1, sizeof(*w));
 	w->fmt = fmt;
 	any = event_find(fmt, EV_WAKEUP, 2, &w->wakeup[0]);
 	any |= event_find(fmt, EV_WAKEUP_NEW, 2, &w->wakeup[1]);
@@ -331,9 +333,9 @@ int evidence_cpus(struct capture *cap, const struct fmt *fmt)
 		size_t known = 0;
 		uint64_t one;
 
-		if (s->nsub)
+		if (!w->empty[s->cpu])
 			continue;
-		s->doubtful = !w->n || w->times[s->cpu] > 1;
+		s->doubtful = !w->any || w->times[s->cpu] > 1;
 		for (size_t k = 0; k < w->n; k++)
 			known += w->woken[k].cpu == s->cpu &&
 				 u64map_get(&w->recorded, (uint32_t)w->woken[k].tid, &one);

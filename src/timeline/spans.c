@@ -65,9 +65,11 @@ static bool end_is(struct spans *s, struct span_end *e, const struct tl_item *i,
 	struct fmt_field f;
 	char text[256];
 
+	if ((e->text && !i->src->guest) || !pick_wants(e->pick, i))
+		return false;
 	(void)!u64map_get(&s->blind, 0, &any);
 	(void)!u64map_get(&s->blind, (uint64_t)i->vm + 1, &own);
-	if (i->host < MAX(any, own) || (e->text && !i->src->guest) || !pick_wants(e->pick, i))
+	if (i->host < MAX(any, own))
 		return false;
 	if (e->text)
 		return fmt_field(i->ev, "buf", &f) && fmt_str(&f, i->rec, text, sizeof(text)) &&

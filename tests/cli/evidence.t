@@ -281,6 +281,7 @@ for target in 1:lost:false:55 1:host-task:false:77 0:host-task:true:55 none:host
 		0    2000 101 kvm_exit exit_reason=1 isa=1
 		0    2010 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55
 		0 2500 55 kvm_set_irq gsi=1 level=1
+		$([ ${target%%:*} = none ] || for i in $(seq 1100); do echo '0 2500 55 sched:sched_wakeup pid=55 target_cpu=0'; done)
 		$([ ${target%%:*} = none ] || printf '0 2500 55 sched:sched_wakeup pid=%s target_cpu=%s\n' $woken ${target%%:*} $woken ${target%%:*})
 		0 9000000  55 sched:sched_switch prev_pid=55 prev_state=0 next_pid=101
 		0 9001000 101 kvm_entry vcpu_id=0
