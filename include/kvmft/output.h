@@ -46,6 +46,9 @@ struct out_clock {
  * for the VM's first. False if there is none (no epoch, no pvclock record).
  */
 bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uint64_t *v);
+/* As text: cycles, or seconds with 6 or 9 digits behind the point, of realtime a date. */
+bool out_clock_put(const struct out_clock *c, uint64_t host, int64_t vcpu, int digits,
+		   struct sbuf *b);
 /* Whether that is because the VM did not exist yet: its TSC would be below 0. */
 bool out_clock_before_vm(const struct out_clock *c, uint64_t host, int64_t vcpu);
 /*

@@ -151,7 +151,8 @@ static int blame_check(struct blame_cmd *m)
 /* All of the captures is looked at: what reaches to that time may have begun long before. */
 static int blame_when(struct blame_cmd *m)
 {
-	uint64_t khz = m->p.host.cap->tsc_khz ?: 2000000, from;
+	uint64_t khz = m->p.host.cap->tsc_khz ?: 2000000, first;
+	int ret;
 
 	if (m->o->last.set) {
 		const struct capture *c = m->p.host.cap;
@@ -175,9 +176,14 @@ static int blame_when(struct blame_cmd *m)
 	if (!m->o->at)
 		return window_parse(&m->clock, m->o->from, m->o->to, &m->b.o.from, &m->b.o.to,
 				    m->err);
-	m->b.o.has_at = true;
+	ret = window_span(&m->clock, "at", m->o->at, &first, &m->b.o.at, m->err);
 	m->b.o.near = khz * NEAR_MS;
-	return window_parse_named(&m->clock, NULL, "at", m->o->at, &from, &m->b.o.at, m->err);
+	m->b.o.has_at = m->b.o.at - first <= m->b.o.near;
+	if (!ret && !m->b.o.has_at) { /* a whole second or minute: the worst in it first */
+		m->b.o.from = first;
+		m->b.o.to = m->b.o.at;
+	}
+	return ret;
 }
 
 static int blame_open(struct blame_cmd *m, int argc, char **argv)
@@ -284,7 +290,7 @@ static int blame_show(struct blame_cmd *m)
 	m->v.t = m->p.t;
 	m->v.clock = &m->clock;
 	m->v.bound = m->b.bound;
-	m->v.at = m->o->at;
+	m->v.at = m->b.o.has_at;
 	m->v.color = m->o->file.page.color;
 	m->v.width = m->o->file.page.width;
 	return ret ?: sink_close(&m->s, false, blame_print(&m->v, m->o->format ?: "text", m->s.f),

@@ -24,7 +24,8 @@ struct latency_opts {
 	uint32_t by;
 	const char *trace_events;
 	struct spans_opts spans;
-	struct pairing_clock clock;
+	int clock;
+	struct pairing_clock pair;
 	struct guest_syms_opts syms;
 	struct str_list qemu, host;
 	bool quiet, all;
@@ -53,7 +54,9 @@ static const struct opt latency_options[] = {
 		     "how to print (default: text); html: a page to look at"),
 	OPTION('o', "output", OPT_STR, struct latency_opts, file.path, "OUT",
 	       "write to this new file (default: standard output)"),
-	PAIRING_CLOCK_OPTIONS(struct latency_opts, clock),
+	OPTION_CHOICE(0, "clock", struct latency_opts, clock, "CLOCK", out_clock_names,
+		      "clock of all times (default: ns since the recording began)"),
+	PAIRING_CLOCK_OPTIONS(struct latency_opts, pair),
 	RATE_OPTION(struct latency_opts, khz),
 	GUEST_SYMS_OPTIONS(struct latency_opts, syms),
 	OPTION(0, "qemu", OPT_LIST, struct latency_opts, qemu, "FILE[:FORMAT[:VM]]",
@@ -201,9 +204,10 @@ static int latency_pair(struct latency *m, int argc, char **argv, struct pairing
 			struct merge_qemu *q, struct out_clock *clock)
 {
 	uint64_t from = 0, to = UINT64_MAX;
-	struct pairing_opts po = { .clock = &m->o->clock, .need = PAIRING_CLOCKS,
+	struct pairing_opts po = { .clock = &m->o->pair, .need = PAIRING_CLOCKS,
 				   .guest_alone = true, .khz = &m->o->khz,
-				   .related = m->o->qemu.n || m->o->host.n };
+				   .related = m->o->qemu.n || m->o->host.n ||
+					      sink_clock_related(m->o->clock) };
 	int ret = pairing_prepare(p, argv[0], argv + 1, (size_t)argc - 1, &po, m->err);
 
 	if (!ret && p == &m->p)
@@ -217,7 +221,8 @@ static int latency_pair(struct latency *m, int argc, char **argv, struct pairing
 	ret = ret ?: merge_qemu_add(q, p, &m->o->qemu, m->o->trace_events, m->err);
 	if (!ret && p == &m->again)
 		ret = guest_syms_of_pairing(&m->syms, &m->o->syms, p, m->o->quiet, m->err);
-	ret = ret ?: sink_clock(&m->s, p, -1, clock, m->err);
+	sink_free(&m->s); /* of the first time, whose clock is not asked any more */
+	ret = ret ?: sink_clock(&m->s, p, m->o->clock, clock, m->err);
 	ret = ret ?: window_parse(clock, m->o->from, m->o->to, &from, &to, m->err);
 	if (ret)
 		return ret;
@@ -324,6 +329,8 @@ static int latency_show(struct latency *m, int argc, char **argv, const struct o
 	}
 	if (!ret && (stories || fmt->page))
 		ret = latency_pair(m, argc, argv, &m->again, &m->q_again, &again);
+	if (m->again.t)
+		v.clock = &again;
 	if (!ret && stories)
 		ret = err_why(m->err, latency_stories(m, &v),
 			      "cannot read the captures a second time");
@@ -434,7 +441,7 @@ const struct cmd cmd_latency = {
 		  "two clocks: host tsc-offset tsc-ratio solve tsc-khz\n"
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
 		  "QEMU's own events: qemu trace-events\n"
-		  "output: grain force color wide no-pager",
+		  "output: clock grain force color wide no-pager",
 	.first = &latency_kinds,
 	.opts_size = sizeof(struct latency_opts),
 	.defaults = latency_defaults,

@@ -109,11 +109,15 @@ int than_check(const struct opt_u64 *given, const struct pairing *p,
 /* ---- --from and --to ---- */
 
 /*
- * The host TSCs at which the clock shows values from..to, both included. The texts are as in the
- * time column: seconds with up to nine decimals or with a unit (250ms), cycles for clocks that
- * count those; NULL = no limit. A value that the clock never showed gives the place where it would
- * be. -EINVAL with err set.
+ * The host TSCs at which the clock shows what the text of option `name` means, the first and the
+ * last; either may be NULL. It is as in the time column: seconds with up to nine decimals or with a
+ * unit (250ms), cycles for clocks that count those. A value that the clock never showed gives the
+ * place where it would be. Or it is a time of day, of which rows may be in any clock: by the host's
+ * realtime, and one without a fraction is that whole second. -EINVAL, -ENODATA with err set.
  */
+int window_span(const struct out_clock *c, const char *name, const char *text, uint64_t *lo,
+		uint64_t *hi, struct kvmft_err *err) __must_check;
+/* From the first of `from` to the last of `to`; NULL = no limit. */
 int window_parse(const struct out_clock *c, const char *from, const char *to, uint64_t *lo,
 		 uint64_t *hi, struct kvmft_err *err) __must_check;
 /* The same for a command in which --to means something else: end is the name of that option. */
@@ -123,5 +127,5 @@ int window_parse_named(const struct out_clock *c, const char *from, const char *
 int window_report(const struct capture *cap, const char *from, const char *to,
 		  struct report_opts *ro, struct kvmft_err *err) __must_check;
 
-#define WINDOW_HELP_FROM "leave out what was before T, a time as the lines show it"
+#define WINDOW_HELP_FROM "leave out what was before T: a time as the lines show it, or of the day"
 #define WINDOW_HELP_TO	 "leave out what was after T"

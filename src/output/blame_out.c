@@ -43,23 +43,8 @@ static unsigned int blame_percent(uint64_t part, uint64_t whole)
 
 static void put_when(struct sbuf *b, const struct blame_view *v, const struct blame_spike *s)
 {
-	char date[32];
-	struct tm tm;
-	uint64_t at;
-	time_t sec;
-
-	if (!out_clock_value(v->clock, s->begin, s->vcpu, &at)) {
+	if (!out_clock_put(v->clock, s->begin, s->vcpu, 9, b))
 		sbuf_add(b, "?");
-		return;
-	}
-	sec = (time_t)(at / 1000000000);
-	if (v->clock->kind == OUT_CLOCK_REALTIME && localtime_r(&sec, &tm) &&
-	    strftime(date, sizeof(date), "%F %T", &tm))
-		sbuf_addf(b, "%s.%09" PRIu64, date, at % 1000000000);
-	else if (!strcmp(out_clock_unit(v->clock), "ns"))
-		sbuf_addf(b, "%" PRIu64 ".%09" PRIu64, at / 1000000000, at % 1000000000);
-	else
-		sbuf_add_u64(b, at);
 }
 
 /* ---- order ---- */

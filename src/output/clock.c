@@ -122,6 +122,27 @@ bool out_clock_value(const struct out_clock *c, uint64_t host, int64_t vcpu, uin
 	return false;
 }
 
+bool out_clock_put(const struct out_clock *c, uint64_t host, int64_t vcpu, int digits,
+		   struct sbuf *b)
+{
+	char date[32];
+	struct tm tm;
+	uint64_t at;
+	time_t sec;
+
+	if (!out_clock_value(c, host, vcpu, &at))
+		return false;
+	sec = (time_t)(at / 1000000000);
+	if (c->kind == OUT_CLOCK_REALTIME && localtime_r(&sec, &tm) &&
+	    strftime(date, sizeof(date), "%F %T", &tm))
+		sbuf_add(b, date);
+	else
+		sbuf_add_u64(b, strcmp(out_clock_unit(c), "ns") ? at : at / 1000000000);
+	if (!strcmp(out_clock_unit(c), "ns"))
+		sbuf_addf(b, ".%0*" PRIu64, digits, at % 1000000000 / (digits == 6 ? 1000 : 1));
+	return true;
+}
+
 /* Of the cycles at which the clock can have shown v, the first at which it is shown. */
 static bool first_shown(const struct clock_pieces *p, uint64_t v, uint64_t *own)
 {

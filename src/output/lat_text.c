@@ -197,15 +197,14 @@ static void put_stages(struct sbuf *b, const struct lat_view *v, const struct la
 static void put_case(struct sbuf *b, const struct lat_view *v, const struct lat_table *t,
 		     const struct lat_case *c)
 {
-	const bool ns = !strcmp(out_clock_unit(v->clock), "ns");
 	char text[32];
-	size_t from = b->len;
-	uint64_t at;
+	size_t from = b->len, at;
 
 	sbuf_addf(b, "  %s", lat_amount(v, text, sizeof(text), c->time));
-	if (out_clock_value(v->clock, c->begin, c->vcpu, &at))
-		sbuf_addf(b, ns ? " at %" PRIu64 ".%06" PRIu64 : " at %" PRIu64,
-			  ns ? at / 1000000000u : at, at % 1000000000u / 1000);
+	at = b->len;
+	sbuf_add(b, " at ");
+	if (!out_clock_put(v->clock, c->begin, c->vcpu, 6, b))
+		b->len = at;
 	sbuf_addf(b, " %s", c->what);
 	if (several_vms(t) && c->vm >= 0)
 		sbuf_addf(b, ", %s", lat_vm_label(v, c->vm));

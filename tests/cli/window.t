@@ -101,4 +101,71 @@ err_has 'cannot tell: no guest event that was read lies between an entry and an 
 	"an alignment that it has too little for: of what was read"
 run "$kvmft" merge "$tmp/host" "$tmp/guest=one"
 err_has 'alignment of one: [1-9][0-9]* guest events checked' "... and all is enough"
+
+# ---- a time of day, whatever clock the rows have ----
+
+mkcap=${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap
+for side in host guest; do
+	ok "$side is compiled" "$mkcap" --capture "$tmp/$side" "$top/tests/golden/latency-$side.txt"
+done
+# Readings from 13:48:35 UTC on, at 1 GHz; the recording has 17 us.
+awk '/^end / {
+	for (i = 0; i < 4; i++)
+		printf "time tsc=%d width=2 mono_raw=%d mono=%d boot=%d real=%d000000000\n", i * 1000000000 + 1, i * 1000000000,
+			i * 1000000000, i * 1000000000, 1795787315 + i
+} { print }' "$tmp/host/meta" >"$tmp/meta"
+cp -R "$tmp/host" "$tmp/dated"
+cp "$tmp/meta" "$tmp/dated/meta"
+cd "$tmp" || exit 1
+export TZ=UTC
+"$kvmft" merge -q dated guest >all
+while read -r what from to; do
+	run "$kvmft" merge -q ${from:+--from="$(echo "$from" | tr _ ' ')"} ${to:+--to="$(echo "$to" | tr _ ' ')"} dated guest
+	status_is 0 "merge: $what"
+	is "$(cat "$out")" "$(cat all)" "... the whole recording"
+done <<'END'
+minute 13:48
+second 13:48:35 13:48:35
+date 2026-11-27_13:48:35 2026-11-27T13:48
+zone 14:48:35+01:00 08:18:35-05:30
+zone_Z 2026-11-27T13:48:35Z 13:48:35Z
+zone_without_colon 15:48+02 15:48+0200
+epoch @1795787315 @1795787315.5
+before 09:00
+after 13:48:34.99 23:00
+END
+run "$kvmft" merge -q --from 13:48:35.000005 --to 13:48:35.000008 dated guest
+cp "$out" part
+run "$kvmft" merge -q --from 0.000005001 --to 0.000008001 dated guest
+is "$(cat part)" "$(cat "$out")" "a fraction is that very time"
+ok "... of which there are rows" test "$(wc -l <part)" -gt 3
+for wrong in 13:48:35.1234567890 2026-11-27 13 13:48:35x 13:48+25:00 13:48+1 @x 2026-13-01T10:00; do
+	run "$kvmft" merge -q --from "$wrong:" dated guest
+	status_is 2 "'$wrong:' is no time"
+done
+run "$kvmft" merge --from 13:48 host guest
+status_is 4 "a time of day without readings of it"
+err_has "option --from: .*host has no readings of realtime against the TSC \(kvmft record takes them\): give the time as the rows show it" \
+	"... is refused, with the remedy"
+run "$kvmft" report dated
+cp "$out" all
+run "$kvmft" report --from 13:48:35 --to 13:48:35 dated
+is "$(grep -v '^#' "$out")" "$(grep -v '^#' all)" "report: the second of all"
+run "$kvmft" report --from 13:48:35.00001 dated
+cp "$out" part
+run "$kvmft" report --from 0.000010001 dated
+is "$(cat part)" "$(cat "$out")" "... a fraction"
+run "$kvmft" blame -q dated guest
+cp "$out" all
+run "$kvmft" blame -q --at 13:48:35 dated guest
+is "$(cat "$out")" "$(cat all)" "blame --at a whole second: all that was late in it, the longest first"
+run "$kvmft" blame -q --at 13:48:35.000017 dated guest
+is "$(sed -n 's/^1\. .* at //p' "$out")" 0.000017000 "... a fraction: what is nearest"
+run "$kvmft" latency -q --clock realtime irq dated guest
+out_has '^  1\.1 us at 2026-11-27 13:48:35\.00000[0-9] MSI irq 30' "latency --clock realtime"
+run "$kvmft" latency -q --from 13:48:35 irq dated guest
+cp "$out" part
+run "$kvmft" latency -q irq dated guest
+is "$(cat part)" "$(cat "$out")" "... from a time of day"
+
 finish
