@@ -72,7 +72,7 @@ wait $stopped
 is "$?" 3 "kvmft-look and kvmft-watch are stopped"
 is "$(sed 's/process [0-9]*/process N/' "$tmp/stopped.err" | grep -v ' lost (duration)$')" \
 	"kvmft: kvmft-look (process N) does not answer: VMs and threads that appear from now on are not known
-kvmft: waiting for kvmft-watch (process N) to end" "... the recording ends, and says what it waits for"
+kvmft: waiting for kvmft-watch (process N) to end; another signal leaves it alone" "... the recording ends, and says what it waits for"
 exec 8>&-
 wait $receiver
 is "$(sed 's/process [0-9]*/process N/' "$tmp/received.err" | head -n 1)" \
