@@ -124,6 +124,8 @@ struct out {
 	const struct timeline *t;
 	struct sbuf line;
 	bool color; /* of text; may be set after out_begin() */
+	bool longer; /* likewise, text and JSON: lines also have the context of an event and ... */
+	const struct out_clock *day; /* ... the time of day, NULL: unknown */
 	bool goes_on; /* likewise: out_resume() will follow; it sets it, too */
 	bool resumed;
 	struct out_epoch *epoch; /* of all vCPUs, by time */

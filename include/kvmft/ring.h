@@ -373,6 +373,13 @@ void fmt_stack_name(const struct fmt_event *e, const struct fmt_value *v, uint32
  */
 #define FMT_LEVELS 4
 unsigned int fmt_level(const struct fmt *f, const struct rec *rec);
+/*
+ * In which context it happened, in the four characters of the kernel's text and a NUL: interrupts
+ * off (d; D and b: softirqs), need to reschedule (N n p), of hardirq, softirq, NMI (h s H z Z), and
+ * how deep preemption is disabled; "." is none of it.
+ */
+#define FMT_CONTEXT 4
+void fmt_context(const struct fmt *f, const struct rec *rec, char text[FMT_CONTEXT + 1]);
 
 /*
  * The names in a __print_symbolic() table of the event's print format that is applied to field,

@@ -8,7 +8,7 @@ struct trace_config {
 	struct str_list events, vms, pids;
 	const char *clock, *kvmclock, *guest_capture, *pvclock;
 	struct opt_u64 clock_offset, count, duration, buffer;
-	bool tsc;
+	bool tsc, longer;
 	unsigned int width; /* of lines: longer ones are cut; 0 = none are */
 	bool color;
 };

@@ -130,6 +130,7 @@ static int merge_spikes_put(struct many *m, struct out *o, const struct pairing 
 struct merge_opts {
 	struct sink_file file; /* first */
 	int clock;
+	bool longer;
 	const char *format, *from, *to;
 	struct pairing_clock pair;
 	struct guest_syms_opts syms;
@@ -170,6 +171,9 @@ static const struct opt merge_options[] = {
 	OPTION(0, "trace-events", OPT_STR, struct merge_opts, trace_events, "FILE",
 	       "the trace-events-all of that QEMU, also for markers in HOST\n"
 	       "(default: of /usr/share/qemu)"),
+	OPTION(0, "long", OPT_FLAG, struct merge_opts, longer, NULL,
+	       "text and json: also the context of events (interrupts off, hardirq ...)\n"
+	       "and the time of day"),
 	OPTION(0, "from", OPT_STR, struct merge_opts, from, "T", WINDOW_HELP_FROM),
 	OPTION(0, "to", OPT_STR, struct merge_opts, to, "T", WINDOW_HELP_TO),
 	OPTION(0, "side", OPT_LIST, struct merge_opts, pick.side, "SIDE",
@@ -289,6 +293,11 @@ static int merge_when(struct merge *m, struct out_clock *clock)
 
 	sink_free(&m->s);
 	ret = sink_clock(&m->s, m->p, m->o->clock, clock, m->err);
+	if (!ret && m->o->longer && !day_clock(m->p->host.cap, &m->s.day_pieces, &m->s.day) &&
+	    !m->o->quiet)
+		cli_note("%s has no readings of the time of day (kvmft record takes them): lines "
+			 "have none",
+			 m->p->host.cap->path);
 	return ret ?: window_parse(clock, m->o->from, m->o->to, &m->from, &m->to, m->err);
 }
 
@@ -350,6 +359,8 @@ static int merge_begin(struct merge *m)
 		ret = ret || !json ? ret : out_html_spikes(&m->s.out, json);
 	}
 	m->s.out.color = m->o->file.page.color;
+	m->s.out.longer = m->o->longer;
+	m->s.out.day = m->s.day.pieces ? &m->s.day : NULL;
 	m->s.out.goes_on = m->f;
 	return ret;
 }
@@ -696,6 +707,8 @@ static int merge_run(void *opts, int argc, char **argv, struct kvmft_err *err)
 		return err_usage(
 			err,
 			"options --tsc-offset, --tsc-ratio and --solve: each --host has its own");
+	if (o->longer && o->format && strcmp(o->format, "text") && strcmp(o->format, "json"))
+		return err_usage(err, "option --long: only text and json have such lines");
 	ret = o->follow || o->delay.set ? check_follow(o, argc, err) : 0;
 	ret = ret ?: rate_check(&o->khz, err);
 	if (ret)
@@ -783,7 +796,7 @@ const struct cmd cmd_merge = {
 		  "two clocks: host tsc-offset tsc-ratio solve tsc-khz\n"
 		  "functions of the guest: guest-kallsyms guest-vmlinux guest-kaslr guest-modules\n"
 		  "QEMU's own events: qemu trace-events\n"
-		  "output: delay force quiet color wide no-pager",
+		  "output: long delay force quiet color wide no-pager",
 	.opts_size = sizeof(struct merge_opts),
 	.sessions = merge_sessions,
 	.run = merge_run,

@@ -262,11 +262,13 @@ bool sink_whole(const struct sink *s)
 void sink_free(struct sink *s)
 {
 	cap_pieces_free(&s->pieces);
+	cap_pieces_free(&s->day_pieces);
 	for (size_t i = 0; i < s->nlater; i++)
 		cap_pieces_free(&s->later[i]);
 	free(s->later);
 	free(s->clock_later);
-	s->pieces = (struct cap_pieces){ 0 };
+	s->pieces = s->day_pieces = (struct cap_pieces){ 0 };
+	s->day = (struct out_clock){ 0 };
 	s->later = NULL;
 	s->clock_later = NULL;
 	s->nlater = 0;

@@ -32,6 +32,8 @@ struct sink {
 	struct cap_pieces *later; /* ... and of the hosts that the VM moved to */
 	struct out_clock_later *clock_later;
 	size_t nlater;
+	struct cap_pieces day_pieces; /* of day_clock(), likewise */
+	struct out_clock day;
 	FILE *f;
 	struct outfile *file; /* borrowed; NULL = to be read at once */
 };
@@ -107,6 +109,12 @@ int than_check(const struct opt_u64 *given, const struct pairing *p,
 	       struct kvmft_err *err) __must_check;
 
 /* ---- --from and --to ---- */
+
+/*
+ * The time of day in any row, by the host's readings; pieces: what it needs, to be freed. False: it
+ * has none.
+ */
+bool day_clock(const struct capture *host, struct cap_pieces *pieces, struct out_clock *day);
 
 /*
  * The host TSCs at which the clock shows what the text of option `name` means, the first and the

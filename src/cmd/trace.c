@@ -43,6 +43,9 @@ static const struct opt trace_options[] = {
 	OPTION(0, "clock", OPT_STR, struct trace_opts, c.clock, "CLOCK",
 	       "show this trace clock of the kernel: mono_raw, mono, boot, local, perf, x86-tsc, ...;\n"
 	       "or realtime: date and time of the day"),
+	OPTION(0, "long", OPT_FLAG, struct trace_opts, c.longer, NULL,
+	       "also the context of each event (interrupts off, hardirq ...), and the time of day\n"
+	       "beside seconds since the start"),
 	OPTION(0, "clock-offset", OPT_BITS, struct trace_opts, c.clock_offset, "N",
 	       "add this to every time: cycles or ns; signed, unsigned or hex (without --clock: of the\n"
 	       "clock perf)"),
@@ -133,6 +136,8 @@ static int merge_words(const struct trace_opts *o, struct remote_words *w)
 	ret = ret ?: opt_put_value(w, "--color", color_names[MAX(o->page.color, 0)]);
 	if (o->page.wide)
 		ret = ret ?: remote_words_add(w, "--wide");
+	if (o->c.longer)
+		ret = ret ?: remote_words_add(w, "--long");
 	ret = ret ?: opt_put_number(w, "--count", &o->c.count, "");
 	ret = ret ?: opt_put_number(w, "--delay", &o->delay, "ns");
 	ret = ret ?: opt_put_number(w, "--tsc-offset", &o->tsc_offset, "");
@@ -280,7 +285,7 @@ const struct cmd cmd_trace = {
 		  "clocks: tsc clock-offset kvmclock guest-capture pvclock tsc-offset tsc-ratio "
 		  "tsc-khz\n"
 		  "guests: side guest-events guest-options guest-timeout push push-file\n"
-		  "ring and output: buffer-size delay color wide",
+		  "ring and output: buffer-size delay long color wide",
 	.opts_size = sizeof(struct trace_opts),
 	.run = trace_cmd,
 };

@@ -98,24 +98,25 @@ static bool wall_host(const struct out_clock *real, uint64_t begin, uint64_t ns,
 	return out_clock_host(real, ns, host) || ns < begin;
 }
 
+bool day_clock(const struct capture *host, struct cap_pieces *pieces, struct out_clock *day)
+{
+	*day = (struct out_clock){ .kind = OUT_CLOCK_REALTIME };
+	if (!cap_in_tsc(host) || host->unit_ns || cap_pieces_init(pieces, host, CAP_CLOCK_REALTIME))
+		return false;
+	day->pieces = &pieces->pieces;
+	return true;
+}
+
 /* The first and last host TSC of a time of day: by realtime, whatever clock rows have. */
 static int wall_span(const struct out_clock *c, const struct capture *cap, const char *name,
 		     const char *text, uint64_t *lo, uint64_t *hi, struct kvmft_err *err)
 {
-	struct out_clock real = { .kind = OUT_CLOCK_REALTIME };
+	struct out_clock real = *c;
 	struct cap_pieces own = { 0 };
 	uint64_t begin, ns, lasts;
 	int ret = 0;
 
-	if (c->kind == OUT_CLOCK_REALTIME)
-		real = *c;
-	else
-		ret = cap_in_tsc(cap) && !cap->unit_ns
-			      ? cap_pieces_init(&own, cap, CAP_CLOCK_REALTIME)
-			      : -ENODATA;
-	if (!real.pieces)
-		real.pieces = &own.pieces;
-	if (ret)
+	if (c->kind != OUT_CLOCK_REALTIME && !day_clock(cap, &own, &real))
 		ret = err_lack(
 			err, ENODATA,
 			"option --%s: %s has no readings of realtime against the TSC (kvmft record "

@@ -219,42 +219,58 @@ static const char *comm_get(struct trace *t, int32_t tid)
 	return m ? m->name : "<...>";
 }
 
-static void line_time(struct trace *t, const struct live_item *i, int32_t tid)
+/* The time of day, as merge with --clock realtime has it, of a stamp of x86-tsc or mono_raw. */
+static bool line_day(struct trace *t, uint64_t ts, char *text, size_t size)
 {
-	char text[48] = "?", date[32];
-	bool known = t->time != TRACE_KVMCLOCK;
-	uint64_t v = i->ts;
-	int64_t cycles;
+	int64_t cycles = (int64_t)(ts - stamp_of(t, &t->wall));
+	char date[32];
 	time_t second;
 	struct tm tm;
+	uint64_t v;
 
-	if (t->time == TRACE_KVMCLOCK) {
-		known = trace_kvmclock_value(t, i->ts, tid, &v);
-	} else if (t->time == TRACE_REALTIME) {
-		cycles = (int64_t)(i->ts - stamp_of(t, &t->wall));
-		/* Read again once a second. */
-		if (!t->wall.tsc || cycles > (int64_t)(t->khz * 1000))
-			known = !kbracket_read(8, &t->wall);
-		cycles = (int64_t)(i->ts - stamp_of(t, &t->wall));
-		if (known)
-			v = t->wall.real +
-			    (uint64_t)((__int128)cycles * 1000000 / (__int128)t->khz);
-	} else if (t->time == TRACE_SINCE_START) {
-		v = tsc_cycles_to_ns(i->ts > t->start ? i->ts - t->start : 0, t->khz);
-	}
-	/* Wraps on purpose: offsets are two's complement. */
+	/* Read again once a second. */
+	if ((!t->wall.tsc || cycles > (int64_t)(t->khz * 1000)) && kbracket_read(8, &t->wall))
+		return false;
+	cycles = (int64_t)(ts - stamp_of(t, &t->wall));
+	v = t->wall.real + (uint64_t)((__int128)cycles * 1000000 / (__int128)t->khz);
 	v += t->c->clock_offset.set ? t->c->clock_offset.v : 0;
 	second = (time_t)(v / 1000000000u);
+	if (!localtime_r(&second, &tm) || !strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &tm))
+		return false;
+	snprintf(text, size, "%s.%09" PRIu64, date, v % 1000000000u);
+	return true;
+}
+
+static void line_time(struct trace *t, const struct live_item *i, int32_t tid)
+{
+	char text[48] = "?", day[48];
+	bool known = true;
+	uint64_t v = i->ts;
+
+	if (t->time == TRACE_KVMCLOCK)
+		known = trace_kvmclock_value(t, i->ts, tid, &v);
+	else if (t->time == TRACE_REALTIME)
+		known = line_day(t, i->ts, text, sizeof(text));
+	else if (t->time == TRACE_SINCE_START)
+		v = tsc_cycles_to_ns(i->ts > t->start ? i->ts - t->start : 0, t->khz);
+	/* Wraps on purpose: offsets are two's complement. */
+	v += t->c->clock_offset.set ? t->c->clock_offset.v : 0;
 	if (known && t->time == TRACE_UNITS)
 		snprintf(text, sizeof(text), "%" PRIu64, v);
 	else if (known && t->time != TRACE_REALTIME)
 		snprintf(text, sizeof(text), "%" PRIu64 ".%09" PRIu64, v / 1000000000u,
 			 v % 1000000000u);
-	else if (known && localtime_r(&second, &tm) && /* as in merge with --clock realtime */
-		 strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &tm))
-		snprintf(text, sizeof(text), "%s.%09" PRIu64, date, v % 1000000000u);
 	t->time_width = MAX(t->time_width, (int)strlen(text));
 	sbuf_addf(&t->line, "%*s  ", t->time_width, text);
+	if (t->c->longer) {
+		char context[FMT_CONTEXT + 1] = "";
+
+		if (i->kind == R_EVENT)
+			fmt_context(t->fmt, &i->rec, context);
+		sbuf_addf(&t->line, "%-*s ", FMT_CONTEXT, context);
+		if (t->time == TRACE_SINCE_START && line_day(t, i->ts, day, sizeof(day)))
+			sbuf_addf(&t->line, "%s  ", day);
+	}
 }
 
 /* Appends the line of an item to t->line; false if it is not to be shown. */

@@ -141,6 +141,16 @@ static void put_place(struct json *j, const struct out *o, const struct tl_item 
 	}
 	known = out_item_time(o, i, &t);
 	json_put_known_u64(j, "t", known, t);
+	if (o->longer && i->kind == TL_EVENT && !i->src->qemu) {
+		char context[FMT_CONTEXT + 1];
+
+		fmt_context(tl_fmt(i), i->rec, context);
+		json_put_str(j, "context", context);
+	}
+	if (o->day) {
+		known = out_clock_value(o->day, i->host, -1, &t);
+		json_put_known_u64(j, "realtime", known, t);
+	}
 	if (i->unplaced) {
 		json_put_bool(j, "unplaced", true);
 	}

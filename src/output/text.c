@@ -53,7 +53,7 @@ void out_paint(struct sbuf *b, size_t from, size_t label, size_t head, size_t si
 #define MAX_LABEL  sizeof(((struct tl_source *)0)->label)
 
 /* A label, a name of 15 bytes and three numbers: text_head() writes no more. */
-#define HEAD_ROOM (MAX_LABEL + 160 + PUT_SLACK)
+#define HEAD_ROOM (MAX_LABEL + 200 + PUT_SLACK)
 
 /*
  * The columns before the time are the same for all events of a thread on a CPU: they are kept,
@@ -439,6 +439,22 @@ static void early_end(struct out *o, bool more)
 
 /* ---- lines ---- */
 
+/* The context of an event, and the time of day. */
+static char *text_longer(struct out *o, const struct tl_item *i, char *p)
+{
+	bool own = i->kind == TL_EVENT && !i->src->qemu;
+	size_t len = FMT_CONTEXT + 1 + (o->day ? DATE_WIDTH + 2 : 1);
+	uint64_t v;
+
+	memset(p, ' ', len);
+	if (own)
+		fmt_context(tl_fmt(i), i->rec, p);
+	p[FMT_CONTEXT] = ' ';
+	if (o->day && out_clock_value(o->day, i->host, -1, &v))
+		text_date(o->priv, v, p + FMT_CONTEXT + 1);
+	return p + len;
+}
+
 /* Everything before the event. */
 static __attribute__((noinline)) void text_head(struct out *o, const struct tl_item *i)
 {
@@ -462,6 +478,8 @@ static __attribute__((noinline)) void text_head(struct out *o, const struct tl_i
 		*p++ = text_mark(i);
 		*p++ = ' ';
 	}
+	if (o->longer)
+		p = text_longer(o, i, p);
 	if (len)
 		p = put_padded(p, title, len);
 	b->len = (size_t)(p - b->s);
@@ -623,7 +641,7 @@ static __attribute__((noinline)) void text_slow(struct out *o, const struct tl_i
 		text_gap(o, i);
 	}
 	text_line_end(o, i->src);
-	all->plain = !o->color && !o->rips;
+	all->plain = !o->color && !o->rips && !o->longer;
 }
 
 /* The last digits of the time, if those before them are known. */

@@ -59,6 +59,19 @@ unsigned int fmt_level(const struct fmt *f, const struct rec *rec)
 	return flags & 0x40 ? 3 : flags & 0x08 ? 2 : flags & 0x10 ? 1 : 0;
 }
 
+void fmt_context(const struct fmt *f, const struct rec *rec, char text[FMT_CONTEXT + 1])
+{
+	uint8_t flags = fmt_flags(f, rec), depth = fmt_preempt(f, rec) & 0xf;
+
+	/* IRQS_OFF 0x01, BH_OFF 0x80; NEED_RESCHED 0x04, PREEMPT_RESCHED 0x20 */
+	text[0] = ".bdD"[(flags & 1) << 1 | flags >> 7];
+	text[1] = ".npN"[(flags >> 2 & 1) | (flags >> 4 & 2)];
+	/* HARDIRQ 0x08, SOFTIRQ 0x10, NMI 0x40 */
+	text[2] = flags & 0x40 ? (flags & 8 ? 'Z' : 'z') : ".hsH"[flags >> 3 & 3];
+	text[3] = ".123456789abcdef"[depth];
+	text[4] = '\0';
+}
+
 void fmt_stack_name(const struct fmt_event *e, const struct fmt_value *v, uint32_t i,
 		    struct sbuf *out)
 {

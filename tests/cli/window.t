@@ -161,6 +161,15 @@ run "$kvmft" blame -q --at 13:48:35 dated guest
 is "$(cat "$out")" "$(cat all)" "blame --at a whole second: all that was late in it, the longest first"
 run "$kvmft" blame -q --at 13:48:35.000017 dated guest
 is "$(sed -n 's/^1\. .* at //p' "$out")" 0.000017000 "... a fraction: what is nearest"
+run "$kvmft" merge -q --long --side guest dated guest
+is "$(awk '{ print $5, $6, $7 }' "$out" | sed -n '1p;$p')" ".... 2026-11-27 13:48:35.000001098
+.... 2026-11-27 13:48:35.000017498" "merge --long: context and time of day"
+run "$kvmft" merge -q --long --side guest host guest
+is "$(awk '{ print $5, $6 }' "$out" | head -n 1)" ".... sched:sched_switch:" "... without readings of it: context alone"
+run "$kvmft" merge -q --long --format json dated guest
+out_has '"context":"\.\.\.\.","realtime":1795787315000000998,' "... in JSON"
+run "$kvmft" merge -q --long --format html dated guest
+status_is 2 "... not on a page"
 run "$kvmft" latency -q --clock realtime irq dated guest
 out_has '^  1\.1 us at 2026-11-27 13:48:35\.00000[0-9] MSI irq 30' "latency --clock realtime"
 run "$kvmft" latency -q --from 13:48:35 irq dated guest

@@ -166,6 +166,15 @@ static void test_levels(void **state __unused_arg)
 		unsigned int level;
 	} t[] = { { 0, 0 }, { 0x01, 0 }, { 0x10, 1 }, { 0x18, 2 }, { 0x08, 2 }, { 0x48, 3 } };
 	struct capture c = { .long_size = 8 };
+	static const struct {
+		uint8_t flags, preempt;
+		const char *text;
+	} context[] = {
+		{ 0, 0, "...." },	{ 0x01, 0x01, "d..1" }, { 0x80, 0x10, "b..." },
+		{ 0x81, 0x0f, "D..f" }, { 0x04, 0, ".n.." },	{ 0x20, 0, ".p.." },
+		{ 0x25, 0x02, "dN.2" }, { 0x08, 0, "..h." },	{ 0x10, 0, "..s." },
+		{ 0x18, 0, "..H." },	{ 0x40, 0, "..z." },	{ 0x59, 0x31, "d.Z1" },
+	};
 	uint8_t data[16] = { 0 };
 	const struct rec rec = { .data = data, .len = sizeof(data) };
 	struct fmt *f;
@@ -174,11 +183,21 @@ static void test_levels(void **state __unused_arg)
 		   "name: x\nID: 5\nformat:\n"
 		   "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n"
 		   "\tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n"
+		   "\tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n"
 		   "\tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n");
 	f = load(&c);
 	for (size_t i = 0; i < ARRAY_SIZE(t); i++) {
 		data[2] = t[i].flags;
 		assert_int_equal(fmt_level(f, &rec), t[i].level);
+	}
+	/* As the kernel's own text has it. */
+	for (size_t i = 0; i < ARRAY_SIZE(context); i++) {
+		char text[FMT_CONTEXT + 1];
+
+		data[2] = context[i].flags;
+		data[3] = context[i].preempt;
+		fmt_context(f, &rec, text);
+		assert_string_equal(text, context[i].text);
 	}
 	fmt_free(f);
 	free_formats(&c);
