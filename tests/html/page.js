@@ -117,6 +117,8 @@ async function words(p) {
 	// Of reasons, and of a state and a reason: by how far they are apart in OKLab, which is about .02 for what is just told apart.
 	const near = await p.value(`(() => { let least = 1; const all = [...colorOf.values()].slice(0, 60).map(lab), states = STATES.map((v) => lab(css.getPropertyValue(v).trim().replace(/^#(.)(.)(.)$/, '#$1$1$2$2$3$3')));
 		all.forEach((a, k) => [...all.slice(0, k), ...states].forEach((b) => { least = Math.min(least, Math.hypot(...a.map((v, n) => v - b[n]))); })); return least; })()`);
+	const strays = await p.value(`[...colorOf].filter(([name, c]) => common.has(name) && c !== palette[common.get(name)]).map(([name]) => name).join(' ')`);
+	ok(strays === '', 'common exits have the colour that they have on any page', strays);
 	console.log(`# ${await p.value('colorOf.size')} reasons, nearest colours ${near.toFixed(3)} apart`);
 	ok(near > 0.05, 'no two reasons look alike', String(near));
 	const chips = await p.value('[...document.querySelectorAll("#legend span")].filter((e) => e.textContent.startsWith("exit: ")).map((e) => e.firstChild.style.background)');
