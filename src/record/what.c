@@ -550,6 +550,11 @@ int record_events(struct record *r)
 			return err_lack(r->err, -ret, "none of the events of %s exists here: %s",
 					sets[s].name, strerror(-ret));
 	}
+	any = false;
+	for (size_t i = 0; i < r->events.n; i++)
+		any |= !strcmp(r->events.v[i].sys, "kvm");
+	if (host && r->events.n && !any && !r->c->quiet)
+		r->note("of KVM's events only those of clocks are recorded: -e default adds the rest");
 	/* Rare, and without them a change of a guest's clock would go unnoticed. */
 	if (host && kevent_exists(r->t, "kvm", "kvm_write_tsc_offset"))
 		ret = events_add_known(r, set_clock);

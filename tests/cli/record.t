@@ -497,6 +497,17 @@ else
 	skip "full disk" "a tmpfs cannot be mounted here"
 fi
 
+# ---- events that leave KVM's out ----
+
+off="of KVM's events only those of clocks are recorded: -e default adds the rest"
+for asked in "host -e timer:timer_start" "guest -e timer:timer_start" "host -e timer:timer_start -e kvm:kvm_exit" \
+	"host -e timer:timer_start -e default" "host -e timer:timer_start -q"; do
+	# shellcheck disable=SC2086 # words
+	run "$kvmft" record --as $asked -p $$ -o "$tmp/off" -d 100ms
+	is "$(grep -c "^kvmft: $off$" "$err")" "$([ "$asked" != "host -e timer:timer_start" ]; echo $?)" "--as $asked: said if they are"
+	rm -rf "$tmp/off"
+done
+
 # ---- not root ----
 
 if command -v setpriv >/dev/null; then
