@@ -30,7 +30,7 @@ attacker()
 
 record()
 {
-	run timeout 60 "$kvmft" record --as host -q -e kvm:kvm_exit -d 50ms "$@"
+	run timeout 300 "$kvmft" record --as host -q -e kvm:kvm_exit -d 50ms "$@"
 }
 
 # refused NAME PATTERN ARGUMENT...: exit 1 with one line, and the victim is as it was.
@@ -114,7 +114,7 @@ status_is 0 "... to another directory of that user: followed"
 ok "a capture with events" "${KVMFT_TOOLS:-$top/build/tests/tools}/mkcap" --capture "$tmp/some" "$top/tests/golden/latency-host.txt"
 for dir in alice/away sticky/theirs; do
 	echo "of root's" >"$tmp/prey/file"
-	run timeout 60 "$kvmft" exits --format openmetrics -o "$tmp/$dir/file" --interval 0.1 0.1
+	run timeout 300 "$kvmft" exits --format openmetrics -o "$tmp/$dir/file" --interval 0.1 0.1
 	status_is 1 "exits -o by $dir: refused"
 	err_has "is a symbolic link that (another user made|user 65534 made, to somebody else's directory): name the real" \
 		"... with its message"
@@ -270,7 +270,7 @@ echo 4711 >"$tmp/vm1.pid"
 watched()
 {
 	# shellcheck disable=SC2016 # that shell's
-	run timeout 20 env KVMFT="$tmp/acted/kvmft" sh -c \
+	run timeout 300 env KVMFT="$tmp/acted/kvmft" sh -c \
 		'n=0; logger() { shift 5; echo "$*"; }; sleep() { n=$((n + 1)); [ $n -lt 5 ] || exit 7; }; . "$0"' \
 		"$top/contrib/watchdog/kvmft-watchdog" "$1"
 	status_is 7 "watchdog of ${1##*/}"
@@ -377,7 +377,7 @@ by_confined()
 {
 	file=$1
 	shift
-	timeout 60 strace -f -y -e trace=read,pread64,mmap,prctl -o "$tmp/reads" "$plain" "$@" >"$out" 2>"$err"
+	timeout 300 strace -f -y -e trace=read,pread64,mmap,prctl -o "$tmp/reads" "$plain" "$@" >"$out" 2>"$err"
 	awk -v file="/$file>" '/PR_SET_SECCOMP/ { on[$1] = 1 } index($0, file) { if ($1 in on) inside++; else outside++ }
 		END { print outside + 0, (inside > 0) }' "$tmp/reads"
 }
@@ -391,7 +391,7 @@ if strace -o /dev/null true 2>"$err" && [ "$("$plain" check 2>/dev/null | awk '$
 	is "$(by_confined meta report "$tmp/pair")" "0 1" "... in a tree"
 	echo "kvmft-session version=1" >"$tmp/pair/session"
 	is "$(by_confined session verify "$tmp/pair")" "0 1" "a session file: as well"
-	run timeout 60 strace -f -o "$tmp/calls" -e inject=socketpair:error=EPERM:when=1 "$plain" verify "$tmp/pair"
+	run timeout 300 strace -f -o "$tmp/calls" -e inject=socketpair:error=EPERM:when=1 "$plain" verify "$tmp/pair"
 	err_has "^kvmft verify: socketpair: " "... and by nobody else, if something forbids to ask one"
 	is "$(by_confined symbols stuck --vm nosuch --guest-kallsyms "$tmp/symbols")" "0 1" "symbols of a guest"
 	is "$(by_confined program record --as host -e none --sdt "$tmp/program" -d 50ms -o "$tmp/marked")" "0 1" \
@@ -422,18 +422,18 @@ cp -r "$tmp/bare" "$tmp/trap"
 f=$(find "$tmp/trap" -name 'cpu[0-9]*' -type f | head -n 1)
 echo "secret secret secret" >"$tmp/secret"
 ln -sf "$tmp/secret" "$f"
-run timeout 20 "$kvmft" merge "$tmp/trap"
+run timeout 300 "$kvmft" merge "$tmp/trap"
 is "$([ "$rc" != 124 ] && [ "$rc" != 0 ] && echo yes)" yes "link in a capture: not followed, exit $rc"
 is "$(cat "$out" "$err" | grep -c 'secret secret')" 0 "... what it points to is not shown"
 rm -f "$tmp/trap/meta"
 mkfifo "$tmp/trap/meta"
-run timeout 20 "$kvmft" merge "$tmp/trap"
+run timeout 300 "$kvmft" merge "$tmp/trap"
 status_is 1 "FIFO in place of meta: refused at once"
 err_one_line "FIFO in place of meta"
 # A plain file, too, may be one that waits when it is read.
 mkdir "$tracefs/instances/attack.$$"
 for pipe in trace_pipe per_cpu/cpu0/trace_pipe_raw; do
-	run timeout 20 "$kvmft" diff "$tracefs/instances/attack.$$/$pipe" "$tmp/bare"
+	run timeout 300 "$kvmft" diff "$tracefs/instances/attack.$$/$pipe" "$tmp/bare"
 	status_is 1 "diff, $pipe: not waited for"
 	err_has "$pipe: the file is empty" "... says that nothing is in it"
 done

@@ -133,10 +133,10 @@ if [ -d "$fs/instances" ]; then
 	done
 	# and what it promises is kept
 	if "$kvmft" check --host >/dev/null 2>&1; then
-		run timeout 60 "$kvmft" record --as host -q -e kvm:kvm_exit -d 0.1 -o "$tmp/cap"
+		run timeout 300 "$kvmft" record --as host -q -e kvm:kvm_exit -d 0.1 -o "$tmp/cap"
 		status_is 0 "check says that recording is possible, and it is"
 	else
-		run timeout 60 "$kvmft" record --as host -q -d 0.1 -o "$tmp/cap"
+		run timeout 300 "$kvmft" record --as host -q -d 0.1 -o "$tmp/cap"
 		is "$([ "$rc" != 0 ] && echo yes)" yes "check says that recording is not possible, and it is not"
 	fi
 else

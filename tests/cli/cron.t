@@ -15,7 +15,7 @@ mkdir -m 700 "$dir"
 # As cron does: no terminal, no input, little environment.
 cron()
 {
-	run env -i PATH=/usr/bin:/bin timeout 60 "$kvmft" record --as host -e kvm:kvm_exit --output-dir "$dir" "$@"
+	run env -i PATH=/usr/bin:/bin timeout 300 "$kvmft" record --as host -e kvm:kvm_exit --output-dir "$dir" "$@"
 }
 
 stored()
@@ -149,7 +149,7 @@ else
 	skip "full disk" "a tmpfs cannot be mounted here"
 fi
 # Loss is a fault, too. A tiny ring that cannot be emptied fast enough: exit 3 has a line, 0 has none.
-run env -i PATH=/usr/bin:/bin timeout 60 "$kvmft" record --as host -e 'kvm:*' -b 4K --output-dir "$dir" -- \
+run env -i PATH=/usr/bin:/bin timeout 300 "$kvmft" record --as host -e 'kvm:*' -b 4K --output-dir "$dir" -- \
 	"$tinyvm" --iterations 20000
 lines=$(wc -l <"$err" | tr -d ' ')
 is "$([ "$rc" = 0 ] && [ "$lines" = 0 ] || { [ "$rc" = 3 ] && [ "$lines" -gt 0 ]; } && echo yes)" yes \
@@ -178,7 +178,7 @@ line=$(grep -E '^[^#].* root kvmft record' "$top/contrib/cron/kvmft")
 is "$(echo "$line" | wc -l | tr -d ' ')" 1 "contrib/cron has a line"
 args=$(echo "$line" | sed 's/.* root kvmft //; s,/var/lib/kvmft,'"$dir"',; s/-d 20s/-d 20ms/; s/--min-free 1G//')
 # shellcheck disable=SC2086 # words
-run env -i PATH=/usr/bin:/bin timeout 60 "$kvmft" ${args%%record*}record --as host ${args#*record}
+run env -i PATH=/usr/bin:/bin timeout 300 "$kvmft" ${args%%record*}record --as host ${args#*record}
 status_is 0 "... that works"
 is "$(cat "$out" "$err")" "" "... silently"
 unit=$top/contrib/systemd/kvmft-record.service

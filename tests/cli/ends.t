@@ -116,7 +116,7 @@ is "$died" "" "trace, exits, stuck and record end in order by whichever signal"
 is "$(grep -l '^end reason=signal' "$tmp"/by*/meta | wc -l)" 4 "... and recordings are whole"
 nothing_left "signals"
 # A timer that whoever started it had set.
-run timeout 30 perl -e 'alarm 2; exec @ARGV' "$kvmft" trace -p "$vm" -e kvm:kvm_pio
+run timeout 300 perl -e 'alarm 2; exec @ARGV' "$kvmft" trace -p "$vm" -e kvm:kvm_pio
 status_is 0 "... by a timer, too"
 nothing_left "a timer"
 kill -KILL $vm
@@ -183,7 +183,7 @@ nothing_left_soon "... which"
 fails()
 {
 	rm -rf "$session"
-	ASAN_OPTIONS=detect_leaks=0 run timeout 30 strace -qq -o /dev/null -e trace="$1" -e inject="$1:error=$2:when=1" \
+	ASAN_OPTIONS=detect_leaks=0 run timeout 300 strace -qq -o /dev/null -e trace="$1" -e inject="$1:error=$2:when=1" \
 		"$kvmft" record --as host -q -e kvm:kvm_exit -o "$session" -d 100ms --guest "g1=$guest" --guest-options "$opts"
 	status_is 1 "the first $1 of a session fails"
 	err_has "$3" "... which is reported"

@@ -42,7 +42,7 @@ recorded()
 		sleep 0.1
 		i=$((i + 1))
 	done
-	timeout 60 "$kvmft" merge --follow "$tmp/h" >"$out" 2>"$err"
+	timeout 300 "$kvmft" merge --follow "$tmp/h" >"$out" 2>"$err"
 	rc=$?
 	wait "$recorder"
 	recorder=
@@ -86,7 +86,7 @@ mem()
 	ls -d /dev/shm/kvmft.* /run/kvmft.*.*.0 2>/dev/null
 }
 before=$(mem)
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
+run timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
 	--guest-events kvm:kvm_mmio -d 2s
 status_is 0 "trace --guest"
 ok "... lines of the host" grep -q '^host .* kvm:kvm_pio: ' "$out"
@@ -97,12 +97,12 @@ ok "... in order of time but for what came late ($back, $late)" test "$back" -le
 ok "... as many as the summary says" test "$(wc -l <"$out")" = \
 	"$(awk '/ events, / { n += $3 } END { print n }' "$err")"
 is "$(mem)" "$before" "... nothing is left in memory"
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
+run timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
 	--guest-events kvm:kvm_mmio --tsc --side t1 --format json -N 20
 status_is 0 "trace --guest, an end by count"
 is "$(grep -c '"kind":"event"' "$out")" 20 "... of 20 events"
 out_has '"clock":"host-tsc"' "... in TSC"
-timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
+timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
 	--guest-events kvm:kvm_mmio 2>"$err" | head -n 5 >"$out"
 is "$(wc -l <"$out" | tr -d ' ')" 5 "a reader that has seen enough ends it"
 is "$(mem)" "$before" "... nothing is left in memory"
@@ -121,7 +121,7 @@ err_has "a second signal ended this before all was shown" "... is named as the r
 is "$(mem)" "$before" "... nothing is left in memory"
 # What it had started outlives it, and goes on to write.
 : >"$out"
-timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
+timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
 	--guest-events kvm:kvm_mmio >"$out" 2>"$tmp/killed.err" &
 job=$!
 comes . "$out"
@@ -155,13 +155,13 @@ out_has "^session /dev/shm/kvmft.2147483647.1.0: left, as something in it is no 
 out_has "^removed .* and 0 session" "... and does not count it"
 ok "... with all that is in it" test -f /dev/shm/kvmft.2147483647.1.0/mine/file
 rm -rf /dev/shm/kvmft.2147483647.1.0
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' --side t7 -d 3s
+run timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' --side t7 -d 3s
 status_is 2 "trace --guest with a side that does not exist"
 err_has "^kvmft trace: option --side: 't7' is neither" "... speaks in its own name"
 is "$(grep -c 'kvmft merge\|/dev/shm\|/run/' "$err")" 0 "... and no command or place that was not given"
 "$tinyvm" --vcpus 2 --ms 60000 >/dev/null &
 fast=$!
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio -b 8K --guest t1=/usr/bin/env --guest-options '--as guest' \
+run timeout 300 "$kvmft" trace -e kvm:kvm_pio -b 8K --guest t1=/usr/bin/env --guest-options '--as guest' \
 	--guest-events kvm:kvm_mmio -d 2s
 kill $fast
 wait $fast 2>/dev/null
@@ -170,7 +170,7 @@ is "$(grep -c '/dev/shm\|/run/' "$err")" 0 "... and its recorder names no place,
 # Their old contents must not be taken for new ones.
 : >"$out"
 : >"$err"
-timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
+timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest t1=/usr/bin/env --guest-options '--as guest' \
 	--guest-events kvm:kvm_mmio >"$out" 2>"$err" &
 job=$!
 comes '^t1' "$out"
@@ -186,7 +186,7 @@ err_has "^kvmft: t1: cannot open the capture: .*: left out from now on" "... the
 is "$(grep -c 'kvmft merge\|/dev/shm\|/run/' "$err")" 0 "... and no place that was not given"
 ok "... the host goes on" grep -q '^host' "$out"
 is "$(mem)" "$before" "... nothing is left in memory"
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio -b 100G --guest t1=/usr/bin/env -d 1s
+run timeout 300 "$kvmft" trace -e kvm:kvm_pio -b 100G --guest t1=/usr/bin/env -d 1s
 status_is 1 "trace --guest, a ring larger than memory allows"
 err_has "at most -b [0-9]+K$" "... names the largest size, and no option that trace lacks"
 others=
@@ -195,7 +195,7 @@ for name in t2 t3; do
 	others="$others $!"
 	wait_for_line "$tmp/$name.txt"
 done
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest other=/usr/bin/env --guest-options '--as guest' \
+run timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest other=/usr/bin/env --guest-options '--as guest' \
 	--guest-events kvm:kvm_mmio -d 1s
 # shellcheck disable=SC2086 # a list
 kill $others
@@ -204,7 +204,7 @@ wait $others 2>/dev/null
 status_is 4 "trace --guest, a guest that may be of several VMs"
 err_has 'name its VM: of what `kvmft record --guest` writes, by kvmft merge HOST GUEST=SEL\. VMs there: ' \
 	"... is named where that can be done"
-run timeout 60 "$kvmft" trace -e kvm:kvm_pio --guest t1=false
+run timeout 300 "$kvmft" trace -e kvm:kvm_pio --guest t1=false
 status_is 1 "a guest that cannot be reached"
 err_has "t1: " "... is named"
 is "$(mem)" "$before" "... nothing is left"

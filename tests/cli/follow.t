@@ -108,7 +108,7 @@ followed()
 	name=$1
 	shift
 	begin_grow 1
-	timeout 60 "$kvmft" merge --follow --delay 1200ms "$@" "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+	timeout 300 "$kvmft" merge --follow --delay 1200ms "$@" "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 	job=$!
 	# The parts of CPUs do not end at the same time: none may lag longer than the delay.
 	for part in 2 3 4 5 6 7 8 9; do
@@ -171,7 +171,7 @@ done <<EOF
 what stands around matches|--grep '$grep' -C 40
 from one time to another|--from 30ms --to 150ms
 EOF
-run timeout 20 "$kvmft" merge --follow "$whole/host" "$whole/web=$id"
+run timeout 300 "$kvmft" merge --follow "$whole/host" "$whole/web=$id"
 status_is 0 "captures that have ended"
 sed 's/  */ /g' "$out" >"$tmp/got.1"
 "$kvmft" merge "$whole/host" "$whole/web=$id" 2>/dev/null | sed 's/  */ /g' >"$tmp/want.1"
@@ -182,12 +182,12 @@ is "$(wc -l <"$out" | tr -d ' ')" 3 "... shows so many lines"
 
 mkdir "$tmp/bad"
 echo "no capture" >"$tmp/bad/meta"
-run timeout 20 "$kvmft" merge --follow "$whole/host" "$tmp/bad" "$whole/web=$id"
+run timeout 300 "$kvmft" merge --follow "$whole/host" "$tmp/bad" "$whole/web=$id"
 status_is 3 "a guest that is none, among others"
 err_has "bad: not a kvmft capture.*; the other guests are shown without this one" "... is named"
 sed 's/  */ /g' "$out" >"$tmp/got.1"
 ok "... and the others are shown" cmp "$tmp/want.1" "$tmp/got.1"
-run timeout 20 "$kvmft" merge --follow "$whole/host" "$tmp/bad"
+run timeout 300 "$kvmft" merge --follow "$whole/host" "$tmp/bad"
 status_is 1 "... but not when it is the only one"
 
 # comes PATTERN FILE: such a line, at last.
@@ -207,7 +207,7 @@ for gone in web web/meta; do
 	# Its old contents must not be taken for new ones.
 	: >"$out"
 	: >"$err"
-	timeout 30 "$kvmft" merge --follow --delay 100ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+	timeout 300 "$kvmft" merge --follow --delay 100ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 	job=$!
 	comes '^syn ' "$out"
 	rm -r "$tmp/grow/${gone:?}"
@@ -228,7 +228,7 @@ for gone in web web/meta; do
 done
 begin_grow 5
 : >"$out"
-timeout 30 "$kvmft" merge --follow --delay 100ms --clock guest-tsc --side web "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+timeout 300 "$kvmft" merge --follow --delay 100ms --clock guest-tsc --side web "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 job=$!
 comes . "$out"
 rm "$tmp/grow/web/meta"
@@ -276,7 +276,7 @@ status_is 143 "... until a second signal"
 
 # A guest whose data come late: the host's lines do not wait for them.
 begin_grow 0
-timeout 60 "$kvmft" merge --follow --delay 200ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
+timeout 300 "$kvmft" merge --follow --delay 200ms "$tmp/grow/host" "$tmp/grow/web=$id" >"$out" 2>"$err" &
 job=$!
 sleep 0.6
 grow host=9

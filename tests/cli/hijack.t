@@ -97,7 +97,7 @@ only store <<-END
 	capture: a new folder
 END
 cd "$tmp" || exit 1
-run timeout 20 "$hijack" answer
+run timeout 300 "$hijack" answer
 status_is 0 "answers of helpers that lie: lengths, exit codes, lines of meta, texts without an end, flags; a reader to kvmft-output"
 is "$(sed 's/.*: //' "$out" | tr '\n' ' ')" "1 1 1 1 1 1 1 1 1 " "... are none, or made harmless"
 # It may read any file: Landlock would hide whose VM is whose, and without that a mount namespace of its own would hide

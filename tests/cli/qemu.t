@@ -37,7 +37,7 @@ told()
 	name=$1
 	pattern=$2
 	shift 2
-	run timeout 30 "$kvmft" qemu "$@"
+	run timeout 300 "$kvmft" qemu "$@"
 	status_is 1 "$name"
 	err_has "$pattern" "... is reported"
 	err_one_line "$name"

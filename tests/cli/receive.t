@@ -22,7 +22,7 @@ receive()
 	stream=$1
 	shift
 	rm -rf "$got"
-	timeout 60 "$kvmft" receive -o "$got" "$@" <"$stream" >"$out" 2>"$err"
+	timeout 300 "$kvmft" receive -o "$got" "$@" <"$stream" >"$out" 2>"$err"
 	rc=$?
 }
 
@@ -73,7 +73,7 @@ is "$(cat "$err")" "" "--quiet is silent"
 run "$kvmft" receive -o "$got"
 status_is 1 "a capture that exists is not replaced"
 err_has "exists" "... is reported"
-timeout 60 "$kvmft" receive --force -q -o "$got" <"$tmp/whole"
+timeout 300 "$kvmft" receive --force -q -o "$got" <"$tmp/whole"
 is "$?" 0 "... but with --force"
 ok "... and is whole" diff -r "$cap" "$got"
 run "$kvmft" receive
@@ -111,7 +111,7 @@ while [ "$n" -lt "$size" ]; do
 	case $rc in
 	3)
 		kept=$((kept + 1))
-		[ -d "$got" ] && timeout 60 "$kvmft" merge -q "$got" >"$out" 2>"$err"
+		[ -d "$got" ] && timeout 300 "$kvmft" merge -q "$got" >"$out" 2>"$err"
 		case $? in
 		0 | 3) ;;
 		1) grep -qE 'no events|no recording' "$err" || bad_cuts="$bad_cuts $n:merge" ;;
@@ -186,7 +186,7 @@ limited()
 	message=$2
 	shift 2
 	rm -rf "$got"
-	"$mkstream" "$@" | timeout 100 "$kvmft" receive -o "$got" --max-size $max >"$out" 2>"$err"
+	"$mkstream" "$@" | timeout 300 "$kvmft" receive -o "$got" --max-size $max >"$out" 2>"$err"
 	rc=$?
 	status_is 3 "$name"
 	err_has "$message" "... is reported"
@@ -238,7 +238,7 @@ if mount -t tmpfs -o size=16m,mode=700,nr_inodes=100 kvmft-test "$tmp/small" 2>/
 	set --
 	for s in $(seq 1 150); do set -- "$@" "frame 6 0 $s -"; done
 	"$mkstream" "capture $cap" "$@" end >"$tmp/bad"
-	timeout 60 "$kvmft" receive -q -o "$tmp/small/got" <"$tmp/bad" >"$out" 2>"$err"
+	timeout 300 "$kvmft" receive -q -o "$tmp/small/got" <"$tmp/bad" >"$out" 2>"$err"
 	rc=$?
 	status_is 3 "segments without end"
 	err_has "less than 5 % of the inodes are free, and the sender is told to stop" "... is reported"
@@ -257,7 +257,7 @@ mkdir "$tmp/mine"
 	while [ -z "$(ls -A "$tmp/mine")" ]; do sleep 0.05; done
 	mkdir "$tmp/mine/got"
 	exec cat "$tmp/many"
-) | timeout 60 "$kvmft" receive -q -o "$tmp/mine/got" >"$out" 2>"$err"
+) | timeout 300 "$kvmft" receive -q -o "$tmp/mine/got" >"$out" 2>"$err"
 rc=$?
 status_is 1 "a name that is taken meanwhile"
 is "$(ls -A "$tmp/mine")" got "... and nothing of the stream is left"
@@ -331,7 +331,7 @@ ok "... what came is there" cmp "$got/seg000000/cpu0" "$cap/seg000000/cpu0"
 
 mkdir "$tmp/elsewhere"
 ln -s "$tmp/elsewhere" "$tmp/link"
-timeout 60 "$kvmft" receive -o "$tmp/link/got" <"$tmp/whole" >"$out" 2>"$err"
+timeout 300 "$kvmft" receive -o "$tmp/link/got" <"$tmp/whole" >"$out" 2>"$err"
 is "$?" 1 "a parent that is a link"
 is "$(ls -A "$tmp/elsewhere")" "" "... is not followed"
 finish

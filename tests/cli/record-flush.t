@@ -90,7 +90,7 @@ for rate in low bursty full; do
 	wait $vm 2>/dev/null
 	vm=
 done
-run timeout 60 "$kvmft" reset
+run timeout 300 "$kvmft" reset
 nothing_left_soon "after the kills"
 
 # ---- all there, in order, whatever the pieces ----

@@ -16,13 +16,13 @@ mkdir -m 700 "$dir" "$tmp/cwd"
 
 record()
 {
-	run timeout 60 "$kvmft" record --as host -q -e kvm:kvm_exit "$@"
+	run timeout 300 "$kvmft" record --as host -q -e kvm:kvm_exit "$@"
 }
 
 # A recorder that cannot start: its files may not grow.
 failing()
 {
-	run prlimit --fsize=100 timeout 60 "$kvmft" record --as host -q -e kvm:kvm_exit "$@"
+	run prlimit --fsize=100 timeout 300 "$kvmft" record --as host -q -e kvm:kvm_exit "$@"
 }
 
 # live CAPTURE ARGUMENT...: starts a recorder and waits until it has its name; it is $recorder.
@@ -137,7 +137,7 @@ ok "... and when the recorder is killed" test "$(stat -c %i "$cap.replaced")" = 
 partial=$(stat -c %i "$cap")
 live "$cap" --force -o "$cap"
 ours=$(stat -c %i "$cap")
-run timeout 60 "$kvmft" record --as host -q --force -o "$cap" -d 20ms
+run timeout 300 "$kvmft" record --as host -q --force -o "$cap" -d 20ms
 status_is 1 "--force: a capture that another one still records"
 err_has "cap is being recorded by another kvmft: end that first, or choose another name" "... is not replaced"
 is "$(stat -c %i "$cap")" "$ours" "... nor moved"
@@ -152,7 +152,7 @@ if mount -t tmpfs -o size=3M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	mounted=$tmp/small
 	record -o "$tmp/small/c" -d 20ms
 	good=$(stat -c %i "$tmp/small/c")
-	run timeout 60 "$kvmft" record --as host -q -e 'kvm:*' --force -o "$tmp/small/c" -- "$tinyvm" --ms 20000
+	run timeout 300 "$kvmft" record --as host -q -e 'kvm:*' --force -o "$tmp/small/c" -- "$tinyvm" --ms 20000
 	status_is 3 "a disk that is full half-way"
 	err_has "the old capture is kept as $tmp/small/c.replaced\$" "... is reported"
 	is "$(stat -c %i "$tmp/small/c.replaced")" "$good" "... and so it is"
@@ -197,7 +197,7 @@ cd / || exit 1
 
 if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; then
 	cap=$tmp/segments
-	ASAN_OPTIONS=detect_leaks=0 run timeout 60 strace -f -qq -o /dev/null -P "$cap" -e trace=mkdirat \
+	ASAN_OPTIONS=detect_leaks=0 run timeout 300 strace -f -qq -o /dev/null -P "$cap" -e trace=mkdirat \
 		-e inject=mkdirat:error=ENOSPC:when=1+ \
 		"$kvmft" record --as host -q -e 'kvm:*' -b 1M -d 3 --rotate 64K --keep 1 -o "$cap"
 	is "$([ "$rc" != 0 ] && echo yes)" yes "a segment that cannot be made: exit $rc"
@@ -210,7 +210,7 @@ fi
 # The first write into the second segment of a flight recorder fails.
 if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; then
 	cap=$tmp/flight
-	ASAN_OPTIONS=detect_leaks=0 timeout 60 strace -f -qq -o /dev/null -P "$cap/seg000002/cpu0" -P "$cap/seg000002/cpu1" \
+	ASAN_OPTIONS=detect_leaks=0 timeout 300 strace -f -qq -o /dev/null -P "$cap/seg000002/cpu0" -P "$cap/seg000002/cpu1" \
 		-e trace=splice,write -e inject=splice,write:error=EIO:when=1+ \
 		"$kvmft" record --as host -q -e 'kvm:*' -b 256K --flight-recorder --keep 1 -d 4 -o "$cap" 2>"$err" &
 	strace=$!

@@ -14,7 +14,7 @@ KB64=65536
 # limited NAME ARGUMENT...: records a VM until a limit ends it.
 limited()
 {
-	run timeout 60 "$kvmft" record --as host -e 'kvm:*' -o "$cap" "$@" -- "$tinyvm" --ms 20000
+	run timeout 300 "$kvmft" record --as host -e 'kvm:*' -o "$cap" "$@" -- "$tinyvm" --ms 20000
 }
 
 reason_is()
@@ -109,7 +109,7 @@ else
 fi
 # Nothing is kept if the capture cannot get its name: failed, not incomplete.
 if command -v strace >/dev/null; then
-	run timeout 60 strace -f -qq -o /dev/null -e trace=renameat2 -e inject=renameat2:error=EIO \
+	run timeout 300 strace -f -qq -o /dev/null -e trace=renameat2 -e inject=renameat2:error=EIO \
 		"${KVMFT_PLAIN:-$kvmft}" record --as host -d 300ms -e kvm:kvm_fpu -o "$tmp/unnamed"
 	status_is 1 "a capture that cannot get its name"
 	ok "... there is none" test ! -e "$tmp/unnamed"
@@ -135,7 +135,7 @@ inject()
 	"$tinyvm" --ms 20000 --pause 50 >"$tmp/vm.out" 2>&1 &
 	vm=$!
 	wait_for_line "$tmp/vm.out" # a VM that appears later is a line of meta, too
-	ASAN_OPTIONS=detect_leaks=0 run timeout 60 strace -f -qq -o "$tmp/strace.log" -P "$cap/seg000000/cpu0" \
+	ASAN_OPTIONS=detect_leaks=0 run timeout 300 strace -f -qq -o "$tmp/strace.log" -P "$cap/seg000000/cpu0" \
 		-P "$cap/seg000000/cpu1" -P "$cap/meta" -e trace="$2" -e inject="$2:error=$1:when=$3" \
 		"$kvmft" record --as host -e "$5" -b 1M -p "$vm" -d $seconds -o "$cap"
 	kill "$vm"
@@ -181,7 +181,7 @@ segment_sizes()
 mkdir "$tmp/mem"
 mount -t tmpfs -o size=128M,mode=700 kvmft-test "$tmp/mem" 2>/dev/null && mounted=$tmp/mem
 cap=$tmp/mem/rotate
-run timeout 60 "$kvmft" record --as host -e 'kvm:*' --rotate 512K -o "$cap" -- "$tinyvm" --iterations 6000
+run timeout 300 "$kvmft" record --as host -e 'kvm:*' --rotate 512K -o "$cap" -- "$tinyvm" --iterations 6000
 status_is 0 "--rotate SIZE"
 n=$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')
 between "$n" 3 99 "... several segments"
@@ -192,12 +192,12 @@ tid=$(vcpu_tid)
 adds_up "--rotate SIZE" 0
 is "$(grep -c "tinyvm-$tid .*kvm:kvm_pio: pio_write at 0x80 " "$out")" 6000 "... every port write is there"
 cap=$tmp/mem/rotate-time
-run timeout 60 "$kvmft" record --as host -e 'kvm:*' -b 2M --rotate 200ms -o "$cap" -- "$tinyvm" --ms 1500 --pause 50
+run timeout 300 "$kvmft" record --as host -e 'kvm:*' -b 2M --rotate 200ms -o "$cap" -- "$tinyvm" --ms 1500 --pause 50
 status_is 0 "--rotate DURATION"
 between "$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')" 2 30 "... several segments"
 adds_up "--rotate DURATION" 0
 cap=$tmp/mem/rotate-quiet
-run timeout 60 "$kvmft" record --as host -e 'kvm:*' -d 2500ms --rotate 500ms -o "$cap" -- sh -c '
+run timeout 300 "$kvmft" record --as host -e 'kvm:*' -d 2500ms --rotate 500ms -o "$cap" -- sh -c '
 	for i in 1 2 3 4 5 6 7 8 9 10 11 12 13; do "$1" --iterations 5; sleep 0.2; done' sh "$tinyvm"
 between "$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')" 4 6 \
 	"... of a host with few events too, whose ring would not be fetched by then"
@@ -220,7 +220,7 @@ vm=
 rm -rf "$tmp/mem"/*
 cap=$tmp/mem/keep
 # All events fit into the ring, so that a busy machine loses none either.
-run timeout 60 "$kvmft" record --as host -e 'kvm:*' -b 4M --rotate 256K --keep 3 -o "$cap" -- "$tinyvm" --iterations 8000
+run timeout 300 "$kvmft" record --as host -e 'kvm:*' -b 4M --rotate 256K --keep 3 -o "$cap" -- "$tinyvm" --iterations 8000
 status_is 0 "--keep"
 is "$(find "$cap" -maxdepth 1 -name 'seg*' | wc -l | tr -d ' ')" 3 "... the last three"
 last=$(find "$cap" -maxdepth 1 -name 'seg*' | sort | tail -n 1)
@@ -276,7 +276,7 @@ run "$kvmft" merge "$cap"
 status_is 0 "... can be read"
 out_has 'kvm:kvm_pio' "... and has events"
 cap=$tmp/trigger
-run timeout 60 "$kvmft" record --as host -e 'kvm:*' --flight-recorder -b 256K -p "$vm" -d 1500ms -o "$cap" \
+run timeout 300 "$kvmft" record --as host -e 'kvm:*' --flight-recorder -b 256K -p "$vm" -d 1500ms -o "$cap" \
 	--trigger 'kvm:kvm_pio/port == 0x80/'
 status_is 0 "--trigger"
 between "$(grep -c '^segment n=.* why=trigger' "$cap/meta")" 2 20 "... makes segments"
@@ -289,14 +289,14 @@ if [ -f "$tracefs/events/kvm/kvm_pio/trigger" ]; then
 		0 "... each piece ends where the trigger was"
 fi
 cap=$tmp/trigger-never
-run timeout 60 "$kvmft" record --as host -e 'kvm:*' --flight-recorder -b 256K -p "$vm" -d 500ms -o "$cap" \
+run timeout 300 "$kvmft" record --as host -e 'kvm:*' --flight-recorder -b 256K -p "$vm" -d 500ms -o "$cap" \
 	--trigger 'kvm:kvm_pio/port == 0x81/'
 status_is 0 "--trigger that never happens"
 is "$(grep -c 'why=trigger' "$cap/meta") $(grep -c 'why=end' "$cap/meta")" "0 1" "... what was last is there"
 sleep 60 &
 sleeper=$!
 cap=$tmp/trigger-other
-run timeout 60 "$kvmft" record --as host -e 'kvm:*' --flight-recorder -b 256K -p "$sleeper" -d 500ms -o "$cap" \
+run timeout 300 "$kvmft" record --as host -e 'kvm:*' --flight-recorder -b 256K -p "$sleeper" -d 500ms -o "$cap" \
 	--trigger kvm:kvm_pio
 kill "$sleeper"
 wait "$sleeper" 2>/dev/null
@@ -374,7 +374,7 @@ fi
 # ---- CPUs of its own ----
 
 cap=$tmp/cpus
-run timeout 60 "$kvmft" record --as host -q -e kvm:kvm_pio --cpus 0 -o "$cap" -- \
+run timeout 300 "$kvmft" record --as host -q -e kvm:kvm_pio --cpus 0 -o "$cap" -- \
 	sh -c 'grep Cpus_allowed_list "/proc/$PPID/status" /proc/self/status; grep -h Cpus_allowed_list /proc/$PPID/task/*/status; sed -n "s/^Max open files *\\([0-9]*\\) .*/\\1/p" /proc/self/limits; umask'
 status_is 0 "--cpus"
 # The recorder, a thread for each CPU, and, as long as it has to do, the one that reads clocks.
@@ -388,7 +388,7 @@ is "$(tail -n 2 "$out" | tr '\n' ' ')" "$(sed -n 's/^Max open files *\([0-9]*\) 
 
 if command -v strace >/dev/null && strace -f -qq -o /dev/null true 2>/dev/null; then
 	cap=$tmp/traced
-	ASAN_OPTIONS=detect_leaks=0 run timeout 60 strace -f -qq -y -o "$tmp/strace.log" \
+	ASAN_OPTIONS=detect_leaks=0 run timeout 300 strace -f -qq -y -o "$tmp/strace.log" \
 		-e trace=open,openat,creat,mkdir,mkdirat,rmdir,unlink,unlinkat,rename,renameat,renameat2,truncate,chmod,fchmodat,link,linkat,symlink,symlinkat,mount \
 		"$kvmft" record --as host -q -e 'kvm:*' -d 300ms --rotate 64K --keep 2 -o "$cap"
 	status_is 0 "recording under strace"

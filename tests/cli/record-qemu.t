@@ -60,18 +60,18 @@ err_has "^kvmft: host: " "... and can be read"
 on -o "$tmp/b" --qmp "$qmp" --qemu default --qemu 'virtio_*'
 ok "default, and a wildcard" test "$(echo "$during" | wc -w)" -gt 20
 is "$(states --hmp "$hmp")" "$before" "... states as before"
-run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/c" --hmp "$hmp" --qemu vm_state_notify -- true
+run timeout 300 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/c" --hmp "$hmp" --qemu vm_state_notify -- true
 status_is 0 "through HMP"
 is "$(states --qmp "$qmp")" "$before" "... states as before"
-run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/d" --qmp "$qmp" --qemu virtio_blk_handel_read
+run timeout 300 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/d" --qmp "$qmp" --qemu virtio_blk_handel_read
 status_is 1 "an event that there is not"
 err_has "did you mean virtio_blk_handle_read" "... is reported"
 ok "... and no capture made" test ! -e "$tmp/d"
-run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/a" --qmp "$qmp" --qemu 'virtio*'
+run timeout 300 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/a" --qmp "$qmp" --qemu 'virtio*'
 status_is 1 "set-up that fails later"
 is "$(states --hmp "$hmp")" "$before" "... states as before"
 hold_socket "$qmp"
-run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/d" --qmp "$qmp" --qemu 'virtio*'
+run timeout 300 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/d" --qmp "$qmp" --qemu 'virtio*'
 status_is 1 "a monitor that is held"
 err_has "busy: no greeting within" "... is reported"
 unhold_socket
@@ -114,18 +114,18 @@ kill_both()
 }
 
 ok "recorder and helper killed: events stay on" kill_both
-run timeout 60 "$kvmft" reset --dry-run
+run timeout 300 "$kvmft" reset --dry-run
 out_has "^QEMU $qemu_pid: [0-9]+ trace events that a killed kvmft had switched on: .*virtio_notify( |$)" \
 	"... reset says which"
 ok "... --dry-run changes nothing" is_on
-run timeout 60 "$kvmft" reset
+run timeout 300 "$kvmft" reset
 out_has "^QEMU $qemu_pid: .* are off again: .*virtio_notify( |$)" "... reset switches them off"
 is "$(states --hmp "$hmp")" "$before" "... and no others"
 ok "... once" sh -c "! grep -qs '^qemu $qemu_pid ' /run/kvmft/kvmft.*"
 ok "both killed again" kill_both
 # It waits for QEMU's answer for a second at most, and leaves the rest to the one after it.
 for next in 1 2 3 4 5; do
-	run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/next$next" -d 0.1s
+	run timeout 300 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/next$next" -d 0.1s
 	! grep -q "QEMU $qemu_pid: .* stay on" "$err" || continue
 	break
 done
@@ -133,7 +133,7 @@ err_has "QEMU $qemu_pid: .* are off again" "... the next recording switches them
 is "$(states --hmp "$hmp")" "$before" "... and no others"
 
 # A QEMU that ends meanwhile takes its states with it.
-run timeout 60 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/e" --qmp "$qmp" --qemu 'virtio_n*' -- \
+run timeout 300 "$kvmft" record --as host -e kvm:kvm_pio -o "$tmp/e" --qmp "$qmp" --qemu 'virtio_n*' -- \
 	sh -c "kill $qemu_pid; while kill -0 $qemu_pid 2>/dev/null; do sleep 0.1; done"
 status_is 0 "QEMU ends during the capture"
 err_has "QEMU $qemu_pid ended during the capture" "... is reported, and no error"
@@ -149,7 +149,7 @@ if unshare --pid --fork --mount-proc true 2>"$tmp/unshare.log"; then
 			./qemu-system-x86_64 "$1/$n" @deaf -qmp "unix:$1/$n,server=on,wait=off" &
 		done
 		sleep 0.5
-		timeout 100 "$2" record --as host -e kvm:kvm_pio --qemu default -o "$1/cap"' sh "$tmp/deaf" "$kvmft"
+		timeout 300 "$2" record --as host -e kvm:kvm_pio --qemu default -o "$1/cap"' sh "$tmp/deaf" "$kvmft"
 	status_is 1 "QEMUs that do not answer"
 	is "$(grep -c "cannot talk to QEMU" "$err")" 5 "... each is named"
 	ok "... after some 10 s for all together" test $(($(date +%s) - begin)) -lt 20

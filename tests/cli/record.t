@@ -27,7 +27,7 @@ refused()
 # short ARGUMENT...: a recording of a VM that does little.
 short()
 {
-	run timeout 60 "$kvmft" record --as host -e 'kvm:*' "$@" -- "$tinyvm" --iterations 100
+	run timeout 300 "$kvmft" record --as host -e 'kvm:*' "$@" -- "$tinyvm" --iterations 100
 }
 
 # ---- a plain recording ----
@@ -60,15 +60,15 @@ is "$?" 0 "a strange umask does no harm"
 short -q -o "$tmp/quiet"
 is "$(wc -c <"$err" | tr -d ' ')" 0 "--quiet is silent"
 # The machine's role does not depend on whether a VM runs, and is reported first.
-run timeout 60 "$kvmft" record -e 'kvm:*' -d 100ms --force -o "$tmp/role"
+run timeout 300 "$kvmft" record -e 'kvm:*' -d 100ms --force -o "$tmp/role"
 without=$(sed -n 's/^side name=\([a-z]*\) from=machine$/\1/p' "$tmp/role/meta")
 err_has '^kvmft: recording as a (host|guest|host and guest): this machine is ' "the role is reported"
-run timeout 60 "$kvmft" record -e 'kvm:*' --force -o "$tmp/role" -- "$tinyvm" --iterations 10
+run timeout 300 "$kvmft" record -e 'kvm:*' --force -o "$tmp/role" -- "$tinyvm" --iterations 10
 is "$(sed -n 's/^side name=\([a-z]*\) from=machine$/\1/p' "$tmp/role/meta")" "$without" \
 	"... and is the same ($without) while a VM runs"
-run timeout 60 "$kvmft" record --as host -q -e 'kvm:*' -d 100ms --force -o "$tmp/role"
+run timeout 300 "$kvmft" record --as host -q -e 'kvm:*' -d 100ms --force -o "$tmp/role"
 is "$(grep '^side ' "$tmp/role/meta")" "side name=host from=option" "... or what was asked for"
-run timeout 60 "$kvmft" record --as host -q -e 'kvm:*' -o "$tmp/filter/" -e 'kvm:kvm_pio/port == 0x80/' \
+run timeout 300 "$kvmft" record --as host -q -e 'kvm:*' -o "$tmp/filter/" -e 'kvm:kvm_pio/port == 0x80/' \
 	-e 'kvm:kvm_mmio/gpa == 1/' -- "$tinyvm" --iterations 100
 status_is 0 "filters"
 tid=$(vcpu_tid)
@@ -99,7 +99,7 @@ sleep 0.2
 wait
 "$tinyvm" --iterations 1 >"$tmp/come3"
 EOF
-run timeout 60 "$kvmft" record --as host -q -e 'kvm:kvm_entry' -o "$cap" -- sh "$tmp/come.sh"
+run timeout 300 "$kvmft" record --as host -q -e 'kvm:kvm_entry' -o "$cap" -- sh "$tmp/come.sh"
 status_is 0 "VMs that come and go"
 ok "... one beside another: process, vCPUs, threads, tasks" came "$tmp/come1"
 ok "... its name" grep -q '^vm id=.* name=late vmm=tinyvm' "$cap/meta"
@@ -151,21 +151,21 @@ for signal in INT TERM HUP QUIT; do
 	ended_by "SIG$signal" signal
 done
 cap=$tmp/duration
-run timeout 60 "$kvmft" record --as host -e 'kvm:*' -d 300ms -o "$cap" -- "$tinyvm" --ms 20000
+run timeout 300 "$kvmft" record --as host -e 'kvm:*' -d 300ms -o "$cap" -- "$tinyvm" --ms 20000
 status_is 0 "duration ends it, and the command"
 ended_by duration duration
 cap=$tmp/nocmd
-run timeout 60 "$kvmft" record --as host -e 'kvm:*' -d 0.1 -o "$cap"
+run timeout 300 "$kvmft" record --as host -e 'kvm:*' -d 0.1 -o "$cap"
 status_is 0 "duration without a command"
 is "$(tail -n 1 "$cap/meta" | cut -d ' ' -f 1,2)" "end reason=duration" "... reason"
 cap=$tmp/nosuch
-run timeout 60 "$kvmft" record --as host -e 'kvm:*' -o "$cap" -- /nonexistent/command
+run timeout 300 "$kvmft" record --as host -e 'kvm:*' -o "$cap" -- /nonexistent/command
 status_is 1 "command that does not exist"
 err_has 'cannot run /nonexistent/command: No such file' "... is reported"
 err_one_line "command that does not exist"
 nothing_left "command that does not exist"
 cap=$tmp/fails
-run timeout 60 "$kvmft" record --as host -q -e 'kvm:*' -o "$cap" -- sh -c 'exit 7'
+run timeout 300 "$kvmft" record --as host -q -e 'kvm:*' -o "$cap" -- sh -c 'exit 7'
 status_is 0 "command that fails: it was recorded"
 is "$(cat "$err")" "kvmft: sh ended with exit status 7" "... is reported"
 
@@ -189,7 +189,7 @@ is "$(awk '$1 == "clock" {
 	}' "$cap/meta")" "0 2 2 2" "clocks local, global and perf: two readings each, on parallel lines"
 
 cap=$tmp/max
-run timeout 60 "$kvmft" record --as host -e 'kvm:*' --max-size 1M -o "$cap" -- "$tinyvm" --ms 20000
+run timeout 300 "$kvmft" record --as host -e 'kvm:*' --max-size 1M -o "$cap" -- "$tinyvm" --ms 20000
 status_is 3 "--max-size: exit 3, events did not fit"
 is "$(tail -n 1 "$cap/meta" | cut -d ' ' -f 1,2)" "end reason=max-size" "... reason"
 size=$(data_size "$cap")
@@ -200,7 +200,7 @@ nothing_left "--max-size"
 run "$kvmft" merge "$cap"
 status_is 3 "... the capture says that events are missing"
 cap=$tmp/free
-run timeout 60 "$kvmft" record --as host -e 'kvm:*' --min-free 999999G -o "$cap" -- "$tinyvm" --ms 20000
+run timeout 300 "$kvmft" record --as host -e 'kvm:*' --min-free 999999G -o "$cap" -- "$tinyvm" --ms 20000
 status_is 1 "--min-free beyond the disk" # record-limits.t fills one
 ok "... makes no capture" test ! -e "$cap"
 nothing_left "--min-free"
@@ -378,7 +378,7 @@ vm=$!
 wait_for_line "$tmp/vm.out"
 # shellcheck disable=SC2046 # words
 set -- $(sed -n '1s/.* tids //p' "$tmp/vm.out")
-run timeout 60 "$kvmft" record --as host -q -o "$cap" -- "$tinyvm" --iterations 20 --pause 1000
+run timeout 300 "$kvmft" record --as host -q -o "$cap" -- "$tinyvm" --iterations 20 --pause 1000
 status_is 0 "the default events"
 late=$(vcpu_tid)
 is "$(grep -cE '^event .* name=sched_(switch|wakeup) .*filter=.*pid' "$cap/meta")" 2 "... have switches and wake-ups, with a filter"
@@ -396,15 +396,15 @@ is "$(grep ' sched:sched_switch: ' "$out" | grep -cE "prev_pid=($stranger .*next
 for events in "-e default -e sched:sched_switch" "-e default,sched:sched_switch" "-e default -e io" "-p $vm"; do
 	rm -rf "$cap"
 	# shellcheck disable=SC2086 # words
-	run timeout 60 "$kvmft" record --as host -q -o "$cap" -d 200ms $events
+	run timeout 300 "$kvmft" record --as host -q -o "$cap" -d 200ms $events
 	is "$(grep '^event .* name=sched_switch ' "$cap/meta" | grep -c filter)" 0 "$events: no filter"
 	is "$(grep -c '^ring .* pids=' "$cap/meta")" "$(case $events in -p*) echo 1 ;; *) echo 0 ;; esac)" "... which is noted"
 done
 rm -rf "$cap"
-run timeout 60 "$kvmft" record --as host -q -o "$cap" -d 200ms -e default -e 'sched:sched_switch/prev_pid == 0/'
+run timeout 300 "$kvmft" record --as host -q -o "$cap" -d 200ms -e default -e 'sched:sched_switch/prev_pid == 0/'
 ok "... or that which was asked for" grep -q '^event .*name=sched_switch .*filter=prev_pid%20%3d%3d%200$' "$cap/meta"
 rm -rf "$cap"
-run timeout 60 "$kvmft" record --as host -q -o "$cap" -d 200ms -e 'kvm:*'
+run timeout 300 "$kvmft" record --as host -q -o "$cap" -d 200ms -e 'kvm:*'
 is "$(grep -c '^event .* sys=\(sched\|power\) ' "$cap/meta")" 0 "... and none without the default events"
 kill "$vm" "$stranger"
 wait "$vm"
@@ -415,7 +415,7 @@ vm=
 mkdir "$tmp/cwd"
 in_cwd()
 {
-	(cd "$tmp/cwd" && exec timeout 60 "$kvmft" record --as host -q "$@" -e 'kvm:*' -- "$tinyvm" --iterations 5)
+	(cd "$tmp/cwd" && exec timeout 300 "$kvmft" record --as host -q "$@" -e 'kvm:*' -- "$tinyvm" --iterations 5)
 }
 run in_cwd
 status_is 0 "without -o"
@@ -479,7 +479,7 @@ mkdir "$tmp/small"
 if mount -t tmpfs -o size=1M,mode=700 kvmft-test "$tmp/small" 2>/dev/null; then
 	mounted=$tmp/small
 	cap=$tmp/small/c
-	run timeout 60 "$kvmft" record --as host -e 'kvm:*' -o "$cap" -- "$tinyvm" --ms 20000
+	run timeout 300 "$kvmft" record --as host -e 'kvm:*' -o "$cap" -- "$tinyvm" --ms 20000
 	status_is 3 "full disk"
 	err_has 'cannot write the data of CPU [0-9]+: No space left on device; what was written before can be read' \
 		"... is reported"

@@ -73,7 +73,7 @@ need_uprobes
 
 # ---- all markers of a command ----
 
-run timeout 60 "$kvmft" record --as host -e none --sdt "$prog:demo:*" --sdt "$prog:demo:name,arg1:string" \
+run timeout 300 "$kvmft" record --as host -e none --sdt "$prog:demo:*" --sdt "$prog:demo:name,arg1:string" \
 	-o "$tmp/all" -- "$prog" 4
 status_is 0 "markers of a command"
 cp "$out" "$tmp/said"
@@ -106,7 +106,7 @@ is "$(lines ' sdt_demo:name: \([0-9a-f]+\) arg1="odd one" arg2=' "$out")" 2 "...
 # ---- a marker of QEMU, whose declaration lies beside the program ----
 
 echo 'visit_file(void *v, const char *path, int n) "v %p path %s n %d"' >"$tmp/trace-events-all"
-run timeout 60 "$kvmft" record --as host -q -e none --sdt "$prog:qemu" -o "$tmp/qemu" -- "$prog" 2
+run timeout 300 "$kvmft" record --as host -q -e none --sdt "$prog:qemu" -o "$tmp/qemu" -- "$prog" 2
 status_is 0 "markers of a program that says it is QEMU"
 run "$kvmft" merge "$tmp/qemu"
 is "$(sed -n 's/.* sdt_qemu:visit_file: ([0-9a-f]*) arg1=0x[0-9a-f]* //p' "$out" | tr '\n' ';')" \
@@ -118,7 +118,7 @@ rm "$tmp/trace-events-all"
 # ---- filters, paths with blanks and colons ----
 
 cp "$prog" "$tmp/my prog:v1"
-run timeout 60 "$kvmft" record --as host -q -e none --sdt "$tmp/my prog:v1:demo:t*,arg1:hex/arg1 >= 1001/" \
+run timeout 300 "$kvmft" record --as host -q -e none --sdt "$tmp/my prog:v1:demo:t*,arg1:hex/arg1 >= 1001/" \
 	-o "$tmp/filter" -- "$tmp/my prog:v1" 3
 status_is 0 "a path with a blank and a colon, a type and a filter"
 run "$kvmft" merge "$tmp/filter"
@@ -237,7 +237,7 @@ on_before=$(cat "$tracefs/tracing_on")
 for fs in /sys/kernel/tracing /sys/kernel/debug/tracing; do
 	[ -f "$fs/trace_marker" ] || continue
 	name=$(echo "$fs" | tr / _)
-	run timeout 60 "$kvmft" record --as host -q -e none --marker command -o "$tmp/m$name" -- \
+	run timeout 300 "$kvmft" record --as host -q -e none --marker command -o "$tmp/m$name" -- \
 		env TRACEFS="$fs" "$prog" --marker 5
 	status_is 0 "$fs: a command's markers"
 	cp "$out" "$tmp/said"
@@ -268,17 +268,17 @@ status_is 0 "a command's markers, where the root is no mount point"
 run "$kvmft" merge --trace-events "$tmp/none-of-them" "$tmp/mroot"
 is "$(lines ' ftrace:print: virtio_notify vdev 0x[0-9a-f]+ vq [0-4]$' "$out")" 5 "... are all there"
 ln -s "$prog" "$tmp/qemu-system-test"
-run timeout 60 "$kvmft" record --as host -q -e none -o "$tmp/mq" -- env TRACEFS="$tracefs" "$prog" --marker 0
+run timeout 300 "$kvmft" record --as host -q -e none -o "$tmp/mq" -- env TRACEFS="$tracefs" "$prog" --marker 0
 is "$(lines '^marker ' "$tmp/mq/meta")" 0 "other commands keep their trace_marker"
-run timeout 60 "$kvmft" record --as host -q -e none -o "$tmp/mqemu" -- "$tmp/qemu-system-test" --marker 2
+run timeout 300 "$kvmft" record --as host -q -e none -o "$tmp/mqemu" -- "$tmp/qemu-system-test" --marker 2
 status_is 0 "a QEMU has one of its own without asking"
 run "$kvmft" merge --trace-events "$tmp/none-of-them" "$tmp/mqemu"
 is "$(lines ' ftrace:print: virtio_notify vdev 0x[0-9a-f]+ vq [01]$' "$out")" 2 "... whose lines are there"
-run timeout 60 "$kvmft" record --as host -q -e none -o "$tmp/mwrapped" -- env A=b "$tmp/qemu-system-test" --marker 1
+run timeout 300 "$kvmft" record --as host -q -e none -o "$tmp/mwrapped" -- env A=b "$tmp/qemu-system-test" --marker 1
 run "$kvmft" merge --trace-events "$tmp/none-of-them" "$tmp/mwrapped"
 is "$(lines ' ftrace:print: virtio_notify vdev 0x[0-9a-f]+ vq 0$' "$out")" 1 "... also when another program starts it"
 # A child that lives on writes after the end: refused, and the capture's numbers agree.
-run timeout 60 "$kvmft" record --as host -e none --marker command -d 500ms -o "$tmp/mlong" -- "$prog" --marker 100000
+run timeout 300 "$kvmft" record --as host -e none --marker command -d 500ms -o "$tmp/mlong" -- "$prog" --marker 100000
 status_is 0 "a command that writes until the end"
 told=$(told_events)
 run "$kvmft" merge --trace-events "$tmp/none-of-them" "$tmp/mlong"
@@ -296,7 +296,7 @@ status_is 2 "--marker all with --trigger"
 if [ -f "$tracefs/options/copy_trace_marker" ]; then
 	TRACEFS=$tracefs "$prog" --marker 40 50 >"$tmp/said" &
 	vm=$!
-	run timeout 60 "$kvmft" record --as host -q -e none --marker all -d 1 -o "$tmp/copy"
+	run timeout 300 "$kvmft" record --as host -q -e none --marker all -d 1 -o "$tmp/copy"
 	status_is 0 "markers of a program that runs"
 	wait "$vm"
 	pid=$vm

@@ -282,7 +282,7 @@ status_is 1 "a link in the place of the file"
 err_has 'cannot read .*/session' "... is not followed"
 rm "$run/session"
 mkfifo "$run/session"
-run timeout 20 "$kvmft" merge "$run"
+run timeout 300 "$kvmft" merge "$run"
 status_is 1 "a FIFO in its place"
 rm "$run/session"
 

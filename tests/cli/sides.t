@@ -174,7 +174,7 @@ nothing_left_soon "a guest that is killed"
 
 # Half a minute is waited for an answer that does not end: meanwhile a guest is silent.
 start_liar x
-timeout 100 "$kvmft" record --as host -e "kvm:*$ours" -o "$tmp/slow" --guest "g1=qga:$tmp/liar.sock" -d 1s >"$tmp/slow.out" 2>&1 &
+timeout 300 "$kvmft" record --as host -e "kvm:*$ours" -o "$tmp/slow" --guest "g1=qga:$tmp/liar.sock" -d 1s >"$tmp/slow.out" 2>&1 &
 slow=$!
 
 begin_sides --guest "g1=$guest SIDE=g1" --guest "g2=$guest SIDE=g2" --guest-options "$opts"

@@ -20,7 +20,7 @@ opts="--as guest -e 'kvm:*$ours'"
 sides()
 {
 	rm -rf "$session"
-	run timeout 100 "$kvmft" record --as host -e "kvm:*$ours" -o "$session" "$@"
+	run timeout 300 "$kvmft" record --as host -e "kvm:*$ours" -o "$session" "$@"
 }
 
 begin_sides()

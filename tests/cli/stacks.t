@@ -168,7 +168,7 @@ out_has 'ftrace:kernel_stack: 0xffffffff81000010 <- ' "no kallsyms at all: addre
 need_recording "record --stacks"
 rec()
 {
-	run timeout 60 "$kvmft" record --as host --force -o "$tmp/rec" "$@" -- "$tinyvm" --iterations 100
+	run timeout 300 "$kvmft" record --as host --force -o "$tmp/rec" "$@" -- "$tinyvm" --iterations 100
 }
 
 rec -e 'kvm:*' --stacks 'kvm_pio,kvm_userspace_exit/reason == 2/'

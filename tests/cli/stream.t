@@ -15,7 +15,7 @@ cap=$tmp/cap
 recorded()
 {
 	rm -f "$tmp/rec.rc"
-	timeout 100 "$kvmft" record --as host -e 'kvm:*' -o - "$@" 2>"$tmp/rec.err" </dev/null
+	timeout 300 "$kvmft" record --as host -e 'kvm:*' -o - "$@" 2>"$tmp/rec.err" </dev/null
 	echo $? >"$tmp/rec.rc"
 }
 

@@ -25,7 +25,7 @@ status_is 1 "a file without a function"
 err_has "is it the guest's /proc/kallsyms" "... and what it should be"
 err_one_line "a file without a function"
 mkfifo "$tmp/fifo"
-run timeout 10 "$kvmft" stuck --guest-kallsyms "$tmp/fifo"
+run timeout 300 "$kvmft" stuck --guest-kallsyms "$tmp/fifo"
 status_is 1 "symbols that are no plain file"
 
 # ---- a recording ----

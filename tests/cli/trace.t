@@ -262,7 +262,7 @@ if [ -d "/sys/kernel/debug/kvm/$vm-$vm_fd" ]; then
 	vm_end
 	"$tinyvm" --ms 1500 --pause 100 >/dev/null &
 	sleep 0.3
-	run timeout 30 "$kvmft" trace -e kvm:kvm_pio --kvmclock "$!" -N 1
+	run timeout 300 "$kvmft" trace -e kvm:kvm_pio --kvmclock "$!" -N 1
 	status_is 1 "a VM that ends meanwhile is not waited for"
 	err_has "ended before it got a pvclock record" "... is reported"
 else
