@@ -81,6 +81,13 @@ enum rkind {
 	R_END,
 };
 
+/* Why a gap has no events. A flight recorder's own gaps lose nothing that was asked for. */
+enum rgap {
+	GAP_LOST,
+	GAP_OFF,	 /* the ring was off, to be written out */
+	GAP_OVERWRITTEN, /* in the ring */
+};
+
 /* A loss known only from a counter of the recorder, and the sub-buffer before which it is shown. */
 struct rloss {
 	uint64_t before, count;
@@ -110,6 +117,7 @@ struct rstream {
 	/* result of the last rstream_next() */
 	struct rec rec;
 	uint64_t lost;
+	enum rgap why; /* R_GAP */
 	uint64_t gap_to; /* R_GAP: the stamp from which there are events again */
 	uint64_t damage_index;
 	/* totals */

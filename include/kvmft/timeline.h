@@ -79,6 +79,7 @@ struct tl_item {
 	const char *device; /* what the address of a kvm_fast_mmio or kvm_mmio belongs to; or
 			     * NULL */
 	uint64_t lost;	    /* TL_GAP: how many; 0 = unknown. TL_DAMAGE: index of the sub-buffer */
+	enum rgap gap;	    /* TL_GAP: unless lost, a flight recorder's own */
 };
 
 struct timeline;

@@ -164,7 +164,7 @@ void blame_wait_span(struct blame *b, const struct tl_item *i);
  */
 static inline bool blame_is_pause(const struct tl_item *gap)
 {
-	return gap->kind == TL_GAP && !gap->src->guest && !gap->lost && gap->src->cap->npause;
+	return gap->kind == TL_GAP && !gap->src->guest && gap->gap == GAP_OFF;
 }
 
 void blame_wait_forget(struct blame *b, const struct tl_item *gap);

@@ -207,6 +207,34 @@ static bool halts(const struct blame_vcpu *v)
 	return v && exit_kind(v->why) == EXIT_KIND_HALT;
 }
 
+/*
+ * Who can run and does not get an idle CPU is at its limit, and was so since it lost that CPU,
+ * whatever ran there in between. Others may not have been in its way after that either.
+ */
+static void stint_limited(const struct blame *b, struct blame_spike *s, struct blame_part *limit,
+			  uint64_t time)
+{
+	s->limited += time;
+	if (s->limited < (b->khz ?: 2000000) * IDLE_MS)
+		return;
+	for (size_t i = 0; i < s->nparts; i++) {
+		struct blame_part *p = &s->part[i];
+
+		p->time -= p->stint;
+		limit->time += p->stint;
+		p->stint = 0;
+	}
+	s->rivals = 0;
+}
+
+static void stint_over(struct blame_spike *s)
+{
+	for (size_t i = 0; i < s->nparts; i++)
+		s->part[i].stint = 0;
+	s->dark += s->rivals;
+	s->limited = s->rivals = 0;
+}
+
 /* Somebody else has the CPU that the vCPU wants. */
 static void robbed_of(struct blame *b, struct blame_spike *s, const struct lat_now *n,
 		      uint64_t time)
@@ -228,7 +256,9 @@ static void robbed_of(struct blame *b, struct blame_spike *s, const struct lat_n
 		return;
 	}
 	if (!n->stopped && n->thief) {
-		by_thread(b, s, n->thief, n->perhaps, time);
+		p = by_thread(b, s, n->thief, n->perhaps, time);
+		p->stint += waits ? 0 : time;
+		s->rivals += s->limited ? time : 0;
 		return;
 	}
 	if (!n->stopped && waits && !not_due_yet(s)) {
@@ -243,6 +273,8 @@ static void robbed_of(struct blame *b, struct blame_spike *s, const struct lat_n
 	p = blame_part_add(b, s, cause, 0, time);
 	if (!p->name[0] && cause == CAUSE_HOST_TIMER)
 		snprintf(p->name, sizeof(p->name), "its CPU was idle");
+	if (p->cause == CAUSE_THROTTLED)
+		stint_limited(b, s, p, time);
 }
 
 /* The exit's name, and what it was for. */
@@ -647,6 +679,8 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 	silent(b, s, &n, to);
 	if (n.state != VS_WAITING)
 		idle_wait_over(b, s, n.from);
+	if (n.state != VS_PREEMPTED)
+		stint_over(s);
 	switch (n.state) {
 	case VS_GUEST: in_guest(b, s, &n, time); break;
 	case VS_KERNEL:
@@ -670,4 +704,5 @@ void blame_settle(struct blame *b, struct blame_spike *s)
 	blame_spun_over(b, s, false);
 	blame_masked_over(b, s, false);
 	idle_wait_over(b, s, -1);
+	stint_over(s);
 }

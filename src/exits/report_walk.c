@@ -408,8 +408,7 @@ static void slice_fill(struct walk *w, struct wstream *st)
 		if (k == R_EVENT)
 			fill_subbuf(w, st);
 		else
-			decode_gap(w, st,
-				   k == R_GAP && w->r->cap->flight && !st->s.holes && !st->s.lost);
+			decode_gap(w, st, k == R_GAP && st->s.why == GAP_OFF);
 	}
 }
 

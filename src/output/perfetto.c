@@ -432,6 +432,8 @@ static void put_gap(struct out *o, const struct tl_item *i)
 	if (i->kind == TL_DAMAGE)
 		snprintf(name, sizeof(name), "DAMAGED sub-buffer %llu",
 			 (unsigned long long)i->lost);
+	else if (i->gap)
+		snprintf(name, sizeof(name), "NOT RECORDED");
 	else if (i->lost)
 		snprintf(name, sizeof(name), "LOST %llu EVENTS", (unsigned long long)i->lost);
 	else
@@ -444,6 +446,8 @@ static void put_gap(struct out *o, const struct tl_item *i)
 	}
 	slices_end(o, cpu, 0);
 	pf_put(o, p, cpu, &(struct pf_event){ .type = PF_INSTANT, .name = name });
+	if (i->kind == TL_GAP && i->gap)
+		return;
 	/* A loss of unknown size shows as one, so that it is seen. */
 	p->lost[i->src->index] += i->kind == TL_GAP && i->lost ? i->lost : 1;
 	pf_put(o, p, lost,

@@ -537,8 +537,10 @@ static void text_gap(struct out *o, const struct tl_item *i)
 			  (unsigned long long)i->lost);
 		return;
 	}
-	if (!i->lost && !i->src->qemu && i->src->cap->flight)
-		sbuf_addf(b, "NOT RECORDED on this CPU while the ring was written out,");
+	if (i->gap == GAP_OFF)
+		sbuf_add(b, "NOT RECORDED on this CPU while the ring was written out,");
+	else if (i->gap)
+		sbuf_add(b, "NOT RECORDED on this CPU: overwritten in the flight recorder's ring,");
 	else if (i->lost)
 		sbuf_addf(b, "LOST %llu EVENTS of this %s", (unsigned long long)i->lost, of);
 	else

@@ -74,7 +74,7 @@ void rstream_damage(struct rstream *r)
 static enum rkind rstream_gap(struct rstream *r)
 {
 	r->lost = r->sb.lost_counted ? r->sb.lost_count : 0;
-	r->lost_unknown |= !r->lost;
+	r->lost_unknown |= !r->lost && r->why == GAP_LOST;
 	r->lost_total += r->lost;
 	return R_GAP;
 }
@@ -107,9 +107,10 @@ static void add_losses(struct rstream *r, uint64_t idx)
 
 		if (!r->sb.lost)
 			r->sb.lost_count = 0;
-		if (!r->sb.lost || r->sb.lost_counted)
+		if (!r->sb.lost || r->sb.lost_counted || r->why)
 			r->sb.lost_counted = true;
 		r->sb.lost = true;
+		r->why = GAP_LOST;
 		r->sb.lost_count += l->count;
 	}
 }
@@ -137,6 +138,7 @@ static void add_pause(struct rstream *r, uint64_t idx)
 		return;
 	r->sb.lost = true;
 	r->sb.lost_counted = false;
+	r->why = r->holes ? GAP_LOST : GAP_OFF;
 	/* The sub-buffer may have begun before the pause. */
 	if (subbuf_next(&scan, &rec) > 0)
 		r->gap_to = rec.ts;
@@ -169,6 +171,12 @@ static enum rkind begin_next(struct rstream *r)
 	}
 	r->open = true;
 	r->gap_to = r->sb.ts;
+	r->why = GAP_LOST;
+	if (r->cap->flight && !r->holes && r->sb.lost) {
+		r->why = GAP_OVERWRITTEN;
+		r->sb.lost_counted = false;
+		r->sb.lost_count = 0;
+	}
 	if (r->loss_at < r->nloss)
 		add_losses(r, r->idx - r->have + r->at - 1);
 	if (r->cap->flight || r->holes)

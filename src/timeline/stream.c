@@ -191,12 +191,17 @@ static void stream_place(struct tl_stream *s, uint64_t ts)
 /* A gap begins at the event before it and ends where the next sub-buffer begins. */
 static void place_gap(struct tl_stream *s)
 {
+	const struct capture *c = s->src->cap;
 	uint64_t begin = s->at.host;
 	bool first = !s->placed;
 
 	stream_place(s, s->r.gap_to);
 	if (first)
 		begin = s->at.host; /* nothing before it on this CPU */
+	/* What was overwritten came after the last time when the ring was written out. */
+	for (size_t i = 0; s->r.why == GAP_OVERWRITTEN && !s->src->guest && i < c->npause; i++)
+		if (c->pause[i] <= s->at.host)
+			begin = MAX(begin, c->pause[i]);
 	s->at.width = s->at.host - begin;
 	s->at.host = begin;
 	s->at.unplaced = false;
@@ -223,6 +228,7 @@ static bool begins_late(struct tl_stream *s, enum rkind k)
 	s->at.unplaced = false;
 	s->at.kind = TL_GAP;
 	s->r.lost = 0;
+	s->r.why = GAP_LOST;
 	s->stamp = m->next ?: s->r.rec.ts - 1;
 	s->missing = true;
 	return true;
@@ -292,6 +298,7 @@ bool tl_stream_any(struct tl_stream *s, bool have, uint64_t *key)
 			s->at.width = s->end - MIN(s->end, s->at.host);
 			s->at.unplaced = false;
 			s->r.lost = 0;
+			s->r.why = GAP_LOST;
 			break;
 		}
 		/* Up to the beginning of the window; damage is reported wherever it is found. */

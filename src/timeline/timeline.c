@@ -292,11 +292,11 @@ int tl_error(const struct timeline *t)
 	return 0;
 }
 
-static void count_lost(struct tl_source *src, uint64_t lost)
+static void count_lost(struct tl_source *src, const struct tl_item *gap)
 {
 	src->gaps++;
-	src->lost += lost;
-	src->lost_unknown |= !lost;
+	src->lost += gap->lost;
+	src->lost_unknown |= !gap->lost && gap->gap == GAP_LOST;
 }
 
 static void item_place(const struct tl_stream *s, struct tl_item *item)
@@ -327,8 +327,9 @@ static struct tl_item *item_other(struct timeline *t, struct tl_stream *s)
 		return item;
 	}
 	item->lost = s->r.lost;
+	item->gap = s->r.why;
 	src->missed |= s->missing;
-	count_lost(src, item->lost);
+	count_lost(src, item);
 	return item;
 }
 
@@ -340,7 +341,7 @@ static struct tl_item *item_qemu(const struct timeline *t, struct tl_stream *s)
 	item->src = src;
 	src->renames = t->src[0]->renames; /* the host's names are used */
 	if (item->kind != TL_EVENT) {
-		count_lost(src, item->lost);
+		count_lost(src, item);
 		return item;
 	}
 	src->events++;

@@ -121,6 +121,36 @@ END
 blame
 out_has '40.*ms *99 %  halt-wake: woken, its CPU 0 took long to leave idle state 2$' "it left idle late, whoever ran for 50 us then"
 
+# ---- who wants an idle CPU and does not get it is at a limit, also while others have that CPU ----
+
+# One ran before that and one between, 30 ms each, longer than it was idle; who ran last may have been in its way.
+robbed()
+{
+	host "$1" <<-END
+		meta task tid=55 tgid=55 comm=kworker
+		0      100  77 sched:sched_switch prev_pid=77 prev_state=1 next_pid=101
+		0     1000 101 kvm_entry vcpu_id=0
+		0     2000 101 kvm_exit exit_reason=1 isa=1
+		0     2100 101 sched:sched_switch prev_pid=101 prev_state=0 next_pid=55
+		0 30000000  55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=$2
+		0 50000000   $2 sched:sched_switch prev_pid=$2 prev_state=0 next_pid=55
+		0 80000000  55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=$2
+		0 85000000   $2 sched:sched_switch prev_pid=$2 prev_state=0 next_pid=55
+		0 $((85000000 + $3))  55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=101
+		0 $((85000100 + $3)) 101 kvm_entry vcpu_id=0
+		0 $((85010000 + $3)) 101 kvm_exit exit_reason=10 isa=1
+		recorded kvm_userspace_exit kvm_vcpu_wakeup sched:sched_wakeup irq_vectors:local_timer_entry irq:softirq_entry
+	END
+	run "$kvmft" blame -q --top 1 --format json "$tmp/host"
+}
+robbed "idle twice" 0 10000000
+out_has '"cause":"throttled".*"sure":true' "a limit, whatever ran meanwhile"
+out_has '"cause":"throttled","[^}]*"time_ns":84997900.*"cause":"host-task",[^}]*"time_ns":10000000' "... since it lost its CPU until that idled last"
+robbed "idle twice, then not for long" 0 90000000
+out_has '"cause":"host-task".*"sure":false' "... after that the limit may have gone on: not sure"
+robbed "never idle" 66 10000000
+out_has '"cause":"host-task".*"sure":true' "... and without idling there is none"
+
 # ---- report: parts of an exit, and windows that cannot be ----
 
 # split FORMAT: report --split of the host

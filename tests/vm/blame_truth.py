@@ -4,15 +4,45 @@
 # Judges what blame says of delays that were planted at known times.
 #
 #   blame_truth.py SPINS PHASE CAUSE MS SPIKES.json
+#   blame_truth.py turns KVMFT HOST TRUTH
 #
 # SPINS has a line for each delay: phase, begin in seconds, length in ms. The spike that covers most of it is judged,
 # if that is at least half of it: an emulated host is also late for reasons of its own, at other times, or just before
 # or after. So it is right if the delay is its cause, or if it says that the delay took most of its own length. If SPINS
 # does not know the phase, every spike is judged that is at least 0.8 * MS long: as long as what was planted. Prints
 # "planted N right N wrong N unknown N unseen N", and what was wrong.
+#
+# turns: two vCPUs on one CPU take turns, and how long is up to the scheduler. So its own events say when: prints such lines
+# for the phase `sibling` of TRUTH, one for each time that a vCPU's thread could run while another's had its CPU.
 
 import json
+import re
+import subprocess
 import sys
+
+
+def turns(kvmft, host, truth):
+    for name, _, begin, end, than, *_ in (line.split() for line in open(truth, encoding="utf-8")):
+        if name != "sibling":
+            continue
+        ran = subprocess.run([kvmft, "merge", "-q", "--clock", "boot", "--from", begin, "--to", end, "--event",
+                              "sched:sched_switch", host], stdout=subprocess.PIPE, check=True, encoding="utf-8")
+        out, on, had = {}, {}, {}  # when a thread lost its CPU, who has a CPU since when, how long others had it
+        for cpu, at, prev, state, comm, pid in re.findall(
+                r"^host .* \[(\d+)\] +(\d+\.\d+)  sched:sched_switch: prev_comm=.* prev_pid=(\d+) .*prev_state=(\S+) ==> "
+                r"next_comm=(.*) next_pid=(\d+) ", ran.stdout, re.M):
+            at = float(at)
+            who, since = on.get(cpu, ("", at))
+            on[cpu] = comm, at
+            for p in out:
+                if out[p][0] == cpu and re.match(r"CPU \d+/KVM$", who):
+                    had[p] += at - max(since, out[p][1])
+            if pid in out:
+                begin = out.pop(pid)[1]
+                if had[pid] >= 0.9 * (at - begin) >= float(than) * 0.9e-3:
+                    print(name, "%.6f" % begin, "%.3f" % ((at - begin) * 1e3))
+            if state.startswith("R"):
+                out[prev], had[prev] = (cpu, at), 0
 
 
 def main():
@@ -48,4 +78,7 @@ def main():
     print("planted", len(judged), *("%s %d" % kv for kv in count.items()))
 
 
-main()
+if sys.argv[1] == "turns":
+    turns(*sys.argv[2:])
+else:
+    main()
