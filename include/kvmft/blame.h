@@ -72,7 +72,8 @@ struct blame_part {
 	enum blame_cause cause;
 	uint64_t key; /* distinguishes parts of one cause */
 	uint64_t time;
-	uint64_t stint; /* private: ... since the vCPU lost its CPU */
+	/* private: ... since the vCPU lost its CPU; until that idled first, and last */
+	uint64_t stint, first, held;
 	uint32_t lacks; /* enum evidence: what would tell, or make it sure, and was not recorded */
 	char name[BLAME_NAME]; /* "dd-4711", "io of port 0x3f8"; "" */
 };
@@ -105,8 +106,7 @@ struct blame_spike {
 	bool asleep, running;
 	uint64_t dark, dark_to; /* a machine below the host may have had its CPU: how long, until */
 	uint64_t wait;		       /* woken, and who has its CPU is known when it gets it */
-	/* robbed of its CPU, which was idle then: how long, since it lost it; others since then */
-	uint64_t limited, rivals;
+	uint64_t limited; /* it could run, and the CPU that it had lost was idle */
 	uint64_t idle_wait; /* woken, and its CPU idle all the time since */
 	uint32_t idle_cpu, idle_state; /* ... which, and how deep; UINT32_MAX: unknown */
 	uint64_t in_exit[4]; /* of the exit in progress: KVM, asleep there, VMM, asleep */

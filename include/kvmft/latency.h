@@ -189,7 +189,7 @@ struct lat_now {
 	bool stopped;		   /* VS_PREEMPTED: by a signal */
 	bool thief_known;	   /* VS_PREEMPTED, VS_WAITING: who has the CPU, 0: no one */
 	int32_t thief;
-	uint32_t thief_cpu;
+	uint32_t thief_cpu, cpu; /* cpu: where its thread ran last */
 	bool perhaps; /* ... or others have had it since; not known: that is not recorded, but: */
 	int32_t from; /* on a CPU: which thread left it that CPU; -1: unknown */
 	bool task_known;	   /* the guest's */

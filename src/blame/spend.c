@@ -209,30 +209,32 @@ static bool halts(const struct blame_vcpu *v)
 
 /*
  * Who can run and does not get an idle CPU is at its limit, and was so since it lost that CPU,
- * whatever ran there in between. Others may not have been in its way after that either.
+ * whatever ran there in between; what ran later may not have been in its way either. But who gets
+ * another CPU may have waited for that one, nobody knows since when.
  */
-static void stint_limited(const struct blame *b, struct blame_spike *s, struct blame_part *limit,
-			  uint64_t time)
+static void stint_over(const struct blame *b, struct blame_spike *s, bool same)
 {
-	s->limited += time;
-	if (s->limited < (b->khz ?: 2000000) * IDLE_MS)
-		return;
-	for (size_t i = 0; i < s->nparts; i++) {
-		struct blame_part *p = &s->part[i];
+	bool limit = same && s->limited > (b->khz ?: 2000000) * IDLE_MS;
+	uint64_t time = s->limited;
+	struct blame_part *p;
 
-		p->time -= p->stint;
-		limit->time += p->stint;
-		p->stint = 0;
+	for (p = s->part; p < s->part + s->nparts; p++) {
+		if (limit) {
+			p->time -= p->held;
+			time += p->held;
+			s->dark += p->stint - p->held;
+		} else if (s->limited && !same) {
+			p->time -= p->stint - p->first;
+			time += p->stint - p->first;
+		}
+		p->stint = p->first = p->held = 0;
 	}
-	s->rivals = 0;
-}
-
-static void stint_over(struct blame_spike *s)
-{
-	for (size_t i = 0; i < s->nparts; i++)
-		s->part[i].stint = 0;
-	s->dark += s->rivals;
-	s->limited = s->rivals = 0;
+	s->limited = 0;
+	if (!time)
+		return;
+	p = blame_part_add(b, s, same ? CAUSE_THROTTLED : CAUSE_UNKNOWN, same ? 0 : 4, time);
+	if (!same && !p->name[0])
+		snprintf(p->name, sizeof(p->name), "it lost its CPU, and got another one later");
 }
 
 /* Somebody else has the CPU that the vCPU wants. */
@@ -258,7 +260,6 @@ static void robbed_of(struct blame *b, struct blame_spike *s, const struct lat_n
 	if (!n->stopped && n->thief) {
 		p = by_thread(b, s, n->thief, n->perhaps, time);
 		p->stint += waits ? 0 : time;
-		s->rivals += s->limited ? time : 0;
 		return;
 	}
 	if (!n->stopped && waits && !not_due_yet(s)) {
@@ -268,13 +269,19 @@ static void robbed_of(struct blame *b, struct blame_spike *s, const struct lat_n
 		s->idle_wait += time;
 		return;
 	}
+	if (!n->stopped && !waits) {
+		for (p = s->part; p < s->part + s->nparts; p++) {
+			p->first = s->limited ? p->first : p->stint;
+			p->held = p->stint;
+		}
+		s->limited += time;
+		return;
+	}
 	if (!n->stopped)
-		cause = waits ? CAUSE_HOST_TIMER : CAUSE_THROTTLED;
+		cause = CAUSE_HOST_TIMER;
 	p = blame_part_add(b, s, cause, 0, time);
 	if (!p->name[0] && cause == CAUSE_HOST_TIMER)
 		snprintf(p->name, sizeof(p->name), "its CPU was idle");
-	if (p->cause == CAUSE_THROTTLED)
-		stint_limited(b, s, p, time);
 }
 
 /* The exit's name, and what it was for. */
@@ -680,7 +687,7 @@ void blame_spend(struct blame *b, struct blame_spike *s, uint64_t to)
 	if (n.state != VS_WAITING)
 		idle_wait_over(b, s, n.from);
 	if (n.state != VS_PREEMPTED)
-		stint_over(s);
+		stint_over(b, s, n.cpu == n.thief_cpu);
 	switch (n.state) {
 	case VS_GUEST: in_guest(b, s, &n, time); break;
 	case VS_KERNEL:
@@ -704,5 +711,5 @@ void blame_settle(struct blame *b, struct blame_spike *s)
 	blame_spun_over(b, s, false);
 	blame_masked_over(b, s, false);
 	idle_wait_over(b, s, -1);
-	stint_over(s);
+	stint_over(b, s, false);
 }

@@ -308,7 +308,7 @@ bool lat_vcpu_now(const struct lat *l, size_t vm, uint32_t vcpu, struct lat_now 
 		.stopped = v->state == VS_PREEMPTED && v->stopped,
 		.thief_known = c && c->known && !old, .thief = c && !old ? c->last : 0,
 		.perhaps = c && c->known && c->perhaps, .from = v->from,
-		.thief_cpu = (uint32_t)v->steal_cpu,
+		.thief_cpu = (uint32_t)v->steal_cpu, .cpu = v->cpu,
 		.task_known = v->guest_known, .task = v->guest_tid,
 		.in_handler = v->irq_depth || v->softirq_depth,
 	};

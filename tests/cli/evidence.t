@@ -126,6 +126,8 @@ out_has '40.*ms *99 %  halt-wake: woken, its CPU 0 took long to leave idle state
 # One ran before that and one between, 30 ms each, longer than it was idle; who ran last may have been in its way.
 robbed()
 {
+	at=$((85000000 + $3)) cpu=${4:+1}
+	cpu=${cpu:-0}
 	host "$1" <<-END
 		meta task tid=55 tgid=55 comm=kworker
 		0      100  77 sched:sched_switch prev_pid=77 prev_state=1 next_pid=101
@@ -136,9 +138,10 @@ robbed()
 		0 50000000   $2 sched:sched_switch prev_pid=$2 prev_state=0 next_pid=55
 		0 80000000  55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=$2
 		0 85000000   $2 sched:sched_switch prev_pid=$2 prev_state=0 next_pid=55
-		0 $((85000000 + $3))  55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=101
-		0 $((85000100 + $3)) 101 kvm_entry vcpu_id=0
-		0 $((85010000 + $3)) 101 kvm_exit exit_reason=10 isa=1
+		0 $at  55 sched:sched_switch prev_pid=55 prev_state=1 next_pid=${4:-101}
+		${4:+1 $at 66 sched:sched_switch prev_pid=66 prev_state=1 next_pid=101}
+		$cpu $((at + 100)) 101 kvm_entry vcpu_id=0
+		$cpu $((at + 10000)) 101 kvm_exit exit_reason=10 isa=1
 		recorded kvm_userspace_exit kvm_vcpu_wakeup sched:sched_wakeup irq_vectors:local_timer_entry irq:softirq_entry
 	END
 	run "$kvmft" blame -q --top 1 --format json "$tmp/host"
@@ -148,6 +151,9 @@ out_has '"cause":"throttled".*"sure":true' "a limit, whatever ran meanwhile"
 out_has '"cause":"throttled","[^}]*"time_ns":84997900.*"cause":"host-task",[^}]*"time_ns":10000000' "... since it lost its CPU until that idled last"
 robbed "idle twice, then not for long" 0 90000000
 out_has '"cause":"host-task".*"sure":false' "... after that the limit may have gone on: not sure"
+robbed "idle twice, then on another CPU" 0 10000000 77
+out_has '"cause":"unknown".*"name":"it lost its CPU, and got another one later","time_ns":65000000' \
+	"... who gets another CPU may have waited for that one since the old one idled"
 robbed "never idle" 66 10000000
 out_has '"cause":"host-task".*"sure":true' "... and without idling there is none"
 
