@@ -16,7 +16,8 @@
  *
  * On the host it is in the guest's way:
  *
- *   plant flood MS N           floods the loopback network for MS, N times, MS apart
+ *   plant flood MS N           floods the loopback network for MS, N times, MS apart. On stderr, "at SECONDS" for
+ *                              each tells when it began, since boot
  *   plant pageout PID FILE     writes to swap what PID has mapped of FILE
  */
 #include <arpa/inet.h>
@@ -260,7 +261,10 @@ static int flood(char **arg)
 	to.sin_addr.s_addr = htonl(0x7fffffff); /* the loopback's broadcast */
 	for (unsigned long i = 0; i < n && !ret; i++) {
 		unsigned long long end = now_ms() + ms;
+		struct timespec boot;
 
+		clock_gettime(CLOCK_BOOTTIME, &boot);
+		fprintf(stderr, "at %.6f\n", (double)boot.tv_sec + (double)boot.tv_nsec / 1e9);
 		while (now_ms() < end)
 			(void)sendto(out, text, sizeof(text), 0, (struct sockaddr *)&to, sizeof(to));
 		nap(ms);

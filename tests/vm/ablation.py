@@ -66,7 +66,7 @@ def judged(phase, planted, found):
     name, _, _, _, than, *_ = phase
     times = [t[1:] for t in planted if t[0] == name]
     if not times:
-        return [(s, min(s["length_ns"], float(than) * 2e6)) for s in found if s["length_ns"] >= float(than) * 1.6e6]
+        return [(s, min(s["length_ns"], float(than) * 2e6), 0) for s in found if s["length_ns"] >= float(than) * 1.6e6]
     picked = []
     for at, length, *least in times:
         best, most = None, length / 2
@@ -75,7 +75,7 @@ def judged(phase, planted, found):
             if common > most:
                 best, most = s, common
         if best:
-            picked.append((best, least[0] if least else length))
+            picked.append((best, least[0] if least else length, at))
     return picked
 
 
@@ -115,12 +115,14 @@ def one_exit(kvmft, s, host):
 def ask(kvmft, phase, planted, host, guest, count, bad):
     cause, right = phase[1].split("/"), []
     answers = judged(phase, planted, spikes(kvmft, phase, host, guest))
-    for s, length in answers:
+    for s, length, at in answers:
         if s["cause"] in cause or sum(p["time_ns"] for p in s["parts"] if p["cause"] in cause) >= 0.9 * length:
             count["right"] += 1
             right.append((phase[0], s["time_ns"], s["length_ns"], length))
         elif s["cause"] in ("unknown", "lost"):
             count["not-known"] += 1
+        elif s["time_ns"] < at - length / 5:
+            continue  # it began before what was planted
         else:
             # (a planted delay may be on top of an interrupt)
             shown = (s["cause"] == "host-irq" or not any(t[0] == phase[0] for t in planted)) and one_exit(kvmft, s, host)

@@ -8,8 +8,9 @@
 #
 # SPINS has a line for each delay: phase, begin in seconds, length in ms. The spike that covers most of it is judged,
 # if that is at least half of it: an emulated host is also late for reasons of its own, at other times, or just before
-# or after. So it is right if the delay is its cause, or if it says that the delay took most of its own length. If SPINS
-# does not know the phase, every spike is judged that is at least 0.8 * MS long: as long as what was planted. Prints
+# or after. So it is right if the delay is its cause, or if it says that the delay took most of its own length; what is
+# not, and began a fifth of the delay or more before it, is not due to it: then nobody saw the delay. If SPINS does not
+# know the phase, every spike is judged that is at least 0.8 * MS long: as long as what was planted. Prints
 # "planted N right N wrong N unknown N unseen N", and what was wrong.
 #
 # turns: two vCPUs on one CPU take turns, and how long is up to the scheduler. So its own events say when: prints such lines
@@ -72,6 +73,8 @@ def main():
             count["right"] += 1
         elif best["cause"] in ("unknown", "lost"):
             count["unknown"] += 1
+        elif best["time_ns"] < begin - length / 5 and planted:
+            count["unseen"] += 1
         else:
             count["wrong"] += 1
             print("# at %.6f: %s: %s" % (begin / 1e9, best["cause"], best["parts"][:3]))

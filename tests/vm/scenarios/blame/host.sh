@@ -195,7 +195,9 @@ plant_storm()
 	guest_runs "work $((MS / 2)) 10000 \"\$marker\""
 	sleep 2
 	phase storm host-irq $((MS * 2)) --from-marker begin --to-marker end
-	"$tools/plant" flood $((MS * 8)) $TIMES || fail "plant flood"
+	SPIN_MS=$((MS * 8))
+	tool plant flood $SPIN_MS $TIMES
+	SPIN_MS=
 	phase_end
 	guest_stops
 }
