@@ -372,6 +372,7 @@ void blame_found(struct blame *b)
 	b->halt = evidence_rule("blame", "halt");
 	b->awake = evidence_rule("blame", "awake");
 	b->late_exit = evidence_rule("blame", "late exit");
+	b->long_exit = evidence_rule("blame", "long exit");
 	for (size_t vm = 0; vm < b->map->nvm; vm++)
 		b->has[vm] |= host;
 	for (size_t i = 0; i < tl_sources(b->t); i++) {

@@ -84,7 +84,7 @@ struct blame {
 	bool (*seen)[EV_ROLES]; /* by source */
 	uint32_t *has;		/* by VM: enum evidence, of the host and of that guest */
 	const struct evidence_rule *rule[BLAME_CAUSES], *request, *io_wake, *asleep, *awake, *halt;
-	const struct evidence_rule *late_exit, *io;
+	const struct evidence_rule *late_exit, *long_exit, *io;
 	struct sbuf remedy; /* how to record what the spikes' causes lack */
 	struct lat *lat, *found; /* of this walk; of the first, during the second */
 	struct blame_decoder *dec; /* by source */

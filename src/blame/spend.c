@@ -315,6 +315,7 @@ static void in_kernel(const struct blame *b, struct blame_spike *s, const struct
 		[EXIT_KIND_PAUSE] = CAUSE_LOCK_HOLDER, [EXIT_KIND_ASYNC] = CAUSE_EXIT_KERNEL,
 	};
 	enum exit_kind kind = v ? exit_kind(v->why) : EXIT_KIND_OTHER;
+	const struct evidence_rule *more = asleep ? b->asleep : NULL;
 	struct blame_part *p;
 	uint32_t fault = 0;
 
@@ -322,7 +323,9 @@ static void in_kernel(const struct blame *b, struct blame_spike *s, const struct
 		kind = EXIT_KIND_OTHER;
 	if (kind == EXIT_KIND_FAULT)
 		fault = blame_fault_kind(b, s->vm, s->on, v->at);
-	p = part_by(b, s, b->rule[causes[kind]], asleep ? b->asleep : NULL, causes[kind],
+	if (!more && causes[kind] == CAUSE_EXIT_KERNEL && time > (b->khz ?: 2000000) * TICK_MS)
+		more = b->long_exit;
+	p = part_by(b, s, b->rule[causes[kind]], more, causes[kind],
 		    v ? last_exit_key(v) + asleep + fault * 2ull : 0, time);
 	if (fault && !p->name[0])
 		snprintf(p->name, sizeof(p->name), "%s%s", lat_mem_kind(fault),

@@ -105,6 +105,8 @@ static const struct evidence_rule rules[] = {
 	{ "blame", "awake", "its wake-up", EVID_HALT, 0, NULL },
 	{ "blame", "asleep", "a sleep", EVID_WAKEUP, 0, NULL },
 	{ "blame", "late exit", "the guest", EVID_SWITCH, EVID_IRQ, NULL },
+	/* one that KVM handles for longer than a tick: as likely an interrupt came */
+	{ "blame", "long exit", "KVM", EVID_IRQ, 0, NULL },
 	{ "split", "kernel", "KVM", TELLS, 0, NULL },
 	{ "split", "user", "the VMM", TELLS | EVID_WAKEUP, 0, NULL },
 	{ "split", "poll", "polling", EVID_SWITCH | EVID_HALT, 0, NULL },

@@ -157,6 +157,26 @@ out_has '"cause":"unknown".*"name":"it lost its CPU, and got another one later",
 robbed "never idle" 66 10000000
 out_has '"cause":"host-task".*"sure":true' "... and without idling there is none"
 
+# ---- an exit that KVM does not leave for long: an interrupt may have come, if these were not recorded ----
+
+for irqs in "" "irq_vectors:local_timer_entry irq:softirq_entry"; do
+	for ms in 3 30; do
+		host "an MSR, $ms ms${irqs:+, interrupts recorded}" <<-END
+			0     1000 101 kvm_entry vcpu_id=0
+			0     2000 101 kvm_exit exit_reason=32 isa=1
+			0 ${ms}000000 101 kvm_entry vcpu_id=0
+			0 ${ms}100000 101 kvm_exit exit_reason=10 isa=1
+			recorded kvm_userspace_exit kvm_vcpu_wakeup sched:sched_switch sched:sched_wakeup $irqs
+		END
+		blame
+		case $ms$irqs in
+		30) out_has 'unknown: not recorded: KVM or an interrupt of the host$' "... or an interrupt"
+			out_has "record -e default -e 'irq_vectors:\*' -e irq:softirq_entry -e irq:softirq_exit" "... what to record" ;;
+		*) out_has 'exit-kernel: MSR_WRITE$' "... is KVM's" ;;
+		esac
+	done
+done
+
 # ---- report: parts of an exit, and windows that cannot be ----
 
 # split FORMAT: report --split of the host
