@@ -88,11 +88,13 @@ static uint32_t cause_of(const struct irq_chain *c, const uint64_t *stage, uint6
 		return BY_RAISE;
 	if (host <= total / 2)
 		return BY_NOTHING;
-	if (c->spent[VS_USER] > c->spent[VS_KERNEL] && c->spent[VS_USER] > c->spent[VS_HALTED])
+	if (c->spent[VS_USER] > c->spent[VS_KERNEL] && c->spent[VS_USER] > c->spent[VS_HALTED] &&
+	    c->spent[VS_USER] > c->spent[VS_GUEST])
 		return BY_VMM;
 	switch (c->at_accept) {
 	case VS_HALTED: return BY_HALT;
-	case VS_GUEST: return BY_KICK;
+	/* Once it has left its guest it is not the kick that takes long. */
+	case VS_GUEST: return c->spent[VS_KERNEL] > c->spent[VS_GUEST] ? BY_KERNEL : BY_KICK;
 	case VS_USER: return BY_VMM;
 	default: return BY_KERNEL;
 	}

@@ -177,6 +177,25 @@ for irqs in "" "irq_vectors:local_timer_entry irq:softirq_entry"; do
 	done
 done
 
+# ---- an interrupt for a vCPU in its guest, which was slow to leave, and then less long in the VMM ----
+
+for lacks in "" kvm_userspace_exit; do
+	host "an interrupt${lacks:+, no $lacks}" <<-END
+		0   500  77 sched:sched_switch prev_pid=77 prev_state=1 next_pid=101
+		0  1000 101 kvm_entry vcpu_id=0
+		1  2000  55 kvm_msi_set_irq address=0xfee00000 data=0x30
+		1  2100  55 kvm_apic_accept_irq apicid=0 dm=0 tm=0 vec=0x30
+		0 80000 101 kvm_exit exit_reason=1 isa=1
+		$([ "$lacks" ] || echo 0 80100 101 kvm_userspace_exit reason=10 errno=0)
+		0 99000 101 kvm_inj_virq vector=0x30 soft=0 reinjected=0
+		0 99100 101 kvm_entry vcpu_id=0
+		0 99200 101 kvm_exit exit_reason=10 isa=1
+		recorded sched:sched_wakeup kvm_vcpu_wakeup
+	END
+	run "$kvmft" latency irq -q --format json "$tmp/host"
+	is "$(grep -o '"cause":"[a-z_]*"' "$out" | sort -u)" '"cause":"kick"' "... the kick"
+done
+
 # ---- report: parts of an exit, and windows that cannot be ----
 
 # split FORMAT: report --split of the host

@@ -21,6 +21,7 @@ import sys
 import tempfile
 
 WHOLE = "nothing"
+UNKNOWN = ("unknown", "lost")
 # Name, arguments of ablate for the host, ... for the guest; None: without that capture.
 ABLATIONS = [
     (WHOLE, [], []),
@@ -119,7 +120,7 @@ def ask(kvmft, phase, planted, host, guest, count, bad):
         if s["cause"] in cause or sum(p["time_ns"] for p in s["parts"] if p["cause"] in cause) >= 0.9 * length:
             count["right"] += 1
             right.append((phase[0], s["time_ns"], s["length_ns"], length))
-        elif s["cause"] in ("unknown", "lost"):
+        elif s["cause"] in UNKNOWN or at and sum(p["time_ns"] for p in s["parts"] if p["cause"] in UNKNOWN) >= 0.9 * length:
             count["not-known"] += 1
         elif s["time_ns"] < at - length / 5:
             continue  # it began before what was planted
