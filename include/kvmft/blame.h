@@ -72,8 +72,7 @@ struct blame_part {
 	enum blame_cause cause;
 	uint64_t key; /* distinguishes parts of one cause */
 	uint64_t time;
-	/* private: ... since the vCPU lost its CPU; until that idled first, and last */
-	uint64_t stint, first, held;
+	uint64_t stint, first, held; /* ... since its CPU was lost; until that idled first, last */
 	uint32_t lacks; /* enum evidence: what would tell, or make it sure, and was not recorded */
 	char name[BLAME_NAME]; /* "dd-4711", "io of port 0x3f8"; "" */
 };

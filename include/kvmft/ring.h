@@ -81,12 +81,8 @@ enum rkind {
 	R_END,
 };
 
-/* Why a gap has no events. A flight recorder's own gaps lose nothing that was asked for. */
-enum rgap {
-	GAP_LOST,
-	GAP_OFF,	 /* the ring was off, to be written out */
-	GAP_OVERWRITTEN, /* in the ring */
-};
+/* A flight recorder's own lose nothing: its ring was off, to be written out, or overwritten. */
+enum rgap { GAP_LOST, GAP_OFF, GAP_OVERWRITTEN };
 
 /* A loss known only from a counter of the recorder, and the sub-buffer before which it is shown. */
 struct rloss {

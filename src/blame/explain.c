@@ -472,8 +472,8 @@ void blame_explain(struct blame *b, const struct tl_item *i)
 		b->cpu[i->cpu].heard = MAX(b->cpu[i->cpu].heard, i->host);
 	b->now = MAX(b->now, i->host);
 	if (i->kind != TL_EVENT) {
-		/* A gap of a guest hides less: which of its tasks ran. */
-		if ((!i->src->guest || b->alone) && !blame_is_pause(i))
+		/* Of a guest it hides less: which task ran. Over one of a ring that is off is no spike. */
+		if (i->src->guest ? b->alone : i->gap != GAP_OFF)
 			b->lost_to = MAX(b->lost_to, i->host + i->width);
 		for (size_t c = 0; c < b->ncpu; c++)
 			b->cpu[c] = (struct blame_cpu){ 0 };

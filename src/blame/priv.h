@@ -158,15 +158,6 @@ void blame_wait_guest(struct blame *b, enum event_role r, const struct tl_item *
 void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i);
 /* Any item, if spans are wanted. */
 void blame_wait_span(struct blame *b, const struct tl_item *i);
-/*
- * A flight recorder's ring was off, to be written out. For a CPU that was quiet before this seems
- * to begin at its last event; but blame_add() takes no spike that is over such a moment.
- */
-static inline bool blame_is_pause(const struct tl_item *gap)
-{
-	return gap->kind == TL_GAP && !gap->src->guest && gap->gap == GAP_OFF;
-}
-
 void blame_wait_forget(struct blame *b, const struct tl_item *gap);
 /* Whether a cgroup limits that VM, as far as the events show. */
 bool blame_limited(const struct blame *b, int64_t vm);

@@ -208,9 +208,8 @@ static bool halts(const struct blame_vcpu *v)
 }
 
 /*
- * Who can run and does not get an idle CPU is at its limit, and was so since it lost that CPU,
- * whatever ran there in between; what ran later may not have been in its way either. But who gets
- * another CPU may have waited for that one, nobody knows since when.
+ * Who can run and does not get an idle CPU is at a limit, and was so since it lost that CPU; what
+ * ran there later may not have been in its way either. Who gets another CPU may have waited there.
  */
 static void stint_over(const struct blame *b, struct blame_spike *s, bool same)
 {
@@ -219,14 +218,11 @@ static void stint_over(const struct blame *b, struct blame_spike *s, bool same)
 	struct blame_part *p;
 
 	for (p = s->part; p < s->part + s->nparts; p++) {
-		if (limit) {
-			p->time -= p->held;
-			time += p->held;
-			s->dark += p->stint - p->held;
-		} else if (s->limited && !same) {
-			p->time -= p->stint - p->first;
-			time += p->stint - p->first;
-		}
+		uint64_t part = limit ? p->held : s->limited && !same ? p->stint - p->first : 0;
+
+		p->time -= part;
+		time += part;
+		s->dark += limit ? p->stint - p->held : 0;
 		p->stint = p->first = p->held = 0;
 	}
 	s->limited = 0;

@@ -328,7 +328,7 @@ void blame_wait_host(struct blame *b, enum event_role r, const struct tl_item *i
 /* Events were lost: waits may have ended in between. */
 void blame_wait_forget(struct blame *b, const struct tl_item *gap)
 {
-	if (gap->src->qemu || blame_is_pause(gap))
+	if (gap->src->qemu || (gap->gap == GAP_OFF && !gap->src->guest))
 		return;
 	if (b->alone) /* another CPU may have had the end of what waits, until then */
 		b->lost_to = MAX(b->lost_to, gap->host + gap->width);

@@ -100,12 +100,11 @@ static const struct evidence_rule rules[] = {
 	{ "blame", "guest-sleep", "a sleep", EVID_GUEST_SWITCH | EVID_GUEST_WAKEUP, 0, NULL },
 	{ "blame", "guest-code", "the guest", EVID_GUEST_SWITCH | EVID_GUEST_IRQ, 0,
 	  "it executed nothing between its entry and its exit" },
-	/* besides: while halted; while a thread slept; in the guest, if exits are traced late */
+	/* besides: while halted; while a thread slept; if exits are traced late; of over a tick */
 	{ "blame", "halt", "a halt", EVID_ACCEPT, 0, NULL },
 	{ "blame", "awake", "its wake-up", EVID_HALT, 0, NULL },
 	{ "blame", "asleep", "a sleep", EVID_WAKEUP, 0, NULL },
 	{ "blame", "late exit", "the guest", EVID_SWITCH, EVID_IRQ, NULL },
-	/* one that KVM handles for longer than a tick: as likely an interrupt came */
 	{ "blame", "long exit", "KVM", EVID_IRQ, 0, NULL },
 	{ "split", "kernel", "KVM", TELLS, 0, NULL },
 	{ "split", "user", "the VMM", TELLS | EVID_WAKEUP, 0, NULL },

@@ -477,8 +477,7 @@ static int html_item(struct out *o, const struct tl_item *i)
 		html_put(h, i->cpu == TL_NO_CPU ? 0 : i->cpu);
 		html_put(h, ns && i->kind == TL_GAP ? tsc_cycles_to_ns(i->width, o->clock.khz)
 						    : i->width);
-		/* Odd: a flight recorder's own. */
-		html_put(h, i->kind == TL_GAP ? i->lost * 2 + (i->gap != GAP_LOST) : 0);
+		html_put(h, i->kind == TL_GAP ? i->lost * 2 + !!i->gap : 0); /* odd: not lost */
 	}
 	if (h->data.len >= CHUNK)
 		base64(h, &o->line, false);

@@ -432,12 +432,10 @@ static void put_gap(struct out *o, const struct tl_item *i)
 	if (i->kind == TL_DAMAGE)
 		snprintf(name, sizeof(name), "DAMAGED sub-buffer %llu",
 			 (unsigned long long)i->lost);
-	else if (i->gap)
-		snprintf(name, sizeof(name), "NOT RECORDED");
 	else if (i->lost)
 		snprintf(name, sizeof(name), "LOST %llu EVENTS", (unsigned long long)i->lost);
 	else
-		snprintf(name, sizeof(name), "LOST EVENTS, number unknown");
+		snprintf(name, sizeof(name), i->gap ? "NOT RECORDED" : "LOST EVENTS, number unknown");
 	if (c) {
 		pf_ftrace_lost(o, p, c);
 		if (c->vcpu)
@@ -446,10 +444,8 @@ static void put_gap(struct out *o, const struct tl_item *i)
 	}
 	slices_end(o, cpu, 0);
 	pf_put(o, p, cpu, &(struct pf_event){ .type = PF_INSTANT, .name = name });
-	if (i->kind == TL_GAP && i->gap)
-		return;
 	/* A loss of unknown size shows as one, so that it is seen. */
-	p->lost[i->src->index] += i->kind == TL_GAP && i->lost ? i->lost : 1;
+	p->lost[i->src->index] += i->kind == TL_GAP && i->lost ? i->lost : !i->gap;
 	pf_put(o, p, lost,
 			    &(struct pf_event){ .type = PF_COUNTER,
 						.value = (int64_t)p->lost[i->src->index] });
