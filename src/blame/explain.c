@@ -472,7 +472,7 @@ void blame_explain(struct blame *b, const struct tl_item *i)
 		b->cpu[i->cpu].heard = MAX(b->cpu[i->cpu].heard, i->host);
 	b->now = MAX(b->now, i->host);
 	if (i->kind != TL_EVENT) {
-		/* Of a guest it hides less: which task ran. Over one of a ring that is off is no spike. */
+		/* Of a guest it hides less: which task ran. No spike is over a ring that is off. */
 		if (i->src->guest ? b->alone : i->gap != GAP_OFF)
 			b->lost_to = MAX(b->lost_to, i->host + i->width);
 		for (size_t c = 0; c < b->ncpu; c++)

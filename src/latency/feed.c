@@ -597,11 +597,13 @@ static void feed_gap(struct lat *l, const struct tl_item *i)
 		if (i->src->guest && ((int64_t)v->vm != i->vm || !v->fresh))
 			continue;
 		lat_irq_forget(l, v);
-		v->fresh = v->guest_known = false;
-		v->irq_depth = v->softirq_depth = 0;
+		v->fresh = false;
 		v->io_pending = 0;
-		if (i->src->guest)
+		if (i->src->guest) { /* the host's gaps hide nothing of what it runs */
+			v->guest_known = false;
+			v->irq_depth = v->softirq_depth = 0;
 			continue;
+		}
 		lat_vcpu_forget(l, v);
 		lat_count_add(l, v->vm, v->id, LAT_T_TIMER, TIMER_CUT, v->armed);
 		v->armed = false;

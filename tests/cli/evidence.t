@@ -418,6 +418,33 @@ for bell in known unknown; do
 	esac
 done
 
+# ---- lost events of the host hide nothing of what the guest runs ----
+
+host "a host's loss, in a guest's softirq" <<-END
+	0     1000 101 kvm_entry vcpu_id=0
+	0    10000 101 kvm_exit exit_reason=10 isa=1
+	0    11000 101 kvm_entry vcpu_id=0
+	0  1000000 101 kvm_exit exit_reason=10 isa=1
+	0  gap 10
+	0  1100000 101 kvm_entry vcpu_id=0
+	0 40100000 101 kvm_exit exit_reason=10 isa=1
+	recorded sched:sched_switch sched:sched_wakeup kvm_userspace_exit kvm_vcpu_wakeup irq:softirq_entry irq_vectors:local_timer_entry
+END
+cat >"$tmp/guest.txt" <<-END
+	meta side name=guest
+	meta task tid=60 tgid=60 comm=waits
+	0     5000 50 sched:sched_switch prev_pid=60 prev_state=1 next_pid=50
+	0    12000 50 irq:softirq_entry vec=1
+	0    13000 50 sched:sched_wakeup pid=60 target_cpu=0
+	0 40050000 50 irq:softirq_exit vec=1
+	0 40060000 50 sched:sched_switch prev_pid=50 prev_state=0 next_pid=60
+	recorded irq:irq_handler_entry
+END
+rm -rf "$tmp/guest"
+ok "... and its guest" "$mkcap" --capture "$tmp/guest" "$tmp/guest.txt"
+run "$kvmft" blame -q --what wakeup "$tmp/host" "$tmp/guest=one"
+out_has '^   guest-handler: the guest served interrupts or softirqs, 99 % .not sure.$' "... it is in that before and after"
+
 # ---- a guest's file that was put on its host's time: its deadlines are of another clock, and long over when they are set ----
 
 host "deadlines of another clock" <<-END
