@@ -253,7 +253,7 @@ if command -v python3 >/dev/null; then
 		vm = d["vms"][0]
 		vcpu = vm["vcpus"][0]
 		names = set(re.findall(r"^\.Ql ([a-z_]+)", open(sys.argv[2]).read().split(".Ss JSON")[1], re.M))
-		have = set(d) | set(vm) | set(vcpu)
+		have = set(d) | set(vm) | set(vcpu) | {"comm", "pct"} # these of tasks, which a recording has
 		assert have == names, have ^ names
 		assert vcpu["class"] == "exit-loop" and vcpu["stuck"] and vm["verdict"] == "stuck", vcpu
 		assert vcpu["access"] == "port" and vcpu["address"] == "0x80" and vcpu["write"] is False, vcpu
