@@ -6,7 +6,9 @@
  * (Documentation/trace/histogram.rst, onmatch): the last one with the same key, and each is used
  * once; if there is one of the same side, that. Without a key it is the last one of the same thread
  * or, if that has none, the last one of the same VM, where one of the two that belongs to no VM
- * belongs to all. An event may be both: the end of one span, and the beginning of the next.
+ * belongs to all. An event may be both: the end of one span, and the beginning of the next. Events
+ * of two guests are never a span, and if there is only one VM of interest the other guests' events are
+ * none of it: a guest is believed about itself alone.
  */
 #pragma once
 
@@ -34,8 +36,8 @@ enum spans_count { SPANS_BEGUN, SPANS_AGAIN, SPANS_STRAY, SPANS_CUT, SPANS_OPEN,
 
 struct spans;
 
-/* The time line and the options are borrowed. -EINVAL with err: not such a specification. */
-int spans_new(const struct timeline *t, const struct spans_opts *o, struct spans **out,
+/* The time line and the options are borrowed. vm: the only one, or -1. -EINVAL: no such spec. */
+int spans_new(const struct timeline *t, const struct spans_opts *o, int64_t vm, struct spans **out,
 	      struct kvmft_err *err) __must_check;
 /* Takes all items in order. True: this one ends a span. */
 bool spans_feed(struct spans *s, const struct tl_item *i, struct span *out);

@@ -290,7 +290,7 @@ int blame_new(const struct timeline *t, const struct blame_opts *o, struct blame
 	b->dec = d;
 	ret = lat_new(t, &lo, &b->lat, err);
 	if (!ret && o->spans.from)
-		ret = spans_new(t, &b->o.spans, &b->spans, err);
+		ret = spans_new(t, &b->o.spans, b->o.vm, &b->spans, err);
 	if (ret)
 		blame_free(b);
 	else

@@ -399,7 +399,7 @@ int lat_new(const struct timeline *t, const struct lat_opts *o, struct lat **out
 		ret = event_arch_check(tl_source(t, i)->cap, err);
 	ret = ret ?: feed_need(l, err);
 	if (!ret && l->o.want[LAT_EVENT])
-		ret = spans_new(t, &l->o.spans, &l->spans, err);
+		ret = spans_new(t, &l->o.spans, l->o.vm, &l->spans, err);
 	if (!ret)
 		know_evidence(l);
 	for (size_t i = 0; !ret && !l->chains && i < l->nsrc; i++)

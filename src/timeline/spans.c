@@ -4,8 +4,6 @@
 
 #include "kvmft/pick.h"
 
-#define OPEN_MAX 256 /* at once: then the oldest is given up */
-
 struct span_end {
 	struct pick *pick;
 	char *key;	   /* the field; NULL: none */
@@ -13,8 +11,12 @@ struct span_end {
 	const char *lacks; /* the name of an event that has no such field */
 };
 
+/* What spans that are open are in: the lists of all, of those that are cut together, of a key. */
+enum span_list { ALL, TOGETHER, KEY, LISTS };
+
 struct span_begun {
-	uint64_t at, key, type;
+	uint64_t at, key, type, nth;
+	uint32_t older[LISTS], newer[LISTS]; /* indexes in s->open; 0: none */
 	int64_t vm, vcpu;
 	int32_t tid;
 	const struct tl_source *src;
@@ -24,10 +26,13 @@ struct span_begun {
 struct spans {
 	struct span_end from, to;
 	struct hash_key hash;
-	struct span_begun open[OPEN_MAX]; /* the oldest first */
-	size_t nopen;
+	int64_t vm;		 /* the only one that is asked for, or -1 */
+	struct span_begun *open; /* the first is none */
+	uint32_t nopen, unused;	 /* unused: linked by older[ALL] */
+	size_t cap;
+	struct u64map newest[LISTS]; /* id of a list → its youngest */
 	struct u64map blind; /* VM + 1, 0: any → host TSC up to which events were lost */
-	uint64_t count[SPANS_COUNTS];
+	uint64_t count[SPANS_COUNTS + 1]; /* the last: ended */
 };
 
 static int end_new(struct span_end *e, const struct timeline *t, const struct spans_opts *o,
@@ -38,7 +43,7 @@ static int end_new(struct span_end *e, const struct timeline *t, const struct sp
 	return pick_add_event(e->pick, o->markers ? "ftrace:print" : spec, err);
 }
 
-int spans_new(const struct timeline *t, const struct spans_opts *o, struct spans **out,
+int spans_new(const struct timeline *t, const struct spans_opts *o, int64_t vm, struct spans **out,
 	      struct kvmft_err *err)
 {
 	struct spans *s = xcalloc(1, sizeof(*s));
@@ -46,6 +51,8 @@ int spans_new(const struct timeline *t, const struct spans_opts *o, struct spans
 	int ret = end_new(&s->from, t, o, o->from, err) ?: end_new(&s->to, t, o, o->to, err);
 
 	hash_key_init(&s->hash);
+	s->vm = vm;
+	(void)xarray_grow(&s->open, s->nopen++, &s->cap, sizeof(*s->open));
 	if (!ret && o->key && (equals == o->key || (*equals && !equals[1])))
 		ret = err_set(err, EINVAL, "'%s' is no FIELD and no FIELD=FIELD", o->key);
 	if (!ret && o->key) {
@@ -71,10 +78,10 @@ static bool end_is(struct spans *s, struct span_end *e, const struct tl_item *i,
 	(void)!u64map_get(&s->blind, (uint64_t)i->vm + 1, &own);
 	if (i->host < MAX(any, own))
 		return false;
+	*key = (uint64_t)i->src->index << 32 | (uint32_t)i->tid;
 	if (e->text)
 		return fmt_field(i->ev, "buf", &f) && fmt_str(&f, i->rec, text, sizeof(text)) &&
 		       strstr(text, e->text);
-	*key = 0;
 	if (!e->key)
 		return true;
 	if (fmt_field(i->ev, e->key, &f)) {
@@ -89,41 +96,78 @@ static bool end_is(struct spans *s, struct span_end *e, const struct tl_item *i,
 	return false;
 }
 
-/* The one that i ends; or, of the same recording and thread or key, begins again. NULL: none. */
+static uint64_t list_id(const struct spans *s, const struct span_begun *b, enum span_list l)
+{
+	if (l == KEY)
+		return b->key;
+	if (l == ALL)
+		return 0;
+	return s->from.key ? (b->src->guest ? b->src->index + 1 : 0) : (uint64_t)b->vm + 1;
+}
+
+static struct span_begun *newest(const struct spans *s, enum span_list l, uint64_t id)
+{
+	uint64_t at;
+
+	return u64map_get(&s->newest[l], id, &at) ? &s->open[at] : NULL;
+}
+
+/*
+ * The one that i ends; or, of the same recording and thread or key, begins again. NULL: none. What
+ * one guest says ends nothing of another guest.
+ */
 static struct span_begun *begun_find(struct spans *s, const struct tl_item *i, uint64_t key,
 				     bool again)
 {
-	struct span_begun *last = NULL;
+	struct span_begun *last = NULL, *homeless;
+	struct span_begun *b = newest(s, KEY, key);
 
-	for (size_t k = s->nopen; k--;) {
-		struct span_begun *b = &s->open[k];
-		bool fits = s->from.key ? b->key == key : b->vm == i->vm || b->vm < 0 || i->vm < 0;
-
-		if (fits && b->src == i->src && (s->from.key || b->tid == i->tid))
+	for (; b && b != s->open; b = &s->open[b->older[KEY]]) {
+		if (b->src == i->src)
 			return b;
-		last = last ?: fits ? b : NULL;
+		if (!last && (!b->src->guest || !i->src->guest || b->vm == i->vm))
+			last = b;
 	}
-	return again ? NULL : last;
+	if (again || s->from.key)
+		return again ? NULL : last;
+	if (i->vm < 0)
+		return newest(s, ALL, 0);
+	last = newest(s, TOGETHER, (uint64_t)i->vm + 1);
+	homeless = newest(s, TOGETHER, 0);
+	return !last || (homeless && homeless->nth > last->nth) ? homeless : last;
 }
 
 static void begun_drop(struct spans *s, struct span_begun *b, enum spans_count why)
 {
-	if (why < SPANS_COUNTS)
-		s->count[why]++;
-	memmove(b, b + 1, (size_t)(s->open + s->nopen-- - (b + 1)) * sizeof(*b));
+	s->count[why]++;
+	for (enum span_list l = 0; l < LISTS; l++) {
+		s->open[b->older[l]].newer[l] = b->newer[l];
+		s->open[b->newer[l]].older[l] = b->older[l];
+		if (!b->newer[l] && b->older[l])
+			xu64map_put(&s->newest[l], list_id(s, b, l), b->older[l]);
+		else if (!b->newer[l])
+			u64map_del(&s->newest[l], list_id(s, b, l));
+	}
+	b->older[ALL] = s->unused;
+	s->unused = (uint32_t)(b - s->open);
 }
 
 static void span_begin(struct spans *s, const struct tl_item *i, uint64_t key)
 {
 	struct span_begun *b = begun_find(s, i, key, true);
+	uint32_t at;
 
 	if (b)
 		begun_drop(s, b, SPANS_AGAIN);
-	else if (s->nopen == OPEN_MAX)
-		begun_drop(s, s->open, SPANS_OPEN);
-	s->count[SPANS_BEGUN]++;
-	s->open[s->nopen++] = (struct span_begun){
+	at = s->unused;
+	if (at)
+		s->unused = s->open[at].older[ALL];
+	else
+		(void)xarray_grow(&s->open, at = s->nopen++, &s->cap, sizeof(*s->open));
+	b = &s->open[at];
+	*b = (struct span_begun){
 		.at = i->host,
+		.nth = s->count[SPANS_BEGUN]++,
 		.key = key,
 		.type = tl_type(i),
 		.vm = i->vm,
@@ -132,39 +176,54 @@ static void span_begin(struct spans *s, const struct tl_item *i, uint64_t key)
 		.src = i->src,
 		.name = fmt_name(i->ev),
 	};
+	for (enum span_list l = 0; l < LISTS; l++) {
+		uint64_t *last = xu64map_at(&s->newest[l], list_id(s, b, l));
+
+		b->older[l] = (uint32_t)*last;
+		s->open[*last].newer[l] = at;
+		*last = at;
+	}
 }
 
 /* What was lost may have been the end of those that are open, and the beginning of others. */
 static void spans_gap(struct spans *s, const struct tl_item *i)
 {
-	uint64_t *until;
+	uint64_t *until, together = s->from.key ? i->src->index : (uint64_t)i->vm;
+	struct span_begun *b;
 
 	if (s->from.text && !i->src->guest)
 		return;
 	until = xu64map_at(&s->blind, i->src->guest ? (uint64_t)i->vm + 1 : 0);
 	*until = MAX(*until, i->host + i->width);
-	for (size_t k = s->nopen; k--;) {
-		struct span_begun *b = &s->open[k];
+	while ((b = i->src->guest ? newest(s, TOGETHER, together + 1) ?: newest(s, TOGETHER, 0)
+				  : newest(s, ALL, 0)))
+		begun_drop(s, b, SPANS_CUT);
+}
 
-		if (!i->src->guest || s->from.key || b->vm < 0 || b->vm == i->vm)
-			begun_drop(s, b, SPANS_CUT);
-	}
+/* Of another VM than that which is asked for: by a key, what the host did may be for any. */
+static bool of_others(const struct spans *s, const struct tl_item *i)
+{
+	return s->vm >= 0 && i->vm >= 0 && i->vm != s->vm &&
+	       (i->src->guest || (i->kind == TL_EVENT && !s->from.key));
 }
 
 bool spans_feed(struct spans *s, const struct tl_item *i, struct span *out)
 {
 	struct span_begun *b;
 	uint64_t key;
-	bool ends;
+	bool ends, ended;
 
+	if (of_others(s, i))
+		return false;
 	if (i->kind != TL_EVENT)
 		spans_gap(s, i);
 	if (i->kind != TL_EVENT || !i->ev || i->unplaced)
 		return false;
 	ends = end_is(s, &s->to, i, &key);
 	b = ends ? begun_find(s, i, key, false) : NULL;
-	s->count[SPANS_STRAY] += ends && !b;
-	if (b) {
+	ended = b;
+	s->count[SPANS_STRAY] += ends && !ended;
+	if (ended) {
 		bool by_end = b->vcpu < 0 && (i->vcpu >= 0 || b->vm < 0);
 
 		*out = (struct span){
@@ -183,12 +242,16 @@ bool spans_feed(struct spans *s, const struct tl_item *i, struct span *out)
 	}
 	if (end_is(s, &s->from, i, &key))
 		span_begin(s, i, key);
-	return b;
+	return ended;
 }
 
 uint64_t spans_count(const struct spans *s, enum spans_count which)
 {
-	return s->count[which] + (which == SPANS_OPEN ? s->nopen : 0);
+	const uint64_t *c = s->count;
+
+	return which != SPANS_OPEN
+		       ? c[which]
+		       : c[SPANS_BEGUN] - c[SPANS_AGAIN] - c[SPANS_CUT] - c[SPANS_COUNTS];
 }
 
 bool spans_unmet(const struct spans *s, struct sbuf *b)
@@ -214,5 +277,8 @@ void spans_free(struct spans *s)
 	free(s->from.key);
 	free(s->to.key);
 	u64map_free(&s->blind);
+	for (enum span_list l = 0; l < LISTS; l++)
+		u64map_free(&s->newest[l]);
+	free(s->open);
 	free(s);
 }

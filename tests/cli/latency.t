@@ -78,6 +78,30 @@ sed '/block_rq_issue/a 0 gap 3' "$golden/latency-guest.txt" >"$tmp/gap.txt"
 "$mkcap" --capture "$tmp/gap" "$tmp/gap.txt"
 run "$kvmft" latency --from-event block_rq_issue --to-event block_rq_complete "$tmp/host" "$tmp/gap=one"
 err_has 'nothing could be measured. event: .*cut by lost events 1' "what is cut by lost events is no time"
+# A time of 3 ms, with 300 others begun meanwhile, and whatever another guest says or loses.
+{
+	printf 'meta vm id=%s-12 pid=%s fd=12 name=%s\n' 100 100 one 200 200 two
+	printf 'meta vcpu vm=%s-12 id=0 tid=%s offset=0 ratio=0 frac=48\n' 100 101 200 201
+	printf '%s kvm_entry vcpu_id=0\n' "0 1000 101" "1 1000 201"
+	printf '%s kvm_exit exit_reason=1 isa=1\n' "0 9000000 101" "1 9000000 201"
+} >"$tmp/two-host.txt"
+# requests TID NAME FROM TO TIME: of these sectors
+requests() { seq "$3" "$4" | sed "s/.*/0 $5 $1 block:block_rq_$2 dev=1 sector=& nr_sector=8/"; }
+{ requests 77 issue 7 7 2000 && requests 78 issue 1001 1300 2500 && requests 77 complete 7 7 3002000; } >"$tmp/two-one.txt"
+{ requests 78 issue 2001 2300 2600 && requests 79 complete 7 7 2700; } >"$tmp/two-says.txt"
+{ requests 78 issue 8 8 2600 && echo 0 gap 3 && requests 79 complete 9 9 2700; } >"$tmp/two-loses.txt"
+for side in host one says loses; do
+	[ $side = host ] || sed -i '1i meta side name=guest\nmeta cpu n=0 apicid=0' "$tmp/two-$side.txt"
+	"$mkcap" --capture "$tmp/two-$side" "$tmp/two-$side.txt"
+done
+for two in says loses; do
+	for args in "--key=sector" "" "--key=sector --vm one" "--vm one"; do
+		# shellcheck disable=SC2086 # options
+		run "$kvmft" latency -q --format csv --from-event block_rq_issue --to-event block_rq_complete $args \
+			"$tmp/two-host" "$tmp/two-one=one" "$tmp/two-$two=two"
+		is "$(sed -n 's/^event,"one",.*,total,1,\([0-9.]*\),.*/\1/p' "$out")" 3000.000 "300 more are begun, another guest $two what it likes: $args"
+	done
+done
 
 # ---- text ----
 
