@@ -374,30 +374,32 @@ static void table_metrics(const struct lat_view *v, const struct lat_table *t, s
 
 static void states(const struct lat_view *v, size_t nvm, struct sbuf *b)
 {
+	struct vm_states {
+		uint64_t sum[VS_STATES];
+		bool any;
+	} *of = xcalloc(nvm + 1, sizeof(*of));
+	struct lat_times t;
+
 	metric_head(b, "kvmft_vcpu_seconds", "gauge",
 		    "What the vCPUs of the VM did, all together.");
+	for (size_t i = 0; i < lat_vcpus(v->lat); i++) {
+		if (!lat_vcpu_times(v->lat, i, &t) || t.vm >= nvm)
+			continue;
+		for (unsigned int s = 0; s < VS_STATES; s++)
+			of[t.vm].sum[s] += t.time[s];
+		of[t.vm].any |= t.last;
+	}
 	for (size_t vm = 0; vm < nvm; vm++) {
-		uint64_t sum[VS_STATES] = { 0 };
-		bool any = false;
-
-		for (size_t i = 0; i < lat_vcpus(v->lat); i++) {
-			struct lat_times t;
-
-			if (!lat_vcpu_times(v->lat, i, &t))
-				continue;
-			for (unsigned int s = 0; s < VS_STATES && t.vm == vm; s++)
-				sum[s] += t.time[s];
-			any |= t.vm == vm && t.last;
-		}
-		for (unsigned int s = 0; s < VS_STATES && any; s++) {
+		for (unsigned int s = 0; s < VS_STATES && of[vm].any; s++) {
 			if (lat_lacks(v->lat, "vcpu", vs_names[s]))
 				continue;
 			metric_of_vm(b, "kvmft_vcpu_seconds", vm_at(v, 0), vm_at(v, vm), "state",
 				     vs_names[s]);
-			metric_seconds(b, lat_of_cycles(v, sum[s]));
+			metric_seconds(b, lat_of_cycles(v, of[vm].sum[s]));
 			sbuf_addc(b, '\n');
 		}
 	}
+	free(of);
 }
 
 static void alignment(const struct lat_view *v, size_t nvm, struct sbuf *b)
