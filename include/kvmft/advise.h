@@ -73,7 +73,8 @@ struct advise_vm {
 	uint64_t first, last, guest; /* stamps; cycles that its vCPUs ran in it */
 	uint64_t slice;		     /* length, in cycles */
 	uint64_t tick;		     /* since when one is pending; 0: none */
-	struct advice_sum sum[ADVICE_SUMS];
+	uint64_t gaps;		     /* how many there had been when it was seen last */
+	struct advice_sum *sum[ADVICE_SUMS]; /* NULL: nothing; see advice_sum_of() */
 };
 
 /* What one says at the end; in thousandths of a CPU, or of the time. */
@@ -94,9 +95,11 @@ struct advise {
 	bool has[EV_ROLES]; /* whether its events would be there */
 	bool nx; /* the parameter nx_huge_pages is on */
 	uint32_t *idle; /* state, by CPU */
+	uint64_t gaps;
 	size_t ncpu, cpu_cap;
 };
 
+const struct advice_sum *advice_sum_of(const struct advise_vm *vm, enum advice is);
 /* c is borrowed. */
 struct advise *advise_new(struct clockcheck *c);
 void advise_free(struct advise *a); /* NULL is fine */

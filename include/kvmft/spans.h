@@ -7,8 +7,8 @@
  * once; if there is one of the same side, that. Without a key it is the last one of the same thread
  * or, if that has none, the last one of the same VM, where one of the two that belongs to no VM
  * belongs to all. An event may be both: the end of one span, and the beginning of the next. Events
- * of two guests are never a span, and if there is only one VM of interest the other guests' events are
- * none of it: a guest is believed about itself alone.
+ * of two guests are never a span, and if one VM alone is asked for, events of other guests are none
+ * of it: a guest is believed about itself alone.
  */
 #pragma once
 

@@ -30,6 +30,7 @@ struct advise_vcpu {
 	uint32_t cpu, idle;   /* of its last entry; state of the CPU that it was woken on */
 	enum advice is, wait; /* what its exit is for; why it waits. ADVICE_RULES: nothing */
 	bool placed, halted, user, fault, brief;
+	uint64_t gaps; /* how many there had been when it was seen last */
 };
 
 /* Exits by what they are, and by the first event in them that says more. */
@@ -63,19 +64,21 @@ static const struct {
 static void advise_charge(struct advise_vm *vm, enum advice is, enum event_role role, uint64_t key,
 			  uint64_t cycles, uint64_t at)
 {
-	struct advice_sum *s = &vm->sum[is];
-	struct advice_key *k = s->key;
+	struct advice_sum *s;
+	struct advice_key *k;
 
 	if (!vm->first || at < vm->first) /* what came before it first ran is no part of the time */
 		return;
+	s = vm->sum[is] = vm->sum[is] ?: xcalloc(1, sizeof(*s));
+	k = s->key;
 	/* Slices become twice as long when all are full. */
 	for (; (at - vm->first) / vm->slice >= ADVICE_SLICES; vm->slice *= 2)
 		for (int r = 0; r < ADVICE_SUMS; r++)
-			for (size_t i = 0; i < ADVICE_SLICES; i++)
-				vm->sum[r].slice[i] = i < ADVICE_SLICES / 2
-							      ? vm->sum[r].slice[2 * i] +
-									vm->sum[r].slice[2 * i + 1]
-							      : 0;
+			for (size_t i = 0; vm->sum[r] && i < ADVICE_SLICES; i++) {
+				uint64_t *v = vm->sum[r]->slice;
+
+				v[i] = i < ADVICE_SLICES / 2 ? v[2 * i] + v[2 * i + 1] : 0;
+			}
 	s->n++;
 	s->spent += cycles;
 	s->slice[(at - vm->first) / vm->slice] += cycles;
@@ -87,6 +90,13 @@ static void advise_charge(struct advise_vm *vm, enum advice is, enum event_role 
 		s->key[s->nkeys++] = (struct advice_key){ .role = role, .key = key };
 	k->n++;
 	k->spent += cycles;
+}
+
+const struct advice_sum *advice_sum_of(const struct advise_vm *vm, enum advice is)
+{
+	static const struct advice_sum none;
+
+	return vm->sum[is] ?: &none;
 }
 
 /* ---- exits ---- */
@@ -190,9 +200,21 @@ static struct advise_vcpu *advise_vcpu_of(struct advise *a, int32_t tid, struct 
 	size_t of = t && t->vm < a->n ? m->vm[t->vm].of : a->n;
 	struct clock_vcpu *v =
 		of < a->n && !t->floats ? clock_vcpu_by_id(&a->clocks->vm[of], t->vcpu) : NULL;
+	struct advise_vcpu *one;
 
 	*vm = v ? &a->vm[of] : NULL;
-	return v ? &(*vm)->vcpu[v - a->clocks->vm[of].vcpu] : NULL;
+	if (!v)
+		return NULL;
+	one = &(*vm)->vcpu[v - a->clocks->vm[of].vcpu];
+	if (one->gaps != a->gaps) { /* what was going on may have ended in one */
+		one->entry = one->exit = one->off = one->woken = one->gone = one->ticked = 0;
+		one->wait = ADVICE_RULES;
+		one->gaps = a->gaps;
+	}
+	if ((*vm)->gaps != a->gaps)
+		(*vm)->tick = 0;
+	(*vm)->gaps = a->gaps;
+	return one;
 }
 
 /* It waits for that thread, which has its CPU. */
@@ -309,8 +331,11 @@ struct advise *advise_new(struct clockcheck *c)
 
 void advise_free(struct advise *a)
 {
-	for (size_t i = 0; a && a->vm && i <= a->n; i++)
+	for (size_t i = 0; a && a->vm && i <= a->n; i++) {
 		free(a->vm[i].vcpu);
+		for (int r = 0; r < ADVICE_SUMS; r++)
+			free(a->vm[i].sum[r]);
+	}
 	free(a ? a->vm : NULL);
 	free(a ? a->idle : NULL);
 	free(a);
@@ -319,15 +344,7 @@ void advise_free(struct advise *a)
 /* Events are missing: what was going on is not known to have ended as it seems. */
 static void advise_gap(struct advise *a)
 {
-	for (size_t i = 0; i < a->n; i++) {
-		for (size_t k = 0; k < a->vm[i].n; k++) {
-			struct advise_vcpu *v = &a->vm[i].vcpu[k];
-
-			v->entry = v->exit = v->off = v->woken = v->gone = v->ticked = 0;
-			v->wait = ADVICE_RULES;
-		}
-		a->vm[i].tick = 0;
-	}
+	a->gaps++;
 	for (size_t i = 0; i < a->ncpu; i++)
 		a->idle[i] = UNKNOWN;
 }
@@ -354,8 +371,11 @@ void advise_feed(struct advise *a, const struct tl_item *i)
 	case EV_SET_IRQ: /* of a PIT, an HPET or an RTC */
 		of = hostmap_task_vm(tl_hostmap(a->t), i->tid);
 		gsi = event_u64(e, 0, i->rec);
-		if (of >= 0 && event_u64(e, 1, i->rec) && (gsi == 0 || gsi == 2 || gsi == 8))
-			a->vm[tl_hostmap(a->t)->vm[of].of].tick = i->host;
+		if (of >= 0 && event_u64(e, 1, i->rec) && (gsi == 0 || gsi == 2 || gsi == 8)) {
+			vm = &a->vm[tl_hostmap(a->t)->vm[of].of];
+			vm->tick = i->host;
+			vm->gaps = a->gaps;
+		}
 		return;
 	default: break;
 	}
@@ -451,7 +471,7 @@ static uint64_t advise_unsure(const struct advise_vm *vm, const struct advice_su
 void advise_mean(const struct advise *a, size_t at, enum advice sum, struct advice_cost *cost)
 {
 	const struct advise_vm *vm = &a->vm[at];
-	const struct advice_sum *s = &vm->sum[sum];
+	const struct advice_sum *s = advice_sum_of(vm, sum);
 	uint64_t span = vm->last - vm->first, khz = a->cap->tsc_khz;
 	uint64_t ns = khz ? tsc_cycles_to_ns(span, khz) : 0, off;
 

@@ -326,6 +326,7 @@ static int open_report(const struct capture *cap, const struct fmt *fmt,
 		r->rules = cls->perf_before.begin && exit_perf_before(r->names.isa)
 				   ? &cls->perf_before
 				   : &cls->perf;
+	r->cut_by = xcalloc(cap->nstream + 1, sizeof(struct rthread *));
 	r->gap_to = xcalloc(cap->nstream + 1, sizeof(*r->gap_to));
 	r->loss_to = xcalloc(cap->nstream + 1, sizeof(*r->loss_to));
 	/*
@@ -386,6 +387,7 @@ static void drop_all(struct report *r)
 	free(r->thread);
 	free(r->vcpu);
 	free(r->first_vcpu);
+	free(r->cut_by);
 	free(r->gap_to);
 	free(r->loss_to);
 	by_rip_free(r->rips);

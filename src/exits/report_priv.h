@@ -212,6 +212,7 @@ struct rthread {
 	uint32_t mark_cpu;
 	uint64_t entered;     /* STATE_GUEST: since when */
 	uint32_t entered_cpu;
+	struct rthread *next, **at, **list; /* of a CPU, whose gap would cut what is going on */
 	struct rsplit *split; /* behind the struct; NULL without opts.split */
 };
 
@@ -322,6 +323,7 @@ struct report {
 	struct u64map by_vcpu; /* tid << 32 | vcpu → index: a thread's further vCPUs */
 	struct cell_budget budget;
 
+	struct rthread **cut_by; /* by stream: threads that a gap there would cut */
 	uint64_t *gap_to;      /* by stream: where its last gap ended, UINT64_MAX: not yet */
 	/*
 	 * The same without those of a flight recorder's own, which all CPUs have at one time, and

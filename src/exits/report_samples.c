@@ -422,6 +422,23 @@ static void perf_any(struct report *r, struct rthread *t, const struct rev *e)
 	cell_time(c, &r->budget, e->ts - from);
 }
 
+/* NULL: in none. */
+static void thread_list(struct rthread *t, struct rthread **list)
+{
+	if (t->list == list)
+		return;
+	if (t->list && t->next)
+		t->next->at = t->at;
+	if (t->list)
+		*t->at = t->next;
+	t->list = t->at = list;
+	if (list && *list)
+		(*list)->at = &t->next;
+	t->next = list ? *list : NULL;
+	if (list)
+		*list = t;
+}
+
 /* Threads whose last event was on this CPU may have missed anything. */
 static void samples_gap(struct report *r, const struct rev *e, uint32_t cpu)
 {
@@ -433,12 +450,9 @@ static void samples_gap(struct report *r, const struct rev *e, uint32_t cpu)
 		r->any_loss_to = MAX(r->any_loss_to, r->loss_to[i]);
 	if (e->is.op != OP_GAP)
 		return;
-	for (size_t i = 0; i < r->nthread; i++) {
-		struct rthread *t = r->thread[i];
-
-		if (t->state == STATE_UNKNOWN || r->opts.semantics == REPORT_PERF)
-			continue;
-		if ((t->state == STATE_GUEST ? t->entered_cpu : t->mark_cpu) != cpu)
+	for (struct rthread *t; (t = r->cut_by[cpu]);) {
+		thread_list(t, NULL);
+		if (t->state == STATE_UNKNOWN)
 			continue;
 		r->tot.cut += t->state == STATE_GUEST;
 		r->tot.dropped += t->open != OPEN_NONE;
@@ -493,14 +507,18 @@ static const struct rev *direct_run(struct report *r, const struct rev *e, const
 static __attribute__((noinline)) int samples_feed_one(struct report *r, const struct rev *e,
 						      uint32_t cpu)
 {
-	if (e->is.op >= OP_GAP) {
+	struct rthread *t = e->is.op < OP_GAP ? r->thread[e->thread] : NULL;
+	int ret = 0;
+
+	if (!t) {
 		samples_gap(r, e, cpu);
-		return 0;
+	} else if (r->opts.semantics != REPORT_PERF) {
+		ret = exact_any(r, t, e, cpu);
+		thread_list(t, &r->cut_by[t->state == STATE_GUEST ? t->entered_cpu : t->mark_cpu]);
+	} else {
+		perf_any(r, t, e);
 	}
-	if (r->opts.semantics != REPORT_PERF)
-		return exact_any(r, r->thread[e->thread], e, cpu);
-	perf_any(r, r->thread[e->thread], e);
-	return 0;
+	return ret;
 }
 
 int samples_feed(struct report *r, const struct rev *e, size_t n, uint32_t cpu)

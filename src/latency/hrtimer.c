@@ -207,7 +207,9 @@ struct lat_hrtimers {
 		struct hrtimer *v;
 		size_t n, cap;
 		struct u64map at; /* of pointer → index */
+		bool told;	  /* in `some` */
 	} *vm;
+	size_t *some, nsome; /* VMs that have timers, perhaps */
 	struct clocks {
 		struct cap_pieces mono, real;
 		bool has_mono, has_real;
@@ -219,6 +221,7 @@ void lat_hrtimers_new(struct lat *l)
 	l->hrtimers = xcalloc(1, sizeof(*l->hrtimers));
 	l->hrtimers->clock = xcalloc(l->nsrc, sizeof(*l->hrtimers->clock));
 	l->hrtimers->vm = xcalloc(l->map->nvm + 1, sizeof(*l->hrtimers->vm));
+	l->hrtimers->some = xcalloc(l->map->nvm + 1, sizeof(*l->hrtimers->some));
 	for (size_t i = 1; i < l->nsrc && l->o.want[LAT_TIMER]; i++) {
 		const struct tl_source *s = tl_source(l->t, i);
 		struct clocks *c = &l->hrtimers->clock[i];
@@ -245,6 +248,7 @@ void lat_hrtimers_free(struct lat *l)
 		u64map_free(&h->vm[vm].at);
 	}
 	free(h->clock);
+	free(h->some);
 	free(h->vm);
 	free(h);
 }
@@ -394,6 +398,9 @@ void lat_hrtimer_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *i
 			t = xarray_grow(&h->v, h->n, &h->cap, sizeof(*t));
 			xu64map_put(&h->at, in->f[0], h->n);
 			h->n++;
+			if (!h->told)
+				l->hrtimers->some[l->hrtimers->nsome++] = v->vm;
+			h->told = true;
 		}
 		*t = (struct hrtimer){
 			.vcpu = v->id, .timer = in->f[0], .expires = in->f[1], .set_at = in->t
@@ -421,13 +428,19 @@ static void timers_end(struct lat *l, size_t vm, unsigned int how)
 
 void lat_hrtimers_forget(struct lat *l, int64_t vm)
 {
-	for (size_t i = vm < 0 ? 0 : (size_t)vm; i < (vm < 0 ? l->map->nvm : (size_t)vm + 1); i++) {
-		struct timers *h = &l->hrtimers->vm[i];
+	size_t one = (size_t)vm, n = vm < 0 ? l->hrtimers->nsome : 1;
 
-		timers_end(l, i, HRT_CUT);
+	for (size_t i = 0; i < n; i++) {
+		size_t of = vm < 0 ? l->hrtimers->some[i] : one;
+		struct timers *h = &l->hrtimers->vm[of];
+
+		timers_end(l, of, HRT_CUT);
 		h->n = 0;
 		u64map_free(&h->at);
+		h->told &= vm >= 0;
 	}
+	if (vm < 0)
+		l->hrtimers->nsome = 0;
 }
 
 void lat_hrtimers_finish(struct lat *l)

@@ -594,14 +594,14 @@ void lat_net_guest(struct lat *l, struct lat_vcpu *v, const struct lat_in *in)
 
 void lat_net_forget(struct lat *l, int64_t vm)
 {
+	struct net_side *side;
+
 	if (!l->net)
 		return;
-	for (size_t i = 0; i <= l->map->nvm; i++)
-		if (vm < 0 ? !i : i == (size_t)vm + 1) {
-			l->net->side[i].gen++;
-			memset(l->net->side[i].busy, 0, sizeof(l->net->side[i].busy));
-			memset(l->net->side[i].told, 0, sizeof(l->net->side[i].told));
-		}
+	side = &l->net->side[vm < 0 ? 0 : vm + 1];
+	side->gen++;
+	memset(side->busy, 0, sizeof(side->busy));
+	memset(side->told, 0, sizeof(side->told));
 	for (size_t i = 0; vm < 0 && i < l->net->queue_at.n; i++)
 		l->net->queue[i].taker = 0;
 	net_cut(l, vm);

@@ -124,7 +124,7 @@ static void add_sentence(const struct advise_view *w, size_t vm, enum advice is,
 {
 	const struct clock_vm *clocks = &w->a->clocks->vm[vm];
 	const struct advise_vm *v = &w->a->vm[vm];
-	const struct advice_sum *s = &v->sum[is];
+	const struct advice_sum *s = advice_sum_of(v, is);
 	const struct advice_key *key[KEYS_SHOWN];
 	size_t nkeys = advice_keys(s, key);
 
@@ -307,7 +307,7 @@ void advise_json(const struct advise_view *w, unsigned int width __unused_arg, s
 		for (size_t k = 0; k < l.n; k++) {
 			const struct advice_rule *rule = &advice_rules[l.is[k]];
 			const struct advice_cost *cost = &l.cost[l.is[k]];
-			const struct advice_sum *s = &v->sum[l.is[k]];
+			const struct advice_sum *s = advice_sum_of(v, l.is[k]);
 			_cleanup_(sbuf_free) struct sbuf why = { 0 };
 			bool known = rule->cost != ADVICE_COUNT;
 

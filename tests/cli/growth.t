@@ -16,7 +16,7 @@ FLOOR_US=8000
 times=3
 # make check looks at some, and at smaller ones.
 scale=1
-only=" same_vms vms tasks epochs pvclocks cpus buffers packed v7_chain qemu_names gaps robberies text_tasks text_others losses_anywhere "
+only=" same_vms vms tasks epochs pvclocks cpus buffers packed v7_chain qemu_names gaps robberies text_tasks text_others text_gaps losses_anywhere "
 [ "${CHECK_ALL:-0}" != 1 ] || scale=4 only=
 left=0
 
@@ -228,6 +228,9 @@ make_text_others() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { t = sprin
 	printf " o-%d [001] %s: sched_switch: prev_comm=o prev_pid=%d prev_prio=120 prev_state=S ==> next_comm=o next_pid=%d next_prio=120\n", i + n, u, i + n, i + n + 1 } }' >file; }
 make_text_vcpus() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) { printf " c-%d [000] d..1. 1.%06d: kvm_exit: vcpu %d reason npf rip 0x1 info1 0x0 info2 0x0\n", i, 2 * i, i;
 	printf " c-%d [000] d..1. 1.%06d: kvm_entry: vcpu %d, rip 0x1\n", i, 2 * i + 1, i } }' >file; }
+# ... that is forgotten, again and again
+make_text_gaps() { awk -v n="$n" 'BEGIN { for (i = 1; i <= 2 * n; i++) { t = sprintf(" c-%d [000] %d.%07d:", i > n ? i - n : i, 1 + i / 100000, i % 100000 * 100)
+	printf "%s%s kvm_entry: vcpu 0, rip 0x1\n%s kvm_exit: vcpu 0 reason HLT rip 0x1 info1 0x0 info2 0x0\n", (i > n ? "CPU:0 [LOST 5 EVENTS]\n" : ""), t, t } }' >file; }
 make_text_losses() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf "CPU:%d [LOST %d EVENTS]\n c-1 [%03d] d..1. 1.%06d: kvm_entry: vcpu 0, rip 0x1\n", i % 8, i, i % 8, i }' >file; }
 make_text_names() { awk -v n="$n" 'BEGIN { for (i = 1; i <= n; i++) printf " c-1 [%03d] d..1. 1.%06d: e%d: a=%d f%d=1\n", i % 500, i, i % 9000, i, i % 100 }' >file; }
 make_modules() { awk -v n="$n" 'BEGIN { for (i = 0; i < n; i++) printf "m%d 4096 0 - Live 0xffffffffc%07x\n", i, i * 4096 }' >file; }
@@ -363,6 +366,11 @@ grows text_tasks 4000 blame file
 grows text_tasks 10000 diff --all file file
 grows text_others 10000 latency all file
 grows text_vcpus 4000 latency all file
+grows text_gaps 250 latency --format openmetrics all file
+for command in "advise" "report -i" "latency all" "diff"; do
+	# shellcheck disable=SC2086 # words
+	grows text_gaps 2000 $command file $([ "$command" != diff ] || echo file)
+done
 grows modules 4000 stuck -i host --vm one --guest-modules file
 grows qemu_names 4000 merge -q --qemu file:simple host
 grows qemu_log 10000 merge -q --qemu file:log host
