@@ -306,12 +306,12 @@ void capture_format_bad(const struct capture *c, const struct cap_format *f, con
  */
 const char *capture_kallsyms(const struct capture *c, size_t *len);
 /*
- * The symbols of the recorded kernel, if it was recorded with them: 1; 0: none; -ENOMEM. If
+ * The symbols of the recorded kernel; false: it was recorded without them. If
  * anything is wrong with them, that is noted as damage, as soon as it is read, and those there have
  * no names. They must not be looked up after capture_close(). ksyms_free().
  */
 struct ksyms;
-int capture_symbols(struct capture *c, struct ksyms *k) __must_check;
+bool capture_symbols(struct capture *c, struct ksyms *k) __must_check;
 
 /*
  * A data file kept open from one read to the next; { -1 } before the first, closed with

@@ -72,12 +72,15 @@ uint32_t evidence_recorded(const struct capture *cap, const struct fmt *fmt, boo
 			   const bool seen[EV_ROLES]);
 
 /*
- * trace-cmd records some CPUs only, if asked to, and no option of its file says so. A CPU without
- * events, to which threads that the file does record were woken twice, was not recorded: its stream
- * is cut, with a note. One to which others were woken, of which a filter (-P) may have left out all
- * events, is doubtful, and so is any without events if wakeups were not recorded. 0, -errno.
+ * A capture, its formats, and which of its CPUs were recorded, to be freed and closed whatever is
+ * returned: 0, -errno. trace-cmd records some CPUs only, if asked to, and no option of its file
+ * says so. A CPU without events, to which threads that the file does record were woken twice, was
+ * not recorded: its stream is cut, with a note. One to which others were woken, of which a filter
+ * (-P) may have left out all events, is doubtful, and so is any without events if wakeups were not
+ * recorded.
  */
-int evidence_cpus(struct capture *cap, const struct fmt *fmt) __must_check;
+int evidence_open(const char *path, struct capture **cap, struct fmt **fmt,
+		  struct kvmft_err *err) __must_check;
 
 /* "host sched:sched_switch": the event after *bit, 0 at first; false: there is no further one. */
 bool evidence_next(uint32_t lacks, uint32_t *bit, char *buf, size_t size);

@@ -84,39 +84,38 @@ uint64_t *exits_now(const struct exits *e, size_t cell);
 /* Counting begins now: what was counted so far is forgotten, but not what the source had. */
 void exits_baseline(struct exits *e);
 
-/* Index of the thread that has this tid now, added if it is new. -ENOMEM. */
-int64_t exits_thread(struct exits *e, uint32_t tid) __must_check;
-/* The tid was reused: index of the new thread, whose cells begin at 0. -ENOMEM. */
-int64_t exits_thread_renew(struct exits *e, uint32_t tid) __must_check;
-/* Index of the VM with this PID-FD, added if it is new; NULL strings are fine. -ENOMEM. */
-int64_t exits_vm(struct exits *e, const char *sel, const char *name, const char *uuid,
-		 uint32_t pid) __must_check;
+/* Index of the thread that has this tid now, added if it is new. */
+size_t exits_thread(struct exits *e, uint32_t tid);
+/* The tid was reused: index of the new thread, whose cells begin at 0. */
+size_t exits_thread_renew(struct exits *e, uint32_t tid);
+/* Index of the VM with this PID-FD, added if it is new; NULL strings are fine. */
+size_t exits_vm(struct exits *e, const char *sel, const char *name, const char *uuid,
+		uint32_t pid);
 
-/* n more exits. 0 or -ENOMEM. */
-int exits_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n) __must_check;
+/* n more exits. */
+void exits_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n);
 /*
  * The source, which never forgets, is at n for this tid and reason: the increase since the last
- * call is added. A thread that reuses a tid begins where the one before it ended. 0 or -ENOMEM.
+ * call is added. A thread that reuses a tid begins where the one before it ended.
  */
-int exits_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n) __must_check;
+void exits_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n);
 /* The source was emptied: the next exits_raw() counts from 0. */
 void exits_raw_reset(struct exits *e);
-/* n exits that took total ns, and at most max ns. 0 or -ENOMEM. */
-int exits_time_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total,
-		   uint64_t max) __must_check;
-/* One that took that long, for the times and for the spread, if there are any. 0 or -ENOMEM. */
-int exits_time_one(struct exits *e, uint32_t tid, uint32_t reason, uint64_t ns) __must_check;
+/* n exits that took total ns, and at most max ns. */
+void exits_time_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total,
+		    uint64_t max);
+/* One that took that long, for the times and for the spread, if there are any. */
+void exits_time_one(struct exits *e, uint32_t tid, uint32_t reason, uint64_t ns);
 unsigned int exits_bucket(uint64_t ns);
 /* Like exits_time_raw(), for one bucket of the spread; the times have the sums of all. */
-int exits_spread_raw(struct exits *e, uint32_t tid, uint32_t reason, unsigned int bucket,
-		     uint64_t n, uint64_t total) __must_check;
+void exits_spread_raw(struct exits *e, uint32_t tid, uint32_t reason, unsigned int bucket,
+		      uint64_t n, uint64_t total);
 /* Like exits_raw(), for timed exits. */
-int exits_time_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n,
-		   uint64_t total) __must_check;
+void exits_time_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total);
 /* A new interval begins. */
 void exits_interval(struct exits *e);
-/* Forgets the cells of VMs whose end was already in a table. 0 or -ENOMEM. */
-int exits_prune(struct exits *e) __must_check;
+/* Forgets the cells of VMs whose end was already in a table. */
+void exits_prune(struct exits *e);
 /* The number of cells of VMs that have ended. */
 size_t exits_ended(const struct exits *e);
 /* Of a VM whose end was already in a table. */
@@ -157,11 +156,11 @@ struct exits_view {
 typedef bool (*exits_filter)(const void *ctx, const struct exits *e, const struct exits_thread *t);
 
 /*
- * Rows without exits are left out. filter NULL: all. Equal counts: by tid, then reason. 0 or
- * -ENOMEM; freed with exits_view_free(). e must not change while the view is used.
+ * Rows without exits are left out. filter NULL: all. Equal counts: by tid, then reason. Freed with
+ * exits_view_free(). e must not change while the view is used.
  */
-int exits_view_make(const struct exits *e, enum exits_group group, bool whole,
-		    exits_filter filter, const void *ctx, struct exits_view *v) __must_check;
+void exits_view_make(const struct exits *e, enum exits_group group, bool whole,
+		     exits_filter filter, const void *ctx, struct exits_view *v);
 void exits_view_row(const struct exits_view *v, size_t i, struct exits_row *row);
 void exits_view_free(struct exits_view *v);
 
@@ -183,10 +182,9 @@ struct exits_handling {
 	struct u64map by_tid;
 };
 
-/* 0 or -ENOMEM. ts in ns. */
-int exits_handling_exit(struct exits_handling *p, uint32_t tid, uint64_t ts,
-			uint32_t reason) __must_check;
-int exits_handling_entry(struct exits_handling *p, uint32_t tid, uint64_t ts) __must_check;
+/* ts in ns. */
+void exits_handling_exit(struct exits_handling *p, uint32_t tid, uint64_t ts, uint32_t reason);
+void exits_handling_entry(struct exits_handling *p, uint32_t tid, uint64_t ts);
 /* Events were lost: nothing that began before is paired with what follows. */
 void exits_handling_gap(struct exits_handling *p);
 void exits_handling_free(struct exits_handling *p);

@@ -43,10 +43,10 @@ void live_free(struct live *l); /* NULL is fine */
 
 /*
  * The same in two steps, for descriptors (borrowed) that yield whole sub-buffers of this machine
- * and do not block. After the last one: live_read(). 0 or -ENOMEM, -EINVAL.
+ * and do not block. After the last one: live_read(). 0 or -EINVAL.
  */
 int live_new(uint32_t subbuf_size, bool in_order, struct live **out) __must_check;
-int live_add_cpu(struct live *l, uint32_t cpu, int fd) __must_check;
+void live_add_cpu(struct live *l, uint32_t cpu, int fd);
 
 /*
  * Takes what the descriptors hold and releases events for live_next(). last: the source is quiet,

@@ -48,7 +48,7 @@ struct qevents;
 
 /*
  * Reads declarations. Lines that declare nothing become notes. -EFBIG; -ENODATA with err: the text
- * declares no event; -ENOMEM. name: for messages.
+ * declares no event. name: for messages.
  */
 int qevents_parse(const char *text, size_t len, const char *name, struct qevents **out,
 		  struct kvmft_err *err) __must_check;

@@ -124,7 +124,7 @@ struct rstream {
 
 /*
  * At the beginning of stream s of cap; both are borrowed. 0, and rstream_close() at the end; -errno
- * with nothing to close: -EINVAL for a capture without sub-buffers, -ENOMEM, or a failed read.
+ * with nothing to close: -EINVAL for a capture without sub-buffers, or a failed read.
  */
 int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_stream *s)
 	__must_check;
@@ -277,10 +277,10 @@ struct fmt_line {
  * An opened cap is borrowed, of others formats are copied; those that make no sense count as its
  * damage.
  */
-int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err) __must_check;
+struct fmt *fmt_load(const struct capture *cap);
 /*
- * Adds a format, whose text is copied; what fmt_find() and the like returned stays valid. -ENOMEM;
- * -EBADMSG: not a format, or its id is taken.
+ * Adds a format, whose text is copied; what fmt_find() and the like returned stays valid. -EBADMSG:
+ * not a format, or its id is taken.
  */
 int fmt_add(struct fmt *f, const struct cap_format *c) __must_check;
 void fmt_free(struct fmt *f);
@@ -363,7 +363,7 @@ bool fmt_is_stack(const struct fmt_event *e);
  * for, whatever it claims.
  */
 void fmt_stack(const struct fmt_event *e, const struct rec *rec, struct fmt_value *v);
-/* What fmt_print() prints of it; borrowed, up to the next call. NULL: out of memory. */
+/* What fmt_print() prints of it; borrowed, up to the next call. */
 const struct sbuf *fmt_stack_text(const struct fmt_event *e, const struct rec *rec);
 /*
  * Appends element i of it as the kernel would name it, "func" or "func [module]", printable; the

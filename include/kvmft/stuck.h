@@ -117,13 +117,11 @@ struct stuck_verdict {
 	bool deaf; /* interrupts are there, and the guest takes none */
 };
 
-/* n more; rows are bounded, count is not. 0 or -ENOMEM. */
-int stuck_count_n(struct stuck_obs *o, enum stuck_what what, uint64_t a, uint64_t b,
-		  uint64_t n) __must_check;
-static inline int __must_check stuck_count(struct stuck_obs *o, enum stuck_what what, uint64_t a,
-					   uint64_t b)
+/* n more; rows are bounded, count is not. */
+void stuck_count_n(struct stuck_obs *o, enum stuck_what what, uint64_t a, uint64_t b, uint64_t n);
+static inline void stuck_count(struct stuck_obs *o, enum stuck_what what, uint64_t a, uint64_t b)
 {
-	return stuck_count_n(o, what, a, b, 1);
+	stuck_count_n(o, what, a, b, 1);
 }
 /* As if nothing of these had been counted. */
 void stuck_count_none(struct stuck_obs *o, enum stuck_what from, enum stuck_what to);

@@ -112,8 +112,7 @@ int tl_add_qemu(struct timeline *t, const struct tl_qemu *q, struct kvmft_err *e
  * then ev and rec of their items are the event's. get(arg) is called when a marker is met, which
  * few captures have: what QEMU declares, borrowed, or NULL. -errno with err.
  */
-int tl_add_markers(struct timeline *t, const struct qevents *(*get)(void *arg), void *arg,
-		   struct kvmft_err *err) __must_check;
+void tl_add_markers(struct timeline *t, const struct qevents *(*get)(void *arg), void *arg);
 /* The number of such events given out by tl_next() so far. */
 uint64_t tl_markers(const struct timeline *t);
 

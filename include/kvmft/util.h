@@ -456,8 +456,9 @@ int array_add(void *array, size_t *n, size_t *cap, const void *one, size_t elem)
 /*
  * ---- memory of those that only read captures: they end without it, as memory_out_is() says ----
  *
- * Nothing of the kernel's is theirs, and kvmft-output removes what they have not finished. So none
- * of these returns NULL. Not for what traces, which has to put the kernel's state back first.
+ * Nothing of the kernel's is theirs but an instance, which kinst_create() has taken down then, and
+ * kvmft-output removes what they have not finished. So none of these returns NULL. Not for what
+ * records, which has more of the kernel's state to put back first. end may return.
  */
 void memory_out_is(void (*end)(void *ctx), void *ctx);
 _Noreturn void memory_out(void);

@@ -105,7 +105,7 @@ void cap_parse_stats(const char *text, struct cap_cpustat *st)
 
 /* ---- the symbols that a capture holds of its kernel ---- */
 
-static int symbols_load(struct capture *c, struct ksyms *k, const struct cap_part *file)
+static bool symbols_load(struct capture *c, struct ksyms *k, const struct cap_part *file)
 {
 	const size_t size = (size_t)file->size;
 	_cleanup_free_ char *text = xmalloc(size + 1);
@@ -114,7 +114,7 @@ static int symbols_load(struct capture *c, struct ksyms *k, const struct cap_par
 
 	if (cap_part_read(file, text, size, 0) != (ssize_t)size) {
 		cap_note(c, CAP_SYMBOLS " cannot be read: no symbol is used");
-		return 0;
+		return false;
 	}
 	ret = ksyms_unpack(k, text, size, &bad);
 	if (ret == -EBADMSG && !bad)
@@ -122,25 +122,26 @@ static int symbols_load(struct capture *c, struct ksyms *k, const struct cap_par
 			 " is not in the format that this kvmft reads: no symbol is used");
 	else if (ret == -EBADMSG)
 		cap_note(c, CAP_SYMBOLS " is damaged at byte %zu: no symbol is used", bad);
+	else if (ret)
+		memory_out();
 	if (ret)
-		return ret == -EBADMSG ? 0 : ret;
+		return false;
 	for (size_t i = 0; i < c->ngone; i++)
 		ksyms_drop_module(k, c->gone[i]);
-	return 1;
+	return true;
 }
 
-static int symbols_of_directory(struct capture *c, struct ksyms *k)
+static bool symbols_of_directory(struct capture *c, struct ksyms *k)
 {
 	const struct cap_priv *p = cap_priv(c);
 	struct cap_part file;
 	int ret = cap_part_open(&p->dir, CAP_SYMBOLS, &file);
+	bool any = false;
 
-	if (ret == -ENOENT && !p->symbols_told)
-		return 0;
-	if (ret) {
+	if (ret && (ret != -ENOENT || p->symbols_told))
 		cap_note(c, CAP_SYMBOLS ": %s", strerror(-ret));
-		return 0;
-	}
+	if (ret)
+		return false;
 	if (file.size > CAP_MAX_TEXT)
 		cap_note(c, CAP_SYMBOLS ": too long");
 	else if (p->symbols_told && file.size != p->symbols_bytes)
@@ -148,24 +149,23 @@ static int symbols_of_directory(struct capture *c, struct ksyms *k)
 			 CAP_SYMBOLS " is cut: %" PRIu64 " of %" PRIu64 " bytes: no symbol is used",
 			 file.size, p->symbols_bytes);
 	else
-		ret = symbols_load(c, k, &file);
+		any = symbols_load(c, k, &file);
 	util_close_fd(&file.fd);
-	return ret;
+	return any;
 }
 
-int capture_symbols(struct capture *c, struct ksyms *k)
+bool capture_symbols(struct capture *c, struct ksyms *k)
 {
 	const char *text;
 	size_t len;
-	int ret;
 
 	*k = (struct ksyms){ 0 };
 	if (!c->is_tracedat)
-		return cap_priv(c)->fd < 0 ? symbols_of_directory(c, k) : 0;
+		return cap_priv(c)->fd < 0 && symbols_of_directory(c, k);
 	/* trace-cmd stores all of kallsyms; a part of it would not show where functions end. */
 	text = capture_kallsyms(c, &len);
 	if (!text || !memmem(text, len, " _stext\n", 8) || !memmem(text, len, " _etext\n", 8))
-		return 0;
-	ret = ksyms_parse(k, c->kallsyms, c->kallsyms_len);
-	return ret ?: k->n != 0;
+		return false;
+	xdone(ksyms_parse(k, c->kallsyms, c->kallsyms_len));
+	return k->n;
 }

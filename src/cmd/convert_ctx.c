@@ -321,16 +321,16 @@ static ssize_t pick_vm(struct convert_ctx *c, struct kvmft_err *err)
 			.map = c->map, .guests = 1, .solve = c->p->solve, .naming = "--vm SEL"
 		};
 		bool tsc = cap_in_tsc(c->guest);
-		int ret = fmt_load(c->guest, &c->guest_fmt, err);
+		int ret;
 
 		/*
 		 * That of the guest's capture, as merge finds it; its offset, too, if that was not
 		 * recorded.
 		 */
 		m.undecided_ok = !tsc; /* the record of its clock may be all that is needed */
-		if (!ret)
-			ret = match_guest(&m, c->guest, c->guest_fmt, c->p->vm,
-					  c->p->tsc_offset.set, &c->match, err);
+		c->guest_fmt = fmt_load(c->guest);
+		ret = match_guest(&m, c->guest, c->guest_fmt, c->p->vm, c->p->tsc_offset.set,
+				  &c->match, err);
 		matcher_free(&m);
 		if (ret)
 			return ret;
@@ -424,9 +424,10 @@ static int load_epochs(struct convert_ctx *c, const struct epoch_vcpu **vcpu, st
 	struct tsc_map map;
 	bool forced;
 	ssize_t vm;
-	int ret = fmt_load(c->host, &c->fmt, err);
+	int ret;
 
-	ret = ret ?: hostmap_new(c->host, c->fmt, &c->map, err);
+	c->fmt = fmt_load(c->host);
+	ret = hostmap_new(c->host, c->fmt, &c->map, err);
 	ret = ret ?: hostmap_clock(c->map, err);
 	ret = ret ?: convert_params_map(c->p, &map, &forced, err);
 	if (ret)

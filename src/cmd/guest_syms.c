@@ -16,15 +16,11 @@ static int of_capture(struct ksyms *k, const char *path, struct kvmft_err *err)
 
 	if (ret)
 		return ret;
-	ret = capture_symbols(cap, k);
-	if (ret < 0)
-		ret = err_set(err, ENOMEM, "out of memory");
-	else if (!ret && cap->ndamage)
-		ret = err_set(err, ENODATA, "%s: %s", path, cap->damage[cap->ndamage - 1].text);
-	else if (!ret)
-		ret = err_lack(err, ENODATA, "%s was recorded without --symbols", path);
-	else
-		ret = 0;
+	if (!capture_symbols(cap, k))
+		ret = cap->ndamage ? err_set(err, ENODATA, "%s: %s", path,
+					     cap->damage[cap->ndamage - 1].text)
+				   : err_lack(err, ENODATA, "%s was recorded without --symbols",
+					      path);
 	capture_close(cap);
 	return ret;
 }
@@ -178,36 +174,31 @@ static void syms_attach(struct guest_syms *g, struct hostmap *m, size_t vm, stru
 }
 
 /* What a capture of that VM knows about its kernel: all functions, or those in its stacks. */
-static int known_of(const struct load *l, size_t vm, const struct guest_syms_of *guest, size_t n,
-		    struct ksyms *k)
+static bool known_of(const struct load *l, size_t vm, const struct guest_syms_of *guest, size_t n,
+		     struct ksyms *k)
 {
 	for (size_t i = 0; i < n; i++) {
 		struct capture *c = guest[i].cap;
-		int ret = l->m->vm[guest[i].vm].of == vm ? capture_symbols(c, k) : 0;
 
-		if (ret < 0 || k->n)
-			return ret;
-		if (l->m->vm[guest[i].vm].of != vm || !c->kallsyms)
+		if (l->m->vm[guest[i].vm].of != vm)
 			continue;
-		ret = ksyms_parse(k, c->kallsyms, c->kallsyms_len);
-		if (ret || k->n)
-			return ret ?: 1;
+		(void)!capture_symbols(c, k);
+		if (!k->n && c->kallsyms)
+			xdone(ksyms_parse(k, c->kallsyms, c->kallsyms_len));
+		if (k->n)
+			return true;
 	}
-	return 0;
+	return false;
 }
 
 static int load_given(struct load *l, struct guest_syms *g, struct given *v,
 		      const struct guest_syms_of *guest, size_t n)
 {
 	_cleanup_(ksyms_free) struct ksyms known = { 0 }, k = { 0 };
-	int ret = 0;
+	int ret;
 
-	if (v->f.vmlinux && !v->f.kallsyms) {
-		ret = known_of(l, v->vm, guest, n, &known);
-		v->f.known = ret > 0 ? &known : NULL;
-	}
-	if (ret < 0)
-		return err_set(l->err, ENOMEM, "out of memory");
+	if (v->f.vmlinux && !v->f.kallsyms && known_of(l, v->vm, guest, n, &known))
+		v->f.known = &known;
 	ret = guest_syms_read(&k, &v->f, l->err);
 	if (!ret)
 		syms_attach(g, l->m, v->vm, &k);
@@ -238,14 +229,8 @@ static int guest_syms_load(struct guest_syms *g, const struct guest_syms_opts *o
 		size_t vm = l.m->vm[guest[i].vm].of;
 		_cleanup_(ksyms_free) struct ksyms k = { 0 };
 
-		if (l.m->vm[vm].syms) {
-			ret = 0;
-		} else {
-			ret = capture_symbols(guest[i].cap, &k);
-			if (ret > 0)
-				syms_attach(g, l.m, vm, &k);
-			ret = ret < 0 ? err_set(l.err, ENOMEM, "out of memory") : 0;
-		}
+		if (!l.m->vm[vm].syms && capture_symbols(guest[i].cap, &k))
+			syms_attach(g, l.m, vm, &k);
 	}
 	free(l.v);
 	if (!ret)

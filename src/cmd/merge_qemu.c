@@ -114,7 +114,7 @@ int merge_qemu_add(struct merge_qemu *m, struct pairing *p, const struct str_lis
 	for (size_t i = 0; i < traces->n && !ret; i++)
 		ret = add_one(m, p, traces->v[i], err);
 	if (!ret && markers)
-		ret = tl_add_markers(p->t, events_asked, m, err);
+		tl_add_markers(p->t, events_asked, m);
 	return ret;
 }
 

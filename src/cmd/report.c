@@ -323,9 +323,7 @@ static int report_one_capture(struct run *run)
 	bool part;
 	int ret = sink_input_check(run->o->input, run->err);
 
-	ret = ret ?: capture_open(run->o->input, &run->cap, run->err);
-	ret = ret ?: fmt_load(run->cap, &run->fmt, run->err);
-	ret = ret ?: evidence_cpus(run->cap, run->fmt);
+	ret = ret ?: evidence_open(run->o->input, &run->cap, &run->fmt, run->err);
 	ret = ret ?: rate_of_capture(run->cap, run->fmt, &run->o->khz, false,
 				    "times are in cycles", cli_note, run->err);
 	ret = ret ?: window_report(run->cap, run->o->from, run->o->to, &run->ro, run->err);
@@ -426,9 +424,7 @@ static int report_by_stack(struct run *run)
 	int ret = by_stack_options(run);
 
 	ret = ret ?: sink_input_check(run->o->input, run->err);
-	ret = ret ?: capture_open(run->o->input, &run->cap, run->err);
-	ret = ret ?: fmt_load(run->cap, &run->fmt, run->err);
-	ret = ret ?: evidence_cpus(run->cap, run->fmt);
+	ret = ret ?: evidence_open(run->o->input, &run->cap, &run->fmt, run->err);
 	ret = ret ?: by_stack_walk(run->cap, run->fmt, run->o->event ? run->ro.cls : NULL, &b,
 					run->err);
 	if (!ret)

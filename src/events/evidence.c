@@ -313,7 +313,7 @@ static inline int see_target(void *arg, const struct rec *rec)
 	return 0;
 }
 
-int evidence_cpus(struct capture *cap, const struct fmt *fmt)
+static int find_unrecorded(struct capture *cap, const struct fmt *fmt)
 {
 	_cleanup_free_ struct woken_cpus *w = xcalloc(1, sizeof(*w));
 	bool empty = false, any;
@@ -345,6 +345,16 @@ int evidence_cpus(struct capture *cap, const struct fmt *fmt)
 	}
 	u64map_free(&w->recorded);
 	return ret;
+}
+
+int evidence_open(const char *path, struct capture **cap, struct fmt **fmt, struct kvmft_err *err)
+{
+	int ret = capture_open(path, cap, err);
+
+	if (ret)
+		return ret;
+	*fmt = fmt_load(*cap);
+	return find_unrecorded(*cap, *fmt);
 }
 
 bool evidence_next(uint32_t lacks, uint32_t *bit, char *buf, size_t size)

@@ -6,31 +6,25 @@
 
 static struct exits_open *open_at(struct exits_handling *p, uint32_t tid)
 {
-	return u64map_elem(&p->by_tid, tid, &p->v, &p->cap, sizeof(*p->v));
+	return xu64map_elem(&p->by_tid, tid, &p->v, &p->cap, sizeof(*p->v));
 }
 
-int exits_handling_exit(struct exits_handling *p, uint32_t tid, uint64_t ts, uint32_t reason)
+void exits_handling_exit(struct exits_handling *p, uint32_t tid, uint64_t ts, uint32_t reason)
 {
 	struct exits_open *o = open_at(p, tid);
 
-	if (!o)
-		return -ENOMEM;
 	vcpu_turn_step(&o->turn, TURN_EXIT);
 	o->ts = ts;
 	o->reason = reason;
-	return 0;
 }
 
-int exits_handling_entry(struct exits_handling *p, uint32_t tid, uint64_t ts)
+void exits_handling_entry(struct exits_handling *p, uint32_t tid, uint64_t ts)
 {
 	struct exits_open *o = open_at(p, tid);
-	bool pair;
 
-	if (!o)
-		return -ENOMEM;
-	pair = o->turn.state == TURN_OUT && ts >= o->ts;
+	if (o->turn.state == TURN_OUT && ts >= o->ts)
+		exits_time_one(p->e, tid, o->reason, ts - o->ts);
 	vcpu_turn_step(&o->turn, TURN_ENTRY);
-	return pair ? exits_time_one(p->e, tid, o->reason, ts - o->ts) : 0;
 }
 
 void exits_handling_gap(struct exits_handling *p)
@@ -67,59 +61,45 @@ void exits_free(struct exits *e)
 
 /* ---- threads and VMs ---- */
 
-static int64_t thread_new(struct exits *e, uint32_t tid, uint32_t older)
+static size_t thread_new(struct exits *e, uint32_t tid, uint32_t older)
 {
-	struct exits_thread *t = array_grow(&e->thread, e->nthread, &e->thread_cap, sizeof(*t));
-
-	if (!t || u64map_put(&e->by_tid, tid, e->nthread))
-		return -ENOMEM;
-	*t = (struct exits_thread){
+	struct exits_thread t = {
 		.tid = tid, .vm = EXITS_NONE, .vcpu = EXITS_NONE, .older = older,
 	};
-	return (int64_t)e->nthread++;
+
+	xu64map_put(&e->by_tid, tid, e->nthread);
+	xarray_add(&e->thread, &e->nthread, &e->thread_cap, &t, sizeof(t));
+	return e->nthread - 1;
 }
 
-int64_t exits_thread(struct exits *e, uint32_t tid)
+size_t exits_thread(struct exits *e, uint32_t tid)
 {
 	uint64_t at;
 
-	if (u64map_get(&e->by_tid, tid, &at))
-		return (int64_t)at;
-	return thread_new(e, tid, EXITS_NONE);
+	return u64map_get(&e->by_tid, tid, &at) ? at : thread_new(e, tid, EXITS_NONE);
 }
 
-int64_t exits_thread_renew(struct exits *e, uint32_t tid)
+size_t exits_thread_renew(struct exits *e, uint32_t tid)
 {
 	uint64_t at;
 
 	return thread_new(e, tid, u64map_get(&e->by_tid, tid, &at) ? (uint32_t)at : EXITS_NONE);
 }
 
-static int copy_text(char **to, const char *text)
+size_t exits_vm(struct exits *e, const char *sel, const char *name, const char *uuid,
+		uint32_t pid)
 {
-	*to = text ? strdup(text) : NULL;
-	return text && !*to ? -ENOMEM : 0;
-}
-
-int64_t exits_vm(struct exits *e, const char *sel, const char *name, const char *uuid,
-		 uint32_t pid)
-{
-	struct exits_vm *vm;
+	struct exits_vm new = { .pid = pid };
 
 	/* The newest first: a PID-FD may come again after its VM ended. */
 	for (size_t i = e->nvm; i-- > 0;)
 		if (!e->vm[i].ended && !strcmp(e->vm[i].sel, sel))
-			return (int64_t)i;
-	vm = array_grow(&e->vm, e->nvm, &e->vm_cap, sizeof(*vm));
-	if (!vm)
-		return -ENOMEM;
-	*vm = (struct exits_vm){ .pid = pid };
-	if (copy_text(&vm->sel, sel) || copy_text(&vm->name, name) || copy_text(&vm->uuid, uuid)) {
-		free(vm->sel);
-		free(vm->name);
-		return -ENOMEM;
-	}
-	return (int64_t)e->nvm++;
+			return i;
+	new.sel = xstrdup(sel);
+	new.name = name ? xstrdup(name) : NULL;
+	new.uuid = uuid ? xstrdup(uuid) : NULL;
+	xarray_add(&e->vm, &e->nvm, &e->vm_cap, &new, sizeof(new));
+	return e->nvm - 1;
 }
 
 /* ---- counting ---- */
@@ -141,18 +121,13 @@ static size_t key_slot(const struct exits *e, uint32_t thread, uint32_t reason)
 }
 
 /* A new table for cap (a power of two) cells, filled. */
-static int keys_make(struct exits *e, size_t cap)
+static void keys_make(struct exits *e, size_t cap)
 {
-	uint32_t *table = calloc(cap, sizeof(*table));
-
-	if (!table)
-		return -ENOMEM;
 	free(e->by_key);
-	e->by_key = table;
+	e->by_key = xcalloc(cap, sizeof(*e->by_key));
 	e->key_cap = cap;
 	for (size_t i = 0; i < e->n; i++)
-		table[key_slot(e, e->cell[i].thread, e->cell[i].reason)] = (uint32_t)i + 1;
-	return 0;
+		e->by_key[key_slot(e, e->cell[i].thread, e->cell[i].reason)] = (uint32_t)i + 1;
 }
 
 /* -1: there is none. */
@@ -187,52 +162,42 @@ static uint64_t *cell_raw(const struct exits *e, size_t cell)
 	return e->raw.v + cell * raw_width(e);
 }
 
-static bool values_grow(const struct exits *e, struct exits_values *v, unsigned int width)
+static void values_grow(const struct exits *e, struct exits_values *v, unsigned int width)
 {
-	return array_grow(&v->v, e->n, &v->cap, width * sizeof(uint64_t));
+	xarray_grow(&v->v, e->n, &v->cap, width * sizeof(uint64_t));
 }
 
-static int64_t exits_cell_new(struct exits *e, uint32_t thread, uint32_t reason)
-{
-	struct exits_cell *c;
-
-	/* At most three quarters full; and numbers are 32 bits. */
-	if (e->n >= e->key_cap - e->key_cap / 4 &&
-	    (e->n > UINT32_MAX / 4 || keys_make(e, MAX(2 * e->key_cap, (size_t)64))))
-		return -ENOMEM;
-	c = array_grow(&e->cell, e->n, &e->cap, sizeof(*c));
-	if (!c || !values_grow(e, &e->now, exits_width(e)) ||
-	    !values_grow(e, &e->shown, exits_width(e)) || !values_grow(e, &e->raw, raw_width(e)) ||
-	    (e->timed && !values_grow(e, &e->max, 1)))
-		return -ENOMEM;
-	*c = (struct exits_cell){ .thread = thread, .reason = reason };
-	e->by_key[key_slot(e, thread, reason)] = (uint32_t)++e->n;
-	return (int64_t)e->n - 1;
-}
-
-static int64_t cell_at(struct exits *e, uint32_t thread, uint32_t reason)
+static size_t cell_at(struct exits *e, uint32_t thread, uint32_t reason)
 {
 	int64_t at = cell_find(e, thread, reason);
+	struct exits_cell *c;
 
-	return at >= 0 ? at : exits_cell_new(e, thread, reason);
+	if (at >= 0)
+		return (size_t)at;
+	if (e->n >= e->key_cap - e->key_cap / 4) /* at most three quarters full */
+		keys_make(e, MAX(2 * e->key_cap, (size_t)64));
+	c = xarray_grow(&e->cell, e->n, &e->cap, sizeof(*c));
+	values_grow(e, &e->now, exits_width(e));
+	values_grow(e, &e->shown, exits_width(e));
+	values_grow(e, &e->raw, raw_width(e));
+	if (e->timed)
+		values_grow(e, &e->max, 1);
+	*c = (struct exits_cell){ .thread = thread, .reason = reason };
+	e->by_key[key_slot(e, thread, reason)] = (uint32_t)++e->n;
+	return e->n - 1;
 }
 
-static int64_t cell_of(struct exits *e, uint32_t tid, uint32_t reason)
+static size_t cell_of(struct exits *e, uint32_t tid, uint32_t reason)
 {
-	int64_t thread = exits_thread(e, tid);
-
-	return thread < 0 ? thread : cell_at(e, (uint32_t)thread, reason);
+	return cell_at(e, (uint32_t)exits_thread(e, tid), reason);
 }
 
-int exits_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n)
+void exits_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n)
 {
-	int64_t at = cell_of(e, tid, reason);
+	size_t at = cell_of(e, tid, reason);
 
-	if (at < 0)
-		return (int)at;
-	exits_now(e, (size_t)at)[EXITS_N] += n;
+	exits_now(e, at)[EXITS_N] += n;
 	e->thread[e->cell[at].thread].exits |= n != 0;
-	return 0;
 }
 
 /* The cell of a thread that had the tid before, or -1. */
@@ -247,20 +212,14 @@ static int64_t cell_before(const struct exits *e, uint32_t thread, uint32_t reas
 }
 
 /* The cell of the current owner of the tid; a new one begins where the previous one ended. */
-static int64_t cell_of_raw(struct exits *e, uint32_t tid, uint32_t reason)
+static size_t cell_of_raw(struct exits *e, uint32_t tid, uint32_t reason)
 {
-	int64_t thread = exits_thread(e, tid), at, old;
-	size_t cells = e->n;
+	uint32_t thread = (uint32_t)exits_thread(e, tid);
+	size_t cells = e->n, at = cell_at(e, thread, reason);
+	int64_t old = e->n == cells ? -1 : cell_before(e, thread, reason);
 
-	if (thread < 0)
-		return thread;
-	at = cell_at(e, (uint32_t)thread, reason);
-	if (at < 0 || e->n == cells)
-		return at;
-	old = cell_before(e, (uint32_t)thread, reason);
-	if (old < 0)
-		return at;
-	memcpy(cell_raw(e, (size_t)at), cell_raw(e, (size_t)old), raw_width(e) * sizeof(uint64_t));
+	if (old >= 0)
+		memcpy(cell_raw(e, at), cell_raw(e, (size_t)old), raw_width(e) * sizeof(uint64_t));
 	return at;
 }
 
@@ -268,34 +227,28 @@ static int64_t cell_of_raw(struct exits *e, uint32_t tid, uint32_t reason)
  * The source's value i of a cell is `n` by now. Less than before: it was emptied by somebody else,
  * and counts from 0. How much more it is.
  */
-static uint64_t raw_more(struct exits *e, int64_t at, unsigned int i, uint64_t n)
+static uint64_t raw_more(struct exits *e, size_t at, unsigned int i, uint64_t n)
 {
-	uint64_t *raw = &cell_raw(e, (size_t)at)[i], more = n >= *raw ? n - *raw : n;
+	uint64_t *raw = &cell_raw(e, at)[i], more = n >= *raw ? n - *raw : n;
 
 	*raw = n;
 	return more;
 }
 
-int exits_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n)
+void exits_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n)
 {
-	int64_t at = cell_of_raw(e, tid, reason);
+	size_t at = cell_of_raw(e, tid, reason);
 
-	if (at < 0)
-		return (int)at;
-	exits_now(e, (size_t)at)[EXITS_N] += raw_more(e, at, EXITS_N, n);
+	exits_now(e, at)[EXITS_N] += raw_more(e, at, EXITS_N, n);
 	e->thread[e->cell[at].thread].exits |= n != 0;
-	return 0;
 }
 
-int exits_time_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total)
+void exits_time_raw(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total)
 {
-	int64_t at = cell_of_raw(e, tid, reason);
+	size_t at = cell_of_raw(e, tid, reason);
 
-	if (at < 0)
-		return (int)at;
-	exits_now(e, (size_t)at)[EXITS_TIMED] += raw_more(e, at, EXITS_TIMED, n);
-	exits_now(e, (size_t)at)[EXITS_TOTAL] += raw_more(e, at, EXITS_TOTAL, total);
-	return 0;
+	exits_now(e, at)[EXITS_TIMED] += raw_more(e, at, EXITS_TIMED, n);
+	exits_now(e, at)[EXITS_TOTAL] += raw_more(e, at, EXITS_TOTAL, total);
 }
 
 static void values_clear(struct exits_values *v, size_t n)
@@ -323,45 +276,33 @@ unsigned int exits_bucket(uint64_t ns)
 	return MIN(k, EXITS_BUCKETS - 1u);
 }
 
-int exits_time_one(struct exits *e, uint32_t tid, uint32_t reason, uint64_t ns)
+void exits_time_one(struct exits *e, uint32_t tid, uint32_t reason, uint64_t ns)
 {
-	int64_t at = cell_of(e, tid, reason);
-
-	if (at < 0)
-		return (int)at;
 	if (e->spreads)
-		exits_now(e, (size_t)at)[EXITS_BUCKET + exits_bucket(ns)]++;
-	return exits_time_add(e, tid, reason, 1, ns, ns);
+		exits_now(e, cell_of(e, tid, reason))[EXITS_BUCKET + exits_bucket(ns)]++;
+	exits_time_add(e, tid, reason, 1, ns, ns);
 }
 
-int exits_spread_raw(struct exits *e, uint32_t tid, uint32_t reason, unsigned int bucket,
-		     uint64_t n, uint64_t total)
+void exits_spread_raw(struct exits *e, uint32_t tid, uint32_t reason, unsigned int bucket,
+		      uint64_t n, uint64_t total)
 {
-	int64_t at = cell_of_raw(e, tid, reason);
+	size_t at = cell_of_raw(e, tid, reason);
 	unsigned int k = EXITS_BUCKET + MIN(bucket, EXITS_BUCKETS - 1u);
-	uint64_t *now, more;
+	uint64_t *now = exits_now(e, at), more = raw_more(e, at, k, n);
 
-	if (at < 0)
-		return (int)at;
-	now = exits_now(e, (size_t)at);
-	more = raw_more(e, at, k, n);
 	now[k] += more;
 	now[EXITS_TIMED] += more;
 	now[EXITS_TOTAL] += raw_more(e, at, k + EXITS_BUCKETS, total);
-	return 0;
 }
 
-int exits_time_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total,
-		   uint64_t max)
+void exits_time_add(struct exits *e, uint32_t tid, uint32_t reason, uint64_t n, uint64_t total,
+		    uint64_t max)
 {
-	int64_t at = cell_of(e, tid, reason);
+	size_t at = cell_of(e, tid, reason);
 
-	if (at < 0)
-		return (int)at;
-	exits_now(e, (size_t)at)[EXITS_TIMED] += n;
-	exits_now(e, (size_t)at)[EXITS_TOTAL] += total;
+	exits_now(e, at)[EXITS_TIMED] += n;
+	exits_now(e, at)[EXITS_TOTAL] += total;
 	e->max.v[at] = MAX(e->max.v[at], max);
-	return 0;
 }
 
 void exits_interval(struct exits *e)
@@ -390,7 +331,7 @@ size_t exits_ended(const struct exits *e)
 	return n;
 }
 
-int exits_prune(struct exits *e)
+void exits_prune(struct exits *e)
 {
 	const size_t width = exits_width(e) * sizeof(uint64_t);
 	size_t kept = 0;
@@ -407,7 +348,8 @@ int exits_prune(struct exits *e)
 		kept++;
 	}
 	e->n = kept;
-	return e->key_cap ? keys_make(e, e->key_cap) : 0;
+	if (e->key_cap)
+		keys_make(e, e->key_cap);
 }
 
 /* ---- views ---- */
@@ -425,35 +367,25 @@ static uint32_t sum_tid(const struct exits_view *v, const struct exits_cell *c)
 	return v->by_vm && vm < EXITS_VMS ? vm + 1 : 0;
 }
 
-static int view_sum(struct exits_view *v, exits_filter filter, const void *ctx)
+static void view_sum(struct exits_view *v, exits_filter filter, const void *ctx)
 {
 	const struct exits *e = v->e;
-	int ret = 0;
 
-	v->sum = calloc(1, sizeof(*v->sum));
-	if (!v->sum)
-		return -ENOMEM;
+	v->sum = xcalloc(1, sizeof(*v->sum));
 	v->sum->timed = e->timed;
 	v->sum->spreads = e->spreads;
-	for (size_t i = 0; i < e->n && !ret; i++)
-		if (!filter || filter(ctx, e, &e->thread[e->cell[i].thread])) {
-			int64_t at = cell_of(v->sum, sum_tid(v, &e->cell[i]), e->cell[i].reason);
+	for (size_t i = 0; i < e->n; i++) {
+		size_t at;
 
-			/*
-			 * Adds one cell to the sums, as if it had been of a thread of number tid.
-			 */
-			if (at < 0) {
-				ret = (int)at;
-			} else {
-				for (unsigned int k = 0; k < exits_width(e); k++)
-					exits_now(v->sum, (size_t)at)[k] +=
-						cell_value(e, i, k, v->whole);
-				if (e->timed)
-					v->sum->max.v[at] = MAX(v->sum->max.v[at], e->max.v[i]);
-				ret = 0;
-			}
-		}
-	return ret;
+		if (filter && !filter(ctx, e, &e->thread[e->cell[i].thread]))
+			continue;
+		/* Adds one cell to the sums, as if it had been of a thread of number tid. */
+		at = cell_of(v->sum, sum_tid(v, &e->cell[i]), e->cell[i].reason);
+		for (unsigned int k = 0; k < exits_width(e); k++)
+			exits_now(v->sum, at)[k] += cell_value(e, i, k, v->whole);
+		if (e->timed)
+			v->sum->max.v[at] = MAX(v->sum->max.v[at], e->max.v[i]);
+	}
 }
 
 /* What the indices of the view refer to. */
@@ -481,13 +413,18 @@ static int compare_cells(const void *a, const void *b, void *ctx)
 		?: ORDER(x->reason, y->reason);
 }
 
-static int view_fill(struct exits_view *v, exits_filter filter, const void *ctx)
+void exits_view_make(const struct exits *whole_table, enum exits_group group, bool whole,
+		     exits_filter filter, const void *ctx, struct exits_view *v)
 {
-	const struct exits *e = view_of(v);
+	const struct exits *e;
 
-	v->cell = malloc(MAX(e->n, (size_t)1) * sizeof(*v->cell));
-	if (!v->cell)
-		return -ENOMEM;
+	*v = (struct exits_view){ .e = whole_table, .whole = whole, .by_vm = group == EXITS_BY_VM };
+	if (group != EXITS_BY_THREAD) {
+		view_sum(v, filter, ctx);
+		filter = NULL;
+	}
+	e = view_of(v);
+	v->cell = xmalloc(MAX(e->n, (size_t)1) * sizeof(*v->cell));
 	for (size_t i = 0; i < e->n; i++) {
 		uint64_t n = cell_value(e, i, EXITS_N, view_whole(v)), any = n;
 
@@ -500,23 +437,6 @@ static int view_fill(struct exits_view *v, exits_filter filter, const void *ctx)
 	}
 	if (v->n)
 		qsort_r(v->cell, v->n, sizeof(*v->cell), compare_cells, v);
-	return 0;
-}
-
-int exits_view_make(const struct exits *e, enum exits_group group, bool whole,
-		    exits_filter filter, const void *ctx, struct exits_view *v)
-{
-	int ret = 0;
-
-	*v = (struct exits_view){ .e = e, .whole = whole, .by_vm = group == EXITS_BY_VM };
-	if (group != EXITS_BY_THREAD) {
-		ret = view_sum(v, filter, ctx);
-		filter = NULL;
-	}
-	ret = ret ?: view_fill(v, filter, ctx);
-	if (ret)
-		exits_view_free(v);
-	return ret;
 }
 
 void exits_view_row(const struct exits_view *v, size_t i, struct exits_row *row)

@@ -338,6 +338,12 @@ static int inst_configure(struct kinst *k, const struct kinst_config *c, struct 
 	return got;
 }
 
+/* Of a program that shows events as they come: they end with it, and the instance if it can. */
+static void end_without_memory(void *k)
+{
+	(void)kinst_destroy(k, NULL);
+}
+
 int kinst_create(struct ktracefs *t, const struct kinst_config *c, struct kinst **out,
 		 struct kvmft_err *err)
 {
@@ -364,6 +370,7 @@ int kinst_create(struct ktracefs *t, const struct kinst_config *c, struct kinst 
 		return got;
 	}
 	*out = k;
+	memory_out_is(end_without_memory, k);
 	return 0;
 }
 
@@ -395,6 +402,7 @@ int kinst_destroy(struct kinst *k, struct kvmft_err *err)
 
 	if (!k)
 		return 0;
+	memory_out_is(NULL, NULL);
 	if (k->on_fd >= 0) {
 		(void)!kinst_tracing(k, false, NULL);
 		(void)kinst_events_disable(k);

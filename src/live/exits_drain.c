@@ -29,9 +29,7 @@ static int drain_begin(struct exits_run *x)
 	struct exits_drain *d;
 	int ret;
 
-	d = x->drain = calloc(1, sizeof(*x->drain));
-	if (!d)
-		return err_set(x->err, ENOMEM, "out of memory");
+	d = x->drain = xcalloc(1, sizeof(*x->drain));
 	ret = kcpus_read(KCPU_POSSIBLE, &d->cpus);
 	if (ret)
 		return err_why(x->err, ret, "cannot read the list of CPUs");
@@ -52,15 +50,14 @@ static int drain_begin(struct exits_run *x)
 	c.npid = x->target.npids;
 	c.event_fork = x->target.pid != 0;
 	ret = kinst_create(x->t, &c, &x->k, x->err);
-	for (size_t i = 0; i < x->events.n && !ret && x->target.filter[0]; i++) {
+	for (size_t i = 0; i < x->events.n && x->target.filter[0]; i++) {
 		struct kevent *e = &x->events.v[i];
 
 		/* Those of wake-ups do not name the vCPU; the table does. */
 		if (strcmp(e->sys, fmt_sys(x->exit.ev)) ||
 		    !strcmp(e->name, event_name(EV_VCPU_WAKEUP)))
 			continue;
-		e->filter = strdup(x->target.filter);
-		ret = e->filter ? 0 : err_set(x->err, ENOMEM, "out of memory");
+		e->filter = xstrdup(x->target.filter);
 	}
 	ret = ret ?: kinst_events_add(x->k, &x->events, x->err);
 	ret = ret ?: live_open(x->k, &d->cpus, x->c->time, &d->live, x->err);
@@ -102,55 +99,48 @@ static void drain_stop(struct exits_run *x)
 static void take_vcpu(struct exits_run *x, const struct rec *rec, const struct fmt_field *field,
 		      uint32_t tid)
 {
-	int64_t at = exits_thread(&x->table, tid);
+	size_t at = exits_thread(&x->table, tid);
 	uint64_t vcpu;
 
-	if (at >= 0 && x->table.thread[at].vcpu == EXITS_NONE && fmt_u64(field, rec, &vcpu) &&
+	if (x->table.thread[at].vcpu == EXITS_NONE && fmt_u64(field, rec, &vcpu) &&
 	    vcpu < EXITS_NONE)
 		x->table.thread[at].vcpu = (uint32_t)vcpu;
 }
 
-static int exits_take_exit(struct exits_run *x, const struct rec *rec, uint32_t tid)
+static void exits_take_exit(struct exits_run *x, const struct rec *rec, uint32_t tid)
 {
 	struct exits_drain *d = x->drain;
 	size_t threads = x->table.nthread;
 	uint64_t first, second;
 	uint32_t reason;
-	int ret;
 
 	if (!fmt_u64(&x->exit.f[0], rec, &first)) {
 		d->damaged++;
-		return 0;
+		return;
 	}
 	second = event_u64(&x->exit, 1, rec);
 	reason = exit_why(&x->names, first, second).reason;
-	ret = exits_add(&x->table, tid, reason, 1);
-	if (!ret && x->c->time)
-		ret = exits_handling_exit(&d->pair, tid, rec->ts, reason);
-	if (!ret && x->table.nthread != threads)
+	exits_add(&x->table, tid, reason, 1);
+	if (x->c->time)
+		exits_handling_exit(&d->pair, tid, rec->ts, reason);
+	if (x->table.nthread != threads)
 		take_vcpu(x, rec, &x->exit.f[3], tid);
-	return ret;
 }
 
-static int take_entry(struct exits_run *x, const struct rec *rec, uint32_t tid)
+static void take_entry(struct exits_run *x, const struct rec *rec, uint32_t tid)
 {
 	struct exits_drain *d = x->drain;
-	uint64_t *woken = d->waking_id ? u64map_at(&d->woken, tid) : NULL, at = 0;
-	int ret;
+	uint64_t *woken = d->waking_id ? xu64map_at(&d->woken, tid) : NULL;
 
-	if (woken) {
-		at = *woken;
-		*woken = 0;
-	} else if (d->waking_id) {
-		return -ENOMEM;
-	}
-	ret = exits_handling_entry(&d->pair, tid, rec->ts);
-	return ret || !at || rec->ts < at - 1 ?
-		       ret :
-		       exits_time_one(&x->table, tid, EXITS_WAKE, rec->ts - (at - 1));
+	exits_handling_entry(&d->pair, tid, rec->ts);
+	if (!woken)
+		return;
+	if (*woken && rec->ts >= *woken - 1)
+		exits_time_one(&x->table, tid, EXITS_WAKE, rec->ts - (*woken - 1));
+	*woken = 0;
 }
 
-static int take_event(struct exits_run *x, const struct rec *rec)
+static void take_event(struct exits_run *x, const struct rec *rec)
 {
 	struct exits_drain *d = x->drain;
 	int32_t tid = fmt_pid(x->fmt, rec);
@@ -159,25 +149,22 @@ static int take_event(struct exits_run *x, const struct rec *rec)
 		uint64_t woken = event_u64(&x->waking, 0, rec);
 
 		/* Beyond this number only threads that run vCPUs are remembered. */
-		return d->woken.n >= WOKEN_MAX && !u64map_get(&d->woken, woken, NULL)
-			       ? 0
-			       : u64map_put(&d->woken, woken, rec->ts + 1);
+		if (d->woken.n < WOKEN_MAX || u64map_get(&d->woken, woken, NULL))
+			xu64map_put(&d->woken, woken, rec->ts + 1);
+	} else if (tid <= 0) {
+		return;
+	} else if (d->wakeup_id && rec->id == d->wakeup_id) {
+		/* It does not name the vCPU, which is known by its exits. */
+		if (u64map_get(&x->table.by_tid, (uint32_t)tid, NULL))
+			exits_time_one(&x->table, (uint32_t)tid, EXITS_HALT,
+				       event_u64(&x->wakeup, 0, rec));
+	} else if (rec->id == d->exit_id) {
+		exits_take_exit(x, rec, (uint32_t)tid);
+	} else if (x->c->time && rec->id == d->entry_id) {
+		if (!x->exit.f[3].size) /* before Linux 5.10 only the entry has it */
+			take_vcpu(x, rec, &x->entry.f[0], (uint32_t)tid);
+		take_entry(x, rec, (uint32_t)tid);
 	}
-	if (tid <= 0)
-		return 0;
-	/* It does not name the vCPU, which is known by its exits. */
-	if (d->wakeup_id && rec->id == d->wakeup_id)
-		return u64map_get(&x->table.by_tid, (uint32_t)tid, NULL)
-			       ? exits_time_one(&x->table, (uint32_t)tid, EXITS_HALT,
-						event_u64(&x->wakeup, 0, rec))
-			       : 0;
-	if (rec->id == d->exit_id)
-		return exits_take_exit(x, rec, (uint32_t)tid);
-	if (!x->c->time || rec->id != d->entry_id)
-		return 0;
-	if (!x->exit.f[3].size) /* before Linux 5.10 only the entry has it */
-		take_vcpu(x, rec, &x->entry.f[0], (uint32_t)tid);
-	return take_entry(x, rec, (uint32_t)tid);
 }
 
 /* once: what there is now, else until nothing is left. */
@@ -185,21 +172,21 @@ static int exits_drain_all(struct exits_run *x, bool last, bool once)
 {
 	struct exits_drain *d = x->drain;
 	const struct live_item *item;
-	int more, ret = 0;
+	int more;
 
 	do {
 		more = live_read(d->live, last);
-		while (more >= 0 && !ret && (item = live_next(d->live)))
-			if (item->kind == R_EVENT)
-				ret = take_event(x, &item->rec);
-			else {
+		while (more >= 0 && (item = live_next(d->live)))
+			if (item->kind == R_EVENT) {
+				take_event(x, &item->rec);
+			} else {
 				/* What was woken before may have entered unseen. */
 				exits_handling_gap(&d->pair);
 				for (size_t i = 0; i < d->woken.cap; i++)
 					d->woken.slot[i].val = 0;
 			}
-	} while (more > 0 && !ret && !once);
-	return err_why(x->err, ret ?: MIN(more, 0), "cannot read the ring");
+	} while (more > 0 && !once);
+	return err_why(x->err, MIN(more, 0), "cannot read the ring");
 }
 
 static int drain_tick(struct exits_run *x)

@@ -77,8 +77,7 @@ static int trigger(struct exits_run *x, const char *sys, const char *name, const
 	sbuf_add(&b, text);
 	if (x->target.filter[0] && !strcmp(sys, "kvm"))
 		sbuf_addf(&b, " if %s", x->target.filter);
-	return b.error ? err_set(x->err, ENOMEM, "out of memory")
-		       : kinst_trigger_add(x->k, sys, name, b.s, x->err);
+	return kinst_trigger_add(x->k, sys, name, xsbuf_text(&b), x->err);
 }
 
 static void max_trigger(const struct exits_hist *h, unsigned int turn, char *buf, size_t size)
@@ -206,9 +205,7 @@ static int hist_start(struct exits_run *x)
 	if (!kfeat_have(x->t, "hist-triggers"))
 		return err_lack(x->err, ENOTSUP,
 				"this kernel has no hist triggers (CONFIG_HIST_TRIGGERS)");
-	h = x->hist = calloc(1, sizeof(*h));
-	if (!h)
-		return err_set(x->err, ENOMEM, "out of memory");
+	h = x->hist = xcalloc(1, sizeof(*h));
 	h->size = h->cells = map_size(x);
 	h->spreads = x->c->latency;
 	if (h->spreads)
@@ -263,7 +260,8 @@ static int hist_take_count(void *ctx, const struct khist_entry *e)
 	if (!khist_get(e, "common_pid", &tid) || !khist_get(e, "exit_reason", &reason) ||
 	    !khist_get(e, "hitcount", &n) || tid > UINT32_MAX || reason > UINT32_MAX)
 		return -EBADMSG;
-	return exits_raw(&x->table, (uint32_t)tid, (uint32_t)reason, n);
+	exits_raw(&x->table, (uint32_t)tid, (uint32_t)reason, n);
+	return 0;
 }
 
 /* A cell of a map with a logarithm among its keys, and the sum under its name, too. */
@@ -281,10 +279,10 @@ static int take_spread(struct exits_run *x, const struct khist_entry *e, const c
 	    bucket > 64)
 		return -EBADMSG;
 	/* The vCPU is known by its exits. */
-	if (fixed && !u64map_get(&x->table.by_tid, tid, NULL))
-		return 0;
-	return exits_spread_raw(&x->table, (uint32_t)tid, (uint32_t)reason, (unsigned int)bucket, n,
-				total);
+	if (!fixed || u64map_get(&x->table.by_tid, tid, NULL))
+		exits_spread_raw(&x->table, (uint32_t)tid, (uint32_t)reason, (unsigned int)bucket,
+				 n, total);
+	return 0;
 }
 
 static int take_exit_spread(void *ctx, const struct khist_entry *e)
@@ -311,7 +309,8 @@ static int take_sum(void *ctx, const struct khist_entry *e)
 	    !khist_get(e, "hitcount", &n) || !khist_get(e, "lat", &total) || tid > UINT32_MAX ||
 	    reason > UINT32_MAX)
 		return -EBADMSG;
-	return exits_time_raw(&x->table, (uint32_t)tid, (uint32_t)reason, n, total);
+	exits_time_raw(&x->table, (uint32_t)tid, (uint32_t)reason, n, total);
+	return 0;
 }
 
 static int take_max(void *ctx, const struct khist_entry *e)
@@ -322,7 +321,8 @@ static int take_max(void *ctx, const struct khist_entry *e)
 	if (!khist_get(e, "pid", &tid) || !khist_get(e, "reason", &reason) ||
 	    !khist_get(e, "max", &max) || tid > UINT32_MAX || reason > UINT32_MAX)
 		return -EBADMSG;
-	return exits_time_add(&x->table, (uint32_t)tid, (uint32_t)reason, 0, 0, max);
+	exits_time_add(&x->table, (uint32_t)tid, (uint32_t)reason, 0, 0, max);
+	return 0;
 }
 
 static int read_map(struct exits_run *x, const char *sys, const char *event, const char *keys,
@@ -370,9 +370,8 @@ static int control(struct exits_run *x, bool sums, const char *what)
 	sbuf_add(&b, text);
 	if (x->target.filter[0] && !sums)
 		sbuf_addf(&b, " if %s", x->target.filter);
-	return b.error ? err_set(x->err, ENOMEM, "out of memory")
-		       : kinst_trigger(x->k, sums ? "synthetic" : "kvm",
-				       sums ? h->synth : "kvm_exit", b.s, x->err);
+	return kinst_trigger(x->k, sums ? "synthetic" : "kvm", sums ? h->synth : "kvm_exit",
+			     xsbuf_text(&b), x->err);
 }
 
 static int read_sums(struct exits_run *x, struct khist *h)
@@ -424,8 +423,8 @@ static int empty_maps(struct exits_run *x)
 			"counted",
 			str_ns(text, sizeof(text), util_now_ns() - begin));
 	x->lost_unknown = true;
-	if ((x->c->interval.set || x->c->top) && exits_prune(&x->table))
-		return err_set(x->err, ENOMEM, "out of memory");
+	if (x->c->interval.set || x->c->top)
+		exits_prune(&x->table);
 	return 0;
 }
 

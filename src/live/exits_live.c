@@ -80,11 +80,10 @@ static int show_page(struct exits_run *x, int fd)
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	struct exits_view v;
 	struct exits_page p;
-	int ret = exits_view_make(&x->table, x->c->per_vm ? EXITS_BY_VM : x->target.group, counters,
-				  counters ? show_present : exits_wanted, x, &v);
+	int ret;
 
-	if (ret)
-		return ret;
+	exits_view_make(&x->table, x->c->per_vm ? EXITS_BY_VM : x->target.group, counters,
+			counters ? show_present : exits_wanted, x, &v);
 	page_fill(x, &v, &p);
 	/* A blank line between tables that people read. */
 	if (format == EXITS_TEXT && !p.first)
@@ -209,10 +208,9 @@ static int top_show(struct exits_run *x)
 	size_t running = 0;
 	struct exits_view v;
 	struct exits_page p;
-	int ret = exits_view_make(&x->table, x->target.group, false, exits_wanted, x, &v);
+	int ret;
 
-	if (ret)
-		return err_set(x->err, ENOMEM, "out of memory");
+	exits_view_make(&x->table, x->target.group, false, exits_wanted, x, &v);
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) < 0 || !w.ws_row)
 		w = (struct winsize){ .ws_row = ROWS_DEFAULT, .ws_col = 80 };
 	page_fill(x, &v, &p);

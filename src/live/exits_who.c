@@ -57,21 +57,18 @@ static void note_vm(const struct exits_run *x, const struct exits_vm *vm, const 
 }
 
 /* Thread tid belongs to vm: that may be new, or the id was reused. */
-static int who_set(struct exits *e, uint32_t tid, uint32_t vm, uint32_t vcpu, uint32_t pid)
+static void who_set(struct exits *e, uint32_t tid, uint32_t vm, uint32_t vcpu, uint32_t pid)
 {
-	int64_t at = exits_thread(e, tid);
+	size_t at = exits_thread(e, tid);
 	struct exits_thread *t;
 
-	if (at >= 0 && e->thread[at].vm != EXITS_NONE && e->thread[at].vm != vm)
+	if (e->thread[at].vm != EXITS_NONE && e->thread[at].vm != vm)
 		at = exits_thread_renew(e, tid);
-	if (at < 0)
-		return -ENOMEM;
 	t = &e->thread[at];
 	t->vm = vm;
 	t->pid = pid;
 	if (vcpu != EXITS_NONE)
 		t->vcpu = vcpu;
-	return 0;
 }
 
 static bool one_vm(const struct vm_list *l, uint32_t pid)
@@ -83,16 +80,13 @@ static bool one_vm(const struct vm_list *l, uint32_t pid)
 	return n == 1;
 }
 
-static int who_vm(struct exits_run *x, const struct vm *vm)
+static void who_vm(struct exits_run *x, const struct vm *vm)
 {
 	struct exits *e = &x->table;
 	bool unknown = vm->n_vcpus == 0, never_ran = false;
 	size_t vms = e->nvm;
-	int64_t at = exits_vm(e, vm->sel, vm->name, vm->uuid, vm->pid);
-	int ret = 0;
+	size_t at = exits_vm(e, vm->sel, vm->name, vm->uuid, vm->pid);
 
-	if (at < 0)
-		return (int)at;
 	if (e->nvm > vms)
 		note_vm(x, &e->vm[at], "started");
 	for (size_t i = 0; i < vm->n_vcpus; i++) {
@@ -113,18 +107,17 @@ static int who_vm(struct exits_run *x, const struct vm *vm)
 		 * Any thread of the process may be a vCPU whose thread is unknown. If it is the
 		 * only one, whichever of them is seen to leave a guest is it.
 		 */
-		ret = vm_thread_ids(NULL, vm->pid, &tid, &n);
+		if (vm_thread_ids(NULL, vm->pid, &tid, &n) == -ENOMEM)
+			memory_out();
 		for (size_t i = 0; i < vm->n_vcpus; i++)
 			if (!vm->vcpu[i].tid)
 				vcpu = without++ ? EXITS_NONE : vm->vcpu[i].id;
-		for (size_t i = 0; i < n && !ret; i++)
-			ret = who_set(e, tid[i], (uint32_t)at, vcpu, vm->pid);
-		ret = ret == -ENOMEM ? ret : 0;
+		for (size_t i = 0; i < n; i++)
+			who_set(e, tid[i], (uint32_t)at, vcpu, vm->pid);
 	}
-	for (size_t i = 0; i < vm->n_vcpus && !ret; i++)
+	for (size_t i = 0; i < vm->n_vcpus; i++)
 		if (vm->vcpu[i].tid)
-			ret = who_set(e, vm->vcpu[i].tid, (uint32_t)at, vm->vcpu[i].id, vm->pid);
-	return ret;
+			who_set(e, vm->vcpu[i].tid, (uint32_t)at, vm->vcpu[i].id, vm->pid);
 }
 
 int exits_who_list(struct exits_run *x, bool all)
@@ -145,10 +138,9 @@ int exits_who_list(struct exits_run *x, bool all)
 }
 
 /* The table learns from x->vms. */
-static int who_update(struct exits_run *x)
+static void who_update(struct exits_run *x)
 {
 	struct exits *e = &x->table;
-	int ret = 0;
 
 	for (size_t i = 0; i < e->nvm; i++) {
 		size_t at = 0;
@@ -160,9 +152,8 @@ static int who_update(struct exits_run *x)
 		e->vm[i].ended = 1;
 		note_vm(x, &e->vm[i], "ended");
 	}
-	for (size_t i = 0; i < x->vms->n && !ret; i++)
-		ret = who_vm(x, &x->vms->vm[i]);
-	return ret ? err_set(x->err, ENOMEM, "out of memory") : 0;
+	for (size_t i = 0; i < x->vms->n; i++)
+		who_vm(x, &x->vms->vm[i]);
 }
 
 int exits_who_scan(struct exits_run *x)
@@ -170,7 +161,9 @@ int exits_who_scan(struct exits_run *x)
 	/* The target may have needed the first list. */
 	int ret = x->begin_ns || !x->vms ? exits_who_list(x, false) : 0;
 
-	return ret ?: who_update(x);
+	if (!ret)
+		who_update(x);
+	return ret;
 }
 
 int exits_who_new(struct exits_run *x)
@@ -186,7 +179,8 @@ int exits_who_new(struct exits_run *x)
 		if (i >= e->nthread)
 			break;
 		ret = exits_who_list(x, all);
-		ret = ret ?: who_update(x);
+		if (!ret)
+			who_update(x);
 	}
 	/* Threads that the list of VMs does not have. */
 	for (size_t i = x->looked; i < e->nthread; i++) {
@@ -241,9 +235,8 @@ static int target_tid(struct exits_run *x, uint32_t tid)
 	if (vm_task_read(NULL, tid, &task, &start))
 		return err_set(x->err, ESRCH,
 			       "no thread %" PRIu32 " (kvmft list shows those of all VMs)", tid);
-	if (array_add(&g->tid_start, &n, &g->start_cap, &start, sizeof(start)) ||
-	    array_add(&g->tid, &g->ntid, &g->tid_cap, &tid, sizeof(*g->tid)))
-		return err_set(x->err, ENOMEM, "out of memory");
+	xarray_add(&g->tid_start, &n, &g->start_cap, &start, sizeof(start));
+	xarray_add(&g->tid, &g->ntid, &g->tid_cap, &tid, sizeof(*g->tid));
 	return 0;
 }
 
@@ -300,7 +293,7 @@ static int who_find_vm(struct exits_run *x, const struct vm **vm, bool *alone)
 	if (x->c->vm) {
 		(void)first_vm_of(x->vms, pid, &n);
 		if (n > 1)
-			g->sel = strdup((*vm)->sel);
+			g->sel = xstrdup((*vm)->sel);
 	} else {
 		*vm = first_vm_of(x->vms, pid, &n);
 		if (!*vm)
@@ -391,12 +384,10 @@ static int check_vcpu_thread(struct exits_run *x, uint32_t tid)
 
 static int find_tids(struct exits_run *x)
 {
-	_cleanup_free_ char *text = strdup(x->c->tids);
+	_cleanup_free_ char *text = xstrdup(x->c->tids);
 	char *save, *word;
 	int ret = 0;
 
-	if (!text)
-		return err_set(x->err, ENOMEM, "out of memory");
 	for (word = strtok_r(text, ", ", &save); word && !ret; word = strtok_r(NULL, ", ", &save)) {
 		uint64_t tid;
 
@@ -442,9 +433,7 @@ static int find_pids(struct exits_run *x)
 	int ret;
 
 	if (g->ntid) {
-		g->pids = malloc(g->ntid * sizeof(*g->pids));
-		if (!g->pids)
-			return err_set(x->err, ENOMEM, "out of memory");
+		g->pids = xmalloc(g->ntid * sizeof(*g->pids));
 		memcpy(g->pids, g->tid, g->ntid * sizeof(*g->pids));
 		g->npids = g->ntid;
 		return 0;

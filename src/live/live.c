@@ -66,30 +66,21 @@ int live_new(uint32_t subbuf_size, bool in_order, struct live **out)
 
 	if (subbuf_size < 64 || subbuf_size > CAPTURE_MAX_SUBBUF)
 		return -EINVAL;
-	l = calloc(1, sizeof(*l));
-	if (!l)
-		return -ENOMEM;
+	l = xcalloc(1, sizeof(*l));
 	l->geom = subbuf_geom_here(subbuf_size);
 	l->by_cpu = !in_order;
 	*out = l;
 	return 0;
 }
 
-int live_add_cpu(struct live *l, uint32_t cpu, int fd)
+void live_add_cpu(struct live *l, uint32_t cpu, int fd)
 {
-	struct live_cpu **slot = array_grow(&l->cpu, l->n, &l->cap, sizeof(*slot));
-	struct live_cpu *c = calloc(1, sizeof(*c));
+	struct live_cpu *c = xcalloc(1, sizeof(*c));
 
-	if (!slot || !c) {
-		free(c);
-		return -ENOMEM;
-	}
 	c->l = l;
 	c->cpu = cpu;
 	c->fd = fd;
-	*slot = c;
-	l->n++;
-	return 0;
+	xarray_add(&l->cpu, &l->n, &l->cap, &c, sizeof(c));
 }
 
 /* ---- from the kernel into the queues ---- */
@@ -346,9 +337,7 @@ int session_formats(struct ktracefs *t, const struct kevent_list *list, struct f
 	struct capture cap = { .long_size = sizeof(long) };
 	int ret = 0;
 
-	cap.format = calloc(MAX(list->n, (size_t)1), sizeof(*cap.format));
-	if (!cap.format)
-		return err_set(err, ENOMEM, "out of memory");
+	cap.format = xcalloc(MAX(list->n, (size_t)1), sizeof(*cap.format));
 	for (; cap.nformat < list->n && !ret; cap.nformat++) {
 		const struct kevent *e = &list->v[cap.nformat];
 		struct cap_format *f = &cap.format[cap.nformat];
@@ -360,7 +349,8 @@ int session_formats(struct ktracefs *t, const struct kevent_list *list, struct f
 		else
 			f->len = strlen(f->text);
 	}
-	ret = ret ?: fmt_load(&cap, fmt, err);
+	if (!ret)
+		*fmt = fmt_load(&cap);
 	for (size_t i = 0; i < cap.nformat; i++)
 		free(cap.format[i].text);
 	free(cap.format);
@@ -390,9 +380,7 @@ void session_raw_close(int *raw, size_t n)
 
 int session_raw_open(struct kinst *k, const struct kcpus *cpus, int **raw, struct kvmft_err *err)
 {
-	*raw = malloc(MAX(cpus->n, (size_t)1) * sizeof(**raw));
-	if (!*raw)
-		return err_set(err, ENOMEM, "out of memory");
+	*raw = xmalloc(MAX(cpus->n, (size_t)1) * sizeof(**raw));
 	for (size_t i = 0; i < cpus->n; i++)
 		(*raw)[i] = -1;
 	for (size_t i = 0; i < cpus->n; i++) {
@@ -413,8 +401,7 @@ int live_open(struct kinst *k, const struct kcpus *cpus, bool in_order, struct l
 	(*live)->nraw = cpus->n;
 	ret = session_raw_open(k, cpus, &(*live)->raw, err);
 	for (size_t i = 0; i < cpus->n && !ret; i++)
-		ret = err_why(err, live_add_cpu(*live, cpus->cpu[i], (*live)->raw[i]),
-			      "cannot read the ring");
+		live_add_cpu(*live, cpus->cpu[i], (*live)->raw[i]);
 	return ret;
 }
 

@@ -72,13 +72,10 @@ static int tids_add(struct trace *t, uint32_t pid, const char *what)
 
 	if (ret)
 		return err_why(t->err, ret, "no process %s", what);
-	for (size_t i = 0; i < n && !ret; i++) {
-		ret = array_add(&t->tids, &t->ntids, &t->tids_cap, &tid[i], sizeof(*t->tids));
-		if (ret)
-			err_set(t->err, ENOMEM, "out of memory");
-	}
+	for (size_t i = 0; i < n; i++)
+		xarray_add(&t->tids, &t->ntids, &t->tids_cap, &tid[i], sizeof(*t->tids));
 	free(tid);
-	return ret;
+	return 0;
 }
 
 static int setup_tids(struct trace *t)

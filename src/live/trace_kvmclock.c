@@ -243,20 +243,17 @@ bool trace_kvmclock_value(struct trace *t, uint64_t ts, int32_t tid, uint64_t *n
 #define FIRST_WORD  1000  /* ms of silence before we say that we wait */
 #define NEXT_WORDS  30000
 
-static int record_add(struct trace *t, const struct pvclock *pv, uint32_t vcpu, bool all)
+static void record_add(struct trace *t, const struct pvclock *pv, uint32_t vcpu, bool all)
 {
 	struct trace_vm *v = &t->kvmclock;
 	const struct trace_pvclock r = { .pv = *pv, .vcpu = vcpu, .all = all };
 
-	if (array_add(&v->record, &v->nrecord, &v->record_cap, &r, sizeof(r)))
-		return err_set(t->err, ENOMEM, "out of memory");
-	return 0;
+	xarray_add(&v->record, &v->nrecord, &v->record_cap, &r, sizeof(r));
 }
 
 static int records_of(struct trace *t, const struct capture *cap)
 {
 	const struct vm *vm = t->kvmclock.vm;
-	int ret = 0;
 
 	if (cap->side == CAP_SIDE_HOST)
 		return err_usage(t->err, "option --guest-capture: %s was recorded on a host",
@@ -265,19 +262,19 @@ static int records_of(struct trace *t, const struct capture *cap)
 		return err_set(t->err, EINVAL,
 			       "%s was recorded in VM %s, but --kvmclock names %s (%s)", cap->path,
 			       cap->uuid, vm->sel, vm->uuid);
-	for (size_t i = 0; i < cap->npvclock && !ret; i++) {
+	for (size_t i = 0; i < cap->npvclock; i++) {
 		struct pvclock pv = cap->pvclock[i].pv;
 
 		pv.flags &= (uint8_t)~PVCLOCK_GUEST_STOPPED;
 		if (!pvclock_check(&pv))
-			ret = record_add(t, &pv, cap_vcpu_of_cpu(cap, cap->pvclock[i].cpu), false);
+			record_add(t, &pv, cap_vcpu_of_cpu(cap, cap->pvclock[i].cpu), false);
 	}
-	if (!ret && !t->kvmclock.nrecord)
+	if (!t->kvmclock.nrecord)
 		return err_set(
 			t->err, ENODATA,
 			"%s holds no pvclock record (a guest without kprobes, or without kvmclock)",
 			cap->path);
-	return ret;
+	return 0;
 }
 
 /* ---- from KVM, when it writes one ---- */
@@ -325,17 +322,16 @@ static int wait_look(struct trace *t, struct wait *w)
 
 	if (ret < 0)
 		return err_why(t->err, ret, "cannot read the ring");
-	ret = 0;
-	while (!ret && (item = live_next(w->live))) {
+	while ((item = live_next(w->live))) {
 		if (item->kind != R_EVENT ||
 		    !pvclock_event(&t->kvmclock, &w->ev, w->fmt, &item->rec, &r) ||
 		    pvclock_check(&r.pv))
 			continue;
 		t->kvmclock.nrecord = 0; /* the newest counts */
-		ret = record_add(t, &r.pv, r.vcpu, false);
+		record_add(t, &r.pv, r.vcpu, false);
 		w->found = true;
 	}
-	return ret;
+	return 0;
 }
 
 static int wait_ticks(struct trace *t, struct wait *w)
@@ -392,8 +388,8 @@ int trace_record_get(struct trace *t)
 		if (!(pv.flags & PVCLOCK_TSC_STABLE))
 			t->note("the record is one CPU's alone (not stable): a guest's clock may be ahead of "
 				"what is shown");
-		return record_add(t, &pv, t->kvmclock.vm->n_vcpus ? t->kvmclock.vm->vcpu[0].id : 0,
-				  true);
+		record_add(t, &pv, t->kvmclock.vm->n_vcpus ? t->kvmclock.vm->vcpu[0].id : 0, true);
+		return 0;
 	}
 	if (t->c->guest_capture) {
 		struct capture *cap = NULL;

@@ -456,12 +456,11 @@ int blame_print(const struct blame_view *v, const char *format, FILE *f)
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 	int ret;
 
-	for (size_t i = 0; s && i < n; i++)
+	for (size_t i = 0; i < n; i++)
 		s[i] = blame_spike(v->blame, i);
-	if (s && n && v->by == BLAME_BY_TIME)
+	if (n && v->by == BLAME_BY_TIME)
 		qsort(s, n, sizeof(*s), by_begin);
-	ret = !s			? -ENOMEM
-	      : !strcmp(format, "csv")	? blame_csv(v, s, &b)
+	ret = !strcmp(format, "csv")	? blame_csv(v, s, &b)
 	      : !strcmp(format, "json") ? blame_json(v, s, &b)
 					: blame_text(v, s, &b);
 	return ret ?: sbuf_write(&b, f);

@@ -352,8 +352,6 @@ static int plan_of(struct db *d, const struct tl_item *i, const struct event_pla
 	if (d->by_type.n == n)
 		return 0;
 	p->info = evinfo_get(&d->infos, i);
-	if (!p->info)
-		memory_out();
 	ret = type_find(d, p->info, i, &p->table);
 	if (!ret && p->table) {
 		const char *field;
@@ -761,8 +759,8 @@ int db_new(int fd, const struct timeline *t, const struct out_clock *clock, stru
 	d->clock = *clock;
 	d->khz = tl_source(t, 0)->cap->tsc_khz;
 	d->to = UINT64_MAX;
-	ret = evinfos_init(&d->infos, t);
-	ret = ret ?: sq_new(fd, &d->sq);
+	evinfos_init(&d->infos, t);
+	ret = sq_new(fd, &d->sq);
 	for (size_t i = 0; i < DB_TABLES && !ret; i++) {
 		sbuf_reset(&b);
 		sbuf_addf(&b, "CREATE TABLE %s(%s)", tables[i].name, tables[i].columns);

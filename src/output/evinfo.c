@@ -2,15 +2,14 @@
 /* evinfo.c: the types of events, as an output needs them. */
 #include "evinfo.h"
 
-int evinfos_init(struct evinfos *s, const struct timeline *t)
+void evinfos_init(struct evinfos *s, const struct timeline *t)
 {
-	s->exits = calloc(tl_sources(t) + 1, sizeof(*s->exits));
-	for (size_t i = 0; s->exits && i < tl_sources(t); i++) {
+	s->exits = xcalloc(tl_sources(t) + 1, sizeof(*s->exits));
+	for (size_t i = 0; i < tl_sources(t); i++) {
 		const struct tl_source *src = tl_source(t, i);
 
 		exit_names_init(&s->exits[i], event_format(src->fmt, EV_EXIT), src->cap->vendor);
 	}
-	return s->exits ? 0 : -ENOMEM;
 }
 
 void evinfos_free(struct evinfos *s)
@@ -28,20 +27,14 @@ void evinfos_free(struct evinfos *s)
 
 static struct evinfo *evinfo_new(const struct fmt_event *ev)
 {
-	struct evinfo *e = calloc(1, sizeof(*e));
+	struct evinfo *e = xcalloc(1, sizeof(*e));
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
 
-	if (!e)
-		return NULL;
 	e->ev = ev;
 	sbuf_add(&b, fmt_sys(ev));
 	sbuf_addc(&b, ':');
 	sbuf_add(&b, fmt_name(ev));
-	e->name = sbuf_take(&b);
-	if (!e->name) {
-		free(e);
-		return NULL;
-	}
+	e->name = xsbuf_take(&b);
 	e->is_stack = fmt_is_stack(ev);
 	for (size_t k = 0; k < 64 && fmt_field_at(ev, k); k++)
 		e->addresses |= (uint64_t)fmt_is_address(ev, fmt_field_at(ev, k)) << k;
@@ -52,11 +45,10 @@ static struct evinfo *evinfo_new(const struct fmt_event *ev)
 
 const struct evinfo *evinfo_get(struct evinfos *s, const struct tl_item *i)
 {
-	struct evinfo **slot = u64map_elem(&s->by_type, tl_type(i), &s->v, &s->cap, sizeof(*slot));
+	struct evinfo **slot = xu64map_elem(&s->by_type, tl_type(i), &s->v, &s->cap, sizeof(*slot));
 
-	if (slot && !*slot)
-		*slot = evinfo_new(i->ev);
-	return slot ? *slot : NULL;
+	*slot = *slot ?: evinfo_new(i->ev);
+	return *slot;
 }
 
 size_t evinfo_fields(const struct fmt_event *ev)

@@ -25,9 +25,9 @@ struct evinfos {
 	size_t cap;
 };
 
-int evinfos_init(struct evinfos *s, const struct timeline *t) __must_check;
+void evinfos_init(struct evinfos *s, const struct timeline *t);
 void evinfos_free(struct evinfos *s);
-/* Of an item with i->ev; NULL when out of memory. Lives as long as s. */
+/* Of an item with i->ev; lives as long as s. */
 const struct evinfo *evinfo_get(struct evinfos *s, const struct tl_item *i);
 /* How many fields it has of its own. */
 size_t evinfo_fields(const struct fmt_event *ev);

@@ -94,10 +94,8 @@ static int format_begin(struct out *o, const struct timeline *t, const struct ou
 	o->f = f;
 	o->clock = *clock;
 	o->t = t;
-	if (guest_rip_any(m)) {
-		o->rips = calloc(1, sizeof(*o->rips));
-		ret = o->rips ? 0 : -ENOMEM;
-	}
+	if (guest_rip_any(m))
+		o->rips = xcalloc(1, sizeof(*o->rips));
 	for (size_t vm = 0; fmt->epoch && !tl_source(t, 0)->guest && vm < m->nvm && !ret; vm++)
 		if (m->vm[vm].of == vm && !m->vm[vm].empty)
 			ret = epochs_of(o, source_of_vm(o, vm), vm);

@@ -98,12 +98,7 @@ static uint64_t string_define(struct html *h, const char *s, size_t n)
 {
 	char **slot = xarray_grow(&h->text, h->nstring, &h->string_cap, sizeof(*slot));
 
-	if (slot)
-		*slot = strndup(s, n);
-	if (!slot || !*slot) {
-		h->data.error = -ENOMEM;
-		return 0;
-	}
+	*slot = xstrndup(s, n);
 	html_put(h, TAG_STRING);
 	html_put(h, n);
 	sbuf_add_mem(&h->data, s, n);
@@ -240,9 +235,7 @@ static uint64_t html_exit_reason(struct html *h, const struct tl_item *i)
 	const struct evinfo *e = evinfo_get(&h->infos, i);
 	char name[EXIT_NAME_MAX];
 
-	if (!e)
-		memory_out();
-	return e && evinfo_reason(&h->infos, e, i, name, sizeof(name)) ? html_text(h, name) : 0;
+	return evinfo_reason(&h->infos, e, i, name, sizeof(name)) ? html_text(h, name) : 0;
 }
 
 static uint64_t string_value(struct html *h, const struct fmt_value *v)
@@ -412,7 +405,7 @@ static int html_begin(struct out *o)
 	o->priv = h;
 	hash_key_init(&h->key);
 	h->rips = o->rips;
-	xdone(evinfos_init(&h->infos, o->t));
+	evinfos_init(&h->infos, o->t);
 	sbuf_add_mem(&o->line, html_page, (size_t)(mark - html_page));
 	for (size_t i = 0; i < tl_sources(o->t); i++) {
 		uint64_t label = html_text(h, tl_source(o->t, i)->label);

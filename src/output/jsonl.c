@@ -61,14 +61,11 @@ static void put_match(struct json *j, const struct hostmap *m, const struct tl_s
 
 static int jsonl_begin(struct out *o)
 {
-	struct jsonl *p = calloc(1, sizeof(*p));
+	struct jsonl *p = xcalloc(1, sizeof(*p));
 	struct json j;
 
-	if (!p)
-		return -ENOMEM;
 	o->priv = p;
-	if (evinfos_init(&p->types, o->t))
-		return -ENOMEM;
+	evinfos_init(&p->types, o->t);
 	p->events = o->kept[0];
 	p->gaps = o->kept[1];
 	p->lost = o->kept[2];
@@ -187,8 +184,6 @@ static int jsonl_put_event(struct json *j, struct out *o, const struct tl_item *
 		return 0;
 	}
 	e = evinfo_get(&p->types, i);
-	if (!e)
-		return -ENOMEM;
 	json_str(j, e->name);
 	if (evinfo_reason(&p->types, e, i, reason, sizeof(reason)))
 		json_put_str(j, "reason", reason);

@@ -301,8 +301,8 @@ static void bound_text(struct sbuf *b, const struct lat_view *v, const char *hea
 	sbuf_addf(b, map->nvm > 1 ? ", %s\n" : "\n", map->vm[m].label);
 }
 
-/* How long, which stages, of what: some lines. 0 or -ENOMEM. */
-static int lat_headline(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
+/* How long, which stages, of what: some lines. */
+static void lat_headline(struct sbuf *b, const struct lat_view *v, const struct lat_table *t)
 {
 	struct share part[LAT_STAGES] = { 0 }, wait[LAT_STAGES] = { 0 };
 	struct share *of = xcalloc(t->ngroup + 1, sizeof(*of));
@@ -313,11 +313,6 @@ static int lat_headline(struct sbuf *b, const struct lat_view *v, const struct l
 	for (unsigned int s = 0; s < LAT_STAGES && t->desc->stage[s]; s++)
 		if (t->desc->parts >> s & 1)
 			untold |= lat_lacks(v->lat, t->desc->name, t->desc->stage[s]);
-	if (!all || !of) {
-		free(all);
-		free(of);
-		return -ENOMEM;
-	}
 	for (size_t g = 0; g < t->ngroup; g++) {
 		of[g].name = t->group[g].name;
 		of[g].vm = several ? lat_vm_label(v, t->group[g].vm) : NULL;
@@ -348,7 +343,6 @@ static int lat_headline(struct sbuf *b, const struct lat_view *v, const struct l
 	sbuf_addc(b, '\n');
 	free(all);
 	free(of);
-	return 0;
 }
 
 /* ---- stages ---- */
@@ -669,7 +663,7 @@ int lat_text_print(const struct lat_view *v, FILE *f)
 	for (unsigned int id = 0; id < LAT_TABLES; id++)
 		tables += is_told(v, (enum lat_table_id)id) && !is_view((enum lat_table_id)id);
 
-	for (unsigned int id = 0; id < LAT_TABLES && !ret; id++) {
+	for (unsigned int id = 0; id < LAT_TABLES; id++) {
 		const struct lat_table *t = lat_table(v->lat, (enum lat_table_id)id);
 
 		if (!is_told(v, (enum lat_table_id)id))
@@ -677,7 +671,8 @@ int lat_text_print(const struct lat_view *v, FILE *f)
 		sbuf_addf(&b, "%s%s: %s\n", b.len ? "\n" : "", t->desc->name, t->desc->title);
 		crosses |= t->desc->crosses;
 		from = b.len;
-		ret = is_view((enum lat_table_id)id) ? 0 : lat_headline(&b, v, t);
+		if (!is_view((enum lat_table_id)id))
+			lat_headline(&b, v, t);
 		text_wrap(&b, from, "    ", v->width);
 		if (v->all)
 			whole(&b, v, (enum lat_table_id)id);
@@ -689,11 +684,9 @@ int lat_text_print(const struct lat_view *v, FILE *f)
 	}
 	if (lat_has_table(v->lat, LAT_T_SCHED)) {
 		sbuf_addc(&b, '\n');
-		ret = ret
-			      ?: table_text(&(struct table){ .cells = lat_vcpu_cells,
-							     .ctx = v,
-							     .n = lat_vcpus(v->lat) },
-					    &b);
+		ret = table_text(&(struct table){ .cells = lat_vcpu_cells, .ctx = v,
+						  .n = lat_vcpus(v->lat) },
+				 &b);
 	}
 	from = b.len;
 	notes_text(&b, v, crosses);

@@ -531,7 +531,7 @@ static int perfetto_begin(struct out *o)
 	o->priv = p;
 	p->lost = xcalloc(tl_sources(o->t) + 1, sizeof(*p->lost));
 	p->io = xcalloc(tl_sources(o->t) + 1, sizeof(*p->io));
-	xdone(evinfos_init(&p->types, o->t));
+	evinfos_init(&p->types, o->t);
 	hash_key_init(&p->name_key);
 	out_clock_remark(&o->clock, &p->remark);
 	p->irq_kind = event_irqs(tl_hostmap(o->t)->fmt);

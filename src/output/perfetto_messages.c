@@ -274,8 +274,6 @@ static struct pf_type *pf_type_of(struct pf *p, const struct tl_item *i, bool ow
 	*slot = xcalloc(1, sizeof(**slot));
 	t = *slot;
 	t->info = evinfo_get(&p->types, i);
-	if (!t->info)
-		memory_out();
 	t->field = xcalloc(evinfo_fields(i->ev) + 1, sizeof(*t->field));
 	m = i->marker || own ? NULL : message_of(i->ev);
 	if (!m || !fill_message(t, m))

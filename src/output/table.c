@@ -321,17 +321,13 @@ static size_t word_len(const char *s)
 
 void text_wrap(struct sbuf *b, size_t from, const char *indent, unsigned int width)
 {
-	_cleanup_free_ char *text = width && from < b->len ? strdup(b->s + from) : NULL;
+	_cleanup_free_ char *text = width && from < b->len ? xstrdup(b->s + from) : NULL;
 	const char *word = text;
 	size_t column = 0;
 
-	if (!text) {
-		if (width && from < b->len)
-			b->error = -ENOMEM;
-		return;
-	}
-	b->len = from;
-	while (*word) {
+	if (text)
+		b->len = from;
+	while (text && *word) {
 		size_t gap = strspn(word, " "), n = word_len(word + gap);
 
 		if (column && column + gap + n > width) {

@@ -712,11 +712,9 @@ static size_t label_cut(const struct timeline *t)
 
 static int text_begin(struct out *o)
 {
-	struct heads *all = calloc(1, sizeof(*all));
+	struct heads *all = xcalloc(1, sizeof(*all));
 
 	o->priv = all;
-	if (!all)
-		return -ENOMEM;
 	if (o->clock.kind == OUT_CLOCK_NS && o->clock.khz <= UINT32_MAX && !o->clock.line.mult)
 		all->khz_inverse = tsc_khz_inverse(o->clock.khz);
 	all->label_cut = label_cut(o->t);
@@ -730,8 +728,8 @@ static int text_begin(struct out *o)
 		all->width[c] = o->kept[c];
 	if (all->width[COL_TIME])
 		return 0; /* it continues: they are known */
-	all->early = calloc(EARLY_LINES, sizeof(*all->early));
-	return all->early ? 0 : -ENOMEM;
+	all->early = xcalloc(EARLY_LINES, sizeof(*all->early));
+	return 0;
 }
 
 static int text_end(struct out *o)

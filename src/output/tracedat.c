@@ -120,16 +120,16 @@ struct dat {
 
 /* ---- which stream goes where ---- */
 
-/* From 1 on; 0: out of memory. */
+/* From 1 on. */
 static size_t buffer_named(struct dat *d, const char *name)
 {
 	uint64_t *i = xu64map_at(&d->by_name, hash_bytes(&d->key, name, strlen(name)));
 
-	if (i && !*i) {
+	if (!*i) {
 		d->name[d->nname] = name;
 		*i = ++d->nname;
 	}
-	return i ? (size_t)*i : 0;
+	return (size_t)*i;
 }
 
 COMPARE(stream_cmp, struct dat_stream, ORDER(x->buffer, y->buffer) ?: ORDER(x->cpu, y->cpu));
@@ -168,8 +168,6 @@ static int plan_file(struct dat *d)
 		name = *name || !d->o->instance ? name : d->o->instance;
 		*s = (struct dat_stream){ .number = i, .cpu = c->stream[i].cpu };
 		s->buffer = *name ? buffer_named(d, name) : 0;
-		if (*name && !s->buffer)
-			return err_set(d->err, ENOMEM, "out of memory");
 		all = MAX(all, s->cpu + 1);
 		if (s->buffer)
 			d->cpus[s->buffer - 1] = MAX(d->cpus[s->buffer - 1], s->cpu + 1);

@@ -10,14 +10,6 @@
 #include <inttypes.h>
 #include <sys/stat.h>
 
-static int open_one(const char *path, struct pairing_capture *c, struct kvmft_err *err)
-{
-	int ret = capture_open(path, &c->cap, err);
-
-	ret = ret ?: fmt_load(c->cap, &c->fmt, err);
-	return ret ?: evidence_cpus(c->cap, c->fmt);
-}
-
 static void close_one(struct pairing_capture *c)
 {
 	fmt_free(c->fmt);
@@ -160,7 +152,7 @@ static int open_guest(struct pairing *p, const char *operand, const struct opt_u
 	int ret;
 
 	pairing_split(operand, &path, &sel);
-	ret = open_one(path, &g->c, err);
+	ret = evidence_open(path, &g->c.cap, &g->c.fmt, err);
 	ret = ret ?: relate_units(p, g, khz, err);
 	if (ret)
 		return ret;
@@ -305,7 +297,7 @@ static int prepare_host(struct pairing *p, const char *host, char **guests, size
 	if (ret)
 		return ret;
 	p->guest = xcalloc(n ?: 1, sizeof(*p->guest));
-	ret = open_one(host, &p->host, err);
+	ret = evidence_open(host, &p->host.cap, &p->host.fmt, err);
 	if (ret)
 		return ret;
 	guest = o->guest_alone && !n && !o->related && is_guest(&p->host);
@@ -380,7 +372,7 @@ int pairing_prepare(struct pairing *p, const char *host, char **guests, size_t n
 static int add_host(struct pairing *p, size_t vm, const char *path, struct kvmft_err *err)
 {
 	struct pairing_host *h = &p->later[p->nlater++];
-	int ret = open_one(path, &h->c, err);
+	int ret = evidence_open(path, &h->c.cap, &h->c.fmt, err);
 
 	if (ret)
 		return ret;
@@ -440,7 +432,7 @@ int pairing_open_alone(struct pairing *p, const char *path, struct kvmft_err *er
 	int ret;
 
 	memset(p, 0, sizeof(*p));
-	ret = open_one(path, &p->host, err);
+	ret = evidence_open(path, &p->host.cap, &p->host.fmt, err);
 	if (!ret)
 		p->begin = p->host.cap->begin_tsc;
 	ret = ret ?: host_map(p, false, err);

@@ -121,7 +121,7 @@ static int literal(const char **p, const char *end, struct sbuf *b)
 
 /*
  * One format, literals and macros, up to a comma or the end; *p moves past it. The text without
- * quotes, escapes and macros goes to *out. -EBADMSG with *why; -ENOMEM.
+ * quotes, escapes and macros goes to *out. -EBADMSG with *why.
  */
 static int qev_format_parse(const char **p, const char *end, char **out, const char **why)
 {
@@ -144,10 +144,8 @@ static int qev_format_parse(const char **p, const char *end, char **out, const c
 				ret = -EBADMSG;
 		}
 	}
-	if (!ret) {
-		*out = sbuf_take(&b);
-		ret = *out ? 0 : -ENOMEM;
-	}
+	if (!ret)
+		*out = xsbuf_take(&b);
 	return ret;
 }
 
@@ -246,11 +244,9 @@ static void qevents_remark(struct qevents *q, uint32_t line, const char *what)
 
 	if (q->nnote >= MAX_NOTES)
 		return;
-	slot = array_grow(&q->note, q->nnote, &q->note_cap, sizeof(*slot));
-	if (!slot)
-		return;
-	*slot = strdup(TEXTF("line %u: %s", line, what));
-	q->nnote += *slot != NULL;
+	slot = xarray_grow(&q->note, q->nnote, &q->note_cap, sizeof(*slot));
+	*slot = xstrdup(TEXTF("line %u: %s", line, what));
+	q->nnote++;
 }
 
 static void qev_free(struct qev *e)
@@ -375,18 +371,15 @@ static size_t qevents_trim(const char *s, size_t n)
 	return n;
 }
 
-static int arg_add(struct qev *e, const char *type, size_t ntype, const char *name, size_t nname)
+static void arg_add(struct qev *e, const char *type, size_t ntype, const char *name, size_t nname)
 {
 	struct qev_arg *a = &e->arg[e->nargs];
 
-	a->type = strndup(type, ntype);
-	a->name = strndup(name, nname);
+	a->type = xstrndup(type, ntype);
+	a->name = xstrndup(name, nname);
 	e->nargs++;
-	if (!a->type || !a->name)
-		return -ENOMEM;
 	str_printable(a->type);
 	classify(a);
-	return 0;
 }
 
 /* "const char *path": the name is the last word. */
@@ -403,7 +396,8 @@ static int parse_arg(struct qev *e, const char *s, size_t n)
 		;
 	if (!at || at == n || n > MAX_NAME || e->nargs >= QEV_MAX_ARGS)
 		return -EBADMSG;
-	return arg_add(e, s, qevents_trim(s, at), s + at, n - at);
+	arg_add(e, s, qevents_trim(s, at), s + at, n - at);
+	return 0;
 }
 
 static int qev_parse_args(struct qev *e, const char *s, size_t n)
@@ -443,8 +437,8 @@ static int parse_words(struct qev *e, const char *s, size_t n)
 					return -EBADMSG;
 			if (w > MAX_NAME)
 				return -EBADMSG;
-			e->name = strndup(s, w);
-			return e->name ? 0 : -ENOMEM;
+			e->name = xstrndup(s, w);
+			return 0;
 		}
 		for (k = 0; k < ARRAY_SIZE(prop_names); k++)
 			if (strlen(prop_names[k]) == w && !memcmp(prop_names[k], s, w))
@@ -489,66 +483,50 @@ static int parse_formats(struct decl *d, char *fmt[2], const char **why)
 static struct qev *tcg_half(const struct qev *e, const char *suffix, unsigned int prop,
 			    const char *fmt)
 {
-	struct qev *h = calloc(1, sizeof(*h));
+	struct qev *h = xcalloc(1, sizeof(*h));
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	int ret = 0;
 
-	if (!h)
-		return NULL;
 	sbuf_addf(&b, "%s%s", e->name, suffix);
-	h->name = sbuf_take(&b);
-	h->format = strdup(fmt ?: "");
+	h->name = xsbuf_take(&b);
+	h->format = xstrdup(fmt ?: "");
 	h->props = e->props | prop;
 	h->line = e->line;
-	for (size_t i = 0; i < e->nargs && !ret; i++)
+	for (size_t i = 0; i < e->nargs; i++)
 		if (prop == QEV_TCG_EXEC || !str_starts(e->arg[i].type, "TCGv"))
-			ret = arg_add(h, e->arg[i].type, strlen(e->arg[i].type), e->arg[i].name,
-				      strlen(e->arg[i].name));
-	if (ret || !h->name || !h->format) {
-		qev_free(h);
-		return NULL;
-	}
+			arg_add(h, e->arg[i].type, strlen(e->arg[i].type), e->arg[i].name,
+				strlen(e->arg[i].name));
 	return h;
 }
 
+/* Takes over e, even if it fails. */
 static int qevents_finish(struct qevents *q, struct qev *e)
 {
 	_cleanup_free_ char *old = NULL;
 	_cleanup_(sbuf_free) struct sbuf b = { 0 };
-	int ret = 0;
-	struct qev **slot;
 	uint64_t h;
 
 	if (e->props & QEV_VCPU) {
 		memmove(&e->arg[1], &e->arg[0], e->nargs * sizeof(e->arg[0]));
-		e->arg[0] = (struct qev_arg){ .type = strdup("void *"),
-					      .name = strdup("__cpu"),
+		e->arg[0] = (struct qev_arg){ .type = xstrdup("void *"),
+					      .name = xstrdup("__cpu"),
 					      .kind = QEV_POINTER,
 					      .size = 8 };
 		e->nargs++;
-		ret = e->arg[0].type && e->arg[0].name ? 0 : -ENOMEM;
 		old = e->format;
 		sbuf_addf(&b, "%s%s", *old ? "cpu=%p " : "cpu=%p", old);
-		e->format = sbuf_take(&b);
-	}
-	if (ret || !e->format) {
-		qev_free(e);
-		return -ENOMEM;
+		e->format = xsbuf_take(&b);
 	}
 	e->format_usable = qev_format_fits(e);
 	if (*e->format && !e->format_usable)
 		qevents_remark(q, e->line, "the format does not fit the arguments");
-	/* Takes over e, even if it fails. */
-	slot = q->n < MAX_EVENTS ? array_grow(&q->v, q->n, &q->cap, sizeof(*slot)) : NULL;
-	h = hash_bytes(&q->key, e->name, strlen(e->name));
-	if (!slot) {
+	if (q->n >= MAX_EVENTS) {
 		qev_free(e);
-		return q->n < MAX_EVENTS ? -ENOMEM : -EFBIG;
+		return -EFBIG;
 	}
-	*slot = e;
-	q->n++;
-	if (!u64map_get(&q->by_name, h, NULL) && u64map_put(&q->by_name, h, q->n - 1))
-		return -ENOMEM;
+	h = hash_bytes(&q->key, e->name, strlen(e->name));
+	xarray_add(&q->v, &q->n, &q->cap, &e, sizeof(e));
+	if (!u64map_get(&q->by_name, h, NULL))
+		xu64map_put(&q->by_name, h, q->n - 1);
 	return 0;
 }
 
@@ -556,20 +534,10 @@ static int finish_tcg(struct qevents *q, struct qev *e, const char *trans)
 {
 	struct qev *t = tcg_half(e, "_trans", QEV_TCG_TRANS, trans ?: e->format);
 	struct qev *x = tcg_half(e, "_exec", QEV_TCG_EXEC, e->format);
-	int ret = t && x ? 0 : -ENOMEM;
+	int ret = qevents_finish(q, t);
 
 	qev_free(e);
-	if (ret) {
-		qev_free(t);
-		qev_free(x);
-		return ret;
-	}
-	ret = qevents_finish(q, t);
-	if (ret) {
-		qev_free(x);
-		return ret;
-	}
-	return qevents_finish(q, x);
+	return qevents_finish(q, x) ?: ret;
 }
 
 static int parse_event(struct qevents *q, struct decl *d, struct qev *e, const char **why)
@@ -597,14 +565,12 @@ static int parse_event(struct qevents *q, struct decl *d, struct qev *e, const c
 	ret = parse_formats(d, fmt, why);
 	if (ret)
 		goto out;
-	e->format = fmt[1] ? fmt[1] : fmt[0] ? fmt[0] : strdup("");
+	e->format = fmt[1] ? fmt[1] : fmt[0] ? fmt[0] : xstrdup("");
 	if (fmt[1] == e->format)
 		fmt[1] = NULL;
 	else
 		fmt[0] = NULL;
-	ret = !e->format	   ? -ENOMEM
-	      : e->props & QEV_TCG ? finish_tcg(q, e, fmt[0])
-				   : qevents_finish(q, e);
+	ret = e->props & QEV_TCG ? finish_tcg(q, e, fmt[0]) : qevents_finish(q, e);
 	e = NULL;
 out:
 	qev_free(e);
@@ -624,9 +590,7 @@ static int parse_line(struct qevents *q, const char *s, size_t n, uint32_t line)
 	blanks(&d);
 	if (d.p == d.end || *d.p == '#')
 		return 0;
-	e = calloc(1, sizeof(*e));
-	if (!e)
-		return -ENOMEM;
+	e = xcalloc(1, sizeof(*e));
 	e->line = line;
 	ret = parse_event(q, &d, e, &why);
 	if (ret != -EBADMSG)
@@ -664,18 +628,14 @@ int qevents_parse(const char *text, size_t len, const char *name, struct qevents
 		  struct kvmft_err *err)
 {
 	_cleanup_(sbuf_free) struct sbuf joined = { 0 };
-	struct qevents *q = calloc(1, sizeof(*q));
+	struct qevents *q = xcalloc(1, sizeof(*q));
 	uint32_t line = 1, lines;
-	int ret;
+	int ret = 0;
 
 	*out = NULL;
-	if (!q)
-		return err_set(err, ENOMEM, "out of memory");
 	hash_key_init(&q->key);
-	q->name = strdup(name);
-	if (q->name)
-		str_printable(q->name);
-	ret = q->name ? 0 : -ENOMEM;
+	q->name = xstrdup(name);
+	str_printable(q->name);
 	for (size_t at = 0, used; at < len && !ret; at += used, line += lines) {
 		size_t n = logical_line(text + at, len - at, &joined, &used, &lines);
 

@@ -137,26 +137,20 @@ static int mapping_read(struct qtrace *t, uint64_t *id, const uint8_t **name, ui
 	return 1;
 }
 
-static int name_add(struct qtrace *t, uint64_t id, const char *s, uint32_t len)
+static void name_add(struct qtrace *t, uint64_t id, const char *s, uint32_t len)
 {
 	struct simple *m = t->simple;
 	struct simple_name *slot;
 
 	if (m->n >= MAX_NAMES)
-		return 0;
-	slot = array_grow(&m->name, m->n, &m->cap, sizeof(*slot));
-	if (!slot)
-		return -ENOMEM;
-	slot->s = malloc(len + 1);
-	if (!slot->s)
-		return -ENOMEM;
-	memcpy(slot->s, s, len);
-	slot->s[len] = '\0';
+		return;
+	slot = xarray_grow(&m->name, m->n, &m->cap, sizeof(*slot));
+	slot->s = xstrndup(s, len);
 	slot->len = (uint32_t)strlen(slot->s);
 	str_printable(slot->s);
 	slot->ev = qevents_find(t->o.events, slot->s, slot->len);
 	m->n++;
-	return u64map_put(&m->by_id, id, m->n - 1);
+	xu64map_put(&m->by_id, id, m->n - 1);
 }
 
 /* After the header, whatever the version. */
@@ -353,9 +347,8 @@ static int names_collect(struct qtrace *t)
 		ret = mapping_read(t, &type, &name, &len);
 		if (ret <= 0)
 			break;
-		ret = name_add(t, type, (const char *)name, len);
+		name_add(t, type, (const char *)name, len);
 		qbuf_skip(&t->buf, 20 + len);
-		ret = ret ?: 1;
 	}
 	t->st = before;
 	return ret < 0 ? ret : 0;
@@ -370,9 +363,9 @@ static int simple_open(struct qtrace *t, struct kvmft_err *err)
 	if (!simple_probe(t))
 		return err_set(err, ENODATA,
 			       "it does not begin like a trace of the back end simple");
-	t->simple = calloc(1, sizeof(*t->simple));
-	if (!t->simple || !qtrace_need(t, 24, &p, &ret))
-		return err_set(err, ENOMEM, "out of memory");
+	t->simple = xcalloc(1, sizeof(*t->simple));
+	if (!qtrace_need(t, 24, &p, &ret))
+		return err_set(err, EIO, "it cannot be read");
 	if (load_u64(p + 8) != MAGIC)
 		return err_set(err, ENOTSUP,
 			       "it is of a big-endian machine, and kvmft reads "
@@ -499,19 +492,15 @@ static const struct qtrace_reader *probe(struct qtrace *t)
 int qtrace_open(const char *path, const struct qtrace_options *o, struct qtrace **out,
 		struct kvmft_err *err)
 {
-	struct qtrace *t = calloc(1, sizeof(*t));
+	struct qtrace *t = xcalloc(1, sizeof(*t));
 	struct stat st;
 	int ret = 0;
 
 	*out = NULL;
-	if (!t)
-		return err_set(err, ENOMEM, "out of memory");
 	t->o = *o;
-	t->buf.p = malloc(QBUF_SIZE);
+	t->buf.p = xmalloc(QBUF_SIZE);
 	t->buf.fd = file_open_regular(path, false);
-	if (!t->buf.p)
-		ret = err_set(err, ENOMEM, "out of memory");
-	else if (t->buf.fd == -EINVAL)
+	if (t->buf.fd == -EINVAL)
 		ret = err_set(err, EINVAL, "%s is not a regular file", path);
 	else if (t->buf.fd < 0)
 		ret = err_why(err, t->buf.fd, "cannot open %s", path);

@@ -109,9 +109,7 @@ static int fmt_add_field(struct fmt_event *e, const char *decl, const char *semi
 		return -EBADMSG;
 	if (fmt_find_fld(e, name, (size_t)(end - name)))
 		return 0; /* the first one wins */
-	fld = array_grow(&e->fld, e->nfld, &e->fld_cap, sizeof(*fld));
-	if (!fld)
-		return -ENOMEM;
+	fld = xarray_grow(&e->fld, e->nfld, &e->fld_cap, sizeof(*fld));
 	fld->f = *at;
 	fld->decl = decl;
 	fld->f.is_relative = *decl == '_' && span_has(decl, name, "__rel_loc");
@@ -127,8 +125,6 @@ static int fmt_add_field(struct fmt_event *e, const char *decl, const char *semi
 	if (fld->f.is_dynamic && at->size != 4)
 		return -EBADMSG;
 	fld->name = fmt_name_copy(e->lazy->f, name, (size_t)(end - name));
-	if (!fld->name)
-		return -ENOMEM;
 	e->nfld++;
 	e->line.need = MAX(e->line.need, (uint32_t)at->off + at->size);
 	return 0;
@@ -158,9 +154,9 @@ static int parse_field(struct fmt_event *e, const char *line, const char *eol)
 /*
  * Half of all fields are the common ones, the same text in each event of a kernel: if the fields
  * that begin at p do so as those of the first event, those are taken. The bytes that this covers,
- * with the empty line; 0: none. -ENOMEM.
+ * with the empty line; 0: none.
  */
-static ssize_t copy_common(struct fmt_event *e, const char *p, const char *end)
+static size_t copy_common(struct fmt_event *e, const char *p, const char *end)
 {
 	const struct fmt_event *c = e->lazy->f->n ? e->lazy->f->event[0] : NULL;
 	const char *from, *last;
@@ -174,26 +170,23 @@ static ssize_t copy_common(struct fmt_event *e, const char *p, const char *end)
 	if (!n || last[1] != '\n' || n > (size_t)(end - p) || memcmp(p, from, n))
 		return 0;
 	for (; e->nfld < c->ncommon; e->nfld++) {
-		struct fmt_fld *fld = array_grow(&e->fld, e->nfld, &e->fld_cap, sizeof(*fld));
+		struct fmt_fld *fld = xarray_grow(&e->fld, e->nfld, &e->fld_cap, sizeof(*fld));
 
-		if (!fld)
-			return -ENOMEM;
 		*fld = c->fld[e->nfld];
 		e->line.need = MAX(e->line.need, (uint32_t)fld->f.off + fld->f.size);
 	}
 	e->ncommon = e->nfld;
-	return (ssize_t)n;
+	return n;
 }
 
-/* Fills e->fld and the rest from e->text. -EBADMSG with *why set; -ENOMEM. */
+/* Fills e->fld and the rest from e->text. -EBADMSG with *why set. */
 static int fmt_parse_text(struct fmt_event *e, const char **why)
 {
 	const char *p = e->text, *end = e->text + e->len, *eol;
 	bool have_id = false, have_name = false, in_fields = false;
 	const struct fmt_fld *buf, *type;
-	ssize_t common;
+	size_t common;
 	uint32_t id;
-	int ret;
 
 	for (; p < end; p = eol + 1) {
 		eol = memchr(p, '\n', (size_t)(end - p));
@@ -201,15 +194,14 @@ static int fmt_parse_text(struct fmt_event *e, const char **why)
 		if ((size_t)(eol - p) > strlen(FIELD) && !memcmp(p, FIELD, strlen(FIELD))) {
 			in_fields = true;
 			common = copy_common(e, p, end);
-			if (common > 0) {
+			if (common) {
 				eol = p + common - 1;
 				continue;
 			}
-			ret = common ? (int)common : parse_field(e, p + strlen(FIELD), eol);
-			if (ret == -EBADMSG)
+			if (parse_field(e, p + strlen(FIELD), eol)) {
 				*why = "a field is damaged or out of bounds";
-			if (ret)
-				return ret;
+				return -EBADMSG;
+			}
 		} else if (p == eol) {
 			if (in_fields && !e->ncommon)
 				e->ncommon = e->nfld;
@@ -284,13 +276,10 @@ static struct fmt_event *fmt_event_new(struct fmt *f, const struct cap_format *c
 {
 	size_t sys = strlen(c->sys), name = strlen(c->name), title = sys + 1 + name + 2;
 	size_t own = f->of ? 0 : sys + 1 + name + 1 + c->len + 1;
-	struct event_block *b = calloc(1, sizeof(*b) + own + title + PUT_SLACK);
-	char *at = b ? b->text : NULL;
-	struct fmt_event *e;
+	struct event_block *b = xcalloc(1, sizeof(*b) + own + title + PUT_SLACK);
+	struct fmt_event *e = &b->e;
+	char *at = b->text;
 
-	if (!b)
-		return NULL;
-	e = &b->e;
 	e->sys = own ? fmt_put_string(&at, c->sys, sys, '\0') : c->sys;
 	e->name = own ? fmt_put_string(&at, c->name, name, '\0') : c->name;
 	e->text = own ? fmt_put_string(&at, c->text, c->len, '\0') : c->text;
@@ -311,9 +300,7 @@ char *fmt_name_copy(struct fmt *f, const char *s, size_t n)
 	char *copy;
 
 	if (!names || n >= names->room) {
-		names = malloc(sizeof(*names) + MAX(n + 1, (size_t)FMT_NAMES_BLOCK));
-		if (!names)
-			return NULL;
+		names = xmalloc(sizeof(*names) + MAX(n + 1, (size_t)FMT_NAMES_BLOCK));
 		names->next = f->names;
 		names->used = 0;
 		names->room = MAX(n + 1, (size_t)FMT_NAMES_BLOCK);
@@ -342,8 +329,6 @@ static int event_parse(struct fmt *f, const struct cap_format *c, struct fmt_eve
 		return -EBADMSG;
 	}
 	e = fmt_event_new(f, c);
-	if (!e)
-		return -ENOMEM;
 	ret = fmt_parse_text(e, why);
 	if (!ret && fmt_by_id(f, e->id)) {
 		*why = "its id is used by another event";
@@ -356,25 +341,17 @@ static int event_parse(struct fmt *f, const struct cap_format *c, struct fmt_eve
 	return ret;
 }
 
-static int add_event(struct fmt *f, const struct cap_format *c)
+static void add_event(struct fmt *f, const struct cap_format *c)
 {
-	struct fmt_event **slot = array_grow(&f->event, f->n, &f->cap, sizeof(*slot));
+	struct fmt_event **slot = xarray_grow(&f->event, f->n, &f->cap, sizeof(*slot));
 	const char *why = "";
-	int ret;
 
-	if (!slot)
-		return -ENOMEM;
-	ret = event_parse(f, c, slot, &why);
-	if (!ret) {
+	if (!event_parse(f, c, slot, &why)) {
 		f->quick.by_id[(*slot)->id] = *slot;
 		f->n++;
-		return 0;
-	}
-	if (ret != -EBADMSG)
-		return ret;
-	if (f->of)
+	} else if (f->of) {
 		capture_format_bad(f->of, c, why);
-	return 0;
+	}
 }
 
 /* The common fields are the same in every event of a kernel: taken from the first. */
@@ -390,40 +367,26 @@ static void find_common(struct fmt *f)
 	fmt_field(f->event[0], "common_preempt_count", &f->preempt);
 }
 
-int fmt_load(const struct capture *cap, struct fmt **out, struct kvmft_err *err)
+struct fmt *fmt_load(const struct capture *cap)
 {
-	struct fmt *f = calloc(1, sizeof(*f));
-	const struct fmt_event *exits;
-	size_t i;
-	int ret = 0;
+	struct fmt *f = xcalloc(1, sizeof(*f));
 
-	if (!f)
-		return err_set(err, ENOMEM, "out of memory");
 	f->long_size = cap->long_size;
 	f->of = cap->kallsyms || cap->priv ? cap : NULL; /* of formats alone there is none later */
-	for (i = 0; i < cap->nformat && !ret; i++)
-		ret = add_event(f, &cap->format[i]);
-	/* Here, where it can fail: everybody asks for the names of exits. */
-	exits = fmt_find(f, "kvm", "kvm_exit");
-	if (!ret && exits)
-		ret = fmt_read_symbols(exits);
-	if (ret) {
-		fmt_free(f);
-		return err_why(err, ret, "cannot load the event formats");
-	}
+	for (size_t i = 0; i < cap->nformat; i++)
+		add_event(f, &cap->format[i]);
 	find_common(f);
-	*out = f;
-	return 0;
+	return f;
 }
 
 int fmt_add(struct fmt *f, const struct cap_format *c)
 {
 	size_t before = f->n;
-	int ret = add_event(f, c);
 
-	if (!ret && !before)
+	add_event(f, c);
+	if (!before)
 		find_common(f);
-	return ret ?: f->n > before ? 0 : -EBADMSG;
+	return f->n > before ? 0 : -EBADMSG;
 }
 
 void fmt_free(struct fmt *f)
@@ -516,7 +479,7 @@ bool fmt_has_plan(const struct fmt_event *e)
 
 	if (!lazy->tried && !e->is_stack && !e->is_printk) {
 		lazy->tried = true;
-		lazy->failed = fmt_plan_new(lazy->f, e, NULL, &lazy->plan) == -ENOMEM;
+		lazy->plan = fmt_plan_new(lazy->f, e, NULL);
 		if (lazy->plan)
 			fmt_plan_quick(lazy->plan, lazy->e);
 	}

@@ -24,7 +24,7 @@
 #define MAX_DEPTH 48
 #define MAX_OPS	  1500
 
-/* Nothing here returns NULL: error alone says what went wrong. */
+/* Nothing here returns NULL: failed alone says what went wrong. */
 struct build {
 	struct fmt_plan *plan;
 	const struct fmt_event *e;
@@ -32,25 +32,26 @@ struct build {
 	const char *p; /* what is read next */
 	unsigned int depth, ops;
 	bool wide;	    /* in a table of names, where all numbers have 64 bits */
-	int error;	    /* -ENOMEM; -EBADMSG: the format is not understood */
+	bool failed;	    /* the format is not understood */
 	struct pnode spare; /* what then stands in for every node */
 };
 
 static struct pnode *parse_number(struct build *b);
 
-static struct pnode *build_fail(struct build *b, int error)
+static struct pnode *build_fail(struct build *b)
 {
-	b->error = b->error ?: error;
+	b->failed = true;
 	return &b->spare;
 }
 
 /* A new node, owned by the plan. */
 static struct pnode *build_node(struct build *b, enum pkind kind)
 {
-	struct pnode *n = b->error ? NULL : calloc(1, sizeof(*n));
+	struct pnode *n;
 
-	if (!n)
-		return build_fail(b, -ENOMEM);
+	if (b->failed)
+		return &b->spare;
+	n = xcalloc(1, sizeof(*n));
 	n->kind = kind;
 	n->owned = b->plan->nodes;
 	b->plan->nodes = n;
@@ -76,7 +77,7 @@ static bool parse_take(struct build *b, char want)
 static void parse_need(struct build *b, char want)
 {
 	if (!parse_take(b, want))
-		build_fail(b, -EBADMSG);
+		build_fail(b);
 }
 
 static size_t name_len(const char *p)
@@ -114,14 +115,14 @@ static bool take_call(struct build *b, const char *name)
 static void call_end(struct build *b)
 {
 	if (!parse_take(b, ')') && *b->p && *b->p != '\n')
-		build_fail(b, -EBADMSG);
+		build_fail(b);
 }
 
 /* STRING+: what is between the quotes, escapes as they are; it lives as long as b->f. */
 static const char *strings(struct build *b, size_t *len)
 {
 	_cleanup_(sbuf_free) struct sbuf t = { 0 };
-	const char *end = b->p + strcspn(b->p, "\n"), *close = b->p, *copy;
+	const char *end = b->p + strcspn(b->p, "\n"), *close = b->p;
 	unsigned int n;
 
 	for (n = 0; parse_next(b) == '"' && close <= end && n < 64; n++) {
@@ -131,12 +132,9 @@ static const char *strings(struct build *b, size_t *len)
 		b->p = MIN(close, end);
 	}
 	if (!n || n == 64 || close > end)
-		build_fail(b, -EBADMSG);
-	copy = t.error || b->error ? NULL : fmt_name_copy(b->f, t.s ?: "", t.len);
-	*len = copy ? t.len : 0;
-	if (!copy)
-		build_fail(b, -ENOMEM);
-	return copy ?: "";
+		build_fail(b);
+	*len = b->failed ? 0 : t.len;
+	return b->failed ? "" : fmt_name_copy(b->f, xsbuf_text(&t), t.len);
 }
 
 /*
@@ -195,7 +193,7 @@ static struct pnode *literal_number(struct build *b)
 		longs += *end == 'l' || *end == 'L';
 	}
 	if (errno || name_len(end))
-		return build_fail(b, -EBADMSG);
+		return build_fail(b);
 	b->p = end;
 	if (b->wide)
 		return constant(b, v, (struct ptype){ 8, true });
@@ -269,17 +267,17 @@ static struct pnode *build_field(struct build *b, enum pkind kind)
 	size_t len = (parse_next(b), name_len(b->p));
 	const struct fmt_fld *fld = len ? fmt_find_fld(b->e, b->p, len) : NULL;
 	struct fmt_plan *p = b->plan;
-	struct pnode *n = fld ? build_node(b, kind) : build_fail(b, -EBADMSG);
+	struct pnode *n = fld ? build_node(b, kind) : build_fail(b);
 
-	if (b->error)
+	if (b->failed)
 		return n;
 	b->p += len;
 	n->fld = fld->f;
 	n->off = fld->f.off;
 	n->size = fld->f.size;
 	n->is_signed = fld->f.is_signed;
-	if (fld->f.is_dynamic && array_add(&p->dyn, &p->ndyn, &p->dyn_cap, &fld->f, sizeof(fld->f)))
-		return build_fail(b, -ENOMEM);
+	if (fld->f.is_dynamic)
+		xarray_add(&p->dyn, &p->ndyn, &p->dyn_cap, &fld->f, sizeof(fld->f));
 	return n;
 }
 
@@ -290,7 +288,7 @@ static struct pnode *number_field(struct build *b)
 	if (parse_take(b, '[')) {
 		/* A dynamic array would need its element size, and a cast its pointer type. */
 		if (!n->fld.is_array || n->fld.is_dynamic)
-			return build_fail(b, -EBADMSG);
+			return build_fail(b);
 		n->kind = P_ELEMENT;
 		n->type = promoted(n->fld.elem, n->is_signed);
 		n->a = parse_number(b);
@@ -325,7 +323,7 @@ static struct pnode *number_primary(struct build *b)
 		n->type = (struct ptype){ 4, false };
 		call_end(b);
 	} else {
-		return build_fail(b, -EBADMSG); /* or a name whose value only the kernel knows */
+		return build_fail(b); /* or a name whose value only the kernel knows */
 	}
 	return n;
 }
@@ -346,10 +344,10 @@ static struct pnode *build_op(struct build *b, unsigned int op, struct pnode *le
 		: shift ? left->type
 			: common_type(left->type, right->type);
 	n->type = logic || compare ? type_int : n->in;
-	if (b->error || left->kind != P_CONST || right->kind != P_CONST)
+	if (b->failed || left->kind != P_CONST || right->kind != P_CONST)
 		return n;
 	if ((op == OP_DIV || op == OP_MOD) && !right->val)
-		return build_fail(b, -EBADMSG);
+		return build_fail(b);
 	n->val = plan_apply(n->op, n->in, left->val, right->val);
 	n->kind = P_CONST;
 	return n;
@@ -379,7 +377,7 @@ static struct pnode *number_unary(struct build *b)
 	struct pnode *n;
 
 	if (b->depth > MAX_DEPTH || ++b->ops > MAX_OPS)
-		return build_fail(b, -EBADMSG);
+		return build_fail(b);
 	b->depth++;
 	if (op && strchr("!~-", op)) {
 		b->p++;
@@ -427,7 +425,7 @@ static struct pnode *number_binary(struct build *b, unsigned int min)
 	struct pnode *n = number_unary(b);
 	unsigned int binds, op;
 
-	while (!b->error && (binds = take_operator(b, min, &op)))
+	while (!b->failed && (binds = take_operator(b, min, &op)))
 		n = build_op(b, op, n, number_binary(b, binds + 1));
 	return n;
 }
@@ -442,7 +440,7 @@ static struct pnode *build_cond(struct build *b, struct pnode *which,
 	n->b = branch(b);
 	parse_need(b, ':');
 	n->c = branch(b);
-	if (!b->error)
+	if (!b->failed)
 		n->type = common_type(n->b->type, n->c->type);
 	return n;
 }
@@ -451,8 +449,8 @@ static struct pnode *parse_number(struct build *b)
 {
 	struct pnode *n;
 
-	if (b->error || b->depth >= MAX_DEPTH)
-		return build_fail(b, -EBADMSG);
+	if (b->failed || b->depth >= MAX_DEPTH)
+		return build_fail(b);
 	b->depth++;
 	n = number_binary(b, 1);
 	if (parse_take(b, '?'))
@@ -501,7 +499,7 @@ static bool table_value(struct build *b, int64_t *v)
 	if (!n || b->p[n + strspn(b->p + n, " \t")] != ',') {
 		c = parse_number(b);
 		if (c->kind != P_CONST)
-			build_fail(b, -EBADMSG);
+			build_fail(b);
 		*v = (int64_t)c->val;
 		return true;
 	}
@@ -538,10 +536,13 @@ static void table(struct build *b, struct pnode *n)
 		s.str = strings(b, &len);
 		s.len = (uint32_t)len;
 		parse_need(b, '}');
-		if (!b->error && counts && !ended &&
-		    (n->nsym >= FMT_MAX_SYMS || array_add(&n->sym, &n->nsym, &cap, &s, sizeof(s))))
-			build_fail(b, -ENOMEM);
-	} while (!b->error && parse_take(b, ','));
+		if (b->failed || !counts || ended)
+			continue;
+		if (n->nsym >= FMT_MAX_SYMS)
+			build_fail(b);
+		else
+			xarray_add(&n->sym, &n->nsym, &cap, &s, sizeof(s));
+	} while (!b->failed && parse_take(b, ','));
 	b->wide = false;
 	if (n->kind == P_SYMBOL && n->nsym)
 		qsort(n->sym, n->nsym, sizeof(*n->sym), symbol_by_value);
@@ -559,7 +560,7 @@ static struct pnode *text_names(struct build *b, enum pkind kind)
 		n->text = strings(b, &n->len);
 		parse_need(b, ',');
 	}
-	if (!b->error)
+	if (!b->failed)
 		table(b, n);
 	call_end(b);
 	return n;
@@ -569,7 +570,7 @@ static struct pnode *text_names(struct build *b, enum pkind kind)
 static struct pnode *text_array(struct build *b, enum pkind kind, bool dense)
 {
 	bool dynamic = take_call(b, "__get_dynamic_array");
-	struct pnode *n = dynamic || take_field(b) ? build_field(b, kind) : build_fail(b, -EBADMSG);
+	struct pnode *n = dynamic || take_field(b) ? build_field(b, kind) : build_fail(b);
 
 	if (dynamic)
 		call_end(b);
@@ -590,7 +591,7 @@ static struct pnode *text_field(struct build *b)
 
 	if (!n->fld.is_array && n->size == b->f->long_size)
 		n->kind = P_POINTER;
-	return n->size || n->fld.is_array ? n : build_fail(b, -EBADMSG);
+	return n->size || n->fld.is_array ? n : build_fail(b);
 }
 
 static struct pnode *parse_text(struct build *b);
@@ -613,8 +614,6 @@ static struct pnode *text_primary(struct build *b)
 		n = build_node(b, P_TEXT);
 		n->len = (size_t)(b->p - at);
 		n->text = fmt_name_copy(b->f, at, n->len);
-		if (!n->text)
-			n = build_fail(b, -ENOMEM);
 	} else if (take_field(b)) {
 		n = text_field(b);
 	} else if (parse_take(b, '(')) {
@@ -634,7 +633,7 @@ static struct pnode *text_primary(struct build *b)
 		n = text_field(b);
 		call_end(b);
 	} else {
-		n = build_fail(b, -EBADMSG);
+		n = build_fail(b);
 	}
 	return n;
 }
@@ -646,13 +645,13 @@ static struct pnode *parse_text(struct build *b)
 	size_t ndyn = b->plan->ndyn;
 	struct pnode *n;
 
-	if (b->error || b->depth >= MAX_DEPTH)
-		return build_fail(b, -EBADMSG);
+	if (b->failed || b->depth >= MAX_DEPTH)
+		return build_fail(b);
 	b->depth++;
 	n = number_binary(b, 1);
-	if (!b->error && parse_take(b, '?')) {
+	if (!b->failed && parse_take(b, '?')) {
 		n = build_cond(b, n, parse_text);
-	} else if (b->error != -ENOMEM) {
+	} else {
 		*b = before;
 		b->plan->ndyn = ndyn;
 		b->depth++;
@@ -667,12 +666,9 @@ static struct pnode *parse_text(struct build *b)
 static struct pseg *segment(struct build *b)
 {
 	struct fmt_plan *p = b->plan;
-	struct pseg *s = array_grow(&p->seg, p->nseg, &p->seg_cap, sizeof(*s));
+	struct pseg *s = xarray_grow(&p->seg, p->nseg, &p->seg_cap, sizeof(*s));
 
-	if (s)
-		p->nseg++;
-	else
-		build_fail(b, -ENOMEM);
+	p->nseg++;
 	return s;
 }
 
@@ -699,15 +695,10 @@ static const char *plan_literal(struct build *b, const char *f)
 		if (isspace((unsigned char)t.s[i]))
 			t.s[i] = ' ';
 	s = segment(b);
-	if (s) {
-		s->len = t.len;
-		sbuf_add_mem(&t, zeros, sizeof(zeros));
-		s->text = sbuf_take(&t);
-		if (s->text)
-			str_printable(s->text);
-		else
-			build_fail(b, -ENOMEM);
-	}
+	s->len = t.len;
+	sbuf_add_mem(&t, zeros, sizeof(zeros));
+	s->text = xsbuf_take(&t);
+	str_printable(s->text);
 	return f;
 }
 
@@ -780,9 +771,9 @@ static const char *conversion(struct build *b, const char *f)
 {
 	struct pseg *s = segment(b);
 
-	if (!s || !parse_spec(&f, &s->spec, b->f->long_size) ||
+	if (!parse_spec(&f, &s->spec, b->f->long_size) ||
 	    (s->spec.conv == 'p' && !parse_pointer(&f, &s->spec))) {
-		build_fail(b, -EBADMSG);
+		build_fail(b);
 		return f;
 	}
 	if (s->spec.star) {
@@ -800,41 +791,36 @@ static void build_print(struct build *b)
 	size_t len;
 	const char *f = strings(b, &len);
 
-	while (*f && !b->error)
+	while (*f && !b->failed)
 		f = *f == '%' && f[1] != '%' ? conversion(b, f) : plan_literal(b, f);
-	while (!b->error && parse_take(b, ',')) {
+	while (!b->failed && parse_take(b, ',')) {
 		struct build before = *b;
 
 		parse_number(b);
-		if (b->error && b->error != -ENOMEM) {
+		if (b->failed) {
 			*b = before;
 			parse_text(b);
 		}
 	}
 	if (parse_next(b) && *b->p != '\n')
-		build_fail(b, -EBADMSG);
-	if (!b->error && !plan_lower(b->plan))
-		build_fail(b, -ENOMEM);
+		build_fail(b);
+	if (!b->failed)
+		plan_lower(b->plan);
 }
 
-int fmt_plan_new(struct fmt *f, const struct fmt_event *e, const char *table_at,
-		 struct fmt_plan **out)
+struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const char *table_at)
 {
 	struct build b = { .e = e, .f = f, .p = table_at ?: e->print ?: "" };
 
-	b.plan = calloc(1, sizeof(*b.plan));
-	if (!b.plan)
-		return -ENOMEM;
+	b.plan = xcalloc(1, sizeof(*b.plan));
 	b.plan->need = e->line.need;
 	if (!table_at)
 		build_print(&b);
-	else if (segment(&b))
-		b.plan->seg->arg = text_primary(&b);
-	if (b.error)
-		fmt_plan_free(b.plan);
 	else
-		*out = b.plan;
-	return b.error;
+		segment(&b)->arg = text_primary(&b);
+	if (b.failed)
+		fmt_plan_free(b.plan);
+	return b.failed ? NULL : b.plan;
 }
 
 /*
@@ -860,13 +846,12 @@ static const struct pnode *first_field(const struct pnode *n)
 	return found ?: first_field(n->c);
 }
 
-int fmt_read_symbols(const struct fmt_event *e)
+static void read_symbols(const struct fmt_event *e)
 {
 	struct fmt_lazy *lazy = e->lazy;
 	const char *p = e->print, *end = p ? p + strlen(p) : NULL;
 	struct fmt_plan **slot;
 	unsigned int tried = 0;
-	int ret;
 
 	lazy->tab_tried = true;
 	while (p < end && tried < MAX_TABLES) {
@@ -875,18 +860,13 @@ int fmt_read_symbols(const struct fmt_event *e)
 			continue;
 		}
 		if (*p == '_' && str_starts(p, "__print_symbolic(")) {
-			slot = array_grow(&lazy->tab, lazy->ntab, &lazy->tab_cap, sizeof(*slot));
-			if (!slot)
-				return -ENOMEM;
-			ret = fmt_plan_new(lazy->f, e, p, slot);
-			if (ret == -ENOMEM)
-				return ret;
-			lazy->ntab += !ret;
+			slot = xarray_grow(&lazy->tab, lazy->ntab, &lazy->tab_cap, sizeof(*slot));
+			*slot = fmt_plan_new(lazy->f, e, p);
+			lazy->ntab += *slot != NULL;
 			tried++;
 		}
 		p++;
 	}
-	return 0;
 }
 
 const char *fmt_symbol(const struct fmt_event *e, const char *field, unsigned int nth,
@@ -899,7 +879,7 @@ const char *fmt_symbol(const struct fmt_event *e, const char *field, unsigned in
 	if (!fmt_field(e, field, &fld))
 		return NULL;
 	if (!lazy->tab_tried)
-		(void)!fmt_read_symbols(e);
+		read_symbols(e);
 	for (size_t i = 0; i < lazy->ntab; i++) {
 		const struct pnode *n = lazy->tab[i]->seg->arg, *of = first_field(n->a);
 

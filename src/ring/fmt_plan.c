@@ -53,11 +53,7 @@ static void plan_foreign(struct pout *out, const struct pspec *spec, const char 
 		plan_text(out, spec, s, n);
 		return;
 	}
-	copy = strndup(s, n); /* rare: names with control or UTF-8 characters */
-	if (!copy) {
-		out->to->error = -ENOMEM;
-		return;
-	}
+	copy = xstrndup(s, n); /* rare: names with control or UTF-8 characters */
 	str_printable(copy);
 	plan_text(out, spec, copy, strlen(copy));
 	free(copy);

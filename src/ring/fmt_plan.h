@@ -198,8 +198,8 @@ static inline uint64_t plan_fit(uint64_t v, unsigned int bytes, bool is_signed)
 	return is_signed ? (uint64_t)((int64_t)(v << shift) >> shift) : v << shift >> shift;
 }
 
-/* fmt_print.c: fills step, room and room_len from the segments. False when out of memory. */
-bool plan_lower(struct fmt_plan *p) __must_check;
+/* fmt_print.c: fills step, room and room_len from the segments. */
+void plan_lower(struct fmt_plan *p);
 /* fmt_plan.c: one segment, literal or conversion. */
 void plan_segment(const struct pseg *s, const struct rec *rec, struct pout *out);
 /* The entry of a P_SYMBOL with that value, or NULL. */

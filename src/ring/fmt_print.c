@@ -240,22 +240,17 @@ static __attribute__((noinline)) void print_slow(const struct fmt_event *e, cons
 	const struct fmt_plan *p = fmt_has_plan(e) ? e->lazy->plan : NULL;
 	const uint8_t *data;
 	bool fit = p && rec->len >= e->line.need;
-	const struct sbuf *text;
 	uint32_t len;
 	char *end;
 
 	if (e->is_stack) {
-		text = fmt_stack_text(e, rec);
-		if (text)
-			sbuf_add_mem(out, text->s, text->len);
-		else
-			out->error = -ENOMEM;
+		const struct sbuf *text = fmt_stack_text(e, rec);
+
+		sbuf_add_mem(out, text->s, text->len);
 		return;
 	}
 	if (e->is_printk && fmt_print_printk(e, rec, out))
 		return;
-	if (e->lazy->failed)
-		out->error = -ENOMEM;
 	/* All dynamic fields lie inside the record, as the steps expect. */
 	for (size_t i = 0; fit && i < p->ndyn; i++)
 		fit = fmt_bytes(&p->dyn[i], rec, &data, &len);
@@ -415,19 +410,15 @@ static void memo_mask(struct pmemo *m, uint32_t need)
 	memcpy(&m->mask, mask, sizeof(mask));
 }
 
-/* The group that begins at segment i, NULL if there is none (*ok) or no memory. */
-static struct pmemo *memo_new(const struct fmt_plan *p, size_t i, bool *ok)
+/* The group that begins at segment i, NULL if there is none. */
+static struct pmemo *memo_new(const struct fmt_plan *p, size_t i)
 {
 	struct pmemo *m;
 
-	*ok = true;
 	/* It begins with a text that has to be looked up. */
 	if (p->seg[i].spec.conv != 's' || p->seg[i].arg->kind == P_TEXT)
 		return NULL;
-	m = calloc(1, sizeof(*m));
-	*ok = m;
-	if (!m)
-		return NULL;
+	m = xcalloc(1, sizeof(*m));
 	m->seg = &p->seg[i];
 	/*
 	 * Segments follow as long as that is possible. A number must not add fields of its own:
@@ -509,20 +500,20 @@ static bool is_hex_bytes(const struct pseg *s)
 
 /* ---- all together ---- */
 
-static bool lower_value(struct fmt_plan *p, struct pstep *step, size_t *i)
+static void lower_value(struct fmt_plan *p, struct pstep *step, size_t *i)
 {
 	const struct pseg *s = &p->seg[*i];
 	const struct pnode *field;
 	enum pcode code;
-	bool ok, is_signed;
-	struct pmemo *memo = memo_new(p, *i, &ok);
+	bool is_signed;
+	struct pmemo *memo = memo_new(p, *i);
 
 	if (memo) {
 		step->memo = memo;
 		step->print = plan_step(memo->mask ? C_MEMO_MASKED :
 					memo->two_words ? C_MEMO_WORDS : C_MEMO);
 		*i += memo->nseg;
-		return true;
+		return;
 	}
 	field = s->spec.conv ? plain_field(s->arg, &is_signed) : NULL;
 	code = field				 ? field_code(s, field, is_signed)
@@ -535,10 +526,9 @@ static bool lower_value(struct fmt_plan *p, struct pstep *step, size_t *i)
 		step->off = field->off;
 	step->width = (uint8_t)s->spec.width;
 	++*i;
-	return ok;
 }
 
-bool plan_lower(struct fmt_plan *p)
+void plan_lower(struct fmt_plan *p)
 {
 	size_t i = 0;
 
@@ -556,10 +546,8 @@ bool plan_lower(struct fmt_plan *p)
 		p->room_len += r.len;
 	}
 	for (;;) {
-		struct pstep *step = array_grow(&p->step, p->nstep, &p->step_cap, sizeof(*step));
+		struct pstep *step = xarray_grow(&p->step, p->nstep, &p->step_cap, sizeof(*step));
 
-		if (!step)
-			return false;
 		p->nstep++;
 		step->print = plan_step(C_END);
 		if (i < p->nseg && !p->seg[i].spec.conv && p->seg[i].len <= STEP_TEXT) {
@@ -567,8 +555,7 @@ bool plan_lower(struct fmt_plan *p)
 			memcpy(step->text, p->seg[i++].text, step->len);
 		}
 		if (i == p->nseg)
-			return true;
-		if (!lower_value(p, step, &i))
-			return false;
+			return;
+		lower_value(p, step, &i);
 	}
 }

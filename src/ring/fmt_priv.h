@@ -25,7 +25,6 @@ struct fmt_lazy {
 	struct fmt_event *e; /* whose this is */
 	struct fmt_plan *plan;
 	bool tried, tab_tried;
-	bool failed; /* memory was short for the plan */
 	struct fmt_plan **tab;
 	size_t ntab, tab_cap;
 };
@@ -79,11 +78,9 @@ struct fmt {
 	bool printk_tried;
 };
 
-/* fmt.c: n bytes of s and a NUL, freed with f; NULL without memory. */
+/* fmt.c: n bytes of s and a NUL, freed with f. */
 char *fmt_name_copy(struct fmt *f, const char *s, size_t n);
 
-/* fmt_compile.c: the tables of names of e's print format; -ENOMEM: not all of them. */
-int fmt_read_symbols(const struct fmt_event *e) __must_check;
 const struct fmt_fld *fmt_find_fld(const struct fmt_event *e, const char *name, size_t len);
 
 /* fmt_value.c: the bytes of a (possibly dynamic) array field; false when outside the record. */
@@ -108,11 +105,10 @@ static inline uint64_t fmt_get(const void *p, uint32_t size)
 }
 
 /*
- * fmt_compile.c: the plan of the event's print format, or of the one call at table_at. 0; -EBADMSG:
- * it is not understood; -ENOMEM.
+ * fmt_compile.c: the plan of the event's print format, or of the one call at table_at; NULL: it is
+ * not understood.
  */
-int fmt_plan_new(struct fmt *f, const struct fmt_event *e, const char *table_at,
-		 struct fmt_plan **out) __must_check;
+struct fmt_plan *fmt_plan_new(struct fmt *f, const struct fmt_event *e, const char *table_at);
 /* printk.c: false, and nothing printed, if the capture does not have the text. */
 bool fmt_print_printk(const struct fmt_event *e, const struct rec *rec, struct sbuf *out);
 void fmt_stacks_free(struct fmt *f);

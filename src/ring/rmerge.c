@@ -63,18 +63,12 @@ int rmerge_new(struct rmerge **out, rmerge_next *next, void *const *src, size_t 
 
 	if (n > 1u << RMERGE_INDEX || n > SIZE_MAX / (4 * sizeof(*src)))
 		return -EINVAL;
-	m = calloc(1, sizeof(*m) + n * sizeof(*src));
-	if (!m)
-		return -ENOMEM;
+	m = xcalloc(1, sizeof(*m) + n * sizeof(*src));
 	m->n = n;
 	for (m->leaf = 2; m->leaf < n;) /* each has a neighbour */
 		m->leaf *= 2;
-	m->node = calloc(2 * m->leaf, sizeof(*m->node));
-	m->key = calloc(n + 1, sizeof(*m->key));
-	if (!m->node || !m->key) {
-		rmerge_free(m);
-		return -ENOMEM;
-	}
+	m->node = xcalloc(2 * m->leaf, sizeof(*m->node));
+	m->key = xcalloc(n + 1, sizeof(*m->key));
 	for (size_t i = 0; i < n; i++)
 		m->src[i] = next(src[i], &m->key[i]) ? src[i] : NULL;
 	rmerge_rebase(m);

@@ -51,8 +51,8 @@ int rstream_open(struct rstream *r, const struct capture *cap, const struct cap_
 	if (chunk)
 		bytes = MIN(chunk, PACKED_ALL / n);
 	r->batch = (uint32_t)MAX(MIN(bytes / size, s->nsub), (uint64_t)1);
-	r->buf = r->mem = malloc((size_t)r->batch * size);
-	ret = r->buf ? rstream_place_losses(r) : -ENOMEM;
+	r->buf = r->mem = xmalloc((size_t)r->batch * size);
+	ret = rstream_place_losses(r);
 	if (ret)
 		rstream_close(r);
 	return ret;
@@ -378,9 +378,7 @@ static int rstream_place_losses(struct rstream *r)
 	}
 	while (end < c->nloss && c->loss[end].cpu == r->s->cpu)
 		end++;
-	r->loss = first < end ? calloc(end - first, sizeof(*r->loss)) : NULL;
-	if (first < end && !r->loss)
-		return -ENOMEM;
+	r->loss = first < end ? xcalloc(end - first, sizeof(*r->loss)) : NULL;
 	looks = 4 * r->s->nsub + 64 * (uint64_t)(end - first);
 	for (size_t i = first; i < end && !ret; i++) {
 		const struct cap_loss *l = &c->loss[i];

@@ -120,9 +120,7 @@ const struct sbuf *fmt_stack_text(const struct fmt_event *e, const struct rec *r
 	fmt_stack(e, rec, &v);
 	n = (size_t)v.len * v.elem;
 	if (!f->stack_text)
-		f->stack_text = calloc(1u << TEXT_BITS, sizeof(*f->stack_text));
-	if (!f->stack_text)
-		return NULL;
+		f->stack_text = xcalloc(1u << TEXT_BITS, sizeof(*f->stack_text));
 	t = &f->stack_text[slot_of(v.p, n)];
 	if (t->e == e && t->addresses.len == n && (!n || !memcmp(t->addresses.s, v.p, n)))
 		return &t->text;
@@ -137,11 +135,8 @@ const struct sbuf *fmt_stack_text(const struct fmt_event *e, const struct rec *r
 	}
 	if (!v.len)
 		sbuf_addc(&t->text, '-');
-	if (t->addresses.error || t->text.error) {
-		sbuf_free(&t->addresses);
-		sbuf_free(&t->text);
-		return NULL;
-	}
+	if (t->addresses.error || t->text.error)
+		memory_out();
 	t->e = e;
 	return &t->text;
 }

@@ -47,8 +47,7 @@ static int hist_begin(struct stuck *s, size_t n, bool all, struct kvmft_err *err
 			sbuf_addf(&b, "%scommon_pid==%" PRIu32, before, s->vcpu[i].vcpu->tid);
 			before = "||";
 		}
-	ret = b.error ? err_set(err, ENOMEM, "out of memory")
-		      : kinst_trigger_add(s->k, "kvm", event_name(EV_EXIT), b.s, err);
+	ret = kinst_trigger_add(s->k, "kvm", event_name(EV_EXIT), xsbuf_text(&b), err);
 	s->hist = !ret;
 	s->hist_ns = util_now_ns();
 	return ret;
@@ -110,8 +109,8 @@ static int hist_count(void *ctx, const struct khist_entry *e)
 	if (!u64map_get(&s->by_tid, tid, &at))
 		return 0;
 	c = &s->vcpu[at];
-	return stuck_watch_exit(s, c, exit_why(&s->ev.names, reason, session_isa(&s->ev.names)),
-				rip, n);
+	stuck_watch_exit(s, c, exit_why(&s->ev.names, reason, session_isa(&s->ev.names)), rip, n);
+	return 0;
 }
 
 static int take_all(struct stuck *s)

@@ -51,7 +51,7 @@ bool stuck_class_is(enum stuck_class c)
 
 /* ---- rows ---- */
 
-int stuck_count_n(struct stuck_obs *o, enum stuck_what what, uint64_t a, uint64_t b, uint64_t n)
+void stuck_count_n(struct stuck_obs *o, enum stuck_what what, uint64_t a, uint64_t b, uint64_t n)
 {
 	const uint64_t words[] = { (uint64_t)what, a, b };
 	struct stuck_row one = { .what = what, .a = a, .b = b, .n = n };
@@ -63,13 +63,10 @@ int stuck_count_n(struct stuck_obs *o, enum stuck_what what, uint64_t a, uint64_
 	hash = hash_bytes(&o->key, words, sizeof(words));
 	if (u64map_get(&o->by_key, hash, &at)) {
 		o->row[at].n += n;
-		return 0;
+	} else if (o->nrow < ROWS_MAX) {
+		xarray_add(&o->row, &o->nrow, &o->cap, &one, sizeof(one));
+		xu64map_put(&o->by_key, hash, o->nrow - 1);
 	}
-	if (o->nrow >= ROWS_MAX)
-		return 0;
-	if (array_add(&o->row, &o->nrow, &o->cap, &one, sizeof(one)))
-		return -ENOMEM;
-	return u64map_put(&o->by_key, hash, o->nrow - 1);
 }
 
 void stuck_count_none(struct stuck_obs *o, enum stuck_what from, enum stuck_what to)

@@ -82,21 +82,17 @@ static uint64_t ns_of(const struct stuck_recording *r, uint64_t ticks)
 COMPARE(by_vcpu, struct stuck_vcpu, ORDER(x->vm, y->vm) ?: ORDER(x->vcpu->id, y->vcpu->id));
 
 /* Threads that run a vCPU, by VM and id; only: of this VM, -1: of all. */
-static int recording_add_vcpus(struct stuck *s, ssize_t only)
+static void recording_add_vcpus(struct stuck *s, ssize_t only)
 {
 	struct stuck_recording *r = s->recording;
 	const struct hostmap *m = r->map;
 
-	r->vm = calloc(MAX(m->nvm, (size_t)1), sizeof(*r->vm));
-	r->vcpu = calloc(MAX(m->nthread, (size_t)1), sizeof(*r->vcpu));
-	if (!r->vm || !r->vcpu)
-		return -ENOMEM;
+	r->vm = xcalloc(MAX(m->nvm, (size_t)1), sizeof(*r->vm));
+	r->vcpu = xcalloc(MAX(m->nthread, (size_t)1), sizeof(*r->vcpu));
 	for (size_t i = 0; i < m->nvm; i++) {
-		r->vm[i].sel = strdup(m->vm[i].label);
+		r->vm[i].sel = xstrdup(m->vm[i].label);
 		r->vm[i].pid = (uint32_t)m->vm[i].pid;
 		r->vm[i].vmm = m->vm[i].cap && m->vm[i].cap->vmm ? m->vm[i].cap->vmm : (char *)"?";
-		if (!r->vm[i].sel)
-			return -ENOMEM;
 	}
 	for (size_t i = 0; i < m->nthread; i++) {
 		const struct hostmap_thread *t = &m->thread[i];
@@ -105,9 +101,7 @@ static int recording_add_vcpus(struct stuck *s, ssize_t only)
 		if (t->vm == HOSTMAP_END || t->floats ||
 		    (only >= 0 && m->vm[t->vm].of != m->vm[only].of))
 			continue;
-		c = array_grow(&s->vcpu, s->n, &s->cap, sizeof(*c));
-		if (!c)
-			return -ENOMEM;
+		c = xarray_grow(&s->vcpu, s->n, &s->cap, sizeof(*c));
 		s->n++;
 		r->vcpu[i] = (struct vm_vcpu){ .id = t->vcpu, .tid = (uint32_t)t->tid };
 		c->vm = &r->vm[m->vm[t->vm].of];
@@ -117,11 +111,10 @@ static int recording_add_vcpus(struct stuck *s, ssize_t only)
 	}
 	if (s->n)
 		qsort(s->vcpu, s->n, sizeof(*s->vcpu), by_vcpu);
-	for (size_t i = 0; i < s->n; i++)
-		if (u64map_put(&s->by_tid, s->vcpu[i].vcpu->tid, i) ||
-		    u64map_put(&s->vm_of, s->vcpu[i].vcpu->tid, i))
-			return -ENOMEM;
-	return 0;
+	for (size_t i = 0; i < s->n; i++) {
+		xu64map_put(&s->by_tid, s->vcpu[i].vcpu->tid, i);
+		xu64map_put(&s->vm_of, s->vcpu[i].vcpu->tid, i);
+	}
 }
 
 /* From its last exit or entry to this: halted, or at something else. */
@@ -173,18 +166,17 @@ static void count_task(struct stuck_vcpu *c)
 
 COMPARE(by_n, struct stuck_ran, ORDER(y->n, x->n) ?: ORDER(x->tid, y->tid));
 
-static int take_item(struct stuck *s, const struct tl_item *i)
+static void take_item(struct stuck *s, const struct tl_item *i)
 {
 	enum event_role role = i->ev ? event_role_of(i->ev) : EV_NONE;
 	struct stuck_recording *r = s->recording;
 	struct stuck_vcpu *c;
 	uint64_t at, samples;
-	int ret;
 
 	if (i->guest)
 		take_guest(s, i);
 	if (i->kind != TL_EVENT || i->guest)
-		return 0;
+		return;
 	r->first = r->began ? r->first : i->rec->ts;
 	r->began = true;
 	r->last = MAX(r->last, i->rec->ts);
@@ -194,14 +186,13 @@ static int take_item(struct stuck *s, const struct tl_item *i)
 		    ? &s->vcpu[at]
 		    : NULL;
 	samples = c ? c->obs.count[STUCK_SAMPLE] : 0;
-	ret = stuck_watch_take(s, role, i->rec);
-	if (ret || !c)
-		return ret;
+	stuck_watch_take(s, role, i->rec);
+	if (!c)
+		return;
 	if (c->has_task && c->obs.count[STUCK_SAMPLE] > samples)
 		count_task(c);
 	recording_pass(s, c, i->rec->ts);
 	c->halted = role == EV_EXIT && c->exit_what == STUCK_HLT;
-	return 0;
 }
 
 /* What a vCPU's thread did in between would take these. */
@@ -227,8 +218,9 @@ static int recording_walk(struct stuck *s)
 	struct tl_loss loss;
 	int ret = tl_start(r->t, s->err);
 
-	while (!ret && (ret = tl_next(r->t, &i)) > 0)
-		ret = take_item(s, i);
+	if (!ret)
+		while ((ret = tl_next(r->t, &i)) > 0)
+			take_item(s, i);
 	ret = ret ?: tl_error(r->t);
 	if (ret)
 		return err_why(s->err, ret, "cannot read %s", r->cap->path);
@@ -298,12 +290,10 @@ void stuck_recording_needs(const struct stuck *s, struct json *j)
 
 int stuck_recording_open(struct stuck *s)
 {
-	struct stuck_recording *r = calloc(1, sizeof(*r));
+	struct stuck_recording *r = xcalloc(1, sizeof(*r));
 	ssize_t vm = -1;
 	int ret;
 
-	if (!r)
-		return err_set(s->err, ENOMEM, "out of memory");
 	s->recording = r;
 	if (s->c->nguest) {
 		const struct pairing_opts po = { .khz = &s->c->khz, .need = PAIRING_CLOCKS };
@@ -314,16 +304,13 @@ int stuck_recording_open(struct stuck *s)
 		r->t = r->p.t;
 		s->ev.fmt = r->p.host.fmt;
 	} else {
-		ret = capture_open(s->c->input, &r->cap, s->err);
+		ret = evidence_open(s->c->input, &r->cap, &s->ev.fmt, s->err);
 	}
 	if (!ret && r->cap->lacks)
 		s->note("%s: %s", r->cap->path, r->cap->lacks);
 	ret = ret ?: event_arch_check(r->cap, s->err);
-	if (!s->c->nguest) {
-		ret = ret ?: fmt_load(r->cap, &s->ev.fmt, s->err);
-		ret = ret ?: evidence_cpus(r->cap, s->ev.fmt);
+	if (!s->c->nguest)
 		ret = ret ?: hostmap_new(r->cap, s->ev.fmt, &r->map, s->err);
-	}
 	ret = ret ?: err_why(s->err, clock_of(s), "cannot read %s", r->cap->path);
 	if (!ret && s->c->vm) {
 		vm = hostmap_find_vm(r->map, s->c->vm, s->err);
@@ -332,9 +319,7 @@ int stuck_recording_open(struct stuck *s)
 	if (ret)
 		return ret;
 	stuck_watch_roles(s);
-	ret = recording_add_vcpus(s, vm);
-	if (ret)
-		return err_set(s->err, ENOMEM, "out of memory");
+	recording_add_vcpus(s, vm);
 	if (hostmap_floating(r->map) && !s->n)
 		return err_lack(s->err, ENODATA, "%s: " HOSTMAP_FLOATING, hostmap_floating(r->map));
 	if (hostmap_floating(r->map))

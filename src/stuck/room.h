@@ -139,13 +139,13 @@ int stuck_watch_read(struct stuck *s, uint64_t ns, bool last);
 /* Whether most events were lost so far, or not read. */
 bool stuck_watch_lossy(const struct stuck *s);
 /* n exits of a vCPU. */
-int stuck_watch_exit(struct stuck *s, struct stuck_vcpu *c, struct exit_why w, uint64_t rip,
-		     uint64_t n);
+void stuck_watch_exit(struct stuck *s, struct stuck_vcpu *c, struct exit_why w, uint64_t rip,
+		      uint64_t n);
 void stuck_watch_end(struct stuck *s);
 /* Finds the events in s->ev.fmt. */
 void stuck_watch_roles(struct stuck *s);
 /* An event that has that role, if it is one of those. */
-int stuck_watch_take(struct stuck *s, enum event_role role, const struct rec *rec);
+void stuck_watch_take(struct stuck *s, enum event_role role, const struct rec *rec);
 
 /* ---- recording.c: 0 or -errno with s->err set ---- */
 

@@ -22,35 +22,31 @@
  * Interrupts come from any thread of a VMM; for two VMs of one process it is not known whose they
  * are.
  */
-static int add_threads(struct stuck *s, const struct vm *vm)
+static void add_threads(struct stuck *s, const struct vm *vm)
 {
 	_cleanup_free_ uint32_t *tid = NULL;
 	size_t n = 0;
-	int ret = vm_thread_ids(NULL, vm->pid, &tid, &n);
 
-	for (size_t i = 0; i < n && !ret && vm->n_vcpus; i++)
-		ret = u64map_put(&s->vm_of, tid[i], s->n);
-	return ret == -ENOMEM ? ret : 0;
+	if (vm_thread_ids(NULL, vm->pid, &tid, &n) == -ENOMEM)
+		memory_out();
+	for (size_t i = 0; i < n && vm->n_vcpus; i++)
+		xu64map_put(&s->vm_of, tid[i], s->n);
 }
 
-static int stuck_add_vm(struct stuck *s, const struct vm *vm)
+static void stuck_add_vm(struct stuck *s, const struct vm *vm)
 {
-	if (add_threads(s, vm))
-		return -ENOMEM;
+	add_threads(s, vm);
 	for (size_t i = 0; i < vm->n_vcpus; i++) {
 		const struct vm_vcpu *vcpu = &vm->vcpu[i];
-		struct stuck_vcpu *c = array_grow(&s->vcpu, s->n, &s->cap, sizeof(*c));
+		struct stuck_vcpu *c = xarray_grow(&s->vcpu, s->n, &s->cap, sizeof(*c));
 
-		if (!c)
-			return -ENOMEM;
 		s->n++;
 		c->vm = vm;
 		c->vcpu = vcpu;
 		stuck_task_open(&c->task, vm->pid, vcpu->tid);
-		if (vcpu->tid && u64map_put(&s->by_tid, vcpu->tid, s->n - 1))
-			return -ENOMEM;
+		if (vcpu->tid)
+			xu64map_put(&s->by_tid, vcpu->tid, s->n - 1);
 	}
-	return 0;
 }
 
 static int find_vms(struct stuck *s)
@@ -86,8 +82,7 @@ static int find_vms(struct stuck *s)
 	}
 	for (size_t i = 0; i < s->vms->n && !ret; i++)
 		if (!s->only || s->only == &s->vms->vm[i])
-			if (stuck_add_vm(s, &s->vms->vm[i]))
-				ret = err_set(s->err, ENOMEM, "out of memory");
+			stuck_add_vm(s, &s->vms->vm[i]);
 	return ret;
 }
 

@@ -117,9 +117,7 @@ int stuck_watch_begin(struct stuck *s)
 	if (ret)
 		return ret;
 	ev->geom = subbuf_geom_here(kinst_subbuf_size(s->k));
-	ev->buf = malloc(ev->geom.size);
-	if (!ev->buf)
-		return err_set(s->err, ENOMEM, "out of memory");
+	ev->buf = xmalloc(ev->geom.size);
 	ret = kinst_tracing(s->k, true, s->err);
 	return ret ?: kinst_events_enable(s->k, s->err);
 }
@@ -162,46 +160,45 @@ static struct stuck_vcpu *vcpu_by_id(struct stuck *s, const struct rec *rec, uin
 	return NULL;
 }
 
-int stuck_watch_exit(struct stuck *s, struct stuck_vcpu *c, struct exit_why w, uint64_t rip,
-		     uint64_t n)
+void stuck_watch_exit(struct stuck *s, struct stuck_vcpu *c, struct exit_why w, uint64_t rip,
+		      uint64_t n)
 {
 	/* On arm64 the event that follows tells a guest that waits from one that spins. */
 	c->exit = STUCK_REASON(w.isa, w.reason);
-	if (exit_is_halt(w) && s->ev.of[EV_WFX].ev)
-		return 0;
-	return stuck_count_n(&c->obs, what_exit(w), c->exit, rip, n);
+	if (!exit_is_halt(w) || !s->ev.of[EV_WFX].ev)
+		stuck_count_n(&c->obs, what_exit(w), c->exit, rip, n);
 }
 
 /*
  * What an exit was for comes after it, or before: SVM's fast path was traced so until 6.12. A timer
  * of the guest's, for instance.
  */
-static int take_access(struct stuck_vcpu *c, enum stuck_what what, uint64_t a, uint64_t b)
+static void take_access(struct stuck_vcpu *c, enum stuck_what what, uint64_t a, uint64_t b)
 {
-	int ret = 0;
+	bool upkeep = stuck_is_upkeep(what, a, b);
 
-	if (stuck_is_upkeep(what, a, b)) {
+	if (upkeep)
 		c->ahead = !c->open;
-		if (c->open)
-			ret = stuck_count_n(&c->obs, STUCK_EXIT, c->exit, c->rip, -1ull)
-				      ?: stuck_count(&c->obs, STUCK_UPKEEP, c->exit, c->rip);
+	if (upkeep && c->open) {
+		stuck_count_n(&c->obs, STUCK_EXIT, c->exit, c->rip, -1ull);
+		stuck_count(&c->obs, STUCK_UPKEEP, c->exit, c->rip);
 	}
 	c->open = false;
-	return ret ?: stuck_count(&c->obs, what, a, b);
+	stuck_count(&c->obs, what, a, b);
 }
 
-static int take_irq(struct stuck *s, enum stuck_what what, const struct rec *rec,
+static void take_irq(struct stuck *s, enum stuck_what what, const struct rec *rec,
 		    const uint64_t f[3])
 {
 	struct stuck_vcpu *c = vcpu_by_id(s, rec, f[0]);
 
 	if (!c)
-		return 0;
+		return;
 	c->irq_ns = MAX(c->irq_ns, rec->ts);
-	return stuck_count(&c->obs, what, f[1], 0);
+	stuck_count(&c->obs, what, f[1], 0);
 }
 
-static int watch_count(struct stuck *s, enum event_role role, const struct rec *rec)
+static void watch_count(struct stuck *s, enum event_role role, const struct rec *rec)
 {
 	struct stuck_vcpu *c = of_thread(s, &s->by_tid, rec);
 	uint64_t f[3];
@@ -213,18 +210,15 @@ static int watch_count(struct stuck *s, enum event_role role, const struct rec *
 	 * got it.
 	 */
 	if (role == EV_ACCEPT || role == EV_APICV_ACCEPT)
-		return take_irq(s, role == EV_ACCEPT ? STUCK_ACCEPT : STUCK_INJECT, rec, f);
-	if (role == EV_VGIC) {
-		/*
-		 * What a GIC has is for the vCPU it names if it is private; whether the guest takes
-		 * it is in no event.
-		 */
-		if (!f[2] || f[1] >= GIC_SHARED)
-			return 0;
-		return take_irq(s, STUCK_INJECT, rec, f);
-	}
+		take_irq(s, role == EV_ACCEPT ? STUCK_ACCEPT : STUCK_INJECT, rec, f);
+	/*
+	 * What a GIC has is for the vCPU it names if it is private; whether the guest takes it is
+	 * in no event.
+	 */
+	if (role == EV_VGIC && f[2] && f[1] < GIC_SHARED)
+		take_irq(s, STUCK_INJECT, rec, f);
 	if (!c)
-		return 0;
+		return;
 	switch (role) {
 	case EV_EXIT: {
 		const struct event_type *e = &s->ev.of[EV_EXIT];
@@ -236,55 +230,58 @@ static int watch_count(struct stuck *s, enum event_role role, const struct rec *
 		c->open = c->exit_what == STUCK_EXIT;
 		if (c->open && c->ahead) {
 			c->open = c->ahead = false;
-			return stuck_count(&c->obs, STUCK_UPKEEP, STUCK_REASON(w.isa, w.reason),
-					   c->rip);
+			stuck_count(&c->obs, STUCK_UPKEEP, STUCK_REASON(w.isa, w.reason), c->rip);
+		} else {
+			stuck_watch_exit(s, c, w, c->rip, 1);
 		}
-		return stuck_watch_exit(s, c, w, c->rip, 1);
+		break;
 	}
-	case EV_USER_EXIT: return stuck_count(&c->obs, STUCK_TO_USER, f[0], 0);
-	case EV_PIO: return take_access(c, STUCK_PIO, f[1], f[0] != 0);
-	case EV_MMIO: return take_access(c, STUCK_MMIO, f[1], f[0] == 2);
-	case EV_FAST_MMIO: return take_access(c, STUCK_MMIO, f[0], 1);
-	case EV_WFX: return stuck_count(&c->obs, f[0] ? STUCK_SAMPLE : STUCK_HLT, c->exit, f[1]);
+	case EV_USER_EXIT: stuck_count(&c->obs, STUCK_TO_USER, f[0], 0); break;
+	case EV_PIO: take_access(c, STUCK_PIO, f[1], f[0] != 0); break;
+	case EV_MMIO: take_access(c, STUCK_MMIO, f[1], f[0] == 2); break;
+	case EV_FAST_MMIO: take_access(c, STUCK_MMIO, f[0], 1); break;
+	case EV_WFX: stuck_count(&c->obs, f[0] ? STUCK_SAMPLE : STUCK_HLT, c->exit, f[1]); break;
 	case EV_GUEST_FAULT:
-	case EV_PAGE_FAULT: return take_access(c, STUCK_FAULT, f[0], 0);
+	case EV_PAGE_FAULT: take_access(c, STUCK_FAULT, f[0], 0); break;
 	case EV_MSR:
 		if (f[0] && f[2] && (f[1] == MSR_TIMER || f[1] == MSR_TMICT))
 			c->timer_ns = MAX(c->timer_ns, rec->ts);
-		return take_access(c, STUCK_MSR, f[1], f[0] != 0);
+		take_access(c, STUCK_MSR, f[1], f[0] != 0);
+		break;
 	case EV_EOI:
-	case EV_PV_EOI: return stuck_count(&c->obs, STUCK_EOI, f[1], 0);
-	default: return stuck_count(&c->obs, STUCK_INJECT, f[0], 0);
+	case EV_PV_EOI: stuck_count(&c->obs, STUCK_EOI, f[1], 0); break;
+	case EV_ACCEPT:
+	case EV_APICV_ACCEPT:
+	case EV_VGIC: break;
+	default: stuck_count(&c->obs, STUCK_INJECT, f[0], 0); break;
 	}
 }
 
-int stuck_watch_take(struct stuck *s, enum event_role role, const struct rec *rec)
+void stuck_watch_take(struct stuck *s, enum event_role role, const struct rec *rec)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
 		if (role == roles[i] && s->ev.of[role].ev)
-			return watch_count(s, role, rec);
-	return 0;
+			watch_count(s, role, rec);
 }
 
 /* ---- reading ---- */
 
-static int watch_walk(struct stuck *s)
+static void watch_walk(struct stuck *s)
 {
 	struct stuck_events *ev = &s->ev;
 	struct subbuf sb;
 	struct rec rec;
-	int got, ret = 0;
 
 	/* What cannot be read counts as lost: only a part is needed. */
 	if (subbuf_begin(&sb, ev->buf, &ev->geom))
-		return 0;
-	while (!ret && (got = subbuf_next(&sb, &rec)) > 0) {
+		return;
+	while (subbuf_next(&sb, &rec) > 0) {
 		const struct fmt_event *e = fmt_by_id(ev->fmt, rec.id);
 
 		ev->read++;
-		ret = e ? stuck_watch_take(s, event_role_of(e), &rec) : 0;
+		if (e)
+			stuck_watch_take(s, event_role_of(e), &rec);
 	}
-	return ret;
 }
 
 static uint64_t cpu_now_ns(void)
@@ -317,7 +314,9 @@ static int read_pass(struct stuck *s, uint64_t until, bool all, size_t *got)
 			n = errno == EAGAIN ? 0 : -errno;
 		else
 			n = n && (size_t)n != s->ev.geom.size ? -EMSGSIZE : n;
-		ret = n > 0 ? watch_walk(s) : (int)n;
+		if (n > 0)
+			watch_walk(s);
+		ret = (int)MIN(n, 0);
 		*got += (size_t)MAX(n, 0);
 	}
 	return ret;

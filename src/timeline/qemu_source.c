@@ -214,9 +214,9 @@ int qsource_new(const struct hostmap *map, const struct tl_qemu *q, struct qsour
 	s->vm = q->vm;
 	o.near = host->nbracket ? host->bracket[0].real : 0;
 	ret = qtrace_open(q->path, &o, &s->trace, err);
-	ret = ret ?: qtypes_init(&s->types, err);
 	if (ret)
 		return ret;
+	qtypes_init(&s->types);
 	s->report.stats = qtrace_stats(s->trace);
 	clocks_init(s);
 	s->heap = xcalloc(WINDOW, sizeof(*s->heap));
@@ -614,29 +614,22 @@ struct qmarker {
 	uint64_t met;
 };
 
-int qmarker_new(const struct hostmap *map, const struct qevents *(*get)(void *arg), void *arg,
-		struct qmarker **out, struct kvmft_err *err)
+struct qmarker *qmarker_new(const struct hostmap *map, const struct qevents *(*get)(void *arg),
+			    void *arg)
 {
-	struct qmarker *m = xcalloc(1, sizeof(*m));
 	struct event_type print;
-	int ret;
+	struct qmarker *m;
 
-	*out = NULL;
+	if (!event_find(map->fmt, EV_PRINT, 1, &print))
+		return NULL;
+	m = xcalloc(1, sizeof(*m));
 	m->map = map;
 	m->get = get;
 	m->arg = arg;
-	if (!event_find(map->fmt, EV_PRINT, 1, &print)) {
-		qmarker_free(m);
-		return 0;
-	}
 	m->print = print.ev;
 	m->text = print.f[0].off; /* an array without a size, the last field */
-	ret = qtypes_init(&m->types, err);
-	if (ret)
-		qmarker_free(m);
-	else
-		*out = m;
-	return ret;
+	qtypes_init(&m->types);
+	return m;
 }
 
 void qmarker_free(struct qmarker *m)

@@ -25,7 +25,7 @@ struct qtypes {
 	struct u64map by_key;
 };
 
-int qtypes_init(struct qtypes *t, struct kvmft_err *err) __must_check;
+void qtypes_init(struct qtypes *t);
 void qtypes_free(struct qtypes *t);
 /* A record of an event; *data is the caller's. 0, -ENOMEM, -E2BIG: too many kinds of events. */
 int qtypes_record(struct qtypes *t, const struct qtrace_item *i, uint16_t *id, uint8_t **data,
@@ -67,11 +67,11 @@ void qdevices_free(struct qdevices *d);
 struct qmarker;
 
 /*
- * Borrows map, and what get(arg) returns at the first marker; *out is NULL when the host's capture
- * has none. 0 or -errno.
+ * Borrows map, and what get(arg) returns at the first marker; NULL when the host's capture has
+ * none.
  */
-int qmarker_new(const struct hostmap *map, const struct qevents *(*get)(void *arg), void *arg,
-		struct qmarker **out, struct kvmft_err *err) __must_check;
+struct qmarker *qmarker_new(const struct hostmap *map, const struct qevents *(*get)(void *arg),
+			    void *arg);
 void qmarker_free(struct qmarker *m); /* NULL is fine */
 /*
  * Turns a host's item that is QEMU's marker into the event that it reports, valid until the next

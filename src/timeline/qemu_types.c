@@ -19,12 +19,12 @@
 
 enum shape { SHAPE_ARGS, SHAPE_TEXT, SHAPE_RAW };
 
-int qtypes_init(struct qtypes *t, struct kvmft_err *err)
+void qtypes_init(struct qtypes *t)
 {
 	struct capture none = { .long_size = sizeof(long) };
 
 	hash_key_init(&t->key);
-	return fmt_load(&none, &t->fmt, err);
+	t->fmt = fmt_load(&none);
 }
 
 void qtypes_free(struct qtypes *t)

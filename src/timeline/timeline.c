@@ -123,21 +123,16 @@ int tl_add_qemu(struct timeline *t, const struct tl_qemu *p, struct kvmft_err *e
 	return 0;
 }
 
-int tl_add_markers(struct timeline *t, const struct qevents *(*get)(void *arg), void *arg,
-		   struct kvmft_err *err)
+void tl_add_markers(struct timeline *t, const struct qevents *(*get)(void *arg), void *arg)
 {
-	int ret = 0;
-
-	for (size_t i = 0; i < t->nsrc && !ret; i++) {
+	for (size_t i = 0; i < t->nsrc; i++) {
 		struct tl_source *s = t->src[i];
 
 		if (!s->guest && !s->qemu && !s->marker)
-			ret = qmarker_new(s->link ? s->link->map : t->map, get, arg, &s->marker,
-					  err);
-		if (!ret && s->marker)
+			s->marker = qmarker_new(s->link ? s->link->map : t->map, get, arg);
+		if (s->marker)
 			comms_also(s->comms, qmarker_event(s->marker));
 	}
-	return ret;
 }
 
 uint64_t tl_markers(const struct timeline *t)

@@ -54,7 +54,6 @@ void memory_out(void)
 
 	if (without_memory.end)
 		without_memory.end(without_memory.ctx);
-	else
-		(void)!full_write(STDERR_FILENO, text, strlen(text), NULL);
+	(void)!full_write(STDERR_FILENO, text, strlen(text), NULL);
 	_exit(KVMFT_FAILED);
 }

@@ -22,7 +22,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	cf.text = strndup((const char *)data, len);
 	cf.len = len;
-	if (cf.text && len < CAPTURE_MAX_FORMAT && fmt_load(&c, &f, NULL) == 0 &&
+	if (cf.text && len < CAPTURE_MAX_FORMAT && (f = fmt_load(&c)) != NULL &&
 	    (e = fmt_find(f, "kvm", "kvm_exit"))) {
 		rec.id = fmt_id(e);
 		fmt_print(e, &rec, &out);

@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	c.long_size = data[0] & 1 ? 4 : 8;
 	c.kallsyms = (char *)(uintptr_t)(data + 1 + len);
 	c.kallsyms_len = size - 1 - len;
-	if (fmt_load(&c, &f, NULL))
+	if (!(f = fmt_load(&c)))
 		return 0;
 	fmt_print(fmt_find(f, "ftrace", "kernel_stack"), &rec, &out);
 	check_printed(&out);

@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (fuzz_file(data, size, path, sizeof(path)))
 		return 0;
 	if (capture_open(path, &c, &err) == 0 && !c->is_perfdata && !c->is_tracedat && !c->tool &&
-	    fmt_load(c, &f, &err) == 0)
+	    (f = fmt_load(c)) != NULL)
 		for (size_t i = 0; i < c->nstream; i++)
 			check(c, f, &c->stream[i]);
 	fmt_free(f);

@@ -70,7 +70,7 @@ static inline void fuzz_open_and_walk(const char *path, bool print)
 	struct tsc_rate rate;
 	uint64_t end;
 
-	if (capture_open(path, &c, &err) == 0 && fmt_load(c, &f, &err) == 0) {
+	if (capture_open(path, &c, &err) == 0 && (f = fmt_load(c)) != NULL) {
 		for (size_t i = 0; i < c->nstream; i++) {
 			fuzz_walk_stream(c, f, &c->stream[i], print, &text);
 			if (rstream_end(c, &c->stream[i], &end))

@@ -218,7 +218,7 @@ int main(int argc, char **argv)
 	}
 	if (optind + 1 != argc || a.ndrop > MAX_NAMES || a.nkeep > MAX_NAMES)
 		fail("usage", "see the head of ablate.c");
-	if (capture_open(argv[optind], &a.c, &err) || fmt_load(a.c, &a.f, &err))
+	if (capture_open(argv[optind], &a.c, &err) || !(a.f = fmt_load(a.c)))
 		fail(argv[optind], err.text);
 	if (a.c->is_tracedat || a.c->first_segment != a.c->last_segment || a.c->subbuf_size > 65536)
 		fail(argv[optind], "not a capture directory of one segment");

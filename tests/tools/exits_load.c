@@ -25,7 +25,8 @@ static int take(void *ctx, const struct khist_entry *e)
 	if (!khist_get(e, "common_pid", &tid) || !khist_get(e, "exit_reason", &reason) ||
 	    !khist_get(e, "hitcount", &n))
 		return -EBADMSG;
-	return exits_raw(ctx, (uint32_t)tid, (uint32_t)reason, n);
+	exits_raw(ctx, (uint32_t)tid, (uint32_t)reason, n);
+	return 0;
 }
 
 static int feed(struct exits *e, unsigned long threads, unsigned long reasons, unsigned long round)
@@ -63,11 +64,10 @@ static int print(struct exits *e, enum exits_format format)
 		.names = &names, .isa = EXIT_ISA_VMX, .columns = EXITS_COL_PID_TID,
 		.tid_header = "TID", .engine = "kernel", .target = "all threads", .first = true,
 	};
-	int ret = exits_view_make(e, format == EXITS_TEXT ? EXITS_BY_THREAD : EXITS_BY_VM,
-				  format != EXITS_TEXT, NULL, NULL, &v);
+	int ret;
 
-	if (ret)
-		return ret;
+	exits_view_make(e, format == EXITS_TEXT ? EXITS_BY_THREAD : EXITS_BY_VM,
+			format != EXITS_TEXT, NULL, NULL, &v);
 	exit_names_init(&names, NULL, "GenuineIntel");
 	p.view = &v;
 	ret = exits_print(format, &p, &b, out, stdout);
@@ -94,14 +94,12 @@ static int name_vms(struct exits *e)
 	char sel[32], name[32], uuid[48];
 
 	for (size_t i = 0; i < e->nthread; i++) {
-		int64_t vm;
+		size_t vm;
 
 		snprintf(sel, sizeof(sel), "%" PRIu32 "-9", e->thread[i].tid);
 		snprintf(name, sizeof(name), "guest-%zu", i);
 		snprintf(uuid, sizeof(uuid), "6b766d66-7400-4000-8000-%012zu", i);
 		vm = exits_vm(e, sel, name, uuid, e->thread[i].tid);
-		if (vm < 0)
-			return (int)vm;
 		e->thread[i].vm = (uint32_t)vm;
 		e->thread[i].vcpu = 0;
 	}

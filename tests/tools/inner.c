@@ -60,7 +60,7 @@ static int input_open(struct input *in, const char *path)
 	struct kvmft_err err = { .text = "" };
 	struct capture **c = &in->c[in->nc];
 
-	if (capture_open(path, c, &err) || fmt_load(*c, &in->fmt[in->nc], &err)) {
+	if (capture_open(path, c, &err) || !(in->fmt[in->nc] = fmt_load(*c))) {
 		fprintf(stderr, "inner: %s\n", err.text);
 		return -1;
 	}

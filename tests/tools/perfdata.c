@@ -258,7 +258,7 @@ int main(int argc, char **argv)
 	v.line.offset = ZERO;
 	if (v.khz > UINT32_MAX || cyc2ns_params((uint32_t)v.khz, &v.line.mult, &v.line.shift))
 		return 2;
-	if (capture_open(argv[optind], &v.c, &err) || fmt_load(v.c, &v.f, &err)) {
+	if (capture_open(argv[optind], &v.c, &err) || !(v.f = fmt_load(v.c))) {
 		fprintf(stderr, "perfdata: %s\n", err.text);
 		return 1;
 	}

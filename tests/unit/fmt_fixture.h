@@ -48,11 +48,7 @@ static inline void free_formats(struct capture *c)
 
 static inline struct fmt *load(struct capture *c)
 {
-	struct kvmft_err err = { 0 };
-	struct fmt *f = NULL;
-
-	assert_int_equal(fmt_load(c, &f, &err), 0);
-	return f;
+	return fmt_load(c);
 }
 
 static inline struct capture corpus_capture(void)

@@ -516,7 +516,6 @@ static bool have_tracecmd(void)
 static void compare_report(const char *path)
 {
 	char cmd[512], line[4096];
-	struct kvmft_err err = { 0 };
 	struct rstream r;
 	struct capture *c = fx_open(path);
 	struct fmt *f = NULL;
@@ -524,7 +523,7 @@ static void compare_report(const char *path)
 	FILE *p;
 
 	assert_non_null(c);
-	assert_int_equal(fmt_load(c, &f, &err), 0);
+	f = fmt_load(c);
 	assert_int_equal(c->nstream, 3);
 	assert_int_equal(rstream_open(&r, c, &c->stream[2]), 0);
 	snprintf(cmd, sizeof(cmd), "trace-cmd report -N --cpu 2 -t '%s' 2>/dev/null", path);

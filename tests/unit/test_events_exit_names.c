@@ -18,10 +18,8 @@ static struct fmt *load(const char *text)
 	struct cap_format cf = { .sys = (char *)"kvm", .name = (char *)"kvm_exit",
 				 .text = (char *)text, .len = strlen(text) };
 	struct capture c = { .long_size = 8, .format = &cf, .nformat = 1 };
-	struct kvmft_err err = { .text = "" };
-	struct fmt *f = NULL;
+	struct fmt *f = fmt_load(&c);
 
-	assert_int_equal(fmt_load(&c, &f, &err), 0);
 	assert_non_null(fmt_find(f, "kvm", "kvm_exit"));
 	return f;
 }

@@ -143,7 +143,7 @@ static struct opened open_report(const char *dir, struct report_opts opts)
 
 	opts.cls = class_find("vmexit");
 	assert_non_null(o.cap);
-	assert_int_equal(fmt_load(o.cap, &o.fmt, &err), 0);
+	o.fmt = fmt_load(o.cap);
 	assert_int_equal(report_new(o.cap, o.fmt, &opts, &o.r, &err), 0);
 	assert_int_equal(report_walk(o.r, &err), 0);
 	return o;

@@ -42,7 +42,7 @@ static void rig_open_as(struct rig *r, bool in_order)
 		fcntl(fds[1], F_SETPIPE_SZ, 1 << 20);
 		r->rd[i] = fds[0];
 		r->wr[i] = fds[1];
-		assert_int_equal(live_add_cpu(r->l, i, fds[0]), 0);
+		live_add_cpu(r->l, i, fds[0]);
 	}
 }
 

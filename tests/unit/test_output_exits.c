@@ -26,11 +26,10 @@ static int keep(void *ctx __unused_arg, struct sbuf *b __unused_arg)
 	return 0;
 }
 
-static void fixture_thread(struct fixture *f, uint32_t tid, uint32_t pid, int64_t vm, uint32_t vcpu)
+static void fixture_thread(struct fixture *f, uint32_t tid, uint32_t pid, size_t vm, uint32_t vcpu)
 {
-	int64_t at = exits_thread(&f->e, tid);
+	size_t at = exits_thread(&f->e, tid);
 
-	assert_true(at >= 0);
 	f->e.thread[at].pid = pid;
 	f->e.thread[at].vm = (uint32_t)vm;
 	f->e.thread[at].vcpu = vcpu;
@@ -38,7 +37,7 @@ static void fixture_thread(struct fixture *f, uint32_t tid, uint32_t pid, int64_
 
 static void fixture_open(struct fixture *f, bool timed)
 {
-	int64_t a, b;
+	size_t a, b;
 
 	*f = (struct fixture){ .e = { .timed = timed } };
 	a = exits_vm(&f->e, "100-11", "vm1", "aa-bb", 100);
@@ -48,12 +47,12 @@ static void fixture_open(struct fixture *f, bool timed)
 	fixture_thread(f, 101, 100, a, 0);
 	fixture_thread(f, 201, 200, b, EXITS_NONE);
 	fixture_thread(f, 300, 0, EXITS_NONE, EXITS_NONE);
-	assert_int_equal(exits_add(&f->e, 101, 12, 1000), 0);
-	assert_int_equal(exits_add(&f->e, 201, 0x80000030, 20), 0);
-	assert_int_equal(exits_add(&f->e, 300, 4242, 3), 0);
+	exits_add(&f->e, 101, 12, 1000);
+	exits_add(&f->e, 201, 0x80000030, 20);
+	exits_add(&f->e, 300, 4242, 3);
 	if (timed) {
-		assert_int_equal(exits_time_add(&f->e, 101, 12, 999, 3000000, 5000), 0);
-		assert_int_equal(exits_time_add(&f->e, 201, 0x80000030, 20, 41, 7), 0);
+		exits_time_add(&f->e, 101, 12, 999, 3000000, 5000);
+		exits_time_add(&f->e, 201, 0x80000030, 20, 41, 7);
 	}
 	exit_names_init(&f->names, NULL, "GenuineIntel");
 	f->p = (struct exits_page){
@@ -66,7 +65,7 @@ static void fixture_open(struct fixture *f, bool timed)
 
 static const char *print(struct fixture *f, enum exits_format format, enum exits_group group)
 {
-	assert_int_equal(exits_view_make(&f->e, group, false, NULL, NULL, &f->v), 0);
+	exits_view_make(&f->e, group, false, NULL, NULL, &f->v);
 	f->p.view = &f->v;
 	assert_int_equal(exits_print(format, &f->p, &f->b, keep, NULL), 0);
 	return f->b.s;
@@ -216,11 +215,11 @@ static void test_spread(void **state __unused_arg)
 	exits_free(&f.e);
 	f.e.timed = f.e.spreads = true;
 	fixture_thread(&f, 101, 100, exits_vm(&f.e, "100-11", "vm1", NULL, 100), 0);
-	assert_int_equal(exits_add(&f.e, 101, 12, 4), 0);
+	exits_add(&f.e, 101, 12, 4);
 	for (uint64_t i = 0; i < 3; i++)
-		assert_int_equal(exits_time_one(&f.e, 101, 12, 1000), 0);
-	assert_int_equal(exits_time_one(&f.e, 101, 12, 3000000), 0);
-	assert_int_equal(exits_time_one(&f.e, 101, EXITS_WAKE, 70000), 0);
+		exits_time_one(&f.e, 101, 12, 1000);
+	exits_time_one(&f.e, 101, 12, 3000000);
+	exits_time_one(&f.e, 101, EXITS_WAKE, 70000);
 	f.p.columns = EXITS_COL_REASON;
 	assert_string_equal(print(&f, EXITS_TEXT, EXITS_BY_REASON),
 		"KVM_EXIT_REASON    COUNT      AVG     P50<     P99<   MAX 1us  1ms  1s\n"
@@ -271,8 +270,8 @@ static void test_pieces(void **state __unused_arg)
 
 	fixture_open(&f, false);
 	for (uint32_t i = 0; i < 5000; i++)
-		assert_int_equal(exits_add(&f.e, 1000 + i, i % 40, 1), 0);
-	assert_int_equal(exits_view_make(&f.e, EXITS_BY_THREAD, false, NULL, NULL, &f.v), 0);
+		exits_add(&f.e, 1000 + i, i % 40, 1);
+	exits_view_make(&f.e, EXITS_BY_THREAD, false, NULL, NULL, &f.v);
 	f.p.view = &f.v;
 	for (int k = EXITS_TEXT; k <= EXITS_OPENMETRICS; k++) {
 		pieces = 0;

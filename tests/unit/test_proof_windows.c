@@ -40,7 +40,7 @@ static struct walk begin(void)
 	fx_write(x.dir, &meta);
 	x.cap = fx_open(x.dir);
 	assert_non_null(x.cap);
-	assert_int_equal(fmt_load(x.cap, &x.fmt, &err), 0);
+	x.fmt = fmt_load(x.cap);
 	assert_int_equal(hostmap_new(x.cap, x.fmt, &x.map, &err), 0);
 	assert_int_equal(x.map->nvm, 1);
 	assert_int_equal(tl_new(x.map, &x.t, &err), 0);

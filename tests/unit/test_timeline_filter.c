@@ -51,7 +51,7 @@ static void test_filters(void **state)
 	fx_write(dir, &meta);
 	cap = fx_open(dir);
 	assert_non_null(cap);
-	assert_int_equal(fmt_load(cap, &fmt, &err), 0);
+	fmt = fmt_load(cap);
 	ev = fmt_find(fmt, "kvm", "kvm_entry");
 	assert_non_null(ev);
 	rec.id = fmt_id(ev);
